@@ -1,0 +1,59 @@
+package rdma
+
+import "context"
+
+// DialConfig says how Dial connects.
+type DialConfig struct {
+	// Local is the address to connect from; zero leaves it to the provider.
+	Local Addr
+	// Limits are the read limits offered.
+	Limits ReadLimits
+	// PrivateData goes with the request.
+	PrivateData []byte
+}
+
+// Dial connects qp to remote and completes the handshake. The caller closes the
+// connector. It is for protocols that have nothing to look at between the
+// peer's acceptance and the end of the handshake.
+//
+// Errors: those of Connector.Bind, Connect and CompleteConnect.
+func Dial(ctx context.Context, a Adapter, qp QueuePair, remote Addr, cfg DialConfig) (Connector, error) {
+	c, err := a.CreateConnector()
+	if err != nil {
+		return nil, err
+	}
+	if err := dial(ctx, c, qp, remote, cfg); err != nil {
+		c.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+func dial(ctx context.Context, c Connector, qp QueuePair, remote Addr, cfg DialConfig) error {
+	if err := c.Bind(ctx, cfg.Local); err != nil {
+		return err
+	}
+	if err := c.Connect(ctx, qp, remote, cfg.Limits, cfg.PrivateData); err != nil {
+		return err
+	}
+	return c.CompleteConnect(ctx)
+}
+
+// Listen makes a listener of the adapter that takes connections at local.
+//
+// Errors: those of Listener.Bind and Listen.
+func Listen(ctx context.Context, a Adapter, local Addr, backlog int) (Listener, error) {
+	l, err := a.CreateListener()
+	if err != nil {
+		return nil, err
+	}
+	if err := l.Bind(ctx, local); err != nil {
+		l.Close()
+		return nil, err
+	}
+	if err := l.Listen(backlog); err != nil {
+		l.Close()
+		return nil, err
+	}
+	return l, nil
+}

@@ -1,0 +1,90 @@
+package rdma_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"syscall"
+	"testing"
+
+	"lwio/rdma"
+)
+
+// Source: [ND §Status codes]
+func TestStatusMeanings(t *testing.T) {
+	for _, c := range []struct {
+		status rdma.Status
+		is     error
+	}{
+		{rdma.StatusCanceled, net.ErrClosed},
+		{rdma.StatusIOTimeout, os.ErrDeadlineExceeded},
+		{rdma.StatusConnectionRefused, syscall.ECONNREFUSED},
+		{rdma.StatusConnectionAborted, syscall.ECONNABORTED},
+		{rdma.StatusConnectionInvalid, net.ErrClosed},
+		{rdma.StatusNetworkUnreachable, syscall.ENETUNREACH},
+		{rdma.StatusNetworkUnreachable, rdma.StatusBadNetworkName},
+		{rdma.StatusHostUnreachable, syscall.EHOSTUNREACH},
+		{rdma.StatusSharingViolation, syscall.EADDRINUSE},
+		{rdma.StatusAddressAlreadyAssociated, syscall.EADDRINUSE},
+		{rdma.StatusNotSupported, errors.ErrUnsupported},
+		{rdma.StatusInvalidParameterN(7), rdma.StatusInvalidParameter},
+	} {
+		err := error(&rdma.Error{Op: "test", Status: c.status})
+		if !errors.Is(err, c.is) {
+			t.Errorf("%v is not %v", err, c.is)
+		}
+		if errors.Is(err, syscall.EXDEV) {
+			t.Errorf("%v is anything", err)
+		}
+		if got := rdma.StatusOf(err); got != c.status {
+			t.Errorf("StatusOf(%v) = %v", err, got)
+		}
+	}
+}
+
+func TestCanceledByIsBoth(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	err := rdma.CanceledBy(ctx, "connect", "somewhere")
+	if !errors.Is(err, context.Canceled) || !errors.Is(err, rdma.StatusCanceled) {
+		t.Errorf("%v lacks one of its two causes", err)
+	}
+}
+
+// Source: [ND §Op flags]
+func TestFlagsLegal(t *testing.T) {
+	for _, c := range []struct {
+		op    rdma.Op
+		flags rdma.Flags
+		want  bool
+	}{
+		{rdma.OpSend, rdma.FlagSilentSuccess | rdma.FlagReadFence | rdma.FlagSolicitEvent | rdma.FlagInline, true},
+		{rdma.OpSend, rdma.FlagAllowRead, false},
+		{rdma.OpBind, rdma.FlagAllowWrite, true},
+		{rdma.OpBind, rdma.FlagSilentSuccess, false},
+		{rdma.OpInvalidate, rdma.FlagInline, false},
+		{rdma.OpRead, rdma.FlagInline, false},
+		{rdma.OpWrite, rdma.FlagInline | rdma.FlagImmediate, true},
+		{rdma.OpWrite, rdma.FlagSolicitEvent, false},
+		{rdma.OpReceive, rdma.FlagSilentSuccess, false},
+		{rdma.Op(9), 0, false},
+	} {
+		if got := c.op.FlagsLegal(c.flags); got != c.want {
+			t.Errorf("%v.FlagsLegal(%#x) = %v, want %v", c.op, c.flags, got, c.want)
+		}
+	}
+}
+
+func TestUnimplementedIsUnsupported(t *testing.T) {
+	var a rdma.UnimplementedAdapter
+	if _, err := a.CreateMemoryWindow(); !errors.Is(err, errors.ErrUnsupported) {
+		t.Error(err)
+	}
+	if _, err := a.RegisterFile(context.Background(), nil); !errors.Is(err, errors.ErrUnsupported) {
+		t.Error(err)
+	}
+	if _, err := a.CreateSharedReceiveQueue(rdma.SharedReceiveQueueConfig{}); !errors.Is(err, errors.ErrUnsupported) {
+		t.Error(err)
+	}
+}
