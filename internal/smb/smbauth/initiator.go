@@ -1,0 +1,230 @@
+package smbauth
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// InitiatorConfig says who logs on, and where.
+type InitiatorConfig struct {
+	User     string
+	Password string
+	// NTHash is used instead of Password if it is not nil.
+	NTHash *[16]byte
+	// Domain is empty for an account of the server itself.
+	Domain string
+	// Workstation is the name of this machine, for the server's logs.
+	Workstation string
+	// TargetSPN is the service that is meant, such as "cifs/host". The
+	// server is told in a form that nobody on the way can change.
+	TargetSPN string
+	// Now is the clock for servers that send no time; nil means time.Now.
+	Now func() time.Time
+}
+
+// Initiator is the client's side of one authentication. It is not safe for
+// concurrent use.
+//
+// Source: [MS-NLMP 3.1], [MS-SPNG 3.1], [RFC 4178 §4]
+type Initiator struct {
+	cfg   InitiatorConfig
+	state initiatorState
+
+	mechList   []byte
+	negotiate  []byte // NTLM bytes sent, for the MIC
+	sessionKey [16]byte
+	verifier   *ntlmSigner // of the server's mechListMIC
+}
+
+type initiatorState int
+
+const (
+	initiatorStart initiatorState = iota
+	initiatorChallenge
+	initiatorFinal
+	initiatorDone
+	initiatorFailed
+)
+
+// NewInitiator prepares an authentication; the configuration is copied.
+func NewInitiator(cfg InitiatorConfig) *Initiator {
+	if cfg.NTHash != nil {
+		h := *cfg.NTHash
+		cfg.NTHash = &h
+	} else {
+		h := NTHash(cfg.Password)
+		cfg.NTHash = &h
+	}
+	cfg.Password = ""
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	return &Initiator{cfg: cfg, mechList: ntlmMechList()}
+}
+
+// Step takes the server's token and returns the next one to send.
+//
+// The first call takes the security buffer of the server's NEGOTIATE response,
+// or nothing. done is true once the server has accepted and everything that it
+// proved has been checked; out is nil then. A server that answers SUCCESS with
+// an empty buffer is passed on as an empty in.
+//
+// Errors: *Error, wrapping ErrToken, ErrMechanism, ErrWeak or ErrIntegrity;
+// after an error the Initiator is of no more use.
+//
+// Source: [MS-NLMP 3.1.5], [RFC 4178 §5]
+func (i *Initiator) Step(in []byte) (out []byte, done bool, err error) {
+	switch i.state {
+	case initiatorStart:
+		out, err = i.start(in)
+	case initiatorChallenge:
+		out, err = i.answer(in)
+	case initiatorFinal:
+		err = i.finish(in)
+		done = err == nil
+	default:
+		err = fmt.Errorf("step after the end: %w", ErrToken)
+	}
+	if err != nil {
+		i.state = initiatorFailed
+		return nil, false, &Error{Op: "logon", Domain: i.cfg.Domain, User: i.cfg.User, Err: err}
+	}
+	i.state++
+	return out, done, nil
+}
+
+// SessionKey is the secret that both sides share once Step has returned the
+// AUTHENTICATE message; before that it is zero.
+func (i *Initiator) SessionKey() [16]byte { return i.sessionKey }
+
+// start makes the first token.
+func (i *Initiator) start(hint []byte) ([]byte, error) {
+	if isSPNEGOInit(hint) {
+		t, err := decodeNegTokenInit(hint)
+		if err != nil {
+			return nil, err
+		}
+		if !slices.Contains(t.Mechs, oidNTLMSSP) {
+			return nil, fmt.Errorf("the server offers no NTLM: %w", ErrMechanism)
+		}
+	}
+	m := negotiateMessage{Flags: requiredFlags | flagRequestTarget | flagSign | flagSeal |
+		flagAlwaysSign | flagTargetInfo | flagKeyExchange | flag56}
+	i.negotiate = m.appendTo(nil)
+	t := negTokenInit{MechList: i.mechList, Token: i.negotiate}
+	return t.appendTo(nil), nil
+}
+
+// answer turns the server's CHALLENGE into AUTHENTICATE.
+func (i *Initiator) answer(in []byte) ([]byte, error) {
+	resp, err := decodeNegTokenResp(in)
+	if err != nil {
+		return nil, err
+	}
+	if resp.Mech != "" && resp.Mech != oidNTLMSSP {
+		return nil, fmt.Errorf("the server chose a mechanism that was not offered: %w", ErrMechanism)
+	}
+	if resp.State != stateAbsent && resp.State != stateAcceptIncomplete && resp.State != stateRequestMIC {
+		return nil, fmt.Errorf("SPNEGO state %d before the end: %w", resp.State, ErrMechanism)
+	}
+	auth, flags, err := i.authenticate(resp.Token)
+	if err != nil {
+		return nil, err
+	}
+	i.verifier = newNTLMSigner(i.sessionKey, false, flags&flagKeyExchange != 0)
+	mic := newNTLMSigner(i.sessionKey, true, flags&flagKeyExchange != 0).mic(i.mechList)
+	next := negTokenResp{State: stateAcceptIncomplete, Token: auth, MIC: mic[:]}
+	return next.appendTo(nil), nil
+}
+
+// authenticate makes the NTLM AUTHENTICATE message and the session key.
+//
+// Source: [MS-NLMP 3.1.5.1.2]
+func (i *Initiator) authenticate(challenge []byte) ([]byte, uint32, error) {
+	c, err := decodeChallenge(challenge)
+	if err != nil {
+		return nil, 0, err
+	}
+	if c.Flags&requiredFlags != requiredFlags {
+		return nil, 0, fmt.Errorf("NTLM flags %#x: %w", c.Flags, ErrWeak)
+	}
+	pairs, _, err := decodeAVPairs(c.TargetInfo)
+	if err != nil {
+		return nil, 0, err
+	}
+	now, ok := findAV(pairs, avTimestamp)
+	if !ok || len(now) != 8 {
+		now = binary.LittleEndian.AppendUint64(nil, filetime(i.cfg.Now()))
+	}
+	owf := ntowfv2(*i.cfg.NTHash, i.cfg.Domain, i.cfg.User)
+	var nonce [8]byte
+	rand.Read(nonce[:])
+	proven := appendClientChallenge(nil, binary.LittleEndian.Uint64(now), nonce, i.answerPairs(pairs))
+	proof := ntProof(owf, c.Challenge, proven)
+	i.sessionKey = hmacMD5(owf[:], proof[:])
+
+	m := authenticateMessage{
+		Flags: c.Flags & (requiredFlags | flagRequestTarget | flagSign | flagSeal | flagAlwaysSign |
+			flagTargetInfo | flagKeyExchange | flag56),
+		LM:     make([]byte, ntlmv1ResponseSize),
+		NT:     append(proof[:], proven...),
+		Domain: i.cfg.Domain, User: i.cfg.User, Workstation: i.cfg.Workstation,
+	}
+	if c.Flags&flagKeyExchange != 0 {
+		base := i.sessionKey
+		rand.Read(i.sessionKey[:])
+		key := rc4Key(base, i.sessionKey)
+		m.SessionKey = key[:]
+	}
+	auth := m.appendTo(nil)
+	mic := hmacMD5(i.sessionKey[:], i.negotiate, challenge, auth)
+	copy(auth[authenticateMICOff:], mic[:])
+	return auth, c.Flags, nil
+}
+
+// answerPairs are the server's pairs with what the client adds.
+//
+// Source: [MS-NLMP 3.1.5.1.2]
+func (i *Initiator) answerPairs(server []avPair) []avPair {
+	flags := uint32(avFlagMIC)
+	var pairs []avPair
+	for _, p := range server {
+		switch p.ID {
+		case avFlags:
+			if len(p.Value) == 4 {
+				flags |= binary.LittleEndian.Uint32(p.Value)
+			}
+		case avTargetName, avChannelBindings:
+		default:
+			pairs = append(pairs, p)
+		}
+	}
+	return append(pairs,
+		avPair{avFlags, binary.LittleEndian.AppendUint32(nil, flags)},
+		avPair{avChannelBindings, make([]byte, 16)},
+		avPair{avTargetName, appendUTF16(nil, i.cfg.TargetSPN)})
+}
+
+// finish checks the server's last token. The server may leave its MIC out,
+// because only one mechanism was offered and it was the one that was used.
+//
+// Source: [RFC 4178 §5]
+func (i *Initiator) finish(in []byte) error {
+	if len(in) == 0 {
+		return nil
+	}
+	resp, err := decodeNegTokenResp(in)
+	if err != nil {
+		return err
+	}
+	if resp.State != stateAcceptCompleted && resp.State != stateAbsent {
+		return fmt.Errorf("SPNEGO state %d at the end: %w", resp.State, ErrToken)
+	}
+	if resp.MIC != nil && !i.verifier.verify(i.mechList, resp.MIC) {
+		return fmt.Errorf("mechanism list: %w", ErrIntegrity)
+	}
+	return nil
+}
