@@ -210,6 +210,7 @@ func (i *Initiator) answerPairs(server []avPair) []avPair {
 
 // finish checks the server's last token. The server may leave its MIC out,
 // because only one mechanism was offered and it was the one that was used.
+// NTLM has nothing more to say, so a further token is a fault.
 //
 // Source: [RFC 4178 §5]
 func (i *Initiator) finish(in []byte) error {
@@ -220,8 +221,8 @@ func (i *Initiator) finish(in []byte) error {
 	if err != nil {
 		return err
 	}
-	if resp.State != stateAcceptCompleted && resp.State != stateAbsent {
-		return fmt.Errorf("SPNEGO state %d at the end: %w", resp.State, ErrToken)
+	if resp.State != stateAcceptCompleted && resp.State != stateAbsent || resp.Token != nil {
+		return fmt.Errorf("SPNEGO state %d with a token of %d bytes at the end: %w", resp.State, len(resp.Token), ErrToken)
 	}
 	if resp.MIC != nil && !i.verifier.verify(i.mechList, resp.MIC) {
 		return fmt.Errorf("mechanism list: %w", ErrIntegrity)

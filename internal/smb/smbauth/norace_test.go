@@ -1,0 +1,5 @@
+//go:build !race
+
+package smbauth
+
+const raceEnabled = false

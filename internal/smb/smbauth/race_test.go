@@ -1,0 +1,6 @@
+//go:build race
+
+package smbauth
+
+// raceEnabled is true where sync.Pool drops values at random.
+const raceEnabled = true
