@@ -1,0 +1,127 @@
+package integration
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// lwioBin is the command, built once for all tests.
+var lwioBin string
+
+func TestMain(m *testing.M) { os.Exit(run(m)) }
+
+func run(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "lwio-integration-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	lwioBin = filepath.Join(dir, "lwio")
+	build := exec.Command("go", "build", "-o", lwioBin, "lwio/cmd/lwio")
+	if out, err := build.CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "build: %v\n%s", err, out)
+		return 1
+	}
+	return m.Run()
+}
+
+// need skips the test if a program is not installed; in CI that is a failure
+// unless the table of skips has the test.
+func need(t *testing.T, program string) string {
+	t.Helper()
+	for _, name := range []string{program, filepath.Join("/usr/sbin", program)} {
+		if path, err := exec.LookPath(name); err == nil {
+			return path
+		}
+	}
+	reason, declared := skips[t.Name()]
+	if os.Getenv("CI") != "" && !declared {
+		t.Fatalf("%s is not installed, and the table of skips does not have this test", program)
+	}
+	t.Skipf("%s is not installed %s", program, reason)
+	return ""
+}
+
+// lwioServer is a running 'lwio serve'.
+type lwioServer struct {
+	url            *url.URL // of the first share
+	host, port     string
+	user, password string
+	dir            string
+	cmd            *exec.Cmd
+}
+
+// serve starts 'lwio serve' on a directory, as the share "data".
+func serve(t *testing.T, dir string, flags ...string) *lwioServer {
+	t.Helper()
+	cmd := exec.Command(lwioBin, append(append([]string{"serve", "--listen", "127.0.0.1:0"}, flags...), "data="+dir)...)
+	cmd.Stderr = &testLog{t: t, prefix: "server: "}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Signal(os.Interrupt)
+		timer := time.AfterFunc(20*time.Second, func() { _ = cmd.Process.Kill() })
+		defer timer.Stop()
+		_ = cmd.Wait()
+	})
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatalf("the server said nothing: %v", err)
+	}
+	u, err := url.Parse(strings.TrimSpace(line))
+	if err != nil {
+		t.Fatal(err)
+	}
+	password, _ := u.User.Password()
+	return &lwioServer{u, u.Hostname(), u.Port(), u.User.Username(), password, dir, cmd}
+}
+
+// lwio runs the command and returns what it printed.
+func lwio(t *testing.T, args ...string) (stdout, stderr string, code int) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, lwioBin, args...)
+	var o, e strings.Builder
+	cmd.Stdout, cmd.Stderr = &o, &e
+	err := cmd.Run()
+	if err != nil && cmd.ProcessState == nil {
+		t.Fatal(err)
+	}
+	return o.String(), e.String(), cmd.ProcessState.ExitCode()
+}
+
+// mustLwio runs the command, which must succeed.
+func mustLwio(t *testing.T, args ...string) string {
+	t.Helper()
+	o, e, code := lwio(t, args...)
+	if code != 0 {
+		t.Fatalf("lwio %s: exit status %d\n%s%s", strings.Join(args, " "), code, o, e)
+	}
+	return o
+}
+
+// testLog passes a process's output to the log of a test.
+type testLog struct {
+	t      *testing.T
+	prefix string
+}
+
+func (l *testLog) Write(p []byte) (int, error) {
+	l.t.Log(l.prefix + strings.TrimRight(string(p), "\n"))
+	return len(p), nil
+}
