@@ -1,0 +1,100 @@
+package vfs
+
+import (
+	"golang.org/x/sys/unix"
+)
+
+// readMode says how a file system is read without waiting.
+type readMode uint32
+
+const (
+	readUnknown readMode = iota
+	readNowait           // preadv2 with RWF_NOWAIT
+	readPlain            // it lives in memory: pread does not wait
+	readNever            // it cannot tell
+)
+
+// ReadCached reads what is in the page cache, by preadv2 with RWF_NOWAIT, in
+// pieces of MaxCachedRead. Whether a file system has that is found out at its
+// first read and kept.
+//
+// A file system may answer 0 bytes where it means that it would wait, so the end
+// of the file is believed only to fstat.
+func (h *handle) ReadCached(p []byte, off int64) (n int, ok bool, err error) {
+	mode := readMode(h.mode.Load())
+	if mode == readUnknown {
+		if mode = h.probe(); mode == readUnknown {
+			return 0, false, nil
+		}
+	}
+	switch mode {
+	case readPlain:
+		n, err = h.ReadAt(p, off)
+		return n, true, err
+	case readNever:
+		return 0, false, nil
+	}
+	for n < len(p) {
+		piece := p[n:min(len(p), n+MaxCachedRead)]
+		m, err := h.nowait(piece, off+int64(n))
+		switch {
+		case err == unix.EINTR: //nolint:errorlint // bare errno of a system call
+			continue
+		case err == unix.EAGAIN || err == unix.EOPNOTSUPP: //nolint:errorlint // bare errno of a system call
+			keep(h.f)
+			return n, false, nil
+		case err != nil:
+			keep(h.f)
+			return n, true, translate(err)
+		}
+		n += m
+		if m < len(piece) && h.ends(off+int64(n)) {
+			break
+		}
+		if m == 0 {
+			keep(h.f)
+			return n, false, nil
+		}
+	}
+	keep(h.f)
+	return n, true, nil
+}
+
+// nowait is one preadv2.
+func (h *handle) nowait(p []byte, off int64) (int, error) {
+	return unix.Preadv2(h.fd, [][]byte{p}, off, unix.RWF_NOWAIT)
+}
+
+// ends reports whether off is at or beyond the end of the file.
+func (h *handle) ends(off int64) bool {
+	var st unix.Stat_t
+	return unix.Fstat(h.fd, &st) == nil && off >= st.Size
+}
+
+// probe finds out how the file's file system is read.
+func (h *handle) probe() readMode {
+	var st unix.Stat_t
+	if unix.Fstat(h.fd, &st) != nil {
+		return readUnknown
+	}
+	if m, known := h.dir.probes.Load(st.Dev); known {
+		h.mode.Store(uint32(m.(readMode)))
+		return m.(readMode)
+	}
+	mode := readNowait
+	var one [1]byte
+	switch _, err := h.nowait(one[:], 0); err {
+	case nil, unix.EAGAIN:
+	case unix.EOPNOTSUPP, unix.ENOSYS, unix.EINVAL:
+		mode = readNever
+		var sf unix.Statfs_t
+		if unix.Fstatfs(h.fd, &sf) == nil && (sf.Type == unix.TMPFS_MAGIC || sf.Type == unix.RAMFS_MAGIC) {
+			mode = readPlain
+		}
+	default:
+		return readUnknown
+	}
+	h.dir.probes.Store(st.Dev, mode)
+	h.mode.Store(uint32(mode))
+	return mode
+}

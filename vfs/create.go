@@ -1,0 +1,326 @@
+package vfs
+
+import (
+	"errors"
+	"io/fs"
+	"reflect"
+
+	"lwio/internal/ntstatus"
+)
+
+// OpenRequest is what an open asks for.
+//
+// Source: [MS-SMB2 2.2.13]
+type OpenRequest struct {
+	// Share is a share's name in any case, Path what to open in it.
+	Share, Path string
+	// Access may hold generic rights and MaximumAllowed; 0 is refused.
+	Access      Access
+	ShareMode   ShareMode
+	Disposition Disposition
+	Options     Options
+	// Attributes of a file that is created; AttrReadOnly has an effect.
+	Attributes uint32
+	// Owner is whose the open will be. Comparable, or nil for nobody's.
+	Owner Owner
+}
+
+// maxRaces bounds how often an open starts again because somebody else changes
+// the name under it.
+const maxRaces = 16
+
+// Open opens or creates a file or directory. The caller closes the result; so
+// does CloseOwner for the request's owner, and FS.Close.
+//
+// Errors, as statuses: BAD_NETWORK_NAME; OBJECT_NAME_INVALID and
+// OBJECT_PATH_SYNTAX_BAD for the path; INVALID_PARAMETER for what contradicts
+// itself; OBJECT_NAME_NOT_FOUND, OBJECT_PATH_NOT_FOUND, OBJECT_NAME_COLLISION,
+// FILE_IS_A_DIRECTORY, NOT_A_DIRECTORY; SHARING_VIOLATION, DELETE_PENDING;
+// ACCESS_DENIED for what the share, the file or the operating system forbids and
+// for what leads out of the share or is neither file nor directory;
+// CANNOT_DELETE, DIRECTORY_NOT_EMPTY for delete on close;
+// TOO_MANY_OPENED_FILES; FILE_CLOSED after FS.Close.
+//
+// Source: [MS-FSA 2.1.5.1] [MS-SMB2 3.3.5.9] [OP-57]
+func (f *FS) Open(req OpenRequest) (*Open, Action, error) {
+	o, action, err := f.open(&req)
+	if err != nil {
+		return nil, 0, fail("open", req.Share, req.Path, err)
+	}
+	return o, action, nil
+}
+
+func (f *FS) open(req *OpenRequest) (*Open, Action, error) {
+	s := f.shares[foldShare(req.Share)]
+	if s == nil {
+		return nil, 0, ntstatus.BadNetworkName
+	}
+	path, wantDir, err := parsePath(req.Path)
+	if err != nil {
+		return nil, 0, err
+	}
+	if wantDir {
+		if req.Options&NonDirectoryFile != 0 {
+			return nil, 0, because(ntstatus.ObjectNameInvalid, "a file's name ends in a slash")
+		}
+		req.Options |= DirectoryFile
+	}
+	if err := req.check(s.ReadOnly); err != nil {
+		return nil, 0, err
+	}
+	if f.count.Add(1) > f.maxOpens {
+		f.count.Add(-1)
+		return nil, 0, ntstatus.TooManyOpenedFiles
+	}
+	c := creation{fs: f, share: s, path: path, req: req, want: req.Access.specific()}
+	o, action, err := c.run()
+	if err != nil {
+		f.count.Add(-1)
+		return nil, 0, err
+	}
+	return o, action, nil
+}
+
+// check refuses what contradicts itself, and writing to a read-only share.
+//
+// Source: [MS-FSA 2.1.5.1] [MS-SMB2 3.3.5.9]
+func (r *OpenRequest) check(readOnly bool) error {
+	want, opts := r.Access.specific(), r.Options
+	switch {
+	case r.Access == 0 || r.Access&undefinedBit != 0:
+		return because(ntstatus.AccessDenied, "no access asked for, or one that does not exist")
+	case want&AccessSystemSecurity != 0:
+		return ntstatus.PrivilegeNotHeld
+	case opts&OpenByFileID != 0:
+		return because(ntstatus.NotSupported, "open by file id")
+	case r.Disposition > OverwriteIf, r.ShareMode&^ShareAll != 0, r.Attributes&^attrKnown != 0:
+		return because(ntstatus.InvalidParameter, "disposition, share mode or attributes out of range")
+	case opts&DirectoryFile != 0 && opts&NonDirectoryFile != 0:
+		return because(ntstatus.InvalidParameter, "both a directory and not a directory")
+	case opts&DirectoryFile != 0 && (r.Disposition.empties() || r.Attributes&AttrTemporary != 0):
+		return because(ntstatus.InvalidParameter, "not possible for a directory")
+	case opts&DeleteOnClose != 0 && want&(Delete|MaximumAllowed) == 0:
+		return because(ntstatus.InvalidParameter, "delete on close without delete access")
+	case r.Owner != nil && !reflect.ValueOf(r.Owner).Comparable():
+		return because(ntstatus.InvalidParameter, "owner cannot be compared")
+	case readOnly && (want&anyWrite != 0 || r.Disposition == Supersede || r.Disposition == Overwrite):
+		return because(ntstatus.AccessDenied, "share is read-only")
+	}
+	return nil
+}
+
+// creation is one open on its way.
+type creation struct {
+	fs    *FS
+	share *share
+	path  string
+	req   *OpenRequest
+	want  Access // without generic rights
+}
+
+func (c *creation) run() (*Open, Action, error) {
+	c.share.ns.RLock()
+	defer c.share.ns.RUnlock()
+	stripe := c.share.stripe(c.path)
+	stripe.Lock()
+	defer stripe.Unlock()
+	for range maxRaces {
+		o, action, err := c.try()
+		if !errors.Is(err, errRaced) {
+			return o, action, err
+		}
+	}
+	return nil, 0, because(ntstatus.AccessDenied, "the name is a link that leads nowhere, or changes all the time")
+}
+
+// try makes one attempt; errRaced asks for another one.
+func (c *creation) try() (*Open, Action, error) {
+	c.fs.mu.Lock()
+	doomed := c.share.doomedAboveLocked(c.path)
+	c.fs.mu.Unlock()
+	if doomed {
+		return nil, 0, ntstatus.DeletePending
+	}
+	info, err := c.share.Backend.Stat(c.path)
+	switch {
+	case err == nil:
+		return c.existing(info)
+	case ntstatus.Of(err) != ntstatus.ObjectNameNotFound:
+		return nil, 0, err
+	case c.req.Disposition == OpenExisting || c.req.Disposition == Overwrite:
+		return nil, 0, c.missing(err)
+	}
+	return c.create()
+}
+
+// missing tells a name that is not there from a path that is not.
+func (c *creation) missing(err error) error {
+	parent, _ := split(c.path)
+	if info, e := c.share.Backend.Stat(parent); e != nil || !info.Dir {
+		return because(ntstatus.ObjectPathNotFound, err.Error())
+	}
+	return err
+}
+
+// create makes the file or directory. Its creator gets all the access he asked
+// for, whatever its permissions say to others.
+func (c *creation) create() (*Open, Action, error) {
+	readOnly := c.req.Attributes&AttrReadOnly != 0
+	isDir := c.req.Options&DirectoryFile != 0
+	switch {
+	case c.share.ReadOnly:
+		return nil, 0, because(ntstatus.AccessDenied, "share is read-only")
+	case readOnly && !isDir && c.req.Options&DeleteOnClose != 0:
+		return nil, 0, because(ntstatus.CannotDelete, "file is read-only")
+	}
+	o := c.fs.newOpen(c.share, c.path, c.req)
+	o.granted = c.want &^ MaximumAllowed
+	if c.want&MaximumAllowed != 0 {
+		o.granted |= fileAllAccess
+	}
+	var err error
+	if isDir {
+		if err = c.share.Backend.Mkdir(c.path); err == nil {
+			o.handle, err = c.share.Backend.Open(c.path, How{Dir: true})
+		}
+	} else {
+		how := How{Read: true, Write: true, Append: appendOnly(o.granted)}
+		o.handle, err = c.share.Backend.Create(c.path, how, readOnly)
+	}
+	switch {
+	case errors.Is(err, fs.ErrExist):
+		return nil, 0, errRaced
+	case err != nil && ntstatus.Of(err) == ntstatus.ObjectNameNotFound:
+		return nil, 0, because(ntstatus.ObjectPathNotFound, err.Error())
+	case err != nil:
+		return nil, 0, err
+	}
+	if err := c.admit(o, FileInfo{Dir: isDir}, 0); err != nil {
+		return nil, 0, err
+	}
+	return o, Created, nil
+}
+
+// existing opens what is there.
+func (c *creation) existing(info FileInfo) (*Open, Action, error) {
+	if err := c.mayOpen(info); err != nil {
+		return nil, 0, err
+	}
+	o := c.fs.newOpen(c.share, c.path, c.req)
+	empties := c.req.Disposition.empties()
+	var err error
+	if info.Dir {
+		err = c.openDir(o)
+	} else {
+		err = c.openFile(o, info.ReadOnly(), empties)
+	}
+	if err != nil {
+		return nil, 0, err
+	}
+	var added Access
+	if empties {
+		added = WriteData
+	}
+	if err := c.admit(o, info, added); err != nil {
+		return nil, 0, err
+	}
+	if !empties {
+		return o, Opened, nil
+	}
+	if err := c.empty(o); err != nil {
+		c.withdraw(o)
+		return nil, 0, err
+	}
+	if c.req.Disposition == Supersede {
+		return o, Superseded, nil
+	}
+	return o, Overwritten, nil
+}
+
+// mayOpen applies the rules that need no descriptor.
+func (c *creation) mayOpen(info FileInfo) error {
+	d, opts := c.req.Disposition, c.req.Options
+	c.fs.mu.Lock()
+	added := Access(0)
+	if d.empties() {
+		added = WriteData
+	}
+	busy := c.fs.admitLocked(info.Node(), c.want|added, c.req.ShareMode)
+	c.fs.mu.Unlock()
+	locked := info.ReadOnly() && !info.Dir
+	switch {
+	case errors.Is(busy, ntstatus.DeletePending):
+		return busy
+	case d == Create:
+		return ntstatus.ObjectNameCollision
+	case info.Special:
+		return because(ntstatus.AccessDenied, "neither a file nor a directory")
+	case info.Dir && (opts&NonDirectoryFile != 0 || d.empties()):
+		return ntstatus.FileIsADirectory
+	case !info.Dir && opts&DirectoryFile != 0:
+		return ntstatus.NotADirectory
+	case d.empties() && c.share.ReadOnly:
+		return because(ntstatus.AccessDenied, "share is read-only")
+	case locked && (c.want&dataWrite != 0 || d.empties()):
+		return because(ntstatus.AccessDenied, "file is read-only")
+	case locked && opts&DeleteOnClose != 0:
+		return because(ntstatus.CannotDelete, "file is read-only")
+	case c.path == "" && opts&DeleteOnClose != 0:
+		return because(ntstatus.CannotDelete, "root of the share")
+	}
+	return busy
+}
+
+// admit puts o into the table, unless the file is not the one that was looked
+// at, or somebody else was faster. If it fails, o is closed.
+func (c *creation) admit(o *Open, looked FileInfo, added Access) error {
+	info, err := o.handle.Stat()
+	switch {
+	case err != nil:
+	case looked.ID != 0 && info.Node() != looked.Node(), info.Links == 0, info.Dir != looked.Dir:
+		err = errRaced
+	case info.Special:
+		err = because(ntstatus.AccessDenied, "neither a file nor a directory")
+	case info.Dir && o.deleteOnClose:
+		err = checkEmpty(o.handle)
+	}
+	if err == nil {
+		o.nodeID, o.dir = info.Node(), info.Dir
+		c.fs.mu.Lock()
+		if c.fs.closed {
+			err = ntstatus.FileClosed
+		} else if err = c.fs.admitLocked(o.nodeID, o.granted|added, o.shareMode); err == nil {
+			c.fs.registerLocked(o)
+		}
+		c.fs.mu.Unlock()
+	}
+	if err != nil {
+		return errors.Join(err, o.handle.Close())
+	}
+	return nil
+}
+
+// empty truncates a file that was opened for that.
+func (c *creation) empty(o *Open) error {
+	if err := o.handle.Truncate(0); err != nil {
+		return err
+	}
+	if c.req.Attributes&AttrReadOnly != 0 {
+		return o.handle.SetReadOnly(true)
+	}
+	return nil
+}
+
+// withdraw takes back an admit that nobody has heard of yet.
+func (c *creation) withdraw(o *Open) {
+	o.deleteOnClose = false
+	o.beginClose()
+	c.fs.mu.Lock()
+	n := o.node
+	if d := c.fs.unregisterLocked(o); d != nil {
+		c.fs.dropLocked(n)
+	}
+	c.fs.mu.Unlock()
+	o.handle.Close()
+	close(o.done)
+}

@@ -1,0 +1,248 @@
+package vfs
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"runtime"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// nonBlock makes the open of a FIFO or a leased file return at once.
+const nonBlock = unix.O_NONBLOCK | unix.O_NOCTTY
+
+func appendFlag(how How) int {
+	if how.Append {
+		return os.O_APPEND
+	}
+	return 0
+}
+
+// fillSys adds what only the operating system's own structure holds.
+func fillSys(_ *Dir, _ string, fi fs.FileInfo, info *FileInfo) error {
+	st, ok := fi.Sys().(*syscall.Stat_t)
+	if !ok {
+		return errors.ErrUnsupported
+	}
+	info.ID, info.Device, info.Links = st.Ino, st.Dev, uint32(st.Nlink)
+	info.Accessed = time.Unix(st.Atim.Unix())
+	info.Changed = time.Unix(st.Ctim.Unix())
+	info.Created = oldest(info.Modified, info.Changed)
+	if !info.Dir {
+		info.AllocationSize = st.Blocks * 512
+	}
+	return nil
+}
+
+// oldest stands in for a time of creation that is not known.
+func oldest(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
+}
+
+// parent opens the directory that path lies in.
+func (d *Dir) parent(path string) (f *os.File, name string, err error) {
+	dir, name := split(path)
+	f, err = d.root.OpenFile(onDisk(dir), os.O_RDONLY|unix.O_DIRECTORY|nonBlock, 0)
+	return f, name, translate(err)
+}
+
+// named looks whether name in the directory dir still leads to node. link says
+// that it is a symbolic link.
+func (d *Dir) named(dir *os.File, name, path string, node NodeID) (link bool, err error) {
+	var st unix.Stat_t
+	if err := unix.Fstatat(int(dir.Fd()), name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+		return false, err
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFLNK {
+		if (NodeID{Device: st.Dev, File: st.Ino}) != node {
+			return false, stale(path)
+		}
+		return false, nil
+	}
+	info, err := d.Stat(path)
+	if err == nil && info.Node() != node {
+		err = stale(path)
+	}
+	return true, err
+}
+
+// Remove deletes a name.
+func (d *Dir) Remove(path string, node NodeID, dir bool) error {
+	parent, name, err := d.parent(path)
+	if err != nil {
+		return err
+	}
+	defer parent.Close()
+	link, err := d.named(parent, name, path, node)
+	if err != nil {
+		return translate(err)
+	}
+	flags := 0
+	if dir && !link {
+		flags = unix.AT_REMOVEDIR
+	}
+	return translate(eintr(func() error { return unix.Unlinkat(int(parent.Fd()), name, flags) }))
+}
+
+// Rename moves a name.
+func (d *Dir) Rename(from, to string, node NodeID, replace bool) error {
+	oldDir, oldName, err := d.parent(from)
+	if err != nil {
+		return err
+	}
+	defer oldDir.Close()
+	newDir, newName, err := d.parent(to)
+	if err != nil {
+		return err
+	}
+	defer newDir.Close()
+	if _, err := d.named(oldDir, oldName, from, node); err != nil {
+		return translate(err)
+	}
+	oldFd, newFd := int(oldDir.Fd()), int(newDir.Fd())
+	if replace {
+		return translate(eintr(func() error { return unix.Renameat(oldFd, oldName, newFd, newName) }))
+	}
+	err = eintr(func() error { return unix.Renameat2(oldFd, oldName, newFd, newName, unix.RENAME_NOREPLACE) })
+	if err == unix.EINVAL || err == unix.ENOSYS { //nolint:errorlint // bare errno of a system call
+		// The file system cannot do it in one step.
+		var st unix.Stat_t
+		if e := unix.Fstatat(newFd, newName, &st, unix.AT_SYMLINK_NOFOLLOW); e == nil {
+			return fs.ErrExist
+		}
+		err = eintr(func() error { return unix.Renameat(oldFd, oldName, newFd, newName) })
+	}
+	return translate(err)
+}
+
+// Removable reports whether the process may change the directory of path.
+func (d *Dir) Removable(path string) error {
+	parent, _, err := d.parent(path)
+	if err != nil {
+		return err
+	}
+	defer parent.Close()
+	if !accessible(int(parent.Fd()), unix.W_OK|unix.X_OK) {
+		return &fs.PathError{Op: "access", Path: path, Err: unix.EACCES}
+	}
+	return nil
+}
+
+// accessible asks whether the process may use the file fd in that way.
+func accessible(fd int, mode uint32) bool {
+	err := unix.Faccessat2(fd, "", mode, unix.AT_EMPTY_PATH|unix.AT_EACCESS)
+	if err == unix.ENOSYS || err == unix.EINVAL || err == unix.EPERM { //nolint:errorlint // bare errno of a system call
+		var st unix.Stat_t
+		return unix.Fstat(fd, &st) == nil && st.Mode&0o222 != 0
+	}
+	return err == nil
+}
+
+// Volume asks statfs.
+func (d *Dir) Volume() (VolumeInfo, error) {
+	f, err := d.root.OpenFile(".", os.O_RDONLY|unix.O_DIRECTORY, 0)
+	if err != nil {
+		return VolumeInfo{}, translate(err)
+	}
+	defer f.Close()
+	var st unix.Statfs_t
+	if err := eintr(func() error { return unix.Fstatfs(int(f.Fd()), &st) }); err != nil {
+		return VolumeInfo{}, err
+	}
+	info, err := statx(int(f.Fd()), "")
+	size := uint64(st.Frsize)
+	if size == 0 {
+		size = uint64(st.Bsize)
+	}
+	return VolumeInfo{
+		Total:      st.Blocks * size,
+		Free:       st.Bfree * size,
+		Available:  st.Bavail * size,
+		BlockSize:  uint32(size),
+		Serial:     info.Device,
+		FileSystem: fsName(int64(st.Type)),
+		MaxName:    uint32(st.Namelen),
+		ReadOnly:   st.Flags&unix.ST_RDONLY != 0,
+		Created:    info.Created,
+	}, err
+}
+
+// fsName names the common file systems.
+func fsName(magic int64) string {
+	switch magic {
+	case unix.EXT4_SUPER_MAGIC:
+		return "ext4"
+	case unix.XFS_SUPER_MAGIC:
+		return "xfs"
+	case unix.BTRFS_SUPER_MAGIC:
+		return "btrfs"
+	case unix.TMPFS_MAGIC:
+		return "tmpfs"
+	case unix.OVERLAYFS_SUPER_MAGIC:
+		return "overlay"
+	case unix.NFS_SUPER_MAGIC:
+		return "nfs"
+	}
+	return "unix"
+}
+
+// eintr repeats what a signal interrupted.
+func eintr(f func() error) error {
+	for {
+		if err := f(); err != unix.EINTR { //nolint:errorlint // bare errno of a system call
+			return err
+		}
+	}
+}
+
+// statx describes the file fd, or the entry name of the directory fd without
+// following it.
+func statx(fd int, name string) (FileInfo, error) {
+	flags := unix.AT_SYMLINK_NOFOLLOW | unix.AT_NO_AUTOMOUNT
+	if name == "" {
+		flags |= unix.AT_EMPTY_PATH
+	}
+	var st unix.Statx_t
+	err := eintr(func() error {
+		return unix.Statx(fd, name, flags, unix.STATX_BASIC_STATS|unix.STATX_BTIME, &st)
+	})
+	if err != nil {
+		return FileInfo{}, err
+	}
+	info := FileInfo{
+		Name:           name,
+		Size:           int64(st.Size),
+		AllocationSize: int64(st.Blocks) * 512,
+		ID:             st.Ino,
+		Device:         unix.Mkdev(st.Dev_major, st.Dev_minor),
+		Links:          st.Nlink,
+		Accessed:       stamp(st.Atime),
+		Modified:       stamp(st.Mtime),
+		Changed:        stamp(st.Ctime),
+	}
+	info.Created = oldest(info.Modified, info.Changed)
+	if st.Mask&unix.STATX_BTIME != 0 {
+		info.Created = stamp(st.Btime)
+	}
+	kind := uint32(st.Mode) & unix.S_IFMT
+	info.setMode(kind == unix.S_IFDIR, kind == unix.S_IFREG, st.Mode&0o222 != 0)
+	return info, nil
+}
+
+func stamp(t unix.StatxTimestamp) time.Time { return time.Unix(t.Sec, int64(t.Nsec)) }
+
+// isLink reports whether an entry is a symbolic link.
+func isLink(fd int, name string) bool {
+	var st unix.Stat_t
+	err := unix.Fstatat(fd, name, &st, unix.AT_SYMLINK_NOFOLLOW)
+	return err == nil && st.Mode&unix.S_IFMT == unix.S_IFLNK
+}
+
+// keep holds f open until here.
+func keep(f *os.File) { runtime.KeepAlive(f) }

@@ -1,0 +1,63 @@
+//go:build !linux
+
+package vfs
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+)
+
+func appendFlag(How) int { return 0 }
+
+// named looks whether path still leads to node.
+func (d *Dir) named(path string, node NodeID) error {
+	info, err := d.Stat(path)
+	if err != nil {
+		return err
+	}
+	if info.Node() != node {
+		return stale(path)
+	}
+	return nil
+}
+
+// Remove deletes a name.
+func (d *Dir) Remove(path string, node NodeID, _ bool) error {
+	if err := d.named(path, node); err != nil {
+		return err
+	}
+	return translate(d.root.Remove(path))
+}
+
+// Rename moves a name. Without replace it looks first, so that somebody else
+// who creates the target at the same moment may lose it.
+func (d *Dir) Rename(from, to string, node NodeID, replace bool) error {
+	if err := d.named(from, node); err != nil {
+		return err
+	}
+	if !replace {
+		if _, err := d.root.Lstat(to); err == nil {
+			return fs.ErrExist
+		}
+	}
+	return translate(d.root.Rename(from, to))
+}
+
+// Removable believes the permissions of the directory of path.
+func (d *Dir) Removable(path string) error {
+	dir, _ := split(path)
+	fi, err := d.root.Stat(onDisk(dir))
+	if err != nil {
+		return translate(err)
+	}
+	if fi.Mode()&writeBits == 0 {
+		return &fs.PathError{Op: "access", Path: path, Err: os.ErrPermission}
+	}
+	return nil
+}
+
+// Volume is not asked for on this system.
+func (d *Dir) Volume() (VolumeInfo, error) {
+	return VolumeInfo{}, errors.ErrUnsupported
+}

@@ -1,0 +1,171 @@
+package vfs
+
+import (
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Defaults of Config.
+const (
+	DefaultMaxOpens      = 16384
+	DefaultRevokeTimeout = 5 * time.Second
+)
+
+// Config is what New needs. The zero value serves nothing.
+type Config struct {
+	Shares []Share
+	// Logger hears of what no caller can be told; nil is silent.
+	Logger *slog.Logger
+	// MaxOpens bounds the opens that live at a time. 0 means DefaultMaxOpens.
+	MaxOpens int
+	// RevokeTimeout bounds how long a close waits for I/O in flight, before and
+	// again after the stall hooks ran. 0 means DefaultRevokeTimeout.
+	//
+	// Source: [OP-58b]
+	RevokeTimeout time.Duration
+}
+
+// Owner is whose an open is: any comparable value, for SMB the session.
+type Owner any
+
+// FS is the table of opens over a fixed set of shares. Safe for concurrent use.
+type FS struct {
+	log      *slog.Logger
+	timeout  time.Duration
+	maxOpens int64
+	shares   map[string]*share // by folded name; fixed
+	list     []*share          // as configured
+
+	count   atomic.Int64 // opens that live, and those being made
+	lastID  atomic.Uint64
+	skipped atomic.Uint64
+	orphans atomic.Int64
+
+	mu     sync.Mutex // see the package comment
+	closed bool
+	nodes  map[NodeID]*node
+	byKey  map[[24]byte]*Open
+	owners map[Owner]map[*Open]struct{}
+}
+
+// Stats are counters since the start, and what there is now.
+type Stats struct {
+	// Opens are alive now.
+	Opens int
+	// SkippedNames counts directory entries that SMB cannot carry or that are
+	// never served.
+	SkippedNames uint64
+	// Stalled are closed opens whose I/O has still not come back.
+	Stalled int
+}
+
+// New makes the table. On success it owns the backends of cfg.Shares.
+//
+// Errors: fs.ErrInvalid for a name that a share cannot have, fs.ErrExist for
+// two that differ at most in case.
+func New(cfg Config) (*FS, error) {
+	f := &FS{
+		log:      cfg.Logger,
+		timeout:  cfg.RevokeTimeout,
+		maxOpens: int64(cfg.MaxOpens),
+		shares:   make(map[string]*share),
+		nodes:    make(map[NodeID]*node),
+		byKey:    make(map[[24]byte]*Open),
+		owners:   make(map[Owner]map[*Open]struct{}),
+	}
+	if f.log == nil {
+		f.log = slog.New(slog.DiscardHandler)
+	}
+	if f.timeout <= 0 {
+		f.timeout = DefaultRevokeTimeout
+	}
+	if f.maxOpens <= 0 {
+		f.maxOpens = DefaultMaxOpens
+	}
+	for _, s := range cfg.Shares {
+		if err := checkShareName(s.Name); err != nil {
+			return nil, err
+		}
+		if s.Backend == nil {
+			return nil, fmt.Errorf("vfs: share %q: %w: no backend", s.Name, fs.ErrInvalid)
+		}
+		key := foldShare(s.Name)
+		if f.shares[key] != nil {
+			return nil, fmt.Errorf("vfs: share %q: %w", s.Name, fs.ErrExist)
+		}
+		f.shares[key] = newShare(s)
+		f.list = append(f.list, f.shares[key])
+	}
+	return f, nil
+}
+
+// foldShare is what two names of one share have in common.
+func foldShare(name string) string { return strings.ToLower(strings.ToUpper(name)) }
+
+// Shares lists the shares as they were configured.
+func (f *FS) Shares() []ShareInfo {
+	infos := make([]ShareInfo, len(f.list))
+	for i, s := range f.list {
+		infos[i] = ShareInfo{Name: s.Name, ReadOnly: s.ReadOnly}
+	}
+	return infos
+}
+
+// Lookup finds a share by name, in any case. The result must not be changed.
+func (f *FS) Lookup(name string) (*Share, bool) {
+	s, ok := f.shares[foldShare(name)]
+	if !ok {
+		return nil, false
+	}
+	return &s.Share, true
+}
+
+// Stats returns the counters.
+func (f *FS) Stats() Stats {
+	return Stats{
+		Opens:        int(f.count.Load()),
+		SkippedNames: f.skipped.Load(),
+		Stalled:      int(f.orphans.Load()),
+	}
+}
+
+// CloseOwner closes all opens of owner, as Open.Close does, and all at a time:
+// it waits no longer than one of them would. For a logoff or a lost connection.
+func (f *FS) CloseOwner(owner Owner) {
+	f.mu.Lock()
+	opens := make([]*Open, 0, len(f.owners[owner]))
+	for o := range f.owners[owner] {
+		opens = append(opens, o)
+	}
+	f.mu.Unlock()
+	f.closeAll(opens)
+}
+
+// Close refuses new opens, closes all that there are, and then the backends.
+// A second Close does nothing.
+func (f *FS) Close() error {
+	f.mu.Lock()
+	first := !f.closed
+	f.closed = true
+	var opens []*Open
+	for _, n := range f.nodes {
+		opens = append(opens, n.opens...)
+	}
+	f.mu.Unlock()
+	f.closeAll(opens)
+	if !first {
+		return nil
+	}
+	var err error
+	for _, s := range f.list {
+		if e := s.Backend.Close(); e != nil && err == nil {
+			err = fail("close", s.Name, "", e)
+		}
+	}
+	return err
+}

@@ -1,0 +1,133 @@
+package vfs
+
+import (
+	"errors"
+	"io/fs"
+
+	"lwio/internal/ntstatus"
+)
+
+// appendOnly reports whether a may add to a file but not change it.
+func appendOnly(a Access) bool { return a&dataWrite == AppendData }
+
+// openFile opens a regular file with the access that was asked for and, for
+// MaximumAllowed, as much more as the operating system gives.
+func (c *creation) openFile(o *Open, readOnly, empties bool) error {
+	max := c.want&MaximumAllowed != 0
+	must := How{Read: c.want&dataRead != 0, Write: c.want&dataWrite != 0 || empties}
+	tries := []How{must}
+	switch {
+	case max && !readOnly && !c.share.ReadOnly:
+		tries = []How{{Read: true, Write: true}, {Read: true, Write: must.Write}, {Read: must.Read, Write: true}}
+	case max:
+		tries = []How{{Read: true, Write: must.Write}}
+	case !must.Read && !must.Write:
+		tries = []How{{Read: true}, {Write: true}}
+	}
+	var how How
+	var err error
+	for _, how = range tries {
+		how.Append = appendOnly(c.want) && !max && !empties
+		if o.handle, err = c.share.Backend.Open(c.path, how); !refused(err) {
+			break
+		}
+	}
+	if err != nil {
+		return gone(err)
+	}
+	o.granted = c.want &^ MaximumAllowed
+	if max {
+		o.granted |= c.maximum(how.Read, how.Write && !readOnly)
+	}
+	if o.granted&Delete == 0 || c.want&Delete == 0 && !max {
+		return nil
+	}
+	return c.grantDelete(o)
+}
+
+// openDir opens a directory.
+func (c *creation) openDir(o *Open) error {
+	var err error
+	if o.handle, err = c.share.Backend.Open(c.path, How{Dir: true}); err != nil {
+		return gone(err)
+	}
+	writable := !c.share.ReadOnly && o.handle.Writable()
+	o.granted = c.want &^ MaximumAllowed
+	if o.granted&(dataWrite|DeleteChild) != 0 && !writable {
+		return errors.Join(because(ntstatus.AccessDenied, "directory is not writable"), o.handle.Close())
+	}
+	if c.want&MaximumAllowed != 0 {
+		o.granted |= c.maximum(true, writable)
+		if writable {
+			o.granted |= DeleteChild
+		}
+	}
+	if o.granted&Delete == 0 {
+		return nil
+	}
+	return c.grantDelete(o)
+}
+
+// grantDelete checks the right to delete, which lies with the directory above:
+// if it was asked for, its lack is an error, and else it is left out. The root
+// never goes, but who asks for all rights gets them there, too.
+func (c *creation) grantDelete(o *Open) error {
+	if c.path == "" {
+		return nil
+	}
+	err := c.share.Backend.Removable(c.path)
+	if err == nil {
+		return nil
+	}
+	if c.want&Delete == 0 && c.req.Options&DeleteOnClose == 0 {
+		o.granted &^= Delete
+		return nil
+	}
+	return errors.Join(err, o.handle.Close())
+}
+
+// maximum are the rights that MaximumAllowed stands for.
+func (c *creation) maximum(read, write bool) Access {
+	a := ReadAttributes | ReadEA | ReadControl | Synchronize
+	if read {
+		a |= dataRead
+	}
+	if !c.share.ReadOnly {
+		a |= WriteAttributes | WriteEA | Delete | WriteDAC | WriteOwner
+		if write {
+			a |= dataWrite
+		}
+	}
+	return a
+}
+
+// MaximalAccess are the rights that an open of this file would get at most.
+//
+// Source: [MS-SMB2 2.2.14.2.5]
+func (o *Open) MaximalAccess() Access {
+	info, err := o.handle.Stat()
+	if err != nil {
+		return o.granted
+	}
+	c := creation{share: o.share}
+	write := o.handle.Writable() && (info.Dir || !info.ReadOnly())
+	a := c.maximum(true, write)
+	if info.Dir && write && !o.share.ReadOnly {
+		a |= DeleteChild
+	}
+	return a | o.granted
+}
+
+// refused reports whether another, weaker attempt makes sense.
+func refused(err error) bool {
+	return errors.Is(err, fs.ErrPermission) || errors.Is(err, ntstatus.SharingViolation)
+}
+
+// gone turns the error of a file that was there a moment ago into a new attempt.
+func gone(err error) error {
+	switch ntstatus.Of(err) {
+	case ntstatus.ObjectNameNotFound, ntstatus.FileIsADirectory, ntstatus.NotADirectory:
+		return errRaced
+	}
+	return err
+}

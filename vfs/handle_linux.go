@@ -1,0 +1,165 @@
+package vfs
+
+import (
+	"errors"
+	"io"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// handle is an open file of a Dir. The data path uses the descriptor's number:
+// the table of opens closes it only when no reference is left.
+type handle struct {
+	dir *Dir
+	f   *os.File
+	fd  int
+	// mode is a readMode once it is known.
+	mode atomic.Uint32
+}
+
+func newHandle(d *Dir, f *os.File, _ How) (*handle, error) {
+	h := &handle{dir: d, f: f, fd: -1}
+	raw, err := f.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	err = raw.Control(func(fd uintptr) { h.fd = int(fd) })
+	return h, err
+}
+
+func (h *handle) File() *os.File { return h.f }
+func (h *handle) Close() error   { return h.f.Close() }
+
+func (h *handle) ReadAt(p []byte, off int64) (int, error) {
+	n := 0
+	for n < len(p) {
+		m, err := unix.Pread(h.fd, p[n:], off+int64(n))
+		switch {
+		case err == unix.EINTR: //nolint:errorlint // bare errno of a system call
+			continue
+		case err != nil:
+			keep(h.f)
+			return n, translate(err)
+		case m == 0:
+			keep(h.f)
+			return n, nil
+		}
+		n += m
+	}
+	keep(h.f)
+	return n, nil
+}
+
+func (h *handle) WriteAt(p []byte, off int64, durable bool) (int, error) {
+	defer keep(h.f)
+	n := 0
+	for n < len(p) {
+		m, err := h.write(p[n:], off+int64(n), durable)
+		switch {
+		case err == unix.EINTR: //nolint:errorlint // bare errno of a system call
+			continue
+		case err != nil:
+			return n, translate(err)
+		case m == 0:
+			return n, io.ErrShortWrite
+		}
+		n += m
+	}
+	return n, nil
+}
+
+// write writes once, durably by a flag where the kernel has it.
+func (h *handle) write(p []byte, off int64, durable bool) (int, error) {
+	if !durable {
+		return unix.Pwrite(h.fd, p, off)
+	}
+	n, err := unix.Pwritev2(h.fd, [][]byte{p}, off, unix.RWF_DSYNC)
+	if err != unix.EOPNOTSUPP && err != unix.ENOSYS { //nolint:errorlint // bare errno of a system call
+		return n, err
+	}
+	if n, err = unix.Pwrite(h.fd, p, off); err != nil {
+		return n, err
+	}
+	return n, eintr(func() error { return unix.Fdatasync(h.fd) })
+}
+
+func (h *handle) Sync() error {
+	defer keep(h.f)
+	err := eintr(func() error { return unix.Fsync(h.fd) })
+	if err == unix.EINVAL { //nolint:errorlint // bare errno of a system call
+		return nil // nothing to sync in there
+	}
+	return translate(err)
+}
+
+func (h *handle) Truncate(size int64) error {
+	defer keep(h.f)
+	return translate(eintr(func() error { return unix.Ftruncate(h.fd, size) }))
+}
+
+func (h *handle) Stat() (FileInfo, error) {
+	defer keep(h.f)
+	return statx(h.fd, "")
+}
+
+func (h *handle) SetTimes(t Times) error {
+	defer keep(h.f)
+	ts := []unix.Timespec{timespec(t.Accessed), timespec(t.Modified)}
+	return translate(unix.UtimesNanoAt(h.fd, "", ts, unix.AT_EMPTY_PATH))
+}
+
+func timespec(t time.Time) unix.Timespec {
+	if t.IsZero() {
+		return unix.Timespec{Nsec: unix.UTIME_OMIT}
+	}
+	ts, err := unix.TimeToTimespec(t)
+	if err != nil {
+		return unix.Timespec{Nsec: unix.UTIME_OMIT}
+	}
+	return ts
+}
+
+func (h *handle) SetReadOnly(on bool) error {
+	defer keep(h.f)
+	var st unix.Stat_t
+	if err := unix.Fstat(h.fd, &st); err != nil {
+		return err
+	}
+	perm := st.Mode & 0o7777
+	if on {
+		perm &^= 0o222
+	} else {
+		perm |= 0o200
+	}
+	return translate(unix.Fchmod(h.fd, perm))
+}
+
+func (h *handle) Writable() bool {
+	defer keep(h.f)
+	return accessible(h.fd, unix.W_OK)
+}
+
+func (h *handle) Names(n int, restart bool) ([]string, error) {
+	if restart {
+		if _, err := h.f.Seek(0, io.SeekStart); err != nil {
+			return nil, err
+		}
+	}
+	names, err := h.f.Readdirnames(n)
+	if errors.Is(err, os.ErrNotExist) {
+		return names, io.EOF // the directory itself is gone
+	}
+	return names, err
+}
+
+func (h *handle) Entry(dir, name string) (FileInfo, error) {
+	defer keep(h.f)
+	info, err := statx(h.fd, name)
+	if err != nil || !info.Special || !isLink(h.fd, name) {
+		return info, translate(err)
+	}
+	return h.dir.visible(dir, name)
+}

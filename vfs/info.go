@@ -1,0 +1,83 @@
+package vfs
+
+import (
+	"lwio/internal/ntstatus"
+)
+
+// Stat describes the file as it is now.
+func (o *Open) Stat() (info FileInfo, err error) {
+	err = o.use("stat", func() error {
+		if info, err = o.handle.Stat(); err != nil {
+			return err
+		}
+		o.fs.mu.Lock()
+		_, info.Name = split(o.path)
+		info.DeletePending = o.node.doom != nil || o.deleteOnClose
+		o.fs.mu.Unlock()
+		return nil
+	})
+	return info, err
+}
+
+// SetTimes sets the timestamps that t names.
+//
+// Errors: ACCESS_DENIED without WriteAttributes, or if the server process may
+// not.
+//
+// Source: [MS-FSCC 2.4.7]
+func (o *Open) SetTimes(t Times) error {
+	return o.use("set times of", func() error {
+		if o.granted&WriteAttributes == 0 {
+			return ntstatus.AccessDenied
+		}
+		if t.Accessed.IsZero() && t.Modified.IsZero() {
+			return nil
+		}
+		return o.handle.SetTimes(t)
+	})
+}
+
+// SetAttributes sets the attributes of the file. 0 changes nothing; without
+// AttrReadOnly a read-only file becomes writable again for its owner. Of a
+// directory no attribute can be changed.
+//
+// Errors: ACCESS_DENIED without WriteAttributes, or if the server process may
+// not; INVALID_PARAMETER for attributes that do not fit the file.
+//
+// Source: [MS-FSCC 2.4.7] [MS-FSCC 2.6]
+func (o *Open) SetAttributes(attributes uint32) error {
+	return o.use("set attributes of", func() error {
+		switch {
+		case o.granted&WriteAttributes == 0:
+			return ntstatus.AccessDenied
+		case attributes&^attrKnown != 0,
+			!o.dir && attributes&AttrDirectory != 0,
+			o.dir && attributes&AttrTemporary != 0:
+			return ntstatus.InvalidParameter
+		case attributes == 0 || o.dir:
+			return nil
+		}
+		info, err := o.handle.Stat()
+		if err != nil {
+			return err
+		}
+		if on := attributes&AttrReadOnly != 0; on != info.ReadOnly() {
+			return o.handle.SetReadOnly(on)
+		}
+		return nil
+	})
+}
+
+// VolumeInfo describes the file system that the share is on.
+//
+// Errors: NOT_SUPPORTED where the operating system is not asked.
+//
+// Source: [MS-FSCC 2.5]
+func (o *Open) VolumeInfo() (VolumeInfo, error) {
+	v, err := o.share.Backend.Volume()
+	if err != nil {
+		return VolumeInfo{}, fail("statfs", o.share.Name, "", err)
+	}
+	v.ReadOnly = v.ReadOnly || o.share.ReadOnly
+	return v, nil
+}

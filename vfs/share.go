@@ -1,0 +1,87 @@
+package vfs
+
+import (
+	"fmt"
+	"hash/maphash"
+	"io/fs"
+	"strings"
+	"sync"
+	"unicode/utf8"
+)
+
+// Share is a tree of files under a name.
+type Share struct {
+	// Name is what clients call it, in any case: 1 to 80 characters, none of
+	// them a control character or one of "\/[]:|<>+=;,*?, and not IPC$.
+	Name string
+	// Backend holds the files. FS.Close closes it.
+	Backend Backend
+	// ReadOnly refuses whatever would change something.
+	ReadOnly bool
+}
+
+// ShareInfo is what may be told about a share.
+type ShareInfo struct {
+	Name     string
+	ReadOnly bool
+}
+
+// maxShareName bounds a share's name, in characters.
+//
+// Source: [MS-SMB2 2.2.9]
+const maxShareName = 80
+
+// checkShareName says why a share cannot have that name, or returns nil.
+func checkShareName(name string) error {
+	switch {
+	case name == "", name == ".", name == "..", !utf8.ValidString(name):
+	case utf8.RuneCountInString(name) > maxShareName:
+		return fmt.Errorf("vfs: share %.80q...: %w: more than %d characters", name, fs.ErrInvalid, maxShareName)
+	case strings.EqualFold(name, "IPC$"):
+		return fmt.Errorf("vfs: share %q: %w: the name is reserved", name, fs.ErrInvalid)
+	case strings.ContainsFunc(name, func(r rune) bool {
+		return r < 0x20 || r == 0x7f || strings.ContainsRune(`"\/[]:|<>+=;,*?`, r)
+	}):
+	default:
+		return nil
+	}
+	return fmt.Errorf("vfs: share %q: %w: not a name for a share", name, fs.ErrInvalid)
+}
+
+// pathStripes is the number of locks among which the names of a share are dealt.
+const pathStripes = 64
+
+// share is a Share at work.
+type share struct {
+	Share
+	seed  maphash.Seed
+	ns    sync.RWMutex            // see the package comment
+	paths [pathStripes]sync.Mutex // see the package comment
+
+	// doomed holds the paths of directories whose delete is pending. Guarded by
+	// FS.mu.
+	doomed map[string]struct{}
+}
+
+func newShare(s Share) *share {
+	return &share{Share: s, seed: maphash.MakeSeed(), doomed: make(map[string]struct{})}
+}
+
+// stripe is the lock that serialises what is done to the name path.
+func (s *share) stripe(path string) *sync.Mutex {
+	return &s.paths[maphash.String(s.seed, path)%pathStripes]
+}
+
+// doomedAboveLocked reports whether a directory above path is about to go.
+func (s *share) doomedAboveLocked(path string) bool {
+	if len(s.doomed) == 0 {
+		return false
+	}
+	for path != "" {
+		path, _ = split(path)
+		if _, yes := s.doomed[path]; yes {
+			return true
+		}
+	}
+	return false
+}
