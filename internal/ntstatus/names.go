@@ -50,6 +50,9 @@ const (
 	PipeNotAvailable                 Status = 0xC00000AC
 	PipeDisconnected                 Status = 0xC00000B0
 	PipeClosing                      Status = 0xC00000B1
+	PipeEmpty                        Status = 0xC00000D9
+	InvalidOplockProtocol            Status = 0xC00000E3
+	BadImpersonationLevel            Status = 0xC00000A5
 	IOTimeout                        Status = 0xC00000B5
 	FileIsADirectory                 Status = 0xC00000BA
 	NotSupported                     Status = 0xC00000BB
@@ -134,6 +137,9 @@ var names = map[Status]string{
 	PipeNotAvailable:                 "PIPE_NOT_AVAILABLE",
 	PipeDisconnected:                 "PIPE_DISCONNECTED",
 	PipeClosing:                      "PIPE_CLOSING",
+	PipeEmpty:                        "PIPE_EMPTY",
+	InvalidOplockProtocol:            "INVALID_OPLOCK_PROTOCOL",
+	BadImpersonationLevel:            "BAD_IMPERSONATION_LEVEL",
 	IOTimeout:                        "IO_TIMEOUT",
 	FileIsADirectory:                 "FILE_IS_A_DIRECTORY",
 	NotSupported:                     "NOT_SUPPORTED",
