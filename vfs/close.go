@@ -85,8 +85,18 @@ func (f *FS) await(opens []*Open) (late []*Open) {
 }
 
 // finish takes the open out of the table, deletes what is to be deleted, and
-// closes the descriptor.
+// closes the descriptor, or leaves that to the I/O that has not come back.
 func (o *Open) finish() error {
+	err := o.leave()
+	o.fs.count.Add(-1)
+	o.fs.orphans.Add(1)
+	if o.refs.add(refsOrphan) {
+		o.closeOrphan()
+	}
+	return err
+}
+
+func (o *Open) leave() error {
 	f := o.fs
 	o.share.ns.RLock()
 	defer o.share.ns.RUnlock()
@@ -108,11 +118,6 @@ func (o *Open) finish() error {
 		f.mu.Lock()
 		f.dropLocked(n)
 		f.mu.Unlock()
-	}
-	f.count.Add(-1)
-	f.orphans.Add(1)
-	if o.refs.add(refsOrphan) {
-		o.closeOrphan()
 	}
 	return err
 }

@@ -277,7 +277,7 @@ func (c *creation) admit(o *Open, looked FileInfo, added Access) error {
 	info, err := o.handle.Stat()
 	switch {
 	case err != nil:
-	case looked.ID != 0 && info.Node() != looked.Node(), info.Links == 0, info.Dir != looked.Dir:
+	case looked.ID != 0 && info.Node() != looked.Node(), looked.Links != 0 && info.Links == 0, info.Dir != looked.Dir:
 		err = errRaced
 	case info.Special:
 		err = because(ntstatus.AccessDenied, "neither a file nor a directory")
@@ -295,7 +295,7 @@ func (c *creation) admit(o *Open, looked FileInfo, added Access) error {
 		c.fs.mu.Unlock()
 	}
 	if err != nil {
-		return errors.Join(err, o.handle.Close())
+		return discard(o.handle, err)
 	}
 	return nil
 }

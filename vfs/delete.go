@@ -61,12 +61,14 @@ func (o *Open) condemn() error {
 	return nil
 }
 
-// checkEmpty looks for an entry, and begins an enumeration under way anew.
+// checkEmpty looks for an entry, through a handle of its own: somebody may be
+// enumerating with the other.
 func (o *Open) checkEmpty() error {
-	o.list.mu.Lock()
-	defer o.list.mu.Unlock()
-	o.list.reset()
-	return checkEmpty(o.handle)
+	h, err := o.share.Backend.Open(o.Path(), How{Dir: true})
+	if err != nil {
+		return err
+	}
+	return discard(h, checkEmpty(h))
 }
 
 // checkEmpty looks whether a directory that nobody enumerates has an entry.
@@ -81,10 +83,10 @@ func checkEmpty(h Handle) error {
 	return err
 }
 
-// DeletePending reports whether the file will go with its last open, or this
-// open will make it go.
+// DeletePending reports whether the file will go with its last open. An open
+// with the option DeleteOnClose only makes that so when it is closed.
 func (o *Open) DeletePending() bool {
 	o.fs.mu.Lock()
 	defer o.fs.mu.Unlock()
-	return o.deleteOnClose || o.node.doom != nil
+	return o.node.doom != nil
 }

@@ -95,7 +95,7 @@ func (d *Dir) openFile(path string, how How, flags int, perm fs.FileMode) (Handl
 		err = ntstatus.NotADirectory
 	}
 	if err != nil {
-		return nil, errors.Join(err, h.Close())
+		return nil, discard(h, err)
 	}
 	return h, nil
 }
@@ -137,12 +137,12 @@ func translate(err error) error {
 		var pe *fs.PathError
 		if errors.As(err, &pe) && ntstatus.Of(err) == ntstatus.UnexpectedIOError {
 			// os.Root has no error number for a path that leads outside.
-			return fmt.Errorf("%w: %w", ntstatus.AccessDenied, err)
+			return &refusal{status: ntstatus.AccessDenied, err: err}
 		}
 		return err
 	}
 	if s, ok := special(errno); ok {
-		return fmt.Errorf("%w: %w", s, err)
+		return &refusal{status: s, err: err}
 	}
 	return err
 }

@@ -42,18 +42,39 @@ func fail(op, share, path string, err error) error {
 	if err == nil {
 		return nil
 	}
-	e := &Error{Op: op, Name: share + "/" + path, Status: ntstatus.Of(err)}
-	if s, bare := err.(ntstatus.Status); !bare || s != e.Status { //nolint:errorlint // only a bare status is no cause of itself
-		e.Err = err
+	e := &Error{Op: op, Name: share + "/" + path, Status: ntstatus.Of(err), Err: err}
+	var r *refusal
+	switch {
+	case errors.As(err, &r):
+		e.Err = r.err
+	case errors.As(err, new(ntstatus.Status)):
+		e.Err = nil
 	}
 	return e
 }
 
+// refusal is a status with what led to it.
+type refusal struct {
+	status ntstatus.Status
+	err    error
+}
+
+func (r *refusal) Error() string   { return fmt.Sprintf("%v: %v", r.status, r.err) }
+func (r *refusal) Unwrap() []error { return []error{r.status, r.err} }
+
 // because makes a status with a reason that a human can read.
 func because(s ntstatus.Status, reason string) error {
-	return fmt.Errorf("%w: %s", s, reason)
+	return &refusal{status: s, err: errors.New(reason)}
 }
 
 // errRaced says that somebody else changed the name between two steps of an
 // open, which must then start again.
 var errRaced = errors.New("vfs: changed by somebody else meanwhile")
+
+// discard closes a handle that nobody will get because of err, and returns err.
+func discard(h Handle, err error) error {
+	if e := h.Close(); e != nil {
+		return errors.Join(err, e)
+	}
+	return err
+}

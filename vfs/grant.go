@@ -39,9 +39,6 @@ func (c *creation) openFile(o *Open, readOnly, empties bool) error {
 	if max {
 		o.granted |= c.maximum(how.Read, how.Write && !readOnly)
 	}
-	if o.granted&Delete == 0 || c.want&Delete == 0 && !max {
-		return nil
-	}
 	return c.grantDelete(o)
 }
 
@@ -54,16 +51,13 @@ func (c *creation) openDir(o *Open) error {
 	writable := !c.share.ReadOnly && o.handle.Writable()
 	o.granted = c.want &^ MaximumAllowed
 	if o.granted&(dataWrite|DeleteChild) != 0 && !writable {
-		return errors.Join(because(ntstatus.AccessDenied, "directory is not writable"), o.handle.Close())
+		return discard(o.handle, because(ntstatus.AccessDenied, "directory is not writable"))
 	}
 	if c.want&MaximumAllowed != 0 {
 		o.granted |= c.maximum(true, writable)
 		if writable {
 			o.granted |= DeleteChild
 		}
-	}
-	if o.granted&Delete == 0 {
-		return nil
 	}
 	return c.grantDelete(o)
 }
@@ -75,15 +69,18 @@ func (c *creation) grantDelete(o *Open) error {
 	if c.path == "" {
 		return nil
 	}
-	err := c.share.Backend.Removable(c.path)
+	err := error(ntstatus.AccessDenied)
+	if o.granted&Delete != 0 {
+		err = c.share.Backend.Removable(c.path)
+	}
 	if err == nil {
 		return nil
 	}
-	if c.want&Delete == 0 && c.req.Options&DeleteOnClose == 0 {
+	if c.want&Delete == 0 && !o.deleteOnClose {
 		o.granted &^= Delete
 		return nil
 	}
-	return errors.Join(err, o.handle.Close())
+	return discard(o.handle, err)
 }
 
 // maximum are the rights that MaximumAllowed stands for.
@@ -114,6 +111,9 @@ func (o *Open) MaximalAccess() Access {
 	a := c.maximum(true, write)
 	if info.Dir && write && !o.share.ReadOnly {
 		a |= DeleteChild
+	}
+	if path := o.Path(); path != "" && o.share.Backend.Removable(path) != nil {
+		a &^= Delete
 	}
 	return a | o.granted
 }

@@ -12,7 +12,7 @@ func (o *Open) Stat() (info FileInfo, err error) {
 		}
 		o.fs.mu.Lock()
 		_, info.Name = split(o.path)
-		info.DeletePending = o.node.doom != nil || o.deleteOnClose
+		info.DeletePending = o.node.doom != nil
 		o.fs.mu.Unlock()
 		return nil
 	})

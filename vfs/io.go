@@ -27,7 +27,7 @@ func (o *Open) ready(op string, need Access, n int, off int64) error {
 // It does not allocate, and may wait for the disk.
 //
 // Errors: END_OF_FILE (bare) at and after the end; ACCESS_DENIED without
-// ReadData; INVALID_PARAMETER for an offset that is negative or so large that
+// ReadData and Execute; INVALID_PARAMETER for an offset that is negative or so large that
 // the end of p lies beyond 2^63; FILE_CLOSED (bare) without a reference;
 // INVALID_DEVICE_REQUEST for a directory.
 //
