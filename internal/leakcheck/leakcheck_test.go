@@ -1,0 +1,107 @@
+package leakcheck
+
+import (
+	"net"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+)
+
+func TestMain(m *testing.M) { Main(m) }
+
+func TestNothingLeft(t *testing.T) {
+	s := Take()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if c, err := l.Accept(); err == nil {
+			c.Close()
+		}
+	}()
+	l.Close()
+	<-done
+	if err := s.Err(); err != nil {
+		t.Errorf("all was closed, yet: %v", err)
+	}
+}
+
+func TestGoroutineLeft(t *testing.T) {
+	s := Take()
+	stop := make(chan struct{})
+	defer close(stop)
+	go func() { <-stop }()
+	err := s.Err()
+	if err == nil || !strings.Contains(err.Error(), "TestGoroutineLeft") {
+		t.Errorf("a goroutine that waits forever gives %v", err)
+	}
+}
+
+func TestDescriptorLeft(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("descriptors are counted on Linux only")
+	}
+	path := filepath.Join(t.TempDir(), "forgotten")
+	s := Take()
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := s.Err(); err == nil || !strings.Contains(err.Error(), "forgotten") {
+		t.Errorf("an open file gives %v", err)
+	}
+}
+
+// A descriptor that was open before is no leak; one that took its number is.
+func TestDescriptorReplaced(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("descriptors are counted on Linux only")
+	}
+	dir := t.TempDir()
+	old, err := os.Create(filepath.Join(dir, "old"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := Take()
+	if err := s.Err(); err != nil {
+		t.Errorf("what was open before counts: %v", err)
+	}
+	old.Close()
+	f, err := os.Create(filepath.Join(dir, "new"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := s.Err(); err == nil {
+		t.Error("a new file with the number of an old one is not seen")
+	}
+}
+
+// recorder keeps the errors and cleanups of a test that is watched.
+type recorder struct {
+	testing.TB
+	errors   []string
+	cleanups []func()
+}
+
+func (r *recorder) Helper()                           {}
+func (r *recorder) Cleanup(f func())                  { r.cleanups = append(r.cleanups, f) }
+func (r *recorder) Errorf(format string, args ...any) { r.errors = append(r.errors, format) }
+
+func TestCheckFailsTheTest(t *testing.T) {
+	r := &recorder{TB: t}
+	Check(r)
+	stop := make(chan struct{})
+	go func() { <-stop }()
+	r.cleanups[0]()
+	close(stop)
+	if len(r.errors) != 1 {
+		t.Errorf("the test that leaks has %d errors", len(r.errors))
+	}
+}
