@@ -110,6 +110,8 @@ func (o *Open) mayReplace(target FileInfo, replace bool) error {
 		return because(ntstatus.AccessDenied, "target is a directory")
 	case target.ReadOnly():
 		return because(ntstatus.AccessDenied, "target is read-only")
+	case o.dir:
+		return because(ntstatus.AccessDenied, "a directory cannot replace a file")
 	}
 	return nil
 }

@@ -1,0 +1,271 @@
+package vfs_test
+
+import (
+	"bytes"
+	"math"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"lwio/internal/ntstatus"
+	"lwio/vfs"
+)
+
+// Source: [OP-92a] [OP-92b] [OP-92c] [LWIO §Read]
+func TestReadAt(t *testing.T) {
+	s := newSite(t)
+	s.put("file") // "content of file", 15 bytes
+	o := s.mustOpen("file", access(vfs.GenericRead))
+	for _, c := range []struct {
+		name string
+		n    int
+		off  int64
+		want string
+		st   ntstatus.Status
+	}{
+		{"all", 15, 0, "content of file", 0},
+		{"a part", 7, 0, "content", 0},
+		{"up to the end", 4, 11, "file", 0},
+		{"across the end", 100, 11, "file", 0},
+		{"at the end", 1, 15, "", ntstatus.EndOfFile},
+		{"after the end", 1, 1 << 40, "", ntstatus.EndOfFile},
+		{"nothing", 0, 3, "", 0},
+		{"nothing, at the end", 0, 15, "", 0},
+		{"negative", 1, -1, "", ntstatus.InvalidParameter},
+		{"most negative", 1, math.MinInt64, "", ntstatus.InvalidParameter},
+		{"last byte of all", 1, math.MaxInt64 - 1, "", ntstatus.EndOfFile},
+		{"beyond 2^63", 2, math.MaxInt64 - 1, "", ntstatus.InvalidParameter},
+		{"far beyond 2^63", 1 << 20, math.MaxInt64 - 9, "", ntstatus.InvalidParameter},
+	} {
+		held(t, o, func() {
+			p := make([]byte, c.n)
+			n, err := o.ReadAt(p, c.off)
+			wantStatus(t, c.name, err, c.st)
+			if string(p[:n]) != c.want {
+				t.Errorf("%s: %q, want %q", c.name, p[:n], c.want)
+			}
+			p = make([]byte, c.n)
+			n, ok, err := o.ReadCached(p, c.off)
+			if !ok {
+				return // to be read by ReadAt, then
+			}
+			wantStatus(t, c.name+", cached", err, c.st)
+			if string(p[:n]) != c.want {
+				t.Errorf("%s, cached: %q, want %q", c.name, p[:n], c.want)
+			}
+		})
+	}
+}
+
+// Source: [OP-57] [OP-58b]
+func TestIOWithoutTheRight(t *testing.T) {
+	s := newSite(t)
+	s.put("file", "dir/")
+	p := make([]byte, 4)
+	r := s.mustOpen("file", access(vfs.GenericRead))
+	w := s.mustOpen("file", access(vfs.GenericWrite))
+	d := s.mustOpen("dir")
+	held(t, r, func() {
+		_, err := r.WriteAt(p, 0)
+		wantStatus(t, "write", err, ntstatus.AccessDenied)
+		wantStatus(t, "truncate", r.Truncate(0), ntstatus.AccessDenied)
+		wantStatus(t, "sync", r.Sync(), ntstatus.AccessDenied)
+		wantStatus(t, "times", r.SetTimes(vfs.Times{Modified: time.Now()}), ntstatus.AccessDenied)
+		wantStatus(t, "attributes", r.SetAttributes(vfs.AttrReadOnly), ntstatus.AccessDenied)
+	})
+	held(t, w, func() {
+		_, err := w.ReadAt(p, 0)
+		wantStatus(t, "read", err, ntstatus.AccessDenied)
+		_, ok, err := w.ReadCached(p, 0)
+		wantStatus(t, "cached read", err, ntstatus.AccessDenied)
+		if !ok {
+			t.Error("a refused read would have to wait")
+		}
+	})
+	held(t, d, func() {
+		_, err := d.ReadAt(p, 0)
+		wantStatus(t, "read a directory", err, ntstatus.InvalidDeviceRequest)
+		_, err = d.WriteAt(p, 0)
+		wantStatus(t, "write a directory", err, ntstatus.InvalidDeviceRequest)
+		wantStatus(t, "truncate a directory", d.Truncate(0), ntstatus.InvalidParameter)
+		wantStatus(t, "sync a directory", d.Sync(), ntstatus.Success)
+	})
+	_, err := r.ReadAt(p, 0)
+	wantStatus(t, "read without a reference", err, ntstatus.FileClosed)
+	if b, err := os.ReadFile(s.host("file")); err != nil || string(b) != "content of file" {
+		t.Errorf("file is %q, %v", b, err)
+	}
+}
+
+// Source: [OP-92b] [OP-92c] [OP-92f] [LWIO §Write]
+func TestWriteAt(t *testing.T) {
+	for _, opt := range []vfs.Options{0, vfs.WriteThrough, vfs.NoIntermediateBuffering} {
+		s := newSite(t)
+		o := s.mustOpen("new", disposition(vfs.Create), options(opt))
+		held(t, o, func() {
+			for _, c := range []struct {
+				data string
+				off  int64
+				st   ntstatus.Status
+			}{
+				{"hello", 0, 0},
+				{"world", 6, 0},
+				{"", 3, 0},
+				{"x", -1, ntstatus.InvalidParameter},
+				{"xy", math.MaxInt64 - 1, ntstatus.InvalidParameter},
+				{"H", 0, 0},
+			} {
+				n, err := o.WriteAt([]byte(c.data), c.off)
+				wantStatus(t, c.data, err, c.st)
+				if err == nil && n != len(c.data) {
+					t.Errorf("wrote %d of %q", n, c.data)
+				}
+			}
+			// More than any file system takes. The process lives on.
+			if _, err := o.WriteAt([]byte("x"), math.MaxInt64-1); err == nil {
+				t.Error("wrote the last byte of all")
+			}
+		})
+		wantStatus(t, "sync", o.Sync(), ntstatus.Success)
+		if b, err := os.ReadFile(s.host("new")); err != nil || string(b) != "Hello\x00world" {
+			t.Errorf("options %x: file is %q, %v", opt, b, err)
+		}
+		if o.Options() != opt {
+			t.Errorf("options %x, want %x", o.Options(), opt)
+		}
+	}
+}
+
+// Source: [MS-FSA 2.1.5.3]
+func TestAppendOnly(t *testing.T) {
+	s := newSite(t)
+	s.put("file")
+	o := s.mustOpen("file", access(vfs.AppendData))
+	held(t, o, func() {
+		for _, off := range []int64{0, 1 << 30} {
+			if n, err := o.WriteAt([]byte("!"), off); n != 1 || err != nil {
+				t.Errorf("append: %d, %v", n, err)
+			}
+		}
+	})
+	wantStatus(t, "truncate", o.Truncate(0), ntstatus.AccessDenied)
+	if b, err := os.ReadFile(s.host("file")); err != nil || string(b) != "content of file!!" {
+		t.Errorf("file is %q, %v", b, err)
+	}
+}
+
+// Source: [MS-FSCC 2.4.14]
+func TestTruncate(t *testing.T) {
+	s := newSite(t)
+	s.put("file")
+	o := s.mustOpen("file")
+	for _, size := range []int64{7, 100, 0, 1 << 30} {
+		wantStatus(t, "truncate", o.Truncate(size), ntstatus.Success)
+		if info, err := o.Stat(); err != nil || info.Size != size {
+			t.Errorf("size %d, %v, want %d", info.Size, err, size)
+		}
+	}
+	wantStatus(t, "negative", o.Truncate(-1), ntstatus.InvalidParameter)
+	wantStatus(t, "too large", o.Truncate(math.MaxInt64), ntstatus.FileTooLarge)
+}
+
+// Source: [MS-FSCC 2.4.7]
+func TestStatAndSetTimes(t *testing.T) {
+	s := newSite(t)
+	s.put("dir/", "dir/file")
+	o, d := s.mustOpen("dir/file"), s.mustOpen("dir")
+	want := time.Date(2001, 2, 3, 4, 5, 6, 789000, time.UTC)
+	wantStatus(t, "times", o.SetTimes(vfs.Times{Modified: want}), ntstatus.Success)
+	wantStatus(t, "no times", o.SetTimes(vfs.Times{Created: want}), ntstatus.Success)
+	info, err := o.Stat()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !info.Modified.Equal(want) || info.Accessed.Equal(want) || info.Accessed.IsZero() {
+		t.Errorf("times %v and %v", info.Modified, info.Accessed)
+	}
+	wantStatus(t, "times", o.SetTimes(vfs.Times{Accessed: want.Add(time.Hour)}), ntstatus.Success)
+	if info, err = o.Stat(); err != nil || !info.Accessed.Equal(want.Add(time.Hour)) || !info.Modified.Equal(want) {
+		t.Errorf("times %v and %v, %v", info.Modified, info.Accessed, err)
+	}
+	if info.Name != "file" || info.Size != 19 || info.Dir || info.Links != 1 || info.ID == 0 || info.Attributes != vfs.AttrNormal {
+		t.Errorf("%+v", info)
+	}
+	di, err := d.Stat()
+	if err != nil || di.Name != "dir" || !di.Dir || di.Attributes != vfs.AttrDirectory || di.ID == info.ID || !d.IsDir() {
+		t.Errorf("%+v, %v", di, err)
+	}
+}
+
+// Source: [MS-FSCC 2.6]
+func TestSetAttributes(t *testing.T) {
+	s := newSite(t)
+	s.put("file", "dir/")
+	o, d := s.mustOpen("file"), s.mustOpen("dir")
+	for _, c := range []struct {
+		o    *vfs.Open
+		set  uint32
+		st   ntstatus.Status
+		want uint32
+	}{
+		{o, vfs.AttrReadOnly, 0, vfs.AttrReadOnly},
+		{o, 0, 0, vfs.AttrReadOnly},
+		{o, vfs.AttrReadOnly | vfs.AttrHidden, 0, vfs.AttrReadOnly},
+		{o, vfs.AttrArchive, 0, vfs.AttrNormal},
+		{o, vfs.AttrDirectory, ntstatus.InvalidParameter, vfs.AttrNormal},
+		{o, 1 << 16, ntstatus.InvalidParameter, vfs.AttrNormal},
+		{d, vfs.AttrReadOnly | vfs.AttrDirectory, 0, vfs.AttrDirectory},
+		{d, vfs.AttrTemporary, ntstatus.InvalidParameter, vfs.AttrDirectory},
+	} {
+		wantStatus(t, "set", c.o.SetAttributes(c.set), c.st)
+		if info, err := c.o.Stat(); err != nil || info.Attributes != c.want {
+			t.Errorf("after setting %x: %x, %v, want %x", c.set, info.Attributes, err, c.want)
+		}
+	}
+}
+
+// The data path must not make garbage. [OP-92a]
+func TestIODoesNotAllocate(t *testing.T) {
+	s := newSite(t)
+	s.put("file")
+	o := s.mustOpen("file")
+	d := s.mustOpen("file", options(vfs.WriteThrough))
+	p := make([]byte, 15)
+	held(t, d, func() {
+		for name, f := range map[string]func(){
+			"ReadAt":        func() { o.ReadAt(p, 0) },
+			"ReadCached":    func() { o.ReadCached(p, 0) },
+			"end of file":   func() { o.ReadAt(p, 99) },
+			"WriteAt":       func() { o.WriteAt(p, 0) },
+			"write-through": func() { d.WriteAt(p, 0) },
+		} {
+			n := testing.AllocsPerRun(20, func() {
+				if o.Acquire() == nil {
+					f()
+					o.Release()
+				}
+			})
+			if n != 0 && !raceEnabled {
+				t.Errorf("%s: %v allocations", name, n)
+			}
+		}
+	})
+}
+
+// A disk that is full fails the write with the count of what is on it.
+func TestDiskFull(t *testing.T) {
+	const room = 10
+	s := newSite(t, func(c *vfs.Config) {
+		c.Shares[0].Backend = &smallDisk{Backend: c.Shares[0].Backend, room: room}
+	})
+	o := s.mustOpen("new", disposition(vfs.Create))
+	held(t, o, func() {
+		n, err := o.WriteAt(bytes.Repeat([]byte("x"), 2*room), 0)
+		wantStatus(t, "write", err, ntstatus.DiskFull)
+		if n != room || !strings.Contains(err.Error(), "data/new") {
+			t.Errorf("%d bytes, %v", n, err)
+		}
+	})
+	wantStatus(t, "truncate", o.Truncate(2*room), ntstatus.DiskFull)
+}
