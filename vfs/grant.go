@@ -27,7 +27,7 @@ func (c *creation) openFile(o *Open, readOnly, empties bool) error {
 	var how How
 	var err error
 	for _, how = range tries {
-		how.Append = appendOnly(c.want) && !max && !empties
+		how.Append = appendOnly(c.want) && !max
 		if o.handle, err = c.share.Backend.Open(c.path, how); !refused(err) {
 			break
 		}
