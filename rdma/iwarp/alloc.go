@@ -1,0 +1,53 @@
+package iwarp
+
+import (
+	"context"
+	"os"
+	"sync"
+
+	"lwio/rdma"
+)
+
+// memory is what Alloc gave out.
+type memory struct {
+	a    *adapter
+	buf  []byte
+	free func() error
+	once sync.Once
+	err  error
+}
+
+// Alloc maps memory outside the Go heap, of whole pages. This provider gains
+// nothing from it but that it does not weigh on the garbage collector.
+func (a *adapter) Alloc(ctx context.Context, size int) (rdma.Memory, error) {
+	const op = "allocate memory"
+	if ctx.Err() != nil {
+		return nil, rdma.CanceledBy(ctx, "iwarp: "+op, "")
+	}
+	page := os.Getpagesize()
+	if size <= 0 || uint64(size) > maxRegistration {
+		return nil, opError(op, "", rdma.StatusInvalidParameter, nil)
+	}
+	buf, free, err := allocPages((size + page - 1) / page * page)
+	if err != nil {
+		return nil, opError(op, "", rdma.StatusInsufficientResources, err)
+	}
+	m := &memory{a: a, buf: buf, free: free}
+	if err := a.add(classMemory, m, op); err != nil {
+		_ = free()
+		return nil, err
+	}
+	return m, nil
+}
+
+// Bytes is the memory; its length is the size rounded up.
+func (m *memory) Bytes() []byte { return m.buf }
+
+// Close unmaps it.
+func (m *memory) Close() error {
+	m.once.Do(func() {
+		m.a.remove(classMemory, m)
+		m.err = m.free()
+	})
+	return m.err
+}

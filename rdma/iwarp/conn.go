@@ -1,0 +1,200 @@
+package iwarp
+
+import (
+	"errors"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"lwio/rdma"
+)
+
+// ending says why and how a connection ends.
+type ending struct {
+	err     error
+	abort   bool        // do not wait for anything the peer should do
+	term    *terminate  // to send
+	receive rdma.Status // of the receive in progress; StatusCanceled if 0
+	partly  rdma.Status // of the request that is partly written; likewise
+}
+
+// longAgo as a deadline wakes who waits for the socket.
+var longAgo = time.Unix(1, 0)
+
+// conn is a connection in full operation, or on the passive side one that waits
+// for the peer's first frame. One goroutine (run) reads, and ends it.
+//
+// Source: [RFC 5040 §5], [RFC 5044 §7]
+type conn struct {
+	a    *adapter
+	qp   *queuePair
+	nc   net.Conn
+	raw  syscall.RawConn // nil unless the socket can be used without blocking
+	crc  bool
+	peer string
+
+	ending   atomic.Pointer[ending] // set once
+	onEnd    func()                 // closes Done of the connector
+	ended    chan struct{}          // closed when it ends, before anything is flushed
+	ready    chan struct{}          // closed when the first frame arrived
+	finished chan struct{}          // closed when all is over and the socket closed
+
+	tx sender
+	rx receiver
+	wg sync.WaitGroup // writing goroutines
+
+	deadlineMu sync.Mutex
+	woken      bool // the reader was told to leave
+}
+
+// newConn makes the connection of a queue pair over a TCP connection whose
+// start-up is over.
+func newConn(a *adapter, qp *queuePair, nc net.Conn, crc bool, onEnd func()) *conn {
+	c := &conn{
+		a: a, qp: qp, nc: nc, raw: rawConn(nc), crc: crc, onEnd: onEnd,
+		peer:     nc.RemoteAddr().String(),
+		ended:    make(chan struct{}),
+		ready:    make(chan struct{}),
+		finished: make(chan struct{}),
+	}
+	limit := a.p.cfg.MaxULPDU
+	if a.p.cfg.SegmentAtMSS && c.raw != nil {
+		if mss := segmentSize(c.raw); mss > 0 {
+			limit = min(limit, max(ulpduForMSS(mss), minULPDU))
+		}
+	}
+	c.tx.init(c, limit)
+	c.rx.init(c)
+	return c
+}
+
+// end begins the end of the connection; only the first call counts.
+func (c *conn) end(e *ending) {
+	if !c.ending.CompareAndSwap(nil, e) {
+		return
+	}
+	c.deadlineMu.Lock()
+	c.woken = true
+	_ = c.nc.SetReadDeadline(longAgo)
+	c.deadlineMu.Unlock()
+	c.onEnd()
+	close(c.ended)
+}
+
+// limitRead gives the reader a last while to find out why writing failed.
+func (c *conn) limitRead(d time.Duration) {
+	c.deadlineMu.Lock()
+	defer c.deadlineMu.Unlock()
+	if !c.woken {
+		_ = c.nc.SetReadDeadline(time.Now().Add(d))
+	}
+}
+
+// disconnect ends the connection in good order.
+func (c *conn) disconnect() {
+	c.end(&ending{err: opError("connection", c.peer, rdma.StatusConnectionInvalid, net.ErrClosed)})
+}
+
+// opened is called by the reader when the peer's first frame was found good:
+// from now on this side may send.
+//
+// Source: [RFC 5044 §7.1.2 rule 4]
+func (c *conn) opened() {
+	qp := c.qp
+	qp.mu.Lock()
+	if qp.state == pairReserved {
+		qp.state = pairConnected
+	}
+	qp.held = false
+	start := !qp.writing && qp.next != qp.sends.tail
+	if start {
+		qp.writing = true
+	}
+	qp.mu.Unlock()
+	close(c.ready)
+	if start {
+		c.tx.pump()
+	}
+}
+
+// run reads until the connection ends and then ends all of it.
+func (c *conn) run() {
+	defer close(c.finished)
+	err := c.rx.loop()
+	c.end(c.endingFor(err))
+	<-c.ended
+	e := c.ending.Load()
+	c.tx.stop(e.abort)
+	c.wg.Wait()
+	if e.receive == rdma.StatusSuccess {
+		e.receive = rdma.StatusCanceled
+	}
+	if e.partly == rdma.StatusSuccess {
+		e.partly = rdma.StatusCanceled
+	}
+	c.qp.mu.Lock()
+	connected := c.qp.state >= pairConnected
+	c.qp.mu.Unlock()
+	if connected {
+		c.qp.flushAll(e.receive, e.partly, c.tx.begun())
+	} else {
+		c.qp.unreserve()
+	}
+	c.shutdown(e)
+	if !errors.Is(e.err, net.ErrClosed) {
+		c.a.p.cfg.Logger.Info("iwarp: connection ended", "peer", c.peer, "err", e.err)
+	}
+}
+
+// endingFor tells what the error means that the reader ended with.
+func (c *conn) endingFor(err error) *ending {
+	var v *violation
+	var t *TerminateError
+	const op = "connection"
+	switch {
+	case errors.As(err, &v):
+		return v.ending(c)
+	case errors.As(err, &t):
+		status := fault{t.Layer, t.Type, t.Code}.status()
+		return &ending{err: opError(op, c.peer, status, t), partly: status}
+	case errors.Is(err, io.EOF):
+		return &ending{err: opError(op, c.peer, rdma.StatusConnectionInvalid, net.ErrClosed), abort: true}
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		// Only a failed write sets a deadline before the end.
+		return &ending{err: opError(op, c.peer, rdma.StatusConnectionAborted, c.tx.failure()), abort: true, partly: rdma.StatusIOTimeout}
+	}
+	return &ending{err: opError(op, c.peer, rdma.StatusConnectionAborted, err), abort: true, partly: rdma.StatusIOTimeout}
+}
+
+// shutdown sends a Terminate, if there is one and the peer can understand it,
+// half-closes, and waits until the peer has closed too, so that no reset
+// destroys what was sent last; all that within DrainTimeout.
+//
+// Source: [RFC 5040 §5.4], [RFC 5044 §8]
+func (c *conn) shutdown(e *ending) {
+	defer c.nc.Close()
+	if e.abort {
+		return
+	}
+	_ = c.nc.SetDeadline(time.Now().Add(c.a.p.cfg.DrainTimeout))
+	if e.term != nil && c.tx.clean() && c.rx.started {
+		c.sendTerminate(e.term)
+	}
+	half, ok := c.nc.(interface{ CloseWrite() error })
+	if !ok || half.CloseWrite() != nil {
+		return
+	}
+	c.rx.discard()
+}
+
+func (c *conn) sendTerminate(t *terminate) {
+	h := untaggedSegment(opTerminate, queueTerminate, 1, 0, true)
+	ulpdu := t.appendTo(h.appendTo(nil))
+	if _, err := c.nc.Write(appendFPDU(nil, ulpdu, c.crc)); err != nil {
+		c.a.p.cfg.Logger.Debug("iwarp: terminate not sent", "peer", c.peer, "err", err)
+	}
+}

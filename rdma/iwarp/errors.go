@@ -1,0 +1,56 @@
+package iwarp
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"syscall"
+
+	"lwio/rdma"
+)
+
+// opError is the error of an operation of this provider.
+func opError(op, object string, status rdma.Status, cause error) error {
+	return &rdma.Error{Op: "iwarp: " + op, Object: object, Status: status, Err: cause}
+}
+
+// errno statuses of the socket calls, in NetworkDirect's terms. [ND §8 row 13]
+var errnoStatus = []struct {
+	errno  syscall.Errno
+	status rdma.Status
+}{
+	{syscall.ECONNREFUSED, rdma.StatusConnectionRefused},
+	{syscall.ENETUNREACH, rdma.StatusNetworkUnreachable},
+	{syscall.ENETDOWN, rdma.StatusNetworkUnreachable},
+	{syscall.EHOSTUNREACH, rdma.StatusHostUnreachable},
+	{syscall.EACCES, rdma.StatusNetworkUnreachable},
+	{syscall.EINVAL, rdma.StatusNetworkUnreachable},
+	{syscall.ETIMEDOUT, rdma.StatusIOTimeout},
+	{syscall.EADDRINUSE, rdma.StatusSharingViolation},
+	{syscall.EADDRNOTAVAIL, rdma.StatusInvalidAddress},
+	{syscall.EMFILE, rdma.StatusInsufficientResources},
+	{syscall.ENFILE, rdma.StatusInsufficientResources},
+	{syscall.ENOBUFS, rdma.StatusInsufficientResources},
+	{syscall.ENOMEM, rdma.StatusNoMemory},
+}
+
+// netStatus is the status that tells best what a network call ran into.
+func netStatus(err error, otherwise rdma.Status) rdma.Status {
+	for _, e := range errnoStatus {
+		if errors.Is(err, e.errno) {
+			return e.status
+		}
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, context.DeadlineExceeded) {
+		return rdma.StatusIOTimeout
+	}
+	return otherwise
+}
+
+// isHangup tells whether err says that the peer is gone.
+func isHangup(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
+		errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) || errors.Is(err, net.ErrClosed)
+}

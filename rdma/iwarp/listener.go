@@ -1,0 +1,266 @@
+package iwarp
+
+import (
+	"context"
+	"errors"
+	"net"
+	"sync"
+	"time"
+
+	"lwio/rdma"
+)
+
+// acceptPause is how long a listener waits after the system refused to give it
+// a connection, for want of descriptors for instance.
+const acceptPause = 50 * time.Millisecond
+
+// request is a connection whose request has arrived.
+type request struct {
+	nc  net.Conn
+	req startup
+}
+
+// listener takes TCP connections and reads their requests, one goroutine for
+// each; requests wait in a bounded queue to be taken.
+//
+// Source: [ND Listener], [RFC 5044 §7.1]
+type listener struct {
+	a       *adapter
+	closing chan struct{}
+
+	mu       sync.Mutex
+	bound    net.Listener
+	requests chan request        // made by Listen
+	starting map[net.Conn]uint64 // connections in start-up, and when they came
+	arrivals uint64
+	closed   bool
+	wg       sync.WaitGroup
+}
+
+var _ rdma.Listener = (*listener)(nil)
+
+// Bind takes the port; connections wait in the system until Listen.
+func (l *listener) Bind(ctx context.Context, local rdma.Addr) error {
+	const op = "bind listener"
+	if ctx.Err() != nil {
+		return rdma.CanceledBy(ctx, "iwarp: "+op, local.String())
+	}
+	addr, err := l.a.tcpAddr(op, local)
+	if err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case l.closed:
+		return opError(op, addr.String(), rdma.StatusInvalidHandle, nil)
+	case l.bound != nil:
+		return opError(op, addr.String(), rdma.StatusAddressAlreadyAssociated, nil)
+	}
+	nl, err := l.a.p.cfg.Listen(ctx, addr)
+	if err != nil {
+		return opError(op, addr.String(), netStatus(err, rdma.StatusInvalidAddress), err)
+	}
+	l.bound = nl
+	return nil
+}
+
+// Listen begins to take connections. backlog is how many requests may wait; more
+// are refused.
+func (l *listener) Listen(backlog int) error {
+	const op = "listen"
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case l.closed:
+		return opError(op, "", rdma.StatusInvalidHandle, nil)
+	case l.bound == nil, l.requests != nil:
+		return opError(op, "", rdma.StatusInvalidDeviceState, nil)
+	case backlog < 0:
+		return opError(op, "", rdma.StatusInvalidParameter, nil)
+	}
+	most := l.a.p.cfg.MaxBacklog
+	if backlog == 0 || backlog > most {
+		backlog = most
+	}
+	l.requests = make(chan request, backlog)
+	l.starting = make(map[net.Conn]uint64)
+	l.wg.Add(1)
+	go l.acceptAll()
+	return nil
+}
+
+// LocalAddr is the address that was bound.
+func (l *listener) LocalAddr() (rdma.Addr, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.requests == nil || l.closed {
+		return rdma.Addr{}, opError("local address", "", rdma.StatusInvalidDeviceState, nil)
+	}
+	addr, _ := fabricAddr(l.bound.Addr())
+	return addr, nil
+}
+
+// acceptAll takes connections until the listener is closed.
+func (l *listener) acceptAll() {
+	defer l.wg.Done()
+	for {
+		nc, err := l.bound.Accept()
+		if err == nil {
+			l.start(nc)
+			continue
+		}
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		l.a.p.cfg.Logger.Warn("iwarp: accept", "addr", l.bound.Addr(), "err", err)
+		select {
+		case <-l.closing:
+			return
+		case <-time.After(acceptPause):
+		}
+	}
+}
+
+// start begins the start-up of a connection. If too many are at it, the oldest,
+// which is the slowest, is dropped.
+//
+// Source: [RFC 5042 §6.4]
+func (l *listener) start(nc net.Conn) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		nc.Close()
+		return
+	}
+	if len(l.starting) >= l.a.p.cfg.MaxStartups {
+		var oldest net.Conn
+		for c, when := range l.starting {
+			if oldest == nil || when < l.starting[oldest] {
+				oldest = c
+			}
+		}
+		delete(l.starting, oldest)
+		oldest.Close()
+	}
+	l.arrivals++
+	l.starting[nc] = l.arrivals
+	l.wg.Add(1)
+	go l.startup(nc)
+}
+
+// startup reads the request of a connection and queues it.
+//
+// Source: [RFC 5044 §7.1.2]
+func (l *listener) startup(nc net.Conn) {
+	defer l.wg.Done()
+	cfg := &l.a.p.cfg
+	req, err := readStartup(nc, false, cfg.RequestTimeout)
+	if err == nil && req.revision == 0 {
+		err = errStartupRevision
+	}
+	l.mu.Lock()
+	delete(l.starting, nc)
+	closed := l.closed
+	l.mu.Unlock()
+	switch {
+	case err != nil || closed:
+		cfg.Logger.Info("iwarp: start-up failed", "peer", nc.RemoteAddr(), "err", err)
+		nc.Close()
+		return
+	case req.markers:
+		cfg.Logger.Info("iwarp: peer wants markers", "peer", nc.RemoteAddr())
+		l.a.refuse(nc, &req, nil)
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.closed {
+		select {
+		case l.requests <- request{nc, req}:
+			return
+		default:
+		}
+	}
+	l.a.refuse(nc, &req, nil)
+}
+
+// refuse answers a request with a rejection and hangs up.
+func (a *adapter) refuse(nc net.Conn, req *startup, private []byte) {
+	reply := newReply(&a.p.cfg, req, rdma.ReadLimits{}, private)
+	reply.reject = true
+	if err := writeStartup(nc, reply, a.p.cfg.WriteTimeout); err != nil {
+		nc.Close()
+		return
+	}
+	a.hangUp(nc)
+}
+
+// ConnectionRequest waits for a request and hands it to a connector.
+func (l *listener) ConnectionRequest(ctx context.Context, into rdma.Connector) error {
+	const op = "wait for a connection request"
+	c, ok := into.(*connector)
+	if !ok || c == nil || c.a != l.a {
+		return opError(op, "", rdma.StatusInvalidParameter, errors.New("connector of another adapter"))
+	}
+	l.mu.Lock()
+	requests, closed := l.requests, l.closed
+	l.mu.Unlock()
+	switch {
+	case closed:
+		return opError(op, "", rdma.StatusCanceled, nil)
+	case requests == nil:
+		return opError(op, "", rdma.StatusInvalidDeviceState, nil)
+	case ctx.Err() != nil:
+		return rdma.CanceledBy(ctx, "iwarp: "+op, "")
+	}
+	if err := c.expect(op); err != nil {
+		return err
+	}
+	select {
+	case r := <-requests:
+		if c.take(r) {
+			return nil
+		}
+		l.a.refuse(r.nc, &r.req, nil)
+		return opError(op, "", rdma.StatusCanceled, nil)
+	case <-l.closing:
+		c.unexpect()
+		return opError(op, "", rdma.StatusCanceled, nil)
+	case <-ctx.Done():
+		c.unexpect()
+		return rdma.CanceledBy(ctx, "iwarp: "+op, "")
+	}
+}
+
+// Close stops listening, drops connections in start-up and refuses the requests
+// that nobody took.
+func (l *listener) Close() error {
+	l.mu.Lock()
+	if l.closed {
+		l.mu.Unlock()
+		l.wg.Wait()
+		return nil
+	}
+	l.closed = true
+	close(l.closing)
+	if l.bound != nil {
+		l.bound.Close()
+	}
+	for nc := range l.starting {
+		nc.Close()
+	}
+	l.mu.Unlock()
+	l.wg.Wait()
+	for l.requests != nil {
+		select {
+		case r := <-l.requests:
+			l.a.refuse(r.nc, &r.req, nil)
+			continue
+		default:
+		}
+		break
+	}
+	l.a.remove(classListener, l)
+	return nil
+}

@@ -1,0 +1,147 @@
+package iwarp
+
+import "lwio/rdma"
+
+// Post queues requests and writes as much of them as the socket takes at once,
+// unless another goroutine is writing already.
+//
+// Source: [ND QueuePair.Send], [ND QueuePair.Write]
+func (qp *queuePair) Post(reqs []rdma.Request) (int, error) {
+	n, err := 0, error(nil)
+	qp.mu.Lock()
+	for ; n < len(reqs); n++ {
+		if status := qp.postLocked(&reqs[n]); status != rdma.StatusSuccess {
+			err = opError("post", reqs[n].Op.String(), status, nil)
+			break
+		}
+	}
+	c := qp.c
+	start := n > 0 && !qp.writing && !qp.held
+	if start {
+		qp.writing = true
+	}
+	qp.mu.Unlock()
+	if start {
+		c.tx.pump()
+	}
+	return n, err
+}
+
+// postLocked checks a request and queues it.
+func (qp *queuePair) postLocked(r *rdma.Request) rdma.Status {
+	flagParam := 4
+	switch r.Op {
+	case rdma.OpSend:
+	case rdma.OpWrite:
+		flagParam = 6
+		if r.File != nil || r.Flags&(rdma.FlagImmediate|rdma.FlagOnlyIfCached) != 0 {
+			return rdma.StatusNotSupported
+		}
+	case rdma.OpRead, rdma.OpBind, rdma.OpInvalidate:
+		return rdma.StatusNotSupported
+	default:
+		return rdma.StatusInvalidParameter
+	}
+	if qp.state != pairConnected || qp.c.ending.Load() != nil {
+		return rdma.StatusConnectionInvalid
+	}
+	if !r.Op.FlagsLegal(r.Flags) {
+		return rdma.StatusInvalidParameterN(flagParam)
+	}
+	if qp.sends.len() >= qp.cfg.InitiatorDepth {
+		return rdma.StatusNoMoreEntries
+	}
+	inline := r.Flags&rdma.FlagInline != 0
+	length := len(r.Inline)
+	if inline {
+		if length > qp.cfg.InlineSize {
+			return rdma.StatusBufferOverflow
+		}
+	} else {
+		var status rdma.Status
+		if length, status = qp.checkSGL(r.SGL, qp.cfg.MaxInitiatorSGE, 0); status != rdma.StatusSuccess {
+			return status
+		}
+	}
+	s := qp.sends.push()
+	s.op, s.flags, s.id, s.length, s.remote = r.Op, r.Flags, r.ID, length, r.Remote
+	s.pieces, s.inline = s.pieces[:0], s.inline[:0]
+	if inline {
+		s.inline = append(s.inline, r.Inline...)
+	} else {
+		s.pieces = appendPieces(s.pieces, r.SGL)
+	}
+	return rdma.StatusSuccess
+}
+
+// checkSGL checks a scatter/gather list and tells how many bytes it names.
+func (qp *queuePair) checkSGL(sgl []rdma.SGE, most int, access rdma.Access) (int, rdma.Status) {
+	if len(sgl) > most {
+		return 0, rdma.StatusDataOverrun
+	}
+	length := 0
+	for i := range sgl {
+		if sgl[i].Length > maxTransfer-length {
+			return 0, rdma.StatusBufferOverflow
+		}
+		length += max(sgl[i].Length, 0)
+	}
+	for i := range sgl {
+		e := &sgl[i]
+		r, ok := e.Region.(*region)
+		if !ok || r == nil || r.a != qp.a || !r.access.Has(access) || !r.open() ||
+			e.Offset < 0 || e.Length < 0 || e.Offset > len(r.buf) || e.Length > len(r.buf)-e.Offset {
+			return 0, rdma.StatusAccessViolation
+		}
+	}
+	return length, rdma.StatusSuccess
+}
+
+// appendPieces translates a checked list; empty entries are left out.
+func appendPieces(ps []piece, sgl []rdma.SGE) []piece {
+	for i := range sgl {
+		if e := &sgl[i]; e.Length > 0 {
+			r := e.Region.(*region)
+			ps = append(ps, piece{r, r.buf[e.Offset : e.Offset+e.Length]})
+		}
+	}
+	return ps
+}
+
+// PostReceive queues receives. After the end of the connection they end at once
+// with StatusCanceled.
+//
+// Source: [ND QueuePair.Receive]
+func (qp *queuePair) PostReceive(reqs []rdma.ReceiveRequest) (int, error) {
+	qp.recvMu.Lock()
+	defer qp.recvMu.Unlock()
+	n, err := 0, error(nil)
+	for ; n < len(reqs); n++ {
+		if status := qp.postReceiveLocked(&reqs[n]); status != rdma.StatusSuccess {
+			err = opError("post", "receive", status, nil)
+			break
+		}
+	}
+	if qp.flushed {
+		qp.cancelRecvs = qp.receives.tail
+		qp.cancelReceivesLocked()
+	}
+	return n, err
+}
+
+func (qp *queuePair) postReceiveLocked(r *rdma.ReceiveRequest) rdma.Status {
+	if qp.closedRecv {
+		return rdma.StatusInvalidHandle
+	}
+	if qp.receives.len() >= qp.cfg.ReceiveDepth {
+		return rdma.StatusNoMoreEntries
+	}
+	length, status := qp.checkSGL(r.SGL, qp.cfg.MaxReceiveSGE, rdma.AccessLocalWrite)
+	if status != rdma.StatusSuccess {
+		return status
+	}
+	p := qp.receives.push()
+	p.id, p.length = r.ID, length
+	p.pieces = appendPieces(p.pieces[:0], r.SGL)
+	return rdma.StatusSuccess
+}

@@ -1,0 +1,86 @@
+package iwarp
+
+import (
+	"context"
+	"net"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+
+	"lwio/rdma"
+)
+
+// Provider opens iWARP adapters on the addresses of this host. Safe for
+// concurrent use.
+//
+// Source: [ND Provider]
+type Provider struct {
+	cfg      Config
+	adapters atomic.Uint64 // numbers the adapters
+	buffers  sync.Pool     // *[readBufferSize]byte
+	batches  sync.Pool     // *batch
+}
+
+var _ rdma.Provider = (*Provider)(nil)
+
+// New makes a provider; cfg may be nil and is copied.
+func New(cfg *Config) *Provider {
+	p := &Provider{cfg: withDefaults(cfg)}
+	p.buffers.New = func() any { return new([readBufferSize]byte) }
+	p.batches.New = func() any { return newBatch() }
+	return p
+}
+
+// Name is "iwarp". [OP-38b]
+func (p *Provider) Name() string { return Name }
+
+// Addrs lists the unicast addresses of the host, loopback included.
+func (p *Provider) Addrs(ctx context.Context) ([]netip.Addr, error) {
+	if ctx.Err() != nil {
+		return nil, rdma.CanceledBy(ctx, "iwarp: list addresses", "")
+	}
+	ifs, err := net.InterfaceAddrs()
+	if err != nil {
+		return nil, opError("list addresses", "", rdma.StatusDeviceNotReady, err)
+	}
+	var addrs []netip.Addr
+	for _, i := range ifs {
+		n, ok := i.(*net.IPNet)
+		if !ok {
+			continue
+		}
+		if a, ok := netip.AddrFromSlice(n.IP); ok && !a.IsMulticast() && !a.IsLinkLocalUnicast() {
+			addrs = append(addrs, a.Unmap())
+		}
+	}
+	return addrs, nil
+}
+
+// OpenAdapter opens an adapter on one address of the host, or, for the zero or
+// an unspecified address, on all of them; such an adapter listens on 127.0.0.1
+// where the address is left to it.
+func (p *Provider) OpenAdapter(ctx context.Context, local netip.Addr) (rdma.Adapter, error) {
+	local = local.Unmap()
+	if local.IsValid() && !local.IsUnspecified() && !local.IsLoopback() {
+		addrs, err := p.Addrs(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if !containsAddr(addrs, local.WithZone("")) {
+			return nil, opError("open adapter", local.String(), rdma.StatusInvalidAddress, nil)
+		}
+	}
+	if ctx.Err() != nil {
+		return nil, rdma.CanceledBy(ctx, "iwarp: open adapter", local.String())
+	}
+	return newAdapter(p, local, p.adapters.Add(1)), nil
+}
+
+func containsAddr(addrs []netip.Addr, want netip.Addr) bool {
+	for _, a := range addrs {
+		if a == want {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,276 @@
+package iwarp
+
+import (
+	"sync"
+
+	"lwio/rdma"
+)
+
+// pairState says what a queue pair can do.
+type pairState uint8
+
+const (
+	pairIdle         pairState = iota // not connected, may become so
+	pairReserved                      // a connector is at work with it
+	pairConnected                     // takes requests
+	pairDisconnected                  // will never take any again
+	pairClosed
+)
+
+// piece is one entry of a request's scatter/gather list.
+type piece struct {
+	region *region
+	buf    []byte
+}
+
+// sendRequest is a send or write on its way.
+type sendRequest struct {
+	op     rdma.Op
+	flags  rdma.Flags
+	id     uint64
+	pieces []piece // empty if inline
+	inline []byte
+	length int
+	remote rdma.RemoteAddr
+}
+
+// receiveRequest is a receive that waits for its message.
+type receiveRequest struct {
+	id     uint64
+	pieces []piece
+	length int
+}
+
+// queuePair holds the requests of one connection.
+//
+// The initiator queue: requests [head, next) are written but their slots not
+// free yet, because they are silent; [next, tail) are not written. Only who holds
+// the baton (writing) advances next.
+//
+// Source: [ND QueuePair]
+type queuePair struct {
+	a   *adapter
+	cfg rdma.QueuePairConfig
+	// The queues that results go to.
+	receiveCQ, initiatorCQ *completionQueue
+
+	mu      sync.Mutex
+	idle    sync.Cond // signalled when writing becomes false
+	state   pairState
+	c       *conn // since pairConnected; kept afterwards
+	sends   fifo[sendRequest]
+	next    uint64
+	cancel  uint64 // requests before this number end with StatusCanceled
+	writing bool
+	held    bool // the passive side may not send yet
+
+	recvMu      sync.Mutex
+	receives    fifo[receiveRequest]
+	results     []rdma.Result // of receives, not in the completion queue yet
+	current     bool          // the first receive is being filled
+	cancelRecvs uint64        // as cancel
+	flushed     bool          // receives end at once
+	closedRecv  bool          // no more receives are taken
+
+	once sync.Once
+}
+
+var _ rdma.QueuePair = (*queuePair)(nil)
+
+// CreateQueuePair makes an unconnected queue pair; its memory grows with use.
+func (a *adapter) CreateQueuePair(cfg rdma.QueuePairConfig) (rdma.QueuePair, error) {
+	const op = "create queue pair"
+	if cfg.SharedReceive != nil {
+		return nil, opError(op, "", rdma.StatusNotSupported, nil)
+	}
+	rcq, ok := cfg.ReceiveCQ.(*completionQueue)
+	if !ok || rcq == nil || rcq.a != a {
+		return nil, opError(op, "", rdma.StatusInvalidParameterN(2), nil)
+	}
+	icq, ok := cfg.InitiatorCQ.(*completionQueue)
+	if !ok || icq == nil || icq.a != a {
+		return nil, opError(op, "", rdma.StatusInvalidParameterN(3), nil)
+	}
+	for _, c := range []struct{ param, value, least, most int }{
+		{5, cfg.ReceiveDepth, 0, maxQueueDepth},
+		{6, cfg.InitiatorDepth, 0, maxQueueDepth},
+		{7, cfg.MaxReceiveSGE, 0, maxSGE},
+		{8, cfg.MaxInitiatorSGE, 0, maxSGE},
+		{9, cfg.InlineSize, 0, maxInline},
+	} {
+		if c.value < c.least || c.value > c.most {
+			return nil, opError(op, "", rdma.StatusInvalidParameterN(c.param), nil)
+		}
+	}
+	qp := &queuePair{a: a, cfg: cfg, receiveCQ: rcq, initiatorCQ: icq}
+	qp.idle.L = &qp.mu
+	if err := a.add(classQueuePair, qp, op); err != nil {
+		return nil, err
+	}
+	if !rcq.attach(qp) || !icq.attach(qp) {
+		qp.Close()
+		return nil, opError(op, "", rdma.StatusInvalidHandle, nil)
+	}
+	return qp, nil
+}
+
+// reserve takes an unconnected queue pair for a connector.
+func (qp *queuePair) reserve(op string) error {
+	qp.mu.Lock()
+	defer qp.mu.Unlock()
+	switch qp.state {
+	case pairIdle:
+		qp.state = pairReserved
+		return nil
+	case pairClosed:
+		return opError(op, "queue pair", rdma.StatusInvalidHandle, nil)
+	}
+	return opError(op, "queue pair", rdma.StatusConnectionActive, nil)
+}
+
+// unreserve gives it back as it was.
+func (qp *queuePair) unreserve() {
+	qp.mu.Lock()
+	defer qp.mu.Unlock()
+	if qp.state == pairReserved {
+		qp.state, qp.c = pairIdle, nil
+	}
+}
+
+// attach ties the queue pair to its connection, so that Close finds that.
+func (qp *queuePair) attach(c *conn) bool {
+	qp.mu.Lock()
+	defer qp.mu.Unlock()
+	if qp.state != pairReserved {
+		return false
+	}
+	qp.c = c
+	return true
+}
+
+// connect lets the queue pair take requests; held ones are not sent yet.
+func (qp *queuePair) connect(held bool) {
+	qp.mu.Lock()
+	defer qp.mu.Unlock()
+	if qp.state == pairReserved {
+		qp.state, qp.held = pairConnected, held
+	}
+}
+
+// fail ends the connection, if there is one.
+func (qp *queuePair) fail(err error) {
+	qp.mu.Lock()
+	c := qp.c
+	qp.mu.Unlock()
+	if c != nil {
+		c.end(&ending{err: err, abort: true})
+	}
+}
+
+// Flush ends all requests that nothing was sent or received of yet; one that is
+// in progress ends as it would, and before the others.
+func (qp *queuePair) Flush() error {
+	qp.mu.Lock()
+	qp.cancel = qp.sends.tail
+	c := qp.c
+	start := !qp.writing && qp.next != qp.cancel
+	if start {
+		qp.writing = true
+	}
+	qp.mu.Unlock()
+	if start && c != nil {
+		c.tx.pump()
+	}
+	qp.recvMu.Lock()
+	defer qp.recvMu.Unlock()
+	qp.cancelRecvs = qp.receives.tail
+	if !qp.current {
+		qp.cancelReceivesLocked()
+	}
+	return nil
+}
+
+// maxResults is how many results are gathered before they go to the queue.
+const maxResults = 64
+
+// pushReceivesLocked puts the results of receives in the completion queue.
+func (qp *queuePair) pushReceivesLocked() {
+	qp.receiveCQ.push(qp.results)
+	qp.results = qp.results[:0]
+}
+
+// cancelReceivesLocked ends the receives that were posted before the last Flush.
+func (qp *queuePair) cancelReceivesLocked() {
+	for qp.receives.head < qp.cancelRecvs {
+		qp.results = append(qp.results, qp.popReceiveLocked(rdma.StatusCanceled, 0))
+		if len(qp.results) == maxResults {
+			qp.pushReceivesLocked()
+		}
+	}
+	qp.pushReceivesLocked()
+}
+
+// popReceiveLocked takes the first receive out and makes its result.
+func (qp *queuePair) popReceiveLocked(status rdma.Status, n int) rdma.Result {
+	r := qp.receives.at(qp.receives.head)
+	qp.receives.head++
+	clear(r.pieces)
+	return rdma.Result{Status: status, Op: rdma.OpReceive, Bytes: n, QueuePair: qp.cfg.Context, ID: r.id}
+}
+
+// flushAll ends everything, first of all the receive in progress with the given
+// status, and the request of which a part was written with another. The writer
+// has stopped, and the reader is the caller.
+func (qp *queuePair) flushAll(receive, partly rdma.Status, begun bool) {
+	qp.mu.Lock()
+	for qp.writing {
+		qp.idle.Wait()
+	}
+	qp.state = max(qp.state, pairDisconnected)
+	var results []rdma.Result
+	for ; qp.next != qp.sends.tail; qp.next++ {
+		r := qp.sends.at(qp.next)
+		status := rdma.StatusCanceled
+		if begun {
+			status, begun = partly, false
+		}
+		results = append(results, rdma.Result{Status: status, Op: r.op, QueuePair: qp.cfg.Context, ID: r.id})
+		clear(r.pieces)
+	}
+	qp.sends.head = qp.next
+	qp.mu.Unlock()
+	qp.initiatorCQ.push(results)
+
+	qp.recvMu.Lock()
+	defer qp.recvMu.Unlock()
+	if qp.current {
+		qp.current = false
+		qp.results = append(qp.results, qp.popReceiveLocked(receive, 0))
+	}
+	qp.flushed = true
+	qp.cancelRecvs = qp.receives.tail
+	qp.cancelReceivesLocked()
+}
+
+// Close disconnects, ends all requests and waits until nothing of theirs is
+// touched any more.
+func (qp *queuePair) Close() error {
+	qp.once.Do(func() {
+		qp.mu.Lock()
+		c := qp.c
+		qp.state = pairClosed
+		qp.mu.Unlock()
+		if c != nil {
+			c.disconnect()
+			<-c.finished
+		}
+		qp.flushAll(rdma.StatusCanceled, rdma.StatusCanceled, false)
+		qp.recvMu.Lock()
+		qp.closedRecv = true
+		qp.recvMu.Unlock()
+		qp.receiveCQ.detach(qp)
+		qp.initiatorCQ.detach(qp)
+		qp.a.remove(classQueuePair, qp)
+	})
+	return nil
+}

@@ -1,0 +1,322 @@
+package iwarp
+
+import (
+	"encoding/binary"
+	"errors"
+	"io"
+	"sync/atomic"
+
+	"lwio/rdma"
+)
+
+// Sizes that govern reading, in bytes.
+const (
+	// readBufferSize holds some of the largest frames.
+	readBufferSize = 256 << 10
+	// directMin is how much payload must be missing for it to be read straight
+	// into its place.
+	directMin = 8 << 10
+	// directExtra is read into the buffer behind such payload: the trailer, and
+	// the beginning of what follows.
+	directExtra = 4 << 10
+	// directFrames is for how many frames after such payload the buffer is
+	// filled by no more than directExtra.
+	directFrames = 8
+)
+
+// receiver reads frames and places what they carry. It belongs to the reading
+// goroutine.
+type receiver struct {
+	c      *conn
+	buf    *[readBufferSize]byte // nil while nothing arrives
+	r, w   int                   // what is in it
+	err    error
+	readFn func(fd uintptr) bool
+
+	started bool   // a frame was found good
+	msn     uint32 // of the next Send
+	message int    // bytes of the Send in progress that are placed
+
+	// The frame in progress, whose header was found good.
+	active  bool
+	seg     segment
+	header  [untaggedSize]byte // seg as it arrived
+	ulpdu   int
+	left    int // payload still to come
+	trailer int // pad and CRC
+	direct  int // see directFrames
+
+	// Where the payload goes: to target, for a Write, else to the pieces of a
+	// receive.
+	region  *region
+	target  []byte
+	receive *receiveRequest
+	piece   int
+	within  int
+
+	last  *region // the region that was written last
+	fence atomic.Uint32
+}
+
+func (x *receiver) init(c *conn) {
+	x.c, x.msn = c, 1
+	x.readFn = x.read
+}
+
+// loop reads until the connection ends and says why.
+func (x *receiver) loop() error {
+	defer x.freeBuffer()
+	if x.c.raw != nil {
+		if err := x.c.raw.Read(x.readFn); err != nil {
+			return err
+		}
+		return x.err
+	}
+	for x.c.ending.Load() == nil {
+		n, err := x.c.nc.Read(x.space())
+		if !x.took(n, err) {
+			return x.err
+		}
+	}
+	return io.EOF
+}
+
+// read takes all that is there. False says that it must wait for more.
+func (x *receiver) read(fd uintptr) bool {
+	for x.c.ending.Load() == nil {
+		place, held := x.directSpace()
+		n, err := readSocket(int(fd), place, x.space())
+		if held != nil {
+			held.release()
+		}
+		if errors.Is(err, errAgain) {
+			x.freeBuffer()
+			return false
+		}
+		if n > 0 && place != nil {
+			d := min(n, len(place))
+			x.skip(d)
+			n -= d
+			x.direct = directFrames
+			if n == 0 {
+				continue
+			}
+		}
+		if n == 0 && err == nil {
+			err = io.EOF
+		}
+		if !x.took(n, err) {
+			return true
+		}
+	}
+	return true
+}
+
+// took handles the outcome of a read into the buffer; false ends reading.
+func (x *receiver) took(n int, err error) bool {
+	x.w += n
+	if n > 0 {
+		fault := x.consume()
+		x.push()
+		if fault != nil {
+			x.err = fault
+			return false
+		}
+	}
+	if errors.Is(err, io.EOF) && (x.active || x.r != x.w || x.receive != nil) {
+		err = io.ErrUnexpectedEOF
+	}
+	x.err = err
+	return err == nil
+}
+
+// push puts the results that were gathered in the completion queue.
+func (x *receiver) push() {
+	qp := x.c.qp
+	qp.recvMu.Lock()
+	qp.pushReceivesLocked()
+	qp.recvMu.Unlock()
+}
+
+// space is where the buffer can be filled.
+func (x *receiver) space() []byte {
+	if x.buf == nil {
+		x.buf = x.c.a.p.buffers.Get().(*[readBufferSize]byte)
+	}
+	switch {
+	case x.r == x.w:
+		x.r, x.w = 0, 0
+	case readBufferSize-x.r < maxFPDU:
+		x.w = copy(x.buf[:], x.buf[x.r:x.w])
+		x.r = 0
+	}
+	if x.direct > 0 {
+		return x.buf[x.w:min(readBufferSize, x.w+directExtra)]
+	}
+	return x.buf[x.w:]
+}
+
+// freeBuffer gives the buffer back if nothing is in it.
+func (x *receiver) freeBuffer() {
+	if x.buf != nil && x.r == x.w {
+		x.c.a.p.buffers.Put(x.buf)
+		x.buf, x.r, x.w = nil, 0, 0
+	}
+}
+
+// directSpace is where payload of the frame in progress may be read to straight
+// from the socket, and the region to release after that; nil if there is too
+// little, or if the CRC must be checked first. The last bytes of a frame always
+// go through the buffer: they may be what somebody polls.
+func (x *receiver) directSpace() ([]byte, *region) {
+	if !x.active || x.c.crc || x.r != x.w || x.left < directMin {
+		return nil, nil
+	}
+	dst, r := x.destination()
+	n := min(len(dst), x.left-8)
+	if n < directMin/2 || !r.acquire() {
+		return nil, nil
+	}
+	return dst[:n], r
+}
+
+// consume handles the frames in the buffer.
+func (x *receiver) consume() error {
+	for x.w-x.r >= fpduHeaderSize || x.active {
+		if !x.active {
+			more, err := x.begin()
+			if more || err != nil {
+				return err
+			}
+		}
+		more, err := x.body()
+		if more || err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// begin looks at the header of the next frame. more says that it is not all
+// there.
+func (x *receiver) begin() (more bool, err error) {
+	b := x.buf[x.r:x.w]
+	n := int(binary.BigEndian.Uint16(b))
+	if x.c.crc {
+		size := fpduSize(n)
+		if len(b) < size {
+			return true, nil
+		}
+		if !checkFPDU(b[:size]) {
+			return false, &violation{fault: faultCRC}
+		}
+	} else if len(b) < fpduHeaderSize+min(n, untaggedSize) {
+		return true, nil
+	}
+	b = b[fpduHeaderSize:]
+	x.seg, err = decodeSegment(b[:min(n, len(b))])
+	if err != nil {
+		return false, &violation{fault: faultFraming}
+	}
+	h := x.seg.size()
+	copy(x.header[:], b[:h])
+	x.ulpdu, x.left, x.trailer = n, n-h, padOf(n)+crcSize
+	if err := x.accept(); err != nil {
+		return false, err
+	}
+	x.r += fpduHeaderSize + h
+	x.active = true
+	return false, nil
+}
+
+// body handles the payload of the frame in progress. more says that it is not
+// all there.
+func (x *receiver) body() (more bool, err error) {
+	have := x.w - x.r
+	if have < x.left+x.trailer {
+		missing := x.left - have
+		if x.c.raw == nil || x.c.crc || missing < directMin || x.seg.opcode() == opTerminate {
+			return true, nil
+		}
+		err := x.place(x.buf[x.r:x.w])
+		x.r = x.w
+		return true, err
+	}
+	payload := x.buf[x.r : x.r+x.left]
+	x.r += x.left + x.trailer
+	x.active = false
+	x.direct = max(x.direct-1, 0)
+	if x.seg.opcode() == opTerminate {
+		return false, remoteTerminate(payload)
+	}
+	if err := x.place(payload); err != nil {
+		return false, err
+	}
+	if err := x.finish(); err != nil {
+		return false, err
+	}
+	if !x.started {
+		x.started = true
+		x.c.opened()
+	}
+	return false, nil
+}
+
+// destination is the next stretch of memory that payload goes to.
+func (x *receiver) destination() ([]byte, *region) {
+	if x.seg.tagged() {
+		return x.target, x.region
+	}
+	p := &x.receive.pieces[x.piece]
+	return p.buf[x.within:], p.region
+}
+
+// skip notes that n bytes of the current stretch are placed.
+func (x *receiver) skip(n int) {
+	x.left -= n
+	if x.seg.tagged() {
+		x.target = x.target[n:]
+		return
+	}
+	x.message += n
+	if x.within += n; x.within == len(x.receive.pieces[x.piece].buf) {
+		x.piece, x.within = x.piece+1, 0
+	}
+}
+
+// place puts payload where it belongs.
+func (x *receiver) place(payload []byte) error {
+	for len(payload) > 0 {
+		dst, r := x.destination()
+		n := min(len(dst), len(payload))
+		if !r.acquire() {
+			return x.lostRegion()
+		}
+		place(dst[:n], payload[:n], &x.fence)
+		r.release()
+		x.skip(n)
+		payload = payload[n:]
+	}
+	return nil
+}
+
+// lostRegion is the error for memory that was deregistered meanwhile.
+func (x *receiver) lostRegion() error {
+	if x.seg.tagged() {
+		return x.violation(faultSTag)
+	}
+	v := x.violation(faultLocal)
+	v.receive = rdma.StatusAccessViolation
+	return v
+}
+
+// discard reads to the end of the stream.
+func (x *receiver) discard() {
+	b := x.c.a.p.buffers.Get().(*[readBufferSize]byte)
+	defer x.c.a.p.buffers.Put(b)
+	for {
+		if _, err := x.c.nc.Read(b[:]); err != nil {
+			return
+		}
+	}
+}

@@ -1,0 +1,182 @@
+package iwarp
+
+import (
+	"lwio/rdma"
+)
+
+// violation is what a peer did wrong, with the header of the segment at fault.
+type violation struct {
+	fault   fault
+	header  []byte
+	ulpdu   int
+	receive rdma.Status // of the receive in progress
+}
+
+// Error says what is wrong.
+func (v *violation) Error() string { return v.fault.String() }
+
+// ending is the end of the connection that the violation leads to.
+func (v *violation) ending(c *conn) *ending {
+	status := rdma.StatusRemoteError
+	switch {
+	case v.receive != rdma.StatusSuccess:
+		status = v.receive
+	case v.fault == faultCRC:
+		status = rdma.StatusDataError
+	}
+	t := terminateFor(v.fault, v.header, v.ulpdu)
+	cause := &TerminateError{Layer: v.fault.layer, Type: v.fault.kind, Code: v.fault.code}
+	return &ending{
+		err:     opError("connection", c.peer, status, cause),
+		term:    &t,
+		receive: v.receive,
+	}
+}
+
+// violation makes a violation of the segment in hand.
+func (x *receiver) violation(f fault) *violation {
+	return &violation{fault: f, header: x.header[:x.seg.size()], ulpdu: x.ulpdu}
+}
+
+// remoteTerminate is the error for a Terminate from the peer.
+func remoteTerminate(payload []byte) error {
+	t, err := decodeTerminate(payload)
+	if err != nil {
+		t.fault = faultRDMAPOther
+	}
+	return &TerminateError{Layer: t.fault.layer, Type: t.fault.kind, Code: t.fault.code, Remote: true}
+}
+
+// accept checks the header of a segment and finds the place of its payload.
+//
+// Source: [RFC 5041 §7], [RFC 5040 §7], [OP-88]
+func (x *receiver) accept() error {
+	s := &x.seg
+	switch {
+	case !s.versionOK() && s.tagged():
+		return x.violation(faultTaggedVersion)
+	case !s.versionOK():
+		return x.violation(faultUntaggedVers)
+	case !s.rdmapOK():
+		return x.violation(faultRDMAPVersion)
+	case s.tagged():
+		if s.opcode() != opWrite {
+			return x.violation(faultOpcode)
+		}
+		return x.acceptWrite()
+	}
+	switch op := s.opcode(); {
+	case s.qn > queueAtomicResponse:
+		return x.violation(faultQN)
+	case op == opTerminate:
+		return x.acceptTerminate()
+	case !op.isSend():
+		return x.violation(faultOpcode)
+	case s.qn != queueSend:
+		return x.violation(faultQN)
+	}
+	return x.acceptSend()
+}
+
+// acceptTerminate checks the one message of queue 2.
+func (x *receiver) acceptTerminate() error {
+	switch s := &x.seg; {
+	case s.qn != queueTerminate:
+		return x.violation(faultQN)
+	case s.msn != 1:
+		return x.violation(faultMSN)
+	case s.mo != 0:
+		return x.violation(faultMO)
+	}
+	return nil
+}
+
+// acceptWrite checks token, rights and bounds, in this order. A missing right is
+// reported as an invalid STag, for want of a code of its own; of a segment
+// without payload nothing is checked.
+//
+// Source: [RFC 5041 §7], [RFC 5042 §6.3]
+func (x *receiver) acceptWrite() error {
+	if x.left == 0 {
+		return nil
+	}
+	r := x.last
+	if r == nil || r.token != x.seg.stag || !r.open() {
+		r = x.c.a.table.find(x.seg.stag)
+	}
+	if r == nil || !r.open() || !r.access.Has(rdma.AccessRemoteWrite) {
+		return x.violation(faultSTag)
+	}
+	target, f := r.slice(x.seg.to, uint64(x.left))
+	if f != nil {
+		return x.violation(*f)
+	}
+	x.last, x.region, x.target = r, r, target
+	return nil
+}
+
+// acceptSend checks the sequence and finds the receive.
+//
+// Source: [RFC 5041 §7], [RFC 5040 §4.7]
+func (x *receiver) acceptSend() error {
+	s := &x.seg
+	if s.msn != x.msn {
+		return x.violation(faultMSN)
+	}
+	if x.receive == nil {
+		if x.receive = x.takeReceive(); x.receive == nil {
+			return x.violation(faultNoBuffer)
+		}
+	}
+	switch {
+	case uint64(s.mo) != uint64(x.message):
+		return x.violation(faultMO)
+	case x.left > x.receive.length-x.message:
+		v := x.violation(faultTooLong)
+		v.receive = rdma.StatusBufferOverflow
+		return v
+	}
+	return nil
+}
+
+// takeReceive begins the first receive; nil if there is none.
+func (x *receiver) takeReceive() *receiveRequest {
+	qp := x.c.qp
+	qp.recvMu.Lock()
+	defer qp.recvMu.Unlock()
+	if qp.receives.len() == 0 {
+		return nil
+	}
+	qp.current = true
+	x.message, x.piece, x.within = 0, 0, 0
+	return qp.receives.at(qp.receives.head)
+}
+
+// finish ends a segment, and with the last one of a Send its receive.
+func (x *receiver) finish() error {
+	op := x.seg.opcode()
+	if x.seg.tagged() || !x.seg.last() {
+		return nil
+	}
+	if op.invalidates() {
+		// Only a window could be invalidated from afar: regions are shared by all
+		// connections of their adapter.
+		return x.violation(faultCannotInval)
+	}
+	qp := x.c.qp
+	qp.recvMu.Lock()
+	defer qp.recvMu.Unlock()
+	r := qp.popReceiveLocked(rdma.StatusSuccess, x.message)
+	r.Solicited = op.solicits()
+	qp.results = append(qp.results, r)
+	qp.current = false
+	x.receive = nil
+	x.msn++
+	switch {
+	case qp.receives.head < qp.cancelRecvs:
+		qp.cancelReceivesLocked()
+	case len(qp.results) == maxResults:
+		qp.pushReceivesLocked()
+	}
+	return nil
+}

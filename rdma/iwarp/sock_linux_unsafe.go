@@ -1,0 +1,95 @@
+//go:build linux
+
+package iwarp
+
+import (
+	"errors"
+	"net"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// vectors is what the system call takes of a batch.
+type vectors struct{ iov [batchParts]unix.Iovec }
+
+func (v *vectors) reset() { clear(v.iov[:]) }
+
+// rawConn gives the socket for use without blocking.
+func rawConn(nc net.Conn) syscall.RawConn {
+	tcp, ok := nc.(*net.TCPConn)
+	if !ok {
+		return nil
+	}
+	raw, err := tcp.SyscallConn()
+	if err != nil {
+		return nil
+	}
+	return raw
+}
+
+// segmentSize asks for the size of a TCP segment; 0 if it cannot be had.
+func segmentSize(raw syscall.RawConn) int {
+	mss := 0
+	_ = raw.Control(func(fd uintptr) {
+		if v, err := unix.GetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_MAXSEG); err == nil {
+			mss = v
+		}
+	})
+	return mss
+}
+
+// writeSocket writes what is left of the batch with one system call.
+func (b *batch) writeSocket(fd int) (int, error) {
+	n := 0
+	for i := b.first; i < len(b.parts); i++ {
+		p := b.parts[i]
+		if i == b.first {
+			p = p[b.written:]
+		}
+		b.io.iov[n].Base = unsafe.SliceData(p)
+		b.io.iov[n].SetLen(len(p))
+		n++
+	}
+	raceRelease()
+	for {
+		w, _, errno := syscall.Syscall(syscall.SYS_WRITEV, uintptr(fd), uintptr(unsafe.Pointer(&b.io.iov)), uintptr(n))
+		switch errno {
+		case 0:
+			return int(w), nil
+		case syscall.EINTR:
+		case syscall.EAGAIN:
+			return 0, errAgain
+		default:
+			return 0, errno
+		}
+	}
+}
+
+// readSocket reads into a and then b with one system call; either may be empty.
+// It returns errAgain when nothing is there.
+func readSocket(fd int, a, b []byte) (int, error) {
+	iov := [2]unix.Iovec{{Base: unsafe.SliceData(a)}, {Base: unsafe.SliceData(b)}}
+	iov[0].SetLen(len(a))
+	iov[1].SetLen(len(b))
+	for {
+		var n uintptr
+		var errno syscall.Errno
+		if len(a) == 0 {
+			n, _, errno = syscall.Syscall(syscall.SYS_READ, uintptr(fd), uintptr(unsafe.Pointer(iov[1].Base)), uintptr(len(b)))
+		} else {
+			n, _, errno = syscall.Syscall(syscall.SYS_READV, uintptr(fd), uintptr(unsafe.Pointer(&iov)), 2)
+		}
+		switch {
+		case errno == 0:
+			raceAcquire()
+			return int(n), nil
+		case errors.Is(errno, syscall.EINTR):
+		case errors.Is(errno, syscall.EAGAIN):
+			return 0, errAgain
+		default:
+			return 0, errno
+		}
+	}
+}

@@ -1,0 +1,24 @@
+//go:build !linux
+
+package iwarp
+
+import (
+	"net"
+	"syscall"
+)
+
+// vectors is what a system call takes of a batch: nothing here.
+type vectors struct{}
+
+func (*vectors) reset() {}
+
+// rawConn says that sockets are used by blocking calls only.
+func rawConn(net.Conn) syscall.RawConn { return nil }
+
+// segmentSize says that the size of a TCP segment is not known.
+func segmentSize(syscall.RawConn) int { return 0 }
+
+// writeSocket and readSocket are never called without a raw connection.
+func (*batch) writeSocket(int) (int, error) { return 0, errAgain }
+
+func readSocket(int, []byte, []byte) (int, error) { return 0, errAgain }
