@@ -1,0 +1,30 @@
+package smbwire
+
+// Next splits the first element off a chain of messages. The element reaches up
+// to the next header, padding included, as signatures cover it; more is what
+// follows, nil behind the last. The element's header has been checked as far as
+// DecodeHeader does.
+//
+// Errors: those of DecodeHeader; ErrOffset if NextCommand is no multiple of 8,
+// or leads into the element's header or out of the message.
+//
+// Source: [MS-SMB2 3.2.4.1.4], [MS-SMB2 3.3.5.2.7]
+func Next(msg []byte) (h Header, element, more []byte, err error) {
+	h, err = DecodeHeader(msg)
+	if err != nil || h.NextCommand == 0 {
+		return h, msg, nil, err
+	}
+	n := h.NextCommand
+	if n%8 != 0 || n < HeaderSize || uint64(n) > uint64(len(msg))-HeaderSize {
+		return h, nil, nil, fault("header", "NextCommand", ErrOffset)
+	}
+	return h, msg[:n:n], msg[n:], nil
+}
+
+// Chain ends the element that begins at start in b, so that another can be
+// appended: it pads to 8 bytes and writes NextCommand into its header.
+func Chain(b []byte, start int) []byte {
+	b = pad8(b, start)
+	le.PutUint32(b[start+offNextCommand:], uint32(len(b)-start))
+	return b
+}

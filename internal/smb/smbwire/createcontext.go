@@ -1,0 +1,152 @@
+package smbwire
+
+// Names of create contexts.
+//
+// Source: [MS-SMB2 2.2.13.2]
+const (
+	CreateContextMaximalAccess     = "MxAc"
+	CreateContextQueryOnDiskID     = "QFid"
+	CreateContextDurableRequest    = "DHnQ"
+	CreateContextDurableReconnect  = "DHnC"
+	CreateContextDurableV2         = "DH2Q"
+	CreateContextDurableV2Connect  = "DH2C"
+	CreateContextLease             = "RqLs"
+	CreateContextExtendedAttribute = "ExtA"
+	CreateContextSecurity          = "SecD"
+	CreateContextAllocationSize    = "AlSi"
+	CreateContextTimewarp          = "TWrp"
+)
+
+const createContextFixed = 16
+
+// CreateContext is one context of CREATE. Contexts that a receiver does not
+// know are ignored.
+//
+// Source: [MS-SMB2 2.2.13.2]
+type CreateContext struct {
+	// Name is four bytes, or 16 for some that are never sent here.
+	Name string
+	Data []byte
+}
+
+// appendCreateContexts appends the list behind the body that began at start, and
+// writes its offset and length at field.
+func appendCreateContexts(b []byte, start, field int, list []CreateContext) []byte {
+	b = pad8(b, start)
+	first := len(b)
+	for i, c := range list {
+		at := len(b)
+		b = appendZeros(b, createContextFixed)
+		le.PutUint16(b[at+4:], createContextFixed)
+		le.PutUint16(b[at+6:], uint16(len(c.Name)))
+		b = append(b, c.Name...)
+		if len(c.Data) > 0 {
+			b = pad8(b, at)
+			le.PutUint16(b[at+10:], uint16(len(b)-at))
+			le.PutUint32(b[at+12:], uint32(len(c.Data)))
+			b = append(b, c.Data...)
+		}
+		if i < len(list)-1 {
+			b = pad8(b, at)
+			le.PutUint32(b[at:], uint32(len(b)-at))
+		}
+	}
+	le.PutUint32(b[field:], uint32(HeaderSize+first-start))
+	le.PutUint32(b[field+4:], uint32(len(b)-first))
+	return b
+}
+
+// decodeCreateContexts decodes the list whose offset and length are at the start
+// of field.
+func decodeCreateContexts(structure string, body []byte, fixed int, field []byte) ([]CreateContext, error) {
+	const what = "CreateContexts"
+	b, err := span(structure, what, body, fixed, le.Uint32(field), le.Uint32(field[4:]))
+	if err != nil || b == nil {
+		return nil, err
+	}
+	if le.Uint32(field)%8 != 0 {
+		return nil, fault(structure, what, ErrOffset)
+	}
+	var list []CreateContext
+	for {
+		if len(b) < createContextFixed {
+			return nil, fault(structure, what, ErrShort)
+		}
+		one, next := b, le.Uint32(b)
+		if next != 0 {
+			if next%8 != 0 || next < createContextFixed || uint64(next) > uint64(len(b)) {
+				return nil, fault(structure, what, ErrOffset)
+			}
+			one = b[:next]
+		}
+		c, err := decodeCreateContext(structure, one)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, c)
+		if next == 0 {
+			return list, nil
+		}
+		b = b[next:]
+	}
+}
+
+func decodeCreateContext(structure string, b []byte) (CreateContext, error) {
+	nameOff, nameLen := int(le.Uint16(b[4:])), uint32(le.Uint16(b[6:]))
+	dataOff, dataLen := int(le.Uint16(b[10:])), le.Uint32(b[12:])
+	if nameLen < 4 || nameOff < createContextFixed || dataLen > 0 && dataOff < createContextFixed {
+		return CreateContext{}, fault(structure, "CreateContexts", ErrOffset)
+	}
+	name, err := rest(structure, "CreateContexts", b, nameOff, nameLen)
+	if err != nil {
+		return CreateContext{}, err
+	}
+	data, err := rest(structure, "CreateContexts", b, dataOff, dataLen)
+	return CreateContext{Name: string(name), Data: data}, err
+}
+
+// MaximalAccess is the data of CreateContextMaximalAccess in a response.
+//
+// Source: [MS-SMB2 2.2.14.2.5]
+type MaximalAccess struct {
+	Status uint32
+	Access uint32
+}
+
+// AppendTo appends the data.
+func (m *MaximalAccess) AppendTo(b []byte) []byte {
+	b = le.AppendUint32(b, m.Status)
+	return le.AppendUint32(b, m.Access)
+}
+
+// DecodeMaximalAccess decodes the data.
+func DecodeMaximalAccess(b []byte) (MaximalAccess, error) {
+	if len(b) < 8 {
+		return MaximalAccess{}, fault("maximal access context", "", ErrShort)
+	}
+	return MaximalAccess{Status: le.Uint32(b), Access: le.Uint32(b[4:])}, nil
+}
+
+// OnDiskID is the data of CreateContextQueryOnDiskID in a response.
+//
+// Source: [MS-SMB2 2.2.14.2.9]
+type OnDiskID struct {
+	FileID, VolumeID uint64
+}
+
+const onDiskIDSize = 32
+
+// AppendTo appends the data.
+func (o *OnDiskID) AppendTo(b []byte) []byte {
+	b = le.AppendUint64(b, o.FileID)
+	b = le.AppendUint64(b, o.VolumeID)
+	return appendZeros(b, 16)
+}
+
+// DecodeOnDiskID decodes the data.
+func DecodeOnDiskID(b []byte) (OnDiskID, error) {
+	if len(b) < onDiskIDSize {
+		return OnDiskID{}, fault("on-disk id context", "", ErrShort)
+	}
+	return OnDiskID{FileID: le.Uint64(b), VolumeID: le.Uint64(b[8:])}, nil
+}

@@ -1,0 +1,54 @@
+package smbwire
+
+import "time"
+
+// Filetime counts 100 ns from the start of 1601, UTC. Zero means that no time is
+// given.
+//
+// Source: [MS-DTYP 2.3.3]
+type Filetime uint64
+
+// Values with a meaning in SET_INFO.
+//
+// Source: [MS-FSCC 2.4.7]
+const (
+	// FiletimeKeep leaves a time as it is.
+	FiletimeKeep Filetime = 0
+	// FiletimeFreeze leaves a time as it is, and later writes through this handle
+	// do not change it either.
+	FiletimeFreeze Filetime = 1<<64 - 1
+	// FiletimeThaw ends what FiletimeFreeze began.
+	FiletimeThaw Filetime = 1<<64 - 2
+)
+
+const (
+	// epochSeconds is from 1601 to 1970.
+	epochSeconds   = 11644473600
+	ticksPerSecond = 10_000_000
+	maxFiletime    = 1<<63 - 1
+)
+
+// FiletimeOf translates t, rounding down to 100 ns. The zero Time, and what lies
+// before 1601, becomes 0; what lies beyond the last FILETIME becomes that one.
+func FiletimeOf(t time.Time) Filetime {
+	if t.IsZero() {
+		return 0
+	}
+	s := t.Unix() + epochSeconds
+	switch {
+	case s < 0:
+		return 0
+	case s >= maxFiletime/ticksPerSecond:
+		return maxFiletime
+	}
+	return Filetime(s*ticksPerSecond + int64(t.Nanosecond()/100))
+}
+
+// Time translates f to UTC; 0 becomes the zero Time, and so does what is no time
+// (FiletimeFreeze and others with the highest bit set).
+func (f Filetime) Time() time.Time {
+	if f == 0 || f > maxFiletime {
+		return time.Time{}
+	}
+	return time.Unix(int64(f/ticksPerSecond)-epochSeconds, int64(f%ticksPerSecond)*100).UTC()
+}
