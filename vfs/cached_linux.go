@@ -33,14 +33,15 @@ func (h *handle) ReadCached(p []byte, off int64) (n int, ok bool, err error) {
 		return n, true, err
 	case readNever:
 		return 0, false, nil
+	default:
 	}
 	for n < len(p) {
 		piece := p[n:min(len(p), n+MaxCachedRead)]
 		m, err := h.nowait(piece, off+int64(n))
 		switch {
-		case err == unix.EINTR: //nolint:errorlint // bare errno of a system call
+		case err == unix.EINTR:
 			continue
-		case err == unix.EAGAIN || err == unix.EOPNOTSUPP: //nolint:errorlint // bare errno of a system call
+		case err == unix.EAGAIN || err == unix.EOPNOTSUPP:
 			keep(h.f)
 			return n, false, nil
 		case err != nil:
@@ -83,9 +84,9 @@ func (h *handle) probe() readMode {
 	}
 	mode := readNowait
 	var one [1]byte
-	switch _, err := h.nowait(one[:], 0); err {
-	case nil, unix.EAGAIN:
-	case unix.EOPNOTSUPP, unix.ENOSYS, unix.EINVAL:
+	switch _, err := h.nowait(one[:], 0); {
+	case err == nil || err == unix.EAGAIN:
+	case err == unix.EOPNOTSUPP || err == unix.ENOSYS || err == unix.EINVAL:
 		mode = readNever
 		var sf unix.Statfs_t
 		if unix.Fstatfs(h.fd, &sf) == nil && (sf.Type == unix.TMPFS_MAGIC || sf.Type == unix.RAMFS_MAGIC) {

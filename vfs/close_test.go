@@ -183,7 +183,7 @@ func TestCloseOfTheTable(t *testing.T) {
 	s := newSite(t)
 	s.put("file")
 	o := s.mustOpen("file", options(vfs.DeleteOnClose))
-	if err := s.FS.Close(); err != nil {
+	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
 	if s.exists("file") {

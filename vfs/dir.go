@@ -158,8 +158,9 @@ func special(errno syscall.Errno) (ntstatus.Status, bool) {
 		return ntstatus.SharingViolation, true // somebody's lease
 	case syscall.ENOTEMPTY:
 		return ntstatus.DirectoryNotEmpty, true
+	default:
+		return 0, false
 	}
-	return 0, false
 }
 
 // infoOf makes a FileInfo of what os.Root found at path.

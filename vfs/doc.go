@@ -27,7 +27,8 @@
 //     of the link that goes.
 //   - Supersede empties the file, as overwrite does, and keeps its identity.
 //   - Symbolic links inside a share are followed; deleting or renaming what was
-//     opened through a link works on the link. What is neither a regular file nor
+//     opened through a link works on the link (but a link to a directory with
+//     entries cannot be deleted). What is neither a regular file nor
 //     a directory, and links that lead nowhere or outside, are not listed and
 //     cannot be opened.
 //

@@ -128,6 +128,7 @@ func gone(err error) error {
 	switch ntstatus.Of(err) {
 	case ntstatus.ObjectNameNotFound, ntstatus.FileIsADirectory, ntstatus.NotADirectory:
 		return errRaced
+	default:
+		return err
 	}
-	return err
 }

@@ -5,13 +5,12 @@ import (
 	"path/filepath"
 	"testing"
 
-	"go.uber.org/goleak"
-
+	"lwio/internal/leakcheck"
 	"lwio/internal/ntstatus"
 	"lwio/vfs"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leakcheck.Main(m) }
 
 // everything is what a creator asks for in most tests.
 const everything = vfs.GenericAll
@@ -26,7 +25,7 @@ type site struct {
 
 func newSite(t testing.TB, change ...func(*vfs.Config)) *site {
 	t.Helper()
-	checkDescriptors(t)
+	leakcheck.Check(t)
 	dir := t.TempDir()
 	cfg := vfs.Config{Shares: []vfs.Share{
 		{Name: "data", Backend: newDir(t, dir)},

@@ -10,6 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"lwio/internal/leakcheck"
 	"lwio/internal/ntstatus"
 	"lwio/vfs"
 )
@@ -46,10 +47,10 @@ type user struct {
 //
 // Source: [MS-FSA 2.1.5] [OP-56] [OP-58b]
 func TestModel(t *testing.T) {
+	leakcheck.Check(t)
 	base := t.TempDir()
-	checkDescriptors(t)
 	rapid.Check(t, func(t *rapid.T) {
-		dir, err := os.MkdirTemp(base, "")
+		dir, err := os.MkdirTemp(base, "") //nolint:usetesting // one for each of many runs
 		if err != nil {
 			t.Fatal(err)
 		}

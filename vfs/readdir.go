@@ -95,8 +95,10 @@ func (o *Open) nextEntry() (*FileInfo, error) {
 		if err == nil {
 			return &info, nil
 		}
-		l.skipped++
-		o.fs.skipped.Add(1)
+		if ntstatus.Of(err) != ntstatus.ObjectNameNotFound { // deleted meanwhile
+			l.skipped++
+			o.fs.skipped.Add(1)
+		}
 	}
 }
 

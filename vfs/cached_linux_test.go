@@ -1,0 +1,142 @@
+package vfs
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"lwio/internal/ntstatus"
+)
+
+// openHandle opens a file of dir through a Dir, for both.
+func openHandle(t *testing.T, dir, name string) *handle {
+	t.Helper()
+	d, err := NewDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { d.Close() })
+	h, err := d.Open(name, How{Read: true, Write: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { h.Close() })
+	return h.(*handle)
+}
+
+// What is cached is read without waiting, what is not is not; and the part that
+// is comes with the answer that the rest is not.
+//
+// Source: [LWIO §Read] [OP-92a]
+func TestReadCachedIsHonest(t *testing.T) {
+	const size = 4 << 20
+	dir := t.TempDir()
+	data := make([]byte, size)
+	for i := range data {
+		data[i] = byte(i >> 10)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "file"), data, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	h := openHandle(t, dir, "file")
+	p := make([]byte, size)
+	n, ok, err := h.ReadCached(p, 0)
+	switch readMode(h.mode.Load()) {
+	case readNever:
+		t.Skip("the scratch directory's file system cannot tell what is cached")
+	case readPlain:
+		t.Skip("the scratch directory is in memory")
+	}
+	if !ok || n != size || err != nil || !bytes.Equal(p, data) {
+		t.Fatalf("what was just written: %d, %v, %v", n, ok, err)
+	}
+	if err := h.Sync(); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Fadvise(h.fd, 0, 0, unix.FADV_DONTNEED); err != nil {
+		t.Fatal(err)
+	}
+	n, ok, err = h.ReadCached(p, 0)
+	if err != nil || ok {
+		t.Skipf("the kernel keeps its pages: %d, %v, %v", n, ok, err)
+	}
+	if m, err := h.ReadAt(p[:100], 0); m != 100 || err != nil {
+		t.Fatal(m, err)
+	}
+	clear(p)
+	n, ok, err = h.ReadCached(p, 0)
+	if err != nil || n < 100 || !bytes.Equal(p[:n], data[:n]) {
+		t.Errorf("the part that is cached: %d, %v, %v", n, ok, err)
+	}
+	t.Logf("%d of %d bytes cached after a read of 100", n, size)
+}
+
+// A file system that refuses RWF_NOWAIT, but lives in memory, is read plainly.
+func TestReadCachedInMemory(t *testing.T) {
+	dir, err := os.MkdirTemp("/dev/shm", "vfs") //nolint:usetesting // must be in memory
+	if err != nil {
+		t.Skip("no file system in memory: ", err)
+	}
+	defer os.RemoveAll(dir)
+	if err := os.WriteFile(filepath.Join(dir, "file"), []byte("content"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	h := openHandle(t, dir, "file")
+	p := make([]byte, 100)
+	for off, want := range []string{"content", "ontent"} {
+		if n, ok, err := h.ReadCached(p, int64(off)); !ok || err != nil || string(p[:n]) != want {
+			t.Errorf("%q, %v, %v", p[:n], ok, err)
+		}
+	}
+	if n, ok, err := h.ReadCached(p, 7); n != 0 || !ok || err != nil {
+		t.Errorf("at the end: %d, %v, %v", n, ok, err)
+	}
+}
+
+// A disk that is really full, and links that cannot be renamed across it.
+func TestDiskReallyFull(t *testing.T) {
+	dir := t.TempDir()
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=64k"); err != nil {
+		t.Skip("not allowed to mount a small disk: ", err)
+	}
+	defer unix.Unmount(dir, unix.MNT_DETACH)
+	d, err := NewDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	h, err := d.Create("file", How{Write: true}, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.Close()
+	for _, durable := range []bool{false, true} {
+		n, err := h.WriteAt(make([]byte, 256<<10), 0, durable)
+		if ntstatus.Of(err) != ntstatus.DiskFull || n <= 0 || n > 64<<10 {
+			t.Errorf("durable %v: %d bytes, %v", durable, n, err)
+		}
+	}
+	v, err := d.Volume()
+	if err != nil || v.Total != 64<<10 || v.Available != 0 || v.FileSystem != "tmpfs" || v.MaxName != 255 {
+		t.Errorf("%+v, %v", v, err)
+	}
+}
+
+func TestVolume(t *testing.T) {
+	d, err := NewDir(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := d.Volume()
+	if err != nil || v.Total == 0 || v.Free > v.Total || v.BlockSize == 0 || v.ReadOnly || v.Serial == 0 {
+		t.Errorf("%+v, %v", v, err)
+	}
+	d.Close()
+	if _, err := d.Volume(); !errors.Is(err, os.ErrClosed) {
+		t.Errorf("after Close: %v", err)
+	}
+}

@@ -1,0 +1,57 @@
+package vfs_test
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+
+	"lwio/vfs"
+)
+
+func Example() {
+	dir, err := os.MkdirTemp("", "vfs")
+	if err != nil {
+		panic(err)
+	}
+	defer os.RemoveAll(dir)
+	backend, err := vfs.NewDir(dir)
+	if err != nil {
+		panic(err)
+	}
+	files, err := vfs.New(vfs.Config{Shares: []vfs.Share{{Name: "work", Backend: backend}}})
+	if err != nil {
+		panic(err)
+	}
+	defer files.Close()
+
+	o, _, err := files.Open(vfs.OpenRequest{
+		Share: "WORK", Path: "notes.txt", Owner: "a session",
+		Access: vfs.GenericRead | vfs.GenericWrite, Disposition: vfs.Create,
+	})
+	if err != nil {
+		panic(err)
+	}
+	_, _, err = files.Open(vfs.OpenRequest{Share: "work", Path: "notes.txt", Access: vfs.GenericRead})
+	fmt.Println(err)
+
+	if err := o.Acquire(); err != nil {
+		panic(err)
+	}
+	p := make([]byte, 16)
+	fmt.Println(o.WriteAt([]byte("hello"), 0))
+	fmt.Println(o.ReadAt(p, 1))
+	_, err = o.ReadAt(p, 5)
+	fmt.Println(errors.Is(err, io.EOF))
+	o.Release()
+	o.Close()
+	fmt.Println(errors.Is(o.Acquire(), fs.ErrClosed))
+
+	// Output:
+	// vfs: open work/notes.txt: STATUS_SHARING_VIOLATION
+	// 5 <nil>
+	// 4 <nil>
+	// true
+	// true
+}
