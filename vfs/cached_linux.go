@@ -1,6 +1,8 @@
 package vfs
 
 import (
+	"errors"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -39,9 +41,9 @@ func (h *handle) ReadCached(p []byte, off int64) (n int, ok bool, err error) {
 		piece := p[n:min(len(p), n+MaxCachedRead)]
 		m, err := h.nowait(piece, off+int64(n))
 		switch {
-		case err == unix.EINTR:
+		case errors.Is(err, unix.EINTR):
 			continue
-		case err == unix.EAGAIN || err == unix.EOPNOTSUPP:
+		case errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EOPNOTSUPP):
 			keep(h.f)
 			return n, false, nil
 		case err != nil:
@@ -85,8 +87,8 @@ func (h *handle) probe() readMode {
 	mode := readNowait
 	var one [1]byte
 	switch _, err := h.nowait(one[:], 0); {
-	case err == nil || err == unix.EAGAIN:
-	case err == unix.EOPNOTSUPP || err == unix.ENOSYS || err == unix.EINVAL:
+	case err == nil || errors.Is(err, unix.EAGAIN):
+	case errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EINVAL):
 		mode = readNever
 		var sf unix.Statfs_t
 		if unix.Fstatfs(h.fd, &sf) == nil && (sf.Type == unix.TMPFS_MAGIC || sf.Type == unix.RAMFS_MAGIC) {

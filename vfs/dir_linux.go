@@ -110,7 +110,7 @@ func (d *Dir) Rename(from, to string, node NodeID, replace bool) error {
 		return translate(eintr(func() error { return unix.Renameat(oldFd, oldName, newFd, newName) }))
 	}
 	err = eintr(func() error { return unix.Renameat2(oldFd, oldName, newFd, newName, unix.RENAME_NOREPLACE) })
-	if err == unix.EINVAL || err == unix.ENOSYS {
+	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) {
 		// The file system cannot do it in one step.
 		var st unix.Stat_t
 		if e := unix.Fstatat(newFd, newName, &st, unix.AT_SYMLINK_NOFOLLOW); e == nil {
@@ -137,7 +137,7 @@ func (d *Dir) Removable(path string) error {
 // accessible asks whether the process may use the file fd in that way.
 func accessible(fd int, mode uint32) bool {
 	err := unix.Faccessat2(fd, "", mode, unix.AT_EMPTY_PATH|unix.AT_EACCESS)
-	if err == unix.ENOSYS || err == unix.EINVAL || err == unix.EPERM {
+	if errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EINVAL) || errors.Is(err, unix.EPERM) {
 		var st unix.Stat_t
 		return unix.Fstat(fd, &st) == nil && st.Mode&0o222 != 0
 	}
@@ -195,7 +195,7 @@ func fsName(magic int64) string {
 // eintr repeats what a signal interrupted.
 func eintr(f func() error) error {
 	for {
-		if err := f(); err != unix.EINTR {
+		if err := f(); !errors.Is(err, unix.EINTR) {
 			return err
 		}
 	}

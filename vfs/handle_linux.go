@@ -38,7 +38,7 @@ func (h *handle) ReadAt(p []byte, off int64) (int, error) {
 	for n < len(p) {
 		m, err := unix.Pread(h.fd, p[n:], off+int64(n))
 		switch {
-		case err == unix.EINTR:
+		case errors.Is(err, unix.EINTR):
 			continue
 		case err != nil:
 			keep(h.f)
@@ -59,7 +59,7 @@ func (h *handle) WriteAt(p []byte, off int64, durable bool) (int, error) {
 	for n < len(p) {
 		m, err := h.write(p[n:], off+int64(n), durable)
 		switch {
-		case err == unix.EINTR:
+		case errors.Is(err, unix.EINTR):
 			continue
 		case err != nil:
 			return n, translate(err)
@@ -77,7 +77,7 @@ func (h *handle) write(p []byte, off int64, durable bool) (int, error) {
 		return unix.Pwrite(h.fd, p, off)
 	}
 	n, err := unix.Pwritev2(h.fd, [][]byte{p}, off, unix.RWF_DSYNC)
-	if err != unix.EOPNOTSUPP && err != unix.ENOSYS {
+	if !errors.Is(err, unix.EOPNOTSUPP) && !errors.Is(err, unix.ENOSYS) {
 		return n, err
 	}
 	if n, err = unix.Pwrite(h.fd, p, off); err != nil {
@@ -89,7 +89,7 @@ func (h *handle) write(p []byte, off int64, durable bool) (int, error) {
 func (h *handle) Sync() error {
 	defer keep(h.f)
 	err := eintr(func() error { return unix.Fsync(h.fd) })
-	if err == unix.EINVAL {
+	if errors.Is(err, unix.EINVAL) {
 		return nil // nothing to sync in there
 	}
 	return translate(err)
