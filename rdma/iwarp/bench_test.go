@@ -1,0 +1,247 @@
+package iwarp
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"testing"
+	"time"
+
+	"lwio/rdma"
+)
+
+// tcpPair is the floor: two ends of a TCP connection over loopback.
+func tcpPair(b *testing.B) (client, server net.Conn) {
+	b.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer l.Close()
+	accepted := make(chan net.Conn, 1)
+	go func() {
+		c, _ := l.Accept()
+		accepted <- c
+	}()
+	if client, err = net.Dial("tcp", l.Addr().String()); err != nil {
+		b.Fatal(err)
+	}
+	if server = <-accepted; server == nil {
+		b.Fatal("no connection")
+	}
+	b.Cleanup(func() { client.Close(); server.Close() })
+	return client, server
+}
+
+// waitFor polls results, sleeping between.
+func waitFor(cq rdma.CompletionQueue, results []rdma.Result) (int, error) {
+	for {
+		n, err := cq.Poll(results)
+		if n > 0 || err != nil {
+			return n, err
+		}
+		if err := cq.Notify(context.Background(), rdma.NotifyAny); err != nil {
+			return 0, err
+		}
+	}
+}
+
+// echo answers every receive with a send until the connection ends.
+func echo(e *side, n int) {
+	results := make([]rdma.Result, 16)
+	recv := []rdma.ReceiveRequest{{SGL: e.sgl(0, n)}}
+	send := []rdma.Request{{Op: rdma.OpSend, SGL: e.sgl(0, n)}}
+	for {
+		k, err := waitFor(e.cq, results)
+		if err != nil {
+			return
+		}
+		for _, r := range results[:k] {
+			if r.Status != rdma.StatusSuccess {
+				return
+			}
+			if r.Op == rdma.OpReceive {
+				if _, err := e.qp.PostReceive(recv); err != nil {
+					return
+				}
+				if _, err := e.qp.Post(send); err != nil {
+					return
+				}
+			}
+		}
+	}
+}
+
+// rounds is how many exchanges make one turn of an interleaved benchmark.
+const rounds = 200
+
+// BenchmarkPingPong sends 64 bytes there and back, both sides asleep between, in
+// turns with a TCP connection that does the same.
+func BenchmarkPingPong(b *testing.B) {
+	const size = 64
+	for _, crc := range []CRCPolicy{CRCOn, CRCOff} {
+		b.Run(fmt.Sprintf("crc=%v", crc == CRCOn), func(b *testing.B) {
+			cfg := &Config{CRC: crc}
+			client, server := connect(b, cfg, cfg, shape{depth: 16, sge: 1, buf: 4096})
+			for i := range 8 {
+				server.recv(uint64(i), 0, size)
+			}
+			go echo(server, size)
+			tc, ts := tcpPair(b)
+			go func() { _, _ = io.Copy(struct{ io.Writer }{ts}, struct{ io.Reader }{ts}) }()
+
+			recv := []rdma.ReceiveRequest{{SGL: client.sgl(0, size)}}
+			send := []rdma.Request{{Op: rdma.OpSend, Flags: 0, SGL: client.sgl(64, size)}}
+			results := make([]rdma.Result, 16)
+			buf := make([]byte, size)
+			var floor, ours time.Duration
+			turns := 0
+			b.ReportAllocs()
+			for b.Loop() {
+				start := time.Now()
+				for range rounds {
+					if _, err := tc.Write(buf); err != nil {
+						b.Fatal(err)
+					}
+					if _, err := io.ReadFull(tc, buf); err != nil {
+						b.Fatal(err)
+					}
+				}
+				middle := time.Now()
+				for range rounds {
+					client.qp.PostReceive(recv)
+					if _, err := client.qp.Post(send); err != nil {
+						b.Fatal(err)
+					}
+					for got := false; !got; {
+						n, err := waitFor(client.cq, results)
+						if err != nil {
+							b.Fatal(err)
+						}
+						for _, r := range results[:n] {
+							got = got || r.Op == rdma.OpReceive
+						}
+					}
+				}
+				floor += middle.Sub(start)
+				ours += time.Since(middle)
+				turns++
+			}
+			b.ReportMetric(float64(ours.Nanoseconds())/float64(turns*rounds), "ns/roundtrip")
+			b.ReportMetric(float64(floor.Nanoseconds())/float64(turns*rounds), "tcp-ns/roundtrip")
+			b.ReportMetric(float64(ours)/float64(floor), "ratio")
+		})
+	}
+}
+
+// BenchmarkWrite streams RDMA writes with a number of them in flight, each turn
+// ended by a send that the other side answers, in turns with a TCP stream of the
+// same bytes in writes of at most 64 KiB gathered by the same number.
+func BenchmarkWrite(b *testing.B) {
+	for _, size := range []int{4 << 10, 64 << 10, 512 << 10, 1 << 20} {
+		for _, crc := range []CRCPolicy{CRCOff, CRCOn} {
+			b.Run(fmt.Sprintf("size=%dK/crc=%v", size>>10, crc == CRCOn), func(b *testing.B) { benchWrite(b, size, crc) })
+		}
+	}
+}
+
+func benchWrite(b *testing.B, size int, crc CRCPolicy) {
+	const total, flight = 64 << 20, 32
+	cfg := &Config{CRC: crc}
+	buf := max(4<<20, size) + 64
+	client, server := connect(b, cfg, cfg, shape{depth: 2 * flight, sge: 1, buf: buf})
+	for i := range 8 {
+		server.recv(uint64(i), buf-64, 8)
+	}
+	go echo(server, 8)
+	tc, ts := tcpPair(b)
+	go sinkAndAnswer(ts, total)
+
+	batch := min(flight, total/size)
+	reqs := make([]rdma.Request, batch)
+	sinkBuf := make([]byte, 1)
+	chunk := client.buf[:min(size*flight, 1<<20)]
+	var floor, ours time.Duration
+	turns := 0
+	b.SetBytes(total)
+	b.ReportAllocs()
+	for b.Loop() {
+		start := time.Now()
+		for sent := 0; sent < total; sent += len(chunk) {
+			if _, err := tc.Write(chunk); err != nil {
+				b.Fatal(err)
+			}
+		}
+		if _, err := io.ReadFull(tc, sinkBuf); err != nil {
+			b.Fatal(err)
+		}
+		middle := time.Now()
+		writeTurn(b, client, server, reqs, size, total)
+		floor += middle.Sub(start)
+		ours += time.Since(middle)
+		turns++
+	}
+	b.ReportMetric(float64(total)*float64(turns)/1e6/ours.Seconds(), "ours-MB/s")
+	b.ReportMetric(float64(total)*float64(turns)/1e6/floor.Seconds(), "tcp-MB/s")
+	b.ReportMetric(float64(floor)/float64(ours), "rate/tcp")
+}
+
+// sinkAndAnswer reads total bytes again and again and answers each time with one.
+func sinkAndAnswer(c net.Conn, total int) {
+	buf := make([]byte, 256<<10)
+	for got := 0; ; {
+		n, err := c.Read(buf)
+		if err != nil {
+			return
+		}
+		for got += n; got >= total; got -= total {
+			if _, err := c.Write(buf[:1]); err != nil {
+				return
+			}
+		}
+	}
+}
+
+// writeTurn writes total bytes, then sends and waits for the answer.
+func writeTurn(b *testing.B, client, server *side, reqs []rdma.Request, size, total int) {
+	window := (len(client.buf) - 64) / size
+	sgl := make([]rdma.SGE, len(reqs))
+	results := make([]rdma.Result, 64)
+	client.recv(1, len(client.buf)-64, 8)
+	outstanding, posted, count := 0, 0, total/size
+	for posted < count || outstanding > 0 {
+		n := min(len(reqs), count-posted)
+		if outstanding > 0 {
+			n = 0
+		}
+		for i := range n {
+			off := (posted + i) % window * size
+			sgl[i] = rdma.SGE{Region: client.mr, Offset: off, Length: size}
+			reqs[i] = rdma.Request{Op: rdma.OpWrite, SGL: sgl[i : i+1], Remote: server.at(off)}
+			if i != n-1 {
+				reqs[i].Flags = rdma.FlagSilentSuccess
+			}
+		}
+		if n > 0 {
+			if k, err := client.qp.Post(reqs[:n]); err != nil {
+				b.Fatal(k, err)
+			}
+			posted += n
+			outstanding++
+		}
+		k, err := waitFor(client.cq, results)
+		if err != nil {
+			b.Fatal(err)
+		}
+		outstanding -= k
+	}
+	client.post(rdma.Request{Op: rdma.OpSend, ID: 2, SGL: client.sgl(0, 8)})
+	for left := 2; left > 0; {
+		k, err := waitFor(client.cq, results)
+		if err != nil {
+			b.Fatal(err)
+		}
+		left -= k
+	}
+}
