@@ -1,0 +1,61 @@
+package wire
+
+import (
+	"math"
+
+	"lwio/internal/ntstatus"
+)
+
+// Limits are what a receiver of clients' messages takes.
+type Limits struct {
+	// MaxRecvBufferSize is the most bytes after the header of one message. [OP-61]
+	MaxRecvBufferSize uint32
+	// MaxRdmaWindowSize is the most bytes of one READ or of one collapsed
+	// VEC_WRITE. [OP-60], [OP-78]
+	MaxRdmaWindowSize uint32
+}
+
+// Check is what a server demands of a client's header when received bytes have
+// arrived, the header's included. Beyond it, CheckRegions and CheckCollapse look at
+// what depends on the file. Before AUTH no other message may come, after it no
+// other AUTH; that is the caller's to know.
+//
+// Errors: *Error. Sizes that disagree and messages that cannot be answered end the
+// connection; values that can be answered are.
+//
+// Source: [LWIO §I/O Processing], [OP-27], [OP-63], [OP-92e], [OP-92h], [OP-106]
+func (h *Header) Check(received int, l Limits) error {
+	if received < HeaderSize || int64(received) > int64(l.MaxRecvBufferSize)+HeaderSize {
+		return cut(h.Opcode.String(), "a message of %d bytes", received)
+	}
+	switch h.Opcode {
+	case OpRead:
+		return h.checkRead(received, l)
+	case OpWrite:
+		return h.checkWrite(received, l)
+	case OpVecRead:
+		return h.checkVecRead(received)
+	case OpVecWrite:
+		if h.Flags&FlagCollapse != 0 {
+			return h.checkCollapse(received, l)
+		}
+		return h.checkWrite(received, l)
+	}
+	if h.Opcode.Known() {
+		return h.checkControl(received)
+	}
+	if !h.Interrupt() {
+		return cut(h.Opcode.String(), "unknown, and no INTERRUPT flag")
+	}
+	return refuse(h.Opcode.String(), ntstatus.InvalidDeviceRequest, "unknown")
+}
+
+// checkRange demands that the bytes can lie in a file.
+//
+// Source: [OP-92c]
+func (h *Header) checkRange() error {
+	if h.Offset > math.MaxInt64-uint64(h.Length) {
+		return refuse(h.Opcode.String(), ntstatus.InvalidParameter, "%d bytes at offset %#x", h.Length, h.Offset)
+	}
+	return nil
+}
