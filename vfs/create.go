@@ -195,7 +195,7 @@ func (c *creation) create() (*Open, Action, error) {
 	case err != nil:
 		return nil, 0, err
 	}
-	if err := c.admit(o, FileInfo{Dir: isDir}, 0); err != nil {
+	if err := c.admit(o, FileInfo{Dir: isDir}); err != nil {
 		return nil, 0, err
 	}
 	return o, Created, nil
@@ -217,11 +217,7 @@ func (c *creation) existing(info FileInfo) (*Open, Action, error) {
 	if err != nil {
 		return nil, 0, err
 	}
-	var added Access
-	if empties {
-		added = WriteData
-	}
-	if err := c.admit(o, info, added); err != nil {
+	if err := c.admit(o, info); err != nil {
 		return nil, 0, err
 	}
 	if !empties {
@@ -241,11 +237,7 @@ func (c *creation) existing(info FileInfo) (*Open, Action, error) {
 func (c *creation) mayOpen(info FileInfo) error {
 	d, opts := c.req.Disposition, c.req.Options
 	c.fs.mu.Lock()
-	added := Access(0)
-	if d.empties() {
-		added = WriteData
-	}
-	busy := c.fs.admitLocked(info.Node(), c.want|added, c.req.ShareMode)
+	busy := c.fs.admitLocked(info.Node(), c.want|c.emptying(info), c.req.ShareMode)
 	c.fs.mu.Unlock()
 	locked := info.ReadOnly() && !info.Dir
 	switch {
@@ -273,7 +265,7 @@ func (c *creation) mayOpen(info FileInfo) error {
 
 // admit puts o into the table, unless the file is not the one that was looked
 // at, or somebody else was faster. If it fails, o is closed.
-func (c *creation) admit(o *Open, looked FileInfo, added Access) error {
+func (c *creation) admit(o *Open, looked FileInfo) error {
 	info, err := o.handle.Stat()
 	switch {
 	case err != nil:
@@ -289,7 +281,7 @@ func (c *creation) admit(o *Open, looked FileInfo, added Access) error {
 		c.fs.mu.Lock()
 		if c.fs.closed {
 			err = ntstatus.FileClosed
-		} else if err = c.fs.admitLocked(o.nodeID, o.granted|added, o.shareMode); err == nil {
+		} else if err = c.fs.admitLocked(o.nodeID, o.granted|c.emptying(looked), o.shareMode); err == nil {
 			c.fs.registerLocked(o)
 		}
 		c.fs.mu.Unlock()
@@ -298,6 +290,15 @@ func (c *creation) admit(o *Open, looked FileInfo, added Access) error {
 		return discard(o.handle, err)
 	}
 	return nil
+}
+
+// emptying is the access by which an open that empties a file takes part in
+// sharing, over and above what it is granted.
+func (c *creation) emptying(looked FileInfo) Access {
+	if c.req.Disposition.empties() && looked.ID != 0 {
+		return WriteData
+	}
+	return 0
 }
 
 // empty truncates a file that was opened for that.

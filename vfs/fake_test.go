@@ -39,3 +39,51 @@ func (f smallFile) Truncate(size int64) error {
 	}
 	return f.Handle.Truncate(size)
 }
+
+// hooked is a backend into which a test reaches.
+type hooked struct {
+	vfs.Backend
+	looked    func(path string) // after each Stat
+	removable error
+	durable   []bool // of the writes so far
+}
+
+func (h *hooked) Close() error { return nil }
+
+func (h *hooked) Removable(path string) error {
+	if h.removable != nil {
+		return h.removable
+	}
+	return h.Backend.Removable(path)
+}
+
+func (h *hooked) Stat(path string) (vfs.FileInfo, error) {
+	info, err := h.Backend.Stat(path)
+	if h.looked != nil {
+		h.looked(path)
+	}
+	return info, err
+}
+
+func (h *hooked) Open(path string, how vfs.How) (vfs.Handle, error) {
+	f, err := h.Backend.Open(path, how)
+	return &hookedFile{f, h}, err
+}
+
+type hookedFile struct {
+	vfs.Handle
+	b *hooked
+}
+
+func (f *hookedFile) WriteAt(p []byte, off int64, durable bool) (int, error) {
+	f.b.durable = append(f.b.durable, durable)
+	return f.Handle.WriteAt(p, off, durable)
+}
+
+// hook puts a hooked backend under the share "data".
+func hook(h *hooked) func(*vfs.Config) {
+	return func(c *vfs.Config) {
+		h.Backend = c.Shares[0].Backend
+		c.Shares[0].Backend = h
+	}
+}
