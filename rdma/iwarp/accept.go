@@ -49,6 +49,9 @@ func (c *connector) Accept(ctx context.Context, qp rdma.QueuePair, limits rdma.R
 	if err == nil {
 		err = net.ErrClosed
 	} else {
+		c.mu.Lock()
+		c.nc = nil
+		c.mu.Unlock()
 		c.finish(phaseDead)
 	}
 	if conn != nil {
@@ -58,9 +61,6 @@ func (c *connector) Accept(ctx context.Context, qp rdma.QueuePair, limits rdma.R
 		pair.unreserve()
 		c.closeDone()
 	}
-	c.mu.Lock()
-	c.nc = nil
-	c.mu.Unlock()
 	if ctx.Err() != nil {
 		return rdma.CanceledBy(ctx, "iwarp: "+op, nc.RemoteAddr().String())
 	}

@@ -1,0 +1,271 @@
+package iwarp
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"net"
+	"testing"
+
+	"lwio/rdma"
+)
+
+// terminateCases are the ways in which a peer can break the rules, and the
+// Terminate that each must get, without the header of the segment, which follows
+// where the layout says so.
+var terminateCases = []struct {
+	name  string
+	frame func(e *side, p *rawPeer) []byte
+	want  []byte // first four bytes
+	// receive is what becomes of the first receive.
+	receive rdma.Status
+	status  rdma.Status
+}{
+	{"tagged DDP version", tagged(func(s *segment, _ *side) { s.ddp = 0xC0 }, 8), []byte{0x11, 4, 0xC0, 0}, 0, rdma.StatusRemoteError},
+	{"untagged DDP version", untagged(func(s *segment) { s.ddp = 0x43 }, 8), []byte{0x12, 6, 0xC0, 0}, 0, rdma.StatusRemoteError},
+	{"RDMAP version", untagged(func(s *segment) { s.rdmap = 0x03 }, 8), []byte{0x02, 5, 0xC0, 0}, 0, rdma.StatusRemoteError},
+	{"RDMAP version tagged", tagged(func(s *segment, _ *side) { s.rdmap = 0x80 }, 8), []byte{0x02, 5, 0xC0, 0}, 0, rdma.StatusRemoteError},
+	{"unknown opcode", untagged(func(s *segment) { s.rdmap = 0x4C }, 8), []byte{0x02, 6, 0xC0, 0}, 0, rdma.StatusRemoteError},
+	{"tagged send", tagged(func(s *segment, _ *side) { s.rdmap = 0x43 }, 8), []byte{0x02, 6, 0xC0, 0}, 0, rdma.StatusRemoteError},
+	{"untagged write", untagged(func(s *segment) { s.rdmap = 0x40 }, 8), []byte{0x02, 6, 0xC0, 0}, 0, rdma.StatusRemoteError},
+	{"read request", untagged(func(s *segment) { s.rdmap, s.qn = 0x41, 1 }, readRequestSize), []byte{0x02, 6, 0xC0, 0}, 0, rdma.StatusRemoteError},
+	{"read response", tagged(func(s *segment, _ *side) { s.rdmap = 0x42 }, 8), []byte{0x02, 6, 0xC0, 0}, 0, rdma.StatusRemoteError},
+	{"immediate", untagged(func(s *segment) { s.rdmap = 0x48 }, 8), []byte{0x02, 6, 0xC0, 0}, 0, rdma.StatusRemoteError},
+	{"atomic", untagged(func(s *segment) { s.rdmap, s.qn = 0x4A, 1 }, atomicRequestSize), []byte{0x02, 6, 0xC0, 0}, 0, rdma.StatusRemoteError},
+	{"unknown token", tagged(func(s *segment, _ *side) { s.stag ^= 1 }, 8), []byte{0x11, 0, 0xC0, 0}, 0, rdma.StatusRemoteError},
+	{"one byte too far", tagged(func(s *segment, e *side) { s.to += uint64(len(e.buf)) - 7 }, 8), []byte{0x11, 1, 0xC0, 0}, 0, rdma.StatusRemoteError},
+	{"one byte too early", tagged(func(s *segment, _ *side) { s.to-- }, 8), []byte{0x11, 1, 0xC0, 0}, 0, rdma.StatusRemoteError},
+	{"far away", tagged(func(s *segment, _ *side) { s.to = 1 << 63 }, 8), []byte{0x11, 1, 0xC0, 0}, 0, rdma.StatusRemoteError},
+	{"wraps", tagged(func(s *segment, _ *side) { s.to = ^uint64(0) - 3 }, 8), []byte{0x11, 3, 0xC0, 0}, 0, rdma.StatusRemoteError},
+	{"wraps to zero", tagged(func(s *segment, _ *side) { s.to = ^uint64(0) - 7 }, 8), []byte{0x11, 3, 0xC0, 0}, 0, rdma.StatusRemoteError},
+	{"queue number", untagged(func(s *segment) { s.qn = 5 }, 8), []byte{0x12, 1, 0xC0, 0}, 0, rdma.StatusRemoteError},
+	{"send on queue 1", untagged(func(s *segment) { s.qn = 1 }, 8), []byte{0x12, 1, 0xC0, 0}, 0, rdma.StatusRemoteError},
+	{"skipped MSN", untagged(func(s *segment) { s.msn = 2 }, 8), []byte{0x12, 3, 0xC0, 0}, 0, rdma.StatusRemoteError},
+	{"old MSN", untagged(func(s *segment) { s.msn = 0 }, 8), []byte{0x12, 3, 0xC0, 0}, 0, rdma.StatusRemoteError},
+	{"message offset", untagged(func(s *segment) { s.mo = 8 }, 8), []byte{0x12, 4, 0xC0, 0}, 0, rdma.StatusRemoteError},
+	{"too long", untagged(func(*segment) {}, 101), []byte{0x12, 5, 0xC0, 0}, rdma.StatusBufferOverflow, rdma.StatusBufferOverflow},
+	{"invalidate", untagged(func(s *segment) { s.rdmap, s.stag = 0x44, 99 }, 8), []byte{0x01, 9, 0xC0, 0}, 0, rdma.StatusRemoteError},
+	{"invalidate with event", untagged(func(s *segment) { s.rdmap = 0x46 }, 8), []byte{0x01, 9, 0xC0, 0}, 0, rdma.StatusRemoteError},
+	{"terminate on another queue", untagged(func(s *segment) { s.rdmap = 0x47 }, 4), []byte{0x12, 1, 0xC0, 0}, 0, rdma.StatusRemoteError},
+	{"second terminate", untagged(func(s *segment) { s.rdmap, s.qn, s.msn = 0x47, 2, 2 }, 4), []byte{0x12, 3, 0xC0, 0}, 0, rdma.StatusRemoteError},
+	{"short segment", func(_ *side, p *rawPeer) []byte { return appendFPDU(nil, []byte{0x41, 0x43, 0, 0}, p.crc) }, []byte{0x20, 3, 0, 0}, 0, rdma.StatusRemoteError},
+	{"short untagged segment", func(_ *side, p *rawPeer) []byte { return appendFPDU(nil, make([]byte, 17), p.crc) }, []byte{0x20, 3, 0, 0}, 0, rdma.StatusRemoteError},
+	{"empty ULPDU", func(_ *side, p *rawPeer) []byte { return appendFPDU(nil, nil, p.crc) }, []byte{0x20, 3, 0, 0}, 0, rdma.StatusRemoteError},
+}
+
+// tagged makes a write of n bytes to the side's memory, changed by f.
+func tagged(f func(*segment, *side), n int) func(*side, *rawPeer) []byte {
+	return func(e *side, p *rawPeer) []byte {
+		at := e.at(0)
+		s := taggedSegment(opWrite, uint32(at.Token), at.Addr, true)
+		f(&s, e)
+		return p.frame(s, bytes.Repeat([]byte{0xEE}, n))
+	}
+}
+
+// untagged makes a first Send of n bytes, changed by f.
+func untagged(f func(*segment), n int) func(*side, *rawPeer) []byte {
+	return func(_ *side, p *rawPeer) []byte {
+		s := untaggedSegment(opSend, queueSend, 1, 0, true)
+		f(&s)
+		return p.frame(s, bytes.Repeat([]byte{0xEE}, n))
+	}
+}
+
+// TestTerminate sends each wrong frame and more behind it, and compares the
+// Terminate byte by byte.
+//
+// Source: [RFC 5040 §4.8], [RFC 5040 §7], [RFC 5041 §7], [RFC 5042 §6.3]
+func TestTerminate(t *testing.T) {
+	for _, crc := range []CRCPolicy{CRCOn, CRCOff} {
+		for _, c := range terminateCases {
+			name := c.name
+			if crc == CRCOff {
+				name += " without CRC"
+			}
+			t.Run(name, func(t *testing.T) {
+				e, p := connectRaw(t, crc)
+				e.recv(1, 100, 100)
+				e.recv(2, 200, 100)
+				frame := c.frame(e, p)
+				p.send(append(bytes.Clone(frame), untagged(func(*segment) {}, 8)(e, p)...))
+				got := p.wantTerminate()
+				want := c.want
+				if c.want[2] != 0 {
+					ulpdu := frame[2 : 2+int(binary.BigEndian.Uint16(frame))]
+					s, _ := decodeSegment(ulpdu)
+					want = binary.BigEndian.AppendUint16(bytes.Clone(want), uint16(len(ulpdu)))
+					want = append(want, ulpdu[:s.size()]...)
+				}
+				if !bytes.Equal(got, want) {
+					t.Errorf("Terminate %x, want %x", got, want)
+				}
+				first := c.receive
+				if first == 0 {
+					first = rdma.StatusCanceled
+				}
+				e.want(rdma.OpReceive, 1, first)
+				e.want(rdma.OpReceive, 2, rdma.StatusCanceled)
+				<-e.con.Done()
+				var term *TerminateError
+				if err := e.con.Err(); !errors.As(err, &term) || term.Remote || rdma.StatusOf(err) != c.status {
+					t.Errorf("Err %v", err)
+				}
+				if bytes.IndexByte(e.buf[200:], 0xEE) >= 0 || bytes.IndexByte(e.buf[:100], 0xEE) >= 0 {
+					t.Error("memory was touched")
+				}
+			})
+		}
+	}
+}
+
+// Source: [RFC 5044 §4.4], [RFC 5044 §8]
+func TestWrongCRC(t *testing.T) {
+	e, p := connectRaw(t, CRCOn)
+	e.recv(1, 0, 100)
+	frame := tagged(func(*segment, *side) {}, 8)(e, p)
+	frame[len(frame)-1] ^= 1
+	p.send(frame)
+	if got := p.wantTerminate(); !bytes.Equal(got, []byte{0x20, 2, 0, 0}) {
+		t.Errorf("Terminate %x", got)
+	}
+	e.want(rdma.OpReceive, 1, rdma.StatusCanceled)
+	if err := e.con.Err(); rdma.StatusOf(err) != rdma.StatusDataError {
+		t.Error(err)
+	}
+	if !bytes.Equal(e.buf[:8], make([]byte, 8)) {
+		t.Error("bytes with a wrong CRC were placed")
+	}
+}
+
+// Source: [RFC 5041 §7], [ND §9 NdSendNoReceive]
+func TestSendWithoutReceive(t *testing.T) {
+	e, p := connectRaw(t, CRCOn)
+	frame := untagged(func(*segment) {}, 3)(e, p)
+	p.send(frame)
+	want := append([]byte{0x12, 2, 0xC0, 0, 0, 21}, frame[2:20]...)
+	if got := p.wantTerminate(); !bytes.Equal(got, want) {
+		t.Errorf("Terminate %x, want %x", got, want)
+	}
+	<-e.con.Done()
+}
+
+// TestReadOnlyRegion writes to a region that allows only less.
+//
+// Source: [RFC 5042 §6.3.2]
+func TestReadOnlyRegion(t *testing.T) {
+	for _, access := range []rdma.Access{0, rdma.AccessLocalWrite, rdma.AccessRemoteRead, rdma.AccessReadSink | rdma.AccessLocalWrite} {
+		e, p := connectRaw(t, CRCOn)
+		mr, err := e.a.RegisterMemory(t.Context(), e.buf, access)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := taggedSegment(opWrite, uint32(mr.RemoteAddr().Token), mr.RemoteAddr().Addr, true)
+		p.fpdu(s, []byte{1})
+		if got := p.wantTerminate(); got[0] != 0x11 || got[1] != 0 {
+			t.Errorf("access %x: Terminate %x", access, got)
+		}
+		if e.buf[0] != 0 {
+			t.Error("written")
+		}
+	}
+}
+
+// TestOtherAdapterToken uses a token of another protection domain.
+//
+// Source: [RFC 5042 §6.3.1]
+func TestOtherAdapterToken(t *testing.T) {
+	e, p := connectRaw(t, CRCOn)
+	other := newSide(t, nil, shape{depth: 1, sge: 1, buf: 4096})
+	p.send(tagged(func(*segment, *side) {}, 8)(other, p))
+	if got := p.wantTerminate(); got[0] != 0x11 || got[1] != 0 {
+		t.Errorf("Terminate %x", got)
+	}
+	<-e.con.Done()
+}
+
+// TestTerminateReceived takes Terminates in both bit orders.
+//
+// Source: [RFC 5040 §4.8], [ND §8 row 9]
+func TestTerminateReceived(t *testing.T) {
+	for _, c := range []struct {
+		payload []byte
+		status  rdma.Status
+		fault   fault
+	}{
+		{[]byte{0x11, 1, 0, 0}, rdma.StatusAccessViolation, faultBounds},
+		{[]byte{0x11, 0, 0x01, 0}, rdma.StatusAccessViolation, faultSTag},
+		{[]byte{0x21, 2, 0x03, 0, 0, 16}, rdma.StatusRemoteError, faultNoBuffer},
+		{[]byte{0x20, 2, 0, 0}, rdma.StatusDataError, faultCRC},
+		{[]byte{1}, rdma.StatusRemoteError, faultRDMAPOther},
+	} {
+		e, p := connectRaw(t, CRCOn)
+		e.recv(1, 0, 1)
+		p.fpdu(untaggedSegment(opTerminate, queueTerminate, 1, 0, true), c.payload)
+		p.wantEnd()
+		e.want(rdma.OpReceive, 1, rdma.StatusCanceled)
+		err := e.con.Err()
+		var term *TerminateError
+		if !errors.As(err, &term) || !term.Remote || rdma.StatusOf(err) != c.status ||
+			(fault{term.Layer, term.Type, term.Code}) != c.fault {
+			t.Errorf("%x: %v", c.payload, err)
+		}
+		if errors.Is(err, net.ErrClosed) {
+			t.Errorf("%v looks like an orderly end", err)
+		}
+	}
+}
+
+// TestPieces sends good frames byte by byte.
+//
+// Source: [RFC 5044 §4], [OP-89b]
+func TestPieces(t *testing.T) {
+	for _, crc := range []CRCPolicy{CRCOn, CRCOff} {
+		e, p := connectRaw(t, crc)
+		e.recv(1, 64, 16)
+		stream := tagged(func(s *segment, _ *side) { s.to += 8 }, 8)(e, p)
+		part := untaggedSegment(opSendEvent, queueSend, 1, 0, false)
+		stream = append(stream, p.frame(part, []byte("abc"))...)
+		stream = append(stream, tagged(func(s *segment, _ *side) { s.to += 3 }, 1)(e, p)...)
+		part.ddp |= ddpLast
+		part.mo = 3
+		stream = append(stream, p.frame(part, []byte("defgh"))...)
+		for _, b := range stream {
+			p.send([]byte{b})
+		}
+		r := e.want(rdma.OpReceive, 1, rdma.StatusSuccess)
+		if r.Bytes != 8 || !r.Solicited || r.QueuePair != 7 || string(e.buf[64:72]) != "abcdefgh" {
+			t.Errorf("%+v %q", r, e.buf[64:72])
+		}
+		if want := []byte{0, 0, 0, 0xEE, 0, 0, 0, 0, 0xEE, 0xEE, 0xEE, 0xEE, 0xEE, 0xEE, 0xEE, 0xEE, 0}; !bytes.Equal(e.buf[:17], want) {
+			t.Errorf("% x", e.buf[:17])
+		}
+	}
+}
+
+// TestCutShort ends the stream after each byte of some frames: at the end of a
+// message that is an orderly end, elsewhere it is not.
+//
+// Source: [RFC 5044 §8], [RFC 5040 §5.4]
+func TestCutShort(t *testing.T) {
+	for _, crc := range []CRCPolicy{CRCOn, CRCOff} {
+		length := len(untagged(func(*segment) {}, 20)(nil, &rawPeer{}))
+		for cut := 0; cut <= length; cut += 3 {
+			e, p := connectRaw(t, crc)
+			e.recv(1, 0, 100)
+			e.recv(2, 0, 100)
+			p.send(untagged(func(*segment) {}, 20)(e, p)[:cut])
+			p.nc.Close()
+			first := rdma.StatusCanceled
+			if cut == length {
+				first = rdma.StatusSuccess
+			}
+			e.want(rdma.OpReceive, 1, first)
+			e.want(rdma.OpReceive, 2, rdma.StatusCanceled)
+			if err := e.con.Err(); errors.Is(err, net.ErrClosed) != true || (rdma.StatusOf(err) == rdma.StatusConnectionInvalid) != (cut == 0 || cut == length) {
+				t.Errorf("cut at %d: %v", cut, err)
+			}
+			e.a.Close()
+		}
+	}
+}

@@ -1,0 +1,160 @@
+package iwarp
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"io"
+	"net"
+	"net/netip"
+	"testing"
+	"time"
+
+	"lwio/rdma"
+)
+
+// rawPeer is a peer that speaks bytes.
+type rawPeer struct {
+	t   testing.TB
+	nc  net.Conn
+	crc bool
+}
+
+// testTimeout is when a test gives up waiting for what must come.
+const testTimeout = 20 * time.Second
+
+func newRawPeer(t testing.TB, nc net.Conn) *rawPeer {
+	t.Cleanup(func() { nc.Close() })
+	if err := nc.SetDeadline(time.Now().Add(testTimeout)); err != nil {
+		t.Fatal(err)
+	}
+	return &rawPeer{t: t, nc: nc}
+}
+
+// listenSide makes a side that listens, and its address.
+func listenSide(t testing.TB, cfg *Config, s shape) (*side, rdma.Listener, rdma.Addr) {
+	t.Helper()
+	server := newSide(t, cfg, s)
+	l, err := rdma.Listen(context.Background(), server.a, rdma.IPAddr(Name, netip.AddrPortFrom(loopback, 0)), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr, err := l.LocalAddr()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return server, l, addr
+}
+
+func dialRaw(t testing.TB, addr rdma.Addr) *rawPeer {
+	t.Helper()
+	nc, err := net.Dial("tcp", addr.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return newRawPeer(t, nc)
+}
+
+// serveRaw connects a raw peer to a fresh side with the given request, and
+// returns once the side has sent its reply.
+func serveRaw(t testing.TB, cfg *Config, req *startup) (*side, *rawPeer, <-chan error) {
+	t.Helper()
+	server, l, addr := listenSide(t, cfg, shape{depth: 8, sge: 2, buf: 64 << 10, context: 7})
+	p := dialRaw(t, addr)
+	accepted := make(chan error, 1)
+	go func() {
+		err := l.ConnectionRequest(context.Background(), server.con)
+		if err == nil {
+			err = server.con.Accept(context.Background(), server.qp, rdma.ReadLimits{}, nil)
+		}
+		accepted <- err
+	}()
+	p.send(req.appendTo(nil))
+	reply, err := readStartup(p.nc, true, testTimeout)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.crc = reply.crc
+	return server, p, accepted
+}
+
+// connectRaw connects a raw peer in full operation.
+func connectRaw(t testing.TB, crc CRCPolicy) (*side, *rawPeer) {
+	t.Helper()
+	server, p, accepted := serveRaw(t, &Config{CRC: crc}, &startup{
+		revision: 2, enhanced: &enhancedData{peerToPeer: true, rtrWrite: true},
+	})
+	h := taggedSegment(opWrite, 0, 0, true)
+	p.fpdu(h, nil)
+	if err := <-accepted; err != nil {
+		t.Fatal(err)
+	}
+	return server, p
+}
+
+func (p *rawPeer) send(b []byte) {
+	p.t.Helper()
+	if _, err := p.nc.Write(b); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// fpdu sends a segment in a frame.
+func (p *rawPeer) fpdu(s segment, payload []byte) { p.t.Helper(); p.send(p.frame(s, payload)) }
+
+func (p *rawPeer) frame(s segment, payload []byte) []byte {
+	return appendFPDU(nil, append(s.appendTo(nil), payload...), p.crc)
+}
+
+// receive reads one frame.
+func (p *rawPeer) receive() (segment, []byte, error) {
+	var length [2]byte
+	if _, err := io.ReadFull(p.nc, length[:]); err != nil {
+		return segment{}, nil, err
+	}
+	fpdu := make([]byte, fpduSize(int(binary.BigEndian.Uint16(length[:]))))
+	copy(fpdu, length[:])
+	if _, err := io.ReadFull(p.nc, fpdu[2:]); err != nil {
+		return segment{}, nil, err
+	}
+	ulpdu, _, err := decodeFPDU(fpdu, p.crc)
+	if err != nil {
+		return segment{}, nil, err
+	}
+	s, err := decodeSegment(ulpdu)
+	return s, ulpdu[s.size():], err
+}
+
+// wantTerminate reads a Terminate and the end of the stream.
+func (p *rawPeer) wantTerminate() []byte {
+	p.t.Helper()
+	s, payload, err := p.receive()
+	if err != nil {
+		p.t.Fatalf("no Terminate: %v", err)
+	}
+	if want := untaggedSegment(opTerminate, queueTerminate, 1, 0, true); s != want {
+		p.t.Fatalf("header %+v, want that of a Terminate", s)
+	}
+	p.wantEnd()
+	return payload
+}
+
+// wantEnd expects that the peer half-closes in good order, and answers that.
+func (p *rawPeer) wantEnd() {
+	p.t.Helper()
+	if n, err := io.Copy(io.Discard, p.nc); n != 0 || err != nil {
+		p.t.Fatalf("%d bytes and %v instead of the end of the stream", n, err)
+	}
+	p.nc.Close()
+}
+
+// wantGone expects that the connection ends in some way.
+func (p *rawPeer) wantGone() {
+	p.t.Helper()
+	_, err := io.Copy(io.Discard, p.nc)
+	var timeout net.Error
+	if errors.As(err, &timeout) && timeout.Timeout() {
+		p.t.Fatal("the connection stays")
+	}
+	p.nc.Close()
+}

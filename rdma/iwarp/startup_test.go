@@ -1,0 +1,323 @@
+package iwarp
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/netip"
+	"testing"
+	"time"
+
+	"lwio/rdma"
+)
+
+// TestReplies sends requests of all kinds and compares the answers byte by byte.
+//
+// Source: [RFC 5044 §7.1.2], [RFC 6581 §9.2]
+func TestReplies(t *testing.T) {
+	reply := func(rest string) []byte { return append([]byte(replyKey), unhex(t, rest)...) }
+	for name, c := range map[string]struct {
+		cfg  Config
+		req  startup
+		want []byte
+	}{
+		"revision 1":       {Config{CRC: CRCOff}, startup{revision: 1}, reply("00010002 abcd")},
+		"wants CRC":        {Config{CRC: CRCOff}, startup{revision: 1, crc: true}, reply("40010002 abcd")},
+		"we want CRC":      {Config{}, startup{revision: 1}, reply("40010002 abcd")},
+		"revision 2 plain": {Config{CRC: CRCOff}, startup{revision: 2}, reply("00020002 abcd")},
+		"enhanced":         {Config{CRC: CRCOff}, startup{revision: 2, enhanced: &enhancedData{inbound: 5, outbound: 7}}, reply("10020006 00000000 abcd")},
+		"unnegotiated":     {Config{CRC: CRCOff}, startup{revision: 2, enhanced: &enhancedData{inbound: 0x3FFF, outbound: 0x3FFF}}, reply("10020006 3fff3fff abcd")},
+		"ready by write":   {Config{CRC: CRCOff}, startup{revision: 2, enhanced: &enhancedData{peerToPeer: true, rtrSend: true, rtrWrite: true, rtrRead: true}}, reply("10020006 80008000 abcd")},
+		"ready by send":    {Config{CRC: CRCOff}, startup{revision: 2, enhanced: &enhancedData{peerToPeer: true, rtrSend: true, rtrRead: true}}, reply("10020006 c0000000 abcd")},
+		"ready by read":    {Config{CRC: CRCOff}, startup{revision: 2, enhanced: &enhancedData{peerToPeer: true, rtrRead: true}}, reply("10020006 80008000 abcd")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server, l, addr := listenSide(t, &c.cfg, shape{depth: 4, sge: 1, buf: 4096})
+			p := dialRaw(t, addr)
+			go func() {
+				if l.ConnectionRequest(context.Background(), server.con) == nil {
+					_ = server.con.Accept(context.Background(), server.qp, rdma.ReadLimits{}, []byte{0xAB, 0xCD})
+				}
+			}()
+			p.send(c.req.appendTo(nil))
+			got := make([]byte, len(c.want))
+			if _, err := io.ReadFull(p.nc, got); err != nil || !bytes.Equal(got, c.want) {
+				t.Errorf("%x %v, want %x", got, err, c.want)
+			}
+			p.nc.Close()
+		})
+	}
+}
+
+// TestBadRequests sends what is no request: the connection must end, and the
+// listener must go on.
+//
+// Source: [RFC 5044 §7.1.2 rules 5 to 9], [RFC 5042 §6.4]
+func TestBadRequests(t *testing.T) {
+	cfg := &Config{RequestTimeout: 50 * time.Millisecond}
+	_, l, addr := listenSide(t, cfg, shape{depth: 4, sge: 1, buf: 4096})
+	good := (&startup{revision: 1, private: []byte("abc")}).appendTo(nil)
+	bad := map[string][]byte{
+		"silence":    nil,
+		"garbage":    bytes.Repeat([]byte("GET / HTTP/1.1\r\n"), 10),
+		"zeros":      make([]byte, 100),
+		"reply":      (&startup{reply: true, revision: 1}).appendTo(nil),
+		"revision 3": append(append([]byte(requestKey), 0, 3), 0, 0),
+		"revision 0": (&startup{revision: 0}).appendTo(nil),
+		"too long":   append(append([]byte(requestKey), 0, 1), 0xFF, 0xFF),
+	}
+	for i := 1; i < len(good); i++ {
+		bad["half "+string(rune('0'+i))] = good[:i]
+	}
+	for name, b := range bad {
+		p := dialRaw(t, addr)
+		p.send(b)
+		p.wantGone()
+		_ = name
+	}
+	p := dialRaw(t, addr)
+	p.send(good)
+	server := newSideOf(t, l)
+	if err := l.ConnectionRequest(t.Context(), server); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := server.PrivateData(); err != nil || string(got) != "abc" {
+		t.Errorf("%q %v", got, err)
+	}
+}
+
+// newSideOf makes a connector of the listener's adapter.
+func newSideOf(t *testing.T, l rdma.Listener) rdma.Connector {
+	t.Helper()
+	c, err := l.(*listener).a.CreateConnector()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// TestMarkersRefused: this side cannot insert markers yet, and says so.
+//
+// Source: [RFC 5044 §7.1.2 rule 2]
+func TestMarkersRefused(t *testing.T) {
+	_, _, addr := listenSide(t, &Config{CRC: CRCOff}, shape{depth: 4, sge: 1, buf: 4096})
+	p := dialRaw(t, addr)
+	p.send((&startup{revision: 1, markers: true}).appendTo(nil))
+	s, err := readStartup(p.nc, true, testTimeout)
+	if err != nil || !s.reject || s.markers {
+		t.Errorf("%+v %v", s, err)
+	}
+	p.wantEnd()
+}
+
+// TestStartupLimit: one silent connection too many drops the oldest.
+//
+// Source: [RFC 5042 §6.4]
+func TestStartupLimit(t *testing.T) {
+	_, _, addr := listenSide(t, &Config{MaxStartups: 3, RequestTimeout: time.Hour}, shape{depth: 4, sge: 1, buf: 4096})
+	var silent []*rawPeer
+	for range 4 {
+		silent = append(silent, dialRaw(t, addr))
+	}
+	silent[0].wantGone()
+}
+
+// TestBacklog: requests that find the queue full are rejected, and so are those
+// that wait when the listener closes.
+//
+// Source: [ND Listener.Listen]
+func TestBacklog(t *testing.T) {
+	server := newSide(t, nil, shape{depth: 4, sge: 1, buf: 4096})
+	l, err := rdma.Listen(t.Context(), server.a, rdma.IPAddr(Name, netip.AddrPortFrom(loopback, 0)), 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr, _ := l.LocalAddr()
+	request := (&startup{revision: 1}).appendTo(nil)
+	replies := make(chan bool, 3)
+	for range 3 {
+		p := dialRaw(t, addr)
+		p.send(request)
+		go func() {
+			s, err := readStartup(p.nc, true, testTimeout)
+			p.nc.Close()
+			replies <- err == nil && s.reject
+		}()
+	}
+	if !<-replies {
+		t.Error("not rejected")
+	}
+	l.Close()
+	if !<-replies || !<-replies {
+		t.Error("not rejected at the end")
+	}
+}
+
+// rawListener is a passive peer that speaks bytes.
+func rawListener(t *testing.T, serve func(p *rawPeer)) rdma.Addr {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			nc, err := l.Accept()
+			if err != nil {
+				return
+			}
+			_ = nc.SetDeadline(time.Now().Add(testTimeout))
+			serve(&rawPeer{t: t, nc: nc})
+			nc.Close()
+		}
+	}()
+	t.Cleanup(func() { l.Close(); <-done })
+	addr, _ := fabricAddr(l.Addr())
+	return addr
+}
+
+// TestBadReplies answers Connect with what is no acceptance.
+//
+// Source: [RFC 5044 §7.1.2 rules 3 to 7], [RFC 6581 §9.3]
+func TestBadReplies(t *testing.T) {
+	ok := startup{reply: true, revision: 2, crc: true, enhanced: &enhancedData{peerToPeer: true, rtrWrite: true}}
+	with := func(f func(*startup)) []byte {
+		s := ok
+		e := *ok.enhanced
+		s.enhanced = &e
+		f(&s)
+		return s.appendTo(nil)
+	}
+	for name, c := range map[string]struct {
+		reply  []byte
+		status rdma.Status
+		cause  error
+	}{
+		"nothing":      {nil, rdma.StatusConnectionRefused, nil},
+		"half":         {ok.appendTo(nil)[:21], rdma.StatusConnectionRefused, nil},
+		"clash":        {(&startup{revision: 2}).appendTo(nil), rdma.StatusConnectionAborted, errStartupClash},
+		"garbage":      {bytes.Repeat([]byte("x"), 40), rdma.StatusConnectionAborted, errStartupKey},
+		"revision 1":   {(&startup{reply: true, revision: 1}).appendTo(nil), rdma.StatusConnectionAborted, errReplyMismatch},
+		"not enhanced": {(&startup{reply: true, revision: 2}).appendTo(nil), rdma.StatusConnectionAborted, errReplyMismatch},
+		"markers":      {with(func(s *startup) { s.markers = true }), rdma.StatusConnectionAborted, errMarkers},
+		"no ready":     {with(func(s *startup) { s.enhanced.rtrWrite, s.enhanced.rtrRead = false, true }), rdma.StatusConnectionAborted, errNoReady},
+		"reject":       {with(func(s *startup) { s.reject, s.private = true, []byte("why") }), rdma.StatusConnectionRefused, errRejected},
+	} {
+		t.Run(name, func(t *testing.T) {
+			terminate := make(chan []byte, 1)
+			addr := rawListener(t, func(p *rawPeer) {
+				if _, err := readStartup(p.nc, false, testTimeout); err != nil {
+					t.Error(err)
+				}
+				p.crc = true
+				p.send(c.reply)
+				if name == "no ready" {
+					_, b, _ := p.receive()
+					terminate <- b
+				}
+			})
+			client := newSide(t, &Config{Revision: 2}, shape{depth: 4, sge: 1, buf: 4096})
+			err := client.con.Connect(t.Context(), client.qp, addr, rdma.ReadLimits{}, nil)
+			if rdma.StatusOf(err) != c.status || c.cause != nil && !errors.Is(err, c.cause) {
+				t.Errorf("%v, want %v, %v", err, c.status, c.cause)
+			}
+			if name == "reject" {
+				if got, err := client.con.PrivateData(); string(got) != "why" || err != nil {
+					t.Errorf("%q %v", got, err)
+				}
+			}
+			if name == "no ready" {
+				if got := <-terminate; !bytes.Equal(got, []byte{0x20, 7, 0, 0}) {
+					t.Errorf("Terminate %x", got)
+				}
+			}
+		})
+	}
+}
+
+// TestFallback: a peer that drops revision 2 gets a request of revision 1.
+//
+// Source: [RFC 6581 §9.1]
+func TestFallback(t *testing.T) {
+	sent := make(chan []byte, 1)
+	addr := rawListener(t, func(p *rawPeer) {
+		s, err := readStartup(p.nc, false, testTimeout)
+		if err != nil || s.revision == 2 {
+			return
+		}
+		p.send((&startup{reply: true, revision: 1, private: []byte("old")}).appendTo(nil))
+		p.crc = true
+		_, b, _ := p.receive()
+		sent <- b
+		p.wantEnd()
+	})
+	client := newSide(t, nil, shape{depth: 4, sge: 1, buf: 4096})
+	c, err := rdma.Dial(t.Context(), client.a, client.qp, addr, rdma.DialConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	copy(client.buf, "hello")
+	client.post(rdma.Request{Op: rdma.OpSend, ID: 1, SGL: client.sgl(0, 5)})
+	client.want(rdma.OpSend, 1, rdma.StatusSuccess)
+	if got := <-sent; string(got) != "hello" {
+		t.Errorf("%q", got)
+	}
+	if got, _ := c.PrivateData(); string(got) != "old" {
+		t.Errorf("%q", got)
+	}
+	c.Close()
+}
+
+// TestFirstMessageRule: without a ready-to-receive message, what the passive side
+// posts waits for the first frame.
+//
+// Source: [RFC 5044 §7.1.2 rule 4]
+func TestFirstMessageRule(t *testing.T) {
+	e, p, accepted := serveRaw(t, nil, &startup{revision: 1})
+	if err := <-accepted; err != nil {
+		t.Fatal(err)
+	}
+	e.post(rdma.Request{Op: rdma.OpSend, ID: 1, SGL: e.sgl(0, 4)})
+	if n, _ := e.cq.Poll(make([]rdma.Result, 1)); n != 0 {
+		t.Error("sent before anything was received")
+	}
+	p.fpdu(taggedSegment(opWrite, 0, 0, true), nil)
+	e.want(rdma.OpSend, 1, rdma.StatusSuccess)
+	if s, b, err := p.receive(); err != nil || len(b) != 4 || s != untaggedSegment(opSend, 0, 1, 0, true) {
+		t.Error(s, b, err)
+	}
+}
+
+// TestNoFirstMessage: a peer that gives up, or says nothing, after the reply
+// fails Accept and leaves the queue pair usable.
+//
+// Source: [ND Connector.Accept], [ND §9 NdConnClose]
+func TestNoFirstMessage(t *testing.T) {
+	req := &startup{revision: 2, enhanced: &enhancedData{peerToPeer: true, rtrWrite: true}}
+	t.Run("gone", func(t *testing.T) {
+		e, p, accepted := serveRaw(t, nil, req)
+		e.recv(1, 0, 1)
+		p.nc.Close()
+		err := <-accepted
+		if !errors.Is(err, rdma.StatusConnectionRefused) || !errors.Is(err, rdma.StatusConnectionAborted) {
+			t.Error(err)
+		}
+		if n, _ := e.cq.Poll(make([]rdma.Result, 1)); n != 0 {
+			t.Error("the queue pair was flushed")
+		}
+		if err := e.qp.(*queuePair).reserve("test"); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Run("silent", func(t *testing.T) {
+		_, p, accepted := serveRaw(t, &Config{ReadyTimeout: time.Millisecond}, req)
+		if err := <-accepted; rdma.StatusOf(err) != rdma.StatusIOTimeout {
+			t.Error(err)
+		}
+		p.wantGone()
+	})
+}
