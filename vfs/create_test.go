@@ -241,3 +241,21 @@ func TestMaxOpens(t *testing.T) {
 	closed(t, a)
 	closed(t, b, s.mustOpen("a"))
 }
+
+// Emptying a file is writing to it, whatever else is asked for.
+//
+// Source: [MS-FSA 2.1.5.1.2]
+func TestEmptyingNeedsSharedWrite(t *testing.T) {
+	s := newSite(t)
+	s.put("file")
+	reader := s.mustOpen("file", access(vfs.ReadData), sharing(vfs.ShareRead))
+	for _, d := range []vfs.Disposition{vfs.Supersede, vfs.Overwrite, vfs.OverwriteIf} {
+		_, err := s.open("file", access(vfs.ReadData), disposition(d))
+		wantStatus(t, "empty what is not shared for writing", err, ntstatus.SharingViolation)
+	}
+	if info, err := reader.Stat(); err != nil || info.Size == 0 {
+		t.Errorf("%d bytes, %v", info.Size, err)
+	}
+	closed(t, reader)
+	closed(t, s.mustOpen("file", access(vfs.ReadData), disposition(vfs.Overwrite)))
+}
