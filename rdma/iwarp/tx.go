@@ -342,8 +342,8 @@ func (t *sender) complete() {
 		}
 	}
 	qp.mu.Unlock()
+	qp.initiatorCQ.push(results) // before the batch, whose memory this is, goes back
 	t.drop()
-	qp.initiatorCQ.push(results)
 }
 
 // drop gives the batch back.
