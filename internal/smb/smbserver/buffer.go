@@ -1,0 +1,60 @@
+package smbserver
+
+import "sync"
+
+// headroom precedes every answer: the length word of the transport.
+//
+// Source: [MS-SMB2 2.1]
+const headroom = 4
+
+// bufferSizes are the classes in which buffers are kept: small messages, one
+// credit's worth, and one or several MiB of payload with room for headers.
+var bufferSizes = [...]int{1 << 10, 16 << 10, 72 << 10, 1<<20 + 8<<10, 8<<20 + 128<<10}
+
+// buffer is memory for one message, in or out. It has one owner at a time, who
+// calls free when done.
+type buffer struct {
+	b     []byte
+	pool  *sync.Pool
+	class int // the capacity that belongs into pool
+}
+
+// buffers recycles the memory of messages. It is safe for concurrent use.
+type buffers struct {
+	pools [len(bufferSizes)]sync.Pool
+}
+
+// get returns a buffer with b of length n and unspecified content.
+func (p *buffers) get(n int) *buffer {
+	for i, size := range bufferSizes {
+		if n > size {
+			continue
+		}
+		if buf, ok := p.pools[i].Get().(*buffer); ok {
+			buf.b = buf.b[:n]
+			return buf
+		}
+		return &buffer{b: make([]byte, n, size), pool: &p.pools[i], class: size}
+	}
+	return &buffer{b: make([]byte, n)}
+}
+
+// free gives the buffer back. A buffer that has grown out of its class is
+// dropped.
+func (b *buffer) free() {
+	if b != nil && b.pool != nil && cap(b.b) == b.class {
+		b.pool.Put(b)
+	}
+}
+
+// grow makes room for n more bytes behind b, moving to a larger buffer of p if
+// need be, and returns the buffer to go on with.
+func (p *buffers) grow(b *buffer, n int) *buffer {
+	if cap(b.b)-len(b.b) >= n {
+		return b
+	}
+	to := p.get(len(b.b) + n)
+	to.b = to.b[:copy(to.b, b.b)]
+	b.free()
+	return to
+}

@@ -1,0 +1,132 @@
+package smbserver
+
+import (
+	"context"
+	"crypto/rand"
+	"log/slog"
+	"time"
+
+	"lwio/vfs"
+)
+
+// Defaults and bounds of Config.
+const (
+	DefaultMaxConnections  = 1024
+	DefaultMaxSessions     = 64
+	DefaultMaxTrees        = 256
+	DefaultMaxOpens        = 16384
+	DefaultMaxWorkers      = 32
+	DefaultMaxCredits      = 512
+	DefaultMaxTransferSize = 1 << 20
+	DefaultAuthTimeout     = 10 * time.Second
+	DefaultStallTimeout    = 30 * time.Second
+
+	minTransferSize = 64 << 10
+	maxTransferSize = 8 << 20
+	minCredits      = maxTransferSize / creditUnit
+	maxCredits      = 8192
+)
+
+// creditUnit is how many bytes of payload one credit pays for.
+//
+// Source: [MS-SMB2 3.1.5.2]
+const creditUnit = 64 << 10
+
+// PipeHandler answers on a named pipe.
+type PipeHandler interface {
+	// Transact takes one message and returns the answer. maxOutput is how many
+	// bytes the client wants at most; what is longer stays in the pipe for it
+	// to read. s is the session that owns the pipe; ctx ends when the client
+	// cancels, closes the pipe or is gone. request is the server's memory and
+	// must not be kept; the result belongs to the server. An error closes the
+	// pipe, and its NTSTATUS, if it wraps one, goes to the client.
+	//
+	// It must be safe for concurrent use.
+	Transact(ctx context.Context, s *Session, request []byte, maxOutput int) ([]byte, error)
+}
+
+// Config is what New needs. FS is compulsory; nil and zero mean the default
+// everywhere else.
+type Config struct {
+	// FS holds the shares. It stays the caller's, and outlives the server.
+	FS *vfs.FS
+	// ServerName is what the server calls itself. Default: "LWIO".
+	ServerName string
+	// GUID identifies the server. Default: random.
+	GUID [16]byte
+	// Lookup gives the NT hash of a user's password; nil knows nobody. It must
+	// be safe for concurrent use.
+	Lookup func(domain, user string) (ntHash [16]byte, ok bool)
+	// Pipes are the named pipes of IPC$, by name in lower case.
+	Pipes map[string]PipeHandler
+	// ResumeKeyContext gives the context of a resume key, in UTF-16LE; nil or
+	// an empty result mean that LWIO is not offered for this open. [OP-30]
+	ResumeKeyContext func(s *Session, o *vfs.Open) []byte
+	// AllowUnsigned lets clients talk without signatures. Default: every
+	// message of a session must be signed.
+	AllowUnsigned bool
+	// MaxConnections bounds the connections at a time; one more is closed at
+	// once. Default 1024.
+	MaxConnections int
+	// MaxSessions, MaxTrees and MaxOpens bound, for each connection, sessions
+	// (those not yet authenticated included), tree connects and opens.
+	// Defaults 64, 256, 16384.
+	MaxSessions, MaxTrees, MaxOpens int
+	// MaxWorkers bounds the requests of a connection that are worked on at a
+	// time. Default 32.
+	MaxWorkers int
+	// MaxCredits bounds the credits of a connection. Default 512, clamped to
+	// 128..8192.
+	MaxCredits int
+	// MaxTransferSize bounds the payload of a read, write or transaction, in
+	// bytes. Default 1 MiB, clamped to 64 KiB..8 MiB.
+	MaxTransferSize int
+	// AuthTimeout is how long a connection may be without an authenticated
+	// session. Default 10 s.
+	AuthTimeout time.Duration
+	// StallTimeout is how long a message may take from its first byte to its
+	// last, and an answer to be taken by the client, for each MiB begun.
+	// Default 30 s.
+	StallTimeout time.Duration
+	// Logger hears of logons, failures and broken connections; nil is silent.
+	Logger *slog.Logger
+}
+
+// withDefaults returns a copy with every default filled in.
+func (c Config) withDefaults() Config {
+	for _, d := range []struct {
+		field *int
+		value int
+	}{
+		{&c.MaxConnections, DefaultMaxConnections},
+		{&c.MaxSessions, DefaultMaxSessions},
+		{&c.MaxTrees, DefaultMaxTrees},
+		{&c.MaxOpens, DefaultMaxOpens},
+		{&c.MaxWorkers, DefaultMaxWorkers},
+		{&c.MaxCredits, DefaultMaxCredits},
+		{&c.MaxTransferSize, DefaultMaxTransferSize},
+	} {
+		if *d.field <= 0 {
+			*d.field = d.value
+		}
+	}
+	c.MaxWorkers = max(c.MaxWorkers, 2)
+	c.MaxCredits = min(max(c.MaxCredits, minCredits), maxCredits)
+	c.MaxTransferSize = min(max(c.MaxTransferSize, minTransferSize), maxTransferSize)
+	if c.AuthTimeout <= 0 {
+		c.AuthTimeout = DefaultAuthTimeout
+	}
+	if c.StallTimeout <= 0 {
+		c.StallTimeout = DefaultStallTimeout
+	}
+	if c.ServerName == "" {
+		c.ServerName = "LWIO"
+	}
+	if c.GUID == [16]byte{} {
+		rand.Read(c.GUID[:])
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return c
+}

@@ -1,0 +1,284 @@
+package smbserver
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"lwio/internal/smb/smbauth"
+)
+
+// Causes for which a connection is cut.
+var (
+	errServerClosed = errors.New("server closed")
+	errNoSession    = errors.New("no session was authenticated in time")
+	errProtocol     = errors.New("protocol violation")
+)
+
+// maxIdleWorkers is how many goroutines of a connection wait for their turn to
+// read; one more that comes free ends.
+const maxIdleWorkers = 2
+
+// conn is one transport connection.
+//
+// Source: [MS-SMB2 3.3.1.7]
+type conn struct {
+	srv     *Server
+	nc      net.Conn
+	log     *slog.Logger
+	credits *credits
+	ctx     context.Context
+	cancel  context.CancelCauseFunc
+
+	// turn is held by the goroutine that reads. What it guards is written
+	// under it, and may be read by whoever had it later.
+	turn    sync.Mutex
+	waiting atomic.Int32 // goroutines that want the turn
+	frames  *frames
+	negotiated
+	preauth smbauth.PreauthHash
+
+	writeMu sync.Mutex
+
+	mu        sync.Mutex
+	workers   int
+	sessions  map[uint64]*Session
+	valid     int // sessions that have authenticated
+	authTimer *time.Timer
+	running   map[uint64]context.CancelFunc // by message id: what CANCEL can reach
+}
+
+func newConn(s *Server, nc net.Conn) *conn {
+	c := &conn{
+		srv:      s,
+		nc:       nc,
+		log:      s.cfg.Logger.With("remote", nc.RemoteAddr().String()),
+		credits:  newCredits(s.cfg.MaxCredits),
+		frames:   newFrames(nc, &s.bufs, s.cfg.StallTimeout),
+		sessions: make(map[uint64]*Session),
+		running:  make(map[uint64]context.CancelFunc),
+		workers:  1,
+	}
+	c.ctx, c.cancel = context.WithCancelCause(context.Background())
+	return c
+}
+
+// start begins to serve. The server has entered the connection.
+func (c *conn) start() {
+	c.mu.Lock()
+	c.authTimer = time.AfterFunc(c.srv.cfg.AuthTimeout, c.authExpired)
+	c.mu.Unlock()
+	go c.work()
+}
+
+// authExpired cuts the connection if nobody has authenticated.
+func (c *conn) authExpired() {
+	c.mu.Lock()
+	late := c.valid == 0
+	c.mu.Unlock()
+	if late {
+		c.cut(errNoSession)
+	}
+}
+
+// cut ends the connection, with the first cause that is given. It does not
+// wait.
+func (c *conn) cut(cause error) {
+	c.cancel(cause)
+	c.nc.Close()
+}
+
+// work takes turns at reading a message, and answers what it has read.
+func (c *conn) work() {
+	defer c.leave()
+	for {
+		c.waiting.Add(1)
+		c.turn.Lock()
+		c.waiting.Add(-1)
+		if c.ctx.Err() != nil {
+			c.turn.Unlock()
+			return
+		}
+		job, err := c.receive()
+		if err != nil {
+			c.cut(err)
+			c.turn.Unlock()
+			return
+		}
+		if job != nil && c.waiting.Load() == 0 {
+			c.hire()
+		}
+		c.turn.Unlock()
+		if job == nil {
+			continue
+		}
+		job.run()
+		if c.waiting.Load() >= maxIdleWorkers {
+			return
+		}
+	}
+}
+
+// hire starts another goroutine if the limit allows one.
+func (c *conn) hire() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.workers < c.srv.cfg.MaxWorkers {
+		c.workers++
+		go c.work()
+	}
+}
+
+// leave ends one goroutine, and with the last of them the connection. While
+// the connection lives one at least is left: they only end if others wait.
+func (c *conn) leave() {
+	c.mu.Lock()
+	c.workers--
+	last := c.workers == 0
+	c.mu.Unlock()
+	if last {
+		c.teardown()
+	}
+}
+
+// teardown ends all sessions. No other goroutine of the connection is left.
+func (c *conn) teardown() {
+	c.mu.Lock()
+	c.authTimer.Stop()
+	all := make([]*Session, 0, len(c.sessions))
+	for _, s := range c.sessions {
+		all = append(all, s)
+	}
+	c.mu.Unlock()
+	for _, s := range all {
+		s.end()
+	}
+	cause := context.Cause(c.ctx)
+	level := slog.LevelDebug
+	if errors.Is(cause, errProtocol) || errors.Is(cause, errFrame) || errors.Is(cause, errNoSession) {
+		level = slog.LevelWarn
+	}
+	if !errors.Is(cause, io.EOF) {
+		c.log.Log(context.Background(), level, "smb: connection cut", "cause", cause)
+	}
+	c.srv.forget(c)
+}
+
+// write sends one message that consists of the given parts, each with the
+// headroom before it. It takes over the buffers. A client that does not read
+// is cut.
+func (c *conn) write(parts ...*buffer) {
+	total := 0
+	for _, p := range parts {
+		total += len(p.b) - headroom
+	}
+	head := parts[0].b
+	head[0], head[1], head[2], head[3] = 0, byte(total>>16), byte(total>>8), byte(total)
+	c.writeMu.Lock()
+	err := c.nc.SetWriteDeadline(time.Now().Add(allowance(c.srv.cfg.StallTimeout, total)))
+	if err == nil {
+		if len(parts) == 1 {
+			_, err = c.nc.Write(head)
+		} else {
+			all := make(net.Buffers, len(parts))
+			for i, p := range parts {
+				all[i] = p.b[headroom:]
+			}
+			all[0] = head
+			_, err = all.WriteTo(c.nc)
+		}
+	}
+	c.writeMu.Unlock()
+	for _, p := range parts {
+		p.free()
+	}
+	if err != nil {
+		c.cut(err)
+	}
+}
+
+// addSession enters a session that begins to authenticate; false says that
+// there are too many.
+func (c *conn) addSession(s *Session) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.sessions) >= c.srv.cfg.MaxSessions {
+		return false
+	}
+	c.srv.addSession(s)
+	c.sessions[s.id] = s
+	return true
+}
+
+// session finds a session of this connection, or nil.
+func (c *conn) session(id uint64) *Session {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.sessions[id]
+}
+
+// establish makes a session valid. It reports false if it was ended meanwhile.
+func (c *conn) establish(s *Session) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !s.state.CompareAndSwap(sessionPending, sessionValid) {
+		return false
+	}
+	s.counted = true
+	c.valid++
+	c.authTimer.Stop()
+	return true
+}
+
+// dropSession takes a session out. A connection without any session that is
+// valid has to authenticate anew in time.
+func (c *conn) dropSession(s *Session) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.sessions[s.id] != s {
+		return
+	}
+	delete(c.sessions, s.id)
+	if !s.counted {
+		return
+	}
+	if c.valid--; c.valid == 0 && c.ctx.Err() == nil {
+		c.authTimer.Reset(c.srv.cfg.AuthTimeout)
+	}
+}
+
+// authenticated reports whether any session is valid.
+func (c *conn) authenticated() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.valid > 0
+}
+
+// cancelable registers what CANCEL may stop. done must be called after it.
+func (c *conn) cancelable(ctx context.Context, id uint64) (_ context.Context, done func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	c.mu.Lock()
+	c.running[id] = cancel
+	c.mu.Unlock()
+	return ctx, func() {
+		c.mu.Lock()
+		delete(c.running, id)
+		c.mu.Unlock()
+		cancel()
+	}
+}
+
+// stop cancels the request with that message id, if it is still running.
+func (c *conn) stop(id uint64) {
+	c.mu.Lock()
+	cancel := c.running[id]
+	c.mu.Unlock()
+	if cancel != nil {
+		cancel()
+	}
+}

@@ -1,0 +1,173 @@
+package smbserver
+
+import (
+	"strings"
+
+	"lwio/internal/ntstatus"
+	"lwio/internal/smb/smbwire"
+	"lwio/vfs"
+)
+
+// Create options that are refused, and those that do not exist.
+//
+// Source: [MS-SMB2 2.2.13], [MS-SMB2 3.3.5.9]
+const (
+	optionOpenByFileID    = 0x00002000
+	optionReserveOpfilter = 0x00100000
+	optionsUndefined      = 0xFF000000
+)
+
+// maxImpersonation is the highest impersonation level, delegation.
+const maxImpersonation = 3
+
+// create opens or creates a file, directory or pipe.
+//
+// Source: [MS-SMB2 3.3.5.9]
+func (r *request) create() ntstatus.Status {
+	q, err := smbwire.DecodeCreateRequest(r.in())
+	if err != nil {
+		return statusOf(err)
+	}
+	name, err := smbwire.DecodeUTF16(q.Name)
+	switch {
+	case err != nil:
+		return statusOf(err)
+	case q.ImpersonationLevel > maxImpersonation:
+		return ntstatus.BadImpersonationLevel
+	case q.CreateOptions&optionsUndefined != 0:
+		return ntstatus.InvalidParameter
+	case q.CreateOptions&(optionOpenByFileID|optionReserveOpfilter) != 0:
+		return ntstatus.NotSupported
+	case r.tree.isPipe():
+		return r.createPipe(name)
+	case strings.HasPrefix(name, `\`):
+		return ntstatus.InvalidParameter
+	}
+	if st := refuseContexts(q.Contexts); st != ntstatus.Success {
+		return st
+	}
+	path, ok := fromWire(name)
+	if !ok {
+		return ntstatus.ObjectNameInvalid
+	}
+	file, action, err := r.conn.srv.cfg.FS.Open(vfs.OpenRequest{
+		Share: r.tree.share.Name, Path: path,
+		Access: vfs.Access(q.DesiredAccess), ShareMode: vfs.ShareMode(q.ShareAccess),
+		Disposition: vfs.Disposition(q.CreateDisposition), Options: vfs.Options(q.CreateOptions),
+		Attributes: q.FileAttributes, Owner: r.session,
+	})
+	if err != nil {
+		return statusOf(err)
+	}
+	info, err := file.Stat()
+	if err == nil {
+		o := &open{tree: r.tree, file: file}
+		st := r.session.add(o)
+		if st == ntstatus.Success {
+			r.created(o, uint32(action), &info, q.Contexts)
+			return ntstatus.Success
+		}
+		err = st
+	}
+	_ = file.Close() // the first error is the one to report
+	return statusOf(err)
+}
+
+// fromWire turns backslashes into slashes; what has slashes already is no name.
+func fromWire(name string) (path string, ok bool) {
+	if strings.ContainsRune(name, '/') {
+		return "", false
+	}
+	return strings.ReplaceAll(name, `\`, "/"), true
+}
+
+// refuseContexts refuses the contexts that must not be ignored: those that ask
+// for an open, a version or attributes that are not there.
+//
+// Source: [MS-SMB2 3.3.5.9.1], [MS-SMB2 3.3.5.9.4], [MS-SMB2 3.3.5.9.7]
+func refuseContexts(list []smbwire.CreateContext) ntstatus.Status {
+	for _, x := range list {
+		switch x.Name {
+		case smbwire.CreateContextExtendedAttribute:
+			return ntstatus.EAsNotSupported
+		case smbwire.CreateContextDurableReconnect, smbwire.CreateContextDurableV2Connect, smbwire.CreateContextTimewarp:
+			return ntstatus.ObjectNameNotFound
+		}
+	}
+	return ntstatus.Success
+}
+
+// created answers with what was opened.
+//
+// Source: [MS-SMB2 3.3.5.9], [MS-SMB2 2.2.14]
+func (r *request) created(o *open, action uint32, info *vfs.FileInfo, asked []smbwire.CreateContext) {
+	id := smbwire.FileID{Persistent: o.id, Volatile: o.id}
+	r.chain.file, r.chain.haveFile = id, true
+	resp := smbwire.CreateResponse{
+		OplockLevel: smbwire.OplockNone, CreateAction: action, FileTimes: fileTimes(info),
+		AllocationSize: uint64(info.AllocationSize), EndOfFile: uint64(info.Size),
+		FileAttributes: attributes(info), FileID: id,
+	}
+	for _, x := range asked {
+		switch x.Name {
+		case smbwire.CreateContextMaximalAccess:
+			m := smbwire.MaximalAccess{Access: uint32(o.file.MaximalAccess())}
+			resp.Contexts = append(resp.Contexts, smbwire.CreateContext{Name: x.Name, Data: m.AppendTo(nil)})
+		case smbwire.CreateContextQueryOnDiskID:
+			d := smbwire.OnDiskID{FileID: info.ID, VolumeID: info.Device}
+			resp.Contexts = append(resp.Contexts, smbwire.CreateContext{Name: x.Name, Data: d.AppendTo(nil)})
+		}
+		if len(resp.Contexts) == maxAnsweredContexts {
+			break
+		}
+	}
+	r.set(resp.AppendTo(r.body(256)))
+}
+
+// maxAnsweredContexts bounds the answer to a list that repeats itself.
+const maxAnsweredContexts = 4
+
+// createPipe opens a named pipe.
+//
+// Source: [MS-SMB2 3.3.5.9], [OP-34]
+func (r *request) createPipe(name string) ntstatus.Status {
+	name = strings.ToLower(strings.TrimPrefix(name, `\`))
+	h, ok := r.conn.srv.cfg.Pipes[name]
+	if !ok {
+		return ntstatus.ObjectNameNotFound
+	}
+	o := &open{tree: r.tree, pipe: newPipe(r.session, name, h)}
+	if st := r.session.add(o); st != ntstatus.Success {
+		o.pipe.close()
+		return st
+	}
+	id := smbwire.FileID{Persistent: o.id, Volatile: o.id}
+	r.chain.file, r.chain.haveFile = id, true
+	resp := smbwire.CreateResponse{
+		CreateAction: uint32(vfs.Opened), FileAttributes: vfs.AttrNormal, FileID: id,
+		AllocationSize: pipeAllocation,
+	}
+	r.set(resp.AppendTo(r.body(96)))
+	return ntstatus.Success
+}
+
+// pipeAllocation is what a pipe claims to occupy, in bytes, as others do.
+const pipeAllocation = 4096
+
+// fileTimes are the times of a file in the protocol's form.
+func fileTimes(i *vfs.FileInfo) smbwire.FileTimes {
+	return smbwire.FileTimes{
+		CreationTime: smbwire.FiletimeOf(i.Created), LastAccessTime: smbwire.FiletimeOf(i.Accessed),
+		LastWriteTime: smbwire.FiletimeOf(i.Modified), ChangeTime: smbwire.FiletimeOf(i.Changed),
+	}
+}
+
+// attributes are the attributes of a file; there is always one.
+//
+// Source: [MS-FSCC 2.6]
+func attributes(i *vfs.FileInfo) uint32 {
+	if i.Attributes == 0 {
+		return vfs.AttrNormal
+	}
+	return i.Attributes
+}

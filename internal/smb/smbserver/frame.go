@@ -1,0 +1,93 @@
+package smbserver
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"time"
+)
+
+// errFrame says that what precedes a message is not the transport's header.
+var errFrame = errors.New("not an SMB message, or a longer one than is allowed")
+
+// readAhead is how much of small messages one system call may bring in.
+const readAhead = 4 << 10
+
+// frames reads messages from a connection. It is used by one goroutine at a
+// time.
+//
+// Source: [MS-SMB2 2.1]
+type frames struct {
+	nc    net.Conn
+	r     *bufio.Reader
+	bufs  *buffers
+	stall time.Duration
+	timed bool // a deadline is set
+}
+
+func newFrames(nc net.Conn, bufs *buffers, stall time.Duration) *frames {
+	return &frames{nc: nc, r: bufio.NewReaderSize(nc, readAhead), bufs: bufs, stall: stall}
+}
+
+// next reads one message of at most limit bytes. The first byte may take as
+// long as it likes, the rest must follow in time. The caller frees the result.
+func (f *frames) next(limit int) (*buffer, error) {
+	if f.r.Buffered() == 0 {
+		if f.timed {
+			f.timed = false
+			if err := f.nc.SetReadDeadline(time.Time{}); err != nil {
+				return nil, err
+			}
+		}
+		if _, err := f.r.Peek(1); err != nil {
+			return nil, err
+		}
+	}
+	if err := f.await(headroom); err != nil {
+		return nil, err
+	}
+	head, err := f.r.Peek(headroom)
+	if err != nil {
+		return nil, unexpected(err)
+	}
+	n := int(head[1])<<16 | int(head[2])<<8 | int(head[3])
+	if head[0] != 0 || n > limit {
+		return nil, fmt.Errorf("message type %#x of %d bytes, limit %d: %w", head[0], n, limit, errFrame)
+	}
+	if _, err := f.r.Discard(headroom); err != nil {
+		return nil, err
+	}
+	if err := f.await(n); err != nil {
+		return nil, err
+	}
+	buf := f.bufs.get(n)
+	if _, err := io.ReadFull(f.r, buf.b); err != nil {
+		buf.free()
+		return nil, unexpected(err)
+	}
+	return buf, nil
+}
+
+// await sets a deadline for n more bytes, unless they have arrived already.
+func (f *frames) await(n int) error {
+	if f.r.Buffered() >= n {
+		return nil
+	}
+	f.timed = true
+	return f.nc.SetReadDeadline(time.Now().Add(allowance(f.stall, n)))
+}
+
+// allowance is how long n bytes may take: one unit for each MiB begun.
+func allowance(unit time.Duration, n int) time.Duration {
+	return unit * time.Duration(n>>20+1)
+}
+
+// unexpected turns an end in the middle of a message into what it is.
+func unexpected(err error) error {
+	if errors.Is(err, io.EOF) {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}

@@ -1,0 +1,183 @@
+package smbserver
+
+import (
+	"bytes"
+	"encoding/binary"
+	"io"
+	"net"
+	"testing"
+	"time"
+
+	"lwio/internal/ntstatus"
+)
+
+// Source: [MS-SMB2 3.3.5.2]
+func TestHostilePeersAreCut(t *testing.T) {
+	_, addr, _ := testServer(t, nil)
+	good := mount(t, addr, "data")
+	frame := func(b []byte) []byte { return append(binary.BigEndian.AppendUint32(nil, uint32(len(b))), b...) }
+	header := func(change func(m []byte)) []byte {
+		m := (&raw{}).message(cmdNegotiate, negotiateBody(0x0311))
+		change(m)
+		return frame(m)
+	}
+	for name, b := range map[string][]byte{
+		"garbage":                []byte("GET / HTTP/1.1\r\nHost: x\r\n\r\n"),
+		"zeros":                  make([]byte, 100),
+		"huge frame":             {0, 0xFF, 0xFF, 0xFF},
+		"frame above limit":      {0, 2, 0, 0},
+		"NetBIOS request":        {0x81, 0, 0, 4, 1, 2, 3, 4},
+		"encrypted":              frame(append([]byte("\xfdSMB"), make([]byte, 100)...)),
+		"compressed":             frame(append([]byte("\xfcSMB"), make([]byte, 100)...)),
+		"header cut short":       frame([]byte("\xfeSMB\x40\x00\x00")),
+		"header of odd size":     header(func(m []byte) { m[4] = 63 }),
+		"an answer":              header(func(m []byte) { m[16] = 1 }),
+		"id from the future":     header(func(m []byte) { m[24] = 1 }),
+		"chain out of range":     header(func(m []byte) { le.PutUint32(m[20:], 1<<31) }),
+		"chain not aligned":      header(func(m []byte) { m[20] = 65 }),
+		"chain onto itself":      header(func(m []byte) { m[20] = 8 }),
+		"echo first":             header(func(m []byte) { m[12] = cmdEcho }),
+		"session setup first":    header(func(m []byte) { m[12] = cmdSessionSetup }),
+		"SMB 1, cut short":       frame([]byte("\xffSMB\x72")),
+		"SMB 1, another command": frame(append([]byte("\xffSMB\x25"), make([]byte, 40)...)),
+		"SMB 1, no end of name": func() []byte {
+			b := smb1Negotiate("SMB 2.???")
+			b[len(b)-1] = 'x'
+			return b
+		}(),
+	} {
+		c := dial(t, addr)
+		c.write(b)
+		t.Log(name)
+		c.wantCut()
+	}
+	id := good.mustCreate(rw("f"))
+	good.want(ntstatus.Success, cmdWrite, writeBody(id, 0, []byte("still here")))
+}
+
+// Every prefix of a negotiation, and of a session set-up, is waited for, not
+// acted on; the connection then ends with the peer.
+func TestHalfMessages(t *testing.T) {
+	s, addr, _ := testServer(t, nil)
+	whole := (&raw{}).message(cmdNegotiate, negotiateBody(0x0311))
+	f := (&raw{}).frame(whole)
+	for n := 0; n < len(f); n += 7 {
+		c := dial(t, addr)
+		c.write(f[:n])
+		c.nc.(*net.TCPConn).CloseWrite()
+		if _, err := c.readFrame(); err != io.EOF && err == nil {
+			t.Errorf("answer to %d of %d bytes", n, len(f))
+		}
+	}
+	if n := s.Stats().Sessions; n != 0 {
+		t.Errorf("%d sessions", n)
+	}
+}
+
+// Source: [MS-SMB2 3.3.6] (limits of time are ours)
+func TestSilentPeersAreCutInTime(t *testing.T) {
+	_, addr, _ := testServer(t, func(c *Config) {
+		c.AuthTimeout, c.StallTimeout = 50*time.Millisecond, 50*time.Millisecond
+	})
+	silent := dial(t, addr)
+	silent.wantCut()
+
+	half := dial(t, addr)
+	half.write([]byte{0, 0, 1, 0, 0xfe, 'S'})
+	half.wantCut()
+
+	halfway := dial(t, addr)
+	halfway.mustNegotiate(0x0311)
+	halfway.wantCut()
+
+	// Who has authenticated may be silent, but not in the middle of a message.
+	c := mount(t, addr, "data")
+	other := mount(t, addr, "data")
+	c.write([]byte{0, 0, 1, 0, 0xfe})
+	c.wantCut()
+	other.want(ntstatus.Success, cmdEcho, []byte{4, 0, 0, 0})
+
+	// Who logs off has to authenticate anew in time.
+	other.want(ntstatus.Success, cmdLogoff, []byte{4, 0, 0, 0})
+	other.wantCut()
+}
+
+// A client that does not read its answers is cut, and nobody else notices.
+func TestClientThatDoesNotRead(t *testing.T) {
+	s, addr, _ := testServer(t, func(c *Config) { c.StallTimeout = 100 * time.Millisecond })
+	c := mount(t, addr, "data")
+	id := c.mustCreate(rw("f"))
+	c.want(ntstatus.Success, cmdWrite, writeBody(id, 0, make([]byte, 60000)))
+	for range 8 {
+		c.want(ntstatus.Success, cmdEcho, []byte{4, 0, 0, 0})
+	}
+	var all []byte
+	for range 400 {
+		all = append(all, c.frame(c.message(cmdRead, readBody(id, 0, 60000, 0)))...)
+	}
+	c.write(all)
+	ss := s.session(c.session)
+	<-ss.Done()
+	mount(t, addr, "data")
+}
+
+// Source: [MS-SMB2 3.3.5.2.3]
+func TestMessageIDsAreUsedOnce(t *testing.T) {
+	_, addr, _ := testServer(t, nil)
+	c := login(t, addr, 0x0311)
+	m := c.message(cmdEcho, []byte{4, 0, 0, 0})
+	c.send(bytes.Clone(m))
+	c.recv()
+	c.send(m)
+	c.wantCut()
+
+	c = login(t, addr, 0x0311)
+	c.id += 5000
+	c.send(c.message(cmdEcho, []byte{4, 0, 0, 0}))
+	c.wantCut()
+}
+
+func TestLimits(t *testing.T) {
+	s, addr, _ := testServer(t, func(c *Config) {
+		c.MaxConnections, c.MaxSessions, c.MaxTrees, c.MaxOpens = 2, 2, 2, 2
+	})
+	c := mount(t, addr, "data")
+	c.mustConnect("data")
+	c.want(ntstatus.InsufficientResources, cmdTreeConnect, connectBody("data"))
+	c.mustCreate(rw("a"))
+	c.mustCreate(rw("b"))
+	c.want(ntstatus.TooManyOpenedFiles, cmdCreate, rw("c").body())
+	session, signer := c.session, c.signer
+	c.session, c.signer = 0, nil
+	c.mustSetup(testUser, testPassword)
+	c.session, c.signer = 0, nil
+	if r := c.call(cmdSessionSetup, setupBody([]byte("x"), 0)); r.status != ntstatus.InsufficientResources {
+		t.Errorf("third session: %v", r.status)
+	}
+	c.session, c.signer = session, signer
+	dial(t, addr)
+	// The third connection is closed at once, or the fourth, if the server has
+	// not yet seen the second.
+	dial(t, addr).wantCut()
+	if s.Stats().Refused == 0 {
+		t.Error("no connection refused")
+	}
+}
+
+// Chains that cost much are bounded by credits; a chain of requests that fail
+// is answered whole.
+func TestLongChain(t *testing.T) {
+	_, addr, _ := testServer(t, nil)
+	c := mount(t, addr, "data")
+	for range 4 {
+		c.want(ntstatus.Success, cmdEcho, []byte{4, 0, 0, 0})
+	}
+	var msgs [][]byte
+	for range 100 {
+		msgs = append(msgs, c.message(cmdClose, closeBody([16]byte{9}, 0)))
+	}
+	c.send(msgs...)
+	if got := c.recv(); len(got) != 100 || got[99].status != ntstatus.FileClosed {
+		t.Errorf("%d answers", len(got))
+	}
+}

@@ -1,0 +1,159 @@
+package smbserver
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"lwio/internal/ntstatus"
+	"lwio/vfs"
+)
+
+// testPipe answers with the request and the session's user, waits if asked to,
+// and fails if asked to.
+type testPipe struct{ gone chan error }
+
+func (p testPipe) Transact(ctx context.Context, s *Session, request []byte, maxOutput int) ([]byte, error) {
+	switch string(request) {
+	case "wait":
+		<-ctx.Done()
+		if p.gone != nil {
+			p.gone <- ctx.Err()
+		}
+		return nil, ctx.Err()
+	case "fail":
+		return nil, errors.New("as asked")
+	case "big":
+		return make([]byte, 3000), nil
+	}
+	return append([]byte(s.User()+":"), request...), nil
+}
+
+func pipes(gone chan error) func(*Config) {
+	return func(c *Config) {
+		c.Pipes = map[string]PipeHandler{"lwio": testPipe{gone}}
+		c.ResumeKeyContext = func(*Session, *vfs.Open) []byte { return utf16le(`\\h\pipe\lwio`) }
+	}
+}
+
+const (
+	fsctlResumeKey  = 0x00140078
+	fsctlTransceive = 0x0011C017
+	fsctlPipeWait   = 0x00110018
+	fsctlInterfaces = 0x001401FC
+	fsctlReferrals  = 0x00060194
+)
+
+// Source: [MS-SMB2 3.3.5.15.8], [MS-SMB2 2.2.32.3], [OP-31], [OP-33]
+func TestResumeKey(t *testing.T) {
+	s, addr, _ := testServer(t, pipes(nil))
+	c := mount(t, addr, "data")
+	id := c.mustCreate(rw("f"))
+	r := c.want(ntstatus.Success, cmdIoctl, ioctlBody(id, fsctlResumeKey, nil, 32))
+	out := r.body[48 : 48+le.Uint32(r.body[36:])]
+	if len(out) != 32 || le.Uint32(out[24:]) != 0 {
+		t.Errorf("plain client: %x", out)
+	}
+	o, err := s.cfg.FS.ByResumeKey([24]byte(out), s.session(c.session))
+	if err != nil || o.Path() != "f" {
+		t.Errorf("the key leads to %v, %v", o, err)
+	}
+	r = c.want(ntstatus.Success, cmdIoctl, ioctlBody(id, fsctlResumeKey, nil, 1000))
+	long := r.body[48 : 48+le.Uint32(r.body[36:])]
+	name := utf16le(`\\h\pipe\lwio`)
+	if string(long[:24]) != string(out[:24]) || int(le.Uint32(long[24:])) != len(name) || string(long[28:28+len(name)]) != string(name) {
+		t.Errorf("LWIO client: %x", long)
+	}
+	r = c.want(ntstatus.Success, cmdIoctl, ioctlBody(id, fsctlResumeKey, nil, 40))
+	if le.Uint32(r.body[48+24:]) != 0 {
+		t.Errorf("no room for the context: %x", r.body[48:])
+	}
+	c.want(ntstatus.InvalidParameter, cmdIoctl, ioctlBody(id, fsctlResumeKey, nil, 31))
+	c.want(ntstatus.FileClosed, cmdIoctl, ioctlBody([16]byte{1}, fsctlResumeKey, nil, 32))
+}
+
+// Source: [MS-SMB2 3.3.5.15], [MS-SMB2 3.3.5.15.2], [MS-SMB2 3.3.5.15.11]
+func TestIoctlRefusals(t *testing.T) {
+	_, addr, _ := testServer(t, pipes(nil))
+	c := mount(t, addr, "data")
+	id := c.mustCreate(rw("f"))
+	c.want(ntstatus.NotSupported, cmdIoctl, ioctlBody(noID, fsctlInterfaces, nil, 1000))
+	c.want(ntstatus.FSDriverRequired, cmdIoctl, ioctlBody(noID, fsctlReferrals, []byte{4, 0, 0, 0}, 1000))
+	c.want(ntstatus.InvalidDeviceRequest, cmdIoctl, ioctlBody(id, 0x00090000, nil, 1000))
+	c.want(ntstatus.NotSupported, cmdIoctl, ioctlBody(id, fsctlTransceive, []byte("x"), 1000))
+	c.want(ntstatus.InvalidParameter, cmdIoctl, ioctlBody(id, fsctlInterfaces, nil, 1000))
+	c.want(ntstatus.InvalidParameter, cmdIoctl, ioctlBody(id, fsctlResumeKey, nil, 1<<20+1))
+	b := ioctlBody(id, fsctlResumeKey, nil, 32)
+	b[48] = 0
+	c.want(ntstatus.NotSupported, cmdIoctl, b)
+}
+
+// Source: [MS-SMB2 3.3.5.15.3], [MS-FSCC 2.3.45], [OP-34]
+func TestPipe(t *testing.T) {
+	_, addr, _ := testServer(t, pipes(nil))
+	c := mount(t, addr, "IPC$")
+	c.want(ntstatus.ObjectNameNotFound, cmdCreate, rw("srvsvc").body())
+	id := c.mustCreate(create{name: "LWIO", access: 3, share: 7, disposition: 1})
+	out := func(r reply) string { return string(r.body[48 : 48+le.Uint32(r.body[36:])]) }
+	r := c.want(ntstatus.Success, cmdIoctl, ioctlBody(id, fsctlTransceive, []byte("hi"), 1000))
+	if out(r) != "alice:hi" {
+		t.Errorf("answer %q", out(r))
+	}
+	// What does not fit stays in the pipe.
+	r = c.want(ntstatus.BufferOverflow, cmdIoctl, ioctlBody(id, fsctlTransceive, []byte("big"), 1000))
+	if len(out(r)) != 1000 {
+		t.Errorf("first part of %d bytes", len(out(r)))
+	}
+	c.want(ntstatus.PipeBusy, cmdIoctl, ioctlBody(id, fsctlTransceive, []byte("hi"), 1000))
+	c.want(ntstatus.BufferOverflow, cmdRead, readBody(id, 0, 1500, 0))
+	r = c.want(ntstatus.Success, cmdRead, readBody(id, 0, 1500, 0))
+	if len(r.body)-16 != 500 {
+		t.Errorf("last part of %d bytes", len(r.body)-16)
+	}
+	// Write and read.
+	c.want(ntstatus.Success, cmdWrite, writeBody(id, 0, []byte("yo")))
+	if r = c.want(ntstatus.Success, cmdRead, readBody(id, 0, 1500, 0)); string(r.body[16:]) != "alice:yo" {
+		t.Errorf("read %q", r.body[16:])
+	}
+	c.want(ntstatus.PipeEmpty, cmdRead, readBody(id, 0, 10, 0))
+	c.want(ntstatus.Success, cmdIoctl, ioctlBody(noID, fsctlPipeWait, append(make([]byte, 8), append([]byte{8, 0, 0, 0, 0, 0}, utf16le("lwio")...)...), 0))
+	c.want(ntstatus.PipeDisconnected, cmdIoctl, ioctlBody(id, fsctlTransceive, []byte("fail"), 1000))
+	c.want(ntstatus.PipeDisconnected, cmdIoctl, ioctlBody(id, fsctlTransceive, []byte("hi"), 1000))
+	c.want(ntstatus.Success, cmdClose, closeBody(id, 0))
+}
+
+// A pipe that takes its time makes the server say so, can be canceled, and
+// ends with its connection.
+//
+// Source: [MS-SMB2 3.3.5.15.3], [MS-SMB2 3.3.5.16], [MS-SMB2 3.3.4.2]
+func TestPipeWaitsAndIsCanceled(t *testing.T) {
+	gone := make(chan error, 4)
+	_, addr, _ := testServer(t, pipes(gone))
+	c := mount(t, addr, "IPC$")
+	id := c.mustCreate(create{name: "lwio", access: 3, share: 7, disposition: 1})
+	m := c.message(cmdIoctl, ioctlBody(id, fsctlTransceive, []byte("wait"), 1000))
+	c.send(m)
+	interim := c.recv()[0]
+	if interim.status != ntstatus.Pending || interim.flags&2 == 0 || interim.flags&8 != 0 || interim.credits == 0 {
+		t.Fatalf("interim answer: %v, flags %#x", interim.status, interim.flags)
+	}
+	// The connection is not held up.
+	c.want(ntstatus.Success, cmdEcho, []byte{4, 0, 0, 0})
+	cancel := c.message(cmdCancel, []byte{4, 0, 0, 0})
+	c.id--
+	copy(cancel[24:32], m[24:32])
+	le.PutUint32(cancel[16:], 2)
+	copy(cancel[32:40], interim.msg[32:40])
+	c.send(cancel)
+	if r := c.recv()[0]; r.status != ntstatus.Cancelled || r.id != interim.id || r.flags&2 == 0 || r.credits != 0 {
+		t.Errorf("after cancel: %v, id %d, flags %#x, credits %d", r.status, r.id, r.flags, r.credits)
+	}
+	if err := <-gone; !errors.Is(err, context.Canceled) {
+		t.Errorf("handler saw %v", err)
+	}
+	id = c.mustCreate(create{name: "lwio", access: 3, share: 7, disposition: 1})
+	c.send(c.message(cmdIoctl, ioctlBody(id, fsctlTransceive, []byte("wait"), 1000)))
+	c.recv()
+	c.nc.Close()
+	<-gone
+}

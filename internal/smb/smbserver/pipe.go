@@ -1,0 +1,105 @@
+package smbserver
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"lwio/internal/ntstatus"
+)
+
+// pipe is an open named pipe in message mode: each message that the client
+// writes is answered by one.
+//
+// Source: [MS-SMB2 3.3.5.15.1], [OP-34]
+type pipe struct {
+	session *Session
+	name    string
+	handler PipeHandler
+	ctx     context.Context
+	cancel  context.CancelFunc
+
+	mu     sync.Mutex
+	unread []byte // what is left of the last answer
+	answer bool   // there is one, perhaps empty
+	broken bool
+}
+
+func newPipe(s *Session, name string, h PipeHandler) *pipe {
+	p := &pipe{session: s, name: name, handler: h}
+	p.ctx, p.cancel = context.WithCancel(s.ctx)
+	return p
+}
+
+// close makes the handler give up. It does not wait for it.
+func (p *pipe) close() { p.cancel() }
+
+// transact passes one message on and returns the answer, or as much of it as
+// fits into maxOutput with BUFFER_OVERFLOW; READ gives the rest.
+//
+// Source: [MS-FSCC 2.3.45], [MS-SMB2 3.3.5.15.3]
+func (p *pipe) transact(ctx context.Context, request []byte, maxOutput int) ([]byte, ntstatus.Status) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if st := p.callLocked(ctx, request, maxOutput); st != ntstatus.Success {
+		return nil, st
+	}
+	return p.takeLocked(maxOutput)
+}
+
+// write passes one message on and keeps the answer for READ.
+func (p *pipe) write(ctx context.Context, request []byte, maxOutput int) ntstatus.Status {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.callLocked(ctx, request, maxOutput)
+}
+
+// read returns the answer, or the next part of it.
+func (p *pipe) read(maxOutput int) ([]byte, ntstatus.Status) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case p.broken:
+		return nil, ntstatus.PipeDisconnected
+	case !p.answer:
+		return nil, ntstatus.PipeEmpty
+	}
+	return p.takeLocked(maxOutput)
+}
+
+func (p *pipe) callLocked(ctx context.Context, request []byte, maxOutput int) ntstatus.Status {
+	switch {
+	case p.broken || p.ctx.Err() != nil:
+		return ntstatus.PipeDisconnected
+	case p.answer:
+		return ntstatus.PipeBusy
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(p.ctx, cancel)()
+	out, err := p.handler.Transact(ctx, p.session, request, maxOutput)
+	if err != nil {
+		p.broken = true
+		p.session.conn.log.Info("smb: named pipe failed", "pipe", p.name, "user", p.session.user, "error", err)
+		var st ntstatus.Status
+		if errors.As(err, &st) && st.Failed() {
+			return st
+		}
+		if ctx.Err() != nil {
+			return ntstatus.Cancelled
+		}
+		return ntstatus.PipeDisconnected
+	}
+	p.unread, p.answer = out, true
+	return ntstatus.Success
+}
+
+func (p *pipe) takeLocked(maxOutput int) ([]byte, ntstatus.Status) {
+	out := p.unread
+	if len(out) > maxOutput {
+		p.unread = out[maxOutput:]
+		return out[:maxOutput], ntstatus.BufferOverflow
+	}
+	p.unread, p.answer = nil, false
+	return out, ntstatus.Success
+}

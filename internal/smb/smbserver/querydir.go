@@ -1,0 +1,145 @@
+package smbserver
+
+import (
+	"encoding/binary"
+
+	"lwio/internal/ntstatus"
+	"lwio/internal/smb/smbwire"
+	"lwio/vfs"
+)
+
+// bufferFixed is how long the body of a query's answer is without its data.
+const bufferFixed = 8
+
+// queryDirectory lists entries of a directory.
+//
+// Source: [MS-SMB2 3.3.5.18]
+func (r *request) queryDirectory() ntstatus.Status {
+	q, err := smbwire.DecodeQueryDirectoryRequest(r.in())
+	if err != nil {
+		return statusOf(err)
+	}
+	pattern, err := smbwire.DecodeUTF16(q.Pattern)
+	if err != nil {
+		return statusOf(err)
+	}
+	o, st := r.open(q.FileID)
+	switch {
+	case st != ntstatus.Success:
+		return st
+	case o.file == nil || !o.file.IsDir():
+		return ntstatus.InvalidParameter
+	case q.OutputBufferLength > r.conn.maxTransfer || !r.paid(uint32(len(q.Pattern)), q.OutputBufferLength):
+		return ntstatus.InvalidParameter
+	case !q.Class.Known():
+		return ntstatus.InvalidInfoClass
+	case int(q.OutputBufferLength) < smbwire.DirEntrySize(q.Class, 0):
+		return ntstatus.InfoLengthMismatch
+	}
+	s := &o.search
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	restart := q.Flags&(smbwire.QueryDirectoryRestart|smbwire.QueryDirectoryReopen) != 0 || !s.begun
+	if restart {
+		s.begin(pattern)
+	}
+	l := listing{
+		class: q.Class, pattern: s.pattern, last: -1,
+		single: q.Flags&smbwire.QueryDirectorySingle != 0, limit: int(q.OutputBufferLength),
+	}
+	// A buffer as large as was asked for, unless that is much: an answer may
+	// well be short.
+	var head smbwire.BufferResponse
+	l.b = head.AppendFixed(r.body(bufferFixed+min(l.limit, creditUnit)), 0)
+	l.start = len(l.b)
+	st = l.fill(o, restart)
+	binary.LittleEndian.PutUint32(l.b[l.start-4:], uint32(len(l.b)-l.start))
+	r.set(l.b)
+	return st
+}
+
+// begin starts an enumeration.
+func (s *search) begin(pattern string) {
+	s.pattern, s.single, s.begun, s.over = newPattern(pattern), "", true, false
+	if !hasWildcard(pattern) && pattern != "" && pattern != "." && pattern != ".." {
+		s.single = pattern
+	}
+}
+
+// listing is the answer to one QUERY_DIRECTORY on its way.
+type listing struct {
+	class   smbwire.DirClass
+	pattern pattern
+	single  bool // one entry only
+	limit   int  // bytes of entries
+
+	b           []byte
+	start, last int
+	count       int
+	tight       bool // the first entry does not fit
+	name        []byte
+}
+
+// fill collects entries. The search is locked.
+//
+// Source: [MS-SMB2 3.3.5.18], [MS-FSA 2.1.5.6.3]
+func (l *listing) fill(o *open, restart bool) ntstatus.Status {
+	s := &o.search
+	none := ntstatus.NoMoreFiles
+	if restart {
+		none = ntstatus.NoSuchFile
+	}
+	var err error
+	switch {
+	case s.over:
+		return ntstatus.NoMoreFiles
+	case s.single != "":
+		s.over = true
+		var info vfs.FileInfo
+		if info, err = o.file.Entry(s.single); err == nil {
+			l.add(&info)
+		} else if st := ntstatus.Of(err); st == ntstatus.ObjectNameNotFound || st == ntstatus.ObjectNameInvalid {
+			return none
+		}
+	default:
+		err = o.file.ReadDir(restart, l.add)
+	}
+	switch st := statusOf(err); {
+	case l.tight && l.count == 0:
+		return ntstatus.InfoLengthMismatch
+	case l.count > 0:
+		return ntstatus.Success
+	case st == ntstatus.Success || st == ntstatus.NoMoreFiles:
+		return none
+	default:
+		return st
+	}
+}
+
+// add appends an entry if it matches; false says that the answer is full, and
+// that the entry belongs into the next one.
+func (l *listing) add(i *vfs.FileInfo) bool {
+	if l.single && l.count == 1 {
+		return false
+	}
+	if !l.pattern.match(i.Name) {
+		return true
+	}
+	name, err := smbwire.AppendUTF16(l.name[:0], i.Name)
+	if err != nil {
+		return true
+	}
+	l.name = name
+	used := (len(l.b) - l.start + 7) &^ 7
+	if used+smbwire.DirEntrySize(l.class, len(name)) > l.limit {
+		l.tight = true
+		return false
+	}
+	e := smbwire.DirEntry{
+		FileTimes: fileTimes(i), EndOfFile: uint64(i.Size), AllocationSize: uint64(i.AllocationSize),
+		FileAttributes: attributes(i), FileID: i.ID, Name: name,
+	}
+	l.b, l.last = smbwire.AppendDirEntry(l.b, l.start, l.last, l.class, &e)
+	l.count++
+	return true
+}

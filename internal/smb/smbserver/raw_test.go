@@ -1,0 +1,564 @@
+package smbserver
+
+import (
+	"encoding/binary"
+	"errors"
+	"io"
+	"net"
+	"path/filepath"
+	"testing"
+	"time"
+	"unicode/utf16"
+
+	"lwio/internal/ntstatus"
+	"lwio/internal/smb/smbauth"
+	"lwio/vfs"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// Commands, by number, as the raw client writes them.
+const (
+	cmdNegotiate = iota
+	cmdSessionSetup
+	cmdLogoff
+	cmdTreeConnect
+	cmdTreeDisconnect
+	cmdCreate
+	cmdClose
+	cmdFlush
+	cmdRead
+	cmdWrite
+	cmdLock
+	cmdIoctl
+	cmdCancel
+	cmdEcho
+	cmdQueryDirectory
+	cmdChangeNotify
+	cmdQueryInfo
+	cmdSetInfo
+	cmdOplockBreak
+)
+
+const (
+	testUser     = "alice"
+	testPassword = "wonderland"
+	ioTimeout    = 20 * time.Second
+)
+
+var le = binary.LittleEndian
+
+// raw is a client that writes the bytes of messages by hand, so that it can
+// write wrong ones, and shares no codec with the server.
+type raw struct {
+	t       testing.TB
+	nc      net.Conn
+	id      uint64
+	session uint64
+	tree    uint32
+	dialect uint16
+	signing smbauth.SigningAlgorithm
+	signer  smbauth.Signer
+	preauth smbauth.PreauthHash
+	keys    smbauth.SessionKeys
+}
+
+// reply is one element of an answer.
+type reply struct {
+	status  ntstatus.Status
+	command uint16
+	credits uint16
+	flags   uint32
+	id      uint64
+	tree    uint32
+	session uint64
+	msg     []byte
+	body    []byte
+}
+
+// testServer starts a server on a fresh directory and stops it with the test.
+func testServer(t testing.TB, change func(*Config)) (s *Server, addr, dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	b, err := vfs.NewDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ro, err := vfs.NewDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fs, err := vfs.New(vfs.Config{Shares: []vfs.Share{{Name: "data", Backend: b}, {Name: "ro", Backend: ro, ReadOnly: true}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := Config{FS: fs, ServerName: "TEST", Lookup: lookupTest}
+	if change != nil {
+		change(&cfg)
+	}
+	if s, err = New(cfg); err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- s.Serve(l) }()
+	t.Cleanup(func() {
+		s.Close()
+		if err := <-done; !errors.Is(err, net.ErrClosed) {
+			t.Errorf("Serve: %v", err)
+		}
+		if err := fs.Close(); err != nil {
+			t.Errorf("close of the file system: %v", err)
+		}
+		if st := fs.Stats(); st.Opens != 0 {
+			t.Errorf("%d opens are left", st.Opens)
+		}
+	})
+	return s, l.Addr().String(), filepath.Clean(dir)
+}
+
+func lookupTest(_, user string) ([16]byte, bool) {
+	return smbauth.NTHash(testPassword), user == testUser || user == "bob"
+}
+
+// dial connects without saying anything.
+func dial(t testing.TB, addr string) *raw {
+	t.Helper()
+	nc, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { nc.Close() })
+	return &raw{t: t, nc: nc}
+}
+
+// login connects, negotiates dialect, and logs alice on.
+func login(t testing.TB, addr string, dialect uint16) *raw {
+	t.Helper()
+	c := dial(t, addr)
+	c.mustNegotiate(dialect)
+	c.mustSetup(testUser, testPassword)
+	return c
+}
+
+// mount is login and a tree connect to a share.
+func mount(t testing.TB, addr, share string) *raw {
+	t.Helper()
+	c := login(t, addr, 0x0311)
+	c.mustConnect(share)
+	return c
+}
+
+// message makes a message with the next id. n is the credit charge.
+func (c *raw) message(command uint16, body []byte) []byte {
+	m := make([]byte, 64, 64+len(body))
+	copy(m, "\xfeSMB\x40\x00")
+	charge := (len(body) + 65535) / 65536
+	le.PutUint16(m[6:], uint16(max(charge, 1)))
+	le.PutUint16(m[12:], command)
+	le.PutUint16(m[14:], 64)
+	le.PutUint64(m[24:], c.id)
+	le.PutUint32(m[36:], c.tree)
+	le.PutUint64(m[40:], c.session)
+	c.id += uint64(max(charge, 1))
+	return append(m, body...)
+}
+
+// charge raises the credit charge of the last message to n.
+func (c *raw) charge(m []byte, n uint16) []byte {
+	c.id += uint64(n) - uint64(le.Uint16(m[6:]))
+	le.PutUint16(m[6:], n)
+	return m
+}
+
+// related marks messages but the first as related to the one before.
+func related(msgs ...[]byte) [][]byte {
+	for _, m := range msgs[1:] {
+		le.PutUint32(m[16:], le.Uint32(m[16:])|4)
+		le.PutUint32(m[36:], ^uint32(0))
+		le.PutUint64(m[40:], ^uint64(0))
+	}
+	return msgs
+}
+
+// frame chains messages, signs them if there is a key, and frames them.
+func (c *raw) frame(msgs ...[]byte) []byte {
+	out := make([]byte, 4)
+	for i, m := range msgs {
+		if i < len(msgs)-1 {
+			for len(m)%8 != 0 {
+				m = append(m, 0)
+			}
+			le.PutUint32(m[20:], uint32(len(m)))
+		}
+		if c.signer != nil {
+			le.PutUint32(m[16:], le.Uint32(m[16:])|8)
+			c.signer.Sign(m)
+		}
+		out = append(out, m...)
+	}
+	binary.BigEndian.PutUint32(out, uint32(len(out)-4))
+	return out
+}
+
+func (c *raw) write(b []byte) {
+	c.t.Helper()
+	if err := c.nc.SetDeadline(time.Now().Add(ioTimeout)); err != nil {
+		c.t.Fatal(err)
+	}
+	if _, err := c.nc.Write(b); err != nil {
+		c.t.Fatalf("write: %v", err)
+	}
+}
+
+// send writes messages as one frame.
+func (c *raw) send(msgs ...[]byte) {
+	c.t.Helper()
+	c.write(c.frame(msgs...))
+}
+
+// readFrame reads one frame, without its length.
+func (c *raw) readFrame() ([]byte, error) {
+	if err := c.nc.SetDeadline(time.Now().Add(ioTimeout)); err != nil {
+		return nil, err
+	}
+	var head [4]byte
+	if _, err := io.ReadFull(c.nc, head[:]); err != nil {
+		return nil, err
+	}
+	b := make([]byte, binary.BigEndian.Uint32(head[:]))
+	_, err := io.ReadFull(c.nc, b)
+	return b, err
+}
+
+// recv reads one frame and takes it apart. Signatures are checked.
+func (c *raw) recv() []reply {
+	c.t.Helper()
+	b, err := c.readFrame()
+	if err != nil {
+		c.t.Fatalf("read: %v", err)
+	}
+	var all []reply
+	for {
+		if len(b) < 64 || string(b[:4]) != "\xfeSMB" {
+			c.t.Fatalf("answer %x", b)
+		}
+		m, next := b, le.Uint32(b[20:])
+		if next != 0 {
+			if int(next) > len(b) || next%8 != 0 {
+				c.t.Fatalf("next answer at %d of %d", next, len(b))
+			}
+			m = b[:next]
+		}
+		r := reply{
+			status: ntstatus.Status(le.Uint32(m[8:])), command: le.Uint16(m[12:]), credits: le.Uint16(m[14:]),
+			flags: le.Uint32(m[16:]), id: le.Uint64(m[24:]), tree: le.Uint32(m[36:]), session: le.Uint64(m[40:]),
+			msg: m, body: m[64:],
+		}
+		if r.flags&1 == 0 {
+			c.t.Fatalf("answer without the response flag: %x", m[:64])
+		}
+		if r.flags&8 != 0 && c.signer != nil && !c.signer.Verify(m) {
+			c.t.Fatalf("wrong signature of the answer to command %d", r.command)
+		}
+		if r.flags&8 == 0 && c.signer != nil && r.status == ntstatus.Success {
+			c.t.Fatalf("answer to command %d is not signed", r.command)
+		}
+		all = append(all, r)
+		if next == 0 {
+			return all
+		}
+		b = b[next:]
+	}
+}
+
+// call sends one message and returns its answer.
+func (c *raw) call(command uint16, body []byte) reply {
+	c.t.Helper()
+	c.send(c.message(command, body))
+	return c.recv()[0]
+}
+
+// want is call, and fails the test unless the status is st.
+func (c *raw) want(st ntstatus.Status, command uint16, body []byte) reply {
+	c.t.Helper()
+	r := c.call(command, body)
+	if r.status != st {
+		c.t.Fatalf("command %d: %v, want %v", command, r.status, st)
+	}
+	return r
+}
+
+// wantCut fails the test unless the server has closed the connection.
+func (c *raw) wantCut() {
+	c.t.Helper()
+	if b, err := c.readFrame(); err == nil {
+		c.t.Fatalf("connection lives, answer %x", b)
+	} else if ne := net.Error(nil); errors.As(err, &ne) && ne.Timeout() {
+		c.t.Fatal("connection lives and is silent")
+	}
+}
+
+// negotiateBody asks for dialects, the last with contexts if it is 3.1.1.
+func negotiateBody(dialects ...uint16) []byte {
+	b := make([]byte, 36)
+	le.PutUint16(b, 36)
+	le.PutUint16(b[2:], uint16(len(dialects)))
+	le.PutUint16(b[4:], 1)
+	le.PutUint32(b[8:], 4)
+	b[12] = 7
+	for _, d := range dialects {
+		b = le.AppendUint16(b, d)
+	}
+	if dialects[len(dialects)-1] != 0x0311 {
+		return b
+	}
+	for (64+len(b))%8 != 0 {
+		b = append(b, 0)
+	}
+	le.PutUint32(b[28:], uint32(64+len(b)))
+	le.PutUint16(b[32:], 2)
+	// Preauth integrity: SHA-512 with 4 bytes of salt.
+	b = append(b, 1, 0, 10, 0, 0, 0, 0, 0, 1, 0, 4, 0, 1, 0, 1, 2, 3, 4)
+	b = append(b, 0, 0, 0, 0, 0, 0)
+	// Signing: GMAC, CMAC.
+	return append(b, 8, 0, 6, 0, 0, 0, 0, 0, 2, 0, 2, 0, 1, 0)
+}
+
+// mustNegotiate offers one dialect.
+func (c *raw) mustNegotiate(dialect uint16) reply {
+	c.t.Helper()
+	m := c.message(cmdNegotiate, negotiateBody(dialect))
+	c.preauth.Update(m)
+	c.send(m)
+	r := c.recv()[0]
+	if r.status != ntstatus.Success || le.Uint16(r.body[4:]) != dialect {
+		c.t.Fatalf("negotiate %#x: %v, %x", dialect, r.status, r.body)
+	}
+	c.preauth.Update(r.msg)
+	c.dialect, c.signing = dialect, smbauth.DefaultSigning(dialect)
+	if dialect == 0x0311 {
+		c.signing = smbauth.AESGMAC
+	}
+	return r
+}
+
+// setupBody carries a token.
+func setupBody(token []byte, previous uint64) []byte {
+	b := make([]byte, 24)
+	le.PutUint16(b, 25)
+	b[3] = 1
+	le.PutUint16(b[12:], 64+24)
+	le.PutUint16(b[14:], uint16(len(token)))
+	le.PutUint64(b[16:], previous)
+	return append(b, token...)
+}
+
+// setup runs a session set-up to its end and returns the last answer.
+func (c *raw) setup(user, password string, previous uint64) reply {
+	c.t.Helper()
+	i := smbauth.NewInitiator(smbauth.InitiatorConfig{User: user, Password: password, TargetSPN: "cifs/x"})
+	preauth, again := c.preauth, c.signer != nil
+	var in []byte
+	for {
+		out, _, err := i.Step(in)
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		m := c.message(cmdSessionSetup, setupBody(out, previous))
+		if !again {
+			preauth.Update(m)
+		}
+		c.send(m)
+		r := c.recv()[0]
+		if c.session == 0 {
+			c.session = r.session
+		}
+		if r.status != ntstatus.MoreProcessingRequired {
+			if r.status == ntstatus.Success && !again {
+				c.keys = smbauth.DeriveKeys(c.dialect, i.SessionKey(), preauth)
+				c.signer = smbauth.NewSigner(c.signing, c.keys.Signing)
+				if r.flags&8 == 0 || !c.signer.Verify(r.msg) {
+					c.t.Fatal("last answer of the session set-up is not signed, or not rightly")
+				}
+			}
+			return r
+		}
+		preauth.Update(r.msg)
+		off, n := le.Uint16(r.body[4:])-64, le.Uint16(r.body[6:])
+		in = r.body[off : off+n]
+	}
+}
+
+func (c *raw) mustSetup(user, password string) {
+	c.t.Helper()
+	if r := c.setup(user, password, 0); r.status != ntstatus.Success {
+		c.t.Fatalf("session set-up of %s: %v", user, r.status)
+	}
+}
+
+func utf16le(s string) (b []byte) {
+	for _, u := range utf16.Encode([]rune(s)) {
+		b = le.AppendUint16(b, u)
+	}
+	return b
+}
+
+// connectBody asks for a share.
+func connectBody(share string) []byte {
+	p := utf16le(`\\host\` + share)
+	b := le.AppendUint16(nil, 9)
+	b = le.AppendUint16(b, 0)
+	b = le.AppendUint16(b, 64+8)
+	b = le.AppendUint16(b, uint16(len(p)))
+	return append(b, p...)
+}
+
+func (c *raw) mustConnect(share string) reply {
+	c.t.Helper()
+	r := c.want(ntstatus.Success, cmdTreeConnect, connectBody(share))
+	c.tree = r.tree
+	return r
+}
+
+// create is what a CREATE asks for.
+type create struct {
+	name        string
+	access      uint32
+	share       uint32
+	disposition uint32
+	options     uint32
+	attributes  uint32
+	contexts    []byte
+}
+
+func (o create) body() []byte {
+	n := utf16le(o.name)
+	b := make([]byte, 56)
+	le.PutUint16(b, 57)
+	le.PutUint32(b[4:], 2) // impersonation
+	le.PutUint32(b[24:], o.access)
+	le.PutUint32(b[28:], o.attributes)
+	le.PutUint32(b[32:], o.share)
+	le.PutUint32(b[36:], o.disposition)
+	le.PutUint32(b[40:], o.options)
+	le.PutUint16(b[44:], 64+56)
+	le.PutUint16(b[46:], uint16(len(n)))
+	b = append(b, n...)
+	if len(o.contexts) > 0 {
+		for len(b)%8 != 0 {
+			b = append(b, 0)
+		}
+		le.PutUint32(b[48:], uint32(64+len(b)))
+		le.PutUint32(b[52:], uint32(len(o.contexts)))
+		b = append(b, o.contexts...)
+	}
+	if len(b) == 56 {
+		b = append(b, 0)
+	}
+	return b
+}
+
+// mustCreate opens a file and returns its FileId.
+func (c *raw) mustCreate(o create) [16]byte {
+	c.t.Helper()
+	r := c.want(ntstatus.Success, cmdCreate, o.body())
+	return [16]byte(r.body[64:80])
+}
+
+// rw opens or creates a file for reading, writing and deleting.
+func rw(name string) create {
+	return create{name: name, access: 0x001F01FF, share: 7, disposition: 3}
+}
+
+func closeBody(id [16]byte, flags uint16) []byte {
+	b := le.AppendUint16(nil, 24)
+	b = le.AppendUint16(b, flags)
+	b = append(b, 0, 0, 0, 0)
+	return append(b, id[:]...)
+}
+
+func readBody(id [16]byte, off uint64, n, minimum uint32) []byte {
+	b := make([]byte, 49)
+	le.PutUint16(b, 49)
+	b[2] = 80
+	le.PutUint32(b[4:], n)
+	le.PutUint64(b[8:], off)
+	copy(b[16:], id[:])
+	le.PutUint32(b[32:], minimum)
+	return b
+}
+
+func writeBody(id [16]byte, off uint64, data []byte) []byte {
+	b := make([]byte, 48)
+	le.PutUint16(b, 49)
+	le.PutUint16(b[2:], 64+48)
+	le.PutUint32(b[4:], uint32(len(data)))
+	le.PutUint64(b[8:], off)
+	copy(b[16:], id[:])
+	return append(b, data...)
+}
+
+func findBody(id [16]byte, class, flags byte, pattern string, n uint32) []byte {
+	p := utf16le(pattern)
+	b := make([]byte, 32)
+	le.PutUint16(b, 33)
+	b[2], b[3] = class, flags
+	copy(b[8:], id[:])
+	le.PutUint16(b[24:], 64+32)
+	le.PutUint16(b[26:], uint16(len(p)))
+	le.PutUint32(b[28:], n)
+	return append(b, p...)
+}
+
+func queryBody(id [16]byte, typ, class byte, extra, n uint32) []byte {
+	b := make([]byte, 41)
+	le.PutUint16(b, 41)
+	b[2], b[3] = typ, class
+	le.PutUint32(b[4:], n)
+	le.PutUint32(b[16:], extra)
+	copy(b[24:], id[:])
+	return b
+}
+
+func setBody(id [16]byte, typ, class byte, data []byte) []byte {
+	b := make([]byte, 32)
+	le.PutUint16(b, 33)
+	b[2], b[3] = typ, class
+	le.PutUint32(b[4:], uint32(len(data)))
+	le.PutUint16(b[8:], 64+32)
+	copy(b[16:], id[:])
+	return append(b, data...)
+}
+
+func ioctlBody(id [16]byte, code uint32, in []byte, maxOut uint32) []byte {
+	b := make([]byte, 56)
+	le.PutUint16(b, 57)
+	le.PutUint32(b[4:], code)
+	copy(b[8:], id[:])
+	le.PutUint32(b[24:], 64+56)
+	le.PutUint32(b[28:], uint32(len(in)))
+	le.PutUint32(b[44:], maxOut)
+	le.PutUint32(b[48:], 1)
+	if len(in) == 0 {
+		in = []byte{0}
+	}
+	return append(b, in...)
+}
+
+func renameInfo(to string, replace bool) []byte {
+	n := utf16le(to)
+	b := make([]byte, 20)
+	if replace {
+		b[0] = 1
+	}
+	le.PutUint32(b[16:], uint32(len(n)))
+	return append(b, n...)
+}
+
+var noID = [16]byte{0: 0xFF, 1: 0xFF, 2: 0xFF, 3: 0xFF, 4: 0xFF, 5: 0xFF, 6: 0xFF, 7: 0xFF, 8: 0xFF, 9: 0xFF, 10: 0xFF, 11: 0xFF, 12: 0xFF, 13: 0xFF, 14: 0xFF, 15: 0xFF}

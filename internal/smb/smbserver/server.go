@@ -1,0 +1,239 @@
+package smbserver
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Server serves SMB. It is safe for concurrent use.
+type Server struct {
+	cfg   Config
+	start time.Time
+	bufs  buffers
+	stats counters
+
+	openIDs atomic.Uint64
+
+	wg sync.WaitGroup // one for every connection
+
+	mu        sync.Mutex
+	closed    bool
+	listeners map[net.Listener]struct{}
+	conns     map[*conn]struct{}
+	sessions  map[uint64]*Session
+}
+
+// counters are what Stats reports.
+type counters struct {
+	accepted, refused, requests, badSignatures, authFailures atomic.Uint64
+}
+
+// Stats is a snapshot of counters.
+type Stats struct {
+	// Connections and Sessions live now; sessions that have not authenticated
+	// are not counted.
+	Connections, Sessions int
+	// Accepted and Refused count connections, Requests messages, since the
+	// start. BadSignatures and AuthFailures count what was refused.
+	Accepted, Refused, Requests, BadSignatures, AuthFailures uint64
+}
+
+// New makes a server; the configuration is copied. The caller calls Serve, and
+// Close in the end.
+func New(cfg Config) (*Server, error) {
+	if cfg.FS == nil {
+		return nil, errors.New("smbserver: new: no file system to serve")
+	}
+	return &Server{
+		cfg:       cfg.withDefaults(),
+		start:     time.Now(),
+		listeners: make(map[net.Listener]struct{}),
+		conns:     make(map[*conn]struct{}),
+		sessions:  make(map[uint64]*Session),
+	}, nil
+}
+
+// Serve accepts connections until the listener fails or the server is closed;
+// then it closes the listener and returns net.ErrClosed for a closed server,
+// or what the listener said. Several listeners may be served at a time.
+func (s *Server) Serve(l net.Listener) error {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		l.Close()
+		return fmt.Errorf("smbserver: serve %v: %w", l.Addr(), net.ErrClosed)
+	}
+	s.listeners[l] = struct{}{}
+	s.mu.Unlock()
+	defer func() {
+		s.mu.Lock()
+		delete(s.listeners, l)
+		s.mu.Unlock()
+		l.Close()
+	}()
+	for pause := time.Duration(0); ; {
+		nc, err := l.Accept()
+		if err == nil {
+			pause = 0
+			s.ServeConn(nc)
+			continue
+		}
+		if s.isClosed() {
+			return fmt.Errorf("smbserver: serve %v: %w", l.Addr(), net.ErrClosed)
+		}
+		if pause = retryPause(pause, err); pause == 0 {
+			return fmt.Errorf("smbserver: serve %v: %w", l.Addr(), err)
+		}
+		s.cfg.Logger.Warn("smb: accept failed, trying again", "error", err, "pause", pause)
+		time.Sleep(pause)
+	}
+}
+
+// retryPause is how long to wait after an error of Accept that may pass, such
+// as too few descriptors; zero for one that does not.
+func retryPause(last time.Duration, err error) time.Duration {
+	var ne interface{ Temporary() bool }
+	if errors.Is(err, net.ErrClosed) || !errors.As(err, &ne) || !ne.Temporary() {
+		return 0
+	}
+	return min(max(2*last, 5*time.Millisecond), time.Second)
+}
+
+// ServeConn serves one connection in the background; the server owns it from
+// now on, and closes it if there are too many.
+func (s *Server) ServeConn(nc net.Conn) {
+	c := newConn(s, nc)
+	s.mu.Lock()
+	if s.closed || len(s.conns) >= s.cfg.MaxConnections {
+		s.mu.Unlock()
+		s.stats.refused.Add(1)
+		s.cfg.Logger.Warn("smb: connection refused: too many", "remote", nc.RemoteAddr())
+		nc.Close()
+		return
+	}
+	s.conns[c] = struct{}{}
+	s.wg.Add(1)
+	s.mu.Unlock()
+	s.stats.accepted.Add(1)
+	c.start()
+}
+
+// forget is called by a connection when its last goroutine ends.
+func (s *Server) forget(c *conn) {
+	s.mu.Lock()
+	delete(s.conns, c)
+	s.mu.Unlock()
+	s.wg.Done()
+}
+
+func (s *Server) isClosed() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.closed
+}
+
+// stopAccepting closes the listeners and refuses new ones.
+func (s *Server) stopAccepting() {
+	s.mu.Lock()
+	s.closed = true
+	ls := make([]net.Listener, 0, len(s.listeners))
+	for l := range s.listeners {
+		ls = append(ls, l)
+	}
+	s.mu.Unlock()
+	for _, l := range ls {
+		l.Close()
+	}
+}
+
+// Shutdown stops accepting, waits until all clients have gone by themselves or
+// ctx ends, and then does what Close does. It returns the error of ctx if
+// clients had to be cut.
+func (s *Server) Shutdown(ctx context.Context) error {
+	s.stopAccepting()
+	gone := make(chan struct{})
+	go func() {
+		defer close(gone)
+		s.wg.Wait()
+	}()
+	var err error
+	select {
+	case <-gone:
+	case <-ctx.Done():
+		err = fmt.Errorf("smbserver: shutdown: %w", ctx.Err())
+	}
+	s.Close()
+	<-gone
+	return err
+}
+
+// Close stops accepting, cuts all connections, closes their sessions' opens
+// and waits for all of that. It always returns nil, and may be called again.
+func (s *Server) Close() error {
+	s.stopAccepting()
+	s.mu.Lock()
+	conns := make([]*conn, 0, len(s.conns))
+	for c := range s.conns {
+		conns = append(conns, c)
+	}
+	s.mu.Unlock()
+	for _, c := range conns {
+		c.cut(errServerClosed)
+	}
+	s.wg.Wait()
+	return nil
+}
+
+// Stats returns the counters.
+func (s *Server) Stats() Stats {
+	st := Stats{
+		Accepted: s.stats.accepted.Load(), Refused: s.stats.refused.Load(), Requests: s.stats.requests.Load(),
+		BadSignatures: s.stats.badSignatures.Load(), AuthFailures: s.stats.authFailures.Load(),
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	st.Connections = len(s.conns)
+	for _, ss := range s.sessions {
+		if ss.state.Load() == sessionValid {
+			st.Sessions++
+		}
+	}
+	return st
+}
+
+// addSession enters a session under a new random id.
+func (s *Server) addSession(ss *Session) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for {
+		var b [8]byte
+		rand.Read(b[:])
+		// The all-ones and zero ids have meanings of their own.
+		id := binary.LittleEndian.Uint64(b[:]) &^ (1 << 63)
+		if _, taken := s.sessions[id]; id != 0 && !taken {
+			ss.id = id
+			s.sessions[id] = ss
+			return
+		}
+	}
+}
+
+func (s *Server) dropSession(ss *Session) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.sessions, ss.id)
+}
+
+// session finds a session of any connection.
+func (s *Server) session(id uint64) *Session {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.sessions[id]
+}

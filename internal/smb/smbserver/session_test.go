@@ -1,0 +1,423 @@
+package smbserver
+
+import (
+	"bytes"
+	"encoding/binary"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"lwio/internal/ntstatus"
+)
+
+var allDialects = []uint16{0x0202, 0x0210, 0x0300, 0x0302, 0x0311}
+
+// Source: [MS-SMB2 3.3.5.4], [MS-SMB2 3.3.5.5]
+func TestDialects(t *testing.T) {
+	s, addr, _ := testServer(t, nil)
+	for _, d := range allDialects {
+		c := login(t, addr, d)
+		c.mustConnect("DATA")
+		id := c.mustCreate(rw("f"))
+		c.want(ntstatus.Success, cmdWrite, writeBody(id, 0, []byte("hello")))
+		r := c.want(ntstatus.Success, cmdRead, readBody(id, 0, 100, 0))
+		if got := r.body[16:]; string(got) != "hello" || le.Uint32(r.body[4:]) != 5 {
+			t.Errorf("dialect %#x: read %q", d, got)
+		}
+		ss := s.session(c.session)
+		if ss.User() != testUser || ss.Dialect() != d || ss.ApplicationKey() != c.keys.Application {
+			t.Errorf("dialect %#x: session of %q, keys equal: %v", d, ss.User(), ss.ApplicationKey() == c.keys.Application)
+		}
+		c.want(ntstatus.Success, cmdLogoff, []byte{4, 0, 0, 0})
+		<-ss.Done()
+	}
+}
+
+// Source: [MS-SMB2 3.3.5.4]
+func TestNegotiateAnswer(t *testing.T) {
+	_, addr, _ := testServer(t, nil)
+	r := dial(t, addr).mustNegotiate(0x0311)
+	if le.Uint16(r.body) != 65 || le.Uint16(r.body[2:]) != 3 || le.Uint32(r.body[24:]) != 4 {
+		t.Errorf("size %d, security mode %d, capabilities %#x", le.Uint16(r.body), le.Uint16(r.body[2:]), le.Uint32(r.body[24:]))
+	}
+	for i, name := range []string{"transaction", "read", "write"} {
+		if n := le.Uint32(r.body[28+4*i:]); n != DefaultMaxTransferSize {
+			t.Errorf("largest %s %d", name, n)
+		}
+	}
+	off, n := le.Uint16(r.body[56:]), le.Uint16(r.body[58:])
+	if token := r.msg[off : off+n]; !bytes.Contains(token, []byte("\x2b\x06\x01\x05\x05\x02")) {
+		t.Errorf("security buffer %x", token)
+	}
+	types := map[uint16][]byte{}
+	at := int(le.Uint32(r.body[60:]))
+	for range le.Uint16(r.body[6:]) {
+		n := int(le.Uint16(r.msg[at+2:]))
+		types[le.Uint16(r.msg[at:])] = r.msg[at+8 : at+8+n]
+		at += (8 + n + 7) &^ 7
+	}
+	if p := types[1]; len(p) != 38 || le.Uint16(p[4:]) != 1 {
+		t.Errorf("pre-authentication context %x", p)
+	}
+	if p := types[8]; !bytes.Equal(p, []byte{1, 0, 2, 0}) {
+		t.Errorf("signing context %x, want GMAC", p)
+	}
+	if _, there := types[2]; there {
+		t.Error("encryption is offered")
+	}
+}
+
+// Source: [MS-SMB2 3.3.5.4]
+func TestNegotiateRefusals(t *testing.T) {
+	_, addr, _ := testServer(t, nil)
+	for name, c := range map[string]struct {
+		body []byte
+		want ntstatus.Status
+	}{
+		"unknown dialects": {negotiateBody(0x0999, 0x0123), ntstatus.NotSupported},
+		"no dialect":       {append(negotiateBody(0x0210)[:2:2], append([]byte{0, 0}, negotiateBody(0x0210)[4:]...)...), ntstatus.InvalidParameter},
+		"3.1.1 without contexts": {func() []byte {
+			b := negotiateBody(0x0311)
+			le.PutUint16(b[32:], 0)
+			return b
+		}(), ntstatus.InvalidParameter},
+		"other hash": {func() []byte {
+			b := negotiateBody(0x0311)
+			at := int(le.Uint32(b[28:])) - 64
+			b[at+12] = 9
+			return b
+		}(), ntstatus.SMBNoPreauthIntegrityHashOverlap},
+	} {
+		cl := dial(t, addr)
+		if r := cl.call(cmdNegotiate, c.body); r.status != c.want {
+			t.Errorf("%s: %v, want %v", name, r.status, c.want)
+		}
+	}
+	// A second negotiation ends the connection.
+	cl := dial(t, addr)
+	cl.mustNegotiate(0x0302)
+	cl.send(cl.message(cmdNegotiate, negotiateBody(0x0302)))
+	cl.wantCut()
+}
+
+// smb1Negotiate offers dialects by name.
+func smb1Negotiate(names ...string) []byte {
+	m := append([]byte("\xffSMB\x72"), make([]byte, 27)...)
+	var list []byte
+	for _, n := range names {
+		list = append(append(append(list, 2), n...), 0)
+	}
+	m = append(m, 0)
+	m = le.AppendUint16(m, uint16(len(list)))
+	m = append(m, list...)
+	return append(binary.BigEndian.AppendUint32(nil, uint32(len(m))), m...)
+}
+
+// Source: [OP-5c], [LWIO claim 4], [LWIO claim 5], [MS-SMB2 3.3.5.3]
+func TestSMB1NegotiateLeadsToSMB2(t *testing.T) {
+	_, addr, _ := testServer(t, nil)
+	c := dial(t, addr)
+	c.write(smb1Negotiate("NT LM 0.12", "SMB 2.002", "SMB 2.???"))
+	if r := c.recv()[0]; r.status != ntstatus.Success || le.Uint16(r.body[4:]) != 0x02FF || r.id != 0 {
+		t.Fatalf("answer %v, dialect %#x", r.status, le.Uint16(r.body[4:]))
+	}
+	c.id = 1
+	c.mustNegotiate(0x0302)
+	c.mustSetup(testUser, testPassword)
+
+	c = dial(t, addr)
+	c.write(smb1Negotiate("NT LM 0.12", "SMB 2.002"))
+	if r := c.recv()[0]; le.Uint16(r.body[4:]) != 0x0202 {
+		t.Fatalf("dialect %#x", le.Uint16(r.body[4:]))
+	}
+	c.id, c.dialect = 1, 0x0202
+	c.mustSetup(testUser, testPassword)
+
+	// After the wild card only a negotiation may follow.
+	c = dial(t, addr)
+	c.write(smb1Negotiate("SMB 2.???"))
+	c.recv()
+	c.id = 1
+	c.send(c.message(cmdEcho, []byte{4, 0, 0, 0}))
+	c.wantCut()
+}
+
+// Source: [OP-5c]
+func TestSMB1AloneIsRefused(t *testing.T) {
+	_, addr, _ := testServer(t, nil)
+	c := dial(t, addr)
+	c.write(smb1Negotiate("PC NETWORK PROGRAM 1.0", "NT LM 0.12"))
+	b, err := c.readFrame()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(b[:5]) != "\xffSMB\x72" || b[9]&0x80 == 0 || !bytes.Equal(b[32:], []byte{1, 0xFF, 0xFF, 0, 0}) {
+		t.Errorf("answer %x, want one that says: no dialect", b)
+	}
+	c.wantCut()
+}
+
+// Source: [MS-SMB2 3.3.5.5], [MS-SMB2 3.3.5.5.3]
+func TestLogonFailures(t *testing.T) {
+	s, addr, _ := testServer(t, nil)
+	for _, c := range []struct{ user, password string }{{testUser, "wrong"}, {"mallory", testPassword}} {
+		cl := dial(t, addr)
+		cl.mustNegotiate(0x0311)
+		if r := cl.setup(c.user, c.password, 0); r.status != ntstatus.LogonFailure {
+			t.Errorf("%s/%s: %v", c.user, c.password, r.status)
+		}
+		// The session is gone, the connection lives.
+		if r := cl.call(cmdTreeConnect, connectBody("data")); r.status != ntstatus.UserSessionDeleted {
+			t.Errorf("after the failure: %v", r.status)
+		}
+		cl.session = 0
+		cl.mustSetup(testUser, testPassword)
+	}
+	cl := dial(t, addr)
+	cl.mustNegotiate(0x0311)
+	if r := cl.setup("", "", 0); r.status != ntstatus.AccessDenied {
+		t.Errorf("anonymous: %v", r.status)
+	}
+	if got := s.Stats().AuthFailures; got != 3 {
+		t.Errorf("%d failures counted, want 3", got)
+	}
+}
+
+// Source: [MS-SMB2 3.3.5.5.3] (re-authentication)
+func TestReauthentication(t *testing.T) {
+	_, addr, _ := testServer(t, nil)
+	c := mount(t, addr, "data")
+	id := c.mustCreate(rw("f"))
+	if r := c.setup(testUser, testPassword, 0); r.status != ntstatus.Success {
+		t.Fatalf("once more: %v", r.status)
+	}
+	c.want(ntstatus.Success, cmdWrite, writeBody(id, 0, []byte("x")))
+	if r := c.setup("bob", testPassword, 0); r.status != ntstatus.AccessDenied {
+		t.Errorf("as somebody else: %v", r.status)
+	}
+	if r := c.call(cmdWrite, writeBody(id, 0, []byte("x"))); r.status != ntstatus.UserSessionDeleted {
+		t.Errorf("after a failure: %v", r.status)
+	}
+}
+
+// Source: [MS-SMB2 3.3.5.5.3] (PreviousSessionId)
+func TestPreviousSession(t *testing.T) {
+	s, addr, _ := testServer(t, nil)
+	old := mount(t, addr, "data")
+	old.mustCreate(create{name: "f", access: 3, disposition: 3})
+	other := dial(t, addr)
+	other.mustNegotiate(0x0311)
+	if r := other.setup("bob", testPassword, old.session); r.status != ntstatus.Success {
+		t.Fatal(r.status)
+	}
+	if ss := s.session(old.session); ss == nil || !ss.valid() {
+		t.Fatal("somebody else has ended the session")
+	}
+	c := dial(t, addr)
+	c.mustNegotiate(0x0311)
+	if r := c.setup(testUser, testPassword, old.session); r.status != ntstatus.Success {
+		t.Fatal(r.status)
+	}
+	if s.session(old.session) != nil {
+		t.Fatal("previous session lives")
+	}
+	c.mustConnect("data")
+	c.mustCreate(create{name: "f", access: 3, disposition: 1}) // no sharing violation: it was closed
+	if r := old.call(cmdEcho, []byte{4, 0, 0, 0}); r.status != ntstatus.UserSessionDeleted && r.status != ntstatus.Success {
+		t.Errorf("old connection: %v", r.status)
+	}
+}
+
+// Source: [MS-SMB2 3.3.5.5]
+func TestSessionBindingIsRefused(t *testing.T) {
+	_, addr, _ := testServer(t, nil)
+	c := login(t, addr, 0x0311)
+	b := setupBody([]byte("x"), 0)
+	b[2] = 1
+	c.want(ntstatus.RequestNotAccepted, cmdSessionSetup, b)
+}
+
+// Source: [MS-SMB2 3.3.5.2.4], [MS-SMB2 3.3.5.2.9]
+func TestSigningIsRequired(t *testing.T) {
+	s, addr, _ := testServer(t, nil)
+	for _, d := range allDialects {
+		c := login(t, addr, d)
+		m := c.message(cmdTreeConnect, connectBody("data"))
+		signer := c.signer
+		c.signer = nil
+		c.send(m)
+		if r := c.recv()[0]; r.status != ntstatus.AccessDenied {
+			t.Errorf("%#x: unsigned: %v", d, r.status)
+		}
+		c.signer = signer
+		f := c.frame(c.message(cmdTreeConnect, connectBody("data")))
+		f[4+50] ^= 1
+		c.write(f)
+		if r := c.recv()[0]; r.status != ntstatus.AccessDenied {
+			t.Errorf("%#x: wrong signature: %v", d, r.status)
+		}
+		c.mustConnect("data")
+	}
+	if n := s.Stats().BadSignatures; n != uint64(len(allDialects)) {
+		t.Errorf("%d wrong signatures counted", n)
+	}
+}
+
+// Source: [MS-SMB2 3.3.5.2.4]
+func TestUnsignedIfAllowed(t *testing.T) {
+	_, addr, _ := testServer(t, func(c *Config) { c.AllowUnsigned = true })
+	c := login(t, addr, 0x0302)
+	signer := c.signer
+	c.signer = nil
+	c.mustConnect("data")
+	c.signer = signer
+	f := c.frame(c.message(cmdEcho, []byte{4, 0, 0, 0}))
+	f[4+50] ^= 1
+	c.write(f)
+	if r := c.recv()[0]; r.status != ntstatus.AccessDenied {
+		t.Errorf("wrong signature: %v", r.status)
+	}
+}
+
+// Source: [MS-SMB2 3.3.5.7], [MS-SMB2 3.3.5.8]
+func TestTreeConnect(t *testing.T) {
+	_, addr, dir := testServer(t, nil)
+	c := login(t, addr, 0x0311)
+	c.want(ntstatus.BadNetworkName, cmdTreeConnect, connectBody("nothing"))
+	c.want(ntstatus.BadNetworkName, cmdTreeConnect, connectBody(""))
+	if r := c.mustConnect("data"); r.body[2] != 1 || le.Uint32(r.body[12:]) != 0x001F01FF {
+		t.Errorf("disk share: %x", r.body)
+	}
+	c.mustCreate(create{name: "doomed", access: 0x10003, disposition: 2, options: 0x1040})
+	c.want(ntstatus.Success, cmdTreeDisconnect, []byte{4, 0, 0, 0})
+	if _, err := os.Stat(filepath.Join(dir, "doomed")); !os.IsNotExist(err) {
+		t.Errorf("tree disconnect left an open alive: %v", err)
+	}
+	c.want(ntstatus.NetworkNameDeleted, cmdCreate, rw("f").body())
+	if r := c.mustConnect("ro"); le.Uint32(r.body[12:]) != 0x001200A9 {
+		t.Errorf("read-only share: %x", r.body)
+	}
+	c.want(ntstatus.AccessDenied, cmdCreate, rw("f").body())
+	if r := c.mustConnect("IPC$"); r.body[2] != 2 {
+		t.Errorf("IPC$: %x", r.body)
+	}
+}
+
+// Source: [MS-SMB2 3.3.5.6], [OP-58b]
+func TestLogoffClosesOpensFirst(t *testing.T) {
+	_, addr, dir := testServer(t, nil)
+	c := mount(t, addr, "data")
+	c.mustCreate(create{name: "doomed", access: 0x10003, disposition: 2, options: 0x1040})
+	c.want(ntstatus.Success, cmdLogoff, []byte{4, 0, 0, 0})
+	if _, err := os.Stat(filepath.Join(dir, "doomed")); !os.IsNotExist(err) {
+		t.Errorf("logoff was answered before the open was closed: %v", err)
+	}
+	c.signer = nil
+	c.want(ntstatus.UserSessionDeleted, cmdTreeConnect, connectBody("data"))
+}
+
+// Source: [MS-SMB2 3.3.5.16], [MS-SMB2 3.3.5.17]
+func TestEchoAndCancel(t *testing.T) {
+	_, addr, _ := testServer(t, nil)
+	c := dial(t, addr)
+	c.mustNegotiate(0x0311)
+	c.want(ntstatus.Success, cmdEcho, []byte{4, 0, 0, 0})
+	// A cancel of nothing has no answer and takes no id.
+	m := c.message(cmdCancel, []byte{4, 0, 0, 0})
+	c.id--
+	c.send(m)
+	c.want(ntstatus.Success, cmdEcho, []byte{4, 0, 0, 0})
+}
+
+// Source: [MS-SMB2 3.3.5.14], [MS-SMB2 3.3.5.19], [MS-SMB2 3.3.5.22]
+func TestWhatIsNotThere(t *testing.T) {
+	_, addr, _ := testServer(t, nil)
+	c := mount(t, addr, "data")
+	id := c.mustCreate(rw("f"))
+	lock := append(le.AppendUint32(le.AppendUint16(le.AppendUint16(nil, 48), 1), 0), id[:]...)
+	lock = append(lock, make([]byte, 24)...)
+	lock[24+16] = 2
+	c.want(ntstatus.NotSupported, cmdLock, lock)
+	notify := append(le.AppendUint32(le.AppendUint16(le.AppendUint16(nil, 32), 0), 100), id[:]...)
+	c.want(ntstatus.NotSupported, cmdChangeNotify, le.AppendUint32(le.AppendUint32(notify, 1), 0))
+	oplock := append([]byte{24, 0, 0, 0, 0, 0, 0, 0}, id[:]...)
+	c.want(ntstatus.InvalidOplockProtocol, cmdOplockBreak, oplock)
+	lock[8] ^= 0x55
+	c.want(ntstatus.FileClosed, cmdLock, lock)
+	c.want(ntstatus.InvalidParameter, 99, []byte{4, 0, 0, 0})
+}
+
+// Source: [MS-SMB2 3.3.5.15.12]
+func TestValidateNegotiate(t *testing.T) {
+	_, addr, _ := testServer(t, nil)
+	info := func() []byte {
+		b := le.AppendUint32(nil, 4)
+		b = append(b, negotiateBody(0x0302)[12:28]...)
+		b = le.AppendUint16(le.AppendUint16(b, 1), 1)
+		return le.AppendUint16(b, 0x0302)
+	}
+	c := login(t, addr, 0x0302)
+	c.mustConnect("data")
+	r := c.want(ntstatus.Success, cmdIoctl, ioctlBody(noID, 0x00140204, info(), 24))
+	if out := r.body[48:]; len(out) != 24 || le.Uint32(out) != 4 || le.Uint16(out[20:]) != 3 || le.Uint16(out[22:]) != 0x0302 {
+		t.Errorf("answer %x", out)
+	}
+	for name, change := range map[string]func(b []byte) ([]byte, uint32, uint16){
+		"capabilities": func(b []byte) ([]byte, uint32, uint16) { b[0] ^= 1; return b, 24, 0x0302 },
+		"guid":         func(b []byte) ([]byte, uint32, uint16) { b[5] ^= 1; return b, 24, 0x0302 },
+		"mode":         func(b []byte) ([]byte, uint32, uint16) { b[20] ^= 2; return b, 24, 0x0302 },
+		"dialects":     func(b []byte) ([]byte, uint32, uint16) { b[24] ^= 2; return b, 24, 0x0302 },
+		"small output": func(b []byte) ([]byte, uint32, uint16) { return b, 23, 0x0302 },
+		"cut short":    func(b []byte) ([]byte, uint32, uint16) { return b[:24], 24, 0x0302 },
+		"3.1.1":        func(b []byte) ([]byte, uint32, uint16) { return b, 24, 0x0311 },
+	} {
+		in, out, dialect := change(info())
+		c := login(t, addr, dialect)
+		c.mustConnect("data")
+		c.send(c.message(cmdIoctl, ioctlBody(noID, 0x00140204, in, out)))
+		t.Log(name)
+		c.wantCut()
+	}
+}
+
+// Source: [MS-SMB2 3.3.5.2.7.2], [MS-SMB2 3.3.4.1.3]
+func TestCompound(t *testing.T) {
+	_, addr, _ := testServer(t, nil)
+	c := mount(t, addr, "data")
+	statuses := func(msgs ...[]byte) (st []ntstatus.Status) {
+		c.send(msgs...)
+		for _, r := range c.recv() {
+			st = append(st, r.status)
+		}
+		return st
+	}
+	got := statuses(related(
+		c.message(cmdCreate, rw("f").body()), c.message(cmdWrite, writeBody(noID, 0, []byte("odd"))),
+		c.message(cmdQueryInfo, queryBody(noID, 1, 5, 0, 100)), c.message(cmdClose, closeBody(noID, 0)))...)
+	if !slices.Equal(got, []ntstatus.Status{0, 0, 0, 0}) {
+		t.Errorf("create, write, query, close: %v", got)
+	}
+	missing := create{name: "none", access: 1, disposition: 1}
+	got = statuses(related(c.message(cmdCreate, missing.body()), c.message(cmdRead, readBody(noID, 0, 1, 0)),
+		c.message(cmdClose, closeBody(noID, 0)))...)
+	nf := ntstatus.ObjectNameNotFound
+	if !slices.Equal(got, []ntstatus.Status{nf, nf, nf}) {
+		t.Errorf("failed create: %v", got)
+	}
+	id := c.mustCreate(rw("f"))
+	// An error other than the create's does not spread.
+	got = statuses(related(c.message(cmdRead, readBody(id, 100, 1, 0)), c.message(cmdRead, readBody(noID, 0, 3, 0)))...)
+	if !slices.Equal(got, []ntstatus.Status{ntstatus.EndOfFile, 0}) {
+		t.Errorf("read at the end, read: %v", got)
+	}
+	got = statuses(c.message(cmdRead, readBody(id, 0, 3, 0)), c.message(cmdCreate, missing.body()), c.message(cmdClose, closeBody(id, 0)))
+	if !slices.Equal(got, []ntstatus.Status{0, nf, 0}) {
+		t.Errorf("unrelated: %v", got)
+	}
+	m := related(nil, c.message(cmdEcho, []byte{4, 0, 0, 0}))[1]
+	le.PutUint64(m[40:], c.session)
+	if got = statuses(m); got[0] != ntstatus.InvalidParameter {
+		t.Errorf("first element related: %v", got)
+	}
+}

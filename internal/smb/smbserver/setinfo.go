@@ -1,0 +1,191 @@
+package smbserver
+
+import (
+	"errors"
+	"math"
+	"strings"
+	"time"
+
+	"lwio/internal/ntstatus"
+	"lwio/internal/smb/smbwire"
+	"lwio/vfs"
+)
+
+// Flags of RenameEx.
+//
+// Source: [MS-FSCC 2.4.43]
+const renameReplace = 0x1
+
+// setInfo changes what is known of a file.
+//
+// Source: [MS-SMB2 3.3.5.21]
+func (r *request) setInfo() ntstatus.Status {
+	q, err := smbwire.DecodeSetInfoRequest(r.in())
+	if err != nil {
+		return statusOf(err)
+	}
+	n := uint32(len(q.Data))
+	o, st := r.open(q.FileID)
+	switch {
+	case st != ntstatus.Success:
+		return st
+	case n > r.conn.maxTransfer || !r.paid(n, 0):
+		return ntstatus.InvalidParameter
+	case o.pipe != nil:
+		return ntstatus.NotSupported
+	case q.InfoType == smbwire.InfoFile:
+		st = setFile(o.file, smbwire.FileClass(q.Class), q.Data)
+	case q.InfoType >= smbwire.InfoFile && q.InfoType <= smbwire.InfoQuota:
+		return ntstatus.NotSupported
+	default:
+		return ntstatus.InvalidParameter
+	}
+	if st == ntstatus.Success {
+		r.set(smbwire.SetInfoResponse{}.AppendTo(r.body(8)))
+	}
+	return st
+}
+
+// setFile dispatches on the class.
+//
+// Source: [MS-SMB2 3.3.5.21.1], [MS-FSCC 2.4]
+func setFile(f *vfs.Open, class smbwire.FileClass, data []byte) ntstatus.Status {
+	var err error
+	switch class {
+	case smbwire.ClassBasic:
+		err = setBasic(f, data)
+	case smbwire.ClassRename, smbwire.ClassRenameEx:
+		err = rename(f, class, data)
+	case smbwire.ClassDisposition:
+		var i smbwire.DispositionInfo
+		if i, err = smbwire.DecodeDispositionInfo(data); err == nil {
+			err = f.SetDeleteOnClose(bool(i))
+		}
+	case smbwire.ClassDispositionEx:
+		err = setDisposition(f, data)
+	case smbwire.ClassAllocation:
+		err = setAllocation(f, data)
+	case smbwire.ClassEndOfFile:
+		var i smbwire.Uint64Info
+		if i, err = smbwire.DecodeUint64Info(data); err == nil {
+			err = setSize(f, i)
+		}
+	case smbwire.ClassPosition:
+		_, err = smbwire.DecodeUint64Info(data) // reads and writes name their offset
+	case smbwire.ClassFullEA:
+		return ntstatus.EAsNotSupported
+	case smbwire.ClassLink, smbwire.ClassMode, smbwire.ClassValidDataLength:
+		return ntstatus.NotSupported
+	default:
+		return ntstatus.InvalidInfoClass
+	}
+	if errors.Is(err, smbwire.ErrShort) {
+		return ntstatus.InfoLengthMismatch
+	}
+	return statusOf(err)
+}
+
+// setBasic sets times and attributes.
+//
+// Source: [MS-FSCC 2.4.7]
+func setBasic(f *vfs.Open, data []byte) error {
+	i, err := smbwire.DecodeBasicInfo(data)
+	if err != nil {
+		return err
+	}
+	if len(data) < 40 {
+		return smbwire.ErrShort
+	}
+	var t vfs.Times
+	for _, x := range []struct {
+		from smbwire.Filetime
+		to   *time.Time
+	}{{i.CreationTime, &t.Created}, {i.LastAccessTime, &t.Accessed}, {i.LastWriteTime, &t.Modified}, {i.ChangeTime, new(time.Time)}} {
+		switch x.from {
+		case smbwire.FiletimeKeep, smbwire.FiletimeFreeze, smbwire.FiletimeThaw:
+			continue
+		}
+		if x.from > math.MaxInt64 {
+			return ntstatus.InvalidParameter
+		}
+		*x.to = x.from.Time()
+	}
+	if err := f.SetTimes(t); err != nil {
+		return err
+	}
+	return f.SetAttributes(i.FileAttributes)
+}
+
+// rename moves a file within its share.
+//
+// Source: [MS-FSCC 2.4.42.2], [MS-FSCC 2.4.43]
+func rename(f *vfs.Open, class smbwire.FileClass, data []byte) error {
+	i, err := smbwire.DecodeRenameInfo(data)
+	if err != nil {
+		return err
+	}
+	replace := i.ReplaceIfExists
+	if class == smbwire.ClassRenameEx {
+		flags, err := smbwire.DecodeUint32Info(data)
+		if err != nil || flags&^renameReplace != 0 {
+			return ntstatus.NotSupported
+		}
+		replace = flags&renameReplace != 0
+	}
+	name, err := smbwire.DecodeUTF16(i.Name)
+	if err != nil {
+		return err
+	}
+	path, ok := fromWire(strings.TrimPrefix(name, `\`))
+	switch {
+	case i.RootDirectory != 0:
+		return ntstatus.InvalidParameter
+	case !ok || path == "":
+		return ntstatus.ObjectNameInvalid
+	}
+	return f.Rename(path, replace)
+}
+
+// setDisposition marks a file for deletion, or no longer, in the newer form.
+//
+// Source: [MS-FSCC 2.4.12]
+func setDisposition(f *vfs.Open, data []byte) error {
+	i, err := smbwire.DecodeUint32Info(data)
+	if err != nil {
+		return err
+	}
+	if uint32(i)&^smbwire.DispositionDelete != 0 {
+		return ntstatus.NotSupported
+	}
+	return f.SetDeleteOnClose(uint32(i)&smbwire.DispositionDelete != 0)
+}
+
+func setSize(f *vfs.Open, size smbwire.Uint64Info) error {
+	if size > math.MaxInt64 {
+		return ntstatus.InvalidParameter
+	}
+	return f.Truncate(int64(size))
+}
+
+// setAllocation cuts a file that is longer than the allocation; more room than
+// needed is not reserved.
+//
+// Source: [MS-FSCC 2.4.4]
+func setAllocation(f *vfs.Open, data []byte) error {
+	size, err := smbwire.DecodeUint64Info(data)
+	if err != nil {
+		return err
+	}
+	info, err := f.Stat()
+	switch {
+	case err != nil:
+		return err
+	case info.Dir || size > math.MaxInt64:
+		return ntstatus.InvalidParameter
+	case !f.Granted().Has(vfs.WriteData):
+		return ntstatus.AccessDenied
+	case uint64(size) >= uint64(info.Size):
+		return nil
+	}
+	return setSize(f, size)
+}

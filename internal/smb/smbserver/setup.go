@@ -1,0 +1,139 @@
+package smbserver
+
+import (
+	"errors"
+	"strings"
+
+	"lwio/internal/ntstatus"
+	"lwio/internal/smb/smbauth"
+	"lwio/internal/smb/smbwire"
+)
+
+// sessionSetup takes one step of an authentication. The turn is held, so the
+// steps of a connection never overlap.
+//
+// Source: [MS-SMB2 3.3.5.5]
+func (r *request) sessionSetup() ntstatus.Status {
+	q, err := smbwire.DecodeSessionSetupRequest(r.in())
+	if err != nil {
+		return statusOf(err)
+	}
+	c := r.conn
+	if q.Flags&smbwire.SessionFlagBinding != 0 && c.dialect >= smbwire.Dialect300 {
+		return ntstatus.RequestNotAccepted
+	}
+	s := r.session
+	if s == nil {
+		if s = c.session(r.hdr.SessionID); s == nil && r.hdr.SessionID != 0 {
+			return ntstatus.UserSessionDeleted
+		}
+	}
+	if s == nil {
+		s = newSession(c)
+		if !c.addSession(s) {
+			s.cancel()
+			return ntstatus.InsufficientResources
+		}
+		s.preauth = c.preauth
+	}
+	r.session, r.hdr.SessionID = s, s.id
+	if s.acceptor == nil {
+		s.acceptor = smbauth.NewAcceptor(smbauth.AcceptorConfig{ServerName: c.srv.cfg.ServerName, Lookup: c.srv.cfg.Lookup})
+	}
+	if !s.valid() {
+		s.preauth.Update(r.msg)
+		r.hash = &s.preauth
+	}
+	out, done, err := s.acceptor.Step(q.SecurityBuffer)
+	if err != nil {
+		return r.authFailed(err)
+	}
+	st := ntstatus.MoreProcessingRequired
+	if done {
+		if st = r.authenticated(q.PreviousSessionID); st != ntstatus.Success {
+			return st
+		}
+	}
+	resp := smbwire.SessionSetupResponse{SecurityBuffer: out}
+	r.set(resp.AppendTo(r.body(64 + len(out))))
+	return st
+}
+
+// authFailed ends a session that did not authenticate, also one that had done
+// so before.
+//
+// Source: [MS-SMB2 3.3.5.5.3]
+func (r *request) authFailed(err error) ntstatus.Status {
+	var e *smbauth.Error
+	domain, user := "", ""
+	if errors.As(err, &e) {
+		domain, user = e.Domain, e.User
+	}
+	r.conn.srv.stats.authFailures.Add(1)
+	r.conn.log.Warn("smb: authentication failed", "user", user, "domain", domain, "error", err)
+	r.hash = nil
+	r.session.end()
+	return statusOf(err)
+}
+
+// authenticated makes the session valid, or confirms it.
+//
+// Source: [MS-SMB2 3.3.5.5.3]
+func (r *request) authenticated(previous uint64) ntstatus.Status {
+	s, a, c := r.session, r.session.acceptor, r.conn
+	s.acceptor = nil
+	if s.valid() {
+		if !sameUser(s, a.Domain(), a.User()) {
+			c.log.Warn("smb: re-authentication as another user", "user", s.user, "other", a.User())
+			s.end()
+			return ntstatus.AccessDenied
+		}
+		return ntstatus.Success
+	}
+	s.user, s.domain = a.User(), a.Domain()
+	s.keys = smbauth.DeriveKeys(c.dialect, a.SessionKey(), s.preauth)
+	s.signer = smbauth.NewSigner(c.signing, s.keys.Signing)
+	if !c.establish(s) {
+		return ntstatus.UserSessionDeleted
+	}
+	r.signer, r.hash = s.signer, nil
+	c.log.Info("smb: logged on", "user", s.user, "domain", s.domain, "dialect", c.dialect, "signing", c.signing.String())
+	if previous != 0 && previous != s.id {
+		if old := c.srv.session(previous); old != nil && old.valid() && sameUser(old, s.domain, s.user) {
+			old.end()
+		}
+	}
+	return ntstatus.Success
+}
+
+// sameUser compares names as NTLM does: without regard to case.
+func sameUser(s *Session, domain, user string) bool {
+	return strings.EqualFold(s.user, user) && strings.EqualFold(s.domain, domain)
+}
+
+// logoff ends the session and its opens, and then answers.
+//
+// Source: [MS-SMB2 3.3.5.6], [OP-58b]
+func (r *request) logoff() ntstatus.Status {
+	if _, err := smbwire.DecodeEmpty(r.in()); err != nil {
+		return statusOf(err)
+	}
+	r.session.end()
+	return r.empty()
+}
+
+// echo says that the server is there.
+//
+// Source: [MS-SMB2 3.3.5.17]
+func (r *request) echo() ntstatus.Status {
+	if _, err := smbwire.DecodeEmpty(r.in()); err != nil {
+		return statusOf(err)
+	}
+	return r.empty()
+}
+
+// empty begins the answer that says no more than its status.
+func (r *request) empty() ntstatus.Status {
+	r.set(smbwire.Empty{}.AppendTo(r.body(4)))
+	return ntstatus.Success
+}
