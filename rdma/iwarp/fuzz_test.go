@@ -2,7 +2,12 @@ package iwarp
 
 import (
 	"bytes"
+	"io"
+	"net"
 	"testing"
+	"time"
+
+	"lwio/rdma"
 )
 
 // Source: [RFC 5044 §7.1]
@@ -65,4 +70,94 @@ func FuzzFPDU(f *testing.F) {
 			}
 		}
 	})
+}
+
+// FuzzReader feeds a connection in full operation with anything: whatever that
+// is, all receives end, nothing outside the region is touched, and all is over
+// when the stream is.
+//
+// Source: [RFC 5042 §6], [RFC 5041 §7]
+func FuzzReader(f *testing.F) {
+	const token, base = 0x12345678, 1 << 46
+	write := taggedSegment(opWrite, token, base+8, true)
+	send := untaggedSegment(opSend, queueSend, 1, 0, true)
+	frame := func(s segment, n int, crc bool) []byte {
+		return appendFPDU(nil, append(s.appendTo(nil), make([]byte, n)...), crc)
+	}
+	for _, c := range terminateCases {
+		e := &side{mr: &region{base: base, token: token}, buf: make([]byte, 64)}
+		for _, crc := range []bool{false, true} {
+			f.Add(append(frame(write, 8, crc), c.frame(e, &rawPeer{crc: crc})...), crc, crc)
+		}
+	}
+	f.Add(append(frame(write, 20000, false), frame(send, 64, false)...), false, true)
+	f.Add(append(frame(send, 40, true), frame(send, 64, true)...), true, true)
+	memory := make([]byte, 64<<10)
+	f.Fuzz(func(t *testing.T, b []byte, crc, tcp bool) {
+		ours, theirs := net.Pipe()
+		if tcp {
+			ours, theirs = fuzzTCP(t)
+		}
+		a := newAdapter(New(&Config{DrainTimeout: time.Second}), loopback, 1)
+		defer a.Close()
+		cq, _ := a.CreateCompletionQueue(16)
+		pair, err := a.CreateQueuePair(rdma.QueuePairConfig{
+			ReceiveCQ: cq, InitiatorCQ: cq, ReceiveDepth: 4, MaxReceiveSGE: 2,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		qp := pair.(*queuePair)
+		r := &region{a: a, buf: memory[1024 : 32<<10], access: rdma.AccessRemoteWrite, base: base, token: token}
+		a.table.regions[token] = r
+		for range 4 {
+			if _, err := qp.PostReceive([]rdma.ReceiveRequest{{SGL: []rdma.SGE{{Region: r, Length: 30}, {Region: r, Offset: 64, Length: 20000}}}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := qp.reserve("fuzz"); err != nil {
+			t.Fatal(err)
+		}
+		c := newConn(a, qp, ours, crc, func() {})
+		qp.attach(c)
+		qp.connect(true)
+		go c.run()
+		drained := make(chan struct{})
+		go func() {
+			defer close(drained)
+			_, _ = io.Copy(io.Discard, theirs)
+		}()
+		_, _ = theirs.Write(b)
+		if half, ok := theirs.(interface{ CloseWrite() error }); ok {
+			_ = half.CloseWrite()
+			<-c.finished
+		}
+		theirs.Close()
+		<-c.finished
+		<-drained
+		if n, err := cq.Poll(make([]rdma.Result, 16)); n != 4 || err != nil {
+			t.Errorf("%d results, %v", n, err)
+		}
+		for _, outside := range [][]byte{memory[:1024], memory[32<<10:]} {
+			if bytes.ContainsFunc(outside, func(r rune) bool { return r != 0 }) {
+				t.Fatal("memory outside the region was touched")
+			}
+		}
+	})
+}
+
+// fuzzTCP is a TCP connection whose both ends are here.
+func fuzzTCP(t *testing.T) (ours, theirs net.Conn) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if theirs, err = net.Dial("tcp", l.Addr().String()); err != nil {
+		t.Fatal(err)
+	}
+	if ours, err = l.Accept(); err != nil {
+		t.Fatal(err)
+	}
+	return ours, theirs
 }
