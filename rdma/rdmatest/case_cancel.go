@@ -1,0 +1,93 @@
+package rdmatest
+
+import (
+	"context"
+
+	"lwio/rdma"
+)
+
+var cancelCases = []Case{
+	{Name: "cancel/connect", Source: "[ND Overlapped.CancelOverlappedRequests], [ND Connector.Connect]", run: cancelConnect},
+	{Name: "cancel/accept", Source: "[ND Overlapped.CancelOverlappedRequests], [ND Connector.Accept]", run: cancelAccept},
+	{Name: "cancel/connection-request", Source: "[ND Overlapped.CancelOverlappedRequests], [ND Listener.GetConnectionRequest]", run: cancelConnectionRequest},
+	{Name: "cancel/notify", Source: "[ND ndcq]", run: cancelNotify},
+	{Name: "cancel/ended-context", Source: "[ND Overlapped.CancelOverlappedRequests]", run: endedContext},
+}
+
+// cancelConnect: the attempt leaves the queue pair as it was.
+func cancelConnect(r *rig) {
+	active, passive := r.end(r.adapter(), shape{}), r.end(r.adapter(), shape{})
+	m := r.meet(active, passive, nil)
+	m.connect.canceled()
+	r.closeNow("connector", active.conn)
+	r.closeNow("connector", passive.conn)
+
+	active.conn, passive.conn = r.connector(active.adapter), r.connector(passive.adapter)
+	r.join(active, passive)
+	active.deliver(passive)
+}
+
+func cancelAccept(r *rig) {
+	active, passive := r.end(r.adapter(), shape{}), r.end(r.adapter(), shape{})
+	passive.receive(0, nil)
+	r.meet(active, passive, nil).accept(nil).canceled()
+}
+
+// cancelConnectionRequest: the listener goes on, for others and for the same
+// connector.
+func cancelConnectionRequest(r *rig) {
+	active, passive := r.end(r.adapter(), shape{}), r.end(r.adapter(), shape{})
+	l, addr := r.listen(passive.adapter)
+	r.begin("connection request", func(ctx context.Context) error {
+		return l.ConnectionRequest(ctx, passive.conn)
+	}).canceled()
+	r.ok("bind", active.conn.Bind(r.ctx(), rdma.Addr{}))
+	passive.receive(0, nil)
+	m := &meeting{r: r, active: active, passive: passive, listener: l, addr: addr}
+	m.ask(nil)
+	m.agree()
+}
+
+// cancelNotify: several notifications of one queue, cancelled in order and in
+// reverse: each ends alone.
+func cancelNotify(r *rig) {
+	cq := r.queue(r.adapter(), 8)
+	const n = 3
+	for _, reverse := range []bool{false, true} {
+		var calls []*call
+		for range n {
+			calls = append(calls, r.notify(cq, rdma.NotifyAny))
+		}
+		for i := range n {
+			if reverse {
+				i = n - 1 - i
+			}
+			calls[i].canceled()
+			for j, c := range calls {
+				select {
+				case <-c.done:
+					if later := (j > i) != reverse && j != i; later {
+						r.Errorf("cancelling notification %d ended %d: %v", i, j, c.err)
+					}
+				default:
+				}
+			}
+		}
+	}
+}
+
+// endedContext: what would wait returns at once if the context has ended.
+func endedContext(r *rig) {
+	active, passive := r.end(r.adapter(), shape{}), r.end(r.adapter(), shape{})
+	l, addr := r.listen(passive.adapter)
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	for what, err := range map[string]error{
+		"notify":             active.rcq.Notify(ctx, rdma.NotifyAny),
+		"connection request": l.ConnectionRequest(ctx, passive.conn),
+		"connect":            active.conn.Connect(ctx, active.qp, addr, rdma.ReadLimits{}, nil),
+	} {
+		r.is(what, err, context.Canceled)
+		r.is(what, err, rdma.StatusCanceled)
+	}
+}

@@ -1,0 +1,148 @@
+package rdmatest
+
+import (
+	"bytes"
+
+	"pgregory.net/rapid"
+
+	"lwio/rdma"
+)
+
+var randomCases = []Case{
+	{Name: "random/model", Source: "[ND QueuePair]", run: randomOperations},
+}
+
+// randomOperations compares both memories with a model of them, after random
+// writes and messages in both directions. Its length is set by -rapid.checks and
+// -rapid.steps; -short makes it a fifth.
+func randomOperations(r *rig) {
+	rapid.Check(r, func(t *rapid.T) {
+		m := newModel(r)
+		defer m.close()
+		t.Repeat(map[string]func(*rapid.T){
+			"write":  m.write,
+			"send":   m.send,
+			"inline": m.inline,
+			"":       m.check,
+		})
+		m.settle(t)
+	})
+}
+
+// modelMemory is the size of each side's memory: the first half is written by
+// the peer, the second is the source of writes and messages.
+const modelMemory = 8 << 10
+
+// model is a connection and what its two memories must hold.
+type model struct {
+	r      *rig
+	ends   [2]*end
+	want   [2][]byte
+	posted [2]int // requests since the side's queue was last empty
+}
+
+func newModel(r *rig) *model {
+	a, p := r.pair(shape{memory: modelMemory, depth: 32})
+	m := &model{r: r, ends: [2]*end{a, p}}
+	for i, e := range m.ends {
+		fill(e.mem[modelMemory/2:])
+		m.want[i] = bytes.Clone(e.mem)
+	}
+	return m
+}
+
+// close frees what belongs to one run; the case has many.
+func (m *model) close() {
+	for _, e := range m.ends {
+		m.r.closeNow("adapter", e.adapter)
+	}
+}
+
+// drawSGL picks pieces of the source half that have at most n bytes together, and
+// returns them and their bytes.
+func (m *model) drawSGL(t *rapid.T, side, n int) (sgl []rdma.SGE, data []byte) {
+	e := m.ends[side]
+	for range rapid.IntRange(0, e.shape.sge).Draw(t, "pieces") {
+		length := rapid.IntRange(0, n).Draw(t, "length")
+		off := modelMemory/2 + rapid.IntRange(0, modelMemory/2-length).Draw(t, "source")
+		sgl = append(sgl, rdma.SGE{Region: e.region, Offset: off, Length: length})
+		data = append(data, m.want[side][off:off+length]...)
+		n -= length
+	}
+	return sgl, data
+}
+
+// flags picks a flag that must make no difference, and makes room in the queue.
+func (m *model) flags(t *rapid.T, side int) rdma.Flags {
+	if m.posted[side]++; m.posted[side] == m.ends[side].shape.depth {
+		m.settle(t)
+	}
+	if rapid.Bool().Draw(t, "silent") {
+		return rdma.FlagSilentSuccess
+	}
+	return 0
+}
+
+func (m *model) write(t *rapid.T) {
+	side := rapid.IntRange(0, 1).Draw(t, "side")
+	peer := m.ends[1-side]
+	flags := m.flags(t, side)
+	sgl, data := m.drawSGL(t, side, modelMemory/2)
+	at := rapid.IntRange(0, modelMemory/2-len(data)).Draw(t, "at")
+	m.ends[side].post(rdma.Request{Op: rdma.OpWrite, Flags: flags, SGL: sgl, Remote: peer.at(at)})
+	copy(m.want[1-side][at:], data)
+}
+
+func (m *model) inline(t *rapid.T) {
+	side := rapid.IntRange(0, 1).Draw(t, "side")
+	e, peer := m.ends[side], m.ends[1-side]
+	flags := m.flags(t, side) | rdma.FlagInline
+	data := rapid.SliceOfN(rapid.Byte(), 0, e.shape.inline).Draw(t, "data")
+	at := rapid.IntRange(0, modelMemory/2-len(data)).Draw(t, "at")
+	e.post(rdma.Request{Op: rdma.OpWrite, Flags: flags, Inline: data, Remote: peer.at(at)})
+	copy(m.want[1-side][at:], data)
+}
+
+// send delivers a message into the half that the peer writes.
+func (m *model) send(t *rapid.T) {
+	side := rapid.IntRange(0, 1).Draw(t, "side")
+	e, peer := m.ends[side], m.ends[1-side]
+	flags := m.flags(t, side)
+	sgl, data := m.drawSGL(t, side, 2048)
+	room := len(data) + rapid.IntRange(0, 100).Draw(t, "spare")
+	at := rapid.IntRange(0, modelMemory/2-room).Draw(t, "at")
+	peer.receive(1, peer.sge(at, room))
+	e.post(rdma.Request{Op: rdma.OpSend, Flags: flags, SGL: sgl})
+	if res := peer.received(); res.Status != rdma.StatusSuccess || res.Bytes != len(data) {
+		t.Fatalf("message of %d bytes: %+v", len(data), res)
+	}
+	copy(m.want[1-side][at:], data)
+	m.compare(t, 1-side)
+}
+
+// settle waits until all that was posted has happened.
+func (m *model) settle(t *rapid.T) {
+	for i, e := range m.ends {
+		e.deliver(m.ends[1-i])
+		m.posted[i] = 0
+		m.compare(t, 1-i)
+	}
+}
+
+// check runs between the steps, and looks only now and then.
+func (m *model) check(t *rapid.T) {
+	if rapid.IntRange(0, 15).Draw(t, "look") == 0 {
+		m.settle(t)
+	}
+}
+
+// compare looks at the memory of one side, to which nothing is under way.
+func (m *model) compare(t *rapid.T, side int) {
+	if got, want := m.ends[side].mem, m.want[side]; !same(got, want) {
+		i := 0
+		for got[i] == want[i] {
+			i++
+		}
+		t.Fatalf("side %d, byte %d: %#x, want %#x", side, i, got[i], want[i])
+	}
+}

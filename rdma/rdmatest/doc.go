@@ -1,0 +1,24 @@
+// Package rdmatest holds the conformance suite that every provider of package
+// rdma passes. A provider's own tests run it in a few lines:
+//
+//	func TestConformance(t *testing.T) {
+//		rdmatest.Run(t, rdmatest.Config{
+//			New:  func(testing.TB) rdma.Provider { return myprovider.New(nil) },
+//			Addr: rdma.IPAddr("my fabric", netip.MustParseAddrPort("127.0.0.1:0")),
+//			Gaps: map[string]string{"cq/resize": "the hardware cannot"},
+//		})
+//	}
+//
+// The suite connects adapters of the provider to each other within the process.
+// Every case is a subtest with a stable name, opens its own adapters, fails (and
+// does not hang) if the provider does not answer within ten seconds, and fails
+// if goroutines, descriptors or shared mappings are left at its end.
+//
+// What a provider cannot do yet stands in Config.Gaps with a reason. A case that
+// is skipped without standing there fails, and so does one that stands there and
+// passes: the list is always true.
+//
+// The tags of the cases name what they check: a method of NetworkDirect, as
+// [ND QueuePair.Send], or one of the tests that came with it, as
+// [ND NdConnReject].
+package rdmatest

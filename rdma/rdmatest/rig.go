@@ -1,0 +1,200 @@
+package rdmatest
+
+import (
+	"context"
+	"errors"
+	"io"
+	"testing"
+	"time"
+
+	"lwio/rdma"
+)
+
+// patience is how long a provider may take to do what it must do at once.
+const patience = 10 * time.Second
+
+// rig is what a case works with: the test, and the provider under test.
+type rig struct {
+	testing.TB
+	cfg      Config
+	provider rdma.Provider
+}
+
+// ctx is the context of one operation.
+func (r *rig) ctx() context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	r.Cleanup(cancel)
+	return ctx
+}
+
+// ok ends the case if err is not nil.
+func (r *rig) ok(what string, err error) {
+	r.Helper()
+	if err != nil {
+		r.Fatalf("%s: %v", what, err)
+	}
+}
+
+// fails notes a failure if err does not carry one of the statuses.
+func (r *rig) fails(what string, err error, want ...rdma.Status) {
+	r.Helper()
+	for _, s := range want {
+		if errors.Is(err, s) {
+			return
+		}
+	}
+	r.Errorf("%s: error %v, want %v", what, err, want)
+}
+
+// is notes a failure if err is not target in the sense of errors.Is.
+func (r *rig) is(what string, err, target error) {
+	r.Helper()
+	if !errors.Is(err, target) {
+		r.Errorf("%s: error %v, want one that is %q", what, err, target)
+	}
+}
+
+// closeNow closes c, and notes a failure if that fails or does not end.
+func (r *rig) closeNow(what string, c io.Closer) {
+	r.Helper()
+	done := make(chan error, 1)
+	go func() { done <- c.Close() }()
+	select {
+	case err := <-done:
+		if err != nil {
+			r.Errorf("close %s: %v", what, err)
+		}
+	case <-time.After(patience):
+		r.Errorf("close %s: does not return", what)
+	}
+}
+
+// closeLater closes c at the end of the case.
+func (r *rig) closeLater(what string, c io.Closer) {
+	r.Cleanup(func() { r.closeNow(what, c) })
+}
+
+// call is an operation that runs beside the case.
+type call struct {
+	r    *rig
+	what string
+	stop context.CancelFunc
+	done chan struct{}
+	err  error
+}
+
+// begin starts f beside the case. It is cancelled at the end of the case.
+func (r *rig) begin(what string, f func(context.Context) error) *call {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	c := &call{r: r, what: what, stop: cancel, done: make(chan struct{})}
+	go func() {
+		defer close(c.done)
+		c.err = f(ctx)
+	}()
+	r.Cleanup(func() {
+		cancel()
+		if !c.over() {
+			r.Errorf("%s: goes on although its context ended", what)
+		}
+	})
+	return c
+}
+
+// over waits for the end of the operation and tells whether it came.
+func (c *call) over() bool {
+	select {
+	case <-c.done:
+		return true
+	case <-time.After(2 * patience):
+		return false
+	}
+}
+
+// wait returns the error of the operation.
+func (c *call) wait() error {
+	c.r.Helper()
+	if !c.over() {
+		c.r.Fatalf("%s: goes on although its context ended", c.what)
+	}
+	return c.err
+}
+
+// canceled cancels the operation and notes a failure unless it ends with the
+// error of its context and with StatusCanceled.
+func (c *call) canceled() {
+	c.r.Helper()
+	c.stop()
+	err := c.wait()
+	c.r.is(c.what+", cancelled", err, context.Canceled)
+	c.r.is(c.what+", cancelled", err, rdma.StatusCanceled)
+}
+
+// eventually polls until f is true.
+func (r *rig) eventually(what string, f func() bool) {
+	r.Helper()
+	for end := time.Now().Add(patience); !f(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			r.Fatalf("%s: does not happen", what)
+		}
+	}
+}
+
+// ends waits until the connection is over.
+func (r *rig) ends(what string, c rdma.Connector) {
+	r.Helper()
+	select {
+	case <-c.Done():
+		if c.Err() == nil {
+			r.Errorf("%s: the connection has ended and Err is nil", what)
+		}
+	case <-time.After(patience):
+		r.Fatalf("%s: the connection does not end", what)
+	}
+}
+
+// adapter opens an adapter for the rest of the case.
+func (r *rig) adapter() rdma.Adapter {
+	r.Helper()
+	a, err := r.provider.OpenAdapter(r.ctx(), r.cfg.Addr.AddrPort.Addr())
+	r.ok("open adapter", err)
+	r.closeLater("adapter", a)
+	return a
+}
+
+// region registers buf for the rest of the case.
+func (r *rig) region(a rdma.Adapter, buf []byte, access rdma.Access) rdma.MemoryRegion {
+	r.Helper()
+	m, err := a.RegisterMemory(r.ctx(), buf, access)
+	r.ok("register memory", err)
+	r.closeLater("region", m)
+	return m
+}
+
+// queue makes a completion queue for the rest of the case.
+func (r *rig) queue(a rdma.Adapter, depth int) rdma.CompletionQueue {
+	r.Helper()
+	q, err := a.CreateCompletionQueue(depth)
+	r.ok("create completion queue", err)
+	r.closeLater("completion queue", q)
+	return q
+}
+
+// connector makes a connector for the rest of the case.
+func (r *rig) connector(a rdma.Adapter) rdma.Connector {
+	r.Helper()
+	c, err := a.CreateConnector()
+	r.ok("create connector", err)
+	r.closeLater("connector", c)
+	return c
+}
+
+// listen listens for the rest of the case.
+func (r *rig) listen(a rdma.Adapter) (rdma.Listener, rdma.Addr) {
+	r.Helper()
+	l, err := rdma.Listen(r.ctx(), a, r.cfg.Addr, 0)
+	r.ok("listen", err)
+	r.closeLater("listener", l)
+	addr, err := l.LocalAddr()
+	r.ok("address of the listener", err)
+	return l, addr
+}

@@ -1,0 +1,89 @@
+package rdmatest
+
+import (
+	"testing"
+
+	"lwio/internal/leakcheck"
+	"lwio/rdma"
+)
+
+// Config says what to test. It is only read.
+type Config struct {
+	// New returns the provider for one case; what it needs besides, it closes
+	// with t.Cleanup.
+	New func(t testing.TB) rdma.Provider
+	// Addr is where cases listen: port 0, or no name, for one that is picked. Its
+	// IP address is that of the adapters that are opened; two adapters must be
+	// able to have it, and to reach each other.
+	Addr rdma.Addr
+	// Gaps are the cases that the provider does not pass, and why.
+	Gaps map[string]string
+}
+
+// Case describes one case of the suite.
+type Case struct {
+	// Name is the subtest's name, Source what it is taken from.
+	Name, Source string
+	// Needs are the capabilities without which the case is skipped.
+	Needs rdma.Caps
+
+	run func(*rig)
+}
+
+// Cases lists the suite, in the order in which it runs.
+func Cases() []Case {
+	var all []Case
+	for _, group := range [][]Case{
+		adapterCases, memoryCases, connectCases, refuseCases, listenCases, cancelCases, closeCases,
+		messageCases, queueCases, notifyCases, completionCases, endCases,
+		writeCases, violationCases, flowCases, randomCases,
+	} {
+		all = append(all, group...)
+	}
+	return all
+}
+
+// Run runs every case as a subtest of t, one after another.
+func Run(t *testing.T, cfg Config) {
+	t.Helper()
+	known := make(map[string]bool)
+	for _, c := range Cases() {
+		known[c.Name] = true
+		t.Run(c.Name, func(t *testing.T) {
+			if reason, ok := cfg.Gaps[c.Name]; ok {
+				runGap(t, cfg, c, reason)
+				return
+			}
+			t.Cleanup(func() {
+				if t.Skipped() && !t.Failed() {
+					t.Error("skipped, and not declared as a gap")
+				}
+			})
+			runCase(t, cfg, c)
+		})
+	}
+	for name := range cfg.Gaps {
+		if !known[name] {
+			t.Errorf("the gap %q names no case", name)
+		}
+	}
+}
+
+// runGap runs a case that must not pass.
+func runGap(t *testing.T, cfg Config, c Case, reason string) {
+	rec := record(t, func(tb testing.TB) { runCase(tb, cfg, c) })
+	if !rec.Failed() && !rec.Skipped() {
+		t.Fatalf("passes, but is declared as a gap: %s", reason)
+	}
+	t.Skipf("gap: %s", reason)
+}
+
+// runCase runs one case between two looks at what is open.
+func runCase(tb testing.TB, cfg Config, c Case) {
+	leakcheck.Check(tb)
+	r := &rig{TB: tb, cfg: cfg, provider: cfg.New(tb)}
+	if c.Needs != 0 && !r.adapter().Info().Caps.Has(c.Needs) {
+		tb.Skipf("the adapter lacks capabilities %#x", uint32(c.Needs))
+	}
+	c.run(r)
+}
