@@ -1,0 +1,128 @@
+package server
+
+import (
+	"testing"
+)
+
+// newTestArena is an arena without memory.
+func newTestArena(blocks, top, share int) *arena {
+	return &arena{share: share, free: newBuddy(blocks<<top, top)}
+}
+
+func newTestOp(c *conn, l *lane, need int) *op {
+	return &op{c: c, lane: l, need: need, block: none}
+}
+
+// queued counts what a lane without workers holds.
+func queued(l *lane) (n int) {
+	for o := l.queue.head; o != nil; o = o.next {
+		n++
+	}
+	return n
+}
+
+func TestArenaServesWaitersInOrder(t *testing.T) {
+	l := newLane(0, nil)
+	a := newTestArena(1, 2, 16*blockUnit)
+	c := &conn{}
+	big := newTestOp(c, l, 4*blockUnit)
+	if !a.take(big) {
+		t.Fatal("an empty arena has no memory")
+	}
+	first, second := newTestOp(&conn{}, l, 4*blockUnit), newTestOp(&conn{}, l, blockUnit)
+	if a.take(first) || a.take(second) {
+		t.Fatal("a full arena has memory")
+	}
+	a.give(big)
+	if queued(l) != 1 || l.queue.head != first {
+		t.Fatalf("%d operations go on, want the first", queued(l))
+	}
+	if late := newTestOp(&conn{}, l, blockUnit); a.take(late) {
+		t.Fatal("a newcomer overtook a waiter")
+	}
+	a.give(first)
+	if queued(l) != 3 {
+		t.Fatalf("%d operations went on, want 3", queued(l))
+	}
+}
+
+// A connection over its share waits, and holds up nobody else.
+func TestArenaShare(t *testing.T) {
+	l := newLane(0, nil)
+	a := newTestArena(1, 3, 2*blockUnit)
+	greedy := &conn{}
+	ops := make([]*op, 3)
+	for i := range ops {
+		ops[i] = newTestOp(greedy, l, blockUnit)
+		if got := a.take(ops[i]); got != (i < 2) {
+			t.Fatalf("take %d = %v", i, got)
+		}
+	}
+	other := newTestOp(&conn{}, l, 3*blockUnit)
+	if !a.take(other) {
+		t.Fatal("another connection is held up")
+	}
+	a.give(ops[0])
+	if queued(l) != 1 || l.queue.head != ops[2] {
+		t.Fatal("the share came free, and nobody got it")
+	}
+	if greedy.held != 2*blockUnit {
+		t.Fatalf("the connection holds %d bytes", greedy.held)
+	}
+}
+
+// A read above the share is served once the connection holds nothing.
+func TestArenaAboveShare(t *testing.T) {
+	a := newTestArena(1, 3, blockUnit)
+	o := newTestOp(&conn{}, nil, 8*blockUnit)
+	if !a.take(o) {
+		t.Fatal("refused for good")
+	}
+	a.give(o)
+	if o.c.held != 0 || !a.take(o) {
+		t.Fatal("memory is lost")
+	}
+}
+
+func TestArenaRemove(t *testing.T) {
+	l := newLane(0, nil)
+	a := newTestArena(1, 0, blockUnit)
+	o, waiting := newTestOp(&conn{}, l, 1), newTestOp(&conn{}, l, 1)
+	a.take(o)
+	a.take(waiting)
+	if !a.remove(waiting) || a.remove(waiting) {
+		t.Fatal("remove does not remove once")
+	}
+	a.give(o)
+	if queued(l) != 0 {
+		t.Fatal("a removed operation went on")
+	}
+}
+
+func TestLaneRunsInOrderAndEnds(t *testing.T) {
+	var got []uint32
+	l := newLane(1, func(o *op) { got = append(got, o.index) })
+	for i := range 100 {
+		l.push(&op{index: uint32(i)})
+	}
+	l.close()
+	if len(got) != 100 {
+		t.Fatalf("%d of 100 ran", len(got))
+	}
+	for i, index := range got {
+		if int(index) != i {
+			t.Fatalf("operation %d ran at place %d", index, i)
+		}
+	}
+}
+
+func TestLaneRemove(t *testing.T) {
+	l := newLane(0, nil)
+	a, b := &op{}, &op{}
+	l.push(a)
+	l.push(b)
+	if !l.remove(a) || l.remove(a) || l.queue.head != b {
+		t.Fatal("remove does not remove once")
+	}
+	l.close()
+}

@@ -1,0 +1,181 @@
+package server
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+
+	"lwio/internal/ntstatus"
+	"lwio/internal/wire"
+)
+
+// Why AUTH is refused, besides what package wire says.
+var (
+	errNoKeyed  = errors.New("no keyed signature")
+	errNoSecret = errors.New("the SMB session has no application key")
+)
+
+// auth handles the first message of a connection. Whoever fails is told so,
+// learns nothing else, and is cut off when the answer is gone.
+//
+// Source: [LWIO §Connection Authentication] [OP-50c] [OP-50d]
+func (c *conn) auth(o *op) error {
+	if o.h.Opcode != wire.OpAuth {
+		return violation("%v before AUTH", o.h.Opcode)
+	}
+	err := o.h.Check(o.size, c.e.wire)
+	if err != nil && ntstatus.Of(err) != ntstatus.AccessDenied {
+		return violation("%w", err)
+	}
+	if err == nil {
+		err = c.authenticate(o)
+	}
+	if err != nil {
+		c.e.count.authFailures.Add(1)
+		c.log.Warn("lwio: AUTH refused", "cause", err)
+		o.hangUp, o.recv = true, none
+		c.reply(o, ntstatus.AccessDenied)
+		return nil
+	}
+	c.log.Info("lwio: client authenticated",
+		"user", c.sess.User(), "session", c.sess.ID(), "credits", c.grant)
+	c.answer(o)
+	return nil
+}
+
+// authenticate checks the client's parameters and, if they are right, takes the
+// connection in and answers with the server's.
+//
+// Source: [LWIO claim 12] [LWIO claim 13]
+func (c *conn) authenticate(o *op) error {
+	block := o.body()
+	p, err := wire.DecodeAuthParams(block)
+	if err != nil {
+		return err
+	}
+	if err := checkClient(&p); err != nil {
+		return err
+	}
+	pair, err := c.e.keys.find(*p.Key)
+	if err != nil {
+		return err
+	}
+	if err := c.verify(o, &p, pair, block); err != nil {
+		return err
+	}
+	if err := c.replace(&p, pair); err != nil {
+		return err
+	}
+	var nonce *[16]byte
+	if p.Keyed != nil {
+		nonce = &p.Keyed.Nonce
+	}
+	if err := c.e.keys.admit(pair, nonce, c); err != nil {
+		return err
+	}
+	c.takeIn(&p, pair)
+	return c.answerAuth(o, &p)
+}
+
+// checkClient demands what this server needs, besides what package wire does:
+// that its parameters fit one RDMA write, below which writes would be too many.
+//
+// Source: [OP-48] [OP-60]
+func checkClient(p *wire.AuthParams) error {
+	if err := p.CheckClient(); err != nil {
+		return err
+	}
+	if p.MaxRdmaWindowSize < wire.AuthServerRoom {
+		return fmt.Errorf("RDMA writes of at most %d bytes", p.MaxRdmaWindowSize)
+	}
+	return nil
+}
+
+// verify checks the signatures: the text's always, the keyed one if it is there
+// or must be.
+//
+// Source: [OP-45] [OP-46] [OP-46b]
+func (c *conn) verify(o *op, p *wire.AuthParams, pair *keyPair, block []byte) error {
+	if err := wire.VerifyMD5(block); err != nil {
+		return err
+	}
+	switch {
+	case p.Keyed == nil && c.e.allowMD5:
+		return nil
+	case p.Keyed == nil:
+		return errNoKeyed
+	case pair.authKey == nil:
+		return errNoSecret
+	}
+	return wire.VerifyKeyed(block, pair.authKey, wire.RoleClient, o.h.AppendTo(nil), nil)
+}
+
+// replace ends the connection that the client says this one takes the place of,
+// and waits until nothing of it goes on.
+//
+// Source: [OP-112]
+func (c *conn) replace(p *wire.AuthParams, pair *keyPair) error {
+	if p.PreviousSessionID == nil {
+		return nil
+	}
+	old := c.e.connOf(*p.PreviousSessionID, pair.sess.User())
+	if old == nil {
+		return nil
+	}
+	old.cut(errFenced)
+	select {
+	case <-old.done:
+		return nil
+	case <-c.ctx.Done():
+		return c.ctx.Err()
+	}
+}
+
+// takeIn makes the connection an authenticated one.
+//
+// Source: [OP-50e] [OP-50i] [OP-60] [OP-74c]
+func (c *conn) takeIn(p *wire.AuthParams, pair *keyPair) {
+	c.pair, c.sess = pair, pair.sess
+	rand.Read(c.sessionID[:]) // never fails
+	c.grant = min(max(int(p.Credits), 1), c.f.layout.slots)
+	c.peerWindow = int(min(p.MaxRdmaWindowSize, c.f.info.MaxTransferLength))
+	c.peerPage = p.PageSize
+	c.sequence = p.BaseSequence + 1
+	c.timer.Stop()
+	c.e.authenticated(c)
+}
+
+// answerAuth writes the server's parameters and posts the receives of the
+// credits that they grant.
+//
+// Source: [LWIO §Connection Authentication] [OP-13] [OP-28] [OP-47] [OP-50g] [OP-66b]
+func (c *conn) answerAuth(o *op, client *wire.AuthParams) error {
+	p := wire.AuthParams{
+		RevID: wire.RevID, Endian: 8, PageSize: pageSize, BaseSequence: client.BaseSequence + 1,
+		MaxRdmaWindowSize: c.e.wire.MaxRdmaWindowSize, MaxSendBufferSize: wire.StatusResponseSize,
+		MaxRecvBufferSize: c.e.wire.MaxRecvBufferSize, HeaderSize: wire.HeaderSize, Credits: uint16(c.grant),
+		Key: &c.pair.clientKey, SessionID: &c.sessionID, Signature: new([16]byte),
+	}
+	var peerNonce []byte
+	if client.Keyed != nil {
+		p.Keyed = &wire.KeyedOption{}
+		rand.Read(p.Keyed.Nonce[:]) // never fails
+		peerNonce = client.Keyed.Nonce[:]
+	}
+	at := c.f.layout.auth
+	block := p.AppendTo(c.buf[at : at : at+wire.AuthServerRoom])
+	if p.Keyed != nil {
+		err := wire.SignKeyed(block, c.pair.authKey, wire.RoleServer, o.h.AppendTo(nil), peerNonce)
+		if err != nil {
+			return err
+		}
+	}
+	if err := wire.SignMD5(block); err != nil {
+		return err
+	}
+	if err := c.postReceives(1, c.grant); err != nil {
+		return err
+	}
+	o.staged, o.info = len(block), wire.AuthInformation(len(block))
+	return nil
+}

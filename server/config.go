@@ -1,0 +1,158 @@
+package server
+
+import (
+	"errors"
+	"log/slog"
+	"os"
+	"runtime"
+	"time"
+
+	"lwio/rdma"
+	"lwio/vfs"
+)
+
+// Config is what New needs. FS is compulsory; nil and zero mean the default
+// everywhere else. New copies it.
+type Config struct {
+	// FS is what is served. It stays the caller's, who closes it after the
+	// server.
+	FS *vfs.FS
+	// ServerName is what the server calls itself. Default: the host's name.
+	ServerName string
+	// Lookup gives the NT hash of a user's password; nil knows nobody. It must
+	// be safe for concurrent use. Users.Lookup is one.
+	Lookup func(domain, user string) (ntHash [16]byte, ok bool)
+	// Providers are the fabrics that LWIO is offered on, best first. None: SMB
+	// alone.
+	Providers []rdma.Provider
+	// DisableLWIO keeps to SMB alone, whatever Providers holds.
+	DisableLWIO bool
+	// AllowMD5 accepts clients whose AUTH carries nothing but the unkeyed MD5 of
+	// the text, which whoever sees the connection can forge. [OP-46b]
+	AllowMD5 bool
+	// Limits bound what clients can make the server hold.
+	Limits Limits
+	// Logger hears of connections, refusals and failures; nil is silent.
+	Logger *slog.Logger
+}
+
+// Limits bound the resources of the LWIO side. Zero means the default.
+type Limits struct {
+	// Connections bounds the RDMA connections, Unauthenticated those of them
+	// that have not passed AUTH; one more is rejected. Defaults 1024, 64.
+	Connections, Unauthenticated int
+	// ConnectionsPerKey bounds the connections that use one pair of negotiated
+	// keys at a time. Default 16. [OP-42b]
+	ConnectionsPerKey int
+	// FilesPerConnection bounds the file ids of a connection. Default 4096, at
+	// most 65535. [OP-54]
+	FilesPerConnection int
+	// AuthTimeout is how long after it was accepted a connection may take to
+	// pass AUTH. Default 5 s. [OP-44]
+	AuthTimeout time.Duration
+	// StallTimeout is how long a client may leave what was sent to it untaken.
+	// Default 30 s.
+	StallTimeout time.Duration
+	// Credits bounds the requests that a connection may have outstanding.
+	// Default 32, at most 1024. [OP-74c]
+	Credits int
+	// MaxRecvBufferSize is the data of one write, in bytes. Default 64 KiB,
+	// clamped to 4 KiB..1 MiB and rounded up to whole pages. [OP-61c]
+	MaxRecvBufferSize int
+	// MaxRdmaWindowSize is the data of one read, in bytes. Default 512 KiB,
+	// clamped to 64 KiB..8 MiB. [OP-60]
+	MaxRdmaWindowSize int
+	// ReadBufferBytes is the memory, for each provider, that reads go through.
+	// Default 64 MiB, at least four reads of the largest size.
+	ReadBufferBytes int
+	// Workers is the number of goroutines for reads that wait for a disk, and
+	// that for writes. Default four for each CPU, at least 8.
+	Workers int
+}
+
+// Defaults of Limits.
+const (
+	DefaultConnections        = 1024
+	DefaultUnauthenticated    = 64
+	DefaultConnectionsPerKey  = 16
+	DefaultFilesPerConnection = 4096
+	DefaultAuthTimeout        = 5 * time.Second
+	DefaultStallTimeout       = 30 * time.Second
+	DefaultCredits            = 32
+	DefaultMaxRecvBufferSize  = 64 << 10
+	DefaultMaxRdmaWindowSize  = 512 << 10
+	DefaultReadBufferBytes    = 64 << 20
+)
+
+// Bounds that the defaults are clamped to.
+const (
+	maxCredits    = 1024
+	minRecvBuffer = 4 << 10
+	maxRecvBuffer = 1 << 20
+	minWindow     = 64 << 10
+	maxWindow     = 8 << 20
+	maxFiles      = 1<<16 - 1
+)
+
+// withDefaults checks c and returns a copy with every default filled in.
+func (c Config) withDefaults() (Config, error) {
+	if c.FS == nil {
+		return c, errors.New("server: new: no file system to serve")
+	}
+	if c.ServerName == "" {
+		c.ServerName, _ = os.Hostname()
+	}
+	if c.ServerName == "" {
+		c.ServerName = "LWIO"
+	}
+	if c.DisableLWIO {
+		c.Providers = nil
+	}
+	c.Providers = append([]rdma.Provider(nil), c.Providers...)
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	c.Limits = c.Limits.withDefaults()
+	return c, nil
+}
+
+// withDefaults returns a copy with every default filled in.
+func (l Limits) withDefaults() Limits {
+	for _, d := range []struct {
+		field    *int
+		value    int
+		min, max int
+	}{
+		{&l.Connections, DefaultConnections, 1, 1 << 20},
+		{&l.Unauthenticated, DefaultUnauthenticated, 1, 1 << 20},
+		{&l.ConnectionsPerKey, DefaultConnectionsPerKey, 1, 1 << 20},
+		{&l.FilesPerConnection, DefaultFilesPerConnection, 1, maxFiles},
+		{&l.Credits, DefaultCredits, 1, maxCredits},
+		{&l.MaxRecvBufferSize, DefaultMaxRecvBufferSize, minRecvBuffer, maxRecvBuffer},
+		{&l.MaxRdmaWindowSize, DefaultMaxRdmaWindowSize, minWindow, maxWindow},
+		{&l.ReadBufferBytes, DefaultReadBufferBytes, 4 * minWindow, 1 << 40},
+		{&l.Workers, max(8, 4*runtime.GOMAXPROCS(0)), 1, 1 << 16},
+	} {
+		if *d.field <= 0 {
+			*d.field = d.value
+		}
+		*d.field = min(max(*d.field, d.min), d.max)
+	}
+	l.MaxRecvBufferSize = roundUp(l.MaxRecvBufferSize, pageSize)
+	l.ReadBufferBytes = max(l.ReadBufferBytes, 4*l.MaxRdmaWindowSize)
+	if l.AuthTimeout <= 0 {
+		l.AuthTimeout = DefaultAuthTimeout
+	}
+	if l.StallTimeout <= 0 {
+		l.StallTimeout = DefaultStallTimeout
+	}
+	return l
+}
+
+// pageSize is what the server calls a page, in bytes, whatever the hardware's.
+//
+// Source: [OP-28]
+const pageSize = 4096
+
+// roundUp rounds n up to a multiple of unit.
+func roundUp(n, unit int) int { return (n + unit - 1) / unit * unit }

@@ -1,0 +1,287 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"lwio/internal/wire"
+	"lwio/rdma"
+)
+
+// conn is one RDMA connection of a client.
+//
+// Its loop, a goroutine, polls the completion queue, decodes, and answers what
+// needs no waiting; workers of the lanes do the rest. All answers go through
+// the outbox, which is what gives them their order.
+//
+// Source: [LWIO §I/O Processing] [OP-109]
+type conn struct {
+	e   *engine
+	f   *fabric
+	log *slog.Logger
+
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+
+	timer     *time.Timer // bounds the time until AUTH
+	connector rdma.Connector
+	cq        rdma.CompletionQueue
+	qp        rdma.QueuePair
+	mem       rdma.Memory
+	region    rdma.MemoryRegion
+	buf       []byte // the bytes of region
+
+	// The loop's own.
+	ops      []*op
+	free     []*op
+	ready    opList // answered, not yet in the outbox
+	readySum int    // bytes of data in ready
+	sequence uint16
+	freed    int // initiator slots that came free in this batch
+
+	// Set by AUTH, then constant; other goroutines read them after the loop
+	// handed them an operation.
+	authenticated bool
+	pair          *keyPair
+	sess          session
+	sessionID     [8]byte
+	grant         int
+	peerWindow    int    // the most that one RDMA write may carry, in bytes
+	peerPage      uint16 // the client's page size, in bytes
+
+	held     int            // bytes of arena blocks; guarded by arena.mu
+	jobs     sync.WaitGroup // operations that wait for memory or are with a lane
+	settled  atomic.Uint64  // initiator results so far
+	owing    atomic.Int64   // initiator slots in use
+	draining atomic.Bool
+	done     chan struct{} // closed when all is over
+
+	mu        sync.Mutex
+	fids      fidTable
+	outbox    opList
+	slots     int // initiator slots free
+	pumping   bool
+	dead      bool
+	pending   int  // I/O requests outstanding
+	completed bool // some I/O completed since the last wake-up
+	armed     *op  // the INTERRUPT that waits
+}
+
+// layout says where things are in the memory of a connection. Headers and
+// answers lie close together and data apart, in whole pages, so that a
+// connection that writes nothing touches two pages.
+//
+// Source: [OP-61] [OP-61c]
+type layout struct {
+	slots, depth          int // receives, initiator requests
+	answers, auth, data   int // offsets; headers are at 0
+	dataSize, total, most int // bytes of data of a receive, in all; operations
+}
+
+// newLayout lays out a connection's memory.
+func newLayout(l *Limits, info rdma.AdapterInfo) layout {
+	y := layout{slots: min(l.Credits, info.MaxReceiveQueueDepth), dataSize: l.MaxRecvBufferSize}
+	y.depth = min(2*y.slots+64, info.MaxInitiatorQueueDepth)
+	y.most = y.slots + y.depth
+	y.answers = roundUp(y.slots*wire.HeaderSize, pageSize)
+	y.auth = y.answers + y.most*wire.StatusResponseSize
+	y.data = roundUp(y.auth+wire.AuthServerRoom, pageSize)
+	y.total = y.data + y.slots*y.dataSize
+	return y
+}
+
+// open makes what a connection needs of the adapter and posts the receive for
+// the AUTH. On failure everything is closed again.
+//
+// Source: [OP-103] [OP-108]
+func (c *conn) open() (err error) {
+	y, a := &c.f.layout, c.f.adapter
+	defer func() {
+		if err != nil {
+			c.closeResources()
+		}
+	}()
+	if c.mem, err = a.Alloc(c.ctx, y.total); err != nil {
+		return fmt.Errorf("allocate receive buffers: %w", err)
+	}
+	c.buf = c.mem.Bytes()[:y.total]
+	if c.region, err = a.RegisterMemory(c.ctx, c.buf, rdma.AccessLocalWrite); err != nil {
+		return fmt.Errorf("register receive buffers: %w", err)
+	}
+	if c.cq, err = a.CreateCompletionQueue(y.slots + y.depth + 1); err != nil {
+		return err
+	}
+	c.qp, err = a.CreateQueuePair(rdma.QueuePairConfig{
+		ReceiveCQ: c.cq, InitiatorCQ: c.cq,
+		ReceiveDepth: y.slots, InitiatorDepth: y.depth, MaxReceiveSGE: 2, MaxInitiatorSGE: 1,
+	})
+	if err != nil {
+		return err
+	}
+	c.slots = y.depth
+	return c.postReceives(0, 1)
+}
+
+// postReceives posts the receives of slots [from, to), for the first time.
+func (c *conn) postReceives(from, to int) error {
+	p := pumps.Get().(*pump)
+	defer p.put()
+	for slot := from; slot < to; slot++ {
+		if len(p.recvs) == cap(p.recvs) {
+			if err := p.postReceives(c); err != nil {
+				return err
+			}
+		}
+		p.receive(c, int32(slot))
+	}
+	return p.postReceives(c)
+}
+
+// serve accepts the connection, runs its loop, and cleans up.
+func (c *conn) serve() {
+	defer close(c.done)
+	c.timer = time.AfterFunc(c.e.limits.AuthTimeout, func() { c.cut(errAuthTimeout) })
+	err := c.open()
+	if err == nil {
+		err = c.connector.Accept(c.ctx, c.qp, rdma.ReadLimits{}, nil)
+		if err == nil {
+			c.log.Debug("lwio: connection accepted")
+			err = c.loop()
+		}
+	} else {
+		c.connector.Reject(nil)
+	}
+	c.timer.Stop()
+	c.teardown(err)
+}
+
+// cut ends the connection from any goroutine; its loop cleans up.
+func (c *conn) cut(cause error) { c.cancel(cause) }
+
+// teardown ends the connection and gives back all that it held. Nothing of the
+// client's memory is touched once the queue pair is closed.
+//
+// Source: [OP-94f]
+func (c *conn) teardown(err error) {
+	c.cut(err)
+	err = context.Cause(c.ctx)
+	c.report(err)
+	c.mu.Lock()
+	c.dead = true
+	files := c.fids.files
+	c.fids.files = nil
+	c.mu.Unlock()
+	for _, f := range files {
+		f.unhook()
+		c.e.count.files.Add(-1)
+	}
+	if isOrderly(err) {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		c.connector.Disconnect(ctx)
+		cancel()
+	}
+	c.connector.Close()
+	if c.qp != nil {
+		c.qp.Close()
+	}
+	for _, o := range c.ops {
+		c.recall(o)
+	}
+	c.jobs.Wait()
+	for _, o := range c.ops {
+		if o.holds {
+			o.file.open.Release()
+		}
+		if o.block != none {
+			c.f.arena.give(o)
+		}
+	}
+	c.closeResources()
+	c.e.forget(c)
+}
+
+// recall takes o back from where it waits and reports whether it did wait.
+func (c *conn) recall(o *op) bool {
+	if o.lane == nil || !o.lane.remove(o) && !c.f.arena.remove(o) {
+		return false
+	}
+	c.jobs.Done()
+	return true
+}
+
+// closeResources closes what open made.
+func (c *conn) closeResources() {
+	if c.qp != nil {
+		c.qp.Close()
+	}
+	if c.cq != nil {
+		c.cq.Close()
+	}
+	if c.region != nil {
+		c.region.Close()
+	}
+	if c.mem != nil {
+		c.mem.Close()
+	}
+}
+
+// report logs how the connection ended.
+func (c *conn) report(cause error) {
+	switch {
+	case isOrderly(cause):
+		c.log.Debug("lwio: connection closed", "cause", cause)
+	case isViolation(cause):
+		c.e.count.cut.Add(1)
+		c.log.Warn("lwio: connection cut", "cause", cause)
+	default:
+		c.log.Info("lwio: connection lost", "cause", cause)
+	}
+}
+
+// newOp takes an operation that is free, or makes one. There are never more
+// than receives and initiator requests.
+func (c *conn) newOp() (*op, error) {
+	if n := len(c.free); n > 0 {
+		o := c.free[n-1]
+		c.free = c.free[:n-1]
+		return o, nil
+	}
+	if len(c.ops) == c.f.layout.most {
+		return nil, fmt.Errorf("%w: more operations than buffers", errInternal)
+	}
+	o := &op{c: c, index: uint32(len(c.ops))}
+	o.reset()
+	c.ops = append(c.ops, o)
+	return o, nil
+}
+
+// body is what was received behind the header. It stays until the receive is
+// posted again, with the answer.
+func (o *op) body() []byte {
+	y := &o.c.f.layout
+	at := y.data + int(o.recv)*y.dataSize
+	n := at + o.size - wire.HeaderSize
+	return o.c.buf[at:n:n]
+}
+
+// startDraining lets the connection end as soon as nothing is in flight.
+func (c *conn) startDraining() {
+	c.draining.Store(true)
+	if c.drained() {
+		c.cut(errShutdown)
+	}
+}
+
+// drained reports whether the connection was told to end and has answered all.
+func (c *conn) drained() bool {
+	if !c.draining.Load() {
+		return false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.pending == 0 && c.outbox.empty() && c.owing.Load() == 0
+}

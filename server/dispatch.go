@@ -1,0 +1,137 @@
+package server
+
+import (
+	"lwio/internal/ntstatus"
+	"lwio/internal/wire"
+)
+
+// receive handles the message that arrived in a slot. An error ends the
+// connection.
+//
+// Source: [OP-27] [OP-50d]
+func (c *conn) receive(slot int32, size int) error {
+	if size < wire.HeaderSize {
+		return violation("a message of %d bytes", size)
+	}
+	o, err := c.newOp()
+	if err != nil {
+		return err
+	}
+	at := int(slot) * wire.HeaderSize
+	if o.h, err = wire.DecodeHeader(c.buf[at : at+wire.HeaderSize]); err != nil {
+		return violation("%w", err)
+	}
+	o.size, o.recv = size, slot
+	if !c.authenticated {
+		return c.auth(o)
+	}
+	if c.draining.Load() {
+		return nil // the connection ends before an answer is due
+	}
+	c.follow(o.h.Sequence)
+	return c.dispatch(o)
+}
+
+// follow counts gaps in the numbers of the messages; nothing depends on them.
+//
+// Source: [OP-21]
+func (c *conn) follow(sequence uint16) {
+	if sequence != c.sequence {
+		c.e.count.gaps.Add(1)
+	}
+	c.sequence = sequence + 1
+}
+
+// dispatch hands an authenticated client's message to what answers it. What is
+// wrong with it ends the connection or is answered, as package wire says.
+//
+// Source: [LWIO §I/O Processing] [OP-27] [OP-63] [OP-92e] [OP-92h] [OP-106]
+func (c *conn) dispatch(o *op) error {
+	err := o.h.Check(o.size, c.e.wire)
+	if wire.Terminates(err) {
+		return violation("%w", err)
+	}
+	io := o.h.Opcode.IO()
+	if io {
+		c.begin(o)
+	}
+	switch {
+	case err != nil:
+		c.reply(o, ntstatus.Of(err))
+		return nil
+	case io && !o.holds:
+		c.reply(o, ntstatus.FileClosed)
+		return nil
+	}
+	switch o.h.Opcode {
+	case wire.OpRead, wire.OpVecRead:
+		c.read(o)
+	case wire.OpWrite, wire.OpVecWrite:
+		c.write(o)
+	case wire.OpRegister:
+		c.register(o)
+	case wire.OpClose:
+		c.closeFile(o)
+	case wire.OpCancel:
+		c.cancelFile(o)
+	case wire.OpInterrupt:
+		c.interrupt(o)
+	case wire.OpCredit: // the server changes no grant, so there is nothing to answer to
+		c.reply(o, ntstatus.NotSupported)
+	default: // wire.OpAuth
+		return violation("a second AUTH")
+	}
+	return nil
+}
+
+// reply answers with a status and nothing else, from the loop.
+func (c *conn) reply(o *op, status ntstatus.Status) {
+	o.status, o.info, o.staged, o.more = status, 0, 0, false
+	o.count()
+	c.answer(o)
+}
+
+// begin counts o among the I/O, finds its file, and takes a reference on it, if
+// that is still to be had.
+//
+// Source: [OP-53] [OP-55] [OP-58b]
+func (c *conn) begin(o *op) {
+	o.io = true
+	c.mu.Lock()
+	c.pending++
+	f := c.fids.get(o.h.Fid)
+	if f != nil {
+		f.inFlight++
+	}
+	c.mu.Unlock()
+	if f != nil {
+		o.file = f
+		o.holds = f.open.Acquire() == nil
+	}
+}
+
+// count counts I/O that is over.
+func (o *op) count() {
+	if !o.io {
+		return
+	}
+	s := &o.c.e.count
+	[...]*counter{
+		wire.OpRead: &s.reads, wire.OpWrite: &s.writes,
+		wire.OpVecRead: &s.vecReads, wire.OpVecWrite: &s.vecWrites,
+	}[o.h.Opcode].add(o.info)
+	if o.status != ntstatus.Success {
+		s.failures.Add(1)
+	}
+}
+
+// final turns the outcome of file I/O into what a client may be told.
+//
+// Source: [OP-90]
+func final(err error) ntstatus.Status {
+	s := ntstatus.Of(err)
+	if s == ntstatus.Pending || err != nil && !s.Failed() {
+		return ntstatus.InternalError
+	}
+	return s
+}

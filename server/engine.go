@@ -1,0 +1,273 @@
+package server
+
+import (
+	"context"
+	"log/slog"
+	"net/netip"
+	"sync"
+	"time"
+
+	"lwio/internal/wire"
+	"lwio/rdma"
+	"lwio/vfs"
+)
+
+// engine is the LWIO side of a server: everything but SMB, of which it knows
+// only the sessions.
+type engine struct {
+	fs       *vfs.FS
+	name     string
+	log      *slog.Logger
+	allowMD5 bool
+	limits   Limits
+	wire     wire.Limits
+	count    counters
+	keys     *keyTable
+
+	readers, writers *lane
+
+	ctx    context.Context // ends when the engine is closed
+	cancel context.CancelFunc
+	wg     sync.WaitGroup // every goroutine but the lanes'
+	once   sync.Once
+
+	mu      sync.Mutex
+	fabrics []*fabric
+	conns   map[*conn]struct{}
+	byID    map[[8]byte]*conn // authenticated ones, by SessionId
+	stop    bool              // no new connections
+	closed  bool              // no new goroutines
+	empty   chan struct{}     // made by drain, closed when conns is empty
+}
+
+// newEngine makes an engine of a configuration with its defaults filled in. The
+// caller closes it.
+func newEngine(cfg *Config) *engine {
+	e := &engine{
+		fs: cfg.FS, name: cfg.ServerName, log: cfg.Logger, allowMD5: cfg.AllowMD5, limits: cfg.Limits,
+		keys: newKeyTable(cfg.Limits.ConnectionsPerKey), conns: make(map[*conn]struct{}), byID: make(map[[8]byte]*conn),
+	}
+	e.wire = wire.Limits{
+		MaxRecvBufferSize: uint32(e.limits.MaxRecvBufferSize), MaxRdmaWindowSize: uint32(e.limits.MaxRdmaWindowSize),
+	}
+	e.ctx, e.cancel = context.WithCancel(context.Background())
+	e.readers = newLane(e.limits.Workers, func(o *op) { o.readRest(); o.leave() })
+	e.writers = newLane(e.limits.Workers, func(o *op) { o.writeData(); o.leave() })
+	e.spawn(e.watchStalls)
+	return e
+}
+
+// leave ends a worker's part.
+func (o *op) leave() {
+	c := o.c // o may be at work again as soon as it is delivered
+	c.deliver(o)
+	c.jobs.Done()
+}
+
+// spawn runs f in a goroutine that close waits for; false says that the engine
+// is closed.
+func (e *engine) spawn(f func()) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed {
+		return false
+	}
+	e.wg.Go(f)
+	return true
+}
+
+// listen opens all providers on ip and begins to accept. On failure nothing is
+// left open.
+func (e *engine) listen(ctx context.Context, providers []rdma.Provider, ip netip.Addr) error {
+	var opened []*fabric
+	for _, p := range providers {
+		f, err := openFabric(ctx, p, ip, &e.limits)
+		if err != nil {
+			for _, f := range opened {
+				f.close()
+			}
+			return err
+		}
+		opened = append(opened, f)
+	}
+	e.mu.Lock()
+	stopped := e.stop
+	if !stopped {
+		e.fabrics = append(e.fabrics, opened...)
+		for _, f := range opened {
+			e.wg.Go(func() { e.accept(f) })
+		}
+	}
+	e.mu.Unlock()
+	for _, f := range opened {
+		if stopped {
+			f.close()
+			continue
+		}
+		e.log.Info("lwio: listening", "provider", f.name, "address", f.addr)
+	}
+	return nil
+}
+
+// listening lists the providers that clients can be told of.
+func (e *engine) listening() []*fabric {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.stop {
+		return nil
+	}
+	return e.fabrics
+}
+
+func (e *engine) stopped() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.stop
+}
+
+// enter counts a connection and starts it; false says that there are too many.
+func (e *engine) enter(c *conn) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.stop || !take(&e.count.unauthenticated, e.limits.Unauthenticated) {
+		return false
+	}
+	if !take(&e.count.connections, e.limits.Connections) {
+		e.count.unauthenticated.Add(-1)
+		return false
+	}
+	e.conns[c] = struct{}{}
+	e.wg.Go(c.serve)
+	return true
+}
+
+// authenticated is called by a connection that has passed AUTH.
+func (e *engine) authenticated(c *conn) {
+	e.count.unauthenticated.Add(-1)
+	e.count.authenticated.Add(1)
+	e.count.credits.Add(int64(c.grant))
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	c.authenticated = true
+	e.byID[c.sessionID] = c
+}
+
+// connOf finds a user's connection by what AUTH named it; nil if there is none.
+func (e *engine) connOf(id [8]byte, user string) *conn {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if c := e.byID[id]; c != nil && c.sess.User() == user {
+		return c
+	}
+	return nil
+}
+
+// forget is called by a connection when it has given everything back.
+func (e *engine) forget(c *conn) {
+	e.count.connections.Add(-1)
+	if c.authenticated {
+		e.keys.leave(c.pair, c)
+		e.count.authenticated.Add(-1)
+		e.count.credits.Add(-int64(c.grant))
+	} else {
+		e.count.unauthenticated.Add(-1)
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	delete(e.conns, c)
+	delete(e.byID, c.sessionID)
+	if len(e.conns) == 0 && e.empty != nil {
+		close(e.empty)
+		e.empty = nil
+	}
+}
+
+// drain stops accepting, lets every connection finish what is in flight, and
+// waits until all have ended or ctx has.
+func (e *engine) drain(ctx context.Context) error {
+	e.stopListening()
+	e.mu.Lock()
+	gone := make(chan struct{})
+	if len(e.conns) == 0 {
+		close(gone)
+	} else {
+		e.empty = gone
+	}
+	for c := range e.conns {
+		c.startDraining()
+	}
+	e.mu.Unlock()
+	select {
+	case <-gone:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// stopListening refuses new connections.
+func (e *engine) stopListening() {
+	e.mu.Lock()
+	e.stop = true
+	fabrics := e.fabrics
+	e.mu.Unlock()
+	for _, f := range fabrics {
+		f.listener.Close()
+	}
+}
+
+// close ends everything and waits for it.
+func (e *engine) close() {
+	e.once.Do(func() {
+		e.stopListening()
+		e.mu.Lock()
+		e.closed = true
+		for c := range e.conns {
+			c.cut(errShutdown)
+		}
+		e.mu.Unlock()
+		e.cancel()
+		e.wg.Wait()
+		e.readers.close()
+		e.writers.close()
+		for _, f := range e.fabrics {
+			f.close()
+		}
+	})
+}
+
+// watchStalls cuts connections that owe the server the room for answers and
+// make no progress.
+func (e *engine) watchStalls() {
+	tick := time.NewTicker(max(e.limits.StallTimeout/4, time.Millisecond))
+	defer tick.Stop()
+	type mark struct {
+		settled uint64
+		ticks   int
+	}
+	marks := make(map[*conn]mark)
+	for {
+		select {
+		case <-e.ctx.Done():
+			return
+		case <-tick.C:
+		}
+		e.mu.Lock()
+		next := make(map[*conn]mark, len(marks))
+		for c := range e.conns {
+			if c.owing.Load() == 0 {
+				continue
+			}
+			m := marks[c]
+			if s := c.settled.Load(); m.ticks == 0 || m.settled != s {
+				m = mark{settled: s}
+			}
+			if m.ticks++; m.ticks > 4 {
+				c.cut(errStalled)
+			}
+			next[c] = m
+		}
+		e.mu.Unlock()
+		marks = next
+	}
+}

@@ -1,0 +1,43 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"net"
+)
+
+// Why the server ends a connection.
+var (
+	errAuthTimeout  = errors.New("no AUTH in time")
+	errAuthFailed   = errors.New("AUTH failed")
+	errStalled      = errors.New("the client does not take what is sent to it")
+	errRevokeStall  = errors.New("I/O in flight holds up the close of a file")
+	errSessionEnded = errors.New("the SMB session has ended")
+	errFenced       = errors.New("the client replaced the connection")
+	errViolation    = errors.New("protocol violation")
+	errInternal     = errors.New("internal error")
+	errShutdown     = fmt.Errorf("the server shuts down: %w", net.ErrClosed)
+)
+
+// violation describes what the client did that the protocol forbids.
+func violation(format string, args ...any) error {
+	return fmt.Errorf("%w: %w", errViolation, fmt.Errorf(format, args...))
+}
+
+// isOrderly reports whether a connection ended as it should, with everything
+// delivered that was posted.
+func isOrderly(err error) bool {
+	return errors.Is(err, errShutdown) || errors.Is(err, errAuthFailed)
+}
+
+// isViolation reports whether it was the server that had enough.
+func isViolation(err error) bool {
+	for _, e := range []error{
+		errViolation, errAuthTimeout, errStalled, errRevokeStall, errSessionEnded, errFenced, errInternal,
+	} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}

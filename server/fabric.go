@@ -1,0 +1,115 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"time"
+
+	"lwio/rdma"
+)
+
+// fabric is a provider at work: an adapter, a listener, and the memory that
+// reads go through.
+type fabric struct {
+	name     string
+	adapter  rdma.Adapter
+	info     rdma.AdapterInfo
+	listener rdma.Listener
+	addr     rdma.Addr
+	arena    *arena
+	layout   layout
+}
+
+// openFabric opens a provider on ip, or wherever it likes if ip says nothing,
+// and listens on a free port.
+func openFabric(ctx context.Context, p rdma.Provider, ip netip.Addr, l *Limits) (f *fabric, err error) {
+	f = &fabric{name: p.Name()}
+	defer func() {
+		if err != nil {
+			f.close()
+			err = fmt.Errorf("server: listen on %s: %w", p.Name(), err)
+		}
+	}()
+	if f.adapter, err = p.OpenAdapter(ctx, ip); err != nil {
+		return nil, err
+	}
+	f.info = f.adapter.Info()
+	if f.info.MaxReceiveSGE < 2 {
+		return nil, fmt.Errorf("receives of two parts: %w", errors.ErrUnsupported)
+	}
+	f.layout = newLayout(l, f.info)
+	if f.arena, err = newArena(ctx, f.adapter, l.ReadBufferBytes, l.MaxRdmaWindowSize); err != nil {
+		return nil, err
+	}
+	local := rdma.Addr{Fabric: f.name}
+	if ip.IsValid() {
+		local.AddrPort = netip.AddrPortFrom(ip, 0)
+	}
+	if f.listener, err = rdma.Listen(ctx, f.adapter, local, 0); err != nil {
+		return nil, err
+	}
+	f.addr, err = f.listener.LocalAddr()
+	return f, err
+}
+
+// close frees everything; no connection may be left.
+func (f *fabric) close() {
+	if f.listener != nil {
+		f.listener.Close()
+	}
+	if f.arena != nil {
+		f.arena.close()
+	}
+	if f.adapter != nil {
+		f.adapter.Close()
+	}
+}
+
+// accept takes connection requests until the listener is closed.
+func (e *engine) accept(f *fabric) {
+	for {
+		connector, err := f.adapter.CreateConnector()
+		if err == nil {
+			if err = f.listener.ConnectionRequest(e.ctx, connector); err == nil {
+				e.admit(f, connector)
+				continue
+			}
+			connector.Close()
+		}
+		if e.ctx.Err() != nil || e.stopped() {
+			return
+		}
+		e.log.Warn("lwio: accept failed, trying again", "provider", f.name, "error", err)
+		select {
+		case <-e.ctx.Done():
+			return
+		case <-time.After(acceptPause):
+		}
+	}
+}
+
+// acceptPause is how long to wait after a failure to accept.
+const acceptPause = 100 * time.Millisecond
+
+// admit starts a connection, or rejects it if there are too many.
+//
+// Source: [LWIO §Connection Authentication]
+func (e *engine) admit(f *fabric, connector rdma.Connector) {
+	peer, _ := connector.PeerAddr()
+	log := e.log.With(slog.String("provider", f.name), slog.Any("peer", peer))
+	c := &conn{e: e, f: f, log: log, connector: connector, done: make(chan struct{})}
+	c.fids.limit = e.limits.FilesPerConnection
+	c.ctx, c.cancel = context.WithCancelCause(e.ctx)
+	if !e.enter(c) {
+		e.count.rejected.Add(1)
+		log.Warn("lwio: connection rejected: too many")
+		connector.Reject(nil)
+		connector.Close()
+		c.cancel(errShutdown)
+		return
+	}
+	e.count.accepted.Add(1)
+}

@@ -1,0 +1,64 @@
+package server
+
+import (
+	"lwio/vfs"
+)
+
+// fid is a file registered on a connection. conn.mu guards what changes.
+//
+// Source: [LWIO §File Registration] [OP-53]
+type fid struct {
+	id   uint16
+	open *vfs.Open
+	// canRead and canWrite are what SMB granted. [OP-57]
+	canRead, canWrite bool
+	// unbuffered is the open's FILE_NO_INTERMEDIATE_BUFFERING. [OP-51]
+	unbuffered bool
+	// unhook takes the hooks on the open back.
+	unhook func()
+
+	inFlight int
+	// closer is the CLOSE that waits for what is in flight. [OP-94d]
+	closer *op
+}
+
+// fidTable numbers the files of a connection: from 1, never 0, the next number
+// that is free, so that one that was given up comes back as late as possible.
+//
+// Source: [OP-54] [OP-55]
+type fidTable struct {
+	files map[uint16]*fid
+	last  uint16
+	limit int
+}
+
+// add numbers f; false says that the table is full.
+func (t *fidTable) add(f *fid) bool {
+	if len(t.files) >= t.limit {
+		return false
+	}
+	if t.files == nil {
+		t.files = make(map[uint16]*fid)
+	}
+	for {
+		t.last++
+		if _, taken := t.files[t.last]; t.last != 0 && !taken {
+			break
+		}
+	}
+	f.id = t.last
+	t.files[f.id] = f
+	return true
+}
+
+// get finds a file; nil if there is none of that number.
+func (t *fidTable) get(id uint16) *fid { return t.files[id] }
+
+// remove takes f out and reports whether it was there.
+func (t *fidTable) remove(f *fid) bool {
+	if t.files[f.id] != f {
+		return false
+	}
+	delete(t.files, f.id)
+	return true
+}

@@ -1,0 +1,88 @@
+package server
+
+import (
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// The table against a model: numbers are 1 to 65535, no two files share one,
+// and one that was given up comes back only after all others had their turn.
+//
+// Source: [OP-54] [OP-55] [LWIO §File Registration]
+func TestFidTableModel(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		limit := rapid.IntRange(1, 20).Draw(t, "limit")
+		table := fidTable{limit: limit, last: uint16(rapid.SampledFrom([]int{0, 65530, 100}).Draw(t, "last"))}
+		model := map[uint16]*fid{}
+		last := table.last
+		t.Repeat(map[string]func(*rapid.T){
+			"add": func(t *rapid.T) {
+				f := &fid{}
+				ok := table.add(f)
+				if ok != (len(model) < limit) {
+					t.Fatalf("add = %v with %d of %d", ok, len(model), limit)
+				}
+				if !ok {
+					return
+				}
+				want := last + 1
+				for want == 0 || model[want] != nil {
+					want++
+				}
+				if f.id != want {
+					t.Fatalf("number %d, want %d", f.id, want)
+				}
+				model[f.id], last = f, f.id
+			},
+			"remove": func(t *rapid.T) {
+				id := rapid.Uint16().Draw(t, "id")
+				for k := range model { // any of them
+					id = k
+					break
+				}
+				f := model[id]
+				if f == nil {
+					return
+				}
+				if !table.remove(f) || table.remove(f) {
+					t.Fatal("remove does not remove once")
+				}
+				delete(model, id)
+			},
+			"": func(t *rapid.T) {
+				for id, f := range model {
+					if table.get(id) != f {
+						t.Fatalf("file %d is lost", id)
+					}
+				}
+				if len(table.files) != len(model) || table.get(0) != nil {
+					t.Fatal("files that nobody added")
+				}
+			},
+		})
+	})
+}
+
+// All 65535 numbers can be in use, and the one that is given up then is the one
+// that comes back.
+//
+// Source: [OP-54]
+func TestFidTableFull(t *testing.T) {
+	table := fidTable{limit: maxFiles}
+	files := make([]*fid, maxFiles)
+	for i := range files {
+		files[i] = &fid{}
+		if !table.add(files[i]) {
+			t.Fatalf("file %d refused", i)
+		}
+	}
+	if table.add(&fid{}) {
+		t.Fatal("file 65536 was accepted")
+	}
+	table.remove(files[77])
+	f := &fid{}
+	if !table.add(f) || f.id != files[77].id {
+		t.Fatalf("got number %d, want %d", f.id, files[77].id)
+	}
+}

@@ -1,0 +1,102 @@
+package server
+
+import (
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"lwio/vfs"
+)
+
+// gate is a directory whose reads and writes can be held up, and whose cache
+// never has anything.
+type gate struct {
+	*vfs.Dir
+	t    testing.TB
+	dir  string
+	fail error // of every write
+
+	mu     sync.Mutex
+	cond   *sync.Cond
+	closed bool
+	held   int
+}
+
+func newGate(t testing.TB) *gate {
+	t.Helper()
+	g := &gate{t: t, dir: t.TempDir()}
+	g.cond = sync.NewCond(&g.mu)
+	d, err := vfs.NewDir(g.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.Dir = d
+	t.Cleanup(g.open) // before the engine is closed, which waits
+	return g
+}
+
+func (g *gate) make(name string, content []byte) {
+	g.t.Helper()
+	if err := os.WriteFile(filepath.Join(g.dir, name), content, 0o600); err != nil {
+		g.t.Fatal(err)
+	}
+}
+
+func (g *gate) Open(path string, how vfs.How) (vfs.Handle, error) {
+	h, err := g.Dir.Open(path, how)
+	if err != nil {
+		return nil, err
+	}
+	return &gated{h, g}, nil
+}
+
+func (g *gate) shut() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.closed = true
+}
+
+func (g *gate) open() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.closed = false
+	g.cond.Broadcast()
+}
+
+// waiting counts what is held up.
+func (g *gate) waiting() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.held
+}
+
+func (g *gate) pass() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.held++
+	for g.closed {
+		g.cond.Wait()
+	}
+	g.held--
+}
+
+type gated struct {
+	vfs.Handle
+	g *gate
+}
+
+func (h *gated) ReadCached([]byte, int64) (int, bool, error) { return 0, false, nil }
+
+func (h *gated) ReadAt(p []byte, off int64) (int, error) {
+	h.g.pass()
+	return h.Handle.ReadAt(p, off)
+}
+
+func (h *gated) WriteAt(p []byte, off int64, durable bool) (int, error) {
+	h.g.pass()
+	if h.g.fail != nil {
+		return 0, h.g.fail
+	}
+	return h.Handle.WriteAt(p, off, durable)
+}

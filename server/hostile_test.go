@@ -1,0 +1,335 @@
+package server
+
+import (
+	"bytes"
+	"crypto/rand"
+	"net"
+	"testing"
+	"time"
+
+	"lwio/internal/ntstatus"
+	"lwio/internal/wire"
+)
+
+// wantDenied sends an AUTH that must be answered with ACCESS_DENIED and nothing
+// else, after which the connection ends.
+//
+// Source: [OP-50c]
+func (c *rawClient) wantDenied(msg []byte) {
+	c.t.Helper()
+	mark := bytes.Repeat([]byte{0xEE}, 512)
+	copy(c.in.Bytes(), mark)
+	c.raw(msg)
+	s := c.reply()
+	if s.Cookie != 77 || s.Status != uint32(ntstatus.AccessDenied) || s.Information != 0 {
+		c.t.Fatalf("AUTH: %v, information %d", ntstatus.Status(s.Status), s.Information)
+	}
+	c.wantCut()
+	if !bytes.Equal(c.in.Bytes()[:512], mark) {
+		c.t.Fatal("a stranger was told the server's parameters")
+	}
+}
+
+// Every way in which an AUTH can be wrong.
+//
+// Source: [LWIO §Connection Authentication] [LWIO claim 12] [OP-13] [OP-28] [OP-44]
+// [OP-45] [OP-46b] [OP-50a] [OP-50b] [OP-50c] [OP-50g] [OP-50h]
+func TestAuthRefused(t *testing.T) {
+	v := newEnv(t, envConfig{})
+	other := v.client()
+	flip := func(at int) func([]byte) []byte {
+		return func(msg []byte) []byte {
+			msg[len(msg)+at] ^= 1
+			return msg
+		}
+	}
+	for _, r := range []struct {
+		name string
+		o    authOptions
+	}{
+		{"wrong key", authOptions{mutate: func(p *wire.AuthParams) { p.Key = &[16]byte{1} }}},
+		{"wrong MD5", authOptions{after: flip(-2)}},
+		{"damaged parameters", authOptions{after: func(msg []byte) []byte { msg[48+16] ^= 1; return msg }}},
+		{"no MAC", authOptions{unkeyed: true}},
+		{"header changed", authOptions{after: func(msg []byte) []byte { msg[24] ^= 1; return msg }}},
+		{"revision", authOptions{mutate: func(p *wire.AuthParams) { p.RevID = 0x1002 }}},
+		{"pointers of 16 bytes", authOptions{mutate: func(p *wire.AuthParams) { p.Endian = 16 }}},
+		{"pages of 256 bytes", authOptions{mutate: func(p *wire.AuthParams) { p.PageSize = 256 }}},
+		{"pages of 5000 bytes", authOptions{mutate: func(p *wire.AuthParams) { p.PageSize = 5000 }}},
+		{"headers of 56 bytes", authOptions{mutate: func(p *wire.AuthParams) { p.HeaderSize = 56 }}},
+		{"window below the parameters", authOptions{mutate: func(p *wire.AuthParams) { p.MaxRdmaWindowSize = 511 }}},
+		{"receives below an answer", authOptions{mutate: func(p *wire.AuthParams) { p.MaxRecvBufferSize = 15 }}},
+		{"no key", authOptions{mutate: func(p *wire.AuthParams) { p.Key = nil }}},
+		{"no signature", authOptions{mutate: func(p *wire.AuthParams) { p.Signature = nil }}},
+		{"bad magic", authOptions{after: func(msg []byte) []byte { msg[48] = 'l'; return msg }}},
+		{"no end of options", authOptions{after: func(msg []byte) []byte { return relength(msg[:len(msg)-1]) }}},
+		{"bytes after the end", authOptions{after: func(msg []byte) []byte { return relength(append(msg, 0)) }}},
+		{"unknown flags", authOptions{after: func(msg []byte) []byte { msg[5] |= 1; return msg }}},
+	} {
+		t.Run(r.name, func(t *testing.T) {
+			v.in(t)
+			n := v.negotiate(v.sess)
+			c := v.connect(n)
+			msg, _ := c.authMessage(n, r.o)
+			c.wantDenied(msg)
+			v.check(other)
+		})
+	}
+	t.Run("MAC with another key", func(t *testing.T) {
+		v.in(t)
+		n := v.negotiate(v.sess)
+		c := v.connect(n)
+		rand.Read(n.authKey)
+		msg, _ := c.authMessage(n, authOptions{})
+		c.wantDenied(msg)
+	})
+	if got := v.e.count.authFailures.Load(); got != 19 {
+		t.Errorf("%d failures counted", got)
+	}
+}
+
+// relength writes the length of an AUTH into its header. The MAC is wrong then,
+// but what is tested is looked at first.
+func relength(msg []byte) []byte {
+	msg[0], msg[1] = byte(len(msg)), byte(len(msg)>>8)
+	return msg
+}
+
+// A nonce that was seen under the pair is refused, and so is a whole message
+// that is sent again; a fresh one is good on several connections.
+//
+// Source: [OP-42b] [OP-46b]
+func TestReplay(t *testing.T) {
+	v := newEnv(t, envConfig{})
+	n := v.negotiate(v.sess)
+	first := v.connect(n)
+	nonce := [16]byte{9}
+	first.auth(n, authOptions{nonce: &nonce})
+	again := v.connect(n)
+	msg, _ := again.authMessage(n, authOptions{nonce: &nonce})
+	again.wantDenied(msg)
+	third := v.connect(n)
+	third.auth(n, authOptions{})
+	if third.sessionID == first.sessionID {
+		t.Error("two connections have one SessionId")
+	}
+	v.check(first)
+	v.check(third)
+}
+
+// Source: [OP-42b]
+func TestConnectionsPerKey(t *testing.T) {
+	v := newEnv(t, envConfig{limits: Limits{ConnectionsPerKey: 2}})
+	n := v.negotiate(v.sess)
+	var cs []*rawClient
+	for range 2 {
+		c := v.connect(n)
+		c.auth(n, authOptions{})
+		cs = append(cs, c)
+	}
+	c := v.connect(n)
+	msg, _ := c.authMessage(n, authOptions{})
+	c.wantDenied(msg)
+	cs[0].connector.Close()
+	eventually(t, "a place comes free", func() bool { return v.e.count.authenticated.Load() == 1 })
+	c = v.connect(n)
+	c.auth(n, authOptions{})
+	v.check(c)
+	v.check(cs[1])
+}
+
+// The text's own AUTH, where it is allowed; the keyed one is good there too, and
+// is not ignored if it is wrong.
+//
+// Source: [LWIO §Connection Authentication] [OP-45] [OP-46b]
+func TestAllowMD5(t *testing.T) {
+	v := newEnv(t, envConfig{allowMD5: true})
+	n := v.negotiate(v.sess)
+	c := v.connect(n)
+	c.auth(n, authOptions{unkeyed: true})
+	if c.params.Keyed != nil {
+		t.Error("the server answers with an option that nobody asked for")
+	}
+	v.check(c)
+	c = v.connect(n)
+	c.auth(n, authOptions{})
+	v.check(c)
+	c = v.connect(n)
+	rand.Read(n.authKey)
+	msg, _ := c.authMessage(n, authOptions{})
+	c.wantDenied(msg)
+}
+
+// A session without an application key has no secret: nobody gets in with a MAC
+// under zeros.
+//
+// Source: [OP-46b]
+func TestNoApplicationKey(t *testing.T) {
+	v := newEnv(t, envConfig{})
+	sess := newFakeSession(2)
+	sess.app = [16]byte{}
+	n := v.negotiate(sess)
+	c := v.connect(n)
+	msg, _ := c.authMessage(n, authOptions{})
+	c.wantDenied(msg)
+}
+
+// A pair of keys dies if nobody uses it, and lives on if somebody has.
+//
+// Source: [OP-42]
+func TestKeyLife(t *testing.T) {
+	v := newEnv(t, envConfig{})
+	used, unused := v.negotiate(v.sess), v.negotiate(v.sess)
+	c := v.connect(used)
+	c.auth(used, authOptions{})
+	v.e.keys.mu.Lock()
+	v.e.keys.now = func() time.Time { return time.Now().Add(unusedKeyLife + time.Second) }
+	v.e.keys.mu.Unlock()
+	late := v.connect(unused)
+	msg, _ := late.authMessage(unused, authOptions{})
+	late.wantDenied(msg)
+	c = v.connect(used)
+	c.auth(used, authOptions{})
+	v.check(c)
+}
+
+// What ends a connection, before AUTH and after; the others go on.
+//
+// Source: [OP-27] [OP-50d] [OP-63] [OP-92e] [OP-92h] [LWIO §Write]
+func TestViolations(t *testing.T) {
+	v := newEnv(t, envConfig{limits: Limits{MaxRecvBufferSize: 8192}})
+	other := v.client()
+	o := v.file("a", content(100))
+	message := func(h wire.Header, body int) func(c *rawClient, fid uint16) []byte {
+		return func(c *rawClient, fid uint16) []byte {
+			h := h
+			h.Fid, h.Cookie = fid, 1
+			return append(h.AppendTo(nil), make([]byte, body)...)
+		}
+	}
+	with := func(h wire.Header, change func(*wire.Header)) wire.Header {
+		change(&h)
+		return h
+	}
+	for _, r := range []struct {
+		name   string
+		before bool // AUTH
+		msg    func(c *rawClient, fid uint16) []byte
+	}{
+		{"READ before AUTH", true, message(wire.Header{Flags: 0x80, Length: 10}, 0)},
+		{"REGISTER before AUTH", true, message(with(controlHeader(wire.OpRegister, 0), func(h *wire.Header) { h.Length = 84 }), 36)},
+		{"garbage before AUTH", true, func(*rawClient, uint16) []byte { return content(500) }},
+		{"a few bytes before AUTH", true, func(*rawClient, uint16) []byte { return content(10) }},
+		{"nothing before AUTH", true, func(*rawClient, uint16) []byte { return nil }},
+		{"AUTH without INTERRUPT", true, message(wire.Header{Opcode: wire.OpAuth, Length: 115}, 67)},
+		{"AUTH of a wrong length", true, message(wire.Header{Opcode: wire.OpAuth, Flags: 0x80, Length: 116}, 67)},
+		{"AUTH of the header alone", true, message(wire.Header{Opcode: wire.OpAuth, Flags: 0x80, Length: 48}, 0)},
+		{"second AUTH", false, message(wire.Header{Opcode: wire.OpAuth, Flags: 0x80, Length: 115}, 67)},
+		{"47 bytes", false, func(*rawClient, uint16) []byte { return make([]byte, 47) }},
+		{"no bytes", false, func(*rawClient, uint16) []byte { return nil }},
+		{"unknown opcode without INTERRUPT", false, message(wire.Header{Opcode: 0x77}, 0)},
+		{"CLOSE without INTERRUPT", false, message(wire.Header{Opcode: wire.OpClose, Length: 48}, 0)},
+		{"INTERRUPT without INTERRUPT", false, message(wire.Header{Opcode: wire.OpInterrupt, Flags: 0x40, Length: 48}, 0)},
+		{"CLOSE of a wrong length", false, message(with(controlHeader(wire.OpClose, 0), func(h *wire.Header) { h.Length = 0 }), 0)},
+		{"CLOSE with a body", false, message(with(controlHeader(wire.OpClose, 0), func(h *wire.Header) { h.Length = 49 }), 1)},
+		{"REGISTER cut off", false, message(with(controlHeader(wire.OpRegister, 0), func(h *wire.Header) { h.Length = 83 }), 35)},
+		{"READ with a body", false, message(wire.Header{Flags: 0x80, Length: 10}, 1)},
+		{"WRITE with less than it says", false, message(writeHeader(0, 0, 10), 9)},
+		{"WRITE with more than it says", false, message(writeHeader(0, 0, 10), 11)},
+		{"WRITE of a Length above the limit", false, message(writeHeader(0, 0, 1<<31), 8192)},
+		{"WRITE above the limit", false, message(writeHeader(0, 0, 8193), 8193)},
+		{"VEC_READ without its regions", false, message(wire.Header{Opcode: wire.OpVecRead, Flags: 0x80, Length: 1, NumPages: 3, PageSize: 4096}, 32)},
+		{"collapsed VEC_WRITE of two pages", false, message(wire.NewCollapse(0, 0, 8192, 4096, wire.Completion{Cookie: 1}), 8192)},
+	} {
+		t.Run(r.name, func(t *testing.T) {
+			v.in(t)
+			n := v.negotiate(v.sess)
+			c := v.connect(n)
+			var fid uint16
+			if !r.before {
+				c.auth(n, authOptions{})
+				fid = c.register(o)
+			}
+			c.raw(r.msg(c, fid))
+			c.wantCut()
+			v.check(other)
+		})
+	}
+	eventually(t, "only one connection is left", func() bool { return v.e.count.connections.Load() == 1 })
+	if v.e.count.files.Load() != 0 {
+		t.Error("files of lost connections are left")
+	}
+}
+
+// A peer that connects and says nothing is cut; before MPA, in the middle of a
+// frame, and before AUTH.
+//
+// Source: [OP-44] [LWIO §Connection Authentication]
+func TestSilence(t *testing.T) {
+	v := newEnv(t, envConfig{limits: Limits{AuthTimeout: 50 * time.Millisecond}})
+	n := v.negotiate(v.sess)
+	nc, err := net.Dial("tcp", n.addr.AddrPort.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	nc.Write([]byte("MPA ID Re")) // half a request
+	garbage, err := net.Dial("tcp", n.addr.AddrPort.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer garbage.Close()
+	garbage.Write(content(4000))
+	c := v.connect(n)
+	c.wantCut()
+	c = v.connect(n)
+	c.auth(n, authOptions{})
+	v.check(c)
+}
+
+// More requests than credits find no receive.
+//
+// Source: [LWIO §Credits] [OP-66] [OP-64]
+func TestCreditOverrun(t *testing.T) {
+	b := newGate(t)
+	v := newEnv(t, envConfig{backend: b, limits: Limits{Credits: 4}})
+	other := v.client()
+	n := v.negotiate(v.sess)
+	c := v.connect(n)
+	c.auth(n, authOptions{mutate: func(p *wire.AuthParams) { p.Credits = 4 }})
+	b.make("a", content(100))
+	fid := c.register(v.open("a", 3, 0, v.sess))
+	b.shut()
+	for range 4 {
+		c.send(c.readHeader(fid, 0, 10, 0), nil)
+	}
+	eventually(t, "four reads are in progress", func() bool { return b.waiting() == 4 })
+	c.send(c.readHeader(fid, 0, 10, 0), nil)
+	c.wantCut()
+	b.open()
+	b.make("check.txt", []byte("x"))
+	fid = other.register(v.open("check.txt", 1, 0, v.sess))
+	other.want(ntstatus.Success, 1, other.readHeader(fid, 0, 10, 0), nil)
+}
+
+// Source: [LWIO §Connection Authentication]
+func TestLimitsOfConnections(t *testing.T) {
+	v := newEnv(t, envConfig{limits: Limits{Unauthenticated: 2, Connections: 3}})
+	n := v.negotiate(v.sess)
+	good := v.connect(n)
+	good.auth(n, authOptions{})
+	silent := []*rawClient{v.connect(n), v.connect(n)}
+	if c, err := v.tryConnect(n); err == nil {
+		c.wantCut() // rejected while the client believed it was through
+	}
+	v.check(good)
+	silent[0].auth(n, authOptions{})
+	silent[1].auth(n, authOptions{})
+	if c, err := v.tryConnect(n); err == nil {
+		c.wantCut()
+	}
+	if got := v.e.count.rejected.Load(); got != 2 {
+		t.Errorf("%d rejected", got)
+	}
+	v.check(good)
+}

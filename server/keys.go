@@ -1,0 +1,220 @@
+package server
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"errors"
+	"sync"
+	"time"
+
+	"lwio/internal/wire"
+)
+
+// keyPair is what a negotiation left on both sides: the key that the client
+// shows in AUTH and the one that the server answers with. keyTable.mu guards
+// what changes.
+//
+// Source: [LWIO §Network Discovery] [OP-42] [OP-42b]
+type keyPair struct {
+	sess                 session
+	clientKey, serverKey [16]byte
+	// authKey is what the keyed option of AUTH is made with; nil if the session
+	// has no secret to make it from.
+	authKey []byte
+	name    [sha256.Size]byte // in keyTable.pairs
+	made    time.Time
+
+	used   bool // by an AUTH that succeeded
+	dead   bool
+	conns  map[*conn]struct{}
+	nonces map[[16]byte]struct{}
+}
+
+const (
+	// unusedKeyLife is how long a pair waits for its first AUTH. [OP-42]
+	unusedKeyLife = 60 * time.Second
+	// pairsPerSession bounds what one session can make the server remember.
+	pairsPerSession = 16
+	// noncesPerPair bounds the AUTHs under one pair; then a client negotiates
+	// anew.
+	noncesPerPair = 4096
+)
+
+// Why AUTH, or a negotiation, is refused. The client hears none of it.
+var (
+	errUnknownKey   = errors.New("unknown key")
+	errReplay       = errors.New("nonce seen before")
+	errPairFull     = errors.New("too many connections with this key")
+	errTooManyPairs = errors.New("too many keys in this session")
+)
+
+// keyTable holds the pairs of all sessions. Safe for concurrent use.
+type keyTable struct {
+	now    func() time.Time
+	limit  int // connections per pair
+	secret [sha256.Size]byte
+
+	mu        sync.Mutex
+	pairs     map[[sha256.Size]byte]*keyPair // by nameOf(serverKey)
+	bySession map[session][]*keyPair
+}
+
+func newKeyTable(limit int) *keyTable {
+	t := &keyTable{
+		now: time.Now, limit: limit,
+		pairs: make(map[[sha256.Size]byte]*keyPair), bySession: make(map[session][]*keyPair),
+	}
+	rand.Read(t.secret[:]) // never fails
+	return t
+}
+
+// nameOf is how a key is looked up: nobody outside can steer the comparisons
+// of the map.
+func (t *keyTable) nameOf(key [16]byte) [sha256.Size]byte {
+	h := sha256.New()
+	h.Write(t.secret[:])
+	h.Write(key[:])
+	return [sha256.Size]byte(h.Sum(nil))
+}
+
+// add makes a pair for a session. first says that the session had none.
+func (t *keyTable) add(sess session, clientKey [16]byte) (p *keyPair, first bool, err error) {
+	p = &keyPair{sess: sess, clientKey: clientKey, made: t.now(), conns: make(map[*conn]struct{})}
+	rand.Read(p.serverKey[:]) // never fails
+	if app := sess.ApplicationKey(); app != [16]byte{} {
+		p.authKey = wire.DeriveAuthKey(app[:], p.clientKey, p.serverKey)
+	}
+	p.name = t.nameOf(p.serverKey)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	list, known := t.bySession[sess]
+	kept := make([]*keyPair, 0, len(list)+1)
+	for _, old := range list {
+		if t.expiredLocked(old) {
+			t.dropLocked(old)
+			continue
+		}
+		kept = append(kept, old)
+	}
+	if len(kept) >= pairsPerSession {
+		if kept = t.evictLocked(kept); kept == nil {
+			return nil, false, errTooManyPairs
+		}
+	}
+	t.pairs[p.name] = p
+	t.bySession[sess] = append(kept, p)
+	return p, !known, nil
+}
+
+// evictLocked drops the oldest pair that no connection uses.
+func (t *keyTable) evictLocked(list []*keyPair) []*keyPair {
+	for i, p := range list {
+		if len(p.conns) == 0 {
+			t.dropLocked(p)
+			return append(list[:i], list[i+1:]...)
+		}
+	}
+	return nil
+}
+
+func (t *keyTable) dropLocked(p *keyPair) {
+	p.dead = true
+	delete(t.pairs, p.name)
+}
+
+// drop forgets a pair that nobody has heard of.
+func (t *keyTable) drop(p *keyPair) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.dropLocked(p)
+}
+
+func (t *keyTable) expiredLocked(p *keyPair) bool {
+	return p.dead || !p.used && t.now().Sub(p.made) > unusedKeyLife
+}
+
+// find finds the pair that a client shows the server's key of.
+func (t *keyTable) find(serverKey [16]byte) (*keyPair, error) {
+	name := t.nameOf(serverKey)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	p := t.pairs[name]
+	if p == nil || t.expiredLocked(p) || !equal(p.serverKey[:], serverKey[:]) {
+		return nil, errUnknownKey
+	}
+	return p, nil
+}
+
+// admit enters a connection that has proved that it knows the pair. nonce is
+// that of the keyed option, nil without.
+//
+// Source: [OP-42b]
+func (t *keyTable) admit(p *keyPair, nonce *[16]byte, c *conn) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	switch {
+	case t.expiredLocked(p):
+		return errUnknownKey
+	case len(p.conns) >= t.limit:
+		return errPairFull
+	}
+	if nonce != nil {
+		if _, seen := p.nonces[*nonce]; seen {
+			return errReplay
+		}
+		if len(p.nonces) >= noncesPerPair {
+			return errUnknownKey
+		}
+		if p.nonces == nil {
+			p.nonces = make(map[[16]byte]struct{})
+		}
+		p.nonces[*nonce] = struct{}{}
+	}
+	p.used = true
+	p.conns[c] = struct{}{}
+	return nil
+}
+
+// leave takes a connection out.
+func (t *keyTable) leave(p *keyPair, c *conn) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(p.conns, c)
+}
+
+// endSession forgets a session's pairs and returns its connections.
+//
+// Source: [OP-42]
+func (t *keyTable) endSession(sess session) []*conn {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var conns []*conn
+	for _, p := range t.bySession[sess] {
+		t.dropLocked(p)
+		for c := range p.conns {
+			conns = append(conns, c)
+		}
+	}
+	delete(t.bySession, sess)
+	return conns
+}
+
+// fence forgets a session's pairs with a client key and returns their
+// connections.
+//
+// Source: [OP-112]
+func (t *keyTable) fence(sess session, clientKey [16]byte) []*conn {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var conns []*conn
+	for _, p := range t.bySession[sess] {
+		if !equal(p.clientKey[:], clientKey[:]) {
+			continue
+		}
+		t.dropLocked(p)
+		for c := range p.conns {
+			conns = append(conns, c)
+		}
+	}
+	return conns
+}

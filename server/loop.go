@@ -1,0 +1,109 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"lwio/rdma"
+)
+
+// pollSize is how many results are polled at a time.
+const pollSize = 32
+
+// flushBytes is how much data the loop collects before it posts.
+const flushBytes = 128 << 10
+
+// results are the loops' scratch memory, so that idle connections have none.
+var results = sync.Pool{New: func() any { return new([pollSize]rdma.Result) }}
+
+// loop serves the connection until it ends, and says why.
+func (c *conn) loop() error {
+	for {
+		batch := results.Get().(*[pollSize]rdma.Result)
+		err := c.drain(batch)
+		results.Put(batch)
+		if err != nil {
+			return err
+		}
+		if err := c.cq.Notify(c.ctx, rdma.NotifyAny); err != nil {
+			if cause := context.Cause(c.ctx); cause != nil {
+				return cause
+			}
+			return fmt.Errorf("notify: %w", err)
+		}
+	}
+}
+
+// drain handles results until there are none.
+func (c *conn) drain(batch *[pollSize]rdma.Result) error {
+	for {
+		if err := context.Cause(c.ctx); err != nil {
+			return err
+		}
+		n, err := c.cq.Poll(batch[:])
+		if err != nil {
+			return fmt.Errorf("poll: %w", err)
+		}
+		if n == 0 {
+			if c.drained() {
+				return errShutdown
+			}
+			return nil
+		}
+		for i := range batch[:n] {
+			if err := c.handle(&batch[i]); err != nil {
+				return err
+			}
+			if c.readySum >= flushBytes {
+				c.flush()
+			}
+		}
+		c.flush()
+	}
+}
+
+// handle handles one result.
+func (c *conn) handle(r *rdma.Result) error {
+	if r.Status != rdma.StatusSuccess {
+		if err := c.connector.Err(); err != nil {
+			return fmt.Errorf("%s: %w: %w", r.Op, r.Status, err)
+		}
+		return fmt.Errorf("%s: %w", r.Op, r.Status)
+	}
+	if r.Op == rdma.OpReceive {
+		return c.receive(int32(r.ID), r.Bytes)
+	}
+	return c.settle(r.ID)
+}
+
+// settle handles the result of an initiator request.
+func (c *conn) settle(id uint64) error {
+	slots := int(id & ^idKind >> idSlots)
+	c.freed += slots
+	c.settled.Add(1)
+	c.owing.Add(-int64(slots))
+	if id&idKind == idProgress {
+		return nil
+	}
+	o := c.ops[uint32(id)]
+	if id&idKind == idStage {
+		c.nextStage(o)
+		return nil
+	}
+	if o.hangUp {
+		return errAuthFailed
+	}
+	if o.block != none {
+		c.f.arena.give(o)
+	}
+	o.reset()
+	c.free = append(c.free, o)
+	return nil
+}
+
+// answer ends the work on o in the loop.
+func (c *conn) answer(o *op) {
+	c.readySum += o.staged
+	c.ready.push(o)
+}

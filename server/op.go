@@ -1,0 +1,60 @@
+package server
+
+import (
+	"lwio/internal/ntstatus"
+	"lwio/internal/wire"
+)
+
+// op is a message of a client from its arrival until its answer is gone. It
+// belongs to one goroutine at a time: the connection's loop, a worker, or
+// whoever empties the connection's outbox; it moves on through a queue.
+//
+//	received ─► inline ──────────────────────┬─► outbox ─► posted ─► free
+//	   │                                     │     ▲          │
+//	   ├─► waiting for memory ─► lane ─► worker ───┘          │
+//	   │                          ▲                           │
+//	   │                          └── next stage (VEC_READ) ◄─┘
+//	   └─► parked: a CLOSE behind I/O, an armed INTERRUPT ─► outbox
+type op struct {
+	c          *conn
+	next, prev *op
+	inLane     bool // guarded by lane.mu
+	inArena    bool // guarded by arena.mu
+
+	// index is the op's place in conn.ops and names the slot of its answer.
+	index uint32
+	h     wire.Header
+	// size is what was received, header included, in bytes.
+	size int
+	// recv is the slot of the receive until that is posted again, then none.
+	recv int32
+
+	// file is the file it is about, among whose I/O in flight it counts.
+	file *fid
+	// holds: a reference on file.open is held.
+	holds bool
+	// io: it counts as an I/O request outstanding. [OP-93a]
+	io bool
+
+	// lane does the rest, once there is a block of need bytes.
+	lane  *lane
+	need  int
+	block int32
+	// done counts the bytes of the block that were read inline.
+	done int
+
+	// Data for the client: the stage in the block has staged bytes, of which
+	// sent are posted; base bytes went in earlier stages; more stages follow.
+	base, staged, sent int
+	more               bool
+
+	info   uint32
+	status ntstatus.Status
+	// hangUp ends the connection when the answer is gone.
+	hangUp bool
+}
+
+// reset makes o ready for its next message.
+func (o *op) reset() {
+	*o = op{c: o.c, index: o.index, recv: none, block: none}
+}

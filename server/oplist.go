@@ -1,0 +1,44 @@
+package server
+
+// opList is a queue of operations, linked through them: it never allocates. An
+// operation is in at most one list. The owner of the list guards it.
+type opList struct {
+	head, tail *op
+}
+
+func (l *opList) empty() bool { return l.head == nil }
+
+// push appends o.
+func (l *opList) push(o *op) {
+	o.next, o.prev = nil, l.tail
+	if l.tail == nil {
+		l.head = o
+	} else {
+		l.tail.next = o
+	}
+	l.tail = o
+}
+
+// pop takes the first out; nil if there is none.
+func (l *opList) pop() *op {
+	o := l.head
+	if o != nil {
+		l.remove(o)
+	}
+	return o
+}
+
+// remove takes o, which is in the list, out.
+func (l *opList) remove(o *op) {
+	if o.prev == nil {
+		l.head = o.next
+	} else {
+		o.prev.next = o.next
+	}
+	if o.next == nil {
+		l.tail = o.prev
+	} else {
+		o.next.prev = o.prev
+	}
+	o.next, o.prev = nil, nil
+}

@@ -1,0 +1,251 @@
+package server
+
+import (
+	"sync"
+
+	"lwio/internal/wire"
+	"lwio/rdma"
+)
+
+// pump is the scratch memory of whoever empties an outbox.
+type pump struct {
+	reqs     []rdma.Request
+	sges     []rdma.SGE
+	recvs    []rdma.ReceiveRequest
+	recvSGEs []rdma.SGE
+	silent   int // requests since the last that makes a result
+}
+
+// pumpSize is how many requests are posted at a time.
+const pumpSize = 64
+
+var pumps = sync.Pool{New: func() any {
+	return &pump{
+		reqs: make([]rdma.Request, 0, pumpSize), sges: make([]rdma.SGE, 0, pumpSize),
+		recvs: make([]rdma.ReceiveRequest, 0, pumpSize), recvSGEs: make([]rdma.SGE, 0, 2*pumpSize),
+	}
+}}
+
+// put gives the scratch memory back, without what it refers to.
+func (p *pump) put() {
+	clear(p.reqs[:cap(p.reqs)])
+	clear(p.sges[:cap(p.sges)])
+	clear(p.recvs[:cap(p.recvs)])
+	clear(p.recvSGEs[:cap(p.recvSGEs)])
+	p.clear()
+	pumps.Put(p)
+}
+
+func (p *pump) clear() {
+	p.reqs, p.sges, p.recvs, p.recvSGEs = p.reqs[:0], p.sges[:0], p.recvs[:0], p.recvSGEs[:0]
+}
+
+// What a result of an initiator request means, in the top bits of its ID; below
+// are the number of slots that it frees and the index of the operation.
+const (
+	idAnswer   uint64 = iota << 56 // the operation is over
+	idStage                        // the stage is over, another follows
+	idProgress                     // slots are free
+	idKind     uint64 = 0xFF << 56
+	idSlots           = 32
+)
+
+// room reports whether one more request can be added.
+func (p *pump) room(c *conn) bool { return len(p.reqs) < cap(p.reqs) && c.slots > 0 }
+
+// add appends a request of length bytes of a region, which makes no result.
+func (p *pump) add(c *conn, r rdma.Request, region rdma.MemoryRegion, offset, length int) {
+	p.sges = append(p.sges, rdma.SGE{Region: region, Offset: offset, Length: length})
+	r.SGL = p.sges[len(p.sges)-1:]
+	r.Flags |= rdma.FlagSilentSuccess
+	p.reqs = append(p.reqs, r)
+	p.silent++
+	c.slots--
+}
+
+// signal makes the last request have a result.
+func (p *pump) signal(kind uint64, index uint32) {
+	r := &p.reqs[len(p.reqs)-1]
+	r.Flags &^= rdma.FlagSilentSuccess
+	r.ID = kind | uint64(p.silent)<<idSlots | uint64(index)
+	p.silent = 0
+}
+
+// receive appends the receive of a slot: header and data go to two places.
+func (p *pump) receive(c *conn, slot int32) {
+	y := &c.f.layout
+	n := len(p.recvSGEs)
+	p.recvSGEs = append(p.recvSGEs,
+		rdma.SGE{Region: c.region, Offset: int(slot) * wire.HeaderSize, Length: wire.HeaderSize},
+		rdma.SGE{Region: c.region, Offset: y.data + int(slot)*y.dataSize, Length: y.dataSize})
+	p.recvs = append(p.recvs, rdma.ReceiveRequest{ID: uint64(slot), SGL: p.recvSGEs[n:]})
+}
+
+// postReceives posts the receives collected.
+func (p *pump) postReceives(c *conn) error {
+	if len(p.recvs) == 0 {
+		return nil
+	}
+	_, err := c.qp.PostReceive(p.recvs)
+	p.recvs, p.recvSGEs = p.recvs[:0], p.recvSGEs[:0]
+	return err
+}
+
+// post posts all that was collected: receives first, so that no answer lets the
+// client send before there is a place for it.
+//
+// Source: [OP-66b]
+func (p *pump) post(c *conn) error {
+	if err := p.postReceives(c); err != nil {
+		return err
+	}
+	c.owing.Add(int64(len(p.reqs)))
+	_, err := c.qp.Post(p.reqs)
+	return err
+}
+
+// deliver puts o's answer, or a stage of its data, into the outbox and sees to
+// it that it is posted. For workers; the loop collects answers first.
+func (c *conn) deliver(o *op) {
+	c.mu.Lock()
+	c.enqueueLocked(o)
+	c.empty()
+}
+
+// flush delivers what the loop has answered since the last time.
+func (c *conn) flush() {
+	if c.ready.empty() && c.freed == 0 {
+		return
+	}
+	c.mu.Lock()
+	c.slots += c.freed
+	for o := c.ready.pop(); o != nil; o = c.ready.pop() {
+		c.enqueueLocked(o)
+	}
+	c.freed, c.readySum = 0, 0
+	c.empty()
+}
+
+// enqueueLocked appends o to the outbox and behind it what waited for it: an
+// answer to the CLOSE of its file, an answer to the INTERRUPT. That, the count
+// of what is outstanding and the INTERRUPT handler share one critical section,
+// so no wake-up is lost.
+//
+// Source: [OP-93f] [OP-94d]
+func (c *conn) enqueueLocked(o *op) {
+	c.outbox.push(o)
+	if o.more {
+		return
+	}
+	if f := o.file; f != nil {
+		f.inFlight--
+		if f.inFlight == 0 && f.closer != nil {
+			c.outbox.push(f.closer)
+			f.closer = nil
+		}
+	}
+	if !o.io {
+		return
+	}
+	c.pending--
+	c.completed = true
+	if c.armed != nil {
+		c.wakeLocked(c.armed)
+		c.armed = nil
+	}
+}
+
+// empty posts what is in the outbox, unless another goroutine is at it, which
+// then does. It is called with mu held and returns without.
+func (c *conn) empty() {
+	if c.pumping || c.outbox.empty() {
+		c.mu.Unlock()
+		return
+	}
+	c.pumping = true
+	p := pumps.Get().(*pump)
+	for !c.dead && c.fill(p) {
+		c.mu.Unlock()
+		err := p.post(c)
+		p.clear()
+		if err != nil {
+			c.cut(err)
+		}
+		c.mu.Lock()
+		c.dead = c.dead || err != nil
+	}
+	c.pumping = false
+	c.mu.Unlock()
+	p.put()
+}
+
+// fill takes as much out of the outbox as can be posted, and reports whether
+// that is anything. The last request of all has a result.
+func (c *conn) fill(p *pump) bool {
+	for o := c.outbox.head; o != nil && p.room(c); o = c.outbox.head {
+		if !c.fillData(p, o) {
+			break
+		}
+		if o.more {
+			p.signal(idStage, o.index)
+			c.outbox.remove(o)
+			continue
+		}
+		if !p.room(c) {
+			break
+		}
+		c.outbox.remove(o)
+		c.fillAnswer(p, o)
+	}
+	if p.silent > 0 {
+		p.signal(idProgress, 0)
+	}
+	return len(p.reqs) > 0
+}
+
+// fillData adds the RDMA writes of o's stage and reports whether that are all.
+func (c *conn) fillData(p *pump, o *op) bool {
+	for o.sent < o.staged {
+		if !p.room(c) {
+			return false
+		}
+		to, n := o.target()
+		region, offset := c.source(o)
+		p.add(c, rdma.Request{Op: rdma.OpWrite, Remote: to}, region, offset+o.sent, n)
+		o.sent += n
+	}
+	return true
+}
+
+// source is where o's data lies.
+func (c *conn) source(o *op) (rdma.MemoryRegion, int) {
+	if o.h.Opcode == wire.OpAuth {
+		return c.region, c.f.layout.auth
+	}
+	return c.f.arena.region, int(o.block) * blockUnit
+}
+
+// fillAnswer adds the answer of o, as a message or as a status block.
+//
+// Source: [LWIO §I/O Processing] [OP-95] [OP-105]
+func (c *conn) fillAnswer(p *pump, o *op) {
+	if o.recv != none {
+		p.receive(c, o.recv)
+		o.recv = none
+	}
+	if o.holds {
+		o.file.open.Release()
+		o.holds = false
+	}
+	at := c.f.layout.answers + int(o.index)*wire.StatusResponseSize
+	slot := c.buf[at : at : at+wire.StatusResponseSize]
+	if o.h.Interrupt() {
+		wire.StatusResponse{Cookie: o.h.Cookie, Information: o.info, Status: uint32(o.status)}.AppendTo(slot)
+		p.add(c, rdma.Request{Op: rdma.OpSend, Flags: rdma.FlagSolicitEvent}, c.region, at, wire.StatusResponseSize)
+	} else {
+		wire.IOStatusBlock{Information: o.info, Status: uint32(o.status)}.AppendTo(slot)
+		to := rdma.RemoteAddr{Addr: o.h.IosVa, Token: rdma.RemoteToken(o.h.IosMh)}
+		p.add(c, rdma.Request{Op: rdma.OpWrite, Remote: to}, c.region, at, wire.IOStatusBlockSize)
+	}
+	p.signal(idAnswer, o.index)
+}

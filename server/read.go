@@ -1,0 +1,113 @@
+package server
+
+import (
+	"errors"
+
+	"lwio/internal/ntstatus"
+	"lwio/internal/wire"
+	"lwio/rdma"
+)
+
+// sectorSize is what the last region of an unbuffered vectored read must be a
+// multiple of, in bytes.
+//
+// Source: [OP-82]
+const sectorSize = 512
+
+// read answers a READ or a VEC_READ, whose data goes to many places. What is
+// longer than a block, as only a VEC_READ can be, is done in stages.
+//
+// Source: [LWIO §Read] [LWIO §Vectored Read] [OP-60] [OP-60b] [OP-83] [OP-92b]
+func (c *conn) read(o *op) {
+	status := ntstatus.Success
+	if o.h.Opcode == wire.OpVecRead {
+		sector := uint32(1)
+		if o.file.unbuffered {
+			sector = sectorSize
+		}
+		status = ntstatus.Of(o.h.CheckRegions(o.body(), sector))
+	}
+	if status == ntstatus.Success && !o.file.canRead {
+		status = ntstatus.AccessDenied
+	}
+	if status != ntstatus.Success || o.h.Length == 0 {
+		c.reply(o, status)
+		return
+	}
+	o.lane, o.need = c.e.readers, min(int(o.h.Length), c.e.limits.MaxRdmaWindowSize)
+	c.readStage(o)
+}
+
+// readStage gets o a block and fills it from the page cache; if that needs
+// waiting, a worker goes on.
+func (c *conn) readStage(o *op) {
+	c.jobs.Add(1)
+	if o.block == none && !c.f.arena.take(o) {
+		return
+	}
+	p, off := o.stage()
+	n, ok, err := o.file.open.ReadCached(p, off)
+	if !ok {
+		o.done = n
+		o.lane.push(o)
+		return
+	}
+	c.jobs.Done()
+	c.e.count.inline.Add(1)
+	o.finishRead(n, err)
+	c.answer(o)
+}
+
+// nextStage goes on with a VEC_READ when a stage has been sent.
+func (c *conn) nextStage(o *op) {
+	o.base += o.staged
+	o.sent, o.staged, o.done, o.more = 0, 0, 0, false
+	c.readStage(o)
+}
+
+// readRest reads what the page cache did not have, in a worker.
+func (o *op) readRest() {
+	p, off := o.stage()
+	n, err := o.file.open.ReadAt(p[o.done:], off+int64(o.done))
+	o.finishRead(o.done+n, err)
+}
+
+// stage is where the stage's bytes go in memory and where they are in the file.
+func (o *op) stage() ([]byte, int64) {
+	n := min(o.need, int(o.h.Length)-o.base)
+	return o.c.f.arena.memory(o)[:n], int64(o.h.Offset) + int64(o.base)
+}
+
+// finishRead turns the outcome of a stage into an answer: short at the end of
+// the file, END_OF_FILE only where nothing was left.
+//
+// Source: [OP-92a]
+func (o *op) finishRead(n int, err error) {
+	if errors.Is(err, ntstatus.EndOfFile) && o.base+n > 0 {
+		err = nil
+	}
+	if o.status = final(err); err != nil {
+		o.info = 0
+	} else {
+		o.info, o.staged = uint32(o.base+n), n
+		o.more = n == o.need && o.base+n < int(o.h.Length)
+	}
+	if !o.more {
+		o.count()
+	}
+}
+
+// target is where the next RDMA write of o's stage goes, and how long it may
+// be: no longer than the client and the adapter take at a time.
+//
+// Source: [OP-60] [OP-83] [OP-84]
+func (o *op) target() (rdma.RemoteAddr, int) {
+	n := min(o.staged-o.sent, o.c.peerWindow)
+	at := o.base + o.sent
+	if o.h.Opcode != wire.OpVecRead {
+		return rdma.RemoteAddr{Addr: o.h.DataVa + uint64(at), Token: rdma.RemoteToken(o.h.DataMh)}, n
+	}
+	page := int(o.h.PageSize)
+	r, in := wire.RegionAt(o.body(), at/page), at%page
+	return rdma.RemoteAddr{Addr: r.DataVa + uint64(in), Token: rdma.RemoteToken(r.DataMh)}, min(n, page-in)
+}

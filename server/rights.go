@@ -1,0 +1,20 @@
+package server
+
+import (
+	"crypto/subtle"
+
+	"lwio/vfs"
+)
+
+// What an open must have been granted for its data to be read or written, and
+// the option that a collapsed write needs. vfs has the last word.
+//
+// Source: [OP-57] [OP-51]
+const (
+	mayRead     = vfs.ReadData | vfs.Execute
+	mayWrite    = vfs.WriteData | vfs.AppendData
+	noBuffering = vfs.NoIntermediateBuffering
+)
+
+// equal compares secrets in a time that does not depend on them.
+func equal(a, b []byte) bool { return subtle.ConstantTimeCompare(a, b) == 1 }

@@ -1,0 +1,156 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"sync"
+	"time"
+
+	"lwio/internal/smb/smbserver"
+	"lwio/vfs"
+)
+
+// Server serves SMB and LWIO. Safe for concurrent use.
+type Server struct {
+	cfg    Config
+	smb    *smbserver.Server
+	engine *engine
+
+	mu       sync.Mutex
+	listener net.Listener
+	stopped  bool
+}
+
+// New makes a server, which serves nothing until Serve is called. The caller
+// closes it, and cfg.FS after it.
+//
+// Errors: those of a configuration that makes no sense.
+func New(cfg Config) (*Server, error) {
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{cfg: cfg, engine: newEngine(&cfg)}
+	smb := smbserver.Config{FS: cfg.FS, ServerName: cfg.ServerName, Lookup: cfg.Lookup, Logger: cfg.Logger}
+	if len(cfg.Providers) > 0 {
+		smb.Pipes = map[string]smbserver.PipeHandler{pipeName: pipe{s.engine}}
+		smb.ResumeKeyContext = func(*smbserver.Session, *vfs.Open) []byte { return s.engine.resumeContext() }
+	}
+	if s.smb, err = smbserver.New(smb); err != nil {
+		s.engine.close()
+		return nil, fmt.Errorf("server: new: %w", err)
+	}
+	return s, nil
+}
+
+// pipe is the association's end of the pipe on which clients negotiate.
+//
+// Source: [LWIO §Network Discovery] [OP-34]
+type pipe struct{ e *engine }
+
+// Transact answers a NEGOTIATE.
+func (p pipe) Transact(ctx context.Context, s *smbserver.Session, request []byte, maxOutput int) ([]byte, error) {
+	return p.e.negotiate(ctx, s, request, maxOutput)
+}
+
+// Serve serves SMB on l and LWIO on the address of l, on a free port of each
+// provider, until Shutdown or Close, after which it returns nil, or until ctx
+// ends, which closes the server and gives ctx's cause. It may be called once,
+// and closes l.
+//
+// Errors: a provider that cannot listen, a listener that fails.
+func (s *Server) Serve(ctx context.Context, l net.Listener) error {
+	s.mu.Lock()
+	if s.stopped || s.listener != nil {
+		stopped := s.stopped
+		s.mu.Unlock()
+		l.Close()
+		if stopped {
+			return nil
+		}
+		return errors.New("server: serve: called twice")
+	}
+	s.listener = l
+	s.mu.Unlock()
+	if err := s.engine.listen(ctx, s.cfg.Providers, hostOf(l.Addr())); err != nil {
+		l.Close()
+		return err
+	}
+	stop := context.AfterFunc(ctx, func() { s.Close() })
+	defer stop()
+	err := s.smb.Serve(l)
+	switch {
+	case ctx.Err() != nil:
+		s.Close()
+		return fmt.Errorf("server: serve: %w", context.Cause(ctx))
+	case s.isStopped():
+		return nil
+	}
+	return err
+}
+
+// hostOf is the IP address of a listener; the zero Addr if it has none.
+func hostOf(a net.Addr) netip.Addr {
+	if tcp, ok := a.(*net.TCPAddr); ok {
+		return tcp.AddrPort().Addr().Unmap()
+	}
+	return netip.Addr{}
+}
+
+func (s *Server) isStopped() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.stopped
+}
+
+// stopListening refuses new clients and lets Serve return.
+func (s *Server) stopListening() {
+	s.mu.Lock()
+	s.stopped = true
+	l := s.listener
+	s.mu.Unlock()
+	if l != nil {
+		l.Close()
+	}
+	s.engine.stopListening()
+}
+
+// smbGrace is how long SMB clients have, once LWIO is drained, to go by
+// themselves.
+const smbGrace = 500 * time.Millisecond
+
+// Shutdown takes no new clients, lets what is in flight finish, and then does
+// what Close does. Clients that only sit there are not waited for.
+//
+// Errors: ctx's, if requests had to be cut off.
+func (s *Server) Shutdown(ctx context.Context) error {
+	s.stopListening()
+	err := s.engine.drain(ctx)
+	grace, cancel := context.WithTimeout(ctx, smbGrace)
+	s.smb.Shutdown(grace)
+	cancel()
+	s.Close()
+	if err != nil {
+		return fmt.Errorf("server: shutdown: %w", err)
+	}
+	return nil
+}
+
+// Close cuts all clients off, and waits until nothing of the server runs any
+// more. A second Close does nothing.
+func (s *Server) Close() error {
+	s.stopListening()
+	err := s.smb.Close()
+	s.engine.close()
+	return err
+}
+
+// Stats returns the counters.
+func (s *Server) Stats() Stats {
+	st := s.engine.count.snapshot()
+	st.SMB = s.smb.Stats().Connections
+	return st
+}
