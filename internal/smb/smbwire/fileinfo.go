@@ -25,9 +25,9 @@ func (i *BasicInfo) AppendTo(b []byte) []byte {
 	return le.AppendUint32(b, 0)
 }
 
-// DecodeBasicInfo decodes the information. The reserved end may be missing.
+// DecodeBasicInfo decodes the information.
 func DecodeBasicInfo(b []byte) (BasicInfo, error) {
-	if err := checkSize("basic information", b, basicInfoSize-4); err != nil {
+	if err := checkSize("basic information", b, basicInfoSize); err != nil {
 		return BasicInfo{}, err
 	}
 	return BasicInfo{FileTimes: fileTimes(b), FileAttributes: le.Uint32(b[fileTimesSize:])}, nil
@@ -52,9 +52,9 @@ func (i *StandardInfo) AppendTo(b []byte) []byte {
 	return le.AppendUint16(b, 0)
 }
 
-// DecodeStandardInfo decodes the information. The reserved end may be missing.
+// DecodeStandardInfo decodes the information.
 func DecodeStandardInfo(b []byte) (StandardInfo, error) {
-	if err := checkSize("standard information", b, standardInfoSize-2); err != nil {
+	if err := checkSize("standard information", b, standardInfoSize); err != nil {
 		return StandardInfo{}, err
 	}
 	return StandardInfo{
@@ -138,10 +138,9 @@ func (i *NetworkOpenInfo) AppendTo(b []byte) []byte {
 	return le.AppendUint32(b, 0)
 }
 
-// DecodeNetworkOpenInfo decodes the information. The reserved end may be
-// missing.
+// DecodeNetworkOpenInfo decodes the information.
 func DecodeNetworkOpenInfo(b []byte) (NetworkOpenInfo, error) {
-	if err := checkSize("network open information", b, networkOpenInfoSize-4); err != nil {
+	if err := checkSize("network open information", b, networkOpenInfoSize); err != nil {
 		return NetworkOpenInfo{}, err
 	}
 	return NetworkOpenInfo{

@@ -5,7 +5,7 @@ const (
 	sessionSetupResponseFixed = 8
 )
 
-// SessionFlagBinding, in a request, binds an existing session to a connection.
+// SessionFlagBinding in a request binds an existing session to a connection.
 const SessionFlagBinding uint8 = 0x01
 
 // Flags of a session in a response.

@@ -22,13 +22,14 @@ type SMB1Negotiate struct {
 	// SMB2Wildcard is an offer to negotiate again in SMB 2.
 	SMB2Wildcard bool
 
-	ids [10]byte // tree, process, user and multiplex ids, for the answer
+	// IDs are the tree, process, user and multiplex ids, for the answer.
+	IDs [10]byte
 }
 
 // AppendTo appends the whole message: SMB 1 header, the dialects of SMB 1 that
 // everybody knows, and those of SMB 2 that are offered.
 func (n *SMB1Negotiate) AppendTo(b []byte) []byte {
-	b = appendSMB1Header(b, 0, n.ids)
+	b = appendSMB1Header(b, 0, n.IDs)
 	b = append(b, 0, 0, 0)
 	at := len(b)
 	dialects := []string{"NT LM 0.12"}
@@ -71,8 +72,8 @@ func DecodeSMB1Negotiate(msg []byte) (SMB1Negotiate, error) {
 		return SMB1Negotiate{}, err
 	}
 	var n SMB1Negotiate
-	copy(n.ids[:2], msg[12:14])
-	copy(n.ids[2:], msg[24:smb1HeaderSize])
+	copy(n.IDs[:2], msg[12:14])
+	copy(n.IDs[2:], msg[24:smb1HeaderSize])
 	for len(list) > 0 {
 		end := bytes.IndexByte(list, 0)
 		if list[0] != 2 || end < 0 {
@@ -94,7 +95,7 @@ func DecodeSMB1Negotiate(msg []byte) (SMB1Negotiate, error) {
 //
 // Source: [MS-CIFS 2.2.4.52.2]
 func (n *SMB1Negotiate) AppendRefusal(b []byte) []byte {
-	b = appendSMB1Header(b, smb1FlagReply, n.ids)
+	b = appendSMB1Header(b, smb1FlagReply, n.IDs)
 	b = append(b, 1)
 	b = le.AppendUint16(b, smb1NoDialect)
 	return le.AppendUint16(b, 0)

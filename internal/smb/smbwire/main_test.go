@@ -1,0 +1,52 @@
+package smbwire
+
+import (
+	"encoding/hex"
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// unhex decodes hexadecimal text, ignoring white space.
+func unhex(tb testing.TB, s string) []byte {
+	tb.Helper()
+	b, err := hex.DecodeString(strings.Join(strings.Fields(s), ""))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return b
+}
+
+// text is UTF-16LE of what certainly can be said so.
+func text(s string) []byte {
+	b, err := UTF16(s)
+	if err != nil {
+		panic(err)
+	}
+	return b
+}
+
+// appender is a pointer to a structure that can be encoded.
+type appender[T any] interface {
+	*T
+	AppendTo([]byte) []byte
+}
+
+// codec is a structure without its type: how to decode bytes and encode the
+// result, and the tests of golden and random values.
+type codec struct {
+	recode func(b []byte) ([]byte, error)
+	golden func(t *testing.T, g golden)
+	random func(t *testing.T)
+}
+
+// golden is a value and how it looks on the wire.
+type golden struct {
+	name  string
+	codec string
+	value any
+	wire  string
+}
