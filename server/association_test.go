@@ -1,0 +1,252 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"testing"
+	"unicode/utf16"
+
+	"lwio/internal/wire"
+)
+
+func negotiateRequest(t testing.TB, change func(r *wire.NegotiateRequest)) []byte {
+	t.Helper()
+	r := wire.NegotiateRequest{
+		ClientName: "there", Key: [16]byte{1, 2, 3}, ResponseLength: 0xFFFF,
+		Providers: []wire.AddressBlock{{Name: "iwarp", Instances: []wire.NetAddress{{HostAddress: []byte{1}}}}},
+	}
+	if change != nil {
+		change(&r)
+	}
+	b, err := r.AppendTo(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// Source: [LWIO §Discovery] [OP-30] [OP-32]
+func TestResumeContext(t *testing.T) {
+	v := newEnv(t, envConfig{})
+	b := v.e.resumeContext()
+	var u []uint16
+	for i := 0; i < len(b); i += 2 {
+		u = append(u, binary.LittleEndian.Uint16(b[i:]))
+	}
+	if got := string(utf16.Decode(u)); got != `\\here\pipe\lwio` {
+		t.Errorf("context %q", got)
+	}
+	v.e.stopListening()
+	if got := v.e.resumeContext(); got != nil {
+		t.Errorf("context %q from a server that takes no connections", got)
+	}
+}
+
+// Source: [LWIO §Network Discovery] [OP-37] [OP-38] [OP-38b] [OP-39]
+func TestNegotiate(t *testing.T) {
+	v := newEnv(t, envConfig{})
+	for _, c := range []struct {
+		name   string
+		theirs []string
+		want   int
+	}{
+		{"common", []string{"shm", "iwarp"}, 1},
+		{"twice", []string{"iwarp", "iwarp"}, 1},
+		{"other case", []string{"IWARP"}, 0},
+		{"a prefix", []string{"iwar"}, 0},
+		{"nothing in common", []string{"ib", "roce"}, 0},
+		{"none", nil, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			out, err := v.e.negotiate(context.Background(), v.sess, negotiateRequest(t, func(r *wire.NegotiateRequest) {
+				r.Providers = nil
+				for _, name := range c.theirs {
+					r.Providers = append(r.Providers, wire.AddressBlock{Name: name})
+				}
+			}), 0xFFFF)
+			if err != nil {
+				t.Fatal(err)
+			}
+			resp, err := wire.DecodeNegotiateResponse(out)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(resp.Providers) != c.want || resp.ServerName != "here" || resp.Key == [16]byte{} {
+				t.Fatalf("%+v", resp)
+			}
+			for _, p := range resp.Providers {
+				port := binary.BigEndian.AppendUint16(nil, v.e.fabrics[0].addr.AddrPort.Port())
+				if len(p.Instances) != 1 || len(p.Instances[0].HostAddress) != 0 ||
+					!bytes.Equal(p.Instances[0].Discriminator, port) {
+					t.Errorf("%+v", p)
+				}
+			}
+		})
+	}
+}
+
+// Source: [LWIO §Network Discovery] [OP-36]
+func TestNegotiateRoom(t *testing.T) {
+	v := newEnv(t, envConfig{})
+	const fixed, one = 542, 130 + 4 + 2
+	for _, c := range []struct {
+		response uint16
+		max      int
+		size     int // 0: refused
+	}{
+		{0xFFFF, 0xFFFF, fixed + one},
+		{fixed + one, 0xFFFF, fixed + one},
+		{fixed + one - 1, 0xFFFF, fixed},
+		{0xFFFF, fixed + one - 1, fixed},
+		{fixed, fixed, fixed},
+		{fixed - 1, 0xFFFF, 0},
+		{0xFFFF, fixed - 1, 0},
+		{0, 0, 0},
+	} {
+		msg := negotiateRequest(t, func(r *wire.NegotiateRequest) { r.ResponseLength = c.response })
+		out, err := v.e.negotiate(context.Background(), v.sess, msg, c.max)
+		if (err != nil) != (c.size == 0) || len(out) != c.size {
+			t.Errorf("room %d and %d: %d bytes, %v; want %d", c.response, c.max, len(out), err, c.size)
+		}
+	}
+}
+
+// Every prefix, and every packet that is no NEGOTIATE, closes the pipe.
+//
+// Source: [LWIO §Network Discovery] [OP-35] [OP-37]
+func TestNegotiateRefused(t *testing.T) {
+	v := newEnv(t, envConfig{})
+	good := negotiateRequest(t, nil)
+	for n := range good {
+		if _, err := v.e.negotiate(context.Background(), v.sess, good[:n], 0xFFFF); err == nil {
+			t.Fatalf("%d of %d bytes are accepted", n, len(good))
+		}
+	}
+	for name, at := range map[string]int{"magic": 0, "revision": 4, "opcode": 8, "length": 10} {
+		bad := bytes.Clone(good)
+		bad[at] ^= 1
+		if _, err := v.e.negotiate(context.Background(), v.sess, bad, 0xFFFF); err == nil {
+			t.Errorf("a wrong %s is accepted", name)
+		}
+	}
+	v.check(v.client())
+}
+
+// A session cannot make the server remember more and more keys; those in use
+// stay.
+//
+// Source: [OP-42]
+func TestPairsPerSession(t *testing.T) {
+	v := newEnv(t, envConfig{})
+	first := v.negotiate(v.sess)
+	c := v.connect(first)
+	c.auth(first, authOptions{})
+	for range 3 * pairsPerSession {
+		v.negotiate(v.sess)
+	}
+	if got := len(v.e.keys.pairs); got != pairsPerSession {
+		t.Errorf("%d pairs", got)
+	}
+	again := v.connect(first)
+	again.auth(first, authOptions{})
+	v.check(again)
+	v.sess.end()
+	c.wantCut()
+	again.wantCut()
+	eventually(t, "all keys are gone", func() bool {
+		v.e.keys.mu.Lock()
+		defer v.e.keys.mu.Unlock()
+		return len(v.e.keys.pairs) == 0 && len(v.e.keys.bySession) == 0
+	})
+}
+
+// If all keys of a session are in use, there are no more.
+func TestPairsInUse(t *testing.T) {
+	keys := newKeyTable(1)
+	sess := newFakeSession(1)
+	for range pairsPerSession {
+		var key [16]byte
+		rand.Read(key[:])
+		p, _, err := keys.add(sess, key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := keys.admit(p, &[16]byte{1}, &conn{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, _, err := keys.add(sess, [16]byte{}); !errors.Is(err, errTooManyPairs) {
+		t.Errorf("one more: %v", err)
+	}
+}
+
+// The nonces of a pair are bounded, like everything a client can add to.
+//
+// Source: [OP-42b]
+func TestNoncesPerPair(t *testing.T) {
+	keys := newKeyTable(1)
+	p, _, err := keys.add(newFakeSession(1), [16]byte{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range noncesPerPair + 1 {
+		c := &conn{}
+		err := keys.admit(p, &[16]byte{byte(i), byte(i >> 8)}, c)
+		if (err != nil) != (i == noncesPerPair) {
+			t.Fatalf("nonce %d: %v", i, err)
+		}
+		keys.leave(p, c)
+	}
+	if err := keys.admit(p, &[16]byte{5}, &conn{}); !errors.Is(err, errReplay) {
+		t.Errorf("a nonce seen before: %v", err)
+	}
+}
+
+// SMB alone: LWIO is not announced, and there is no pipe.
+//
+// Source: [OP-30]
+func TestNoProviders(t *testing.T) {
+	v := newEnv(t, envConfig{})
+	for _, cfg := range []Config{{FS: v.fs}, {FS: v.fs, Providers: nil, DisableLWIO: true}} {
+		s, err := New(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.engine.resumeContext() != nil {
+			t.Error("LWIO is announced")
+		}
+		s.Close()
+	}
+	if _, err := New(Config{}); err == nil {
+		t.Error("a server of nothing")
+	}
+}
+
+// Source: [OP-42]
+func TestLimitsDefaults(t *testing.T) {
+	l := Limits{}.withDefaults()
+	if l.Credits != 32 || l.MaxRecvBufferSize != 64<<10 || l.MaxRdmaWindowSize != 512<<10 ||
+		l.AuthTimeout != DefaultAuthTimeout || l.FilesPerConnection != 4096 {
+		t.Errorf("%+v", l)
+	}
+	l = Limits{Credits: 1 << 20, MaxRecvBufferSize: 1, MaxRdmaWindowSize: 1 << 30, FilesPerConnection: 1 << 20}.withDefaults()
+	if l.Credits != 1024 || l.MaxRecvBufferSize != 4096 || l.MaxRdmaWindowSize != 8<<20 ||
+		l.FilesPerConnection != 65535 || l.ReadBufferBytes < 4*l.MaxRdmaWindowSize {
+		t.Errorf("%+v", l)
+	}
+}
+
+func TestUsers(t *testing.T) {
+	u := Users{"Alice": "secret"}
+	a, ok := u.Lookup("ANY", "alice")
+	b, ok2 := u.Lookup("", "Alice")
+	if !ok || !ok2 || a != b || a == [16]byte{} {
+		t.Error("alice is not known")
+	}
+	if _, ok := u.Lookup("", "bob"); ok {
+		t.Error("bob is known")
+	}
+}
