@@ -50,8 +50,8 @@ func AuthParamsLen(information uint32) (int, error) {
 //
 // Source: [LWIO §Connection Authentication], [LWIO claim 12], [OP-13], [OP-50b], [OP-50c], [OP-50h]
 func (p *AuthParams) CheckClient() error {
-	if p.BaseSequence != 0 {
-		return deny(authParams, "base sequence %d from a client", p.BaseSequence)
+	if p.MaxRdmaWindowSize == 0 || p.MaxRecvBufferSize < StatusResponseSize {
+		return deny(authParams, "RDMA Writes of %d and receives of %d bytes", p.MaxRdmaWindowSize, p.MaxRecvBufferSize)
 	}
 	return p.check()
 }

@@ -1,0 +1,10 @@
+package wire
+
+// Vectors that were computed with the hashlib and hmac modules of Python 3 from
+// the layouts alone.
+const (
+	// md5Vector signs the 30 fixed bytes, the key option and the end of clientParams.
+	md5Vector = "a52ed1e76a694ebf52da32cc93de4c4c"
+	// kdfVector is the key derived from applicationKey, clientKey and serverKey.
+	kdfVector = "ae0529c33f1ddbf4af03f5d266119e8ec95eb2e76aff528b01f9c254c9dbb794"
+)
