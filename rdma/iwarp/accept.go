@@ -100,8 +100,9 @@ var (
 
 // answer sends the reply and starts the connection.
 func (c *connector) answer(ctx context.Context, nc net.Conn, pair *queuePair, reply *startup) (*conn, error) {
+	limitStartup(nc, c.a.p.cfg.RequestTimeout, c.a.p.cfg.WriteTimeout)
 	stop := watch(ctx, nc)
-	err := writeStartup(nc, reply, c.a.p.cfg.WriteTimeout)
+	err := writeStartup(nc, reply)
 	if !stop() && err == nil {
 		err = context.Cause(ctx)
 	}

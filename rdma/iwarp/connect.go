@@ -134,10 +134,11 @@ func (a *adapter) dialOnce(ctx context.Context, local, remote *net.TCPAddr, req 
 	if nc, err = cfg.Dial(dialCtx, local, remote); err != nil {
 		return nil, nil, err
 	}
+	limitStartup(nc, cfg.ReplyTimeout, cfg.WriteTimeout)
 	stop := watch(ctx, nc)
-	if err = writeStartup(nc, req, cfg.WriteTimeout); err == nil {
+	if err = writeStartup(nc, req); err == nil {
 		var s startup
-		if s, err = readStartup(nc, true, cfg.ReplyTimeout); err == nil {
+		if s, err = readStartup(nc, true); err == nil {
 			reply = &s
 			err = checkReply(req, reply)
 		}

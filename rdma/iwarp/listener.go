@@ -155,7 +155,8 @@ func (l *listener) start(nc net.Conn) {
 func (l *listener) startup(nc net.Conn) {
 	defer l.wg.Done()
 	cfg := &l.a.p.cfg
-	req, err := readStartup(nc, false, cfg.RequestTimeout)
+	limitStartup(nc, cfg.RequestTimeout, cfg.WriteTimeout)
+	req, err := readStartup(nc, false)
 	if err == nil && req.revision == 0 {
 		err = errStartupRevision
 	}
@@ -189,7 +190,8 @@ func (l *listener) startup(nc net.Conn) {
 func (a *adapter) refuse(nc net.Conn, req *startup, private []byte) {
 	reply := newReply(&a.p.cfg, req, rdma.ReadLimits{}, private)
 	reply.reject = true
-	if err := writeStartup(nc, reply, a.p.cfg.WriteTimeout); err != nil {
+	limitStartup(nc, a.p.cfg.RequestTimeout, a.p.cfg.WriteTimeout)
+	if err := writeStartup(nc, reply); err != nil {
 		nc.Close()
 		return
 	}

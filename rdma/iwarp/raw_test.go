@@ -70,7 +70,7 @@ func serveRaw(t testing.TB, cfg *Config, req *startup) (*side, *rawPeer, <-chan 
 		accepted <- err
 	}()
 	p.send(req.appendTo(nil))
-	reply, err := readStartup(p.nc, true, testTimeout)
+	reply, err := readStartup(p.nc, true)
 	if err != nil {
 		t.Fatal(err)
 	}

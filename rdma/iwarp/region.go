@@ -118,7 +118,7 @@ const retiredTokens = 4096
 type regionTable struct {
 	mu      sync.RWMutex
 	regions map[uint32]*region // nil for a retired token
-	retired [retiredTokens]uint32
+	retired []uint32           // a ring once it is full
 	next    int
 }
 
@@ -142,9 +142,11 @@ func (t *regionTable) remove(r *region) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.regions[r.token] = nil
-	if old := t.retired[t.next]; old != 0 {
-		delete(t.regions, old)
+	if len(t.retired) < retiredTokens {
+		t.retired = append(t.retired, r.token)
+		return
 	}
+	delete(t.regions, t.retired[t.next])
 	t.retired[t.next] = r.token
 	t.next = (t.next + 1) % retiredTokens
 }

@@ -11,13 +11,18 @@ import (
 	"lwio/rdma"
 )
 
-// readStartup reads one start-up frame, and no byte more, within the limit.
+// limitStartup bounds the start-up of a connection. It comes before watch, whose
+// deadline must be the last.
+func limitStartup(nc net.Conn, read, write time.Duration) {
+	now := time.Now()
+	_ = nc.SetReadDeadline(now.Add(read))
+	_ = nc.SetWriteDeadline(now.Add(write))
+}
+
+// readStartup reads one start-up frame, and no byte more.
 //
 // Source: [RFC 5044 §7.1.2 rules 5 to 9]
-func readStartup(nc net.Conn, reply bool, limit time.Duration) (startup, error) {
-	if err := nc.SetReadDeadline(time.Now().Add(limit)); err != nil {
-		return startup{}, err
-	}
+func readStartup(nc net.Conn, reply bool) (startup, error) {
 	var header [startupHeaderSize]byte
 	if _, err := io.ReadFull(nc, header[:]); err != nil {
 		return startup{}, err
@@ -34,11 +39,8 @@ func readStartup(nc net.Conn, reply bool, limit time.Duration) (startup, error) 
 	return s, nil
 }
 
-// writeStartup writes one start-up frame within the limit.
-func writeStartup(nc net.Conn, s *startup, limit time.Duration) error {
-	if err := nc.SetWriteDeadline(time.Now().Add(limit)); err != nil {
-		return err
-	}
+// writeStartup writes one start-up frame.
+func writeStartup(nc net.Conn, s *startup) error {
 	_, err := nc.Write(s.appendTo(make([]byte, 0, maxStartupSize)))
 	return err
 }

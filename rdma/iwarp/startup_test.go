@@ -105,7 +105,7 @@ func TestMarkersRefused(t *testing.T) {
 	_, _, addr := listenSide(t, &Config{CRC: CRCOff}, shape{depth: 4, sge: 1, buf: 4096})
 	p := dialRaw(t, addr)
 	p.send((&startup{revision: 1, markers: true}).appendTo(nil))
-	s, err := readStartup(p.nc, true, testTimeout)
+	s, err := readStartup(p.nc, true)
 	if err != nil || !s.reject || s.markers {
 		t.Errorf("%+v %v", s, err)
 	}
@@ -141,7 +141,7 @@ func TestBacklog(t *testing.T) {
 		p := dialRaw(t, addr)
 		p.send(request)
 		go func() {
-			s, err := readStartup(p.nc, true, testTimeout)
+			s, err := readStartup(p.nc, true)
 			p.nc.Close()
 			replies <- err == nil && s.reject
 		}()
@@ -210,7 +210,7 @@ func TestBadReplies(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			terminate := make(chan []byte, 1)
 			addr := rawListener(t, func(p *rawPeer) {
-				if _, err := readStartup(p.nc, false, testTimeout); err != nil {
+				if _, err := readStartup(p.nc, false); err != nil {
 					t.Error(err)
 				}
 				p.crc = true
@@ -245,7 +245,7 @@ func TestBadReplies(t *testing.T) {
 func TestFallback(t *testing.T) {
 	sent := make(chan []byte, 1)
 	addr := rawListener(t, func(p *rawPeer) {
-		s, err := readStartup(p.nc, false, testTimeout)
+		s, err := readStartup(p.nc, false)
 		if err != nil || s.revision == 2 {
 			return
 		}

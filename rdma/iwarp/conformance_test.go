@@ -1,0 +1,50 @@
+package iwarp_test
+
+import (
+	"net/netip"
+	"testing"
+
+	"lwio/rdma"
+	"lwio/rdma/iwarp"
+	"lwio/rdma/rdmatest"
+)
+
+// What revision 1 of MPA lacks: a message by which the active side completes, so
+// that Accept could wait for it.
+const noCompletion = "MPA revision 1 has no message for CompleteConnect: Accept does not wait for it"
+
+// ways are the configurations that the suite runs with, and for each the cases
+// that it does not pass. Source: [ND §Unit tests]
+var ways = map[string]struct {
+	cfg  *iwarp.Config
+	gaps map[string]string
+}{
+	"default": {},
+	"plain":   {cfg: &iwarp.Config{CRC: iwarp.CRCOff}},
+	"small": {
+		cfg: &iwarp.Config{MaxULPDU: 128},
+		gaps: map[string]string{
+			"violation/bounds": "a message of many frames is checked frame by frame, so what lies within the bounds is placed",
+		},
+	},
+	"revision 1": {
+		cfg: &iwarp.Config{Revision: 1},
+		gaps: map[string]string{
+			"reject/by-client":     noCompletion,
+			"reject/client-closes": noCompletion,
+			"cancel/accept":        noCompletion,
+		},
+	},
+}
+
+func TestConformance(t *testing.T) {
+	for name, way := range ways {
+		t.Run(name, func(t *testing.T) {
+			rdmatest.Run(t, rdmatest.Config{
+				New:  func(testing.TB) rdma.Provider { return iwarp.New(way.cfg) },
+				Addr: rdma.IPAddr(iwarp.Name, netip.MustParseAddrPort("127.0.0.1:0")),
+				Gaps: way.gaps,
+			})
+		})
+	}
+}

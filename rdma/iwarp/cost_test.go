@@ -1,0 +1,76 @@
+package iwarp
+
+import (
+	"runtime"
+	"testing"
+
+	"lwio/rdma"
+)
+
+// TestNoAllocations moves messages of many sizes both ways: nothing may be
+// allocated for them once the queues have grown.
+//
+// Source: [ND QueuePair.Send]
+func TestNoAllocations(t *testing.T) {
+	if raceEnabled {
+		t.Skip("under the race detector pools drop what they hold")
+	}
+	for name, cfg := range transferConfigs {
+		client, server := connect(t, cfg, cfg, shape{depth: 16, sge: 2, buf: 1 << 20})
+		results := make([]rdma.Result, 32)
+		recv := []rdma.ReceiveRequest{{SGL: server.sgl(0, 512)}, {SGL: server.sgl(0, 512)}}
+		sgl := client.sgl(0, 200)
+		reqs := []rdma.Request{
+			{Op: rdma.OpWrite, SGL: client.sgl(0, 8), Remote: server.at(0)},
+			{Op: rdma.OpWrite, SGL: client.sgl(0, 300_000), Remote: server.at(8)},
+			{Op: rdma.OpWrite, SGL: client.sgl(0, 5000), Remote: server.at(8)},
+			{Op: rdma.OpSend, SGL: sgl},
+			{Op: rdma.OpSend, Flags: rdma.FlagInline | rdma.FlagSolicitEvent, Inline: client.buf[:500]},
+		}
+		turn := func() {
+			server.qp.PostReceive(recv)
+			client.qp.Post(reqs)
+			for got := 0; got < len(reqs); {
+				n, err := waitFor(client.cq, results)
+				if err != nil {
+					t.Fatal(err)
+				}
+				got += n
+			}
+			for got := 0; got < len(recv); {
+				n, err := waitFor(server.cq, results)
+				if err != nil {
+					t.Fatal(err)
+				}
+				got += n
+			}
+		}
+		for range 20 {
+			turn()
+		}
+		if n := testing.AllocsPerRun(100, turn); n != 0 {
+			t.Errorf("%s: %v allocations in a turn", name, n)
+		}
+	}
+}
+
+// BenchmarkIdle reports what a connection costs while nothing happens on it, of
+// both its ends.
+func BenchmarkIdle(b *testing.B) {
+	const n = 100
+	for b.Loop() {
+		var before, after runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&before)
+		for range n {
+			client, server := connect(b, nil, nil, shape{depth: 256, sge: 2, buf: 4096})
+			server.recv(1, 0, 8)
+			client.post(rdma.Request{Op: rdma.OpSend, SGL: client.sgl(0, 8)})
+			server.next()
+		}
+		runtime.GC()
+		runtime.GC()
+		runtime.ReadMemStats(&after)
+		b.ReportMetric(float64(after.HeapInuse-before.HeapInuse+after.StackInuse-before.StackInuse)/(2*n), "B/end")
+	}
+}
