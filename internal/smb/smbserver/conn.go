@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"lwio/internal/smb/smbauth"
+	"lwio/internal/smb/smbwire"
 )
 
 // Causes for which a connection is cut.
@@ -178,7 +179,7 @@ func (c *conn) write(parts ...*buffer) {
 		total += len(p.b) - headroom
 	}
 	head := parts[0].b
-	head[0], head[1], head[2], head[3] = 0, byte(total>>16), byte(total>>8), byte(total)
+	smbwire.PutFrameHeader(head, total)
 	c.writeMu.Lock()
 	err := c.nc.SetWriteDeadline(time.Now().Add(allowance(c.srv.cfg.StallTimeout, total)))
 	if err == nil {

@@ -7,6 +7,8 @@ import (
 	"io"
 	"net"
 	"time"
+
+	"lwio/internal/smb/smbwire"
 )
 
 // errFrame says that what precedes a message is not the transport's header.
@@ -52,9 +54,9 @@ func (f *frames) next(limit int) (*buffer, error) {
 	if err != nil {
 		return nil, unexpected(err)
 	}
-	n := int(head[1])<<16 | int(head[2])<<8 | int(head[3])
-	if head[0] != 0 || n > limit {
-		return nil, fmt.Errorf("message type %#x of %d bytes, limit %d: %w", head[0], n, limit, errFrame)
+	n, err := smbwire.DecodeFrameHeader(head)
+	if err != nil || n > limit {
+		return nil, fmt.Errorf("transport header %x, limit %d bytes: %w", head, limit, errFrame)
 	}
 	if _, err := f.r.Discard(headroom); err != nil {
 		return nil, err

@@ -40,6 +40,14 @@ var serverDialects = [...]uint16{
 	smbwire.Dialect311, smbwire.Dialect302, smbwire.Dialect300, smbwire.Dialect210, smbwire.Dialect202,
 }
 
+// dialectName spells a dialect as people do.
+func dialectName(d uint16) string {
+	if d&0xF == 0 {
+		return fmt.Sprintf("%d.%d", d>>8, d>>4&0xF)
+	}
+	return fmt.Sprintf("%d.%d.%d", d>>8, d>>4&0xF, d&0xF)
+}
+
 // choose returns the best dialect that both sides speak, or 0.
 //
 // Source: [MS-SMB2 3.3.5.4]

@@ -183,7 +183,13 @@ func queryNamed(f *vfs.Open, info *vfs.FileInfo, class smbwire.FileClass) (answe
 		s := smbwire.StreamInfo{Size: uint64(info.Size), AllocationSize: uint64(info.AllocationSize), Name: name}
 		return fixed(smbwire.AppendStreamInfo(nil, s))
 	case smbwire.ClassAlternateName:
-		return answer{}, ntstatus.ObjectNameNotFound // there are no short names
+		// There are no short names; what a file can be opened by is its own.
+		name, err := smbwire.UTF16(info.Name)
+		if err != nil {
+			return answer{}, statusOf(err)
+		}
+		i := smbwire.NameInfo{Name: name}
+		return answer{i.AppendTo(nil), 4}, ntstatus.Success
 	}
 	return answer{}, ntstatus.InvalidInfoClass
 }

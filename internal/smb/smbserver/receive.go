@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"lwio/internal/ntstatus"
 	"lwio/internal/smb/smbwire"
 )
 
@@ -96,33 +97,41 @@ func (j *job) parse() error {
 	return nil
 }
 
-// run works the requests off, one after the other, and sends the answers in
-// one message.
+// run works the requests off, one after the other, and sends the answers: in
+// one message, or in several if they are too long for one.
 //
 // Source: [MS-SMB2 3.3.5.2.7], [MS-SMB2 3.3.4.1.3]
 func (j *job) run() {
 	c := j.conn
 	defer j.frame.free()
-	if len(j.reqs) == 1 {
-		r := j.reqs[0]
-		r.alone = true
-		if st := r.serve(); !r.dropped {
-			r.finish(st, false)
-			c.write(r.out)
-		}
-		return
-	}
-	outs := make([]*buffer, 0, len(j.reqs))
+	var outs []*buffer
+	var last *request // served, and not yet finished
+	var st ntstatus.Status
+	total := 0
 	for i, r := range j.reqs {
-		st := r.serve()
+		r.alone = len(j.reqs) == 1
+		next := r.serve()
 		if r.dropped {
 			for _, o := range outs {
 				o.free()
 			}
 			return
 		}
-		r.finish(st, i < len(j.reqs)-1)
-		outs = append(outs, r.out)
+		if i > 0 {
+			more := total+last.size()+r.size() <= smbwire.MaxFrame
+			last.finish(st, more)
+			outs, total = append(outs, last.out), total+len(last.out.b)
+			if !more {
+				c.write(outs...)
+				outs, total = nil, 0
+			}
+		}
+		last, st = r, next
 	}
-	c.write(outs...)
+	last.finish(st, false)
+	if outs == nil {
+		c.write(last.out)
+		return
+	}
+	c.write(append(outs, last.out)...)
 }

@@ -269,6 +269,15 @@ func (r *request) finish(st ntstatus.Status, more bool) {
 	r.seal(&h, r.out)
 }
 
+// size bounds the length of the answer, padding included.
+func (r *request) size() int {
+	const least = bodyOffset + 128
+	if r.out == nil {
+		return least
+	}
+	return max(least, len(r.out.b)+8)
+}
+
 // head is the header of an answer.
 func (r *request) head(st ntstatus.Status) smbwire.Header {
 	return smbwire.Header{

@@ -97,7 +97,7 @@ func (r *request) authenticated(previous uint64) ntstatus.Status {
 		return ntstatus.UserSessionDeleted
 	}
 	r.signer, r.hash = s.signer, nil
-	c.log.Info("smb: logged on", "user", s.user, "domain", s.domain, "dialect", c.dialect, "signing", c.signing.String())
+	c.log.Info("smb: logged on", "user", s.user, "domain", s.domain, "dialect", dialectName(c.dialect), "signing", c.signing.String())
 	if previous != 0 && previous != s.id {
 		if old := c.srv.session(previous); old != nil && old.valid() && sameUser(old, s.domain, s.user) {
 			old.end()

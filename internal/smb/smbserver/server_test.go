@@ -1,0 +1,172 @@
+package smbserver
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"lwio/internal/ntstatus"
+)
+
+func TestNewNeedsAFileSystem(t *testing.T) {
+	if _, err := New(Config{}); err == nil {
+		t.Error("a server without anything to serve")
+	}
+}
+
+// Close cuts clients, closes their opens, and may be called again; a closed
+// server serves no more.
+func TestClose(t *testing.T) {
+	s, addr, dir := testServer(t, nil)
+	c := mount(t, addr, "data")
+	c.mustCreate(create{name: "doomed", access: 0x10003, disposition: 2, options: 0x1040})
+	ss := s.session(c.session)
+	if st := s.Stats(); st.Connections != 1 || st.Sessions != 1 || st.Accepted != 1 {
+		t.Errorf("stats %+v", st)
+	}
+	for range 2 {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	c.wantCut()
+	<-ss.Done()
+	if _, err := os.Stat(filepath.Join(dir, "doomed")); !os.IsNotExist(err) {
+		t.Errorf("open lives after Close: %v", err)
+	}
+	if st := s.Stats(); st.Connections != 0 || st.Sessions != 0 {
+		t.Errorf("stats %+v", st)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Serve(l); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("serve after close: %v", err)
+	}
+	a, b := net.Pipe()
+	defer a.Close()
+	s.ServeConn(b)
+	if _, err := a.Read(make([]byte, 1)); err == nil {
+		t.Error("a closed server keeps a connection")
+	}
+}
+
+func TestShutdown(t *testing.T) {
+	s, addr, _ := testServer(t, nil)
+	c := mount(t, addr, "data")
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- s.Shutdown(ctx) }()
+	c.want(ntstatus.Success, cmdEcho, []byte{4, 0, 0, 0}) // those who are there stay
+	cancel()
+	if err := <-done; !errors.Is(err, context.Canceled) {
+		t.Errorf("shutdown that had to cut: %v", err)
+	}
+	c.wantCut()
+
+	s, addr, _ = testServer(t, nil)
+	c = mount(t, addr, "data")
+	c.nc.Close()
+	if err := s.Shutdown(context.Background()); err != nil {
+		t.Errorf("shutdown with nobody there: %v", err)
+	}
+}
+
+// Several clients at a time read, write, create and delete without getting
+// into each other's way.
+func TestManyClients(t *testing.T) {
+	s, addr, _ := testServer(t, nil)
+	var wg sync.WaitGroup
+	for i := range 8 {
+		c := mount(t, addr, "data")
+		wg.Go(func() {
+			for range 20 {
+				name := string(rune('a' + i))
+				id := c.mustCreate(rw(name))
+				data := bytes.Repeat([]byte(name), 10000)
+				c.want(ntstatus.Success, cmdWrite, writeBody(id, 0, data))
+				if r := c.want(ntstatus.Success, cmdRead, readBody(id, 0, 20000, 0)); !bytes.Equal(r.body[16:], data) {
+					t.Errorf("client %d read something else", i)
+				}
+				c.want(ntstatus.Success, cmdSetInfo, setBody(id, 1, 13, []byte{1}))
+				c.want(ntstatus.Success, cmdClose, closeBody(id, 0))
+			}
+		})
+	}
+	wg.Wait()
+	if n := s.cfg.FS.Stats().Opens; n != 0 {
+		t.Errorf("%d opens are left", n)
+	}
+}
+
+// A connection that has worked on many requests at a time goes back to few
+// goroutines.
+func TestWorkersLeaveAgain(t *testing.T) {
+	s, addr, _ := testServer(t, nil)
+	c := mount(t, addr, "data")
+	for range 8 {
+		c.want(ntstatus.Success, cmdEcho, []byte{4, 0, 0, 0})
+	}
+	var all []byte
+	for range 200 {
+		all = append(all, c.frame(c.message(cmdEcho, []byte{4, 0, 0, 0}))...)
+	}
+	c.write(all)
+	for range 200 {
+		c.recv()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for conn := range s.conns {
+		conn.mu.Lock()
+		if conn.workers > s.cfg.MaxWorkers || conn.workers < 1 {
+			t.Errorf("%d goroutines", conn.workers)
+		}
+		conn.mu.Unlock()
+	}
+}
+
+// Answers that are too long for one message come in several.
+//
+// Source: [MS-SMB2 2.1]
+func TestChainOfLongAnswers(t *testing.T) {
+	_, addr, _ := testServer(t, nil)
+	c := mount(t, addr, "data")
+	id := c.mustCreate(rw("f"))
+	for i := range uint64(2) {
+		m := c.charge(c.message(cmdWrite, writeBody(id, i<<19, make([]byte, 1<<19))), 8)
+		c.send(m)
+		if r := c.recv()[0]; r.status != 0 {
+			t.Fatal(r.status)
+		}
+	}
+	for range 8 {
+		c.want(ntstatus.Success, cmdEcho, []byte{4, 0, 0, 0})
+	}
+	const n = 17
+	var msgs [][]byte
+	for range n {
+		m := c.message(cmdRead, readBody(id, 0, 1<<20, 0))
+		msgs = append(msgs, c.charge(m, 16))
+	}
+	c.send(msgs...)
+	frames, got := 0, 0
+	for got < n {
+		for _, r := range c.recv() {
+			if r.status != 0 || len(r.body) < 16+1<<20 {
+				t.Fatalf("answer %d: %v, %d bytes", got, r.status, len(r.body))
+			}
+			got++
+		}
+		frames++
+	}
+	if frames != 2 {
+		t.Errorf("%d messages", frames)
+	}
+}
