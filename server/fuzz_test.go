@@ -1,0 +1,171 @@
+package server
+
+import (
+	"encoding/binary"
+	"sync"
+	"testing"
+
+	"lwio/internal/wire"
+	"lwio/rdma"
+)
+
+// FuzzDispatch feeds a connection's dispatcher with messages of any kind, as a
+// provider would, and demands that it answers each at most once, that nothing is
+// left over, and that credits come back. Input: for each message its size (2
+// bytes) and its bytes.
+//
+// Source: [OP-27] [OP-63] [OP-92e] [OP-92h] [OP-106]
+func FuzzDispatch(f *testing.F) {
+	add := func(msgs ...[]byte) {
+		var in []byte
+		for _, m := range msgs {
+			in = binary.LittleEndian.AppendUint16(in, uint16(len(m)))
+			in = append(in, m...)
+		}
+		f.Add(in)
+	}
+	one := func(h wire.Header, body ...byte) []byte { return append(h.AppendTo(nil), body...) }
+	poll := wire.Completion{Polling: true, IosVa: 8, IosMh: 9}
+	ask := wire.Completion{Cookie: 3}
+	region := wire.RDMARegion{DataVa: 1, DataMh: 2, Length: 4096}
+	add(one(wire.NewRead(1, 0, region, ask)), one(wire.NewRead(1, 50, region, poll)))
+	add(one(wire.NewWrite(1, 5, 3, ask), 1, 2, 3), one(wire.NewWrite(2, 5, 0, poll)))
+	add(one(wire.NewVecRead(1, 0, 4096, 1, 4096, ask), region.AppendTo(nil)...))
+	add(one(wire.NewCollapse(2, 0, 1000, 512, ask), make([]byte, 512)...))
+	add(one(wire.NewClose(4, 1)), one(wire.NewRead(1, 0, region, ask)), one(wire.NewCancel(5, 2)))
+	add(one(wire.NewInterrupt(6, 1)), one(wire.NewInterrupt(7, 255)), one(wire.NewRead(1, 0, region, poll)))
+	add(one(wire.NewCredit(8, -1)), one(wire.NewAuth(9, 67, region), make([]byte, 67)...))
+	add(one(wire.NewRegister(1), make([]byte, 36)...))
+	f.Fuzz(func(t *testing.T, in []byte) {
+		c, qp := newFuzzConn(t)
+		for len(in) >= 2 {
+			n := min(int(binary.LittleEndian.Uint16(in)), len(in)-2)
+			msg := in[2 : 2+n]
+			in = in[2+n:]
+			if len(msg) > wire.HeaderSize+c.f.layout.dataSize || !qp.receive(c, msg) {
+				break
+			}
+		}
+		c.jobs.Wait()
+		if err := qp.settle(c); err != nil {
+			t.Fatal(err)
+		}
+		qp.finish(t, c)
+	})
+}
+
+// fuzzQueue is a queue pair that delivers nothing and notes everything.
+type fuzzQueue struct {
+	rdma.QueuePair
+
+	mu    sync.Mutex
+	slots []int32 // receives posted
+	done  []uint64
+	total int
+	cut   bool
+}
+
+func (q *fuzzQueue) Post(reqs []rdma.Request) (int, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for i := range reqs {
+		if !reqs[i].Op.FlagsLegal(reqs[i].Flags) || len(reqs[i].SGL) != 1 {
+			panic("an illegal request")
+		}
+		if reqs[i].Flags&rdma.FlagSilentSuccess == 0 {
+			q.done = append(q.done, reqs[i].ID)
+		}
+		q.total++
+	}
+	return len(reqs), nil
+}
+
+func (q *fuzzQueue) PostReceive(reqs []rdma.ReceiveRequest) (int, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, r := range reqs {
+		for _, s := range q.slots {
+			if uint64(s) == r.ID {
+				panic("a receive posted twice")
+			}
+		}
+		q.slots = append(q.slots, int32(r.ID))
+	}
+	return len(reqs), nil
+}
+
+// receive is the arrival of a message; false says that there was no receive, or
+// that the connection has ended.
+func (q *fuzzQueue) receive(c *conn, msg []byte) bool {
+	if q.settle(c) != nil {
+		return false
+	}
+	q.mu.Lock()
+	if len(q.slots) == 0 {
+		q.mu.Unlock()
+		return false
+	}
+	slot := q.slots[0]
+	q.slots = q.slots[1:]
+	q.mu.Unlock()
+	y := &c.f.layout
+	n := copy(c.buf[int(slot)*wire.HeaderSize:][:wire.HeaderSize], msg)
+	copy(c.buf[y.data+int(slot)*y.dataSize:][:y.dataSize], msg[n:])
+	r := rdma.Result{Op: rdma.OpReceive, ID: uint64(slot), Bytes: len(msg)}
+	if err := c.handle(&r); err != nil {
+		q.cut = true
+		return false
+	}
+	c.flush()
+	return true
+}
+
+// settle lets everything that was posted complete.
+func (q *fuzzQueue) settle(c *conn) error {
+	for {
+		q.mu.Lock()
+		done := q.done
+		q.done = nil
+		q.mu.Unlock()
+		if len(done) == 0 {
+			return nil
+		}
+		for _, id := range done {
+			if err := c.handle(&rdma.Result{Op: rdma.OpSend, ID: id}); err != nil {
+				return err
+			}
+		}
+		c.flush()
+		c.jobs.Wait()
+	}
+}
+
+// finish demands that all came back but what waits for good: an INTERRUPT.
+func (q *fuzzQueue) finish(t *testing.T, c *conn) {
+	if q.cut {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	parked := 0
+	if c.armed != nil {
+		parked = 1
+	}
+	switch {
+	case c.pending != 0 || !c.outbox.empty() || !c.ready.empty():
+		t.Fatalf("%d requests unanswered", c.pending)
+	case c.slots != c.f.layout.depth || c.owing.Load() != 0:
+		t.Fatalf("%d of %d slots came back", c.slots, c.f.layout.depth)
+	case len(q.slots) != c.grant-parked:
+		t.Fatalf("%d receives posted for %d credits", len(q.slots), c.grant)
+	case len(c.free) != len(c.ops)-parked:
+		t.Fatalf("%d of %d operations free", len(c.free), len(c.ops))
+	case c.held != 0:
+		t.Fatalf("%d bytes of memory are held", c.held)
+	}
+	for _, f := range c.fids.files {
+		if f.inFlight != 0 || f.closer != nil {
+			t.Fatalf("file %d has %d in flight", f.id, f.inFlight)
+		}
+	}
+}

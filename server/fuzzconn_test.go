@@ -1,0 +1,59 @@
+package server
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+
+	"lwio/rdma"
+	"lwio/vfs"
+)
+
+// newFuzzConn makes an authenticated connection on a fuzzQueue, with two files:
+// 1 to read and write, 2 unbuffered.
+func newFuzzConn(t *testing.T) (*conn, *fuzzQueue) {
+	t.Helper()
+	dir, err := vfs.NewDir(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	fs, err := vfs.New(vfs.Config{Shares: []vfs.Share{{Name: "s", Backend: dir}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg, err := Config{FS: fs, Limits: Limits{
+		Credits: 4, MaxRecvBufferSize: 4096, MaxRdmaWindowSize: 64 << 10, Workers: 1, ReadBufferBytes: 256 << 10,
+	}}.withDefaults()
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := newEngine(&cfg)
+	t.Cleanup(func() {
+		e.close()
+		fs.Close()
+	})
+	f := &fabric{layout: newLayout(&e.limits, rdma.AdapterInfo{MaxReceiveQueueDepth: 100, MaxInitiatorQueueDepth: 100})}
+	f.arena = newTestArena(4, 4, 128<<10)
+	f.arena.bytes = make([]byte, 4*16*blockUnit)
+	q := &fuzzQueue{}
+	c := &conn{
+		e: e, f: f, log: slog.New(slog.DiscardHandler), qp: q, authenticated: true, sess: newFakeSession(1),
+		buf: make([]byte, f.layout.total), grant: 4, peerWindow: 5000, peerPage: 512, slots: f.layout.depth,
+	}
+	c.ctx, c.cancel = context.WithCancelCause(e.ctx)
+	c.fids.limit = 10
+	for i := range 4 {
+		q.slots = append(q.slots, int32(i))
+	}
+	for _, options := range []vfs.Options{0, vfs.NoIntermediateBuffering} {
+		o, _, err := fs.Open(vfs.OpenRequest{
+			Share: "s", Path: "f", Access: vfs.ReadData | vfs.WriteData, Options: options, Owner: c.sess,
+			ShareMode: vfs.ShareRead | vfs.ShareWrite, Disposition: vfs.OpenIf,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.fids.add(&fid{open: o, canRead: true, canWrite: true, unbuffered: options != 0, unhook: func() {}})
+	}
+	return c, q
+}
