@@ -150,7 +150,7 @@ func (c *conn) interrupt(o *op) {
 		return
 	case p == saturated && c.completed, p != saturated && c.pending < p:
 		c.wakeLocked(o)
-		c.empty()
+		c.postOutbox()
 		return
 	}
 	c.armed = o

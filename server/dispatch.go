@@ -48,7 +48,7 @@ func (c *conn) follow(sequence uint16) {
 // Source: [LWIO §I/O Processing] [OP-27] [OP-63] [OP-92e] [OP-92h] [OP-106]
 func (c *conn) dispatch(o *op) error {
 	err := o.h.Check(o.size, c.e.wire)
-	if wire.Terminates(err) {
+	if err != nil && wire.Terminates(err) {
 		return violation("%w", err)
 	}
 	io := o.h.Opcode.IO()

@@ -200,6 +200,12 @@ type rawClient struct {
 	sequence  uint16
 	got       []wire.StatusResponse // arrived, not asked for yet
 	lost      error
+
+	scratch struct { // so that posting allocates nothing
+		sge  [1]rdma.SGE
+		recv [1]rdma.ReceiveRequest
+		req  [1]rdma.Request
+	}
 }
 
 const (
@@ -258,8 +264,9 @@ func (v *env) tryConnect(n *negotiated) (*rawClient, error) {
 }
 
 func (c *rawClient) postReply(slot uint64) {
-	sge := []rdma.SGE{{Region: c.replies, Offset: int(slot) * 16, Length: 16}}
-	if _, err := c.qp.PostReceive([]rdma.ReceiveRequest{{ID: slot, SGL: sge}}); err != nil && c.lost == nil {
+	c.scratch.sge[0] = rdma.SGE{Region: c.replies, Offset: int(slot) * 16, Length: 16}
+	c.scratch.recv[0] = rdma.ReceiveRequest{ID: slot, SGL: c.scratch.sge[:]}
+	if _, err := c.qp.PostReceive(c.scratch.recv[:]); err != nil && c.lost == nil {
 		c.lost = err
 	}
 }

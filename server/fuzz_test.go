@@ -58,11 +58,13 @@ func FuzzDispatch(f *testing.F) {
 type fuzzQueue struct {
 	rdma.QueuePair
 
-	mu    sync.Mutex
-	slots []int32 // receives posted
-	done  []uint64
-	total int
-	cut   bool
+	grant, window int
+
+	mu                sync.Mutex
+	slots             []int32 // receives posted
+	arrived, answered int
+	done              []uint64
+	cut               bool
 }
 
 func (q *fuzzQueue) Post(reqs []rdma.Request) (int, error) {
@@ -72,10 +74,19 @@ func (q *fuzzQueue) Post(reqs []rdma.Request) (int, error) {
 		if !reqs[i].Op.FlagsLegal(reqs[i].Flags) || len(reqs[i].SGL) != 1 {
 			panic("an illegal request")
 		}
-		if reqs[i].Flags&rdma.FlagSilentSuccess == 0 {
-			q.done = append(q.done, reqs[i].ID)
+		if reqs[i].SGL[0].Length > q.window { // [OP-60]
+			panic("an RDMA write above the client's window")
 		}
-		q.total++
+		if reqs[i].Flags&rdma.FlagSilentSuccess != 0 {
+			continue
+		}
+		q.done = append(q.done, reqs[i].ID)
+		if reqs[i].ID&idKind == idAnswer {
+			q.answered++
+		}
+	}
+	if q.arrived-q.answered+len(q.slots) != q.grant { // [OP-66b]
+		panic("an answer was posted before the receive that it allows the client to use")
 	}
 	return len(reqs), nil
 }
@@ -107,6 +118,7 @@ func (q *fuzzQueue) receive(c *conn, msg []byte) bool {
 	}
 	slot := q.slots[0]
 	q.slots = q.slots[1:]
+	q.arrived++
 	q.mu.Unlock()
 	y := &c.f.layout
 	n := copy(c.buf[int(slot)*wire.HeaderSize:][:wire.HeaderSize], msg)

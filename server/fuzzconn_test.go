@@ -35,7 +35,7 @@ func newFuzzConn(t *testing.T) (*conn, *fuzzQueue) {
 	f := &fabric{layout: newLayout(&e.limits, rdma.AdapterInfo{MaxReceiveQueueDepth: 100, MaxInitiatorQueueDepth: 100})}
 	f.arena = newTestArena(4, 4, 128<<10)
 	f.arena.bytes = make([]byte, 4*16*blockUnit)
-	q := &fuzzQueue{}
+	q := &fuzzQueue{grant: 4, window: 5000}
 	c := &conn{
 		e: e, f: f, log: slog.New(slog.DiscardHandler), qp: q, authenticated: true, sess: newFakeSession(1),
 		buf: make([]byte, f.layout.total), grant: 4, peerWindow: 5000, peerPage: 512, slots: f.layout.depth,

@@ -14,6 +14,7 @@ type pump struct {
 	recvs    []rdma.ReceiveRequest
 	recvSGEs []rdma.SGE
 	silent   int // requests since the last that makes a result
+	used     int // requests and receives at most at a time, since the start
 }
 
 // pumpSize is how many requests are posted at a time.
@@ -28,17 +29,16 @@ var pumps = sync.Pool{New: func() any {
 
 // put gives the scratch memory back, without what it refers to.
 func (p *pump) put() {
-	clear(p.reqs[:cap(p.reqs)])
-	clear(p.sges[:cap(p.sges)])
-	clear(p.recvs[:cap(p.recvs)])
-	clear(p.recvSGEs[:cap(p.recvSGEs)])
-	p.clear()
+	clear(p.reqs[:p.used])
+	clear(p.sges[:p.used])
+	clear(p.recvs[:p.used])
+	clear(p.recvSGEs[:2*p.used])
+	p.used = 0
 	pumps.Put(p)
 }
 
-func (p *pump) clear() {
-	p.reqs, p.sges, p.recvs, p.recvSGEs = p.reqs[:0], p.sges[:0], p.recvs[:0], p.recvSGEs[:0]
-}
+// empty forgets what was posted.
+func (p *pump) empty() { p.reqs, p.sges = p.reqs[:0], p.sges[:0] }
 
 // What a result of an initiator request means, in the top bits of its ID; below
 // are the number of slots that it frees and the index of the operation.
@@ -86,6 +86,7 @@ func (p *pump) postReceives(c *conn) error {
 	if len(p.recvs) == 0 {
 		return nil
 	}
+	p.used = max(p.used, len(p.recvs))
 	_, err := c.qp.PostReceive(p.recvs)
 	p.recvs, p.recvSGEs = p.recvs[:0], p.recvSGEs[:0]
 	return err
@@ -99,6 +100,7 @@ func (p *pump) post(c *conn) error {
 	if err := p.postReceives(c); err != nil {
 		return err
 	}
+	p.used = max(p.used, len(p.reqs))
 	c.owing.Add(int64(len(p.reqs)))
 	_, err := c.qp.Post(p.reqs)
 	return err
@@ -109,7 +111,7 @@ func (p *pump) post(c *conn) error {
 func (c *conn) deliver(o *op) {
 	c.mu.Lock()
 	c.enqueueLocked(o)
-	c.empty()
+	c.postOutbox()
 }
 
 // flush delivers what the loop has answered since the last time.
@@ -123,7 +125,7 @@ func (c *conn) flush() {
 		c.enqueueLocked(o)
 	}
 	c.freed, c.readySum = 0, 0
-	c.empty()
+	c.postOutbox()
 }
 
 // enqueueLocked appends o to the outbox and behind it what waited for it: an
@@ -155,9 +157,9 @@ func (c *conn) enqueueLocked(o *op) {
 	}
 }
 
-// empty posts what is in the outbox, unless another goroutine is at it, which
+// postOutbox posts what is in the outbox, unless another goroutine is at it, which
 // then does. It is called with mu held and returns without.
-func (c *conn) empty() {
+func (c *conn) postOutbox() {
 	if c.pumping || c.outbox.empty() {
 		c.mu.Unlock()
 		return
@@ -167,7 +169,7 @@ func (c *conn) empty() {
 	for !c.dead && c.fill(p) {
 		c.mu.Unlock()
 		err := p.post(c)
-		p.clear()
+		p.empty()
 		if err != nil {
 			c.cut(err)
 		}
