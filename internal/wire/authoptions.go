@@ -107,9 +107,6 @@ func walkOptions(params []byte) optionWalker {
 // Source: [OP-46], [OP-50a], [OP-50b]
 func (w *optionWalker) next() bool {
 	w.at = w.then
-	if w.err != nil {
-		return false
-	}
 	if w.at >= len(w.b) {
 		w.err = deny(authParams, "no end of the options")
 		return false

@@ -20,23 +20,9 @@ func (c *cursor) take(n int) []byte {
 	return p
 }
 
-func (c *cursor) u8() uint8 {
-	if p := c.take(1); p != nil {
-		return p[0]
-	}
-	return 0
-}
-
 func (c *cursor) u16() uint16 {
 	if p := c.take(2); p != nil {
 		return binary.LittleEndian.Uint16(p)
-	}
-	return 0
-}
-
-func (c *cursor) u32() uint32 {
-	if p := c.take(4); p != nil {
-		return binary.LittleEndian.Uint32(p)
 	}
 	return 0
 }
