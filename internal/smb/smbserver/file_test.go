@@ -79,6 +79,27 @@ func TestShareModesBetweenSessions(t *testing.T) {
 	b.mustCreate(create{name: "f", access: 2, share: 7, disposition: 1})
 }
 
+// Source: [MS-SMB2 3.3.5.10] (TreeConnect), [MS-SMB2 3.3.5.8]
+func TestHandleBelongsToItsTree(t *testing.T) {
+	s, addr, _ := testServer(t, nil)
+	c := mount(t, addr, "data")
+	id := c.mustCreate(rw("f"))
+	first := c.tree
+	c.mustConnect("data")
+	c.want(ntstatus.FileClosed, cmdRead, readBody(id, 0, 1, 0))
+	c.tree = first
+	c.want(ntstatus.EndOfFile, cmdRead, readBody(id, 0, 1, 0))
+	// Whoever takes an open out first closes it.
+	ss := s.session(c.session)
+	o := ss.open(le.Uint64(id[:]))
+	if !ss.remove(o) || ss.remove(o) {
+		t.Error("an open was not taken out once")
+	}
+	if err := o.close(); err != nil {
+		t.Error(err)
+	}
+}
+
 // createContext makes one context with data.
 func createContext(name string, data []byte, last bool) []byte {
 	b := make([]byte, 24)
@@ -131,6 +152,15 @@ func TestCreateContexts(t *testing.T) {
 	if len(got) != 2 {
 		t.Errorf("%d contexts answered", len(got))
 	}
+	for name, want := range map[string]ntstatus.Status{
+		"ExtA": ntstatus.EAsNotSupported, "DHnC": ntstatus.ObjectNameNotFound, "TWrp": ntstatus.ObjectNameNotFound, "DH2Q": 0,
+	} {
+		o := rw("f")
+		o.contexts = createContext(name, make([]byte, 32), true)
+		c.want(want, cmdCreate, o.body())
+	}
+	o.contexts = createContext("QFid", nil, false) // names a successor that is not there
+	c.want(ntstatus.InvalidParameter, cmdCreate, o.body())
 }
 
 // Source: [MS-SMB2 3.3.5.10], [MS-SMB2 3.3.5.11], [MS-SMB2 3.3.5.12], [MS-SMB2 3.3.5.13]

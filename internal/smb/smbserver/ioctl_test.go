@@ -157,3 +157,14 @@ func TestPipeWaitsAndIsCanceled(t *testing.T) {
 	c.nc.Close()
 	<-gone
 }
+
+// Who has been answered is not told to wait.
+//
+// Source: [MS-SMB2 3.3.4.2]
+func TestNoInterimAnswerAfterTheRealOne(t *testing.T) {
+	r := &request{alone: true, answered: true}
+	r.pending()
+	if r.async {
+		t.Error("interim answer after the real one")
+	}
+}

@@ -168,6 +168,9 @@ func TestLogonFailures(t *testing.T) {
 			t.Errorf("%s/%s: %v", c.user, c.password, r.status)
 		}
 		// The session is gone, the connection lives.
+		if s.session(cl.session) != nil {
+			t.Errorf("%s/%s: session is still known", c.user, c.password)
+		}
 		if r := cl.call(cmdTreeConnect, connectBody("data")); r.status != ntstatus.UserSessionDeleted {
 			t.Errorf("after the failure: %v", r.status)
 		}
@@ -198,6 +201,13 @@ func TestReauthentication(t *testing.T) {
 	}
 	if r := c.call(cmdWrite, writeBody(id, 0, []byte("x"))); r.status != ntstatus.UserSessionDeleted {
 		t.Errorf("after a failure: %v", r.status)
+	}
+	c = mount(t, addr, "data")
+	if r := c.setup(testUser, "wrong", 0); r.status != ntstatus.LogonFailure {
+		t.Errorf("with a wrong password: %v", r.status)
+	}
+	if r := c.call(cmdCreate, rw("f").body()); r.status != ntstatus.UserSessionDeleted {
+		t.Errorf("after a wrong password: %v", r.status)
 	}
 }
 
@@ -370,7 +380,7 @@ func TestValidateNegotiate(t *testing.T) {
 		"dialects":     func(b []byte) ([]byte, uint32, uint16) { b[24] ^= 2; return b, 24, 0x0302 },
 		"small output": func(b []byte) ([]byte, uint32, uint16) { return b, 23, 0x0302 },
 		"cut short":    func(b []byte) ([]byte, uint32, uint16) { return b[:24], 24, 0x0302 },
-		"3.1.1":        func(b []byte) ([]byte, uint32, uint16) { return b, 24, 0x0311 },
+		"3.1.1":        func(b []byte) ([]byte, uint32, uint16) { b[24] = 0x11; return b, 24, 0x0311 },
 	} {
 		in, out, dialect := change(info())
 		c := login(t, addr, dialect)
