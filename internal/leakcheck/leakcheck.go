@@ -23,7 +23,7 @@ import (
 )
 
 // patience is how long something may take to go away after its owner closed it.
-const patience = 2 * time.Second
+const patience = time.Second
 
 // Snapshot is what was there at a moment and is no leak therefore.
 type Snapshot struct {

@@ -14,23 +14,27 @@ var cancelCases = []Case{
 	{Name: "cancel/ended-context", Source: "[ND Overlapped.CancelOverlappedRequests]", run: endedContext},
 }
 
-// cancelConnect: the attempt leaves the queue pair as it was.
+// cancelConnect: the attempt leaves the queue pair as it was. It is repeated, to
+// cancel at different moments.
 func cancelConnect(r *rig) {
 	active, passive := r.end(r.adapter(), shape{}), r.end(r.adapter(), shape{})
-	m := r.meet(active, passive, nil)
-	m.connect.canceled()
-	r.closeNow("connector", active.conn)
-	r.closeNow("connector", passive.conn)
-
-	active.conn, passive.conn = r.connector(active.adapter), r.connector(passive.adapter)
+	for range 20 {
+		m := r.meet(active, passive, nil)
+		m.connect.canceled()
+		r.closeNow("connector", active.conn)
+		r.closeNow("connector", passive.conn)
+		active.conn, passive.conn = r.connector(active.adapter), r.connector(passive.adapter)
+	}
 	r.join(active, passive)
 	active.deliver(passive)
 }
 
 func cancelAccept(r *rig) {
-	active, passive := r.end(r.adapter(), shape{}), r.end(r.adapter(), shape{})
-	passive.receive(0, nil)
-	r.meet(active, passive, nil).accept(nil).canceled()
+	for range 20 {
+		active, passive := r.end(r.adapter(), shape{}), r.end(r.adapter(), shape{})
+		passive.receive(0, nil)
+		r.meet(active, passive, nil).accept(nil).canceled()
+	}
 }
 
 // cancelConnectionRequest: the listener goes on, for others and for the same

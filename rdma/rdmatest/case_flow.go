@@ -77,7 +77,7 @@ func (e *end) giveCredits(total, depth, size int) error {
 // poll waits for one success, for use outside the goroutine of the case.
 func (e *end) poll(cq rdma.CompletionQueue) (rdma.Result, error) {
 	var res [1]rdma.Result
-	for end := deadline(); ; {
+	for end := e.r.deadline(); ; {
 		n, err := cq.Poll(res[:])
 		switch {
 		case err != nil:
@@ -179,7 +179,7 @@ func (e *end) postNumbered(ctx context.Context, poster uint64, each int, room <-
 // send posts an inline message as soon as the queue has room, and takes the
 // results that are there.
 func (e *end) send(msg []byte) error {
-	for end := deadline(); ; {
+	for end := e.r.deadline(); ; {
 		var res [8]rdma.Result
 		if _, err := e.icq.Poll(res[:]); err != nil {
 			return err

@@ -29,10 +29,16 @@ func (r *rig) violates(what string, s shape, n int, aim func(passive *end) rdma.
 	fill(active.mem)
 	at := aim(passive)
 	passive.receive(1, nil)
-	active.post(
-		rdma.Request{Op: rdma.OpWrite, SGL: active.sge(0, n), Remote: at},
-		rdma.Request{Op: rdma.OpSend},
-	)
+	took, err := active.qp.Post([]rdma.Request{
+		{Op: rdma.OpWrite, SGL: active.sge(0, n), Remote: at},
+		{Op: rdma.OpSend},
+	})
+	if took == 0 {
+		r.Fatalf("%s: post: %v", what, err)
+	}
+	if took == 1 {
+		r.fails(what+": post after the peer refused", err, rdma.StatusConnectionInvalid)
+	}
 	passive.flushed(passive.rcq, 1)
 	r.ends(what+": target", passive.conn)
 	r.ends(what+": initiator", active.conn)

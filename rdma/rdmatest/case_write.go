@@ -132,7 +132,7 @@ func polledWord(r *rig) {
 		mine := word(me.mem, mark)
 		for i := range uint64(rounds) {
 			if !first {
-				if err := await(mine, i+1); err != nil {
+				if err := r.awaitWord(mine, i+1); err != nil {
 					return err
 				}
 				if !all(me.mem[:size], byte(i+1)) {
@@ -148,7 +148,7 @@ func polledWord(r *rig) {
 				return err
 			}
 			if first {
-				if err := await(mine, i+1); err != nil {
+				if err := r.awaitWord(mine, i+1); err != nil {
 					return err
 				}
 			}
@@ -173,10 +173,10 @@ func (e *end) writeMarked(peer *end, size, mark int) error {
 	return e.awaitResult()
 }
 
-// await polls a word until it has a value, as a program does that waits for a
+// awaitWord polls a word until it has a value, as a program does that waits for a
 // peer's write.
-func await(w *uint64, want uint64) error {
-	for end := deadline(); ; {
+func (r *rig) awaitWord(w *uint64, want uint64) error {
+	for end := r.deadline(); ; {
 		got := atomic.LoadUint64(w)
 		if got == want {
 			return nil

@@ -161,7 +161,7 @@ const delivered = 0xde11_0e4e_d000_0000
 // next takes one result from a queue.
 func (r *rig) next(cq rdma.CompletionQueue) rdma.Result {
 	r.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), r.patience())
 	defer cancel()
 	var res [1]rdma.Result
 	for {
@@ -189,7 +189,7 @@ func (r *rig) empty(what string, cq rdma.CompletionQueue) {
 func (r *rig) spin(cq rdma.CompletionQueue) rdma.Result {
 	r.Helper()
 	var res [1]rdma.Result
-	for end := time.Now().Add(patience); ; {
+	for end := time.Now().Add(r.patience()); ; {
 		n, err := cq.Poll(res[:])
 		r.ok("poll", err)
 		if n == 1 {

@@ -19,7 +19,7 @@ type limit struct {
 	turns int
 }
 
-func deadline() *limit { return &limit{until: time.Now().Add(patience)} }
+func (r *rig) deadline() *limit { return &limit{until: time.Now().Add(r.patience())} }
 
 // pause lets others run; it is an error once it is too late.
 func (l *limit) pause() error {
@@ -38,7 +38,7 @@ func (l *limit) pause() error {
 // awaitResult polls until one request has completed.
 func (e *end) awaitResult() error {
 	var res [1]rdma.Result
-	for end := deadline(); ; {
+	for end := e.r.deadline(); ; {
 		n, err := e.icq.Poll(res[:])
 		if err != nil {
 			return err

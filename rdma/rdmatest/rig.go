@@ -13,6 +13,14 @@ import (
 // patience is how long a provider may take to do what it must do at once.
 const patience = 10 * time.Second
 
+// patience is that of the suite, or a shorter one for tests of the suite.
+func (r *rig) patience() time.Duration {
+	if r.cfg.patience != 0 {
+		return r.cfg.patience
+	}
+	return patience
+}
+
 // rig is what a case works with: the test, and the provider under test.
 type rig struct {
 	testing.TB
@@ -22,7 +30,7 @@ type rig struct {
 
 // ctx is the context of one operation.
 func (r *rig) ctx() context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), r.patience())
 	r.Cleanup(cancel)
 	return ctx
 }
@@ -64,7 +72,7 @@ func (r *rig) closeNow(what string, c io.Closer) {
 		if err != nil {
 			r.Errorf("close %s: %v", what, err)
 		}
-	case <-time.After(patience):
+	case <-time.After(r.patience()):
 		r.Errorf("close %s: does not return", what)
 	}
 }
@@ -85,7 +93,7 @@ type call struct {
 
 // begin starts f beside the case. It is cancelled at the end of the case.
 func (r *rig) begin(what string, f func(context.Context) error) *call {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), r.patience())
 	c := &call{r: r, what: what, stop: cancel, done: make(chan struct{})}
 	go func() {
 		defer close(c.done)
@@ -93,7 +101,7 @@ func (r *rig) begin(what string, f func(context.Context) error) *call {
 	}()
 	r.Cleanup(func() {
 		cancel()
-		if !c.over() {
+		if !c.over(r.patience()) {
 			r.Errorf("%s: goes on although its context ended", what)
 		}
 	})
@@ -101,11 +109,11 @@ func (r *rig) begin(what string, f func(context.Context) error) *call {
 }
 
 // over waits for the end of the operation and tells whether it came.
-func (c *call) over() bool {
+func (c *call) over(within time.Duration) bool {
 	select {
 	case <-c.done:
 		return true
-	case <-time.After(2 * patience):
+	case <-time.After(within):
 		return false
 	}
 }
@@ -113,7 +121,7 @@ func (c *call) over() bool {
 // wait returns the error of the operation.
 func (c *call) wait() error {
 	c.r.Helper()
-	if !c.over() {
+	if !c.over(2 * c.r.patience()) {
 		c.r.Fatalf("%s: goes on although its context ended", c.what)
 	}
 	return c.err
@@ -124,7 +132,10 @@ func (c *call) wait() error {
 func (c *call) canceled() {
 	c.r.Helper()
 	c.stop()
-	err := c.wait()
+	if !c.over(c.r.patience() / 2) {
+		c.r.Fatalf("%s: goes on although it was cancelled", c.what)
+	}
+	err := c.err
 	c.r.is(c.what+", cancelled", err, context.Canceled)
 	c.r.is(c.what+", cancelled", err, rdma.StatusCanceled)
 }
@@ -132,7 +143,7 @@ func (c *call) canceled() {
 // eventually polls until f is true.
 func (r *rig) eventually(what string, f func() bool) {
 	r.Helper()
-	for end := time.Now().Add(patience); !f(); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(r.patience()); !f(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			r.Fatalf("%s: does not happen", what)
 		}
@@ -147,7 +158,7 @@ func (r *rig) ends(what string, c rdma.Connector) {
 		if c.Err() == nil {
 			r.Errorf("%s: the connection has ended and Err is nil", what)
 		}
-	case <-time.After(patience):
+	case <-time.After(r.patience()):
 		r.Fatalf("%s: the connection does not end", what)
 	}
 }
