@@ -1,0 +1,130 @@
+package hook
+
+import (
+	"context"
+	"net/netip"
+	"os"
+	"strconv"
+	"sync"
+
+	"lwio/rdma"
+)
+
+// adapter makes objects inside hooks.
+type adapter struct {
+	h     *Provider
+	inner rdma.Adapter
+	pairs pairTable
+	spare sync.Pool // of *scratch
+}
+
+var _ rdma.Adapter = (*adapter)(nil)
+
+// size is the name of an object that is known by its size.
+type size int
+
+func (s size) String() string { return strconv.Itoa(int(s)) }
+
+func (a *adapter) Info() rdma.AdapterInfo                          { return a.inner.Info() }
+func (a *adapter) Addrs(ctx context.Context) ([]netip.Addr, error) { return a.inner.Addrs(ctx) }
+func (a *adapter) Close() error                                    { return a.h.close("adapter", a.inner) }
+
+func (a *adapter) CreateCompletionQueue(depth int) (rdma.CompletionQueue, error) {
+	start := a.h.start()
+	inner, err := a.inner.CreateCompletionQueue(depth)
+	a.h.control(start, "create completion queue", size(depth), err)
+	if err != nil {
+		return nil, err
+	}
+	return &completionQueue{a: a, inner: inner}, nil
+}
+
+// Alloc gives memory of the adapter inside as it is.
+func (a *adapter) Alloc(ctx context.Context, n int) (rdma.Memory, error) {
+	start := a.h.start()
+	m, err := a.inner.Alloc(ctx, n)
+	a.h.control(start, "alloc", size(n), err)
+	return m, err
+}
+
+func (a *adapter) RegisterMemory(ctx context.Context, buf []byte, access rdma.Access) (rdma.MemoryRegion, error) {
+	start := a.h.start()
+	inner, err := a.inner.RegisterMemory(ctx, buf, access)
+	a.h.control(start, "register memory", size(len(buf)), err)
+	if err != nil {
+		return nil, err
+	}
+	a.h.count.regions.Add(1)
+	a.h.count.regionBytes.Add(uint64(len(buf)))
+	if access&(rdma.AccessRemoteWrite|rdma.AccessRemoteRead)&^rdma.AccessLocalWrite != 0 {
+		a.h.count.exposed.Add(1)
+	}
+	return &region{h: a.h, inner: inner}, nil
+}
+
+func (a *adapter) RegisterFile(ctx context.Context, f *os.File) (rdma.FileSource, error) {
+	start := a.h.start()
+	inner, err := a.inner.RegisterFile(ctx, f)
+	a.h.control(start, "register file", nil, err)
+	if err != nil {
+		return nil, err
+	}
+	return &fileSource{h: a.h, inner: inner}, nil
+}
+
+func (a *adapter) CreateMemoryWindow() (rdma.MemoryWindow, error) {
+	start := a.h.start()
+	inner, err := a.inner.CreateMemoryWindow()
+	a.h.control(start, "create memory window", nil, err)
+	if err != nil {
+		return nil, err
+	}
+	return &window{h: a.h, inner: inner}, nil
+}
+
+func (a *adapter) CreateSharedReceiveQueue(cfg rdma.SharedReceiveQueueConfig) (rdma.SharedReceiveQueue, error) {
+	start := a.h.start()
+	inner, err := a.inner.CreateSharedReceiveQueue(cfg)
+	a.h.control(start, "create shared receive queue", size(cfg.Depth), err)
+	if err != nil {
+		return nil, err
+	}
+	return &sharedReceiveQueue{h: a.h, a: a, inner: inner}, nil
+}
+
+func (a *adapter) CreateQueuePair(cfg rdma.QueuePairConfig) (rdma.QueuePair, error) {
+	q := &queuePair{a: a, context: cfg.Context, number: a.h.pairs.Add(1)}
+	cfg.ReceiveCQ, cfg.InitiatorCQ = bareQueue(cfg.ReceiveCQ), bareQueue(cfg.InitiatorCQ)
+	if s, ok := cfg.SharedReceive.(*sharedReceiveQueue); ok && s != nil {
+		cfg.SharedReceive = s.inner
+	}
+	if a.h.cfg.Fault != nil {
+		cfg.Context = q.number
+		a.pairs.add(q)
+	}
+	start := a.h.start()
+	inner, err := a.inner.CreateQueuePair(cfg)
+	a.h.control(start, "create queue pair", nil, err)
+	if err != nil {
+		a.pairs.remove(q)
+		return nil, err
+	}
+	q.inner = inner
+	return q, nil
+}
+
+func (a *adapter) CreateConnector() (rdma.Connector, error) {
+	inner, err := a.inner.CreateConnector()
+	if err != nil {
+		return nil, err
+	}
+	return &connector{h: a.h, inner: inner}, nil
+}
+
+func (a *adapter) CreateListener() (rdma.Listener, error) {
+	inner, err := a.inner.CreateListener()
+	if err != nil {
+		return nil, err
+	}
+	return &listener{h: a.h, inner: inner}, nil
+}

@@ -1,0 +1,63 @@
+package hook
+
+import (
+	"context"
+
+	"lwio/rdma"
+)
+
+// listener is a listener inside a hook.
+type listener struct {
+	h     *Provider
+	inner rdma.Listener
+}
+
+var _ rdma.Listener = (*listener)(nil)
+
+func (l *listener) Bind(ctx context.Context, local rdma.Addr) error {
+	start := l.h.start()
+	err := l.inner.Bind(ctx, local)
+	l.h.control(start, "bind listener", local, err)
+	return err
+}
+
+func (l *listener) Listen(backlog int) error {
+	start := l.h.start()
+	err := l.inner.Listen(backlog)
+	l.h.control(start, "listen", size(backlog), err)
+	return err
+}
+
+func (l *listener) LocalAddr() (rdma.Addr, error) { return l.inner.LocalAddr() }
+
+func (l *listener) ConnectionRequest(ctx context.Context, into rdma.Connector) error {
+	start := l.h.start()
+	err := l.inner.ConnectionRequest(ctx, bareConnector(into))
+	l.h.control(start, "connection request", nil, err)
+	return err
+}
+
+func (l *listener) Close() error { return l.h.close("listener", l.inner) }
+
+// sharedReceiveQueue is a shared receive queue inside a hook.
+type sharedReceiveQueue struct {
+	h     *Provider
+	a     *adapter
+	inner rdma.SharedReceiveQueue
+}
+
+var _ rdma.SharedReceiveQueue = (*sharedReceiveQueue)(nil)
+
+func (s *sharedReceiveQueue) PostReceive(reqs []rdma.ReceiveRequest) (int, error) {
+	sc := s.a.scratch()
+	n, err := s.inner.PostReceive(sc.receives(reqs))
+	s.a.giveBack(sc)
+	s.h.noteReceives(0, reqs, n, err)
+	return n, err
+}
+
+func (s *sharedReceiveQueue) Notify(ctx context.Context) error { return s.inner.Notify(ctx) }
+func (s *sharedReceiveQueue) Modify(depth, threshold int) error {
+	return s.inner.Modify(depth, threshold)
+}
+func (s *sharedReceiveQueue) Close() error { return s.h.close("shared receive queue", s.inner) }

@@ -1,0 +1,42 @@
+package hook
+
+import (
+	"os"
+
+	"lwio/rdma"
+)
+
+// region is a region inside a hook; queue pairs take it out again.
+type region struct {
+	h     *Provider
+	inner rdma.MemoryRegion
+}
+
+var _ rdma.MemoryRegion = (*region)(nil)
+
+func (r *region) Bytes() []byte               { return r.inner.Bytes() }
+func (r *region) Access() rdma.Access         { return r.inner.Access() }
+func (r *region) RemoteAddr() rdma.RemoteAddr { return r.inner.RemoteAddr() }
+func (r *region) Close() error                { return r.h.close("region", r.inner) }
+
+// window is a memory window inside a hook.
+type window struct {
+	h     *Provider
+	inner rdma.MemoryWindow
+}
+
+var _ rdma.MemoryWindow = (*window)(nil)
+
+func (w *window) RemoteAddr() rdma.RemoteAddr { return w.inner.RemoteAddr() }
+func (w *window) Close() error                { return w.h.close("window", w.inner) }
+
+// fileSource is a file inside a hook.
+type fileSource struct {
+	h     *Provider
+	inner rdma.FileSource
+}
+
+var _ rdma.FileSource = (*fileSource)(nil)
+
+func (f *fileSource) File() *os.File { return f.inner.File() }
+func (f *fileSource) Close() error   { return f.h.close("file source", f.inner) }

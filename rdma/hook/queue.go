@@ -1,0 +1,59 @@
+package hook
+
+import (
+	"context"
+
+	"lwio/rdma"
+)
+
+// completionQueue is a completion queue inside a hook.
+type completionQueue struct {
+	a     *adapter
+	inner rdma.CompletionQueue
+}
+
+var _ rdma.CompletionQueue = (*completionQueue)(nil)
+
+// bareQueue takes a queue out of its hook.
+func bareQueue(q rdma.CompletionQueue) rdma.CompletionQueue {
+	if c, ok := q.(*completionQueue); ok && c != nil {
+		return c.inner
+	}
+	return q
+}
+
+// Poll counts, traces, and gives results back the names that the program gave
+// its requests.
+func (q *completionQueue) Poll(results []rdma.Result) (int, error) {
+	n, err := q.inner.Poll(results)
+	for i := range results[:n] {
+		r := &results[i]
+		if q.a.h.cfg.Fault != nil {
+			q.a.pairs.translate(r)
+		}
+		q.a.h.count.completed(r)
+		if t := q.a.h.cfg.Tracer; t != nil {
+			t.Event(Completed{*r})
+		}
+	}
+	return n, err
+}
+
+func (q *completionQueue) Notify(ctx context.Context, kind rdma.NotifyKind) error {
+	start := q.a.h.start()
+	err := q.inner.Notify(ctx, kind)
+	q.a.h.control(start, "notify", nil, err)
+	if err == nil {
+		q.a.h.count.notifications.Add(1)
+	}
+	return err
+}
+
+func (q *completionQueue) Resize(depth int) error {
+	start := q.a.h.start()
+	err := q.inner.Resize(depth)
+	q.a.h.control(start, "resize completion queue", size(depth), err)
+	return err
+}
+
+func (q *completionQueue) Close() error { return q.a.h.close("completion queue", q.inner) }

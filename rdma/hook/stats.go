@@ -1,0 +1,118 @@
+package hook
+
+import (
+	"maps"
+	"sync"
+	"sync/atomic"
+
+	"lwio/rdma"
+)
+
+// Stats are counts since the hook was made; they only grow.
+type Stats struct {
+	// Ops counts by kind of request.
+	Ops map[rdma.Op]OpStats
+	// Results counts the results that were polled, by status. A silent success
+	// has no result.
+	Results map[rdma.Status]uint64
+	// Connections counts the connections made, from either side.
+	Connections uint64
+	// Regions counts the registrations, RegionBytes their bytes, Exposed those
+	// which a peer may write or read.
+	Regions, RegionBytes, Exposed uint64
+	// Notifications counts the waits on completion queues that an event ended.
+	Notifications uint64
+}
+
+// OpStats are the counts of one kind of request.
+type OpStats struct {
+	// Posted counts the requests that a queue pair took, Bytes the data that
+	// they named, Refused those that it did not take.
+	Posted, Bytes, Refused uint64
+	// Completed counts the results, Failed those without success. Received is
+	// the data of the messages received.
+	Completed, Failed, Received uint64
+}
+
+// kinds is the number of kinds of requests.
+const kinds = int(rdma.OpWrite) + 1
+
+// counters are what Stats is made from.
+type counters struct {
+	ops                           [kinds]opCounters
+	connections, notifications    atomic.Uint64
+	regions, regionBytes, exposed atomic.Uint64
+
+	mu       sync.Mutex
+	failures map[rdma.Status]uint64
+}
+
+type opCounters struct {
+	posted, bytes, refused, completed, failed, received atomic.Uint64
+}
+
+// Stats returns the counts so far. Requests that are under way meanwhile may be
+// in some of them and not in others.
+func (h *Provider) Stats() Stats {
+	c := &h.count
+	s := Stats{
+		Ops:         make(map[rdma.Op]OpStats, kinds),
+		Connections: c.connections.Load(), Notifications: c.notifications.Load(),
+		Regions: c.regions.Load(), RegionBytes: c.regionBytes.Load(), Exposed: c.exposed.Load(),
+	}
+	c.mu.Lock()
+	s.Results = maps.Clone(c.failures)
+	c.mu.Unlock()
+	if s.Results == nil {
+		s.Results = make(map[rdma.Status]uint64)
+	}
+	for op := range c.ops {
+		o := &c.ops[op]
+		st := OpStats{
+			Posted: o.posted.Load(), Bytes: o.bytes.Load(), Refused: o.refused.Load(),
+			Completed: o.completed.Load(), Failed: o.failed.Load(), Received: o.received.Load(),
+		}
+		if st == (OpStats{}) {
+			continue
+		}
+		s.Ops[rdma.Op(op)] = st
+		if ok := st.Completed - min(st.Completed, st.Failed); ok > 0 {
+			s.Results[rdma.StatusSuccess] += ok
+		}
+	}
+	return s
+}
+
+// posted counts one request that was taken or refused.
+func (c *counters) posted(op rdma.Op, bytes int, err error) {
+	if int(op) >= kinds {
+		return
+	}
+	o := &c.ops[op]
+	if err != nil {
+		o.refused.Add(1)
+		return
+	}
+	o.posted.Add(1)
+	o.bytes.Add(uint64(bytes))
+}
+
+// completed counts one result.
+func (c *counters) completed(r *rdma.Result) {
+	if int(r.Op) >= kinds {
+		return
+	}
+	o := &c.ops[r.Op]
+	if r.Status != rdma.StatusSuccess {
+		c.mu.Lock()
+		if c.failures == nil {
+			c.failures = make(map[rdma.Status]uint64)
+		}
+		c.failures[r.Status]++
+		c.mu.Unlock()
+		o.failed.Add(1)
+	} else if r.Op == rdma.OpReceive {
+		o.received.Add(uint64(r.Bytes))
+	}
+	o.completed.Add(1)
+}
