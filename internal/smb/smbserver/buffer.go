@@ -46,15 +46,3 @@ func (b *buffer) free() {
 		b.pool.Put(b)
 	}
 }
-
-// grow makes room for n more bytes behind b, moving to a larger buffer of p if
-// need be, and returns the buffer to go on with.
-func (p *buffers) grow(b *buffer, n int) *buffer {
-	if cap(b.b)-len(b.b) >= n {
-		return b
-	}
-	to := p.get(len(b.b) + n)
-	to.b = to.b[:copy(to.b, b.b)]
-	b.free()
-	return to
-}

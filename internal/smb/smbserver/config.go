@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"log/slog"
+	"strings"
 	"time"
 
 	"lwio/vfs"
@@ -57,7 +58,7 @@ type Config struct {
 	// Lookup gives the NT hash of a user's password; nil knows nobody. It must
 	// be safe for concurrent use.
 	Lookup func(domain, user string) (ntHash [16]byte, ok bool)
-	// Pipes are the named pipes of IPC$, by name in lower case.
+	// Pipes are the named pipes of IPC$, by name; case does not matter.
 	Pipes map[string]PipeHandler
 	// ResumeKeyContext gives the context of a resume key, in UTF-16LE; nil or
 	// an empty result mean that LWIO is not offered for this open. [OP-30]
@@ -113,6 +114,11 @@ func (c Config) withDefaults() Config {
 	c.MaxWorkers = max(c.MaxWorkers, 2)
 	c.MaxCredits = min(max(c.MaxCredits, minCredits), maxCredits)
 	c.MaxTransferSize = min(max(c.MaxTransferSize, minTransferSize), maxTransferSize)
+	named := make(map[string]PipeHandler, len(c.Pipes))
+	for name, h := range c.Pipes {
+		named[strings.ToLower(name)] = h
+	}
+	c.Pipes = named
 	if c.AuthTimeout <= 0 {
 		c.AuthTimeout = DefaultAuthTimeout
 	}

@@ -31,7 +31,7 @@ func (p testPipe) Transact(ctx context.Context, s *Session, request []byte, maxO
 
 func pipes(gone chan error) func(*Config) {
 	return func(c *Config) {
-		c.Pipes = map[string]PipeHandler{"lwio": testPipe{gone}}
+		c.Pipes = map[string]PipeHandler{"Lwio": testPipe{gone}}
 		c.ResumeKeyContext = func(*Session, *vfs.Open) []byte { return utf16le(`\\h\pipe\lwio`) }
 	}
 }
