@@ -25,34 +25,36 @@ type fabric struct {
 
 // openFabric opens a provider on ip, or wherever it likes if ip says nothing,
 // and listens on a free port.
-func openFabric(ctx context.Context, p rdma.Provider, ip netip.Addr, l *Limits) (f *fabric, err error) {
-	f = &fabric{name: p.Name()}
-	defer func() {
-		if err != nil {
-			f.close()
-			err = fmt.Errorf("server: listen on %s: %w", p.Name(), err)
-		}
-	}()
+func openFabric(ctx context.Context, p rdma.Provider, ip netip.Addr, l *Limits) (*fabric, error) {
+	f := &fabric{name: p.Name()}
+	if err := f.open(ctx, p, ip, l); err != nil {
+		f.close()
+		return nil, fmt.Errorf("server: listen on %s: %w", f.name, err)
+	}
+	return f, nil
+}
+
+func (f *fabric) open(ctx context.Context, p rdma.Provider, ip netip.Addr, l *Limits) (err error) {
 	if f.adapter, err = p.OpenAdapter(ctx, ip); err != nil {
-		return nil, err
+		return err
 	}
 	f.info = f.adapter.Info()
 	if f.info.MaxReceiveSGE < 2 {
-		return nil, fmt.Errorf("receives of two parts: %w", errors.ErrUnsupported)
+		return fmt.Errorf("receives of two parts: %w", errors.ErrUnsupported)
 	}
 	f.layout = newLayout(l, f.info)
 	if f.arena, err = newArena(ctx, f.adapter, l.ReadBufferBytes, l.MaxRdmaWindowSize); err != nil {
-		return nil, err
+		return err
 	}
 	local := rdma.Addr{Fabric: f.name}
 	if ip.IsValid() {
 		local.AddrPort = netip.AddrPortFrom(ip, 0)
 	}
 	if f.listener, err = rdma.Listen(ctx, f.adapter, local, 0); err != nil {
-		return nil, err
+		return err
 	}
 	f.addr, err = f.listener.LocalAddr()
-	return f, err
+	return err
 }
 
 // close frees everything; no connection may be left.

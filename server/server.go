@@ -143,9 +143,8 @@ func (s *Server) Shutdown(ctx context.Context) error {
 // more. A second Close does nothing.
 func (s *Server) Close() error {
 	s.stopListening()
-	err := s.smb.Close()
-	s.engine.close()
-	return err
+	s.engine.close() // first: SMB waits for LWIO's I/O before it closes a file
+	return s.smb.Close()
 }
 
 // Stats returns the counters.

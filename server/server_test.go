@@ -1,0 +1,105 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"net"
+	"testing"
+	"time"
+
+	"lwio/rdma"
+	"lwio/rdma/iwarp"
+	"lwio/vfs"
+)
+
+// newServer makes a server of a directory and starts it.
+func newServer(t *testing.T, ctx context.Context, cfg Config) (s *Server, addr net.Addr, served chan error) {
+	t.Helper()
+	dir, err := vfs.NewDir(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if cfg.FS, err = vfs.New(vfs.Config{Shares: []vfs.Share{{Name: "share", Backend: dir}}}); err != nil {
+		t.Fatal(err)
+	}
+	if s, err = New(cfg); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		s.Close()
+		cfg.FS.Close()
+	})
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	served = make(chan error, 1)
+	go func() { served <- s.Serve(ctx, l) }()
+	return s, l.Addr(), served
+}
+
+func dialAndSitThere(t *testing.T, addr net.Addr) net.Conn {
+	t.Helper()
+	c, err := net.Dial("tcp", addr.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+func TestServeUntilClosed(t *testing.T) {
+	cfg := Config{Providers: []rdma.Provider{iwarp.New(nil)}}
+	for name, end := range map[string]func(s *Server) error{
+		"Close":    (*Server).Close,
+		"Shutdown": func(s *Server) error { return s.Shutdown(context.Background()) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, addr, served := newServer(t, context.Background(), cfg)
+			dialAndSitThere(t, addr)
+			eventually(t, "a client is there", func() bool { return s.Stats().SMB == 1 })
+			if err := end(s); err != nil {
+				t.Error(err)
+			}
+			if err := <-served; err != nil {
+				t.Errorf("Serve: %v", err)
+			}
+			if err := end(s); err != nil {
+				t.Errorf("a second time: %v", err)
+			}
+			if _, err := net.DialTimeout("tcp", addr.String(), time.Second); err == nil {
+				t.Error("it still listens")
+			}
+			l, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Serve(context.Background(), l); err != nil {
+				t.Errorf("Serve after the end: %v", err)
+			}
+		})
+	}
+}
+
+func TestServeEndsWithItsContext(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	s, addr, served := newServer(t, ctx, Config{Providers: []rdma.Provider{iwarp.New(nil)}})
+	dialAndSitThere(t, addr)
+	eventually(t, "a client is there", func() bool { return s.Stats().SMB == 1 })
+	cause := errors.New("enough")
+	cancel(cause)
+	if err := <-served; !errors.Is(err, cause) {
+		t.Errorf("Serve: %v", err)
+	}
+}
+
+// A provider that cannot listen is an error, not a server without it.
+func TestServeWithABrokenProvider(t *testing.T) {
+	broken := iwarp.New(&iwarp.Config{Listen: func(context.Context, *net.TCPAddr) (net.Listener, error) {
+		return nil, errors.New("no such luck")
+	}})
+	_, _, served := newServer(t, context.Background(), Config{Providers: []rdma.Provider{iwarp.New(nil), broken}})
+	if err := <-served; err == nil {
+		t.Error("it served")
+	}
+}
