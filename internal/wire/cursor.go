@@ -11,7 +11,7 @@ type cursor struct {
 
 // take gives the next n bytes, which alias the message, or nil.
 func (c *cursor) take(n int) []byte {
-	if c.failed || n < 0 || n > len(c.rest) {
+	if c.failed || n > len(c.rest) {
 		c.failed = true
 		return nil
 	}

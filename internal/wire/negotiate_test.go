@@ -150,6 +150,8 @@ func TestNegotiateRefuses(t *testing.T) {
 		{"length too large", 10, "3603"},
 		{"half a surrogate", 12, "00d8"},
 		{"surrogates the wrong way round", 12, "00dc00d8"},
+		{"half a surrogate after text", 14, "00d8"},
+		{"half a surrogate after a pair", 12, "34d81edd00dc"},
 		{"more providers", 542, "0300"},
 		{"fewer providers", 542, "0100"},
 		{"65535 providers", 542, "ffff"},

@@ -52,6 +52,8 @@ func TestResumeKeyGolden(t *testing.T) {
 	}
 	full := keyBytes(t, row{"ContextLength", "1a000000"}, contextRow)
 	refusesPrefixes(t, full, func(b []byte) error { _, err := DecodeResumeKey(b, false); return err })
+	short := keyBytes(t, row{"ContextLength", "1a00"}, contextRow)
+	refusesPrefixes(t, short, func(b []byte) error { _, err := DecodeResumeKey(b, true); return err })
 	if ResumeKeySize != len(keyBytes(t, row{"ContextLength", "00000000"}, row{"Context", "00000000"})) {
 		t.Error("the size without context")
 	}
