@@ -182,7 +182,7 @@ func (c *connector) LocalAddr() (rdma.Addr, error) {
 	if nc == nil {
 		return rdma.Addr{}, opError("local address", "", rdma.StatusConnectionInvalid, nil)
 	}
-	addr, _ := fabricAddr(nc.LocalAddr())
+	addr := fabricAddr(nc.LocalAddr())
 	return addr, nil
 }
 
@@ -194,7 +194,7 @@ func (c *connector) PeerAddr() (rdma.Addr, error) {
 	if nc == nil {
 		return rdma.Addr{}, opError("peer address", "", rdma.StatusConnectionInvalid, nil)
 	}
-	addr, _ := fabricAddr(nc.RemoteAddr())
+	addr := fabricAddr(nc.RemoteAddr())
 	return addr, nil
 }
 

@@ -97,7 +97,7 @@ func (l *listener) LocalAddr() (rdma.Addr, error) {
 	if l.requests == nil || l.closed {
 		return rdma.Addr{}, opError("local address", "", rdma.StatusInvalidDeviceState, nil)
 	}
-	addr, _ := fabricAddr(l.bound.Addr())
+	addr := fabricAddr(l.bound.Addr())
 	return addr, nil
 }
 

@@ -144,13 +144,13 @@ func (a *adapter) tcpAddr(op string, addr rdma.Addr) (*net.TCPAddr, error) {
 }
 
 // fabricAddr turns an address of TCP into one of the fabric.
-func fabricAddr(a net.Addr) (rdma.Addr, bool) {
+func fabricAddr(a net.Addr) rdma.Addr {
 	t, ok := a.(*net.TCPAddr)
 	if !ok {
-		return rdma.Addr{Fabric: Name}, false
+		return rdma.Addr{Fabric: Name}
 	}
 	ap := t.AddrPort()
-	return rdma.IPAddr(Name, netip.AddrPortFrom(ap.Addr().Unmap(), ap.Port())), true
+	return rdma.IPAddr(Name, netip.AddrPortFrom(ap.Addr().Unmap(), ap.Port()))
 }
 
 // hangUp closes a connection that is not in full operation in good order: the

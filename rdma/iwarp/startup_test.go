@@ -150,8 +150,10 @@ func TestBacklog(t *testing.T) {
 		t.Error("not rejected")
 	}
 	l.Close()
-	if !<-replies || !<-replies {
-		t.Error("not rejected at the end")
+	for range 2 {
+		if !<-replies {
+			t.Error("not rejected at the end")
+		}
 	}
 }
 
@@ -176,7 +178,7 @@ func rawListener(t *testing.T, serve func(p *rawPeer)) rdma.Addr {
 		}
 	}()
 	t.Cleanup(func() { l.Close(); <-done })
-	addr, _ := fabricAddr(l.Addr())
+	addr := fabricAddr(l.Addr())
 	return addr
 }
 
