@@ -1,0 +1,98 @@
+package smbclient
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+
+	"lwio/internal/ntstatus"
+)
+
+// Why a session cannot be had, or was given up.
+var (
+	// ErrProtocol says that the server's answer breaks the protocol.
+	ErrProtocol = errors.New("the server broke the protocol")
+	// ErrSignature says that an answer was not signed, or not by the server.
+	ErrSignature = errors.New("wrong or missing signature")
+	// ErrDowngrade says that what the server says it negotiated is not what this
+	// side saw: somebody on the way changed it.
+	ErrDowngrade = errors.New("negotiation was tampered with")
+	// ErrEncryption says that the server insists on encryption.
+	ErrEncryption = errors.New("the server requires encryption, which is not supported")
+	// ErrGuest says that the server let in a guest instead of the user.
+	ErrGuest = errors.New("the server granted guest access only")
+	// ErrDialect says that the server speaks no dialect that was offered.
+	ErrDialect = errors.New("no common dialect")
+)
+
+// Error reports a failed operation.
+type Error struct {
+	// Op is the operation, Name the file, share or server.
+	Op, Name string
+	// Status is what the server answered, or Success if it is not the server that
+	// refused.
+	Status ntstatus.Status
+	// Err is the cause if Status is Success.
+	Err error
+}
+
+// Error formats the failure as operation, name and cause.
+func (e *Error) Error() string {
+	s := "smb " + e.Op
+	if e.Name != "" {
+		s += " " + e.Name
+	}
+	return s + ": " + e.Unwrap().Error()
+}
+
+// Unwrap gives the server's status, an ntstatus.Status, or else the cause.
+func (e *Error) Unwrap() error {
+	if e.Err != nil {
+		return e.Err
+	}
+	return e.Status
+}
+
+// Timeout reports whether time ran out.
+func (e *Error) Timeout() bool {
+	return errors.Is(e.Err, os.ErrDeadlineExceeded) || errors.Is(e.Err, context.DeadlineExceeded)
+}
+
+// Temporary is false: a failed operation is not worth repeating as it is.
+func (e *Error) Temporary() bool { return false }
+
+var _ net.Error = (*Error)(nil)
+
+// fail makes an *Error, or nil for nil.
+func fail(op, name string, err error) error {
+	if err == nil {
+		return nil
+	}
+	e := &Error{Op: op, Name: name, Err: err}
+	if st, ok := err.(ntstatus.Status); ok { //nolint:errorlint // only the status itself becomes the Status
+		e.Status, e.Err = st, nil
+	}
+	return e
+}
+
+// lostError says why there is no connection any more. It is net.ErrClosed.
+type lostError struct{ cause error }
+
+func (e *lostError) Error() string {
+	if errors.Is(e.cause, net.ErrClosed) {
+		return e.cause.Error()
+	}
+	return "connection lost: " + e.cause.Error()
+}
+
+func (e *lostError) Unwrap() []error { return []error{net.ErrClosed, e.cause} }
+
+// errTimeout says that Config.Timeout has passed.
+var errTimeout error = timeoutError{}
+
+type timeoutError struct{}
+
+func (timeoutError) Error() string        { return "no answer in time" }
+func (timeoutError) Is(target error) bool { return target == os.ErrDeadlineExceeded }
+func (timeoutError) Timeout() bool        { return true }

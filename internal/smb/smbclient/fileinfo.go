@@ -1,0 +1,50 @@
+package smbclient
+
+import (
+	"math"
+	"time"
+
+	"lwio/internal/smb/smbwire"
+)
+
+// FileInfo describes a file or directory.
+type FileInfo struct {
+	// Name is the last element of the path.
+	Name string
+	// Size and AllocationSize are in bytes.
+	Size, AllocationSize int64
+	// Attributes are those of [MS-FSCC 2.6].
+	Attributes uint32
+	// ID tells files of one share apart; 0 if the server gives none.
+	ID uint64
+	// Links and DeletePending are only known from File.Stat.
+	Links         uint32
+	DeletePending bool
+	// Times; zero if the server gives none.
+	Created, Accessed, Modified, Changed time.Time
+}
+
+// IsDir reports whether it is a directory.
+func (i *FileInfo) IsDir() bool { return i.Attributes&smbwire.AttributeDirectory != 0 }
+
+func (i *FileInfo) setTimes(t *smbwire.FileTimes) {
+	i.Created, i.Accessed = t.CreationTime.Time(), t.LastAccessTime.Time()
+	i.Modified, i.Changed = t.LastWriteTime.Time(), t.ChangeTime.Time()
+}
+
+// size translates a size that the server claims; there are no files that large.
+func size(n uint64) int64 { return int64(min(n, math.MaxInt64)) }
+
+// createdInfo is what the answer to a CREATE says.
+func createdInfo(name string, r *smbwire.CreateResponse) FileInfo {
+	i := FileInfo{Name: name, Size: size(r.EndOfFile), AllocationSize: size(r.AllocationSize), Attributes: r.FileAttributes}
+	i.setTimes(&r.FileTimes)
+	for _, x := range r.Contexts {
+		if x.Name == smbwire.CreateContextQueryOnDiskID {
+			if id, err := smbwire.DecodeOnDiskID(x.Data); err == nil {
+				i.ID = id.FileID
+			}
+		}
+	}
+	return i
+}

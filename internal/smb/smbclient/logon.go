@@ -1,0 +1,88 @@
+package smbclient
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"lwio/internal/ntstatus"
+	"lwio/internal/smb/smbauth"
+	"lwio/internal/smb/smbwire"
+)
+
+// maxSteps bounds the tokens of a logon; NTLM has two.
+const maxSteps = 4
+
+// logon authenticates and derives the keys.
+//
+// Source: [MS-SMB2 3.2.4.2.3], [MS-SMB2 3.2.5.3]
+func (c *conn) logon(ctx context.Context, host string, cfg *Config, n *negotiation) (smbauth.SessionKeys, error) {
+	initiator := smbauth.NewInitiator(smbauth.InitiatorConfig{
+		User: cfg.User, Password: cfg.Password, NTHash: cfg.NTHash, Domain: cfg.Domain,
+		Workstation: cfg.Workstation, TargetSPN: "cifs/" + host,
+	})
+	preauth := n.preauth
+	c.sent = preauth.Update
+	defer func() { c.sent = nil }()
+	token := n.hint
+	for range maxSteps {
+		out, _, err := initiator.Step(token)
+		if err != nil {
+			return smbauth.SessionKeys{}, err
+		}
+		r, err := c.call(ctx, part{command: smbwire.CommandSessionSetup, body: &smbwire.SessionSetupRequest{
+			SecurityMode: uint8(n.request.SecurityMode), SecurityBuffer: out,
+		}}, ntstatus.MoreProcessingRequired)
+		if err != nil {
+			return smbauth.SessionKeys{}, err
+		}
+		resp, err := smbwire.DecodeSessionSetupResponse(r.body())
+		if err != nil {
+			c.free(r)
+			return smbauth.SessionKeys{}, fmt.Errorf("%w: %w", ErrProtocol, err)
+		}
+		token = slices.Clone(resp.SecurityBuffer)
+		if c.sessionID != 0 && c.sessionID != r.SessionID {
+			c.free(r)
+			return smbauth.SessionKeys{}, fmt.Errorf("%w: the session changed its id", ErrProtocol)
+		}
+		c.sessionID = r.SessionID
+		if r.Status == ntstatus.Success {
+			defer c.free(r)
+			return c.established(initiator, token, resp.SessionFlags, n.signing, preauth, r)
+		}
+		preauth.Update(r.msg)
+		c.free(r)
+	}
+	return smbauth.SessionKeys{}, fmt.Errorf("%w: the logon does not end", ErrProtocol)
+}
+
+// established checks the last answer of a logon: what the server proves in its
+// token, and the first signature under the new keys.
+//
+// Source: [MS-SMB2 3.2.5.3.1], [MS-SMB2 3.2.5.3.3]
+func (c *conn) established(i *smbauth.Initiator, token []byte, flags uint16, alg smbauth.SigningAlgorithm,
+	preauth smbauth.PreauthHash, r *response,
+) (smbauth.SessionKeys, error) {
+	switch {
+	case flags&(smbwire.SessionIsGuest|smbwire.SessionIsNull) != 0:
+		return smbauth.SessionKeys{}, ErrGuest
+	case flags&smbwire.SessionEncryptData != 0:
+		return smbauth.SessionKeys{}, ErrEncryption
+	}
+	_, done, err := i.Step(token)
+	switch {
+	case err != nil:
+		return smbauth.SessionKeys{}, err
+	case !done:
+		return smbauth.SessionKeys{}, fmt.Errorf("%w: the logon ends too early", ErrProtocol)
+	}
+	keys := smbauth.DeriveKeys(c.dialect, i.SessionKey(), preauth)
+	signer := smbauth.NewSigner(alg, keys.Signing)
+	signed := r.Flags&smbwire.FlagSigned != 0
+	if signed && !signer.Verify(r.msg) || !signed && (c.mustSign || c.dialect == smbwire.Dialect311) {
+		return smbauth.SessionKeys{}, fmt.Errorf("the answer to %v: %w", r.Command, ErrSignature)
+	}
+	c.signer = signer
+	return keys, nil
+}

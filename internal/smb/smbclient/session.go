@@ -1,0 +1,202 @@
+package smbclient
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"lwio/internal/ntstatus"
+	"lwio/internal/smb/smbauth"
+	"lwio/internal/smb/smbwire"
+)
+
+// closeGrace bounds how long Close waits for the server to hear of it.
+const closeGrace = time.Second
+
+// Session is an authenticated user on a connection.
+//
+// Source: [MS-SMB2 3.2.1.3]
+type Session struct {
+	conn *conn
+	host string
+	keys smbauth.SessionKeys
+	neg  *negotiation
+
+	validated atomic.Bool
+	closing   sync.Once
+}
+
+// New negotiates and logs on. host is the server's name as it goes into names of
+// shares, without a port. The session owns nc from now on, and closes it also if
+// it fails.
+//
+// Errors: *Error. A refused user or password is ntstatus.LogonFailure, which is
+// fs.ErrPermission; ErrDialect, ErrEncryption, ErrGuest, ErrSignature and
+// ErrProtocol say what is wrong with the server.
+//
+// Source: [MS-SMB2 3.2.4.2]
+func New(ctx context.Context, nc net.Conn, host string, cfg Config) (*Session, error) {
+	cfg = cfg.withDefaults()
+	s := &Session{conn: newConn(nc, &cfg), host: host}
+	op := "negotiate"
+	var err error
+	if s.neg, err = s.conn.negotiate(ctx, host, &cfg); err == nil {
+		op = "logon"
+		s.keys, err = s.conn.logon(ctx, host, &cfg, s.neg)
+	}
+	if err != nil {
+		s.conn.close()
+		return nil, fail(op, host, err)
+	}
+	cfg.Logger.Debug("smb: session", "server", host, "dialect", fmt.Sprintf("%#04x", s.conn.dialect),
+		"signing", s.neg.signing, "signed", s.conn.mustSign, "user", cfg.User)
+	return s, nil
+}
+
+// ApplicationKey is the secret that client and server share for protocols
+// beside SMB. Below dialect 3.0 it is the session key itself.
+//
+// Source: [MS-SMB2 3.2.1.3], [OP-46b]
+func (s *Session) ApplicationKey() [16]byte { return s.keys.Application }
+
+// Dialect is what was negotiated, such as 0x0311.
+func (s *Session) Dialect() uint16 { return s.conn.dialect }
+
+// Signing names the algorithm of signatures.
+func (s *Session) Signing() string { return s.neg.signing.String() }
+
+// Host is the server's name, as New was told.
+func (s *Session) Host() string { return s.host }
+
+// Done is closed when the session has ended: closed here, or lost.
+func (s *Session) Done() <-chan struct{} { return s.conn.down }
+
+// Err is why the session has ended, nil as long as it has not. It wraps
+// net.ErrClosed.
+func (s *Session) Err() error { return s.conn.broken() }
+
+// Close logs off, which closes everything that is open, closes the connection
+// and waits for the session's goroutines. A second Close does nothing but wait.
+func (s *Session) Close() error {
+	s.closing.Do(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), min(closeGrace, s.conn.timeout))
+		defer cancel()
+		if r, err := s.conn.call(ctx, part{command: smbwire.CommandLogoff, body: smbwire.Empty{}}); err == nil {
+			s.conn.free(r)
+		} else if s.conn.broken() == nil {
+			s.conn.log.Debug("smb: logoff", "server", s.host, "error", err)
+		}
+	})
+	s.conn.close()
+	return nil
+}
+
+// Echo asks the server for a sign of life.
+//
+// Source: [MS-SMB2 2.2.28]
+func (s *Session) Echo(ctx context.Context) error {
+	r, err := s.conn.call(ctx, part{command: smbwire.CommandEcho, body: smbwire.Empty{}})
+	if err == nil {
+		s.conn.free(r)
+	}
+	return fail("echo", s.host, err)
+}
+
+// TreeConnect connects to a share, such as IPC$.
+//
+// Errors: ntstatus.BadNetworkName, which is fs.ErrNotExist, for one that is not
+// there; ErrEncryption for one that requires it.
+//
+// Source: [MS-SMB2 3.2.4.2.4]
+func (s *Session) TreeConnect(ctx context.Context, share string) (*Tree, error) {
+	t, err := s.treeConnect(ctx, share)
+	if err != nil {
+		return nil, fail("connect", share, err)
+	}
+	return t, nil
+}
+
+func (s *Session) treeConnect(ctx context.Context, share string) (*Tree, error) {
+	path, err := smbwire.UTF16(`\\` + s.host + `\` + share)
+	if err != nil {
+		return nil, err
+	}
+	r, err := s.conn.call(ctx, part{
+		command: smbwire.CommandTreeConnect, body: &smbwire.TreeConnectRequest{Path: path},
+		late: func(ctx context.Context, r *response) {
+			if r.Status == ntstatus.Success {
+				_ = (&Tree{s: s, id: r.TreeID}).disconnect(ctx) // if it fails, the session's end does it
+			}
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	defer s.conn.free(r)
+	resp, err := smbwire.DecodeTreeConnectResponse(r.body())
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrProtocol, err)
+	}
+	t := &Tree{s: s, id: r.TreeID, name: share, pipe: resp.ShareType == smbwire.ShareTypePipe, access: resp.MaximalAccess}
+	if resp.ShareFlags&smbwire.ShareFlagEncryptData != 0 {
+		return nil, errors.Join(ErrEncryption, t.disconnect(ctx))
+	}
+	if err := s.validate(ctx, t); err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+// validate asks the server, signed, what it thinks was negotiated. Dialect 3.1.1
+// has its hash for that.
+//
+// Source: [MS-SMB2 3.2.5.5], [MS-SMB2 3.2.5.14.12]
+func (s *Session) validate(ctx context.Context, t *Tree) error {
+	if s.conn.dialect == smbwire.Dialect311 || s.validated.Load() {
+		return nil
+	}
+	q := smbwire.ValidateNegotiateRequest{
+		Capabilities: s.neg.request.Capabilities, GUID: s.neg.request.ClientGUID,
+		SecurityMode: s.neg.request.SecurityMode, Dialects: s.neg.request.Dialects,
+	}
+	out, err := t.ioctl(ctx, smbwire.RelatedFileID, smbwire.FsctlValidateNegotiateInfo, q.AppendTo(nil), 24, true)
+	if s.conn.dialect < smbwire.Dialect300 && isUnsupported(err) {
+		s.validated.Store(true)
+		return nil // servers that know nothing newer cannot do it; their no is signed
+	}
+	if err == nil {
+		var v smbwire.ValidateNegotiateResponse
+		v, err = smbwire.DecodeValidateNegotiateResponse(out)
+		want := smbwire.ValidateNegotiateResponse{
+			Capabilities: s.neg.response.Capabilities, GUID: s.neg.response.ServerGUID,
+			SecurityMode: s.neg.response.SecurityMode, Dialect: s.neg.response.Dialect,
+		}
+		if err == nil && v == want {
+			s.validated.Store(true)
+			return nil
+		}
+	}
+	if ctx.Err() != nil || s.conn.broken() != nil {
+		return err
+	}
+	err = errors.Join(ErrDowngrade, err)
+	s.conn.fail(err)
+	return err
+}
+
+// isUnsupported reports whether a server says that it does not know a control
+// code.
+func isUnsupported(err error) bool {
+	for _, st := range []ntstatus.Status{
+		ntstatus.NotSupported, ntstatus.InvalidDeviceRequest, ntstatus.FileClosed, ntstatus.InvalidParameter,
+	} {
+		if errors.Is(err, st) {
+			return true
+		}
+	}
+	return false
+}
