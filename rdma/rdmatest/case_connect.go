@@ -2,6 +2,7 @@ package rdmatest
 
 import (
 	"context"
+	"errors"
 	"net/netip"
 
 	"lwio/rdma"
@@ -266,6 +267,9 @@ func connectMany(r *rig) {
 			data, err := p.conn.PrivateData()
 			if err != nil {
 				return err
+			}
+			if len(data) == 0 {
+				return errors.New("the private data is gone")
 			}
 			accepted <- uint64(data[0])
 			return p.conn.Accept(ctx, p.qp, rdma.ReadLimits{}, nil)

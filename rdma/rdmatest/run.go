@@ -1,6 +1,8 @@
 package rdmatest
 
 import (
+	"maps"
+	"slices"
 	"testing"
 	"time"
 
@@ -49,16 +51,21 @@ func Cases() []Case {
 // Run runs every case as a subtest of t, one after another.
 func Run(t *testing.T, cfg Config) {
 	t.Helper()
-	known := make(map[string]bool)
+	for _, name := range unknownGaps(cfg) {
+		t.Errorf("the gap %q names no case", name)
+	}
 	for _, c := range Cases() {
-		known[c.Name] = true
 		t.Run(c.Name, func(t *testing.T) { runDeclared(t, cfg, c) })
 	}
-	for name := range cfg.Gaps {
-		if !known[name] {
-			t.Errorf("the gap %q names no case", name)
-		}
+}
+
+// unknownGaps lists the gaps that are no cases.
+func unknownGaps(cfg Config) []string {
+	gaps := maps.Clone(cfg.Gaps)
+	for _, c := range Cases() {
+		delete(gaps, c.Name)
 	}
+	return slices.Sorted(maps.Keys(gaps))
 }
 
 // runDeclared runs a case that must pass, or, if it is declared as a gap, must

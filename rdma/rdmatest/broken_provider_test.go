@@ -1,0 +1,224 @@
+package rdmatest
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"lwio/rdma"
+	"lwio/rdma/hook"
+	"lwio/rdma/iwarp"
+)
+
+// impatience is enough for what happens, and is spent where nothing does.
+const impatience = 100 * time.Millisecond
+
+var errBroken = errors.New("broken on purpose")
+
+// drops lets all requests of one kind vanish.
+func drops(op rdma.Op) func(hook.Attempt) hook.Action {
+	return func(a hook.Attempt) hook.Action {
+		if a.Request.Op == op {
+			return hook.Drop()
+		}
+		return hook.Pass()
+	}
+}
+
+// brokenWays lists what can be wrong with a provider, and the cases that must
+// find it.
+var brokenWays = []struct {
+	name  string
+	flaws flaws
+	fault func(hook.Attempt) hook.Action
+	found string
+}{
+	{name: "writes vanish", fault: drops(rdma.OpWrite), found: `write/sizes write/gather write/then-send write/descending write/polled-word
+		write/alloc message/inline message/read-fence random/model violation/bounds violation/wrap-around violation/token
+		violation/rights violation/closed-region violation/other-adapter violation/close-is-final`},
+	{name: "sends vanish", fault: drops(rdma.OpSend), found: `connect/dial-listen connect/loopback connect/dual-connect
+		message/sizes end/no-receive-posted end/message-longer-than-receive flow/credits flow/both-ways`},
+	{name: "the second request of a pair is lost", fault: func(a hook.Attempt) hook.Action {
+		if a.N == 2 {
+			return hook.Drop()
+		}
+		return hook.Pass()
+	}, found: "message/scatter-gather message/result message/receive-before-connect connect/complete flow/concurrent-posts"},
+	{name: "the connection breaks", fault: func(a hook.Attempt) hook.Action {
+		if a.N == 2 {
+			return hook.Cut()
+		}
+		return hook.Pass()
+	}, found: `queue/partial-post write/zero-length notify/no-lost-wake-up adapter/all-at-maximum
+		queue/initiator-full queue/too-many-entries queue/too-many-bytes queue/flags queue/unsupported-requests memory/bad-sge
+		memory/receive-needs-local-write close/region-use`},
+	{name: "requests are posted in reverse", flaws: flaws{post: func(q rdma.QueuePair, reqs []rdma.Request) (int, error) {
+		for i, j := 0, len(reqs)-1; i < j; i, j = i+1, j-1 {
+			reqs[i], reqs[j] = reqs[j], reqs[i]
+		}
+		return q.Post(reqs)
+	}}, found: "message/order"},
+	{name: "silence and solicitation are ignored", flaws: flaws{post: func(q rdma.QueuePair, reqs []rdma.Request) (int, error) {
+		for i := range reqs {
+			reqs[i].Flags &^= rdma.FlagSilentSuccess | rdma.FlagSolicitEvent
+		}
+		return q.Post(reqs)
+	}}, found: "message/silent-success notify/silent notify/solicited"},
+	{name: "results are changed", flaws: flaws{poll: func(q rdma.CompletionQueue, res []rdma.Result) (int, error) {
+		n, err := q.Poll(res)
+		for i := range res[:n] {
+			res[i].QueuePair++
+		}
+		return n, err
+	}}, found: "message/result queue/flush-unconnected end/peer-closes end/queue-pair-closes end/disconnect cq/shared end/post-after"},
+	{name: "failures are called successes", flaws: flaws{poll: func(q rdma.CompletionQueue, res []rdma.Result) (int, error) {
+		n, err := q.Poll(res)
+		for i := range res[:n] {
+			res[i].Status = rdma.StatusSuccess
+		}
+		return n, err
+	}}, found: "end/message-longer-than-receive queue/receive-full close/queue-use close/adapter-closes-all cq/resize notify/pending-result"},
+	{name: "results are lost", flaws: flaws{poll: func(q rdma.CompletionQueue, res []rdma.Result) (int, error) {
+		n, err := q.Poll(res)
+		return max(n-1, 0), err
+	}}, found: "cq/poll-batches message/sizes"},
+	{name: "an overrun goes unnoticed", flaws: flaws{
+		poll: func(q rdma.CompletionQueue, res []rdma.Result) (int, error) {
+			n, _ := q.Poll(res)
+			return n, nil
+		},
+		notify: func(q rdma.CompletionQueue, ctx context.Context, kind rdma.NotifyKind) error {
+			if err := q.Notify(ctx, kind); rdma.StatusOf(err) != rdma.StatusBufferOverflow {
+				return err
+			}
+			return nil
+		},
+	}, found: "cq/overrun close/queue-use"},
+	{name: "notifications end at once", flaws: flaws{notify: func(rdma.CompletionQueue, context.Context, rdma.NotifyKind) error {
+		return nil
+	}}, found: `notify/releases-all notify/once-per-result notify/errors notify/solicited notify/solicited-becomes-any
+		notify/failure-satisfies-solicited cancel/notify notify/close cancel/ended-context`},
+	{name: "notifications never end", flaws: flaws{notify: func(_ rdma.CompletionQueue, ctx context.Context, _ rdma.NotifyKind) error {
+		<-ctx.Done()
+		return rdma.CanceledBy(ctx, "notify", "")
+	}}, found: `notify/pending-result notify/close notify/no-lost-wake-up notify/releases-all notify/solicited-becomes-any
+		notify/failure-satisfies-solicited close/adapter-closes-all`},
+	{name: "notifications do not know their context", flaws: flaws{notify: func(q rdma.CompletionQueue, _ context.Context, kind rdma.NotifyKind) error {
+		return q.Notify(context.Background(), kind)
+	}}, found: "cancel/notify notify/once-per-result"},
+	{name: "a result is missed between two notifications", flaws: flaws{notify: func(q rdma.CompletionQueue, ctx context.Context, kind rdma.NotifyKind) error {
+		short, cancel := context.WithTimeout(ctx, time.Millisecond)
+		defer cancel()
+		_ = q.Notify(short, kind)
+		return q.Notify(ctx, kind)
+	}}, found: "notify/pending-result notify/no-lost-wake-up"},
+	{name: "flush does nothing", flaws: flaws{flush: func(rdma.QueuePair) error { return nil }},
+		found: "queue/flush-unconnected queue/receive-full queue/flush-is-local cq/poll-batches notify/errors"},
+	{name: "resize does nothing", flaws: flaws{resize: func(rdma.CompletionQueue, int) error { return nil }}, found: "cq/resize"},
+	{name: "errors lose their status", flaws: flaws{err: func(error) error { return errBroken }},
+		found: `adapter/foreign-address adapter/completion-queue-depth adapter/queue-pair-parameters adapter/unsupported memory/invalid-buffer
+			connect/private-data-too-long connect/dual-bind connect/dual-connect connect/invalid-state reject/by-listener reject/by-client
+			reject/client-closes reject/listener-side-closes reject/nobody-listens reject/closing-listener listen/dual-listen listen/address
+			listen/address-in-use listen/close-ends-requests cancel/connect cancel/accept cancel/connection-request cancel/ended-context
+			close/connector-use close/listener-use close/adapter-use close/adapter-closes-all end/disconnect`},
+	{name: "limits are wrong", flaws: flaws{info: func(i rdma.AdapterInfo) rdma.AdapterInfo {
+		i.MaxReadSGE, i.MaxCallerData, i.MaxCompletionQueueDepth = 1000, i.MaxCallerData+1, i.MaxCompletionQueueDepth+1
+		i.MaxReceiveQueueDepth++
+		return i
+	}}, found: "adapter/info adapter/completion-queue-depth connect/private-data connect/private-data-too-long cq/resize adapter/all-at-maximum"},
+	{name: "queue pairs are larger than was asked", flaws: flaws{config: func(c rdma.QueuePairConfig) rdma.QueuePairConfig {
+		c.ReceiveDepth, c.InitiatorDepth, c.MaxInitiatorSGE, c.InlineSize = c.ReceiveDepth+1, c.InitiatorDepth+1, c.MaxInitiatorSGE+1, c.InlineSize+1
+		return c
+	}}, found: "queue/receive-full queue/initiator-full queue/too-many-entries message/inline adapter/all-at-maximum"},
+	{name: "addresses are not ours", flaws: flaws{addrs: func([]netip.Addr) []netip.Addr {
+		return []netip.Addr{netip.MustParseAddr("192.0.2.1")}
+	}}, found: "adapter/addresses"},
+	{name: "every region is writable", flaws: flaws{access: func(rdma.Access) rdma.Access { return rdma.AccessRemoteWrite }},
+		found: "memory/register violation/rights memory/receive-needs-local-write"},
+	// The race detector would find it too that violation/close-is-final fails.
+	{name: "regions stay open", flaws: flaws{closeObject: map[string]func(func() error) error{"region": func(func() error) error { return nil }}},
+		found: "close/region-use violation/closed-region memory/bad-sge"},
+	{name: "memory is short", flaws: flaws{alloc: func(n int) int { return max(n-50_000, 1) }}, found: "memory/alloc"},
+	{name: "read limits are made up", flaws: flaws{limits: func(rdma.ReadLimits) rdma.ReadLimits { return rdma.ReadLimits{Inbound: 99} }},
+		found: "connect/read-limits"},
+	{name: "private data loses its end", flaws: flaws{private: func(p []byte) []byte { return p[:max(len(p)-1, 0)] }},
+		found: "connect/private-data reject/by-listener connect/many"},
+	{name: "the peer is at another address", flaws: flaws{addr: func(rdma.Addr) rdma.Addr {
+		return rdma.IPAddr("iwarp", netip.MustParseAddrPort("192.0.2.1:1"))
+	}}, found: "connect/addresses"},
+	{name: "the end of a connection is not told", flaws: flaws{done: func() <-chan struct{} { return nil }},
+		found: "end/peer-closes end/queue-pair-closes end/disconnect end/no-receive-posted end/post-after connect/queue-pair-once cq/overrun"},
+	{name: "reject and disconnect do nothing", flaws: flaws{
+		reject:     func(rdma.Connector, []byte) error { return nil },
+		disconnect: func(rdma.Connector, context.Context) error { return nil },
+	}, found: "reject/by-listener reject/by-client end/disconnect connect/invalid-state connect/queue-pair-once"},
+	{name: "contexts are ignored", flaws: flaws{
+		accept:  func(context.Context) context.Context { return context.Background() },
+		connect: func(context.Context) context.Context { return context.Background() },
+		request: func(context.Context) context.Context { return context.Background() },
+	}, found: "cancel/connect cancel/accept cancel/connection-request"},
+	{name: "connectors and listeners stay open", flaws: flaws{closeObject: map[string]func(func() error) error{
+		"connector": func(func() error) error { return nil },
+		"listener":  func(func() error) error { return nil },
+	}}, found: `reject/client-closes reject/listener-side-closes reject/nobody-listens reject/closing-listener
+		listen/close-ends-requests end/peer-closes close/connector-use close/listener-use`},
+	{name: "queues and pairs stay open", flaws: flaws{closeObject: map[string]func(func() error) error{
+		"queue pair":       func(func() error) error { return nil },
+		"completion queue": func(func() error) error { return nil },
+	}}, found: "close/queue-use close/queue-pair-use end/queue-pair-closes notify/close close/closed-parts"},
+	{name: "adapters stay open", flaws: flaws{closeObject: map[string]func(func() error) error{"adapter": func(func() error) error { return nil }}},
+		found: "close/adapter-use close/adapter-closes-all"},
+	{name: "closing fails", flaws: flaws{closeObject: map[string]func(func() error) error{
+		"listener": func(inner func() error) error { return errors.Join(inner(), errBroken) },
+	}}, found: "close/twice"},
+	{name: "every address is in use", flaws: flaws{bind: func(func() error) error { return rdma.StatusSharingViolation }},
+		found: "connect/many connect/dual-bind"},
+}
+
+// broken is the config of a provider that is broken in one way.
+func broken(f *flaws, fault func(hook.Attempt) hook.Action) Config {
+	cfg := onIWARP()
+	cfg.patience = impatience
+	cfg.New = func(testing.TB) rdma.Provider {
+		inner := rdma.Provider(iwarp.New(&iwarp.Config{ReplyTimeout: 4 * impatience, ReadyTimeout: 4 * impatience}))
+		if fault != nil {
+			return hook.Wrap(inner, &hook.Config{Fault: fault})
+		}
+		return brokenProvider{inner, f}
+	}
+	return cfg
+}
+
+// TestSuiteFindsFaults shows every case failing: a check that cannot fail would
+// be none.
+func TestSuiteFindsFaults(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits for what does not happen")
+	}
+	cases := make(map[string]Case)
+	unfound := make(map[string]bool)
+	for _, c := range Cases() {
+		cases[c.Name], unfound[c.Name] = c, true
+	}
+	for _, b := range brokenWays {
+		t.Run(strings.ReplaceAll(b.name, " ", "-"), func(t *testing.T) {
+			for _, name := range strings.Fields(b.found) {
+				c, ok := cases[name]
+				if !ok {
+					t.Fatalf("there is no case %q", name)
+				}
+				rec := record(t, func(tb testing.TB) { runDeclared(tb, broken(&b.flaws, b.fault), c) })
+				if !rec.Failed() {
+					t.Errorf("%s passes although %s", name, b.name)
+				}
+				delete(unfound, name)
+			}
+		})
+	}
+	for name := range unfound {
+		t.Errorf("nothing makes %s fail", name)
+	}
+}
