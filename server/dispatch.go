@@ -130,8 +130,8 @@ func (o *op) count() {
 // Source: [OP-90]
 func final(err error) ntstatus.Status {
 	s := ntstatus.Of(err)
-	if s == ntstatus.Pending || err != nil && !s.Failed() {
-		return ntstatus.InternalError
+	if err != nil && !s.Failed() {
+		return ntstatus.InternalError // PENDING above all
 	}
 	return s
 }

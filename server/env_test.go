@@ -100,6 +100,9 @@ func newEnv(t testing.TB, ec envConfig) *env {
 			t.Error(err)
 		}
 	})
+	if g, is := backend.(*gate); is {
+		t.Cleanup(g.open) // else the engine's close waits for good
+	}
 	if err := v.e.listen(context.Background(), []rdma.Provider{ec.provider}, loopback); err != nil {
 		t.Fatal(err)
 	}

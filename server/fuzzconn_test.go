@@ -3,6 +3,8 @@ package server
 import (
 	"context"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"lwio/rdma"
@@ -13,8 +15,12 @@ import (
 // 1 to read and write, 2 unbuffered.
 func newFuzzConn(t *testing.T) (*conn, *fuzzQueue) {
 	t.Helper()
-	dir, err := vfs.NewDir(t.TempDir())
+	tmp := t.TempDir()
+	dir, err := vfs.NewDir(tmp)
 	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(tmp, "f"), content(20_000), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	fs, err := vfs.New(vfs.Config{Shares: []vfs.Share{{Name: "s", Backend: dir}}})
@@ -35,10 +41,10 @@ func newFuzzConn(t *testing.T) (*conn, *fuzzQueue) {
 	f := &fabric{layout: newLayout(&e.limits, rdma.AdapterInfo{MaxReceiveQueueDepth: 100, MaxInitiatorQueueDepth: 100})}
 	f.arena = newTestArena(4, 4, 128<<10)
 	f.arena.bytes = make([]byte, 4*16*blockUnit)
-	q := &fuzzQueue{grant: 4, window: 5000}
+	q := &fuzzQueue{grant: 4, window: 1000}
 	c := &conn{
 		e: e, f: f, log: slog.New(slog.DiscardHandler), qp: q, authenticated: true, sess: newFakeSession(1),
-		buf: make([]byte, f.layout.total), grant: 4, peerWindow: 5000, peerPage: 512, slots: f.layout.depth,
+		buf: make([]byte, f.layout.total), grant: 4, peerWindow: 1000, peerPage: 512, slots: f.layout.depth,
 	}
 	c.ctx, c.cancel = context.WithCancelCause(e.ctx)
 	c.fids.limit = 10

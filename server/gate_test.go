@@ -32,7 +32,6 @@ func newGate(t testing.TB) *gate {
 		t.Fatal(err)
 	}
 	g.Dir = d
-	t.Cleanup(g.open) // before the engine is closed, which waits
 	return g
 }
 

@@ -169,9 +169,12 @@ func TestNoApplicationKey(t *testing.T) {
 	sess := newFakeSession(2)
 	sess.app = [16]byte{}
 	n := v.negotiate(sess)
-	c := v.connect(n)
-	msg, _ := c.authMessage(n, authOptions{})
-	c.wantDenied(msg)
+	for _, key := range [][]byte{n.authKey, nil, make([]byte, 16), make([]byte, 32)} {
+		n.authKey = key
+		c := v.connect(n)
+		msg, _ := c.authMessage(n, authOptions{})
+		c.wantDenied(msg)
+	}
 }
 
 // A pair of keys dies if nobody uses it, and lives on if somebody has.
@@ -281,9 +284,8 @@ func TestSilence(t *testing.T) {
 	defer garbage.Close()
 	garbage.Write(content(4000))
 	c := v.connect(n)
-	c.wantCut()
-	c = v.connect(n)
 	c.auth(n, authOptions{})
+	v.connect(n).wantCut() // later than the time of c would be up
 	v.check(c)
 }
 

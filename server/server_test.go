@@ -13,9 +13,9 @@ import (
 )
 
 // newServer makes a server of a directory and starts it.
-func newServer(t *testing.T, ctx context.Context, cfg Config) (s *Server, addr net.Addr, served chan error) {
+func newServer(t *testing.T, ctx context.Context, cfg Config, path string) (s *Server, addr net.Addr, served chan error) {
 	t.Helper()
-	dir, err := vfs.NewDir(t.TempDir())
+	dir, err := vfs.NewDir(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +55,7 @@ func TestServeUntilClosed(t *testing.T) {
 		"Shutdown": func(s *Server) error { return s.Shutdown(context.Background()) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, addr, served := newServer(t, context.Background(), cfg)
+			s, addr, served := newServer(t, context.Background(), cfg, t.TempDir())
 			dialAndSitThere(t, addr)
 			eventually(t, "a client is there", func() bool { return s.Stats().SMB == 1 })
 			if err := end(s); err != nil {
@@ -83,7 +83,7 @@ func TestServeUntilClosed(t *testing.T) {
 
 func TestServeEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(context.Background())
-	s, addr, served := newServer(t, ctx, Config{Providers: []rdma.Provider{iwarp.New(nil)}})
+	s, addr, served := newServer(t, ctx, Config{Providers: []rdma.Provider{iwarp.New(nil)}}, t.TempDir())
 	dialAndSitThere(t, addr)
 	eventually(t, "a client is there", func() bool { return s.Stats().SMB == 1 })
 	cause := errors.New("enough")
@@ -98,7 +98,7 @@ func TestServeWithABrokenProvider(t *testing.T) {
 	broken := iwarp.New(&iwarp.Config{Listen: func(context.Context, *net.TCPAddr) (net.Listener, error) {
 		return nil, errors.New("no such luck")
 	}})
-	_, _, served := newServer(t, context.Background(), Config{Providers: []rdma.Provider{iwarp.New(nil), broken}})
+	_, _, served := newServer(t, context.Background(), Config{Providers: []rdma.Provider{iwarp.New(nil), broken}}, t.TempDir())
 	if err := <-served; err == nil {
 		t.Error("it served")
 	}

@@ -1,0 +1,184 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"lwio/internal/ntstatus"
+	"lwio/internal/smb/smbclient"
+	"lwio/internal/wire"
+	"lwio/rdma"
+	"lwio/rdma/iwarp"
+	"lwio/vfs"
+)
+
+// The whole way, SMB included: log on, open, resume key and context, pipe,
+// NEGOTIATE, AUTH, REGISTER, I/O, and the end of the file by SMB's close.
+//
+// Source: [LWIO §Discovery] [LWIO §Network Discovery] [LWIO §Connection Authentication]
+// [LWIO claim 1] [LWIO claim 7] [LWIO claim 8] [OP-30] [OP-34] [OP-46b] [OP-56] [OP-58b]
+func TestEndToEnd(t *testing.T) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	dir := t.TempDir()
+	data := content(1 << 20)
+	if err := os.WriteFile(filepath.Join(dir, "a"), data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s, addr, served := newServer(t, context.Background(), Config{
+		ServerName: "here", Lookup: Users{"alice": "secret"}.Lookup, Providers: []rdma.Provider{iwarp.New(nil)},
+	}, dir)
+
+	tree, sess := logOn(t, ctx, addr, "alice", "secret", "share")
+	f, err := tree.Create(ctx, smbclient.CreateRequest{
+		Name: "a", Access: uint32(vfs.ReadData | vfs.WriteData), Share: 7, Disposition: 1,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := f.ResumeKey(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := wire.DecodeResumeKey(raw, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if key.Context != `\\here\pipe\lwio` {
+		t.Fatalf("context %q", key.Context)
+	}
+
+	v := &env{t: t, provider: iwarp.New(nil)}
+	n := negotiateOverPipe(t, ctx, sess)
+	c := v.connect(n)
+	c.auth(n, authOptions{})
+	params := wire.FIDParams{ResumeKey: key.Key, SessionID: c.sessionID}
+	answer := c.call(wire.NewRegister(0), params.AppendTo(nil))
+	if answer.Status != 0 {
+		t.Fatalf("REGISTER: %v", ntstatus.Status(answer.Status))
+	}
+	fid := uint16(answer.Information)
+	c.want(ntstatus.Success, 512<<10, c.readHeader(fid, 4096, 512<<10, 0), nil)
+	if !bytes.Equal(c.in.Bytes()[:512<<10], data[4096:][:512<<10]) {
+		t.Error("the data read differs")
+	}
+	c.want(ntstatus.Success, 5, writeHeader(fid, 0, 5), []byte("hello"))
+	p := make([]byte, 5)
+	if _, err := f.ReadAt(ctx, p, 0); err != nil || string(p) != "hello" {
+		t.Errorf("SMB reads %q, %v", p, err)
+	}
+
+	// Another user's session cannot use the key.
+	_, other := logOn(t, ctx, addr, "alice", "secret", "share")
+	theirs := negotiateOverPipe(t, ctx, other)
+	stranger := v.connect(theirs)
+	stranger.auth(theirs, authOptions{})
+	params.SessionID = stranger.sessionID
+	stranger.want(ntstatus.ObjectNameNotFound, 0, wire.NewRegister(0), params.AppendTo(nil))
+
+	if err := f.Close(ctx); err != nil {
+		t.Error(err)
+	}
+	c.want(ntstatus.FileClosed, 0, c.readHeader(fid, 0, 10, 0), nil)
+	if st := s.Stats(); st.SMB != 2 || st.Authenticated != 2 || st.Files != 0 || st.Reads.Operations < 1 {
+		t.Errorf("stats %+v", st)
+	}
+	sess.Close() // logs off
+	c.wantCut()
+	stranger.want(ntstatus.FileClosed, 0, controlHeader(wire.OpClose, 1), nil)
+	if err := s.Shutdown(ctx); err != nil {
+		t.Error(err)
+	}
+	stranger.wantCut()
+	if err := <-served; err != nil {
+		t.Errorf("Serve: %v", err)
+	}
+}
+
+func logOn(t *testing.T, ctx context.Context, addr net.Addr, user, password, share string) (*smbclient.Tree, *smbclient.Session) {
+	t.Helper()
+	nc, err := net.Dial("tcp", addr.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := smbclient.New(ctx, nc, "127.0.0.1", smbclient.Config{User: user, Password: password})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	tree, err := s.TreeConnect(ctx, share)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tree, s
+}
+
+func negotiateOverPipe(t *testing.T, ctx context.Context, s *smbclient.Session) *negotiated {
+	t.Helper()
+	ipc, err := s.TreeConnect(ctx, "IPC$")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pipe, err := ipc.OpenPipe(ctx, "lwio")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pipe.Close(ctx)
+	n := &negotiated{}
+	rand.Read(n.clientKey[:])
+	msg := negotiateRequest(t, func(r *wire.NegotiateRequest) { r.Key = n.clientKey })
+	out, err := pipe.Transceive(ctx, msg, 0xFFFF)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := wire.DecodeNegotiateResponse(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := resp.Providers[0].Instances[0].Discriminator
+	n.addr = rdma.IPAddr("iwarp", netip.AddrPortFrom(loopback, uint16(port[0])<<8|uint16(port[1])))
+	n.serverKey = resp.Key
+	app := s.ApplicationKey()
+	n.authKey = wire.DeriveAuthKey(app[:], n.clientKey, n.serverKey)
+	return n
+}
+
+// With LWIO off, SMB says nothing of it.
+//
+// Source: [OP-30]
+func TestEndToEndWithoutLWIO(t *testing.T) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "a"), []byte("abc"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, addr, _ := newServer(t, context.Background(), Config{
+		Lookup: Users{"alice": "secret"}.Lookup, Providers: []rdma.Provider{iwarp.New(nil)}, DisableLWIO: true,
+	}, dir)
+	tree, sess := logOn(t, ctx, addr, "alice", "secret", "share")
+	f, err := tree.Create(ctx, smbclient.CreateRequest{Name: "a", Access: uint32(vfs.ReadData), Share: 7, Disposition: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := f.ResumeKey(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if key, err := wire.DecodeResumeKey(raw, false); err != nil || key.Context != "" {
+		t.Errorf("context %q, %v", key.Context, err)
+	}
+	ipc, err := sess.TreeConnect(ctx, "IPC$")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ipc.OpenPipe(ctx, "lwio"); err == nil {
+		t.Error("the pipe is there")
+	}
+}
