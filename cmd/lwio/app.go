@@ -1,0 +1,217 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"lwio"
+)
+
+// Exit statuses of the command.
+const (
+	exitOK      = 0
+	exitFailure = 1
+	exitUsage   = 2
+)
+
+// app is one run of the command: its streams, its environment, and the flags
+// that all verbs share.
+type app struct {
+	stdin  io.Reader
+	stdout io.Writer
+	stderr io.Writer
+	env    func(string) string
+
+	passwordFile string
+	requireRDMA  bool
+	allowMD5     bool
+	timeout      time.Duration
+	verbose      bool
+}
+
+// usageError is an error that the user made on the command line; it ends the
+// command with exitUsage.
+type usageError struct{ error }
+
+// Unwrap gives the cause.
+func (e usageError) Unwrap() error { return e.error }
+
+func usagef(format string, args ...any) error {
+	return usageError{fmt.Errorf(format, args...)}
+}
+
+// run executes the command line and returns the exit status.
+func (a *app) run(ctx context.Context, args []string) int {
+	root := a.root()
+	root.SetArgs(args)
+	root.SetIn(a.stdin)
+	root.SetOut(a.stdout)
+	root.SetErr(a.stderr)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return exitOK
+	}
+	var usage usageError
+	isUsage := errors.As(err, &usage)
+	if text := err.Error(); strings.HasPrefix(text, "lwio: ") {
+		fmt.Fprintln(a.stderr, text)
+	} else {
+		fmt.Fprintln(a.stderr, "lwio: "+text)
+	}
+	if isUsage {
+		fmt.Fprintln(a.stderr, "Run 'lwio help' for how to use it.")
+		return exitUsage
+	}
+	return exitFailure
+}
+
+// root builds the tree of commands.
+func (a *app) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "lwio",
+		Short: "Remote file I/O over RDMA, with almost no CPU of the client's own",
+		Long: `lwio serves directories and works with the files of such servers over RDMA:
+shared verbs, one URL, whatever transport the two hosts can share.
+
+A URL is lwio://USER:PASSWORD@HOST:PORT/SHARE/PATH; '?provider=iwarp' or
+'?provider=smb' chooses the transport. The password may come from LWIO_PASSWORD
+or --password-file instead.`,
+		SilenceErrors:     true,
+		SilenceUsage:      true,
+		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
+		Args:              cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usagef("unknown command %q", args[0])
+			}
+			return cmd.Help()
+		},
+	}
+	pf := root.PersistentFlags()
+	pf.StringVar(&a.passwordFile, "password-file", "", "file whose first line is the password")
+	pf.BoolVarP(&a.verbose, "verbose", "v", false, "log to standard error")
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	root.AddCommand(
+		a.serveCommand(), a.lsCommand(), a.catCommand(), a.cpCommand(), a.statCommand(),
+		a.rmCommand(), a.mkdirCommand(), a.mvCommand(), a.providersCommand(),
+		a.demoCommand(), a.versionCommand(),
+	)
+	return root
+}
+
+// clientFlags adds the flags of a command that dials a server.
+func (a *app) clientFlags(cmd *cobra.Command) *cobra.Command {
+	f := cmd.Flags()
+	f.BoolVar(&a.requireRDMA, "require-rdma", false, "fail rather than fall back to SMB")
+	f.BoolVar(&a.allowMD5, "allow-md5", false, "accept a server that signs with unkeyed MD5 only (no protection)")
+	f.DurationVar(&a.timeout, "timeout", 30*time.Second, "time limit of connecting, and of each operation")
+	return cmd
+}
+
+// exactArgs checks the number of arguments.
+func exactArgs(n int, what string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) != n {
+			return usagef("%s takes %s", cmd.Name(), what)
+		}
+		return nil
+	}
+}
+
+// minArgs checks that there is an argument at all.
+func minArgs(what string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return usagef("%s takes %s", cmd.Name(), what)
+		}
+		return nil
+	}
+}
+
+func (a *app) logger() *slog.Logger {
+	level := slog.LevelWarn
+	if a.verbose {
+		level = slog.LevelDebug
+	}
+	return slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: level}))
+}
+
+// isURL reports whether an argument names something on a server.
+func isURL(arg string) bool { return strings.HasPrefix(arg, "lwio://") }
+
+// target parses the URL of an argument.
+func target(arg string) (*lwio.Target, error) {
+	if !isURL(arg) {
+		return nil, usagef("%q is not a URL of the form lwio://USER@HOST:PORT/SHARE/PATH", arg)
+	}
+	t, err := lwio.ParseURL(arg)
+	if err != nil {
+		return nil, usageError{err}
+	}
+	return t, nil
+}
+
+// password finds the password for a URL that has none.
+func (a *app) password(t *lwio.Target) (string, error) {
+	switch {
+	case t.HasPassword:
+		return "", nil
+	case a.passwordFile != "":
+		return readPassword(a.passwordFile)
+	case a.env("LWIO_PASSWORD") != "":
+		return a.env("LWIO_PASSWORD"), nil
+	}
+	f, ok := a.stdin.(*os.File)
+	if !ok || !term.IsTerminal(int(f.Fd())) {
+		return "", usagef("no password for %s: put it in the URL, in LWIO_PASSWORD, or in a --password-file", t)
+	}
+	fmt.Fprintf(a.stderr, "Password for %s: ", t)
+	b, err := term.ReadPassword(int(f.Fd()))
+	fmt.Fprintln(a.stderr)
+	return string(b), err
+}
+
+// dial connects to the share of a URL and says on standard error if the
+// connection fell back to SMB though nobody asked for that.
+func (a *app) dial(ctx context.Context, arg string) (*lwio.Client, *lwio.Target, error) {
+	t, err := target(arg)
+	if err != nil {
+		return nil, nil, err
+	}
+	password, err := a.password(t)
+	if err != nil {
+		return nil, nil, err
+	}
+	c, err := lwio.Dial(ctx, arg, &lwio.Config{
+		Password:    password,
+		RequireRDMA: a.requireRDMA,
+		AllowMD5:    a.allowMD5,
+		Timeout:     a.timeout,
+		Logger:      a.logger(),
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	if tr := c.Transport(); !tr.RDMA() && t.Provider != lwio.TransportSMB {
+		fmt.Fprintf(a.stderr, "lwio: %s: using SMB, not RDMA: %s\n", t, tr.Reason)
+	}
+	return c, t, nil
+}
+
+// withTarget dials the server of a URL for the time of f.
+func (a *app) withTarget(ctx context.Context, arg string, f func(*lwio.Client, *lwio.Target) error) error {
+	c, t, err := a.dial(ctx, arg)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f(c, t), c.Close())
+}

@@ -1,0 +1,133 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestVerbs(t *testing.T) {
+	for _, transport := range []string{"iwarp", "smb"} {
+		t.Run(transport, func(t *testing.T) {
+			s := startServer(t, t.TempDir())
+			u := func(name string) string { return s.url + "/" + name + "?provider=" + transport }
+			local := t.TempDir()
+			content := randomBytes(2*chunkSize + 333)
+			src := write(t, content, local, "a file")
+
+			run(t, exitOK, "mkdir", u("sub"))
+			run(t, exitOK, "mkdir", "-p", u("deep/er/still"))
+			run(t, exitOK, "cp", "--verify", src, u("sub"))
+			wantFile(t, filepath.Join(s.dir, "sub", "a file"), content)
+			run(t, exitOK, "cp", "--verify", u("sub/a%20file"), filepath.Join(local, "back"))
+			wantFile(t, filepath.Join(local, "back"), content)
+			run(t, exitOK, "cp", u("sub/a file"), filepath.Join(local, "again"))
+			wantFile(t, filepath.Join(local, "again"), content)
+			if r := run(t, exitOK, "cat", u("sub/a file")); r.out != string(content) {
+				t.Errorf("cat printed %d bytes", len(r.out))
+			}
+			if r := run(t, exitOK, "ls", u("")); r.out != "deep/\nsub/\n" {
+				t.Errorf("ls printed %q", r.out)
+			}
+			if r := run(t, exitOK, "ls", "-l", "--json", u("sub")); !strings.Contains(r.out, `"name": "a file"`) {
+				t.Errorf("ls --json printed %s", r.out)
+			}
+			if r := run(t, exitOK, "stat", u("sub/a file")); !strings.Contains(r.out, "size: 1048909") {
+				t.Errorf("stat printed %s", r.out)
+			}
+			run(t, exitOK, "mv", u("sub/a file"), u("deep"))
+			wantNames(t, filepath.Join(s.dir, "deep"), "a file", "er")
+			run(t, exitOK, "rm", u("deep/a file"))
+			run(t, exitFailure, "rm", u("deep"))
+			run(t, exitOK, "rm", "-r", u("deep"))
+			wantNames(t, s.dir, "sub")
+		})
+	}
+}
+
+func TestCopyStreams(t *testing.T) {
+	s := startServer(t, t.TempDir())
+	content := randomBytes(3*chunkSize + 1)
+	r := runCommand(t.Context(), bytes.NewReader(content), "cp", "--verify", "-", s.url+"/in")
+	if r.code != exitOK {
+		t.Fatal(r)
+	}
+	wantFile(t, filepath.Join(s.dir, "in"), content)
+	if r := run(t, exitOK, "cp", s.url+"/in", "-"); r.out != string(content) {
+		t.Errorf("%d bytes came out", len(r.out))
+	}
+	wantNames(t, s.dir, "in")
+}
+
+func TestCopyTree(t *testing.T) {
+	s := startServer(t, t.TempDir())
+	src, back := t.TempDir(), t.TempDir()
+	files := map[string][]byte{
+		"empty": {}, "one": {1}, "dir/two": randomBytes(5000), "dir/dir/big": randomBytes(chunkSize + 9),
+		"dir/ümlaut and space": randomBytes(77),
+	}
+	for name, content := range files {
+		write(t, content, src, filepath.FromSlash(name))
+	}
+	if err := os.Mkdir(filepath.Join(src, "bare"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("one", filepath.Join(src, "link")); err != nil {
+		t.Fatal(err)
+	}
+	r := run(t, exitOK, "cp", "-r", "--verify", src, s.url+"/tree")
+	if !strings.Contains(r.err, "link: skipped") {
+		t.Errorf("nothing is said of the symbolic link: %q", r.err)
+	}
+	run(t, exitOK, "cp", "-r", "--verify", s.url+"/tree", filepath.Join(back, "tree"))
+	for name, content := range files {
+		wantFile(t, filepath.Join(back, "tree", filepath.FromSlash(name)), content)
+	}
+	wantNames(t, filepath.Join(back, "tree"), "bare", "dir", "empty", "one")
+	run(t, exitOK, "cp", "-r", s.url, back) // a whole share, into a directory
+	run(t, exitFailure, "cp", s.url+"/tree", back)
+}
+
+func TestUsage(t *testing.T) {
+	for _, args := range [][]string{
+		{"frobnicate"},
+		{"cp", "a"},
+		{"cp", "a", "b"},
+		{"cp", "--no-such-flag", "a", "lwio://u:p@h/s/b"},
+		{"cp", "--verify", "lwio://u:p@h/s/b", "-"},
+		{"ls"},
+		{"ls", "/not/a/url"},
+		{"ls", "lwio://u:p@h"},
+		{"serve"},
+		{"serve", "--listen", "0.0.0.0:0", "."},
+		{"serve", "--listen", "127.0.0.1:0", "--provider", "carrier-pigeon", "."},
+		{"version", "extra"},
+	} {
+		r := runCommand(t.Context(), strings.NewReader(""), args...)
+		if r.code != exitUsage || !strings.HasPrefix(r.err, "lwio: ") {
+			t.Errorf("lwio %s: exit status %d, %q", strings.Join(args, " "), r.code, r.err)
+		}
+	}
+}
+
+func TestMoveBetweenShares(t *testing.T) {
+	s := startServer(t, t.TempDir())
+	run(t, exitUsage, "mv", s.url+"/a", strings.Replace(s.url, "/data", "/other", 1)+"/a")
+}
+
+func TestAbout(t *testing.T) {
+	if r := run(t, exitOK, "version"); !strings.Contains(r.out, "0x1001") {
+		t.Errorf("version printed %q", r.out)
+	}
+	if r := run(t, exitOK, "providers"); !strings.Contains(r.out, "iwarp") {
+		t.Errorf("providers printed %q", r.out)
+	}
+	if r := run(t, exitOK, "providers", "--json"); !strings.Contains(r.out, `"name": "iwarp"`) {
+		t.Errorf("providers --json printed %q", r.out)
+	}
+	if r := run(t, exitOK); !strings.Contains(r.out, "Usage:") {
+		t.Errorf("lwio alone printed %q", r.out)
+	}
+}

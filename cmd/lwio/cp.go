@@ -1,0 +1,217 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"io/fs"
+	"path"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"lwio"
+)
+
+// cpOptions are the flags of cp.
+type cpOptions struct {
+	recursive bool
+	verify    bool
+}
+
+func (a *app) cpCommand() *cobra.Command {
+	var o cpOptions
+	cmd := &cobra.Command{
+		Use:   "cp [-r] [--verify] SRC DST",
+		Short: "Copy files from or to a share",
+		Long: `Copy a file, or with -r a directory, from or to a share. SRC and DST are URLs or
+local paths; '-' is standard input or output. If DST is a directory, the copy goes
+into it. A file gets its name only when all of it has arrived: a copy that fails
+leaves what was there before.`,
+		Args: exactArgs(2, "a source and a destination"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.cp(cmd.Context(), o, args[0], args[1])
+		},
+	}
+	cmd.Flags().BoolVarP(&o.recursive, "recursive", "r", false, "copy directories and all that is in them")
+	cmd.Flags().BoolVar(&o.verify, "verify", false, "read every copy back and compare it")
+	return a.clientFlags(cmd)
+}
+
+// place is one side of a copy: a tree and a name in it, or a standard stream.
+type place struct {
+	tree   tree
+	name   string
+	stream bool
+	client *lwio.Client // the connection to close, if the tree is a share
+}
+
+func (p *place) close() error {
+	if p.client == nil {
+		return nil
+	}
+	return p.client.Close()
+}
+
+// place opens the side of a copy that an argument names.
+func (a *app) place(ctx context.Context, arg string) (*place, error) {
+	if arg == "-" {
+		return &place{stream: true}, nil
+	}
+	if !isURL(arg) {
+		return &place{tree: localTree{}, name: filepath.Clean(arg)}, nil
+	}
+	c, t, err := a.dial(ctx, arg)
+	if err != nil {
+		return nil, err
+	}
+	return &place{tree: remoteTree{c, t}, name: path.Clean(t.Path), client: c}, nil
+}
+
+func (a *app) cp(ctx context.Context, o cpOptions, srcArg, dstArg string) error {
+	switch {
+	case !isURL(srcArg) && !isURL(dstArg):
+		return usagef("neither %q nor %q is a URL; use cp for local files", srcArg, dstArg)
+	case o.verify && dstArg == "-":
+		return usagef("what went to standard output cannot be verified")
+	}
+	src, err := a.place(ctx, srcArg)
+	if err != nil {
+		return err
+	}
+	dst, err := a.place(ctx, dstArg)
+	if err != nil {
+		return errors.Join(err, src.close())
+	}
+	j := &copyJob{opts: o, out: a.stderr, bar: newProgress(a.stderr)}
+	err = a.copyPlaces(ctx, j, src, dst)
+	j.bar.finish()
+	return errors.Join(err, src.close(), dst.close())
+}
+
+// copyPlaces chooses the kind of the copy by its two sides.
+func (a *app) copyPlaces(ctx context.Context, j *copyJob, src, dst *place) error {
+	switch {
+	case src.stream:
+		return j.fromStream(ctx, a.stdin, dst)
+	case dst.stream:
+		f, err := src.tree.Open(ctx, src.name)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		_, err = transfer(ctx, f, &streamSink{w: a.stdout}, j.transferOptions(src.tree))
+		return err
+	}
+	fi, err := src.tree.Stat(ctx, src.name)
+	if err != nil {
+		return err
+	}
+	name := dst.name
+	if di, err := dst.tree.Stat(ctx, name); err == nil && di.IsDir() && (!fi.IsDir() || baseName(src) != "") {
+		name = dst.tree.Join(name, baseName(src))
+	}
+	if !fi.IsDir() {
+		j.bar.expect(1, fi.Size())
+		_, err := j.file(ctx, src.tree, src.name, dst.tree, name)
+		return err
+	}
+	if !j.opts.recursive {
+		return &fs.PathError{Op: "cp", Path: src.tree.Describe(src.name), Err: errors.New("is a directory; use -r")}
+	}
+	_, _, err = j.directory(ctx, src.tree, src.name, dst.tree, name)
+	return err
+}
+
+// baseName is the name that a source has in the directory it is copied into; the
+// root of a share has none.
+func baseName(p *place) string {
+	base := path.Base(filepath.ToSlash(p.name))
+	if base == "." || base == "/" {
+		return ""
+	}
+	return base
+}
+
+// copyJob copies files and counts them.
+type copyJob struct {
+	opts cpOptions
+	out  io.Writer
+	bar  *progress
+}
+
+func (j *copyJob) transferOptions(trees ...tree) transferOptions {
+	depth := maxDepth
+	for _, t := range trees {
+		depth = min(depth, t.Depth())
+	}
+	return transferOptions{depth: depth, progress: j.bar.add}
+}
+
+// file copies one file and returns how many bytes of it arrived. Unless it
+// returns nil, the destination is as it was.
+func (j *copyJob) file(ctx context.Context, src tree, from string, dst tree, to string) (int64, error) {
+	in, err := src.Open(ctx, from)
+	if err != nil {
+		return 0, err
+	}
+	defer in.Close()
+	out, err := dst.Create(ctx, to)
+	if err != nil {
+		return 0, err
+	}
+	n, err := transfer(ctx, in, out, j.transferOptions(src, dst))
+	if err == nil && j.opts.verify {
+		err = compare(ctx, in, out.Source(n), transferOptions{depth: j.transferOptions(src, dst).depth})
+	}
+	if err == nil {
+		err = out.Commit(ctx)
+	}
+	if err != nil {
+		err = fmt.Errorf("cp %s: %w (%d of %d bytes were copied; %s is as it was)",
+			src.Describe(from), err, n, in.Size(), dst.Describe(to))
+		return n, errors.Join(err, out.Abort())
+	}
+	return n, nil
+}
+
+// fromStream copies standard input to a file.
+func (j *copyJob) fromStream(ctx context.Context, stdin io.Reader, dst *place) error {
+	if fi, err := dst.tree.Stat(ctx, dst.name); err == nil && fi.IsDir() {
+		return &fs.PathError{Op: "cp", Path: dst.tree.Describe(dst.name), Err: errors.New("is a directory; standard input has no name to use in it")}
+	}
+	out, err := dst.tree.Create(ctx, dst.name)
+	if err != nil {
+		return err
+	}
+	sum := sha256.New()
+	in := &digestSource{source: &streamSource{stdin}, h: sum}
+	n, err := transfer(ctx, in, out, j.transferOptions(dst.tree))
+	if err == nil && j.opts.verify {
+		err = verifyDigest(ctx, out.Source(n), sum)
+	}
+	if err == nil {
+		err = out.Commit(ctx)
+	}
+	if err != nil {
+		err = fmt.Errorf("cp -: %w (%d bytes were copied; %s is as it was)", err, n, dst.tree.Describe(dst.name))
+		return errors.Join(err, out.Abort())
+	}
+	return nil
+}
+
+// verifyDigest reads a copy back and compares its digest with sum.
+func verifyDigest(ctx context.Context, src source, sum hash.Hash) error {
+	back := sha256.New()
+	if _, err := transfer(ctx, src, &streamSink{w: back}, transferOptions{depth: 4}); err != nil {
+		return err
+	}
+	if !bytes.Equal(back.Sum(nil), sum.Sum(nil)) {
+		return errDiffers
+	}
+	return nil
+}

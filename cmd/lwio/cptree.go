@@ -1,0 +1,143 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"sync"
+	"sync/atomic"
+)
+
+// treeWorkers is how many files of a directory are copied at a time. Many small
+// files wait for round trips, not for bytes.
+const treeWorkers = 16
+
+// maxReported bounds the failures of a directory that are printed one by one.
+const maxReported = 20
+
+// fileJob is one file of a directory copy.
+type fileJob struct{ from, to string }
+
+// treeCopy is the copy of one directory.
+type treeCopy struct {
+	*copyJob
+	src, dst tree
+
+	files, bytes, skipped atomic.Int64
+
+	mu     sync.Mutex
+	failed []error
+	lost   bool // the connection is gone: there is no point in going on
+}
+
+// directory copies a directory with all that is in it. It goes on after the
+// failure of a file, and says at the end what was copied and what was not. It
+// returns how many files and bytes arrived.
+func (j *copyJob) directory(ctx context.Context, src tree, from string, dst tree, to string) (files, bytes int64, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	t := &treeCopy{copyJob: j, src: src, dst: dst}
+	jobs := make(chan fileJob, treeWorkers)
+	var wg sync.WaitGroup
+	for range treeWorkers {
+		wg.Go(func() {
+			for job := range jobs {
+				n, err := j.file(ctx, src, job.from, dst, job.to)
+				if err != nil {
+					t.fail(err, cancel)
+					continue
+				}
+				t.files.Add(1)
+				t.bytes.Add(n)
+			}
+		})
+	}
+	t.walk(ctx, fileJob{from, to}, jobs, cancel)
+	close(jobs)
+	wg.Wait()
+	return t.files.Load(), t.bytes.Load(), t.report(context.Cause(ctx))
+}
+
+// walk makes the directories below a name and sends its files to jobs.
+func (t *treeCopy) walk(ctx context.Context, dir fileJob, jobs chan<- fileJob, cancel func()) {
+	if ctx.Err() != nil {
+		return
+	}
+	if err := t.makeDir(ctx, dir.to); err != nil {
+		t.fail(err, cancel)
+		return
+	}
+	entries, err := t.src.ReadDir(ctx, dir.from)
+	if err != nil {
+		t.fail(err, cancel)
+	}
+	for _, e := range entries {
+		job := fileJob{t.src.Join(dir.from, e.Name()), t.dst.Join(dir.to, e.Name())}
+		switch {
+		case e.IsDir():
+			t.walk(ctx, job, jobs, cancel)
+		case e.Type().IsRegular():
+			if fi, err := e.Info(); err == nil {
+				t.bar.expect(1, fi.Size())
+			}
+			select {
+			case jobs <- job:
+			case <-ctx.Done():
+				return
+			}
+		default:
+			t.skipped.Add(1)
+			fmt.Fprintf(t.out, "lwio: cp %s: skipped: neither a file nor a directory\n", t.src.Describe(job.from))
+		}
+	}
+}
+
+// makeDir makes a directory of the destination; one that is there stays.
+func (t *treeCopy) makeDir(ctx context.Context, name string) error {
+	err := t.dst.Mkdir(ctx, name)
+	if err == nil {
+		return nil
+	}
+	if fi, serr := t.dst.Stat(ctx, name); serr == nil && fi.IsDir() {
+		return nil
+	}
+	if errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("cp: %s: a file is in the way of the directory", t.dst.Describe(name))
+	}
+	return err
+}
+
+// fail notes a failure, and stops the copy if it was the connection.
+func (t *treeCopy) fail(err error, cancel func()) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.lost {
+		return
+	}
+	t.failed = append(t.failed, err)
+	if errors.Is(err, net.ErrClosed) {
+		t.lost = true
+		cancel()
+	}
+}
+
+// report says how the copy went.
+func (t *treeCopy) report(cause error) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.failed) == 0 && cause == nil {
+		return nil
+	}
+	shown := t.failed
+	if len(shown) > maxReported {
+		shown = append(shown[:maxReported:maxReported], fmt.Errorf("and %d more failures", len(t.failed)-maxReported))
+	}
+	state := "the rest was copied"
+	if t.lost || cause != nil {
+		state = "the copy was stopped"
+	}
+	summary := fmt.Errorf("cp: %d files (%d bytes) copied, %d failed; %s", t.files.Load(), t.bytes.Load(), len(t.failed), state)
+	return errors.Join(append(append([]error(nil), shown...), summary)...)
+}

@@ -1,0 +1,267 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"lwio"
+)
+
+// demoOptions are the flags of demo.
+type demoOptions struct {
+	dir, src, provider string
+}
+
+func (a *app) demoCommand() *cobra.Command {
+	var o demoOptions
+	cmd := &cobra.Command{
+		Use:   "demo [--src DIR] [--dir DIR]",
+		Short: "Show the main job: copy real files to a server and back, and compare them",
+		Long: `Start a server in a process of its own, copy a directory to it and back over
+loopback, compare every byte, and print what it took. By default the files are those of
+the Go toolchain's own source. Nothing is left behind.`,
+		Args: exactArgs(0, "no arguments"),
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.demo(cmd.Context(), o) },
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.dir, "dir", "", "directory to make the scratch directories in (default: the system's)")
+	f.StringVar(&o.src, "src", "", "directory to copy (default: the Go toolchain's source)")
+	f.StringVar(&o.provider, "provider", "", "transport to use: iwarp or smb (default: the best)")
+	return a.clientFlags(cmd)
+}
+
+// demoStep is one row of the table.
+type demoStep struct {
+	name      string
+	files     int64
+	bytes     int64
+	took      time.Duration
+	ios       uint64
+	transport string
+	client    time.Duration // CPU of this process
+	server    time.Duration // CPU of the server; negative if it cannot be told
+}
+
+func (a *app) demo(ctx context.Context, o demoOptions) (err error) {
+	src, err := demoSource(ctx, o.src)
+	if err != nil {
+		return err
+	}
+	scratch, err := os.MkdirTemp(o.dir, "lwio-demo-")
+	if err != nil {
+		return fmt.Errorf("demo: %w", err)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(scratch)) }()
+	share, back := filepath.Join(scratch, "share"), filepath.Join(scratch, "back")
+	if err := errors.Join(os.Mkdir(share, 0o700), os.Mkdir(back, 0o700)); err != nil {
+		return fmt.Errorf("demo: %w", err)
+	}
+	srv, err := startDemoServer(ctx, a.stderr, share)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, srv.stop()) }()
+	steps, err := a.demoSteps(ctx, o, srv, src, back)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(a.stdout, "%s: copied to a server process and back, every byte compared.\n\n", src)
+	return printSteps(a.stdout, steps)
+}
+
+// demoSteps copies src to the server and back and compares.
+func (a *app) demoSteps(ctx context.Context, o demoOptions, srv *demoServer, src, back string) ([]demoStep, error) {
+	url := srv.url
+	if o.provider != "" {
+		url += "?provider=" + o.provider
+	}
+	c, t, err := a.dial(ctx, url)
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	remote, local := remoteTree{c, t}, localTree{}
+	d := &demoRun{app: a, client: c, server: srv}
+	up, err := d.step(ctx, "to the server", local, src, remote, "files")
+	if err != nil {
+		return nil, err
+	}
+	down, err := d.step(ctx, "and back", remote, "files", local, filepath.Join(back, "files"))
+	if err != nil {
+		return nil, err
+	}
+	compared, err := d.compare(ctx, src, filepath.Join(back, "files"), up)
+	return []demoStep{up, down, compared}, err
+}
+
+// demoRun measures the steps of a demo.
+type demoRun struct {
+	app    *app
+	client *lwio.Client
+	server *demoServer
+}
+
+// step copies a directory and measures it.
+func (d *demoRun) step(ctx context.Context, name string, src tree, from string, dst tree, to string) (demoStep, error) {
+	j := &copyJob{out: d.app.stderr, bar: newProgress(d.app.stderr)}
+	return d.measure(name, func(s *demoStep) error {
+		defer j.bar.finish()
+		files, bytes, err := j.directory(ctx, src, from, dst, to)
+		s.files, s.bytes = files, bytes
+		return err
+	})
+}
+
+// compare checks that two local directories hold the same files.
+func (d *demoRun) compare(ctx context.Context, a, b string, want demoStep) (demoStep, error) {
+	s, err := d.measure("compared", func(s *demoStep) error {
+		return filepath.WalkDir(a, func(name string, e fs.DirEntry, err error) error {
+			if err != nil || !e.Type().IsRegular() {
+				return err
+			}
+			rel, err := filepath.Rel(a, name)
+			if err != nil {
+				return err
+			}
+			n, err := compareFiles(ctx, name, filepath.Join(b, rel))
+			s.files++
+			s.bytes += n
+			return err
+		})
+	})
+	s.transport = "local"
+	if err == nil && (s.files != want.files || s.bytes != want.bytes) {
+		err = fmt.Errorf("demo: compared %d files (%d bytes), but copied %d (%d)", s.files, s.bytes, want.files, want.bytes)
+	}
+	return s, err
+}
+
+// compareFiles compares two local files and returns their size.
+func compareFiles(ctx context.Context, a, b string) (int64, error) {
+	fa, err := localTree{}.Open(ctx, a)
+	if err != nil {
+		return 0, err
+	}
+	defer fa.Close()
+	fb, err := localTree{}.Open(ctx, b)
+	if err != nil {
+		return 0, err
+	}
+	defer fb.Close()
+	if err := compare(ctx, fa, fb, transferOptions{depth: 1}); err != nil {
+		return 0, fmt.Errorf("demo: %s: %w", a, err)
+	}
+	return fa.Size(), nil
+}
+
+// measure runs a step and fills in what it took.
+func (d *demoRun) measure(name string, f func(*demoStep) error) (demoStep, error) {
+	s := demoStep{name: name}
+	before, client, server := d.client.Stats(), selfCPU(), processCPU(d.server.pid())
+	start := time.Now()
+	err := f(&s)
+	s.took = time.Since(start)
+	after := d.client.Stats()
+	s.client = selfCPU() - client
+	s.server = -1
+	if now := processCPU(d.server.pid()); now >= 0 {
+		s.server = now - server
+	}
+	rdma, smb := calls(after.RDMA)-calls(before.RDMA), calls(after.SMB)-calls(before.SMB)
+	s.ios = rdma + smb
+	s.transport = d.client.Transport().Name
+	if rdma > 0 && smb > 0 {
+		s.transport += fmt.Sprintf(" (%d of %d I/Os over smb)", smb, s.ios)
+	}
+	return s, err
+}
+
+// calls is how many reads and writes went over a transport.
+func calls(t lwio.Traffic) uint64 { return t.Reads + t.Writes }
+
+// printSteps prints the table.
+func printSteps(out io.Writer, steps []demoStep) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(w, "step\tfiles\tbytes\tseconds\tMB/s\tI/Os\tclient CPU s\tserver CPU s\ttransport\t")
+	for _, s := range steps {
+		server := "?"
+		if s.server >= 0 {
+			server = fmt.Sprintf("%.2f", s.server.Seconds())
+		}
+		fmt.Fprintf(w, "%s\t%d\t%d\t%.2f\t%.1f\t%d\t%.2f\t%s\t%s\t\n", s.name, s.files, s.bytes, s.took.Seconds(),
+			float64(s.bytes)/1e6/s.took.Seconds(), s.ios, s.client.Seconds(), server, s.transport)
+	}
+	return w.Flush()
+}
+
+// demoSource finds the directory to copy.
+func demoSource(ctx context.Context, dir string) (string, error) {
+	if dir != "" {
+		return dir, nil
+	}
+	out, err := exec.CommandContext(ctx, "go", "env", "GOROOT").Output()
+	if err != nil {
+		return "", fmt.Errorf("demo: there is no Go toolchain to take files from (%w); name a directory with --src", err)
+	}
+	return filepath.Join(strings.TrimSpace(string(out)), "src"), nil
+}
+
+// demoServer is the server process of a demo.
+type demoServer struct {
+	cmd *exec.Cmd
+	url string
+	out io.ReadCloser
+}
+
+// startDemoServer runs this very program as a server and waits for its URL.
+func startDemoServer(ctx context.Context, stderr io.Writer, dir string) (*demoServer, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("demo: %w", err)
+	}
+	cmd := exec.CommandContext(ctx, self, "serve", "--listen", "127.0.0.1:0", "demo="+dir)
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	cmd.WaitDelay = drainTime
+	cmd.Stderr = stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, fmt.Errorf("demo: %w", err)
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("demo: start server: %w", err)
+	}
+	s := &demoServer{cmd: cmd, out: out}
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("demo: the server did not start: %w", err), s.stop())
+	}
+	s.url = strings.TrimSpace(line)
+	return s, nil
+}
+
+func (s *demoServer) pid() int { return s.cmd.Process.Pid }
+
+// stop ends the server and waits for it.
+func (s *demoServer) stop() error {
+	if err := s.cmd.Process.Signal(os.Interrupt); err != nil {
+		_ = s.cmd.Process.Kill()
+	}
+	_, _ = io.Copy(io.Discard, s.out)
+	err := s.cmd.Wait()
+	if err != nil && s.cmd.ProcessState.ExitCode() != 0 {
+		return fmt.Errorf("demo: the server ended badly: %w", err)
+	}
+	return nil
+}

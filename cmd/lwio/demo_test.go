@@ -1,0 +1,36 @@
+package main
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"lwio/internal/leakcheck"
+)
+
+// asCommand, set in the environment, makes the test program behave as the
+// command, so that demo can start it as its server.
+const asCommand = "LWIO_TEST_AS_COMMAND"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asCommand) != "" {
+		main()
+		return
+	}
+	leakcheck.Main(m)
+}
+
+// TestDemo runs the demo on a small directory and sees that it leaves nothing.
+func TestDemo(t *testing.T) {
+	t.Setenv(asCommand, "1")
+	for _, provider := range []string{"iwarp", "smb"} {
+		src, dir := t.TempDir(), t.TempDir()
+		write(t, randomBytes(3*chunkSize), src, "sub", "big")
+		write(t, randomBytes(10), src, "small")
+		r := run(t, exitOK, "demo", "--src", src, "--dir", dir, "--provider", provider)
+		if !strings.Contains(r.out, "every byte compared") || !strings.Contains(r.out, provider) {
+			t.Errorf("demo printed %s", r.out)
+		}
+		wantNames(t, dir)
+	}
+}

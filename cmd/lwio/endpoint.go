@@ -1,0 +1,176 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+
+	"lwio"
+)
+
+// tree is a place that files are copied from or to: the local file system or a
+// share. Names are as their system writes them.
+type tree interface {
+	Stat(ctx context.Context, name string) (fs.FileInfo, error)
+	ReadDir(ctx context.Context, name string) ([]fs.DirEntry, error)
+	Mkdir(ctx context.Context, name string) error
+	Join(dir, base string) string
+	// Open opens a file to copy from.
+	Open(ctx context.Context, name string) (fileSource, error)
+	// Create begins a file that appears under its name only by Commit.
+	Create(ctx context.Context, name string) (pendingFile, error)
+	// Describe names a file for people.
+	Describe(name string) string
+	// Depth is how many requests may be in flight.
+	Depth() int
+}
+
+// fileSource is an open file to copy from.
+type fileSource interface {
+	source
+	io.Closer
+}
+
+// pendingFile is a file that is being written under a temporary name.
+type pendingFile interface {
+	sink
+	// Source reads back what was written.
+	Source(size int64) source
+	// Commit gives the file its name, replacing what has it.
+	Commit(ctx context.Context) error
+	// Abort removes what was written. After Commit it does nothing.
+	Abort() error
+}
+
+// localTree is the local file system.
+type localTree struct{}
+
+func (localTree) Stat(_ context.Context, name string) (fs.FileInfo, error) { return os.Stat(name) }
+func (localTree) ReadDir(_ context.Context, name string) ([]fs.DirEntry, error) {
+	return os.ReadDir(name)
+}
+func (localTree) Mkdir(_ context.Context, name string) error { return os.Mkdir(name, 0o777) }
+func (localTree) Join(dir, base string) string               { return filepath.Join(dir, base) }
+func (localTree) Describe(name string) string                { return name }
+func (localTree) Depth() int                                 { return maxDepth }
+
+// Open opens a regular file. Anything else, such as a pipe, is refused without
+// waiting for it.
+func (localTree) Open(_ context.Context, name string) (fileSource, error) {
+	fi, err := os.Stat(name)
+	if err != nil {
+		return nil, err
+	}
+	if !fi.Mode().IsRegular() {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: errors.New("not a regular file")}
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	return &localSource{f, fi.Size()}, nil
+}
+
+// localSource is a local file.
+type localSource struct {
+	f    *os.File
+	size int64
+}
+
+func (s *localSource) Size() int64  { return s.size }
+func (s *localSource) Close() error { return s.f.Close() }
+
+func (s *localSource) ReadChunk(_ context.Context, p []byte, off int64) (int, error) {
+	return s.f.ReadAt(p, off)
+}
+
+// Create makes a temporary file beside the final name.
+func (localTree) Create(_ context.Context, name string) (pendingFile, error) {
+	if fi, err := os.Stat(name); err == nil && !fi.Mode().IsRegular() {
+		return nil, &fs.PathError{Op: "create", Path: name, Err: errors.New("something that is not a file is in the way")}
+	}
+	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*.part")
+	if err != nil {
+		return nil, err
+	}
+	return &localPending{f: f, name: name}, nil
+}
+
+// localPending is a local file that is not finished.
+type localPending struct {
+	f    *os.File
+	name string
+	done bool
+}
+
+func (p *localPending) Ordered() bool { return false }
+
+func (p *localPending) WriteChunk(_ context.Context, b []byte, off int64) error {
+	_, err := p.f.WriteAt(b, off)
+	return err
+}
+
+func (p *localPending) Source(size int64) source { return &localSource{p.f, size} }
+
+// Commit renames the file, with the mode of a file that was created in the
+// ordinary way, or of the one that it replaces.
+func (p *localPending) Commit(context.Context) error {
+	mode := fs.FileMode(0o666) &^ umask()
+	if fi, err := os.Stat(p.name); err == nil {
+		mode = fi.Mode().Perm()
+	}
+	if err := errors.Join(p.f.Chmod(mode), p.f.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(p.f.Name(), p.name); err != nil {
+		return err
+	}
+	p.done = true
+	return nil
+}
+
+func (p *localPending) Abort() error {
+	if p.done {
+		return nil
+	}
+	p.done = true
+	p.f.Close()
+	return os.Remove(p.f.Name())
+}
+
+// remoteTree is a share.
+type remoteTree struct {
+	c *lwio.Client
+	t *lwio.Target
+}
+
+func (r remoteTree) Stat(ctx context.Context, name string) (fs.FileInfo, error) {
+	return r.c.Stat(ctx, name)
+}
+func (r remoteTree) ReadDir(ctx context.Context, name string) ([]fs.DirEntry, error) {
+	return r.c.ReadDir(ctx, name)
+}
+func (r remoteTree) Mkdir(ctx context.Context, name string) error { return r.c.Mkdir(ctx, name, 0o777) }
+func (r remoteTree) Join(dir, base string) string                 { return path.Join(dir, base) }
+func (r remoteTree) Depth() int                                   { return depth(r.c) }
+
+func (r remoteTree) Describe(name string) string {
+	return fmt.Sprintf("lwio://%s/%s/%s", r.t.Host, r.t.Share, name)
+}
+
+func (r remoteTree) Open(ctx context.Context, name string) (fileSource, error) {
+	return openRemote(ctx, r.c, name)
+}
+
+func (r remoteTree) Create(ctx context.Context, name string) (pendingFile, error) {
+	f, err := r.c.CreatePending(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	return &remotePending{f}, nil
+}

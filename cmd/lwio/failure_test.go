@@ -1,0 +1,130 @@
+package main
+
+import (
+	"context"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// TestFailures shows what a user sees of the failures that happen to users. Each
+// message names the object, and the server serves on.
+func TestFailures(t *testing.T) {
+	s := startServer(t, t.TempDir())
+	outside := t.TempDir()
+	write(t, []byte("secret"), outside, "secret")
+	write(t, []byte("hello"), s.dir, "file")
+	if err := os.Mkdir(filepath.Join(s.dir, "dir"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(filepath.Join(outside, "secret"), filepath.Join(s.dir, "leak")); err != nil {
+		t.Fatal(err)
+	}
+	local := t.TempDir()
+	src := write(t, []byte("new"), local, "src")
+	user, rest, _ := strings.Cut(strings.TrimPrefix(s.url, "lwio://"), "@")
+	name, _, _ := strings.Cut(user, ":")
+	for _, c := range []struct {
+		what string
+		args []string
+		want string
+	}{
+		{"wrong password", []string{"ls", "lwio://" + name + ":wrong@" + rest}, "LOGON_FAILURE"},
+		{"unknown share", []string{"ls", strings.Replace(s.url, "/data", "/nothing", 1)}, "nothing"},
+		{"missing file", []string{"cp", s.url + "/missing", local}, "missing"},
+		{"missing directory", []string{"cp", src, s.url + "/no/where"}, "where"},
+		{"missing source", []string{"cp", filepath.Join(local, "none"), s.url + "/x"}, "none"},
+		{"file in the way", []string{"mkdir", s.url + "/file"}, "file"},
+		{"file in the way of a tree", []string{"cp", "-r", local, s.url + "/file"}, "in the way"},
+		{"directory in the way", []string{"mv", s.url + "/dir", s.url + "/file"}, "dir"},
+		{"directory without -r", []string{"cp", s.url + "/dir", local}, "-r"},
+		{"parent", []string{"cat", s.url + "/../secret"}, ".."},
+		{"parent inside", []string{"cat", s.url + "/dir/../../secret"}, ".."},
+		{"symbolic link", []string{"cat", s.url + "/leak"}, "leak"},
+		{"stream name", []string{"cp", src, s.url + "/a:b"}, "a:b"},
+		{"wildcard", []string{"cp", src, s.url + "/a%2Ab"}, "a*b"},
+		{"backslash", []string{"cp", src, s.url + `/a%5Cb`}, `a\b`},
+		{"nobody listens", []string{"ls", "lwio://u:p@127.0.0.1:1/data"}, "127.0.0.1:1"},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			r := runCommand(t.Context(), strings.NewReader(""), c.args...)
+			if r.code != exitFailure && r.code != exitUsage {
+				t.Errorf("exit status %d", r.code)
+			}
+			if !strings.HasPrefix(r.err, "lwio: ") || !strings.Contains(r.err, c.want) {
+				t.Errorf("message %q does not name %q", r.err, c.want)
+			}
+			if strings.Contains(r.out+r.err, "secret\n") || r.out == "secret" {
+				t.Error("the secret is out")
+			}
+		})
+	}
+	wantFile(t, filepath.Join(s.dir, "file"), []byte("hello"))
+	wantNames(t, s.dir, "dir", "file", "leak")
+	run(t, exitOK, "ls", s.url)
+}
+
+// TestPermissionDenied needs a user whom permissions bind.
+func TestPermissionDenied(t *testing.T) {
+	s := startServer(t, t.TempDir(), "--read-only")
+	src := write(t, []byte("new"), t.TempDir(), "src")
+	for _, args := range [][]string{{"cp", src, s.url + "/x"}, {"mkdir", s.url + "/d"}} {
+		if r := run(t, exitFailure, args...); !strings.HasPrefix(r.err, "lwio: ") {
+			t.Errorf("message %q", r.err)
+		}
+	}
+	wantNames(t, s.dir)
+}
+
+// signalReader ends a context after some bytes, and then has more.
+type signalReader struct {
+	r    io.Reader
+	left int
+	once sync.Once
+	hit  func()
+}
+
+func (r *signalReader) Read(p []byte) (int, error) {
+	n, err := r.r.Read(p)
+	if r.left -= n; r.left < 0 {
+		r.once.Do(r.hit)
+	}
+	return n, err
+}
+
+// endless is a source without an end.
+type endless struct{}
+
+func (endless) Read(p []byte) (int, error) { return len(p), nil }
+
+// TestInterrupt interrupts copies half-way: nothing is left of them, under any
+// name, and what had the name before is as it was.
+func TestInterrupt(t *testing.T) {
+	s := startServer(t, t.TempDir())
+	write(t, []byte("before"), s.dir, "dst")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	in := &signalReader{r: endless{}, left: 4 * chunkSize, hit: cancel}
+	r := runCommand(ctx, in, "cp", "-", s.url+"/dst")
+	if r.code != exitFailure || !strings.Contains(r.err, "as it was") {
+		t.Errorf("exit status %d, %q", r.code, r.err)
+	}
+	wantFile(t, filepath.Join(s.dir, "dst"), []byte("before"))
+	wantNames(t, s.dir, "dst")
+}
+
+// TestServerGone ends the server in the middle of a copy.
+func TestServerGone(t *testing.T) {
+	s := startServer(t, t.TempDir())
+	write(t, []byte("before"), s.dir, "dst")
+	in := &signalReader{r: endless{}, left: 4 * chunkSize, hit: s.stop}
+	r := runCommand(t.Context(), in, "cp", "-", s.url+"/dst")
+	if r.code != exitFailure || !strings.Contains(r.err, "as it was") {
+		t.Errorf("exit status %d, %q", r.code, r.err)
+	}
+	wantFile(t, filepath.Join(s.dir, "dst"), []byte("before"))
+	wantNames(t, s.dir, "dst")
+}

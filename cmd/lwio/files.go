@@ -1,0 +1,259 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"slices"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"lwio"
+)
+
+// fileJSON is how --json shows a file or a directory.
+type fileJSON struct {
+	Name     string    `json:"name"`
+	Size     int64     `json:"size"`
+	Mode     string    `json:"mode"`
+	Modified time.Time `json:"modified"`
+	Dir      bool      `json:"dir"`
+}
+
+func toJSON(fi fs.FileInfo) fileJSON {
+	return fileJSON{fi.Name(), fi.Size(), fi.Mode().String(), fi.ModTime(), fi.IsDir()}
+}
+
+func writeJSON(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	return e.Encode(v)
+}
+
+func (a *app) lsCommand() *cobra.Command {
+	var long, asJSON bool
+	cmd := &cobra.Command{
+		Use: "ls URL ...", Short: "List directories", Args: minArgs("one URL or more"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.eachURL(cmd.Context(), args, func(ctx context.Context, c *lwio.Client, t *lwio.Target) error {
+				infos, err := list(ctx, c, t.Path)
+				if err != nil {
+					return err
+				}
+				return a.printList(infos, long, asJSON)
+			})
+		},
+	}
+	cmd.Flags().BoolVarP(&long, "long", "l", false, "show mode, size and time")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return a.clientFlags(cmd)
+}
+
+// list returns what ls shows of a name: the entries of a directory, or the file
+// itself.
+func list(ctx context.Context, c *lwio.Client, name string) ([]fs.FileInfo, error) {
+	fi, err := c.Stat(ctx, name)
+	if err != nil || !fi.IsDir() {
+		return []fs.FileInfo{fi}, err
+	}
+	entries, err := c.ReadDir(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	infos := make([]fs.FileInfo, 0, len(entries))
+	for _, e := range entries {
+		fi, err := e.Info()
+		if err != nil {
+			return nil, err
+		}
+		infos = append(infos, fi)
+	}
+	slices.SortFunc(infos, func(a, b fs.FileInfo) int { return cmp.Compare(a.Name(), b.Name()) })
+	return infos, nil
+}
+
+func (a *app) printList(infos []fs.FileInfo, long, asJSON bool) error {
+	if asJSON {
+		out := make([]fileJSON, 0, len(infos))
+		for _, fi := range infos {
+			out = append(out, toJSON(fi))
+		}
+		return writeJSON(a.stdout, out)
+	}
+	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
+	for _, fi := range infos {
+		name := fi.Name()
+		if fi.IsDir() {
+			name += "/"
+		}
+		if !long {
+			fmt.Fprintln(a.stdout, name)
+			continue
+		}
+		fmt.Fprintf(w, "%s\t%d\t%s\t %s\n", fi.Mode(), fi.Size(), fi.ModTime().Format(time.DateTime), name)
+	}
+	return w.Flush()
+}
+
+func (a *app) catCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "cat URL ...", Short: "Write files to standard output", Args: minArgs("one URL or more"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.eachURL(cmd.Context(), args, func(ctx context.Context, c *lwio.Client, t *lwio.Target) error {
+				src, err := openRemote(ctx, c, t.Path)
+				if err != nil {
+					return err
+				}
+				defer src.Close()
+				_, err = transfer(ctx, src, &streamSink{w: a.stdout}, transferOptions{depth: depth(c)})
+				return err
+			})
+		},
+	}
+	return a.clientFlags(cmd)
+}
+
+func (a *app) statCommand() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use: "stat URL ...", Short: "Describe files and directories", Args: minArgs("one URL or more"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.eachURL(cmd.Context(), args, func(ctx context.Context, c *lwio.Client, t *lwio.Target) error {
+				fi, err := c.Stat(ctx, t.Path)
+				if err != nil {
+					return err
+				}
+				if asJSON {
+					return writeJSON(a.stdout, toJSON(fi))
+				}
+				kind := "file"
+				if fi.IsDir() {
+					kind = "directory"
+				}
+				_, err = fmt.Fprintf(a.stdout, "name: %s\nkind: %s\nsize: %d\nmode: %s\nmodified: %s\n",
+					fi.Name(), kind, fi.Size(), fi.Mode(), fi.ModTime().Format(time.RFC3339Nano))
+				return err
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return a.clientFlags(cmd)
+}
+
+func (a *app) rmCommand() *cobra.Command {
+	var recursive bool
+	cmd := &cobra.Command{
+		Use: "rm URL ...", Short: "Remove files and empty directories", Args: minArgs("one URL or more"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.eachURL(cmd.Context(), args, func(ctx context.Context, c *lwio.Client, t *lwio.Target) error {
+				if recursive {
+					return removeAll(ctx, c, t.Path)
+				}
+				return c.Remove(ctx, t.Path)
+			})
+		},
+	}
+	cmd.Flags().BoolVarP(&recursive, "recursive", "r", false, "remove directories and all that is in them")
+	return a.clientFlags(cmd)
+}
+
+// removeAll removes a name and, if it is a directory, everything below it. It
+// goes on after a failure and reports them all.
+func removeAll(ctx context.Context, c *lwio.Client, name string) error {
+	fi, err := c.Stat(ctx, name)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	if fi.IsDir() {
+		entries, err := c.ReadDir(ctx, name)
+		errs = append(errs, err)
+		for _, e := range entries {
+			errs = append(errs, removeAll(ctx, c, path.Join(name, e.Name())))
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	return c.Remove(ctx, name)
+}
+
+func (a *app) mkdirCommand() *cobra.Command {
+	var parents bool
+	cmd := &cobra.Command{
+		Use: "mkdir URL ...", Short: "Make directories", Args: minArgs("one URL or more"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.eachURL(cmd.Context(), args, func(ctx context.Context, c *lwio.Client, t *lwio.Target) error {
+				if parents {
+					return mkdirAll(ctx, c, t.Path)
+				}
+				return c.Mkdir(ctx, t.Path, 0o777)
+			})
+		},
+	}
+	cmd.Flags().BoolVarP(&parents, "parents", "p", false, "make missing parents too; no error if it is there")
+	return a.clientFlags(cmd)
+}
+
+// mkdirAll makes a directory and its parents; what is there stays.
+func mkdirAll(ctx context.Context, c *lwio.Client, name string) error {
+	if name == "" || name == "." {
+		return nil
+	}
+	fi, err := c.Stat(ctx, name)
+	switch {
+	case err == nil && fi.IsDir():
+		return nil
+	case err == nil:
+		return &fs.PathError{Op: "mkdir", Path: name, Err: errors.New("a file is in the way")}
+	case !errors.Is(err, fs.ErrNotExist):
+		return err
+	}
+	if err := mkdirAll(ctx, c, path.Dir(name)); err != nil {
+		return err
+	}
+	if err := c.Mkdir(ctx, name, 0o777); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return nil
+}
+
+func (a *app) mvCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "mv URL URL", Short: "Rename a file or directory within a share",
+		Args: exactArgs(2, "two URLs of one share"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			to, err := target(args[1])
+			if err != nil {
+				return err
+			}
+			return a.withTarget(cmd.Context(), args[0], func(c *lwio.Client, from *lwio.Target) error {
+				if from.Host != to.Host || from.Share != to.Share {
+					return usagef("mv works within one share; use cp and rm from %s to %s", from, to)
+				}
+				dst := to.Path
+				if fi, err := c.Stat(cmd.Context(), dst); err == nil && fi.IsDir() {
+					dst = path.Join(dst, path.Base(from.Path))
+				}
+				return c.Rename(cmd.Context(), from.Path, dst)
+			})
+		},
+	}
+	return a.clientFlags(cmd)
+}
+
+// eachURL runs f for each URL in turn; a failure does not keep it from the next.
+func (a *app) eachURL(ctx context.Context, args []string, f func(context.Context, *lwio.Client, *lwio.Target) error) error {
+	var errs []error
+	for _, arg := range args {
+		errs = append(errs, a.withTarget(ctx, arg, func(c *lwio.Client, t *lwio.Target) error { return f(ctx, c, t) }))
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,20 @@
+// Command lwio serves directories over the LWIO protocol and works with the
+// files of such servers: list, read, copy, remove, rename.
+//
+// See README.md for a first run and docs/architecture.md for how it works.
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	a := &app{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, env: os.Getenv}
+	code := a.run(ctx, os.Args[1:])
+	stop()
+	os.Exit(code)
+}

@@ -1,0 +1,120 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"sync"
+
+	"lwio"
+)
+
+// smbDepth is how many requests are in flight where there are no RDMA credits.
+const smbDepth = 16
+
+// depth is how many requests a client may have in flight.
+func depth(c *lwio.Client) int {
+	if credits := c.Stats().Credits; credits > 0 {
+		return credits
+	}
+	return smbDepth
+}
+
+// remoteSource is a file of a share.
+type remoteSource struct {
+	f    *lwio.File
+	size int64
+}
+
+// openRemote opens a file of a share to copy from.
+func openRemote(ctx context.Context, c *lwio.Client, name string) (*remoteSource, error) {
+	f, err := c.Open(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	fi, err := f.Stat(ctx)
+	if err == nil && fi.IsDir() {
+		err = &fs.PathError{Op: "open", Path: name, Err: errors.New("is a directory")}
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return &remoteSource{f, fi.Size()}, nil
+}
+
+func (s *remoteSource) Size() int64  { return s.size }
+func (s *remoteSource) Close() error { return s.f.Close() }
+
+func (s *remoteSource) ReadChunk(ctx context.Context, p []byte, off int64) (int, error) {
+	return s.f.ReadAtContext(ctx, p, off)
+}
+
+// remotePending is an unfinished file of a share.
+type remotePending struct{ f *lwio.PendingFile }
+
+func (p *remotePending) Ordered() bool { return false }
+
+func (p *remotePending) WriteChunk(ctx context.Context, b []byte, off int64) error {
+	_, err := p.f.WriteAtContext(ctx, b, off)
+	return err
+}
+
+func (p *remotePending) Source(size int64) source         { return &remoteSource{p.f.File, size} }
+func (p *remotePending) Commit(ctx context.Context) error { return p.f.Commit(ctx) }
+func (p *remotePending) Abort() error                     { return p.f.Close() }
+
+// streamSource is standard input.
+type streamSource struct{ r io.Reader }
+
+func (s *streamSource) Size() int64 { return -1 }
+
+// ReadChunk fills p from the stream; io.EOF comes with the last bytes. A read of
+// a terminal or a pipe cannot be interrupted: if ctx ends first, the goroutine
+// that waits in it is left behind and ends with the process.
+func (s *streamSource) ReadChunk(ctx context.Context, p []byte, _ int64) (int, error) {
+	type result struct {
+		n   int
+		err error
+	}
+	done := make(chan result, 1)
+	own := make([]byte, len(p))
+	go func() {
+		n, err := io.ReadFull(s.r, own)
+		done <- result{n, err}
+	}()
+	select {
+	case r := <-done:
+		if errors.Is(r.err, io.ErrUnexpectedEOF) {
+			r.err = io.EOF
+		}
+		return copy(p, own[:r.n]), r.err
+	case <-ctx.Done():
+		return 0, context.Cause(ctx)
+	}
+}
+
+// streamSink is standard output.
+type streamSink struct{ w io.Writer }
+
+func (s *streamSink) Ordered() bool { return true }
+
+func (s *streamSink) WriteChunk(_ context.Context, p []byte, _ int64) error {
+	_, err := s.w.Write(p)
+	return err
+}
+
+// digestSource passes a stream on and keeps a digest of it.
+type digestSource struct {
+	source
+	mu sync.Mutex
+	h  io.Writer
+}
+
+func (d *digestSource) ReadChunk(ctx context.Context, p []byte, off int64) (int, error) {
+	n, err := d.source.ReadChunk(ctx, p, off)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	_, _ = d.h.Write(p[:n])
+	return n, err
+}

@@ -1,0 +1,191 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"lwio"
+	"lwio/rdma"
+	"lwio/server"
+	"lwio/vfs"
+)
+
+// drainTime is how long a server that was told to stop waits for what is in
+// flight.
+const drainTime = 10 * time.Second
+
+// serveOptions are the flags of serve.
+type serveOptions struct {
+	listen    string
+	providers string
+	user      string
+	readOnly  bool
+	allowMD5  bool
+}
+
+func (a *app) serveCommand() *cobra.Command {
+	var o serveOptions
+	cmd := &cobra.Command{
+		Use:   "serve [flags] [NAME=]DIR ...",
+		Short: "Serve directories",
+		Long: `Serve directories until interrupted. Once ready it prints one line per share,
+the URL that clients use. Without --password-file it makes up a user and a password
+for this run, and then listens on loopback addresses only.
+
+With --user, the first line of the password file is that user's password; without,
+each line of it is USER:PASSWORD.`,
+		Args: minArgs("a directory, or several"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.serve(cmd.Context(), o, args)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.listen, "listen", "127.0.0.1:4450", "address and port; port 0 picks a free one")
+	f.StringVar(&o.providers, "provider", "iwarp", "RDMA providers, separated by commas; 'none' for SMB alone")
+	f.StringVar(&o.user, "user", "", "name of the only user")
+	f.BoolVar(&o.readOnly, "read-only", false, "refuse every change")
+	f.BoolVar(&o.allowMD5, "allow-md5", false, "accept clients that sign with unkeyed MD5 only (no protection)")
+	return cmd
+}
+
+// serve runs a server until ctx ends, then drains it.
+func (a *app) serve(ctx context.Context, o serveOptions, args []string) error {
+	users, shown, err := a.credentials(o)
+	if err != nil {
+		return err
+	}
+	shares, err := openShares(args, o.readOnly)
+	if err != nil {
+		return err
+	}
+	files, err := vfs.New(vfs.Config{Shares: shares, Logger: a.logger()})
+	if err != nil {
+		return err
+	}
+	defer files.Close()
+	providers, err := pickProviders(o.providers)
+	if err != nil {
+		return err
+	}
+	srv, err := server.New(server.Config{
+		FS: files, Lookup: users.Lookup, Providers: providers, AllowMD5: o.allowMD5, Logger: a.logger(),
+	})
+	if err != nil {
+		return err
+	}
+	l, err := net.Listen("tcp", o.listen)
+	if err != nil {
+		return errors.Join(err, srv.Close())
+	}
+	for _, s := range shares {
+		fmt.Fprintln(a.stdout, shareURL(shown, l.Addr(), s.Name))
+	}
+	return runServer(ctx, srv, l)
+}
+
+// runServer serves until ctx ends and then gives what is in flight its time.
+func runServer(ctx context.Context, srv *server.Server, l net.Listener) error {
+	done := make(chan error, 1)
+	go func() { done <- srv.Serve(context.WithoutCancel(ctx), l) }()
+	select {
+	case err := <-done:
+		return errors.Join(err, srv.Close())
+	case <-ctx.Done():
+	}
+	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTime)
+	defer cancel()
+	err := srv.Shutdown(drain)
+	return errors.Join(err, srv.Close(), <-done)
+}
+
+// credentials finds out who may use the server; shown is what the printed URLs
+// say of it.
+func (a *app) credentials(o serveOptions) (users server.Users, shown *url.Userinfo, err error) {
+	if a.passwordFile != "" {
+		users, err = readCredentials(a.passwordFile, o.user)
+		if o.user != "" {
+			shown = url.User(o.user)
+		}
+		return users, shown, err
+	}
+	host, _, err := net.SplitHostPort(o.listen)
+	if err != nil {
+		return nil, nil, usagef("--listen %s: %w", o.listen, err)
+	}
+	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		return nil, nil, usagef("--listen %s: an address that is not loopback needs a --password-file", o.listen)
+	}
+	user := o.user
+	if user == "" {
+		user = "lwio"
+	}
+	password := oneTimePassword()
+	return server.Users{user: password}, url.UserPassword(user, password), nil
+}
+
+// openShares opens the directories of the command line.
+func openShares(args []string, readOnly bool) ([]vfs.Share, error) {
+	var shares []vfs.Share
+	for _, arg := range args {
+		name, dir, ok := strings.Cut(arg, "=")
+		if !ok {
+			dir = arg
+			abs, err := filepath.Abs(dir)
+			if err != nil {
+				return nil, err
+			}
+			name = filepath.Base(abs)
+		}
+		backend, err := vfs.NewDir(dir)
+		if err != nil {
+			return nil, fmt.Errorf("serve %s: %w", dir, err)
+		}
+		shares = append(shares, vfs.Share{Name: name, Backend: backend, ReadOnly: readOnly})
+	}
+	return shares, nil
+}
+
+// pickProviders turns a list of names into providers.
+func pickProviders(names string) ([]rdma.Provider, error) {
+	if names == "none" || names == "" {
+		return nil, nil
+	}
+	all := lwio.Defaults()
+	var known []string
+	for _, p := range all {
+		known = append(known, p.Name())
+	}
+	var picked []rdma.Provider
+next:
+	for _, name := range strings.Split(names, ",") {
+		for _, p := range all {
+			if p.Name() == name {
+				picked = append(picked, p)
+				continue next
+			}
+		}
+		return nil, usagef("there is no provider %q; there are: %s", name, strings.Join(known, ", "))
+	}
+	return picked, nil
+}
+
+// shareURL is the line that serve prints for a share.
+func shareURL(user *url.Userinfo, addr net.Addr, share string) string {
+	host := addr.String()
+	if ap, ok := addr.(*net.TCPAddr); ok && ap.IP.IsUnspecified() {
+		if name, err := os.Hostname(); err == nil {
+			host = net.JoinHostPort(name, fmt.Sprint(ap.Port))
+		}
+	}
+	u := url.URL{Scheme: "lwio", User: user, Host: host, Path: "/" + share}
+	return u.String()
+}

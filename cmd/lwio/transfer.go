@@ -1,0 +1,211 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"sync/atomic"
+)
+
+// chunkSize is how much one read of a transfer asks for, in bytes: a server's
+// usual RDMA window, so that a chunk is one request.
+const chunkSize = 512 << 10
+
+// maxDepth bounds the chunks of one transfer in flight, and with it the memory.
+const maxDepth = 32
+
+// source is where a transfer takes its bytes from.
+type source interface {
+	// Size is the number of bytes, or -1 for a stream.
+	Size() int64
+	// ReadChunk fills p with the bytes at off; io.EOF says that there are no
+	// more than the n returned. A stream is called by one goroutine at a time
+	// with consecutive offsets, any other by many.
+	ReadChunk(ctx context.Context, p []byte, off int64) (int, error)
+}
+
+// sink is where a transfer puts its bytes.
+type sink interface {
+	// Ordered says that chunks must come one at a time and in order.
+	Ordered() bool
+	WriteChunk(ctx context.Context, p []byte, off int64) error
+}
+
+// transferOptions say how to transfer.
+type transferOptions struct {
+	// depth is how many chunks may be in flight; at least 1.
+	depth int
+	// progress, if set, is told of bytes that arrived.
+	progress func(n int)
+}
+
+// errShrank says that a source was shorter than it had said.
+var errShrank = errors.New("the source became shorter during the copy")
+
+// transfer copies all of src to dst and returns how many bytes arrived. Reads
+// and writes of up to opts.depth chunks are in flight at a time.
+func transfer(ctx context.Context, src source, dst sink, opts transferOptions) (int64, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	t := &transferState{ctx: ctx, src: src, dst: dst, opts: opts, size: src.Size()}
+	t.turn.L = &t.mu
+	depth := min(max(opts.depth, 1), maxDepth)
+	if t.size >= 0 {
+		depth = int(min(int64(depth), t.size/chunkSize+1))
+	}
+	stop := context.AfterFunc(ctx, func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.turn.Broadcast()
+	})
+	defer stop()
+	var wg sync.WaitGroup
+	for range depth {
+		wg.Go(func() {
+			if err := t.work(); err != nil {
+				cancel(err)
+			}
+		})
+	}
+	wg.Wait()
+	return t.arrived.Load(), context.Cause(ctx)
+}
+
+// transferState is what the workers of one transfer share.
+type transferState struct {
+	ctx  context.Context
+	src  source
+	dst  sink
+	opts transferOptions
+	size int64
+
+	arrived atomic.Int64
+
+	streamMu sync.Mutex // held while a stream is read
+
+	mu      sync.Mutex
+	turn    sync.Cond // signals a change of written, or the end of ctx
+	next    int64     // offset of the next chunk to read
+	written int64     // an ordered sink has everything before this offset
+	ended   bool      // the stream is at its end
+}
+
+// work moves chunks until there are none left.
+func (t *transferState) work() error {
+	buf := make([]byte, chunkSize)
+	for t.ctx.Err() == nil {
+		off, n, err := t.read(buf)
+		if err != nil || n == 0 {
+			return err
+		}
+		if err := t.write(buf[:n], off); err != nil {
+			return err
+		}
+		t.arrived.Add(int64(n))
+		if t.opts.progress != nil {
+			t.opts.progress(n)
+		}
+	}
+	return nil
+}
+
+// read takes the next chunk; 0 bytes are the end.
+func (t *transferState) read(buf []byte) (off int64, n int, err error) {
+	if t.size < 0 {
+		return t.readStream(buf)
+	}
+	t.mu.Lock()
+	off = t.next
+	want := min(int64(len(buf)), t.size-off)
+	t.next += want
+	t.mu.Unlock()
+	if want == 0 {
+		return off, 0, nil
+	}
+	n, err = t.src.ReadChunk(t.ctx, buf[:want], off)
+	if int64(n) == want {
+		return off, n, nil
+	}
+	if err == nil || errors.Is(err, io.EOF) {
+		err = fmt.Errorf("%w: %d bytes at offset %d, not %d", errShrank, n, off, want)
+	}
+	return off, n, err
+}
+
+func (t *transferState) readStream(buf []byte) (off int64, n int, err error) {
+	t.streamMu.Lock()
+	defer t.streamMu.Unlock()
+	if t.ended {
+		return t.next, 0, nil
+	}
+	off = t.next
+	n, err = t.src.ReadChunk(t.ctx, buf, off)
+	if errors.Is(err, io.EOF) {
+		t.ended, err = true, nil
+	}
+	t.next += int64(n)
+	return off, n, err
+}
+
+// write puts a chunk where it belongs, in its turn if the sink needs order.
+func (t *transferState) write(p []byte, off int64) error {
+	if !t.dst.Ordered() {
+		return t.dst.WriteChunk(t.ctx, p, off)
+	}
+	t.mu.Lock()
+	for t.written != off && t.ctx.Err() == nil {
+		t.turn.Wait()
+	}
+	t.mu.Unlock()
+	if err := t.ctx.Err(); err != nil {
+		return context.Cause(t.ctx)
+	}
+	err := t.dst.WriteChunk(t.ctx, p, off)
+	t.mu.Lock()
+	t.written = off + int64(len(p))
+	t.turn.Broadcast()
+	t.mu.Unlock()
+	return err
+}
+
+// errDiffers says that a verification found other bytes.
+var errDiffers = errors.New("verification failed: the copy differs")
+
+// compareSink is a sink that checks that another source has the same bytes.
+type compareSink struct {
+	other source
+	bufs  sync.Pool
+}
+
+// Ordered is false: chunks are compared as they come.
+func (c *compareSink) Ordered() bool { return false }
+
+// WriteChunk compares p with the other source's bytes at off.
+func (c *compareSink) WriteChunk(ctx context.Context, p []byte, off int64) error {
+	b, _ := c.bufs.Get().(*[]byte)
+	if b == nil {
+		s := make([]byte, chunkSize)
+		b = &s
+	}
+	defer c.bufs.Put(b)
+	n, err := c.other.ReadChunk(ctx, (*b)[:len(p)], off)
+	if n < len(p) && err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	if !bytes.Equal((*b)[:n], p) {
+		return fmt.Errorf("%w between offsets %d and %d", errDiffers, off, off+int64(len(p)))
+	}
+	return nil
+}
+
+// compare checks that two sources of known size have the same bytes.
+func compare(ctx context.Context, a, b source, opts transferOptions) error {
+	if a.Size() != b.Size() {
+		return fmt.Errorf("%w: %d bytes, not %d", errDiffers, b.Size(), a.Size())
+	}
+	_, err := transfer(ctx, a, &compareSink{other: b}, opts)
+	return err
+}

@@ -1,0 +1,8 @@
+//go:build !unix
+
+package main
+
+import "io/fs"
+
+// umask is 0 where files have no mode creation mask.
+func umask() fs.FileMode { return 0 }

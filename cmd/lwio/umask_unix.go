@@ -1,0 +1,17 @@
+//go:build unix
+
+package main
+
+import (
+	"io/fs"
+	"sync"
+	"syscall"
+)
+
+// umask returns the process's file mode creation mask, which can only be read by
+// setting it; it is read once.
+var umask = sync.OnceValue(func() fs.FileMode {
+	m := syscall.Umask(0o077)
+	syscall.Umask(m)
+	return fs.FileMode(m)
+})

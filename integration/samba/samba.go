@@ -1,0 +1,140 @@
+// Package samba runs Debian's smbd for tests and measurements: on loopback, with
+// its state in a directory of its own, and one user.
+package samba
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// The only user of the server. Samba wants an account of the host's; root is
+// always there.
+const (
+	User     = "root"
+	Password = "for-tests-only"
+	Share    = "data"
+)
+
+// startTime bounds the start of smbd.
+const startTime = 20 * time.Second
+
+// Server is a running smbd.
+type Server struct {
+	// Host and Port are where it listens.
+	Host, Port string
+	// Pid is smbd's parent process; its children serve the connections.
+	Pid   int
+	cmd   *exec.Cmd
+	state string
+}
+
+const config = `[global]
+  workgroup = LWIO
+  server role = standalone server
+  security = user
+  passdb backend = tdbsam:%[1]s/passdb.tdb
+  private dir = %[1]s
+  lock directory = %[1]s
+  state directory = %[1]s
+  cache directory = %[1]s
+  pid directory = %[1]s
+  ncalrpc dir = %[1]s/ncalrpc
+  log file = %[1]s/log
+  interfaces = 127.0.0.1
+  bind interfaces only = yes
+  smb ports = %[2]s
+  server signing = mandatory
+  disable netbios = yes
+  load printers = no
+  printcap name = /dev/null
+[%[3]s]
+  path = %[4]s
+  read only = no
+  force user = root
+`
+
+// Start runs smbd with dir as its share. It needs root.
+//
+// Errors: exec.ErrNotFound (wrapped) if Samba is not installed.
+func Start(dir string) (*Server, error) {
+	smbd, err := exec.LookPath("/usr/sbin/smbd")
+	if err != nil {
+		return nil, fmt.Errorf("samba: %w", err)
+	}
+	if os.Getuid() != 0 {
+		return nil, errors.New("samba: smbd needs root")
+	}
+	state, err := os.MkdirTemp("", "lwio-samba-")
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{Host: "127.0.0.1", state: state}
+	if err := s.start(smbd, dir); err != nil {
+		return nil, errors.Join(err, s.Stop())
+	}
+	return s, nil
+}
+
+func (s *Server) start(smbd, dir string) error {
+	port, err := freePort()
+	if err != nil {
+		return err
+	}
+	s.Port = strconv.Itoa(port)
+	conf := filepath.Join(s.state, "smb.conf")
+	if err := os.WriteFile(conf, fmt.Appendf(nil, config, s.state, s.Port, Share, dir), 0o600); err != nil {
+		return err
+	}
+	passwd := exec.Command("smbpasswd", "-c", conf, "-a", "-s", User)
+	passwd.Stdin = strings.NewReader(Password + "\n" + Password + "\n")
+	if out, err := passwd.CombinedOutput(); err != nil {
+		return fmt.Errorf("samba: smbpasswd: %w: %s", err, out)
+	}
+	s.cmd = exec.Command(smbd, "--foreground", "--no-process-group", "-s", conf)
+	if err := s.cmd.Start(); err != nil {
+		return fmt.Errorf("samba: %w", err)
+	}
+	s.Pid = s.cmd.Process.Pid
+	return s.wait()
+}
+
+// wait waits until smbd takes connections.
+func (s *Server) wait() error {
+	for deadline := time.Now().Add(startTime); ; time.Sleep(50 * time.Millisecond) {
+		c, err := net.Dial("tcp", net.JoinHostPort(s.Host, s.Port))
+		if err == nil {
+			return c.Close()
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("samba: smbd does not listen: %w", err)
+		}
+	}
+}
+
+func freePort() (int, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, err
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port, nil
+}
+
+// Stop ends smbd and removes its state. It may be called more than once.
+func (s *Server) Stop() error {
+	if s.cmd != nil && s.cmd.Process != nil {
+		_ = s.cmd.Process.Signal(os.Interrupt)
+		timer := time.AfterFunc(5*time.Second, func() { _ = s.cmd.Process.Kill() })
+		_ = s.cmd.Wait()
+		timer.Stop()
+		s.cmd = nil
+	}
+	return os.RemoveAll(s.state)
+}
