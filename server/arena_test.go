@@ -46,6 +46,23 @@ func TestArenaServesWaitersInOrder(t *testing.T) {
 	}
 }
 
+// Who waits for much is not starved by those who want little.
+func TestArenaNoOvertaking(t *testing.T) {
+	l := newLane(0, nil)
+	a := newTestArena(1, 2, 16*blockUnit)
+	little, much := newTestOp(&conn{}, l, 1), newTestOp(&conn{}, l, 4*blockUnit)
+	if !a.take(little) || a.take(much) {
+		t.Fatal("not the memory that this test thinks")
+	}
+	if late := newTestOp(&conn{}, l, 1); a.take(late) {
+		t.Fatal("a newcomer overtook a waiter")
+	}
+	a.give(little)
+	if l.queue.head != much {
+		t.Fatal("the first waiter was not served first")
+	}
+}
+
 // A connection over its share waits, and holds up nobody else.
 func TestArenaShare(t *testing.T) {
 	l := newLane(0, nil)

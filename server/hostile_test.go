@@ -316,7 +316,7 @@ func TestCreditOverrun(t *testing.T) {
 
 // Source: [LWIO §Connection Authentication]
 func TestLimitsOfConnections(t *testing.T) {
-	v := newEnv(t, envConfig{limits: Limits{Unauthenticated: 2, Connections: 3}})
+	v := newEnv(t, envConfig{limits: Limits{Unauthenticated: 2, Connections: 4}})
 	n := v.negotiate(v.sess)
 	good := v.connect(n)
 	good.auth(n, authOptions{})
@@ -327,6 +327,7 @@ func TestLimitsOfConnections(t *testing.T) {
 	v.check(good)
 	silent[0].auth(n, authOptions{})
 	silent[1].auth(n, authOptions{})
+	v.connect(n).auth(n, authOptions{})
 	if c, err := v.tryConnect(n); err == nil {
 		c.wantCut()
 	}

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"net"
+	"os"
+	"path/filepath"
 	"syscall"
 	"testing"
 	"time"
@@ -241,6 +243,44 @@ func TestDisconnectDuringIO(t *testing.T) {
 		t.Error(err)
 	}
 	v.serves()
+}
+
+// pending counts the I/O requests of all connections.
+func (v *env) pending() (n int) {
+	v.e.mu.Lock()
+	defer v.e.mu.Unlock()
+	for c := range v.e.conns {
+		c.mu.Lock()
+		n += c.pending
+		c.mu.Unlock()
+	}
+	return n
+}
+
+// What nobody had begun with when the connection ended is not done.
+//
+// Source: [OP-94f]
+func TestDisconnectCancels(t *testing.T) {
+	b, v, c, _, fid := gatedEnv(t, envConfig{limits: Limits{Workers: 1}})
+	b.make("a", nil)
+	b.shut()
+	for i := range 4 {
+		c.send(writeHeader(fid, uint64(4*i), 4), []byte("data"))
+	}
+	eventually(t, "one write is in progress, and the others wait", func() bool {
+		return b.waiting() == 1 && v.pending() == 4
+	})
+	c.connector.Close()
+	eventually(t, "nothing is queued", func() bool {
+		v.e.writers.mu.Lock()
+		defer v.e.writers.mu.Unlock()
+		return v.e.writers.queue.empty()
+	})
+	b.open()
+	eventually(t, "the connection is gone", func() bool { return v.e.count.connections.Load() == 0 })
+	if got, err := os.ReadFile(filepath.Join(b.dir, "a")); err != nil || string(got) != "data" {
+		t.Errorf("the file holds %q, %v", got, err)
+	}
 }
 
 // Source: [LWIO §File Registration] [OP-50i] [OP-52b] [OP-56] [OP-59]
