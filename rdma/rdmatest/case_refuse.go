@@ -11,6 +11,8 @@ var refuseCases = []Case{
 	{Name: "reject/by-client", Source: "[ND NdConnReject]", run: rejectByClient},
 	{Name: "reject/client-closes", Source: "[ND NdConnClose]", run: clientCloses},
 	{Name: "reject/listener-side-closes", Source: "[ND NdConnClose]", run: passiveCloses},
+	{Name: "reject/peer-gave-up", Source: "[ND Connector.Accept]", run: peerGaveUp},
+	{Name: "reject/collision", Source: "[ND ndmpic]", run: collision},
 	{Name: "reject/nobody-listens", Source: "[ND NdConnListenClosing]", run: nobodyListens},
 	{Name: "reject/closing-listener", Source: "[ND NdConnListenClosing]", run: closingListener},
 }
@@ -66,6 +68,67 @@ func passiveCloses(r *rig) {
 	m := r.meet(active, passive, nil)
 	r.closeNow("connector", passive.conn)
 	r.fails("connect", m.connect.wait(), rdma.StatusConnectionRefused, rdma.StatusConnectionAborted)
+}
+
+// peerGaveUp accepts a request of which nothing is left; the listener goes on.
+func peerGaveUp(r *rig) {
+	active, passive := r.end(r.adapter(), shape{}), r.end(r.adapter(), shape{})
+	m := r.meet(active, passive, nil)
+	r.closeNow("connector", active.conn)
+	if err := m.connect.wait(); err == nil {
+		r.Error("connect of a connector that closes succeeds")
+	}
+	passive.receive(0, nil)
+	err := passive.conn.Accept(r.ctx(), passive.qp, rdma.ReadLimits{}, nil)
+	r.fails("accept", err, rdma.StatusConnectionAborted, rdma.StatusConnectionRefused)
+
+	active.conn, passive.conn = r.connector(active.adapter), r.connector(passive.adapter)
+	m.active, m.passive = active, passive
+	r.ok("bind", active.conn.Bind(r.ctx(), rdma.Addr{}))
+	m.ask(nil)
+	m.agree()
+}
+
+// collision: two sides connect to each other at once. Each request says which
+// side it is from; the lower refuses the request of the higher, whose own
+// attempt then is the one that counts.
+func collision(r *rig) {
+	low, high := r.end(r.adapter(), shape{}), r.end(r.adapter(), shape{})
+	lowListener, lowAddr := r.listen(low.adapter)
+	highListener, highAddr := r.listen(high.adapter)
+	connect := func(from *end, to rdma.Addr, rank byte) *call {
+		r.ok("bind", from.conn.Bind(r.ctx(), rdma.Addr{}))
+		return r.begin("connect", func(ctx context.Context) error {
+			return from.conn.Connect(ctx, from.qp, to, rdma.ReadLimits{}, []byte{rank})
+		})
+	}
+	request := func(l rdma.Listener, a rdma.Adapter, rank byte) rdma.Connector {
+		c := r.connector(a)
+		r.ok("connection request", l.ConnectionRequest(r.ctx(), c))
+		r.hasPrivateData("request", c, []byte{rank})
+		return c
+	}
+	fromLow, fromHigh := connect(low, highAddr, 1), connect(high, lowAddr, 2)
+	refused := request(highListener, high.adapter, 1)
+	taken := request(lowListener, low.adapter, 2)
+	r.ok("reject", refused.Reject([]byte{2}))
+	r.fails("connect of the lower side", fromLow.wait(), rdma.StatusConnectionRefused)
+	r.hasPrivateData("rejection", low.conn, []byte{2})
+
+	// The queue pair of the attempt that was refused serves the other.
+	low.receive(0, nil)
+	low.conn = taken
+	accept := r.begin("accept", func(ctx context.Context) error {
+		return taken.Accept(ctx, low.qp, rdma.ReadLimits{}, nil)
+	})
+	r.ok("connect of the higher side", fromHigh.wait())
+	r.ok("complete connect", high.conn.CompleteConnect(r.ctx()))
+	r.ok("accept", accept.wait())
+	high.post(rdma.Request{Op: rdma.OpSend})
+	if res := low.received(); res.Status != rdma.StatusSuccess {
+		r.Errorf("receive: %+v", res)
+	}
+	low.deliver(high)
 }
 
 // nobodyListens: the connector may try again.
