@@ -26,7 +26,7 @@ func run(m *testing.M) int {
 	}
 	defer os.RemoveAll(dir)
 	lwioBin = filepath.Join(dir, "lwio")
-	build := exec.Command("go", "build", "-o", lwioBin, "lwio/cmd/lwio")
+	build := exec.Command("go", "build", "-C", "..", "-o", lwioBin, "./cmd/lwio")
 	if out, err := build.CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "build: %v\n%s", err, out)
 		return 1

@@ -77,7 +77,7 @@ func (l *lab) run(dir, only string) (err error) {
 	if l.self, err = os.Executable(); err != nil {
 		return err
 	}
-	if out, err := exec.Command("go", "build", "-o", l.bin, "lwio/cmd/lwio").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-C", "..", "-o", l.bin, "./cmd/lwio").CombinedOutput(); err != nil {
 		return fmt.Errorf("build: %w\n%s", err, out)
 	}
 	if err := l.startServer(); err != nil {
