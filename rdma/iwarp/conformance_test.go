@@ -32,6 +32,7 @@ var ways = map[string]struct {
 		gaps: map[string]string{
 			"reject/by-client":     noCompletion,
 			"reject/client-closes": noCompletion,
+			"reject/peer-gave-up":  noCompletion,
 			"cancel/accept":        noCompletion,
 		},
 	},

@@ -81,6 +81,9 @@ func peerGaveUp(r *rig) {
 	passive.receive(0, nil)
 	err := passive.conn.Accept(r.ctx(), passive.qp, rdma.ReadLimits{}, nil)
 	r.fails("accept", err, rdma.StatusConnectionAborted, rdma.StatusConnectionRefused)
+	if err == nil {
+		return // the queue pair is used up
+	}
 
 	active.conn, passive.conn = r.connector(active.adapter), r.connector(passive.adapter)
 	m.active, m.passive = active, passive
