@@ -1,0 +1,186 @@
+package lwio
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+
+	"lwio/internal/ntstatus"
+	"lwio/internal/wire"
+	"lwio/rdma"
+)
+
+const (
+	// protocolPage is the page size that this side announces, in bytes. [OP-28]
+	protocolPage = 4096
+	// pointerSize is what this side announces as Endian. [OP-13]
+	pointerSize = 8
+	// announcedSend is the MaxSendBufferSize that the client announces; nothing
+	// depends on it. [OP-62]
+	announcedSend = 8192 + wire.HeaderSize
+	// announcedWindow is the most that one RDMA write of the server may carry.
+	// [OP-60]
+	announcedWindow = 1 << 20
+	// maxServerSize bounds what the client believes a server takes or gives in one
+	// request.
+	maxServerSize = 1 << 30
+)
+
+// peerParams is what the server said of itself in AUTH.
+type peerParams struct {
+	sessionID [8]byte
+	keyed     bool
+	maxRead   int // bytes of one READ
+	maxWrite  int // bytes of one WRITE
+}
+
+// authenticate proves to the server that this side negotiated over the pipe, and
+// checks the same of the server. The server's parameters arrive in a buffer of
+// which only they can be written, and whose region is closed before anybody looks
+// at it.
+//
+// Source: [LWIO §Connection Authentication], [LWIO claim 12], [OP-44] to [OP-50j]
+func (c *conn) authenticate(ctx context.Context, a *association, allowMD5 bool) error {
+	if a.authKey == nil && !allowMD5 {
+		return errors.New("the SMB dialect has no application key, and MD5 alone is not allowed")
+	}
+	if err := c.enter(); err != nil {
+		return err
+	}
+	defer c.leave()
+	room := make([]byte, wire.AuthServerRoom)
+	mr, err := c.adapter.RegisterMemory(ctx, room, rdma.AccessRemoteWrite)
+	if err != nil {
+		return err
+	}
+	defer mr.Close()
+	s, err := c.acquire(ctx, true)
+	if err != nil {
+		return err
+	}
+	sent := c.clientParams(a)
+	h, body, err := signAuth(s.cookie(), sent, mr.RemoteAddr(), a.authKey)
+	if err != nil {
+		return err
+	}
+	s.kind = kindControl
+	if err := c.post(s, &h, payload{copied: body}); err != nil {
+		return err
+	}
+	ios, err := c.wait(ctx, s)
+	if err != nil {
+		return err
+	}
+	c.release(s)
+	if err := mr.Close(); err != nil {
+		return err
+	}
+	switch {
+	case ios.Status == uint32(ntstatus.AccessDenied):
+		return fmt.Errorf("the server did not accept the key: %w", statusError(ios.Status))
+	case ios.Status != 0:
+		return statusError(ios.Status)
+	}
+	n, err := wire.AuthParamsLen(ios.Information)
+	if err != nil {
+		return protocolError("%v", err)
+	}
+	return c.checkServer(room[:n], sent, &h, a, allowMD5)
+}
+
+// clientParams describes this side, with room for the signatures.
+func (c *conn) clientParams(a *association) *wire.AuthParams {
+	p := &wire.AuthParams{
+		RevID: wire.RevID, Endian: pointerSize, PageSize: protocolPage,
+		MaxRdmaWindowSize: min(announcedWindow, c.info.MaxTransferLength),
+		MaxSendBufferSize: announcedSend, MaxRecvBufferSize: wire.StatusResponseSize,
+		HeaderSize: wire.HeaderSize, Credits: uint16(len(c.slots)),
+		Key: &a.serverKey, Signature: new([16]byte),
+	}
+	if c.info.Caps.Has(rdma.CapRead) {
+		p.RdmaReadSupported = 1
+	}
+	if a.authKey != nil {
+		p.Keyed = new(wire.KeyedOption)
+		rand.Read(p.Keyed.Nonce[:]) // never fails
+	}
+	return p
+}
+
+// signAuth makes the AUTH message. The MAC covers the header, so that it must be
+// sent as it is.
+//
+// Source: [OP-45], [OP-46b]
+func signAuth(cookie uint64, p *wire.AuthParams, target rdma.RemoteAddr, key []byte) (wire.Header, []byte, error) {
+	body := p.AppendTo(nil)
+	h := wire.NewAuth(cookie, len(body), wire.RDMARegion{DataVa: target.Addr, DataMh: uint32(target.Token), Length: wire.AuthServerRoom})
+	if key != nil {
+		if err := wire.SignKeyed(body, key, wire.RoleClient, h.AppendTo(nil), nil); err != nil {
+			return h, nil, err
+		}
+	}
+	return h, body, wire.SignMD5(body)
+}
+
+// checkServer checks the server's parameters, and takes them over.
+func (c *conn) checkServer(b []byte, sent *wire.AuthParams, h *wire.Header, a *association, allowMD5 bool) error {
+	p, err := wire.DecodeAuthParams(b)
+	if err != nil {
+		return protocolError("%v", err)
+	}
+	// First whether this is the server at all, then what it says.
+	if p.Key == nil || subtle.ConstantTimeCompare(p.Key[:], a.clientKey[:]) != 1 {
+		return fmt.Errorf("%w: it does not know the client's key", ErrSpoofed)
+	}
+	if err := wire.VerifyMD5(b); err != nil {
+		return fmt.Errorf("%w: %s", ErrSpoofed, reasonOf(err))
+	}
+	switch {
+	case p.Keyed != nil && sent.Keyed != nil:
+		if err := wire.VerifyKeyed(b, a.authKey, wire.RoleServer, h.AppendTo(nil), sent.Keyed.Nonce[:]); err != nil {
+			return fmt.Errorf("%w: %s: it does not know the session key", ErrSpoofed, reasonOf(err))
+		}
+	case !allowMD5:
+		return errors.New("the server signs with MD5 alone, which proves nothing, and is not allowed")
+	}
+	if err := p.CheckServer(sent); err != nil {
+		return protocolError("%v", err)
+	}
+	return c.adopt(&p)
+}
+
+// reasonOf is what is wrong with a message, without the status that a server would
+// answer.
+func reasonOf(err error) string {
+	var e *wire.Error
+	if errors.As(err, &e) {
+		return e.Reason
+	}
+	return err.Error()
+}
+
+// adopt keeps the limits and the credits of the server.
+//
+// Source: [OP-60], [OP-61], [OP-61b]
+func (c *conn) adopt(p *wire.AuthParams) error {
+	most := int(min(c.info.MaxTransferLength, maxServerSize))
+	write := int(min(p.MaxRecvBufferSize, maxServerSize))
+	if p.Keyed == nil {
+		// A server that goes by the text alone has posted exactly that much for
+		// header and data.
+		write -= wire.HeaderSize
+	}
+	c.peer = peerParams{
+		sessionID: *p.SessionID, keyed: p.Keyed != nil,
+		maxRead:  min(int(min(p.MaxRdmaWindowSize, maxServerSize)), c.cfg.readSize, most),
+		maxWrite: min(write, most-wire.HeaderSize),
+	}
+	if c.peer.maxRead < 1 || c.peer.maxWrite < 1 {
+		return protocolError("the server takes writes of %d bytes and reads of %d", c.peer.maxWrite, c.peer.maxRead)
+	}
+	c.seq = p.BaseSequence
+	c.credits.granted(c, int(p.Credits))
+	return nil
+}

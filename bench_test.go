@@ -1,0 +1,116 @@
+package lwio_test
+
+import (
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"sync"
+	"testing"
+
+	"lwio"
+	"lwio/lwiotest"
+)
+
+// benchFile is a file of size bytes on each lane.
+func benchFile(b *testing.B, size int, run func(b *testing.B, f *lwio.File)) {
+	for _, lane := range lanes {
+		b.Run(lane.name, func(b *testing.B) {
+			s := lwiotest.NewServer(b, nil)
+			f, err := s.Client(&lane.cfg).Create(b.Context(), "f")
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer f.Close()
+			if _, err := f.WriteAt(random(size, 1), 0); err != nil {
+				b.Fatal(err)
+			}
+			b.ReportAllocs()
+			run(b, f)
+		})
+	}
+}
+
+// BenchmarkRandomRead4K has 32 random reads of 4 KiB in flight.
+func BenchmarkRandomRead4K(b *testing.B) {
+	const size, depth, bs = 64 << 20, 32, 4096
+	benchFile(b, size, func(b *testing.B, f *lwio.File) {
+		b.SetBytes(bs)
+		tickets := make(chan struct{}, depth)
+		var wg sync.WaitGroup
+		for i := range depth {
+			wg.Go(func() {
+				r := rand.New(rand.NewPCG(1, uint64(i)))
+				p := make([]byte, bs)
+				for range tickets {
+					if _, err := f.ReadAt(p, r.Int64N(size/bs)*bs); err != nil {
+						b.Error(err)
+						return
+					}
+				}
+			})
+		}
+		for b.Loop() {
+			tickets <- struct{}{}
+		}
+		close(tickets)
+		wg.Wait()
+	})
+}
+
+func BenchmarkSequential1M(b *testing.B) {
+	const size, bs = 64 << 20, 1 << 20
+	p := make([]byte, bs)
+	for name, do := range map[string]func(f *lwio.File, off int64) (int, error){
+		"read":  func(f *lwio.File, off int64) (int, error) { return f.ReadAt(p, off) },
+		"write": func(f *lwio.File, off int64) (int, error) { return f.WriteAt(p, off) },
+	} {
+		b.Run(name, func(b *testing.B) {
+			benchFile(b, size, func(b *testing.B, f *lwio.File) {
+				b.SetBytes(bs)
+				for i := int64(0); b.Loop(); i++ {
+					if _, err := do(f, i*bs%size); err != nil && err != io.EOF { //nolint:errorlint // the contract says bare
+						b.Fatal(err)
+					}
+				}
+			})
+		})
+	}
+}
+
+// Each call allocates little, and the same whatever its size.
+func TestAllocations(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector allocates")
+	}
+	s := lwiotest.NewServer(t, nil)
+	c := s.Client(&lwio.Config{RequireRDMA: true})
+	put(t, c, "f", random(1<<20, 1))
+	f, err := c.OpenFile(t.Context(), "f", 2, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for _, size := range []int{512, 4096, 64 << 10, 512 << 10} {
+		t.Run(fmt.Sprint(size), func(t *testing.T) {
+			p := make([]byte, size)
+			read := testing.AllocsPerRun(200, func() {
+				if _, err := f.ReadAt(p, 0); err != nil {
+					t.Fatal(err)
+				}
+			})
+			write := testing.AllocsPerRun(200, func() {
+				if _, err := f.WriteAt(p, 0); err != nil {
+					t.Fatal(err)
+				}
+			})
+			// Both sides of the connection are in this process.
+			t.Logf("allocations: %v a read, %v a write", read, write)
+			if read > maxAllocs || write > maxAllocs {
+				t.Errorf("more than %d", maxAllocs)
+			}
+		})
+	}
+}
+
+// maxAllocs is for client and server together.
+const maxAllocs = 8

@@ -1,0 +1,233 @@
+package lwio
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"lwio/internal/ntstatus"
+	"lwio/internal/wire"
+	"lwio/rdma"
+)
+
+// acquire takes a credit. With block false it returns nil if there is none.
+func (c *conn) acquire(ctx context.Context, block bool) (*slot, error) {
+	select {
+	case s := <-c.free:
+		return s, nil
+	default:
+	}
+	if !block {
+		return nil, nil
+	}
+	select {
+	case s := <-c.free:
+		return s, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	case <-c.down:
+		return nil, c.err
+	}
+}
+
+// release gives the credit back.
+func (c *conn) release(s *slot) {
+	s.drop()
+	s.renew()
+	if c.credits.work.Load() && c.credits.use(c, s) {
+		return
+	}
+	c.free <- s
+	if c.credits.work.Load() {
+		c.credits.pump(c)
+	}
+}
+
+// payload is what follows the header: bytes to copy, or a part of a region to
+// gather from.
+type payload struct {
+	copied []byte
+	region rdma.MemoryRegion
+	offset int
+	length int
+}
+
+// post sends the message of slot s. The header's common fields are filled in.
+// After an error nobody has seen the message, and the slot is not the caller's any
+// more.
+//
+// Source: [LWIO §I/O Processing], [OP-21], [OP-23], [OP-24]
+func (c *conn) post(s *slot, h *wire.Header, data payload) error {
+	return c.postAs(s, h, data, slotPending)
+}
+
+// postDetached sends a message for whose answer nobody waits.
+func (c *conn) postDetached(s *slot, h *wire.Header) error {
+	return c.postAs(s, h, payload{}, slotAbandoned)
+}
+
+func (c *conn) postAs(s *slot, h *wire.Header, data payload, as slotState) error {
+	h.Flags |= wire.FlagInterrupt
+	h.Marker = wire.Marker
+	h.Cookie, h.ImmediateCookie = s.cookie(), 0
+	if h.Opcode == wire.OpRead || h.Opcode == wire.OpVecRead {
+		h.ImmediateCookie = s.immediate()
+	}
+	if h.Opcode != wire.OpAuth {
+		h.SetPending(int(c.wanting.Load()))
+	}
+
+	c.sendMu.Lock()
+	defer c.sendMu.Unlock()
+	if c.isDown() {
+		c.abandonUnsent(s)
+		return c.err
+	}
+	if h.Opcode != wire.OpAuth {
+		h.Sequence = c.seq
+		c.seq++
+	}
+	msg := append(h.AppendTo(s.send[:0]), data.copied...)
+	c.sges[0] = rdma.SGE{Region: c.sendMR, Offset: s.sendAt, Length: len(msg)}
+	sgl := c.sges[:1]
+	if data.region != nil {
+		c.sges[1] = rdma.SGE{Region: data.region, Offset: data.offset, Length: data.length}
+		sgl = c.sges[:2]
+	}
+	c.reqs[0] = rdma.Request{Op: rdma.OpSend, ID: uint64(s.index), SGL: sgl}
+	if c.sends++; c.sends%signalEvery != 0 {
+		c.reqs[0].Flags = rdma.FlagSilentSuccess
+	}
+	if s.kind == kindWrite {
+		c.unanswered.Add(1)
+	}
+	s.tick.Store(c.ticks.Load())
+	s.set(as)
+	if _, err := c.qp.Post(c.reqs[:]); err != nil {
+		c.fail(c.reason(err))
+		c.abandonUnsent(s)
+		return c.err
+	}
+	return nil
+}
+
+// abandonUnsent takes a slot out of use whose message was not sent; the
+// connection is down.
+func (c *conn) abandonUnsent(s *slot) {
+	s.set(slotDead)
+}
+
+// errTimeout is a request that was not answered within Config.Timeout.
+var errTimeout = fmt.Errorf("no answer from the server: %w", os.ErrDeadlineExceeded)
+
+// wait returns the answer to the request of slot s, which the caller must then
+// release. After an error the slot is not the caller's any more.
+func (c *conn) wait(ctx context.Context, s *slot) (wire.IOStatusBlock, error) {
+	select {
+	case <-s.done:
+		return c.answer(s)
+	default:
+	}
+	select {
+	case <-s.done:
+		return c.answer(s)
+	case <-ctx.Done():
+		if s.to(slotPending, slotAbandoned) {
+			return wire.IOStatusBlock{}, context.Cause(ctx)
+		}
+		// The answer, or the watchdog, came at the same time.
+		select {
+		case <-s.done:
+			return c.answer(s)
+		case <-c.down:
+			return wire.IOStatusBlock{}, c.err
+		}
+	case <-c.down:
+		select {
+		case <-s.done:
+			return c.answer(s)
+		default:
+			return wire.IOStatusBlock{}, c.err
+		}
+	}
+}
+
+// answer looks at a slot whose waiter was woken.
+func (c *conn) answer(s *slot) (wire.IOStatusBlock, error) {
+	if s.state() == slotDone {
+		return s.result, nil
+	}
+	if !s.to(slotExpired, slotAbandoned) {
+		c.release(s) // answered, too late
+	}
+	return wire.IOStatusBlock{}, errTimeout
+}
+
+// call sends one message without data and returns the Information of its answer.
+// A status other than success is the error.
+func (c *conn) call(ctx context.Context, h wire.Header, body []byte) (uint32, error) {
+	if err := c.enter(); err != nil {
+		return 0, err
+	}
+	defer c.leave()
+	s, err := c.acquire(ctx, true)
+	if err != nil {
+		return 0, err
+	}
+	s.kind = kindControl
+	if err := c.post(s, &h, payload{copied: body}); err != nil {
+		return 0, err
+	}
+	ios, err := c.wait(ctx, s)
+	if err != nil {
+		return 0, err
+	}
+	c.release(s)
+	return ios.Information, statusError(ios.Status)
+}
+
+// statusError is the error of an answer: everything but 0 is a failure.
+func statusError(status uint32) error {
+	if status == 0 {
+		return nil
+	}
+	return ntstatus.Status(status)
+}
+
+// register makes the open with the resume key usable on this connection and
+// returns its file id.
+//
+// Source: [LWIO §File Registration], [OP-54]
+func (c *conn) register(ctx context.Context, key [24]byte, options uint32) (uint16, error) {
+	params := wire.FIDParams{ResumeKey: key, SessionID: c.peer.sessionID, FlagsAndAttributes: options}
+	h := wire.Header{Opcode: wire.OpRegister, Length: wire.HeaderSize + wire.FIDParamsSize}
+	info, err := c.call(ctx, h, params.AppendTo(make([]byte, 0, wire.FIDParamsSize)))
+	if err != nil {
+		return 0, err
+	}
+	fid, err := wire.RegisteredFid(info)
+	if err != nil {
+		c.fail(protocolError("%v", err))
+		return 0, c.err
+	}
+	return fid, nil
+}
+
+// closeFid tells the server that the file id is not used any more. Nobody waits
+// for the answer, and without a free credit nothing is sent: closing the SMB open
+// revokes the file id anyway.
+//
+// Source: [LWIO §Close], [OP-94e]
+func (c *conn) closeFid(fid uint16) {
+	if c.enter() != nil {
+		return
+	}
+	defer c.leave()
+	s, err := c.acquire(context.Background(), false)
+	if s == nil || err != nil {
+		return
+	}
+	s.kind = kindControl
+	// A failure to post has ended the connection, and the file id with it.
+	_ = c.postDetached(s, &wire.Header{Opcode: wire.OpClose, Length: wire.HeaderSize, Fid: fid})
+}

@@ -1,0 +1,313 @@
+package lwio
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+)
+
+// Client is a connection to one share of a server. Safe for concurrent use.
+type Client struct {
+	cfg    Config
+	target Target
+	sess   session
+	keys   *association // nil if the server has no LWIO
+
+	rdma        atomic.Pointer[conn] // nil without RDMA
+	overRDMA    traffic
+	overSMB     traffic
+	connections atomic.Uint64
+	closed      atomic.Bool
+
+	// mu guards what follows.
+	mu        sync.Mutex
+	transport Transport
+	lost      []*conn // connections that broke, to wait for
+	fences    []*conn // those of them that may still carry writes at the server
+}
+
+// Transport says what carries data now, and why.
+func (c *Client) Transport() Transport {
+	c.live()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.transport
+}
+
+// live returns the RDMA connection, nil if there is none. It notices when the
+// connection has ended.
+func (c *Client) live() *conn {
+	cn := c.rdma.Load()
+	if cn == nil || !cn.isDown() {
+		return cn
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.rdma.CompareAndSwap(cn, nil) {
+		c.lost = append(c.lost, cn)
+		c.fences = append(c.fences, cn)
+		c.transport = Transport{Name: TransportSMB, Reason: cn.fabric + ": " + cn.err.Error()}
+		c.cfg.Logger.Warn("lwio: RDMA connection lost, going on over SMB", "server", c.target.Host, "provider", cn.fabric, "err", cn.err)
+	}
+	return nil
+}
+
+// Stats returns the counters.
+func (c *Client) Stats() Stats {
+	s := Stats{RDMA: c.overRDMA.snapshot(), SMB: c.overSMB.snapshot(), Connections: c.connections.Load()}
+	if cn := c.live(); cn != nil {
+		s.Credits, s.InFlight = cn.credits.current(), int(cn.wanting.Load())
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s.Lost = uint64(len(c.lost))
+	return s
+}
+
+// smbDepth is how many calls are worth having in flight over SMB alone.
+const smbDepth = 16
+
+// Credits is how many calls are worth having in flight: the messages that the
+// server grants on the RDMA connection, or what is good for SMB. More calls wait.
+func (c *Client) Credits() int {
+	if cn := c.live(); cn != nil {
+		return cn.credits.current()
+	}
+	return smbDepth
+}
+
+// Close ends the RDMA connection and the SMB session, and waits for both. Files
+// that are still open are closed by the server. A second Close does nothing.
+func (c *Client) Close() error {
+	if c.closed.Swap(true) {
+		return nil
+	}
+	if cn := c.rdma.Load(); cn != nil {
+		cn.close()
+	}
+	c.mu.Lock()
+	lost := slices.Clone(c.lost)
+	c.mu.Unlock()
+	for _, cn := range lost {
+		<-cn.gone
+	}
+	return wrap("close", c.target.Host, c.sess.close())
+}
+
+// Open opens a file for reading.
+func (c *Client) Open(ctx context.Context, name string) (*File, error) {
+	return c.OpenFile(ctx, name, os.O_RDONLY, 0)
+}
+
+// Create creates a file, or empties it if it exists, and opens it for reading and
+// writing.
+func (c *Client) Create(ctx context.Context, name string) (*File, error) {
+	return c.OpenFile(ctx, name, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o666)
+}
+
+// OpenFile opens a file as the flags of package os say: O_RDONLY, O_WRONLY or
+// O_RDWR with O_CREATE, O_EXCL, O_TRUNC and O_SYNC (a write is on stable storage
+// when it returns). There is no O_APPEND. Others may have the file open at the same
+// time. A new file gets the server's permissions; perm is not used, because SMB
+// carries none.
+//
+// Errors: fs.ErrNotExist, fs.ErrExist, fs.ErrPermission, fs.ErrInvalid for a name
+// that SMB cannot carry, syscall.EISDIR for a directory.
+func (c *Client) OpenFile(ctx context.Context, name string, flag int, _ fs.FileMode) (*File, error) {
+	req, err := openFlags(flag)
+	if err != nil {
+		return nil, wrap("open", name, err)
+	}
+	f, err := c.open(ctx, name, req)
+	if err != nil {
+		return nil, wrap("open", name, err)
+	}
+	return f, nil
+}
+
+// openFlags translates the flags of package os.
+func openFlags(flag int) (openRequest, error) {
+	req := openRequest{share: shareAll, options: optionNonDirectory, resumeKey: true}
+	switch flag & (os.O_RDONLY | os.O_WRONLY | os.O_RDWR) {
+	case os.O_RDONLY:
+		req.access = accessRead
+	case os.O_WRONLY:
+		req.access = accessWrite
+	case os.O_RDWR:
+		req.access = accessRead | accessWrite
+	default:
+		return req, fmt.Errorf("%w flags", fs.ErrInvalid)
+	}
+	if flag&os.O_APPEND != 0 {
+		return req, fmt.Errorf("O_APPEND: %w", errors.ErrUnsupported)
+	}
+	switch flag & (os.O_CREATE | os.O_EXCL | os.O_TRUNC) {
+	case os.O_CREATE:
+		req.disposition = dispositionOpenIf
+	case os.O_CREATE | os.O_EXCL, os.O_CREATE | os.O_EXCL | os.O_TRUNC:
+		// What nobody else had before may be removed and renamed while it is open.
+		req.disposition = dispositionCreate
+		req.access |= accessDelete
+	case os.O_TRUNC, os.O_TRUNC | os.O_EXCL:
+		req.disposition = dispositionOverwrite
+	case os.O_CREATE | os.O_TRUNC:
+		req.disposition = dispositionOverwriteIf
+	default:
+		req.disposition = dispositionOpen
+	}
+	if flag&os.O_SYNC != 0 {
+		req.options |= optionWriteThrough
+	}
+	return req, nil
+}
+
+// open opens a file or directory.
+func (c *Client) open(ctx context.Context, name string, req openRequest) (*File, error) {
+	h, clean, err := c.handle(ctx, name, req)
+	if err != nil {
+		return nil, err
+	}
+	return &File{c: c, name: clean, h: h, options: req.options, registering: make(chan struct{}, 1)}, nil
+}
+
+// handle checks the name and sends the CREATE.
+func (c *Client) handle(ctx context.Context, name string, req openRequest) (handle, string, error) {
+	clean, err := cleanName(name)
+	if err != nil {
+		return nil, "", err
+	}
+	if c.closed.Load() {
+		return nil, "", fs.ErrClosed
+	}
+	ctx, cancel := c.cfg.bounded(ctx)
+	defer cancel()
+	if req.disposition != dispositionOpen {
+		if err := c.fence(ctx); err != nil {
+			return nil, "", err
+		}
+	}
+	req.name = clean
+	req.resumeKey = req.resumeKey && c.live() != nil
+	h, err := c.sess.open(ctx, req)
+	return h, clean, err
+}
+
+// Stat describes a file or directory. Sys of what it returns is an *Info.
+func (c *Client) Stat(ctx context.Context, name string) (fs.FileInfo, error) {
+	var e entry
+	clean, err := c.named(ctx, name, func(ctx context.Context, clean string) (err error) {
+		e, err = c.sess.stat(ctx, clean)
+		return err
+	})
+	if err != nil {
+		return nil, wrap("stat", name, err)
+	}
+	return infoOf(clean, e), nil
+}
+
+// named checks a name and calls do with it and a deadline.
+func (c *Client) named(ctx context.Context, name string, do func(ctx context.Context, clean string) error) (string, error) {
+	clean, err := cleanName(name)
+	if err != nil {
+		return "", err
+	}
+	if c.closed.Load() {
+		return "", fs.ErrClosed
+	}
+	ctx, cancel := c.cfg.bounded(ctx)
+	defer cancel()
+	return clean, do(ctx, clean)
+}
+
+// change is named for what changes something other than the root.
+func (c *Client) change(ctx context.Context, name string, do func(ctx context.Context, clean string) error) error {
+	_, err := c.named(ctx, name, func(ctx context.Context, clean string) error {
+		if clean == "" {
+			return errRoot
+		}
+		if err := c.fence(ctx); err != nil {
+			return err
+		}
+		return do(ctx, clean)
+	})
+	return err
+}
+
+// ReadDir lists a directory, sorted by name.
+//
+// Errors: fs.ErrNotExist, syscall.ENOTDIR.
+func (c *Client) ReadDir(ctx context.Context, name string) ([]fs.DirEntry, error) {
+	ctx, cancel := c.cfg.bounded(ctx)
+	defer cancel()
+	h, _, err := c.handle(ctx, name, openRequest{access: accessRead, share: shareAll, disposition: dispositionOpen, options: optionDirectory})
+	if err != nil {
+		return nil, wrap("readdir", name, err)
+	}
+	list, err := listing(ctx, h)
+	if e := closeHandle(ctx, &c.cfg, h); err == nil {
+		err = e
+	}
+	if err != nil {
+		return nil, wrap("readdir", name, err)
+	}
+	return list, nil
+}
+
+// listing reads the entries of an open directory.
+func listing(ctx context.Context, h handle) ([]fs.DirEntry, error) {
+	entries, err := h.entries(ctx)
+	if err != nil {
+		return nil, err
+	}
+	list := make([]fs.DirEntry, 0, len(entries))
+	for _, e := range entries {
+		if isElement(e.name) {
+			list = append(list, &fileInfo{e.name, e})
+		}
+	}
+	slices.SortFunc(list, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
+	return list, nil
+}
+
+// closeHandle closes h even if ctx has ended, so that nothing stays open at the
+// server.
+func closeHandle(ctx context.Context, cfg *Config, h handle) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cfg.Timeout)
+	defer cancel()
+	return h.close(ctx)
+}
+
+// Mkdir makes a directory. perm is not used, because SMB carries none.
+//
+// Errors: fs.ErrExist, fs.ErrNotExist if the parent is missing.
+func (c *Client) Mkdir(ctx context.Context, name string, _ fs.FileMode) error {
+	return wrap("mkdir", name, c.change(ctx, name, c.sess.mkdir))
+}
+
+// Remove removes a file or an empty directory.
+//
+// Errors: fs.ErrNotExist, syscall.ENOTEMPTY.
+func (c *Client) Remove(ctx context.Context, name string) error {
+	return wrap("remove", name, c.change(ctx, name, c.sess.remove))
+}
+
+// Rename moves a file or directory within the share. A file that is in the way is
+// replaced.
+func (c *Client) Rename(ctx context.Context, from, to string) error {
+	clean, err := cleanName(to)
+	switch {
+	case err != nil:
+		return wrap("rename", to, err)
+	case clean == "":
+		return wrap("rename", to, errRoot)
+	}
+	return wrap("rename", from, c.change(ctx, from, func(ctx context.Context, name string) error {
+		return c.sess.rename(ctx, name, clean)
+	}))
+}

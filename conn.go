@@ -1,0 +1,303 @@
+package lwio
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"lwio/internal/wire"
+	"lwio/rdma"
+)
+
+// The sizes of a connection's own memory, in bytes.
+const (
+	// copyWrite is up to how many bytes a write is copied behind its header
+	// instead of gathered from the caller's memory.
+	copyWrite = 4096
+	// signalEvery is the number of sends of which one makes a result, so that the
+	// others give back their places in the queue.
+	signalEvery = 32
+	// pollBatch is how many results are taken at once.
+	pollBatch = 64
+	// watchParts is the number of the watchdog's ticks in Config.Timeout.
+	watchParts = 4
+	// closeGrace bounds the orderly end of a connection.
+	closeGrace = time.Second
+)
+
+// connConfig is what a connection needs to know.
+type connConfig struct {
+	credits   int // messages in flight to ask for
+	smallRead int
+	readSize  int
+	timeout   time.Duration
+	log       *slog.Logger
+}
+
+// conn is one RDMA connection to a server: an adapter of its own, so that one
+// server's requests can never reach what was lent to another, a queue pair, and a
+// table of slots, one for each credit.
+//
+// A call takes a slot, posts its message, and waits on the slot; the reader
+// goroutine takes the completions and wakes the waiters. The supervisor goroutine
+// watches over time limits and the end of the connection, and tears it down.
+type conn struct {
+	cfg       connConfig
+	fabric    string
+	adapter   rdma.Adapter
+	info      rdma.AdapterInfo
+	cq        rdma.CompletionQueue
+	qp        rdma.QueuePair
+	connector rdma.Connector
+	mem       rdma.Memory
+
+	sendMR, landMR, recvMR rdma.MemoryRegion
+
+	peer peerParams // set by authenticate
+
+	slots      []slot
+	free       chan *slot // granted and not in use
+	credits    credits
+	ticks      atomic.Int64
+	unanswered atomic.Int64 // writes that were sent and not answered
+	wanting    atomic.Int64 // calls in flight or queued, the hint in every header
+
+	// life is held, read side, by every call that uses the connection's memory,
+	// and taken by the teardown.
+	life     sync.RWMutex
+	failOnce sync.Once
+	down     chan struct{} // closed by fail, after err was set
+	err      error
+	stop     context.CancelFunc // ends the reader's wait
+	reading  sync.WaitGroup
+	gone     chan struct{} // closed when everything is freed
+
+	// sendMu orders the messages; it guards what follows.
+	sendMu sync.Mutex
+	seq    uint16
+	sends  int
+	reqs   [1]rdma.Request
+	sges   [2]rdma.SGE
+}
+
+// dialConn connects to remote and starts the goroutines. The connection is not
+// authenticated yet. close must be called in the end, also after a failure of
+// what the connection is used for.
+func dialConn(ctx context.Context, p rdma.Provider, remote rdma.Addr, cfg connConfig) (*conn, error) {
+	a, err := p.OpenAdapter(ctx, noLocalAddr)
+	if err != nil {
+		return nil, err
+	}
+	c := &conn{
+		cfg: cfg, fabric: p.Name(), adapter: a, info: a.Info(),
+		down: make(chan struct{}), gone: make(chan struct{}),
+	}
+	if err := c.setUp(ctx); err != nil {
+		a.Close()
+		return nil, err
+	}
+	// Reads are not part of the protocol: no limits are offered. [OP-104]
+	c.connector, err = rdma.Dial(ctx, a, c.qp, remote, rdma.DialConfig{})
+	if err != nil {
+		c.qp.Close()
+		c.closeRegions()
+		a.Close()
+		return nil, err
+	}
+	readCtx, stop := context.WithCancel(context.WithoutCancel(ctx))
+	c.stop = stop
+	c.reading.Add(1)
+	go c.read(readCtx)
+	go c.supervise()
+	return c, nil
+}
+
+// setUp makes queues, memory and slots, and posts the receives: one for each
+// message that may be in flight and one for a change of credits. [OP-65]
+func (c *conn) setUp(ctx context.Context) error {
+	n := min(c.cfg.credits, c.info.MaxReceiveQueueDepth-1, c.info.MaxInitiatorQueueDepth-signalEvery,
+		(c.info.MaxCompletionQueueDepth-signalEvery)/2-1)
+	if n < 1 || c.info.MaxInitiatorSGE < 2 {
+		return fmt.Errorf("the adapter's limits are too low: %w", errors.ErrUnsupported)
+	}
+	c.cfg.credits = n
+	var err error
+	if c.cq, err = c.adapter.CreateCompletionQueue(2*(n+1) + signalEvery); err != nil {
+		return err
+	}
+	c.qp, err = c.adapter.CreateQueuePair(rdma.QueuePairConfig{
+		ReceiveCQ: c.cq, InitiatorCQ: c.cq,
+		ReceiveDepth: n + 1, InitiatorDepth: n + signalEvery,
+		MaxReceiveSGE: 1, MaxInitiatorSGE: 2,
+	})
+	if err != nil {
+		return err
+	}
+	if err := c.allocate(ctx, n); err != nil {
+		return err
+	}
+	return c.credits.init(c, n)
+}
+
+// allocate gives every slot its memory: receives, messages to send, and the
+// places where small reads land, each kind in a region of its own.
+func (c *conn) allocate(ctx context.Context, n int) (err error) {
+	sendSize := wire.HeaderSize + copyWrite
+	recvTotal, sendTotal, landTotal := (n+1)*wire.StatusResponseSize, n*sendSize, n*c.cfg.smallRead
+	if c.mem, err = c.adapter.Alloc(ctx, recvTotal+sendTotal+landTotal); err != nil {
+		return err
+	}
+	recv, rest := c.mem.Bytes()[:recvTotal:recvTotal], c.mem.Bytes()[recvTotal:]
+	send, land := rest[:sendTotal:sendTotal], rest[sendTotal:sendTotal+landTotal]
+	if c.recvMR, err = c.adapter.RegisterMemory(ctx, recv, rdma.AccessLocalWrite); err != nil {
+		return err
+	}
+	if c.sendMR, err = c.adapter.RegisterMemory(ctx, send, 0); err != nil {
+		return err
+	}
+	if c.landMR, err = c.adapter.RegisterMemory(ctx, land, rdma.AccessRemoteWrite); err != nil {
+		return err
+	}
+	c.slots = make([]slot, n)
+	c.free = make(chan *slot, n)
+	for i := range c.slots {
+		s := &c.slots[i]
+		s.index, s.sendAt, s.landAt = i, i*sendSize, i*c.cfg.smallRead
+		s.send = send[s.sendAt : s.sendAt+sendSize : s.sendAt+sendSize]
+		s.bounce = land[s.landAt : s.landAt+c.cfg.smallRead]
+		s.done = make(chan struct{}, 1)
+		s.renew()
+	}
+	return nil
+}
+
+// fail ends the connection for the first reason that is given.
+func (c *conn) fail(cause error) {
+	c.failOnce.Do(func() {
+		var lost *lostError
+		if !errors.As(cause, &lost) {
+			cause = &lostError{cause}
+		}
+		c.err = cause
+		close(c.down)
+	})
+}
+
+// isDown reports whether the connection has ended.
+func (c *conn) isDown() bool {
+	select {
+	case <-c.down:
+		return true
+	default:
+		return false
+	}
+}
+
+// close ends the connection and waits until its goroutines are gone and its
+// memory is free.
+func (c *conn) close() {
+	c.fail(net.ErrClosed)
+	<-c.gone
+}
+
+// supervise runs until the connection is torn down.
+func (c *conn) supervise() {
+	defer close(c.gone)
+	tick := time.NewTicker(max(c.cfg.timeout/watchParts, time.Millisecond))
+	defer tick.Stop()
+	ended := c.connector.Done()
+	for {
+		select {
+		case <-ended:
+			c.fail(c.connector.Err())
+			ended = nil
+		case <-tick.C:
+			c.watch()
+		case <-c.down:
+			c.tearDown()
+			return
+		}
+	}
+}
+
+// watch tells the waiters of requests older than Config.Timeout, and ends a
+// connection on which a request is twice as old.
+func (c *conn) watch() {
+	now := c.ticks.Add(1)
+	for i := range c.slots {
+		s := &c.slots[i]
+		w := s.word.Load()
+		st := slotState(w & stateMask)
+		age := now - s.tick.Load()
+		if st != slotPending && st != slotExpired && st != slotAbandoned || age <= watchParts {
+			continue
+		}
+		if age > 2*watchParts && s.word.Load() == w {
+			c.fail(fmt.Errorf("no answer in %v: %w", 2*c.cfg.timeout, os.ErrDeadlineExceeded))
+			return
+		}
+		if st == slotPending && s.word.CompareAndSwap(w, w&^stateMask|uint64(slotExpired)) {
+			s.wake()
+		}
+	}
+}
+
+// tearDown frees everything. Waiters have seen down and leave by themselves.
+func (c *conn) tearDown() {
+	if errors.Is(c.err, net.ErrClosed) && !errors.Is(c.err, ErrProtocol) {
+		ctx, cancel := context.WithTimeout(context.Background(), closeGrace)
+		_ = c.connector.Disconnect(ctx) // the connection may be gone, which is as good
+		cancel()
+	}
+	c.connector.Close()
+	c.qp.Close()
+	c.stop()
+	c.reading.Wait()
+	c.life.Lock()
+	defer c.life.Unlock()
+	for i := range c.slots {
+		c.slots[i].drop()
+		c.slots[i].set(slotDead)
+	}
+	c.closeRegions()
+	c.cq.Close()
+	c.adapter.Close()
+}
+
+func (c *conn) closeRegions() {
+	for _, mr := range []rdma.MemoryRegion{c.sendMR, c.landMR, c.recvMR} {
+		if mr != nil {
+			mr.Close()
+		}
+	}
+	if c.mem != nil {
+		c.mem.Close()
+	}
+}
+
+// enter must succeed before a call touches the connection's memory; leave must
+// follow.
+func (c *conn) enter() error {
+	if !c.life.TryRLock() {
+		// Only the teardown takes the lock, once the connection is down.
+		<-c.down
+		return c.err
+	}
+	if c.isDown() {
+		c.life.RUnlock()
+		return c.err
+	}
+	c.wanting.Add(1)
+	return nil
+}
+
+func (c *conn) leave() {
+	c.wanting.Add(-1)
+	c.life.RUnlock()
+}

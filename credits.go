@@ -1,0 +1,200 @@
+package lwio
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"lwio/internal/wire"
+	"lwio/rdma"
+)
+
+// credits keeps the books of what the server granted: a credit is a slot that is
+// in conn.free or in use. The server may grant more, up to what was asked for at
+// first, or take some back, one CREDIT message for each.
+//
+// Source: [LWIO §Credits], [OP-64] to [OP-74c]
+type credits struct {
+	// work says that CREDIT messages wait for a slot.
+	work atomic.Bool
+
+	mu sync.Mutex
+	// grant is the number of messages that may be in flight.
+	grant int
+	// idle are the slots that are not granted.
+	idle []*slot
+	// posted is the number of receives in the queue or being handled; spare are
+	// the places of those that were retired.
+	posted int
+	spare  []uint64
+	// left is how many CREDIT messages of the transaction are still to be sent,
+	// unused what the one of a growth reports.
+	left   int
+	kind   slotKind
+	unused int32
+	// retiring is how many credits were asked back and not retired yet.
+	retiring int
+}
+
+// init grants one message, for AUTH, and posts the receives for as many as will be
+// asked for.
+func (k *credits) init(c *conn, n int) error {
+	for i := range c.slots[1:] {
+		k.idle = append(k.idle, &c.slots[len(c.slots)-1-i])
+	}
+	k.grant = 1
+	c.free <- &c.slots[0]
+	for id := range uint64(n + 1) {
+		k.spare = append(k.spare, id)
+	}
+	return k.postReceives(c, n+1)
+}
+
+// postReceives makes the number of receives at least want, as far as there are
+// places. Called by the reader, or before it runs.
+func (k *credits) postReceives(c *conn, want int) error {
+	for k.posted < want && len(k.spare) > 0 {
+		id := k.spare[len(k.spare)-1]
+		sge := [1]rdma.SGE{c.receiveSGE(id)}
+		if _, err := c.qp.PostReceive([]rdma.ReceiveRequest{{ID: id, SGL: sge[:]}}); err != nil {
+			return err
+		}
+		k.spare = k.spare[:len(k.spare)-1]
+		k.posted++
+	}
+	return nil
+}
+
+// granted sets the first grant, after AUTH.
+func (k *credits) granted(c *conn, n int) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.add(c, n-k.grant)
+}
+
+// add grants n more.
+func (k *credits) add(c *conn, n int) {
+	for range n {
+		s := k.idle[len(k.idle)-1]
+		k.idle = k.idle[:len(k.idle)-1]
+		c.free <- s
+	}
+	k.grant += n
+}
+
+// current returns the grant.
+func (k *credits) current() int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.grant
+}
+
+// keeps reports whether the receive of an answer stays unposted, which is so for
+// the answer that retires a credit; id is its place. [OP-67]
+func (k *credits) keeps(c *conn, cookie, id uint64) bool {
+	i := int(cookie&indexMask) - 1
+	if i < 0 || i >= len(c.slots) {
+		return false
+	}
+	s := &c.slots[i]
+	if s.state() != slotAbandoned || s.cookie() != cookie || s.kind != kindRetire {
+		return false
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.posted--
+	k.spare = append(k.spare, id)
+	return true
+}
+
+// delta begins the client's part of a credit transaction. Called by the reader.
+//
+// Source: [OP-69] to [OP-73]
+func (k *credits) delta(c *conn, a wire.StatusResponse) error {
+	n := int(int32(a.Information))
+	if a.Status != wire.NotifyCredit {
+		return protocolError("the server sent cookie 0 with status %#x", a.Status)
+	}
+	k.mu.Lock()
+	if k.left > 0 {
+		k.mu.Unlock()
+		return protocolError("a change of credits before the last one is over")
+	}
+	if n >= 0 {
+		used := min(n, len(k.idle))
+		if err := k.postReceives(c, k.grant+used+1); err != nil {
+			k.mu.Unlock()
+			return err
+		}
+		k.kind, k.left, k.unused = kindGrow, 1, int32(n-used)
+		k.add(c, used)
+	} else {
+		if -n >= k.grant-k.retiring {
+			k.mu.Unlock()
+			return protocolError("the server takes back %d credits of %d", -n, k.grant-k.retiring)
+		}
+		k.kind, k.left, k.retiring = kindRetire, -n, k.retiring-n
+	}
+	k.work.Store(true)
+	k.mu.Unlock()
+	k.pump(c)
+	return nil
+}
+
+// pump sends the CREDIT messages for which there are free slots.
+func (k *credits) pump(c *conn) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for k.left > 0 {
+		select {
+		case s := <-c.free:
+			k.sendLocked(c, s)
+		default:
+			return
+		}
+	}
+}
+
+// use comes before new requests [OP-68]: it sends one of the CREDIT messages that wait for a slot in slot s, which was
+// just released, or reports that there is none.
+func (k *credits) use(c *conn, s *slot) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.left == 0 {
+		return false
+	}
+	k.sendLocked(c, s)
+	return true
+}
+
+func (k *credits) sendLocked(c *conn, s *slot) {
+	n := k.unused
+	if k.kind == kindRetire {
+		n = -int32(k.left)
+	}
+	k.left--
+	k.work.Store(k.left > 0)
+	s.kind = k.kind
+	// A failure to post has ended the connection.
+	_ = c.postDetached(s, &wire.Header{Opcode: wire.OpCredit, Length: wire.HeaderSize, Offset: wire.CreditOffset(n)})
+}
+
+// answered ends a CREDIT message. Called by the reader.
+func (k *credits) answered(c *conn, s *slot, ios wire.IOStatusBlock) error {
+	if s.kind == kindGrow {
+		if ios.Status != 0 {
+			return protocolError("the server answered a CREDIT message with status %#x", ios.Status)
+		}
+		c.release(s)
+		return nil
+	}
+	if ios.Status != wire.NotifyCredit {
+		return protocolError("the server answered a CREDIT message that gives up a credit with status %#x", ios.Status)
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	s.renew()
+	k.idle = append(k.idle, s)
+	k.grant--
+	k.retiring--
+	return nil
+}

@@ -1,0 +1,233 @@
+package lwio
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+
+	"lwio/rdma"
+)
+
+// Dial connects to the server and the share that rawURL names: an SMB session,
+// and an RDMA connection if both sides have a provider in common. The path of the
+// URL is not used. ?provider=smb in the URL is Config.SMBOnly; ?provider= with the
+// name of an RDMA provider uses that one alone and is Config.RequireRDMA. cfg may
+// be nil.
+//
+// Errors: *Error: ECONNREFUSED and the like, fs.ErrPermission for a wrong user name
+// or password, fs.ErrNotExist for an unknown share, [ErrNoRDMA] with RequireRDMA,
+// [ErrSpoofed] among its causes.
+//
+// Source: [LWIO §Discovery], [LWIO §Network Discovery]
+func Dial(ctx context.Context, rawURL string, cfg *Config) (*Client, error) {
+	t, err := ParseURL(rawURL)
+	if err != nil {
+		return nil, err
+	}
+	return DialTarget(ctx, t, cfg)
+}
+
+// DialTarget is Dial with a URL that was parsed, and perhaps given a password,
+// before.
+func DialTarget(ctx context.Context, t *Target, cfg *Config) (*Client, error) {
+	c, err := dial(ctx, t, cfg.withDefaults())
+	if err != nil {
+		return nil, wrap("dial", t.Host+"/"+t.Share, err)
+	}
+	return c, nil
+}
+
+func dial(ctx context.Context, t *Target, cfg Config) (*Client, error) {
+	if err := cfg.apply(t); err != nil {
+		return nil, err
+	}
+	ctx, cancel := cfg.bounded(ctx)
+	defer cancel()
+	raw, err := cfg.DialContext(ctx, "tcp", t.Host)
+	if err != nil {
+		return nil, err
+	}
+	sess, err := newSession(ctx, raw, t, &cfg)
+	if err != nil {
+		return nil, err
+	}
+	c, err := newClient(ctx, sess, addrOf(raw.RemoteAddr()), t, cfg)
+	if err != nil {
+		sess.close()
+		return nil, err
+	}
+	return c, nil
+}
+
+// apply merges what the URL asks for.
+func (c *Config) apply(t *Target) error {
+	if t.User != "" || t.HasPassword {
+		c.User = t.User
+	}
+	if t.HasPassword || t.Password != "" {
+		c.Password = t.Password
+	}
+	if t.Completion == "polling" {
+		return fmt.Errorf("completion=polling: %w", errors.ErrUnsupported)
+	}
+	switch t.Provider {
+	case "":
+	case TransportSMB:
+		c.SMBOnly = true
+	default:
+		c.RequireRDMA = true
+		c.Providers = slices.DeleteFunc(slices.Clone(c.Providers), func(p rdma.Provider) bool { return p.Name() != t.Provider })
+		if len(c.Providers) == 0 {
+			return fmt.Errorf("provider=%s: there is no such provider here: %w", t.Provider, ErrNoRDMA)
+		}
+	}
+	if c.SMBOnly && c.RequireRDMA {
+		return fmt.Errorf("SMB alone and RDMA required: %w", ErrNoRDMA)
+	}
+	return nil
+}
+
+// newClient makes the client of a session, with an RDMA connection if it can.
+func newClient(ctx context.Context, sess session, server netip.Addr, t *Target, cfg Config) (*Client, error) {
+	c := &Client{cfg: cfg, target: *t, sess: sess}
+	c.target.Password = ""
+	c.cfg.Password = ""
+	if cfg.SMBOnly {
+		c.transport = Transport{Name: TransportSMB, Reason: "asked for"}
+		return c, nil
+	}
+	err := c.connect(ctx, server)
+	if err == nil {
+		return c, nil
+	}
+	if cn := c.rdma.Load(); cn != nil {
+		cn.close()
+	}
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	if cfg.RequireRDMA {
+		return nil, fmt.Errorf("%w: %w", ErrNoRDMA, err)
+	}
+	c.transport = Transport{Name: TransportSMB, Reason: err.Error()}
+	log := c.cfg.Logger.Info
+	if errors.Is(err, ErrSpoofed) || errors.Is(err, ErrProtocol) {
+		log = c.cfg.Logger.Warn
+	}
+	log("lwio: no RDMA, going on over SMB", "server", t.Host, "reason", err)
+	return c, nil
+}
+
+// connect negotiates, and takes the first common provider and address that works,
+// in the server's order. [OP-40]
+func (c *Client) connect(ctx context.Context, server netip.Addr) error {
+	assoc, err := negotiate(ctx, c.sess, c.cfg.Providers)
+	if err != nil {
+		return err
+	}
+	c.keys = assoc
+	var tried []error
+	for _, offer := range assoc.offers {
+		p := c.cfg.Providers[slices.IndexFunc(c.cfg.Providers, func(p rdma.Provider) bool { return p.Name() == offer.provider })]
+		for _, inst := range offer.instances {
+			remote, err := remoteAddr(offer.provider, inst, server)
+			if err == nil {
+				err = c.connectTo(ctx, p, remote)
+			}
+			if err == nil {
+				return nil
+			}
+			tried = append(tried, fmt.Errorf("%s: %w", offer.provider, err))
+			if ctx.Err() != nil {
+				return errors.Join(tried...)
+			}
+		}
+	}
+	if len(tried) == 0 {
+		return errors.New("no RDMA provider in common with the server")
+	}
+	return joined(tried)
+}
+
+// joined is one line for several causes.
+func joined(errs []error) error {
+	err := errs[0]
+	for _, e := range errs[1:] {
+		err = fmt.Errorf("%w; %w", err, e)
+	}
+	return err
+}
+
+// connectTo connects to one address and authenticates.
+func (c *Client) connectTo(ctx context.Context, p rdma.Provider, remote rdma.Addr) error {
+	ctx, cancel := context.WithTimeout(ctx, min(connectTimeout, c.cfg.Timeout))
+	defer cancel()
+	cn, err := dialConn(ctx, p, remote, connConfig{
+		credits: c.cfg.Credits, smallRead: c.cfg.SmallRead, readSize: c.cfg.MaxReadSize,
+		timeout: c.cfg.Timeout, log: c.cfg.Logger,
+	})
+	if err != nil {
+		return fmt.Errorf("connect %v: %w", remote, err)
+	}
+	if err := cn.authenticate(ctx, c.keys, c.cfg.AllowMD5); err != nil {
+		cn.close()
+		return fmt.Errorf("authenticate %v: %w", remote, err)
+	}
+	c.rdma.Store(cn)
+	c.connections.Add(1)
+	reason := "authenticated with the key of the SMB session"
+	if !cn.peer.keyed {
+		reason = "authenticated without a key: the server signs with MD5 alone"
+	}
+	c.transport = Transport{Name: p.Name(), Addr: remote.String(), Keyed: cn.peer.keyed, Reason: reason}
+	c.cfg.Logger.Info("lwio: RDMA connection", "server", c.target.Host, "provider", p.Name(), "addr", remote.String(),
+		"credits", cn.credits.current(), "keyed", cn.peer.keyed)
+	return nil
+}
+
+// fence makes the server forget writes that a broken connection may still carry,
+// before anything is changed over SMB: a NEGOTIATE with the same client key tears
+// down the connections of the pair and waits for their I/O.
+//
+// Source: [OP-112]
+func (c *Client) fence(ctx context.Context) error {
+	c.live()
+	c.mu.Lock()
+	fences := slices.Clone(c.fences)
+	c.mu.Unlock()
+	if len(fences) == 0 {
+		return nil
+	}
+	needed := false
+	for _, cn := range fences {
+		select {
+		case <-cn.gone:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		needed = needed || cn.unanswered.Load() > 0
+	}
+	if needed {
+		if err := renegotiate(ctx, c.sess, c.cfg.Providers, c.keys); err != nil {
+			return fmt.Errorf("the server may still be doing writes of the lost RDMA connection, and cannot be asked: %w", err)
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.fences = slices.DeleteFunc(c.fences, func(cn *conn) bool { return slices.Contains(fences, cn) })
+	return nil
+}
+
+// addrOf is the IP address of a TCP end point, or the zero Addr.
+func addrOf(a net.Addr) netip.Addr {
+	if tcp, ok := a.(*net.TCPAddr); ok {
+		return tcp.AddrPort().Addr().Unmap().WithZone(tcp.Zone)
+	}
+	return netip.Addr{}
+}
+
+// noLocalAddr leaves the choice of the adapter to the provider.
+var noLocalAddr netip.Addr

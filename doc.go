@@ -1,0 +1,50 @@
+// Package lwio reads and writes files that another machine, or another process,
+// serves: named and authenticated by SMB, moved by RDMA.
+//
+// # Use
+//
+//	c, err := lwio.Dial(ctx, "lwio://alice:secret@host/share", nil)
+//	f, err := c.Open(ctx, "db/app.db")
+//	n, err := f.ReadAt(p, off)
+//
+// [Dial] opens an SMB session, asks the server which RDMA providers both sides
+// have, connects over the first that works, and both sides prove to each other
+// who they are. From then on every [File] is named over SMB and its data moves
+// over RDMA. If no provider is common, or LWIO is off at the server, the same
+// calls run over SMB alone, and [Client.Transport] says so and why;
+// Config.RequireRDMA refuses that.
+//
+// # Lifecycle
+//
+// A Client owns one SMB session and at most one RDMA connection. Close the files,
+// then the client; closing the client fails whatever is still in use. All types
+// are safe for concurrent use, and many reads and writes of one file may be in
+// flight: as many messages as the server has granted credits, the others wait.
+//
+// # Deadlines
+//
+// Every call returns when its context ends, and calls without a deadline have
+// that of Config.Timeout. A read or write that is given up has its memory taken
+// back before the call returns. The request itself cannot be recalled: its credit
+// comes back when the server answers, and an answer that still tries to put data
+// into memory that was taken back ends the RDMA connection.
+//
+// # A lost connection
+//
+// When the RDMA connection breaks, writes that were in flight fail with an error
+// that is [ErrUncertain] and net.ErrClosed: the server may or may not have done
+// them. Reads go on over SMB, and so do later calls, after the client has made the
+// server forget what the broken connection may still have carried.
+//
+// # Goroutines
+//
+// Each RDMA connection has two: one takes completions and wakes the callers, one
+// watches over deadlines and tears the connection down. Close waits for both.
+//
+// # Locks
+//
+// In this order: Client.mu, File.mu, conn.life (read side), conn.credits.mu,
+// conn.sendMu, epochs.mu. None but conn.life is held while waiting for a peer.
+//
+// Source: [LWIO §Discovery], [LWIO §I/O Processing]
+package lwio

@@ -1,0 +1,152 @@
+package lwio
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+
+	"lwio/internal/ntstatus"
+)
+
+// Status is the NTSTATUS that a server answered with. It is an error, and
+// errors.Is maps it to what a Go program tests for: fs.ErrNotExist,
+// fs.ErrPermission, syscall.ENOSPC and so on.
+type Status = ntstatus.Status
+
+// Error is what every operation of the package returns when it fails, io.EOF
+// excepted. It reads "lwio: OP OBJECT: CAUSE".
+type Error struct {
+	// Op is the operation: "dial", "open", "read".
+	Op string
+	// Name is what it was about: a name in the share, or an address.
+	Name string
+	// Status is what the server answered, 0 if the failure is not an answer.
+	Status Status
+	// Remote is true if the server refused, false if the failure was on this side
+	// or on the way.
+	Remote bool
+	// Err is the cause.
+	Err error
+}
+
+// Error says operation, object and cause.
+func (e *Error) Error() string {
+	s := "lwio: " + e.Op
+	if e.Name != "" {
+		s += " " + e.Name
+	}
+	switch {
+	case e.Remote:
+		s += ": " + describe(e.Status)
+	case e.Err != nil:
+		s += ": " + e.Err.Error()
+	}
+	return s
+}
+
+// Unwrap gives the cause to errors.Is and errors.As.
+func (e *Error) Unwrap() error {
+	if e.Err == nil && e.Status != 0 {
+		return e.Status
+	}
+	return e.Err
+}
+
+// Timeout reports whether time ran out, as net.Error asks.
+func (e *Error) Timeout() bool {
+	return errors.Is(e.Err, context.DeadlineExceeded) || errors.Is(e.Err, os.ErrDeadlineExceeded)
+}
+
+// Temporary is always false; it is there for net.Error.
+func (e *Error) Temporary() bool { return false }
+
+// The conditions that a program may want to tell apart.
+var (
+	// ErrUncertain: a write, or another change, may or may not have been done,
+	// because the connection was lost, or the caller left, before the answer came.
+	// [OP-112]
+	ErrUncertain = errors.New("outcome uncertain")
+	// ErrSpoofed: the peer of the RDMA connection is not the server that SMB
+	// authenticated. [OP-50j]
+	ErrSpoofed = errors.New("spoofing: the RDMA peer is not the server that SMB authenticated")
+	// ErrProtocol: the peer broke the protocol.
+	ErrProtocol = errors.New("protocol error")
+	// ErrNoRDMA: RDMA is required and cannot be had.
+	ErrNoRDMA = errors.New("no RDMA")
+)
+
+// lostError is a connection that is gone. It is net.ErrClosed and its cause.
+type lostError struct{ cause error }
+
+func (e *lostError) Error() string {
+	if e.cause == nil {
+		return "connection lost"
+	}
+	return "connection lost: " + e.cause.Error()
+}
+
+func (e *lostError) Is(target error) bool { return target == net.ErrClosed }
+
+func (e *lostError) Unwrap() error { return e.cause }
+
+// uncertainError is a change that may have happened, and why nobody knows.
+type uncertainError struct{ cause error }
+
+func (e *uncertainError) Error() string { return e.cause.Error() + "; " + ErrUncertain.Error() }
+
+func (e *uncertainError) Unwrap() []error { return []error{ErrUncertain, e.cause} }
+
+// protocolError says how the peer broke the protocol.
+func protocolError(format string, args ...any) error {
+	return fmt.Errorf("%w: %w", ErrProtocol, fmt.Errorf(format, args...))
+}
+
+// wrap makes an *Error of err, unless it is nil, io.EOF, or one already.
+func wrap(op, name string, err error) error {
+	if err == nil || err == io.EOF { //nolint:errorlint // bare io.EOF is part of the contract of io.ReaderAt
+		return err
+	}
+	var e *Error
+	if errors.As(err, &e) {
+		return err
+	}
+	e = &Error{Op: op, Name: name, Err: err}
+	if name == "" {
+		e.Name = "."
+	}
+	var s ntstatus.Status
+	if errors.As(err, &s) {
+		e.Status, e.Remote = s, !errors.Is(err, net.ErrClosed) && !errors.Is(err, ErrUncertain) && !errors.Is(err, ErrNoRDMA)
+	}
+	return e
+}
+
+// words says in words what the commonest statuses mean.
+var words = map[Status]string{
+	ntstatus.AccessDenied:        "permission denied",
+	ntstatus.BadNetworkName:      "no such share",
+	ntstatus.DirectoryNotEmpty:   "directory not empty",
+	ntstatus.DiskFull:            "no space left at the server",
+	ntstatus.FileIsADirectory:    "is a directory",
+	ntstatus.FileTooLarge:        "file too large",
+	ntstatus.LogonFailure:        "wrong user name or password",
+	ntstatus.MediaWriteProtected: "the share is read-only",
+	ntstatus.NotADirectory:       "not a directory",
+	ntstatus.ObjectNameCollision: "file exists",
+	ntstatus.ObjectNameInvalid:   "the server does not take this name",
+	ntstatus.ObjectNameNotFound:  "no such file or directory",
+	ntstatus.ObjectPathNotFound:  "no such directory",
+	ntstatus.SharingViolation:    "in use by another program",
+	ntstatus.DeletePending:       "is being deleted",
+	ntstatus.TooManyOpenedFiles:  "too many open files at the server",
+}
+
+func describe(s Status) string {
+	if w, ok := words[s]; ok {
+		return w + " (" + s.Error() + ")"
+	}
+	return s.Error()
+}

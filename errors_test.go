@@ -1,0 +1,60 @@
+package lwio
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"testing"
+
+	"lwio/internal/ntstatus"
+)
+
+func TestErrors(t *testing.T) {
+	lost := &lostError{errors.New("reset")}
+	for _, c := range []struct {
+		err  error
+		text string
+		is   []error
+		not  []error
+	}{
+		{
+			wrap("open", "a/b", fmt.Errorf("smb: create: %w", ntstatus.ObjectNameNotFound)),
+			"lwio: open a/b: no such file or directory (STATUS_OBJECT_NAME_NOT_FOUND)", []error{fs.ErrNotExist, ntstatus.ObjectNameNotFound}, []error{fs.ErrExist},
+		},
+		{wrap("read", "", lost), "lwio: read .: connection lost: reset", []error{net.ErrClosed}, []error{ErrUncertain}},
+		{
+			wrap("write", "f", &uncertainError{lost}), "lwio: write f: connection lost: reset; outcome uncertain",
+			[]error{net.ErrClosed, ErrUncertain}, nil,
+		},
+		{wrap("write", "f", &uncertainError{context.DeadlineExceeded}), "lwio: write f: context deadline exceeded; outcome uncertain", []error{context.DeadlineExceeded}, nil},
+		{wrap("open", "f", fs.ErrClosed), "lwio: open f: file already closed", []error{fs.ErrClosed}, nil},
+		{protocolError("%d bytes", 3), "protocol error: 3 bytes", []error{ErrProtocol}, nil},
+	} {
+		if c.err.Error() != c.text {
+			t.Errorf("%q, want %q", c.err, c.text)
+		}
+		for _, target := range c.is {
+			if !errors.Is(c.err, target) {
+				t.Errorf("%v is not %v", c.err, target)
+			}
+		}
+		for _, target := range c.not {
+			if errors.Is(c.err, target) {
+				t.Errorf("%v is %v", c.err, target)
+			}
+		}
+	}
+	if wrap("read", "f", io.EOF) != io.EOF || wrap("read", "f", nil) != nil { //nolint:errorlint // bare io.EOF is the contract
+		t.Error("io.EOF or nil was wrapped")
+	}
+	var e net.Error
+	if !errors.As(wrap("read", "f", errTimeout), &e) || !e.Timeout() {
+		t.Error("a timeout does not say so")
+	}
+	if !isLost(&uncertainError{lost}) || isLost(net.ErrClosed) {
+		t.Error("isLost")
+	}
+}

@@ -1,0 +1,289 @@
+package lwio
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"io"
+	"path"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"lwio/internal/ntstatus"
+	"lwio/internal/wire"
+)
+
+// fakeShare is a share in memory, behind both the fake SMB session and the raw
+// LWIO server.
+type fakeShare struct {
+	mu    sync.Mutex
+	files map[string]*fakeFile
+	opens map[[24]byte]*fakeFile
+	next  uint64
+}
+
+type fakeFile struct {
+	mu   sync.Mutex
+	data []byte
+	dir  bool
+}
+
+func newFakeShare() *fakeShare {
+	return &fakeShare{files: map[string]*fakeFile{"": {dir: true}}, opens: map[[24]byte]*fakeFile{}}
+}
+
+func (s *fakeShare) put(name string, data []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.files[name] = &fakeFile{data: data}
+}
+
+func (f *fakeFile) readAt(p []byte, off int64) (int, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if off >= int64(len(f.data)) {
+		return 0, ntstatus.EndOfFile
+	}
+	return copy(p, f.data[off:]), nil
+}
+
+func (f *fakeFile) writeAt(p []byte, off int64) (int, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if end := int(off) + len(p); end > len(f.data) {
+		f.data = append(f.data, make([]byte, end-len(f.data))...)
+	}
+	return copy(f.data[off:], p), nil
+}
+
+func (f *fakeFile) content() []byte {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return bytes.Clone(f.data)
+}
+
+// fakeSession is an SMB session with a fakeShare.
+type fakeSession struct {
+	share    *fakeShare
+	noLWIO   bool // no pipe
+	noFile   bool // no context with the resume key
+	appKey   []byte
+	offers   []wire.AddressBlock
+	onKeys   func(client, server [16]byte)
+	mangle   func([]byte) []byte // changes the answer to NEGOTIATE
+	noFences bool                // refuses a second NEGOTIATE
+
+	mu           sync.Mutex
+	negotiations int
+	smbReads     int
+	smbWrites    int
+	flushes      int
+}
+
+var errFakePipe = errors.New("no more pipes")
+
+func (s *fakeSession) open(ctx context.Context, req openRequest) (handle, error) {
+	s.share.mu.Lock()
+	defer s.share.mu.Unlock()
+	f := s.share.files[req.name]
+	switch {
+	case f == nil && (req.disposition == dispositionOpen || req.disposition == dispositionOverwrite):
+		return nil, ntstatus.ObjectNameNotFound
+	case f != nil && req.disposition == dispositionCreate:
+		return nil, ntstatus.ObjectNameCollision
+	case f != nil && f.dir && req.options&optionNonDirectory != 0:
+		return nil, ntstatus.FileIsADirectory
+	case f == nil:
+		f = &fakeFile{dir: req.options&optionDirectory != 0}
+		s.share.files[req.name] = f
+	case req.disposition == dispositionOverwriteIf || req.disposition == dispositionOverwrite:
+		f.data = nil
+	}
+	var key [24]byte
+	s.share.next++
+	binary.LittleEndian.PutUint64(key[:], s.share.next)
+	s.share.opens[key] = f
+	return &fakeHandle{s: s, name: req.name, f: f, key: key}, ctx.Err()
+}
+
+func (s *fakeSession) openPipe(context.Context, string) (pipe, error) {
+	if s.noLWIO {
+		return nil, ntstatus.ObjectNameNotFound
+	}
+	return &fakePipe{s}, nil
+}
+
+func (s *fakeSession) applicationKey() ([]byte, bool) { return s.appKey, s.appKey != nil }
+func (s *fakeSession) err() error                     { return nil }
+func (s *fakeSession) close() error                   { return nil }
+
+// with opens, calls do and closes.
+func (s *fakeSession) with(ctx context.Context, name string, disposition, options uint32, do func(h handle) error) error {
+	h, err := s.open(ctx, openRequest{name: name, disposition: disposition, options: options})
+	if err != nil {
+		return err
+	}
+	return errors.Join(do(h), h.close(ctx))
+}
+
+func (s *fakeSession) stat(ctx context.Context, name string) (e entry, err error) {
+	err = s.with(ctx, name, dispositionOpen, 0, func(h handle) error { e = h.created(); return nil })
+	return e, err
+}
+
+func (s *fakeSession) mkdir(ctx context.Context, name string) error {
+	return s.with(ctx, name, dispositionCreate, optionDirectory, func(handle) error { return nil })
+}
+
+func (s *fakeSession) remove(ctx context.Context, name string) error {
+	return s.with(ctx, name, dispositionOpen, 0, func(h handle) error { return h.setDelete(ctx, true) })
+}
+
+func (s *fakeSession) rename(ctx context.Context, from, to string) error {
+	return s.with(ctx, from, dispositionOpen, 0, func(h handle) error { return h.rename(ctx, to) })
+}
+
+func (s *fakeSession) count(n *int) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	*n++
+	return *n
+}
+
+func (s *fakeSession) counted(n *int) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return *n
+}
+
+type fakePipe struct{ s *fakeSession }
+
+func (p *fakePipe) Close() error { return nil }
+
+func (p *fakePipe) transact(_ context.Context, in []byte, _ int) ([]byte, error) {
+	req, err := wire.DecodeNegotiateRequest(in)
+	if err != nil {
+		return nil, err
+	}
+	if n := p.s.count(&p.s.negotiations); n > 1 && p.s.noFences {
+		return nil, errFakePipe
+	}
+	resp := wire.NegotiateResponse{ServerName: "fake", Key: [16]byte{1, 2, 3}, Providers: p.s.offers}
+	if p.s.onKeys != nil {
+		p.s.onKeys(req.Key, resp.Key)
+	}
+	out, err := resp.AppendTo(nil)
+	if p.s.mangle != nil {
+		out = p.s.mangle(out)
+	}
+	return out, err
+}
+
+type fakeHandle struct {
+	s    *fakeSession
+	name string
+	f    *fakeFile
+	key  [24]byte
+}
+
+func (h *fakeHandle) created() entry {
+	e := entry{size: int64(len(h.f.content())), modified: time.Unix(1, 0)}
+	if h.f.dir {
+		e.attributes = attributeDirectory
+	}
+	return e
+}
+
+func (h *fakeHandle) resumeKey(context.Context) ([24]byte, bool, error) {
+	return h.key, !h.s.noFile, nil
+}
+
+func (h *fakeHandle) readAt(ctx context.Context, p []byte, off int64) (int, error) {
+	h.s.count(&h.s.smbReads)
+	if ctx.Err() != nil {
+		return 0, context.Cause(ctx)
+	}
+	n, err := h.f.readAt(p, off)
+	if err == nil && n < len(p) {
+		err = io.EOF
+	}
+	return n, err
+}
+
+func (h *fakeHandle) writeAt(ctx context.Context, p []byte, off int64) (int, error) {
+	h.s.count(&h.s.smbWrites)
+	if ctx.Err() != nil {
+		return 0, context.Cause(ctx)
+	}
+	return h.f.writeAt(p, off)
+}
+
+func (h *fakeHandle) flush(context.Context) error {
+	h.s.count(&h.s.flushes)
+	return nil
+}
+
+func (h *fakeHandle) stat(context.Context) (entry, error) { return h.created(), nil }
+
+func (h *fakeHandle) setSize(_ context.Context, size int64) error {
+	h.f.mu.Lock()
+	defer h.f.mu.Unlock()
+	if size < int64(len(h.f.data)) {
+		h.f.data = h.f.data[:size]
+	} else {
+		h.f.data = append(h.f.data, make([]byte, size-int64(len(h.f.data)))...)
+	}
+	return nil
+}
+
+func (h *fakeHandle) rename(_ context.Context, name string) error {
+	h.s.share.mu.Lock()
+	defer h.s.share.mu.Unlock()
+	delete(h.s.share.files, h.name)
+	h.s.share.files[name] = h.f
+	return nil
+}
+
+func (h *fakeHandle) setDelete(_ context.Context, on bool) error {
+	h.s.share.mu.Lock()
+	defer h.s.share.mu.Unlock()
+	if on {
+		delete(h.s.share.files, h.name)
+	}
+	return nil
+}
+
+func (h *fakeHandle) entries(context.Context) ([]entry, error) {
+	h.s.share.mu.Lock()
+	defer h.s.share.mu.Unlock()
+	var list []entry
+	for name, f := range h.s.share.files {
+		if name != "" && strings.TrimPrefix(path.Dir(name), ".") == h.name {
+			list = append(list, entry{name: path.Base(name), size: int64(len(f.data)), modified: time.Unix(1, 0)})
+		}
+	}
+	return list, nil
+}
+
+func (h *fakeHandle) close(context.Context) error {
+	h.s.share.mu.Lock()
+	defer h.s.share.mu.Unlock()
+	delete(h.s.share.opens, h.key)
+	return nil
+}
+
+var testTarget = Target{Host: "fake:1", Share: "share"}
+
+// overSMB is a client of the share without RDMA.
+func overSMB(t *testing.T, share *fakeShare) (*Client, *fakeSession) {
+	sess := &fakeSession{share: share, noLWIO: true}
+	c, err := newClient(t.Context(), sess, noLocalAddr, &testTarget, (*Config)(nil).withDefaults())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return c, sess
+}

@@ -1,0 +1,381 @@
+package lwio
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+
+	"sync/atomic"
+
+	"lwio/internal/ntstatus"
+)
+
+// File is an open file. Safe for concurrent use; many reads and writes may be in
+// flight. Reads and writes that overlap in place and time have no order.
+// [OP-92d]
+type File struct {
+	c       *Client
+	name    string
+	h       handle
+	options uint32
+	closed  atomic.Bool
+	writes  epochs // what Sync, Truncate and Close wait for
+
+	reg         atomic.Pointer[registration]
+	registering chan struct{} // holds a token while somebody registers
+
+}
+
+// registration is how a file is known on an RDMA connection.
+type registration struct {
+	conn *conn
+	fid  uint16 // 0: the server does not want this file on RDMA
+	why  string // the reason, where fid is 0
+}
+
+var (
+	_ io.ReaderAt = (*File)(nil)
+	_ io.WriterAt = (*File)(nil)
+	_ io.Closer   = (*File)(nil)
+)
+
+// Name is the name that the file was opened by, without a trailing slash.
+func (f *File) Name() string { return f.name }
+
+// Transport says what carries this file's data: that of the client, unless the
+// server refused to have this file on RDMA.
+func (f *File) Transport() Transport {
+	t := f.c.Transport()
+	if r := f.reg.Load(); r != nil && r.fid == 0 && t.RDMA() {
+		return Transport{Name: TransportSMB, Reason: r.why}
+	}
+	return t
+}
+
+// ReadAt is ReadAtContext with the background context.
+func (f *File) ReadAt(p []byte, off int64) (int, error) {
+	return f.ReadAtContext(context.Background(), p, off)
+}
+
+// ReadAtContext fills p from byte offset off. It returns n < len(p) only with an
+// error. p is lent to the server's RDMA writes until the call returns, whatever
+// ends it. A read larger than the server's window is split, with as many requests
+// in flight as there are credits. If the RDMA connection breaks the read is
+// finished over SMB.
+//
+// Errors: io.EOF; *Error otherwise: ctx's error, what the server answered,
+// net.ErrClosed (wrapped) once the session is gone, fs.ErrClosed for a closed file.
+//
+// Source: [LWIO §Read]
+func (f *File) ReadAtContext(ctx context.Context, p []byte, off int64) (int, error) {
+	n, err := f.read(ctx, p, off)
+	if err != nil {
+		return n, wrap("read", f.name, err)
+	}
+	return n, nil
+}
+
+func (f *File) read(ctx context.Context, p []byte, off int64) (int, error) {
+	if err := f.check(ctx, off, len(p)); err != nil || len(p) == 0 {
+		return 0, err
+	}
+	cn, fid, err := f.lane(ctx)
+	if err != nil {
+		return 0, err
+	}
+	n := 0
+	if cn != nil {
+		n, err = cn.readAt(ctx, fid, p, off)
+		if n > 0 || err == nil {
+			f.c.overRDMA.read(n)
+		}
+		if !isLost(err) || f.c.cfg.RequireRDMA {
+			return n, err
+		}
+	}
+	m, err := f.readSMB(ctx, p[n:], off+int64(n))
+	return n + m, err
+}
+
+func (f *File) readSMB(ctx context.Context, p []byte, off int64) (int, error) {
+	ctx, cancel := f.c.cfg.bounded(ctx)
+	defer cancel()
+	n, err := f.h.readAt(ctx, p, off)
+	if errors.Is(err, ntstatus.EndOfFile) {
+		err = io.EOF
+	}
+	if n > 0 || err == nil {
+		f.c.overSMB.read(n)
+	}
+	return n, err
+}
+
+// WriteAt is WriteAtContext with the background context.
+func (f *File) WriteAt(p []byte, off int64) (int, error) {
+	return f.WriteAtContext(context.Background(), p, off)
+}
+
+// WriteAtContext writes p at byte offset off and returns when the server has done
+// it; with O_SYNC, when it is on stable storage. After an error n bytes from the
+// beginning of p are written for certain. p is not read any more once the call
+// returned. A write larger than the server takes in one message is split.
+//
+// Errors: *Error: ErrUncertain together with the cause if the answer did not come,
+// in which case the write is not repeated; what the server answered, such as
+// syscall.ENOSPC; net.ErrClosed (wrapped) once the session is gone.
+//
+// Source: [LWIO §Write], [OP-112]
+func (f *File) WriteAtContext(ctx context.Context, p []byte, off int64) (int, error) {
+	n, err := f.write(ctx, p, off)
+	if err != nil {
+		return n, wrap("write", f.name, err)
+	}
+	return n, nil
+}
+
+func (f *File) write(ctx context.Context, p []byte, off int64) (int, error) {
+	if err := f.check(ctx, off, len(p)); err != nil || len(p) == 0 {
+		return 0, err
+	}
+	cn, fid, err := f.lane(ctx)
+	if err != nil {
+		return 0, err
+	}
+	n := 0
+	if cn != nil {
+		n, err = cn.writeAt(ctx, fid, p, off, &f.writes)
+		if n > 0 || err == nil {
+			f.c.overRDMA.wrote(n)
+		}
+		// What was sent and not answered is uncertain, and is not sent again.
+		if !isLost(err) || isUncertain(err) || f.c.cfg.RequireRDMA {
+			return n, err
+		}
+	}
+	m, err := f.writeSMB(ctx, p[n:], off+int64(n))
+	return n + m, err
+}
+
+func (f *File) writeSMB(ctx context.Context, p []byte, off int64) (int, error) {
+	ctx, cancel := f.c.cfg.bounded(ctx)
+	defer cancel()
+	if err := f.c.fence(ctx); err != nil {
+		return 0, err
+	}
+	if err := f.c.sess.err(); err != nil {
+		return 0, err
+	}
+	defer f.writes.begin().end()
+	n, err := f.h.writeAt(ctx, p, off)
+	if n > 0 || err == nil {
+		f.c.overSMB.wrote(n)
+	}
+	var refused ntstatus.Status
+	if err != nil && !errors.As(err, &refused) && !errors.Is(err, io.ErrShortWrite) {
+		// No answer came.
+		err = &uncertainError{err}
+	}
+	return n, err
+}
+
+// check refuses what need not go on the wire.
+func (f *File) check(ctx context.Context, off int64, n int) error {
+	if f.closed.Load() {
+		return fs.ErrClosed
+	}
+	if err := checkRange(off, n); err != nil {
+		return err
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return nil
+}
+
+// lane returns the RDMA connection and the file id to use, or a nil connection for
+// SMB.
+func (f *File) lane(ctx context.Context) (*conn, uint16, error) {
+	cn := f.c.live()
+	if cn == nil {
+		return nil, 0, f.noRDMA(f.c.Transport().Reason)
+	}
+	r := f.reg.Load()
+	if r == nil || r.conn != cn {
+		var err error
+		if r, err = f.register(ctx, cn); err != nil {
+			return nil, 0, err
+		}
+	}
+	switch {
+	case r.fid != 0:
+		return cn, r.fid, nil
+	case cn.isDown():
+		return nil, 0, f.noRDMA(cn.err.Error())
+	}
+	return nil, 0, f.noRDMA(r.why)
+}
+
+// noRDMA is an error if RDMA is required.
+func (f *File) noRDMA(why string) error {
+	if !f.c.cfg.RequireRDMA {
+		return nil
+	}
+	return fmt.Errorf("%w: %s", ErrNoRDMA, why)
+}
+
+// register makes the file known on cn, once.
+//
+// Source: [LWIO §File Registration]
+func (f *File) register(ctx context.Context, cn *conn) (*registration, error) {
+	ctx, cancel := f.c.cfg.bounded(ctx)
+	defer cancel()
+	select {
+	case f.registering <- struct{}{}:
+		defer func() { <-f.registering }()
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	if r := f.reg.Load(); r != nil && r.conn == cn {
+		return r, nil
+	}
+	r, err := f.registerNow(ctx, cn)
+	if err != nil {
+		return nil, err
+	}
+	if r.fid == 0 && !cn.isDown() {
+		f.c.cfg.Logger.Info("lwio: file goes over SMB", "name", f.name, "reason", r.why)
+	}
+	f.reg.Store(r)
+	return r, nil
+}
+
+// registerNow asks for the resume key and sends REGISTER. What the server refuses
+// goes over SMB.
+func (f *File) registerNow(ctx context.Context, cn *conn) (*registration, error) {
+	key, lwio, err := f.h.resumeKey(ctx)
+	switch {
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	case err != nil:
+		return &registration{conn: cn, why: "no resume key: " + err.Error()}, nil
+	case !lwio:
+		return &registration{conn: cn, why: "the server does not offer LWIO for this file"}, nil
+	}
+	fid, err := cn.register(ctx, key, f.options)
+	switch {
+	case err == nil:
+		return &registration{conn: cn, fid: fid}, nil
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	}
+	return &registration{conn: cn, why: "REGISTER: " + err.Error()}, nil
+}
+
+// Sync returns when everything that was written before the call is on stable
+// storage at the server.
+//
+// Source: [OP-92f], [OP-115]
+func (f *File) Sync(ctx context.Context) error {
+	return wrap("sync", f.name, f.ordered(ctx, func(ctx context.Context) error { return f.h.flush(ctx) }))
+}
+
+// Truncate changes the size, after all earlier writes.
+//
+// Source: [OP-115]
+func (f *File) Truncate(ctx context.Context, size int64) error {
+	if size < 0 {
+		return wrap("truncate", f.name, ntstatus.InvalidParameter)
+	}
+	return wrap("truncate", f.name, f.ordered(ctx, func(ctx context.Context) error {
+		if err := f.c.fence(ctx); err != nil {
+			return err
+		}
+		return f.h.setSize(ctx, size)
+	}))
+}
+
+// SetDeleteOnClose says whether the server deletes the file when it is closed, also
+// by the loss of the session. The file must have been created by this open, with
+// O_CREATE and O_EXCL; Client.Remove is for others.
+func (f *File) SetDeleteOnClose(ctx context.Context, on bool) error {
+	return wrap("delete on close", f.name, f.ordered(ctx, func(ctx context.Context) error { return f.h.setDelete(ctx, on) }))
+}
+
+// Rename moves the file to another name in the share, in place of a file that has
+// it, after all earlier writes. Name stays what it was. The file must have been
+// created by this open, with O_CREATE and O_EXCL; Client.Rename is for others.
+func (f *File) Rename(ctx context.Context, to string) error {
+	clean, err := cleanName(to)
+	switch {
+	case err != nil:
+		return wrap("rename", to, err)
+	case clean == "":
+		return wrap("rename", to, errRoot)
+	}
+	return wrap("rename", f.name, f.ordered(ctx, func(ctx context.Context) error {
+		if err := f.c.fence(ctx); err != nil {
+			return err
+		}
+		return f.h.rename(ctx, clean)
+	}))
+}
+
+// ordered calls do after all earlier writes.
+func (f *File) ordered(ctx context.Context, do func(ctx context.Context) error) error {
+	if err := f.check(ctx, 0, 0); err != nil {
+		return err
+	}
+	ctx, cancel := f.c.cfg.bounded(ctx)
+	defer cancel()
+	if err := f.writes.wait(ctx); err != nil {
+		return err
+	}
+	return do(ctx)
+}
+
+// Stat describes the file as it is now. Sys of what it returns is an *Info.
+func (f *File) Stat(ctx context.Context) (fs.FileInfo, error) {
+	if err := f.check(ctx, 0, 0); err != nil {
+		return nil, wrap("stat", f.name, err)
+	}
+	ctx, cancel := f.c.cfg.bounded(ctx)
+	defer cancel()
+	e, err := f.h.stat(ctx)
+	if err != nil {
+		return nil, wrap("stat", f.name, err)
+	}
+	return infoOf(f.name, e), nil
+}
+
+// Close waits for earlier writes and closes the file at the server, within
+// Config.Timeout. The error of a second Close is fs.ErrClosed.
+//
+// Source: [LWIO §Close], [OP-115]
+func (f *File) Close() error {
+	if f.closed.Swap(true) {
+		return wrap("close", f.name, fs.ErrClosed)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), f.c.cfg.Timeout)
+	defer cancel()
+	err := f.writes.wait(ctx)
+	if r := f.reg.Load(); r != nil && r.fid != 0 {
+		r.conn.closeFid(r.fid)
+	}
+	if e := closeHandle(ctx, &f.c.cfg, f.h); err == nil {
+		err = e
+	}
+	return wrap("close", f.name, err)
+}
+
+// isLost reports whether err is the end of an RDMA connection.
+func isLost(err error) bool {
+	if err == nil {
+		return false // without the allocation that errors.As needs
+	}
+	var lost *lostError
+	return errors.As(err, &lost)
+}
+
+func isUncertain(err error) bool { return errors.Is(err, ErrUncertain) }

@@ -1,0 +1,88 @@
+package lwio
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+	"unicode/utf8"
+
+	"lwio/internal/ntstatus"
+)
+
+// maxElement is how many UTF-16 units one element of a path may have.
+const maxElement = 255
+
+// maxName is how many bytes a whole path may have.
+const maxName = 32767
+
+// errBadName is a name that SMB cannot carry. It is fs.ErrInvalid.
+var errBadName = fmt.Errorf("%w name", fs.ErrInvalid)
+
+// cleanName checks a name and returns it without a trailing slash; the root of
+// the share is "". What SMB would take for something else, such as a backslash
+// for a separator or a colon for a stream, is refused before it goes on the wire.
+//
+// Source: [MS-FSCC 2.1.5]
+func cleanName(name string) (string, error) {
+	if name == "" || name == "." {
+		return "", nil
+	}
+	name = strings.TrimSuffix(name, "/")
+	if len(name) > maxName {
+		return "", fmt.Errorf("%w: longer than %d bytes", errBadName, maxName)
+	}
+	rest := name
+	for {
+		elem, tail, more := strings.Cut(rest, "/")
+		if err := checkElement(elem); err != nil {
+			return "", err
+		}
+		if !more {
+			return name, nil
+		}
+		rest = tail
+	}
+}
+
+// checkElement checks one element of a path, or the name of a share.
+func checkElement(e string) error {
+	switch e {
+	case "":
+		return fmt.Errorf("%w: it begins with a slash or has two in a row", errBadName)
+	case ".", "..":
+		return fmt.Errorf("%w: %q leads to another directory", errBadName, e)
+	}
+	if !utf8.ValidString(e) {
+		return fmt.Errorf("%w: %q is not UTF-8", errBadName, e)
+	}
+	units := 0
+	for _, r := range e {
+		if r < 0x20 || strings.ContainsRune(`\:*?"<>|`, r) {
+			return fmt.Errorf("%w: SMB cannot carry %q", errBadName, r)
+		}
+		units++
+		if r >= 0x10000 {
+			units++
+		}
+	}
+	if units > maxElement {
+		return fmt.Errorf("%w: %d characters where %d are allowed", errBadName, units, maxElement)
+	}
+	return nil
+}
+
+// isElement reports whether a name that a server lists is one: a server has no
+// business with names that lead elsewhere.
+func isElement(e string) bool {
+	return e != "" && e != "." && e != ".." && !strings.ContainsAny(e, "/\\\x00")
+}
+
+// errRoot refuses to create, remove or rename the root of the share.
+var errRoot = errors.New("this is the root of the share")
+
+// What the file system view refuses by itself.
+var (
+	errIsDir  = ntstatus.FileIsADirectory
+	errNotDir = ntstatus.NotADirectory
+)

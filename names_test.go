@@ -1,0 +1,36 @@
+package lwio
+
+import (
+	"errors"
+	"io/fs"
+	"strings"
+	"testing"
+)
+
+// Source: [MS-FSCC 2.1.5]
+func TestCleanName(t *testing.T) {
+	long := strings.Repeat("x", maxElement)
+	for name, want := range map[string]string{
+		"": "", ".": "", "a": "a", "a/": "a", "a/b c/ä😀": "a/b c/ä😀", "a.": "a.", "a ": "a ", "..a": "..a", long: long,
+	} {
+		if got, err := cleanName(name); err != nil || got != want {
+			t.Errorf("%q: %q, %v", name, got, err)
+		}
+	}
+	for _, name := range []string{
+		"/", "/a", "a//b", "a//", "..", "a/..", "../a", "./a", "a/.", `a\b`, "a:b", "a*", "a?", `a"`, "a<", "a>", "a|", "a\x00", "a\n",
+		"a\xff", long + "x", strings.Repeat("😀", 128), strings.Repeat("a/", maxName/2) + "aa",
+	} {
+		if got, err := cleanName(name); !errors.Is(err, fs.ErrInvalid) {
+			t.Errorf("%.20q: %q, %v", name, got, err)
+		}
+	}
+}
+
+func TestIsElement(t *testing.T) {
+	for name, want := range map[string]bool{"a": true, "a:b": true, "": false, ".": false, "..": false, "a/b": false, `a\b`: false, "a\x00": false} {
+		if isElement(name) != want {
+			t.Errorf("%q: %v", name, !want)
+		}
+	}
+}

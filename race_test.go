@@ -1,0 +1,5 @@
+//go:build race
+
+package lwio_test
+
+const raceEnabled = true

@@ -1,0 +1,407 @@
+package lwio
+
+import (
+	"context"
+	"encoding/binary"
+	"net/netip"
+	"sync"
+	"testing"
+
+	"lwio/internal/ntstatus"
+	"lwio/internal/wire"
+	"lwio/rdma"
+	"lwio/rdma/iwarp"
+)
+
+// rawServer speaks LWIO over iWARP, as the text says unless a test changes what it
+// does. It shares nothing with the real server.
+type rawServer struct {
+	t     *testing.T
+	share *fakeShare
+	sess  *fakeSession
+
+	// What a test may set before the client connects.
+	grant     uint16
+	window    uint32
+	recvSize  uint32
+	textOnly  bool                                              // no keyed option
+	params    func(p *wire.AuthParams)                          // before signing
+	signed    func(b []byte) []byte                             // after signing
+	authReply func(information, status uint32) (uint32, uint32) // of AUTH
+	handle    func(c *rawConn, h wire.Header, body []byte) bool // true: nothing else is done
+	macKey    []byte                                            // instead of the session's
+	echo      func(nonce [16]byte) [16]byte                     // of the client's nonce in the MAC
+
+	adapter  rdma.Adapter
+	listener rdma.Listener
+	stop     context.CancelFunc
+	running  sync.WaitGroup
+
+	mu                   sync.Mutex
+	clientKey, serverKey [16]byte
+	conns                []*rawConn
+	accepted             chan *rawConn
+}
+
+// newRawServer starts a server of the share on loopback, and a session that leads
+// to it.
+func newRawServer(t *testing.T, share *fakeShare) *rawServer {
+	t.Helper()
+	s := &rawServer{t: t, share: share, grant: 16, window: 64 << 10, recvSize: 8 << 10, accepted: make(chan *rawConn, 16)}
+	ctx, cancel := context.WithCancel(context.Background())
+	s.stop = cancel
+	loopback := netip.MustParseAddr("127.0.0.1")
+	var err error
+	if s.adapter, err = iwarp.New(nil).OpenAdapter(ctx, loopback); err != nil {
+		t.Fatal(err)
+	}
+	if s.listener, err = rdma.Listen(ctx, s.adapter, rdma.IPAddr("iwarp", netip.AddrPortFrom(loopback, 0)), 0); err != nil {
+		t.Fatal(err)
+	}
+	at, err := s.listener.LocalAddr()
+	if err != nil {
+		t.Fatal(err)
+	}
+	host := loopback.As4()
+	s.sess = &fakeSession{
+		share: share, appKey: []byte("0123456789abcdef"),
+		offers: []wire.AddressBlock{{Name: "iwarp", Instances: []wire.NetAddress{{
+			HostAddress: host[:], Discriminator: binary.BigEndian.AppendUint16(nil, at.AddrPort.Port()),
+		}}}},
+		onKeys: func(client, server [16]byte) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.clientKey, s.serverKey = client, server
+		},
+	}
+	s.running.Add(1)
+	go s.accept(ctx)
+	t.Cleanup(s.close)
+	return s
+}
+
+// dial makes a client of the server.
+func (s *rawServer) dial(cfg *Config) (*Client, error) {
+	c, err := newClient(s.t.Context(), s.sess, noLocalAddr, &testTarget, cfg.withDefaults())
+	if err == nil {
+		s.t.Cleanup(func() { c.Close() })
+	}
+	return c, err
+}
+
+// connect makes a client that must have RDMA.
+func (s *rawServer) connect(cfg Config) *Client {
+	s.t.Helper()
+	cfg.RequireRDMA = true
+	c, err := s.dial(&cfg)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	c.cfg.RequireRDMA = false
+	return c
+}
+
+func (s *rawServer) close() {
+	s.stop()
+	s.listener.Close()
+	s.mu.Lock()
+	conns := s.conns
+	s.mu.Unlock()
+	for _, c := range conns {
+		c.cut()
+	}
+	s.running.Wait()
+	s.adapter.Close()
+}
+
+func (s *rawServer) accept(ctx context.Context) {
+	defer s.running.Done()
+	for {
+		connector, err := s.adapter.CreateConnector()
+		if err != nil {
+			return
+		}
+		if err := s.listener.ConnectionRequest(ctx, connector); err != nil {
+			connector.Close()
+			return
+		}
+		if err := s.start(ctx, connector); err != nil {
+			connector.Close()
+		}
+	}
+}
+
+// rawConn is one connection of a rawServer. One goroutine serves it.
+type rawConn struct {
+	s         *rawServer
+	connector rdma.Connector
+	cq        rdma.CompletionQueue
+	qp        rdma.QueuePair
+	recv      rdma.MemoryRegion
+	slot      int // bytes of a receive
+
+	mu       sync.Mutex // guards what follows; tests post too
+	lent     map[uint64]rdma.MemoryRegion
+	nextID   uint64
+	fids     []*fakeFile
+	messages []wire.Header // all that came
+	cutOnce  sync.Once
+}
+
+const rawReceives = 64
+
+func (s *rawServer) start(ctx context.Context, connector rdma.Connector) error {
+	c := &rawConn{s: s, connector: connector, slot: int(s.recvSize) + wire.HeaderSize, lent: map[uint64]rdma.MemoryRegion{}}
+	var err error
+	if c.cq, err = s.adapter.CreateCompletionQueue(1024); err != nil {
+		return err
+	}
+	c.qp, err = s.adapter.CreateQueuePair(rdma.QueuePairConfig{
+		ReceiveCQ: c.cq, InitiatorCQ: c.cq, ReceiveDepth: rawReceives, InitiatorDepth: 512, MaxReceiveSGE: 1, MaxInitiatorSGE: 1,
+	})
+	if err != nil {
+		return err
+	}
+	if c.recv, err = s.adapter.RegisterMemory(ctx, make([]byte, rawReceives*c.slot), rdma.AccessLocalWrite); err != nil {
+		return err
+	}
+	for i := range rawReceives {
+		if err := c.post(uint64(i)); err != nil {
+			return err
+		}
+	}
+	if err := connector.Accept(ctx, c.qp, rdma.ReadLimits{}, nil); err != nil {
+		c.qp.Close()
+		c.cq.Close()
+		return err
+	}
+	s.mu.Lock()
+	s.conns = append(s.conns, c)
+	s.mu.Unlock()
+	s.accepted <- c
+	s.running.Add(1)
+	go c.serve(ctx)
+	return nil
+}
+
+func (c *rawConn) post(id uint64) error {
+	_, err := c.qp.PostReceive([]rdma.ReceiveRequest{{ID: id, SGL: []rdma.SGE{{Region: c.recv, Offset: int(id) * c.slot, Length: c.slot}}}})
+	return err
+}
+
+// cut ends the connection as if the cable had been.
+func (c *rawConn) cut() { c.cutOnce.Do(func() { c.connector.Close() }) }
+
+func (c *rawConn) serve(ctx context.Context) {
+	defer c.s.running.Done()
+	defer c.cq.Close()
+	defer c.qp.Close()
+	defer c.cut()
+	var results [16]rdma.Result
+	for {
+		n, err := c.cq.Poll(results[:])
+		if n == 0 && err == nil {
+			err = c.cq.Notify(ctx, rdma.NotifyAny)
+		}
+		if err != nil {
+			return
+		}
+		for _, r := range results[:n] {
+			if r.Status != rdma.StatusSuccess || !c.take(r) {
+				return
+			}
+		}
+	}
+}
+
+func (c *rawConn) take(r rdma.Result) bool {
+	if r.Op != rdma.OpReceive {
+		c.mu.Lock()
+		mr := c.lent[r.ID]
+		delete(c.lent, r.ID)
+		c.mu.Unlock()
+		mr.Close()
+		return true
+	}
+	msg := append([]byte(nil), c.recv.Bytes()[int(r.ID)*c.slot:][:r.Bytes]...)
+	if c.post(r.ID) != nil {
+		return false
+	}
+	h, err := wire.DecodeHeader(msg)
+	if err != nil {
+		c.s.t.Errorf("the client sent %x: %v", msg, err)
+		return false
+	}
+	c.mu.Lock()
+	c.messages = append(c.messages, h)
+	c.mu.Unlock()
+	body := msg[wire.HeaderSize:]
+	if c.s.handle != nil && c.s.handle(c, h, body) {
+		return true
+	}
+	c.answer(h, body)
+	return true
+}
+
+// answer does what the text says.
+func (c *rawConn) answer(h wire.Header, body []byte) {
+	switch h.Opcode {
+	case wire.OpAuth:
+		c.auth(h, body)
+	case wire.OpRegister:
+		p, err := wire.DecodeFIDParams(body)
+		if err != nil {
+			c.s.t.Error(err)
+		}
+		c.s.share.mu.Lock()
+		f := c.s.share.opens[p.ResumeKey]
+		c.s.share.mu.Unlock()
+		if f == nil {
+			c.status(h.Cookie, 0, uint32(ntstatus.ObjectNameNotFound))
+			return
+		}
+		c.mu.Lock()
+		c.fids = append(c.fids, f)
+		fid := len(c.fids)
+		c.mu.Unlock()
+		c.status(h.Cookie, uint32(fid), 0)
+	case wire.OpRead:
+		buf := make([]byte, h.Length)
+		n, err := c.file(h.Fid).readAt(buf, int64(h.Offset))
+		if n > 0 {
+			c.write(h.DataVa, h.DataMh, buf[:n])
+		}
+		c.status(h.Cookie, uint32(n), uint32(ntstatus.Of(err)))
+	case wire.OpWrite:
+		n, err := c.file(h.Fid).writeAt(body, int64(h.Offset))
+		c.status(h.Cookie, uint32(n), uint32(ntstatus.Of(err)))
+	case wire.OpCredit:
+		status := uint32(0)
+		if int64(h.Offset) < 0 {
+			status = wire.NotifyCredit
+		}
+		c.status(h.Cookie, 0, status)
+	default:
+		c.status(h.Cookie, 0, 0)
+	}
+}
+
+func (c *rawConn) file(fid uint16) *fakeFile {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.fids[fid-1]
+}
+
+// status sends a status message.
+func (c *rawConn) status(cookie uint64, information, status uint32) {
+	r := wire.StatusResponse{Cookie: cookie, Information: information, Status: status}
+	c.send(r.AppendTo(nil))
+}
+
+// send sends any message.
+func (c *rawConn) send(msg []byte) {
+	c.request(rdma.Request{Op: rdma.OpSend}, msg)
+}
+
+// write puts data into the client's memory.
+func (c *rawConn) write(va uint64, mh uint32, data []byte) {
+	c.request(rdma.Request{Op: rdma.OpWrite, Remote: rdma.RemoteAddr{Addr: va, Token: rdma.RemoteToken(mh)}}, data)
+}
+
+// request posts data from memory that lives until the request is done. An error is
+// the end of the connection, which the reader sees.
+func (c *rawConn) request(r rdma.Request, data []byte) {
+	mr, err := c.s.adapter.RegisterMemory(context.Background(), append(data, 0), 0)
+	if err != nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.nextID++
+	r.ID = c.nextID
+	if len(data) > 0 {
+		r.SGL = []rdma.SGE{{Region: mr, Length: len(data)}}
+	}
+	c.lent[r.ID] = mr
+	_, _ = c.qp.Post([]rdma.Request{r})
+}
+
+// seen returns the headers of all messages of one kind.
+func (c *rawConn) seen(op wire.Opcode) (list []wire.Header) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, h := range c.messages {
+		if h.Opcode == op {
+			list = append(list, h)
+		}
+	}
+	return list
+}
+
+// auth answers AUTH.
+func (c *rawConn) auth(h wire.Header, body []byte) {
+	s := c.s
+	s.mu.Lock()
+	clientKey, serverKey := s.clientKey, s.serverKey
+	s.mu.Unlock()
+	key := wire.DeriveAuthKey(s.sess.appKey, clientKey, serverKey)
+	client, err := wire.DecodeAuthParams(body)
+	if err == nil {
+		err = client.CheckClient()
+	}
+	if err == nil && *client.Key != serverKey {
+		s.t.Error("the client has another key")
+	}
+	if err == nil {
+		err = wire.VerifyMD5(body)
+	}
+	if err == nil && s.sess.appKey != nil {
+		err = wire.VerifyKeyed(body, key, wire.RoleClient, h.AppendTo(nil), nil)
+	}
+	if err != nil {
+		s.t.Errorf("AUTH of the client: %v", err)
+	}
+	p := wire.AuthParams{
+		RevID: wire.RevID, Endian: 8, PageSize: 4096, BaseSequence: 1, MaxRdmaWindowSize: s.window, MaxSendBufferSize: 16,
+		MaxRecvBufferSize: s.recvSize, HeaderSize: wire.HeaderSize, Credits: min(s.grant, client.Credits),
+		Key: &clientKey, SessionID: &[8]byte{9, 8, 7}, Signature: new([16]byte),
+	}
+	if !s.textOnly {
+		p.Keyed = &wire.KeyedOption{Nonce: [16]byte{1}}
+	}
+	if s.params != nil {
+		s.params(&p)
+	}
+	out := c.sign(&p, &client, h, key)
+	if s.signed != nil {
+		out = s.signed(out)
+	}
+	information, status := wire.AuthInformation(len(out)), uint32(0)
+	if s.authReply != nil {
+		information, status = s.authReply(information, status)
+	}
+	if status == 0 {
+		c.write(h.DataVa, h.DataMh, out)
+	}
+	c.status(h.Cookie, information, status)
+}
+
+func (c *rawConn) sign(p, client *wire.AuthParams, h wire.Header, key []byte) []byte {
+	out := p.AppendTo(nil)
+	if p.Keyed != nil {
+		nonce := client.Keyed.Nonce
+		if c.s.echo != nil {
+			nonce = c.s.echo(nonce)
+		}
+		if c.s.macKey != nil {
+			key = c.s.macKey
+		}
+		if err := wire.SignKeyed(out, key, wire.RoleServer, h.AppendTo(nil), nonce[:]); err != nil {
+			c.s.t.Error(err)
+		}
+	}
+	if err := wire.SignMD5(out); err != nil {
+		c.s.t.Error(err)
+	}
+	return out
+}

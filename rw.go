@@ -1,0 +1,288 @@
+package lwio
+
+import (
+	"context"
+	"io"
+	"math"
+
+	"lwio/internal/ntstatus"
+	"lwio/internal/wire"
+	"lwio/rdma"
+)
+
+// maxPieces is how many requests one call keeps in flight.
+const maxPieces = 32
+
+// piece is a part of a read or write that is in flight: n bytes from byte at of
+// the caller's memory.
+type piece struct {
+	s     *slot
+	at, n int
+}
+
+// pieces is a queue of pieces in the order of the file.
+type pieces struct {
+	ring        [maxPieces]piece
+	head, count int
+}
+
+func (q *pieces) push(p piece) {
+	q.ring[(q.head+q.count)%maxPieces] = p
+	q.count++
+}
+
+func (q *pieces) pop() piece {
+	p := q.ring[q.head]
+	q.head = (q.head + 1) % maxPieces
+	q.count--
+	return p
+}
+
+// endOfFile is the answer to a read at or after the end.
+const endOfFile = uint32(ntstatus.EndOfFile)
+
+// readAt reads into p from offset off. It returns n < len(p) only with an error:
+// io.EOF, the status that the server answered, or why there was no answer. When it
+// returns, no byte of p changes any more.
+//
+// Source: [LWIO §Read], [OP-60], [OP-91], [OP-92a], [OP-111]
+func (c *conn) readAt(ctx context.Context, fid uint16, p []byte, off int64) (int, error) {
+	if err := c.enter(); err != nil {
+		return 0, err
+	}
+	defer c.leave()
+	if len(p) <= c.cfg.smallRead {
+		return c.readSmall(ctx, fid, p, off)
+	}
+	mr, err := c.adapter.RegisterMemory(ctx, p, rdma.AccessRemoteWrite)
+	if err != nil {
+		return 0, err
+	}
+	defer mr.Close()
+	r := reading{c: c, fid: fid, off: off, total: len(p), lent: mr.RemoteAddr()}
+	return r.run(ctx)
+}
+
+// readSmall reads through the slot's bounce buffer, again from where a short
+// answer ended.
+func (c *conn) readSmall(ctx context.Context, fid uint16, p []byte, off int64) (int, error) {
+	lent := c.landMR.RemoteAddr()
+	for done := 0; ; {
+		s, err := c.acquire(ctx, true)
+		if err != nil {
+			return done, err
+		}
+		to := rdma.RemoteAddr{Addr: lent.Addr + uint64(s.landAt), Token: lent.Token}
+		if err := c.postRead(s, fid, off+int64(done), len(p)-done, to); err != nil {
+			return done, err
+		}
+		ios, err := c.wait(ctx, s)
+		if err != nil {
+			return done, err
+		}
+		n, err := readResult(ios)
+		copy(p[done:], s.bounce[:n])
+		c.release(s)
+		if done += n; err != nil || done == len(p) {
+			return done, err
+		}
+	}
+}
+
+// postRead sends a READ of n bytes that lands at to.
+func (c *conn) postRead(s *slot, fid uint16, off int64, n int, to rdma.RemoteAddr) error {
+	s.kind, s.want = kindRead, uint32(n)
+	return c.post(s, &wire.Header{
+		Opcode: wire.OpRead, Fid: fid, Length: uint32(n), Offset: uint64(off),
+		DataVa: to.Addr, DataMh: uint32(to.Token),
+	}, payload{})
+}
+
+// readResult is what an answer to a READ says.
+func readResult(ios wire.IOStatusBlock) (int, error) {
+	switch ios.Status {
+	case 0:
+		if ios.Information == 0 {
+			return 0, protocolError("the server read nothing and does not say why")
+		}
+		return int(ios.Information), nil
+	case endOfFile:
+		return 0, io.EOF
+	}
+	return 0, statusError(ios.Status)
+}
+
+// reading is a read into registered memory, split into requests.
+type reading struct {
+	c     *conn
+	fid   uint16
+	off   int64
+	total int
+	lent  rdma.RemoteAddr
+	next  int // bytes asked for
+	q     pieces
+}
+
+// run keeps requests in flight until all is read or one fails. It never leaves an
+// answer outstanding unless ctx, or the connection, has ended.
+func (r *reading) run(ctx context.Context) (done int, err error) {
+	for done < r.total && err == nil {
+		if err = r.fill(ctx); err != nil {
+			break
+		}
+		p := r.q.pop()
+		var ios wire.IOStatusBlock
+		if ios, err = r.c.wait(ctx, p.s); err != nil {
+			break
+		}
+		r.c.release(p.s)
+		var n int
+		n, err = readResult(ios)
+		done += n
+		if err == nil && n < p.n {
+			// A short answer in the middle: ask again from there.
+			if err = r.drain(ctx); err == nil {
+				r.next = done
+			}
+		}
+	}
+	if e := r.drain(ctx); err == nil {
+		err = e
+	}
+	return done, err
+}
+
+// fill sends as many requests as there are credits for, and at least one.
+func (r *reading) fill(ctx context.Context) error {
+	for r.next < r.total && r.q.count < maxPieces {
+		s, err := r.c.acquire(ctx, r.q.count == 0)
+		if s == nil || err != nil {
+			return err
+		}
+		n := min(r.total-r.next, r.c.peer.maxRead)
+		to := rdma.RemoteAddr{Addr: r.lent.Addr + uint64(r.next), Token: r.lent.Token}
+		if err := r.c.postRead(s, r.fid, r.off+int64(r.next), n, to); err != nil {
+			return err
+		}
+		r.q.push(piece{s, r.next, n})
+		r.next += n
+	}
+	return nil
+}
+
+// drain waits for what is in flight, so that nothing lands in memory that is about
+// to be taken back.
+func (r *reading) drain(ctx context.Context) (err error) {
+	for r.q.count > 0 {
+		p := r.q.pop()
+		if _, e := r.c.wait(ctx, p.s); e != nil {
+			err = e
+			continue
+		}
+		r.c.release(p.s)
+	}
+	return err
+}
+
+// writeAt writes p at offset off and returns how many bytes from the beginning of
+// p the server has for certain. An error that is ErrUncertain says that more may
+// have been written. When it returns, no byte of p is read any more.
+//
+// Source: [LWIO §Write], [OP-61], [OP-61b], [OP-112]
+func (c *conn) writeAt(ctx context.Context, fid uint16, p []byte, off int64, order *epochs) (int, error) {
+	if err := c.enter(); err != nil {
+		return 0, err
+	}
+	defer c.leave()
+	w := writing{c: c, fid: fid, off: off, p: p, order: order}
+	if len(p) > copyWrite {
+		mr, err := c.adapter.RegisterMemory(ctx, p, 0)
+		if err != nil {
+			return 0, err
+		}
+		defer mr.Close()
+		w.mr = mr
+	}
+	return w.run(ctx)
+}
+
+// writing is a write, split into requests.
+type writing struct {
+	c     *conn
+	fid   uint16
+	off   int64
+	p     []byte
+	mr    rdma.MemoryRegion // nil: the data is copied
+	order *epochs
+	next  int // bytes sent
+	q     pieces
+}
+
+func (w *writing) run(ctx context.Context) (done int, err error) {
+	for done < len(w.p) && err == nil {
+		if err = w.fill(ctx); err != nil {
+			break
+		}
+		var n int
+		n, err = w.finish(ctx)
+		done += n
+	}
+	for w.q.count > 0 {
+		// What comes after a failure may have been written too, but is not counted.
+		if _, e := w.finish(ctx); e != nil && err == nil {
+			err = e
+		} else if e != nil && isUncertain(e) && !isUncertain(err) {
+			err = &uncertainError{err}
+		}
+	}
+	return done, err
+}
+
+// fill sends as many requests as there are credits for, and at least one if
+// nothing is in flight.
+func (w *writing) fill(ctx context.Context) error {
+	for w.next < len(w.p) && w.q.count < maxPieces {
+		s, err := w.c.acquire(ctx, w.q.count == 0)
+		if s == nil || err != nil {
+			return err
+		}
+		n := min(len(w.p)-w.next, w.c.peer.maxWrite)
+		data := payload{region: w.mr, offset: w.next, length: n}
+		if w.mr == nil {
+			data = payload{copied: w.p[w.next : w.next+n]}
+		}
+		s.kind, s.want, s.epoch = kindWrite, uint32(n), w.order.begin()
+		h := wire.Header{Opcode: wire.OpWrite, Fid: w.fid, Length: uint32(n), Offset: uint64(w.off + int64(w.next))}
+		if err := w.c.post(s, &h, data); err != nil {
+			return err
+		}
+		w.q.push(piece{s, w.next, n})
+		w.next += n
+	}
+	return nil
+}
+
+// finish waits for the oldest request and returns how much of it was written.
+func (w *writing) finish(ctx context.Context) (int, error) {
+	p := w.q.pop()
+	ios, err := w.c.wait(ctx, p.s)
+	if err != nil {
+		return 0, &uncertainError{err}
+	}
+	w.c.release(p.s)
+	switch {
+	case ios.Status != 0:
+		return 0, statusError(ios.Status)
+	case int(ios.Information) < p.n:
+		return int(ios.Information), io.ErrShortWrite
+	}
+	return p.n, nil
+}
+
+// checkRange refuses offsets that no file has. [OP-92c]
+func checkRange(off int64, n int) error {
+	if off < 0 || off > math.MaxInt64-int64(n) {
+		return ntstatus.InvalidParameter
+	}
+	return nil
+}

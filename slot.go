@@ -1,0 +1,121 @@
+package lwio
+
+import (
+	"sync/atomic"
+
+	"lwio/internal/wire"
+)
+
+// slotState is where a slot is in its life.
+//
+//	          acquire, post          completion              the waiter releases
+//	free ───────────────► pending ─────────────► done ─────────────────────────► free
+//	                         │
+//	                         ├─ the waiter leaves ──► abandoned ── completion ─► free
+//	                         └─ time is up ─► expired ─┬─ the waiter wakes ──► abandoned
+//	                                                   └─ completion ─► late ─ waiter ─► free
+//
+// A slot is a credit: it stays taken until the server has answered, whatever
+// became of the call. When the connection is down, what is pending or abandoned
+// becomes dead. [OP-66] [OP-94a] [OP-113]
+type slotState uint64
+
+const (
+	slotFree      slotState = iota
+	slotPending             // posted, somebody waits
+	slotSettling            // the reader is writing the result
+	slotDone                // answered; the result is the waiter's
+	slotExpired             // Config.Timeout passed; the waiter does not know yet
+	slotLate                // answered after it expired
+	slotAbandoned           // nobody waits
+	slotDead                // the connection is down, or the credit was retired
+)
+
+// slotKind tells the reader what the answer means.
+type slotKind uint8
+
+const (
+	kindControl slotKind = iota // AUTH, REGISTER, CLOSE
+	kindRead
+	kindWrite
+	kindGrow   // the CREDIT message that answers a positive delta
+	kindRetire // a CREDIT message that gives up its credit
+)
+
+// slot is one credit and all that one request in flight needs. Its owner writes
+// the plain fields between acquire and post, the reader after it settled the
+// state, the waiter after it saw slotDone.
+type slot struct {
+	index int
+	// word is generation<<8 | state; the generation is part of the cookie, so that
+	// an answer to an earlier request of the slot is noticed.
+	word atomic.Uint64
+	// tick is the watchdog's clock at the time of the post.
+	tick atomic.Int64
+	// done has room for the one token that wakes the waiter.
+	done chan struct{}
+
+	kind   slotKind
+	want   uint32 // bytes asked for or sent
+	epoch  *epoch // of a write
+	result wire.IOStatusBlock
+
+	send   []byte // header and, for small writes, data
+	bounce []byte // where small reads arrive
+	sendAt int    // offset of send in its region
+	landAt int    // offset of bounce in its region
+}
+
+const (
+	stateBits   = 8
+	stateMask   = 1<<stateBits - 1
+	indexBits   = 16
+	indexMask   = 1<<indexBits - 1
+	generations = 1 << (64 - indexBits) // the cookie holds as many
+)
+
+func (s *slot) state() slotState { return slotState(s.word.Load() & stateMask) }
+
+// outstanding reports whether the server owes an answer. Only the reader ends
+// that.
+func (s *slot) outstanding() bool {
+	st := s.state()
+	return st == slotPending || st == slotExpired || st == slotAbandoned
+}
+
+// to changes the state if it is from, in the same generation.
+func (s *slot) to(from, next slotState) bool {
+	w := s.word.Load()
+	if slotState(w&stateMask) != from {
+		return false
+	}
+	return s.word.CompareAndSwap(w, w&^stateMask|uint64(next))
+}
+
+// set changes the state of a slot that nobody else can change now.
+func (s *slot) set(next slotState) { s.word.Store(s.word.Load()&^stateMask | uint64(next)) }
+
+// renew starts the next generation in the state free.
+func (s *slot) renew() {
+	gen := s.word.Load()>>stateBits + 1
+	s.word.Store(gen << stateBits)
+}
+
+// cookie names the slot and its generation; it is never 0. [OP-73]
+func (s *slot) cookie() uint64 {
+	return (s.word.Load()>>stateBits)%generations<<indexBits | uint64(s.index+1)
+}
+
+// immediate is unique among the requests in flight. [OP-85]
+func (s *slot) immediate() uint32 { return uint32(s.cookie()) }
+
+// drop ends the epoch of a write.
+func (s *slot) drop() {
+	if s.epoch != nil {
+		s.epoch.end()
+		s.epoch = nil
+	}
+}
+
+// wake puts the token in.
+func (s *slot) wake() { s.done <- struct{}{} }

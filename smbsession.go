@@ -1,0 +1,197 @@
+package lwio
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"lwio/internal/smb/smbclient"
+	"lwio/internal/wire"
+)
+
+// firstKeyedDialect is the first with an application key of its own. [OP-46b]
+const firstKeyedDialect = 0x0300
+
+// smbSession is a session over the SMB client.
+type smbSession struct {
+	s    *smbclient.Session
+	tree *smbclient.Tree
+}
+
+// newSession signs in and connects to the share. It owns raw from now on, also if
+// it fails.
+func newSession(ctx context.Context, raw net.Conn, t *Target, cfg *Config) (session, error) {
+	host, _, err := net.SplitHostPort(t.Host)
+	if err != nil {
+		raw.Close()
+		return nil, err
+	}
+	s, err := smbclient.New(ctx, raw, host, smbclient.Config{
+		User: cfg.User, Password: cfg.Password, Domain: cfg.Domain, Timeout: cfg.Timeout, Logger: cfg.Logger,
+	})
+	if err != nil {
+		return nil, err
+	}
+	tree, err := s.TreeConnect(ctx, t.Share)
+	if err == nil && tree.IsPipe() {
+		err = fmt.Errorf("share %s holds pipes, not files", t.Share)
+	}
+	if err != nil {
+		s.Close()
+		return nil, err
+	}
+	return &smbSession{s, tree}, nil
+}
+
+func (s *smbSession) open(ctx context.Context, req openRequest) (handle, error) {
+	f, err := s.tree.Create(ctx, smbclient.CreateRequest{
+		Name: req.name, Access: req.access, Share: req.share, Disposition: req.disposition, Options: req.options, ResumeKey: req.resumeKey,
+	})
+	if err != nil {
+		return nil, bare(err)
+	}
+	return smbHandle{f}, nil
+}
+
+func (s *smbSession) stat(ctx context.Context, name string) (entry, error) {
+	i, err := s.tree.Stat(ctx, name)
+	return entryOf(&i), bare(err)
+}
+
+func (s *smbSession) mkdir(ctx context.Context, name string) error {
+	return bare(s.tree.Mkdir(ctx, name))
+}
+
+func (s *smbSession) remove(ctx context.Context, name string) error {
+	return bare(s.tree.Remove(ctx, name))
+}
+
+func (s *smbSession) rename(ctx context.Context, from, to string) error {
+	return bare(s.tree.Rename(ctx, from, to, true))
+}
+
+// openPipe connects to IPC$ for the life of the pipe.
+func (s *smbSession) openPipe(ctx context.Context, name string) (pipe, error) {
+	ipc, err := s.s.TreeConnect(ctx, "IPC$")
+	if err != nil {
+		return nil, bare(err)
+	}
+	f, err := ipc.OpenPipe(ctx, name)
+	if err != nil {
+		_ = ipc.Disconnect(ctx) // the first error says more
+		return nil, bare(err)
+	}
+	return &smbPipe{ipc, f}, nil
+}
+
+func (s *smbSession) applicationKey() ([]byte, bool) {
+	key := s.s.ApplicationKey()
+	return key[:], s.s.Dialect() >= firstKeyedDialect && key != [16]byte{}
+}
+
+func (s *smbSession) err() error { return s.s.Err() }
+
+func (s *smbSession) close() error { return bare(s.s.Close()) }
+
+// bare takes the SMB client's words for the operation off an error: the caller has
+// its own.
+func bare(err error) error {
+	var e *smbclient.Error
+	if errors.As(err, &e) {
+		return e.Unwrap()
+	}
+	return err
+}
+
+// smbPipe is a pipe, and its connection to IPC$.
+type smbPipe struct {
+	ipc *smbclient.Tree
+	f   *smbclient.File
+}
+
+func (p *smbPipe) transact(ctx context.Context, in []byte, maxOut int) ([]byte, error) {
+	out, err := p.f.Transceive(ctx, in, min(maxOut, p.ipc.MaxTransact()))
+	return out, bare(err)
+}
+
+// pipeClose bounds the closing of a pipe.
+const pipeClose = 5 * time.Second
+
+// Close disconnects, which closes the pipe.
+func (p *smbPipe) Close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), pipeClose)
+	defer cancel()
+	return bare(p.ipc.Disconnect(ctx))
+}
+
+// smbHandle is a file over the SMB client.
+type smbHandle struct{ f *smbclient.File }
+
+func (h smbHandle) created() entry {
+	i := h.f.Info()
+	return entryOf(&i)
+}
+
+func (h smbHandle) resumeKey(ctx context.Context) (key [24]byte, lwio bool, err error) {
+	b, err := h.f.ResumeKey(ctx)
+	if err != nil {
+		return key, false, bare(err)
+	}
+	k, err := wire.DecodeResumeKey(b, false)
+	if err != nil {
+		return key, false, protocolError("%v", err)
+	}
+	return k.Key, k.Context != "", nil
+}
+
+func (h smbHandle) readAt(ctx context.Context, p []byte, off int64) (int, error) {
+	n, err := h.f.ReadAt(ctx, p, off)
+	return n, bare(err)
+}
+
+func (h smbHandle) writeAt(ctx context.Context, p []byte, off int64) (int, error) {
+	n, err := h.f.WriteAt(ctx, p, off)
+	return n, bare(err)
+}
+
+func (h smbHandle) flush(ctx context.Context) error { return bare(h.f.Flush(ctx)) }
+
+func (h smbHandle) stat(ctx context.Context) (entry, error) {
+	i, err := h.f.Stat(ctx)
+	return entryOf(&i), bare(err)
+}
+
+func (h smbHandle) setSize(ctx context.Context, size int64) error {
+	return bare(h.f.SetEndOfFile(ctx, size))
+}
+
+func (h smbHandle) rename(ctx context.Context, name string) error {
+	return bare(h.f.Rename(ctx, name, true))
+}
+
+func (h smbHandle) setDelete(ctx context.Context, on bool) error {
+	return bare(h.f.SetDeleteOnClose(ctx, on))
+}
+
+func (h smbHandle) entries(ctx context.Context) ([]entry, error) {
+	var list []entry
+	for i, err := range h.f.ReadDir(ctx, "*") {
+		if err != nil {
+			return nil, bare(err)
+		}
+		list = append(list, entryOf(&i))
+	}
+	return list, nil
+}
+
+func (h smbHandle) close(ctx context.Context) error { return bare(h.f.Close(ctx)) }
+
+// entryOf is what the SMB client says about a file.
+func entryOf(i *smbclient.FileInfo) entry {
+	return entry{
+		name: i.Name, size: i.Size, allocated: i.AllocationSize, attributes: i.Attributes, id: i.ID,
+		created: i.Created, accessed: i.Accessed, modified: i.Modified, changed: i.Changed,
+	}
+}

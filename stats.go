@@ -1,0 +1,41 @@
+package lwio
+
+import "sync/atomic"
+
+// Stats are the counters of a client since it was dialled.
+type Stats struct {
+	// RDMA and SMB count what was read and written over each.
+	RDMA, SMB Traffic
+	// Credits is how many messages may be in flight on the RDMA connection, 0
+	// without one; InFlight is how many calls are in flight on it or wait for a
+	// credit.
+	Credits, InFlight int
+	// Connections is how many RDMA connections were made, Lost how many of them
+	// broke.
+	Connections, Lost uint64
+}
+
+// Traffic counts calls that succeeded, also in part, and their bytes.
+type Traffic struct {
+	Reads, Writes           uint64
+	ReadBytes, WrittenBytes uint64
+}
+
+// traffic is Traffic as it is counted.
+type traffic struct {
+	reads, writes, readBytes, writtenBytes atomic.Uint64
+}
+
+func (t *traffic) read(n int) {
+	t.reads.Add(1)
+	t.readBytes.Add(uint64(n))
+}
+
+func (t *traffic) wrote(n int) {
+	t.writes.Add(1)
+	t.writtenBytes.Add(uint64(n))
+}
+
+func (t *traffic) snapshot() Traffic {
+	return Traffic{t.reads.Load(), t.writes.Load(), t.readBytes.Load(), t.writtenBytes.Load()}
+}

@@ -1,0 +1,36 @@
+package lwio
+
+import "strings"
+
+// TransportSMB is the Name of a transport that is SMB alone; the other names are
+// those of RDMA providers.
+const TransportSMB = "smb"
+
+// Transport says what carries the data of a client or a file, and why.
+type Transport struct {
+	// Name is the RDMA provider, such as "iwarp", or TransportSMB.
+	Name string
+	// Reason is why it is this one, and for SMB why not RDMA.
+	Reason string
+	// Addr is the address at the server that the data goes to.
+	Addr string
+	// Keyed tells whether both sides of the RDMA connection proved to know the key
+	// of the SMB session, rather than only the text's unkeyed signature. [OP-46b]
+	Keyed bool
+}
+
+// RDMA reports whether data moves by RDMA.
+func (t Transport) RDMA() bool { return t.Name != TransportSMB && t.Name != "" }
+
+// String is one line for people.
+func (t Transport) String() string {
+	var b strings.Builder
+	b.WriteString(t.Name)
+	if t.Addr != "" {
+		b.WriteString(" " + t.Addr)
+	}
+	if t.Reason != "" {
+		b.WriteString(" (" + t.Reason + ")")
+	}
+	return b.String()
+}
