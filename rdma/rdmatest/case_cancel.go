@@ -31,6 +31,9 @@ func cancelConnect(r *rig) {
 
 func cancelAccept(r *rig) {
 	for range 20 {
+		if r.Failed() {
+			return
+		}
 		active, passive := r.end(r.adapter(), shape{}), r.end(r.adapter(), shape{})
 		passive.receive(0, nil)
 		r.meet(active, passive, nil).accept(nil).canceled()
