@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -234,6 +235,8 @@ func (c *conn) report(cause error) {
 	switch {
 	case isOrderly(cause):
 		c.log.Debug("lwio: connection closed", "cause", cause)
+	case errors.Is(cause, errClientLeft):
+		c.log.Info("lwio: client left")
 	case isViolation(cause):
 		c.e.count.cut.Add(1)
 		c.log.Warn("lwio: connection cut", "cause", cause)

@@ -18,6 +18,10 @@
 //     whoever puts something into an empty one posts it.
 //   - auth.go, control.go, read.go, vecread.go, write.go: the messages.
 //
+// A connection keeps the credits that AUTH granted it: the server announces no
+// changes, and answers a CREDIT with NOT_SUPPORTED. A READ is always completed by
+// a status, never by immediate data.
+//
 // # Who owns which goroutine
 //
 // An engine has one goroutine for each provider (accepting), one for each SMB

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
-	"log/slog"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -87,9 +86,6 @@ func newEnv(t testing.TB, ec envConfig) *env {
 		ec.provider = iwarp.New(nil)
 	}
 	cfg := Config{FS: fs, ServerName: "here", AllowMD5: ec.allowMD5, Limits: ec.limits}
-	if os.Getenv("LWIO_TEST_LOG") != "" {
-		cfg.Logger = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	}
 	if cfg, err = cfg.withDefaults(); err != nil {
 		t.Fatal(err)
 	}

@@ -4,6 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"syscall"
+
+	"lwio/rdma"
 )
 
 // Why the server ends a connection.
@@ -14,6 +17,7 @@ var (
 	errRevokeStall  = errors.New("I/O in flight holds up the close of a file")
 	errSessionEnded = errors.New("the SMB session has ended")
 	errFenced       = errors.New("the client replaced the connection")
+	errClientLeft   = errors.New("the client closed the connection")
 	errViolation    = errors.New("protocol violation")
 	errInternal     = errors.New("internal error")
 	errShutdown     = fmt.Errorf("the server shuts down: %w", net.ErrClosed)
@@ -40,4 +44,16 @@ func isViolation(err error) bool {
 		}
 	}
 	return false
+}
+
+// lost says why a request failed: the end of the connection, if that has come.
+func (c *conn) lost(op rdma.Op, status rdma.Status) error {
+	err := c.connector.Err()
+	switch {
+	case err == nil:
+		return fmt.Errorf("%s: %w", op, status)
+	case errors.Is(err, net.ErrClosed) && !errors.Is(err, syscall.ECONNABORTED):
+		return errClientLeft
+	}
+	return err
 }

@@ -66,10 +66,7 @@ func (c *conn) drain(batch *[pollSize]rdma.Result) error {
 // handle handles one result.
 func (c *conn) handle(r *rdma.Result) error {
 	if r.Status != rdma.StatusSuccess {
-		if err := c.connector.Err(); err != nil {
-			return fmt.Errorf("%s: %w: %w", r.Op, r.Status, err)
-		}
-		return fmt.Errorf("%s: %w", r.Op, r.Status)
+		return c.lost(r.Op, r.Status)
 	}
 	if r.Op == rdma.OpReceive {
 		return c.receive(int32(r.ID), r.Bytes)
