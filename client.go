@@ -151,9 +151,7 @@ func openFlags(flag int) (openRequest, error) {
 	case os.O_CREATE:
 		req.disposition = dispositionOpenIf
 	case os.O_CREATE | os.O_EXCL, os.O_CREATE | os.O_EXCL | os.O_TRUNC:
-		// What nobody else had before may be removed and renamed while it is open.
 		req.disposition = dispositionCreate
-		req.access |= accessDelete
 	case os.O_TRUNC, os.O_TRUNC | os.O_EXCL:
 		req.disposition = dispositionOverwrite
 	case os.O_CREATE | os.O_TRUNC:

@@ -296,32 +296,6 @@ func (f *File) Truncate(ctx context.Context, size int64) error {
 	}))
 }
 
-// SetDeleteOnClose says whether the server deletes the file when it is closed, also
-// by the loss of the session. The file must have been created by this open, with
-// O_CREATE and O_EXCL; Client.Remove is for others.
-func (f *File) SetDeleteOnClose(ctx context.Context, on bool) error {
-	return wrap("delete on close", f.name, f.ordered(ctx, func(ctx context.Context) error { return f.h.setDelete(ctx, on) }))
-}
-
-// Rename moves the file to another name in the share, in place of a file that has
-// it, after all earlier writes. Name stays what it was. The file must have been
-// created by this open, with O_CREATE and O_EXCL; Client.Rename is for others.
-func (f *File) Rename(ctx context.Context, to string) error {
-	clean, err := cleanName(to)
-	switch {
-	case err != nil:
-		return wrap("rename", to, err)
-	case clean == "":
-		return wrap("rename", to, errRoot)
-	}
-	return wrap("rename", f.name, f.ordered(ctx, func(ctx context.Context) error {
-		if err := f.c.fence(ctx); err != nil {
-			return err
-		}
-		return f.h.rename(ctx, clean)
-	}))
-}
-
 // ordered calls do after all earlier writes.
 func (f *File) ordered(ctx context.Context, do func(ctx context.Context) error) error {
 	if err := f.check(ctx, 0, 0); err != nil {

@@ -3,63 +3,108 @@ package lwio
 import (
 	"context"
 	"crypto/rand"
-	"errors"
+	"io/fs"
 	"os"
 	"path"
-	"sync/atomic"
+	"sync"
+
+	"lwio/internal/ntstatus"
 )
 
-// PendingFile is a file that does not have its name yet: it appears under it, whole,
-// by Commit. Until then it has a temporary name in the same directory, and the
-// server removes it when it is closed or when the client is gone. It is written
-// and read like any File.
+// PendingFile is a file under construction. It has a name of its own beside the
+// final one until Commit, so that nobody ever sees half of it, and the server
+// deletes it if it is closed, or the session lost, before.
 type PendingFile struct {
 	*File
-	final     string
-	committed atomic.Bool
+	final string
+
+	mu   sync.Mutex // guards done
+	done bool       // committed or closed
 }
 
-// CreatePending begins the file name. What has that name stays as it is until
-// Commit.
+// CreatePending begins to make, or to replace, the file name, for reading and
+// writing.
 //
-// Errors: as Create's, fs.ErrNotExist if the directory is missing.
+// Errors: as OpenFile; syscall.EISDIR if there is a directory of the name.
 func (c *Client) CreatePending(ctx context.Context, name string) (*PendingFile, error) {
-	final, err := cleanName(name)
-	if err == nil && final == "" {
-		err = errRoot
-	}
+	p, err := c.createPending(ctx, name)
 	if err != nil {
 		return nil, wrap("create", name, err)
 	}
-	temp := path.Join(path.Dir(final), "."+path.Base(final)+"."+rand.Text()[:8]+".part")
-	f, err := c.OpenFile(ctx, temp, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0)
+	return p, nil
+}
+
+func (c *Client) createPending(ctx context.Context, name string) (*PendingFile, error) {
+	var e entry
+	final, err := c.named(ctx, name, func(ctx context.Context, clean string) (err error) {
+		e, err = c.sess.stat(ctx, clean)
+		return err
+	})
+	switch {
+	case err == nil && e.isDir():
+		return nil, ntstatus.FileIsADirectory
+	case final == "":
+		return nil, err
+	}
+	req, err := openFlags(os.O_RDWR | os.O_CREATE | os.O_EXCL)
 	if err != nil {
 		return nil, err
 	}
-	if err := f.SetDeleteOnClose(ctx, true); err != nil {
-		return nil, errors.Join(err, f.Close())
+	req.access |= accessDelete
+	f, err := c.open(ctx, path.Join(path.Dir(final), ".lwio-"+rand.Text()+".part"), req)
+	if err != nil {
+		return nil, err
 	}
-	return &PendingFile{File: f, final: final}, nil
+	p := &PendingFile{File: f, final: final}
+	err = f.ordered(ctx, func(ctx context.Context) error { return f.h.setDelete(ctx, true) })
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return p, nil
 }
 
-// Commit gives the file its name, after all earlier writes, in place of a file that
-// has it, and closes it. If it fails the name is as it was.
+// Name is the final name.
+func (p *PendingFile) Name() string { return p.final }
+
+// Commit gives the file its final name, in place of a file that has it, after all
+// earlier writes, and closes it. It does not wait for stable storage; Sync before
+// it does. After an error the file is as it was.
 func (p *PendingFile) Commit(ctx context.Context) error {
-	if err := p.SetDeleteOnClose(ctx, false); err != nil {
-		return err
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.done {
+		return wrap("commit", p.final, fs.ErrClosed)
 	}
-	if err := p.Rename(ctx, p.final); err != nil {
-		return errors.Join(err, p.SetDeleteOnClose(ctx, true))
+	err := p.ordered(ctx, func(ctx context.Context) error {
+		if err := p.c.fence(ctx); err != nil {
+			return err
+		}
+		if err := p.h.setDelete(ctx, false); err != nil {
+			return err
+		}
+		if err := p.h.rename(ctx, p.final); err != nil {
+			// If this fails too the session is lost, and a file of the temporary
+			// name is left behind.
+			_ = p.h.setDelete(context.WithoutCancel(ctx), true)
+			return err
+		}
+		return nil
+	})
+	if err != nil {
+		return wrap("commit", p.final, err)
 	}
-	p.committed.Store(true)
+	p.done = true
 	return p.File.Close()
 }
 
-// Close removes the file, unless Commit has given it its name; then it does
-// nothing.
+// Close deletes the file unless it was committed. A second Close does nothing.
 func (p *PendingFile) Close() error {
-	if p.committed.Load() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.done {
 		return nil
 	}
+	p.done = true
 	return p.File.Close()
 }
