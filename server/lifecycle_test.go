@@ -2,17 +2,11 @@ package server
 
 import (
 	"bytes"
-	"context"
-	"net"
-	"os"
-	"path/filepath"
 	"syscall"
 	"testing"
-	"time"
 
 	"lwio/internal/ntstatus"
 	"lwio/internal/wire"
-	"lwio/rdma/iwarp"
 	"lwio/vfs"
 )
 
@@ -156,133 +150,6 @@ func TestWaitForMemory(t *testing.T) {
 	}
 }
 
-// The close of the SMB handle waits for what is in flight and refuses the rest.
-//
-// Source: [OP-58] [OP-58b]
-func TestRevoke(t *testing.T) {
-	b, v, c, o, fid := gatedEnv(t, envConfig{})
-	b.shut()
-	cookie := c.send(writeHeader(fid, 0, 4), []byte("data"))
-	eventually(t, "a write is in progress", func() bool { return b.waiting() == 1 })
-	closed := make(chan error, 1)
-	go func() { closed <- o.Close() }()
-	eventually(t, "the file is revoked", func() bool { return v.e.count.files.Load() == 0 })
-	c.want(ntstatus.FileClosed, 0, c.readHeader(fid, 0, 10, 0), nil)
-	select {
-	case <-closed:
-		t.Fatal("closed with I/O in flight")
-	default:
-	}
-	b.open()
-	if s := c.reply(); s.Cookie != cookie || s.Status != 0 || s.Information != 4 {
-		t.Errorf("the write in flight: %+v", s)
-	}
-	if err := <-closed; err != nil {
-		t.Error(err)
-	}
-	c.want(ntstatus.FileClosed, 0, controlHeader(wire.OpClose, fid), nil)
-	h, body := c.registerMessage(o)
-	c.want(ntstatus.ObjectNameNotFound, 0, h, body)
-	v.serves()
-}
-
-// I/O that does not come back in time costs the client its connection.
-//
-// Source: [OP-58b]
-func TestRevokeStalls(t *testing.T) {
-	b, v, c, o, fid := gatedEnv(t, envConfig{revoke: 20 * time.Millisecond})
-	b.shut()
-	c.send(c.readHeader(fid, 0, 4096, 0), nil)
-	eventually(t, "a read is in progress", func() bool { return b.waiting() == 1 })
-	o.Close()
-	c.wantCut()
-	b.open()
-	v.serves()
-}
-
-// The end of the SMB session ends its connections, also in the middle of I/O,
-// and its keys; other sessions' stay.
-//
-// Source: [OP-42] [OP-58]
-func TestSessionEnds(t *testing.T) {
-	b, v, c, o, fid := gatedEnv(t, envConfig{})
-	n := v.negotiate(v.sess)
-	b.shut()
-	c.send(c.readHeader(fid, 0, 4096, 0), nil)
-	eventually(t, "a read is in progress", func() bool { return b.waiting() == 1 })
-	v.sess.end()
-	c.wantCut()
-	b.open()
-	v.fs.CloseOwner(v.sess)
-	if o.Acquire() == nil {
-		t.Error("an open outlived its session")
-	}
-	late := v.connect(n)
-	msg, _ := late.authMessage(n, authOptions{})
-	late.wantDenied(msg)
-	v.serves()
-}
-
-// A disconnect in the middle of I/O leaves nothing behind.
-//
-// Source: [OP-94f]
-func TestDisconnectDuringIO(t *testing.T) {
-	b, v, c, o, fid := gatedEnv(t, envConfig{limits: Limits{Workers: 2}})
-	b.shut()
-	for i := range 20 {
-		c.send(c.readHeader(fid, 0, 64<<10, i), nil)
-		if i < 5 {
-			c.send(writeHeader(fid, 0, 4), []byte("data"))
-		}
-	}
-	c.send(controlHeader(wire.OpClose, fid), nil)
-	c.connector.Close()
-	b.open()
-	eventually(t, "the connection is gone", func() bool { return v.e.count.connections.Load() == 0 })
-	if err := o.Close(); err != nil {
-		t.Error(err)
-	}
-	v.serves()
-}
-
-// pending counts the I/O requests of all connections.
-func (v *env) pending() (n int) {
-	v.e.mu.Lock()
-	defer v.e.mu.Unlock()
-	for c := range v.e.conns {
-		c.mu.Lock()
-		n += c.pending
-		c.mu.Unlock()
-	}
-	return n
-}
-
-// What nobody had begun with when the connection ended is not done.
-//
-// Source: [OP-94f]
-func TestDisconnectCancels(t *testing.T) {
-	b, v, c, _, fid := gatedEnv(t, envConfig{limits: Limits{Workers: 1}})
-	b.make("a", nil)
-	b.shut()
-	for i := range 4 {
-		c.send(writeHeader(fid, uint64(4*i), 4), []byte("data"))
-	}
-	eventually(t, "one write is in progress, and the others wait", func() bool {
-		return b.waiting() == 1 && v.pending() == 4
-	})
-	c.connector.Close()
-	eventually(t, "nothing is queued", func() bool {
-		v.e.writers.mu.Lock()
-		defer v.e.writers.mu.Unlock()
-		return v.e.writers.queue.empty()
-	})
-	b.open()
-	eventually(t, "the connection is gone", func() bool { return v.e.count.connections.Load() == 0 })
-	if got, err := os.ReadFile(filepath.Join(b.dir, "a")); err != nil || string(got) != "data" {
-		t.Errorf("the file holds %q, %v", got, err)
-	}
-}
-
 // Source: [LWIO §File Registration] [OP-50i] [OP-52b] [OP-56] [OP-59]
 func TestRegisterRules(t *testing.T) {
 	v := newEnv(t, envConfig{limits: Limits{FilesPerConnection: 3}})
@@ -381,99 +248,6 @@ func TestInterrupt(t *testing.T) {
 	b.open()
 	if s := c.reply(); s.Cookie != arm {
 		t.Fatalf("%+v, want the wake-up", s)
-	}
-	v.serves()
-}
-
-// deafConn is a connection whose end can stop reading.
-type deafConn struct {
-	net.Conn
-	gate *gate
-}
-
-func (d *deafConn) Read(p []byte) (int, error) {
-	d.gate.pass()
-	return d.Conn.Read(p)
-}
-
-// A client that does not take what is sent to it is cut, and what it held comes
-// free.
-func TestStall(t *testing.T) {
-	ear := newGate(t)
-	v := newEnv(t, envConfig{limits: Limits{StallTimeout: 40 * time.Millisecond}})
-	v.provider = iwarp.New(&iwarp.Config{
-		Dial: func(ctx context.Context, _, remote *net.TCPAddr) (net.Conn, error) {
-			nc, err := new(net.Dialer).DialContext(ctx, "tcp", remote.String())
-			return &deafConn{nc, ear}, err
-		},
-	})
-	c := v.client()
-	t.Cleanup(ear.open)
-	fid := c.register(v.file("a", content(512<<10)))
-	ear.shut()
-	for range clientCredits - 1 {
-		c.send(c.readHeader(fid, 0, 512<<10, 0), nil)
-	}
-	eventually(t, "the connection is cut", func() bool { return v.e.count.cut.Load() == 1 })
-	eventually(t, "the connection is gone", func() bool { return v.e.count.connections.Load() == 0 })
-	ear.open()
-	a := v.e.fabrics[0].arena
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for range len(a.free.units) >> a.free.top {
-		if _, ok := a.free.alloc(a.free.top); !ok {
-			t.Fatal("memory is lost")
-		}
-	}
-}
-
-// Shutdown lets what is in flight finish.
-func TestDrain(t *testing.T) {
-	b, v, c, _, fid := gatedEnv(t, envConfig{})
-	n := v.negotiate(v.sess)
-	idle := v.client()
-	b.shut()
-	cookie := c.send(writeHeader(fid, 0, 4), []byte("data"))
-	eventually(t, "a write is in progress", func() bool { return b.waiting() == 1 })
-	drained := make(chan error, 1)
-	go func() { drained <- v.e.drain(context.Background()) }()
-	idle.wantCut()
-	if _, err := v.tryConnect(n); err == nil {
-		t.Error("a new connection while shutting down")
-	}
-	b.open()
-	if s := c.reply(); s.Cookie != cookie || s.Status != 0 || s.Information != 4 {
-		t.Errorf("%+v", s)
-	}
-	c.wantCut()
-	if err := <-drained; err != nil {
-		t.Error(err)
-	}
-}
-
-// Source: [OP-112]
-func TestReplacedConnection(t *testing.T) {
-	b, v, c, _, fid := gatedEnv(t, envConfig{})
-	b.shut()
-	c.send(writeHeader(fid, 0, 4), []byte("data"))
-	eventually(t, "a write is in progress", func() bool { return b.waiting() == 1 })
-	n := v.negotiate(v.sess)
-	next := v.connect(n)
-	msg, _ := next.authMessage(n, authOptions{mutate: func(p *wire.AuthParams) { p.PreviousSessionID = &c.sessionID }})
-	next.raw(msg)
-	c.wantCut()
-	if v.e.count.authenticated.Load() != 1 {
-		t.Error("the new connection was let in while the old one writes")
-	}
-	b.open()
-	if s := next.reply(); s.Status != 0 {
-		t.Errorf("AUTH: %+v", s)
-	}
-	// A NEGOTIATE with the same client key does the same.
-	v.renegotiate(v.sess, n)
-	next.wantCut()
-	if v.e.count.connections.Load() != 0 {
-		t.Error("a fenced connection is left")
 	}
 	v.serves()
 }
