@@ -193,6 +193,16 @@ func TestFile(t *testing.T) {
 		if got, err := os.ReadFile(filepath.Join(s.Dir, "f")); err != nil || !bytes.Equal(got, want) {
 			t.Fatal("wrong bytes at the server", err)
 		}
+		again, err := c.Open(ctx, "f")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if fi := again.Opened(); fi.Name() != "f" || fi.Size() != int64(len(want)) || fi.IsDir() {
+			t.Error("the open found", fi)
+		}
+		if err := again.Close(); err != nil {
+			t.Error(err)
+		}
 		got := make([]byte, len(want)+1)
 		if n, err := f.ReadAt(got, 0); n != len(want) || err != io.EOF { //nolint:errorlint // the contract says bare
 			t.Fatal(n, err)

@@ -323,6 +323,10 @@ func (f *File) Stat(ctx context.Context) (fs.FileInfo, error) {
 	return infoOf(f.name, e), nil
 }
 
+// Opened describes the file as it was when it was opened, without asking the
+// server. Sys of what it returns is an *Info.
+func (f *File) Opened() fs.FileInfo { return infoOf(f.name, f.h.created()) }
+
 // Close waits for earlier writes and closes the file at the server, within
 // Config.Timeout. The error of a second Close is fs.ErrClosed.
 //

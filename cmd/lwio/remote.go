@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"io/fs"
 	"sync"
 
 	"lwio"
@@ -33,14 +32,7 @@ func openRemote(ctx context.Context, c *lwio.Client, name string) (*remoteSource
 	if err != nil {
 		return nil, err
 	}
-	fi, err := f.Stat(ctx)
-	if err == nil && fi.IsDir() {
-		err = &fs.PathError{Op: "open", Path: name, Err: errors.New("is a directory")}
-	}
-	if err != nil {
-		return nil, errors.Join(err, f.Close())
-	}
-	return &remoteSource{f, fi.Size()}, nil
+	return &remoteSource{f, f.Opened().Size()}, nil
 }
 
 func (s *remoteSource) Size() int64  { return s.size }

@@ -95,7 +95,9 @@ type transferState struct {
 
 // work moves chunks until there are none left.
 func (t *transferState) work() error {
-	buf := make([]byte, chunkSize)
+	b := chunks.Get().(*[]byte)
+	defer chunks.Put(b)
+	buf := *b
 	for t.ctx.Err() == nil {
 		off, n, err := t.read(buf)
 		if err != nil || n == 0 {
@@ -111,6 +113,9 @@ func (t *transferState) work() error {
 	}
 	return nil
 }
+
+// chunks holds buffers of chunkSize bytes between transfers.
+var chunks = sync.Pool{New: func() any { b := make([]byte, chunkSize); return &b }}
 
 // read takes the next chunk; 0 bytes are the end.
 func (t *transferState) read(buf []byte) (off int64, n int, err error) {
@@ -175,22 +180,15 @@ func (t *transferState) write(p []byte, off int64) error {
 var errDiffers = errors.New("verification failed: the copy differs")
 
 // compareSink is a sink that checks that another source has the same bytes.
-type compareSink struct {
-	other source
-	bufs  sync.Pool
-}
+type compareSink struct{ other source }
 
 // Ordered is false: chunks are compared as they come.
 func (c *compareSink) Ordered() bool { return false }
 
 // WriteChunk compares p with the other source's bytes at off.
 func (c *compareSink) WriteChunk(ctx context.Context, p []byte, off int64) error {
-	b, _ := c.bufs.Get().(*[]byte)
-	if b == nil {
-		s := make([]byte, chunkSize)
-		b = &s
-	}
-	defer c.bufs.Put(b)
+	b := chunks.Get().(*[]byte)
+	defer chunks.Put(b)
 	n, err := c.other.ReadChunk(ctx, (*b)[:len(p)], off)
 	if n < len(p) && err != nil && !errors.Is(err, io.EOF) {
 		return err
