@@ -10,7 +10,7 @@ import (
 	"lwio/vfs"
 )
 
-// gated is an env over a gate, with a client that has a file registered.
+// gatedEnv is an env over a gate, with a client that has a file registered.
 func gatedEnv(t *testing.T, ec envConfig) (*gate, *env, *rawClient, *vfs.Open, uint16) {
 	t.Helper()
 	b := newGate(t)
