@@ -3,6 +3,7 @@ package smbclient
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -117,7 +118,7 @@ func (c *conn) readOne(r *bufio.Reader) error {
 	const peek = smbwire.FrameHeaderSize + smbwire.HeaderSize
 	head, err := r.Peek(peek)
 	if err != nil {
-		if err == io.EOF && len(head) > 0 {
+		if errors.Is(err, io.EOF) && len(head) > 0 {
 			err = io.ErrUnexpectedEOF
 		}
 		return err

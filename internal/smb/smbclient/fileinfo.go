@@ -25,7 +25,7 @@ type FileInfo struct {
 }
 
 // IsDir reports whether it is a directory.
-func (i *FileInfo) IsDir() bool { return i.Attributes&smbwire.AttributeDirectory != 0 }
+func (i FileInfo) IsDir() bool { return i.Attributes&smbwire.AttributeDirectory != 0 }
 
 func (i *FileInfo) setTimes(t *smbwire.FileTimes) {
 	i.Created, i.Accessed = t.CreationTime.Time(), t.LastAccessTime.Time()

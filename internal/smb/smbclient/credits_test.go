@@ -1,0 +1,187 @@
+package smbclient
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net"
+	"os"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"lwio/internal/ntstatus"
+	"lwio/internal/smb/smbwire"
+)
+
+// Whatever is taken and granted: nobody gets what is not there, and nobody waits
+// when nothing is left that could bring more.
+//
+// Source: [MS-SMB2 3.2.4.1.2], [MS-SMB2 3.2.5.1.4]
+func TestCreditsModel(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		c := credits{target: 100, held: 1}
+		total, out := 1, []int(nil)
+		var waiting []*creditWaiter
+		collect := func() {
+			waiting = slices.DeleteFunc(waiting, func(w *creditWaiter) bool {
+				select {
+				case n, ok := <-w.got:
+					if ok {
+						out = append(out, n)
+					}
+					return true
+				default:
+					return false
+				}
+			})
+		}
+		rt.Repeat(map[string]func(*rapid.T){
+			"take": func(rt *rapid.T) {
+				want := rapid.IntRange(1, 8).Draw(rt, "want")
+				least := rapid.IntRange(1, want).Draw(rt, "least")
+				if len(c.queue) == 0 {
+					got, wait := c.tryLocked(least, want)
+					if !wait {
+						if got > 0 {
+							out = append(out, got)
+						}
+						return
+					}
+				}
+				w := &creditWaiter{least: least, want: want, got: make(chan int, 1)}
+				c.queue = append(c.queue, w)
+				waiting = append(waiting, w)
+			},
+			"answer": func(rt *rapid.T) {
+				if len(out) == 0 {
+					return
+				}
+				charge, granted := out[0], rapid.IntRange(0, 10).Draw(rt, "granted")
+				out = out[1:]
+				total += granted - charge
+				c.grantedLocked(charge, granted)
+				collect()
+			},
+			"": func(rt *rapid.T) {
+				spent := 0
+				for _, n := range out {
+					spent += n
+				}
+				if c.spent != spent || c.held != total-spent || c.held < 0 {
+					rt.Fatalf("%d spent, %d held; want %d, %d", c.spent, c.held, spent, total-spent)
+				}
+				if spent == 0 && len(waiting) > 0 {
+					rt.Fatal("a wait that nothing will end")
+				}
+			},
+		})
+	})
+}
+
+// Answers come in any order, some of them together in one message.
+//
+// Source: [MS-SMB2 3.2.5.1.8], [MS-SMB2 3.2.5.1.9]
+func TestAnswersInAnyOrder(t *testing.T) {
+	const calls = 4
+	var frames [][]byte
+	_, tree := fakeMount(t, onCommand(smbwire.CommandRead, func(f *fake, h smbwire.Header, body []byte) {
+		q, err := smbwire.DecodeReadRequest(body)
+		if err != nil {
+			t.Error(err)
+		}
+		frames = append(frames, f.answer(h, 0, &smbwire.ReadResponse{Data: []byte{byte(q.Offset)}}))
+		if len(frames) < calls {
+			return
+		}
+		f.write(frames[3])
+		b := make([]byte, smbwire.FrameHeaderSize)
+		for i, one := range [][]byte{frames[2], frames[0], frames[1]} {
+			start := len(b)
+			if b = append(b, one[smbwire.FrameHeaderSize:]...); i < 2 {
+				b = smbwire.Chain(b, start)
+			}
+			f.signer.Sign(b[start:])
+		}
+		smbwire.PutFrameHeader(b, len(b)-smbwire.FrameHeaderSize)
+		f.write(b)
+	}), nil)
+	file := open(t, tree, readWrite("f"))
+	var wg sync.WaitGroup
+	for i := range calls {
+		wg.Go(func() {
+			got := make([]byte, 1)
+			if _, err := file.ReadAt(t.Context(), got, int64(10+i)); err != nil || got[0] != byte(10+i) {
+				t.Error(i, got, err)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// A server that takes no more requests holds nobody longer than the context, and
+// a moment, says.
+//
+// Source: [MS-SMB2 3.2.6.1]
+func TestServerThatDoesNotRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		stuck := make(chan struct{})
+		_, tree := fakeMount(t, onCommand(smbwire.CommandEcho, func(*fake, smbwire.Header, []byte) { <-stuck }), nil)
+		defer close(stuck)
+		file := open(t, tree, readWrite("f"))
+		go func() { _ = tree.s.Echo(t.Context()) }()
+		synctest.Wait()
+		var wg sync.WaitGroup
+		start := time.Now()
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		defer cancel()
+		wg.Go(func() {
+			if _, err := file.WriteAt(ctx, make([]byte, 100), 0); !errors.Is(err, os.ErrDeadlineExceeded) || !errors.Is(err, net.ErrClosed) {
+				t.Error(err)
+			}
+			if took := time.Since(start); took != 3*time.Second+cancelGrace {
+				t.Error("the one that is stuck took", took)
+			}
+		})
+		synctest.Wait()
+		short, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := file.WriteAt(short, make([]byte, 100), 0); !errors.Is(err, context.DeadlineExceeded) || time.Since(start) != time.Second {
+			t.Errorf("the one behind it, after %v: %v", time.Since(start), err)
+		}
+		wg.Wait()
+	})
+}
+
+// The caller's memory is left alone once a call has returned, whatever comes
+// later.
+//
+// Source: [MS-SMB2 3.2.5.11]
+func TestLateAnswerTouchesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		_, tree := fakeMount(t, onCommand(smbwire.CommandRead, func(f *fake, h smbwire.Header, _ []byte) {
+			<-release
+			f.reply(h, ntstatus.Success, &smbwire.ReadResponse{Data: bytes.Repeat([]byte{1}, 100)})
+		}), nil)
+		file := open(t, tree, readWrite("f"))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		p := make([]byte, 100)
+		if n, err := file.ReadAt(ctx, p, 0); n != 0 || !errors.Is(err, context.DeadlineExceeded) {
+			t.Error(n, err)
+		}
+		close(release)
+		synctest.Wait()
+		if !bytes.Equal(p, make([]byte, 100)) {
+			t.Error("the buffer was written to")
+		}
+		if err := tree.s.Echo(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -1,0 +1,275 @@
+package smbclient
+
+import (
+	"bytes"
+	"io"
+	"net"
+	"sync"
+	"testing"
+
+	"lwio/internal/ntstatus"
+	"lwio/internal/smb/smbauth"
+	"lwio/internal/smb/smbwire"
+)
+
+// Ids that the fake server gives out.
+const (
+	fakeSession = 0x1122334455667788
+	fakeTree    = 7
+)
+
+var fakeFile = smbwire.FileID{Persistent: 1, Volatile: 2}
+
+type appender interface{ AppendTo([]byte) []byte }
+
+// fake is a server that does what a test makes of it. Its fields change what it
+// does before a session is there; on answers what comes then.
+type fake struct {
+	t  *testing.T
+	nc net.Conn
+
+	dialect   uint16
+	negotiate func(*smbwire.NegotiateResponse)
+	setup     func(*smbwire.SessionSetupResponse)
+	// spoil changes an answer after it was signed.
+	spoil   func(h *smbwire.Header, frame []byte)
+	share   smbwire.TreeConnectResponse
+	credits func(h *smbwire.Header) uint16
+	// on is called with a request; false passes it on to what the fake knows.
+	on func(f *fake, h smbwire.Header, body []byte) bool
+
+	acceptor *smbauth.Acceptor
+	preauth  smbauth.PreauthHash
+	signer   smbauth.Signer
+	guid     [16]byte
+	asked    smbwire.NegotiateRequest
+	ended    sync.WaitGroup
+
+	mu   sync.Mutex
+	seen []smbwire.Header
+}
+
+// newFake makes a fake server and the connection to it.
+func newFake(t *testing.T, change func(*fake)) (*fake, net.Conn) {
+	client, server := net.Pipe()
+	f := &fake{
+		t: t, nc: server, dialect: smbwire.Dialect311, guid: [16]byte{1},
+		share:    smbwire.TreeConnectResponse{ShareType: smbwire.ShareTypeDisk, MaximalAccess: 0x1F01FF},
+		credits:  func(h *smbwire.Header) uint16 { return h.Credits },
+		acceptor: smbauth.NewAcceptor(smbauth.AcceptorConfig{Lookup: lookup}),
+	}
+	if change != nil {
+		change(f)
+	}
+	f.ended.Go(f.serve)
+	t.Cleanup(func() { server.Close(); client.Close(); f.ended.Wait() })
+	return f, client
+}
+
+// logon makes a session with a fake server.
+func (f *fake) logon(client net.Conn, change func(*Config)) (*Session, error) {
+	cfg := Config{User: testUser, Password: testPassword, Dialects: []uint16{f.dialect}}
+	if change != nil {
+		change(&cfg)
+	}
+	return New(f.t.Context(), client, "fake", cfg)
+}
+
+// fakeMount makes a session and connects to a share.
+func fakeMount(t *testing.T, change func(*fake), config func(*Config)) (*fake, *Tree) {
+	t.Helper()
+	f, client := newFake(t, change)
+	s, err := f.logon(client, config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	tree, err := s.TreeConnect(t.Context(), "data")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f, tree
+}
+
+// requests lists what has come so far.
+func (f *fake) requests() []smbwire.Header {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return append([]smbwire.Header(nil), f.seen...)
+}
+
+// count is how many requests of a command have come.
+func (f *fake) count(c smbwire.Command) (n int) {
+	for _, h := range f.requests() {
+		if h.Command == c {
+			n++
+		}
+	}
+	return n
+}
+
+func (f *fake) serve() {
+	for {
+		msg, err := readFrame(f.nc)
+		if err != nil {
+			return
+		}
+		for more := msg; more != nil; {
+			h, one, rest, err := smbwire.Next(more)
+			if err != nil {
+				f.t.Errorf("the client sent %x: %v", more, err)
+				return
+			}
+			f.mu.Lock()
+			f.seen = append(f.seen, h)
+			f.mu.Unlock()
+			f.request(h, one)
+			more = rest
+		}
+	}
+}
+
+func readFrame(r io.Reader) ([]byte, error) {
+	var head [smbwire.FrameHeaderSize]byte
+	if _, err := io.ReadFull(r, head[:]); err != nil {
+		return nil, err
+	}
+	n, err := smbwire.DecodeFrameHeader(head[:])
+	if err != nil {
+		return nil, err
+	}
+	msg := make([]byte, n)
+	_, err = io.ReadFull(r, msg)
+	return msg, err
+}
+
+func (f *fake) request(h smbwire.Header, msg []byte) {
+	body := msg[smbwire.HeaderSize:]
+	switch {
+	case f.signer != nil && (h.Flags&smbwire.FlagSigned == 0 || !f.signer.Verify(msg)):
+		f.t.Errorf("%v is not signed as it should be", h.Command)
+	case f.on != nil && f.on(f, h, body):
+	case h.Command == smbwire.CommandNegotiate:
+		f.negotiated(h, msg)
+	case h.Command == smbwire.CommandSessionSetup:
+		f.logged(h, msg)
+	case h.Command == smbwire.CommandTreeConnect:
+		h.TreeID = fakeTree
+		f.reply(h, ntstatus.Success, &f.share)
+	case h.Command == smbwire.CommandIoctl:
+		f.validate(h, body)
+	case h.Command == smbwire.CommandCreate:
+		f.reply(h, ntstatus.Success, &smbwire.CreateResponse{FileID: fakeFile, EndOfFile: 1 << 40})
+	case h.Command == smbwire.CommandClose:
+		f.reply(h, ntstatus.Success, &smbwire.CloseResponse{})
+	case h.Command == smbwire.CommandCancel:
+	case h.Command == smbwire.CommandLogoff || h.Command == smbwire.CommandEcho || h.Command == smbwire.CommandTreeDisconnect:
+		f.reply(h, ntstatus.Success, smbwire.Empty{})
+	default:
+		f.reply(h, ntstatus.NotSupported, &smbwire.ErrorResponse{})
+	}
+}
+
+// answer makes the frame of an answer.
+func (f *fake) answer(h smbwire.Header, st ntstatus.Status, body appender) []byte {
+	h.Status, h.NextCommand, h.Signature = st, 0, [16]byte{}
+	h.Flags = h.Flags&smbwire.FlagAsync | smbwire.FlagResponse
+	h.Credits = f.credits(&h)
+	if f.signer != nil {
+		h.Flags |= smbwire.FlagSigned
+	}
+	b := body.AppendTo(h.AppendTo(make([]byte, smbwire.FrameHeaderSize)))
+	smbwire.PutFrameHeader(b, len(b)-smbwire.FrameHeaderSize)
+	if f.signer != nil {
+		f.signer.Sign(b[smbwire.FrameHeaderSize:])
+	}
+	if f.spoil != nil {
+		f.spoil(&h, b)
+	}
+	return b
+}
+
+// write sends bytes as they are. An error means that the client has gone.
+func (f *fake) write(b []byte) { _, _ = f.nc.Write(b) }
+
+func (f *fake) reply(h smbwire.Header, st ntstatus.Status, body appender) {
+	f.write(f.answer(h, st, body))
+}
+
+func (f *fake) negotiated(h smbwire.Header, msg []byte) {
+	asked, err := smbwire.DecodeNegotiateRequest(bytes.Clone(msg[smbwire.HeaderSize:]))
+	if err != nil {
+		f.t.Error(err)
+	}
+	f.asked = asked
+	f.preauth.Update(msg)
+	r := f.chosen()
+	if f.negotiate != nil {
+		f.negotiate(&r)
+	}
+	b := f.answer(h, ntstatus.Success, &r)
+	f.preauth.Update(b[smbwire.FrameHeaderSize:])
+	f.write(b)
+}
+
+func (f *fake) chosen() smbwire.NegotiateResponse {
+	preauth := smbwire.PreauthIntegrity{Hashes: []uint16{smbwire.HashSHA512}, Salt: []byte{1}}
+	return smbwire.NegotiateResponse{
+		SecurityMode: smbwire.SigningEnabled, Dialect: f.dialect, ServerGUID: f.guid, Capabilities: smbwire.CapLargeMTU,
+		MaxTransactSize: 1 << 20, MaxReadSize: 1 << 20, MaxWriteSize: 1 << 20, SecurityBuffer: smbauth.ServerHint(),
+		Contexts: []smbwire.NegotiateContext{
+			{Type: smbwire.ContextPreauthIntegrity, Data: preauth.AppendTo(nil)},
+			{Type: smbwire.ContextSigning, Data: smbwire.AppendAlgorithms(nil, smbwire.SigningAESCMAC)},
+		},
+	}
+}
+
+func (f *fake) logged(h smbwire.Header, msg []byte) {
+	f.preauth.Update(msg)
+	q, err := smbwire.DecodeSessionSetupRequest(msg[smbwire.HeaderSize:])
+	if err != nil {
+		f.t.Error(err)
+	}
+	token, done, err := f.acceptor.Step(q.SecurityBuffer)
+	h.SessionID = fakeSession
+	r := smbwire.SessionSetupResponse{SecurityBuffer: token}
+	if f.setup != nil {
+		f.setup(&r)
+	}
+	switch {
+	case err != nil:
+		f.reply(h, ntstatus.LogonFailure, &smbwire.ErrorResponse{})
+	case done:
+		keys := smbauth.DeriveKeys(f.dialect, f.acceptor.SessionKey(), f.preauth)
+		f.signer = smbauth.NewSigner(smbauth.DefaultSigning(f.dialect), keys.Signing)
+		f.reply(h, ntstatus.Success, &r)
+	default:
+		b := f.answer(h, ntstatus.MoreProcessingRequired, &r)
+		f.preauth.Update(b[smbwire.FrameHeaderSize:])
+		f.write(b)
+	}
+}
+
+// validate answers with what was really negotiated.
+func (f *fake) validate(h smbwire.Header, body []byte) {
+	q, err := smbwire.DecodeIoctlRequest(body)
+	if err != nil || q.CtlCode != smbwire.FsctlValidateNegotiateInfo {
+		f.reply(h, ntstatus.NotSupported, &smbwire.ErrorResponse{})
+		return
+	}
+	r := f.chosen()
+	v := smbwire.ValidateNegotiateResponse{Capabilities: r.Capabilities, GUID: r.ServerGUID, SecurityMode: r.SecurityMode, Dialect: r.Dialect}
+	f.reply(h, ntstatus.Success, &smbwire.IoctlResponse{CtlCode: q.CtlCode, FileID: q.FileID, Output: v.AppendTo(nil)})
+}
+
+// onCommand makes an on that handles one command.
+func onCommand(c smbwire.Command, do func(f *fake, h smbwire.Header, body []byte)) func(*fake) {
+	return func(f *fake) {
+		f.on = func(f *fake, h smbwire.Header, body []byte) bool {
+			if h.Command == c {
+				do(f, h, body)
+			}
+			return h.Command == c
+		}
+	}
+}

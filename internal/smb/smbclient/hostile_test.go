@@ -1,0 +1,516 @@
+package smbclient
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"math"
+	"net"
+	"os"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"lwio/internal/ntstatus"
+	"lwio/internal/smb/smbauth"
+	"lwio/internal/smb/smbwire"
+)
+
+// Source: [MS-SMB2 3.2.4.2], [MS-SMB2 3.2.5.3]
+func TestFake(t *testing.T) {
+	for _, d := range []uint16{smbwire.Dialect300, smbwire.Dialect302, smbwire.Dialect311} {
+		f, tree := fakeMount(t, func(f *fake) { f.dialect = d }, nil)
+		if err := tree.s.Echo(t.Context()); err != nil {
+			t.Errorf("%#x: %v", d, err)
+		}
+		if n := f.count(smbwire.CommandIoctl); (n == 1) != (d != smbwire.Dialect311) {
+			t.Errorf("%#x: validated %d times", d, n)
+		}
+	}
+}
+
+// What a server may say before the session is there, and what becomes of it.
+//
+// Source: [MS-SMB2 3.2.5.2], [MS-SMB2 3.2.5.3], [MS-SMB2 3.2.5.1.3]
+func TestHostileLogon(t *testing.T) {
+	context := func(kind smbwire.ContextType, data []byte) func(*fake) {
+		return func(f *fake) {
+			f.negotiate = func(r *smbwire.NegotiateResponse) {
+				for i := range r.Contexts {
+					if r.Contexts[i].Type == kind {
+						r.Contexts[i].Data = data
+					}
+				}
+			}
+		}
+	}
+	negotiate := func(do func(*smbwire.NegotiateResponse)) func(*fake) {
+		return func(f *fake) { f.negotiate = do }
+	}
+	answer := func(b []byte) func(*fake) {
+		return onCommand(smbwire.CommandNegotiate, func(f *fake, _ smbwire.Header, _ []byte) { f.write(b) })
+	}
+	last := func(do func(b []byte)) func(*fake) {
+		return func(f *fake) {
+			f.spoil = func(h *smbwire.Header, b []byte) {
+				if f.signer != nil {
+					do(b[smbwire.FrameHeaderSize:])
+				}
+			}
+		}
+	}
+	preauth := smbwire.PreauthIntegrity{Hashes: []uint16{2}}
+	for name, row := range map[string]struct {
+		change func(*fake)
+		want   error
+	}{
+		"garbage":         {answer([]byte(strings.Repeat("garbage!", 20))), ErrProtocol},
+		"zeros":           {answer(make([]byte, 200)), smbwire.ErrProtocol},
+		"SMB 1":           {answer(append([]byte{0, 0, 0, 64, 0xFF, 'S', 'M', 'B'}, make([]byte, 60)...)), smbwire.ErrSMB1},
+		"encrypted":       {answer(append([]byte{0, 0, 0, 64, 0xFD, 'S', 'M', 'B'}, make([]byte, 60)...)), smbwire.ErrEncrypted},
+		"no SMB at all":   {answer([]byte("HTTP/1.1 400 Bad Request\r\n\r\n" + strings.Repeat(" ", 100))), ErrProtocol},
+		"a dialect more":  {negotiate(func(r *smbwire.NegotiateResponse) { r.Dialect = smbwire.Dialect302 }), ErrDialect},
+		"the wild card":   {negotiate(func(r *smbwire.NegotiateResponse) { r.Dialect = smbwire.DialectWildcard }), ErrDialect},
+		"no contexts":     {negotiate(func(r *smbwire.NegotiateResponse) { r.Contexts = nil }), ErrProtocol},
+		"another hash":    {context(smbwire.ContextPreauthIntegrity, preauth.AppendTo(nil)), ErrProtocol},
+		"hash cut":        {context(smbwire.ContextPreauthIntegrity, []byte{1}), ErrProtocol},
+		"another signing": {context(smbwire.ContextSigning, smbwire.AppendAlgorithms(nil, 9)), ErrProtocol},
+		"two signings":    {context(smbwire.ContextSigning, smbwire.AppendAlgorithms(nil, 1, 2)), ErrProtocol},
+		"no room":         {negotiate(func(r *smbwire.NegotiateResponse) { r.MaxReadSize = 0 }), ErrProtocol},
+		"another hint":    {negotiate(func(r *smbwire.NegotiateResponse) { r.SecurityBuffer = []byte("\x60\x01x") }), smbauth.ErrToken},
+		"tampered": {func(f *fake) {
+			f.spoil = func(h *smbwire.Header, b []byte) {
+				if h.Command == smbwire.CommandNegotiate {
+					b[smbwire.FrameHeaderSize+smbwire.HeaderSize+40] ^= 1 // the time: only the hash shows it
+				}
+			}
+			f.negotiate = nil
+			onHash(f)
+		}, ErrSignature},
+		"guest": {func(f *fake) {
+			f.setup = func(r *smbwire.SessionSetupResponse) { r.SessionFlags = smbwire.SessionIsGuest }
+		}, ErrGuest},
+		"anonymous": {func(f *fake) {
+			f.setup = func(r *smbwire.SessionSetupResponse) { r.SessionFlags = smbwire.SessionIsNull }
+		}, ErrGuest},
+		"encryption": {func(f *fake) {
+			f.setup = func(r *smbwire.SessionSetupResponse) { r.SessionFlags = smbwire.SessionEncryptData }
+		}, ErrEncryption},
+		"token of rubbish":  {func(f *fake) { f.setup = func(r *smbwire.SessionSetupResponse) { r.SecurityBuffer = []byte("x") } }, smbauth.ErrToken},
+		"success at once":   {onCommand(smbwire.CommandSessionSetup, replyEmptySetup), smbauth.ErrToken},
+		"another id":        {last(func(b []byte) { b[40] ^= 1 }), ErrProtocol},
+		"wrong signature":   {last(func(b []byte) { b[48] ^= 1 }), ErrSignature},
+		"no signature":      {last(func(b []byte) { b[16] &^= 8 }), ErrSignature},
+		"another message":   {last(func(b []byte) { b[24] ^= 64 }), ErrProtocol},
+		"another command":   {last(func(b []byte) { b[12] ^= 1 }), ErrProtocol},
+		"a request":         {last(func(b []byte) { b[16] &^= 1 }), ErrProtocol},
+		"structure":         {last(func(b []byte) { b[64] ^= 1 }), ErrProtocol},
+		"unexpected status": {last(func(b []byte) { b[8] = 1 }), ErrProtocol},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f, client := newFake(t, row.change)
+			s, err := f.logon(client, nil)
+			if s != nil || !errors.Is(err, row.want) {
+				t.Errorf("%v, want %v", err, row.want)
+			}
+			var e *Error
+			if !errors.As(err, &e) || e.Name != "fake" {
+				t.Errorf("%#v", err)
+			}
+		})
+	}
+}
+
+// onHash makes the fake take the bytes that it meant to send into its hash, not
+// those that a tamperer made of them.
+func onHash(f *fake) {
+	f.on = func(f *fake, h smbwire.Header, body []byte) bool {
+		if h.Command != smbwire.CommandNegotiate {
+			return false
+		}
+		spoil := f.spoil
+		f.spoil = nil
+		f.preauth.Update(append(h.AppendTo(nil), body...))
+		r := f.chosen()
+		b := f.answer(h, ntstatus.Success, &r)
+		f.preauth.Update(b[smbwire.FrameHeaderSize:])
+		spoil(&h, b)
+		f.write(b)
+		return true
+	}
+}
+
+func replyEmptySetup(f *fake, h smbwire.Header, _ []byte) {
+	h.SessionID = fakeSession
+	f.reply(h, ntstatus.Success, &smbwire.SessionSetupResponse{})
+}
+
+// What a server may say when the session is there: nothing of it is taken for an
+// answer, and no call hangs.
+//
+// Source: [MS-SMB2 3.2.5.1]
+func TestHostileAnswers(t *testing.T) {
+	raw := func(do func(f *fake, h smbwire.Header) []byte) func(*fake) {
+		return onCommand(smbwire.CommandRead, func(f *fake, h smbwire.Header, _ []byte) { f.write(do(f, h)) })
+	}
+	spoilt := func(do func(b []byte)) func(*fake) {
+		return raw(func(f *fake, h smbwire.Header) []byte {
+			b := f.answer(h, ntstatus.Success, &smbwire.ReadResponse{Data: make([]byte, 100)})
+			do(b)
+			return b
+		})
+	}
+	resigned := func(do func(b []byte)) func(*fake) {
+		return raw(func(f *fake, h smbwire.Header) []byte {
+			b := f.answer(h, ntstatus.Success, &smbwire.ReadResponse{Data: make([]byte, 100)})
+			do(b[smbwire.FrameHeaderSize:])
+			f.signer.Sign(b[smbwire.FrameHeaderSize:])
+			return b
+		})
+	}
+	const body = smbwire.FrameHeaderSize + smbwire.HeaderSize
+	for name, row := range map[string]struct {
+		change func(*fake)
+		want   error
+		lost   bool // the connection is given up
+	}{
+		"garbage":         {raw(func(*fake, smbwire.Header) []byte { return bytes.Repeat([]byte{0xA5}, 100) }), ErrProtocol, true},
+		"not for SMB":     {spoilt(func(b []byte) { b[0] = 1 }), ErrProtocol, true},
+		"short frame":     {spoilt(func(b []byte) { b[1], b[2], b[3] = 0, 0, 10 }), ErrProtocol, true},
+		"long frame":      {spoilt(func(b []byte) { b[1], b[2], b[3] = 0xFF, 0xFF, 0xFF }), ErrProtocol, true},
+		"wrong signature": {spoilt(func(b []byte) { b[body+20] ^= 1 }), ErrSignature, true},
+		"no signature":    {spoilt(func(b []byte) { b[smbwire.FrameHeaderSize+16] &^= 8 }), ErrSignature, true},
+		"nobody's id":     {spoilt(func(b []byte) { binary.LittleEndian.PutUint64(b[smbwire.FrameHeaderSize+24:], 1<<40) }), ErrProtocol, true},
+		"another command": {spoilt(func(b []byte) { b[smbwire.FrameHeaderSize+12]++ }), ErrProtocol, true},
+		"next outside":    {spoilt(func(b []byte) { binary.LittleEndian.PutUint32(b[smbwire.FrameHeaderSize+20:], 1<<20) }), ErrProtocol, true},
+		"encrypted":       {spoilt(func(b []byte) { b[smbwire.FrameHeaderSize] = 0xFD }), smbwire.ErrEncrypted, true},
+		"more than asked": {raw(func(f *fake, h smbwire.Header) []byte {
+			return f.answer(h, 0, &smbwire.ReadResponse{Data: make([]byte, 101)})
+		}), ErrProtocol, false},
+		"data outside":      {resigned(func(b []byte) { binary.LittleEndian.PutUint32(b[smbwire.HeaderSize+4:], math.MaxUint32) }), ErrProtocol, false},
+		"data in header":    {resigned(func(b []byte) { b[smbwire.HeaderSize+2] = 8 }), ErrProtocol, false},
+		"another structure": {resigned(func(b []byte) { b[smbwire.HeaderSize] = 9 }), ErrProtocol, false},
+		"a strange success": {raw(func(f *fake, h smbwire.Header) []byte { return f.answer(h, 0x104, &smbwire.ReadResponse{}) }), ErrProtocol, false},
+		"an error": {raw(func(f *fake, h smbwire.Header) []byte {
+			return f.answer(h, ntstatus.AccessDenied, &smbwire.ErrorResponse{})
+		}), os.ErrPermission, false},
+		"twice": {raw(func(f *fake, h smbwire.Header) []byte {
+			b := f.answer(h, ntstatus.AccessDenied, &smbwire.ErrorResponse{})
+			return append(b, b...)
+		}), ntstatus.AccessDenied, true},
+		"half a frame": {onCommand(smbwire.CommandRead, func(f *fake, h smbwire.Header, _ []byte) {
+			b := f.answer(h, 0, &smbwire.ReadResponse{Data: make([]byte, 100)})
+			f.write(b[:len(b)-1])
+			f.nc.Close()
+		}), net.ErrClosed, true},
+		"half a header": {onCommand(smbwire.CommandRead, func(f *fake, h smbwire.Header, _ []byte) {
+			f.write(f.answer(h, 0, &smbwire.ReadResponse{})[:20])
+			f.nc.Close()
+		}), net.ErrClosed, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, tree := fakeMount(t, row.change, nil)
+			f := open(t, tree, readWrite("f"))
+			_, err := f.ReadAt(t.Context(), make([]byte, 100), 0)
+			if !errors.Is(err, row.want) {
+				t.Errorf("%v, want %v", err, row.want)
+			}
+			if row.lost {
+				<-tree.s.Done()
+			}
+			if err := tree.s.Echo(t.Context()); (err != nil) != row.lost || row.lost && !errors.Is(err, net.ErrClosed) {
+				t.Errorf("then: %v", err)
+			}
+		})
+	}
+}
+
+// Source: [MS-SMB2 3.2.5.11], [MS-SMB2 3.2.5.12], [MS-SMB2 3.2.5.14], [MS-SMB2 3.2.5.15], [MS-SMB2 3.2.5.17]
+func TestHostileLengths(t *testing.T) {
+	dir := smbwire.DirEntry{Name: []byte{'.', 0, '.', 0, '/', 0, 'x', 0}}
+	list, last := smbwire.AppendDirEntry(nil, 0, -1, smbwire.ClassIDBothDirectory, &dir)
+	broken := bytes.Clone(list)
+	binary.LittleEndian.PutUint32(broken[60:], 1<<30)
+	replies := map[smbwire.Command]appender{
+		smbwire.CommandWrite:          &smbwire.WriteResponse{Count: 11},
+		smbwire.CommandQueryInfo:      &smbwire.BufferResponse{Data: make([]byte, 50)},
+		smbwire.CommandIoctl:          &smbwire.IoctlResponse{Output: make([]byte, 30)},
+		smbwire.CommandQueryDirectory: &smbwire.BufferResponse{Data: broken},
+	}
+	_, tree := fakeMount(t, func(f *fake) {
+		f.on = func(f *fake, h smbwire.Header, _ []byte) bool {
+			r, ok := replies[h.Command]
+			if ok {
+				f.reply(h, ntstatus.Success, r)
+			}
+			return ok
+		}
+	}, nil)
+	f := open(t, tree, readWrite("f"))
+	_, write := f.WriteAt(t.Context(), make([]byte, 10), 0)
+	_, query := f.QueryInfo(t.Context(), smbwire.InfoFile, 4, 0, 49)
+	_, stat := f.Stat(t.Context())
+	_, ioctl := f.Ioctl(t.Context(), 1, nil, 29)
+	var found error
+	for _, err := range f.ReadDir(t.Context(), "") {
+		found = err
+	}
+	for name, err := range map[string]error{"write": write, "query": query, "stat": stat, "ioctl": ioctl, "list": found} {
+		if !errors.Is(err, ErrProtocol) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	replies[smbwire.CommandWrite] = &smbwire.WriteResponse{Count: 9}
+	if n, err := f.WriteAt(t.Context(), make([]byte, 10), 0); n != 9 || err == nil {
+		t.Error(n, err)
+	}
+	// A name with a path in it is no name; the entries behind it are.
+	dir.Name = []byte{'o', 0, 'k', 0}
+	list, _ = smbwire.AppendDirEntry(list, 0, last, smbwire.ClassIDBothDirectory, &dir)
+	replies[smbwire.CommandQueryDirectory] = &smbwire.BufferResponse{Data: list}
+	var seen []string
+	for e, err := range f.ReadDir(t.Context(), "") {
+		if err == nil {
+			seen = append(seen, e.Name)
+			break
+		}
+		if !errors.Is(err, smbwire.ErrName) {
+			t.Error(err)
+		}
+		seen = append(seen, "?")
+	}
+	if len(seen) != 2 || seen[0] != "?" || seen[1] != "ok" {
+		t.Errorf("%q", seen)
+	}
+}
+
+// Source: [MS-SMB2 3.2.5.5], [MS-SMB2 3.2.5.14.12]
+func TestTamperedNegotiation(t *testing.T) {
+	validation := func(v func(*smbwire.ValidateNegotiateResponse)) func(*fake) {
+		return onCommand(smbwire.CommandIoctl, func(f *fake, h smbwire.Header, _ []byte) {
+			r := f.chosen()
+			info := smbwire.ValidateNegotiateResponse{Capabilities: r.Capabilities, GUID: r.ServerGUID, SecurityMode: r.SecurityMode, Dialect: r.Dialect}
+			v(&info)
+			f.reply(h, ntstatus.Success, &smbwire.IoctlResponse{Output: info.AppendTo(nil)})
+		})
+	}
+	for name, change := range map[string]func(*fake){
+		"dialect":       validation(func(v *smbwire.ValidateNegotiateResponse) { v.Dialect = smbwire.Dialect302 }),
+		"capabilities":  validation(func(v *smbwire.ValidateNegotiateResponse) { v.Capabilities |= smbwire.CapEncryption }),
+		"security mode": validation(func(v *smbwire.ValidateNegotiateResponse) { v.SecurityMode = smbwire.SigningRequired }),
+		"server":        validation(func(v *smbwire.ValidateNegotiateResponse) { v.GUID[15] = 1 }),
+		"refusal": onCommand(smbwire.CommandIoctl, func(f *fake, h smbwire.Header, _ []byte) {
+			f.reply(h, ntstatus.NotSupported, &smbwire.ErrorResponse{})
+		}),
+		"unsigned": onCommand(smbwire.CommandIoctl, func(f *fake, h smbwire.Header, body []byte) {
+			f.signer = nil
+			f.validate(h, body)
+		}),
+	} {
+		t.Run(name, func(t *testing.T) {
+			f, client := newFake(t, func(f *fake) { f.dialect = smbwire.Dialect300; change(f) })
+			s, err := f.logon(client, func(c *Config) { c.AllowUnsigned = name == "unsigned" })
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer s.Close()
+			_, err = s.TreeConnect(t.Context(), "data")
+			want := ErrDowngrade
+			if name == "unsigned" {
+				want = ErrSignature
+			}
+			if !errors.Is(err, want) || !errors.Is(s.Err(), net.ErrClosed) {
+				t.Errorf("%v; the session: %v", err, s.Err())
+			}
+		})
+	}
+}
+
+// Source: [MS-SMB2 3.2.5.5]
+func TestShareThatRequiresEncryption(t *testing.T) {
+	f, client := newFake(t, func(f *fake) { f.share.ShareFlags = smbwire.ShareFlagEncryptData })
+	s, err := f.logon(client, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if _, err := s.TreeConnect(t.Context(), "data"); !errors.Is(err, ErrEncryption) {
+		t.Error(err)
+	}
+	if f.count(smbwire.CommandTreeDisconnect) != 1 || s.Echo(t.Context()) != nil {
+		t.Error("the share is still connected, or nothing is")
+	}
+}
+
+// A server that says nothing is waited for as long as the context or the
+// configuration says; then the session goes on without the answer.
+//
+// Source: [MS-SMB2 3.2.6.1], [MS-SMB2 3.2.4.24]
+func TestSilentServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, tree := fakeMount(t, onCommand(smbwire.CommandRead, func(*fake, smbwire.Header, []byte) {}), func(c *Config) { c.Timeout = time.Minute })
+		file := open(t, tree, readWrite("f"))
+		start := time.Now()
+		_, err := file.ReadAt(t.Context(), make([]byte, 10), 0)
+		if !errors.Is(err, os.ErrDeadlineExceeded) || time.Since(start) != time.Minute {
+			t.Errorf("after %v: %v", time.Since(start), err)
+		}
+		var ne net.Error
+		if !errors.As(err, &ne) || !ne.Timeout() {
+			t.Errorf("%v is no timeout", err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		start = time.Now()
+		if _, err := file.ReadAt(ctx, make([]byte, 3<<20), 0); !errors.Is(err, context.DeadlineExceeded) || time.Since(start) != time.Second {
+			t.Errorf("after %v: %v", time.Since(start), err)
+		}
+		synctest.Wait()
+		reads, cancels := f.count(smbwire.CommandRead), f.count(smbwire.CommandCancel)
+		if reads != 4 || cancels != reads {
+			t.Errorf("%d reads, %d cancelled", reads, cancels)
+		}
+		if err := tree.s.Echo(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// Source: [MS-SMB2 3.2.4.2.2]
+func TestSilentServerAtTheStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client, server := net.Pipe()
+		defer server.Close()
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		start := time.Now()
+		_, err := New(ctx, client, "silent", Config{Timeout: time.Hour})
+		// Nobody reads: the message is stuck, and is given a moment longer.
+		if took := time.Since(start); !errors.Is(err, os.ErrDeadlineExceeded) || took != 5*time.Second+cancelGrace {
+			t.Errorf("after %v: %v", took, err)
+		}
+	})
+}
+
+// An answer that takes its time is announced; CANCEL then goes by the id that
+// was announced.
+//
+// Source: [MS-SMB2 3.2.5.1.5], [MS-SMB2 3.2.4.24]
+func TestAsync(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var held []smbwire.Header
+		f, tree := fakeMount(t, onCommand(smbwire.CommandRead, func(f *fake, h smbwire.Header, _ []byte) {
+			h.Flags |= smbwire.FlagAsync
+			h.AsyncID = 0xABC
+			held = append(held, h)
+			f.reply(h, ntstatus.Pending, &smbwire.ErrorResponse{})
+			if len(held) == 1 {
+				f.credits = func(*smbwire.Header) uint16 { return 0 } // they have been granted
+				f.reply(h, ntstatus.Success, &smbwire.ReadResponse{Data: []byte("later")})
+				f.credits = func(h *smbwire.Header) uint16 { return h.Credits }
+			}
+		}), nil)
+		file := open(t, tree, readWrite("f"))
+		got := make([]byte, 5)
+		if n, err := file.ReadAt(t.Context(), got, 0); err != nil || string(got[:n]) != "later" {
+			t.Errorf("%q, %v", got[:n], err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(time.Second, cancel)
+		if _, err := file.ReadAt(ctx, got, 0); !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+		synctest.Wait()
+		all := f.requests()
+		last := all[len(all)-1]
+		if last.Command != smbwire.CommandCancel || last.Flags&smbwire.FlagAsync == 0 || last.AsyncID != 0xABC || last.MessageID != held[1].MessageID {
+			t.Errorf("%+v", last)
+		}
+	})
+}
+
+// A file that is opened after its caller has gone is closed.
+//
+// Source: [MS-SMB2 3.2.5.7]
+func TestLateOpenIsClosed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		f, tree := fakeMount(t, onCommand(smbwire.CommandCreate, func(f *fake, h smbwire.Header, _ []byte) {
+			<-release
+			f.reply(h, ntstatus.Success, &smbwire.CreateResponse{FileID: fakeFile})
+		}), nil)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := tree.Create(ctx, readWrite("f")); !errors.Is(err, context.DeadlineExceeded) {
+			t.Error(err)
+		}
+		close(release)
+		synctest.Wait()
+		if f.count(smbwire.CommandClose) != 1 {
+			t.Errorf("%v", f.requests())
+		}
+	})
+}
+
+// Large reads go in as many pieces as the credits allow, down to one.
+//
+// Source: [MS-SMB2 3.2.4.1.2], [MS-SMB2 3.1.5.2]
+func TestFewCredits(t *testing.T) {
+	for _, most := range []uint16{1, 3, 40} {
+		synctest.Test(t, func(t *testing.T) {
+			data := random(2<<20 + 100)
+			held := 1
+			_, tree := fakeMount(t, func(f *fake) {
+				f.credits = func(h *smbwire.Header) uint16 {
+					charge := max(1, int(h.CreditCharge))
+					n := min(int(h.Credits), max(0, int(most)-held+charge))
+					held += n - charge
+					return uint16(n)
+				}
+				f.on = func(f *fake, h smbwire.Header, body []byte) bool {
+					if h.Command != smbwire.CommandRead {
+						return false
+					}
+					q, err := smbwire.DecodeReadRequest(bytes.Clone(body))
+					if err != nil || int(h.CreditCharge) != max(1, (int(q.Length)+creditUnit-1)/creditUnit) {
+						t.Errorf("%d bytes for %d credits, %v", q.Length, h.CreditCharge, err)
+					}
+					f.reply(h, ntstatus.Success, &smbwire.ReadResponse{Data: data[q.Offset : q.Offset+uint64(q.Length)]})
+					return true
+				}
+			}, nil)
+			file := open(t, tree, readWrite("f"))
+			got := make([]byte, len(data))
+			if n, err := file.ReadAt(t.Context(), got, 0); n != len(data) || err != nil || !bytes.Equal(got, data) {
+				t.Errorf("%d credits: %d, %v", most, n, err)
+			}
+			_, err := file.Ioctl(t.Context(), 1, nil, 1<<20)
+			if enough := most >= 16; enough != !errors.Is(err, ErrProtocol) {
+				t.Errorf("%d credits: %v", most, err)
+			}
+		})
+	}
+}
+
+// A server that takes the last credit away leaves nothing to wait for.
+//
+// Source: [MS-SMB2 3.3.1.2]
+func TestNoCredits(t *testing.T) {
+	f, tree := fakeMount(t, nil, nil)
+	c := tree.s.conn
+	f.on = func(f *fake, h smbwire.Header, _ []byte) bool {
+		f.credits = func(*smbwire.Header) uint16 { return 0 }
+		return false
+	}
+	c.mu.Lock()
+	c.credits.target, c.credits.held = 1, 1
+	c.mu.Unlock()
+	if err := tree.s.Echo(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if err := tree.s.Echo(t.Context()); !errors.Is(err, ErrProtocol) {
+		t.Error(err)
+	}
+}
