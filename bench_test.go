@@ -113,4 +113,4 @@ func TestAllocations(t *testing.T) {
 }
 
 // maxAllocs is for client and server together.
-const maxAllocs = 8
+const maxAllocs = 4

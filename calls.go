@@ -78,8 +78,8 @@ func (c *conn) postAs(s *slot, h *wire.Header, data payload, as slotState) error
 	}
 
 	c.sendMu.Lock()
-	defer c.sendMu.Unlock()
 	if c.isDown() {
+		c.sendMu.Unlock()
 		c.abandonUnsent(s)
 		return c.err
 	}
@@ -88,27 +88,58 @@ func (c *conn) postAs(s *slot, h *wire.Header, data payload, as slotState) error
 		c.seq++
 	}
 	msg := append(h.AppendTo(s.send[:0]), data.copied...)
-	c.sges[0] = rdma.SGE{Region: c.sendMR, Offset: s.sendAt, Length: len(msg)}
-	sgl := c.sges[:1]
+	s.sges[0] = rdma.SGE{Region: c.sendMR, Offset: s.sendAt, Length: len(msg)}
+	sgl := s.sges[:1]
 	if data.region != nil {
-		c.sges[1] = rdma.SGE{Region: data.region, Offset: data.offset, Length: data.length}
-		sgl = c.sges[:2]
+		s.sges[1] = rdma.SGE{Region: data.region, Offset: data.offset, Length: data.length}
+		sgl = s.sges[:2]
 	}
-	c.reqs[0] = rdma.Request{Op: rdma.OpSend, ID: uint64(s.index), SGL: sgl}
+	req := rdma.Request{Op: rdma.OpSend, ID: uint64(s.index), SGL: sgl}
 	if c.sends++; c.sends%signalEvery != 0 {
-		c.reqs[0].Flags = rdma.FlagSilentSuccess
+		req.Flags = rdma.FlagSilentSuccess
 	}
 	if s.kind == kindWrite {
 		c.unanswered.Add(1)
 	}
 	s.tick.Store(c.ticks.Load())
 	s.set(as)
-	if _, err := c.qp.Post(c.reqs[:]); err != nil {
-		c.fail(c.reason(err))
-		c.abandonUnsent(s)
-		return c.err
+	c.queue = append(c.queue, req)
+	if c.posting {
+		c.sendMu.Unlock()
+		return nil // whoever posts takes it along
 	}
+	c.posting = true
+	c.flushLocked()
 	return nil
+}
+
+// flushLocked posts what is queued until nothing is, and unlocks sendMu, which the
+// caller holds with posting set. A failure ends the connection.
+func (c *conn) flushLocked() {
+	for range postRounds {
+		if len(c.queue) == 0 {
+			c.posting = false
+			c.sendMu.Unlock()
+			return
+		}
+		c.queue, c.batch = c.batch[:0], c.queue
+		c.sendMu.Unlock()
+		if _, err := c.qp.Post(c.batch); err != nil {
+			c.fail(c.reason(err))
+		}
+		c.sendMu.Lock()
+	}
+	c.sendMu.Unlock()
+	// Others keep the queue full; a caller is not to be held up by that for good.
+	// The teardown waits for the goroutine by taking life.
+	go func() {
+		if !c.life.TryRLock() {
+			return // the connection is down
+		}
+		defer c.life.RUnlock()
+		c.sendMu.Lock()
+		c.flushLocked()
+	}()
 }
 
 // abandonUnsent takes a slot out of use whose message was not sent; the

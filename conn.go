@@ -23,6 +23,8 @@ const (
 	// signalEvery is the number of sends of which one makes a result, so that the
 	// others give back their places in the queue.
 	signalEvery = 32
+	// postRounds is how many times a caller posts for others before it hands over.
+	postRounds = 16
 	// pollBatch is how many results are taken at once.
 	pollBatch = 64
 	// watchParts is the number of the watchdog's ticks in Config.Timeout.
@@ -78,12 +80,15 @@ type conn struct {
 	reading  sync.WaitGroup
 	gone     chan struct{} // closed when everything is freed
 
-	// sendMu orders the messages; it guards what follows.
-	sendMu sync.Mutex
-	seq    uint16
-	sends  int
-	reqs   [1]rdma.Request
-	sges   [2]rdma.SGE
+	// sendMu orders the messages; it guards what follows. One caller at a time
+	// posts, with what others have queued meanwhile, so that many messages cost one
+	// system call.
+	sendMu  sync.Mutex
+	seq     uint16
+	sends   int
+	posting bool
+	queue   []rdma.Request
+	batch   []rdma.Request // what is being posted; owned by the caller that posts
 }
 
 // dialConn connects to remote and starts the goroutines. The connection is not
@@ -165,6 +170,7 @@ func (c *conn) allocate(ctx context.Context, n int) (err error) {
 		return err
 	}
 	c.slots = make([]slot, n)
+	c.queue, c.batch = make([]rdma.Request, 0, n), make([]rdma.Request, 0, n)
 	c.free = make(chan *slot, n)
 	for i := range c.slots {
 		s := &c.slots[i]

@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 
 	"lwio/internal/wire"
+	"lwio/rdma"
 )
 
 // slotState is where a slot is in its life.
@@ -60,10 +61,11 @@ type slot struct {
 	epoch  *epoch // of a write
 	result wire.IOStatusBlock
 
-	send   []byte // header and, for small writes, data
-	bounce []byte // where small reads arrive
-	sendAt int    // offset of send in its region
-	landAt int    // offset of bounce in its region
+	sges   [2]rdma.SGE // of the message, from the queue to the post
+	send   []byte      // header and, for small writes, data
+	bounce []byte      // where small reads arrive
+	sendAt int         // offset of send in its region
+	landAt int         // offset of bounce in its region
 }
 
 const (
