@@ -56,7 +56,7 @@ type payload struct {
 // After an error nobody has seen the message, and the slot is not the caller's any
 // more.
 //
-// Source: [LWIO §I/O Processing], [OP-21], [OP-23], [OP-24]
+// Source: [LWIO §I/O Processing], [OP-21], [OP-23], [OP-24], [LWIO claim 22]
 func (c *conn) post(s *slot, h *wire.Header, data payload) error {
 	return c.postAs(s, h, data, slotPending)
 }

@@ -12,7 +12,7 @@ import (
 // in conn.free or in use. The server may grant more, up to what was asked for at
 // first, or take some back, one CREDIT message for each.
 //
-// Source: [LWIO §Credits], [OP-64] to [OP-74c]
+// Source: [LWIO §Credits], [OP-64] to [OP-74c], [LWIO claim 24]
 type credits struct {
 	// work says that CREDIT messages wait for a slot.
 	work atomic.Bool

@@ -21,7 +21,7 @@ import (
 // or password, fs.ErrNotExist for an unknown share, [ErrNoRDMA] with RequireRDMA,
 // [ErrSpoofed] among its causes.
 //
-// Source: [LWIO §Discovery], [LWIO §Network Discovery]
+// Source: [LWIO §Discovery], [LWIO §Network Discovery], [LWIO claim 7], [LWIO claim 9]
 func Dial(ctx context.Context, rawURL string, cfg *Config) (*Client, error) {
 	t, err := ParseURL(rawURL)
 	if err != nil {

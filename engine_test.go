@@ -124,7 +124,7 @@ func TestWriteOverRDMA(t *testing.T) {
 
 // Every message is as the field matrix says.
 //
-// Source: [LWIO §I/O Processing], [OP-21], [OP-23], [OP-24], [OP-73], [OP-85]
+// Source: [LWIO §I/O Processing], [OP-21], [OP-23], [OP-24], [OP-73], [OP-85], [LWIO claim 22]
 func TestHeaders(t *testing.T) {
 	share := newFakeShare()
 	share.put("f", pattern(5000))

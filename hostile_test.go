@@ -316,7 +316,7 @@ func TestHostileFid(t *testing.T) {
 
 // Credits come and go while requests are in flight.
 //
-// Source: [LWIO §Credits], [OP-67] to [OP-74c]
+// Source: [LWIO §Credits], [OP-67] to [OP-74c], [LWIO claim 24]
 func TestCreditTransactions(t *testing.T) {
 	share := newFakeShare()
 	want := pattern(400_000)

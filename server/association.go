@@ -33,7 +33,7 @@ func (e *engine) resumeContext() []byte {
 // negotiate answers a message on the pipe of an SMB session; an error closes
 // the pipe. The client's name is logged and believed by nobody.
 //
-// Source: [LWIO §Network Discovery] [OP-35] [OP-36] [OP-37] [OP-41] [OP-112]
+// Source: [LWIO §Network Discovery] [OP-35] [OP-36] [OP-37] [OP-41] [OP-112] [LWIO claim 8]
 func (e *engine) negotiate(ctx context.Context, sess session, request []byte, maxOutput int) ([]byte, error) {
 	req, err := wire.DecodeNegotiateRequest(request)
 	if err != nil {

@@ -148,7 +148,7 @@ func (c *conn) takeIn(p *wire.AuthParams, pair *keyPair) {
 // answerAuth writes the server's parameters and posts the receives of the
 // credits that they grant.
 //
-// Source: [LWIO §Connection Authentication] [OP-13] [OP-28] [OP-47] [OP-50g] [OP-66b]
+// Source: [LWIO §Connection Authentication] [OP-13] [OP-28] [OP-47] [OP-50g] [OP-66b] [LWIO claim 14]
 func (c *conn) answerAuth(o *op, client *wire.AuthParams) error {
 	p := wire.AuthParams{
 		RevID: wire.RevID, Endian: 8, PageSize: pageSize, BaseSequence: client.BaseSequence + 1,

@@ -9,7 +9,7 @@ import (
 // file of this connection. What the client says of the open's flags is not
 // asked.
 //
-// Source: [LWIO §File Registration] [OP-50i] [OP-52b] [OP-56] [OP-57]
+// Source: [LWIO §File Registration] [OP-50i] [OP-52b] [OP-56] [OP-57] [LWIO claim 10] [LWIO claim 11]
 func (c *conn) register(o *op) {
 	f, status := c.newFile(o)
 	if status != ntstatus.Success {
@@ -138,7 +138,7 @@ const saturated = 0xFF
 // interrupt answers an INTERRUPT, by which a client that polls goes to sleep:
 // at once if it has missed a completion, else with the next one.
 //
-// Source: [LWIO §Wakeup] [OP-93a] [OP-93c] [OP-93e] [OP-93f]
+// Source: [LWIO §Wakeup] [OP-93a] [OP-93c] [OP-93e] [OP-93f] [LWIO claim 21]
 func (c *conn) interrupt(o *op) {
 	c.flush() // what is answered counts as complete
 	c.mu.Lock()

@@ -45,7 +45,7 @@ func (c *conn) follow(sequence uint16) {
 // dispatch hands an authenticated client's message to what answers it. What is
 // wrong with it ends the connection or is answered, as package wire says.
 //
-// Source: [LWIO §I/O Processing] [OP-27] [OP-63] [OP-92e] [OP-92h] [OP-106]
+// Source: [LWIO §I/O Processing] [OP-27] [OP-63] [OP-92e] [OP-92h] [OP-106] [LWIO claim 15]
 func (c *conn) dispatch(o *op) error {
 	err := o.h.Check(o.size, c.e.wire)
 	if err != nil && wire.Terminates(err) {

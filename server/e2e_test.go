@@ -21,7 +21,7 @@ import (
 // The whole way, SMB included: log on, open, resume key and context, pipe,
 // NEGOTIATE, AUTH, REGISTER, I/O, and the end of the file by SMB's close.
 //
-// Source: [LWIO §Discovery] [LWIO §Network Discovery] [LWIO §Connection Authentication]
+// Source: [LWIO §Discovery] [LWIO §Network Discovery] [LWIO §Connection Authentication] [LWIO claim 1] [LWIO claim 3] [LWIO claim 9] [LWIO claim 10] [LWIO claim 11]
 // [LWIO claim 1] [LWIO claim 7] [LWIO claim 8] [OP-30] [OP-34] [OP-46b] [OP-56] [OP-58b]
 func TestEndToEnd(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)

@@ -15,7 +15,7 @@ import (
 
 // The whole way: AUTH, REGISTER, READ, WRITE, CLOSE.
 //
-// Source: [LWIO §Connection Authentication] [LWIO §File Registration] [LWIO §Read]
+// Source: [LWIO §Connection Authentication] [LWIO §File Registration] [LWIO §Read] [LWIO claim 13] [LWIO claim 14] [LWIO claim 15]
 // [LWIO §Write] [LWIO §Close]
 func TestExchange(t *testing.T) {
 	v := newEnv(t, envConfig{})
@@ -170,7 +170,7 @@ func TestAccess(t *testing.T) {
 
 // Polled completion: eight bytes in the client's memory, no message.
 //
-// Source: [LWIO §I/O Processing] [OP-95] [OP-89] [OP-92e]
+// Source: [LWIO §I/O Processing] [OP-95] [OP-89] [OP-92e] [LWIO claim 18] [LWIO claim 19] [LWIO claim 20]
 func TestPolled(t *testing.T) {
 	v := newEnv(t, envConfig{})
 	c := v.client()
@@ -291,7 +291,7 @@ func TestVecReadOfManyRegions(t *testing.T) {
 	v.check(c)
 }
 
-// Source: [LWIO §Vectored Write] [OP-75] [OP-76] [OP-77] [OP-78] [OP-79] [OP-80]
+// Source: [LWIO §Vectored Write] [OP-75] [OP-76] [OP-77] [OP-78] [OP-79] [OP-80] [LWIO claim 17]
 func TestVecWrite(t *testing.T) {
 	v := newEnv(t, envConfig{})
 	c := v.client()

@@ -214,7 +214,7 @@ func TestWriteFails(t *testing.T) {
 // A wake-up comes with the next completion, at once if the client has missed
 // one, and there is one at a time.
 //
-// Source: [LWIO §Wakeup] [OP-93a] [OP-93c] [OP-93d] [OP-93e] [OP-93f]
+// Source: [LWIO §Wakeup] [OP-93a] [OP-93c] [OP-93d] [OP-93e] [OP-93f] [LWIO claim 21]
 func TestInterrupt(t *testing.T) {
 	b, v, c, _, fid := gatedEnv(t, envConfig{})
 	const at = 1 << 20

@@ -229,7 +229,7 @@ func (c *conn) source(o *op) (rdma.MemoryRegion, int) {
 
 // fillAnswer adds the answer of o, as a message or as a status block.
 //
-// Source: [LWIO §I/O Processing] [OP-95] [OP-105]
+// Source: [LWIO §I/O Processing] [OP-95] [OP-105] [LWIO claim 18] [LWIO claim 19] [LWIO claim 20]
 func (c *conn) fillAnswer(p *pump, o *op) {
 	if o.recv != none {
 		p.receive(c, o.recv)

@@ -17,7 +17,7 @@ const sectorSize = 512
 // read answers a READ or a VEC_READ, whose data goes to many places. What is
 // longer than a block, as only a VEC_READ can be, is done in stages.
 //
-// Source: [LWIO §Read] [LWIO §Vectored Read] [OP-60] [OP-60b] [OP-83] [OP-92b]
+// Source: [LWIO §Read] [LWIO §Vectored Read] [OP-60] [OP-60b] [OP-83] [OP-92b] [LWIO claim 2]
 func (c *conn) read(o *op) {
 	status := ntstatus.Success
 	if o.h.Opcode == wire.OpVecRead {

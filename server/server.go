@@ -14,6 +14,8 @@ import (
 )
 
 // Server serves SMB and LWIO. Safe for concurrent use.
+//
+// Source: [LWIO claim 1] [LWIO claim 3] [LWIO claim 4]
 type Server struct {
 	cfg    Config
 	smb    *smbserver.Server

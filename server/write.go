@@ -8,7 +8,7 @@ import (
 // write answers a WRITE or a VEC_WRITE: a worker writes straight from the
 // receive buffer. Only a collapsed one needs memory, to repeat its page in.
 //
-// Source: [LWIO §Write] [LWIO §Vectored Write] [OP-75] [OP-76] [OP-80]
+// Source: [LWIO §Write] [LWIO §Vectored Write] [OP-75] [OP-76] [OP-80] [LWIO claim 17]
 func (c *conn) write(o *op) {
 	status := ntstatus.Success
 	collapsed := o.h.Flags&wire.FlagCollapse != 0

@@ -4,9 +4,7 @@ package spec
 type gap struct{ tag, lacks string }
 
 const (
-	medium  = "repeats another claim for a medium that holds the program"
-	polling = "the client does not poll status blocks yet"
-	growth  = "the server does not change credits after AUTH yet"
+	medium = "repeats another claim for a medium that holds the program"
 )
 
 // gaps are those that are known, and why.
@@ -14,12 +12,6 @@ var gaps = map[gap]string{
 	{"LWIO claim 5", "code"}:  "SMB 1 is refused: there is nothing to write, but it is tested",
 	{"LWIO claim 6", "code"}:  medium,
 	{"LWIO claim 6", "test"}:  medium,
-	{"LWIO claim 20", "code"}: polling,
-	{"LWIO claim 20", "test"}: polling,
-	{"LWIO claim 21", "code"}: polling,
-	{"LWIO claim 21", "test"}: polling,
 	{"LWIO claim 23", "code"}: medium,
 	{"LWIO claim 23", "test"}: medium,
-	{"LWIO claim 24", "code"}: growth,
-	{"LWIO claim 24", "test"}: growth,
 }
