@@ -39,12 +39,14 @@
 // # Goroutines
 //
 // Each RDMA connection has two: one takes completions and wakes the callers, one
-// watches over deadlines and tears the connection down. Close waits for both.
+// watches over deadlines and tears the connection down. Under load a third may
+// post what callers have queued. Close waits for all of them.
 //
 // # Locks
 //
-// In this order: Client.mu, File.mu, conn.life (read side), conn.credits.mu,
-// conn.sendMu, epochs.mu. None but conn.life is held while waiting for a peer.
+// In this order: PendingFile.mu, Client.mu, conn.life (read side), credits.mu,
+// conn.sendMu, epochs.mu. Only PendingFile.mu and conn.life are held while waiting
+// for a peer.
 //
 // Source: [LWIO §Discovery], [LWIO §I/O Processing]
 package lwio

@@ -216,6 +216,10 @@ func TestCreditsAreNeverExceeded(t *testing.T) {
 		return true
 	}
 	c := s.connect(Config{})
+	// Every message takes one of these, and gives it back when it was answered.
+	if n := len(c.live().free); n != 3 || c.Credits() != 3 {
+		t.Fatalf("%d credits, granted 3", n)
+	}
 	f := openOn(t, c, "f")
 	p := make([]byte, 3*4096*4)
 	if _, err := f.ReadAt(p, 0); err != nil {

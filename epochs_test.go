@@ -16,6 +16,7 @@ func TestEpochsWaitForEarlierWritesOnly(t *testing.T) {
 			t.Fatal(err)
 		}
 		first := e.begin()
+		sibling := e.begin()
 		waited := make(chan int, 2)
 		wait := func(id int) {
 			if err := e.wait(ctx); err != nil {
@@ -36,6 +37,11 @@ func TestEpochsWaitForEarlierWritesOnly(t *testing.T) {
 			t.Fatalf("waiter %d did not wait for the first write", <-waited)
 		}
 		first.end()
+		synctest.Wait()
+		if len(waited) != 0 {
+			t.Fatalf("waiter %d did not wait for all of the first writes", <-waited)
+		}
+		sibling.end()
 		synctest.Wait()
 		if len(waited) != 2 {
 			t.Fatalf("%d of 2 waiters returned", len(waited))

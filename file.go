@@ -198,8 +198,11 @@ func (f *File) check(ctx context.Context, off int64, n int) error {
 // SMB.
 func (f *File) lane(ctx context.Context) (*conn, uint16, error) {
 	cn := f.c.live()
-	if cn == nil {
+	switch {
+	case cn == nil && f.c.cfg.RequireRDMA:
 		return nil, 0, f.noRDMA(f.c.Transport().Reason)
+	case cn == nil:
+		return nil, 0, nil
 	}
 	r := f.reg.Load()
 	if r == nil || r.conn != cn {
