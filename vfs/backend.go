@@ -24,6 +24,8 @@ type Backend interface {
 	// Remove deletes the name path if it still stands for the file node. The
 	// error of a directory that has entries is ENOTEMPTY or DIRECTORY_NOT_EMPTY.
 	Remove(path string, node NodeID, dir bool) error
+	// Link reports whether the name path itself is a link, to wherever.
+	Link(path string) bool
 	// Rename gives from, if it still stands for node, the name to. With replace
 	// a file that is there goes; without, the error is fs.ErrExist.
 	Rename(from, to string, node NodeID, replace bool) error

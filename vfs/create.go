@@ -273,7 +273,7 @@ func (c *creation) admit(o *Open, looked FileInfo) error {
 		err = errRaced
 	case info.Special:
 		err = because(ntstatus.AccessDenied, "neither a file nor a directory")
-	case info.Dir && o.deleteOnClose:
+	case info.Dir && o.deleteOnClose && !c.share.Backend.Link(c.path):
 		err = checkEmpty(o.handle)
 	}
 	if err == nil {

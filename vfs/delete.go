@@ -8,7 +8,8 @@ import (
 )
 
 // SetDeleteOnClose says that the file is to be deleted when its last open is
-// closed, or takes that back. While it is pending nobody can open the file, nor
+// closed, or takes that back. What goes is the name: if that is a symbolic link,
+// its target stays as it is, and need not be empty. While it is pending nobody can open the file, nor
 // anything below a directory. It is not the option DeleteOnClose, which belongs
 // to one open and cannot be taken back.
 //
@@ -48,7 +49,7 @@ func (o *Open) condemn() error {
 		return because(ntstatus.CannotDelete, "root of the share")
 	case !o.dir && info.ReadOnly():
 		return because(ntstatus.CannotDelete, "file is read-only")
-	case o.dir:
+	case o.dir && !o.share.Backend.Link(o.Path()):
 		if err := o.checkEmpty(); err != nil {
 			return err
 		}

@@ -259,3 +259,45 @@ func TestPermissionsOfTheProcess(t *testing.T) {
 	}
 	closed(t, o, d)
 }
+
+// What is deleted is the name: the target of a link stays as it is, full or not.
+// [OP-57]
+func TestDeleteOfALinkLeavesItsTarget(t *testing.T) {
+	for _, target := range []string{"full", "bare", "file"} {
+		for what, remove := range map[string]func(s *site){
+			"pending delete": func(s *site) {
+				o := s.mustOpen("link", access(vfs.Delete))
+				if err := o.SetDeleteOnClose(true); err != nil {
+					t.Errorf("link to %s: %v", target, err)
+				}
+				closed(t, o)
+			},
+			"option": func(s *site) {
+				closed(t, s.mustOpen("link", access(vfs.Delete), options(vfs.DeleteOnClose)))
+			},
+		} {
+			s := newSite(t)
+			s.put("full/", "full/x", "bare/", "file")
+			s.link(target, "link")
+			remove(s)
+			if s.exists("link") {
+				t.Errorf("%s: the link to %s is still there", what, target)
+			}
+			if !s.exists(target) || !s.exists("full/x") {
+				t.Errorf("%s: the target %s is gone", what, target)
+			}
+		}
+	}
+}
+
+// A rename does not take the place of what is neither a file nor a directory.
+func TestRenameOverAFIFO(t *testing.T) {
+	s := newSite(t)
+	s.put("file")
+	if err := syscall.Mkfifo(s.host("fifo"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	f := s.mustOpen("file")
+	wantStatus(t, "rename over a FIFO", f.Rename("fifo", true), ntstatus.AccessDenied)
+	closed(t, f)
+}

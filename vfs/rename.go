@@ -11,7 +11,7 @@ import (
 // the file follow.
 //
 // Errors: ACCESS_DENIED without Delete, for the root, for a directory with opens
-// below it, for a target that is open, read-only, or a directory, and for a file
+// below it, for a target that is open, read-only, or not a file, and for a file
 // whose delete is pending; OBJECT_NAME_COLLISION; OBJECT_PATH_NOT_FOUND;
 // DELETE_PENDING for a target or a directory above it that is about to go; the
 // statuses of a bad path.
@@ -106,6 +106,8 @@ func (o *Open) mayReplace(target FileInfo, replace bool) error {
 		return ntstatus.ObjectNameCollision
 	case n != nil:
 		return because(ntstatus.AccessDenied, "target is open")
+	case target.Special:
+		return because(ntstatus.AccessDenied, "target is neither a file nor a directory")
 	case target.Dir:
 		return because(ntstatus.AccessDenied, "target is a directory")
 	case target.ReadOnly():
