@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net"
 	"os"
 	"sync"
@@ -39,7 +38,6 @@ type connConfig struct {
 	smallRead int
 	readSize  int
 	timeout   time.Duration
-	log       *slog.Logger
 }
 
 // conn is one RDMA connection to a server: an adapter of its own, so that one

@@ -167,7 +167,7 @@ func (c *Client) connectTo(ctx context.Context, p rdma.Provider, remote rdma.Add
 	defer cancel()
 	cn, err := dialConn(ctx, p, remote, connConfig{
 		credits: c.cfg.Credits, smallRead: c.cfg.SmallRead, readSize: c.cfg.MaxReadSize,
-		timeout: c.cfg.Timeout, log: c.cfg.Logger,
+		timeout: c.cfg.Timeout,
 	})
 	if err != nil {
 		return fmt.Errorf("connect %v: %w", remote, err)
