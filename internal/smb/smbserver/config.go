@@ -66,7 +66,8 @@ type Config struct {
 	// AllowUnsigned lets clients talk without signatures. Default: every
 	// message of a session must be signed.
 	AllowUnsigned bool
-	// MaxConnections bounds the connections at a time; one more is closed at
+	// MaxConnections bounds the connections at a time. One more takes the place
+	// of the oldest that has not authenticated; if there is none it is closed at
 	// once. Default 1024.
 	MaxConnections int
 	// MaxSessions, MaxTrees and MaxOpens bound, for each connection, sessions

@@ -18,7 +18,9 @@ import (
 var (
 	errServerClosed = errors.New("server closed")
 	errNoSession    = errors.New("no session was authenticated in time")
+	errCrowded      = errors.New("others need the place of a connection without a session")
 	errProtocol     = errors.New("protocol violation")
+	errTooMany      = errors.New("too many connections, all of them authenticated")
 )
 
 // maxIdleWorkers is how many goroutines of a connection wait for their turn to
@@ -35,6 +37,9 @@ type conn struct {
 	credits *credits
 	ctx     context.Context
 	cancel  context.CancelCauseFunc
+	arrival uint64 // the how-manieth connection of the server this is
+
+	valid atomic.Int32 // sessions that have authenticated; changed under mu
 
 	// turn is held by the goroutine that reads. What it guards is written
 	// under it, and may be read by whoever had it later.
@@ -49,7 +54,6 @@ type conn struct {
 	mu        sync.Mutex
 	workers   int
 	sessions  map[uint64]*Session
-	valid     int // sessions that have authenticated
 	authTimer *time.Timer
 	running   map[uint64]context.CancelFunc // by message id: what CANCEL can reach
 }
@@ -80,7 +84,7 @@ func (c *conn) start() {
 // authExpired cuts the connection if nobody has authenticated.
 func (c *conn) authExpired() {
 	c.mu.Lock()
-	late := c.valid == 0
+	late := c.valid.Load() == 0
 	c.mu.Unlock()
 	if late {
 		c.cut(errNoSession)
@@ -231,7 +235,7 @@ func (c *conn) establish(s *Session) bool {
 		return false
 	}
 	s.counted = true
-	c.valid++
+	c.valid.Add(1)
 	c.authTimer.Stop()
 	return true
 }
@@ -248,17 +252,13 @@ func (c *conn) dropSession(s *Session) {
 	if !s.counted {
 		return
 	}
-	if c.valid--; c.valid == 0 && c.ctx.Err() == nil {
+	if c.valid.Add(-1) == 0 && c.ctx.Err() == nil {
 		c.authTimer.Reset(c.srv.cfg.AuthTimeout)
 	}
 }
 
 // authenticated reports whether any session is valid.
-func (c *conn) authenticated() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.valid > 0
-}
+func (c *conn) authenticated() bool { return c.valid.Load() > 0 }
 
 // cancelable registers what CANCEL may stop. done must be called after it.
 func (c *conn) cancelable(ctx context.Context, id uint64) (_ context.Context, done func()) {

@@ -73,6 +73,30 @@ func TestHalfMessages(t *testing.T) {
 	}
 }
 
+// Peers who connect and say nothing, or begin and stop, keep nobody out, however
+// many they are.
+func TestStrangersMakeWay(t *testing.T) {
+	s, addr, _ := testServer(t, func(c *Config) { c.MaxConnections, c.AuthTimeout = 3, time.Hour })
+	first := mount(t, addr, "data")
+	for i := range 20 {
+		c := dial(t, addr)
+		if i%2 == 0 {
+			c.mustNegotiate(0x0311)
+		}
+	}
+	second := mount(t, addr, "data")
+	third := mount(t, addr, "data")
+	for _, c := range []*raw{first, second, third} {
+		c.want(ntstatus.Success, cmdEcho, []byte{4, 0, 0, 0})
+	}
+	// Who has authenticated makes way for nobody.
+	dial(t, addr).wantCut()
+	first.want(ntstatus.Success, cmdEcho, []byte{4, 0, 0, 0})
+	if st := s.Stats(); st.Connections != 3 || st.Refused != 1 {
+		t.Errorf("%d connections, %d refused", st.Connections, st.Refused)
+	}
+}
+
 // Source: [MS-SMB2 3.3.6] (limits of time are ours)
 func TestSilentPeersAreCutInTime(t *testing.T) {
 	_, addr, _ := testServer(t, func(c *Config) {
@@ -154,10 +178,8 @@ func TestLimits(t *testing.T) {
 		t.Errorf("third session: %v", r.status)
 	}
 	c.session, c.signer = session, signer
-	dial(t, addr)
-	// The third connection is closed at once, or the fourth, if the server has
-	// not yet seen the second.
-	dial(t, addr).wantCut()
+	mount(t, addr, "data")
+	dial(t, addr).wantCut() // the third connection
 	if s.Stats().Refused == 0 {
 		t.Error("no connection refused")
 	}

@@ -27,6 +27,7 @@ type Server struct {
 	closed    bool
 	listeners map[net.Listener]struct{}
 	conns     map[*conn]struct{}
+	arrivals  uint64 // connections so far
 	sessions  map[uint64]*Session
 }
 
@@ -107,22 +108,53 @@ func retryPause(last time.Duration, err error) time.Duration {
 }
 
 // ServeConn serves one connection in the background; the server owns it from
-// now on, and closes it if there are too many.
+// now on. If there are too many, the oldest that has no authenticated session
+// makes way, so that peers who say nothing keep nobody out; if all have one, the
+// new connection is closed.
 func (s *Server) ServeConn(nc net.Conn) {
 	c := newConn(s, nc)
-	s.mu.Lock()
-	if s.closed || len(s.conns) >= s.cfg.MaxConnections {
-		s.mu.Unlock()
+	if err := s.admit(c); err != nil {
 		s.stats.refused.Add(1)
-		s.cfg.Logger.Warn("smb: connection refused: too many", "remote", nc.RemoteAddr())
+		s.cfg.Logger.Warn("smb: connection refused", "remote", nc.RemoteAddr(), "cause", err)
 		nc.Close()
 		return
 	}
-	s.conns[c] = struct{}{}
-	s.wg.Add(1)
-	s.mu.Unlock()
 	s.stats.accepted.Add(1)
 	c.start()
+}
+
+// admit enters a connection, in the place of another one if there are too many.
+func (s *Server) admit(c *conn) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return errServerClosed
+	}
+	if len(s.conns) >= s.cfg.MaxConnections {
+		oldest := s.oldestStrangerLocked()
+		if oldest == nil {
+			return errTooMany
+		}
+		delete(s.conns, oldest)
+		oldest.cut(errCrowded)
+	}
+	s.arrivals++
+	c.arrival = s.arrivals
+	s.conns[c] = struct{}{}
+	s.wg.Add(1)
+	return nil
+}
+
+// oldestStrangerLocked finds the connection that has been longest without an
+// authenticated session, or nil.
+func (s *Server) oldestStrangerLocked() *conn {
+	var oldest *conn
+	for c := range s.conns {
+		if !c.authenticated() && (oldest == nil || c.arrival < oldest.arrival) {
+			oldest = c
+		}
+	}
+	return oldest
 }
 
 // forget is called by a connection when its last goroutine ends.
