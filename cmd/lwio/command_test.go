@@ -47,6 +47,25 @@ func TestVerbs(t *testing.T) {
 	}
 }
 
+// TestRemoveTreeStaysInside removes a directory that has links to others, which
+// stay as they are, and fails to remove the share before it has removed anything.
+func TestRemoveTreeStaysInside(t *testing.T) {
+	s := startServer(t, t.TempDir())
+	kept := write(t, []byte("precious"), s.dir, "kept", "file")
+	write(t, nil, s.dir, "dir", "sub", "file")
+	for link, target := range map[string]string{"dir/link": "../kept", "dir/sub/link": "../../kept", "link": "kept"} {
+		if err := os.Symlink(target, filepath.Join(s.dir, filepath.FromSlash(link))); err != nil {
+			t.Skip("no symbolic links here: ", err)
+		}
+	}
+	run(t, exitOK, "rm", "-r", s.url+"/dir")
+	run(t, exitOK, "rm", "-r", s.url+"/link")
+	wantNames(t, s.dir, "kept")
+	wantFile(t, kept, []byte("precious"))
+	run(t, exitFailure, "rm", "-r", s.url)
+	wantFile(t, kept, []byte("precious"))
+}
+
 func TestCopyStreams(t *testing.T) {
 	s := startServer(t, t.TempDir())
 	content := randomBytes(3*chunkSize + 1)

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"path"
 	"slices"
+	"syscall"
 	"text/tabwriter"
 	"time"
 
@@ -165,19 +166,17 @@ func (a *app) rmCommand() *cobra.Command {
 }
 
 // removeAll removes a name and, if it is a directory, everything below it. It
-// goes on after a failure and reports them all.
+// goes on after a failure and reports them all. Nobody looks into what can be
+// removed as it is: of a link to a directory, only the link goes.
 func removeAll(ctx context.Context, c *lwio.Client, name string) error {
-	fi, err := c.Stat(ctx, name)
-	if err != nil {
+	err := c.Remove(ctx, name)
+	if !errors.Is(err, syscall.ENOTEMPTY) {
 		return err
 	}
-	var errs []error
-	if fi.IsDir() {
-		entries, err := c.ReadDir(ctx, name)
-		errs = append(errs, err)
-		for _, e := range entries {
-			errs = append(errs, removeAll(ctx, c, path.Join(name, e.Name())))
-		}
+	entries, err := c.ReadDir(ctx, name)
+	errs := []error{err}
+	for _, e := range entries {
+		errs = append(errs, removeAll(ctx, c, path.Join(name, e.Name())))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return err
