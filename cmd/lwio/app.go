@@ -146,13 +146,13 @@ func (a *app) logger() *slog.Logger {
 }
 
 // isURL reports whether an argument names something on a server.
-func isURL(arg string) bool { return strings.HasPrefix(arg, "lwio://") }
+func isURL(arg string) bool {
+	scheme, _, ok := strings.Cut(arg, "://")
+	return ok && strings.EqualFold(scheme, lwio.Scheme)
+}
 
 // target parses the URL of an argument.
 func target(arg string) (*lwio.Target, error) {
-	if !isURL(arg) {
-		return nil, usagef("%q is not a URL of the form lwio://USER@HOST:PORT/SHARE/PATH", arg)
-	}
 	t, err := lwio.ParseURL(arg)
 	if err != nil {
 		return nil, usageError{err}

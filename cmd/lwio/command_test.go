@@ -131,6 +131,23 @@ func TestUsage(t *testing.T) {
 	}
 }
 
+// TestPasswordsAreNotPrinted mistypes URLs in several ways.
+func TestPasswordsAreNotPrinted(t *testing.T) {
+	for _, url := range []string{
+		"LWIO://u:hidden@127.0.0.1:1/share", "http://u:hidden@127.0.0.1:1/share", "lwio:/u:hidden@127.0.0.1:1/share",
+		"lwio://u:hidden@127.0.0.1:x/share", "lwio://u:hid%den@127.0.0.1:1/share", "lwio://u:hidden@127.0.0.1:1",
+	} {
+		for _, verb := range []string{"ls", "cat", "rm", "mkdir", "stat"} {
+			r := runCommand(t.Context(), strings.NewReader(""), verb, url)
+			if r.code == exitOK || strings.Contains(r.err, "hidden") || strings.Contains(r.err, "hid%den") {
+				t.Errorf("lwio %s %s: exit status %d, %q", verb, url, r.code, r.err)
+			}
+		}
+	}
+	s := startServer(t, t.TempDir())
+	run(t, exitOK, "ls", "LWIO"+strings.TrimPrefix(s.url, "lwio"))
+}
+
 func TestMoveBetweenShares(t *testing.T) {
 	s := startServer(t, t.TempDir())
 	run(t, exitUsage, "mv", s.url+"/a", strings.Replace(s.url, "/data", "/other", 1)+"/a")
