@@ -161,7 +161,7 @@ func target(arg string) (*lwio.Target, error) {
 }
 
 // password finds the password for a URL that has none.
-func (a *app) password(t *lwio.Target) (string, error) {
+func (a *app) password(ctx context.Context, t *lwio.Target) (string, error) {
 	switch {
 	case t.HasPassword:
 		return "", nil
@@ -175,9 +175,8 @@ func (a *app) password(t *lwio.Target) (string, error) {
 		return "", usagef("no password for %s: put it in the URL, in LWIO_PASSWORD, or in a --password-file", t)
 	}
 	fmt.Fprintf(a.stderr, "Password for %s: ", t)
-	b, err := term.ReadPassword(int(f.Fd()))
-	fmt.Fprintln(a.stderr)
-	return string(b), err
+	defer fmt.Fprintln(a.stderr)
+	return askPassword(ctx, int(f.Fd()))
 }
 
 // dial connects to the share of a URL and says on standard error if the
@@ -187,7 +186,7 @@ func (a *app) dial(ctx context.Context, arg string) (*lwio.Client, *lwio.Target,
 	if err != nil {
 		return nil, nil, err
 	}
-	password, err := a.password(t)
+	password, err := a.password(ctx, t)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -2,12 +2,15 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"strings"
+
+	"golang.org/x/term"
 
 	"lwio/server"
 )
@@ -56,6 +59,34 @@ func readCredentials(name, user string) (server.Users, error) {
 		return nil, fmt.Errorf("read password file %s: there is no user in it", name)
 	}
 	return users, nil
+}
+
+// askPassword reads a line from a terminal that does not show it. If ctx ends
+// first the terminal is as it was; the goroutine that waits for the line is left
+// behind and ends with the process.
+func askPassword(ctx context.Context, fd int) (string, error) {
+	if ctx.Err() != nil {
+		return "", context.Cause(ctx)
+	}
+	before, err := term.GetState(fd)
+	if err != nil {
+		return "", fmt.Errorf("ask for the password: %w", err)
+	}
+	type answer struct {
+		line []byte
+		err  error
+	}
+	done := make(chan answer, 1)
+	go func() {
+		line, err := term.ReadPassword(fd)
+		done <- answer{line, err}
+	}()
+	select {
+	case a := <-done:
+		return string(a.line), a.err
+	case <-ctx.Done():
+		return "", errors.Join(context.Cause(ctx), term.Restore(fd, before))
+	}
 }
 
 // oneTimePassword makes up a password of 100 random bits and more.
