@@ -148,8 +148,11 @@ func (t *transferState) readStream(buf []byte) (off int64, n int, err error) {
 	}
 	off = t.next
 	n, err = t.src.ReadChunk(t.ctx, buf, off)
+	// After a failure too nobody reads again: a read that was given up may still be
+	// at it.
+	t.ended = err != nil
 	if errors.Is(err, io.EOF) {
-		t.ended, err = true, nil
+		err = nil
 	}
 	t.next += int64(n)
 	return off, n, err

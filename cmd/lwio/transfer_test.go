@@ -5,9 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -122,16 +122,49 @@ func TestTransferReportsFailures(t *testing.T) {
 func TestTransferStopsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	src := &streamSource{blockingReader{}}
+	src := &streamSource{bytes.NewReader(nil)}
 	if _, err := transfer(ctx, src, &memSink{ordered: true, failAt: -1}, transferOptions{depth: 3}); !errors.Is(err, context.Canceled) {
 		t.Errorf("error = %v", err)
 	}
 }
 
-// blockingReader is at its end, but only after the test is over.
-type blockingReader struct{}
+// oneAtATime fails the test if two reads are under way at once. Its second read
+// stays until the test is over.
+type oneAtATime struct {
+	t      *testing.T
+	busy   atomic.Bool
+	reads  atomic.Int32
+	cancel func()
+	over   chan struct{}
+}
 
-func (blockingReader) Read([]byte) (int, error) { return 0, io.EOF }
+func (r *oneAtATime) Read(p []byte) (int, error) {
+	if r.busy.Swap(true) {
+		r.t.Error("two reads of a stream at once")
+	}
+	defer r.busy.Store(false)
+	if r.reads.Add(1) == 2 {
+		r.cancel()
+		<-r.over
+	}
+	return len(p), nil
+}
+
+// TestStreamThatIsGivenUp cancels a copy while its stream is being read: nobody
+// else begins to read it.
+func TestStreamThatIsGivenUp(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	r := &oneAtATime{t: t, cancel: cancel, over: make(chan struct{})}
+	defer close(r.over)
+	_, err := transfer(ctx, &streamSource{r}, &memSink{ordered: true, failAt: -1}, transferOptions{depth: 8})
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("error = %v", err)
+	}
+	if n := r.reads.Load(); n != 2 {
+		t.Errorf("%d reads were begun", n)
+	}
+}
 
 func TestCompareFindsOneWrongByte(t *testing.T) {
 	a := randomBytes(3*chunkSize + 7)
