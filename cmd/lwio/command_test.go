@@ -47,6 +47,46 @@ func TestVerbs(t *testing.T) {
 	}
 }
 
+// TestCopyDestinations copies to where no copy can or should go.
+func TestCopyDestinations(t *testing.T) {
+	s := startServer(t, t.TempDir())
+	local := t.TempDir()
+	src := write(t, []byte("content"), local, "src")
+	write(t, []byte("content"), s.dir, "dir", "sub", "file")
+	slash := string(filepath.Separator)
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{src, s.url + "/new/"}, "new/: no such directory"},
+		{[]string{src, s.url + "/dir/sub/file/?provider=smb"}, "no such directory"},
+		{[]string{s.url + "/dir/sub/file", filepath.Join(local, "new") + slash}, "no such directory"},
+		{[]string{"-", s.url + "/new/"}, "is a directory"},
+		{[]string{"-r", s.url + "/dir", s.url + "/dir/copy"}, "into itself"},
+		{[]string{"-r", s.url + "/dir", s.url + "/dir/sub"}, "into itself"},
+		{[]string{"-r", s.url, s.url + "/copy"}, "into itself"},
+	} {
+		if r := run(t, exitFailure, append([]string{"cp"}, c.args...)...); !strings.Contains(r.err, c.want) {
+			t.Errorf("cp %s: %q", strings.Join(c.args, " "), r.err)
+		}
+	}
+	wantNames(t, local, "src")
+	wantNames(t, s.dir, "dir")
+	wantNames(t, filepath.Join(s.dir, "dir"), "sub")
+	run(t, exitOK, "cp", "-r", s.url+"/dir", s.url+"/dir2")
+	run(t, exitOK, "cp", src, s.url+"/dir2/")
+	wantNames(t, filepath.Join(s.dir, "dir2"), "src", "sub")
+
+	// What is named by its place has no name to be copied under.
+	if err := os.Mkdir(filepath.Join(local, "sub"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(filepath.Join(local, "sub"))
+	run(t, exitOK, "cp", "-r", "..", s.url+"/dir/sub")
+	wantNames(t, filepath.Join(s.dir, "dir"), "sub")
+	wantNames(t, filepath.Join(s.dir, "dir", "sub"), "file", "src", "sub")
+}
+
 // TestRemoveTreeStaysInside removes a directory that has links to others, which
 // stay as they are, and fails to remove the share before it has removed anything.
 func TestRemoveTreeStaysInside(t *testing.T) {

@@ -9,8 +9,10 @@ import (
 	"hash"
 	"io"
 	"io/fs"
+	"os"
 	"path"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -46,8 +48,10 @@ leaves what was there before.`,
 type place struct {
 	tree   tree
 	name   string
+	isDir  bool // the name was typed with a slash at its end: a directory is meant
 	stream bool
-	client *lwio.Client // the connection to close, if the tree is a share
+	target *lwio.Target // what the URL named, if the tree is a share
+	client *lwio.Client // and the connection to close
 }
 
 func (p *place) close() error {
@@ -63,13 +67,14 @@ func (a *app) place(ctx context.Context, arg string) (*place, error) {
 		return &place{stream: true}, nil
 	}
 	if !isURL(arg) {
-		return &place{tree: localTree{}, name: filepath.Clean(arg)}, nil
+		return &place{tree: localTree{}, name: filepath.Clean(arg), isDir: os.IsPathSeparator(arg[len(arg)-1])}, nil
 	}
 	c, t, err := a.dial(ctx, arg)
 	if err != nil {
 		return nil, err
 	}
-	return &place{tree: remoteTree{c, t}, name: path.Clean(t.Path), client: c}, nil
+	typed, _, _ := strings.Cut(arg, "?")
+	return &place{tree: remoteTree{c, t}, name: path.Clean(t.Path), isDir: strings.HasSuffix(typed, "/"), target: t, client: c}, nil
 }
 
 func (a *app) cp(ctx context.Context, o cpOptions, srcArg, dstArg string) error {
@@ -112,8 +117,14 @@ func (a *app) copyPlaces(ctx context.Context, j *copyJob, src, dst *place) error
 		return err
 	}
 	name := dst.name
-	if di, err := dst.tree.Stat(ctx, name); err == nil && di.IsDir() && (!fi.IsDir() || baseName(src) != "") {
-		name = dst.tree.Join(name, baseName(src))
+	di, err := dst.tree.Stat(ctx, name)
+	switch {
+	case err == nil && di.IsDir():
+		if base := baseName(src); base != "" {
+			name = dst.tree.Join(name, base)
+		}
+	case dst.isDir && !fi.IsDir():
+		return &fs.PathError{Op: "cp", Path: dst.tree.Describe(name) + "/", Err: errors.New("no such directory")}
 	}
 	if !fi.IsDir() {
 		j.bar.expect(1, fi.Size())
@@ -123,18 +134,33 @@ func (a *app) copyPlaces(ctx context.Context, j *copyJob, src, dst *place) error
 	if !j.opts.recursive {
 		return &fs.PathError{Op: "cp", Path: src.tree.Describe(src.name), Err: errors.New("is a directory; use -r")}
 	}
+	if sameShare(src, dst) && below(name, src.name) {
+		return &fs.PathError{Op: "cp", Path: src.tree.Describe(src.name), Err: fmt.Errorf("cannot be copied into itself, to %s", dst.tree.Describe(name))}
+	}
 	_, _, err = j.directory(ctx, src.tree, src.name, dst.tree, name)
 	return err
 }
 
 // baseName is the name that a source has in the directory it is copied into; the
-// root of a share has none.
+// root of a share has none, nor has what was named by its place, such as "..".
 func baseName(p *place) string {
 	base := path.Base(filepath.ToSlash(p.name))
-	if base == "." || base == "/" {
+	if base == "." || base == ".." || base == "/" {
 		return ""
 	}
 	return base
+}
+
+// sameShare reports whether two places are on one share, as far as their URLs
+// tell.
+func sameShare(a, b *place) bool {
+	return a.target != nil && b.target != nil && a.target.Host == b.target.Host && strings.EqualFold(a.target.Share, b.target.Share)
+}
+
+// below reports whether a slash-separated name is that of dir or of something in
+// it.
+func below(name, dir string) bool {
+	return dir == "." || name == dir || strings.HasPrefix(name, dir+"/")
 }
 
 // copyJob copies files and counts them.
@@ -181,7 +207,7 @@ func (j *copyJob) file(ctx context.Context, src tree, from string, dst tree, to 
 
 // fromStream copies standard input to a file.
 func (j *copyJob) fromStream(ctx context.Context, stdin io.Reader, dst *place) error {
-	if fi, err := dst.tree.Stat(ctx, dst.name); err == nil && fi.IsDir() {
+	if fi, err := dst.tree.Stat(ctx, dst.name); dst.isDir || err == nil && fi.IsDir() {
 		return &fs.PathError{Op: "cp", Path: dst.tree.Describe(dst.name), Err: errors.New("is a directory; standard input has no name to use in it")}
 	}
 	out, err := dst.tree.Create(ctx, dst.name)

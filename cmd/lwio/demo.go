@@ -64,6 +64,9 @@ func (a *app) demo(ctx context.Context, o demoOptions) (err error) {
 		return fmt.Errorf("demo: %w", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(scratch)) }()
+	if within(scratch, src) {
+		return fmt.Errorf("demo: %s is within %s, which is to be copied; name another directory with --dir", filepath.Dir(scratch), src)
+	}
 	share, back := filepath.Join(scratch, "share"), filepath.Join(scratch, "back")
 	if err := errors.Join(os.Mkdir(share, 0o700), os.Mkdir(back, 0o700)); err != nil {
 		return fmt.Errorf("demo: %w", err)
@@ -79,6 +82,28 @@ func (a *app) demo(ctx context.Context, o demoOptions) (err error) {
 	}
 	fmt.Fprintf(a.stdout, "%s: copied to a server process and back, every byte compared.\n\n", src)
 	return printSteps(a.stdout, steps)
+}
+
+// within reports whether a directory is another one or lies in it, by whatever
+// names.
+func within(dir, other string) bool {
+	want, err := os.Stat(other)
+	if err != nil {
+		return false
+	}
+	abs, err := filepath.Abs(dir)
+	if err == nil {
+		abs, err = filepath.EvalSymlinks(abs)
+	}
+	for ; err == nil; abs = filepath.Dir(abs) {
+		if fi, err := os.Stat(abs); err == nil && os.SameFile(fi, want) {
+			return true
+		}
+		if abs == filepath.Dir(abs) {
+			break
+		}
+	}
+	return false
 }
 
 // demoSteps copies src to the server and back and compares.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -18,6 +19,17 @@ func TestMain(m *testing.M) {
 		return
 	}
 	leakcheck.Main(m)
+}
+
+// TestDemoWithinItsSource must not copy its own copies.
+func TestDemoWithinItsSource(t *testing.T) {
+	src := t.TempDir()
+	write(t, []byte("content"), src, "dir", "file")
+	r := run(t, exitFailure, "demo", "--src", src, "--dir", filepath.Join(src, "dir"))
+	if !strings.Contains(r.err, "--dir") {
+		t.Errorf("message %q", r.err)
+	}
+	wantNames(t, filepath.Join(src, "dir"), "file")
 }
 
 // TestDemo runs the demo on a small directory and sees that it leaves nothing.
