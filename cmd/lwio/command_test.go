@@ -154,6 +154,7 @@ func TestUsage(t *testing.T) {
 		{"frobnicate"},
 		{"cp", "a"},
 		{"cp", "a", "b"},
+		{"cp", "", "lwio://u:p@h/s/b"},
 		{"cp", "--no-such-flag", "a", "lwio://u:p@h/s/b"},
 		{"cp", "--verify", "lwio://u:p@h/s/b", "-"},
 		{"ls"},

@@ -79,6 +79,8 @@ func (a *app) place(ctx context.Context, arg string) (*place, error) {
 
 func (a *app) cp(ctx context.Context, o cpOptions, srcArg, dstArg string) error {
 	switch {
+	case srcArg == "" || dstArg == "":
+		return usagef("an empty name")
 	case !isURL(srcArg) && !isURL(dstArg):
 		return usagef("neither %q nor %q is a URL; use cp for local files", srcArg, dstArg)
 	case o.verify && dstArg == "-":
@@ -192,14 +194,17 @@ func (j *copyJob) file(ctx context.Context, src tree, from string, dst tree, to 
 	}
 	n, err := transfer(ctx, in, out, j.transferOptions(src, dst))
 	if err == nil && j.opts.verify {
-		err = compare(ctx, in, out.Source(n), transferOptions{depth: j.transferOptions(src, dst).depth})
+		err = compare(ctx, sizedSource{in, n}, out.Source(n), transferOptions{depth: j.transferOptions(src, dst).depth})
 	}
 	if err == nil {
 		err = out.Commit(ctx)
 	}
 	if err != nil {
-		err = fmt.Errorf("cp %s: %w (%d of %d bytes were copied; %s is as it was)",
-			src.Describe(from), err, n, in.Size(), dst.Describe(to))
+		of := ""
+		if in.Size() >= 0 {
+			of = fmt.Sprintf(" of %d", in.Size())
+		}
+		err = fmt.Errorf("cp %s: %w (%d%s bytes were copied; %s is as it was)", src.Describe(from), err, n, of, dst.Describe(to))
 		return n, errors.Join(err, out.Abort())
 	}
 	return n, nil

@@ -60,7 +60,8 @@ func (localTree) Describe(name string) string                { return name }
 func (localTree) Depth() int                                 { return maxDepth }
 
 // Open opens a regular file. Anything else, such as a pipe, is refused without
-// waiting for it.
+// waiting for it. Of a file that says it is empty and is not, as those of /proc
+// do, the size is unknown.
 func (localTree) Open(_ context.Context, name string) (fileSource, error) {
 	fi, err := os.Stat(name)
 	if err != nil {
@@ -73,7 +74,13 @@ func (localTree) Open(_ context.Context, name string) (fileSource, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &localSource{f, fi.Size()}, nil
+	size := fi.Size()
+	if size == 0 {
+		if n, _ := f.Read(make([]byte, 1)); n > 0 {
+			size = -1
+		}
+	}
+	return &localSource{f, size}, nil
 }
 
 // localSource is a local file.

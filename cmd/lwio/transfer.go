@@ -27,6 +27,14 @@ type source interface {
 	ReadChunk(ctx context.Context, p []byte, off int64) (int, error)
 }
 
+// sizedSource is a source whose size has turned out.
+type sizedSource struct {
+	source
+	size int64
+}
+
+func (s sizedSource) Size() int64 { return s.size }
+
 // sink is where a transfer puts its bytes.
 type sink interface {
 	// Ordered says that chunks must come one at a time and in order.

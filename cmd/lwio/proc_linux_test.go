@@ -1,0 +1,19 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// TestCopyOfUnknownSize copies a file that says that it is empty.
+func TestCopyOfUnknownSize(t *testing.T) {
+	const name = "/proc/version"
+	content, err := os.ReadFile(name)
+	if err != nil {
+		t.Skip("no /proc here: ", err)
+	}
+	s := startServer(t, t.TempDir())
+	run(t, exitOK, "cp", "--verify", name, s.url)
+	wantFile(t, filepath.Join(s.dir, "version"), content)
+}
