@@ -87,6 +87,18 @@ func TestCopyDestinations(t *testing.T) {
 	wantNames(t, filepath.Join(s.dir, "dir", "sub"), "file", "src", "sub")
 }
 
+// TestCopyOfLongNames copies files whose names are as long as a name may be.
+func TestCopyOfLongNames(t *testing.T) {
+	s := startServer(t, t.TempDir())
+	for _, name := range []string{strings.Repeat("n", 255), "x" + strings.Repeat("\u00e9", 127), strings.Repeat("\U0001f600", 63)} {
+		local := t.TempDir()
+		write(t, []byte(name), s.dir, name)
+		run(t, exitOK, "cp", "--verify", s.url+"/"+name, local)
+		wantNames(t, local, name)
+		wantFile(t, filepath.Join(local, name), []byte(name))
+	}
+}
+
 // TestRemoveTreeStaysInside removes a directory that has links to others, which
 // stay as they are, and fails to remove the share before it has removed anything.
 func TestRemoveTreeStaysInside(t *testing.T) {

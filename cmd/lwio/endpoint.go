@@ -9,6 +9,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"strings"
 
 	"lwio"
 )
@@ -101,11 +102,33 @@ func (localTree) Create(_ context.Context, name string) (pendingFile, error) {
 	if fi, err := os.Stat(name); err == nil && !fi.Mode().IsRegular() {
 		return nil, &fs.PathError{Op: "create", Path: name, Err: errors.New("something that is not a file is in the way")}
 	}
-	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*.part")
+	f, err := os.CreateTemp(filepath.Dir(name), "."+shortened(filepath.Base(name))+".*.part")
 	if err != nil {
-		return nil, err
+		return nil, renamed(err, "create", name)
 	}
 	return &localPending{f: f, name: name}, nil
+}
+
+// maxBase is how many bytes of a final name go into a temporary one, so that that
+// is not too long either: file systems take 255, and 17 are added.
+const maxBase = 255 - 17
+
+// shortened cuts a name for use in a temporary one, not within a character.
+func shortened(base string) string {
+	if len(base) <= maxBase {
+		return base
+	}
+	return strings.ToValidUTF8(base[:maxBase], "")
+}
+
+// renamed says of the file under its final name what err says of the temporary
+// one, of which the user has never heard.
+func renamed(err error, op, name string) error {
+	var pe *fs.PathError
+	if errors.As(err, &pe) {
+		return &fs.PathError{Op: op, Path: name, Err: pe.Err}
+	}
+	return err
 }
 
 // localPending is a local file that is not finished.
@@ -119,7 +142,7 @@ func (p *localPending) Ordered() bool { return false }
 
 func (p *localPending) WriteChunk(_ context.Context, b []byte, off int64) error {
 	_, err := p.f.WriteAt(b, off)
-	return err
+	return renamed(err, "write", p.name)
 }
 
 func (p *localPending) Source(size int64) source { return &localSource{p.f, size} }

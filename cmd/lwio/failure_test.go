@@ -36,6 +36,7 @@ func TestFailures(t *testing.T) {
 		{"unknown share", []string{"ls", strings.Replace(s.url, "/data", "/nothing", 1)}, "nothing"},
 		{"missing file", []string{"cp", s.url + "/missing", local}, "missing"},
 		{"missing directory", []string{"cp", src, s.url + "/no/where"}, "where"},
+		{"no local directory", []string{"cp", s.url + "/file", filepath.Join(local, "no", "copy")}, "create " + filepath.Join(local, "no", "copy")},
 		{"missing source", []string{"cp", filepath.Join(local, "none"), s.url + "/x"}, "none"},
 		{"file in the way", []string{"mkdir", s.url + "/file"}, "file"},
 		{"file in the way of a tree", []string{"cp", "-r", local, s.url + "/file"}, "in the way"},
