@@ -9,6 +9,7 @@ import (
 	"os"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -62,16 +63,47 @@ func (a *app) run(ctx context.Context, args []string) int {
 	}
 	var usage usageError
 	isUsage := errors.As(err, &usage)
-	if text := err.Error(); strings.HasPrefix(text, "lwio: ") {
-		fmt.Fprintln(a.stderr, text)
-	} else {
-		fmt.Fprintln(a.stderr, "lwio: "+text)
+	for _, text := range messages(err) {
+		fmt.Fprintln(a.stderr, "lwio: "+printable(strings.TrimPrefix(text, "lwio: ")))
 	}
 	if isUsage {
 		fmt.Fprintln(a.stderr, "Run 'lwio help' for how to use it.")
 		return exitUsage
 	}
 	return exitFailure
+}
+
+// messages are the texts of an error: one for each of those that were joined.
+func messages(err error) []string {
+	joined, ok := err.(interface{ Unwrap() []error }) //nolint:errorlint // what is wrapped deeper is part of one text
+	if !ok {
+		return []string{err.Error()}
+	}
+	var all []string
+	for _, e := range joined.Unwrap() {
+		all = append(all, messages(e)...)
+	}
+	if strings.Join(all, "\n") != err.Error() {
+		return []string{err.Error()} // one text that wraps several errors
+	}
+	return all
+}
+
+// printable shows control characters, of which a name can be full, as \x1b: they
+// could do things to a terminal, or pass for another message.
+func printable(s string) string {
+	if !strings.ContainsFunc(s, unicode.IsControl) {
+		return s
+	}
+	var b strings.Builder
+	for _, r := range s {
+		if unicode.IsControl(r) {
+			fmt.Fprintf(&b, "\\x%02x", r)
+		} else {
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
 }
 
 // root builds the tree of commands.

@@ -129,7 +129,7 @@ func (a *app) copyPlaces(ctx context.Context, j *copyJob, src, dst *place) error
 		return &fs.PathError{Op: "cp", Path: dst.tree.Describe(name) + "/", Err: errors.New("no such directory")}
 	}
 	if !fi.IsDir() {
-		j.bar.expect(1, fi.Size())
+		j.bar.expect(fi.Size())
 		_, err := j.file(ctx, src.tree, src.name, dst.tree, name)
 		return err
 	}

@@ -25,7 +25,7 @@ type treeCopy struct {
 	*copyJob
 	src, dst tree
 
-	files, bytes, skipped atomic.Int64
+	files, bytes atomic.Int64
 
 	mu     sync.Mutex
 	failed []error
@@ -80,7 +80,7 @@ func (t *treeCopy) walk(ctx context.Context, dir fileJob, jobs chan<- fileJob, c
 			t.walk(ctx, job, jobs, cancel)
 		case e.Type().IsRegular():
 			if fi, err := e.Info(); err == nil {
-				t.bar.expect(1, fi.Size())
+				t.bar.expect(fi.Size())
 			}
 			select {
 			case jobs <- job:
@@ -88,8 +88,7 @@ func (t *treeCopy) walk(ctx context.Context, dir fileJob, jobs chan<- fileJob, c
 				return
 			}
 		default:
-			t.skipped.Add(1)
-			fmt.Fprintf(t.out, "lwio: cp %s: skipped: neither a file nor a directory\n", t.src.Describe(job.from))
+			fmt.Fprintf(t.out, "lwio: cp %s: skipped: neither a file nor a directory\n", printable(t.src.Describe(job.from)))
 		}
 	}
 }
@@ -134,10 +133,13 @@ func (t *treeCopy) report(cause error) error {
 	if len(shown) > maxReported {
 		shown = append(shown[:maxReported:maxReported], fmt.Errorf("and %d more failures", len(t.failed)-maxReported))
 	}
-	state := "the rest was copied"
-	if t.lost || cause != nil {
-		state = "the copy was stopped"
+	state := ""
+	switch {
+	case t.lost || cause != nil:
+		state = "; the copy was stopped"
+	case t.files.Load() > 0:
+		state = "; the rest was copied"
 	}
-	summary := fmt.Errorf("cp: %d files (%d bytes) copied, %d failed; %s", t.files.Load(), t.bytes.Load(), len(t.failed), state)
+	summary := fmt.Errorf("cp: %d files (%d bytes) copied, %d failed%s", t.files.Load(), t.bytes.Load(), len(t.failed), state)
 	return errors.Join(append(append([]error(nil), shown...), summary)...)
 }

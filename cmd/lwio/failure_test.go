@@ -2,9 +2,12 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -66,6 +69,37 @@ func TestFailures(t *testing.T) {
 	wantFile(t, filepath.Join(s.dir, "file"), []byte("hello"))
 	wantNames(t, s.dir, "dir", "file", "leak")
 	run(t, exitOK, "ls", s.url)
+}
+
+// TestMessages shows how errors with several parts come out: each on a line of its
+// own, and nothing else makes lines.
+func TestMessages(t *testing.T) {
+	a, b := errors.New("a\nx"), errors.New("lwio: b\x1b[2J")
+	for _, c := range []struct {
+		err  error
+		want []string
+	}{
+		{a, []string{"a\\x0ax"}},
+		{errors.Join(a, nil, errors.Join(b, a)), []string{"a\\x0ax", "lwio: b\\x1b[2J", "a\\x0ax"}},
+		{fmt.Errorf("both %w and %w", a, b), []string{"both a\\x0ax and lwio: b\\x1b[2J"}},
+	} {
+		var got []string
+		for _, m := range messages(c.err) {
+			got = append(got, printable(m))
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%q, want %q", got, c.want)
+		}
+	}
+	s := startServer(t, t.TempDir())
+	r := run(t, exitFailure, "rm", s.url+"/one", s.url+"/two")
+	if lines := strings.Split(strings.TrimSpace(r.err), "\n"); len(lines) != 2 || !strings.HasPrefix(lines[1], "lwio: remove two") {
+		t.Errorf("message %q", r.err)
+	}
+	r = run(t, exitFailure, "cp", "-r", t.TempDir(), s.url+"/no/dir")
+	if strings.Contains(r.err, "rest") || !strings.Contains(r.err, "\nlwio: cp: 0 files") {
+		t.Errorf("message of a copy of nothing: %q", r.err)
+	}
 }
 
 // TestPermissionDenied needs a user whom permissions bind.

@@ -90,7 +90,7 @@ func (a *app) printList(infos []fs.FileInfo, long, asJSON bool) error {
 	}
 	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
 	for _, fi := range infos {
-		name := fi.Name()
+		name := printable(fi.Name())
 		if fi.IsDir() {
 			name += "/"
 		}

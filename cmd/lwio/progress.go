@@ -35,7 +35,7 @@ func newProgress(w io.Writer) *progress {
 }
 
 // expect adds to what is to come.
-func (p *progress) expect(_ int, bytes int64) {
+func (p *progress) expect(bytes int64) {
 	if p.bar == nil {
 		return
 	}
