@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -20,16 +19,32 @@ const maxPasswordFile = 1 << 20
 
 // readPassword returns the first line of a file.
 func readPassword(name string) (string, error) {
+	lines, err := readLines(name)
+	if err != nil {
+		return "", err
+	}
+	if lines[0] == "" {
+		return "", fmt.Errorf("read password file %s: its first line is empty", name)
+	}
+	return lines[0], nil
+}
+
+// readLines returns the lines of a file of passwords, without their ends. There is
+// one at least.
+func readLines(name string) ([]string, error) {
 	f, err := os.Open(name)
 	if err != nil {
-		return "", fmt.Errorf("read password file: %w", err)
+		return nil, fmt.Errorf("read password file: %w", err)
 	}
 	defer f.Close()
-	s := bufio.NewScanner(io.LimitReader(f, maxPasswordFile))
-	if !s.Scan() {
-		return "", fmt.Errorf("read password file %s: %w", name, errors.Join(s.Err(), errors.New("it is empty")))
+	b, err := io.ReadAll(io.LimitReader(f, maxPasswordFile+1))
+	if err != nil {
+		return nil, fmt.Errorf("read password file: %w", err)
 	}
-	return strings.TrimRight(s.Text(), "\r"), nil
+	if len(b) > maxPasswordFile {
+		return nil, fmt.Errorf("read password file %s: longer than %d bytes", name, maxPasswordFile)
+	}
+	return strings.Split(strings.ReplaceAll(string(b), "\r\n", "\n"), "\n"), nil
 }
 
 // readCredentials reads who may use a server. With a user, the file's first line
@@ -39,13 +54,12 @@ func readCredentials(name, user string) (server.Users, error) {
 		p, err := readPassword(name)
 		return server.Users{user: p}, err
 	}
-	b, err := os.ReadFile(name)
+	lines, err := readLines(name)
 	if err != nil {
-		return nil, fmt.Errorf("read password file: %w", err)
+		return nil, err
 	}
 	users := server.Users{}
-	for i, line := range strings.Split(string(b), "\n") {
-		line = strings.TrimRight(line, "\r")
+	for i, line := range lines {
 		if line == "" || strings.HasPrefix(line, "#") {
 			continue
 		}

@@ -137,7 +137,8 @@ func openShares(args []string, readOnly bool) ([]vfs.Share, error) {
 	var shares []vfs.Share
 	for _, arg := range args {
 		name, dir, ok := strings.Cut(arg, "=")
-		if !ok {
+		if !ok || strings.ContainsAny(name, `/\`) {
+			// No name of a share has a separator: this is a directory.
 			dir = arg
 			abs, err := filepath.Abs(dir)
 			if err != nil {

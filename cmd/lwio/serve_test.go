@@ -1,0 +1,58 @@
+package main
+
+import (
+	"maps"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"lwio/server"
+)
+
+func TestPasswordFile(t *testing.T) {
+	for _, c := range []struct {
+		name, content, user string
+		want                server.Users
+		err                 string
+	}{
+		{"one user", "secret\nnot this\n", "bob", server.Users{"bob": "secret"}, ""},
+		{"one user, DOS", "secret\r\n", "bob", server.Users{"bob": "secret"}, ""},
+		{"no end of line", "secret", "bob", server.Users{"bob": "secret"}, ""},
+		{"long password", strings.Repeat("p", 100000), "bob", server.Users{"bob": strings.Repeat("p", 100000)}, ""},
+		{"empty, one user", "", "bob", nil, "first line is empty"},
+		{"empty line, one user", "\nsecret\n", "bob", nil, "first line is empty"},
+		{"several", "# us\nbob:a:b\r\n\nann: c\n", "", server.Users{"bob": "a:b", "ann": " c"}, ""},
+		{"nobody", "# nobody\n", "", nil, "no user"},
+		{"no colon", "bob:x\nann\n", "", nil, "line 2"},
+		{"no name", ":x\n", "", nil, "line 1"},
+		{"too long", strings.Repeat("p", maxPasswordFile+1), "bob", nil, "longer"},
+	} {
+		file := write(t, []byte(c.content), t.TempDir(), "pw")
+		got, err := readCredentials(file, c.user)
+		if c.err != "" {
+			if err == nil || !strings.Contains(err.Error(), c.err) || !strings.Contains(err.Error(), file) || strings.Contains(err.Error(), "\n") {
+				t.Errorf("%s: error %v, want %q", c.name, err, c.err)
+			}
+			continue
+		}
+		if err != nil || !maps.Equal(got, c.want) {
+			t.Errorf("%s: %d users, %v", c.name, len(got), err)
+		}
+	}
+}
+
+func TestShareNames(t *testing.T) {
+	dir := t.TempDir()
+	equals := filepath.Dir(write(t, nil, dir, "a=b", "file"))
+	for arg, want := range map[string]string{dir: filepath.Base(dir), "x=" + dir: "x", "x=" + equals: "x", equals: "a=b"} {
+		shares, err := openShares([]string{arg}, false)
+		if err != nil {
+			t.Errorf("serve %s: %v", arg, err)
+			continue
+		}
+		if shares[0].Name != want {
+			t.Errorf("serve %s: share %q, want %q", arg, shares[0].Name, want)
+		}
+		shares[0].Backend.Close()
+	}
+}
