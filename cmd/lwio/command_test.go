@@ -31,6 +31,9 @@ func TestVerbs(t *testing.T) {
 			if r := run(t, exitOK, "ls", u("")); r.out != "deep/\nsub/\n" {
 				t.Errorf("ls printed %q", r.out)
 			}
+			if r := run(t, exitOK, "ls", u("sub"), u("deep")); !strings.Contains(r.out, "/data/sub:\na file\n") || !strings.Contains(r.out, "/data/deep:\ner/\n") {
+				t.Errorf("ls of two directories printed %q", r.out)
+			}
 			if r := run(t, exitOK, "ls", "-l", "--json", u("sub")); !strings.Contains(r.out, `"name": "a file"`) {
 				t.Errorf("ls --json printed %s", r.out)
 			}

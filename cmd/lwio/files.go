@@ -48,6 +48,9 @@ func (a *app) lsCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
+				if len(args) > 1 && !asJSON {
+					fmt.Fprintf(a.stdout, "%s:\n", printable(remoteTree{c, t}.Describe(t.Path)))
+				}
 				return a.printList(infos, long, asJSON)
 			})
 		},
@@ -113,7 +116,7 @@ func (a *app) catCommand() *cobra.Command {
 					return err
 				}
 				defer src.Close()
-				_, err = transfer(ctx, src, &streamSink{w: a.stdout}, transferOptions{depth: depth(c)})
+				_, err = transfer(ctx, src, &streamSink{w: a.stdout}, transferOptions{depth: c.Credits()})
 				return err
 			})
 		},

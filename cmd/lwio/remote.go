@@ -9,17 +9,6 @@ import (
 	"lwio"
 )
 
-// smbDepth is how many requests are in flight where there are no RDMA credits.
-const smbDepth = 16
-
-// depth is how many requests a client may have in flight.
-func depth(c *lwio.Client) int {
-	if credits := c.Stats().Credits; credits > 0 {
-		return credits
-	}
-	return smbDepth
-}
-
 // remoteSource is a file of a share.
 type remoteSource struct {
 	f    *lwio.File
