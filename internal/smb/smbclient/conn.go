@@ -75,6 +75,9 @@ func newConn(nc net.Conn, cfg *Config) *conn {
 
 // fail ends the connection for the first reason given.
 func (c *conn) fail(cause error) {
+	if errors.Is(cause, io.EOF) {
+		cause = errLeft // io.EOF is the end of a file, and would be taken for it
+	}
 	c.mu.Lock()
 	first := c.err == nil
 	if first {

@@ -88,6 +88,9 @@ func (e *lostError) Error() string {
 
 func (e *lostError) Unwrap() []error { return []error{net.ErrClosed, e.cause} }
 
+// errLeft says that the server has closed the connection.
+var errLeft = errors.New("the server closed it")
+
 // errTimeout says that Config.Timeout has passed.
 var errTimeout error = timeoutError{}
 
