@@ -44,9 +44,12 @@ func (j *copyJob) directory(ctx context.Context, src tree, from string, dst tree
 	for range treeWorkers {
 		wg.Go(func() {
 			for job := range jobs {
+				if ctx.Err() != nil {
+					continue
+				}
 				n, err := j.file(ctx, src, job.from, dst, job.to)
 				if err != nil {
-					t.fail(err, cancel)
+					t.fail(ctx, err, cancel)
 					continue
 				}
 				t.files.Add(1)
@@ -66,12 +69,12 @@ func (t *treeCopy) walk(ctx context.Context, dir fileJob, jobs chan<- fileJob, c
 		return
 	}
 	if err := t.makeDir(ctx, dir.to); err != nil {
-		t.fail(err, cancel)
+		t.fail(ctx, err, cancel)
 		return
 	}
 	entries, err := t.src.ReadDir(ctx, dir.from)
 	if err != nil {
-		t.fail(err, cancel)
+		t.fail(ctx, err, cancel)
 	}
 	for _, e := range entries {
 		job := fileJob{t.src.Join(dir.from, e.Name()), t.dst.Join(dir.to, e.Name())}
@@ -108,11 +111,13 @@ func (t *treeCopy) makeDir(ctx context.Context, name string) error {
 	return err
 }
 
-// fail notes a failure, and stops the copy if it was the connection.
-func (t *treeCopy) fail(err error, cancel func()) {
+// fail notes a failure, and stops the copy if it was the connection. What was
+// given up because the copy was stopped did not fail by itself.
+func (t *treeCopy) fail(ctx context.Context, err error, cancel func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.lost {
+	stopped := ctx.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.Cause(ctx)))
+	if t.lost || stopped && len(messages(err)) == 1 {
 		return
 	}
 	t.failed = append(t.failed, err)
@@ -140,6 +145,10 @@ func (t *treeCopy) report(cause error) error {
 	case t.files.Load() > 0:
 		state = "; the rest was copied"
 	}
-	summary := fmt.Errorf("cp: %d files (%d bytes) copied, %d failed%s", t.files.Load(), t.bytes.Load(), len(t.failed), state)
+	why := ""
+	if cause != nil && !t.lost {
+		why = cause.Error() + ": "
+	}
+	summary := fmt.Errorf("cp: %s%d files (%d bytes) copied, %d failed%s", why, t.files.Load(), t.bytes.Load(), len(t.failed), state)
 	return errors.Join(append(append([]error(nil), shown...), summary)...)
 }

@@ -9,7 +9,6 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"strings"
 
 	"lwio"
 )
@@ -102,23 +101,11 @@ func (localTree) Create(_ context.Context, name string) (pendingFile, error) {
 	if fi, err := os.Stat(name); err == nil && !fi.Mode().IsRegular() {
 		return nil, &fs.PathError{Op: "create", Path: name, Err: errors.New("something that is not a file is in the way")}
 	}
-	f, err := os.CreateTemp(filepath.Dir(name), "."+shortened(filepath.Base(name))+".*.part")
+	f, err := os.CreateTemp(filepath.Dir(name), ".lwio-*.part")
 	if err != nil {
 		return nil, renamed(err, "create", name)
 	}
 	return &localPending{f: f, name: name}, nil
-}
-
-// maxBase is how many bytes of a final name go into a temporary one, so that that
-// is not too long either: file systems take 255, and 17 are added.
-const maxBase = 255 - 17
-
-// shortened cuts a name for use in a temporary one, not within a character.
-func shortened(base string) string {
-	if len(base) <= maxBase {
-		return base
-	}
-	return strings.ToValidUTF8(base[:maxBase], "")
 }
 
 // renamed says of the file under its final name what err says of the temporary

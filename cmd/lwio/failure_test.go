@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 )
 
@@ -149,6 +150,44 @@ func TestInterrupt(t *testing.T) {
 	}
 	wantFile(t, filepath.Join(s.dir, "dst"), []byte("before"))
 	wantNames(t, s.dir, "dst")
+}
+
+// stoppingTree is the local file system, where a copy is stopped as it opens one
+// of its files.
+type stoppingTree struct {
+	localTree
+	left *atomic.Int32
+	stop func()
+}
+
+func (s stoppingTree) Open(ctx context.Context, name string) (fileSource, error) {
+	if s.left.Add(-1) == 0 {
+		s.stop()
+	}
+	return s.localTree.Open(ctx, name)
+}
+
+// TestInterruptedTree stops the copy of a directory. What was not begun has not
+// failed, and what is said to be copied is there.
+func TestInterruptedTree(t *testing.T) {
+	src, dst := t.TempDir(), filepath.Join(t.TempDir(), "dst")
+	for i := range 100 {
+		write(t, []byte("content"), src, fmt.Sprint(i))
+	}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	defer cancel(nil)
+	var left atomic.Int32
+	left.Store(40)
+	tree := stoppingTree{left: &left, stop: func() { cancel(errors.New("enough")) }}
+	files, _, err := (&copyJob{out: io.Discard, bar: &progress{}}).directory(ctx, tree, src, localTree{}, dst)
+	want := fmt.Sprintf("cp: enough: %d files (%d bytes) copied, 0 failed; the copy was stopped", files, 7*files)
+	if err == nil || err.Error() != want {
+		t.Errorf("error %q, want %q", err, want)
+	}
+	entries, err := os.ReadDir(dst)
+	if err != nil || int64(len(entries)) != files || files >= 100 {
+		t.Errorf("%d files, %d copied, %v", len(entries), files, err)
+	}
 }
 
 // TestServerGone ends the server in the middle of a copy.
