@@ -124,19 +124,22 @@ func dialConn(ctx context.Context, p rdma.Provider, remote rdma.Addr, cfg connCo
 // setUp makes queues, memory and slots, and posts the receives: one for each
 // message that may be in flight and one for a change of credits. [OP-65]
 func (c *conn) setUp(ctx context.Context) error {
-	n := min(c.cfg.credits, c.info.MaxReceiveQueueDepth-1, c.info.MaxInitiatorQueueDepth-signalEvery,
-		(c.info.MaxCompletionQueueDepth-signalEvery)/2-1)
+	n := min(c.cfg.credits, c.info.MaxReceiveQueueDepth-1, (c.info.MaxInitiatorQueueDepth-signalEvery)/2,
+		(c.info.MaxCompletionQueueDepth-signalEvery-1)/3)
 	if n < 1 || c.info.MaxInitiatorSGE < 2 {
 		return fmt.Errorf("the adapter's limits are too low: %w", errors.ErrUnsupported)
 	}
 	c.cfg.credits = n
 	var err error
-	if c.cq, err = c.adapter.CreateCompletionQueue(2*(n+1) + signalEvery); err != nil {
+	// An answer, and with it the credit, may be here before the provider has done
+	// with the send: twice the credits, and the sends without a result, take places.
+	sends := 2*n + signalEvery
+	if c.cq, err = c.adapter.CreateCompletionQueue(n + 1 + sends); err != nil {
 		return err
 	}
 	c.qp, err = c.adapter.CreateQueuePair(rdma.QueuePairConfig{
 		ReceiveCQ: c.cq, InitiatorCQ: c.cq,
-		ReceiveDepth: n + 1, InitiatorDepth: n + signalEvery,
+		ReceiveDepth: n + 1, InitiatorDepth: sends,
 		MaxReceiveSGE: 1, MaxInitiatorSGE: 2,
 	})
 	if err != nil {

@@ -1,0 +1,90 @@
+package lwio
+
+import (
+	"context"
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"lwio/rdma"
+	"lwio/rdma/iwarp"
+)
+
+// lateConn is a connection whose writes, once it is slow, return only when they get
+// a token, though what they wrote is on its way at once.
+type lateConn struct {
+	net.Conn
+	slow   *atomic.Bool
+	tokens chan struct{}
+}
+
+func (c *lateConn) Write(p []byte) (int, error) {
+	slow := c.slow.Load()
+	n, err := c.Conn.Write(p)
+	if slow {
+		<-c.tokens
+	}
+	return n, err
+}
+
+// posted is how many sends there were since the last that made a result.
+func (c *conn) posted() int {
+	c.sendMu.Lock()
+	defer c.sendMu.Unlock()
+	return c.sends % signalEvery
+}
+
+// A credit may come back before the provider is done with the send that took it;
+// the queue has room for the next one all the same.
+//
+// Source: [OP-65], [OP-66]
+func TestAnswersBeforeSendsAreDone(t *testing.T) {
+	share := newFakeShare()
+	share.put("f", pattern(1000))
+	s := newRawServer(t, share)
+	var slow atomic.Bool
+	tokens := make(chan struct{})
+	provider := iwarp.New(&iwarp.Config{Dial: func(ctx context.Context, _, remote *net.TCPAddr) (net.Conn, error) {
+		nc, err := new(net.Dialer).DialContext(ctx, "tcp", remote.String())
+		return &lateConn{nc, &slow, tokens}, err
+	}})
+	const credits = 8
+	c := s.connect(Config{Credits: credits, Providers: []rdma.Provider{provider}, RequireRDMA: true})
+	f := openOn(t, c, "f")
+	cn := c.live()
+	var readers sync.WaitGroup
+	read := func(n int) {
+		for range n {
+			readers.Go(func() {
+				if _, err := f.ReadAt(make([]byte, 10), 0); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	}
+	free := func(n int) {
+		t.Helper()
+		waitFor(t, func() bool { return len(cn.free) == n })
+	}
+	read(1)
+	readers.Wait()
+	for cn.posted() != signalEvery-2 {
+		read(1)
+		readers.Wait()
+	}
+	slow.Store(true)
+	read(1) // the last that makes no result, on its way alone
+	waitFor(t, func() bool { return cn.posted() == signalEvery-1 && len(cn.free) == credits })
+	read(credits) // wait for it
+	free(0)
+	tokens <- struct{}{}
+	free(credits) // all answered, and not done
+	read(credits)
+	free(0)
+	close(tokens)
+	readers.Wait()
+	if !c.Transport().RDMA() {
+		t.Errorf("transport %v", c.Transport())
+	}
+}
