@@ -4,29 +4,42 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"time"
 
 	"lwio/internal/ntstatus"
 	"lwio/internal/wire"
 	"lwio/rdma"
 )
 
-// acquire takes a credit. With block false it returns nil if there is none.
+// acquire takes a credit. With block false it returns nil if there is none; else it
+// waits no longer than ctx allows or, if ctx has no deadline, than Config.Timeout.
 func (c *conn) acquire(ctx context.Context, block bool) (*slot, error) {
+	_, own := ctx.Deadline()
 	select {
 	case s := <-c.free:
+		s.own = own
 		return s, nil
 	default:
 	}
 	if !block {
 		return nil, nil
 	}
+	var late <-chan time.Time
+	if !own {
+		t := time.NewTimer(c.cfg.timeout)
+		defer t.Stop()
+		late = t.C
+	}
 	select {
 	case s := <-c.free:
+		s.own = own
 		return s, nil
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	case <-c.down:
 		return nil, c.err
+	case <-late:
+		return nil, errNoCredit
 	}
 }
 
@@ -101,7 +114,11 @@ func (c *conn) postAs(s *slot, h *wire.Header, data payload, as slotState) error
 	if s.kind == kindWrite {
 		c.unanswered.Add(1)
 	}
-	s.tick.Store(c.ticks.Load())
+	if s.own {
+		s.tick.Store(untimed)
+	} else {
+		s.tick.Store(c.ticks.Load())
+	}
 	s.set(as)
 	c.queue = append(c.queue, req)
 	if c.posting {
@@ -148,8 +165,11 @@ func (c *conn) abandonUnsent(s *slot) {
 	s.set(slotDead)
 }
 
-// errTimeout is a request that was not answered within Config.Timeout.
-var errTimeout = fmt.Errorf("no answer from the server: %w", os.ErrDeadlineExceeded)
+// What takes longer than Config.Timeout: a request, or the wait for a credit.
+var (
+	errTimeout  = fmt.Errorf("no answer from the server: %w", os.ErrDeadlineExceeded)
+	errNoCredit = fmt.Errorf("no answer to earlier requests from the server: %w", os.ErrDeadlineExceeded)
+)
 
 // wait returns the answer to the request of slot s, which the caller must then
 // release. After an error the slot is not the caller's any more.
@@ -163,6 +183,7 @@ func (c *conn) wait(ctx context.Context, s *slot) (wire.IOStatusBlock, error) {
 	case <-s.done:
 		return c.answer(s)
 	case <-ctx.Done():
+		s.tick.Store(c.ticks.Load())
 		if s.to(slotPending, slotAbandoned) {
 			return wire.IOStatusBlock{}, context.Cause(ctx)
 		}

@@ -234,7 +234,8 @@ func (c *conn) supervise() {
 }
 
 // watch tells the waiters of requests older than Config.Timeout, and ends a
-// connection on which a request is twice as old.
+// connection on which a request is twice as old. Calls with a deadline of their own
+// see to that themselves; their requests age from when they are given up.
 func (c *conn) watch() {
 	now := c.ticks.Add(1)
 	for i := range c.slots {

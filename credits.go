@@ -173,7 +173,7 @@ func (k *credits) sendLocked(c *conn, s *slot) {
 	}
 	k.left--
 	k.work.Store(k.left > 0)
-	s.kind = k.kind
+	s.kind, s.own = k.kind, false
 	// A failure to post has ended the connection.
 	_ = c.postDetached(s, &wire.Header{Opcode: wire.OpCredit, Length: wire.HeaderSize, Offset: wire.CreditOffset(n)})
 }

@@ -2,11 +2,15 @@ package lwio
 
 import (
 	"context"
+	"errors"
 	"net"
+	"os"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
+	"lwio/internal/wire"
 	"lwio/rdma"
 	"lwio/rdma/iwarp"
 )
@@ -87,4 +91,68 @@ func TestAnswersBeforeSendsAreDone(t *testing.T) {
 	if !c.Transport().RDMA() {
 		t.Errorf("transport %v", c.Transport())
 	}
+}
+
+// Without a deadline, Config.Timeout bounds the wait for a credit as well.
+//
+// Source: [OP-113]
+func TestNoCreditInTime(t *testing.T) {
+	share := newFakeShare()
+	share.put("f", pattern(1000))
+	s := newRawServer(t, share)
+	s.grant = 1
+	held := make(chan struct{}, 1)
+	s.handle = func(_ *rawConn, h wire.Header, _ []byte) bool {
+		if h.Opcode == wire.OpRead {
+			held <- struct{}{}
+		}
+		return h.Opcode == wire.OpRead
+	}
+	c := s.connect(Config{Timeout: 200 * time.Millisecond, RequireRDMA: true})
+	f := openOn(t, c, "f")
+	ctx, cancel := context.WithCancel(t.Context())
+	var first sync.WaitGroup
+	first.Go(func() { _, _ = f.ReadAtContext(ctx, make([]byte, 10), 0) })
+	<-held
+	_, err := f.ReadAt(make([]byte, 10), 0)
+	if !errors.Is(err, errNoCredit) || !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Error(err)
+	}
+	cancel()
+	first.Wait()
+}
+
+// A deadline of the caller's own is the only one, also if it is later than
+// Config.Timeout, and what outlasts that costs nobody the connection.
+//
+// Source: [OP-110], [OP-113]
+func TestOwnDeadlineRules(t *testing.T) {
+	share := newFakeShare()
+	share.put("f", pattern(1000))
+	s := newRawServer(t, share)
+	var live atomic.Pointer[conn]
+	s.handle = func(_ *rawConn, h wire.Header, _ []byte) bool {
+		if cn := live.Load(); h.Opcode == wire.OpRead {
+			for start := cn.ticks.Load(); cn.ticks.Load() < start+3*watchParts && !cn.isDown(); {
+				time.Sleep(time.Millisecond)
+			}
+		}
+		return false
+	}
+	c := s.connect(Config{Timeout: 20 * time.Millisecond, RequireRDMA: true})
+	cn := c.live()
+	live.Store(cn)
+	f := openOn(t, c, "f")
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if n, err := f.ReadAtContext(ctx, make([]byte, 10), 0); n != 10 || err != nil {
+		t.Fatal(n, err)
+	}
+	// One that is given up is watched again.
+	brief, cancelBrief := context.WithTimeout(ctx, time.Millisecond)
+	defer cancelBrief()
+	if _, err := f.ReadAtContext(brief, make([]byte, 10), 0); !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatal(err)
+	}
+	waitFor(t, cn.isDown)
 }

@@ -51,12 +51,13 @@ type slot struct {
 	// word is generation<<8 | state; the generation is part of the cookie, so that
 	// an answer to an earlier request of the slot is noticed.
 	word atomic.Uint64
-	// tick is the watchdog's clock at the time of the post.
+	// tick is the watchdog's clock at the time of the post, or untimed.
 	tick atomic.Int64
 	// done has room for the one token that wakes the waiter.
 	done chan struct{}
 
 	kind   slotKind
+	own    bool   // the call has a deadline of its own
 	want   uint32 // bytes asked for or sent
 	epoch  *epoch // of a write
 	result wire.IOStatusBlock
@@ -67,6 +68,9 @@ type slot struct {
 	sendAt int         // offset of send in its region
 	landAt int         // offset of bounce in its region
 }
+
+// untimed is the tick of a request that the watchdog leaves alone.
+const untimed = 1 << 62
 
 const (
 	stateBits   = 8
