@@ -74,12 +74,13 @@ func (c *conn) revoke(f *fid) {
 	}
 }
 
-// stalls cuts the connection if it is what holds up the close of f's open.
+// stalls cuts the connection if it is what holds up the close of f's open: by I/O
+// that is being done, or by a client that does not take the outcome.
 //
 // Source: [OP-58b]
 func (c *conn) stalls(f *fid) {
 	c.mu.Lock()
-	mine := f.inFlight > 0
+	mine := f.held > 0
 	c.mu.Unlock()
 	if mine {
 		c.cut(errRevokeStall)

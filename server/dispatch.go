@@ -101,13 +101,13 @@ func (c *conn) begin(o *op) {
 	c.pending++
 	f := c.fids.get(o.h.Fid)
 	if f != nil {
+		o.file = f
 		f.inFlight++
+		if o.holds = f.open.Acquire() == nil; o.holds {
+			f.held++
+		}
 	}
 	c.mu.Unlock()
-	if f != nil {
-		o.file = f
-		o.holds = f.open.Acquire() == nil
-	}
 }
 
 // count counts I/O that is over.

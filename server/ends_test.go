@@ -10,6 +10,7 @@ import (
 
 	"lwio/internal/ntstatus"
 	"lwio/internal/wire"
+	"lwio/rdma"
 	"lwio/rdma/iwarp"
 )
 
@@ -57,6 +58,29 @@ func TestRevokeStalls(t *testing.T) {
 	v.serves()
 }
 
+// So does an outcome that the client does not take: as long as it is not sent, the
+// memory of the client is still written to in the name of the open.
+//
+// Source: [OP-58b]
+func TestRevokeStallsBehindAnswers(t *testing.T) {
+	ear := newEar(t)
+	v := newEnv(t, envConfig{revoke: 20 * time.Millisecond})
+	v.provider = deafProvider(ear)
+	c := v.client()
+	t.Cleanup(ear.open)
+	o := v.file("a", content(512<<10))
+	fid := c.register(o)
+	ear.shut()
+	for range clientCredits - 1 {
+		c.send(c.readHeader(fid, 0, 512<<10, 0), nil)
+	}
+	eventually(t, "all is answered, and not all sent", func() bool {
+		return v.pending() == 0 && v.unsent() > 0
+	})
+	o.Close()
+	eventually(t, "the connection is cut", func() bool { return v.e.count.cut.Load() == 1 })
+}
+
 // The end of the SMB session ends its connections, also in the middle of I/O,
 // and its keys; other sessions' stay.
 //
@@ -100,6 +124,20 @@ func TestDisconnectDuringIO(t *testing.T) {
 		t.Error(err)
 	}
 	v.serves()
+}
+
+// unsent counts the answers of all connections that wait to be posted.
+func (v *env) unsent() (n int) {
+	v.e.mu.Lock()
+	defer v.e.mu.Unlock()
+	for c := range v.e.conns {
+		c.mu.Lock()
+		for o := c.outbox.head; o != nil; o = o.next {
+			n++
+		}
+		c.mu.Unlock()
+	}
+	return n
 }
 
 // pending counts the I/O requests of all connections.
@@ -151,17 +189,33 @@ func (d *deafConn) Read(p []byte) (int, error) {
 	return d.Conn.Read(p)
 }
 
-// A client that does not take what is sent to it is cut, and what it held comes
-// free.
-func TestStall(t *testing.T) {
+// newEar makes the gate of deafConns.
+func newEar(t *testing.T) *gate {
+	t.Helper()
 	ear := newGate(t)
-	v := newEnv(t, envConfig{limits: Limits{StallTimeout: 40 * time.Millisecond}})
-	v.provider = iwarp.New(&iwarp.Config{
+	t.Cleanup(func() { ear.Close() })
+	return ear
+}
+
+// deafProvider connects by deafConns.
+func deafProvider(ear *gate) rdma.Provider {
+	return iwarp.New(&iwarp.Config{
 		Dial: func(ctx context.Context, _, remote *net.TCPAddr) (net.Conn, error) {
 			nc, err := new(net.Dialer).DialContext(ctx, "tcp", remote.String())
+			if tcp, ok := nc.(*net.TCPConn); ok {
+				err = tcp.SetReadBuffer(64 << 10) // the system takes little on its own
+			}
 			return &deafConn{nc, ear}, err
 		},
 	})
+}
+
+// A client that does not take what is sent to it is cut, and what it held comes
+// free.
+func TestStall(t *testing.T) {
+	ear := newEar(t)
+	v := newEnv(t, envConfig{limits: Limits{StallTimeout: 40 * time.Millisecond}})
+	v.provider = deafProvider(ear)
 	c := v.client()
 	t.Cleanup(ear.open)
 	fid := c.register(v.file("a", content(512<<10)))

@@ -17,7 +17,9 @@ type fid struct {
 	// unhook takes the hooks on the open back.
 	unhook func()
 
-	inFlight int
+	// inFlight is the I/O that is not answered, held that with a reference on the
+	// open, which lasts until the answer and its data are posted.
+	inFlight, held int
 	// closer is the CLOSE that waits for what is in flight. [OP-94d]
 	closer *op
 }

@@ -237,6 +237,7 @@ func (c *conn) fillAnswer(p *pump, o *op) {
 	}
 	if o.holds {
 		o.file.open.Release()
+		o.file.held--
 		o.holds = false
 	}
 	at := c.f.layout.answers + int(o.index)*wire.StatusResponseSize
