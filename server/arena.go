@@ -14,15 +14,18 @@ import (
 //
 // When the memory, or a connection's share of it, is used up, operations wait
 // in the order of arrival, except that a connection over its share holds up
-// nobody else. Safe for concurrent use.
+// nobody else. The share is a quarter of what is free: it shrinks as connections
+// take theirs, so that many slow ones leave something for the next. Safe for
+// concurrent use.
 type arena struct {
 	mem    rdma.Memory
 	region rdma.MemoryRegion
 	bytes  []byte
-	share  int // bytes that one connection may hold, if it holds anything
+	share  int // bytes that one connection may hold at most, if it holds anything
 
 	mu    sync.Mutex
 	free  *buddy
+	spare int // bytes that nobody holds
 	queue opList
 }
 
@@ -41,7 +44,7 @@ func newArena(ctx context.Context, a rdma.Adapter, size, largest int) (*arena, e
 	}
 	return &arena{
 		mem: mem, region: region, bytes: mem.Bytes()[:size],
-		share: max(size/4, blockUnit<<top), free: newBuddy(size/blockUnit, top),
+		share: max(size/4, blockUnit<<top), free: newBuddy(size/blockUnit, top), spare: size,
 	}, nil
 }
 
@@ -79,7 +82,7 @@ func (a *arena) crowded() bool {
 
 // overShare reports whether o's connection holds too much to get more.
 func (a *arena) overShare(o *op) bool {
-	return o.c.held > 0 && o.c.held+blockUnit<<orderOf(o.need) > a.share
+	return o.c.held > 0 && o.c.held+blockUnit<<orderOf(o.need) > min(a.share, a.spare/4)
 }
 
 // grant gives o a block, if it can.
@@ -94,13 +97,16 @@ func (a *arena) grant(o *op) grantResult {
 	}
 	o.block = at
 	o.c.held += blockUnit << order
+	a.spare -= blockUnit << order
 	return granted
 }
 
 // give takes o's block back and serves who waits.
 func (a *arena) give(o *op) {
 	a.mu.Lock()
-	o.c.held -= blockUnit * a.free.release(o.block)
+	size := blockUnit * a.free.release(o.block)
+	o.c.held -= size
+	a.spare += size
 	o.block = none
 	var ready opList
 	for w := a.queue.head; w != nil; {

@@ -6,7 +6,7 @@ import (
 
 // newTestArena is an arena without memory.
 func newTestArena(blocks, top, share int) *arena {
-	return &arena{share: share, free: newBuddy(blocks<<top, top)}
+	return &arena{share: share, free: newBuddy(blocks<<top, top), spare: blocks << top * blockUnit}
 }
 
 func newTestOp(c *conn, l *lane, need int) *op {
@@ -66,7 +66,7 @@ func TestArenaNoOvertaking(t *testing.T) {
 // A connection over its share waits, and holds up nobody else.
 func TestArenaShare(t *testing.T) {
 	l := newLane(0, nil)
-	a := newTestArena(1, 3, 2*blockUnit)
+	a := newTestArena(3, 3, 2*blockUnit)
 	greedy := &conn{}
 	ops := make([]*op, 3)
 	for i := range ops {
@@ -85,6 +85,27 @@ func TestArenaShare(t *testing.T) {
 	}
 	if greedy.held != 2*blockUnit {
 		t.Fatalf("the connection holds %d bytes", greedy.held)
+	}
+}
+
+// Many connections take what they can and give nothing back: the next one gets
+// something all the same, and more than once.
+func TestArenaLeavesSomething(t *testing.T) {
+	const top = 3
+	a := newTestArena(64, top, 16*blockUnit<<top)
+	for i := range 12 {
+		c := &conn{}
+		for a.take(newTestOp(c, newLane(0, nil), blockUnit<<top)) {
+		}
+		if c.held == 0 {
+			t.Fatalf("connection %d gets nothing", i)
+		}
+	}
+	late := &conn{}
+	for i := range 4 {
+		if !a.take(newTestOp(late, nil, blockUnit)) {
+			t.Fatalf("a newcomer gets %d small blocks", i)
+		}
 	}
 }
 
