@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net"
 	"os"
+	"runtime"
 	"slices"
 	"sync"
 	"testing"
@@ -184,4 +185,32 @@ func TestLateAnswerTouchesNothing(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// An answer that came while its caller was giving up is a late one too.
+//
+// Source: [MS-SMB2 3.2.5.7]
+func TestAnswerWhileGivingUp(t *testing.T) {
+	_, tree := fakeMount(t, nil, nil)
+	c := tree.s.conn
+	late := make(chan smbwire.Command, 1)
+	list, err := c.send(t.Context(), part{
+		command: smbwire.CommandEcho, body: smbwire.Empty{},
+		late: func(_ context.Context, r *response) { late <- r.Command },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for len(list[0].done) == 0 { // nobody takes it
+		runtime.Gosched()
+	}
+	c.abandon(list[0], true)
+	select {
+	case got := <-late:
+		if got != smbwire.CommandEcho {
+			t.Error(got)
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("nobody dealt with it")
+	}
 }

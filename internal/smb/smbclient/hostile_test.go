@@ -218,12 +218,22 @@ func TestHostileAnswers(t *testing.T) {
 				t.Errorf("%v, want %v", err, row.want)
 			}
 			if row.lost {
-				<-tree.s.Done()
+				awaitLoss(t, tree.s)
 			}
 			if err := tree.s.Echo(t.Context()); (err != nil) != row.lost || row.lost && !errors.Is(err, net.ErrClosed) {
 				t.Errorf("then: %v", err)
 			}
 		})
+	}
+}
+
+// awaitLoss returns when the session has ended, and does not wait for ever.
+func awaitLoss(t *testing.T, s *Session) {
+	t.Helper()
+	select {
+	case <-s.Done():
+	case <-time.After(10 * time.Second):
+		t.Fatal("the connection is still there")
 	}
 }
 
