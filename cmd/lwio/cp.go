@@ -86,17 +86,19 @@ func (a *app) cp(ctx context.Context, o cpOptions, srcArg, dstArg string) error 
 	case o.verify && dstArg == "-":
 		return usagef("what went to standard output cannot be verified")
 	}
-	src, err := a.place(ctx, srcArg)
+	j := &copyJob{opts: o, bar: newProgress(a.stderr)}
+	beside := *a // what the connections have to say must not go through the bar
+	beside.stderr = j.bar
+	src, err := beside.place(ctx, srcArg)
 	if err != nil {
 		return err
 	}
-	dst, err := a.place(ctx, dstArg)
+	dst, err := beside.place(ctx, dstArg)
 	if err != nil {
 		return errors.Join(err, src.close())
 	}
-	j := &copyJob{opts: o, out: a.stderr, bar: newProgress(a.stderr)}
 	err = a.copyPlaces(ctx, j, src, dst)
-	j.bar.finish()
+	j.bar.finish(err == nil)
 	return errors.Join(err, src.close(), dst.close())
 }
 
@@ -168,7 +170,6 @@ func below(name, dir string) bool {
 // copyJob copies files and counts them.
 type copyJob struct {
 	opts cpOptions
-	out  io.Writer
 	bar  *progress
 }
 

@@ -91,7 +91,7 @@ func (t *treeCopy) walk(ctx context.Context, dir fileJob, jobs chan<- fileJob, c
 				return
 			}
 		default:
-			fmt.Fprintf(t.out, "lwio: cp %s: skipped: neither a file nor a directory\n", printable(t.src.Describe(job.from)))
+			fmt.Fprintf(t.bar, "lwio: cp %s: skipped: neither a file nor a directory\n", printable(t.src.Describe(job.from)))
 		}
 	}
 }

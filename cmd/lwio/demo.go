@@ -140,10 +140,10 @@ type demoRun struct {
 
 // step copies a directory and measures it.
 func (d *demoRun) step(ctx context.Context, name string, src tree, from string, dst tree, to string) (demoStep, error) {
-	j := &copyJob{out: d.app.stderr, bar: newProgress(d.app.stderr)}
+	j := &copyJob{bar: newProgress(d.app.stderr)}
 	return d.measure(name, func(s *demoStep) error {
-		defer j.bar.finish()
 		files, bytes, err := j.directory(ctx, src, from, dst, to)
+		j.bar.finish(err == nil)
 		s.files, s.bytes = files, bytes
 		return err
 	})

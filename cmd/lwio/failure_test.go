@@ -179,7 +179,7 @@ func TestInterruptedTree(t *testing.T) {
 	var left atomic.Int32
 	left.Store(40)
 	tree := stoppingTree{left: &left, stop: func() { cancel(errors.New("enough")) }}
-	files, _, err := (&copyJob{out: io.Discard, bar: &progress{}}).directory(ctx, tree, src, localTree{}, dst)
+	files, _, err := (&copyJob{bar: newProgress(io.Discard)}).directory(ctx, tree, src, localTree{}, dst)
 	want := fmt.Sprintf("cp: enough: %d files (%d bytes) copied, 0 failed; the copy was stopped", files, 7*files)
 	if err == nil || err.Error() != want {
 		t.Errorf("error %q, want %q", err, want)

@@ -10,53 +10,84 @@ import (
 	"golang.org/x/term"
 )
 
-// progress shows how far a copy is, on a terminal; elsewhere it does nothing.
-// Safe for concurrent use.
+// progress shows how far a copy is, on a terminal, from the first news of it on;
+// elsewhere it does nothing. It is also the way to the terminal for all that is to
+// be read beside it. Safe for concurrent use.
 type progress struct {
-	p   *mpb.Progress
-	bar *mpb.Bar
+	w        io.Writer
+	terminal bool
 
-	mu    sync.Mutex
+	mu    sync.Mutex // guards what follows
+	p     *mpb.Progress
+	bar   *mpb.Bar
 	total int64
+	over  bool
 }
 
 // newProgress makes a progress bar if w is a terminal.
 func newProgress(w io.Writer) *progress {
 	f, ok := w.(*os.File)
-	if !ok || !term.IsTerminal(int(f.Fd())) {
-		return &progress{}
+	return &progress{w: w, terminal: ok && term.IsTerminal(int(f.Fd()))}
+}
+
+// startLocked draws the bar; false says that there is none.
+func (p *progress) startLocked() bool {
+	if !p.terminal || p.over {
+		return false
 	}
-	p := mpb.New(mpb.WithOutput(f), mpb.WithWidth(50))
-	bar := p.AddBar(0,
-		mpb.PrependDecorators(decor.CountersKibiByte("% .1f / % .1f")),
-		mpb.AppendDecorators(decor.Percentage(), decor.Name("  "), decor.AverageSpeed(decor.SizeB1024(0), "% .1f")),
-	)
-	return &progress{p: p, bar: bar}
+	if p.p == nil {
+		p.p = mpb.New(mpb.WithOutput(p.w), mpb.WithWidth(50))
+		p.bar = p.p.AddBar(0,
+			mpb.PrependDecorators(decor.CountersKibiByte("% .1f / % .1f")),
+			mpb.AppendDecorators(decor.Percentage(), decor.Name("  "), decor.AverageSpeed(decor.SizeB1024(0), "% .1f")),
+		)
+	}
+	return true
 }
 
 // expect adds to what is to come.
 func (p *progress) expect(bytes int64) {
-	if p.bar == nil {
-		return
-	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.total += bytes
-	p.bar.SetTotal(p.total, false)
+	if p.startLocked() {
+		p.total += bytes
+		p.bar.SetTotal(p.total, false)
+	}
 }
 
 // add tells of bytes that arrived.
 func (p *progress) add(n int) {
-	if p.bar != nil {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.startLocked() {
 		p.bar.IncrBy(n)
 	}
 }
 
-// finish draws the last state and releases the terminal.
-func (p *progress) finish() {
-	if p.bar == nil {
+// Write prints whole lines, above the bar if there is one, which would wipe out
+// what was written past it.
+func (p *progress) Write(b []byte) (int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.p != nil && !p.over {
+		return p.p.Write(b)
+	}
+	return p.w.Write(b)
+}
+
+// finish draws the last state, which is the whole only if the copy succeeded, and
+// releases the terminal.
+func (p *progress) finish(succeeded bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.p == nil || p.over {
 		return
 	}
-	p.bar.SetTotal(-1, true)
+	p.over = true
+	if succeeded {
+		p.bar.SetTotal(-1, true)
+	} else {
+		p.bar.Abort(false)
+	}
 	p.p.Wait()
 }
