@@ -2,7 +2,6 @@ package smbclient
 
 import (
 	"bytes"
-	"context"
 	"encoding/binary"
 	"errors"
 	"math"
@@ -10,7 +9,6 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"lwio/internal/ntstatus"
@@ -351,176 +349,5 @@ func TestShareThatRequiresEncryption(t *testing.T) {
 	}
 	if f.count(smbwire.CommandTreeDisconnect) != 1 || s.Echo(t.Context()) != nil {
 		t.Error("the share is still connected, or nothing is")
-	}
-}
-
-// A server that says nothing is waited for as long as the context or the
-// configuration says; then the session goes on without the answer.
-//
-// Source: [MS-SMB2 3.2.6.1], [MS-SMB2 3.2.4.24]
-func TestSilentServer(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f, tree := fakeMount(t, onCommand(smbwire.CommandRead, func(*fake, smbwire.Header, []byte) {}), func(c *Config) { c.Timeout = time.Minute })
-		file := open(t, tree, readWrite("f"))
-		start := time.Now()
-		_, err := file.ReadAt(t.Context(), make([]byte, 10), 0)
-		if !errors.Is(err, os.ErrDeadlineExceeded) || time.Since(start) != time.Minute {
-			t.Errorf("after %v: %v", time.Since(start), err)
-		}
-		var ne net.Error
-		if !errors.As(err, &ne) || !ne.Timeout() {
-			t.Errorf("%v is no timeout", err)
-		}
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		start = time.Now()
-		if _, err := file.ReadAt(ctx, make([]byte, 3<<20), 0); !errors.Is(err, context.DeadlineExceeded) || time.Since(start) != time.Second {
-			t.Errorf("after %v: %v", time.Since(start), err)
-		}
-		synctest.Wait()
-		reads, cancels := f.count(smbwire.CommandRead), f.count(smbwire.CommandCancel)
-		if reads != 4 || cancels != reads {
-			t.Errorf("%d reads, %d cancelled", reads, cancels)
-		}
-		if err := tree.s.Echo(t.Context()); err != nil {
-			t.Error(err)
-		}
-	})
-}
-
-// Source: [MS-SMB2 3.2.4.2.2]
-func TestSilentServerAtTheStart(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		client, server := net.Pipe()
-		defer server.Close()
-		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-		defer cancel()
-		start := time.Now()
-		_, err := New(ctx, client, "silent", Config{Timeout: time.Hour})
-		// Nobody reads: the message is stuck, and is given a moment longer.
-		if took := time.Since(start); !errors.Is(err, os.ErrDeadlineExceeded) || took != 5*time.Second+cancelGrace {
-			t.Errorf("after %v: %v", took, err)
-		}
-	})
-}
-
-// An answer that takes its time is announced; CANCEL then goes by the id that
-// was announced.
-//
-// Source: [MS-SMB2 3.2.5.1.5], [MS-SMB2 3.2.4.24]
-func TestAsync(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var held []smbwire.Header
-		f, tree := fakeMount(t, onCommand(smbwire.CommandRead, func(f *fake, h smbwire.Header, _ []byte) {
-			h.Flags |= smbwire.FlagAsync
-			h.AsyncID = 0xABC
-			held = append(held, h)
-			f.reply(h, ntstatus.Pending, &smbwire.ErrorResponse{})
-			if len(held) == 1 {
-				f.credits = func(*smbwire.Header) uint16 { return 0 } // they have been granted
-				f.reply(h, ntstatus.Success, &smbwire.ReadResponse{Data: []byte("later")})
-				f.credits = func(h *smbwire.Header) uint16 { return h.Credits }
-			}
-		}), nil)
-		file := open(t, tree, readWrite("f"))
-		got := make([]byte, 5)
-		if n, err := file.ReadAt(t.Context(), got, 0); err != nil || string(got[:n]) != "later" {
-			t.Errorf("%q, %v", got[:n], err)
-		}
-		ctx, cancel := context.WithCancel(t.Context())
-		time.AfterFunc(time.Second, cancel)
-		if _, err := file.ReadAt(ctx, got, 0); !errors.Is(err, context.Canceled) {
-			t.Error(err)
-		}
-		synctest.Wait()
-		all := f.requests()
-		last := all[len(all)-1]
-		if last.Command != smbwire.CommandCancel || last.Flags&smbwire.FlagAsync == 0 || last.AsyncID != 0xABC || last.MessageID != held[1].MessageID {
-			t.Errorf("%+v", last)
-		}
-	})
-}
-
-// A file that is opened after its caller has gone is closed.
-//
-// Source: [MS-SMB2 3.2.5.7]
-func TestLateOpenIsClosed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		release := make(chan struct{})
-		f, tree := fakeMount(t, onCommand(smbwire.CommandCreate, func(f *fake, h smbwire.Header, _ []byte) {
-			<-release
-			f.reply(h, ntstatus.Success, &smbwire.CreateResponse{FileID: fakeFile})
-		}), nil)
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		if _, err := tree.Create(ctx, readWrite("f")); !errors.Is(err, context.DeadlineExceeded) {
-			t.Error(err)
-		}
-		close(release)
-		synctest.Wait()
-		if f.count(smbwire.CommandClose) != 1 {
-			t.Errorf("%v", f.requests())
-		}
-	})
-}
-
-// Large reads go in as many pieces as the credits allow, down to one.
-//
-// Source: [MS-SMB2 3.2.4.1.2], [MS-SMB2 3.1.5.2]
-func TestFewCredits(t *testing.T) {
-	for _, most := range []uint16{1, 3, 40} {
-		synctest.Test(t, func(t *testing.T) {
-			data := random(2<<20 + 100)
-			held := 1
-			_, tree := fakeMount(t, func(f *fake) {
-				f.credits = func(h *smbwire.Header) uint16 {
-					charge := max(1, int(h.CreditCharge))
-					n := min(int(h.Credits), max(0, int(most)-held+charge))
-					held += n - charge
-					return uint16(n)
-				}
-				f.on = func(f *fake, h smbwire.Header, body []byte) bool {
-					if h.Command != smbwire.CommandRead {
-						return false
-					}
-					q, err := smbwire.DecodeReadRequest(bytes.Clone(body))
-					if err != nil || int(h.CreditCharge) != max(1, (int(q.Length)+creditUnit-1)/creditUnit) {
-						t.Errorf("%d bytes for %d credits, %v", q.Length, h.CreditCharge, err)
-					}
-					f.reply(h, ntstatus.Success, &smbwire.ReadResponse{Data: data[q.Offset : q.Offset+uint64(q.Length)]})
-					return true
-				}
-			}, nil)
-			file := open(t, tree, readWrite("f"))
-			got := make([]byte, len(data))
-			if n, err := file.ReadAt(t.Context(), got, 0); n != len(data) || err != nil || !bytes.Equal(got, data) {
-				t.Errorf("%d credits: %d, %v", most, n, err)
-			}
-			_, err := file.Ioctl(t.Context(), 1, nil, 1<<20)
-			if enough := most >= 16; enough != !errors.Is(err, ErrProtocol) {
-				t.Errorf("%d credits: %v", most, err)
-			}
-		})
-	}
-}
-
-// A server that takes the last credit away leaves nothing to wait for.
-//
-// Source: [MS-SMB2 3.3.1.2]
-func TestNoCredits(t *testing.T) {
-	f, tree := fakeMount(t, nil, nil)
-	c := tree.s.conn
-	f.on = func(f *fake, h smbwire.Header, _ []byte) bool {
-		f.credits = func(*smbwire.Header) uint16 { return 0 }
-		return false
-	}
-	c.mu.Lock()
-	c.credits.target, c.credits.held = 1, 1
-	c.mu.Unlock()
-	if err := tree.s.Echo(t.Context()); err != nil {
-		t.Error(err)
-	}
-	if err := tree.s.Echo(t.Context()); !errors.Is(err, ErrProtocol) {
-		t.Error(err)
 	}
 }
