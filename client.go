@@ -88,12 +88,14 @@ func (c *Client) Close() error {
 	if c.closed.Swap(true) {
 		return nil
 	}
-	if cn := c.rdma.Load(); cn != nil {
-		cn.close()
-	}
+	cn := c.rdma.Swap(nil) // so that nobody takes it for lost
 	c.mu.Lock()
+	c.transport = Transport{Name: TransportSMB, Reason: errClientClosed.Error()}
 	lost := slices.Clone(c.lost)
 	c.mu.Unlock()
+	if cn != nil {
+		cn.close()
+	}
 	for _, cn := range lost {
 		<-cn.gone
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"math/rand/v2"
 	"net"
 	"os"
@@ -489,6 +490,39 @@ func TestCloseWhileReading(t *testing.T) {
 	}
 	if err := c.Close(); err != nil {
 		t.Error(err)
+	}
+}
+
+// A connection that was closed is not one that was lost, and what comes after says
+// what is the matter.
+func TestAfterClose(t *testing.T) {
+	share := newFakeShare()
+	share.put("f", pattern(1000))
+	s := newRawServer(t, share)
+	var log strings.Builder
+	c := s.connect(Config{RequireRDMA: true, Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))})
+	f := openOn(t, c, "f")
+	if _, err := f.ReadAt(make([]byte, 10), 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Close(); err != nil {
+		t.Error(err)
+	}
+	_, read := f.ReadAt(make([]byte, 10), 0)
+	_, write := f.WriteAt(make([]byte, 10), 0)
+	for _, err := range []error{read, write, f.Sync(t.Context())} {
+		if !errors.Is(err, net.ErrClosed) || errors.Is(err, ErrNoRDMA) {
+			t.Error(err)
+		}
+	}
+	if st := c.Stats(); st.Lost != 0 || st.Connections != 1 {
+		t.Errorf("stats %+v", st)
+	}
+	if tr := c.Transport(); tr.RDMA() || !strings.Contains(tr.Reason, "closed") {
+		t.Errorf("transport %v", tr)
+	}
+	if log.Len() != 0 {
+		t.Errorf("an ordinary end is logged: %s", log.String())
 	}
 }
 

@@ -78,6 +78,9 @@ var (
 	ErrNoRDMA = errors.New("no RDMA")
 )
 
+// errClientClosed is the use of a file after its client was closed.
+var errClientClosed = fmt.Errorf("the client is closed: %w", net.ErrClosed)
+
 // lostError is a connection that is gone. It is net.ErrClosed and its cause.
 type lostError struct{ cause error }
 

@@ -185,6 +185,9 @@ func (f *File) check(ctx context.Context, off int64, n int) error {
 	if f.closed.Load() {
 		return fs.ErrClosed
 	}
+	if f.c.closed.Load() {
+		return errClientClosed
+	}
 	if err := checkRange(off, n); err != nil {
 		return err
 	}
