@@ -94,6 +94,9 @@ func TestSessionEnds(t *testing.T) {
 	v.sess.end()
 	c.wantCut()
 	b.open()
+	if n := v.e.count.cut.Load(); n != 0 {
+		t.Errorf("%d connections cut for what their clients did", n)
+	}
 	v.fs.CloseOwner(v.sess)
 	if o.Acquire() == nil {
 		t.Error("an open outlived its session")

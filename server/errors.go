@@ -37,7 +37,7 @@ func isOrderly(err error) bool {
 // isViolation reports whether it was the server that had enough.
 func isViolation(err error) bool {
 	for _, e := range []error{
-		errViolation, errAuthTimeout, errStalled, errRevokeStall, errSessionEnded, errFenced, errInternal,
+		errViolation, errAuthTimeout, errStalled, errRevokeStall, errFenced, errInternal,
 	} {
 		if errors.Is(err, e) {
 			return true
