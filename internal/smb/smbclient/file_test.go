@@ -16,7 +16,6 @@ import (
 	"testing"
 	"time"
 
-
 	"lwio/internal/smb/smbwire"
 )
 
