@@ -181,6 +181,5 @@ func (c *conn) adopt(p *wire.AuthParams) error {
 		return protocolError("the server takes writes of %d bytes and reads of %d", c.peer.maxWrite, c.peer.maxRead)
 	}
 	c.seq = p.BaseSequence
-	c.credits.granted(c, int(p.Credits))
-	return nil
+	return c.credits.granted(c, int(p.Credits))
 }

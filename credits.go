@@ -33,6 +33,10 @@ type credits struct {
 	unused int32
 	// retiring is how many credits were asked back and not retired yet.
 	retiring int
+	// open says that the first grant is known; early is a change of it that came
+	// before.
+	open  bool
+	early *wire.StatusResponse
 }
 
 // init grants one message, for AUTH, and posts the receives for as many as will be
@@ -50,7 +54,7 @@ func (k *credits) init(c *conn, n int) error {
 }
 
 // postReceives makes the number of receives at least want, as far as there are
-// places. Called by the reader, or before it runs.
+// places. The caller holds mu, or the reader does not run yet.
 func (k *credits) postReceives(c *conn, want int) error {
 	for k.posted < want && len(k.spare) > 0 {
 		id := k.spare[len(k.spare)-1]
@@ -65,10 +69,16 @@ func (k *credits) postReceives(c *conn, want int) error {
 }
 
 // granted sets the first grant, after AUTH.
-func (k *credits) granted(c *conn, n int) {
+func (k *credits) granted(c *conn, n int) error {
 	k.mu.Lock()
-	defer k.mu.Unlock()
 	k.add(c, n-k.grant)
+	k.open = true
+	early := k.early
+	k.mu.Unlock()
+	if early == nil {
+		return nil
+	}
+	return k.delta(c, *early)
 }
 
 // add grants n more.
@@ -106,7 +116,9 @@ func (k *credits) keeps(c *conn, cookie, id uint64) bool {
 	return true
 }
 
-// delta begins the client's part of a credit transaction. Called by the reader.
+// delta begins the client's part of a credit transaction. Called by the reader. The
+// server may begin one as soon as it has answered AUTH; it waits until the answer was
+// looked at.
 //
 // Source: [OP-69] to [OP-73]
 func (k *credits) delta(c *conn, a wire.StatusResponse) error {
@@ -115,7 +127,12 @@ func (k *credits) delta(c *conn, a wire.StatusResponse) error {
 		return protocolError("the server sent cookie 0 with status %#x", a.Status)
 	}
 	k.mu.Lock()
-	if k.left > 0 {
+	if !k.open && k.early == nil {
+		k.early = &a
+		k.mu.Unlock()
+		return nil
+	}
+	if !k.open || k.left > 0 {
 		k.mu.Unlock()
 		return protocolError("a change of credits before the last one is over")
 	}

@@ -383,3 +383,43 @@ func TestCreditTransactions(t *testing.T) {
 	waitFor(t, func() bool { return cn.credits.current() == 1 && len(cn.free) == 1 })
 	read()
 }
+
+// The server may change the grant as soon as it has answered AUTH, but only once.
+//
+// Source: [LWIO §Credits], [OP-65], [OP-98]
+func TestCreditsRightAfterAuth(t *testing.T) {
+	for _, tc := range []struct {
+		change []int32
+		grant  int // 0: the connection fails
+	}{{[]int32{4}, 12}, {[]int32{-3}, 5}, {[]int32{-8}, 0}, {[]int32{1, 1}, 0}} {
+		share := newFakeShare()
+		share.put("f", pattern(1000))
+		s := newRawServer(t, share)
+		s.grant = 8
+		s.handle = func(c *rawConn, h wire.Header, _ []byte) bool {
+			if h.Opcode == wire.OpAuth {
+				for _, n := range tc.change {
+					c.status(0, uint32(n), wire.NotifyCredit)
+				}
+			}
+			return false
+		}
+		c, err := s.dial(&Config{Credits: 16, RequireRDMA: true})
+		if tc.grant == 0 {
+			if !errors.Is(err, ErrProtocol) {
+				t.Errorf("%+v: %v", tc, err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Errorf("%+v: %v", tc, err)
+			continue
+		}
+		cn := c.live()
+		waitFor(t, func() bool { return len(cn.free) == tc.grant && cn.credits.current() == tc.grant })
+		f := openOn(t, c, "f")
+		if _, err := f.ReadAt(make([]byte, 10), 0); err != nil {
+			t.Errorf("%+v: %v", tc, err)
+		}
+	}
+}
