@@ -14,8 +14,7 @@ type Stats struct {
 	// connections that passed AUTH.
 	SMB, RDMA, Authenticated int
 	// Accepted and Rejected count RDMA connections, AuthFailures those that
-	// failed AUTH, Cut those that the server ended for a violation, a stall or
-	// the end of their SMB session.
+	// failed AUTH, Cut those that the server ended for a violation or a stall.
 	Accepted, Rejected, AuthFailures, Cut uint64
 	// Reads, Writes, VectoredReads and VectoredWrites were answered, failures
 	// included; Failures are those of them that had an error status.
