@@ -195,6 +195,8 @@ func target(arg string) (*lwio.Target, error) {
 // password finds the password for a URL that has none.
 func (a *app) password(ctx context.Context, t *lwio.Target) (string, error) {
 	switch {
+	case t.User == "":
+		return "", usagef("no user in %s: put it before the host, as in lwio://USER@HOST:PORT/SHARE", t)
 	case t.HasPassword:
 		return "", nil
 	case a.passwordFile != "":

@@ -175,6 +175,8 @@ func TestUsage(t *testing.T) {
 		{"ls"},
 		{"ls", "/not/a/url"},
 		{"ls", "lwio://u:p@h"},
+		{"ls", "lwio://127.0.0.1:1/share"},
+		{"ls", "lwio://u@127.0.0.1:1/share"},
 		{"serve"},
 		{"serve", "--listen", "0.0.0.0:0", "."},
 		{"serve", "--listen", "127.0.0.1:0", "--provider", "carrier-pigeon", "."},

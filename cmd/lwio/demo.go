@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"text/tabwriter"
 	"time"
 
@@ -278,15 +279,17 @@ func startDemoServer(ctx context.Context, stderr io.Writer, dir string) (*demoSe
 
 func (s *demoServer) pid() int { return s.cmd.Process.Pid }
 
-// stop ends the server and waits for it.
+// stop ends the server and waits for it. A server that has been interrupted before,
+// by a terminal say, ends at once; it has nothing to lose.
 func (s *demoServer) stop() error {
 	if err := s.cmd.Process.Signal(os.Interrupt); err != nil {
 		_ = s.cmd.Process.Kill()
 	}
 	_, _ = io.Copy(io.Discard, s.out)
 	err := s.cmd.Wait()
-	if err != nil && s.cmd.ProcessState.ExitCode() != 0 {
-		return fmt.Errorf("demo: the server ended badly: %w", err)
+	state := s.cmd.ProcessState
+	if status, ok := state.Sys().(syscall.WaitStatus); ok && status.Signal() == syscall.SIGINT || state.Success() {
+		return nil
 	}
-	return nil
+	return fmt.Errorf("demo: the server ended badly: %w", err)
 }

@@ -1,10 +1,12 @@
 package main
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"lwio/internal/leakcheck"
 )
@@ -30,6 +32,32 @@ func TestDemoWithinItsSource(t *testing.T) {
 		t.Errorf("message %q", r.err)
 	}
 	wantNames(t, filepath.Join(src, "dir"), "file")
+}
+
+// TestInterruptedDemo interrupts the demo and its server: nothing is left, and the
+// server's end is no news.
+func TestInterruptedDemo(t *testing.T) {
+	t.Setenv(asCommand, "1")
+	src, dir := t.TempDir(), t.TempDir()
+	write(t, randomBytes(3*chunkSize), src, "file")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	done := make(chan result)
+	go func() { done <- runCommand(ctx, strings.NewReader(""), "demo", "--src", src, "--dir", dir) }()
+	for {
+		if begun, _ := filepath.Glob(filepath.Join(dir, "*", "share", "files")); len(begun) > 0 {
+			cancel()
+		}
+		select {
+		case r := <-done:
+			if strings.Contains(r.err, "badly") {
+				t.Errorf("exit status %d, %s", r.code, r.err)
+			}
+			wantNames(t, dir)
+			return
+		case <-time.After(time.Millisecond):
+		}
+	}
 }
 
 // TestDemo runs the demo on a small directory and sees that it leaves nothing.
