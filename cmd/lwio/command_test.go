@@ -175,7 +175,7 @@ func TestUsage(t *testing.T) {
 		{"ls"},
 		{"ls", "/not/a/url"},
 		{"ls", "lwio://u:p@h"},
-		{"ls", "lwio://127.0.0.1:1/share"},
+		{"ls", "lwio://:p@127.0.0.1:1/share"},
 		{"ls", "lwio://u@127.0.0.1:1/share"},
 		{"serve"},
 		{"serve", "--listen", "0.0.0.0:0", "."},
