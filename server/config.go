@@ -38,8 +38,9 @@ type Config struct {
 
 // Limits bound the resources of the LWIO side. Zero means the default.
 type Limits struct {
-	// Connections bounds the RDMA connections, Unauthenticated those of them
-	// that have not passed AUTH; one more is rejected. Defaults 1024, 64.
+	// Connections bounds the RDMA connections; one more is rejected.
+	// Unauthenticated bounds those of them that have not passed AUTH; one more
+	// takes the place of the oldest, which is cut. Defaults 1024, 64.
 	Connections, Unauthenticated int
 	// ConnectionsPerKey bounds the connections that use one pair of negotiated
 	// keys at a time. Default 16. [OP-42b]

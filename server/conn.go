@@ -28,6 +28,9 @@ type conn struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 
+	number    uint64 // in the order of arrival
+	displaced bool   // another took its place before AUTH; guarded by engine.mu
+
 	timer     *time.Timer // bounds the time until AUTH
 	connector rdma.Connector
 	cq        rdma.CompletionQueue

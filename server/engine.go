@@ -37,6 +37,7 @@ type engine struct {
 	byID    map[[8]byte]*conn // authenticated ones, by SessionId
 	stop    bool              // no new connections
 	closed  bool              // no new goroutines
+	arrived uint64            // connections so far
 	empty   chan struct{}     // made by drain, closed when conns is empty
 }
 
@@ -125,30 +126,48 @@ func (e *engine) stopped() bool {
 	return e.stop
 }
 
-// enter counts a connection and starts it; false says that there are too many.
+// enter counts a connection and starts it; false says that there are too many. If
+// only those are that have not passed AUTH, the newcomer takes the place of the
+// oldest: who has nothing to show does not keep out who has.
 func (e *engine) enter(c *conn) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.stop || !take(&e.count.unauthenticated, e.limits.Unauthenticated) {
+	if e.stop || !take(&e.count.connections, e.limits.Connections) {
 		return false
 	}
-	if !take(&e.count.connections, e.limits.Connections) {
-		e.count.unauthenticated.Add(-1)
-		return false
+	if !take(&e.count.unauthenticated, e.limits.Unauthenticated) {
+		e.displaceLocked()
 	}
+	e.arrived++
+	c.number = e.arrived
 	e.conns[c] = struct{}{}
 	e.wg.Go(c.serve)
 	return true
 }
 
+// displaceLocked cuts the oldest connection that has not passed AUTH and leaves its
+// place in the count to another.
+func (e *engine) displaceLocked() {
+	var oldest *conn
+	for c := range e.conns {
+		if !c.authenticated && !c.displaced && (oldest == nil || c.number < oldest.number) {
+			oldest = c
+		}
+	}
+	oldest.displaced = true // there is one, or the limit would not be reached
+	oldest.cut(errDisplaced)
+}
+
 // authenticated is called by a connection that has passed AUTH.
 func (e *engine) authenticated(c *conn) {
-	e.count.unauthenticated.Add(-1)
 	e.count.authenticated.Add(1)
 	e.count.credits.Add(int64(c.grant))
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	c.authenticated = true
+	if !c.displaced {
+		e.count.unauthenticated.Add(-1)
+	}
 	e.byID[c.sessionID] = c
 }
 
@@ -169,11 +188,12 @@ func (e *engine) forget(c *conn) {
 		e.keys.leave(c.pair, c)
 		e.count.authenticated.Add(-1)
 		e.count.credits.Add(-int64(c.grant))
-	} else {
-		e.count.unauthenticated.Add(-1)
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if !c.authenticated && !c.displaced {
+		e.count.unauthenticated.Add(-1)
+	}
 	delete(e.conns, c)
 	delete(e.byID, c.sessionID)
 	if len(e.conns) == 0 && e.empty != nil {

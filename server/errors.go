@@ -12,6 +12,7 @@ import (
 // Why the server ends a connection.
 var (
 	errAuthTimeout  = errors.New("no AUTH in time")
+	errDisplaced    = errors.New("no AUTH yet, and others wait for the place")
 	errAuthFailed   = errors.New("AUTH failed")
 	errStalled      = errors.New("the client does not take what is sent to it")
 	errRevokeStall  = errors.New("I/O in flight holds up the close of a file")
@@ -37,7 +38,7 @@ func isOrderly(err error) bool {
 // isViolation reports whether it was the server that had enough.
 func isViolation(err error) bool {
 	for _, e := range []error{
-		errViolation, errAuthTimeout, errStalled, errRevokeStall, errFenced, errInternal,
+		errViolation, errAuthTimeout, errDisplaced, errStalled, errRevokeStall, errFenced, errInternal,
 	} {
 		if errors.Is(err, e) {
 			return true

@@ -320,19 +320,21 @@ func TestLimitsOfConnections(t *testing.T) {
 	n := v.negotiate(v.sess)
 	good := v.connect(n)
 	good.auth(n, authOptions{})
-	silent := []*rawClient{v.connect(n), v.connect(n)}
+	silent := []*rawClient{v.connect(n), v.connect(n), v.connect(n)}
+	silent[0].wantCut() // the oldest makes room
+	v.check(good)
+	silent[1].auth(n, authOptions{})
+	silent[2].auth(n, authOptions{})
+	eventually(t, "the cut one is gone", func() bool { return v.e.count.connections.Load() == 3 })
+	v.connect(n).auth(n, authOptions{})
 	if c, err := v.tryConnect(n); err == nil {
 		c.wantCut() // rejected while the client believed it was through
 	}
-	v.check(good)
-	silent[0].auth(n, authOptions{})
-	silent[1].auth(n, authOptions{})
-	v.connect(n).auth(n, authOptions{})
-	if c, err := v.tryConnect(n); err == nil {
-		c.wantCut()
-	}
-	if got := v.e.count.rejected.Load(); got != 2 {
+	if got := v.e.count.rejected.Load(); got != 1 {
 		t.Errorf("%d rejected", got)
+	}
+	if got := v.e.count.unauthenticated.Load(); got != 0 {
+		t.Errorf("%d connections are counted as not authenticated", got)
 	}
 	v.check(good)
 }
