@@ -75,7 +75,7 @@ func (a *app) run(ctx context.Context, args []string) int {
 
 // messages are the texts of an error: one for each of those that were joined.
 func messages(err error) []string {
-	joined, ok := err.(interface{ Unwrap() []error }) //nolint:errorlint // what is wrapped deeper is part of one text
+	joined, ok := err.(interface{ Unwrap() []error }) // what is wrapped deeper is part of one text
 	if !ok {
 		return []string{err.Error()}
 	}
