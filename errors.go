@@ -131,6 +131,7 @@ func wrap(op, name string, err error) error {
 var words = map[Status]string{
 	ntstatus.AccessDenied:        "permission denied",
 	ntstatus.BadNetworkName:      "no such share",
+	ntstatus.CannotDelete:        "cannot be deleted",
 	ntstatus.DirectoryNotEmpty:   "directory not empty",
 	ntstatus.DiskFull:            "no space left at the server",
 	ntstatus.FileIsADirectory:    "is a directory",

@@ -24,6 +24,7 @@ func TestErrors(t *testing.T) {
 			wrap("open", "a/b", fmt.Errorf("smb: create: %w", ntstatus.ObjectNameNotFound)),
 			"lwio: open a/b: no such file or directory (STATUS_OBJECT_NAME_NOT_FOUND)", []error{fs.ErrNotExist, ntstatus.ObjectNameNotFound}, []error{fs.ErrExist},
 		},
+		{wrap("remove", "a", ntstatus.CannotDelete), "lwio: remove a: cannot be deleted (STATUS_CANNOT_DELETE)", []error{fs.ErrPermission}, nil},
 		{wrap("read", "", lost), "lwio: read .: connection lost: reset", []error{net.ErrClosed}, []error{ErrUncertain}},
 		{
 			wrap("write", "f", &uncertainError{lost}), "lwio: write f: connection lost: reset; outcome uncertain",

@@ -17,7 +17,12 @@ const maxElement = 255
 const maxName = 32767
 
 // errBadName is a name that SMB cannot carry. It is fs.ErrInvalid.
-var errBadName = fmt.Errorf("%w name", fs.ErrInvalid)
+var errBadName error = badName{}
+
+type badName struct{}
+
+func (badName) Error() string        { return "invalid name" }
+func (badName) Is(target error) bool { return target == fs.ErrInvalid }
 
 // cleanName checks a name and returns it without a trailing slash; the root of
 // the share is "". What SMB would take for something else, such as a backslash
