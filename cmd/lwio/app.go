@@ -145,9 +145,32 @@ func (a *app) clientFlags(cmd *cobra.Command) *cobra.Command {
 	f := cmd.Flags()
 	f.BoolVar(&a.requireRDMA, "require-rdma", false, "fail rather than fall back to SMB")
 	f.BoolVar(&a.allowMD5, "allow-md5", false, "accept a server that signs with unkeyed MD5 only (no protection)")
-	f.DurationVar(&a.timeout, "timeout", 30*time.Second, "time limit of connecting, and of each operation")
+	a.timeout = 30 * time.Second
+	f.Var((*positive)(&a.timeout), "timeout", "time limit of connecting, and of each operation")
 	return cmd
 }
+
+// positive is the value of a flag: a duration of more than nothing.
+type positive time.Duration
+
+// Set takes the text of the command line.
+func (p *positive) Set(text string) error {
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		return err
+	}
+	if d <= 0 {
+		return errors.New("it must be more than 0")
+	}
+	*p = positive(d)
+	return nil
+}
+
+// String is the value as the command line would have it.
+func (p *positive) String() string { return time.Duration(*p).String() }
+
+// Type is what the help calls the value.
+func (p *positive) Type() string { return "duration" }
 
 // exactArgs checks the number of arguments.
 func exactArgs(n int, what string) cobra.PositionalArgs {
