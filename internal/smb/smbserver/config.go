@@ -21,6 +21,7 @@ const (
 	DefaultMaxTransferSize = 1 << 20
 	DefaultAuthTimeout     = 10 * time.Second
 	DefaultStallTimeout    = 30 * time.Second
+	DefaultFailureDelay    = 200 * time.Millisecond
 
 	minTransferSize = 64 << 10
 	maxTransferSize = 8 << 20
@@ -86,6 +87,9 @@ type Config struct {
 	// AuthTimeout is how long a connection may be without an authenticated
 	// session. Default 10 s.
 	AuthTimeout time.Duration
+	// FailureDelay is how long the answer to a failed authentication waits, and
+	// with it everything else on its connection. Default 200 ms.
+	FailureDelay time.Duration
 	// StallTimeout is how long a message may take from its first byte to its
 	// last, and an answer to be taken by the client, for each MiB begun.
 	// Default 30 s.
@@ -125,6 +129,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.StallTimeout <= 0 {
 		c.StallTimeout = DefaultStallTimeout
+	}
+	if c.FailureDelay <= 0 {
+		c.FailureDelay = DefaultFailureDelay
 	}
 	if c.ServerName == "" {
 		c.ServerName = "LWIO"

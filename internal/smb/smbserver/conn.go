@@ -19,6 +19,7 @@ var (
 	errServerClosed = errors.New("server closed")
 	errNoSession    = errors.New("no session was authenticated in time")
 	errCrowded      = errors.New("others need the place of a connection without a session")
+	errGuessing     = errors.New("too many failed authentications")
 	errProtocol     = errors.New("protocol violation")
 	errTooMany      = errors.New("too many connections, all of them authenticated")
 )
@@ -26,6 +27,10 @@ var (
 // maxIdleWorkers is how many goroutines of a connection wait for their turn to
 // read; one more that comes free ends.
 const maxIdleWorkers = 2
+
+// maxAuthFailures is how many authentications of a connection may fail. The last
+// of them is answered, and then the connection is cut.
+const maxAuthFailures = 5
 
 // conn is one transport connection.
 //
@@ -47,7 +52,8 @@ type conn struct {
 	waiting atomic.Int32 // goroutines that want the turn
 	frames  *frames
 	negotiated
-	preauth smbauth.PreauthHash
+	preauth      smbauth.PreauthHash
+	authFailures int
 
 	writeMu sync.Mutex
 
@@ -165,7 +171,7 @@ func (c *conn) teardown() {
 	}
 	cause := context.Cause(c.ctx)
 	level := slog.LevelDebug
-	if errors.Is(cause, errProtocol) || errors.Is(cause, errFrame) || errors.Is(cause, errNoSession) {
+	if errors.Is(cause, errProtocol) || errors.Is(cause, errFrame) || errors.Is(cause, errNoSession) || errors.Is(cause, errGuessing) {
 		level = slog.LevelWarn
 	}
 	if !errors.Is(cause, io.EOF) {

@@ -20,7 +20,7 @@ func fuzzServer(f *testing.F) *Server {
 	if err != nil {
 		f.Fatal(err)
 	}
-	cfg := Config{FS: fs, Lookup: lookupTest}
+	cfg := Config{FS: fs, Lookup: lookupTest, FailureDelay: time.Nanosecond}
 	pipes(nil)(&cfg)
 	s, err := New(cfg)
 	if err != nil {

@@ -94,7 +94,7 @@ func testServer(t testing.TB, change func(*Config)) (s *Server, addr, dir string
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg := Config{FS: fs, ServerName: "TEST", Lookup: lookupTest}
+	cfg := Config{FS: fs, ServerName: "TEST", Lookup: lookupTest, FailureDelay: time.Millisecond}
 	if change != nil {
 		change(&cfg)
 	}

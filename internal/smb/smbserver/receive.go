@@ -52,6 +52,9 @@ func (c *conn) receive() (*job, error) {
 		return nil, nil
 	case j.reqs[0].inOrder():
 		j.run()
+		if c.authFailures >= maxAuthFailures {
+			return nil, errGuessing
+		}
 		return nil, c.ctx.Err()
 	}
 	return j, nil

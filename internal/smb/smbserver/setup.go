@@ -3,6 +3,7 @@ package smbserver
 import (
 	"errors"
 	"strings"
+	"time"
 
 	"lwio/internal/ntstatus"
 	"lwio/internal/smb/smbauth"
@@ -60,7 +61,8 @@ func (r *request) sessionSetup() ntstatus.Status {
 }
 
 // authFailed ends a session that did not authenticate, also one that had done
-// so before.
+// so before. It holds the answer back, and so the next attempt: whoever guesses
+// passwords is slow.
 //
 // Source: [MS-SMB2 3.3.5.5.3]
 func (r *request) authFailed(err error) ntstatus.Status {
@@ -73,6 +75,13 @@ func (r *request) authFailed(err error) ntstatus.Status {
 	r.conn.log.Warn("smb: authentication failed", "user", user, "domain", domain, "error", err)
 	r.hash = nil
 	r.session.end()
+	r.conn.authFailures++
+	delay := time.NewTimer(r.conn.srv.cfg.FailureDelay)
+	defer delay.Stop()
+	select {
+	case <-delay.C:
+	case <-r.conn.ctx.Done():
+	}
 	return statusOf(err)
 }
 
