@@ -32,7 +32,7 @@ func (c *conn) auth(o *op) error {
 	}
 	if err != nil {
 		c.e.count.authFailures.Add(1)
-		c.log.Warn("lwio: AUTH refused", "cause", err)
+		c.e.noise.Warn(c.log, "lwio: AUTH refused", "cause", err)
 		o.hangUp, o.recv = true, none
 		c.reply(o, ntstatus.AccessDenied)
 		return nil

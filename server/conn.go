@@ -242,7 +242,7 @@ func (c *conn) report(cause error) {
 		c.log.Info("lwio: client left")
 	case isViolation(cause):
 		c.e.count.cut.Add(1)
-		c.log.Warn("lwio: connection cut", "cause", cause)
+		c.e.noise.Warn(c.log, "lwio: connection cut", "cause", cause)
 	default:
 		c.log.Info("lwio: connection lost", "cause", cause)
 	}

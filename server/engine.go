@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"lwio/internal/lograte"
 	"lwio/internal/wire"
 	"lwio/rdma"
 	"lwio/vfs"
@@ -22,6 +23,7 @@ type engine struct {
 	limits   Limits
 	wire     wire.Limits
 	count    counters
+	noise    lograte.Limiter // of what strangers cause
 	keys     *keyTable
 
 	readers, writers *lane

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
+	"log/slog"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -62,6 +63,7 @@ type envConfig struct {
 	allowMD5 bool
 	backend  vfs.Backend
 	revoke   time.Duration
+	log      *slog.Logger
 	provider rdma.Provider // of the server
 }
 
@@ -85,7 +87,7 @@ func newEnv(t testing.TB, ec envConfig) *env {
 	if ec.provider == nil {
 		ec.provider = iwarp.New(nil)
 	}
-	cfg := Config{FS: fs, ServerName: "here", AllowMD5: ec.allowMD5, Limits: ec.limits}
+	cfg := Config{FS: fs, ServerName: "here", AllowMD5: ec.allowMD5, Limits: ec.limits, Logger: ec.log}
 	if cfg, err = cfg.withDefaults(); err != nil {
 		t.Fatal(err)
 	}

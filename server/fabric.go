@@ -107,7 +107,7 @@ func (e *engine) admit(f *fabric, connector rdma.Connector) {
 	c.ctx, c.cancel = context.WithCancelCause(e.ctx)
 	if !e.enter(c) {
 		e.count.rejected.Add(1)
-		log.Warn("lwio: connection rejected: too many")
+		e.noise.Warn(log, "lwio: connection rejected: too many")
 		connector.Reject(nil)
 		connector.Close()
 		c.cancel(errShutdown)

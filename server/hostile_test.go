@@ -3,10 +3,13 @@ package server
 import (
 	"bytes"
 	"crypto/rand"
+	"log/slog"
 	"net"
+	"strings"
 	"testing"
 	"time"
 
+	"lwio/internal/lograte"
 	"lwio/internal/ntstatus"
 	"lwio/internal/wire"
 )
@@ -287,6 +290,27 @@ func TestSilence(t *testing.T) {
 	c.auth(n, authOptions{})
 	v.connect(n).wantCut() // later than the time of c would be up
 	v.check(c)
+}
+
+// Peers who are cut fill no disk with what is logged of them.
+//
+// Source: [LWIO §Connection Authentication]
+func TestCutPeersAreLoggedInBounds(t *testing.T) {
+	var log bytes.Buffer
+	start := time.Now()
+	v := newEnv(t, envConfig{log: slog.New(slog.NewTextHandler(&log, nil))})
+	n := v.negotiate(v.sess)
+	const peers = 20
+	for range peers {
+		c := v.connect(n)
+		c.raw([]byte("nonsense"))
+		c.wantCut()
+	}
+	v.e.close()
+	lines := strings.Count(log.String(), "connection cut")
+	if most := 1 + int(time.Since(start)/lograte.Interval); lines < 1 || lines > most {
+		t.Errorf("%d lines about %d peers, want 1 to %d\n%s", lines, peers, most, log.String())
+	}
 }
 
 // More requests than credits find no receive.

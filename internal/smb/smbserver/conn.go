@@ -170,12 +170,11 @@ func (c *conn) teardown() {
 		s.end()
 	}
 	cause := context.Cause(c.ctx)
-	level := slog.LevelDebug
-	if errors.Is(cause, errProtocol) || errors.Is(cause, errFrame) || errors.Is(cause, errNoSession) || errors.Is(cause, errGuessing) {
-		level = slog.LevelWarn
-	}
-	if !errors.Is(cause, io.EOF) {
-		c.log.Log(context.Background(), level, "smb: connection cut", "cause", cause)
+	switch {
+	case errors.Is(cause, errProtocol) || errors.Is(cause, errFrame) || errors.Is(cause, errNoSession) || errors.Is(cause, errGuessing):
+		c.srv.noise.Warn(c.log, "smb: connection cut", "cause", cause)
+	case !errors.Is(cause, io.EOF):
+		c.log.Debug("smb: connection cut", "cause", cause)
 	}
 	c.srv.forget(c)
 }

@@ -3,10 +3,12 @@ package smbserver
 import (
 	"bytes"
 	"encoding/binary"
+	"log/slog"
 	"net"
 	"testing"
 	"time"
 
+	"lwio/internal/lograte"
 	"lwio/internal/ntstatus"
 )
 
@@ -200,5 +202,23 @@ func TestLongChain(t *testing.T) {
 	c.send(msgs...)
 	if got := c.recv(); len(got) != 100 || got[99].status != ntstatus.FileClosed {
 		t.Errorf("%d answers", len(got))
+	}
+}
+
+// Strangers who are cut fill no disk with what is logged of them.
+func TestStrangersAreLoggedInBounds(t *testing.T) {
+	log := make(heard, 1000)
+	start := time.Now()
+	s, addr, _ := testServer(t, func(c *Config) { c.Logger = slog.New(log) })
+	const strangers = 50
+	for range strangers {
+		c := dial(t, addr)
+		c.write([]byte("GET / HTTP/1.1\r\n\r\n"))
+		c.wantCut()
+	}
+	s.Close()
+	lines := len(log)
+	if most := 1 + int(time.Since(start)/lograte.Interval); lines < 1 || lines > most {
+		t.Errorf("%d lines about %d strangers, want 1 to %d", lines, strangers, most)
 	}
 }

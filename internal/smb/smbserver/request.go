@@ -137,7 +137,7 @@ func (r *request) identify() ntstatus.Status {
 		r.signer = r.session.signer
 		if !r.signer.Verify(r.msg) {
 			r.conn.srv.stats.badSignatures.Add(1)
-			r.conn.log.Warn("smb: wrong signature", "user", r.session.user, "command", cmd.String())
+			r.conn.srv.noise.Warn(r.conn.log, "smb: wrong signature", "user", r.session.user, "command", cmd.String())
 			return ntstatus.AccessDenied
 		}
 	case !r.conn.srv.cfg.AllowUnsigned:

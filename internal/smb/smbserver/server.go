@@ -10,6 +10,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"lwio/internal/lograte"
 )
 
 // Server serves SMB. It is safe for concurrent use.
@@ -18,6 +20,7 @@ type Server struct {
 	start time.Time
 	bufs  buffers
 	stats counters
+	noise lograte.Limiter // of what strangers cause
 
 	openIDs atomic.Uint64
 
@@ -115,7 +118,7 @@ func (s *Server) ServeConn(nc net.Conn) {
 	c := newConn(s, nc)
 	if err := s.admit(c); err != nil {
 		s.stats.refused.Add(1)
-		s.cfg.Logger.Warn("smb: connection refused", "remote", nc.RemoteAddr(), "cause", err)
+		s.noise.Warn(s.cfg.Logger, "smb: connection refused", "remote", nc.RemoteAddr(), "cause", err)
 		nc.Close()
 		return
 	}

@@ -72,7 +72,7 @@ func (r *request) authFailed(err error) ntstatus.Status {
 		domain, user = e.Domain, e.User
 	}
 	r.conn.srv.stats.authFailures.Add(1)
-	r.conn.log.Warn("smb: authentication failed", "user", user, "domain", domain, "error", err)
+	r.conn.srv.noise.Warn(r.conn.log, "smb: authentication failed", "user", user, "domain", domain, "error", err)
 	r.hash = nil
 	r.session.end()
 	r.conn.authFailures++
@@ -93,7 +93,7 @@ func (r *request) authenticated(previous uint64) ntstatus.Status {
 	s.acceptor = nil
 	if s.valid() {
 		if !sameUser(s, a.Domain(), a.User()) {
-			c.log.Warn("smb: re-authentication as another user", "user", s.user, "other", a.User())
+			c.srv.noise.Warn(c.log, "smb: re-authentication as another user", "user", s.user, "other", a.User())
 			s.end()
 			return ntstatus.AccessDenied
 		}
