@@ -101,6 +101,43 @@ func TestEndToEnd(t *testing.T) {
 	}
 }
 
+// Shutdown lets the requests of SMB finish too, and waits for nobody without one.
+func TestShutdownAnswersSMB(t *testing.T) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	g := newGate(t)
+	g.make("a", []byte("hello"))
+	s, addr, served := newServerOf(t, context.Background(), Config{Lookup: Users{"alice": "secret"}.Lookup}, g)
+	t.Cleanup(g.open)
+	tree, busy := logOn(t, ctx, addr, "alice", "secret", "share")
+	_, idle := logOn(t, ctx, addr, "alice", "secret", "share")
+	f, err := tree.Create(ctx, smbclient.CreateRequest{Name: "a", Access: 1, Share: 7, Disposition: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.shut()
+	p := make([]byte, 5)
+	read, stopped := make(chan error, 1), make(chan error, 1)
+	go func() {
+		_, err := f.ReadAt(ctx, p, 0)
+		read <- err
+	}()
+	eventually(t, "a read is in progress", func() bool { return g.waiting() == 1 })
+	go func() { stopped <- s.Shutdown(ctx) }()
+	<-idle.Done()
+	g.open()
+	if err := <-read; err != nil || string(p) != "hello" {
+		t.Errorf("read %q, %v", p, err)
+	}
+	<-busy.Done()
+	if err := <-stopped; err != nil {
+		t.Error(err)
+	}
+	if err := <-served; err != nil {
+		t.Errorf("Serve: %v", err)
+	}
+}
+
 func logOn(t *testing.T, ctx context.Context, addr net.Addr, user, password, share string) (*smbclient.Tree, *smbclient.Session) {
 	t.Helper()
 	nc, err := net.Dial("tcp", addr.String())

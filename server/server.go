@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/netip"
 	"sync"
-	"time"
 
 	"lwio/internal/smb/smbserver"
 	"lwio/vfs"
@@ -120,20 +119,17 @@ func (s *Server) stopListening() {
 	s.engine.stopListening()
 }
 
-// smbGrace is how long SMB clients have, once LWIO is drained, to go by
-// themselves.
-const smbGrace = 500 * time.Millisecond
-
-// Shutdown takes no new clients, lets what is in flight finish, and then does
-// what Close does. Clients that only sit there are not waited for.
+// Shutdown takes no new clients, lets the requests finish that have arrived over
+// LWIO, then those over SMB, and does what Close does. Clients that only sit there
+// are not waited for.
 //
 // Errors: ctx's, if requests had to be cut off.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.stopListening()
 	err := s.engine.drain(ctx)
-	grace, cancel := context.WithTimeout(ctx, smbGrace)
-	s.smb.Shutdown(grace)
-	cancel()
+	if e := s.smb.Shutdown(ctx); err == nil {
+		err = e
+	}
 	s.Close()
 	if err != nil {
 		return fmt.Errorf("server: shutdown: %w", err)

@@ -19,7 +19,14 @@ func newServer(t *testing.T, ctx context.Context, cfg Config, path string) (s *S
 	if err != nil {
 		t.Fatal(err)
 	}
-	if cfg.FS, err = vfs.New(vfs.Config{Shares: []vfs.Share{{Name: "share", Backend: dir}}}); err != nil {
+	return newServerOf(t, ctx, cfg, dir)
+}
+
+// newServerOf is newServer for a backend of the test's own.
+func newServerOf(t *testing.T, ctx context.Context, cfg Config, b vfs.Backend) (s *Server, addr net.Addr, served chan error) {
+	t.Helper()
+	var err error
+	if cfg.FS, err = vfs.New(vfs.Config{Shares: []vfs.Share{{Name: "share", Backend: b}}}); err != nil {
 		t.Fatal(err)
 	}
 	if s, err = New(cfg); err != nil {

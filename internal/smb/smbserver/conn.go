@@ -104,6 +104,10 @@ func (c *conn) cut(cause error) {
 	c.nc.Close()
 }
 
+// drain ends the connection once the requests that have arrived are answered. It
+// does not wait.
+func (c *conn) drain() { c.frames.stop() }
+
 // work takes turns at reading a message, and answers what it has read.
 func (c *conn) work() {
 	defer c.leave()
@@ -116,6 +120,10 @@ func (c *conn) work() {
 			return
 		}
 		job, err := c.receive()
+		if errors.Is(err, errDrained) {
+			c.turn.Unlock()
+			return
+		}
 		if err != nil {
 			c.cut(err)
 			c.turn.Unlock()
@@ -146,7 +154,8 @@ func (c *conn) hire() {
 }
 
 // leave ends one goroutine, and with the last of them the connection. While
-// the connection lives one at least is left: they only end if others wait.
+// the connection lives one at least is left: they only end if others wait, or
+// if no more messages are read.
 func (c *conn) leave() {
 	c.mu.Lock()
 	c.workers--
@@ -159,6 +168,7 @@ func (c *conn) leave() {
 
 // teardown ends all sessions. No other goroutine of the connection is left.
 func (c *conn) teardown() {
+	c.cut(errServerClosed) // if it was drained: else it is cut
 	c.mu.Lock()
 	c.authTimer.Stop()
 	all := make([]*Session, 0, len(c.sessions))

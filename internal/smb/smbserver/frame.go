@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"sync"
 	"time"
 
 	"lwio/internal/smb/smbwire"
@@ -17,8 +18,11 @@ var errFrame = errors.New("not an SMB message, or a longer one than is allowed")
 // readAhead is how much of small messages one system call may bring in.
 const readAhead = 4 << 10
 
+// errDrained says that no more messages are read.
+var errDrained = errors.New("the server shuts down and reads no more messages")
+
 // frames reads messages from a connection. It is used by one goroutine at a
-// time.
+// time, except for stop.
 //
 // Source: [MS-SMB2 2.1]
 type frames struct {
@@ -27,25 +31,61 @@ type frames struct {
 	bufs  *buffers
 	stall time.Duration
 	timed bool // a deadline is set
+
+	mu      sync.Mutex
+	within  bool // a message has begun
+	stopped bool
 }
 
 func newFrames(nc net.Conn, bufs *buffers, stall time.Duration) *frames {
 	return &frames{nc: nc, r: bufio.NewReaderSize(nc, readAhead), bufs: bufs, stall: stall}
 }
 
+// stop makes next give errDrained, once it has read the message that has begun.
+func (f *frames) stop() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.stopped = true
+	if !f.within {
+		f.nc.SetReadDeadline(time.Unix(1, 0)) // wakes next; a closed connection is awake
+	}
+}
+
+// rest is the time between messages. It may take as long as it likes.
+func (f *frames) rest() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.within = false
+	if f.stopped {
+		return errDrained
+	}
+	if !f.timed || f.r.Buffered() > 0 {
+		return nil
+	}
+	f.timed = false
+	return f.nc.SetReadDeadline(time.Time{})
+}
+
+// begin ends the time between messages.
+func (f *frames) begin(err error) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.stopped {
+		return errDrained
+	}
+	f.within = err == nil
+	return err
+}
+
 // next reads one message of at most limit bytes. The first byte may take as
 // long as it likes, the rest must follow in time. The caller frees the result.
 func (f *frames) next(limit int) (*buffer, error) {
-	if f.r.Buffered() == 0 {
-		if f.timed {
-			f.timed = false
-			if err := f.nc.SetReadDeadline(time.Time{}); err != nil {
-				return nil, err
-			}
-		}
-		if _, err := f.r.Peek(1); err != nil {
-			return nil, err
-		}
+	if err := f.rest(); err != nil {
+		return nil, err
+	}
+	_, err := f.r.Peek(1)
+	if err := f.begin(err); err != nil {
+		return nil, err
 	}
 	if err := f.await(headroom); err != nil {
 		return nil, err

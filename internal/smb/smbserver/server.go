@@ -188,11 +188,15 @@ func (s *Server) stopAccepting() {
 	}
 }
 
-// Shutdown stops accepting, waits until all clients have gone by themselves or
-// ctx ends, and then does what Close does. It returns the error of ctx if
-// clients had to be cut.
+// Shutdown stops accepting, reads no more requests, waits until those that have
+// arrived are answered or ctx ends, and then does what Close does. Connections
+// without a request are closed at once. It returns the error of ctx if requests
+// had to be cut off.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.stopAccepting()
+	for _, c := range s.connections() {
+		c.drain()
+	}
 	gone := make(chan struct{})
 	go func() {
 		defer close(gone)
@@ -209,17 +213,22 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	return err
 }
 
-// Close stops accepting, cuts all connections, closes their sessions' opens
-// and waits for all of that. It always returns nil, and may be called again.
-func (s *Server) Close() error {
-	s.stopAccepting()
+// connections lists those of now.
+func (s *Server) connections() []*conn {
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	conns := make([]*conn, 0, len(s.conns))
 	for c := range s.conns {
 		conns = append(conns, c)
 	}
-	s.mu.Unlock()
-	for _, c := range conns {
+	return conns
+}
+
+// Close stops accepting, cuts all connections, closes their sessions' opens
+// and waits for all of that. It always returns nil, and may be called again.
+func (s *Server) Close() error {
+	s.stopAccepting()
+	for _, c := range s.connections() {
 		c.cut(errServerClosed)
 	}
 	s.wg.Wait()

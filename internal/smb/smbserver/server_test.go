@@ -57,25 +57,80 @@ func TestClose(t *testing.T) {
 	}
 }
 
+// heldPipe answers when it is told to.
+type heldPipe struct{ begun, release chan struct{} }
+
+func (p heldPipe) Transact(ctx context.Context, _ *Session, request []byte, _ int) ([]byte, error) {
+	p.begun <- struct{}{}
+	select {
+	case <-p.release:
+		return request, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// held starts a server and a client with a request in flight. echo is half of
+// another client's request.
+func held(t *testing.T) (s *Server, p heldPipe, busy, idle, half *raw, echo []byte) {
+	p = heldPipe{make(chan struct{}), make(chan struct{})}
+	s, addr, _ := testServer(t, func(c *Config) { c.Pipes = map[string]PipeHandler{"lwio": p} })
+	idle = mount(t, addr, "data")
+	half = pipeTo(t, s)
+	t.Cleanup(func() { half.nc.Close() })
+	half.mustNegotiate(0x0311)
+	half.mustSetup(testUser, testPassword)
+	echo = half.frame(half.message(cmdEcho, []byte{4, 0, 0, 0}))
+	half.write(echo[:1])
+	half.write(echo[1:4]) // when this has been read the server waits for the rest
+	busy = mount(t, addr, "IPC$")
+	id := busy.mustCreate(create{name: "lwio", access: 3, share: 7, disposition: 1})
+	busy.send(busy.message(cmdIoctl, ioctlBody(id, fsctlTransceive, []byte("slow"), 1000)))
+	<-p.begun
+	if r := busy.recv()[0]; r.status != ntstatus.Pending {
+		t.Fatal(r.status)
+	}
+	return s, p, busy, idle, half, echo[4:]
+}
+
+// Requests that have arrived are answered, a message that has begun with them;
+// who has none is not waited for.
 func TestShutdown(t *testing.T) {
-	s, addr, _ := testServer(t, nil)
-	c := mount(t, addr, "data")
+	s, p, busy, idle, half, echo := held(t)
+	done := make(chan error, 1)
+	go func() { done <- s.Shutdown(context.Background()) }()
+	idle.wantCut()
+	half.write(echo)
+	if r := half.recv()[0]; r.status != ntstatus.Success {
+		t.Error(r.status)
+	}
+	half.wantCut()
+	close(p.release)
+	if r := busy.recv()[0]; r.status != ntstatus.Success || !bytes.HasSuffix(r.body, []byte("slow")) {
+		t.Errorf("%v, %q", r.status, r.body)
+	}
+	busy.wantCut()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	if st := s.Stats(); st.Connections != 0 || st.Sessions != 0 {
+		t.Errorf("stats %+v", st)
+	}
+}
+
+// Whose requests take longer than Shutdown may is cut.
+func TestShutdownInTime(t *testing.T) {
+	s, _, busy, idle, half, _ := held(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- s.Shutdown(ctx) }()
-	c.want(ntstatus.Success, cmdEcho, []byte{4, 0, 0, 0}) // those who are there stay
+	idle.wantCut()
 	cancel()
 	if err := <-done; !errors.Is(err, context.Canceled) {
 		t.Errorf("shutdown that had to cut: %v", err)
 	}
-	c.wantCut()
-
-	s, addr, _ = testServer(t, nil)
-	c = mount(t, addr, "data")
-	c.nc.Close()
-	if err := s.Shutdown(context.Background()); err != nil {
-		t.Errorf("shutdown with nobody there: %v", err)
-	}
+	busy.wantCut()
+	half.wantCut()
 }
 
 // Several clients at a time read, write, create and delete without getting
