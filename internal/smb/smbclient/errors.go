@@ -3,6 +3,7 @@ package smbclient
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"os"
 
@@ -39,11 +40,7 @@ type Error struct {
 
 // Error formats the failure as operation, name and cause.
 func (e *Error) Error() string {
-	s := "smb " + e.Op
-	if e.Name != "" {
-		s += " " + e.Name
-	}
-	return s + ": " + e.Unwrap().Error()
+	return "smb " + e.Op + " " + e.Name + ": " + e.Unwrap().Error()
 }
 
 // Unwrap gives the server's status, an ntstatus.Status, or else the cause.
@@ -64,10 +61,17 @@ func (e *Error) Temporary() bool { return false }
 
 var _ net.Error = (*Error)(nil)
 
-// fail makes an *Error, or nil for nil.
+// fail makes an *Error, or nil for nil. The root of a share is called ".", and the
+// end of a context's time what it is here: an answer that did not come.
 func fail(op, name string, err error) error {
 	if err == nil {
 		return nil
+	}
+	if err == context.DeadlineExceeded { //nolint:errorlint // what wraps it has words of its own
+		err = fmt.Errorf("%w: %w", errTimeout, err)
+	}
+	if name == "" {
+		name = "."
 	}
 	e := &Error{Op: op, Name: name, Err: err}
 	if st, ok := err.(ntstatus.Status); ok { //nolint:errorlint // only the status itself becomes the Status

@@ -48,6 +48,31 @@ func TestSilentServer(t *testing.T) {
 	})
 }
 
+// An error of Close says what was to be closed, and that there was no answer.
+//
+// Source: [MS-SMB2 3.2.4.5], [MS-SMB2 3.2.6.1]
+func TestSilentServerAtTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, tree := fakeMount(t, onCommand(smbwire.CommandClose, func(*fake, smbwire.Header, []byte) {}), func(c *Config) { c.Timeout = time.Minute })
+		for name, want := range map[string]string{
+			"d/f": "smb close d/f: no answer in time: context deadline exceeded",
+			"":    "smb close .: no answer in time: context deadline exceeded",
+		} {
+			file := open(t, tree, readWrite(name))
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			err := file.Close(ctx)
+			cancel()
+			if err == nil || err.Error() != want || !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("error %v, want %s", err, want)
+			}
+			var ne net.Error
+			if !errors.As(err, &ne) || !ne.Timeout() {
+				t.Errorf("%v is no timeout", err)
+			}
+		}
+	})
+}
+
 // Source: [MS-SMB2 3.2.4.2.2]
 func TestSilentServerAtTheStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
