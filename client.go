@@ -58,6 +58,16 @@ func (c *Client) live() *conn {
 	return nil
 }
 
+// whyNoRDMA says why there is no RDMA connection: net.ErrClosed where it was lost.
+func (c *Client) whyNoRDMA() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if n := len(c.lost); n > 0 {
+		return fmt.Errorf("%s: %w", c.lost[n-1].fabric, c.lost[n-1].err)
+	}
+	return errors.New(c.transport.Reason)
+}
+
 // Stats returns the counters.
 func (c *Client) Stats() Stats {
 	s := Stats{RDMA: c.overRDMA.snapshot(), SMB: c.overSMB.snapshot(), Connections: c.connections.Load()}

@@ -203,7 +203,7 @@ func (f *File) lane(ctx context.Context) (*conn, uint16, error) {
 	cn := f.c.live()
 	switch {
 	case cn == nil && f.c.cfg.RequireRDMA:
-		return nil, 0, f.noRDMA(f.c.Transport().Reason)
+		return nil, 0, f.noRDMA(f.c.whyNoRDMA())
 	case cn == nil:
 		return nil, 0, nil
 	}
@@ -218,17 +218,17 @@ func (f *File) lane(ctx context.Context) (*conn, uint16, error) {
 	case r.fid != 0:
 		return cn, r.fid, nil
 	case cn.isDown():
-		return nil, 0, f.noRDMA(cn.err.Error())
+		return nil, 0, f.noRDMA(cn.err)
 	}
-	return nil, 0, f.noRDMA(r.why)
+	return nil, 0, f.noRDMA(errors.New(r.why))
 }
 
 // noRDMA is an error if RDMA is required.
-func (f *File) noRDMA(why string) error {
+func (f *File) noRDMA(why error) error {
 	if !f.c.cfg.RequireRDMA {
 		return nil
 	}
-	return fmt.Errorf("%w: %s", ErrNoRDMA, why)
+	return fmt.Errorf("%w: %w", ErrNoRDMA, why)
 }
 
 // register makes the file known on cn, once.
