@@ -1,0 +1,118 @@
+//go:build linux
+
+package shm
+
+import (
+	"context"
+	"os"
+	"slices"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"lwio/rdma"
+)
+
+// memory is what Alloc gave out: a memfd of its own.
+type memory struct {
+	a   *adapter
+	buf []byte
+	id  uint32 // how connections name it
+
+	mu     sync.Mutex
+	fd     int
+	owner  *conn // the one connection whose peer got it, for ever
+	closed bool
+}
+
+// Alloc maps a sealed memfd of whole pages, all of them populated. Regions on it
+// with the right of remote write can be written by the peer directly: the first
+// write through a connection hands the whole memory to that connection's peer,
+// and to no other ever. What else is in the memory, that peer's process can read
+// and write too, until it ends: a program keeps in it what that peer may see.
+func (a *adapter) Alloc(ctx context.Context, size int) (rdma.Memory, error) {
+	const op = "allocate memory"
+	if ctx.Err() != nil {
+		return nil, rdma.CanceledBy(ctx, "shm: "+op, "")
+	}
+	if size = roundUp(size, os.Getpagesize()); size == 0 {
+		return nil, opError(op, "", rdma.StatusInvalidParameter, nil)
+	}
+	fd, buf, err := newMemfd("shm-memory", size, 0)
+	if err != nil {
+		return nil, opError(op, "", rdma.StatusInsufficientResources, err)
+	}
+	m := &memory{a: a, buf: buf, fd: fd, id: uint32(a.keys.uint64())}
+	if err := a.add(classMemory, m, op); err != nil {
+		m.free()
+		return nil, err
+	}
+	a.mu.Lock()
+	a.memories = append(a.memories, m)
+	a.mu.Unlock()
+	return m, nil
+}
+
+// memoryOf finds the memory that buf is a part of.
+func (a *adapter) memoryOf(buf []byte) (*memory, int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, m := range a.memories {
+		if off := within(m.buf, buf); off >= 0 {
+			return m, off
+		}
+	}
+	return nil, 0
+}
+
+// Bytes is the memory; its length is the size rounded up.
+func (m *memory) Bytes() []byte { return m.buf }
+
+// Close unmaps it, on the peer's side too if that is honest.
+func (m *memory) Close() error {
+	m.mu.Lock()
+	if m.closed {
+		m.mu.Unlock()
+		return nil
+	}
+	m.closed = true
+	owner := m.owner
+	m.mu.Unlock()
+	if owner != nil {
+		owner.unshare(m)
+	}
+	m.a.mu.Lock()
+	m.a.memories = slices.DeleteFunc(m.a.memories, func(o *memory) bool { return o == m })
+	m.a.mu.Unlock()
+	m.a.remove(classMemory, m)
+	return m.free()
+}
+
+// free gives the mapping and the descriptor back.
+func (m *memory) free() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	err := unix.Munmap(m.buf)
+	if e := unix.Close(m.fd); err == nil {
+		err = e
+	}
+	return err
+}
+
+// replace puts other pages with the same content in the place of [off, off+n), so
+// that a peer which has the memory, and may be writing it, has no part in them.
+// The caller sees to it that the program does not write there meanwhile.
+func (m *memory) replace(off, n int) error {
+	page := os.Getpagesize()
+	from, to := off/page*page, (off+n+page-1)/page*page
+	fd, fresh, err := newMemfd("shm-memory", to-from, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	copy(fresh, m.buf[from:to])
+	if err := unix.Munmap(fresh); err != nil {
+		return err
+	}
+	return mapOver(fd, m.buf[from:to])
+}

@@ -1,0 +1,343 @@
+//go:build linux
+
+package shm
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"lwio/internal/leakcheck"
+	"lwio/rdma"
+)
+
+// child is the other process of a test: this binary again.
+type child struct {
+	cmd *exec.Cmd
+	in  io.WriteCloser
+}
+
+// spawn starts a child with a role, which connects to the address, and may write
+// where at says.
+func spawn(tb testing.TB, role string, addr rdma.Addr, at rdma.RemoteAddr) *child {
+	tb.Helper()
+	cmd := exec.Command(os.Args[0], addr.Name, fmt.Sprint(at.Addr), fmt.Sprint(uint32(at.Token)))
+	cmd.Env = append(os.Environ(), childVariable+"="+role)
+	cmd.Stderr = os.Stderr
+	in := must[io.WriteCloser](tb)(cmd.StdinPipe())
+	if err := cmd.Start(); err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() {
+		in.Close()
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	return &child{cmd, in}
+}
+
+// The child's memory: a word that is polled, and what follows it.
+const (
+	childMemory = 1 << 16
+	childData   = 4096
+)
+
+// playChild is the main function of a child.
+func playChild(role string) int {
+	var at rdma.RemoteAddr
+	var token uint32
+	_, err := fmt.Sscan(os.Args[2]+" "+os.Args[3], &at.Addr, &token)
+	at.Token = rdma.RemoteToken(token)
+	if err == nil {
+		err = runChild(role, os.Args[1], at)
+	}
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "child %s: %v\n", role, err)
+		return 1
+	}
+	return 0
+}
+
+// runChild connects, sends where its memory is, and plays its role.
+func runChild(role, name string, peer rdma.RemoteAddr) error {
+	ctx := context.Background()
+	a, err := New(nil).OpenAdapter(ctx, netip.Addr{})
+	if err != nil {
+		return err
+	}
+	defer a.Close()
+	cq, err := a.CreateCompletionQueue(64)
+	if err != nil {
+		return err
+	}
+	qp, err := a.CreateQueuePair(rdma.QueuePairConfig{
+		ReceiveCQ: cq, InitiatorCQ: cq, ReceiveDepth: 16, InitiatorDepth: 32,
+		MaxReceiveSGE: 1, MaxInitiatorSGE: 1, InlineSize: 64,
+	})
+	if err != nil {
+		return err
+	}
+	mem, err := a.Alloc(ctx, childMemory)
+	if err != nil {
+		return err
+	}
+	region, err := a.RegisterMemory(ctx, mem.Bytes(), rdma.AccessRemoteWrite)
+	if err != nil {
+		return err
+	}
+	for range 16 {
+		if _, err := qp.PostReceive([]rdma.ReceiveRequest{{SGL: []rdma.SGE{{Region: region, Offset: childMemory - 64, Length: 64}}}}); err != nil {
+			return err
+		}
+	}
+	conn, err := rdma.Dial(ctx, a, qp, rdma.Addr{Fabric: Name, Name: name}, rdma.DialConfig{})
+	if err != nil {
+		return err
+	}
+	at := region.RemoteAddr()
+	msg := binary.LittleEndian.AppendUint64(nil, at.Addr)
+	msg = binary.LittleEndian.AppendUint32(msg, uint32(at.Token))
+	if _, err := qp.Post([]rdma.Request{{Op: rdma.OpSend, Flags: rdma.FlagInline, Inline: msg}}); err != nil {
+		return err
+	}
+	switch role {
+	case "frozen":
+		return childFrozen(mem.Bytes(), qp)
+	case "echo":
+		return childEcho(ctx, cq, qp, region)
+	case "flood":
+		return childFlood(cq, qp, peer)
+	}
+	<-conn.Done()
+	return nil
+}
+
+// childFrozen waits for its input to say that it was written while it was
+// stopped, and tells what it finds.
+func childFrozen(mem []byte, qp rdma.QueuePair) error {
+	if _, err := bufio.NewReader(os.Stdin).ReadString('\n'); err != nil {
+		return err
+	}
+	word := (&segment{mem: mem}).word(0)
+	if !bytes.Equal(mem[childData:childData+4096], fill(make([]byte, 4096))) {
+		return errors.New("the data is not there")
+	}
+	answer := binary.LittleEndian.AppendUint64(nil, word.Load())
+	_, err := qp.Post([]rdma.Request{{Op: rdma.OpSend, Flags: rdma.FlagInline, Inline: answer}})
+	if err != nil {
+		return err
+	}
+	_, _ = io.Copy(io.Discard, os.Stdin)
+	return nil
+}
+
+// childEcho sends every message back until the connection ends.
+func childEcho(ctx context.Context, cq rdma.CompletionQueue, qp rdma.QueuePair, region rdma.MemoryRegion) error {
+	sgl := []rdma.SGE{{Region: region, Offset: childMemory - 64, Length: 64}}
+	var res [16]rdma.Result
+	spins := 0
+	for {
+		n, err := cq.Poll(res[:])
+		if err != nil {
+			return err
+		}
+		for _, r := range res[:n] {
+			if r.Status != rdma.StatusSuccess {
+				return nil
+			}
+			if r.Op != rdma.OpReceive {
+				continue
+			}
+			if _, err := qp.PostReceive([]rdma.ReceiveRequest{{SGL: sgl}}); err != nil {
+				return err
+			}
+			if _, err := qp.Post([]rdma.Request{{Op: rdma.OpSend, SGL: sgl}}); err != nil {
+				return nil // the connection is over
+			}
+		}
+		if spins++; n > 0 {
+			spins = 0
+		} else if spins > 20_000 || os.Getenv("SHM_TEST_SLEEP") != "" {
+			if err := cq.Notify(ctx, rdma.NotifyAny); err != nil {
+				return err
+			}
+			spins = 0
+		}
+	}
+}
+
+// childFlood writes without an end, for somebody to kill it.
+func childFlood(cq rdma.CompletionQueue, qp rdma.QueuePair, peer rdma.RemoteAddr) error {
+	var res [32]rdma.Result
+	for {
+		_, err := qp.Post([]rdma.Request{{Op: rdma.OpWrite, Flags: rdma.FlagInline, Inline: make([]byte, 64), Remote: peer}})
+		if err != nil && !errors.Is(err, rdma.StatusNoMoreEntries) {
+			return nil
+		}
+		if _, err := cq.Poll(res[:]); err != nil {
+			return err
+		}
+	}
+}
+
+// parent connects this process with a child, and learns where its memory is.
+func parent(tb testing.TB, role string) (*side, *child, rdma.RemoteAddr) {
+	tb.Helper()
+	s := newSide(tb, nil, 1<<16)
+	for range 64 {
+		if _, err := s.qp.PostReceive([]rdma.ReceiveRequest{{SGL: s.sge(0, 64)}}); err != nil {
+			tb.Fatal(err)
+		}
+	}
+	l, addr := s.listen(tb)
+	c := spawn(tb, role, addr, s.at(64))
+	ctx, cancel := context.WithTimeout(tb.Context(), patience)
+	defer cancel()
+	if err := s.serve(ctx, l); err != nil {
+		tb.Fatal(err)
+	}
+	l.Close()
+	if res := next(tb, s.rcq); res.Status != rdma.StatusSuccess || res.Bytes != 12 {
+		tb.Fatalf("address of the child's memory: %+v", res)
+	}
+	return s, c, rdma.RemoteAddr{
+		Addr:  binary.LittleEndian.Uint64(s.mem),
+		Token: rdma.RemoteToken(binary.LittleEndian.Uint32(s.mem[8:])),
+	}
+}
+
+// TestOneSided writes into the memory of a process that is stopped: none of its
+// code runs. Source: design decision 11
+func TestOneSided(t *testing.T) {
+	s, c, at := parent(t, "frozen")
+	s.write(t, rdma.Request{Flags: rdma.FlagInline, Inline: []byte{0}, Remote: at})
+	eventually(t, "the region is shared", func() bool { return s.inside().targets.knows(uint32(at.Token)) })
+	eventually(t, "the ring is empty", s.drained)
+	stop(t, c.cmd.Process.Pid)
+	copy(s.mem, fill(make([]byte, 4096)))
+	copy(s.mem[8192:], "\x2a\x00\x00\x00\x00\x00\x00\x00")
+	s.write(t, rdma.Request{SGL: s.sge(0, 4096), Remote: rdma.RemoteAddr{Addr: at.Addr + childData, Token: at.Token}})
+	if res := s.write(t, rdma.Request{SGL: s.sge(8192, 8), Remote: at}); res.Status != rdma.StatusSuccess {
+		t.Fatal(res.Status)
+	}
+	if !s.drained() {
+		t.Error("the write waits in the ring")
+	}
+	if err := c.cmd.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.in.Write([]byte("look\n")); err != nil {
+		t.Fatal(err)
+	}
+	if res := next(t, s.rcq); res.Status != rdma.StatusSuccess || res.Bytes != 8 || s.mem[0] != 42 {
+		t.Errorf("the child answers %+v, %d", res, s.mem[0])
+	}
+}
+
+// stop stops a process and waits until it is.
+func stop(tb testing.TB, pid int) {
+	tb.Helper()
+	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+		tb.Fatal(err)
+	}
+	eventually(tb, "the child stops", func() bool {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		if err != nil {
+			tb.Fatal(err)
+		}
+		_, rest, _ := strings.Cut(string(stat), ") ")
+		return strings.HasPrefix(rest, "T")
+	})
+}
+
+// TestKilled kills the other process at all kinds of moments: it is noticed, and
+// nothing is left. Source: design decision 11
+func TestKilled(t *testing.T) {
+	rounds := 12
+	if testing.Short() {
+		rounds = 3
+	}
+	for i := range rounds {
+		func() {
+			before := named(t)
+			snapshot := leakcheck.Take()
+			s, c, at := parent(t, "flood")
+			var stopped atomic.Bool
+			writer := make(chan struct{})
+			go func() {
+				defer close(writer)
+				var res [32]rdma.Result
+				for !stopped.Load() {
+					_, err := s.qp.Post([]rdma.Request{{Op: rdma.OpWrite, SGL: s.sge(0, 1<<14), Remote: at}})
+					if err != nil && !errors.Is(err, rdma.StatusNoMoreEntries) {
+						return
+					}
+					_, _ = s.icq.Poll(res[:])
+				}
+			}()
+			time.Sleep(time.Duration(i) * 3 * time.Millisecond) // any moment will do
+			if err := c.cmd.Process.Kill(); err != nil {
+				t.Fatal(err)
+			}
+			err := ends(t, s.conn)
+			if !errors.Is(err, rdma.StatusConnectionAborted) {
+				t.Errorf("a peer that was killed: %v", err)
+			}
+			stopped.Store(true)
+			<-writer
+			_ = c.cmd.Wait()
+			s.a.Close()
+			c.in.Close()
+			if err := snapshot.Err(); err != nil {
+				t.Error(err)
+			}
+			if after := named(t); after != before {
+				t.Errorf("files: %s, before: %s", after, before)
+			}
+		}()
+	}
+}
+
+// named lists what a provider might leave behind under a name.
+func named(tb testing.TB) string {
+	tb.Helper()
+	var all []string
+	for _, pattern := range []string{"/dev/shm/*shm*", filepath.Join(os.TempDir(), "lwio-shm*")} {
+		all = append(all, must[[]string](tb)(filepath.Glob(pattern))...)
+	}
+	return strings.Join(all, " ")
+}
+
+// TestEchoAcross plays ping-pong with another process, polling and sleeping.
+func TestEchoAcross(t *testing.T) {
+	for _, sleep := range []string{"", "1"} {
+		t.Setenv("SHM_TEST_SLEEP", sleep)
+		s, _, _ := parent(t, "echo")
+		for i := range 500 {
+			s.mem[100] = byte(i)
+			s.post(t, rdma.Request{Op: rdma.OpSend, Flags: rdma.FlagSilentSuccess * rdma.Flags(i%2), SGL: s.sge(100, 64)})
+			if _, err := s.qp.PostReceive([]rdma.ReceiveRequest{{SGL: s.sge(0, 64)}}); err != nil {
+				t.Fatal(err)
+			}
+			if res := next(t, s.rcq); res.Status != rdma.StatusSuccess || s.mem[0] != byte(i) {
+				t.Fatalf("round %d: %+v, %d", i, res, s.mem[0])
+			}
+			if i%2 == 0 {
+				next(t, s.icq)
+			}
+		}
+	}
+}

@@ -1,0 +1,94 @@
+package shm
+
+import (
+	"log/slog"
+	"time"
+)
+
+// Name is the name of the fabric. [OP-38b]
+const Name = "shm"
+
+// The sizes of a ring, in bytes: what Config may ask for, and what is taken from
+// a peer.
+const (
+	minRing     = 64 << 10
+	maxRing     = 16 << 20
+	defaultRing = 256 << 10
+)
+
+// Config tunes a provider. The zero value is fit for use.
+type Config struct {
+	// AllowUID says whether a process of that user may be a peer, on both sides
+	// of a connection; the kernel vouches for the number. nil allows the user of
+	// this process and root. It is called by many goroutines.
+	AllowUID func(uid uint32) bool
+	// RingSize is how many bytes may be under way to a peer: 0 means 256 KiB,
+	// other values are rounded up to a power of two within 64 KiB..16 MiB.
+	RingSize int
+	// MaxPeerMemory bounds the memory of one peer that a connection maps, in
+	// bytes; what is beyond it is reached by copy. 0 means 4 GiB.
+	MaxPeerMemory int64
+	// RequestTimeout bounds how long a new connection may take to send its
+	// request; 0 means 5 s.
+	RequestTimeout time.Duration
+	// ReplyTimeout bounds how long Connect waits for the peer's answer, which
+	// includes the time that the peer's program takes to decide; 0 means 10 s.
+	ReplyTimeout time.Duration
+	// ReadyTimeout bounds how long Accept waits for the peer's CompleteConnect;
+	// 0 means 10 s.
+	ReadyTimeout time.Duration
+	// DrainTimeout bounds how long the end of a connection, and the close of a
+	// region that the peer is writing, wait for the peer; 0 means 500 ms.
+	DrainTimeout time.Duration
+	// MaxStartups bounds the connections of one listener that have not sent
+	// their request yet; one more takes the place of the oldest. 0 means 256.
+	MaxStartups int
+	// MaxBacklog bounds the requests of one listener that wait to be taken and
+	// clips the backlog of Listen; 0 means 1024.
+	MaxBacklog int
+	// Logger gets what is worth telling an operator; nil means silence.
+	Logger *slog.Logger
+}
+
+// withDefaults is a copy of cfg, which may be nil, with everything set but
+// AllowUID.
+func withDefaults(cfg *Config) Config {
+	var c Config
+	if cfg != nil {
+		c = *cfg
+	}
+	if c.RingSize <= 0 {
+		c.RingSize = defaultRing
+	}
+	size := minRing
+	for size < c.RingSize && size < maxRing {
+		size *= 2
+	}
+	c.RingSize = size
+	if c.MaxPeerMemory <= 0 {
+		c.MaxPeerMemory = 4 << 30
+	}
+	for _, d := range []struct {
+		value *time.Duration
+		unset time.Duration
+	}{
+		{&c.RequestTimeout, 5 * time.Second},
+		{&c.ReplyTimeout, 10 * time.Second},
+		{&c.ReadyTimeout, 10 * time.Second},
+		{&c.DrainTimeout, 500 * time.Millisecond},
+	} {
+		if *d.value <= 0 {
+			*d.value = d.unset
+		}
+	}
+	if c.MaxStartups <= 0 {
+		c.MaxStartups = 256
+	}
+	if c.MaxBacklog <= 0 {
+		c.MaxBacklog = 1024
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return c
+}

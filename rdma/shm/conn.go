@@ -1,0 +1,387 @@
+//go:build linux
+
+package shm
+
+import (
+	"errors"
+	"io"
+	"net"
+	"os"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"lwio/rdma"
+)
+
+// ending says why and how a connection ends.
+type ending struct {
+	err     error
+	state   uint64      // for the peer
+	receive rdma.Status // of the receive in progress; StatusCanceled if 0
+}
+
+// How a connection was ended, as its segment tells the peer: the low half says
+// stateOrderly or stateFailed, the high half of the latter has a status.
+const (
+	stateOrderly = 1
+	stateFailed  = 2
+)
+
+// violation is what the peer did wrong.
+type violation struct {
+	status  rdma.Status
+	receive rdma.Status
+	err     error
+}
+
+func (v *violation) Error() string { return v.err.Error() }
+func (v *violation) Unwrap() error { return v.err }
+
+// Errors of a connection.
+var (
+	errFault     = errors.New("the peer's memory is gone")
+	errPeerEnded = errors.New("the peer ended the connection")
+	errPeerDied  = errors.New("the peer is gone")
+)
+
+// conn is a connection in full operation. One goroutine (run) sleeps on the
+// socket, serves what nobody polls, and ends the connection.
+type conn struct {
+	a        *adapter
+	qp       *queuePair
+	nc       *net.UnixConn
+	raw      syscall.RawConn
+	own      *segment
+	peer     *segment
+	peerName string
+
+	ending   atomic.Pointer[ending] // set once
+	onEnd    func()                 // closes Done of the connector
+	finished chan struct{}          // closed when all is over and the socket closed
+	gone     atomic.Bool            // the peer does not write directly any more
+	wg       sync.WaitGroup         // goroutines that read files
+
+	notices noticeReader // of run
+	waker   waker
+	woken   atomic.Uint64 // the sleep of the peer that it was last woken from
+
+	rxMu     sync.Mutex
+	rx       receiver
+	rxClosed bool // the segments are unmapped
+
+	tx sender
+
+	sleeping atomic.Bool   // run sleeps on the socket, and the peer knows
+	polled   atomic.Bool   // somebody polls: the peer need not wake this side
+	polls    atomic.Uint64 // looks of who polls
+	kick     chan struct{} // wakes run while it leaves the work to who polls
+
+	share   shares
+	targets targets
+}
+
+// newConn makes the connection of a queue pair, whose start-up is over.
+func newConn(a *adapter, qp *queuePair, nc *net.UnixConn, own, peer *segment, onEnd func()) (*conn, error) {
+	raw, err := nc.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	c := &conn{
+		a: a, qp: qp, nc: nc, raw: raw, own: own, peer: peer, onEnd: onEnd,
+		peerName: nameOf(nc.RemoteAddr()),
+		finished: make(chan struct{}),
+		kick:     make(chan struct{}, 1),
+	}
+	c.notices.init()
+	c.waker.init()
+	c.rx.init(c)
+	c.tx.init(c)
+	c.share.init()
+	c.targets.init()
+	return c, nil
+}
+
+// end begins the end of the connection; only the first call counts.
+func (c *conn) end(e *ending) {
+	if !c.ending.CompareAndSwap(nil, e) {
+		return
+	}
+	_ = c.nc.SetReadDeadline(longAgo)
+	c.nudge()
+}
+
+// nudge wakes run from leaving the work to who polls.
+func (c *conn) nudge() {
+	select {
+	case c.kick <- struct{}{}:
+	default:
+	}
+}
+
+// disconnect ends the connection in good order.
+func (c *conn) disconnect() {
+	c.end(&ending{err: opError("connection", c.peerName, rdma.StatusConnectionInvalid, net.ErrClosed), state: stateOrderly})
+}
+
+// wake wakes the peer if it sleeps; once is enough for each sleep.
+func (c *conn) wake() {
+	s := c.peer.sleep.Load()
+	if s&1 == 0 || c.woken.Swap(s) == s {
+		return
+	}
+	_ = c.raw.Control(c.waker.fn)
+}
+
+// wakeProducer wakes a peer that waits for room, after some was made.
+func (c *conn) wakeProducer() {
+	if c.peer.want.Load() != 0 {
+		c.wake()
+	}
+}
+
+// run serves the connection until it ends, and then ends all of it.
+func (c *conn) run() {
+	defer close(c.finished)
+	c.end(c.endingFor(c.serve()))
+	e := c.ending.Load()
+	c.onEnd()
+	c.qp.stopSending()
+	c.wg.Wait()
+	c.rxMu.Lock()
+	c.rxClosed = true
+	c.rxMu.Unlock()
+	c.share.clear(c.own)
+	c.own.state.Store(e.state)
+	receive := e.receive
+	if receive == rdma.StatusSuccess {
+		receive = rdma.StatusCanceled
+	}
+	c.qp.flushAll(receive)
+	c.hangUp()
+	c.share.close(c)
+	c.targets.close()
+	if !errors.Is(e.err, net.ErrClosed) {
+		c.a.p.cfg.Logger.Info("shm: connection ended", "peer", c.peerName, "err", e.err)
+	}
+}
+
+// serve takes what comes, and sleeps when nothing does.
+func (c *conn) serve() error {
+	for c.ending.Load() == nil {
+		if err := c.drain(); err != nil {
+			return err
+		}
+		c.qp.resume()
+		if c.polled.Load() {
+			if err := c.leaveToPollers(); err != nil {
+				return err
+			}
+			continue
+		}
+		c.own.sleep.Add(1) // odd
+		c.sleeping.Store(true)
+		var err error
+		if !c.pending() {
+			err = c.readNotice(true)
+		}
+		c.sleeping.Store(false)
+		c.own.sleep.Add(1)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// pending tells whether there is a reason not to sleep.
+func (c *conn) pending() bool {
+	return c.ending.Load() != nil || c.polled.Load() || c.peer.tail.Load() != c.own.head.Load() || c.qp.canResume()
+}
+
+// drain takes everything out of the ring.
+func (c *conn) drain() error {
+	c.rxMu.Lock()
+	defer c.rxMu.Unlock()
+	return c.rx.drain(-1)
+}
+
+// readNotice takes one message from the socket. At the end of the stream it takes
+// what is left in the ring, which a peer leaves even if it is killed.
+func (c *conn) readNotice(wait bool) error {
+	msg, fds, err := c.notices.read(c.raw, wait)
+	defer closeAll(fds)
+	switch {
+	case errors.Is(err, errAgain):
+		return nil
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		// Somebody wants run to look: at the end, or at who polls.
+		_ = c.nc.SetReadDeadline(time.Time{})
+		return nil
+	case err == nil && len(msg) != 0:
+		return c.handleNotice(msg, fds)
+	}
+	c.gone.Store(true)
+	if derr := c.drain(); derr != nil {
+		return derr
+	}
+	if err == nil {
+		err = io.EOF
+	}
+	return err
+}
+
+// handleNotice does what a message asks for.
+func (c *conn) handleNotice(msg []byte, fds []int) error {
+	n, err := decodeNotice(msg)
+	if err == nil && len(fds) > 0 && (n.kind != noticeShare || len(fds) > 1) {
+		err = errNotice
+	}
+	if err == nil {
+		switch n.kind {
+		case noticeShare:
+			err = c.targets.add(&n, fds, c.a.p.cfg.MaxPeerMemory)
+		case noticeUnshare:
+			c.targets.drop(n.memory)
+		}
+	}
+	if err != nil {
+		return &violation{status: rdma.StatusRemoteError, err: err}
+	}
+	return nil
+}
+
+// pollPause is how long run lets pass before it looks whether somebody still
+// polls.
+const pollPause = time.Millisecond
+
+// leaveToPollers lets who polls do the work. It returns when nobody polled for a
+// while, or when somebody sleeps who is to be woken.
+func (c *conn) leaveToPollers() error {
+	timer := time.NewTimer(pollPause)
+	defer timer.Stop()
+	for c.polled.Load() && c.ending.Load() == nil {
+		before := c.polls.Load()
+		timer.Reset(pollPause)
+		select {
+		case <-c.kick:
+		case <-timer.C:
+		}
+		if err := c.readNotice(false); err != nil {
+			return err
+		}
+		c.qp.resume()
+		if c.polls.Load() == before {
+			c.polled.Store(false)
+		}
+	}
+	return nil
+}
+
+// look is what a poll does for the connection. One that goes on for long (hot)
+// makes itself responsible, so that the peer saves the wake-ups.
+func (c *conn) look(hot bool) {
+	if c.ending.Load() != nil {
+		return
+	}
+	if hot {
+		c.polls.Add(1)
+		if !c.polled.Load() && c.polled.CompareAndSwap(false, true) && c.sleeping.Load() {
+			_ = c.nc.SetReadDeadline(longAgo)
+		}
+	}
+	if !c.rxMu.TryLock() {
+		return
+	}
+	var err error
+	if !c.rxClosed && c.peer.tail.Load() != c.rx.in.head {
+		err = c.rx.drain(pollBudget)
+	}
+	c.rxMu.Unlock()
+	if err != nil {
+		c.end(c.endingFor(err))
+		return
+	}
+	c.qp.resume()
+}
+
+// pollBudget is how many entries one poll takes from a connection.
+const pollBudget = 64
+
+// stopPolling gives the work back to run, as somebody is going to sleep.
+func (c *conn) stopPolling() {
+	if c.polled.CompareAndSwap(true, false) {
+		c.nudge()
+	}
+}
+
+// endingFor tells what the error means that serve ended with.
+func (c *conn) endingFor(err error) *ending {
+	const op = "connection"
+	var v *violation
+	switch {
+	case errors.As(err, &v):
+		return &ending{
+			err:   opError(op, c.peerName, v.status, v.err),
+			state: stateFailed | uint64(v.status)<<32, receive: v.receive,
+		}
+	case errors.Is(err, io.EOF):
+	case err != nil:
+		return &ending{err: opError(op, c.peerName, rdma.StatusConnectionAborted, err)}
+	}
+	switch state := c.peer.state.Load(); uint32(state) {
+	case stateOrderly:
+		return &ending{err: opError(op, c.peerName, rdma.StatusConnectionInvalid, net.ErrClosed), state: stateOrderly}
+	case stateFailed:
+		return &ending{err: opError(op, c.peerName, remoteStatus(rdma.Status(state>>32)), errPeerEnded)}
+	}
+	return &ending{err: opError(op, c.peerName, rdma.StatusConnectionAborted, errPeerDied)}
+}
+
+// remoteStatus is what a status of the peer means here.
+func remoteStatus(s rdma.Status) rdma.Status {
+	if s == rdma.StatusAccessViolation {
+		return s
+	}
+	return rdma.StatusRemoteError
+}
+
+// hangUp tells the peer that it is over and waits, for a while, for it to say the
+// same: then it has stopped to write this side's memory.
+func (c *conn) hangUp() {
+	defer c.nc.Close()
+	if c.nc.CloseWrite() != nil {
+		c.gone.Store(true)
+	}
+	end := time.Now().Add(c.a.p.cfg.DrainTimeout)
+	_ = c.nc.SetReadDeadline(end)
+	for !c.gone.Load() {
+		msg, fds, err := c.notices.read(c.raw, true)
+		closeAll(fds)
+		switch {
+		case err == nil && len(msg) != 0:
+		case !errors.Is(err, os.ErrDeadlineExceeded):
+			c.gone.Store(true)
+		case time.Now().After(end):
+			return
+		default:
+			_ = c.nc.SetReadDeadline(end) // a late poller had set another
+		}
+	}
+}
+
+// recovered makes an error of a fault in memory that the peer can take away, as
+// it might if a seal did not hold; any other panic goes on. It is called by a
+// deferred function with what recover returned.
+func recovered(old bool, x any) error {
+	debug.SetPanicOnFault(old)
+	if x == nil {
+		return nil
+	}
+	if _, ok := x.(interface{ Addr() uintptr }); !ok {
+		panic(x)
+	}
+	return &violation{status: rdma.StatusRemoteError, err: errFault}
+}

@@ -1,0 +1,244 @@
+//go:build linux
+
+package shm
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"math/rand/v2"
+	"net"
+	"testing"
+	"time"
+
+	"lwio/rdma"
+)
+
+// fill makes p random.
+func fill(p []byte) []byte {
+	rng := rand.NewChaCha8([32]byte{7})
+	_, _ = rng.Read(p)
+	return p
+}
+
+// TestDirectWrite: once memory of Alloc was written, it is written without the
+// ring, of all sizes, exactly where it should be. Source: [OP-89b], [ND
+// QueuePair.Write]
+func TestDirectWrite(t *testing.T) {
+	active, passive := connected(t, nil, 1<<20)
+	fill(active.mem)
+	active.introduce(t, passive.region)
+	before := active.inside().own.tail.Load()
+	for _, n := range []int{1, 3, 7, 8, 9, 64, 4095, 4096, 65537, 1<<20 - 8} {
+		for _, off := range []int{0, 3, 8} {
+			if off+n > len(passive.mem) {
+				continue
+			}
+			clear(passive.mem)
+			if res := active.write(t, rdma.Request{SGL: active.sge(1, n), Remote: passive.at(off)}); res.Status != rdma.StatusSuccess {
+				t.Fatal(res.Status)
+			}
+			if !bytes.Equal(passive.mem[off:off+n], active.mem[1:1+n]) {
+				t.Fatalf("%d bytes at %d differ", n, off)
+			}
+			clear(passive.mem[off : off+n])
+			if bytes.ContainsFunc(passive.mem, func(r rune) bool { return r != 0 }) {
+				t.Fatalf("%d bytes at %d wrote beside their place", n, off)
+			}
+		}
+	}
+	if after := active.inside().own.tail.Load(); after != before {
+		t.Errorf("%d bytes went through the ring", after-before)
+	}
+}
+
+// TestDirectGather: pieces go one after another, and an aligned word of two pieces
+// is one store.
+func TestDirectGather(t *testing.T) {
+	active, passive := connected(t, nil, 1<<16)
+	fill(active.mem)
+	active.introduce(t, passive.region)
+	sgl := append(append(active.sge(100, 1000), active.sge(7, 5)...), active.sge(3000, 10)...)
+	active.write(t, rdma.Request{SGL: sgl, Remote: passive.at(16)})
+	want := append(append(bytes.Clone(active.mem[100:1100]), active.mem[7:12]...), active.mem[3000:3010]...)
+	if !bytes.Equal(passive.mem[16:16+len(want)], want) {
+		t.Error("the pieces differ")
+	}
+	active.write(t, rdma.Request{SGL: append(active.sge(0, 3), active.sge(50, 5)...), Remote: passive.at(8)})
+	if want := append(bytes.Clone(active.mem[:3]), active.mem[50:55]...); !bytes.Equal(passive.mem[8:16], want) {
+		t.Error("the word differs")
+	}
+}
+
+// TestOrderOfBothWays: what goes through the ring and what goes directly take
+// effect in the order of posting. Source: [ND QueuePair §Ordering]
+func TestOrderOfBothWays(t *testing.T) {
+	active, passive := connected(t, &Config{RingSize: 1}, 1<<20)
+	heap := make([]byte, 1<<20)
+	other := must[rdma.MemoryRegion](t)(passive.a.RegisterMemory(t.Context(), heap, rdma.AccessRemoteWrite))
+	active.introduce(t, passive.region)
+	for round := range 50 {
+		for i := range active.mem {
+			active.mem[i] = byte(round + 1)
+		}
+		if _, err := passive.qp.PostReceive([]rdma.ReceiveRequest{{}}); err != nil {
+			t.Fatal(err)
+		}
+		active.post(t,
+			rdma.Request{Op: rdma.OpWrite, SGL: active.sge(0, 300_000), Remote: other.RemoteAddr()},
+			rdma.Request{Op: rdma.OpWrite, SGL: active.sge(0, 300_000), Remote: passive.at(0)},
+			rdma.Request{Op: rdma.OpWrite, SGL: active.sge(0, 8), Remote: passive.at(400_000)},
+			rdma.Request{Op: rdma.OpSend})
+		if res := next(t, passive.rcq); res.Status != rdma.StatusSuccess {
+			t.Fatal(res.Status)
+		}
+		for _, got := range [][]byte{heap[:300_000], passive.mem[:300_000], passive.mem[400_000:400_008]} {
+			if i := bytes.IndexFunc(got, func(r rune) bool { return r != rune(round+1) }); i >= 0 {
+				t.Fatalf("round %d: byte %d is old when the message is there", round, i)
+			}
+		}
+		for range 4 {
+			next(t, active.icq)
+		}
+	}
+}
+
+// TestCloseEndsDirectWrites closes a region under a stream of direct writes: it
+// does not change afterwards. Source: [ND MemoryRegion.Deregister]
+func TestCloseEndsDirectWrites(t *testing.T) {
+	for range 10 {
+		active, passive := connected(t, nil, 1<<16)
+		buf, region := passive.alloc(t, 1<<16)
+		active.introduce(t, region)
+		at := region.RemoteAddr()
+		stream := make(chan error, 1)
+		started := make(chan struct{})
+		go func() {
+			for i := 0; ; i++ {
+				active.mem[0]++
+				_, err := active.qp.Post([]rdma.Request{{Op: rdma.OpWrite, SGL: active.sge(0, 1<<16), Remote: at}})
+				if err != nil && !errors.Is(err, rdma.StatusNoMoreEntries) {
+					stream <- err
+					return
+				}
+				var res [8]rdma.Result
+				_, _ = active.icq.Poll(res[:])
+				if i == 10 {
+					close(started)
+				}
+			}
+		}()
+		<-started
+		region.Close()
+		final := bytes.Clone(buf)
+		err := <-stream
+		if !errors.Is(err, rdma.StatusConnectionInvalid) {
+			t.Errorf("writing to a closed region: %v", err)
+		}
+		if !bytes.Equal(final, buf) {
+			t.Fatal("a region that is closed was written")
+		}
+		if err := ends(t, active.conn); !errors.Is(err, rdma.StatusAccessViolation) {
+			t.Errorf("the initiator's side ended with %v", err)
+		}
+	}
+}
+
+// TestCloseUnderFrozenPeer: a peer that stops in the middle of a write loses the
+// pages. Source: [OP-113]
+func TestCloseUnderFrozenPeer(t *testing.T) {
+	active, passive := connected(t, &Config{DrainTimeout: 20 * time.Millisecond}, 1<<16)
+	mem := must[rdma.Memory](t)(passive.a.Alloc(t.Context(), 1<<16)).Bytes()
+	region := must[rdma.MemoryRegion](t)(passive.a.RegisterMemory(t.Context(), mem[4096+100:3*4096], rdma.AccessRemoteWrite))
+	fill(mem)
+	want := bytes.Clone(mem)
+	want[4096+100] = 0 // what introduce writes
+	active.introduce(t, region)
+	frozen, thaw, done := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	at := region.RemoteAddr()
+	go func() {
+		defer close(done)
+		_, _ = active.inside().writeDirect(at.Addr, uint32(at.Token), 100, func(dst []byte) error {
+			close(frozen)
+			<-thaw
+			clear(dst)
+			return nil
+		})
+	}()
+	<-frozen
+	region.Close()
+	close(thaw)
+	<-done
+	if !bytes.Equal(mem, want) {
+		t.Error("the memory changed after Close, or was not kept")
+	}
+}
+
+// TestMemoryOfOneConnection: a second peer reaches the memory by copy, and never
+// gets it. Source: design decision 11
+func TestMemoryOfOneConnection(t *testing.T) {
+	first, passive := connected(t, nil, 4096)
+	first.introduce(t, passive.region)
+	second := newSide(t, nil, 4096)
+	again := *passive
+	again.conn = must[rdma.Connector](t)(passive.a.CreateConnector())
+	again.qp = must[rdma.QueuePair](t)(passive.a.CreateQueuePair(rdma.QueuePairConfig{
+		ReceiveCQ: passive.rcq, InitiatorCQ: passive.icq, ReceiveDepth: 8, InitiatorDepth: 8,
+	}))
+	l, addr := again.listen(t)
+	accepted := make(chan error, 1)
+	go func() { accepted <- again.serve(context.Background(), l) }()
+	second.dial(t, addr)
+	if err := <-accepted; err != nil {
+		t.Fatal(err)
+	}
+	for i := range 5 {
+		second.mem[0] = byte(i + 1)
+		second.write(t, rdma.Request{SGL: second.sge(0, 1), Remote: passive.at(0)})
+		second.deliver(t, &again)
+		if passive.mem[0] != byte(i+1) {
+			t.Error("the write by copy is not there")
+		}
+	}
+	second.deliver(t, &again)
+	if n := len(second.inside().targets.memories); n != 0 {
+		t.Errorf("the second peer has %d memories", n)
+	}
+	first.conn.Close()
+	if err := ends(t, passive.conn); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("an orderly end: %v", err)
+	}
+}
+
+// TestUnshare: a memory that is closed is unmapped by the peer.
+func TestUnshare(t *testing.T) {
+	active, passive := connected(t, nil, 4096)
+	m := must[rdma.Memory](t)(passive.a.Alloc(t.Context(), 4096))
+	region := must[rdma.MemoryRegion](t)(passive.a.RegisterMemory(t.Context(), m.Bytes(), rdma.AccessRemoteWrite))
+	active.introduce(t, region)
+	region.Close()
+	m.Close()
+	targets := &active.inside().targets
+	eventually(t, "the peer unmaps", func() bool {
+		targets.mu.Lock()
+		defer targets.mu.Unlock()
+		return len(targets.memories) == 0 && targets.bytes == 0
+	})
+	active.deliver(t, passive)
+}
+
+// TestLimitOfPeerMemory: what is beyond the limit is reached by copy.
+func TestLimitOfPeerMemory(t *testing.T) {
+	active, passive := connected(t, &Config{MaxPeerMemory: 4096}, 8192)
+	fill(active.mem)
+	for range 3 {
+		active.write(t, rdma.Request{SGL: active.sge(0, 8192), Remote: passive.at(0)})
+		active.deliver(t, passive)
+	}
+	if !bytes.Equal(active.mem, passive.mem) {
+		t.Error("the memory differs")
+	}
+	if active.inside().targets.knows(uint32(passive.at(0).Token)) {
+		t.Error("memory beyond the limit is mapped")
+	}
+}

@@ -1,0 +1,71 @@
+// Package shm is an RDMA provider for processes on one Linux host. They share
+// nothing but a Unix socket in the abstract name space; all data goes through
+// sealed memory files that are passed over it.
+//
+//	p := shm.New(nil)
+//	a, err := p.OpenAdapter(ctx, netip.Addr{})
+//	l, err := rdma.Listen(ctx, a, rdma.Addr{Fabric: shm.Name}, 0)
+//
+// An address is the boot id of the host and the name of the socket. Both sides
+// ask the kernel who the other one is, and a policy (Config.AllowUID) whether
+// that user may be a peer.
+//
+// It has Send, RDMA Write from memory and from files, and in-order placement.
+// RDMA Read, memory windows, shared receive queues and immediate data answer
+// rdma.StatusNotSupported.
+//
+// # Ways of the data
+//
+// Each side has a segment that it alone writes and the peer can only read: control
+// words, a table of what the peer may write, and a ring. A send goes through the
+// ring: the sender copies it in, the receiver copies it out. So does a write to
+// ordinary memory of Go: the target's process places it.
+//
+// A write to memory of Adapter.Alloc is one-sided. The first one through a
+// connection goes through the ring; with it the target knows that the peer was
+// given the token, enters the region in its table, and passes the memory file.
+// From then on the initiator looks into the table and copies straight into the
+// place, or reads a file there, and no code of the target runs. What goes which
+// way keeps the order of posting: a write is direct only while everything before
+// it has been taken out of the ring.
+//
+// # The boundary is the memory file
+//
+// Who got a memory file has it until its process ends, all of it, to read and to
+// write. Tokens, bounds and rights guard against mistakes, not against a hostile
+// peer that got the file. Therefore a memory is passed to one peer, on one
+// connection, and never again; regions on it that others use are reached by copy.
+// A program keeps in it only what that one peer may see. When a region is closed
+// its slot is cleared, and Close waits for a write that is under way; a peer that
+// does not come to an end with it in time (Config.DrainTimeout) is left with the
+// old pages, and others with the same content are mapped in their place.
+//
+// A peer can do whatever it likes with its segment and its memory: they cannot
+// shrink, each word of a header is read once and checked afterwards, nothing of
+// payload is ever interpreted, and a fault in a peer's memory ends the connection.
+// Payload that the peer changes while it is copied arrives changed.
+//
+// # Goroutines
+//
+// A connection has one goroutine for its whole life. It sleeps on the socket, in
+// the network poller, and its segment says so; the peer sends one byte to wake
+// it. A killed peer is the end of the stream, and what it had published whole is
+// still taken. A goroutine that polls a completion queue looks into the rings of
+// its connections itself (up to four of them), and if it goes on to poll, the
+// peers need not wake anybody. The wake-up is a message and no eventfd, as the
+// flags of an eventfd are shared: a peer could make reads of it block.
+//
+// What is posted is done by the poster, as far as there is room in the ring, and
+// else by the connection's goroutine or by who polls. A write from a file whose
+// pages are not in memory is done by a goroutine of its own, while later requests
+// wait in the queue.
+//
+// # Locks
+//
+// Adapter, listener and connector locks come before conn.rxMu, this before
+// queuePair.recvMu and region.mu, that before memory.mu, shares.mu. A completion
+// queue's lock is the last. queuePair.mu is held for no copy and no system call;
+// who sends holds its baton (queuePair.writing).
+//
+// Source: [ND Overview], [OP-89b], [OP-113], [OP-114]
+package shm

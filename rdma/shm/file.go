@@ -1,0 +1,195 @@
+//go:build linux
+
+package shm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"sync/atomic"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"lwio/rdma"
+)
+
+// fileSource is a regular file that writes take their data from.
+type fileSource struct {
+	a      *adapter
+	f      *os.File
+	raw    syscall.RawConn
+	cached bool // all of its pages are in memory, always
+	closed atomic.Bool
+	mu     sync.RWMutex // held by who reads
+}
+
+// RegisterFile makes a regular file usable as a source. A write from it is read
+// straight into the peer's memory, if that can be reached directly, else into the
+// ring.
+func (a *adapter) RegisterFile(ctx context.Context, f *os.File) (rdma.FileSource, error) {
+	const op = "register file"
+	if ctx.Err() != nil {
+		return nil, rdma.CanceledBy(ctx, "shm: "+op, "")
+	}
+	raw, err := f.SyscallConn()
+	if err != nil {
+		return nil, opError(op, "", rdma.StatusInvalidParameter, err)
+	}
+	s := &fileSource{a: a, f: f, raw: raw}
+	var st unix.Stat_t
+	var fs unix.Statfs_t
+	var statErr error
+	if err := raw.Control(func(fd uintptr) {
+		if statErr = unix.Fstat(int(fd), &st); statErr == nil {
+			statErr = unix.Fstatfs(int(fd), &fs)
+		}
+	}); err != nil || statErr != nil {
+		return nil, opError(op, f.Name(), rdma.StatusInvalidParameter, errors.Join(err, statErr))
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFREG {
+		return nil, opError(op, f.Name(), rdma.StatusInvalidParameter, errors.New("not a regular file"))
+	}
+	s.cached = fs.Type == unix.TMPFS_MAGIC || fs.Type == unix.RAMFS_MAGIC
+	return s, a.add(classFile, s, op)
+}
+
+// File is the file that was registered.
+func (s *fileSource) File() *os.File { return s.f }
+
+// Close waits until nobody reads the file. Requests that name it and have not
+// begun fail.
+func (s *fileSource) Close() error {
+	s.closed.Store(true)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.a.remove(classFile, s)
+	return nil
+}
+
+// fileReader reads with one system call; it belongs to who holds the baton.
+type fileReader struct {
+	vec   [1][]byte
+	off   int64
+	flags int
+	n     int
+	err   error
+	fn    func(fd uintptr)
+}
+
+func (r *fileReader) init() {
+	r.fn = func(fd uintptr) {
+		for {
+			if r.n, r.err = unix.Preadv2(int(fd), r.vec[:], r.off, r.flags); !errors.Is(r.err, unix.EINTR) {
+				return
+			}
+		}
+	}
+}
+
+// readFile reads the next bytes of a request from its file; past the end of the
+// file they are zeros. errWouldBlock says that the caller may not wait for what is
+// not in memory; a next attempt begins where this one did.
+//
+// Source: [OP-92i]
+func (t *sender) readFile(s *sendRequest, dst []byte) error {
+	f, r := s.file, &t.reader
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	if f.closed.Load() {
+		return fmt.Errorf("file %s: %w", f.f.Name(), os.ErrClosed)
+	}
+	defer func() { r.vec[0] = nil }()
+	begin, here := t.within, dst
+	for len(here) > 0 {
+		r.vec[0], r.off, r.flags = here, s.fileOff+int64(t.within), 0
+		if !t.slow && !f.cached {
+			r.flags = unix.RWF_NOWAIT
+		}
+		if err := f.raw.Control(r.fn); err != nil {
+			return err
+		}
+		switch {
+		case r.flags != 0 && (errors.Is(r.err, unix.EAGAIN) || errors.Is(r.err, unix.EOPNOTSUPP)):
+			t.within = begin
+			return errWouldBlock
+		case r.err != nil:
+			return fmt.Errorf("read %s: %w", f.f.Name(), r.err)
+		case r.n == 0:
+			clear(here)
+			t.within += len(here)
+			return nil
+		}
+		s.real = max(s.real, t.within+r.n)
+		t.within += r.n
+		here = here[r.n:]
+	}
+	return nil
+}
+
+// postCached does a write from a file at once, if the file's pages are in memory
+// and nothing is before it, else it says StatusDeviceBusy.
+func (qp *queuePair) postCached(r *rdma.Request) rdma.Status {
+	qp.mu.Lock()
+	length, status := qp.checkLocked(r)
+	if status == rdma.StatusSuccess && (qp.writing || qp.next != qp.sends.tail) {
+		status = rdma.StatusDeviceBusy
+	}
+	if status != rdma.StatusSuccess {
+		qp.mu.Unlock()
+		return status
+	}
+	qp.writing = true
+	t := &qp.conn.Load().tx
+	qp.mu.Unlock()
+	status = t.sendCached(r, length)
+	qp.releaseBaton()
+	return status
+}
+
+// sendCached does the write. The caller holds the baton of an empty queue.
+func (t *sender) sendCached(r *rdma.Request, length int) rdma.Status {
+	qp := t.c.qp
+	s := &t.attempt
+	s.set(r, length)
+	defer s.finish(qp, 0)
+	t.slow, t.within = false, 0
+	defer func() { t.within = 0 }()
+	err := t.placeCached(s)
+	switch {
+	case errors.Is(err, errWouldBlock):
+		return rdma.StatusDeviceBusy
+	case err != nil:
+		t.fail(err)
+		return rdma.StatusConnectionInvalid
+	}
+	qp.mu.Lock()
+	q := qp.sends.push()
+	q.set(r, length)
+	q.real = s.real
+	qp.mu.Unlock()
+	t.complete(q, rdma.StatusSuccess)
+	t.push()
+	return rdma.StatusSuccess
+}
+
+// placeCached puts the data into its place, or into the ring if it fits there as
+// one entry.
+func (t *sender) placeCached(s *sendRequest) error {
+	if s.length == 0 {
+		return nil
+	}
+	if done, err := t.direct(s); done || err != nil {
+		return err
+	}
+	room, err := t.out.room()
+	if err != nil {
+		return &violation{status: rdma.StatusRemoteError, err: err}
+	}
+	if s.length > t.chunk || room < entrySize(s.length) {
+		return errWouldBlock
+	}
+	return t.copyOut(s, s.length)
+}

@@ -1,0 +1,144 @@
+//go:build linux
+
+package shm
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"lwio/rdma"
+)
+
+// source makes a file of n random bytes, and a source of it.
+func (s *side) source(tb testing.TB, n int) (*os.File, []byte, rdma.FileSource) {
+	tb.Helper()
+	data := fill(make([]byte, n))
+	f := must[*os.File](tb)(os.Create(filepath.Join(tb.TempDir(), "data")))
+	tb.Cleanup(func() { f.Close() })
+	must[int](tb)(f.Write(data))
+	return f, data, must[rdma.FileSource](tb)(s.a.RegisterFile(tb.Context(), f))
+}
+
+// TestFileWrite: from every offset, by both ways, with zeros past the end of the
+// file. Source: [OP-92i], design decision 6
+func TestFileWrite(t *testing.T) {
+	const size = 300_000
+	active, passive := connected(t, nil, 1<<20)
+	heap := make([]byte, 1<<20)
+	byCopy := must[rdma.MemoryRegion](t)(passive.a.RegisterMemory(t.Context(), heap, rdma.AccessRemoteWrite))
+	_, data, src := active.source(t, size)
+	active.introduce(t, passive.region)
+	for _, way := range []struct {
+		name string
+		at   rdma.RemoteAddr
+		mem  []byte
+	}{{"direct", passive.at(0), passive.mem}, {"by copy", byCopy.RemoteAddr(), heap}} {
+		for _, c := range []struct{ off, n, real int }{
+			{0, 0, 0}, {0, 1, 1}, {5, 4096, 4096}, {0, size, size}, {1000, size, size - 1000}, {size, 100, 0}, {size + 5, 64, 0},
+		} {
+			for i := range way.mem {
+				way.mem[i] = 0xee
+			}
+			res := active.write(t, rdma.Request{ID: 9, File: src, FileOffset: int64(c.off), FileLength: c.n, Remote: way.at})
+			if res.Status != rdma.StatusSuccess || res.Bytes != c.real || res.ID != 9 {
+				t.Fatalf("%s, %+v: %+v", way.name, c, res)
+			}
+			active.deliver(t, passive)
+			want := make([]byte, c.n)
+			copy(want, data[min(c.off, size):])
+			if !bytes.Equal(way.mem[:c.n], want) || way.mem[c.n] != 0xee {
+				t.Errorf("%s, %+v: the bytes differ", way.name, c)
+			}
+		}
+	}
+}
+
+// TestFileCached: what is in memory is written at once, in either way, and what
+// would have to wait is refused without a trace. Source: design decision 6
+func TestFileCached(t *testing.T) {
+	active, passive := connected(t, &Config{RingSize: 1}, 1<<20)
+	f, data, src := active.source(t, 40_000)
+	if err := f.Sync(); err != nil {
+		t.Fatal(err)
+	}
+	cached := func(n int) rdma.Request {
+		return rdma.Request{Op: rdma.OpWrite, Flags: rdma.FlagOnlyIfCached, File: src, FileLength: n, Remote: passive.at(0)}
+	}
+	_, err := active.qp.Post([]rdma.Request{cached(40_000)})
+	if !errors.Is(err, rdma.StatusDeviceBusy) {
+		t.Errorf("more than one entry of the ring: %v", err)
+	}
+	for _, direct := range []bool{false, true} {
+		clear(passive.mem)
+		if direct {
+			active.introduce(t, passive.region)
+		}
+		for _, n := range []int{1000, 10_000} {
+			active.post(t, cached(n))
+			if res := next(t, active.icq); res.Status != rdma.StatusSuccess || res.Bytes != n {
+				t.Errorf("result %+v", res)
+			}
+			active.deliver(t, passive)
+			if !bytes.Equal(passive.mem[:n], data[:n]) {
+				t.Errorf("direct %v: the bytes differ", direct)
+			}
+		}
+	}
+	active.post(t, cached(50_000))
+	if res := next(t, active.icq); res.Bytes != 40_000 {
+		t.Errorf("past the end of the file: %+v", res)
+	}
+	src.(*fileSource).cached = false
+	dropCache(t, f)
+	if _, err := active.qp.Post([]rdma.Request{cached(4096)}); err != nil && !errors.Is(err, rdma.StatusDeviceBusy) {
+		t.Errorf("pages that are not in memory: %v", err)
+	}
+	clear(passive.mem)
+	dropCache(t, f)
+	active.post(t, rdma.Request{Op: rdma.OpWrite, File: src, FileLength: 40_000, Remote: passive.at(0)})
+	active.deliver(t, passive) // takes the results of all three
+	if !bytes.Equal(passive.mem[:40_000], data) {
+		t.Error("a file that must be waited for is not written, or not before what follows")
+	}
+}
+
+// TestFileRefused: what is no file, or no part of one. Source: [ND Adapter]
+func TestFileRefused(t *testing.T) {
+	active, passive := connected(t, nil, 4096)
+	_, _, src := active.source(t, 100)
+	dir := must[*os.File](t)(os.Open(t.TempDir()))
+	defer dir.Close()
+	for _, f := range []*os.File{nil, dir} {
+		if _, err := active.a.RegisterFile(t.Context(), f); !errors.Is(err, rdma.StatusInvalidParameter) {
+			t.Errorf("register %v: %v", f, err)
+		}
+	}
+	base := rdma.Request{Op: rdma.OpWrite, File: src, FileLength: 8, Remote: passive.at(0)}
+	for what, c := range map[string]struct {
+		change func(*rdma.Request)
+		want   rdma.Status
+	}{
+		"negative offset":   {func(r *rdma.Request) { r.FileOffset = -1 }, rdma.StatusInvalidParameter},
+		"negative length":   {func(r *rdma.Request) { r.FileLength = -1 }, rdma.StatusInvalidParameter},
+		"too long":          {func(r *rdma.Request) { r.FileLength = maxTransfer + 1 }, rdma.StatusBufferOverflow},
+		"end beyond 2^63":   {func(r *rdma.Request) { r.FileOffset = 1<<63 - 4 }, rdma.StatusBufferOverflow},
+		"inline":            {func(r *rdma.Request) { r.Flags |= rdma.FlagInline }, rdma.StatusInvalidParameterN(6)},
+		"cached, no file":   {func(r *rdma.Request) { r.File = nil; r.Flags |= rdma.FlagOnlyIfCached }, rdma.StatusInvalidParameterN(6)},
+		"another adapter's": {func(r *rdma.Request) { r.File = &fileSource{a: passive.a.(*adapter)} }, rdma.StatusAccessViolation},
+	} {
+		r := base
+		c.change(&r)
+		if n, err := active.qp.Post([]rdma.Request{r}); n != 0 || rdma.StatusOf(err) != c.want {
+			t.Errorf("%s: took %d, %v", what, n, err)
+		}
+	}
+	src.Close()
+	src.Close()
+	if _, err := active.qp.Post([]rdma.Request{base}); !errors.Is(err, rdma.StatusAccessViolation) {
+		t.Errorf("a closed source: %v", err)
+	}
+	active.deliver(t, passive)
+}

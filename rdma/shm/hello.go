@@ -1,0 +1,81 @@
+//go:build linux
+
+package shm
+
+import (
+	"encoding/binary"
+	"errors"
+
+	"lwio/rdma"
+)
+
+// The messages of a start-up: the request and its answer, and ready, with which
+// the active side completes. Those that begin a connection (accept, ready) carry
+// one descriptor, the sender's segment; the others none.
+//
+//	0 magic, 8 kind, 9 zeros, 12 size of the ring, 16 and 20 read limits,
+//	24 length of the private data, 28 zeros, 32 private data
+const (
+	helloMagic   = "LWIOshm\x01"
+	helloSize    = 32
+	helloRequest = 1
+	helloAccept  = 2
+	helloReject  = 3
+	helloReady   = 4
+)
+
+// maxHello is the size of the longest message of a start-up.
+const maxHello = helloSize + maxPrivateData
+
+// hello is one of them. All numbers are little-endian.
+type hello struct {
+	kind    uint8
+	ring    uint32 // bytes, of the segment that comes with it, else 0
+	limits  rdma.ReadLimits
+	private []byte
+}
+
+// Errors of a start-up.
+var (
+	errHello    = errors.New("the peer's start-up message is malformed")
+	errRejected = errors.New("the peer rejected the connection")
+	errGaveUp   = errors.New("the peer gave the connection up")
+	errNotReady = errors.New("the peer did not complete the connection in time")
+	errUser     = errors.New("the peer's user is not allowed")
+)
+
+// begins tells whether the message carries a segment.
+func (h *hello) begins() bool { return h.kind == helloAccept || h.kind == helloReady }
+
+func (h *hello) appendTo(b []byte) []byte {
+	b = append(b, helloMagic...)
+	b = append(b, h.kind, 0, 0, 0)
+	b = binary.LittleEndian.AppendUint32(b, h.ring)
+	b = binary.LittleEndian.AppendUint32(b, clipLimit(h.limits.Inbound))
+	b = binary.LittleEndian.AppendUint32(b, clipLimit(h.limits.Outbound))
+	b = binary.LittleEndian.AppendUint32(b, uint32(len(h.private)))
+	b = append(b, 0, 0, 0, 0)
+	return append(b, h.private...)
+}
+
+func clipLimit(n int) uint32 { return uint32(min(max(n, 0), 1<<16)) }
+
+// decodeHello reads a message, which must be just that.
+func decodeHello(b []byte) (h hello, err error) {
+	if len(b) < helloSize || len(b) > maxHello || string(b[:8]) != helloMagic {
+		return h, errHello
+	}
+	h.kind = b[8]
+	h.ring = binary.LittleEndian.Uint32(b[12:])
+	in, out := binary.LittleEndian.Uint32(b[16:]), binary.LittleEndian.Uint32(b[20:])
+	zeros := b[9]|b[10]|b[11]|b[28]|b[29]|b[30]|b[31] == 0
+	if h.kind < helloRequest || h.kind > helloReady || !zeros || in > 1<<16 || out > 1<<16 || h.begins() != (h.ring != 0) {
+		return hello{}, errHello
+	}
+	if int64(binary.LittleEndian.Uint32(b[24:])) != int64(len(b)-helloSize) {
+		return hello{}, errHello
+	}
+	h.limits = rdma.ReadLimits{Inbound: int(in), Outbound: int(out)}
+	h.private = append([]byte(nil), b[helloSize:]...)
+	return h, nil
+}

@@ -1,0 +1,114 @@
+//go:build linux
+
+package shm
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"golang.org/x/sys/unix"
+)
+
+// The seals that every memory of a peer must have, so that it cannot shrink
+// under who reads it.
+const sealSize = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW
+
+// newMemfd makes memory of size bytes, maps it, and seals it. All its pages are
+// there when it returns. The caller owns the descriptor and the mapping.
+func newMemfd(name string, size, seals int) (fd int, mem []byte, err error) {
+	fd, err = unix.MemfdCreate(name, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	if err != nil {
+		return -1, nil, err
+	}
+	defer func() {
+		if err != nil {
+			_ = unix.Close(fd)
+		}
+	}()
+	if err = unix.Fallocate(fd, 0, 0, int64(size)); err != nil {
+		return -1, nil, err
+	}
+	if mem, err = unix.Mmap(fd, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_POPULATE); err != nil {
+		return -1, nil, err
+	}
+	if _, err = unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, seals|sealSize|unix.F_SEAL_SEAL); err != nil {
+		_ = unix.Munmap(mem)
+		return -1, nil, err
+	}
+	return fd, mem, nil
+}
+
+// Errors of memory that a peer sent.
+var (
+	errSeals     = errors.New("the peer's memory is not sealed")
+	errNotMemory = errors.New("the peer's descriptor is not memory")
+	errHoles     = errors.New("the peer's memory is not populated")
+)
+
+// mapMemfd checks memory that a peer sent and maps it: it must have just that
+// size, be sealed against another one, be of ordinary pages, and all there.
+// Holes that the peer makes afterwards are filled by the kernel.
+func mapMemfd(fd, size, prot int) ([]byte, error) {
+	seals, err := unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errNotMemory, err)
+	}
+	if want := sealSize | unix.F_SEAL_SEAL; seals&want != want {
+		return nil, errSeals
+	}
+	var fs unix.Statfs_t
+	if err := unix.Fstatfs(fd, &fs); err != nil || fs.Type != unix.TMPFS_MAGIC {
+		return nil, errNotMemory
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return nil, err
+	}
+	if size <= 0 || st.Size != int64(size) {
+		return nil, fmt.Errorf("%w: it has %d bytes instead of %d", errNotMemory, st.Size, size)
+	}
+	if st.Blocks < st.Size/512 {
+		return nil, errHoles
+	}
+	return unix.Mmap(fd, 0, size, prot, unix.MAP_SHARED)
+}
+
+// maxSegment is the size of the largest segment.
+const maxSegment = ringOffset + maxRing
+
+// newOwnSegment makes this side's segment, which the peer can only read.
+func newOwnSegment(ring int) (fd int, s *segment, err error) {
+	fd, mem, err := newMemfd("shm-ring", ringOffset+ring, unix.F_SEAL_FUTURE_WRITE)
+	if err != nil {
+		return -1, nil, err
+	}
+	return fd, newSegment(mem), nil
+}
+
+// mapPeerSegment maps the peer's, to read.
+func mapPeerSegment(fd int, ring uint32) (*segment, error) {
+	if ring < minRing || ring > maxRing || ring&(ring-1) != 0 {
+		return nil, fmt.Errorf("%w: a ring of %d bytes", errNotMemory, ring)
+	}
+	mem, err := mapMemfd(fd, ringOffset+int(ring), unix.PROT_READ)
+	if err != nil {
+		return nil, err
+	}
+	return newSegment(mem), nil
+}
+
+// unmap ends the use of a segment.
+func (s *segment) unmap() {
+	if s != nil {
+		_ = unix.Munmap(s.mem)
+	}
+}
+
+// roundUp rounds to whole pages; 0 says that it cannot be.
+func roundUp(size, page int) int {
+	if size <= 0 || size > math.MaxInt-page || uint64(size) > maxRegistration {
+		return 0
+	}
+	return (size + page - 1) / page * page
+}

@@ -1,0 +1,50 @@
+//go:build linux
+
+package shm
+
+import (
+	"encoding/binary"
+	"sync/atomic"
+	"unsafe"
+)
+
+// place copies src to dst, of equal length, so that who polls the end of dst
+// sees it change last: what ends at a multiple of 8 (or 4) bytes in memory is
+// ended by one atomic store of the last word, and any other by a store of the last
+// byte after a fence. An aligned 8-byte write is thereby one atomic store.
+//
+// Source: [OP-88], [OP-89b]
+func place(dst, src []byte, fence *atomic.Uint32) {
+	n := len(src)
+	if n == 0 {
+		return
+	}
+	end := uintptr(unsafe.Pointer(unsafe.SliceData(dst))) + uintptr(n)
+	switch {
+	case n >= 8 && end%8 == 0:
+		copy(dst[:n-8], src)
+		atomic.StoreUint64((*uint64)(unsafe.Pointer(&dst[n-8])), binary.NativeEndian.Uint64(src[n-8:]))
+	case n >= 4 && end%4 == 0:
+		copy(dst[:n-4], src)
+		atomic.StoreUint32((*uint32)(unsafe.Pointer(&dst[n-4])), binary.NativeEndian.Uint32(src[n-4:]))
+	default:
+		copy(dst[:n-1], src)
+		fence.Add(1)
+		dst[n-1] = src[n-1]
+	}
+}
+
+// within tells where in outer the bytes of inner begin, or -1 if they are not all
+// in it.
+func within(outer, inner []byte) int {
+	o, i := uintptr(unsafe.Pointer(unsafe.SliceData(outer))), uintptr(unsafe.Pointer(unsafe.SliceData(inner)))
+	if i < o || i-o > uintptr(len(outer)) || uintptr(len(inner)) > uintptr(len(outer))-(i-o) {
+		return -1
+	}
+	return int(i - o)
+}
+
+// pageOffset is the offset of buf's first byte in its page.
+func pageOffset(buf []byte) uint64 {
+	return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(buf)))) & 4095
+}

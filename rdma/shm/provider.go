@@ -1,0 +1,39 @@
+package shm
+
+import (
+	"context"
+	"net/netip"
+	"sync/atomic"
+
+	"lwio/rdma"
+)
+
+// Provider opens adapters of the fabric inside this host. Safe for concurrent
+// use. On systems other than Linux it opens none.
+//
+// Source: [ND Provider]
+type Provider struct {
+	cfg      Config
+	adapters atomic.Uint64 // numbers the adapters
+}
+
+var _ rdma.Provider = (*Provider)(nil)
+
+// New makes a provider; cfg may be nil and is copied.
+func New(cfg *Config) *Provider { return &Provider{cfg: withDefaults(cfg)} }
+
+// Name is "shm". [OP-38b]
+func (p *Provider) Name() string { return Name }
+
+// Addrs is empty: the fabric has no IP addresses.
+func (p *Provider) Addrs(ctx context.Context) ([]netip.Addr, error) {
+	if ctx.Err() != nil {
+		return nil, rdma.CanceledBy(ctx, "shm: list addresses", "")
+	}
+	return nil, nil
+}
+
+// opError is the error of an operation of this provider.
+func opError(op, object string, status rdma.Status, cause error) error {
+	return &rdma.Error{Op: "shm: " + op, Object: object, Status: status, Err: cause}
+}

@@ -1,0 +1,17 @@
+//go:build !linux
+
+package shm
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+
+	"lwio/rdma"
+)
+
+// OpenAdapter reports that there is no device: the fabric needs sealed memory
+// files, which only Linux has.
+func (p *Provider) OpenAdapter(context.Context, netip.Addr) (rdma.Adapter, error) {
+	return nil, opError("open adapter", "", rdma.StatusDeviceNotReady, errors.ErrUnsupported)
+}

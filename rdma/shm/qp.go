@@ -1,0 +1,312 @@
+//go:build linux
+
+package shm
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"lwio/rdma"
+)
+
+// pairState says what a queue pair can do.
+type pairState uint8
+
+const (
+	pairIdle         pairState = iota // not connected, may become so
+	pairReserved                      // a connector is at work with it
+	pairConnected                     // takes requests
+	pairDisconnected                  // will never take any again
+	pairClosed
+)
+
+// piece is one entry of a request's scatter/gather list.
+type piece struct {
+	region *region
+	buf    []byte
+}
+
+// sendRequest is a send or write on its way.
+type sendRequest struct {
+	op      rdma.Op
+	flags   rdma.Flags
+	id      uint64
+	pieces  []piece // empty if inline or from a file
+	inline  []byte
+	file    *fileSource
+	fileOff int64
+	length  int
+	remote  rdma.RemoteAddr
+	sent    int // bytes that are in the ring
+	real    int // bytes of the file that were there
+}
+
+// receiveRequest is a receive that waits for its message.
+type receiveRequest struct {
+	id     uint64
+	pieces []piece
+	length int
+}
+
+// queuePair holds the requests of one connection.
+//
+// The initiator queue: requests [head, next) are done but their slots not free
+// yet, because they are silent; [next, tail) are not done. Only who holds the
+// baton (writing) advances next.
+//
+// Source: [ND QueuePair]
+type queuePair struct {
+	a   *adapter
+	cfg rdma.QueuePairConfig
+	// The queues that results go to.
+	receiveCQ, initiatorCQ *completionQueue
+	conn                   atomic.Pointer[conn] // while connected, and kept afterwards
+
+	mu      sync.Mutex
+	idle    sync.Cond // signalled when writing becomes false
+	state   pairState
+	sends   fifo[sendRequest]
+	next    uint64
+	cancel  uint64 // requests before this number end with StatusCanceled
+	writing bool
+
+	recvMu      sync.Mutex
+	receives    fifo[receiveRequest]
+	results     []rdma.Result // of receives that were canceled, not in the completion queue yet
+	current     bool          // the first receive is being filled
+	cancelRecvs uint64        // as cancel
+	flushed     bool          // receives end at once
+	closedRecv  bool          // no more receives are taken
+
+	once sync.Once
+}
+
+var _ rdma.QueuePair = (*queuePair)(nil)
+
+// CreateQueuePair makes an unconnected queue pair; its memory grows with use.
+func (a *adapter) CreateQueuePair(cfg rdma.QueuePairConfig) (rdma.QueuePair, error) {
+	const op = "create queue pair"
+	if cfg.SharedReceive != nil {
+		return nil, opError(op, "", rdma.StatusNotSupported, nil)
+	}
+	rcq, ok := cfg.ReceiveCQ.(*completionQueue)
+	if !ok || rcq == nil || rcq.a != a {
+		return nil, opError(op, "", rdma.StatusInvalidParameterN(2), nil)
+	}
+	icq, ok := cfg.InitiatorCQ.(*completionQueue)
+	if !ok || icq == nil || icq.a != a {
+		return nil, opError(op, "", rdma.StatusInvalidParameterN(3), nil)
+	}
+	for _, c := range []struct{ param, value, least, most int }{
+		{5, cfg.ReceiveDepth, 0, maxQueueDepth},
+		{6, cfg.InitiatorDepth, 0, maxQueueDepth},
+		{7, cfg.MaxReceiveSGE, 0, maxSGE},
+		{8, cfg.MaxInitiatorSGE, 0, maxSGE},
+		{9, cfg.InlineSize, 0, maxInline},
+	} {
+		if c.value < c.least || c.value > c.most {
+			return nil, opError(op, "", rdma.StatusInvalidParameterN(c.param), nil)
+		}
+	}
+	qp := &queuePair{a: a, cfg: cfg, receiveCQ: rcq, initiatorCQ: icq}
+	qp.idle.L = &qp.mu
+	if err := a.add(classQueuePair, qp, op); err != nil {
+		return nil, err
+	}
+	if !rcq.attach(qp) || !icq.attach(qp) {
+		qp.Close()
+		return nil, opError(op, "", rdma.StatusInvalidHandle, nil)
+	}
+	return qp, nil
+}
+
+// reserve takes an unconnected queue pair for a connector.
+func (qp *queuePair) reserve(op string) error {
+	qp.mu.Lock()
+	defer qp.mu.Unlock()
+	switch qp.state {
+	case pairIdle:
+		qp.state = pairReserved
+		return nil
+	case pairClosed:
+		return opError(op, "queue pair", rdma.StatusInvalidHandle, nil)
+	}
+	return opError(op, "queue pair", rdma.StatusConnectionActive, nil)
+}
+
+// unreserve gives it back as it was.
+func (qp *queuePair) unreserve() {
+	qp.mu.Lock()
+	defer qp.mu.Unlock()
+	if qp.state == pairReserved {
+		qp.state = pairIdle
+	}
+}
+
+// attach ties the queue pair to its connection and lets it take requests.
+func (qp *queuePair) attach(c *conn) bool {
+	qp.mu.Lock()
+	defer qp.mu.Unlock()
+	if qp.state != pairReserved {
+		return false
+	}
+	qp.state = pairConnected
+	qp.conn.Store(c)
+	return true
+}
+
+// fail ends the connection, if there is one.
+func (qp *queuePair) fail(err error) {
+	if c := qp.conn.Load(); c != nil {
+		c.end(&ending{err: err, state: stateFailed | uint64(rdma.StatusRemoteError)<<32})
+	}
+}
+
+// takeBaton makes the caller the one who sends, if there is something to send and
+// nobody does.
+func (qp *queuePair) takeBaton() *conn {
+	qp.mu.Lock()
+	defer qp.mu.Unlock()
+	c := qp.conn.Load()
+	if qp.state != pairConnected || qp.writing || qp.next == qp.sends.tail || c.ending.Load() != nil {
+		return nil
+	}
+	qp.writing = true
+	return c
+}
+
+// releaseBaton gives it back.
+func (qp *queuePair) releaseBaton() {
+	qp.mu.Lock()
+	defer qp.mu.Unlock()
+	qp.writing = false
+	qp.idle.Broadcast()
+}
+
+// start sends what is queued.
+func (qp *queuePair) start() {
+	if c := qp.takeBaton(); c != nil {
+		c.tx.pump(false)
+	}
+}
+
+// resume goes on to send where that had stopped for want of room.
+func (qp *queuePair) resume() {
+	if c := qp.conn.Load(); c != nil && c.tx.waiting.Load() {
+		qp.start()
+	}
+}
+
+// canResume tells whether resume would get anywhere. Only run may ask, as only it
+// knows that the segments are mapped.
+func (qp *queuePair) canResume() bool {
+	c := qp.conn.Load()
+	return c != nil && c.tx.waiting.Load() && c.tx.hasRoom()
+}
+
+// stopSending waits until nobody sends any more, and lets nobody begin.
+func (qp *queuePair) stopSending() {
+	qp.mu.Lock()
+	defer qp.mu.Unlock()
+	qp.state = max(qp.state, pairDisconnected)
+	for qp.writing {
+		qp.idle.Wait()
+	}
+}
+
+// Flush ends all requests that nothing was sent or received of yet; one that is
+// in progress ends as it would, and before the others.
+func (qp *queuePair) Flush() error {
+	qp.mu.Lock()
+	qp.cancel = qp.sends.tail
+	qp.mu.Unlock()
+	qp.start()
+	qp.recvMu.Lock()
+	defer qp.recvMu.Unlock()
+	qp.cancelRecvs = qp.receives.tail
+	if !qp.current {
+		qp.cancelReceivesLocked()
+	}
+	return nil
+}
+
+// maxResults is how many results are gathered before they go to the queue.
+const maxResults = 64
+
+// pushReceivesLocked puts the results of receives in the completion queue.
+func (qp *queuePair) pushReceivesLocked() {
+	qp.receiveCQ.push(qp.results)
+	qp.results = qp.results[:0]
+}
+
+// cancelReceivesLocked ends the receives that were posted before the last Flush.
+func (qp *queuePair) cancelReceivesLocked() {
+	for qp.receives.head < qp.cancelRecvs {
+		qp.results = append(qp.results, qp.popReceiveLocked(rdma.StatusCanceled, 0))
+		if len(qp.results) == maxResults {
+			qp.pushReceivesLocked()
+		}
+	}
+	qp.pushReceivesLocked()
+}
+
+// popReceiveLocked takes the first receive out and makes its result.
+func (qp *queuePair) popReceiveLocked(status rdma.Status, n int) rdma.Result {
+	r := qp.receives.at(qp.receives.head)
+	qp.receives.head++
+	clear(r.pieces)
+	return rdma.Result{Status: status, Op: rdma.OpReceive, Bytes: n, QueuePair: qp.cfg.Context, ID: r.id}
+}
+
+// flushAll ends everything, first of all the receive in progress with the given
+// status. Nobody sends or receives any more.
+func (qp *queuePair) flushAll(receive rdma.Status) {
+	qp.stopSending()
+	qp.mu.Lock()
+	var results []rdma.Result
+	for ; qp.next != qp.sends.tail; qp.next++ {
+		results = append(results, qp.sends.at(qp.next).finish(qp, rdma.StatusCanceled))
+	}
+	qp.sends.head = qp.next
+	qp.mu.Unlock()
+	qp.initiatorCQ.push(results)
+
+	qp.recvMu.Lock()
+	defer qp.recvMu.Unlock()
+	if qp.current {
+		qp.current = false
+		qp.results = append(qp.results, qp.popReceiveLocked(receive, 0))
+	}
+	qp.flushed = true
+	qp.cancelRecvs = qp.receives.tail
+	qp.cancelReceivesLocked()
+}
+
+// finish lets go of what a request refers to and makes its result.
+func (s *sendRequest) finish(qp *queuePair, status rdma.Status) rdma.Result {
+	clear(s.pieces)
+	s.file = nil
+	return rdma.Result{Status: status, Op: s.op, Bytes: s.real, QueuePair: qp.cfg.Context, ID: s.id}
+}
+
+// Close disconnects, ends all requests and waits until nothing of theirs is
+// touched any more.
+func (qp *queuePair) Close() error {
+	qp.once.Do(func() {
+		qp.mu.Lock()
+		qp.state = pairClosed
+		qp.mu.Unlock()
+		if c := qp.conn.Load(); c != nil {
+			c.disconnect()
+			<-c.finished
+		}
+		qp.flushAll(rdma.StatusCanceled)
+		qp.recvMu.Lock()
+		qp.closedRecv = true
+		qp.recvMu.Unlock()
+		qp.receiveCQ.detach(qp)
+		qp.initiatorCQ.detach(qp)
+		qp.a.remove(classQueuePair, qp)
+	})
+	return nil
+}

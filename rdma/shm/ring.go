@@ -1,0 +1,86 @@
+//go:build linux
+
+package shm
+
+import "errors"
+
+// errRing says that the peer's ring or its counters make no sense.
+var errRing = errors.New("the peer's ring is inconsistent")
+
+// entrySize is the room that an entry with n bytes takes.
+func entrySize(n int) int { return headerSize + (n+headerSize-1)/headerSize*headerSize }
+
+// producer puts entries into this side's ring. It belongs to who holds the baton
+// of the queue pair.
+type producer struct {
+	own, peer *segment
+	tail      uint64
+}
+
+// room is how many bytes of the ring are free. Anybody may ask.
+func (p *producer) room() (int, error) {
+	used := p.own.tail.Load() - p.peer.head.Load()
+	if used > uint64(len(p.own.ring)) {
+		return 0, errRing
+	}
+	return len(p.own.ring) - int(used), nil
+}
+
+// drained tells whether the peer took everything that was put in.
+func (p *producer) drained() bool { return p.peer.head.Load() == p.tail }
+
+// payload is where the n bytes of payload of the next entry go: they may wrap.
+func (p *producer) payload(n int) (a, b []byte) { return around(p.own.ring, p.tail+headerSize, n) }
+
+// publish lets the peer see the next entry, whose payload is in place.
+func (p *producer) publish(e entry) {
+	e.store(p.own.ring, int(p.tail&uint64(len(p.own.ring)-1)))
+	p.tail += uint64(entrySize(int(e.length)))
+	raceRelease()
+	p.own.tail.Store(p.tail)
+}
+
+// consumer takes entries out of the peer's ring. What it reads may change at any
+// moment, so it reads each byte of a header once, and checks the copy.
+type consumer struct {
+	peer *segment
+	head uint64 // taken
+	tail uint64 // known to be there
+}
+
+// next copies the header of the next entry, if there is one.
+func (c *consumer) next() (e entry, ok bool, err error) {
+	if c.head == c.tail {
+		c.tail = c.peer.tail.Load()
+		if c.tail == c.head {
+			return e, false, nil
+		}
+		raceAcquire()
+	}
+	there := c.tail - c.head
+	if there > uint64(len(c.peer.ring)) || there%headerSize != 0 {
+		return e, false, errRing
+	}
+	e = loadEntry(c.peer.ring, int(c.head&uint64(len(c.peer.ring)-1)))
+	if uint64(e.length) > there || uint64(entrySize(int(e.length))) > there || e.length > e.total || e.total > maxTransfer {
+		return e, false, errRing
+	}
+	return e, true, nil
+}
+
+// payload is where the bytes of the next entry are: they may wrap.
+func (c *consumer) payload(e entry) (a, b []byte) {
+	return around(c.peer.ring, c.head+headerSize, int(e.length))
+}
+
+// take passes over the next entry.
+func (c *consumer) take(e entry) { c.head += uint64(entrySize(int(e.length))) }
+
+// around gives the n bytes of a ring from a position on, in one or two pieces.
+func around(ring []byte, pos uint64, n int) (a, b []byte) {
+	i := int(pos & uint64(len(ring)-1))
+	if n <= len(ring)-i {
+		return ring[i : i+n], nil
+	}
+	return ring[i:], ring[:n-(len(ring)-i)]
+}

@@ -1,0 +1,180 @@
+//go:build linux
+
+package shm
+
+import (
+	"errors"
+	"runtime/debug"
+	"sync/atomic"
+
+	"lwio/rdma"
+)
+
+// receiver takes requests of the peer out of its ring and does what they ask for.
+// It is guarded by conn.rxMu.
+type receiver struct {
+	c       *conn
+	in      consumer
+	fence   atomic.Uint32
+	got     int // bytes of the message in progress
+	total   int
+	results []rdma.Result // of receives, not in the completion queue yet
+}
+
+func (r *receiver) init(c *conn) {
+	r.c, r.in = c, consumer{peer: c.peer}
+	r.results = make([]rdma.Result, 0, maxResults)
+}
+
+// What a peer may do wrong.
+var (
+	errNoReceive = errors.New("no receive is posted for the peer's message")
+	errTooLong   = errors.New("the peer's message is longer than the receive")
+	errNoRegion  = errors.New("the peer writes where it may not")
+)
+
+func protocolError() error { return &violation{status: rdma.StatusRemoteError, err: errRing} }
+
+// drain takes up to budget entries, or all if that is negative.
+func (r *receiver) drain(budget int) (err error) {
+	old := debug.SetPanicOnFault(true)
+	defer func() {
+		if e := recovered(old, recover()); e != nil {
+			err = e
+		}
+	}()
+	taken, any := 0, false
+	for ; budget != 0 && r.c.ending.Load() == nil; budget-- {
+		e, ok, err := r.in.next()
+		if err != nil {
+			return &violation{status: rdma.StatusRemoteError, err: err}
+		}
+		if !ok {
+			break
+		}
+		if err := r.entry(e); err != nil {
+			r.push()
+			return err
+		}
+		r.in.take(e)
+		any = true
+		r.c.own.head.Store(r.in.head)
+		if taken += entrySize(int(e.length)); taken >= len(r.in.peer.ring)/4 {
+			taken = 0
+			r.c.wakeProducer()
+		}
+	}
+	r.push()
+	if any {
+		r.c.wakeProducer()
+	}
+	return nil
+}
+
+// push puts the results in the completion queue.
+func (r *receiver) push() {
+	r.c.qp.receiveCQ.push(r.results)
+	r.results = r.results[:0]
+}
+
+// entry does what one entry asks for.
+func (r *receiver) entry(e entry) error {
+	switch e.kind {
+	case entrySend:
+		return r.message(e)
+	case entryWrite:
+		return r.write(e)
+	}
+	return protocolError()
+}
+
+// write places a part of a write, if all the rest of it may be placed.
+//
+// Source: [OP-88], [OP-89b]
+func (r *receiver) write(e entry) error {
+	if e.total == 0 {
+		return nil
+	}
+	g := r.c.a.table.find(e.token)
+	if g == nil || !g.access.Has(rdma.AccessRemoteWrite) || !g.has(e.addr, uint64(e.total)) || !g.acquire() {
+		return &violation{status: rdma.StatusAccessViolation, err: errNoRegion}
+	}
+	defer g.release()
+	dst := g.buf[e.addr-g.base:][:e.length]
+	a, b := r.in.payload(e)
+	place(dst[:len(a)], a, &r.fence)
+	place(dst[len(a):], b, &r.fence)
+	if g.mem != nil && e.length == e.total {
+		r.c.offer(g)
+	}
+	return nil
+}
+
+// message places a part of a message in the first receive.
+func (r *receiver) message(e entry) error {
+	qp := r.c.qp
+	qp.recvMu.Lock()
+	defer qp.recvMu.Unlock()
+	if e.flags&entryFirst != 0 {
+		if qp.current {
+			return protocolError()
+		}
+		if qp.receives.len() == 0 {
+			return &violation{status: rdma.StatusRemoteError, err: errNoReceive}
+		}
+		qp.current, r.got, r.total = true, 0, int(e.total)
+		if r.total > qp.receives.at(qp.receives.head).length {
+			return &violation{status: rdma.StatusBufferOverflow, receive: rdma.StatusBufferOverflow, err: errTooLong}
+		}
+	} else if !qp.current || int(e.total) != r.total-r.got {
+		return protocolError()
+	}
+	p := qp.receives.at(qp.receives.head)
+	a, b := r.in.payload(e)
+	if !p.scatter(r.got, a) || !p.scatter(r.got+len(a), b) {
+		return &violation{status: rdma.StatusRemoteError, receive: rdma.StatusAccessViolation, err: errRegionClosed}
+	}
+	r.got += int(e.length)
+	if e.length != e.total {
+		return nil
+	}
+	res := qp.popReceiveLocked(rdma.StatusSuccess, r.total)
+	res.Solicited = e.flags&entrySolicited != 0
+	qp.current = false
+	r.results = append(r.results, res)
+	if len(r.results) == maxResults || qp.receives.head < qp.cancelRecvs {
+		r.push()
+		qp.cancelReceivesLocked()
+	}
+	return nil
+}
+
+// scatter puts p at an offset of the receive's memory, where there is room for it.
+func (q *receiveRequest) scatter(at int, p []byte) bool {
+	for i := range q.pieces {
+		if len(p) == 0 {
+			break
+		}
+		piece := &q.pieces[i]
+		if at >= len(piece.buf) {
+			at -= len(piece.buf)
+			continue
+		}
+		n := min(len(piece.buf)-at, len(p))
+		if !piece.region.copyIn(piece.buf[at:at+n], p[:n]) {
+			return false
+		}
+		at, p = 0, p[n:]
+	}
+	return true
+}
+
+// copyIn fills a part of the region's memory unless the region is closed.
+func (r *region) copyIn(dst, src []byte) bool {
+	if !r.acquire() {
+		return false
+	}
+	defer r.release()
+	copy(dst, src)
+	return true
+}

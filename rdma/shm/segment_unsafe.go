@@ -1,0 +1,109 @@
+//go:build linux
+
+package shm
+
+import (
+	"encoding/binary"
+	"sync/atomic"
+	"unsafe"
+)
+
+// The layout of a segment: control words, each in a cache line of its own, the
+// table of what the peer may write, and the ring. Only its owner writes it.
+const (
+	offTail     = 0   // bytes that the owner ever put into its ring
+	offHead     = 64  // bytes that the owner ever took from the peer's ring
+	offSleep    = 128 // odd while the owner sleeps and wants to be woken
+	offWant     = 192 // not 0 while the owner waits for room in its ring
+	offBusy     = 256 // 1 + the slot of the peer's table that the owner writes by
+	offState    = 320 // why the owner ended the connection
+	tableOffset = 4096
+	tableSlots  = 256
+	slotSize    = 64
+	ringOffset  = tableOffset + tableSlots*slotSize
+)
+
+// segment is a mapped segment, this side's or the peer's.
+type segment struct {
+	mem                                  []byte
+	ring                                 []byte
+	tail, head, sleep, want, busy, state *atomic.Uint64
+}
+
+// newSegment interprets page-aligned memory, of ringOffset bytes and a ring.
+func newSegment(mem []byte) *segment {
+	s := &segment{mem: mem, ring: mem[ringOffset:]}
+	for _, w := range []struct {
+		p   **atomic.Uint64
+		off int
+	}{
+		{&s.tail, offTail}, {&s.head, offHead}, {&s.sleep, offSleep},
+		{&s.want, offWant}, {&s.busy, offBusy}, {&s.state, offState},
+	} {
+		*w.p = s.word(w.off)
+	}
+	return s
+}
+
+// word is the 8-byte word at an offset that is a multiple of 8.
+func (s *segment) word(off int) *atomic.Uint64 {
+	_ = s.mem[off : off+8]
+	return (*atomic.Uint64)(unsafe.Pointer(&s.mem[off]))
+}
+
+// slot is an entry of the table. Its owner sets the key last, and clears it first.
+type slot struct{ key, base, size, offset *atomic.Uint64 }
+
+func (s *segment) slot(i int) slot {
+	at := tableOffset + i*slotSize
+	return slot{s.word(at), s.word(at + 8), s.word(at + 16), s.word(at + 24)}
+}
+
+// slotValid is in the key of a slot beside the token.
+const slotValid = 1 << 32
+
+// The kinds of entries in a ring.
+const (
+	entrySend  = 1
+	entryWrite = 2
+)
+
+// Flags of an entry.
+const (
+	entryFirst     = 1 // of a message
+	entryLast      = 2
+	entrySolicited = 4
+)
+
+// headerSize is that of an entry, and what its payload is rounded up to, so
+// that no header ever wraps around the end of the ring.
+const headerSize = 32
+
+// entry is the header of a part of a request.
+type entry struct {
+	kind, flags uint8
+	length      uint32 // bytes of payload
+	total       uint32 // bytes from this entry's first to the request's last
+	token       uint32
+	addr        uint64
+}
+
+// loadEntry copies a header out of a ring, each byte once. pos is a multiple of 8.
+func loadEntry(ring []byte, pos int) entry {
+	var w [3]uint64
+	for i := range w {
+		w[i] = (*atomic.Uint64)(unsafe.Pointer(&ring[pos+8*i : pos+8*i+8][0])).Load()
+	}
+	return entry{
+		kind: uint8(w[0]), flags: uint8(w[0] >> 8), length: uint32(w[0] >> 32),
+		total: uint32(w[1]), token: uint32(w[1] >> 32), addr: w[2],
+	}
+}
+
+// store writes a header into a ring.
+func (e entry) store(ring []byte, pos int) {
+	binary.NativeEndian.PutUint64(ring[pos:], uint64(e.kind)|uint64(e.flags)<<8|uint64(e.length)<<32)
+	binary.NativeEndian.PutUint64(ring[pos+8:], uint64(e.total)|uint64(e.token)<<32)
+	binary.NativeEndian.PutUint64(ring[pos+16:], e.addr)
+	binary.NativeEndian.PutUint64(ring[pos+24:], 0)
+}

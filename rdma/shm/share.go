@@ -1,0 +1,125 @@
+//go:build linux
+
+package shm
+
+import (
+	"runtime"
+	"sync"
+	"time"
+)
+
+// shares are the regions that the peer of a connection may write directly, each a
+// slot of the table in this side's segment, and the memories it was given for
+// that.
+type shares struct {
+	mu       sync.Mutex
+	used     [tableSlots]bool
+	memories map[*memory]struct{}
+	closed   bool // the segments are unmapped
+}
+
+func (s *shares) init() { s.memories = make(map[*memory]struct{}) }
+
+// offer lets the peer write a region directly from now on, if the region's memory
+// is not another connection's. The caller holds a reference to the region.
+func (c *conn) offer(r *region) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	m := r.mem
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if r.by != nil || m.closed || m.owner != nil && m.owner != c {
+		return
+	}
+	c.share.mu.Lock()
+	defer c.share.mu.Unlock()
+	i := c.share.freeLocked()
+	if i < 0 || c.share.closed {
+		return
+	}
+	fd := -1
+	if _, has := c.share.memories[m]; !has {
+		fd = m.fd
+	}
+	s := c.own.slot(i)
+	s.base.Store(r.base)
+	s.size.Store(uint64(len(r.buf)))
+	s.offset.Store(uint64(r.off))
+	s.key.Store(uint64(r.token) | slotValid)
+	n := notice{kind: noticeShare, memory: m.id, slot: uint32(i), token: r.token, size: uint64(len(m.buf))}
+	if err := sendNotice(c.raw, n.appendTo(make([]byte, 0, shareSize)), fd); err != nil {
+		// The socket is full, or over: the next write may try again.
+		s.key.Store(0)
+		return
+	}
+	m.owner, c.share.memories[m], c.share.used[i] = c, struct{}{}, true
+	r.by, r.slot = c, i
+}
+
+func (s *shares) freeLocked() int {
+	for i, used := range s.used {
+		if !used {
+			return i
+		}
+	}
+	return -1
+}
+
+// revoke takes a slot back and waits until the peer has stopped to write by it.
+// It is false if the peer did not stop in time; the slot is not used again then.
+func (c *conn) revoke(i int) bool {
+	end := time.Now().Add(c.a.p.cfg.DrainTimeout)
+	for turn := 0; ; turn++ {
+		c.share.mu.Lock()
+		if c.share.closed {
+			c.share.mu.Unlock()
+			return c.gone.Load()
+		}
+		c.own.slot(i).key.Store(0)
+		if c.gone.Load() || c.peer.busy.Load() != uint64(i+1) {
+			c.share.used[i] = false
+			c.share.mu.Unlock()
+			return true
+		}
+		c.share.mu.Unlock()
+		switch {
+		case turn < 100:
+			runtime.Gosched()
+		case time.Now().After(end):
+			return false
+		default:
+			time.Sleep(100 * time.Microsecond)
+		}
+	}
+}
+
+// unshare tells the peer that a memory is not used any more.
+func (c *conn) unshare(m *memory) {
+	c.share.mu.Lock()
+	defer c.share.mu.Unlock()
+	if c.share.closed {
+		return
+	}
+	delete(c.share.memories, m)
+	n := notice{kind: noticeUnshare, memory: m.id}
+	_ = sendNotice(c.raw, n.appendTo(make([]byte, 0, unshareSize)), -1) // a peer that misses it unmaps at the end
+}
+
+// clear takes all slots back.
+func (s *shares) clear(own *segment) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range s.used {
+		own.slot(i).key.Store(0)
+	}
+}
+
+// close unmaps the segments.
+func (s *shares) close(c *conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	s.memories = nil
+	c.own.unmap()
+	c.peer.unmap()
+}

@@ -1,0 +1,132 @@
+//go:build linux
+
+package shm
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"lwio/rdma"
+)
+
+// maxName is the length of the longest abstract name, in bytes.
+const maxName = 107
+
+// longAgo as a deadline wakes who waits for the socket.
+var longAgo = time.Unix(1, 0)
+
+// randomName is an abstract name that nobody has.
+func randomName() string {
+	var b [12]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return "lwio-shm-" + hex.EncodeToString(b[:])
+}
+
+// sockAddr is the address of an abstract name.
+func sockAddr(name string) *net.UnixAddr { return &net.UnixAddr{Net: "unixpacket", Name: "@" + name} }
+
+// nameOf is the abstract name in an address.
+func nameOf(a net.Addr) string {
+	u, ok := a.(*net.UnixAddr)
+	if !ok || u == nil || len(u.Name) < 2 || u.Name[0] != '@' {
+		return "unnamed"
+	}
+	return u.Name[1:]
+}
+
+// watch ends all that waits for a socket when ctx ends.
+func watch(ctx context.Context, nc net.Conn) (stop func() bool) {
+	return context.AfterFunc(ctx, func() { _ = nc.SetDeadline(longAgo) })
+}
+
+// checkUser asks the policy about the process at the other end.
+func (c *Config) checkUser(nc *net.UnixConn) error {
+	uid, err := peerUID(nc)
+	if err != nil {
+		return err
+	}
+	if !c.allowUID(uid) {
+		return fmt.Errorf("%w: %d", errUser, uid)
+	}
+	return nil
+}
+
+// sendHello sends a start-up message, with a descriptor if fd >= 0.
+func sendHello(nc *net.UnixConn, h *hello, fd int) error {
+	var oob []byte
+	if fd >= 0 {
+		oob = unix.UnixRights(fd)
+	}
+	_, _, err := nc.WriteMsgUnix(h.appendTo(nil), oob, nil)
+	return err
+}
+
+// receiveHello reads a start-up message and, if one of that kind carries it, maps
+// the peer's segment. Other descriptors that come with it are closed.
+func receiveHello(nc *net.UnixConn) (h hello, peer *segment, err error) {
+	buf := make([]byte, maxHello+1)
+	oob := make([]byte, unix.CmsgSpace(4*maxFDs))
+	n, oobn, _, _, err := nc.ReadMsgUnix(buf, oob)
+	fds := rightsIn(oob[:oobn])
+	defer closeAll(fds)
+	if err != nil {
+		return h, nil, err
+	}
+	if h, err = decodeHello(buf[:n]); err != nil {
+		return h, nil, err
+	}
+	if h.begins() != (len(fds) == 1) || len(fds) > 1 {
+		return h, nil, fmt.Errorf("%w: %d descriptors", errHello, len(fds))
+	}
+	if h.begins() {
+		peer, err = mapPeerSegment(fds[0], h.ring)
+	}
+	return h, peer, err
+}
+
+// rightsIn lists the descriptors of a control message.
+func rightsIn(oob []byte) (fds []int) {
+	msgs, err := unix.ParseSocketControlMessage(oob)
+	if err != nil {
+		return nil
+	}
+	for i := range msgs {
+		if got, err := unix.ParseUnixRights(&msgs[i]); err == nil {
+			fds = append(fds, got...)
+		}
+	}
+	return fds
+}
+
+// statusOf is the status that tells best what a start-up ran into.
+func statusOf(err error) rdma.Status {
+	switch {
+	case errors.Is(err, errRejected), isHangup(err), errors.Is(err, syscall.ECONNREFUSED):
+		return rdma.StatusConnectionRefused
+	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, context.DeadlineExceeded), errors.Is(err, syscall.EAGAIN):
+		return rdma.StatusIOTimeout
+	case errors.Is(err, syscall.EADDRINUSE):
+		return rdma.StatusSharingViolation
+	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE), errors.Is(err, syscall.ENOMEM), errors.Is(err, syscall.ENOSPC):
+		return rdma.StatusInsufficientResources
+	}
+	return rdma.StatusConnectionAborted
+}
+
+// isHangup tells whether err says that the peer is gone.
+func isHangup(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
+}
+
+// peerLimits are the peer's wishes as this side sees them: there are no reads.
+func peerLimits() rdma.ReadLimits { return rdma.ReadLimits{} }
