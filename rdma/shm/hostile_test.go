@@ -1,0 +1,307 @@
+//go:build linux
+
+package shm
+
+import (
+	"errors"
+	"math"
+	"net"
+	"os"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"lwio/internal/leakcheck"
+	"lwio/rdma"
+)
+
+// raw is a peer that speaks by hand.
+type raw struct {
+	tb   testing.TB
+	nc   *net.UnixConn
+	fd   int
+	own  *segment
+	peer *segment
+}
+
+// attack connects by hand to a passive side and completes, sending what change
+// made of the segment's descriptor and the message.
+func attack(tb testing.TB, change func(*raw, *hello) []int) (*raw, *side, chan error) {
+	tb.Helper()
+	passive := newSide(tb, &Config{DrainTimeout: 50 * time.Millisecond}, 1<<16)
+	if _, err := passive.qp.PostReceive(make([]rdma.ReceiveRequest, 4)); err != nil {
+		tb.Fatal(err)
+	}
+	l, addr := passive.listen(tb)
+	accepted := make(chan error, 1)
+	go func() { accepted <- passive.serve(tb.Context(), l) }()
+	r := &raw{tb: tb, nc: must[*net.UnixConn](tb)(openSocket(tb.Context(), "", addr.Name))}
+	tb.Cleanup(func() { r.nc.Close() })
+	if err := sendHello(r.nc, &hello{kind: helloRequest}, -1); err != nil {
+		tb.Fatal(err)
+	}
+	h, peer, err := receiveHello(r.nc)
+	if err != nil || h.kind != helloAccept {
+		tb.Fatal(h, err)
+	}
+	r.peer = peer
+	tb.Cleanup(peer.unmap)
+	if r.fd, r.own, err = newOwnSegment(minRing); err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { unix.Close(r.fd); r.own.unmap() })
+	ready := hello{kind: helloReady, ring: minRing}
+	fds := []int{r.fd}
+	if change != nil {
+		fds = change(r, &ready)
+	}
+	_, _, err = r.nc.WriteMsgUnix(ready.appendTo(nil), unix.UnixRights(fds...), nil)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return r, passive, accepted
+}
+
+// put puts an entry into the raw peer's ring and wakes the other side.
+func (r *raw) put(e entry, size int) {
+	tail := r.own.tail.Load()
+	e.store(r.own.ring, int(tail&uint64(len(r.own.ring)-1)))
+	r.own.tail.Store(tail + uint64(size))
+	r.say([]byte{noticeWake})
+}
+
+func (r *raw) say(msg []byte, fds ...int) {
+	var oob []byte
+	if len(fds) > 0 {
+		oob = unix.UnixRights(fds...)
+	}
+	_, _, _ = r.nc.WriteMsgUnix(msg, oob, nil)
+}
+
+// TestWrongSegments: a peer whose segment is not what it should be is refused, and
+// leaves nothing behind. Source: design decision 11
+func TestWrongSegments(t *testing.T) {
+	file := func(size, seals int, fill bool) func(*raw, *hello) []int {
+		return func(r *raw, _ *hello) []int {
+			fd := must[int](r.tb)(unix.MemfdCreate("bad", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING))
+			r.tb.Cleanup(func() { unix.Close(fd) })
+			err := unix.Ftruncate(fd, int64(size))
+			if fill {
+				err = unix.Fallocate(fd, 0, 0, int64(size))
+			}
+			if _, e := unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, seals); err != nil || e != nil {
+				r.tb.Fatal(err, e)
+			}
+			return []int{fd}
+		}
+	}
+	const good = ringOffset + minRing
+	const all = sealSize | unix.F_SEAL_SEAL
+	for name, change := range map[string]func(*raw, *hello) []int{
+		"no seals":         file(good, 0, true),
+		"may shrink":       file(good, unix.F_SEAL_GROW|unix.F_SEAL_SEAL, true),
+		"one byte short":   file(good-1, all, true),
+		"one page long":    file(good+4096, all, true),
+		"empty":            file(0, all, false),
+		"not populated":    file(good, all, false),
+		"no descriptor":    func(*raw, *hello) []int { return nil },
+		"two descriptors":  func(r *raw, _ *hello) []int { return []int{r.fd, r.fd} },
+		"many descriptors": func(r *raw, _ *hello) []int { return []int{r.fd, r.fd, r.fd, r.fd, r.fd, r.fd} },
+		"a socket": func(r *raw, _ *hello) []int {
+			return []int{must[int](r.tb)(unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0))}
+		},
+		"ring of no power":   func(r *raw, h *hello) []int { h.ring = minRing + 4096; return []int{r.fd} },
+		"ring too small":     func(r *raw, h *hello) []int { h.ring = minRing / 2; return []int{r.fd} },
+		"ring too large":     func(r *raw, h *hello) []int { h.ring = 1 << 31; return []int{r.fd} },
+		"other message":      func(r *raw, h *hello) []int { h.kind = helloAccept; return []int{r.fd} },
+		"request once again": func(r *raw, h *hello) []int { *h = hello{kind: helloRequest}; return nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			if name != "a socket" {
+				leakcheck.Check(t)
+			}
+			r, passive, accepted := attack(t, func(r *raw, h *hello) []int {
+				fds := change(r, h)
+				if name == "a socket" {
+					t.Cleanup(func() { unix.Close(fds[0]) })
+				}
+				return fds
+			})
+			if err := <-accepted; !errors.Is(err, rdma.StatusConnectionAborted) {
+				t.Errorf("accept: %v", err)
+			}
+			r.nc.Close()
+			passive.a.Close()
+		})
+	}
+}
+
+// TestScribbledRing: whatever a peer writes in its segment and says on its socket,
+// the other side ends the connection, or goes on, and changes no memory.
+// Source: design decision 11
+func TestScribbledRing(t *testing.T) {
+	for name, do := range map[string]func(*raw, *side){
+		"kind":              func(r *raw, _ *side) { r.put(entry{kind: 9}, 32) },
+		"kind 0":            func(r *raw, _ *side) { r.put(entry{}, 32) },
+		"tail far away":     func(r *raw, _ *side) { r.put(entry{kind: entrySend}, 1<<40) },
+		"tail goes back":    func(r *raw, _ *side) { r.put(entry{kind: entrySend}, -32) },
+		"tail not aligned":  func(r *raw, _ *side) { r.put(entry{kind: entrySend}, 33) },
+		"longer than there": func(r *raw, _ *side) { r.put(entry{kind: entryWrite, length: 1, total: 1}, 32) },
+		"longer than ring": func(r *raw, _ *side) {
+			r.put(entry{kind: entryWrite, length: math.MaxUint32, total: math.MaxUint32}, minRing)
+		},
+		"longer than total": func(r *raw, _ *side) { r.put(entry{kind: entryWrite, length: 32, total: 1}, 64) },
+		"total too large":   func(r *raw, _ *side) { r.put(entry{kind: entrySend, flags: entryFirst, total: maxTransfer + 1}, 32) },
+		"middle of nothing": func(r *raw, _ *side) { r.put(entry{kind: entrySend, length: 1, total: 2}, 64) },
+		"first twice": func(r *raw, _ *side) {
+			r.put(entry{kind: entrySend, flags: entryFirst, length: 0, total: 0}, 32)
+			r.put(entry{kind: entrySend, flags: entryFirst, length: 8, total: 16}, 64)
+			r.put(entry{kind: entrySend, flags: entryFirst, length: 8, total: 16}, 64)
+		},
+		"token": func(r *raw, s *side) {
+			r.put(entry{kind: entryWrite, length: 8, total: 8, token: uint32(s.at(0).Token) + 1, addr: s.at(0).Addr}, 64)
+		},
+		"bounds": func(r *raw, s *side) {
+			r.put(entry{kind: entryWrite, length: 8, total: 8, token: uint32(s.at(0).Token), addr: s.at(1<<16 - 7).Addr}, 64)
+		},
+		"total out of bounds": func(r *raw, s *side) {
+			r.put(entry{kind: entryWrite, length: 8, total: 1 << 17, token: uint32(s.at(0).Token), addr: s.at(0).Addr}, 64)
+		},
+		"wraps": func(r *raw, s *side) {
+			r.put(entry{kind: entryWrite, length: 8, total: 8, token: uint32(s.at(0).Token), addr: math.MaxUint64 - 3}, 64)
+		},
+		"message of nothing":   func(r *raw, _ *side) { r.say([]byte{77}) },
+		"message too long":     func(r *raw, _ *side) { r.say(make([]byte, 4096)) },
+		"descriptor with wake": func(r *raw, _ *side) { r.say([]byte{noticeWake}, r.fd) },
+		"shares no memory": func(r *raw, _ *side) {
+			n := notice{kind: noticeShare, size: 4096}
+			r.say(n.appendTo(nil), 0)
+		},
+		"shares memory of another size": func(r *raw, _ *side) {
+			n := notice{kind: noticeShare, size: 4096}
+			r.say(n.appendTo(nil), r.fd)
+		},
+		"slot out of range": func(r *raw, _ *side) {
+			n := notice{kind: noticeShare, slot: tableSlots, size: ringOffset + minRing}
+			r.say(n.appendTo(nil), r.fd)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			leakcheck.Check(t)
+			r, passive, accepted := attack(t, nil)
+			if err := <-accepted; err != nil {
+				t.Fatal(err)
+			}
+			do(r, passive)
+			if err := ends(t, passive.conn); errors.Is(err, net.ErrClosed) {
+				t.Errorf("ends as if in good order: %v", err)
+			}
+			for _, b := range passive.mem {
+				if b != 0 {
+					t.Fatal("memory changed")
+				}
+			}
+			r.nc.Close()
+			passive.a.Close()
+		})
+	}
+}
+
+// TestLyingTable: a peer whose table says other things than its memory holds is
+// written only within what is mapped; and one whose counters lie ends the
+// connection.
+func TestLyingTable(t *testing.T) {
+	r, passive, accepted := attack(t, nil)
+	if err := <-accepted; err != nil {
+		t.Fatal(err)
+	}
+	fd, mem, err := newMemfd("lies", 8192, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(fd)
+	defer func() { _ = unix.Munmap(mem) }()
+	n := notice{kind: noticeShare, memory: 1, slot: 3, token: 77, size: 8192}
+	r.say(n.appendTo(nil), fd)
+	c := passive.inside()
+	eventually(t, "the memory is mapped", func() bool { return c.targets.knows(77) })
+	s := r.own.slot(3)
+	for _, lie := range []struct{ base, size, offset, addr uint64 }{
+		{0, 16384, 0, 0}, {0, 8192, 1, 0}, {0, 8, math.MaxUint64, 0}, {0, math.MaxUint64, 0, 0},
+		{1 << 63, 8192, 0, 0}, {0, 8, 0, 1}, {0, 8192, math.MaxUint64 - 4, 8},
+	} {
+		s.key.Store(77 | slotValid)
+		s.base.Store(lie.base)
+		s.size.Store(lie.size)
+		s.offset.Store(lie.offset)
+		ok, err := c.writeDirect(lie.addr, 77, 8, func([]byte) error { return nil })
+		if ok || err != nil {
+			t.Errorf("%+v: %v, %v", lie, ok, err)
+		}
+	}
+	s.offset.Store(0)
+	s.size.Store(8192)
+	s.base.Store(0)
+	if ok, err := c.writeDirect(8184, 77, 8, func([]byte) error { return nil }); !ok || err != nil {
+		t.Errorf("the truth: %v, %v", ok, err)
+	}
+	r.own.head.Store(1 << 50)
+	_, _ = passive.qp.Post([]rdma.Request{{Op: rdma.OpSend}})
+	if err := ends(t, passive.conn); !errors.Is(err, rdma.StatusRemoteError) {
+		t.Errorf("a head beyond the tail: %v", err)
+	}
+}
+
+// TestHoledMemory: a peer that takes pages out of its memory while it is written
+// gets zeros, and nothing else happens.
+func TestHoledMemory(t *testing.T) {
+	active, passive := connected(t, nil, 1<<16)
+	active.introduce(t, passive.region)
+	m, _ := passive.a.(*adapter).memoryOf(passive.mem)
+	for range 20 {
+		if err := unix.Fallocate(m.fd, unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, 0, 1<<16); err != nil {
+			t.Skip("holes cannot be made:", err)
+		}
+		if res := active.write(t, rdma.Request{SGL: active.sge(0, 1<<16), Remote: passive.at(0)}); res.Status != rdma.StatusSuccess {
+			t.Fatal(res.Status)
+		}
+	}
+}
+
+// TestUserPolicy: both sides ask the policy. Source: design decision 11
+func TestUserPolicy(t *testing.T) {
+	nobody := &Config{AllowUID: func(uint32) bool { return false }}
+	me := &Config{AllowUID: func(uid uint32) bool { return uid == uint32(os.Geteuid()) }}
+	for _, c := range []struct{ active, passive *Config }{{nobody, me}, {me, nobody}} {
+		active, passive := newSide(t, c.active, 4096), newSide(t, c.passive, 4096)
+		_, addr := passive.listen(t)
+		if err := active.conn.Connect(t.Context(), active.qp, addr, rdma.ReadLimits{}, nil); err == nil {
+			t.Error("a user who is not allowed connects")
+		}
+	}
+	if c := withDefaults(nil); !c.allowUID(0) || !c.allowUID(uint32(os.Geteuid())) || c.allowUID(uint32(os.Geteuid())+1) {
+		t.Error("the default policy is not: the same user, and root")
+	}
+}
+
+// TestSilentPeer: one that connects and says nothing, or what is no request, does
+// not keep others from it.
+func TestSilentPeer(t *testing.T) {
+	active, passive := newSide(t, nil, 4096), newSide(t, &Config{MaxStartups: 2, RequestTimeout: time.Minute}, 4096)
+	l, addr := passive.listen(t)
+	accepted := make(chan error, 1)
+	go func() { accepted <- passive.serve(t.Context(), l) }()
+	for i := range 5 {
+		nc := must[*net.UnixConn](t)(openSocket(t.Context(), "", addr.Name))
+		defer nc.Close()
+		if i == 4 {
+			_, _ = nc.Write([]byte("GET / HTTP/1.1"))
+		}
+	}
+	active.dial(t, addr)
+	if err := <-accepted; err != nil {
+		t.Fatal(err)
+	}
+	active.deliver(t, passive)
+}
