@@ -1,0 +1,254 @@
+//go:build linux
+
+package shm
+
+import (
+	"fmt"
+	"net"
+	"testing"
+
+	"lwio/rdma"
+)
+
+// BenchmarkPingPong sends 64 bytes there and back between two goroutines of one
+// process, which poll or sleep, beside the same over a Unix socket.
+func BenchmarkPingPong(b *testing.B) {
+	b.Run("unix-socket", benchmarkSocket)
+	b.Run("polled", func(b *testing.B) { benchmarkPingPong(b, false) })
+	b.Run("sleeping", func(b *testing.B) { benchmarkPingPong(b, true) })
+}
+
+func benchmarkSocket(b *testing.B) {
+	l := must[*net.UnixListener](b)(net.ListenUnix("unixpacket", sockAddr(randomName())))
+	defer l.Close()
+	client := must[*net.UnixConn](b)(net.DialUnix("unixpacket", nil, l.Addr().(*net.UnixAddr)))
+	defer client.Close()
+	server := must[*net.UnixConn](b)(l.AcceptUnix())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer server.Close()
+		buf := make([]byte, 64)
+		for {
+			if _, err := server.Read(buf); err != nil {
+				return
+			}
+			if _, err := server.Write(buf); err != nil {
+				return
+			}
+		}
+	}()
+	buf := make([]byte, 64)
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := client.Write(buf); err != nil {
+			b.Fatal(err)
+		}
+		if _, err := client.Read(buf); err != nil {
+			b.Fatal(err)
+		}
+	}
+	client.Close()
+	<-done
+}
+
+// player takes messages and sends them, without an allocation.
+type player struct {
+	s     *side
+	sleep bool
+	req   [1]rdma.Request
+	recv  [1]rdma.ReceiveRequest
+	res   [8]rdma.Result
+}
+
+func newPlayer(s *side, sleep bool) *player {
+	p := &player{s: s, sleep: sleep}
+	p.req[0] = rdma.Request{Op: rdma.OpSend, SGL: s.sge(0, 64)}
+	p.recv[0] = rdma.ReceiveRequest{SGL: s.sge(64, 64)}
+	return p
+}
+
+func (p *player) send() error {
+	if _, err := p.s.icq.Poll(p.res[:]); err != nil {
+		return err
+	}
+	_, err := p.s.qp.Post(p.req[:])
+	return err
+}
+
+// take waits for one message and posts the receive for another.
+func (p *player) take(b testing.TB) error {
+	for {
+		n, err := p.s.rcq.Poll(p.res[:1])
+		if err == nil && n == 0 {
+			if p.sleep {
+				err = p.s.rcq.Notify(b.Context(), rdma.NotifyAny)
+			}
+			if err == nil {
+				continue
+			}
+		}
+		if err != nil {
+			return err
+		}
+		if s := p.res[0].Status; s != rdma.StatusSuccess {
+			return s
+		}
+		_, err = p.s.qp.PostReceive(p.recv[:])
+		return err
+	}
+}
+
+func benchmarkPingPong(b *testing.B, sleep bool) {
+	active, passive := connected(b, nil, 4096)
+	ping, pong := newPlayer(active, sleep), newPlayer(passive, sleep)
+	for _, p := range []*player{ping, pong} {
+		if _, err := p.s.qp.PostReceive(p.recv[:]); err != nil {
+			b.Fatal(err)
+		}
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for pong.take(b) == nil && pong.send() == nil {
+		}
+	}()
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := ping.send(); err != nil {
+			b.Fatal(err)
+		}
+		if err := ping.take(b); err != nil {
+			b.Fatal(err)
+		}
+	}
+	active.conn.Close()
+	<-done
+}
+
+// BenchmarkWrite writes into memory of the peer: directly, by copy, and beside
+// that the same copy within this process.
+func BenchmarkWrite(b *testing.B) {
+	for _, size := range []int{8, 4 << 10, 1 << 20} {
+		b.Run(fmt.Sprintf("memmove/%d", size), func(b *testing.B) {
+			src, dst := fill(make([]byte, size)), make([]byte, size)
+			b.SetBytes(int64(size))
+			for b.Loop() {
+				copy(dst, src)
+			}
+		})
+		b.Run(fmt.Sprintf("direct/%d", size), func(b *testing.B) { benchmarkWrite(b, size, true) })
+		b.Run(fmt.Sprintf("copy/%d", size), func(b *testing.B) { benchmarkWrite(b, size, false) })
+	}
+}
+
+func benchmarkWrite(b *testing.B, size int, direct bool) {
+	active, passive := connected(b, nil, max(size, 4096))
+	at := passive.at(0)
+	if direct {
+		active.introduce(b, passive.region)
+	} else {
+		heap := make([]byte, size)
+		at = must[rdma.MemoryRegion](b)(passive.a.RegisterMemory(b.Context(), heap, rdma.AccessRemoteWrite)).RemoteAddr()
+	}
+	w := &writer{s: active, req: [1]rdma.Request{{Op: rdma.OpWrite, SGL: active.sge(0, size), Remote: at}}}
+	b.SetBytes(int64(size))
+	b.ReportAllocs()
+	for b.Loop() {
+		w.write(b)
+	}
+}
+
+// writer posts writes and takes their results.
+type writer struct {
+	s   *side
+	req [1]rdma.Request
+	res [8]rdma.Result
+}
+
+func (w *writer) write(tb testing.TB) {
+	if _, err := w.s.qp.Post(w.req[:]); err != nil {
+		tb.Fatal(err)
+	}
+	for n := 0; n == 0; {
+		var err error
+		if n, err = w.s.icq.Poll(w.res[:]); err != nil {
+			tb.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkFileWrite writes cached pages of a file into memory of the peer.
+func BenchmarkFileWrite(b *testing.B) {
+	for _, size := range []int{4 << 10, 64 << 10} {
+		b.Run(fmt.Sprint(size), func(b *testing.B) {
+			active, passive := connected(b, nil, 1<<20)
+			_, _, src := active.source(b, size)
+			active.introduce(b, passive.region)
+			w := &writer{s: active, req: [1]rdma.Request{{Op: rdma.OpWrite, File: src, FileLength: size, Remote: passive.at(0)}}}
+			b.SetBytes(int64(size))
+			b.ReportAllocs()
+			for b.Loop() {
+				w.write(b)
+			}
+		})
+	}
+}
+
+// BenchmarkAcross sends 64 bytes to another process and back.
+func BenchmarkAcross(b *testing.B) {
+	for name, sleep := range map[string]string{"polled": "", "sleeping": "1"} {
+		b.Run(name, func(b *testing.B) {
+			b.Setenv("SHM_TEST_SLEEP", sleep)
+			s, _, _ := parent(b, "echo")
+			p := newPlayer(s, sleep != "")
+			b.ReportAllocs()
+			for b.Loop() {
+				if err := p.send(); err != nil {
+					b.Fatal(err)
+				}
+				if err := p.take(b); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// TestNoAllocations: the data path allocates nothing, in either way.
+func TestNoAllocations(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector allocates")
+	}
+	active, passive := connected(t, nil, 1<<16)
+	heap := make([]byte, 4096)
+	byCopy := must[rdma.MemoryRegion](t)(passive.a.RegisterMemory(t.Context(), heap, rdma.AccessRemoteWrite)).RemoteAddr()
+	active.introduce(t, passive.region)
+	_, _, src := active.source(t, 4096)
+	for name, req := range map[string]rdma.Request{
+		"direct": {Op: rdma.OpWrite, SGL: active.sge(0, 4096), Remote: passive.at(0)},
+		"copy":   {Op: rdma.OpWrite, SGL: active.sge(0, 4096), Remote: byCopy},
+		"file":   {Op: rdma.OpWrite, File: src, FileLength: 4096, Remote: passive.at(0)},
+		"cached": {Op: rdma.OpWrite, Flags: rdma.FlagOnlyIfCached, File: src, FileLength: 4096, Remote: passive.at(0)},
+	} {
+		w := &writer{s: active, req: [1]rdma.Request{req}}
+		write := func() {
+			eventually(t, "the ring is empty", active.drained)
+			w.write(t)
+		}
+		if n := testing.AllocsPerRun(200, write); n >= 1 {
+			t.Errorf("%s: %v allocations", name, n)
+		}
+	}
+	p, q := newPlayer(active, false), newPlayer(passive, false)
+	if _, err := passive.qp.PostReceive(q.recv[:]); err != nil {
+		t.Fatal(err)
+	}
+	if n := testing.AllocsPerRun(200, func() {
+		if p.send() != nil || q.take(t) != nil {
+			t.Fatal("the game stops")
+		}
+	}); n >= 1 {
+		t.Errorf("a message: %v allocations", n)
+	}
+}
