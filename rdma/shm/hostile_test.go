@@ -151,7 +151,9 @@ func TestScribbledRing(t *testing.T) {
 		"longer than ring": func(r *raw, _ *side) {
 			r.put(entry{kind: entryWrite, length: math.MaxUint32, total: math.MaxUint32}, minRing)
 		},
-		"longer than total": func(r *raw, _ *side) { r.put(entry{kind: entryWrite, length: 32, total: 1}, 64) },
+		"longer than total": func(r *raw, s *side) {
+			r.put(entry{kind: entryWrite, length: 32, total: 1, token: uint32(s.at(0).Token), addr: s.at(1<<16 - 1).Addr}, 64)
+		},
 		"total too large":   func(r *raw, _ *side) { r.put(entry{kind: entrySend, flags: entryFirst, total: maxTransfer + 1}, 32) },
 		"middle of nothing": func(r *raw, _ *side) { r.put(entry{kind: entrySend, length: 1, total: 2}, 64) },
 		"first twice": func(r *raw, _ *side) {
@@ -273,11 +275,15 @@ func TestHoledMemory(t *testing.T) {
 func TestUserPolicy(t *testing.T) {
 	nobody := &Config{AllowUID: func(uint32) bool { return false }}
 	me := &Config{AllowUID: func(uid uint32) bool { return uid == uint32(os.Geteuid()) }}
-	for _, c := range []struct{ active, passive *Config }{{nobody, me}, {me, nobody}} {
+	for _, c := range []struct {
+		active, passive *Config
+		want            error
+	}{{nobody, me, errUser}, {me, nobody, rdma.StatusConnectionRefused}} {
 		active, passive := newSide(t, c.active, 4096), newSide(t, c.passive, 4096)
 		_, addr := passive.listen(t)
-		if err := active.conn.Connect(t.Context(), active.qp, addr, rdma.ReadLimits{}, nil); err == nil {
-			t.Error("a user who is not allowed connects")
+		err := active.conn.Connect(t.Context(), active.qp, addr, rdma.ReadLimits{}, nil)
+		if !errors.Is(err, c.want) {
+			t.Errorf("a user who is not allowed connects: %v", err)
 		}
 	}
 	if c := withDefaults(nil); !c.allowUID(0) || !c.allowUID(uint32(os.Geteuid())) || c.allowUID(uint32(os.Geteuid())+1) {

@@ -74,9 +74,6 @@ func mapMemfd(fd, size, prot int) ([]byte, error) {
 	return unix.Mmap(fd, 0, size, prot, unix.MAP_SHARED)
 }
 
-// maxSegment is the size of the largest segment.
-const maxSegment = ringOffset + maxRing
-
 // newOwnSegment makes this side's segment, which the peer can only read.
 func newOwnSegment(ring int) (fd int, s *segment, err error) {
 	fd, mem, err := newMemfd("shm-ring", ringOffset+ring, unix.F_SEAL_FUTURE_WRITE)
