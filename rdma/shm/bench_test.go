@@ -28,28 +28,25 @@ func benchmarkSocket(b *testing.B) {
 	go func() {
 		defer close(done)
 		defer server.Close()
-		buf := make([]byte, 64)
-		for {
-			if _, err := server.Read(buf); err != nil {
-				return
-			}
-			if _, err := server.Write(buf); err != nil {
-				return
-			}
-		}
+		_ = echoSocket(server)
 	}()
+	ping(b, client)
+	client.Close()
+	<-done
+}
+
+// ping sends 64 bytes over a socket and waits for them to come back.
+func ping(b *testing.B, nc *net.UnixConn) {
 	buf := make([]byte, 64)
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := client.Write(buf); err != nil {
+		if _, err := nc.Write(buf); err != nil {
 			b.Fatal(err)
 		}
-		if _, err := client.Read(buf); err != nil {
+		if _, err := nc.Read(buf); err != nil {
 			b.Fatal(err)
 		}
 	}
-	client.Close()
-	<-done
 }
 
 // player takes messages and sends them, without an allocation.
@@ -195,8 +192,18 @@ func BenchmarkFileWrite(b *testing.B) {
 	}
 }
 
-// BenchmarkAcross sends 64 bytes to another process and back.
+// BenchmarkAcross sends 64 bytes to another process and back, beside the same over
+// a Unix socket.
 func BenchmarkAcross(b *testing.B) {
+	b.Run("unix-socket", func(b *testing.B) {
+		name := randomName()
+		l := must[*net.UnixListener](b)(net.ListenUnix("unixpacket", sockAddr(name)))
+		defer l.Close()
+		spawn(b, "socket", rdma.Addr{Name: name}, rdma.RemoteAddr{})
+		nc := must[*net.UnixConn](b)(l.AcceptUnix())
+		defer nc.Close()
+		ping(b, nc)
+	})
 	for name, sleep := range map[string]string{"polled": "", "sleeping": "1"} {
 		b.Run(name, func(b *testing.B) {
 			b.Setenv("SHM_TEST_SLEEP", sleep)

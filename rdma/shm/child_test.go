@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -61,7 +62,9 @@ func playChild(role string) int {
 	var token uint32
 	_, err := fmt.Sscan(os.Args[2]+" "+os.Args[3], &at.Addr, &token)
 	at.Token = rdma.RemoteToken(token)
-	if err == nil {
+	if err == nil && role == "socket" {
+		err = childSocket(os.Args[1])
+	} else if err == nil {
 		err = runChild(role, os.Args[1], at)
 	}
 	if err != nil {
@@ -175,6 +178,29 @@ func childEcho(ctx context.Context, cq rdma.CompletionQueue, qp rdma.QueuePair, 
 				return err
 			}
 			spins = 0
+		}
+	}
+}
+
+// childSocket connects to a plain socket and sends back what comes, sleeping.
+func childSocket(name string) error {
+	nc, err := openSocket(context.Background(), "", name)
+	if err != nil {
+		return err
+	}
+	defer nc.Close()
+	return echoSocket(nc)
+}
+
+// echoSocket sends back what comes until the end of the stream.
+func echoSocket(nc *net.UnixConn) error {
+	buf := make([]byte, 64)
+	for {
+		if _, err := nc.Read(buf); err != nil {
+			return nil // the other side is done
+		}
+		if _, err := nc.Write(buf); err != nil {
+			return err
 		}
 	}
 }

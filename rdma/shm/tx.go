@@ -174,14 +174,11 @@ func (t *sender) step(s *sendRequest) (need int, err error) {
 		if s.length == 0 {
 			return 0, nil
 		}
-		if t.c.targets.knows(uint32(s.remote.Token)) {
-			done, err := t.direct(s)
-			if done || err != nil {
-				return 0, err
-			}
-			if s.length > directWait && !t.out.drained() {
-				return len(t.c.own.ring), nil
-			}
+		if done, err := t.direct(s); done || err != nil {
+			return 0, err
+		}
+		if s.length > directWait && !t.out.drained() && t.c.targets.knows(uint32(s.remote.Token)) {
+			return len(t.c.own.ring), nil
 		}
 	}
 	for {
