@@ -205,7 +205,17 @@ func (c *conn) pending() bool {
 func (c *conn) drain() error {
 	c.rxMu.Lock()
 	defer c.rxMu.Unlock()
-	return c.rx.drain(-1)
+	return c.drainLocked(-1)
+}
+
+// drainLocked takes up to budget entries. What is wrong with one of them ends the
+// connection before anybody can look at the same entry again.
+func (c *conn) drainLocked(budget int) error {
+	err := c.rx.drain(budget)
+	if err != nil {
+		c.end(c.endingFor(err))
+	}
+	return err
 }
 
 // readNotice takes one message from the socket. At the end of the stream it takes
@@ -297,14 +307,12 @@ func (c *conn) look(hot bool) {
 	}
 	var err error
 	if !c.rxClosed && c.peer.tail.Load() != c.rx.in.head {
-		err = c.rx.drain(pollBudget)
+		err = c.drainLocked(pollBudget)
 	}
 	c.rxMu.Unlock()
-	if err != nil {
-		c.end(c.endingFor(err))
-		return
+	if err == nil {
+		c.qp.resume()
 	}
-	c.qp.resume()
 }
 
 // pollBudget is how many entries one poll takes from a connection.

@@ -208,9 +208,12 @@ func TestMemoryOfOneConnection(t *testing.T) {
 		}
 	}
 	second.deliver(t, &again)
-	if n := len(again.inside().share.memories); n != 0 {
+	share := &again.inside().share
+	share.mu.Lock()
+	if n := len(share.memories); n != 0 {
 		t.Errorf("the second peer was given %d memories", n)
 	}
+	share.mu.Unlock()
 	first.conn.Close()
 	if err := ends(t, passive.conn); !errors.Is(err, net.ErrClosed) {
 		t.Errorf("an orderly end: %v", err)
