@@ -39,7 +39,7 @@ func (c *connector) Accept(ctx context.Context, qp rdma.QueuePair, limits rdma.R
 	c.mu.Unlock()
 
 	reply := newReply(&c.a.p.cfg, req, limits, privateData)
-	conn, err := c.answer(work, nc, pair, reply)
+	conn, err := c.answer(work, nc, pair, reply, finalLimits(reply.enhanced, req.enhanced, limits))
 	if err == nil && reply.enhanced != nil && reply.enhanced.peerToPeer {
 		err = c.awaitReady(work, conn)
 	}
@@ -99,7 +99,7 @@ var (
 )
 
 // answer sends the reply and starts the connection.
-func (c *connector) answer(ctx context.Context, nc net.Conn, pair *queuePair, reply *startup) (*conn, error) {
+func (c *connector) answer(ctx context.Context, nc net.Conn, pair *queuePair, reply *startup, limits rdma.ReadLimits) (*conn, error) {
 	limitStartup(nc, c.a.p.cfg.RequestTimeout, c.a.p.cfg.WriteTimeout)
 	stop := watch(ctx, nc)
 	err := writeStartup(nc, reply)
@@ -112,7 +112,7 @@ func (c *connector) answer(ctx context.Context, nc net.Conn, pair *queuePair, re
 	if err != nil {
 		return nil, err
 	}
-	conn := newConn(c.a, pair, nc, reply.crc, c.closeDone)
+	conn := newConn(c.a, pair, nc, reply.crc, limits, c.closeDone)
 	if !pair.attach(conn) {
 		return nil, net.ErrClosed
 	}

@@ -18,7 +18,7 @@ const (
 	maxRegistration    = 1 << 40
 	inlineThreshold    = 512
 	largeThreshold     = 16 << 10
-	baseCaps           = rdma.CapInOrderPlacement | rdma.CapMultiEngine | rdma.CapCQResize | rdma.CapLoopback
+	baseCaps           = rdma.CapInOrderPlacement | rdma.CapMultiEngine | rdma.CapCQResize | rdma.CapLoopback | rdma.CapRead
 )
 
 // adapter is a protection domain on one or all addresses of the host.
@@ -66,13 +66,15 @@ func newAdapter(p *Provider, local netip.Addr, id uint64) *adapter {
 // Info gives the limits, which are the same for all adapters of a provider.
 func (a *adapter) Info() rdma.AdapterInfo {
 	return rdma.AdapterInfo{
-
 		AdapterID:               a.id,
 		MaxRegistrationSize:     maxRegistration,
 		MaxInitiatorSGE:         maxSGE,
 		MaxReceiveSGE:           maxSGE,
+		MaxReadSGE:              maxSGE,
 		MaxTransferLength:       maxTransfer,
 		MaxInlineDataSize:       maxInline,
+		MaxInboundReadLimit:     maxReads,
+		MaxOutboundReadLimit:    maxReads,
 		MaxReceiveQueueDepth:    maxQueueDepth,
 		MaxInitiatorQueueDepth:  maxQueueDepth,
 		MaxCompletionQueueDepth: maxCompletionDepth,

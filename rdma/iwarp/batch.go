@@ -3,8 +3,6 @@ package iwarp
 import (
 	"encoding/binary"
 	"hash/crc32"
-
-	"lwio/rdma"
 )
 
 // Limits of what one system call writes.
@@ -21,9 +19,11 @@ const (
 // after frame, in head, and larger payload is referred to where it is.
 type batch struct {
 	requests [batchRequests]*sendRequest
-	taken    int // requests in it
+	taken    int // requests that it may take
 	complete int // of these, how many are in it to their last byte
-	results  [batchRequests]rdma.Result
+	answers  [batchRequests]*answer
+	asked    int // answers that it may take
+	answered int // as complete
 
 	head    [batchHeader]byte
 	used    int // bytes of head
@@ -33,22 +33,30 @@ type batch struct {
 	first   int // parts before this one are gone
 	bytes   int // payload
 	touched bool
-	regions []*region // that parts refer to
+	holds   []hold // what parts refer to
 	io      vectors
 }
 
+// hold is memory that a batch refers to; remote says that a peer asked for it.
+type hold struct {
+	region *region
+	remote bool
+}
+
 func newBatch() *batch {
-	return &batch{parts: make([][]byte, 0, batchParts), regions: make([]*region, 0, batchParts)}
+	return &batch{parts: make([][]byte, 0, batchParts), holds: make([]hold, 0, batchParts)}
 }
 
 // reset empties the batch and lets go of all memory.
 func (b *batch) reset() {
 	clear(b.requests[:b.taken])
+	clear(b.answers[:b.asked])
 	clear(b.parts)
-	clear(b.regions)
+	clear(b.holds)
 	b.io.reset()
 	b.taken, b.complete, b.used, b.begun, b.written, b.first, b.bytes = 0, 0, 0, 0, 0, 0, 0
-	b.parts, b.regions, b.touched = b.parts[:0], b.regions[:0], false
+	b.asked, b.answered = 0, 0
+	b.parts, b.holds, b.touched = b.parts[:0], b.holds[:0], false
 }
 
 // room tells whether a frame of a request with that many pieces fits in.
@@ -67,14 +75,14 @@ func (b *batch) put16(v uint16) {
 }
 
 // refer adds payload that stays where it is.
-func (b *batch) refer(r *region, p []byte) {
+func (b *batch) refer(h hold, p []byte) {
 	if b.begun != b.used {
 		b.parts = append(b.parts, b.head[b.begun:b.used])
 		b.begun = b.used
 	}
 	b.parts = append(b.parts, p)
-	if n := len(b.regions); n == 0 || b.regions[n-1] != r {
-		b.regions = append(b.regions, r)
+	if n := len(b.holds); n == 0 || b.holds[n-1] != h {
+		b.holds = append(b.holds, h)
 	}
 }
 
@@ -98,22 +106,27 @@ func (b *batch) seal() {
 	}
 }
 
-// acquire takes references to all regions, or to none if one is closed.
-func (b *batch) acquire() bool {
-	for i, r := range b.regions {
-		if !r.acquire() {
-			for _, r := range b.regions[:i] {
-				r.release()
-			}
-			return false
+// acquire takes references to all memory, or to none if some of it is gone; the
+// error says whose that is.
+func (b *batch) acquire() error {
+	for i, h := range b.holds {
+		if h.region.acquire() {
+			continue
 		}
+		for _, h := range b.holds[:i] {
+			h.region.release()
+		}
+		if h.remote {
+			return &violation{fault: faultReadSTag}
+		}
+		return errRegionClosed
 	}
-	return true
+	return nil
 }
 
 func (b *batch) release() {
-	for _, r := range b.regions {
-		r.release()
+	for _, h := range b.holds {
+		h.region.release()
 	}
 }
 

@@ -34,6 +34,7 @@ var ways = map[string]struct {
 			"reject/client-closes": noCompletion,
 			"reject/peer-gave-up":  noCompletion,
 			"cancel/accept":        noCompletion,
+			"connect/read-limits":  "MPA revision 1 carries no read limits",
 		},
 	},
 }

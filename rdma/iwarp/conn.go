@@ -20,6 +20,7 @@ type ending struct {
 	term    *terminate  // to send
 	receive rdma.Status // of the receive in progress; StatusCanceled if 0
 	partly  rdma.Status // of the request that is partly written; likewise
+	reading rdma.Status // of the first read that is not answered; likewise
 }
 
 // longAgo as a deadline wakes who waits for the socket.
@@ -36,6 +37,8 @@ type conn struct {
 	raw  syscall.RawConn // nil unless the socket can be used without blocking
 	crc  bool
 	peer string
+	// limits are the reads in progress that this side answers and begins.
+	limits rdma.ReadLimits
 
 	ending   atomic.Pointer[ending] // set once
 	onEnd    func()                 // closes Done of the connector
@@ -53,9 +56,9 @@ type conn struct {
 
 // newConn makes the connection of a queue pair over a TCP connection whose
 // start-up is over.
-func newConn(a *adapter, qp *queuePair, nc net.Conn, crc bool, onEnd func()) *conn {
+func newConn(a *adapter, qp *queuePair, nc net.Conn, crc bool, limits rdma.ReadLimits, onEnd func()) *conn {
 	c := &conn{
-		a: a, qp: qp, nc: nc, raw: rawConn(nc), crc: crc, onEnd: onEnd,
+		a: a, qp: qp, nc: nc, raw: rawConn(nc), crc: crc, limits: limits, onEnd: onEnd,
 		peer:     nc.RemoteAddr().String(),
 		ended:    make(chan struct{}),
 		ready:    make(chan struct{}),
@@ -110,10 +113,7 @@ func (c *conn) opened() {
 		qp.state = pairConnected
 	}
 	qp.held = false
-	start := !qp.writing && qp.next != qp.sends.tail
-	if start {
-		qp.writing = true
-	}
+	start := c.tx.wakeLocked()
 	qp.mu.Unlock()
 	close(c.ready)
 	if start {
@@ -130,17 +130,16 @@ func (c *conn) run() {
 	e := c.ending.Load()
 	c.tx.stop(e.abort)
 	c.wg.Wait()
-	if e.receive == rdma.StatusSuccess {
-		e.receive = rdma.StatusCanceled
-	}
-	if e.partly == rdma.StatusSuccess {
-		e.partly = rdma.StatusCanceled
+	for _, status := range []*rdma.Status{&e.receive, &e.partly, &e.reading} {
+		if *status == rdma.StatusSuccess {
+			*status = rdma.StatusCanceled
+		}
 	}
 	c.qp.mu.Lock()
 	connected := c.qp.state >= pairConnected
 	c.qp.mu.Unlock()
 	if connected {
-		c.qp.flushAll(e.receive, e.partly, c.tx.begun())
+		c.qp.flushAll(e, c.tx.begun())
 	} else {
 		c.qp.unreserve()
 	}
@@ -160,14 +159,18 @@ func (c *conn) endingFor(err error) *ending {
 		return v.ending(c)
 	case errors.As(err, &t):
 		status := fault{t.Layer, t.Type, t.Code}.status()
-		return &ending{err: opError(op, c.peer, status, t), partly: status}
+		e := &ending{err: opError(op, c.peer, status, t), partly: status}
+		if t.read {
+			e.reading = status
+		}
+		return e
 	case errors.Is(err, io.EOF):
 		return &ending{err: opError(op, c.peer, rdma.StatusConnectionInvalid, net.ErrClosed), abort: true}
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		// Only a failed write sets a deadline before the end.
-		return &ending{err: opError(op, c.peer, rdma.StatusConnectionAborted, c.tx.failure()), abort: true, partly: rdma.StatusIOTimeout}
+		return &ending{err: opError(op, c.peer, rdma.StatusConnectionAborted, c.tx.failure()), abort: true, partly: rdma.StatusIOTimeout, reading: rdma.StatusIOTimeout}
 	}
-	return &ending{err: opError(op, c.peer, rdma.StatusConnectionAborted, err), abort: true, partly: rdma.StatusIOTimeout}
+	return &ending{err: opError(op, c.peer, rdma.StatusConnectionAborted, err), abort: true, partly: rdma.StatusIOTimeout, reading: rdma.StatusIOTimeout}
 }
 
 // shutdown sends a Terminate, if there is one and the peer can understand it,

@@ -9,9 +9,6 @@ import (
 	"lwio/rdma"
 )
 
-// maxReads is how many RDMA reads this provider takes part in at a time: none.
-const maxReads = 0
-
 // Errors of a start-up that the peer answered.
 var (
 	errRejected      = errors.New("the peer rejected the connection")
@@ -59,7 +56,7 @@ func (c *connector) Connect(ctx context.Context, qp rdma.QueuePair, remote rdma.
 		c.private, c.limits, c.known = reply.private, peerLimits(reply.enhanced), true
 	}
 	if err == nil {
-		c.nc, c.qp, c.sent, c.reply = nc, pair, req, reply
+		c.nc, c.qp, c.sent, c.reply, c.own = nc, pair, req, reply, limits
 	}
 	c.mu.Unlock()
 	if err != nil {
@@ -153,6 +150,8 @@ func (a *adapter) dialOnce(ctx context.Context, local, remote *net.TCPAddr, req 
 	case err == nil:
 	case errors.Is(err, errNoReady):
 		a.terminate(nc, faultRTR, req.crc || reply.crc)
+	case errors.Is(err, errDepth):
+		a.terminate(nc, faultDepth, req.crc || reply.crc)
 	case errors.Is(err, errRejected):
 		a.hangUp(nc)
 	default:
@@ -161,8 +160,11 @@ func (a *adapter) dialOnce(ctx context.Context, local, remote *net.TCPAddr, req 
 	return nc, reply, err
 }
 
-// errNoReady says that there is no ready-to-receive message both sides know.
-var errNoReady = errors.New("no common ready-to-receive message")
+// Errors of what the two sides cannot agree on.
+var (
+	errNoReady = errors.New("no common ready-to-receive message")
+	errDepth   = errors.New("the peer wants more reads in progress than were offered")
+)
 
 // checkReply tells whether a reply lets the connection begin.
 //
@@ -175,10 +177,11 @@ func checkReply(req, reply *startup) error {
 		return errReplyMismatch
 	case reply.markers:
 		return errMarkers
-	case reply.enhanced == nil || !reply.enhanced.peerToPeer:
+	case reply.enhanced == nil:
 		return nil
-	}
-	if _, _, ok := readyMessage(reply.enhanced, false); !ok {
+	case reply.enhanced.outbound != depthUnnegotiated && reply.enhanced.outbound > req.enhanced.inbound:
+		return errDepth
+	case reply.enhanced.peerToPeer && readyFor(req.enhanced, reply.enhanced) == readyNone:
 		return errNoReady
 	}
 	return nil
@@ -213,12 +216,11 @@ func (c *connector) CompleteConnect(ctx context.Context) error {
 	}
 	work := c.beginLocked(ctx, phaseAccepting)
 	nc, pair := c.nc, c.qp
-	conn := newConn(c.a, pair, nc, c.sent.crc || c.reply.crc, c.closeDone)
+	limits := finalLimits(c.sent.enhanced, c.reply.enhanced, c.own)
+	conn := newConn(c.a, pair, nc, c.sent.crc || c.reply.crc, limits, c.closeDone)
 	var ready []byte
 	if e := c.reply.enhanced; e != nil && e.peerToPeer {
-		var sends uint32
-		ready, sends, _ = readyMessage(e, conn.crc)
-		conn.tx.msn += sends
+		ready = conn.readyMessage(readyFor(c.sent.enhanced, e))
 	}
 	c.mu.Unlock()
 	err := c.sendReady(work, nc, ready)

@@ -34,12 +34,13 @@ type connector struct {
 	phase   phase
 	closed  bool
 	bound   bool
-	local   *net.TCPAddr  // to connect from, or nil
-	nc      net.Conn      // from Connect or the request until there is a conn
-	cancel  func()        // ends the operation at work
-	work    chan struct{} // closed at its end
-	sent    *startup      // our request, or the peer's on the passive side
-	reply   *startup      // the peer's
+	local   *net.TCPAddr    // to connect from, or nil
+	nc      net.Conn        // from Connect or the request until there is a conn
+	cancel  func()          // ends the operation at work
+	work    chan struct{}   // closed at its end
+	sent    *startup        // our request, or the peer's on the passive side
+	reply   *startup        // the peer's
+	own     rdma.ReadLimits // of Connect
 	qp      *queuePair
 	c       *conn
 	private []byte

@@ -5,8 +5,8 @@
 //	p := iwarp.New(nil)
 //	a, err := p.OpenAdapter(ctx, netip.MustParseAddr("127.0.0.1"))
 //
-// It has Send, with and without a solicited event, and RDMA Write. RDMA Read,
-// memory windows, shared receive queues, immediate data and file sources answer
+// It has Send, with and without a solicited event, RDMA Write and RDMA Read.
+// Memory windows, shared receive queues, immediate data and file sources answer
 // rdma.StatusNotSupported; what a peer sends of that kind ends the connection
 // with the Terminate that the RFC asks for.
 //
@@ -15,7 +15,7 @@
 // One file holds the pure codec of each layer (mpa.go, fpdu.go, ddp.go, rdmap.go,
 // terminate.go); the objects of the seam are in the files that bear their names;
 // a connection in progress is conn.go (its life), tx.go (sending), rx.go and
-// segment.go (receiving).
+// segment.go (receiving), read.go (reads of both directions).
 //
 // # Goroutines
 //
@@ -25,13 +25,15 @@
 // the rest is left to a writing goroutine that ends when the queue is empty. The
 // reading goroutine owns the end of the connection: it closes Done, stops the
 // writer, flushes the queue pair, sends a Terminate if there is one to send, and
-// closes the socket. A listener has one accepting goroutine and one for every
+// closes the socket. Answers to a peer's reads are queued, as many as were
+// agreed on, and written as what is posted is: the reader never waits for the
+// writer. A listener has one accepting goroutine and one for every
 // connection in start-up. Close of an object waits for its goroutines.
 //
 // # Locks
 //
-// Adapter, listener and connector locks come before those of a queue pair (mu
-// before recvMu), these before that of a completion queue. No lock is held
+// Adapter, listener and connector locks come before those of a queue pair
+// (doneMu, then mu, then recvMu), these before that of a completion queue. No lock is held
 // during a system call that may block. A region is not locked: every access
 // takes a reference for the time of one copy or one non-blocking system call, and
 // Close waits for those, never for a peer.

@@ -16,9 +16,67 @@ func payloadFor(ulpdu, header int) int {
 	return n &^ 7
 }
 
+// openFrame is a frame in the making.
+type openFrame struct {
+	start   int // where it begins in head
+	summed  int // how far the CRC covers head
+	payload int
+	ulpdu   int
+	sum     uint32
+}
+
+// open begins a frame with n bytes of payload.
+func (t *sender) open(s *segment, n int) openFrame {
+	b := t.b
+	f := openFrame{start: b.used, summed: b.used, payload: n, ulpdu: s.size() + n}
+	b.open(f.ulpdu)
+	b.used = len(s.appendTo(b.head[:b.used]))
+	t.sumHead(&f)
+	return f
+}
+
+// sumHead takes what was added to head into the CRC.
+func (t *sender) sumHead(f *openFrame) {
+	if t.c.crc {
+		f.sum = crc32.Update(f.sum, castagnoli, t.b.head[f.summed:t.b.used])
+	}
+	f.summed = t.b.used
+}
+
+// close ends a frame.
+func (t *sender) close(f *openFrame) {
+	t.b.end(f.ulpdu, f.sum, t.c.crc)
+	t.b.bytes += f.payload
+}
+
+// add adds payload from a region, of which it tells whether it is still there.
+// remote says that a peer asked for it.
+func (t *sender) add(f *openFrame, r *region, data []byte, remote bool) bool {
+	b, small := t.b, f.payload <= copyMax
+	if small || t.c.crc {
+		if !r.acquire() {
+			return false
+		}
+		if small {
+			b.used += copy(b.head[b.used:], data)
+			t.sumHead(f)
+		} else {
+			f.sum = crc32.Update(f.sum, castagnoli, data)
+		}
+		r.release()
+	}
+	if !small {
+		b.refer(hold{r, remote}, data)
+	}
+	return true
+}
+
 // frame adds the rest of a request to the batch; done says that it is all in, ok
 // that its memory is still there.
 func (t *sender) frame(r *sendRequest) (done, ok bool) {
+	if r.op == rdma.OpRead {
+		return t.frameRead(r), true
+	}
 	b := t.b
 	for {
 		if !b.room(len(r.pieces)) {
@@ -40,22 +98,20 @@ func (t *sender) frame(r *sendRequest) (done, ok bool) {
 
 // frameOne adds one frame.
 func (t *sender) frameOne(r *sendRequest) bool {
-	limit, header := t.maxTagged, taggedSize
+	limit := t.maxTagged
 	if r.op == rdma.OpSend {
-		limit, header = t.maxUntagged, untaggedSize
+		limit = t.maxUntagged
 	}
 	n := min(r.length-t.offset, limit)
 	s := t.segment(r, t.offset+n == r.length)
-	b, start := t.b, t.b.used
-	b.open(header + n)
-	b.used = len(s.appendTo(b.head[:b.used]))
-	sum, ok := t.payload(r, start, n)
-	if !ok {
+	f := t.open(&s, n)
+	if len(r.pieces) == 0 {
+		t.addInline(&f, r.inline[t.offset:t.offset+n])
+	} else if !t.addPieces(&f, r, n) {
 		return false
 	}
-	b.end(header+n, sum, t.c.crc)
+	t.close(&f)
 	t.offset += n
-	b.bytes += n
 	return true
 }
 
@@ -71,55 +127,34 @@ func (t *sender) segment(r *sendRequest, last bool) segment {
 	return untaggedSegment(op, queueSend, t.msn, uint32(t.offset), last)
 }
 
-// payload adds n bytes of a request to the frame that begins at start of head,
-// and gives the CRC of all that.
-func (t *sender) payload(r *sendRequest, start, n int) (sum uint32, ok bool) {
-	b, crc := t.b, t.c.crc
-	if len(r.pieces) == 0 && n > 0 && n > copyMax {
-		return t.payloadInline(r, start, n)
-	}
-	if len(r.pieces) == 0 {
-		b.used += copy(b.head[b.used:], r.inline[t.offset:t.offset+n])
-	}
-	if crc {
-		sum = crc32.Checksum(b.head[start:b.used], castagnoli)
-	}
-	small := n <= copyMax
-	for n > 0 && len(r.pieces) != 0 {
+// addPieces adds the next n bytes of a request.
+func (t *sender) addPieces(f *openFrame, r *sendRequest, n int) bool {
+	for n > 0 {
 		p := &r.pieces[t.piece]
 		data := p.buf[t.within:min(len(p.buf), t.within+n)]
-		if small || crc {
-			if !p.region.acquire() {
-				return 0, false
-			}
-			if small {
-				copied := copy(b.head[b.used:], data)
-				b.used += copied
-			}
-			if crc {
-				sum = crc32.Update(sum, castagnoli, data)
-			}
-			p.region.release()
-		}
-		if !small {
-			b.refer(p.region, data)
+		if !t.add(f, p.region, data, false) {
+			return false
 		}
 		n -= len(data)
 		if t.within += len(data); t.within == len(p.buf) {
 			t.piece, t.within = t.piece+1, 0
 		}
 	}
-	return sum, true
+	return true
 }
 
-// payloadInline refers to inline data, which lives as long as its slot.
-func (t *sender) payloadInline(r *sendRequest, start, n int) (sum uint32, ok bool) {
+// addInline adds inline data, which lives as long as its slot: a copy if it is
+// small, else a reference.
+func (t *sender) addInline(f *openFrame, data []byte) {
 	b := t.b
-	data := r.inline[t.offset : t.offset+n]
+	if len(data) <= copyMax {
+		b.used += copy(b.head[b.used:], data)
+		t.sumHead(f)
+		return
+	}
 	if t.c.crc {
-		sum = crc32.Update(crc32.Checksum(b.head[start:b.used], castagnoli), castagnoli, data)
+		f.sum = crc32.Update(f.sum, castagnoli, data)
 	}
 	b.seal()
 	b.parts = append(b.parts, data)
-	return sum, true
 }

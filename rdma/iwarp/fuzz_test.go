@@ -92,6 +92,18 @@ func FuzzReader(f *testing.F) {
 	}
 	f.Add(append(frame(write, 20000, false), frame(send, 64, false)...), false, true)
 	f.Add(append(frame(send, 40, true), frame(send, 64, true)...), true, true)
+	for _, crc := range []bool{false, true} {
+		for _, c := range readTerminates {
+			s, r := readSegment(1), readRequest{1, 2, 8, token, base + 8}
+			c.change(&s, &r)
+			frames := appendFPDU(nil, append(s.appendTo(nil), r.appendTo(nil)...), crc)
+			f.Add(append(frames, frame(send, 8, crc)...), crc, !crc)
+		}
+		r := readRequest{1, 2, 20000, token, base + 8}
+		s := readSegment(1)
+		f.Add(appendFPDU(nil, append(s.appendTo(nil), r.appendTo(nil)...), crc), crc, true)
+		f.Add(frame(taggedSegment(opReadResponse, token, base, true), 8, crc), crc, true)
+	}
 	memory := make([]byte, 64<<10)
 	f.Fuzz(func(t *testing.T, b []byte, crc, tcp bool) {
 		ours, theirs := net.Pipe()
@@ -108,7 +120,7 @@ func FuzzReader(f *testing.F) {
 			t.Fatal(err)
 		}
 		qp := pair.(*queuePair)
-		r := &region{a: a, buf: memory[1024 : 32<<10], access: rdma.AccessRemoteWrite, base: base, token: token}
+		r := &region{a: a, buf: memory[1024 : 32<<10], access: rdma.AccessRemoteWrite | rdma.AccessRemoteRead, base: base, token: token}
 		a.table.regions[token] = r
 		for range 4 {
 			if _, err := qp.PostReceive([]rdma.ReceiveRequest{{SGL: []rdma.SGE{{Region: r, Length: 30}, {Region: r, Offset: 64, Length: 20000}}}}); err != nil {
@@ -118,7 +130,7 @@ func FuzzReader(f *testing.F) {
 		if err := qp.reserve("fuzz"); err != nil {
 			t.Fatal(err)
 		}
-		c := newConn(a, qp, ours, crc, func() {})
+		c := newConn(a, qp, ours, crc, rdma.ReadLimits{Inbound: 2, Outbound: 2}, func() {})
 		qp.attach(c)
 		qp.connect(true)
 		go c.run()

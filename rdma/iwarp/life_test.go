@@ -206,7 +206,7 @@ func TestPostRefused(t *testing.T) {
 		req    rdma.Request
 		status rdma.Status
 	}{
-		"read":           {rdma.Request{Op: rdma.OpRead}, rdma.StatusNotSupported},
+		"read":           {rdma.Request{Op: rdma.OpRead}, rdma.StatusInvalidDeviceRequest},
 		"bind":           {rdma.Request{Op: rdma.OpBind, Flags: rdma.FlagAllowRead}, rdma.StatusNotSupported},
 		"invalidate":     {rdma.Request{Op: rdma.OpInvalidate}, rdma.StatusNotSupported},
 		"immediate":      {rdma.Request{Op: rdma.OpWrite, Flags: rdma.FlagImmediate}, rdma.StatusNotSupported},

@@ -30,6 +30,7 @@ type side struct {
 type shape struct {
 	depth, sge, buf int
 	context         uint64
+	limits          rdma.ReadLimits
 }
 
 func newSide(t testing.TB, cfg *Config, s shape) *side {
@@ -55,7 +56,7 @@ func newSide(t testing.TB, cfg *Config, s shape) *side {
 		t.Fatal(err)
 	}
 	e.buf = m.Bytes()
-	if e.mr, err = a.RegisterMemory(context.Background(), e.buf, rdma.AccessRemoteWrite); err != nil {
+	if e.mr, err = a.RegisterMemory(context.Background(), e.buf, rdma.AccessRemoteWrite|rdma.AccessRemoteRead); err != nil {
 		t.Fatal(err)
 	}
 	if e.con, err = a.CreateConnector(); err != nil {
@@ -81,14 +82,14 @@ func connect(t testing.TB, ccfg, scfg *Config, s shape) (client, server *side) {
 	go func() {
 		err := l.ConnectionRequest(ctx, server.con)
 		if err == nil {
-			err = server.con.Accept(ctx, server.qp, rdma.ReadLimits{}, nil)
+			err = server.con.Accept(ctx, server.qp, s.limits, nil)
 		}
 		accepted <- err
 	}()
 	if err := client.con.Bind(ctx, rdma.Addr{}); err != nil {
 		t.Fatal(err)
 	}
-	if err := client.con.Connect(ctx, client.qp, addr, rdma.ReadLimits{}, nil); err != nil {
+	if err := client.con.Connect(ctx, client.qp, addr, s.limits, nil); err != nil {
 		t.Fatal(err)
 	}
 	if err := client.con.CompleteConnect(ctx); err != nil {

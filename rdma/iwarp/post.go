@@ -5,7 +5,7 @@ import "lwio/rdma"
 // Post queues requests and writes as much of them as the socket takes at once,
 // unless another goroutine is writing already.
 //
-// Source: [ND QueuePair.Send], [ND QueuePair.Write]
+// Source: [ND QueuePair.Send], [ND QueuePair.Write], [ND QueuePair.Read]
 func (qp *queuePair) Post(reqs []rdma.Request) (int, error) {
 	n, err := 0, error(nil)
 	qp.mu.Lock()
@@ -16,10 +16,7 @@ func (qp *queuePair) Post(reqs []rdma.Request) (int, error) {
 		}
 	}
 	c := qp.c
-	start := n > 0 && !qp.writing && !qp.held
-	if start {
-		qp.writing = true
-	}
+	start := n > 0 && c.tx.wakeLocked()
 	qp.mu.Unlock()
 	if start {
 		c.tx.pump()
@@ -37,7 +34,8 @@ func (qp *queuePair) postLocked(r *rdma.Request) rdma.Status {
 		if r.File != nil || r.Flags&(rdma.FlagImmediate|rdma.FlagOnlyIfCached) != 0 {
 			return rdma.StatusNotSupported
 		}
-	case rdma.OpRead, rdma.OpBind, rdma.OpInvalidate:
+	case rdma.OpRead:
+	case rdma.OpBind, rdma.OpInvalidate:
 		return rdma.StatusNotSupported
 	default:
 		return rdma.StatusInvalidParameter
@@ -51,6 +49,13 @@ func (qp *queuePair) postLocked(r *rdma.Request) rdma.Status {
 	if qp.sends.len() >= qp.cfg.InitiatorDepth {
 		return rdma.StatusNoMoreEntries
 	}
+	access := rdma.Access(0)
+	if r.Op == rdma.OpRead {
+		if qp.c.limits.Outbound == 0 {
+			return rdma.StatusInvalidDeviceRequest
+		}
+		access = rdma.AccessLocalWrite | rdma.AccessReadSink
+	}
 	inline := r.Flags&rdma.FlagInline != 0
 	length := len(r.Inline)
 	if inline {
@@ -59,13 +64,13 @@ func (qp *queuePair) postLocked(r *rdma.Request) rdma.Status {
 		}
 	} else {
 		var status rdma.Status
-		if length, status = qp.checkSGL(r.SGL, qp.cfg.MaxInitiatorSGE, 0); status != rdma.StatusSuccess {
+		if length, status = qp.checkSGL(r.SGL, qp.cfg.MaxInitiatorSGE, access); status != rdma.StatusSuccess {
 			return status
 		}
 	}
 	s := qp.sends.push()
 	s.op, s.flags, s.id, s.length, s.remote = r.Op, r.Flags, r.ID, length, r.Remote
-	s.pieces, s.inline = s.pieces[:0], s.inline[:0]
+	s.pieces, s.inline, s.status, s.pending = s.pieces[:0], s.inline[:0], rdma.StatusSuccess, false
 	if inline {
 		s.inline = append(s.inline, r.Inline...)
 	} else {
@@ -74,7 +79,8 @@ func (qp *queuePair) postLocked(r *rdma.Request) rdma.Status {
 	return rdma.StatusSuccess
 }
 
-// checkSGL checks a scatter/gather list and tells how many bytes it names.
+// checkSGL checks a scatter/gather list, whose regions need one of the rights in
+// access, if there is any in it, and tells how many bytes the list names.
 func (qp *queuePair) checkSGL(sgl []rdma.SGE, most int, access rdma.Access) (int, rdma.Status) {
 	if len(sgl) > most {
 		return 0, rdma.StatusDataOverrun
@@ -89,7 +95,7 @@ func (qp *queuePair) checkSGL(sgl []rdma.SGE, most int, access rdma.Access) (int
 	for i := range sgl {
 		e := &sgl[i]
 		r, ok := e.Region.(*region)
-		if !ok || r == nil || r.a != qp.a || !r.access.Has(access) || !r.open() ||
+		if !ok || r == nil || r.a != qp.a || access != 0 && r.access&access == 0 || !r.open() ||
 			e.Offset < 0 || e.Length < 0 || e.Offset > len(r.buf) || e.Length > len(r.buf)-e.Offset {
 			return 0, rdma.StatusAccessViolation
 		}

@@ -23,7 +23,7 @@ type piece struct {
 	buf    []byte
 }
 
-// sendRequest is a send or write on its way.
+// sendRequest is a request of the initiator queue.
 type sendRequest struct {
 	op     rdma.Op
 	flags  rdma.Flags
@@ -32,6 +32,9 @@ type sendRequest struct {
 	inline []byte
 	length int
 	remote rdma.RemoteAddr
+	// status is how it ended; pending says that it is a read without its answer.
+	status  rdma.Status
+	pending bool
 }
 
 // receiveRequest is a receive that waits for its message.
@@ -43,9 +46,10 @@ type receiveRequest struct {
 
 // queuePair holds the requests of one connection.
 //
-// The initiator queue: requests [head, next) are written but their slots not
-// free yet, because they are silent; [next, tail) are not written. Only who holds
-// the baton (writing) advances next.
+// The initiator queue: requests [head, done) are over but their slots not free
+// yet, because they are silent; [done, next) are written but wait for the answer
+// to a read, their own or one before them; [next, tail) are not written. Only who
+// holds the baton (writing) advances next.
 //
 // Source: [ND QueuePair]
 type queuePair struct {
@@ -59,10 +63,16 @@ type queuePair struct {
 	state   pairState
 	c       *conn // since pairConnected; kept afterwards
 	sends   fifo[sendRequest]
+	done    uint64
 	next    uint64
-	cancel  uint64 // requests before this number end with StatusCanceled
+	reads   fifo[readOut] // that wait for their answers
+	answers fifo[answer]  // to reads of the peer
+	cancel  uint64        // requests before this number end with StatusCanceled
 	writing bool
 	held    bool // the passive side may not send yet
+
+	doneMu  sync.Mutex    // taken before mu: results appear in order
+	settled []rdma.Result // scratch
 
 	recvMu      sync.Mutex
 	receives    fifo[receiveRequest]
@@ -190,6 +200,36 @@ func (qp *queuePair) Flush() error {
 	return nil
 }
 
+// settle notes that n more requests are written, and ends those that are over, in
+// their order: their slots are free before their results appear. A silent one
+// keeps its slot until a later one with a result ends.
+func (qp *queuePair) settle(n uint64) {
+	qp.doneMu.Lock()
+	defer qp.doneMu.Unlock()
+	for more := true; more; {
+		results := qp.settled[:0]
+		qp.mu.Lock()
+		qp.next += n
+		n = 0
+		for qp.done != qp.next && len(results) < maxResults {
+			r := qp.sends.at(qp.done)
+			if r.pending {
+				break
+			}
+			qp.done++
+			clear(r.pieces)
+			if r.status != rdma.StatusSuccess || r.flags&rdma.FlagSilentSuccess == 0 {
+				results = append(results, rdma.Result{Status: r.status, Op: r.op, QueuePair: qp.cfg.Context, ID: r.id})
+				qp.sends.head = qp.done
+			}
+		}
+		more = len(results) == maxResults
+		qp.mu.Unlock()
+		qp.initiatorCQ.push(results)
+		qp.settled = results
+	}
+}
+
 // maxResults is how many results are gathered before they go to the queue.
 const maxResults = 64
 
@@ -218,34 +258,39 @@ func (qp *queuePair) popReceiveLocked(status rdma.Status, n int) rdma.Result {
 	return rdma.Result{Status: status, Op: rdma.OpReceive, Bytes: n, QueuePair: qp.cfg.Context, ID: r.id}
 }
 
-// flushAll ends everything, first of all the receive in progress with the given
-// status, and the request of which a part was written with another. The writer
-// has stopped, and the reader is the caller.
-func (qp *queuePair) flushAll(receive, partly rdma.Status, begun bool) {
+// flushAll ends everything, with the statuses of the ending for what is in
+// progress; begun says that a request is partly written. The writer has stopped,
+// and the reader is the caller or has ended.
+func (qp *queuePair) flushAll(e *ending, begun bool) {
 	qp.mu.Lock()
 	for qp.writing {
 		qp.idle.Wait()
 	}
 	qp.state = max(qp.state, pairDisconnected)
-	var results []rdma.Result
-	for ; qp.next != qp.sends.tail; qp.next++ {
-		r := qp.sends.at(qp.next)
-		status := rdma.StatusCanceled
-		if begun {
-			status, begun = partly, false
+	reading := e.reading
+	for i := qp.done; i != qp.sends.tail; i++ {
+		r := qp.sends.at(i)
+		switch {
+		case r.pending:
+			r.status, reading = reading, rdma.StatusCanceled
+		case r.status != rdma.StatusSuccess:
+		case begun && i == qp.next:
+			r.status = e.partly
+		default:
+			r.status = rdma.StatusCanceled
 		}
-		results = append(results, rdma.Result{Status: status, Op: r.op, QueuePair: qp.cfg.Context, ID: r.id})
-		clear(r.pieces)
+		r.pending = false
 	}
-	qp.sends.head = qp.next
+	unwritten := qp.sends.tail - qp.next
+	qp.reads, qp.answers = fifo[readOut]{}, fifo[answer]{}
 	qp.mu.Unlock()
-	qp.initiatorCQ.push(results)
+	qp.settle(unwritten)
 
 	qp.recvMu.Lock()
 	defer qp.recvMu.Unlock()
 	if qp.current {
 		qp.current = false
-		qp.results = append(qp.results, qp.popReceiveLocked(receive, 0))
+		qp.results = append(qp.results, qp.popReceiveLocked(e.receive, 0))
 	}
 	qp.flushed = true
 	qp.cancelRecvs = qp.receives.tail
@@ -264,7 +309,7 @@ func (qp *queuePair) Close() error {
 			c.disconnect()
 			<-c.finished
 		}
-		qp.flushAll(rdma.StatusCanceled, rdma.StatusCanceled, false)
+		qp.flushAll(&ending{receive: rdma.StatusCanceled, partly: rdma.StatusCanceled, reading: rdma.StatusCanceled}, false)
 		qp.recvMu.Lock()
 		qp.closedRecv = true
 		qp.recvMu.Unlock()

@@ -35,7 +35,9 @@ type receiver struct {
 
 	started bool   // a frame was found good
 	msn     uint32 // of the next Send
-	message int    // bytes of the Send in progress that are placed
+	readMSN uint32 // of the next Read Request
+	settle  bool   // reads are complete
+	kick    bool   // the sender may have something to do
 
 	// The frame in progress, whose header was found good.
 	active  bool
@@ -47,19 +49,26 @@ type receiver struct {
 	direct  int // see directFrames
 
 	// Where the payload goes: to target, for a Write, else to the pieces of a
-	// receive.
+	// receive or a read, which may both be in progress.
 	region  *region
 	target  []byte
 	receive *receiveRequest
-	piece   int
-	within  int
+	at      cursor // in the receive
+	reading *readOut
+	readAt  cursor // in the read
 
 	last  *region // the region that was written last
 	fence atomic.Uint32
 }
 
+// cursor is a place in the pieces of a request.
+type cursor struct {
+	piece, within int
+	bytes         int // in all
+}
+
 func (x *receiver) init(c *conn) {
-	x.c, x.msn = c, 1
+	x.c, x.msn, x.readMSN = c, 1, 1
 	x.readFn = x.read
 }
 
@@ -123,19 +132,28 @@ func (x *receiver) took(n int, err error) bool {
 			return false
 		}
 	}
-	if errors.Is(err, io.EOF) && (x.active || x.r != x.w || x.receive != nil) {
+	if errors.Is(err, io.EOF) && (x.active || x.r != x.w || x.receive != nil || x.reading != nil) {
 		err = io.ErrUnexpectedEOF
 	}
 	x.err = err
 	return err == nil
 }
 
-// push puts the results that were gathered in the completion queue.
+// push puts the results that were gathered in the completion queues, and lets
+// the sender go on if it could not. It never waits for it.
 func (x *receiver) push() {
 	qp := x.c.qp
 	qp.recvMu.Lock()
 	qp.pushReceivesLocked()
 	qp.recvMu.Unlock()
+	if x.settle {
+		x.settle = false
+		qp.settle(0)
+	}
+	if x.kick {
+		x.kick = false
+		x.c.tx.wake()
+	}
 }
 
 // space is where the buffer can be filled.
@@ -235,7 +253,7 @@ func (x *receiver) body() (more bool, err error) {
 	have := x.w - x.r
 	if have < x.left+x.trailer {
 		missing := x.left - have
-		if x.c.raw == nil || x.c.crc || missing < directMin || x.seg.opcode() == opTerminate {
+		if x.c.raw == nil || x.c.crc || missing < directMin || x.control() {
 			return true, nil
 		}
 		err := x.place(x.buf[x.r:x.w])
@@ -246,10 +264,12 @@ func (x *receiver) body() (more bool, err error) {
 	x.r += x.left + x.trailer
 	x.active = false
 	x.direct = max(x.direct-1, 0)
-	if x.seg.opcode() == opTerminate {
-		return false, remoteTerminate(payload)
+	if x.control() {
+		err = x.takeControl(payload)
+	} else {
+		err = x.place(payload)
 	}
-	if err := x.place(payload); err != nil {
+	if err != nil {
 		return false, err
 	}
 	if err := x.finish(); err != nil {
@@ -264,23 +284,48 @@ func (x *receiver) body() (more bool, err error) {
 
 // destination is the next stretch of memory that payload goes to.
 func (x *receiver) destination() ([]byte, *region) {
-	if x.seg.tagged() {
+	if x.seg.opcode() == opWrite {
 		return x.target, x.region
 	}
-	p := &x.receive.pieces[x.piece]
-	return p.buf[x.within:], p.region
+	pieces, at := x.scatter()
+	p := &pieces[at.piece]
+	return p.buf[at.within:], p.region
+}
+
+// scatter is the list of pieces that payload goes to, and the place in it.
+func (x *receiver) scatter() ([]piece, *cursor) {
+	if x.seg.tagged() {
+		return x.reading.request.pieces, &x.readAt
+	}
+	return x.receive.pieces, &x.at
+}
+
+// control tells whether the payload of the frame is a header of RDMAP, which is
+// looked at when all of it is there.
+func (x *receiver) control() bool {
+	op := x.seg.opcode()
+	return op == opTerminate || op == opReadRequest
+}
+
+// takeControl handles such a payload.
+func (x *receiver) takeControl(payload []byte) error {
+	if x.seg.opcode() == opTerminate {
+		return remoteTerminate(payload)
+	}
+	return x.takeReadRequest(payload)
 }
 
 // skip notes that n bytes of the current stretch are placed.
 func (x *receiver) skip(n int) {
 	x.left -= n
-	if x.seg.tagged() {
+	if x.seg.opcode() == opWrite {
 		x.target = x.target[n:]
 		return
 	}
-	x.message += n
-	if x.within += n; x.within == len(x.receive.pieces[x.piece].buf) {
-		x.piece, x.within = x.piece+1, 0
+	pieces, at := x.scatter()
+	at.bytes += n
+	if at.within += n; at.within == len(pieces[at.piece].buf) {
+		at.piece, at.within = at.piece+1, 0
 	}
 }
 
@@ -302,11 +347,15 @@ func (x *receiver) place(payload []byte) error {
 
 // lostRegion is the error for memory that was deregistered meanwhile.
 func (x *receiver) lostRegion() error {
-	if x.seg.tagged() {
+	if x.seg.opcode() == opWrite {
 		return x.violation(faultSTag)
 	}
 	v := x.violation(faultLocal)
-	v.receive = rdma.StatusAccessViolation
+	if x.seg.tagged() {
+		v.reading = rdma.StatusAccessViolation
+	} else {
+		v.receive = rdma.StatusAccessViolation
+	}
 	return v
 }
 

@@ -1,6 +1,8 @@
 package iwarp
 
 import (
+	"bytes"
+
 	"lwio/rdma"
 )
 
@@ -9,7 +11,9 @@ type violation struct {
 	fault   fault
 	header  []byte
 	ulpdu   int
+	read    []byte      // the Read Request that it is about
 	receive rdma.Status // of the receive in progress
+	reading rdma.Status // of the read that is being answered
 }
 
 // Error says what is wrong.
@@ -21,15 +25,22 @@ func (v *violation) ending(c *conn) *ending {
 	switch {
 	case v.receive != rdma.StatusSuccess:
 		status = v.receive
+	case v.reading != rdma.StatusSuccess:
+		status = v.reading
 	case v.fault == faultCRC:
 		status = rdma.StatusDataError
 	}
 	t := terminateFor(v.fault, v.header, v.ulpdu)
+	if v.read != nil && t.control != 0 {
+		t.control |= terminateRDMAP
+		t.header = append(bytes.Clone(t.header), v.read...)
+	}
 	cause := &TerminateError{Layer: v.fault.layer, Type: v.fault.kind, Code: v.fault.code}
 	return &ending{
 		err:     opError("connection", c.peer, status, cause),
 		term:    &t,
 		receive: v.receive,
+		reading: v.reading,
 	}
 }
 
@@ -44,7 +55,8 @@ func remoteTerminate(payload []byte) error {
 	if err != nil {
 		t.fault = faultRDMAPOther
 	}
-	return &TerminateError{Layer: t.fault.layer, Type: t.fault.kind, Code: t.fault.code, Remote: true}
+	about := len(t.header) < 2 || opcode(t.header[1]&rdmapOpcodeMask) == opReadRequest
+	return &TerminateError{Layer: t.fault.layer, Type: t.fault.kind, Code: t.fault.code, Remote: true, read: about}
 }
 
 // accept checks the header of a segment and finds the place of its payload.
@@ -60,16 +72,21 @@ func (x *receiver) accept() error {
 	case !s.rdmapOK():
 		return x.violation(faultRDMAPVersion)
 	case s.tagged():
-		if s.opcode() != opWrite {
-			return x.violation(faultOpcode)
+		switch s.opcode() {
+		case opWrite:
+			return x.acceptWrite()
+		case opReadResponse:
+			return x.acceptReadResponse()
 		}
-		return x.acceptWrite()
+		return x.violation(faultOpcode)
 	}
 	switch op := s.opcode(); {
 	case s.qn > queueAtomicResponse:
 		return x.violation(faultQN)
 	case op == opTerminate:
 		return x.acceptTerminate()
+	case op == opReadRequest:
+		return x.acceptReadRequest()
 	case !op.isSend():
 		return x.violation(faultOpcode)
 	case s.qn != queueSend:
@@ -129,9 +146,9 @@ func (x *receiver) acceptSend() error {
 		}
 	}
 	switch {
-	case uint64(s.mo) != uint64(x.message):
+	case uint64(s.mo) != uint64(x.at.bytes):
 		return x.violation(faultMO)
-	case x.left > x.receive.length-x.message:
+	case x.left > x.receive.length-x.at.bytes:
 		v := x.violation(faultTooLong)
 		v.receive = rdma.StatusBufferOverflow
 		return v
@@ -148,14 +165,18 @@ func (x *receiver) takeReceive() *receiveRequest {
 		return nil
 	}
 	qp.current = true
-	x.message, x.piece, x.within = 0, 0, 0
+	x.at = cursor{}
 	return qp.receives.at(qp.receives.head)
 }
 
 // finish ends a segment, and with the last one of a Send its receive.
 func (x *receiver) finish() error {
 	op := x.seg.opcode()
-	if x.seg.tagged() || !x.seg.last() {
+	if !x.seg.last() || op == opWrite || op == opReadRequest {
+		return nil
+	}
+	if op == opReadResponse {
+		x.finishRead()
 		return nil
 	}
 	if op.invalidates() {
@@ -166,7 +187,7 @@ func (x *receiver) finish() error {
 	qp := x.c.qp
 	qp.recvMu.Lock()
 	defer qp.recvMu.Unlock()
-	r := qp.popReceiveLocked(rdma.StatusSuccess, x.message)
+	r := qp.popReceiveLocked(rdma.StatusSuccess, x.at.bytes)
 	r.Solicited = op.solicits()
 	qp.results = append(qp.results, r)
 	qp.current = false

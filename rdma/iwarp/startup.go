@@ -60,6 +60,7 @@ func newRequest(cfg *Config, revision uint8, limits rdma.ReadLimits, private []b
 		s.enhanced = &enhancedData{
 			peerToPeer: true,
 			rtrWrite:   true,
+			rtrRead:    clipDepth(limits.Outbound) > 0,
 			inbound:    clipDepth(limits.Inbound),
 			outbound:   clipDepth(limits.Outbound),
 		}
@@ -68,7 +69,8 @@ func newRequest(cfg *Config, revision uint8, limits rdma.ReadLimits, private []b
 }
 
 // newReply is the answer to a request. Of the kinds of ready-to-receive messages
-// this side takes a Write, or else a Send; for a Read it would have to answer.
+// this side takes a Write, or else a Send, or else a Read, for which it must grant
+// one.
 //
 // Source: [RFC 6581 §9.2], [RFC 6581 §9.3]
 func newReply(cfg *Config, req *startup, limits rdma.ReadLimits, private []byte) *startup {
@@ -77,12 +79,16 @@ func newReply(cfg *Config, req *startup, limits rdma.ReadLimits, private []byte)
 		crc: req.crc || cfg.CRC != CRCOff,
 	}
 	if e := req.enhanced; e != nil {
+		byRead := e.peerToPeer && !e.rtrWrite && !e.rtrSend && e.rtrRead && e.outbound > 0
 		s.enhanced = &enhancedData{
 			peerToPeer: e.peerToPeer,
-			rtrWrite:   e.peerToPeer && (e.rtrWrite || !e.rtrSend),
+			rtrWrite:   e.peerToPeer && (e.rtrWrite || !e.rtrSend && !byRead),
 			rtrSend:    e.peerToPeer && !e.rtrWrite && e.rtrSend,
 			inbound:    answerDepth(e.outbound, limits.Inbound),
 			outbound:   answerDepth(e.inbound, limits.Outbound),
+		}
+		if byRead {
+			s.enhanced.rtrRead, s.enhanced.inbound = true, max(s.enhanced.inbound, 1)
 		}
 	}
 	return s
@@ -107,21 +113,75 @@ func peerLimits(e *enhancedData) rdma.ReadLimits {
 	return rdma.ReadLimits{Inbound: min(int(e.outbound), maxReads), Outbound: min(int(e.inbound), maxReads)}
 }
 
-// readyMessage is the frame that tells the passive side that the active one is
-// ready: a zero-length Write, or a zero-length Send. sends says how many messages
-// of queue 0 it takes.
+// finalLimits are the reads in progress that a side whose frame is own answers
+// and begins on the connection, given the other side's frame. Where a frame has
+// no numbers, or leaves them open, the program's limits stand.
+//
+// Source: [RFC 6581 §9.2]
+func finalLimits(own, peer *enhancedData, limits rdma.ReadLimits) rdma.ReadLimits {
+	final := rdma.ReadLimits{Inbound: int(clipDepth(limits.Inbound)), Outbound: int(clipDepth(limits.Outbound))}
+	if own == nil || peer == nil {
+		return final
+	}
+	if own.inbound != depthUnnegotiated && peer.outbound != depthUnnegotiated {
+		final.Inbound = int(min(own.inbound, peer.outbound))
+	}
+	if own.outbound != depthUnnegotiated && peer.inbound != depthUnnegotiated {
+		final.Outbound = int(min(own.outbound, peer.inbound))
+	}
+	return final
+}
+
+// readyKind is a kind of ready-to-receive message.
+type readyKind uint8
+
+const (
+	readyNone readyKind = iota
+	readyWrite
+	readySend
+	readyRead
+)
+
+// readyFor is the kind of message that tells the passive side, whose answer is
+// reply, that the active one is ready: a zero-length Write, Send or Read, the
+// last only if the request offered it.
 //
 // Source: [RFC 6581 §9.3]
-func readyMessage(e *enhancedData, crc bool) (frame []byte, sends uint32, ok bool) {
+func readyFor(req, reply *enhancedData) readyKind {
 	switch {
-	case e.rtrWrite:
-		h := taggedSegment(opWrite, 0, 0, true)
-		return appendFPDU(nil, h.appendTo(nil), crc), 0, true
-	case e.rtrSend:
-		h := untaggedSegment(opSend, queueSend, 1, 0, true)
-		return appendFPDU(nil, h.appendTo(nil), crc), 1, true
+	case reply.rtrWrite:
+		return readyWrite
+	case reply.rtrSend:
+		return readySend
+	case reply.rtrRead && req.rtrRead && reply.inbound > 0:
+		return readyRead
 	}
-	return nil, 0, false
+	return readyNone
+}
+
+// readyMessage is the frame of that message; it notes what it takes of the
+// connection.
+func (c *conn) readyMessage(kind readyKind) []byte {
+	var ulpdu []byte
+	switch kind {
+	case readyWrite:
+		h := taggedSegment(opWrite, 0, 0, true)
+		ulpdu = h.appendTo(nil)
+	case readySend:
+		h := untaggedSegment(opSend, queueSend, 1, 0, true)
+		ulpdu = h.appendTo(nil)
+		c.tx.msn++
+	case readyRead:
+		h := untaggedSegment(opReadRequest, queueRequest, 1, 0, true)
+		c.qp.mu.Lock()
+		q := c.register(nil)
+		c.qp.mu.Unlock()
+		ulpdu = q.appendTo(h.appendTo(nil))
+		c.tx.readMSN++
+	default:
+		return nil
+	}
+	return appendFPDU(nil, ulpdu, c.crc)
 }
 
 // tcpAddr turns an address of the fabric into one of TCP.

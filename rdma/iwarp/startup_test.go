@@ -31,6 +31,7 @@ func TestReplies(t *testing.T) {
 		"unnegotiated":     {Config{CRC: CRCOff}, startup{revision: 2, enhanced: &enhancedData{inbound: 0x3FFF, outbound: 0x3FFF}}, reply("10020006 3fff3fff abcd")},
 		"ready by write":   {Config{CRC: CRCOff}, startup{revision: 2, enhanced: &enhancedData{peerToPeer: true, rtrSend: true, rtrWrite: true, rtrRead: true}}, reply("10020006 80008000 abcd")},
 		"ready by send":    {Config{CRC: CRCOff}, startup{revision: 2, enhanced: &enhancedData{peerToPeer: true, rtrSend: true, rtrRead: true}}, reply("10020006 c0000000 abcd")},
+		"ready by reads":   {Config{CRC: CRCOff}, startup{revision: 2, enhanced: &enhancedData{peerToPeer: true, rtrRead: true, outbound: 1}}, reply("10020006 80014000 abcd")},
 		"ready by read":    {Config{CRC: CRCOff}, startup{revision: 2, enhanced: &enhancedData{peerToPeer: true, rtrRead: true}}, reply("10020006 80008000 abcd")},
 	} {
 		t.Run(name, func(t *testing.T) {

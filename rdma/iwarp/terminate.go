@@ -25,9 +25,14 @@ type fault struct{ layer, kind, code uint8 }
 // Source: [RFC 5040 §4.8], [RFC 5041 §7], [RFC 5044 §8], [RFC 6581 §9]
 var (
 	faultLocal         = fault{layerRDMAP, 0, 0x00}
+	faultReadSTag      = fault{layerRDMAP, 1, 0x00}
+	faultReadBounds    = fault{layerRDMAP, 1, 0x01}
+	faultReadAccess    = fault{layerRDMAP, 1, 0x02}
+	faultReadWrap      = fault{layerRDMAP, 1, 0x04}
 	faultCannotInval   = fault{layerRDMAP, 1, 0x09}
 	faultRDMAPVersion  = fault{layerRDMAP, 2, 0x05}
 	faultOpcode        = fault{layerRDMAP, 2, 0x06}
+	faultStream        = fault{layerRDMAP, 2, 0x07}
 	faultRDMAPOther    = fault{layerRDMAP, 2, 0xFF}
 	faultSTag          = fault{layerDDP, 1, 0x00}
 	faultBounds        = fault{layerDDP, 1, 0x01}
@@ -41,20 +46,21 @@ var (
 	faultUntaggedVers  = fault{layerDDP, 2, 0x06}
 	faultCRC           = fault{layerLLP, 0, 0x02}
 	faultFraming       = fault{layerLLP, 0, 0x03}
+	faultDepth         = fault{layerLLP, 0, 0x06}
 	faultRTR           = fault{layerLLP, 0, 0x07}
 )
 
 var faultNames = map[fault]string{
 	{layerRDMAP, 0, 0x00}: "local catastrophic error",
-	{layerRDMAP, 1, 0x00}: "invalid STag",
-	{layerRDMAP, 1, 0x01}: "base or bounds violation",
-	{layerRDMAP, 1, 0x02}: "access rights violation",
+	faultReadSTag:         "invalid STag",
+	faultReadBounds:       "base or bounds violation",
+	faultReadAccess:       "access rights violation",
 	{layerRDMAP, 1, 0x03}: "STag not associated with the stream",
-	{layerRDMAP, 1, 0x04}: "tagged offset wraps",
+	faultReadWrap:         "tagged offset wraps",
 	faultCannotInval:      "STag cannot be invalidated",
 	faultRDMAPVersion:     "invalid RDMAP version",
 	faultOpcode:           "unexpected opcode",
-	{layerRDMAP, 2, 0x07}: "catastrophic error of the stream",
+	faultStream:           "catastrophic error of the stream",
 	{layerRDMAP, 2, 0x08}: "global catastrophic error",
 	{layerRDMAP, 2, 0x09}: "STag cannot be invalidated",
 	faultRDMAPOther:       "unspecified error",
@@ -74,7 +80,7 @@ var faultNames = map[fault]string{
 	faultFraming:          "marker and length disagree",
 	{layerLLP, 0, 0x04}:   "invalid MPA frame",
 	{layerLLP, 0, 0x05}:   "local catastrophic error",
-	{layerLLP, 0, 0x06}:   "insufficient read depth",
+	faultDepth:            "insufficient read depth",
 	faultRTR:              "no matching ready-to-receive message",
 }
 
@@ -114,6 +120,8 @@ type TerminateError struct {
 	// Remote is set when the peer sent the Terminate; otherwise this side found
 	// the error.
 	Remote bool
+
+	read bool // it is about a read, as far as it tells
 }
 
 // Error says who found which error.

@@ -24,11 +24,13 @@ type sender struct {
 	c                      *conn
 	maxTagged, maxUntagged int // payload of one frame
 
-	b      *batch
-	msn    uint32 // of the next Send
-	offset int    // bytes of request queuePair.next that are in frames already
-	piece  int    // where they end
-	within int
+	b       *batch
+	msn     uint32 // of the next Send
+	readMSN uint32 // of the next Read Request
+	part    part   // what is partly in frames
+	offset  int    // bytes of it that are in frames already
+	piece   int    // where they end
+	within  int
 
 	stopped bool  // guarded by queuePair.mu: take no more requests
 	err     error // why writing failed
@@ -40,8 +42,17 @@ type sender struct {
 	runFn   func()
 }
 
+// part says what a message belongs to of which a part is in frames.
+type part uint8
+
+const (
+	partNone    part = iota
+	partRequest      // queuePair.next
+	partAnswer       // the first answer
+)
+
 func (t *sender) init(c *conn, limit int) {
-	t.c, t.msn = c, 1
+	t.c, t.msn, t.readMSN = c, 1, 1
 	t.maxTagged, t.maxUntagged = payloadFor(limit, taggedSize), payloadFor(limit, untaggedSize)
 	t.tryFn = func(fd uintptr) bool {
 		t.attempt = t.write(int(fd))
@@ -115,8 +126,11 @@ func (t *sender) wait(fd uintptr) bool {
 // when all is written.
 func (t *sender) write(fd int) error {
 	b := t.b
-	if !b.acquire() {
-		return errRegionClosed
+	if len(b.parts) == 0 {
+		return nil
+	}
+	if err := b.acquire(); err != nil {
+		return err
 	}
 	defer b.release()
 	for {
@@ -134,8 +148,11 @@ func (t *sender) write(fd int) error {
 // must not be held while that lasts, so the frames are copied.
 func (t *sender) writeBlocking() error {
 	b := t.b
-	if !b.acquire() {
-		return errRegionClosed
+	if len(b.parts) == 0 {
+		return nil
+	}
+	if err := b.acquire(); err != nil {
+		return err
 	}
 	var frames []byte
 	for _, p := range b.parts {
@@ -152,10 +169,10 @@ func (t *sender) writeBlocking() error {
 func (t *sender) fill() bool {
 	qp := t.c.qp
 	qp.mu.Lock()
-	for t.offset == 0 && qp.next < qp.cancel {
+	for t.part != partRequest && qp.next < qp.cancel {
 		t.cancelLocked()
 	}
-	if t.stopped || qp.next == qp.sends.tail {
+	if t.stopped || !t.workLocked() {
 		t.releaseLocked()
 		qp.mu.Unlock()
 		return false
@@ -169,35 +186,123 @@ func (t *sender) fill() bool {
 		t.b.requests[t.b.taken] = qp.sends.at(i)
 		t.b.taken++
 	}
+	for i := qp.answers.head; i != min(qp.answers.tail, qp.answers.head+batchRequests); i++ {
+		t.b.answers[t.b.asked] = qp.answers.at(i)
+		t.b.asked++
+	}
 	qp.mu.Unlock()
-	for _, r := range t.b.requests[:t.b.taken] {
-		done, ok := t.frame(r)
-		if !ok {
-			t.fail(errRegionClosed)
-			return false
-		}
-		if !done {
-			break
-		}
-		t.b.complete++
+	if err := t.frameAll(); err != nil {
+		t.fail(err)
+		return false
 	}
 	t.b.seal()
 	return true
+}
+
+// workLocked tells whether there is something that may be written now.
+func (t *sender) workLocked() bool {
+	qp := t.c.qp
+	return qp.answers.len() != 0 || qp.next != qp.sends.tail &&
+		(t.part == partRequest || !t.heldLocked(qp.sends.at(qp.next)))
+}
+
+// wakeLocked takes the baton if there is something to write and nobody has it.
+func (t *sender) wakeLocked() bool {
+	qp := t.c.qp
+	if qp.writing || qp.held || !t.workLocked() {
+		return false
+	}
+	qp.writing = true
+	return true
+}
+
+// wake makes sure that somebody writes what can be written.
+func (t *sender) wake() {
+	qp := t.c.qp
+	qp.mu.Lock()
+	start := t.wakeLocked()
+	qp.mu.Unlock()
+	if start {
+		t.pump()
+	}
+}
+
+// frameAll frames what the batch may take, message after message: requests, and
+// answers to the peer in bursts between them.
+//
+// Source: [RFC 5040 §5.3]
+func (t *sender) frameAll() error {
+	b := t.b
+	for burst := 0; ; {
+		requests, answers := b.complete < b.taken, b.answered < b.asked
+		switch {
+		case answers && t.part != partRequest && (t.part == partAnswer || !requests || burst < answerBurst):
+			done, err := t.frameAnswer(b.answers[b.answered])
+			if err != nil || !done {
+				t.part = partAnswer
+				return err
+			}
+			t.part = partNone
+			t.dropAnswer()
+			b.answered++
+			burst++
+		case requests:
+			r := b.requests[b.complete]
+			if t.part == partNone && t.held(r) {
+				b.taken = b.complete
+				clear(b.requests[b.taken:])
+				continue
+			}
+			done, ok := t.frame(r)
+			t.part = partRequest
+			if !ok {
+				return errRegionClosed
+			}
+			if !done {
+				if t.offset == 0 {
+					t.part = partNone
+				}
+				return nil
+			}
+			t.part = partNone
+			b.complete++
+			burst = 0
+		default:
+			return nil
+		}
+	}
+}
+
+// held is heldLocked for who does not hold the lock.
+func (t *sender) held(r *sendRequest) bool {
+	if r.op != rdma.OpRead && r.flags&rdma.FlagReadFence == 0 {
+		return false
+	}
+	t.c.qp.mu.Lock()
+	defer t.c.qp.mu.Unlock()
+	return t.heldLocked(r)
+}
+
+// dropAnswer takes the first answer out, all of which is in frames: the peer,
+// which has not got the last of them, may not have begun another read for it.
+func (t *sender) dropAnswer() {
+	qp := t.c.qp
+	qp.mu.Lock()
+	defer qp.mu.Unlock()
+	*qp.answers.at(qp.answers.head) = answer{}
+	qp.answers.head++
 }
 
 // cancelLocked ends the requests before queuePair.cancel, none of which is begun.
 // It lets go of the lock meanwhile.
 func (t *sender) cancelLocked() {
 	qp := t.c.qp
-	var results []rdma.Result
-	for ; qp.next < qp.cancel; qp.next++ {
-		r := qp.sends.at(qp.next)
-		clear(r.pieces)
-		results = append(results, rdma.Result{Status: rdma.StatusCanceled, Op: r.op, QueuePair: qp.cfg.Context, ID: r.id})
+	for i := qp.next; i < qp.cancel; i++ {
+		qp.sends.at(i).status = rdma.StatusCanceled
 	}
-	qp.sends.head = qp.next
+	n := qp.cancel - qp.next
 	qp.mu.Unlock()
-	qp.initiatorCQ.push(results)
+	qp.settle(n)
 	qp.mu.Lock()
 }
 
@@ -207,24 +312,11 @@ func (t *sender) releaseLocked() {
 	t.c.qp.idle.Broadcast()
 }
 
-// complete ends the requests that the batch has written to the last byte: their
-// slots are free before their results appear. A silent one keeps its slot until
-// a later one with a result ends.
+// complete ends the requests that the batch has written to the last byte.
 func (t *sender) complete() {
-	b, qp := t.b, t.c.qp
-	results := b.results[:0]
-	qp.mu.Lock()
-	for _, r := range b.requests[:b.complete] {
-		qp.next++
-		clear(r.pieces)
-		if r.flags&rdma.FlagSilentSuccess == 0 {
-			results = append(results, rdma.Result{Op: r.op, QueuePair: qp.cfg.Context, ID: r.id})
-			qp.sends.head = qp.next
-		}
-	}
-	qp.mu.Unlock()
-	qp.initiatorCQ.push(results) // before the batch, whose memory this is, goes back
+	n := uint64(t.b.complete)
 	t.drop()
+	t.c.qp.settle(n)
 }
 
 // drop gives the batch back.
@@ -248,6 +340,11 @@ func (t *sender) fail(err error) {
 	t.err, t.stopped = err, true
 	t.releaseLocked()
 	c.qp.mu.Unlock()
+	var v *violation
+	if errors.As(err, &v) {
+		c.end(v.ending(c))
+		return
+	}
 	if errors.Is(err, errRegionClosed) {
 		c.end(&ending{
 			err:    opError("connection", c.peer, rdma.StatusAccessViolation, err),
@@ -287,7 +384,10 @@ func (t *sender) failure() error {
 }
 
 // begun tells, once the sender has stopped, whether a request is partly written.
-func (t *sender) begun() bool { return t.offset != 0 || t.err != nil }
+func (t *sender) begun() bool { return t.part == partRequest || t.err != nil }
 
 // clean tells, once the sender has stopped, whether the stream is between frames.
-func (t *sender) clean() bool { return !t.mid && (t.err == nil || errors.Is(t.err, errRegionClosed)) }
+func (t *sender) clean() bool {
+	var v *violation
+	return !t.mid && (t.err == nil || errors.Is(t.err, errRegionClosed) || errors.As(t.err, &v))
+}

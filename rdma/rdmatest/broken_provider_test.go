@@ -39,6 +39,8 @@ var brokenWays = []struct {
 	{name: "writes vanish", fault: drops(rdma.OpWrite), found: `write/sizes write/gather write/then-send write/descending write/polled-word
 		write/alloc message/inline message/read-fence random/model violation/bounds violation/wrap-around violation/token
 		violation/rights violation/closed-region violation/other-adapter violation/close-is-final`},
+	{name: "reads vanish", fault: drops(rdma.OpRead), found: `read/sizes read/scatter read/sink-rights
+		read/after-write read/fence read/limits read/both-ways read/violations`},
 	{name: "sends vanish", fault: drops(rdma.OpSend), found: `connect/dial-listen connect/loopback connect/dual-connect
 		message/sizes end/no-receive-posted end/message-longer-than-receive flow/credits flow/both-ways`},
 	{name: "the second request of a pair is lost", fault: func(a hook.Attempt) hook.Action {
@@ -52,7 +54,7 @@ var brokenWays = []struct {
 			return hook.Cut()
 		}
 		return hook.Pass()
-	}, found: `queue/partial-post write/zero-length notify/no-lost-wake-up adapter/all-at-maximum
+	}, found: `queue/partial-post write/zero-length read/zero-length notify/no-lost-wake-up adapter/all-at-maximum
 		queue/initiator-full queue/too-many-entries queue/too-many-bytes queue/flags queue/unsupported-requests memory/bad-sge
 		memory/receive-needs-local-write close/region-use`},
 	{name: "requests are posted in reverse", flaws: flaws{post: func(q rdma.QueuePair, reqs []rdma.Request) (int, error) {
@@ -60,7 +62,7 @@ var brokenWays = []struct {
 			reqs[i], reqs[j] = reqs[j], reqs[i]
 		}
 		return q.Post(reqs)
-	}}, found: "message/order"},
+	}}, found: "message/order read/order"},
 	{name: "silence and solicitation are ignored", flaws: flaws{post: func(q rdma.QueuePair, reqs []rdma.Request) (int, error) {
 		for i := range reqs {
 			reqs[i].Flags &^= rdma.FlagSilentSuccess | rdma.FlagSolicitEvent

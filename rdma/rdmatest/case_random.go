@@ -19,12 +19,16 @@ func randomOperations(r *rig) {
 	rapid.Check(r, func(t *rapid.T) {
 		m := newModel(r)
 		defer m.close()
-		t.Repeat(map[string]func(*rapid.T){
+		steps := map[string]func(*rapid.T){
 			"write":  m.write,
 			"send":   m.send,
 			"inline": m.inline,
 			"":       m.check,
-		})
+		}
+		if m.ends[0].adapter.Info().Caps.Has(rdma.CapRead) {
+			steps["read"] = m.read
+		}
+		t.Repeat(steps)
 		m.settle(t)
 	})
 }
@@ -42,7 +46,7 @@ type model struct {
 }
 
 func newModel(r *rig) *model {
-	a, p := r.pair(shape{memory: modelMemory, depth: 32})
+	a, p := r.pair(shape{memory: modelMemory, depth: 32, access: readable})
 	m := &model{r: r, ends: [2]*end{a, p}}
 	for i, e := range m.ends {
 		fill(e.mem[modelMemory/2:])
@@ -118,6 +122,23 @@ func (m *model) send(t *rapid.T) {
 	}
 	copy(m.want[1-side][at:], data)
 	m.compare(t, 1-side)
+}
+
+// read reads any part of the peer's memory into the half that the peer writes,
+// while nothing else is under way there.
+func (m *model) read(t *rapid.T) {
+	m.settle(t)
+	side := rapid.IntRange(0, 1).Draw(t, "side")
+	e, peer := m.ends[side], m.ends[1-side]
+	n := rapid.IntRange(0, modelMemory/2).Draw(t, "length")
+	from := rapid.IntRange(0, modelMemory-n).Draw(t, "from")
+	at := rapid.IntRange(0, modelMemory/2-n).Draw(t, "at")
+	e.post(rdma.Request{Op: rdma.OpRead, ID: 1, SGL: e.sge(at, n), Remote: peer.at(from)})
+	if res := e.sent(); res.Status != rdma.StatusSuccess || res.ID != 1 {
+		t.Fatalf("read of %d bytes: %+v", n, res)
+	}
+	copy(m.want[side][at:at+n], m.want[1-side][from:])
+	m.compare(t, side)
 }
 
 // settle waits until all that was posted has happened.

@@ -16,6 +16,7 @@ type shape struct {
 	inline int         // bytes of one inline request; 32
 	memory int         // bytes of registered memory; 64 KiB
 	access rdma.Access // rights of that memory; remote write
+	reads  int         // in progress, of either direction; 8
 }
 
 func (s shape) orDefault(info rdma.AdapterInfo) shape {
@@ -33,6 +34,9 @@ func (s shape) orDefault(info rdma.AdapterInfo) shape {
 	}
 	if s.memory == 0 {
 		s.memory = 64 << 10
+	}
+	if s.reads == 0 {
+		s.reads = 8
 	}
 	if s.access == 0 {
 		s.access = rdma.AccessRemoteWrite
@@ -68,6 +72,11 @@ func (r *rig) end(a rdma.Adapter, s shape) *end {
 	e.qp = qp
 	e.conn = r.connector(a)
 	return e
+}
+
+// limits are the reads in progress that the end asks for.
+func (e *end) limits() rdma.ReadLimits {
+	return rdma.ReadLimits{Inbound: e.shape.reads, Outbound: e.shape.reads}
 }
 
 // config is the queue pair that the end asks for.

@@ -30,7 +30,7 @@ func (r *rig) meet(active, passive *end, data []byte) *meeting {
 func (m *meeting) ask(data []byte) {
 	m.r.Helper()
 	m.connect = m.r.begin("connect", func(ctx context.Context) error {
-		return m.active.conn.Connect(ctx, m.active.qp, m.addr, rdma.ReadLimits{}, data)
+		return m.active.conn.Connect(ctx, m.active.qp, m.addr, m.active.limits(), data)
 	})
 	err := m.listener.ConnectionRequest(m.r.ctx(), m.passive.conn)
 	if err != nil {
@@ -43,7 +43,7 @@ func (m *meeting) ask(data []byte) {
 func (m *meeting) accept(data []byte) *call {
 	m.r.Helper()
 	accept := m.r.begin("accept", func(ctx context.Context) error {
-		return m.passive.conn.Accept(ctx, m.passive.qp, rdma.ReadLimits{}, data)
+		return m.passive.conn.Accept(ctx, m.passive.qp, m.passive.limits(), data)
 	})
 	m.r.ok("connect", m.connect.wait())
 	return accept

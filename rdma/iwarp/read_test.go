@@ -1,0 +1,341 @@
+package iwarp
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"testing"
+
+	"lwio/rdma"
+)
+
+// connectReads connects a raw peer to a side that answers and begins two reads
+// at a time, with a ready-to-receive message of the given kind.
+func connectReads(t testing.TB, crc CRCPolicy, kind readyKind) (*side, *rawPeer) {
+	t.Helper()
+	server, l, addr := listenSide(t, &Config{CRC: crc}, shape{depth: 8, sge: 2, buf: 256 << 10, context: 7})
+	mr, err := server.a.RegisterMemory(t.Context(), server.buf, rdma.AccessRemoteRead|rdma.AccessRemoteWrite)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server.mr = mr
+	p := dialRaw(t, addr)
+	accepted := make(chan error, 1)
+	go func() {
+		err := l.ConnectionRequest(t.Context(), server.con)
+		if err == nil {
+			err = server.con.Accept(t.Context(), server.qp, rdma.ReadLimits{Inbound: 2, Outbound: 2}, nil)
+		}
+		accepted <- err
+	}()
+	e := &enhancedData{peerToPeer: true, rtrWrite: kind == readyWrite, rtrRead: kind == readyRead, inbound: 9, outbound: 9}
+	p.send((&startup{revision: 2, enhanced: e}).appendTo(nil))
+	reply, err := readStartup(p.nc, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if reply.enhanced.inbound != 2 || reply.enhanced.outbound != 2 || reply.enhanced.rtrRead != (kind == readyRead) {
+		t.Fatalf("reply %+v", reply.enhanced)
+	}
+	p.crc = reply.crc
+	if kind == readyRead {
+		p.fpdu(readSegment(1), (&readRequest{sinkSTag: 5, sinkTO: 6}).appendTo(nil))
+		s, b, err := p.receive()
+		if want := taggedSegment(opReadResponse, 5, 6, true); s != want || len(b) != 0 || err != nil {
+			t.Fatal("answer to the ready-to-receive message:", s, b, err)
+		}
+	} else {
+		p.fpdu(taggedSegment(opWrite, 0, 0, true), nil)
+	}
+	if err := <-accepted; err != nil {
+		t.Fatal(err)
+	}
+	return server, p
+}
+
+func readSegment(msn uint32) segment {
+	return untaggedSegment(opReadRequest, queueRequest, msn, 0, true)
+}
+
+// TestReadByReady connects by a zero-length Read, which counts as a message.
+//
+// Source: [RFC 6581 §9.3]
+func TestReadByReady(t *testing.T) {
+	e, p := connectReads(t, CRCOn, readyRead)
+	fillRandom(e.buf, 1)
+	e.recv(1, 0, 1) // orders the bytes before the answer, for the race detector
+	p.fpdu(readSegment(2), (&readRequest{1, 100, 5, uint32(e.at(0).Token), e.at(3).Addr}).appendTo(nil))
+	s, b, err := p.receive()
+	if s != taggedSegment(opReadResponse, 1, 100, true) || !bytes.Equal(b, e.buf[3:8]) || err != nil {
+		t.Error(s, b, err)
+	}
+}
+
+// readTerminates are the reads that a peer must not ask for, and the Terminates,
+// which carry the header of the segment, and that of the read where the layout
+// says so.
+var readTerminates = []struct {
+	name   string
+	change func(s *segment, r *readRequest)
+	size   int
+	want   []byte
+}{
+	{"token", func(_ *segment, r *readRequest) { r.sourceSTag ^= 2 }, 28, []byte{0x01, 0, 0xE0, 0}},
+	{"one byte too far", func(_ *segment, r *readRequest) { r.sourceTO += 256<<10 - 7 }, 28, []byte{0x01, 1, 0xE0, 0}},
+	{"one byte too early", func(_ *segment, r *readRequest) { r.sourceTO-- }, 28, []byte{0x01, 1, 0xE0, 0}},
+	{"all of it", func(_ *segment, r *readRequest) { r.size = 1<<32 - 1 }, 28, []byte{0x01, 1, 0xE0, 0}},
+	{"wraps", func(_ *segment, r *readRequest) { r.sourceTO = 1<<64 - 8 }, 28, []byte{0x01, 4, 0xE0, 0}},
+	{"queue", func(s *segment, _ *readRequest) { s.qn = 0 }, 28, []byte{0x12, 1, 0xC0, 0}},
+	{"sequence", func(s *segment, _ *readRequest) { s.msn = 2 }, 28, []byte{0x12, 3, 0xC0, 0}},
+	{"offset", func(s *segment, _ *readRequest) { s.mo = 4 }, 28, []byte{0x12, 4, 0xC0, 0}},
+	{"too long", func(*segment, *readRequest) {}, 29, []byte{0x12, 5, 0xC0, 0}},
+	{"too short", func(*segment, *readRequest) {}, 27, []byte{0x02, 0xFF, 0xC0, 0}},
+	{"not the last", func(s *segment, _ *readRequest) { s.ddp &^= ddpLast }, 28, []byte{0x02, 0xFF, 0xC0, 0}},
+}
+
+// Source: [RFC 5040 §4.8], [RFC 5040 §5.2], [RFC 5042 §6.3]
+func TestReadTerminate(t *testing.T) {
+	for _, c := range readTerminates {
+		for _, crc := range []CRCPolicy{CRCOn, CRCOff} {
+			e, p := connectReads(t, crc, readyWrite)
+			e.recv(1, 0, 1)
+			s, r := readSegment(1), readRequest{1, 2, 8, uint32(e.at(0).Token), e.at(0).Addr}
+			c.change(&s, &r)
+			payload := append(r.appendTo(nil), 0)[:c.size]
+			p.fpdu(s, payload)
+			want := binary.BigEndian.AppendUint16(bytes.Clone(c.want), uint16(18+c.size))
+			want = s.appendTo(want)
+			if c.want[2] == 0xE0 {
+				want = append(want, payload...)
+			}
+			if got := p.wantTerminate(); !bytes.Equal(got, want) {
+				t.Errorf("%s: Terminate %x, want %x", c.name, got, want)
+			}
+			e.want(rdma.OpReceive, 1, rdma.StatusCanceled)
+		}
+	}
+}
+
+// TestReadWithoutRight: to write and to be read are two rights.
+//
+// Source: [RFC 5042 §6.3.2]
+func TestReadWithoutRight(t *testing.T) {
+	e, p := connectReads(t, CRCOn, readyWrite)
+	mr, err := e.a.RegisterMemory(t.Context(), e.buf, rdma.AccessRemoteWrite)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.fpdu(readSegment(1), (&readRequest{1, 2, 8, uint32(mr.RemoteAddr().Token), mr.RemoteAddr().Addr}).appendTo(nil))
+	if got := p.wantTerminate(); !bytes.Equal(got[:4], []byte{0x01, 2, 0xE0, 0}) {
+		t.Errorf("Terminate %x", got)
+	}
+}
+
+// TestReadExcess asks for one read too many at once.
+//
+// Source: [RFC 6581 §9.2], [RFC 5042 §6.4.2]
+func TestReadExcess(t *testing.T) {
+	e, p := connectReads(t, CRCOn, readyWrite)
+	e.recv(1, 0, 1)
+	var frames []byte
+	for msn := range uint32(3) {
+		frames = append(frames, p.frame(readSegment(msn+1), (&readRequest{}).appendTo(nil))...)
+	}
+	p.send(frames)
+	want := readSegment(3)
+	for {
+		s, b, err := p.receive()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.opcode() != opTerminate {
+			continue
+		}
+		if !bytes.Equal(b, append([]byte{0x02, 7, 0xC0, 0, 0, 46}, want.appendTo(nil)...)) {
+			t.Errorf("Terminate %x", b)
+		}
+		break
+	}
+	p.wantEnd()
+	e.want(rdma.OpReceive, 1, rdma.StatusCanceled)
+}
+
+// responseTerminates are wrong answers to a read of 100 bytes.
+var responseTerminates = []struct {
+	name   string
+	answer func(p *rawPeer, r readRequest) []byte
+	want   []byte
+}{
+	{"token", func(p *rawPeer, r readRequest) []byte {
+		return p.frame(taggedSegment(opReadResponse, r.sinkSTag+1, r.sinkTO, true), make([]byte, 100))
+	}, []byte{0x11, 0, 0xC0, 0}},
+	{"address", func(p *rawPeer, r readRequest) []byte {
+		return p.frame(taggedSegment(opReadResponse, r.sinkSTag, r.sinkTO+1, true), make([]byte, 100))
+	}, []byte{0x11, 1, 0xC0, 0}},
+	{"too long", func(p *rawPeer, r readRequest) []byte {
+		return p.frame(taggedSegment(opReadResponse, r.sinkSTag, r.sinkTO, true), make([]byte, 101))
+	}, []byte{0x11, 1, 0xC0, 0}},
+	{"too short", func(p *rawPeer, r readRequest) []byte {
+		return p.frame(taggedSegment(opReadResponse, r.sinkSTag, r.sinkTO, true), make([]byte, 99))
+	}, []byte{0x02, 0xFF, 0xC0, 0}},
+	{"no end", func(p *rawPeer, r readRequest) []byte {
+		return p.frame(taggedSegment(opReadResponse, r.sinkSTag, r.sinkTO, false), make([]byte, 100))
+	}, []byte{0x02, 0xFF, 0xC0, 0}},
+	{"write to the sink", func(p *rawPeer, r readRequest) []byte {
+		return p.frame(taggedSegment(opWrite, r.sinkSTag, r.sinkTO, true), make([]byte, 100))
+	}, []byte{0x11, 0, 0xC0, 0}},
+}
+
+// TestReadResponses: a sink serves one answer, byte after byte, and nothing else.
+//
+// Source: [RFC 5040 §4.4], [RFC 5042 §6.3]
+func TestReadResponses(t *testing.T) {
+	for _, c := range responseTerminates {
+		e, p := connectReads(t, CRCOn, readyWrite)
+		e.post(rdma.Request{Op: rdma.OpRead, ID: 9, SGL: e.sgl(0, 100), Remote: rdma.RemoteAddr{Addr: 77, Token: 88}})
+		s, b, err := p.receive()
+		r, _ := decodeReadRequest(b)
+		if s != readSegment(1) || err != nil || r.size != 100 || r.sourceSTag != 88 || r.sourceTO != 77 {
+			t.Fatalf("%+v %+v %v", s, r, err)
+		}
+		p.send(c.answer(p, r))
+		if got := p.wantTerminate(); !bytes.Equal(got[:4], c.want) {
+			t.Errorf("%s: Terminate %x, want %x", c.name, got, c.want)
+		}
+		e.want(rdma.OpRead, 9, rdma.StatusCanceled)
+	}
+}
+
+// TestReadAnswers: good answers in parts, among other frames; a second one for
+// the same read is no answer.
+//
+// Source: [RFC 5040 §4.4], [RFC 5041 §5]
+func TestReadAnswers(t *testing.T) {
+	e, p := connectReads(t, CRCOff, readyWrite)
+	e.recv(1, 4096, 100)
+	e.post(rdma.Request{Op: rdma.OpRead, ID: 9, SGL: e.sgl(0, 100), Remote: rdma.RemoteAddr{Addr: 77, Token: 88}},
+		rdma.Request{Op: rdma.OpSend, ID: 10, Flags: rdma.FlagReadFence})
+	_, b, _ := p.receive()
+	r, _ := decodeReadRequest(b)
+	data := bytes.Repeat([]byte("x"), 100)
+	first := untaggedSegment(opSend, queueSend, 1, 0, false)
+	p.fpdu(taggedSegment(opReadResponse, r.sinkSTag, r.sinkTO, false), data[:60])
+	p.fpdu(first, []byte("abc"))
+	last := taggedSegment(opReadResponse, r.sinkSTag, r.sinkTO+60, true)
+	p.fpdu(last, data[60:])
+	second := untaggedSegment(opSend, queueSend, 1, 3, true)
+	p.fpdu(second, []byte("def"))
+	results := map[rdma.Op]rdma.Result{}
+	for range 3 {
+		res := e.next()
+		results[res.Op] = res
+	}
+	if results[rdma.OpRead].ID != 9 || results[rdma.OpReceive].Bytes != 6 || results[rdma.OpSend].ID != 10 || !bytes.Equal(e.buf[:101], append(data, 0)) || string(e.buf[4096:4102]) != "abcdef" {
+		t.Errorf("%+v", results)
+	}
+	if s, _, err := p.receive(); s.opcode() != opSend || err != nil {
+		t.Error("the fenced send:", s, err)
+	}
+	p.fpdu(last, data[60:])
+	if got := p.wantTerminate(); !bytes.Equal(got[:4], []byte{0x02, 6, 0xC0, 0}) {
+		t.Errorf("Terminate %x", got)
+	}
+}
+
+// TestReadLimitEnforced: no more reads go out than the peer takes.
+//
+// Source: [RFC 6581 §9.2], [RFC 5040 §5.2]
+func TestReadLimitEnforced(t *testing.T) {
+	e, p := connectReads(t, CRCOn, readyWrite)
+	for i := range 4 {
+		e.post(rdma.Request{Op: rdma.OpRead, ID: uint64(i), SGL: e.sgl(0, 1)})
+	}
+	e.post(rdma.Request{Op: rdma.OpSend, ID: 4})
+	var open []readRequest
+	for i := range 4 {
+		if i < 2 {
+			_, b, err := p.receive()
+			r, _ := decodeReadRequest(b)
+			if open = append(open, r); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
+		p.fpdu(taggedSegment(opReadResponse, open[i-2].sinkSTag, open[i-2].sinkTO, true), []byte{1})
+		e.want(rdma.OpRead, uint64(i-2), rdma.StatusSuccess)
+		s, b, err := p.receive()
+		r, _ := decodeReadRequest(b)
+		if open = append(open, r); err != nil || s != readSegment(uint32(i+1)) {
+			t.Fatalf("%+v %v: the send must wait behind the reads", s, err)
+		}
+	}
+	if s, _, err := p.receive(); err != nil || s.opcode() != opSend {
+		t.Fatal(s, err)
+	}
+}
+
+// TestReadSourceCloses closes the region under an answer: the Terminate carries
+// what is left of the read.
+//
+// Source: [RFC 5040 §4.8], [RFC 5042 §6.3.1]
+func TestReadSourceCloses(t *testing.T) {
+	a := answer{req: readRequest{1, 100, 50, 7, 1000}, msn: 3}
+	v := a.lost(20)
+	want := (&readRequest{1, 120, 30, 7, 1020}).appendTo(nil)
+	if !bytes.Equal(v.read, want) || v.fault != faultReadSTag || !bytes.Equal(v.header, []byte{0x41, 0x41, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 3, 0, 0, 0, 0}) {
+		t.Errorf("%+v", v)
+	}
+	e, p := connectReads(t, CRCOn, readyWrite)
+	e.post(rdma.Request{Op: rdma.OpSend, ID: 1})
+	e.want(rdma.OpSend, 1, rdma.StatusSuccess)
+	if _, _, err := p.receive(); err != nil {
+		t.Fatal(err)
+	}
+	// The answer waits for the baton, and the region is gone then.
+	qp := e.qp.(*queuePair)
+	qp.mu.Lock()
+	qp.writing = true
+	qp.mu.Unlock()
+	req := readRequest{1, 100, 50, uint32(e.at(0).Token), e.at(9).Addr}
+	p.fpdu(readSegment(1), req.appendTo(nil))
+	e.recv(1, 0, 1)
+	p.fpdu(untaggedSegment(opSend, queueSend, 1, 0, true), nil)
+	e.want(rdma.OpReceive, 1, rdma.StatusSuccess)
+	e.mr.Close()
+	qp.c.tx.pump()
+	s := readSegment(1)
+	if got := p.wantTerminate(); !bytes.Equal(got, append(s.appendTo([]byte{0x01, 0, 0xE0, 0, 0, 46}), req.appendTo(nil)...)) {
+		t.Errorf("Terminate %x", got)
+	}
+	<-e.con.Done()
+	if err := e.con.Err(); errors.Is(err, rdma.StatusConnectionInvalid) {
+		t.Error(err)
+	}
+}
+
+// TestAnswersInBursts: what this side posts goes out among many answers.
+//
+// Source: [RFC 5040 §5.3]
+func TestAnswersInBursts(t *testing.T) {
+	e, p := connectReads(t, CRCOff, readyWrite)
+	qp := e.qp.(*queuePair)
+	qp.mu.Lock()
+	qp.writing = true
+	for i := range 3 * answerBurst {
+		qp.answers.push().req = readRequest{sinkSTag: uint32(i)}
+	}
+	qp.mu.Unlock()
+	e.post(rdma.Request{Op: rdma.OpSend, ID: 0}, rdma.Request{Op: rdma.OpSend, ID: 1})
+	qp.c.tx.pump()
+	var order []opcode
+	for range 3*answerBurst + 2 {
+		s, _, err := p.receive()
+		if err != nil {
+			t.Fatal(err)
+		}
+		order = append(order, s.opcode())
+	}
+	if order[answerBurst] != opSend || order[2*answerBurst+1] != opSend {
+		t.Error(order)
+	}
+}
