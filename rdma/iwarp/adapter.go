@@ -18,7 +18,8 @@ const (
 	maxRegistration    = 1 << 40
 	inlineThreshold    = 512
 	largeThreshold     = 16 << 10
-	baseCaps           = rdma.CapInOrderPlacement | rdma.CapMultiEngine | rdma.CapCQResize | rdma.CapLoopback | rdma.CapRead
+	baseCaps           = rdma.CapInOrderPlacement | rdma.CapMultiEngine | rdma.CapCQResize | rdma.CapLoopback |
+		rdma.CapRead | rdma.CapWindows
 )
 
 // adapter is a protection domain on one or all addresses of the host.
@@ -47,6 +48,7 @@ const (
 	classConnector
 	classQueuePair
 	classCompletionQueue
+	classWindow
 	classRegion
 	classMemory
 	numClasses
@@ -68,6 +70,7 @@ func (a *adapter) Info() rdma.AdapterInfo {
 	return rdma.AdapterInfo{
 		AdapterID:               a.id,
 		MaxRegistrationSize:     maxRegistration,
+		MaxWindowSize:           maxRegistration,
 		MaxInitiatorSGE:         maxSGE,
 		MaxReceiveSGE:           maxSGE,
 		MaxReadSGE:              maxSGE,

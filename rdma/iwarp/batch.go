@@ -39,7 +39,7 @@ type batch struct {
 
 // hold is memory that a batch refers to; remote says that a peer asked for it.
 type hold struct {
-	region *region
+	lease  lease
 	remote bool
 }
 
@@ -109,14 +109,14 @@ func (b *batch) seal() {
 // acquire takes references to all memory, or to none if some of it is gone; the
 // error says whose that is.
 func (b *batch) acquire() error {
-	for i, h := range b.holds {
-		if h.region.acquire() {
+	for i := range b.holds {
+		if b.holds[i].lease.acquire() {
 			continue
 		}
-		for _, h := range b.holds[:i] {
-			h.region.release()
+		for j := range b.holds[:i] {
+			b.holds[j].lease.release()
 		}
-		if h.remote {
+		if b.holds[i].remote {
 			return &violation{fault: faultReadSTag}
 		}
 		return errRegionClosed
@@ -125,8 +125,8 @@ func (b *batch) acquire() error {
 }
 
 func (b *batch) release() {
-	for _, h := range b.holds {
-		h.region.release()
+	for i := range b.holds {
+		b.holds[i].lease.release()
 	}
 }
 

@@ -30,6 +30,12 @@ func TestNoAllocations(t *testing.T) {
 			{Op: rdma.OpSend, Flags: rdma.FlagReadFence, SGL: sgl},
 			{Op: rdma.OpSend, Flags: rdma.FlagInline | rdma.FlagSolicitEvent, Inline: client.buf[:500]},
 		}
+		w, err := client.a.CreateMemoryWindow()
+		if err != nil {
+			t.Fatal(err)
+		}
+		reqs = append(reqs, rdma.Request{Op: rdma.OpBind, Flags: rdma.FlagAllowRead, Window: w, Region: client.mr, Length: 8},
+			rdma.Request{Op: rdma.OpInvalidate, Window: w})
 		turn := func() {
 			server.qp.PostReceive(recv)
 			client.qp.Post(reqs)

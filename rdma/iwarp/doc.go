@@ -5,9 +5,9 @@
 //	p := iwarp.New(nil)
 //	a, err := p.OpenAdapter(ctx, netip.MustParseAddr("127.0.0.1"))
 //
-// It has Send, with and without a solicited event, RDMA Write and RDMA Read.
-// Memory windows, shared receive queues, immediate data and file sources answer
-// rdma.StatusNotSupported; what a peer sends of that kind ends the connection
+// It has Send, with and without a solicited event, RDMA Write and RDMA Read, and
+// memory windows, which a peer may invalidate with a Send. Shared receive queues,
+// immediate data and file sources answer rdma.StatusNotSupported; what a peer sends of that kind ends the connection
 // with the Terminate that the RFC asks for.
 //
 // # Files
@@ -34,8 +34,8 @@
 //
 // Adapter, listener and connector locks come before those of a queue pair
 // (doneMu, then mu, then recvMu), these before that of a completion queue. No lock is held
-// during a system call that may block. A region is not locked: every access
-// takes a reference for the time of one copy or one non-blocking system call, and
+// during a system call that may block. A region or window is not locked: every
+// access takes a reference for the time of one copy or one non-blocking system call, and
 // Close waits for those, never for a peer.
 //
 // Source: [RFC 5040], [RFC 5041], [RFC 5044], [RFC 6581], [ND Overview]

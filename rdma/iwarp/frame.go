@@ -49,12 +49,12 @@ func (t *sender) close(f *openFrame) {
 	t.b.bytes += f.payload
 }
 
-// add adds payload from a region, of which it tells whether it is still there.
+// add adds payload from memory, of which it tells whether it is still there.
 // remote says that a peer asked for it.
-func (t *sender) add(f *openFrame, r *region, data []byte, remote bool) bool {
+func (t *sender) add(f *openFrame, l lease, data []byte, remote bool) bool {
 	b, small := t.b, f.payload <= copyMax
 	if small || t.c.crc {
-		if !r.acquire() {
+		if !l.acquire() {
 			return false
 		}
 		if small {
@@ -63,10 +63,10 @@ func (t *sender) add(f *openFrame, r *region, data []byte, remote bool) bool {
 		} else {
 			f.sum = crc32.Update(f.sum, castagnoli, data)
 		}
-		r.release()
+		l.release()
 	}
 	if !small {
-		b.refer(hold{r, remote}, data)
+		b.refer(hold{l, remote}, data)
 	}
 	return true
 }
@@ -74,8 +74,12 @@ func (t *sender) add(f *openFrame, r *region, data []byte, remote bool) bool {
 // frame adds the rest of a request to the batch; done says that it is all in, ok
 // that its memory is still there.
 func (t *sender) frame(r *sendRequest) (done, ok bool) {
-	if r.op == rdma.OpRead {
+	switch r.op {
+	case rdma.OpRead:
 		return t.frameRead(r), true
+	case rdma.OpBind, rdma.OpInvalidate:
+		r.window.carryOut(r)
+		return true, true
 	}
 	b := t.b
 	for {
@@ -132,7 +136,7 @@ func (t *sender) addPieces(f *openFrame, r *sendRequest, n int) bool {
 	for n > 0 {
 		p := &r.pieces[t.piece]
 		data := p.buf[t.within:min(len(p.buf), t.within+n)]
-		if !t.add(f, p.region, data, false) {
+		if !t.add(f, lease{region: p.region}, data, false) {
 			return false
 		}
 		n -= len(data)

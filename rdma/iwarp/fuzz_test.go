@@ -102,6 +102,9 @@ func FuzzReader(f *testing.F) {
 		r := readRequest{1, 2, 20000, token, base + 8}
 		s := readSegment(1)
 		f.Add(appendFPDU(nil, append(s.appendTo(nil), r.appendTo(nil)...), crc), crc, true)
+		inval := untaggedSegment(opSendInvalidate, queueSend, 1, 0, true)
+		inval.stag = token + 1
+		f.Add(append(frame(taggedSegment(opWrite, token+1, base+8, true), 8, crc), frame(inval, 9, crc)...), crc, true)
 		f.Add(frame(taggedSegment(opReadResponse, token, base, true), 8, crc), crc, true)
 	}
 	memory := make([]byte, 64<<10)
@@ -122,6 +125,9 @@ func FuzzReader(f *testing.F) {
 		qp := pair.(*queuePair)
 		r := &region{a: a, buf: memory[1024 : 32<<10], access: rdma.AccessRemoteWrite | rdma.AccessRemoteRead, base: base, token: token}
 		a.table.regions[token] = r
+		w := &window{a: a, qp: qp, idle: make(chan struct{}, 1)}
+		r.bind()
+		qp.windows.insert(w, binding{region: r, buf: r.buf[:100], base: base, access: rdma.AccessRemoteWrite | rdma.AccessRemoteRead, token: token + 1})
 		for range 4 {
 			if _, err := qp.PostReceive([]rdma.ReceiveRequest{{SGL: []rdma.SGE{{Region: r, Length: 30}, {Region: r, Offset: 64, Length: 20000}}}}); err != nil {
 				t.Fatal(err)

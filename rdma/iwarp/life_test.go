@@ -207,8 +207,9 @@ func TestPostRefused(t *testing.T) {
 		status rdma.Status
 	}{
 		"read":           {rdma.Request{Op: rdma.OpRead}, rdma.StatusInvalidDeviceRequest},
-		"bind":           {rdma.Request{Op: rdma.OpBind, Flags: rdma.FlagAllowRead}, rdma.StatusNotSupported},
-		"invalidate":     {rdma.Request{Op: rdma.OpInvalidate}, rdma.StatusNotSupported},
+		"bind":           {rdma.Request{Op: rdma.OpBind, Flags: rdma.FlagAllowRead}, rdma.StatusInvalidParameter},
+		"invalidate":     {rdma.Request{Op: rdma.OpInvalidate}, rdma.StatusInvalidParameter},
+		"flags of bind":  {rdma.Request{Op: rdma.OpBind}, rdma.StatusInvalidParameterN(6)},
 		"immediate":      {rdma.Request{Op: rdma.OpWrite, Flags: rdma.FlagImmediate}, rdma.StatusNotSupported},
 		"receive":        {rdma.Request{Op: rdma.OpReceive}, rdma.StatusInvalidParameter},
 		"flags of send":  {rdma.Request{Op: rdma.OpSend, Flags: rdma.FlagAllowRead}, rdma.StatusInvalidParameterN(4)},

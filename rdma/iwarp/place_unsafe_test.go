@@ -74,10 +74,10 @@ func TestDirectSpace(t *testing.T) {
 	r := &region{a: a, buf: make([]byte, 64<<10)}
 	x := &receiver{
 		c: &conn{a: a}, active: true, left: 60000,
-		seg: taggedSegment(opWrite, 1, 0, true), region: r, target: r.buf[:60000],
+		seg: taggedSegment(opWrite, 1, 0, true), lease: lease{region: r}, target: r.buf[:60000],
 	}
 	dst, held := x.directSpace()
-	if len(dst) != 60000-8 || held != r {
+	if len(dst) != 60000-8 || held.region != r {
 		t.Errorf("%d bytes", len(dst))
 	}
 	held.release()

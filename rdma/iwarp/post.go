@@ -9,6 +9,7 @@ import "lwio/rdma"
 func (qp *queuePair) Post(reqs []rdma.Request) (int, error) {
 	n, err := 0, error(nil)
 	qp.mu.Lock()
+	next := qp.next
 	for ; n < len(reqs); n++ {
 		if status := qp.postLocked(&reqs[n]); status != rdma.StatusSuccess {
 			err = opError("post", reqs[n].Op.String(), status, nil)
@@ -17,7 +18,11 @@ func (qp *queuePair) Post(reqs []rdma.Request) (int, error) {
 	}
 	c := qp.c
 	start := n > 0 && c.tx.wakeLocked()
+	over := qp.next != next && qp.done != qp.next
 	qp.mu.Unlock()
+	if over {
+		qp.settle(0)
+	}
 	if start {
 		c.tx.pump()
 	}
@@ -34,9 +39,9 @@ func (qp *queuePair) postLocked(r *rdma.Request) rdma.Status {
 		if r.File != nil || r.Flags&(rdma.FlagImmediate|rdma.FlagOnlyIfCached) != 0 {
 			return rdma.StatusNotSupported
 		}
-	case rdma.OpRead:
-	case rdma.OpBind, rdma.OpInvalidate:
-		return rdma.StatusNotSupported
+	case rdma.OpBind:
+		flagParam = 6
+	case rdma.OpRead, rdma.OpInvalidate:
 	default:
 		return rdma.StatusInvalidParameter
 	}
@@ -48,6 +53,9 @@ func (qp *queuePair) postLocked(r *rdma.Request) rdma.Status {
 	}
 	if qp.sends.len() >= qp.cfg.InitiatorDepth {
 		return rdma.StatusNoMoreEntries
+	}
+	if r.Op == rdma.OpBind || r.Op == rdma.OpInvalidate {
+		return qp.postWindowLocked(r)
 	}
 	access := rdma.Access(0)
 	if r.Op == rdma.OpRead {
@@ -75,6 +83,41 @@ func (qp *queuePair) postLocked(r *rdma.Request) rdma.Status {
 		s.inline = append(s.inline, r.Inline...)
 	} else {
 		s.pieces = appendPieces(s.pieces, r.SGL)
+	}
+	return rdma.StatusSuccess
+}
+
+// postWindowLocked checks a bind or an invalidate and queues it; if nothing is
+// before it, it is carried out at once.
+//
+// Source: [ND QueuePair.Bind], [ND QueuePair.Invalidate], [OP-111b]
+func (qp *queuePair) postWindowLocked(r *rdma.Request) rdma.Status {
+	w, ok := r.Window.(*window)
+	if !ok || w == nil || w.a != qp.a {
+		return rdma.StatusInvalidParameter
+	}
+	var b binding
+	var status rdma.Status
+	if r.Op == rdma.OpBind {
+		b, status = w.bindLocked(qp, r)
+	} else {
+		status = w.invalidateLocked(qp)
+	}
+	if status != rdma.StatusSuccess {
+		return status
+	}
+	now := !qp.writing && qp.next == qp.sends.tail && (r.Flags&rdma.FlagReadFence == 0 || qp.reads.len() == 0)
+	s := qp.sends.push()
+	s.op, s.flags, s.id, s.length, s.window, s.binding = r.Op, r.Flags, r.ID, 0, w, b
+	s.pieces, s.inline, s.status, s.pending, s.carried = s.pieces[:0], s.inline[:0], rdma.StatusSuccess, false, false
+	if !now {
+		return rdma.StatusSuccess
+	}
+	w.carryOut(s)
+	qp.next++
+	if qp.done == qp.next-1 && r.Flags&rdma.FlagSilentSuccess != 0 {
+		qp.forgetLocked(s)
+		qp.done++
 	}
 	return rdma.StatusSuccess
 }

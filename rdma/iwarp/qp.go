@@ -32,6 +32,11 @@ type sendRequest struct {
 	inline []byte
 	length int
 	remote rdma.RemoteAddr
+	// window is what a bind or an invalidate is about, until it is carried out or
+	// given up.
+	window  *window
+	binding binding
+	carried bool
 	// status is how it ended; pending says that it is a read without its answer.
 	status  rdma.Status
 	pending bool
@@ -69,6 +74,7 @@ type queuePair struct {
 	answers fifo[answer]  // to reads of the peer
 	cancel  uint64        // requests before this number end with StatusCanceled
 	writing bool
+	windows windowTable
 	held    bool // the passive side may not send yet
 
 	doneMu  sync.Mutex    // taken before mu: results appear in order
@@ -218,6 +224,9 @@ func (qp *queuePair) settle(n uint64) {
 			}
 			qp.done++
 			clear(r.pieces)
+			if r.window != nil {
+				qp.forgetLocked(r)
+			}
 			if r.status != rdma.StatusSuccess || r.flags&rdma.FlagSilentSuccess == 0 {
 				results = append(results, rdma.Result{Status: r.status, Op: r.op, QueuePair: qp.cfg.Context, ID: r.id})
 				qp.sends.head = qp.done
@@ -228,6 +237,14 @@ func (qp *queuePair) settle(n uint64) {
 		qp.initiatorCQ.push(results)
 		qp.settled = results
 	}
+}
+
+// forgetLocked lets go of the window of a request that is over.
+func (qp *queuePair) forgetLocked(r *sendRequest) {
+	if !r.carried {
+		r.window.giveUp(r)
+	}
+	r.window, r.binding, r.carried = nil, binding{}, false
 }
 
 // maxResults is how many results are gathered before they go to the queue.
@@ -284,6 +301,7 @@ func (qp *queuePair) flushAll(e *ending, begun bool) {
 	unwritten := qp.sends.tail - qp.next
 	qp.reads, qp.answers = fifo[readOut]{}, fifo[answer]{}
 	qp.mu.Unlock()
+	qp.windows.revokeAll()
 	qp.settle(unwritten)
 
 	qp.recvMu.Lock()

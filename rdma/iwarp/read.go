@@ -32,7 +32,7 @@ type readOut struct {
 type answer struct {
 	req    readRequest
 	msn    uint32
-	region *region // nil if there is nothing to read
+	lease  lease // unused if there is nothing to read
 	source []byte
 }
 
@@ -105,21 +105,21 @@ func (x *receiver) takeReadRequest(payload []byte) error {
 // findSource finds the memory that an answer is taken from: STag, then rights,
 // then bounds.
 func (x *receiver) findSource(a *answer) *fault {
-	r := x.c.a.table.find(a.req.sourceSTag)
+	v, ok := x.c.find(a.req.sourceSTag)
 	switch {
-	case r == nil || !r.open():
+	case !ok:
 		return &faultReadSTag
-	case !r.access.Has(rdma.AccessRemoteRead):
+	case !v.access.Has(rdma.AccessRemoteRead):
 		return &faultReadAccess
 	}
-	source, f := r.slice(a.req.sourceTO, uint64(a.req.size))
+	source, f := v.slice(a.req.sourceTO, uint64(a.req.size))
 	switch {
 	case f == &faultWrap:
 		return &faultReadWrap
 	case f != nil:
 		return &faultReadBounds
 	}
-	a.region, a.source = r, source
+	a.lease, a.source = v.lease, source
 	return nil
 }
 
@@ -197,7 +197,7 @@ func (t *sender) frameAnswer(a *answer) (done bool, err error) {
 		last := t.offset+n == len(a.source)
 		s := taggedSegment(opReadResponse, a.req.sinkSTag, a.req.sinkTO+uint64(t.offset), last)
 		f := t.open(&s, n)
-		if n > 0 && !t.add(&f, a.region, a.source[t.offset:t.offset+n], true) {
+		if n > 0 && !t.add(&f, a.lease, a.source[t.offset:t.offset+n], true) {
 			return false, a.lost(t.offset)
 		}
 		t.close(&f)

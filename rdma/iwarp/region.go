@@ -8,8 +8,12 @@ import (
 	"lwio/rdma"
 )
 
-// regionClosed in a region's state says that no more references are given.
-const regionClosed = 1 << 62
+// The state of a region counts the references, in its lower half, and the windows
+// that are bound to it; regionClosed says that no more are given of either.
+const (
+	regionBound  = 1 << 32
+	regionClosed = 1 << 62
+)
 
 // region is registered memory. Whoever touches its bytes holds a reference for
 // just as long as that takes, and never while waiting for a peer.
@@ -21,9 +25,11 @@ type region struct {
 	access rdma.Access
 	base   uint64 // what a peer calls the first byte
 	token  uint32
-	state  atomic.Int64 // number of references, and regionClosed
+	state  atomic.Int64
 	idle   chan struct{}
-	once   sync.Once
+
+	closing sync.Mutex
+	closed  bool // Close is over
 }
 
 var _ rdma.MemoryRegion = (*region)(nil)
@@ -62,15 +68,29 @@ func (r *region) RemoteAddr() rdma.RemoteAddr {
 	return rdma.RemoteAddr{Addr: r.base, Token: rdma.RemoteToken(r.token)}
 }
 
-// Close makes the token invalid and waits until nobody touches the memory.
+// Close makes the token invalid and waits until nobody touches the memory. While
+// a window is bound it does nothing but say StatusDeviceBusy.
 func (r *region) Close() error {
-	r.once.Do(func() {
-		r.a.table.remove(r)
-		if r.state.Add(regionClosed) != regionClosed {
-			<-r.idle
+	r.closing.Lock()
+	defer r.closing.Unlock()
+	if r.closed {
+		return nil
+	}
+	for {
+		s := r.state.Load()
+		if s >= regionBound {
+			return opError("close region", "", rdma.StatusDeviceBusy, nil)
 		}
-		r.a.remove(classRegion, r)
-	})
+		if r.state.CompareAndSwap(s, s|regionClosed) {
+			break
+		}
+	}
+	r.a.table.remove(r)
+	for r.state.Load() != regionClosed {
+		<-r.idle
+	}
+	r.closed = true
+	r.a.remove(classRegion, r)
 	return nil
 }
 
@@ -84,8 +104,10 @@ func (r *region) acquire() bool {
 }
 
 // release gives a reference back.
-func (r *region) release() {
-	if r.state.Add(-1) == regionClosed {
+func (r *region) release() { r.leave(1) }
+
+func (r *region) leave(n int64) {
+	if r.state.Add(-n) == regionClosed {
 		select {
 		case r.idle <- struct{}{}:
 		default:
@@ -96,20 +118,17 @@ func (r *region) release() {
 // open tells whether the region is not closed yet.
 func (r *region) open() bool { return r.state.Load()&regionClosed == 0 }
 
-// slice finds the n bytes that a peer calls to, or says which fault it is that
-// they are not there. n is not zero.
-//
-// Source: [RFC 5041 §7], [RFC 5040 §8.1.1]
-func (r *region) slice(to, n uint64) ([]byte, *fault) {
-	if to+n < to {
-		return nil, &faultWrap
+// bind notes a window that is bound to the region; it fails once that is closed.
+func (r *region) bind() bool {
+	if r.state.Add(regionBound)&regionClosed == 0 {
+		return true
 	}
-	if to < r.base || to-r.base > uint64(len(r.buf)) || n > uint64(len(r.buf))-(to-r.base) {
-		return nil, &faultBounds
-	}
-	off := to - r.base
-	return r.buf[off : off+n : off+n], nil
+	r.leave(regionBound)
+	return false
 }
+
+// unbind takes that back.
+func (r *region) unbind() { r.leave(regionBound) }
 
 // retiredTokens is how many tokens stay out of use after their regions' end.
 const retiredTokens = 4096
@@ -129,7 +148,7 @@ func (t *regionTable) insert(r *region, keys *keySource) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for {
-		r.token = uint32(keys.uint64())
+		r.token = uint32(keys.uint64()) &^ 1 // odd ones are for windows
 		if _, used := t.regions[r.token]; !used && r.token != 0 {
 			t.regions[r.token] = r
 			return

@@ -50,7 +50,7 @@ type receiver struct {
 
 	// Where the payload goes: to target, for a Write, else to the pieces of a
 	// receive or a read, which may both be in progress.
-	region  *region
+	lease   lease
 	target  []byte
 	receive *receiveRequest
 	at      cursor // in the receive
@@ -95,7 +95,7 @@ func (x *receiver) read(fd uintptr) bool {
 	for x.c.ending.Load() == nil {
 		place, held := x.directSpace()
 		n, err := readSocket(int(fd), place, x.space())
-		if held != nil {
+		if place != nil {
 			held.release()
 		}
 		if errors.Is(err, errAgain) {
@@ -183,19 +183,19 @@ func (x *receiver) freeBuffer() {
 }
 
 // directSpace is where payload of the frame in progress may be read to straight
-// from the socket, and the region to release after that; nil if there is too
+// from the socket, and the lease to release after that; nil if there is too
 // little, or if the CRC must be checked first. The last bytes of a frame always
 // go through the buffer: they may be what somebody polls.
-func (x *receiver) directSpace() ([]byte, *region) {
+func (x *receiver) directSpace() ([]byte, lease) {
 	if !x.active || x.c.crc || x.r != x.w || x.left < directMin {
-		return nil, nil
+		return nil, lease{}
 	}
-	dst, r := x.destination()
+	dst, l := x.destination()
 	n := min(len(dst), x.left-8)
-	if n < directMin/2 || !r.acquire() {
-		return nil, nil
+	if n < directMin/2 || !l.acquire() {
+		return nil, lease{}
 	}
-	return dst[:n], r
+	return dst[:n], l
 }
 
 // consume handles the frames in the buffer.
@@ -283,13 +283,13 @@ func (x *receiver) body() (more bool, err error) {
 }
 
 // destination is the next stretch of memory that payload goes to.
-func (x *receiver) destination() ([]byte, *region) {
+func (x *receiver) destination() ([]byte, lease) {
 	if x.seg.opcode() == opWrite {
-		return x.target, x.region
+		return x.target, x.lease
 	}
 	pieces, at := x.scatter()
 	p := &pieces[at.piece]
-	return p.buf[at.within:], p.region
+	return p.buf[at.within:], lease{region: p.region}
 }
 
 // scatter is the list of pieces that payload goes to, and the place in it.
@@ -332,13 +332,13 @@ func (x *receiver) skip(n int) {
 // place puts payload where it belongs.
 func (x *receiver) place(payload []byte) error {
 	for len(payload) > 0 {
-		dst, r := x.destination()
+		dst, l := x.destination()
 		n := min(len(dst), len(payload))
-		if !r.acquire() {
+		if !l.acquire() {
 			return x.lostRegion()
 		}
 		place(dst[:n], payload[:n], &x.fence)
-		r.release()
+		l.release()
 		x.skip(n)
 		payload = payload[n:]
 	}

@@ -117,18 +117,21 @@ func (x *receiver) acceptWrite() error {
 	if x.left == 0 {
 		return nil
 	}
-	r := x.last
-	if r == nil || r.token != x.seg.stag || !r.open() {
-		r = x.c.a.table.find(x.seg.stag)
+	var v view
+	ok := x.last != nil && x.last.token == x.seg.stag && x.last.open()
+	if ok {
+		v = x.last.view()
+	} else {
+		v, ok = x.c.find(x.seg.stag)
 	}
-	if r == nil || !r.open() || !r.access.Has(rdma.AccessRemoteWrite) {
+	if !ok || !v.access.Has(rdma.AccessRemoteWrite) {
 		return x.violation(faultSTag)
 	}
-	target, f := r.slice(x.seg.to, uint64(x.left))
+	target, f := v.slice(x.seg.to, uint64(x.left))
 	if f != nil {
 		return x.violation(*f)
 	}
-	x.last, x.region, x.target = r, r, target
+	x.last, x.lease, x.target = v.lease.region, v.lease, target
 	return nil
 }
 
@@ -180,9 +183,13 @@ func (x *receiver) finish() error {
 		return nil
 	}
 	if op.invalidates() {
-		// Only a window could be invalidated from afar: regions are shared by all
+		// Only a window can be invalidated from afar: regions are shared by all
 		// connections of their adapter.
-		return x.violation(faultCannotInval)
+		w, _ := x.c.qp.windows.find(x.seg.stag)
+		if w == nil {
+			return x.violation(faultCannotInval)
+		}
+		w.revoke(x.seg.stag)
 	}
 	qp := x.c.qp
 	qp.recvMu.Lock()

@@ -41,6 +41,8 @@ var brokenWays = []struct {
 		violation/rights violation/closed-region violation/other-adapter violation/close-is-final`},
 	{name: "reads vanish", fault: drops(rdma.OpRead), found: `read/sizes read/scatter read/sink-rights
 		read/after-write read/fence read/limits read/both-ways read/violations`},
+	{name: "binds vanish", fault: drops(rdma.OpBind), found: "window/transfer window/token window/cycle"},
+	{name: "invalidates vanish", fault: drops(rdma.OpInvalidate), found: `window/busy window/refused window/write-violations window/read-violations`},
 	{name: "sends vanish", fault: drops(rdma.OpSend), found: `connect/dial-listen connect/loopback connect/dual-connect
 		message/sizes end/no-receive-posted end/message-longer-than-receive flow/credits flow/both-ways`},
 	{name: "the second request of a pair is lost", fault: func(a hook.Attempt) hook.Action {
@@ -54,7 +56,7 @@ var brokenWays = []struct {
 			return hook.Cut()
 		}
 		return hook.Pass()
-	}, found: `queue/partial-post write/zero-length read/zero-length notify/no-lost-wake-up adapter/all-at-maximum
+	}, found: `queue/partial-post write/zero-length read/zero-length window/connection-ends notify/no-lost-wake-up adapter/all-at-maximum
 		queue/initiator-full queue/too-many-entries queue/too-many-bytes queue/flags queue/unsupported-requests memory/bad-sge
 		memory/receive-needs-local-write close/region-use`},
 	{name: "requests are posted in reverse", flaws: flaws{post: func(q rdma.QueuePair, reqs []rdma.Request) (int, error) {
@@ -62,7 +64,7 @@ var brokenWays = []struct {
 			reqs[i], reqs[j] = reqs[j], reqs[i]
 		}
 		return q.Post(reqs)
-	}}, found: "message/order read/order"},
+	}}, found: "message/order read/order window/order"},
 	{name: "silence and solicitation are ignored", flaws: flaws{post: func(q rdma.QueuePair, reqs []rdma.Request) (int, error) {
 		for i := range reqs {
 			reqs[i].Flags &^= rdma.FlagSilentSuccess | rdma.FlagSolicitEvent
@@ -121,7 +123,7 @@ var brokenWays = []struct {
 		found: "queue/flush-unconnected queue/receive-full queue/flush-is-local cq/poll-batches notify/errors"},
 	{name: "resize does nothing", flaws: flaws{resize: func(rdma.CompletionQueue, int) error { return nil }}, found: "cq/resize"},
 	{name: "errors lose their status", flaws: flaws{err: func(error) error { return errBroken }},
-		found: `adapter/foreign-address adapter/completion-queue-depth adapter/queue-pair-parameters adapter/unsupported memory/invalid-buffer
+		found: `adapter/foreign-address adapter/completion-queue-depth adapter/queue-pair-parameters memory/invalid-buffer
 			connect/private-data-too-long connect/dual-bind connect/dual-connect connect/invalid-state reject/by-listener reject/by-client
 			reject/client-closes reject/listener-side-closes reject/peer-gave-up reject/nobody-listens reject/closing-listener listen/dual-listen listen/address
 			listen/address-in-use listen/close-ends-requests cancel/connect cancel/accept cancel/connection-request cancel/ended-context
@@ -129,8 +131,9 @@ var brokenWays = []struct {
 	{name: "limits are wrong", flaws: flaws{info: func(i rdma.AdapterInfo) rdma.AdapterInfo {
 		i.MaxReadSGE, i.MaxCallerData, i.MaxCompletionQueueDepth = 1000, i.MaxCallerData+1, i.MaxCompletionQueueDepth+1
 		i.MaxReceiveQueueDepth++
+		i.Caps &^= rdma.CapWindows
 		return i
-	}}, found: "adapter/info adapter/completion-queue-depth connect/private-data connect/private-data-too-long cq/resize adapter/all-at-maximum"},
+	}}, found: "adapter/info adapter/unsupported adapter/completion-queue-depth connect/private-data connect/private-data-too-long cq/resize adapter/all-at-maximum"},
 	{name: "queue pairs are larger than was asked", flaws: flaws{config: func(c rdma.QueuePairConfig) rdma.QueuePairConfig {
 		c.ReceiveDepth, c.InitiatorDepth, c.MaxInitiatorSGE, c.InlineSize = c.ReceiveDepth+1, c.InitiatorDepth+1, c.MaxInitiatorSGE+1, c.InlineSize+1
 		return c

@@ -1,0 +1,207 @@
+package iwarp
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math/rand/v2"
+	"testing"
+
+	"lwio/rdma"
+)
+
+// lend binds a window of a side to n bytes of its memory.
+func (e *side) lend(off, n int, rights rdma.Flags) (rdma.MemoryWindow, rdma.RemoteAddr) {
+	e.t.Helper()
+	w, err := e.a.CreateMemoryWindow()
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	e.post(rdma.Request{Op: rdma.OpBind, ID: 5, Flags: rights, Window: w, Region: e.mr, Offset: off, Length: n})
+	e.want(rdma.OpBind, 5, rdma.StatusSuccess)
+	return w, w.RemoteAddr()
+}
+
+// TestSendWithInvalidate: the window is gone when the message is delivered, and
+// its region free; the same token again is an error of the peer.
+//
+// Source: [RFC 5040 §4.6], [RFC 5040 §5.1], [RFC 5042 §6.3]
+func TestSendWithInvalidate(t *testing.T) {
+	for _, op := range []opcode{opSendInvalidate, opSendEventInval} {
+		e, p := connectRaw(t, CRCOn)
+		e.recv(1, 0, 100)
+		e.recv(2, 0, 100)
+		w, at := e.lend(1000, 50, rdma.FlagAllowWrite)
+		p.fpdu(taggedSegment(opWrite, uint32(at.Token), at.Addr, true), []byte("lent"))
+		s := untaggedSegment(op, queueSend, 1, 0, true)
+		s.stag = uint32(at.Token)
+		p.fpdu(s, []byte("hello"))
+		r := e.want(rdma.OpReceive, 1, rdma.StatusSuccess)
+		if r.Bytes != 5 || r.Solicited != (op == opSendEventInval) || string(e.buf[1000:1004]) != "lent" {
+			t.Errorf("%+v", r)
+		}
+		e.post(rdma.Request{Op: rdma.OpInvalidate, ID: 6, Window: w})
+		e.want(rdma.OpInvalidate, 6, rdma.StatusSuccess)
+		if err := e.mr.Close(); err != nil {
+			t.Error(err)
+		}
+		s.msn = 2
+		p.fpdu(s, nil)
+		want := s.appendTo([]byte{0x01, 9, 0xC0, 0, 0, 18})
+		if got := p.wantTerminate(); !bytes.Equal(got, want) {
+			t.Errorf("Terminate %x, want %x", got, want)
+		}
+		e.want(rdma.OpReceive, 2, rdma.StatusCanceled)
+	}
+}
+
+// TestInvalidateOthers: neither a region nor the window of another connection can
+// be invalidated.
+//
+// Source: [RFC 5042 §6.3], [RFC 5040 §8.1.1]
+func TestInvalidateOthers(t *testing.T) {
+	e, p := connectRaw(t, CRCOn)
+	other, _ := connectRaw(t, CRCOn)
+	w, theirs := other.lend(0, 8, rdma.FlagAllowWrite)
+	for i, token := range []rdma.RemoteToken{theirs.Token, e.at(0).Token} {
+		if i > 0 {
+			e, p = connectRaw(t, CRCOn)
+			token = e.at(0).Token
+		}
+		e.recv(1, 0, 8)
+		s := untaggedSegment(opSendInvalidate, queueSend, 1, 0, true)
+		s.stag = uint32(token)
+		p.fpdu(s, nil)
+		if got := p.wantTerminate(); !bytes.Equal(got[:4], []byte{0x01, 9, 0xC0, 0}) {
+			t.Errorf("Terminate %x", got)
+		}
+		e.want(rdma.OpReceive, 1, rdma.StatusCanceled)
+	}
+	if !w.(*window).inForce() {
+		t.Error("another connection's window is gone")
+	}
+}
+
+// TestReadThroughWindow: the Terminate for a read of a window that is gone.
+//
+// Source: [RFC 5040 §4.8], [ND NdInvalidRead]
+func TestReadThroughWindow(t *testing.T) {
+	for _, c := range []struct {
+		rights rdma.Flags
+		code   byte
+		change func(e *side, w rdma.MemoryWindow, r *readRequest)
+	}{
+		{rdma.FlagAllowWrite, 2, func(*side, rdma.MemoryWindow, *readRequest) {}},
+		{rdma.FlagAllowRead, 1, func(_ *side, _ rdma.MemoryWindow, r *readRequest) { r.size++ }},
+		{rdma.FlagAllowRead, 0, func(e *side, w rdma.MemoryWindow, _ *readRequest) {
+			e.post(rdma.Request{Op: rdma.OpInvalidate, ID: 6, Window: w})
+			e.want(rdma.OpInvalidate, 6, rdma.StatusSuccess)
+		}},
+	} {
+		e, p := connectReads(t, CRCOff, readyWrite)
+		w, at := e.lend(3, 50, c.rights)
+		r := readRequest{1, 2, 50, uint32(at.Token), at.Addr}
+		c.change(e, w, &r)
+		s := readSegment(1)
+		p.fpdu(s, r.appendTo(nil))
+		want := binary.BigEndian.AppendUint16([]byte{0x01, c.code, 0xE0, 0}, 46)
+		if got := p.wantTerminate(); !bytes.Equal(got, r.appendTo(s.appendTo(want))) {
+			t.Errorf("Terminate %x", got)
+		}
+	}
+}
+
+// TestWindowTable compares the table with a map under random use.
+//
+// Source: [OP-111b]
+func TestWindowTable(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	var table windowTable
+	model := map[uint32]*window{}
+	r := &region{}
+	for range 20000 {
+		// Few homes: long runs, which wrap.
+		token := uint32(rng.IntN(200))<<6 | 63
+		if w := model[token]; w != nil {
+			if table.remove(w) != r || w.inForce() {
+				t.Fatal("removed wrongly")
+			}
+			delete(model, token)
+			continue
+		}
+		if len(model) > 60 {
+			continue
+		}
+		w := &window{}
+		table.insert(w, binding{region: r, token: token})
+		model[token] = w
+		for token, w := range model {
+			if got, _ := table.find(token); got != w {
+				t.Fatalf("token %x is lost among %d", token, len(model))
+			}
+		}
+		if got, _ := table.find(token + 2); got != nil {
+			t.Fatal("found what is not there")
+		}
+	}
+	if table.n != len(model) {
+		t.Error(table.n, len(model))
+	}
+}
+
+// TestWindowReferences: a reference is for one binding only.
+//
+// Source: [RFC 5042 §6.3.1]
+func TestWindowReferences(t *testing.T) {
+	e, _ := connectRaw(t, CRCOn)
+	w, at := e.lend(0, 8, rdma.FlagAllowRead)
+	qp := e.qp.(*queuePair)
+	_, v := qp.windows.find(uint32(at.Token))
+	if !v.lease.acquire() {
+		t.Fatal("no reference")
+	}
+	gone := make(chan struct{})
+	go func() {
+		defer close(gone)
+		w.Close()
+	}()
+	for w.(*window).inForce() {
+	}
+	if v.lease.acquire() {
+		t.Error("a reference to what is over")
+	}
+	select {
+	case <-gone:
+		t.Error("closed while the memory is in use")
+	default:
+	}
+	v.lease.release()
+	<-gone
+}
+
+// BenchmarkBindInvalidate is the cost of a window for one request of a protocol:
+// one bind and one invalidate, in silence.
+func BenchmarkBindInvalidate(b *testing.B) {
+	client, _ := connect(b, nil, nil, shape{depth: 1024, sge: 2, buf: 1 << 20})
+	w, err := client.a.CreateMemoryWindow()
+	if err != nil {
+		b.Fatal(err)
+	}
+	reqs := []rdma.Request{
+		{Op: rdma.OpBind, Flags: rdma.FlagAllowWrite | rdma.FlagSilentSuccess, Window: w, Region: client.mr, Length: 4096},
+		{Op: rdma.OpInvalidate, Flags: rdma.FlagSilentSuccess, Window: w},
+	}
+	var res [1]rdma.Result
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		if i%256 == 255 {
+			reqs[1].Flags = 0
+		}
+		if _, err := client.qp.Post(reqs); err != nil {
+			b.Fatal(err)
+		}
+		if reqs[1].Flags == 0 {
+			reqs[1].Flags = rdma.FlagSilentSuccess
+			client.cq.Poll(res[:])
+		}
+	}
+}
