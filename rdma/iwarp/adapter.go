@@ -19,7 +19,7 @@ const (
 	inlineThreshold    = 512
 	largeThreshold     = 16 << 10
 	baseCaps           = rdma.CapInOrderPlacement | rdma.CapMultiEngine | rdma.CapCQResize | rdma.CapLoopback |
-		rdma.CapRead | rdma.CapWindows
+		rdma.CapRead | rdma.CapWindows | rdma.CapSharedReceive
 )
 
 // adapter is a protection domain on one or all addresses of the host.
@@ -47,6 +47,7 @@ const (
 	classListener = iota
 	classConnector
 	classQueuePair
+	classSharedQueue
 	classCompletionQueue
 	classWindow
 	classRegion
@@ -68,24 +69,25 @@ func newAdapter(p *Provider, local netip.Addr, id uint64) *adapter {
 // Info gives the limits, which are the same for all adapters of a provider.
 func (a *adapter) Info() rdma.AdapterInfo {
 	return rdma.AdapterInfo{
-		AdapterID:               a.id,
-		MaxRegistrationSize:     maxRegistration,
-		MaxWindowSize:           maxRegistration,
-		MaxInitiatorSGE:         maxSGE,
-		MaxReceiveSGE:           maxSGE,
-		MaxReadSGE:              maxSGE,
-		MaxTransferLength:       maxTransfer,
-		MaxInlineDataSize:       maxInline,
-		MaxInboundReadLimit:     maxReads,
-		MaxOutboundReadLimit:    maxReads,
-		MaxReceiveQueueDepth:    maxQueueDepth,
-		MaxInitiatorQueueDepth:  maxQueueDepth,
-		MaxCompletionQueueDepth: maxCompletionDepth,
-		InlineRequestThreshold:  inlineThreshold,
-		LargeRequestThreshold:   largeThreshold,
-		MaxCallerData:           a.p.cfg.privateRoom(),
-		MaxCalleeData:           a.p.cfg.privateRoom(),
-		Caps:                    baseCaps,
+		AdapterID:                  a.id,
+		MaxRegistrationSize:        maxRegistration,
+		MaxWindowSize:              maxRegistration,
+		MaxInitiatorSGE:            maxSGE,
+		MaxReceiveSGE:              maxSGE,
+		MaxReadSGE:                 maxSGE,
+		MaxTransferLength:          maxTransfer,
+		MaxInlineDataSize:          maxInline,
+		MaxInboundReadLimit:        maxReads,
+		MaxOutboundReadLimit:       maxReads,
+		MaxReceiveQueueDepth:       maxQueueDepth,
+		MaxInitiatorQueueDepth:     maxQueueDepth,
+		MaxSharedReceiveQueueDepth: maxQueueDepth,
+		MaxCompletionQueueDepth:    maxCompletionDepth,
+		InlineRequestThreshold:     inlineThreshold,
+		LargeRequestThreshold:      largeThreshold,
+		MaxCallerData:              a.p.cfg.privateRoom(),
+		MaxCalleeData:              a.p.cfg.privateRoom(),
+		Caps:                       baseCaps,
 	}
 }
 

@@ -6,8 +6,8 @@
 //	a, err := p.OpenAdapter(ctx, netip.MustParseAddr("127.0.0.1"))
 //
 // It has Send, with and without a solicited event, RDMA Write and RDMA Read, and
-// memory windows, which a peer may invalidate with a Send. Shared receive queues,
-// immediate data and file sources answer rdma.StatusNotSupported; what a peer sends of that kind ends the connection
+// memory windows, which a peer may invalidate with a Send, and shared receive
+// queues. Immediate data and file sources answer rdma.StatusNotSupported; what a peer sends of that kind ends the connection
 // with the Terminate that the RFC asks for.
 //
 // # Files

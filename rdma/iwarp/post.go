@@ -72,7 +72,7 @@ func (qp *queuePair) postLocked(r *rdma.Request) rdma.Status {
 		}
 	} else {
 		var status rdma.Status
-		if length, status = qp.checkSGL(r.SGL, qp.cfg.MaxInitiatorSGE, access); status != rdma.StatusSuccess {
+		if length, status = qp.a.checkSGL(r.SGL, qp.cfg.MaxInitiatorSGE, access); status != rdma.StatusSuccess {
 			return status
 		}
 	}
@@ -124,7 +124,7 @@ func (qp *queuePair) postWindowLocked(r *rdma.Request) rdma.Status {
 
 // checkSGL checks a scatter/gather list, whose regions need one of the rights in
 // access, if there is any in it, and tells how many bytes the list names.
-func (qp *queuePair) checkSGL(sgl []rdma.SGE, most int, access rdma.Access) (int, rdma.Status) {
+func (a *adapter) checkSGL(sgl []rdma.SGE, most int, access rdma.Access) (int, rdma.Status) {
 	if len(sgl) > most {
 		return 0, rdma.StatusDataOverrun
 	}
@@ -138,7 +138,7 @@ func (qp *queuePair) checkSGL(sgl []rdma.SGE, most int, access rdma.Access) (int
 	for i := range sgl {
 		e := &sgl[i]
 		r, ok := e.Region.(*region)
-		if !ok || r == nil || r.a != qp.a || access != 0 && r.access&access == 0 || !r.open() ||
+		if !ok || r == nil || r.a != a || access != 0 && r.access&access == 0 || !r.open() ||
 			e.Offset < 0 || e.Length < 0 || e.Offset > len(r.buf) || e.Length > len(r.buf)-e.Offset {
 			return 0, rdma.StatusAccessViolation
 		}
@@ -158,7 +158,8 @@ func appendPieces(ps []piece, sgl []rdma.SGE) []piece {
 }
 
 // PostReceive queues receives. After the end of the connection they end at once
-// with StatusCanceled.
+// with StatusCanceled. A queue pair with a shared receive queue takes none:
+// StatusInvalidDeviceRequest.
 //
 // Source: [ND QueuePair.Receive]
 func (qp *queuePair) PostReceive(reqs []rdma.ReceiveRequest) (int, error) {
@@ -182,10 +183,13 @@ func (qp *queuePair) postReceiveLocked(r *rdma.ReceiveRequest) rdma.Status {
 	if qp.closedRecv {
 		return rdma.StatusInvalidHandle
 	}
+	if qp.shared != nil {
+		return rdma.StatusInvalidDeviceRequest
+	}
 	if qp.receives.len() >= qp.cfg.ReceiveDepth {
 		return rdma.StatusNoMoreEntries
 	}
-	length, status := qp.checkSGL(r.SGL, qp.cfg.MaxReceiveSGE, rdma.AccessLocalWrite)
+	length, status := qp.a.checkSGL(r.SGL, qp.cfg.MaxReceiveSGE, rdma.AccessLocalWrite)
 	if status != rdma.StatusSuccess {
 		return status
 	}

@@ -62,6 +62,7 @@ type queuePair struct {
 	cfg rdma.QueuePairConfig
 	// The queues that results go to.
 	receiveCQ, initiatorCQ *completionQueue
+	shared                 *sharedQueue // or nil
 
 	mu      sync.Mutex
 	idle    sync.Cond // signalled when writing becomes false
@@ -82,11 +83,12 @@ type queuePair struct {
 
 	recvMu      sync.Mutex
 	receives    fifo[receiveRequest]
-	results     []rdma.Result // of receives, not in the completion queue yet
-	current     bool          // the first receive is being filled
-	cancelRecvs uint64        // as cancel
-	flushed     bool          // receives end at once
-	closedRecv  bool          // no more receives are taken
+	results     []rdma.Result   // of receives, not in the completion queue yet
+	current     bool            // the first receive is being filled
+	taken       *receiveRequest // which it is, if it came from a shared queue
+	cancelRecvs uint64          // as cancel
+	flushed     bool            // receives end at once
+	closedRecv  bool            // no more receives are taken
 
 	once sync.Once
 }
@@ -96,9 +98,6 @@ var _ rdma.QueuePair = (*queuePair)(nil)
 // CreateQueuePair makes an unconnected queue pair; its memory grows with use.
 func (a *adapter) CreateQueuePair(cfg rdma.QueuePairConfig) (rdma.QueuePair, error) {
 	const op = "create queue pair"
-	if cfg.SharedReceive != nil {
-		return nil, opError(op, "", rdma.StatusNotSupported, nil)
-	}
 	rcq, ok := cfg.ReceiveCQ.(*completionQueue)
 	if !ok || rcq == nil || rcq.a != a {
 		return nil, opError(op, "", rdma.StatusInvalidParameterN(2), nil)
@@ -107,18 +106,30 @@ func (a *adapter) CreateQueuePair(cfg rdma.QueuePairConfig) (rdma.QueuePair, err
 	if !ok || icq == nil || icq.a != a {
 		return nil, opError(op, "", rdma.StatusInvalidParameterN(3), nil)
 	}
-	for _, c := range []struct{ param, value, least, most int }{
-		{5, cfg.ReceiveDepth, 0, maxQueueDepth},
-		{6, cfg.InitiatorDepth, 0, maxQueueDepth},
-		{7, cfg.MaxReceiveSGE, 0, maxSGE},
-		{8, cfg.MaxInitiatorSGE, 0, maxSGE},
-		{9, cfg.InlineSize, 0, maxInline},
-	} {
-		if c.value < c.least || c.value > c.most {
+	shared, ok := cfg.SharedReceive.(*sharedQueue)
+	if cfg.SharedReceive != nil && (!ok || shared == nil || shared.a != a) {
+		return nil, opError(op, "", rdma.StatusInvalidParameterN(4), nil)
+	}
+	limits := []struct{ param, value, most int }{
+		{5, cfg.ReceiveDepth, maxQueueDepth},
+		{6, cfg.InitiatorDepth, maxQueueDepth},
+		{7, cfg.MaxReceiveSGE, maxSGE},
+		{8, cfg.MaxInitiatorSGE, maxSGE},
+		{9, cfg.InlineSize, maxInline},
+	}
+	if shared != nil {
+		limits = []struct{ param, value, most int }{
+			{6, cfg.InitiatorDepth, maxQueueDepth},
+			{7, cfg.MaxInitiatorSGE, maxSGE},
+			{8, cfg.InlineSize, maxInline},
+		}
+	}
+	for _, c := range limits {
+		if c.value < 0 || c.value > c.most {
 			return nil, opError(op, "", rdma.StatusInvalidParameterN(c.param), nil)
 		}
 	}
-	qp := &queuePair{a: a, cfg: cfg, receiveCQ: rcq, initiatorCQ: icq}
+	qp := &queuePair{a: a, cfg: cfg, receiveCQ: rcq, initiatorCQ: icq, shared: shared}
 	qp.idle.L = &qp.mu
 	if err := a.add(classQueuePair, qp, op); err != nil {
 		return nil, err
@@ -269,8 +280,12 @@ func (qp *queuePair) cancelReceivesLocked() {
 
 // popReceiveLocked takes the first receive out and makes its result.
 func (qp *queuePair) popReceiveLocked(status rdma.Status, n int) rdma.Result {
-	r := qp.receives.at(qp.receives.head)
-	qp.receives.head++
+	r := qp.taken
+	if r == nil {
+		r = qp.receives.at(qp.receives.head)
+		qp.receives.head++
+	}
+	qp.taken = nil
 	clear(r.pieces)
 	return rdma.Result{Status: status, Op: rdma.OpReceive, Bytes: n, QueuePair: qp.cfg.Context, ID: r.id}
 }

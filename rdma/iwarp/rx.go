@@ -53,7 +53,10 @@ type receiver struct {
 	lease   lease
 	target  []byte
 	receive *receiveRequest
-	at      cursor // in the receive
+	own     receiveRequest // from a shared queue
+	stalled bool           // the frame in hand waits for a receive
+	resume  chan struct{}  // gets a value when there may be one
+	at      cursor         // in the receive
 	reading *readOut
 	readAt  cursor // in the read
 
@@ -69,25 +72,52 @@ type cursor struct {
 
 func (x *receiver) init(c *conn) {
 	x.c, x.msn, x.readMSN = c, 1, 1
+	if c.qp.shared != nil {
+		x.resume = make(chan struct{}, 1)
+	}
 	x.readFn = x.read
 }
 
 // loop reads until the connection ends and says why.
 func (x *receiver) loop() error {
 	defer x.freeBuffer()
-	if x.c.raw != nil {
-		if err := x.c.raw.Read(x.readFn); err != nil {
-			return err
-		}
-		return x.err
-	}
 	for x.c.ending.Load() == nil {
-		n, err := x.c.nc.Read(x.space())
-		if !x.took(n, err) {
+		if x.c.raw != nil {
+			if err := x.c.raw.Read(x.readFn); err != nil {
+				return err
+			}
+		} else if n, err := x.c.nc.Read(x.space()); x.took(n, err) {
+			continue
+		}
+		if !x.stalled || !x.await() {
 			return x.err
 		}
 	}
 	return io.EOF
+}
+
+// await waits until the message in hand has a receive, and goes on with what is
+// in the buffer; false ends reading. Nothing is read meanwhile.
+//
+// Source: [ND §6.5]
+func (x *receiver) await() bool {
+	for x.stalled {
+		select {
+		case <-x.resume:
+		case <-x.c.ended:
+			x.c.qp.shared.leave(x)
+			x.err = io.EOF
+			return false
+		}
+		x.stalled = false
+		fault := x.consume()
+		x.push()
+		if fault != nil {
+			x.err = fault
+			return false
+		}
+	}
+	return x.err == nil
 }
 
 // read takes all that is there. False says that it must wait for more.
@@ -136,7 +166,7 @@ func (x *receiver) took(n int, err error) bool {
 		err = io.ErrUnexpectedEOF
 	}
 	x.err = err
-	return err == nil
+	return err == nil && !x.stalled
 }
 
 // push puts the results that were gathered in the completion queues, and lets
@@ -239,7 +269,10 @@ func (x *receiver) begin() (more bool, err error) {
 	h := x.seg.size()
 	copy(x.header[:], b[:h])
 	x.ulpdu, x.left, x.trailer = n, n-h, padOf(n)+crcSize
-	if err := x.accept(); err != nil {
+	if err := x.accept(); errors.Is(err, errStalled) {
+		x.stalled = true
+		return true, nil
+	} else if err != nil {
 		return false, err
 	}
 	x.r += fpduHeaderSize + h

@@ -144,8 +144,8 @@ func (x *receiver) acceptSend() error {
 		return x.violation(faultMSN)
 	}
 	if x.receive == nil {
-		if x.receive = x.takeReceive(); x.receive == nil {
-			return x.violation(faultNoBuffer)
+		if err := x.takeReceive(); err != nil {
+			return err
 		}
 	}
 	switch {
@@ -159,17 +159,28 @@ func (x *receiver) acceptSend() error {
 	return nil
 }
 
-// takeReceive begins the first receive; nil if there is none.
-func (x *receiver) takeReceive() *receiveRequest {
+// takeReceive begins the first receive. There may be none, which is an error, or
+// in a shared queue a reason to wait.
+func (x *receiver) takeReceive() error {
 	qp := x.c.qp
+	if qp.shared != nil {
+		if err := qp.shared.take(&x.own, x); err != nil {
+			return err
+		}
+	}
 	qp.recvMu.Lock()
 	defer qp.recvMu.Unlock()
-	if qp.receives.len() == 0 {
-		return nil
+	switch {
+	case qp.shared != nil:
+		qp.taken, x.receive = &x.own, &x.own
+	case qp.receives.len() == 0:
+		return x.violation(faultNoBuffer)
+	default:
+		x.receive = qp.receives.at(qp.receives.head)
 	}
 	qp.current = true
 	x.at = cursor{}
-	return qp.receives.at(qp.receives.head)
+	return nil
 }
 
 // finish ends a segment, and with the last one of a Send its receive.

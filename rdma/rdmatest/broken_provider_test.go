@@ -43,8 +43,10 @@ var brokenWays = []struct {
 		read/after-write read/fence read/limits read/both-ways read/violations`},
 	{name: "binds vanish", fault: drops(rdma.OpBind), found: "window/transfer window/token window/cycle"},
 	{name: "invalidates vanish", fault: drops(rdma.OpInvalidate), found: `window/busy window/refused window/write-violations window/read-violations`},
+	{name: "shared queues are deaf", flaws: flaws{shared: func(q rdma.SharedReceiveQueue) rdma.SharedReceiveQueue { return brokenShared{q} }},
+		found: "shared/notify shared/modify shared/close"},
 	{name: "sends vanish", fault: drops(rdma.OpSend), found: `connect/dial-listen connect/loopback connect/dual-connect
-		message/sizes end/no-receive-posted end/message-longer-than-receive flow/credits flow/both-ways`},
+		message/sizes shared/many-pairs shared/empty-waits shared/waiting-closes end/no-receive-posted end/message-longer-than-receive flow/credits flow/both-ways`},
 	{name: "the second request of a pair is lost", fault: func(a hook.Attempt) hook.Action {
 		if a.N == 2 {
 			return hook.Drop()
@@ -123,7 +125,7 @@ var brokenWays = []struct {
 		found: "queue/flush-unconnected queue/receive-full queue/flush-is-local cq/poll-batches notify/errors"},
 	{name: "resize does nothing", flaws: flaws{resize: func(rdma.CompletionQueue, int) error { return nil }}, found: "cq/resize"},
 	{name: "errors lose their status", flaws: flaws{err: func(error) error { return errBroken }},
-		found: `adapter/foreign-address adapter/completion-queue-depth adapter/queue-pair-parameters memory/invalid-buffer
+		found: `adapter/foreign-address adapter/completion-queue-depth adapter/queue-pair-parameters shared/refused memory/invalid-buffer
 			connect/private-data-too-long connect/dual-bind connect/dual-connect connect/invalid-state reject/by-listener reject/by-client
 			reject/client-closes reject/listener-side-closes reject/peer-gave-up reject/nobody-listens reject/closing-listener listen/dual-listen listen/address
 			listen/address-in-use listen/close-ends-requests cancel/connect cancel/accept cancel/connection-request cancel/ended-context

@@ -35,6 +35,8 @@ type flaws struct {
 	request    func(ctx context.Context) context.Context
 	bind       func(inner func() error) error
 	alloc      func(n int) int
+	// shared takes the place of a shared receive queue.
+	shared func(rdma.SharedReceiveQueue) rdma.SharedReceiveQueue
 }
 
 func (f *flaws) fail(err error) error {
@@ -112,6 +114,14 @@ func (a brokenAdapter) CreateMemoryWindow() (rdma.MemoryWindow, error) {
 	return w, a.f.fail(err)
 }
 
+func (a brokenAdapter) CreateSharedReceiveQueue(cfg rdma.SharedReceiveQueueConfig) (rdma.SharedReceiveQueue, error) {
+	q, err := a.Adapter.CreateSharedReceiveQueue(cfg)
+	if err != nil || a.f.shared == nil {
+		return q, a.f.fail(err)
+	}
+	return a.f.shared(q), nil
+}
+
 func (a brokenAdapter) CreateCompletionQueue(depth int) (rdma.CompletionQueue, error) {
 	q, err := a.Adapter.CreateCompletionQueue(depth)
 	if err != nil {
@@ -126,6 +136,9 @@ func (a brokenAdapter) CreateQueuePair(cfg rdma.QueuePairConfig) (rdma.QueuePair
 	}
 	if q, ok := cfg.InitiatorCQ.(*brokenQueue); ok {
 		cfg.InitiatorCQ = q.CompletionQueue
+	}
+	if q, ok := cfg.SharedReceive.(brokenShared); ok {
+		cfg.SharedReceive = q.SharedReceiveQueue
 	}
 	if a.f.config != nil {
 		cfg = a.f.config(cfg)
@@ -152,6 +165,13 @@ func (a brokenAdapter) CreateListener() (rdma.Listener, error) {
 	}
 	return brokenListener{l, a.f}, nil
 }
+
+// brokenShared takes no notice of what a shared receive queue is told.
+type brokenShared struct{ rdma.SharedReceiveQueue }
+
+func (brokenShared) Modify(int, int) error        { return nil }
+func (brokenShared) Notify(context.Context) error { return nil }
+func (brokenShared) Close() error                 { return nil }
 
 type brokenRegion struct {
 	rdma.MemoryRegion

@@ -10,13 +10,14 @@ import (
 
 // shape is the size of what an end is made of; zero fields have defaults.
 type shape struct {
-	depth  int         // of the receive and of the initiator queue; 16
-	cq     int         // depth of the receive completion queue; depth and 8 more
-	sge    int         // entries of one request; 4
-	inline int         // bytes of one inline request; 32
-	memory int         // bytes of registered memory; 64 KiB
-	access rdma.Access // rights of that memory; remote write
-	reads  int         // in progress, of either direction; 8
+	depth  int                     // of the receive and of the initiator queue; 16
+	cq     int                     // depth of the receive completion queue; depth and 8 more
+	sge    int                     // entries of one request; 4
+	inline int                     // bytes of one inline request; 32
+	memory int                     // bytes of registered memory; 64 KiB
+	access rdma.Access             // rights of that memory; remote write
+	shared rdma.SharedReceiveQueue // instead of a queue of its own
+	reads  int                     // in progress, of either direction; 8
 }
 
 func (s shape) orDefault(info rdma.AdapterInfo) shape {
@@ -83,7 +84,7 @@ func (e *end) limits() rdma.ReadLimits {
 func (e *end) config() rdma.QueuePairConfig {
 	s := e.shape
 	return rdma.QueuePairConfig{
-		ReceiveCQ: e.rcq, InitiatorCQ: e.icq, Context: e.context,
+		ReceiveCQ: e.rcq, InitiatorCQ: e.icq, SharedReceive: s.shared, Context: e.context,
 		ReceiveDepth: s.depth, InitiatorDepth: s.depth,
 		MaxReceiveSGE: s.sge, MaxInitiatorSGE: s.sge, InlineSize: s.inline,
 	}
@@ -127,7 +128,11 @@ func (e *end) at(off int) rdma.RemoteAddr {
 // receive posts one receive.
 func (e *end) receive(id uint64, sgl []rdma.SGE) {
 	e.r.Helper()
-	if n, err := e.qp.PostReceive([]rdma.ReceiveRequest{{ID: id, SGL: sgl}}); n != 1 || err != nil {
+	post := e.qp.PostReceive
+	if e.shape.shared != nil {
+		post = e.shape.shared.PostReceive
+	}
+	if n, err := post([]rdma.ReceiveRequest{{ID: id, SGL: sgl}}); n != 1 || err != nil {
 		e.r.Fatalf("post receive: took %d, %v", n, err)
 	}
 }

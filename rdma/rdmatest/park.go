@@ -12,12 +12,18 @@ import (
 // next happens to a queue that is armed.
 func (r *rig) notify(cq rdma.CompletionQueue, kind rdma.NotifyKind) *call {
 	r.Helper()
+	return r.park("notify", func(ctx context.Context) error { return cq.Notify(ctx, kind) })
+}
+
+// park starts an operation and returns once it waits.
+func (r *rig) park(what string, f func(context.Context) error) *call {
+	r.Helper()
 	before := waiting()
-	c := r.begin("notify", func(ctx context.Context) error { return waitHere(ctx, cq, kind) })
-	r.eventually("a notification waits", func() bool {
+	c := r.begin(what, func(ctx context.Context) error { return waitHere(ctx, f) })
+	r.eventually(what+" waits", func() bool {
 		select {
 		case <-c.done:
-			r.Fatalf("notify: returned at once with %v", c.err)
+			r.Fatalf("%s: returned at once with %v", what, c.err)
 		default:
 		}
 		return waiting() > before
@@ -28,8 +34,8 @@ func (r *rig) notify(cq rdma.CompletionQueue, kind rdma.NotifyKind) *call {
 // waitHere is what waiting looks for on the stacks.
 //
 //go:noinline
-func waitHere(ctx context.Context, cq rdma.CompletionQueue, kind rdma.NotifyKind) error {
-	return cq.Notify(ctx, kind)
+func waitHere(ctx context.Context, f func(context.Context) error) error {
+	return f(ctx)
 }
 
 // waiting counts the goroutines that have entered waitHere and sleep.
