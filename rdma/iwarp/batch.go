@@ -62,7 +62,7 @@ func (b *batch) reset() {
 // room tells whether a frame of a request with that many pieces fits in.
 func (b *batch) room(pieces int) bool {
 	return b.bytes < batchBytes && len(b.parts)+2*pieces+2 <= batchParts &&
-		b.used+frameOverhead+copyMax <= batchHeader
+		b.used+2*frameOverhead+copyMax <= batchHeader
 }
 
 // open begins a frame with a ULPDU of n bytes and gives the place for the DDP

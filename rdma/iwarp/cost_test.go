@@ -19,11 +19,11 @@ func TestNoAllocations(t *testing.T) {
 		client, server := connect(t, cfg, cfg, shape{depth: 16, sge: 2, buf: 1 << 20, limits: rdma.ReadLimits{Inbound: 1, Outbound: 1}})
 		sink := client.sgl(0, 5000)
 		results := make([]rdma.Result, 32)
-		recv := []rdma.ReceiveRequest{{SGL: server.sgl(0, 512)}, {SGL: server.sgl(0, 512)}}
+		recv := []rdma.ReceiveRequest{{}, {SGL: server.sgl(0, 512)}, {SGL: server.sgl(0, 512)}}
 		sgl := client.sgl(0, 200)
 		reqs := []rdma.Request{
 			{Op: rdma.OpWrite, SGL: client.sgl(0, 8), Remote: server.at(0)},
-			{Op: rdma.OpWrite, SGL: client.sgl(0, 300_000), Remote: server.at(8)},
+			{Op: rdma.OpWrite, Flags: rdma.FlagImmediate, SGL: client.sgl(0, 300_000), Remote: server.at(8)},
 			{Op: rdma.OpWrite, SGL: client.sgl(0, 5000), Remote: server.at(8)},
 			{Op: rdma.OpRead, SGL: sink, Remote: server.at(0)},
 			{Op: rdma.OpRead, SGL: sgl, Remote: server.at(300_000)},

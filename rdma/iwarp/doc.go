@@ -6,8 +6,8 @@
 //	a, err := p.OpenAdapter(ctx, netip.MustParseAddr("127.0.0.1"))
 //
 // It has Send, with and without a solicited event, RDMA Write and RDMA Read, and
-// memory windows, which a peer may invalidate with a Send, and shared receive
-// queues. Immediate data and file sources answer rdma.StatusNotSupported; what a peer sends of that kind ends the connection
+// memory windows, which a peer may invalidate with a Send, shared receive queues
+// and, by RFC 7306, immediate data. File sources answer rdma.StatusNotSupported; what a peer sends of that kind ends the connection
 // with the Terminate that the RFC asks for.
 //
 // # Files
@@ -38,5 +38,5 @@
 // access takes a reference for the time of one copy or one non-blocking system call, and
 // Close waits for those, never for a peer.
 //
-// Source: [RFC 5040], [RFC 5041], [RFC 5044], [RFC 6581], [ND Overview]
+// Source: [RFC 5040], [RFC 5041], [RFC 5044], [RFC 6581], [RFC 7306], [ND Overview]
 package iwarp

@@ -93,8 +93,11 @@ func (t *sender) frame(r *sendRequest) (done, ok bool) {
 			break
 		}
 	}
-	if r.op == rdma.OpSend {
+	switch {
+	case r.op == rdma.OpSend:
 		t.msn++
+	case r.flags&rdma.FlagImmediate != 0:
+		t.frameImmediate(r)
 	}
 	t.offset, t.piece, t.within = 0, 0, 0
 	return true, true

@@ -102,6 +102,7 @@ func FuzzReader(f *testing.F) {
 		r := readRequest{1, 2, 20000, token, base + 8}
 		s := readSegment(1)
 		f.Add(appendFPDU(nil, append(s.appendTo(nil), r.appendTo(nil)...), crc), crc, true)
+		f.Add(frame(untaggedSegment(opImmediateEvent, queueSend, 1, 0, true), 8, crc), crc, true)
 		inval := untaggedSegment(opSendInvalidate, queueSend, 1, 0, true)
 		inval.stag = token + 1
 		f.Add(append(frame(taggedSegment(opWrite, token+1, base+8, true), 8, crc), frame(inval, 9, crc)...), crc, true)

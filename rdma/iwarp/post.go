@@ -36,7 +36,7 @@ func (qp *queuePair) postLocked(r *rdma.Request) rdma.Status {
 	case rdma.OpSend:
 	case rdma.OpWrite:
 		flagParam = 6
-		if r.File != nil || r.Flags&(rdma.FlagImmediate|rdma.FlagOnlyIfCached) != 0 {
+		if r.File != nil || r.Flags&rdma.FlagOnlyIfCached != 0 {
 			return rdma.StatusNotSupported
 		}
 	case rdma.OpBind:
@@ -77,7 +77,7 @@ func (qp *queuePair) postLocked(r *rdma.Request) rdma.Status {
 		}
 	}
 	s := qp.sends.push()
-	s.op, s.flags, s.id, s.length, s.remote = r.Op, r.Flags, r.ID, length, r.Remote
+	s.op, s.flags, s.id, s.length, s.remote, s.immediate = r.Op, r.Flags, r.ID, length, r.Remote, r.Immediate
 	s.pieces, s.inline, s.status, s.pending = s.pieces[:0], s.inline[:0], rdma.StatusSuccess, false
 	if inline {
 		s.inline = append(s.inline, r.Inline...)

@@ -32,6 +32,8 @@ type sendRequest struct {
 	inline []byte
 	length int
 	remote rdma.RemoteAddr
+	// immediate follows a write.
+	immediate uint32
 	// window is what a bind or an invalidate is about, until it is carried out or
 	// given up.
 	window  *window

@@ -42,7 +42,12 @@ func (o opcode) isSend() bool { return o >= opSend && o <= opSendEventInval }
 func (o opcode) invalidates() bool { return o == opSendInvalidate || o == opSendEventInval }
 
 // solicits tells whether the message asks for an event.
-func (o opcode) solicits() bool { return o == opSendEvent || o == opSendEventInval }
+func (o opcode) solicits() bool {
+	return o == opSendEvent || o == opSendEventInval || o == opImmediateEvent
+}
+
+// isImmediate tells whether the message is one of the two of immediate data.
+func (o opcode) isImmediate() bool { return o == opImmediate || o == opImmediateEvent }
 
 // Sizes of what follows the DDP header in some messages, in bytes.
 const (

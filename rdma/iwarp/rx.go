@@ -337,15 +337,19 @@ func (x *receiver) scatter() ([]piece, *cursor) {
 // looked at when all of it is there.
 func (x *receiver) control() bool {
 	op := x.seg.opcode()
-	return op == opTerminate || op == opReadRequest
+	return op == opTerminate || op == opReadRequest || op.isImmediate()
 }
 
 // takeControl handles such a payload.
 func (x *receiver) takeControl(payload []byte) error {
-	if x.seg.opcode() == opTerminate {
+	switch x.seg.opcode() {
+	case opTerminate:
 		return remoteTerminate(payload)
+	case opReadRequest:
+		return x.takeReadRequest(payload)
 	}
-	return x.takeReadRequest(payload)
+	x.takeImmediate(payload)
+	return nil
 }
 
 // skip notes that n bytes of the current stretch are placed.

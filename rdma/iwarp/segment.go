@@ -87,6 +87,8 @@ func (x *receiver) accept() error {
 		return x.acceptTerminate()
 	case op == opReadRequest:
 		return x.acceptReadRequest()
+	case op.isImmediate():
+		return x.acceptImmediate()
 	case !op.isSend():
 		return x.violation(faultOpcode)
 	case s.qn != queueSend:
@@ -186,7 +188,7 @@ func (x *receiver) takeReceive() error {
 // finish ends a segment, and with the last one of a Send its receive.
 func (x *receiver) finish() error {
 	op := x.seg.opcode()
-	if !x.seg.last() || op == opWrite || op == opReadRequest {
+	if !x.seg.last() || op == opWrite || op == opReadRequest || op.isImmediate() {
 		return nil
 	}
 	if op == opReadResponse {
@@ -202,11 +204,19 @@ func (x *receiver) finish() error {
 		}
 		w.revoke(x.seg.stag)
 	}
+	x.deliver(rdma.Result{})
+	return nil
+}
+
+// deliver ends the receive in progress, whose result has the immediate data of
+// with.
+func (x *receiver) deliver(with rdma.Result) {
 	qp := x.c.qp
 	qp.recvMu.Lock()
 	defer qp.recvMu.Unlock()
 	r := qp.popReceiveLocked(rdma.StatusSuccess, x.at.bytes)
-	r.Solicited = op.solicits()
+	r.Solicited = x.seg.opcode().solicits()
+	r.HasImmediate, r.Immediate = with.HasImmediate, with.Immediate
 	qp.results = append(qp.results, r)
 	qp.current = false
 	x.receive = nil
@@ -217,5 +227,4 @@ func (x *receiver) finish() error {
 	case len(qp.results) == maxResults:
 		qp.pushReceivesLocked()
 	}
-	return nil
 }

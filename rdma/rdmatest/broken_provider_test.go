@@ -45,6 +45,12 @@ var brokenWays = []struct {
 	{name: "invalidates vanish", fault: drops(rdma.OpInvalidate), found: `window/busy window/refused window/write-violations window/read-violations`},
 	{name: "shared queues are deaf", flaws: flaws{shared: func(q rdma.SharedReceiveQueue) rdma.SharedReceiveQueue { return brokenShared{q} }},
 		found: "shared/notify shared/modify shared/close"},
+	{name: "immediate data vanishes", flaws: flaws{post: func(q rdma.QueuePair, reqs []rdma.Request) (int, error) {
+		for i := range reqs {
+			reqs[i].Flags &^= rdma.FlagImmediate
+		}
+		return q.Post(reqs)
+	}}, found: "immediate/result immediate/after-the-data immediate/shared"},
 	{name: "sends vanish", fault: drops(rdma.OpSend), found: `connect/dial-listen connect/loopback connect/dual-connect
 		message/sizes shared/many-pairs shared/empty-waits shared/waiting-closes end/no-receive-posted end/message-longer-than-receive flow/credits flow/both-ways`},
 	{name: "the second request of a pair is lost", fault: func(a hook.Attempt) hook.Action {
