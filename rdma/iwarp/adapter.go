@@ -19,7 +19,7 @@ const (
 	inlineThreshold    = 512
 	largeThreshold     = 16 << 10
 	baseCaps           = rdma.CapInOrderPlacement | rdma.CapMultiEngine | rdma.CapCQResize | rdma.CapLoopback |
-		rdma.CapRead | rdma.CapWindows | rdma.CapSharedReceive | rdma.CapImmediate
+		rdma.CapRead | rdma.CapWindows | rdma.CapSharedReceive | rdma.CapImmediate | rdma.CapFileSource
 )
 
 // adapter is a protection domain on one or all addresses of the host.
@@ -51,6 +51,7 @@ const (
 	classCompletionQueue
 	classWindow
 	classRegion
+	classFile
 	classMemory
 	numClasses
 )

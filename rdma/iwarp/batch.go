@@ -35,6 +35,8 @@ type batch struct {
 	touched bool
 	holds   []hold // what parts refer to
 	io      vectors
+	file    *[readBufferSize]byte // data of files, or nil
+	read    int                   // how much
 }
 
 // hold is memory that a batch refers to; remote says that a peer asked for it.
@@ -56,6 +58,7 @@ func (b *batch) reset() {
 	b.io.reset()
 	b.taken, b.complete, b.used, b.begun, b.written, b.first, b.bytes = 0, 0, 0, 0, 0, 0, 0
 	b.asked, b.answered = 0, 0
+	b.file, b.read = nil, 0
 	b.parts, b.holds, b.touched = b.parts[:0], b.holds[:0], false
 }
 

@@ -173,6 +173,27 @@ func (c *conn) endingFor(err error) *ending {
 	return &ending{err: opError(op, c.peer, rdma.StatusConnectionAborted, err), abort: true, partly: rdma.StatusIOTimeout, reading: rdma.StatusIOTimeout}
 }
 
+// endingForData is the end for want of the data of a request or of an answer; nil
+// for any other error.
+func (c *conn) endingForData(err error) *ending {
+	var v *violation
+	var f *fileError
+	status := rdma.StatusAccessViolation
+	switch {
+	case errors.As(err, &v):
+		return v.ending(c)
+	case errors.As(err, &f):
+		status = rdma.StatusDataError
+	case !errors.Is(err, errRegionClosed):
+		return nil
+	}
+	return &ending{
+		err:    opError("connection", c.peer, status, err),
+		term:   &terminate{fault: faultLocal},
+		partly: status,
+	}
+}
+
 // shutdown sends a Terminate, if there is one and the peer can understand it,
 // half-closes, and waits until the peer has closed too, so that no reset
 // destroys what was sent last; all that within DrainTimeout.

@@ -34,6 +34,11 @@ func TestNoAllocations(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		src, err := client.a.RegisterFile(t.Context(), testFile(t, make([]byte, 90_000)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		reqs = append(reqs, rdma.Request{Op: rdma.OpWrite, File: src, FileLength: 100_000, Remote: server.at(8)})
 		reqs = append(reqs, rdma.Request{Op: rdma.OpBind, Flags: rdma.FlagAllowRead, Window: w, Region: client.mr, Length: 8},
 			rdma.Request{Op: rdma.OpInvalidate, Window: w})
 		turn := func() {

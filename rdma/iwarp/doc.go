@@ -5,9 +5,10 @@
 //	p := iwarp.New(nil)
 //	a, err := p.OpenAdapter(ctx, netip.MustParseAddr("127.0.0.1"))
 //
-// It has Send, with and without a solicited event, RDMA Write and RDMA Read, and
-// memory windows, which a peer may invalidate with a Send, shared receive queues
-// and, by RFC 7306, immediate data. File sources answer rdma.StatusNotSupported; what a peer sends of that kind ends the connection
+// It has Send, with and without a solicited event, RDMA Write and RDMA Read,
+// memory windows, which a peer may invalidate with a Send, shared receive queues,
+// files as the source of writes and, by RFC 7306, immediate data. What it lacks,
+// atomics and markers, it refuses; what a peer sends of that kind ends the connection
 // with the Terminate that the RFC asks for.
 //
 // # Files

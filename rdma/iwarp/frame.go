@@ -71,23 +71,23 @@ func (t *sender) add(f *openFrame, l lease, data []byte, remote bool) bool {
 	return true
 }
 
-// frame adds the rest of a request to the batch; done says that it is all in, ok
-// that its memory is still there.
-func (t *sender) frame(r *sendRequest) (done, ok bool) {
+// frame adds the rest of a request to the batch; done says that it is all
+// in, and an error that its memory or file is gone.
+func (t *sender) frame(r *sendRequest) (done bool, err error) {
 	switch r.op {
 	case rdma.OpRead:
-		return t.frameRead(r), true
+		return t.frameRead(r), nil
 	case rdma.OpBind, rdma.OpInvalidate:
 		r.window.carryOut(r)
-		return true, true
+		return true, nil
 	}
 	b := t.b
 	for {
 		if !b.room(len(r.pieces)) {
-			return false, true
+			return false, nil
 		}
-		if !t.frameOne(r) {
-			return false, false
+		if more, err := t.frameOne(r); !more {
+			return false, err
 		}
 		if t.offset == r.length {
 			break
@@ -100,26 +100,36 @@ func (t *sender) frame(r *sendRequest) (done, ok bool) {
 		t.frameImmediate(r)
 	}
 	t.offset, t.piece, t.within = 0, 0, 0
-	return true, true
+	return true, nil
 }
 
-// frameOne adds one frame.
-func (t *sender) frameOne(r *sendRequest) bool {
+// frameOne adds one frame, unless there is no room, or no data of a file yet.
+func (t *sender) frameOne(r *sendRequest) (bool, error) {
 	limit := t.maxTagged
 	if r.op == rdma.OpSend {
 		limit = t.maxUntagged
 	}
 	n := min(r.length-t.offset, limit)
+	var data []byte
+	if r.file != nil && n > 0 {
+		var err error
+		if data, err = t.fileData(r, n); data == nil {
+			return false, err
+		}
+	}
 	s := t.segment(r, t.offset+n == r.length)
 	f := t.open(&s, n)
-	if len(r.pieces) == 0 {
-		t.addInline(&f, r.inline[t.offset:t.offset+n])
-	} else if !t.addPieces(&f, r, n) {
-		return false
+	switch {
+	case r.file != nil:
+		t.addOwned(&f, data)
+	case len(r.pieces) == 0:
+		t.addOwned(&f, r.inline[t.offset:t.offset+n])
+	case !t.addPieces(&f, r, n):
+		return false, errRegionClosed
 	}
 	t.close(&f)
 	t.offset += n
-	return true
+	return true, nil
 }
 
 // segment is the header of the next frame of a request.
@@ -150,9 +160,9 @@ func (t *sender) addPieces(f *openFrame, r *sendRequest, n int) bool {
 	return true
 }
 
-// addInline adds inline data, which lives as long as its slot: a copy if it is
-// small, else a reference.
-func (t *sender) addInline(f *openFrame, data []byte) {
+// addOwned adds inline data, which lives as long as its slot, or that of a file,
+// which is in the batch: a copy if it is small, else a reference.
+func (t *sender) addOwned(f *openFrame, data []byte) {
 	b := t.b
 	if len(data) <= copyMax {
 		b.used += copy(b.head[b.used:], data)

@@ -210,7 +210,7 @@ func TestPostRefused(t *testing.T) {
 		"bind":           {rdma.Request{Op: rdma.OpBind, Flags: rdma.FlagAllowRead}, rdma.StatusInvalidParameter},
 		"invalidate":     {rdma.Request{Op: rdma.OpInvalidate}, rdma.StatusInvalidParameter},
 		"flags of bind":  {rdma.Request{Op: rdma.OpBind}, rdma.StatusInvalidParameterN(6)},
-		"only cached":    {rdma.Request{Op: rdma.OpWrite, Flags: rdma.FlagOnlyIfCached}, rdma.StatusNotSupported},
+		"only cached":    {rdma.Request{Op: rdma.OpWrite, Flags: rdma.FlagOnlyIfCached}, rdma.StatusInvalidParameterMix},
 		"receive":        {rdma.Request{Op: rdma.OpReceive}, rdma.StatusInvalidParameter},
 		"flags of send":  {rdma.Request{Op: rdma.OpSend, Flags: rdma.FlagAllowRead}, rdma.StatusInvalidParameterN(4)},
 		"flags of write": {rdma.Request{Op: rdma.OpWrite, Flags: rdma.FlagSolicitEvent}, rdma.StatusInvalidParameterN(6)},

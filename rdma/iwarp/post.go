@@ -36,9 +36,6 @@ func (qp *queuePair) postLocked(r *rdma.Request) rdma.Status {
 	case rdma.OpSend:
 	case rdma.OpWrite:
 		flagParam = 6
-		if r.File != nil || r.Flags&rdma.FlagOnlyIfCached != 0 {
-			return rdma.StatusNotSupported
-		}
 	case rdma.OpBind:
 		flagParam = 6
 	case rdma.OpRead, rdma.OpInvalidate:
@@ -66,7 +63,16 @@ func (qp *queuePair) postLocked(r *rdma.Request) rdma.Status {
 	}
 	inline := r.Flags&rdma.FlagInline != 0
 	length := len(r.Inline)
-	if inline {
+	var file *fileSource
+	if r.Op == rdma.OpWrite && r.File != nil {
+		var status rdma.Status
+		if file, status = qp.checkFile(r); status != rdma.StatusSuccess {
+			return status
+		}
+		length = r.FileLength
+	} else if r.Flags&rdma.FlagOnlyIfCached != 0 {
+		return rdma.StatusInvalidParameterMix
+	} else if inline {
 		if length > qp.cfg.InlineSize {
 			return rdma.StatusBufferOverflow
 		}
@@ -79,6 +85,7 @@ func (qp *queuePair) postLocked(r *rdma.Request) rdma.Status {
 	s := qp.sends.push()
 	s.op, s.flags, s.id, s.length, s.remote, s.immediate = r.Op, r.Flags, r.ID, length, r.Remote, r.Immediate
 	s.pieces, s.inline, s.status, s.pending = s.pieces[:0], s.inline[:0], rdma.StatusSuccess, false
+	s.file, s.fileOffset, s.real = file, r.FileOffset, 0
 	if inline {
 		s.inline = append(s.inline, r.Inline...)
 	} else {
@@ -110,6 +117,7 @@ func (qp *queuePair) postWindowLocked(r *rdma.Request) rdma.Status {
 	s := qp.sends.push()
 	s.op, s.flags, s.id, s.length, s.window, s.binding = r.Op, r.Flags, r.ID, 0, w, b
 	s.pieces, s.inline, s.status, s.pending, s.carried = s.pieces[:0], s.inline[:0], rdma.StatusSuccess, false, false
+	s.file, s.real = nil, 0
 	if !now {
 		return rdma.StatusSuccess
 	}

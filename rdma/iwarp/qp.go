@@ -32,6 +32,11 @@ type sendRequest struct {
 	inline []byte
 	length int
 	remote rdma.RemoteAddr
+	// file is where a write takes its data from, or nil; real counts the bytes that
+	// were there.
+	file       *fileSource
+	fileOffset int64
+	real       int
 	// immediate follows a write.
 	immediate uint32
 	// window is what a bind or an invalidate is about, until it is carried out or
@@ -78,7 +83,8 @@ type queuePair struct {
 	cancel  uint64        // requests before this number end with StatusCanceled
 	writing bool
 	windows windowTable
-	held    bool // the passive side may not send yet
+	probe   fileReader // of FlagOnlyIfCached
+	held    bool       // the passive side may not send yet
 
 	doneMu  sync.Mutex    // taken before mu: results appear in order
 	settled []rdma.Result // scratch
@@ -133,6 +139,7 @@ func (a *adapter) CreateQueuePair(cfg rdma.QueuePairConfig) (rdma.QueuePair, err
 	}
 	qp := &queuePair{a: a, cfg: cfg, receiveCQ: rcq, initiatorCQ: icq, shared: shared}
 	qp.idle.L = &qp.mu
+	qp.probe.init()
 	if err := a.add(classQueuePair, qp, op); err != nil {
 		return nil, err
 	}
@@ -237,11 +244,12 @@ func (qp *queuePair) settle(n uint64) {
 			}
 			qp.done++
 			clear(r.pieces)
+			r.file = nil
 			if r.window != nil {
 				qp.forgetLocked(r)
 			}
 			if r.status != rdma.StatusSuccess || r.flags&rdma.FlagSilentSuccess == 0 {
-				results = append(results, rdma.Result{Status: r.status, Op: r.op, QueuePair: qp.cfg.Context, ID: r.id})
+				results = append(results, rdma.Result{Status: r.status, Op: r.op, Bytes: r.real, QueuePair: qp.cfg.Context, ID: r.id})
 				qp.sends.head = qp.done
 			}
 		}

@@ -32,6 +32,10 @@ type sender struct {
 	piece   int    // where they end
 	within  int
 
+	files   fileReader
+	patient bool // reading a file may wait: this is the writing goroutine
+	cold    bool // it would have to
+
 	stopped bool  // guarded by queuePair.mu: take no more requests
 	err     error // why writing failed
 	mid     bool  // the stream was left in the middle of a frame
@@ -60,6 +64,7 @@ func (t *sender) init(c *conn, limit int) {
 	}
 	t.waitFn = t.wait
 	t.runFn = t.run
+	t.files.init()
 }
 
 // pump writes what is queued as far as the socket takes it without waiting. The
@@ -69,7 +74,7 @@ func (t *sender) pump() {
 		if t.b == nil && !t.fill() {
 			return
 		}
-		if t.c.raw == nil {
+		if t.c.raw == nil || t.cold {
 			break
 		}
 		err := t.c.raw.Write(t.tryFn)
@@ -92,6 +97,7 @@ func (t *sender) pump() {
 // run is the writing goroutine: it writes until the queue is empty.
 func (t *sender) run() {
 	defer t.c.wg.Done()
+	t.patient, t.cold = true, false
 	if t.c.raw != nil {
 		if err := t.c.raw.Write(t.waitFn); err != nil {
 			t.fail(err)
@@ -253,10 +259,10 @@ func (t *sender) frameAll() error {
 				clear(b.requests[b.taken:])
 				continue
 			}
-			done, ok := t.frame(r)
+			done, err := t.frame(r)
 			t.part = partRequest
-			if !ok {
-				return errRegionClosed
+			if err != nil {
+				return err
 			}
 			if !done {
 				if t.offset == 0 {
@@ -308,6 +314,7 @@ func (t *sender) cancelLocked() {
 
 // releaseLocked gives the baton back.
 func (t *sender) releaseLocked() {
+	t.patient, t.cold = false, false
 	t.c.qp.writing = false
 	t.c.qp.idle.Broadcast()
 }
@@ -323,6 +330,9 @@ func (t *sender) complete() {
 func (t *sender) drop() {
 	b := t.b
 	t.b = nil
+	if b.file != nil {
+		t.c.a.p.buffers.Put(b.file)
+	}
 	b.reset()
 	t.c.a.p.batches.Put(b)
 }
@@ -340,17 +350,8 @@ func (t *sender) fail(err error) {
 	t.err, t.stopped = err, true
 	t.releaseLocked()
 	c.qp.mu.Unlock()
-	var v *violation
-	if errors.As(err, &v) {
-		c.end(v.ending(c))
-		return
-	}
-	if errors.Is(err, errRegionClosed) {
-		c.end(&ending{
-			err:    opError("connection", c.peer, rdma.StatusAccessViolation, err),
-			term:   &terminate{fault: faultLocal},
-			partly: rdma.StatusAccessViolation,
-		})
+	if e := c.endingForData(err); e != nil {
+		c.end(e)
 		return
 	}
 	c.limitRead(c.a.p.cfg.DrainTimeout)
@@ -388,6 +389,5 @@ func (t *sender) begun() bool { return t.part == partRequest || t.err != nil }
 
 // clean tells, once the sender has stopped, whether the stream is between frames.
 func (t *sender) clean() bool {
-	var v *violation
-	return !t.mid && (t.err == nil || errors.Is(t.err, errRegionClosed) || errors.As(t.err, &v))
+	return !t.mid && (t.err == nil || t.c.endingForData(t.err) != nil)
 }

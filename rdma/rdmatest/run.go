@@ -41,7 +41,8 @@ func Cases() []Case {
 	for _, group := range [][]Case{
 		adapterCases, memoryCases, connectCases, refuseCases, listenCases, cancelCases, closeCases,
 		messageCases, queueCases, notifyCases, completionCases, endCases,
-		writeCases, readCases, windowCases, sharedCases, immediateCases, violationCases, flowCases, randomCases,
+		writeCases, readCases, windowCases, sharedCases, immediateCases, fileCases,
+		violationCases, flowCases, randomCases,
 	} {
 		all = append(all, group...)
 	}

@@ -1,0 +1,193 @@
+package iwarp
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"sync"
+	"syscall"
+
+	"lwio/rdma"
+)
+
+// errCold says that bytes of a file are not in memory.
+var errCold = errors.New("not in memory")
+
+// fileError is what went wrong with the file of a request.
+type fileError struct{ err error }
+
+func (e *fileError) Error() string { return "file source: " + e.err.Error() }
+func (e *fileError) Unwrap() error { return e.err }
+
+// fileSource is a file that writes take their data from, by reading it; it is
+// never mapped, so that a file that shrinks harms nobody.
+//
+// Source: [OP-92i]
+type fileSource struct {
+	a   *adapter
+	f   *os.File
+	raw syscall.RawConn
+
+	mu     sync.RWMutex // held for reading during a read
+	closed bool
+}
+
+var _ rdma.FileSource = (*fileSource)(nil)
+
+// RegisterFile makes a regular file usable as the source of writes.
+func (a *adapter) RegisterFile(ctx context.Context, f *os.File) (rdma.FileSource, error) {
+	const op = "register file"
+	if ctx.Err() != nil {
+		return nil, rdma.CanceledBy(ctx, "iwarp: "+op, "")
+	}
+	if f == nil {
+		return nil, opError(op, "", rdma.StatusInvalidParameter, nil)
+	}
+	st, err := f.Stat()
+	if err != nil {
+		return nil, opError(op, f.Name(), rdma.StatusInvalidParameter, err)
+	}
+	if !st.Mode().IsRegular() {
+		return nil, opError(op, f.Name(), rdma.StatusInvalidParameter, errors.New("not a regular file"))
+	}
+	raw, err := f.SyscallConn()
+	if err != nil {
+		return nil, opError(op, f.Name(), rdma.StatusInvalidParameter, err)
+	}
+	s := &fileSource{a: a, f: f, raw: raw}
+	if err := a.add(classFile, s, op); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// File is the file that was registered.
+func (s *fileSource) File() *os.File { return s.f }
+
+// Close waits for a read in progress. A request that is not all framed then fails
+// with StatusAccessViolation and ends its connection.
+func (s *fileSource) Close() error {
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
+	s.a.remove(classFile, s)
+	return nil
+}
+
+// open tells whether the source is not closed yet.
+func (s *fileSource) open() bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return !s.closed
+}
+
+// fileReader reads files, for one goroutine at a time.
+type fileReader struct {
+	buf []byte
+	off int64
+	n   int
+	err error
+	fn  func(fd uintptr)
+}
+
+func (r *fileReader) init() {
+	r.fn = func(fd uintptr) { r.n, r.err = preadCached(int(fd), r.buf, r.off) }
+}
+
+// read fills buf from the file as far as that goes, and tells how far. Unless
+// patient it does not wait for a disk: it returns errCold instead.
+func (r *fileReader) read(s *fileSource, buf []byte, off int64, patient bool) (int, error) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if s.closed {
+		return 0, errRegionClosed
+	}
+	if patient {
+		n, err := s.f.ReadAt(buf, off)
+		if err != nil && !errors.Is(err, io.EOF) {
+			return 0, &fileError{err}
+		}
+		return n, nil
+	}
+	for n := 0; ; {
+		r.buf, r.off = buf[n:], off+int64(n)
+		err := s.raw.Control(r.fn)
+		r.buf = nil
+		switch {
+		case err != nil:
+			return 0, &fileError{err}
+		case errors.Is(r.err, errCold):
+			return 0, errCold
+		case r.err != nil:
+			return 0, &fileError{r.err}
+		}
+		if n += r.n; r.n == 0 || n == len(buf) {
+			return n, nil
+		}
+	}
+}
+
+// cached tells whether all of a part of a file is in memory now.
+func (r *fileReader) cached(s *fileSource, off int64, n int) bool {
+	b := s.a.p.buffers.Get().(*[readBufferSize]byte)
+	defer s.a.p.buffers.Put(b)
+	for n > 0 {
+		got, err := r.read(s, b[:min(n, len(b))], off, false)
+		if err != nil {
+			return false
+		}
+		if got == 0 {
+			break // past the end
+		}
+		n, off = n-got, off+int64(got)
+	}
+	return true
+}
+
+// checkFile checks the file of a write.
+func (qp *queuePair) checkFile(r *rdma.Request) (*fileSource, rdma.Status) {
+	s, ok := r.File.(*fileSource)
+	switch {
+	case !ok || s == nil || s.a != qp.a || r.FileOffset < 0 || r.FileLength < 0:
+		return nil, rdma.StatusInvalidParameter
+	case r.Flags&rdma.FlagInline != 0 || len(r.SGL) != 0:
+		return nil, rdma.StatusInvalidParameterMix
+	case r.FileLength > maxTransfer:
+		return nil, rdma.StatusBufferOverflow
+	case !s.open():
+		return nil, rdma.StatusAccessViolation
+	}
+	if r.Flags&rdma.FlagOnlyIfCached != 0 && !qp.probe.cached(s, r.FileOffset, r.FileLength) {
+		return nil, rdma.StatusDeviceBusy
+	}
+	return s, rdma.StatusSuccess
+}
+
+// fileData reads the next n bytes of a request's file into the batch; beyond the
+// end of the file there are zeros. It gives nil if there is no room, or if the
+// reading would have to wait and this goroutine must not.
+//
+// Source: [OP-92i]
+func (t *sender) fileData(r *sendRequest, n int) ([]byte, error) {
+	b := t.b
+	if b.file == nil {
+		b.file = t.c.a.p.buffers.Get().(*[readBufferSize]byte)
+	}
+	if readBufferSize-b.read < n {
+		return nil, nil
+	}
+	data := b.file[b.read : b.read+n : b.read+n]
+	got, err := t.files.read(r.file, data, r.fileOffset+int64(t.offset), t.patient)
+	if errors.Is(err, errCold) {
+		t.cold = true
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	clear(data[got:])
+	b.read += n
+	r.real += got
+	return data, nil
+}

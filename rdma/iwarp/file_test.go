@@ -1,0 +1,105 @@
+package iwarp
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"lwio/rdma"
+)
+
+func testFile(t testing.TB, data []byte) *os.File {
+	t.Helper()
+	f, err := os.Create(filepath.Join(t.TempDir(), "f"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	if _, err := f.Write(data); err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// TestFileAndFrames writes a file in all configurations, in more than one frame
+// and more than one batch, and answers to reads between.
+//
+// Source: [OP-92i]
+func TestFileAndFrames(t *testing.T) {
+	data := make([]byte, 1<<20+5)
+	fillRandom(data, 3)
+	f := testFile(t, data)
+	for name, cfg := range transferConfigs {
+		client, server := connect(t, cfg, cfg, shape{depth: 16, sge: 4, buf: 2 << 20, limits: rdma.ReadLimits{Inbound: 4, Outbound: 4}})
+		src, err := client.a.RegisterFile(t.Context(), f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		client.post(
+			rdma.Request{Op: rdma.OpWrite, ID: 1, File: src, FileOffset: 1, FileLength: 1<<20 + 100, Remote: server.at(9)},
+			rdma.Request{Op: rdma.OpRead, ID: 2, SGL: client.sgl(0, 1<<20+100), Remote: server.at(9)},
+		)
+		if r := client.want(rdma.OpWrite, 1, rdma.StatusSuccess); r.Bytes != 1<<20+4 {
+			t.Errorf("%s: %d bytes", name, r.Bytes)
+		}
+		client.want(rdma.OpRead, 2, rdma.StatusSuccess)
+		if !bytes.Equal(client.buf[:1<<20+100], append(bytes.Clone(data[1:]), make([]byte, 96)...)) {
+			t.Errorf("%s: the file arrives changed", name)
+		}
+	}
+}
+
+// TestFileCloses closes the source under a request: it fails and the connection
+// ends with a Terminate.
+//
+// Source: [OP-92i], [RFC 5040 §4.8]
+func TestFileCloses(t *testing.T) {
+	e, p := connectRaw(t, CRCOn)
+	src, err := e.a.RegisterFile(t.Context(), testFile(t, make([]byte, 100)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	qp := e.qp.(*queuePair)
+	qp.mu.Lock()
+	qp.writing = true
+	qp.mu.Unlock()
+	e.post(rdma.Request{Op: rdma.OpWrite, ID: 1, File: src, FileLength: 100})
+	src.Close()
+	qp.c.tx.pump()
+	if got := p.wantTerminate(); !bytes.Equal(got, []byte{0, 0, 0, 0}) {
+		t.Errorf("Terminate %x", got)
+	}
+	e.want(rdma.OpWrite, 1, rdma.StatusAccessViolation)
+}
+
+// TestColdFile: who may not wait for a disk leaves the file to the writing
+// goroutine, which sends it.
+//
+// Source: [OP-92i]
+func TestColdFile(t *testing.T) {
+	data := []byte("0123456789")
+	client, server := connect(t, nil, nil, shape{depth: 4, sge: 1, buf: 4096})
+	src, err := client.a.RegisterFile(t.Context(), testFile(t, data))
+	if err != nil {
+		t.Fatal(err)
+	}
+	tx := &client.qp.(*queuePair).c.tx
+	tx.files.fn = func(uintptr) { tx.files.n, tx.files.err = 0, errCold }
+	server.recv(2, 100, 4)
+	client.post(rdma.Request{Op: rdma.OpWrite, ID: 1, File: src, FileLength: 10, Remote: server.at(0)}, rdma.Request{Op: rdma.OpSend, ID: 2})
+	if r := client.want(rdma.OpWrite, 1, rdma.StatusSuccess); r.Bytes != 10 {
+		t.Errorf("%+v", r)
+	}
+	client.want(rdma.OpSend, 2, rdma.StatusSuccess)
+	server.want(rdma.OpReceive, 2, rdma.StatusSuccess)
+	if !bytes.Equal(server.buf[:10], data) {
+		t.Errorf("%q", server.buf[:10])
+	}
+	qp := client.qp.(*queuePair)
+	qp.probe.fn = func(uintptr) { qp.probe.n, qp.probe.err = 0, errCold }
+	n, err := qp.Post([]rdma.Request{{Op: rdma.OpWrite, Flags: rdma.FlagOnlyIfCached, File: src, FileLength: 10, Remote: server.at(0)}})
+	if n != 0 || rdma.StatusOf(err) != rdma.StatusDeviceBusy || qp.sends.len() != 0 {
+		t.Error(n, err)
+	}
+}
