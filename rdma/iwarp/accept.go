@@ -39,7 +39,7 @@ func (c *connector) Accept(ctx context.Context, qp rdma.QueuePair, limits rdma.R
 	c.mu.Unlock()
 
 	reply := newReply(&c.a.p.cfg, req, limits, privateData)
-	conn, err := c.answer(work, nc, pair, reply, finalLimits(reply.enhanced, req.enhanced, limits))
+	conn, err := c.answer(work, nc, pair, reply, req.markers, finalLimits(reply.enhanced, req.enhanced, limits))
 	if err == nil && reply.enhanced != nil && reply.enhanced.peerToPeer {
 		err = c.awaitReady(work, conn)
 	}
@@ -98,8 +98,9 @@ var (
 	errGaveUp   = errors.New("the peer gave the connection up")
 )
 
-// answer sends the reply and starts the connection.
-func (c *connector) answer(ctx context.Context, nc net.Conn, pair *queuePair, reply *startup, limits rdma.ReadLimits) (*conn, error) {
+// answer sends the reply and starts the connection; markers says that the peer
+// wants some.
+func (c *connector) answer(ctx context.Context, nc net.Conn, pair *queuePair, reply *startup, markers bool, limits rdma.ReadLimits) (*conn, error) {
 	limitStartup(nc, c.a.p.cfg.RequestTimeout, c.a.p.cfg.WriteTimeout)
 	stop := watch(ctx, nc)
 	err := writeStartup(nc, reply)
@@ -112,7 +113,7 @@ func (c *connector) answer(ctx context.Context, nc net.Conn, pair *queuePair, re
 	if err != nil {
 		return nil, err
 	}
-	conn := newConn(c.a, pair, nc, reply.crc, limits, c.closeDone)
+	conn := newConn(c.a, pair, withMarkers(nc, markers, reply.markers, reply.crc), reply.crc, limits, c.closeDone)
 	if !pair.attach(conn) {
 		return nil, net.ErrClosed
 	}

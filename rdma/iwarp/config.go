@@ -35,6 +35,9 @@ type Config struct {
 	// SegmentAtMSS lowers MaxULPDU to what fits one TCP segment of the
 	// connection, where the system tells its size.
 	SegmentAtMSS bool
+	// Markers asks for markers in what this side receives, which costs time and has
+	// no use but to test a peer. Those that a peer asks for are always sent.
+	Markers bool
 	// Revision is the MPA revision that this side begins with: 1, 2, or 0 for
 	// revision 2 and then 1 if the peer drops that. Revision 2 carries the read
 	// limits, lets the passive side send first, and makes Accept wait for the

@@ -21,6 +21,9 @@ var ways = map[string]struct {
 }{
 	"default": {},
 	"plain":   {cfg: &iwarp.Config{CRC: iwarp.CRCOff}},
+	"markers": {cfg: &iwarp.Config{Markers: true, MaxULPDU: 1000}, gaps: map[string]string{
+		"violation/bounds": "a message of many frames is checked frame by frame, so what lies within the bounds is placed",
+	}},
 	"small": {
 		cfg: &iwarp.Config{MaxULPDU: 128},
 		gaps: map[string]string{

@@ -12,7 +12,6 @@ import (
 // Errors of a start-up that the peer answered.
 var (
 	errRejected      = errors.New("the peer rejected the connection")
-	errMarkers       = errors.New("the peer wants markers")
 	errReplyMismatch = errors.New("the reply does not match the request")
 )
 
@@ -149,9 +148,9 @@ func (a *adapter) dialOnce(ctx context.Context, local, remote *net.TCPAddr, req 
 	switch {
 	case err == nil:
 	case errors.Is(err, errNoReady):
-		a.terminate(nc, faultRTR, req.crc || reply.crc)
+		a.terminate(withMarkers(nc, reply.markers, false, req.crc || reply.crc), faultRTR, req.crc || reply.crc)
 	case errors.Is(err, errDepth):
-		a.terminate(nc, faultDepth, req.crc || reply.crc)
+		a.terminate(withMarkers(nc, reply.markers, false, req.crc || reply.crc), faultDepth, req.crc || reply.crc)
 	case errors.Is(err, errRejected):
 		a.hangUp(nc)
 	default:
@@ -175,8 +174,6 @@ func checkReply(req, reply *startup) error {
 		return errRejected
 	case reply.revision != req.revision || (reply.enhanced != nil) != (req.enhanced != nil):
 		return errReplyMismatch
-	case reply.markers:
-		return errMarkers
 	case reply.enhanced == nil:
 		return nil
 	case reply.enhanced.outbound != depthUnnegotiated && reply.enhanced.outbound > req.enhanced.inbound:
@@ -217,7 +214,9 @@ func (c *connector) CompleteConnect(ctx context.Context) error {
 	work := c.beginLocked(ctx, phaseAccepting)
 	nc, pair := c.nc, c.qp
 	limits := finalLimits(c.sent.enhanced, c.reply.enhanced, c.own)
-	conn := newConn(c.a, pair, nc, c.sent.crc || c.reply.crc, limits, c.closeDone)
+	crc := c.sent.crc || c.reply.crc
+	nc = withMarkers(nc, c.reply.markers, c.sent.markers, crc)
+	conn := newConn(c.a, pair, nc, crc, limits, c.closeDone)
 	var ready []byte
 	if e := c.reply.enhanced; e != nil && e.peerToPeer {
 		ready = conn.readyMessage(readyFor(c.sent.enhanced, e))

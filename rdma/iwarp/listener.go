@@ -169,10 +169,6 @@ func (l *listener) startup(nc net.Conn) {
 		cfg.Logger.Info("iwarp: start-up failed", "peer", nc.RemoteAddr(), "err", err)
 		nc.Close()
 		return
-	case req.markers:
-		cfg.Logger.Info("iwarp: peer wants markers", "peer", nc.RemoteAddr())
-		l.a.refuse(nc, &req, nil)
-		return
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -333,25 +333,6 @@ func (x *receiver) scatter() ([]piece, *cursor) {
 	return x.receive.pieces, &x.at
 }
 
-// control tells whether the payload of the frame is a header of RDMAP, which is
-// looked at when all of it is there.
-func (x *receiver) control() bool {
-	op := x.seg.opcode()
-	return op == opTerminate || op == opReadRequest || op.isImmediate()
-}
-
-// takeControl handles such a payload.
-func (x *receiver) takeControl(payload []byte) error {
-	switch x.seg.opcode() {
-	case opTerminate:
-		return remoteTerminate(payload)
-	case opReadRequest:
-		return x.takeReadRequest(payload)
-	}
-	x.takeImmediate(payload)
-	return nil
-}
-
 // skip notes that n bytes of the current stretch are placed.
 func (x *receiver) skip(n int) {
 	x.left -= n

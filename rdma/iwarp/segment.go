@@ -185,6 +185,25 @@ func (x *receiver) takeReceive() error {
 	return nil
 }
 
+// control tells whether the payload of the frame is a header of RDMAP, which is
+// looked at when all of it is there.
+func (x *receiver) control() bool {
+	op := x.seg.opcode()
+	return op == opTerminate || op == opReadRequest || op.isImmediate()
+}
+
+// takeControl handles such a payload.
+func (x *receiver) takeControl(payload []byte) error {
+	switch x.seg.opcode() {
+	case opTerminate:
+		return remoteTerminate(payload)
+	case opReadRequest:
+		return x.takeReadRequest(payload)
+	}
+	x.takeImmediate(payload)
+	return nil
+}
+
 // finish ends a segment, and with the last one of a Send its receive.
 func (x *receiver) finish() error {
 	op := x.seg.opcode()

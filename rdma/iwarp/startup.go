@@ -55,7 +55,7 @@ func watch(ctx context.Context, nc net.Conn) (stop func() bool) {
 //
 // Source: [RFC 6581 §9.2]
 func newRequest(cfg *Config, revision uint8, limits rdma.ReadLimits, private []byte) *startup {
-	s := &startup{revision: revision, crc: cfg.CRC != CRCOff, private: private}
+	s := &startup{revision: revision, markers: cfg.Markers, crc: cfg.CRC != CRCOff, private: private}
 	if revision == 2 {
 		s.enhanced = &enhancedData{
 			peerToPeer: true,
@@ -75,7 +75,7 @@ func newRequest(cfg *Config, revision uint8, limits rdma.ReadLimits, private []b
 // Source: [RFC 6581 §9.2], [RFC 6581 §9.3]
 func newReply(cfg *Config, req *startup, limits rdma.ReadLimits, private []byte) *startup {
 	s := &startup{
-		reply: true, revision: req.revision, private: private,
+		reply: true, revision: req.revision, private: private, markers: cfg.Markers,
 		crc: req.crc || cfg.CRC != CRCOff,
 	}
 	if e := req.enhanced; e != nil {

@@ -31,6 +31,8 @@ func TestReplies(t *testing.T) {
 		"unnegotiated":     {Config{CRC: CRCOff}, startup{revision: 2, enhanced: &enhancedData{inbound: 0x3FFF, outbound: 0x3FFF}}, reply("10020006 3fff3fff abcd")},
 		"ready by write":   {Config{CRC: CRCOff}, startup{revision: 2, enhanced: &enhancedData{peerToPeer: true, rtrSend: true, rtrWrite: true, rtrRead: true}}, reply("10020006 80008000 abcd")},
 		"ready by send":    {Config{CRC: CRCOff}, startup{revision: 2, enhanced: &enhancedData{peerToPeer: true, rtrSend: true, rtrRead: true}}, reply("10020006 c0000000 abcd")},
+		"markers":          {Config{CRC: CRCOff, Markers: true}, startup{revision: 1}, reply("80010002 abcd")},
+		"peer's markers":   {Config{CRC: CRCOff}, startup{revision: 1, markers: true}, reply("00010002 abcd")},
 		"ready by reads":   {Config{CRC: CRCOff}, startup{revision: 2, enhanced: &enhancedData{peerToPeer: true, rtrRead: true, outbound: 1}}, reply("10020006 80014000 abcd")},
 		"ready by read":    {Config{CRC: CRCOff}, startup{revision: 2, enhanced: &enhancedData{peerToPeer: true, rtrRead: true}}, reply("10020006 80008000 abcd")},
 	} {
@@ -97,20 +99,6 @@ func newSideOf(t *testing.T, l rdma.Listener) rdma.Connector {
 		t.Fatal(err)
 	}
 	return c
-}
-
-// TestMarkersRefused: this side cannot insert markers yet, and says so.
-//
-// Source: [RFC 5044 §7.1.2 rule 2]
-func TestMarkersRefused(t *testing.T) {
-	_, _, addr := listenSide(t, &Config{CRC: CRCOff}, shape{depth: 4, sge: 1, buf: 4096})
-	p := dialRaw(t, addr)
-	p.send((&startup{revision: 1, markers: true}).appendTo(nil))
-	s, err := readStartup(p.nc, true)
-	if err != nil || !s.reject || s.markers {
-		t.Errorf("%+v %v", s, err)
-	}
-	p.wantEnd()
 }
 
 // TestStartupLimit: one silent connection too many drops the oldest.
@@ -206,7 +194,6 @@ func TestBadReplies(t *testing.T) {
 		"garbage":      {bytes.Repeat([]byte("x"), 40), rdma.StatusConnectionAborted, errStartupKey},
 		"revision 1":   {(&startup{reply: true, revision: 1}).appendTo(nil), rdma.StatusConnectionAborted, errReplyMismatch},
 		"not enhanced": {(&startup{reply: true, revision: 2}).appendTo(nil), rdma.StatusConnectionAborted, errReplyMismatch},
-		"markers":      {with(func(s *startup) { s.markers = true }), rdma.StatusConnectionAborted, errMarkers},
 		"no ready":     {with(func(s *startup) { s.enhanced.rtrWrite, s.enhanced.rtrRead = false, true }), rdma.StatusConnectionAborted, errNoReady},
 		"reject":       {with(func(s *startup) { s.reject, s.private = true, []byte("why") }), rdma.StatusConnectionRefused, errRejected},
 	} {

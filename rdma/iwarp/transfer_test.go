@@ -24,6 +24,8 @@ var transferConfigs = map[string]*Config{
 	"smallOff":  {MaxULPDU: 128, CRC: CRCOff},
 	"mss":       {SegmentAtMSS: true},
 	"revision1": {Revision: 1},
+	"markers":   {Markers: true},
+	"marksOff":  {Markers: true, CRC: CRCOff, MaxULPDU: 700},
 }
 
 // Source: [RFC 5040 §5.1], [RFC 5041 §5]

@@ -32,6 +32,7 @@ type sender struct {
 	piece   int    // where they end
 	within  int
 
+	flat    []byte // see writeBlocking
 	files   fileReader
 	patient bool // reading a file may wait: this is the writing goroutine
 	cold    bool // it would have to
@@ -160,12 +161,12 @@ func (t *sender) writeBlocking() error {
 	if err := b.acquire(); err != nil {
 		return err
 	}
-	var frames []byte
+	t.flat = t.flat[:0]
 	for _, p := range b.parts {
-		frames = append(frames, p...)
+		t.flat = append(t.flat, p...)
 	}
 	b.release()
-	n, err := t.c.nc.Write(frames)
+	n, err := t.c.nc.Write(t.flat)
 	b.touched = n > 0
 	return err
 }
