@@ -141,7 +141,7 @@ func sharedNotify(r *rig) {
 	}
 	r.ok("notify of an empty queue", notify().wait())
 	c.post(0, 3)
-	first, second := r.park("notify", func(ctx context.Context) error { return c.queue.Notify(ctx) }), notify()
+	first, second := r.park(func(ctx context.Context) error { return c.queue.Notify(ctx) }), notify()
 	c.say(0, 1)
 	c.heard(0, 1)
 	if first.over(0) {
@@ -153,9 +153,9 @@ func sharedNotify(r *rig) {
 	r.ok("notify", second.wait())
 
 	c.post(0, 2)
-	canceled := r.park("notify", func(ctx context.Context) error { return c.queue.Notify(ctx) })
+	canceled := r.park(func(ctx context.Context) error { return c.queue.Notify(ctx) })
 	canceled.canceled()
-	raised := r.park("notify", func(ctx context.Context) error { return c.queue.Notify(ctx) })
+	raised := r.park(func(ctx context.Context) error { return c.queue.Notify(ctx) })
 	r.ok("modify", c.queue.Modify(0, 10))
 	r.ok("notify after the threshold was raised", raised.wait())
 }
@@ -244,7 +244,7 @@ func sharedRefused(r *rig) {
 func sharedClose(r *rig) {
 	a := r.adapter()
 	q := r.shared(a, rdma.SharedReceiveQueueConfig{Depth: 4, MaxSGE: 1})
-	n := r.park("notify", func(ctx context.Context) error { return q.Notify(ctx) })
+	n := r.park(func(ctx context.Context) error { return q.Notify(ctx) })
 	r.closeNow("shared receive queue", q)
 	r.fails("notify of a queue that closes", n.wait(), rdma.StatusCanceled)
 	took, err := q.PostReceive([]rdma.ReceiveRequest{{}})

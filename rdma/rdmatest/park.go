@@ -12,18 +12,18 @@ import (
 // next happens to a queue that is armed.
 func (r *rig) notify(cq rdma.CompletionQueue, kind rdma.NotifyKind) *call {
 	r.Helper()
-	return r.park("notify", func(ctx context.Context) error { return cq.Notify(ctx, kind) })
+	return r.park(func(ctx context.Context) error { return cq.Notify(ctx, kind) })
 }
 
-// park starts an operation and returns once it waits.
-func (r *rig) park(what string, f func(context.Context) error) *call {
+// park starts a notification of any queue and returns once it waits.
+func (r *rig) park(f func(context.Context) error) *call {
 	r.Helper()
 	before := waiting()
-	c := r.begin(what, func(ctx context.Context) error { return waitHere(ctx, f) })
-	r.eventually(what+" waits", func() bool {
+	c := r.begin("notify", func(ctx context.Context) error { return waitHere(ctx, f) })
+	r.eventually("notify waits", func() bool {
 		select {
 		case <-c.done:
-			r.Fatalf("%s: returned at once with %v", what, c.err)
+			r.Fatalf("notify: returned at once with %v", c.err)
 		default:
 		}
 		return waiting() > before
