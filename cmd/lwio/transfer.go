@@ -179,12 +179,14 @@ func (t *transferState) write(p []byte, off int64) error {
 	if err := t.ctx.Err(); err != nil {
 		return context.Cause(t.ctx)
 	}
-	err := t.dst.WriteChunk(t.ctx, p, off)
+	if err := t.dst.WriteChunk(t.ctx, p, off); err != nil {
+		return err // nobody's turn comes after a failure
+	}
 	t.mu.Lock()
 	t.written = off + int64(len(p))
 	t.turn.Broadcast()
 	t.mu.Unlock()
-	return err
+	return nil
 }
 
 // errDiffers says that a verification found other bytes.
