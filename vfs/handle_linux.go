@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -18,6 +19,9 @@ type handle struct {
 	fd  int
 	// mode is a readMode once it is known.
 	mode atomic.Uint32
+	// writeMu lets one writer at a time into the kernel, which would make the others
+	// spin for the file's lock.
+	writeMu sync.Mutex
 }
 
 func newHandle(d *Dir, f *os.File, _ How) (*handle, error) {
@@ -74,6 +78,8 @@ func (h *handle) WriteAt(p []byte, off int64, durable bool) (int, error) {
 // write writes once, durably by a flag where the kernel has it.
 func (h *handle) write(p []byte, off int64, durable bool) (int, error) {
 	if !durable {
+		h.writeMu.Lock()
+		defer h.writeMu.Unlock()
 		return unix.Pwrite(h.fd, p, off)
 	}
 	n, err := unix.Pwritev2(h.fd, [][]byte{p}, off, unix.RWF_DSYNC)

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"sync"
 
 	"lwio"
 )
@@ -120,6 +121,10 @@ func renamed(err error, op, name string) error {
 
 // localPending is a local file that is not finished.
 type localPending struct {
+	// mu lets one writer at a time into the kernel, which would make the others spin
+	// for the file's lock.
+	mu sync.Mutex
+
 	f    *os.File
 	name string
 	done bool
