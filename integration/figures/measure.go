@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"text/tabwriter"
 	"time"
 )
@@ -65,14 +66,16 @@ func (s *subject) measure() error {
 }
 
 // inTurns measures all subjects, rounds times, one after the other; before is
-// called ahead of each run.
+// called ahead of each run. Each round begins with another subject, because what
+// ran before a copy decides how dear its pages are.
 func inTurns(rounds int, subjects []*subject, before func() error) error {
-	for range rounds {
-		for _, s := range subjects {
+	for round := range rounds {
+		for i := range subjects {
 			if err := before(); err != nil {
 				return err
 			}
-			if err := s.measure(); err != nil {
+			syscall.Sync()
+			if err := subjects[(i+round)%len(subjects)].measure(); err != nil {
 				return err
 			}
 		}
