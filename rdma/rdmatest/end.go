@@ -18,6 +18,7 @@ type shape struct {
 	access rdma.Access             // rights of that memory; remote write
 	shared rdma.SharedReceiveQueue // instead of a queue of its own
 	reads  int                     // in progress, of either direction; 8
+	icq    int                     // results that are not receives; depth + 8
 }
 
 func (s shape) orDefault(info rdma.AdapterInfo) shape {
@@ -26,6 +27,9 @@ func (s shape) orDefault(info rdma.AdapterInfo) shape {
 	}
 	if s.cq == 0 {
 		s.cq = s.depth + 8
+	}
+	if s.icq == 0 {
+		s.icq = s.depth + 8
 	}
 	if s.sge == 0 {
 		s.sge = min(4, info.MaxInitiatorSGE, info.MaxReceiveSGE)
@@ -66,7 +70,7 @@ func (r *rig) end(a rdma.Adapter, s shape) *end {
 	e := &end{r: r, shape: s, adapter: a, context: rand.Uint64(), mem: make([]byte, s.memory)}
 	e.region = r.region(a, e.mem, s.access)
 	e.rcq = r.queue(a, s.cq)
-	e.icq = r.queue(a, s.depth+8)
+	e.icq = r.queue(a, s.icq)
 	qp, err := a.CreateQueuePair(e.config())
 	r.ok("create queue pair", err)
 	r.closeLater("queue pair", qp)
