@@ -133,6 +133,8 @@ type localPending struct {
 func (p *localPending) Ordered() bool { return false }
 
 func (p *localPending) WriteChunk(_ context.Context, b []byte, off int64) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	_, err := p.f.WriteAt(b, off)
 	return renamed(err, "write", p.name)
 }
