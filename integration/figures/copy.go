@@ -41,7 +41,41 @@ func (l *lab) copyLarge() error {
 	if err := table(fmt.Sprintf("copy of %d MiB from the server", l.size>>20), down, mb, "MB/s"); err != nil {
 		return err
 	}
+	if err := l.throwAway(large, mb); err != nil {
+		return err
+	}
 	return l.copyUp(large, mb)
+}
+
+// throwAway measures the copy to a destination that costs nothing.
+func (l *lab) throwAway(large string, mb float64) error {
+	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	defer null.Close()
+	cat := func(provider string) func() *exec.Cmd {
+		return func() *exec.Cmd {
+			c := exec.Command(l.bin, "cat", l.remote("large", "provider="+provider))
+			c.Stdout = null
+			return c
+		}
+	}
+	get := "get large " + os.DevNull
+	subjects := []*subject{
+		{name: "floor: pread to TCP to nothing", run: func() (*os.ProcessState, error) { return l.floor(large, os.DevNull) }},
+		{name: "lwio cat (iwarp, CRC on)", server: l.server.Process.Pid, run: command(cat("iwarp"))},
+		{name: "lwio cat (SMB alone)", server: l.server.Process.Pid, run: command(cat("smb"))},
+		{name: "smbclient get, our server", server: l.server.Process.Pid, run: command(func() *exec.Cmd { return l.smbclient(false, get) })},
+	}
+	if l.samba != nil {
+		subjects = append(subjects, &subject{name: "smbclient get, Samba", server: l.samba.Pid,
+			run: command(func() *exec.Cmd { return l.smbclient(true, get) })})
+	}
+	if err := inTurns(l.rounds, subjects, func() error { return readAll(large) }); err != nil {
+		return err
+	}
+	return table(fmt.Sprintf("%d MiB from the server, thrown away", l.size>>20), subjects, mb, "MB/s")
 }
 
 // copyUp measures the other direction.

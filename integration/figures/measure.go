@@ -36,10 +36,14 @@ type subject struct {
 	samples []sample
 }
 
-// command is a run of one process.
+// command is a run of one process. A standard output that is set is left alone.
 func command(cmd func() *exec.Cmd) func() (*os.ProcessState, error) {
 	return func() (*os.ProcessState, error) {
 		c := cmd()
+		if c.Stdout != nil {
+			err := c.Run()
+			return c.ProcessState, err
+		}
 		if out, err := c.CombinedOutput(); err != nil {
 			return nil, fmt.Errorf("%s: %w\n%s", strings.Join(c.Args, " "), err, out)
 		}
