@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"slices"
@@ -70,16 +71,16 @@ func (s *subject) measure() error {
 }
 
 // inTurns measures all subjects, rounds times, one after the other; before is
-// called ahead of each run. Each round begins with another subject, because what
-// ran before a copy decides how dear its pages are.
+// called ahead of each run. Each round has an order of its own, because what ran
+// before a copy decides how dear its pages are.
 func inTurns(rounds int, subjects []*subject, before func() error) error {
-	for round := range rounds {
-		for i := range subjects {
+	for range rounds {
+		for _, i := range rand.Perm(len(subjects)) {
 			if err := before(); err != nil {
 				return err
 			}
 			syscall.Sync()
-			if err := subjects[(i+round)%len(subjects)].measure(); err != nil {
+			if err := subjects[i].measure(); err != nil {
 				return err
 			}
 		}
