@@ -99,9 +99,6 @@ func (c *conn) clientParams(a *association) *wire.AuthParams {
 		HeaderSize: wire.HeaderSize, Credits: uint16(len(c.slots)),
 		Key: &a.serverKey, Signature: new([16]byte),
 	}
-	if c.info.Caps.Has(rdma.CapRead) {
-		p.RdmaReadSupported = 1
-	}
 	if a.authKey != nil {
 		p.Keyed = new(wire.KeyedOption)
 		rand.Read(p.Keyed.Nonce[:]) // never fails

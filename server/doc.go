@@ -16,7 +16,7 @@
 //     completion queue in batches and answers what needs no waiting; the lanes'
 //     workers do what does. All answers go through the connection's outbox, and
 //     whoever puts something into an empty one posts it.
-//   - auth.go, control.go, read.go, vecread.go, write.go: the messages.
+//   - auth.go, control.go, read.go, write.go: the messages.
 //
 // A connection keeps the credits that AUTH granted it: the server announces no
 // changes, and answers a CREDIT with NOT_SUPPORTED. A READ is always completed by
