@@ -10,8 +10,8 @@ import (
 	"lwio/vfs"
 )
 
-// fuzzServer is a server for a whole fuzzing process.
-func fuzzServer(f *testing.F) *Server {
+// fuzzServer is a server with a directory of its own.
+func fuzzServer(f testing.TB) *Server {
 	b, err := vfs.NewDir(f.TempDir())
 	if err != nil {
 		f.Fatal(err)
@@ -49,9 +49,9 @@ var idOffset = map[byte]int{
 // FuzzRequests sends requests of an authenticated client: command, a byte that
 // says whether the request is related to the one before and which handle it
 // names, and a body. Every message gets as many answers as it has requests, or
-// the connection ends; the server lives on.
+// the connection ends. Each input gets a fresh server: what one did to the files
+// (a read-only attribute, say) must not be taken for a fault of the next.
 func FuzzRequests(f *testing.F) {
-	s := fuzzServer(f)
 	seed := func(cmd, how byte, body []byte) []byte {
 		return append(binary.LittleEndian.AppendUint16([]byte{cmd, how}, uint16(len(body))), body...)
 	}
@@ -80,7 +80,7 @@ func FuzzRequests(f *testing.F) {
 		f.Add(b)
 	}
 	f.Fuzz(func(t *testing.T, in []byte) {
-		c := pipeTo(t, s)
+		c := pipeTo(t, fuzzServer(t))
 		defer c.nc.Close()
 		c.mustNegotiate(0x0302)
 		c.mustSetup(testUser, testPassword)
