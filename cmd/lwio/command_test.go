@@ -37,7 +37,7 @@ func TestVerbs(t *testing.T) {
 			if r := run(t, exitOK, "ls", "-l", "--json", u("sub")); !strings.Contains(r.out, `"name": "a file"`) {
 				t.Errorf("ls --json printed %s", r.out)
 			}
-			if r := run(t, exitOK, "stat", u("sub/a file")); !strings.Contains(r.out, "size: 1048909") {
+			if r := run(t, exitOK, "stat", u("sub/a file")); !strings.Contains(r.out, "size: 4194637") {
 				t.Errorf("stat printed %s", r.out)
 			}
 			run(t, exitOK, "mv", u("sub/a file"), u("deep"))

@@ -206,7 +206,7 @@ func TestProgressOfAFailure(t *testing.T) {
 	if e := out.Abort(); err == nil || e != nil {
 		t.Errorf("transfer: %v, abort: %v", err, e)
 	}
-	if text := shown(); !strings.Contains(text, "4.5 MiB") || strings.Contains(text, "100 %") {
+	if text := shown(); !strings.Contains(text, "10.0 MiB") || strings.Contains(text, "100 %") {
 		t.Errorf("on the terminal:\n%s", text)
 	}
 }

@@ -10,12 +10,14 @@ import (
 	"sync/atomic"
 )
 
-// chunkSize is how much one read of a transfer asks for, in bytes: a server's
-// usual RDMA window, so that a chunk is one request.
-const chunkSize = 512 << 10
+// chunkSize is how much one read and one write of a transfer move, in bytes. It is
+// the size of a huge page: a file system that is given so much at once takes one
+// page for it, and else hundreds, each of which a virtual machine may have to ask
+// its host for. The client library splits it into requests in flight.
+const chunkSize = 2 << 20
 
 // maxDepth bounds the chunks of one transfer in flight, and with it the memory.
-const maxDepth = 32
+const maxDepth = 8
 
 // source is where a transfer takes its bytes from.
 type source interface {

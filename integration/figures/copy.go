@@ -204,13 +204,13 @@ func floorReceive(addr, dst string) error {
 	if err != nil {
 		return err
 	}
-	buf := make([]byte, 256<<10)
+	buf := make([]byte, 2<<20) // as large as a huge page: what a file takes most gladly
 	for {
-		n, err := c.Read(buf)
+		n, err := io.ReadFull(c, buf)
 		if _, werr := f.Write(buf[:n]); werr != nil {
 			return werr
 		}
-		if errors.Is(err, io.EOF) {
+		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 			return f.Close()
 		}
 		if err != nil {
