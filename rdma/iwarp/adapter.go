@@ -3,22 +3,16 @@ package iwarp
 import (
 	"context"
 	"net/netip"
-	"sync"
 
 	"lwio/rdma"
+	"lwio/rdma/internal/soft"
 )
 
 // The limits of every adapter, in requests, entries and bytes.
 const (
-	maxQueueDepth      = 16384
-	maxCompletionDepth = 1 << 20
-	maxSGE             = 16
-	maxTransfer        = 1 << 30
-	maxInline          = 4096
-	maxRegistration    = 1 << 40
-	inlineThreshold    = 512
-	largeThreshold     = 16 << 10
-	baseCaps           = rdma.CapInOrderPlacement | rdma.CapMultiEngine | rdma.CapCQResize | rdma.CapLoopback |
+	inlineThreshold = 512
+	largeThreshold  = 16 << 10
+	baseCaps        = rdma.CapInOrderPlacement | rdma.CapMultiEngine | rdma.CapCQResize | rdma.CapLoopback |
 		rdma.CapRead | rdma.CapWindows | rdma.CapSharedReceive | rdma.CapImmediate | rdma.CapFileSource
 )
 
@@ -27,43 +21,18 @@ const (
 // Source: [ND Adapter]
 type adapter struct {
 	rdma.UnimplementedAdapter
+	dom   *soft.Domain
 	p     *Provider
 	local netip.Addr // zero or unspecified: all addresses
 	id    uint64
-	keys  keySource
 	table regionTable
-
-	mu      sync.Mutex
-	closed  bool
-	objects [numClasses]map[closer]struct{}
-	wg      sync.WaitGroup // closes that go on in the background
 }
-
-// closer is an object of an adapter.
-type closer interface{ Close() error }
-
-// The classes of objects in the order in which an adapter closes them.
-const (
-	classListener = iota
-	classConnector
-	classQueuePair
-	classSharedQueue
-	classCompletionQueue
-	classWindow
-	classRegion
-	classFile
-	classMemory
-	numClasses
-)
 
 var _ rdma.Adapter = (*adapter)(nil)
 
 func newAdapter(p *Provider, local netip.Addr, id uint64) *adapter {
-	a := &adapter{p: p, local: local, id: id}
+	a := &adapter{p: p, local: local, id: id, dom: soft.NewDomain(Name)}
 	a.table.init()
-	for i := range a.objects {
-		a.objects[i] = make(map[closer]struct{})
-	}
 	return a
 }
 
@@ -71,19 +40,19 @@ func newAdapter(p *Provider, local netip.Addr, id uint64) *adapter {
 func (a *adapter) Info() rdma.AdapterInfo {
 	return rdma.AdapterInfo{
 		AdapterID:                  a.id,
-		MaxRegistrationSize:        maxRegistration,
-		MaxWindowSize:              maxRegistration,
-		MaxInitiatorSGE:            maxSGE,
-		MaxReceiveSGE:              maxSGE,
-		MaxReadSGE:                 maxSGE,
-		MaxTransferLength:          maxTransfer,
-		MaxInlineDataSize:          maxInline,
+		MaxRegistrationSize:        soft.MaxRegistration,
+		MaxWindowSize:              soft.MaxRegistration,
+		MaxInitiatorSGE:            soft.MaxSGE,
+		MaxReceiveSGE:              soft.MaxSGE,
+		MaxReadSGE:                 soft.MaxSGE,
+		MaxTransferLength:          soft.MaxTransfer,
+		MaxInlineDataSize:          soft.MaxInline,
 		MaxInboundReadLimit:        maxReads,
 		MaxOutboundReadLimit:       maxReads,
-		MaxReceiveQueueDepth:       maxQueueDepth,
-		MaxInitiatorQueueDepth:     maxQueueDepth,
-		MaxSharedReceiveQueueDepth: maxQueueDepth,
-		MaxCompletionQueueDepth:    maxCompletionDepth,
+		MaxReceiveQueueDepth:       soft.MaxQueueDepth,
+		MaxInitiatorQueueDepth:     soft.MaxQueueDepth,
+		MaxSharedReceiveQueueDepth: soft.MaxQueueDepth,
+		MaxCompletionQueueDepth:    soft.MaxCompletionDepth,
 		InlineRequestThreshold:     inlineThreshold,
 		LargeRequestThreshold:      largeThreshold,
 		MaxCallerData:              a.p.cfg.privateRoom(),
@@ -100,46 +69,15 @@ func (a *adapter) Addrs(ctx context.Context) ([]netip.Addr, error) {
 	return a.p.Addrs(ctx)
 }
 
-// add makes the adapter the owner of an object; it fails once the adapter is
-// closed.
-func (a *adapter) add(class int, o closer, op string) error {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.closed {
-		return opError(op, "", rdma.StatusInvalidHandle, nil)
-	}
-	a.objects[class][o] = struct{}{}
-	return nil
-}
-
-// remove ends the ownership of an object that was closed.
-func (a *adapter) remove(class int, o closer) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	delete(a.objects[class], o)
-}
-
-// background runs f in a goroutine that Close waits for, or in this one when
-// the adapter is closing.
-func (a *adapter) background(f func()) {
-	a.mu.Lock()
-	if a.closed {
-		a.mu.Unlock()
-		f()
-		return
-	}
-	a.wg.Add(1)
-	a.mu.Unlock()
-	go func() {
-		defer a.wg.Done()
-		f()
-	}()
+// CreateCompletionQueue makes a queue, whose memory grows with its use.
+func (a *adapter) CreateCompletionQueue(depth int) (rdma.CompletionQueue, error) {
+	return a.dom.CreateCompletionQueue(depth)
 }
 
 // CreateConnector makes an unbound connector.
 func (a *adapter) CreateConnector() (rdma.Connector, error) {
 	c := &connector{a: a, done: make(chan struct{})}
-	if err := a.add(classConnector, c, "create connector"); err != nil {
+	if err := a.dom.Add(soft.Connectors, c, "create connector"); err != nil {
 		return nil, err
 	}
 	return c, nil
@@ -148,32 +86,11 @@ func (a *adapter) CreateConnector() (rdma.Connector, error) {
 // CreateListener makes an unbound listener.
 func (a *adapter) CreateListener() (rdma.Listener, error) {
 	l := &listener{a: a, closing: make(chan struct{})}
-	if err := a.add(classListener, l, "create listener"); err != nil {
+	if err := a.dom.Add(soft.Listeners, l, "create listener"); err != nil {
 		return nil, err
 	}
 	return l, nil
 }
 
 // Close closes all objects, class by class.
-func (a *adapter) Close() error {
-	a.mu.Lock()
-	a.closed = true
-	a.mu.Unlock()
-	for class := range a.objects {
-		for _, o := range a.snapshot(class) {
-			o.Close()
-		}
-	}
-	a.wg.Wait()
-	return nil
-}
-
-func (a *adapter) snapshot(class int) []closer {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	list := make([]closer, 0, len(a.objects[class]))
-	for o := range a.objects[class] {
-		list = append(list, o)
-	}
-	return list
-}
+func (a *adapter) Close() error { return a.dom.Close() }

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"lwio/rdma"
+	"lwio/rdma/internal/soft"
 )
 
 // phase says how far a connector is.
@@ -288,7 +289,7 @@ func (c *connector) Close() error {
 	}
 	c.once.Do(func() {
 		c.closeDone()
-		c.a.remove(classConnector, c)
+		c.a.dom.Remove(soft.Connectors, c)
 	})
 	return nil
 }

@@ -99,7 +99,7 @@ func TestColdFile(t *testing.T) {
 	qp := client.qp.(*queuePair)
 	qp.probe.fn = func(uintptr) { qp.probe.n, qp.probe.err = 0, errCold }
 	n, err := qp.Post([]rdma.Request{{Op: rdma.OpWrite, Flags: rdma.FlagOnlyIfCached, File: src, FileLength: 10, Remote: server.at(0)}})
-	if n != 0 || rdma.StatusOf(err) != rdma.StatusDeviceBusy || qp.sends.len() != 0 {
+	if n != 0 || rdma.StatusOf(err) != rdma.StatusDeviceBusy || qp.sends.Len() != 0 {
 		t.Error(n, err)
 	}
 }

@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"net"
 	"sync"
 	"testing"
 	"time"
 
 	"lwio/rdma"
+	"lwio/rdma/internal/soft"
 )
 
 // Source: [ND Connector.Disconnect], [ND Connector.NotifyDisconnect]
@@ -215,7 +217,7 @@ func TestPostRefused(t *testing.T) {
 		"flags of send":  {rdma.Request{Op: rdma.OpSend, Flags: rdma.FlagAllowRead}, rdma.StatusInvalidParameterN(4)},
 		"flags of write": {rdma.Request{Op: rdma.OpWrite, Flags: rdma.FlagSolicitEvent}, rdma.StatusInvalidParameterN(6)},
 		"too many":       {rdma.Request{Op: rdma.OpSend, SGL: append(append(one, one...), one...)}, rdma.StatusDataOverrun},
-		"too long":       {rdma.Request{Op: rdma.OpSend, SGL: client.sgl(0, maxTransfer+1)}, rdma.StatusBufferOverflow},
+		"too long":       {rdma.Request{Op: rdma.OpSend, SGL: client.sgl(0, soft.MaxTransfer+1)}, rdma.StatusBufferOverflow},
 		"inline":         {rdma.Request{Op: rdma.OpSend, Flags: rdma.FlagInline, Inline: make([]byte, 1025)}, rdma.StatusBufferOverflow},
 		"outside":        {rdma.Request{Op: rdma.OpSend, SGL: client.sgl(4096, 1)}, rdma.StatusAccessViolation},
 	} {
@@ -289,7 +291,7 @@ func TestUseAfterClose(t *testing.T) {
 			}
 		}
 		for range 2 {
-			for _, c := range []closer{e.con, e.qp, e.cq, e.mr} {
+			for _, c := range []io.Closer{e.con, e.qp, e.cq, e.mr} {
 				if err := c.Close(); err != nil {
 					t.Error(err)
 				}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"lwio/rdma"
+	"lwio/rdma/internal/soft"
 )
 
 // acceptPause is how long a listener waits after the system refused to give it
@@ -259,6 +260,6 @@ func (l *listener) Close() error {
 		}
 		break
 	}
-	l.a.remove(classListener, l)
+	l.a.dom.Remove(soft.Listeners, l)
 	return nil
 }

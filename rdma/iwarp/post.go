@@ -1,6 +1,9 @@
 package iwarp
 
-import "lwio/rdma"
+import (
+	"lwio/rdma"
+	"lwio/rdma/internal/soft"
+)
 
 // Post queues requests and writes as much of them as the socket takes at once,
 // unless another goroutine is writing already.
@@ -48,7 +51,7 @@ func (qp *queuePair) postLocked(r *rdma.Request) rdma.Status {
 	if !r.Op.FlagsLegal(r.Flags) {
 		return rdma.StatusInvalidParameterN(flagParam)
 	}
-	if qp.sends.len() >= qp.cfg.InitiatorDepth {
+	if qp.sends.Len() >= qp.cfg.InitiatorDepth {
 		return rdma.StatusNoMoreEntries
 	}
 	if r.Op == rdma.OpBind || r.Op == rdma.OpInvalidate {
@@ -82,7 +85,7 @@ func (qp *queuePair) postLocked(r *rdma.Request) rdma.Status {
 			return status
 		}
 	}
-	s := qp.sends.push()
+	s := qp.sends.Push()
 	s.op, s.flags, s.id, s.length, s.remote, s.immediate = r.Op, r.Flags, r.ID, length, r.Remote, r.Immediate
 	s.pieces, s.inline, s.status, s.pending = s.pieces[:0], s.inline[:0], rdma.StatusSuccess, false
 	s.file, s.fileOffset, s.real = file, r.FileOffset, 0
@@ -113,8 +116,8 @@ func (qp *queuePair) postWindowLocked(r *rdma.Request) rdma.Status {
 	if status != rdma.StatusSuccess {
 		return status
 	}
-	now := !qp.writing && qp.next == qp.sends.tail && (r.Flags&rdma.FlagReadFence == 0 || qp.reads.len() == 0)
-	s := qp.sends.push()
+	now := !qp.writing && qp.next == qp.sends.Tail && (r.Flags&rdma.FlagReadFence == 0 || qp.reads.Len() == 0)
+	s := qp.sends.Push()
 	s.op, s.flags, s.id, s.length, s.window, s.binding = r.Op, r.Flags, r.ID, 0, w, b
 	s.pieces, s.inline, s.status, s.pending, s.carried = s.pieces[:0], s.inline[:0], rdma.StatusSuccess, false, false
 	s.file, s.real = nil, 0
@@ -138,7 +141,7 @@ func (a *adapter) checkSGL(sgl []rdma.SGE, most int, access rdma.Access) (int, r
 	}
 	length := 0
 	for i := range sgl {
-		if sgl[i].Length > maxTransfer-length {
+		if sgl[i].Length > soft.MaxTransfer-length {
 			return 0, rdma.StatusBufferOverflow
 		}
 		length += max(sgl[i].Length, 0)
@@ -181,7 +184,7 @@ func (qp *queuePair) PostReceive(reqs []rdma.ReceiveRequest) (int, error) {
 		}
 	}
 	if qp.flushed {
-		qp.cancelRecvs = qp.receives.tail
+		qp.cancelRecvs = qp.receives.Tail
 		qp.cancelReceivesLocked()
 	}
 	return n, err
@@ -194,14 +197,14 @@ func (qp *queuePair) postReceiveLocked(r *rdma.ReceiveRequest) rdma.Status {
 	if qp.shared != nil {
 		return rdma.StatusInvalidDeviceRequest
 	}
-	if qp.receives.len() >= qp.cfg.ReceiveDepth {
+	if qp.receives.Len() >= qp.cfg.ReceiveDepth {
 		return rdma.StatusNoMoreEntries
 	}
 	length, status := qp.a.checkSGL(r.SGL, qp.cfg.MaxReceiveSGE, rdma.AccessLocalWrite)
 	if status != rdma.StatusSuccess {
 		return status
 	}
-	p := qp.receives.push()
+	p := qp.receives.Push()
 	p.id, p.length = r.ID, length
 	p.pieces = appendPieces(p.pieces[:0], r.SGL)
 	return rdma.StatusSuccess

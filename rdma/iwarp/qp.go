@@ -4,6 +4,7 @@ import (
 	"sync"
 
 	"lwio/rdma"
+	"lwio/rdma/internal/soft"
 )
 
 // pairState says what a queue pair can do.
@@ -68,19 +69,19 @@ type queuePair struct {
 	a   *adapter
 	cfg rdma.QueuePairConfig
 	// The queues that results go to.
-	receiveCQ, initiatorCQ *completionQueue
+	receiveCQ, initiatorCQ *soft.CompletionQueue
 	shared                 *sharedQueue // or nil
 
 	mu      sync.Mutex
 	idle    sync.Cond // signalled when writing becomes false
 	state   pairState
 	c       *conn // since pairConnected; kept afterwards
-	sends   fifo[sendRequest]
+	sends   soft.FIFO[sendRequest]
 	done    uint64
 	next    uint64
-	reads   fifo[readOut] // that wait for their answers
-	answers fifo[answer]  // to reads of the peer
-	cancel  uint64        // requests before this number end with StatusCanceled
+	reads   soft.FIFO[readOut] // that wait for their answers
+	answers soft.FIFO[answer]  // to reads of the peer
+	cancel  uint64             // requests before this number end with StatusCanceled
 	writing bool
 	windows windowTable
 	probe   fileReader // of FlagOnlyIfCached
@@ -90,7 +91,7 @@ type queuePair struct {
 	settled []rdma.Result // scratch
 
 	recvMu      sync.Mutex
-	receives    fifo[receiveRequest]
+	receives    soft.FIFO[receiveRequest]
 	results     []rdma.Result   // of receives, not in the completion queue yet
 	current     bool            // the first receive is being filled
 	taken       *receiveRequest // which it is, if it came from a shared queue
@@ -106,12 +107,12 @@ var _ rdma.QueuePair = (*queuePair)(nil)
 // CreateQueuePair makes an unconnected queue pair; its memory grows with use.
 func (a *adapter) CreateQueuePair(cfg rdma.QueuePairConfig) (rdma.QueuePair, error) {
 	const op = "create queue pair"
-	rcq, ok := cfg.ReceiveCQ.(*completionQueue)
-	if !ok || rcq == nil || rcq.a != a {
+	rcq := a.dom.CompletionQueueOf(cfg.ReceiveCQ)
+	if rcq == nil {
 		return nil, opError(op, "", rdma.StatusInvalidParameterN(2), nil)
 	}
-	icq, ok := cfg.InitiatorCQ.(*completionQueue)
-	if !ok || icq == nil || icq.a != a {
+	icq := a.dom.CompletionQueueOf(cfg.InitiatorCQ)
+	if icq == nil {
 		return nil, opError(op, "", rdma.StatusInvalidParameterN(3), nil)
 	}
 	shared, ok := cfg.SharedReceive.(*sharedQueue)
@@ -119,17 +120,17 @@ func (a *adapter) CreateQueuePair(cfg rdma.QueuePairConfig) (rdma.QueuePair, err
 		return nil, opError(op, "", rdma.StatusInvalidParameterN(4), nil)
 	}
 	limits := []struct{ param, value, most int }{
-		{5, cfg.ReceiveDepth, maxQueueDepth},
-		{6, cfg.InitiatorDepth, maxQueueDepth},
-		{7, cfg.MaxReceiveSGE, maxSGE},
-		{8, cfg.MaxInitiatorSGE, maxSGE},
-		{9, cfg.InlineSize, maxInline},
+		{5, cfg.ReceiveDepth, soft.MaxQueueDepth},
+		{6, cfg.InitiatorDepth, soft.MaxQueueDepth},
+		{7, cfg.MaxReceiveSGE, soft.MaxSGE},
+		{8, cfg.MaxInitiatorSGE, soft.MaxSGE},
+		{9, cfg.InlineSize, soft.MaxInline},
 	}
 	if shared != nil {
 		limits = []struct{ param, value, most int }{
-			{6, cfg.InitiatorDepth, maxQueueDepth},
-			{7, cfg.MaxInitiatorSGE, maxSGE},
-			{8, cfg.InlineSize, maxInline},
+			{6, cfg.InitiatorDepth, soft.MaxQueueDepth},
+			{7, cfg.MaxInitiatorSGE, soft.MaxSGE},
+			{8, cfg.InlineSize, soft.MaxInline},
 		}
 	}
 	for _, c := range limits {
@@ -140,10 +141,10 @@ func (a *adapter) CreateQueuePair(cfg rdma.QueuePairConfig) (rdma.QueuePair, err
 	qp := &queuePair{a: a, cfg: cfg, receiveCQ: rcq, initiatorCQ: icq, shared: shared}
 	qp.idle.L = &qp.mu
 	qp.probe.init()
-	if err := a.add(classQueuePair, qp, op); err != nil {
+	if err := a.dom.Add(soft.QueuePairs, qp, op); err != nil {
 		return nil, err
 	}
-	if !rcq.attach(qp) || !icq.attach(qp) {
+	if !rcq.Attach(qp) || !icq.Attach(qp) {
 		qp.Close()
 		return nil, opError(op, "", rdma.StatusInvalidHandle, nil)
 	}
@@ -193,8 +194,8 @@ func (qp *queuePair) connect(held bool) {
 	}
 }
 
-// fail ends the connection, if there is one.
-func (qp *queuePair) fail(err error) {
+// Fail ends the connection, if there is one.
+func (qp *queuePair) Fail(err error) {
 	qp.mu.Lock()
 	c := qp.c
 	qp.mu.Unlock()
@@ -203,11 +204,17 @@ func (qp *queuePair) fail(err error) {
 	}
 }
 
+// Look does nothing: the connection's own goroutines make all progress.
+func (qp *queuePair) Look(bool) {}
+
+// Sleep does nothing, as Look.
+func (qp *queuePair) Sleep() {}
+
 // Flush ends all requests that nothing was sent or received of yet; one that is
 // in progress ends as it would, and before the others.
 func (qp *queuePair) Flush() error {
 	qp.mu.Lock()
-	qp.cancel = qp.sends.tail
+	qp.cancel = qp.sends.Tail
 	c := qp.c
 	start := !qp.writing && qp.next != qp.cancel
 	if start {
@@ -219,7 +226,7 @@ func (qp *queuePair) Flush() error {
 	}
 	qp.recvMu.Lock()
 	defer qp.recvMu.Unlock()
-	qp.cancelRecvs = qp.receives.tail
+	qp.cancelRecvs = qp.receives.Tail
 	if !qp.current {
 		qp.cancelReceivesLocked()
 	}
@@ -238,7 +245,7 @@ func (qp *queuePair) settle(n uint64) {
 		qp.next += n
 		n = 0
 		for qp.done != qp.next && len(results) < maxResults {
-			r := qp.sends.at(qp.done)
+			r := qp.sends.At(qp.done)
 			if r.pending {
 				break
 			}
@@ -250,12 +257,12 @@ func (qp *queuePair) settle(n uint64) {
 			}
 			if r.status != rdma.StatusSuccess || r.flags&rdma.FlagSilentSuccess == 0 {
 				results = append(results, rdma.Result{Status: r.status, Op: r.op, Bytes: r.real, QueuePair: qp.cfg.Context, ID: r.id})
-				qp.sends.head = qp.done
+				qp.sends.Head = qp.done
 			}
 		}
 		more = len(results) == maxResults
 		qp.mu.Unlock()
-		qp.initiatorCQ.push(results)
+		qp.initiatorCQ.Push(results)
 		qp.settled = results
 	}
 }
@@ -273,13 +280,13 @@ const maxResults = 64
 
 // pushReceivesLocked puts the results of receives in the completion queue.
 func (qp *queuePair) pushReceivesLocked() {
-	qp.receiveCQ.push(qp.results)
+	qp.receiveCQ.Push(qp.results)
 	qp.results = qp.results[:0]
 }
 
 // cancelReceivesLocked ends the receives that were posted before the last Flush.
 func (qp *queuePair) cancelReceivesLocked() {
-	for qp.receives.head < qp.cancelRecvs {
+	for qp.receives.Head < qp.cancelRecvs {
 		qp.results = append(qp.results, qp.popReceiveLocked(rdma.StatusCanceled, 0))
 		if len(qp.results) == maxResults {
 			qp.pushReceivesLocked()
@@ -292,8 +299,8 @@ func (qp *queuePair) cancelReceivesLocked() {
 func (qp *queuePair) popReceiveLocked(status rdma.Status, n int) rdma.Result {
 	r := qp.taken
 	if r == nil {
-		r = qp.receives.at(qp.receives.head)
-		qp.receives.head++
+		r = qp.receives.At(qp.receives.Head)
+		qp.receives.Head++
 	}
 	qp.taken = nil
 	clear(r.pieces)
@@ -310,8 +317,8 @@ func (qp *queuePair) flushAll(e *ending, begun bool) {
 	}
 	qp.state = max(qp.state, pairDisconnected)
 	reading := e.reading
-	for i := qp.done; i != qp.sends.tail; i++ {
-		r := qp.sends.at(i)
+	for i := qp.done; i != qp.sends.Tail; i++ {
+		r := qp.sends.At(i)
 		switch {
 		case r.pending:
 			r.status, reading = reading, rdma.StatusCanceled
@@ -323,8 +330,8 @@ func (qp *queuePair) flushAll(e *ending, begun bool) {
 		}
 		r.pending = false
 	}
-	unwritten := qp.sends.tail - qp.next
-	qp.reads, qp.answers = fifo[readOut]{}, fifo[answer]{}
+	unwritten := qp.sends.Tail - qp.next
+	qp.reads, qp.answers = soft.FIFO[readOut]{}, soft.FIFO[answer]{}
 	qp.mu.Unlock()
 	qp.windows.revokeAll()
 	qp.settle(unwritten)
@@ -336,7 +343,7 @@ func (qp *queuePair) flushAll(e *ending, begun bool) {
 		qp.results = append(qp.results, qp.popReceiveLocked(e.receive, 0))
 	}
 	qp.flushed = true
-	qp.cancelRecvs = qp.receives.tail
+	qp.cancelRecvs = qp.receives.Tail
 	qp.cancelReceivesLocked()
 }
 
@@ -356,9 +363,9 @@ func (qp *queuePair) Close() error {
 		qp.recvMu.Lock()
 		qp.closedRecv = true
 		qp.recvMu.Unlock()
-		qp.receiveCQ.detach(qp)
-		qp.initiatorCQ.detach(qp)
-		qp.a.remove(classQueuePair, qp)
+		qp.receiveCQ.Detach(qp)
+		qp.initiatorCQ.Detach(qp)
+		qp.a.dom.Remove(soft.QueuePairs, qp)
 	})
 	return nil
 }

@@ -39,8 +39,8 @@ type answer struct {
 // register makes an outstanding read of a request, which may be nil, and
 // gives the content of the Read Request. The caller holds queuePair.mu.
 func (c *conn) register(r *sendRequest) readRequest {
-	key := c.a.keys.uint64()
-	o := c.qp.reads.push()
+	key := c.a.dom.Keys.Uint64()
+	o := c.qp.reads.Push()
 	*o = readOut{request: r, stag: uint32(key), to: key >> 32 << 8}
 	q := readRequest{sinkSTag: o.stag, sinkTO: o.to}
 	if r != nil {
@@ -81,7 +81,7 @@ func (x *receiver) takeReadRequest(payload []byte) error {
 	}
 	qp := x.c.qp
 	qp.mu.Lock()
-	excess := qp.answers.len() >= x.c.limits.Inbound
+	excess := qp.answers.Len() >= x.c.limits.Inbound
 	qp.mu.Unlock()
 	if excess {
 		return x.violation(faultStream)
@@ -95,7 +95,7 @@ func (x *receiver) takeReadRequest(payload []byte) error {
 		}
 	}
 	qp.mu.Lock()
-	*qp.answers.push() = a
+	*qp.answers.Push() = a
 	qp.mu.Unlock()
 	x.readMSN++
 	x.kick = true
@@ -149,8 +149,8 @@ func (x *receiver) acceptReadResponse() error {
 	if x.reading == nil {
 		qp := x.c.qp
 		qp.mu.Lock()
-		if qp.reads.len() > 0 {
-			x.reading, x.readAt = qp.reads.at(qp.reads.head), cursor{}
+		if qp.reads.Len() > 0 {
+			x.reading, x.readAt = qp.reads.At(qp.reads.Head), cursor{}
 		}
 		qp.mu.Unlock()
 	}
@@ -180,7 +180,7 @@ func (x *receiver) finishRead() {
 		x.settle = true
 	}
 	*x.reading = readOut{}
-	qp.reads.head++
+	qp.reads.Head++
 	x.reading = nil
 	x.kick = true
 }
@@ -232,6 +232,6 @@ func (t *sender) frameRead(r *sendRequest) (done bool) {
 //
 // Source: [ND §Op flags READ_FENCE], [RFC 6581 §9.2]
 func (t *sender) heldLocked(r *sendRequest) bool {
-	n := t.c.qp.reads.len()
+	n := t.c.qp.reads.Len()
 	return r.flags&rdma.FlagReadFence != 0 && n > 0 || r.op == rdma.OpRead && n >= t.c.limits.Outbound
 }

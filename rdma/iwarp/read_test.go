@@ -322,7 +322,7 @@ func TestAnswersInBursts(t *testing.T) {
 	qp.mu.Lock()
 	qp.writing = true
 	for i := range 3 * answerBurst {
-		qp.answers.push().req = readRequest{sinkSTag: uint32(i)}
+		qp.answers.Push().req = readRequest{sinkSTag: uint32(i)}
 	}
 	qp.mu.Unlock()
 	e.post(rdma.Request{Op: rdma.OpSend, ID: 0}, rdma.Request{Op: rdma.OpSend, ID: 1})

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"lwio/rdma"
+	"lwio/rdma/internal/soft"
 )
 
 // The state of a region counts the references, in its lower half, and the windows
@@ -43,17 +44,17 @@ func (a *adapter) RegisterMemory(ctx context.Context, buf []byte, access rdma.Ac
 	switch {
 	case ctx.Err() != nil:
 		return nil, rdma.CanceledBy(ctx, "iwarp: "+op, "")
-	case buf == nil, uint64(len(buf)) > maxRegistration:
+	case buf == nil, uint64(len(buf)) > soft.MaxRegistration:
 		return nil, opError(op, "", rdma.StatusInvalidParameter, nil)
 	case len(buf) == 0:
 		return nil, opError(op, "", rdma.StatusInvalidBufferSize, nil)
 	}
 	r := &region{a: a, buf: buf, access: access, idle: make(chan struct{}, 1)}
-	r.base = a.keys.uint64()>>18<<12 | 1<<46 | pageOffset(buf)
-	if err := a.add(classRegion, r, op); err != nil {
+	r.base = a.dom.Keys.Uint64()>>18<<12 | 1<<46 | pageOffset(buf)
+	if err := a.dom.Add(soft.Regions, r, op); err != nil {
 		return nil, err
 	}
-	a.table.insert(r, &a.keys)
+	a.table.insert(r, &a.dom.Keys)
 	return r, nil
 }
 
@@ -90,7 +91,7 @@ func (r *region) Close() error {
 		<-r.idle
 	}
 	r.closed = true
-	r.a.remove(classRegion, r)
+	r.a.dom.Remove(soft.Regions, r)
 	return nil
 }
 
@@ -144,11 +145,11 @@ type regionTable struct {
 func (t *regionTable) init() { t.regions = make(map[uint32]*region) }
 
 // insert gives r a token that is not in use and was not for long.
-func (t *regionTable) insert(r *region, keys *keySource) {
+func (t *regionTable) insert(r *region, keys *soft.Keys) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for {
-		r.token = uint32(keys.uint64()) &^ 1 // odd ones are for windows
+		r.token = uint32(keys.Uint64()) &^ 1 // odd ones are for windows
 		if _, used := t.regions[r.token]; !used && r.token != 0 {
 			t.regions[r.token] = r
 			return

@@ -175,10 +175,10 @@ func (x *receiver) takeReceive() error {
 	switch {
 	case qp.shared != nil:
 		qp.taken, x.receive = &x.own, &x.own
-	case qp.receives.len() == 0:
+	case qp.receives.Len() == 0:
 		return x.violation(faultNoBuffer)
 	default:
-		x.receive = qp.receives.at(qp.receives.head)
+		x.receive = qp.receives.At(qp.receives.Head)
 	}
 	qp.current = true
 	x.at = cursor{}
@@ -241,7 +241,7 @@ func (x *receiver) deliver(with rdma.Result) {
 	x.receive = nil
 	x.msn++
 	switch {
-	case qp.receives.head < qp.cancelRecvs:
+	case qp.receives.Head < qp.cancelRecvs:
 		qp.cancelReceivesLocked()
 	case len(qp.results) == maxResults:
 		qp.pushReceivesLocked()

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"lwio/rdma"
+	"lwio/rdma/internal/soft"
 )
 
 // errStalled says that a message must wait until a shared receive queue has a
@@ -22,7 +23,7 @@ type sharedQueue struct {
 	maxSGE int
 
 	mu        sync.Mutex
-	receives  fifo[receiveRequest]
+	receives  soft.FIFO[receiveRequest]
 	depth     int
 	threshold int
 	closed    bool
@@ -36,15 +37,15 @@ var _ rdma.SharedReceiveQueue = (*sharedQueue)(nil)
 func (a *adapter) CreateSharedReceiveQueue(cfg rdma.SharedReceiveQueueConfig) (rdma.SharedReceiveQueue, error) {
 	const op = "create shared receive queue"
 	switch {
-	case cfg.Depth < 1 || cfg.Depth > maxQueueDepth:
+	case cfg.Depth < 1 || cfg.Depth > soft.MaxQueueDepth:
 		return nil, opError(op, "", rdma.StatusInvalidParameterN(3), nil)
-	case cfg.MaxSGE < 0 || cfg.MaxSGE > maxSGE:
+	case cfg.MaxSGE < 0 || cfg.MaxSGE > soft.MaxSGE:
 		return nil, opError(op, "", rdma.StatusInvalidParameterN(4), nil)
-	case cfg.NotifyThreshold < 0 || cfg.NotifyThreshold > maxQueueDepth:
+	case cfg.NotifyThreshold < 0 || cfg.NotifyThreshold > soft.MaxQueueDepth:
 		return nil, opError(op, "", rdma.StatusInvalidParameterN(5), nil)
 	}
 	q := &sharedQueue{a: a, maxSGE: cfg.MaxSGE, depth: cfg.Depth, threshold: cfg.NotifyThreshold}
-	if err := a.add(classSharedQueue, q, op); err != nil {
+	if err := a.dom.Add(soft.SharedQueues, q, op); err != nil {
 		return nil, err
 	}
 	return q, nil
@@ -71,14 +72,14 @@ func (q *sharedQueue) postLocked(r *rdma.ReceiveRequest) rdma.Status {
 	if q.closed {
 		return rdma.StatusInvalidHandle
 	}
-	if q.receives.len() >= q.depth {
+	if q.receives.Len() >= q.depth {
 		return rdma.StatusNoMoreEntries
 	}
 	length, status := q.a.checkSGL(r.SGL, q.maxSGE, rdma.AccessLocalWrite)
 	if status != rdma.StatusSuccess {
 		return status
 	}
-	p := q.receives.push()
+	p := q.receives.Push()
 	p.id, p.length = r.ID, length
 	p.pieces = appendPieces(p.pieces[:0], r.SGL)
 	return rdma.StatusSuccess
@@ -105,12 +106,12 @@ func (q *sharedQueue) take(into *receiveRequest, x *receiver) error {
 	if q.closed {
 		return x.violation(faultNoBuffer)
 	}
-	if q.receives.len() == 0 {
+	if q.receives.Len() == 0 {
 		q.stalled = append(q.stalled, x)
 		return errStalled
 	}
-	r := q.receives.at(q.receives.head)
-	q.receives.head++
+	r := q.receives.At(q.receives.Head)
+	q.receives.Head++
 	into.id, into.length = r.id, r.length
 	into.pieces = append(into.pieces[:0], r.pieces...)
 	clear(r.pieces)
@@ -132,7 +133,7 @@ func (q *sharedQueue) leave(x *receiver) {
 
 // notifyLocked satisfies all notifications if there are few receives left.
 func (q *sharedQueue) notifyLocked() {
-	if q.low != nil && (q.closed || q.receives.len() < q.threshold) {
+	if q.low != nil && (q.closed || q.receives.Len() < q.threshold) {
 		close(q.low)
 		q.low = nil
 	}
@@ -146,7 +147,7 @@ func (q *sharedQueue) Notify(ctx context.Context) error {
 		return rdma.CanceledBy(ctx, "iwarp: "+op, "")
 	}
 	q.mu.Lock()
-	if !q.closed && q.receives.len() < q.threshold {
+	if !q.closed && q.receives.Len() < q.threshold {
 		q.mu.Unlock()
 		return nil
 	}
@@ -172,7 +173,7 @@ func (q *sharedQueue) Notify(ctx context.Context) error {
 // Modify changes depth and threshold; 0 leaves one as it is.
 func (q *sharedQueue) Modify(depth, threshold int) error {
 	const op = "modify shared receive queue"
-	if depth < 0 || depth > maxQueueDepth || threshold < 0 || threshold > maxQueueDepth {
+	if depth < 0 || depth > soft.MaxQueueDepth || threshold < 0 || threshold > soft.MaxQueueDepth {
 		return opError(op, "", rdma.StatusInvalidParameter, nil)
 	}
 	q.mu.Lock()
@@ -180,7 +181,7 @@ func (q *sharedQueue) Modify(depth, threshold int) error {
 	switch {
 	case q.closed:
 		return opError(op, "", rdma.StatusInvalidHandle, nil)
-	case depth != 0 && depth < q.receives.len():
+	case depth != 0 && depth < q.receives.Len():
 		return opError(op, "", rdma.StatusBufferOverflow, nil)
 	}
 	if depth != 0 {
@@ -198,10 +199,10 @@ func (q *sharedQueue) Modify(depth, threshold int) error {
 func (q *sharedQueue) Close() error {
 	q.mu.Lock()
 	q.closed = true
-	q.receives = fifo[receiveRequest]{}
+	q.receives = soft.FIFO[receiveRequest]{}
 	q.resumeLocked()
 	q.notifyLocked()
 	q.mu.Unlock()
-	q.a.remove(classSharedQueue, q)
+	q.a.dom.Remove(soft.SharedQueues, q)
 	return nil
 }

@@ -216,7 +216,7 @@ func fabricAddr(a net.Addr) rdma.Addr {
 // hangUp closes a connection that is not in full operation in good order: the
 // peer gets what was sent.
 func (a *adapter) hangUp(nc net.Conn) {
-	a.background(func() {
+	a.dom.Background(func() {
 		defer nc.Close()
 		_ = nc.SetDeadline(time.Now().Add(a.p.cfg.DrainTimeout))
 		half, ok := nc.(interface{ CloseWrite() error })

@@ -189,12 +189,12 @@ func (t *sender) fill() bool {
 	if qp.next < qp.cancel {
 		most = 1 // the one in progress
 	}
-	for i := qp.next; i != min(qp.sends.tail, qp.next+most); i++ {
-		t.b.requests[t.b.taken] = qp.sends.at(i)
+	for i := qp.next; i != min(qp.sends.Tail, qp.next+most); i++ {
+		t.b.requests[t.b.taken] = qp.sends.At(i)
 		t.b.taken++
 	}
-	for i := qp.answers.head; i != min(qp.answers.tail, qp.answers.head+batchRequests); i++ {
-		t.b.answers[t.b.asked] = qp.answers.at(i)
+	for i := qp.answers.Head; i != min(qp.answers.Tail, qp.answers.Head+batchRequests); i++ {
+		t.b.answers[t.b.asked] = qp.answers.At(i)
 		t.b.asked++
 	}
 	qp.mu.Unlock()
@@ -209,8 +209,8 @@ func (t *sender) fill() bool {
 // workLocked tells whether there is something that may be written now.
 func (t *sender) workLocked() bool {
 	qp := t.c.qp
-	return qp.answers.len() != 0 || qp.next != qp.sends.tail &&
-		(t.part == partRequest || !t.heldLocked(qp.sends.at(qp.next)))
+	return qp.answers.Len() != 0 || qp.next != qp.sends.Tail &&
+		(t.part == partRequest || !t.heldLocked(qp.sends.At(qp.next)))
 }
 
 // wakeLocked takes the baton if there is something to write and nobody has it.
@@ -296,8 +296,8 @@ func (t *sender) dropAnswer() {
 	qp := t.c.qp
 	qp.mu.Lock()
 	defer qp.mu.Unlock()
-	*qp.answers.at(qp.answers.head) = answer{}
-	qp.answers.head++
+	*qp.answers.At(qp.answers.Head) = answer{}
+	qp.answers.Head++
 }
 
 // cancelLocked ends the requests before queuePair.cancel, none of which is begun.
@@ -305,7 +305,7 @@ func (t *sender) dropAnswer() {
 func (t *sender) cancelLocked() {
 	qp := t.c.qp
 	for i := qp.next; i < qp.cancel; i++ {
-		qp.sends.at(i).status = rdma.StatusCanceled
+		qp.sends.At(i).status = rdma.StatusCanceled
 	}
 	n := qp.cancel - qp.next
 	qp.mu.Unlock()

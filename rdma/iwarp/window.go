@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 
 	"lwio/rdma"
+	"lwio/rdma/internal/soft"
 )
 
 // binding is what a window lends, and its token.
@@ -48,7 +49,7 @@ var _ rdma.MemoryWindow = (*window)(nil)
 // CreateMemoryWindow makes a window that lends nothing yet.
 func (a *adapter) CreateMemoryWindow() (rdma.MemoryWindow, error) {
 	w := &window{a: a, idle: make(chan struct{}, 1)}
-	if err := a.add(classWindow, w, "create memory window"); err != nil {
+	if err := a.dom.Add(soft.Windows, w, "create memory window"); err != nil {
 		return nil, err
 	}
 	return w, nil
@@ -67,7 +68,7 @@ func (w *window) Close() error {
 	w.closed = true
 	w.revokeLocked()
 	w.mu.Unlock()
-	w.a.remove(classWindow, w)
+	w.a.dom.Remove(soft.Windows, w)
 	return nil
 }
 
@@ -136,7 +137,7 @@ func (w *window) bindLocked(qp *queuePair, r *rdma.Request) (binding, rdma.Statu
 	}
 	b := binding{
 		region: m, buf: m.buf[r.Offset : r.Offset+r.Length], base: m.base + uint64(r.Offset),
-		access: access, token: qp.windows.newToken(&qp.a.keys),
+		access: access, token: qp.windows.newToken(&qp.a.dom.Keys),
 	}
 	w.qp, w.posted, w.revoked = qp, true, false
 	w.waiting++
@@ -212,9 +213,9 @@ const firstWindows = 16
 // of regions even.
 //
 // Source: [RFC 5042 §6.1.1]
-func (t *windowTable) newToken(keys *keySource) uint32 {
+func (t *windowTable) newToken(keys *soft.Keys) uint32 {
 	for {
-		token := uint32(keys.uint64()) | 1
+		token := uint32(keys.Uint64()) | 1
 		t.mu.Lock()
 		_, used := t.slotLocked(token)
 		t.mu.Unlock()

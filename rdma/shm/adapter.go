@@ -8,20 +8,15 @@ import (
 	"sync"
 
 	"lwio/rdma"
+	"lwio/rdma/internal/soft"
 )
 
 // The limits of every adapter, in requests, entries and bytes.
 const (
-	maxQueueDepth      = 16384
-	maxCompletionDepth = 1 << 20
-	maxSGE             = 16
-	maxTransfer        = 1 << 30
-	maxInline          = 4096
-	maxRegistration    = 1 << 40
-	maxPrivateData     = 512
-	inlineThreshold    = 256
-	largeThreshold     = 4 << 10
-	baseCaps           = rdma.CapInOrderPlacement | rdma.CapMultiEngine | rdma.CapCQResize | rdma.CapLoopback |
+	maxPrivateData  = 512
+	inlineThreshold = 256
+	largeThreshold  = 4 << 10
+	baseCaps        = rdma.CapInOrderPlacement | rdma.CapMultiEngine | rdma.CapCQResize | rdma.CapLoopback |
 		rdma.CapFileSource | rdma.CapConfidential
 )
 
@@ -30,41 +25,21 @@ const (
 // Source: [ND Adapter]
 type adapter struct {
 	rdma.UnimplementedAdapter
+	dom   *soft.Domain
 	p     *Provider
 	host  [16]byte
 	id    uint64
-	keys  keySource
 	table regionTable
 
 	mu       sync.Mutex
-	closed   bool
-	objects  [numClasses]map[closer]struct{}
-	memories []*memory
+	memories []*memory // that are open
 }
-
-// closer is an object of an adapter.
-type closer interface{ Close() error }
-
-// The classes of objects in the order in which an adapter closes them.
-const (
-	classListener = iota
-	classConnector
-	classQueuePair
-	classCompletionQueue
-	classRegion
-	classFile
-	classMemory
-	numClasses
-)
 
 var _ rdma.Adapter = (*adapter)(nil)
 
 func newAdapter(p *Provider, host [16]byte, id uint64) *adapter {
-	a := &adapter{p: p, host: host, id: id}
+	a := &adapter{p: p, host: host, id: id, dom: soft.NewDomain(Name)}
 	a.table.init()
-	for i := range a.objects {
-		a.objects[i] = make(map[closer]struct{})
-	}
 	return a
 }
 
@@ -72,14 +47,14 @@ func newAdapter(p *Provider, host [16]byte, id uint64) *adapter {
 func (a *adapter) Info() rdma.AdapterInfo {
 	return rdma.AdapterInfo{
 		AdapterID:               a.id,
-		MaxRegistrationSize:     maxRegistration,
-		MaxInitiatorSGE:         maxSGE,
-		MaxReceiveSGE:           maxSGE,
-		MaxTransferLength:       maxTransfer,
-		MaxInlineDataSize:       maxInline,
-		MaxReceiveQueueDepth:    maxQueueDepth,
-		MaxInitiatorQueueDepth:  maxQueueDepth,
-		MaxCompletionQueueDepth: maxCompletionDepth,
+		MaxRegistrationSize:     soft.MaxRegistration,
+		MaxInitiatorSGE:         soft.MaxSGE,
+		MaxReceiveSGE:           soft.MaxSGE,
+		MaxTransferLength:       soft.MaxTransfer,
+		MaxInlineDataSize:       soft.MaxInline,
+		MaxReceiveQueueDepth:    soft.MaxQueueDepth,
+		MaxInitiatorQueueDepth:  soft.MaxQueueDepth,
+		MaxCompletionQueueDepth: soft.MaxCompletionDepth,
 		InlineRequestThreshold:  inlineThreshold,
 		LargeRequestThreshold:   largeThreshold,
 		MaxCallerData:           maxPrivateData,
@@ -102,29 +77,15 @@ func (a *adapter) ours(addr rdma.Addr) bool {
 		(addr.Host == a.host || addr.Host == [16]byte{}) && len(addr.Name) <= maxName
 }
 
-// add makes the adapter the owner of an object; it fails once the adapter is
-// closed.
-func (a *adapter) add(class int, o closer, op string) error {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.closed {
-		return opError(op, "", rdma.StatusInvalidHandle, nil)
-	}
-	a.objects[class][o] = struct{}{}
-	return nil
-}
-
-// remove ends the ownership of an object that was closed.
-func (a *adapter) remove(class int, o closer) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	delete(a.objects[class], o)
+// CreateCompletionQueue makes a queue, whose memory grows with its use.
+func (a *adapter) CreateCompletionQueue(depth int) (rdma.CompletionQueue, error) {
+	return a.dom.CreateCompletionQueue(depth)
 }
 
 // CreateConnector makes an unbound connector.
 func (a *adapter) CreateConnector() (rdma.Connector, error) {
 	c := &connector{a: a, done: make(chan struct{})}
-	if err := a.add(classConnector, c, "create connector"); err != nil {
+	if err := a.dom.Add(soft.Connectors, c, "create connector"); err != nil {
 		return nil, err
 	}
 	return c, nil
@@ -133,31 +94,11 @@ func (a *adapter) CreateConnector() (rdma.Connector, error) {
 // CreateListener makes an unbound listener.
 func (a *adapter) CreateListener() (rdma.Listener, error) {
 	l := &listener{a: a, closing: make(chan struct{})}
-	if err := a.add(classListener, l, "create listener"); err != nil {
+	if err := a.dom.Add(soft.Listeners, l, "create listener"); err != nil {
 		return nil, err
 	}
 	return l, nil
 }
 
 // Close closes all objects, class by class.
-func (a *adapter) Close() error {
-	a.mu.Lock()
-	a.closed = true
-	a.mu.Unlock()
-	for class := range a.objects {
-		for _, o := range a.snapshot(class) {
-			o.Close()
-		}
-	}
-	return nil
-}
-
-func (a *adapter) snapshot(class int) []closer {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	list := make([]closer, 0, len(a.objects[class]))
-	for o := range a.objects[class] {
-		list = append(list, o)
-	}
-	return list
-}
+func (a *adapter) Close() error { return a.dom.Close() }

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"lwio/rdma"
+	"lwio/rdma/internal/soft"
 )
 
 // memory is what Alloc gave out: a memfd of its own.
@@ -42,8 +43,8 @@ func (a *adapter) Alloc(ctx context.Context, size int) (rdma.Memory, error) {
 	if err != nil {
 		return nil, opError(op, "", rdma.StatusInsufficientResources, err)
 	}
-	m := &memory{a: a, buf: buf, fd: fd, id: uint32(a.keys.uint64())}
-	if err := a.add(classMemory, m, op); err != nil {
+	m := &memory{a: a, buf: buf, fd: fd, id: uint32(a.dom.Keys.Uint64())}
+	if err := a.dom.Add(soft.Memories, m, op); err != nil {
 		m.free()
 		return nil, err
 	}
@@ -84,7 +85,7 @@ func (m *memory) Close() error {
 	m.a.mu.Lock()
 	m.a.memories = slices.DeleteFunc(m.a.memories, func(o *memory) bool { return o == m })
 	m.a.mu.Unlock()
-	m.a.remove(classMemory, m)
+	m.a.dom.Remove(soft.Memories, m)
 	return m.free()
 }
 

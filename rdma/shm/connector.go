@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"lwio/rdma"
+	"lwio/rdma/internal/soft"
 )
 
 // phase says how far a connector is.
@@ -284,7 +285,7 @@ func (c *connector) Close() error {
 	}
 	c.once.Do(func() {
 		c.closeDone()
-		c.a.remove(classConnector, c)
+		c.a.dom.Remove(soft.Connectors, c)
 	})
 	return nil
 }

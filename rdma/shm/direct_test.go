@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"lwio/rdma"
+	"lwio/rdma/internal/soft"
 )
 
 // fill makes p random.
@@ -263,7 +264,7 @@ func TestLastMessageWhilePolled(t *testing.T) {
 			t.Fatal(err)
 		}
 		var res [1]rdma.Result
-		for range 2 * hotSpins {
+		for range 2 * soft.HotPolls {
 			if n, err := passive.rcq.Poll(res[:]); n != 0 || err != nil {
 				t.Fatal(n, err)
 			}

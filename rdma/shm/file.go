@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"lwio/rdma"
+	"lwio/rdma/internal/soft"
 )
 
 // fileSource is a regular file that writes take their data from.
@@ -53,7 +54,7 @@ func (a *adapter) RegisterFile(ctx context.Context, f *os.File) (rdma.FileSource
 		return nil, opError(op, f.Name(), rdma.StatusInvalidParameter, errors.New("not a regular file"))
 	}
 	s.cached = fs.Type == unix.TMPFS_MAGIC || fs.Type == unix.RAMFS_MAGIC
-	return s, a.add(classFile, s, op)
+	return s, a.dom.Add(soft.Files, s, op)
 }
 
 // File is the file that was registered.
@@ -65,7 +66,7 @@ func (s *fileSource) Close() error {
 	s.closed.Store(true)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.a.remove(classFile, s)
+	s.a.dom.Remove(soft.Files, s)
 	return nil
 }
 
@@ -134,7 +135,7 @@ func (t *sender) readFile(s *sendRequest, dst []byte) error {
 func (qp *queuePair) postCached(r *rdma.Request) rdma.Status {
 	qp.mu.Lock()
 	length, status := qp.checkLocked(r)
-	if status == rdma.StatusSuccess && (qp.writing || qp.next != qp.sends.tail) {
+	if status == rdma.StatusSuccess && (qp.writing || qp.next != qp.sends.Tail) {
 		status = rdma.StatusDeviceBusy
 	}
 	if status != rdma.StatusSuccess {
@@ -166,7 +167,7 @@ func (t *sender) sendCached(r *rdma.Request, length int) rdma.Status {
 		return rdma.StatusConnectionInvalid
 	}
 	qp.mu.Lock()
-	q := qp.sends.push()
+	q := qp.sends.Push()
 	q.set(r, length)
 	q.real = s.real
 	qp.mu.Unlock()

@@ -14,6 +14,7 @@ import (
 
 	"lwio/internal/leakcheck"
 	"lwio/rdma"
+	"lwio/rdma/internal/soft"
 )
 
 // raw is a peer that speaks by hand.
@@ -154,7 +155,9 @@ func TestScribbledRing(t *testing.T) {
 		"longer than total": func(r *raw, s *side) {
 			r.put(entry{kind: entryWrite, length: 32, total: 1, token: uint32(s.at(0).Token), addr: s.at(1<<16 - 1).Addr}, 64)
 		},
-		"total too large":   func(r *raw, _ *side) { r.put(entry{kind: entrySend, flags: entryFirst, total: maxTransfer + 1}, 32) },
+		"total too large": func(r *raw, _ *side) {
+			r.put(entry{kind: entrySend, flags: entryFirst, total: soft.MaxTransfer + 1}, 32)
+		},
 		"middle of nothing": func(r *raw, _ *side) { r.put(entry{kind: entrySend, length: 1, total: 2}, 64) },
 		"first twice": func(r *raw, _ *side) {
 			r.put(entry{kind: entrySend, flags: entryFirst, length: 0, total: 0}, 32)

@@ -8,6 +8,8 @@ import (
 	"math"
 
 	"golang.org/x/sys/unix"
+
+	"lwio/rdma/internal/soft"
 )
 
 // The seals that every memory of a peer must have, so that it cannot shrink
@@ -104,7 +106,7 @@ func (s *segment) unmap() {
 
 // roundUp rounds to whole pages; 0 says that it cannot be.
 func roundUp(size, page int) int {
-	if size <= 0 || size > math.MaxInt-page || uint64(size) > maxRegistration {
+	if size <= 0 || size > math.MaxInt-page || uint64(size) > soft.MaxRegistration {
 		return 0
 	}
 	return (size + page - 1) / page * page

@@ -5,6 +5,8 @@ package shm
 import (
 	"encoding/binary"
 	"errors"
+
+	"lwio/rdma/internal/soft"
 )
 
 // The messages of a connection on its socket. Payload never goes there.
@@ -65,7 +67,7 @@ func decodeNotice(b []byte) (n notice, err error) {
 	if n.kind == noticeShare {
 		n.slot, n.token = binary.LittleEndian.Uint32(b[8:]), binary.LittleEndian.Uint32(b[12:])
 		n.size = binary.LittleEndian.Uint64(b[16:])
-		if n.slot >= tableSlots || n.size == 0 || n.size > maxRegistration {
+		if n.slot >= tableSlots || n.size == 0 || n.size > soft.MaxRegistration {
 			return notice{}, errNotice
 		}
 	}

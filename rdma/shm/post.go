@@ -2,7 +2,10 @@
 
 package shm
 
-import "lwio/rdma"
+import (
+	"lwio/rdma"
+	"lwio/rdma/internal/soft"
+)
 
 // Post queues requests and does as many of them as there is room for at once,
 // unless another goroutine is sending already: a send, or a write to memory that
@@ -35,7 +38,7 @@ func (qp *queuePair) post(r *rdma.Request) rdma.Status {
 	defer qp.mu.Unlock()
 	length, status := qp.checkLocked(r)
 	if status == rdma.StatusSuccess {
-		qp.sends.push().set(r, length)
+		qp.sends.Push().set(r, length)
 	}
 	return status
 }
@@ -63,7 +66,7 @@ func (qp *queuePair) checkLocked(r *rdma.Request) (int, rdma.Status) {
 	if !r.Op.FlagsLegal(r.Flags) || fromFile && inline || !fromFile && r.Flags&rdma.FlagOnlyIfCached != 0 {
 		return 0, rdma.StatusInvalidParameterN(flagParam)
 	}
-	if qp.sends.len() >= qp.cfg.InitiatorDepth {
+	if qp.sends.Len() >= qp.cfg.InitiatorDepth {
 		return 0, rdma.StatusNoMoreEntries
 	}
 	switch {
@@ -85,7 +88,7 @@ func (qp *queuePair) checkFile(r *rdma.Request) (int, rdma.Status) {
 		return 0, rdma.StatusAccessViolation
 	case r.FileOffset < 0 || r.FileLength < 0:
 		return 0, rdma.StatusInvalidParameter
-	case r.FileLength > maxTransfer || r.FileOffset+int64(r.FileLength) < 0:
+	case r.FileLength > soft.MaxTransfer || r.FileOffset+int64(r.FileLength) < 0:
 		return 0, rdma.StatusBufferOverflow
 	}
 	return r.FileLength, rdma.StatusSuccess
@@ -114,7 +117,7 @@ func (qp *queuePair) checkSGL(sgl []rdma.SGE, most int, access rdma.Access) (int
 	}
 	length := 0
 	for i := range sgl {
-		if sgl[i].Length > maxTransfer-length {
+		if sgl[i].Length > soft.MaxTransfer-length {
 			return 0, rdma.StatusBufferOverflow
 		}
 		length += max(sgl[i].Length, 0)
@@ -156,7 +159,7 @@ func (qp *queuePair) PostReceive(reqs []rdma.ReceiveRequest) (int, error) {
 		}
 	}
 	if qp.flushed {
-		qp.cancelRecvs = qp.receives.tail
+		qp.cancelRecvs = qp.receives.Tail
 		qp.cancelReceivesLocked()
 	}
 	return n, err
@@ -166,14 +169,14 @@ func (qp *queuePair) postReceiveLocked(r *rdma.ReceiveRequest) rdma.Status {
 	if qp.closedRecv {
 		return rdma.StatusInvalidHandle
 	}
-	if qp.receives.len() >= qp.cfg.ReceiveDepth {
+	if qp.receives.Len() >= qp.cfg.ReceiveDepth {
 		return rdma.StatusNoMoreEntries
 	}
 	length, status := qp.checkSGL(r.SGL, qp.cfg.MaxReceiveSGE, rdma.AccessLocalWrite)
 	if status != rdma.StatusSuccess {
 		return status
 	}
-	p := qp.receives.push()
+	p := qp.receives.Push()
 	p.id, p.length = r.ID, length
 	p.pieces = appendPieces(p.pieces[:0], r.SGL)
 	return rdma.StatusSuccess

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"lwio/rdma"
+	"lwio/rdma/internal/soft"
 )
 
 // pairState says what a queue pair can do.
@@ -59,19 +60,19 @@ type queuePair struct {
 	a   *adapter
 	cfg rdma.QueuePairConfig
 	// The queues that results go to.
-	receiveCQ, initiatorCQ *completionQueue
+	receiveCQ, initiatorCQ *soft.CompletionQueue
 	conn                   atomic.Pointer[conn] // while connected, and kept afterwards
 
 	mu      sync.Mutex
 	idle    sync.Cond // signalled when writing becomes false
 	state   pairState
-	sends   fifo[sendRequest]
+	sends   soft.FIFO[sendRequest]
 	next    uint64
 	cancel  uint64 // requests before this number end with StatusCanceled
 	writing bool
 
 	recvMu      sync.Mutex
-	receives    fifo[receiveRequest]
+	receives    soft.FIFO[receiveRequest]
 	results     []rdma.Result // of receives that were canceled, not in the completion queue yet
 	current     bool          // the first receive is being filled
 	cancelRecvs uint64        // as cancel
@@ -89,20 +90,20 @@ func (a *adapter) CreateQueuePair(cfg rdma.QueuePairConfig) (rdma.QueuePair, err
 	if cfg.SharedReceive != nil {
 		return nil, opError(op, "", rdma.StatusNotSupported, nil)
 	}
-	rcq, ok := cfg.ReceiveCQ.(*completionQueue)
-	if !ok || rcq == nil || rcq.a != a {
+	rcq := a.dom.CompletionQueueOf(cfg.ReceiveCQ)
+	if rcq == nil {
 		return nil, opError(op, "", rdma.StatusInvalidParameterN(2), nil)
 	}
-	icq, ok := cfg.InitiatorCQ.(*completionQueue)
-	if !ok || icq == nil || icq.a != a {
+	icq := a.dom.CompletionQueueOf(cfg.InitiatorCQ)
+	if icq == nil {
 		return nil, opError(op, "", rdma.StatusInvalidParameterN(3), nil)
 	}
 	for _, c := range []struct{ param, value, least, most int }{
-		{5, cfg.ReceiveDepth, 0, maxQueueDepth},
-		{6, cfg.InitiatorDepth, 0, maxQueueDepth},
-		{7, cfg.MaxReceiveSGE, 0, maxSGE},
-		{8, cfg.MaxInitiatorSGE, 0, maxSGE},
-		{9, cfg.InlineSize, 0, maxInline},
+		{5, cfg.ReceiveDepth, 0, soft.MaxQueueDepth},
+		{6, cfg.InitiatorDepth, 0, soft.MaxQueueDepth},
+		{7, cfg.MaxReceiveSGE, 0, soft.MaxSGE},
+		{8, cfg.MaxInitiatorSGE, 0, soft.MaxSGE},
+		{9, cfg.InlineSize, 0, soft.MaxInline},
 	} {
 		if c.value < c.least || c.value > c.most {
 			return nil, opError(op, "", rdma.StatusInvalidParameterN(c.param), nil)
@@ -110,10 +111,10 @@ func (a *adapter) CreateQueuePair(cfg rdma.QueuePairConfig) (rdma.QueuePair, err
 	}
 	qp := &queuePair{a: a, cfg: cfg, receiveCQ: rcq, initiatorCQ: icq}
 	qp.idle.L = &qp.mu
-	if err := a.add(classQueuePair, qp, op); err != nil {
+	if err := a.dom.Add(soft.QueuePairs, qp, op); err != nil {
 		return nil, err
 	}
-	if !rcq.attach(qp) || !icq.attach(qp) {
+	if !rcq.Attach(qp) || !icq.Attach(qp) {
 		qp.Close()
 		return nil, opError(op, "", rdma.StatusInvalidHandle, nil)
 	}
@@ -155,10 +156,24 @@ func (qp *queuePair) attach(c *conn) bool {
 	return true
 }
 
-// fail ends the connection, if there is one.
-func (qp *queuePair) fail(err error) {
+// Fail ends the connection, if there is one.
+func (qp *queuePair) Fail(err error) {
 	if c := qp.conn.Load(); c != nil {
 		c.end(&ending{err: err, state: stateFailed | uint64(rdma.StatusRemoteError)<<32})
+	}
+}
+
+// Look drives the connection, if there is one.
+func (qp *queuePair) Look(hot bool) {
+	if c := qp.conn.Load(); c != nil {
+		c.look(hot)
+	}
+}
+
+// Sleep ends the driving.
+func (qp *queuePair) Sleep() {
+	if c := qp.conn.Load(); c != nil {
+		c.stopPolling()
 	}
 }
 
@@ -168,7 +183,7 @@ func (qp *queuePair) takeBaton() *conn {
 	qp.mu.Lock()
 	defer qp.mu.Unlock()
 	c := qp.conn.Load()
-	if qp.state != pairConnected || qp.writing || qp.next == qp.sends.tail || c.ending.Load() != nil {
+	if qp.state != pairConnected || qp.writing || qp.next == qp.sends.Tail || c.ending.Load() != nil {
 		return nil
 	}
 	qp.writing = true
@@ -218,12 +233,12 @@ func (qp *queuePair) stopSending() {
 // in progress ends as it would, and before the others.
 func (qp *queuePair) Flush() error {
 	qp.mu.Lock()
-	qp.cancel = qp.sends.tail
+	qp.cancel = qp.sends.Tail
 	qp.mu.Unlock()
 	qp.start()
 	qp.recvMu.Lock()
 	defer qp.recvMu.Unlock()
-	qp.cancelRecvs = qp.receives.tail
+	qp.cancelRecvs = qp.receives.Tail
 	if !qp.current {
 		qp.cancelReceivesLocked()
 	}
@@ -235,13 +250,13 @@ const maxResults = 64
 
 // pushReceivesLocked puts the results of receives in the completion queue.
 func (qp *queuePair) pushReceivesLocked() {
-	qp.receiveCQ.push(qp.results)
+	qp.receiveCQ.Push(qp.results)
 	qp.results = qp.results[:0]
 }
 
 // cancelReceivesLocked ends the receives that were posted before the last Flush.
 func (qp *queuePair) cancelReceivesLocked() {
-	for qp.receives.head < qp.cancelRecvs {
+	for qp.receives.Head < qp.cancelRecvs {
 		qp.results = append(qp.results, qp.popReceiveLocked(rdma.StatusCanceled, 0))
 		if len(qp.results) == maxResults {
 			qp.pushReceivesLocked()
@@ -252,8 +267,8 @@ func (qp *queuePair) cancelReceivesLocked() {
 
 // popReceiveLocked takes the first receive out and makes its result.
 func (qp *queuePair) popReceiveLocked(status rdma.Status, n int) rdma.Result {
-	r := qp.receives.at(qp.receives.head)
-	qp.receives.head++
+	r := qp.receives.At(qp.receives.Head)
+	qp.receives.Head++
 	clear(r.pieces)
 	return rdma.Result{Status: status, Op: rdma.OpReceive, Bytes: n, QueuePair: qp.cfg.Context, ID: r.id}
 }
@@ -264,12 +279,12 @@ func (qp *queuePair) flushAll(receive rdma.Status) {
 	qp.stopSending()
 	qp.mu.Lock()
 	var results []rdma.Result
-	for ; qp.next != qp.sends.tail; qp.next++ {
-		results = append(results, qp.sends.at(qp.next).finish(qp, rdma.StatusCanceled))
+	for ; qp.next != qp.sends.Tail; qp.next++ {
+		results = append(results, qp.sends.At(qp.next).finish(qp, rdma.StatusCanceled))
 	}
-	qp.sends.head = qp.next
+	qp.sends.Head = qp.next
 	qp.mu.Unlock()
-	qp.initiatorCQ.push(results)
+	qp.initiatorCQ.Push(results)
 
 	qp.recvMu.Lock()
 	defer qp.recvMu.Unlock()
@@ -278,7 +293,7 @@ func (qp *queuePair) flushAll(receive rdma.Status) {
 		qp.results = append(qp.results, qp.popReceiveLocked(receive, 0))
 	}
 	qp.flushed = true
-	qp.cancelRecvs = qp.receives.tail
+	qp.cancelRecvs = qp.receives.Tail
 	qp.cancelReceivesLocked()
 }
 
@@ -304,9 +319,9 @@ func (qp *queuePair) Close() error {
 		qp.recvMu.Lock()
 		qp.closedRecv = true
 		qp.recvMu.Unlock()
-		qp.receiveCQ.detach(qp)
-		qp.initiatorCQ.detach(qp)
-		qp.a.remove(classQueuePair, qp)
+		qp.receiveCQ.Detach(qp)
+		qp.initiatorCQ.Detach(qp)
+		qp.a.dom.Remove(soft.QueuePairs, qp)
 	})
 	return nil
 }

@@ -2,7 +2,11 @@
 
 package shm
 
-import "errors"
+import (
+	"errors"
+
+	"lwio/rdma/internal/soft"
+)
 
 // errRing says that the peer's ring or its counters make no sense.
 var errRing = errors.New("the peer's ring is inconsistent")
@@ -62,7 +66,7 @@ func (c *consumer) next() (e entry, ok bool, err error) {
 		return e, false, errRing
 	}
 	e = loadEntry(c.peer.ring, int(c.head&uint64(len(c.peer.ring)-1)))
-	if uint64(e.length) > there || uint64(entrySize(int(e.length))) > there || e.length > e.total || e.total > maxTransfer {
+	if uint64(e.length) > there || uint64(entrySize(int(e.length))) > there || e.length > e.total || e.total > soft.MaxTransfer {
 		return e, false, errRing
 	}
 	return e, true, nil

@@ -73,7 +73,7 @@ func (r *receiver) drain(budget int) (err error) {
 
 // push puts the results in the completion queue.
 func (r *receiver) push() {
-	r.c.qp.receiveCQ.push(r.results)
+	r.c.qp.receiveCQ.Push(r.results)
 	r.results = r.results[:0]
 }
 
@@ -119,17 +119,17 @@ func (r *receiver) message(e entry) error {
 		if qp.current {
 			return protocolError()
 		}
-		if qp.receives.len() == 0 {
+		if qp.receives.Len() == 0 {
 			return &violation{status: rdma.StatusRemoteError, err: errNoReceive}
 		}
 		qp.current, r.got, r.total = true, 0, int(e.total)
-		if r.total > qp.receives.at(qp.receives.head).length {
+		if r.total > qp.receives.At(qp.receives.Head).length {
 			return &violation{status: rdma.StatusBufferOverflow, receive: rdma.StatusBufferOverflow, err: errTooLong}
 		}
 	} else if !qp.current || int(e.total) != r.total-r.got {
 		return protocolError()
 	}
-	p := qp.receives.at(qp.receives.head)
+	p := qp.receives.At(qp.receives.Head)
 	a, b := r.in.payload(e)
 	if !p.scatter(r.got, a) || !p.scatter(r.got+len(a), b) {
 		return &violation{status: rdma.StatusRemoteError, receive: rdma.StatusAccessViolation, err: errRegionClosed}
@@ -142,7 +142,7 @@ func (r *receiver) message(e entry) error {
 	res.Solicited = e.flags&entrySolicited != 0
 	qp.current = false
 	r.results = append(r.results, res)
-	if len(r.results) == maxResults || qp.receives.head < qp.cancelRecvs {
+	if len(r.results) == maxResults || qp.receives.Head < qp.cancelRecvs {
 		r.push()
 		qp.cancelReceivesLocked()
 	}

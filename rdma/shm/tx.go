@@ -91,7 +91,7 @@ func (t *sender) next() *sendRequest {
 	qp := t.c.qp
 	for {
 		qp.mu.Lock()
-		over := t.c.ending.Load() != nil || qp.next == qp.sends.tail
+		over := t.c.ending.Load() != nil || qp.next == qp.sends.Tail
 		if over && len(t.results) == 0 {
 			qp.writing = false
 			qp.idle.Broadcast()
@@ -103,7 +103,7 @@ func (t *sender) next() *sendRequest {
 			t.push()
 			continue
 		}
-		s := qp.sends.at(qp.next)
+		s := qp.sends.At(qp.next)
 		cancel := qp.next < qp.cancel && s.sent == 0
 		qp.mu.Unlock()
 		if !cancel {
@@ -124,7 +124,7 @@ func (t *sender) complete(s *sendRequest, status rdma.Status) {
 		qp.mu.Unlock()
 		return
 	}
-	qp.sends.head = qp.next
+	qp.sends.Head = qp.next
 	qp.mu.Unlock()
 	if t.results = append(t.results, res); len(t.results) == maxResults {
 		t.push()
@@ -133,7 +133,7 @@ func (t *sender) complete(s *sendRequest, status rdma.Status) {
 
 // push puts results in the completion queue.
 func (t *sender) push() {
-	t.c.qp.initiatorCQ.push(t.results)
+	t.c.qp.initiatorCQ.Push(t.results)
 	t.results = t.results[:0]
 }
 

@@ -1,0 +1,132 @@
+package soft
+
+import (
+	"context"
+	"io"
+	"sync"
+
+	"lwio/rdma"
+)
+
+// The limits of what is in this package, in requests, entries and bytes.
+const (
+	MaxQueueDepth      = 16384
+	MaxCompletionDepth = 1 << 20
+	MaxSGE             = 16
+	MaxTransfer        = 1 << 30
+	MaxInline          = 4096
+	MaxRegistration    = 1 << 40
+)
+
+// Class is a kind of objects of a Domain. The order of the classes is that in
+// which a Domain closes what is left.
+type Class int
+
+// The classes.
+const (
+	Listeners Class = iota
+	Connectors
+	QueuePairs
+	SharedQueues
+	CompletionQueues
+	Windows
+	Regions
+	Files
+	Memories
+	numClasses
+)
+
+// Domain is the protection domain of an adapter: it owns everything that the
+// adapter made. Safe for concurrent use.
+//
+// Source: [ND Adapter]
+type Domain struct {
+	// Keys are for handles and addresses.
+	Keys Keys
+
+	fabric  string
+	mu      sync.Mutex
+	closed  bool
+	objects [numClasses]map[io.Closer]struct{}
+	wg      sync.WaitGroup // of Background
+}
+
+// NewDomain makes a domain of the fabric whose name its errors begin with.
+func NewDomain(fabric string) *Domain {
+	d := &Domain{fabric: fabric}
+	for i := range d.objects {
+		d.objects[i] = make(map[io.Closer]struct{})
+	}
+	return d
+}
+
+// Error is the error of an operation of the domain's provider.
+func (d *Domain) Error(op, object string, status rdma.Status, cause error) error {
+	return &rdma.Error{Op: d.fabric + ": " + op, Object: object, Status: status, Err: cause}
+}
+
+// Canceled is the error of an operation that ended because ctx did.
+func (d *Domain) Canceled(ctx context.Context, op string) error {
+	return rdma.CanceledBy(ctx, d.fabric+": "+op, "")
+}
+
+// Add makes the domain the owner of an object that op has made.
+//
+// Errors: StatusInvalidHandle once the domain is closed.
+func (d *Domain) Add(class Class, o io.Closer, op string) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return d.Error(op, "", rdma.StatusInvalidHandle, nil)
+	}
+	d.objects[class][o] = struct{}{}
+	return nil
+}
+
+// Remove ends the ownership of an object that was closed.
+func (d *Domain) Remove(class Class, o io.Closer) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.objects[class], o)
+}
+
+// Background runs f in a goroutine that Close waits for, or in this one when the
+// domain is closing.
+func (d *Domain) Background(f func()) {
+	d.mu.Lock()
+	if d.closed {
+		d.mu.Unlock()
+		f()
+		return
+	}
+	d.wg.Add(1)
+	d.mu.Unlock()
+	go func() {
+		defer d.wg.Done()
+		f()
+	}()
+}
+
+// Close closes all objects, class by class. A second Close does nothing.
+func (d *Domain) Close() error {
+	d.mu.Lock()
+	d.closed = true
+	d.mu.Unlock()
+	for class := range d.objects {
+		for _, o := range d.snapshot(class) {
+			o.Close()
+		}
+	}
+	d.wg.Wait()
+	return nil
+}
+
+func (d *Domain) snapshot(class int) []io.Closer {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	list := make([]io.Closer, 0, len(d.objects[class]))
+	for o := range d.objects[class] {
+		list = append(list, o)
+	}
+	return list
+}

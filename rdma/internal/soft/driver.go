@@ -1,0 +1,58 @@
+package soft
+
+// Driver is a queue pair as its completion queues see it: something that can be
+// driven by who polls.
+type Driver interface {
+	// Look does what there is to do for the connection, without waiting: somebody
+	// polls and finds the queue empty. It may be called by many goroutines at once,
+	// also before and after the connection's life, and pushes results to that very
+	// queue. hot says that the polling goes on for long: then the connection may
+	// leave all progress to it, until Sleep, or until it sees that no Look comes.
+	Look(hot bool)
+	// Sleep gives the progress back to the connection's own goroutines: who polled
+	// waits in Notify now. A result that can be had from then on must be pushed
+	// without any further poll.
+	Sleep()
+	// Fail ends the connection: the queue has overrun.
+	Fail(err error)
+}
+
+// maxDriven is up to how many queue pairs a poll of the empty queue drives
+// itself; more are left to the goroutines of their connections.
+const maxDriven = 4
+
+// HotPolls is after how many polls of the empty queue a poller counts as hot.
+const HotPolls = 64
+
+// drivenLocked notes the queue pairs that polls drive.
+func (q *CompletionQueue) drivenLocked() {
+	var list []Driver
+	if len(q.drivers) <= maxDriven {
+		for p := range q.drivers {
+			list = append(list, p)
+		}
+	}
+	q.driven.Store(&list)
+}
+
+// drive is what a poll of the empty queue does for the connections.
+func (q *CompletionQueue) drive() {
+	list := q.driven.Load()
+	if list == nil || len(*list) == 0 {
+		return
+	}
+	hot := q.polls.Add(1) > HotPolls
+	for _, p := range *list {
+		p.Look(hot)
+	}
+}
+
+// rest tells the connections that who polled sleeps.
+func (q *CompletionQueue) rest() {
+	q.polls.Store(0)
+	if list := q.driven.Load(); list != nil {
+		for _, p := range *list {
+			p.Sleep()
+		}
+	}
+}
