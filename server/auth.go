@@ -38,7 +38,7 @@ func (c *conn) auth(o *op) error {
 		return nil
 	}
 	c.log.Info("lwio: client authenticated",
-		"user", c.sess.User(), "session", c.sess.ID(), "credits", c.grant)
+		"user", c.sess.User(), "session", c.sess.ID(), "credits", c.credits.grant)
 	c.answer(o)
 	return nil
 }
@@ -137,7 +137,7 @@ func (c *conn) replace(p *wire.AuthParams, pair *keyPair) error {
 func (c *conn) takeIn(p *wire.AuthParams, pair *keyPair) {
 	c.pair, c.sess = pair, pair.sess
 	rand.Read(c.sessionID[:]) // never fails
-	c.grant = min(max(int(p.Credits), 1), c.f.layout.slots)
+	c.credits.grant = c.e.credits.first(min(max(int(p.Credits), 1), c.e.limits.Credits, c.f.layout.slots))
 	c.peerWindow = int(min(p.MaxRdmaWindowSize, c.f.info.MaxTransferLength))
 	c.peerPage = p.PageSize
 	c.sequence = p.BaseSequence + 1
@@ -153,7 +153,7 @@ func (c *conn) answerAuth(o *op, client *wire.AuthParams) error {
 	p := wire.AuthParams{
 		RevID: wire.RevID, Endian: 8, PageSize: pageSize, BaseSequence: client.BaseSequence + 1,
 		MaxRdmaWindowSize: c.e.wire.MaxRdmaWindowSize, MaxSendBufferSize: wire.StatusResponseSize,
-		MaxRecvBufferSize: c.e.wire.MaxRecvBufferSize, HeaderSize: wire.HeaderSize, Credits: uint16(c.grant),
+		MaxRecvBufferSize: c.e.wire.MaxRecvBufferSize, HeaderSize: wire.HeaderSize, Credits: uint16(c.credits.grant),
 		Key: &c.pair.clientKey, SessionID: &c.sessionID, Signature: new([16]byte),
 	}
 	var peerNonce []byte
@@ -173,7 +173,7 @@ func (c *conn) answerAuth(o *op, client *wire.AuthParams) error {
 	if err := wire.SignMD5(block); err != nil {
 		return err
 	}
-	if err := c.postReceives(1, c.grant); err != nil {
+	if err := c.postSpare(c.credits.grant - 1); err != nil {
 		return err
 	}
 	o.staged, o.info = len(block), wire.AuthInformation(len(block))

@@ -54,9 +54,14 @@ type Limits struct {
 	// StallTimeout is how long a client may leave what was sent to it untaken.
 	// Default 30 s.
 	StallTimeout time.Duration
-	// Credits bounds the requests that a connection may have outstanding.
-	// Default 32, at most 1024. [OP-74c]
-	Credits int
+	// Credits bounds the requests that a new connection may have outstanding;
+	// MaxCredits those of one that has use for more. Defaults 32 and 128, at most
+	// 1024, and MaxCredits is at least Credits. [OP-74c]
+	Credits, MaxCredits int
+	// CreditBudget bounds the credits of all connections together, and with them
+	// the memory of receives (MaxRecvBufferSize each). While it is short each has
+	// a share by what it asks for, and one at least. Default 8192.
+	CreditBudget int
 	// MaxRecvBufferSize is the data of one write, in bytes. Default 64 KiB,
 	// clamped to 4 KiB..1 MiB and rounded up to whole pages. [OP-61c]
 	MaxRecvBufferSize int
@@ -80,6 +85,8 @@ const (
 	DefaultAuthTimeout        = 5 * time.Second
 	DefaultStallTimeout       = 30 * time.Second
 	DefaultCredits            = 32
+	DefaultMaxCredits         = 128
+	DefaultCreditBudget       = 8192
 	DefaultMaxRecvBufferSize  = 64 << 10
 	DefaultMaxRdmaWindowSize  = 512 << 10
 	DefaultReadBufferBytes    = 64 << 20
@@ -129,6 +136,8 @@ func (l Limits) withDefaults() Limits {
 		{&l.ConnectionsPerKey, DefaultConnectionsPerKey, 1, 1 << 20},
 		{&l.FilesPerConnection, DefaultFilesPerConnection, 1, maxFiles},
 		{&l.Credits, DefaultCredits, 1, maxCredits},
+		{&l.MaxCredits, DefaultMaxCredits, 1, maxCredits},
+		{&l.CreditBudget, DefaultCreditBudget, 1, 1 << 30},
 		{&l.MaxRecvBufferSize, DefaultMaxRecvBufferSize, minRecvBuffer, maxRecvBuffer},
 		{&l.MaxRdmaWindowSize, DefaultMaxRdmaWindowSize, minWindow, maxWindow},
 		{&l.ReadBufferBytes, DefaultReadBufferBytes, 4 * minWindow, 1 << 40},
@@ -139,6 +148,7 @@ func (l Limits) withDefaults() Limits {
 		}
 		*d.field = min(max(*d.field, d.min), d.max)
 	}
+	l.MaxCredits = max(l.MaxCredits, l.Credits)
 	l.MaxRecvBufferSize = roundUp(l.MaxRecvBufferSize, pageSize)
 	l.ReadBufferBytes = max(l.ReadBufferBytes, 4*l.MaxRdmaWindowSize)
 	if l.AuthTimeout <= 0 {

@@ -35,15 +35,16 @@ type conn struct {
 	connector rdma.Connector
 	cq        rdma.CompletionQueue
 	qp        rdma.QueuePair
-	mem       rdma.Memory
 	region    rdma.MemoryRegion
-	buf       []byte // the bytes of region
+	buf       []byte // mapped, registered with region
 
 	// The loop's own.
 	ops      []*op
 	free     []*op
-	ready    opList // answered, not yet in the outbox
-	readySum int    // bytes of data in ready
+	notice   *op     // announces a change of the credits
+	spare    []int32 // slots without a receive
+	ready    opList  // answered, not yet in the outbox
+	readySum int     // bytes of data in ready
 	sequence uint16
 	freed    int // initiator slots that came free in this batch
 
@@ -53,10 +54,10 @@ type conn struct {
 	pair          *keyPair
 	sess          session
 	sessionID     [8]byte
-	grant         int
 	peerWindow    int    // the most that one RDMA write may carry, in bytes
 	peerPage      uint16 // the client's page size, in bytes
 
+	hint     atomic.Int32   // most requests that the client told of since the last look
 	held     int            // bytes of arena blocks; guarded by arena.mu
 	jobs     sync.WaitGroup // operations that wait for memory or are with a lane
 	settled  atomic.Uint64  // initiator results so far
@@ -73,6 +74,7 @@ type conn struct {
 	pending   int  // I/O requests outstanding
 	completed bool // some I/O completed since the last wake-up
 	armed     *op  // the INTERRUPT that waits
+	credits   credits
 }
 
 // layout says where things are in the memory of a connection. Headers and
@@ -88,9 +90,9 @@ type layout struct {
 
 // newLayout lays out a connection's memory.
 func newLayout(l *Limits, info rdma.AdapterInfo) layout {
-	y := layout{slots: min(l.Credits, info.MaxReceiveQueueDepth), dataSize: l.MaxRecvBufferSize}
+	y := layout{slots: min(l.MaxCredits, info.MaxReceiveQueueDepth), dataSize: l.MaxRecvBufferSize}
 	y.depth = min(2*y.slots+64, info.MaxInitiatorQueueDepth)
-	y.most = y.slots + y.depth
+	y.most = y.slots + y.depth + 1
 	y.answers = roundUp(y.slots*wire.HeaderSize, pageSize)
 	y.auth = y.answers + y.most*wire.StatusResponseSize
 	y.data = roundUp(y.auth+wire.AuthServerRoom, pageSize)
@@ -109,10 +111,9 @@ func (c *conn) open() (err error) {
 			c.closeResources()
 		}
 	}()
-	if c.mem, err = a.Alloc(c.ctx, y.total); err != nil {
+	if c.buf, err = mapPages(y.total); err != nil {
 		return fmt.Errorf("allocate receive buffers: %w", err)
 	}
-	c.buf = c.mem.Bytes()[:y.total]
 	if c.region, err = a.RegisterMemory(c.ctx, c.buf, rdma.AccessLocalWrite); err != nil {
 		return fmt.Errorf("register receive buffers: %w", err)
 	}
@@ -126,23 +127,43 @@ func (c *conn) open() (err error) {
 	if err != nil {
 		return err
 	}
-	c.slots = y.depth
-	return c.postReceives(0, 1)
+	c.begins()
+	return c.postSpare(1)
 }
 
-// postReceives posts the receives of slots [from, to), for the first time.
-func (c *conn) postReceives(from, to int) error {
+// begins makes the books of a connection that has done nothing yet.
+func (c *conn) begins() {
+	y := &c.f.layout
+	c.slots = y.depth
+	c.notice, _ = c.newOp() // the first
+	for slot := y.slots - 1; slot >= 0; slot-- {
+		c.spare = append(c.spare, int32(slot))
+	}
+}
+
+// postSpare posts the receives of n spare slots. For the loop.
+func (c *conn) postSpare(n int) error {
 	p := pumps.Get().(*pump)
 	defer p.put()
-	for slot := from; slot < to; slot++ {
+	for ; n > 0; n-- {
+		slot := c.spare[len(c.spare)-1]
+		c.spare = c.spare[:len(c.spare)-1]
 		if len(p.recvs) == cap(p.recvs) {
 			if err := p.postReceives(c); err != nil {
 				return err
 			}
 		}
-		p.receive(c, int32(slot))
+		p.receive(c, slot)
 	}
 	return p.postReceives(c)
+}
+
+// discard gives the memory of a slot's data back, which has no receive.
+//
+// Source: [OP-61c]
+func (c *conn) discard(slot int32) {
+	at := c.f.layout.data + int(slot)*c.f.layout.dataSize
+	discardPages(c.buf[at : at+c.f.layout.dataSize])
 }
 
 // serve accepts the connection, runs its loop, and cleans up.
@@ -228,8 +249,9 @@ func (c *conn) closeResources() {
 	if c.region != nil {
 		c.region.Close()
 	}
-	if c.mem != nil {
-		c.mem.Close()
+	if c.buf != nil {
+		_ = unmapPages(c.buf)
+		c.buf = nil
 	}
 }
 

@@ -29,6 +29,9 @@ func (c *conn) receive(slot int32, size int) error {
 		return nil // the connection ends before an answer is due
 	}
 	c.follow(o.h.Sequence)
+	if err := c.hear(&o.h); err != nil {
+		return err
+	}
 	return c.dispatch(o)
 }
 
@@ -76,8 +79,8 @@ func (c *conn) dispatch(o *op) error {
 		c.cancelFile(o)
 	case wire.OpInterrupt:
 		c.interrupt(o)
-	case wire.OpCredit: // the server changes no grant, so there is nothing to answer to
-		c.reply(o, ntstatus.NotSupported)
+	case wire.OpCredit:
+		return c.credit(o)
 	default: // wire.OpAuth
 		return violation("a second AUTH")
 	}

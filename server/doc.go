@@ -16,25 +16,24 @@
 //     completion queue in batches and answers what needs no waiting; the lanes'
 //     workers do what does. All answers go through the connection's outbox, and
 //     whoever puts something into an empty one posts it.
+//   - credits.go: how many messages each client may have in flight.
 //   - auth.go, control.go, read.go, write.go: the messages.
 //
-// A connection keeps the credits that AUTH granted it: the server announces no
-// changes, and answers a CREDIT with NOT_SUPPORTED. A READ is always completed by
-// a status, never by immediate data.
+// A READ is always completed by a status, never by immediate data.
 //
 // # Who owns which goroutine
 //
 // An engine has one goroutine for each provider (accepting), one for each SMB
 // session that negotiated (waiting for its end), one for each connection (its
-// loop), one that looks for stalled connections, and the workers of two lanes.
-// Server.Close waits for all of them.
+// loop), one that looks for stalled connections, one that balances credits, and
+// the workers of two lanes. Server.Close waits for all of them.
 //
 // # Memory
 //
 // A connection's receives are one mapping, of which the pages of data are
-// committed when data arrives; headers and answers share a page or two. No
-// region of the server has remote rights, so nothing that a client sends can be
-// written anywhere but into a receive.
+// committed when data arrives, and given back with the credit; headers and
+// answers share a page or two. No region of the server has remote rights, so
+// nothing that a client sends can be written anywhere but into a receive.
 //
 // # Hostile clients
 //

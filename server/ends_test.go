@@ -64,7 +64,7 @@ func TestRevokeStalls(t *testing.T) {
 // Source: [OP-58b]
 func TestRevokeStallsBehindAnswers(t *testing.T) {
 	ear := newEar(t)
-	v := newEnv(t, envConfig{revoke: 20 * time.Millisecond})
+	v := newEnv(t, envConfig{revoke: 20 * time.Millisecond, limits: Limits{MaxCredits: clientCredits}})
 	v.provider = deafProvider(ear)
 	c := v.client()
 	t.Cleanup(ear.open)

@@ -27,6 +27,7 @@ type engine struct {
 	keys     *keyTable
 
 	readers, writers *lane
+	credits          creditPool
 
 	ctx    context.Context // ends when the engine is closed
 	cancel context.CancelFunc
@@ -56,7 +57,9 @@ func newEngine(cfg *Config) *engine {
 	e.ctx, e.cancel = context.WithCancel(context.Background())
 	e.readers = newLane(e.limits.Workers, func(o *op) { o.readRest(); o.leave() })
 	e.writers = newLane(e.limits.Workers, func(o *op) { o.writeData(); o.leave() })
+	e.credits.budget = e.limits.CreditBudget
 	e.spawn(e.watchStalls)
+	e.spawn(e.watchCredits)
 	return e
 }
 
@@ -163,7 +166,7 @@ func (e *engine) displaceLocked() {
 // authenticated is called by a connection that has passed AUTH.
 func (e *engine) authenticated(c *conn) {
 	e.count.authenticated.Add(1)
-	e.count.credits.Add(int64(c.grant))
+	e.count.credits.Add(int64(c.credits.grant))
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	c.authenticated = true
@@ -189,7 +192,8 @@ func (e *engine) forget(c *conn) {
 	if c.authenticated {
 		e.keys.leave(c.pair, c)
 		e.count.authenticated.Add(-1)
-		e.count.credits.Add(-int64(c.grant))
+		e.count.credits.Add(-int64(c.credits.grant))
+		e.credits.give(c.credits.grant)
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -14,6 +14,7 @@ var (
 	errAuthTimeout  = errors.New("no AUTH in time")
 	errDisplaced    = errors.New("no AUTH yet, and others wait for the place")
 	errAuthFailed   = errors.New("AUTH failed")
+	errCreditStall  = errors.New("the client does not answer a change of its credits")
 	errStalled      = errors.New("the client does not take what is sent to it")
 	errRevokeStall  = errors.New("I/O in flight holds up the close of a file")
 	errSessionEnded = errors.New("the SMB session has ended")
@@ -38,7 +39,7 @@ func isOrderly(err error) bool {
 // isViolation reports whether it was the server that had enough.
 func isViolation(err error) bool {
 	for _, e := range []error{
-		errViolation, errAuthTimeout, errDisplaced, errStalled, errRevokeStall, errFenced, errInternal,
+		errViolation, errAuthTimeout, errDisplaced, errStalled, errCreditStall, errRevokeStall, errFenced, errInternal,
 	} {
 		if errors.Is(err, e) {
 			return true

@@ -325,12 +325,11 @@ func TestVecWrite(t *testing.T) {
 	v.check(c)
 }
 
-// Source: [OP-92e] [LWIO §Credits]
+// Source: [OP-92e]
 func TestUnknownAndUnasked(t *testing.T) {
 	v := newEnv(t, envConfig{})
 	c := v.client()
 	c.want(ntstatus.InvalidDeviceRequest, 0, controlHeader(0x42, 0), nil)
-	c.want(ntstatus.NotSupported, 0, controlHeader(wire.OpCredit, 0), nil)
 	h := controlHeader(wire.OpClose, 1)
 	h.Flags |= 4
 	c.want(ntstatus.InvalidParameter, 0, h, nil)

@@ -41,11 +41,14 @@ func newFuzzConn(t *testing.T) (*conn, *fuzzQueue) {
 	f := &fabric{layout: newLayout(&e.limits, rdma.AdapterInfo{MaxReceiveQueueDepth: 100, MaxInitiatorQueueDepth: 100})}
 	f.arena = newTestArena(4, 4, 128<<10)
 	f.arena.bytes = make([]byte, 4*16*blockUnit)
-	q := &fuzzQueue{grant: 4, window: 1000}
+	q := &fuzzQueue{window: 1000}
 	c := &conn{
 		e: e, f: f, log: slog.New(slog.DiscardHandler), qp: q, authenticated: true, sess: newFakeSession(1),
-		buf: make([]byte, f.layout.total), grant: 4, peerWindow: 1000, peerPage: 512, slots: f.layout.depth,
+		buf: make([]byte, f.layout.total), peerWindow: 1000, peerPage: 512,
 	}
+	c.begins()
+	q.c = c
+	c.credits.grant, c.spare = 4, c.spare[:len(c.spare)-4]
 	c.ctx, c.cancel = context.WithCancelCause(e.ctx)
 	c.fids.limit = 10
 	for i := range 4 {

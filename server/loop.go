@@ -84,6 +84,10 @@ func (c *conn) settle(id uint64) error {
 		return nil
 	}
 	o := c.ops[uint32(id)]
+	if o == c.notice {
+		c.announced()
+		return nil
+	}
 	if id&idKind == idStage {
 		c.nextStage(o)
 		return nil

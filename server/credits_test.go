@@ -1,0 +1,367 @@
+package server
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"lwio/internal/ntstatus"
+	"lwio/internal/wire"
+
+	"pgregory.net/rapid"
+)
+
+// conn is the server's side of the only connection.
+func (v *env) conn() *conn {
+	v.t.Helper()
+	v.e.mu.Lock()
+	defer v.e.mu.Unlock()
+	for c := range v.e.conns {
+		return c
+	}
+	v.t.Fatal("no connection")
+	return nil
+}
+
+// books is a copy of a connection's books.
+func (c *conn) books() credits {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.credits
+}
+
+// given is how many credits all connections hold.
+func (p *creditPool) given() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.held
+}
+
+// hungry is a message of a client that has n requests.
+func hungry(n int) wire.Header {
+	h := controlHeader(wire.OpCancel, 0xFFFF)
+	h.SetPending(n)
+	return h
+}
+
+// grant makes a client's connection with 4 credits of at most 16.
+func grantEnv(t *testing.T, l Limits) (*env, *rawClient) {
+	l.Credits, l.MaxCredits = 4, 16
+	v := newEnv(t, envConfig{limits: l})
+	return v, v.client()
+}
+
+// wantDelta takes a change of the credits.
+func (c *rawClient) wantDelta(n int) {
+	c.t.Helper()
+	want := wire.StatusResponse{Information: uint32(int32(n)), Status: wire.NotifyCredit}
+	if s := c.reply(); s != want {
+		c.t.Fatalf("got %+v, want a change by %d", s, n)
+	}
+}
+
+// creditMessage is a CREDIT.
+func creditMessage(n int32) wire.Header {
+	h := controlHeader(wire.OpCredit, 0)
+	h.Offset = wire.CreditOffset(n)
+	return h
+}
+
+// A client that has more requests than credits gets more; it says what it has no
+// use for, and gets no more until it gave some up. An idle one gives up its own,
+// one message for each.
+//
+// Source: [LWIO §Credits] [OP-64] [OP-67] [OP-70] to [OP-74c] [LWIO claim 24]
+func TestCreditTransactions(t *testing.T) {
+	v, c := grantEnv(t, Limits{})
+	s := v.conn()
+	want := func(grant, extra int) {
+		t.Helper()
+		eventually(t, "the change is over", func() bool { k := s.books(); return k.delta == 0 && !k.sending })
+		if k := s.books(); k.grant != grant || k.extra != extra || v.e.credits.given() != grant {
+			t.Fatalf("grant %d, %d extra, %d of the budget; want %d, %d, %d", k.grant, k.extra, v.e.credits.given(), grant, extra, grant)
+		}
+	}
+	c.send(hungry(10), nil)
+	c.wantDelta(6)
+	c.reply()
+	c.send(hungry(16), nil) // no second one before this is answered
+	c.reply()
+	c.want(ntstatus.Success, 0, creditMessage(2), nil)
+	want(8, 2)
+	c.send(hungry(16), nil) // nor after some were not used
+	c.reply()
+	want(8, 2)
+
+	for range quietLooks {
+		v.e.balance(time.Now())
+	}
+	c.wantDelta(-4)
+	for n := int32(-4); n < 0; n++ {
+		c.want(ntstatus.Status(wire.NotifyCredit), 0, creditMessage(n), nil)
+	}
+	want(4, 2)
+	c.send(hungry(7), nil)
+	c.wantDelta(3)
+	c.reply()
+	c.want(ntstatus.Success, 0, creditMessage(0), nil)
+	want(7, 0)
+	if n := v.e.count.credits.Load(); n != 7 {
+		t.Errorf("%d credits are counted", n)
+	}
+	c.connector.Close()
+	eventually(t, "the connection is gone", func() bool { return v.e.count.connections.Load() == 0 })
+	if v.e.credits.given() != 0 || v.e.count.credits.Load() != 0 {
+		t.Errorf("%d credits left, %d counted", v.e.credits.given(), v.e.count.credits.Load())
+	}
+}
+
+// What is no answer to the change in progress ends the connection.
+//
+// Source: [LWIO §Credits] [OP-69] [OP-70] [OP-71] [OP-72]
+func TestWrongCredits(t *testing.T) {
+	for _, x := range []struct {
+		name   string
+		begin  func(v *env, c *rawClient)
+		answer []int32
+	}{
+		{"nothing was asked", func(*env, *rawClient) {}, []int32{0}},
+		{"gives up unasked", func(*env, *rawClient) {}, []int32{-1}},
+		{"more unused than granted", grows, []int32{7}},
+		{"gives up a growth", grows, []int32{-1}},
+		{"answers a growth twice", grows, []int32{0, 0}},
+		{"uses a shrink", shrinks, []int32{0}},
+		{"in the wrong order", shrinks, []int32{-1}},
+		{"too many", shrinks, []int32{-2, -1, 0}},
+		{"one twice", shrinks, []int32{-2, -2}},
+		{"far out", shrinks, []int32{-1 << 31}},
+	} {
+		t.Run(x.name, func(t *testing.T) {
+			v, c := grantEnv(t, Limits{})
+			x.begin(v, c)
+			for i, n := range x.answer {
+				c.send(creditMessage(n), nil)
+				if i < len(x.answer)-1 {
+					c.reply()
+				}
+			}
+			c.wantCut()
+			eventually(t, "the violation is counted", func() bool { return v.e.count.cut.Load() == 1 })
+		})
+	}
+}
+
+func grows(_ *env, c *rawClient) {
+	c.send(hungry(10), nil)
+	c.wantDelta(6)
+	c.reply()
+}
+
+func shrinks(v *env, c *rawClient) {
+	v.conn().shrink(2)
+	c.wantDelta(-2)
+}
+
+// A client that does not answer a change is cut in the end.
+func TestCreditStall(t *testing.T) {
+	v, c := grantEnv(t, Limits{StallTimeout: time.Hour})
+	shrinks(v, c)
+	v.e.balance(time.Now().Add(59 * time.Minute))
+	c.want(ntstatus.Status(wire.NotifyCredit), 0, creditMessage(-2), nil)
+	v.e.balance(time.Now().Add(61 * time.Minute))
+	c.wantCut()
+}
+
+// The last credit is never taken back.
+//
+// Source: [OP-69]
+func TestLastCredit(t *testing.T) {
+	v, c := grantEnv(t, Limits{})
+	v.conn().shrink(100)
+	c.wantDelta(-3)
+	for n := int32(-3); n < 0; n++ {
+		c.want(ntstatus.Status(wire.NotifyCredit), 0, creditMessage(n), nil)
+	}
+	v.conn().shrink(1)
+	c.want(ntstatus.FileClosed, 0, controlHeader(wire.OpCancel, 0xFFFF), nil)
+}
+
+// Clients whose needs exceed the budget share it by what they ask for, and each
+// has one credit.
+//
+// Source: [LWIO §Credits] [OP-69] [OP-74c]
+func TestCreditsAreShared(t *testing.T) {
+	v, a := grantEnv(t, Limits{CreditBudget: 12})
+	sa := v.conn()
+	a.send(hungry(16), nil)
+	a.wantDelta(8)
+	a.reply()
+	a.want(ntstatus.Success, 0, creditMessage(0), nil)
+	b := v.client()
+	if b.credits != 1 {
+		t.Fatalf("the second connection has %d credits", b.credits)
+	}
+	b.send(hungry(8), nil)
+	b.reply()
+	a.send(hungry(16), nil)
+	a.reply()
+	v.e.balance(time.Now())
+	a.wantDelta(-4)
+	for n := int32(-4); n < 0; n++ {
+		a.want(ntstatus.Status(wire.NotifyCredit), 0, creditMessage(n), nil)
+	}
+	b.send(hungry(8), nil)
+	b.wantDelta(3)
+	b.reply()
+	b.want(ntstatus.Success, 0, creditMessage(0), nil)
+	if k := sa.books(); k.grant != 8 {
+		t.Errorf("the first connection has %d credits", k.grant)
+	}
+}
+
+// The pool never gives out more than its budget but for the first credit of each
+// connection, and forgets none.
+//
+// Source: [OP-69]
+func TestCreditPool(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p := creditPool{budget: rapid.IntRange(1, 40).Draw(t, "budget")}
+		var held []int
+		sum := func() (n int) {
+			for _, h := range held {
+				n += h
+			}
+			return n
+		}
+		for range rapid.IntRange(1, 60).Draw(t, "steps") {
+			hint := rapid.IntRange(1, 30).Draw(t, "hint")
+			i := 0
+			if len(held) > 0 {
+				i = rapid.IntRange(0, len(held)-1).Draw(t, "connection")
+			}
+			before := sum()
+			switch step := rapid.IntRange(0, 4).Draw(t, "step"); {
+			case step == 0 || len(held) == 0:
+				n := p.first(hint)
+				if n < 1 || n > hint || n > 1 && before+n > p.budget {
+					t.Fatalf("first(%d) is %d with %d of %d given", hint, n, before, p.budget)
+				}
+				held = append(held, n)
+			case step == 1:
+				n := p.grow(held[i], hint)
+				if n < 0 || n > 0 && (held[i]+n > hint || before+n > p.budget) {
+					t.Fatalf("grow(%d, %d) is %d with %d of %d given", held[i], hint, n, before, p.budget)
+				}
+				held[i] += n
+			case step == 2:
+				p.give(held[i])
+				held = append(held[:i], held[i+1:]...)
+			case step == 3:
+				if p.look(hint) {
+					if s := p.share(hint); s != p.budget {
+						t.Fatalf("who wants all may hold %d of %d", s, p.budget)
+					}
+				}
+			default:
+				n := rapid.IntRange(0, held[i]-1).Draw(t, "back")
+				p.give(n)
+				held[i] -= n
+			}
+			if p.held != sum() {
+				t.Fatalf("%d given, %d in the books", sum(), p.held)
+			}
+		}
+	})
+}
+
+// Credits change under load and nothing is lost: many connections at once, each
+// with as many requests as it may have, and a balancer in a hurry.
+//
+// Source: [LWIO §Credits] [OP-65] to [OP-69]
+func TestCreditsUnderLoad(t *testing.T) {
+	v := newEnv(t, envConfig{limits: Limits{Credits: 4, MaxCredits: 16, CreditBudget: 20}})
+	var clients []*breather
+	for range 4 {
+		c := v.client()
+		clients = append(clients, &breather{rawClient: c, grant: c.credits})
+	}
+	stop, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				v.e.balance(time.Now())
+				time.Sleep(100 * time.Microsecond)
+			}
+		}
+	}()
+	var wg sync.WaitGroup
+	for i, c := range clients {
+		wg.Go(func() { c.run(4+4*i, 300) })
+	}
+	wg.Wait()
+	close(stop)
+	<-done
+	for _, c := range clients {
+		s := v.e.connOf(c.sessionID, c.v.sess.User())
+		for s.books().delta != 0 {
+			c.step()
+		}
+	}
+	sum := 0
+	v.e.mu.Lock()
+	defer v.e.mu.Unlock()
+	for c := range v.e.conns {
+		sum += c.books().grant
+	}
+	if n := v.e.credits.given(); n != sum || sum > 20 {
+		t.Errorf("%d credits are held, %d in the books", sum, v.e.credits.held)
+	}
+}
+
+// breather is a client that does its part of every change.
+type breather struct {
+	*rawClient
+	grant, flying int
+	owed          int32 // of the CREDIT messages that it has to send
+}
+
+// run does n requests, want of them at a time as far as the credits go.
+func (b *breather) run(want, n int) {
+	for n > 0 || b.flying > 0 {
+		for b.flying < b.grant && n > 0 && b.owed == 0 {
+			b.send(hungry(min(want, n)), nil)
+			b.flying++
+			n--
+		}
+		b.step()
+	}
+}
+
+// step takes an answer, or a change, which has priority over requests.
+//
+// Source: [OP-68]
+func (b *breather) step() {
+	s := b.reply()
+	switch n := int32(s.Information); {
+	case s.Cookie != 0:
+		b.flying--
+		if s.Status == wire.NotifyCredit {
+			b.grant--
+		}
+	case n < 0:
+		b.owed = n
+	default:
+		b.grant += int(n)
+		b.send(creditMessage(0), nil)
+		b.flying++
+	}
+	for b.flying < b.grant && b.owed != 0 {
+		b.send(creditMessage(b.owed), nil)
+		b.flying++
+		b.owed++
+	}
+}

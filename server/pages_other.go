@@ -1,0 +1,11 @@
+//go:build !unix
+
+package server
+
+// mapPages gives zeroed memory.
+func mapPages(size int) ([]byte, error) { return make([]byte, size), nil }
+
+func unmapPages([]byte) error { return nil }
+
+// discardPages does nothing, where there is no way to give memory back.
+func discardPages([]byte) {}
