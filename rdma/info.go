@@ -36,6 +36,9 @@ const (
 	CapImmediate Caps = 0x08000000
 	// CapFileSource: RDMA writes that name a file instead of memory.
 	CapFileSource Caps = 0x10000000
+	// CapAtomics: OpFetchAdd and OpCompareSwap. They count as reads: towards the
+	// read limits, and for FlagReadFence.
+	CapAtomics Caps = 0x40000000
 	// CapConfidential: nobody but the two peers can see the data. [OP-114]
 	CapConfidential Caps = 0x20000000
 )

@@ -17,9 +17,10 @@ const (
 // Has reports whether all of want is there.
 func (a Access) Has(want Access) bool { return a&want == want }
 
-// Op is the kind of a request, with NetworkDirect's values.
+// Op is the kind of a request. The first six are NetworkDirect's and have its
+// values.
 //
-// Source: [ND2_REQUEST_TYPE]
+// Source: [ND2_REQUEST_TYPE], [RFC 7306 §5]
 type Op uint8
 
 // The kinds of requests.
@@ -30,7 +31,14 @@ const (
 	OpInvalidate Op = 3
 	OpRead       Op = 4
 	OpWrite      Op = 5
+	// OpFetchAdd and OpCompareSwap change 8 bytes of the peer's memory in one
+	// step and fetch what was there before: see Atomic. Need CapAtomics.
+	OpFetchAdd    Op = 6
+	OpCompareSwap Op = 7
 )
+
+// IsAtomic reports whether the operation is one of the two atomics.
+func (o Op) IsAtomic() bool { return o == OpFetchAdd || o == OpCompareSwap }
 
 // String names the operation.
 func (o Op) String() string {
@@ -47,6 +55,10 @@ func (o Op) String() string {
 		return "read"
 	case OpWrite:
 		return "write"
+	case OpFetchAdd:
+		return "fetch and add"
+	case OpCompareSwap:
+		return "compare and swap"
 	}
 	return "unknown operation"
 }
@@ -63,7 +75,8 @@ const (
 	// slot is free again once a later request with a result has completed, so
 	// post one such per queue depth.
 	FlagSilentSuccess Flags = 0x01
-	// FlagReadFence: the request begins after all earlier reads are complete.
+	// FlagReadFence: the request begins after all earlier reads and atomics are
+	// complete.
 	FlagReadFence Flags = 0x02
 	// FlagSolicitEvent (send): the peer's receive satisfies a NotifySolicited.
 	FlagSolicitEvent Flags = 0x04
@@ -90,6 +103,9 @@ var legalFlags = [...]Flags{
 	OpInvalidate: FlagSilentSuccess | FlagReadFence,
 	OpRead:       FlagSilentSuccess | FlagReadFence,
 	OpWrite:      FlagSilentSuccess | FlagReadFence | FlagInline | FlagImmediate | FlagOnlyIfCached,
+
+	OpFetchAdd:    FlagSilentSuccess | FlagReadFence,
+	OpCompareSwap: FlagSilentSuccess | FlagReadFence,
 }
 
 // FlagsLegal reports whether a request of kind o may carry the flags f.
@@ -122,6 +138,25 @@ type RemoteAddr struct {
 	Token RemoteToken
 }
 
+// Atomic is what an atomic request does to the 8 bytes that it names, which are
+// one number in the byte order of the peer's machine. Two atomics never mix, on
+// whatever connections of the peer's provider they came; other accesses to these
+// bytes mix with them unless they are of package sync/atomic.
+//
+// Source: [RFC 7306 §5.1]
+type Atomic struct {
+	// Value is what OpFetchAdd adds and OpCompareSwap stores.
+	Value uint64
+	// Mask of OpFetchAdd has a bit set where no carry goes on to the next bit, so
+	// that the number falls into parts that are added each for itself; 0 is plain
+	// addition. Mask of OpCompareSwap has a bit set where Value is stored; the
+	// other bits stay; all ones is a plain swap.
+	Mask uint64
+	// Compare of OpCompareSwap must be what is there, as far as CompareMask has
+	// bits set, or else nothing is stored.
+	Compare, CompareMask uint64
+}
+
 // Request is work for the initiator queue of a queue pair. The SGL is read only
 // during the post; the memory that it names, and Region, Window and File, stay
 // with the adapter until the result was polled.
@@ -135,12 +170,18 @@ type Request struct {
 	// ID comes back in the Result.
 	ID uint64
 	// SGL is the data of a send or write, or the sink of a read. It may be
-	// empty: a send, read or write of nothing is legal.
+	// empty: a send, read or write of nothing is legal. Of an atomic it names the
+	// 8 bytes that what was there before goes to, in the byte order of this
+	// machine; any other length is StatusInvalidBufferSize.
 	SGL []SGE
 	// Inline is the data instead of SGL where FlagInline is set.
 	Inline []byte
-	// Remote is where a write goes or a read comes from.
+	// Remote is where a write goes or a read comes from, or the 8 bytes of an
+	// atomic, which must lie at a multiple of 8 and be open to the peer's reads
+	// and writes.
 	Remote RemoteAddr
+	// Atomic says what an atomic does.
+	Atomic Atomic
 	// Immediate goes with a write that has FlagImmediate.
 	Immediate uint32
 

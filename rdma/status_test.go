@@ -68,6 +68,8 @@ func TestFlagsLegal(t *testing.T) {
 		{rdma.OpWrite, rdma.FlagInline | rdma.FlagImmediate, true},
 		{rdma.OpWrite, rdma.FlagSolicitEvent, false},
 		{rdma.OpReceive, rdma.FlagSilentSuccess, false},
+		{rdma.OpFetchAdd, rdma.FlagSilentSuccess | rdma.FlagReadFence, true},
+		{rdma.OpCompareSwap, rdma.FlagInline, false},
 		{rdma.Op(9), 0, false},
 	} {
 		if got := c.op.FlagsLegal(c.flags); got != c.want {

@@ -35,7 +35,7 @@ type OpStats struct {
 }
 
 // kinds is the number of kinds of requests.
-const kinds = int(rdma.OpWrite) + 1
+const kinds = int(rdma.OpCompareSwap) + 1
 
 // counters are what Stats is made from.
 type counters struct {

@@ -13,7 +13,7 @@ const (
 	inlineThreshold = 512
 	largeThreshold  = 16 << 10
 	baseCaps        = rdma.CapInOrderPlacement | rdma.CapMultiEngine | rdma.CapCQResize | rdma.CapLoopback |
-		rdma.CapRead | rdma.CapWindows | rdma.CapSharedReceive | rdma.CapImmediate | rdma.CapFileSource
+		rdma.CapRead | rdma.CapWindows | rdma.CapSharedReceive | rdma.CapImmediate | rdma.CapFileSource | rdma.CapAtomics
 )
 
 // adapter is a protection domain on one or all addresses of the host.

@@ -7,16 +7,16 @@
 //
 // It has Send, with and without a solicited event, RDMA Write and RDMA Read,
 // memory windows, which a peer may invalidate with a Send, shared receive queues,
-// files as the source of writes and, by RFC 7306, immediate data. A peer's
-// atomic request ends the connection with the Terminate that the RFC asks for.
+// files as the source of writes and, by RFC 7306, immediate data and atomic
+// operations.
 //
 // # Files
 //
 // One file holds the pure codec of each layer (mpa.go, fpdu.go, ddp.go, rdmap.go,
 // terminate.go); the objects of the seam are in the files that bear their names;
 // a connection in progress is conn.go (its life), tx.go (sending), rx.go and
-// segment.go (receiving), read.go (reads of both directions), marker.go (the stream
-// of a peer that wants markers).
+// segment.go (receiving), read.go and atomic.go (reads and atomics of both
+// directions), marker.go (the stream of a peer that wants markers).
 //
 // # Goroutines
 //

@@ -77,6 +77,8 @@ func (t *sender) frame(r *sendRequest) (done bool, err error) {
 	switch r.op {
 	case rdma.OpRead:
 		return t.frameRead(r), nil
+	case rdma.OpFetchAdd, rdma.OpCompareSwap:
+		return t.frameAtomic(r), nil
 	case rdma.OpBind, rdma.OpInvalidate:
 		r.window.carryOut(r)
 		return true, nil

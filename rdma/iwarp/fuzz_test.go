@@ -60,6 +60,12 @@ func FuzzFPDU(f *testing.F) {
 		if r, err := decodeReadRequest(payload); err == nil && !bytes.Equal(r.appendTo(nil), payload) {
 			t.Error("read request differs")
 		}
+		if r, err := decodeAtomicRequest(payload); err == nil {
+			payload[0], payload[1], payload[2] = 0, 0, 0
+			if payload[3] &= 0x0F; !bytes.Equal(r.appendTo(nil), payload) {
+				t.Error("atomic request differs")
+			}
+		}
 		if r, err := decodeAtomicResponse(payload); err == nil && !bytes.Equal(r.appendTo(nil), payload) {
 			t.Error("atomic response differs")
 		}
@@ -99,6 +105,13 @@ func FuzzReader(f *testing.F) {
 			frames := appendFPDU(nil, append(s.appendTo(nil), r.appendTo(nil)...), crc)
 			f.Add(append(frames, frame(send, 8, crc)...), crc, !crc)
 		}
+		for _, c := range atomicTerminates {
+			s, r := atomicSegment(1), atomicRequest{id: 1, stag: token, to: base + 8}
+			c.change(&s, &r)
+			frames := appendFPDU(nil, append(s.appendTo(nil), r.appendTo(nil)...), crc)
+			f.Add(append(frames, frame(send, 8, crc)...), crc, !crc)
+		}
+		f.Add(frame(untaggedSegment(opAtomicResponse, queueAtomicResponse, 1, 0, true), atomicResponseSize, crc), crc, true)
 		r := readRequest{1, 2, 20000, token, base + 8}
 		s := readSegment(1)
 		f.Add(appendFPDU(nil, append(s.appendTo(nil), r.appendTo(nil)...), crc), crc, true)

@@ -11,6 +11,15 @@ func pageOffset(buf []byte) uint64 {
 	return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(buf)))) & 4095
 }
 
+// wordAt is the first 8 bytes of buf as a number, or nil if that is not aligned.
+func wordAt(buf []byte) *uint64 {
+	p := unsafe.Pointer(unsafe.SliceData(buf))
+	if len(buf) < 8 || uintptr(p)%8 != 0 {
+		return nil
+	}
+	return (*uint64)(p)
+}
+
 // place copies src to dst, of equal length, so that who polls the end of dst
 // sees it change last: what ends at a multiple of 8 (or 4) bytes in memory is
 // ended by one atomic store of the last word, and any other by a store of the last

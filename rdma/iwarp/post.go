@@ -41,7 +41,7 @@ func (qp *queuePair) postLocked(r *rdma.Request) rdma.Status {
 		flagParam = 6
 	case rdma.OpBind:
 		flagParam = 6
-	case rdma.OpRead, rdma.OpInvalidate:
+	case rdma.OpRead, rdma.OpInvalidate, rdma.OpFetchAdd, rdma.OpCompareSwap:
 	default:
 		return rdma.StatusInvalidParameter
 	}
@@ -58,7 +58,7 @@ func (qp *queuePair) postLocked(r *rdma.Request) rdma.Status {
 		return qp.postWindowLocked(r)
 	}
 	access := rdma.Access(0)
-	if r.Op == rdma.OpRead {
+	if r.Op == rdma.OpRead || r.Op.IsAtomic() {
 		if qp.c.limits.Outbound == 0 {
 			return rdma.StatusInvalidDeviceRequest
 		}
@@ -84,11 +84,14 @@ func (qp *queuePair) postLocked(r *rdma.Request) rdma.Status {
 		if length, status = qp.a.checkSGL(r.SGL, qp.cfg.MaxInitiatorSGE, access); status != rdma.StatusSuccess {
 			return status
 		}
+		if r.Op.IsAtomic() && length != atomicWord {
+			return rdma.StatusInvalidBufferSize
+		}
 	}
 	s := qp.sends.Push()
 	s.op, s.flags, s.id, s.length, s.remote, s.immediate = r.Op, r.Flags, r.ID, length, r.Remote, r.Immediate
 	s.pieces, s.inline, s.status, s.pending = s.pieces[:0], s.inline[:0], rdma.StatusSuccess, false
-	s.file, s.fileOffset, s.real = file, r.FileOffset, 0
+	s.file, s.fileOffset, s.real, s.atomic = file, r.FileOffset, 0, r.Atomic
 	if inline {
 		s.inline = append(s.inline, r.Inline...)
 	} else {

@@ -38,17 +38,21 @@ type sendRequest struct {
 	file       *fileSource
 	fileOffset int64
 	real       int
-	// immediate follows a write.
+	// immediate follows a write, atomic is what an atomic does.
 	immediate uint32
+	atomic    rdma.Atomic
 	// window is what a bind or an invalidate is about, until it is carried out or
 	// given up.
 	window  *window
 	binding binding
 	carried bool
-	// status is how it ended; pending says that it is a read without its answer.
+	// status is how it ended; pending says that it waits for the peer's answer.
 	status  rdma.Status
 	pending bool
 }
+
+// asks tells whether the peer answers the request.
+func (r *sendRequest) asks() bool { return r.op == rdma.OpRead || r.op.IsAtomic() }
 
 // receiveRequest is a receive that waits for its message.
 type receiveRequest struct {

@@ -16,24 +16,31 @@ const (
 	answerBurst = 4
 )
 
-// readOut is a read of this side whose answer is not complete. It has a sink
-// STag of its own, which is good for this one answer on this one connection, so
-// that the memory that it reads into needs no right of remote write.
+// readOut is a read or an atomic operation of this side whose answer is not
+// complete. A read has a sink STag of its own, which is good for this one answer on
+// this one connection, so that the memory that it reads into needs no right of
+// remote write.
 //
-// Source: [RFC 5040 §4.4], [RFC 5042 §6.3]
+// Source: [RFC 5040 §4.4], [RFC 5042 §6.3], [RFC 7306 §5.2]
 type readOut struct {
 	request *sendRequest // nil for a ready-to-receive message
 	length  int
 	stag    uint32
 	to      uint64
+	atomic  bool
+	id      uint32 // of an atomic operation
 }
 
-// answer is a read of the peer that is not answered to the last byte.
+// answer is a read of the peer that is not answered to the last byte, or an
+// atomic operation that was done.
 type answer struct {
 	req    readRequest
 	msn    uint32
 	lease  lease // unused if there is nothing to read
 	source []byte
+
+	atomic   bool
+	response atomicResponse
 }
 
 // register makes an outstanding read of a request, which may be nil, and
@@ -51,23 +58,45 @@ func (c *conn) register(r *sendRequest) readRequest {
 	return q
 }
 
-// acceptReadRequest checks the header of a Read Request.
+// acceptControl checks the header of a message that carries a header of RDMAP
+// and nothing else: its queue, that it is the next one there, and its size.
 //
-// Source: [RFC 5040 §4.4], [RFC 5041 §7]
-func (x *receiver) acceptReadRequest() error {
+// Source: [RFC 5040 §4.4], [RFC 5041 §7], [RFC 7306 §5.2]
+func (x *receiver) acceptControl(qn, msn uint32, size int) error {
 	switch s := &x.seg; {
-	case s.qn != queueRequest:
+	case s.qn != qn:
 		return x.violation(faultQN)
-	case s.msn != x.readMSN:
+	case s.msn != msn:
 		return x.violation(faultMSN)
 	case s.mo != 0:
 		return x.violation(faultMO)
-	case x.left > readRequestSize:
+	case x.left > size:
 		return x.violation(faultTooLong)
-	case !s.last() || x.left != readRequestSize:
+	case !s.last() || x.left != size:
 		return x.violation(faultRDMAPOther)
 	}
 	return nil
+}
+
+// excess tells whether the peer has as many reads and atomic operations in
+// progress as it may.
+//
+// Source: [RFC 5040 §5.2], [RFC 5042 §6.4.2], [RFC 7306 §5]
+func (x *receiver) excess() bool {
+	qp := x.c.qp
+	qp.mu.Lock()
+	defer qp.mu.Unlock()
+	return qp.answers.Len() >= x.c.limits.Inbound
+}
+
+// answerLater queues an answer for the sender.
+func (x *receiver) answerLater(a answer) {
+	qp := x.c.qp
+	qp.mu.Lock()
+	*qp.answers.Push() = a
+	qp.mu.Unlock()
+	x.readMSN++
+	x.kick = true
 }
 
 // takeReadRequest checks what the peer wants to read and queues the answer. Of a
@@ -79,48 +108,41 @@ func (x *receiver) takeReadRequest(payload []byte) error {
 	if err != nil {
 		return x.violation(faultRDMAPOther)
 	}
-	qp := x.c.qp
-	qp.mu.Lock()
-	excess := qp.answers.Len() >= x.c.limits.Inbound
-	qp.mu.Unlock()
-	if excess {
+	if x.excess() {
 		return x.violation(faultStream)
 	}
 	a := answer{req: req, msn: x.seg.msn}
 	if req.size > 0 {
-		if f := x.findSource(&a); f != nil {
+		var f *fault
+		a.lease, a.source, f = x.findSource(req.sourceSTag, req.sourceTO, uint64(req.size), rdma.AccessRemoteRead)
+		if f != nil {
 			v := x.violation(*f)
 			v.read = bytes.Clone(payload)
 			return v
 		}
 	}
-	qp.mu.Lock()
-	*qp.answers.Push() = a
-	qp.mu.Unlock()
-	x.readMSN++
-	x.kick = true
+	x.answerLater(a)
 	return nil
 }
 
-// findSource finds the memory that an answer is taken from: STag, then rights,
-// then bounds.
-func (x *receiver) findSource(a *answer) *fault {
-	v, ok := x.c.find(a.req.sourceSTag)
+// findSource finds the memory that the peer reads, or changes by an atomic
+// operation: STag, then rights, then bounds.
+func (x *receiver) findSource(stag uint32, to, size uint64, access rdma.Access) (lease, []byte, *fault) {
+	v, ok := x.c.find(stag)
 	switch {
 	case !ok:
-		return &faultReadSTag
-	case !v.access.Has(rdma.AccessRemoteRead):
-		return &faultReadAccess
+		return lease{}, nil, &faultReadSTag
+	case !v.access.Has(access):
+		return lease{}, nil, &faultReadAccess
 	}
-	source, f := v.slice(a.req.sourceTO, uint64(a.req.size))
+	source, f := v.slice(to, size)
 	switch {
 	case f == &faultWrap:
-		return &faultReadWrap
+		return lease{}, nil, &faultReadWrap
 	case f != nil:
-		return &faultReadBounds
+		return lease{}, nil, &faultReadBounds
 	}
-	a.lease, a.source = v.lease, source
-	return nil
+	return v.lease, source, nil
 }
 
 // lost is the violation for an answer whose memory is gone when sent bytes of it
@@ -146,16 +168,8 @@ func (a *answer) lost(sent int) *violation {
 //
 // Source: [RFC 5040 §4.4], [RFC 5042 §6.3]
 func (x *receiver) acceptReadResponse() error {
-	if x.reading == nil {
-		qp := x.c.qp
-		qp.mu.Lock()
-		if qp.reads.Len() > 0 {
-			x.reading, x.readAt = qp.reads.At(qp.reads.Head), cursor{}
-		}
-		qp.mu.Unlock()
-	}
-	o := x.reading
-	if o == nil {
+	o := x.nextAnswer()
+	if o == nil || o.atomic {
 		return x.violation(faultOpcode)
 	}
 	done := x.readAt.bytes
@@ -170,7 +184,20 @@ func (x *receiver) acceptReadResponse() error {
 	return nil
 }
 
-// finishRead ends the first outstanding read.
+// nextAnswer is what the peer has to answer first, or nil.
+func (x *receiver) nextAnswer() *readOut {
+	if x.reading == nil {
+		qp := x.c.qp
+		qp.mu.Lock()
+		defer qp.mu.Unlock()
+		if qp.reads.Len() > 0 {
+			x.reading, x.readAt = qp.reads.At(qp.reads.Head), cursor{}
+		}
+	}
+	return x.reading
+}
+
+// finishRead ends the first outstanding read or atomic operation.
 func (x *receiver) finishRead() {
 	qp := x.c.qp
 	qp.mu.Lock()
@@ -192,6 +219,10 @@ func (t *sender) frameAnswer(a *answer) (done bool, err error) {
 	for {
 		if !b.room(1) {
 			return false, nil
+		}
+		if a.atomic {
+			t.frameAtomicAnswer(a)
+			return true, nil
 		}
 		n := min(len(a.source)-t.offset, t.maxTagged)
 		last := t.offset+n == len(a.source)
@@ -228,10 +259,10 @@ func (t *sender) frameRead(r *sendRequest) (done bool) {
 	return true
 }
 
-// heldLocked tells whether a request must wait for earlier reads.
+// heldLocked tells whether a request must wait for earlier reads and atomics.
 //
-// Source: [ND §Op flags READ_FENCE], [RFC 6581 §9.2]
+// Source: [ND §Op flags READ_FENCE], [RFC 6581 §9.2], [RFC 7306 §5]
 func (t *sender) heldLocked(r *sendRequest) bool {
 	n := t.c.qp.reads.Len()
-	return r.flags&rdma.FlagReadFence != 0 && n > 0 || r.op == rdma.OpRead && n >= t.c.limits.Outbound
+	return r.flags&rdma.FlagReadFence != 0 && n > 0 || r.asks() && n >= t.c.limits.Outbound
 }

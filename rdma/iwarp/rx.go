@@ -33,11 +33,12 @@ type receiver struct {
 	err    error
 	readFn func(fd uintptr) bool
 
-	started bool   // a frame was found good
-	msn     uint32 // of the next Send
-	readMSN uint32 // of the next Read Request
-	settle  bool   // reads are complete
-	kick    bool   // the sender may have something to do
+	started   bool   // a frame was found good
+	msn       uint32 // of the next Send
+	readMSN   uint32 // of the next Read or Atomic Request
+	atomicMSN uint32 // of the next Atomic Response
+	settle    bool   // reads are complete
+	kick      bool   // the sender may have something to do
 
 	// The frame in progress, whose header was found good.
 	active  bool
@@ -71,7 +72,7 @@ type cursor struct {
 }
 
 func (x *receiver) init(c *conn) {
-	x.c, x.msn, x.readMSN = c, 1, 1
+	x.c, x.msn, x.readMSN, x.atomicMSN = c, 1, 1, 1
 	if c.qp.shared != nil {
 		x.resume = make(chan struct{}, 1)
 	}
@@ -327,10 +328,16 @@ func (x *receiver) destination() ([]byte, lease) {
 
 // scatter is the list of pieces that payload goes to, and the place in it.
 func (x *receiver) scatter() ([]piece, *cursor) {
-	if x.seg.tagged() {
+	if x.answering() {
 		return x.reading.request.pieces, &x.readAt
 	}
 	return x.receive.pieces, &x.at
+}
+
+// answering tells whether the frame answers a read or an atomic operation.
+func (x *receiver) answering() bool {
+	op := x.seg.opcode()
+	return op == opReadResponse || op == opAtomicResponse
 }
 
 // skip notes that n bytes of the current stretch are placed.
@@ -369,7 +376,7 @@ func (x *receiver) lostRegion() error {
 		return x.violation(faultSTag)
 	}
 	v := x.violation(faultLocal)
-	if x.seg.tagged() {
+	if x.answering() {
 		v.reading = rdma.StatusAccessViolation
 	} else {
 		v.receive = rdma.StatusAccessViolation

@@ -55,7 +55,11 @@ func remoteTerminate(payload []byte) error {
 	if err != nil {
 		t.fault = faultRDMAPOther
 	}
-	about := len(t.header) < 2 || opcode(t.header[1]&rdmapOpcodeMask) == opReadRequest
+	about := len(t.header) < 2
+	if !about {
+		op := opcode(t.header[1] & rdmapOpcodeMask)
+		about = op == opReadRequest || op == opAtomicRequest
+	}
 	return &TerminateError{Layer: t.fault.layer, Type: t.fault.kind, Code: t.fault.code, Remote: true, read: about}
 }
 
@@ -86,7 +90,11 @@ func (x *receiver) accept() error {
 	case op == opTerminate:
 		return x.acceptTerminate()
 	case op == opReadRequest:
-		return x.acceptReadRequest()
+		return x.acceptControl(queueRequest, x.readMSN, readRequestSize)
+	case op == opAtomicRequest:
+		return x.acceptControl(queueRequest, x.readMSN, atomicRequestSize)
+	case op == opAtomicResponse:
+		return x.acceptAtomicResponse()
 	case op.isImmediate():
 		return x.acceptImmediate()
 	case !op.isSend():
@@ -189,7 +197,8 @@ func (x *receiver) takeReceive() error {
 // looked at when all of it is there.
 func (x *receiver) control() bool {
 	op := x.seg.opcode()
-	return op == opTerminate || op == opReadRequest || op.isImmediate()
+	return op == opTerminate || op == opReadRequest || op.isImmediate() ||
+		op == opAtomicRequest || op == opAtomicResponse
 }
 
 // takeControl handles such a payload.
@@ -199,6 +208,10 @@ func (x *receiver) takeControl(payload []byte) error {
 		return remoteTerminate(payload)
 	case opReadRequest:
 		return x.takeReadRequest(payload)
+	case opAtomicRequest:
+		return x.takeAtomicRequest(payload)
+	case opAtomicResponse:
+		return x.takeAtomicResponse(payload)
 	}
 	x.takeImmediate(payload)
 	return nil
@@ -207,14 +220,13 @@ func (x *receiver) takeControl(payload []byte) error {
 // finish ends a segment, and with the last one of a Send its receive.
 func (x *receiver) finish() error {
 	op := x.seg.opcode()
-	if !x.seg.last() || op == opWrite || op == opReadRequest || op.isImmediate() {
+	switch {
+	case !x.seg.last(), op == opWrite, op == opReadRequest, op == opAtomicRequest, op.isImmediate():
 		return nil
-	}
-	if op == opReadResponse {
+	case x.answering():
 		x.finishRead()
 		return nil
-	}
-	if op.invalidates() {
+	case op.invalidates():
 		// Only a window can be invalidated from afar: regions are shared by all
 		// connections of their adapter.
 		w, _ := x.c.qp.windows.find(x.seg.stag)

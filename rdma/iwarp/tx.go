@@ -24,13 +24,14 @@ type sender struct {
 	c                      *conn
 	maxTagged, maxUntagged int // payload of one frame
 
-	b       *batch
-	msn     uint32 // of the next Send
-	readMSN uint32 // of the next Read Request
-	part    part   // what is partly in frames
-	offset  int    // bytes of it that are in frames already
-	piece   int    // where they end
-	within  int
+	b         *batch
+	msn       uint32 // of the next Send
+	readMSN   uint32 // of the next Read or Atomic Request
+	atomicMSN uint32 // of the next Atomic Response
+	part      part   // what is partly in frames
+	offset    int    // bytes of it that are in frames already
+	piece     int    // where they end
+	within    int
 
 	flat    []byte // see writeBlocking
 	files   fileReader
@@ -57,7 +58,7 @@ const (
 )
 
 func (t *sender) init(c *conn, limit int) {
-	t.c, t.msn, t.readMSN = c, 1, 1
+	t.c, t.msn, t.readMSN, t.atomicMSN = c, 1, 1, 1
 	t.maxTagged, t.maxUntagged = payloadFor(limit, taggedSize), payloadFor(limit, untaggedSize)
 	t.tryFn = func(fd uintptr) bool {
 		t.attempt = t.write(int(fd))
@@ -282,7 +283,7 @@ func (t *sender) frameAll() error {
 
 // held is heldLocked for who does not hold the lock.
 func (t *sender) held(r *sendRequest) bool {
-	if r.op != rdma.OpRead && r.flags&rdma.FlagReadFence == 0 {
+	if !r.asks() && r.flags&rdma.FlagReadFence == 0 {
 		return false
 	}
 	t.c.qp.mu.Lock()

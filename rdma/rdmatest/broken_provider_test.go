@@ -41,6 +41,30 @@ var brokenWays = []struct {
 		violation/rights violation/closed-region violation/other-adapter violation/close-is-final`},
 	{name: "reads vanish", fault: drops(rdma.OpRead), found: `read/sizes read/scatter read/sink-rights
 		read/after-write read/fence read/limits read/both-ways read/violations`},
+	{name: "atomics vanish", fault: func(a hook.Attempt) hook.Action {
+		if a.Request.Op.IsAtomic() {
+			return hook.Drop()
+		}
+		return hook.Pass()
+	}, found: "atomic/fetch-add atomic/compare-swap atomic/order atomic/limits atomic/many-connections atomic/violations"},
+	{name: "atomics are plain", flaws: flaws{post: func(q rdma.QueuePair, reqs []rdma.Request) (int, error) {
+		for i := range reqs {
+			if a := &reqs[i].Atomic; reqs[i].Op == rdma.OpFetchAdd {
+				a.Mask = 0
+			} else {
+				a.Mask, a.CompareMask = ^uint64(0), ^uint64(0)
+			}
+		}
+		return q.Post(reqs)
+	}}, found: "atomic/fetch-add atomic/compare-swap"},
+	{name: "atomics take any buffer", flaws: flaws{post: func(q rdma.QueuePair, reqs []rdma.Request) (int, error) {
+		for i := range reqs {
+			if reqs[i].Op.IsAtomic() {
+				reqs[i].Op = rdma.OpRead
+			}
+		}
+		return q.Post(reqs)
+	}}, found: "atomic/refused"},
 	{name: "binds vanish", fault: drops(rdma.OpBind), found: "window/transfer window/token window/cycle"},
 	{name: "invalidates vanish", fault: drops(rdma.OpInvalidate), found: `window/busy window/refused window/write-violations window/read-violations`},
 	{name: "shared queues are deaf", flaws: flaws{shared: func(q rdma.SharedReceiveQueue) rdma.SharedReceiveQueue { return brokenShared{q} }},

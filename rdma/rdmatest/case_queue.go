@@ -148,6 +148,8 @@ func unsupportedRequests(r *rig) {
 		{rdma.CapWindows, rdma.Request{Op: rdma.OpInvalidate}},
 		{rdma.CapImmediate, rdma.Request{Op: rdma.OpWrite, Flags: rdma.FlagImmediate}},
 		{rdma.CapFileSource, rdma.Request{Op: rdma.OpWrite, Flags: rdma.FlagOnlyIfCached}},
+		{rdma.CapAtomics, rdma.Request{Op: rdma.OpFetchAdd, SGL: active.sge(0, 8), Remote: passive.at(0)}},
+		{rdma.CapAtomics, rdma.Request{Op: rdma.OpCompareSwap, SGL: active.sge(0, 8), Remote: passive.at(0)}},
 	} {
 		if caps.Has(c.cap) {
 			continue
@@ -157,7 +159,7 @@ func unsupportedRequests(r *rig) {
 			r.Errorf("%v with flags %#x: took %d, %v", c.req.Op, uint32(c.req.Flags), n, err)
 		}
 	}
-	for _, op := range []rdma.Op{rdma.OpReceive, 6, 255} {
+	for _, op := range []rdma.Op{rdma.OpReceive, rdma.OpCompareSwap + 1, 255} {
 		if n, err := active.qp.Post([]rdma.Request{{Op: op}}); n != 0 || err == nil {
 			r.Errorf("a request of kind %d: took %d, %v", op, n, err)
 		}

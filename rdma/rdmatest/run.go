@@ -41,7 +41,7 @@ func Cases() []Case {
 	for _, group := range [][]Case{
 		adapterCases, memoryCases, connectCases, refuseCases, listenCases, cancelCases, closeCases,
 		messageCases, queueCases, notifyCases, completionCases, endCases,
-		writeCases, readCases, windowCases, sharedCases, immediateCases, fileCases,
+		writeCases, readCases, windowCases, sharedCases, immediateCases, atomicCases, fileCases,
 		violationCases, flowCases, randomCases,
 	} {
 		all = append(all, group...)

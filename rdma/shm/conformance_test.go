@@ -16,10 +16,18 @@ const (
 	noWindow    = "no memory windows"
 	noShared    = "no shared receive queues"
 	noImmediate = "no writes with immediate data"
+	noAtomic    = "no atomics: as for reads"
 )
 
 // gaps are the cases of the suite that the provider cannot pass, and why.
 var gaps = map[string]string{
+	"atomic/compare-swap":      noAtomic,
+	"atomic/fetch-add":         noAtomic,
+	"atomic/limits":            noAtomic,
+	"atomic/many-connections":  noAtomic,
+	"atomic/order":             noAtomic,
+	"atomic/refused":           noAtomic,
+	"atomic/violations":        noAtomic,
 	"immediate/after-the-data": noImmediate,
 	"immediate/result":         noImmediate,
 	"immediate/shared":         noImmediate,

@@ -53,7 +53,7 @@ func (qp *queuePair) checkLocked(r *rdma.Request) (int, rdma.Status) {
 		if r.Flags&rdma.FlagImmediate != 0 {
 			return 0, rdma.StatusNotSupported
 		}
-	case rdma.OpRead, rdma.OpBind, rdma.OpInvalidate:
+	case rdma.OpRead, rdma.OpBind, rdma.OpInvalidate, rdma.OpFetchAdd, rdma.OpCompareSwap:
 		return 0, rdma.StatusNotSupported
 	default:
 		return 0, rdma.StatusInvalidParameter

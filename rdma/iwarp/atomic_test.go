@@ -1,0 +1,337 @@
+package iwarp
+
+import (
+	"bytes"
+	"encoding/binary"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"lwio/rdma"
+)
+
+// TestAtomicArithmetic compares both operations with a model that goes bit by
+// bit.
+//
+// Source: [RFC 7306 §5.1.1], [RFC 7306 §5.1.2]
+func TestAtomicArithmetic(t *testing.T) {
+	for _, c := range []struct {
+		old, want uint64
+		req       atomicRequest
+	}{
+		{5, 12, atomicRequest{data: 7}},
+		{^uint64(0), 0, atomicRequest{data: 1}},
+		// Four independent numbers of 16 bits.
+		{0xFFFF_0001_8000_0000, 0x0000_0002_0000_FFFF, atomicRequest{data: 0x0001_0001_8000_FFFF, mask: 0x8000_8000_8000_8000}},
+		{0xFF, 0x00, atomicRequest{data: 0xFF, mask: ^uint64(0)}}, // every bit for itself
+		{7, 9, atomicRequest{op: atomicCompareSwap, data: 9, mask: ^uint64(0), compareData: 7, compareMask: ^uint64(0)}},
+		{7, 7, atomicRequest{op: atomicCompareSwap, data: 9, mask: ^uint64(0), compareData: 8, compareMask: ^uint64(0)}},
+		{0xAB12, 0xAB34, atomicRequest{op: atomicCompareSwap, data: 0xFF34, mask: 0xFF, compareData: 0xAB00, compareMask: 0xFF00}},
+		{7, 9, atomicRequest{op: atomicCompareSwap, data: 9, mask: ^uint64(0), compareData: 1}}, // compares nothing
+	} {
+		if got := c.req.after(c.old); got != c.want {
+			t.Errorf("%x by %+v is %x, want %x", c.old, c.req, got, c.want)
+		}
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		old, data, mask := rapid.Uint64().Draw(t, "old"), rapid.Uint64().Draw(t, "data"), rapid.Uint64().Draw(t, "mask")
+		want, carry := uint64(0), uint64(0)
+		for bit := range 64 {
+			sum := old>>bit&1 + data>>bit&1 + carry
+			want |= sum & 1 << bit
+			carry = sum >> 1 &^ (mask >> bit & 1)
+		}
+		if got := (&atomicRequest{data: data, mask: mask}).after(old); got != want {
+			t.Fatalf("%x + %x without carries out of %x is %x, want %x", old, data, mask, got, want)
+		}
+	})
+}
+
+func atomicSegment(msn uint32) segment {
+	return untaggedSegment(opAtomicRequest, queueRequest, msn, 0, true)
+}
+
+// TestAtomicFrames compares the requests of this side byte by byte, and puts the
+// answers where they belong.
+//
+// Source: [RFC 7306 §5.2.1], [RFC 7306 §5.2.2]
+func TestAtomicFrames(t *testing.T) {
+	e, p := connectReads(t, CRCOff, readyWrite)
+	at := rdma.RemoteAddr{Addr: 0x1008, Token: 0x01020304}
+	fillRandom(e.buf[:32], 7)
+	around := bytes.Clone(e.buf[:32])
+	e.post(
+		rdma.Request{Op: rdma.OpFetchAdd, ID: 1, SGL: e.sgl(8, 8), Remote: at, Atomic: rdma.Atomic{Value: 2, Mask: 1 << 63, Compare: 9, CompareMask: 9}},
+		rdma.Request{
+			Op: rdma.OpCompareSwap, ID: 2, SGL: []rdma.SGE{{Region: e.mr, Offset: 19, Length: 3}, {Region: e.mr, Offset: 22, Length: 5}},
+			Remote: at, Atomic: rdma.Atomic{Value: 3, Mask: 0xFF, Compare: 4, CompareMask: 0xF0},
+		},
+	)
+	for i, want := range []string{
+		"414a 00000000 00000001 00000001 00000000 00000000 00000001 01020304 0000000000001008" +
+			"0000000000000002 8000000000000000 0000000000000000 ffffffffffffffff",
+		"414a 00000000 00000001 00000002 00000000 00000002 00000002 01020304 0000000000001008" +
+			"0000000000000003 00000000000000ff 0000000000000004 00000000000000f0",
+	} {
+		s, b, err := p.receive()
+		if got := s.appendTo(nil); err != nil || !bytes.Equal(append(got, b...), unhex(t, want)) {
+			t.Errorf("request %d: %x%x %v", i, got, b, err)
+		}
+	}
+	values := []uint64{0x1122334455667788, 1}
+	for i, v := range values {
+		s := untaggedSegment(opAtomicResponse, queueAtomicResponse, uint32(i+1), 0, true)
+		p.fpdu(s, (&atomicResponse{uint32(i + 1), v}).appendTo(nil))
+	}
+	e.want(rdma.OpFetchAdd, 1, rdma.StatusSuccess)
+	e.want(rdma.OpCompareSwap, 2, rdma.StatusSuccess)
+	binary.NativeEndian.PutUint64(around[8:], values[0])
+	binary.NativeEndian.PutUint64(around[19:], values[1])
+	if !bytes.Equal(e.buf[:32], around) {
+		t.Errorf("% x, want % x", e.buf[:32], around)
+	}
+}
+
+// TestAtomicAnswers sends both operations among reads and compares the answers,
+// which come in the order of the requests.
+//
+// Source: [RFC 7306 §5.2.2], [RFC 7306 §5.1]
+func TestAtomicAnswers(t *testing.T) {
+	e, p := connectReads(t, CRCOn, readyWrite)
+	qp := e.qp.(*queuePair)
+	qp.mu.Lock() // orders the bytes before the answers, for the race detector
+	binary.NativeEndian.PutUint64(e.buf[16:], 40)
+	qp.mu.Unlock()
+	e.recv(1, 0, 1)
+	at := e.at(16)
+	ask := func(msn uint32, r atomicRequest) {
+		r.stag, r.to = uint32(at.Token), at.Addr
+		p.fpdu(atomicSegment(msn), r.appendTo(nil))
+	}
+	answer := func(msn, id uint32, original uint64) {
+		t.Helper()
+		s, b, err := p.receive()
+		if s != untaggedSegment(opAtomicResponse, queueAtomicResponse, msn, 0, true) || err != nil ||
+			!bytes.Equal(b, (&atomicResponse{id, original}).appendTo(nil)) {
+			t.Errorf("%+v %x %v, want %d %d", s, b, err, id, original)
+		}
+	}
+	ask(1, atomicRequest{op: atomicFetchAdd, id: 0xABCD, data: 2, compareMask: ^uint64(0)})
+	answer(1, 0xABCD, 40)
+	p.fpdu(readSegment(2), (&readRequest{1, 2, 8, uint32(at.Token), at.Addr}).appendTo(nil))
+	ask(3, atomicRequest{op: atomicCompareSwap, id: 0, data: 7, mask: ^uint64(0), compareData: 42, compareMask: ^uint64(0)})
+	if s, b, err := p.receive(); s != taggedSegment(opReadResponse, 1, 2, true) || len(b) != 8 || err != nil {
+		t.Error(s, b, err)
+	}
+	answer(2, 0, 42)
+	ask(4, atomicRequest{op: atomicCompareSwap, id: 3, data: 1, mask: ^uint64(0), compareData: 42, compareMask: ^uint64(0)})
+	answer(3, 3, 7)
+	p.fpdu(untaggedSegment(opSend, queueSend, 1, 0, true), nil)
+	e.want(rdma.OpReceive, 1, rdma.StatusSuccess)
+	if got := binary.NativeEndian.Uint64(e.buf[16:]); got != 7 {
+		t.Error(got)
+	}
+}
+
+// atomicTerminates are the atomic operations that a peer must not ask for.
+var atomicTerminates = []struct {
+	name   string
+	change func(s *segment, r *atomicRequest)
+	size   int
+	want   []byte
+}{
+	{"unaligned", func(_ *segment, r *atomicRequest) { r.to += 4 }, 52, []byte{0x02, 7, 0xC0, 0}},
+	{"unknown operation", func(_ *segment, r *atomicRequest) { r.op = 1 }, 52, []byte{0x02, 6, 0xC0, 0}},
+	{"token", func(_ *segment, r *atomicRequest) { r.stag ^= 2 }, 52, []byte{0x01, 0, 0xC0, 0}},
+	{"one byte too far", func(_ *segment, r *atomicRequest) { r.to += 256<<10 - 7 }, 52, []byte{0x01, 1, 0xC0, 0}},
+	{"one word too early", func(_ *segment, r *atomicRequest) { r.to -= 8 }, 52, []byte{0x01, 1, 0xC0, 0}},
+	{"wraps", func(_ *segment, r *atomicRequest) { r.to = 1<<64 - 8 }, 52, []byte{0x01, 4, 0xC0, 0}},
+	{"queue", func(s *segment, _ *atomicRequest) { s.qn = 0 }, 52, []byte{0x12, 1, 0xC0, 0}},
+	{"sequence", func(s *segment, _ *atomicRequest) { s.msn = 2 }, 52, []byte{0x12, 3, 0xC0, 0}},
+	{"offset", func(s *segment, _ *atomicRequest) { s.mo = 4 }, 52, []byte{0x12, 4, 0xC0, 0}},
+	{"too long", func(*segment, *atomicRequest) {}, 53, []byte{0x12, 5, 0xC0, 0}},
+	{"too short", func(*segment, *atomicRequest) {}, 51, []byte{0x02, 0xFF, 0xC0, 0}},
+	{"not the last", func(s *segment, _ *atomicRequest) { s.ddp &^= ddpLast }, 52, []byte{0x02, 0xFF, 0xC0, 0}},
+}
+
+// TestAtomicTerminate: the memory is as it was, and the Terminate has the header
+// of DDP and none of RDMAP.
+//
+// Source: [RFC 7306 §5.1], [RFC 7306 §8], [RFC 5040 §4.8]
+func TestAtomicTerminate(t *testing.T) {
+	for _, c := range atomicTerminates {
+		for _, crc := range []CRCPolicy{CRCOn, CRCOff} {
+			e, p := connectReads(t, crc, readyWrite)
+			e.recv(1, 0, 1)
+			s, r := atomicSegment(1), atomicRequest{id: 5, stag: uint32(e.at(0).Token), to: e.at(0).Addr, data: ^uint64(0)}
+			c.change(&s, &r)
+			p.fpdu(s, append(r.appendTo(nil), 0)[:c.size])
+			want := s.appendTo(binary.BigEndian.AppendUint16(bytes.Clone(c.want), uint16(18+c.size)))
+			if got := p.wantTerminate(); !bytes.Equal(got, want) {
+				t.Errorf("%s: Terminate %x, want %x", c.name, got, want)
+			}
+			e.want(rdma.OpReceive, 1, rdma.StatusCanceled)
+			if !bytes.Equal(e.buf[:64], make([]byte, 64)) {
+				t.Errorf("%s: the memory changed", c.name)
+			}
+		}
+	}
+}
+
+// TestAtomicRights: it takes the right to read and that to write.
+//
+// Source: [RFC 5042 §6.3.2], [RFC 7306 §5]
+func TestAtomicRights(t *testing.T) {
+	for _, access := range []rdma.Access{rdma.AccessRemoteRead, rdma.AccessRemoteWrite, rdma.AccessLocalWrite | rdma.AccessRemoteRead} {
+		e, p := connectReads(t, CRCOn, readyWrite)
+		mr, err := e.a.RegisterMemory(t.Context(), e.buf, access)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := atomicRequest{stag: uint32(mr.RemoteAddr().Token), to: mr.RemoteAddr().Addr, data: 1}
+		p.fpdu(atomicSegment(1), r.appendTo(nil))
+		if got := p.wantTerminate(); !bytes.Equal(got[:4], []byte{0x01, 2, 0xC0, 0}) {
+			t.Errorf("access %x: Terminate %x", access, got)
+		}
+		if !bytes.Equal(e.buf[:8], make([]byte, 8)) {
+			t.Error("the memory changed")
+		}
+	}
+}
+
+// TestAtomicExcess: atomics and reads in progress count together.
+//
+// Source: [RFC 7306 §5], [RFC 6581 §9.2], [RFC 5042 §6.4.2]
+func TestAtomicExcess(t *testing.T) {
+	e, p := connectReads(t, CRCOn, readyWrite)
+	qp := e.qp.(*queuePair)
+	qp.mu.Lock()
+	qp.writing = true // nobody answers
+	qp.mu.Unlock()
+	r := atomicRequest{stag: uint32(e.at(0).Token), to: e.at(0).Addr}
+	stream := p.frame(readSegment(1), (&readRequest{}).appendTo(nil))
+	stream = append(stream, p.frame(atomicSegment(2), r.appendTo(nil))...)
+	p.send(append(stream, p.frame(atomicSegment(3), r.appendTo(nil))...))
+	<-e.con.Done()
+	qp.c.tx.pump()
+	var last segment
+	var got []byte
+	for last.opcode() != opTerminate {
+		var err error
+		if last, got, err = p.receive(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	third := atomicSegment(3)
+	if want := third.appendTo([]byte{0x02, 7, 0xC0, 0, 0, 70}); !bytes.Equal(got, want) {
+		t.Errorf("Terminate %x, want %x", got, want)
+	}
+	p.wantEnd()
+}
+
+// TestAtomicOutbound: no more atomics and reads go out than the peer takes.
+//
+// Source: [RFC 7306 §5], [RFC 5040 §5.2]
+func TestAtomicOutbound(t *testing.T) {
+	e, p := connectReads(t, CRCOff, readyWrite)
+	at := rdma.RemoteAddr{Addr: 8, Token: 9}
+	e.post(
+		rdma.Request{Op: rdma.OpFetchAdd, ID: 0, SGL: e.sgl(0, 8), Remote: at},
+		rdma.Request{Op: rdma.OpRead, ID: 1, SGL: e.sgl(8, 8), Remote: at},
+		rdma.Request{Op: rdma.OpCompareSwap, ID: 2, SGL: e.sgl(16, 8), Remote: at},
+		rdma.Request{Op: rdma.OpSend, ID: 3, Flags: rdma.FlagReadFence},
+	)
+	qp := e.qp.(*queuePair)
+	qp.mu.Lock()
+	if n := qp.reads.Len(); n != 2 {
+		t.Errorf("%d requests are out, and the peer takes 2", n)
+	}
+	qp.mu.Unlock()
+	want := func(op opcode) []byte {
+		t.Helper()
+		s, b, err := p.receive()
+		if err != nil || s.opcode() != op {
+			t.Fatalf("%+v %v, want opcode %x", s, err, op)
+		}
+		return b
+	}
+	want(opAtomicRequest)
+	read, _ := decodeReadRequest(want(opReadRequest))
+	e.post(rdma.Request{Op: rdma.OpWrite, ID: 4}) // a sign if something came too early
+	answer := func(msn, id uint32) {
+		p.fpdu(untaggedSegment(opAtomicResponse, queueAtomicResponse, msn, 0, true), (&atomicResponse{id: id}).appendTo(nil))
+	}
+	answer(1, 1)
+	want(opAtomicRequest)
+	p.fpdu(taggedSegment(opReadResponse, read.sinkSTag, read.sinkTO, true), make([]byte, 8))
+	e.want(rdma.OpFetchAdd, 0, rdma.StatusSuccess)
+	e.want(rdma.OpRead, 1, rdma.StatusSuccess)
+	if n, _ := e.cq.Poll(make([]rdma.Result, 1)); n != 0 {
+		t.Error("the fence does not hold for an atomic")
+	}
+	answer(2, 3)
+	want(opSend)
+	want(opWrite)
+	e.want(rdma.OpCompareSwap, 2, rdma.StatusSuccess)
+}
+
+// atomicAnswerTerminates are wrong answers to an atomic operation.
+var atomicAnswerTerminates = []struct {
+	name  string
+	frame func(p *rawPeer) []byte
+	want  []byte
+}{
+	{"identifier", atomicAnswer(func(_ *segment, r *atomicResponse) { r.id++ }, 12), []byte{0x02, 0xFF, 0xC0, 0}},
+	{"queue", atomicAnswer(func(s *segment, _ *atomicResponse) { s.qn = queueRequest }, 12), []byte{0x12, 1, 0xC0, 0}},
+	{"sequence", atomicAnswer(func(s *segment, _ *atomicResponse) { s.msn = 2 }, 12), []byte{0x12, 3, 0xC0, 0}},
+	{"offset", atomicAnswer(func(s *segment, _ *atomicResponse) { s.mo = 12 }, 12), []byte{0x12, 4, 0xC0, 0}},
+	{"too long", atomicAnswer(func(*segment, *atomicResponse) {}, 13), []byte{0x12, 5, 0xC0, 0}},
+	{"too short", atomicAnswer(func(*segment, *atomicResponse) {}, 8), []byte{0x02, 0xFF, 0xC0, 0}},
+	{"not the last", atomicAnswer(func(s *segment, _ *atomicResponse) { s.ddp &^= ddpLast }, 12), []byte{0x02, 0xFF, 0xC0, 0}},
+	{"as a read's", func(p *rawPeer) []byte {
+		return p.frame(taggedSegment(opReadResponse, 0, 0, true), make([]byte, 8))
+	}, []byte{0x02, 6, 0xC0, 0}},
+}
+
+// atomicAnswer makes the first answer, changed by f and cut to n bytes.
+func atomicAnswer(f func(*segment, *atomicResponse), n int) func(*rawPeer) []byte {
+	return func(p *rawPeer) []byte {
+		s, r := untaggedSegment(opAtomicResponse, queueAtomicResponse, 1, 0, true), atomicResponse{1, ^uint64(0)}
+		f(&s, &r)
+		return p.frame(s, append(r.appendTo(nil), 0)[:n])
+	}
+}
+
+// TestAtomicResponses: only the right answer, in its turn, is placed.
+//
+// Source: [RFC 7306 §5.2.2], [RFC 5041 §7]
+func TestAtomicResponses(t *testing.T) {
+	for _, c := range atomicAnswerTerminates {
+		e, p := connectReads(t, CRCOn, readyWrite)
+		e.post(rdma.Request{Op: rdma.OpFetchAdd, ID: 9, SGL: e.sgl(0, 8), Remote: rdma.RemoteAddr{Addr: 8, Token: 9}})
+		if s, _, err := p.receive(); s != atomicSegment(1) || err != nil {
+			t.Fatal(s, err)
+		}
+		p.send(c.frame(p))
+		if got := p.wantTerminate(); !bytes.Equal(got[:4], c.want) {
+			t.Errorf("%s: Terminate %x, want %x", c.name, got, c.want)
+		}
+		e.want(rdma.OpFetchAdd, 9, rdma.StatusCanceled)
+		if !bytes.Equal(e.buf[:8], make([]byte, 8)) {
+			t.Errorf("%s: placed", c.name)
+		}
+	}
+	t.Run("before a read", func(t *testing.T) {
+		e, p := connectReads(t, CRCOn, readyWrite)
+		e.post(rdma.Request{Op: rdma.OpRead, ID: 1, SGL: e.sgl(8, 8)}, rdma.Request{Op: rdma.OpFetchAdd, ID: 2, SGL: e.sgl(0, 8)})
+		for range 2 {
+			if _, _, err := p.receive(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		p.send(atomicAnswer(func(_ *segment, r *atomicResponse) { r.id = 2 }, 12)(p))
+		if got := p.wantTerminate(); !bytes.Equal(got[:4], []byte{0x02, 6, 0xC0, 0}) {
+			t.Errorf("Terminate %x", got)
+		}
+	})
+}
