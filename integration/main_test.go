@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"lwio/integration/skips"
 )
 
 // lwioBin is the command, built once for all tests.
@@ -34,8 +36,7 @@ func run(m *testing.M) int {
 	return m.Run()
 }
 
-// need skips the test if a program is not installed; in CI that is a failure
-// unless the table of skips has the test.
+// need finds a program, or skips the test.
 func need(t *testing.T, program string) string {
 	t.Helper()
 	for _, name := range []string{program, filepath.Join("/usr/sbin", program)} {
@@ -43,11 +44,7 @@ func need(t *testing.T, program string) string {
 			return path
 		}
 	}
-	reason, declared := skips[t.Name()]
-	if os.Getenv("CI") != "" && !declared {
-		t.Fatalf("%s is not installed, and the table of skips does not have this test", program)
-	}
-	t.Skipf("%s is not installed %s", program, reason)
+	skips.Skip(t, fmt.Errorf("%s is not installed", program))
 	return ""
 }
 

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"lwio/integration/samba"
+	"lwio/integration/skips"
 	smb "lwio/internal/smb/smbclient"
 	"lwio/internal/smb/smbwire"
 )
@@ -25,7 +26,7 @@ import (
 func TestClientWithSamba(t *testing.T) {
 	need(t, "smbd")
 	if os.Getuid() != 0 {
-		t.Skip("smbd needs root")
+		skips.Skip(t, errors.New("smbd needs root"))
 	}
 	dir := t.TempDir()
 	server, err := samba.Start(dir)

@@ -1,0 +1,100 @@
+package guest_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"lwio/integration/guest"
+	"lwio/integration/rping"
+	"lwio/rdma/iwarp"
+)
+
+// settle is how long our initiator waits before its first message where no
+// ready-to-receive message goes before: siw begins to look at the socket only
+// after its reply is out, and overlooks what came before that until more comes.
+const settle = 20 * time.Millisecond
+
+// edges are sizes around what headers, padding, segments and buffers have their
+// limits at, and some by chance.
+func edges() []int {
+	sizes := []int{
+		1, 2, 3, 4, 5, 6, 7, 8, 9, 63, 64, 65, 127, 128, 129, 1023, 1024, 1025, 1429, 1430, 1431, 1447, 1448, 1449,
+		4095, 4096, 4097, 8175, 8191, 8192, 8193, 9000, 16383, 16384, 32767, 32768, 64734, 64767, 64768, 65000, 65535,
+	}
+	for range 40 {
+		sizes = append(sizes, 1+rand.IntN(rping.MaxSize))
+	}
+	return sizes
+}
+
+// kernelServer runs the kernel's rping server until the end of the test.
+func kernelServer(t *testing.T, g *guest.Guest) *guest.Command {
+	t.Helper()
+	c := background(t, g, "rping", "-s", "-P", "-a", guest.Addr, "-p", fmt.Sprint(rpingPort), "-S", fmt.Sprint(rping.MaxSize))
+	listening(t, g, rpingPort)
+	return c
+}
+
+// TestClientOfSiw pings the kernel's server with and without CRC, on a socket of
+// our own and behind one that is not TCP's, and with every ready-to-receive
+// message that siw knows.
+//
+// Source: [RFC 5044 §7.1], [RFC 6581 §9], [RFC 5040 §5]
+func TestClientOfSiw(t *testing.T) {
+	g := boot(t)
+	siw(t, g)
+	kernelServer(t, g)
+	for _, crc := range []iwarp.CRCPolicy{iwarp.CRCOff, iwarp.CRCOn} {
+		t.Run(fmt.Sprintf("sizes, CRC %v", crc == iwarp.CRCOn), func(t *testing.T) {
+			a := adapter(t, iwarp.Config{CRC: crc})
+			if err := rping.Client(limit(t), a, remote(g, rpingPort), rping.ClientConfig{Sizes: edges(), Pause: settle}); err != nil {
+				t.Fatal(err)
+			}
+		})
+		for _, ready := range []struct {
+			name      string
+			edit      func([]byte)
+			in, out   uint16 // of siw's answer
+			withoutIt uint16
+		}{
+			{"write", nil, peerToPeer, rtrWrite, rtrRead},
+			{"read", clearBits(0, rtrWrite), peerToPeer, rtrRead, rtrWrite},
+			{"none", clearBits(peerToPeer, rtrWrite|rtrRead), 0, 0, rtrWrite | rtrRead},
+		} {
+			t.Run(fmt.Sprintf("ready by %s, CRC %v", ready.name, crc == iwarp.CRCOn), func(t *testing.T) {
+				tap := &tap{edit: ready.edit}
+				cfg := iwarp.Config{CRC: crc, Revision: 2}
+				tap.into(&cfg)
+				err := rping.Client(limit(t), adapter(t, cfg), remote(g, rpingPort), rping.ClientConfig{Sizes: []int{1, 1000, 65000}, Pause: settle})
+				if err != nil {
+					t.Fatal(err)
+				}
+				tap.wantCRC(t, crc == iwarp.CRCOn)
+				_, reply := tap.frames()
+				in, out := reply.numbers()
+				if in&peerToPeer != ready.in || out&ready.out != ready.out || out&ready.withoutIt != 0 {
+					t.Errorf("siw answered %x", reply)
+				}
+			})
+		}
+	}
+}
+
+// TestManyRounds keeps one connection busy with small messages.
+//
+// Source: [RFC 5040 §5]
+func TestManyRounds(t *testing.T) {
+	g := boot(t)
+	siw(t, g)
+	kernelServer(t, g)
+	sizes := make([]int, 500)
+	for i := range sizes {
+		sizes[i] = 1 + i%100
+	}
+	a := adapter(t, iwarp.Config{})
+	if err := rping.Client(limit(t), a, remote(g, rpingPort), rping.ClientConfig{Sizes: sizes, Pause: settle}); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,167 @@
+package guest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"time"
+)
+
+// Addresses inside the emulator's network.
+const (
+	// Addr is the guest.
+	Addr = "10.0.2.15"
+	// Host is what the guest calls the host's 127.0.0.1.
+	Host = "10.0.2.2"
+)
+
+// bootTime bounds the start of the guest, of which it takes some 5 s when
+// nothing else runs.
+const bootTime = 3 * time.Minute
+
+// Guest is a running guest. Safe for concurrent use.
+type Guest struct {
+	run      *exec.Cmd
+	listener net.Listener
+	agents   chan net.Conn // each ready for one command
+	ended    chan struct{}
+	err      error // why, once ended is closed
+	scratch  string
+	ports    map[int]int
+}
+
+// ErrUnavailable says that there can be no guest on this machine.
+var ErrUnavailable = errors.New("no guest")
+
+// Available tells why there can be no guest here, or nil.
+//
+// Errors: ErrUnavailable (wrapped).
+func Available() error {
+	cache := os.Getenv("LWIO_GUEST_CACHE")
+	if cache == "" {
+		dir, err := os.UserCacheDir()
+		if err != nil {
+			return fmt.Errorf("%w: %w", ErrUnavailable, err)
+		}
+		cache = filepath.Join(dir, "lwio-guest")
+	}
+	if _, err := os.Stat(filepath.Join(cache, "stamp")); err != nil {
+		return fmt.Errorf("%w: run integration/guest/setup first: %w", ErrUnavailable, err)
+	}
+	if _, err := exec.LookPath("qemu-system-x86_64"); err != nil {
+		return fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	return nil
+}
+
+// scriptPath is where a script of this folder is, as seen from a test in it.
+func scriptPath(name string) (string, error) {
+	path, err := filepath.Abs(name)
+	if err == nil {
+		_, err = os.Stat(path)
+	}
+	return path, err
+}
+
+// Start boots a guest in which the given TCP ports can be reached; HostPort says
+// how. Its messages go to log. The caller stops it.
+func Start(ctx context.Context, log io.Writer, ports ...int) (*Guest, error) {
+	g := &Guest{agents: make(chan net.Conn), ended: make(chan struct{}), ports: map[int]int{}}
+	if err := g.start(ctx, log, ports); err != nil {
+		return nil, errors.Join(err, g.Stop())
+	}
+	return g, nil
+}
+
+func (g *Guest) start(ctx context.Context, log io.Writer, ports []int) (err error) {
+	if g.scratch, err = os.MkdirTemp("", "lwio-guest-"); err != nil {
+		return err
+	}
+	files := filepath.Join(g.scratch, "files")
+	build := exec.CommandContext(ctx, "go", "build", "-o", filepath.Join(files, "agent"), "./agent")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH=amd64")
+	if out, err := build.CombinedOutput(); err != nil {
+		return fmt.Errorf("guest: build the agent: %w: %s", err, out)
+	}
+	if g.listener, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
+		return err
+	}
+	script, err := scriptPath("run")
+	if err != nil {
+		return err
+	}
+	args := []string{"-t", "1800", "-d", files}
+	for _, p := range ports {
+		if g.ports[p], err = freePort(); err != nil {
+			return err
+		}
+		args = append(args, "-p", fmt.Sprintf("%d:%d", g.ports[p], p))
+	}
+	port := g.listener.Addr().(*net.TCPAddr).Port
+	args = append(args, fmt.Sprintf("./agent serve %s:%d", Host, port))
+	g.run = exec.Command(script, args...)
+	g.run.Stdout, g.run.Stderr = log, log
+	g.run.WaitDelay = 10 * time.Second
+	if err := g.run.Start(); err != nil {
+		g.run = nil
+		return err
+	}
+	go func() {
+		g.err = errors.Join(errors.New("guest: it ended"), g.run.Wait())
+		close(g.ended)
+	}()
+	go g.acceptAll()
+	ctx, cancel := context.WithTimeout(ctx, bootTime)
+	defer cancel()
+	_, err = g.Run(ctx, "true")
+	return err
+}
+
+// acceptAll takes the agents' connections until the listener is closed.
+func (g *Guest) acceptAll() {
+	for {
+		c, err := g.listener.Accept()
+		if err != nil {
+			return
+		}
+		select {
+		case g.agents <- c:
+		case <-g.ended:
+			c.Close()
+		}
+	}
+}
+
+// HostPort is where on the host a port of the guest is.
+func (g *Guest) HostPort(port int) string {
+	return net.JoinHostPort("127.0.0.1", strconv.Itoa(g.ports[port]))
+}
+
+// Stop ends the guest, which would also end by itself if this process died. A
+// second Stop does nothing.
+func (g *Guest) Stop() error {
+	if g.listener != nil {
+		g.listener.Close()
+	}
+	if g.run != nil {
+		_ = g.run.Process.Signal(syscall.SIGTERM)
+		<-g.ended
+	}
+	return os.RemoveAll(g.scratch)
+}
+
+func freePort() (int, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, err
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port, nil
+}

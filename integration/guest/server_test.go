@@ -1,0 +1,136 @@
+package guest_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"lwio/integration/guest"
+	"lwio/integration/rping"
+	"lwio/rdma"
+	"lwio/rdma/iwarp"
+)
+
+// served is how a connection of our server ended.
+type served struct {
+	rounds int
+	err    error
+}
+
+// serve serves one client in the background.
+func serve(ctx context.Context, a rdma.Adapter, l rdma.Listener) <-chan served {
+	done := make(chan served, 1)
+	go func() {
+		rounds, _, err := rping.Serve(ctx, a, l)
+		done <- served{rounds, err}
+	}()
+	return done
+}
+
+// kernelClient runs the kernel's client against our server, which it must find
+// in order.
+func kernelClient(t *testing.T, g *guest.Guest, a rdma.Adapter, l rdma.Listener, port string, size, count int) {
+	t.Helper()
+	ctx := limit(t)
+	done := serve(ctx, a, l)
+	_, err := g.Run(ctx, "rping", "-c", "-V", "-a", guest.Host, "-p", port, "-S", fmt.Sprint(size), "-C", fmt.Sprint(count))
+	if err != nil {
+		t.Error(err)
+	}
+	if s := <-done; s.err != nil || s.rounds != count {
+		t.Errorf("size %d: served %d rounds of %d: %v", size, s.rounds, count, s.err)
+	}
+}
+
+// TestServerOfSiw serves the kernel's client in every way of starting up that siw
+// has: both revisions, CRC asked for by none, either and both, the first message
+// after the reply of either kind or left out.
+//
+// Source: [RFC 5044 §7.1], [RFC 6581 §9], [RFC 5040 §5]
+func TestServerOfSiw(t *testing.T) {
+	g := boot(t)
+	for _, ready := range []struct {
+		name     string
+		settings []string
+		revision byte
+		answer   uint16 // the kind that our reply chooses
+	}{
+		{"revision 1", []string{"mpa_version=1"}, 1, 0},
+		{"revision 2, ready by nothing", nil, 2, 0},
+		{"revision 2, ready by write or read", []string{"peer_to_peer=Y"}, 2, rtrWrite},
+		{"revision 2, ready by write", []string{"peer_to_peer=Y", "rtr_type=128"}, 2, rtrWrite},
+		{"revision 2, ready by read", []string{"peer_to_peer=Y", "rtr_type=64"}, 2, rtrRead},
+	} {
+		for i, crc := range []struct {
+			ours iwarp.CRCPolicy
+			siws string
+			want bool
+		}{
+			{iwarp.CRCOff, "N", false}, {iwarp.CRCOn, "N", true}, {iwarp.CRCOff, "Y", true}, {iwarp.CRCOn, "Y", true},
+		} {
+			t.Run(fmt.Sprintf("%s, CRC case %d", ready.name, i), func(t *testing.T) {
+				siw(t, g, append(ready.settings, "mpa_crc_required="+crc.siws)...)
+				tap := &tap{}
+				cfg := iwarp.Config{CRC: crc.ours}
+				tap.into(&cfg)
+				a := adapter(t, cfg)
+				l, port := listen(t, a)
+				kernelClient(t, g, a, l, port, 1000, 3)
+				tap.wantCRC(t, crc.want)
+				reply, request := tap.frames()
+				if request.revision() != ready.revision || reply.revision() != ready.revision {
+					t.Errorf("siw asked %x", request)
+				}
+				if _, out := reply.numbers(); out&(rtrWrite|rtrRead) != ready.answer {
+					t.Errorf("siw asked %x, we answered %x", request, reply)
+				}
+			})
+		}
+	}
+}
+
+// TestServerOfSiwSizes serves the kernel's client with data of many sizes, which
+// siw cuts into frames as large as a segment of TCP.
+//
+// Source: [RFC 5041 §4], [RFC 5044 §4]
+func TestServerOfSiwSizes(t *testing.T) {
+	g := boot(t)
+	siw(t, g)
+	for _, crc := range []iwarp.CRCPolicy{iwarp.CRCOff, iwarp.CRCOn} {
+		a := adapter(t, iwarp.Config{CRC: crc})
+		l, port := listen(t, a)
+		for _, size := range []int{32, 33, 34, 35, 64, 1000, 1425, 1448, 4096, 4099, 16384, 32771, 64768, 65000, 65535} {
+			kernelClient(t, g, a, l, port, size, 5)
+		}
+		kernelClient(t, g, a, l, port, 100, 300)
+	}
+}
+
+// TestServerRejectsSiw shows that the kernel takes our rejection for one.
+//
+// Source: [RFC 5044 §7.1.2], [ND Connector.Reject]
+func TestServerRejectsSiw(t *testing.T) {
+	g := boot(t)
+	for _, version := range []string{"1", "2"} {
+		siw(t, g, "mpa_version="+version)
+		a := adapter(t, iwarp.Config{})
+		l, port := listen(t, a)
+		client := background(t, g, "rping", "-c", "-a", guest.Host, "-p", port, "-C", "1")
+		c, err := a.CreateConnector()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		ctx := limit(t)
+		if err := l.ConnectionRequest(ctx, c); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Reject([]byte("no")); err != nil {
+			t.Fatal(err)
+		}
+		eventually(ctx, t, "the kernel's client is told", func() bool {
+			return strings.Contains(client.Output(), "RDMA_CM_EVENT_REJECTED")
+		})
+	}
+}

@@ -1,0 +1,132 @@
+package guest_test
+
+import (
+	"context"
+	"encoding/binary"
+	"net"
+	"sync"
+	"testing"
+
+	"lwio/rdma/iwarp"
+)
+
+// Bits of MPA's start-up frames: of the flags, and of the two numbers of revision
+// 2 that follow the 20 bytes of the header.
+//
+// Source: [RFC 5044 §7.1.1], [RFC 6581 §9]
+const (
+	flagMarkers = 0x80
+	flagCRC     = 0x40
+	peerToPeer  = 0x8000 // of the first number
+	rtrWrite    = 0x8000 // of the second
+	rtrRead     = 0x4000 // of the second
+)
+
+// frame is the beginning of what one side sent: its start-up frame.
+type frame []byte
+
+func (f frame) flags() byte    { return f.at(16) }
+func (f frame) revision() byte { return f.at(17) }
+
+func (f frame) at(i int) byte {
+	if len(f) <= i {
+		return 0
+	}
+	return f[i]
+}
+
+// numbers are the two of revision 2, with their flags.
+func (f frame) numbers() (inbound, outbound uint16) {
+	if len(f) < 24 {
+		return 0, 0
+	}
+	return binary.BigEndian.Uint16(f[20:]), binary.BigEndian.Uint16(f[22:])
+}
+
+// tap stands between the provider and TCP, notes both start-up frames and may
+// change the one that the provider sends.
+type tap struct {
+	edit func(sent []byte)
+
+	mu             sync.Mutex
+	sent, received frame
+}
+
+// into makes a provider use the tap for its next connection.
+func (p *tap) into(cfg *iwarp.Config) {
+	cfg.Dial = func(ctx context.Context, _, remote *net.TCPAddr) (net.Conn, error) {
+		var d net.Dialer
+		c, err := d.DialContext(ctx, "tcp", remote.String())
+		return &tapped{Conn: c, tap: p}, err
+	}
+	cfg.Listen = func(ctx context.Context, local *net.TCPAddr) (net.Listener, error) {
+		var lc net.ListenConfig
+		l, err := lc.Listen(ctx, "tcp", local.String())
+		return &tappedListener{l, p}, err
+	}
+}
+
+func (p *tap) frames() (sent, received frame) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.sent, p.received
+}
+
+type tappedListener struct {
+	net.Listener
+	tap *tap
+}
+
+func (l *tappedListener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return &tapped{Conn: c, tap: l.tap}, nil
+}
+
+type tapped struct {
+	net.Conn
+	tap *tap
+}
+
+func (c *tapped) Write(b []byte) (int, error) {
+	c.tap.mu.Lock()
+	if len(c.tap.sent) == 0 {
+		if c.tap.edit != nil {
+			c.tap.edit(b)
+		}
+		c.tap.sent = append(frame(nil), b...)
+	}
+	c.tap.mu.Unlock()
+	return c.Conn.Write(b)
+}
+
+func (c *tapped) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	c.tap.mu.Lock()
+	if len(c.tap.received) < 24 {
+		c.tap.received = append(c.tap.received, b[:n]...)
+	}
+	c.tap.mu.Unlock()
+	return n, err
+}
+
+// clearBits is an edit of a request: it takes bits out of the two numbers.
+func clearBits(inbound, outbound uint16) func([]byte) {
+	return func(b []byte) {
+		for i, bits := range []uint16{inbound, outbound} {
+			n := b[20+2*i:]
+			binary.BigEndian.PutUint16(n, binary.BigEndian.Uint16(n)&^bits)
+		}
+	}
+}
+
+// wantCRC checks that a connection has CRCs, or has none.
+func (p *tap) wantCRC(t *testing.T, want bool) {
+	t.Helper()
+	sent, received := p.frames()
+	if got := (sent.flags()|received.flags())&flagCRC != 0; got != want {
+		t.Errorf("CRC is %v, want %v: sent %x, received %x", got, want, sent, received)
+	}
+}

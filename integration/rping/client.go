@@ -1,0 +1,90 @@
+package rping
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"time"
+
+	"lwio/rdma"
+)
+
+// ClientConfig says what a client does.
+type ClientConfig struct {
+	// Sizes are the bytes of each round, 1 to MaxSize, one round after another on
+	// one connection.
+	Sizes []int
+	// Pause is waited for between the handshake and the first message: a Linux
+	// server may overlook one that comes at once.
+	Pause time.Duration
+	// PrivateData goes with the request.
+	PrivateData []byte
+}
+
+// Client connects to a server and pings it. The last byte of every round is
+// zero and no other is: the C server echoes as far as the first zero.
+//
+// Errors: ErrMismatch; those of rdma.Dial; why the connection ended.
+func Client(ctx context.Context, a rdma.Adapter, server rdma.Addr, cfg ClientConfig) error {
+	e, err := newEnd(ctx, a)
+	if err != nil {
+		return err
+	}
+	defer e.close()
+	c, err := rdma.Dial(ctx, a, e.qp, server, rdma.DialConfig{
+		Limits:      rdma.ReadLimits{Inbound: 1, Outbound: 1},
+		PrivateData: cfg.PrivateData,
+	})
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	select {
+	case <-time.After(cfg.Pause):
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	for i, n := range cfg.Sizes {
+		if n < 1 || n > MaxSize {
+			return fmt.Errorf("rping: size %d", n)
+		}
+		if err := e.ping(ctx, i, n); err != nil {
+			return fmt.Errorf("rping: round %d of %d bytes: %w", i, n, because(c, err))
+		}
+	}
+	return c.Disconnect(ctx)
+}
+
+// ping is one round.
+func (e *end) ping(ctx context.Context, round, n int) error {
+	source, sink := e.bytes(sourceAt, n), e.bytes(sinkAt, n)
+	fill(source, round)
+	clear(sink)
+	if err := e.send(ctx, info{e.at(sourceAt), uint32(n)}); err != nil {
+		return err
+	}
+	if _, err := e.receive(ctx); err != nil {
+		return err
+	}
+	if err := e.send(ctx, info{e.at(sinkAt), uint32(n)}); err != nil {
+		return err
+	}
+	if _, err := e.receive(ctx); err != nil {
+		return err
+	}
+	if !bytes.Equal(source, sink) {
+		return ErrMismatch
+	}
+	return nil
+}
+
+// fill makes the data of a round: bytes other than zero that neither repeat
+// every power of two nor every round, and a zero.
+func fill(b []byte, round int) {
+	x := uint32(round)*2654435761 + 1
+	for i := range b {
+		x = x*1664525 + 1013904223
+		b[i] = byte(x>>24)%255 + 1
+	}
+	b[len(b)-1] = 0
+}

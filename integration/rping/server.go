@@ -1,0 +1,76 @@
+package rping
+
+import (
+	"context"
+	"fmt"
+
+	"lwio/rdma"
+)
+
+// Serve takes the next connection of l and serves it until the client ends it.
+// It returns the number of complete rounds and the client's private data.
+//
+// Errors: those of ConnectionRequest and Accept; why the connection ended, if
+// not in good order.
+func Serve(ctx context.Context, a rdma.Adapter, l rdma.Listener) (rounds int, private []byte, err error) {
+	e, err := newEnd(ctx, a)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer e.close()
+	c, err := a.CreateConnector()
+	if err != nil {
+		return 0, nil, err
+	}
+	defer c.Close()
+	if err := l.ConnectionRequest(ctx, c); err != nil {
+		return 0, nil, err
+	}
+	if private, err = c.PrivateData(); err != nil {
+		return 0, nil, err
+	}
+	if err := c.Accept(ctx, e.qp, rdma.ReadLimits{Inbound: 1, Outbound: 1}, nil); err != nil {
+		return 0, private, err
+	}
+	for ; ; rounds++ {
+		first, err := e.receive(ctx)
+		if err == nil {
+			err = e.pong(ctx, first)
+		} else if ended(c, err) {
+			return rounds, private, nil
+		}
+		if err != nil {
+			return rounds, private, fmt.Errorf("rping: round %d: %w", rounds, because(c, err))
+		}
+	}
+}
+
+// pong is one round, which the first message of the client began.
+func (e *end) pong(ctx context.Context, first []byte) error {
+	source, err := decodeInfo(first)
+	if err != nil {
+		return err
+	}
+	n := int(source.size)
+	if err := e.do(ctx, rdma.Request{Op: rdma.OpRead, SGL: e.sge(sourceAt, n), Remote: source.remote}); err != nil {
+		return err
+	}
+	if err := e.send(ctx, info{}); err != nil {
+		return err
+	}
+	second, err := e.receive(ctx)
+	if err != nil {
+		return err
+	}
+	sink, err := decodeInfo(second)
+	if err != nil {
+		return err
+	}
+	if sink.size < source.size {
+		return fmt.Errorf("sink of %d bytes for %d", sink.size, n)
+	}
+	if err := e.do(ctx, rdma.Request{Op: rdma.OpWrite, SGL: e.sge(sourceAt, n), Remote: sink.remote}); err != nil {
+		return err
+	}
+	return e.send(ctx, info{})
+}
