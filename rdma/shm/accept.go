@@ -36,13 +36,13 @@ func (c *connector) Accept(ctx context.Context, qp rdma.QueuePair, limits rdma.R
 		return err
 	}
 	work := c.beginLocked(ctx, phaseAccepting)
-	nc := c.nc
+	nc, limits := c.nc, agree(limits, c.heard)
 	c.mu.Unlock()
 
 	own, peer, err := c.a.answer(work, nc, &hello{kind: helloAccept, limits: limits, private: privateData})
 	closed := work.Err() != nil && ctx.Err() == nil
 	if err == nil {
-		err = c.begin(nc, pair, own, peer)
+		err = c.begin(nc, pair, own, peer, limits)
 	}
 	c.mu.Lock()
 	c.nc = nil

@@ -17,7 +17,7 @@ const (
 	inlineThreshold = 256
 	largeThreshold  = 4 << 10
 	baseCaps        = rdma.CapInOrderPlacement | rdma.CapMultiEngine | rdma.CapCQResize | rdma.CapLoopback |
-		rdma.CapFileSource | rdma.CapConfidential
+		rdma.CapFileSource | rdma.CapConfidential | rdma.CapRead | rdma.CapImmediate
 )
 
 // adapter is a protection domain.
@@ -52,6 +52,9 @@ func (a *adapter) Info() rdma.AdapterInfo {
 		MaxReceiveSGE:           soft.MaxSGE,
 		MaxTransferLength:       soft.MaxTransfer,
 		MaxInlineDataSize:       soft.MaxInline,
+		MaxReadSGE:              soft.MaxSGE,
+		MaxInboundReadLimit:     maxReads,
+		MaxOutboundReadLimit:    maxReads,
 		MaxReceiveQueueDepth:    soft.MaxQueueDepth,
 		MaxInitiatorQueueDepth:  soft.MaxQueueDepth,
 		MaxCompletionQueueDepth: soft.MaxCompletionDepth,

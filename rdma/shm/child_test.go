@@ -97,7 +97,7 @@ func runChild(role, name string, peer rdma.RemoteAddr) error {
 	if err != nil {
 		return err
 	}
-	region, err := a.RegisterMemory(ctx, mem.Bytes(), rdma.AccessRemoteWrite)
+	region, err := a.RegisterMemory(ctx, mem.Bytes(), readable)
 	if err != nil {
 		return err
 	}
@@ -106,7 +106,7 @@ func runChild(role, name string, peer rdma.RemoteAddr) error {
 			return err
 		}
 	}
-	conn, err := rdma.Dial(ctx, a, qp, rdma.Addr{Fabric: Name, Name: name}, rdma.DialConfig{})
+	conn, err := rdma.Dial(ctx, a, qp, rdma.Addr{Fabric: Name, Name: name}, rdma.DialConfig{Limits: someReads})
 	if err != nil {
 		return err
 	}
@@ -245,8 +245,8 @@ func parent(tb testing.TB, role string) (*side, *child, rdma.RemoteAddr) {
 	}
 }
 
-// TestOneSided writes into the memory of a process that is stopped: none of its
-// code runs. Source: design decision 11
+// TestOneSided writes into the memory of a process that is stopped, and reads it
+// back: none of its code runs. Source: design decision 11
 func TestOneSided(t *testing.T) {
 	s, c, at := parent(t, "frozen")
 	s.write(t, rdma.Request{Flags: rdma.FlagInline, Inline: []byte{0}, Remote: at})
@@ -259,8 +259,14 @@ func TestOneSided(t *testing.T) {
 	if res := s.write(t, rdma.Request{SGL: s.sge(8192, 8), Remote: at}); res.Status != rdma.StatusSuccess {
 		t.Fatal(res.Status)
 	}
+	if res := s.read(t, s.sge(16<<10, 4096), rdma.RemoteAddr{Addr: at.Addr + childData, Token: at.Token}); res.Status != rdma.StatusSuccess {
+		t.Fatal(res.Status)
+	}
+	if !bytes.Equal(s.mem[16<<10:20<<10], s.mem[:4096]) {
+		t.Error("what is read is not what was written")
+	}
 	if !s.drained() {
-		t.Error("the write waits in the ring")
+		t.Error("a request waits in the ring")
 	}
 	if err := c.cmd.Process.Signal(syscall.SIGCONT); err != nil {
 		t.Fatal(err)

@@ -21,6 +21,7 @@ type ending struct {
 	err     error
 	state   uint64      // for the peer
 	receive rdma.Status // of the receive in progress; StatusCanceled if 0
+	reading rdma.Status // of the first read that is not answered; likewise
 }
 
 // How a connection was ended, as its segment tells the peer: the low half says
@@ -34,6 +35,7 @@ const (
 type violation struct {
 	status  rdma.Status
 	receive rdma.Status
+	reading rdma.Status
 	err     error
 }
 
@@ -57,6 +59,7 @@ type conn struct {
 	own      *segment
 	peer     *segment
 	peerName string
+	limits   rdma.ReadLimits // in progress
 
 	ending   atomic.Pointer[ending] // set once
 	onEnd    func()                 // closes Done of the connector
@@ -84,13 +87,13 @@ type conn struct {
 }
 
 // newConn makes the connection of a queue pair, whose start-up is over.
-func newConn(a *adapter, qp *queuePair, nc *net.UnixConn, own, peer *segment, onEnd func()) (*conn, error) {
+func newConn(a *adapter, qp *queuePair, nc *net.UnixConn, own, peer *segment, limits rdma.ReadLimits, onEnd func()) (*conn, error) {
 	raw, err := nc.SyscallConn()
 	if err != nil {
 		return nil, err
 	}
 	c := &conn{
-		a: a, qp: qp, nc: nc, raw: raw, own: own, peer: peer, onEnd: onEnd,
+		a: a, qp: qp, nc: nc, raw: raw, own: own, peer: peer, limits: limits, onEnd: onEnd,
 		peerName: nameOf(nc.RemoteAddr()),
 		finished: make(chan struct{}),
 		kick:     make(chan struct{}, 1),
@@ -155,17 +158,21 @@ func (c *conn) run() {
 	c.rxMu.Unlock()
 	c.share.clear(c.own)
 	c.own.state.Store(e.state)
-	receive := e.receive
-	if receive == rdma.StatusSuccess {
-		receive = rdma.StatusCanceled
-	}
-	c.qp.flushAll(receive)
+	c.qp.flushAll(orCanceled(e.receive), orCanceled(e.reading))
 	c.hangUp()
 	c.share.close(c)
 	c.targets.close()
 	if !errors.Is(e.err, net.ErrClosed) {
 		c.a.p.cfg.Logger.Info("shm: connection ended", "peer", c.peerName, "err", e.err)
 	}
+}
+
+// orCanceled is the status, or StatusCanceled if there is none.
+func orCanceled(s rdma.Status) rdma.Status {
+	if s == rdma.StatusSuccess {
+		return rdma.StatusCanceled
+	}
+	return s
 }
 
 // serve takes what comes, and sleeps when nothing does.
@@ -333,7 +340,7 @@ func (c *conn) endingFor(err error) *ending {
 	case errors.As(err, &v):
 		return &ending{
 			err:   opError(op, c.peerName, v.status, v.err),
-			state: stateFailed | uint64(v.status)<<32, receive: v.receive,
+			state: stateFailed | uint64(v.status)<<32, receive: v.receive, reading: v.reading,
 		}
 	case errors.Is(err, io.EOF):
 	case err != nil:
@@ -343,9 +350,10 @@ func (c *conn) endingFor(err error) *ending {
 	case stateOrderly:
 		return &ending{err: opError(op, c.peerName, rdma.StatusConnectionInvalid, net.ErrClosed), state: stateOrderly}
 	case stateFailed:
-		return &ending{err: opError(op, c.peerName, remoteStatus(rdma.Status(state>>32)), errPeerEnded)}
+		status := remoteStatus(rdma.Status(state >> 32))
+		return &ending{err: opError(op, c.peerName, status, errPeerEnded), reading: status}
 	}
-	return &ending{err: opError(op, c.peerName, rdma.StatusConnectionAborted, errPeerDied)}
+	return &ending{err: opError(op, c.peerName, rdma.StatusConnectionAborted, errPeerDied), reading: rdma.StatusIOTimeout}
 }
 
 // remoteStatus is what a status of the peer means here.

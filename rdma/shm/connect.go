@@ -51,10 +51,10 @@ func (c *connector) Connect(ctx context.Context, qp rdma.QueuePair, remote rdma.
 	nc, reply, peer, err := c.a.dial(work, local, remote.Name, &hello{kind: helloRequest, limits: limits, private: privateData})
 	c.mu.Lock()
 	if reply != nil {
-		c.private, c.known = reply.private, true
+		c.heard = reply
 	}
 	if err == nil {
-		c.nc, c.qp, c.peer = nc, pair, peer
+		c.nc, c.qp, c.peer, c.wishes = nc, pair, peer, limits
 	}
 	c.mu.Unlock()
 	if err != nil {
@@ -163,13 +163,13 @@ func (c *connector) CompleteConnect(ctx context.Context) error {
 		return rdma.CanceledBy(ctx, "shm: "+op, "")
 	}
 	work := c.beginLocked(ctx, phaseAccepting)
-	nc, peer, pair := c.nc, c.peer, c.qp
+	nc, peer, pair, limits := c.nc, c.peer, c.qp, agree(c.wishes, c.heard)
 	c.nc, c.peer, c.qp = nil, nil, nil
 	c.mu.Unlock()
 
 	own, err := c.a.sendSegment(work, nc, &hello{kind: helloReady})
 	if err == nil {
-		err = c.begin(nc, pair, own, peer)
+		err = c.begin(nc, pair, own, peer, limits)
 	}
 	if err != nil {
 		c.giveUp(nc, own, peer, pair)
@@ -213,8 +213,8 @@ func (a *adapter) sendSegment(ctx context.Context, nc *net.UnixConn, h *hello) (
 }
 
 // begin makes the connection and starts its goroutine.
-func (c *connector) begin(nc *net.UnixConn, pair *queuePair, own, peer *segment) error {
-	conn, err := newConn(c.a, pair, nc, own, peer, c.closeDone)
+func (c *connector) begin(nc *net.UnixConn, pair *queuePair, own, peer *segment, limits rdma.ReadLimits) error {
+	conn, err := newConn(c.a, pair, nc, own, peer, limits, c.closeDone)
 	if err != nil {
 		return err
 	}

@@ -34,21 +34,21 @@ type connector struct {
 	a    *adapter
 	done chan struct{} // closed at the end of the connection, or by Close
 
-	mu      sync.Mutex
-	phase   phase
-	closed  bool
-	bound   bool
-	name    string        // to connect from, or empty
-	nc      *net.UnixConn // from Connect or the request until there is a conn
-	peer    *segment      // the peer's, between Connect and CompleteConnect
-	cancel  func()        // ends the operation at work
-	work    chan struct{} // closed at its end
-	qp      *queuePair
-	c       *conn
-	private []byte
-	known   bool // private is there
-	ended   sync.Once
-	once    sync.Once
+	mu     sync.Mutex
+	phase  phase
+	closed bool
+	bound  bool
+	name   string        // to connect from, or empty
+	nc     *net.UnixConn // from Connect or the request until there is a conn
+	peer   *segment      // the peer's, between Connect and CompleteConnect
+	cancel func()        // ends the operation at work
+	work   chan struct{} // closed at its end
+	qp     *queuePair
+	c      *conn
+	wishes rdma.ReadLimits // of Connect
+	heard  *hello          // the last of the peer's, with its private data and limits
+	ended  sync.Once
+	once   sync.Once
 }
 
 var _ rdma.Connector = (*connector)(nil)
@@ -105,7 +105,7 @@ func (c *connector) take(r request) bool {
 	if c.phase != phaseExpecting {
 		return false
 	}
-	c.phase, c.nc, c.private, c.known = phaseRequested, r.nc, r.private, true
+	c.phase, c.nc, c.heard = phaseRequested, r.nc, &r.hello
 	return true
 }
 
@@ -145,24 +145,24 @@ func refuse(nc *net.UnixConn, private []byte) {
 // rejectTime bounds how long a rejection may take to leave.
 const rejectTime = time.Second
 
-// ReadLimits are the peer's, clipped to what there is: no reads.
+// ReadLimits are the peer's, clipped.
 func (c *connector) ReadLimits() (rdma.ReadLimits, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.known {
+	if c.heard == nil {
 		return rdma.ReadLimits{}, opError("read limits", "", rdma.StatusConnectionInvalid, nil)
 	}
-	return peerLimits(), nil
+	return peerLimits(c.heard), nil
 }
 
 // PrivateData is the peer's, exactly as it was sent.
 func (c *connector) PrivateData() ([]byte, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.known {
+	if c.heard == nil {
 		return nil, opError("private data", "", rdma.StatusConnectionInvalid, nil)
 	}
-	return append([]byte(nil), c.private...), nil
+	return append([]byte(nil), c.heard.private...), nil
 }
 
 // socketLocked is the socket, if there is one.

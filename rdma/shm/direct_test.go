@@ -165,7 +165,7 @@ func TestCloseUnderFrozenPeer(t *testing.T) {
 	at := region.RemoteAddr()
 	go func() {
 		defer close(done)
-		_, _ = active.inside().writeDirect(at.Addr, uint32(at.Token), 100, func(dst []byte) error {
+		_, _ = active.inside().reach(at.Addr, uint32(at.Token), 100, slotWrite, func(dst []byte) error {
 			close(frozen)
 			<-thaw
 			clear(dst)

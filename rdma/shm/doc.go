@@ -10,24 +10,25 @@
 // ask the kernel who the other one is, and a policy (Config.AllowUID) whether
 // that user may be a peer.
 //
-// It has Send, RDMA Write from memory and from files, and in-order placement.
-// RDMA Read, memory windows, shared receive queues and immediate data answer
-// rdma.StatusNotSupported.
+// It has Send, RDMA Read, RDMA Write from memory and from files, with immediate data
+// too, and in-order placement. Memory windows, shared receive queues and atomics
+// answer rdma.StatusNotSupported.
 //
 // # Ways of the data
 //
 // Each side has a segment that it alone writes and the peer can only read: control
 // words, a table of what the peer may write, and a ring. A send goes through the
 // ring: the sender copies it in, the receiver copies it out. So does a write to
-// ordinary memory of Go: the target's process places it.
+// ordinary memory of Go: the target's process places it. A read of such memory is
+// an entry in the ring that the target answers by others in its own.
 //
-// A write to memory of Adapter.Alloc is one-sided. The first one through a
+// A write to memory of Adapter.Alloc, or a read of it, is one-sided. The first one through a
 // connection goes through the ring; with it the target knows that the peer was
 // given the token, enters the region in its table, and passes the memory file.
 // From then on the initiator looks into the table and copies straight into the
-// place, or reads a file there, and no code of the target runs. What goes which
-// way keeps the order of posting: a write is direct only while everything before
-// it has been taken out of the ring.
+// place, reads a file there, or copies out of it, and no code of the target runs.
+// What goes which way keeps the order of posting: a request is direct only while
+// everything before it has been taken out of the ring.
 //
 // # The boundary is the memory file
 //

@@ -135,7 +135,7 @@ func (t *sender) readFile(s *sendRequest, dst []byte) error {
 func (qp *queuePair) postCached(r *rdma.Request) rdma.Status {
 	qp.mu.Lock()
 	length, status := qp.checkLocked(r)
-	if status == rdma.StatusSuccess && (qp.writing || qp.next != qp.sends.Tail) {
+	if status == rdma.StatusSuccess && (qp.writing || qp.next != qp.sends.Tail || qp.done != qp.next) {
 		status = rdma.StatusDeviceBusy
 	}
 	if status != rdma.StatusSuccess {
@@ -146,6 +146,10 @@ func (qp *queuePair) postCached(r *rdma.Request) rdma.Status {
 	t := &qp.conn.Load().tx
 	qp.mu.Unlock()
 	status = t.sendCached(r, length)
+	if status == rdma.StatusSuccess {
+		t.pump(false) // for the result
+		return status
+	}
 	qp.releaseBaton()
 	return status
 }
@@ -155,7 +159,7 @@ func (t *sender) sendCached(r *rdma.Request, length int) rdma.Status {
 	qp := t.c.qp
 	s := &t.attempt
 	s.set(r, length)
-	defer s.finish(qp, 0)
+	defer s.release()
 	t.slow, t.within = false, 0
 	defer func() { t.within = 0 }()
 	err := t.placeCached(s)
@@ -172,24 +176,26 @@ func (t *sender) sendCached(r *rdma.Request, length int) rdma.Status {
 	q.real = s.real
 	qp.mu.Unlock()
 	t.complete(q, rdma.StatusSuccess)
-	t.push()
 	return rdma.StatusSuccess
 }
 
 // placeCached puts the data into its place, or into the ring if it fits there as
 // one entry.
 func (t *sender) placeCached(s *sendRequest) error {
-	if s.length == 0 {
+	immediate := s.flags&rdma.FlagImmediate != 0
+	if s.length == 0 && !immediate {
 		return nil
 	}
-	if done, err := t.direct(s); done || err != nil {
+	if s.length > 0 && !immediate {
+		if done, err := t.direct(s); done || err != nil {
+			return err
+		}
+	}
+	need, err := t.lacks(min(s.length, t.chunk))
+	switch {
+	case err != nil:
 		return err
-	}
-	room, err := t.out.room()
-	if err != nil {
-		return &violation{status: rdma.StatusRemoteError, err: err}
-	}
-	if s.length > t.chunk || room < entrySize(s.length) {
+	case need > 0 || s.length > t.chunk:
 		return errWouldBlock
 	}
 	return t.copyOut(s, s.length)

@@ -39,7 +39,7 @@ func attack(tb testing.TB, change func(*raw, *hello) []int) (*raw, *side, chan e
 	go func() { accepted <- passive.serve(tb.Context(), l) }()
 	r := &raw{tb: tb, nc: must[*net.UnixConn](tb)(openSocket(tb.Context(), "", addr.Name))}
 	tb.Cleanup(func() { r.nc.Close() })
-	if err := sendHello(r.nc, &hello{kind: helloRequest}, -1); err != nil {
+	if err := sendHello(r.nc, &hello{kind: helloRequest, limits: someReads}, -1); err != nil {
 		tb.Fatal(err)
 	}
 	h, peer, err := receiveHello(r.nc)
@@ -176,6 +176,29 @@ func TestScribbledRing(t *testing.T) {
 		"wraps": func(r *raw, s *side) {
 			r.put(entry{kind: entryWrite, length: 8, total: 8, token: uint32(s.at(0).Token), addr: math.MaxUint64 - 3}, 64)
 		},
+		"read out of bounds": func(r *raw, s *side) {
+			r.put(entry{kind: entryRead, total: 8, token: uint32(s.at(0).Token), addr: s.at(1<<16 - 7).Addr}, 32)
+		},
+		"read of no token": func(r *raw, s *side) {
+			r.put(entry{kind: entryRead, total: 8, token: uint32(s.at(0).Token) + 1, addr: s.at(0).Addr}, 32)
+		},
+		"read with payload": func(r *raw, s *side) {
+			r.put(entry{kind: entryRead, length: 8, total: 8, token: uint32(s.at(0).Token), addr: s.at(0).Addr}, 64)
+		},
+		"answer to nothing": func(r *raw, _ *side) { r.put(entry{kind: entryAnswer}, 32) },
+		"answer too long": func(r *raw, s *side) {
+			s.post(r.tb, rdma.Request{Op: rdma.OpRead, SGL: s.sge(0, 8), Remote: rdma.RemoteAddr{Addr: 1, Token: 1}})
+			r.put(entry{kind: entryAnswer, length: 32, total: 32}, 64)
+		},
+		"answer too short": func(r *raw, s *side) {
+			s.post(r.tb, rdma.Request{Op: rdma.OpRead, SGL: s.sge(0, 8), Remote: rdma.RemoteAddr{Addr: 1, Token: 1}})
+			r.put(entry{kind: entryAnswer}, 32)
+		},
+		"immediate within a message": func(r *raw, _ *side) {
+			r.put(entry{kind: entrySend, flags: entryFirst}, 32)
+			r.put(entry{kind: entrySend, flags: entryFirst, length: 8, total: 16}, 64)
+			r.put(entry{kind: entryWrite, flags: entryImmediate}, 32)
+		},
 		"message of nothing":   func(r *raw, _ *side) { r.say([]byte{77}) },
 		"message too long":     func(r *raw, _ *side) { r.say(make([]byte, 4096)) },
 		"descriptor with wake": func(r *raw, _ *side) { r.say([]byte{noticeWake}, r.fd) },
@@ -236,11 +259,11 @@ func TestLyingTable(t *testing.T) {
 		{0, 16384, 0, 0}, {0, 8192, 1, 0}, {0, 8, math.MaxUint64, 0}, {0, math.MaxUint64, 0, 0},
 		{1 << 63, 8192, 0, 0}, {0, 8, 0, 1}, {0, 8192, math.MaxUint64 - 4, 8},
 	} {
-		s.key.Store(77 | slotValid)
+		s.key.Store(77 | slotWrite)
 		s.base.Store(lie.base)
 		s.size.Store(lie.size)
 		s.offset.Store(lie.offset)
-		ok, err := c.writeDirect(lie.addr, 77, 8, func([]byte) error { return nil })
+		ok, err := c.reach(lie.addr, 77, 8, slotWrite, func([]byte) error { return nil })
 		if ok || err != nil {
 			t.Errorf("%+v: %v, %v", lie, ok, err)
 		}
@@ -248,7 +271,7 @@ func TestLyingTable(t *testing.T) {
 	s.offset.Store(0)
 	s.size.Store(8192)
 	s.base.Store(0)
-	if ok, err := c.writeDirect(8184, 77, 8, func([]byte) error { return nil }); !ok || err != nil {
+	if ok, err := c.reach(8184, 77, 8, slotWrite, func([]byte) error { return nil }); !ok || err != nil {
 		t.Errorf("the truth: %v, %v", ok, err)
 	}
 	r.own.head.Store(1 << 50)

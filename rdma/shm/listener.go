@@ -19,8 +19,8 @@ const acceptPause = 50 * time.Millisecond
 
 // request is a connection whose request has arrived.
 type request struct {
-	nc      *net.UnixConn
-	private []byte
+	nc *net.UnixConn
+	hello
 }
 
 // listener takes connections and reads their requests, one goroutine for each;
@@ -173,7 +173,7 @@ func (l *listener) startup(nc *net.UnixConn) {
 	defer l.mu.Unlock()
 	if !l.closed {
 		select {
-		case l.requests <- request{nc, req.private}:
+		case l.requests <- request{nc, req}:
 			return
 		default:
 		}

@@ -58,8 +58,14 @@ func newSide(tb testing.TB, cfg *Config, size int) *side {
 func (s *side) alloc(tb testing.TB, size int) ([]byte, rdma.MemoryRegion) {
 	tb.Helper()
 	m := must[rdma.Memory](tb)(s.a.Alloc(tb.Context(), size))
-	return m.Bytes(), must[rdma.MemoryRegion](tb)(s.a.RegisterMemory(tb.Context(), m.Bytes(), rdma.AccessRemoteWrite))
+	return m.Bytes(), must[rdma.MemoryRegion](tb)(s.a.RegisterMemory(tb.Context(), m.Bytes(), readable))
 }
+
+// readable is memory that the peer may read and write.
+const readable = rdma.AccessRemoteRead | rdma.AccessRemoteWrite
+
+// someReads are the limits of the connections of the tests.
+var someReads = rdma.ReadLimits{Inbound: 4, Outbound: 4}
 
 // listen makes a side listen.
 func (s *side) listen(tb testing.TB) (rdma.Listener, rdma.Addr) {
@@ -73,7 +79,7 @@ func (s *side) serve(ctx context.Context, l rdma.Listener) error {
 	if err := l.ConnectionRequest(ctx, s.conn); err != nil {
 		return err
 	}
-	return s.conn.Accept(ctx, s.qp, rdma.ReadLimits{}, nil)
+	return s.conn.Accept(ctx, s.qp, someReads, nil)
 }
 
 // connected makes two sides and connects them.
@@ -93,7 +99,7 @@ func connected(tb testing.TB, cfg *Config, size int) (active, passive *side) {
 func (s *side) dial(tb testing.TB, addr rdma.Addr) {
 	tb.Helper()
 	ctx := tb.Context()
-	err := errors.Join(s.conn.Bind(ctx, rdma.Addr{}), s.conn.Connect(ctx, s.qp, addr, rdma.ReadLimits{}, nil))
+	err := errors.Join(s.conn.Bind(ctx, rdma.Addr{}), s.conn.Connect(ctx, s.qp, addr, someReads, nil))
 	if err == nil {
 		err = s.conn.CompleteConnect(ctx)
 	}
@@ -146,6 +152,13 @@ func (s *side) write(tb testing.TB, req rdma.Request) rdma.Result {
 	tb.Helper()
 	req.Op = rdma.OpWrite
 	s.post(tb, req)
+	return next(tb, s.icq)
+}
+
+// read reads and waits for the result.
+func (s *side) read(tb testing.TB, sgl []rdma.SGE, at rdma.RemoteAddr) rdma.Result {
+	tb.Helper()
+	s.post(tb, rdma.Request{Op: rdma.OpRead, SGL: sgl, Remote: at})
 	return next(tb, s.icq)
 }
 

@@ -10,9 +10,9 @@ import (
 // Post queues requests and does as many of them as there is room for at once,
 // unless another goroutine is sending already: a send, or a write to memory that
 // cannot be reached directly, is copied into the ring; a write that can is copied
-// into its place.
+// into its place, and a read from there.
 //
-// Source: [ND QueuePair.Send], [ND QueuePair.Write]
+// Source: [ND QueuePair.Send], [ND QueuePair.Write], [ND QueuePair.Read]
 func (qp *queuePair) Post(reqs []rdma.Request) (int, error) {
 	n, err := 0, error(nil)
 	for ; n < len(reqs); n++ {
@@ -50,10 +50,8 @@ func (qp *queuePair) checkLocked(r *rdma.Request) (int, rdma.Status) {
 	case rdma.OpSend:
 	case rdma.OpWrite:
 		flagParam = 6
-		if r.Flags&rdma.FlagImmediate != 0 {
-			return 0, rdma.StatusNotSupported
-		}
-	case rdma.OpRead, rdma.OpBind, rdma.OpInvalidate, rdma.OpFetchAdd, rdma.OpCompareSwap:
+	case rdma.OpRead:
+	case rdma.OpBind, rdma.OpInvalidate, rdma.OpFetchAdd, rdma.OpCompareSwap:
 		return 0, rdma.StatusNotSupported
 	default:
 		return 0, rdma.StatusInvalidParameter
@@ -77,6 +75,12 @@ func (qp *queuePair) checkLocked(r *rdma.Request) (int, rdma.Status) {
 	case inline:
 		return len(r.Inline), rdma.StatusSuccess
 	}
+	if r.Op == rdma.OpRead {
+		if qp.conn.Load().limits.Outbound == 0 {
+			return 0, rdma.StatusInvalidDeviceRequest
+		}
+		return qp.checkSGL(r.SGL, qp.cfg.MaxInitiatorSGE, rdma.AccessLocalWrite|rdma.AccessReadSink)
+	}
 	return qp.checkSGL(r.SGL, qp.cfg.MaxInitiatorSGE, 0)
 }
 
@@ -97,7 +101,7 @@ func (qp *queuePair) checkFile(r *rdma.Request) (int, rdma.Status) {
 // set fills the slot with a request that was checked.
 func (s *sendRequest) set(r *rdma.Request, length int) {
 	*s = sendRequest{
-		op: r.Op, flags: r.Flags, id: r.ID, length: length, remote: r.Remote,
+		op: r.Op, flags: r.Flags, id: r.ID, length: length, remote: r.Remote, immediate: r.Immediate,
 		pieces: s.pieces[:0], inline: s.inline[:0],
 	}
 	switch {
@@ -110,7 +114,8 @@ func (s *sendRequest) set(r *rdma.Request, length int) {
 	}
 }
 
-// checkSGL checks a scatter/gather list and tells how many bytes it names.
+// checkSGL checks a scatter/gather list, whose regions need one of the rights in
+// access, if there is any in it, and tells how many bytes the list names.
 func (qp *queuePair) checkSGL(sgl []rdma.SGE, most int, access rdma.Access) (int, rdma.Status) {
 	if len(sgl) > most {
 		return 0, rdma.StatusDataOverrun
@@ -125,7 +130,7 @@ func (qp *queuePair) checkSGL(sgl []rdma.SGE, most int, access rdma.Access) (int
 	for i := range sgl {
 		e := &sgl[i]
 		r, ok := e.Region.(*region)
-		if !ok || r == nil || r.a != qp.a || !r.access.Has(access) || !r.open() ||
+		if !ok || r == nil || r.a != qp.a || access != 0 && r.access&access == 0 || !r.open() ||
 			e.Offset < 0 || e.Length < 0 || e.Offset > len(r.buf) || e.Length > len(r.buf)-e.Offset {
 			return 0, rdma.StatusAccessViolation
 		}

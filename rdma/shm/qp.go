@@ -32,14 +32,18 @@ type sendRequest struct {
 	op      rdma.Op
 	flags   rdma.Flags
 	id      uint64
-	pieces  []piece // empty if inline or from a file
+	pieces  []piece // of a read the sink; empty if inline or from a file
 	inline  []byte
 	file    *fileSource
 	fileOff int64
 	length  int
 	remote  rdma.RemoteAddr
-	sent    int // bytes that are in the ring
+	sent    int // bytes that are in the ring, or in their place
 	real    int // bytes of the file that were there
+
+	immediate uint32
+	pending   bool        // a read that is asked for in the ring, and not answered
+	status    rdma.Status // once it is done
 }
 
 // receiveRequest is a receive that waits for its message.
@@ -51,9 +55,10 @@ type receiveRequest struct {
 
 // queuePair holds the requests of one connection.
 //
-// The initiator queue: requests [head, next) are done but their slots not free
-// yet, because they are silent; [next, tail) are not done. Only who holds the
-// baton (writing) advances next.
+// The initiator queue: requests [head, done) are over but their slots not free
+// yet, because they are silent; [done, next) are done but for the answer to a read,
+// their own or one before them; [next, tail) are not done. Only who holds the
+// baton (writing) advances next and done, and puts results in the queue.
 //
 // Source: [ND QueuePair]
 type queuePair struct {
@@ -67,8 +72,11 @@ type queuePair struct {
 	idle    sync.Cond // signalled when writing becomes false
 	state   pairState
 	sends   soft.FIFO[sendRequest]
+	done    uint64
 	next    uint64
-	cancel  uint64 // requests before this number end with StatusCanceled
+	reads   soft.FIFO[*sendRequest] // that are pending
+	answers soft.FIFO[answer]       // to reads of the peer
+	cancel  uint64                  // requests before this number end with StatusCanceled
 	writing bool
 
 	recvMu      sync.Mutex
@@ -177,17 +185,23 @@ func (qp *queuePair) Sleep() {
 	}
 }
 
-// takeBaton makes the caller the one who sends, if there is something to send and
+// takeBaton makes the caller the one who sends, if there is something to do and
 // nobody does.
 func (qp *queuePair) takeBaton() *conn {
 	qp.mu.Lock()
 	defer qp.mu.Unlock()
 	c := qp.conn.Load()
-	if qp.state != pairConnected || qp.writing || qp.next == qp.sends.Tail || c.ending.Load() != nil {
+	if qp.state != pairConnected || qp.writing || c.ending.Load() != nil || !qp.busyLocked() {
 		return nil
 	}
 	qp.writing = true
 	return c
+}
+
+// busyLocked tells whether there is a request to do, a result to put in the queue,
+// or a read of the peer to answer.
+func (qp *queuePair) busyLocked() bool {
+	return qp.next != qp.sends.Tail || qp.answers.Len() > 0 || qp.done != qp.next && !qp.sends.At(qp.done).pending
 }
 
 // releaseBaton gives it back.
@@ -205,9 +219,10 @@ func (qp *queuePair) start() {
 	}
 }
 
-// resume goes on to send where that had stopped for want of room.
+// resume goes on to send where that had stopped for want of room, or of an answer
+// to a read.
 func (qp *queuePair) resume() {
-	if c := qp.conn.Load(); c != nil && c.tx.waiting.Load() {
+	if c := qp.conn.Load(); c != nil && (c.tx.kick.Load() && c.tx.kick.Swap(false) || c.tx.waiting.Load()) {
 		qp.start()
 	}
 }
@@ -216,7 +231,7 @@ func (qp *queuePair) resume() {
 // knows that the segments are mapped.
 func (qp *queuePair) canResume() bool {
 	c := qp.conn.Load()
-	return c != nil && c.tx.waiting.Load() && c.tx.hasRoom()
+	return c != nil && (c.tx.kick.Load() || c.tx.waiting.Load() && c.tx.hasRoom())
 }
 
 // stopSending waits until nobody sends any more, and lets nobody begin.
@@ -273,14 +288,26 @@ func (qp *queuePair) popReceiveLocked(status rdma.Status, n int) rdma.Result {
 	return rdma.Result{Status: status, Op: rdma.OpReceive, Bytes: n, QueuePair: qp.cfg.Context, ID: r.id}
 }
 
-// flushAll ends everything, first of all the receive in progress with the given
-// status. Nobody sends or receives any more.
-func (qp *queuePair) flushAll(receive rdma.Status) {
+// flushAll ends everything, first of all the receive and the read in progress with
+// the given statuses. Nobody sends or receives any more.
+func (qp *queuePair) flushAll(receive, reading rdma.Status) {
 	qp.stopSending()
 	qp.mu.Lock()
+	for i := qp.done; i != qp.sends.Tail; i++ {
+		s := qp.sends.At(i)
+		switch {
+		case s.pending:
+			s.status, reading = reading, rdma.StatusCanceled
+		case i >= qp.next:
+			s.status = rdma.StatusCanceled
+		}
+		s.pending = false
+	}
+	qp.next = qp.sends.Tail
+	qp.reads, qp.answers = soft.FIFO[*sendRequest]{}, soft.FIFO[answer]{}
 	var results []rdma.Result
-	for ; qp.next != qp.sends.Tail; qp.next++ {
-		results = append(results, qp.sends.At(qp.next).finish(qp, rdma.StatusCanceled))
+	for qp.done != qp.next {
+		results = qp.settleLocked(results, len(results)+maxResults)
 	}
 	qp.sends.Head = qp.next
 	qp.mu.Unlock()
@@ -297,11 +324,29 @@ func (qp *queuePair) flushAll(receive rdma.Status) {
 	qp.cancelReceivesLocked()
 }
 
-// finish lets go of what a request refers to and makes its result.
-func (s *sendRequest) finish(qp *queuePair, status rdma.Status) rdma.Result {
+// settleLocked ends the requests that are done, in their order, up to the first
+// read that is pending, and adds their results, of which there may be most in all.
+// A silent one keeps its slot until a later one with a result ends.
+func (qp *queuePair) settleLocked(results []rdma.Result, most int) []rdma.Result {
+	for qp.done != qp.next && len(results) < most {
+		s := qp.sends.At(qp.done)
+		if s.pending {
+			break
+		}
+		qp.done++
+		s.release()
+		if s.status != rdma.StatusSuccess || s.flags&rdma.FlagSilentSuccess == 0 {
+			qp.sends.Head = qp.done
+			results = append(results, rdma.Result{Status: s.status, Op: s.op, Bytes: s.real, QueuePair: qp.cfg.Context, ID: s.id})
+		}
+	}
+	return results
+}
+
+// release lets go of what a request refers to.
+func (s *sendRequest) release() {
 	clear(s.pieces)
 	s.file = nil
-	return rdma.Result{Status: status, Op: s.op, Bytes: s.real, QueuePair: qp.cfg.Context, ID: s.id}
 }
 
 // Close disconnects, ends all requests and waits until nothing of theirs is
@@ -315,7 +360,7 @@ func (qp *queuePair) Close() error {
 			c.disconnect()
 			<-c.finished
 		}
-		qp.flushAll(rdma.StatusCanceled)
+		qp.flushAll(rdma.StatusCanceled, rdma.StatusCanceled)
 		qp.recvMu.Lock()
 		qp.closedRecv = true
 		qp.recvMu.Unlock()

@@ -18,6 +18,7 @@ type receiver struct {
 	fence   atomic.Uint32
 	got     int // bytes of the message in progress
 	total   int
+	read    int           // bytes of the answer in progress
 	results []rdma.Result // of receives, not in the completion queue yet
 }
 
@@ -84,6 +85,10 @@ func (r *receiver) entry(e entry) error {
 		return r.message(e)
 	case entryWrite:
 		return r.write(e)
+	case entryRead:
+		return r.readRequest(e)
+	case entryAnswer:
+		return r.answer(e)
 	}
 	return protocolError()
 }
@@ -92,22 +97,61 @@ func (r *receiver) entry(e entry) error {
 //
 // Source: [OP-88], [OP-89b]
 func (r *receiver) write(e entry) error {
-	if e.total == 0 {
-		return nil
+	if e.total > 0 {
+		g, all := r.find(e, rdma.AccessRemoteWrite)
+		if g == nil || !g.acquire() {
+			return &violation{status: rdma.StatusAccessViolation, err: errNoRegion}
+		}
+		defer g.release()
+		a, b := r.in.payload(e)
+		place(all[:len(a)], a, &r.fence)
+		place(all[len(a):e.length], b, &r.fence)
+		if g.mem != nil && e.length == e.total {
+			r.c.offer(g)
+		}
 	}
-	g := r.c.a.table.find(e.token)
-	if g == nil || !g.access.Has(rdma.AccessRemoteWrite) || !g.has(e.addr, uint64(e.total)) || !g.acquire() {
-		return &violation{status: rdma.StatusAccessViolation, err: errNoRegion}
-	}
-	defer g.release()
-	dst := g.buf[e.addr-g.base:][:e.length]
-	a, b := r.in.payload(e)
-	place(dst[:len(a)], a, &r.fence)
-	place(dst[len(a):], b, &r.fence)
-	if g.mem != nil && e.length == e.total {
-		r.c.offer(g)
+	if e.flags&entryImmediate != 0 && e.length == e.total {
+		return r.immediate(e)
 	}
 	return nil
+}
+
+// find finds the memory that the peer names: token, then rights, then bounds.
+func (r *receiver) find(e entry, right rdma.Access) (*region, []byte) {
+	g := r.c.a.table.find(e.token)
+	if g == nil || !g.access.Has(right) || !g.has(e.addr, uint64(e.total)) {
+		return nil, nil
+	}
+	return g, g.buf[e.addr-g.base:][:e.total]
+}
+
+// immediate delivers the value that came with a write, which consumes a receive.
+//
+// Source: [OP-86]
+func (r *receiver) immediate(e entry) error {
+	qp := r.c.qp
+	qp.recvMu.Lock()
+	defer qp.recvMu.Unlock()
+	if qp.current {
+		return protocolError()
+	}
+	if qp.receives.Len() == 0 {
+		return &violation{status: rdma.StatusRemoteError, err: errNoReceive}
+	}
+	res := qp.popReceiveLocked(rdma.StatusSuccess, 0)
+	res.HasImmediate, res.Immediate = true, e.immediate
+	r.deliverLocked(res)
+	return nil
+}
+
+// deliverLocked adds the result of a receive. The caller holds recvMu.
+func (r *receiver) deliverLocked(res rdma.Result) {
+	qp := r.c.qp
+	r.results = append(r.results, res)
+	if len(r.results) == maxResults || qp.receives.Head < qp.cancelRecvs {
+		r.push()
+		qp.cancelReceivesLocked()
+	}
 }
 
 // message places a part of a message in the first receive.
@@ -131,7 +175,7 @@ func (r *receiver) message(e entry) error {
 	}
 	p := qp.receives.At(qp.receives.Head)
 	a, b := r.in.payload(e)
-	if !p.scatter(r.got, a) || !p.scatter(r.got+len(a), b) {
+	if !scatter(p.pieces, r.got, a) || !scatter(p.pieces, r.got+len(a), b) {
 		return &violation{status: rdma.StatusRemoteError, receive: rdma.StatusAccessViolation, err: errRegionClosed}
 	}
 	r.got += int(e.length)
@@ -141,21 +185,17 @@ func (r *receiver) message(e entry) error {
 	res := qp.popReceiveLocked(rdma.StatusSuccess, r.total)
 	res.Solicited = e.flags&entrySolicited != 0
 	qp.current = false
-	r.results = append(r.results, res)
-	if len(r.results) == maxResults || qp.receives.Head < qp.cancelRecvs {
-		r.push()
-		qp.cancelReceivesLocked()
-	}
+	r.deliverLocked(res)
 	return nil
 }
 
-// scatter puts p at an offset of the receive's memory, where there is room for it.
-func (q *receiveRequest) scatter(at int, p []byte) bool {
-	for i := range q.pieces {
+// scatter puts p at an offset of pieces, where there is room for it.
+func scatter(pieces []piece, at int, p []byte) bool {
+	for i := range pieces {
 		if len(p) == 0 {
 			break
 		}
-		piece := &q.pieces[i]
+		piece := &pieces[i]
 		if at >= len(piece.buf) {
 			at -= len(piece.buf)
 			continue

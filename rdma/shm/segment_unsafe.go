@@ -59,13 +59,18 @@ func (s *segment) slot(i int) slot {
 	return slot{s.word(at), s.word(at + 8), s.word(at + 16), s.word(at + 24)}
 }
 
-// slotValid is in the key of a slot beside the token.
-const slotValid = 1 << 32
+// The rights of a slot, in its key beside the token; one without any is empty.
+const (
+	slotWrite = 1 << 32
+	slotRead  = 2 << 32
+)
 
 // The kinds of entries in a ring.
 const (
-	entrySend  = 1
-	entryWrite = 2
+	entrySend   = 1
+	entryWrite  = 2
+	entryRead   = 3 // asks for total bytes; there is no payload
+	entryAnswer = 4 // to the first read that is not answered
 )
 
 // Flags of an entry.
@@ -73,6 +78,7 @@ const (
 	entryFirst     = 1 // of a message
 	entryLast      = 2
 	entrySolicited = 4
+	entryImmediate = 8 // with the last part of a write
 )
 
 // headerSize is that of an entry, and what its payload is rounded up to, so
@@ -85,18 +91,19 @@ type entry struct {
 	length      uint32 // bytes of payload
 	total       uint32 // bytes from this entry's first to the request's last
 	token       uint32
+	immediate   uint32
 	addr        uint64
 }
 
 // loadEntry copies a header out of a ring, each byte once. pos is a multiple of 8.
 func loadEntry(ring []byte, pos int) entry {
-	var w [3]uint64
+	var w [4]uint64
 	for i := range w {
 		w[i] = (*atomic.Uint64)(unsafe.Pointer(&ring[pos+8*i : pos+8*i+8][0])).Load()
 	}
 	return entry{
 		kind: uint8(w[0]), flags: uint8(w[0] >> 8), length: uint32(w[0] >> 32),
-		total: uint32(w[1]), token: uint32(w[1] >> 32), addr: w[2],
+		total: uint32(w[1]), token: uint32(w[1] >> 32), addr: w[2], immediate: uint32(w[3]),
 	}
 }
 
@@ -105,5 +112,5 @@ func (e entry) store(ring []byte, pos int) {
 	binary.NativeEndian.PutUint64(ring[pos:], uint64(e.kind)|uint64(e.flags)<<8|uint64(e.length)<<32)
 	binary.NativeEndian.PutUint64(ring[pos+8:], uint64(e.total)|uint64(e.token)<<32)
 	binary.NativeEndian.PutUint64(ring[pos+16:], e.addr)
-	binary.NativeEndian.PutUint64(ring[pos+24:], 0)
+	binary.NativeEndian.PutUint64(ring[pos+24:], uint64(e.immediate))
 }

@@ -6,9 +6,11 @@ import (
 	"runtime"
 	"sync"
 	"time"
+
+	"lwio/rdma"
 )
 
-// shares are the regions that the peer of a connection may write directly, each a
+// shares are the regions that the peer of a connection may reach directly, each a
 // slot of the table in this side's segment, and the memories it was given for
 // that.
 type shares struct {
@@ -20,7 +22,7 @@ type shares struct {
 
 func (s *shares) init() { s.memories = make(map[*memory]struct{}) }
 
-// offer lets the peer write a region directly from now on, if the region's memory
+// offer lets the peer reach a region directly from now on, as its rights say, if the region's memory
 // is not another connection's. The caller holds a reference to the region.
 func (c *conn) offer(r *region) {
 	r.mu.Lock()
@@ -45,7 +47,7 @@ func (c *conn) offer(r *region) {
 	s.base.Store(r.base)
 	s.size.Store(uint64(len(r.buf)))
 	s.offset.Store(uint64(r.off))
-	s.key.Store(uint64(r.token) | slotValid)
+	s.key.Store(uint64(r.token) | c.slotRights(r))
 	n := notice{kind: noticeShare, memory: m.id, slot: uint32(i), token: r.token, size: uint64(len(m.buf))}
 	if err := sendNotice(c.raw, n.appendTo(make([]byte, 0, shareSize)), fd); err != nil {
 		// The socket is full, or over: the next write may try again.
@@ -54,6 +56,17 @@ func (c *conn) offer(r *region) {
 	}
 	m.owner, c.share.memories[m], c.share.used[i] = c, struct{}{}, true
 	r.by, r.slot = c, i
+}
+
+// slotRights are the rights of a region's slot.
+func (c *conn) slotRights(r *region) (rights uint64) {
+	if r.access.Has(rdma.AccessRemoteWrite) {
+		rights |= slotWrite
+	}
+	if r.access.Has(rdma.AccessRemoteRead) && c.limits.Inbound > 0 {
+		rights |= slotRead
+	}
+	return rights
 }
 
 func (s *shares) freeLocked() int {

@@ -127,6 +127,3 @@ func statusOf(err error) rdma.Status {
 func isHangup(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
-
-// peerLimits are the peer's wishes as this side sees them: there are no reads.
-func peerLimits() rdma.ReadLimits { return rdma.ReadLimits{} }

@@ -116,10 +116,11 @@ func (t *targets) knows(token uint32) bool {
 	return ok
 }
 
-// write lets put fill the peer's memory of length bytes at a remote address. It is
-// false, and put is not called, if that cannot be reached directly. While put
-// runs, the peer's close of the region waits. The caller holds the baton.
-func (c *conn) writeDirect(addr uint64, token uint32, length int, put func(dst []byte) error) (ok bool, err error) {
+// reach lets do fill, or read, the peer's memory of length bytes at a remote
+// address. It is false, and do is not called, if that cannot be reached directly
+// with that right. While do runs, the peer's close of the region waits. The caller
+// holds the baton.
+func (c *conn) reach(addr uint64, token uint32, length int, right uint64, do func(mem []byte) error) (ok bool, err error) {
 	t := &c.targets
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -136,7 +137,7 @@ func (c *conn) writeDirect(addr uint64, token uint32, length int, put func(dst [
 		c.own.busy.Store(0)
 	}()
 	s := c.peer.slot(i)
-	if s.key.Load() != uint64(token)|slotValid {
+	if key := s.key.Load(); uint32(key) != token || key&right == 0 {
 		return false, nil
 	}
 	base, size, offset := s.base.Load(), s.size.Load(), s.offset.Load()
@@ -146,7 +147,7 @@ func (c *conn) writeDirect(addr uint64, token uint32, length int, put func(dst [
 	}
 	at := offset + (addr - base)
 	raceAcquire()
-	err = put(buf[at : at+uint64(length) : at+uint64(length)])
+	err = do(buf[at : at+uint64(length) : at+uint64(length)])
 	raceRelease()
 	return true, err
 }

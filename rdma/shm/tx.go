@@ -28,9 +28,14 @@ type sender struct {
 
 	slow  bool                   // putFn may wait for a file
 	putFn func(dst []byte) error // puts the data of current into the peer's memory
+	getFn func(src []byte) error // gets it from there
 
 	waiting atomic.Bool  // for room
 	need    atomic.Int64 // how much
+	kick    atomic.Bool  // there is a read of the peer to answer, or one of this side was
+
+	answered int  // bytes of the first answer that are in the ring
+	turn     bool // an answer goes before a request
 }
 
 // Errors of sending.
@@ -44,7 +49,7 @@ func (t *sender) init(c *conn) {
 	t.chunk = len(c.own.ring) / 4
 	t.results = make([]rdma.Result, 0, maxResults)
 	t.reader.init()
-	t.putFn = t.put
+	t.putFn, t.getFn = t.put, t.get
 }
 
 // hasRoom tells whether there is as much room as is waited for.
@@ -60,9 +65,18 @@ func (t *sender) pump(slow bool) {
 	if t.waiting.Load() {
 		t.ready()
 	}
-	for s := t.next(); s != nil; s = t.next() {
-		t.slow = slow
-		need, err := t.step(s)
+	for {
+		s, a := t.next()
+		need, err := 0, error(nil)
+		switch {
+		case a != nil:
+			need, err = t.answer(a)
+		case s != nil:
+			t.slow = slow
+			need, err = t.step(s)
+		default:
+			return
+		}
 		switch {
 		case errors.Is(err, errWouldBlock):
 			t.push()
@@ -79,38 +93,61 @@ func (t *sender) pump(slow bool) {
 			if !t.wait(need) {
 				return
 			}
+		case a != nil:
+			t.dropAnswer()
 		default:
 			t.complete(s, rdma.StatusSuccess)
 		}
 	}
 }
 
-// next is the first request that is not done. If there is none, the baton is
-// given back.
-func (t *sender) next() *sendRequest {
+// next is what is to be done next: the first request that is not done, or the
+// answer to a read of the peer. If there is neither, the baton is given back.
+func (t *sender) next() (*sendRequest, *answer) {
 	qp := t.c.qp
 	for {
 		qp.mu.Lock()
-		over := t.c.ending.Load() != nil || qp.next == qp.sends.Tail
-		if over && len(t.results) == 0 {
+		t.results = qp.settleLocked(t.results, maxResults)
+		s, a, cancel := t.pickLocked()
+		if s == nil && a == nil && len(t.results) == 0 {
 			qp.writing = false
 			qp.idle.Broadcast()
 			qp.mu.Unlock()
-			return nil
+			return nil, nil
 		}
-		if over {
-			qp.mu.Unlock()
-			t.push()
-			continue
-		}
-		s := qp.sends.At(qp.next)
-		cancel := qp.next < qp.cancel && s.sent == 0
 		qp.mu.Unlock()
-		if !cancel {
-			return s
+		switch {
+		case cancel:
+			t.complete(s, rdma.StatusCanceled)
+		case s == nil && a == nil || len(t.results) == maxResults:
+			t.push()
+		default:
+			return s, a
 		}
-		t.complete(s, rdma.StatusCanceled)
 	}
+}
+
+// pickLocked chooses between a request, which may have to be canceled, and an
+// answer.
+func (t *sender) pickLocked() (s *sendRequest, a *answer, cancel bool) {
+	qp := t.c.qp
+	if t.c.ending.Load() != nil {
+		return nil, nil, false
+	}
+	if qp.next != qp.sends.Tail {
+		s = qp.sends.At(qp.next)
+		if qp.next < qp.cancel && s.sent == 0 {
+			return s, nil, true
+		}
+		if t.heldLocked(s) {
+			s = nil
+		}
+	}
+	if qp.answers.Len() > 0 && (s == nil || t.turn) {
+		return nil, qp.answers.At(qp.answers.Head), false
+	}
+	t.turn = s != nil
+	return s, nil, false
 }
 
 // complete ends the request in progress.
@@ -118,17 +155,9 @@ func (t *sender) complete(s *sendRequest, status rdma.Status) {
 	qp := t.c.qp
 	t.piece, t.within = 0, 0
 	qp.mu.Lock()
-	res := s.finish(qp, status)
+	s.status = status
 	qp.next++
-	if status == rdma.StatusSuccess && s.flags&rdma.FlagSilentSuccess != 0 {
-		qp.mu.Unlock()
-		return
-	}
-	qp.sends.Head = qp.next
 	qp.mu.Unlock()
-	if t.results = append(t.results, res); len(t.results) == maxResults {
-		t.push()
-	}
 }
 
 // push puts results in the completion queue.
@@ -170,25 +199,29 @@ func (t *sender) ready() {
 // step does what it can of a request. need is the room that it waits for, or 0
 // when the request is done.
 func (t *sender) step(s *sendRequest) (need int, err error) {
-	if s.op == rdma.OpWrite && s.sent == 0 {
-		if s.length == 0 {
-			return 0, nil
-		}
-		if done, err := t.direct(s); done || err != nil {
+	if s.op != rdma.OpSend && s.sent == 0 && s.length > 0 {
+		done, err := t.direct(s)
+		switch {
+		case err != nil:
 			return 0, err
-		}
-		if s.length > directWait && !t.out.drained() && t.c.targets.knows(uint32(s.remote.Token)) {
+		case done && s.flags&rdma.FlagImmediate == 0:
+			return 0, nil
+		case done:
+			s.sent = s.length // and the immediate data follows
+		case s.length > directWait && !t.out.drained() && t.c.targets.knows(uint32(s.remote.Token)):
 			return len(t.c.own.ring), nil
 		}
 	}
+	if s.op == rdma.OpRead {
+		return t.ask(s)
+	}
+	if s.op == rdma.OpWrite && s.length == 0 && s.flags&rdma.FlagImmediate == 0 {
+		return 0, nil
+	}
 	for {
 		n := min(s.length-s.sent, t.chunk)
-		room, err := t.out.room()
-		if err != nil {
-			return 0, &violation{status: rdma.StatusRemoteError, err: err}
-		}
-		if size := entrySize(n); room < size {
-			return size, nil
+		if need, err := t.lacks(n); need > 0 || err != nil {
+			return need, err
 		}
 		if err := t.copyOut(s, n); err != nil {
 			return 0, err
@@ -197,6 +230,18 @@ func (t *sender) step(s *sendRequest) (need int, err error) {
 			return 0, nil
 		}
 	}
+}
+
+// lacks tells how much room an entry with n bytes needs, or 0 if there is enough.
+func (t *sender) lacks(n int) (int, error) {
+	room, err := t.out.room()
+	if err != nil {
+		return 0, &violation{status: rdma.StatusRemoteError, err: err}
+	}
+	if size := entrySize(n); room < size {
+		return size, nil
+	}
+	return 0, nil
 }
 
 // copyOut puts the next n bytes of a request into the ring.
@@ -222,6 +267,9 @@ func (t *sender) copyOut(s *sendRequest, n int) error {
 		}
 	} else {
 		e.kind, e.token, e.addr = entryWrite, uint32(s.remote.Token), s.remote.Addr+uint64(s.sent)
+		if s.flags&rdma.FlagImmediate != 0 && s.sent+n == s.length {
+			e.flags, e.immediate = entryImmediate, s.immediate
+		}
 	}
 	t.out.publish(e)
 	s.sent += n
@@ -229,13 +277,18 @@ func (t *sender) copyOut(s *sendRequest, n int) error {
 	return nil
 }
 
-// direct copies a write into its place, if everything before it has been placed.
+// direct copies a write into its place, or a read from there, if everything before
+// it has been placed.
 func (t *sender) direct(s *sendRequest) (bool, error) {
 	if !t.out.drained() {
 		return false, nil
 	}
 	t.current = s
-	ok, err := t.c.writeDirect(s.remote.Addr, uint32(s.remote.Token), s.length, t.putFn)
+	right, do := uint64(slotWrite), t.putFn
+	if s.op == rdma.OpRead {
+		right, do = slotRead, t.getFn
+	}
+	ok, err := t.c.reach(s.remote.Addr, uint32(s.remote.Token), s.length, right, do)
 	t.current = nil
 	return ok, err
 }

@@ -1,0 +1,178 @@
+//go:build linux
+
+package shm
+
+import (
+	"errors"
+
+	"lwio/rdma"
+)
+
+// maxReads is how many RDMA reads of each direction a connection may have in
+// progress.
+const maxReads = 128
+
+// errReads says that the peer has more reads in progress than it may.
+var errReads = errors.New("the peer reads more at once than it may")
+
+// answer is a read of the peer that is not answered to the last byte.
+type answer struct {
+	region *region // nil if nothing is asked for
+	source []byte
+}
+
+// peerLimits are the peer's wishes as this side sees them, clipped.
+//
+// Source: [ND Connector.GetReadLimits]
+func peerLimits(h *hello) rdma.ReadLimits {
+	return rdma.ReadLimits{Inbound: clipReads(h.limits.Outbound), Outbound: clipReads(h.limits.Inbound)}
+}
+
+// agree lowers this side's wishes to what the peer's allow.
+func agree(own rdma.ReadLimits, peer *hello) rdma.ReadLimits {
+	p := peerLimits(peer)
+	return rdma.ReadLimits{Inbound: min(clipReads(own.Inbound), p.Inbound), Outbound: min(clipReads(own.Outbound), p.Outbound)}
+}
+
+func clipReads(n int) int { return min(max(n, 0), maxReads) }
+
+// heldLocked tells whether a request must wait for earlier reads.
+//
+// Source: [ND §Op flags READ_FENCE]
+func (t *sender) heldLocked(s *sendRequest) bool {
+	n := t.c.qp.reads.Len()
+	return s.flags&rdma.FlagReadFence != 0 && n > 0 || s.op == rdma.OpRead && n >= t.c.limits.Outbound
+}
+
+// ask puts a read that cannot be done directly into the ring.
+func (t *sender) ask(s *sendRequest) (need int, err error) {
+	if need, err = t.lacks(0); need > 0 || err != nil {
+		return need, err
+	}
+	qp := t.c.qp
+	qp.mu.Lock()
+	s.pending = true
+	*qp.reads.Push() = s
+	qp.mu.Unlock()
+	t.out.publish(entry{kind: entryRead, total: uint32(s.length), token: uint32(s.remote.Token), addr: s.remote.Addr})
+	t.c.wake()
+	return 0, nil
+}
+
+// get takes the data of the current request, a read, out of the peer's memory.
+func (t *sender) get(src []byte) error {
+	pieces := t.current.pieces
+	for i := range pieces {
+		p := &pieces[i]
+		if !p.region.acquire() {
+			return errSinkClosed()
+		}
+		place(p.buf, src[:len(p.buf)], &t.c.targets.fence)
+		p.region.release()
+		src = src[len(p.buf):]
+	}
+	return nil
+}
+
+// errSinkClosed says that the sink of a read is gone.
+func errSinkClosed() error {
+	return &violation{status: rdma.StatusRemoteError, reading: rdma.StatusAccessViolation, err: errRegionClosed}
+}
+
+// readRequest checks what the peer wants to read, and queues the answer.
+//
+// Source: [ND QueuePair.Read], [RFC 5042 §6.4.2]
+func (r *receiver) readRequest(e entry) error {
+	if e.length != 0 {
+		return protocolError()
+	}
+	var a answer
+	if e.total > 0 {
+		if a.region, a.source = r.find(e, rdma.AccessRemoteRead); a.region == nil {
+			return &violation{status: rdma.StatusAccessViolation, err: errNoRegion}
+		}
+	}
+	qp := r.c.qp
+	qp.mu.Lock()
+	excess := qp.answers.Len() >= r.c.limits.Inbound
+	if !excess {
+		*qp.answers.Push() = a
+	}
+	qp.mu.Unlock()
+	if excess {
+		return &violation{status: rdma.StatusRemoteError, err: errReads}
+	}
+	r.c.tx.kick.Store(true)
+	return nil
+}
+
+// answer puts the answer to a read of the peer into the ring. need is the room
+// that it waits for, or 0 when it is all in.
+func (t *sender) answer(a *answer) (need int, err error) {
+	for {
+		left := len(a.source) - t.answered
+		n := min(left, t.chunk)
+		if need, err = t.lacks(n); need > 0 || err != nil {
+			return need, err
+		}
+		if n > 0 {
+			if !a.region.acquire() {
+				return 0, &violation{status: rdma.StatusAccessViolation, err: errNoRegion}
+			}
+			x, y := t.out.payload(n)
+			copy(y, a.source[t.answered+copy(x, a.source[t.answered:]):])
+			a.region.release()
+		}
+		t.out.publish(entry{kind: entryAnswer, length: uint32(n), total: uint32(left)})
+		t.c.wake()
+		if t.answered += n; n == left {
+			return 0, nil
+		}
+	}
+}
+
+// dropAnswer ends the answer that is all in the ring. From then on the peer may
+// read the region directly, if its memory can be shared.
+func (t *sender) dropAnswer() {
+	qp := t.c.qp
+	t.answered, t.turn = 0, false
+	qp.mu.Lock()
+	a := qp.answers.At(qp.answers.Head)
+	g := a.region
+	*a = answer{}
+	qp.answers.Head++
+	qp.mu.Unlock()
+	if g != nil && g.mem != nil && g.acquire() {
+		t.c.offer(g)
+		g.release()
+	}
+}
+
+// answer places a part of the answer to the first read that is not answered.
+func (r *receiver) answer(e entry) error {
+	qp := r.c.qp
+	qp.mu.Lock()
+	var s *sendRequest
+	if qp.reads.Len() > 0 {
+		s = *qp.reads.At(qp.reads.Head)
+	}
+	qp.mu.Unlock()
+	if s == nil || int(e.total) != s.length-r.read {
+		return protocolError()
+	}
+	a, b := r.in.payload(e)
+	if !scatter(s.pieces, r.read, a) || !scatter(s.pieces, r.read+len(a), b) {
+		return errSinkClosed()
+	}
+	r.read += int(e.length)
+	if e.length != e.total {
+		return nil
+	}
+	r.read = 0
+	qp.mu.Lock()
+	s.pending = false
+	qp.reads.Head++
+	qp.mu.Unlock()
+	r.c.tx.kick.Store(true)
+	return nil
+}
