@@ -55,7 +55,8 @@ type conn struct {
 	cq        rdma.CompletionQueue
 	qp        rdma.QueuePair
 	connector rdma.Connector
-	mem       rdma.Memory
+	mem       rdma.Memory // of messages
+	land      rdma.Memory // where the server writes, and nothing else: it may get all of it
 
 	sendMR, landMR, recvMR rdma.MemoryRegion
 
@@ -152,15 +153,19 @@ func (c *conn) setUp(ctx context.Context) error {
 }
 
 // allocate gives every slot its memory: receives, messages to send, and the
-// places where small reads land, each kind in a region of its own.
+// places where small reads land, each kind in a region of its own, the last also in
+// memory of its own.
 func (c *conn) allocate(ctx context.Context, n int) (err error) {
 	sendSize := wire.HeaderSize + copyWrite
 	recvTotal, sendTotal, landTotal := (n+1)*wire.StatusResponseSize, n*sendSize, n*c.cfg.smallRead
-	if c.mem, err = c.adapter.Alloc(ctx, recvTotal+sendTotal+landTotal); err != nil {
+	if c.mem, err = c.adapter.Alloc(ctx, recvTotal+sendTotal); err != nil {
 		return err
 	}
-	recv, rest := c.mem.Bytes()[:recvTotal:recvTotal], c.mem.Bytes()[recvTotal:]
-	send, land := rest[:sendTotal:sendTotal], rest[sendTotal:sendTotal+landTotal]
+	if c.land, err = c.adapter.Alloc(ctx, landTotal); err != nil {
+		return err
+	}
+	recv, send := c.mem.Bytes()[:recvTotal:recvTotal], c.mem.Bytes()[recvTotal:recvTotal+sendTotal]
+	land := c.land.Bytes()[:landTotal]
 	if c.recvMR, err = c.adapter.RegisterMemory(ctx, recv, rdma.AccessLocalWrite); err != nil {
 		return err
 	}
@@ -284,8 +289,10 @@ func (c *conn) closeRegions() {
 			mr.Close()
 		}
 	}
-	if c.mem != nil {
-		c.mem.Close()
+	for _, m := range []rdma.Memory{c.mem, c.land} {
+		if m != nil {
+			m.Close()
+		}
 	}
 }
 

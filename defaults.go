@@ -1,12 +1,20 @@
 package lwio
 
 import (
+	"runtime"
+
 	"lwio/rdma"
 	"lwio/rdma/iwarp"
+	"lwio/rdma/shm"
 )
 
 // Defaults are the providers that Dial tries if Config.Providers is nil, best
-// first. Each call makes new ones.
+// first: shared memory, which is for servers on the same host and only there on
+// Linux, then iWARP. Each call makes new ones.
 func Defaults() []rdma.Provider {
-	return []rdma.Provider{iwarp.New(nil)}
+	all := []rdma.Provider{iwarp.New(nil)}
+	if runtime.GOOS == "linux" {
+		all = append([]rdma.Provider{shm.New(nil)}, all...)
+	}
+	return all
 }

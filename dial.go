@@ -121,46 +121,6 @@ func newClient(ctx context.Context, sess session, server netip.Addr, t *Target, 
 	return c, nil
 }
 
-// connect negotiates, and takes the first common provider and address that works,
-// in the server's order. [OP-40]
-func (c *Client) connect(ctx context.Context, server netip.Addr) error {
-	assoc, err := negotiate(ctx, c.sess, c.cfg.Providers)
-	if err != nil {
-		return err
-	}
-	c.keys = assoc
-	var tried []error
-	for _, offer := range assoc.offers {
-		p := c.cfg.Providers[slices.IndexFunc(c.cfg.Providers, func(p rdma.Provider) bool { return p.Name() == offer.provider })]
-		for _, inst := range offer.instances {
-			remote, err := remoteAddr(offer.provider, inst, server)
-			if err == nil {
-				err = c.connectTo(ctx, p, remote)
-			}
-			if err == nil {
-				return nil
-			}
-			tried = append(tried, fmt.Errorf("%s: %w", offer.provider, err))
-			if ctx.Err() != nil {
-				return errors.Join(tried...)
-			}
-		}
-	}
-	if len(tried) == 0 {
-		return errors.New("no RDMA provider in common with the server")
-	}
-	return joined(tried)
-}
-
-// joined is one line for several causes.
-func joined(errs []error) error {
-	err := errs[0]
-	for _, e := range errs[1:] {
-		err = fmt.Errorf("%w; %w", err, e)
-	}
-	return err
-}
-
 // connectTo connects to one address and authenticates.
 func (c *Client) connectTo(ctx context.Context, p rdma.Provider, remote rdma.Addr) error {
 	ctx, cancel := context.WithTimeout(ctx, min(connectTimeout, c.cfg.Timeout))

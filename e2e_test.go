@@ -22,20 +22,27 @@ import (
 
 	"lwio"
 	"lwio/lwiotest"
+	"lwio/rdma"
 )
 
-// lanes are the ways that data can go.
-var lanes = []struct {
+// lane is a way that data can go.
+type lane struct {
 	name string
 	cfg  lwio.Config
-}{
-	{"iwarp", lwio.Config{RequireRDMA: true}},
-	{"smb", lwio.Config{SMBOnly: true}},
+}
+
+// lanes are all of them.
+func lanes() []lane {
+	all := []lane{{"smb", lwio.Config{SMBOnly: true}}}
+	for _, p := range lwio.Defaults() {
+		all = append(all, lane{p.Name(), lwio.Config{RequireRDMA: true, Providers: []rdma.Provider{p}}})
+	}
+	return all
 }
 
 // onEachLane runs a test against a server of its own, once for each lane.
 func onEachLane(t *testing.T, run func(t *testing.T, s *lwiotest.Server, c *lwio.Client)) {
-	for _, lane := range lanes {
+	for _, lane := range lanes() {
 		t.Run(lane.name, func(t *testing.T) {
 			s := lwiotest.NewServer(t, nil)
 			c := s.Client(&lane.cfg)
@@ -256,7 +263,7 @@ func second(_ int, err error) error { return err }
 
 // What the share refuses comes back as the error that a program tests for.
 func TestRights(t *testing.T) {
-	for _, lane := range lanes {
+	for _, lane := range lanes() {
 		t.Run(lane.name, func(t *testing.T) {
 			dir := t.TempDir()
 			if err := os.WriteFile(filepath.Join(dir, "f"), []byte("hello"), 0o644); err != nil {
@@ -408,7 +415,8 @@ func TestFallback(t *testing.T) {
 		t.Errorf("transport %v", tr)
 	}
 	put(t, c, "f", []byte("hello"))
-	for _, url := range []string{s.URL(), s.URL() + "?provider=iwarp"} {
+	best := lwio.Defaults()[0].Name()
+	for _, url := range []string{s.URL(), s.URL() + "?provider=iwarp", s.URL() + "?provider=" + best} {
 		cfg := &lwio.Config{RequireRDMA: url == s.URL()}
 		if _, err := lwio.Dial(t.Context(), url, cfg); !errors.Is(err, lwio.ErrNoRDMA) {
 			t.Errorf("%v", err)
@@ -416,7 +424,9 @@ func TestFallback(t *testing.T) {
 	}
 
 	s = lwiotest.NewServer(t, nil)
-	for url, want := range map[string]string{s.URL(): "iwarp", s.URL() + "?provider=iwarp": "iwarp", s.URL() + "?provider=smb": "smb"} {
+	for url, want := range map[string]string{
+		s.URL(): best, s.URL() + "?provider=" + best: best, s.URL() + "?provider=iwarp": "iwarp", s.URL() + "?provider=smb": "smb",
+	} {
 		c, err := lwio.Dial(t.Context(), url, nil)
 		if err != nil {
 			t.Fatal(err)

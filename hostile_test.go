@@ -145,7 +145,7 @@ func TestNegotiateRefusals(t *testing.T) {
 		"garbage":           {func(s *rawServer) { s.sess.mangle = func(b []byte) []byte { b[0] = 'X'; return b } }, "negotiate"},
 		"cut short":         {func(s *rawServer) { s.sess.mangle = func(b []byte) []byte { return b[:len(b)-1] } }, "negotiate"},
 		"nothing":           {func(s *rawServer) { s.sess.mangle = func([]byte) []byte { return nil } }, "negotiate"},
-		"no address":        {func(s *rawServer) { s.sess.offers[0].Instances = nil }, "no RDMA provider in common"},
+		"no address":        {func(s *rawServer) { s.sess.offers[0].Instances = nil }, "names no address"},
 		"odd address":       {func(s *rawServer) { s.sess.offers[0].Instances[0].HostAddress = []byte{1, 2, 3} }, "address of 3 bytes"},
 		"odd port":          {func(s *rawServer) { s.sess.offers[0].Instances[0].Discriminator = []byte{1} }, "port of 1 bytes"},
 		"nobody there":      {func(s *rawServer) { s.sess.offers[0].Instances[0].Discriminator = []byte{0, 1} }, "connect"},

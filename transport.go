@@ -8,10 +8,13 @@ const TransportSMB = "smb"
 
 // Transport says what carries the data of a client or a file, and why.
 type Transport struct {
-	// Name is the RDMA provider, such as "iwarp", or TransportSMB.
+	// Name is the RDMA provider, such as "shm" or "iwarp", or TransportSMB.
 	Name string
 	// Reason is why it is this one, and for SMB why not RDMA.
 	Reason string
+	// Skipped says of each RDMA provider that the client would have preferred why
+	// it is not used, as in "shm: the server is on another host".
+	Skipped []string
 	// Addr is the address at the server that the data goes to.
 	Addr string
 	// Keyed tells whether both sides of the RDMA connection proved to know the key
@@ -29,8 +32,8 @@ func (t Transport) String() string {
 	if t.Addr != "" {
 		b.WriteString(" " + t.Addr)
 	}
-	if t.Reason != "" {
-		b.WriteString(" (" + t.Reason + ")")
+	if notes := append([]string{t.Reason}, t.Skipped...); len(t.Skipped) > 0 || t.Reason != "" {
+		b.WriteString(" (" + strings.Join(notes, "; ") + ")")
 	}
 	return b.String()
 }

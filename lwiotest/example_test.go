@@ -35,6 +35,6 @@ func ExampleStart() {
 	if _, err := f.ReadAt(p, 6); err != nil {
 		log.Fatal(err)
 	}
-	fmt.Printf("%s by %s\n", p, c.Transport().Name)
-	// Output: over  by iwarp
+	fmt.Printf("%q, by RDMA: %v\n", p, c.Transport().RDMA())
+	// Output: "over ", by RDMA: true
 }

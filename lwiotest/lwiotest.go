@@ -23,7 +23,6 @@ import (
 
 	"lwio"
 	"lwio/rdma"
-	"lwio/rdma/iwarp"
 	"lwio/server"
 	"lwio/vfs"
 )
@@ -42,7 +41,7 @@ type Options struct {
 	Backend vfs.Backend
 	// ReadOnly refuses changes.
 	ReadOnly bool
-	// Providers are the fabrics that LWIO is offered on; nil means iwarp.
+	// Providers are the fabrics that LWIO is offered on; nil means lwio.Defaults().
 	Providers []rdma.Provider
 	// NoLWIO leaves SMB alone.
 	NoLWIO bool
@@ -128,7 +127,7 @@ func (s *Server) start(o *Options) (err error) {
 	}
 	providers := o.Providers
 	if providers == nil {
-		providers = []rdma.Provider{iwarp.New(nil)}
+		providers = lwio.Defaults()
 	}
 	s.Server, err = server.New(server.Config{
 		FS: s.fs, Lookup: server.Users{User: s.password}.Lookup, Providers: providers,

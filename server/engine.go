@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net/netip"
 	"sync"
@@ -82,19 +83,29 @@ func (e *engine) spawn(f func()) bool {
 	return true
 }
 
-// listen opens all providers on ip and begins to accept. On failure nothing is
-// left open.
+// listen opens all providers on ip and begins to accept. A provider that has no
+// device here is left out, and the log says so, as long as there is another. On
+// failure nothing is left open.
 func (e *engine) listen(ctx context.Context, providers []rdma.Provider, ip netip.Addr) error {
 	var opened []*fabric
+	var missing error
 	for _, p := range providers {
 		f, err := openFabric(ctx, p, ip, &e.limits)
-		if err != nil {
-			for _, f := range opened {
-				f.close()
-			}
+		switch {
+		case err == nil:
+			opened = append(opened, f)
+		case rdma.StatusOf(err) == rdma.StatusDeviceNotReady:
+			missing = errors.Join(missing, err)
+		default:
+			closeAll(opened)
 			return err
 		}
-		opened = append(opened, f)
+	}
+	if len(opened) == 0 && missing != nil {
+		return missing
+	}
+	if missing != nil {
+		e.log.Warn("lwio: going on without a provider", "reason", missing)
 	}
 	e.mu.Lock()
 	stopped := e.stop
@@ -113,6 +124,12 @@ func (e *engine) listen(ctx context.Context, providers []rdma.Provider, ip netip
 		e.log.Info("lwio: listening", "provider", f.name, "address", f.addr)
 	}
 	return nil
+}
+
+func closeAll(fabrics []*fabric) {
+	for _, f := range fabrics {
+		f.close()
+	}
 }
 
 // listening lists the providers that clients can be told of.
@@ -256,9 +273,7 @@ func (e *engine) close() {
 		e.wg.Wait()
 		e.readers.close()
 		e.writers.close()
-		for _, f := range e.fabrics {
-			f.close()
-		}
+		closeAll(e.fabrics)
 	})
 }
 

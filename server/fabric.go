@@ -23,8 +23,8 @@ type fabric struct {
 	layout   layout
 }
 
-// openFabric opens a provider on ip, or wherever it likes if ip says nothing,
-// and listens on a free port.
+// openFabric opens a provider on ip, or wherever it likes if ip says nothing or
+// its fabric has no IP addresses, and listens on a free port or name.
 func openFabric(ctx context.Context, p rdma.Provider, ip netip.Addr, l *Limits) (*fabric, error) {
 	f := &fabric{name: p.Name()}
 	if err := f.open(ctx, p, ip, l); err != nil {
@@ -35,6 +35,9 @@ func openFabric(ctx context.Context, p rdma.Provider, ip netip.Addr, l *Limits) 
 }
 
 func (f *fabric) open(ctx context.Context, p rdma.Provider, ip netip.Addr, l *Limits) (err error) {
+	if addrs, err := p.Addrs(ctx); err == nil && len(addrs) == 0 {
+		ip = netip.Addr{}
+	}
 	if f.adapter, err = p.OpenAdapter(ctx, ip); err != nil {
 		return err
 	}

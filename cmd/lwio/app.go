@@ -114,8 +114,8 @@ func (a *app) root() *cobra.Command {
 		Long: `lwio serves directories and works with the files of such servers over RDMA:
 shared verbs, one URL, whatever transport the two hosts can share.
 
-A URL is lwio://USER:PASSWORD@HOST:PORT/SHARE/PATH; '?provider=iwarp' or
-'?provider=smb' chooses the transport. The password may come from LWIO_PASSWORD
+A URL is lwio://USER:PASSWORD@HOST:PORT/SHARE/PATH; '?provider=shm', '?provider=iwarp'
+or '?provider=smb' chooses the transport. The password may come from LWIO_PASSWORD
 or --password-file instead.`,
 		SilenceErrors:     true,
 		SilenceUsage:      true,

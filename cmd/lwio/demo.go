@@ -39,7 +39,7 @@ the Go toolchain's own source. Nothing is left behind.`,
 	f := cmd.Flags()
 	f.StringVar(&o.dir, "dir", "", "directory to make the scratch directories in (default: the system's)")
 	f.StringVar(&o.src, "src", "", "directory to copy (default: the Go toolchain's source)")
-	f.StringVar(&o.provider, "provider", "", "transport to use: iwarp or smb (default: the best)")
+	f.StringVar(&o.provider, "provider", "", "transport to use: shm, iwarp or smb (default: the best)")
 	return a.clientFlags(cmd)
 }
 

@@ -50,7 +50,7 @@ each line of it is USER:PASSWORD.`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.listen, "listen", "127.0.0.1:4450", "address and port; port 0 picks a free one")
-	f.StringVar(&o.providers, "provider", "iwarp", "RDMA providers, separated by commas; 'none' for SMB alone")
+	f.StringVar(&o.providers, "provider", providerNames(lwio.Defaults()), "RDMA providers, best first, separated by commas; 'none' for SMB alone")
 	f.StringVar(&o.user, "user", "", "name of the only user")
 	f.BoolVar(&o.readOnly, "read-only", false, "refuse every change")
 	f.BoolVar(&o.allowMD5, "allow-md5", false, "accept clients that sign with unkeyed MD5 only (no protection)")
@@ -161,10 +161,6 @@ func pickProviders(names string) ([]rdma.Provider, error) {
 		return nil, nil
 	}
 	all := lwio.Defaults()
-	var known []string
-	for _, p := range all {
-		known = append(known, p.Name())
-	}
 	var picked []rdma.Provider
 next:
 	for _, name := range strings.Split(names, ",") {
@@ -174,9 +170,18 @@ next:
 				continue next
 			}
 		}
-		return nil, usagef("there is no provider %q; there are: %s", name, strings.Join(known, ", "))
+		return nil, usagef("there is no provider %q; there are: %s", name, providerNames(all))
 	}
 	return picked, nil
+}
+
+// providerNames lists providers as the command line does.
+func providerNames(providers []rdma.Provider) string {
+	var names []string
+	for _, p := range providers {
+		names = append(names, p.Name())
+	}
+	return strings.Join(names, ",")
 }
 
 // shareURL is the line that serve prints for a share.

@@ -20,17 +20,21 @@ type memory struct {
 	buf []byte
 	id  uint32 // how connections name it
 
-	mu     sync.Mutex
-	fd     int
-	owner  *conn // the one connection whose peer got it, for ever
-	closed bool
+	mu        sync.Mutex
+	fd        int
+	owner     *conn // the one connection whose peer got it, for ever
+	populated bool
+	closed    bool
 }
 
-// Alloc maps a sealed memfd of whole pages, all of them populated. Regions on it
-// with the right of remote write can be written by the peer directly: the first
-// write through a connection hands the whole memory to that connection's peer,
-// and to no other ever. What else is in the memory, that peer's process can read
-// and write too, until it ends: a program keeps in it what that peer may see.
+// Alloc maps a sealed memfd of whole pages. Regions on it with the right of remote
+// write can be written by the peer directly: the first write through a connection
+// hands the whole memory to that connection's peer, and to no other ever. What else
+// is in the memory, that peer's process can read and write too, until it ends: a
+// program keeps in it what that peer may see.
+//
+// Pages come with their first use, or all of them with the first region that has
+// the right of remote write: a peer takes no memory with holes.
 func (a *adapter) Alloc(ctx context.Context, size int) (rdma.Memory, error) {
 	const op = "allocate memory"
 	if ctx.Err() != nil {
@@ -52,6 +56,18 @@ func (a *adapter) Alloc(ctx context.Context, size int) (rdma.Memory, error) {
 	a.memories = append(a.memories, m)
 	a.mu.Unlock()
 	return m, nil
+}
+
+// populate makes all its pages be there.
+func (m *memory) populate() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.populated || m.closed {
+		return nil
+	}
+	err := populate(m.fd, m.buf)
+	m.populated = err == nil
+	return err
 }
 
 // memoryOf finds the memory that buf is a part of.

@@ -245,6 +245,9 @@ func TestLyingTable(t *testing.T) {
 		t.Fatal(err)
 	}
 	fd, mem, err := newMemfd("lies", 8192, 0)
+	if err == nil {
+		err = populate(fd, mem)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,8 +16,8 @@ import (
 // under who reads it.
 const sealSize = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW
 
-// newMemfd makes memory of size bytes, maps it, and seals it. All its pages are
-// there when it returns. The caller owns the descriptor and the mapping.
+// newMemfd makes memory of size bytes, maps it, and seals it. Its pages come with
+// their first use, or with populate. The caller owns the descriptor and the mapping.
 func newMemfd(name string, size, seals int) (fd int, mem []byte, err error) {
 	fd, err = unix.MemfdCreate(name, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {
@@ -28,10 +28,10 @@ func newMemfd(name string, size, seals int) (fd int, mem []byte, err error) {
 			_ = unix.Close(fd)
 		}
 	}()
-	if err = unix.Fallocate(fd, 0, 0, int64(size)); err != nil {
+	if err = unix.Ftruncate(fd, int64(size)); err != nil {
 		return -1, nil, err
 	}
-	if mem, err = unix.Mmap(fd, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_POPULATE); err != nil {
+	if mem, err = unix.Mmap(fd, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED); err != nil {
 		return -1, nil, err
 	}
 	if _, err = unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, seals|sealSize|unix.F_SEAL_SEAL); err != nil {
@@ -39,6 +39,16 @@ func newMemfd(name string, size, seals int) (fd int, mem []byte, err error) {
 		return -1, nil, err
 	}
 	return fd, mem, nil
+}
+
+// populate makes all pages of a memory be there.
+func populate(fd int, mem []byte) error {
+	if err := unix.Fallocate(fd, 0, 0, int64(len(mem))); err != nil {
+		return err
+	}
+	// Kernels before 5.14 do not know this; each page then costs a fault.
+	_ = unix.Madvise(mem, unix.MADV_POPULATE_WRITE)
+	return nil
 }
 
 // Errors of memory that a peer sent.
@@ -80,6 +90,11 @@ func mapMemfd(fd, size, prot int) ([]byte, error) {
 func newOwnSegment(ring int) (fd int, s *segment, err error) {
 	fd, mem, err := newMemfd("shm-ring", ringOffset+ring, unix.F_SEAL_FUTURE_WRITE)
 	if err != nil {
+		return -1, nil, err
+	}
+	if err := populate(fd, mem); err != nil {
+		_ = unix.Munmap(mem)
+		_ = unix.Close(fd)
 		return -1, nil, err
 	}
 	return fd, newSegment(mem), nil

@@ -54,7 +54,11 @@ func (a *adapter) RegisterMemory(ctx context.Context, buf []byte, access rdma.Ac
 	}
 	r := &region{a: a, buf: buf, access: access, idle: make(chan struct{}, 1)}
 	r.base = a.dom.Keys.Uint64()>>18<<12 | 1<<46 | pageOffset(buf)
-	r.mem, r.off = a.memoryOf(buf)
+	if r.mem, r.off = a.memoryOf(buf); r.mem != nil && access.Has(rdma.AccessRemoteWrite) {
+		if err := r.mem.populate(); err != nil {
+			return nil, opError(op, "", rdma.StatusInsufficientResources, err)
+		}
+	}
 	if err := a.dom.Add(soft.Regions, r, op); err != nil {
 		return nil, err
 	}
