@@ -28,6 +28,8 @@ type conn struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 
+	peer      string // its address
+	traffic   traffic
 	number    uint64 // in the order of arrival
 	displaced bool   // another took its place before AUTH; guarded by engine.mu
 
@@ -46,7 +48,8 @@ type conn struct {
 	ready    opList  // answered, not yet in the outbox
 	readySum int     // bytes of data in ready
 	sequence uint16
-	freed    int // initiator slots that came free in this batch
+	now      time.Time // of the batch in hand
+	freed    int       // initiator slots that came free in this batch
 
 	// Set by AUTH, then constant; other goroutines read them after the loop
 	// handed them an operation.
@@ -54,6 +57,7 @@ type conn struct {
 	pair          *keyPair
 	sess          session
 	sessionID     [8]byte
+	since         time.Time
 	peerWindow    int    // the most that one RDMA write may carry, in bytes
 	peerPage      uint16 // the client's page size, in bytes
 
@@ -266,6 +270,7 @@ func (c *conn) report(cause error) {
 		c.e.count.cut.Add(1)
 		c.e.noise.Warn(c.log, "lwio: connection cut", "cause", cause)
 	default:
+		c.e.count.lost.Add(1)
 		c.log.Info("lwio: connection lost", "cause", cause)
 	}
 }

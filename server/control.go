@@ -41,6 +41,7 @@ func (c *conn) newFile(o *op) (*fid, ntstatus.Status) {
 	f := &fid{
 		open: open, unbuffered: open.Options()&noBuffering != 0,
 		canRead: granted&mayRead != 0, canWrite: granted&mayWrite != 0,
+		traffic: c.e.shares.get(open.Share().Name),
 	}
 	c.mu.Lock()
 	added := c.fids.add(f)

@@ -21,7 +21,7 @@ func (c *conn) receive(slot int32, size int) error {
 	if o.h, err = wire.DecodeHeader(c.buf[at : at+wire.HeaderSize]); err != nil {
 		return violation("%w", err)
 	}
-	o.size, o.recv = size, slot
+	o.size, o.recv, o.arrived = size, slot, c.now
 	if !c.authenticated {
 		return c.auth(o)
 	}
@@ -111,21 +111,6 @@ func (c *conn) begin(o *op) {
 		}
 	}
 	c.mu.Unlock()
-}
-
-// count counts I/O that is over.
-func (o *op) count() {
-	if !o.io {
-		return
-	}
-	s := &o.c.e.count
-	[...]*counter{
-		wire.OpRead: &s.reads, wire.OpWrite: &s.writes,
-		wire.OpVecRead: &s.vecReads, wire.OpVecWrite: &s.vecWrites,
-	}[o.h.Opcode].add(o.info)
-	if o.status != ntstatus.Success {
-		s.failures.Add(1)
-	}
 }
 
 // final turns the outcome of file I/O into what a client may be told.

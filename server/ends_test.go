@@ -75,7 +75,7 @@ func TestRevokeStallsBehindAnswers(t *testing.T) {
 		c.send(c.readHeader(fid, 0, 512<<10, 0), nil)
 	}
 	eventually(t, "all is answered, and not all sent", func() bool {
-		return v.e.count.reads.ops.Load() == clientCredits-1 && v.pending() == 0 && v.unsent() > 0
+		return v.e.count.ops[wire.OpRead].ops.Load() == clientCredits-1 && v.pending() == 0 && v.unsent() > 0
 	})
 	o.Close()
 	eventually(t, "the connection is cut", func() bool { return v.e.count.cut.Load() == 1 })

@@ -24,6 +24,7 @@ type engine struct {
 	limits   Limits
 	wire     wire.Limits
 	count    counters
+	shares   shareTable
 	noise    lograte.Limiter // of what strangers cause
 	keys     *keyTable
 
@@ -190,6 +191,7 @@ func (e *engine) authenticated(c *conn) {
 	if !c.displaced {
 		e.count.unauthenticated.Add(-1)
 	}
+	c.since = time.Now()
 	e.byID[c.sessionID] = c
 }
 

@@ -14,6 +14,8 @@ type fid struct {
 	canRead, canWrite bool
 	// unbuffered is the open's FILE_NO_INTERMEDIATE_BUFFERING. [OP-51]
 	unbuffered bool
+	// traffic is that of its share.
+	traffic *shareTraffic
 	// unhook takes the hooks on the open back.
 	unhook func()
 

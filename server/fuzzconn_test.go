@@ -62,7 +62,7 @@ func newFuzzConn(t *testing.T) (*conn, *fuzzQueue) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c.fids.add(&fid{open: o, canRead: true, canWrite: true, unbuffered: options != 0, unhook: func() {}})
+		c.fids.add(&fid{open: o, canRead: true, canWrite: true, unbuffered: options != 0, traffic: new(shareTraffic), unhook: func() {}})
 	}
 	return c, q
 }

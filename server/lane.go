@@ -54,6 +54,17 @@ func (l *lane) push(o *op) {
 	l.wake.Signal()
 }
 
+// length is how many operations no worker has begun with.
+func (l *lane) length() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := 0
+	for o := l.queue.head; o != nil; o = o.next {
+		n++
+	}
+	return n
+}
+
 // remove takes o out and reports whether no worker had begun with it.
 func (l *lane) remove(o *op) bool {
 	l.mu.Lock()

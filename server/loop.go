@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"time"
 
 	"lwio/rdma"
 )
@@ -51,6 +52,7 @@ func (c *conn) drain(batch *[pollSize]rdma.Result) error {
 			}
 			return nil
 		}
+		c.now = time.Now()
 		for i := range batch[:n] {
 			if err := c.handle(&batch[i]); err != nil {
 				return err

@@ -1,6 +1,8 @@
 package server
 
 import (
+	"time"
+
 	"lwio/internal/ntstatus"
 	"lwio/internal/wire"
 )
@@ -28,6 +30,9 @@ type op struct {
 	size int
 	// recv is the slot of the receive until that is posted again, then none.
 	recv int32
+
+	// arrived is when the batch of results was polled that it came with.
+	arrived time.Time
 
 	// file is the file it is about, among whose I/O in flight it counts.
 	file *fid

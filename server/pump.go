@@ -2,6 +2,7 @@ package server
 
 import (
 	"sync"
+	"time"
 
 	"lwio/internal/wire"
 	"lwio/rdma"
@@ -109,8 +110,9 @@ func (p *pump) post(c *conn) error {
 // deliver puts o's answer, or a stage of its data, into the outbox and sees to
 // it that it is posted. For workers; the loop collects answers first.
 func (c *conn) deliver(o *op) {
+	now := time.Now()
 	c.mu.Lock()
-	c.enqueueLocked(o)
+	c.enqueueLocked(o, now)
 	c.postOutbox()
 }
 
@@ -119,10 +121,11 @@ func (c *conn) flush() {
 	if c.ready.empty() && c.freed == 0 {
 		return
 	}
+	now := time.Now()
 	c.mu.Lock()
 	c.slots += c.freed
 	for o := c.ready.pop(); o != nil; o = c.ready.pop() {
-		c.enqueueLocked(o)
+		c.enqueueLocked(o, now)
 	}
 	c.freed, c.readySum = 0, 0
 	c.postOutbox()
@@ -134,7 +137,7 @@ func (c *conn) flush() {
 // so no wake-up is lost.
 //
 // Source: [OP-93f] [OP-94d]
-func (c *conn) enqueueLocked(o *op) {
+func (c *conn) enqueueLocked(o *op, now time.Time) {
 	c.outbox.push(o)
 	if o.more {
 		return
@@ -149,6 +152,7 @@ func (c *conn) enqueueLocked(o *op) {
 	if !o.io {
 		return
 	}
+	o.observe(now)
 	c.pending--
 	c.completed = true
 	if c.armed != nil {

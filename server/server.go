@@ -148,6 +148,10 @@ func (s *Server) Close() error {
 // Stats returns the counters.
 func (s *Server) Stats() Stats {
 	st := s.engine.count.snapshot()
-	st.SMB = s.smb.Stats().Connections
+	smb := s.smb.Stats()
+	st.SMB, st.Sessions = smb.Connections, smb.Sessions
+	st.SMBAuthFailures, st.BadSignatures = smb.AuthFailures, smb.BadSignatures
+	st.CreditBudget = s.engine.limits.CreditBudget
+	st.ReadQueue, st.WriteQueue = s.engine.readers.length(), s.engine.writers.length()
 	return st
 }

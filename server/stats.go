@@ -11,23 +11,26 @@ type Count struct {
 // since the start.
 type Stats struct {
 	// SMB and RDMA are the connections now; Authenticated are those RDMA
-	// connections that passed AUTH.
-	SMB, RDMA, Authenticated int
+	// connections that passed AUTH, Sessions the SMB sessions of known users.
+	SMB, RDMA, Authenticated, Sessions int
+	// SMBAuthFailures and BadSignatures are what SMB refused.
+	SMBAuthFailures, BadSignatures uint64
 	// Accepted and Rejected count RDMA connections, AuthFailures those that
-	// failed AUTH, Cut those that the server ended for a violation or a stall.
-	Accepted, Rejected, AuthFailures, Cut uint64
-	// Reads, Writes, VectoredReads and VectoredWrites were answered, failures
-	// included; Failures are those of them that had an error status.
-	Reads, Writes, VectoredReads, VectoredWrites Count
-	Failures                                     uint64
+	// failed AUTH, Cut those that the server ended for a violation or a stall, Lost
+	// those that broke.
+	Accepted, Rejected, AuthFailures, Cut, Lost uint64
+	Traffic
 	// Inline are the reads that the page cache answered at once.
 	Inline uint64
 	// Registrations and Closes are of file ids; Files are registered now.
 	Registrations, Closes uint64
 	Files                 int
-	// Wakeups answer INTERRUPT, Credits are the credits granted now.
+	// Wakeups answer INTERRUPT.
 	Wakeups uint64
-	Credits int
+	// Credits are granted now, of CreditBudget.
+	Credits, CreditBudget int
+	// ReadQueue and WriteQueue are the operations that wait for a worker now.
+	ReadQueue, WriteQueue int
 	// SequenceGaps are requests whose number was not the one after the last.
 	SequenceGaps uint64
 }
@@ -46,20 +49,17 @@ func (c *counter) snapshot() Count { return Count{Operations: c.ops.Load(), Byte
 type counters struct {
 	connections, unauthenticated, authenticated, files, credits atomic.Int64
 
-	accepted, rejected, authFailures, cut atomic.Uint64
-	registrations, closes, wakeups, gaps  atomic.Uint64
-	failures, inline                      atomic.Uint64
-	reads, writes, vecReads, vecWrites    counter
+	accepted, rejected, authFailures, cut, lost  atomic.Uint64
+	registrations, closes, wakeups, gaps, inline atomic.Uint64
+	traffic
 }
 
 func (c *counters) snapshot() Stats {
 	return Stats{
 		RDMA: int(c.connections.Load()), Authenticated: int(c.authenticated.Load()),
 		Accepted: c.accepted.Load(), Rejected: c.rejected.Load(),
-		AuthFailures: c.authFailures.Load(), Cut: c.cut.Load(),
-		Reads: c.reads.snapshot(), Writes: c.writes.snapshot(),
-		VectoredReads: c.vecReads.snapshot(), VectoredWrites: c.vecWrites.snapshot(),
-		Failures: c.failures.Load(), Inline: c.inline.Load(),
+		AuthFailures: c.authFailures.Load(), Cut: c.cut.Load(), Lost: c.lost.Load(),
+		Traffic: c.traffic.snapshot(), Inline: c.inline.Load(),
 		Registrations: c.registrations.Load(), Closes: c.closes.Load(),
 		Files: int(c.files.Load()), Wakeups: c.wakeups.Load(),
 		Credits: int(c.credits.Load()), SequenceGaps: c.gaps.Load(),

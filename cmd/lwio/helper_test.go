@@ -59,6 +59,7 @@ type testServer struct {
 	url  string // of the share
 	dir  string
 	stop func() // ends it, and waits
+	log  *lockedBuffer
 }
 
 // startServer serves a directory as the share "data".
@@ -85,7 +86,7 @@ func startServer(t *testing.T, dir string, flags ...string) *testServer {
 	if err != nil {
 		t.Fatalf("serve printed nothing: %v\n%s", err, log.String())
 	}
-	return &testServer{url: strings.TrimSpace(line), dir: dir, stop: stop}
+	return &testServer{url: strings.TrimSpace(line), dir: dir, stop: stop, log: &log}
 }
 
 // write makes a file and returns its name.

@@ -30,6 +30,7 @@ type serveOptions struct {
 	user      string
 	readOnly  bool
 	allowMD5  bool
+	metrics   string
 }
 
 func (a *app) serveCommand() *cobra.Command {
@@ -54,6 +55,7 @@ each line of it is USER:PASSWORD.`,
 	f.StringVar(&o.user, "user", "", "name of the only user")
 	f.BoolVar(&o.readOnly, "read-only", false, "refuse every change")
 	f.BoolVar(&o.allowMD5, "allow-md5", false, "accept clients that sign with unkeyed MD5 only (no protection)")
+	f.StringVar(&o.metrics, "metrics", "", "address and port for Prometheus, at /metrics; it tells users and addresses of clients to who asks")
 	return cmd
 }
 
@@ -85,6 +87,14 @@ func (a *app) serve(ctx context.Context, o serveOptions, args []string) error {
 	l, err := net.Listen("tcp", o.listen)
 	if err != nil {
 		return errors.Join(err, srv.Close())
+	}
+	if o.metrics != "" {
+		at, stop, err := serveMetrics(o.metrics, srv)
+		if err != nil {
+			return errors.Join(err, l.Close(), srv.Close())
+		}
+		defer stop()
+		fmt.Fprintf(a.stderr, "metrics: http://%s/metrics\n", at)
 	}
 	for _, s := range shares {
 		fmt.Fprintln(a.stdout, shareURL(shown, l.Addr(), s.Name))

@@ -1,0 +1,156 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"lwio/server"
+)
+
+// metric describes a metric of the server.
+func metric(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc("lwio_"+name, help, labels, nil)
+}
+
+// What the server tells.
+var (
+	metricConnections  = metric("connections", "Connections now.", "kind")
+	metricSessions     = metric("sessions", "SMB sessions of known users now.")
+	metricFiles        = metric("files", "Files registered now.")
+	metricCredits      = metric("credits", "Credits granted now, of all connections.")
+	metricCreditBudget = metric("credit_budget", "Credits that all connections may have.")
+	metricQueue        = metric("queue_depth", "Operations that wait for a worker now.", "lane")
+	metricRDMA         = metric("rdma_connections_total", "RDMA connections, by what became of them.", "outcome")
+	metricAuth         = metric("auth_failures_total", "Authentications that failed.", "protocol")
+	metricSignatures   = metric("bad_signatures_total", "SMB messages with a wrong signature.")
+	metricWakeups      = metric("wakeups_total", "Sleeping clients that were woken.")
+	metricInline       = metric("inline_reads_total", "Reads that the page cache answered at once.")
+
+	metricOps      = metric("operations_total", "I/O answered, failures included.", "share", "op")
+	metricBytes    = metric("bytes_total", "Bytes read or written.", "share", "op")
+	metricFailures = metric("failures_total", "I/O that ended with an error status.", "share")
+	metricLatency  = metric("latency_seconds", "Time from the arrival of a request to its answer.", "share", "op")
+
+	connectionLabels   = []string{"connection", "client", "user", "provider"}
+	metricConnOps      = metric("connection_operations_total", "I/O of a connection.", append(connectionLabels, "op")...)
+	metricConnBytes    = metric("connection_bytes_total", "Bytes of a connection.", append(connectionLabels, "op")...)
+	metricConnFailures = metric("connection_failures_total", "Failures of a connection.", connectionLabels...)
+	metricConnPending  = metric("connection_queue_depth", "Requests outstanding now.", connectionLabels...)
+	metricConnCredits  = metric("connection_credits", "Credits granted now.", connectionLabels...)
+	metricConnFiles    = metric("connection_files", "Files registered now.", connectionLabels...)
+)
+
+// collector turns the server's counters into metrics whenever it is asked.
+type collector struct{ srv *server.Server }
+
+// Describe implements prometheus.Collector.
+func (c collector) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCollect(c, ch) }
+
+// Collect implements prometheus.Collector.
+func (c collector) Collect(ch chan<- prometheus.Metric) {
+	o := output(ch)
+	st := c.srv.Stats()
+	o.gauge(metricConnections, st.SMB, "smb")
+	o.gauge(metricConnections, st.RDMA-st.Authenticated, "rdma_unauthenticated")
+	o.gauge(metricConnections, st.Authenticated, "rdma")
+	o.gauge(metricSessions, st.Sessions)
+	o.gauge(metricFiles, st.Files)
+	o.gauge(metricCredits, st.Credits)
+	o.gauge(metricCreditBudget, st.CreditBudget)
+	o.gauge(metricQueue, st.ReadQueue, "read")
+	o.gauge(metricQueue, st.WriteQueue, "write")
+	o.counter(metricRDMA, st.Accepted, "accepted")
+	o.counter(metricRDMA, st.Rejected, "rejected")
+	o.counter(metricRDMA, st.Cut, "cut")
+	o.counter(metricRDMA, st.Lost, "lost")
+	o.counter(metricAuth, st.AuthFailures, "lwio")
+	o.counter(metricAuth, st.SMBAuthFailures, "smb")
+	o.counter(metricSignatures, st.BadSignatures)
+	o.counter(metricWakeups, st.Wakeups)
+	o.counter(metricInline, st.Inline)
+	for _, s := range c.srv.Shares() {
+		o.traffic(metricOps, metricBytes, s.Traffic, s.Share)
+		o.counter(metricFailures, s.Failures, s.Share)
+		o.latency(metricLatency, s.ReadLatency, s.Share, "read")
+		o.latency(metricLatency, s.WriteLatency, s.Share, "write")
+	}
+	for _, s := range c.srv.Connections() {
+		labels := []string{strconv.FormatUint(s.ID, 10), s.Client, s.User, s.Provider}
+		o.traffic(metricConnOps, metricConnBytes, s.Traffic, labels...)
+		o.counter(metricConnFailures, s.Failures, labels...)
+		o.gauge(metricConnPending, s.Pending, labels...)
+		o.gauge(metricConnCredits, s.Credits, labels...)
+		o.gauge(metricConnFiles, s.Files, labels...)
+	}
+}
+
+// output is where metrics go.
+type output chan<- prometheus.Metric
+
+func (o output) gauge(d *prometheus.Desc, v int, labels ...string) {
+	o <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(v), labels...)
+}
+
+func (o output) counter(d *prometheus.Desc, v uint64, labels ...string) {
+	o <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(v), labels...)
+}
+
+// traffic gives operations and bytes of each kind.
+func (o output) traffic(ops, bytes *prometheus.Desc, t server.Traffic, labels ...string) {
+	for _, k := range []struct {
+		op string
+		n  server.Count
+	}{
+		{"read", t.Reads}, {"write", t.Writes}, {"vectored_read", t.VectoredReads}, {"vectored_write", t.VectoredWrites},
+	} {
+		all := append(append([]string(nil), labels...), k.op)
+		o.counter(ops, k.n.Operations, all...)
+		o.counter(bytes, k.n.Bytes, all...)
+	}
+}
+
+// latency gives a histogram, whose buckets count what is below their bound.
+func (o output) latency(d *prometheus.Desc, h server.Histogram, labels ...string) {
+	below, total := make(map[float64]uint64, len(h.Buckets)), uint64(0)
+	for i, n := range h.Buckets {
+		total += n
+		if i < len(h.Buckets)-1 {
+			below[server.LatencyBound(i).Seconds()] = total
+		}
+	}
+	o <- prometheus.MustNewConstHistogram(d, total, h.Sum.Seconds(), below, labels...)
+}
+
+// serveMetrics answers scrapes on addr until stop is called, which waits for those
+// in hand.
+func serveMetrics(addr string, srv *server.Server) (at net.Addr, stop func() error, err error) {
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		return nil, nil, fmt.Errorf("serve metrics: %w", err)
+	}
+	reg := prometheus.NewRegistry()
+	reg.MustRegister(collector{srv}, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(reg, promhttp.HandlerOpts{MaxRequestsInFlight: 4}))
+	h := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, WriteTimeout: 30 * time.Second, MaxHeaderBytes: 16 << 10}
+	done := make(chan error, 1)
+	go func() { done <- h.Serve(l) }()
+	return l.Addr(), func() error {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		err := errors.Join(h.Shutdown(ctx), h.Close())
+		if e := <-done; !errors.Is(e, http.ErrServerClosed) {
+			err = errors.Join(err, e)
+		}
+		return err
+	}, nil
+}

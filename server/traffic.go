@@ -1,0 +1,152 @@
+package server
+
+import (
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"lwio/internal/ntstatus"
+	"lwio/internal/wire"
+)
+
+// Traffic counts the I/O that was answered, failures included; Failures are those
+// of them that had an error status.
+type Traffic struct {
+	Reads, Writes, VectoredReads, VectoredWrites Count
+	Failures                                     uint64
+}
+
+// ShareStats is the LWIO traffic of a share. Latencies are those of reads, vectored
+// ones included, and of writes.
+type ShareStats struct {
+	Share string
+	Traffic
+	ReadLatency, WriteLatency Histogram
+}
+
+// ConnectionStats is a snapshot of one authenticated RDMA connection.
+type ConnectionStats struct {
+	// ID numbers connections in the order of arrival.
+	ID uint64
+	// Provider is the fabric, Client the client's address there, User who it is.
+	Provider, Client, User string
+	// Since is when it passed AUTH.
+	Since time.Time
+	// Files are registered, Pending requests outstanding, Credits granted.
+	Files, Pending, Credits int
+	Traffic
+}
+
+// traffic is Traffic that changes: a counter for each opcode of I/O.
+type traffic struct {
+	ops      [wire.OpVecWrite + 1]counter
+	failures counter
+}
+
+func (t *traffic) add(op wire.Opcode, bytes uint32, status ntstatus.Status) {
+	t.ops[op].add(bytes)
+	if status != ntstatus.Success {
+		t.failures.add(0)
+	}
+}
+
+func (t *traffic) snapshot() Traffic {
+	return Traffic{
+		Reads: t.ops[wire.OpRead].snapshot(), Writes: t.ops[wire.OpWrite].snapshot(),
+		VectoredReads: t.ops[wire.OpVecRead].snapshot(), VectoredWrites: t.ops[wire.OpVecWrite].snapshot(),
+		Failures: t.failures.ops.Load(),
+	}
+}
+
+// shareTraffic is ShareStats that change.
+type shareTraffic struct {
+	traffic
+	reads, writes histogram
+}
+
+// shareTable has the traffic of each share that was ever used.
+type shareTable struct {
+	mu     sync.Mutex
+	byName map[string]*shareTraffic
+}
+
+func (t *shareTable) get(name string) *shareTraffic {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s := t.byName[name]
+	if s == nil {
+		s = new(shareTraffic)
+		if t.byName == nil {
+			t.byName = make(map[string]*shareTraffic)
+		}
+		t.byName[name] = s
+	}
+	return s
+}
+
+func (t *shareTable) snapshot() []ShareStats {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	all := make([]ShareStats, 0, len(t.byName))
+	for name, s := range t.byName {
+		all = append(all, ShareStats{
+			Share: name, Traffic: s.traffic.snapshot(), ReadLatency: s.reads.snapshot(), WriteLatency: s.writes.snapshot(),
+		})
+	}
+	slices.SortFunc(all, func(a, b ShareStats) int { return strings.Compare(a.Share, b.Share) })
+	return all
+}
+
+// count counts I/O that is over.
+func (o *op) count() {
+	if !o.io {
+		return
+	}
+	o.c.e.count.add(o.h.Opcode, o.info, o.status)
+	o.c.traffic.add(o.h.Opcode, o.info, o.status)
+	if o.file != nil {
+		o.file.traffic.add(o.h.Opcode, o.info, o.status)
+	}
+}
+
+// observe notes how long I/O took whose answer goes out now.
+func (o *op) observe(now time.Time) {
+	if o.file == nil {
+		return
+	}
+	h := &o.file.traffic.reads
+	if o.h.Opcode == wire.OpWrite || o.h.Opcode == wire.OpVecWrite {
+		h = &o.file.traffic.writes
+	}
+	h.observe(now.Sub(o.arrived))
+}
+
+// Shares returns the traffic of each share that LWIO was used on.
+func (s *Server) Shares() []ShareStats { return s.engine.shares.snapshot() }
+
+// Connections lists the authenticated RDMA connections, the oldest first.
+func (s *Server) Connections() []ConnectionStats {
+	e := s.engine
+	e.mu.Lock()
+	conns := make([]*conn, 0, len(e.byID))
+	for _, c := range e.byID {
+		conns = append(conns, c)
+	}
+	e.mu.Unlock()
+	all := make([]ConnectionStats, 0, len(conns))
+	for _, c := range conns {
+		all = append(all, c.stats())
+	}
+	slices.SortFunc(all, func(a, b ConnectionStats) int { return int(a.ID) - int(b.ID) })
+	return all
+}
+
+func (c *conn) stats() ConnectionStats {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return ConnectionStats{
+		ID: c.number, Provider: c.f.name, Client: c.peer, User: c.sess.User(), Since: c.since,
+		Files: len(c.fids.files), Pending: c.pending, Credits: c.credits.grant, Traffic: c.traffic.snapshot(),
+	}
+}
