@@ -1,21 +1,16 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"os/exec"
-	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"text/tabwriter"
 	"time"
-)
 
-// tick is the unit of CPU times in /proc.
-const tick = time.Second / 100
+	"lwio/integration/internal/measure"
+)
 
 // reap is how long to wait for a server to reap the child that served a
 // connection, so that its CPU time is seen.
@@ -54,38 +49,32 @@ func command(cmd func() *exec.Cmd) func() (*os.ProcessState, error) {
 
 // measure runs the subject once.
 func (s *subject) measure() error {
-	server, machine, start := processCPU(s.server), machineCPU(), time.Now()
+	server, machine, start := measure.ProcessCPU(s.server), measure.MachineCPU(), time.Now()
 	state, err := s.run()
 	if err != nil {
 		return fmt.Errorf("%s: %w", s.name, err)
 	}
-	took, used := time.Since(start), machineCPU()-machine
+	took, used := time.Since(start), measure.MachineCPU()-machine
 	if s.server != 0 {
 		time.Sleep(reap)
 	}
 	s.samples = append(s.samples, sample{
-		took: took, machine: used, server: processCPU(s.server) - server,
+		took: took, machine: used, server: measure.ProcessCPU(s.server) - server,
 		client: state.UserTime() + state.SystemTime(),
 	})
 	return nil
 }
 
 // inTurns measures all subjects, rounds times, one after the other; before is
-// called ahead of each run. Each round has an order of its own, because what ran
-// before a copy decides how dear its pages are.
+// called ahead of each run.
 func inTurns(rounds int, subjects []*subject, before func() error) error {
-	for range rounds {
-		for _, i := range rand.Perm(len(subjects)) {
-			if err := before(); err != nil {
-				return err
-			}
-			syscall.Sync()
-			if err := subjects[i].measure(); err != nil {
-				return err
-			}
+	return measure.InTurns(rounds, len(subjects), func(i int) error {
+		if err := before(); err != nil {
+			return err
 		}
-	}
-	return nil
+		syscall.Sync()
+		return subjects[i].measure()
+	})
 }
 
 // median is the median of a value of the samples.
@@ -94,8 +83,7 @@ func (s *subject) median(value func(sample) time.Duration) time.Duration {
 	for _, m := range s.samples {
 		v = append(v, value(m))
 	}
-	slices.Sort(v)
-	return v[len(v)/2]
+	return measure.Median(v)
 }
 
 func (s *subject) took() time.Duration {
@@ -117,50 +105,6 @@ func table(title string, subjects []*subject, amount float64, unit string) error
 			subjects[0].took().Seconds()/s.took().Seconds(), s.name)
 	}
 	return w.Flush()
-}
-
-// processCPU is the CPU time of a process and of its children that ended.
-func processCPU(pid int) time.Duration {
-	if pid == 0 {
-		return 0
-	}
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return 0
-	}
-	fields := bytes.Fields(b[bytes.LastIndexByte(b, ')')+1:])
-	return sumTicks(fields[11:15])
-}
-
-// machineCPU is the time that all processors were not idle.
-func machineCPU() time.Duration {
-	b, err := os.ReadFile("/proc/stat")
-	if err != nil {
-		return 0
-	}
-	line, _, _ := bytes.Cut(b, []byte("\n"))
-	f := bytes.Fields(line) // cpu user nice system idle iowait irq softirq
-	return sumTicks(f[1:4]) + sumTicks(f[6:8])
-}
-
-func sumTicks(fields [][]byte) time.Duration {
-	var n int64
-	for _, f := range fields {
-		v, _ := strconv.ParseInt(string(f), 10, 64)
-		n += v
-	}
-	return time.Duration(n) * tick
-}
-
-// resident is the memory of a process that is in RAM, in bytes.
-func resident(pid int) int64 {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if err != nil {
-		return 0
-	}
-	_, rest, _ := bytes.Cut(b, []byte("VmRSS:"))
-	kib, _ := strconv.ParseInt(string(bytes.Fields(rest)[0]), 10, 64)
-	return kib << 10
 }
 
 // readAll reads a file, so that its pages are in the cache.

@@ -9,11 +9,11 @@ import (
 	"path/filepath"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"text/tabwriter"
 	"time"
 
 	"lwio"
+	"lwio/integration/internal/measure"
 )
 
 const (
@@ -57,14 +57,14 @@ func (l *lab) randomOnce(w *tabwriter.Writer, name, transport string) error {
 	if err != nil {
 		return err
 	}
-	server, machine, client := processCPU(l.server.Process.Pid), machineCPU(), selfCPU()
+	server, machine, client := measure.ProcessCPU(l.server.Process.Pid), measure.MachineCPU(), measure.SelfCPU()
 	n, took, err := hammer(f)
 	if err = errors.Join(err, closeFile()); err != nil {
 		return err
 	}
 	perIO := func(d time.Duration) float64 { return float64(d.Microseconds()) / float64(n) }
 	_, err = fmt.Fprintf(w, "%.0f\t%.2f\t%.2f\t%.2f\t %s\t\n", float64(n)/took.Seconds(),
-		perIO(selfCPU()-client), perIO(processCPU(l.server.Process.Pid)-server), perIO(machineCPU()-machine), transport)
+		perIO(measure.SelfCPU()-client), perIO(measure.ProcessCPU(l.server.Process.Pid)-server), perIO(measure.MachineCPU()-machine), transport)
 	return err
 }
 
@@ -111,14 +111,6 @@ func hammer(f readerAt) (int64, time.Duration, error) {
 	return n.Load(), time.Since(start), errors.Join(errs...)
 }
 
-func selfCPU() time.Duration {
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		return 0
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
-}
-
 // writeFile makes a file of size bytes.
 func writeFile(name string, size int) error {
 	b := make([]byte, size)
@@ -141,7 +133,7 @@ func (l *lab) memory() error {
 		return err
 	}
 	show := func(what string) {
-		fmt.Printf("%8.1f MiB  %s\n", float64(resident(l.server.Process.Pid))/(1<<20), what)
+		fmt.Printf("%8.1f MiB  %s\n", float64(measure.Resident(l.server.Process.Pid))/(1<<20), what)
 	}
 	fmt.Println("\nmemory of the server (resident)")
 	show("no connection")
