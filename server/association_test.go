@@ -6,10 +6,14 @@ import (
 	"crypto/rand"
 	"encoding/binary"
 	"errors"
+	"runtime"
+	"slices"
 	"testing"
 	"unicode/utf16"
 
 	"lwio/internal/wire"
+	"lwio/rdma"
+	"lwio/rdma/iwarp"
 )
 
 func negotiateRequest(t testing.TB, change func(r *wire.NegotiateRequest)) []byte {
@@ -29,8 +33,10 @@ func negotiateRequest(t testing.TB, change func(r *wire.NegotiateRequest)) []byt
 }
 
 // Source: [LWIO §Discovery] [OP-30] [OP-32]
-func TestResumeContext(t *testing.T) {
-	v := newEnv(t, envConfig{})
+func TestResumeContext(t *testing.T) { onEach(t, testResumeContext) }
+
+func testResumeContext(t *testing.T, on string) {
+	v := newEnv(t, envConfig{on: on})
 	b := v.e.resumeContext()
 	var u []uint16
 	for i := 0; i < len(b); i += 2 {
@@ -88,6 +94,51 @@ func TestNegotiate(t *testing.T) {
 	}
 }
 
+// A server of several providers lists those that both sides have in its own order,
+// each with the address that it listens at.
+//
+// Source: [LWIO §Network Discovery] [OP-38] [OP-38b] [OP-39]
+func TestNegotiateSeveral(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("there is no second provider")
+	}
+	v := newEnv(t, envConfig{on: "shm"})
+	if err := v.e.listen(t.Context(), []rdma.Provider{iwarp.New(nil)}, loopback); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ theirs, want []string }{
+		{[]string{"iwarp", "shm"}, []string{"shm", "iwarp"}},
+		{[]string{"ib", "iwarp"}, []string{"iwarp"}},
+		{[]string{"shm", "shm"}, []string{"shm"}},
+	} {
+		out, err := v.e.negotiate(t.Context(), v.sess, negotiateRequest(t, func(r *wire.NegotiateRequest) {
+			r.Providers = nil
+			for _, name := range c.theirs {
+				r.Providers = append(r.Providers, wire.AddressBlock{Name: name})
+			}
+		}), 0xFFFF)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := wire.DecodeNegotiateResponse(out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, p := range resp.Providers {
+			got = append(got, p.Name)
+			v.on, v.provider = p.Name, providers[p.Name]()
+			n := v.negotiateFor(v.sess, p.Name)
+			conn := v.connect(n)
+			conn.auth(n, authOptions{})
+			v.check(conn)
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%v: %v, want %v", c.theirs, got, c.want)
+		}
+	}
+}
+
 // Source: [LWIO §Network Discovery] [OP-36]
 func TestNegotiateRoom(t *testing.T) {
 	v := newEnv(t, envConfig{})
@@ -117,8 +168,10 @@ func TestNegotiateRoom(t *testing.T) {
 // Every prefix, and every packet that is no NEGOTIATE, closes the pipe.
 //
 // Source: [LWIO §Network Discovery] [OP-35] [OP-37]
-func TestNegotiateRefused(t *testing.T) {
-	v := newEnv(t, envConfig{})
+func TestNegotiateRefused(t *testing.T) { onEach(t, testNegotiateRefused) }
+
+func testNegotiateRefused(t *testing.T, on string) {
+	v := newEnv(t, envConfig{on: on})
 	good := negotiateRequest(t, nil)
 	for n := range good {
 		if _, err := v.e.negotiate(context.Background(), v.sess, good[:n], 0xFFFF); err == nil {
@@ -139,8 +192,10 @@ func TestNegotiateRefused(t *testing.T) {
 // stay.
 //
 // Source: [OP-42]
-func TestPairsPerSession(t *testing.T) {
-	v := newEnv(t, envConfig{})
+func TestPairsPerSession(t *testing.T) { onEach(t, testPairsPerSession) }
+
+func testPairsPerSession(t *testing.T, on string) {
+	v := newEnv(t, envConfig{on: on})
 	first := v.negotiate(v.sess)
 	c := v.connect(first)
 	c.auth(first, authOptions{})

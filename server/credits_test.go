@@ -278,8 +278,10 @@ func TestCreditPool(t *testing.T) {
 // with as many requests as it may have, and a balancer in a hurry.
 //
 // Source: [LWIO §Credits] [OP-65] to [OP-69]
-func TestCreditsUnderLoad(t *testing.T) {
-	v := newEnv(t, envConfig{limits: Limits{Credits: 4, MaxCredits: 16, CreditBudget: 20}})
+func TestCreditsUnderLoad(t *testing.T) { onEach(t, testCreditsUnderLoad) }
+
+func testCreditsUnderLoad(t *testing.T, on string) {
+	v := newEnv(t, envConfig{on: on, limits: Limits{Credits: 4, MaxCredits: 16, CreditBudget: 20}})
 	var clients []*breather
 	for range 4 {
 		c := v.client()

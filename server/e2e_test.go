@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/rand"
 	"net"
-	"net/netip"
 	"os"
 	"path/filepath"
 	"testing"
@@ -23,7 +22,9 @@ import (
 //
 // Source: [LWIO §Discovery] [LWIO §Network Discovery] [LWIO §Connection Authentication] [LWIO claim 1] [LWIO claim 3] [LWIO claim 9] [LWIO claim 10] [LWIO claim 11]
 // [LWIO claim 1] [LWIO claim 7] [LWIO claim 8] [OP-30] [OP-34] [OP-46b] [OP-56] [OP-58b]
-func TestEndToEnd(t *testing.T) {
+func TestEndToEnd(t *testing.T) { onEach(t, testEndToEnd) }
+
+func testEndToEnd(t *testing.T, on string) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	dir := t.TempDir()
@@ -32,7 +33,7 @@ func TestEndToEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	s, addr, served := newServer(t, context.Background(), Config{
-		ServerName: "here", Lookup: Users{"alice": "secret"}.Lookup, Providers: []rdma.Provider{iwarp.New(nil)},
+		ServerName: "here", Lookup: Users{"alice": "secret"}.Lookup, Providers: []rdma.Provider{providers[on]()},
 	}, dir)
 
 	tree, sess := logOn(t, ctx, addr, "alice", "secret", "share")
@@ -54,7 +55,7 @@ func TestEndToEnd(t *testing.T) {
 		t.Fatalf("context %q", key.Context)
 	}
 
-	v := &env{t: t, provider: iwarp.New(nil)}
+	v := &env{t: t, on: on, provider: providers[on]()}
 	n := negotiateOverPipe(t, ctx, sess)
 	c := v.connect(n)
 	c.auth(n, authOptions{})
@@ -169,7 +170,9 @@ func negotiateOverPipe(t *testing.T, ctx context.Context, s *smbclient.Session) 
 	defer pipe.Close(ctx)
 	n := &negotiated{}
 	rand.Read(n.clientKey[:])
-	msg := negotiateRequest(t, func(r *wire.NegotiateRequest) { r.Key = n.clientKey })
+	msg := negotiateRequest(t, func(r *wire.NegotiateRequest) {
+		r.Key, r.Providers = n.clientKey, []wire.AddressBlock{{Name: "iwarp"}, {Name: "shm"}}
+	})
 	out, err := pipe.Transceive(ctx, msg, 0xFFFF)
 	if err != nil {
 		t.Fatal(err)
@@ -178,8 +181,7 @@ func negotiateOverPipe(t *testing.T, ctx context.Context, s *smbclient.Session) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	port := resp.Providers[0].Instances[0].Discriminator
-	n.addr = rdma.IPAddr("iwarp", netip.AddrPortFrom(loopback, uint16(port[0])<<8|uint16(port[1])))
+	n.addr = addrOf(t, resp.Providers[0].Name, resp.Providers[0].Instances[0])
 	n.serverKey = resp.Key
 	app := s.ApplicationKey()
 	n.authKey = wire.DeriveAuthKey(app[:], n.clientKey, n.serverKey)

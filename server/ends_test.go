@@ -17,8 +17,10 @@ import (
 // The close of the SMB handle waits for what is in flight and refuses the rest.
 //
 // Source: [OP-58] [OP-58b]
-func TestRevoke(t *testing.T) {
-	b, v, c, o, fid := gatedEnv(t, envConfig{})
+func TestRevoke(t *testing.T) { onEach(t, testRevoke) }
+
+func testRevoke(t *testing.T, on string) {
+	b, v, c, o, fid := gatedEnv(t, envConfig{on: on})
 	b.shut()
 	cookie := c.send(writeHeader(fid, 0, 4), []byte("data"))
 	eventually(t, "a write is in progress", func() bool { return b.waiting() == 1 })
@@ -47,8 +49,10 @@ func TestRevoke(t *testing.T) {
 // I/O that does not come back in time costs the client its connection.
 //
 // Source: [OP-58b]
-func TestRevokeStalls(t *testing.T) {
-	b, v, c, o, fid := gatedEnv(t, envConfig{revoke: 20 * time.Millisecond})
+func TestRevokeStalls(t *testing.T) { onEach(t, testRevokeStalls) }
+
+func testRevokeStalls(t *testing.T, on string) {
+	b, v, c, o, fid := gatedEnv(t, envConfig{on: on, revoke: 20 * time.Millisecond})
 	b.shut()
 	c.send(c.readHeader(fid, 0, 4096, 0), nil)
 	eventually(t, "a read is in progress", func() bool { return b.waiting() == 1 })
@@ -85,8 +89,10 @@ func TestRevokeStallsBehindAnswers(t *testing.T) {
 // and its keys; other sessions' stay.
 //
 // Source: [OP-42] [OP-58]
-func TestSessionEnds(t *testing.T) {
-	b, v, c, o, fid := gatedEnv(t, envConfig{})
+func TestSessionEnds(t *testing.T) { onEach(t, testSessionEnds) }
+
+func testSessionEnds(t *testing.T, on string) {
+	b, v, c, o, fid := gatedEnv(t, envConfig{on: on})
 	n := v.negotiate(v.sess)
 	b.shut()
 	c.send(c.readHeader(fid, 0, 4096, 0), nil)
@@ -110,8 +116,10 @@ func TestSessionEnds(t *testing.T) {
 // A disconnect in the middle of I/O leaves nothing behind.
 //
 // Source: [OP-94f]
-func TestDisconnectDuringIO(t *testing.T) {
-	b, v, c, o, fid := gatedEnv(t, envConfig{limits: Limits{Workers: 2}})
+func TestDisconnectDuringIO(t *testing.T) { onEach(t, testDisconnectDuringIO) }
+
+func testDisconnectDuringIO(t *testing.T, on string) {
+	b, v, c, o, fid := gatedEnv(t, envConfig{on: on, limits: Limits{Workers: 2}})
 	b.shut()
 	for i := range 20 {
 		c.send(c.readHeader(fid, 0, 64<<10, i), nil)
@@ -158,8 +166,10 @@ func (v *env) pending() (n int) {
 // What nobody had begun with when the connection ended is not done.
 //
 // Source: [OP-94f]
-func TestDisconnectCancels(t *testing.T) {
-	b, v, c, _, fid := gatedEnv(t, envConfig{limits: Limits{Workers: 1}})
+func TestDisconnectCancels(t *testing.T) { onEach(t, testDisconnectCancels) }
+
+func testDisconnectCancels(t *testing.T, on string) {
+	b, v, c, _, fid := gatedEnv(t, envConfig{on: on, limits: Limits{Workers: 1}})
 	b.make("a", nil)
 	b.shut()
 	for i := range 4 {
@@ -240,8 +250,10 @@ func TestStall(t *testing.T) {
 }
 
 // Shutdown lets what is in flight finish.
-func TestDrain(t *testing.T) {
-	b, v, c, _, fid := gatedEnv(t, envConfig{})
+func TestDrain(t *testing.T) { onEach(t, testDrain) }
+
+func testDrain(t *testing.T, on string) {
+	b, v, c, _, fid := gatedEnv(t, envConfig{on: on})
 	n := v.negotiate(v.sess)
 	idle := v.client()
 	b.shut()
@@ -264,8 +276,10 @@ func TestDrain(t *testing.T) {
 }
 
 // Source: [OP-112]
-func TestReplacedConnection(t *testing.T) {
-	b, v, c, _, fid := gatedEnv(t, envConfig{})
+func TestReplacedConnection(t *testing.T) { onEach(t, testReplacedConnection) }
+
+func testReplacedConnection(t *testing.T, on string) {
+	b, v, c, _, fid := gatedEnv(t, envConfig{on: on})
 	b.shut()
 	c.send(writeHeader(fid, 0, 4), []byte("data"))
 	eventually(t, "a write is in progress", func() bool { return b.waiting() == 1 })
@@ -282,7 +296,7 @@ func TestReplacedConnection(t *testing.T) {
 		t.Errorf("AUTH: %+v", s)
 	}
 	// A NEGOTIATE with the same client key does the same.
-	v.renegotiate(v.sess, n)
+	v.renegotiate(v.sess, n, v.on)
 	next.wantCut()
 	if v.e.count.connections.Load() != 0 {
 		t.Error("a fenced connection is left")

@@ -4,10 +4,14 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
+	"encoding/binary"
 	"log/slog"
+	"maps"
 	"net/netip"
 	"os"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -17,6 +21,7 @@ import (
 	"lwio/internal/wire"
 	"lwio/rdma"
 	"lwio/rdma/iwarp"
+	"lwio/rdma/shm"
 	"lwio/vfs"
 )
 
@@ -47,6 +52,21 @@ func (s *fakeSession) ApplicationKey() [16]byte { return s.app }
 func (s *fakeSession) Done() <-chan struct{}    { return s.done }
 func (s *fakeSession) end()                     { s.once.Do(func() { close(s.done) }) }
 
+// providers makes those that tests run over.
+var providers = map[string]func() rdma.Provider{
+	"iwarp": func() rdma.Provider { return iwarp.New(nil) },
+	"shm":   func() rdma.Provider { return shm.New(nil) },
+}
+
+// onEach runs a test once over each provider that this system has.
+func onEach(t *testing.T, run func(t *testing.T, on string)) {
+	for _, on := range slices.Sorted(maps.Keys(providers)) {
+		if on == "iwarp" || runtime.GOOS == "linux" {
+			t.Run(on, func(t *testing.T) { run(t, on) })
+		}
+	}
+}
+
 // env is an engine over a directory, and a session to use it with.
 type env struct {
 	t        testing.TB
@@ -54,6 +74,7 @@ type env struct {
 	fs       *vfs.FS
 	dir      string
 	sess     *fakeSession
+	on       string        // what both sides use
 	provider rdma.Provider // of clients
 }
 
@@ -64,12 +85,16 @@ type envConfig struct {
 	backend  vfs.Backend
 	revoke   time.Duration
 	log      *slog.Logger
-	provider rdma.Provider // of the server
+	on       string        // names the provider of both sides; "" is iwarp
+	provider rdma.Provider // of the server, instead
 }
 
 func newEnv(t testing.TB, ec envConfig) *env {
 	t.Helper()
-	v := &env{t: t, dir: t.TempDir(), sess: newFakeSession(1), provider: iwarp.New(nil)}
+	if ec.on == "" {
+		ec.on = "iwarp"
+	}
+	v := &env{t: t, dir: t.TempDir(), sess: newFakeSession(1), on: ec.on, provider: providers[ec.on]()}
 	backend := ec.backend
 	if backend == nil {
 		var err error
@@ -85,7 +110,7 @@ func newEnv(t testing.TB, ec envConfig) *env {
 	}
 	v.fs = fs
 	if ec.provider == nil {
-		ec.provider = iwarp.New(nil)
+		ec.provider = providers[ec.on]()
 	}
 	cfg := Config{FS: fs, ServerName: "here", AllowMD5: ec.allowMD5, Limits: ec.limits, Logger: ec.log}
 	if cfg, err = cfg.withDefaults(); err != nil {
@@ -142,20 +167,25 @@ type negotiated struct {
 	addr                 rdma.Addr
 }
 
-// negotiate runs NEGOTIATE for a session.
+// negotiate runs NEGOTIATE for a session, with all providers.
 func (v *env) negotiate(sess *fakeSession) *negotiated {
+	v.t.Helper()
+	return v.negotiateFor(sess, "shm", "iwarp")
+}
+
+func (v *env) negotiateFor(sess *fakeSession, names ...string) *negotiated {
 	v.t.Helper()
 	n := &negotiated{}
 	rand.Read(n.clientKey[:])
-	v.renegotiate(sess, n)
+	v.renegotiate(sess, n, names...)
 	return n
 }
 
-func (v *env) renegotiate(sess *fakeSession, n *negotiated) {
+func (v *env) renegotiate(sess *fakeSession, n *negotiated, names ...string) {
 	v.t.Helper()
-	req := wire.NegotiateRequest{
-		ClientName: "there", Key: n.clientKey, ResponseLength: 0xFFFF,
-		Providers: []wire.AddressBlock{{Name: "shm"}, {Name: "iwarp"}},
+	req := wire.NegotiateRequest{ClientName: "there", Key: n.clientKey, ResponseLength: 0xFFFF}
+	for _, name := range names {
+		req.Providers = append(req.Providers, wire.AddressBlock{Name: name})
 	}
 	msg, err := req.AppendTo(nil)
 	if err != nil {
@@ -169,17 +199,29 @@ func (v *env) renegotiate(sess *fakeSession, n *negotiated) {
 	if err != nil {
 		v.t.Fatal(err)
 	}
-	if len(resp.Providers) != 1 || resp.Providers[0].Name != "iwarp" || len(resp.Providers[0].Instances) != 1 {
+	if len(resp.Providers) != 1 || resp.Providers[0].Name != v.on || len(resp.Providers[0].Instances) != 1 {
 		v.t.Fatalf("providers %+v", resp.Providers)
 	}
-	in := resp.Providers[0].Instances[0]
-	if len(in.HostAddress) != 0 || len(in.Discriminator) != 2 {
-		v.t.Fatalf("address %+v", in)
-	}
-	port := uint16(in.Discriminator[0])<<8 | uint16(in.Discriminator[1])
-	n.addr = rdma.IPAddr("iwarp", netip.AddrPortFrom(loopback, port))
+	n.addr = addrOf(v.t, v.on, resp.Providers[0].Instances[0])
 	n.serverKey = resp.Key
 	n.authKey = wire.DeriveAuthKey(sess.app[:], n.clientKey, n.serverKey)
+}
+
+// addrOf reads an address of NEGOTIATE; on IP fabrics it is on loopback.
+//
+// Source: [OP-38b]
+func addrOf(t testing.TB, on string, in wire.NetAddress) rdma.Addr {
+	t.Helper()
+	if on == "shm" {
+		if len(in.HostAddress) != 16 || len(in.Discriminator) == 0 {
+			t.Fatalf("address %+v", in)
+		}
+		return rdma.Addr{Fabric: on, Host: [16]byte(in.HostAddress), Name: string(in.Discriminator)}
+	}
+	if len(in.HostAddress) != 0 || len(in.Discriminator) != 2 {
+		t.Fatalf("address %+v", in)
+	}
+	return rdma.IPAddr(on, netip.AddrPortFrom(loopback, binary.BigEndian.Uint16(in.Discriminator)))
 }
 
 // check demands that the client can work.

@@ -17,8 +17,10 @@ import (
 //
 // Source: [LWIO §Connection Authentication] [LWIO §File Registration] [LWIO §Read] [LWIO claim 13] [LWIO claim 14] [LWIO claim 15]
 // [LWIO §Write] [LWIO §Close]
-func TestExchange(t *testing.T) {
-	v := newEnv(t, envConfig{})
+func TestExchange(t *testing.T) { onEach(t, testExchange) }
+
+func testExchange(t *testing.T, on string) {
+	v := newEnv(t, envConfig{on: on})
 	c := v.client()
 	data := content(300_000)
 	fid := c.register(v.file("a", data))
@@ -48,8 +50,10 @@ func TestExchange(t *testing.T) {
 // What the server says of itself.
 //
 // Source: [LWIO §Connection Authentication] [OP-13] [OP-28] [OP-50e] [OP-50g] [OP-61c] [OP-74c]
-func TestServerParameters(t *testing.T) {
-	v := newEnv(t, envConfig{})
+func TestServerParameters(t *testing.T) { onEach(t, testServerParameters) }
+
+func testServerParameters(t *testing.T, on string) {
+	v := newEnv(t, envConfig{on: on})
 	p := v.client().params
 	if p.RevID != 0x1001 || p.Endian != 8 || p.PageSize != 4096 || p.BaseSequence != 1 ||
 		p.MaxRdmaWindowSize != 512<<10 || p.MaxSendBufferSize != 16 || p.MaxRecvBufferSize != 64<<10 ||
@@ -59,8 +63,10 @@ func TestServerParameters(t *testing.T) {
 }
 
 // Source: [OP-50e] [OP-74c]
-func TestGrant(t *testing.T) {
-	v := newEnv(t, envConfig{limits: Limits{Credits: 8}})
+func TestGrant(t *testing.T) { onEach(t, testGrant) }
+
+func testGrant(t *testing.T, on string) {
+	v := newEnv(t, envConfig{on: on, limits: Limits{Credits: 8}})
 	for _, g := range []struct{ asked, granted uint16 }{{0, 1}, {1, 1}, {5, 5}, {8, 8}, {9, 8}, {65535, 8}} {
 		n := v.negotiate(v.sess)
 		c := v.connect(n)
@@ -74,8 +80,10 @@ func TestGrant(t *testing.T) {
 }
 
 // Source: [LWIO §Read] [OP-92a] [OP-92b] [OP-92c] [OP-60] [OP-63] [OP-106] [OP-55]
-func TestReadRules(t *testing.T) {
-	v := newEnv(t, envConfig{})
+func TestReadRules(t *testing.T) { onEach(t, testReadRules) }
+
+func testReadRules(t *testing.T, on string) {
+	v := newEnv(t, envConfig{on: on})
 	c := v.client()
 	fid := c.register(v.file("a", content(10_000)))
 	for _, r := range []struct {
@@ -119,8 +127,10 @@ func TestReadRules(t *testing.T) {
 }
 
 // Source: [LWIO §Write] [OP-92b] [OP-92c] [OP-55] [OP-106]
-func TestWriteRules(t *testing.T) {
-	v := newEnv(t, envConfig{})
+func TestWriteRules(t *testing.T) { onEach(t, testWriteRules) }
+
+func testWriteRules(t *testing.T, on string) {
+	v := newEnv(t, envConfig{on: on})
 	c := v.client()
 	fid := c.register(v.file("a", nil))
 	for _, r := range []struct {
@@ -150,8 +160,10 @@ func TestWriteRules(t *testing.T) {
 // What SMB did not grant, LWIO does not.
 //
 // Source: [OP-57] [OP-92b]
-func TestAccess(t *testing.T) {
-	v := newEnv(t, envConfig{})
+func TestAccess(t *testing.T) { onEach(t, testAccess) }
+
+func testAccess(t *testing.T, on string) {
+	v := newEnv(t, envConfig{on: on})
 	c := v.client()
 	v.file("a", content(100)).Close()
 	reader := c.register(v.open("a", vfs.ReadData, 0, v.sess))
@@ -171,8 +183,10 @@ func TestAccess(t *testing.T) {
 // Polled completion: eight bytes in the client's memory, no message.
 //
 // Source: [LWIO §I/O Processing] [OP-95] [OP-89] [OP-92e] [LWIO claim 18] [LWIO claim 19] [LWIO claim 20]
-func TestPolled(t *testing.T) {
-	v := newEnv(t, envConfig{})
+func TestPolled(t *testing.T) { onEach(t, testPolled) }
+
+func testPolled(t *testing.T, on string) {
+	v := newEnv(t, envConfig{on: on})
 	c := v.client()
 	data := content(100_000)
 	fid := c.register(v.file("a", data))
@@ -219,8 +233,10 @@ func TestPolled(t *testing.T) {
 }
 
 // Source: [LWIO §Vectored Read] [OP-60b] [OP-82] [OP-83] [OP-84]
-func TestVecRead(t *testing.T) {
-	v := newEnv(t, envConfig{limits: Limits{MaxRdmaWindowSize: 64 << 10}})
+func TestVecRead(t *testing.T) { onEach(t, testVecRead) }
+
+func testVecRead(t *testing.T, on string) {
+	v := newEnv(t, envConfig{on: on, limits: Limits{MaxRdmaWindowSize: 64 << 10}})
 	c := v.client()
 	data := content(1 << 20)
 	fid := c.register(v.file("a", data))
@@ -272,8 +288,10 @@ func TestVecRead(t *testing.T) {
 // a connection has room for.
 //
 // Source: [LWIO §Vectored Read] [OP-60b]
-func TestVecReadOfManyRegions(t *testing.T) {
-	v := newEnv(t, envConfig{})
+func TestVecReadOfManyRegions(t *testing.T) { onEach(t, testVecReadOfManyRegions) }
+
+func testVecReadOfManyRegions(t *testing.T, on string) {
+	v := newEnv(t, envConfig{on: on})
 	c := v.client()
 	data := content(4096 * 512)
 	fid := c.register(v.file("a", data))
@@ -292,8 +310,10 @@ func TestVecReadOfManyRegions(t *testing.T) {
 }
 
 // Source: [LWIO §Vectored Write] [OP-75] [OP-76] [OP-77] [OP-78] [OP-79] [OP-80] [LWIO claim 17]
-func TestVecWrite(t *testing.T) {
-	v := newEnv(t, envConfig{})
+func TestVecWrite(t *testing.T) { onEach(t, testVecWrite) }
+
+func testVecWrite(t *testing.T, on string) {
+	v := newEnv(t, envConfig{on: on})
 	c := v.client()
 	v.file("a", nil).Close()
 	buffered := c.register(v.open("a", vfs.WriteData, 0, v.sess))
@@ -326,8 +346,10 @@ func TestVecWrite(t *testing.T) {
 }
 
 // Source: [OP-92e]
-func TestUnknownAndUnasked(t *testing.T) {
-	v := newEnv(t, envConfig{})
+func TestUnknownAndUnasked(t *testing.T) { onEach(t, testUnknownAndUnasked) }
+
+func testUnknownAndUnasked(t *testing.T, on string) {
+	v := newEnv(t, envConfig{on: on})
 	c := v.client()
 	c.want(ntstatus.InvalidDeviceRequest, 0, controlHeader(0x42, 0), nil)
 	h := controlHeader(wire.OpClose, 1)
@@ -339,8 +361,10 @@ func TestUnknownAndUnasked(t *testing.T) {
 // The bytes of one exchange, as they must be.
 //
 // Source: [LWIO §Connection Authentication] [LWIO §Read] [OP-11]
-func TestGoldenRead(t *testing.T) {
-	v := newEnv(t, envConfig{})
+func TestGoldenRead(t *testing.T) { onEach(t, testGoldenRead) }
+
+func testGoldenRead(t *testing.T, on string) {
+	v := newEnv(t, envConfig{on: on})
 	c := v.client()
 	fid := c.register(v.file("a", []byte("0123456789")))
 	msg := make([]byte, 48)

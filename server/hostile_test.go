@@ -12,6 +12,7 @@ import (
 	"lwio/internal/lograte"
 	"lwio/internal/ntstatus"
 	"lwio/internal/wire"
+	"lwio/rdma"
 )
 
 // wantDenied sends an AUTH that must be answered with ACCESS_DENIED and nothing
@@ -37,8 +38,10 @@ func (c *rawClient) wantDenied(msg []byte) {
 //
 // Source: [LWIO §Connection Authentication] [LWIO claim 12] [OP-13] [OP-28] [OP-44]
 // [OP-45] [OP-46b] [OP-50a] [OP-50b] [OP-50c] [OP-50g] [OP-50h]
-func TestAuthRefused(t *testing.T) {
-	v := newEnv(t, envConfig{})
+func TestAuthRefused(t *testing.T) { onEach(t, testAuthRefused) }
+
+func testAuthRefused(t *testing.T, on string) {
+	v := newEnv(t, envConfig{on: on})
 	other := v.client()
 	flip := func(at int) func([]byte) []byte {
 		return func(msg []byte) []byte {
@@ -102,8 +105,10 @@ func relength(msg []byte) []byte {
 // that is sent again; a fresh one is good on several connections.
 //
 // Source: [OP-42b] [OP-46b]
-func TestReplay(t *testing.T) {
-	v := newEnv(t, envConfig{})
+func TestReplay(t *testing.T) { onEach(t, testReplay) }
+
+func testReplay(t *testing.T, on string) {
+	v := newEnv(t, envConfig{on: on})
 	n := v.negotiate(v.sess)
 	first := v.connect(n)
 	nonce := [16]byte{9}
@@ -121,8 +126,10 @@ func TestReplay(t *testing.T) {
 }
 
 // Source: [OP-42b]
-func TestConnectionsPerKey(t *testing.T) {
-	v := newEnv(t, envConfig{limits: Limits{ConnectionsPerKey: 2}})
+func TestConnectionsPerKey(t *testing.T) { onEach(t, testConnectionsPerKey) }
+
+func testConnectionsPerKey(t *testing.T, on string) {
+	v := newEnv(t, envConfig{on: on, limits: Limits{ConnectionsPerKey: 2}})
 	n := v.negotiate(v.sess)
 	var cs []*rawClient
 	for range 2 {
@@ -145,8 +152,10 @@ func TestConnectionsPerKey(t *testing.T) {
 // is not ignored if it is wrong.
 //
 // Source: [LWIO §Connection Authentication] [OP-45] [OP-46b]
-func TestAllowMD5(t *testing.T) {
-	v := newEnv(t, envConfig{allowMD5: true})
+func TestAllowMD5(t *testing.T) { onEach(t, testAllowMD5) }
+
+func testAllowMD5(t *testing.T, on string) {
+	v := newEnv(t, envConfig{on: on, allowMD5: true})
 	n := v.negotiate(v.sess)
 	c := v.connect(n)
 	c.auth(n, authOptions{unkeyed: true})
@@ -167,8 +176,10 @@ func TestAllowMD5(t *testing.T) {
 // under zeros.
 //
 // Source: [OP-46b]
-func TestNoApplicationKey(t *testing.T) {
-	v := newEnv(t, envConfig{})
+func TestNoApplicationKey(t *testing.T) { onEach(t, testNoApplicationKey) }
+
+func testNoApplicationKey(t *testing.T, on string) {
+	v := newEnv(t, envConfig{on: on})
 	sess := newFakeSession(2)
 	sess.app = [16]byte{}
 	n := v.negotiate(sess)
@@ -183,8 +194,10 @@ func TestNoApplicationKey(t *testing.T) {
 // A pair of keys dies if nobody uses it, and lives on if somebody has.
 //
 // Source: [OP-42]
-func TestKeyLife(t *testing.T) {
-	v := newEnv(t, envConfig{})
+func TestKeyLife(t *testing.T) { onEach(t, testKeyLife) }
+
+func testKeyLife(t *testing.T, on string) {
+	v := newEnv(t, envConfig{on: on})
 	used, unused := v.negotiate(v.sess), v.negotiate(v.sess)
 	c := v.connect(used)
 	c.auth(used, authOptions{})
@@ -202,8 +215,10 @@ func TestKeyLife(t *testing.T) {
 // What ends a connection, before AUTH and after; the others go on.
 //
 // Source: [OP-27] [OP-50d] [OP-63] [OP-92e] [OP-92h] [LWIO §Write]
-func TestViolations(t *testing.T) {
-	v := newEnv(t, envConfig{limits: Limits{MaxRecvBufferSize: 8192}})
+func TestViolations(t *testing.T) { onEach(t, testViolations) }
+
+func testViolations(t *testing.T, on string) {
+	v := newEnv(t, envConfig{on: on, limits: Limits{MaxRecvBufferSize: 8192}})
 	other := v.client()
 	o := v.file("a", content(100))
 	message := func(h wire.Header, body int) func(c *rawClient, fid uint16) []byte {
@@ -267,38 +282,47 @@ func TestViolations(t *testing.T) {
 	}
 }
 
-// A peer that connects and says nothing is cut; before MPA, in the middle of a
-// frame, and before AUTH.
+// A peer that connects and says nothing is cut; before the provider's
+// start-up, in the middle of that, and before AUTH.
 //
 // Source: [OP-44] [LWIO §Connection Authentication]
-func TestSilence(t *testing.T) {
-	v := newEnv(t, envConfig{limits: Limits{AuthTimeout: 50 * time.Millisecond}})
+func TestSilence(t *testing.T) { onEach(t, testSilence) }
+
+func testSilence(t *testing.T, on string) {
+	v := newEnv(t, envConfig{on: on, limits: Limits{AuthTimeout: 50 * time.Millisecond}})
 	n := v.negotiate(v.sess)
-	nc, err := net.Dial("tcp", n.addr.AddrPort.String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer nc.Close()
-	nc.Write([]byte("MPA ID Re")) // half a request
-	garbage, err := net.Dial("tcp", n.addr.AddrPort.String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer garbage.Close()
-	garbage.Write(content(4000))
+	dialSocket(t, n.addr).Write([]byte("MPA ID Re")) // half a request of iWARP's
+	dialSocket(t, n.addr).Write(content(4000))
 	c := v.connect(n)
 	c.auth(n, authOptions{})
 	v.connect(n).wantCut() // later than the time of c would be up
 	v.check(c)
 }
 
+// dialSocket connects to what is under a provider's address.
+func dialSocket(t *testing.T, addr rdma.Addr) net.Conn {
+	t.Helper()
+	network, name := "tcp", addr.AddrPort.String()
+	if addr.Name != "" {
+		network, name = "unixpacket", "@"+addr.Name
+	}
+	nc, err := net.Dial(network, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { nc.Close() })
+	return nc
+}
+
 // Peers who are cut fill no disk with what is logged of them.
 //
 // Source: [LWIO §Connection Authentication]
-func TestCutPeersAreLoggedInBounds(t *testing.T) {
+func TestCutPeersAreLoggedInBounds(t *testing.T) { onEach(t, testCutPeersAreLoggedInBounds) }
+
+func testCutPeersAreLoggedInBounds(t *testing.T, on string) {
 	var log bytes.Buffer
 	start := time.Now()
-	v := newEnv(t, envConfig{log: slog.New(slog.NewTextHandler(&log, nil))})
+	v := newEnv(t, envConfig{on: on, log: slog.New(slog.NewTextHandler(&log, nil))})
 	n := v.negotiate(v.sess)
 	const peers = 20
 	for range peers {
@@ -316,9 +340,11 @@ func TestCutPeersAreLoggedInBounds(t *testing.T) {
 // More requests than credits find no receive.
 //
 // Source: [LWIO §Credits] [OP-66] [OP-64]
-func TestCreditOverrun(t *testing.T) {
+func TestCreditOverrun(t *testing.T) { onEach(t, testCreditOverrun) }
+
+func testCreditOverrun(t *testing.T, on string) {
 	b := newGate(t)
-	v := newEnv(t, envConfig{backend: b, limits: Limits{Credits: 4}})
+	v := newEnv(t, envConfig{on: on, backend: b, limits: Limits{Credits: 4}})
 	other := v.client()
 	n := v.negotiate(v.sess)
 	c := v.connect(n)
@@ -339,8 +365,10 @@ func TestCreditOverrun(t *testing.T) {
 }
 
 // Source: [LWIO §Connection Authentication]
-func TestLimitsOfConnections(t *testing.T) {
-	v := newEnv(t, envConfig{limits: Limits{Unauthenticated: 2, Connections: 4}})
+func TestLimitsOfConnections(t *testing.T) { onEach(t, testLimitsOfConnections) }
+
+func testLimitsOfConnections(t *testing.T, on string) {
+	v := newEnv(t, envConfig{on: on, limits: Limits{Unauthenticated: 2, Connections: 4}})
 	n := v.negotiate(v.sess)
 	good := v.connect(n)
 	good.auth(n, authOptions{})

@@ -40,8 +40,10 @@ func (v *env) serves() {
 // comes later finds no file.
 //
 // Source: [LWIO §Close] [OP-94d] [OP-94e] [OP-55]
-func TestCloseIsABarrier(t *testing.T) {
-	b, v, c, o, fid := gatedEnv(t, envConfig{})
+func TestCloseIsABarrier(t *testing.T) { onEach(t, testCloseIsABarrier) }
+
+func testCloseIsABarrier(t *testing.T, on string) {
+	b, v, c, o, fid := gatedEnv(t, envConfig{on: on})
 	b.shut()
 	var cookies []uint64
 	for i := range 6 {
@@ -81,8 +83,10 @@ func TestCloseIsABarrier(t *testing.T) {
 // being done is done.
 //
 // Source: [LWIO §Cancel] [OP-94a] [OP-94b] [OP-94c]
-func TestCancel(t *testing.T) {
-	b, v, c, o, fid := gatedEnv(t, envConfig{limits: Limits{Workers: 1}})
+func TestCancel(t *testing.T) { onEach(t, testCancel) }
+
+func testCancel(t *testing.T, on string) {
+	b, v, c, o, fid := gatedEnv(t, envConfig{on: on, limits: Limits{Workers: 1}})
 	second := c.register(o)
 	b.shut()
 	running := c.send(c.readHeader(fid, 0, 4096, 0), nil)
@@ -114,9 +118,11 @@ func TestCancel(t *testing.T) {
 // Reads that wait for memory are cancelled too, and those that are not get it.
 //
 // Source: [OP-94b]
-func TestWaitForMemory(t *testing.T) {
+func TestWaitForMemory(t *testing.T) { onEach(t, testWaitForMemory) }
+
+func testWaitForMemory(t *testing.T, on string) {
 	b, v, c, o, fid := gatedEnv(t, envConfig{
-		limits: Limits{MaxRdmaWindowSize: 64 << 10, ReadBufferBytes: 256 << 10},
+		on: on, limits: Limits{MaxRdmaWindowSize: 64 << 10, ReadBufferBytes: 256 << 10},
 	})
 	second := c.register(o)
 	b.shut()
@@ -151,8 +157,10 @@ func TestWaitForMemory(t *testing.T) {
 }
 
 // Source: [LWIO §File Registration] [OP-50i] [OP-52b] [OP-56] [OP-59]
-func TestRegisterRules(t *testing.T) {
-	v := newEnv(t, envConfig{limits: Limits{FilesPerConnection: 3}})
+func TestRegisterRules(t *testing.T) { onEach(t, testRegisterRules) }
+
+func testRegisterRules(t *testing.T, on string) {
+	v := newEnv(t, envConfig{on: on, limits: Limits{FilesPerConnection: 3}})
 	c := v.client()
 	o := v.file("a", content(10))
 	change := func(f func(p *wire.FIDParams)) (wire.Header, []byte) {
@@ -191,8 +199,10 @@ func TestRegisterRules(t *testing.T) {
 }
 
 // Source: [LWIO §Write] [OP-92f]
-func TestWriteFails(t *testing.T) {
-	b, v, c, _, fid := gatedEnv(t, envConfig{})
+func TestWriteFails(t *testing.T) { onEach(t, testWriteFails) }
+
+func testWriteFails(t *testing.T, on string) {
+	b, v, c, _, fid := gatedEnv(t, envConfig{on: on})
 	for _, f := range []struct {
 		err    error
 		status ntstatus.Status
@@ -215,8 +225,10 @@ func TestWriteFails(t *testing.T) {
 // one, and there is one at a time.
 //
 // Source: [LWIO §Wakeup] [OP-93a] [OP-93c] [OP-93d] [OP-93e] [OP-93f] [LWIO claim 21]
-func TestInterrupt(t *testing.T) {
-	b, v, c, _, fid := gatedEnv(t, envConfig{})
+func TestInterrupt(t *testing.T) { onEach(t, testInterrupt) }
+
+func testInterrupt(t *testing.T, on string) {
+	b, v, c, _, fid := gatedEnv(t, envConfig{on: on})
 	const at = 1 << 20
 	polled := func() {
 		h := c.readHeader(fid, 0, 4096, 0)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
+	"net/netip"
 	"testing"
 
 	"lwio/internal/ntstatus"
@@ -67,7 +68,7 @@ func (v *env) tryConnect(n *negotiated) (*rawClient, error) {
 		}
 	}
 	var err error
-	c.a, err = v.provider.OpenAdapter(ctx, loopback)
+	c.a, err = v.provider.OpenAdapter(ctx, netip.Addr{})
 	must(err)
 	v.t.Cleanup(func() { c.a.Close() })
 	c.cq, err = c.a.CreateCompletionQueue(4096)

@@ -1,9 +1,13 @@
 package server
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"log/slog"
 	"net"
+	"net/netip"
+	"strings"
 	"testing"
 	"time"
 
@@ -97,6 +101,33 @@ func TestServeEndsWithItsContext(t *testing.T) {
 	cancel(cause)
 	if err := <-served; !errors.Is(err, cause) {
 		t.Errorf("Serve: %v", err)
+	}
+}
+
+// absent is a provider without a device.
+type absent struct{ rdma.Provider }
+
+func (absent) OpenAdapter(context.Context, netip.Addr) (rdma.Adapter, error) {
+	return nil, &rdma.Error{Op: "open adapter", Status: rdma.StatusDeviceNotReady, Err: errors.New("not here")}
+}
+
+// A provider that has no device is left out, and the log says so; if that is all
+// there are, it is an error.
+func TestServeWithoutADevice(t *testing.T) {
+	p, log := iwarp.New(nil), new(bytes.Buffer)
+	cfg := Config{Providers: []rdma.Provider{absent{p}, p}, Logger: slog.New(slog.NewTextHandler(log, nil))}
+	s, addr, served := newServer(t, t.Context(), cfg, t.TempDir())
+	dialAndSitThere(t, addr)
+	eventually(t, "a client is there", func() bool { return s.Stats().SMB == 1 })
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := <-served; err != nil || !strings.Contains(log.String(), "not here") {
+		t.Errorf("%v, %s", err, log)
+	}
+	_, _, served = newServer(t, t.Context(), Config{Providers: []rdma.Provider{absent{p}}}, t.TempDir())
+	if err := <-served; rdma.StatusOf(err) != rdma.StatusDeviceNotReady {
+		t.Error(err)
 	}
 }
 

@@ -33,8 +33,8 @@ type memory struct {
 // is in the memory, that peer's process can read and write too, until it ends: a
 // program keeps in it what that peer may see.
 //
-// Pages come with their first use, or all of them with the first region that has
-// the right of remote write: a peer takes no memory with holes.
+// Pages come with their first use, or all of them with the first region that has a
+// remote right: a peer takes no memory with holes.
 func (a *adapter) Alloc(ctx context.Context, size int) (rdma.Memory, error) {
 	const op = "allocate memory"
 	if ctx.Err() != nil {

@@ -54,7 +54,7 @@ func (a *adapter) RegisterMemory(ctx context.Context, buf []byte, access rdma.Ac
 	}
 	r := &region{a: a, buf: buf, access: access, idle: make(chan struct{}, 1)}
 	r.base = a.dom.Keys.Uint64()>>18<<12 | 1<<46 | pageOffset(buf)
-	if r.mem, r.off = a.memoryOf(buf); r.mem != nil && access.Has(rdma.AccessRemoteWrite) {
+	if r.mem, r.off = a.memoryOf(buf); r.mem != nil && (access.Has(rdma.AccessRemoteWrite) || access.Has(rdma.AccessRemoteRead)) {
 		if err := r.mem.populate(); err != nil {
 			return nil, opError(op, "", rdma.StatusInsufficientResources, err)
 		}
