@@ -42,7 +42,7 @@ func TestChoice(t *testing.T) {
 		"here or there": {instances: append(instance(elsewhere, "x"), instance(here, "lwio-nobody-there")...), skipped: "connection refused", warns: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newRawServer(t, newFakeShare())
+			s := newRawServer(t, "iwarp", newFakeShare())
 			if c.instances != nil {
 				s.sess.offers = slices.Insert(s.sess.offers, 0, wire.AddressBlock{Name: shm.Name, Instances: c.instances})
 			}
@@ -90,8 +90,10 @@ func shmHost(t *testing.T) [16]byte {
 // may give the server all of that memory.
 //
 // Source: [OP-111]
-func TestLandingMemoryIsAlone(t *testing.T) {
-	s := newRawServer(t, newFakeShare())
+func TestLandingMemoryIsAlone(t *testing.T) { onEach(t, testLandingMemoryIsAlone) }
+
+func testLandingMemoryIsAlone(t *testing.T, on string) {
+	s := newRawServer(t, on, newFakeShare())
 	cn := s.connect(Config{}).live()
 	land := cn.land.Bytes()
 	for name, mr := range map[string]rdma.MemoryRegion{"messages to send": cn.sendMR, "answers": cn.recvMR} {

@@ -38,13 +38,15 @@ func openOn(t *testing.T, c *Client, name string) *File {
 }
 
 // Source: [LWIO §Read], [OP-60], [OP-91], [OP-92a]
-func TestReadOverRDMA(t *testing.T) {
+func TestReadOverRDMA(t *testing.T) { onEach(t, testReadOverRDMA) }
+
+func testReadOverRDMA(t *testing.T, on string) {
 	share := newFakeShare()
 	want := pattern(300_000)
 	share.put("f", want)
-	s := newRawServer(t, share)
+	s := newRawServer(t, on, share)
 	c := s.connect(Config{})
-	if tr := c.Transport(); tr.Name != "iwarp" || !tr.Keyed || !tr.RDMA() {
+	if tr := c.Transport(); tr.Name != on || !tr.Keyed || !tr.RDMA() {
 		t.Fatalf("transport %+v", tr)
 	}
 	f := openOn(t, c, "f")
@@ -89,10 +91,12 @@ func TestReadOverRDMA(t *testing.T) {
 }
 
 // Source: [LWIO §Write], [OP-61], [OP-61b]
-func TestWriteOverRDMA(t *testing.T) {
+func TestWriteOverRDMA(t *testing.T) { onEach(t, testWriteOverRDMA) }
+
+func testWriteOverRDMA(t *testing.T, on string) {
 	for _, textOnly := range []bool{false, true} {
 		share := newFakeShare()
-		s := newRawServer(t, share)
+		s := newRawServer(t, on, share)
 		s.textOnly = textOnly
 		c := s.connect(Config{AllowMD5: textOnly})
 		f := openOn(t, c, "f")
@@ -126,10 +130,12 @@ func TestWriteOverRDMA(t *testing.T) {
 // Every message is as the field matrix says.
 //
 // Source: [LWIO §I/O Processing], [OP-21], [OP-23], [OP-24], [OP-73], [OP-85], [LWIO claim 22]
-func TestHeaders(t *testing.T) {
+func TestHeaders(t *testing.T) { onEach(t, testHeaders) }
+
+func testHeaders(t *testing.T, on string) {
 	share := newFakeShare()
 	share.put("f", pattern(5000))
-	s := newRawServer(t, share)
+	s := newRawServer(t, on, share)
 	c := s.connect(Config{})
 	f := openOn(t, c, "f")
 	if _, err := f.ReadAt(make([]byte, 5000), 0); err != nil {
@@ -191,10 +197,12 @@ func waitFor(t *testing.T, done func() bool) {
 // Never are more messages outstanding than the server granted.
 //
 // Source: [LWIO §Credits], [OP-64], [OP-66]
-func TestCreditsAreNeverExceeded(t *testing.T) {
+func TestCreditsAreNeverExceeded(t *testing.T) { onEach(t, testCreditsAreNeverExceeded) }
+
+func testCreditsAreNeverExceeded(t *testing.T, on string) {
 	share := newFakeShare()
 	share.put("f", pattern(100_000))
-	s := newRawServer(t, share)
+	s := newRawServer(t, on, share)
 	s.grant = 3
 	s.window = 4096
 	var mu sync.Mutex
@@ -234,11 +242,13 @@ func TestCreditsAreNeverExceeded(t *testing.T) {
 	}
 }
 
-func TestManyCallersShareTheCredits(t *testing.T) {
+func TestManyCallersShareTheCredits(t *testing.T) { onEach(t, testManyCallersShareTheCredits) }
+
+func testManyCallersShareTheCredits(t *testing.T, on string) {
 	share := newFakeShare()
 	want := pattern(1 << 20)
 	share.put("f", want)
-	s := newRawServer(t, share)
+	s := newRawServer(t, on, share)
 	s.grant = 4
 	c := s.connect(Config{})
 	f := openOn(t, c, "f")
@@ -269,10 +279,12 @@ func TestManyCallersShareTheCredits(t *testing.T) {
 }
 
 // Source: [OP-33], [OP-56]
-func TestFileThatServerKeepsOnSMB(t *testing.T) {
+func TestFileThatServerKeepsOnSMB(t *testing.T) { onEach(t, testFileThatServerKeepsOnSMB) }
+
+func testFileThatServerKeepsOnSMB(t *testing.T, on string) {
 	share := newFakeShare()
 	share.put("f", []byte("hello"))
-	s := newRawServer(t, share)
+	s := newRawServer(t, on, share)
 	s.sess.noFile = true
 	c := s.connect(Config{})
 	f := openOn(t, c, "f")
@@ -290,10 +302,12 @@ func TestFileThatServerKeepsOnSMB(t *testing.T) {
 }
 
 // A status of the server reaches the caller, with what was done before it.
-func TestRemoteStatus(t *testing.T) {
+func TestRemoteStatus(t *testing.T) { onEach(t, testRemoteStatus) }
+
+func testRemoteStatus(t *testing.T, on string) {
 	share := newFakeShare()
 	share.put("f", pattern(100_000))
-	s := newRawServer(t, share)
+	s := newRawServer(t, on, share)
 	s.handle = func(c *rawConn, h wire.Header, _ []byte) bool {
 		if h.Opcode == wire.OpWrite && h.Offset >= 16<<10 {
 			c.status(h.Cookie, 0, uint32(ntstatus.DiskFull))
@@ -314,10 +328,12 @@ func TestRemoteStatus(t *testing.T) {
 }
 
 // Source: [OP-94a], [OP-110], [OP-113]
-func TestDeadline(t *testing.T) {
+func TestDeadline(t *testing.T) { onEach(t, testDeadline) }
+
+func testDeadline(t *testing.T, on string) {
 	share := newFakeShare()
 	share.put("f", pattern(100_000))
-	s := newRawServer(t, share)
+	s := newRawServer(t, on, share)
 	s.grant = 4
 	release, held := make(chan struct{}), make(chan struct{}, 2)
 	var late sync.WaitGroup
@@ -361,17 +377,19 @@ func TestDeadline(t *testing.T) {
 	if err := f.Sync(t.Context()); err != nil {
 		t.Error(err)
 	}
-	if c.Transport().Name != "iwarp" {
+	if c.Transport().Name != on {
 		t.Errorf("transport %v", c.Transport())
 	}
 }
 
 // A server that is silent for good: calls without a deadline end too, and then
 // the connection.
-func TestSilence(t *testing.T) {
+func TestSilence(t *testing.T) { onEach(t, testSilence) }
+
+func testSilence(t *testing.T, on string) {
 	share := newFakeShare()
 	share.put("f", pattern(100_000))
-	s := newRawServer(t, share)
+	s := newRawServer(t, on, share)
 	s.handle = func(_ *rawConn, h wire.Header, _ []byte) bool { return h.Opcode == wire.OpRead }
 	c := s.connect(Config{Timeout: 200 * time.Millisecond})
 	f := openOn(t, c, "f")
@@ -385,12 +403,14 @@ func TestSilence(t *testing.T) {
 }
 
 // Source: [OP-94f], [OP-112]
-func TestDisconnect(t *testing.T) {
+func TestDisconnect(t *testing.T) { onEach(t, testDisconnect) }
+
+func testDisconnect(t *testing.T, on string) {
 	share := newFakeShare()
 	want := pattern(100_000)
 	share.put("f", want)
 	share.put("g", nil)
-	s := newRawServer(t, share)
+	s := newRawServer(t, on, share)
 	s.handle = func(c *rawConn, h wire.Header, _ []byte) bool {
 		if h.Offset < 50_000 {
 			return false
@@ -461,10 +481,12 @@ func TestDisconnect(t *testing.T) {
 }
 
 // Closing the client fails what is in flight, at once.
-func TestCloseWhileReading(t *testing.T) {
+func TestCloseWhileReading(t *testing.T) { onEach(t, testCloseWhileReading) }
+
+func testCloseWhileReading(t *testing.T, on string) {
 	share := newFakeShare()
 	share.put("f", pattern(100_000))
-	s := newRawServer(t, share)
+	s := newRawServer(t, on, share)
 	asked := make(chan struct{}, 1)
 	s.handle = func(_ *rawConn, h wire.Header, _ []byte) bool {
 		if h.Opcode == wire.OpRead {
@@ -495,10 +517,12 @@ func TestCloseWhileReading(t *testing.T) {
 
 // A connection that was closed is not one that was lost, and what comes after says
 // what is the matter.
-func TestAfterClose(t *testing.T) {
+func TestAfterClose(t *testing.T) { onEach(t, testAfterClose) }
+
+func testAfterClose(t *testing.T, on string) {
 	share := newFakeShare()
 	share.put("f", pattern(1000))
-	s := newRawServer(t, share)
+	s := newRawServer(t, on, share)
 	var log strings.Builder
 	c := s.connect(Config{RequireRDMA: true, Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))})
 	f := openOn(t, c, "f")
@@ -529,10 +553,12 @@ func TestAfterClose(t *testing.T) {
 // What a server sends after the caller has left finds the memory closed.
 //
 // Source: [OP-111], [OP-113]
-func TestLateDataFindsMemoryClosed(t *testing.T) {
+func TestLateDataFindsMemoryClosed(t *testing.T) { onEach(t, testLateDataFindsMemoryClosed) }
+
+func testLateDataFindsMemoryClosed(t *testing.T, on string) {
 	share := newFakeShare()
 	share.put("f", pattern(100_000))
-	s := newRawServer(t, share)
+	s := newRawServer(t, on, share)
 	held := make(chan func(), 1)
 	s.handle = func(c *rawConn, h wire.Header, body []byte) bool {
 		if h.Opcode == wire.OpRead && h.Offset == 0 {
@@ -569,10 +595,12 @@ func TestLateDataFindsMemoryClosed(t *testing.T) {
 // memory that is nobody's.
 //
 // Source: [OP-94a]
-func TestLateDataOfSmallReads(t *testing.T) {
+func TestLateDataOfSmallReads(t *testing.T) { onEach(t, testLateDataOfSmallReads) }
+
+func testLateDataOfSmallReads(t *testing.T, on string) {
 	share := newFakeShare()
 	share.put("f", pattern(100_000))
-	s := newRawServer(t, share)
+	s := newRawServer(t, on, share)
 	held := make(chan func(), 1)
 	s.handle = func(c *rawConn, h wire.Header, body []byte) bool {
 		if h.Opcode == wire.OpRead && h.Offset == 0 {

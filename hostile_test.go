@@ -18,7 +18,9 @@ import (
 // A server that gets AUTH wrong is never used, and the client says why.
 //
 // Source: [LWIO §Connection Authentication], [LWIO claim 12], [OP-45] to [OP-50j]
-func TestAuthRefusals(t *testing.T) {
+func TestAuthRefusals(t *testing.T) { onEach(t, testAuthRefusals) }
+
+func testAuthRefusals(t *testing.T, on string) {
 	type set func(s *rawServer)
 	params := func(f func(p *wire.AuthParams)) set { return func(s *rawServer) { s.params = f } }
 	signed := func(f func(b []byte) []byte) set { return func(s *rawServer) { s.signed = f } }
@@ -62,7 +64,7 @@ func TestAuthRefusals(t *testing.T) {
 		{"more than the buffer", signed(func(b []byte) []byte { return append(b, make([]byte, wire.AuthServerRoom)...) }), net.ErrClosed, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := newRawServer(t, newFakeShare())
+			s := newRawServer(t, on, newFakeShare())
 			c.set(s)
 			_, err := s.dial(&Config{RequireRDMA: true})
 			if err == nil || !errors.Is(err, ErrNoRDMA) || c.is != nil && !errors.Is(err, c.is) || !strings.Contains(err.Error(), c.text) {
@@ -100,21 +102,23 @@ func dropSignature(b []byte) []byte {
 }
 
 // Source: [LWIO §Connection Authentication], [OP-46b]
-func TestAuthWithMD5Allowed(t *testing.T) {
-	s := newRawServer(t, newFakeShare())
+func TestAuthWithMD5Allowed(t *testing.T) { onEach(t, testAuthWithMD5Allowed) }
+
+func testAuthWithMD5Allowed(t *testing.T, on string) {
+	s := newRawServer(t, on, newFakeShare())
 	s.textOnly = true
 	c := s.connect(Config{AllowMD5: true})
 	if tr := c.Transport(); tr.Keyed || !strings.Contains(tr.Reason, "MD5") {
 		t.Errorf("transport %+v", tr)
 	}
 	// A keyed signature that is there must be right even then.
-	s = newRawServer(t, newFakeShare())
+	s = newRawServer(t, on, newFakeShare())
 	s.macKey = []byte("something else")
 	if _, err := s.dial(&Config{AllowMD5: true, RequireRDMA: true}); !errors.Is(err, ErrSpoofed) {
 		t.Errorf("%v", err)
 	}
 	// A dialect without an application key.
-	s = newRawServer(t, newFakeShare())
+	s = newRawServer(t, on, newFakeShare())
 	s.textOnly = true
 	s.sess.appKey = nil
 	if _, err := s.dial(&Config{RequireRDMA: true}); !errors.Is(err, ErrNoRDMA) {
@@ -124,8 +128,10 @@ func TestAuthWithMD5Allowed(t *testing.T) {
 }
 
 // Source: [OP-44]
-func TestAuthSilence(t *testing.T) {
-	s := newRawServer(t, newFakeShare())
+func TestAuthSilence(t *testing.T) { onEach(t, testAuthSilence) }
+
+func testAuthSilence(t *testing.T, on string) {
+	s := newRawServer(t, on, newFakeShare())
 	s.handle = func(*rawConn, wire.Header, []byte) bool { return true }
 	_, err := s.dial(&Config{RequireRDMA: true, Timeout: 100 * time.Millisecond})
 	if !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, os.ErrDeadlineExceeded) {
@@ -151,7 +157,7 @@ func TestNegotiateRefusals(t *testing.T) {
 		"nobody there":      {func(s *rawServer) { s.sess.offers[0].Instances[0].Discriminator = []byte{0, 1} }, "connect"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newRawServer(t, newFakeShare())
+			s := newRawServer(t, "iwarp", newFakeShare())
 			c.set(s)
 			if _, err := s.dial(&Config{RequireRDMA: true}); !errors.Is(err, ErrNoRDMA) || !strings.Contains(err.Error(), c.text) {
 				t.Errorf("%v", err)
@@ -171,7 +177,7 @@ func TestNegotiateRefusals(t *testing.T) {
 //
 // Source: [OP-40]
 func TestNextInstance(t *testing.T) {
-	s := newRawServer(t, newFakeShare())
+	s := newRawServer(t, "iwarp", newFakeShare())
 	good := s.sess.offers[0].Instances[0]
 	bad := wire.NetAddress{HostAddress: good.HostAddress, Discriminator: []byte{0, 1}}
 	s.sess.offers[0].Instances = []wire.NetAddress{bad, good}
@@ -181,7 +187,9 @@ func TestNextInstance(t *testing.T) {
 // Whatever a server sends that it must not ends the connection, and nothing else.
 //
 // Source: [OP-73], [OP-69], [OP-20]
-func TestHostileAnswers(t *testing.T) {
+func TestHostileAnswers(t *testing.T) { onEach(t, testHostileAnswers) }
+
+func testHostileAnswers(t *testing.T, on string) {
 	for name, answer := range map[string]func(c *rawConn, h wire.Header){
 		"cookie of nobody":            func(c *rawConn, _ wire.Header) { c.status(1<<63|9999, 1, 0) },
 		"cookie of a slot not in use": func(c *rawConn, h wire.Header) { c.status(h.Cookie+1, 1, 0) },
@@ -211,7 +219,7 @@ func TestHostileAnswers(t *testing.T) {
 			share := newFakeShare()
 			want := pattern(3000)
 			share.put("f", want)
-			s := newRawServer(t, share)
+			s := newRawServer(t, on, share)
 			s.handle = func(c *rawConn, h wire.Header, _ []byte) bool {
 				if h.Opcode == wire.OpRead {
 					answer(c, h)
@@ -244,10 +252,12 @@ func twoDeltas(c *rawConn) {
 }
 
 // A server that answers success with no bytes does not make the client spin.
-func TestSuccessWithoutBytes(t *testing.T) {
+func TestSuccessWithoutBytes(t *testing.T) { onEach(t, testSuccessWithoutBytes) }
+
+func testSuccessWithoutBytes(t *testing.T, on string) {
 	share := newFakeShare()
 	share.put("f", pattern(3000))
-	s := newRawServer(t, share)
+	s := newRawServer(t, on, share)
 	s.handle = func(c *rawConn, h wire.Header, _ []byte) bool {
 		if h.Opcode == wire.OpRead {
 			c.status(h.Cookie, 0, 0)
@@ -266,11 +276,13 @@ func TestSuccessWithoutBytes(t *testing.T) {
 // A server that gives a little at a time is asked again.
 //
 // Source: [OP-92a]
-func TestShortAnswers(t *testing.T) {
+func TestShortAnswers(t *testing.T) { onEach(t, testShortAnswers) }
+
+func testShortAnswers(t *testing.T, on string) {
 	share := newFakeShare()
 	want := pattern(200_000)
 	share.put("f", want)
-	s := newRawServer(t, share)
+	s := newRawServer(t, on, share)
 	s.handle = func(c *rawConn, h wire.Header, body []byte) bool {
 		if h.Opcode != wire.OpRead || h.Length <= 700 {
 			return false
@@ -291,11 +303,13 @@ func TestShortAnswers(t *testing.T) {
 // Fid 0 and Fids that do not fit end the connection.
 //
 // Source: [OP-54]
-func TestHostileFid(t *testing.T) {
+func TestHostileFid(t *testing.T) { onEach(t, testHostileFid) }
+
+func testHostileFid(t *testing.T, on string) {
 	for _, fid := range []uint32{0, 0x10000} {
 		share := newFakeShare()
 		share.put("f", []byte("hello"))
-		s := newRawServer(t, share)
+		s := newRawServer(t, on, share)
 		s.handle = func(c *rawConn, h wire.Header, _ []byte) bool {
 			if h.Opcode == wire.OpRegister {
 				c.status(h.Cookie, fid, 0)
@@ -317,11 +331,13 @@ func TestHostileFid(t *testing.T) {
 // Credits come and go while requests are in flight.
 //
 // Source: [LWIO §Credits], [OP-67] to [OP-74c], [LWIO claim 24]
-func TestCreditTransactions(t *testing.T) {
+func TestCreditTransactions(t *testing.T) { onEach(t, testCreditTransactions) }
+
+func testCreditTransactions(t *testing.T, on string) {
 	share := newFakeShare()
 	want := pattern(400_000)
 	share.put("f", want)
-	s := newRawServer(t, share)
+	s := newRawServer(t, on, share)
 	s.grant = 8
 	s.window = 4096
 	c := s.connect(Config{Credits: 16})
@@ -387,14 +403,16 @@ func TestCreditTransactions(t *testing.T) {
 // The server may change the grant as soon as it has answered AUTH, but only once.
 //
 // Source: [LWIO §Credits], [OP-65], [OP-98]
-func TestCreditsRightAfterAuth(t *testing.T) {
+func TestCreditsRightAfterAuth(t *testing.T) { onEach(t, testCreditsRightAfterAuth) }
+
+func testCreditsRightAfterAuth(t *testing.T, on string) {
 	for _, tc := range []struct {
 		change []int32
 		grant  int // 0: the connection fails
 	}{{[]int32{4}, 12}, {[]int32{-3}, 5}, {[]int32{-8}, 0}, {[]int32{1, 1}, 0}} {
 		share := newFakeShare()
 		share.put("f", pattern(1000))
-		s := newRawServer(t, share)
+		s := newRawServer(t, on, share)
 		s.grant = 8
 		s.handle = func(c *rawConn, h wire.Header, _ []byte) bool {
 			if h.Opcode == wire.OpAuth {

@@ -46,7 +46,7 @@ func (c *conn) posted() int {
 func TestAnswersBeforeSendsAreDone(t *testing.T) {
 	share := newFakeShare()
 	share.put("f", pattern(1000))
-	s := newRawServer(t, share)
+	s := newRawServer(t, "iwarp", share)
 	var slow atomic.Bool
 	tokens := make(chan struct{})
 	provider := iwarp.New(&iwarp.Config{Dial: func(ctx context.Context, _, remote *net.TCPAddr) (net.Conn, error) {
@@ -96,10 +96,12 @@ func TestAnswersBeforeSendsAreDone(t *testing.T) {
 // Without a deadline, Config.Timeout bounds the wait for a credit as well.
 //
 // Source: [OP-113]
-func TestNoCreditInTime(t *testing.T) {
+func TestNoCreditInTime(t *testing.T) { onEach(t, testNoCreditInTime) }
+
+func testNoCreditInTime(t *testing.T, on string) {
 	share := newFakeShare()
 	share.put("f", pattern(1000))
-	s := newRawServer(t, share)
+	s := newRawServer(t, on, share)
 	s.grant = 1
 	held := make(chan struct{}, 1)
 	s.handle = func(_ *rawConn, h wire.Header, _ []byte) bool {
@@ -126,10 +128,12 @@ func TestNoCreditInTime(t *testing.T) {
 // Config.Timeout, and what outlasts that costs nobody the connection.
 //
 // Source: [OP-110], [OP-113]
-func TestOwnDeadlineRules(t *testing.T) {
+func TestOwnDeadlineRules(t *testing.T) { onEach(t, testOwnDeadlineRules) }
+
+func testOwnDeadlineRules(t *testing.T, on string) {
 	share := newFakeShare()
 	share.put("f", pattern(1000))
-	s := newRawServer(t, share)
+	s := newRawServer(t, on, share)
 	var live atomic.Pointer[conn]
 	s.handle = func(_ *rawConn, h wire.Header, _ []byte) bool {
 		if cn := live.Load(); h.Opcode == wire.OpRead {

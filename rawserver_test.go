@@ -4,16 +4,23 @@ import (
 	"context"
 	"encoding/binary"
 	"net/netip"
+	"slices"
 	"sync"
 	"testing"
 
 	"lwio/internal/ntstatus"
 	"lwio/internal/wire"
 	"lwio/rdma"
-	"lwio/rdma/iwarp"
 )
 
-// rawServer speaks LWIO over iWARP, as the text says unless a test changes what it
+// onEach runs a test once over each provider.
+func onEach(t *testing.T, run func(t *testing.T, on string)) {
+	for _, p := range Defaults() {
+		t.Run(p.Name(), func(t *testing.T) { run(t, p.Name()) })
+	}
+}
+
+// rawServer speaks LWIO over a provider, as the text says unless a test changes what it
 // does. It shares nothing with the real server.
 type rawServer struct {
 	t     *testing.T
@@ -43,31 +50,29 @@ type rawServer struct {
 	accepted             chan *rawConn
 }
 
-// newRawServer starts a server of the share on loopback, and a session that leads
-// to it.
-func newRawServer(t *testing.T, share *fakeShare) *rawServer {
+// newRawServer starts a server of the share, over the provider of that name, and a
+// session that leads to it.
+func newRawServer(t *testing.T, on string, share *fakeShare) *rawServer {
 	t.Helper()
 	s := &rawServer{t: t, share: share, grant: 16, window: 64 << 10, recvSize: 8 << 10, accepted: make(chan *rawConn, 16)}
 	ctx, cancel := context.WithCancel(context.Background())
 	s.stop = cancel
-	loopback := netip.MustParseAddr("127.0.0.1")
+	providers := Defaults()
+	p := providers[slices.IndexFunc(providers, func(p rdma.Provider) bool { return p.Name() == on })]
 	var err error
-	if s.adapter, err = iwarp.New(nil).OpenAdapter(ctx, loopback); err != nil {
+	if s.adapter, err = p.OpenAdapter(ctx, netip.Addr{}); err != nil {
 		t.Fatal(err)
 	}
-	if s.listener, err = rdma.Listen(ctx, s.adapter, rdma.IPAddr("iwarp", netip.AddrPortFrom(loopback, 0)), 0); err != nil {
+	if s.listener, err = rdma.Listen(ctx, s.adapter, rdma.Addr{}, 0); err != nil {
 		t.Fatal(err)
 	}
 	at, err := s.listener.LocalAddr()
 	if err != nil {
 		t.Fatal(err)
 	}
-	host := loopback.As4()
 	s.sess = &fakeSession{
 		share: share, appKey: []byte("0123456789abcdef"),
-		offers: []wire.AddressBlock{{Name: "iwarp", Instances: []wire.NetAddress{{
-			HostAddress: host[:], Discriminator: binary.BigEndian.AppendUint16(nil, at.AddrPort.Port()),
-		}}}},
+		offers: []wire.AddressBlock{{Name: on, Instances: []wire.NetAddress{addressOf(at)}}},
 		onKeys: func(client, server [16]byte) {
 			s.mu.Lock()
 			defer s.mu.Unlock()
@@ -78,6 +83,18 @@ func newRawServer(t *testing.T, share *fakeShare) *rawServer {
 	go s.accept(ctx)
 	t.Cleanup(s.close)
 	return s
+}
+
+// addressOf is how NEGOTIATE says where a listener is.
+//
+// Source: [OP-38b]
+func addressOf(at rdma.Addr) wire.NetAddress {
+	if at.Name != "" {
+		return wire.NetAddress{HostAddress: at.Host[:], Discriminator: []byte(at.Name)}
+	}
+	return wire.NetAddress{
+		HostAddress: at.AddrPort.Addr().AsSlice(), Discriminator: binary.BigEndian.AppendUint16(nil, at.AddrPort.Port()),
+	}
 }
 
 // dial makes a client of the server.
