@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"time"
 
 	"lwio/internal/ntstatus"
 	"lwio/internal/wire"
@@ -111,24 +112,28 @@ func (c *conn) verify(o *op, p *wire.AuthParams, pair *keyPair, block []byte) er
 }
 
 // replace ends the connection that the client says this one takes the place of,
-// and waits until nothing of it goes on.
+// waits until nothing of it goes on, and takes its results over. Where they are not
+// to be had any more, the answer does not name the old connection: then the client
+// cannot send its writes again.
 //
 // Source: [OP-112]
 func (c *conn) replace(p *wire.AuthParams, pair *keyPair) error {
 	if p.PreviousSessionID == nil {
 		return nil
 	}
-	old := c.e.connOf(*p.PreviousSessionID, pair.sess.User())
-	if old == nil {
-		return nil
+	user := pair.sess.User()
+	if old := c.e.connOf(*p.PreviousSessionID, user); old != nil {
+		old.cut(errFenced)
+		select {
+		case <-old.done:
+		case <-c.ctx.Done():
+			return c.ctx.Err()
+		}
 	}
-	old.cut(errFenced)
-	select {
-	case <-old.done:
-		return nil
-	case <-c.ctx.Done():
-		return c.ctx.Err()
+	if k, ok := c.e.outcomes.take(*p.PreviousSessionID, user, time.Now()); ok && int16(p.BaseSequence-k.base) >= 0 {
+		c.inherit(k)
 	}
+	return nil
 }
 
 // takeIn makes the connection an authenticated one.
@@ -141,6 +146,7 @@ func (c *conn) takeIn(p *wire.AuthParams, pair *keyPair) {
 	c.peerWindow = int(min(p.MaxRdmaWindowSize, c.f.info.MaxTransferLength))
 	c.peerPage = p.PageSize
 	c.sequence = p.BaseSequence + 1
+	c.base = c.sequence
 	c.timer.Stop()
 	c.e.authenticated(c)
 }
@@ -155,6 +161,9 @@ func (c *conn) answerAuth(o *op, client *wire.AuthParams) error {
 		MaxRdmaWindowSize: c.e.wire.MaxRdmaWindowSize, MaxSendBufferSize: wire.StatusResponseSize,
 		MaxRecvBufferSize: c.e.wire.MaxRecvBufferSize, HeaderSize: wire.HeaderSize, Credits: uint16(c.credits.grant),
 		Key: &c.pair.clientKey, SessionID: &c.sessionID, Signature: new([16]byte),
+	}
+	if c.inherited {
+		p.PreviousSessionID = client.PreviousSessionID
 	}
 	var peerNonce []byte
 	if client.Keyed != nil {

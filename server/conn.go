@@ -48,6 +48,7 @@ type conn struct {
 	ready    opList  // answered, not yet in the outbox
 	readySum int     // bytes of data in ready
 	sequence uint16
+	base     uint16    // the first one
 	now      time.Time // of the batch in hand
 	freed    int       // initiator slots that came free in this batch
 
@@ -57,6 +58,7 @@ type conn struct {
 	pair          *keyPair
 	sess          session
 	sessionID     [8]byte
+	inherited     bool // outcomes are those of the connection replaced, too
 	since         time.Time
 	peerWindow    int    // the most that one RDMA write may carry, in bytes
 	peerPage      uint16 // the client's page size, in bytes
@@ -79,6 +81,7 @@ type conn struct {
 	completed bool // some I/O completed since the last wake-up
 	armed     *op  // the INTERRUPT that waits
 	credits   credits
+	outcomes  outcomes
 }
 
 // layout says where things are in the memory of a connection. Headers and
@@ -229,6 +232,7 @@ func (c *conn) teardown(err error) {
 			c.f.arena.give(o)
 		}
 	}
+	c.keep()
 	c.closeResources()
 	c.e.forget(c)
 }

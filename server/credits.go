@@ -234,6 +234,7 @@ func (e *engine) watchCredits() {
 			return
 		case now := <-tick.C:
 			e.balance(now)
+			e.outcomes.expire(now)
 		}
 	}
 }

@@ -28,11 +28,14 @@ func (c *conn) receive(slot int32, size int) error {
 	if c.draining.Load() {
 		return nil // the connection ends before an answer is due
 	}
-	c.follow(o.h.Sequence)
+	again := c.repeats(&o.h)
+	if !again {
+		c.follow(o.h.Sequence)
+	}
 	if err := c.hear(&o.h); err != nil {
 		return err
 	}
-	return c.dispatch(o)
+	return c.dispatch(o, again)
 }
 
 // follow counts gaps in the numbers of the messages; nothing depends on them.
@@ -46,10 +49,11 @@ func (c *conn) follow(sequence uint16) {
 }
 
 // dispatch hands an authenticated client's message to what answers it. What is
-// wrong with it ends the connection or is answered, as package wire says.
+// wrong with it ends the connection or is answered, as package wire says. again
+// says that it is a write which was sent on an earlier connection.
 //
 // Source: [LWIO §I/O Processing] [OP-27] [OP-63] [OP-92e] [OP-92h] [OP-106] [LWIO claim 15]
-func (c *conn) dispatch(o *op) error {
+func (c *conn) dispatch(o *op, again bool) error {
 	err := o.h.Check(o.size, c.e.wire)
 	if err != nil && wire.Terminates(err) {
 		return violation("%w", err)
@@ -70,7 +74,9 @@ func (c *conn) dispatch(o *op) error {
 	case wire.OpRead, wire.OpVecRead:
 		c.read(o)
 	case wire.OpWrite, wire.OpVecWrite:
-		c.write(o)
+		if !again || !c.repeat(o) {
+			c.write(o)
+		}
 	case wire.OpRegister:
 		c.register(o)
 	case wire.OpClose:

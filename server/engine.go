@@ -30,6 +30,7 @@ type engine struct {
 
 	readers, writers *lane
 	credits          creditPool
+	outcomes         outcomeTable
 
 	ctx    context.Context // ends when the engine is closed
 	cancel context.CancelFunc
@@ -59,7 +60,7 @@ func newEngine(cfg *Config) *engine {
 	e.ctx, e.cancel = context.WithCancel(context.Background())
 	e.readers = newLane(e.limits.Workers, func(o *op) { o.readRest(); o.leave() })
 	e.writers = newLane(e.limits.Workers, func(o *op) { o.writeData(); o.leave() })
-	e.credits.budget = e.limits.CreditBudget
+	e.credits.budget, e.outcomes.most = e.limits.CreditBudget, e.limits.Connections
 	e.spawn(e.watchStalls)
 	e.spawn(e.watchCredits)
 	return e

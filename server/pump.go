@@ -153,6 +153,7 @@ func (c *conn) enqueueLocked(o *op, now time.Time) {
 		return
 	}
 	o.observe(now)
+	c.rememberLocked(o)
 	c.pending--
 	c.completed = true
 	if c.armed != nil {

@@ -278,6 +278,10 @@ func (c *rawClient) auth(n *negotiated, o authOptions) {
 	if s.Cookie != 77 || s.Status != 0 {
 		c.t.Fatalf("AUTH: %v", ntstatus.Status(s.Status))
 	}
+	sent, err := wire.DecodeAuthParams(msg[wire.HeaderSize:])
+	if err != nil {
+		c.t.Fatal(err)
+	}
 	block := bytes.Clone(c.in.Bytes()[:s.Information-8])
 	p, err := wire.DecodeAuthParams(block)
 	if err != nil {
@@ -291,7 +295,7 @@ func (c *rawClient) auth(n *negotiated, o authOptions) {
 			c.t.Fatal(err)
 		}
 	}
-	if p.Key == nil || *p.Key != n.clientKey || p.SessionID == nil || p.BaseSequence != 1 {
+	if p.Key == nil || *p.Key != n.clientKey || p.SessionID == nil || p.BaseSequence != sent.BaseSequence+1 {
 		c.t.Fatalf("the server's parameters: %+v", p)
 	}
 	c.params, c.sessionID, c.credits = p, *p.SessionID, int(p.Credits)

@@ -31,6 +31,9 @@ type Stats struct {
 	Credits, CreditBudget int
 	// ReadQueue and WriteQueue are the operations that wait for a worker now.
 	ReadQueue, WriteQueue int
+	// Repeats are writes that were sent again on a new connection and had been
+	// done before.
+	Repeats uint64
 	// SequenceGaps are requests whose number was not the one after the last.
 	SequenceGaps uint64
 }
@@ -51,6 +54,7 @@ type counters struct {
 
 	accepted, rejected, authFailures, cut, lost  atomic.Uint64
 	registrations, closes, wakeups, gaps, inline atomic.Uint64
+	repeats                                      atomic.Uint64
 	traffic
 }
 
@@ -62,7 +66,7 @@ func (c *counters) snapshot() Stats {
 		Traffic: c.traffic.snapshot(), Inline: c.inline.Load(),
 		Registrations: c.registrations.Load(), Closes: c.closes.Load(),
 		Files: int(c.files.Load()), Wakeups: c.wakeups.Load(),
-		Credits: int(c.credits.Load()), SequenceGaps: c.gaps.Load(),
+		Credits: int(c.credits.Load()), SequenceGaps: c.gaps.Load(), Repeats: c.repeats.Load(),
 	}
 }
 

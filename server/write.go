@@ -40,15 +40,15 @@ func (c *conn) write(o *op) {
 func (o *op) writeData() {
 	p := o.body()
 	if o.need > 0 {
-		p = repeat(o.c.f.arena.memory(o), p)
+		p = tile(o.c.f.arena.memory(o), p)
 	}
 	n, err := o.file.open.WriteAt(p, int64(o.h.Offset))
 	o.status, o.info = final(err), uint32(n)
 	o.count()
 }
 
-// repeat fills dst with src over and over; the last time may be cut.
-func repeat(dst, src []byte) []byte {
+// tile fills dst with src over and over; the last time may be cut.
+func tile(dst, src []byte) []byte {
 	for n := copy(dst, src); n < len(dst); n *= 2 {
 		copy(dst[n:], dst[:n])
 	}

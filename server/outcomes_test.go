@@ -1,0 +1,175 @@
+package server
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"lwio/internal/ntstatus"
+	"lwio/internal/wire"
+	"lwio/vfs"
+)
+
+// successor connects in the place of c, which need not be gone, and tells whether
+// the server has the outcomes of c's writes.
+func (c *rawClient) successor(mutate ...func(p *wire.AuthParams)) (next *rawClient, inherited bool) {
+	c.t.Helper()
+	n := c.v.negotiate(c.v.sess)
+	next = c.v.connect(n)
+	base := c.sequence
+	next.auth(n, authOptions{mutate: func(p *wire.AuthParams) {
+		p.PreviousSessionID, p.BaseSequence = &c.sessionID, base
+		for _, m := range mutate {
+			m(p)
+		}
+	}})
+	if id := next.params.PreviousSessionID; id != nil && *id != c.sessionID {
+		c.t.Fatalf("the server names %x, not %x", *id, c.sessionID)
+	}
+	return next, next.params.PreviousSessionID != nil
+}
+
+// again sends a message with an old Sequence.
+func (c *rawClient) again(sequence uint16, h wire.Header, body []byte) wire.StatusResponse {
+	c.t.Helper()
+	now := c.sequence
+	c.sequence = sequence
+	s := c.call(h, body)
+	c.sequence = now
+	return s
+}
+
+// wantContent demands what a file holds.
+func (v *env) wantContent(o *vfs.Open, want string) {
+	v.t.Helper()
+	b, err := os.ReadFile(filepath.Join(v.dir, o.Path()))
+	if err != nil || string(b) != want {
+		v.t.Fatalf("the file has %q, %v; want %q", b, err, want)
+	}
+}
+
+// A write that is sent again after the connection broke is done once: its outcome
+// is told again, and what others wrote since stays. One that the server never got
+// is done now.
+//
+// Source: [OP-112]
+func TestWritesOnceAcrossConnections(t *testing.T) {
+	v := newEnv(t, envConfig{})
+	c := v.client()
+	o := v.file("f", []byte("0000"))
+	fid := c.register(o)
+	first := c.sequence
+	c.want(ntstatus.Success, 2, writeHeader(fid, 0, 2), []byte("AA"))
+	failed := c.sequence
+	c.want(ntstatus.FileClosed, 0, writeHeader(fid+7, 0, 2), []byte("XX"))
+	lost := c.sequence
+	c.sequence++ // sent, and never arrived
+
+	next, inherited := c.successor()
+	if !inherited {
+		t.Fatal("the outcomes are not there")
+	}
+	fid = next.register(o)
+	next.want(ntstatus.Success, 2, writeHeader(fid, 0, 2), []byte("BB"))
+	if s := next.again(first, writeHeader(fid, 0, 2), []byte("AA")); s.Status != 0 || s.Information != 2 {
+		t.Errorf("the write sent again: %+v", s)
+	}
+	v.wantContent(o, "BB00")
+	if s := next.again(failed, writeHeader(fid, 0, 2), []byte("XX")); s.Status != uint32(ntstatus.FileClosed) {
+		t.Errorf("the failed write sent again: %+v", s)
+	}
+	if s := next.again(lost, writeHeader(fid, 2, 2), []byte("CC")); s.Status != 0 || s.Information != 2 {
+		t.Errorf("the lost write: %+v", s)
+	}
+	v.wantContent(o, "BBCC")
+
+	// The outcomes of both connections go on to a third.
+	own := next.sequence - 1
+	third, inherited := next.successor()
+	if !inherited {
+		t.Fatal("the outcomes are not there a second time")
+	}
+	fid = third.register(o)
+	third.want(ntstatus.Success, 4, writeHeader(fid, 0, 4), []byte("DDDD"))
+	for _, sequence := range []uint16{first, lost, own} {
+		if s := third.again(sequence, writeHeader(fid, 0, 2), []byte("EE")); s.Status != 0 || s.Information != 2 {
+			t.Errorf("write %d sent again: %+v", sequence, s)
+		}
+	}
+	v.wantContent(o, "DDDD")
+	if st := v.e.count.snapshot(); st.Repeats != 5 || st.SequenceGaps != 0 {
+		t.Errorf("%d repeats, %d gaps", st.Repeats, st.SequenceGaps)
+	}
+}
+
+// Outcomes go to the same user, once, in time, and only to a client whose numbers
+// go on from where they were.
+//
+// Source: [OP-112]
+func TestWhoGetsOutcomes(t *testing.T) {
+	v := newEnv(t, envConfig{})
+	c := v.client()
+	fid := c.register(v.file("f", []byte("0000")))
+	c.want(ntstatus.Success, 1, writeHeader(fid, 0, 1), []byte("A"))
+	if _, inherited := c.successor(func(p *wire.AuthParams) { p.BaseSequence = 0 }); inherited {
+		t.Error("to a client that numbers from the beginning")
+	}
+	if _, inherited := c.successor(); inherited {
+		t.Error("twice")
+	}
+	id := [8]byte{1}
+	now := time.Now()
+	var table outcomeTable
+	table.most = 2
+	put := func(n byte, expires time.Time) {
+		table.put(keptOutcomes{id: [8]byte{n}, user: "alice", expires: expires})
+	}
+	take := func(n byte, user string, at time.Time) bool {
+		_, ok := table.take([8]byte{n}, user, at)
+		return ok
+	}
+	put(1, now.Add(time.Minute))
+	if take(1, "bob", now) || take(1, "alice", now.Add(time.Minute)) || !take(1, "alice", now) || take(1, "alice", now) {
+		t.Errorf("%x goes to who must not have it", id)
+	}
+	for n := range byte(3) {
+		put(n, now.Add(time.Duration(n)*time.Minute))
+	}
+	if take(0, "alice", now.Add(-time.Hour)) || len(table.kept) != 2 {
+		t.Errorf("%d are kept", len(table.kept))
+	}
+	table.expire(now.Add(time.Minute))
+	if len(table.kept) != 1 || !take(2, "alice", now) {
+		t.Errorf("%d are kept", len(table.kept))
+	}
+}
+
+// As many outcomes are known as a client can be in doubt about, also where numbers
+// begin anew.
+//
+// Source: [OP-112]
+func TestOutcomesWrap(t *testing.T) {
+	v := newEnv(t, envConfig{limits: Limits{Credits: 4, MaxCredits: 4}})
+	n := v.negotiate(v.sess)
+	c := v.connect(n)
+	c.auth(n, authOptions{mutate: func(p *wire.AuthParams) { p.BaseSequence = 0xFFFF - 4; p.PreviousSessionID = &[8]byte{9} }})
+	fid := c.register(v.file("f", []byte("000000")))
+	var sent []uint16
+	for i := range 6 {
+		sent = append(sent, c.sequence)
+		c.want(ntstatus.Success, 1, writeHeader(fid, uint64(i), 1), []byte("A"))
+	}
+	next, inherited := c.successor()
+	if !inherited {
+		t.Fatal("the outcomes are not there")
+	}
+	o := v.file("f", []byte("000000"))
+	fid = next.register(o)
+	for i, sequence := range sent[2:] {
+		if s := next.again(sequence, writeHeader(fid, uint64(2+i), 1), []byte("A")); s.Status != 0 || s.Information != 1 {
+			t.Errorf("write %d: %+v", sequence, s)
+		}
+	}
+	v.wantContent(o, "000000")
+}
