@@ -37,6 +37,8 @@ type conn struct {
 	raw  syscall.RawConn // nil unless the socket can be used without blocking
 	crc  bool
 	peer string
+	// active says that this side asked for the connection, and so may send first.
+	active bool
 	// limits are the reads in progress that this side answers and begins.
 	limits rdma.ReadLimits
 
@@ -205,7 +207,7 @@ func (c *conn) shutdown(e *ending) {
 		return
 	}
 	_ = c.nc.SetDeadline(time.Now().Add(c.a.p.cfg.DrainTimeout))
-	if e.term != nil && c.tx.clean() && c.rx.started {
+	if e.term != nil && c.tx.clean() && c.mayTerminate(e.term) {
 		c.sendTerminate(e.term)
 	}
 	half, ok := c.nc.(interface{ CloseWrite() error })
@@ -213,6 +215,15 @@ func (c *conn) shutdown(e *ending) {
 		return
 	}
 	c.rx.discard()
+}
+
+// mayTerminate tells whether the peer expects frames yet: the passive side sends
+// none before it has got a good one, which it may be even if what is in it breaks a
+// rule of the layers above.
+//
+// Source: [RFC 5044 §7.1.2 rule 4]
+func (c *conn) mayTerminate(t *terminate) bool {
+	return c.active || c.rx.started || t.fault.layer != layerLLP
 }
 
 func (c *conn) sendTerminate(t *terminate) {

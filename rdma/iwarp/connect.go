@@ -217,6 +217,7 @@ func (c *connector) CompleteConnect(ctx context.Context) error {
 	crc := c.sent.crc || c.reply.crc
 	nc = withMarkers(nc, c.reply.markers, c.sent.markers, crc)
 	conn := newConn(c.a, pair, nc, crc, limits, c.closeDone)
+	conn.active = true
 	var ready []byte
 	if e := c.reply.enhanced; e != nil && e.peerToPeer {
 		ready = conn.readyMessage(readyFor(c.sent.enhanced, e))

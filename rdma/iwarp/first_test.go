@@ -1,0 +1,87 @@
+package iwarp
+
+import (
+	"context"
+	"net"
+	"testing"
+
+	"lwio/rdma"
+)
+
+// TestFirstFrameWrong shows that a peer whose very first frame breaks a rule is
+// told so: by the active side always, by the passive side if it was a frame.
+//
+// Source: [RFC 5040 §4.8], [RFC 5044 §7.1.2 rule 4]
+func TestFirstFrameWrong(t *testing.T) {
+	wrong := taggedSegment(opWrite, 0xDEADBE01, 0, true)
+	badCRC := func(p *rawPeer) []byte {
+		b := p.frame(wrong, make([]byte, 4))
+		b[len(b)-1] ^= 1
+		return b
+	}
+	for _, c := range []struct {
+		name            string
+		frame           func(*rawPeer) []byte
+		want            []byte // how a Terminate begins
+		active, passive bool   // who sends it
+	}{
+		{"no STag", func(p *rawPeer) []byte { return p.frame(wrong, make([]byte, 4)) }, []byte{0x11, 0}, true, true},
+		{"wrong CRC", badCRC, []byte{0x20, 2}, true, false},
+	} {
+		t.Run(c.name+", active side", func(t *testing.T) {
+			_, p := acceptRaw(t)
+			p.send(c.frame(p))
+			if got := p.wantTerminate(); string(got[:2]) != string(c.want) {
+				t.Errorf("Terminate %x, want %x", got, c.want)
+			}
+		})
+		t.Run(c.name+", passive side", func(t *testing.T) {
+			_, p, accepted := serveRaw(t, nil, &startup{revision: 2, enhanced: &enhancedData{peerToPeer: true, rtrWrite: true}})
+			p.send(c.frame(p))
+			if !c.passive {
+				p.wantEnd()
+			} else if got := p.wantTerminate(); string(got[:2]) != string(c.want) {
+				t.Errorf("Terminate %x, want %x", got, c.want)
+			}
+			if err := <-accepted; err == nil {
+				t.Error("accepted")
+			}
+		})
+	}
+}
+
+// acceptRaw lets a side connect to a raw peer, which asks for no first message,
+// and returns when it is in full operation.
+func acceptRaw(t *testing.T) (*side, *rawPeer) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	client := newSide(t, nil, shape{depth: 8, sge: 2, buf: 64 << 10, context: 7})
+	ctx := context.Background()
+	connected := make(chan error, 1)
+	go func() {
+		err := client.con.Connect(ctx, client.qp, fabricAddr(l.Addr()), rdma.ReadLimits{}, nil)
+		if err == nil {
+			err = client.con.CompleteConnect(ctx)
+		}
+		connected <- err
+	}()
+	nc, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := newRawPeer(t, nc)
+	if _, err := readStartup(nc, false); err != nil {
+		t.Fatal(err)
+	}
+	reply := startup{reply: true, revision: 2, crc: true, enhanced: &enhancedData{}}
+	p.crc = true
+	p.send(reply.appendTo(nil))
+	if err := <-connected; err != nil {
+		t.Fatal(err)
+	}
+	return client, p
+}
