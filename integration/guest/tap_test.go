@@ -44,9 +44,10 @@ func (f frame) numbers() (inbound, outbound uint16) {
 }
 
 // tap stands between the provider and TCP, notes both start-up frames and may
-// change the one that the provider sends.
+// change the one that the provider sends, and flip a bit of the frame behind it.
 type tap struct {
 	edit func(sent []byte)
+	flip bool
 
 	mu             sync.Mutex
 	sent, received frame
@@ -65,6 +66,9 @@ func (p *tap) into(cfg *iwarp.Config) {
 		return &tappedListener{l, p}, err
 	}
 }
+
+// again is the tap for another connection.
+func (p *tap) again() *tap { return &tap{edit: p.edit, flip: p.flip} }
 
 func (p *tap) frames() (sent, received frame) {
 	p.mu.Lock()
@@ -97,6 +101,10 @@ func (c *tapped) Write(b []byte) (int, error) {
 			c.tap.edit(b)
 		}
 		c.tap.sent = append(frame(nil), b...)
+	} else if c.tap.flip {
+		c.tap.flip = false
+		b = append([]byte(nil), b...)
+		b[len(b)-8] ^= 1
 	}
 	c.tap.mu.Unlock()
 	return c.Conn.Write(b)

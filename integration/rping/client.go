@@ -1,7 +1,6 @@
 package rping
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"time"
@@ -30,8 +29,8 @@ func Client(ctx context.Context, a rdma.Adapter, server rdma.Addr, cfg ClientCon
 	if err != nil {
 		return err
 	}
-	defer e.close()
-	c, err := rdma.Dial(ctx, a, e.qp, server, rdma.DialConfig{
+	defer e.Close()
+	c, err := rdma.Dial(ctx, a, e.QP, server, rdma.DialConfig{
 		Limits:      rdma.ReadLimits{Inbound: 1, Outbound: 1},
 		PrivateData: cfg.PrivateData,
 	})
@@ -53,38 +52,4 @@ func Client(ctx context.Context, a rdma.Adapter, server rdma.Addr, cfg ClientCon
 		}
 	}
 	return c.Disconnect(ctx)
-}
-
-// ping is one round.
-func (e *end) ping(ctx context.Context, round, n int) error {
-	source, sink := e.bytes(sourceAt, n), e.bytes(sinkAt, n)
-	fill(source, round)
-	clear(sink)
-	if err := e.send(ctx, info{e.at(sourceAt), uint32(n)}); err != nil {
-		return err
-	}
-	if _, err := e.receive(ctx); err != nil {
-		return err
-	}
-	if err := e.send(ctx, info{e.at(sinkAt), uint32(n)}); err != nil {
-		return err
-	}
-	if _, err := e.receive(ctx); err != nil {
-		return err
-	}
-	if !bytes.Equal(source, sink) {
-		return ErrMismatch
-	}
-	return nil
-}
-
-// fill makes the data of a round: bytes other than zero that neither repeat
-// every power of two nor every round, and a zero.
-func fill(b []byte, round int) {
-	x := uint32(round)*2654435761 + 1
-	for i := range b {
-		x = x*1664525 + 1013904223
-		b[i] = byte(x>>24)%255 + 1
-	}
-	b[len(b)-1] = 0
 }

@@ -21,33 +21,28 @@ import (
 // more.
 const MaxSize = 65535
 
-// infoSize is the size of every message, in bytes.
+// infoSize is the size of every message, in bytes. What the server sends has no
+// other meaning than that it was sent.
 const infoSize = 16
 
-// info says where a buffer is. What the server sends has the same size, and no
-// meaning.
-type info struct {
-	remote rdma.RemoteAddr
-	size   uint32 // bytes
+// PutInfo writes the message that says where a buffer is, and its size in bytes.
+func PutInfo(b []byte, r rdma.RemoteAddr, size int) {
+	binary.BigEndian.PutUint64(b, r.Addr)
+	binary.BigEndian.PutUint32(b[8:], uint32(r.Token))
+	binary.BigEndian.PutUint32(b[12:], uint32(size))
 }
 
-func (i *info) put(b []byte) {
-	binary.BigEndian.PutUint64(b, i.remote.Addr)
-	binary.BigEndian.PutUint32(b[8:], uint32(i.remote.Token))
-	binary.BigEndian.PutUint32(b[12:], i.size)
-}
-
-func decodeInfo(b []byte) (info, error) {
+// DecodeInfo reads it.
+func DecodeInfo(b []byte) (r rdma.RemoteAddr, size int, err error) {
 	if len(b) != infoSize {
-		return info{}, fmt.Errorf("message of %d bytes", len(b))
+		return r, 0, fmt.Errorf("message of %d bytes", len(b))
 	}
-	i := info{size: binary.BigEndian.Uint32(b[12:])}
-	i.remote.Addr = binary.BigEndian.Uint64(b)
-	i.remote.Token = rdma.RemoteToken(binary.BigEndian.Uint32(b[8:]))
-	if i.size > MaxSize {
-		return info{}, fmt.Errorf("buffer of %d bytes", i.size)
+	r.Addr = binary.BigEndian.Uint64(b)
+	r.Token = rdma.RemoteToken(binary.BigEndian.Uint32(b[8:]))
+	if n := binary.BigEndian.Uint32(b[12:]); n <= MaxSize {
+		return r, int(n), nil
 	}
-	return i, nil
+	return r, 0, errors.New("buffer of more bytes than a round carries")
 }
 
 // ErrMismatch says that other bytes came back than went out.

@@ -17,7 +17,7 @@ func Serve(ctx context.Context, a rdma.Adapter, l rdma.Listener) (rounds int, pr
 	if err != nil {
 		return 0, nil, err
 	}
-	defer e.close()
+	defer e.Close()
 	c, err := a.CreateConnector()
 	if err != nil {
 		return 0, nil, err
@@ -29,11 +29,11 @@ func Serve(ctx context.Context, a rdma.Adapter, l rdma.Listener) (rounds int, pr
 	if private, err = c.PrivateData(); err != nil {
 		return 0, nil, err
 	}
-	if err := c.Accept(ctx, e.qp, rdma.ReadLimits{Inbound: 1, Outbound: 1}, nil); err != nil {
+	if err := c.Accept(ctx, e.QP, rdma.ReadLimits{Inbound: 1, Outbound: 1}, nil); err != nil {
 		return 0, private, err
 	}
 	for ; ; rounds++ {
-		first, err := e.receive(ctx)
+		first, err := e.Receive(ctx)
 		if err == nil {
 			err = e.pong(ctx, first)
 		} else if ended(c, err) {
@@ -43,34 +43,4 @@ func Serve(ctx context.Context, a rdma.Adapter, l rdma.Listener) (rounds int, pr
 			return rounds, private, fmt.Errorf("rping: round %d: %w", rounds, because(c, err))
 		}
 	}
-}
-
-// pong is one round, which the first message of the client began.
-func (e *end) pong(ctx context.Context, first []byte) error {
-	source, err := decodeInfo(first)
-	if err != nil {
-		return err
-	}
-	n := int(source.size)
-	if err := e.do(ctx, rdma.Request{Op: rdma.OpRead, SGL: e.sge(sourceAt, n), Remote: source.remote}); err != nil {
-		return err
-	}
-	if err := e.send(ctx, info{}); err != nil {
-		return err
-	}
-	second, err := e.receive(ctx)
-	if err != nil {
-		return err
-	}
-	sink, err := decodeInfo(second)
-	if err != nil {
-		return err
-	}
-	if sink.size < source.size {
-		return fmt.Errorf("sink of %d bytes for %d", sink.size, n)
-	}
-	if err := e.do(ctx, rdma.Request{Op: rdma.OpWrite, SGL: e.sge(sourceAt, n), Remote: sink.remote}); err != nil {
-		return err
-	}
-	return e.send(ctx, info{})
 }
