@@ -1,0 +1,54 @@
+package guest_test
+
+import (
+	"fmt"
+	"testing"
+
+	"lwio/integration/guest"
+	"lwio/integration/rping"
+)
+
+// TestSegments runs our side in the guest too, next to siw, so that TCP's segments
+// reach each as the other made them: between host and guest the emulator makes
+// them anew. siw cuts frames to the size of a segment, which is set here from
+// small to more than a frame can be, and ours does here too.
+//
+// Source: [RFC 5044 §4], [RFC 5041 §4]
+func TestSegments(t *testing.T) {
+	g := boot(t)
+	siw(t, g)
+	kernelServer(t, g)
+	defer setMTU(t, g, 65536)
+	port := fmt.Sprint(farPort)
+	client := []string{"./agent", "client", fmt.Sprintf("%s:%d", guest.Addr, rpingPort)}
+	for _, size := range edges() {
+		client = append(client, fmt.Sprint(size))
+	}
+	for _, mtu := range []int{600, 1500, 9000, 65536} {
+		t.Run(fmt.Sprintf("MTU %d", mtu), func(t *testing.T) {
+			setMTU(t, g, mtu)
+			if _, err := g.Run(limit(t), client...); err != nil {
+				t.Error(err)
+			}
+			sizes := []int{33, 500, 1448, 4099, 9001, 32768, rping.MaxSize}
+			server := background(t, g, "./agent", "server", guest.Addr+":"+port, fmt.Sprint(len(sizes)))
+			listening(t, g, farPort)
+			for _, size := range sizes {
+				if _, err := g.Run(limit(t), "rping", "-c", "-V", "-a", guest.Addr, "-p", port, "-S", fmt.Sprint(size), "-C", "5"); err != nil {
+					t.Error(err)
+				}
+			}
+			if _, err := server.Wait(limit(t)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// setMTU sets the size of a packet between programs of the guest.
+func setMTU(t *testing.T, g *guest.Guest, mtu int) {
+	t.Helper()
+	if _, err := g.Run(limit(t), "ip", "link", "set", "lo", "mtu", fmt.Sprint(mtu)); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,140 @@
+package guest_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"lwio/integration/endpoint"
+	"lwio/integration/guest"
+	"lwio/rdma"
+	"lwio/rdma/iwarp"
+)
+
+// Of ucmatose, the program of rdmacm-utils whose passive side speaks first: it
+// sends this many messages of that many bytes, and then the active side does.
+const (
+	messages    = 20
+	messageSize = 5000
+)
+
+func messageShape() endpoint.Shape {
+	return endpoint.Shape{Receives: messages, ReceiveSize: messageSize, Data: messageSize}
+}
+
+// sendAll and receiveAll are what each side does once.
+func sendAll(ctx context.Context, e *endpoint.Endpoint) error {
+	for range messages {
+		if err := e.Do(ctx, rdma.Request{Op: rdma.OpSend, SGL: e.SGE(0, messageSize)}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func receiveAll(ctx context.Context, e *endpoint.Endpoint) error {
+	for i := range messages {
+		m, err := e.Receive(ctx)
+		if err != nil {
+			return fmt.Errorf("message %d: %w", i, err)
+		}
+		if len(m) != messageSize {
+			return fmt.Errorf("message %d of %d bytes", i, len(m))
+		}
+	}
+	return nil
+}
+
+// TestSiwSpeaksFirst connects to a kernel program that sends as soon as it has
+// accepted, so that its frames come on the heels of its reply.
+//
+// Source: [RFC 5044 §7.1.2], [RFC 6581 §9]
+func TestSiwSpeaksFirst(t *testing.T) {
+	g := boot(t)
+	siw(t, g)
+	for _, revision := range []int{1, 2} {
+		for _, crc := range []iwarp.CRCPolicy{iwarp.CRCOff, iwarp.CRCOn} {
+			t.Run(fmt.Sprintf("revision %d, CRC %v", revision, crc == iwarp.CRCOn), func(t *testing.T) {
+				ctx := limit(t)
+				server := background(t, g, "ucmatose", "-b", guest.Addr, "-p", fmt.Sprint(farPort),
+					"-C", fmt.Sprint(messages), "-S", fmt.Sprint(messageSize))
+				listening(t, g, farPort)
+				tap := &tap{}
+				if revision == 2 {
+					tap.edit = clearBits(peerToPeer, rtrWrite|rtrRead)
+				}
+				cfg := iwarp.Config{CRC: crc, Revision: revision}
+				tap.into(&cfg)
+				a := adapter(t, cfg)
+				e, err := endpoint.New(ctx, a, messageShape())
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer e.Close()
+				c, err := rdma.Dial(ctx, a, e.QP, remote(g, farPort), rdma.DialConfig{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer c.Close()
+				if err := receiveAll(ctx, e); err != nil {
+					t.Fatal(err, c.Err())
+				}
+				if err := sendAll(ctx, e); err != nil {
+					t.Fatal(err, c.Err())
+				}
+				if err := c.Disconnect(ctx); err != nil {
+					t.Error(err)
+				}
+				if _, err := server.Wait(ctx); err != nil {
+					t.Error(err)
+				}
+				tap.wantCRC(t, crc == iwarp.CRCOn)
+				if _, reply := tap.frames(); int(reply.revision()) != revision {
+					t.Errorf("siw answered %x", reply)
+				}
+			})
+		}
+	}
+}
+
+// TestWeSpeakFirst is the same with the parts exchanged: our side may send as soon
+// as the kernel's first message has arrived, which it sends where it asked for
+// that.
+//
+// Source: [RFC 6581 §9.3]
+func TestWeSpeakFirst(t *testing.T) {
+	g := boot(t)
+	siw(t, g, "peer_to_peer=Y")
+	ctx := limit(t)
+	a := adapter(t, iwarp.Config{})
+	l, port := listen(t, a)
+	e, err := endpoint.New(ctx, a, messageShape())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	client := background(t, g, "ucmatose", "-s", guest.Host, "-p", port, "-C", fmt.Sprint(messages), "-S", fmt.Sprint(messageSize))
+	c, err := a.CreateConnector()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if err := l.ConnectionRequest(ctx, c); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Accept(ctx, e.QP, rdma.ReadLimits{}, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := sendAll(ctx, e); err != nil {
+		t.Fatal(err, c.Err())
+	}
+	if err := receiveAll(ctx, e); err != nil {
+		t.Fatal(err, c.Err())
+	}
+	if err := c.Disconnect(ctx); err != nil {
+		t.Error(err)
+	}
+	if _, err := client.Wait(ctx); err != nil {
+		t.Error(err)
+	}
+}
