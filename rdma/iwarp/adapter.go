@@ -25,14 +25,12 @@ type adapter struct {
 	p     *Provider
 	local netip.Addr // zero or unspecified: all addresses
 	id    uint64
-	table regionTable
 }
 
 var _ rdma.Adapter = (*adapter)(nil)
 
 func newAdapter(p *Provider, local netip.Addr, id uint64) *adapter {
 	a := &adapter{p: p, local: local, id: id, dom: soft.NewDomain(Name)}
-	a.table.init()
 	return a
 }
 
@@ -72,6 +70,16 @@ func (a *adapter) Addrs(ctx context.Context) ([]netip.Addr, error) {
 // CreateCompletionQueue makes a queue, whose memory grows with its use.
 func (a *adapter) CreateCompletionQueue(depth int) (rdma.CompletionQueue, error) {
 	return a.dom.CreateCompletionQueue(depth)
+}
+
+// RegisterMemory makes a region of any memory.
+func (a *adapter) RegisterMemory(ctx context.Context, buf []byte, access rdma.Access) (rdma.MemoryRegion, error) {
+	return a.dom.RegisterMemory(ctx, buf, access, nil)
+}
+
+// CreateMemoryWindow makes a window that lends nothing yet.
+func (a *adapter) CreateMemoryWindow() (rdma.MemoryWindow, error) {
+	return a.dom.CreateMemoryWindow()
 }
 
 // CreateConnector makes an unbound connector.

@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 
 	"lwio/rdma"
+	"lwio/rdma/internal/soft"
 )
 
 // The operations of an Atomic Request.
@@ -63,15 +64,15 @@ func (x *receiver) takeAtomicRequest(payload []byte) error {
 	if f != nil {
 		return x.violation(*f)
 	}
-	word := wordAt(target)
+	word := soft.WordAt(target)
 	if word == nil {
 		return x.violation(faultStream)
 	}
-	if !l.acquire() {
+	if !l.Acquire() {
 		return x.violation(faultReadSTag)
 	}
 	old := req.apply(word)
-	l.release()
+	l.Release()
 	x.answerLater(answer{msn: x.seg.msn, atomic: true, response: atomicResponse{req.id, old}})
 	return nil
 }

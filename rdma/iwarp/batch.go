@@ -3,6 +3,8 @@ package iwarp
 import (
 	"encoding/binary"
 	"hash/crc32"
+
+	"lwio/rdma/internal/soft"
 )
 
 // Limits of what one system call writes.
@@ -41,7 +43,7 @@ type batch struct {
 
 // hold is memory that a batch refers to; remote says that a peer asked for it.
 type hold struct {
-	lease  lease
+	lease  soft.Lease
 	remote bool
 }
 
@@ -113,11 +115,11 @@ func (b *batch) seal() {
 // error says whose that is.
 func (b *batch) acquire() error {
 	for i := range b.holds {
-		if b.holds[i].lease.acquire() {
+		if b.holds[i].lease.Acquire() {
 			continue
 		}
 		for j := range b.holds[:i] {
-			b.holds[j].lease.release()
+			b.holds[j].lease.Release()
 		}
 		if b.holds[i].remote {
 			return &violation{fault: faultReadSTag}
@@ -129,7 +131,7 @@ func (b *batch) acquire() error {
 
 func (b *batch) release() {
 	for i := range b.holds {
-		b.holds[i].lease.release()
+		b.holds[i].lease.Release()
 	}
 }
 

@@ -37,7 +37,8 @@
 // (doneMu, then mu, then recvMu), these before that of a completion queue. No lock is held
 // during a system call that may block. A region or window is not locked: every
 // access takes a reference for the time of one copy or one non-blocking system call, and
-// Close waits for those, never for a peer.
+// Close waits for those, never for a peer. So does an invalidate, with the lock of
+// the queue pair held.
 //
 // Source: [RFC 5040], [RFC 5041], [RFC 5044], [RFC 6581], [RFC 7306], [ND Overview]
 package iwarp

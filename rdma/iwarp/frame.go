@@ -4,6 +4,7 @@ import (
 	"hash/crc32"
 
 	"lwio/rdma"
+	"lwio/rdma/internal/soft"
 )
 
 // payloadFor is how much payload a frame carries: a multiple of the page size if
@@ -51,10 +52,10 @@ func (t *sender) close(f *openFrame) {
 
 // add adds payload from memory, of which it tells whether it is still there.
 // remote says that a peer asked for it.
-func (t *sender) add(f *openFrame, l lease, data []byte, remote bool) bool {
+func (t *sender) add(f *openFrame, l soft.Lease, data []byte, remote bool) bool {
 	b, small := t.b, f.payload <= copyMax
 	if small || t.c.crc {
-		if !l.acquire() {
+		if !l.Acquire() {
 			return false
 		}
 		if small {
@@ -63,7 +64,7 @@ func (t *sender) add(f *openFrame, l lease, data []byte, remote bool) bool {
 		} else {
 			f.sum = crc32.Update(f.sum, castagnoli, data)
 		}
-		l.release()
+		l.Release()
 	}
 	if !small {
 		b.refer(hold{l, remote}, data)
@@ -80,7 +81,9 @@ func (t *sender) frame(r *sendRequest) (done bool, err error) {
 	case rdma.OpFetchAdd, rdma.OpCompareSwap:
 		return t.frameAtomic(r), nil
 	case rdma.OpBind, rdma.OpInvalidate:
-		r.window.carryOut(r)
+		t.c.qp.mu.Lock()
+		t.c.qp.windows.CarryOutLocked(&r.work)
+		t.c.qp.mu.Unlock()
 		return true, nil
 	}
 	b := t.b
@@ -150,12 +153,12 @@ func (t *sender) segment(r *sendRequest, last bool) segment {
 func (t *sender) addPieces(f *openFrame, r *sendRequest, n int) bool {
 	for n > 0 {
 		p := &r.pieces[t.piece]
-		data := p.buf[t.within:min(len(p.buf), t.within+n)]
-		if !t.add(f, lease{region: p.region}, data, false) {
+		data := p.Buf[t.within:min(len(p.Buf), t.within+n)]
+		if !t.add(f, soft.Lease{Region: p.Region}, data, false) {
 			return false
 		}
 		n -= len(data)
-		if t.within += len(data); t.within == len(p.buf) {
+		if t.within += len(data); t.within == len(p.Buf) {
 			t.piece, t.within = t.piece+1, 0
 		}
 	}

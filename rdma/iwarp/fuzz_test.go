@@ -2,6 +2,7 @@ package iwarp
 
 import (
 	"bytes"
+	"context"
 	"io"
 	"net"
 	"testing"
@@ -84,14 +85,17 @@ func FuzzFPDU(f *testing.F) {
 //
 // Source: [RFC 5042 §6], [RFC 5041 §7]
 func FuzzReader(f *testing.F) {
-	const token, base = 0x12345678, 1 << 46
+	memory := make([]byte, 64<<10) // on a page of its own
+	model := newFuzzTarget(f, memory)
+	token, base, lent := uint32(model.at.Token), model.at.Addr, uint32(model.lent.Token)
+	model.a.Close()
 	write := taggedSegment(opWrite, token, base+8, true)
 	send := untaggedSegment(opSend, queueSend, 1, 0, true)
 	frame := func(s segment, n int, crc bool) []byte {
 		return appendFPDU(nil, append(s.appendTo(nil), make([]byte, n)...), crc)
 	}
 	for _, c := range terminateCases {
-		e := &side{mr: &region{base: base, token: token}, buf: make([]byte, 64)}
+		e := &side{mr: model.mr, buf: make([]byte, 64)}
 		for _, crc := range []bool{false, true} {
 			f.Add(append(frame(write, 8, crc), c.frame(e, &rawPeer{crc: crc})...), crc, crc)
 		}
@@ -117,36 +121,18 @@ func FuzzReader(f *testing.F) {
 		f.Add(appendFPDU(nil, append(s.appendTo(nil), r.appendTo(nil)...), crc), crc, true)
 		f.Add(frame(untaggedSegment(opImmediateEvent, queueSend, 1, 0, true), 8, crc), crc, true)
 		inval := untaggedSegment(opSendInvalidate, queueSend, 1, 0, true)
-		inval.stag = token + 1
-		f.Add(append(frame(taggedSegment(opWrite, token+1, base+8, true), 8, crc), frame(inval, 9, crc)...), crc, true)
+		inval.stag = lent
+		f.Add(append(frame(taggedSegment(opWrite, lent, base+8, true), 8, crc), frame(inval, 9, crc)...), crc, true)
 		f.Add(frame(taggedSegment(opReadResponse, token, base, true), 8, crc), crc, true)
 	}
-	memory := make([]byte, 64<<10)
 	f.Fuzz(func(t *testing.T, b []byte, crc, tcp bool) {
 		ours, theirs := net.Pipe()
 		if tcp {
 			ours, theirs = fuzzTCP(t)
 		}
-		a := newAdapter(New(&Config{DrainTimeout: time.Second}), loopback, 1)
+		target := newFuzzTarget(t, memory)
+		a, qp, cq := target.a, target.qp, target.cq
 		defer a.Close()
-		cq, _ := a.CreateCompletionQueue(16)
-		pair, err := a.CreateQueuePair(rdma.QueuePairConfig{
-			ReceiveCQ: cq, InitiatorCQ: cq, ReceiveDepth: 4, MaxReceiveSGE: 2,
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		qp := pair.(*queuePair)
-		r := &region{a: a, buf: memory[1024 : 32<<10], access: rdma.AccessRemoteWrite | rdma.AccessRemoteRead, base: base, token: token}
-		a.table.regions[token] = r
-		w := &window{a: a, qp: qp, idle: make(chan struct{}, 1)}
-		r.bind()
-		qp.windows.insert(w, binding{region: r, buf: r.buf[:100], base: base, access: rdma.AccessRemoteWrite | rdma.AccessRemoteRead, token: token + 1})
-		for range 4 {
-			if _, err := qp.PostReceive([]rdma.ReceiveRequest{{SGL: []rdma.SGE{{Region: r, Length: 30}, {Region: r, Offset: 64, Length: 20000}}}}); err != nil {
-				t.Fatal(err)
-			}
-		}
 		if err := qp.reserve("fuzz"); err != nil {
 			t.Fatal(err)
 		}
@@ -176,6 +162,51 @@ func FuzzReader(f *testing.F) {
 			}
 		}
 	})
+}
+
+// fuzzTarget is a queue pair with four receives in a region, and a window on that.
+// All of these have the same tokens and addresses, one like the other.
+type fuzzTarget struct {
+	a        *adapter
+	cq       rdma.CompletionQueue
+	qp       *queuePair
+	mr       rdma.MemoryRegion
+	at, lent rdma.RemoteAddr
+}
+
+func newFuzzTarget(t testing.TB, memory []byte) fuzzTarget {
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	a := newAdapter(New(&Config{DrainTimeout: time.Second}), loopback, 1)
+	a.dom.Keys.Seed([32]byte{1})
+	cq, err := a.CreateCompletionQueue(16)
+	must(err)
+	pair, err := a.CreateQueuePair(rdma.QueuePairConfig{
+		ReceiveCQ: cq, InitiatorCQ: cq, ReceiveDepth: 4, MaxReceiveSGE: 2,
+	})
+	must(err)
+	qp := pair.(*queuePair)
+	r, err := a.RegisterMemory(context.Background(), memory[1024:32<<10], rdma.AccessRemoteWrite|rdma.AccessRemoteRead)
+	must(err)
+	for range 4 {
+		_, err := qp.PostReceive([]rdma.ReceiveRequest{{SGL: []rdma.SGE{{Region: r, Length: 30}, {Region: r, Offset: 64, Length: 20000}}}})
+		must(err)
+	}
+	w, err := a.CreateMemoryWindow()
+	must(err)
+	req := rdma.Request{Op: rdma.OpBind, Flags: rdma.FlagAllowRead | rdma.FlagAllowWrite, Window: w, Region: r, Length: 100}
+	qp.mu.Lock()
+	qp.windows.AdoptLocked(&req)
+	_, status := qp.windows.PostLocked(&req, true)
+	qp.mu.Unlock()
+	if status != rdma.StatusSuccess {
+		t.Fatal(status)
+	}
+	return fuzzTarget{a, cq, qp, r, r.RemoteAddr(), w.RemoteAddr()}
 }
 
 // fuzzTCP is a TCP connection whose both ends are here.

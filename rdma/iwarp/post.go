@@ -34,6 +34,9 @@ func (qp *queuePair) Post(reqs []rdma.Request) (int, error) {
 
 // postLocked checks a request and queues it.
 func (qp *queuePair) postLocked(r *rdma.Request) rdma.Status {
+	if r.Op == rdma.OpBind {
+		qp.windows.AdoptLocked(r)
+	}
 	flagParam := 4
 	switch r.Op {
 	case rdma.OpSend:
@@ -81,7 +84,7 @@ func (qp *queuePair) postLocked(r *rdma.Request) rdma.Status {
 		}
 	} else {
 		var status rdma.Status
-		if length, status = qp.a.checkSGL(r.SGL, qp.cfg.MaxInitiatorSGE, access); status != rdma.StatusSuccess {
+		if length, status = qp.a.dom.CheckSGL(r.SGL, qp.cfg.MaxInitiatorSGE, access); status != rdma.StatusSuccess {
 			return status
 		}
 		if r.Op.IsAtomic() && length != atomicWord {
@@ -95,80 +98,29 @@ func (qp *queuePair) postLocked(r *rdma.Request) rdma.Status {
 	if inline {
 		s.inline = append(s.inline, r.Inline...)
 	} else {
-		s.pieces = appendPieces(s.pieces, r.SGL)
+		s.pieces = soft.AppendPieces(s.pieces, r.SGL)
 	}
 	return rdma.StatusSuccess
 }
 
 // postWindowLocked checks a bind or an invalidate and queues it; if nothing is
-// before it, it is carried out at once.
+// before it, it is carried out at once, and a silent one is over then.
 //
 // Source: [ND QueuePair.Bind], [ND QueuePair.Invalidate], [OP-111b]
 func (qp *queuePair) postWindowLocked(r *rdma.Request) rdma.Status {
-	w, ok := r.Window.(*window)
-	if !ok || w == nil || w.a != qp.a {
-		return rdma.StatusInvalidParameter
-	}
-	var b binding
-	var status rdma.Status
-	if r.Op == rdma.OpBind {
-		b, status = w.bindLocked(qp, r)
-	} else {
-		status = w.invalidateLocked(qp)
-	}
-	if status != rdma.StatusSuccess {
+	now := !qp.writing && qp.next == qp.sends.Tail && (r.Flags&rdma.FlagReadFence == 0 || qp.reads.Len() == 0)
+	work, status := qp.windows.PostLocked(r, now)
+	if status != rdma.StatusSuccess || now && r.Flags&rdma.FlagSilentSuccess != 0 {
 		return status
 	}
-	now := !qp.writing && qp.next == qp.sends.Tail && (r.Flags&rdma.FlagReadFence == 0 || qp.reads.Len() == 0)
 	s := qp.sends.Push()
-	s.op, s.flags, s.id, s.length, s.window, s.binding = r.Op, r.Flags, r.ID, 0, w, b
-	s.pieces, s.inline, s.status, s.pending, s.carried = s.pieces[:0], s.inline[:0], rdma.StatusSuccess, false, false
+	s.op, s.flags, s.id, s.length, s.work = r.Op, r.Flags, r.ID, 0, work
+	s.pieces, s.inline, s.status, s.pending = s.pieces[:0], s.inline[:0], rdma.StatusSuccess, false
 	s.file, s.real = nil, 0
-	if !now {
-		return rdma.StatusSuccess
-	}
-	w.carryOut(s)
-	qp.next++
-	if qp.done == qp.next-1 && r.Flags&rdma.FlagSilentSuccess != 0 {
-		qp.forgetLocked(s)
-		qp.done++
+	if now {
+		qp.next++
 	}
 	return rdma.StatusSuccess
-}
-
-// checkSGL checks a scatter/gather list, whose regions need one of the rights in
-// access, if there is any in it, and tells how many bytes the list names.
-func (a *adapter) checkSGL(sgl []rdma.SGE, most int, access rdma.Access) (int, rdma.Status) {
-	if len(sgl) > most {
-		return 0, rdma.StatusDataOverrun
-	}
-	length := 0
-	for i := range sgl {
-		if sgl[i].Length > soft.MaxTransfer-length {
-			return 0, rdma.StatusBufferOverflow
-		}
-		length += max(sgl[i].Length, 0)
-	}
-	for i := range sgl {
-		e := &sgl[i]
-		r, ok := e.Region.(*region)
-		if !ok || r == nil || r.a != a || access != 0 && r.access&access == 0 || !r.open() ||
-			e.Offset < 0 || e.Length < 0 || e.Offset > len(r.buf) || e.Length > len(r.buf)-e.Offset {
-			return 0, rdma.StatusAccessViolation
-		}
-	}
-	return length, rdma.StatusSuccess
-}
-
-// appendPieces translates a checked list; empty entries are left out.
-func appendPieces(ps []piece, sgl []rdma.SGE) []piece {
-	for i := range sgl {
-		if e := &sgl[i]; e.Length > 0 {
-			r := e.Region.(*region)
-			ps = append(ps, piece{r, r.buf[e.Offset : e.Offset+e.Length]})
-		}
-	}
-	return ps
 }
 
 // PostReceive queues receives. After the end of the connection they end at once
@@ -203,12 +155,12 @@ func (qp *queuePair) postReceiveLocked(r *rdma.ReceiveRequest) rdma.Status {
 	if qp.receives.Len() >= qp.cfg.ReceiveDepth {
 		return rdma.StatusNoMoreEntries
 	}
-	length, status := qp.a.checkSGL(r.SGL, qp.cfg.MaxReceiveSGE, rdma.AccessLocalWrite)
+	length, status := qp.a.dom.CheckSGL(r.SGL, qp.cfg.MaxReceiveSGE, rdma.AccessLocalWrite)
 	if status != rdma.StatusSuccess {
 		return status
 	}
 	p := qp.receives.Push()
 	p.id, p.length = r.ID, length
-	p.pieces = appendPieces(p.pieces[:0], r.SGL)
+	p.pieces = soft.AppendPieces(p.pieces[:0], r.SGL)
 	return rdma.StatusSuccess
 }

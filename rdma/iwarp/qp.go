@@ -18,18 +18,12 @@ const (
 	pairClosed
 )
 
-// piece is one entry of a request's scatter/gather list.
-type piece struct {
-	region *region
-	buf    []byte
-}
-
 // sendRequest is a request of the initiator queue.
 type sendRequest struct {
 	op     rdma.Op
 	flags  rdma.Flags
 	id     uint64
-	pieces []piece // empty if inline
+	pieces []soft.Piece // empty if inline
 	inline []byte
 	length int
 	remote rdma.RemoteAddr
@@ -41,11 +35,8 @@ type sendRequest struct {
 	// immediate follows a write, atomic is what an atomic does.
 	immediate uint32
 	atomic    rdma.Atomic
-	// window is what a bind or an invalidate is about, until it is carried out or
-	// given up.
-	window  *window
-	binding binding
-	carried bool
+	// work is what a bind or an invalidate has to do.
+	work soft.WindowWork
 	// status is how it ended; pending says that it waits for the peer's answer.
 	status  rdma.Status
 	pending bool
@@ -57,7 +48,7 @@ func (r *sendRequest) asks() bool { return r.op == rdma.OpRead || r.op.IsAtomic(
 // receiveRequest is a receive that waits for its message.
 type receiveRequest struct {
 	id     uint64
-	pieces []piece
+	pieces []soft.Piece
 	length int
 }
 
@@ -87,7 +78,7 @@ type queuePair struct {
 	answers soft.FIFO[answer]  // to reads of the peer
 	cancel  uint64             // requests before this number end with StatusCanceled
 	writing bool
-	windows windowTable
+	windows soft.Windows
 	probe   fileReader // of FlagOnlyIfCached
 	held    bool       // the passive side may not send yet
 
@@ -144,6 +135,7 @@ func (a *adapter) CreateQueuePair(cfg rdma.QueuePairConfig) (rdma.QueuePair, err
 	}
 	qp := &queuePair{a: a, cfg: cfg, receiveCQ: rcq, initiatorCQ: icq, shared: shared}
 	qp.idle.L = &qp.mu
+	qp.windows.Init(a.dom, &qp.mu)
 	qp.probe.init()
 	if err := a.dom.Add(soft.QueuePairs, qp, op); err != nil {
 		return nil, err
@@ -256,9 +248,7 @@ func (qp *queuePair) settle(n uint64) {
 			qp.done++
 			clear(r.pieces)
 			r.file = nil
-			if r.window != nil {
-				qp.forgetLocked(r)
-			}
+			qp.windows.GiveUpLocked(&r.work)
 			if r.status != rdma.StatusSuccess || r.flags&rdma.FlagSilentSuccess == 0 {
 				results = append(results, rdma.Result{Status: r.status, Op: r.op, Bytes: r.real, QueuePair: qp.cfg.Context, ID: r.id})
 				qp.sends.Head = qp.done
@@ -269,14 +259,6 @@ func (qp *queuePair) settle(n uint64) {
 		qp.initiatorCQ.Push(results)
 		qp.settled = results
 	}
-}
-
-// forgetLocked lets go of the window of a request that is over.
-func (qp *queuePair) forgetLocked(r *sendRequest) {
-	if !r.carried {
-		r.window.giveUp(r)
-	}
-	r.window, r.binding, r.carried = nil, binding{}, false
 }
 
 // maxResults is how many results are gathered before they go to the queue.
@@ -337,7 +319,7 @@ func (qp *queuePair) flushAll(e *ending, begun bool) {
 	unwritten := qp.sends.Tail - qp.next
 	qp.reads, qp.answers = soft.FIFO[readOut]{}, soft.FIFO[answer]{}
 	qp.mu.Unlock()
-	qp.windows.revokeAll()
+	qp.windows.RevokeAll()
 	qp.settle(unwritten)
 
 	qp.recvMu.Lock()

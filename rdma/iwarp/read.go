@@ -4,6 +4,7 @@ import (
 	"bytes"
 
 	"lwio/rdma"
+	"lwio/rdma/internal/soft"
 )
 
 // Reads in progress.
@@ -36,7 +37,7 @@ type readOut struct {
 type answer struct {
 	req    readRequest
 	msn    uint32
-	lease  lease // unused if there is nothing to read
+	lease  soft.Lease // unused if there is nothing to read
 	source []byte
 
 	atomic   bool
@@ -127,22 +128,12 @@ func (x *receiver) takeReadRequest(payload []byte) error {
 
 // findSource finds the memory that the peer reads, or changes by an atomic
 // operation: STag, then rights, then bounds.
-func (x *receiver) findSource(stag uint32, to, size uint64, access rdma.Access) (lease, []byte, *fault) {
-	v, ok := x.c.find(stag)
-	switch {
-	case !ok:
-		return lease{}, nil, &faultReadSTag
-	case !v.access.Has(access):
-		return lease{}, nil, &faultReadAccess
+func (x *receiver) findSource(stag uint32, to, size uint64, access rdma.Access) (soft.Lease, []byte, *fault) {
+	l, source, refused := x.c.qp.windows.Resolve(stag, to, size, access)
+	if refused != soft.Granted {
+		return soft.Lease{}, nil, &readFaults[refused]
 	}
-	source, f := v.slice(to, size)
-	switch {
-	case f == &faultWrap:
-		return lease{}, nil, &faultReadWrap
-	case f != nil:
-		return lease{}, nil, &faultReadBounds
-	}
-	return v.lease, source, nil
+	return l, source, nil
 }
 
 // lost is the violation for an answer whose memory is gone when sent bytes of it

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"lwio/rdma"
+	"lwio/rdma/internal/soft"
 )
 
 // Sizes that govern reading, in bytes.
@@ -51,7 +52,7 @@ type receiver struct {
 
 	// Where the payload goes: to target, for a Write, else to the pieces of a
 	// receive or a read, which may both be in progress.
-	lease   lease
+	lease   soft.Lease
 	target  []byte
 	receive *receiveRequest
 	own     receiveRequest // from a shared queue
@@ -61,7 +62,6 @@ type receiver struct {
 	reading *readOut
 	readAt  cursor // in the read
 
-	last  *region // the region that was written last
 	fence atomic.Uint32
 }
 
@@ -127,7 +127,7 @@ func (x *receiver) read(fd uintptr) bool {
 		place, held := x.directSpace()
 		n, err := readSocket(int(fd), place, x.space())
 		if place != nil {
-			held.release()
+			held.Release()
 		}
 		if errors.Is(err, errAgain) {
 			x.freeBuffer()
@@ -217,14 +217,14 @@ func (x *receiver) freeBuffer() {
 // from the socket, and the lease to release after that; nil if there is too
 // little, or if the CRC must be checked first. The last bytes of a frame always
 // go through the buffer: they may be what somebody polls.
-func (x *receiver) directSpace() ([]byte, lease) {
+func (x *receiver) directSpace() ([]byte, soft.Lease) {
 	if !x.active || x.c.crc || x.r != x.w || x.left < directMin {
-		return nil, lease{}
+		return nil, soft.Lease{}
 	}
 	dst, l := x.destination()
 	n := min(len(dst), x.left-8)
-	if n < directMin/2 || !l.acquire() {
-		return nil, lease{}
+	if n < directMin/2 || !l.Acquire() {
+		return nil, soft.Lease{}
 	}
 	return dst[:n], l
 }
@@ -317,17 +317,17 @@ func (x *receiver) body() (more bool, err error) {
 }
 
 // destination is the next stretch of memory that payload goes to.
-func (x *receiver) destination() ([]byte, lease) {
+func (x *receiver) destination() ([]byte, soft.Lease) {
 	if x.seg.opcode() == opWrite {
 		return x.target, x.lease
 	}
 	pieces, at := x.scatter()
 	p := &pieces[at.piece]
-	return p.buf[at.within:], lease{region: p.region}
+	return p.Buf[at.within:], soft.Lease{Region: p.Region}
 }
 
 // scatter is the list of pieces that payload goes to, and the place in it.
-func (x *receiver) scatter() ([]piece, *cursor) {
+func (x *receiver) scatter() ([]soft.Piece, *cursor) {
 	if x.answering() {
 		return x.reading.request.pieces, &x.readAt
 	}
@@ -349,7 +349,7 @@ func (x *receiver) skip(n int) {
 	}
 	pieces, at := x.scatter()
 	at.bytes += n
-	if at.within += n; at.within == len(pieces[at.piece].buf) {
+	if at.within += n; at.within == len(pieces[at.piece].Buf) {
 		at.piece, at.within = at.piece+1, 0
 	}
 }
@@ -359,11 +359,11 @@ func (x *receiver) place(payload []byte) error {
 	for len(payload) > 0 {
 		dst, l := x.destination()
 		n := min(len(dst), len(payload))
-		if !l.acquire() {
+		if !l.Acquire() {
 			return x.lostRegion()
 		}
-		place(dst[:n], payload[:n], &x.fence)
-		l.release()
+		soft.Place(dst[:n], payload[:n], &x.fence)
+		l.Release()
 		x.skip(n)
 		payload = payload[n:]
 	}

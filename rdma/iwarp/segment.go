@@ -4,6 +4,7 @@ import (
 	"bytes"
 
 	"lwio/rdma"
+	"lwio/rdma/internal/soft"
 )
 
 // violation is what a peer did wrong, with the header of the segment at fault.
@@ -118,6 +119,17 @@ func (x *receiver) acceptTerminate() error {
 	return nil
 }
 
+// writeFaults and readFaults tell the peer why it may not write, or read, what it
+// names.
+var (
+	writeFaults = [...]fault{
+		soft.BadToken: faultSTag, soft.Denied: faultSTag, soft.Wraps: faultWrap, soft.OutOfBounds: faultBounds,
+	}
+	readFaults = [...]fault{
+		soft.BadToken: faultReadSTag, soft.Denied: faultReadAccess, soft.Wraps: faultReadWrap, soft.OutOfBounds: faultReadBounds,
+	}
+)
+
 // acceptWrite checks token, rights and bounds, in this order. A missing right is
 // reported as an invalid STag, for want of a code of its own; of a segment
 // without payload nothing is checked.
@@ -127,21 +139,11 @@ func (x *receiver) acceptWrite() error {
 	if x.left == 0 {
 		return nil
 	}
-	var v view
-	ok := x.last != nil && x.last.token == x.seg.stag && x.last.open()
-	if ok {
-		v = x.last.view()
-	} else {
-		v, ok = x.c.find(x.seg.stag)
+	lease, target, refused := x.c.qp.windows.Resolve(x.seg.stag, x.seg.to, uint64(x.left), rdma.AccessRemoteWrite)
+	if refused != soft.Granted {
+		return x.violation(writeFaults[refused])
 	}
-	if !ok || !v.access.Has(rdma.AccessRemoteWrite) {
-		return x.violation(faultSTag)
-	}
-	target, f := v.slice(x.seg.to, uint64(x.left))
-	if f != nil {
-		return x.violation(*f)
-	}
-	x.last, x.lease, x.target = v.lease.region, v.lease, target
+	x.lease, x.target = lease, target
 	return nil
 }
 
@@ -229,11 +231,9 @@ func (x *receiver) finish() error {
 	case op.invalidates():
 		// Only a window can be invalidated from afar: regions are shared by all
 		// connections of their adapter.
-		w, _ := x.c.qp.windows.find(x.seg.stag)
-		if w == nil {
+		if !x.c.qp.windows.Invalidate(x.seg.stag) {
 			return x.violation(faultCannotInval)
 		}
-		w.revoke(x.seg.stag)
 	}
 	x.deliver(rdma.Result{})
 	return nil

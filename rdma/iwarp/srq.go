@@ -75,13 +75,13 @@ func (q *sharedQueue) postLocked(r *rdma.ReceiveRequest) rdma.Status {
 	if q.receives.Len() >= q.depth {
 		return rdma.StatusNoMoreEntries
 	}
-	length, status := q.a.checkSGL(r.SGL, q.maxSGE, rdma.AccessLocalWrite)
+	length, status := q.a.dom.CheckSGL(r.SGL, q.maxSGE, rdma.AccessLocalWrite)
 	if status != rdma.StatusSuccess {
 		return status
 	}
 	p := q.receives.Push()
 	p.id, p.length = r.ID, length
-	p.pieces = appendPieces(p.pieces[:0], r.SGL)
+	p.pieces = soft.AppendPieces(p.pieces[:0], r.SGL)
 	return rdma.StatusSuccess
 }
 

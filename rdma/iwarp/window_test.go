@@ -3,7 +3,7 @@ package iwarp
 import (
 	"bytes"
 	"encoding/binary"
-	"math/rand/v2"
+	"strconv"
 	"testing"
 
 	"lwio/rdma"
@@ -61,7 +61,7 @@ func TestSendWithInvalidate(t *testing.T) {
 func TestInvalidateOthers(t *testing.T) {
 	e, p := connectRaw(t, CRCOn)
 	other, _ := connectRaw(t, CRCOn)
-	w, theirs := other.lend(0, 8, rdma.FlagAllowWrite)
+	_, theirs := other.lend(0, 8, rdma.FlagAllowWrite)
 	for i, token := range []rdma.RemoteToken{theirs.Token, e.at(0).Token} {
 		if i > 0 {
 			e, p = connectRaw(t, CRCOn)
@@ -76,8 +76,8 @@ func TestInvalidateOthers(t *testing.T) {
 		}
 		e.want(rdma.OpReceive, 1, rdma.StatusCanceled)
 	}
-	if !w.(*window).inForce() {
-		t.Error("another connection's window is gone")
+	if err := other.mr.Close(); rdma.StatusOf(err) != rdma.StatusDeviceBusy {
+		t.Error("another connection's window is gone:", err)
 	}
 }
 
@@ -110,98 +110,47 @@ func TestReadThroughWindow(t *testing.T) {
 	}
 }
 
-// TestWindowTable compares the table with a map under random use.
-//
-// Source: [OP-111b]
-func TestWindowTable(t *testing.T) {
-	rng := rand.New(rand.NewPCG(1, 2))
-	var table windowTable
-	model := map[uint32]*window{}
-	r := &region{}
-	for range 20000 {
-		// Few homes: long runs, which wrap.
-		token := uint32(rng.IntN(200))<<6 | 63
-		if w := model[token]; w != nil {
-			if table.remove(w) != r || w.inForce() {
-				t.Fatal("removed wrongly")
+// BenchmarkWindow is the cost of a window for one request of a protocol: one bind
+// and one invalidate, in silence, posted together or apart.
+func BenchmarkWindow(b *testing.B) {
+	for name, step := range map[string]int{"together": 2, "apart": 1} {
+		b.Run(name, func(b *testing.B) {
+			client, _ := connect(b, nil, nil, shape{depth: 1024, sge: 2, buf: 1 << 20})
+			w, err := client.a.CreateMemoryWindow()
+			if err != nil {
+				b.Fatal(err)
 			}
-			delete(model, token)
-			continue
-		}
-		if len(model) > 60 {
-			continue
-		}
-		w := &window{}
-		table.insert(w, binding{region: r, token: token})
-		model[token] = w
-		for token, w := range model {
-			if got, _ := table.find(token); got != w {
-				t.Fatalf("token %x is lost among %d", token, len(model))
+			reqs := []rdma.Request{
+				{Op: rdma.OpBind, Flags: rdma.FlagAllowWrite | rdma.FlagSilentSuccess, Window: w, Region: client.mr, Length: 4096},
+				{Op: rdma.OpInvalidate, Flags: rdma.FlagSilentSuccess, Window: w},
 			}
-		}
-		if got, _ := table.find(token + 2); got != nil {
-			t.Fatal("found what is not there")
-		}
-	}
-	if table.n != len(model) {
-		t.Error(table.n, len(model))
+			b.ReportAllocs()
+			for b.Loop() {
+				for i := 0; i < 2; i += step {
+					if _, err := client.qp.Post(reqs[i : i+step]); err != nil {
+						b.Fatal(err)
+					}
+				}
+			}
+		})
 	}
 }
 
-// TestWindowReferences: a reference is for one binding only.
-//
-// Source: [RFC 5042 §6.3.1]
-func TestWindowReferences(t *testing.T) {
-	e, _ := connectRaw(t, CRCOn)
-	w, at := e.lend(0, 8, rdma.FlagAllowRead)
-	qp := e.qp.(*queuePair)
-	_, v := qp.windows.find(uint32(at.Token))
-	if !v.lease.acquire() {
-		t.Fatal("no reference")
-	}
-	gone := make(chan struct{})
-	go func() {
-		defer close(gone)
-		w.Close()
-	}()
-	for w.(*window).inForce() {
-	}
-	if v.lease.acquire() {
-		t.Error("a reference to what is over")
-	}
-	select {
-	case <-gone:
-		t.Error("closed while the memory is in use")
-	default:
-	}
-	v.lease.release()
-	<-gone
-}
-
-// BenchmarkBindInvalidate is the cost of a window for one request of a protocol:
-// one bind and one invalidate, in silence.
-func BenchmarkBindInvalidate(b *testing.B) {
-	client, _ := connect(b, nil, nil, shape{depth: 1024, sge: 2, buf: 1 << 20})
-	w, err := client.a.CreateMemoryWindow()
-	if err != nil {
-		b.Fatal(err)
-	}
-	reqs := []rdma.Request{
-		{Op: rdma.OpBind, Flags: rdma.FlagAllowWrite | rdma.FlagSilentSuccess, Window: w, Region: client.mr, Length: 4096},
-		{Op: rdma.OpInvalidate, Flags: rdma.FlagSilentSuccess, Window: w},
-	}
-	var res [1]rdma.Result
-	b.ReportAllocs()
-	for i := 0; b.Loop(); i++ {
-		if i%256 == 255 {
-			reqs[1].Flags = 0
-		}
-		if _, err := client.qp.Post(reqs); err != nil {
-			b.Fatal(err)
-		}
-		if reqs[1].Flags == 0 {
-			reqs[1].Flags = rdma.FlagSilentSuccess
-			client.cq.Poll(res[:])
-		}
+// BenchmarkRegister registers and deregisters memory of the Go heap.
+func BenchmarkRegister(b *testing.B) {
+	for _, size := range []int{4 << 10, 1 << 30} {
+		b.Run(strconv.Itoa(size), func(b *testing.B) {
+			a := newAdapter(New(nil), loopback, 1)
+			defer a.Close()
+			buf := make([]byte, size)
+			b.ReportAllocs()
+			for b.Loop() {
+				m, err := a.RegisterMemory(b.Context(), buf, rdma.AccessRemoteWrite)
+				if err != nil {
+					b.Fatal(err)
+				}
+				m.Close()
+			}
+		})
 	}
 }

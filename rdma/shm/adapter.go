@@ -17,7 +17,7 @@ const (
 	inlineThreshold = 256
 	largeThreshold  = 4 << 10
 	baseCaps        = rdma.CapInOrderPlacement | rdma.CapMultiEngine | rdma.CapCQResize | rdma.CapLoopback |
-		rdma.CapFileSource | rdma.CapConfidential | rdma.CapRead | rdma.CapImmediate
+		rdma.CapWindows | rdma.CapFileSource | rdma.CapConfidential | rdma.CapRead | rdma.CapImmediate
 )
 
 // adapter is a protection domain.
@@ -25,11 +25,10 @@ const (
 // Source: [ND Adapter]
 type adapter struct {
 	rdma.UnimplementedAdapter
-	dom   *soft.Domain
-	p     *Provider
-	host  [16]byte
-	id    uint64
-	table regionTable
+	dom  *soft.Domain
+	p    *Provider
+	host [16]byte
+	id   uint64
 
 	mu       sync.Mutex
 	memories []*memory // that are open
@@ -39,7 +38,6 @@ var _ rdma.Adapter = (*adapter)(nil)
 
 func newAdapter(p *Provider, host [16]byte, id uint64) *adapter {
 	a := &adapter{p: p, host: host, id: id, dom: soft.NewDomain(Name)}
-	a.table.init()
 	return a
 }
 
@@ -48,6 +46,7 @@ func (a *adapter) Info() rdma.AdapterInfo {
 	return rdma.AdapterInfo{
 		AdapterID:               a.id,
 		MaxRegistrationSize:     soft.MaxRegistration,
+		MaxWindowSize:           soft.MaxRegistration,
 		MaxInitiatorSGE:         soft.MaxSGE,
 		MaxReceiveSGE:           soft.MaxSGE,
 		MaxTransferLength:       soft.MaxTransfer,
@@ -83,6 +82,11 @@ func (a *adapter) ours(addr rdma.Addr) bool {
 // CreateCompletionQueue makes a queue, whose memory grows with its use.
 func (a *adapter) CreateCompletionQueue(depth int) (rdma.CompletionQueue, error) {
 	return a.dom.CreateCompletionQueue(depth)
+}
+
+// CreateMemoryWindow makes a window that lends nothing yet.
+func (a *adapter) CreateMemoryWindow() (rdma.MemoryWindow, error) {
+	return a.dom.CreateMemoryWindow()
 }
 
 // CreateConnector makes an unbound connector.

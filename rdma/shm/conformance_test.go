@@ -12,7 +12,6 @@ import (
 
 // What the provider does not have, as docs/providers.md says.
 const (
-	noWindow = "no memory windows"
 	noShared = "no shared receive queues"
 	noAtomic = "no atomics"
 )
@@ -34,15 +33,6 @@ var gaps = map[string]string{
 	"shared/notify":           noShared,
 	"shared/refused":          noShared,
 	"shared/waiting-closes":   noShared,
-	"window/busy":             noWindow,
-	"window/connection-ends":  noWindow,
-	"window/cycle":            noWindow,
-	"window/order":            noWindow,
-	"window/read-violations":  noWindow,
-	"window/refused":          noWindow,
-	"window/token":            noWindow,
-	"window/transfer":         noWindow,
-	"window/write-violations": noWindow,
 }
 
 // ways are the configurations that the suite runs with.

@@ -11,7 +11,7 @@
 // that user may be a peer.
 //
 // It has Send, RDMA Read, RDMA Write from memory and from files, with immediate data
-// too, and in-order placement. Memory windows, shared receive queues and atomics
+// too, in-order placement and memory windows. Shared receive queues and atomics
 // answer rdma.StatusNotSupported.
 //
 // # Ways of the data
@@ -64,9 +64,9 @@
 // # Locks
 //
 // Adapter, listener and connector locks come before conn.rxMu, this before
-// queuePair.recvMu and region.mu, that before memory.mu, shares.mu. A completion
-// queue's lock is the last. queuePair.mu is held for no copy and no system call;
-// who sends holds its baton (queuePair.writing).
+// queuePair.recvMu and backing.mu, that before memory.mu, shares.mu. A completion
+// queue's lock is the last. queuePair.mu is held for no copy and no system call, but
+// may wait for the end of a copy through a window that is being invalidated; who sends holds its baton (queuePair.writing).
 //
 // Source: [ND Overview], [OP-89b], [OP-113], [OP-114]
 package shm

@@ -15,30 +15,59 @@ import (
 // Source: [ND QueuePair.Send], [ND QueuePair.Write], [ND QueuePair.Read]
 func (qp *queuePair) Post(reqs []rdma.Request) (int, error) {
 	n, err := 0, error(nil)
+	qp.mu.Lock()
 	for ; n < len(reqs); n++ {
-		if status := qp.post(&reqs[n]); status != rdma.StatusSuccess {
+		if status := qp.postLocked(&reqs[n]); status != rdma.StatusSuccess {
 			err = opError("post", reqs[n].Op.String(), status, nil)
 			break
 		}
 	}
+	var c *conn
 	if n > 0 {
-		qp.start()
+		c = qp.takeBatonLocked()
+	}
+	qp.mu.Unlock()
+	if c != nil {
+		c.tx.pump(false)
 	}
 	return n, err
 }
 
-// post checks a request and queues it, or does it at once if that is what it
-// wants.
-func (qp *queuePair) post(r *rdma.Request) rdma.Status {
-	if r.Op == rdma.OpWrite && r.Flags&rdma.FlagOnlyIfCached != 0 {
+// postLocked checks a request and queues it, or does it at once if that is what it
+// wants, for which it lets go of the lock.
+func (qp *queuePair) postLocked(r *rdma.Request) rdma.Status {
+	switch {
+	case r.Op == rdma.OpWrite && r.Flags&rdma.FlagOnlyIfCached != 0:
+		qp.mu.Unlock()
+		defer qp.mu.Lock()
 		qp.start() // what was posted before comes first
 		return qp.postCached(r)
+	case r.Op == rdma.OpBind:
+		qp.windows.AdoptLocked(r)
 	}
-	qp.mu.Lock()
-	defer qp.mu.Unlock()
 	length, status := qp.checkLocked(r)
-	if status == rdma.StatusSuccess {
-		qp.sends.Push().set(r, length)
+	switch {
+	case status != rdma.StatusSuccess:
+		return status
+	case r.Op == rdma.OpBind, r.Op == rdma.OpInvalidate:
+		return qp.postWindowLocked(r)
+	}
+	qp.sends.Push().set(r, length)
+	return rdma.StatusSuccess
+}
+
+// postWindowLocked checks a bind or an invalidate and queues it; a silent one that
+// has nothing before it is carried out at once, and over then.
+//
+// Source: [ND QueuePair.Bind], [ND QueuePair.Invalidate], [OP-111b]
+func (qp *queuePair) postWindowLocked(r *rdma.Request) rdma.Status {
+	now := r.Flags&rdma.FlagSilentSuccess != 0 && !qp.writing && qp.next == qp.sends.Tail &&
+		(r.Flags&rdma.FlagReadFence == 0 || qp.reads.Len() == 0)
+	work, status := qp.windows.PostLocked(r, now)
+	if status == rdma.StatusSuccess && !now {
+		s := qp.sends.Push()
+		s.set(r, 0)
+		s.work = work
 	}
 	return status
 }
@@ -51,7 +80,10 @@ func (qp *queuePair) checkLocked(r *rdma.Request) (int, rdma.Status) {
 	case rdma.OpWrite:
 		flagParam = 6
 	case rdma.OpRead:
-	case rdma.OpBind, rdma.OpInvalidate, rdma.OpFetchAdd, rdma.OpCompareSwap:
+	case rdma.OpBind:
+		flagParam = 6
+	case rdma.OpInvalidate:
+	case rdma.OpFetchAdd, rdma.OpCompareSwap:
 		return 0, rdma.StatusNotSupported
 	default:
 		return 0, rdma.StatusInvalidParameter
@@ -68,6 +100,8 @@ func (qp *queuePair) checkLocked(r *rdma.Request) (int, rdma.Status) {
 		return 0, rdma.StatusNoMoreEntries
 	}
 	switch {
+	case r.Op == rdma.OpBind, r.Op == rdma.OpInvalidate:
+		return 0, rdma.StatusSuccess
 	case fromFile:
 		return qp.checkFile(r)
 	case inline && len(r.Inline) > qp.cfg.InlineSize:
@@ -79,9 +113,9 @@ func (qp *queuePair) checkLocked(r *rdma.Request) (int, rdma.Status) {
 		if qp.conn.Load().limits.Outbound == 0 {
 			return 0, rdma.StatusInvalidDeviceRequest
 		}
-		return qp.checkSGL(r.SGL, qp.cfg.MaxInitiatorSGE, rdma.AccessLocalWrite|rdma.AccessReadSink)
+		return qp.a.dom.CheckSGL(r.SGL, qp.cfg.MaxInitiatorSGE, rdma.AccessLocalWrite|rdma.AccessReadSink)
 	}
-	return qp.checkSGL(r.SGL, qp.cfg.MaxInitiatorSGE, 0)
+	return qp.a.dom.CheckSGL(r.SGL, qp.cfg.MaxInitiatorSGE, 0)
 }
 
 // checkFile checks the file that a write takes its data from.
@@ -110,43 +144,8 @@ func (s *sendRequest) set(r *rdma.Request, length int) {
 	case r.Flags&rdma.FlagInline != 0:
 		s.inline = append(s.inline, r.Inline...)
 	default:
-		s.pieces = appendPieces(s.pieces, r.SGL)
+		s.pieces = soft.AppendPieces(s.pieces, r.SGL)
 	}
-}
-
-// checkSGL checks a scatter/gather list, whose regions need one of the rights in
-// access, if there is any in it, and tells how many bytes the list names.
-func (qp *queuePair) checkSGL(sgl []rdma.SGE, most int, access rdma.Access) (int, rdma.Status) {
-	if len(sgl) > most {
-		return 0, rdma.StatusDataOverrun
-	}
-	length := 0
-	for i := range sgl {
-		if sgl[i].Length > soft.MaxTransfer-length {
-			return 0, rdma.StatusBufferOverflow
-		}
-		length += max(sgl[i].Length, 0)
-	}
-	for i := range sgl {
-		e := &sgl[i]
-		r, ok := e.Region.(*region)
-		if !ok || r == nil || r.a != qp.a || access != 0 && r.access&access == 0 || !r.open() ||
-			e.Offset < 0 || e.Length < 0 || e.Offset > len(r.buf) || e.Length > len(r.buf)-e.Offset {
-			return 0, rdma.StatusAccessViolation
-		}
-	}
-	return length, rdma.StatusSuccess
-}
-
-// appendPieces translates a checked list; empty entries are left out.
-func appendPieces(ps []piece, sgl []rdma.SGE) []piece {
-	for i := range sgl {
-		if e := &sgl[i]; e.Length > 0 {
-			r := e.Region.(*region)
-			ps = append(ps, piece{r, r.buf[e.Offset : e.Offset+e.Length]})
-		}
-	}
-	return ps
 }
 
 // PostReceive queues receives. After the end of the connection they end at once
@@ -177,12 +176,12 @@ func (qp *queuePair) postReceiveLocked(r *rdma.ReceiveRequest) rdma.Status {
 	if qp.receives.Len() >= qp.cfg.ReceiveDepth {
 		return rdma.StatusNoMoreEntries
 	}
-	length, status := qp.checkSGL(r.SGL, qp.cfg.MaxReceiveSGE, rdma.AccessLocalWrite)
+	length, status := qp.a.dom.CheckSGL(r.SGL, qp.cfg.MaxReceiveSGE, rdma.AccessLocalWrite)
 	if status != rdma.StatusSuccess {
 		return status
 	}
 	p := qp.receives.Push()
 	p.id, p.length = r.ID, length
-	p.pieces = appendPieces(p.pieces[:0], r.SGL)
+	p.pieces = soft.AppendPieces(p.pieces[:0], r.SGL)
 	return rdma.StatusSuccess
 }

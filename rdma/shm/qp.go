@@ -21,18 +21,12 @@ const (
 	pairClosed
 )
 
-// piece is one entry of a request's scatter/gather list.
-type piece struct {
-	region *region
-	buf    []byte
-}
-
 // sendRequest is a send or write on its way.
 type sendRequest struct {
 	op      rdma.Op
 	flags   rdma.Flags
 	id      uint64
-	pieces  []piece // of a read the sink; empty if inline or from a file
+	pieces  []soft.Piece // of a read the sink; empty if inline or from a file
 	inline  []byte
 	file    *fileSource
 	fileOff int64
@@ -42,14 +36,15 @@ type sendRequest struct {
 	real    int // bytes of the file that were there
 
 	immediate uint32
-	pending   bool        // a read that is asked for in the ring, and not answered
-	status    rdma.Status // once it is done
+	work      soft.WindowWork // of a bind or an invalidate
+	pending   bool            // a read that is asked for in the ring, and not answered
+	status    rdma.Status     // once it is done
 }
 
 // receiveRequest is a receive that waits for its message.
 type receiveRequest struct {
 	id     uint64
-	pieces []piece
+	pieces []soft.Piece
 	length int
 }
 
@@ -78,6 +73,7 @@ type queuePair struct {
 	answers soft.FIFO[answer]       // to reads of the peer
 	cancel  uint64                  // requests before this number end with StatusCanceled
 	writing bool
+	windows soft.Windows
 
 	recvMu      sync.Mutex
 	receives    soft.FIFO[receiveRequest]
@@ -119,6 +115,7 @@ func (a *adapter) CreateQueuePair(cfg rdma.QueuePairConfig) (rdma.QueuePair, err
 	}
 	qp := &queuePair{a: a, cfg: cfg, receiveCQ: rcq, initiatorCQ: icq}
 	qp.idle.L = &qp.mu
+	qp.windows.Init(a.dom, &qp.mu)
 	if err := a.dom.Add(soft.QueuePairs, qp, op); err != nil {
 		return nil, err
 	}
@@ -190,6 +187,10 @@ func (qp *queuePair) Sleep() {
 func (qp *queuePair) takeBaton() *conn {
 	qp.mu.Lock()
 	defer qp.mu.Unlock()
+	return qp.takeBatonLocked()
+}
+
+func (qp *queuePair) takeBatonLocked() *conn {
 	c := qp.conn.Load()
 	if qp.state != pairConnected || qp.writing || c.ending.Load() != nil || !qp.busyLocked() {
 		return nil
@@ -292,6 +293,7 @@ func (qp *queuePair) popReceiveLocked(status rdma.Status, n int) rdma.Result {
 // the given statuses. Nobody sends or receives any more.
 func (qp *queuePair) flushAll(receive, reading rdma.Status) {
 	qp.stopSending()
+	qp.windows.RevokeAll()
 	qp.mu.Lock()
 	for i := qp.done; i != qp.sends.Tail; i++ {
 		s := qp.sends.At(i)
@@ -335,6 +337,7 @@ func (qp *queuePair) settleLocked(results []rdma.Result, most int) []rdma.Result
 		}
 		qp.done++
 		s.release()
+		qp.windows.GiveUpLocked(&s.work)
 		if s.status != rdma.StatusSuccess || s.flags&rdma.FlagSilentSuccess == 0 {
 			qp.sends.Head = qp.done
 			results = append(results, rdma.Result{Status: s.status, Op: s.op, Bytes: s.real, QueuePair: qp.cfg.Context, ID: s.id})

@@ -6,6 +6,7 @@ import (
 	"errors"
 
 	"lwio/rdma"
+	"lwio/rdma/internal/soft"
 )
 
 // maxReads is how many RDMA reads of each direction a connection may have in
@@ -17,7 +18,7 @@ var errReads = errors.New("the peer reads more at once than it may")
 
 // answer is a read of the peer that is not answered to the last byte.
 type answer struct {
-	region *region // nil if nothing is asked for
+	lease  soft.Lease // unused if nothing is asked for
 	source []byte
 }
 
@@ -64,12 +65,12 @@ func (t *sender) get(src []byte) error {
 	pieces := t.current.pieces
 	for i := range pieces {
 		p := &pieces[i]
-		if !p.region.acquire() {
+		if !p.Region.Acquire() {
 			return errSinkClosed()
 		}
-		place(p.buf, src[:len(p.buf)], &t.c.targets.fence)
-		p.region.release()
-		src = src[len(p.buf):]
+		soft.Place(p.Buf, src[:len(p.Buf)], &t.c.targets.fence)
+		p.Region.Release()
+		src = src[len(p.Buf):]
 	}
 	return nil
 }
@@ -88,7 +89,8 @@ func (r *receiver) readRequest(e entry) error {
 	}
 	var a answer
 	if e.total > 0 {
-		if a.region, a.source = r.find(e, rdma.AccessRemoteRead); a.region == nil {
+		var refused soft.Refusal
+		if a.lease, a.source, refused = r.find(e, rdma.AccessRemoteRead); refused != soft.Granted {
 			return &violation{status: rdma.StatusAccessViolation, err: errNoRegion}
 		}
 	}
@@ -116,12 +118,12 @@ func (t *sender) answer(a *answer) (need int, err error) {
 			return need, err
 		}
 		if n > 0 {
-			if !a.region.acquire() {
+			if !a.lease.Acquire() {
 				return 0, &violation{status: rdma.StatusAccessViolation, err: errNoRegion}
 			}
 			x, y := t.out.payload(n)
 			copy(y, a.source[t.answered+copy(x, a.source[t.answered:]):])
-			a.region.release()
+			a.lease.Release()
 		}
 		t.out.publish(entry{kind: entryAnswer, length: uint32(n), total: uint32(left)})
 		t.c.wake()
@@ -138,13 +140,13 @@ func (t *sender) dropAnswer() {
 	t.answered, t.turn = 0, false
 	qp.mu.Lock()
 	a := qp.answers.At(qp.answers.Head)
-	g := a.region
+	g := a.lease.Region
 	*a = answer{}
 	qp.answers.Head++
 	qp.mu.Unlock()
-	if g != nil && g.mem != nil && g.acquire() {
+	if g != nil && g.Acquire() {
 		t.c.offer(g)
-		g.release()
+		g.Release()
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"lwio/rdma"
+	"lwio/rdma/internal/soft"
 )
 
 // receiver takes requests of the peer out of its ring and does what they ask for.
@@ -98,16 +99,8 @@ func (r *receiver) entry(e entry) error {
 // Source: [OP-88], [OP-89b]
 func (r *receiver) write(e entry) error {
 	if e.total > 0 {
-		g, all := r.find(e, rdma.AccessRemoteWrite)
-		if g == nil || !g.acquire() {
-			return &violation{status: rdma.StatusAccessViolation, err: errNoRegion}
-		}
-		defer g.release()
-		a, b := r.in.payload(e)
-		place(all[:len(a)], a, &r.fence)
-		place(all[len(a):e.length], b, &r.fence)
-		if g.mem != nil && e.length == e.total {
-			r.c.offer(g)
+		if err := r.place(e); err != nil {
+			return err
 		}
 	}
 	if e.flags&entryImmediate != 0 && e.length == e.total {
@@ -116,13 +109,24 @@ func (r *receiver) write(e entry) error {
 	return nil
 }
 
-// find finds the memory that the peer names: token, then rights, then bounds.
-func (r *receiver) find(e entry, right rdma.Access) (*region, []byte) {
-	g := r.c.a.table.find(e.token)
-	if g == nil || !g.access.Has(right) || !g.has(e.addr, uint64(e.total)) {
-		return nil, nil
+func (r *receiver) place(e entry) error {
+	lease, all, refused := r.find(e, rdma.AccessRemoteWrite)
+	if refused != soft.Granted || !lease.Acquire() {
+		return &violation{status: rdma.StatusAccessViolation, err: errNoRegion}
 	}
-	return g, g.buf[e.addr-g.base:][:e.total]
+	defer lease.Release()
+	a, b := r.in.payload(e)
+	soft.Place(all[:len(a)], a, &r.fence)
+	soft.Place(all[len(a):e.length], b, &r.fence)
+	if lease.Region != nil && e.length == e.total {
+		r.c.offer(lease.Region)
+	}
+	return nil
+}
+
+// find finds the memory that the peer names.
+func (r *receiver) find(e entry, right rdma.Access) (soft.Lease, []byte, soft.Refusal) {
+	return r.c.qp.windows.Resolve(e.token, e.addr, uint64(e.total), right)
 }
 
 // immediate delivers the value that came with a write, which consumes a receive.
@@ -190,31 +194,23 @@ func (r *receiver) message(e entry) error {
 }
 
 // scatter puts p at an offset of pieces, where there is room for it.
-func scatter(pieces []piece, at int, p []byte) bool {
+func scatter(pieces []soft.Piece, at int, p []byte) bool {
 	for i := range pieces {
 		if len(p) == 0 {
 			break
 		}
 		piece := &pieces[i]
-		if at >= len(piece.buf) {
-			at -= len(piece.buf)
+		if at >= len(piece.Buf) {
+			at -= len(piece.Buf)
 			continue
 		}
-		n := min(len(piece.buf)-at, len(p))
-		if !piece.region.copyIn(piece.buf[at:at+n], p[:n]) {
+		n := min(len(piece.Buf)-at, len(p))
+		if !piece.Region.Acquire() {
 			return false
 		}
+		copy(piece.Buf[at:at+n], p[:n])
+		piece.Region.Release()
 		at, p = 0, p[n:]
 	}
-	return true
-}
-
-// copyIn fills a part of the region's memory unless the region is closed.
-func (r *region) copyIn(dst, src []byte) bool {
-	if !r.acquire() {
-		return false
-	}
-	defer r.release()
-	copy(dst, src)
 	return true
 }

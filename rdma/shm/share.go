@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"lwio/rdma"
+	"lwio/rdma/internal/soft"
 )
 
 // shares are the regions that the peer of a connection may reach directly, each a
@@ -22,15 +23,20 @@ type shares struct {
 
 func (s *shares) init() { s.memories = make(map[*memory]struct{}) }
 
-// offer lets the peer reach a region directly from now on, as its rights say, if the region's memory
-// is not another connection's. The caller holds a reference to the region.
-func (c *conn) offer(r *region) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	m := r.mem
+// offer lets the peer reach a region directly from now on, as its rights say, if it
+// lies in memory that is not another connection's. The caller holds a reference to
+// the region.
+func (c *conn) offer(r *soft.Region) {
+	b, ok := r.Backing().(*backing)
+	if !ok {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	m := b.mem
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if r.by != nil || m.closed || m.owner != nil && m.owner != c {
+	if b.by != nil || m.closed || m.owner != nil && m.owner != c {
 		return
 	}
 	c.share.mu.Lock()
@@ -44,26 +50,27 @@ func (c *conn) offer(r *region) {
 		fd = m.fd
 	}
 	s := c.own.slot(i)
-	s.base.Store(r.base)
-	s.size.Store(uint64(len(r.buf)))
-	s.offset.Store(uint64(r.off))
-	s.key.Store(uint64(r.token) | c.slotRights(r))
-	n := notice{kind: noticeShare, memory: m.id, slot: uint32(i), token: r.token, size: uint64(len(m.buf))}
+	at := r.RemoteAddr()
+	s.base.Store(at.Addr)
+	s.size.Store(uint64(len(r.Bytes())))
+	s.offset.Store(uint64(b.off))
+	s.key.Store(uint64(at.Token) | c.slotRights(r))
+	n := notice{kind: noticeShare, memory: m.id, slot: uint32(i), token: uint32(at.Token), size: uint64(len(m.buf))}
 	if err := sendNotice(c.raw, n.appendTo(make([]byte, 0, shareSize)), fd); err != nil {
 		// The socket is full, or over: the next write may try again.
 		s.key.Store(0)
 		return
 	}
 	m.owner, c.share.memories[m], c.share.used[i] = c, struct{}{}, true
-	r.by, r.slot = c, i
+	b.by, b.slot = c, i
 }
 
 // slotRights are the rights of a region's slot.
-func (c *conn) slotRights(r *region) (rights uint64) {
-	if r.access.Has(rdma.AccessRemoteWrite) {
+func (c *conn) slotRights(r *soft.Region) (rights uint64) {
+	if r.Access().Has(rdma.AccessRemoteWrite) {
 		rights |= slotWrite
 	}
-	if r.access.Has(rdma.AccessRemoteRead) && c.limits.Inbound > 0 {
+	if r.Access().Has(rdma.AccessRemoteRead) && c.limits.Inbound > 0 {
 		rights |= slotRead
 	}
 	return rights

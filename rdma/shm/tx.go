@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"lwio/rdma"
+	"lwio/rdma/internal/soft"
 )
 
 // directWait is the size above which a write waits until the ring is empty, if it
@@ -199,6 +200,13 @@ func (t *sender) ready() {
 // step does what it can of a request. need is the room that it waits for, or 0
 // when the request is done.
 func (t *sender) step(s *sendRequest) (need int, err error) {
+	if s.op == rdma.OpBind || s.op == rdma.OpInvalidate {
+		qp := t.c.qp
+		qp.mu.Lock()
+		defer qp.mu.Unlock()
+		qp.windows.CarryOutLocked(&s.work)
+		return 0, nil
+	}
 	if s.op != rdma.OpSend && s.sent == 0 && s.length > 0 {
 		done, err := t.direct(s)
 		switch {
@@ -301,24 +309,24 @@ func (t *sender) put(dst []byte) error {
 	case s.file != nil:
 		return t.fill(s, dst)
 	case s.flags&rdma.FlagInline != 0:
-		place(dst, s.inline, fence)
+		soft.Place(dst, s.inline, fence)
 		return nil
 	case len(dst) <= 8 && len(s.pieces) > 1:
 		var word [8]byte
 		if err := t.fill(s, word[:len(dst)]); err != nil {
 			return err
 		}
-		place(dst, word[:len(dst)], fence)
+		soft.Place(dst, word[:len(dst)], fence)
 		return nil
 	}
 	for i := range s.pieces {
 		p := &s.pieces[i]
-		if !p.region.acquire() {
+		if !p.Region.Acquire() {
 			return errRegionClosed
 		}
-		place(dst[:len(p.buf)], p.buf, fence)
-		p.region.release()
-		dst = dst[len(p.buf):]
+		soft.Place(dst[:len(p.Buf)], p.Buf, fence)
+		p.Region.Release()
+		dst = dst[len(p.Buf):]
 	}
 	return nil
 }
@@ -334,13 +342,13 @@ func (t *sender) fill(s *sendRequest, dst []byte) error {
 	}
 	for len(dst) > 0 {
 		p := &s.pieces[t.piece]
-		if !p.region.acquire() {
+		if !p.Region.Acquire() {
 			return errRegionClosed
 		}
-		n := copy(dst, p.buf[t.within:])
-		p.region.release()
+		n := copy(dst, p.Buf[t.within:])
+		p.Region.Release()
 		dst = dst[n:]
-		if t.within += n; t.within == len(p.buf) {
+		if t.within += n; t.within == len(p.Buf) {
 			t.piece, t.within = t.piece+1, 0
 		}
 	}

@@ -1,6 +1,7 @@
 // Package soft is what a provider in software is made of, whatever carries its
 // data: the objects of a protection domain and the order in which they end, the
-// completion queue, unpredictable handles, and queues of requests.
+// completion queue, memory regions and windows with unpredictable tokens, the one
+// way of a peer's request to memory (Windows.Resolve), and queues of requests.
 //
 // Only providers import it. It knows the seam (package rdma) and nothing of any
 // transport; what a completion queue needs of a connection is the interface
@@ -8,8 +9,11 @@
 //
 // # Locks
 //
-// A Domain's lock and a CompletionQueue's are the last that are taken: nothing of
-// a provider is called while they are held.
+// A Domain's lock, that of its regions and a CompletionQueue's are the last that are
+// taken: nothing of a provider is called while they are held. The windows of a
+// queue pair work under a lock of that pair; who looks for memory takes none, but
+// references, and holds those for one copy or one system call that does not block.
+// Region.Close takes the locks of queue pairs, if the region was ever lent.
 //
 // Source: [ND Overview]
 package soft

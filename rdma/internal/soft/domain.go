@@ -29,7 +29,7 @@ const (
 	QueuePairs
 	SharedQueues
 	CompletionQueues
-	Windows
+	MemoryWindows
 	Regions
 	Files
 	Memories
@@ -45,6 +45,8 @@ type Domain struct {
 	Keys Keys
 
 	fabric  string
+	regions regionTable
+	nowhere Windows // home of the windows that were never bound
 	mu      sync.Mutex
 	closed  bool
 	objects [numClasses]map[io.Closer]struct{}
@@ -54,6 +56,7 @@ type Domain struct {
 // NewDomain makes a domain of the fabric whose name its errors begin with.
 func NewDomain(fabric string) *Domain {
 	d := &Domain{fabric: fabric}
+	d.nowhere.Init(d, new(sync.Mutex))
 	for i := range d.objects {
 		d.objects[i] = make(map[io.Closer]struct{})
 	}
@@ -113,7 +116,7 @@ func (d *Domain) Close() error {
 	d.closed = true
 	d.mu.Unlock()
 	for class := range d.objects {
-		for _, o := range d.snapshot(class) {
+		for _, o := range d.snapshot(Class(class)) {
 			o.Close()
 		}
 	}
@@ -121,7 +124,7 @@ func (d *Domain) Close() error {
 	return nil
 }
 
-func (d *Domain) snapshot(class int) []io.Closer {
+func (d *Domain) snapshot(class Class) []io.Closer {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	list := make([]io.Closer, 0, len(d.objects[class]))

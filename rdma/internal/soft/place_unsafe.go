@@ -1,6 +1,4 @@
-//go:build linux
-
-package shm
+package soft
 
 import (
 	"encoding/binary"
@@ -8,13 +6,13 @@ import (
 	"unsafe"
 )
 
-// place copies src to dst, of equal length, so that who polls the end of dst
+// Place copies src to dst, of equal length, so that who polls the end of dst
 // sees it change last: what ends at a multiple of 8 (or 4) bytes in memory is
 // ended by one atomic store of the last word, and any other by a store of the last
 // byte after a fence. An aligned 8-byte write is thereby one atomic store.
 //
 // Source: [OP-88], [OP-89b]
-func place(dst, src []byte, fence *atomic.Uint32) {
+func Place(dst, src []byte, fence *atomic.Uint32) {
 	n := len(src)
 	if n == 0 {
 		return
@@ -34,17 +32,16 @@ func place(dst, src []byte, fence *atomic.Uint32) {
 	}
 }
 
-// within tells where in outer the bytes of inner begin, or -1 if they are not all
-// in it.
-func within(outer, inner []byte) int {
-	o, i := uintptr(unsafe.Pointer(unsafe.SliceData(outer))), uintptr(unsafe.Pointer(unsafe.SliceData(inner)))
-	if i < o || i-o > uintptr(len(outer)) || uintptr(len(inner)) > uintptr(len(outer))-(i-o) {
-		return -1
-	}
-	return int(i - o)
-}
-
 // pageOffset is the offset of buf's first byte in its page.
 func pageOffset(buf []byte) uint64 {
 	return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(buf)))) & 4095
+}
+
+// WordAt is the first 8 bytes of buf as a number, or nil if that is not aligned.
+func WordAt(buf []byte) *uint64 {
+	p := unsafe.Pointer(unsafe.SliceData(buf))
+	if len(buf) < 8 || uintptr(p)%8 != 0 {
+		return nil
+	}
+	return (*uint64)(p)
 }

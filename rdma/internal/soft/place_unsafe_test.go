@@ -1,4 +1,4 @@
-package iwarp
+package soft
 
 import (
 	"bytes"
@@ -16,7 +16,7 @@ func TestPlace(t *testing.T) {
 	for off := range 16 {
 		for n := range len(src) + 1 {
 			dst := make([]byte, 64)
-			place(dst[off:off+n], src[:n], &fence)
+			Place(dst[off:off+n], src[:n], &fence)
 			want := append(append(make([]byte, off), src[:n]...), make([]byte, 64-off-n)...)
 			if !bytes.Equal(dst, want) {
 				t.Fatalf("%d bytes at %d: %q", n, off, dst)
@@ -41,7 +41,7 @@ func TestPlaceOrder(t *testing.T) {
 			for w := range 8 {
 				binary.NativeEndian.PutUint64(src[8*w:], i*0x0101010101010101)
 			}
-			place(dst, src, &fence)
+			Place(dst, src, &fence)
 			if <-seen != i*0x0101010101010101 {
 				break
 			}
@@ -62,32 +62,5 @@ func TestPlaceOrder(t *testing.T) {
 		if last == 0 {
 			break
 		}
-	}
-}
-
-// TestDirectSpace: the end of a frame never goes straight from the socket into
-// its place, and nothing does while a CRC is to be checked.
-//
-// Source: [OP-88], [RFC 5044 §4.4]
-func TestDirectSpace(t *testing.T) {
-	a := newAdapter(New(nil), loopback, 1)
-	r := &region{a: a, buf: make([]byte, 64<<10)}
-	x := &receiver{
-		c: &conn{a: a}, active: true, left: 60000,
-		seg: taggedSegment(opWrite, 1, 0, true), lease: lease{region: r}, target: r.buf[:60000],
-	}
-	dst, held := x.directSpace()
-	if len(dst) != 60000-8 || held.region != r {
-		t.Errorf("%d bytes", len(dst))
-	}
-	held.release()
-	x.c.crc = true
-	if dst, _ := x.directSpace(); dst != nil {
-		t.Error("placed before the CRC was checked")
-	}
-	x.c.crc = false
-	r.state.Store(regionClosed)
-	if dst, _ := x.directSpace(); dst != nil {
-		t.Error("placed into a closed region")
 	}
 }

@@ -1,0 +1,40 @@
+package iwarp
+
+import (
+	"testing"
+
+	"lwio/rdma"
+	"lwio/rdma/internal/soft"
+)
+
+// TestDirectSpace: the end of a frame never goes straight from the socket into
+// its place, and nothing does while a CRC is to be checked.
+//
+// Source: [OP-88], [RFC 5044 §4.4]
+func TestDirectSpace(t *testing.T) {
+	a := newAdapter(New(nil), loopback, 1)
+	defer a.Close()
+	m, err := a.RegisterMemory(t.Context(), make([]byte, 64<<10), rdma.AccessRemoteWrite)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := m.(*soft.Region)
+	x := &receiver{
+		c: &conn{a: a}, active: true, left: 60000,
+		seg: taggedSegment(opWrite, 1, 0, true), lease: soft.Lease{Region: r}, target: r.Bytes()[:60000],
+	}
+	dst, held := x.directSpace()
+	if len(dst) != 60000-8 || held.Region != r {
+		t.Errorf("%d bytes", len(dst))
+	}
+	held.Release()
+	x.c.crc = true
+	if dst, _ := x.directSpace(); dst != nil {
+		t.Error("placed before the CRC was checked")
+	}
+	x.c.crc = false
+	r.Close()
+	if dst, _ := x.directSpace(); dst != nil {
+		t.Error("placed into a closed region")
+	}
+}
