@@ -25,7 +25,15 @@ type size int
 
 func (s size) String() string { return strconv.Itoa(int(s)) }
 
-func (a *adapter) Info() rdma.AdapterInfo                          { return a.inner.Info() }
+// Info is that of the adapter inside, without what the hook takes away.
+func (a *adapter) Info() rdma.AdapterInfo {
+	info := a.inner.Info()
+	if a.h.cfg.Shuffle != 0 {
+		info.Caps &^= rdma.CapInOrderPlacement
+	}
+	return info
+}
+
 func (a *adapter) Addrs(ctx context.Context) ([]netip.Addr, error) { return a.inner.Addrs(ctx) }
 func (a *adapter) Close() error                                    { return a.h.close("adapter", a.inner) }
 
@@ -36,7 +44,11 @@ func (a *adapter) CreateCompletionQueue(depth int) (rdma.CompletionQueue, error)
 	if err != nil {
 		return nil, err
 	}
-	return &completionQueue{a: a, inner: inner}, nil
+	q := &completionQueue{a: a, inner: inner}
+	if a.h.cfg.Shuffle != 0 {
+		q.dice = newDice(a.h.cfg.Shuffle, a.h.queues.Add(1))
+	}
+	return q, nil
 }
 
 // Alloc gives memory of the adapter inside as it is.
@@ -93,12 +105,15 @@ func (a *adapter) CreateSharedReceiveQueue(cfg rdma.SharedReceiveQueueConfig) (r
 }
 
 func (a *adapter) CreateQueuePair(cfg rdma.QueuePairConfig) (rdma.QueuePair, error) {
-	q := &queuePair{a: a, context: cfg.Context, number: a.h.pairs.Add(1)}
+	q := &queuePair{a: a, cfg: cfg, number: a.h.pairs.Add(1)}
 	cfg.ReceiveCQ, cfg.InitiatorCQ = bareQueue(cfg.ReceiveCQ), bareQueue(cfg.InitiatorCQ)
 	if s, ok := cfg.SharedReceive.(*sharedReceiveQueue); ok && s != nil {
 		cfg.SharedReceive = s.inner
 	}
-	if a.h.cfg.Fault != nil {
+	if a.h.cfg.Shuffle != 0 {
+		q.dice = newDice(^a.h.cfg.Shuffle, q.number)
+	}
+	if a.h.cfg.numbered() {
 		cfg.Context = q.number
 		a.pairs.add(q)
 	}

@@ -1,6 +1,7 @@
 package hook
 
 import (
+	"log/slog"
 	"time"
 
 	"lwio/rdma"
@@ -13,7 +14,11 @@ type Tracer interface {
 }
 
 // Event is one of Posted, Completed and Controlled.
-type Event interface{ event() }
+type Event interface {
+	// failure is the error that the event tells of, or nil; describe tells all else.
+	failure() error
+	describe() (string, []slog.Attr)
+}
 
 // Posted tells that a request was handed to a queue pair.
 type Posted struct {
@@ -27,6 +32,9 @@ type Posted struct {
 	Bytes int
 	// Remote is where a write or read goes.
 	Remote rdma.RemoteAddr
+	// Action is what the fault function decided; of a receive, and without such a
+	// function, it is Pass.
+	Action Action
 	// Err is why the queue pair did not take it, or nil.
 	Err error
 }
@@ -47,7 +55,3 @@ type Controlled struct {
 	// Err is its error.
 	Err error
 }
-
-func (Posted) event()     {}
-func (Completed) event()  {}
-func (Controlled) event() {}

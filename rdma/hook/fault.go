@@ -1,6 +1,11 @@
 package hook
 
-import "lwio/rdma"
+import (
+	"fmt"
+	"time"
+
+	"lwio/rdma"
+)
 
 // Attempt is a request that is about to be posted, as a fault function sees it.
 type Attempt struct {
@@ -9,14 +14,21 @@ type Attempt struct {
 	Pair, Context uint64
 	// N numbers the requests of the queue pair, from 1. Receives do not count.
 	N uint64
+	// Before is how many bytes of data the requests of the queue pair named
+	// before this one, and Bytes how many this one names.
+	Before uint64
+	Bytes  int
 	// Request is the request; it must not be changed, nor kept.
 	Request *rdma.Request
 }
 
-// Action is what becomes of a request. The zero Action lets it pass.
+// Action is what becomes of a request. The zero Action lets it pass. Actions can
+// be compared.
 type Action struct {
 	kind   actionKind
 	status rdma.Status
+	bit    uint64
+	delay  time.Duration
 }
 
 type actionKind uint8
@@ -26,6 +38,8 @@ const (
 	actDrop
 	actFail
 	actCut
+	actFlip
+	actDelay
 )
 
 // Pass hands the request on.
@@ -42,3 +56,31 @@ func Fail(s rdma.Status) Action { return Action{kind: actFail, status: s} }
 // Cut ends the connection of the queue pair, as if the peer had died, before the
 // request is posted, which then fails as any post on a connection that has ended.
 func Cut() Action { return Action{kind: actCut} }
+
+// Delay hands the request on after a while, during which it holds up who posts it,
+// and what is posted on the same queue pair meanwhile.
+func Delay(d time.Duration) Action { return Action{kind: actDelay, delay: d} }
+
+// Flip inverts one bit of the data on its way, of a send or write before it leaves
+// and of a read when its result is polled; the memory that a send or write names
+// stays as it is. Bits count from the lowest of the first byte, round and round. A
+// request without data passes.
+func Flip(bit uint64) Action { return Action{kind: actFlip, bit: bit} }
+
+// String describes the action in a few words.
+func (a Action) String() string {
+	switch a.kind {
+	case actDrop:
+		return "drop"
+	case actFail:
+		return "fail: " + a.status.Error()
+	case actCut:
+		return "cut"
+	case actFlip:
+		return fmt.Sprintf("flip bit %d", a.bit)
+	case actDelay:
+		return "delay by " + a.delay.String()
+	case actPass:
+	}
+	return "pass"
+}

@@ -2,39 +2,63 @@ package hook
 
 import (
 	"sync"
+	"time"
 
 	"lwio/rdma"
 )
 
-// In faulty mode a queue pair has its number as context inside, and its requests
-// are numbered: a result then leads back to its request, whatever the program
-// called it, and whatever was posted in its place.
+// Where a hook injects faults or mixes orders, a queue pair has its number as context
+// inside, and its requests are numbered: a result then leads back to its request,
+// whatever the program called it, and whatever was posted in its place.
 
-// postFaulty lets the fault function decide about each request.
-func (q *queuePair) postFaulty(reqs []rdma.Request) (int, error) {
+// postNumbered lets the fault function decide about each request, and mixes writes
+// that have no order.
+func (q *queuePair) postNumbered(reqs []rdma.Request) (int, error) {
 	q.postMu.Lock()
 	defer q.postMu.Unlock()
-	for i := range reqs {
-		err := q.postOneLocked(&reqs[i])
-		q.note(&reqs[i], err)
+	for at := 0; at < len(reqs); {
+		n, err := q.postGroupLocked(reqs[at:])
+		at += n
 		if err != nil {
-			return i, err
+			return at, err
 		}
 	}
 	return len(reqs), nil
 }
 
+// postGroupLocked posts the first request, or several in a random order. Each one's
+// result is that of the one in its place.
+func (q *queuePair) postGroupLocked(reqs []rdma.Request) (int, error) {
+	order := []int{0}
+	if q.dice != nil {
+		if n := q.group(reqs); n > 1 {
+			order = make([]int, n)
+			q.dice.perm(order)
+		}
+	}
+	for i, j := range order {
+		r := reqs[j]
+		r.ID, r.Flags = reqs[i].ID, r.Flags&^rdma.FlagSilentSuccess|reqs[i].Flags&rdma.FlagSilentSuccess
+		act, err := q.postOneLocked(&r)
+		q.note(&r, act, err)
+		if err != nil {
+			return i, err
+		}
+	}
+	return len(order), nil
+}
+
 // postOneLocked posts a request, or what its fate has made of it.
-func (q *queuePair) postOneLocked(r *rdma.Request) error {
-	q.n++
+func (q *queuePair) postOneLocked(r *rdma.Request) (Action, error) {
+	act := q.fateLocked(r)
 	s := q.a.scratch()
 	defer q.a.giveBack(s)
 	inside := s.requests([]rdma.Request{*r})
 	inside[0].ID = q.n
-	act := q.a.h.cfg.Fault(Attempt{Pair: q.number, Context: q.context, N: q.n, Request: r})
+	p := posted{n: q.n, id: r.ID, op: r.Op}
 	switch act.kind {
 	case actFail:
-		return &rdma.Error{Op: "hook: post", Object: r.Op.String(), Status: act.status}
+		return act, &rdma.Error{Op: "hook: post", Object: r.Op.String(), Status: act.status}
 	case actCut:
 		if c := q.conn.Load(); c != nil {
 			_ = c.inner.Close() // the program closes it again, and sees the error then
@@ -43,14 +67,39 @@ func (q *queuePair) postOneLocked(r *rdma.Request) error {
 		// A write of nothing touches nothing, and completes in its turn.
 		const kept = rdma.FlagSilentSuccess | rdma.FlagReadFence
 		inside[0] = rdma.Request{Op: rdma.OpWrite, ID: q.n, Flags: r.Flags & kept}
+	case actFlip:
+		if err := q.flipData(&inside[0], &p, act.bit); err != nil {
+			return act, err
+		}
+	case actDelay:
+		time.Sleep(act.delay)
 	case actPass:
 	}
-	q.expect(posted{n: q.n, id: r.ID, op: r.Op})
+	q.expect(p)
 	_, err := q.inner.Post(inside)
 	if err != nil {
 		q.unexpect()
 	}
-	return err
+	return act, err
+}
+
+// fateLocked counts a request and asks what becomes of it.
+func (q *queuePair) fateLocked(r *rdma.Request) Action {
+	q.n++
+	a := Attempt{Pair: q.number, Context: q.cfg.Context, N: q.n, Before: q.bytes, Bytes: dataOf(r), Request: r}
+	q.bytes += uint64(a.Bytes)
+	if f := q.a.h.cfg.Fault; f != nil {
+		return f(a)
+	}
+	return Pass()
+}
+
+// release gives up the copy that a request had of its data.
+func (p *posted) release() {
+	if p.own != nil {
+		_ = p.own.Close() // an adapter that is closed has closed it
+		p.own = nil
+	}
 }
 
 // expect notes a request before it is posted, unexpect takes it back.
@@ -63,7 +112,9 @@ func (q *queuePair) expect(p posted) {
 func (q *queuePair) unexpect() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.pending = q.pending[:len(q.pending)-1]
+	last := len(q.pending) - 1
+	q.pending[last].release()
+	q.pending = q.pending[:last]
 }
 
 // recall names the request that the number inside belongs to. Results come in
@@ -73,12 +124,14 @@ func (q *queuePair) recall(n uint64) (posted, bool) {
 	defer q.mu.Unlock()
 	i := 0
 	for i < len(q.pending) && q.pending[i].n < n {
+		q.pending[i].release()
 		i++
 	}
 	if i == len(q.pending) || q.pending[i].n != n {
 		return posted{}, false
 	}
 	p := q.pending[i]
+	p.release()
 	q.pending = append(q.pending[:0], q.pending[i+1:]...)
 	return p, true
 }
@@ -113,11 +166,20 @@ func (t *pairTable) translate(r *rdma.Result) {
 	if q == nil {
 		return
 	}
-	r.QueuePair = q.context
+	r.QueuePair = q.cfg.Context
 	if r.Op == rdma.OpReceive {
 		return
 	}
 	if p, ok := q.recall(r.ID); ok {
 		r.ID, r.Op = p.id, p.op
+		if r.Status != rdma.StatusSuccess {
+			return
+		}
+		if p.fromFile {
+			r.Bytes = p.bytes
+		}
+		if p.sink != nil {
+			flipSink(p.sink, p.bit)
+		}
 	}
 }

@@ -32,18 +32,27 @@ func (d *discard) Event(hook.Event) {
 
 // A hook changes nothing: the suite passes through it in every mode.
 func TestConformance(t *testing.T) {
+	noOrder := make(map[string]string)
+	for _, c := range rdmatest.Cases() {
+		if c.Needs.Has(rdma.CapInOrderPlacement) {
+			noOrder[c.Name] = "what is mixed is not placed in order"
+		}
+	}
 	for _, c := range []struct {
 		name string
 		cfg  *hook.Config
+		gaps map[string]string
 	}{
-		{"counting", nil},
-		{"tracing", &hook.Config{Tracer: new(discard)}},
-		{"faulty", &hook.Config{Fault: func(hook.Attempt) hook.Action { return hook.Pass() }}},
+		{"counting", nil, nil},
+		{"tracing", &hook.Config{Tracer: new(discard)}, nil},
+		{"faulty", &hook.Config{Fault: func(hook.Attempt) hook.Action { return hook.Pass() }}, nil},
+		{"mixed", &hook.Config{Shuffle: 42}, noOrder},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			rdmatest.Run(t, rdmatest.Config{
 				New:  func(testing.TB) rdma.Provider { return hook.Wrap(iwarp.New(nil), c.cfg) },
 				Addr: rdma.IPAddr("iwarp", netip.MustParseAddrPort("127.0.0.1:0")),
+				Gaps: c.gaps,
 			})
 		})
 	}
@@ -86,6 +95,8 @@ func newSide(t testing.TB, p rdma.Provider, queuePair uint64) *side {
 	return s
 }
 
+var limits = rdma.ReadLimits{Inbound: 4, Outbound: 4}
+
 // connected returns the two ends of a connection. The active one is wrapped.
 func connected(t testing.TB, h *hook.Provider) (active, passive *side) {
 	t.Helper()
@@ -99,12 +110,12 @@ func connected(t testing.TB, h *hook.Provider) (active, passive *side) {
 	go func() {
 		err := l.ConnectionRequest(t.Context(), passive.conn)
 		if err == nil {
-			err = passive.conn.Accept(t.Context(), passive.qp, rdma.ReadLimits{}, nil)
+			err = passive.conn.Accept(t.Context(), passive.qp, limits, nil)
 		}
 		accepted <- err
 	}()
 	check(t, active.conn.Bind(t.Context(), rdma.Addr{}))
-	check(t, active.conn.Connect(t.Context(), active.qp, addr, rdma.ReadLimits{}, nil))
+	check(t, active.conn.Connect(t.Context(), active.qp, addr, limits, nil))
 	check(t, active.conn.CompleteConnect(t.Context()))
 	check(t, <-accepted)
 	return active, passive

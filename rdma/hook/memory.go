@@ -2,14 +2,16 @@ package hook
 
 import (
 	"os"
+	"sync/atomic"
 
 	"lwio/rdma"
 )
 
 // region is a region inside a hook; queue pairs take it out again.
 type region struct {
-	h     *Provider
-	inner rdma.MemoryRegion
+	h      *Provider
+	inner  rdma.MemoryRegion
+	closed atomic.Bool
 }
 
 var _ rdma.MemoryRegion = (*region)(nil)
@@ -17,7 +19,14 @@ var _ rdma.MemoryRegion = (*region)(nil)
 func (r *region) Bytes() []byte               { return r.inner.Bytes() }
 func (r *region) Access() rdma.Access         { return r.inner.Access() }
 func (r *region) RemoteAddr() rdma.RemoteAddr { return r.inner.RemoteAddr() }
-func (r *region) Close() error                { return r.h.close("region", r.inner) }
+
+func (r *region) Close() error {
+	err := r.h.close("region", r.inner)
+	if err == nil {
+		r.closed.Store(true)
+	}
+	return err
+}
 
 // window is a memory window inside a hook.
 type window struct {

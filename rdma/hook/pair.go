@@ -9,14 +9,16 @@ import (
 
 // queuePair is a queue pair inside a hook.
 type queuePair struct {
-	a       *adapter
-	inner   rdma.QueuePair
-	number  uint64 // among all of the provider; in faulty mode the Context inside
-	context uint64 // what the program gave it
-	conn    atomic.Pointer[connector]
+	a      *adapter
+	inner  rdma.QueuePair
+	number uint64               // among all of the provider; the Context inside, where requests have numbers
+	cfg    rdma.QueuePairConfig // what the program asked for
+	dice   *dice                // of Config.Shuffle, or nil
+	conn   atomic.Pointer[connector]
 
 	postMu sync.Mutex // held over the decision about a request and its post
 	n      uint64     // requests so far; the ID that a request has inside
+	bytes  uint64     // data that they named
 
 	mu      sync.Mutex
 	pending []posted // in order, the oldest first
@@ -24,8 +26,13 @@ type queuePair struct {
 
 // posted is a request whose result, if it makes one, is still to come.
 type posted struct {
-	n, id uint64
-	op    rdma.Op
+	n, id    uint64
+	op       rdma.Op
+	own      rdma.MemoryRegion // of a copy that the hook made of the data, or nil
+	fromFile bool              // the copy is of a file, where
+	bytes    int               // bytes were really there
+	sink     []rdma.SGE        // of a read that a bit is inverted of, or nil
+	bit      uint64
 }
 
 var _ rdma.QueuePair = (*queuePair)(nil)
@@ -40,27 +47,27 @@ func barePair(q rdma.QueuePair) rdma.QueuePair {
 
 // Post hands requests on with everything they name taken out of its hook.
 func (q *queuePair) Post(reqs []rdma.Request) (int, error) {
-	if q.a.h.cfg.Fault != nil {
-		return q.postFaulty(reqs)
+	if q.a.h.cfg.numbered() {
+		return q.postNumbered(reqs)
 	}
 	s := q.a.scratch()
 	n, err := q.inner.Post(s.requests(reqs))
 	q.a.giveBack(s)
 	for i := range reqs[:n] {
-		q.note(&reqs[i], nil)
+		q.note(&reqs[i], Pass(), nil)
 	}
 	if err != nil && n < len(reqs) {
-		q.note(&reqs[n], err)
+		q.note(&reqs[n], Pass(), err)
 	}
 	return n, err
 }
 
 // note counts and traces one request.
-func (q *queuePair) note(r *rdma.Request, err error) {
+func (q *queuePair) note(r *rdma.Request, act Action, err error) {
 	bytes := dataOf(r)
 	q.a.h.count.posted(r.Op, bytes, err)
 	if t := q.a.h.cfg.Tracer; t != nil {
-		t.Event(Posted{QueuePair: q.context, Op: r.Op, Flags: r.Flags, ID: r.ID, Bytes: bytes, Remote: r.Remote, Err: err})
+		t.Event(Posted{QueuePair: q.cfg.Context, Op: r.Op, Flags: r.Flags, ID: r.ID, Bytes: bytes, Remote: r.Remote, Action: act, Err: err})
 	}
 }
 
@@ -88,7 +95,7 @@ func (q *queuePair) PostReceive(reqs []rdma.ReceiveRequest) (int, error) {
 	s := q.a.scratch()
 	n, err := q.inner.PostReceive(s.receives(reqs))
 	q.a.giveBack(s)
-	q.a.h.noteReceives(q.context, reqs, n, err)
+	q.a.h.noteReceives(q.cfg.Context, reqs, n, err)
 	return n, err
 }
 
@@ -111,4 +118,14 @@ func (h *Provider) noteReceives(context uint64, reqs []rdma.ReceiveRequest, n in
 }
 
 func (q *queuePair) Flush() error { return q.inner.Flush() }
-func (q *queuePair) Close() error { return q.a.h.close("queue pair", q.inner) }
+
+// Close closes what is inside, and then the copies that its requests had.
+func (q *queuePair) Close() error {
+	err := q.a.h.close("queue pair", q.inner)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for i := range q.pending {
+		q.pending[i].release()
+	}
+	return err
+}

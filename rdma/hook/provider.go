@@ -18,14 +18,25 @@ type Config struct {
 	// pair at a time. While it blocks, the request and those after it on the
 	// same queue pair are delayed, and so is who posts them.
 	Fault func(Attempt) Action
+	// Shuffle, unless 0, is a seed for an order of what the rules give none: results
+	// of different queue pairs, and of receives and other requests of one, that a
+	// Poll finds together; and how writes that are posted by one call are placed, if
+	// they go to different places. The adapters then do not claim
+	// CapInOrderPlacement, and a write that fails may be another of the same call
+	// than the one whose result says so.
+	Shuffle uint64
 }
+
+// numbered tells whether requests have numbers inside, so that their results can be
+// led back to them.
+func (c *Config) numbered() bool { return c.Fault != nil || c.Shuffle != 0 }
 
 // Provider is a provider inside a hook. Safe for concurrent use.
 type Provider struct {
-	inner rdma.Provider
-	cfg   Config
-	pairs atomic.Uint64
-	count counters
+	inner         rdma.Provider
+	cfg           Config
+	pairs, queues atomic.Uint64 // made so far
+	count         counters
 }
 
 var _ rdma.Provider = (*Provider)(nil)

@@ -10,6 +10,7 @@ import (
 type completionQueue struct {
 	a     *adapter
 	inner rdma.CompletionQueue
+	dice  *dice // of Config.Shuffle, or nil
 }
 
 var _ rdma.CompletionQueue = (*completionQueue)(nil)
@@ -26,17 +27,32 @@ func bareQueue(q rdma.CompletionQueue) rdma.CompletionQueue {
 // its requests.
 func (q *completionQueue) Poll(results []rdma.Result) (int, error) {
 	n, err := q.inner.Poll(results)
+	if n > 0 && q.a.h.cfg.numbered() {
+		q.translate(results[:n])
+	}
 	for i := range results[:n] {
 		r := &results[i]
-		if q.a.h.cfg.Fault != nil {
-			q.a.pairs.translate(r)
-		}
 		q.a.h.count.completed(r)
 		if t := q.a.h.cfg.Tracer; t != nil {
 			t.Event(Completed{*r})
 		}
 	}
 	return n, err
+}
+
+// translate leads results back to their requests, and mixes them if it is to.
+func (q *completionQueue) translate(results []rdma.Result) {
+	var lines []lineOf
+	for i := range results {
+		r := &results[i]
+		if q.dice != nil && len(results) > 1 {
+			lines = append(lines, lineOf{r.QueuePair, r.Op == rdma.OpReceive})
+		}
+		q.a.pairs.translate(r)
+	}
+	if lines != nil {
+		q.dice.mix(results, lines)
+	}
 }
 
 func (q *completionQueue) Notify(ctx context.Context, kind rdma.NotifyKind) error {

@@ -1,0 +1,71 @@
+package hook
+
+import (
+	"math/rand/v2"
+	"time"
+
+	"lwio/rdma"
+)
+
+// AtOperation is a fault function that acts on request n, counted from 1, of each
+// queue pair.
+func AtOperation(n uint64, act Action) func(Attempt) Action {
+	return func(a Attempt) Action {
+		if a.N == n {
+			return act
+		}
+		return Pass()
+	}
+}
+
+// AtByte is a fault function that acts on the request of each queue pair that holds
+// byte n, counted from 0, of the data of all its requests.
+func AtByte(n uint64, act Action) func(Attempt) Action {
+	return func(a Attempt) Action {
+		if a.Before <= n && n < a.Before+uint64(a.Bytes) {
+			return act
+		}
+		return Pass()
+	}
+}
+
+// Chances are how likely a request is to suffer each fault, from 0 to 1. They are
+// tried in the order of the fields, and the first that strikes is the one.
+type Chances struct {
+	// Cut, Fail, Drop, Flip and Delay are the chances of the actions. Flip hits any
+	// bit.
+	Cut, Fail, Drop, Flip, Delay float64
+	// Status is what Fail fails with; 0 means StatusInsufficientResources.
+	Status rdma.Status
+	// MaxDelay bounds a delay, which is random; 0 means 1 ms.
+	MaxDelay time.Duration
+}
+
+// Random is a fault function that throws dice. What befalls a request follows from
+// the seed, the number of its queue pair and its own number there, and from nothing
+// else: not from the time, nor from what other queue pairs do.
+func Random(seed uint64, c Chances) func(Attempt) Action {
+	if c.Status == rdma.StatusSuccess {
+		c.Status = rdma.StatusInsufficientResources
+	}
+	if c.MaxDelay <= 0 {
+		c.MaxDelay = time.Millisecond
+	}
+	return func(a Attempt) Action {
+		dice := rand.New(rand.NewPCG(seed, a.Pair<<40^a.N))
+		strikes := func(chance float64) bool { return dice.Float64() < chance }
+		switch {
+		case strikes(c.Cut):
+			return Cut()
+		case strikes(c.Fail):
+			return Fail(c.Status)
+		case strikes(c.Drop):
+			return Drop()
+		case strikes(c.Flip):
+			return Flip(dice.Uint64())
+		case strikes(c.Delay):
+			return Delay(time.Duration(dice.Int64N(int64(c.MaxDelay))))
+		}
+		return Pass()
+	}
+}

@@ -1,0 +1,104 @@
+package hook
+
+import (
+	"math/rand/v2"
+	"sync"
+
+	"lwio/rdma"
+)
+
+// dice are random numbers for many goroutines.
+type dice struct {
+	mu  sync.Mutex
+	rng *rand.Rand
+}
+
+func newDice(seed, stream uint64) *dice {
+	return &dice{rng: rand.New(rand.NewPCG(seed, stream))}
+}
+
+// perm fills order with a random permutation of its indices.
+func (d *dice) perm(order []int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for i := range order {
+		order[i] = i
+	}
+	d.rng.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
+}
+
+// lineOf names a sequence of results that have an order: those of the receives of a
+// queue pair, or those of its other requests.
+type lineOf struct {
+	pair    uint64
+	receive bool
+}
+
+// mix gives results an order that might have been: only results of one line keep
+// theirs. lines holds the line of each.
+//
+// Source: [ND QueuePair §Ordering]
+func (d *dice) mix(results []rdma.Result, lines []lineOf) {
+	order := make([]int, len(results))
+	d.perm(order)
+	queues := make(map[lineOf][]rdma.Result)
+	for i, r := range results {
+		queues[lines[i]] = append(queues[lines[i]], r)
+	}
+	for i, j := range order {
+		q := queues[lines[j]]
+		results[i], queues[lines[j]] = q[0], q[1:]
+	}
+}
+
+// group is how many of the first requests are writes that no rule gives an order
+// among themselves, and that the queue pair will surely take all.
+func (q *queuePair) group(reqs []rdma.Request) int {
+	room := q.room()
+	n := 0
+	for n < len(reqs) && n < room && q.plain(&reqs[n]) && !overlaps(reqs[:n], &reqs[n]) {
+		n++
+	}
+	return n
+}
+
+// room is how many requests the queue has room for at least.
+func (q *queuePair) room() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.cfg.InitiatorDepth - len(q.pending)
+}
+
+// plain tells whether a request is a write from memory that only the end of the
+// connection could make the queue pair refuse.
+func (q *queuePair) plain(r *rdma.Request) bool {
+	if r.Op != rdma.OpWrite || r.File != nil || r.Flags&^(rdma.FlagSilentSuccess|rdma.FlagInline) != 0 {
+		return false
+	}
+	if r.Flags&rdma.FlagInline != 0 {
+		return len(r.Inline) <= q.cfg.InlineSize
+	}
+	if len(r.SGL) > q.cfg.MaxInitiatorSGE || uint64(lengthOf(r.SGL)) > uint64(q.a.inner.Info().MaxTransferLength) {
+		return false
+	}
+	for _, s := range r.SGL {
+		m, ok := s.Region.(*region)
+		if !ok || m == nil || m.closed.Load() || s.Offset < 0 || s.Length < 0 || s.Offset > len(m.Bytes())-s.Length {
+			return false
+		}
+	}
+	return true
+}
+
+// overlaps tells whether a write goes where one of others goes, so that their order
+// decides what is there in the end.
+func overlaps(others []rdma.Request, r *rdma.Request) bool {
+	for i := range others {
+		o := &others[i]
+		if o.Remote.Token == r.Remote.Token &&
+			o.Remote.Addr < r.Remote.Addr+uint64(dataOf(r)) && r.Remote.Addr < o.Remote.Addr+uint64(dataOf(o)) {
+			return true
+		}
+	}
+	return false
+}
