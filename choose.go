@@ -11,13 +11,8 @@ import (
 	"lwio/rdma"
 )
 
-// Why a provider that would have been better is not used, besides a failure to
-// connect.
-var (
-	errNotOffered = errors.New("the server does not offer it")
-	errNotBest    = errors.New("the server prefers another")
-	errOtherHost  = errors.New("the server is on another host")
-)
+// errNotBest is why a provider is not used that might have worked.
+var errNotBest = errors.New("the server prefers another")
 
 // connect negotiates, and takes the first common provider and address that works,
 // in the server's order. What became of the others stands in the transport and the
@@ -44,13 +39,13 @@ func (c *Client) connect(ctx context.Context, server netip.Addr) error {
 		}
 	}
 	if len(tried) == 0 {
-		return errors.New("no RDMA provider in common with the server")
+		return fmt.Errorf("no RDMA provider in common with the server: %w", ErrNotOffered)
 	}
 	return joined(tried)
 }
 
 // connectBy connects to the first of a server's addresses that works. It fails with
-// errOtherHost if nothing but that stands against it.
+// ErrOtherHost if nothing but that stands against it.
 func (c *Client) connectBy(ctx context.Context, p rdma.Provider, instances []wire.NetAddress, server netip.Addr) error {
 	var tried []error
 	for _, inst := range instances {
@@ -72,7 +67,7 @@ func (c *Client) connectBy(ctx context.Context, p rdma.Provider, instances []wir
 	case len(instances) == 0:
 		return errors.New("the server names no address")
 	case len(tried) == 0:
-		return errOtherHost
+		return ErrOtherHost
 	}
 	return joined(tried)
 }
@@ -92,11 +87,11 @@ func (c *Client) skip(used string, failed map[string]error) {
 		case slices.ContainsFunc(c.keys.offers, func(o offer) bool { return o.provider == name }):
 			err = errNotBest
 		default:
-			err = errNotOffered
+			err = ErrNotOffered
 		}
 		c.transport.Skipped = append(c.transport.Skipped, name+": "+err.Error())
 		log := c.cfg.Logger.Info
-		if failed[name] != nil && !errors.Is(err, errOtherHost) {
+		if failed[name] != nil && !errors.Is(err, ErrOtherHost) {
 			log = c.cfg.Logger.Warn
 		}
 		log("lwio: provider not used", "server", c.target.Host, "provider", name, "instead", used, "reason", err)

@@ -91,7 +91,7 @@ func exchange(ctx context.Context, sess session, providers []rdma.Provider, key 
 	}
 	p, err := sess.openPipe(ctx, pipeName)
 	if errors.Is(err, ntstatus.ObjectNameNotFound) {
-		return nil, errors.New("LWIO is off at the server")
+		return nil, errLWIOOff
 	}
 	if err != nil {
 		return nil, fmt.Errorf("open pipe %s: %w", pipeName, err)

@@ -76,6 +76,13 @@ var (
 	ErrProtocol = errors.New("protocol error")
 	// ErrNoRDMA: RDMA is required and cannot be had.
 	ErrNoRDMA = errors.New("no RDMA")
+	// ErrNotOffered: the server does not offer a provider.
+	ErrNotOffered = errors.New("the server does not offer it")
+	// errLWIOOff: the server speaks SMB alone.
+	errLWIOOff error = offError{}
+	// ErrOtherHost: a provider works within one host only, and the server is on
+	// another.
+	ErrOtherHost = errors.New("the server is on another host")
 )
 
 // errClientClosed is the use of a file after its client was closed.
@@ -147,6 +154,12 @@ var words = map[Status]string{
 	ntstatus.DeletePending:       "is being deleted",
 	ntstatus.TooManyOpenedFiles:  "too many open files at the server",
 }
+
+// offError is an ErrNotOffered of all providers.
+type offError struct{}
+
+func (offError) Error() string        { return "LWIO is off at the server" }
+func (offError) Is(target error) bool { return target == ErrNotOffered }
 
 func describe(s Status) string {
 	if w, ok := words[s]; ok {

@@ -1,0 +1,64 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"net"
+	"os"
+	"strings"
+	"syscall"
+
+	"lwio"
+	"lwio/rdma"
+)
+
+// plain is the text of an error without what the reader knows: that it comes from
+// the library, and what was dialled.
+func plain(err error) string {
+	var e *lwio.Error
+	if errors.As(err, &e) && e.Err != nil && !e.Remote {
+		return strings.TrimPrefix(e.Err.Error(), lwio.ErrNoRDMA.Error()+": ")
+	}
+	return strings.TrimPrefix(err.Error(), "lwio: ")
+}
+
+// advice is what to do about a transport that does not work.
+func advice(transport string, err error) string {
+	smb := transport == lwio.TransportSMB
+	var dns *net.DNSError
+	switch {
+	case errors.Is(err, lwio.ErrOtherHost):
+		return "nothing to do: " + transport + " works within one host"
+	case errors.Is(err, lwio.ErrNotOffered):
+		return "start the server with --provider " + transport
+	case errors.Is(err, lwio.ErrSpoofed):
+		return "somebody else answers at the server's RDMA port: look for what is between here and the server"
+	case transport == "shm" && errors.Is(err, rdma.StatusConnectionRefused):
+		return "the server takes only its own user and root over shared memory: look at its log"
+	case errors.As(err, &dns):
+		return "check the host's name"
+	case errors.Is(err, fs.ErrNotExist):
+		return "check the name of the share; lwio serve prints the URLs of its shares"
+	case errors.Is(err, fs.ErrPermission) && smb:
+		return "check user and password"
+	case errors.Is(err, syscall.EACCES), errors.Is(err, syscall.EPERM), errors.Is(err, fs.ErrPermission):
+		return "shared memory needs the same user as the server, or root; elsewhere, look at the server's log"
+	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
+		return "raise the limit of open files (ulimit -n)"
+	case errors.Is(err, syscall.ENOMEM), errors.Is(err, rdma.StatusInsufficientResources):
+		return "raise the limits of memory (ulimit -l, ulimit -v, the container's)"
+	case errors.Is(err, rdma.StatusDeviceNotReady):
+		return "there is no device for it on this host"
+	case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, rdma.StatusConnectionRefused):
+		return "nobody listens there: is the server running, is the port right, does a firewall refuse it?"
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, rdma.StatusIOTimeout):
+		return "no answer: a firewall may drop it; the RDMA ports of the server must be open besides SMB's"
+	case errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH),
+		errors.Is(err, rdma.StatusHostUnreachable), errors.Is(err, rdma.StatusNetworkUnreachable):
+		return "there is no route to the server: check address and network"
+	case smb:
+		return "check that an LWIO or SMB 3 server answers at this address"
+	}
+	return "look at the server's log; -v shows what happens here"
+}

@@ -1,0 +1,156 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"lwio"
+)
+
+// finding is what the doctor says of a transport.
+type finding struct {
+	Transport string `json:"transport"`
+	// Usable says that it works, Used that a client takes it.
+	Usable bool   `json:"usable"`
+	Used   bool   `json:"used"`
+	Detail string `json:"detail"`
+	// Next is what to do where it is not usable.
+	Next string `json:"next,omitempty"`
+}
+
+func (a *app) doctorCommand() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "doctor [flags] [URL]",
+		Short: "Say which transports work, and why the others do not",
+		Long: `Without a URL, try every RDMA provider of this host against itself. With one, try
+every transport against that server, and say which one a client takes, why not each
+other one, and what to do about it. The exit status is 1 if no RDMA provider works,
+or if the transport that the URL or --require-rdma asks for does not.`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return usagef("doctor takes one URL, or nothing")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				found := examineHost(cmd.Context())
+				return errors.Join(a.printFindings(found, asJSON), anyUsable(found))
+			}
+			found, err := a.examineServer(cmd.Context(), args[0])
+			if found != nil {
+				err = errors.Join(a.printFindings(found, asJSON), err)
+			}
+			return err
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return a.clientFlags(cmd)
+}
+
+// anyUsable is an error if no provider works.
+func anyUsable(found []finding) error {
+	for _, f := range found {
+		if f.Usable {
+			return nil
+		}
+	}
+	return errors.New("doctor: no RDMA provider works on this host")
+}
+
+func (a *app) printFindings(found []finding, asJSON bool) error {
+	if asJSON {
+		return writeJSON(a.stdout, found)
+	}
+	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
+	for _, f := range found {
+		state := "does not work"
+		switch {
+		case f.Used:
+			state = "in use"
+		case f.Usable:
+			state = "works"
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\n", f.Transport, state, printable(f.Detail))
+		if f.Next != "" {
+			fmt.Fprintf(w, "\t\t-> %s\n", f.Next)
+		}
+	}
+	return w.Flush()
+}
+
+// examineServer tries each transport against the server of a URL, and then what the
+// URL itself asks for.
+func (a *app) examineServer(ctx context.Context, arg string) ([]finding, error) {
+	t, err := target(arg)
+	if err != nil {
+		return nil, err
+	}
+	password, err := a.password(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	var log *slog.Logger // what would be logged is found
+	if a.verbose {
+		log = a.logger()
+	}
+	dial := func(provider string, require bool) (lwio.Transport, error) {
+		c, err := lwio.Dial(ctx, withProvider(arg, provider), &lwio.Config{
+			Password: password, RequireRDMA: require, AllowMD5: a.allowMD5, Timeout: a.timeout, Logger: log,
+		})
+		if err != nil {
+			return lwio.Transport{}, err
+		}
+		return c.Transport(), c.Close()
+	}
+	smb := finding{Transport: lwio.TransportSMB}
+	if _, err := dial(lwio.TransportSMB, false); err != nil {
+		smb.Detail, smb.Next = plain(err), advice(lwio.TransportSMB, err)
+		return []finding{smb}, fmt.Errorf("doctor %s: nothing works without SMB", t)
+	}
+	smb.Usable, smb.Detail = true, "at "+t.Host
+	var found []finding
+	for _, p := range lwio.Defaults() {
+		f := finding{Transport: p.Name()}
+		if tr, err := dial(p.Name(), true); err == nil {
+			f.Usable, f.Detail = true, "at "+tr.Addr
+		} else {
+			f.Detail, f.Next = plain(err), advice(p.Name(), err)
+		}
+		found = append(found, f)
+	}
+	found = append(found, smb)
+	tr, err := dial("", a.requireRDMA)
+	if err != nil {
+		return found, fmt.Errorf("doctor %s: what was asked for cannot be had: %w", t, err)
+	}
+	for i := range found {
+		found[i].Used = found[i].Transport == tr.Name
+	}
+	if t.Provider == "" && !tr.RDMA() {
+		return found, fmt.Errorf("doctor %s: no RDMA provider works: %s", t, tr.Reason)
+	}
+	return found, nil
+}
+
+// withProvider makes a URL ask for a provider; "" leaves it as it is.
+func withProvider(arg, provider string) string {
+	if provider == "" {
+		return arg
+	}
+	base, query, _ := strings.Cut(arg, "?")
+	kept := []string{"provider=" + provider}
+	for _, q := range strings.Split(query, "&") {
+		if q != "" && !strings.HasPrefix(q, "provider=") {
+			kept = append(kept, q)
+		}
+	}
+	return base + "?" + strings.Join(kept, "&")
+}

@@ -1,0 +1,182 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+
+	"lwio"
+	"lwio/rdma"
+	"lwio/rdma/hook"
+)
+
+// diagnose runs the doctor and reads what it found.
+func diagnose(t *testing.T, code int, args ...string) (map[string]finding, result) {
+	t.Helper()
+	r := run(t, code, append([]string{"doctor", "--json"}, args...)...)
+	var all []finding
+	if err := json.Unmarshal([]byte(r.out), &all); err != nil {
+		t.Fatalf("%v: %q", err, r.out)
+	}
+	found := make(map[string]finding)
+	for _, f := range all {
+		found[f.Transport] = f
+	}
+	return found, r
+}
+
+func TestDoctorOfTheHost(t *testing.T) {
+	found, _ := diagnose(t, exitOK)
+	for _, p := range lwio.Defaults() {
+		if f := found[p.Name()]; !f.Usable || f.Detail == "" || f.Next != "" {
+			t.Errorf("%s: %+v", p.Name(), f)
+		}
+	}
+	if f, ok := found["verbs"]; !ok || f.Usable || f.Detail == "" {
+		t.Errorf("hardware: %+v", f)
+	}
+	if r := run(t, exitOK, "doctor"); !strings.Contains(r.out, "iwarp  works") {
+		t.Errorf("for people: %q", r.out)
+	}
+}
+
+// TestDoctorOfAServer examines servers that offer this and that.
+func TestDoctorOfAServer(t *testing.T) {
+	best := lwio.Defaults()[0].Name()
+	for _, c := range []struct {
+		offers, query, used string
+		code                int
+		not                 string // a transport that does not work
+	}{
+		{offers: best, used: best, not: "other"},
+		{offers: "iwarp", used: "iwarp", not: "shm"},
+		{offers: "iwarp", query: "?provider=smb", used: "smb", not: "shm"},
+		{offers: "iwarp", query: "?provider=shm", code: exitFailure, not: "shm"},
+		{offers: "none", used: "smb", code: exitFailure, not: "iwarp"},
+	} {
+		t.Run(c.offers+c.query, func(t *testing.T) {
+			if c.not == "shm" && runtime.GOOS != "linux" {
+				t.Skip("there is no shared memory on this system")
+			}
+			s := startServer(t, t.TempDir(), "--provider", c.offers)
+			found, r := diagnose(t, c.code, s.url+c.query)
+			for name, f := range found {
+				if f.Used != (name == c.used) || f.Used && !f.Usable || !f.Usable && (f.Next == "" || f.Detail == "") {
+					t.Errorf("%s: %+v", name, f)
+				}
+			}
+			if f, ok := found[c.not]; ok && (f.Usable || !strings.Contains(f.Next, "--provider "+c.not)) {
+				t.Errorf("%s: %+v", c.not, f)
+			}
+			if c.code != exitOK && !strings.Contains(r.err, "doctor lwio://") {
+				t.Errorf("it said %q", r.err)
+			}
+			if strings.Contains(r.out+r.err, "level=") {
+				t.Errorf("it logged: %s%s", r.out, r.err)
+			}
+		})
+	}
+}
+
+// TestDoctorWithoutSMB has nothing to examine.
+func TestDoctorWithoutSMB(t *testing.T) {
+	s := startServer(t, t.TempDir())
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Close()
+	for _, c := range []struct{ url, next string }{
+		{"lwio://a:b@" + l.Addr().String() + "/x", "nobody listens"},
+		{strings.Replace(s.url, "@", "x@", 1), "user and password"},
+		{s.url + "x", "share"},
+	} {
+		found, r := diagnose(t, exitFailure, c.url)
+		if f := found["smb"]; len(found) != 1 || f.Usable || !strings.Contains(f.Next, c.next) || !strings.Contains(r.err, "nothing works without SMB") {
+			t.Errorf("%s: %+v, %s", c.url, found, r.err)
+		}
+	}
+	for _, args := range [][]string{{"doctor", "a", "b"}, {"doctor", "http://x"}} {
+		run(t, exitUsage, args...)
+	}
+}
+
+// TestTrialThatFails tries a provider that does not take the message, and one whose
+// connection breaks: an error comes, and nothing hangs or is left.
+func TestTrialThatFails(t *testing.T) {
+	for name, act := range map[string]hook.Action{"fail": hook.Fail(rdma.StatusInsufficientResources), "cut": hook.Cut()} {
+		for _, p := range lwio.Defaults() {
+			broken := hook.Wrap(p, &hook.Config{Fault: func(hook.Attempt) hook.Action { return act }})
+			if detail, err := tryProvider(t.Context(), broken); err == nil {
+				t.Errorf("%s, %s: %s", name, p.Name(), detail)
+			}
+		}
+	}
+}
+
+func TestExamineDevices(t *testing.T) {
+	dir := t.TempDir()
+	if f := examineDevices(filepath.Join(dir, "none")); !strings.Contains(f.Detail, "no RDMA device") {
+		t.Errorf("no directory: %+v", f)
+	}
+	if f := examineDevices(dir); !strings.Contains(f.Detail, "no RDMA device") {
+		t.Errorf("an empty one: %+v", f)
+	}
+	if err := os.Mkdir(filepath.Join(dir, "mlx5_0"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if f := examineDevices(dir); !strings.Contains(f.Detail, "mlx5_0") || f.Usable {
+		t.Errorf("a device: %+v", f)
+	}
+}
+
+// TestAdvice wants a next step for every kind of failure, and none that misleads.
+func TestAdvice(t *testing.T) {
+	for _, c := range []struct {
+		transport string
+		err       error
+		want      string
+	}{
+		{"shm", lwio.ErrOtherHost, "one host"},
+		{"shm", lwio.ErrNotOffered, "--provider shm"},
+		{"shm", rdma.StatusConnectionRefused, "own user"},
+		{"shm", syscall.EACCES, "same user"},
+		{"iwarp", lwio.ErrSpoofed, "somebody else"},
+		{"iwarp", syscall.ECONNREFUSED, "nobody listens"},
+		{"iwarp", context.DeadlineExceeded, "firewall"},
+		{"iwarp", rdma.StatusIOTimeout, "firewall"},
+		{"iwarp", syscall.EHOSTUNREACH, "route"},
+		{"iwarp", syscall.EMFILE, "open files"},
+		{"iwarp", syscall.ENOMEM, "memory"},
+		{"ib", rdma.StatusDeviceNotReady, "no device"},
+		{"smb", &net.DNSError{}, "name"},
+		{"smb", os.ErrPermission, "password"},
+		{"smb", os.ErrNotExist, "share"},
+		{"smb", errors.New("?"), "SMB 3 server"},
+		{"iwarp", errors.New("?"), "log"},
+	} {
+		if got := advice(c.transport, fmt.Errorf("wrapped: %w", c.err)); !strings.Contains(got, c.want) {
+			t.Errorf("%s, %v: %q, want %q", c.transport, c.err, got, c.want)
+		}
+	}
+}
+
+func TestWithProvider(t *testing.T) {
+	for in, want := range map[string]string{
+		"lwio://h/s":                              "lwio://h/s?provider=smb",
+		"lwio://h/s?provider=shm":                 "lwio://h/s?provider=smb",
+		"lwio://h/s?completion=polling&provider=": "lwio://h/s?provider=smb&completion=polling",
+	} {
+		if got := withProvider(in, "smb"); got != want {
+			t.Errorf("%s: %s, want %s", in, got, want)
+		}
+	}
+}
