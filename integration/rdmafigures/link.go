@@ -20,6 +20,7 @@ var fabrics = map[string]struct {
 	local    rdma.Addr
 }{
 	"shm":            {func() rdma.Provider { return shm.New(nil) }, rdma.Addr{Fabric: shm.Name}},
+	"shm, blocking":  {func() rdma.Provider { return shm.New(&shm.Config{BlockingNotify: true}) }, rdma.Addr{Fabric: shm.Name}},
 	"iwarp":          {func() rdma.Provider { return iwarp.New(nil) }, loopback},
 	"iwarp, CRC off": {func() rdma.Provider { return iwarp.New(&iwarp.Config{CRC: iwarp.CRCOff}) }, loopback},
 }

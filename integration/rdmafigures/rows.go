@@ -88,8 +88,8 @@ var rows = []row{
 		{"futex", floor("floor futex", wakes), bar{}},
 		{"eventfd in the network poller", floor("floor eventfd", wakes), bar{}},
 		{"Unix socket, for comparison", floor("floor unix socket", wakes), bar{}},
-		{"shm, beside the futex", by("shm", wakes), bar{0, atMost, 1.3}},
-		{"shm, beside the eventfd", by("shm", wakes), bar{1, atMost, 1.3}},
+		{"shm, blocking, beside the futex", by("shm, blocking", wakes), bar{0, atMost, 1.3}},
+		{"shm, sleeping in the poller, beside the eventfd", by("shm", wakes), bar{1, atMost, 1.3}},
 	}},
 	{"iwarp-ping", "iwarp: 64 bytes sent there and back, polled", []subject{
 		{"TCP, spinning", floor("floor tcp pings", pings), bar{}},

@@ -9,6 +9,8 @@ import (
 	"os"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"lwio/rdma"
 )
 
@@ -39,10 +41,10 @@ func (c *connector) Accept(ctx context.Context, qp rdma.QueuePair, limits rdma.R
 	nc, limits := c.nc, agree(limits, c.heard)
 	c.mu.Unlock()
 
-	own, peer, err := c.a.answer(work, nc, &hello{kind: helloAccept, limits: limits, private: privateData})
+	own, peer, b, err := c.a.answer(work, nc, &hello{kind: helloAccept, limits: limits, private: privateData})
 	closed := work.Err() != nil && ctx.Err() == nil
 	if err == nil {
-		err = c.begin(nc, pair, own, peer, limits)
+		err = c.begin(nc, pair, own, peer, b, limits)
 	}
 	c.mu.Lock()
 	c.nc = nil
@@ -51,7 +53,7 @@ func (c *connector) Accept(ctx context.Context, qp rdma.QueuePair, limits rdma.R
 		c.finish(phaseConnected)
 		return nil
 	}
-	c.giveUp(nc, own, peer, pair)
+	c.giveUp(nc, own, peer, b, pair)
 	name := nameOf(nc.RemoteAddr())
 	switch {
 	case ctx.Err() != nil:
@@ -75,21 +77,29 @@ func (c *connector) acceptStatusLocked() rdma.Status {
 	return rdma.StatusConnectionInvalid
 }
 
-// answer sends the acceptance with this side's segment and waits for the peer's.
-func (a *adapter) answer(ctx context.Context, nc *net.UnixConn, h *hello) (own, peer *segment, err error) {
-	if own, err = a.sendSegment(ctx, nc, h); err != nil {
+// answer sends the acceptance with this side's segment and the other end of a
+// bell, and waits for the peer's segment.
+func (a *adapter) answer(ctx context.Context, nc *net.UnixConn, h *hello) (own, peer *segment, b *bell, err error) {
+	b, other, err := newBell()
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	own, err = a.sendSegment(ctx, nc, h, other)
+	_ = unix.Close(other)
+	if err != nil {
 		if isHangup(err) {
 			err = errors.Join(errGaveUp, err)
 		}
-		return own, nil, err
+		return own, nil, b, err
 	}
 	_ = nc.SetDeadline(time.Now().Add(a.p.cfg.ReadyTimeout))
 	stop := watch(ctx, nc)
-	ready, peer, err := receiveHello(nc)
+	ready, peer, extra, err := receiveHello(nc)
+	extra.close() // there is none with ready
 	canceled := !stop()
 	switch {
 	case err == nil && ready.kind == helloReady && !canceled:
-		return own, peer, nc.SetDeadline(time.Time{})
+		return own, peer, b, nc.SetDeadline(time.Time{})
 	case canceled:
 		err = context.Cause(ctx)
 	case err == nil && ready.kind == helloReject, isHangup(err):
@@ -99,5 +109,5 @@ func (a *adapter) answer(ctx context.Context, nc *net.UnixConn, h *hello) (own, 
 	case err == nil:
 		err = errHello
 	}
-	return own, peer, err
+	return own, peer, b, err
 }

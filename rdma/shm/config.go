@@ -28,6 +28,11 @@ type Config struct {
 	// MaxPeerMemory bounds the memory of one peer that a connection maps, in
 	// bytes; what is beyond it is reached by copy. 0 means 4 GiB.
 	MaxPeerMemory int64
+	// BlockingNotify lets who waits in CompletionQueue.Notify, on a queue of one
+	// connection, block its thread of the system instead of sleeping in the network
+	// poller. It is woken a little sooner, and every such waiter costs a thread: it
+	// is for few of them.
+	BlockingNotify bool
 	// RequestTimeout bounds how long a new connection may take to send its
 	// request; 0 means 5 s.
 	RequestTimeout time.Duration

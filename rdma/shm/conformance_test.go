@@ -41,6 +41,7 @@ var gaps = map[string]string{
 var ways = map[string]*shm.Config{
 	"default":    nil,
 	"small ring": {RingSize: 1},
+	"blocking":   {BlockingNotify: true},
 }
 
 func TestConformance(t *testing.T) {

@@ -70,6 +70,7 @@ type conn struct {
 	notices noticeReader // of run
 	waker   waker
 	woken   atomic.Uint64 // the sleep of the peer that it was last woken from
+	rest    rest
 
 	rxMu     sync.Mutex
 	rx       receiver
@@ -77,17 +78,12 @@ type conn struct {
 
 	tx sender
 
-	sleeping atomic.Bool   // run sleeps on the socket, and the peer knows
-	polled   atomic.Bool   // somebody polls: the peer need not wake this side
-	polls    atomic.Uint64 // looks of who polls
-	kick     chan struct{} // wakes run while it leaves the work to who polls
-
 	share   shares
 	targets targets
 }
 
 // newConn makes the connection of a queue pair, whose start-up is over.
-func newConn(a *adapter, qp *queuePair, nc *net.UnixConn, own, peer *segment, limits rdma.ReadLimits, onEnd func()) (*conn, error) {
+func newConn(a *adapter, qp *queuePair, nc *net.UnixConn, own, peer *segment, b *bell, limits rdma.ReadLimits, onEnd func()) (*conn, error) {
 	raw, err := nc.SyscallConn()
 	if err != nil {
 		return nil, err
@@ -96,10 +92,10 @@ func newConn(a *adapter, qp *queuePair, nc *net.UnixConn, own, peer *segment, li
 		a: a, qp: qp, nc: nc, raw: raw, own: own, peer: peer, limits: limits, onEnd: onEnd,
 		peerName: nameOf(nc.RemoteAddr()),
 		finished: make(chan struct{}),
-		kick:     make(chan struct{}, 1),
 	}
 	c.notices.init()
 	c.waker.init()
+	c.rest.init(c, b)
 	c.rx.init(c)
 	c.tx.init(c)
 	c.share.init()
@@ -112,17 +108,11 @@ func (c *conn) end(e *ending) {
 	if !c.ending.CompareAndSwap(nil, e) {
 		return
 	}
-	_ = c.nc.SetReadDeadline(longAgo)
 	c.nudge()
 }
 
-// nudge wakes run from leaving the work to who polls.
-func (c *conn) nudge() {
-	select {
-	case c.kick <- struct{}{}:
-	default:
-	}
-}
+// nudge wakes run.
+func (c *conn) nudge() { _ = c.nc.SetReadDeadline(longAgo) }
 
 // disconnect ends the connection in good order.
 func (c *conn) disconnect() {
@@ -132,10 +122,19 @@ func (c *conn) disconnect() {
 // wake wakes the peer if it sleeps; once is enough for each sleep.
 func (c *conn) wake() {
 	s := c.peer.sleep.Load()
-	if s&1 == 0 || c.woken.Swap(s) == s {
+	if s&sleepHow == sleepNot || c.woken.Swap(s) == s {
 		return
 	}
-	_ = c.raw.Control(c.waker.fn)
+	switch s & sleepHow {
+	case sleepSocket:
+		_ = c.raw.Control(c.waker.fn)
+	case sleepBell:
+		_ = c.rest.bell.raw.Control(c.waker.fn)
+	case sleepFutex:
+		raceRelease()
+		c.own.bell.Add(1)
+		futexWake(c.own.bell)
+	}
 }
 
 // wakeProducer wakes a peer that waits for room, after some was made.
@@ -151,6 +150,7 @@ func (c *conn) run() {
 	c.end(c.endingFor(c.serve()))
 	e := c.ending.Load()
 	c.onEnd()
+	c.rest.close()
 	c.qp.stopSending()
 	c.wg.Wait()
 	c.rxMu.Lock()
@@ -161,6 +161,7 @@ func (c *conn) run() {
 	c.qp.flushAll(orCanceled(e.receive), orCanceled(e.reading))
 	c.hangUp()
 	c.share.close(c)
+	c.rest.bell.close()
 	c.targets.close()
 	if !errors.Is(e.err, net.ErrClosed) {
 		c.a.p.cfg.Logger.Info("shm: connection ended", "peer", c.peerName, "err", e.err)
@@ -182,20 +183,12 @@ func (c *conn) serve() error {
 			return err
 		}
 		c.qp.resume()
-		if c.polled.Load() {
-			if err := c.leaveToPollers(); err != nil {
-				return err
-			}
-			continue
-		}
-		c.own.sleep.Add(1) // odd
-		c.sleeping.Store(true)
+		c.rest.socket(true)
 		var err error
-		if !c.pending() {
+		if c.ending.Load() == nil && (c.rest.attended.Load() || !c.pending()) {
 			err = c.readNotice(true)
 		}
-		c.sleeping.Store(false)
-		c.own.sleep.Add(1)
+		c.rest.socket(false)
 		if err != nil {
 			return err
 		}
@@ -203,9 +196,10 @@ func (c *conn) serve() error {
 	return nil
 }
 
-// pending tells whether there is a reason not to sleep.
+// pending tells whether there is a reason not to sleep. Only who knows that the
+// segments are mapped may ask.
 func (c *conn) pending() bool {
-	return c.ending.Load() != nil || c.polled.Load() || c.peer.tail.Load() != c.own.head.Load() || c.qp.canResume()
+	return c.ending.Load() != nil || c.peer.tail.Load() != c.own.head.Load() || c.qp.canResume()
 }
 
 // drain takes everything out of the ring.
@@ -234,7 +228,7 @@ func (c *conn) readNotice(wait bool) error {
 	case errors.Is(err, errAgain):
 		return nil
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		// Somebody wants run to look: at the end, or at who polls.
+		// Somebody wants run to look: at the end, or into the ring.
 		_ = c.nc.SetReadDeadline(time.Time{})
 		return nil
 	case err == nil && len(msg) != 0:
@@ -268,68 +262,6 @@ func (c *conn) handleNotice(msg []byte, fds []int) error {
 		return &violation{status: rdma.StatusRemoteError, err: err}
 	}
 	return nil
-}
-
-// pollPause is how long run lets pass before it looks whether somebody still
-// polls.
-const pollPause = time.Millisecond
-
-// leaveToPollers lets who polls do the work. It returns when nobody polled for a
-// while, or when somebody sleeps who is to be woken.
-func (c *conn) leaveToPollers() error {
-	timer := time.NewTimer(pollPause)
-	defer timer.Stop()
-	for c.polled.Load() && c.ending.Load() == nil {
-		before := c.polls.Load()
-		timer.Reset(pollPause)
-		select {
-		case <-c.kick:
-		case <-timer.C:
-		}
-		if err := c.readNotice(false); err != nil {
-			return err
-		}
-		c.qp.resume()
-		if c.polls.Load() == before {
-			c.polled.Store(false)
-		}
-	}
-	return nil
-}
-
-// look is what a poll does for the connection. One that goes on for long (hot)
-// makes itself responsible, so that the peer saves the wake-ups.
-func (c *conn) look(hot bool) {
-	if c.ending.Load() != nil {
-		return
-	}
-	if hot {
-		c.polls.Add(1)
-		if !c.polled.Load() && c.polled.CompareAndSwap(false, true) && c.sleeping.Load() {
-			_ = c.nc.SetReadDeadline(longAgo)
-		}
-	}
-	if !c.rxMu.TryLock() {
-		return
-	}
-	var err error
-	if !c.rxClosed && c.peer.tail.Load() != c.rx.in.head {
-		err = c.drainLocked(pollBudget)
-	}
-	c.rxMu.Unlock()
-	if err == nil {
-		c.qp.resume()
-	}
-}
-
-// pollBudget is how many entries one poll takes from a connection.
-const pollBudget = 64
-
-// stopPolling gives the work back to run, as somebody is going to sleep.
-func (c *conn) stopPolling() {
-	if c.polled.CompareAndSwap(true, false) {
-		c.nudge()
-	}
 }
 
 // endingFor tells what the error means that serve ended with.

@@ -48,13 +48,13 @@ func (c *connector) Connect(ctx context.Context, qp rdma.QueuePair, remote rdma.
 	work := c.beginLocked(ctx, phaseConnecting)
 	c.mu.Unlock()
 
-	nc, reply, peer, err := c.a.dial(work, local, remote.Name, &hello{kind: helloRequest, limits: limits, private: privateData})
+	nc, reply, peer, b, err := c.a.dial(work, local, remote.Name, &hello{kind: helloRequest, limits: limits, private: privateData})
 	c.mu.Lock()
 	if reply != nil {
 		c.heard = reply
 	}
 	if err == nil {
-		c.nc, c.qp, c.peer, c.wishes = nc, pair, peer, limits
+		c.nc, c.qp, c.peer, c.bell, c.wishes = nc, pair, peer, b, limits
 	}
 	c.mu.Unlock()
 	if err != nil {
@@ -90,21 +90,21 @@ func (c *connector) connectableLocked(object string) error {
 
 // dial opens a socket, checks who is there, and exchanges request and answer. A
 // rejection comes back with errRejected.
-func (a *adapter) dial(ctx context.Context, local, remote string, req *hello) (nc *net.UnixConn, reply *hello, peer *segment, err error) {
+func (a *adapter) dial(ctx context.Context, local, remote string, req *hello) (nc *net.UnixConn, reply *hello, peer *segment, b *bell, err error) {
 	cfg := &a.p.cfg
 	limited, cancel := context.WithTimeout(ctx, cfg.ReplyTimeout)
 	defer cancel()
 	if nc, err = openSocket(limited, local, remote); err != nil {
-		return nil, nil, nil, err
+		return nil, nil, nil, nil, err
 	}
 	stop := watch(limited, nc)
 	if err = cfg.checkUser(nc); err == nil {
-		err = sendHello(nc, req, -1)
+		err = sendHello(nc, req)
 	}
 	if err == nil || isHangup(err) {
 		// The listener may have answered and hung up before it read anything.
 		var h hello
-		if h, peer, err = receiveHello(nc); err == nil {
+		if h, peer, b, err = receiveHello(nc); err == nil {
 			reply = &h
 		}
 	}
@@ -121,9 +121,10 @@ func (a *adapter) dial(ctx context.Context, local, remote string, req *hello) (n
 	if err != nil {
 		nc.Close()
 		peer.unmap()
-		return nil, reply, nil, err
+		b.close()
+		return nil, reply, nil, nil, err
 	}
-	return nc, reply, peer, nil
+	return nc, reply, peer, b, nil
 }
 
 // openSocket connects; a listener whose queue is full is tried again.
@@ -163,16 +164,16 @@ func (c *connector) CompleteConnect(ctx context.Context) error {
 		return rdma.CanceledBy(ctx, "shm: "+op, "")
 	}
 	work := c.beginLocked(ctx, phaseAccepting)
-	nc, peer, pair, limits := c.nc, c.peer, c.qp, agree(c.wishes, c.heard)
-	c.nc, c.peer, c.qp = nil, nil, nil
+	nc, peer, b, pair, limits := c.nc, c.peer, c.bell, c.qp, agree(c.wishes, c.heard)
+	c.nc, c.peer, c.bell, c.qp = nil, nil, nil, nil
 	c.mu.Unlock()
 
 	own, err := c.a.sendSegment(work, nc, &hello{kind: helloReady})
 	if err == nil {
-		err = c.begin(nc, pair, own, peer, limits)
+		err = c.begin(nc, pair, own, peer, b, limits)
 	}
 	if err != nil {
-		c.giveUp(nc, own, peer, pair)
+		c.giveUp(nc, own, peer, b, pair)
 		if ctx.Err() != nil {
 			return rdma.CanceledBy(ctx, "shm: "+op, nameOf(nc.RemoteAddr()))
 		}
@@ -192,8 +193,8 @@ func completeStatus(err error) rdma.Status {
 	}
 }
 
-// sendSegment makes this side's segment and sends it.
-func (a *adapter) sendSegment(ctx context.Context, nc *net.UnixConn, h *hello) (*segment, error) {
+// sendSegment makes this side's segment and sends it, and other descriptors.
+func (a *adapter) sendSegment(ctx context.Context, nc *net.UnixConn, h *hello, others ...int) (*segment, error) {
 	fd, own, err := newOwnSegment(a.p.cfg.RingSize)
 	if err != nil {
 		return nil, err
@@ -202,7 +203,7 @@ func (a *adapter) sendSegment(ctx context.Context, nc *net.UnixConn, h *hello) (
 	h.ring = uint32(len(own.ring))
 	_ = nc.SetDeadline(time.Now().Add(a.p.cfg.RequestTimeout))
 	stop := watch(ctx, nc)
-	err = sendHello(nc, h, fd)
+	err = sendHello(nc, h, append([]int{fd}, others...)...)
 	if !stop() && err == nil {
 		err = context.Cause(ctx)
 	}
@@ -213,8 +214,8 @@ func (a *adapter) sendSegment(ctx context.Context, nc *net.UnixConn, h *hello) (
 }
 
 // begin makes the connection and starts its goroutine.
-func (c *connector) begin(nc *net.UnixConn, pair *queuePair, own, peer *segment, limits rdma.ReadLimits) error {
-	conn, err := newConn(c.a, pair, nc, own, peer, limits, c.closeDone)
+func (c *connector) begin(nc *net.UnixConn, pair *queuePair, own, peer *segment, b *bell, limits rdma.ReadLimits) error {
+	conn, err := newConn(c.a, pair, nc, own, peer, b, limits, c.closeDone)
 	if err != nil {
 		return err
 	}
@@ -229,10 +230,11 @@ func (c *connector) begin(nc *net.UnixConn, pair *queuePair, own, peer *segment,
 }
 
 // giveUp frees everything of a connection that did not begin.
-func (c *connector) giveUp(nc *net.UnixConn, own, peer *segment, pair *queuePair) {
+func (c *connector) giveUp(nc *net.UnixConn, own, peer *segment, b *bell, pair *queuePair) {
 	nc.Close()
 	own.unmap()
 	peer.unmap()
+	b.close()
 	pair.unreserve()
 	c.finish(phaseDead)
 	c.closeDone()

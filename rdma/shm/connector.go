@@ -41,6 +41,7 @@ type connector struct {
 	name   string        // to connect from, or empty
 	nc     *net.UnixConn // from Connect or the request until there is a conn
 	peer   *segment      // the peer's, between Connect and CompleteConnect
+	bell   *bell         // likewise
 	cancel func()        // ends the operation at work
 	work   chan struct{} // closed at its end
 	qp     *queuePair
@@ -124,11 +125,12 @@ func (c *connector) Reject(privateData []byte) error {
 		c.mu.Unlock()
 		return opError(op, "private data", rdma.StatusInvalidBufferSize, nil)
 	}
-	nc, peer, qp := c.nc, c.peer, c.qp
-	c.phase, c.nc, c.peer, c.qp = phaseDead, nil, nil, nil
+	nc, peer, b, qp := c.nc, c.peer, c.bell, c.qp
+	c.phase, c.nc, c.peer, c.bell, c.qp = phaseDead, nil, nil, nil, nil
 	c.mu.Unlock()
 	refuse(nc, privateData)
 	peer.unmap()
+	b.close()
 	if qp != nil {
 		qp.unreserve()
 	}
@@ -138,7 +140,7 @@ func (c *connector) Reject(privateData []byte) error {
 // refuse sends a rejection, if the socket takes it, and hangs up.
 func refuse(nc *net.UnixConn, private []byte) {
 	_ = nc.SetDeadline(time.Now().Add(rejectTime))
-	_ = sendHello(nc, &hello{kind: helloReject, private: private}, -1)
+	_ = sendHello(nc, &hello{kind: helloReject, private: private})
 	nc.Close()
 }
 
@@ -269,8 +271,8 @@ func (c *connector) Close() error {
 		<-work
 		c.mu.Lock()
 	}
-	conn, nc, peer, qp := c.c, c.nc, c.peer, c.qp
-	c.phase, c.nc, c.peer, c.qp = phaseDead, nil, nil, nil
+	conn, nc, peer, b, qp := c.c, c.nc, c.peer, c.bell, c.qp
+	c.phase, c.nc, c.peer, c.bell, c.qp = phaseDead, nil, nil, nil, nil
 	c.mu.Unlock()
 	switch {
 	case conn != nil:
@@ -279,6 +281,7 @@ func (c *connector) Close() error {
 	case nc != nil:
 		refuse(nc, nil)
 		peer.unmap()
+		b.close()
 		if qp != nil {
 			qp.unreserve()
 		}

@@ -49,12 +49,23 @@
 // # Goroutines
 //
 // A connection has one goroutine for its whole life. It sleeps on the socket, in
-// the network poller, and its segment says so; the peer sends one byte to wake
-// it. A killed peer is the end of the stream, and what it had published whole is
-// still taken. A goroutine that polls a completion queue looks into the rings of
-// its connections itself (up to four of them), and if it goes on to poll, the
-// peers need not wake anybody. The wake-up is a message and no eventfd, as the
-// flags of an eventfd are shared: a peer could make reads of it block.
+// the network poller. A killed peer is the end of the stream, and what it had
+// published whole is still taken. A goroutine that polls a completion queue looks
+// into the rings of its connections itself (up to four of them), and one that waits
+// in Notify on a queue of one connection is woken by the peer itself, and then
+// looks. The word in its segment with which each side says how it sleeps knows
+// four ways:
+//
+//   - not: somebody polls, or waited a moment ago, and the peer need not wake
+//     anybody. If that one stays away for a millisecond, the goroutine takes over.
+//   - on the socket: the goroutine does, and the peer sends it one byte.
+//   - on the bell: who waits in Notify does, in the network poller. The bell is a
+//     second pair of sockets. As only its edges count, its bytes are read once in
+//     many times. It is no eventfd, as that is one object with flags and a count
+//     which both sides can set: a peer could make a write to it block for ever,
+//     and the calls on sockets can say for themselves that they do not wait.
+//   - on a futex, with Config.BlockingNotify: who waits in Notify does, and blocks
+//     its thread. The word is in the segment of who wakes, who alone can change it.
 //
 // What is posted is done by the poster, as far as there is room in the ring, and
 // else by the connection's goroutine or by who polls. A write from a file whose
@@ -65,8 +76,10 @@
 //
 // Adapter, listener and connector locks come before conn.rxMu, this before
 // queuePair.recvMu and backing.mu, that before memory.mu, shares.mu. A completion
-// queue's lock is the last. queuePair.mu is held for no copy and no system call, but
-// may wait for the end of a copy through a window that is being invalidated; who sends holds its baton (queuePair.writing).
+// queue's lock and rest.mu are the last; rest.seat comes before conn.rxMu.
+// queuePair.mu is held for no copy and no system call, but may wait for the end of a
+// copy through a window that is being invalidated; who sends holds its baton
+// (queuePair.writing).
 //
 // Source: [ND Overview], [OP-89b], [OP-113], [OP-114]
 package shm

@@ -11,7 +11,8 @@ import (
 
 // The messages of a start-up: the request and its answer, and ready, with which
 // the active side completes. Those that begin a connection (accept, ready) carry
-// one descriptor, the sender's segment; the others none.
+// the sender's segment, and accept an end of a pair of sockets besides, the bell;
+// the others have no descriptors.
 //
 //	0 magic, 8 kind, 9 zeros, 12 size of the ring, 16 and 20 read limits,
 //	24 length of the private data, 28 zeros, 32 private data
@@ -43,6 +44,17 @@ var (
 	errNotReady = errors.New("the peer did not complete the connection in time")
 	errUser     = errors.New("the peer's user is not allowed")
 )
+
+// carries is how many descriptors come with the message.
+func (h *hello) carries() int {
+	switch h.kind {
+	case helloAccept:
+		return 2
+	case helloReady:
+		return 1
+	}
+	return 0
+}
 
 // begins tells whether the message carries a segment.
 func (h *hello) begins() bool { return h.kind == helloAccept || h.kind == helloReady }

@@ -39,14 +39,15 @@ func attack(tb testing.TB, change func(*raw, *hello) []int) (*raw, *side, chan e
 	go func() { accepted <- passive.serve(tb.Context(), l) }()
 	r := &raw{tb: tb, nc: must[*net.UnixConn](tb)(openSocket(tb.Context(), "", addr.Name))}
 	tb.Cleanup(func() { r.nc.Close() })
-	if err := sendHello(r.nc, &hello{kind: helloRequest, limits: someReads}, -1); err != nil {
+	if err := sendHello(r.nc, &hello{kind: helloRequest, limits: someReads}); err != nil {
 		tb.Fatal(err)
 	}
-	h, peer, err := receiveHello(r.nc)
+	h, peer, b, err := receiveHello(r.nc)
 	if err != nil || h.kind != helloAccept {
 		tb.Fatal(h, err)
 	}
 	r.peer = peer
+	tb.Cleanup(b.close)
 	tb.Cleanup(peer.unmap)
 	if r.fd, r.own, err = newOwnSegment(minRing); err != nil {
 		tb.Fatal(err)

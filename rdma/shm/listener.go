@@ -186,8 +186,9 @@ func readRequest(cfg *Config, nc *net.UnixConn) (hello, error) {
 	if err := cfg.checkUser(nc); err != nil {
 		return hello{}, err
 	}
-	req, peer, err := receiveHello(nc)
+	req, peer, b, err := receiveHello(nc)
 	peer.unmap()
+	b.close()
 	if err == nil && req.kind != helloRequest {
 		err = errHello
 	}

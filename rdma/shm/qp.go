@@ -178,7 +178,20 @@ func (qp *queuePair) Look(hot bool) {
 // Sleep ends the driving.
 func (qp *queuePair) Sleep() {
 	if c := qp.conn.Load(); c != nil {
-		c.stopPolling()
+		c.rest.attend(false)
+	}
+}
+
+// Park sleeps until there may be something for the connection, and does it.
+func (qp *queuePair) Park() bool {
+	c := qp.conn.Load()
+	return c != nil && c.park()
+}
+
+// Unpark ends a Park, or the next one.
+func (qp *queuePair) Unpark() {
+	if c := qp.conn.Load(); c != nil {
+		c.rest.poke()
 	}
 }
 

@@ -13,10 +13,11 @@ import (
 const (
 	offTail     = 0   // bytes that the owner ever put into its ring
 	offHead     = 64  // bytes that the owner ever took from the peer's ring
-	offSleep    = 128 // odd while the owner sleeps and wants to be woken
+	offSleep    = 128 // how the owner sleeps and wants to be woken, and a count of sleeps
 	offWant     = 192 // not 0 while the owner waits for room in its ring
 	offBusy     = 256 // 1 + the slot of the peer's table that the owner writes by
 	offState    = 320 // why the owner ended the connection
+	offBell     = 384 // counts how often the owner woke a peer that sleeps on this word
 	tableOffset = 4096
 	tableSlots  = 256
 	slotSize    = 64
@@ -28,6 +29,7 @@ type segment struct {
 	mem                                  []byte
 	ring                                 []byte
 	tail, head, sleep, want, busy, state *atomic.Uint64
+	bell                                 *atomic.Uint32
 }
 
 // newSegment interprets page-aligned memory, of ringOffset bytes and a ring.
@@ -42,8 +44,18 @@ func newSegment(mem []byte) *segment {
 	} {
 		*w.p = s.word(w.off)
 	}
+	s.bell = (*atomic.Uint32)(unsafe.Pointer(&mem[offBell]))
 	return s
 }
+
+// How the owner of a segment sleeps, in its word.
+const (
+	sleepNot    = 0 // it looks by itself
+	sleepSocket = 1 // on the connection's socket
+	sleepBell   = 2 // on the bell
+	sleepFutex  = 3 // on the word for that in the peer's segment
+	sleepHow    = 3
+)
 
 // word is the 8-byte word at an offset that is a multiple of 8.
 func (s *segment) word(off int) *atomic.Uint64 {

@@ -61,37 +61,46 @@ func (c *Config) checkUser(nc *net.UnixConn) error {
 	return nil
 }
 
-// sendHello sends a start-up message, with a descriptor if fd >= 0.
-func sendHello(nc *net.UnixConn, h *hello, fd int) error {
+// sendHello sends a start-up message with descriptors.
+func sendHello(nc *net.UnixConn, h *hello, fds ...int) error {
 	var oob []byte
-	if fd >= 0 {
-		oob = unix.UnixRights(fd)
+	if len(fds) > 0 {
+		oob = unix.UnixRights(fds...)
 	}
 	_, _, err := nc.WriteMsgUnix(h.appendTo(nil), oob, nil)
 	return err
 }
 
-// receiveHello reads a start-up message and, if one of that kind carries it, maps
-// the peer's segment. Other descriptors that come with it are closed.
-func receiveHello(nc *net.UnixConn) (h hello, peer *segment, err error) {
+// receiveHello reads a start-up message and, if one of that kind carries them, maps
+// the peer's segment and opens the bell. Other descriptors that come with it are
+// closed.
+func receiveHello(nc *net.UnixConn) (h hello, peer *segment, b *bell, err error) {
 	buf := make([]byte, maxHello+1)
 	oob := make([]byte, unix.CmsgSpace(4*maxFDs))
 	n, oobn, _, _, err := nc.ReadMsgUnix(buf, oob)
 	fds := rightsIn(oob[:oobn])
-	defer closeAll(fds)
+	defer func() { closeAll(fds) }()
 	if err != nil {
-		return h, nil, err
+		return h, nil, nil, err
 	}
 	if h, err = decodeHello(buf[:n]); err != nil {
-		return h, nil, err
+		return h, nil, nil, err
 	}
-	if h.begins() != (len(fds) == 1) || len(fds) > 1 {
-		return h, nil, fmt.Errorf("%w: %d descriptors", errHello, len(fds))
+	if len(fds) != h.carries() {
+		return h, nil, nil, fmt.Errorf("%w: %d descriptors", errHello, len(fds))
 	}
 	if h.begins() {
 		peer, err = mapPeerSegment(fds[0], h.ring)
 	}
-	return h, peer, err
+	if err == nil && h.kind == helloAccept {
+		b, err = openBell(fds[1])
+		fds = fds[:1]
+	}
+	if err != nil {
+		peer.unmap()
+		return h, nil, nil, err
+	}
+	return h, peer, b, nil
 }
 
 // rightsIn lists the descriptors of a control message.

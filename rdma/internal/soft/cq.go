@@ -36,8 +36,10 @@ type CompletionQueue struct {
 	failed                   rdma.Status // StatusBufferOverflow, or StatusCanceled when closed
 	drivers                  map[Driver]struct{}
 
-	polls  atomic.Int64             // of the empty queue since somebody slept
-	driven atomic.Pointer[[]Driver] // the drivers, if polls drive them
+	sleepers atomic.Int32             // notifications that wait for others to push
+	watch    watch                    // of who parks
+	polls    atomic.Int64             // of the empty queue since somebody slept
+	driven   atomic.Pointer[[]Driver] // the drivers, if polls drive them
 }
 
 var _ rdma.CompletionQueue = (*CompletionQueue)(nil)
@@ -150,7 +152,7 @@ func (q *CompletionQueue) failLocked(status rdma.Status) []Driver {
 	q.count.Store(1)
 	for _, w := range q.waiters {
 		w.status = status
-		w.ch <- struct{}{}
+		w.release()
 	}
 	q.waiters = nil
 	return slices.Collect(maps.Keys(q.drivers))
@@ -209,6 +211,7 @@ func (q *CompletionQueue) Close() error {
 		q.failLocked(rdma.StatusCanceled)
 	}
 	q.mu.Unlock()
+	q.watch.stop()
 	q.d.Remove(CompletionQueues, q)
 	return nil
 }

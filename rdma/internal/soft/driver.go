@@ -17,6 +17,19 @@ type Driver interface {
 	Fail(err error)
 }
 
+// Parker is a Driver that lets who waits in Notify sleep in the place where the
+// peer's wake-up arrives, so that no other goroutine must run first.
+type Parker interface {
+	Driver
+	// Park sleeps until there may be something for the connection, does it, pushes
+	// results, and returns true; it may return at any time. It is false at once if
+	// it cannot be done now: then what there is must come without it.
+	Park() bool
+	// Unpark ends a Park that is under way, or the next one. It may be called at
+	// any time, by who parks too, and with the lock of a queue held.
+	Unpark()
+}
+
 // maxDriven is up to how many queue pairs a poll of the empty queue drives
 // itself; more are left to the goroutines of their connections.
 const maxDriven = 4

@@ -2,6 +2,7 @@ package soft
 
 import (
 	"context"
+	"sync"
 
 	"lwio/rdma"
 )
@@ -11,6 +12,15 @@ type waiter struct {
 	kind   rdma.NotifyKind
 	status rdma.Status
 	ch     chan struct{} // gets one value when status is set
+	parker Parker        // where it sleeps, or nil
+}
+
+// release ends the wait; the caller holds the queue's lock.
+func (w *waiter) release() {
+	w.ch <- struct{}{}
+	if w.parker != nil {
+		w.parker.Unpark()
+	}
 }
 
 // pendingLocked tells whether a result that is in the queue and satisfied no
@@ -60,14 +70,7 @@ func (q *CompletionQueue) Notify(ctx context.Context, kind rdma.NotifyKind) erro
 	}
 	w := q.waiterLocked(kind)
 	q.mu.Unlock()
-	q.rest()
-
-	canceled := false
-	select {
-	case <-w.ch:
-	case <-ctx.Done():
-		canceled = q.leave(w)
-	}
+	canceled := q.sleep(ctx, w)
 	status := q.giveBack(w)
 	switch {
 	case canceled:
@@ -78,6 +81,92 @@ func (q *CompletionQueue) Notify(ctx context.Context, kind rdma.NotifyKind) erro
 	return nil
 }
 
+// sleep waits until a notification is satisfied; true says that ctx ended first.
+func (q *CompletionQueue) sleep(ctx context.Context, w *waiter) (canceled bool) {
+	if w.parker != nil {
+		q.polls.Store(0)
+		q.watch.begin(ctx, w.parker)
+		for {
+			select {
+			case <-w.ch:
+				return false
+			default:
+			}
+			if ctx.Err() != nil {
+				q.watch.stop()
+				return q.leave(w)
+			}
+			if !w.parker.Park() {
+				break
+			}
+		}
+	}
+	q.sleepers.Add(1)
+	defer q.sleepers.Add(-1)
+	q.rest()
+	select {
+	case <-w.ch:
+	case <-ctx.Done():
+		return q.leave(w)
+	}
+	return false
+}
+
+// Sleepers is how many wait in Notify for results that they do not fetch
+// themselves.
+func (q *CompletionQueue) Sleepers() int { return int(q.sleepers.Load()) }
+
+// parkerLocked is where a new waiter sleeps: where the only connection of the queue
+// is woken, unless another waiter is there.
+func (q *CompletionQueue) parkerLocked() Parker {
+	for _, w := range q.waiters {
+		if w.parker != nil {
+			return nil
+		}
+	}
+	for d := range q.drivers {
+		if p, ok := d.(Parker); ok && len(q.drivers) == 1 {
+			return p
+		}
+	}
+	return nil
+}
+
+// watch ends the Park of a caller whose context ends. It is kept for the next
+// caller, who mostly has the same context.
+type watch struct {
+	mu     sync.Mutex
+	done   <-chan struct{}
+	parker Parker
+	cancel func() bool
+}
+
+// begin watches a context on behalf of who parks.
+func (w *watch) begin(ctx context.Context, p Parker) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if done := ctx.Done(); done != w.done || p != w.parker {
+		w.stopLocked()
+		if done != nil {
+			w.done, w.parker, w.cancel = done, p, context.AfterFunc(ctx, p.Unpark)
+		}
+	}
+}
+
+// stop ends the watching.
+func (w *watch) stop() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.stopLocked()
+}
+
+func (w *watch) stopLocked() {
+	if w.cancel != nil {
+		w.cancel()
+	}
+	w.done, w.parker, w.cancel = nil, nil, nil
+}
+
 // waiterLocked enters a notification.
 func (q *CompletionQueue) waiterLocked(kind rdma.NotifyKind) *waiter {
 	var w *waiter
@@ -86,7 +175,7 @@ func (q *CompletionQueue) waiterLocked(kind rdma.NotifyKind) *waiter {
 	} else {
 		w = &waiter{ch: make(chan struct{}, 1)}
 	}
-	w.kind, w.status = kind, rdma.StatusSuccess
+	w.kind, w.status, w.parker = kind, rdma.StatusSuccess, q.parkerLocked()
 	q.waiters = append(q.waiters, w)
 	return w
 }
@@ -139,7 +228,7 @@ func (q *CompletionQueue) releaseLocked() {
 			kept = append(kept, w)
 			continue
 		}
-		w.ch <- struct{}{}
+		w.release()
 	}
 	clear(q.waiters[len(kept):])
 	q.waiters = kept

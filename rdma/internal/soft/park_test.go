@@ -1,0 +1,147 @@
+package soft
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"lwio/rdma"
+)
+
+// fakeParker parks on a channel.
+type fakeParker struct {
+	fakePair
+	parked atomic.Int32 // calls of Park under way
+	parks  chan struct{}
+	wakes  chan struct{}
+	off    atomic.Bool
+}
+
+func newParker(q *CompletionQueue) *fakeParker {
+	return &fakeParker{fakePair: fakePair{q: q}, parks: make(chan struct{}, 64), wakes: make(chan struct{}, 1)}
+}
+
+func (p *fakeParker) Park() bool {
+	if p.off.Load() {
+		return false
+	}
+	p.parked.Add(1)
+	defer p.parked.Add(-1)
+	p.parks <- struct{}{}
+	<-p.wakes
+	return true
+}
+
+func (p *fakeParker) Unpark() {
+	select {
+	case p.wakes <- struct{}{}:
+	default:
+	}
+}
+
+// TestPark: who waits for one connection sleeps there, until a result comes,
+// whoever pushes it; wake-ups for nothing do not matter.
+//
+// Source: [ND CompletionQueue.Notify]
+func TestPark(t *testing.T) {
+	q := newQueue(t, 8)
+	p := newParker(q)
+	if !q.Attach(p) {
+		t.Fatal("refused")
+	}
+	for range 3 {
+		n := startNotify(t, q, rdma.NotifyAny)
+		<-p.parks
+		p.Unpark()
+		<-p.parks
+		if q.Sleepers() != 0 || p.sleeps != 0 {
+			t.Error("who parks counts as a sleeper")
+		}
+		q.Push([]rdma.Result{plainResult})
+		if err := <-n.done; err != nil {
+			t.Fatal(err)
+		}
+		var res [2]rdma.Result
+		if n, err := q.Poll(res[:]); n != 1 || err != nil {
+			t.Fatal(n, err)
+		}
+	}
+	if p.parked.Load() != 0 {
+		t.Error("somebody parks still")
+	}
+}
+
+// TestParkEnds: a context, and the close of the queue, end a notification that
+// parks.
+func TestParkEnds(t *testing.T) {
+	q := newQueue(t, 8)
+	p := newParker(q)
+	q.Attach(p)
+	for range 3 {
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- q.Notify(ctx, rdma.NotifyAny) }()
+		<-p.parks
+		cancel()
+		if err := <-done; !errors.Is(err, context.Canceled) || !errors.Is(err, rdma.StatusCanceled) {
+			t.Errorf("canceled: %v", err)
+		}
+	}
+	n := startNotify(t, q, rdma.NotifyAny)
+	<-p.parks
+	q.Close()
+	if err := <-n.done; !errors.Is(err, rdma.StatusCanceled) {
+		t.Errorf("closed: %v", err)
+	}
+}
+
+// TestParkOne: a second waiter, one whose connection takes nobody, and one of two
+// connections, sleep without parking.
+func TestParkOne(t *testing.T) {
+	q := newQueue(t, 8)
+	p := newParker(q)
+	q.Attach(p)
+	first := startNotify(t, q, rdma.NotifyAny)
+	<-p.parks
+	second := startNotify(t, q, rdma.NotifyAny)
+	eventuallySleepers(t, q, 1)
+	if p.parked.Load() != 1 {
+		t.Error("two park")
+	}
+	q.Push([]rdma.Result{plainResult})
+	if err := errors.Join(<-first.done, <-second.done); err != nil {
+		t.Fatal(err)
+	}
+	var res [2]rdma.Result
+	_, _ = q.Poll(res[:])
+
+	p.off.Store(true)
+	n := startNotify(t, q, rdma.NotifyAny)
+	eventuallySleepers(t, q, 1)
+	q.Push([]rdma.Result{plainResult})
+	if err := <-n.done; err != nil {
+		t.Fatal(err)
+	}
+	_, _ = q.Poll(res[:])
+
+	p.off.Store(false)
+	q.Attach(newParker(q))
+	n = startNotify(t, q, rdma.NotifyAny)
+	eventuallySleepers(t, q, 1)
+	q.Push([]rdma.Result{plainResult})
+	if err := <-n.done; err != nil {
+		t.Fatal(err)
+	}
+}
+
+func eventuallySleepers(t *testing.T, q *CompletionQueue, n int) {
+	t.Helper()
+	for end := time.Now().Add(testTimeout); q.Sleepers() != n; runtime.Gosched() {
+		if time.Now().After(end) {
+			t.Fatal("nobody sleeps")
+		}
+	}
+}

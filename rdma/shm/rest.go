@@ -1,0 +1,239 @@
+//go:build linux
+
+package shm
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// rest says who of this side looks into the peer's ring, and how the peer wakes
+// them. While somebody polls, or comes back to Notify again and again, the
+// connection is attended: the peer need not wake anybody. Who waits in Notify on a
+// queue of this connection alone sleeps in a place of its own, where the peer wakes
+// it without help of run: in the network poller on the bell, or blocking its thread
+// on a futex. Else run is woken, which sleeps on the socket anyway.
+type rest struct {
+	c    *conn
+	bell *bell
+	how  uint64 // sleepBell or sleepFutex, for who waits in Notify
+
+	attended atomic.Bool   // somebody looks, or will soon
+	looks    atomic.Uint64 // of who attends
+	napping  atomic.Bool   // somebody sleeps in Notify
+	poked    atomic.Bool   // and must not, for once
+
+	seat   sync.Mutex // held by who sleeps in Notify, and goes on with what woke it
+	closed bool       // guarded by both locks: nobody takes the seat any more
+	broken bool       // the peer closed the bell, so that run must be woken
+
+	mu     sync.Mutex
+	parked bool   // run sleeps on the socket
+	seen   uint64 // looks when the timer last looked
+	armed  bool
+	timer  *time.Timer // looks whether the connection is still attended
+}
+
+// grace is how long one that attended may stay away before run takes over.
+const grace = time.Millisecond
+
+func (r *rest) init(c *conn, b *bell) {
+	r.c, r.bell, r.how = c, b, sleepBell
+	if c.a.p.cfg.BlockingNotify {
+		r.how = sleepFutex
+	}
+	if b != nil {
+		b.init(c)
+	}
+	r.timer = time.AfterFunc(time.Hour, r.check)
+	r.timer.Stop()
+}
+
+// publishLocked tells the peer how to wake this side from now on.
+func (r *rest) publishLocked() {
+	how := uint64(sleepNot)
+	switch {
+	case r.closed:
+		return
+	case r.napping.Load():
+		how = r.how
+	case r.parked && !r.attended.Load():
+		how = sleepSocket
+	}
+	if s := r.c.own.sleep.Load(); s&sleepHow != how || how != sleepNot {
+		r.c.own.sleep.Store((s | sleepHow) + 1 + how)
+	}
+}
+
+// socket says that run is about to sleep on the socket, or that it does not.
+func (r *rest) socket(parked bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.parked = parked
+	if !r.napping.Load() {
+		r.publishLocked()
+	}
+}
+
+// attend says that somebody looks from now on, or that nobody does.
+func (r *rest) attend(yes bool) {
+	if r.attended.Load() == yes {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		return
+	}
+	if r.attended.Store(yes); yes {
+		r.armLocked()
+	}
+	if r.napping.Load() {
+		return
+	}
+	if r.publishLocked(); !yes && r.parked && r.c.pending() {
+		r.c.nudge()
+	}
+}
+
+// armLocked lets the timer look whether the connection is still attended.
+func (r *rest) armLocked() {
+	if !r.armed {
+		r.armed = true
+		r.timer.Reset(grace)
+	}
+}
+
+// check gives the work back to run if nobody looked for a while.
+func (r *rest) check() {
+	r.mu.Lock()
+	r.armed = false
+	looks := r.looks.Load()
+	stays := looks != r.seen
+	r.seen = looks
+	if stays && !r.closed {
+		r.armLocked()
+	}
+	away := !stays && !r.napping.Load()
+	r.mu.Unlock()
+	if away {
+		r.attend(false)
+	}
+}
+
+// poke ends the sleep of who is in the seat, or the next one. It waits for nothing
+// that takes long.
+func (r *rest) poke() {
+	r.poked.Store(true)
+	if !r.napping.Load() {
+		return
+	}
+	if r.how == sleepBell {
+		r.bell.poke()
+		return
+	}
+	// One that is about to sleep may miss it.
+	for r.napping.Load() {
+		futexWake(r.c.peer.bell)
+		time.Sleep(futexPause)
+	}
+}
+
+// futexPause is how long a thread may take to fall asleep on a futex.
+const futexPause = 20 * time.Microsecond
+
+// close lets nobody attend any more, and waits until nobody does.
+func (r *rest) close() {
+	r.poke()
+	r.seat.Lock()
+	defer r.seat.Unlock()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.closed = true
+	r.timer.Stop()
+}
+
+// park is how who waits in Notify sleeps, until there may be something to do,
+// which it does then. It is false at once if somebody else does that already, or
+// there is no connection any more.
+func (c *conn) park() bool {
+	r := &c.rest
+	if r.bell == nil || !r.seat.TryLock() {
+		return false
+	}
+	defer r.seat.Unlock()
+	if r.closed || r.broken || c.ending.Load() != nil {
+		return false
+	}
+	if r.how == sleepFutex {
+		r.napOnFutex()
+	} else {
+		r.bell.nap()
+	}
+	if c.drain() == nil {
+		c.qp.resume()
+	}
+	return true
+}
+
+// lieDown says that the caller is about to sleep. It is false if there is a reason
+// not to.
+func (r *rest) lieDown() bool {
+	r.looks.Add(1)
+	r.mu.Lock()
+	r.napping.Store(true)
+	r.publishLocked()
+	r.mu.Unlock()
+	return !r.poked.Load() && !r.c.pending()
+}
+
+// getUp says that it sleeps no more. Unless others wait whom nobody would wake, it
+// comes back soon.
+func (r *rest) getUp() {
+	r.poked.Store(false)
+	others := r.c.qp.receiveCQ.Sleepers() + r.c.qp.initiatorCQ.Sleepers()
+	r.mu.Lock()
+	r.napping.Store(false)
+	r.attended.Store(others == 0)
+	r.publishLocked()
+	r.armLocked()
+	r.mu.Unlock()
+}
+
+// napOnFutex blocks the thread until the peer writes its word, or poke.
+func (r *rest) napOnFutex() {
+	word := r.c.peer.bell
+	before := word.Load()
+	if r.lieDown() {
+		futexWait(word, before)
+		raceAcquire()
+	}
+	r.getUp()
+}
+
+// look is what a poll does for the connection. One that goes on for long (hot)
+// makes itself responsible, so that the peer saves the wake-ups.
+func (c *conn) look(hot bool) {
+	if c.ending.Load() != nil {
+		return
+	}
+	if hot {
+		c.rest.looks.Add(1)
+		c.rest.attend(true)
+	}
+	if !c.rxMu.TryLock() {
+		return
+	}
+	var err error
+	if !c.rxClosed && c.peer.tail.Load() != c.rx.in.head {
+		err = c.drainLocked(pollBudget)
+	}
+	c.rxMu.Unlock()
+	if err == nil {
+		c.qp.resume()
+	}
+}
+
+// pollBudget is how many entries one poll takes from a connection.
+const pollBudget = 64

@@ -1,0 +1,232 @@
+//go:build linux
+
+package shm
+
+import (
+	"context"
+	"errors"
+	"net"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"lwio/internal/leakcheck"
+	"lwio/rdma"
+)
+
+// sleepWays are the ways in which who waits in Notify sleeps.
+var sleepWays = map[string]struct {
+	cfg *Config
+	how uint64
+}{
+	"poller": {nil, sleepBell},
+	"futex":  {&Config{BlockingNotify: true}, sleepFutex},
+}
+
+// asleep waits until somebody of a side sleeps in that way.
+func asleep(tb testing.TB, s *side, how uint64) {
+	tb.Helper()
+	eventually(tb, "somebody sleeps", func() bool { return s.inside().own.sleep.Load()&sleepHow == how })
+}
+
+// TestSleepInPlace: who waits for one connection alone sleeps where the peer wakes
+// it, and all that can end its wait does. Source: [ND CompletionQueue.Notify],
+// design decision 11
+func TestSleepInPlace(t *testing.T) {
+	for name, way := range sleepWays {
+		t.Run(name, func(t *testing.T) {
+			leakcheck.Check(t)
+			active, passive := connected(t, way.cfg, 4096)
+			if _, err := passive.qp.PostReceive(make([]rdma.ReceiveRequest, 100)); err != nil {
+				t.Fatal(err)
+			}
+			wait := func(ctx context.Context) chan error {
+				done := make(chan error, 1)
+				go func() { done <- passive.rcq.Notify(ctx, rdma.NotifyAny) }()
+				asleep(t, passive, way.how)
+				return done
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			for range 2 * ringsPerRead {
+				done := wait(ctx)
+				active.post(t, rdma.Request{Op: rdma.OpSend})
+				if err := <-done; err != nil {
+					t.Fatal(err)
+				}
+				next(t, passive.rcq)
+				next(t, active.icq)
+			}
+			done := wait(ctx)
+			cancel()
+			if err := <-done; !errors.Is(err, context.Canceled) {
+				t.Errorf("canceled: %v", err)
+			}
+			done = wait(t.Context())
+			if err := passive.qp.Flush(); err != nil { // by another goroutine
+				t.Fatal(err)
+			}
+			if err := <-done; err != nil {
+				t.Errorf("flushed: %v", err)
+			}
+			for range 100 - 2*ringsPerRead {
+				next(t, passive.rcq)
+			}
+			if _, err := passive.qp.PostReceive(make([]rdma.ReceiveRequest, 1)); err != nil {
+				t.Fatal(err)
+			}
+			done = wait(t.Context())
+			active.conn.Close()
+			if err := <-done; err != nil {
+				t.Errorf("the peer leaves: %v", err)
+			}
+			if res := next(t, passive.rcq); res.Status != rdma.StatusCanceled {
+				t.Errorf("the peer leaves: %+v", res)
+			}
+			done = make(chan error, 1)
+			go func() { done <- passive.rcq.Notify(t.Context(), rdma.NotifyAny) }()
+			passive.rcq.Close()
+			if err := <-done; !errors.Is(err, rdma.StatusCanceled) {
+				t.Errorf("closed: %v", err)
+			}
+			passive.a.Close()
+			active.a.Close()
+		})
+	}
+}
+
+// TestGiveUpSleep: when who slept in place does not come back, or another waits
+// for the same connection elsewhere, the connection's goroutine takes over.
+func TestGiveUpSleep(t *testing.T) {
+	for name, way := range sleepWays {
+		t.Run(name, func(t *testing.T) {
+			active, passive := connected(t, way.cfg, 4096)
+			region := must[rdma.MemoryRegion](t)(passive.a.RegisterMemory(t.Context(), make([]byte, 8), readable))
+			for range 5 {
+				if _, err := passive.qp.PostReceive(make([]rdma.ReceiveRequest, 1)); err != nil {
+					t.Fatal(err)
+				}
+				done := make(chan error, 2)
+				go func() { done <- passive.rcq.Notify(t.Context(), rdma.NotifyAny) }()
+				asleep(t, passive, way.how)
+				active.deliver(t, passive)
+				if err := <-done; err != nil {
+					t.Fatal(err)
+				}
+				// Nobody looks any more: the answer to a read needs the goroutine.
+				if res := active.read(t, active.sge(0, 8), region.RemoteAddr()); res.Status != rdma.StatusSuccess {
+					t.Fatal(res.Status)
+				}
+			}
+			go func() { _ = passive.icq.Notify(t.Context(), rdma.NotifyAny) }()
+			asleep(t, passive, way.how)
+			if res := active.read(t, active.sge(0, 8), region.RemoteAddr()); res.Status != rdma.StatusSuccess {
+				t.Fatal(res.Status)
+			}
+			active.deliver(t, passive)
+			passive.icq.Close()
+		})
+	}
+}
+
+// TestBrokenBell: a peer that rings without an end, or hangs up its end with bytes
+// in it, costs nothing but the short way.
+func TestBrokenBell(t *testing.T) {
+	active, passive := connected(t, nil, 4096)
+	if _, err := passive.qp.PostReceive(make([]rdma.ReceiveRequest, 3)); err != nil {
+		t.Fatal(err)
+	}
+	bell := active.inside().rest.bell
+	control := func(f func(fd uintptr)) { _ = bell.raw.Control(f) }
+	for _, harm := range []func(){
+		func() {
+			control(func(fd uintptr) {
+				for unix.Send(int(fd), make([]byte, 1024), unix.MSG_DONTWAIT) == nil {
+				}
+			})
+		},
+		func() { control(func(fd uintptr) { _ = unix.Shutdown(int(fd), unix.SHUT_RDWR) }) },
+		bell.close,
+	} {
+		done := make(chan error, 1)
+		go func() { done <- passive.rcq.Notify(t.Context(), rdma.NotifyAny) }()
+		harm()
+		active.post(t, rdma.Request{Op: rdma.OpSend})
+		passive.inside().nudge()
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+		next(t, passive.rcq)
+	}
+}
+
+// TestWrongBell: a peer that sends something else than a bell is refused, and
+// leaves nothing behind. Source: design decision 11
+func TestWrongBell(t *testing.T) {
+	for name, bell := range map[string]func() []int{
+		"none":     func() []int { return nil },
+		"too many": func() []int { return append(socketPair(t, unix.SOCK_STREAM), socketPair(t, unix.SOCK_STREAM)...) },
+		"pipe": func() []int {
+			var p [2]int
+			if err := unix.Pipe2(p[:], unix.O_CLOEXEC); err != nil {
+				t.Fatal(err)
+			}
+			_ = unix.Close(p[1])
+			return p[:1]
+		},
+		"memory":    func() []int { return []int{must[int](t)(unix.MemfdCreate("bad", unix.MFD_CLOEXEC))} },
+		"datagrams": func() []int { return socketPair(t, unix.SOCK_DGRAM) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			leakcheck.Check(t)
+			active := newSide(t, nil, 4096)
+			addr := randomName()
+			l := must[*net.UnixListener](t)(net.ListenUnix("unixpacket", sockAddr(addr)))
+			answered := answerWith(t, l, bell)
+			err := active.conn.Connect(t.Context(), active.qp, rdma.Addr{Fabric: Name, Name: addr}, someReads, nil)
+			if !errors.Is(err, errBell) && !errors.Is(err, errHello) {
+				t.Errorf("connect: %v", err)
+			}
+			if err := <-answered; err != nil {
+				t.Error(err)
+			}
+			l.Close()
+			active.a.Close()
+		})
+	}
+}
+
+// socketPair gives one end of a pair of sockets.
+func socketPair(tb testing.TB, kind int) []int {
+	tb.Helper()
+	fds, err := unix.Socketpair(unix.AF_UNIX, kind|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	_ = unix.Close(fds[1])
+	return fds[:1]
+}
+
+// answerWith accepts one connection by hand, with a good segment and what bell makes.
+func answerWith(tb testing.TB, l *net.UnixListener, bell func() []int) chan error {
+	tb.Helper()
+	done := make(chan error, 1)
+	go func() {
+		nc, err := l.AcceptUnix()
+		if err != nil {
+			done <- err
+			return
+		}
+		defer nc.Close()
+		_, _, _, err = receiveHello(nc)
+		fd, own, err2 := newOwnSegment(minRing)
+		if err = errors.Join(err, err2); err != nil {
+			done <- err
+			return
+		}
+		defer own.unmap()
+		fds := append([]int{fd}, bell()...)
+		defer closeAll(fds)
+		done <- sendHello(nc, &hello{kind: helloAccept, ring: minRing}, fds...)
+	}()
+	return done
+}
