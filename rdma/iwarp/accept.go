@@ -39,7 +39,7 @@ func (c *connector) Accept(ctx context.Context, qp rdma.QueuePair, limits rdma.R
 	c.mu.Unlock()
 
 	reply := newReply(&c.a.p.cfg, req, limits, privateData)
-	conn, err := c.answer(work, nc, pair, reply, req.markers, finalLimits(reply.enhanced, req.enhanced, limits))
+	conn, err := c.answer(work, nc, pair, reply, req.markers, grantedLimits(reply, req, limits))
 	if err == nil && reply.enhanced != nil && reply.enhanced.peerToPeer {
 		err = c.awaitReady(work, conn)
 	}

@@ -3,6 +3,7 @@ package iwarp
 import (
 	"context"
 	"net/netip"
+	"sync/atomic"
 
 	"lwio/rdma"
 	"lwio/rdma/internal/soft"
@@ -25,6 +26,8 @@ type adapter struct {
 	p     *Provider
 	local netip.Addr // zero or unspecified: all addresses
 	id    uint64
+
+	parting atomic.Int64 // connections of part
 }
 
 var _ rdma.Adapter = (*adapter)(nil)

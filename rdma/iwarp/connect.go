@@ -148,9 +148,9 @@ func (a *adapter) dialOnce(ctx context.Context, local, remote *net.TCPAddr, req 
 	switch {
 	case err == nil:
 	case errors.Is(err, errNoReady):
-		a.terminate(withMarkers(nc, reply.markers, false, req.crc || reply.crc), faultRTR, req.crc || reply.crc)
+		a.terminate(nc, req, reply, faultRTR)
 	case errors.Is(err, errDepth):
-		a.terminate(withMarkers(nc, reply.markers, false, req.crc || reply.crc), faultDepth, req.crc || reply.crc)
+		a.terminate(nc, req, reply, faultDepth)
 	case errors.Is(err, errRejected):
 		a.hangUp(nc)
 	default:
@@ -184,8 +184,23 @@ func checkReply(req, reply *startup) error {
 	return nil
 }
 
+// giveUp ends a connection that the peer has accepted and this side will not
+// complete. A peer that waits for the ready-to-receive message gets a Terminate in
+// its place.
+//
+// Source: [RFC 6581 §9.3]
+func (a *adapter) giveUp(nc net.Conn, req, reply *startup) {
+	if reply.enhanced != nil && reply.enhanced.peerToPeer {
+		a.terminate(nc, req, reply, faultStartup)
+		return
+	}
+	a.hangUp(nc)
+}
+
 // terminate sends a Terminate of the start-up phase and hangs up.
-func (a *adapter) terminate(nc net.Conn, f fault, crc bool) {
+func (a *adapter) terminate(nc net.Conn, req, reply *startup, f fault) {
+	crc := req.crc || reply.crc
+	nc = withMarkers(nc, reply.markers, false, crc)
 	t := terminate{fault: f}
 	h := untaggedSegment(opTerminate, queueTerminate, 1, 0, true)
 	_ = nc.SetWriteDeadline(time.Now().Add(a.p.cfg.WriteTimeout))

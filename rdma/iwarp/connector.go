@@ -136,14 +136,14 @@ func (c *connector) Reject(privateData []byte) error {
 		c.mu.Unlock()
 		return opError(op, "private data", rdma.StatusInvalidBufferSize, nil)
 	}
-	nc, req, qp, passive := c.nc, c.sent, c.qp, c.phase == phaseRequested
+	nc, req, reply, qp, passive := c.nc, c.sent, c.reply, c.qp, c.phase == phaseRequested
 	c.phase, c.nc, c.qp = phaseDead, nil, nil
 	c.mu.Unlock()
 	if passive {
 		c.a.refuse(nc, req, privateData)
 		return nil
 	}
-	c.a.hangUp(nc)
+	c.a.giveUp(nc, req, reply)
 	qp.unreserve()
 	return nil
 }
@@ -274,7 +274,7 @@ func (c *connector) Close() error {
 		<-work
 		c.mu.Lock()
 	}
-	conn, nc, qp, req, passive := c.c, c.nc, c.qp, c.sent, c.phase == phaseRequested
+	conn, nc, qp, req, reply, passive := c.c, c.nc, c.qp, c.sent, c.reply, c.phase == phaseRequested
 	c.phase, c.nc, c.qp = phaseDead, nil, nil
 	c.mu.Unlock()
 	switch {
@@ -284,7 +284,7 @@ func (c *connector) Close() error {
 	case nc != nil && passive:
 		c.a.refuse(nc, req, nil)
 	case nc != nil:
-		c.a.hangUp(nc)
+		c.a.giveUp(nc, req, reply)
 		qp.unreserve()
 	}
 	c.once.Do(func() {

@@ -183,7 +183,7 @@ func (l *listener) startup(nc net.Conn) {
 	l.a.refuse(nc, &req, nil)
 }
 
-// refuse answers a request with a rejection and hangs up.
+// refuse answers a request with a rejection and leaves the connection.
 func (a *adapter) refuse(nc net.Conn, req *startup, private []byte) {
 	reply := newReply(&a.p.cfg, req, rdma.ReadLimits{}, private)
 	reply.reject = true
@@ -192,7 +192,7 @@ func (a *adapter) refuse(nc net.Conn, req *startup, private []byte) {
 		nc.Close()
 		return
 	}
-	a.hangUp(nc)
+	a.leave(nc)
 }
 
 // ConnectionRequest waits for a request and hands it to a connector.
@@ -251,15 +251,17 @@ func (l *listener) Close() error {
 	}
 	l.mu.Unlock()
 	l.wg.Wait()
+	var refusals sync.WaitGroup
 	for l.requests != nil {
 		select {
 		case r := <-l.requests:
-			l.a.refuse(r.nc, &r.req, nil)
+			refusals.Go(func() { l.a.refuse(r.nc, &r.req, nil) }) // none waits for another
 			continue
 		default:
 		}
 		break
 	}
+	refusals.Wait()
 	l.a.dom.Remove(soft.Listeners, l)
 	return nil
 }

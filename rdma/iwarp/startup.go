@@ -19,23 +19,41 @@ func limitStartup(nc net.Conn, read, write time.Duration) {
 	_ = nc.SetWriteDeadline(now.Add(write))
 }
 
-// readStartup reads one start-up frame, and no byte more.
+// readStartup reads one start-up frame. The active side may send nothing behind
+// its request before it has a reply, so that what comes with it is an error. The
+// passive side may not either, before it has got a frame; but some begin on the
+// heels of their reply, and that does no harm: of a reply no byte more is read.
 //
-// Source: [RFC 5044 §7.1.2 rules 5 to 9]
+// Source: [RFC 5044 §7.1.2 rules 4 to 10]
 func readStartup(nc net.Conn, reply bool) (startup, error) {
-	var header [startupHeaderSize]byte
-	if _, err := io.ReadFull(nc, header[:]); err != nil {
-		return startup{}, err
+	var b [maxStartupSize + 1]byte
+	most := len(b)
+	if reply {
+		most = startupHeaderSize
 	}
-	s, n, err := decodeStartupHeader(header[:], reply)
+	have, err := io.ReadAtLeast(nc, b[:most], startupHeaderSize)
 	if err != nil {
 		return startup{}, err
 	}
-	private := make([]byte, n)
-	if _, err := io.ReadFull(nc, private); err != nil {
+	s, n, err := decodeStartupHeader(b[:startupHeaderSize], reply)
+	if err != nil {
 		return startup{}, err
 	}
-	s.setPrivate(private)
+	n += startupHeaderSize
+	if reply {
+		most = n
+	}
+	if have < n {
+		more, err := io.ReadAtLeast(nc, b[have:most], n-have)
+		if err != nil {
+			return startup{}, err
+		}
+		have += more
+	}
+	if have > n {
+		return startup{}, errStartupLength
+	}
+	s.setPrivate(append([]byte{}, b[startupHeaderSize:n]...))
 	return s, nil
 }
 
@@ -60,6 +78,7 @@ func newRequest(cfg *Config, revision uint8, limits rdma.ReadLimits, private []b
 		s.enhanced = &enhancedData{
 			peerToPeer: true,
 			rtrWrite:   true,
+			rtrSend:    true,
 			rtrRead:    clipDepth(limits.Outbound) > 0,
 			inbound:    clipDepth(limits.Inbound),
 			outbound:   clipDepth(limits.Outbound),
@@ -132,6 +151,16 @@ func finalLimits(own, peer *enhancedData, limits rdma.ReadLimits) rdma.ReadLimit
 	return final
 }
 
+// grantedLimits are those of the passive side. A Read that is the
+// ready-to-receive message finds room whatever the program's limits are.
+func grantedLimits(reply, req *startup, limits rdma.ReadLimits) rdma.ReadLimits {
+	final := finalLimits(reply.enhanced, req.enhanced, limits)
+	if reply.enhanced != nil && reply.enhanced.rtrRead {
+		final.Inbound = max(final.Inbound, 1)
+	}
+	return final
+}
+
 // readyKind is a kind of ready-to-receive message.
 type readyKind uint8
 
@@ -143,15 +172,15 @@ const (
 )
 
 // readyFor is the kind of message that tells the passive side, whose answer is
-// reply, that the active one is ready: a zero-length Write, Send or Read, the
-// last only if the request offered it.
+// reply, that the active one is ready: a zero-length Write, Send or Read, of those
+// that the request offered.
 //
 // Source: [RFC 6581 §9.3]
 func readyFor(req, reply *enhancedData) readyKind {
 	switch {
-	case reply.rtrWrite:
+	case reply.rtrWrite && req.rtrWrite:
 		return readyWrite
-	case reply.rtrSend:
+	case reply.rtrSend && req.rtrSend:
 		return readySend
 	case reply.rtrRead && req.rtrRead && reply.inbound > 0:
 		return readyRead
@@ -216,11 +245,33 @@ func fabricAddr(a net.Addr) rdma.Addr {
 // hangUp closes a connection that is not in full operation in good order: the
 // peer gets what was sent.
 func (a *adapter) hangUp(nc net.Conn) {
+	a.part(nc, func() bool {
+		half, ok := nc.(interface{ CloseWrite() error })
+		return ok && half.CloseWrite() == nil
+	})
+}
+
+// leave does so after a rejection, which leaves the connection to the peer: it
+// may close it first.
+//
+// Source: [RFC 5044 §7.1.2 rule 2]
+func (a *adapter) leave(nc net.Conn) { a.part(nc, func() bool { return true }) }
+
+// part waits in the background until the peer has closed a connection, but no
+// longer than DrainTimeout, and for no more connections than may be in start-up.
+//
+// Source: [RFC 5042 §6.4]
+func (a *adapter) part(nc net.Conn, begin func() bool) {
+	if a.parting.Add(1) > int64(a.p.cfg.MaxStartups) {
+		a.parting.Add(-1)
+		nc.Close()
+		return
+	}
 	a.dom.Background(func() {
+		defer a.parting.Add(-1)
 		defer nc.Close()
 		_ = nc.SetDeadline(time.Now().Add(a.p.cfg.DrainTimeout))
-		half, ok := nc.(interface{ CloseWrite() error })
-		if ok && half.CloseWrite() == nil {
+		if begin() {
 			_, _ = io.Copy(io.Discard, nc)
 		}
 	})

@@ -46,6 +46,7 @@ var (
 	faultUntaggedVers  = fault{layerDDP, 2, 0x06}
 	faultCRC           = fault{layerLLP, 0, 0x02}
 	faultFraming       = fault{layerLLP, 0, 0x03}
+	faultStartup       = fault{layerLLP, 0, 0x05}
 	faultDepth         = fault{layerLLP, 0, 0x06}
 	faultRTR           = fault{layerLLP, 0, 0x07}
 )
@@ -79,7 +80,7 @@ var faultNames = map[fault]string{
 	faultCRC:              "wrong CRC",
 	faultFraming:          "marker and length disagree",
 	{layerLLP, 0, 0x04}:   "invalid MPA frame",
-	{layerLLP, 0, 0x05}:   "local catastrophic error",
+	faultStartup:          "local catastrophic error",
 	faultDepth:            "insufficient read depth",
 	faultRTR:              "no matching ready-to-receive message",
 }
