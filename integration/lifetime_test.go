@@ -1,0 +1,181 @@
+package integration
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	client "lwio"
+)
+
+// transports are the ways that data can go on one host.
+var transports = []string{"shm", "iwarp", "smb"}
+
+// dialServer connects to a server by a transport.
+func dialServer(t *testing.T, s *lwioServer, transport string, timeout time.Duration) *client.Client {
+	t.Helper()
+	u := *s.url
+	u.RawQuery = "provider=" + transport
+	c, err := client.Dial(t.Context(), u.String(), &client.Config{
+		Timeout: timeout, RequireRDMA: transport != client.TransportSMB,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// footprint is what a process holds: memory in RAM, in bytes, descriptors, mappings
+// and threads.
+type footprint struct{ resident, descriptors, mappings, threads int }
+
+func footprintOf(t *testing.T, pid int) (f footprint) {
+	t.Helper()
+	proc := filepath.Join("/proc", strconv.Itoa(pid))
+	fds, err := os.ReadDir(filepath.Join(proc, "fd"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	maps, err := os.ReadFile(filepath.Join(proc, "maps"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	status, err := os.ReadFile(filepath.Join(proc, "status"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.descriptors, f.mappings = len(fds), bytes.Count(maps, []byte("\n"))
+	for line := range strings.Lines(string(status)) {
+		var n int
+		if _, err := fmt.Sscanf(line, "VmRSS: %d kB", &n); err == nil {
+			f.resident = n << 10
+		} else if _, err := fmt.Sscanf(line, "Threads: %d", &n); err == nil {
+			f.threads = n
+		}
+	}
+	return f
+}
+
+// visit connects, reads a file, and leaves.
+func visit(t *testing.T, s *lwioServer, transport string, want []byte) {
+	t.Helper()
+	c := dialServer(t, s, transport, time.Minute)
+	f, err := c.Open(t.Context(), "f")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := make([]byte, len(want))
+	if n, err := f.ReadAt(p, 0); n != len(p) || err != nil || !bytes.Equal(p, want) {
+		t.Fatal(n, err)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestManyVisits connects and disconnects 10,000 times: neither side keeps memory,
+// descriptors, mappings or threads.
+func TestManyVisits(t *testing.T) {
+	dir := t.TempDir()
+	content := make([]byte, 5000)
+	_, _ = rand.Read(content)
+	if err := os.WriteFile(filepath.Join(dir, "f"), content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := serve(t, dir)
+	visits := map[string]int{"shm": 4500, "iwarp": 4500, "smb": 1000}
+	for transport := range visits {
+		for range 200 {
+			visit(t, s, transport, content)
+		}
+	}
+	server, own := footprintOf(t, s.cmd.Process.Pid), footprintOf(t, os.Getpid())
+	for transport, n := range visits {
+		for range n - 200 {
+			visit(t, s, transport, content)
+		}
+	}
+	for _, side := range []struct {
+		name   string
+		pid    int
+		before footprint
+	}{{"server", s.cmd.Process.Pid, server}, {"client", os.Getpid(), own}} {
+		after := footprintOf(t, side.pid)
+		t.Logf("%s: %+v, then %+v", side.name, side.before, after)
+		if after.resident > side.before.resident+16<<20 || after.descriptors > side.before.descriptors+8 ||
+			after.mappings > side.before.mappings+32 || after.threads > side.before.threads+8 {
+			t.Errorf("the %s grew", side.name)
+		}
+	}
+}
+
+// TestFrozenServer stops the server's process in the middle of everything: each call
+// ends at its deadline, and Close too.
+//
+// Source: [OP-113]
+func TestFrozenServer(t *testing.T) {
+	const patience, slack = 300 * time.Millisecond, 20 * time.Second
+	for _, transport := range transports {
+		t.Run(transport, func(t *testing.T) {
+			dir := t.TempDir()
+			if err := os.WriteFile(filepath.Join(dir, "f"), make([]byte, 1<<20), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			s := serve(t, dir)
+			c := dialServer(t, s, transport, patience)
+			f, err := c.OpenFile(t.Context(), "f", os.O_RDWR, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := s.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+				t.Fatal(err)
+			}
+			defer s.cmd.Process.Signal(syscall.SIGCONT)
+			p := make([]byte, 1<<20)
+			for name, call := range map[string]func(ctx context.Context) error{
+				"small read":  func(ctx context.Context) error { _, err := f.ReadAtContext(ctx, p[:500], 0); return err },
+				"large read":  func(ctx context.Context) error { _, err := f.ReadAtContext(ctx, p, 0); return err },
+				"small write": func(ctx context.Context) error { _, err := f.WriteAtContext(ctx, p[:500], 0); return err },
+				"large write": func(ctx context.Context) error { _, err := f.WriteAtContext(ctx, p, 0); return err },
+				"open":        func(ctx context.Context) error { _, err := c.Open(ctx, "f"); return err },
+				"stat":        func(ctx context.Context) error { _, err := c.Stat(ctx, "f"); return err },
+			} {
+				done := make(chan error, 1)
+				go func() {
+					ctx, cancel := context.WithTimeout(t.Context(), patience)
+					defer cancel()
+					done <- call(ctx)
+				}()
+				select {
+				case err := <-done:
+					if err == nil {
+						t.Errorf("%s: a frozen server answered", name)
+					}
+				case <-time.After(slack):
+					t.Fatalf("%s: no end", name)
+				}
+			}
+			done := make(chan error, 1)
+			go func() {
+				_ = f.Close() // fails, as the server does not answer
+				done <- c.Close()
+			}()
+			select {
+			case <-done:
+			case <-time.After(slack):
+				t.Error("Close: no end")
+			}
+		})
+	}
+}
