@@ -9,8 +9,11 @@
 //
 // Counting is always on and costs some tens of nanoseconds a request; no request
 // allocates for it. A tracer gets one event for every request, result and call of
-// the control path. A fault function decides for every request what becomes of
-// it, which makes a test of a failure as repeatable as the function.
+// the control path; LogTo makes one of a slog.Logger. A fault function decides for
+// every request what becomes of it: it passes, is late, fails, vanishes, loses a bit,
+// or cuts the connection, at an operation or byte of choice or by chance. What Random
+// decides follows from a seed alone. Config.Shuffle gives an order, by a seed too, to
+// what the rules give none.
 //
 // Objects of a wrapped provider belong together: memory that was registered
 // through the hook is used with queue pairs made through the hook.
