@@ -115,6 +115,7 @@ func (c *connector) answer(ctx context.Context, nc net.Conn, pair *queuePair, re
 	}
 	conn := newConn(c.a, pair, withMarkers(nc, markers, reply.markers, reply.crc), reply.crc, limits, c.closeDone)
 	if !pair.attach(conn) {
+		conn.nc.Close()
 		return nil, net.ErrClosed
 	}
 	if reply.enhanced == nil || !reply.enhanced.peerToPeer {

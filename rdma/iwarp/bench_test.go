@@ -2,9 +2,14 @@ package iwarp
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
+	"runtime"
+	"slices"
+	"syscall"
 	"testing"
 	"time"
 
@@ -47,13 +52,25 @@ func waitFor(cq rdma.CompletionQueue, results []rdma.Result) (int, error) {
 	}
 }
 
-// echo answers every receive with a send until the connection ends.
-func echo(e *side, n int) {
+// pollFor polls results without a pause, but for others on the only processor.
+func pollFor(cq rdma.CompletionQueue, results []rdma.Result) (int, error) {
+	for {
+		if n, err := cq.Poll(results); n > 0 || err != nil {
+			return n, err
+		}
+	}
+}
+
+// waiting is how a side waits for results.
+type waiting func(rdma.CompletionQueue, []rdma.Result) (int, error)
+
+// echo answers receives with sends, that many times or until the connection ends.
+func echo(e *side, n, times int, wait waiting) {
 	results := make([]rdma.Result, 16)
 	recv := []rdma.ReceiveRequest{{SGL: e.sgl(0, n)}}
 	send := []rdma.Request{{Op: rdma.OpSend, SGL: e.sgl(0, n)}}
-	for {
-		k, err := waitFor(e.cq, results)
+	for times > 0 {
+		k, err := wait(e.cq, results)
 		if err != nil {
 			return
 		}
@@ -62,6 +79,7 @@ func echo(e *side, n int) {
 				return
 			}
 			if r.Op == rdma.OpReceive {
+				times--
 				if _, err := e.qp.PostReceive(recv); err != nil {
 					return
 				}
@@ -73,65 +91,146 @@ func echo(e *side, n int) {
 	}
 }
 
+// spinConn is a TCP connection whose reads look again and again.
+type spinConn struct {
+	net.Conn
+	raw syscall.RawConn
+	buf []byte
+	n   int
+	err error
+	fn  func(fd uintptr) bool
+}
+
+func newSpinConn(b *testing.B, c net.Conn) *spinConn {
+	c, raw := adopt(c)
+	if raw == nil {
+		b.Skip("sockets are not polled on this system")
+	}
+	s := &spinConn{Conn: c, raw: raw}
+	s.fn = func(fd uintptr) bool {
+		s.n, s.err = readSocket(int(fd), nil, s.buf)
+		return true
+	}
+	return s
+}
+
+func (s *spinConn) Read(p []byte) (int, error) {
+	alone := runtime.GOMAXPROCS(0) == 1
+	for s.buf = p; ; {
+		switch err := s.raw.Read(s.fn); {
+		case err != nil:
+			return 0, err
+		case s.err == nil && s.n == 0:
+			return 0, io.EOF
+		case !errors.Is(s.err, errAgain):
+			return s.n, s.err
+		case alone:
+			runtime.Gosched()
+		}
+	}
+}
+
 // rounds is how many exchanges make one turn of an interleaved benchmark.
-const rounds = 200
+const rounds = 500
 
-// BenchmarkPingPong sends 64 bytes there and back, both sides asleep between, in
-// turns with a TCP connection that does the same.
+// BenchmarkPingPong sends 64 bytes there and back, both sides asleep or polling
+// between, in turns with a TCP connection that does the same.
 func BenchmarkPingPong(b *testing.B) {
-	const size = 64
-	for _, crc := range []CRCPolicy{CRCOn, CRCOff} {
-		b.Run(fmt.Sprintf("crc=%v", crc == CRCOn), func(b *testing.B) {
-			cfg := &Config{CRC: crc}
-			client, server := connect(b, cfg, cfg, shape{depth: 16, sge: 1, buf: 4096})
-			for i := range 8 {
-				server.recv(uint64(i), 0, size)
-			}
-			go echo(server, size)
-			tc, ts := tcpPair(b)
-			go func() { _, _ = io.Copy(struct{ io.Writer }{ts}, struct{ io.Reader }{ts}) }()
+	for _, polled := range []bool{false, true} {
+		for _, crc := range []CRCPolicy{CRCOn, CRCOff} {
+			b.Run(fmt.Sprintf("polled=%v/crc=%v", polled, crc == CRCOn), func(b *testing.B) { benchPingPong(b, polled, crc) })
+		}
+	}
+}
 
-			recv := []rdma.ReceiveRequest{{SGL: client.sgl(0, size)}}
-			send := []rdma.Request{{Op: rdma.OpSend, Flags: 0, SGL: client.sgl(64, size)}}
-			results := make([]rdma.Result, 16)
-			buf := make([]byte, size)
-			var floor, ours time.Duration
-			turns := 0
-			b.ReportAllocs()
-			for b.Loop() {
-				start := time.Now()
-				for range rounds {
-					if _, err := tc.Write(buf); err != nil {
-						b.Fatal(err)
-					}
-					if _, err := io.ReadFull(tc, buf); err != nil {
-						b.Fatal(err)
-					}
-				}
-				middle := time.Now()
-				for range rounds {
-					client.qp.PostReceive(recv)
-					if _, err := client.qp.Post(send); err != nil {
-						b.Fatal(err)
-					}
-					for got := false; !got; {
-						n, err := waitFor(client.cq, results)
-						if err != nil {
-							b.Fatal(err)
-						}
-						for _, r := range results[:n] {
-							got = got || r.Op == rdma.OpReceive
-						}
-					}
-				}
-				floor += middle.Sub(start)
-				ours += time.Since(middle)
-				turns++
+func benchPingPong(b *testing.B, polled bool, crc CRCPolicy) {
+	const size = 64
+	cfg := &Config{CRC: crc}
+	wait := waiting(waitFor)
+	tc, ts := tcpPair(b)
+	if polled {
+		wait, tc, ts = pollFor, newSpinConn(b, tc), newSpinConn(b, ts)
+	}
+	client, server := connect(b, cfg, cfg, shape{depth: 16, sge: 1, buf: 4096})
+	for i := range 8 {
+		server.recv(uint64(i), 0, size)
+	}
+	var floor, ours []time.Duration
+	b.ReportAllocs()
+	for b.Loop() {
+		// Only one of the two is at work at a time, and nobody else polls.
+		floor = append(floor, against(func() { echoTCP(ts, size) }, func() { pingTCP(b, tc, size) }))
+		ours = append(ours, against(func() { echo(server, size, rounds, wait) }, func() { ping(b, client, size, wait) }))
+	}
+	f, o := median(floor)/rounds, median(ours)/rounds
+	b.ReportMetric(float64(o), "ns/roundtrip")
+	b.ReportMetric(float64(f), "tcp-ns/roundtrip")
+	b.ReportMetric(float64(o)/float64(f), "ratio")
+}
+
+// against runs two functions, and tells how long the second took.
+func against(other, f func()) time.Duration {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		other()
+	}()
+	start := time.Now()
+	f()
+	took := time.Since(start)
+	<-done
+	return took
+}
+
+func median(d []time.Duration) time.Duration {
+	slices.Sort(d)
+	return d[len(d)/2]
+}
+
+func echoTCP(c net.Conn, size int) {
+	buf := make([]byte, size)
+	for range rounds {
+		if _, err := io.ReadFull(c, buf); err != nil {
+			return
+		}
+		if _, err := c.Write(buf); err != nil {
+			return
+		}
+	}
+}
+
+func pingTCP(b *testing.B, c net.Conn, size int) {
+	buf := make([]byte, size)
+	for range rounds {
+		if _, err := c.Write(buf); err != nil {
+			b.Fatal(err)
+		}
+		if _, err := io.ReadFull(c, buf); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func ping(b *testing.B, e *side, size int, wait waiting) {
+	recv := []rdma.ReceiveRequest{{SGL: e.sgl(0, size)}}
+	send := []rdma.Request{{Op: rdma.OpSend, SGL: e.sgl(64, size)}}
+	results := make([]rdma.Result, 16)
+	for range rounds {
+		if _, err := e.qp.PostReceive(recv); err != nil {
+			b.Fatal(err)
+		}
+		if _, err := e.qp.Post(send); err != nil {
+			b.Fatal(err)
+		}
+		for got := false; !got; {
+			n, err := wait(e.cq, results)
+			if err != nil {
+				b.Fatal(err)
 			}
-			b.ReportMetric(float64(ours.Nanoseconds())/float64(turns*rounds), "ns/roundtrip")
-			b.ReportMetric(float64(floor.Nanoseconds())/float64(turns*rounds), "tcp-ns/roundtrip")
-			b.ReportMetric(float64(ours)/float64(floor), "ratio")
-		})
+			for _, r := range results[:n] {
+				got = got || r.Op == rdma.OpReceive
+			}
+		}
 	}
 }
 
@@ -154,7 +253,7 @@ func benchWrite(b *testing.B, size int, crc CRCPolicy) {
 	for i := range 8 {
 		server.recv(uint64(i), buf-64, 8)
 	}
-	go echo(server, 8)
+	go echo(server, 8, math.MaxInt, waitFor)
 	tc, ts := tcpPair(b)
 	go sinkAndAnswer(ts, total)
 

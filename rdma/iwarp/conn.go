@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -52,15 +53,21 @@ type conn struct {
 	rx receiver
 	wg sync.WaitGroup // writing goroutines
 
-	deadlineMu sync.Mutex
-	woken      bool // the reader was told to leave
+	progress progress
+	alone    bool // there is one processor: who polls must let others run
+
+	deadlineMu  sync.Mutex // of the read deadline
+	woken       bool       // who reads was told that the connection ends
+	interrupted bool       // who reads was told to look about
+	readLimit   time.Time  // see limitRead
 }
 
 // newConn makes the connection of a queue pair over a TCP connection whose
-// start-up is over.
+// start-up is over, and takes that over: use conn.nc from now on.
 func newConn(a *adapter, qp *queuePair, nc net.Conn, crc bool, limits rdma.ReadLimits, onEnd func()) *conn {
+	nc, raw := adopt(nc)
 	c := &conn{
-		a: a, qp: qp, nc: nc, raw: rawConn(nc), crc: crc, limits: limits, onEnd: onEnd,
+		a: a, qp: qp, nc: nc, raw: raw, crc: crc, limits: limits, onEnd: onEnd,
 		peer:     nc.RemoteAddr().String(),
 		ended:    make(chan struct{}),
 		ready:    make(chan struct{}),
@@ -74,6 +81,8 @@ func newConn(a *adapter, qp *queuePair, nc net.Conn, crc bool, limits rdma.ReadL
 	}
 	c.tx.init(c, limit)
 	c.rx.init(c)
+	c.progress.init()
+	c.alone = runtime.GOMAXPROCS(0) == 1
 	return c
 }
 
@@ -86,6 +95,7 @@ func (c *conn) end(e *ending) {
 	c.woken = true
 	_ = c.nc.SetReadDeadline(longAgo)
 	c.deadlineMu.Unlock()
+	c.claim(claimEnd)
 	c.onEnd()
 	close(c.ended)
 }
@@ -93,10 +103,12 @@ func (c *conn) end(e *ending) {
 // limitRead gives the reader a last while to find out why writing failed.
 func (c *conn) limitRead(d time.Duration) {
 	c.deadlineMu.Lock()
-	defer c.deadlineMu.Unlock()
+	c.readLimit = time.Now().Add(d)
 	if !c.woken {
-		_ = c.nc.SetReadDeadline(time.Now().Add(d))
+		_ = c.nc.SetReadDeadline(c.readLimit)
 	}
+	c.deadlineMu.Unlock()
+	c.claim(claimFail)
 }
 
 // disconnect ends the connection in good order.
@@ -126,9 +138,13 @@ func (c *conn) opened() {
 // run reads until the connection ends and then ends all of it.
 func (c *conn) run() {
 	defer close(c.finished)
-	err := c.rx.loop()
-	c.end(c.endingFor(err))
+	if c.raw != nil {
+		c.qp.driven.Store(c)
+	}
+	c.end(c.endingFor(c.rx.loop()))
 	<-c.ended
+	c.takeSeat()
+	c.rx.close()
 	e := c.ending.Load()
 	c.tx.stop(e.abort)
 	c.wg.Wait()

@@ -238,12 +238,12 @@ func (c *connector) CompleteConnect(ctx context.Context) error {
 		ready = conn.readyMessage(readyFor(c.sent.enhanced, e))
 	}
 	c.mu.Unlock()
-	err := c.sendReady(work, nc, ready)
+	err := c.sendReady(work, conn.nc, ready)
 	if err == nil && !pair.attach(conn) {
 		err = net.ErrClosed
 	}
 	if err != nil {
-		nc.Close()
+		conn.nc.Close()
 		pair.unreserve()
 		c.mu.Lock()
 		c.nc, c.qp = nil, nil

@@ -14,14 +14,18 @@
 //
 // One file holds the pure codec of each layer (mpa.go, fpdu.go, ddp.go, rdmap.go,
 // terminate.go); the objects of the seam are in the files that bear their names;
-// a connection in progress is conn.go (its life), tx.go (sending), rx.go and
+// a connection in progress is conn.go (its life), progress.go (who reads), tx.go (sending), rx.go and
 // segment.go (receiving), read.go and atomic.go (reads and atomics of both
 // directions), marker.go (the stream of a peer that wants markers).
 //
 // # Goroutines
 //
 // A connection has one reading goroutine for its whole life, which is parked in
-// the network poller while nothing arrives and then holds no buffer. What is
+// the network poller while nothing arrives and then holds no buffer. Where others
+// make progress themselves it leaves the reading to them: to a Poll of an empty
+// queue with few queue pairs, which looks at their sockets, and to a Notify of a
+// queue with one queue pair, which waits on its socket (progress.go). When they stop
+// it reads again within two milliseconds. What is
 // posted is written by the poster itself as far as the socket takes it at once;
 // the rest is left to a writing goroutine that ends when the queue is empty. The
 // reading goroutine owns the end of the connection: it closes Done, stops the
@@ -34,7 +38,8 @@
 // # Locks
 //
 // Adapter, listener and connector locks come before those of a queue pair
-// (doneMu, then mu, then recvMu), these before that of a completion queue. No lock is held
+// (doneMu, then mu, then recvMu), these before that of a completion queue. Who
+// reads holds receiver.mu before any of a queue pair's. No lock is held
 // during a system call that may block. A region or window is not locked: every
 // access takes a reference for the time of one copy or one non-blocking system call, and
 // Close waits for those, never for a peer. So does an invalidate, with the lock of

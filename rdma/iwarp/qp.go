@@ -2,6 +2,7 @@ package iwarp
 
 import (
 	"sync"
+	"sync/atomic"
 
 	"lwio/rdma"
 	"lwio/rdma/internal/soft"
@@ -94,10 +95,16 @@ type queuePair struct {
 	flushed     bool            // receives end at once
 	closedRecv  bool            // no more receives are taken
 
+	driven atomic.Pointer[conn] // the connection once it runs on a socket that anybody can read
+	naps   atomic.Uint64        // calls of Sleep
+
 	once sync.Once
 }
 
-var _ rdma.QueuePair = (*queuePair)(nil)
+var (
+	_ rdma.QueuePair = (*queuePair)(nil)
+	_ soft.Parker    = (*queuePair)(nil)
+)
 
 // CreateQueuePair makes an unconnected queue pair; its memory grows with use.
 func (a *adapter) CreateQueuePair(cfg rdma.QueuePairConfig) (rdma.QueuePair, error) {
@@ -200,11 +207,43 @@ func (qp *queuePair) Fail(err error) {
 	}
 }
 
-// Look does nothing: the connection's own goroutines make all progress.
-func (qp *queuePair) Look(bool) {}
+// Look reads what has arrived, if nobody else does.
+func (qp *queuePair) Look(bool) {
+	if c := qp.driven.Load(); c != nil {
+		c.look()
+	}
+}
 
-// Sleep does nothing, as Look.
-func (qp *queuePair) Sleep() {}
+// Sleep makes sure that the connection's own goroutine reads.
+func (qp *queuePair) Sleep() {
+	qp.naps.Add(1)
+	if c := qp.driven.Load(); c != nil {
+		c.recall()
+	}
+}
+
+// Park sleeps on the socket and reads what arrives.
+func (qp *queuePair) Park() bool {
+	c := qp.driven.Load()
+	return c != nil && c.park()
+}
+
+// Unpark ends a Park, or the next one.
+func (qp *queuePair) Unpark() {
+	if c := qp.driven.Load(); c != nil {
+		c.unpark()
+	}
+}
+
+// sleepers is how many calls of Notify need the connection's own goroutine to
+// read.
+func (qp *queuePair) sleepers() int {
+	n := qp.receiveCQ.Sleepers()
+	if qp.initiatorCQ != qp.receiveCQ {
+		n += qp.initiatorCQ.Sleepers()
+	}
+	return n
+}
 
 // Flush ends all requests that nothing was sent or received of yet; one that is
 // in progress ends as it would, and before the others.

@@ -4,7 +4,10 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
+	"net"
+	"sync"
 	"sync/atomic"
+	"time"
 
 	"lwio/rdma"
 	"lwio/rdma/internal/soft"
@@ -25,14 +28,22 @@ const (
 	directFrames = 8
 )
 
-// receiver reads frames and places what they carry. It belongs to the reading
-// goroutine.
+// receiver reads frames and places what they carry. It belongs to who holds mu,
+// or where there is no syscall.RawConn to the reading goroutine.
 type receiver struct {
-	c      *conn
-	buf    *[readBufferSize]byte // nil while nothing arrives
-	r, w   int                   // what is in it
-	err    error
-	readFn func(fd uintptr) bool
+	c  *conn
+	mu sync.Mutex
+
+	buf  *[readBufferSize]byte // nil while nothing arrives
+	r, w int                   // what is in it
+	err  error                 // reading is over
+
+	readFn, guestFn func(fd uintptr) bool // of who has the seat
+	lookFn          func(fd uintptr)      // of who polls
+	naps            uint64                // when the reader last began to read
+	looks           int
+	streak          time.Time // when the last streakLooks began
+	idle            bool      // a look found nothing
 
 	started   bool   // a frame was found good
 	msn       uint32 // of the next Send
@@ -76,98 +87,171 @@ func (x *receiver) init(c *conn) {
 	if c.qp.shared != nil {
 		x.resume = make(chan struct{}, 1)
 	}
-	x.readFn = x.read
+	x.readFn, x.guestFn, x.lookFn = x.read, x.readAsGuest, x.readOnce
 }
 
 // loop reads until the connection ends and says why.
 func (x *receiver) loop() error {
-	defer x.freeBuffer()
-	for x.c.ending.Load() == nil {
-		if x.c.raw != nil {
-			if err := x.c.raw.Read(x.readFn); err != nil {
-				return err
-			}
-		} else if n, err := x.c.nc.Read(x.space()); x.took(n, err) {
+	c := x.c
+	for c.ending.Load() == nil {
+		var err error
+		if c.raw != nil {
+			c.takeSeat()
+			err = c.raw.Read(x.readFn)
+			c.progress.seat.Store(seatFree)
+		} else if n, e := c.nc.Read(x.space()); x.took(n, e) {
 			continue
 		}
-		if !x.stalled || !x.await() {
-			return x.err
+		switch {
+		case err != nil && !c.spurious(err):
+			return err
+		case c.progress.claims.Load()&claimStall != 0:
+			if err := x.await(); err != nil {
+				return err
+			}
 		}
 	}
 	return io.EOF
 }
 
+// close ends reading for good. The caller has the seat.
+func (x *receiver) close() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.err == nil {
+		x.err = net.ErrClosed
+	}
+	if x.stalled {
+		x.c.qp.shared.leave(x)
+	}
+	x.r, x.w = 0, 0
+	x.freeBuffer()
+}
+
+// fail notes that reading is over and ends the connection.
+func (x *receiver) fail(err error) {
+	if x.err == nil {
+		x.err = err
+		x.c.end(x.c.endingFor(err))
+	}
+}
+
 // await waits until the message in hand has a receive, and goes on with what is
-// in the buffer; false ends reading. Nothing is read meanwhile.
+// in the buffer. Nothing is read meanwhile.
 //
 // Source: [ND §6.5]
-func (x *receiver) await() bool {
-	for x.stalled {
+func (x *receiver) await() error {
+	for {
 		select {
 		case <-x.resume:
 		case <-x.c.ended:
-			x.c.qp.shared.leave(x)
-			x.err = io.EOF
-			return false
+			return io.EOF
 		}
+		x.mu.Lock()
 		x.stalled = false
-		fault := x.consume()
-		x.push()
-		if fault != nil {
-			x.err = fault
-			return false
+		x.took(0, nil)
+		err, stalled := x.err, x.stalled
+		if !stalled {
+			x.c.progress.claims.And(^claimStall)
+		}
+		x.mu.Unlock()
+		if err != nil || !stalled {
+			return err
 		}
 	}
-	return x.err == nil
 }
 
-// read takes all that is there. False says that it must wait for more.
+// read takes all that is there, for the reader. False says that it must wait for
+// more.
 func (x *receiver) read(fd uintptr) bool {
+	x.naps = x.c.qp.naps.Load()
+	x.mu.Lock()
+	defer x.mu.Unlock()
 	for x.c.ending.Load() == nil {
-		place, held := x.directSpace()
-		n, err := readSocket(int(fd), place, x.space())
-		if place != nil {
-			held.Release()
-		}
-		if errors.Is(err, errAgain) {
-			x.freeBuffer()
-			return false
-		}
-		if n > 0 && place != nil {
-			d := min(n, len(place))
-			x.skip(d)
-			n -= d
-			x.direct = directFrames
-			if n == 0 {
-				continue
-			}
-		}
-		if n == 0 && err == nil {
-			err = io.EOF
-		}
-		if !x.took(n, err) {
+		if more, ok := x.readSome(int(fd)); !ok {
 			return true
+		} else if !more {
+			return x.c.progress.wanted.Load() && x.c.progress.mayRead()
 		}
 	}
 	return true
 }
 
-// took handles the outcome of a read into the buffer; false ends reading.
+// readAsGuest takes what is there until something was pushed that the guest waits
+// for.
+func (x *receiver) readAsGuest(fd uintptr) bool {
+	p := &x.c.progress
+	p.parked.Store(false)
+	for more := true; more; {
+		x.mu.Lock()
+		var ok bool
+		more, ok = x.readSome(int(fd))
+		x.mu.Unlock()
+		if !ok || p.unparked.Load() || !p.mayRead() {
+			return true
+		}
+	}
+	p.parked.Store(true)
+	return p.unparked.Load() || !p.mayRead()
+}
+
+// readOnce takes some of what is there, for who polls.
+func (x *receiver) readOnce(fd uintptr) {
+	more, _ := x.readSome(int(fd))
+	x.idle = !more
+}
+
+// readSome reads once. more says that there may be more, ok that reading can go
+// on at all.
+func (x *receiver) readSome(fd int) (more, ok bool) {
+	if x.err != nil || x.stalled {
+		return false, false
+	}
+	place, held := x.directSpace()
+	n, err := readSocket(fd, place, x.space())
+	if place != nil {
+		held.Release()
+	}
+	if errors.Is(err, errAgain) {
+		x.freeBuffer()
+		return false, true
+	}
+	if n > 0 && place != nil {
+		d := min(n, len(place))
+		x.skip(d)
+		n -= d
+		x.direct = directFrames
+		if n == 0 {
+			return true, true
+		}
+	}
+	if n == 0 && err == nil {
+		err = io.EOF
+	}
+	return true, x.took(n, err)
+}
+
+// took handles the outcome of a read into the buffer; false says that no more can
+// be read, for now or for good.
 func (x *receiver) took(n int, err error) bool {
 	x.w += n
-	if n > 0 {
-		fault := x.consume()
-		x.push()
-		if fault != nil {
-			x.err = fault
-			return false
-		}
+	fault := x.consume()
+	x.push()
+	if fault != nil {
+		err = fault
 	}
 	if errors.Is(err, io.EOF) && (x.active || x.r != x.w || x.receive != nil || x.reading != nil) {
 		err = io.ErrUnexpectedEOF
 	}
-	x.err = err
-	return err == nil && !x.stalled
+	switch {
+	case err != nil:
+		x.fail(err)
+		return false
+	case x.stalled:
+		x.c.claim(claimStall)
+		return false
+	}
+	return true
 }
 
 // push puts the results that were gathered in the completion queues, and lets

@@ -4,7 +4,6 @@ package iwarp
 
 import (
 	"errors"
-	"net"
 	"syscall"
 	"unsafe"
 
@@ -15,19 +14,6 @@ import (
 type vectors struct{ iov [batchParts]unix.Iovec }
 
 func (v *vectors) reset() { clear(v.iov[:]) }
-
-// rawConn gives the socket for use without blocking.
-func rawConn(nc net.Conn) syscall.RawConn {
-	tcp, ok := nc.(*net.TCPConn)
-	if !ok {
-		return nil
-	}
-	raw, err := tcp.SyscallConn()
-	if err != nil {
-		return nil
-	}
-	return raw
-}
 
 // segmentSize asks for the size of a TCP segment; 0 if it cannot be had.
 func segmentSize(raw syscall.RawConn) int {

@@ -12,8 +12,8 @@ type vectors struct{}
 
 func (*vectors) reset() {}
 
-// rawConn says that sockets are used by blocking calls only.
-func rawConn(net.Conn) syscall.RawConn { return nil }
+// adopt says that sockets are used by blocking calls only.
+func adopt(nc net.Conn) (net.Conn, syscall.RawConn) { return nc, nil }
 
 // segmentSize says that the size of a TCP segment is not known.
 func segmentSize(syscall.RawConn) int { return 0 }

@@ -101,9 +101,11 @@ func (q *CompletionQueue) sleep(ctx context.Context, w *waiter) (canceled bool) 
 			}
 		}
 	}
-	q.sleepers.Add(1)
-	defer q.sleepers.Add(-1)
-	q.rest()
+	if w.kind != rdma.NotifyErrors { // which has nothing to do with connections
+		q.sleepers.Add(1)
+		defer q.sleepers.Add(-1)
+		q.rest()
+	}
 	select {
 	case <-w.ch:
 	case <-ctx.Done():
@@ -175,7 +177,10 @@ func (q *CompletionQueue) waiterLocked(kind rdma.NotifyKind) *waiter {
 	} else {
 		w = &waiter{ch: make(chan struct{}, 1)}
 	}
-	w.kind, w.status, w.parker = kind, rdma.StatusSuccess, q.parkerLocked()
+	w.kind, w.status, w.parker = kind, rdma.StatusSuccess, nil
+	if kind != rdma.NotifyErrors {
+		w.parker = q.parkerLocked()
+	}
 	q.waiters = append(q.waiters, w)
 	return w
 }

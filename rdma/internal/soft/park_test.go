@@ -104,6 +104,7 @@ func TestParkOne(t *testing.T) {
 	q := newQueue(t, 8)
 	p := newParker(q)
 	q.Attach(p)
+	startNotify(t, q, rdma.NotifyErrors) // of no concern to connections
 	first := startNotify(t, q, rdma.NotifyAny)
 	<-p.parks
 	second := startNotify(t, q, rdma.NotifyAny)

@@ -1,0 +1,233 @@
+package iwarp
+
+import (
+	"errors"
+	"os"
+	"runtime"
+	"sync/atomic"
+	"time"
+)
+
+// Who may sleep on the socket, in progress.seat.
+const (
+	seatFree   int32 = iota
+	seatReader       // the connection's own goroutine
+	seatGuest        // a call of Notify
+)
+
+// Why nobody but the connection's own goroutine may read, in progress.claims.
+const (
+	claimEnd   uint32 = 1 << iota // the connection ends
+	claimFail                     // writing failed, and the peer may have said why
+	claimStall                    // a message waits for a shared receive
+)
+
+const (
+	// leave is how long the reader stays away, in which nobody reads, before it
+	// reads itself again.
+	leave = time.Millisecond
+	// streakLooks is after how many looks within streakTime somebody counts as
+	// polling.
+	streakLooks = 64
+	streakTime  = 200 * time.Microsecond
+)
+
+// progress is about who reads the socket: whoever holds receiver.mu, for as long
+// as there is something to read. Who waits for more does so in the seat, in front
+// of the network poller, and that is at any time
+//
+//   - the reader, which is the connection's own goroutine;
+//   - a guest, which is a call of Notify: what it waits for needs then no other
+//     goroutine to be handed over;
+//   - nobody, while somebody polls, or for a moment between two calls of Notify.
+//
+// The reader leaves when it is woken the next time after it was seen that others
+// would read. It comes back when there was no use of that for a while, when
+// somebody sleeps whom it must serve, or for good when there is a claim. Without
+// syscall.RawConn it never leaves.
+type progress struct {
+	seat   atomic.Int32
+	claims atomic.Uint32
+	wanted atomic.Bool   // others read: the reader is to stay away
+	away   atomic.Bool   // it is
+	uses   atomic.Uint64 // of its being away
+	kick   chan struct{} // makes the reader look about
+	tick   *time.Timer   // so does this
+	armed  atomic.Bool   // the timer runs
+
+	parked   atomic.Bool // the guest sleeps
+	unparked atomic.Bool // it should not, or the next one
+	fresh    atomic.Bool // there was one, and no Look since
+}
+
+func (p *progress) init() {
+	p.kick = make(chan struct{}, 1)
+	p.tick = time.NewTimer(leave)
+	p.tick.Stop()
+}
+
+// nudge makes the reader look about.
+func (p *progress) nudge() {
+	select {
+	case p.kick <- struct{}{}:
+	default:
+	}
+}
+
+// arm makes it look about in a while.
+func (p *progress) arm() {
+	if !p.armed.Load() && !p.armed.Swap(true) {
+		p.tick.Reset(leave)
+	}
+}
+
+// claim keeps all others from reading.
+func (c *conn) claim(why uint32) {
+	c.progress.claims.Or(why)
+	c.interrupt()
+	c.progress.nudge()
+}
+
+// mayRead tells whether others than the reader may read.
+func (p *progress) mayRead() bool { return p.claims.Load() == 0 }
+
+// takeSeat waits until the reader should sleep on the socket, and takes the seat.
+func (c *conn) takeSeat() {
+	p := &c.progress
+	if p.seat.CompareAndSwap(seatFree, seatReader) && !p.wanted.Load() {
+		return
+	}
+	p.seat.CompareAndSwap(seatReader, seatFree)
+	p.away.Store(true)
+	defer p.away.Store(false)
+	if c.qp.naps.Load() != c.rx.naps {
+		p.wanted.Store(false) // somebody slept who did not see that nobody is here
+	}
+	p.armed.Store(true)
+	p.tick.Reset(leave)
+	seen := p.uses.Load()
+	for {
+		if (!p.wanted.Load() || !p.mayRead()) && p.seat.CompareAndSwap(seatFree, seatReader) {
+			return
+		}
+		select {
+		case <-p.kick:
+		case <-p.tick.C:
+			p.armed.Store(false)
+			if p.seat.Load() == seatGuest {
+				continue // who arms it again
+			}
+			now := p.uses.Load()
+			if now == seen || c.qp.sleepers() > 0 {
+				p.wanted.Store(false)
+			}
+			seen = now
+			p.arm()
+		}
+	}
+}
+
+// recall makes the reader come back, unless there is a guest.
+func (c *conn) recall() {
+	p := &c.progress
+	if p.away.Load() && p.seat.Load() != seatGuest {
+		p.wanted.Store(false)
+		p.nudge()
+	}
+}
+
+// look reads once for who polls. One that goes on makes the reader leave.
+func (c *conn) look() {
+	p, x := &c.progress, &c.rx
+	if !p.mayRead() || p.fresh.Load() && p.fresh.Swap(false) {
+		// Who comes from Notify with all results goes back there.
+		return
+	}
+	if !x.mu.TryLock() {
+		return
+	}
+	_ = c.raw.Control(x.lookFn)
+	idle := x.idle
+	if x.looks++; x.looks == streakLooks {
+		x.looks = 0
+		now := time.Now()
+		if now.Sub(x.streak) < streakTime {
+			p.uses.Add(1)
+			p.wanted.Store(true)
+		}
+		x.streak = now
+	}
+	x.mu.Unlock()
+	if idle && c.alone {
+		runtime.Gosched()
+	}
+}
+
+// park lets a call of Notify wait on the socket and read, until something was
+// pushed to its queue. It refuses while there are others to serve, and if the
+// reader has the seat, which then leaves it for the next time.
+func (c *conn) park() bool {
+	p := &c.progress
+	if !p.mayRead() || c.qp.sleepers() > 0 {
+		return false
+	}
+	if !p.seat.CompareAndSwap(seatFree, seatGuest) {
+		p.wanted.Store(true)
+		return false
+	}
+	err := c.raw.Read(c.rx.guestFn)
+	p.parked.Store(false)
+	p.unparked.Store(false)
+	if err != nil && !c.spurious(err) {
+		c.rx.mu.Lock()
+		c.rx.fail(err)
+		c.rx.mu.Unlock()
+	}
+	p.uses.Add(1)
+	p.fresh.Store(true)
+	p.seat.Store(seatFree)
+	if !p.mayRead() || c.qp.sleepers() > 0 || !p.wanted.Load() {
+		p.wanted.Store(false)
+		p.nudge()
+	} else {
+		p.arm()
+	}
+	return true
+}
+
+// unpark ends a park that is under way, or the next one.
+func (c *conn) unpark() {
+	c.progress.unparked.Store(true)
+	if c.progress.parked.Load() {
+		c.interrupt()
+	}
+}
+
+// interrupt makes who is in the seat look about, or the next who takes it.
+func (c *conn) interrupt() {
+	if c.raw == nil {
+		return
+	}
+	c.deadlineMu.Lock()
+	defer c.deadlineMu.Unlock()
+	c.interrupted = true
+	_ = c.nc.SetReadDeadline(longAgo)
+}
+
+// spurious tells whether an error of the seat is that of interrupt, and takes it
+// back.
+func (c *conn) spurious(err error) bool {
+	if !errors.Is(err, os.ErrDeadlineExceeded) {
+		return false
+	}
+	c.deadlineMu.Lock()
+	defer c.deadlineMu.Unlock()
+	if !c.interrupted {
+		return false
+	}
+	c.interrupted = false
+	if !c.woken {
+		_ = c.nc.SetReadDeadline(c.readLimit)
+	}
+	return true
+}

@@ -1,0 +1,243 @@
+package iwarp
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"runtime"
+	"sync/atomic"
+	"testing"
+	"time"
+	"unsafe"
+
+	"lwio/rdma"
+)
+
+// linked is the connection of a side, once it can be driven.
+func linked(t testing.TB, e *side) *conn {
+	t.Helper()
+	qp := e.qp.(*queuePair)
+	until(t, "the connection runs", func() bool { return qp.driven.Load() != nil })
+	return qp.driven.Load()
+}
+
+func until(t testing.TB, what string, f func() bool) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); !f(); runtime.Gosched() {
+		if time.Now().After(end) {
+			t.Fatal("never: ", what)
+		}
+	}
+}
+
+// progressPair is two sides whose sockets anybody can read.
+func progressPair(t testing.TB) (client, server *side) {
+	client, server = connect(t, nil, nil, shape{depth: 64, sge: 1, buf: 4096})
+	if client.qp.(*queuePair).c.raw == nil {
+		t.Skip("sockets are read by their own goroutines on this system")
+	}
+	return client, server
+}
+
+// say sends a message and takes the result of that.
+func say(e *side) {
+	e.t.Helper()
+	e.post(rdma.Request{Op: rdma.OpSend, ID: 99, SGL: e.sgl(0, 8)})
+	e.want(rdma.OpSend, 99, rdma.StatusSuccess)
+}
+
+// write writes 8 bytes to where the word of seen is.
+func write(e, peer *side) {
+	e.t.Helper()
+	e.post(rdma.Request{Op: rdma.OpWrite, ID: 98, SGL: e.sgl(8, 8), Remote: peer.at(1024)})
+	e.want(rdma.OpWrite, 98, rdma.StatusSuccess)
+}
+
+// seen waits until the word that write changes begins with b.
+func seen(t *testing.T, e *side, b byte) {
+	t.Helper()
+	word := (*uint64)(unsafe.Pointer(&e.buf[1024]))
+	until(t, "the write arrives", func() bool {
+		var v [8]byte
+		binary.NativeEndian.PutUint64(v[:], atomic.LoadUint64(word))
+		return v[0] == b
+	})
+}
+
+// notifyAsGuest starts a Notify that waits in the seat.
+func notifyAsGuest(t testing.TB, ctx context.Context, e, peer *side) (*conn, chan error) {
+	t.Helper()
+	c := linked(t, e)
+	for {
+		done := make(chan error, 1)
+		go func() { done <- e.cq.Notify(ctx, rdma.NotifyAny) }()
+		until(t, "Notify waits", func() bool { return c.progress.parked.Load() || c.qp.sleepers() > 0 })
+		if c.progress.parked.Load() {
+			return c, done
+		}
+		// The reader has the seat, which it now knows that others want.
+		hear(e, peer, done)
+	}
+}
+
+// hear ends a Notify by a message.
+func hear(e, peer *side, done chan error) {
+	e.t.Helper()
+	e.recv(2, 0, 8)
+	say(peer)
+	if err := <-done; err != nil {
+		e.t.Fatal(err)
+	}
+	e.want(rdma.OpReceive, 2, rdma.StatusSuccess)
+}
+
+// beGuest is over when a Notify has waited in the seat.
+func beGuest(t *testing.T, client, server *side) *conn {
+	t.Helper()
+	c, done := notifyAsGuest(t, t.Context(), server, client)
+	hear(server, client, done)
+	return c
+}
+
+// TestGuest: who waits in Notify reads the socket itself, and is woken by whatever
+// ends its wait: a message, a result from another goroutine, its context, the end
+// of the connection. What is written to memory meanwhile it serves too.
+//
+// Source: [ND CompletionQueue.Notify], [ND §6.4]
+func TestGuest(t *testing.T) {
+	for name, end := range map[string]func(t *testing.T, client, server *side, cancel func()) error{
+		"message": func(_ *testing.T, client, server *side, _ func()) error {
+			say(client)
+			return nil
+		},
+		"own result": func(_ *testing.T, _, server *side, _ func()) error {
+			server.post(rdma.Request{Op: rdma.OpWrite})
+			return nil
+		},
+		"flush": func(t *testing.T, _, server *side, _ func()) error {
+			if err := server.qp.Flush(); err != nil {
+				t.Error(err)
+			}
+			return nil
+		},
+		"context": func(_ *testing.T, _, _ *side, cancel func()) error {
+			cancel()
+			return context.Canceled
+		},
+		"peer's end": func(t *testing.T, client, _ *side, _ func()) error {
+			if err := client.con.Disconnect(t.Context()); err != nil {
+				t.Error(err)
+			}
+			return nil
+		},
+		"own end": func(_ *testing.T, _, server *side, _ func()) error {
+			server.con.Close()
+			return nil
+		},
+		"queue's end": func(_ *testing.T, _, server *side, _ func()) error {
+			server.cq.Close()
+			return rdma.StatusCanceled
+		},
+		"write, then message": func(t *testing.T, client, server *side, _ func()) error {
+			client.buf[8] = 1
+			write(client, server)
+			seen(t, server, 1)
+			say(client)
+			return nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			client, server := progressPair(t)
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			c, done := notifyAsGuest(t, ctx, server, client)
+			server.recv(7, 0, 8)
+			want := end(t, client, server, cancel)
+			if err := <-done; !errors.Is(err, want) {
+				t.Errorf("got %v, want %v", err, want)
+			}
+			if c.progress.seat.Load() == seatGuest {
+				t.Error("still a guest")
+			}
+		})
+	}
+}
+
+// TestGuestAgain: a wait that was given up leaves nothing behind for the next.
+func TestGuestAgain(t *testing.T) {
+	client, server := progressPair(t)
+	for range 50 {
+		ctx, cancel := context.WithCancel(t.Context())
+		_, done := notifyAsGuest(t, ctx, server, client)
+		cancel()
+		if err := <-done; !errors.Is(err, context.Canceled) {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestNobodyReads: after somebody polled, or waited, and went away, the
+// connection is served all the same: writes appear, and its end is noticed.
+//
+// Source: [RFC 5040 §5.4]
+func TestNobodyReads(t *testing.T) {
+	for name, use := range map[string]func(t *testing.T, client, server *side) *conn{
+		"poll":   pollHot,
+		"notify": beGuest,
+	} {
+		t.Run(name, func(t *testing.T) {
+			client, server := progressPair(t)
+			c := use(t, client, server)
+			for i := range 20 {
+				client.buf[8] = byte(i + 1)
+				write(client, server)
+				seen(t, server, byte(i+1))
+			}
+			until(t, "the reader is back", func() bool { return c.progress.seat.Load() == seatReader })
+			use(t, client, server)
+			client.con.Close()
+			<-server.con.Done()
+		})
+	}
+}
+
+// pollHot polls until that makes the reader leave.
+func pollHot(t *testing.T, client, server *side) *conn {
+	t.Helper()
+	c := linked(t, server)
+	var res [1]rdma.Result
+	until(t, "the reader leaves", func() bool {
+		server.recv(1, 0, 8)
+		say(client)
+		for n := 0; n == 0; {
+			var err error
+			if n, err = server.cq.Poll(res[:]); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range 4 * streakLooks {
+			if n, err := server.cq.Poll(res[:]); n != 0 || err != nil {
+				t.Fatal(n, err)
+			}
+		}
+		return c.progress.away.Load()
+	})
+	return c
+}
+
+// TestSleepersOfTwoQueues: who sleeps on another queue of a pair than is polled, or
+// waited for, is served by the reader.
+func TestSleepersOfTwoQueues(t *testing.T) {
+	client, server := progressPair(t)
+	c := pollHot(t, client, server)
+	c.qp.Sleep()
+	until(t, "the reader is back", func() bool { return c.progress.seat.Load() == seatReader })
+	_, parked := notifyAsGuest(t, t.Context(), server, client)
+	second := make(chan error, 1)
+	go func() { second <- server.cq.Notify(t.Context(), rdma.NotifyAny) }()
+	until(t, "somebody sleeps", func() bool { return c.qp.sleepers() > 0 })
+	hear(server, client, parked)
+	if err := <-second; err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,53 @@
+//go:build linux
+
+package iwarp
+
+import (
+	"net"
+	"os"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// socket is a TCP connection as a file, whose RawConn, other than that of a
+// net.TCPConn, allocates nothing when a deadline ends a wait.
+type socket struct {
+	*os.File
+	local, remote net.Addr
+}
+
+// adopt makes a TCP connection usable without blocking, if nc is one, and takes
+// it over. Anything else is left as it is, without a RawConn.
+func adopt(nc net.Conn) (net.Conn, syscall.RawConn) {
+	tcp, ok := nc.(*net.TCPConn)
+	if !ok {
+		return nc, nil
+	}
+	f, err := tcp.File()
+	if err != nil {
+		return nc, nil
+	}
+	raw, err := f.SyscallConn()
+	if err != nil {
+		f.Close()
+		return nc, nil
+	}
+	tcp.Close()
+	return &socket{f, nc.LocalAddr(), nc.RemoteAddr()}, raw
+}
+
+func (s *socket) LocalAddr() net.Addr  { return s.local }
+func (s *socket) RemoteAddr() net.Addr { return s.remote }
+
+// CloseWrite half-closes the connection.
+func (s *socket) CloseWrite() error {
+	raw, err := s.SyscallConn()
+	if err != nil {
+		return err
+	}
+	if e := raw.Control(func(fd uintptr) { err = unix.Shutdown(int(fd), unix.SHUT_WR) }); e != nil {
+		return e
+	}
+	return err
+}
