@@ -156,6 +156,34 @@ func benchmarkWrite(b *testing.B, size int, direct bool) {
 	}
 }
 
+// BenchmarkSilentWrite writes a word, with a result now and then, as who answers a
+// poller does.
+func BenchmarkSilentWrite(b *testing.B) {
+	active, passive := connected(b, nil, 4096)
+	active.introduce(b, passive.region)
+	w := &writer{s: active, req: [1]rdma.Request{{Op: rdma.OpWrite, Remote: passive.at(0)}}}
+	for name, req := range map[string]rdma.Request{
+		"inline": {Flags: rdma.FlagInline, Inline: active.mem[:8]},
+		"memory": {SGL: active.sge(0, 8)},
+	} {
+		b.Run(name, func(b *testing.B) {
+			w.req[0].Flags, w.req[0].Inline, w.req[0].SGL = req.Flags, req.Inline, req.SGL
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				if i%64 != 0 {
+					w.req[0].Flags |= rdma.FlagSilentSuccess
+					if _, err := w.s.qp.Post(w.req[:]); err != nil {
+						b.Fatal(err)
+					}
+					continue
+				}
+				w.req[0].Flags &^= rdma.FlagSilentSuccess
+				w.write(b)
+			}
+		})
+	}
+}
+
 // writer posts writes and takes their results.
 type writer struct {
 	s   *side

@@ -253,9 +253,9 @@ func (c *conn) handleNotice(msg []byte, fds []int) error {
 	if err == nil {
 		switch n.kind {
 		case noticeShare:
-			err = c.targets.add(&n, fds, c.a.p.cfg.MaxPeerMemory)
+			err = c.targets.add(&n, fds, c.a.p.cfg.MaxPeerMemory, c.own)
 		case noticeUnshare:
-			c.targets.drop(n.memory)
+			c.targets.drop(n.memory, c.own)
 		}
 	}
 	if err != nil {

@@ -77,7 +77,7 @@
 // Adapter, listener and connector locks come before conn.rxMu, this before
 // queuePair.recvMu and backing.mu, that before memory.mu, shares.mu. A completion
 // queue's lock and rest.mu are the last; rest.seat comes before conn.rxMu.
-// queuePair.mu is held for no copy and no system call, but may wait for the end of a
+// queuePair.mu is held for no long copy and no system call, but may wait for the end of a
 // copy through a window that is being invalidated; who sends holds its baton
 // (queuePair.writing).
 //

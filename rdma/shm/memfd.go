@@ -83,7 +83,7 @@ func mapMemfd(fd, size, prot int) ([]byte, error) {
 	if st.Blocks < st.Size/512 {
 		return nil, errHoles
 	}
-	return unix.Mmap(fd, 0, size, prot, unix.MAP_SHARED)
+	return unix.Mmap(fd, 0, size, prot, unix.MAP_SHARED|unix.MAP_POPULATE)
 }
 
 // newOwnSegment makes this side's segment, which the peer can only read.

@@ -65,11 +65,11 @@ func (t *sender) get(src []byte) error {
 	pieces := t.current.pieces
 	for i := range pieces {
 		p := &pieces[i]
-		if !p.Region.Acquire() {
+		if !t.hold(p.Region) {
 			return errSinkClosed()
 		}
 		soft.Place(p.Buf, src[:len(p.Buf)], &t.c.targets.fence)
-		p.Region.Release()
+		t.unhold()
 		src = src[len(p.Buf):]
 	}
 	return nil

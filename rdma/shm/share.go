@@ -3,7 +3,6 @@
 package shm
 
 import (
-	"runtime"
 	"sync"
 	"time"
 
@@ -102,14 +101,10 @@ func (c *conn) revoke(i int) bool {
 			return true
 		}
 		c.share.mu.Unlock()
-		switch {
-		case turn < 100:
-			runtime.Gosched()
-		case time.Now().After(end):
+		if turn > 100 && time.Now().After(end) {
 			return false
-		default:
-			time.Sleep(100 * time.Microsecond)
 		}
+		pause(turn)
 	}
 }
 

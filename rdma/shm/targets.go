@@ -4,9 +4,11 @@ package shm
 
 import (
 	"fmt"
+	"runtime"
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -14,140 +16,209 @@ import (
 // maxMemories is how many memories of a peer a connection maps.
 const maxMemories = 128
 
-// targets is what this side may write of the peer's memory. The peer can change
+// recentTargets is how many tokens are found without a lock; a power of two.
+const recentTargets = 64
+
+// targets is what this side may reach of the peer's memory. The peer can change
 // the table in its segment at any moment: each word of it is read once and
 // checked against what is mapped.
 type targets struct {
+	recent [recentTargets]atomic.Pointer[target] // changed with mu held
+	fence  atomic.Uint32
+
 	mu       sync.Mutex
-	slots    [tableSlots]target
-	byToken  map[uint32]int
+	slots    [tableSlots]*target
+	byToken  map[uint32]*target
 	memories map[uint32]*peerMemory
 	bytes    int64 // mapped
-	fence    atomic.Uint32
 }
 
-// target is a slot that the peer announced.
+// target is a slot that the peer announced. Who holds the baton uses it without a
+// lock: it says in this side's segment that it does, and then looks whether the
+// target is still there.
 type target struct {
 	token uint32
+	slot  int
 	mem   *peerMemory
+	gone  atomic.Bool
 }
 
 // peerMemory is mapped memory of the peer.
 type peerMemory struct{ buf []byte }
 
 func (t *targets) init() {
-	t.byToken, t.memories = make(map[uint32]int), make(map[uint32]*peerMemory)
+	t.byToken, t.memories = make(map[uint32]*target), make(map[uint32]*peerMemory)
 }
 
 // add notes a slot, and maps its memory where that comes with it and fits the
-// limit. What is not mapped is reached by copy.
-func (t *targets) add(n *notice, fds []int, limit int64) error {
+// limit. What is not mapped is reached by copy. Only run adds and drops.
+func (t *targets) add(n *notice, fds []int, limit int64, own *segment) error {
 	t.mu.Lock()
-	defer t.mu.Unlock()
-	mem := t.memories[n.memory]
-	if mem == nil && len(fds) == 1 {
-		if len(t.memories) >= maxMemories || int64(n.size) > limit-t.bytes {
-			return nil
-		}
+	mem, room := t.memories[n.memory], limit-t.bytes
+	full := len(t.memories) >= maxMemories
+	t.mu.Unlock()
+	switch {
+	case mem != nil && len(fds) == 1:
+		return fmt.Errorf("%w: memory %d comes twice", errNotice, n.memory)
+	case mem == nil && (len(fds) == 0 || full || int64(n.size) > room):
+		return nil
+	case mem == nil:
 		buf, err := mapMemfd(fds[0], int(n.size), unix.PROT_READ|unix.PROT_WRITE)
 		if err != nil {
 			return err
 		}
 		mem = &peerMemory{buf: buf}
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.memories[n.memory] == nil {
 		t.memories[n.memory] = mem
-		t.bytes += int64(len(buf))
-	} else if mem != nil && len(fds) == 1 {
-		return fmt.Errorf("%w: memory %d comes twice", errNotice, n.memory)
+		t.bytes += int64(len(mem.buf))
 	}
-	if mem == nil {
-		return nil
+	if old := t.slots[n.slot]; old != nil {
+		t.forgetLocked(old)
+		awaitIdle(own, func(slot int) bool { return slot == old.slot })
 	}
-	t.forgetLocked(int(n.slot))
-	t.slots[n.slot] = target{n.token, mem}
-	t.byToken[n.token] = int(n.slot)
+	g := &target{token: n.token, slot: int(n.slot), mem: mem}
+	t.slots[n.slot], t.byToken[n.token] = g, g
 	return nil
 }
 
-func (t *targets) forgetLocked(i int) {
-	if s := &t.slots[i]; s.mem != nil {
-		if t.byToken[s.token] == i {
-			delete(t.byToken, s.token)
-		}
-		*s = target{}
+func (t *targets) forgetLocked(g *target) {
+	g.gone.Store(true)
+	t.slots[g.slot] = nil
+	if t.byToken[g.token] == g {
+		delete(t.byToken, g.token)
 	}
+	t.recent[g.token/2%recentTargets].CompareAndSwap(g, nil)
 }
 
-// drop unmaps a memory.
-func (t *targets) drop(id uint32) {
+// drop unmaps a memory when nobody uses it.
+func (t *targets) drop(id uint32, own *segment) {
 	t.mu.Lock()
-	defer t.mu.Unlock()
 	mem := t.memories[id]
 	if mem == nil {
+		t.mu.Unlock()
 		return
 	}
-	for i := range t.slots {
-		if t.slots[i].mem == mem {
-			t.forgetLocked(i)
+	var used [tableSlots]bool
+	for i, g := range t.slots {
+		if g != nil && g.mem == mem {
+			used[i] = true
+			t.forgetLocked(g)
 		}
 	}
 	delete(t.memories, id)
 	t.bytes -= int64(len(mem.buf))
+	t.mu.Unlock()
+	awaitIdle(own, func(slot int) bool { return used[slot] })
 	_ = unix.Munmap(mem.buf)
 }
 
-// close unmaps everything.
-func (t *targets) close() {
-	t.mu.Lock()
-	ids := make([]uint32, 0, len(t.memories))
-	for id := range t.memories {
-		ids = append(ids, id)
-	}
-	t.mu.Unlock()
-	for _, id := range ids {
-		t.drop(id)
+// awaitIdle waits until none of some slots is in use by this side.
+func awaitIdle(own *segment, some func(slot int) bool) {
+	for turn := 0; ; turn++ {
+		if busy := own.busy.Load(); busy == 0 || !some(int(busy-1)) {
+			return
+		}
+		pause(turn)
 	}
 }
 
-// knows tells whether a token may be one that can be written directly.
-func (t *targets) knows(token uint32) bool {
+// pause lets others work, the longer the more often it was called before.
+func pause(turn int) {
+	if turn < 100 {
+		runtime.Gosched()
+		return
+	}
+	time.Sleep(100 * time.Microsecond)
+}
+
+// close unmaps everything. Nobody uses anything any more.
+func (t *targets) close() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	_, ok := t.byToken[token]
-	return ok
+	for _, mem := range t.memories {
+		_ = unix.Munmap(mem.buf)
+	}
+	clear(t.memories)
+	clear(t.byToken)
+	for i := range t.recent {
+		t.recent[i].Store(nil)
+	}
+}
+
+// find gives the target of a token, or nil.
+func (t *targets) find(token uint32) *target {
+	recent := &t.recent[token/2%recentTargets]
+	if g := recent.Load(); g != nil && g.token == token {
+		return g
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	g := t.byToken[token]
+	if g != nil {
+		recent.Store(g)
+	}
+	return g
+}
+
+// knows tells whether a token may be one that can be reached directly.
+func (t *targets) knows(token uint32) bool { return t.find(token) != nil }
+
+// hold gives the peer's memory of length bytes at a remote address, if that can be
+// reached directly with the right; else nil. Until letGo the memory stays mapped,
+// and the peer's close of the region waits. The caller holds the baton.
+func (c *conn) hold(addr uint64, token uint32, length int, right uint64) []byte {
+	g := c.targets.find(token)
+	if g == nil {
+		return nil
+	}
+	c.own.busy.Store(uint64(g.slot + 1))
+	if mem := c.check(g, addr, uint64(length), right); mem != nil {
+		raceAcquire()
+		return mem
+	}
+	c.own.busy.Store(0)
+	return nil
+}
+
+// letGo ends the use of the peer's memory.
+func (c *conn) letGo() {
+	raceRelease()
+	c.own.busy.Store(0)
+}
+
+// check gives the n bytes that the peer calls addr, if its table lets this side
+// reach them and they are mapped.
+func (c *conn) check(g *target, addr, n, right uint64) []byte {
+	s := c.peer.slot(g.slot)
+	if key := s.key.Load(); g.gone.Load() || uint32(key) != g.token || key&right == 0 {
+		return nil
+	}
+	base, size, offset := s.base.Load(), s.size.Load(), s.offset.Load()
+	buf := g.mem.buf
+	if !inRange(addr, n, base, size) || !inRange(offset, size, 0, uint64(len(buf))) {
+		return nil
+	}
+	at := offset + (addr - base)
+	return buf[at : at+n : at+n]
 }
 
 // reach lets do fill, or read, the peer's memory of length bytes at a remote
 // address. It is false, and do is not called, if that cannot be reached directly
-// with that right. While do runs, the peer's close of the region waits. The caller
-// holds the baton.
+// with that right. The caller holds the baton.
 func (c *conn) reach(addr uint64, token uint32, length int, right uint64, do func(mem []byte) error) (ok bool, err error) {
-	t := &c.targets
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	i, ok := t.byToken[token]
-	if !ok {
+	mem := c.hold(addr, token, length, right)
+	if mem == nil {
 		return false, nil
 	}
-	c.own.busy.Store(uint64(i + 1))
 	old := debug.SetPanicOnFault(true)
 	defer func() {
 		if e := recovered(old, recover()); e != nil {
 			err = e
 		}
-		c.own.busy.Store(0)
+		c.letGo()
 	}()
-	s := c.peer.slot(i)
-	if key := s.key.Load(); uint32(key) != token || key&right == 0 {
-		return false, nil
-	}
-	base, size, offset := s.base.Load(), s.size.Load(), s.offset.Load()
-	buf := t.slots[i].mem.buf
-	if !inRange(addr, uint64(length), base, size) || !inRange(offset, size, 0, uint64(len(buf))) {
-		return false, nil
-	}
-	at := offset + (addr - base)
-	raceAcquire()
-	err = do(buf[at : at+uint64(length) : at+uint64(length)])
-	raceRelease()
-	return true, err
+	return true, do(mem)
 }

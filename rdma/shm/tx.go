@@ -4,6 +4,7 @@ package shm
 
 import (
 	"errors"
+	"runtime/debug"
 	"sync/atomic"
 
 	"lwio/rdma"
@@ -26,6 +27,7 @@ type sender struct {
 	reader  fileReader
 	attempt sendRequest  // of a write that does not wait
 	current *sendRequest // whose data putFn puts
+	held    *soft.Region // that it holds a reference to
 
 	slow  bool                   // putFn may wait for a file
 	putFn func(dst []byte) error // puts the data of current into the peer's memory
@@ -298,7 +300,39 @@ func (t *sender) direct(s *sendRequest) (bool, error) {
 	}
 	ok, err := t.c.reach(s.remote.Addr, uint32(s.remote.Token), s.length, right, do)
 	t.current = nil
+	t.unhold()
 	return ok, err
+}
+
+// place copies a write of one piece into its place, if that can be reached and
+// everything before it has been placed.
+func (t *sender) place(r *rdma.Request, length int) (done bool, err error) {
+	if !t.out.drained() {
+		return false, nil
+	}
+	dst := t.c.hold(r.Remote.Addr, uint32(r.Remote.Token), length, slotWrite)
+	if dst == nil {
+		return false, nil
+	}
+	old := debug.SetPanicOnFault(true)
+	defer func() {
+		if e := recovered(old, recover()); e != nil {
+			done, err = false, e
+		}
+		t.unhold()
+		t.c.letGo()
+	}()
+	if r.Flags&rdma.FlagInline != 0 {
+		soft.Place(dst, r.Inline, &t.c.targets.fence)
+		return true, nil
+	}
+	e := &r.SGL[0]
+	g := t.c.a.dom.RegionOf(e.Region)
+	if !t.hold(g) {
+		return false, errRegionClosed
+	}
+	soft.Place(dst, g.Bytes()[e.Offset:e.Offset+length], &t.c.targets.fence)
+	return true, nil
 }
 
 // put places the data of the current request.
@@ -321,14 +355,31 @@ func (t *sender) put(dst []byte) error {
 	}
 	for i := range s.pieces {
 		p := &s.pieces[i]
-		if !p.Region.Acquire() {
+		if !t.hold(p.Region) {
 			return errRegionClosed
 		}
 		soft.Place(dst[:len(p.Buf)], p.Buf, fence)
-		p.Region.Release()
+		t.unhold()
 		dst = dst[len(p.Buf):]
 	}
 	return nil
+}
+
+// hold takes a reference for a copy that may run into a fault of the peer's memory.
+func (t *sender) hold(g *soft.Region) bool {
+	if !g.Acquire() {
+		return false
+	}
+	t.held = g
+	return true
+}
+
+// unhold gives it back.
+func (t *sender) unhold() {
+	if t.held != nil {
+		t.held.Release()
+		t.held = nil
+	}
 }
 
 // fill takes the next bytes of a request.
