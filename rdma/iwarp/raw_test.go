@@ -81,7 +81,13 @@ func serveRaw(t testing.TB, cfg *Config, req *startup) (*side, *rawPeer, <-chan 
 // connectRaw connects a raw peer in full operation.
 func connectRaw(t testing.TB, crc CRCPolicy) (*side, *rawPeer) {
 	t.Helper()
-	server, p, accepted := serveRaw(t, &Config{CRC: crc}, &startup{
+	return connectRawTo(t, &Config{CRC: crc})
+}
+
+// connectRawTo does so with a side of any config.
+func connectRawTo(t testing.TB, cfg *Config) (*side, *rawPeer) {
+	t.Helper()
+	server, p, accepted := serveRaw(t, cfg, &startup{
 		revision: 2, enhanced: &enhancedData{peerToPeer: true, rtrWrite: true},
 	})
 	h := taggedSegment(opWrite, 0, 0, true)

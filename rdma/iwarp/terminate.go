@@ -65,6 +65,8 @@ var faultNames = map[fault]string{
 	{layerRDMAP, 2, 0x08}: "global catastrophic error",
 	{layerRDMAP, 2, 0x09}: "STag cannot be invalidated",
 	faultRDMAPOther:       "unspecified error",
+	{layerRDMAP, 1, 0xFF}: "unspecified error",
+	{layerDDP, 0, 0x00}:   "local catastrophic error",
 	faultSTag:             "invalid STag",
 	faultBounds:           "base or bounds violation",
 	{layerDDP, 1, 0x02}:   "STag not associated with the stream",
@@ -92,6 +94,18 @@ func (f fault) String() string {
 		name = "unknown error"
 	}
 	return fmt.Sprintf("%s (%d/%d/%02X)", name, f.layer, f.kind, f.code)
+}
+
+// rank says how well the fault fits a Terminate without headers: not at all, badly,
+// or well.
+func (f fault) rank() int {
+	switch _, known := faultNames[f]; {
+	case !known:
+		return 0
+	case f.layer == layerLLP || f.kind == 0:
+		return 2
+	}
+	return 1
 }
 
 // isProtection tells whether the fault is about a peer that reached for memory
@@ -177,7 +191,9 @@ func terminateFor(f fault, header []byte, ulpdu int) terminate {
 
 // decodeTerminate reads a Terminate. It understands two bit orders of the first
 // and third byte: that of the RFC, and the mirrored one of a Linux peer; they are
-// told apart by the flags, and, without flags, by which fault is a known one.
+// told apart by the flags, and, without flags, by which fault is a known one that
+// needs none: all but those of the lower layer and the local ones come with the
+// header that they are about.
 func decodeTerminate(b []byte) (terminate, error) {
 	if len(b) < 4 {
 		return terminate{}, errTerminate
@@ -185,9 +201,7 @@ func decodeTerminate(b []byte) (terminate, error) {
 	rfc := fault{b[0] >> 4, b[0] & 0x0F, b[1]}
 	mirrored := fault{b[0] & 0x0F, b[0] >> 4, b[1]}
 	t := terminate{fault: rfc, control: b[2] & 0xE0}
-	_, known := faultNames[rfc]
-	_, knownMirrored := faultNames[mirrored]
-	if b[2]&0x07 != 0 && b[2]&0xE0 == 0 || b[2]&0xE7 == 0 && !known && knownMirrored {
+	if b[2]&0x07 != 0 && b[2]&0xE0 == 0 || b[2]&0xE7 == 0 && mirrored.rank() > rfc.rank() {
 		t.fault = mirrored
 		t.control = b[2]&0x01<<7 | b[2]&0x02<<5 | b[2]&0x04<<3
 	}

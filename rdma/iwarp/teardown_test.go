@@ -1,0 +1,166 @@
+package iwarp
+
+import (
+	"bytes"
+	"io"
+	"sync"
+	"testing"
+	"time"
+
+	"lwio/rdma"
+)
+
+// flood sends a frame many times, all of which the connection must take.
+func (p *rawPeer) flood(frame []byte, n int) *sync.WaitGroup {
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for i := range n {
+			if _, err := p.nc.Write(frame); err != nil {
+				p.t.Errorf("after %d of %d frames: %v", i, n, err)
+				return
+			}
+		}
+	})
+	return &wg
+}
+
+// patient waits long enough at the end for any machine.
+func patient(crc CRCPolicy) *Config { return &Config{CRC: crc, DrainTimeout: testTimeout} }
+
+// drain reads frames until one of opcode op, and then the end of the stream, which
+// must be a good one; it counts the frames before.
+func (p *rawPeer) drain(op opcode) (before int, payload []byte) {
+	p.t.Helper()
+	for {
+		s, b, err := p.receive()
+		if err != nil {
+			p.t.Fatalf("after %d frames: %v", before, err)
+		}
+		if s.opcode() == op {
+			if n, err := io.Copy(io.Discard, p.nc); n != 0 || err != nil {
+				p.t.Fatalf("%d bytes and %v behind it", n, err)
+			}
+			return before, b
+		}
+		before++
+	}
+}
+
+// TestTerminateArrives: what the peer has still under way when it breaks a rule
+// does not become a reset that destroys the Terminate.
+//
+// Source: [RFC 5040 §4.8], [RFC 5040 §5.4], [RFC 5041 §6.2]
+func TestTerminateArrives(t *testing.T) {
+	for _, crc := range []CRCPolicy{CRCOn, CRCOff} {
+		e, p := connectRawTo(t, patient(crc))
+		p.send(p.frame(taggedSegment(opWrite, 2, 0, true), []byte("wrong")))
+		at := e.at(0)
+		more := p.frame(taggedSegment(opWrite, uint32(at.Token), at.Addr, true), make([]byte, 32<<10))
+		wg := p.flood(more, 256)
+		wg.Wait() // all of it is on its way before anything is read
+		if _, b := p.drain(opTerminate); !bytes.Equal(b[:4], []byte{0x11, 0, 0xC0, 0}) {
+			t.Errorf("Terminate %x", b)
+		}
+		p.nc.Close()
+		<-e.con.Done()
+	}
+}
+
+// TestTerminateBehindData: what this side has begun to write is ended, frame by
+// frame, and the Terminate stands behind it.
+//
+// Source: [RFC 5040 §4.8], [RFC 5040 §5.4]
+func TestTerminateBehindData(t *testing.T) {
+	e, p := connectRawTo(t, patient(CRCOff))
+	for i := range 8 {
+		big, err := e.a.RegisterMemory(t.Context(), make([]byte, 4<<20), 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e.post(rdma.Request{Op: rdma.OpWrite, ID: uint64(i), SGL: []rdma.SGE{{Region: big, Length: 4 << 20}}})
+	}
+	p.fpdu(taggedSegment(opWrite, 2, 0, true), []byte("wrong"))
+	<-e.con.Done()
+	before, b := p.drain(opTerminate)
+	if before == 0 || before >= 8*65 || !bytes.Equal(b[:4], []byte{0x11, 0, 0xC0, 0}) {
+		t.Errorf("%d frames, then Terminate %x", before, b)
+	}
+	p.nc.Close()
+}
+
+// TestOrderlyEnd: Disconnect says nothing and resets nothing, whatever the peer
+// has under way.
+//
+// Source: [RFC 5040 §5.4], [RFC 5041 §6.2]
+func TestOrderlyEnd(t *testing.T) {
+	e, p := connectRawTo(t, patient(CRCOff))
+	e.recv(1, 0, 8)
+	at := e.at(0)
+	wg := p.flood(p.frame(taggedSegment(opWrite, uint32(at.Token), at.Addr, true), make([]byte, 32<<10)), 256)
+	left := make(chan error, 1)
+	go func() { left <- e.con.Disconnect(t.Context()) }()
+	wg.Wait()
+	p.wantEnd()
+	if err := <-left; err != nil {
+		t.Error(err)
+	}
+	e.want(rdma.OpReceive, 1, rdma.StatusCanceled)
+	if rdma.StatusOf(e.con.Err()) != rdma.StatusConnectionInvalid {
+		t.Error(e.con.Err())
+	}
+}
+
+// TestTerminateReceivedAmongData: a Terminate of the peer is read though this
+// side cannot write, and names the error in spite of the reset behind it.
+//
+// Source: [RFC 5040 §4.8], [RFC 5040 §5.4]
+func TestTerminateReceivedAmongData(t *testing.T) {
+	e, p := connectRaw(t, CRCOff)
+	big, err := e.a.RegisterMemory(t.Context(), make([]byte, 16<<20), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.post(rdma.Request{Op: rdma.OpWrite, ID: 1, SGL: []rdma.SGE{{Region: big, Length: 16 << 20}}})
+	p.fpdu(untaggedSegment(opTerminate, queueTerminate, 1, 0, true), []byte{0x11, 1, 0, 0})
+	<-e.con.Done()
+	p.nc.Close() // with much unread: a reset
+	e.want(rdma.OpWrite, 1, rdma.StatusAccessViolation)
+	if err := e.con.Err(); rdma.StatusOf(err) != rdma.StatusAccessViolation {
+		t.Error(err)
+	}
+}
+
+// TestNothingAfterTerminate: what this side has not begun to write when it finds
+// an error is never written, and what it still gets is not looked at.
+//
+// Source: [RFC 5040 §4.8], [RFC 5041 §7]
+func TestNothingAfterTerminate(t *testing.T) {
+	e, p := connectRaw(t, CRCOn)
+	e.recv(1, 0, 8)
+	wrong := p.frame(taggedSegment(opWrite, 2, 0, true), []byte("wrong"))
+	good := p.frame(untaggedSegment(opSend, queueSend, 1, 0, true), []byte("good"))
+	second := p.frame(untaggedSegment(opSend, queueSend, 9, 0, true), []byte("also wrong"))
+	p.send(append(append(bytes.Clone(wrong), good...), second...))
+	if got := p.wantTerminate(); !bytes.Equal(got[:2], []byte{0x11, 0}) {
+		t.Errorf("Terminate %x is not about the first error", got)
+	}
+	e.want(rdma.OpReceive, 1, rdma.StatusCanceled)
+	if n, err := e.qp.Post([]rdma.Request{{Op: rdma.OpSend}}); n != 0 || rdma.StatusOf(err) != rdma.StatusConnectionInvalid {
+		t.Error(n, err)
+	}
+	if !bytes.Equal(e.buf[:8], make([]byte, 8)) {
+		t.Error("a message after the error was placed")
+	}
+}
+
+// TestSilentPeerAtTheEnd: a peer that neither reads nor closes does not hold the
+// end of the connection.
+//
+// Source: [RFC 5042 §6.4]
+func TestSilentPeerAtTheEnd(t *testing.T) {
+	e, _ := connectRawTo(t, &Config{DrainTimeout: time.Millisecond})
+	if err := e.con.Disconnect(t.Context()); err != nil {
+		t.Error(err)
+	}
+	e.con.Close()
+}
