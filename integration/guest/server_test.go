@@ -1,6 +1,7 @@
 package guest_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"strings"
@@ -133,4 +134,86 @@ func TestServerRejectsSiw(t *testing.T) {
 			return strings.Contains(client.Output(), "RDMA_CM_EVENT_REJECTED")
 		})
 	}
+}
+
+// TestReadLimit posts many reads at once to a kernel program that takes one at a
+// time, and would end the connection for one more.
+//
+// Source: [RFC 6581 §9.2], [RFC 5040 §5.1]
+func TestReadLimit(t *testing.T) {
+	g := boot(t)
+	siw(t, g)
+	ctx := limit(t)
+	a := adapter(t, iwarp.Config{})
+	l, port := listen(t, a)
+	e, c, source, size := visited(ctx, t, g, a, l, port)
+	if limits, err := c.ReadLimits(); err != nil || limits.Outbound != 1 {
+		t.Fatalf("siw takes %+v: %v", limits, err)
+	}
+	const reads = 10
+	for i := range reads {
+		r := rdma.Request{Op: rdma.OpRead, SGL: e.SGE(1000*i, size), Remote: source}
+		if i < reads-1 {
+			r.Flags = rdma.FlagSilentSuccess
+			if _, err := e.QP.Post([]rdma.Request{r}); err != nil {
+				t.Fatal(err)
+			}
+		} else if err := e.Do(ctx, r); err != nil {
+			t.Fatal(err, c.Err())
+		}
+	}
+	for i := range reads {
+		if !bytes.HasPrefix(e.Bytes(1000*i, size), []byte("rdma-ping-0: ")) {
+			t.Errorf("read %d: %q", i, e.Bytes(1000*i, size))
+		}
+	}
+}
+
+// TestManyClients serves many kernel clients at once.
+//
+// Source: [RFC 5040 §5]
+func TestManyClients(t *testing.T) {
+	g := boot(t)
+	siw(t, g)
+	const clients, count = 16, 20
+	ctx := limit(t)
+	a := adapter(t, iwarp.Config{})
+	l, port := listen(t, a)
+	var servers []<-chan served
+	var programs []*guest.Command
+	for range clients {
+		servers = append(servers, serve(ctx, a, l))
+		programs = append(programs, background(t, g, "rping", "-c", "-V", "-a", guest.Host, "-p", port, "-S", "5000", "-C", fmt.Sprint(count)))
+	}
+	for i := range clients {
+		if s := <-servers[i]; s.err != nil || s.rounds != count {
+			t.Errorf("served %d rounds: %v", s.rounds, s.err)
+		}
+		if _, err := programs[i].Wait(ctx); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestKilledClient kills the kernel's client between two rounds: the connection
+// ends, and the next one is served.
+//
+// Source: [RFC 5040 §6]
+func TestKilledClient(t *testing.T) {
+	g := boot(t)
+	siw(t, g)
+	ctx := limit(t)
+	a := adapter(t, iwarp.Config{})
+	l, port := listen(t, a)
+	e, c, source, size := visited(ctx, t, g, a, l, port)
+	if _, err := g.Run(ctx, "killall", "-9", "rping"); err != nil {
+		t.Fatal(err)
+	}
+	if ending(ctx, t, c) == nil {
+		t.Error("the connection ended without a cause")
+	}
+	if err := e.Do(ctx, rdma.Request{Op: rdma.OpRead, SGL: e.SGE(0, size), Remote: source}); err == nil {
+		t.Error("a read of a dead program succeeded")
+	}
+	kernelClient(t, g, a, l, port, 1000, 3)
 }

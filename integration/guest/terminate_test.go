@@ -66,43 +66,40 @@ func TestTerminateOfSiw(t *testing.T) {
 	}
 }
 
-// provoke lets the kernel's client connect, which tells where its source buffer
-// is, posts one request, and returns why the connection ended.
+// provoke lets the kernel's client connect, posts one request, and returns why the
+// connection ended.
 func provoke(t *testing.T, g *guest.Guest, a rdma.Adapter, l rdma.Listener, port string,
 	do func(*endpoint.Endpoint, rdma.RemoteAddr, int) rdma.Request) error {
 	t.Helper()
-	const size = 100
 	ctx := limit(t)
-	e, err := endpoint.New(ctx, a, endpoint.Shape{Receives: 2, ReceiveSize: 16, Data: 4096})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer e.Close()
-	client := background(t, g, "rping", "-c", "-a", guest.Host, "-p", port, "-C", "1", "-S", fmt.Sprint(size))
-	defer client.Kill()
-	c, err := a.CreateConnector()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	if err := l.ConnectionRequest(ctx, c); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Accept(ctx, e.QP, rdma.ReadLimits{Inbound: 1, Outbound: 1}, nil); err != nil {
-		t.Fatal(err)
-	}
-	message, err := e.Receive(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
-	source, size2, err := rping.DecodeInfo(message)
-	if err != nil || size2 != size {
-		t.Fatalf("%x: %v", message, err)
-	}
+	e, c, source, size := visited(ctx, t, g, a, l, port)
 	if _, err := e.QP.Post([]rdma.Request{do(e, source, size)}); err != nil {
 		t.Fatal(err)
 	}
 	return ending(ctx, t, c)
+}
+
+// visited lets the kernel's client connect and say where its source buffer is; it
+// then waits for an answer.
+func visited(ctx context.Context, t *testing.T, g *guest.Guest, a rdma.Adapter, l rdma.Listener, port string) (
+	e *endpoint.Endpoint, c rdma.Connector, source rdma.RemoteAddr, size int) {
+	t.Helper()
+	const want = 100
+	background(t, g, "rping", "-c", "-a", guest.Host, "-p", port, "-C", "1", "-S", fmt.Sprint(want))
+	e, c, err := take(ctx, a, l, endpoint.Shape{Receives: 2, ReceiveSize: 16, Data: 16384})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(e.Close)
+	t.Cleanup(func() { c.Close() })
+	message, err := e.Receive(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if source, size, err = rping.DecodeInfo(message); err != nil || size != want {
+		t.Fatalf("%x: %v", message, err)
+	}
+	return e, c, source, size
 }
 
 // ending waits for the end of a connection and says why it came.
