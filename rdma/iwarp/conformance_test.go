@@ -53,3 +53,14 @@ func TestConformance(t *testing.T) {
 		})
 	}
 }
+
+// TestRandom compares random operations with a model: a million of them are
+// -rapid.checks=1000 -rapid.steps=1000.
+//
+// Source: [ND QueuePair]
+func TestRandom(t *testing.T) {
+	rdmatest.Random(t, rdmatest.Config{
+		New:  func(testing.TB) rdma.Provider { return iwarp.New(nil) },
+		Addr: rdma.IPAddr(iwarp.Name, netip.MustParseAddrPort("127.0.0.1:0")),
+	})
+}

@@ -82,7 +82,7 @@ var brokenWays = []struct {
 		return q.Post(reqs)
 	}}, found: "file/sizes file/end file/order file/only-if-cached file/refused"},
 	{name: "sends vanish", fault: drops(rdma.OpSend), found: `connect/dial-listen connect/loopback connect/dual-connect
-		message/sizes shared/many-pairs shared/empty-waits shared/waiting-closes end/no-receive-posted end/message-longer-than-receive flow/credits flow/both-ways`},
+		message/sizes shared/many-pairs shared/empty-waits shared/waiting-closes end/no-receive-posted end/message-longer-than-receive flow/credits flow/full-depth flow/both-ways`},
 	{name: "the second request of a pair is lost", fault: func(a hook.Attempt) hook.Action {
 		if a.N == 2 {
 			return hook.Drop()
@@ -163,7 +163,7 @@ var brokenWays = []struct {
 	{name: "errors lose their status", flaws: flaws{err: func(error) error { return errBroken }},
 		found: `adapter/foreign-address adapter/completion-queue-depth adapter/queue-pair-parameters shared/refused memory/invalid-buffer
 			connect/private-data-too-long connect/dual-bind connect/dual-connect connect/invalid-state reject/by-listener reject/by-client
-			reject/client-closes reject/listener-side-closes reject/peer-gave-up reject/nobody-listens reject/closing-listener listen/dual-listen listen/address
+			reject/client-closes reject/listener-side-closes reject/peer-gave-up reject/nobody-listens reject/closing-listener connect/unroutable listen/dual-listen listen/address
 			listen/address-in-use listen/close-ends-requests cancel/connect cancel/accept cancel/connection-request cancel/ended-context
 			close/connector-use close/listener-use close/adapter-use close/adapter-closes-all end/disconnect`},
 	{name: "limits are wrong", flaws: flaws{info: func(i rdma.AdapterInfo) rdma.AdapterInfo {
@@ -184,6 +184,11 @@ var brokenWays = []struct {
 	// The race detector would find it too that violation/close-is-final fails.
 	{name: "regions stay open", flaws: flaws{closeObject: map[string]func(func() error) error{"region": func(func() error) error { return nil }}},
 		found: "close/region-use violation/closed-region memory/bad-sge"},
+	{name: "windows stay open", flaws: flaws{closeObject: map[string]func(func() error) error{"window": func(func() error) error { return nil }}},
+		found: "close/window-use"},
+	{name: "regions share a token", flaws: flaws{remote: func(at rdma.RemoteAddr) rdma.RemoteAddr {
+		return rdma.RemoteAddr{Addr: at.Addr, Token: 7}
+	}}, found: "memory/many"},
 	{name: "memory is short", flaws: flaws{alloc: func(n int) int { return max(n-50_000, 1) }}, found: "memory/alloc"},
 	{name: "read limits are made up", flaws: flaws{limits: func(rdma.ReadLimits) rdma.ReadLimits { return rdma.ReadLimits{Inbound: 99} }},
 		found: "connect/read-limits"},

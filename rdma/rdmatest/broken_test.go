@@ -21,6 +21,7 @@ type flaws struct {
 	err     func(error) error // of every call of the control path
 	config  func(rdma.QueuePairConfig) rdma.QueuePairConfig
 	access  func(rdma.Access) rdma.Access
+	remote  func(rdma.RemoteAddr) rdma.RemoteAddr // of regions
 	limits  func(rdma.ReadLimits) rdma.ReadLimits
 	private func([]byte) []byte
 	addr    func(rdma.Addr) rdma.Addr
@@ -103,7 +104,7 @@ func (a brokenAdapter) RegisterMemory(ctx context.Context, b []byte, access rdma
 	if err != nil {
 		return nil, a.f.fail(err)
 	}
-	if a.f.closeObject["region"] == nil {
+	if a.f.closeObject["region"] == nil && a.f.remote == nil {
 		return m, nil
 	}
 	return brokenRegion{m, a.f}, nil
@@ -111,7 +112,10 @@ func (a brokenAdapter) RegisterMemory(ctx context.Context, b []byte, access rdma
 
 func (a brokenAdapter) CreateMemoryWindow() (rdma.MemoryWindow, error) {
 	w, err := a.Adapter.CreateMemoryWindow()
-	return w, a.f.fail(err)
+	if err != nil || a.f.closeObject["window"] == nil {
+		return w, a.f.fail(err)
+	}
+	return brokenWindow{w, a.f}, nil
 }
 
 func (a brokenAdapter) CreateSharedReceiveQueue(cfg rdma.SharedReceiveQueueConfig) (rdma.SharedReceiveQueue, error) {
@@ -180,6 +184,20 @@ type brokenRegion struct {
 
 func (m brokenRegion) Close() error { return m.f.close("region", m.MemoryRegion.Close) }
 
+func (m brokenRegion) RemoteAddr() rdma.RemoteAddr {
+	if m.f.remote != nil {
+		return m.f.remote(m.MemoryRegion.RemoteAddr())
+	}
+	return m.MemoryRegion.RemoteAddr()
+}
+
+type brokenWindow struct {
+	rdma.MemoryWindow
+	f *flaws
+}
+
+func (w brokenWindow) Close() error { return w.f.close("window", w.MemoryWindow.Close) }
+
 type brokenQueue struct {
 	rdma.CompletionQueue
 	f *flaws
@@ -230,6 +248,9 @@ func (q *brokenPair) Post(reqs []rdma.Request) (int, error) {
 	reqs = append([]rdma.Request(nil), reqs...)
 	for i := range reqs {
 		reqs[i].SGL = bare(reqs[i].SGL)
+		if w, ok := reqs[i].Window.(brokenWindow); ok {
+			reqs[i].Window = w.MemoryWindow
+		}
 	}
 	if q.f.post != nil {
 		return q.f.post(q.QueuePair, reqs)

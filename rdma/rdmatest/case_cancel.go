@@ -56,14 +56,15 @@ func cancelConnectionRequest(r *rig) {
 }
 
 // cancelNotify: several notifications of one queue, cancelled in order and in
-// reverse: each ends alone.
+// reverse, again and again: each ends alone, and the queue then has none.
 func cancelNotify(r *rig) {
-	cq := r.queue(r.adapter(), 8)
-	const n = 3
-	for _, reverse := range []bool{false, true} {
+	e := r.end(r.adapter(), shape{})
+	const rounds, n = 20, 3
+	for round := range rounds {
+		reverse := round%2 == 1
 		var calls []*call
 		for range n {
-			calls = append(calls, r.notify(cq, rdma.NotifyAny))
+			calls = append(calls, r.notify(e.rcq, rdma.NotifyAny))
 		}
 		for i := range n {
 			if reverse {
@@ -80,6 +81,12 @@ func cancelNotify(r *rig) {
 				}
 			}
 		}
+	}
+	e.receive(1, nil)
+	r.ok("flush", e.qp.Flush())
+	r.ok("notify after those that were cancelled", e.rcq.Notify(r.ctx(), rdma.NotifyAny))
+	if res := r.next(e.rcq); res.Status != rdma.StatusCanceled || res.ID != 1 {
+		r.Errorf("flushed receive: %+v", res)
 	}
 }
 

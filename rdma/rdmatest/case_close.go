@@ -10,6 +10,7 @@ import (
 var closeCases = []Case{
 	{Name: "close/twice", Source: "[ND §IUnknown.Release]", run: closeTwice},
 	{Name: "close/region-use", Source: "[ND MemoryRegion.Deregister]", run: useRegionAfterClose},
+	{Name: "close/window-use", Source: "[ND MemoryWindow]", Needs: rdma.CapWindows, run: useWindowAfterClose},
 	{Name: "close/queue-use", Source: "[ND CompletionQueue]", run: useQueueAfterClose},
 	{Name: "close/queue-pair-use", Source: "[ND QueuePair]", run: useQueuePairAfterClose},
 	{Name: "close/connector-use", Source: "[ND Connector]", run: useConnectorAfterClose},
@@ -49,6 +50,35 @@ func useRegionAfterClose(r *rig) {
 	r.fails("receive into a closed region", err, rdma.StatusAccessViolation)
 	active.region.RemoteAddr()
 	active.deliver(passive)
+}
+
+// useWindowAfterClose: the close of a window that is bound ends it; it cannot be
+// bound again, nor invalidated.
+func useWindowAfterClose(r *rig) {
+	active, passive := r.pair(shape{})
+	fill(active.mem)
+	w, unbound := passive.window(), passive.window()
+	at := passive.bind(w, 0, 64, lendWrite)
+	r.closeNow("window", w)
+	r.closeNow("window that is not bound", unbound)
+	for _, w := range []rdma.MemoryWindow{w, unbound} {
+		w.RemoteAddr()
+		for what, req := range map[string]rdma.Request{
+			"bind of a closed window":       {Op: rdma.OpBind, Flags: lendWrite, Window: w, Region: passive.region, Length: 8},
+			"invalidate of a closed window": {Op: rdma.OpInvalidate, Window: w},
+		} {
+			n, err := passive.qp.Post([]rdma.Request{req})
+			if n != 0 || err == nil {
+				r.Errorf("%s is taken", what)
+			}
+		}
+	}
+	active.deliver(passive)
+	active.post(rdma.Request{Op: rdma.OpWrite, SGL: active.sge(0, 64), Remote: at})
+	r.ends("the side whose window is closed", passive.conn)
+	if !zero(passive.mem) {
+		r.Error("a write through a closed window arrives")
+	}
 }
 
 // useQueueAfterClose: what is left can be polled, then the queue is closed.
@@ -145,14 +175,28 @@ func useAdapterAfterClose(r *rig) {
 		r.Error("the information changes with Close")
 	}
 	ctx := r.ctx()
-	for what, f := range map[string]func() error{
+	calls := map[string]func() error{
 		"create completion queue": func() error { _, err := a.CreateCompletionQueue(1); return err },
 		"register memory":         func() error { _, err := a.RegisterMemory(ctx, make([]byte, 1), 0); return err },
 		"create queue pair":       func() error { _, err := a.CreateQueuePair(e.config()); return err },
 		"create connector":        func() error { _, err := a.CreateConnector(); return err },
 		"create listener":         func() error { _, err := a.CreateListener(); return err },
 		"alloc":                   func() error { _, err := a.Alloc(ctx, 1); return err },
-	} {
+	}
+	if info.Caps.Has(rdma.CapWindows) {
+		calls["create memory window"] = func() error { _, err := a.CreateMemoryWindow(); return err }
+	}
+	if info.Caps.Has(rdma.CapSharedReceive) {
+		calls["create shared receive queue"] = func() error {
+			_, err := a.CreateSharedReceiveQueue(rdma.SharedReceiveQueueConfig{Depth: 1, MaxSGE: 1})
+			return err
+		}
+	}
+	if info.Caps.Has(rdma.CapFileSource) {
+		f, _ := r.file(1)
+		calls["register file"] = func() error { _, err := a.RegisterFile(ctx, f); return err }
+	}
+	for what, f := range calls {
 		r.is(what+" on a closed adapter", f(), net.ErrClosed)
 	}
 }

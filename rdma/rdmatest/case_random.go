@@ -25,8 +25,18 @@ func randomOperations(r *rig) {
 			"inline": m.inline,
 			"":       m.check,
 		}
-		if m.ends[0].adapter.Info().Caps.Has(rdma.CapRead) {
-			steps["read"] = m.read
+		for name, more := range map[string]struct {
+			needs rdma.Caps
+			step  func(*rapid.T)
+		}{
+			"read":      {rdma.CapRead, m.read},
+			"window":    {rdma.CapWindows, m.window},
+			"immediate": {rdma.CapImmediate, m.immediate},
+			"fetch-add": {rdma.CapAtomics, m.fetchAdd},
+		} {
+			if m.ends[0].adapter.Info().Caps.Has(more.needs) {
+				steps[name] = more.step
+			}
 		}
 		t.Repeat(steps)
 		m.settle(t)
@@ -43,6 +53,8 @@ type model struct {
 	ends   [2]*end
 	want   [2][]byte
 	posted [2]int // requests since the side's queue was last empty
+	// windows are those of each side that the steps need, or nil.
+	windows [2]rdma.MemoryWindow
 }
 
 func newModel(r *rig) *model {

@@ -21,4 +21,9 @@
 // The tags of the cases name what they check: a method of NetworkDirect, as
 // [ND QueuePair.Send], or one of the tests that came with it, as
 // [ND NdConnReject].
+//
+// Which cases check what each of these tests did stands in a table in the tests of
+// this package, which also shows every case failing on a provider that is broken in
+// some way. A hostile peer speaks a provider's own bytes, so that its tests are the
+// provider's.
 package rdmatest

@@ -42,7 +42,7 @@ func Cases() []Case {
 		adapterCases, memoryCases, connectCases, refuseCases, listenCases, cancelCases, closeCases,
 		messageCases, queueCases, notifyCases, completionCases, endCases,
 		writeCases, readCases, windowCases, sharedCases, immediateCases, atomicCases, fileCases,
-		violationCases, flowCases, randomCases,
+		violationCases, flowCases, depthCases, randomCases,
 	} {
 		all = append(all, group...)
 	}
@@ -56,6 +56,16 @@ func Run(t *testing.T, cfg Config) {
 		t.Errorf("the gap %q names no case", name)
 	}
 	for _, c := range Cases() {
+		t.Run(c.Name, func(t *testing.T) { runDeclared(t, cfg, c) })
+	}
+}
+
+// Random runs the one case that compares random operations with a model, for
+// as long as -rapid.checks and -rapid.steps say: a million operations are
+// -rapid.checks=1000 -rapid.steps=1000.
+func Random(t *testing.T, cfg Config) {
+	t.Helper()
+	for _, c := range randomCases {
 		t.Run(c.Name, func(t *testing.T) { runDeclared(t, cfg, c) })
 	}
 }

@@ -55,3 +55,14 @@ func TestConformance(t *testing.T) {
 		})
 	}
 }
+
+// TestRandom compares random operations with a model: a million of them are
+// -rapid.checks=1000 -rapid.steps=1000.
+//
+// Source: [ND QueuePair]
+func TestRandom(t *testing.T) {
+	rdmatest.Random(t, rdmatest.Config{
+		New:  func(testing.TB) rdma.Provider { return shm.New(nil) },
+		Addr: rdma.Addr{Fabric: shm.Name},
+	})
+}
