@@ -1,13 +1,16 @@
 package guest_test
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"time"
 
 	"lwio/integration/guest"
 	"lwio/integration/rping"
+	"lwio/rdma"
 	"lwio/rdma/iwarp"
 )
 
@@ -97,4 +100,42 @@ func TestManyRounds(t *testing.T) {
 	if err := rping.Client(limit(t), a, remote(g, rpingPort), rping.ClientConfig{Sizes: sizes, Pause: settle}); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// TestPrivateData gives the kernel as much private data as it takes, which with
+// the four bytes of revision 2 is 256, and one byte more, which it hangs up on.
+//
+// Source: [RFC 5044 §7.1.1], [RFC 6581 §9]
+func TestPrivateData(t *testing.T) {
+	g := boot(t)
+	siw(t, g)
+	kernelServer(t, g)
+	a := adapter(t, iwarp.Config{Revision: 2})
+	for _, n := range []int{0, 1, 3, 252} {
+		err := rping.Client(limit(t), a, remote(g, rpingPort), rping.ClientConfig{Sizes: []int{100}, Pause: settle, PrivateData: make([]byte, n)})
+		if err != nil {
+			t.Errorf("%d bytes: %v", n, err)
+		}
+	}
+	err := rping.Client(limit(t), a, remote(g, rpingPort), rping.ClientConfig{Sizes: []int{100}, PrivateData: make([]byte, 253)})
+	if !errors.Is(err, rdma.StatusConnectionRefused) {
+		t.Errorf("253 bytes: %v", err)
+	}
+}
+
+// TestRevision1Client pings the kernel's server in revision 1: that knows no number
+// of reads there, takes it for none, fails to read, and must be seen to give up.
+//
+// Source: [RFC 5044 §7.1], [RFC 6581 §9.2]
+func TestRevision1Client(t *testing.T) {
+	g := boot(t)
+	siw(t, g)
+	server := kernelServer(t, g)
+	a := adapter(t, iwarp.Config{Revision: 1})
+	ctx := limit(t)
+	err := rping.Client(ctx, a, remote(g, rpingPort), rping.ClientConfig{Sizes: []int{100}, Pause: settle})
+	if err == nil || ctx.Err() != nil || errors.Is(err, rping.ErrMismatch) {
+		t.Errorf("%v", err)
+	}
+	eventually(ctx, t, "the server says that it cannot read", func() bool { return strings.Contains(server.Output(), "post send error") })
 }
