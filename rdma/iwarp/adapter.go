@@ -85,6 +85,13 @@ func (a *adapter) CreateMemoryWindow() (rdma.MemoryWindow, error) {
 	return a.dom.CreateMemoryWindow()
 }
 
+// CreateSharedReceiveQueue makes a queue of receives for many queue pairs. A
+// connection whose message finds it empty stops reading, so that TCP holds its peer
+// back, and goes on when receives are posted.
+func (a *adapter) CreateSharedReceiveQueue(cfg rdma.SharedReceiveQueueConfig) (rdma.SharedReceiveQueue, error) {
+	return a.dom.CreateSharedReceiveQueue(cfg)
+}
+
 // CreateConnector makes an unbound connector.
 func (a *adapter) CreateConnector() (rdma.Connector, error) {
 	c := &connector{a: a, done: make(chan struct{})}

@@ -38,7 +38,7 @@
 // # Locks
 //
 // Adapter, listener and connector locks come before those of a queue pair
-// (doneMu, then mu, then recvMu), these before that of a completion queue. Who
+// (doneMu, then mu, then that of its receive queue), these before that of a completion queue. Who
 // reads holds receiver.mu before any of a queue pair's. No lock is held
 // during a system call that may block. A region or window is not locked: every
 // access takes a reference for the time of one copy or one non-blocking system call, and

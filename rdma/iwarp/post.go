@@ -123,44 +123,5 @@ func (qp *queuePair) postWindowLocked(r *rdma.Request) rdma.Status {
 	return rdma.StatusSuccess
 }
 
-// PostReceive queues receives. After the end of the connection they end at once
-// with StatusCanceled. A queue pair with a shared receive queue takes none:
-// StatusInvalidDeviceRequest.
-//
-// Source: [ND QueuePair.Receive]
-func (qp *queuePair) PostReceive(reqs []rdma.ReceiveRequest) (int, error) {
-	qp.recvMu.Lock()
-	defer qp.recvMu.Unlock()
-	n, err := 0, error(nil)
-	for ; n < len(reqs); n++ {
-		if status := qp.postReceiveLocked(&reqs[n]); status != rdma.StatusSuccess {
-			err = opError("post", "receive", status, nil)
-			break
-		}
-	}
-	if qp.flushed {
-		qp.cancelRecvs = qp.receives.Tail
-		qp.cancelReceivesLocked()
-	}
-	return n, err
-}
-
-func (qp *queuePair) postReceiveLocked(r *rdma.ReceiveRequest) rdma.Status {
-	if qp.closedRecv {
-		return rdma.StatusInvalidHandle
-	}
-	if qp.shared != nil {
-		return rdma.StatusInvalidDeviceRequest
-	}
-	if qp.receives.Len() >= qp.cfg.ReceiveDepth {
-		return rdma.StatusNoMoreEntries
-	}
-	length, status := qp.a.dom.CheckSGL(r.SGL, qp.cfg.MaxReceiveSGE, rdma.AccessLocalWrite)
-	if status != rdma.StatusSuccess {
-		return status
-	}
-	p := qp.receives.Push()
-	p.id, p.length = r.ID, length
-	p.pieces = soft.AppendPieces(p.pieces[:0], r.SGL)
-	return rdma.StatusSuccess
-}
+// PostReceive queues receives.
+func (qp *queuePair) PostReceive(reqs []rdma.ReceiveRequest) (int, error) { return qp.recv.Post(reqs) }

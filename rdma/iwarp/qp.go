@@ -46,13 +46,6 @@ type sendRequest struct {
 // asks tells whether the peer answers the request.
 func (r *sendRequest) asks() bool { return r.op == rdma.OpRead || r.op.IsAtomic() }
 
-// receiveRequest is a receive that waits for its message.
-type receiveRequest struct {
-	id     uint64
-	pieces []soft.Piece
-	length int
-}
-
 // queuePair holds the requests of one connection.
 //
 // The initiator queue: requests [head, done) are over but their slots not free
@@ -62,11 +55,9 @@ type receiveRequest struct {
 //
 // Source: [ND QueuePair]
 type queuePair struct {
-	a   *adapter
-	cfg rdma.QueuePairConfig
-	// The queues that results go to.
-	receiveCQ, initiatorCQ *soft.CompletionQueue
-	shared                 *sharedQueue // or nil
+	a      *adapter
+	cfg    rdma.QueuePairConfig
+	queues soft.Queues
 
 	mu      sync.Mutex
 	idle    sync.Cond // signalled when writing becomes false
@@ -86,14 +77,8 @@ type queuePair struct {
 	doneMu  sync.Mutex    // taken before mu: results appear in order
 	settled []rdma.Result // scratch
 
-	recvMu      sync.Mutex
-	receives    soft.FIFO[receiveRequest]
-	results     []rdma.Result   // of receives, not in the completion queue yet
-	current     bool            // the first receive is being filled
-	taken       *receiveRequest // which it is, if it came from a shared queue
-	cancelRecvs uint64          // as cancel
-	flushed     bool            // receives end at once
-	closedRecv  bool            // no more receives are taken
+	recv   soft.ReceiveQueue
+	resume chan struct{} // gets a value when a shared queue may have a receive
 
 	driven atomic.Pointer[conn] // the connection once it runs on a socket that anybody can read
 	naps   atomic.Uint64        // calls of Sleep
@@ -109,45 +94,24 @@ var (
 // CreateQueuePair makes an unconnected queue pair; its memory grows with use.
 func (a *adapter) CreateQueuePair(cfg rdma.QueuePairConfig) (rdma.QueuePair, error) {
 	const op = "create queue pair"
-	rcq := a.dom.CompletionQueueOf(cfg.ReceiveCQ)
-	if rcq == nil {
-		return nil, opError(op, "", rdma.StatusInvalidParameterN(2), nil)
+	queues, err := a.dom.CheckPair(&cfg, op)
+	if err != nil {
+		return nil, err
 	}
-	icq := a.dom.CompletionQueueOf(cfg.InitiatorCQ)
-	if icq == nil {
-		return nil, opError(op, "", rdma.StatusInvalidParameterN(3), nil)
-	}
-	shared, ok := cfg.SharedReceive.(*sharedQueue)
-	if cfg.SharedReceive != nil && (!ok || shared == nil || shared.a != a) {
-		return nil, opError(op, "", rdma.StatusInvalidParameterN(4), nil)
-	}
-	limits := []struct{ param, value, most int }{
-		{5, cfg.ReceiveDepth, soft.MaxQueueDepth},
-		{6, cfg.InitiatorDepth, soft.MaxQueueDepth},
-		{7, cfg.MaxReceiveSGE, soft.MaxSGE},
-		{8, cfg.MaxInitiatorSGE, soft.MaxSGE},
-		{9, cfg.InlineSize, soft.MaxInline},
-	}
-	if shared != nil {
-		limits = []struct{ param, value, most int }{
-			{6, cfg.InitiatorDepth, soft.MaxQueueDepth},
-			{7, cfg.MaxInitiatorSGE, soft.MaxSGE},
-			{8, cfg.InlineSize, soft.MaxInline},
+	qp := &queuePair{a: a, cfg: cfg, queues: queues, resume: make(chan struct{}, 1)}
+	qp.recv.Init(a.dom, &cfg, queues, func() {
+		select {
+		case qp.resume <- struct{}{}:
+		default:
 		}
-	}
-	for _, c := range limits {
-		if c.value < 0 || c.value > c.most {
-			return nil, opError(op, "", rdma.StatusInvalidParameterN(c.param), nil)
-		}
-	}
-	qp := &queuePair{a: a, cfg: cfg, receiveCQ: rcq, initiatorCQ: icq, shared: shared}
+	})
 	qp.idle.L = &qp.mu
 	qp.windows.Init(a.dom, &qp.mu)
 	qp.probe.init()
 	if err := a.dom.Add(soft.QueuePairs, qp, op); err != nil {
 		return nil, err
 	}
-	if !rcq.Attach(qp) || !icq.Attach(qp) {
+	if !queues.Attach(qp) {
 		qp.Close()
 		return nil, opError(op, "", rdma.StatusInvalidHandle, nil)
 	}
@@ -238,9 +202,9 @@ func (qp *queuePair) Unpark() {
 // sleepers is how many calls of Notify need the connection's own goroutine to
 // read.
 func (qp *queuePair) sleepers() int {
-	n := qp.receiveCQ.Sleepers()
-	if qp.initiatorCQ != qp.receiveCQ {
-		n += qp.initiatorCQ.Sleepers()
+	n := qp.queues.Receive.Sleepers()
+	if qp.queues.Initiator != qp.queues.Receive {
+		n += qp.queues.Initiator.Sleepers()
 	}
 	return n
 }
@@ -259,12 +223,7 @@ func (qp *queuePair) Flush() error {
 	if start && c != nil {
 		c.tx.pump()
 	}
-	qp.recvMu.Lock()
-	defer qp.recvMu.Unlock()
-	qp.cancelRecvs = qp.receives.Tail
-	if !qp.current {
-		qp.cancelReceivesLocked()
-	}
+	qp.recv.Flush()
 	return nil
 }
 
@@ -279,7 +238,7 @@ func (qp *queuePair) settle(n uint64) {
 		qp.mu.Lock()
 		qp.next += n
 		n = 0
-		for qp.done != qp.next && len(results) < maxResults {
+		for qp.done != qp.next && len(results) < soft.MaxResults {
 			r := qp.sends.At(qp.done)
 			if r.pending {
 				break
@@ -293,43 +252,11 @@ func (qp *queuePair) settle(n uint64) {
 				qp.sends.Head = qp.done
 			}
 		}
-		more = len(results) == maxResults
+		more = len(results) == soft.MaxResults
 		qp.mu.Unlock()
-		qp.initiatorCQ.Push(results)
+		qp.queues.Initiator.Push(results)
 		qp.settled = results
 	}
-}
-
-// maxResults is how many results are gathered before they go to the queue.
-const maxResults = 64
-
-// pushReceivesLocked puts the results of receives in the completion queue.
-func (qp *queuePair) pushReceivesLocked() {
-	qp.receiveCQ.Push(qp.results)
-	qp.results = qp.results[:0]
-}
-
-// cancelReceivesLocked ends the receives that were posted before the last Flush.
-func (qp *queuePair) cancelReceivesLocked() {
-	for qp.receives.Head < qp.cancelRecvs {
-		qp.results = append(qp.results, qp.popReceiveLocked(rdma.StatusCanceled, 0))
-		if len(qp.results) == maxResults {
-			qp.pushReceivesLocked()
-		}
-	}
-	qp.pushReceivesLocked()
-}
-
-// popReceiveLocked takes the first receive out and makes its result.
-func (qp *queuePair) popReceiveLocked(status rdma.Status, n int) rdma.Result {
-	r := qp.taken
-	if r == nil {
-		r = qp.receives.At(qp.receives.Head)
-		qp.receives.Head++
-	}
-	qp.taken = nil
-	clear(r.pieces)
-	return rdma.Result{Status: status, Op: rdma.OpReceive, Bytes: n, QueuePair: qp.cfg.Context, ID: r.id}
 }
 
 // flushAll ends everything, with the statuses of the ending for what is in
@@ -360,16 +287,7 @@ func (qp *queuePair) flushAll(e *ending, begun bool) {
 	qp.mu.Unlock()
 	qp.windows.RevokeAll()
 	qp.settle(unwritten)
-
-	qp.recvMu.Lock()
-	defer qp.recvMu.Unlock()
-	if qp.current {
-		qp.current = false
-		qp.results = append(qp.results, qp.popReceiveLocked(e.receive, 0))
-	}
-	qp.flushed = true
-	qp.cancelRecvs = qp.receives.Tail
-	qp.cancelReceivesLocked()
+	qp.recv.End(e.receive)
 }
 
 // Close disconnects, ends all requests and waits until nothing of theirs is
@@ -385,11 +303,8 @@ func (qp *queuePair) Close() error {
 			<-c.finished
 		}
 		qp.flushAll(&ending{receive: rdma.StatusCanceled, partly: rdma.StatusCanceled, reading: rdma.StatusCanceled}, false)
-		qp.recvMu.Lock()
-		qp.closedRecv = true
-		qp.recvMu.Unlock()
-		qp.receiveCQ.Detach(qp)
-		qp.initiatorCQ.Detach(qp)
+		qp.recv.Close()
+		qp.queues.Detach(qp)
 		qp.a.dom.Remove(soft.QueuePairs, qp)
 	})
 	return nil

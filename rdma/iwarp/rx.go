@@ -65,11 +65,9 @@ type receiver struct {
 	// receive or a read, which may both be in progress.
 	lease   soft.Lease
 	target  []byte
-	receive *receiveRequest
-	own     receiveRequest // from a shared queue
-	stalled bool           // the frame in hand waits for a receive
-	resume  chan struct{}  // gets a value when there may be one
-	at      cursor         // in the receive
+	receive *soft.Receive
+	stalled bool   // the frame in hand waits for a receive of a shared queue
+	at      cursor // in the receive
 	reading *readOut
 	readAt  cursor // in the read
 
@@ -84,9 +82,6 @@ type cursor struct {
 
 func (x *receiver) init(c *conn) {
 	x.c, x.msn, x.readMSN, x.atomicMSN = c, 1, 1, 1
-	if c.qp.shared != nil {
-		x.resume = make(chan struct{}, 1)
-	}
 	x.readFn, x.guestFn, x.lookFn = x.read, x.readAsGuest, x.readOnce
 }
 
@@ -122,7 +117,7 @@ func (x *receiver) close() {
 		x.err = net.ErrClosed
 	}
 	if x.stalled {
-		x.c.qp.shared.leave(x)
+		x.c.qp.recv.Leave()
 	}
 	x.r, x.w = 0, 0
 	x.freeBuffer()
@@ -143,7 +138,7 @@ func (x *receiver) fail(err error) {
 func (x *receiver) await() error {
 	for {
 		select {
-		case <-x.resume:
+		case <-x.c.qp.resume:
 		case <-x.c.ended:
 			return io.EOF
 		}
@@ -258,9 +253,7 @@ func (x *receiver) took(n int, err error) bool {
 // the sender go on if it could not. It never waits for it.
 func (x *receiver) push() {
 	qp := x.c.qp
-	qp.recvMu.Lock()
-	qp.pushReceivesLocked()
-	qp.recvMu.Unlock()
+	qp.recv.Push()
 	if x.settle {
 		x.settle = false
 		qp.settle(0)
@@ -415,7 +408,7 @@ func (x *receiver) scatter() ([]soft.Piece, *cursor) {
 	if x.answering() {
 		return x.reading.request.pieces, &x.readAt
 	}
-	return x.receive.pieces, &x.at
+	return x.receive.Pieces, &x.at
 }
 
 // answering tells whether the frame answers a read or an atomic operation.

@@ -2,6 +2,7 @@ package iwarp
 
 import (
 	"bytes"
+	"errors"
 
 	"lwio/rdma"
 	"lwio/rdma/internal/soft"
@@ -63,6 +64,10 @@ func remoteTerminate(payload []byte) error {
 	}
 	return &TerminateError{Layer: t.fault.layer, Type: t.fault.kind, Code: t.fault.code, Remote: true, read: about}
 }
+
+// errStalled says that a message must wait until a shared receive queue has a
+// receive for it.
+var errStalled = errors.New("no receive in the shared queue yet")
 
 // accept checks the header of a segment and finds the place of its payload.
 //
@@ -163,7 +168,7 @@ func (x *receiver) acceptSend() error {
 	switch {
 	case uint64(s.mo) != uint64(x.at.bytes):
 		return x.violation(faultMO)
-	case x.left > x.receive.length-x.at.bytes:
+	case x.left > x.receive.Length-x.at.bytes:
 		v := x.violation(faultTooLong)
 		v.receive = rdma.StatusBufferOverflow
 		return v
@@ -174,25 +179,18 @@ func (x *receiver) acceptSend() error {
 // takeReceive begins the first receive. There may be none, which is an error, or
 // in a shared queue a reason to wait.
 func (x *receiver) takeReceive() error {
-	qp := x.c.qp
-	if qp.shared != nil {
-		if err := qp.shared.take(&x.own, x); err != nil {
-			return err
-		}
+	recv := &x.c.qp.recv
+	recv.Lock()
+	defer recv.Unlock()
+	r, status := recv.BeginLocked()
+	switch status {
+	case rdma.StatusSuccess:
+		x.receive, x.at = r, cursor{}
+		return nil
+	case rdma.StatusPending:
+		return errStalled
 	}
-	qp.recvMu.Lock()
-	defer qp.recvMu.Unlock()
-	switch {
-	case qp.shared != nil:
-		qp.taken, x.receive = &x.own, &x.own
-	case qp.receives.Len() == 0:
-		return x.violation(faultNoBuffer)
-	default:
-		x.receive = qp.receives.At(qp.receives.Head)
-	}
-	qp.current = true
-	x.at = cursor{}
-	return nil
+	return x.violation(faultNoBuffer)
 }
 
 // control tells whether the payload of the frame is a header of RDMAP, which is
@@ -242,20 +240,11 @@ func (x *receiver) finish() error {
 // deliver ends the receive in progress, whose result has the immediate data of
 // with.
 func (x *receiver) deliver(with rdma.Result) {
-	qp := x.c.qp
-	qp.recvMu.Lock()
-	defer qp.recvMu.Unlock()
-	r := qp.popReceiveLocked(rdma.StatusSuccess, x.at.bytes)
-	r.Solicited = x.seg.opcode().solicits()
-	r.HasImmediate, r.Immediate = with.HasImmediate, with.Immediate
-	qp.results = append(qp.results, r)
-	qp.current = false
+	with.Bytes, with.Solicited = x.at.bytes, x.seg.opcode().solicits()
 	x.receive = nil
 	x.msn++
-	switch {
-	case qp.receives.Head < qp.cancelRecvs:
-		qp.cancelReceivesLocked()
-	case len(qp.results) == maxResults:
-		qp.pushReceivesLocked()
-	}
+	recv := &x.c.qp.recv
+	recv.Lock()
+	defer recv.Unlock()
+	recv.FinishLocked(with)
 }

@@ -82,7 +82,7 @@ var brokenWays = []struct {
 		return q.Post(reqs)
 	}}, found: "file/sizes file/end file/order file/only-if-cached file/refused"},
 	{name: "sends vanish", fault: drops(rdma.OpSend), found: `connect/dial-listen connect/loopback connect/dual-connect
-		message/sizes shared/many-pairs shared/empty-waits shared/waiting-closes end/no-receive-posted end/message-longer-than-receive flow/credits flow/full-depth flow/both-ways`},
+		message/sizes shared/many-pairs shared/empty-waits shared/greedy shared/waiting-closes end/no-receive-posted end/message-longer-than-receive flow/credits flow/full-depth flow/both-ways`},
 	{name: "the second request of a pair is lost", fault: func(a hook.Attempt) hook.Action {
 		if a.N == 2 {
 			return hook.Drop()

@@ -10,6 +10,7 @@ import (
 var sharedCases = []Case{
 	{Name: "shared/many-pairs", Source: "[ND Adapter.CreateQueuePairWithSrq]", Needs: rdma.CapSharedReceive, run: sharedByMany},
 	{Name: "shared/empty-waits", Source: "[ND SharedReceiveQueue]", Needs: rdma.CapSharedReceive, run: sharedEmpty},
+	{Name: "shared/greedy", Source: "[RFC 5042 §6.4.3.1]", Needs: rdma.CapSharedReceive, run: sharedGreedy},
 	{Name: "shared/waiting-closes", Source: "[ND SharedReceiveQueue]", Needs: rdma.CapSharedReceive, run: sharedWaitingCloses},
 	{Name: "shared/notify", Source: "[ND SharedReceiveQueue.Notify]", Needs: rdma.CapSharedReceive, run: sharedNotify},
 	{Name: "shared/modify", Source: "[ND SharedReceiveQueue.Modify]", Needs: rdma.CapSharedReceive, run: sharedModify},
@@ -117,6 +118,26 @@ func sharedEmpty(r *rig) {
 	c.heard(0, 50)
 	c.say(1, 51)
 	c.heard(1, 51)
+}
+
+// sharedGreedy: a connection that sends more than there are receives does not get
+// all of them; what it sent waits until there are more.
+func sharedGreedy(r *rig) {
+	c := r.crowd(2, rdma.SharedReceiveQueueConfig{Depth: 16, MaxSGE: 1})
+	c.post(0, 8)
+	for i := range 12 {
+		c.say(0, byte(i+1))
+	}
+	c.heard(0, 1) // what it sent has arrived
+	c.say(1, 99)
+	c.heard(1, 99)
+	for i := 1; i < 6; i++ {
+		c.heard(0, byte(i+1))
+	}
+	c.post(8, 8)
+	for i := 6; i < 12; i++ {
+		c.heard(0, byte(i+1))
+	}
 }
 
 // sharedWaitingCloses: a connection whose message waits can be closed, and so

@@ -17,7 +17,7 @@ const (
 	inlineThreshold = 256
 	largeThreshold  = 4 << 10
 	baseCaps        = rdma.CapInOrderPlacement | rdma.CapMultiEngine | rdma.CapCQResize | rdma.CapLoopback |
-		rdma.CapWindows | rdma.CapFileSource | rdma.CapConfidential | rdma.CapRead | rdma.CapImmediate
+		rdma.CapWindows | rdma.CapSharedReceive | rdma.CapFileSource | rdma.CapConfidential | rdma.CapRead | rdma.CapImmediate
 )
 
 // adapter is a protection domain.
@@ -44,24 +44,25 @@ func newAdapter(p *Provider, host [16]byte, id uint64) *adapter {
 // Info gives the limits, which are the same for all adapters.
 func (a *adapter) Info() rdma.AdapterInfo {
 	return rdma.AdapterInfo{
-		AdapterID:               a.id,
-		MaxRegistrationSize:     soft.MaxRegistration,
-		MaxWindowSize:           soft.MaxRegistration,
-		MaxInitiatorSGE:         soft.MaxSGE,
-		MaxReceiveSGE:           soft.MaxSGE,
-		MaxTransferLength:       soft.MaxTransfer,
-		MaxInlineDataSize:       soft.MaxInline,
-		MaxReadSGE:              soft.MaxSGE,
-		MaxInboundReadLimit:     maxReads,
-		MaxOutboundReadLimit:    maxReads,
-		MaxReceiveQueueDepth:    soft.MaxQueueDepth,
-		MaxInitiatorQueueDepth:  soft.MaxQueueDepth,
-		MaxCompletionQueueDepth: soft.MaxCompletionDepth,
-		InlineRequestThreshold:  inlineThreshold,
-		LargeRequestThreshold:   largeThreshold,
-		MaxCallerData:           maxPrivateData,
-		MaxCalleeData:           maxPrivateData,
-		Caps:                    baseCaps,
+		AdapterID:                  a.id,
+		MaxRegistrationSize:        soft.MaxRegistration,
+		MaxWindowSize:              soft.MaxRegistration,
+		MaxInitiatorSGE:            soft.MaxSGE,
+		MaxReceiveSGE:              soft.MaxSGE,
+		MaxTransferLength:          soft.MaxTransfer,
+		MaxInlineDataSize:          soft.MaxInline,
+		MaxReadSGE:                 soft.MaxSGE,
+		MaxInboundReadLimit:        maxReads,
+		MaxOutboundReadLimit:       maxReads,
+		MaxReceiveQueueDepth:       soft.MaxQueueDepth,
+		MaxInitiatorQueueDepth:     soft.MaxQueueDepth,
+		MaxSharedReceiveQueueDepth: soft.MaxQueueDepth,
+		MaxCompletionQueueDepth:    soft.MaxCompletionDepth,
+		InlineRequestThreshold:     inlineThreshold,
+		LargeRequestThreshold:      largeThreshold,
+		MaxCallerData:              maxPrivateData,
+		MaxCalleeData:              maxPrivateData,
+		Caps:                       baseCaps,
 	}
 }
 
@@ -87,6 +88,13 @@ func (a *adapter) CreateCompletionQueue(depth int) (rdma.CompletionQueue, error)
 // CreateMemoryWindow makes a window that lends nothing yet.
 func (a *adapter) CreateMemoryWindow() (rdma.MemoryWindow, error) {
 	return a.dom.CreateMemoryWindow()
+}
+
+// CreateSharedReceiveQueue makes a queue of receives for many queue pairs. A
+// connection whose message finds it empty takes nothing more out of its ring, and
+// goes on when receives are posted.
+func (a *adapter) CreateSharedReceiveQueue(cfg rdma.SharedReceiveQueueConfig) (rdma.SharedReceiveQueue, error) {
+	return a.dom.CreateSharedReceiveQueue(cfg)
 }
 
 // CreateConnector makes an unbound connector.

@@ -12,7 +12,6 @@ import (
 
 // What the provider does not have, as docs/providers.md says.
 const (
-	noShared = "no shared receive queues"
 	noAtomic = "no atomics"
 )
 
@@ -25,14 +24,6 @@ var gaps = map[string]string{
 	"atomic/order":            noAtomic,
 	"atomic/refused":          noAtomic,
 	"atomic/violations":       noAtomic,
-	"immediate/shared":        noShared,
-	"shared/close":            noShared,
-	"shared/empty-waits":      noShared,
-	"shared/many-pairs":       noShared,
-	"shared/modify":           noShared,
-	"shared/notify":           noShared,
-	"shared/refused":          noShared,
-	"shared/waiting-closes":   noShared,
 }
 
 // ways are the configurations that the suite runs with.

@@ -199,7 +199,7 @@ func (c *conn) serve() error {
 // pending tells whether there is a reason not to sleep. Only who knows that the
 // segments are mapped may ask.
 func (c *conn) pending() bool {
-	return c.ending.Load() != nil || c.peer.tail.Load() != c.own.head.Load() || c.qp.canResume()
+	return c.ending.Load() != nil || c.peer.tail.Load() != c.own.head.Load() && !c.rx.stalled.Load() || c.qp.canResume()
 }
 
 // drain takes everything out of the ring.

@@ -11,8 +11,8 @@
 // that user may be a peer.
 //
 // It has Send, RDMA Read, RDMA Write from memory and from files, with immediate data
-// too, in-order placement and memory windows. Shared receive queues and atomics
-// answer rdma.StatusNotSupported.
+// too, in-order placement, memory windows and shared receive queues. Atomics answer
+// rdma.StatusNotSupported.
 //
 // # Ways of the data
 //
@@ -75,7 +75,7 @@
 // # Locks
 //
 // Adapter, listener and connector locks come before conn.rxMu, this before
-// queuePair.recvMu and backing.mu, that before memory.mu, shares.mu. A completion
+// that of a receive queue and backing.mu, that before memory.mu, shares.mu. A completion
 // queue's lock and rest.mu are the last; rest.seat comes before conn.rxMu.
 // queuePair.mu is held for no long copy and no system call, but may wait for the end of a
 // copy through a window that is being invalidated; who sends holds its baton

@@ -41,13 +41,6 @@ type sendRequest struct {
 	status    rdma.Status     // once it is done
 }
 
-// receiveRequest is a receive that waits for its message.
-type receiveRequest struct {
-	id     uint64
-	pieces []soft.Piece
-	length int
-}
-
 // queuePair holds the requests of one connection.
 //
 // The initiator queue: requests [head, done) are over but their slots not free
@@ -57,11 +50,10 @@ type receiveRequest struct {
 //
 // Source: [ND QueuePair]
 type queuePair struct {
-	a   *adapter
-	cfg rdma.QueuePairConfig
-	// The queues that results go to.
-	receiveCQ, initiatorCQ *soft.CompletionQueue
-	conn                   atomic.Pointer[conn] // while connected, and kept afterwards
+	a      *adapter
+	cfg    rdma.QueuePairConfig
+	queues soft.Queues
+	conn   atomic.Pointer[conn] // while connected, and kept afterwards
 
 	mu      sync.Mutex
 	idle    sync.Cond // signalled when writing becomes false
@@ -75,13 +67,7 @@ type queuePair struct {
 	writing bool
 	windows soft.Windows
 
-	recvMu      sync.Mutex
-	receives    soft.FIFO[receiveRequest]
-	results     []rdma.Result // of receives that were canceled, not in the completion queue yet
-	current     bool          // the first receive is being filled
-	cancelRecvs uint64        // as cancel
-	flushed     bool          // receives end at once
-	closedRecv  bool          // no more receives are taken
+	recv soft.ReceiveQueue
 
 	once sync.Once
 }
@@ -91,35 +77,18 @@ var _ rdma.QueuePair = (*queuePair)(nil)
 // CreateQueuePair makes an unconnected queue pair; its memory grows with use.
 func (a *adapter) CreateQueuePair(cfg rdma.QueuePairConfig) (rdma.QueuePair, error) {
 	const op = "create queue pair"
-	if cfg.SharedReceive != nil {
-		return nil, opError(op, "", rdma.StatusNotSupported, nil)
+	queues, err := a.dom.CheckPair(&cfg, op)
+	if err != nil {
+		return nil, err
 	}
-	rcq := a.dom.CompletionQueueOf(cfg.ReceiveCQ)
-	if rcq == nil {
-		return nil, opError(op, "", rdma.StatusInvalidParameterN(2), nil)
-	}
-	icq := a.dom.CompletionQueueOf(cfg.InitiatorCQ)
-	if icq == nil {
-		return nil, opError(op, "", rdma.StatusInvalidParameterN(3), nil)
-	}
-	for _, c := range []struct{ param, value, least, most int }{
-		{5, cfg.ReceiveDepth, 0, soft.MaxQueueDepth},
-		{6, cfg.InitiatorDepth, 0, soft.MaxQueueDepth},
-		{7, cfg.MaxReceiveSGE, 0, soft.MaxSGE},
-		{8, cfg.MaxInitiatorSGE, 0, soft.MaxSGE},
-		{9, cfg.InlineSize, 0, soft.MaxInline},
-	} {
-		if c.value < c.least || c.value > c.most {
-			return nil, opError(op, "", rdma.StatusInvalidParameterN(c.param), nil)
-		}
-	}
-	qp := &queuePair{a: a, cfg: cfg, receiveCQ: rcq, initiatorCQ: icq}
+	qp := &queuePair{a: a, cfg: cfg, queues: queues}
+	qp.recv.Init(a.dom, &cfg, queues, qp.unstall)
 	qp.idle.L = &qp.mu
 	qp.windows.Init(a.dom, &qp.mu)
 	if err := a.dom.Add(soft.QueuePairs, qp, op); err != nil {
 		return nil, err
 	}
-	if !rcq.Attach(qp) || !icq.Attach(qp) {
+	if !queues.Attach(qp) {
 		qp.Close()
 		return nil, opError(op, "", rdma.StatusInvalidHandle, nil)
 	}
@@ -195,6 +164,13 @@ func (qp *queuePair) Unpark() {
 	}
 }
 
+// unstall lets a message go on that waited for a receive of a shared queue.
+func (qp *queuePair) unstall() {
+	if c := qp.conn.Load(); c != nil && c.rx.stalled.Swap(false) {
+		c.nudge()
+	}
+}
+
 // takeBaton makes the caller the one who sends, if there is something to do and
 // nobody does.
 func (qp *queuePair) takeBaton() *conn {
@@ -265,41 +241,8 @@ func (qp *queuePair) Flush() error {
 	qp.cancel = qp.sends.Tail
 	qp.mu.Unlock()
 	qp.start()
-	qp.recvMu.Lock()
-	defer qp.recvMu.Unlock()
-	qp.cancelRecvs = qp.receives.Tail
-	if !qp.current {
-		qp.cancelReceivesLocked()
-	}
+	qp.recv.Flush()
 	return nil
-}
-
-// maxResults is how many results are gathered before they go to the queue.
-const maxResults = 64
-
-// pushReceivesLocked puts the results of receives in the completion queue.
-func (qp *queuePair) pushReceivesLocked() {
-	qp.receiveCQ.Push(qp.results)
-	qp.results = qp.results[:0]
-}
-
-// cancelReceivesLocked ends the receives that were posted before the last Flush.
-func (qp *queuePair) cancelReceivesLocked() {
-	for qp.receives.Head < qp.cancelRecvs {
-		qp.results = append(qp.results, qp.popReceiveLocked(rdma.StatusCanceled, 0))
-		if len(qp.results) == maxResults {
-			qp.pushReceivesLocked()
-		}
-	}
-	qp.pushReceivesLocked()
-}
-
-// popReceiveLocked takes the first receive out and makes its result.
-func (qp *queuePair) popReceiveLocked(status rdma.Status, n int) rdma.Result {
-	r := qp.receives.At(qp.receives.Head)
-	qp.receives.Head++
-	clear(r.pieces)
-	return rdma.Result{Status: status, Op: rdma.OpReceive, Bytes: n, QueuePair: qp.cfg.Context, ID: r.id}
 }
 
 // flushAll ends everything, first of all the receive and the read in progress with
@@ -322,21 +265,12 @@ func (qp *queuePair) flushAll(receive, reading rdma.Status) {
 	qp.reads, qp.answers = soft.FIFO[*sendRequest]{}, soft.FIFO[answer]{}
 	var results []rdma.Result
 	for qp.done != qp.next {
-		results = qp.settleLocked(results, len(results)+maxResults)
+		results = qp.settleLocked(results, len(results)+soft.MaxResults)
 	}
 	qp.sends.Head = qp.next
 	qp.mu.Unlock()
-	qp.initiatorCQ.Push(results)
-
-	qp.recvMu.Lock()
-	defer qp.recvMu.Unlock()
-	if qp.current {
-		qp.current = false
-		qp.results = append(qp.results, qp.popReceiveLocked(receive, 0))
-	}
-	qp.flushed = true
-	qp.cancelRecvs = qp.receives.Tail
-	qp.cancelReceivesLocked()
+	qp.queues.Initiator.Push(results)
+	qp.recv.End(receive)
 }
 
 // settleLocked ends the requests that are done, in their order, up to the first
@@ -377,11 +311,8 @@ func (qp *queuePair) Close() error {
 			<-c.finished
 		}
 		qp.flushAll(rdma.StatusCanceled, rdma.StatusCanceled)
-		qp.recvMu.Lock()
-		qp.closedRecv = true
-		qp.recvMu.Unlock()
-		qp.receiveCQ.Detach(qp)
-		qp.initiatorCQ.Detach(qp)
+		qp.recv.Close()
+		qp.queues.Detach(qp)
 		qp.a.dom.Remove(soft.QueuePairs, qp)
 	})
 	return nil

@@ -192,7 +192,7 @@ func (r *rest) lieDown() bool {
 // comes back soon.
 func (r *rest) getUp() {
 	r.poked.Store(false)
-	others := r.c.qp.receiveCQ.Sleepers() + r.c.qp.initiatorCQ.Sleepers()
+	others := r.c.qp.queues.Receive.Sleepers() + r.c.qp.queues.Initiator.Sleepers()
 	r.mu.Lock()
 	r.napping.Store(false)
 	r.attended.Store(others == 0)
@@ -226,7 +226,7 @@ func (c *conn) look(hot bool) {
 		return
 	}
 	var err error
-	if !c.rxClosed && c.peer.tail.Load() != c.rx.in.head {
+	if !c.rxClosed && c.peer.tail.Load() != c.rx.in.head && !c.rx.stalled.Load() {
 		err = c.drainLocked(pollBudget)
 	}
 	c.rxMu.Unlock()

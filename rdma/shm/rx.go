@@ -19,19 +19,20 @@ type receiver struct {
 	fence   atomic.Uint32
 	got     int // bytes of the message in progress
 	total   int
-	read    int           // bytes of the answer in progress
-	results []rdma.Result // of receives, not in the completion queue yet
+	read    int         // bytes of the answer in progress
+	results bool        // are gathered
+	stalled atomic.Bool // the first entry waits for a receive of a shared queue
 }
 
 func (r *receiver) init(c *conn) {
 	r.c, r.in = c, consumer{peer: c.peer}
-	r.results = make([]rdma.Result, 0, maxResults)
 }
 
 // What a peer may do wrong.
 var (
 	errNoReceive = errors.New("no receive is posted for the peer's message")
 	errTooLong   = errors.New("the peer's message is longer than the receive")
+	errStalled   = errors.New("no receive in the shared queue yet")
 	errNoRegion  = errors.New("the peer writes where it may not")
 )
 
@@ -46,7 +47,7 @@ func (r *receiver) drain(budget int) (err error) {
 		}
 	}()
 	taken, any := 0, false
-	for ; budget != 0 && r.c.ending.Load() == nil; budget-- {
+	for ; budget != 0 && r.c.ending.Load() == nil && !r.stalled.Load(); budget-- {
 		e, ok, err := r.in.next()
 		if err != nil {
 			return &violation{status: rdma.StatusRemoteError, err: err}
@@ -54,7 +55,11 @@ func (r *receiver) drain(budget int) (err error) {
 		if !ok {
 			break
 		}
-		if err := r.entry(e); err != nil {
+		err = r.entry(e)
+		if errors.Is(err, errStalled) {
+			break
+		}
+		if err != nil {
 			r.push()
 			return err
 		}
@@ -75,8 +80,10 @@ func (r *receiver) drain(budget int) (err error) {
 
 // push puts the results in the completion queue.
 func (r *receiver) push() {
-	r.c.qp.receiveCQ.Push(r.results)
-	r.results = r.results[:0]
+	if r.results {
+		r.results = false
+		r.c.qp.recv.Push()
+	}
 }
 
 // entry does what one entry asks for.
@@ -98,13 +105,19 @@ func (r *receiver) entry(e entry) error {
 //
 // Source: [OP-88], [OP-89b]
 func (r *receiver) write(e entry) error {
+	immediate := e.flags&entryImmediate != 0 && e.length == e.total
+	if immediate {
+		if err := r.begin(); err != nil {
+			return err
+		}
+	}
 	if e.total > 0 {
 		if err := r.place(e); err != nil {
 			return err
 		}
 	}
-	if e.flags&entryImmediate != 0 && e.length == e.total {
-		return r.immediate(e)
+	if immediate {
+		r.deliver(rdma.Result{HasImmediate: true, Immediate: e.immediate})
 	}
 	return nil
 }
@@ -129,67 +142,72 @@ func (r *receiver) find(e entry, right rdma.Access) (soft.Lease, []byte, soft.Re
 	return r.c.qp.windows.Resolve(e.token, e.addr, uint64(e.total), right)
 }
 
-// immediate delivers the value that came with a write, which consumes a receive.
+// begin takes a receive for a message, or for the value that comes with a write. If
+// it must be waited for, the rest of the ring waits too.
 //
-// Source: [OP-86]
-func (r *receiver) immediate(e entry) error {
-	qp := r.c.qp
-	qp.recvMu.Lock()
-	defer qp.recvMu.Unlock()
-	if qp.current {
-		return protocolError()
-	}
-	if qp.receives.Len() == 0 {
-		return &violation{status: rdma.StatusRemoteError, err: errNoReceive}
-	}
-	res := qp.popReceiveLocked(rdma.StatusSuccess, 0)
-	res.HasImmediate, res.Immediate = true, e.immediate
-	r.deliverLocked(res)
-	return nil
+// Source: [ND §6.5], [OP-86]
+func (r *receiver) begin() error {
+	recv := &r.c.qp.recv
+	recv.Lock()
+	defer recv.Unlock()
+	return r.beginLocked(recv)
 }
 
-// deliverLocked adds the result of a receive. The caller holds recvMu.
-func (r *receiver) deliverLocked(res rdma.Result) {
-	qp := r.c.qp
-	r.results = append(r.results, res)
-	if len(r.results) == maxResults || qp.receives.Head < qp.cancelRecvs {
-		r.push()
-		qp.cancelReceivesLocked()
+func (r *receiver) beginLocked(recv *soft.ReceiveQueue) error {
+	if recv.CurrentLocked() != nil {
+		return protocolError()
 	}
+	if r.c.qp.queues.Shared != nil {
+		r.stalled.Store(true) // before anybody can say that there is one
+	}
+	_, status := recv.BeginLocked()
+	switch status {
+	case rdma.StatusPending:
+		return errStalled
+	case rdma.StatusSuccess:
+		if r.c.qp.queues.Shared != nil {
+			r.stalled.Store(false)
+		}
+		return nil
+	}
+	return &violation{status: rdma.StatusRemoteError, err: errNoReceive}
+}
+
+func (r *receiver) deliver(result rdma.Result) {
+	recv := &r.c.qp.recv
+	recv.Lock()
+	defer recv.Unlock()
+	recv.FinishLocked(result)
+	r.results = true
 }
 
 // message places a part of a message in the first receive.
 func (r *receiver) message(e entry) error {
-	qp := r.c.qp
-	qp.recvMu.Lock()
-	defer qp.recvMu.Unlock()
+	recv := &r.c.qp.recv
+	recv.Lock()
+	defer recv.Unlock()
 	if e.flags&entryFirst != 0 {
-		if qp.current {
-			return protocolError()
+		if err := r.beginLocked(recv); err != nil {
+			return err
 		}
-		if qp.receives.Len() == 0 {
-			return &violation{status: rdma.StatusRemoteError, err: errNoReceive}
-		}
-		qp.current, r.got, r.total = true, 0, int(e.total)
-		if r.total > qp.receives.At(qp.receives.Head).length {
-			return &violation{status: rdma.StatusBufferOverflow, receive: rdma.StatusBufferOverflow, err: errTooLong}
-		}
-	} else if !qp.current || int(e.total) != r.total-r.got {
-		return protocolError()
+		r.got, r.total = 0, int(e.total)
 	}
-	p := qp.receives.At(qp.receives.Head)
+	p := recv.CurrentLocked()
+	switch {
+	case p == nil, int(e.total) != r.total-r.got:
+		return protocolError()
+	case r.total > p.Length:
+		return &violation{status: rdma.StatusBufferOverflow, receive: rdma.StatusBufferOverflow, err: errTooLong}
+	}
 	a, b := r.in.payload(e)
-	if !scatter(p.pieces, r.got, a) || !scatter(p.pieces, r.got+len(a), b) {
+	if !scatter(p.Pieces, r.got, a) || !scatter(p.Pieces, r.got+len(a), b) {
 		return &violation{status: rdma.StatusRemoteError, receive: rdma.StatusAccessViolation, err: errRegionClosed}
 	}
 	r.got += int(e.length)
-	if e.length != e.total {
-		return nil
+	if e.length == e.total {
+		recv.FinishLocked(rdma.Result{Bytes: r.total, Solicited: e.flags&entrySolicited != 0})
+		r.results = true
 	}
-	res := qp.popReceiveLocked(rdma.StatusSuccess, r.total)
-	res.Solicited = e.flags&entrySolicited != 0
-	qp.current = false
-	r.deliverLocked(res)
 	return nil
 }
 

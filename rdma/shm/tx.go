@@ -50,7 +50,7 @@ var (
 func (t *sender) init(c *conn) {
 	t.c, t.out = c, producer{own: c.own, peer: c.peer}
 	t.chunk = len(c.own.ring) / 4
-	t.results = make([]rdma.Result, 0, maxResults)
+	t.results = make([]rdma.Result, 0, soft.MaxResults)
 	t.reader.init()
 	t.putFn, t.getFn = t.put, t.get
 }
@@ -110,7 +110,7 @@ func (t *sender) next() (*sendRequest, *answer) {
 	qp := t.c.qp
 	for {
 		qp.mu.Lock()
-		t.results = qp.settleLocked(t.results, maxResults)
+		t.results = qp.settleLocked(t.results, soft.MaxResults)
 		s, a, cancel := t.pickLocked()
 		if s == nil && a == nil && len(t.results) == 0 {
 			qp.writing = false
@@ -122,7 +122,7 @@ func (t *sender) next() (*sendRequest, *answer) {
 		switch {
 		case cancel:
 			t.complete(s, rdma.StatusCanceled)
-		case s == nil && a == nil || len(t.results) == maxResults:
+		case s == nil && a == nil || len(t.results) == soft.MaxResults:
 			t.push()
 		default:
 			return s, a
@@ -165,7 +165,7 @@ func (t *sender) complete(s *sendRequest, status rdma.Status) {
 
 // push puts results in the completion queue.
 func (t *sender) push() {
-	t.c.qp.initiatorCQ.Push(t.results)
+	t.c.qp.queues.Initiator.Push(t.results)
 	t.results = t.results[:0]
 }
 

@@ -1,7 +1,8 @@
 // Package soft is what a provider in software is made of, whatever carries its
 // data: the objects of a protection domain and the order in which they end, the
 // completion queue, memory regions and windows with unpredictable tokens, the one
-// way of a peer's request to memory (Windows.Resolve), and queues of requests.
+// way of a peer's request to memory (Windows.Resolve), receive queues with their
+// checks, and shared ones.
 //
 // Only providers import it. It knows the seam (package rdma) and nothing of any
 // transport; what a completion queue needs of a connection is the interface

@@ -1,0 +1,71 @@
+package soft
+
+import "lwio/rdma"
+
+// Queues are what a queue pair is made with.
+type Queues struct {
+	Receive, Initiator *CompletionQueue
+	Shared             *SharedQueue // or nil
+}
+
+// CheckPair checks the shape of a queue pair and finds its queues.
+//
+// Errors: StatusInvalidParameterN, as [rdma.Adapter] says.
+//
+// Source: [ND Adapter.CreateQueuePair], [ND Adapter.CreateQueuePairWithSrq]
+func (d *Domain) CheckPair(cfg *rdma.QueuePairConfig, op string) (Queues, error) {
+	refuse := func(n int) (Queues, error) {
+		return Queues{}, d.Error(op, "", rdma.StatusInvalidParameterN(n), nil)
+	}
+	qs := Queues{
+		Receive:   d.CompletionQueueOf(cfg.ReceiveCQ),
+		Initiator: d.CompletionQueueOf(cfg.InitiatorCQ),
+		Shared:    d.sharedQueueOf(cfg.SharedReceive),
+	}
+	switch {
+	case qs.Receive == nil:
+		return refuse(2)
+	case qs.Initiator == nil:
+		return refuse(3)
+	case cfg.SharedReceive != nil && qs.Shared == nil:
+		return refuse(4)
+	}
+	limits := []struct{ param, value, most int }{
+		{5, cfg.ReceiveDepth, MaxQueueDepth},
+		{6, cfg.InitiatorDepth, MaxQueueDepth},
+		{7, cfg.MaxReceiveSGE, MaxSGE},
+		{8, cfg.MaxInitiatorSGE, MaxSGE},
+		{9, cfg.InlineSize, MaxInline},
+	}
+	if qs.Shared != nil {
+		limits = []struct{ param, value, most int }{
+			{6, cfg.InitiatorDepth, MaxQueueDepth},
+			{7, cfg.MaxInitiatorSGE, MaxSGE},
+			{8, cfg.InlineSize, MaxInline},
+		}
+	}
+	for _, c := range limits {
+		if c.value < 0 || c.value > c.most {
+			return refuse(c.param)
+		}
+	}
+	return qs, nil
+}
+
+// Attach ties a queue pair to its queues. It fails once one of them is closed, or
+// has overrun; Detach is right then too.
+func (qs *Queues) Attach(p Driver) bool {
+	if qs.Shared != nil {
+		qs.Shared.attach()
+	}
+	return qs.Receive.Attach(p) && qs.Initiator.Attach(p)
+}
+
+// Detach takes that back.
+func (qs *Queues) Detach(p Driver) {
+	qs.Receive.Detach(p)
+	qs.Initiator.Detach(p)
+	if qs.Shared != nil {
+		qs.Shared.detach()
+	}
+}
