@@ -3,8 +3,11 @@
 package shm
 
 import (
+	"encoding/binary"
 	"fmt"
 	"net"
+	"runtime"
+	"sync/atomic"
 	"testing"
 
 	"lwio/rdma"
@@ -220,8 +223,9 @@ func BenchmarkFileWrite(b *testing.B) {
 	}
 }
 
-// BenchmarkAcross sends 64 bytes to another process and back, beside the same over
-// a Unix socket.
+// BenchmarkAcross sends 64 bytes to another process and back, polling, asleep in the
+// network poller, and blocking its thread, and writes a word there that is answered;
+// beside the least that two processes need for the like, and a Unix socket.
 func BenchmarkAcross(b *testing.B) {
 	b.Run("unix-socket", func(b *testing.B) {
 		name := randomName()
@@ -232,7 +236,11 @@ func BenchmarkAcross(b *testing.B) {
 		defer nc.Close()
 		ping(b, nc)
 	})
-	for name, sleep := range map[string]string{"polled": "", "sleeping": "1"} {
+	for _, way := range []string{"spin", "futex", "eventfd"} {
+		b.Run("floor-"+way, func(b *testing.B) { benchmarkFloor(b, way) })
+	}
+	b.Run("word", benchmarkWord)
+	for name, sleep := range map[string]string{"polled": "", "sleeping": "poller", "blocking": "futex"} {
 		b.Run(name, func(b *testing.B) {
 			b.Setenv("SHM_TEST_SLEEP", sleep)
 			s, _, _ := parent(b, "echo")
@@ -247,6 +255,65 @@ func BenchmarkAcross(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+// wordPlayer writes words into the peer's memory, silently but now and then.
+type wordPlayer struct {
+	cq   rdma.CompletionQueue
+	qp   rdma.QueuePair
+	req  [1]rdma.Request
+	res  [8]rdma.Result
+	last uint64
+}
+
+func newWordPlayer(buf []byte, cq rdma.CompletionQueue, qp rdma.QueuePair, peer rdma.RemoteAddr) *wordPlayer {
+	return &wordPlayer{cq: cq, qp: qp, req: [1]rdma.Request{{Op: rdma.OpWrite, Inline: buf[:8], Remote: peer}}}
+}
+
+func (w *wordPlayer) say() error {
+	binary.NativeEndian.PutUint64(w.req[0].Inline, w.last)
+	w.req[0].Flags = rdma.FlagInline | rdma.FlagSilentSuccess
+	if w.last%16 == 0 {
+		w.req[0].Flags = rdma.FlagInline
+		if _, err := w.cq.Poll(w.res[:]); err != nil {
+			return err
+		}
+	}
+	_, err := w.qp.Post(w.req[:])
+	return err
+}
+
+// watch waits for the answer; false says that the connection ended.
+func (w *wordPlayer) watch(word *atomic.Uint64) bool {
+	for i := 1; word.Load() != w.last; i++ {
+		if i%1024 != 0 {
+			continue
+		}
+		n, err := w.cq.Poll(w.res[:])
+		if err != nil || n > 0 && w.res[n-1].Status == rdma.StatusCanceled {
+			return false
+		}
+		if i%(1<<16) == 0 {
+			runtime.Gosched()
+		}
+	}
+	return true
+}
+
+func benchmarkWord(b *testing.B) {
+	s, _, at := parent(b, "word")
+	w := newWordPlayer(s.mem[1024:], s.icq, s.qp, at)
+	word := (&segment{mem: s.mem}).word(64)
+	b.ReportAllocs()
+	for b.Loop() {
+		w.last++
+		if err := w.say(); err != nil {
+			b.Fatal(err)
+		}
+		if !w.watch(word) {
+			b.Fatal("the connection ended")
+		}
 	}
 }
 

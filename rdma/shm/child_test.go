@@ -62,7 +62,9 @@ func playChild(role string) int {
 	var token uint32
 	_, err := fmt.Sscan(os.Args[2]+" "+os.Args[3], &at.Addr, &token)
 	at.Token = rdma.RemoteToken(token)
-	if err == nil && role == "socket" {
+	if way, ok := strings.CutPrefix(role, "floor-"); ok {
+		err = childFloor(way)
+	} else if err == nil && role == "socket" {
 		err = childSocket(os.Args[1])
 	} else if err == nil {
 		err = runChild(role, os.Args[1], at)
@@ -74,10 +76,13 @@ func playChild(role string) int {
 	return 0
 }
 
+// childConfig is the configuration that both processes of a test use.
+func childConfig() *Config { return &Config{BlockingNotify: os.Getenv("SHM_TEST_SLEEP") == "futex"} }
+
 // runChild connects, sends where its memory is, and plays its role.
 func runChild(role, name string, peer rdma.RemoteAddr) error {
 	ctx := context.Background()
-	a, err := New(nil).OpenAdapter(ctx, netip.Addr{})
+	a, err := New(childConfig()).OpenAdapter(ctx, netip.Addr{})
 	if err != nil {
 		return err
 	}
@@ -119,6 +124,8 @@ func runChild(role, name string, peer rdma.RemoteAddr) error {
 	switch role {
 	case "frozen":
 		return childFrozen(mem.Bytes(), qp)
+	case "word":
+		return childWord(mem.Bytes(), cq, qp, peer)
 	case "echo":
 		return childEcho(ctx, cq, qp, region)
 	case "flood":
@@ -182,6 +189,18 @@ func childEcho(ctx context.Context, cq rdma.CompletionQueue, qp rdma.QueuePair, 
 	}
 }
 
+// childWord answers each word that is written into its memory with the same one,
+// until the connection ends.
+func childWord(mem []byte, cq rdma.CompletionQueue, qp rdma.QueuePair, peer rdma.RemoteAddr) error {
+	w := newWordPlayer(mem[childMemory-64:], cq, qp, peer)
+	for {
+		w.last++
+		if !w.watch((&segment{mem: mem}).word(0)) || w.say() != nil {
+			return nil
+		}
+	}
+}
+
 // childSocket connects to a plain socket and sends back what comes, sleeping.
 func childSocket(name string) error {
 	nc, err := openSocket(context.Background(), "", name)
@@ -222,7 +241,7 @@ func childFlood(cq rdma.CompletionQueue, qp rdma.QueuePair, peer rdma.RemoteAddr
 // parent connects this process with a child, and learns where its memory is.
 func parent(tb testing.TB, role string) (*side, *child, rdma.RemoteAddr) {
 	tb.Helper()
-	s := newSide(tb, nil, 1<<16)
+	s := newSide(tb, childConfig(), 1<<16)
 	for range 64 {
 		if _, err := s.qp.PostReceive([]rdma.ReceiveRequest{{SGL: s.sge(0, 64)}}); err != nil {
 			tb.Fatal(err)
@@ -355,7 +374,7 @@ func named(tb testing.TB) string {
 
 // TestEchoAcross plays ping-pong with another process, polling and sleeping.
 func TestEchoAcross(t *testing.T) {
-	for _, sleep := range []string{"", "1"} {
+	for _, sleep := range []string{"", "poller", "futex"} {
 		t.Setenv("SHM_TEST_SLEEP", sleep)
 		s, _, _ := parent(t, "echo")
 		for i := range 500 {

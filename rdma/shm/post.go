@@ -26,7 +26,12 @@ func (qp *queuePair) Post(reqs []rdma.Request) (int, error) {
 	if n > 0 {
 		c = qp.takeBatonLocked()
 	}
+	told := qp.told
+	qp.told = false
 	qp.mu.Unlock()
+	if told {
+		qp.conn.Load().wake()
+	}
 	if c != nil {
 		c.tx.pump(false)
 	}
@@ -53,55 +58,11 @@ func (qp *queuePair) postLocked(r *rdma.Request) rdma.Status {
 		return qp.postWindowLocked(r)
 	}
 	s := qp.sends.Push()
-	if qp.idleLocked() && plainWrite(r, length) && qp.placeLocked(s, r, length) {
+	if qp.idleLocked() && (plainWrite(r, length) && qp.placeLocked(s, r, length) || plainSend(r, length) && qp.tellLocked(s, r, length)) {
 		return rdma.StatusSuccess
 	}
 	s.set(r, length)
 	return rdma.StatusSuccess
-}
-
-// idleLocked tells whether nothing is to be done before the request that was just
-// given a slot.
-func (qp *queuePair) idleLocked() bool {
-	return !qp.writing && qp.next+1 == qp.sends.Tail && qp.done == qp.next && qp.answers.Len() == 0
-}
-
-// plainWrite tells whether a request is a write of one piece of memory and nothing
-// else.
-func plainWrite(r *rdma.Request, length int) bool {
-	return r.Op == rdma.OpWrite && r.File == nil && length > 0 && len(r.SGL) <= 1 && r.Flags&rdma.FlagImmediate == 0
-}
-
-// briefWrite is the size up to which a copy is so short that others may wait for it.
-const briefWrite = 512
-
-// placeLocked does such a write at once, if the peer's memory can be reached. It
-// lets go of the lock while it copies much. It is the short form of all that pump
-// does.
-func (qp *queuePair) placeLocked(s *sendRequest, r *rdma.Request, length int) bool {
-	t := &qp.conn.Load().tx
-	if length > briefWrite {
-		qp.writing = true
-		qp.mu.Unlock()
-	}
-	done, err := t.place(r, length)
-	if err != nil {
-		t.fail(err)
-	}
-	if length > briefWrite {
-		qp.mu.Lock()
-		qp.writing = false
-		qp.idle.Broadcast()
-	}
-	if !done {
-		return false
-	}
-	s.op, s.flags, s.id, s.real, s.status = r.Op, r.Flags, r.ID, 0, rdma.StatusSuccess
-	s.pending = false
-	if qp.next++; r.Flags&rdma.FlagSilentSuccess != 0 {
-		qp.done++
-	}
-	return true
 }
 
 // postWindowLocked checks a bind or an invalidate and queues it; a silent one that

@@ -65,6 +65,7 @@ type queuePair struct {
 	answers soft.FIFO[answer]       // to reads of the peer
 	cancel  uint64                  // requests before this number end with StatusCanceled
 	writing bool
+	told    bool // there is something new in the ring that the peer must be woken for
 	windows soft.Windows
 
 	recv soft.ReceiveQueue

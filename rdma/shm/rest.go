@@ -31,7 +31,7 @@ type rest struct {
 	mu     sync.Mutex
 	parked bool   // run sleeps on the socket
 	seen   uint64 // looks when the timer last looked
-	armed  bool
+	armed  atomic.Bool
 	timer  *time.Timer // looks whether the connection is still attended
 }
 
@@ -99,8 +99,8 @@ func (r *rest) attend(yes bool) {
 
 // armLocked lets the timer look whether the connection is still attended.
 func (r *rest) armLocked() {
-	if !r.armed {
-		r.armed = true
+	if !r.armed.Load() {
+		r.armed.Store(true)
 		r.timer.Reset(grace)
 	}
 }
@@ -108,7 +108,7 @@ func (r *rest) armLocked() {
 // check gives the work back to run if nobody looked for a while.
 func (r *rest) check() {
 	r.mu.Lock()
-	r.armed = false
+	r.armed.Store(false) // before napping is looked at: see getUp
 	looks := r.looks.Load()
 	stays := looks != r.seen
 	r.seen = looks
@@ -189,16 +189,21 @@ func (r *rest) lieDown() bool {
 }
 
 // getUp says that it sleeps no more. Unless others wait whom nobody would wake, it
-// comes back soon.
+// comes back soon, and its peer need not be told, which wakes once for each sleep.
 func (r *rest) getUp() {
-	r.poked.Store(false)
+	if r.poked.Load() {
+		r.poked.Store(false)
+	}
 	others := r.c.qp.queues.Receive.Sleepers() + r.c.qp.queues.Initiator.Sleepers()
-	r.mu.Lock()
 	r.napping.Store(false)
+	if others == 0 && r.attended.Load() && r.armed.Load() {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	r.attended.Store(others == 0)
 	r.publishLocked()
 	r.armLocked()
-	r.mu.Unlock()
 }
 
 // napOnFutex blocks the thread until the peer writes its word, or poke.

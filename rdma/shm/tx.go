@@ -4,7 +4,6 @@ package shm
 
 import (
 	"errors"
-	"runtime/debug"
 	"sync/atomic"
 
 	"lwio/rdma"
@@ -302,37 +301,6 @@ func (t *sender) direct(s *sendRequest) (bool, error) {
 	t.current = nil
 	t.unhold()
 	return ok, err
-}
-
-// place copies a write of one piece into its place, if that can be reached and
-// everything before it has been placed.
-func (t *sender) place(r *rdma.Request, length int) (done bool, err error) {
-	if !t.out.drained() {
-		return false, nil
-	}
-	dst := t.c.hold(r.Remote.Addr, uint32(r.Remote.Token), length, slotWrite)
-	if dst == nil {
-		return false, nil
-	}
-	old := debug.SetPanicOnFault(true)
-	defer func() {
-		if e := recovered(old, recover()); e != nil {
-			done, err = false, e
-		}
-		t.unhold()
-		t.c.letGo()
-	}()
-	if r.Flags&rdma.FlagInline != 0 {
-		soft.Place(dst, r.Inline, &t.c.targets.fence)
-		return true, nil
-	}
-	e := &r.SGL[0]
-	g := t.c.a.dom.RegionOf(e.Region)
-	if !t.hold(g) {
-		return false, errRegionClosed
-	}
-	soft.Place(dst, g.Bytes()[e.Offset:e.Offset+length], &t.c.targets.fence)
-	return true, nil
 }
 
 // put places the data of the current request.

@@ -35,6 +35,7 @@ type CompletionQueue struct {
 	free                     []*waiter
 	failed                   rdma.Status // StatusBufferOverflow, or StatusCanceled when closed
 	drivers                  map[Driver]struct{}
+	sole                     Parker // the only one of them, if it is one
 
 	sleepers atomic.Int32             // notifications that wait for others to push
 	watch    watch                    // of who parks

@@ -46,6 +46,10 @@ func (q *CompletionQueue) drivenLocked() {
 		}
 	}
 	q.driven.Store(&list)
+	q.sole = nil
+	if len(q.drivers) == 1 {
+		q.sole, _ = list[0].(Parker)
+	}
 }
 
 // drive is what a poll of the empty queue does for the connections.

@@ -126,12 +126,7 @@ func (q *CompletionQueue) parkerLocked() Parker {
 			return nil
 		}
 	}
-	for d := range q.drivers {
-		if p, ok := d.(Parker); ok && len(q.drivers) == 1 {
-			return p
-		}
-	}
-	return nil
+	return q.sole
 }
 
 // watch ends the Park of a caller whose context ends. It is kept for the next
