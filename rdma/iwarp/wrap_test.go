@@ -1,0 +1,199 @@
+package iwarp
+
+import (
+	"bytes"
+	"testing"
+
+	"lwio/rdma"
+)
+
+// nearWrap makes the next messages of a side, of all kinds and both directions,
+// the last before their numbers begin at 0 again.
+func (e *side) nearWrap() uint32 {
+	const first = ^uint32(0) - 1
+	qp := e.qp.(*queuePair)
+	qp.mu.Lock() // nobody writes
+	t := &qp.c.tx
+	t.msn, t.readMSN, t.atomicMSN = first, first, first
+	x := &qp.c.rx
+	x.msn, x.readMSN, x.atomicMSN = first, first, first
+	qp.mu.Unlock()
+	raceRelease() // the reader, which waits for the socket, sees it
+	return first
+}
+
+// TestNumbersWrap lets all message sequence numbers go through 2^32.
+//
+// Source: [RFC 5041 §4.3], [RFC 5041 §5.3]
+func TestNumbersWrap(t *testing.T) {
+	client, server := connect(t, nil, nil, shape{depth: 16, sge: 1, buf: 4096, limits: rdma.ReadLimits{Inbound: 2, Outbound: 2}})
+	client.post(rdma.Request{Op: rdma.OpWrite, ID: 99}) // whatever the start-up has left is over
+	client.want(rdma.OpWrite, 99, rdma.StatusSuccess)
+	client.nearWrap()
+	server.nearWrap()
+	for i := range uint64(4) {
+		for _, ends := range [][2]*side{{client, server}, {server, client}} {
+			from, to := ends[0], ends[1]
+			to.recv(i, 0, 8)
+			from.post(
+				rdma.Request{Op: rdma.OpFetchAdd, ID: i, SGL: from.sgl(16, 8), Remote: to.at(64), Atomic: rdma.Atomic{Value: 1}},
+				rdma.Request{Op: rdma.OpRead, ID: i, SGL: from.sgl(24, 8), Remote: to.at(64)},
+				rdma.Request{Op: rdma.OpSend, ID: i, SGL: from.sgl(24, 8)},
+			)
+			from.want(rdma.OpFetchAdd, i, rdma.StatusSuccess)
+			from.want(rdma.OpRead, i, rdma.StatusSuccess)
+			from.want(rdma.OpSend, i, rdma.StatusSuccess)
+			if r := to.want(rdma.OpReceive, i, rdma.StatusSuccess); r.Bytes != 8 {
+				t.Errorf("%+v", r)
+			}
+		}
+	}
+	qp := client.qp.(*queuePair)
+	qp.mu.Lock()
+	defer qp.mu.Unlock()
+	if x := &qp.c.tx; x.msn != 2 || x.readMSN != 6 || x.atomicMSN != 2 {
+		t.Errorf("numbers %d %d %d after the wrap", x.msn, x.readMSN, x.atomicMSN)
+	}
+}
+
+// TestNumbersOnTheWire compares the numbers of Sends around the wrap, and refuses
+// a wrong one there.
+//
+// Source: [RFC 5041 §5.3], [RFC 5041 §7]
+func TestNumbersOnTheWire(t *testing.T) {
+	e, p := connectRaw(t, CRCOn)
+	e.nearWrap()
+	for i, msn := range []uint32{0xFFFFFFFE, 0xFFFFFFFF, 0, 1} {
+		e.recv(uint64(i), 0, 1)
+		p.fpdu(untaggedSegment(opSend, queueSend, msn, 0, true), nil)
+		e.want(rdma.OpReceive, uint64(i), rdma.StatusSuccess)
+		e.post(rdma.Request{Op: rdma.OpSend, ID: 7})
+		if s, _, err := p.receive(); err != nil || s != untaggedSegment(opSend, queueSend, msn, 0, true) {
+			t.Errorf("%+v %v, want number %d", s, err, msn)
+		}
+		e.want(rdma.OpSend, 7, rdma.StatusSuccess)
+	}
+	e.recv(9, 0, 1)
+	p.fpdu(untaggedSegment(opSend, queueSend, 0xFFFFFFFF, 0, true), nil)
+	if got := p.wantTerminate(); !bytes.Equal(got[:2], []byte{0x12, 3}) {
+		t.Errorf("Terminate %x", got)
+	}
+}
+
+// TestOffsetsWrap: tagged offsets near 2^64 are numbers like any other where only
+// the peer knows what they mean.
+//
+// Source: [RFC 5041 §4.2], [RFC 5040 §4.4]
+func TestOffsetsWrap(t *testing.T) {
+	e, p := connectReads(t, CRCOff, readyWrite)
+	fillRandom(e.buf[:1000], 3)
+	e.recv(1, 0, 1) // orders the bytes before the answer
+	const top = ^uint64(0)
+	p.fpdu(readSegment(1), (&readRequest{9, top - 99, 100, uint32(e.at(0).Token), e.at(0).Addr}).appendTo(nil))
+	if s, b, err := p.receive(); err != nil || s != taggedSegment(opReadResponse, 9, top-99, true) || !bytes.Equal(b, e.buf[:100]) {
+		t.Error(s, err)
+	}
+	e.post(rdma.Request{Op: rdma.OpWrite, ID: 1, SGL: e.sgl(0, 100), Remote: rdma.RemoteAddr{Addr: top - 99, Token: 5}})
+	if s, b, err := p.receive(); err != nil || s != taggedSegment(opWrite, 5, top-99, true) || len(b) != 100 {
+		t.Error(s, err)
+	}
+	e.want(rdma.OpWrite, 1, rdma.StatusSuccess)
+}
+
+// TestNothing sends messages of nothing, which name memory that is not there,
+// and comes to the end of their sequence.
+//
+// Source: [RFC 5041 §5], [RFC 5040 §4.4], [RFC 5040 §5.2]
+func TestNothing(t *testing.T) {
+	e, p := connectReads(t, CRCOn, readyWrite)
+	e.recv(1, 0, 0)
+	p.fpdu(taggedSegment(opWrite, 0xDEADBEEF, ^uint64(0), true), nil)
+	p.fpdu(taggedSegment(opWrite, 0, 0, false), nil)
+	p.fpdu(readSegment(1), (&readRequest{7, 8, 0, 0xDEADBEEF, ^uint64(0)}).appendTo(nil))
+	if s, b, err := p.receive(); err != nil || len(b) != 0 || s != taggedSegment(opReadResponse, 7, 8, true) {
+		t.Error(s, err)
+	}
+	p.fpdu(untaggedSegment(opSend, queueSend, 1, 0, true), nil)
+	if r := e.want(rdma.OpReceive, 1, rdma.StatusSuccess); r.Bytes != 0 {
+		t.Errorf("%+v", r)
+	}
+	e.post(
+		rdma.Request{Op: rdma.OpWrite, ID: 2},
+		rdma.Request{Op: rdma.OpSend, ID: 3},
+		rdma.Request{Op: rdma.OpRead, ID: 4},
+	)
+	var read readRequest
+	for _, want := range []segment{
+		taggedSegment(opWrite, 0, 0, true),
+		untaggedSegment(opSend, queueSend, 1, 0, true),
+		readSegment(1),
+	} {
+		s, b, err := p.receive()
+		if err != nil || s != want {
+			t.Fatalf("%+v %v, want %+v", s, err, want)
+		}
+		if len(b) > 0 {
+			read, _ = decodeReadRequest(b)
+		}
+	}
+	p.fpdu(taggedSegment(opReadResponse, ^read.sinkSTag, 0, true), nil) // neither is looked at
+	e.want(rdma.OpWrite, 2, rdma.StatusSuccess)
+	e.want(rdma.OpSend, 3, rdma.StatusSuccess)
+	e.want(rdma.OpRead, 4, rdma.StatusSuccess)
+}
+
+// TestRevisions lets sides of all revisions talk to each other: the passive one
+// takes what comes, reads included.
+//
+// Source: [RFC 6581 §9.1], [RFC 5044 §7.1]
+func TestRevisions(t *testing.T) {
+	for ours := range 3 {
+		for theirs := range 3 {
+			client, server := connect(t, &Config{Revision: ours}, &Config{Revision: theirs},
+				shape{depth: 4, sge: 1, buf: 4096, limits: rdma.ReadLimits{Inbound: 1, Outbound: 1}})
+			want := uint8(2)
+			if ours == 1 {
+				want = 1
+			}
+			if got := client.con.(*connector).reply.revision; got != want {
+				t.Errorf("%d to %d meet at %d", ours, theirs, got)
+			}
+			for _, ends := range [][2]*side{{client, server}, {server, client}} {
+				from, to := ends[0], ends[1]
+				to.recv(1, 0, 8)
+				from.post(
+					rdma.Request{Op: rdma.OpRead, ID: 2, SGL: from.sgl(8, 8), Remote: to.at(0)},
+					rdma.Request{Op: rdma.OpSend, ID: 3, SGL: from.sgl(0, 8)},
+				)
+				from.want(rdma.OpRead, 2, rdma.StatusSuccess)
+				from.want(rdma.OpSend, 3, rdma.StatusSuccess)
+				to.want(rdma.OpReceive, 1, rdma.StatusSuccess)
+			}
+		}
+	}
+}
+
+// TestNoReads: of limits of 0 no read and no atomic goes out, and the first of the
+// peer is one too many, though it be of nothing.
+//
+// Source: [RFC 6581 §9.2], [RFC 5040 §5.2]
+func TestNoReads(t *testing.T) {
+	for name, frame := range map[string]func(p *rawPeer) []byte{
+		"read": func(p *rawPeer) []byte { return p.frame(readSegment(1), make([]byte, readRequestSize)) },
+		"atomic": func(p *rawPeer) []byte {
+			return p.frame(atomicSegment(1), make([]byte, atomicRequestSize))
+		},
+	} {
+		e, p := connectRaw(t, CRCOn)
+		for _, op := range []rdma.Op{rdma.OpRead, rdma.OpFetchAdd, rdma.OpCompareSwap} {
+			n, err := e.qp.Post([]rdma.Request{{Op: op, SGL: e.sgl(0, 8)}})
+			if n != 0 || rdma.StatusOf(err) != rdma.StatusInvalidDeviceRequest {
+				t.Errorf("%v: %d %v", op, n, err)
+			}
+		}
+		p.send(frame(p))
+		if got := p.wantTerminate(); !bytes.Equal(got[:2], []byte{0x02, 7}) {
+			t.Errorf("%s: Terminate %x", name, got)
+		}
+	}
+}
