@@ -58,9 +58,10 @@ type Config struct {
 	// was sent last arrives; 0 means 500 ms.
 	DrainTimeout time.Duration
 	// MaxStartups bounds the connections of one listener that have not sent
-	// their request yet; one more takes the place of the oldest. It also bounds
-	// those of an adapter that wait for DrainTimeout because they were refused or
-	// given up; one more is closed at once. 0 means 256.
+	// their request yet; one more takes the place of the oldest of the host that
+	// has most. It also bounds those of an adapter that wait for DrainTimeout
+	// because they were refused or given up; one more is closed at once. 0 means
+	// 256.
 	MaxStartups int
 	// MaxBacklog bounds the requests of one listener that wait to be taken and
 	// clips the backlog of Listen; 0 means 1024.

@@ -123,8 +123,8 @@ func (l *listener) acceptAll() {
 	}
 }
 
-// start begins the start-up of a connection. If too many are at it, the oldest,
-// which is the slowest, is dropped.
+// start begins the start-up of a connection. If too many are at it, one of the
+// host that has most of them is dropped: the oldest, which is the slowest.
 //
 // Source: [RFC 5042 §6.4]
 func (l *listener) start(nc net.Conn) {
@@ -134,20 +134,41 @@ func (l *listener) start(nc net.Conn) {
 		nc.Close()
 		return
 	}
-	if len(l.starting) >= l.a.p.cfg.MaxStartups {
-		var oldest net.Conn
-		for c, when := range l.starting {
-			if oldest == nil || when < l.starting[oldest] {
-				oldest = c
-			}
-		}
-		delete(l.starting, oldest)
-		oldest.Close()
-	}
 	l.arrivals++
 	l.starting[nc] = l.arrivals
+	if len(l.starting) > l.a.p.cfg.MaxStartups {
+		slowest := l.slowestLocked()
+		delete(l.starting, slowest)
+		slowest.Close()
+	}
 	l.wg.Add(1)
 	go l.startup(nc)
+}
+
+// slowestLocked is the connection that gives way to a new one.
+func (l *listener) slowestLocked() net.Conn {
+	hosts := make(map[string]int)
+	for c := range l.starting {
+		hosts[hostOf(c)]++
+	}
+	var slowest net.Conn
+	most := 0
+	for c, when := range l.starting {
+		n := hosts[hostOf(c)]
+		if n > most || n == most && when < l.starting[slowest] {
+			slowest, most = c, n
+		}
+	}
+	return slowest
+}
+
+// hostOf is the address that a connection comes from, without the port.
+func hostOf(nc net.Conn) string {
+	addr := nc.RemoteAddr().String()
+	if host, _, err := net.SplitHostPort(addr); err == nil {
+		return host
+	}
+	return addr
 }
 
 // startup reads the request of a connection and queues it.

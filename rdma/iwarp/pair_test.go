@@ -40,7 +40,14 @@ func newSide(t testing.TB, cfg *Config, s shape) *side {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { a.Close() })
+	return newSideOn(t, a, s)
+}
+
+// newSideOn makes a side of an adapter that others use too.
+func newSideOn(t testing.TB, a rdma.Adapter, s shape) *side {
+	t.Helper()
 	e := &side{t: t, a: a}
+	var err error
 	if e.cq, err = a.CreateCompletionQueue(4 * s.depth); err != nil {
 		t.Fatal(err)
 	}

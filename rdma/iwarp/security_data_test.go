@@ -1,0 +1,213 @@
+package iwarp
+
+import (
+	"bytes"
+	"context"
+	"crypto/ed25519"
+	"crypto/tls"
+	"crypto/x509"
+	"io"
+	"math/big"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"lwio/rdma"
+)
+
+// TestSecurity09Stale: a peer sees what it was sent and nothing that was there
+// before: memory of Alloc is zero, and so are pad and CRC field without CRC.
+//
+// Source: [RFC 5042 §6.3], [RFC 5044 §4.1]
+func TestSecurity09Stale(t *testing.T) {
+	e, p := connectReads(t, CRCOff, readyWrite)
+	for range 3 {
+		m, err := e.a.Alloc(t.Context(), 1<<20)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(m.Bytes(), make([]byte, len(m.Bytes()))) {
+			t.Fatal("memory of Alloc is not zero")
+		}
+		for i := range m.Bytes() {
+			m.Bytes()[i] = 0xEE
+		}
+		m.Close()
+	}
+	secret := bytes.Repeat([]byte{0xEE}, 256)
+	for n := range 8 {
+		for i := range uint64(3) { // fills the buffers that frames are made in
+			e.post(rdma.Request{Op: rdma.OpSend, ID: i, Flags: rdma.FlagInline, Inline: secret})
+			if _, _, err := p.receive(); err != nil {
+				t.Fatal(err)
+			}
+			e.want(rdma.OpSend, i, rdma.StatusSuccess)
+		}
+		e.post(rdma.Request{Op: rdma.OpSend, ID: 99, Flags: rdma.FlagInline, Inline: make([]byte, n)})
+		got := make([]byte, fpduSize(untaggedSize+n))
+		if _, err := io.ReadFull(p.nc, got); err != nil {
+			t.Fatal(err)
+		}
+		if tail := got[2+untaggedSize:]; !bytes.Equal(tail, make([]byte, len(tail))) {
+			t.Errorf("behind %d bytes stands %x", n, tail[n:])
+		}
+		e.want(rdma.OpSend, 99, rdma.StatusSuccess)
+	}
+}
+
+// TestSecurity10RevokeFirst: a program that gets the message by which its peer
+// gives a window back can trust what is in there: the window was gone before the
+// message was delivered.
+//
+// Source: [RFC 5042 §6.3.1], [RFC 5040 §5.1]
+func TestSecurity10RevokeFirst(t *testing.T) {
+	e, p := connectRaw(t, CRCOn)
+	e.recv(1, 4096, 8)
+	_, at := e.lend(0, 8, rdma.FlagAllowWrite)
+	write := taggedSegment(opWrite, uint32(at.Token), at.Addr, true)
+	send := untaggedSegment(opSendInvalidate, queueSend, 1, 0, true)
+	send.stag = uint32(at.Token)
+	burst := append(p.frame(write, []byte("checked!")), p.frame(send, nil)...)
+	p.send(append(burst, p.frame(write, []byte("changed!"))...))
+	e.want(rdma.OpReceive, 1, rdma.StatusSuccess)
+	if string(e.buf[:8]) != "checked!" {
+		t.Errorf("%q", e.buf[:8])
+	}
+	if got := p.wantTerminate(); !bytes.Equal(got[:2], []byte{0x11, 0}) {
+		t.Errorf("Terminate %x", got)
+	}
+	if string(e.buf[:8]) != "checked!" {
+		t.Errorf("%q after the end", e.buf[:8])
+	}
+}
+
+// taps are the bytes that connections wrote to TCP.
+type taps struct {
+	mu  sync.Mutex
+	all []byte
+}
+
+// tapped is a connection under a tap.
+type tapped struct {
+	net.Conn
+	to *taps
+}
+
+func (c tapped) Write(b []byte) (int, error) {
+	c.to.mu.Lock()
+	c.to.all = append(c.to.all, b...)
+	c.to.mu.Unlock()
+	return c.Conn.Write(b)
+}
+
+// TestSecurity14Confidential: the provider does not claim that nobody can listen.
+// Who wants that gives it a stream that is encrypted, which it takes as any other.
+//
+// Source: [RFC 5042 §5.4], [RFC 7146 §2], [OP-114]
+func TestSecurity14Confidential(t *testing.T) {
+	secret := bytes.Repeat([]byte("a secret of 24 bytes -- "), 500)
+	for _, encrypted := range []bool{false, true} {
+		var wire taps
+		client, server := selfSigned(t)
+		dial := func(ctx context.Context, local, remote *net.TCPAddr) (net.Conn, error) {
+			nc, err := dialTCP(ctx, local, remote)
+			if err != nil {
+				return nil, err
+			}
+			if !encrypted {
+				return tapped{nc, &wire}, nil
+			}
+			return tls.Client(tapped{nc, &wire}, client), nil
+		}
+		listen := func(ctx context.Context, local *net.TCPAddr) (net.Listener, error) {
+			l, err := listenTCP(ctx, local)
+			if err == nil && encrypted {
+				l = tls.NewListener(l, server)
+			}
+			return l, err
+		}
+		from, to := connect(t, &Config{Dial: dial}, &Config{Listen: listen}, shape{depth: 4, sge: 1, buf: 64 << 10})
+		if from.a.Info().Caps.Has(rdma.CapConfidential) {
+			t.Error("the provider claims to keep secrets")
+		}
+		copy(from.buf, secret)
+		to.recv(1, 0, 0)
+		from.post(
+			rdma.Request{Op: rdma.OpWrite, ID: 1, SGL: from.sgl(0, len(secret)), Remote: to.at(100)},
+			rdma.Request{Op: rdma.OpSend, ID: 2},
+		)
+		from.want(rdma.OpWrite, 1, rdma.StatusSuccess)
+		from.want(rdma.OpSend, 2, rdma.StatusSuccess)
+		to.want(rdma.OpReceive, 1, rdma.StatusSuccess)
+		if !bytes.Equal(to.buf[100:100+len(secret)], secret) {
+			t.Error("the data is wrong")
+		}
+		wire.mu.Lock()
+		if seen := bytes.Contains(wire.all, secret[:24]); seen == encrypted {
+			t.Errorf("encrypted %v, and the data seen %v", encrypted, seen)
+		}
+		wire.mu.Unlock()
+	}
+}
+
+// selfSigned makes the two configs of an encrypted stream to 127.0.0.1.
+func selfSigned(t *testing.T) (client, server *tls.Config) {
+	t.Helper()
+	public, private, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour),
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
+	}
+	der, err := x509.CreateCertificate(nil, template, template, public, private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	roots := x509.NewCertPool()
+	roots.AddCert(cert)
+	return &tls.Config{RootCAs: roots, ServerName: "127.0.0.1"},
+		&tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: private}}}
+}
+
+// TestSecurity15Identity: MPA says nothing of who a peer is. A connector is tied to
+// one TCP connection, tells its true address, and hands over what the peer said
+// to prove itself exactly as it came, before anything is answered.
+//
+// Source: [RFC 5042 §5.1], [RFC 5044 §7.1], [OP-46b]
+func TestSecurity15Identity(t *testing.T) {
+	server, l, addr := listenSide(t, nil, shape{depth: 4, sge: 1, buf: 4096})
+	proof := []byte("\x00 it is I, says everybody \xFF")
+	var peers []*rawPeer
+	var cons []rdma.Connector
+	for range 2 {
+		p := dialRaw(t, addr)
+		p.send((&startup{revision: 1, crc: true, private: proof}).appendTo(nil))
+		con := newSideOf(t, l)
+		if err := l.ConnectionRequest(t.Context(), con); err != nil {
+			t.Fatal(err)
+		}
+		peers, cons = append(peers, p), append(cons, con)
+	}
+	for i, con := range cons {
+		got, err := con.PrivateData()
+		if err != nil || !bytes.Equal(got, proof) {
+			t.Errorf("%q %v", got, err)
+		}
+		peer, err := con.PeerAddr()
+		if want := fabricAddr(peers[i].nc.LocalAddr()); err != nil || peer != want {
+			t.Errorf("peer %v %v, want %v", peer, err, want)
+		}
+	}
+	_ = peers[0].nc.SetReadDeadline(longAgo)
+	if n, _ := peers[0].nc.Read(make([]byte, 1)); n != 0 {
+		t.Error("answered before the program decided")
+	}
+	server.a.Close()
+}

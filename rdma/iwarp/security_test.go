@@ -1,0 +1,439 @@
+package iwarp
+
+import (
+	"bytes"
+	"context"
+	"math/big"
+	"net"
+	"runtime"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"lwio/rdma"
+)
+
+// The tests of this file are one for each requirement that the standards make of
+// an implementation for the sake of security; most have closer ones elsewhere.
+
+// aimed makes the three requests by which a peer reaches for 8 bytes.
+func aimed(p *rawPeer, at rdma.RemoteAddr) map[string][]byte {
+	token := uint32(at.Token)
+	return map[string][]byte{
+		"write":  p.frame(taggedSegment(opWrite, token, at.Addr, true), bytes.Repeat([]byte{0xEE}, 8)),
+		"read":   p.frame(readSegment(1), (&readRequest{1, 2, 8, token, at.Addr}).appendTo(nil)),
+		"atomic": p.frame(atomicSegment(1), (&atomicRequest{stag: token, to: at.Addr, data: 0xEE}).appendTo(nil)),
+	}
+}
+
+// TestSecurity01Scope: a token works in its protection domain only, and that of a
+// window on its connection only, for all that a peer can ask for.
+//
+// Source: [RFC 5042 §6.3], [RFC 5040 §8.1.1]
+func TestSecurity01Scope(t *testing.T) {
+	for _, ask := range []string{"write", "read", "atomic"} {
+		for name, theirs := range map[string]func(e *side) (*side, rdma.RemoteAddr){
+			"region of another domain": func(*side) (*side, rdma.RemoteAddr) {
+				other := newSide(t, nil, shape{depth: 1, sge: 1, buf: 4096})
+				return other, other.at(0)
+			},
+			"window of another connection": func(e *side) (*side, rdma.RemoteAddr) {
+				other, _ := joinRaw(t, e.a)
+				_, at := other.lend(0, 64, rdma.FlagAllowRead|rdma.FlagAllowWrite)
+				return other, at
+			},
+		} {
+			e, p := connectReads(t, CRCOn, readyWrite)
+			owner, at := theirs(e)
+			p.send(aimed(p, at)[ask])
+			want := []byte{0x01, 0}
+			if ask == "write" {
+				want[0] = 0x11
+			}
+			if got := p.wantTerminate(); !bytes.Equal(got[:2], want) {
+				t.Errorf("%s of a %s: Terminate %x", ask, name, got)
+			}
+			if !bytes.Equal(owner.buf[:64], make([]byte, 64)) {
+				t.Errorf("%s of a %s: done", ask, name)
+			}
+		}
+	}
+}
+
+// joinRaw connects a raw peer to a fresh queue pair of an adapter.
+func joinRaw(t *testing.T, a rdma.Adapter) (*side, *rawPeer) {
+	t.Helper()
+	e := newSideOn(t, a, shape{depth: 8, sge: 2, buf: 4096})
+	l, err := rdma.Listen(t.Context(), a, rdma.Addr{}, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr, err := l.LocalAddr()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := dialRaw(t, addr)
+	p.crc = true
+	p.send((&startup{revision: 1, crc: true}).appendTo(nil))
+	if err := l.ConnectionRequest(t.Context(), e.con); err != nil {
+		t.Fatal(err)
+	}
+	if err := e.con.Accept(t.Context(), e.qp, rdma.ReadLimits{Inbound: 2, Outbound: 2}, nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := readStartup(p.nc, true); err != nil {
+		t.Fatal(err)
+	}
+	p.fpdu(taggedSegment(opWrite, 0, 0, true), nil)
+	e.awaitOpen()
+	return e, p
+}
+
+// awaitOpen waits until the first frame of the peer has come.
+func (e *side) awaitOpen() { <-e.qp.(*queuePair).c.ready }
+
+// TestSecurity02Bounds compares what may be touched with arithmetic that knows no
+// overflow.
+//
+// Source: [RFC 5042 §6.3], [RFC 5041 §7]
+func TestSecurity02Bounds(t *testing.T) {
+	e, _ := connectRaw(t, CRCOn)
+	_, lent := e.lend(100, 50, rdma.FlagAllowRead|rdma.FlagAllowWrite)
+	qp := e.qp.(*queuePair)
+	rapid.Check(t, func(t *rapid.T) {
+		at, length := e.at(0), uint64(len(e.buf))
+		if rapid.Bool().Draw(t, "window") {
+			at, length = lent, 50
+		}
+		edge := rapid.SampledFrom([]uint64{at.Addr, at.Addr + length, 0, 1 << 63, at.Addr + 1<<32}).Draw(t, "edge")
+		to := edge + uint64(rapid.Int64Range(-70, 70).Draw(t, "off"))
+		n := rapid.OneOf(rapid.Uint64Range(1, 80), rapid.Just(length), rapid.Just(^uint64(0)), rapid.Just(-to), rapid.Just(1-to)).Draw(t, "n")
+		if n == 0 {
+			return
+		}
+		_, got, refused := qp.windows.Resolve(uint32(at.Token), to, n, rdma.AccessRemoteWrite)
+		number := func(v uint64) *big.Int { return new(big.Int).SetUint64(v) }
+		end := number(to)
+		end.Add(end, number(n))
+		inside := to >= at.Addr && end.Cmp(number(at.Addr+length)) <= 0
+		if inside != (refused == 0) || inside && uint64(len(got)) != n || !inside && got != nil {
+			t.Fatalf("%d bytes at %#x of %d at %#x: %v, %d bytes", n, to, length, at.Addr, refused, len(got))
+		}
+	})
+}
+
+// TestSecurity03Rights: what a peer may do is what the region or window says, no
+// right follows from another, and none is given by default.
+//
+// Source: [RFC 5042 §6.3.2], [RFC 5040 §8.1.1]
+func TestSecurity03Rights(t *testing.T) {
+	const reads, writes = rdma.AccessRemoteRead, rdma.AccessRemoteWrite
+	for _, has := range []rdma.Access{0, rdma.AccessLocalWrite, rdma.AccessReadSink, reads, writes, reads | writes} {
+		for ask, needs := range map[string]rdma.Access{"read": reads, "write": writes, "atomic": reads | writes} {
+			e, p := connectReads(t, CRCOn, readyWrite)
+			mr, err := e.a.RegisterMemory(t.Context(), e.buf, has)
+			if err != nil {
+				t.Fatal(err)
+			}
+			p.send(aimed(p, mr.RemoteAddr())[ask])
+			p.fpdu(untaggedSegment(opTerminate, queueTerminate, 1, 0, true), []byte{0, 0, 0, 0})
+			answered := false
+			for {
+				s, _, err := p.receive()
+				if err != nil {
+					break
+				}
+				answered = answered || s.opcode() == opTerminate
+			}
+			if refused := !has.Has(needs); answered != refused {
+				t.Errorf("a region of rights %x: %s refused %v", has, ask, answered)
+			}
+			p.nc.Close()
+			<-e.con.Done()
+		}
+	}
+}
+
+// TestSecurity04Revocation: once the result of an invalidate is there, or Close
+// of the region has returned, no byte changes any more.
+//
+// Source: [RFC 5042 §6.3.1], [OP-111b]
+func TestSecurity04Revocation(t *testing.T) {
+	for _, crc := range []CRCPolicy{CRCOn, CRCOff} {
+		e, p := connectRaw(t, crc)
+		const n = 48 << 10
+		w, at := e.lend(0, n, rdma.FlagAllowWrite)
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			for i := byte(1); ; i++ {
+				frame := p.frame(taggedSegment(opWrite, uint32(at.Token), at.Addr, true), bytes.Repeat([]byte{i}, n))
+				if _, err := p.nc.Write(frame); err != nil {
+					return
+				}
+			}
+		}()
+		for range 5 {
+			time.Sleep(time.Millisecond) // lets some writes through; their number does not matter
+		}
+		e.post(rdma.Request{Op: rdma.OpInvalidate, ID: 6, Window: w})
+		e.want(rdma.OpInvalidate, 6, rdma.StatusSuccess)
+		after := bytes.Clone(e.buf[:n])
+		<-e.con.Done()
+		e.con.Close()
+		<-done
+		if !bytes.Equal(after, e.buf[:n]) {
+			t.Error("written after the window was invalidated")
+		}
+	}
+}
+
+// TestSecurity05Tokens: tokens and addresses are spread over all their bits, have
+// no order, differ from adapter to adapter, and do not come back soon.
+//
+// Source: [RFC 5042 §6.1.1], [RFC 5040 §8.1.1]
+func TestSecurity05Tokens(t *testing.T) {
+	const draws = 4096
+	e, _ := connectRaw(t, CRCOn)
+	e.a.(*adapter).dom.Keys.Seed([32]byte{5}) // no luck in this test
+	w, err := e.a.CreateMemoryWindow()
+	if err != nil {
+		t.Fatal(err)
+	}
+	next := map[string]func() rdma.RemoteAddr{
+		"region": func() rdma.RemoteAddr {
+			mr, err := e.a.RegisterMemory(t.Context(), e.buf, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			mr.Close()
+			return mr.RemoteAddr()
+		},
+		"window": func() rdma.RemoteAddr {
+			e.post(rdma.Request{Op: rdma.OpBind, Flags: rdma.FlagAllowRead, Window: w, Region: e.mr, Length: 8},
+				rdma.Request{Op: rdma.OpInvalidate, Window: w})
+			at := w.RemoteAddr()
+			e.next()
+			e.next()
+			return at
+		},
+	}
+	for name, draw := range next {
+		seen := make(map[rdma.RemoteToken]bool)
+		var ones [32]int
+		last, rises := rdma.RemoteToken(0), 0
+		for range draws {
+			at := draw()
+			if seen[at.Token] {
+				t.Errorf("%s: token %x came back", name, at.Token)
+			}
+			seen[at.Token] = true
+			if at.Token > last {
+				rises++
+			}
+			last = at.Token
+			for bit := range ones {
+				ones[bit] += int(at.Token >> bit & 1)
+			}
+		}
+		for bit, n := range ones[1:] { // the lowest tells regions from windows
+			if n < draws*2/5 || n > draws*3/5 {
+				t.Errorf("%s: bit %d is set in %d of %d tokens", name, bit+1, n, draws)
+			}
+		}
+		if rises < draws*2/5 || rises > draws*3/5 {
+			t.Errorf("%s: %d of %d tokens are above the one before", name, rises, draws)
+		}
+	}
+	first, second := newSide(t, nil, shape{depth: 1, sge: 1, buf: 4096}), newSide(t, nil, shape{depth: 1, sge: 1, buf: 4096})
+	if first.at(0).Token == second.at(0).Token && first.at(0).Addr>>12 == second.at(0).Addr>>12 {
+		t.Error("two adapters begin alike")
+	}
+}
+
+// TestSecurity06Invalidate: a peer can invalidate the windows of its own
+// connection and nothing else.
+//
+// Source: [RFC 5042 §6.3], [RFC 5040 §4.6]
+func TestSecurity06Invalidate(t *testing.T) {
+	for name, token := range map[string]func(e *side, p *rawPeer) uint32{
+		"region": func(e *side, _ *rawPeer) uint32 { return uint32(e.at(0).Token) },
+		"window of another connection": func(e *side, _ *rawPeer) uint32 {
+			other, _ := joinRaw(t, e.a)
+			_, at := other.lend(0, 8, rdma.FlagAllowWrite)
+			return uint32(at.Token)
+		},
+		"sink of a read": func(e *side, p *rawPeer) uint32 {
+			e.post(rdma.Request{Op: rdma.OpRead, ID: 3, Flags: rdma.FlagSilentSuccess, SGL: e.sgl(0, 8)})
+			_, b, err := p.receive()
+			r, _ := decodeReadRequest(b)
+			if err != nil {
+				t.Error(err)
+			}
+			return r.sinkSTag
+		},
+		"nothing": func(*side, *rawPeer) uint32 { return 0 },
+	} {
+		e, p := connectReads(t, CRCOn, readyWrite)
+		e.recv(1, 0, 8)
+		s := untaggedSegment(opSendInvalidate, queueSend, 1, 0, true)
+		s.stag = token(e, p)
+		p.fpdu(s, nil)
+		if got := p.wantTerminate(); !bytes.Equal(got[:2], []byte{0x01, 9}) {
+			t.Errorf("%s: Terminate %x", name, got)
+		}
+	}
+}
+
+// TestSecurity07Queues: a completion queue that overruns ends the connections that
+// use it, and no others of the adapter.
+//
+// Source: [RFC 5042 §6.4.1], [ND CompletionQueue]
+func TestSecurity07Queues(t *testing.T) {
+	e, p := connectRaw(t, CRCOn)
+	small := newSideOn(t, e.a, shape{depth: 8, sge: 1, buf: 4096})
+	var err error
+	if small.cq, err = e.a.CreateCompletionQueue(1); err != nil {
+		t.Fatal(err)
+	}
+	if small.qp, err = e.a.CreateQueuePair(rdma.QueuePairConfig{
+		ReceiveCQ: small.cq, InitiatorCQ: small.cq, ReceiveDepth: 8, MaxReceiveSGE: 1,
+	}); err != nil {
+		t.Fatal(err)
+	}
+	l, err := rdma.Listen(t.Context(), e.a, rdma.Addr{}, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr, _ := l.LocalAddr()
+	flooder := dialRaw(t, addr)
+	flooder.crc = true
+	flooder.send((&startup{revision: 1}).appendTo(nil))
+	if err := l.ConnectionRequest(t.Context(), small.con); err != nil {
+		t.Fatal(err)
+	}
+	if err := small.con.Accept(t.Context(), small.qp, rdma.ReadLimits{}, nil); err != nil {
+		t.Fatal(err)
+	}
+	for i := range uint64(4) {
+		small.recv(i, 0, 8)
+	}
+	for msn := range uint32(4) {
+		if _, err := flooder.nc.Write(flooder.frame(untaggedSegment(opSend, queueSend, msn+1, 0, true), nil)); err != nil {
+			break
+		}
+	}
+	<-small.con.Done()
+	e.recv(1, 0, 8)
+	p.fpdu(untaggedSegment(opSend, queueSend, 1, 0, true), []byte("alive"))
+	if r := e.want(rdma.OpReceive, 1, rdma.StatusSuccess); r.Bytes != 5 {
+		t.Errorf("%+v", r)
+	}
+}
+
+// TestSecurity08Reads: however many reads a peer asks for without taking the
+// answers, no more than were agreed on are kept.
+//
+// Source: [RFC 5042 §6.4.2], [RFC 6581 §9.2]
+func TestSecurity08Reads(t *testing.T) {
+	e, p := connectReads(t, CRCOff, readyWrite)
+	fillRandom(e.buf, 8)
+	var frames []byte
+	for msn := range uint32(1000) {
+		r := readRequest{1, 2, 256 << 10, uint32(e.at(0).Token), e.at(0).Addr}
+		frames = append(frames, p.frame(readSegment(msn+1), r.appendTo(nil))...)
+	}
+	go func() { _, _ = p.nc.Write(frames) }()
+	<-e.con.Done()
+	qp := e.qp.(*queuePair)
+	qp.mu.Lock()
+	if n := qp.answers.Len(); n > 2 {
+		t.Errorf("%d answers are kept", n)
+	}
+	qp.mu.Unlock()
+	p.nc.Close()
+	e.con.Close()
+}
+
+// slowHost is a connection that seems to come from some host and says nothing.
+type slowHost struct {
+	net.Conn
+	host string
+}
+
+func (c slowHost) RemoteAddr() net.Addr { return &net.TCPAddr{IP: net.ParseIP(c.host), Port: 1} }
+
+// TestSecurity11Limits: a host that opens more connections than may be in start-up
+// loses its own, and those of others stay. (Time limits: TestStartupTimeouts,
+// TestRequestLies; queued requests: TestBacklog; refused ones: TestRejections.)
+//
+// Source: [RFC 5042 §6.4]
+func TestSecurity11Limits(t *testing.T) {
+	server := newSide(t, &Config{MaxStartups: 4, RequestTimeout: time.Hour}, shape{depth: 1, sge: 1, buf: 4096})
+	l, err := rdma.Listen(context.Background(), server.a, rdma.Addr{}, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	arrive := func(host string) net.Conn {
+		ours, theirs := net.Pipe()
+		t.Cleanup(func() { theirs.Close() })
+		l.(*listener).start(slowHost{ours, host})
+		return theirs
+	}
+	gone := func(c net.Conn) bool {
+		_ = c.SetReadDeadline(longAgo)
+		_, err := c.Read(make([]byte, 1))
+		return !netStatusIsTimeout(err)
+	}
+	honest := []net.Conn{arrive("192.0.2.1"), arrive("192.0.2.2")}
+	var flood []net.Conn
+	for range 20 {
+		flood = append(flood, arrive("192.0.2.66"))
+	}
+	for i, c := range flood {
+		if want := i < len(flood)-2; gone(c) != want {
+			t.Errorf("connection %d of the flood: gone %v", i, !want)
+		}
+	}
+	for i, c := range honest {
+		if gone(c) {
+			t.Errorf("host %d lost its place to another", i+1)
+		}
+	}
+}
+
+// netStatusIsTimeout tells whether a read ended because nothing came.
+func netStatusIsTimeout(err error) bool { return netStatus(err, 0) == rdma.StatusIOTimeout }
+
+// TestSecurity13Claims: what a peer only says of lengths costs no memory.
+//
+// Source: [RFC 5042 §6.4], [RFC 5044 §8]
+func TestSecurity13Claims(t *testing.T) {
+	const peers = 16
+	type pair struct {
+		e *side
+		p *rawPeer
+	}
+	var all []pair
+	for range peers {
+		e, p := connectReads(t, CRCOff, readyWrite)
+		all = append(all, pair{e, p})
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for _, c := range all {
+		c.e.recv(1, 0, 8)
+		c.p.fpdu(untaggedSegment(opSend, queueSend, 1, 0, false), []byte("begun"))
+		c.p.fpdu(readSegment(1), (&readRequest{1, 2, 1<<32 - 1, uint32(c.e.at(0).Token), c.e.at(0).Addr}).appendTo(nil))
+		c.p.send([]byte{0xFF, 0xFF, 0x41, 0x43}) // a frame that never comes
+		if got := c.p.wantTerminate(); !bytes.Equal(got[:2], []byte{0x01, 1}) {
+			t.Errorf("Terminate %x", got)
+		}
+		c.e.want(rdma.OpReceive, 1, rdma.StatusCanceled)
+	}
+	runtime.ReadMemStats(&after)
+	if used := after.TotalAlloc - before.TotalAlloc; used > peers*2*readBufferSize {
+		t.Errorf("%d bytes allocated for what %d peers claimed", used, peers)
+	}
+}
