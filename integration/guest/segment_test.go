@@ -20,28 +20,30 @@ func TestSegments(t *testing.T) {
 	kernelServer(t, g)
 	defer setMTU(t, g, 65536)
 	port := fmt.Sprint(farPort)
-	client := []string{"./agent", "client", fmt.Sprintf("%s:%d", guest.Addr, rpingPort)}
-	for _, size := range edges() {
-		client = append(client, fmt.Sprint(size))
-	}
 	for _, mtu := range []int{600, 1500, 9000, 65536} {
-		t.Run(fmt.Sprintf("MTU %d", mtu), func(t *testing.T) {
-			setMTU(t, g, mtu)
-			if _, err := g.Run(limit(t), client...); err != nil {
-				t.Error(err)
-			}
-			sizes := []int{33, 500, 1448, 4099, 9001, 32768, rping.MaxSize}
-			server := background(t, g, "./agent", "server", guest.Addr+":"+port, fmt.Sprint(len(sizes)))
-			listening(t, g, farPort)
-			for _, size := range sizes {
-				if _, err := g.Run(limit(t), "rping", "-c", "-V", "-a", guest.Addr, "-p", port, "-S", fmt.Sprint(size), "-C", "5"); err != nil {
+		for _, crc := range []string{"plain", "crc"} {
+			t.Run(fmt.Sprintf("MTU %d, %s", mtu, crc), func(t *testing.T) {
+				setMTU(t, g, mtu)
+				client := []string{"./agent", "client", fmt.Sprintf("%s:%d", guest.Addr, rpingPort), crc}
+				for _, size := range edges() {
+					client = append(client, fmt.Sprint(size))
+				}
+				if _, err := g.Run(limit(t), client...); err != nil {
 					t.Error(err)
 				}
-			}
-			if _, err := server.Wait(limit(t)); err != nil {
-				t.Error(err)
-			}
-		})
+				sizes := []int{33, 500, 1448, 4099, 9001, 32768, rping.MaxSize}
+				server := background(t, g, "./agent", "server", guest.Addr+":"+port, crc, fmt.Sprint(len(sizes)))
+				listening(t, g, farPort)
+				for _, size := range sizes {
+					if _, err := g.Run(limit(t), "rping", "-c", "-V", "-a", guest.Addr, "-p", port, "-S", fmt.Sprint(size), "-C", "5"); err != nil {
+						t.Error(err)
+					}
+				}
+				if _, err := server.Wait(limit(t)); err != nil {
+					t.Error(err)
+				}
+			})
+		}
 	}
 }
 

@@ -2,8 +2,8 @@
 // commands, and rping on the iWARP provider.
 //
 //	agent serve HOST:PORT
-//	agent client ADDR:PORT SIZE...     pings a server, CRC off
-//	agent server ADDR:PORT CLIENTS     serves that many clients, CRC off
+//	agent client ADDR:PORT crc|plain SIZE...      pings a server
+//	agent server ADDR:PORT crc|plain CLIENTS      serves that many clients
 package main
 
 import (
@@ -35,17 +35,24 @@ func run(ctx context.Context, args []string) error {
 	if args[0] == "serve" {
 		return guest.Agent(args[1])
 	}
+	if len(args) < 4 || args[2] != "crc" && args[2] != "plain" {
+		return errors.New("usage")
+	}
+	cfg := iwarp.Config{SegmentAtMSS: true}
+	if args[2] == "plain" {
+		cfg.CRC = iwarp.CRCOff
+	}
 	addr, err := netip.ParseAddrPort(args[1])
 	if err != nil {
 		return err
 	}
-	numbers := make([]int, len(args)-2)
-	for i, s := range args[2:] {
+	numbers := make([]int, len(args)-3)
+	for i, s := range args[3:] {
 		if numbers[i], err = strconv.Atoi(s); err != nil {
 			return err
 		}
 	}
-	a, err := iwarp.New(&iwarp.Config{CRC: iwarp.CRCOff, SegmentAtMSS: true}).OpenAdapter(ctx, addr.Addr())
+	a, err := iwarp.New(&cfg).OpenAdapter(ctx, addr.Addr())
 	if err != nil {
 		return err
 	}
