@@ -66,47 +66,41 @@ func asError(errno unix.Errno) error {
 }
 
 // floorEventfd sleeps in the runtime's network poller on an eventfd, which the
-// other side writes. It goes to sleep without a read that would find nothing.
+// other side writes. What has happened stands in a word, so that nobody reads the
+// eventfd: the poller tells of every write.
 func floorEventfd(s *side) error {
 	mem, err := common()
 	if err != nil {
 		return err
 	}
-	own, other := uintptr(4), uintptr(5)
+	mine, peers := uintptr(4), uintptr(5)
 	if !s.Active {
-		own, other = other, own
+		mine, peers = peers, mine
 	}
-	if err := unix.SetNonblock(int(own), true); err != nil {
+	if err := unix.SetNonblock(int(mine), true); err != nil {
 		return fmt.Errorf("eventfd: %w", err)
 	}
-	conn, err := os.NewFile(own, "event").SyscallConn()
+	conn, err := os.NewFile(mine, "event").SyscallConn()
 	if err != nil {
 		return err
 	}
 	if err := s.meet(mem); err != nil {
 		return err
 	}
+	o, w := s.words()
+	own, other := wordAt(mem, o), wordAt(mem, w)
 	one := binary.NativeEndian.AppendUint64(nil, 1)
-	buf := make([]byte, 8)
-	slept := false
-	read := func(fd uintptr) bool {
-		if !slept {
-			slept = true
-			return false
-		}
-		_, _, errno := unix.RawSyscall(unix.SYS_READ, fd, uintptr(pointerTo(buf)), 8)
-		return errno != unix.EAGAIN
-	}
+	var last uint64
+	awake := func(uintptr) bool { return other.Load() == last }
 	say := func() error {
-		_, _, errno := unix.RawSyscall(unix.SYS_WRITE, other, uintptr(pointerTo(one)), 8)
+		own.Store(last)
+		_, _, errno := unix.RawSyscall(unix.SYS_WRITE, peers, uintptr(pointerTo(one)), 8)
 		return asError(errno)
 	}
-	listen := func() error {
-		slept = false
-		return conn.Read(read)
-	}
+	listen := func() error { return conn.Read(awake) }
 	return s.phases(func(ops int) error {
 		for range ops {
+			last++
 			if err := s.turn(say, listen); err != nil {
 				return err
 			}

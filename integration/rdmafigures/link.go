@@ -90,7 +90,7 @@ func (l *link) open() error {
 	if l.adapter, err = fabric.provider().OpenAdapter(l.ctx, fabric.local.AddrPort.Addr()); err != nil {
 		return err
 	}
-	mem, err := l.adapter.Alloc(l.ctx, buffers+l.Size*max(l.Buffers, 1))
+	mem, err := l.adapter.Alloc(l.ctx, buffers+l.Size*l.Buffers)
 	if err != nil {
 		return err
 	}

@@ -51,15 +51,40 @@ func registrations(l *link) error {
 	}
 	err = l.phases(func(ops int) error {
 		for range ops {
-			m, err := l.adapter.RegisterMemory(l.ctx, mem.Bytes(), rdma.AccessRemoteWrite)
-			if err == nil {
-				err = m.Close()
-			}
-			if err != nil {
+			if err := l.register(mem); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
 	return errors.Join(err, mem.Close(), l.part())
+}
+
+// allocations allocates the memory too, each time anew.
+func allocations(l *link) error {
+	if !l.Active {
+		return l.part()
+	}
+	err := l.phases(func(ops int) error {
+		for range ops {
+			mem, err := l.adapter.Alloc(l.ctx, l.Size)
+			if err != nil {
+				return err
+			}
+			if err := errors.Join(l.register(mem), mem.Close()); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return errors.Join(err, l.part())
+}
+
+// register registers memory for the peer to write, and takes that back.
+func (l *link) register(mem rdma.Memory) error {
+	m, err := l.adapter.RegisterMemory(l.ctx, mem.Bytes(), rdma.AccessRemoteWrite)
+	if err != nil {
+		return err
+	}
+	return m.Close()
 }

@@ -44,8 +44,9 @@ var (
 	large    = job{Bench: "write", Size: mib, Buffers: 16, Flight: 4, Batch: 1, Count: 2_000}
 	stream   = job{Bench: "write", Sleep: true, Size: mib, Buffers: 16, Flight: 4, Batch: 1, Count: 1_000}
 	small    = job{Bench: "write", Sleep: true, Size: 4 * kib, Buffers: 512, Flight: 32, Batch: 16, Count: 200_000}
-	windows  = job{Bench: "window", Size: 4 * kib, Batch: 16, Count: 1_000_000}
+	windows  = job{Bench: "window", Size: 4 * kib, Buffers: 1, Batch: 16, Count: 1_000_000}
 	register = job{Bench: "register", Count: 2_000}
+	allocate = job{Bench: "allocate", Count: 2_000}
 )
 
 // by is a job of a provider, floor the same job of a floor.
@@ -66,6 +67,11 @@ func asleep(j job) job {
 
 func sized(j job, size int) job {
 	j.Size = size
+	return j
+}
+
+func times(j job, n int) job {
+	j.Count = n
 	return j
 }
 
@@ -119,7 +125,11 @@ var rows = []row{
 	{"register", "memory registered and given back", []subject{
 		{"iwarp, 4 KiB", by("iwarp", sized(register, 4*kib)), bar{}},
 		{"shm, 4 KiB", by("shm", sized(register, 4*kib)), bar{}},
-		{"iwarp, 1 GiB", by("iwarp", sized(register, gib)), bar{}},
-		{"shm, 1 GiB", by("shm", sized(register, gib)), bar{}},
+		{"iwarp, 1 GiB", by("iwarp", times(sized(register, gib), 40)), bar{}},
+		{"shm, 1 GiB", by("shm", times(sized(register, gib), 40)), bar{}},
+		{"iwarp, 4 KiB, allocated too", by("iwarp", sized(allocate, 4*kib)), bar{}},
+		{"shm, 4 KiB, allocated too", by("shm", sized(allocate, 4*kib)), bar{}},
+		{"iwarp, 1 GiB, allocated too", by("iwarp", times(sized(allocate, gib), 2)), bar{}},
+		{"shm, 1 GiB, allocated too", by("shm", times(sized(allocate, gib), 2)), bar{}},
 	}},
 }

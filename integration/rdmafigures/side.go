@@ -49,6 +49,7 @@ var benches = map[string]func(*side) error{
 	"write":    withLink(writeStream),
 	"window":   withLink(windowPairs),
 	"register": withLink(registrations),
+	"allocate": withLink(allocations),
 
 	"floor words":       floorWords,
 	"floor memmove":     floorMemmove,

@@ -50,6 +50,8 @@ func median(runs []run, value func(run) float64) float64 {
 // duration prints nanoseconds in a unit that suits.
 func duration(ns float64) string {
 	switch {
+	case ns >= 1e9:
+		return fmt.Sprintf("%.2f s", ns/1e9)
 	case ns >= 1e6:
 		return fmt.Sprintf("%.2f ms", ns/1e6)
 	case ns >= 1e4:
