@@ -146,11 +146,7 @@ func (qp *queuePair) postCached(r *rdma.Request) rdma.Status {
 	t := &qp.conn.Load().tx
 	qp.mu.Unlock()
 	status = t.sendCached(r, length)
-	if status == rdma.StatusSuccess {
-		t.pump(false) // for the result
-		return status
-	}
-	qp.releaseBaton()
+	t.pump(false) // for the result, and what others have posted meanwhile
 	return status
 }
 
@@ -170,12 +166,14 @@ func (t *sender) sendCached(r *rdma.Request, length int) rdma.Status {
 		t.fail(err)
 		return rdma.StatusConnectionInvalid
 	}
+	if r.Flags&rdma.FlagSilentSuccess != 0 {
+		return rdma.StatusSuccess
+	}
+	// It has no slot: what others have queued meanwhile comes after it.
 	qp.mu.Lock()
-	q := qp.sends.Push()
-	q.set(r, length)
-	q.real = s.real
+	qp.sends.Head = qp.done
 	qp.mu.Unlock()
-	t.complete(q, rdma.StatusSuccess)
+	t.results = append(t.results, rdma.Result{Op: r.Op, Bytes: s.real, QueuePair: qp.cfg.Context, ID: r.ID})
 	return rdma.StatusSuccess
 }
 

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"lwio/rdma"
 	"lwio/rdma/internal/soft"
 )
@@ -103,6 +105,50 @@ func TestFileCached(t *testing.T) {
 	active.deliver(t, passive) // takes the results of all three
 	if !bytes.Equal(passive.mem[:40_000], data) {
 		t.Error("a file that must be waited for is not written, or not before what follows")
+	}
+}
+
+// TestFileCachedAndOthers: what others post while a write of the cached kind is being
+// tried comes after it, whether it succeeds or not. Source: design decision 6
+func TestFileCachedAndOthers(t *testing.T) {
+	active, passive := connected(t, nil, 1<<20)
+	_, data, src := active.source(t, 4096)
+	src.(*fileSource).cached = false
+	active.introduce(t, passive.region)
+	r := &active.qp.(*queuePair).conn.Load().tx.reader
+	read := r.fn
+	for _, cold := range []bool{false, true} {
+		clear(passive.mem)
+		var word [8]byte
+		copy(word[:], "meantime")
+		r.fn = func(fd uintptr) {
+			r.fn = read
+			active.post(t, rdma.Request{Op: rdma.OpWrite, ID: 2, Flags: rdma.FlagInline, Inline: word[:], Remote: passive.at(8192)})
+			if read(fd); cold {
+				r.n, r.err = -1, unix.EAGAIN
+			}
+		}
+		_, err := active.qp.Post([]rdma.Request{{
+			Op: rdma.OpWrite, ID: 1, Flags: rdma.FlagOnlyIfCached, File: src, FileLength: 4096, Remote: passive.at(0),
+		}})
+		if cold != errors.Is(err, rdma.StatusDeviceBusy) {
+			t.Fatal(err)
+		}
+		if !cold {
+			if res := next(t, active.icq); res.ID != 1 || res.Status != rdma.StatusSuccess || res.Bytes != 4096 {
+				t.Errorf("result %+v", res)
+			}
+			if !bytes.Equal(passive.mem[:4096], data) {
+				t.Error("the bytes differ")
+			}
+		}
+		if res := next(t, active.icq); res.ID != 2 || res.Status != rdma.StatusSuccess {
+			t.Errorf("result %+v", res)
+		}
+		active.deliver(t, passive)
+		if string(passive.mem[8192:8200]) != "meantime" {
+			t.Error("what another posted is lost")
+		}
 	}
 }
 
