@@ -36,6 +36,9 @@ const (
 	CapImmediate Caps = 0x08000000
 	// CapFileSource: RDMA writes that name a file instead of memory.
 	CapFileSource Caps = 0x10000000
+	// CapDirectFile: such a write may read the file straight into the peer's memory.
+	// Without it, it is no faster than reading into memory and writing from there.
+	CapDirectFile Caps = 0x80000000
 	// CapAtomics: OpFetchAdd and OpCompareSwap. They count as reads: towards the
 	// read limits, and for FlagReadFence.
 	CapAtomics Caps = 0x40000000

@@ -48,9 +48,10 @@ type conn struct {
 	ready    opList  // answered, not yet in the outbox
 	readySum int     // bytes of data in ready
 	sequence uint16
-	base     uint16    // the first one
-	now      time.Time // of the batch in hand
-	freed    int       // initiator slots that came free in this batch
+	request  [1]rdma.Request // that direct posts
+	base     uint16          // the first one
+	now      time.Time       // of the batch in hand
+	freed    int             // initiator slots that came free in this batch
 
 	// Set by AUTH, then constant; other goroutines read them after the loop
 	// handed them an operation.
@@ -206,6 +207,9 @@ func (c *conn) teardown(err error) {
 	c.dead = true
 	files := c.fids.files
 	c.fids.files = nil
+	for _, f := range files {
+		f.retireLocked()
+	}
 	c.mu.Unlock()
 	for _, f := range files {
 		f.unhook()
@@ -226,7 +230,9 @@ func (c *conn) teardown(err error) {
 	c.jobs.Wait()
 	for _, o := range c.ops {
 		if o.holds {
-			o.file.open.Release()
+			c.mu.Lock()
+			o.file.unholdLocked()
+			c.mu.Unlock()
 		}
 		if o.block != none {
 			c.f.arena.give(o)

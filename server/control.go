@@ -43,8 +43,16 @@ func (c *conn) newFile(o *op) (*fid, ntstatus.Status) {
 		canRead: granted&mayRead != 0, canWrite: granted&mayWrite != 0,
 		traffic: c.e.shares.get(open.Share().Name),
 	}
+	if open.Acquire() != nil {
+		return nil, ntstatus.ObjectNameNotFound // as if it were closed already
+	}
+	defer open.Release()
+	f.attach(c, open)
 	c.mu.Lock()
 	added := c.fids.add(f)
+	if !added {
+		f.retireLocked()
+	}
 	c.mu.Unlock()
 	if !added {
 		return nil, ntstatus.TooManyOpenedFiles
@@ -69,6 +77,9 @@ func (c *conn) newFile(o *op) (*fid, ntstatus.Status) {
 func (c *conn) revoke(f *fid) {
 	c.mu.Lock()
 	removed := c.fids.remove(f)
+	if removed {
+		f.retireLocked()
+	}
 	c.mu.Unlock()
 	if removed {
 		c.e.count.files.Add(-1)
@@ -101,6 +112,7 @@ func (c *conn) closeFile(o *op) {
 		return
 	}
 	c.fids.remove(f)
+	f.retireLocked()
 	waits := f.inFlight > 0
 	if waits {
 		f.closer = o

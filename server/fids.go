@@ -1,6 +1,7 @@
 package server
 
 import (
+	"lwio/rdma"
 	"lwio/vfs"
 )
 
@@ -16,12 +17,19 @@ type fid struct {
 	unbuffered bool
 	// traffic is that of its share.
 	traffic *shareTraffic
+	// source is the file for writes straight from it, or nil. The loop uses it for
+	// operations that hold the file.
+	source rdma.FileSource
+	// size is how many bytes the file had when that was last looked at. The loop's.
+	size int64
 	// unhook takes the hooks on the open back.
 	unhook func()
 
 	// inFlight is the I/O that is not answered, held that with a reference on the
 	// open, which lasts until the answer and its data are posted.
 	inFlight, held int
+	// retired: it has left the table.
+	retired bool
 	// closer is the CLOSE that waits for what is in flight. [OP-94d]
 	closer *op
 }

@@ -85,6 +85,8 @@ type gated struct {
 	g *gate
 }
 
+func (h *gated) File() *os.File { return nil }
+
 func (h *gated) ReadCached([]byte, int64) (int, bool, error) { return 0, false, nil }
 
 func (h *gated) ReadAt(p []byte, off int64) (int, error) {

@@ -73,11 +73,12 @@ func (c *conn) handle(r *rdma.Result) error {
 	if r.Op == rdma.OpReceive {
 		return c.receive(int32(r.ID), r.Bytes)
 	}
-	return c.settle(r.ID)
+	return c.settle(r.ID, r.Bytes)
 }
 
-// settle handles the result of an initiator request.
-func (c *conn) settle(id uint64) error {
+// settle handles the result of an initiator request, which for one of direct's tells
+// a number of bytes.
+func (c *conn) settle(id uint64, bytes int) error {
 	slots := int(id & ^idKind >> idSlots)
 	c.freed += slots
 	c.settled.Add(1)
@@ -90,8 +91,12 @@ func (c *conn) settle(id uint64) error {
 		c.announced()
 		return nil
 	}
-	if id&idKind == idStage {
+	switch id & idKind {
+	case idStage:
 		c.nextStage(o)
+		return nil
+	case idDirect:
+		c.placed(o, bytes)
 		return nil
 	}
 	if o.hangUp {

@@ -47,6 +47,7 @@ const (
 	idAnswer   uint64 = iota << 56 // the operation is over
 	idStage                        // the stage is over, another follows
 	idProgress                     // slots are free
+	idDirect                       // the file's bytes are in the client's memory
 	idKind     uint64 = 0xFF << 56
 	idSlots           = 32
 )
@@ -241,8 +242,7 @@ func (c *conn) fillAnswer(p *pump, o *op) {
 		o.recv = none
 	}
 	if o.holds {
-		o.file.open.Release()
-		o.file.held--
+		o.file.unholdLocked()
 		o.holds = false
 	}
 	at := c.f.layout.answers + int(o.index)*wire.StatusResponseSize

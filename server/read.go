@@ -34,6 +34,13 @@ func (c *conn) read(o *op) {
 		c.reply(o, status)
 		return
 	}
+	if !c.direct(o) {
+		c.readByBuffer(o)
+	}
+}
+
+// readByBuffer reads into memory of the server, which the RDMA writes start from.
+func (c *conn) readByBuffer(o *op) {
 	o.lane, o.need = c.e.readers, min(int(o.h.Length), c.e.limits.MaxRdmaWindowSize)
 	c.readStage(o)
 }

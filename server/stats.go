@@ -20,8 +20,9 @@ type Stats struct {
 	// those that broke.
 	Accepted, Rejected, AuthFailures, Cut, Lost uint64
 	Traffic
-	// Inline are the reads that the page cache answered at once.
-	Inline uint64
+	// Inline are the reads that the page cache answered at once; Direct those of
+	// them that went straight into the client's memory.
+	Inline, Direct uint64
 	// Registrations and Closes are of file ids; Files are registered now.
 	Registrations, Closes uint64
 	Files                 int
@@ -52,9 +53,9 @@ func (c *counter) snapshot() Count { return Count{Operations: c.ops.Load(), Byte
 type counters struct {
 	connections, unauthenticated, authenticated, files, credits atomic.Int64
 
-	accepted, rejected, authFailures, cut, lost  atomic.Uint64
-	registrations, closes, wakeups, gaps, inline atomic.Uint64
-	repeats                                      atomic.Uint64
+	accepted, rejected, authFailures, cut, lost          atomic.Uint64
+	registrations, closes, wakeups, gaps, inline, direct atomic.Uint64
+	repeats                                              atomic.Uint64
 	traffic
 }
 
@@ -63,7 +64,7 @@ func (c *counters) snapshot() Stats {
 		RDMA: int(c.connections.Load()), Authenticated: int(c.authenticated.Load()),
 		Accepted: c.accepted.Load(), Rejected: c.rejected.Load(),
 		AuthFailures: c.authFailures.Load(), Cut: c.cut.Load(), Lost: c.lost.Load(),
-		Traffic: c.traffic.snapshot(), Inline: c.inline.Load(),
+		Traffic: c.traffic.snapshot(), Inline: c.inline.Load(), Direct: c.direct.Load(),
 		Registrations: c.registrations.Load(), Closes: c.closes.Load(),
 		Files: int(c.files.Load()), Wakeups: c.wakeups.Load(),
 		Credits: int(c.credits.Load()), SequenceGaps: c.gaps.Load(), Repeats: c.repeats.Load(),

@@ -89,6 +89,7 @@ func describeProvider(cmd *cobra.Command, p rdma.Provider) providerJSON {
 		{rdma.CapSharedReceive, "shared receive queues"},
 		{rdma.CapImmediate, "immediate data"},
 		{rdma.CapFileSource, "file source"},
+		{rdma.CapDirectFile, "files straight into the peer's memory"},
 		{rdma.CapConfidential, "confidential"},
 	} {
 		if ad.Info().Caps.Has(c.cap) {

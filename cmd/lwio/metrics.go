@@ -34,6 +34,7 @@ var (
 	metricSignatures   = metric("bad_signatures_total", "SMB messages with a wrong signature.")
 	metricWakeups      = metric("wakeups_total", "Sleeping clients that were woken.")
 	metricInline       = metric("inline_reads_total", "Reads that the page cache answered at once.")
+	metricDirect       = metric("direct_reads_total", "Reads from the page cache straight into the client's memory.")
 
 	metricOps      = metric("operations_total", "I/O answered, failures included.", "share", "op")
 	metricBytes    = metric("bytes_total", "Bytes read or written.", "share", "op")
@@ -77,6 +78,7 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 	o.counter(metricSignatures, st.BadSignatures)
 	o.counter(metricWakeups, st.Wakeups)
 	o.counter(metricInline, st.Inline)
+	o.counter(metricDirect, st.Direct)
 	for _, s := range c.srv.Shares() {
 		o.traffic(metricOps, metricBytes, s.Traffic, s.Share)
 		o.counter(metricFailures, s.Failures, s.Share)

@@ -17,7 +17,7 @@ const (
 	inlineThreshold = 256
 	largeThreshold  = 4 << 10
 	baseCaps        = rdma.CapInOrderPlacement | rdma.CapMultiEngine | rdma.CapCQResize | rdma.CapLoopback |
-		rdma.CapWindows | rdma.CapSharedReceive | rdma.CapFileSource | rdma.CapConfidential | rdma.CapRead | rdma.CapImmediate
+		rdma.CapWindows | rdma.CapSharedReceive | rdma.CapFileSource | rdma.CapDirectFile | rdma.CapConfidential | rdma.CapRead | rdma.CapImmediate
 )
 
 // adapter is a protection domain.

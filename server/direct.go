@@ -1,0 +1,123 @@
+package server
+
+import (
+	"lwio/internal/ntstatus"
+	"lwio/internal/wire"
+	"lwio/rdma"
+	"lwio/vfs"
+)
+
+// Where the provider can read a file straight into the client's memory, a READ of
+// what is in the page cache needs no buffer here and no copy:
+//
+//	received ─► write from the file ─► its result ─► outbox ─► posted ─► free
+//	                  │                     │
+//	                  └─ not in the cache ──┴─ shorter than asked for ─► by a buffer
+//
+// The source of a file is open as long as the file is in the connection's table or
+// an operation holds it.
+
+// attach makes the file a source for the adapter, if both can do that. The caller
+// holds a reference on the open.
+func (f *fid) attach(c *conn, open *vfs.Open) {
+	file := open.File()
+	if !f.canRead || file == nil || !c.f.info.Caps.Has(rdma.CapDirectFile) {
+		return
+	}
+	source, err := c.f.adapter.RegisterFile(c.ctx, file)
+	if err != nil {
+		c.log.Debug("lwio: a file is read by buffers", "error", err)
+		return
+	}
+	f.source = source
+}
+
+// retireLocked is called when f has left the table: it takes no new operations. Its
+// source goes with the last that holds it.
+func (f *fid) retireLocked() {
+	f.retired = true
+	if f.held == 0 {
+		f.detach()
+	}
+}
+
+// unholdLocked gives back what o holds of its file.
+func (f *fid) unholdLocked() {
+	if f.held--; f.held == 0 && f.retired {
+		f.detach()
+	}
+	f.open.Release()
+}
+
+// detach ends the use of the source.
+func (f *fid) detach() {
+	if f.source != nil {
+		f.source.Close()
+		f.source = nil
+	}
+}
+
+// direct begins to answer a READ by a write from the file, and reports whether it
+// did. The provider does it at once or not at all, so the loop does not wait.
+//
+// Source: [LWIO §Read] [OP-60] [OP-92i]
+func (c *conn) direct(o *op) bool {
+	if o.file.source == nil || o.h.Opcode != wire.OpRead || int(o.h.Length) > c.peerWindow ||
+		!o.file.reaches(o.h.Offset+uint64(o.h.Length)) || !c.takeSlot() {
+		return false
+	}
+	c.request[0] = rdma.Request{
+		Op: rdma.OpWrite, Flags: rdma.FlagOnlyIfCached, ID: idDirect | 1<<idSlots | uint64(o.index),
+		Remote: rdma.RemoteAddr{Addr: o.h.DataVa, Token: rdma.RemoteToken(o.h.DataMh)},
+		File:   o.file.source, FileOffset: int64(o.h.Offset), FileLength: int(o.h.Length),
+	}
+	c.owing.Add(1)
+	if _, err := c.qp.Post(c.request[:]); err != nil {
+		c.owing.Add(-1)
+		c.freed++
+		return false
+	}
+	return true
+}
+
+// reaches reports whether the file has that many bytes: what is behind its end must
+// not be written.
+//
+// Source: [OP-92a]
+func (f *fid) reaches(end uint64) bool {
+	if end > uint64(f.size) {
+		if info, err := f.source.File().Stat(); err == nil {
+			f.size = info.Size()
+		}
+	}
+	return end <= uint64(f.size)
+}
+
+// takeSlot takes a slot of the initiator queue.
+func (c *conn) takeSlot() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.slots == 0 {
+		return false
+	}
+	c.slots--
+	return true
+}
+
+// placed goes on when n bytes of the file are in the client's memory. Where that is
+// not all, as the file has become shorter, the way by a buffer finds out what there
+// is; zeros stand in the place of the rest.
+//
+// Source: [OP-92i]
+func (c *conn) placed(o *op, n int) {
+	if n < int(o.h.Length) {
+		o.file.size = 0
+		c.readByBuffer(o)
+		return
+	}
+	c.e.count.inline.Add(1)
+	c.e.count.direct.Add(1)
+	o.status, o.info = ntstatus.Success, o.h.Length
+	o.count()
+	c.answer(o)
+}

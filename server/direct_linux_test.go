@@ -1,0 +1,149 @@
+package server
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"lwio/internal/ntstatus"
+	"lwio/internal/wire"
+	"lwio/vfs"
+)
+
+// soleFile is the one file that is registered.
+func (v *env) soleFile() (*conn, *fid) {
+	v.t.Helper()
+	v.e.mu.Lock()
+	defer v.e.mu.Unlock()
+	for c := range v.e.conns {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		for _, f := range c.fids.files {
+			return c, f
+		}
+	}
+	v.t.Fatal("no file is registered")
+	return nil, nil
+}
+
+// Over shared memory a READ goes straight from the file into the client's memory,
+// unless it reaches behind the end; and nothing is written there that was not read,
+// but zeros where a file has become shorter.
+//
+// Source: [LWIO §Read] [OP-92a] [OP-92i]
+func TestDirect(t *testing.T) {
+	v := newEnv(t, envConfig{on: "shm"})
+	c := v.client()
+	data := content(200 << 10)
+	fid := c.register(v.file("a", data))
+	name := filepath.Join(v.dir, "a")
+	in := c.in.Bytes()
+	for _, s := range []struct {
+		what      string
+		do        func() error
+		off, n    int
+		want      int
+		direct    bool
+		fill      byte // what stands behind what was read
+		endOfFile bool
+	}{
+		{what: "all", n: len(data), want: len(data), fill: 0xEE}, // more than the client's window
+		{what: "some", off: 5, n: 60 << 10, want: 60 << 10, direct: true, fill: 0xEE},
+		{what: "one byte", off: len(data) - 1, n: 1, want: 1, direct: true, fill: 0xEE},
+		{what: "over the end", off: len(data) - 10, n: 11, want: 10, fill: 0xEE},
+		{what: "behind the end", off: len(data), n: 1, fill: 0xEE, endOfFile: true},
+		{what: "grown", do: func() error { return os.Truncate(name, int64(len(data)+100)) }, off: len(data) - 10, n: 10, want: 10, direct: true, fill: 0xEE},
+		{what: "cut", do: func() error { return os.Truncate(name, 100) }, off: 90, n: 20, want: 10, fill: 0},
+		{what: "cut, known", off: 90, n: 20, want: 10, fill: 0xEE},
+		{what: "gone", do: func() error { return os.Truncate(name, 0) }, off: 50, n: 20, endOfFile: true, fill: 0},
+	} {
+		if s.do != nil {
+			if err := s.do(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for i := range in {
+			in[i] = 0xEE
+		}
+		before := v.e.count.direct.Load()
+		status := ntstatus.Success
+		if s.endOfFile {
+			status = ntstatus.EndOfFile
+		}
+		c.want(status, uint32(s.want), c.readHeader(fid, uint64(s.off), uint32(s.n), 8), nil)
+		want := bytes.Repeat([]byte{s.fill}, s.n)
+		copy(want, data[min(s.off, len(data)):][:s.want])
+		if !bytes.Equal(in[8:8+s.n], want) {
+			t.Errorf("%s: not what the file has", s.what)
+		}
+		if in[7] != 0xEE || in[8+s.n] != 0xEE {
+			t.Errorf("%s: written outside of what was asked for", s.what)
+		}
+		if got := v.e.count.direct.Load() - before; got != 0 != s.direct {
+			t.Errorf("%s: %d direct reads", s.what, got)
+		}
+	}
+}
+
+// What the page cache does not have is read by a worker, and so is everything that a
+// provider or a backend can do nothing with.
+//
+// Source: [LWIO §Read]
+func TestNotDirect(t *testing.T) {
+	for name, ec := range map[string]envConfig{
+		"no provider for it": {on: "iwarp"},
+		"no file":            {on: "shm", backend: newGate(t)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			v := newEnv(t, ec)
+			if g, is := ec.backend.(*gate); is {
+				v.dir = g.dir
+			}
+			v.check(v.client())
+			if v.e.count.direct.Load() != 0 {
+				t.Error("a direct read")
+			}
+		})
+	}
+	v := newEnv(t, envConfig{on: "shm"})
+	c := v.client()
+	fid := c.register(v.open("a", vfs.ReadData|vfs.WriteData, 0, v.sess))
+	_, f := v.soleFile()
+	f.size = 10 // a lie, so that the provider is asked for what is not there
+	c.want(ntstatus.EndOfFile, 0, c.readHeader(fid, 0, 5, 0), nil)
+	v.check(c)
+}
+
+// The source of a file is closed with its last use: before the file itself is, and
+// not under a read.
+//
+// Source: [OP-58b] [OP-94d]
+func TestSourceEnds(t *testing.T) {
+	for name, end := range map[string]func(c *rawClient, o *vfs.Open, fid uint16){
+		"CLOSE":      func(c *rawClient, _ *vfs.Open, fid uint16) { c.send(controlHeader(wire.OpClose, fid), nil) },
+		"SMB":        func(_ *rawClient, o *vfs.Open, _ uint16) { o.Close() },
+		"disconnect": func(c *rawClient, _ *vfs.Open, _ uint16) { c.connector.Close() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			v := newEnv(t, envConfig{on: "shm"})
+			c := v.client()
+			o := v.file("a", content(64<<10))
+			fid := c.register(o)
+			conn, f := v.soleFile()
+			closed := func() bool {
+				conn.mu.Lock()
+				defer conn.mu.Unlock()
+				return f.retired && f.source == nil
+			}
+			for range clientCredits - 2 {
+				c.send(c.readHeader(fid, 0, 64<<10, 0), nil)
+			}
+			if closed() {
+				t.Error("closed before its time")
+			}
+			end(c, o, fid)
+			eventually(t, "the source is closed", closed)
+		})
+	}
+}
