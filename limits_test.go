@@ -143,7 +143,7 @@ func testOwnDeadlineRules(t *testing.T, on string) {
 		}
 		return false
 	}
-	c := s.connect(Config{Timeout: 20 * time.Millisecond, RequireRDMA: true})
+	c := s.connect(Config{Timeout: 200 * time.Millisecond, RequireRDMA: true})
 	cn := c.live()
 	live.Store(cn)
 	f := openOn(t, c, "f")
