@@ -102,6 +102,13 @@ func servePerftest(ctx context.Context, a rdma.Adapter, l rdma.Listener, kind pe
 	if err := talk.answer(ctx, kind.after); err != nil {
 		return errors.Join(err, c2.Err())
 	}
+	// The client ends it: to siw a send is not done that the peer has answered, and
+	// hung up on, before its own thread came round to say so.
+	select {
+	case <-c1.Done():
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 	const largest = 8 << 20
 	if last := e.Bytes(largest-64, 64); kind.fills == bytes.Equal(last, make([]byte, 64)) {
 		return fmt.Errorf("the end of the buffer is %x", last)
