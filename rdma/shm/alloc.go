@@ -4,6 +4,7 @@ package shm
 
 import (
 	"context"
+	"errors"
 	"os"
 	"slices"
 	"sync"
@@ -24,6 +25,7 @@ type memory struct {
 	fd        int
 	owner     *conn // the one connection whose peer got it, for ever
 	populated bool
+	replaced  bool // in part, so that the peer's mapping is another memory
 	closed    bool
 }
 
@@ -127,8 +129,11 @@ func (m *memory) replace(off, n int) error {
 		return err
 	}
 	defer unix.Close(fd)
-	copy(fresh, m.buf[from:to])
-	if err := unix.Munmap(fresh); err != nil {
+	err = populate(fd, fresh)
+	if err == nil {
+		copy(fresh, m.buf[from:to])
+	}
+	if err := errors.Join(err, unix.Munmap(fresh)); err != nil {
 		return err
 	}
 	return mapOver(fd, m.buf[from:to])

@@ -14,14 +14,10 @@ import (
 	"net/netip"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
-	"sync/atomic"
 	"syscall"
 	"testing"
-	"time"
 
-	"lwio/internal/leakcheck"
 	"lwio/rdma"
 )
 
@@ -128,8 +124,8 @@ func runChild(role, name string, peer rdma.RemoteAddr) error {
 		return childWord(mem.Bytes(), cq, qp, peer)
 	case "echo":
 		return childEcho(ctx, cq, qp, region)
-	case "flood":
-		return childFlood(cq, qp, peer)
+	case "chaos":
+		return childChaos(ctx, a, cq, qp, region, peer)
 	}
 	<-conn.Done()
 	return nil
@@ -224,25 +220,14 @@ func echoSocket(nc *net.UnixConn) error {
 	}
 }
 
-// childFlood writes without an end, for somebody to kill it.
-func childFlood(cq rdma.CompletionQueue, qp rdma.QueuePair, peer rdma.RemoteAddr) error {
-	var res [32]rdma.Result
-	for {
-		_, err := qp.Post([]rdma.Request{{Op: rdma.OpWrite, Flags: rdma.FlagInline, Inline: make([]byte, 64), Remote: peer}})
-		if err != nil && !errors.Is(err, rdma.StatusNoMoreEntries) {
-			return nil
-		}
-		if _, err := cq.Poll(res[:]); err != nil {
-			return err
-		}
-	}
-}
+// parentReceives is how many receives the parent posts before it connects.
+const parentReceives = 64
 
 // parent connects this process with a child, and learns where its memory is.
 func parent(tb testing.TB, role string) (*side, *child, rdma.RemoteAddr) {
 	tb.Helper()
 	s := newSide(tb, childConfig(), 1<<16)
-	for range 64 {
+	for range parentReceives {
 		if _, err := s.qp.PostReceive([]rdma.ReceiveRequest{{SGL: s.sge(0, 64)}}); err != nil {
 			tb.Fatal(err)
 		}
@@ -312,64 +297,6 @@ func stop(tb testing.TB, pid int) {
 		_, rest, _ := strings.Cut(string(stat), ") ")
 		return strings.HasPrefix(rest, "T")
 	})
-}
-
-// TestKilled kills the other process at all kinds of moments: it is noticed, and
-// nothing is left. Source: design decision 11
-func TestKilled(t *testing.T) {
-	rounds := 12
-	if testing.Short() {
-		rounds = 3
-	}
-	for i := range rounds {
-		func() {
-			before := named(t)
-			snapshot := leakcheck.Take()
-			s, c, at := parent(t, "flood")
-			var stopped atomic.Bool
-			writer := make(chan struct{})
-			go func() {
-				defer close(writer)
-				var res [32]rdma.Result
-				for !stopped.Load() {
-					_, err := s.qp.Post([]rdma.Request{{Op: rdma.OpWrite, SGL: s.sge(0, 1<<14), Remote: at}})
-					if err != nil && !errors.Is(err, rdma.StatusNoMoreEntries) {
-						return
-					}
-					_, _ = s.icq.Poll(res[:])
-				}
-			}()
-			time.Sleep(time.Duration(i) * 3 * time.Millisecond) // any moment will do
-			if err := c.cmd.Process.Kill(); err != nil {
-				t.Fatal(err)
-			}
-			err := ends(t, s.conn)
-			if !errors.Is(err, rdma.StatusConnectionAborted) {
-				t.Errorf("a peer that was killed: %v", err)
-			}
-			stopped.Store(true)
-			<-writer
-			_ = c.cmd.Wait()
-			s.a.Close()
-			c.in.Close()
-			if err := snapshot.Err(); err != nil {
-				t.Error(err)
-			}
-			if after := named(t); after != before {
-				t.Errorf("files: %s, before: %s", after, before)
-			}
-		}()
-	}
-}
-
-// named lists what a provider might leave behind under a name.
-func named(tb testing.TB) string {
-	tb.Helper()
-	var all []string
-	for _, pattern := range []string{"/dev/shm/*shm*", filepath.Join(os.TempDir(), "lwio-shm*")} {
-		all = append(all, must[[]string](tb)(filepath.Glob(pattern))...)
-	}
-	return strings.Join(all, " ")
 }
 
 // TestEchoAcross plays ping-pong with another process, polling and sleeping.

@@ -156,11 +156,13 @@ func TestCloseEndsDirectWrites(t *testing.T) {
 func TestCloseUnderFrozenPeer(t *testing.T) {
 	active, passive := connected(t, &Config{DrainTimeout: 20 * time.Millisecond}, 1<<16)
 	mem := must[rdma.Memory](t)(passive.a.Alloc(t.Context(), 1<<16)).Bytes()
-	region := must[rdma.MemoryRegion](t)(passive.a.RegisterMemory(t.Context(), mem[4096+100:3*4096], rdma.AccessRemoteWrite))
+	region := must[rdma.MemoryRegion](t)(passive.a.RegisterMemory(t.Context(), mem[4096+100:3*4096-200], rdma.AccessRemoteWrite))
+	beside := must[rdma.MemoryRegion](t)(passive.a.RegisterMemory(t.Context(), mem[3*4096-100:], readable))
 	fill(mem)
 	want := bytes.Clone(mem)
-	want[4096+100] = 0 // what introduce writes
+	want[4096+100], want[3*4096-100] = 0, 0 // what introduce writes
 	active.introduce(t, region)
+	active.introduce(t, beside)
 	frozen, thaw, done := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	at := region.RemoteAddr()
 	go func() {
@@ -178,6 +180,21 @@ func TestCloseUnderFrozenPeer(t *testing.T) {
 	<-done
 	if !bytes.Equal(mem, want) {
 		t.Error("the memory changed after Close, or was not kept")
+	}
+
+	// The peer's mapping is another memory now: what it writes must not go there,
+	// be it through a region on the same pages or one beside it.
+	again := must[rdma.MemoryRegion](t)(passive.a.RegisterMemory(t.Context(), mem[4096:3*4096], readable))
+	for _, r := range []rdma.MemoryRegion{beside, again} {
+		for i := range 50 {
+			fill(active.mem)
+			active.mem[0] = byte(i)
+			active.write(t, rdma.Request{SGL: active.sge(0, 100), Remote: r.RemoteAddr()})
+			active.deliver(t, passive)
+			if !bytes.Equal(r.Bytes()[:100], active.mem[:100]) {
+				t.Fatal("a write went to the old pages")
+			}
+		}
 	}
 }
 

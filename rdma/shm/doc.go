@@ -39,7 +39,10 @@
 // A program keeps in it only what that one peer may see. When a region is closed
 // its slot is cleared, and Close waits for a write that is under way; a peer that
 // does not come to an end with it in time (Config.DrainTimeout) is left with the
-// old pages, and others with the same content are mapped in their place.
+// old pages, and others with the same content are mapped in their place; the rest of
+// that memory is reached by copy from then on. The peer's mapping stays as it is, as
+// nothing can take it away. Memory that is not populated is refused, and what is
+// mapped counts towards a limit (Config.MaxPeerMemory).
 //
 // A peer can do whatever it likes with its segment and its memory: they cannot
 // shrink, each word of a header is read once and checked afterwards, nothing of

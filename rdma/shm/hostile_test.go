@@ -7,6 +7,7 @@ import (
 	"math"
 	"net"
 	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -210,6 +211,52 @@ func TestScribbledRing(t *testing.T) {
 		"shares memory of another size": func(r *raw, _ *side) {
 			n := notice{kind: noticeShare, size: 4096}
 			r.say(n.appendTo(nil), r.fd)
+		},
+		"shares memory with holes": func(r *raw, _ *side) {
+			fd, mem, err := newMemfd("holes", 1<<16, 0)
+			if err != nil {
+				r.tb.Fatal(err)
+			}
+			mem[0] = 1
+			n := notice{kind: noticeShare, memory: 1, size: 1 << 16}
+			r.say(n.appendTo(nil), fd)
+			_ = unix.Munmap(mem)
+			_ = unix.Close(fd)
+		},
+		"shares a pipe": func(r *raw, _ *side) {
+			var p [2]int
+			if err := unix.Pipe2(p[:], unix.O_CLOEXEC); err != nil {
+				r.tb.Fatal(err)
+			}
+			n := notice{kind: noticeShare, memory: 1, size: 4096}
+			r.say(n.appendTo(nil), p[0])
+			closeAll(p[:])
+		},
+		"shares a file": func(r *raw, _ *side) {
+			f := must[*os.File](r.tb)(os.Create(filepath.Join(r.tb.TempDir(), "file")))
+			defer f.Close()
+			if err := f.Truncate(4096); err != nil {
+				r.tb.Fatal(err)
+			}
+			n := notice{kind: noticeShare, memory: 1, size: 4096}
+			r.say(n.appendTo(nil), int(f.Fd()))
+		},
+		"shares memory that may shrink": func(r *raw, _ *side) {
+			fd := must[int](r.tb)(unix.MemfdCreate("shrinks", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING))
+			if err := unix.Fallocate(fd, 0, 0, 4096); err != nil {
+				r.tb.Fatal(err)
+			}
+			n := notice{kind: noticeShare, memory: 1, size: 4096}
+			r.say(n.appendTo(nil), fd)
+			_ = unix.Close(fd)
+		},
+		"shares two memories at once": func(r *raw, _ *side) {
+			n := notice{kind: noticeShare, memory: 1, size: ringOffset + minRing}
+			r.say(n.appendTo(nil), r.fd, r.fd)
+		},
+		"shares with a crowd of descriptors": func(r *raw, _ *side) {
+			n := notice{kind: noticeShare, memory: 1, size: ringOffset + minRing}
+			r.say(n.appendTo(nil), r.fd, r.fd, r.fd, r.fd, r.fd, r.fd, r.fd, r.fd)
 		},
 		"slot out of range": func(r *raw, _ *side) {
 			n := notice{kind: noticeShare, slot: tableSlots, size: ringOffset + minRing}

@@ -20,6 +20,7 @@ var errReads = errors.New("the peer reads more at once than it may")
 type answer struct {
 	lease  soft.Lease // unused if nothing is asked for
 	source []byte
+	over   bool // it is all in the ring
 }
 
 // peerLimits are the peer's wishes as this side sees them, clipped.
@@ -96,7 +97,11 @@ func (r *receiver) readRequest(e entry) error {
 	}
 	qp := r.c.qp
 	qp.mu.Lock()
-	excess := qp.answers.Len() >= r.c.limits.Inbound
+	under := qp.answers.Len()
+	if under > 0 && qp.answers.At(qp.answers.Head).over {
+		under-- // the peer may know that already
+	}
+	excess := under >= r.c.limits.Inbound
 	if !excess {
 		*qp.answers.Push() = a
 	}
@@ -124,6 +129,11 @@ func (t *sender) answer(a *answer) (need int, err error) {
 			x, y := t.out.payload(n)
 			copy(y, a.source[t.answered+copy(x, a.source[t.answered:]):])
 			a.lease.Release()
+		}
+		if n == left {
+			t.c.qp.mu.Lock()
+			a.over = true
+			t.c.qp.mu.Unlock()
 		}
 		t.out.publish(entry{kind: entryAnswer, length: uint32(n), total: uint32(left)})
 		t.c.wake()

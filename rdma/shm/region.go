@@ -43,11 +43,15 @@ func (b *backing) Withdraw(r *soft.Region) {
 	b.mu.Lock()
 	by := b.by
 	b.mu.Unlock()
-	if by == nil || by.revoke(b.slot) {
+	if by == nil || by.takeBack(b.slot) {
 		return
 	}
+	b.mem.mu.Lock()
+	b.mem.replaced = true
+	b.mem.mu.Unlock()
+	by.withdraw(b.mem)
 	if err := b.mem.replace(b.off, len(r.Bytes())); err != nil {
-		by.a.p.cfg.Logger.Error("shm: a peer keeps a closed region", "peer", by.peerName, "err", err)
+		by.a.p.cfg.Logger.Error("shm: the pages of a closed region stay with its peer", "peer", by.peerName, "err", err)
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 // that.
 type shares struct {
 	mu       sync.Mutex
-	used     [tableSlots]bool
+	used     [tableSlots]*memory // that the region lies in, nil for a free slot
 	memories map[*memory]struct{}
 	closed   bool // the segments are unmapped
 }
@@ -35,7 +35,7 @@ func (c *conn) offer(r *soft.Region) {
 	m := b.mem
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if b.by != nil || m.closed || m.owner != nil && m.owner != c {
+	if b.by != nil || m.closed || m.replaced || m.owner != nil && m.owner != c {
 		return
 	}
 	c.share.mu.Lock()
@@ -60,7 +60,7 @@ func (c *conn) offer(r *soft.Region) {
 		s.key.Store(0)
 		return
 	}
-	m.owner, c.share.memories[m], c.share.used[i] = c, struct{}{}, true
+	m.owner, c.share.memories[m], c.share.used[i] = c, struct{}{}, m
 	b.by, b.slot = c, i
 }
 
@@ -77,16 +77,17 @@ func (c *conn) slotRights(r *soft.Region) (rights uint64) {
 
 func (s *shares) freeLocked() int {
 	for i, used := range s.used {
-		if !used {
+		if used == nil {
 			return i
 		}
 	}
 	return -1
 }
 
-// revoke takes a slot back and waits until the peer has stopped to write by it.
-// It is false if the peer did not stop in time; the slot is not used again then.
-func (c *conn) revoke(i int) bool {
+// takeBack empties a slot and waits until the peer has stopped to use it. It is
+// false if the peer did not stop in time; the slot is not used again then. The
+// peer's mapping stays, whatever it does with it.
+func (c *conn) takeBack(i int) bool {
 	end := time.Now().Add(c.a.p.cfg.DrainTimeout)
 	for turn := 0; ; turn++ {
 		c.share.mu.Lock()
@@ -96,7 +97,7 @@ func (c *conn) revoke(i int) bool {
 		}
 		c.own.slot(i).key.Store(0)
 		if c.gone.Load() || c.peer.busy.Load() != uint64(i+1) {
-			c.share.used[i] = false
+			c.share.used[i] = nil
 			c.share.mu.Unlock()
 			return true
 		}
@@ -105,6 +106,21 @@ func (c *conn) revoke(i int) bool {
 			return false
 		}
 		pause(turn)
+	}
+}
+
+// withdraw empties all slots of a memory: what is written to it comes by copy from
+// now on.
+func (c *conn) withdraw(m *memory) {
+	c.share.mu.Lock()
+	defer c.share.mu.Unlock()
+	if c.share.closed {
+		return
+	}
+	for i, used := range c.share.used {
+		if used == m {
+			c.own.slot(i).key.Store(0)
+		}
 	}
 }
 

@@ -1,0 +1,216 @@
+//go:build linux
+
+package shm
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"lwio/internal/leakcheck"
+	"lwio/rdma"
+)
+
+// childChaos does everything that a peer can do, in any order and without an end,
+// for somebody to kill it.
+func childChaos(ctx context.Context, a rdma.Adapter, cq rdma.CompletionQueue, qp rdma.QueuePair, region rdma.MemoryRegion, peer rdma.RemoteAddr) error {
+	sge := func(n int) []rdma.SGE { return []rdma.SGE{{Region: region, Offset: 64, Length: n}} }
+	var res [32]rdma.Result
+	for begun := false; !begun; { // when the peer says so
+		n, err := cq.Poll(res[:])
+		if err != nil {
+			return err
+		}
+		for _, r := range res[:n] {
+			begun = begun || r.Op == rdma.OpReceive
+		}
+	}
+	sent := 0 // what takes a receive of the peer
+	for {
+		n := 1 + rand.IntN(20_000)
+		reqs := []rdma.Request{
+			{Op: rdma.OpWrite, Flags: rdma.FlagInline, Inline: make([]byte, 8), Remote: peer},
+			{Op: rdma.OpWrite, SGL: sge(n), Remote: peer},
+			{Op: rdma.OpRead, SGL: sge(n), Remote: peer},
+			{Op: rdma.OpSend, SGL: sge(n % 64)},
+			{Op: rdma.OpWrite, Flags: rdma.FlagImmediate, SGL: sge(n), Remote: peer},
+		}
+		if sent == parentReceives/2 {
+			reqs = reqs[:3]
+		}
+		k := rand.IntN(len(reqs))
+		if k >= 3 {
+			sent++
+		}
+		if _, err := qp.Post(reqs[k : k+1]); err != nil && !errors.Is(err, rdma.StatusNoMoreEntries) {
+			return nil
+		}
+		switch rand.IntN(200) {
+		case 0: // sleep, for a while
+			nap, cancel := context.WithTimeout(ctx, time.Millisecond)
+			_ = cq.Notify(nap, rdma.NotifyAny)
+			cancel()
+		case 1: // lend other memory, which goes away
+			if err := chaosMemory(ctx, a); err != nil {
+				return err
+			}
+		}
+		got, err := cq.Poll(res[:])
+		if err != nil {
+			return err
+		}
+		for _, r := range res[:got] {
+			if r.Op == rdma.OpReceive && r.Status == rdma.StatusSuccess {
+				_, _ = qp.PostReceive([]rdma.ReceiveRequest{{SGL: sge(64)}})
+			}
+		}
+	}
+}
+
+// chaosMemory allocates memory, registers it, and gives it back.
+func chaosMemory(ctx context.Context, a rdma.Adapter) error {
+	m, err := a.Alloc(ctx, 1<<16)
+	if err != nil {
+		return err
+	}
+	r, err := a.RegisterMemory(ctx, m.Bytes(), readable)
+	if err == nil {
+		err = r.Close()
+	}
+	return errors.Join(err, m.Close())
+}
+
+// victim plays with the child until the connection ends: it writes and reads, and
+// waits in Notify on the other queue.
+func (s *side) victim(at rdma.RemoteAddr) *sync.WaitGroup {
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		var res [32]rdma.Result
+		for i := 0; ; i++ {
+			reqs := []rdma.Request{
+				{Op: rdma.OpWrite, SGL: s.sge(0, 1<<14), Remote: at},
+				{Op: rdma.OpRead, SGL: s.sge(1<<14, 1<<14), Remote: at},
+				{Op: rdma.OpWrite, SGL: s.sge(0, 8), Remote: at},
+			}
+			_, err := s.qp.Post(reqs[i%3 : i%3+1])
+			if err != nil && !errors.Is(err, rdma.StatusNoMoreEntries) {
+				return
+			}
+			if _, err := s.icq.Poll(res[:]); err != nil {
+				return
+			}
+		}
+	})
+	wg.Go(func() {
+		var res [32]rdma.Result
+		for {
+			n, err := s.rcq.Poll(res[:])
+			if err == nil && n == 0 {
+				err = s.rcq.Notify(context.Background(), rdma.NotifyAny)
+			}
+			if err != nil {
+				return
+			}
+			for _, r := range res[:n] {
+				if r.Status != rdma.StatusSuccess {
+					return
+				}
+				if _, err := s.qp.PostReceive([]rdma.ReceiveRequest{{SGL: s.sge(1<<15, 64)}}); err != nil {
+					return
+				}
+			}
+		}
+	})
+	return &wg
+}
+
+// TestKilled kills the other process at all kinds of moments, in both ways of
+// sleeping: it is noticed, and nothing is left. Source: design decision 11
+func TestKilled(t *testing.T) {
+	rounds := 150
+	if testing.Short() || raceEnabled {
+		rounds = 6
+	}
+	for name := range sleepWays {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv("SHM_TEST_SLEEP", name)
+			before := named(t)
+			for range rounds {
+				kill(t)
+			}
+			if after := named(t); after != before {
+				t.Errorf("files: %s, before: %s", after, before)
+			}
+		})
+	}
+}
+
+// kill kills a child at some moment after it has connected.
+func kill(t *testing.T) {
+	snapshot := leakcheck.Take()
+	s, c, at := parent(t, "chaos")
+	s.post(t, rdma.Request{Op: rdma.OpSend})
+	play := s.victim(at)
+	time.Sleep(time.Duration(rand.IntN(8000)) * time.Microsecond) // any moment will do
+	if err := c.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if err := ends(t, s.conn); !errors.Is(err, rdma.StatusConnectionAborted) {
+		t.Errorf("a peer that was killed: %v", err)
+	}
+	play.Wait()
+	_ = c.cmd.Wait()
+	s.a.Close()
+	c.in.Close()
+	if err := snapshot.Err(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestKilledEarly kills the other process while it starts and connects.
+// Source: design decision 11
+func TestKilledEarly(t *testing.T) {
+	rounds := 60
+	if testing.Short() || raceEnabled {
+		rounds = 4
+	}
+	for range rounds {
+		snapshot := leakcheck.Take()
+		s := newSide(t, nil, 4096)
+		l, addr := s.listen(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		served := make(chan error, 1)
+		go func() { served <- s.serve(ctx, l) }()
+		c := spawn(t, "chaos", addr, s.at(64))
+		time.Sleep(time.Duration(rand.IntN(30_000)) * time.Microsecond) // any moment will do
+		if err := c.cmd.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		_ = c.cmd.Wait()
+		cancel()
+		if <-served == nil {
+			_ = ends(t, s.conn)
+		}
+		s.a.Close()
+		c.in.Close()
+		if err := snapshot.Err(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// named lists what a provider might leave behind under a name.
+func named(tb testing.TB) string {
+	tb.Helper()
+	var all []string
+	for _, pattern := range []string{"/dev/shm/*shm*", filepath.Join(os.TempDir(), "lwio-shm*")} {
+		all = append(all, must[[]string](tb)(filepath.Glob(pattern))...)
+	}
+	return strings.Join(all, " ")
+}
