@@ -49,13 +49,13 @@ func (qp *queuePair) postLocked(r *rdma.Request) rdma.Status {
 		return qp.postCached(r)
 	case r.Op == rdma.OpBind:
 		qp.windows.AdoptLocked(r)
+		return qp.postWindowLocked(r, 6)
+	case r.Op == rdma.OpInvalidate:
+		return qp.postWindowLocked(r, 4)
 	}
 	length, status := qp.checkLocked(r)
-	switch {
-	case status != rdma.StatusSuccess:
+	if status != rdma.StatusSuccess {
 		return status
-	case r.Op == rdma.OpBind, r.Op == rdma.OpInvalidate:
-		return qp.postWindowLocked(r)
 	}
 	s := qp.sends.Push()
 	if qp.idleLocked() && (plainWrite(r, length) && qp.placeLocked(s, r, length) || plainSend(r, length) && qp.tellLocked(s, r, length)) {
@@ -69,7 +69,10 @@ func (qp *queuePair) postLocked(r *rdma.Request) rdma.Status {
 // has nothing before it is carried out at once, and over then.
 //
 // Source: [ND QueuePair.Bind], [ND QueuePair.Invalidate], [OP-111b]
-func (qp *queuePair) postWindowLocked(r *rdma.Request) rdma.Status {
+func (qp *queuePair) postWindowLocked(r *rdma.Request, flagParam int) rdma.Status {
+	if status := qp.admitLocked(r, flagParam); status != rdma.StatusSuccess {
+		return status
+	}
 	now := r.Flags&rdma.FlagSilentSuccess != 0 && !qp.writing && qp.next == qp.sends.Tail &&
 		(r.Flags&rdma.FlagReadFence == 0 || qp.reads.Len() == 0)
 	work, status := qp.windows.PostLocked(r, now)
@@ -81,6 +84,19 @@ func (qp *queuePair) postWindowLocked(r *rdma.Request) rdma.Status {
 	return status
 }
 
+// admitLocked tells whether a request with such flags can be taken now.
+func (qp *queuePair) admitLocked(r *rdma.Request, flagParam int) rdma.Status {
+	switch {
+	case qp.state != pairConnected || qp.conn.Load().ending.Load() != nil:
+		return rdma.StatusConnectionInvalid
+	case !r.Op.FlagsLegal(r.Flags):
+		return rdma.StatusInvalidParameterN(flagParam)
+	case qp.sends.Len() >= qp.cfg.InitiatorDepth:
+		return rdma.StatusNoMoreEntries
+	}
+	return rdma.StatusSuccess
+}
+
 // checkLocked checks a request and tells how many bytes it moves.
 func (qp *queuePair) checkLocked(r *rdma.Request) (int, rdma.Status) {
 	flagParam := 4
@@ -89,28 +105,19 @@ func (qp *queuePair) checkLocked(r *rdma.Request) (int, rdma.Status) {
 	case rdma.OpWrite:
 		flagParam = 6
 	case rdma.OpRead:
-	case rdma.OpBind:
-		flagParam = 6
-	case rdma.OpInvalidate:
 	case rdma.OpFetchAdd, rdma.OpCompareSwap:
 		return 0, rdma.StatusNotSupported
 	default:
 		return 0, rdma.StatusInvalidParameter
 	}
-	if qp.state != pairConnected || qp.conn.Load().ending.Load() != nil {
-		return 0, rdma.StatusConnectionInvalid
+	if status := qp.admitLocked(r, flagParam); status != rdma.StatusSuccess {
+		return 0, status
 	}
 	fromFile := r.Op == rdma.OpWrite && r.File != nil
 	inline := r.Flags&rdma.FlagInline != 0
-	if !r.Op.FlagsLegal(r.Flags) || fromFile && inline || !fromFile && r.Flags&rdma.FlagOnlyIfCached != 0 {
-		return 0, rdma.StatusInvalidParameterN(flagParam)
-	}
-	if qp.sends.Len() >= qp.cfg.InitiatorDepth {
-		return 0, rdma.StatusNoMoreEntries
-	}
 	switch {
-	case r.Op == rdma.OpBind, r.Op == rdma.OpInvalidate:
-		return 0, rdma.StatusSuccess
+	case fromFile && inline, !fromFile && r.Flags&rdma.FlagOnlyIfCached != 0:
+		return 0, rdma.StatusInvalidParameterN(flagParam)
 	case fromFile:
 		return qp.checkFile(r)
 	case inline && len(r.Inline) > qp.cfg.InlineSize:
