@@ -61,10 +61,19 @@ func TestSecurity01Scope(t *testing.T) {
 	}
 }
 
-// joinRaw connects a raw peer to a fresh queue pair of an adapter.
-func joinRaw(t *testing.T, a rdma.Adapter) (*side, *rawPeer) {
+// joinRaw connects a raw peer to a fresh queue pair of an adapter, or to one that
+// has what config changes.
+func joinRaw(t *testing.T, a rdma.Adapter, config ...func(*rdma.QueuePairConfig)) (*side, *rawPeer) {
 	t.Helper()
 	e := newSideOn(t, a, shape{depth: 8, sge: 2, buf: 4096})
+	for _, change := range config {
+		c := rdma.QueuePairConfig{ReceiveCQ: e.cq, InitiatorCQ: e.cq, ReceiveDepth: 8, MaxReceiveSGE: 1}
+		change(&c)
+		var err error
+		if e.qp, err = a.CreateQueuePair(c); err != nil {
+			t.Fatal(err)
+		}
+	}
 	l, err := rdma.Listen(t.Context(), a, rdma.Addr{}, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -292,30 +301,11 @@ func TestSecurity06Invalidate(t *testing.T) {
 // Source: [RFC 5042 §6.4.1], [ND CompletionQueue]
 func TestSecurity07Queues(t *testing.T) {
 	e, p := connectRaw(t, CRCOn)
-	small := newSideOn(t, e.a, shape{depth: 8, sge: 1, buf: 4096})
-	var err error
-	if small.cq, err = e.a.CreateCompletionQueue(1); err != nil {
-		t.Fatal(err)
-	}
-	if small.qp, err = e.a.CreateQueuePair(rdma.QueuePairConfig{
-		ReceiveCQ: small.cq, InitiatorCQ: small.cq, ReceiveDepth: 8, MaxReceiveSGE: 1,
-	}); err != nil {
-		t.Fatal(err)
-	}
-	l, err := rdma.Listen(t.Context(), e.a, rdma.Addr{}, 0)
+	cq, err := e.a.CreateCompletionQueue(1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	addr, _ := l.LocalAddr()
-	flooder := dialRaw(t, addr)
-	flooder.crc = true
-	flooder.send((&startup{revision: 1}).appendTo(nil))
-	if err := l.ConnectionRequest(t.Context(), small.con); err != nil {
-		t.Fatal(err)
-	}
-	if err := small.con.Accept(t.Context(), small.qp, rdma.ReadLimits{}, nil); err != nil {
-		t.Fatal(err)
-	}
+	small, flooder := joinRaw(t, e.a, func(c *rdma.QueuePairConfig) { c.ReceiveCQ, c.InitiatorCQ = cq, cq })
 	for i := range uint64(4) {
 		small.recv(i, 0, 8)
 	}
@@ -405,6 +395,38 @@ func TestSecurity11Limits(t *testing.T) {
 
 // netStatusIsTimeout tells whether a read ended because nothing came.
 func netStatusIsTimeout(err error) bool { return netStatus(err, 0) == rdma.StatusIOTimeout }
+
+// TestSecurity12SharedReceives: a peer whose messages nobody takes cannot use up
+// the receives of the others.
+//
+// Source: [RFC 5042 §6.4.3.1], [ND SharedReceiveQueue]
+func TestSecurity12SharedReceives(t *testing.T) {
+	first, _ := connectRaw(t, CRCOn)
+	queue, err := first.a.CreateSharedReceiveQueue(rdma.SharedReceiveQueueConfig{Depth: 8, MaxSGE: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	share := func(c *rdma.QueuePairConfig) { c.SharedReceive = queue }
+	e, flooder := joinRaw(t, first.a, share)
+	victim, p := joinRaw(t, first.a, share)
+	for i := range uint64(8) {
+		if _, err := queue.PostReceive([]rdma.ReceiveRequest{{ID: i, SGL: e.sgl(int(8*i), 8)}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for msn := range uint32(20) {
+		flooder.fpdu(untaggedSegment(opSend, queueSend, msn+1, 0, true), []byte("noise"))
+	}
+	for range 6 { // three quarters: no more come to it
+		if r := e.next(); r.Op != rdma.OpReceive || r.Status != rdma.StatusSuccess {
+			t.Fatalf("%+v", r)
+		}
+	}
+	p.fpdu(untaggedSegment(opSend, queueSend, 1, 0, true), []byte("heard"))
+	if r := victim.want(rdma.OpReceive, 6, rdma.StatusSuccess); string(e.buf[48:53]) != "heard" {
+		t.Errorf("%+v %q", r, e.buf[48:53])
+	}
+}
 
 // TestSecurity13Claims: what a peer only says of lengths costs no memory.
 //
