@@ -170,7 +170,7 @@ func TestSecurity03Rights(t *testing.T) {
 // Source: [RFC 5042 §6.3.1], [OP-111b]
 func TestSecurity04Revocation(t *testing.T) {
 	for _, crc := range []CRCPolicy{CRCOn, CRCOff} {
-		e, p := connectRaw(t, crc)
+		e, p := connectRawTo(t, &Config{CRC: crc, DrainTimeout: time.Millisecond})
 		const n = 48 << 10
 		w, at := e.lend(0, n, rdma.FlagAllowWrite)
 		done := make(chan struct{})

@@ -50,6 +50,7 @@ type Domain struct {
 	mu      sync.Mutex
 	closed  bool
 	objects [numClasses]map[io.Closer]struct{}
+	waiting bool           // Close has closed everything
 	wg      sync.WaitGroup // of Background
 }
 
@@ -93,11 +94,12 @@ func (d *Domain) Remove(class Class, o io.Closer) {
 	delete(d.objects[class], o)
 }
 
-// Background runs f in a goroutine that Close waits for, or in this one when the
-// domain is closing.
+// Background runs f in a goroutine that Close waits for, or in this one when
+// Close does that already: what the closing of many objects leaves to be waited
+// for is waited for together.
 func (d *Domain) Background(f func()) {
 	d.mu.Lock()
-	if d.closed {
+	if d.waiting {
 		d.mu.Unlock()
 		f()
 		return
@@ -120,6 +122,9 @@ func (d *Domain) Close() error {
 			o.Close()
 		}
 	}
+	d.mu.Lock()
+	d.waiting = true
+	d.mu.Unlock()
 	d.wg.Wait()
 	return nil
 }

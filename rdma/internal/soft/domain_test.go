@@ -66,6 +66,28 @@ func TestDomainClose(t *testing.T) {
 	}
 }
 
+// closerFunc is an object that does something when it is closed.
+type closerFunc struct{ close func() }
+
+func (c *closerFunc) Close() error { c.close(); return nil }
+
+// TestDomainLeftovers: what two objects leave in the background when they are
+// closed goes on at the same time.
+//
+// Source: [ND Adapter]
+func TestDomainLeftovers(t *testing.T) {
+	d := NewDomain("soft")
+	meet := make(chan struct{})
+	begin := func() { d.Background(func() { meet <- struct{}{} }) }
+	answer := func() { d.Background(func() { <-meet }) }
+	for i, f := range []func(){begin, answer} {
+		if err := d.Add(Class(i), &closerFunc{f}, "make"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d.Close()
+}
+
 // Source: [ND §Status codes]
 func TestDomainErrors(t *testing.T) {
 	d := NewDomain("soft")
