@@ -19,16 +19,12 @@ func (l *lab) copyLarge() error {
 	}
 	large, dst := filepath.Join(l.share, "large"), filepath.Join(l.local, "copy")
 	get := "get large " + dst
-	down := []*subject{
-		{name: "floor: pread to TCP to file", run: func() (*os.ProcessState, error) { return l.floor(large, dst) }},
-		{name: "lwio cp (iwarp, CRC on)", server: l.server.Process.Pid, run: command(func() *exec.Cmd {
-			return exec.Command(l.bin, "cp", "--require-rdma", l.remote("large", "provider=iwarp"), dst)
-		})},
-		{name: "lwio cp (SMB alone)", server: l.server.Process.Pid, run: command(func() *exec.Cmd {
-			return exec.Command(l.bin, "cp", l.remote("large", "provider=smb"), dst)
-		})},
-		{name: "smbclient get, our server", server: l.server.Process.Pid, run: command(func() *exec.Cmd { return l.smbclient(false, get) })},
-	}
+	down := []*subject{{name: "floor: pread to TCP to file", run: func() (*os.ProcessState, error) { return l.floor(large, dst) }}}
+	down = append(down, l.overEach("lwio cp", func(query string) *exec.Cmd {
+		return exec.Command(l.bin, "cp", l.remote("large", query), dst)
+	})...)
+	down = append(down, &subject{name: "smbclient get, our server", server: l.server.Process.Pid,
+		run: command(func() *exec.Cmd { return l.smbclient(false, get) })})
 	if l.samba != nil {
 		down = append(down, &subject{name: "smbclient get, Samba", server: l.samba.Pid,
 			run: command(func() *exec.Cmd { return l.smbclient(true, get) })})
@@ -54,20 +50,15 @@ func (l *lab) throwAway(large string, mb float64) error {
 		return err
 	}
 	defer null.Close()
-	cat := func(provider string) func() *exec.Cmd {
-		return func() *exec.Cmd {
-			c := exec.Command(l.bin, "cat", l.remote("large", "provider="+provider))
-			c.Stdout = null
-			return c
-		}
-	}
 	get := "get large " + os.DevNull
-	subjects := []*subject{
-		{name: "floor: pread to TCP to nothing", run: func() (*os.ProcessState, error) { return l.floor(large, os.DevNull) }},
-		{name: "lwio cat (iwarp, CRC on)", server: l.server.Process.Pid, run: command(cat("iwarp"))},
-		{name: "lwio cat (SMB alone)", server: l.server.Process.Pid, run: command(cat("smb"))},
-		{name: "smbclient get, our server", server: l.server.Process.Pid, run: command(func() *exec.Cmd { return l.smbclient(false, get) })},
-	}
+	subjects := []*subject{{name: "floor: pread to TCP to nothing", run: func() (*os.ProcessState, error) { return l.floor(large, os.DevNull) }}}
+	subjects = append(subjects, l.overEach("lwio cat", func(query string) *exec.Cmd {
+		c := exec.Command(l.bin, "cat", l.remote("large", query))
+		c.Stdout = null
+		return c
+	})...)
+	subjects = append(subjects, &subject{name: "smbclient get, our server", server: l.server.Process.Pid,
+		run: command(func() *exec.Cmd { return l.smbclient(false, get) })})
 	if l.samba != nil {
 		subjects = append(subjects, &subject{name: "smbclient get, Samba", server: l.samba.Pid,
 			run: command(func() *exec.Cmd { return l.smbclient(true, get) })})
@@ -85,16 +76,12 @@ func (l *lab) copyUp(large string, mb float64) error {
 		return err
 	}
 	put := fmt.Sprintf("put %s up", src)
-	up := []*subject{
-		{name: "floor: pread to TCP to file", run: func() (*os.ProcessState, error) { return l.floor(src, dst) }},
-		{name: "lwio cp (iwarp, CRC on)", server: l.server.Process.Pid, run: command(func() *exec.Cmd {
-			return exec.Command(l.bin, "cp", "--require-rdma", src, l.remote("up", "provider=iwarp"))
-		})},
-		{name: "lwio cp (SMB alone)", server: l.server.Process.Pid, run: command(func() *exec.Cmd {
-			return exec.Command(l.bin, "cp", src, l.remote("up", "provider=smb"))
-		})},
-		{name: "smbclient put, our server", server: l.server.Process.Pid, run: command(func() *exec.Cmd { return l.smbclient(false, put) })},
-	}
+	up := []*subject{{name: "floor: pread to TCP to file", run: func() (*os.ProcessState, error) { return l.floor(src, dst) }}}
+	up = append(up, l.overEach("lwio cp", func(query string) *exec.Cmd {
+		return exec.Command(l.bin, "cp", src, l.remote("up", query))
+	})...)
+	up = append(up, &subject{name: "smbclient put, our server", server: l.server.Process.Pid,
+		run: command(func() *exec.Cmd { return l.smbclient(false, put) })})
 	if l.samba != nil {
 		up = append(up, &subject{name: "smbclient put, Samba", server: l.samba.Pid,
 			run: command(func() *exec.Cmd { return l.smbclient(true, put) })})
@@ -104,6 +91,20 @@ func (l *lab) copyUp(large string, mb float64) error {
 		return err
 	}
 	return errors.Join(table(fmt.Sprintf("copy of %d MiB to the server", l.size>>20), up, mb, "MB/s"), removeIf(dst), os.Remove(src))
+}
+
+// overEach is one of our commands over each of our transports, which the query of a
+// URL chooses.
+func (l *lab) overEach(what string, cmd func(query string) *exec.Cmd) (rows []*subject) {
+	for _, t := range []struct{ provider, name string }{
+		{"shm", "shm"}, {"iwarp", "iwarp, CRC on"}, {"smb", "SMB alone"},
+	} {
+		rows = append(rows, &subject{
+			name: what + " (" + t.name + ")", server: l.server.Process.Pid,
+			run: command(func() *exec.Cmd { return cmd("provider=" + t.provider) }),
+		})
+	}
+	return rows
 }
 
 // makeLarge makes the file to copy, of random bytes.
@@ -235,16 +236,15 @@ func (l *lab) smallFiles() error {
 	}
 	dst, up := filepath.Join(l.local, "small"), filepath.Join(l.share, "small-up")
 	mget := fmt.Sprintf("prompt OFF; recurse ON; lcd %s; mget small", l.local)
-	subjects := []*subject{
-		{name: "cp -r (local)", run: command(func() *exec.Cmd { return exec.Command("cp", "-r", src, dst) })},
-		{name: "lwio cp -r from the server (iwarp)", server: l.server.Process.Pid, run: command(func() *exec.Cmd {
-			return exec.Command(l.bin, "cp", "-r", "--require-rdma", l.remote("small", ""), dst)
-		})},
-		{name: "lwio cp -r to the server (iwarp)", server: l.server.Process.Pid, run: command(func() *exec.Cmd {
-			return exec.Command(l.bin, "cp", "-r", "--require-rdma", src, l.remote("small-up", ""))
-		})},
-		{name: "smbclient mget, our server", server: l.server.Process.Pid, run: command(func() *exec.Cmd { return l.smbclient(false, mget) })},
-	}
+	subjects := []*subject{{name: "cp -r (local)", run: command(func() *exec.Cmd { return exec.Command("cp", "-r", src, dst) })}}
+	subjects = append(subjects, l.overEach("lwio cp -r from the server", func(query string) *exec.Cmd {
+		return exec.Command(l.bin, "cp", "-r", l.remote("small", query), dst)
+	})...)
+	subjects = append(subjects, l.overEach("lwio cp -r to the server", func(query string) *exec.Cmd {
+		return exec.Command(l.bin, "cp", "-r", src, l.remote("small-up", query))
+	})...)
+	subjects = append(subjects, &subject{name: "smbclient mget, our server", server: l.server.Process.Pid,
+		run: command(func() *exec.Cmd { return l.smbclient(false, mget) })})
 	if l.samba != nil {
 		subjects = append(subjects, &subject{name: "smbclient mget, Samba", server: l.samba.Pid,
 			run: command(func() *exec.Cmd { return l.smbclient(true, mget) })})

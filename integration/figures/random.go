@@ -17,30 +17,41 @@ import (
 )
 
 const (
-	randomBlock = 4 << 10
-	randomDepth = 32
-	randomSpan  = 256 << 20 // the part of the file that is read, so that it stays in the cache
-	randomTime  = 3 * time.Second
+	randomSpan = 256 << 20 // the part of the file that is read, so that it stays in the cache
+	randomTime = 3 * time.Second
 )
+
+// load is what is read at a time, in bytes, and by how many at a time.
+type load struct{ block, depth int64 }
 
 // readerAt is what the random reads are made from.
 type readerAt interface {
 	ReadAt(p []byte, off int64) (int, error)
 }
 
-// randomReads measures reads of 4 KiB at random places, 32 in flight.
+// randomReads measures reads at random places: small ones, and large ones.
 func (l *lab) randomReads() error {
 	name := filepath.Join(l.share, "random")
 	if err := writeFile(name, randomSpan); err != nil {
 		return err
 	}
 	defer os.Remove(name)
-	fmt.Printf("\nrandom reads of 4 KiB, %d in flight\n", randomDepth)
+	for _, work := range []load{{4 << 10, 32}, {1 << 20, 4}} {
+		if err := l.randomTable(name, work); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// randomTable measures one load over each transport.
+func (l *lab) randomTable(name string, work load) error {
+	fmt.Printf("\nrandom reads of %d KiB, %d in flight\n", work.block>>10, work.depth)
 	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(w, "I/Os per s\tclient CPU us per I/O\tserver CPU us per I/O\tmachine CPU us per I/O\t\t")
 	for range min(l.rounds, 3) {
-		for _, transport := range []string{"pread", "iwarp", "smb"} {
-			if err := l.randomOnce(w, name, transport); err != nil {
+		for _, transport := range []string{"pread", "shm", "iwarp", "smb"} {
+			if err := l.randomOnce(w, name, transport, work); err != nil {
 				return err
 			}
 		}
@@ -49,7 +60,7 @@ func (l *lab) randomReads() error {
 }
 
 // randomOnce measures one transport once and prints a row.
-func (l *lab) randomOnce(w *tabwriter.Writer, name, transport string) error {
+func (l *lab) randomOnce(w *tabwriter.Writer, name, transport string, work load) error {
 	if err := readAll(name); err != nil {
 		return err
 	}
@@ -58,7 +69,7 @@ func (l *lab) randomOnce(w *tabwriter.Writer, name, transport string) error {
 		return err
 	}
 	server, machine, client := measure.ProcessCPU(l.server.Process.Pid), measure.MachineCPU(), measure.SelfCPU()
-	n, took, err := hammer(f)
+	n, took, err := hammer(f, work)
 	if err = errors.Join(err, closeFile()); err != nil {
 		return err
 	}
@@ -89,20 +100,21 @@ func (l *lab) openRandom(name, transport string) (readerAt, func() error, error)
 	return f, func() error { return errors.Join(f.Close(), c.Close()) }, nil
 }
 
-// hammer reads at random places with randomDepth goroutines for randomTime.
-func hammer(f readerAt) (int64, time.Duration, error) {
+// hammer reads at random places, with a goroutine for each read in flight, for
+// randomTime.
+func hammer(f readerAt, work load) (int64, time.Duration, error) {
 	var n atomic.Int64
 	var stop atomic.Bool
 	var wg sync.WaitGroup
-	errs := make([]error, randomDepth)
+	errs := make([]error, work.depth)
 	start := time.Now()
 	timer := time.AfterFunc(randomTime, func() { stop.Store(true) })
 	defer timer.Stop()
-	for i := range randomDepth {
+	for i := range work.depth {
 		wg.Go(func() {
-			p := make([]byte, randomBlock)
+			p := make([]byte, work.block)
 			for !stop.Load() && errs[i] == nil {
-				_, errs[i] = f.ReadAt(p, rand.Int64N(randomSpan/randomBlock)*randomBlock)
+				_, errs[i] = f.ReadAt(p, rand.Int64N(randomSpan/work.block)*work.block)
 				n.Add(1)
 			}
 		})
@@ -150,7 +162,7 @@ func (l *lab) memory() error {
 	if err != nil {
 		return err
 	}
-	_, _, err = hammer(f)
+	_, _, err = hammer(f, load{4 << 10, 32})
 	show(fmt.Sprintf("%d idle connections and a busy one", idle))
 	err = errors.Join(err, closeFile())
 	for _, c := range clients {
