@@ -49,6 +49,7 @@ type conn struct {
 	readySum int     // bytes of data in ready
 	sequence uint16
 	request  [1]rdma.Request // that direct posts
+	peek     [1]byte         // that it reads to see whether it can
 	base     uint16          // the first one
 	now      time.Time       // of the batch in hand
 	freed    int             // initiator slots that came free in this batch

@@ -14,6 +14,8 @@ import (
 //	                  │                     │
 //	                  └─ not in the cache ──┴─ shorter than asked for ─► by a buffer
 //
+// Client memory that is not shared is reached in pieces, still without the buffer.
+//
 // The source of a file is open as long as the file is in the connection's table or
 // an operation holds it.
 
@@ -57,17 +59,42 @@ func (f *fid) detach() {
 	}
 }
 
+// streamSize is from how many bytes on a write from a file is worth more than one
+// from a buffer, though the provider copies it in pieces: they stay in the CPU's cache.
+const streamSize = 64 << 10
+
 // direct begins to answer a READ by a write from the file, and reports whether it
-// did. The provider does it at once or not at all, so the loop does not wait.
+// did. The loop does not wait: the provider does it at once, or in pieces as there is
+// room on the way to the client.
 //
 // Source: [LWIO §Read] [OP-60] [OP-92i]
 func (c *conn) direct(o *op) bool {
-	if o.file.source == nil || o.h.Opcode != wire.OpRead || int(o.h.Length) > c.peerWindow ||
-		!o.file.reaches(o.h.Offset+uint64(o.h.Length)) || !c.takeSlot() {
+	n := int(o.h.Length)
+	if o.file.source == nil || o.h.Opcode != wire.OpRead || n > c.peerWindow || !o.file.reaches(o.h.Offset+uint64(n)) {
+		return false
+	}
+	return c.writeFile(o, rdma.FlagOnlyIfCached) ||
+		n >= streamSize && c.cached(o) && c.writeFile(o, 0)
+}
+
+// cached guesses from the ends of what o reads whether it is in the page cache. If
+// that is wrong, later answers of this connection wait for the disk.
+func (c *conn) cached(o *op) bool {
+	for _, at := range [...]uint64{o.h.Offset, o.h.Offset + uint64(o.h.Length) - 1} {
+		if _, ok, err := o.file.open.ReadCached(c.peek[:], int64(at)); !ok || err != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// writeFile posts the write.
+func (c *conn) writeFile(o *op, flags rdma.Flags) bool {
+	if !c.takeSlot() {
 		return false
 	}
 	c.request[0] = rdma.Request{
-		Op: rdma.OpWrite, Flags: rdma.FlagOnlyIfCached, ID: idDirect | 1<<idSlots | uint64(o.index),
+		Op: rdma.OpWrite, Flags: flags, ID: idDirect | 1<<idSlots | uint64(o.index),
 		Remote: rdma.RemoteAddr{Addr: o.h.DataVa, Token: rdma.RemoteToken(o.h.DataMh)},
 		File:   o.file.source, FileOffset: int64(o.h.Offset), FileLength: int(o.h.Length),
 	}

@@ -8,6 +8,7 @@ import (
 
 	"lwio/internal/ntstatus"
 	"lwio/internal/wire"
+	"lwio/rdma"
 	"lwio/vfs"
 )
 
@@ -82,6 +83,37 @@ func TestDirect(t *testing.T) {
 		}
 		if got := v.e.count.direct.Load() - before; got != 0 != s.direct {
 			t.Errorf("%s: %d direct reads", s.what, got)
+		}
+	}
+}
+
+// Memory of the client that the provider cannot share is filled from the file too, in
+// pieces if need be.
+//
+// Source: [LWIO §Read]
+func TestStreamed(t *testing.T) {
+	v := newEnv(t, envConfig{on: "shm"})
+	n := v.negotiate(v.sess)
+	c := v.connect(n)
+	c.auth(n, authOptions{mutate: func(p *wire.AuthParams) { p.MaxRdmaWindowSize = 1 << 20 }})
+	data := content(1 << 20)
+	fid := c.register(v.file("a", data))
+	plain := make([]byte, 512<<10)
+	region, err := c.a.RegisterMemory(t.Context(), plain, rdma.AccessRemoteWrite)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, size := range []int{100, 4096, streamSize, 100_000, 512 << 10} {
+		clear(plain)
+		h := c.readHeader(fid, 77, uint32(size), 0)
+		h.DataVa, h.DataMh = region.RemoteAddr().Addr, uint32(region.RemoteAddr().Token)
+		before := v.e.count.direct.Load()
+		c.want(ntstatus.Success, uint32(size), h, nil)
+		if !bytes.Equal(plain[:size], data[77:77+size]) || !bytes.Equal(plain[size:], make([]byte, len(plain)-size)) {
+			t.Errorf("%d bytes: not what the file has", size)
+		}
+		if v.e.count.direct.Load() == before {
+			t.Errorf("%d bytes go through a buffer of the server", size)
 		}
 	}
 }

@@ -21,7 +21,7 @@ type Stats struct {
 	Accepted, Rejected, AuthFailures, Cut, Lost uint64
 	Traffic
 	// Inline are the reads that the page cache answered at once; Direct those of
-	// them that went straight into the client's memory.
+	// them that went from there to the client without a buffer of the server.
 	Inline, Direct uint64
 	// Registrations and Closes are of file ids; Files are registered now.
 	Registrations, Closes uint64
