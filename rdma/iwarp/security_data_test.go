@@ -88,6 +88,23 @@ type taps struct {
 	all []byte
 }
 
+func (w *taps) bytes() []byte {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return bytes.Clone(w.all)
+}
+
+// tappedListener takes connections under a tap.
+type tappedListener struct {
+	net.Listener
+	to *taps
+}
+
+func (l tappedListener) Accept() (net.Conn, error) {
+	nc, err := l.Listener.Accept()
+	return tapped{nc, l.to}, err
+}
+
 // tapped is a connection under a tap.
 type tapped struct {
 	net.Conn
@@ -143,11 +160,9 @@ func TestSecurity14Confidential(t *testing.T) {
 		if !bytes.Equal(to.buf[100:100+len(secret)], secret) {
 			t.Error("the data is wrong")
 		}
-		wire.mu.Lock()
-		if seen := bytes.Contains(wire.all, secret[:24]); seen == encrypted {
+		if seen := bytes.Contains(wire.bytes(), secret[:24]); seen == encrypted {
 			t.Errorf("encrypted %v, and the data seen %v", encrypted, seen)
 		}
-		wire.mu.Unlock()
 	}
 }
 
@@ -182,7 +197,11 @@ func selfSigned(t *testing.T) (client, server *tls.Config) {
 //
 // Source: [RFC 5042 §5.1], [RFC 5044 §7.1], [OP-46b]
 func TestSecurity15Identity(t *testing.T) {
-	server, l, addr := listenSide(t, nil, shape{depth: 4, sge: 1, buf: 4096})
+	var wire taps
+	server, l, addr := listenSide(t, &Config{Listen: func(ctx context.Context, local *net.TCPAddr) (net.Listener, error) {
+		l, err := listenTCP(ctx, local)
+		return tappedListener{l, &wire}, err
+	}}, shape{depth: 4, sge: 1, buf: 4096})
 	proof := []byte("\x00 it is I, says everybody \xFF")
 	var peers []*rawPeer
 	var cons []rdma.Connector
@@ -205,9 +224,17 @@ func TestSecurity15Identity(t *testing.T) {
 			t.Errorf("peer %v %v, want %v", peer, err, want)
 		}
 	}
-	_ = peers[0].nc.SetReadDeadline(longAgo)
-	if n, _ := peers[0].nc.Read(make([]byte, 1)); n != 0 {
-		t.Error("answered before the program decided")
+	if said := wire.bytes(); len(said) != 0 {
+		t.Errorf("%x is said before the program decided", said)
+	}
+	for i, con := range cons {
+		if err := con.Reject(nil); err != nil {
+			t.Error(err)
+		}
+		peers[i].nc.Close()
+	}
+	if len(wire.bytes()) != 2*startupHeaderSize {
+		t.Errorf("%x is said then", wire.bytes())
 	}
 	server.a.Close()
 }
