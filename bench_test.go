@@ -3,6 +3,7 @@ package lwio_test
 import (
 	"io"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"testing"
 
@@ -27,6 +28,21 @@ func benchFile(b *testing.B, size int, run func(b *testing.B, f *lwio.File)) {
 			run(b, f)
 		})
 	}
+}
+
+// BenchmarkRead has one random read of 4 KiB in flight.
+func BenchmarkRead(b *testing.B) {
+	const size, bs = 64 << 20, 4096
+	benchFile(b, size, func(b *testing.B, f *lwio.File) {
+		b.SetBytes(bs)
+		r := rand.New(rand.NewPCG(1, 2))
+		p := make([]byte, bs)
+		for b.Loop() {
+			if _, err := f.ReadAt(p, r.Int64N(size/bs)*bs); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
 }
 
 // BenchmarkRandomRead4K has 32 random reads of 4 KiB in flight.
@@ -105,12 +121,20 @@ func TestAllocations(t *testing.T) {
 			})
 			// Both sides of the connection are in this process.
 			t.Logf("%d bytes, allocations: %v a read, %v a write", size, read, write)
-			if read > maxAllocs || write > maxAllocs {
-				t.Errorf("%d bytes: more than %d", size, maxAllocs)
+			most := float64(maxAllocs)
+			if strings.HasSuffix(t.Name(), "polling") {
+				most = maxAllocsPolling
+			}
+			if read > most || write > most {
+				t.Errorf("%d bytes: more than %v", size, most)
 			}
 		}
 	})
 }
 
-// maxAllocs is for client and server together.
-const maxAllocs = 4
+// The limits are for client and server together. While allocations are counted there
+// is one processor, so that who polls falls asleep each time, which costs some more.
+const (
+	maxAllocs        = 4
+	maxAllocsPolling = 8
+)

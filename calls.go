@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"runtime"
 	"time"
 
 	"lwio/internal/ntstatus"
@@ -24,9 +25,12 @@ func (c *conn) acquire(ctx context.Context, block bool) (*slot, error) {
 	if !block {
 		return nil, nil
 	}
+	c.baton.block()
+	defer c.baton.unblock()
 	var late <-chan time.Time
 	if !own {
-		t := time.NewTimer(c.cfg.timeout)
+		t := c.timer()
+		defer c.timers.Put(t)
 		defer t.Stop()
 		late = t.C
 	}
@@ -41,6 +45,16 @@ func (c *conn) acquire(ctx context.Context, block bool) (*slot, error) {
 	case <-late:
 		return nil, errNoCredit
 	}
+}
+
+// timer starts a timer for Config.Timeout, one that was used before if there is one.
+func (c *conn) timer() *time.Timer {
+	t, ok := c.timers.Get().(*time.Timer)
+	if !ok {
+		return time.NewTimer(c.cfg.timeout)
+	}
+	t.Reset(c.cfg.timeout)
+	return t
 }
 
 // release gives the credit back.
@@ -80,21 +94,37 @@ func (c *conn) postDetached(s *slot, h *wire.Header) error {
 }
 
 func (c *conn) postAs(s *slot, h *wire.Header, data payload, as slotState) error {
-	h.Flags |= wire.FlagInterrupt
-	h.Marker = wire.Marker
-	h.Cookie, h.ImmediateCookie = s.cookie(), 0
-	if h.Opcode == wire.OpRead || h.Opcode == wire.OpVecRead {
-		h.ImmediateCookie = s.immediate()
-	}
 	if h.Opcode != wire.OpAuth {
 		h.SetPending(int(c.wanting.Load()))
 	}
-
 	c.sendMu.Lock()
 	if c.isDown() {
 		c.sendMu.Unlock()
-		c.abandonUnsent(s)
+		s.set(slotDead)
 		return c.err
+	}
+	c.queueLocked(s, h, data, as)
+	c.startPosting()
+	return nil
+}
+
+// queueLocked makes the message of slot s and queues it. The caller holds sendMu,
+// and calls startPosting next.
+//
+// Source: [OP-21], [OP-23], [OP-24], [OP-89]
+func (c *conn) queueLocked(s *slot, h *wire.Header, data payload, as slotState) {
+	polled := c.polls(s)
+	h.Marker = wire.Marker
+	if polled {
+		at := c.statusAddr(s)
+		h.IosVa, h.IosMh = at.Addr, uint32(at.Token)
+		s.block.Store(wire.PendingBlock().Uint64())
+	} else {
+		h.Flags |= wire.FlagInterrupt
+		h.Cookie, h.ImmediateCookie = s.cookie(), 0
+		if h.Opcode == wire.OpRead || h.Opcode == wire.OpVecRead {
+			h.ImmediateCookie = s.immediate()
+		}
 	}
 	if h.Opcode != wire.OpAuth {
 		h.Sequence = c.seq
@@ -111,23 +141,33 @@ func (c *conn) postAs(s *slot, h *wire.Header, data payload, as slotState) error
 	if c.sends++; c.sends%signalEvery != 0 {
 		req.Flags = rdma.FlagSilentSuccess
 	}
+	if s.kind.io() {
+		c.sent.Add(1)
+		s.began = c.clock()
+	}
 	if s.kind == kindWrite {
 		c.unanswered.Add(1)
 	}
+	s.tick.Store(c.ticks.Load())
 	if s.own {
 		s.tick.Store(untimed)
-	} else {
-		s.tick.Store(c.ticks.Load())
 	}
-	s.set(as)
+	s.start(as, polled)
+	if polled {
+		c.polled.add(s.index)
+	}
 	c.queue = append(c.queue, req)
+}
+
+// startPosting sees to it that what was queued is posted, and unlocks sendMu, which
+// the caller holds.
+func (c *conn) startPosting() {
 	if c.posting {
 		c.sendMu.Unlock()
-		return nil // whoever posts takes it along
+		return // whoever posts takes it along
 	}
 	c.posting = true
 	c.flushLocked()
-	return nil
 }
 
 // flushLocked posts what is queued until nothing is, and unlocks sendMu, which the
@@ -159,12 +199,6 @@ func (c *conn) flushLocked() {
 	}()
 }
 
-// abandonUnsent takes a slot out of use whose message was not sent; the
-// connection is down.
-func (c *conn) abandonUnsent(s *slot) {
-	s.set(slotDead)
-}
-
 // What takes longer than Config.Timeout: a request, or the wait for a credit.
 var (
 	errTimeout  = fmt.Errorf("no answer from the server: %w", os.ErrDeadlineExceeded)
@@ -174,45 +208,46 @@ var (
 // wait returns the answer to the request of slot s, which the caller must then
 // release. After an error the slot is not the caller's any more.
 func (c *conn) wait(ctx context.Context, s *slot) (wire.IOStatusBlock, error) {
-	select {
-	case <-s.done:
-		return c.answer(s)
-	default:
-	}
-	select {
-	case <-s.done:
-		return c.answer(s)
-	case <-ctx.Done():
+	c.await(ctx, &s.waiter, s, s.began+c.patience())
+	if !s.ready() && ctx.Err() != nil && !c.isDown() {
 		s.tick.Store(c.ticks.Load())
 		if s.to(slotPending, slotAbandoned) {
 			return wire.IOStatusBlock{}, context.Cause(ctx)
 		}
-		// The answer, or the watchdog, came at the same time.
-		select {
-		case <-s.done:
-			return c.answer(s)
-		case <-c.down:
-			return wire.IOStatusBlock{}, c.err
-		}
-	case <-c.down:
-		select {
-		case <-s.done:
-			return c.answer(s)
-		default:
-			return wire.IOStatusBlock{}, c.err
-		}
 	}
+	// The answer, or the watchdog, may have come at the same time.
+	for s.state() == slotSettling && !c.isDown() {
+		runtime.Gosched()
+	}
+	if !s.ready() {
+		return wire.IOStatusBlock{}, c.err // the connection is down
+	}
+	return c.answer(s)
 }
 
-// answer looks at a slot whose waiter was woken.
+// answer looks at a slot that is ready.
 func (c *conn) answer(s *slot) (wire.IOStatusBlock, error) {
-	if s.state() == slotDone {
-		return s.result, nil
+	for {
+		switch s.state() {
+		case slotDone:
+			return s.result, nil
+		case slotExpired:
+			if s.to(slotExpired, slotAbandoned) {
+				return wire.IOStatusBlock{}, errTimeout
+			}
+		case slotLate:
+			c.release(s)
+			return wire.IOStatusBlock{}, errTimeout
+		case slotSettling: // it is becoming late
+			if c.isDown() {
+				return wire.IOStatusBlock{}, c.err
+			}
+			runtime.Gosched()
+		default:
+			<-c.down
+			return wire.IOStatusBlock{}, c.err
+		}
 	}
-	if !s.to(slotExpired, slotAbandoned) {
-		c.release(s) // answered, too late
-	}
-	return wire.IOStatusBlock{}, errTimeout
 }
 
 // call sends one message without data and returns the Information of its answer.

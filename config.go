@@ -50,6 +50,9 @@ type Config struct {
 	// MaxReadSize bounds one read request in bytes, 4 KiB to 64 MiB; 0 means
 	// DefaultMaxReadSize. The server's window bounds it too. [OP-60]
 	MaxReadSize int
+	// Completion is how answers are waited for; the zero value is Adaptive. What the
+	// URL says wins.
+	Completion CompletionMode
 	// SmallRead is up to how many bytes a read goes through a copy instead of a
 	// registration, up to 64 KiB; 0 means DefaultSmallRead. [OP-91]
 	SmallRead int

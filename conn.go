@@ -10,7 +10,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"lwio/internal/wire"
 	"lwio/rdma"
 )
 
@@ -35,6 +34,7 @@ const (
 // connConfig is what a connection needs to know.
 type connConfig struct {
 	credits   int // messages in flight to ask for
+	mode      CompletionMode
 	smallRead int
 	readSize  int
 	timeout   time.Duration
@@ -44,9 +44,10 @@ type connConfig struct {
 // server's requests can never reach what was lent to another, a queue pair, and a
 // table of slots, one for each credit.
 //
-// A call takes a slot, posts its message, and waits on the slot; the reader
-// goroutine takes the completions and wakes the waiters. The supervisor goroutine
-// watches over time limits and the end of the connection, and tears it down.
+// A call takes a slot, posts its message, and waits for the slot. One that waits
+// hands out the completions for all and wakes those who sleep; the reader goroutine
+// does while nobody waits. The supervisor goroutine watches over time limits and the
+// end of the connection, and tears it down.
 type conn struct {
 	cfg       connConfig
 	fabric    string
@@ -58,13 +59,29 @@ type conn struct {
 	mem       rdma.Memory // of messages
 	land      rdma.Memory // where the server writes, and nothing else: it may get all of it
 
-	sendMR, landMR, recvMR rdma.MemoryRegion
+	sendMR, landMR, recvMR, statusMR rdma.MemoryRegion
 
 	peer peerParams // set by authenticate
 
-	slots      []slot
-	free       chan *slot // granted and not in use
-	credits    credits
+	born     time.Time
+	slots    []slot
+	free     chan *slot // granted and not in use
+	credits  credits
+	baton    baton
+	sleep    kicker
+	polling  atomic.Bool // requests may ask for status blocks
+	polled   slotSet     // those that did and are outstanding
+	paces    paces
+	single   atomic.Bool            // the program has one processor
+	asleep   atomic.Bool            // who has the baton is in Notify
+	sleeper  atomic.Pointer[waiter] // who does
+	spinning atomic.Bool            // a call looks without having parked
+	armed    atomic.Bool            // an INTERRUPT is outstanding
+	sent     atomic.Int64           // I/O requests; changes under sendMu
+	seen     atomic.Int64           // those that were seen complete
+	counts   counts
+
+	timers     sync.Pool // of those that wait for a credit
 	ticks      atomic.Int64
 	unanswered atomic.Int64 // writes that were sent and not answered
 	wanting    atomic.Int64 // calls in flight or queued, the hint in every header
@@ -75,9 +92,14 @@ type conn struct {
 	failOnce sync.Once
 	down     chan struct{} // closed by fail, after err was set
 	err      error
-	stop     context.CancelFunc // ends the reader's wait
+	stop     context.CancelFunc // ends every sleep
 	reading  sync.WaitGroup
 	gone     chan struct{} // closed when everything is freed
+
+	// progressMu is held by whoever takes completions; it guards what follows.
+	progressMu sync.Mutex
+	scratch    scratch
+	woken      bool // an INTERRUPT was answered
 
 	// sendMu orders the messages; it guards what follows. One caller at a time
 	// posts, with what others have queued meanwhile, so that many messages cost one
@@ -100,8 +122,9 @@ func dialConn(ctx context.Context, p rdma.Provider, remote rdma.Addr, cfg connCo
 	}
 	c := &conn{
 		cfg: cfg, fabric: p.Name(), adapter: a, info: a.Info(),
-		down: make(chan struct{}), gone: make(chan struct{}),
+		down: make(chan struct{}), gone: make(chan struct{}), born: time.Now(),
 	}
+	c.baton.init()
 	if err := c.setUp(ctx); err != nil {
 		a.Close()
 		return nil, err
@@ -114,10 +137,9 @@ func dialConn(ctx context.Context, p rdma.Provider, remote rdma.Addr, cfg connCo
 		a.Close()
 		return nil, err
 	}
-	readCtx, stop := context.WithCancel(context.WithoutCancel(ctx))
-	c.stop = stop
+	c.sleep.base, c.stop = context.WithCancel(context.WithoutCancel(ctx))
 	c.reading.Add(1)
-	go c.read(readCtx)
+	go c.read()
 	go c.supervise()
 	return c, nil
 }
@@ -152,43 +174,6 @@ func (c *conn) setUp(ctx context.Context) error {
 	return c.credits.init(c, n)
 }
 
-// allocate gives every slot its memory: receives, messages to send, and the
-// places where small reads land, each kind in a region of its own, the last also in
-// memory of its own.
-func (c *conn) allocate(ctx context.Context, n int) (err error) {
-	sendSize := wire.HeaderSize + copyWrite
-	recvTotal, sendTotal, landTotal := (n+1)*wire.StatusResponseSize, n*sendSize, n*c.cfg.smallRead
-	if c.mem, err = c.adapter.Alloc(ctx, recvTotal+sendTotal); err != nil {
-		return err
-	}
-	if c.land, err = c.adapter.Alloc(ctx, landTotal); err != nil {
-		return err
-	}
-	recv, send := c.mem.Bytes()[:recvTotal:recvTotal], c.mem.Bytes()[recvTotal:recvTotal+sendTotal]
-	land := c.land.Bytes()[:landTotal]
-	if c.recvMR, err = c.adapter.RegisterMemory(ctx, recv, rdma.AccessLocalWrite); err != nil {
-		return err
-	}
-	if c.sendMR, err = c.adapter.RegisterMemory(ctx, send, 0); err != nil {
-		return err
-	}
-	if c.landMR, err = c.adapter.RegisterMemory(ctx, land, rdma.AccessRemoteWrite); err != nil {
-		return err
-	}
-	c.slots = make([]slot, n)
-	c.queue, c.batch = make([]rdma.Request, 0, n), make([]rdma.Request, 0, n)
-	c.free = make(chan *slot, n)
-	for i := range c.slots {
-		s := &c.slots[i]
-		s.index, s.sendAt, s.landAt = i, i*sendSize, i*c.cfg.smallRead
-		s.send = send[s.sendAt : s.sendAt+sendSize : s.sendAt+sendSize]
-		s.bounce = land[s.landAt : s.landAt+c.cfg.smallRead]
-		s.done = make(chan struct{}, 1)
-		s.renew()
-	}
-	return nil
-}
-
 // fail ends the connection for the first reason that is given.
 func (c *conn) fail(cause error) {
 	c.failOnce.Do(func() {
@@ -198,6 +183,7 @@ func (c *conn) fail(cause error) {
 		}
 		c.err = cause
 		close(c.down)
+		c.sleep.kick()
 	})
 }
 
@@ -245,6 +231,7 @@ func (c *conn) watch() {
 	now := c.ticks.Add(1)
 	for i := range c.slots {
 		s := &c.slots[i]
+		c.look(s)
 		w := s.word.Load()
 		st := slotState(w & stateMask)
 		age := now - s.tick.Load()
@@ -256,7 +243,7 @@ func (c *conn) watch() {
 			return
 		}
 		if st == slotPending && s.word.CompareAndSwap(w, w&^stateMask|uint64(slotExpired)) {
-			s.wake()
+			c.wake(&s.waiter)
 		}
 	}
 }
@@ -283,19 +270,6 @@ func (c *conn) tearDown() {
 	c.adapter.Close()
 }
 
-func (c *conn) closeRegions() {
-	for _, mr := range []rdma.MemoryRegion{c.sendMR, c.landMR, c.recvMR} {
-		if mr != nil {
-			mr.Close()
-		}
-	}
-	for _, m := range []rdma.Memory{c.mem, c.land} {
-		if m != nil {
-			m.Close()
-		}
-	}
-}
-
 // enter must succeed before a call touches the connection's memory; leave must
 // follow.
 func (c *conn) enter() error {
@@ -315,4 +289,26 @@ func (c *conn) enter() error {
 func (c *conn) leave() {
 	c.wanting.Add(-1)
 	c.life.RUnlock()
+}
+
+// mayPoll reports whether requests may ask for status blocks at all.
+//
+// Source: [OP-88]
+func (c *conn) mayPoll() bool {
+	return c.cfg.mode != Interrupt && c.info.Caps.Has(rdma.CapInOrderPlacement)
+}
+
+// polls decides how the answer to the request of a slot is waited for.
+func (c *conn) polls(s *slot) bool {
+	s.pace = nil
+	switch {
+	case !s.kind.io() || !c.polling.Load():
+		return false
+	case c.cfg.mode == Polling:
+		return true
+	case c.wanting.Load() > adaptiveDepth:
+		return false
+	}
+	s.pace = c.paces.of(s.kind, s.want)
+	return s.pace.polls()
 }

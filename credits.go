@@ -33,6 +33,9 @@ type credits struct {
 	unused int32
 	// retiring is how many credits were asked back and not retired yet.
 	retiring int
+	// wakeUp is the credit that is kept for INTERRUPT, if there are two or more and
+	// requests are polled for. [OP-93f]
+	wakeUp *slot
 	// open says that the first grant is known; early is a change of it that came
 	// before.
 	open  bool
@@ -83,12 +86,49 @@ func (k *credits) granted(c *conn, n int) error {
 
 // add grants n more.
 func (k *credits) add(c *conn, n int) {
+	k.grant += n
 	for range n {
 		s := k.idle[len(k.idle)-1]
 		k.idle = k.idle[:len(k.idle)-1]
+		if k.wakeUp == nil && k.grant > 1 && c.mayPoll() {
+			k.wakeUp = s
+			c.polling.Store(true)
+			continue
+		}
 		c.free <- s
 	}
-	k.grant += n
+}
+
+// forWakeUp returns the slot for INTERRUPT, or nil.
+func (k *credits) forWakeUp() *slot {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.wakeUp
+}
+
+// keepLocked gives up the credit for INTERRUPT when it is the last one, unless it is
+// in use: then requests are not polled for any more, and it is given up when the
+// answer comes.
+//
+// Source: [OP-93f]
+func (k *credits) keepLocked(c *conn) {
+	if k.grant > 1 || k.wakeUp == nil {
+		return
+	}
+	c.polling.Store(false)
+	if c.armed.CompareAndSwap(false, true) {
+		// Nobody is using it, and nobody will.
+		c.free <- k.wakeUp
+		k.wakeUp = nil
+		c.armed.Store(false)
+	}
+}
+
+// afterWakeUp is called when the slot for INTERRUPT has become free.
+func (k *credits) afterWakeUp(c *conn) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.keepLocked(c)
 }
 
 // current returns the grant.
@@ -213,5 +253,6 @@ func (k *credits) answered(c *conn, s *slot, ios wire.IOStatusBlock) error {
 	k.idle = append(k.idle, s)
 	k.grant--
 	k.retiring--
+	k.keepLocked(c)
 	return nil
 }

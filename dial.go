@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"net/netip"
 	"slices"
@@ -70,8 +71,11 @@ func (c *Config) apply(t *Target) error {
 	if t.HasPassword || t.Password != "" {
 		c.Password = t.Password
 	}
-	if t.Completion == "polling" {
-		return fmt.Errorf("completion=polling: %w", errors.ErrUnsupported)
+	if m, ok := completionMode(t.Completion); ok {
+		c.Completion = m
+	}
+	if c.Completion > Interrupt {
+		return fmt.Errorf("%v: %w", c.Completion, fs.ErrInvalid)
 	}
 	switch t.Provider {
 	case "":
@@ -127,7 +131,7 @@ func (c *Client) connectTo(ctx context.Context, p rdma.Provider, remote rdma.Add
 	defer cancel()
 	cn, err := dialConn(ctx, p, remote, connConfig{
 		credits: c.cfg.Credits, smallRead: c.cfg.SmallRead, readSize: c.cfg.MaxReadSize,
-		timeout: c.cfg.Timeout,
+		timeout: c.cfg.Timeout, mode: c.cfg.Completion,
 	})
 	if err != nil {
 		return fmt.Errorf("connect %v: %w", remote, err)

@@ -36,17 +36,45 @@
 // them. Reads go on over SMB, and so do later calls, after the client has made the
 // server forget what the broken connection may still have carried.
 //
+// # The way of a request
+//
+// A request takes a slot, which is a credit, and goes through these states.
+//
+//	free ──► pending ──► settling ──► done ──► free      the call releases it
+//	            │
+//	            ├─ the call leaves ──► abandoned ── the answer ──► free
+//	            └─ time is up ──► expired ─┬─ the call sees it ──► abandoned
+//	                                       └─ the answer ──► late ──► free
+//
+// How the answer comes is fixed when the request is sent: as a message, which ends a
+// sleep on the completion queue, or as a status block in memory that is looked at
+// ([CompletionMode]). Whoever sees the answer first settles the request, for whatever
+// call it is. A request that is given up keeps its slot, and with it the memory that a
+// late answer may touch, until the answer is there or the connection is gone.
+//
+// # Waiting
+//
+// One of the calls that wait has the baton: it hands out what arrives, and looks at
+// status blocks or sleeps on the completion queue; the others are parked until their
+// answer is there or they are given the baton. A call whose context can end does not
+// sleep with it; then, and while nobody waits, a goroutine has it.
+//
+// Who is about to sleep while status blocks are outstanding sends INTERRUPT, with the
+// number of requests that it has not seen complete, and looks once more; the server
+// answers as soon as it has completed one that is not among them. A request that is
+// sent while somebody sleeps does the same. So no wake-up is lost.
+//
 // # Goroutines
 //
-// Each RDMA connection has two: one takes completions and wakes the callers, one
-// watches over deadlines and tears the connection down. Under load a third may
-// post what callers have queued. Close waits for all of them.
+// Each RDMA connection has two: one has the baton while no call does, one watches
+// over deadlines and tears the connection down. Under load a third may post what
+// callers have queued. Close waits for all of them.
 //
 // # Locks
 //
-// In this order: PendingFile.mu, Client.mu, conn.life (read side), credits.mu,
-// conn.sendMu, epochs.mu. Only PendingFile.mu and conn.life are held while waiting
-// for a peer.
+// In this order: PendingFile.mu, Client.mu, conn.life (read side), conn.progressMu,
+// credits.mu, conn.sendMu, baton.mu, kicker.mu, epochs.mu. Only PendingFile.mu and
+// conn.life are held while waiting for a peer.
 //
 // Source: [LWIO §Discovery], [LWIO §I/O Processing]
 package lwio

@@ -35,7 +35,10 @@ type lane struct {
 func lanes() []lane {
 	all := []lane{{"smb", lwio.Config{SMBOnly: true}}}
 	for _, p := range lwio.Defaults() {
-		all = append(all, lane{p.Name(), lwio.Config{RequireRDMA: true, Providers: []rdma.Provider{p}}})
+		for m := lwio.Adaptive; m <= lwio.Interrupt; m++ {
+			cfg := lwio.Config{RequireRDMA: true, Providers: []rdma.Provider{p}, Completion: m}
+			all = append(all, lane{p.Name() + "/" + m.String(), cfg})
+		}
 	}
 	return all
 }
@@ -46,7 +49,7 @@ func onEachLane(t *testing.T, run func(t *testing.T, s *lwiotest.Server, c *lwio
 		t.Run(lane.name, func(t *testing.T) {
 			s := lwiotest.NewServer(t, nil)
 			c := s.Client(&lane.cfg)
-			if got := c.Transport(); got.Name != lane.name {
+			if got := c.Transport(); !strings.HasPrefix(lane.name, got.Name) {
 				t.Fatalf("transport %v", got)
 			}
 			run(t, s, c)
@@ -439,7 +442,7 @@ func TestFallback(t *testing.T) {
 	if _, err := lwio.Dial(t.Context(), s.URL()+"?provider=ib", nil); !errors.Is(err, lwio.ErrNoRDMA) {
 		t.Error(err)
 	}
-	if _, err := lwio.Dial(t.Context(), s.URL()+"?completion=polling", nil); !errors.Is(err, errors.ErrUnsupported) {
+	if _, err := lwio.Dial(t.Context(), s.URL(), &lwio.Config{Completion: 9}); !errors.Is(err, fs.ErrInvalid) {
 		t.Error(err)
 	}
 }

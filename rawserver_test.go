@@ -28,6 +28,7 @@ type rawServer struct {
 	sess  *fakeSession
 
 	// What a test may set before the client connects.
+	mode      CompletionMode // of the clients, Interrupt unless set
 	grant     uint16
 	window    uint32
 	recvSize  uint32
@@ -54,7 +55,7 @@ type rawServer struct {
 // session that leads to it.
 func newRawServer(t *testing.T, on string, share *fakeShare) *rawServer {
 	t.Helper()
-	s := &rawServer{t: t, share: share, grant: 16, window: 64 << 10, recvSize: 8 << 10, accepted: make(chan *rawConn, 16)}
+	s := &rawServer{t: t, share: share, mode: Interrupt, grant: 16, window: 64 << 10, recvSize: 8 << 10, accepted: make(chan *rawConn, 16)}
 	ctx, cancel := context.WithCancel(context.Background())
 	s.stop = cancel
 	providers := Defaults()
@@ -99,7 +100,9 @@ func addressOf(at rdma.Addr) wire.NetAddress {
 
 // dial makes a client of the server.
 func (s *rawServer) dial(cfg *Config) (*Client, error) {
-	c, err := newClient(s.t.Context(), s.sess, noLocalAddr, &testTarget, cfg.withDefaults())
+	full := cfg.withDefaults()
+	full.Completion = s.mode
+	c, err := newClient(s.t.Context(), s.sess, noLocalAddr, &testTarget, full)
 	if err == nil {
 		s.t.Cleanup(func() { c.Close() })
 	}
@@ -162,7 +165,10 @@ type rawConn struct {
 	nextID   uint64
 	fids     []*fakeFile
 	messages []wire.Header // all that came
-	cutOnce  sync.Once
+
+	completed int    // I/O that was answered with reply
+	armed     uint64 // the cookie of the INTERRUPT that waits
+	cutOnce   sync.Once
 }
 
 const rawReceives = 64
@@ -288,10 +294,12 @@ func (c *rawConn) answer(h wire.Header, body []byte) {
 		if n > 0 {
 			c.write(h.DataVa, h.DataMh, buf[:n])
 		}
-		c.status(h.Cookie, uint32(n), uint32(ntstatus.Of(err)))
+		c.reply(h, uint32(n), uint32(ntstatus.Of(err)))
 	case wire.OpWrite:
 		n, err := c.file(h.Fid).writeAt(body, int64(h.Offset))
-		c.status(h.Cookie, uint32(n), uint32(ntstatus.Of(err)))
+		c.reply(h, uint32(n), uint32(ntstatus.Of(err)))
+	case wire.OpInterrupt:
+		c.interrupt(h)
 	case wire.OpCredit:
 		status := uint32(0)
 		if int64(h.Offset) < 0 {
@@ -307,6 +315,45 @@ func (c *rawConn) file(fid uint16) *fakeFile {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.fids[fid-1]
+}
+
+// reply completes a request of I/O as its header asks, and then what waits for any
+// completion.
+func (c *rawConn) reply(h wire.Header, information, status uint32) {
+	if h.Interrupt() {
+		c.status(h.Cookie, information, status)
+	} else {
+		ios := wire.IOStatusBlock{Information: information, Status: status}
+		c.write(h.IosVa, h.IosMh, ios.AppendTo(nil))
+	}
+	c.mu.Lock()
+	c.completed++
+	armed := c.armed
+	c.armed = 0
+	c.mu.Unlock()
+	if armed != 0 {
+		c.status(armed, 0, 0)
+	}
+}
+
+// interrupt answers INTERRUPT at once if the client has missed a completion, else
+// with the next one.
+func (c *rawConn) interrupt(h wire.Header) {
+	c.mu.Lock()
+	asked := 0
+	for _, m := range c.messages {
+		if m.Opcode.IO() {
+			asked++
+		}
+	}
+	if asked-c.completed >= int(h.Credits) {
+		c.armed = h.Cookie
+		h.Cookie = 0
+	}
+	c.mu.Unlock()
+	if h.Cookie != 0 {
+		c.status(h.Cookie, 0, 0)
+	}
 }
 
 // status sends a status message.

@@ -8,13 +8,7 @@ import (
 )
 
 // slotState is where a slot is in its life.
-//
-//	          acquire, post          completion              the waiter releases
-//	free ───────────────► pending ─────────────► done ─────────────────────────► free
-//	                         │
-//	                         ├─ the waiter leaves ──► abandoned ── completion ─► free
-//	                         └─ time is up ─► expired ─┬─ the waiter wakes ──► abandoned
-//	                                                   └─ completion ─► late ─ waiter ─► free
+// The package comment has the picture.
 //
 // A slot is a credit: it stays taken until the server has answered, whatever
 // became of the call. When the connection is down, what is pending or abandoned
@@ -24,7 +18,7 @@ type slotState uint64
 const (
 	slotFree      slotState = iota
 	slotPending             // posted, somebody waits
-	slotSettling            // the reader is writing the result
+	slotSettling            // the result is being written
 	slotDone                // answered; the result is the waiter's
 	slotExpired             // Config.Timeout passed; the waiter does not know yet
 	slotLate                // answered after it expired
@@ -41,20 +35,31 @@ const (
 	kindWrite
 	kindGrow   // the CREDIT message that answers a positive delta
 	kindRetire // a CREDIT message that gives up its credit
+	kindWakeUp // an INTERRUPT
 )
 
+// io reports whether the server counts the request as I/O.
+func (k slotKind) io() bool { return k == kindRead || k == kindWrite }
+
 // slot is one credit and all that one request in flight needs. Its owner writes
-// the plain fields between acquire and post, the reader after it settled the
-// state, the waiter after it saw slotDone.
+// the plain fields between acquire and post, whoever finishes the request after it
+// settled the state, the waiter after it saw slotDone.
 type slot struct {
 	index int
-	// word is generation<<8 | state; the generation is part of the cookie, so that
-	// an answer to an earlier request of the slot is noticed.
+	// word is generation<<8 | polledBit | state; the generation is part of the
+	// cookie, so that an answer to an earlier request of the slot is noticed.
 	word atomic.Uint64
+	// block is where the answer to a polled request appears. The server can write
+	// it at any time. [OP-89]
+	block *atomic.Uint64
 	// tick is the watchdog's clock at the time of the post, or untimed.
 	tick atomic.Int64
-	// done has room for the one token that wakes the waiter.
-	done chan struct{}
+	// waiter is where the call waits.
+	waiter waiter
+	// began is the connection's clock at the time of the post, in nanoseconds.
+	began int64
+	// pace is where the delay is noted, or nil.
+	pace *pace
 
 	kind   slotKind
 	own    bool   // the call has a deadline of its own
@@ -74,7 +79,8 @@ const untimed = 1 << 62
 
 const (
 	stateBits   = 8
-	stateMask   = 1<<stateBits - 1
+	polledBit   = 1 << (stateBits - 1) // the answer is a status block
+	stateMask   = polledBit - 1
 	indexBits   = 16
 	indexMask   = 1<<indexBits - 1
 	generations = 1 << (64 - indexBits) // the cookie holds as many
@@ -82,12 +88,22 @@ const (
 
 func (s *slot) state() slotState { return slotState(s.word.Load() & stateMask) }
 
-// outstanding reports whether the server owes an answer. Only the reader ends
-// that.
-func (s *slot) outstanding() bool {
-	st := s.state()
+// owed reports whether the server owes an answer in this state.
+func (st slotState) owed() bool {
 	return st == slotPending || st == slotExpired || st == slotAbandoned
 }
+
+// outstanding reports whether the server owes an answer.
+func (s *slot) outstanding() bool { return s.state().owed() }
+
+// ready reports whether the waiter need not wait any longer.
+func (s *slot) ready() bool {
+	st := s.state()
+	return st != slotPending && st != slotSettling
+}
+
+// isPolled reports whether the answer to the request is a status block.
+func (s *slot) isPolled() bool { return s.word.Load()&polledBit != 0 }
 
 // to changes the state if it is from, in the same generation.
 func (s *slot) to(from, next slotState) bool {
@@ -100,6 +116,15 @@ func (s *slot) to(from, next slotState) bool {
 
 // set changes the state of a slot that nobody else can change now.
 func (s *slot) set(next slotState) { s.word.Store(s.word.Load()&^stateMask | uint64(next)) }
+
+// start makes the request outstanding, in the state as.
+func (s *slot) start(as slotState, polled bool) {
+	w := s.word.Load()>>stateBits<<stateBits | uint64(as)
+	if polled {
+		w |= polledBit
+	}
+	s.word.Store(w)
+}
 
 // renew starts the next generation in the state free.
 func (s *slot) renew() {
@@ -122,6 +147,3 @@ func (s *slot) drop() {
 		s.epoch = nil
 	}
 }
-
-// wake puts the token in.
-func (s *slot) wake() { s.done <- struct{}{} }

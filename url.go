@@ -148,9 +148,7 @@ func (t *Target) parseQuery(query string) error {
 		case "provider":
 			t.Provider = v
 		case "completion":
-			switch v {
-			case "", "adaptive", "polling", "interrupt":
-			default:
+			if _, ok := completionMode(v); !ok && v != "" {
 				return errors.New("completion is adaptive, polling or interrupt")
 			}
 			t.Completion = v

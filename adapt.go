@@ -1,0 +1,80 @@
+package lwio
+
+import (
+	"math/bits"
+	"sync/atomic"
+	"time"
+)
+
+// The numbers of waiting for answers.
+const (
+	// adaptivePatience is for how long an adaptive call looks for an answer before
+	// it sleeps: about as long as a sleep and a wake-up take. pollingPatience is
+	// that of a call that polls by choice, singlePatience that of both where the
+	// program has one processor, which the server may be in need of.
+	adaptivePatience = 50 * time.Microsecond
+	pollingPatience  = time.Millisecond
+	singlePatience   = 20 * time.Microsecond
+	// adaptiveDepth is up to how many calls in flight are polled for; with more
+	// there is always something to do when one wakes up.
+	adaptiveDepth = 4
+	// firstProbe and lastProbe bound how many requests are waited for in the way
+	// that is better before the other is tried again.
+	firstProbe, lastProbe = 16, 1024
+)
+
+// pace is what is known about the delay of requests of one kind and about one size.
+// Racing updates may lose a sample, which does no harm.
+type pace struct {
+	polled, slept atomic.Int64 // mean delays in nanoseconds, 0 if there is none yet
+	since         atomic.Int64 // requests since the last probe
+	probe         atomic.Int64 // how many there may be
+}
+
+// paces are sorted by direction and by the number of bits of the size.
+type paces [2][33]pace
+
+func (p *paces) of(kind slotKind, size uint32) *pace {
+	way := 0
+	if kind == kindWrite {
+		way = 1
+	}
+	return &p[way][bits.Len32(size)]
+}
+
+// polls decides about the next request: it is polled for if answers that are polled
+// for come within the patience, and sooner than those that wake a sleeper. Now and
+// then it is done in the other way, to see whether that has changed; each time that
+// it has not, less often.
+//
+// Source: [LWIO §Wakeup]
+func (p *pace) polls() bool {
+	polled, slept := p.polled.Load(), p.slept.Load()
+	if polled == 0 || slept == 0 {
+		return polled == 0
+	}
+	best := polled < int64(adaptivePatience) && polled < slept
+	if p.since.Add(1) <= max(p.probe.Load(), firstProbe) {
+		return best
+	}
+	p.since.Store(0)
+	p.probe.Store(min(max(2*p.probe.Load(), firstProbe), lastProbe))
+	return !best
+}
+
+// took notes after how many nanoseconds an answer was seen.
+func (p *pace) took(polled bool, ns int64) {
+	was := p.polled.Load() < p.slept.Load()
+	mean := &p.slept
+	if polled {
+		mean = &p.polled
+	}
+	ns = min(max(ns, 1), 4*int64(adaptivePatience))
+	if old := mean.Load(); old != 0 {
+		ns = max(old+(ns-old)/4, 1)
+	}
+	mean.Store(ns)
+	if was != (p.polled.Load() < p.slept.Load()) {
+		p.probe.Store(0)
+	}
+}

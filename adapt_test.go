@@ -1,0 +1,95 @@
+package lwio
+
+import (
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// simulate lets n requests be waited for, where the delay of each way is fixed, and
+// returns how many were polled for.
+func simulate(p *pace, n int, polled, slept int64) int {
+	count := 0
+	for range n {
+		if way := p.polls(); way {
+			count++
+			p.took(way, polled)
+		} else {
+			p.took(way, slept)
+		}
+	}
+	return count
+}
+
+// The better way is found, is kept to but for probes, and is changed when the other
+// becomes better.
+//
+// Source: [LWIO §Wakeup]
+func TestPace(t *testing.T) {
+	const n = 4000
+	var p pace
+	if got := simulate(&p, n, 2_000, 30_000); got < n*95/100 || got == n {
+		t.Errorf("polled for %d of %d where that is faster", got, n)
+	}
+	if got := simulate(&p, n, 45_000, 12_000); got > n/5 {
+		t.Errorf("polled for %d of %d where it has become slower", got, n)
+	}
+	if got := simulate(&p, n, 45_000, 12_000); got > n/100 || got == 0 {
+		t.Errorf("polled for %d of %d where it is slower", got, n)
+	}
+	if got := simulate(&p, n, 1_000_000, 2_000_000); got > n/50 {
+		t.Errorf("polled for %d of %d that take longer than the patience", got, n)
+	}
+	if got := simulate(&p, 2*n, 2_000, 30_000); got < n {
+		t.Errorf("polled for %d of %d where it has become faster", got, 2*n)
+	}
+}
+
+// Whatever the delays, both ways are tried again and again.
+func TestPaceNeverGivesUp(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var p pace
+		delays := rapid.SliceOfN(rapid.Int64Range(-1, 1<<40), 1, 300).Draw(t, "delays")
+		for _, d := range delays {
+			p.took(p.polls(), d)
+		}
+		seen := [2]bool{}
+		for range 2*lastProbe + 2 {
+			way := p.polls()
+			p.took(way, delays[0])
+			if way {
+				seen[0] = true
+			} else {
+				seen[1] = true
+			}
+		}
+		if !seen[0] || !seen[1] {
+			t.Fatalf("one way is never tried: %v", seen)
+		}
+	})
+}
+
+func TestSlotSet(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		const n = 200
+		set, want := newSlotSet(n), map[int]bool{}
+		for _, i := range rapid.SliceOf(rapid.IntRange(-n+1, n-1)).Draw(t, "changes") {
+			if i >= 0 {
+				set.add(i)
+				want[i] = true
+			} else {
+				set.remove(-i)
+				delete(want, -i)
+			}
+		}
+		count := 0
+		set.each(func(i int) {
+			if count++; !want[i] {
+				t.Fatalf("%d is not a member", i)
+			}
+		})
+		if count != len(want) || set.empty() != (len(want) == 0) {
+			t.Fatalf("%d members, want %d", count, len(want))
+		}
+	})
+}

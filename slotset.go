@@ -1,0 +1,32 @@
+package lwio
+
+import (
+	"math/bits"
+	"sync/atomic"
+)
+
+// slotSet is a set of slots by their index. Safe for concurrent use.
+type slotSet []atomic.Uint64
+
+func newSlotSet(n int) slotSet { return make(slotSet, (n+63)/64) }
+
+func (s slotSet) add(i int)    { s[i/64].Or(1 << (i % 64)) }
+func (s slotSet) remove(i int) { s[i/64].And(^(uint64(1) << (i % 64))) }
+
+func (s slotSet) empty() bool {
+	for i := range s {
+		if s[i].Load() != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// each calls do for every member at the moment that its word is looked at.
+func (s slotSet) each(do func(i int)) {
+	for i := range s {
+		for w := s[i].Load(); w != 0; w &= w - 1 {
+			do(64*i + bits.TrailingZeros64(w))
+		}
+	}
+}
