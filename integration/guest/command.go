@@ -114,11 +114,23 @@ func (g *Guest) Run(ctx context.Context, argv ...string) (output string, err err
 	return output, err
 }
 
+// agentPorts is the first port that the agent uses, and below those that the kernel
+// chooses: rdma_cm and TCP choose without asking each other, and a program of
+// rdma_cm that gets a port that TCP has not forgotten yet fails.
+const agentPorts = 10000
+
+// DialFrom makes a TCP connection in the guest from a port of the caller's choice,
+// which it must not use twice.
+func DialFrom(ctx context.Context, port int, to string) (net.Conn, error) {
+	d := net.Dialer{LocalAddr: &net.TCPAddr{Port: port}}
+	return d.DialContext(ctx, "tcp", to)
+}
+
 // Agent runs inside the guest: it takes commands from the host's Guest at addr,
 // any number at a time, until that is gone.
 func Agent(addr string) error {
-	for {
-		c, err := net.Dial("tcp", addr)
+	for port := agentPorts; ; port++ {
+		c, err := DialFrom(context.Background(), port, addr)
 		if err != nil {
 			return err
 		}

@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"os"
 	"strconv"
@@ -20,6 +21,9 @@ import (
 	"lwio/rdma"
 	"lwio/rdma/iwarp"
 )
+
+// clientPorts is the first of a thousand ports that clients use, one a process.
+const clientPorts = 9000
 
 func main() {
 	if err := run(context.Background(), os.Args[1:]); err != nil {
@@ -38,7 +42,9 @@ func run(ctx context.Context, args []string) error {
 	if len(args) < 4 || args[2] != "crc" && args[2] != "plain" {
 		return errors.New("usage")
 	}
-	cfg := iwarp.Config{SegmentAtMSS: true}
+	cfg := iwarp.Config{SegmentAtMSS: true, Dial: func(ctx context.Context, _, remote *net.TCPAddr) (net.Conn, error) {
+		return guest.DialFrom(ctx, clientPorts+os.Getpid()%1000, remote.String())
+	}}
 	if args[2] == "plain" {
 		cfg.CRC = iwarp.CRCOff
 	}
