@@ -47,7 +47,7 @@ func (c *conn) auth(o *op) error {
 // authenticate checks the client's parameters and, if they are right, takes the
 // connection in and answers with the server's.
 //
-// Source: [LWIO claim 12] [LWIO claim 13]
+// Source: [LWIO claim 12] [LWIO claim 13] [OP-101]
 func (c *conn) authenticate(o *op) error {
 	block := o.body()
 	p, err := wire.DecodeAuthParams(block)

@@ -175,7 +175,10 @@ func (c *conn) discard(slot int32) {
 	discardPages(c.buf[at : at+c.f.layout.dataSize])
 }
 
-// serve accepts the connection, runs its loop, and cleans up.
+// serve accepts the connection, runs its loop, and cleans up. Nothing private goes
+// with the acceptance, and nothing is expected.
+//
+// Source: [OP-102]
 func (c *conn) serve() {
 	defer close(c.done)
 	c.timer = time.AfterFunc(c.e.limits.AuthTimeout, func() { c.cut(errAuthTimeout) })

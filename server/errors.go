@@ -48,7 +48,10 @@ func isViolation(err error) bool {
 	return false
 }
 
-// lost says why a request failed: the end of the connection, if that has come.
+// lost says why a request failed: the end of the connection, if that has come. A
+// client that names memory which it did not lend has no one else to blame.
+//
+// Source: [OP-92g]
 func (c *conn) lost(op rdma.Op, status rdma.Status) error {
 	err := c.connector.Err()
 	switch {

@@ -62,7 +62,7 @@ func (f *FS) newOpen(s *share, path string, req *OpenRequest) *Open {
 // ResumeKey is 24 random bytes that name the open. Who knows them and is its
 // owner finds it again with FS.ByResumeKey.
 //
-// Source: [MS-SMB2 2.2.32.3] [OP-56]
+// Source: [MS-SMB2 2.2.32.3] [OP-9] [OP-56]
 func (o *Open) ResumeKey() [24]byte { return o.key }
 
 // ByResumeKey finds an open by its resume key, for its owner only.
