@@ -71,6 +71,10 @@ type Limits struct {
 	// ReadBufferBytes is the memory, for each provider, that reads go through.
 	// Default 64 MiB, at least four reads of the largest size.
 	ReadBufferBytes int
+	// SpinTime is how long a connection's loop looks for requests before it sleeps,
+	// while requests come faster than that; at most half of the processors do so at a
+	// time. Default 50 µs; negative for never.
+	SpinTime time.Duration
 	// Workers is the number of goroutines for reads that wait for a disk, and
 	// that for writes. Default four for each CPU, at least 8.
 	Workers int
@@ -90,6 +94,7 @@ const (
 	DefaultMaxRecvBufferSize  = 64 << 10
 	DefaultMaxRdmaWindowSize  = 512 << 10
 	DefaultReadBufferBytes    = 64 << 20
+	DefaultSpinTime           = 50 * time.Microsecond
 )
 
 // Bounds that the defaults are clamped to.
@@ -151,6 +156,9 @@ func (l Limits) withDefaults() Limits {
 	l.MaxCredits = max(l.MaxCredits, l.Credits)
 	l.MaxRecvBufferSize = roundUp(l.MaxRecvBufferSize, pageSize)
 	l.ReadBufferBytes = max(l.ReadBufferBytes, 4*l.MaxRdmaWindowSize)
+	if l.SpinTime == 0 {
+		l.SpinTime = DefaultSpinTime
+	}
 	if l.AuthTimeout <= 0 {
 		l.AuthTimeout = DefaultAuthTimeout
 	}

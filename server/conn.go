@@ -52,7 +52,8 @@ type conn struct {
 	peek     [1]byte         // that it reads to see whether it can
 	base     uint16          // the first one
 	now      time.Time       // of the batch in hand
-	freed    int             // initiator slots that came free in this batch
+	hope     hope
+	freed    int // initiator slots that came free in this batch
 
 	// Set by AUTH, then constant; other goroutines read them after the loop
 	// handed them an operation.

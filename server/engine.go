@@ -30,6 +30,7 @@ type engine struct {
 
 	readers, writers *lane
 	credits          creditPool
+	spinners         *spinners
 	outcomes         outcomeTable
 
 	ctx    context.Context // ends when the engine is closed
@@ -60,6 +61,7 @@ func newEngine(cfg *Config) *engine {
 	e.ctx, e.cancel = context.WithCancel(context.Background())
 	e.readers = newLane(e.limits.Workers, func(o *op) { o.readRest(); o.leave() })
 	e.writers = newLane(e.limits.Workers, func(o *op) { o.writeData(); o.leave() })
+	e.spinners = newSpinners(e.limits.SpinTime)
 	e.credits.budget, e.outcomes.most = e.limits.CreditBudget, e.limits.Connections
 	e.spawn(e.watchStalls)
 	e.spawn(e.watchCredits)

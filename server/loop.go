@@ -22,7 +22,10 @@ var results = sync.Pool{New: func() any { return new([pollSize]rdma.Result) }}
 func (c *conn) loop() error {
 	for {
 		batch := results.Get().(*[pollSize]rdma.Result)
-		err := c.drain(batch)
+		_, err := c.drain(batch)
+		for more := true; more && err == nil; {
+			more, err = c.spin(batch)
+		}
 		results.Put(batch)
 		if err != nil {
 			return err
@@ -36,26 +39,26 @@ func (c *conn) loop() error {
 	}
 }
 
-// drain handles results until there are none.
-func (c *conn) drain(batch *[pollSize]rdma.Result) error {
-	for {
+// drain handles results until there are none, and tells whether there were any.
+func (c *conn) drain(batch *[pollSize]rdma.Result) (found bool, err error) {
+	for ; ; found = true {
 		if err := context.Cause(c.ctx); err != nil {
-			return err
+			return found, err
 		}
 		n, err := c.cq.Poll(batch[:])
 		if err != nil {
-			return fmt.Errorf("poll: %w", err)
+			return found, fmt.Errorf("poll: %w", err)
 		}
 		if n == 0 {
 			if c.drained() {
-				return errShutdown
+				return found, errShutdown
 			}
-			return nil
+			return found, nil
 		}
 		c.now = time.Now()
 		for i := range batch[:n] {
 			if err := c.handle(&batch[i]); err != nil {
-				return err
+				return found, err
 			}
 			if c.readySum >= flushBytes {
 				c.flush()

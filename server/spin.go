@@ -1,0 +1,85 @@
+package server
+
+import (
+	"runtime"
+	"sync/atomic"
+	"time"
+
+	"lwio/rdma"
+)
+
+// spinners bounds how many loops look for work instead of sleeping: a sleep and a
+// wake-up cost more than a request on a fast provider, but a processor that spins
+// does nothing else.
+type spinners struct {
+	most int32
+	now  atomic.Int32
+}
+
+func newSpinners(limit time.Duration) *spinners {
+	s := new(spinners)
+	if limit > 0 {
+		s.most = int32(max(runtime.GOMAXPROCS(0)/2, 1))
+	}
+	return s
+}
+
+// enter takes a place; false says that all are taken.
+func (s *spinners) enter() bool {
+	if s.now.Add(1) <= s.most {
+		return true
+	}
+	s.now.Add(-1)
+	return false
+}
+
+func (s *spinners) leave() { s.now.Add(-1) }
+
+// maxSkip bounds for how many sleeps a loop that spun in vain does not try again.
+const maxSkip = 64
+
+// hope is what a loop knows of whether spinning pays: each time that it did not, it
+// sleeps twice as often before it tries again. So a client that leaves the server
+// alone for long, or that shares its processor, is not spun for.
+type hope struct{ failed, skip int }
+
+// tries tells whether to spin before this sleep.
+func (h *hope) tries() bool {
+	if h.skip > 0 {
+		h.skip--
+		return false
+	}
+	return true
+}
+
+// learn takes in how it went.
+func (h *hope) learn(paid bool) {
+	if paid {
+		*h = hope{}
+		return
+	}
+	h.failed++
+	h.skip = min(1<<min(h.failed, 10), maxSkip)
+}
+
+// spin looks for results for a while, if that is likely to find some, and handles
+// them; false says that there are none and the loop is to sleep.
+func (c *conn) spin(batch *[pollSize]rdma.Result) (bool, error) {
+	if !c.hope.tries() || !c.e.spinners.enter() {
+		return false, nil
+	}
+	defer c.e.spinners.leave()
+	end := time.Now().Add(c.e.limits.SpinTime)
+	for {
+		found, err := c.drain(batch)
+		if found || err != nil {
+			c.hope.learn(true)
+			return true, err
+		}
+		if !time.Now().Before(end) {
+			c.hope.learn(false)
+			return false, nil
+		}
+		runtime.Gosched()
+	}
+}
