@@ -134,7 +134,7 @@ or --password-file instead.`,
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	root.AddCommand(
 		a.serveCommand(), a.lsCommand(), a.catCommand(), a.cpCommand(), a.statCommand(),
-		a.rmCommand(), a.mkdirCommand(), a.mvCommand(), a.providersCommand(), a.doctorCommand(),
+		a.rmCommand(), a.mkdirCommand(), a.mvCommand(), a.providersCommand(), a.doctorCommand(), a.benchCommand(),
 		a.demoCommand(), a.versionCommand(),
 	)
 	return root

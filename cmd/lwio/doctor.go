@@ -102,7 +102,7 @@ func (a *app) examineServer(ctx context.Context, arg string) ([]finding, error) 
 		log = a.logger()
 	}
 	dial := func(provider string, require bool) (lwio.Transport, error) {
-		c, err := lwio.Dial(ctx, withProvider(arg, provider), &lwio.Config{
+		c, err := lwio.Dial(ctx, withQuery(arg, "provider", provider), &lwio.Config{
 			Password: password, RequireRDMA: require, AllowMD5: a.allowMD5, Timeout: a.timeout, Logger: log,
 		})
 		if err != nil {
@@ -140,15 +140,15 @@ func (a *app) examineServer(ctx context.Context, arg string) ([]finding, error) 
 	return found, nil
 }
 
-// withProvider makes a URL ask for a provider; "" leaves it as it is.
-func withProvider(arg, provider string) string {
-	if provider == "" {
+// withQuery sets a parameter of a URL; "" leaves it as it is.
+func withQuery(arg, name, value string) string {
+	if value == "" {
 		return arg
 	}
 	base, query, _ := strings.Cut(arg, "?")
-	kept := []string{"provider=" + provider}
+	kept := []string{name + "=" + value}
 	for _, q := range strings.Split(query, "&") {
-		if q != "" && !strings.HasPrefix(q, "provider=") {
+		if q != "" && !strings.HasPrefix(q, name+"=") {
 			kept = append(kept, q)
 		}
 	}

@@ -169,13 +169,13 @@ func TestAdvice(t *testing.T) {
 	}
 }
 
-func TestWithProvider(t *testing.T) {
+func TestWithQuery(t *testing.T) {
 	for in, want := range map[string]string{
 		"lwio://h/s":                              "lwio://h/s?provider=smb",
 		"lwio://h/s?provider=shm":                 "lwio://h/s?provider=smb",
 		"lwio://h/s?completion=polling&provider=": "lwio://h/s?provider=smb&completion=polling",
 	} {
-		if got := withProvider(in, "smb"); got != want {
+		if got := withQuery(in, "provider", "smb"); got != want {
 			t.Errorf("%s: %s, want %s", in, got, want)
 		}
 	}

@@ -1,0 +1,94 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestBench measures every pattern over every transport, in a directory of a server,
+// with all bytes verified, and leaves nothing.
+func TestBench(t *testing.T) {
+	s := startServer(t, t.TempDir())
+	if err := os.Mkdir(filepath.Join(s.dir, "sub"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, provider := range []string{"iwarp", "smb"} {
+		for _, rw := range []string{"randread", "randwrite", "read", "write"} {
+			r := run(t, exitOK, "bench", "--json", "--verify", "--rw", rw, "--bs", "8k", "--size", "1m", "--iodepth", "4", "--numjobs", "2",
+				"--runtime", "50ms", "--provider", provider, s.url+"/sub")
+			var rows []map[string]any
+			if err := json.Unmarshal([]byte(r.out), &rows); err != nil || len(rows) != 1 {
+				t.Fatalf("%v: %s", err, r.out)
+			}
+			if m := rows[0]; m["provider"] != provider || m["rw"] != rw || m["iops"].(float64) <= 0 || m["errors"] != 0.0 {
+				t.Errorf("%v", m)
+			}
+			wantNames(t, filepath.Join(s.dir, "sub"))
+		}
+	}
+}
+
+// TestBenchOfAFile reads a file that is there, and does not write it.
+func TestBenchOfAFile(t *testing.T) {
+	s := startServer(t, t.TempDir())
+	content := randomBytes(100_000)
+	file := write(t, content, s.dir, "f")
+	plot := filepath.Join(t.TempDir(), "plot.svg")
+	r := run(t, exitOK, "bench", "--runtime", "50ms", "--plot", plot, s.url+"/f")
+	if !strings.Contains(r.out, "randread, blocks of 4k, 32 in flight") || strings.Contains(r.out, "local") {
+		t.Errorf("it printed %s", r.out)
+	}
+	if svg, err := os.ReadFile(plot); err != nil || !strings.HasPrefix(string(svg), "<svg") {
+		t.Errorf("the plot: %v", err)
+	}
+	run(t, exitUsage, "bench", "--rw", "write", s.url+"/f")
+	run(t, exitUsage, "bench", "--verify", s.url+"/f")
+	run(t, exitFailure, "bench", s.url+"/none")
+	wantFile(t, file, content)
+}
+
+func TestBenchUsage(t *testing.T) {
+	for _, args := range [][]string{
+		{"--rw", "trim"}, {"--bs", "x"}, {"--bs", "0"}, {"--iodepth", "0"}, {"--numjobs", "0"}, {"--runtime", "0s"}, {"--rounds", "0"},
+		{"--size", "1k"}, {"--pin", "lwio://a:b@h/s"}, {"a", "b"}, {"http://x"},
+	} {
+		run(t, exitUsage, append([]string{"bench"}, args...)...)
+	}
+}
+
+// TestBenchCompare measures on a server of its own, interrupted in another run:
+// nothing is left either way.
+func TestBenchCompare(t *testing.T) {
+	t.Setenv(asCommand, "1")
+	dir := t.TempDir()
+	r := run(t, exitOK, "bench", "--compare", "--json", "--rounds", "1", "--runtime", "30ms", "--size", "1m", "--dir", dir)
+	var rows []map[string]any
+	if err := json.Unmarshal([]byte(r.out), &rows); err != nil {
+		t.Fatalf("%v: %s", err, r.out)
+	}
+	seen := make(map[string]bool)
+	for _, m := range rows {
+		seen[m["provider"].(string)] = true
+		if m["iops"].(float64) <= 0 || m["failure"] != nil {
+			t.Errorf("%v", m)
+		}
+	}
+	for _, name := range []string{"local", "iwarp", "smb"} {
+		if !seen[name] {
+			t.Errorf("%s was not measured: %v", name, rows)
+		}
+	}
+	wantNames(t, dir)
+
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	if r := runCommand(ctx, strings.NewReader(""), "bench", "--runtime", "1h", "--size", "1m", "--dir", dir); r.code != exitFailure {
+		t.Errorf("interrupted: exit status %d, %s", r.code, r.err)
+	}
+	wantNames(t, dir)
+}

@@ -1,0 +1,289 @@
+package bench
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"encoding/xml"
+	"errors"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	"pgregory.net/rapid"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestSizes(t *testing.T) {
+	for in, want := range map[string]int64{
+		"1": 1, "512b": 512, "4k": 4096, "4K": 4096, "64KiB": 65536, "3m": 3 << 20, "2mb": 2 << 20, "1g": 1 << 30, "1T": 1 << 40,
+	} {
+		if got, err := ParseSize(in); err != nil || got != want {
+			t.Errorf("%s: %d, %v; want %d", in, got, err, want)
+		}
+	}
+	for _, in := range []string{"", "k", "-1", "0", "4x", "4kk", "1.5k", "9999999999999t", "4k4", "b4"} {
+		if got, err := ParseSize(in); err == nil {
+			t.Errorf("%q: %d", in, got)
+		}
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.Int64Range(1, 1<<50).Draw(t, "n")
+		if got, err := ParseSize(FormatSize(n)); err != nil || got != n {
+			t.Fatalf("%d is %s is %d, %v", n, FormatSize(n), got, err)
+		}
+	})
+}
+
+// A quantile is within two percent of the true one.
+func TestHistogram(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var h, other Histogram
+		var all []time.Duration
+		for _, d := range rapid.SliceOfN(rapid.Int64Range(0, 1<<42), 1, 100).Draw(t, "d") {
+			all = append(all, time.Duration(d))
+			if d%2 == 0 {
+				h.Add(time.Duration(d))
+			} else {
+				other.Add(time.Duration(d))
+			}
+		}
+		h.Merge(&other)
+		slices.Sort(all)
+		if h.Count() != uint64(len(all)) || h.Max() != all[len(all)-1] {
+			t.Fatalf("%d, at most %v", h.Count(), h.Max())
+		}
+		for _, q := range []float64{0, 0.5, 0.99, 1} {
+			rank := max(int(q*float64(len(all))+0.5), 1)
+			want := float64(all[rank-1])
+			if got := float64(h.Quantile(q)); math.Abs(got-want) > want/50+1 {
+				t.Fatalf("quantile %v is %v, want %v", q, got, want)
+			}
+		}
+	})
+	var none Histogram
+	if none.Mean() != 0 || none.Quantile(0.5) != 0 || none.Max() != 0 {
+		t.Error("an empty histogram has figures")
+	}
+}
+
+func TestContent(t *testing.T) {
+	p := make([]byte, 4096)
+	Fill(p, 8192)
+	if err := verify(p, 8192); err != nil {
+		t.Fatal(err)
+	}
+	if verify(p, 4096) == nil || bytes.Equal(p[:8], p[8:16]) {
+		t.Error("another place has the same content")
+	}
+	p[1000] ^= 1
+	if err := verify(p, 8192); err == nil || !strings.Contains(err.Error(), "offset 9192") {
+		t.Errorf("a flipped bit: %v", err)
+	}
+}
+
+// fake is a target that does nothing, or what its functions say.
+type fake struct {
+	name  string
+	open  error
+	do    func(o Operation, p []byte) (int, error)
+	lane  error
+	lanes int
+}
+
+func (f *fake) Name() string       { return f.name }
+func (f *fake) Completion() string { return "some" }
+
+func (f *fake) Open(context.Context, *Job) (Lane, error) {
+	if f.open != nil {
+		return nil, f.open
+	}
+	f.lanes++
+	return fakeLane{f}, nil
+}
+
+type fakeLane struct{ *fake }
+
+func (l fakeLane) Run(_ context.Context, w *Worker) error {
+	w.Shared(w.Job.Depth, func(o Operation, p []byte) (int, error) {
+		if l.do == nil {
+			Fill(p, o.Off)
+			return len(p), nil
+		}
+		return l.do(o, p)
+	})
+	return l.lane
+}
+
+func (l fakeLane) ReadAt(_ context.Context, p []byte, off int64) (int, error) {
+	Fill(p, off)
+	return len(p), nil
+}
+
+func (l fakeLane) Close() error { l.lanes--; return nil }
+
+func job() *Job {
+	return &Job{Pattern: RandRead, BlockSize: 512, FileSize: 1 << 20, Depth: 3, Jobs: 2, Runtime: 20 * time.Millisecond, Verify: true}
+}
+
+func noCPU() (client, server time.Duration) { return 0, -1 }
+
+func TestRun(t *testing.T) {
+	f := &fake{name: "fake"}
+	r, err := Run(t.Context(), f, job(), noCPU)
+	if err != nil || r.Operations == 0 || r.Bytes != 512*r.Operations || r.Errors != 0 || f.lanes != 0 || r.IOPS() <= 0 || r.ServerPerOp() >= 0 {
+		t.Errorf("%+v, %v, %d lanes open", r, err, f.lanes)
+	}
+}
+
+func TestRunFailures(t *testing.T) {
+	broken := errors.New("broken")
+	for name, f := range map[string]*fake{
+		"open":        {open: broken},
+		"operation":   {do: func(Operation, []byte) (int, error) { return 0, broken }},
+		"short":       {do: func(_ Operation, p []byte) (int, error) { return len(p) - 1, nil }},
+		"wrong bytes": {do: func(_ Operation, p []byte) (int, error) { return len(p), nil }},
+		"lane":        {lane: broken},
+	} {
+		f.name = "fake"
+		if _, err := Run(t.Context(), f, job(), noCPU); err == nil || !strings.HasPrefix(err.Error(), "fake: ") || f.lanes != 0 {
+			t.Errorf("%s: %v, %d lanes open", name, err, f.lanes)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := Run(ctx, &fake{name: "fake"}, job(), noCPU); !errors.Is(err, context.Canceled) {
+		t.Errorf("canceled: %v", err)
+	}
+}
+
+// Each target of a comparison has its turns, and one that fails spoils no other.
+func TestCompare(t *testing.T) {
+	turns := make(map[string]int)
+	bad := &fake{name: "bad", open: errors.New("no way")}
+	all, err := Compare(t.Context(), []Target{&fake{name: "a"}, bad, &fake{name: "b"}}, job(), 3, noCPU, func(t Target) { turns[t.Name()]++ })
+	if err != nil || turns["a"] != 3 || turns["b"] != 3 || turns["bad"] != 1 {
+		t.Fatalf("%v, turns %v", err, turns)
+	}
+	if all[0].IOPS <= 0 || all[0].Failure != nil || all[1].Failure == nil || all[1].IOPS != 0 || all[2].P50 > all[2].Max || Err(all) == nil {
+		t.Errorf("%+v", all)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	if _, err := Compare(ctx, []Target{&fake{name: "a"}}, job(), 3, noCPU, func(Target) { cancel() }); !errors.Is(err, context.Canceled) {
+		t.Errorf("canceled: %v", err)
+	}
+}
+
+func TestLocal(t *testing.T) {
+	l := &Local{Path: filepath.Join(t.TempDir(), "f")}
+	if err := MakeFile(l.Path, 100_000); err != nil {
+		t.Fatal(err)
+	}
+	if err := MakeFile(l.Path, 1); !errors.Is(err, os.ErrExist) {
+		t.Errorf("a file in the way: %v", err)
+	}
+	for _, p := range []Pattern{RandRead, SeqRead, RandWrite, SeqWrite} {
+		j := job()
+		j.Pattern, j.FileSize = p, 100_000/8*8
+		if r, err := Run(t.Context(), l, j, noCPU); err != nil || r.Operations == 0 {
+			t.Errorf("%s: %+v, %v", p, r, err)
+		}
+	}
+	if fi, err := os.Stat(l.Path); err != nil || fi.Size() != 100_000 {
+		t.Errorf("afterwards: %v, %v", fi, err)
+	}
+}
+
+func TestJobCheck(t *testing.T) {
+	if err := job().Check(); err != nil {
+		t.Fatal(err)
+	}
+	for want, spoil := range map[string]func(*Job){
+		"--rw":      func(j *Job) { j.Pattern = "trim" },
+		"--bs":      func(j *Job) { j.BlockSize = 1 << 30 },
+		"--iodepth": func(j *Job) { j.Depth = 0 },
+		"--numjobs": func(j *Job) { j.Jobs = -1 },
+		"--runtime": func(j *Job) { j.Runtime = 0 },
+		"no block":  func(j *Job) { j.FileSize = 511 },
+		"--verify":  func(j *Job) { j.BlockSize = 511 },
+	} {
+		j := job()
+		spoil(j)
+		if err := j.Check(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", want, err)
+		}
+	}
+}
+
+// summaries are a floor, a transport and a failure.
+func summaries() []Summary {
+	var h Histogram
+	h.Add(time.Microsecond)
+	h.Add(3 * time.Microsecond)
+	return []Summary{
+		{Target: "local", IOPS: 1000, BytesPerSecond: 512e3, P50: time.Microsecond, ClientPerOp: 2 * time.Microsecond, ServerPer: -1, Latency: &h},
+		{Target: "shm", Completion: "interrupt", IOPS: 500, P50: 1500, ClientPerOp: time.Microsecond, ServerPer: 2500, Errors: 7, Latency: &h},
+		{Target: "ib & co", Latency: new(Histogram), Failure: errors.New("no device")},
+	}
+}
+
+func TestWriteJSON(t *testing.T) {
+	var out bytes.Buffer
+	if err := WriteJSON(&out, job(), summaries()); err != nil {
+		t.Fatal(err)
+	}
+	var rows []map[string]any
+	if err := json.Unmarshal(out.Bytes(), &rows); err != nil {
+		t.Fatal(err)
+	}
+	if r := rows[0]; r["provider"] != "local" || r["rw"] != "randread" || r["bs"] != 512.0 || r["iodepth"] != 3.0 || r["iops"] != 1000.0 ||
+		r["server_cpu_us_per_op"] != nil || r["client_cpu_us_per_op"] != 2.0 || r["latency_us"].(map[string]any)["p50"] != 1.0 {
+		t.Errorf("%v", r)
+	}
+	if r := rows[1]; r["completion"] != "interrupt" || r["server_cpu_us_per_op"] != 2.5 || r["errors"] != 7.0 {
+		t.Errorf("%v", r)
+	}
+	if r := rows[2]; r["failure"] != "no device" || r["latency_us"] != nil {
+		t.Errorf("%v", r)
+	}
+}
+
+func TestWriteTable(t *testing.T) {
+	var out strings.Builder
+	if err := WriteTable(&out, job(), summaries()); err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(out.String(), "\n")
+	if !strings.Contains(lines[1], "rate / local") || !strings.Contains(lines[3], "0.50") || !strings.Contains(lines[3], "2.50") ||
+		strings.Contains(lines[2], "0.00 ") || !strings.Contains(out.String(), "shm: 7 operations failed") {
+		t.Errorf("%s", out.String())
+	}
+}
+
+// A plot is well-formed, whatever names and figures.
+func TestWritePlot(t *testing.T) {
+	for n, all := range [][]Summary{summaries(), summaries()[2:], nil} {
+		var out bytes.Buffer
+		if err := WritePlot(&out, job(), all); err != nil {
+			t.Fatal(err)
+		}
+		if s := out.String(); strings.Contains(s, "NaN") || strings.Contains(s, "Inf") {
+			t.Errorf("%d: %s", n, s)
+		}
+		d := xml.NewDecoder(&out)
+		for {
+			if _, err := d.Token(); errors.Is(err, io.EOF) {
+				break
+			} else if err != nil {
+				t.Fatalf("%d: %v", n, err)
+			}
+		}
+	}
+}

@@ -1,0 +1,101 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"time"
+)
+
+// Summary is what several runs of a job on one target came to: medians, and the
+// latencies of all of them.
+type Summary struct {
+	Target, Completion     string
+	IOPS, BytesPerSecond   float64
+	Mean, P50, P99, P999   time.Duration
+	Max                    time.Duration
+	ClientPerOp, ServerPer time.Duration // the server's is negative if it cannot be told
+	Errors                 uint64
+	Latency                *Histogram
+	// Failure is why there are no figures.
+	Failure error
+}
+
+// Compare does a job on several targets in turns, rounds times, each round in an
+// order of its own. A target that fails has its Failure set and is left out of the
+// rounds that follow; only the end of ctx ends it all.
+func Compare(ctx context.Context, targets []Target, j *Job, rounds int, cpu CPU, progress func(Target)) ([]Summary, error) {
+	runs := make([][]*Result, len(targets))
+	failure := make([]error, len(targets))
+	for range rounds {
+		for _, i := range rand.Perm(len(targets)) {
+			if failure[i] != nil {
+				continue
+			}
+			progress(targets[i])
+			r, err := Run(ctx, targets[i], j, cpu)
+			if e := context.Cause(ctx); e != nil {
+				return nil, e
+			}
+			if failure[i] = err; err == nil {
+				runs[i] = append(runs[i], r)
+			}
+		}
+	}
+	all := make([]Summary, len(targets))
+	for i, t := range targets {
+		all[i] = summarize(t, runs[i])
+		all[i].Failure = failure[i]
+	}
+	return all, nil
+}
+
+// Summarize is the summary of one run, which may have failed.
+func Summarize(t Target, r *Result, err error) Summary {
+	var runs []*Result
+	if r != nil {
+		runs = append(runs, r)
+	}
+	s := summarize(t, runs)
+	s.Failure = err
+	return s
+}
+
+func summarize(t Target, runs []*Result) Summary {
+	s := Summary{Target: t.Name(), Completion: t.Completion(), Latency: new(Histogram)}
+	if len(runs) == 0 {
+		return s
+	}
+	for _, r := range runs {
+		s.Latency.Merge(r.Latency)
+		s.Errors += r.Errors
+	}
+	s.IOPS = median(runs, (*Result).IOPS)
+	s.BytesPerSecond = median(runs, (*Result).BytesPerSecond)
+	s.ClientPerOp = median(runs, (*Result).ClientPerOp)
+	s.ServerPer = median(runs, (*Result).ServerPerOp)
+	s.P50 = median(runs, func(r *Result) time.Duration { return r.Latency.Quantile(0.5) })
+	s.Mean, s.Max = s.Latency.Mean(), s.Latency.Max()
+	s.P99, s.P999 = s.Latency.Quantile(0.99), s.Latency.Quantile(0.999)
+	return s
+}
+
+// median is the median of a figure of the runs.
+func median[T float64 | time.Duration](runs []*Result, figure func(*Result) T) T {
+	var v []T
+	for _, r := range runs {
+		v = append(v, figure(r))
+	}
+	slices.Sort(v)
+	return v[len(v)/2]
+}
+
+// Err joins the failures of all targets.
+func Err(all []Summary) error {
+	var errs []error
+	for _, s := range all {
+		errs = append(errs, s.Failure)
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,91 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"os"
+)
+
+// Local is a file of this host, read and written by one goroutine for each
+// connection, through as many buffers as operations would be in flight: the floor.
+type Local struct{ Path string }
+
+// Name says what is called.
+func (l *Local) Name() string { return "local" }
+
+// Completion is empty: a call is over when it returns.
+func (l *Local) Completion() string { return "" }
+
+// Open opens the file.
+func (l *Local) Open(_ context.Context, j *Job) (Lane, error) {
+	flag := os.O_RDONLY
+	if j.Pattern.Writes() {
+		flag = os.O_RDWR
+	}
+	f, err := os.OpenFile(l.Path, flag, 0)
+	if err != nil {
+		return nil, err
+	}
+	return &localLane{f}, nil
+}
+
+type localLane struct{ f *os.File }
+
+// Run does one operation after the other, each in the next buffer.
+func (l *localLane) Run(_ context.Context, w *Worker) error {
+	bufs := make([][]byte, w.Job.Depth)
+	for i := range bufs {
+		bufs[i] = make([]byte, w.Job.BlockSize)
+	}
+	for i := 0; ; i++ {
+		o, ok := w.Next()
+		if !ok {
+			return nil
+		}
+		p := bufs[i%len(bufs)]
+		var n int
+		var err error
+		if w.Job.Pattern.Writes() {
+			Fill(p, o.Off)
+			n, err = l.f.WriteAt(p, o.Off)
+		} else {
+			n, err = l.f.ReadAt(p, o.Off)
+		}
+		w.Done(o, p, n, err)
+	}
+}
+
+// ReadAt reads outside the measurement.
+func (l *localLane) ReadAt(_ context.Context, p []byte, off int64) (int, error) {
+	return l.f.ReadAt(p, off)
+}
+
+// Close closes the file.
+func (l *localLane) Close() error { return l.f.Close() }
+
+// MakeFile makes a file of size bytes that holds what Fill says. It must not exist.
+func MakeFile(path string, size int64) (err error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	return FillFile(size, func(p []byte, off int64) error {
+		_, err := f.WriteAt(p, off)
+		return err
+	})
+}
+
+// FillFile gives the content of a file of size bytes, piece by piece.
+func FillFile(size int64, write func(p []byte, off int64) error) error {
+	p := make([]byte, 2<<20)
+	for off := int64(0); off < size; {
+		n := min(int64(len(p)), size-off)
+		Fill(p[:(n+wordSize-1)/wordSize*wordSize], off)
+		if err := write(p[:n], off); err != nil {
+			return err
+		}
+		off += n
+	}
+	return nil
+}

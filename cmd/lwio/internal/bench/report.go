@@ -1,0 +1,116 @@
+package bench
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"text/tabwriter"
+	"time"
+)
+
+// latencyJSON is a distribution in microseconds.
+type latencyJSON struct {
+	Mean float64 `json:"mean"`
+	P50  float64 `json:"p50"`
+	P99  float64 `json:"p99"`
+	P999 float64 `json:"p999"`
+	Max  float64 `json:"max"`
+}
+
+// summaryJSON is how a summary looks to a script.
+type summaryJSON struct {
+	Provider       string       `json:"provider"`
+	Completion     string       `json:"completion"`
+	RW             Pattern      `json:"rw"`
+	BlockSize      int          `json:"bs"`
+	Depth          int          `json:"iodepth"`
+	Jobs           int          `json:"numjobs"`
+	IOPS           float64      `json:"iops"`
+	BytesPerSecond float64      `json:"bytes_per_second"`
+	Latency        *latencyJSON `json:"latency_us,omitempty"`
+	ClientCPU      float64      `json:"client_cpu_us_per_op"`
+	ServerCPU      *float64     `json:"server_cpu_us_per_op"` // null if it cannot be told
+	Errors         uint64       `json:"errors"`
+	Failure        string       `json:"failure,omitempty"`
+}
+
+func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
+
+// WriteJSON writes the summaries of a job as a JSON array.
+func WriteJSON(out io.Writer, j *Job, all []Summary) error {
+	rows := make([]summaryJSON, 0, len(all))
+	for _, s := range all {
+		r := summaryJSON{
+			Provider: s.Target, Completion: s.Completion, RW: j.Pattern, BlockSize: j.BlockSize, Depth: j.Depth, Jobs: j.Jobs,
+			IOPS: s.IOPS, BytesPerSecond: s.BytesPerSecond, ClientCPU: micros(s.ClientPerOp), Errors: s.Errors,
+		}
+		if s.ServerPer >= 0 && s.Latency.Count() > 0 {
+			us := micros(s.ServerPer)
+			r.ServerCPU = &us
+		}
+		if s.Latency.Count() > 0 {
+			r.Latency = &latencyJSON{micros(s.Mean), micros(s.P50), micros(s.P99), micros(s.P999), micros(s.Max)}
+		}
+		if s.Failure != nil {
+			r.Failure = s.Failure.Error()
+		}
+		rows = append(rows, r)
+	}
+	e := json.NewEncoder(out)
+	e.SetIndent("", "  ")
+	return e.Encode(rows)
+}
+
+// WriteTable writes the summaries of a job for people. If the first is the local
+// floor, ratios to it stand beside: of the rate, and of the client's CPU.
+func WriteTable(out io.Writer, j *Job, all []Summary) error {
+	fmt.Fprintf(out, "%s, blocks of %s, %d in flight, %d connections, %v each\n",
+		j.Pattern, FormatSize(int64(j.BlockSize)), j.Depth, j.Jobs, j.Runtime)
+	var floor *Summary
+	if len(all) > 1 && all[0].Target == (*Local)(nil).Name() && all[0].IOPS > 0 {
+		floor = &all[0]
+	}
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	head := "transport\tcompletion\tops/s\tMB/s\tmean us\tp50 us\tp99 us\tp99.9 us\tclient CPU us/op\tserver CPU us/op\t"
+	if floor != nil {
+		head += "rate / local\tclient CPU / local\t"
+	}
+	fmt.Fprintln(w, head)
+	for _, s := range all {
+		fmt.Fprint(w, s.Target, "\t", s.Completion, "\t")
+		if s.Latency.Count() == 0 {
+			fmt.Fprint(w, "-\t-\t-\t-\t-\t-\t-\t-\t")
+		} else {
+			fmt.Fprintf(w, "%.0f\t%.1f\t%.1f\t%.1f\t%.1f\t%.1f\t%.2f\t%s\t", s.IOPS, s.BytesPerSecond/1e6,
+				micros(s.Mean), micros(s.P50), micros(s.P99), micros(s.P999), micros(s.ClientPerOp), known(s.ServerPer))
+			if floor != nil {
+				fmt.Fprintf(w, "%.2f\t%.2f\t", s.IOPS/floor.IOPS, ratio(s.ClientPerOp, floor.ClientPerOp))
+			}
+		}
+		fmt.Fprintln(w)
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	for _, s := range all {
+		if s.Errors > 0 {
+			fmt.Fprintf(out, "%s: %d operations failed\n", s.Target, s.Errors)
+		}
+	}
+	return nil
+}
+
+// known is a CPU time, if it can be told.
+func known(d time.Duration) string {
+	if d < 0 {
+		return "?"
+	}
+	return fmt.Sprintf("%.2f", micros(d))
+}
+
+func ratio(a, b time.Duration) float64 {
+	if b <= 0 {
+		return 0
+	}
+	return float64(a) / float64(b)
+}

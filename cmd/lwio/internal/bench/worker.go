@@ -1,0 +1,100 @@
+package bench
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Operation is one read or write.
+type Operation struct {
+	Off   int64
+	begun time.Time
+}
+
+// Worker gives a lane its operations and counts them. Next and Done may be called
+// by several goroutines only if the lane has several; see Shared.
+type Worker struct {
+	Job  *Job
+	stop *atomic.Bool
+
+	mu     sync.Mutex // of Shared
+	rng    *rand.Rand
+	next   int64
+	step   int64
+	blocks int64
+	seen   Histogram
+	errors uint64
+	first  error // of them
+	bytes  uint64
+}
+
+// newWorker makes the worker of lane i.
+func newWorker(j *Job, i int, stop *atomic.Bool) *Worker {
+	blocks := j.FileSize / int64(j.BlockSize)
+	w := &Worker{Job: j, stop: stop, blocks: blocks, step: 1}
+	w.rng = rand.New(rand.NewPCG(uint64(i)+1, uint64(j.BlockSize)))
+	w.next = blocks * int64(i) / int64(j.Jobs) // each its own part of the file
+	return w
+}
+
+// Next is the next operation; false when the time is over.
+func (w *Worker) Next() (Operation, bool) {
+	if w.stop.Load() {
+		return Operation{}, false
+	}
+	block := w.next % w.blocks
+	w.next++
+	if w.Job.Pattern.random() {
+		block = w.rng.Int64N(w.blocks)
+	}
+	return Operation{Off: block * int64(w.Job.BlockSize), begun: time.Now()}, true
+}
+
+// Done tells that an operation is over; p is what was read or written.
+func (w *Worker) Done(o Operation, p []byte, n int, err error) {
+	took := time.Since(o.begun)
+	if err == nil && n < w.Job.BlockSize {
+		err = fmt.Errorf("%d bytes at offset %d, not %d", n, o.Off, w.Job.BlockSize)
+	}
+	if err == nil && w.Job.Verify && !w.Job.Pattern.Writes() {
+		err = verify(p[:n], o.Off)
+	}
+	if err != nil {
+		if w.errors++; w.first == nil {
+			w.first = err
+		}
+		return
+	}
+	w.seen.Add(took)
+	w.bytes += uint64(n)
+}
+
+// Shared lets several goroutines use the worker: each does all that do says of one
+// operation after the other.
+func (w *Worker) Shared(goroutines int, do func(o Operation, p []byte) (int, error)) {
+	var wg sync.WaitGroup
+	for range goroutines {
+		wg.Go(func() {
+			p := make([]byte, w.Job.BlockSize)
+			for {
+				w.mu.Lock()
+				o, ok := w.Next()
+				w.mu.Unlock()
+				if !ok {
+					return
+				}
+				if w.Job.Pattern.Writes() {
+					Fill(p, o.Off)
+				}
+				n, err := do(o, p)
+				w.mu.Lock()
+				w.Done(o, p, n, err)
+				w.mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+}
