@@ -156,6 +156,9 @@ func (c *conn) settle(s *slot, st slotState, ios wire.IOStatusBlock) error {
 	case slotExpired:
 		s.set(slotLate)
 	default: // slotAbandoned
+		if s.lent != nil {
+			s.lent.doubt.Add(-1)
+		}
 		switch kind {
 		case kindGrow, kindRetire:
 			return c.credits.answered(c, s, ios)

@@ -211,7 +211,7 @@ func (c *conn) wait(ctx context.Context, s *slot) (wire.IOStatusBlock, error) {
 	c.await(ctx, &s.waiter, s, s.began+c.patience())
 	if !s.ready() && ctx.Err() != nil && !c.isDown() {
 		s.tick.Store(c.ticks.Load())
-		if s.to(slotPending, slotAbandoned) {
+		if s.giveUp(slotPending) {
 			return wire.IOStatusBlock{}, context.Cause(ctx)
 		}
 	}
@@ -232,7 +232,7 @@ func (c *conn) answer(s *slot) (wire.IOStatusBlock, error) {
 		case slotDone:
 			return s.result, nil
 		case slotExpired:
-			if s.to(slotExpired, slotAbandoned) {
+			if s.giveUp(slotExpired) {
 				return wire.IOStatusBlock{}, errTimeout
 			}
 		case slotLate:

@@ -63,6 +63,7 @@ type conn struct {
 
 	peer peerParams // set by authenticate
 
+	buffers  buffers
 	born     time.Time
 	slots    []slot
 	free     chan *slot // granted and not in use
@@ -267,7 +268,7 @@ func (c *conn) tearDown() {
 	}
 	c.closeRegions()
 	c.cq.Close()
-	c.adapter.Close()
+	c.buffers.tearDown(c)
 }
 
 // enter must succeed before a call touches the connection's memory; leave must

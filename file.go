@@ -102,6 +102,9 @@ func (f *File) read(ctx context.Context, p []byte, off int64) (int, error) {
 func (f *File) readSMB(ctx context.Context, p []byte, off int64) (int, error) {
 	ctx, cancel := f.c.cfg.bounded(ctx)
 	defer cancel()
+	if err := f.c.takenBack(ctx, p); err != nil {
+		return 0, err
+	}
 	n, err := f.h.readAt(ctx, p, off)
 	if errors.Is(err, ntstatus.EndOfFile) {
 		err = io.EOF

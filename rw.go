@@ -51,15 +51,25 @@ func (c *conn) readAt(ctx context.Context, fid uint16, p []byte, off int64) (int
 		return 0, err
 	}
 	defer c.leave()
-	if len(p) <= c.cfg.smallRead {
+	b, at, err := c.buffers.find(p)
+	switch {
+	case err != nil:
+		return 0, err
+	case b == nil && len(p) <= c.cfg.smallRead:
 		return c.readSmall(ctx, fid, p, off)
+	}
+	r := reading{c: c, fid: fid, off: off, total: len(p), lent: b}
+	if b != nil {
+		r.to = b.mr.RemoteAddr()
+		r.to.Addr += uint64(at)
+		return r.run(ctx)
 	}
 	mr, err := c.adapter.RegisterMemory(ctx, p, rdma.AccessRemoteWrite)
 	if err != nil {
 		return 0, err
 	}
 	defer mr.Close()
-	r := reading{c: c, fid: fid, off: off, total: len(p), lent: mr.RemoteAddr()}
+	r.to = mr.RemoteAddr()
 	return r.run(ctx)
 }
 
@@ -118,8 +128,9 @@ type reading struct {
 	fid   uint16
 	off   int64
 	total int
-	lent  rdma.RemoteAddr
-	next  int // bytes asked for
+	to    rdma.RemoteAddr
+	lent  *Buffer // that it goes to, or nil
+	next  int     // bytes asked for
 	q     pieces
 }
 
@@ -160,7 +171,8 @@ func (r *reading) fill(ctx context.Context) error {
 			return err
 		}
 		n := min(r.total-r.next, r.c.peer.maxRead)
-		to := rdma.RemoteAddr{Addr: r.lent.Addr + uint64(r.next), Token: r.lent.Token}
+		to := rdma.RemoteAddr{Addr: r.to.Addr + uint64(r.next), Token: r.to.Token}
+		s.lent = r.lent
 		if err := r.c.postRead(s, r.fid, r.off+int64(r.next), n, to); err != nil {
 			return err
 		}
@@ -195,7 +207,14 @@ func (c *conn) writeAt(ctx context.Context, fid uint16, p []byte, off int64, ord
 	}
 	defer c.leave()
 	w := writing{c: c, fid: fid, off: off, p: p, order: order}
-	if len(p) > copyWrite {
+	b, at, err := c.buffers.find(p)
+	switch {
+	case err != nil:
+		return 0, err
+	case len(p) <= copyWrite:
+	case b != nil:
+		w.mr, w.at = b.mr, at
+	default:
 		mr, err := c.adapter.RegisterMemory(ctx, p, 0)
 		if err != nil {
 			return 0, err
@@ -213,6 +232,7 @@ type writing struct {
 	off   int64
 	p     []byte
 	mr    rdma.MemoryRegion // nil: the data is copied
+	at    int               // where p begins in it
 	order *epochs
 	next  int // bytes sent
 	q     pieces
@@ -247,7 +267,7 @@ func (w *writing) fill(ctx context.Context) error {
 			return err
 		}
 		n := min(len(w.p)-w.next, w.c.peer.maxWrite)
-		data := payload{region: w.mr, offset: w.next, length: n}
+		data := payload{region: w.mr, offset: w.at + w.next, length: n}
 		if w.mr == nil {
 			data = payload{copied: w.p[w.next : w.next+n]}
 		}

@@ -62,9 +62,10 @@ type slot struct {
 	pace *pace
 
 	kind   slotKind
-	own    bool   // the call has a deadline of its own
-	want   uint32 // bytes asked for or sent
-	epoch  *epoch // of a write
+	own    bool    // the call has a deadline of its own
+	want   uint32  // bytes asked for or sent
+	epoch  *epoch  // of a write
+	lent   *Buffer // that a read goes to, or nil
 	result wire.IOStatusBlock
 
 	sges   [2]rdma.SGE // of the message, from the queue to the post
@@ -142,6 +143,7 @@ func (s *slot) immediate() uint32 { return uint32(s.cookie()) }
 
 // drop ends the epoch of a write.
 func (s *slot) drop() {
+	s.lent = nil
 	if s.epoch != nil {
 		s.epoch.end()
 		s.epoch = nil
