@@ -27,6 +27,7 @@ type bell struct {
 	slept bool // and came to a sleep
 	rung  int  // since bytes were read
 	fn    func(fd uintptr) bool
+	empty func(fd uintptr)
 	scrap [256]byte
 }
 
@@ -76,7 +77,7 @@ func openBell(fd int) (*bell, error) {
 
 func (b *bell) init(c *conn) {
 	b.rest = &c.rest
-	b.fn = b.attempt
+	b.fn, b.empty = b.attempt, b.drain
 }
 
 func (b *bell) close() {
@@ -102,7 +103,7 @@ func (b *bell) nap() {
 	}
 	if b.rung++; b.rung >= ringsPerRead {
 		b.rung = 0
-		_ = b.raw.Control(b.drain)
+		_ = b.raw.Control(b.empty)
 	}
 }
 

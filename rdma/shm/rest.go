@@ -23,6 +23,7 @@ type rest struct {
 	looks    atomic.Uint64 // of who attends
 	napping  atomic.Bool   // somebody sleeps in Notify
 	poked    atomic.Bool   // and must not, for once
+	risen    atomic.Bool   // it has been woken, and looks at its notification soon
 
 	seat   sync.Mutex // held by who sleeps in Notify, and goes on with what woke it
 	closed bool       // guarded by both locks: nobody takes the seat any more
@@ -125,6 +126,9 @@ func (r *rest) check() {
 // poke ends the sleep of who is in the seat, or the next one. It waits for nothing
 // that takes long.
 func (r *rest) poke() {
+	if r.risen.Load() {
+		return
+	}
 	r.poked.Store(true)
 	if !r.napping.Load() {
 		return
@@ -171,9 +175,11 @@ func (c *conn) park() bool {
 	} else {
 		r.bell.nap()
 	}
+	r.risen.Store(true)
 	if c.drain() == nil {
 		c.qp.resume()
 	}
+	r.risen.Store(false)
 	return true
 }
 

@@ -94,6 +94,40 @@ func TestSleepInPlace(t *testing.T) {
 	}
 }
 
+// TestSleepAllocatesNothing: being woken allocates nothing.
+func TestSleepAllocatesNothing(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector allocates")
+	}
+	for name, way := range sleepWays {
+		t.Run(name, func(t *testing.T) {
+			active, passive := connected(t, way.cfg, 4096)
+			ping, pong := newPlayer(active, true), newPlayer(passive, true)
+			for _, p := range []*player{ping, pong} {
+				if _, err := p.s.qp.PostReceive(p.recv[:]); err != nil {
+					t.Fatal(err)
+				}
+			}
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				for pong.take(t) == nil && pong.send() == nil {
+				}
+			}()
+			n := testing.AllocsPerRun(20*ringsPerRead, func() {
+				if ping.send() != nil || ping.take(t) != nil {
+					t.Fatal("the game stops")
+				}
+			})
+			if n >= 1 {
+				t.Errorf("%v allocations", n)
+			}
+			active.conn.Close()
+			<-done
+		})
+	}
+}
+
 // TestGiveUpSleep: when who slept in place does not come back, or another waits
 // for the same connection elsewhere, the connection's goroutine takes over.
 func TestGiveUpSleep(t *testing.T) {
