@@ -30,8 +30,8 @@ func (a *app) demoCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "demo [--src DIR] [--dir DIR]",
 		Short: "Show the main job: copy real files to a server and back, and compare them",
-		Long: `Start a server in a process of its own, copy a directory to it and back over
-loopback, compare every byte, and print what it took. By default the files are those of
+		Long: `Start a server in a process of its own, copy a directory to it and back by each
+RDMA provider, compare every byte, and print what it took. By default the files are those of
 the Go toolchain's own source. Nothing is left behind.`,
 		Args: exactArgs(0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.demo(cmd.Context(), o) },
@@ -39,7 +39,7 @@ the Go toolchain's own source. Nothing is left behind.`,
 	f := cmd.Flags()
 	f.StringVar(&o.dir, "dir", "", "directory to make the scratch directories in (default: the system's)")
 	f.StringVar(&o.src, "src", "", "directory to copy (default: the Go toolchain's source)")
-	f.StringVar(&o.provider, "provider", "", "transport to use: shm, iwarp or smb (default: the best)")
+	f.StringVar(&o.provider, "provider", "", "transport to use: shm, iwarp or smb (default: each RDMA provider that works here)")
 	return a.clientFlags(cmd)
 }
 
@@ -107,28 +107,49 @@ func within(dir, other string) bool {
 	return false
 }
 
-// demoSteps copies src to the server and back and compares.
+// demoSteps copies src to the server and back over each transport that works here, or
+// the one that was asked for.
 func (a *app) demoSteps(ctx context.Context, o demoOptions, srv *demoServer, src, back string) ([]demoStep, error) {
-	url := srv.url
 	if o.provider != "" {
-		url += "?provider=" + o.provider
+		return a.demoOver(ctx, o.provider, srv, src, back)
 	}
-	c, t, err := a.dial(ctx, url)
+	var all []demoStep
+	for _, p := range lwio.Defaults() {
+		if _, err := tryProvider(ctx, p); err != nil {
+			fmt.Fprintf(a.stderr, "lwio: demo: without %s, which does not work here: %v\n", p.Name(), err)
+			continue
+		}
+		steps, err := a.demoOver(ctx, p.Name(), srv, src, back)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, steps...)
+	}
+	if len(all) == 0 {
+		return a.demoOver(ctx, lwio.TransportSMB, srv, src, back)
+	}
+	return all, nil
+}
+
+// demoOver copies src to the server and back over a transport, and compares.
+func (a *app) demoOver(ctx context.Context, transport string, srv *demoServer, src, back string) ([]demoStep, error) {
+	c, t, err := a.dial(ctx, withQuery(srv.url, "provider", transport))
 	if err != nil {
 		return nil, err
 	}
 	defer c.Close()
 	remote, local := remoteTree{c, t}, localTree{}
+	there, here := "files-"+transport, filepath.Join(back, transport)
 	d := &demoRun{app: a, client: c, server: srv}
-	up, err := d.step(ctx, "to the server", local, src, remote, "files")
+	up, err := d.step(ctx, "to the server", local, src, remote, there)
 	if err != nil {
 		return nil, err
 	}
-	down, err := d.step(ctx, "and back", remote, "files", local, filepath.Join(back, "files"))
+	down, err := d.step(ctx, "and back", remote, there, local, here)
 	if err != nil {
 		return nil, err
 	}
-	compared, err := d.compare(ctx, src, filepath.Join(back, "files"), up)
+	compared, err := d.compare(ctx, src, here, up)
 	return []demoStep{up, down, compared}, err
 }
 

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"lwio"
 	"lwio/internal/leakcheck"
 )
 
@@ -45,7 +46,7 @@ func TestInterruptedDemo(t *testing.T) {
 	done := make(chan result)
 	go func() { done <- runCommand(ctx, strings.NewReader(""), "demo", "--src", src, "--dir", dir) }()
 	for {
-		if begun, _ := filepath.Glob(filepath.Join(dir, "*", "share", "files")); len(begun) > 0 {
+		if begun, _ := filepath.Glob(filepath.Join(dir, "*", "share", "files-*")); len(begun) > 0 {
 			cancel()
 		}
 		select {
@@ -63,13 +64,21 @@ func TestInterruptedDemo(t *testing.T) {
 // TestDemo runs the demo on a small directory and sees that it leaves nothing.
 func TestDemo(t *testing.T) {
 	t.Setenv(asCommand, "1")
-	for _, provider := range []string{"iwarp", "smb"} {
+	for _, provider := range []string{"iwarp", "smb", ""} {
 		src, dir := t.TempDir(), t.TempDir()
 		write(t, randomBytes(3*chunkSize), src, "sub", "big")
 		write(t, randomBytes(10), src, "small")
 		r := run(t, exitOK, "demo", "--src", src, "--dir", dir, "--provider", provider)
-		if !strings.Contains(r.out, "every byte compared") || !strings.Contains(r.out, provider) {
-			t.Errorf("demo printed %s", r.out)
+		want := []string{"every byte compared", provider}
+		if provider == "" {
+			for _, p := range lwio.Defaults() {
+				want = append(want, p.Name()+"\n")
+			}
+		}
+		for _, w := range want {
+			if !strings.Contains(r.out, w) {
+				t.Errorf("demo printed no %q: %s", w, r.out)
+			}
 		}
 		wantNames(t, dir)
 	}
