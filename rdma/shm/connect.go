@@ -112,6 +112,8 @@ func (a *adapter) dial(ctx context.Context, local, remote string, req *hello) (n
 	case err != nil:
 	case reply.kind == helloReject:
 		err = errRejected
+	case reply.kind == helloForbidden:
+		err = errForbidden
 	case reply.kind != helloAccept:
 		err = errHello
 	}

@@ -83,7 +83,7 @@ func fuzzConn(a *adapter, cq rdma.CompletionQueue, ring []byte, tail, head uint6
 func FuzzHello(f *testing.F) {
 	for _, h := range []hello{
 		{kind: helloRequest, private: []byte("hello")}, {kind: helloAccept, ring: minRing},
-		{kind: helloReject}, {kind: helloReady, ring: maxRing, limits: rdma.ReadLimits{Inbound: 1, Outbound: 1 << 16}},
+		{kind: helloReject}, {kind: helloForbidden}, {kind: helloReady, ring: maxRing, limits: rdma.ReadLimits{Inbound: 1, Outbound: 1 << 16}},
 	} {
 		f.Add(h.appendTo(nil))
 	}

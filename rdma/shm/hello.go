@@ -9,20 +9,22 @@ import (
 	"lwio/rdma"
 )
 
-// The messages of a start-up: the request and its answer, and ready, with which
-// the active side completes. Those that begin a connection (accept, ready) carry
+// The messages of a start-up: the request and its answer, which is that the user is
+// forbidden if the policy says so, and ready, with which the active side completes.
+// Those that begin a connection (accept, ready) carry
 // the sender's segment, and accept an end of a pair of sockets besides, the bell;
 // the others have no descriptors.
 //
 //	0 magic, 8 kind, 9 zeros, 12 size of the ring, 16 and 20 read limits,
 //	24 length of the private data, 28 zeros, 32 private data
 const (
-	helloMagic   = "LWIOshm\x01"
-	helloSize    = 32
-	helloRequest = 1
-	helloAccept  = 2
-	helloReject  = 3
-	helloReady   = 4
+	helloMagic     = "LWIOshm\x01"
+	helloSize      = 32
+	helloRequest   = 1
+	helloAccept    = 2
+	helloReject    = 3
+	helloReady     = 4
+	helloForbidden = 5
 )
 
 // maxHello is the size of the longest message of a start-up.
@@ -38,11 +40,12 @@ type hello struct {
 
 // Errors of a start-up.
 var (
-	errHello    = errors.New("the peer's start-up message is malformed")
-	errRejected = errors.New("the peer rejected the connection")
-	errGaveUp   = errors.New("the peer gave the connection up")
-	errNotReady = errors.New("the peer did not complete the connection in time")
-	errUser     = errors.New("the peer's user is not allowed")
+	errHello     = errors.New("the peer's start-up message is malformed")
+	errRejected  = errors.New("the peer rejected the connection")
+	errForbidden = errors.New("the peer does not allow this process's user")
+	errGaveUp    = errors.New("the peer gave the connection up")
+	errNotReady  = errors.New("the peer did not complete the connection in time")
+	errUser      = errors.New("the peer's user is not allowed")
 )
 
 // carries is how many descriptors come with the message.
@@ -81,7 +84,7 @@ func decodeHello(b []byte) (h hello, err error) {
 	h.ring = binary.LittleEndian.Uint32(b[12:])
 	in, out := binary.LittleEndian.Uint32(b[16:]), binary.LittleEndian.Uint32(b[20:])
 	zeros := b[9]|b[10]|b[11]|b[28]|b[29]|b[30]|b[31] == 0
-	if h.kind < helloRequest || h.kind > helloReady || !zeros || in > 1<<16 || out > 1<<16 || h.begins() != (h.ring != 0) {
+	if h.kind < helloRequest || h.kind > helloForbidden || !zeros || in > 1<<16 || out > 1<<16 || h.begins() != (h.ring != 0) {
 		return hello{}, errHello
 	}
 	if int64(binary.LittleEndian.Uint32(b[24:])) != int64(len(b)-helloSize) {

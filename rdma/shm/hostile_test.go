@@ -355,7 +355,7 @@ func TestUserPolicy(t *testing.T) {
 	for _, c := range []struct {
 		active, passive *Config
 		want            error
-	}{{nobody, me, errUser}, {me, nobody, rdma.StatusConnectionRefused}} {
+	}{{nobody, me, errUser}, {me, nobody, rdma.StatusConnectionRefused}, {me, nobody, errForbidden}} {
 		active, passive := newSide(t, c.active, 4096), newSide(t, c.passive, 4096)
 		_, addr := passive.listen(t)
 		err := active.conn.Connect(t.Context(), active.qp, addr, rdma.ReadLimits{}, nil)

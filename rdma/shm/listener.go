@@ -166,6 +166,9 @@ func (l *listener) startup(nc *net.UnixConn) {
 	l.mu.Unlock()
 	if err != nil || closed {
 		cfg.Logger.Info("shm: start-up failed", "peer", nameOf(nc.RemoteAddr()), "err", err)
+		if errors.Is(err, errUser) {
+			forbid(nc)
+		}
 		nc.Close()
 		return
 	}
@@ -179,6 +182,14 @@ func (l *listener) startup(nc *net.UnixConn) {
 		}
 	}
 	refuse(nc, nil)
+}
+
+// forbid tells a peer why it is not served. Its request is taken out first, as to
+// close a socket with something in it takes away from the peer what was sent to it.
+func forbid(nc *net.UnixConn) {
+	_ = nc.SetDeadline(time.Now().Add(rejectTime))
+	_, _ = nc.Read(make([]byte, 1))
+	_ = sendHello(nc, &hello{kind: helloForbidden})
 }
 
 // readRequest reads the request of a peer that the policy allows.

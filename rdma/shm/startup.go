@@ -120,7 +120,7 @@ func rightsIn(oob []byte) (fds []int) {
 // statusOf is the status that tells best what a start-up ran into.
 func statusOf(err error) rdma.Status {
 	switch {
-	case errors.Is(err, errRejected), isHangup(err), errors.Is(err, syscall.ECONNREFUSED):
+	case errors.Is(err, errRejected), errors.Is(err, errForbidden), isHangup(err), errors.Is(err, syscall.ECONNREFUSED):
 		return rdma.StatusConnectionRefused
 	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, context.DeadlineExceeded), errors.Is(err, syscall.EAGAIN):
 		return rdma.StatusIOTimeout
