@@ -134,7 +134,7 @@ func (c *Client) connectTo(ctx context.Context, p rdma.Provider, remote rdma.Add
 		timeout: c.cfg.Timeout, mode: c.cfg.Completion,
 	})
 	if err != nil {
-		return fmt.Errorf("connect %v: %w", remote, err)
+		return err
 	}
 	if err := cn.authenticate(ctx, c.keys, c.cfg.AllowMD5); err != nil {
 		cn.close()

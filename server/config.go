@@ -23,7 +23,9 @@ type Config struct {
 	// be safe for concurrent use. Users.Lookup is one.
 	Lookup func(domain, user string) (ntHash [16]byte, ok bool)
 	// Providers are the fabrics that LWIO is offered on, best first. None: SMB
-	// alone.
+	// alone. One that has no device here is left out, with a warning, unless it is
+	// the only one. Who may connect by shared memory is shm.Config.AllowUID of the
+	// provider: by default this process's user, and root.
 	Providers []rdma.Provider
 	// DisableLWIO keeps to SMB alone, whatever Providers holds.
 	DisableLWIO bool

@@ -35,7 +35,7 @@ func advice(transport string, err error) string {
 	case errors.Is(err, lwio.ErrSpoofed):
 		return "somebody else answers at the server's RDMA port: look for what is between here and the server"
 	case transport == "shm" && errors.Is(err, rdma.StatusConnectionRefused):
-		return "the server takes only its own user and root over shared memory: look at its log"
+		return "the server takes its own user, root, and those of its --allow-uid over shared memory: look at its log"
 	case errors.As(err, &dns):
 		return "check the host's name"
 	case errors.Is(err, fs.ErrNotExist):
@@ -43,7 +43,7 @@ func advice(transport string, err error) string {
 	case errors.Is(err, fs.ErrPermission) && smb:
 		return "check user and password"
 	case errors.Is(err, syscall.EACCES), errors.Is(err, syscall.EPERM), errors.Is(err, fs.ErrPermission):
-		return "shared memory needs the same user as the server, or root; elsewhere, look at the server's log"
+		return "shared memory needs the same user as the server, root, or --allow-uid on both sides; elsewhere, look at the server's log"
 	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
 		return "raise the limit of open files (ulimit -n)"
 	case errors.Is(err, syscall.ENOMEM), errors.Is(err, rdma.StatusInsufficientResources):

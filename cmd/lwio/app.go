@@ -35,6 +35,7 @@ type app struct {
 	passwordFile string
 	requireRDMA  bool
 	allowMD5     bool
+	allowUID     uids
 	timeout      time.Duration
 	verbose      bool
 }
@@ -130,6 +131,7 @@ or --password-file instead.`,
 	}
 	pf := root.PersistentFlags()
 	pf.StringVar(&a.passwordFile, "password-file", "", "file whose first line is the password")
+	pf.Var(&a.allowUID, "allow-uid", "users, as numbers, besides this one and root to share memory with; or 'any'")
 	pf.BoolVarP(&a.verbose, "verbose", "v", false, "log to standard error")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	root.AddCommand(
@@ -249,6 +251,7 @@ func (a *app) dial(ctx context.Context, arg string) (*lwio.Client, *lwio.Target,
 	}
 	c, err := lwio.Dial(ctx, arg, &lwio.Config{
 		Password:    password,
+		Providers:   a.providers(),
 		RequireRDMA: a.requireRDMA,
 		AllowMD5:    a.allowMD5,
 		Timeout:     a.timeout,

@@ -103,7 +103,7 @@ func (a *app) examineServer(ctx context.Context, arg string) ([]finding, error) 
 	}
 	dial := func(provider string, require bool) (lwio.Transport, error) {
 		c, err := lwio.Dial(ctx, withQuery(arg, "provider", provider), &lwio.Config{
-			Password: password, RequireRDMA: require, AllowMD5: a.allowMD5, Timeout: a.timeout, Logger: log,
+			Password: password, Providers: a.providers(), RequireRDMA: require, AllowMD5: a.allowMD5, Timeout: a.timeout, Logger: log,
 		})
 		if err != nil {
 			return lwio.Transport{}, err
@@ -117,7 +117,7 @@ func (a *app) examineServer(ctx context.Context, arg string) ([]finding, error) 
 	}
 	smb.Usable, smb.Detail = true, "at "+t.Host
 	var found []finding
-	for _, p := range lwio.Defaults() {
+	for _, p := range a.providers() {
 		f := finding{Transport: p.Name()}
 		if tr, err := dial(p.Name(), true); err == nil {
 			f.Usable, f.Detail = true, "at "+tr.Addr

@@ -14,7 +14,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"lwio"
-	"lwio/rdma"
 	"lwio/server"
 	"lwio/vfs"
 )
@@ -74,7 +73,7 @@ func (a *app) serve(ctx context.Context, o serveOptions, args []string) error {
 		return err
 	}
 	defer files.Close()
-	providers, err := pickProviders(o.providers)
+	providers, err := pickProviders(o.providers, a.providers())
 	if err != nil {
 		return err
 	}
@@ -163,35 +162,6 @@ func openShares(args []string, readOnly bool) ([]vfs.Share, error) {
 		shares = append(shares, vfs.Share{Name: name, Backend: backend, ReadOnly: readOnly})
 	}
 	return shares, nil
-}
-
-// pickProviders turns a list of names into providers.
-func pickProviders(names string) ([]rdma.Provider, error) {
-	if names == "none" || names == "" {
-		return nil, nil
-	}
-	all := lwio.Defaults()
-	var picked []rdma.Provider
-next:
-	for _, name := range strings.Split(names, ",") {
-		for _, p := range all {
-			if p.Name() == name {
-				picked = append(picked, p)
-				continue next
-			}
-		}
-		return nil, usagef("there is no provider %q; there are: %s", name, providerNames(all))
-	}
-	return picked, nil
-}
-
-// providerNames lists providers as the command line does.
-func providerNames(providers []rdma.Provider) string {
-	var names []string
-	for _, p := range providers {
-		names = append(names, p.Name())
-	}
-	return strings.Join(names, ",")
 }
 
 // shareURL is the line that serve prints for a share.

@@ -1,0 +1,92 @@
+package main
+
+import (
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"lwio"
+	"lwio/rdma"
+	"lwio/rdma/shm"
+)
+
+// providers are those of the library, with the flags of this run.
+func (a *app) providers() []rdma.Provider {
+	all := lwio.Defaults()
+	for i, p := range all {
+		if p.Name() == shm.Name {
+			all[i] = shm.New(&shm.Config{AllowUID: a.allowUID.allows})
+		}
+	}
+	return all
+}
+
+// uids is the value of a flag: the users that memory may be shared with, besides this
+// one and root. The kernel vouches for who they are.
+type uids struct {
+	any  bool
+	list []uint32
+}
+
+// allows tells whether a process of that user may be a peer. Nobody but root and the
+// user itself is by default.
+func (u *uids) allows(uid uint32) bool {
+	return u.any || uid == 0 || uid == uint32(os.Geteuid()) || slices.Contains(u.list, uid)
+}
+
+// Set takes the text of the command line.
+func (u *uids) Set(text string) error {
+	*u = uids{any: text == "any"}
+	if u.any || text == "" {
+		return nil
+	}
+	for _, word := range strings.Split(text, ",") {
+		n, err := strconv.ParseUint(word, 10, 32)
+		if err != nil {
+			return err
+		}
+		u.list = append(u.list, uint32(n))
+	}
+	return nil
+}
+
+// String is the value as the command line would have it.
+func (u *uids) String() string {
+	if u.any {
+		return "any"
+	}
+	var words []string
+	for _, n := range u.list {
+		words = append(words, strconv.FormatUint(uint64(n), 10))
+	}
+	return strings.Join(words, ",")
+}
+
+// Type is what the help calls the value.
+func (u *uids) Type() string { return "uids" }
+
+// pickProviders turns a list of names into providers.
+func pickProviders(names string, all []rdma.Provider) ([]rdma.Provider, error) {
+	if names == "none" || names == "" {
+		return nil, nil
+	}
+	var picked []rdma.Provider
+	for _, name := range strings.Split(names, ",") {
+		i := slices.IndexFunc(all, func(p rdma.Provider) bool { return p.Name() == name })
+		if i < 0 {
+			return nil, usagef("there is no provider %q; there are: %s", name, providerNames(all))
+		}
+		picked = append(picked, all[i])
+	}
+	return picked, nil
+}
+
+// providerNames lists providers as the command line does.
+func providerNames(providers []rdma.Provider) string {
+	var names []string
+	for _, p := range providers {
+		names = append(names, p.Name())
+	}
+	return strings.Join(names, ",")
+}
