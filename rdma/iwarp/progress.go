@@ -176,15 +176,19 @@ func (c *conn) park() bool {
 		return false
 	}
 	err := c.raw.Read(c.rx.guestFn)
-	p.parked.Store(false)
-	p.unparked.Store(false)
+	p.rise()
+	if p.unparked.Load() {
+		p.unparked.Store(false)
+	}
 	if err != nil && !c.spurious(err) {
 		c.rx.mu.Lock()
 		c.rx.fail(err)
 		c.rx.mu.Unlock()
 	}
 	p.uses.Add(1)
-	p.fresh.Store(true)
+	if !p.fresh.Load() {
+		p.fresh.Store(true)
+	}
 	p.seat.Store(seatFree)
 	if !p.mayRead() || c.qp.sleepers() > 0 || !p.wanted.Load() {
 		p.wanted.Store(false)
@@ -193,6 +197,13 @@ func (c *conn) park() bool {
 		p.arm()
 	}
 	return true
+}
+
+// rise notes that the guest is awake.
+func (p *progress) rise() {
+	if p.parked.Load() {
+		p.parked.Store(false)
+	}
 }
 
 // unpark ends a park that is under way, or the next one.

@@ -176,7 +176,7 @@ func (x *receiver) read(fd uintptr) bool {
 // for.
 func (x *receiver) readAsGuest(fd uintptr) bool {
 	p := &x.c.progress
-	p.parked.Store(false)
+	p.rise()
 	for more := true; more; {
 		x.mu.Lock()
 		var ok bool

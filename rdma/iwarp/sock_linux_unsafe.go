@@ -11,9 +11,15 @@ import (
 )
 
 // vectors is what the system call takes of a batch.
-type vectors struct{ iov [batchParts]unix.Iovec }
+type vectors struct {
+	iov  [batchParts]unix.Iovec
+	used int
+}
 
-func (v *vectors) reset() { clear(v.iov[:]) }
+func (v *vectors) reset() {
+	clear(v.iov[:v.used])
+	v.used = 0
+}
 
 // segmentSize asks for the size of a TCP segment; 0 if it cannot be had.
 func segmentSize(raw syscall.RawConn) int {
@@ -38,9 +44,16 @@ func (b *batch) writeSocket(fd int) (int, error) {
 		b.io.iov[n].SetLen(len(p))
 		n++
 	}
+	b.io.used = max(b.io.used, n)
 	raceRelease()
 	for {
-		w, _, errno := syscall.Syscall(syscall.SYS_WRITEV, uintptr(fd), uintptr(unsafe.Pointer(&b.io.iov)), uintptr(n))
+		var w uintptr
+		var errno syscall.Errno
+		if n == 1 {
+			w, _, errno = syscall.Syscall(syscall.SYS_WRITE, uintptr(fd), uintptr(unsafe.Pointer(b.io.iov[0].Base)), uintptr(b.io.iov[0].Len))
+		} else {
+			w, _, errno = syscall.Syscall(syscall.SYS_WRITEV, uintptr(fd), uintptr(unsafe.Pointer(&b.io.iov)), uintptr(n))
+		}
 		switch errno {
 		case 0:
 			return int(w), nil

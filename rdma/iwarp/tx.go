@@ -43,7 +43,7 @@ type sender struct {
 	mid     bool  // the stream was left in the middle of a frame
 
 	attempt error // outcome of tryFn
-	tryFn   func(fd uintptr) bool
+	tryFn   func(fd uintptr)
 	waitFn  func(fd uintptr) bool
 	runFn   func()
 }
@@ -60,10 +60,7 @@ const (
 func (t *sender) init(c *conn, limit int) {
 	t.c, t.msn, t.readMSN, t.atomicMSN = c, 1, 1, 1
 	t.maxTagged, t.maxUntagged = payloadFor(limit, taggedSize), payloadFor(limit, untaggedSize)
-	t.tryFn = func(fd uintptr) bool {
-		t.attempt = t.write(int(fd))
-		return true
-	}
+	t.tryFn = func(fd uintptr) { t.attempt = t.write(int(fd)) }
 	t.waitFn = t.wait
 	t.runFn = t.run
 	t.files.init()
@@ -79,7 +76,7 @@ func (t *sender) pump() {
 		if t.c.raw == nil || t.cold {
 			break
 		}
-		err := t.c.raw.Write(t.tryFn)
+		err := t.c.raw.Control(t.tryFn)
 		if err == nil {
 			err = t.attempt
 		}
