@@ -169,7 +169,7 @@ func (a *app) target(f *benchFile, provider, completion string) *bench.Remote {
 	}
 	return &bench.Remote{Transport: provider, Mode: completion, Path: f.path, Dial: func(ctx context.Context) (*lwio.Client, error) {
 		return lwio.Dial(ctx, url, &lwio.Config{
-			Password: f.password, RequireRDMA: a.requireRDMA, AllowMD5: a.allowMD5, Timeout: a.timeout,
+			Password: f.password, Providers: a.providers(), RequireRDMA: a.requireRDMA, AllowMD5: a.allowMD5, Timeout: a.timeout,
 		})
 	}}
 }
