@@ -1,6 +1,8 @@
 package lwio
 
 import (
+	"runtime"
+
 	"lwio/internal/ntstatus"
 	"lwio/internal/wire"
 	"lwio/rdma"
@@ -94,6 +96,10 @@ func (c *conn) deliver(a wire.StatusResponse) error {
 	s := &c.slots[i]
 	for {
 		w := s.word.Load()
+		for slotState(w&stateMask) == slotSettling && w&polledBit == 0 {
+			runtime.Gosched() // somebody gives it up
+			w = s.word.Load()
+		}
 		switch {
 		case w>>stateBits%generations != a.Cookie>>indexBits || !slotState(w&stateMask).owed():
 			return protocolError("the server answered a request twice")
@@ -145,11 +151,19 @@ func (c *conn) settle(s *slot, st slotState, ios wire.IOStatusBlock) error {
 	if kind.io() {
 		c.observe(s)
 		if ios.Status == 0 && ios.Information > s.want {
+			s.set(slotDead)
 			return protocolError("the server reports %d bytes for a request of %d", ios.Information, s.want)
 		}
 	}
 	switch st {
 	case slotPending:
+		if o := s.op; o != nil {
+			o.land(s, ios)
+			s.op = nil
+			o.came(c, ios, nil)
+			c.release(s)
+			return nil
+		}
 		s.result = ios
 		s.set(slotDone)
 		c.wake(&s.waiter)

@@ -72,6 +72,57 @@ func BenchmarkRandomRead4K(b *testing.B) {
 	})
 }
 
+// BenchmarkBatch4K has 32 random reads of 4 KiB in flight from one goroutine, into
+// registered memory.
+func BenchmarkBatch4K(b *testing.B) {
+	const size, depth, bs = 64 << 20, 32, 4096
+	for _, lane := range lanes() {
+		b.Run(lane.name, func(b *testing.B) {
+			c := lwiotest.NewServer(b, nil).Client(&lane.cfg)
+			f, err := c.Create(b.Context(), "f")
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer f.Close()
+			if _, err := f.WriteAt(random(size, 1), 0); err != nil {
+				b.Fatal(err)
+			}
+			buf, err := c.Alloc(b.Context(), depth*bs)
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer buf.Close()
+			r := rand.New(rand.NewPCG(1, 2))
+			batch := c.NewBatch(depth)
+			defer batch.Close()
+			read := func(i uint64) {
+				if err := batch.Read(f, buf.Bytes()[i*bs:][:bs], r.Int64N(size/bs)*bs, i); err != nil {
+					b.Fatal(err)
+				}
+			}
+			for i := range uint64(depth) {
+				read(i)
+			}
+			b.ReportAllocs()
+			b.SetBytes(bs)
+			b.ResetTimer()
+			for left := b.N; left > 0; {
+				list, err := batch.Wait(b.Context(), 1)
+				if err != nil {
+					b.Fatal(err)
+				}
+				left -= len(list)
+				for _, d := range list {
+					if d.Err != nil {
+						b.Fatal(d.Err)
+					}
+					read(d.Tag)
+				}
+			}
+		})
+	}
+}
+
 func BenchmarkSequential1M(b *testing.B) {
 	const size, bs = 64 << 20, 1 << 20
 	p := make([]byte, bs)

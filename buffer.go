@@ -11,8 +11,8 @@ import (
 	"lwio/rdma"
 )
 
-// ErrInDoubt: the server may still write to a Buffer, because a read into it was
-// given up and not answered yet. [OP-113]
+// ErrInDoubt is a buffer that the server may still write to, because a read into it
+// was given up and not answered yet. [OP-113]
 var ErrInDoubt = errors.New("a read into the buffer was given up, and the server may still write to it")
 
 // Buffer is memory that is registered once. A read or a write of any part of it,

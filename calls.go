@@ -27,6 +27,7 @@ func (c *conn) acquire(ctx context.Context, block bool) (*slot, error) {
 	}
 	c.baton.block()
 	defer c.baton.unblock()
+	c.armForOthers()
 	var late <-chan time.Time
 	if !own {
 		t := c.timer()

@@ -243,8 +243,8 @@ func (c *conn) watch() {
 			c.fail(fmt.Errorf("no answer in %v: %w", 2*c.cfg.timeout, os.ErrDeadlineExceeded))
 			return
 		}
-		if st == slotPending && s.word.CompareAndSwap(w, w&^stateMask|uint64(slotExpired)) {
-			c.wake(&s.waiter)
+		if st == slotPending && s.word.CompareAndSwap(w, w&^stateMask|uint64(slotSettling)) {
+			c.expire(s)
 		}
 	}
 }

@@ -14,6 +14,16 @@
 // calls run over SMB alone, and [Client.Transport] says so and why;
 // Config.RequireRDMA refuses that.
 //
+// A [Batch] keeps many operations in flight from one goroutine, and a [Buffer] is
+// memory that they need not copy or register:
+//
+//	buf, err := c.Alloc(ctx, 32<<12)
+//	b := c.NewBatch(32)
+//	for i := range 32 {
+//		err = b.Read(f, buf.Bytes()[i<<12:][:1<<12], int64(i)<<12, uint64(i))
+//	}
+//	done, err := b.Wait(ctx, 32)
+//
 // # Lifecycle
 //
 // A Client owns one SMB session and at most one RDMA connection. Close the files,

@@ -49,9 +49,7 @@ func (c *conn) await(ctx context.Context, w *waiter, r ready, until int64) {
 		}
 		// Whoever sleeps may have fallen asleep before our request was there to be
 		// polled for.
-		if c.asleep.Load() {
-			c.arm()
-		}
+		c.armForOthers()
 		if r.ready() {
 			c.unpark(w)
 			return

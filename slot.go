@@ -66,6 +66,7 @@ type slot struct {
 	want   uint32  // bytes asked for or sent
 	epoch  *epoch  // of a write
 	lent   *Buffer // that a read goes to, or nil
+	op     *op     // of a batch, or nil
 	result wire.IOStatusBlock
 
 	sges   [2]rdma.SGE // of the message, from the queue to the post
@@ -143,7 +144,7 @@ func (s *slot) immediate() uint32 { return uint32(s.cookie()) }
 
 // drop ends the epoch of a write.
 func (s *slot) drop() {
-	s.lent = nil
+	s.lent, s.op = nil, nil
 	if s.epoch != nil {
 		s.epoch.end()
 		s.epoch = nil

@@ -26,6 +26,14 @@ func (c *conn) arm() bool {
 	return true
 }
 
+// armForOthers is called by who depends on answers that it does not wait for itself:
+// if somebody sleeps, it sees to it that they end the sleep.
+func (c *conn) armForOthers() {
+	if c.asleep.Load() {
+		c.arm()
+	}
+}
+
 // postWakeUp sends INTERRUPT in the slot that is kept for it.
 func (c *conn) postWakeUp(s *slot) bool {
 	s.kind, s.own, s.want = kindWakeUp, true, 0

@@ -1,0 +1,190 @@
+package lwio
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"sync/atomic"
+)
+
+// ErrBatchFull is one operation more than the batch was made for.
+var ErrBatchFull = errors.New("the batch is full")
+
+// Batch keeps many reads and writes in flight from one goroutine. Operations are
+// queued with Read and Write, sent by Submit, many with one system call, and come
+// back from Wait in any order. None costs a goroutine; none costs an allocation if its
+// memory is part of a [Buffer], or small. Over SMB alone, Submit does them one after
+// another.
+//
+// The memory of an operation is the batch's until Wait has returned its completion, or
+// Close has. An operation that is not answered within Config.Timeout fails. A Batch
+// is for one goroutine at a time; many may be in use.
+//
+// Operations hold credits only from when they are sent until they are answered,
+// whether or not anybody waits.
+//
+// Source: [LWIO §I/O Processing], [OP-113]
+type Batch struct {
+	c       *Client
+	ops     []op
+	idle    []*op
+	queue   []*op // to be sent, in order; queued is where it begins
+	queued  int
+	flying  []*op // being prepared, scratch
+	out     []Completion
+	waiter  waiter
+	closed  bool
+	conn    *conn // of what is in flight
+	sent    int   // in flight
+	offered int   // completions that the last Wait returned
+
+	// answered is a stack of operations that came back; count is how many, need how
+	// many somebody waits for.
+	answered    atomic.Pointer[op]
+	count, need atomic.Int64
+}
+
+// Completion is the end of an operation of a Batch.
+type Completion struct {
+	// Tag is what the operation was given.
+	Tag uint64
+	// N is how many bytes were read or written, from the beginning.
+	N int
+	// Err is nil if that is all of them, io.EOF, or an *Error as of ReadAt and WriteAt.
+	Err error
+}
+
+// NewBatch makes a batch of up to n operations at a time, at least 1. Close it.
+func (c *Client) NewBatch(n int) *Batch {
+	n = max(n, 1)
+	b := &Batch{c: c, ops: make([]op, n), idle: make([]*op, 0, n), queue: make([]*op, 0, 2*n),
+		flying: make([]*op, 0, n), out: make([]Completion, 0, 2*n)}
+	b.waiter.token = make(chan struct{}, 1)
+	for i := range b.ops {
+		b.ops[i].b = b
+		b.idle = append(b.idle, &b.ops[i])
+	}
+	return b
+}
+
+// Read queues a read of f into p from byte offset off.
+//
+// Errors: ErrBatchFull; fs.ErrClosed once the batch is closed.
+func (b *Batch) Read(f *File, p []byte, off int64, tag uint64) error {
+	return b.add(op{b: b, f: f, p: p, off: off, tag: tag})
+}
+
+// Write queues a write of p to f at byte offset off.
+//
+// Errors: as Read.
+func (b *Batch) Write(f *File, p []byte, off int64, tag uint64) error {
+	return b.add(op{b: b, f: f, p: p, off: off, tag: tag, write: true})
+}
+
+func (b *Batch) add(o op) error {
+	switch {
+	case b.closed:
+		return wrap("batch", o.f.name, fs.ErrClosed)
+	case b.Pending() >= len(b.ops):
+		return wrap("batch", o.f.name, ErrBatchFull)
+	}
+	last := len(b.idle) - 1
+	slot := b.idle[last]
+	b.idle = b.idle[:last]
+	*slot = o
+	b.push(slot)
+	return nil
+}
+
+// push queues o.
+func (b *Batch) push(o *op) {
+	if len(b.queue) == cap(b.queue) {
+		b.queue = b.queue[:copy(b.queue, b.queue[b.queued:])]
+		b.queued = 0
+	}
+	b.queue = append(b.queue, o)
+}
+
+// Submit sends what is queued, as far as there are credits; Wait sends the rest. It
+// waits only for files that are used for the first time. What goes wrong with an
+// operation is in its completion.
+func (b *Batch) Submit(ctx context.Context) error {
+	if b.closed {
+		return wrap("batch", "", fs.ErrClosed)
+	}
+	err := b.send(ctx, false)
+	if b.conn != nil && b.conn.enter() == nil {
+		b.conn.armForOthers() // nobody waits yet, but a Sync may
+		b.conn.leave()
+	}
+	return wrap("batch", "", err)
+}
+
+// Pending is how many operations are queued, in flight, or done and not returned by
+// Wait.
+func (b *Batch) Pending() int { return len(b.ops) - len(b.idle) + len(b.out) - b.offered }
+
+// Wait sends what is queued and returns completions as soon as there are least of
+// them, or all that there will be. What it returns is good until the next call of any
+// method.
+//
+// Errors: ctx's, as *Error, together with what is there; operations stay in flight.
+func (b *Batch) Wait(ctx context.Context, least int) ([]Completion, error) {
+	if b.closed {
+		return nil, wrap("batch", "", fs.ErrClosed)
+	}
+	b.out = b.out[:copy(b.out, b.out[b.offered:])]
+	b.offered = 0
+	err := b.wait(ctx, min(least, b.Pending()))
+	b.offered = len(b.out)
+	return b.out, wrap("batch", "", err)
+}
+
+func (b *Batch) wait(ctx context.Context, least int) error {
+	for {
+		b.reap()
+		if b.conn != nil && b.conn.isDown() {
+			b.lose()
+		}
+		if err := b.send(ctx, len(b.out) < least); err != nil {
+			return err
+		}
+		if len(b.out) >= least {
+			return nil
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if b.sent > 0 {
+			b.sleep(ctx, least-len(b.out))
+		}
+	}
+}
+
+// sleep waits until n operations have come back, or as many as make room for a good
+// part of those that are queued.
+func (b *Batch) sleep(ctx context.Context, n int) {
+	if b.queued < len(b.queue) {
+		n = min(n, b.sent/2)
+	}
+	b.need.Store(int64(min(max(n, 1), b.sent)))
+	c := b.conn
+	if c.enter() != nil {
+		return
+	}
+	defer c.leave()
+	c.await(ctx, &b.waiter, b, c.clock()+c.patience())
+}
+
+// ready reports whether as many operations have come back as somebody waits for.
+func (b *Batch) ready() bool { return b.count.Load() >= b.need.Load() }
+
+// Close gives up what is queued or in flight, and takes the memory back. What was
+// written then is uncertain. A second Close does nothing.
+func (b *Batch) Close() error {
+	if !b.closed {
+		b.closed = true
+		b.abandon()
+	}
+	return nil
+}

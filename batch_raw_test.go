@@ -1,0 +1,178 @@
+package lwio
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net"
+	"os"
+	"testing"
+	"time"
+
+	"lwio/internal/wire"
+)
+
+// More operations than credits are sent as credits come back; meanwhile those of
+// others get theirs, also if nobody waits for the batch.
+//
+// Source: [OP-64], [OP-66]
+func TestBatchSharesCredits(t *testing.T) { onEach(t, testBatchSharesCredits) }
+
+func testBatchSharesCredits(t *testing.T, on string) {
+	share := newFakeShare()
+	want := pattern(100_000)
+	share.put("f", want)
+	for _, mode := range []CompletionMode{Adaptive, Polling, Interrupt} {
+		s := newRawServer(t, on, share)
+		s.mode, s.grant = mode, 4
+		c := s.connect(Config{Timeout: time.Hour}) // the watchdog does not help
+		f := openOn(t, c, "f")
+		b := c.NewBatch(40)
+		got := make([][]byte, 40)
+		for i := range got {
+			got[i] = make([]byte, 100*(i+1))
+			if err := b.Read(f, got[i], int64(i), uint64(i)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := b.Submit(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for range 3 {
+			p := make([]byte, 300)
+			if _, err := f.ReadAt(p, 3); err != nil || !bytes.Equal(p, want[3:303]) {
+				t.Fatal(err)
+			}
+		}
+		for n := 0; n < len(got); {
+			list, err := b.Wait(t.Context(), 7)
+			if err != nil {
+				t.Fatal(err)
+			}
+			n += len(list)
+			for _, d := range list {
+				if d.Err != nil || !bytes.Equal(got[d.Tag], want[d.Tag:][:len(got[d.Tag])]) {
+					t.Errorf("%+v", d)
+				}
+			}
+		}
+		if err := b.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// Wait returns when its context ends, operations end when their time is up, and Close
+// takes back what is in flight; memory is not touched after any of these.
+//
+// Source: [OP-94a], [OP-111], [OP-113]
+func TestBatchOnSilentServer(t *testing.T) { onEach(t, testBatchOnSilentServer) }
+
+func testBatchOnSilentServer(t *testing.T, on string) {
+	for _, mode := range []CompletionMode{Polling, Interrupt} {
+		share := newFakeShare()
+		share.put("f", pattern(100_000))
+		s := newRawServer(t, on, share)
+		s.mode = mode
+		var held []func()
+		release := make(chan struct{})
+		s.handle = func(c *rawConn, h wire.Header, body []byte) bool {
+			if !h.Opcode.IO() {
+				return false
+			}
+			if held = append(held, func() { c.answer(h, body) }); len(held) == 6 {
+				go func() {
+					<-release
+					for _, answer := range held {
+						answer()
+					}
+				}()
+			}
+			return true
+		}
+		c := s.connect(Config{Timeout: time.Second})
+		f := openOn(t, c, "f")
+		buf := allocate(t, c, 5000)
+		b, closing := c.NewBatch(3), c.NewBatch(3)
+		small, large := make([]byte, 100), make([]byte, 100)
+		for _, batch := range []*Batch{b, closing} {
+			err := errors.Join(batch.Read(f, small, 0, 1), batch.Read(f, buf.Bytes(), 0, 2), batch.Write(f, large, 0, 3), batch.Submit(t.Context()))
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := closing.Close(); err != nil {
+			t.Error(err)
+		}
+		if !buf.InDoubt() {
+			t.Error("a buffer is not in doubt though the batch was closed")
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+		if list, err := b.Wait(ctx, 1); len(list) != 0 || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%v, %v", list, err)
+		}
+		cancel()
+		list, err := b.Wait(t.Context(), 3)
+		if err != nil || len(list) != 3 {
+			t.Fatalf("%v, %v", list, err)
+		}
+		for _, d := range list {
+			if !errors.Is(d.Err, os.ErrDeadlineExceeded) || isUncertain(d.Err) != (d.Tag == 3) || d.N != 0 {
+				t.Errorf("%+v", d)
+			}
+		}
+		close(release)
+		waitFor(t, func() bool { return !buf.InDoubt() })
+		if !bytes.Equal(small, make([]byte, 100)) {
+			t.Error("memory changed after its operation was over")
+		}
+		b.Close()
+	}
+}
+
+// When the connection breaks, reads go on over SMB, and writes that were sent are
+// uncertain and not repeated.
+//
+// Source: [OP-94f], [OP-112]
+func TestBatchDisconnect(t *testing.T) { onEach(t, testBatchDisconnect) }
+
+func testBatchDisconnect(t *testing.T, on string) {
+	share := newFakeShare()
+	want := pattern(200_000)
+	share.put("f", want)
+	share.put("g", nil)
+	s := newRawServer(t, on, share)
+	s.handle = func(c *rawConn, h wire.Header, _ []byte) bool {
+		if h.Offset == 77 {
+			c.cut()
+		}
+		return h.Offset == 77
+	}
+	c := s.connect(Config{})
+	f, g := openOn(t, c, "f"), openOn(t, c, "g")
+	if _, err := f.ReadAt(make([]byte, 10), 0); err != nil {
+		t.Fatal(err)
+	}
+	b := c.NewBatch(3)
+	defer b.Close()
+	p, q := make([]byte, 150_000), make([]byte, 10)
+	err := errors.Join(b.Write(g, make([]byte, 5000), 77, 1), b.Read(f, p, 1, 2), b.Read(f, q, 2, 3))
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := b.Wait(t.Context(), 3)
+	if err != nil || len(list) != 3 {
+		t.Fatal(list, err)
+	}
+	for _, d := range list {
+		if d.Tag != 1 && d.Err != nil || d.Tag == 1 && (!errors.Is(d.Err, net.ErrClosed) || !isUncertain(d.Err)) {
+			t.Errorf("%+v", d)
+		}
+	}
+	if !bytes.Equal(p, want[1:150_001]) || !bytes.Equal(q, want[2:12]) {
+		t.Error("wrong bytes")
+	}
+	if s.sess.counted(&s.sess.smbWrites) != 0 {
+		t.Error("the write was repeated")
+	}
+}

@@ -1,0 +1,102 @@
+package lwio
+
+import (
+	"runtime"
+	"sync/atomic"
+
+	"lwio/internal/wire"
+)
+
+// lose ends, or sends on over SMB, what was in flight on a connection that is gone.
+// What was written and not answered is uncertain, and is not repeated.
+//
+// Source: [OP-112]
+func (b *Batch) lose() {
+	for i := range b.ops {
+		o := &b.ops[i]
+		if o.s == nil || !o.recall(slotDead) {
+			continue
+		}
+		o.failed = b.conn.err
+		b.returned(o)
+		if o.mr != nil {
+			o.mr.Close()
+			o.mr = nil
+		}
+		o.to = nil
+		if o.write || b.c.cfg.RequireRDMA {
+			b.finish(o, o.take())
+		} else {
+			b.push(o)
+		}
+	}
+	b.reap()
+}
+
+// recall takes the slot away from an operation that is in flight; false says that
+// its answer is there. What becomes of the slot is next.
+func (o *op) recall(next slotState) bool {
+	for s := o.s; ; runtime.Gosched() {
+		switch w := s.word.Load(); slotState(w & stateMask) {
+		case slotDead:
+			return true
+		case slotPending:
+			if o.cameBack() {
+				return false
+			}
+			if !s.word.CompareAndSwap(w, w&^stateMask|uint64(slotSettling)) {
+				continue
+			}
+			s.op = nil
+			if s.lent != nil && next == slotAbandoned {
+				s.lent.doubt.Add(1)
+			}
+			s.set(next)
+			return true
+		default:
+			if o.cameBack() {
+				return false
+			}
+		}
+	}
+}
+
+func (o *op) cameBack() bool { return atomic.LoadUint32(&o.back) != 0 }
+
+// abandon takes everything back that is queued or in flight.
+func (b *Batch) abandon() {
+	for i := range b.ops {
+		o := &b.ops[i]
+		if o.s != nil && o.recall(slotAbandoned) {
+			b.returned(o)
+		}
+		if o.mr != nil {
+			o.mr.Close()
+		}
+		if o.epoch != nil {
+			o.epoch.end()
+		}
+		o.mr, o.epoch = nil, nil
+	}
+	for o := b.answered.Swap(nil); o != nil; o = o.next {
+		b.returned(o)
+	}
+	b.idle, b.queue, b.queued, b.out, b.offered = nil, nil, 0, nil, 0
+}
+
+// expire ends the wait for the request of a slot that is settling, and whose time is
+// up. Called by the watchdog.
+func (c *conn) expire(s *slot) {
+	o := s.op
+	if o == nil {
+		s.set(slotExpired)
+		c.wake(&s.waiter)
+		return
+	}
+	s.op = nil
+	if s.lent != nil {
+		s.lent.doubt.Add(1)
+	}
+	s.set(slotAbandoned)
+	o.came(c, wire.IOStatusBlock{}, errTimeout)
+}

@@ -1,0 +1,281 @@
+package lwio
+
+import (
+	"context"
+	"io"
+	"sync/atomic"
+
+	"lwio/internal/wire"
+	"lwio/rdma"
+)
+
+// op is an operation of a batch. One request of it is in flight at a time; what is
+// longer than a request goes on with the next. It is the batch's goroutine's, but
+// from when it was sent until it is among those that came back.
+type op struct {
+	b     *Batch
+	f     *File
+	p     []byte
+	off   int64
+	tag   uint64
+	write bool
+	done  int // bytes
+
+	s     *slot
+	mr    rdma.MemoryRegion // made for it
+	to    *Buffer           // that p is part of
+	at    int               // where
+	fid   uint16
+	n     int    // bytes of the request
+	epoch *epoch // of a write, from the first request to the last
+	moved int    // bytes over RDMA
+	used  bool   // RDMA was
+
+	back   uint32 // atomic: it came back
+	next   *op    // that came back before
+	ios    wire.IOStatusBlock
+	failed error // instead of ios
+}
+
+// send sends what is queued while there are credits. With block it waits for one
+// credit if nothing is in flight.
+func (b *Batch) send(ctx context.Context, block bool) error {
+	for b.queued < len(b.queue) {
+		o := b.queue[b.queued]
+		cn, err := b.lane(ctx, o)
+		if cn != nil && b.sent > 0 && cn != b.conn {
+			return nil // the other one is down, and Wait sees to that first
+		}
+		if err != nil || cn == nil {
+			b.queued++
+			if err == nil {
+				err = o.overSMB(ctx)
+			}
+			b.finish(o, err)
+			continue
+		}
+		n, err := b.sendOn(ctx, cn, block && b.sent == 0)
+		if n == 0 || err != nil {
+			return err
+		}
+	}
+	b.queue, b.queued = b.queue[:0], 0
+	return nil
+}
+
+// lane is the connection for o, or nil for SMB.
+func (b *Batch) lane(ctx context.Context, o *op) (*conn, error) {
+	err := o.f.check(ctx, o.off, len(o.p))
+	if err != nil || len(o.p) == 0 {
+		return nil, err
+	}
+	cn, fid, err := o.f.lane(ctx)
+	o.fid = fid
+	return cn, err
+}
+
+// overSMB does the rest of o without RDMA.
+func (o *op) overSMB(ctx context.Context) error {
+	if len(o.p) == 0 {
+		return nil
+	}
+	do := o.f.readSMB
+	if o.write {
+		do = o.f.writeSMB
+	}
+	n, err := do(ctx, o.p[o.done:], o.off+int64(o.done))
+	o.done += n
+	return err
+}
+
+// sendOn sends queued operations on cn, with one post for all, and returns how many.
+func (b *Batch) sendOn(ctx context.Context, cn *conn, block bool) (int, error) {
+	if cn.enter() != nil {
+		return 0, nil // Wait goes another way
+	}
+	defer cn.leave()
+	b.conn, b.flying = cn, b.flying[:0]
+	for first := true; b.queued < len(b.queue); first = false {
+		o := b.queue[b.queued]
+		if !first {
+			if next, err := b.lane(ctx, o); err != nil || next != cn {
+				break
+			}
+		}
+		s, err := cn.acquire(ctx, block && first)
+		if err != nil && !isLost(err) {
+			return 0, err
+		}
+		if s == nil {
+			break
+		}
+		b.queued++
+		if err := o.prepare(ctx, cn, s); err != nil {
+			cn.release(s)
+			b.finish(o, err)
+			continue
+		}
+		b.flying = append(b.flying, o)
+	}
+	cn.wanting.Add(int64(len(b.flying)))
+	b.sent += len(b.flying)
+	cn.sendMu.Lock()
+	for _, o := range b.flying {
+		h, data := o.message()
+		cn.queueLocked(o.s, &h, data, slotPending)
+	}
+	cn.startPosting()
+	return len(b.flying), nil
+}
+
+// prepare gets o's memory ready and gives it the slot s.
+func (o *op) prepare(ctx context.Context, cn *conn, s *slot) (err error) {
+	limit, small, access := cn.peer.maxRead, cn.cfg.smallRead, rdma.AccessRemoteWrite
+	s.kind = kindRead
+	if o.write {
+		limit, small, access = cn.peer.maxWrite, copyWrite, 0
+		s.kind = kindWrite
+	}
+	if o.to == nil && o.mr == nil {
+		o.to, o.at, err = cn.buffers.find(o.p)
+		if err == nil && o.to == nil && len(o.p) > small {
+			o.mr, err = cn.adapter.RegisterMemory(ctx, o.p, access)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	o.n = min(len(o.p)-o.done, limit)
+	if o.write {
+		if o.epoch == nil {
+			o.epoch = o.f.writes.begin()
+		}
+		s.epoch = o.f.writes.begin()
+	} else {
+		s.lent = o.to
+	}
+	s.want, s.own, s.op = uint32(o.n), false, o
+	o.s, o.failed, o.used = s, nil, true
+	atomic.StoreUint32(&o.back, 0)
+	return nil
+}
+
+// message is the next request of o.
+func (o *op) message() (wire.Header, payload) {
+	h := wire.Header{Opcode: wire.OpRead, Fid: o.fid, Length: uint32(o.n), Offset: uint64(o.off + int64(o.done))}
+	mr, at := o.mr, o.done
+	if o.to != nil {
+		mr, at = o.to.mr, o.at+o.done
+	}
+	switch {
+	case o.write:
+		h.Opcode = wire.OpWrite
+		if mr == nil || len(o.p) <= copyWrite {
+			return h, payload{copied: o.p[o.done:][:o.n]}
+		}
+		return h, payload{region: mr, offset: at, length: o.n}
+	case mr == nil: // through the bounce buffer
+		mr, at = o.b.conn.landMR, o.s.landAt
+	}
+	to := mr.RemoteAddr()
+	h.DataVa, h.DataMh = to.Addr+uint64(at), uint32(to.Token)
+	return h, payload{}
+}
+
+// came puts o among those that came back, with its answer or an error. Called by
+// whoever settled its slot.
+func (o *op) came(c *conn, ios wire.IOStatusBlock, err error) {
+	b := o.b
+	o.ios, o.failed = ios, err
+	atomic.StoreUint32(&o.back, 1)
+	for {
+		o.next = b.answered.Load()
+		if b.answered.CompareAndSwap(o.next, o) {
+			break
+		}
+	}
+	if b.count.Add(1) >= b.need.Load() {
+		c.wake(&b.waiter)
+	}
+}
+
+// land copies what a small read brought, if o is one, before its slot is used again.
+func (o *op) land(s *slot, ios wire.IOStatusBlock) {
+	if !o.write && o.mr == nil && o.to == nil && ios.Status == 0 {
+		copy(o.p[o.done:][:o.n], s.bounce[:min(int(ios.Information), o.n)])
+	}
+}
+
+// reap takes those that came back: each is over, or goes on with its next request.
+func (b *Batch) reap() {
+	list := b.answered.Swap(nil)
+	var oldest *op
+	for list != nil {
+		list, list.next, oldest = list.next, oldest, list
+	}
+	for o := oldest; o != nil; {
+		next := o.next
+		o.next = nil
+		b.count.Add(-1)
+		b.returned(o)
+		if err := o.take(); err != nil || o.done == len(o.p) {
+			b.finish(o, err)
+		} else {
+			b.push(o)
+		}
+		o = next
+	}
+}
+
+// returned counts o as not in flight.
+func (b *Batch) returned(o *op) {
+	o.s = nil
+	b.sent--
+	b.conn.wanting.Add(-1)
+}
+
+// take reads the answer to o's request.
+func (o *op) take() error {
+	switch {
+	case o.failed != nil && o.write:
+		return &uncertainError{o.failed}
+	case o.failed != nil:
+		return o.failed
+	case !o.write:
+		n, err := readResult(o.ios)
+		o.done += n
+		o.moved += n
+		return err
+	case o.ios.Status != 0:
+		return statusError(o.ios.Status)
+	}
+	o.done += int(o.ios.Information)
+	o.moved += int(o.ios.Information)
+	if int(o.ios.Information) < o.n {
+		return io.ErrShortWrite
+	}
+	return nil
+}
+
+// finish ends o.
+func (b *Batch) finish(o *op, err error) {
+	if o.mr != nil {
+		o.mr.Close()
+	}
+	if o.epoch != nil {
+		o.epoch.end()
+	}
+	name, count := "read", b.c.overRDMA.read
+	if o.write {
+		name, count = "write", b.c.overRDMA.wrote
+	}
+	if o.used && (o.moved > 0 || err == nil) {
+		count(o.moved)
+	}
+	if err != nil {
+		err = wrap(name, o.f.name, err)
+	}
+	b.out = append(b.out, Completion{o.tag, o.done, err})
+	*o = op{b: b}
+	b.idle = append(b.idle, o)
+}
