@@ -230,7 +230,9 @@ func pollHot(t *testing.T, client, server *side) *conn {
 func TestSleepersOfTwoQueues(t *testing.T) {
 	client, server := progressPair(t)
 	c := pollHot(t, client, server)
-	c.qp.Sleep()
+	if c.qp.Sleep(); c.progress.away.Load() && c.progress.wanted.Load() {
+		t.Error("the reader is not told")
+	}
 	until(t, "the reader is back", func() bool { return c.progress.seat.Load() == seatReader })
 	_, parked := notifyAsGuest(t, t.Context(), server, client)
 	second := make(chan error, 1)
@@ -239,5 +241,29 @@ func TestSleepersOfTwoQueues(t *testing.T) {
 	hear(server, client, parked)
 	if err := <-second; err != nil {
 		t.Error(err)
+	}
+}
+
+// TestIdleHasNoBuffer: when nothing arrives any more a connection holds no buffer,
+// whoever read last.
+func TestIdleHasNoBuffer(t *testing.T) {
+	for name, use := range map[string]func(t *testing.T, client, server *side) *conn{
+		"poll": pollHot, "notify": beGuest,
+		"once": func(t *testing.T, client, server *side) *conn {
+			server.recv(1, 0, 8)
+			say(client)
+			server.want(rdma.OpReceive, 1, rdma.StatusSuccess)
+			return linked(t, server)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			client, server := progressPair(t)
+			x := &use(t, client, server).rx
+			until(t, "the buffer is given back", func() bool {
+				x.mu.Lock()
+				defer x.mu.Unlock()
+				return x.buf == nil
+			})
+		})
 	}
 }

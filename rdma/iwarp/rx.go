@@ -193,10 +193,12 @@ func (x *receiver) readAsGuest(fd uintptr) bool {
 	return p.unparked.Load() || !p.mayRead()
 }
 
-// readOnce takes some of what is there, for who polls.
+// readOnce takes some of what is there, for who polls. Nobody may come after that,
+// so it keeps no buffer.
 func (x *receiver) readOnce(fd uintptr) {
 	more, _ := x.readSome(int(fd))
 	x.idle = !more
+	x.freeBuffer()
 }
 
 // readSome reads once. more says that there may be more, ok that reading can go
