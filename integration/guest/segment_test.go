@@ -35,9 +35,7 @@ func TestSegments(t *testing.T) {
 				server := background(t, g, "./agent", "server", guest.Addr+":"+port, crc, fmt.Sprint(len(sizes)))
 				listening(t, g, farPort)
 				for _, size := range sizes {
-					if _, err := g.Run(limit(t), "rping", "-c", "-V", "-a", guest.Addr, "-p", port, "-S", fmt.Sprint(size), "-C", "5"); err != nil {
-						t.Error(err)
-					}
+					ping(limit(t), t, g, guest.Addr, port, size, 5)
 				}
 				if _, err := server.Wait(limit(t)); err != nil {
 					t.Error(err)

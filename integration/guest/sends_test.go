@@ -77,7 +77,7 @@ func TestSiwSpeaksFirst(t *testing.T) {
 				}
 				defer c.Close()
 				if err := receiveAll(ctx, e); err != nil {
-					t.Fatal(err, c.Err())
+					t.Fatal(err, c.Err(), tap.audit())
 				}
 				if err := sendAll(ctx, e); err != nil {
 					t.Fatal(err, c.Err())
@@ -89,6 +89,9 @@ func TestSiwSpeaksFirst(t *testing.T) {
 					t.Error(err)
 				}
 				tap.wantCRC(t, crc == iwarp.CRCOn)
+				if crc == iwarp.CRCOn {
+					t.Log(tap.audit())
+				}
 				if _, reply := tap.frames(); int(reply.revision()) != revision {
 					t.Errorf("siw answered %x", reply)
 				}

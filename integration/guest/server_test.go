@@ -35,12 +35,23 @@ func kernelClient(t *testing.T, g *guest.Guest, a rdma.Adapter, l rdma.Listener,
 	t.Helper()
 	ctx := limit(t)
 	done := serve(ctx, a, l)
-	_, err := g.Run(ctx, "rping", "-c", "-V", "-a", guest.Host, "-p", port, "-S", fmt.Sprint(size), "-C", fmt.Sprint(count))
-	if err != nil {
-		t.Error(err)
-	}
+	ping(ctx, t, g, guest.Host, port, size, count)
 	if s := <-done; s.err != nil || s.rounds != count {
 		t.Errorf("size %d: served %d rounds of %d: %v", size, s.rounds, count, s.err)
+	}
+}
+
+// lateEvent is what rping says when the thread in which it waits for events finds
+// them closed by its other thread, all rounds being done; it then exits with a status
+// of failure.
+const lateEvent = "rdma_get_cm_event: Bad file descriptor"
+
+// ping runs the kernel's client.
+func ping(ctx context.Context, t *testing.T, g *guest.Guest, addr, port string, size, count int) {
+	t.Helper()
+	out, err := g.Run(ctx, "rping", "-c", "-V", "-a", addr, "-p", port, "-S", fmt.Sprint(size), "-C", fmt.Sprint(count))
+	if err != nil && !strings.Contains(out, lateEvent) {
+		t.Error(err)
 	}
 }
 
@@ -189,7 +200,7 @@ func TestManyClients(t *testing.T) {
 		if s := <-servers[i]; s.err != nil || s.rounds != count {
 			t.Errorf("served %d rounds: %v", s.rounds, s.err)
 		}
-		if _, err := programs[i].Wait(ctx); err != nil {
+		if out, err := programs[i].Wait(ctx); err != nil && !strings.Contains(out, lateEvent) {
 			t.Error(err)
 		}
 	}

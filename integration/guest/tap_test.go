@@ -3,6 +3,8 @@ package guest_test
 import (
 	"context"
 	"encoding/binary"
+	"fmt"
+	"hash/crc32"
 	"net"
 	"sync"
 	"testing"
@@ -51,7 +53,10 @@ type tap struct {
 
 	mu             sync.Mutex
 	sent, received frame
+	stream         []byte // the first maxStream bytes that came
 }
+
+const maxStream = 1 << 20
 
 // into makes a provider use the tap for its next connection.
 func (p *tap) into(cfg *iwarp.Config) {
@@ -116,6 +121,9 @@ func (c *tapped) Read(b []byte) (int, error) {
 	if len(c.tap.received) < 24 {
 		c.tap.received = append(c.tap.received, b[:n]...)
 	}
+	if room := maxStream - len(c.tap.stream); room > 0 {
+		c.tap.stream = append(c.tap.stream, b[:min(n, room)]...)
+	}
 	c.tap.mu.Unlock()
 	return n, err
 }
@@ -127,6 +135,33 @@ func clearBits(inbound, outbound uint16) func([]byte) {
 			n := b[20+2*i:]
 			binary.BigEndian.PutUint16(n, binary.BigEndian.Uint16(n)&^bits)
 		}
+	}
+}
+
+// audit looks at the CRCs of what came by itself: a frame that is wrong here was
+// wrong when it came, and another was made wrong by our side.
+//
+// Source: [RFC 5044 §4.4]
+func (p *tap) audit() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.stream) < 20 {
+		return "no start-up frame came"
+	}
+	at := 20 + int(binary.BigEndian.Uint16(p.stream[18:]))
+	for frames := 0; ; frames++ {
+		if at+2 > len(p.stream) {
+			return fmt.Sprintf("%d good frames came", frames)
+		}
+		end := at + (2+int(binary.BigEndian.Uint16(p.stream[at:]))+3)&^3
+		if end+4 > len(p.stream) {
+			return fmt.Sprintf("%d good frames came, and part of one", frames)
+		}
+		got := binary.LittleEndian.Uint32(p.stream[end:])
+		if want := crc32.Checksum(p.stream[at:end], crc32.MakeTable(crc32.Castagnoli)); got != want {
+			return fmt.Sprintf("frame %d came with CRC %08x instead of %08x, at byte %d: %x", frames, got, want, at, p.stream[at:end+4])
+		}
+		at = end + 4
 	}
 }
 
