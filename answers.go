@@ -192,7 +192,7 @@ func (c *conn) observe(s *slot) {
 		c.unanswered.Add(-1)
 	}
 	took := c.clock() - s.began
-	c.counts.latency.add(took)
+	c.counts.took(took)
 	polled := s.isPolled()
 	if s.pace != nil {
 		s.pace.took(polled, took)

@@ -12,6 +12,8 @@ import (
 //
 // Source: [OP-112]
 func (b *Batch) lose() {
+	b.conn.life.RLock() // the teardown is not at the slots meanwhile
+	defer b.conn.life.RUnlock()
 	for i := range b.ops {
 		o := &b.ops[i]
 		if o.s == nil || !o.recall(slotDead) {
@@ -65,6 +67,10 @@ func (o *op) cameBack() bool { return atomic.LoadUint32(&o.back) != 0 }
 
 // abandon takes everything back that is queued or in flight.
 func (b *Batch) abandon() {
+	if b.conn != nil {
+		b.conn.life.RLock()
+		defer b.conn.life.RUnlock()
+	}
 	for i := range b.ops {
 		o := &b.ops[i]
 		if o.s != nil && o.recall(slotAbandoned) {

@@ -78,6 +78,7 @@ type payload struct {
 	region rdma.MemoryRegion
 	offset int
 	length int
+	gather []rdma.SGE // parts of regions, which stand in the slot already
 }
 
 // post sends the message of slot s. The header's common fields are filled in.
@@ -137,6 +138,9 @@ func (c *conn) queueLocked(s *slot, h *wire.Header, data payload, as slotState) 
 	if data.region != nil {
 		s.sges[1] = rdma.SGE{Region: data.region, Offset: data.offset, Length: data.length}
 		sgl = s.sges[:2]
+	}
+	if data.gather != nil {
+		sgl = s.sges[:1+len(data.gather)]
 	}
 	req := rdma.Request{Op: rdma.OpSend, ID: uint64(s.index), SGL: sgl}
 	if c.sends++; c.sends%signalEvery != 0 {

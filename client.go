@@ -22,6 +22,7 @@ type Client struct {
 	rdma        atomic.Pointer[conn] // nil without RDMA
 	overRDMA    traffic
 	overSMB     traffic
+	counts      counts
 	connections atomic.Uint64
 	closed      atomic.Bool
 
@@ -74,6 +75,8 @@ func (c *Client) Stats() Stats {
 	if cn := c.live(); cn != nil {
 		s.Credits, s.InFlight = cn.credits.current(), int(cn.wanting.Load())
 	}
+	c.counts.snapshot(&s)
+	s.CPU = processTime()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s.Lost = uint64(len(c.lost))

@@ -33,6 +33,7 @@ const (
 
 // connConfig is what a connection needs to know.
 type connConfig struct {
+	counts    *counts
 	credits   int // messages in flight to ask for
 	mode      CompletionMode
 	smallRead int
@@ -50,6 +51,7 @@ type connConfig struct {
 // end of the connection, and tears it down.
 type conn struct {
 	cfg       connConfig
+	counts    *counts
 	fabric    string
 	adapter   rdma.Adapter
 	info      rdma.AdapterInfo
@@ -80,7 +82,6 @@ type conn struct {
 	armed    atomic.Bool            // an INTERRUPT is outstanding
 	sent     atomic.Int64           // I/O requests; changes under sendMu
 	seen     atomic.Int64           // those that were seen complete
-	counts   counts
 
 	timers     sync.Pool // of those that wait for a credit
 	ticks      atomic.Int64
@@ -122,7 +123,7 @@ func dialConn(ctx context.Context, p rdma.Provider, remote rdma.Addr, cfg connCo
 		return nil, err
 	}
 	c := &conn{
-		cfg: cfg, fabric: p.Name(), adapter: a, info: a.Info(),
+		cfg: cfg, counts: cfg.counts, fabric: p.Name(), adapter: a, info: a.Info(),
 		down: make(chan struct{}), gone: make(chan struct{}), born: time.Now(),
 	}
 	c.baton.init()
@@ -164,7 +165,7 @@ func (c *conn) setUp(ctx context.Context) error {
 	c.qp, err = c.adapter.CreateQueuePair(rdma.QueuePairConfig{
 		ReceiveCQ: c.cq, InitiatorCQ: c.cq,
 		ReceiveDepth: n + 1, InitiatorDepth: sends,
-		MaxReceiveSGE: 1, MaxInitiatorSGE: 2,
+		MaxReceiveSGE: 1, MaxInitiatorSGE: min(c.info.MaxInitiatorSGE, maxGather),
 	})
 	if err != nil {
 		return err

@@ -131,7 +131,7 @@ func (c *Client) connectTo(ctx context.Context, p rdma.Provider, remote rdma.Add
 	defer cancel()
 	cn, err := dialConn(ctx, p, remote, connConfig{
 		credits: c.cfg.Credits, smallRead: c.cfg.SmallRead, readSize: c.cfg.MaxReadSize,
-		timeout: c.cfg.Timeout, mode: c.cfg.Completion,
+		timeout: c.cfg.Timeout, mode: c.cfg.Completion, counts: &c.counts,
 	})
 	if err != nil {
 		return err

@@ -84,7 +84,7 @@
 // # Locks
 //
 // In this order: PendingFile.mu, Client.mu, conn.life (read side), conn.progressMu,
-// credits.mu, conn.sendMu, baton.mu, kicker.mu, epochs.mu. Only PendingFile.mu and
+// credits.mu, conn.sendMu, baton.mu, kicker.mu, buffers.mu, epochs.mu. Only PendingFile.mu and
 // conn.life are held while waiting for a peer.
 //
 // Source: [LWIO §Discovery], [LWIO §I/O Processing]

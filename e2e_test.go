@@ -334,6 +334,25 @@ func (m model) run(rt *rapid.T) {
 				copy(m.want[off:], data)
 			}
 		},
+		"write segments": func(rt *rapid.T) {
+			off, data := sizes.Draw(rt, "offset"), random(sizes.Draw(rt, "size"), rapid.Byte().Draw(rt, "seed"))
+			k, err := m.f.WriteVec(context.Background(), segments(rt, data), int64(off))
+			if k != len(data) || err != nil {
+				rt.Fatal(k, err)
+			}
+			if k > 0 {
+				m.resize(max(len(m.want), off+k))
+				copy(m.want[off:], data)
+			}
+		},
+		"read segments": func(rt *rapid.T) {
+			off, p := sizes.Draw(rt, "offset"), make([]byte, sizes.Draw(rt, "size"))
+			k, err := m.f.ReadVec(context.Background(), segments(rt, p), int64(off))
+			there := min(max(len(m.want)-off, 0), len(p))
+			if k != there || (err == io.EOF) != (k < len(p)) || err != nil && err != io.EOF || !bytes.Equal(p[:k], m.want[min(off, len(m.want)):][:k]) { //nolint:errorlint // the contract says bare
+				rt.Fatal(k, there, err)
+			}
+		},
 		"read": func(rt *rapid.T) {
 			off, n := sizes.Draw(rt, "offset"), sizes.Draw(rt, "size")
 			p := bytes.Repeat([]byte{0xEE}, n)
@@ -645,4 +664,20 @@ func TestPendingFileInTheWay(t *testing.T) {
 	if list, err := os.ReadDir(s.Dir); err != nil || len(list) != 2 {
 		t.Errorf("left behind: %v, %v", list, err)
 	}
+}
+
+// segments cuts p into pieces of one size, or of any.
+func segments(rt *rapid.T, p []byte) (list [][]byte) {
+	sizes := rapid.SampledFrom([]int{512, 4096, 8192, 65536})
+	if rapid.Bool().Draw(rt, "any sizes") {
+		sizes = rapid.IntRange(0, 70_000)
+	}
+	n := sizes.Draw(rt, "segment")
+	for len(p) > 0 && len(list) < 40 {
+		list, p = append(list, p[:min(n, len(p))]), p[min(n, len(p)):]
+		if n%512 != 0 {
+			n = sizes.Draw(rt, "segment")
+		}
+	}
+	return append(list, p)
 }

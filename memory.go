@@ -46,6 +46,7 @@ func (c *conn) allocate(ctx context.Context, n int) (err error) {
 		s.block = &words[i]
 		s.send = sendPart[s.sendAt : s.sendAt+sendSize : s.sendAt+sendSize]
 		s.bounce = landPart[s.landAt : s.landAt+c.cfg.smallRead]
+		s.sges = make([]rdma.SGE, min(c.info.MaxInitiatorSGE, maxGather))
 		s.waiter.token = make(chan struct{}, 1)
 		s.renew()
 	}

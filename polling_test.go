@@ -65,7 +65,7 @@ func testPolledMessages(t *testing.T, on string) {
 	if len(places) < 2 {
 		t.Error("several requests in flight had one status block")
 	}
-	if n := c.rdma.Load().counts.polled.Load(); int(n) != len(places) && n < 10 {
+	if n := c.counts.polled.Load(); int(n) != len(places) && n < 10 {
 		t.Errorf("%d requests counted", n)
 	}
 }
@@ -133,7 +133,7 @@ func testWakeUp(t *testing.T, on string) {
 			t.Errorf("%+v", h)
 		}
 	}
-	counts := &c.live().counts
+	counts := &c.counts
 	if n, spurious := counts.wakeUps.Load(), counts.spurious.Load(); n < readers-1 || n > readers || spurious > n {
 		// Another call may see an answer before its wake-up; the last may be seen
 		// before its wake-up is.
@@ -169,7 +169,7 @@ func testSpuriousWakeUp(t *testing.T, on string) {
 	if _, err := f.ReadAt(make([]byte, 100), 0); err != nil {
 		t.Fatal(err)
 	}
-	counts := &c.live().counts
+	counts := &c.counts
 	if n, spurious := counts.wakeUps.Load(), counts.spurious.Load(); n < 3 || spurious < 3 {
 		t.Errorf("%d wake-ups, %d of them spurious", n, spurious)
 	}

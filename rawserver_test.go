@@ -295,7 +295,20 @@ func (c *rawConn) answer(h wire.Header, body []byte) {
 			c.write(h.DataVa, h.DataMh, buf[:n])
 		}
 		c.reply(h, uint32(n), uint32(ntstatus.Of(err)))
-	case wire.OpWrite:
+	case wire.OpVecRead:
+		if err := h.CheckRegions(body, 1); err != nil {
+			c.s.t.Error(err)
+		}
+		buf := make([]byte, h.Length)
+		n, err := c.file(h.Fid).readAt(buf, int64(h.Offset))
+		for i, rest := 0, buf[:n]; len(rest) > 0; i++ {
+			r := wire.RegionAt(body, i)
+			part := slices.Clip(rest[:min(len(rest), int(r.Length))])
+			c.write(r.DataVa, r.DataMh, part)
+			rest = rest[len(part):]
+		}
+		c.reply(h, uint32(n), uint32(ntstatus.Of(err)))
+	case wire.OpWrite, wire.OpVecWrite:
 		n, err := c.file(h.Fid).writeAt(body, int64(h.Offset))
 		c.reply(h, uint32(n), uint32(ntstatus.Of(err)))
 	case wire.OpInterrupt:

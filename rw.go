@@ -206,7 +206,7 @@ func (c *conn) writeAt(ctx context.Context, fid uint16, p []byte, off int64, ord
 		return 0, err
 	}
 	defer c.leave()
-	w := writing{c: c, fid: fid, off: off, p: p, order: order}
+	w := writing{c: c, fid: fid, off: off, p: p, total: len(p), order: order}
 	b, at, err := c.buffers.find(p)
 	switch {
 	case err != nil:
@@ -230,7 +230,10 @@ type writing struct {
 	c     *conn
 	fid   uint16
 	off   int64
+	total int
 	p     []byte
+	vec   *lender           // instead of p, or nil
+	where cursor            // in it
 	mr    rdma.MemoryRegion // nil: the data is copied
 	at    int               // where p begins in it
 	order *epochs
@@ -239,7 +242,7 @@ type writing struct {
 }
 
 func (w *writing) run(ctx context.Context) (done int, err error) {
-	for done < len(w.p) && err == nil {
+	for done < w.total && err == nil {
 		if err = w.fill(ctx); err != nil {
 			break
 		}
@@ -261,18 +264,23 @@ func (w *writing) run(ctx context.Context) (done int, err error) {
 // fill sends as many requests as there are credits for, and at least one if
 // nothing is in flight.
 func (w *writing) fill(ctx context.Context) error {
-	for w.next < len(w.p) && w.q.count < maxPieces {
+	for w.next < w.total && w.q.count < maxPieces {
 		s, err := w.c.acquire(ctx, w.q.count == 0)
 		if s == nil || err != nil {
 			return err
 		}
-		n := min(len(w.p)-w.next, w.c.peer.maxWrite)
+		n := min(w.total-w.next, w.c.peer.maxWrite)
 		data := payload{region: w.mr, offset: w.at + w.next, length: n}
-		if w.mr == nil {
+		h := wire.Header{Opcode: wire.OpWrite, Fid: w.fid, Length: uint32(n), Offset: uint64(w.off + int64(w.next))}
+		switch {
+		case w.vec != nil:
+			data = payload{}
+			data.gather, n = w.vec.gather(s.sges[1:1:len(s.sges)], &w.where, w.c.peer.maxWrite)
+			h = vecHeader(w.fid, w.off+int64(w.next), n)
+		case w.mr == nil:
 			data = payload{copied: w.p[w.next : w.next+n]}
 		}
 		s.kind, s.want, s.epoch = kindWrite, uint32(n), w.order.begin()
-		h := wire.Header{Opcode: wire.OpWrite, Fid: w.fid, Length: uint32(n), Offset: uint64(w.off + int64(w.next))}
 		if err := w.c.post(s, &h, data); err != nil {
 			return err
 		}

@@ -69,11 +69,11 @@ type slot struct {
 	op     *op     // of a batch, or nil
 	result wire.IOStatusBlock
 
-	sges   [2]rdma.SGE // of the message, from the queue to the post
-	send   []byte      // header and, for small writes, data
-	bounce []byte      // where small reads arrive
-	sendAt int         // offset of send in its region
-	landAt int         // offset of bounce in its region
+	sges   []rdma.SGE // of the message, from the queue to the post
+	send   []byte     // header and, for small writes, data
+	bounce []byte     // where small reads arrive
+	sendAt int        // offset of send in its region
+	landAt int        // offset of bounce in its region
 }
 
 // untimed is the tick of a request that the watchdog leaves alone.

@@ -1,6 +1,9 @@
 package lwio
 
-import "sync/atomic"
+import (
+	"sync/atomic"
+	"time"
+)
 
 // Stats are the counters of a client since it was dialled.
 type Stats struct {
@@ -10,6 +13,18 @@ type Stats struct {
 	// without one; InFlight is how many calls are in flight on it or wait for a
 	// credit.
 	Credits, InFlight int
+	// Polled and Interrupts count the requests of I/O that were answered over RDMA, by
+	// how: with a status block or with a message.
+	Polled, Interrupts uint64
+	// WakeUps is how often the server was asked to wake a poller that fell asleep, and
+	// did; SpuriousWakeUps how often nothing was left to see then. [OP-93f]
+	WakeUps, SpuriousWakeUps uint64
+	// Latency counts those requests by how long they took from the post until the
+	// answer was seen.
+	Latency Histogram
+	// CPU is the time that this process has spent so far, in user code and in the
+	// kernel; 0 where the system does not tell.
+	CPU time.Duration
 	// Connections is how many RDMA connections were made, Lost how many of them
 	// broke.
 	Connections, Lost uint64

@@ -1,0 +1,111 @@
+package lwio
+
+import (
+	"context"
+	"io"
+)
+
+// ReadVec fills the segments, one after another, from byte offset off, and returns how
+// many bytes it read. Segments that are all whole pages of one size, a power of two
+// from 512 bytes to 32 KiB, but for the last, are asked for together, up to 256 pages
+// with one message; others one by one.
+//
+// Errors: as ReadAtContext.
+//
+// Source: [LWIO §Vectored Read]
+func (f *File) ReadVec(ctx context.Context, segs [][]byte, off int64) (int, error) {
+	n, err := f.readVec(ctx, segs, off)
+	if err != nil {
+		return n, wrap("read", f.name, err)
+	}
+	return n, nil
+}
+
+func (f *File) readVec(ctx context.Context, segs [][]byte, off int64) (int, error) {
+	total := sizeOf(segs)
+	if err := f.check(ctx, off, total); err != nil || total == 0 {
+		return 0, err
+	}
+	cn, fid, err := f.lane(ctx)
+	if err != nil {
+		return 0, err
+	}
+	done := 0
+	if page := vecPage(segs); cn != nil && page > 0 {
+		done, err = cn.readVec(ctx, fid, segs, page, off)
+		if done > 0 || err == nil {
+			f.c.overRDMA.read(done)
+		}
+		if done == total || err != nil && (!isLost(err) || f.c.cfg.RequireRDMA) {
+			return done, err
+		}
+	}
+	// What is left: after a short answer, or what goes another way.
+	return f.eachSegment(ctx, segs, off, done, f.read)
+}
+
+// WriteVec writes the segments, one after another, at byte offset off, as few messages
+// as hold them, and returns how many bytes from the beginning are written for certain.
+//
+// Errors: as WriteAtContext.
+//
+// Source: [LWIO §Vectored Write], [OP-112]
+func (f *File) WriteVec(ctx context.Context, segs [][]byte, off int64) (int, error) {
+	n, err := f.writeVec(ctx, segs, off)
+	if err != nil {
+		return n, wrap("write", f.name, err)
+	}
+	return n, nil
+}
+
+func (f *File) writeVec(ctx context.Context, segs [][]byte, off int64) (int, error) {
+	total := sizeOf(segs)
+	if err := f.check(ctx, off, total); err != nil || total == 0 {
+		return 0, err
+	}
+	cn, fid, err := f.lane(ctx)
+	if err != nil {
+		return 0, err
+	}
+	done := 0
+	if cn != nil {
+		done, err = cn.writeVec(ctx, fid, segs, off, &f.writes)
+		if done > 0 || err == nil {
+			f.c.overRDMA.wrote(done)
+		}
+		// What was sent and not answered is uncertain, and is not sent again.
+		if !isLost(err) || isUncertain(err) || f.c.cfg.RequireRDMA {
+			return done, err
+		}
+	}
+	return f.eachSegment(ctx, segs, off, done, f.write)
+}
+
+// eachSegment does the segments one by one, without the first done bytes.
+func (f *File) eachSegment(ctx context.Context, segs [][]byte, off int64, done int, do func(ctx context.Context, p []byte, off int64) (int, error)) (int, error) {
+	skip := done
+	for _, p := range segs {
+		if skip >= len(p) {
+			skip -= len(p)
+			continue
+		}
+		n, err := do(ctx, p[skip:], off+int64(done))
+		done += n
+		if err == nil && n < len(p)-skip {
+			err = io.ErrNoProgress
+		}
+		if err != nil {
+			return done, err
+		}
+		skip = 0
+	}
+	return done, nil
+}
+
+// sizeOf is the number of bytes of all segments.
+func sizeOf(segs [][]byte) (n int) {
+	for _, p := range segs {
+		n += len(p)
+	}
+	return n
+}

@@ -1,0 +1,173 @@
+package lwio
+
+import (
+	"context"
+	"math/bits"
+
+	"lwio/internal/wire"
+	"lwio/rdma"
+)
+
+const (
+	// maxRegions is how many regions one VEC_READ names: as many as fit behind its
+	// header.
+	maxRegions = copyWrite / wire.RDMARegionSize
+	// maxGather is how many parts one message is gathered from, its header included.
+	maxGather = 16
+	// The page sizes that a VEC_READ may have, in bytes. [OP-83]
+	minVecPage, maxVecPage = 512, 32 << 10
+)
+
+// vecPage is the largest page size that all segments but the last are whole pages of,
+// or 0 if there is none.
+func vecPage(segs [][]byte) int {
+	all := uint(maxVecPage)
+	for _, s := range segs[:len(segs)-1] {
+		all |= uint(len(s))
+	}
+	if page := 1 << bits.TrailingZeros(all); page >= minVecPage {
+		return page
+	}
+	return 0
+}
+
+// lender names segments to the server, or to the adapter: those of a Buffer as they
+// are, others registered for as long as the lender is open.
+type lender struct {
+	c      *conn
+	parts  []lentPart
+	buffer *Buffer // the one that segments are parts of; those of others are registered
+}
+
+// lentPart is a segment: a part of a region.
+type lentPart struct {
+	mr    rdma.MemoryRegion
+	own   bool
+	at, n int
+}
+
+// lend adds the segments, empty ones excepted.
+func (l *lender) lend(ctx context.Context, segs [][]byte, access rdma.Access) error {
+	l.parts = make([]lentPart, 0, len(segs))
+	for _, p := range segs {
+		if len(p) == 0 {
+			continue
+		}
+		b, at, err := l.c.buffers.find(p)
+		part := lentPart{n: len(p)}
+		switch {
+		case err != nil:
+			return err
+		case b != nil && (l.buffer == nil || l.buffer == b):
+			l.buffer, part.mr, part.at = b, b.mr, at
+		default:
+			part.own = true
+			if part.mr, err = l.c.adapter.RegisterMemory(ctx, p, access); err != nil {
+				return err
+			}
+		}
+		l.parts = append(l.parts, part)
+	}
+	return nil
+}
+
+// close takes back what was registered.
+func (l *lender) close() {
+	for _, p := range l.parts {
+		if p.own {
+			p.mr.Close()
+		}
+	}
+}
+
+// cursor is a place in the segments of a lender.
+type cursor struct {
+	part, at int
+}
+
+// next is up to n bytes of one segment, and goes behind them.
+func (l *lender) next(k *cursor, n int) rdma.SGE {
+	p := &l.parts[k.part]
+	n = min(n, p.n-k.at)
+	g := rdma.SGE{Region: p.mr, Offset: p.at + k.at, Length: n}
+	if k.at += n; k.at == p.n {
+		k.part, k.at = k.part+1, 0
+	}
+	return g
+}
+
+func (l *lender) more(k cursor) bool { return k.part < len(l.parts) }
+
+// readVec reads into segments of whole pages, from offset off. It ends at the first
+// answer that is short, with what is there then and no error.
+//
+// Source: [LWIO §Vectored Read], [LWIO claim 16], [OP-60b], [OP-83]
+func (c *conn) readVec(ctx context.Context, fid uint16, segs [][]byte, page int, off int64) (done int, err error) {
+	if err := c.enter(); err != nil {
+		return 0, err
+	}
+	defer c.leave()
+	l := lender{c: c}
+	defer l.close()
+	if err := l.lend(ctx, segs, rdma.AccessRemoteWrite); err != nil {
+		return 0, err
+	}
+	most := min(maxRegions, c.peer.maxWrite/wire.RDMARegionSize)
+	var at cursor
+	var q pieces
+	short := false
+	for next := 0; (l.more(at) || q.count > 0) && !short; {
+		for l.more(at) && q.count < maxPieces {
+			s, e := c.acquire(ctx, q.count == 0)
+			if s == nil || e != nil {
+				err = e
+				break
+			}
+			body, n := l.regions(s, &at, most, page)
+			s.kind, s.want, s.lent = kindRead, uint32(n), l.buffer
+			h := wire.Header{Opcode: wire.OpVecRead, Fid: fid, Length: uint32(n), Offset: uint64(off + int64(next)),
+				NumPages: uint16(len(body) / wire.RDMARegionSize), PageSize: uint16(page)}
+			if err = c.post(s, &h, payload{copied: body}); err != nil {
+				break
+			}
+			q.push(piece{s, next, n})
+			next += n
+		}
+		if err != nil || q.count == 0 {
+			break
+		}
+		p := q.pop()
+		var ios wire.IOStatusBlock
+		if ios, err = c.wait(ctx, p.s); err != nil {
+			break
+		}
+		c.release(p.s)
+		var n int
+		n, err = readResult(ios)
+		done += n
+		if short = n < p.n; err != nil {
+			break
+		}
+	}
+	r := reading{c: c, q: q}
+	if e := r.drain(ctx); err == nil {
+		err = e
+	}
+	return done, err
+}
+
+// regions makes the body of a VEC_READ in the memory of slot s, and returns how many
+// bytes of the file it is for.
+func (l *lender) regions(s *slot, at *cursor, most, page int) (body []byte, n int) {
+	body = s.send[wire.HeaderSize:wire.HeaderSize]
+	for range most {
+		if !l.more(*at) {
+			break
+		}
+		g := l.next(at, page)
+		to := g.Region.RemoteAddr()
+		body = wire.RDMARegion{DataVa: to.Addr + uint64(g.Offset), DataMh: uint32(to.Token), Length: uint32(g.Length)}.AppendTo(body)
+		n += g.Length
+	}
+	return body, n
+}

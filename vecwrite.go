@@ -1,0 +1,46 @@
+package lwio
+
+import (
+	"context"
+
+	"lwio/internal/wire"
+	"lwio/rdma"
+)
+
+// writeVec writes segments to offset off, as many as fit with each message, and
+// returns what writeAt returns.
+//
+// Source: [LWIO §Vectored Write], [LWIO claim 16], [OP-61], [OP-80], [OP-112]
+func (c *conn) writeVec(ctx context.Context, fid uint16, segs [][]byte, off int64, order *epochs) (int, error) {
+	if err := c.enter(); err != nil {
+		return 0, err
+	}
+	defer c.leave()
+	l := lender{c: c}
+	defer l.close()
+	if err := l.lend(ctx, segs, 0); err != nil {
+		return 0, err
+	}
+	w := writing{c: c, fid: fid, off: off, order: order, vec: &l}
+	for _, p := range l.parts {
+		w.total += p.n
+	}
+	return w.run(ctx)
+}
+
+// gather adds parts of the next message behind the place of the header, and returns
+// how many bytes they have.
+func (l *lender) gather(sges []rdma.SGE, at *cursor, most int) ([]rdma.SGE, int) {
+	n := 0
+	for n < most && len(sges) < cap(sges) && l.more(*at) {
+		g := l.next(at, most-n)
+		sges = append(sges, g)
+		n += g.Length
+	}
+	return sges, n
+}
+
+// vecHeader is the header of a VEC_WRITE of n bytes.
+func vecHeader(fid uint16, off int64, n int) wire.Header {
+	return wire.NewVecWrite(fid, uint64(off), uint32(n), protocolPage, wire.Completion{Polling: true})
+}
