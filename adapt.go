@@ -21,6 +21,9 @@ const (
 	// firstProbe and lastProbe bound how many requests are waited for in the way
 	// that is better before the other is tried again.
 	firstProbe, lastProbe = 16, 1024
+	// trial is how many requests in a row a probe is: a server that is polled too is
+	// awake only after some.
+	trial = 16
 )
 
 // pace is what is known about the delay of requests of one kind and about one size.
@@ -29,6 +32,8 @@ type pace struct {
 	polled, slept atomic.Int64 // mean delays in nanoseconds, 0 if there is none yet
 	since         atomic.Int64 // requests since the last probe
 	probe         atomic.Int64 // how many there may be
+	left          atomic.Int64 // requests of the probe that is under way
+	way           atomic.Bool  // which it tries
 }
 
 // paces are sorted by direction and by the number of bits of the size.
@@ -49,9 +54,13 @@ func (p *paces) of(kind slotKind, size uint32) *pace {
 //
 // Source: [LWIO §Wakeup]
 func (p *pace) polls() bool {
+	if left := p.left.Load(); left > 0 {
+		p.left.Store(left - 1)
+		return p.way.Load()
+	}
 	polled, slept := p.polled.Load(), p.slept.Load()
 	if polled == 0 || slept == 0 {
-		return polled == 0
+		return p.try(polled == 0)
 	}
 	best := polled < int64(adaptivePatience) && polled < slept
 	if p.since.Add(1) <= max(p.probe.Load(), firstProbe) {
@@ -59,7 +68,14 @@ func (p *pace) polls() bool {
 	}
 	p.since.Store(0)
 	p.probe.Store(min(max(2*p.probe.Load(), firstProbe), lastProbe))
-	return !best
+	return p.try(!best)
+}
+
+// try begins to wait in the given way for some requests.
+func (p *pace) try(polled bool) bool {
+	p.way.Store(polled)
+	p.left.Store(trial - 1)
+	return polled
 }
 
 // took notes after how many nanoseconds an answer was seen.

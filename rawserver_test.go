@@ -174,7 +174,10 @@ type rawConn struct {
 const rawReceives = 64
 
 func (s *rawServer) start(ctx context.Context, connector rdma.Connector) error {
-	c := &rawConn{s: s, connector: connector, slot: int(s.recvSize) + wire.HeaderSize, lent: map[uint64]rdma.MemoryRegion{}}
+	s.mu.Lock()
+	slot := int(s.recvSize) + wire.HeaderSize
+	s.mu.Unlock()
+	c := &rawConn{s: s, connector: connector, slot: slot, lent: map[uint64]rdma.MemoryRegion{}}
 	var err error
 	if c.cq, err = s.adapter.CreateCompletionQueue(1024); err != nil {
 		return err

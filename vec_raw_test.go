@@ -29,7 +29,9 @@ func testVecMessages(t *testing.T, on string) {
 	want := pattern(2 << 20)
 	share.put("f", want)
 	s := newRawServer(t, on, share)
+	s.mu.Lock()
 	s.recvSize = 64 << 10
+	s.mu.Unlock()
 	c := s.connect(Config{})
 	f, g := openOn(t, c, "f"), openOn(t, c, "g")
 	buf := allocate(t, c, 1<<20)
