@@ -2,149 +2,101 @@ package iwarp
 
 import (
 	"context"
-	"errors"
 	"net"
 	"time"
 
 	"lwio/rdma"
+	"lwio/rdma/internal/soft"
 )
+
+// request is a connection whose request has arrived.
+type request struct {
+	a   *adapter
+	nc  net.Conn
+	req startup
+}
+
+var _ soft.Request = (*request)(nil)
+
+// Ends are the two addresses.
+func (r *request) Ends() soft.Ends { return endsOf(r.nc) }
+
+// Refuse answers with a rejection and leaves the connection.
+func (r *request) Refuse(private []byte) {
+	cfg := &r.a.p.cfg
+	reply := newReply(cfg, &r.req, rdma.ReadLimits{}, private)
+	reply.reject = true
+	limitStartup(r.nc, cfg.RequestTimeout, cfg.WriteTimeout)
+	if err := writeStartup(r.nc, reply); err != nil {
+		r.nc.Close()
+		return
+	}
+	r.a.leave(r.nc)
+}
 
 // Accept answers the request. Where the two sides agreed on a first message of
 // the active side, it waits for that, which is the peer's CompleteConnect; else it
 // returns at once, and what is posted is held back until something arrived.
 //
 // Source: [ND Connector.Accept], [RFC 5044 §7.1.2 rule 4], [RFC 6581 §9.3]
-func (c *connector) Accept(ctx context.Context, qp rdma.QueuePair, limits rdma.ReadLimits, privateData []byte) error {
-	const op = "accept"
-	pair, ok := qp.(*queuePair)
-	switch {
-	case !ok || pair == nil || pair.a != c.a:
-		return opError(op, "", rdma.StatusInvalidParameter, errors.New("queue pair of another adapter"))
-	case len(privateData) > c.a.Info().MaxCalleeData:
-		return opError(op, "private data", rdma.StatusInvalidBufferSize, nil)
-	case ctx.Err() != nil:
-		return rdma.CanceledBy(ctx, "iwarp: "+op, "")
-	}
-	c.mu.Lock()
-	if c.phase != phaseRequested {
-		defer c.mu.Unlock()
-		return opError(op, "", c.acceptStatusLocked(), nil)
-	}
-	if err := pair.reserve(op); err != nil {
-		c.mu.Unlock()
-		return err
-	}
-	work := c.beginLocked(ctx, phaseAccepting)
-	nc, req := c.nc, c.sent
-	c.mu.Unlock()
-
-	reply := newReply(&c.a.p.cfg, req, limits, privateData)
-	conn, err := c.answer(work, nc, pair, reply, req.markers, grantedLimits(reply, req, limits))
-	if err == nil && reply.enhanced != nil && reply.enhanced.peerToPeer {
-		err = c.awaitReady(work, conn)
-	}
-	if err == nil && !c.finish(phaseConnected) {
-		return nil
-	}
-	if err == nil {
-		err = net.ErrClosed
-	} else {
-		c.mu.Lock()
-		c.nc = nil
-		c.mu.Unlock()
-		c.finish(phaseDead)
-	}
-	if conn != nil {
-		<-conn.finished
-	} else {
-		nc.Close()
-		pair.unreserve()
-		c.closeDone()
-	}
-	if ctx.Err() != nil {
-		return rdma.CanceledBy(ctx, "iwarp: "+op, nc.RemoteAddr().String())
-	}
-	return acceptError(nc.RemoteAddr().String(), err)
-}
-
-// acceptStatusLocked is why there is nothing to accept.
-func (c *connector) acceptStatusLocked() rdma.Status {
-	switch c.phase {
-	case phaseConnecting, phaseReplied, phaseAccepting, phaseConnected:
-		return rdma.StatusConnectionActive
-	}
-	return rdma.StatusConnectionInvalid
-}
-
-// acceptError is the error of Accept for what went wrong. A peer that gave up
-// after it had its answer refused it as much as it aborted the connection.
-// [ND §9 NdConnReject]
-func acceptError(object string, err error) error {
-	const op = "accept"
-	switch {
-	case errors.Is(err, errNotReady):
-		return opError(op, object, rdma.StatusIOTimeout, err)
-	case errors.Is(err, errGaveUp):
-		return opError(op, object, rdma.StatusConnectionRefused, errors.Join(rdma.StatusConnectionAborted, err))
-	case errors.Is(err, net.ErrClosed):
-		return opError(op, object, rdma.StatusCanceled, err)
-	}
-	return opError(op, object, rdma.StatusConnectionAborted, err)
-}
-
-// Errors of waiting for the peer after the reply.
-var (
-	errNotReady = errors.New("the peer did not complete the connection in time")
-	errGaveUp   = errors.New("the peer gave the connection up")
-)
-
-// answer sends the reply and starts the connection; markers says that the peer
-// wants some.
-func (c *connector) answer(ctx context.Context, nc net.Conn, pair *queuePair, reply *startup, markers bool, limits rdma.ReadLimits) (*conn, error) {
-	limitStartup(nc, c.a.p.cfg.RequestTimeout, c.a.p.cfg.WriteTimeout)
-	stop := watch(ctx, nc)
-	err := writeStartup(nc, reply)
-	if !stop() && err == nil {
-		err = context.Cause(ctx)
-	}
-	if err == nil {
-		err = nc.SetDeadline(time.Time{})
-	}
-	if err != nil {
+func (r *request) Accept(ctx context.Context, qp soft.Pair, limits rdma.ReadLimits, private []byte, end func(error)) (soft.Conn, error) {
+	pair := qp.(*queuePair)
+	reply := newReply(&r.a.p.cfg, &r.req, limits, private)
+	if err := r.answer(ctx, reply); err != nil {
+		r.nc.Close()
 		return nil, err
 	}
-	conn := newConn(c.a, pair, withMarkers(nc, markers, reply.markers, reply.crc), reply.crc, limits, c.closeDone)
+	nc := withMarkers(r.nc, r.req.markers, reply.markers, reply.crc)
+	conn := newConn(r.a, pair, nc, reply.crc, grantedLimits(reply, &r.req, limits), end)
 	if !pair.attach(conn) {
 		conn.nc.Close()
 		return nil, net.ErrClosed
 	}
-	if reply.enhanced == nil || !reply.enhanced.peerToPeer {
+	wait := reply.enhanced != nil && reply.enhanced.peerToPeer
+	if !wait {
 		pair.connect(true)
 	}
-	c.begun(conn)
+	go conn.run()
+	if wait {
+		return conn, conn.awaitReady(ctx)
+	}
 	return conn, nil
 }
 
-// awaitReady waits for the peer's first frame.
-func (c *connector) awaitReady(ctx context.Context, conn *conn) error {
+// answer sends the reply.
+func (r *request) answer(ctx context.Context, reply *startup) error {
+	limitStartup(r.nc, r.a.p.cfg.RequestTimeout, r.a.p.cfg.WriteTimeout)
+	stop := watch(ctx, r.nc)
+	err := writeStartup(r.nc, reply)
+	if !stop() && err == nil {
+		err = context.Cause(ctx)
+	}
+	if err == nil {
+		err = r.nc.SetDeadline(time.Time{})
+	}
+	return err
+}
+
+// awaitReady waits for the peer's first frame. Without it the connection ends.
+func (c *conn) awaitReady(ctx context.Context) error {
 	limit := time.NewTimer(c.a.p.cfg.ReadyTimeout)
 	defer limit.Stop()
 	var err error
 	select {
-	case <-conn.ready:
+	case <-c.ready:
 		return nil
-	case <-conn.ended:
+	case <-c.ended:
 		select {
-		case <-conn.ready: // and then it ended
+		case <-c.ready: // and then it ended
 			return nil
 		default:
 		}
-		return errGaveUp
+		return soft.ErrGaveUp
 	case <-ctx.Done():
 		err = net.ErrClosed
 	case <-limit.C:
-		err = errNotReady
+		err = soft.ErrNotReady
 	}
-	conn.end(&ending{err: opError("connection", conn.peer, rdma.StatusConnectionInvalid, net.ErrClosed), abort: true})
+	c.end(&ending{err: opError("connection", c.peer, rdma.StatusConnectionInvalid, net.ErrClosed), abort: true})
 	return err
 }

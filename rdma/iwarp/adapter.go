@@ -94,11 +94,7 @@ func (a *adapter) CreateSharedReceiveQueue(cfg rdma.SharedReceiveQueueConfig) (r
 
 // CreateConnector makes an unbound connector.
 func (a *adapter) CreateConnector() (rdma.Connector, error) {
-	c := &connector{a: a, done: make(chan struct{})}
-	if err := a.dom.Add(soft.Connectors, c, "create connector"); err != nil {
-		return nil, err
-	}
-	return c, nil
+	return a.dom.CreateConnector(a)
 }
 
 // CreateListener makes an unbound listener.

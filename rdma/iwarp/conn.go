@@ -44,7 +44,7 @@ type conn struct {
 	limits rdma.ReadLimits
 
 	ending   atomic.Pointer[ending] // set once
-	onEnd    func()                 // closes Done of the connector
+	onEnd    func(error)            // closes Done of the connector
 	ended    chan struct{}          // closed when it ends, before anything is flushed
 	ready    chan struct{}          // closed when the first frame arrived
 	finished chan struct{}          // closed when all is over and the socket closed
@@ -64,7 +64,7 @@ type conn struct {
 
 // newConn makes the connection of a queue pair over a TCP connection whose
 // start-up is over, and takes that over: use conn.nc from now on.
-func newConn(a *adapter, qp *queuePair, nc net.Conn, crc bool, limits rdma.ReadLimits, onEnd func()) *conn {
+func newConn(a *adapter, qp *queuePair, nc net.Conn, crc bool, limits rdma.ReadLimits, onEnd func(error)) *conn {
 	nc, raw := adopt(nc)
 	c := &conn{
 		a: a, qp: qp, nc: nc, raw: raw, crc: crc, limits: limits, onEnd: onEnd,
@@ -86,18 +86,19 @@ func newConn(a *adapter, qp *queuePair, nc net.Conn, crc bool, limits rdma.ReadL
 	return c
 }
 
-// end begins the end of the connection; only the first call counts.
-func (c *conn) end(e *ending) {
+// end begins the end of the connection; only the first call counts, and is true.
+func (c *conn) end(e *ending) bool {
 	if !c.ending.CompareAndSwap(nil, e) {
-		return
+		return false
 	}
 	c.deadlineMu.Lock()
 	c.woken = true
 	_ = c.nc.SetReadDeadline(longAgo)
 	c.deadlineMu.Unlock()
 	c.claim(claimEnd)
-	c.onEnd()
+	c.onEnd(e.err)
 	close(c.ended)
+	return true
 }
 
 // limitRead gives the reader a last while to find out why writing failed.
@@ -111,9 +112,12 @@ func (c *conn) limitRead(d time.Duration) {
 	c.claim(claimFail)
 }
 
-// disconnect ends the connection in good order.
-func (c *conn) disconnect() {
-	c.end(&ending{err: opError("connection", c.peer, rdma.StatusConnectionInvalid, net.ErrClosed)})
+// Finished is closed when all is over and the socket closed.
+func (c *conn) Finished() <-chan struct{} { return c.finished }
+
+// Disconnect ends the connection in good order.
+func (c *conn) Disconnect() bool {
+	return c.end(&ending{err: opError("connection", c.peer, rdma.StatusConnectionInvalid, net.ErrClosed)})
 }
 
 // opened is called by the reader when the peer's first frame was found good:
@@ -159,7 +163,7 @@ func (c *conn) run() {
 	if connected {
 		c.qp.flushAll(e, c.tx.begun())
 	} else {
-		c.qp.unreserve()
+		c.qp.Unreserve()
 	}
 	c.shutdown(e)
 	if !errors.Is(e.err, net.ErrClosed) {

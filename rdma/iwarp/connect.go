@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"lwio/rdma"
+	"lwio/rdma/internal/soft"
 )
 
 // Errors of a start-up that the peer answered.
@@ -15,85 +16,77 @@ var (
 	errReplyMismatch = errors.New("the reply does not match the request")
 )
 
-// Connect opens TCP and exchanges the start-up frames.
+// acceptance is a connection whose peer accepted.
+type acceptance struct {
+	a           *adapter
+	nc          net.Conn
+	sent, reply *startup
+	limits      rdma.ReadLimits // of the program
+}
+
+var _ soft.Acceptance = (*acceptance)(nil)
+
+// PairOf is a queue pair of this adapter.
+func (a *adapter) PairOf(qp rdma.QueuePair) soft.Pair {
+	if pair, ok := qp.(*queuePair); ok && pair != nil && pair.a == a {
+		return pair
+	}
+	return nil
+}
+
+// Source is an address to connect from. That a port is free is known only when
+// it is tried, but a port in use is found here as far as that can be.
+func (a *adapter) Source(ctx context.Context, op string, local rdma.Addr) (rdma.Addr, error) {
+	if local == (rdma.Addr{}) && (!a.local.IsValid() || a.local.IsUnspecified()) {
+		return local, nil
+	}
+	addr, err := a.tcpAddr(op, local)
+	if err != nil {
+		return rdma.Addr{}, err
+	}
+	if addr.Port != 0 {
+		probe, err := listenTCP(ctx, addr)
+		if err != nil {
+			return rdma.Addr{}, opError(op, addr.String(), netStatus(err, rdma.StatusInvalidAddress), err)
+		}
+		probe.Close()
+	}
+	return fabricAddr(addr), nil
+}
+
+// Target checks where to connect to.
+func (a *adapter) Target(op string, remote rdma.Addr) error {
+	if !remote.AddrPort.IsValid() || remote.AddrPort.Port() == 0 || remote.Fabric != "" && remote.Fabric != Name {
+		return opError(op, remote.String(), rdma.StatusInvalidAddress, nil)
+	}
+	return nil
+}
+
+// Status is that of an error of a start-up.
+func (a *adapter) Status(err error) rdma.Status {
+	if errors.Is(err, errRejected) || isHangup(err) {
+		return rdma.StatusConnectionRefused
+	}
+	return netStatus(err, rdma.StatusConnectionAborted)
+}
+
+// Dial opens TCP and exchanges the start-up frames.
 //
 // Source: [ND Connector.Connect], [RFC 5044 §7.1], [RFC 6581 §9]
-func (c *connector) Connect(ctx context.Context, qp rdma.QueuePair, remote rdma.Addr, limits rdma.ReadLimits, privateData []byte) error {
-	const op = "connect"
-	pair, ok := qp.(*queuePair)
-	switch {
-	case !ok || pair == nil || pair.a != c.a:
-		return opError(op, remote.String(), rdma.StatusInvalidParameter, errors.New("queue pair of another adapter"))
-	case !remote.AddrPort.IsValid() || remote.AddrPort.Port() == 0 || remote.Fabric != "" && remote.Fabric != Name:
-		return opError(op, remote.String(), rdma.StatusInvalidAddress, nil)
-	case len(privateData) > c.a.Info().MaxCallerData:
-		return opError(op, remote.String(), rdma.StatusInvalidBufferSize, nil)
-	case ctx.Err() != nil:
-		return rdma.CanceledBy(ctx, "iwarp: "+op, remote.String())
+func (a *adapter) Dial(ctx context.Context, local, remote rdma.Addr, limits rdma.ReadLimits, private []byte) (soft.Acceptance, *soft.Heard, error) {
+	var from *net.TCPAddr
+	if local.AddrPort.IsValid() {
+		from = net.TCPAddrFromAddrPort(local.AddrPort)
 	}
-	c.mu.Lock()
-	if err := c.connectableLocked(remote.String()); err != nil {
-		c.mu.Unlock()
-		return err
-	}
-	if err := pair.reserve(op); err != nil {
-		c.mu.Unlock()
-		return err
-	}
-	local := c.local
-	work := c.beginLocked(ctx, phaseConnecting)
-	c.mu.Unlock()
-
-	nc, req, reply, err := c.a.dial(work, local, net.TCPAddrFromAddrPort(remote.AddrPort), limits, privateData)
-	if err != nil && work.Err() != nil && ctx.Err() == nil {
-		err = opError(op, remote.String(), rdma.StatusCanceled, net.ErrClosed)
-	} else if err != nil {
-		err = connectError(ctx, remote.String(), err)
-	}
-	c.mu.Lock()
+	nc, req, reply, err := a.dial(ctx, from, net.TCPAddrFromAddrPort(remote.AddrPort), limits, private)
+	var heard *soft.Heard
 	if reply != nil {
-		c.private, c.limits, c.known = reply.private, peerLimits(reply.enhanced), true
+		heard = reply.heard()
 	}
-	if err == nil {
-		c.nc, c.qp, c.sent, c.reply, c.own = nc, pair, req, reply, limits
-	}
-	c.mu.Unlock()
 	if err != nil {
-		pair.unreserve()
-		c.finish(phaseIdle)
-		return err
+		return nil, heard, err
 	}
-	if c.finish(phaseReplied) {
-		return opError(op, remote.String(), rdma.StatusCanceled, net.ErrClosed)
-	}
-	return nil
-}
-
-// connectableLocked tells whether a Connect may begin.
-func (c *connector) connectableLocked(object string) error {
-	switch {
-	case c.closed:
-		return opError("connect", object, rdma.StatusInvalidHandle, nil)
-	case c.phase == phaseDead:
-		return opError("connect", object, rdma.StatusInvalidDeviceState, nil)
-	case c.phase != phaseIdle:
-		return opError("connect", object, rdma.StatusConnectionActive, nil)
-	}
-	return nil
-}
-
-// connectError is the error of Connect for what went wrong.
-func connectError(ctx context.Context, object string, err error) error {
-	const op = "connect"
-	switch {
-	case ctx.Err() != nil:
-		return rdma.CanceledBy(ctx, "iwarp: "+op, object)
-	case errors.Is(err, errRejected):
-		return opError(op, object, rdma.StatusConnectionRefused, err)
-	case isHangup(err):
-		return opError(op, object, rdma.StatusConnectionRefused, err)
-	}
-	return opError(op, object, netStatus(err, rdma.StatusConnectionAborted), err)
+	return &acceptance{a: a, nc: nc, sent: req, reply: reply, limits: limits}, heard, nil
 }
 
 // dial opens a connection with the preferred revision, and again with revision 1
@@ -184,19 +177,6 @@ func checkReply(req, reply *startup) error {
 	return nil
 }
 
-// giveUp ends a connection that the peer has accepted and this side will not
-// complete. A peer that waits for the ready-to-receive message gets a Terminate in
-// its place.
-//
-// Source: [RFC 6581 §9.3]
-func (a *adapter) giveUp(nc net.Conn, req, reply *startup) {
-	if reply.enhanced != nil && reply.enhanced.peerToPeer {
-		a.terminate(nc, req, reply, faultStartup)
-		return
-	}
-	a.hangUp(nc)
-}
-
 // terminate sends a Terminate of the start-up phase and hangs up.
 func (a *adapter) terminate(nc net.Conn, req, reply *startup, f fault) {
 	crc := req.crc || reply.crc
@@ -211,70 +191,55 @@ func (a *adapter) terminate(nc net.Conn, req, reply *startup, f fault) {
 	a.hangUp(nc)
 }
 
-// CompleteConnect begins full operation; where both sides agreed on that, it
-// tells the peer so by a first message.
+// Ends are the two addresses.
+func (p *acceptance) Ends() soft.Ends { return endsOf(p.nc) }
+
+// Refuse gives up a connection that the peer has accepted. MPA has no message for
+// that, so that the private data is not sent; but a peer that waits for the
+// ready-to-receive message gets a Terminate in its place.
+//
+// Source: [RFC 5044 §7.1.2 rule 2], [RFC 6581 §9.3]
+func (p *acceptance) Refuse([]byte) {
+	if p.reply.enhanced != nil && p.reply.enhanced.peerToPeer {
+		p.a.terminate(p.nc, p.sent, p.reply, faultStartup)
+		return
+	}
+	p.a.hangUp(p.nc)
+}
+
+// Complete begins full operation; where both sides agreed on that, it tells the
+// peer so by a first message.
 //
 // Source: [ND Connector.CompleteConnect], [RFC 6581 §9.3]
-func (c *connector) CompleteConnect(ctx context.Context) error {
-	const op = "complete connect"
-	c.mu.Lock()
-	if c.phase != phaseReplied {
-		c.mu.Unlock()
-		return opError(op, "", rdma.StatusConnectionInvalid, nil)
-	}
-	if ctx.Err() != nil {
-		c.mu.Unlock()
-		return rdma.CanceledBy(ctx, "iwarp: "+op, "")
-	}
-	work := c.beginLocked(ctx, phaseAccepting)
-	nc, pair := c.nc, c.qp
-	limits := finalLimits(c.sent.enhanced, c.reply.enhanced, c.own)
-	crc := c.sent.crc || c.reply.crc
-	nc = withMarkers(nc, c.reply.markers, c.sent.markers, crc)
-	conn := newConn(c.a, pair, nc, crc, limits, c.closeDone)
+func (p *acceptance) Complete(ctx context.Context, qp soft.Pair, end func(error)) (soft.Conn, error) {
+	pair := qp.(*queuePair)
+	crc := p.sent.crc || p.reply.crc
+	nc := withMarkers(p.nc, p.reply.markers, p.sent.markers, crc)
+	conn := newConn(p.a, pair, nc, crc, finalLimits(p.sent.enhanced, p.reply.enhanced, p.limits), end)
 	conn.active = true
 	var ready []byte
-	if e := c.reply.enhanced; e != nil && e.peerToPeer {
-		ready = conn.readyMessage(readyFor(c.sent.enhanced, e))
+	if e := p.reply.enhanced; e != nil && e.peerToPeer {
+		ready = conn.readyMessage(readyFor(p.sent.enhanced, e))
 	}
-	c.mu.Unlock()
-	err := c.sendReady(work, conn.nc, ready)
+	err := p.sendReady(ctx, conn.nc, ready)
 	if err == nil && !pair.attach(conn) {
 		err = net.ErrClosed
 	}
 	if err != nil {
 		conn.nc.Close()
-		pair.unreserve()
-		c.mu.Lock()
-		c.nc, c.qp = nil, nil
-		c.mu.Unlock()
-		c.finish(phaseDead)
-		c.closeDone()
-		if ctx.Err() != nil {
-			return rdma.CanceledBy(ctx, "iwarp: "+op, conn.peer)
-		}
-		return opError(op, conn.peer, netStatus(err, rdma.StatusConnectionAborted), err)
+		return nil, err
 	}
 	pair.connect(false)
-	c.begun(conn)
-	c.finish(phaseConnected)
-	return nil
-}
-
-// begun starts a connection's goroutine and makes the connector its owner.
-func (c *connector) begun(conn *conn) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.c, c.nc = conn, nil
 	go conn.run()
+	return conn, nil
 }
 
 // sendReady writes the ready-to-receive message.
-func (c *connector) sendReady(ctx context.Context, nc net.Conn, frame []byte) error {
+func (p *acceptance) sendReady(ctx context.Context, nc net.Conn, frame []byte) error {
 	if len(frame) == 0 {
 		return nil
 	}
-	_ = nc.SetWriteDeadline(time.Now().Add(c.a.p.cfg.WriteTimeout))
+	_ = nc.SetWriteDeadline(time.Now().Add(p.a.p.cfg.WriteTimeout))
 	stop := watch(ctx, nc)
 	_, err := nc.Write(frame)
 	if !stop() && err == nil {

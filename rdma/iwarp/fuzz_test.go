@@ -133,10 +133,10 @@ func FuzzReader(f *testing.F) {
 		target := newFuzzTarget(t, memory)
 		a, qp, cq := target.a, target.qp, target.cq
 		defer a.Close()
-		if err := qp.reserve("fuzz"); err != nil {
+		if err := qp.Reserve("fuzz"); err != nil {
 			t.Fatal(err)
 		}
-		c := newConn(a, qp, ours, crc, rdma.ReadLimits{Inbound: 2, Outbound: 2}, func() {})
+		c := newConn(a, qp, ours, crc, rdma.ReadLimits{Inbound: 2, Outbound: 2}, func(error) {})
 		qp.attach(c)
 		qp.connect(true)
 		go c.run()

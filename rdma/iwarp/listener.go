@@ -15,12 +15,6 @@ import (
 // a connection, for want of descriptors for instance.
 const acceptPause = 50 * time.Millisecond
 
-// request is a connection whose request has arrived.
-type request struct {
-	nc  net.Conn
-	req startup
-}
-
 // listener takes TCP connections and reads their requests, one goroutine for
 // each; requests wait in a bounded queue to be taken.
 //
@@ -31,7 +25,7 @@ type listener struct {
 
 	mu       sync.Mutex
 	bound    net.Listener
-	requests chan request        // made by Listen
+	requests chan *request       // made by Listen
 	starting map[net.Conn]uint64 // connections in start-up, and when they came
 	arrivals uint64
 	closed   bool
@@ -84,7 +78,7 @@ func (l *listener) Listen(backlog int) error {
 	if backlog == 0 || backlog > most {
 		backlog = most
 	}
-	l.requests = make(chan request, backlog)
+	l.requests = make(chan *request, backlog)
 	l.starting = make(map[net.Conn]uint64)
 	l.wg.Add(1)
 	go l.acceptAll()
@@ -192,35 +186,24 @@ func (l *listener) startup(nc net.Conn) {
 		nc.Close()
 		return
 	}
+	r := &request{l.a, nc, req}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.closed {
 		select {
-		case l.requests <- request{nc, req}:
+		case l.requests <- r:
 			return
 		default:
 		}
 	}
-	l.a.refuse(nc, &req, nil)
-}
-
-// refuse answers a request with a rejection and leaves the connection.
-func (a *adapter) refuse(nc net.Conn, req *startup, private []byte) {
-	reply := newReply(&a.p.cfg, req, rdma.ReadLimits{}, private)
-	reply.reject = true
-	limitStartup(nc, a.p.cfg.RequestTimeout, a.p.cfg.WriteTimeout)
-	if err := writeStartup(nc, reply); err != nil {
-		nc.Close()
-		return
-	}
-	a.leave(nc)
+	r.Refuse(nil)
 }
 
 // ConnectionRequest waits for a request and hands it to a connector.
 func (l *listener) ConnectionRequest(ctx context.Context, into rdma.Connector) error {
 	const op = "wait for a connection request"
-	c, ok := into.(*connector)
-	if !ok || c == nil || c.a != l.a {
+	c, ok := into.(*soft.Connector)
+	if !ok || !c.Of(l.a) {
 		return opError(op, "", rdma.StatusInvalidParameter, errors.New("connector of another adapter"))
 	}
 	l.mu.Lock()
@@ -234,21 +217,21 @@ func (l *listener) ConnectionRequest(ctx context.Context, into rdma.Connector) e
 	case ctx.Err() != nil:
 		return rdma.CanceledBy(ctx, "iwarp: "+op, "")
 	}
-	if err := c.expect(op); err != nil {
+	if err := c.Expect(op); err != nil {
 		return err
 	}
 	select {
 	case r := <-requests:
-		if c.take(r) {
+		if c.Take(r, r.req.heard()) {
 			return nil
 		}
-		l.a.refuse(r.nc, &r.req, nil)
+		r.Refuse(nil)
 		return opError(op, "", rdma.StatusCanceled, nil)
 	case <-l.closing:
-		c.unexpect()
+		c.Unexpect()
 		return opError(op, "", rdma.StatusCanceled, nil)
 	case <-ctx.Done():
-		c.unexpect()
+		c.Unexpect()
 		return rdma.CanceledBy(ctx, "iwarp: "+op, "")
 	}
 }
@@ -276,7 +259,7 @@ func (l *listener) Close() error {
 	for l.requests != nil {
 		select {
 		case r := <-l.requests:
-			refusals.Go(func() { l.a.refuse(r.nc, &r.req, nil) }) // none waits for another
+			refusals.Go(func() { r.Refuse(nil) }) // none waits for another
 			continue
 		default:
 		}

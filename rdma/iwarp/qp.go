@@ -118,8 +118,8 @@ func (a *adapter) CreateQueuePair(cfg rdma.QueuePairConfig) (rdma.QueuePair, err
 	return qp, nil
 }
 
-// reserve takes an unconnected queue pair for a connector.
-func (qp *queuePair) reserve(op string) error {
+// Reserve takes an unconnected queue pair for a connector.
+func (qp *queuePair) Reserve(op string) error {
 	qp.mu.Lock()
 	defer qp.mu.Unlock()
 	switch qp.state {
@@ -132,8 +132,8 @@ func (qp *queuePair) reserve(op string) error {
 	return opError(op, "queue pair", rdma.StatusConnectionActive, nil)
 }
 
-// unreserve gives it back as it was.
-func (qp *queuePair) unreserve() {
+// Unreserve gives it back as it was.
+func (qp *queuePair) Unreserve() {
 	qp.mu.Lock()
 	defer qp.mu.Unlock()
 	if qp.state == pairReserved {
@@ -299,7 +299,7 @@ func (qp *queuePair) Close() error {
 		qp.state = pairClosed
 		qp.mu.Unlock()
 		if c != nil {
-			c.disconnect()
+			c.Disconnect()
 			<-c.finished
 		}
 		qp.flushAll(&ending{receive: rdma.StatusCanceled, partly: rdma.StatusCanceled, reading: rdma.StatusCanceled}, false)

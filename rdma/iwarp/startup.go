@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"lwio/rdma"
+	"lwio/rdma/internal/soft"
 )
 
 // limitStartup bounds the start-up of a connection. It comes before watch, whose
@@ -240,6 +241,16 @@ func fabricAddr(a net.Addr) rdma.Addr {
 	}
 	ap := t.AddrPort()
 	return rdma.IPAddr(Name, netip.AddrPortFrom(ap.Addr().Unmap(), ap.Port()))
+}
+
+// endsOf are the addresses of a TCP connection.
+func endsOf(nc net.Conn) soft.Ends {
+	return soft.Ends{Local: fabricAddr(nc.LocalAddr()), Peer: fabricAddr(nc.RemoteAddr())}
+}
+
+// heard is what the peer said with its frame.
+func (s *startup) heard() *soft.Heard {
+	return &soft.Heard{Private: s.private, Limits: peerLimits(s.enhanced)}
 }
 
 // hangUp closes a connection that is not in full operation in good order: the

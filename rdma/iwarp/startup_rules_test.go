@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"lwio/rdma"
+	"lwio/rdma/internal/soft"
 )
 
 // TestRequestLies sends requests whose length is not what follows.
@@ -251,11 +252,11 @@ func TestStartupTimeouts(t *testing.T) {
 		server := newSide(t, &short, shape{depth: 4, sge: 1, buf: 4096})
 		ours, theirs := net.Pipe()
 		defer theirs.Close()
-		con := server.con.(*connector)
-		if err := con.expect("test"); err != nil {
+		con := server.con.(*soft.Connector)
+		if err := con.Expect("test"); err != nil {
 			t.Fatal(err)
 		}
-		con.take(request{ours, startup{revision: 1}})
+		con.Take(&request{server.a.(*adapter), ours, startup{revision: 1}}, &soft.Heard{})
 		if err := con.Accept(t.Context(), server.qp, rdma.ReadLimits{}, nil); rdma.StatusOf(err) != rdma.StatusConnectionAborted {
 			t.Error(err)
 		}
@@ -305,7 +306,7 @@ func TestStartupTerminates(t *testing.T) {
 					}
 				}
 				<-done
-				if err := client.qp.(*queuePair).reserve("test"); err != nil {
+				if err := client.qp.(*queuePair).Reserve("test"); err != nil {
 					t.Error("the queue pair is in use:", err)
 				}
 			})

@@ -299,7 +299,7 @@ func TestNoFirstMessage(t *testing.T) {
 		if n, _ := e.cq.Poll(make([]rdma.Result, 1)); n != 0 {
 			t.Error("the queue pair was flushed")
 		}
-		if err := e.qp.(*queuePair).reserve("test"); err != nil {
+		if err := e.qp.(*queuePair).Reserve("test"); err != nil {
 			t.Error(err)
 		}
 	})

@@ -151,12 +151,12 @@ func TestRevisions(t *testing.T) {
 		for theirs := range 3 {
 			client, server := connect(t, &Config{Revision: ours}, &Config{Revision: theirs},
 				shape{depth: 4, sge: 1, buf: 4096, limits: rdma.ReadLimits{Inbound: 1, Outbound: 1}})
-			want := uint8(2)
-			if ours == 1 {
-				want = 1
+			var want rdma.ReadLimits // revision 1 tells none
+			if ours != 1 {
+				want = rdma.ReadLimits{Inbound: 1, Outbound: 1}
 			}
-			if got := client.con.(*connector).reply.revision; got != want {
-				t.Errorf("%d to %d meet at %d", ours, theirs, got)
+			if got, err := client.con.ReadLimits(); err != nil || got != want {
+				t.Errorf("%d to %d: told %v, %v", ours, theirs, got, err)
 			}
 			for _, ends := range [][2]*side{{client, server}, {server, client}} {
 				from, to := ends[0], ends[1]

@@ -12,69 +12,41 @@ import (
 	"golang.org/x/sys/unix"
 
 	"lwio/rdma"
+	"lwio/rdma/internal/soft"
 )
+
+// request is a connection whose request has arrived.
+type request struct {
+	a  *adapter
+	nc *net.UnixConn
+	hello
+}
+
+var _ soft.Request = (*request)(nil)
+
+// Ends are the two addresses.
+func (r *request) Ends() soft.Ends { return r.a.endsOf(r.nc) }
+
+// Refuse answers with a rejection.
+func (r *request) Refuse(private []byte) { refuse(r.nc, private) }
+
+// refuse sends a rejection, if the socket takes it, and hangs up.
+func refuse(nc *net.UnixConn, private []byte) {
+	_ = nc.SetDeadline(time.Now().Add(rejectTime))
+	_ = sendHello(nc, &hello{kind: helloReject, private: private})
+	nc.Close()
+}
+
+// rejectTime bounds how long a rejection may take to leave.
+const rejectTime = time.Second
 
 // Accept answers the request and waits for the peer's CompleteConnect.
 //
 // Source: [ND Connector.Accept]
-func (c *connector) Accept(ctx context.Context, qp rdma.QueuePair, limits rdma.ReadLimits, privateData []byte) error {
-	const op = "accept"
-	pair, ok := qp.(*queuePair)
-	switch {
-	case !ok || pair == nil || pair.a != c.a:
-		return opError(op, "", rdma.StatusInvalidParameter, errors.New("queue pair of another adapter"))
-	case len(privateData) > maxPrivateData:
-		return opError(op, "private data", rdma.StatusInvalidBufferSize, nil)
-	case ctx.Err() != nil:
-		return rdma.CanceledBy(ctx, "shm: "+op, "")
-	}
-	c.mu.Lock()
-	if c.phase != phaseRequested {
-		defer c.mu.Unlock()
-		return opError(op, "", c.acceptStatusLocked(), nil)
-	}
-	if err := pair.reserve(op); err != nil {
-		c.mu.Unlock()
-		return err
-	}
-	work := c.beginLocked(ctx, phaseAccepting)
-	nc, limits := c.nc, agree(limits, c.heard)
-	c.mu.Unlock()
-
-	own, peer, b, err := c.a.answer(work, nc, &hello{kind: helloAccept, limits: limits, private: privateData})
-	closed := work.Err() != nil && ctx.Err() == nil
-	if err == nil {
-		err = c.begin(nc, pair, own, peer, b, limits)
-	}
-	c.mu.Lock()
-	c.nc = nil
-	c.mu.Unlock()
-	if err == nil {
-		c.finish(phaseConnected)
-		return nil
-	}
-	c.giveUp(nc, own, peer, b, pair)
-	name := nameOf(nc.RemoteAddr())
-	switch {
-	case ctx.Err() != nil:
-		return rdma.CanceledBy(ctx, "shm: "+op, name)
-	case closed || errors.Is(err, net.ErrClosed):
-		return opError(op, name, rdma.StatusCanceled, err)
-	case errors.Is(err, errNotReady):
-		return opError(op, name, rdma.StatusIOTimeout, err)
-	case errors.Is(err, errGaveUp):
-		return opError(op, name, rdma.StatusConnectionRefused, errors.Join(rdma.StatusConnectionAborted, err))
-	}
-	return opError(op, name, rdma.StatusConnectionAborted, err)
-}
-
-// acceptStatusLocked is why there is nothing to accept.
-func (c *connector) acceptStatusLocked() rdma.Status {
-	switch c.phase {
-	case phaseConnecting, phaseReplied, phaseAccepting, phaseConnected:
-		return rdma.StatusConnectionActive
-	}
-	return rdma.StatusConnectionInvalid
+func (r *request) Accept(ctx context.Context, pair soft.Pair, limits rdma.ReadLimits, private []byte, end func(error)) (soft.Conn, error) {
+	limits = agree(limits, &r.hello)
+	own, peer, b, err := r.a.answer(ctx, r.nc, &hello{kind: helloAccept, limits: limits, private: private})
+	return r.a.begin(err, r.nc, pair, own, peer, b, limits, end)
 }
 
 // answer sends the acceptance with this side's segment and the other end of a
@@ -88,7 +60,7 @@ func (a *adapter) answer(ctx context.Context, nc *net.UnixConn, h *hello) (own, 
 	_ = unix.Close(other)
 	if err != nil {
 		if isHangup(err) {
-			err = errors.Join(errGaveUp, err)
+			err = errors.Join(soft.ErrGaveUp, err)
 		}
 		return own, nil, b, err
 	}
@@ -103,9 +75,9 @@ func (a *adapter) answer(ctx context.Context, nc *net.UnixConn, h *hello) (own, 
 	case canceled:
 		err = context.Cause(ctx)
 	case err == nil && ready.kind == helloReject, isHangup(err):
-		err = errGaveUp
+		err = soft.ErrGaveUp
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		err = errNotReady
+		err = soft.ErrNotReady
 	case err == nil:
 		err = errHello
 	}

@@ -4,6 +4,7 @@ package shm
 
 import (
 	"context"
+	"net"
 	"net/netip"
 	"sync"
 
@@ -74,6 +75,11 @@ func (a *adapter) addr(name string) rdma.Addr {
 	return rdma.Addr{Fabric: Name, Host: a.host, Name: name}
 }
 
+// endsOf are the addresses of a socket.
+func (a *adapter) endsOf(nc *net.UnixConn) soft.Ends {
+	return soft.Ends{Local: a.addr(nameOf(nc.LocalAddr())), Peer: a.addr(nameOf(nc.RemoteAddr()))}
+}
+
 // ours tells whether an address is on this fabric and host.
 func (a *adapter) ours(addr rdma.Addr) bool {
 	return !addr.AddrPort.IsValid() && (addr.Fabric == Name || addr.Fabric == "") &&
@@ -99,11 +105,7 @@ func (a *adapter) CreateSharedReceiveQueue(cfg rdma.SharedReceiveQueueConfig) (r
 
 // CreateConnector makes an unbound connector.
 func (a *adapter) CreateConnector() (rdma.Connector, error) {
-	c := &connector{a: a, done: make(chan struct{})}
-	if err := a.dom.Add(soft.Connectors, c, "create connector"); err != nil {
-		return nil, err
-	}
-	return c, nil
+	return a.dom.CreateConnector(a)
 }
 
 // CreateListener makes an unbound listener.

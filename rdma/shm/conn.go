@@ -62,7 +62,7 @@ type conn struct {
 	limits   rdma.ReadLimits // in progress
 
 	ending   atomic.Pointer[ending] // set once
-	onEnd    func()                 // closes Done of the connector
+	onEnd    func(error)            // closes Done of the connector
 	finished chan struct{}          // closed when all is over and the socket closed
 	gone     atomic.Bool            // the peer does not write directly any more
 	wg       sync.WaitGroup         // goroutines that read files
@@ -83,7 +83,7 @@ type conn struct {
 }
 
 // newConn makes the connection of a queue pair, whose start-up is over.
-func newConn(a *adapter, qp *queuePair, nc *net.UnixConn, own, peer *segment, b *bell, limits rdma.ReadLimits, onEnd func()) (*conn, error) {
+func newConn(a *adapter, qp *queuePair, nc *net.UnixConn, own, peer *segment, b *bell, limits rdma.ReadLimits, onEnd func(error)) (*conn, error) {
 	raw, err := nc.SyscallConn()
 	if err != nil {
 		return nil, err
@@ -103,20 +103,24 @@ func newConn(a *adapter, qp *queuePair, nc *net.UnixConn, own, peer *segment, b 
 	return c, nil
 }
 
-// end begins the end of the connection; only the first call counts.
-func (c *conn) end(e *ending) {
+// end begins the end of the connection; only the first call counts, and is true.
+func (c *conn) end(e *ending) bool {
 	if !c.ending.CompareAndSwap(nil, e) {
-		return
+		return false
 	}
 	c.nudge()
+	return true
 }
 
 // nudge wakes run.
 func (c *conn) nudge() { _ = c.nc.SetReadDeadline(longAgo) }
 
-// disconnect ends the connection in good order.
-func (c *conn) disconnect() {
-	c.end(&ending{err: opError("connection", c.peerName, rdma.StatusConnectionInvalid, net.ErrClosed), state: stateOrderly})
+// Finished is closed when all is over and the socket closed.
+func (c *conn) Finished() <-chan struct{} { return c.finished }
+
+// Disconnect ends the connection in good order.
+func (c *conn) Disconnect() bool {
+	return c.end(&ending{err: opError("connection", c.peerName, rdma.StatusConnectionInvalid, net.ErrClosed), state: stateOrderly})
 }
 
 // wake wakes the peer if it sleeps; once is enough for each sleep.
@@ -149,7 +153,7 @@ func (c *conn) run() {
 	defer close(c.finished)
 	c.end(c.endingFor(c.serve()))
 	e := c.ending.Load()
-	c.onEnd()
+	c.onEnd(e.err)
 	c.rest.close()
 	c.qp.stopSending()
 	c.wg.Wait()

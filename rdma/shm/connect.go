@@ -12,80 +12,68 @@ import (
 	"golang.org/x/sys/unix"
 
 	"lwio/rdma"
+	"lwio/rdma/internal/soft"
 )
 
 // dialPause is how long a dial waits for room in the listener's queue.
 const dialPause = 2 * time.Millisecond
 
-// Connect opens the socket and waits for the answer to the request.
-//
-// Source: [ND Connector.Connect]
-func (c *connector) Connect(ctx context.Context, qp rdma.QueuePair, remote rdma.Addr, limits rdma.ReadLimits, privateData []byte) error {
-	const op = "connect"
-	pair, ok := qp.(*queuePair)
-	switch {
-	case !ok || pair == nil || pair.a != c.a:
-		return opError(op, remote.String(), rdma.StatusInvalidParameter, errors.New("queue pair of another adapter"))
-	case remote.Fabric == Name && remote.Host != c.a.host && remote.Host != [16]byte{}:
-		return opError(op, remote.String(), rdma.StatusHostUnreachable, errors.New("it is on another host"))
-	case !c.a.ours(remote) || remote.Name == "":
-		return opError(op, remote.String(), rdma.StatusInvalidAddress, nil)
-	case len(privateData) > maxPrivateData:
-		return opError(op, remote.String(), rdma.StatusInvalidBufferSize, nil)
-	case ctx.Err() != nil:
-		return rdma.CanceledBy(ctx, "shm: "+op, remote.String())
-	}
-	c.mu.Lock()
-	if err := c.connectableLocked(remote.String()); err != nil {
-		c.mu.Unlock()
-		return err
-	}
-	if err := pair.reserve(op); err != nil {
-		c.mu.Unlock()
-		return err
-	}
-	local := c.name
-	work := c.beginLocked(ctx, phaseConnecting)
-	c.mu.Unlock()
+// acceptance is a connection whose peer accepted.
+type acceptance struct {
+	a      *adapter
+	nc     *net.UnixConn
+	reply  *hello
+	peer   *segment
+	bell   *bell
+	limits rdma.ReadLimits // of the program
+}
 
-	nc, reply, peer, b, err := c.a.dial(work, local, remote.Name, &hello{kind: helloRequest, limits: limits, private: privateData})
-	c.mu.Lock()
-	if reply != nil {
-		c.heard = reply
-	}
-	if err == nil {
-		c.nc, c.qp, c.peer, c.bell, c.wishes = nc, pair, peer, b, limits
-	}
-	c.mu.Unlock()
-	if err != nil {
-		canceled := work.Err() != nil && ctx.Err() == nil
-		pair.unreserve()
-		c.finish(phaseIdle)
-		switch {
-		case ctx.Err() != nil:
-			return rdma.CanceledBy(ctx, "shm: "+op, remote.String())
-		case canceled:
-			return opError(op, remote.String(), rdma.StatusCanceled, net.ErrClosed)
-		}
-		return opError(op, remote.String(), statusOf(err), err)
-	}
-	if c.finish(phaseReplied) {
-		return opError(op, remote.String(), rdma.StatusCanceled, net.ErrClosed)
+var _ soft.Acceptance = (*acceptance)(nil)
+
+// PairOf is a queue pair of this adapter.
+func (a *adapter) PairOf(qp rdma.QueuePair) soft.Pair {
+	if pair, ok := qp.(*queuePair); ok && pair != nil && pair.a == a {
+		return pair
 	}
 	return nil
 }
 
-// connectableLocked tells whether a Connect may begin.
-func (c *connector) connectableLocked(object string) error {
+// Source is a name to connect from; no name leaves it to the provider. That a name
+// is free is known only when it is taken.
+func (a *adapter) Source(_ context.Context, op string, local rdma.Addr) (rdma.Addr, error) {
+	if !a.ours(local) {
+		return rdma.Addr{}, opError(op, local.String(), rdma.StatusInvalidAddress, nil)
+	}
+	return local, nil
+}
+
+// Target checks where to connect to.
+func (a *adapter) Target(op string, remote rdma.Addr) error {
 	switch {
-	case c.closed:
-		return opError("connect", object, rdma.StatusInvalidHandle, nil)
-	case c.phase == phaseDead:
-		return opError("connect", object, rdma.StatusInvalidDeviceState, nil)
-	case c.phase != phaseIdle:
-		return opError("connect", object, rdma.StatusConnectionActive, nil)
+	case remote.Fabric == Name && remote.Host != a.host && remote.Host != [16]byte{}:
+		return opError(op, remote.String(), rdma.StatusHostUnreachable, errors.New("it is on another host"))
+	case !a.ours(remote) || remote.Name == "":
+		return opError(op, remote.String(), rdma.StatusInvalidAddress, nil)
 	}
 	return nil
+}
+
+// Status is that of an error of a start-up.
+func (a *adapter) Status(err error) rdma.Status { return statusOf(err) }
+
+// Dial opens the socket and waits for the answer to the request.
+//
+// Source: [ND Connector.Connect]
+func (a *adapter) Dial(ctx context.Context, local, remote rdma.Addr, limits rdma.ReadLimits, private []byte) (soft.Acceptance, *soft.Heard, error) {
+	nc, reply, peer, b, err := a.dial(ctx, local.Name, remote.Name, &hello{kind: helloRequest, limits: limits, private: private})
+	var heard *soft.Heard
+	if reply != nil {
+		heard = reply.heard()
+	}
+	if err != nil {
+		return nil, heard, err
+	}
+	return &acceptance{a: a, nc: nc, reply: reply, peer: peer, bell: b, limits: limits}, heard, nil
 }
 
 // dial opens a socket, checks who is there, and exchanges request and answer. A
@@ -151,48 +139,22 @@ func openSocket(ctx context.Context, local, remote string) (*net.UnixConn, error
 	}
 }
 
-// CompleteConnect sends this side's segment, and the connection has begun.
-//
-// Source: [ND Connector.CompleteConnect]
-func (c *connector) CompleteConnect(ctx context.Context) error {
-	const op = "complete connect"
-	c.mu.Lock()
-	if c.phase != phaseReplied {
-		c.mu.Unlock()
-		return opError(op, "", rdma.StatusConnectionInvalid, nil)
-	}
-	if ctx.Err() != nil {
-		c.mu.Unlock()
-		return rdma.CanceledBy(ctx, "shm: "+op, "")
-	}
-	work := c.beginLocked(ctx, phaseAccepting)
-	nc, peer, b, pair, limits := c.nc, c.peer, c.bell, c.qp, agree(c.wishes, c.heard)
-	c.nc, c.peer, c.bell, c.qp = nil, nil, nil, nil
-	c.mu.Unlock()
+// Ends are the two addresses.
+func (p *acceptance) Ends() soft.Ends { return p.a.endsOf(p.nc) }
 
-	own, err := c.a.sendSegment(work, nc, &hello{kind: helloReady})
-	if err == nil {
-		err = c.begin(nc, pair, own, peer, b, limits)
-	}
-	if err != nil {
-		c.giveUp(nc, own, peer, b, pair)
-		if ctx.Err() != nil {
-			return rdma.CanceledBy(ctx, "shm: "+op, nameOf(nc.RemoteAddr()))
-		}
-		return opError(op, nameOf(nc.RemoteAddr()), completeStatus(err), err)
-	}
-	c.finish(phaseConnected)
-	return nil
+// Refuse rejects the acceptance; the peer learns only that it was refused.
+func (p *acceptance) Refuse(private []byte) {
+	refuse(p.nc, private)
+	p.peer.unmap()
+	p.bell.close()
 }
 
-// completeStatus is the status of a handshake that failed after the answer.
-func completeStatus(err error) rdma.Status {
-	switch s := statusOf(err); s {
-	case rdma.StatusConnectionRefused:
-		return rdma.StatusConnectionAborted
-	default:
-		return s
-	}
+// Complete sends this side's segment, and the connection has begun.
+//
+// Source: [ND Connector.CompleteConnect]
+func (p *acceptance) Complete(ctx context.Context, pair soft.Pair, end func(error)) (soft.Conn, error) {
+	own, err := p.a.sendSegment(ctx, p.nc, &hello{kind: helloReady})
+	return p.a.begin(err, p.nc, pair, own, p.peer, p.bell, agree(p.limits, p.reply), end)
 }
 
 // sendSegment makes this side's segment and sends it, and other descriptors.
@@ -215,29 +177,24 @@ func (a *adapter) sendSegment(ctx context.Context, nc *net.UnixConn, h *hello, o
 	return own, err
 }
 
-// begin makes the connection and starts its goroutine.
-func (c *connector) begin(nc *net.UnixConn, pair *queuePair, own, peer *segment, b *bell, limits rdma.ReadLimits) error {
-	conn, err := newConn(c.a, pair, nc, own, peer, b, limits, c.closeDone)
+// begin makes the connection and starts its goroutine, unless its start-up failed
+// with err: then, or if it fails now, everything is freed.
+func (a *adapter) begin(err error, nc *net.UnixConn, pair soft.Pair, own, peer *segment, b *bell, limits rdma.ReadLimits, end func(error)) (soft.Conn, error) {
+	qp := pair.(*queuePair)
+	var c *conn
+	if err == nil {
+		c, err = newConn(a, qp, nc, own, peer, b, limits, end)
+	}
+	if err == nil && !qp.attach(c) {
+		err = net.ErrClosed
+	}
 	if err != nil {
-		return err
+		nc.Close()
+		own.unmap()
+		peer.unmap()
+		b.close()
+		return nil, err
 	}
-	if !pair.attach(conn) {
-		return net.ErrClosed
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.c = conn
-	go conn.run()
-	return nil
-}
-
-// giveUp frees everything of a connection that did not begin.
-func (c *connector) giveUp(nc *net.UnixConn, own, peer *segment, b *bell, pair *queuePair) {
-	nc.Close()
-	own.unmap()
-	peer.unmap()
-	b.close()
-	pair.unreserve()
-	c.finish(phaseDead)
-	c.closeDone()
+	go c.run()
+	return c, nil
 }

@@ -43,8 +43,6 @@ var (
 	errHello     = errors.New("the peer's start-up message is malformed")
 	errRejected  = errors.New("the peer rejected the connection")
 	errForbidden = errors.New("the peer does not allow this process's user")
-	errGaveUp    = errors.New("the peer gave the connection up")
-	errNotReady  = errors.New("the peer did not complete the connection in time")
 	errUser      = errors.New("the peer's user is not allowed")
 )
 

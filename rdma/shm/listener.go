@@ -17,12 +17,6 @@ import (
 // a connection, for want of descriptors for instance.
 const acceptPause = 50 * time.Millisecond
 
-// request is a connection whose request has arrived.
-type request struct {
-	nc *net.UnixConn
-	hello
-}
-
 // listener takes connections and reads their requests, one goroutine for each;
 // requests wait in a bounded queue to be taken.
 //
@@ -34,7 +28,7 @@ type listener struct {
 	mu       sync.Mutex
 	bound    *net.UnixListener
 	name     string
-	requests chan request             // made by Listen
+	requests chan *request            // made by Listen
 	starting map[*net.UnixConn]uint64 // connections in start-up, and when they came
 	arrivals uint64
 	closed   bool
@@ -91,7 +85,7 @@ func (l *listener) Listen(backlog int) error {
 	if backlog == 0 || backlog > most {
 		backlog = most
 	}
-	l.requests = make(chan request, backlog)
+	l.requests = make(chan *request, backlog)
 	l.starting = make(map[*net.UnixConn]uint64)
 	l.wg.Add(1)
 	go l.acceptAll()
@@ -172,16 +166,17 @@ func (l *listener) startup(nc *net.UnixConn) {
 		nc.Close()
 		return
 	}
+	r := &request{l.a, nc, req}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.closed {
 		select {
-		case l.requests <- request{nc, req}:
+		case l.requests <- r:
 			return
 		default:
 		}
 	}
-	refuse(nc, nil)
+	r.Refuse(nil)
 }
 
 // forbid tells a peer why it is not served. Its request is taken out first, as to
@@ -212,8 +207,8 @@ func readRequest(cfg *Config, nc *net.UnixConn) (hello, error) {
 // ConnectionRequest waits for a request and hands it to a connector.
 func (l *listener) ConnectionRequest(ctx context.Context, into rdma.Connector) error {
 	const op = "wait for a connection request"
-	c, ok := into.(*connector)
-	if !ok || c == nil || c.a != l.a {
+	c, ok := into.(*soft.Connector)
+	if !ok || !c.Of(l.a) {
 		return opError(op, "", rdma.StatusInvalidParameter, errors.New("connector of another adapter"))
 	}
 	l.mu.Lock()
@@ -227,21 +222,21 @@ func (l *listener) ConnectionRequest(ctx context.Context, into rdma.Connector) e
 	case ctx.Err() != nil:
 		return rdma.CanceledBy(ctx, "shm: "+op, "")
 	}
-	if err := c.expect(op); err != nil {
+	if err := c.Expect(op); err != nil {
 		return err
 	}
 	select {
 	case r := <-requests:
-		if c.take(r) {
+		if c.Take(r, r.heard()) {
 			return nil
 		}
-		refuse(r.nc, nil)
+		r.Refuse(nil)
 		return opError(op, "", rdma.StatusCanceled, nil)
 	case <-l.closing:
-		c.unexpect()
+		c.Unexpect()
 		return opError(op, "", rdma.StatusCanceled, nil)
 	case <-ctx.Done():
-		c.unexpect()
+		c.Unexpect()
 		return rdma.CanceledBy(ctx, "shm: "+op, "")
 	}
 }
@@ -268,7 +263,7 @@ func (l *listener) Close() error {
 	for l.requests != nil {
 		select {
 		case r := <-l.requests:
-			refuse(r.nc, nil)
+			r.Refuse(nil)
 			continue
 		default:
 		}

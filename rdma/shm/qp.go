@@ -96,8 +96,8 @@ func (a *adapter) CreateQueuePair(cfg rdma.QueuePairConfig) (rdma.QueuePair, err
 	return qp, nil
 }
 
-// reserve takes an unconnected queue pair for a connector.
-func (qp *queuePair) reserve(op string) error {
+// Reserve takes an unconnected queue pair for a connector.
+func (qp *queuePair) Reserve(op string) error {
 	qp.mu.Lock()
 	defer qp.mu.Unlock()
 	switch qp.state {
@@ -110,8 +110,8 @@ func (qp *queuePair) reserve(op string) error {
 	return opError(op, "queue pair", rdma.StatusConnectionActive, nil)
 }
 
-// unreserve gives it back as it was.
-func (qp *queuePair) unreserve() {
+// Unreserve gives it back as it was.
+func (qp *queuePair) Unreserve() {
 	qp.mu.Lock()
 	defer qp.mu.Unlock()
 	if qp.state == pairReserved {
@@ -308,7 +308,7 @@ func (qp *queuePair) Close() error {
 		qp.state = pairClosed
 		qp.mu.Unlock()
 		if c := qp.conn.Load(); c != nil {
-			c.disconnect()
+			c.Disconnect()
 			<-c.finished
 		}
 		qp.flushAll(rdma.StatusCanceled, rdma.StatusCanceled)

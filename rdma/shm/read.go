@@ -30,6 +30,9 @@ func peerLimits(h *hello) rdma.ReadLimits {
 	return rdma.ReadLimits{Inbound: clipReads(h.limits.Outbound), Outbound: clipReads(h.limits.Inbound)}
 }
 
+// heard is what the peer said with the message.
+func (h *hello) heard() *soft.Heard { return &soft.Heard{Private: h.private, Limits: peerLimits(h)} }
+
 // agree lowers this side's wishes to what the peer's allow.
 func agree(own rdma.ReadLimits, peer *hello) rdma.ReadLimits {
 	p := peerLimits(peer)

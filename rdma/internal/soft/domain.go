@@ -70,8 +70,8 @@ func (d *Domain) Error(op, object string, status rdma.Status, cause error) error
 }
 
 // Canceled is the error of an operation that ended because ctx did.
-func (d *Domain) Canceled(ctx context.Context, op string) error {
-	return rdma.CanceledBy(ctx, d.fabric+": "+op, "")
+func (d *Domain) Canceled(ctx context.Context, op, object string) error {
+	return rdma.CanceledBy(ctx, d.fabric+": "+op, object)
 }
 
 // Add makes the domain the owner of an object that op has made.

@@ -96,7 +96,7 @@ func TestDomainErrors(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := d.Canceled(ctx, "notify"); err.Error() != "soft: notify: canceled: context canceled" || !errors.Is(err, context.Canceled) {
+	if err := d.Canceled(ctx, "notify", "queue"); err.Error() != "soft: notify queue: canceled: context canceled" || !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 }

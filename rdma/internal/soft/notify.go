@@ -56,7 +56,7 @@ func (q *CompletionQueue) Notify(ctx context.Context, kind rdma.NotifyKind) erro
 		return q.d.Error(op, "", rdma.StatusInvalidParameter, nil)
 	}
 	if ctx.Err() != nil {
-		return q.d.Canceled(ctx, op)
+		return q.d.Canceled(ctx, op, "")
 	}
 	q.mu.Lock()
 	if q.failed != rdma.StatusSuccess {
@@ -74,7 +74,7 @@ func (q *CompletionQueue) Notify(ctx context.Context, kind rdma.NotifyKind) erro
 	status := q.giveBack(w)
 	switch {
 	case canceled:
-		return q.d.Canceled(ctx, op)
+		return q.d.Canceled(ctx, op, "")
 	case status != rdma.StatusSuccess:
 		return q.d.Error(op, "", status, nil)
 	}

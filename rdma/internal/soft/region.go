@@ -55,7 +55,7 @@ func (d *Domain) RegisterMemory(ctx context.Context, buf []byte, access rdma.Acc
 	const op = "register memory"
 	switch {
 	case ctx.Err() != nil:
-		return nil, d.Canceled(ctx, op)
+		return nil, d.Canceled(ctx, op, "")
 	case buf == nil, uint64(len(buf)) > MaxRegistration:
 		return nil, d.Error(op, "", rdma.StatusInvalidParameter, nil)
 	case len(buf) == 0:

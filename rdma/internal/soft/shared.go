@@ -271,7 +271,7 @@ func (q *SharedQueue) notifyLocked() {
 func (q *SharedQueue) Notify(ctx context.Context) error {
 	const op = "notify of a shared receive queue"
 	if ctx.Err() != nil {
-		return q.d.Canceled(ctx, op)
+		return q.d.Canceled(ctx, op, "")
 	}
 	q.mu.Lock()
 	if !q.closed && q.receives.Len() < q.threshold {
@@ -287,7 +287,7 @@ func (q *SharedQueue) Notify(ctx context.Context) error {
 	select {
 	case <-low:
 	case <-ctx.Done():
-		return q.d.Canceled(ctx, op)
+		return q.d.Canceled(ctx, op, "")
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
