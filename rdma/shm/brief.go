@@ -53,8 +53,9 @@ func plainSend(r *rdma.Request, length int) bool {
 	return r.Op == rdma.OpSend && length <= briefWrite && len(r.SGL) <= 1
 }
 
-// tellLocked puts such a message into the ring at once, if there is room. Post
-// wakes the peer later, without the lock.
+// tellLocked puts such a message into the ring at once, if there is room. Who
+// takes the baton next, which is Post, wakes the peer without the lock: only the
+// baton keeps the segments mapped then.
 func (qp *queuePair) tellLocked(s *sendRequest, r *rdma.Request, length int) bool {
 	if !qp.conn.Load().tx.tell(r, length) {
 		return false

@@ -38,7 +38,7 @@ func childChaos(ctx context.Context, a rdma.Adapter, cq rdma.CompletionQueue, qp
 			{Op: rdma.OpWrite, Flags: rdma.FlagInline, Inline: make([]byte, 8), Remote: peer},
 			{Op: rdma.OpWrite, SGL: sge(n), Remote: peer},
 			{Op: rdma.OpRead, SGL: sge(n), Remote: peer},
-			{Op: rdma.OpSend, SGL: sge(n % 64)},
+			{Op: rdma.OpSend, Flags: silent(n), SGL: sge(n % 64)},
 			{Op: rdma.OpWrite, Flags: rdma.FlagImmediate, SGL: sge(n), Remote: peer},
 		}
 		if sent == parentReceives/2 {
@@ -73,6 +73,14 @@ func childChaos(ctx context.Context, a rdma.Adapter, cq rdma.CompletionQueue, qp
 	}
 }
 
+// silent is FlagSilentSuccess for every other number.
+func silent(n int) rdma.Flags {
+	if n%2 == 0 {
+		return 0
+	}
+	return rdma.FlagSilentSuccess
+}
+
 // chaosMemory allocates memory, registers it, and gives it back.
 func chaosMemory(ctx context.Context, a rdma.Adapter) error {
 	m, err := a.Alloc(ctx, 1<<16)
@@ -86,6 +94,10 @@ func chaosMemory(ctx context.Context, a rdma.Adapter) error {
 	return errors.Join(err, m.Close())
 }
 
+// victimSends is how many messages the victim sends, for which the child has
+// posted receives.
+const victimSends = 12
+
 // victim plays with the child until the connection ends: it writes and reads, and
 // waits in Notify on the other queue.
 func (s *side) victim(at rdma.RemoteAddr) *sync.WaitGroup {
@@ -98,7 +110,11 @@ func (s *side) victim(at rdma.RemoteAddr) *sync.WaitGroup {
 				{Op: rdma.OpRead, SGL: s.sge(1<<14, 1<<14), Remote: at},
 				{Op: rdma.OpWrite, SGL: s.sge(0, 8), Remote: at},
 			}
-			_, err := s.qp.Post(reqs[i%3 : i%3+1])
+			k := i % 3
+			if i%8 == 7 && i < 8*victimSends {
+				reqs[k] = rdma.Request{Op: rdma.OpSend, Flags: rdma.FlagSilentSuccess}
+			}
+			_, err := s.qp.Post(reqs[k : k+1])
 			if err != nil && !errors.Is(err, rdma.StatusNoMoreEntries) {
 				return
 			}

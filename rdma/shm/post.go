@@ -26,12 +26,7 @@ func (qp *queuePair) Post(reqs []rdma.Request) (int, error) {
 	if n > 0 {
 		c = qp.takeBatonLocked()
 	}
-	told := qp.told
-	qp.told = false
 	qp.mu.Unlock()
-	if told {
-		qp.conn.Load().wake()
-	}
 	if c != nil {
 		c.tx.pump(false)
 	}

@@ -65,7 +65,7 @@ type queuePair struct {
 	answers soft.FIFO[answer]       // to reads of the peer
 	cancel  uint64                  // requests before this number end with StatusCanceled
 	writing bool
-	told    bool // there is something new in the ring that the peer must be woken for
+	told    bool // the peer must be woken for what is new in the ring; set while nobody is writing
 	windows soft.Windows
 
 	recv soft.ReceiveQueue
@@ -190,9 +190,9 @@ func (qp *queuePair) takeBatonLocked() *conn {
 }
 
 // busyLocked tells whether there is a request to do, a result to put in the queue,
-// or a read of the peer to answer.
+// the peer to wake, or a read of it to answer.
 func (qp *queuePair) busyLocked() bool {
-	return qp.next != qp.sends.Tail || qp.answers.Len() > 0 || qp.done != qp.next && !qp.sends.At(qp.done).pending
+	return qp.told || qp.next != qp.sends.Tail || qp.answers.Len() > 0 || qp.done != qp.next && !qp.sends.At(qp.done).pending
 }
 
 // releaseBaton gives it back.

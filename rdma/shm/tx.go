@@ -64,6 +64,10 @@ func (t *sender) hasRoom() bool {
 // the baton, which pump gives back, or hands to a goroutine where a file makes it
 // wait; slow says that this is that goroutine.
 func (t *sender) pump(slow bool) {
+	if qp := t.c.qp; qp.told {
+		qp.told = false
+		t.c.wake()
+	}
 	if t.waiting.Load() {
 		t.ready()
 	}

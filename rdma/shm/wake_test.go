@@ -1,0 +1,44 @@
+//go:build linux
+
+package shm
+
+import (
+	"testing"
+
+	"lwio/rdma"
+)
+
+// TestEndWhileWaking: a connection that ends while Post wakes the peer for a
+// message that needs no result keeps the segments until Post has done with them.
+// Source: design decision 11
+func TestEndWhileWaking(t *testing.T) {
+	for name, reqs := range map[string][]rdma.Request{
+		"silent": {{Op: rdma.OpSend, Flags: rdma.FlagSilentSuccess}},
+		"loud":   {{Op: rdma.OpSend}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, victim, accepted := attack(t, nil)
+			if err := <-accepted; err != nil {
+				t.Fatal(err)
+			}
+			r.own.sleep.Store(sleepHow + 1 + sleepSocket)
+			c, pair := victim.inside(), victim.qp.(*queuePair)
+			send, woken := c.waker.fn, 0
+			c.waker.fn = func(fd uintptr) {
+				send(fd)
+				woken++
+				r.nc.Close()
+				<-victim.conn.Done() // the end is under way
+				pair.mu.Lock()
+				defer pair.mu.Unlock()
+				if !pair.writing {
+					t.Error("nothing keeps the segments mapped while the peer is woken")
+				}
+			}
+			if _, err := victim.qp.Post(reqs); err != nil || woken != 1 {
+				t.Errorf("post: %v, the peer was woken %d times", err, woken)
+			}
+			<-c.finished
+		})
+	}
+}
