@@ -64,12 +64,15 @@ func (c *conn) authenticate(o *op) error {
 	if err := c.verify(o, &p, pair, block); err != nil {
 		return err
 	}
-	if err := c.replace(&p, pair); err != nil {
-		return err
-	}
 	var nonce *[16]byte
 	if p.Keyed != nil {
 		nonce = &p.Keyed.Nonce
+	}
+	if err := c.e.keys.fresh(pair, nonce); err != nil {
+		return err // before it costs another connection its life
+	}
+	if err := c.replace(&p, pair); err != nil {
+		return err
 	}
 	if err := c.e.keys.admit(pair, nonce, c); err != nil {
 		return err
@@ -130,8 +133,8 @@ func (c *conn) replace(p *wire.AuthParams, pair *keyPair) error {
 			return c.ctx.Err()
 		}
 	}
-	if k, ok := c.e.outcomes.take(*p.PreviousSessionID, user, time.Now()); ok && int16(p.BaseSequence-k.base) >= 0 {
-		c.inherit(k)
+	if k, ok := c.e.outcomes.take(*p.PreviousSessionID, user, time.Now()); ok && int16(p.BaseSequence-uint16(k.next)) >= 0 {
+		c.inherit(k, p.BaseSequence)
 	}
 	return nil
 }
@@ -145,8 +148,10 @@ func (c *conn) takeIn(p *wire.AuthParams, pair *keyPair) {
 	c.credits.grant = c.e.credits.first(min(max(int(p.Credits), 1), c.e.limits.Credits, c.f.layout.slots))
 	c.peerWindow = int(min(p.MaxRdmaWindowSize, c.f.info.MaxTransferLength))
 	c.peerPage = p.PageSize
-	c.sequence = p.BaseSequence + 1
-	c.base = c.sequence
+	if c.replaced == nil {
+		c.first = int64(p.BaseSequence + 1)
+	}
+	c.next = c.first
 	c.timer.Stop()
 	c.e.authenticated(c)
 }
@@ -162,7 +167,7 @@ func (c *conn) answerAuth(o *op, client *wire.AuthParams) error {
 		MaxRecvBufferSize: c.e.wire.MaxRecvBufferSize, HeaderSize: wire.HeaderSize, Credits: uint16(c.credits.grant),
 		Key: &c.pair.clientKey, SessionID: &c.sessionID, Signature: new([16]byte),
 	}
-	if c.inherited {
+	if c.replaced != nil {
 		p.PreviousSessionID = client.PreviousSessionID
 	}
 	var peerNonce []byte

@@ -43,14 +43,14 @@ type conn struct {
 	// The loop's own.
 	ops      []*op
 	free     []*op
-	notice   *op     // announces a change of the credits
-	spare    []int32 // slots without a receive
-	ready    opList  // answered, not yet in the outbox
-	readySum int     // bytes of data in ready
-	sequence uint16
+	notice   *op             // announces a change of the credits
+	spare    []int32         // slots without a receive
+	ready    opList          // answered, not yet in the outbox
+	readySum int             // bytes of data in ready
+	next     int64           // number of the next message, see outcome
 	request  [1]rdma.Request // that direct posts
 	peek     [1]byte         // that it reads to see whether it can
-	base     uint16          // the first one
+	first    int64           // and of the first
 	now      time.Time       // of the batch in hand
 	hope     hope
 	freed    int // initiator slots that came free in this batch
@@ -61,11 +61,13 @@ type conn struct {
 	pair          *keyPair
 	sess          session
 	sessionID     [8]byte
-	inherited     bool // outcomes are those of the connection replaced, too
+	replaced      *keptOutcomes // of the connection whose place this one took
+	heard         bool          // a message came after AUTH
 	since         time.Time
 	peerWindow    int    // the most that one RDMA write may carry, in bytes
 	peerPage      uint16 // the client's page size, in bytes
 
+	refused  atomic.Bool    // there were no more credits to have, at the last try
 	hint     atomic.Int32   // most requests that the client told of since the last look
 	held     int            // bytes of arena blocks; guarded by arena.mu
 	jobs     sync.WaitGroup // operations that wait for memory or are with a lane

@@ -119,13 +119,17 @@ func (c *conn) hear(h *wire.Header) error {
 		return nil // counts something else [OP-93a]
 	}
 	n := int32(h.Credits)
+	if h.Opcode.IO() {
+		n = max(n, 1) // itself
+	}
 	if n > c.hint.Load() {
 		c.hint.Store(n)
 	}
-	if int(n) <= c.credits.grant {
+	want := min(int(n), c.f.layout.slots)
+	if want <= c.credits.grant || c.refused.Load() {
 		return nil
 	}
-	return c.grow(min(int(n), c.f.layout.slots))
+	return c.grow(want)
 }
 
 // grow lets the client have want messages in flight, as far as the budget goes. The
@@ -141,6 +145,7 @@ func (c *conn) grow(want int) error {
 	}
 	n := c.e.credits.grow(k.grant, want)
 	if n == 0 {
+		c.refused.Store(true) // until the next look
 		c.mu.Unlock()
 		return nil
 	}
@@ -148,6 +153,7 @@ func (c *conn) grow(want int) error {
 	fresh := max(n-k.extra, 0)
 	c.mu.Unlock()
 	if err := c.postSpare(fresh); err != nil {
+		c.e.credits.give(n)
 		return err
 	}
 	c.e.count.credits.Add(int64(n))
@@ -212,6 +218,7 @@ func (c *conn) credit(o *op) error {
 		return violation("a CREDIT of %d in a change of %d", n, delta)
 	}
 	k.grant -= given
+	k.began = time.Now()
 	c.mu.Unlock()
 	if n < 0 {
 		c.spare = append(c.spare, o.recv)
@@ -256,6 +263,7 @@ func (e *engine) balance(now time.Time) {
 	most, wanted := make([]int, len(conns)), 0
 	for i, c := range conns {
 		most[i] = int(c.hint.Swap(0))
+		c.refused.Store(false)
 		wanted += most[i]
 	}
 	short := e.credits.look(wanted)
@@ -266,7 +274,8 @@ func (e *engine) balance(now time.Time) {
 			k.quiet = 0
 		}
 		grant, idle := k.grant, k.quiet >= quietLooks
-		late := k.delta != 0 && now.Sub(k.began) > e.limits.StallTimeout
+		// Who has all credits in use has none for a CREDIT.
+		late := k.delta != 0 && c.pending < grant && now.Sub(k.began) > e.limits.StallTimeout
 		c.mu.Unlock()
 		switch {
 		case late:

@@ -28,24 +28,12 @@ func (c *conn) receive(slot int32, size int) error {
 	if c.draining.Load() {
 		return nil // the connection ends before an answer is due
 	}
-	again := c.repeats(&o.h)
-	if !again {
-		c.follow(o.h.Sequence)
-	}
+	c.heard = true
+	again := c.follow(o)
 	if err := c.hear(&o.h); err != nil {
 		return err
 	}
 	return c.dispatch(o, again)
-}
-
-// follow counts gaps in the numbers of the messages; nothing depends on them.
-//
-// Source: [OP-21]
-func (c *conn) follow(sequence uint16) {
-	if sequence != c.sequence {
-		c.e.count.gaps.Add(1)
-	}
-	c.sequence = sequence + 1
 }
 
 // dispatch hands an authenticated client's message to what answers it. What is

@@ -145,6 +145,20 @@ func (t *keyTable) find(serverKey [16]byte) (*keyPair, error) {
 	return p, nil
 }
 
+// fresh fails if a nonce was seen before.
+//
+// Source: [OP-42b]
+func (t *keyTable) fresh(p *keyPair, nonce *[16]byte) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if nonce != nil {
+		if _, seen := p.nonces[*nonce]; seen {
+			return errReplay
+		}
+	}
+	return nil
+}
+
 // admit enters a connection that has proved that it knows the pair. nonce is
 // that of the keyed option, nil without.
 //

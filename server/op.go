@@ -34,6 +34,11 @@ type op struct {
 	// arrived is when the batch of results was polled that it came with.
 	arrived time.Time
 
+	// number is that of the message, see outcome; known says that the answer is an
+	// outcome that was kept.
+	number int64
+	known  bool
+
 	// file is the file it is about, among whose I/O in flight it counts.
 	file *fid
 	// holds: a reference on file.open is held.

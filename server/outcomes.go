@@ -1,6 +1,7 @@
 package server
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -13,50 +14,75 @@ import (
 // Source: [OP-112]
 const keepOutcomes = 60 * time.Second
 
-// outcome is what became of a write, which the client names by its Sequence.
+// outcome is what became of a write, which has a number: how many messages the
+// client had sent before, on this connection and those that it replaced. The low 16
+// bits are its Sequence.
 type outcome struct {
-	sequence uint16
-	info     uint32
-	status   ntstatus.Status
+	number int64
+	info   uint32
+	status ntstatus.Status
 }
 
-// outcomes are those of the last writes of a connection, in the order of their
-// answers: as many as the client can have sent without knowing their outcome,
-// which is as many as it had credits. A client whose connection broke sends those
-// writes again on the next one, with their old Sequence; what is in here is not
-// done twice.
+// outcomes are those of the writes that a client may have sent without knowing what
+// became of them. A client whose connection broke sends those again on the next one,
+// with their old Sequence; what is in here is not done twice.
 //
 // Source: [OP-112]
 type outcomes struct {
-	ring []outcome
+	// own are the last writes of the connection, in the order of their answers: as
+	// many as it had credits. next is the oldest.
+	own  []outcome
 	next int
+	// earlier are those of the connections it replaced, and what was sent again and
+	// done here; none of its own pushes them out.
+	earlier []outcome
 }
 
-// put notes a result among the last most ones.
+// maxEarlier bounds what goes from connection to connection, to that of some of the
+// largest grants.
+const maxEarlier = 1024
+
+// put notes the outcome of a write among the last most ones.
 func (r *outcomes) put(x outcome, most int) {
-	if len(r.ring) < most {
-		r.ring = append(r.ring, x)
+	if len(r.own) < most {
+		r.own = append(r.own, x)
 		return
 	}
-	r.ring[r.next%len(r.ring)] = x
-	r.next++
+	r.own[r.next] = x
+	r.next = (r.next + 1) % len(r.own)
 }
 
-func (r *outcomes) find(sequence uint16) (outcome, bool) {
-	for _, x := range r.ring {
-		if x.sequence == sequence {
+// putEarlier notes the outcome of a write that was sent again.
+func (r *outcomes) putEarlier(x outcome) {
+	if len(r.earlier) == maxEarlier {
+		r.earlier = append(r.earlier[:0], r.earlier[1:]...)
+	}
+	r.earlier = append(r.earlier, x)
+}
+
+// find finds a write of an earlier connection.
+func (r *outcomes) find(number int64) (outcome, bool) {
+	for _, x := range r.earlier {
+		if x.number == number {
 			return x, true
 		}
 	}
 	return outcome{}, false
 }
 
-// keptOutcomes are the results of a connection that is gone.
+// all are the outcomes that go to the next connection, the oldest first.
+func (r *outcomes) all() []outcome {
+	all := append([]outcome(nil), r.earlier...)
+	all = append(append(all, r.own[r.next:]...), r.own[:r.next]...)
+	return all[max(len(all)-maxEarlier, 0):]
+}
+
+// keptOutcomes are the outcomes of a connection that is gone.
 type keptOutcomes struct {
-	outcomes
+	all     []outcome
 	id      [8]byte // the connection's SessionId
 	user    string
-	base    uint16 // what its client's next Sequence would have been
+	next    int64 // the number of the client's next message there
 	expires time.Time
 }
 
@@ -67,12 +93,26 @@ type outcomeTable struct {
 	most int
 }
 
-// put keeps the results of a connection; if there are too many, the oldest go.
+// keptPerUser is how many of a user's connections are remembered: who connects and
+// leaves all the time pushes out none but his own.
+const keptPerUser = 64
+
+// put keeps the outcomes of a connection; if there are too many, the user's oldest go,
+// then the oldest of all.
 func (t *outcomeTable) put(k keptOutcomes) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if len(t.kept) >= t.most {
-		t.dropLocked(len(t.kept) - t.most + 1)
+	mine, oldest := 0, 0
+	for i := len(t.kept) - 1; i >= 0; i-- {
+		if t.kept[i].user == k.user {
+			mine, oldest = mine+1, i
+		}
+	}
+	switch {
+	case mine >= keptPerUser:
+		t.kept = slices.Delete(t.kept, oldest, oldest+1)
+	case len(t.kept) >= t.most:
+		t.kept = slices.Delete(t.kept, 0, len(t.kept)-t.most+1)
 	}
 	t.kept = append(t.kept, k)
 }
@@ -83,7 +123,7 @@ func (t *outcomeTable) take(id [8]byte, user string, now time.Time) (keptOutcome
 	defer t.mu.Unlock()
 	for i, k := range t.kept {
 		if k.id == id && k.user == user && now.Before(k.expires) {
-			t.kept = append(t.kept[:i], t.kept[i+1:]...)
+			t.kept = slices.Delete(t.kept, i, i+1)
 			return k, true
 		}
 	}
@@ -98,13 +138,7 @@ func (t *outcomeTable) expire(now time.Time) {
 	for n < len(t.kept) && !now.Before(t.kept[n].expires) {
 		n++
 	}
-	t.dropLocked(n)
-}
-
-func (t *outcomeTable) dropLocked(n int) {
-	rest := copy(t.kept, t.kept[n:])
-	clear(t.kept[rest:])
-	t.kept = t.kept[:rest]
+	t.kept = slices.Delete(t.kept, 0, n)
 }
 
 // isWrite tells whether a message changes a file.
@@ -112,48 +146,77 @@ func isWrite(op wire.Opcode) bool { return op == wire.OpWrite || op == wire.OpVe
 
 // rememberLocked notes the outcome of a write whose answer goes out now.
 func (c *conn) rememberLocked(o *op) {
-	if isWrite(o.h.Opcode) {
-		c.outcomes.put(outcome{o.h.Sequence, o.info, o.status}, c.f.layout.slots)
+	x := outcome{o.number, o.info, o.status}
+	switch {
+	case !isWrite(o.h.Opcode) || o.known:
+	case o.number < c.first:
+		c.outcomes.putEarlier(x)
+	default:
+		c.outcomes.put(x, c.f.layout.slots)
 	}
 }
 
-// keep leaves the results to the connection that replaces this one. Nothing of it
-// goes on any more.
+// keep leaves the outcomes to the connection that replaces this one. Nothing of it
+// goes on any more. A client that was never heard of may not know that this one had
+// taken the place of another, so what that left stays to be had too.
 func (c *conn) keep() {
 	if !c.authenticated {
 		return
 	}
+	expires := time.Now().Add(keepOutcomes)
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.replaced != nil && !c.heard {
+		k := *c.replaced
+		k.expires = expires
+		c.e.outcomes.put(k)
+	}
 	c.e.outcomes.put(keptOutcomes{
-		outcomes: c.outcomes, id: c.sessionID, user: c.sess.User(), base: c.sequence, expires: time.Now().Add(keepOutcomes),
+		all: c.outcomes.all(), id: c.sessionID, user: c.sess.User(), next: c.next, expires: expires,
 	})
 }
 
-// inherit takes the results over of the connection that this one replaces.
-func (c *conn) inherit(k keptOutcomes) {
+// inherit takes the outcomes over of the connection that this one replaces. base is
+// the number that the client's next message would have had there, of which the client
+// says 16 bits: some that it sent may not have arrived.
+func (c *conn) inherit(k keptOutcomes, base uint16) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.outcomes, c.inherited = k.outcomes, true
+	c.outcomes.earlier, c.replaced = k.all, &k
+	c.first = k.next + int64(base-uint16(k.next)) + 1
 }
 
-// repeats tells whether a message is a write sent again, with its old Sequence:
-// those of the connection replaced lie behind where this one began.
-func (c *conn) repeats(h *wire.Header) bool {
-	return c.inherited && isWrite(h.Opcode) && h.Sequence != c.sequence && int16(h.Sequence-c.base) < 0
+// follow numbers a message, and counts gaps in the Sequences. It tells whether it is a
+// write sent again, with its old Sequence: those of the connections replaced lie
+// behind where this one began.
+//
+// Source: [OP-21] [OP-112]
+func (c *conn) follow(o *op) (again bool) {
+	sequence := o.h.Sequence
+	if behind := int16(sequence - uint16(c.first)); c.replaced != nil && isWrite(o.h.Opcode) && behind < 0 && sequence != uint16(c.next) {
+		o.number = c.first + int64(behind)
+		return true
+	}
+	gap := int64(int16(sequence - uint16(c.next)))
+	if gap != 0 {
+		c.e.count.gaps.Add(1)
+	}
+	o.number = c.next + gap
+	c.next = o.number + 1
+	return false
 }
 
 // repeat answers a write that was sent again and had been done before; false says
 // that it had not.
 func (c *conn) repeat(o *op) bool {
 	c.mu.Lock()
-	r, ok := c.outcomes.find(o.h.Sequence)
+	r, ok := c.outcomes.find(o.number)
 	c.mu.Unlock()
 	if !ok {
 		return false
 	}
 	c.e.count.repeats.Add(1)
-	o.status, o.info = r.status, r.info
+	o.known, o.status, o.info = true, r.status, r.info
 	c.answer(o)
 	return true
 }

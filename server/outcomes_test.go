@@ -118,7 +118,6 @@ func TestWhoGetsOutcomes(t *testing.T) {
 	if _, inherited := c.successor(); inherited {
 		t.Error("twice")
 	}
-	id := [8]byte{1}
 	now := time.Now()
 	var table outcomeTable
 	table.most = 2
@@ -131,7 +130,7 @@ func TestWhoGetsOutcomes(t *testing.T) {
 	}
 	put(1, now.Add(time.Minute))
 	if take(1, "bob", now) || take(1, "alice", now.Add(time.Minute)) || !take(1, "alice", now) || take(1, "alice", now) {
-		t.Errorf("%x goes to who must not have it", id)
+		t.Error("it goes to who must not have it")
 	}
 	for n := range byte(3) {
 		put(n, now.Add(time.Duration(n)*time.Minute))
@@ -172,4 +171,113 @@ func TestOutcomesWrap(t *testing.T) {
 		}
 	}
 	v.wantContent(o, "000000")
+}
+
+// A number that comes round again is not taken for the old one.
+//
+// Source: [OP-112]
+func TestOutcomesOfAnOldRound(t *testing.T) {
+	v := newEnv(t, envConfig{})
+	c := v.client()
+	o := v.file("f", []byte("0000"))
+	fid := c.register(o)
+	old := c.sequence
+	c.want(ntstatus.Success, 2, writeHeader(fid, 0, 2), []byte("AA"))
+	for c.sequence != old { // 65,535 reads
+		c.want(ntstatus.Success, 1, c.readHeader(fid, 0, 1, 0), nil)
+	}
+	c.sequence++ // a write that was sent and never arrived
+	next, _ := c.successor()
+	fid = next.register(o)
+	if s := next.again(old, writeHeader(fid, 2, 2), []byte("BB")); s.Status != 0 || s.Information != 2 {
+		t.Errorf("the lost write: %+v", s)
+	}
+	v.wantContent(o, "AABB")
+}
+
+// What was inherited stays until it is asked for, whatever is written and sent again
+// meanwhile, in whatever order.
+//
+// Source: [OP-112]
+func TestOutcomesStay(t *testing.T) {
+	v := newEnv(t, envConfig{limits: Limits{Credits: 4, MaxCredits: 4}})
+	c := v.client()
+	o := v.file("f", []byte("0000"))
+	fid := c.register(o)
+	base := c.sequence
+	for _, i := range []uint16{3, 2, 1, 0} { // as workers may end them
+		c.sequence = base + i
+		c.want(ntstatus.Success, 1, writeHeader(fid, uint64(i), 1), []byte("A"))
+	}
+	c.sequence = base + 4
+	next, _ := c.successor()
+	fid = next.register(o)
+	for range 9 {
+		next.want(ntstatus.Success, 4, writeHeader(fid, 0, 4), []byte("NNNN"))
+	}
+	for i := range uint16(4) {
+		next.again(base+i, writeHeader(fid, uint64(i), 1), []byte("A"))
+	}
+	v.wantContent(o, "NNNN")
+	if n := v.e.count.repeats.Load(); n != 4 {
+		t.Errorf("%d repeats", n)
+	}
+}
+
+// If the answer to AUTH is lost, the client names the old connection again.
+//
+// Source: [OP-112]
+func TestOutcomesWithoutAnswerToAuth(t *testing.T) {
+	v := newEnv(t, envConfig{})
+	c := v.client()
+	fid := c.register(v.file("f", []byte("0000")))
+	c.want(ntstatus.Success, 2, writeHeader(fid, 0, 2), []byte("AA"))
+	next, _ := c.successor()
+	next.connector.Close() // as if the answer had not arrived
+	eventually(t, "the connection is gone", func() bool { return v.e.count.connections.Load() == 0 })
+	if _, inherited := c.successor(); !inherited {
+		t.Error("the outcomes are lost with the answer to AUTH")
+	}
+}
+
+// Outcomes that are handed on for ever do not grow for ever, and a user who connects
+// and leaves all the time pushes out only his own.
+//
+// Source: [OP-112]
+func TestOutcomesAreBounded(t *testing.T) {
+	var r outcomes
+	for i := range int64(10 * maxEarlier) {
+		r.put(outcome{number: i}, 7)
+		r.putEarlier(outcome{number: -i})
+	}
+	if all := r.all(); len(all) != maxEarlier || all[maxEarlier-1].number != 10*maxEarlier-1 || len(r.own) != 7 || len(r.earlier) != maxEarlier {
+		t.Errorf("%d in all, %d own, %d earlier", len(all), len(r.own), len(r.earlier))
+	}
+	table := outcomeTable{most: 1000}
+	now := time.Now()
+	table.put(keptOutcomes{user: "alice", id: [8]byte{1}, expires: now.Add(time.Minute)})
+	for range 2000 {
+		table.put(keptOutcomes{user: "bob", expires: now.Add(time.Minute)})
+	}
+	if _, ok := table.take([8]byte{1}, "alice", now); !ok || len(table.kept) != keptPerUser {
+		t.Errorf("%t, %d are kept", ok, len(table.kept))
+	}
+}
+
+// A replayed AUTH does not cost the connection its life that it names.
+//
+// Source: [OP-42b] [OP-112]
+func TestReplayReplacesNobody(t *testing.T) {
+	v := newEnv(t, envConfig{})
+	c := v.client()
+	n := v.negotiate(v.sess)
+	nonce := [16]byte{7}
+	v.connect(n).auth(n, authOptions{nonce: &nonce})
+	again := v.connect(n)
+	msg, _ := again.authMessage(n, authOptions{nonce: &nonce, mutate: func(p *wire.AuthParams) { p.PreviousSessionID = &c.sessionID }})
+	again.raw(msg)
+	if s := again.reply(); s.Status == 0 {
+		t.Errorf("AUTH: %+v", s)
+	}
+	c.want(ntstatus.FileClosed, 0, controlHeader(wire.OpCancel, 0xFFFF), nil)
 }

@@ -155,6 +155,9 @@ func (c *conn) enqueueLocked(o *op, now time.Time) {
 	}
 	o.observe(now)
 	c.rememberLocked(o)
+	if c.credits.delta != 0 {
+		c.credits.began = now // it gets on
+	}
 	c.pending--
 	c.completed = true
 	if c.armed != nil {
