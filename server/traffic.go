@@ -2,9 +2,11 @@ package server
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"lwio/internal/ntstatus"
 	"lwio/internal/wire"
@@ -29,7 +31,8 @@ type ShareStats struct {
 type ConnectionStats struct {
 	// ID numbers connections in the order of arrival.
 	ID uint64
-	// Provider is the fabric, Client the client's address there, User who it is.
+	// Provider is the fabric, Client the client's address there, User who it is;
+	// quoted, as in Go, where it is not UTF-8: a client may have a hand in it.
 	Provider, Client, User string
 	// Since is when it passed AUTH.
 	Since time.Time
@@ -91,7 +94,7 @@ func (t *shareTable) snapshot() []ShareStats {
 	all := make([]ShareStats, 0, len(t.byName))
 	for name, s := range t.byName {
 		all = append(all, ShareStats{
-			Share: name, Traffic: s.traffic.snapshot(), ReadLatency: s.reads.snapshot(), WriteLatency: s.writes.snapshot(),
+			Share: legible(name), Traffic: s.traffic.snapshot(), ReadLatency: s.reads.snapshot(), WriteLatency: s.writes.snapshot(),
 		})
 	}
 	slices.SortFunc(all, func(a, b ShareStats) int { return strings.Compare(a.Share, b.Share) })
@@ -146,7 +149,16 @@ func (c *conn) stats() ConnectionStats {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return ConnectionStats{
-		ID: c.number, Provider: c.f.name, Client: c.peer, User: c.sess.User(), Since: c.since,
+		ID: c.number, Provider: c.f.name, Client: legible(c.peer), User: legible(c.sess.User()), Since: c.since,
 		Files: len(c.fids.files), Pending: c.pending, Credits: c.credits.grant, Traffic: c.traffic.snapshot(),
 	}
+}
+
+// legible is a name as statistics may tell it: UTF-8, which not every reader of them
+// checks.
+func legible(name string) string {
+	if utf8.ValidString(name) {
+		return name
+	}
+	return strconv.Quote(name)
 }

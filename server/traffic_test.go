@@ -3,6 +3,7 @@ package server
 import (
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"lwio/internal/ntstatus"
 )
@@ -60,5 +61,25 @@ func TestTraffic(t *testing.T) {
 	}
 	if n != 2 || shares[0].ReadLatency.Sum <= 0 || shares[0].WriteLatency != (Histogram{}) {
 		t.Errorf("%d latencies: %+v", n, shares[0])
+	}
+}
+
+// TestNamesOfClients finds statistics in UTF-8, whatever name a client gave its end
+// of the connection, or the server's owner a share; different names stay so.
+func TestNamesOfClients(t *testing.T) {
+	c := &conn{f: &fabric{name: "shm"}, sess: newFakeSession(1)}
+	seen := make(map[string]bool)
+	for _, peer := range []string{"127.0.0.1:1", "6295e134/\xff\xfe", "6295e134/\xff\xff", "\xc3"} {
+		c.peer = peer
+		st := c.stats()
+		if !utf8.ValidString(st.Client) || seen[st.Client] || utf8.ValidString(peer) && st.Client != peer {
+			t.Errorf("%q is told as %q", peer, st.Client)
+		}
+		seen[st.Client] = true
+	}
+	var shares shareTable
+	shares.get("\xff")
+	if all := shares.snapshot(); len(all) != 1 || !utf8.ValidString(all[0].Share) {
+		t.Errorf("%+v", all)
 	}
 }

@@ -1,17 +1,9 @@
 package main
 
 import (
-	"context"
-	"errors"
-	"fmt"
-	"net"
-	"net/http"
 	"strconv"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"lwio/server"
 )
@@ -98,12 +90,23 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 // output is where metrics go.
 type output chan<- prometheus.Metric
 
+// put gives a metric, or says why there is none: a label that clients had a hand in
+// must not end the process.
+func (o output) put(d *prometheus.Desc, m prometheus.Metric, err error) {
+	if err != nil {
+		m = prometheus.NewInvalidMetric(d, err)
+	}
+	o <- m
+}
+
 func (o output) gauge(d *prometheus.Desc, v int, labels ...string) {
-	o <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(v), labels...)
+	m, err := prometheus.NewConstMetric(d, prometheus.GaugeValue, float64(v), labels...)
+	o.put(d, m, err)
 }
 
 func (o output) counter(d *prometheus.Desc, v uint64, labels ...string) {
-	o <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(v), labels...)
+	m, err := prometheus.NewConstMetric(d, prometheus.CounterValue, float64(v), labels...)
+	o.put(d, m, err)
 }
 
 // traffic gives operations and bytes of each kind.
@@ -129,30 +132,6 @@ func (o output) latency(d *prometheus.Desc, h server.Histogram, labels ...string
 			below[server.LatencyBound(i).Seconds()] = total
 		}
 	}
-	o <- prometheus.MustNewConstHistogram(d, total, h.Sum.Seconds(), below, labels...)
-}
-
-// serveMetrics answers scrapes on addr until stop is called, which waits for those
-// in hand.
-func serveMetrics(addr string, srv *server.Server) (at net.Addr, stop func() error, err error) {
-	l, err := net.Listen("tcp", addr)
-	if err != nil {
-		return nil, nil, fmt.Errorf("serve metrics: %w", err)
-	}
-	reg := prometheus.NewRegistry()
-	reg.MustRegister(collector{srv}, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.HandlerFor(reg, promhttp.HandlerOpts{MaxRequestsInFlight: 4}))
-	h := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, WriteTimeout: 30 * time.Second, MaxHeaderBytes: 16 << 10}
-	done := make(chan error, 1)
-	go func() { done <- h.Serve(l) }()
-	return l.Addr(), func() error {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-		defer cancel()
-		err := errors.Join(h.Shutdown(ctx), h.Close())
-		if e := <-done; !errors.Is(e, http.ErrServerClosed) {
-			err = errors.Join(err, e)
-		}
-		return err
-	}, nil
+	m, err := prometheus.NewConstHistogram(d, total, h.Sum.Seconds(), below, labels...)
+	o.put(d, m, err)
 }
