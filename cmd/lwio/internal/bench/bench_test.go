@@ -76,15 +76,15 @@ func TestHistogram(t *testing.T) {
 
 func TestContent(t *testing.T) {
 	p := make([]byte, 4096)
-	Fill(p, 8192)
-	if err := verify(p, 8192); err != nil {
+	fill(p, 8192, original)
+	if err := verify(p, 8192, original); err != nil {
 		t.Fatal(err)
 	}
-	if verify(p, 4096) == nil || bytes.Equal(p[:8], p[8:16]) {
-		t.Error("another place has the same content")
+	if verify(p, 4096, original) == nil || verify(p, 8192, written) == nil || bytes.Equal(p[:8], p[8:16]) {
+		t.Error("another place or generation has the same content")
 	}
 	p[1000] ^= 1
-	if err := verify(p, 8192); err == nil || !strings.Contains(err.Error(), "offset 9192") {
+	if err := verify(p, 8192, original); err == nil || !strings.Contains(err.Error(), "offset 9192") {
 		t.Errorf("a flipped bit: %v", err)
 	}
 }
@@ -114,7 +114,7 @@ type fakeLane struct{ *fake }
 func (l fakeLane) Run(_ context.Context, w *Worker) error {
 	w.Shared(w.Job.Depth, func(o Operation, p []byte) (int, error) {
 		if l.do == nil {
-			Fill(p, o.Off)
+			fill(p, o.Off, original)
 			return len(p), nil
 		}
 		return l.do(o, p)
@@ -123,9 +123,11 @@ func (l fakeLane) Run(_ context.Context, w *Worker) error {
 }
 
 func (l fakeLane) ReadAt(_ context.Context, p []byte, off int64) (int, error) {
-	Fill(p, off)
+	fill(p, off, original)
 	return len(p), nil
 }
+
+func (l fakeLane) WriteAt(_ context.Context, p []byte, _ int64) (int, error) { return len(p), nil }
 
 func (l fakeLane) Close() error { l.lanes--; return nil }
 

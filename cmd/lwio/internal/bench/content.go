@@ -8,26 +8,64 @@ import (
 // wordSize is the unit of a file's content, in bytes.
 const wordSize = 8
 
-// word is what a file holds at an offset, a multiple of wordSize.
-func word(off int64) uint64 {
-	x := uint64(off)/wordSize*0x9E3779B97F4A7C15 + 1
+// generation tells what a block holds before it is written from what it holds then.
+type generation uint64
+
+const (
+	original generation = iota // what FillFile gives a file
+	written                    // what the writes of a job leave
+)
+
+// word is what a file holds at an offset, a multiple of wordSize. No other offset or
+// generation has the same.
+func word(off int64, g generation) uint64 {
+	x := uint64(off)/wordSize*0x9E3779B97F4A7C15 + 1 + uint64(g)<<63
 	x ^= x >> 32
 	return x * 0xD6E8FEB86659FD93
 }
 
-// Fill makes p what a file holds at an offset; both are whole words.
-func Fill(p []byte, off int64) {
+// fill makes p what a file holds at an offset; both are whole words.
+func fill(p []byte, off int64, g generation) {
 	for i := 0; i+wordSize <= len(p); i += wordSize {
-		binary.LittleEndian.PutUint64(p[i:], word(off+int64(i)))
+		binary.LittleEndian.PutUint64(p[i:], word(off+int64(i), g))
 	}
 }
 
 // verify demands that p is what a file holds at an offset.
-func verify(p []byte, off int64) error {
+func verify(p []byte, off int64, g generation) error {
 	for i := 0; i+wordSize <= len(p); i += wordSize {
-		if binary.LittleEndian.Uint64(p[i:]) != word(off+int64(i)) {
+		if binary.LittleEndian.Uint64(p[i:]) != word(off+int64(i), g) {
 			return fmt.Errorf("wrong bytes at offset %d", off+int64(i))
 		}
 	}
 	return nil
+}
+
+// FillFile gives the content of a file of size bytes, piece by piece.
+func FillFile(size int64, write func(p []byte, off int64) error) error {
+	p := make([]byte, 2<<20)
+	for off := int64(0); off < size; {
+		n := min(int64(len(p)), size-off)
+		fill(p[:(n+wordSize-1)/wordSize*wordSize], off, original)
+		if err := write(p[:n], off); err != nil {
+			return err
+		}
+		off += n
+	}
+	return nil
+}
+
+// blocks is a set of a file's blocks.
+type blocks []uint64
+
+func newBlocks(n int64) blocks { return make(blocks, (n+63)/64) }
+
+func (b blocks) add(i int64)      { b[i/64] |= 1 << (i % 64) }
+func (b blocks) has(i int64) bool { return b[i/64]>>(i%64)&1 != 0 }
+
+// merge adds those of other.
+func (b blocks) merge(other blocks) {
+	for i, w := range other {
+		b[i] |= w
+	}
 }

@@ -39,6 +39,9 @@ type Job struct {
 	Verify bool
 }
 
+// verifiesWrites tells whether to read back what was written.
+func (j *Job) verifiesWrites() bool { return j.Verify && j.Pattern.Writes() }
+
 // Limits of a job.
 const (
 	maxBlock = 64 << 20

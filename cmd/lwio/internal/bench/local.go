@@ -46,7 +46,7 @@ func (l *localLane) Run(_ context.Context, w *Worker) error {
 		var n int
 		var err error
 		if w.Job.Pattern.Writes() {
-			Fill(p, o.Off)
+			w.Fill(o, p)
 			n, err = l.f.WriteAt(p, o.Off)
 		} else {
 			n, err = l.f.ReadAt(p, o.Off)
@@ -60,10 +60,15 @@ func (l *localLane) ReadAt(_ context.Context, p []byte, off int64) (int, error) 
 	return l.f.ReadAt(p, off)
 }
 
+// WriteAt writes outside the measurement.
+func (l *localLane) WriteAt(_ context.Context, p []byte, off int64) (int, error) {
+	return l.f.WriteAt(p, off)
+}
+
 // Close closes the file.
 func (l *localLane) Close() error { return l.f.Close() }
 
-// MakeFile makes a file of size bytes that holds what Fill says. It must not exist.
+// MakeFile makes a file of size bytes that holds what FillFile gives. It must not exist.
 func MakeFile(path string, size int64) (err error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -74,18 +79,4 @@ func MakeFile(path string, size int64) (err error) {
 		_, err := f.WriteAt(p, off)
 		return err
 	})
-}
-
-// FillFile gives the content of a file of size bytes, piece by piece.
-func FillFile(size int64, write func(p []byte, off int64) error) error {
-	p := make([]byte, 2<<20)
-	for off := int64(0); off < size; {
-		n := min(int64(len(p)), size-off)
-		Fill(p[:(n+wordSize-1)/wordSize*wordSize], off)
-		if err := write(p[:n], off); err != nil {
-			return err
-		}
-		off += n
-	}
-	return nil
 }

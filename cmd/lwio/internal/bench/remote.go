@@ -74,5 +74,10 @@ func (l *remoteLane) ReadAt(ctx context.Context, p []byte, off int64) (int, erro
 	return l.f.ReadAtContext(ctx, p, off)
 }
 
+// WriteAt writes outside the measurement.
+func (l *remoteLane) WriteAt(ctx context.Context, p []byte, off int64) (int, error) {
+	return l.f.WriteAtContext(ctx, p, off)
+}
+
 // Close closes file and connection.
 func (l *remoteLane) Close() error { return errors.Join(l.f.Close(), l.c.Close()) }

@@ -55,6 +55,11 @@ func Run(ctx context.Context, t Target, j *Job, cpu CPU) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
+	if j.verifiesWrites() {
+		if err := restore(ctx, lanes[0], j); err != nil {
+			return nil, fmt.Errorf("%s: %w", t.Name(), err)
+		}
+	}
 	var stop atomic.Bool
 	workers := make([]*Worker, len(lanes))
 	for i := range lanes {
@@ -88,8 +93,8 @@ func Run(ctx context.Context, t Target, j *Job, cpu CPU) (*Result, error) {
 		}
 	}
 	err = errors.Join(append(failed, first, context.Cause(ctx))...)
-	if err == nil && j.Verify && j.Pattern.Writes() {
-		err = readBack(ctx, lanes[0], j)
+	if err == nil && j.verifiesWrites() {
+		err = readBack(ctx, lanes[0], j, workers)
 	}
 	if err != nil {
 		err = fmt.Errorf("%s: %w", t.Name(), err)
@@ -107,21 +112,4 @@ func openLanes(ctx context.Context, t Target, j *Job) (lanes []Lane, err error) 
 		lanes = append(lanes, l)
 	}
 	return lanes, nil
-}
-
-// readBack verifies all of a file that was full of what it should hold before it
-// was written.
-func readBack(ctx context.Context, l Lane, j *Job) error {
-	p := make([]byte, 1<<20)
-	for off := int64(0); off < j.FileSize; {
-		n := int(min(int64(len(p)), j.FileSize-off))
-		if m, err := l.ReadAt(ctx, p[:n], off); m < n {
-			return fmt.Errorf("read back at offset %d: %w", off, err)
-		}
-		if err := verify(p[:n], off); err != nil {
-			return err
-		}
-		off += int64(n)
-	}
-	return nil
 }

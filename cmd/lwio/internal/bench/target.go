@@ -18,7 +18,8 @@ type Lane interface {
 	// depth, and tells w of each when it is over. It returns when Next gives no
 	// more and all are over; an error is about the lane as a whole.
 	Run(ctx context.Context, w *Worker) error
-	// ReadAt reads outside the measurement, to verify.
+	// ReadAt and WriteAt are outside the measurement, to verify.
 	ReadAt(ctx context.Context, p []byte, off int64) (int, error)
+	WriteAt(ctx context.Context, p []byte, off int64) (int, error)
 	Close() error
 }

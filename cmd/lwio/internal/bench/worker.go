@@ -29,6 +29,7 @@ type Worker struct {
 	errors uint64
 	first  error // of them
 	bytes  uint64
+	wrote  blocks // if the job verifies writes
 }
 
 // newWorker makes the worker of lane i.
@@ -37,6 +38,9 @@ func newWorker(j *Job, i int, stop *atomic.Bool) *Worker {
 	w := &Worker{Job: j, stop: stop, blocks: blocks, step: 1}
 	w.rng = rand.New(rand.NewPCG(uint64(i)+1, uint64(j.BlockSize)))
 	w.next = blocks * int64(i) / int64(j.Jobs) // each its own part of the file
+	if j.verifiesWrites() {
+		w.wrote = newBlocks(blocks)
+	}
 	return w
 }
 
@@ -53,6 +57,9 @@ func (w *Worker) Next() (Operation, bool) {
 	return Operation{Off: block * int64(w.Job.BlockSize), begun: time.Now()}, true
 }
 
+// Fill makes p what an operation writes.
+func (w *Worker) Fill(o Operation, p []byte) { fill(p, o.Off, written) }
+
 // Done tells that an operation is over; p is what was read or written.
 func (w *Worker) Done(o Operation, p []byte, n int, err error) {
 	took := time.Since(o.begun)
@@ -60,7 +67,7 @@ func (w *Worker) Done(o Operation, p []byte, n int, err error) {
 		err = fmt.Errorf("%d bytes at offset %d, not %d", n, o.Off, w.Job.BlockSize)
 	}
 	if err == nil && w.Job.Verify && !w.Job.Pattern.Writes() {
-		err = verify(p[:n], o.Off)
+		err = verify(p[:n], o.Off, original)
 	}
 	if err != nil {
 		if w.errors++; w.first == nil {
@@ -70,6 +77,9 @@ func (w *Worker) Done(o Operation, p []byte, n int, err error) {
 	}
 	w.seen.Add(took)
 	w.bytes += uint64(n)
+	if w.wrote != nil {
+		w.wrote.add(o.Off / int64(w.Job.BlockSize))
+	}
 }
 
 // Shared lets several goroutines use the worker: each does all that do says of one
@@ -87,7 +97,7 @@ func (w *Worker) Shared(goroutines int, do func(o Operation, p []byte) (int, err
 					return
 				}
 				if w.Job.Pattern.Writes() {
-					Fill(p, o.Off)
+					w.Fill(o, p)
 				}
 				n, err := do(o, p)
 				w.mu.Lock()

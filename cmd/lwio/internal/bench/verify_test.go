@@ -1,0 +1,105 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// spoiled is a local file whose lanes do something else with an operation than they
+// tell.
+type spoiled struct {
+	Local
+	do func(f *os.File, o Operation, p []byte)
+}
+
+type spoiledLane struct {
+	*localLane
+	do func(f *os.File, o Operation, p []byte)
+}
+
+func (s *spoiled) Open(ctx context.Context, j *Job) (Lane, error) {
+	l, err := s.Local.Open(ctx, j)
+	if err != nil {
+		return nil, err
+	}
+	return spoiledLane{l.(*localLane), s.do}, nil
+}
+
+func (l spoiledLane) Run(_ context.Context, w *Worker) error {
+	w.Shared(w.Job.Depth, func(o Operation, p []byte) (int, error) {
+		l.do(l.f, o, p)
+		return len(p), nil
+	})
+	return nil
+}
+
+// TestVerifyWrites finds writes that were told and not done, also on a file that was
+// written by a job before, and writes that were not told.
+func TestVerifyWrites(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "f")
+	j := job()
+	j.Pattern, j.FileSize = RandWrite, 100_000/8*8
+	if err := MakeFile(path, j.FileSize); err != nil {
+		t.Fatal(err)
+	}
+	good := func(f *os.File, o Operation, p []byte) { _, _ = f.WriteAt(p, o.Off) }
+	for _, c := range []struct {
+		name, want string
+		do         func(f *os.File, o Operation, p []byte)
+	}{
+		{"good", "", good},
+		{"none", "a block that was written: wrong bytes", func(*os.File, Operation, []byte) {}},
+		{"good again", "", good},
+		{"half", "a block that was written: wrong bytes", func(f *os.File, o Operation, p []byte) { good(f, o, p[:len(p)/2]) }},
+		{"elsewhere", "wrong bytes", func(f *os.File, o Operation, p []byte) { good(f, Operation{Off: o.Off / 2 / 512 * 512}, p) }},
+		{"the end too", "a block that was not written: wrong bytes", func(f *os.File, o Operation, p []byte) {
+			good(f, o, p)
+			good(f, Operation{Off: j.FileSize - 8}, p[:8])
+		}},
+	} {
+		_, err := Run(t.Context(), &spoiled{Local: Local{Path: path}, do: c.do}, j, noCPU)
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", c.name, err, c.want)
+		}
+	}
+}
+
+// readOnly cannot be restored.
+type readOnly struct{ fake }
+
+func (r *readOnly) Open(ctx context.Context, j *Job) (Lane, error) {
+	l, err := r.fake.Open(ctx, j)
+	return readOnlyLane{l}, err
+}
+
+type readOnlyLane struct{ Lane }
+
+func (readOnlyLane) WriteAt(context.Context, []byte, int64) (int, error) { return 0, os.ErrPermission }
+
+func TestNotRestored(t *testing.T) {
+	j := job()
+	j.Pattern = SeqWrite
+	r := &readOnly{fake{name: "fake"}}
+	if _, err := Run(t.Context(), r, j, noCPU); !errors.Is(err, os.ErrPermission) || r.lanes != 0 {
+		t.Errorf("%v, %d lanes open", err, r.lanes)
+	}
+}
+
+// A set of blocks has what was added, to it or to what was merged into it.
+func TestBlocks(t *testing.T) {
+	a, b := newBlocks(130), newBlocks(130)
+	a.add(0)
+	a.add(63)
+	b.add(64)
+	b.add(129)
+	a.merge(b)
+	for i := range int64(130) {
+		if want := i == 0 || i == 63 || i == 64 || i == 129; a.has(i) != want {
+			t.Errorf("%d: %v", i, a.has(i))
+		}
+	}
+}
