@@ -38,7 +38,8 @@ var (
 
 func protocolError() error { return &violation{status: rdma.StatusRemoteError, err: errRing} }
 
-// drain takes up to budget entries, or all if that is negative.
+// drain takes up to budget entries, or all if that is negative. However long it goes
+// on, at each quarter of the ring results are handed on, and the peer gets the room.
 func (r *receiver) drain(budget int) (err error) {
 	old := debug.SetPanicOnFault(true)
 	defer func() {
@@ -68,6 +69,7 @@ func (r *receiver) drain(budget int) (err error) {
 		r.c.own.head.Store(r.in.head)
 		if taken += entrySize(int(e.length)); taken >= len(r.in.peer.ring)/4 {
 			taken = 0
+			r.push()
 			r.c.wakeProducer()
 		}
 	}
