@@ -13,50 +13,9 @@ import (
 	"lwio/rdma"
 	"lwio/rdma/hook"
 	"lwio/rdma/iwarp"
-	"lwio/rdma/rdmatest"
 )
 
 func TestMain(m *testing.M) { leakcheck.Main(m) }
-
-// discard is a tracer that counts what it gets.
-type discard struct {
-	mu sync.Mutex
-	n  int
-}
-
-func (d *discard) Event(hook.Event) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.n++
-}
-
-// A hook changes nothing: the suite passes through it in every mode.
-func TestConformance(t *testing.T) {
-	noOrder := make(map[string]string)
-	for _, c := range rdmatest.Cases() {
-		if c.Needs.Has(rdma.CapInOrderPlacement) {
-			noOrder[c.Name] = "what is mixed is not placed in order"
-		}
-	}
-	for _, c := range []struct {
-		name string
-		cfg  *hook.Config
-		gaps map[string]string
-	}{
-		{"counting", nil, nil},
-		{"tracing", &hook.Config{Tracer: new(discard)}, nil},
-		{"faulty", &hook.Config{Fault: func(hook.Attempt) hook.Action { return hook.Pass() }}, nil},
-		{"mixed", &hook.Config{Shuffle: 42}, noOrder},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			rdmatest.Run(t, rdmatest.Config{
-				New:  func(testing.TB) rdma.Provider { return hook.Wrap(iwarp.New(nil), c.cfg) },
-				Addr: rdma.IPAddr("iwarp", netip.MustParseAddrPort("127.0.0.1:0")),
-				Gaps: c.gaps,
-			})
-		})
-	}
-}
 
 // side is one end of a connection.
 type side struct {

@@ -1,0 +1,26 @@
+package hook_test
+
+import (
+	"strings"
+	"testing"
+
+	"lwio/rdma"
+	"lwio/rdma/rdmatest"
+	"lwio/rdma/shm"
+)
+
+// Shared memory has what iwarp has not: memory of its own, which the hook wraps, writes
+// that no code of the target sees, and a way of its own to read files.
+func TestConformanceOfSharedMemory(t *testing.T) {
+	gaps := make(map[string]string)
+	for _, c := range rdmatest.Cases() {
+		if strings.HasPrefix(c.Name, "atomic/") {
+			gaps[c.Name] = "shared memory has no atomics"
+		}
+	}
+	conform(t, rdmatest.Config{
+		New:  func(testing.TB) rdma.Provider { return shm.New(nil) },
+		Addr: rdma.Addr{Fabric: shm.Name},
+		Gaps: gaps,
+	})
+}

@@ -1,0 +1,54 @@
+package hook_test
+
+import (
+	"maps"
+	"net/netip"
+	"sync"
+	"testing"
+
+	"lwio/rdma"
+	"lwio/rdma/hook"
+	"lwio/rdma/iwarp"
+	"lwio/rdma/rdmatest"
+)
+
+// discard is a tracer that counts what it gets.
+type discard struct {
+	mu sync.Mutex
+	n  int
+}
+
+func (d *discard) Event(hook.Event) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.n++
+}
+
+// conform runs the suite through a hook in every mode: a hook changes nothing. It
+// gets what the suite needs to know of the provider inside.
+func conform(t *testing.T, inner rdmatest.Config) {
+	for name, cfg := range map[string]*hook.Config{
+		"counting": nil,
+		"tracing":  {Tracer: new(discard)},
+		"faulty":   {Fault: func(hook.Attempt) hook.Action { return hook.Pass() }},
+		"mixed":    {Shuffle: 42},
+	} {
+		t.Run(name, func(t *testing.T) {
+			outer := inner
+			outer.New = func(tb testing.TB) rdma.Provider { return hook.Wrap(inner.New(tb), cfg) }
+			outer.Gaps = make(map[string]string)
+			maps.Copy(outer.Gaps, inner.Gaps)
+			if name == "mixed" {
+				outer.Gaps["write/polled-word"] = "what is mixed is not placed in order"
+			}
+			rdmatest.Run(t, outer)
+		})
+	}
+}
+
+func TestConformance(t *testing.T) {
+	conform(t, rdmatest.Config{
+		New:  func(testing.TB) rdma.Provider { return iwarp.New(nil) },
+		Addr: rdma.IPAddr(iwarp.Name, netip.MustParseAddrPort("127.0.0.1:0")),
+	})
+}
