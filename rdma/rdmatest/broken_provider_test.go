@@ -3,7 +3,9 @@ package rdmatest
 import (
 	"context"
 	"errors"
+	"flag"
 	"net/netip"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -246,6 +248,7 @@ func TestSuiteFindsFaults(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits for what does not happen")
 	}
+	leaveNoFailFiles(t)
 	cases := make(map[string]Case)
 	unfound := make(map[string]bool)
 	for _, c := range Cases() {
@@ -274,4 +277,22 @@ func TestSuiteFindsFaults(t *testing.T) {
 	for name := range unfound {
 		t.Errorf("nothing makes %s fail", name)
 	}
+}
+
+// leaveNoFailFiles keeps rapid from writing failures down that are wanted, which may
+// be found by its own comparison or before, and looks that it did not.
+func leaveNoFailFiles(t *testing.T) {
+	f := flag.Lookup("rapid.nofailfile")
+	before := f.Value.String()
+	if err := f.Value.Set("true"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := f.Value.Set(before); err != nil {
+			t.Error(err)
+		}
+		if left, _ := filepath.Glob("testdata/rapid/" + t.Name() + "*"); len(left) > 0 {
+			t.Errorf("failures that are wanted left %q", left)
+		}
+	})
 }
