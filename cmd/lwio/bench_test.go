@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"lwio"
 )
 
 // TestBench measures every pattern over every transport, in a directory of a server,
@@ -17,7 +19,11 @@ func TestBench(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(s.dir, "sub"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	for _, provider := range []string{"iwarp", "smb"} {
+	transports := []string{lwio.TransportSMB}
+	for _, p := range lwio.Defaults() {
+		transports = append(transports, p.Name())
+	}
+	for _, provider := range transports {
 		for _, rw := range []string{"randread", "randwrite", "read", "write"} {
 			r := run(t, exitOK, "bench", "--json", "--verify", "--rw", rw, "--bs", "8k", "--size", "1m", "--iodepth", "4", "--numjobs", "2",
 				"--runtime", "50ms", "--provider", provider, s.url+"/sub")

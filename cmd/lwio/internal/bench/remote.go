@@ -59,14 +59,98 @@ type remoteLane struct {
 	f *lwio.File
 }
 
-// Run does each operation in a call of its own.
+// Run keeps the operations in flight from one goroutine, whose time is not that of
+// many; SMB has each in a call of its own, which waits.
 func (l *remoteLane) Run(ctx context.Context, w *Worker) error {
+	if w.Job.Depth > 1 && l.c.Transport().RDMA() {
+		return l.batch(ctx, w)
+	}
 	do := l.f.ReadAtContext
 	if w.Job.Pattern.Writes() {
 		do = l.f.WriteAtContext
 	}
 	w.Shared(w.Job.Depth, func(o Operation, p []byte) (int, error) { return do(ctx, p, o.Off) })
 	return nil
+}
+
+// batch does the operations in registered memory.
+func (l *remoteLane) batch(ctx context.Context, w *Worker) (err error) {
+	mem, free, err := l.memory(ctx, w.Job)
+	defer func() { err = errors.Join(err, free()) }()
+	if err != nil {
+		return err
+	}
+	b := l.c.NewBatch(w.Job.Depth)
+	defer b.Close() // takes the memory back
+	ops := make([]Operation, w.Job.Depth)
+	idle := make([]uint64, w.Job.Depth)
+	for i := range idle {
+		idle[i] = uint64(i)
+	}
+	for {
+		if err := l.queue(b, w, ops, mem, idle); err != nil {
+			return err
+		}
+		if b.Pending() == 0 {
+			return nil
+		}
+		done, err := b.Wait(ctx, 1)
+		idle = idle[:0]
+		for _, c := range done {
+			w.Done(ops[c.Tag], mem[c.Tag], c.N, c.Err)
+			idle = append(idle, c.Tag)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// queue gives each idle place in the batch its next operation.
+func (l *remoteLane) queue(b *lwio.Batch, w *Worker, ops []Operation, mem [][]byte, idle []uint64) (err error) {
+	for _, i := range idle {
+		o, ok := w.Next()
+		if !ok {
+			return nil
+		}
+		if ops[i] = o; w.Job.Pattern.Writes() {
+			w.Fill(o, mem[i])
+			err = b.Write(l.f, mem[i], o.Off, i)
+		} else {
+			err = b.Read(l.f, mem[i], o.Off, i)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// maxRegion bounds one piece of a lane's memory, in bytes.
+const maxRegion = 256 << 20
+
+// memory is the registered memory of each operation in flight, in as few pieces as
+// may be; free, which is never nil, ends it.
+func (l *remoteLane) memory(ctx context.Context, j *Job) (mem [][]byte, free func() error, err error) {
+	var all []*lwio.Buffer
+	free = func() (err error) {
+		for _, b := range all {
+			err = errors.Join(err, b.Close())
+		}
+		return err
+	}
+	for len(mem) < j.Depth {
+		n := min(max(maxRegion/j.BlockSize, 1), j.Depth-len(mem))
+		b, err := l.c.Alloc(ctx, n*j.BlockSize)
+		if err != nil {
+			return nil, free, err
+		}
+		all = append(all, b)
+		for p := b.Bytes(); len(p) > 0; p = p[j.BlockSize:] {
+			mem = append(mem, p[:j.BlockSize:j.BlockSize])
+		}
+	}
+	return mem, free, nil
 }
 
 // ReadAt reads outside the measurement.
