@@ -99,11 +99,8 @@ func (a *adapter) CreateConnector() (rdma.Connector, error) {
 
 // CreateListener makes an unbound listener.
 func (a *adapter) CreateListener() (rdma.Listener, error) {
-	l := &listener{a: a, closing: make(chan struct{})}
-	if err := a.dom.Add(soft.Listeners, l, "create listener"); err != nil {
-		return nil, err
-	}
-	return l, nil
+	cfg := &a.p.cfg
+	return a.dom.CreateListener(a, soft.Limits{Backlog: cfg.MaxBacklog, Startups: cfg.MaxStartups, Logger: cfg.Logger})
 }
 
 // Close closes all objects, class by class.

@@ -208,7 +208,7 @@ func TestSecurity15Identity(t *testing.T) {
 	for range 2 {
 		p := dialRaw(t, addr)
 		p.send((&startup{revision: 1, crc: true, private: proof}).appendTo(nil))
-		con := newSideOf(t, l)
+		con := connectorOf(t, server)
 		if err := l.ConnectionRequest(t.Context(), con); err != nil {
 			t.Fatal(err)
 		}

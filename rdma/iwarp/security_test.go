@@ -6,6 +6,7 @@ import (
 	"math/big"
 	"net"
 	"runtime"
+	"sync"
 	"testing"
 	"time"
 
@@ -354,21 +355,52 @@ type slowHost struct {
 
 func (c slowHost) RemoteAddr() net.Addr { return &net.TCPAddr{IP: net.ParseIP(c.host), Port: 1} }
 
+// slowHosts is a listener for them. Nil in the channel is taken when what came
+// before has been dealt with.
+type slowHosts struct {
+	net.Listener
+	come   chan net.Conn
+	closed chan struct{}
+	once   sync.Once
+}
+
+func (l *slowHosts) Accept() (net.Conn, error) {
+	for {
+		select {
+		case c := <-l.come:
+			if c != nil {
+				return c, nil
+			}
+		case <-l.closed:
+			return nil, net.ErrClosed
+		}
+	}
+}
+
+func (l *slowHosts) Close() error {
+	l.once.Do(func() { close(l.closed) })
+	return l.Listener.Close()
+}
+
 // TestSecurity11Limits: a host that opens more connections than may be in start-up
 // loses its own, and those of others stay. (Time limits: TestStartupTimeouts,
 // TestRequestLies; queued requests: TestBacklog; refused ones: TestRejections.)
 //
 // Source: [RFC 5042 §6.4]
 func TestSecurity11Limits(t *testing.T) {
-	server := newSide(t, &Config{MaxStartups: 4, RequestTimeout: time.Hour}, shape{depth: 1, sge: 1, buf: 4096})
-	l, err := rdma.Listen(context.Background(), server.a, rdma.Addr{}, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	hosts := &slowHosts{come: make(chan net.Conn), closed: make(chan struct{})}
+	listenSide(t, &Config{
+		MaxStartups: 4, RequestTimeout: time.Hour,
+		Listen: func(ctx context.Context, local *net.TCPAddr) (_ net.Listener, err error) {
+			hosts.Listener, err = listenTCP(ctx, local)
+			return hosts, err
+		},
+	}, shape{depth: 1, sge: 1, buf: 4096})
 	arrive := func(host string) net.Conn {
 		ours, theirs := net.Pipe()
 		t.Cleanup(func() { theirs.Close() })
-		l.(*listener).start(slowHost{ours, host})
+		hosts.come <- slowHost{ours, host}
+		hosts.come <- nil
 		return theirs
 	}
 	gone := func(c net.Conn) bool {

@@ -7,13 +7,13 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"os"
 	"slices"
 	"sync"
 	"testing"
 	"time"
 
 	"lwio/rdma"
-	"lwio/rdma/internal/soft"
 )
 
 // TestRequestLies sends requests whose length is not what follows.
@@ -41,7 +41,7 @@ func TestRequestLies(t *testing.T) {
 		"short for its flag":  {append(startupBytes("Req", false, true, 2, []byte{}, nil), 1, 2, 3), false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, l, addr := listenSide(t, &Config{RequestTimeout: 50 * time.Millisecond}, shape{depth: 4, sge: 1, buf: 4096})
+			server, l, addr := listenSide(t, &Config{RequestTimeout: 50 * time.Millisecond}, shape{depth: 4, sge: 1, buf: 4096})
 			p := dialRaw(t, addr)
 			p.send(c.wire)
 			if c.end {
@@ -50,8 +50,10 @@ func TestRequestLies(t *testing.T) {
 				}
 			}
 			p.wantGone()
-			if n := len(l.(*listener).requests); n != 0 {
-				t.Errorf("%d requests taken", n)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+			defer cancel()
+			if err := l.ConnectionRequest(ctx, server.con); rdma.StatusOf(err) != rdma.StatusCanceled {
+				t.Errorf("the request was taken: %v", err)
 			}
 		})
 	}
@@ -196,7 +198,7 @@ func TestRejections(t *testing.T) {
 	for range 3 {
 		p := dialRaw(t, addr)
 		p.send(startupBytes("Req", false, true, 1, nil, nil))
-		con := newSideOf(t, l)
+		con := connectorOf(t, server)
 		if err := l.ConnectionRequest(t.Context(), con); err != nil {
 			t.Fatal(err)
 		}
@@ -252,12 +254,14 @@ func TestStartupTimeouts(t *testing.T) {
 		server := newSide(t, &short, shape{depth: 4, sge: 1, buf: 4096})
 		ours, theirs := net.Pipe()
 		defer theirs.Close()
-		con := server.con.(*soft.Connector)
-		if err := con.Expect("test"); err != nil {
+		a := server.a.(*adapter)
+		pair := a.PairOf(server.qp)
+		if err := pair.Reserve("test"); err != nil {
 			t.Fatal(err)
 		}
-		con.Take(&request{server.a.(*adapter), ours, startup{revision: 1}}, &soft.Heard{})
-		if err := con.Accept(t.Context(), server.qp, rdma.ReadLimits{}, nil); rdma.StatusOf(err) != rdma.StatusConnectionAborted {
+		defer pair.Unreserve()
+		r := &request{a, ours, startup{revision: 1}}
+		if _, err := r.Accept(t.Context(), pair, rdma.ReadLimits{}, nil, nil); !errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Error(err)
 		}
 	})

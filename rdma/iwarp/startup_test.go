@@ -60,7 +60,7 @@ func TestReplies(t *testing.T) {
 // Source: [RFC 5044 §7.1.2 rules 5 to 9], [RFC 5042 §6.4]
 func TestBadRequests(t *testing.T) {
 	cfg := &Config{RequestTimeout: 50 * time.Millisecond}
-	_, l, addr := listenSide(t, cfg, shape{depth: 4, sge: 1, buf: 4096})
+	listening, l, addr := listenSide(t, cfg, shape{depth: 4, sge: 1, buf: 4096})
 	good := (&startup{revision: 1, private: []byte("abc")}).appendTo(nil)
 	bad := map[string][]byte{
 		"silence":    nil,
@@ -82,7 +82,7 @@ func TestBadRequests(t *testing.T) {
 	}
 	p := dialRaw(t, addr)
 	p.send(good)
-	server := newSideOf(t, l)
+	server := listening.con
 	if err := l.ConnectionRequest(t.Context(), server); err != nil {
 		t.Fatal(err)
 	}
@@ -91,10 +91,10 @@ func TestBadRequests(t *testing.T) {
 	}
 }
 
-// newSideOf makes a connector of the listener's adapter.
-func newSideOf(t *testing.T, l rdma.Listener) rdma.Connector {
+// connectorOf makes another connector of the side's adapter.
+func connectorOf(t *testing.T, s *side) rdma.Connector {
 	t.Helper()
-	c, err := l.(*listener).a.CreateConnector()
+	c, err := s.a.CreateConnector()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -59,9 +59,6 @@ func (d *Domain) CreateConnector(n Network) (rdma.Connector, error) {
 	return c, nil
 }
 
-// Of tells whether it is a connector of that Network; nil is of none.
-func (c *Connector) Of(n Network) bool { return c != nil && c.net == n }
-
 // Bind sets the address to connect from. That it is free is known only when
 // Connect takes it, but one in use is found here as far as the Network can.
 func (c *Connector) Bind(ctx context.Context, local rdma.Addr) error {
@@ -85,8 +82,8 @@ func (c *Connector) Bind(ctx context.Context, local rdma.Addr) error {
 	return nil
 }
 
-// Expect reserves an unused connector for a request.
-func (c *Connector) Expect(op string) error {
+// expect reserves an unused connector for a request.
+func (c *Connector) expect(op string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
@@ -99,8 +96,8 @@ func (c *Connector) Expect(op string) error {
 	return nil
 }
 
-// Unexpect gives it back.
-func (c *Connector) Unexpect() {
+// unexpect gives it back.
+func (c *Connector) unexpect() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.phase == phaseExpecting {
@@ -108,8 +105,8 @@ func (c *Connector) Unexpect() {
 	}
 }
 
-// Take gives it the request. It is false if the connector was closed meanwhile.
-func (c *Connector) Take(r Request, heard *Heard) bool {
+// take gives it the request. It is false if the connector was closed meanwhile.
+func (c *Connector) take(r Request, heard *Heard) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.phase != phaseExpecting {

@@ -2,11 +2,11 @@
 // data: the objects of a protection domain and the order in which they end, the
 // completion queue, memory regions and windows with unpredictable tokens, the one
 // way of a peer's request to memory (Windows.Resolve), receive queues with their
-// checks, and shared ones, and the phases of a connector.
+// checks, and shared ones, and the phases of connectors and listeners.
 //
 // Only providers import it. It knows the seam (package rdma) and nothing of any
 // transport; what a completion queue needs of a connection is the interface
-// Driver, and what a connector needs to make one is Network.
+// Driver, and what connectors and listeners need to make one is Network.
 //
 // # Locks
 //

@@ -7,8 +7,8 @@ import (
 	"lwio/rdma"
 )
 
-// Network is a provider's adapter as its connectors reach their peers by it.
-// Connectors keep the phases apart and know who may call what when; a Network and
+// Network is a provider's adapter as its connectors and listeners reach their peers
+// by it. They keep the phases apart and know who may call what when; a Network and
 // what it returns know sockets and frames.
 type Network interface {
 	// Info tells how long private data may be.
@@ -24,6 +24,8 @@ type Network interface {
 	// ctx ends. What the peer said comes back also with an error, if it said
 	// anything. local is from Source, or zero.
 	Dial(ctx context.Context, local, remote rdma.Addr, limits rdma.ReadLimits, private []byte) (Acceptance, *Heard, error)
+	// Listen takes an address to listen at. Its error is that of the operation.
+	Listen(ctx context.Context, op string, local rdma.Addr) (Door, error)
 	// Status is the status of an error of Dial or of Acceptance.Complete.
 	Status(err error) rdma.Status
 }
