@@ -10,8 +10,8 @@
 //
 // # Locks
 //
-// A Connector's lock and a Listener's come before those of queue pairs. A Domain's
-// lock, that of its regions and a CompletionQueue's are the last that are taken:
+// A Listener's lock comes before a Connector's, and that before those of queue pairs.
+// A Domain's lock, that of its regions and a CompletionQueue's are the last that are taken:
 // nothing of a provider is called while they are held. The windows of a queue pair
 // work under a lock of that pair; who looks for memory takes none, but references,
 // and holds those for one copy or one system call that does not block.

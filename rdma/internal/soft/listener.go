@@ -213,22 +213,11 @@ func (l *Listener) ConnectionRequest(ctx context.Context, into rdma.Connector) e
 	if !ok || c == nil || c.net != l.net {
 		return l.d.Error(op, "", rdma.StatusInvalidParameter, errors.New("connector of another adapter"))
 	}
-	l.mu.Lock()
-	requests, closed := l.requests, l.closed
-	l.mu.Unlock()
-	switch {
-	case closed:
-		return l.d.Error(op, "", rdma.StatusCanceled, nil)
-	case requests == nil:
-		return l.d.Error(op, "", rdma.StatusInvalidDeviceState, nil)
-	case ctx.Err() != nil:
-		return l.d.Canceled(ctx, op, "")
-	}
-	if err := c.expect(op); err != nil {
+	if err := l.expect(ctx, op, c); err != nil {
 		return err
 	}
 	select {
-	case r := <-requests:
+	case r := <-l.requests:
 		if c.take(r.Request, r.heard) {
 			return nil
 		}
@@ -241,6 +230,22 @@ func (l *Listener) ConnectionRequest(ctx context.Context, into rdma.Connector) e
 		c.unexpect()
 		return l.d.Canceled(ctx, op, "")
 	}
+}
+
+// expect reserves the connector for a request. The lock is held all along: where
+// an adapter closes its listener, and then its connectors, the listener counts.
+func (l *Listener) expect(ctx context.Context, op string, c *Connector) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case l.closed:
+		return l.d.Error(op, "", rdma.StatusCanceled, nil)
+	case l.requests == nil:
+		return l.d.Error(op, "", rdma.StatusInvalidDeviceState, nil)
+	case ctx.Err() != nil:
+		return l.d.Canceled(ctx, op, "")
+	}
+	return c.expect(op)
 }
 
 // Close stops listening, drops connections in start-up and refuses the requests
