@@ -106,7 +106,9 @@ type MemoryRegion interface {
 	// written for a peer any more, nor is its token valid. A second Close does
 	// nothing.
 	//
-	// Errors: StatusDeviceBusy while a window is bound to the region.
+	// Errors: StatusDeviceBusy while a window is bound to the region, which stays open
+	// then; and while a peer that was given the memory cannot be kept from it: then
+	// only the token is invalid, and Close may be called again.
 	Close() error
 }
 

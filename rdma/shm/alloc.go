@@ -21,19 +21,23 @@ type memory struct {
 	buf []byte
 	id  uint32 // how connections name it
 
-	mu        sync.Mutex
-	fd        int
-	owner     *conn // the one connection whose peer got it, for ever
-	populated bool
-	replaced  bool // in part, so that the peer's mapping is another memory
-	closed    bool
+	pages     sync.Mutex // held while pages come, change or go; before mu
+	populated bool       // guarded by pages
+
+	mu       sync.Mutex
+	fd       int
+	owner    *conn                 // the one connection whose peer got it, for ever
+	regions  map[*backing]struct{} // that are open
+	replaced bool                  // in part, so that the peer's mapping is another memory
+	closed   bool
 }
 
 // Alloc maps a sealed memfd of whole pages. Regions on it with the right of remote
 // write can be written by the peer directly: the first write through a connection
 // hands the whole memory to that connection's peer, and to no other ever. What else
 // is in the memory, that peer's process can read and write too, until it ends: a
-// program keeps in it what that peer may see.
+// program keeps in it what that peer may see. Close of a region may replace its pages,
+// down to the last byte of each: the program does not write there meanwhile.
 //
 // Pages come with their first use, or all of them with the first region that has a
 // remote right: a peer takes no memory with holes.
@@ -49,7 +53,7 @@ func (a *adapter) Alloc(ctx context.Context, size int) (rdma.Memory, error) {
 	if err != nil {
 		return nil, opError(op, "", rdma.StatusInsufficientResources, err)
 	}
-	m := &memory{a: a, buf: buf, fd: fd, id: uint32(a.dom.Keys.Uint64())}
+	m := &memory{a: a, buf: buf, fd: fd, id: uint32(a.dom.Keys.Uint64()), regions: make(map[*backing]struct{})}
 	if err := a.dom.Add(soft.Memories, m, op); err != nil {
 		m.free()
 		return nil, err
@@ -60,16 +64,40 @@ func (a *adapter) Alloc(ctx context.Context, size int) (rdma.Memory, error) {
 	return m, nil
 }
 
-// populate makes all its pages be there.
+// populate makes all its pages be there. It may take long, and holds up nobody but
+// who wants the same.
 func (m *memory) populate() error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.populated || m.closed {
+	m.pages.Lock()
+	defer m.pages.Unlock()
+	if m.populated || m.over() {
 		return nil
 	}
 	err := populate(m.fd, m.buf)
 	m.populated = err == nil
 	return err
+}
+
+// over tells whether it is closed.
+func (m *memory) over() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.closed
+}
+
+// enter notes a region that is open from now on.
+func (m *memory) enter(b *backing) {
+	m.pages.Lock() // a replacement goes by what it found
+	defer m.pages.Unlock()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.regions[b] = struct{}{}
+}
+
+// leave says that it is closed.
+func (m *memory) leave(b *backing) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.regions, b)
 }
 
 // memoryOf finds the memory that buf is a part of.
@@ -109,8 +137,8 @@ func (m *memory) Close() error {
 
 // free gives the mapping and the descriptor back.
 func (m *memory) free() error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	m.pages.Lock()
+	defer m.pages.Unlock()
 	err := unix.Munmap(m.buf)
 	if e := unix.Close(m.fd); err == nil {
 		err = e
@@ -118,12 +146,39 @@ func (m *memory) free() error {
 	return err
 }
 
-// replace puts other pages with the same content in the place of [off, off+n), so
-// that a peer which has the memory, and may be writing it, has no part in them.
-// The caller sees to it that the program does not write there meanwhile.
-func (m *memory) replace(off, n int) error {
+// span is what a region is in, in whole pages.
+func (b *backing) span() (from, to int) {
 	page := os.Getpagesize()
-	from, to := off/page*page, (off+n+page-1)/page*page
+	return b.off / page * page, (b.off + b.size + page - 1) / page * page
+}
+
+// alone tells whether no other open region is on a region's pages.
+func (m *memory) alone(b *backing) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	from, to := b.span()
+	for o := range m.regions {
+		if at, end := o.span(); o != b && at < to && from < end {
+			return false
+		}
+	}
+	return true
+}
+
+// replace puts other pages with the same content in the place of a closed region's,
+// so that a peer which has the memory, and may be writing it, has no part in them.
+// Pages on which there is another region stay, as nobody could say who writes there
+// meanwhile.
+func (m *memory) replace(b *backing) error {
+	m.pages.Lock()
+	defer m.pages.Unlock()
+	if m.over() {
+		return nil
+	}
+	if !m.alone(b) {
+		return errShared
+	}
+	from, to := b.span()
 	fd, fresh, err := newMemfd("shm-memory", to-from, 0)
 	if err != nil {
 		return err

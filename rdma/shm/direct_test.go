@@ -157,27 +157,17 @@ func TestCloseUnderFrozenPeer(t *testing.T) {
 	active, passive := connected(t, &Config{DrainTimeout: 20 * time.Millisecond}, 1<<16)
 	mem := must[rdma.Memory](t)(passive.a.Alloc(t.Context(), 1<<16)).Bytes()
 	region := must[rdma.MemoryRegion](t)(passive.a.RegisterMemory(t.Context(), mem[4096+100:3*4096-200], rdma.AccessRemoteWrite))
-	beside := must[rdma.MemoryRegion](t)(passive.a.RegisterMemory(t.Context(), mem[3*4096-100:], readable))
+	beside := must[rdma.MemoryRegion](t)(passive.a.RegisterMemory(t.Context(), mem[3*4096:], readable))
 	fill(mem)
 	want := bytes.Clone(mem)
-	want[4096+100], want[3*4096-100] = 0, 0 // what introduce writes
+	want[4096+100], want[3*4096] = 0, 0 // what introduce writes
 	active.introduce(t, region)
 	active.introduce(t, beside)
-	frozen, thaw, done := make(chan struct{}), make(chan struct{}), make(chan struct{})
-	at := region.RemoteAddr()
-	go func() {
-		defer close(done)
-		_, _ = active.inside().reach(at.Addr, uint32(at.Token), 100, slotWrite, func(dst []byte) error {
-			close(frozen)
-			<-thaw
-			clear(dst)
-			return nil
-		})
-	}()
-	<-frozen
-	region.Close()
-	close(thaw)
-	<-done
+	thaw := active.freeze(region)
+	if err := region.Close(); err != nil {
+		t.Error(err)
+	}
+	thaw()
 	if !bytes.Equal(mem, want) {
 		t.Error("the memory changed after Close, or was not kept")
 	}

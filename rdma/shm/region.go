@@ -4,6 +4,7 @@ package shm
 
 import (
 	"context"
+	"errors"
 	"sync"
 
 	"lwio/rdma"
@@ -13,13 +14,20 @@ import (
 // backing is where a region lies in memory that Alloc gave out. The peer of one
 // connection may be allowed to reach it directly.
 type backing struct {
-	mem *memory
-	off int
+	mem  *memory
+	off  int
+	size int
 
 	mu   sync.Mutex
 	by   *conn // whose peer may reach it directly
 	slot int   // of that connection's table
 }
+
+// Errors of a Close.
+var (
+	errStays  = errors.New("a peer that may write the region does not stop")
+	errShared = errors.New("its pages are also another region's, and cannot be replaced")
+)
 
 // RegisterMemory makes a region of any memory. Memory that Alloc gave out is
 // populated when a peer may reach it.
@@ -33,26 +41,42 @@ func (a *adapter) RegisterMemory(ctx context.Context, buf []byte, access rdma.Ac
 			return nil, opError("register memory", "", rdma.StatusInsufficientResources, err)
 		}
 	}
-	return a.dom.RegisterMemory(ctx, buf, access, &backing{mem: m, off: off})
+	b := &backing{mem: m, off: off, size: len(buf)}
+	m.enter(b)
+	r, err := a.dom.RegisterMemory(ctx, buf, access, b)
+	if err != nil {
+		m.leave(b)
+	}
+	return r, err
 }
 
 // Withdraw waits until the peer that may reach the region has stopped. A peer that
 // does not in time, as it is frozen for instance, loses the memory: the pages of
 // the region are replaced.
-func (b *backing) Withdraw(r *soft.Region) {
+func (b *backing) Withdraw(*soft.Region) error {
 	b.mu.Lock()
 	by := b.by
 	b.mu.Unlock()
-	if by == nil || by.takeBack(b.slot) {
-		return
+	if by != nil && !by.takeBack(b.slot) {
+		if err := b.retreat(by); err != nil {
+			by.a.p.cfg.Logger.Error("shm: a closed region stays with its peer", "peer", by.peerName, "err", err)
+			return errors.Join(errStays, err)
+		}
 	}
+	b.mem.leave(b)
+	return nil
+}
+
+// retreat replaces the pages of the region. Before that it takes all of the memory
+// back, so that the peer is in the middle of no other write when they are copied.
+func (b *backing) retreat(by *conn) error {
 	b.mem.mu.Lock()
-	b.mem.replaced = true
+	b.mem.replaced = true // from here on nothing of it is offered
 	b.mem.mu.Unlock()
-	by.withdraw(b.mem)
-	if err := b.mem.replace(b.off, len(r.Bytes())); err != nil {
-		by.a.p.cfg.Logger.Error("shm: the pages of a closed region stay with its peer", "peer", by.peerName, "err", err)
+	if stopped := by.withdraw(b.mem, b.slot); stopped {
+		return nil
 	}
+	return b.mem.replace(b)
 }
 
 // inRange tells whether [to, to+n) lies within [base, base+size), none of which

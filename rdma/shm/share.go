@@ -110,18 +110,20 @@ func (c *conn) takeBack(i int) bool {
 }
 
 // withdraw empties all slots of a memory: what is written to it comes by copy from
-// now on.
-func (c *conn) withdraw(m *memory) {
+// now on. It tells whether the peer uses the given slot no more. If it still does, it
+// uses no other: it says which one it is in before it looks whether it may.
+func (c *conn) withdraw(m *memory, i int) (stopped bool) {
 	c.share.mu.Lock()
 	defer c.share.mu.Unlock()
 	if c.share.closed {
-		return
+		return c.gone.Load()
 	}
-	for i, used := range c.share.used {
+	for j, used := range c.share.used {
 		if used == m {
-			c.own.slot(i).key.Store(0)
+			c.own.slot(j).key.Store(0)
 		}
 	}
+	return c.gone.Load() || c.peer.busy.Load() != uint64(i+1)
 }
 
 // unshare tells the peer that a memory is not used any more.

@@ -40,9 +40,10 @@ type Region struct {
 // Backing is what a provider knows about the memory of a region, when peers can
 // reach that by themselves.
 type Backing interface {
-	// Withdraw returns when no peer touches the region any more. It is called once,
-	// when nobody in this process does.
-	Withdraw(r *Region)
+	// Withdraw returns when no peer touches the region any more, or with the reason
+	// why that cannot be had now; then the next Close calls it again. It is called
+	// when nobody in this process touches the region.
+	Withdraw(r *Region) error
 }
 
 var _ rdma.MemoryRegion = (*Region)(nil)
@@ -93,7 +94,8 @@ func (r *Region) RemoteAddr() rdma.RemoteAddr {
 }
 
 // Close makes the token invalid and waits until nobody touches the memory. While
-// a window is bound it does nothing but say StatusDeviceBusy.
+// a window is bound it does nothing but say StatusDeviceBusy; it says that too where
+// a peer cannot be kept from the memory, and may be called again then.
 func (r *Region) Close() error {
 	r.closing.Lock()
 	defer r.closing.Unlock()
@@ -105,13 +107,16 @@ func (r *Region) Close() error {
 		r.state.And(^regionBarred)
 		return r.d.Error("close region", "", rdma.StatusDeviceBusy, nil)
 	}
-	r.state.Or(regionClosed)
-	r.d.regions.remove(r)
+	if r.state.Or(regionClosed)&regionClosed == 0 {
+		r.d.regions.remove(r)
+	}
 	for r.state.Load()&regionRefs != 0 {
 		<-r.idle
 	}
 	if r.backing != nil {
-		r.backing.Withdraw(r)
+		if err := r.backing.Withdraw(r); err != nil {
+			return r.d.Error("close region", "", rdma.StatusDeviceBusy, err)
+		}
 	}
 	r.closed = true
 	r.d.Remove(Regions, r)

@@ -55,9 +55,12 @@ func TestResolve(t *testing.T) {
 }
 
 // fence is a Backing that notes that it was asked to withdraw.
-type fence struct{ withdrawn int }
+type fence struct {
+	withdrawn int
+	err       error
+}
 
-func (f *fence) Withdraw(*Region) { f.withdrawn++ }
+func (f *fence) Withdraw(*Region) error { f.withdrawn++; return f.err }
 
 // TestRegionClose: Close waits for who touches the memory, in this process and
 // elsewhere, and the token is gone at once.
@@ -88,9 +91,28 @@ func TestRegionClose(t *testing.T) {
 	if m.Close(); f.withdrawn != 1 {
 		t.Error(f.withdrawn, "withdrawals")
 	}
+	closeRefused(t, d)
 	sgl := []rdma.SGE{{Region: m, Length: 1}}
 	if _, status := d.CheckSGL(sgl, 1, 0); status != rdma.StatusAccessViolation {
 		t.Error("a closed region in a list:", status)
+	}
+}
+
+// closeRefused: what a peer does not let go of is not closed, until it does.
+func closeRefused(t *testing.T, d *Domain) {
+	f := &fence{err: errors.New("the peer stays")}
+	m, err := d.RegisterMemory(t.Context(), make([]byte, 64), rdma.AccessRemoteWrite, f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := m.Close(); rdma.StatusOf(err) != rdma.StatusDeviceBusy {
+			t.Error("close while a peer stays:", err)
+		}
+	}
+	f.err = nil
+	if err := errors.Join(m.Close(), m.Close()); err != nil || f.withdrawn != 3 {
+		t.Error(err, f.withdrawn)
 	}
 }
 
