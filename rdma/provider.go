@@ -103,8 +103,9 @@ type MemoryRegion interface {
 	// address plus n. [OP-18]
 	RemoteAddr() RemoteAddr
 	// Close deregisters. When it has returned no byte of the memory is read or
-	// written for a peer any more, nor is its token valid. A second Close does
-	// nothing.
+	// written for a peer any more, nor is its token valid. Where the fabric hands
+	// memory of Alloc itself to a peer (rdma/shm), that is promised only of a peer
+	// which keeps to the fabric's protocol. A second Close does nothing.
 	//
 	// Errors: StatusDeviceBusy while a window is bound to the region, which stays open
 	// then; and while a peer that was given the memory cannot be kept from it: then

@@ -26,7 +26,8 @@ type Config struct {
 	// other values are rounded up to a power of two within 64 KiB..16 MiB.
 	RingSize int
 	// MaxPeerMemory bounds the memory of one peer that a connection maps, in
-	// bytes; what is beyond it is reached by copy. 0 means 4 GiB.
+	// bytes; what is beyond it is reached by copy. It is for each connection, and
+	// there is no limit over all of them. 0 means 4 GiB.
 	MaxPeerMemory int64
 	// BlockingNotify lets who waits in CompletionQueue.Notify, on a queue of one
 	// connection, block its thread of the system instead of sleeping in the network
