@@ -179,6 +179,11 @@ func (t *sender) fileData(r *sendRequest, n int) ([]byte, error) {
 		return nil, nil
 	}
 	data := b.file[b.read : b.read+n : b.read+n]
+	if r.real < t.offset { // the file ended before, and that is what counts
+		clear(data)
+		b.read += n
+		return data, nil
+	}
 	got, err := t.files.read(r.file, data, r.fileOffset+int64(t.offset), t.patient)
 	if errors.Is(err, errCold) {
 		t.cold = true

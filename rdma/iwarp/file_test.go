@@ -103,3 +103,36 @@ func TestColdFile(t *testing.T) {
 		t.Error(n, err)
 	}
 }
+
+// TestFileShrinks: a file that ends in the middle of a write, and grows again, has
+// ended: the rest are zeros, and do not count.
+//
+// Source: [OP-92i]
+func TestFileShrinks(t *testing.T) {
+	const size = 200_000
+	client, server := connect(t, nil, nil, shape{depth: 4, sge: 1, buf: size})
+	src, err := client.a.RegisterFile(t.Context(), testFile(t, bytes.Repeat([]byte{7}, size)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &client.qp.(*queuePair).c.tx.files
+	read, calls := r.fn, 0
+	r.fn = func(fd uintptr) {
+		if calls++; calls == 2 { // the file is short
+			r.n, r.err = 0, nil
+			return
+		}
+		r.buf = r.buf[:min(len(r.buf), 1000)]
+		read(fd)
+	}
+	server.recv(2, 0, 0)
+	client.post(rdma.Request{Op: rdma.OpWrite, ID: 1, File: src, FileLength: size, Remote: server.at(0)}, rdma.Request{Op: rdma.OpSend, ID: 2})
+	if r := client.want(rdma.OpWrite, 1, rdma.StatusSuccess); r.Bytes != 1000 {
+		t.Errorf("%+v", r)
+	}
+	client.want(rdma.OpSend, 2, rdma.StatusSuccess)
+	server.want(rdma.OpReceive, 2, rdma.StatusSuccess)
+	if bytes.IndexByte(server.buf, 0) != 1000 || bytes.IndexByte(server.buf[1000:], 7) >= 0 {
+		t.Error("bytes after the end")
+	}
+}

@@ -103,8 +103,13 @@ func (t *sender) readFile(s *sendRequest, dst []byte) error {
 		return fmt.Errorf("file %s: %w", f.f.Name(), os.ErrClosed)
 	}
 	defer func() { r.vec[0] = nil }()
-	begin, here := t.within, dst
+	begin, real, here := t.within, s.real, dst
 	for len(here) > 0 {
+		if s.real < t.within { // the file ended before, and that is what counts
+			clear(here)
+			t.within += len(here)
+			return nil
+		}
 		r.vec[0], r.off, r.flags = here, s.fileOff+int64(t.within), 0
 		if !t.slow && !f.cached {
 			r.flags = unix.RWF_NOWAIT
@@ -114,7 +119,7 @@ func (t *sender) readFile(s *sendRequest, dst []byte) error {
 		}
 		switch {
 		case r.flags != 0 && (errors.Is(r.err, unix.EAGAIN) || errors.Is(r.err, unix.EOPNOTSUPP)):
-			t.within = begin
+			t.within, s.real = begin, real
 			return errWouldBlock
 		case r.err != nil:
 			return fmt.Errorf("read %s: %w", f.f.Name(), r.err)
@@ -123,8 +128,8 @@ func (t *sender) readFile(s *sendRequest, dst []byte) error {
 			t.within += len(here)
 			return nil
 		}
-		s.real = max(s.real, t.within+r.n)
 		t.within += r.n
+		s.real = t.within
 		here = here[r.n:]
 	}
 	return nil

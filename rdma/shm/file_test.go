@@ -108,6 +108,49 @@ func TestFileCached(t *testing.T) {
 	}
 }
 
+// TestFileShrinks: a file that ends in the middle of a write, and grows again, has
+// ended: the rest are zeros, and do not count. Source: [OP-92i]
+func TestFileShrinks(t *testing.T) {
+	const size = 3 * 4096
+	active, passive := connected(t, nil, 1<<20)
+	heap := make([]byte, size)
+	byCopy := must[rdma.MemoryRegion](t)(passive.a.RegisterMemory(t.Context(), heap, rdma.AccessRemoteWrite))
+	active.introduce(t, passive.region)
+	for _, way := range []struct {
+		name string
+		at   rdma.RemoteAddr
+		mem  []byte
+	}{{"direct", passive.at(0), passive.mem}, {"by copy", byCopy.RemoteAddr(), heap}} {
+		_, data, src := active.source(t, size)
+		tx := &active.inside().tx
+		r, chunk := &tx.reader, tx.chunk
+		if way.name == "by copy" {
+			tx.chunk = 4096 // three entries
+		}
+		read, calls := r.fn, 0
+		r.fn = func(fd uintptr) {
+			switch calls++; {
+			case calls == 2: // the file is short
+				r.n, r.err = 0, nil
+			case len(r.vec[0]) > 4096: // and this is all that is there
+				r.vec[0] = r.vec[0][:4096]
+				fallthrough
+			default:
+				read(fd)
+			}
+		}
+		res := active.write(t, rdma.Request{File: src, FileLength: size, Remote: way.at})
+		r.fn, tx.chunk = read, chunk
+		if res.Status != rdma.StatusSuccess || res.Bytes != 4096 {
+			t.Errorf("%s: %+v", way.name, res)
+		}
+		active.deliver(t, passive)
+		if !bytes.Equal(way.mem[:4096], data[:4096]) || bytes.ContainsFunc(way.mem[4096:size], func(r rune) bool { return r != 0 }) {
+			t.Errorf("%s: the bytes differ", way.name)
+		}
+	}
+}
+
 // TestFileCachedAndOthers: what others post while a write of the cached kind is being
 // tried comes after it, whether it succeeds or not. Source: design decision 6
 func TestFileCachedAndOthers(t *testing.T) {

@@ -259,14 +259,14 @@ func (t *sender) lacks(n int) (int, error) {
 
 // copyOut puts the next n bytes of a request into the ring.
 func (t *sender) copyOut(s *sendRequest, n int) error {
-	piece, within := t.piece, t.within
+	piece, within, real := t.piece, t.within, s.real
 	a, b := t.out.payload(n)
 	err := t.fill(s, a)
 	if err == nil {
 		err = t.fill(s, b)
 	}
 	if err != nil {
-		t.piece, t.within = piece, within
+		t.piece, t.within, s.real = piece, within, real
 		return err
 	}
 	e := entry{length: uint32(n), total: uint32(s.length - s.sent)}
