@@ -151,7 +151,8 @@ func (o *op) prepare(ctx context.Context, cn *conn, s *slot) (err error) {
 			o.epoch = o.f.writes.begin()
 		}
 		s.epoch = o.f.writes.begin()
-	} else {
+	}
+	if !o.write || len(o.p) > copyWrite {
 		s.lent = o.to
 	}
 	s.want, s.own, s.op = uint32(o.n), false, o

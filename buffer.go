@@ -11,9 +11,9 @@ import (
 	"lwio/rdma"
 )
 
-// ErrInDoubt is a buffer that the server may still write to, because a read into it
-// was given up and not answered yet. [OP-113]
-var ErrInDoubt = errors.New("a read into the buffer was given up, and the server may still write to it")
+// ErrInDoubt is a buffer that is still in use, because a read into it or a write from
+// it was given up and not answered yet. [OP-113]
+var ErrInDoubt = errors.New("a read into the buffer or a write from it was given up, and may still go on")
 
 // Buffer is memory that is registered once. A read or a write of any part of it,
 // by any call, goes there or comes from there without a copy and without
@@ -32,7 +32,7 @@ type Buffer struct {
 	mem  rdma.Memory
 	mr   rdma.MemoryRegion
 
-	doubt atomic.Int64 // reads that were given up and are not answered
+	doubt atomic.Int64 // reads and writes that were given up and are not answered
 	once  sync.Once
 }
 
@@ -77,12 +77,16 @@ const maxBuffer = 1 << 30
 // Bytes is the memory. It must not be used once Close was called.
 func (b *Buffer) Bytes() []byte { return b.bytes }
 
-// InDoubt reports whether the server may still write to the buffer because a read
-// into it was given up. Until it has answered, or the connection is gone, reads into
-// the buffer and writes from it fail with ErrInDoubt.
+// InDoubt reports whether the bytes may still change, or still be sent as they are when
+// their turn comes, though no call is in flight: a read or a write was given up, or the
+// connection broke and is not torn down yet. Ask after every error, before the memory
+// is used again. Until the server has answered, or the connection is gone, reads into
+// a buffer of which something was given up and writes from it fail with ErrInDoubt.
 //
 // Source: [OP-113]
-func (b *Buffer) InDoubt() bool { return b.doubt.Load() > 0 && !b.ordinary() }
+func (b *Buffer) InDoubt() bool {
+	return !b.ordinary() && (b.doubt.Load() > 0 || b.conn.isDown())
+}
 
 // ordinary reports whether nobody else can reach the memory any more.
 func (b *Buffer) ordinary() bool {
@@ -184,10 +188,16 @@ func (k *buffers) find(p []byte) (*Buffer, int, error) {
 }
 
 // takenBack waits until a lost connection that p was lent on, as part of a Buffer, is
-// torn down, and nobody but this process can write to it any more.
+// torn down, and nobody but this process can write to it any more. It fails with
+// ErrInDoubt if the buffer is in doubt on the connection that there is.
 //
 // Source: [OP-113]
 func (c *Client) takenBack(ctx context.Context, p []byte) error {
+	if cn := c.live(); cn != nil {
+		if _, _, err := cn.buffers.find(p); err != nil {
+			return err
+		}
+	}
 	c.mu.Lock()
 	lost := slices.Clone(c.lost)
 	c.mu.Unlock()
@@ -204,8 +214,8 @@ func (c *Client) takenBack(ctx context.Context, p []byte) error {
 	return nil
 }
 
-// giveUp makes a request that is in the state from one that nobody waits for. The
-// buffer that it was to fill is in doubt from before anybody else could know.
+// giveUp makes a request that is in the state from one that nobody waits for. Its
+// buffer is in doubt from before anybody else could know.
 //
 // Source: [OP-113]
 func (s *slot) giveUp(from slotState) bool {

@@ -38,7 +38,8 @@
 // back before the call returns. The request itself cannot be recalled: its credit
 // comes back when the server answers, and an answer that still tries to put data
 // into memory that was taken back ends the RDMA connection. A [Buffer] is not taken
-// back, as other calls may be using it: it is in doubt until the server has answered.
+// back, as other calls may be using it: it is in doubt until the server has answered,
+// or the connection is torn down.
 //
 // # A lost connection
 //

@@ -43,7 +43,8 @@ const endOfFile = uint32(ntstatus.EndOfFile)
 
 // readAt reads into p from offset off. It returns n < len(p) only with an error:
 // io.EOF, the status that the server answered, or why there was no answer. When it
-// returns, no byte of p changes any more.
+// returns, no byte of p changes any more, unless p is part of a Buffer that is in
+// doubt then.
 //
 // Source: [LWIO §Read], [OP-60], [OP-91], [OP-92a], [OP-111]
 func (c *conn) readAt(ctx context.Context, fid uint16, p []byte, off int64) (int, error) {
@@ -198,9 +199,10 @@ func (r *reading) drain(ctx context.Context) (err error) {
 
 // writeAt writes p at offset off and returns how many bytes from the beginning of
 // p the server has for certain. An error that is ErrUncertain says that more may
-// have been written. When it returns, no byte of p is read any more.
+// have been written. When it returns, no byte of p is read any more, unless p is part
+// of a Buffer that is in doubt then.
 //
-// Source: [LWIO §Write], [OP-61], [OP-61b], [OP-112]
+// Source: [LWIO §Write], [OP-61], [OP-61b], [OP-112], [OP-113]
 func (c *conn) writeAt(ctx context.Context, fid uint16, p []byte, off int64, order *epochs) (int, error) {
 	if err := c.enter(); err != nil {
 		return 0, err
@@ -213,7 +215,7 @@ func (c *conn) writeAt(ctx context.Context, fid uint16, p []byte, off int64, ord
 		return 0, err
 	case len(p) <= copyWrite:
 	case b != nil:
-		w.mr, w.at = b.mr, at
+		w.mr, w.at, w.lent = b.mr, at, b
 	default:
 		mr, err := c.adapter.RegisterMemory(ctx, p, 0)
 		if err != nil {
@@ -236,6 +238,7 @@ type writing struct {
 	where cursor            // in it
 	mr    rdma.MemoryRegion // nil: the data is copied
 	at    int               // where p begins in it
+	lent  *Buffer           // that the data is gathered from, or nil
 	order *epochs
 	next  int // bytes sent
 	q     pieces
@@ -280,7 +283,7 @@ func (w *writing) fill(ctx context.Context) error {
 		case w.mr == nil:
 			data = payload{copied: w.p[w.next : w.next+n]}
 		}
-		s.kind, s.want, s.epoch = kindWrite, uint32(n), w.order.begin()
+		s.kind, s.want, s.epoch, s.lent = kindWrite, uint32(n), w.order.begin(), w.lent
 		if err := w.c.post(s, &h, data); err != nil {
 			return err
 		}

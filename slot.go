@@ -65,7 +65,7 @@ type slot struct {
 	own    bool    // the call has a deadline of its own
 	want   uint32  // bytes asked for or sent
 	epoch  *epoch  // of a write
-	lent   *Buffer // that a read goes to, or nil
+	lent   *Buffer // that a read goes to or a write is gathered from, or nil
 	op     *op     // of a batch, or nil
 	result wire.IOStatusBlock
 

@@ -21,7 +21,7 @@ func (c *conn) writeVec(ctx context.Context, fid uint16, segs [][]byte, off int6
 	if err := l.lend(ctx, segs, 0); err != nil {
 		return 0, err
 	}
-	w := writing{c: c, fid: fid, off: off, order: order, vec: &l}
+	w := writing{c: c, fid: fid, off: off, order: order, vec: &l, lent: l.buffer}
 	for _, p := range l.parts {
 		w.total += p.n
 	}

@@ -1,0 +1,173 @@
+package lwio
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"testing"
+
+	"lwio/internal/ntstatus"
+	"lwio/internal/wire"
+)
+
+// As long as a broken connection is not torn down its buffers are the server's: a read
+// does not go on over SMB into one, and who asks is told.
+//
+// Source: [OP-94f], [OP-113]
+func TestBufferOfBrokenConnection(t *testing.T) { onEach(t, testBufferOfBrokenConnection) }
+
+func testBufferOfBrokenConnection(t *testing.T, on string) {
+	for _, require := range []bool{false, true} {
+		share := newFakeShare()
+		want := pattern(100_000)
+		share.put("f", want)
+		s := newRawServer(t, on, share)
+		s.handle = func(c *rawConn, h wire.Header, _ []byte) bool {
+			if h.Opcode == wire.OpRead {
+				c.send([]byte("nonsense")) // the client ends the connection
+			}
+			return h.Opcode == wire.OpRead
+		}
+		c := s.connect(Config{})
+		c.cfg.RequireRDMA = require
+		f := openOn(t, c, "f")
+		b := allocate(t, c, 50_000)
+		cn := c.live()
+		cn.life.RLock() // holds up the teardown
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() {
+			<-cn.down
+			cancel()
+		}()
+		_, err := f.ReadAtContext(ctx, b.Bytes(), 0)
+		if !b.InDoubt() || err == nil || errors.Is(err, context.Canceled) == require || s.sess.counted(&s.sess.smbReads) != 0 {
+			t.Errorf("required %v: in doubt %v, %v", require, b.InDoubt(), err)
+		}
+		cn.life.RUnlock()
+		<-cn.gone
+		c.cfg.RequireRDMA = false
+		if n, err := f.ReadAt(b.Bytes(), 0); err != nil || !bytes.Equal(b.Bytes()[:n], want[:50_000]) || b.InDoubt() {
+			t.Errorf("required %v: %d, %v", require, n, err)
+		}
+	}
+}
+
+// untilHeld is a context that ends once a server holds a request, and the channel that
+// has the request then.
+func untilHeld(t *testing.T, held <-chan func()) (context.Context, <-chan func()) {
+	ctx, cancel := context.WithCancel(t.Context())
+	answer := make(chan func(), 1)
+	go func() {
+		defer cancel()
+		select {
+		case a := <-held:
+			answer <- a
+		case <-t.Context().Done():
+		}
+	}()
+	return ctx, answer
+}
+
+// A write from a buffer that is given up leaves it in doubt until the server has
+// answered, unless the data was copied: it may not have been sent yet.
+//
+// Source: [LWIO §Write], [OP-113]
+func TestBufferOfWriteGivenUp(t *testing.T) { onEach(t, testBufferOfWriteGivenUp) }
+
+func testBufferOfWriteGivenUp(t *testing.T, on string) {
+	share := newFakeShare()
+	share.put("f", nil)
+	s := newRawServer(t, on, share)
+	s.mu.Lock()
+	s.recvSize = 64 << 10
+	s.mu.Unlock()
+	held := make(chan func(), 1)
+	s.handle = func(c *rawConn, h wire.Header, body []byte) bool {
+		if h.Opcode.IO() {
+			held <- func() { c.answer(h, body) }
+		}
+		return h.Opcode.IO()
+	}
+	c := s.connect(Config{})
+	f := openOn(t, c, "f")
+	b := allocate(t, c, 50_000)
+	for name, write := range map[string]func(ctx context.Context, p []byte) error{
+		"WriteAt": func(ctx context.Context, p []byte) error {
+			_, err := f.WriteAtContext(ctx, p, 0)
+			return err
+		},
+		"WriteVec": func(ctx context.Context, p []byte) error {
+			_, err := f.WriteVec(ctx, cut(p, 10_000), 0)
+			return err
+		},
+		"Batch": func(ctx context.Context, p []byte) error {
+			batch := c.NewBatch(1)
+			err := batch.Write(f, p, 0, 1)
+			if err == nil {
+				_, err = batch.Wait(ctx, 1)
+			}
+			return errors.Join(err, batch.Close())
+		},
+	} {
+		for _, n := range []int{copyWrite, copyWrite + 1, 50_000} {
+			ctx, answer := untilHeld(t, held)
+			err := write(ctx, b.Bytes()[:n])
+			gathered := n > copyWrite || name == "WriteVec"
+			if !errors.Is(err, context.Canceled) || b.InDoubt() != gathered {
+				t.Errorf("%s of %d bytes: %v, in doubt %v", name, n, err, b.InDoubt())
+			}
+			if gathered {
+				if _, err := f.WriteAt(b.Bytes()[:10], 0); !errors.Is(err, ErrInDoubt) {
+					t.Errorf("%s of %d bytes: then %v", name, n, err)
+				}
+			}
+			(<-answer)()
+			waitFor(t, func() bool { return !b.InDoubt() && len(c.live().free) == int(s.grant) })
+		}
+	}
+}
+
+// A buffer that is in doubt on the connection is refused also by a file that goes over
+// SMB.
+//
+// Source: [OP-56], [OP-113]
+func TestBufferInDoubtOverSMB(t *testing.T) { onEach(t, testBufferInDoubtOverSMB) }
+
+func testBufferInDoubtOverSMB(t *testing.T, on string) {
+	share := newFakeShare()
+	share.put("f", pattern(100_000))
+	share.put("g", pattern(100_000))
+	s := newRawServer(t, on, share)
+	held := make(chan func(), 1)
+	registered := 0
+	s.handle = func(c *rawConn, h wire.Header, body []byte) bool {
+		switch h.Opcode {
+		case wire.OpRead:
+			held <- func() { c.answer(h, body) }
+			return true
+		case wire.OpRegister:
+			if registered++; registered == 2 {
+				c.status(h.Cookie, 0, uint32(ntstatus.AccessDenied))
+				return true
+			}
+		}
+		return false
+	}
+	c := s.connect(Config{})
+	f, g := openOn(t, c, "f"), openOn(t, c, "g")
+	b := allocate(t, c, 10_000)
+	ctx, answer := untilHeld(t, held)
+	if _, err := f.ReadAtContext(ctx, b.Bytes(), 0); !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	_, read := g.ReadAt(b.Bytes(), 0)
+	_, write := g.WriteAt(b.Bytes(), 0)
+	if !errors.Is(read, ErrInDoubt) || !errors.Is(write, ErrInDoubt) {
+		t.Errorf("%v, %v", read, write)
+	}
+	(<-answer)()
+	waitFor(t, func() bool { return !b.InDoubt() })
+	if _, err := g.ReadAt(b.Bytes(), 0); err != nil || g.Transport().RDMA() {
+		t.Error(err)
+	}
+}
