@@ -101,8 +101,11 @@ func (a *app) bench(ctx context.Context, o benchOptions, url string) (err error)
 	if err != nil {
 		return err
 	}
-	if url != "" && o.pin {
+	switch {
+	case url != "" && o.pin:
 		return usagef("--pin is about a server of bench's own")
+	case o.compare && (o.provider != "" || o.completion != ""):
+		return usagef("--compare takes each --provider and --completion in turn; choose one of them, or compare")
 	}
 	var f *benchFile
 	if url == "" {

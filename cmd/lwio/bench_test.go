@@ -61,7 +61,8 @@ func TestBenchOfAFile(t *testing.T) {
 func TestBenchUsage(t *testing.T) {
 	for _, args := range [][]string{
 		{"--rw", "trim"}, {"--bs", "x"}, {"--bs", "0"}, {"--iodepth", "0"}, {"--numjobs", "0"}, {"--runtime", "0s"}, {"--rounds", "0"},
-		{"--size", "1k"}, {"--pin", "lwio://a:b@h/s"}, {"a", "b"}, {"http://x"},
+		{"--size", "1k"}, {"--pin", "lwio://a:b@h/s"},
+		{"--compare", "--provider", "smb"}, {"--compare", "--completion", "polling", "lwio://a:b@h/s"}, {"a", "b"}, {"http://x"},
 	} {
 		run(t, exitUsage, append([]string{"bench"}, args...)...)
 	}
