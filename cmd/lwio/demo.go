@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"text/tabwriter"
 	"time"
@@ -265,11 +266,16 @@ func demoSource(ctx context.Context, dir string) (string, error) {
 	return filepath.Join(strings.TrimSpace(string(out)), "src"), nil
 }
 
+// stopTime is how long a demo's server may take to stop, the draining included.
+const stopTime = drainTime + 5*time.Second
+
 // demoServer is the server process of a demo.
 type demoServer struct {
 	cmd *exec.Cmd
 	url string
 	out io.ReadCloser
+	// patience is how long it may take to stop.
+	patience time.Duration
 }
 
 // startDemoServer runs this very program as a server and waits for its URL.
@@ -280,7 +286,7 @@ func startDemoServer(ctx context.Context, stderr io.Writer, dir string) (*demoSe
 	}
 	cmd := exec.CommandContext(ctx, self, "serve", "--listen", "127.0.0.1:0", "demo="+dir)
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
-	cmd.WaitDelay = drainTime
+	cmd.WaitDelay = stopTime
 	cmd.Stderr = stderr
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -289,7 +295,7 @@ func startDemoServer(ctx context.Context, stderr io.Writer, dir string) (*demoSe
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("demo: start server: %w", err)
 	}
-	s := &demoServer{cmd: cmd, out: out}
+	s := &demoServer{cmd: cmd, out: out, patience: stopTime}
 	line, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("demo: the server did not start: %w", err), s.stop())
@@ -301,16 +307,23 @@ func startDemoServer(ctx context.Context, stderr io.Writer, dir string) (*demoSe
 func (s *demoServer) pid() int { return s.cmd.Process.Pid }
 
 // stop ends the server and waits for it. A server that has been interrupted before,
-// by a terminal say, ends at once; it has nothing to lose.
+// by a terminal say, ends at once; it has nothing to lose. One that does not stop is
+// killed.
 func (s *demoServer) stop() error {
 	if err := s.cmd.Process.Signal(os.Interrupt); err != nil {
 		_ = s.cmd.Process.Kill()
 	}
+	var killed atomic.Bool
+	late := time.AfterFunc(s.patience, func() { killed.Store(s.cmd.Process.Kill() == nil) })
+	defer late.Stop()
 	_, _ = io.Copy(io.Discard, s.out)
 	err := s.cmd.Wait()
 	state := s.cmd.ProcessState
-	if status, ok := state.Sys().(syscall.WaitStatus); ok && status.Signal() == syscall.SIGINT || state.Success() {
+	switch status, ok := state.Sys().(syscall.WaitStatus); {
+	case ok && status.Signal() == syscall.SIGINT, state.Success():
 		return nil
+	case killed.Load():
+		return fmt.Errorf("demo: the server did not stop within %v and was killed", s.patience)
 	}
 	return fmt.Errorf("demo: the server ended badly: %w", err)
 }

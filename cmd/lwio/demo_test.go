@@ -2,8 +2,12 @@ package main
 
 import (
 	"context"
+	"fmt"
+	"io"
 	"os"
+	"os/signal"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -16,7 +20,15 @@ import (
 // command, so that demo can start it as its server.
 const asCommand = "LWIO_TEST_AS_COMMAND"
 
+// asHung makes it behave as a server that does not stop.
+const asHung = "LWIO_TEST_AS_HUNG"
+
 func TestMain(m *testing.M) {
+	if os.Getenv(asHung) != "" {
+		signal.Ignore(os.Interrupt)
+		fmt.Println("lwio://a:b@h/s")
+		time.Sleep(time.Hour)
+	}
 	if os.Getenv(asCommand) != "" {
 		main()
 		return
@@ -58,6 +70,21 @@ func TestInterruptedDemo(t *testing.T) {
 			return
 		case <-time.After(time.Millisecond):
 		}
+	}
+}
+
+// TestHungServer kills a server that does not stop.
+func TestHungServer(t *testing.T) {
+	t.Setenv(asHung, "1")
+	s, err := startDemoServer(t.Context(), io.Discard, t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.patience = time.Millisecond
+	if err := s.stop(); err == nil || s.cmd.ProcessState == nil || s.cmd.ProcessState.Success() {
+		t.Errorf("it ended with %v: %v", s.cmd.ProcessState, err)
+	} else if runtime.GOOS != "windows" && !strings.Contains(err.Error(), "was killed") {
+		t.Error(err)
 	}
 }
 
