@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -118,6 +119,36 @@ func TestTrialThatFails(t *testing.T) {
 			if detail, err := tryProvider(t.Context(), broken); err == nil {
 				t.Errorf("%s, %s: %s", name, p.Name(), detail)
 			}
+		}
+	}
+}
+
+// deaf is a provider that takes no connection.
+type deaf struct{ rdma.Provider }
+
+type deafAdapter struct{ rdma.Adapter }
+
+type deafListener struct{ rdma.Listener }
+
+func (d deaf) OpenAdapter(ctx context.Context, local netip.Addr) (rdma.Adapter, error) {
+	a, err := d.Provider.OpenAdapter(ctx, local)
+	return deafAdapter{a}, err
+}
+
+func (a deafAdapter) CreateListener() (rdma.Listener, error) {
+	l, err := a.Adapter.CreateListener()
+	return deafListener{l}, err
+}
+
+func (deafListener) ConnectionRequest(context.Context, rdma.Connector) error { return errDeaf }
+
+var errDeaf = errors.New("deaf")
+
+// TestTrialThatNobodyAnswers tells why, and not that no answer came.
+func TestTrialThatNobodyAnswers(t *testing.T) {
+	for _, p := range lwio.Defaults() {
+		if detail, err := tryProvider(t.Context(), deaf{p}); !errors.Is(err, errDeaf) {
+			t.Errorf("%s: %s, %v", p.Name(), detail, err)
 		}
 	}
 }

@@ -55,8 +55,8 @@ func examineDevices(dir string) finding {
 
 // tryProvider connects a provider to itself and sends a message.
 func tryProvider(ctx context.Context, p rdma.Provider) (detail string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, examineTimeout)
-	defer cancel()
+	ctx, expire := context.WithTimeout(ctx, examineTimeout)
+	defer expire()
 	local, err := trialAddr(ctx, p)
 	if err != nil {
 		return "", err
@@ -75,14 +75,7 @@ func tryProvider(ctx context.Context, p rdma.Provider) (detail string, err error
 		return "", err
 	}
 	defer l.Close()
-	answered := make(chan error, 1)
-	go func() { answered <- answerTrial(ctx, a, l) }()
-	err = sendTrial(ctx, a, l)
-	cancel() // ends an answer that nobody asked for
-	if e := <-answered; err == nil {
-		err = e
-	}
-	if err != nil {
+	if err := trial(ctx, a, l); err != nil {
 		return "", err
 	}
 	addrs, err := p.Addrs(context.WithoutCancel(ctx))
@@ -90,6 +83,32 @@ func tryProvider(ctx context.Context, p rdma.Provider) (detail string, err error
 		return "within this host", nil
 	}
 	return "on " + joinAddrs(addrs), nil
+}
+
+// trial sends a message and takes it. The end that fails first ends the other, and is
+// the one to tell of.
+func trial(ctx context.Context, a rdma.Adapter, l rdma.Listener) error {
+	c, err := a.CreateConnector()
+	if err != nil {
+		return err
+	}
+	ctx, fail := context.WithCancelCause(ctx)
+	answered := make(chan error, 1)
+	go func() {
+		err := answerTrial(ctx, a, l, c)
+		if err != nil {
+			err = fmt.Errorf("the end that answers: %w", err)
+			fail(err)
+		}
+		c.Close() // only now: the other end fails with it
+		answered <- err
+	}()
+	err = sendTrial(ctx, a, l, fail)
+	fail(nil) // ends an answer that nobody asked for
+	if e := <-answered; err == nil || e != nil && errors.Is(context.Cause(ctx), e) {
+		return e
+	}
+	return err
 }
 
 // trialAddr is an address to try a provider on: a loopback one if it has any, and
@@ -159,7 +178,7 @@ func (e *trialEnd) wait(ctx context.Context) error {
 }
 
 // answerTrial takes the connection and its message.
-func answerTrial(ctx context.Context, a rdma.Adapter, l rdma.Listener) error {
+func answerTrial(ctx context.Context, a rdma.Adapter, l rdma.Listener, c rdma.Connector) error {
 	e, err := newTrialEnd(ctx, a)
 	if err != nil {
 		return err
@@ -167,11 +186,6 @@ func answerTrial(ctx context.Context, a rdma.Adapter, l rdma.Listener) error {
 	if _, err := e.qp.PostReceive([]rdma.ReceiveRequest{{SGL: e.sge()}}); err != nil {
 		return err
 	}
-	c, err := a.CreateConnector()
-	if err != nil {
-		return err
-	}
-	defer c.Close()
 	if err := l.ConnectionRequest(ctx, c); err != nil {
 		return err
 	}
@@ -181,8 +195,9 @@ func answerTrial(ctx context.Context, a rdma.Adapter, l rdma.Listener) error {
 	return e.wait(ctx)
 }
 
-// sendTrial connects and sends.
-func sendTrial(ctx context.Context, a rdma.Adapter, l rdma.Listener) error {
+// sendTrial connects and sends. If it fails it says so before it leaves, which the
+// other end takes for a failure.
+func sendTrial(ctx context.Context, a rdma.Adapter, l rdma.Listener, fail func(error)) (err error) {
 	at, err := l.LocalAddr()
 	if err != nil {
 		return err
@@ -196,6 +211,7 @@ func sendTrial(ctx context.Context, a rdma.Adapter, l rdma.Listener) error {
 		return err
 	}
 	defer c.Close()
+	defer func() { fail(err) }()
 	if _, err := e.qp.Post([]rdma.Request{{Op: rdma.OpSend, SGL: e.sge()}}); err != nil {
 		return err
 	}
