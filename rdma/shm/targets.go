@@ -69,19 +69,31 @@ func (t *targets) add(n *notice, fds []int, limit int64, own *segment) error {
 		}
 		mem = &peerMemory{buf: buf}
 	}
+	// Whoever is copying through the old slot may be at it for as long as a disk takes,
+	// and others must find what they look for meanwhile.
+	if t.forget(int(n.slot)) {
+		awaitIdle(own, func(slot int) bool { return slot == int(n.slot) })
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.memories[n.memory] == nil {
 		t.memories[n.memory] = mem
 		t.bytes += int64(len(mem.buf))
 	}
-	if old := t.slots[n.slot]; old != nil {
-		t.forgetLocked(old)
-		awaitIdle(own, func(slot int) bool { return slot == old.slot })
-	}
 	g := &target{token: n.token, slot: int(n.slot), mem: mem}
 	t.slots[n.slot], t.byToken[n.token] = g, g
 	return nil
+}
+
+// forget drops what a slot was, and tells whether it was anything.
+func (t *targets) forget(slot int) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	old := t.slots[slot]
+	if old != nil {
+		t.forgetLocked(old)
+	}
+	return old != nil
 }
 
 func (t *targets) forgetLocked(g *target) {
