@@ -182,6 +182,26 @@ func (t *sender) sendCached(r *rdma.Request, length int) rdma.Status {
 	return rdma.StatusSuccess
 }
 
+// probe looks whether all of the data is in memory, before the first byte of it is
+// in the peer's, where it would leave a trace. What goes away after that is waited for.
+func (t *sender) probe(s *sendRequest) error {
+	if s.file.cached {
+		return nil
+	}
+	b, ok := t.c.a.p.scratch.Get().(*[probeSize]byte)
+	if !ok {
+		b = new([probeSize]byte)
+	}
+	defer t.c.a.p.scratch.Put(b)
+	for t.within < s.length {
+		if err := t.readFile(s, b[:min(probeSize, s.length-t.within)]); err != nil {
+			return err
+		}
+	}
+	t.within, s.real, t.slow = 0, 0, true
+	return nil
+}
+
 // placeCached puts the data into its place, or into the ring if it fits there as
 // one entry.
 func (t *sender) placeCached(s *sendRequest) error {
@@ -190,6 +210,9 @@ func (t *sender) placeCached(s *sendRequest) error {
 		return nil
 	}
 	if s.length > 0 && !immediate {
+		if err := t.probe(s); err != nil {
+			return err
+		}
 		if done, err := t.direct(s); done || err != nil {
 			return err
 		}

@@ -151,6 +151,34 @@ func TestFileShrinks(t *testing.T) {
 	}
 }
 
+// TestFileHalfCached: a file of which only the beginning is in memory leaves no
+// trace in the peer's. Source: design decision 6
+func TestFileHalfCached(t *testing.T) {
+	active, passive := connected(t, nil, 1<<20)
+	_, _, src := active.source(t, 8192)
+	src.(*fileSource).cached = false
+	active.introduce(t, passive.region)
+	clear(passive.mem)
+	r := &active.inside().tx.reader
+	read := r.fn
+	r.fn = func(fd uintptr) {
+		if r.off >= 4096 {
+			r.n, r.err = -1, unix.EAGAIN
+			return
+		}
+		r.vec[0] = r.vec[0][:4096]
+		read(fd)
+	}
+	_, err := active.qp.Post([]rdma.Request{{
+		Op: rdma.OpWrite, Flags: rdma.FlagOnlyIfCached, File: src, FileLength: 8192, Remote: passive.at(0),
+	}})
+	if !errors.Is(err, rdma.StatusDeviceBusy) || !bytes.Equal(passive.mem[:8192], make([]byte, 8192)) {
+		t.Errorf("%v, or the peer's memory has changed", err)
+	}
+	r.fn = read
+	active.deliver(t, passive)
+}
+
 // TestFileCachedAndOthers: what others post while a write of the cached kind is being
 // tried comes after it, whether it succeeds or not. Source: design decision 6
 func TestFileCachedAndOthers(t *testing.T) {

@@ -3,6 +3,7 @@ package shm
 import (
 	"context"
 	"net/netip"
+	"sync"
 	"sync/atomic"
 
 	"lwio/rdma"
@@ -15,9 +16,13 @@ import (
 type Provider struct {
 	cfg      Config
 	adapters atomic.Uint64 // numbers the adapters
+	scratch  sync.Pool     // *[probeSize]byte
 }
 
 var _ rdma.Provider = (*Provider)(nil)
+
+// probeSize is how much of a file is looked at with one read.
+const probeSize = 64 << 10
 
 // New makes a provider; cfg may be nil and is copied.
 func New(cfg *Config) *Provider { return &Provider{cfg: withDefaults(cfg)} }
