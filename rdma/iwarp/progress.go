@@ -55,9 +55,9 @@ type progress struct {
 	tick   *time.Timer   // so does this
 	armed  atomic.Bool   // the timer runs
 
-	parked   atomic.Bool // the guest sleeps
-	unparked atomic.Bool // it should not, or the next one
-	fresh    atomic.Bool // there was one, and no Look since
+	parked atomic.Bool // the guest sleeps, or asks over and then will
+	over   func() bool // whether it need not; of who has the seat
+	fresh  atomic.Bool // there was one, and no Look since
 }
 
 func (p *progress) init() {
@@ -164,9 +164,9 @@ func (c *conn) look() {
 }
 
 // park lets a call of Notify wait on the socket and read, until something was
-// pushed to its queue. It refuses while there are others to serve, and if the
-// reader has the seat, which then leaves it for the next time.
-func (c *conn) park() bool {
+// pushed to its queue, or over says so. It refuses while there are others to serve,
+// and if the reader has the seat, which then leaves it for the next time.
+func (c *conn) park(over func() bool) bool {
 	p := &c.progress
 	if !p.mayRead() || c.qp.sleepers() > 0 {
 		return false
@@ -175,11 +175,10 @@ func (c *conn) park() bool {
 		p.wanted.Store(true)
 		return false
 	}
+	p.over = over
 	err := c.raw.Read(c.rx.guestFn)
 	p.rise()
-	if p.unparked.Load() {
-		p.unparked.Store(false)
-	}
+	p.over = nil
 	if err != nil && !c.spurious(err) {
 		c.rx.mu.Lock()
 		c.rx.fail(err)
@@ -206,9 +205,8 @@ func (p *progress) rise() {
 	}
 }
 
-// unpark ends a park that is under way, or the next one.
+// unpark ends a park that is under way.
 func (c *conn) unpark() {
-	c.progress.unparked.Store(true)
 	if c.progress.parked.Load() {
 		c.interrupt()
 	}
@@ -226,7 +224,7 @@ func (c *conn) interrupt() {
 }
 
 // spurious tells whether an error of the seat is that of interrupt, and takes it
-// back.
+// back. The caller still has the seat: who is in it next may be interrupted too.
 func (c *conn) spurious(err error) bool {
 	if !errors.Is(err, os.ErrDeadlineExceeded) {
 		return false

@@ -163,6 +163,36 @@ func TestGuest(t *testing.T) {
 	}
 }
 
+// TestParkAsks: whether a guest need not sleep is asked when that which makes it so
+// would already wake it, so that nothing falls in between, and no earlier guest can
+// take the news.
+//
+// Source: [ND CompletionQueue.Notify]
+func TestParkAsks(t *testing.T) {
+	for name, end := range map[string]func(c *conn) bool{
+		"over before": func(*conn) bool { return true },
+		"over after":  func(c *conn) bool { c.unpark(); return false },
+	} {
+		t.Run(name, func(t *testing.T) {
+			client, server := progressPair(t)
+			c := beGuest(t, client, server)
+			asked := 0
+			until(t, "the seat is free", func() bool {
+				return c.park(func() bool {
+					if !c.progress.parked.Load() {
+						return false
+					}
+					asked++
+					return end(c)
+				})
+			})
+			if asked != 1 {
+				t.Errorf("asked %d times", asked)
+			}
+		})
+	}
+}
+
 // TestGuestAgain: a wait that was given up leaves nothing behind for the next.
 func TestGuestAgain(t *testing.T) {
 	client, server := progressPair(t)

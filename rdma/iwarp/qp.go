@@ -187,12 +187,12 @@ func (qp *queuePair) Sleep() {
 }
 
 // Park sleeps on the socket and reads what arrives.
-func (qp *queuePair) Park() bool {
+func (qp *queuePair) Park(over func() bool) bool {
 	c := qp.driven.Load()
-	return c != nil && c.park()
+	return c != nil && c.park(over)
 }
 
-// Unpark ends a Park, or the next one.
+// Unpark ends a Park that is under way.
 func (qp *queuePair) Unpark() {
 	if c := qp.driven.Load(); c != nil {
 		c.unpark()

@@ -95,13 +95,15 @@ func (x *receiver) loop() error {
 		var err error
 		if c.raw != nil {
 			c.takeSeat()
-			err = c.raw.Read(x.readFn)
+			if err = c.raw.Read(x.readFn); err != nil && c.spurious(err) {
+				err = nil
+			}
 			c.progress.seat.Store(seatFree)
 		} else if n, e := c.nc.Read(x.space()); x.took(n, e) {
 			continue
 		}
 		switch {
-		case err != nil && !c.spurious(err):
+		case err != nil:
 			return err
 		case c.progress.claims.Load()&claimStall != 0:
 			if err := x.await(); err != nil {
@@ -185,12 +187,12 @@ func (x *receiver) readAsGuest(fd uintptr) bool {
 		var ok bool
 		more, ok = x.readSome(int(fd))
 		x.mu.Unlock()
-		if !ok || p.unparked.Load() || !p.mayRead() {
+		if !ok || p.over() || !p.mayRead() {
 			return true
 		}
 	}
 	p.parked.Store(true)
-	return p.unparked.Load() || !p.mayRead()
+	return p.over() || !p.mayRead()
 }
 
 // readOnce takes some of what is there, for who polls. Nobody may come after that,

@@ -208,9 +208,11 @@ func (c *conn) pending() bool {
 
 // drain takes everything out of the ring.
 func (c *conn) drain() error {
-	c.rxMu.Lock()
-	defer c.rxMu.Unlock()
-	return c.drainLocked(-1)
+	for {
+		if more, err := c.drainSome(); err != nil || !more {
+			return err
+		}
+	}
 }
 
 // drainLocked takes up to budget entries. What is wrong with one of them ends the

@@ -73,7 +73,10 @@ type queuePair struct {
 	once sync.Once
 }
 
-var _ rdma.QueuePair = (*queuePair)(nil)
+var (
+	_ rdma.QueuePair = (*queuePair)(nil)
+	_ soft.Parker    = (*queuePair)(nil)
+)
 
 // CreateQueuePair makes an unconnected queue pair; its memory grows with use.
 func (a *adapter) CreateQueuePair(cfg rdma.QueuePairConfig) (rdma.QueuePair, error) {
@@ -153,12 +156,12 @@ func (qp *queuePair) Sleep() {
 }
 
 // Park sleeps until there may be something for the connection, and does it.
-func (qp *queuePair) Park() bool {
+func (qp *queuePair) Park(over func() bool) bool {
 	c := qp.conn.Load()
-	return c != nil && c.park()
+	return c != nil && c.park(over)
 }
 
-// Unpark ends a Park, or the next one.
+// Unpark ends a Park that is under way.
 func (qp *queuePair) Unpark() {
 	if c := qp.conn.Load(); c != nil {
 		c.rest.poke()

@@ -21,13 +21,13 @@ type rest struct {
 
 	attended atomic.Bool   // somebody looks, or will soon
 	looks    atomic.Uint64 // of who attends
-	napping  atomic.Bool   // somebody sleeps in Notify
-	poked    atomic.Bool   // and must not, for once
-	risen    atomic.Bool   // it has been woken, and looks at its notification soon
+	napping  atomic.Bool   // somebody sleeps in Notify, or asks over and then will
+	naps     atomic.Uint64 // how often
 
-	seat   sync.Mutex // held by who sleeps in Notify, and goes on with what woke it
-	closed bool       // guarded by both locks: nobody takes the seat any more
-	broken bool       // the peer closed the bell, so that run must be woken
+	seat   sync.Mutex  // held by who sleeps in Notify, and goes on with what woke it
+	over   func() bool // whether it need not sleep; of who has the seat
+	closed bool        // guarded by both locks: nobody takes the seat any more
+	broken bool        // the peer closed the bell, so that run must be woken
 
 	mu     sync.Mutex
 	parked bool   // run sleeps on the socket
@@ -123,13 +123,9 @@ func (r *rest) check() {
 	}
 }
 
-// poke ends the sleep of who is in the seat, or the next one. It waits for nothing
-// that takes long.
+// poke ends the sleep of who is in the seat. It waits for nothing that takes long.
 func (r *rest) poke() {
-	if r.risen.Load() {
-		return
-	}
-	r.poked.Store(true)
+	nap := r.naps.Load()
 	if !r.napping.Load() {
 		return
 	}
@@ -137,8 +133,9 @@ func (r *rest) poke() {
 		r.bell.poke()
 		return
 	}
-	// One that is about to sleep may miss it.
-	for r.napping.Load() {
+	// One that is about to sleep may miss it; another that comes after it does not
+	// sleep if it should not.
+	for r.napping.Load() && r.naps.Load() == nap {
 		futexWake(r.c.peer.bell)
 		time.Sleep(futexPause)
 	}
@@ -158,10 +155,10 @@ func (r *rest) close() {
 	r.timer.Stop()
 }
 
-// park is how who waits in Notify sleeps, until there may be something to do,
-// which it does then. It is false at once if somebody else does that already, or
-// there is no connection any more.
-func (c *conn) park() bool {
+// park is how who waits in Notify sleeps, until there may be something to do, which
+// it does then, or over says that it need not. It is false at once if somebody else
+// sleeps so already, or there is no connection any more.
+func (c *conn) park(over func() bool) bool {
 	r := &c.rest
 	if r.bell == nil || !r.seat.TryLock() {
 		return false
@@ -170,16 +167,25 @@ func (c *conn) park() bool {
 	if r.closed || r.broken || c.ending.Load() != nil {
 		return false
 	}
+	r.over = over
 	if r.how == sleepFutex {
 		r.napOnFutex()
 	} else {
 		r.bell.nap()
 	}
-	r.risen.Store(true)
-	if c.drain() == nil {
+	r.over = nil
+	more, err := true, error(nil)
+	for more && err == nil {
+		if more, err = c.drainSome(); over() {
+			break
+		}
+	}
+	if err == nil {
 		c.qp.resume()
 	}
-	r.risen.Store(false)
+	if more && !r.attended.Load() {
+		c.nudge() // run, which the peer may have no reason to wake
+	}
 	return true
 }
 
@@ -188,18 +194,16 @@ func (c *conn) park() bool {
 func (r *rest) lieDown() bool {
 	r.looks.Add(1)
 	r.mu.Lock()
+	r.naps.Add(1) // before napping: see poke
 	r.napping.Store(true)
 	r.publishLocked()
 	r.mu.Unlock()
-	return !r.poked.Load() && !r.c.pending()
+	return !r.over() && !r.c.pending()
 }
 
 // getUp says that it sleeps no more. Unless others wait whom nobody would wake, it
 // comes back soon, and its peer need not be told, which wakes once for each sleep.
 func (r *rest) getUp() {
-	if r.poked.Load() {
-		r.poked.Store(false)
-	}
 	others := r.c.qp.queues.Receive.Sleepers() + r.c.qp.queues.Initiator.Sleepers()
 	r.napping.Store(false)
 	if others == 0 && r.attended.Load() && r.armed.Load() {
@@ -246,5 +250,16 @@ func (c *conn) look(hot bool) {
 	}
 }
 
-// pollBudget is how many entries one poll takes from a connection.
+// drainSome takes some entries out of the ring, and lets others do so before it is
+// called again. more says that there are more of them.
+func (c *conn) drainSome() (more bool, err error) {
+	c.rxMu.Lock()
+	defer c.rxMu.Unlock()
+	if err := c.drainLocked(pollBudget); err != nil {
+		return false, err
+	}
+	return c.ending.Load() == nil && c.peer.tail.Load() != c.rx.in.head && !c.rx.stalled.Load(), nil
+}
+
+// pollBudget is how many entries are taken from a connection at a time.
 const pollBudget = 64

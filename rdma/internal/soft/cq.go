@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"lwio/rdma"
 )
@@ -33,12 +34,13 @@ type CompletionQueue struct {
 	lastPlain, lastSolicited uint64
 	waiters                  []*waiter
 	free                     []*waiter
+	watching                 bool        // timer runs
+	timer                    *time.Timer // calls endWatches
 	failed                   rdma.Status // StatusBufferOverflow, or StatusCanceled when closed
 	drivers                  map[Driver]struct{}
 	sole                     Parker // the only one of them, if it is one
 
 	sleepers atomic.Int32             // notifications that wait for others to push
-	watch    watch                    // of who parks
 	polls    atomic.Int64             // of the empty queue since somebody slept
 	driven   atomic.Pointer[[]Driver] // the drivers, if polls drive them
 }
@@ -211,8 +213,11 @@ func (q *CompletionQueue) Close() error {
 	if q.failed != rdma.StatusCanceled {
 		q.failLocked(rdma.StatusCanceled)
 	}
+	if q.timer != nil {
+		q.timer.Stop()
+	}
 	q.mu.Unlock()
-	q.watch.stop()
+	q.endWatches()
 	q.d.Remove(CompletionQueues, q)
 	return nil
 }

@@ -24,9 +24,14 @@ type Parker interface {
 	// Park sleeps until there may be something for the connection, does it, pushes
 	// results, and returns true; it may return at any time. It is false at once if
 	// it cannot be done now: then what there is must come without it.
-	Park() bool
-	// Unpark ends a Park that is under way, or the next one. It may be called at
-	// any time, by who parks too, and with the lock of a queue held.
+	//
+	// over tells whether the caller need not sleep any more. It is asked when
+	// Unpark would already find the sleeper, so that what becomes so later is not
+	// missed, and between parts of the work, so that a peer that gives more and
+	// more of it does not hold the caller.
+	Park(over func() bool) bool
+	// Unpark ends the Park that is under way, if there is one, whoever called it. It
+	// may be called at any time, by who parks too, and with the lock of a queue held.
 	Unpark()
 }
 

@@ -2,7 +2,7 @@ package soft
 
 import (
 	"context"
-	"sync"
+	"sync/atomic"
 
 	"lwio/rdma"
 )
@@ -11,13 +11,24 @@ import (
 type waiter struct {
 	kind   rdma.NotifyKind
 	status rdma.Status
-	ch     chan struct{} // gets one value when status is set
-	parker Parker        // where it sleeps, or nil
+	ch     chan struct{} // gets one value when the wait is ended
+	done   atomic.Bool   // is true then, before Unpark
+	ctx    context.Context
+	parker Parker      // where it sleeps, or nil
+	over   func() bool // whether it should not sleep there any more
+	watch  watch
+}
+
+func newWaiter() *waiter {
+	w := &waiter{ch: make(chan struct{}, 1)}
+	w.over = func() bool { return w.done.Load() || w.ctx.Err() != nil }
+	return w
 }
 
 // release ends the wait; the caller holds the queue's lock.
 func (w *waiter) release() {
 	w.ch <- struct{}{}
+	w.done.Store(true)
 	if w.parker != nil {
 		w.parker.Unpark()
 	}
@@ -68,7 +79,7 @@ func (q *CompletionQueue) Notify(ctx context.Context, kind rdma.NotifyKind) erro
 		q.mu.Unlock()
 		return nil
 	}
-	w := q.waiterLocked(kind)
+	w := q.waiterLocked(ctx, kind)
 	q.mu.Unlock()
 	canceled := q.sleep(ctx, w)
 	status := q.giveBack(w)
@@ -85,7 +96,7 @@ func (q *CompletionQueue) Notify(ctx context.Context, kind rdma.NotifyKind) erro
 func (q *CompletionQueue) sleep(ctx context.Context, w *waiter) (canceled bool) {
 	if w.parker != nil {
 		q.polls.Store(0)
-		q.watch.begin(ctx, w.parker)
+		w.watch.begin(ctx, w.parker)
 		for {
 			select {
 			case <-w.ch:
@@ -93,10 +104,9 @@ func (q *CompletionQueue) sleep(ctx context.Context, w *waiter) (canceled bool) 
 			default:
 			}
 			if ctx.Err() != nil {
-				q.watch.stop()
 				return q.leave(w)
 			}
-			if !w.parker.Park() {
+			if !w.parker.Park(w.over) {
 				break
 			}
 		}
@@ -129,50 +139,16 @@ func (q *CompletionQueue) parkerLocked() Parker {
 	return q.sole
 }
 
-// watch ends the Park of a caller whose context ends. It is kept for the next
-// caller, who mostly has the same context.
-type watch struct {
-	mu     sync.Mutex
-	done   <-chan struct{}
-	parker Parker
-	cancel func() bool
-}
-
-// begin watches a context on behalf of who parks.
-func (w *watch) begin(ctx context.Context, p Parker) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if done := ctx.Done(); done != w.done || p != w.parker {
-		w.stopLocked()
-		if done != nil {
-			w.done, w.parker, w.cancel = done, p, context.AfterFunc(ctx, p.Unpark)
-		}
-	}
-}
-
-// stop ends the watching.
-func (w *watch) stop() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.stopLocked()
-}
-
-func (w *watch) stopLocked() {
-	if w.cancel != nil {
-		w.cancel()
-	}
-	w.done, w.parker, w.cancel = nil, nil, nil
-}
-
 // waiterLocked enters a notification.
-func (q *CompletionQueue) waiterLocked(kind rdma.NotifyKind) *waiter {
+func (q *CompletionQueue) waiterLocked(ctx context.Context, kind rdma.NotifyKind) *waiter {
 	var w *waiter
 	if n := len(q.free); n > 0 {
 		w, q.free = q.free[n-1], q.free[:n-1]
 	} else {
-		w = &waiter{ch: make(chan struct{}, 1)}
+		w = newWaiter()
 	}
-	w.kind, w.status, w.parker = kind, rdma.StatusSuccess, nil
+	w.kind, w.status, w.ctx, w.parker = kind, rdma.StatusSuccess, ctx, nil
+	w.done.Store(false)
 	if kind != rdma.NotifyErrors {
 		w.parker = q.parkerLocked()
 	}
@@ -196,10 +172,20 @@ func (q *CompletionQueue) leave(w *waiter) bool {
 
 // giveBack keeps a waiter for later use and tells how it ended.
 func (q *CompletionQueue) giveBack(w *waiter) rdma.Status {
+	if w.ctx.Err() != nil {
+		w.watch.stop()
+	}
+	w.ctx = nil
 	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.free = append(q.free, w)
-	return w.status
+	status, closed := w.status, q.failed == rdma.StatusCanceled
+	if !closed {
+		q.keepLocked(w)
+	}
+	q.mu.Unlock()
+	if closed {
+		w.watch.stop()
+	}
+	return status
 }
 
 // triggerLocked lets result n satisfy the notifications that wait for such.

@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"lwio/rdma"
@@ -18,24 +19,33 @@ type fakeParker struct {
 	parks  chan struct{}
 	wakes  chan struct{}
 	off    atomic.Bool
+	before func() // is called when somebody comes to park
 }
 
 func newParker(q *CompletionQueue) *fakeParker {
 	return &fakeParker{fakePair: fakePair{q: q}, parks: make(chan struct{}, 64), wakes: make(chan struct{}, 1)}
 }
 
-func (p *fakeParker) Park() bool {
+func (p *fakeParker) Park(over func() bool) bool {
 	if p.off.Load() {
 		return false
+	}
+	if p.before != nil {
+		p.before()
 	}
 	p.parked.Add(1)
 	defer p.parked.Add(-1)
 	p.parks <- struct{}{}
-	<-p.wakes
+	if !over() {
+		<-p.wakes
+	}
 	return true
 }
 
 func (p *fakeParker) Unpark() {
+	if p.parked.Load() == 0 {
+		return
+	}
 	select {
 	case p.wakes <- struct{}{}:
 	default:
@@ -95,6 +105,77 @@ func TestParkEnds(t *testing.T) {
 	q.Close()
 	if err := <-n.done; !errors.Is(err, rdma.StatusCanceled) {
 		t.Errorf("closed: %v", err)
+	}
+}
+
+// TestParkLate: what ends a wait just before its caller parks is not missed.
+//
+// Source: [ND CompletionQueue.Notify]
+func TestParkLate(t *testing.T) {
+	for name, c := range map[string]struct {
+		end  func(q *CompletionQueue, cancel func())
+		want error
+	}{
+		"result":  {func(q *CompletionQueue, _ func()) { q.Push([]rdma.Result{plainResult}) }, nil},
+		"context": {func(_ *CompletionQueue, cancel func()) { cancel() }, context.Canceled},
+		"close":   {func(q *CompletionQueue, _ func()) { q.Close() }, rdma.StatusCanceled},
+	} {
+		t.Run(name, func(t *testing.T) {
+			q := newQueue(t, 8)
+			p := newParker(q)
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			p.before = func() { c.end(q, cancel) }
+			q.Attach(p)
+			if err := q.Notify(ctx, rdma.NotifyAny); !errors.Is(err, c.want) {
+				t.Errorf("got %v, want %v", err, c.want)
+			}
+		})
+	}
+}
+
+// foreignContext is a context of a kind that package context does not know.
+type foreignContext struct {
+	context.Context
+	done    chan struct{}
+	watched atomic.Int32
+}
+
+func (c *foreignContext) Done() <-chan struct{} { return c.done }
+
+func (c *foreignContext) AfterFunc(func()) (stop func() bool) {
+	c.watched.Add(1)
+	return func() bool { c.watched.Add(-1); return true }
+}
+
+// TestWatchEnds: a context is watched while it is used again and again, but not for
+// ever after, nor when the queue is closed.
+func TestWatchEnds(t *testing.T) {
+	for name, end := range map[string]func(q *CompletionQueue){
+		"idle":  func(*CompletionQueue) { time.Sleep(3 * watchTime) },
+		"close": func(q *CompletionQueue) { q.Close() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				q := newQueue(t, 8)
+				p := newParker(q)
+				q.Attach(p)
+				ctx := &foreignContext{Context: context.Background(), done: make(chan struct{})}
+				p.before = func() { q.Push([]rdma.Result{plainResult}) }
+				for range 8 {
+					if err := q.Notify(ctx, rdma.NotifyAny); err != nil || ctx.watched.Load() != 1 {
+						t.Fatal(err, ctx.watched.Load())
+					}
+					var res [1]rdma.Result
+					_, _ = q.Poll(res[:])
+					time.Sleep(watchTime / 2)
+				}
+				end(q)
+				if n := ctx.watched.Load(); n != 0 {
+					t.Error("watched still: ", n)
+				}
+			})
+		})
 	}
 }
 

@@ -1,0 +1,114 @@
+//go:build linux
+
+package shm
+
+import (
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"lwio/rdma"
+)
+
+// TestParkAsks: whether one who waits in Notify need not sleep is asked when that
+// which makes it so would already wake it, so that nothing falls in between, and
+// nobody who slept before can take the news.
+//
+// Source: [ND CompletionQueue.Notify]
+func TestParkAsks(t *testing.T) {
+	for name, way := range sleepWays {
+		t.Run(name, func(t *testing.T) {
+			_, passive := connected(t, way.cfg, 4096)
+			c := passive.inside()
+			asked := 0
+			if !c.park(func() bool {
+				if c.rest.napping.Load() {
+					asked++
+				}
+				return true
+			}) || asked != 1 {
+				t.Errorf("asked %d times", asked)
+			}
+			poked := make(chan struct{})
+			over := false
+			if !c.park(func() bool {
+				if !over {
+					go func() { defer close(poked); c.rest.poke() }()
+				}
+				defer func() { over = true }()
+				return over
+			}) {
+				t.Error("refused")
+			}
+			<-poked
+		})
+	}
+}
+
+// TestParkFlood: a peer that gives more and more to do does not hold who waits in
+// Notify, and what is left is done without it, whether it comes back soon or others
+// wait.
+func TestParkFlood(t *testing.T) {
+	for name, others := range map[string]bool{"alone": false, "others sleep": true} {
+		t.Run(name, func(t *testing.T) {
+			r, victim, accepted := attack(t, nil)
+			if err := <-accepted; err != nil {
+				t.Fatal(err)
+			}
+			for i := 0; i < len(r.own.ring); i += headerSize {
+				(entry{kind: entryWrite}).store(r.own.ring, i)
+			}
+			c := victim.inside()
+			c.rest.armed.Store(true) // that run does not come meanwhile
+			given := uint64(len(r.own.ring) / 2)
+			asked, taken := 0, uint64(0)
+			if !c.park(func() bool {
+				if asked++; asked == 1 {
+					if others {
+						go func() { _ = victim.icq.Notify(t.Context(), rdma.NotifyAny) }()
+						eventually(t, "another sleeps", func() bool { return c.qp.queues.Initiator.Sleepers() > 0 })
+					}
+					r.own.tail.Store(given)
+					return false
+				}
+				taken = r.peer.head.Load()
+				return true
+			}) {
+				t.Fatal("refused")
+			}
+			if asked != 2 || !others && taken != pollBudget*headerSize {
+				t.Errorf("asked %d times, took %d bytes", asked, taken)
+			}
+			if !others {
+				c.rest.check()
+				c.rest.check()
+			}
+			eventually(t, "the rest is done", func() bool { return r.peer.head.Load() == given })
+			victim.icq.Close()
+		})
+	}
+}
+
+// TestBellFlood: of a bell that is full of rings only some are read at a time.
+func TestBellFlood(t *testing.T) {
+	active, passive := connected(t, nil, 4096)
+	const rings = 4096
+	if err := active.inside().rest.bell.raw.Control(func(fd uintptr) {
+		if err := unix.Send(int(fd), make([]byte, rings), unix.MSG_DONTWAIT); err != nil {
+			t.Error(err)
+		}
+	}); err != nil {
+		t.Fatal(err)
+	}
+	b := passive.inside().rest.bell
+	left := 0
+	if err := b.raw.Control(func(fd uintptr) {
+		b.drain(fd)
+		left, _ = unix.IoctlGetInt(int(fd), unix.TIOCINQ)
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if left != rings-len(b.scrap) {
+		t.Errorf("%d of %d are left", left, rings)
+	}
+}
