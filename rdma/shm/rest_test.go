@@ -139,9 +139,15 @@ func TestGiveUpSleep(t *testing.T) {
 				done := make(chan error, 2)
 				go func() { done <- passive.rcq.Notify(t.Context(), rdma.NotifyAny) }()
 				asleep(t, passive, way.how)
-				active.deliver(t, passive)
-				if err := <-done; err != nil {
+				active.post(t, rdma.Request{Op: rdma.OpSend})
+				if res := next(t, active.icq); res.Status != rdma.StatusSuccess {
+					t.Fatal(res.Status)
+				}
+				if err := <-done; err != nil { // before anybody else waits at that queue
 					t.Fatal(err)
+				}
+				if res := next(t, passive.rcq); res.Status != rdma.StatusSuccess {
+					t.Fatal(res.Status)
 				}
 				// Nobody looks any more: the answer to a read needs the goroutine.
 				if res := active.read(t, active.sge(0, 8), region.RemoteAddr()); res.Status != rdma.StatusSuccess {
