@@ -282,6 +282,28 @@ func TestFirstMessageRule(t *testing.T) {
 	}
 }
 
+// TestFlushBeforeFirstMessage: a Flush does not send what is posted while it is at
+// work, which waits for the first frame too.
+//
+// Source: [RFC 5044 §7.1.2 rule 4]
+func TestFlushBeforeFirstMessage(t *testing.T) {
+	e, p, accepted := serveRaw(t, nil, &startup{revision: 1})
+	if err := <-accepted; err != nil {
+		t.Fatal(err)
+	}
+	qp := e.qp.(*queuePair)
+	qp.mu.Lock()
+	qp.writing = true // as Flush does
+	qp.mu.Unlock()
+	e.post(rdma.Request{Op: rdma.OpSend, ID: 1, SGL: e.sgl(0, 4)})
+	qp.c.tx.pump()
+	if n, _ := e.cq.Poll(make([]rdma.Result, 1)); n != 0 {
+		t.Error("sent before anything was received")
+	}
+	p.fpdu(taggedSegment(opWrite, 0, 0, true), nil)
+	e.want(rdma.OpSend, 1, rdma.StatusSuccess)
+}
+
 // TestNoFirstMessage: a peer that gives up, or says nothing, after the reply
 // fails Accept and leaves the queue pair usable.
 //

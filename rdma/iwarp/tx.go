@@ -177,7 +177,7 @@ func (t *sender) fill() bool {
 	for t.part != partRequest && qp.next < qp.cancel {
 		t.cancelLocked()
 	}
-	if t.stopped || !t.workLocked() {
+	if t.stopped || qp.held || !t.workLocked() {
 		t.releaseLocked()
 		qp.mu.Unlock()
 		return false
