@@ -1,0 +1,105 @@
+package lwio_test
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"lwio"
+	"lwio/lwiotest"
+)
+
+// A pending file is there in whole or not at all.
+func TestPendingFile(t *testing.T) {
+	onEachLane(t, func(t *testing.T, s *lwiotest.Server, c *lwio.Client) {
+		ctx := t.Context()
+		if err := c.Mkdir(ctx, "d", 0o755); err != nil {
+			t.Fatal(err)
+		}
+		put(t, c, "d/final", []byte("old"))
+		for _, name := range []string{"d/final", "d/" + strings.Repeat("x", 255)} {
+			for _, commit := range []bool{false, true} {
+				f, err := c.CreatePending(ctx, name)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if _, err := f.WriteAt([]byte("new"), 0); err != nil {
+					t.Fatal(err)
+				}
+				if commit {
+					if err := f.Commit(ctx); err != nil {
+						t.Fatal(err)
+					}
+					if err := f.Commit(ctx); !errors.Is(err, fs.ErrClosed) {
+						t.Errorf("second commit: %v", err)
+					}
+				}
+				if err := f.Close(); err != nil {
+					t.Fatal(err)
+				}
+				got, err := os.ReadFile(filepath.Join(s.Dir, name))
+				switch {
+				case commit && (err != nil || string(got) != "new"):
+					t.Errorf("committed: %q, %v", got, err)
+				case !commit && err == nil && string(got) != "old", !commit && err != nil && name == "d/final":
+					t.Errorf("not committed: %q, %v", got, err)
+				}
+			}
+		}
+		// The session ends in the middle.
+		f, err := c.CreatePending(ctx, "d/lost")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.WriteAt([]byte("new"), 0); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if f.Close() == nil {
+			t.Error("close without a session said nothing")
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		list, err := os.ReadDir(filepath.Join(s.Dir, "d"))
+		if err != nil || len(list) != 2 {
+			t.Errorf("left behind: %v, %v", list, err)
+		}
+	})
+}
+
+func TestPendingFileInTheWay(t *testing.T) {
+	s := lwiotest.NewServer(t, nil)
+	c := s.Client(nil)
+	if err := c.Mkdir(t.Context(), "d", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.CreatePending(t.Context(), "d"); !errors.Is(err, syscall.EISDIR) {
+		t.Errorf("%v", err)
+	}
+	if _, err := c.CreatePending(t.Context(), "missing/f"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("%v", err)
+	}
+	f, err := c.CreatePending(t.Context(), "late")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Mkdir(t.Context(), "late", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Commit(t.Context()); err == nil || !strings.HasPrefix(err.Error(), "lwio: commit late: ") {
+		t.Errorf("%v", err)
+	}
+	if err := f.Close(); err != nil {
+		t.Error(err)
+	}
+	if list, err := os.ReadDir(s.Dir); err != nil || len(list) != 2 {
+		t.Errorf("left behind: %v, %v", list, err)
+	}
+}
