@@ -157,12 +157,9 @@ func (c *conn) rememberLocked(o *op) {
 }
 
 // keep leaves the outcomes to the connection that replaces this one. Nothing of it
-// goes on any more. A client that was never heard of may not know that this one had
-// taken the place of another, so what that left stays to be had too.
+// goes on any more. A client that was refused, or never heard of after AUTH, may not
+// know that this one had taken the place of another: what that left stays to be had.
 func (c *conn) keep() {
-	if !c.authenticated {
-		return
-	}
 	expires := time.Now().Add(keepOutcomes)
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -170,6 +167,9 @@ func (c *conn) keep() {
 		k := *c.replaced
 		k.expires = expires
 		c.e.outcomes.put(k)
+	}
+	if !c.authenticated {
+		return
 	}
 	c.e.outcomes.put(keptOutcomes{
 		all: c.outcomes.all(), id: c.sessionID, user: c.sess.User(), next: c.next, expires: expires,

@@ -281,3 +281,28 @@ func TestReplayReplacesNobody(t *testing.T) {
 	}
 	c.want(ntstatus.FileClosed, 0, controlHeader(wire.OpCancel, 0xFFFF), nil)
 }
+
+// An AUTH that names a connection and is then refused does not lose its outcomes.
+//
+// Source: [OP-42b] [OP-112]
+func TestOutcomesOfARefusedSuccessor(t *testing.T) {
+	v := newEnv(t, envConfig{limits: Limits{ConnectionsPerKey: 1}})
+	c := v.client()
+	fid := c.register(v.file("f", []byte("0000")))
+	c.want(ntstatus.Success, 2, writeHeader(fid, 0, 2), []byte("AA"))
+	full := v.negotiate(v.sess)
+	v.connect(full).auth(full, authOptions{})
+	refused := v.connect(full)
+	msg, _ := refused.authMessage(full, authOptions{mutate: func(p *wire.AuthParams) {
+		p.PreviousSessionID, p.BaseSequence = &c.sessionID, c.sequence
+	}})
+	refused.raw(msg)
+	if s := refused.reply(); s.Status == 0 {
+		t.Fatalf("AUTH: %+v", s)
+	}
+	refused.wantCut()
+	eventually(t, "only the other connection is left", func() bool { return v.e.count.connections.Load() == 1 })
+	if _, inherited := c.successor(); !inherited {
+		t.Error("the outcomes went with the refused connection")
+	}
+}
