@@ -2,6 +2,7 @@ package lwio
 
 import (
 	"runtime"
+	"time"
 
 	"lwio/internal/ntstatus"
 	"lwio/internal/wire"
@@ -192,7 +193,7 @@ func (c *conn) observe(s *slot) {
 		c.unanswered.Add(-1)
 	}
 	took := c.clock() - s.began
-	c.counts.took(took)
+	c.counts.latency.Observe(time.Duration(took))
 	polled := s.isPolled()
 	if s.pace != nil {
 		s.pace.took(polled, took)

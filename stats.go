@@ -3,6 +3,8 @@ package lwio
 import (
 	"sync/atomic"
 	"time"
+
+	"lwio/internal/latency"
 )
 
 // Stats are the counters of a client since it was dialled.
@@ -29,6 +31,9 @@ type Stats struct {
 	// broke.
 	Connections, Lost uint64
 }
+
+// Histogram counts delays.
+type Histogram = latency.Histogram
 
 // Traffic counts calls that succeeded, also in part, and their bytes.
 type Traffic struct {

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -8,6 +9,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"lwio/internal/latency"
 	"lwio/internal/ntstatus"
 	"lwio/internal/wire"
 )
@@ -26,6 +28,10 @@ type ShareStats struct {
 	Traffic
 	ReadLatency, WriteLatency Histogram
 }
+
+// Histogram is how long operations took, from the arrival of the request to its
+// answer.
+type Histogram = latency.Histogram
 
 // ConnectionStats is a snapshot of one authenticated RDMA connection.
 type ConnectionStats struct {
@@ -65,7 +71,7 @@ func (t *traffic) snapshot() Traffic {
 // shareTraffic is ShareStats that change.
 type shareTraffic struct {
 	traffic
-	reads, writes histogram
+	reads, writes latency.Counter
 }
 
 // shareTable has the traffic of each share that was ever used.
@@ -94,7 +100,7 @@ func (t *shareTable) snapshot() []ShareStats {
 	all := make([]ShareStats, 0, len(t.byName))
 	for name, s := range t.byName {
 		all = append(all, ShareStats{
-			Share: legible(name), Traffic: s.traffic.snapshot(), ReadLatency: s.reads.snapshot(), WriteLatency: s.writes.snapshot(),
+			Share: legible(name), Traffic: s.traffic.snapshot(), ReadLatency: s.reads.Snapshot(), WriteLatency: s.writes.Snapshot(),
 		})
 	}
 	slices.SortFunc(all, func(a, b ShareStats) int { return strings.Compare(a.Share, b.Share) })
@@ -122,7 +128,7 @@ func (o *op) observe(now time.Time) {
 	if o.h.Opcode == wire.OpWrite || o.h.Opcode == wire.OpVecWrite {
 		h = &o.file.traffic.writes
 	}
-	h.observe(now.Sub(o.arrived))
+	h.Observe(now.Sub(o.arrived))
 }
 
 // Shares returns the traffic of each share that LWIO was used on.
@@ -141,7 +147,7 @@ func (s *Server) Connections() []ConnectionStats {
 	for _, c := range conns {
 		all = append(all, c.stats())
 	}
-	slices.SortFunc(all, func(a, b ConnectionStats) int { return int(a.ID) - int(b.ID) })
+	slices.SortFunc(all, func(a, b ConnectionStats) int { return cmp.Compare(a.ID, b.ID) })
 	return all
 }
 

@@ -2,41 +2,10 @@ package server
 
 import (
 	"testing"
-	"time"
 	"unicode/utf8"
 
 	"lwio/internal/ntstatus"
 )
-
-// Each bucket of a histogram takes what is below its bound and not below the one
-// before.
-func TestHistogram(t *testing.T) {
-	var h histogram
-	for _, x := range []struct {
-		d      time.Duration
-		bucket int
-	}{
-		{-1, 0}, {0, 0}, {time.Microsecond - 1, 0}, {time.Microsecond, 1}, {2 * time.Microsecond, 2},
-		{LatencyBound(5) - 1, 5}, {LatencyBound(5), 6}, {LatencyBound(latencyBuckets - 2), latencyBuckets - 1},
-		{time.Hour, latencyBuckets - 1},
-	} {
-		before := h.snapshot()
-		h.observe(x.d)
-		after := h.snapshot()
-		for i := range after.Buckets {
-			want := before.Buckets[i]
-			if i == x.bucket {
-				want++
-			}
-			if after.Buckets[i] != want {
-				t.Errorf("%v: bucket %d has %d, want %d", x.d, i, after.Buckets[i], want)
-			}
-		}
-		if after.Sum-before.Sum != max(x.d, 0) {
-			t.Errorf("%v: the sum grew by %v", x.d, after.Sum-before.Sum)
-		}
-	}
-}
 
 // What a connection and a share did is counted for both, and once.
 func TestTraffic(t *testing.T) {
@@ -55,10 +24,7 @@ func TestTraffic(t *testing.T) {
 	if len(shares) != 1 || shares[0].Reads != (Count{Operations: 2, Bytes: 5000}) || shares[0].Failures != 1 {
 		t.Fatalf("the shares: %+v", shares)
 	}
-	n := uint64(0)
-	for _, b := range shares[0].ReadLatency.Buckets {
-		n += b
-	}
+	n := shares[0].ReadLatency.Count()
 	if n != 2 || shares[0].ReadLatency.Sum <= 0 || shares[0].WriteLatency != (Histogram{}) {
 		t.Errorf("%d latencies: %+v", n, shares[0])
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"lwio/internal/latency"
 	"lwio/server"
 )
 
@@ -123,13 +124,16 @@ func (o output) traffic(ops, bytes *prometheus.Desc, t server.Traffic, labels ..
 	}
 }
 
+// The buckets that a histogram is told with: from one microsecond to four seconds.
+const firstBucket, lastBucket = 10, 32
+
 // latency gives a histogram, whose buckets count what is below their bound.
 func (o output) latency(d *prometheus.Desc, h server.Histogram, labels ...string) {
-	below, total := make(map[float64]uint64, len(h.Buckets)), uint64(0)
-	for i, n := range h.Buckets {
+	below, total := make(map[float64]uint64, lastBucket-firstBucket+1), uint64(0)
+	for i, n := range h.Counts {
 		total += n
-		if i < len(h.Buckets)-1 {
-			below[server.LatencyBound(i).Seconds()] = total
+		if i >= firstBucket && i <= lastBucket {
+			below[latency.Bound(i).Seconds()] = total
 		}
 	}
 	m, err := prometheus.NewConstHistogram(d, total, h.Sum.Seconds(), below, labels...)

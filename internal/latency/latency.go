@@ -1,0 +1,66 @@
+// Package latency counts how long things took, in powers of two of nanoseconds:
+// coarse, and cheap enough for every request.
+package latency
+
+import (
+	"math/bits"
+	"sync/atomic"
+	"time"
+)
+
+// Buckets is the number of buckets of a Histogram.
+const Buckets = 65
+
+// Histogram counts durations: Counts[i] those of at least 2^(i-1) and less than 2^i
+// nanoseconds, Counts[0] those of 0. The zero value is empty.
+type Histogram struct {
+	Counts [Buckets]uint64
+	// Sum is the sum of all durations.
+	Sum time.Duration
+}
+
+// Bound is what all durations in a bucket are below, as far as a time.Duration goes.
+func Bound(bucket int) time.Duration { return time.Duration(1) << min(bucket, 62) }
+
+// Count is how many durations were counted.
+func (h *Histogram) Count() (n uint64) {
+	for _, k := range h.Counts {
+		n += k
+	}
+	return n
+}
+
+// Quantile is a duration that the part q of all, from 0 to 1, did not exceed, rounded
+// up to a power of two of nanoseconds; 0 if there are none.
+func (h *Histogram) Quantile(q float64) time.Duration {
+	rank := uint64(min(max(q, 0), 1) * float64(h.Count()))
+	for i, k := range h.Counts {
+		if k > 0 && k >= rank {
+			return Bound(i)
+		}
+		rank -= min(k, rank)
+	}
+	return 0
+}
+
+// Counter is a Histogram that changes. Safe for concurrent use.
+type Counter struct {
+	counts [Buckets]atomic.Uint64
+	sum    atomic.Int64
+}
+
+// Observe counts a duration; a negative one is 0.
+func (c *Counter) Observe(d time.Duration) {
+	d = max(d, 0)
+	c.counts[bits.Len64(uint64(d))].Add(1)
+	c.sum.Add(int64(d))
+}
+
+// Snapshot is what was counted so far.
+func (c *Counter) Snapshot() (h Histogram) {
+	for i := range c.counts {
+		h.Counts[i] = c.counts[i].Load()
+	}
+	h.Sum = time.Duration(c.sum.Load())
+	return h
+}
