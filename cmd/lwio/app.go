@@ -208,6 +208,21 @@ func isURL(arg string) bool {
 	return ok && strings.EqualFold(scheme, lwio.Scheme)
 }
 
+// withQuery sets a parameter of a URL; "" leaves it as it is.
+func withQuery(arg, name, value string) string {
+	if value == "" {
+		return arg
+	}
+	base, query, _ := strings.Cut(arg, "?")
+	kept := []string{name + "=" + value}
+	for _, q := range strings.Split(query, "&") {
+		if q != "" && !strings.HasPrefix(q, name+"=") {
+			kept = append(kept, q)
+		}
+	}
+	return base + "?" + strings.Join(kept, "&")
+}
+
 // target parses the URL of an argument.
 func target(arg string) (*lwio.Target, error) {
 	t, err := lwio.ParseURL(arg)

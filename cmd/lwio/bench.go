@@ -200,8 +200,8 @@ type benchFile struct {
 	url, path string // of the share, and the name in it
 	password  string
 	size      int64
-	local     string      // the same file on this host, or ""
-	server    *demoServer // of its own, or nil
+	local     string     // the same file on this host, or ""
+	server    *ownServer // of its own, or nil
 	remove    func() error
 }
 
@@ -222,7 +222,7 @@ func (a *app) ownFile(ctx context.Context, o benchOptions, size int64) (*benchFi
 		return f, fmt.Errorf("bench: %w", err)
 	}
 	start := func() (err error) {
-		f.server, err = startDemoServer(ctx, a.stderr, dir)
+		f.server, err = startOwnServer(ctx, a.stderr, dir)
 		return err
 	}
 	if o.pin {

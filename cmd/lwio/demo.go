@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -11,8 +10,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
-	"syscall"
 	"text/tabwriter"
 	"time"
 
@@ -73,7 +70,7 @@ func (a *app) demo(ctx context.Context, o demoOptions) (err error) {
 	if err := errors.Join(os.Mkdir(share, 0o700), os.Mkdir(back, 0o700)); err != nil {
 		return fmt.Errorf("demo: %w", err)
 	}
-	srv, err := startDemoServer(ctx, a.stderr, share)
+	srv, err := startOwnServer(ctx, a.stderr, share)
 	if err != nil {
 		return err
 	}
@@ -110,7 +107,7 @@ func within(dir, other string) bool {
 
 // demoSteps copies src to the server and back over each transport that works here, or
 // the one that was asked for.
-func (a *app) demoSteps(ctx context.Context, o demoOptions, srv *demoServer, src, back string) ([]demoStep, error) {
+func (a *app) demoSteps(ctx context.Context, o demoOptions, srv *ownServer, src, back string) ([]demoStep, error) {
 	if o.provider != "" {
 		return a.demoOver(ctx, o.provider, srv, src, back)
 	}
@@ -133,7 +130,7 @@ func (a *app) demoSteps(ctx context.Context, o demoOptions, srv *demoServer, src
 }
 
 // demoOver copies src to the server and back over a transport, and compares.
-func (a *app) demoOver(ctx context.Context, transport string, srv *demoServer, src, back string) ([]demoStep, error) {
+func (a *app) demoOver(ctx context.Context, transport string, srv *ownServer, src, back string) ([]demoStep, error) {
 	c, t, err := a.dial(ctx, withQuery(srv.url, "provider", transport))
 	if err != nil {
 		return nil, err
@@ -158,7 +155,7 @@ func (a *app) demoOver(ctx context.Context, transport string, srv *demoServer, s
 type demoRun struct {
 	app    *app
 	client *lwio.Client
-	server *demoServer
+	server *ownServer
 }
 
 // step copies a directory and measures it.
@@ -264,66 +261,4 @@ func demoSource(ctx context.Context, dir string) (string, error) {
 		return "", fmt.Errorf("demo: there is no Go toolchain to take files from (%w); name a directory with --src", err)
 	}
 	return filepath.Join(strings.TrimSpace(string(out)), "src"), nil
-}
-
-// stopTime is how long a demo's server may take to stop, the draining included.
-const stopTime = drainTime + 5*time.Second
-
-// demoServer is the server process of a demo.
-type demoServer struct {
-	cmd *exec.Cmd
-	url string
-	out io.ReadCloser
-	// patience is how long it may take to stop.
-	patience time.Duration
-}
-
-// startDemoServer runs this very program as a server and waits for its URL.
-func startDemoServer(ctx context.Context, stderr io.Writer, dir string) (*demoServer, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, fmt.Errorf("demo: %w", err)
-	}
-	cmd := exec.CommandContext(ctx, self, "serve", "--listen", "127.0.0.1:0", "demo="+dir)
-	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
-	cmd.WaitDelay = stopTime
-	cmd.Stderr = stderr
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		return nil, fmt.Errorf("demo: %w", err)
-	}
-	if err := cmd.Start(); err != nil {
-		return nil, fmt.Errorf("demo: start server: %w", err)
-	}
-	s := &demoServer{cmd: cmd, out: out, patience: stopTime}
-	line, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("demo: the server did not start: %w", err), s.stop())
-	}
-	s.url = strings.TrimSpace(line)
-	return s, nil
-}
-
-func (s *demoServer) pid() int { return s.cmd.Process.Pid }
-
-// stop ends the server and waits for it. A server that has been interrupted before,
-// by a terminal say, ends at once; it has nothing to lose. One that does not stop is
-// killed.
-func (s *demoServer) stop() error {
-	if err := s.cmd.Process.Signal(os.Interrupt); err != nil {
-		_ = s.cmd.Process.Kill()
-	}
-	var killed atomic.Bool
-	late := time.AfterFunc(s.patience, func() { killed.Store(s.cmd.Process.Kill() == nil) })
-	defer late.Stop()
-	_, _ = io.Copy(io.Discard, s.out)
-	err := s.cmd.Wait()
-	state := s.cmd.ProcessState
-	switch status, ok := state.Sys().(syscall.WaitStatus); {
-	case ok && status.Signal() == syscall.SIGINT, state.Success():
-		return nil
-	case killed.Load():
-		return fmt.Errorf("demo: the server did not stop within %v and was killed", s.patience)
-	}
-	return fmt.Errorf("demo: the server ended badly: %w", err)
 }

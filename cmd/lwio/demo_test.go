@@ -76,7 +76,7 @@ func TestInterruptedDemo(t *testing.T) {
 // TestHungServer kills a server that does not stop.
 func TestHungServer(t *testing.T) {
 	t.Setenv(asHung, "1")
-	s, err := startDemoServer(t.Context(), io.Discard, t.TempDir())
+	s, err := startOwnServer(t.Context(), io.Discard, t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}

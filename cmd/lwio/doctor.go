@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -138,19 +137,4 @@ func (a *app) examineServer(ctx context.Context, arg string) ([]finding, error) 
 		return found, fmt.Errorf("doctor %s: no RDMA provider works: %s", t, tr.Reason)
 	}
 	return found, nil
-}
-
-// withQuery sets a parameter of a URL; "" leaves it as it is.
-func withQuery(arg, name, value string) string {
-	if value == "" {
-		return arg
-	}
-	base, query, _ := strings.Cut(arg, "?")
-	kept := []string{name + "=" + value}
-	for _, q := range strings.Split(query, "&") {
-		if q != "" && !strings.HasPrefix(q, name+"=") {
-			kept = append(kept, q)
-		}
-	}
-	return base + "?" + strings.Join(kept, "&")
 }

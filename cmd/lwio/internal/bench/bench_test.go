@@ -230,8 +230,8 @@ func summaries() []Summary {
 	h.Add(time.Microsecond)
 	h.Add(3 * time.Microsecond)
 	return []Summary{
-		{Target: "local", IOPS: 1000, BytesPerSecond: 512e3, P50: time.Microsecond, ClientPerOp: 2 * time.Microsecond, ServerPer: -1, Latency: &h},
-		{Target: "shm", Completion: "interrupt", IOPS: 500, P50: 1500, ClientPerOp: time.Microsecond, ServerPer: 2500, Errors: 7, Latency: &h},
+		{Target: "local", IOPS: 1000, BytesPerSecond: 512e3, P50: time.Microsecond, ClientPerOp: 2 * time.Microsecond, ServerPerOp: -1, Latency: &h},
+		{Target: "shm", Completion: "interrupt", IOPS: 500, P50: 1500, ClientPerOp: time.Microsecond, ServerPerOp: 2500, Errors: 7, Latency: &h},
 		{Target: "ib & co", Latency: new(Histogram), Failure: errors.New("no device")},
 	}
 }

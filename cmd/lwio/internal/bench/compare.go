@@ -11,13 +11,13 @@ import (
 // Summary is what several runs of a job on one target came to: medians, and the
 // latencies of all of them.
 type Summary struct {
-	Target, Completion     string
-	IOPS, BytesPerSecond   float64
-	Mean, P50, P99, P999   time.Duration
-	Max                    time.Duration
-	ClientPerOp, ServerPer time.Duration // the server's is negative if it cannot be told
-	Errors                 uint64
-	Latency                *Histogram
+	Target, Completion       string
+	IOPS, BytesPerSecond     float64
+	Mean, P50, P99, P999     time.Duration
+	Max                      time.Duration
+	ClientPerOp, ServerPerOp time.Duration // the server's is negative if it cannot be told
+	Errors                   uint64
+	Latency                  *Histogram
 	// Failure is why there are no figures.
 	Failure error
 }
@@ -74,7 +74,7 @@ func summarize(t Target, runs []*Result) Summary {
 	s.IOPS = median(runs, (*Result).IOPS)
 	s.BytesPerSecond = median(runs, (*Result).BytesPerSecond)
 	s.ClientPerOp = median(runs, (*Result).ClientPerOp)
-	s.ServerPer = median(runs, (*Result).ServerPerOp)
+	s.ServerPerOp = median(runs, (*Result).ServerPerOp)
 	s.P50 = median(runs, func(r *Result) time.Duration { return r.Latency.Quantile(0.5) })
 	s.Mean, s.Max = s.Latency.Mean(), s.Latency.Max()
 	s.P99, s.P999 = s.Latency.Quantile(0.99), s.Latency.Quantile(0.999)

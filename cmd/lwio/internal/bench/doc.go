@@ -6,6 +6,6 @@
 // target; Compare does it on several in turns, so that what disturbs one disturbs
 // all, and gives medians.
 //
-// Every block of a file holds what its offset says (see Fill), so that reads can
-// be verified whoever wrote the file, and writes by reading them back.
+// Every block of a file holds what its offset says (see FillFile), and after a write
+// something else that follows from it, so that both reads and writes can be verified.
 package bench

@@ -44,8 +44,8 @@ func WriteJSON(out io.Writer, j *Job, all []Summary) error {
 			Provider: s.Target, Completion: s.Completion, RW: j.Pattern, BlockSize: j.BlockSize, Depth: j.Depth, Jobs: j.Jobs,
 			IOPS: s.IOPS, BytesPerSecond: s.BytesPerSecond, ClientCPU: micros(s.ClientPerOp), Errors: s.Errors,
 		}
-		if s.ServerPer >= 0 && s.Latency.Count() > 0 {
-			us := micros(s.ServerPer)
+		if s.ServerPerOp >= 0 && s.Latency.Count() > 0 {
+			us := micros(s.ServerPerOp)
 			r.ServerCPU = &us
 		}
 		if s.Latency.Count() > 0 {
@@ -82,7 +82,7 @@ func WriteTable(out io.Writer, j *Job, all []Summary) error {
 			fmt.Fprint(w, "-\t-\t-\t-\t-\t-\t-\t-\t")
 		} else {
 			fmt.Fprintf(w, "%.0f\t%.1f\t%.1f\t%.1f\t%.1f\t%.1f\t%.2f\t%s\t", s.IOPS, s.BytesPerSecond/1e6,
-				micros(s.Mean), micros(s.P50), micros(s.P99), micros(s.P999), micros(s.ClientPerOp), known(s.ServerPer))
+				micros(s.Mean), micros(s.P50), micros(s.P99), micros(s.P999), micros(s.ClientPerOp), known(s.ServerPerOp))
 			if floor != nil {
 				fmt.Fprintf(w, "%.2f\t%.2f\t", s.IOPS/floor.IOPS, ratio(s.ClientPerOp, floor.ClientPerOp))
 			}
