@@ -17,8 +17,8 @@ var ErrBatchFull = errors.New("the batch is full")
 // another.
 //
 // The memory of an operation is the batch's until Wait has returned its completion, or
-// Close has; a [Buffer] may then be in doubt. An operation that is not answered within Config.Timeout fails. A Batch
-// is for one goroutine at a time; many may be in use.
+// Close has; a [Buffer] may then be in doubt. An operation that is not answered within
+// Config.Timeout fails. A Batch is for one goroutine at a time; many may be in use.
 //
 // Operations hold credits only from when they are sent until they are answered,
 // whether or not anybody waits.

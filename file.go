@@ -61,9 +61,9 @@ func (f *File) ReadAt(p []byte, off int64) (int, error) {
 
 // ReadAtContext fills p from byte offset off. It returns n < len(p) only with an
 // error. p is lent to the server's RDMA writes until the call returns, whatever
-// ends it; part of a Buffer may be so for longer, see Buffer.InDoubt. A read larger than the server's window is split, with as many requests
-// in flight as there are credits. If the RDMA connection breaks the read is
-// finished over SMB.
+// ends it; part of a Buffer may be so for longer, see Buffer.InDoubt. A read larger
+// than the server's window is split, with as many requests in flight as there are
+// credits. If the RDMA connection breaks the read is finished over SMB.
 //
 // Errors: io.EOF; *Error otherwise: ctx's error, what the server answered,
 // net.ErrClosed (wrapped) once the session is gone, fs.ErrClosed for a closed file.
@@ -123,7 +123,8 @@ func (f *File) WriteAt(p []byte, off int64) (int, error) {
 // WriteAtContext writes p at byte offset off and returns when the server has done
 // it; with O_SYNC, when it is on stable storage. After an error n bytes from the
 // beginning of p are written for certain. p is not read any more once the call
-// returned, unless it is part of a Buffer that is in doubt, see Buffer.InDoubt. A write larger than the server takes in one message is split.
+// returned, unless it is part of a Buffer that is in doubt, see Buffer.InDoubt. A write
+// larger than the server takes in one message is split.
 //
 // Errors: *Error: ErrUncertain together with the cause if the answer did not come,
 // in which case the write is not repeated; what the server answered, such as

@@ -179,6 +179,11 @@ type SharedReceiveQueueConfig struct {
 // SharedReceiveQueue holds receives for many queue pairs. A send that finds it
 // empty waits; it does not break the connection. Safe for concurrent use.
 //
+// Fill it in one call, or before its connections run: a receive that is posted later
+// with memory that was never posted counts as one that a connection had taken, and a
+// queue that is filled one by one under traffic holds each connection to its share of
+// the few that were there first.
+//
 // Source: [ND SharedReceiveQueue]
 type SharedReceiveQueue interface {
 	// PostReceive queues receives and returns how many it took; an error is about
