@@ -34,6 +34,7 @@ type peerParams struct {
 	keyed     bool
 	maxRead   int // bytes of one READ
 	maxWrite  int // bytes of one WRITE
+	maxSame   int // bytes of one collapsed VEC_WRITE, 0 for none
 }
 
 // authenticate proves to the server that this side negotiated over the pipe, and
@@ -177,6 +178,7 @@ func (c *conn) adopt(p *wire.AuthParams) error {
 	if c.peer.maxRead < 1 || c.peer.maxWrite < 1 {
 		return protocolError("the server takes writes of %d bytes and reads of %d", c.peer.maxWrite, c.peer.maxRead)
 	}
+	c.peer.maxSame = maxSame(p, c.peer.maxWrite)
 	c.seq = p.BaseSequence
 	return c.credits.granted(c, int(p.Credits))
 }

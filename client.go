@@ -128,7 +128,7 @@ func (c *Client) Create(ctx context.Context, name string) (*File, error) {
 
 // OpenFile opens a file as the flags of package os say: O_RDONLY, O_WRONLY or
 // O_RDWR with O_CREATE, O_EXCL, O_TRUNC and O_SYNC (a write is on stable storage
-// when it returns). There is no O_APPEND. Others may have the file open at the same
+// when it returns), and Unbuffered. There is no O_APPEND. Others may have the file open at the same
 // time. A new file gets the server's permissions; perm is not used, because SMB
 // carries none.
 //
@@ -176,6 +176,9 @@ func openFlags(flag int) (openRequest, error) {
 	}
 	if flag&os.O_SYNC != 0 {
 		req.options |= optionWriteThrough
+	}
+	if flag&Unbuffered != 0 {
+		req.options |= optionUnbuffered
 	}
 	return req, nil
 }

@@ -235,6 +235,7 @@ type writing struct {
 	total int
 	p     []byte
 	vec   *lender           // instead of p, or nil
+	same  []byte            // a page that is written over and over, instead of p, or nil
 	where cursor            // in it
 	mr    rdma.MemoryRegion // nil: the data is copied
 	at    int               // where p begins in it
@@ -280,6 +281,9 @@ func (w *writing) fill(ctx context.Context) error {
 			data = payload{}
 			data.gather, n = w.vec.gather(s.sges[1:1:len(s.sges)], &w.where, w.c.peer.maxWrite)
 			h = vecHeader(w.fid, w.off+int64(w.next), n)
+		case w.same != nil:
+			n = min(w.total-w.next, w.c.peer.maxSame)
+			data, h = payload{copied: w.same[:min(n, len(w.same))]}, sameHeader(w.fid, w.off+int64(w.next), n)
 		case w.mr == nil:
 			data = payload{copied: w.p[w.next : w.next+n]}
 		}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"io"
 	"time"
+
+	"lwio/internal/wire"
 )
 
 // session is what the client needs of an SMB session with one share. All calls
@@ -70,6 +72,7 @@ const (
 
 	optionDirectory    = 0x00000001
 	optionWriteThrough = 0x00000002
+	optionUnbuffered   = wire.NoIntermediateBuffering
 	optionNonDirectory = 0x00000040
 
 	attributeReadOnly  = 0x00000001

@@ -182,7 +182,7 @@ func testAccess(t *testing.T, on string) {
 
 // Polled completion: eight bytes in the client's memory, no message.
 //
-// Source: [LWIO §I/O Processing] [OP-95] [OP-89] [OP-92e] [LWIO claim 18] [LWIO claim 19] [LWIO claim 20]
+// Source: [LWIO §I/O Processing] [OP-75] [OP-95] [OP-89] [OP-92e] [LWIO claim 18] [LWIO claim 19] [LWIO claim 20]
 func TestPolled(t *testing.T) { onEach(t, testPolled) }
 
 func testPolled(t *testing.T, on string) {
@@ -221,7 +221,16 @@ func testPolled(t *testing.T, on string) {
 	if b := poll(writeHeader(fid, 0, 5), []byte("hello")); b.Status != 0 || b.Information != 5 {
 		t.Errorf("WRITE: %+v", b)
 	}
-	if b := poll(c.readHeader(fid+1, 0, 1, 0), nil); b.Status != uint32(ntstatus.FileClosed) {
+	unbuffered := c.register(v.open("a", vfs.WriteData, vfs.NoIntermediateBuffering, v.sess))
+	collapse := wire.NewCollapse(unbuffered, 5, 10_000, 4096, wire.Completion{Polling: true})
+	if b := poll(collapse, data[:4096]); b.Status != 0 || b.Information != 10_000 {
+		t.Errorf("VEC_WRITE, collapsed: %+v", b)
+	}
+	got, err := os.ReadFile(filepath.Join(v.dir, "a"))
+	if err != nil || !bytes.Equal(got[:10_005], append([]byte("hello"), bytes.Repeat(data[:4096], 3)[:10_000]...)) {
+		t.Errorf("the data written differs, %v", err)
+	}
+	if b := poll(c.readHeader(99, 0, 1, 0), nil); b.Status != uint32(ntstatus.FileClosed) {
 		t.Errorf("READ of no file: %+v", b)
 	}
 	h := c.readHeader(fid, 0, 1, 0)

@@ -1,0 +1,123 @@
+package lwio
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io/fs"
+	"math"
+
+	"lwio/internal/wire"
+)
+
+// Unbuffered is a flag for OpenFile, beside those of package os: the server is asked
+// not to cache the file, which WriteSame needs. Servers may then insist on offsets and
+// sizes that are whole sectors; this project's does not, but for the last segment of
+// ReadVec, a multiple of 512 bytes.
+//
+// Source: [LWIO §Vectored Write], [OP-51], [OP-82]
+const Unbuffered = 0x20000000 // a value that no flag of package os has
+
+const (
+	// samePages bounds the pages of one collapsed write: their number has 16 bits.
+	samePages = math.MaxUint16
+	// sameRun bounds what one call of conn.writeSame does, in bytes.
+	sameRun = 1 << 30
+	// sameCopy is how many bytes are written at a time where writes cannot be collapsed.
+	sameCopy = 256 << 10
+)
+
+// WriteSame writes p over and over, from byte offset off on until n bytes are written;
+// the last time may be cut. p has 1 to 4096 bytes, a power of two. The file must have
+// been opened Unbuffered. Over RDMA a message carries one page, whatever n is, and the
+// server repeats it; over SMB alone, or to a server that cannot, all bytes are sent.
+//
+// It returns how many bytes from the beginning are written for certain.
+//
+// Errors: as WriteAtContext; fs.ErrInvalid for another size of p, and for a file that
+// was not opened Unbuffered.
+//
+// Source: [LWIO §Vectored Write], [LWIO claim 17], [OP-75], [OP-77], [OP-112]
+func (f *File) WriteSame(ctx context.Context, p []byte, off, n int64) (int64, error) {
+	done, err := f.writeSame(ctx, p, off, n)
+	if err != nil {
+		return done, wrap("write", f.name, err)
+	}
+	return done, nil
+}
+
+func (f *File) writeSame(ctx context.Context, p []byte, off, n int64) (int64, error) {
+	switch {
+	case f.options&optionUnbuffered == 0:
+		return 0, fmt.Errorf("%w: WriteSame of a file that was not opened Unbuffered", fs.ErrInvalid)
+	case len(p) == 0 || len(p) > protocolPage || len(p)&(len(p)-1) != 0:
+		return 0, fmt.Errorf("%w: WriteSame of %d bytes, which is not a power of two up to %d", fs.ErrInvalid, len(p), protocolPage)
+	case off < 0 || n < 0 || off > math.MaxInt64-n:
+		return 0, fmt.Errorf("%w: WriteSame of %d bytes at offset %d", fs.ErrInvalid, n, off)
+	}
+	if err := f.check(ctx, 0, 0); err != nil || n == 0 {
+		return 0, err
+	}
+	page := bytes.Repeat(p, protocolPage/len(p))
+	done := int64(0)
+	for done < n {
+		cn, fid, err := f.lane(ctx)
+		if err != nil {
+			return done, err
+		}
+		if cn == nil || cn.peer.maxSame == 0 {
+			m, err := f.writeCopies(ctx, page, off+done, n-done)
+			return done + m, err
+		}
+		m, err := cn.writeSame(ctx, fid, page, off+done, int(min(n-done, sameRun)), &f.writes)
+		done += int64(m)
+		if m > 0 || err == nil {
+			f.c.overRDMA.wrote(m)
+		}
+		// What was sent and not answered is uncertain, and is not sent again.
+		if err != nil && (!isLost(err) || isUncertain(err) || f.c.cfg.RequireRDMA) {
+			return done, err
+		}
+	}
+	return done, nil
+}
+
+// writeCopies writes n bytes of the page, over and over, as they are.
+func (f *File) writeCopies(ctx context.Context, page []byte, off, n int64) (done int64, err error) {
+	copies := bytes.Repeat(page, int(min(n, sameCopy)+protocolPage-1)/protocolPage)
+	for done < n && err == nil {
+		var m int
+		m, err = f.write(ctx, copies[:min(n-done, sameCopy)], off+done)
+		done += int64(m)
+	}
+	return done, err
+}
+
+// writeSame writes n bytes, which are the page over and over, with collapsed writes, and
+// returns what writeAt returns.
+//
+// Source: [LWIO §Vectored Write], [LWIO claim 17], [OP-75], [OP-76], [OP-78], [OP-112]
+func (c *conn) writeSame(ctx context.Context, fid uint16, page []byte, off int64, n int, order *epochs) (int, error) {
+	if err := c.enter(); err != nil {
+		return 0, err
+	}
+	defer c.leave()
+	w := writing{c: c, fid: fid, off: off, total: n, same: page, order: order}
+	return w.run(ctx)
+}
+
+// sameHeader is the header of a collapsed VEC_WRITE of n bytes.
+func sameHeader(fid uint16, off int64, n int) wire.Header {
+	return wire.NewCollapse(fid, uint64(off), uint32(n), protocolPage, wire.Completion{Polling: true})
+}
+
+// maxSame is the most that a collapsed write may have: whole pages, so that the next one
+// goes on with the page's beginning. 0 says that this server takes none.
+//
+// Source: [LWIO §Vectored Write], [OP-76], [OP-78], [OP-79]
+func maxSame(p *wire.AuthParams, maxWrite int) int {
+	if !wire.PagesDivide(protocolPage, p.PageSize) || maxWrite < protocolPage {
+		return 0
+	}
+	return protocolPage * int(min(p.MaxRdmaWindowSize/protocolPage, samePages))
+}
