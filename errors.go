@@ -137,6 +137,7 @@ func wrap(op, name string, err error) error {
 // words says in words what the commonest statuses mean.
 var words = map[Status]string{
 	ntstatus.AccessDenied:        "permission denied",
+	ntstatus.AccountLockedOut:    "too many wrong passwords, for now; try again in a minute",
 	ntstatus.BadNetworkName:      "no such share",
 	ntstatus.CannotDelete:        "cannot be deleted",
 	ntstatus.DirectoryNotEmpty:   "directory not empty",

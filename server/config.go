@@ -53,6 +53,12 @@ type Limits struct {
 	// AuthTimeout is how long after it was accepted a connection may take to
 	// pass AUTH. Default 5 s. [OP-44]
 	AuthTimeout time.Duration
+	// AuthFailures bounds the wrong passwords a minute for one user from one address;
+	// all users from an address, and a user from all addresses, have four times as
+	// many. What is above it is refused unseen, but a user who has logged on from an
+	// address before is not held up there by what strangers try elsewhere, or with
+	// other names. Default 10; negative for no limit.
+	AuthFailures int
 	// StallTimeout is how long a client may leave what was sent to it untaken.
 	// Default 30 s.
 	StallTimeout time.Duration
@@ -90,6 +96,7 @@ const (
 	DefaultFilesPerConnection = 4096
 	DefaultAuthTimeout        = 5 * time.Second
 	DefaultStallTimeout       = 30 * time.Second
+	DefaultAuthFailures       = 10
 	DefaultCredits            = 32
 	DefaultMaxCredits         = 128
 	DefaultCreditBudget       = 8192
@@ -163,6 +170,9 @@ func (l Limits) withDefaults() Limits {
 	}
 	if l.AuthTimeout <= 0 {
 		l.AuthTimeout = DefaultAuthTimeout
+	}
+	if l.AuthFailures == 0 {
+		l.AuthFailures = DefaultAuthFailures
 	}
 	if l.StallTimeout <= 0 {
 		l.StallTimeout = DefaultStallTimeout

@@ -35,7 +35,10 @@ func New(cfg Config) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{cfg: cfg, engine: newEngine(&cfg)}
-	smb := smbserver.Config{FS: cfg.FS, ServerName: cfg.ServerName, Lookup: cfg.Lookup, Logger: cfg.Logger}
+	smb := smbserver.Config{
+		FS: cfg.FS, ServerName: cfg.ServerName, Lookup: cfg.Lookup, Logger: cfg.Logger,
+		AuthFailures: cfg.Limits.AuthFailures,
+	}
 	if len(cfg.Providers) > 0 {
 		smb.Pipes = map[string]smbserver.PipeHandler{pipeName: pipe{s.engine}}
 		smb.ResumeKeyContext = func(*smbserver.Session, *vfs.Open) []byte { return s.engine.resumeContext() }
@@ -150,7 +153,7 @@ func (s *Server) Stats() Stats {
 	st := s.engine.count.snapshot()
 	smb := s.smb.Stats()
 	st.SMB, st.Sessions = smb.Connections, smb.Sessions
-	st.SMBAuthFailures, st.BadSignatures = smb.AuthFailures, smb.BadSignatures
+	st.SMBAuthFailures, st.SMBAuthBraked, st.BadSignatures = smb.AuthFailures, smb.AuthBraked, smb.BadSignatures
 	st.CreditBudget = s.engine.limits.CreditBudget
 	st.ReadQueue, st.WriteQueue = s.engine.readers.length(), s.engine.writers.length()
 	return st

@@ -13,8 +13,9 @@ type Stats struct {
 	// SMB and RDMA are the connections now; Authenticated are those RDMA
 	// connections that passed AUTH, Sessions the SMB sessions of known users.
 	SMB, RDMA, Authenticated, Sessions int
-	// SMBAuthFailures and BadSignatures are what SMB refused.
-	SMBAuthFailures, BadSignatures uint64
+	// SMBAuthFailures and BadSignatures are what SMB refused; SMBAuthBraked are those
+	// of the former whose password was not looked at, after too many wrong ones.
+	SMBAuthFailures, SMBAuthBraked, BadSignatures uint64
 	// Accepted and Rejected count RDMA connections, AuthFailures those that
 	// failed AUTH, Cut those that the server ended for a violation or a stall, Lost
 	// those that broke.

@@ -30,6 +30,7 @@ type serveOptions struct {
 	readOnly  bool
 	allowMD5  bool
 	metrics   string
+	limits    server.Limits
 }
 
 func (a *app) serveCommand() *cobra.Command {
@@ -55,6 +56,7 @@ each line of it is USER:PASSWORD.`,
 	f.BoolVar(&o.readOnly, "read-only", false, "refuse every change")
 	f.BoolVar(&o.allowMD5, "allow-md5", false, "accept clients that sign with unkeyed MD5 only (no protection)")
 	f.StringVar(&o.metrics, "metrics", "", "address and port for Prometheus, at /metrics; it tells users and addresses of clients to who asks")
+	f.IntVar(&o.limits.AuthFailures, "auth-failures", server.DefaultAuthFailures, "wrong passwords a minute that are looked at for a user from one address; -1 for all")
 	return cmd
 }
 
@@ -78,7 +80,7 @@ func (a *app) serve(ctx context.Context, o serveOptions, args []string) error {
 		return err
 	}
 	srv, err := server.New(server.Config{
-		FS: files, Lookup: users.Lookup, Providers: providers, AllowMD5: o.allowMD5, Logger: a.logger(),
+		FS: files, Lookup: users.Lookup, Providers: providers, AllowMD5: o.allowMD5, Limits: o.limits, Logger: a.logger(),
 	})
 	if err != nil {
 		return err

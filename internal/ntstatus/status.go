@@ -69,6 +69,7 @@ var meanings = map[Status][]error{
 	PrivilegeNotHeld:       {fs.ErrPermission, syscall.EPERM},
 	NetworkAccessDenied:    {fs.ErrPermission},
 	LogonFailure:           {fs.ErrPermission},
+	AccountLockedOut:       {fs.ErrPermission},
 	WrongPassword:          {fs.ErrPermission},
 	CannotDelete:           {fs.ErrPermission},
 	MediaWriteProtected:    {fs.ErrPermission, syscall.EROFS},

@@ -22,6 +22,7 @@ const (
 	DefaultAuthTimeout     = 10 * time.Second
 	DefaultStallTimeout    = 30 * time.Second
 	DefaultFailureDelay    = 200 * time.Millisecond
+	DefaultAuthFailures    = 10
 
 	minTransferSize = 64 << 10
 	maxTransferSize = 8 << 20
@@ -90,6 +91,12 @@ type Config struct {
 	// FailureDelay is how long the answer to a failed authentication waits, and
 	// with it everything else on its connection. Default 200 ms.
 	FailureDelay time.Duration
+	// AuthFailures bounds the wrong passwords a minute for one user from one
+	// address, on all connections; all users from an address, and a user from all
+	// addresses, have four times as many. What is above it is refused unseen. A user
+	// who has logged on from an address before is not held up there by what strangers
+	// do elsewhere, or with other names. Default 10; negative for no limit.
+	AuthFailures int
 	// StallTimeout is how long a message may take from its first byte to its
 	// last, and an answer to be taken by the client, for each MiB begun.
 	// Default 30 s.
@@ -132,6 +139,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.FailureDelay <= 0 {
 		c.FailureDelay = DefaultFailureDelay
+	}
+	if c.AuthFailures == 0 {
+		c.AuthFailures = DefaultAuthFailures
 	}
 	if c.ServerName == "" {
 		c.ServerName = "LWIO"

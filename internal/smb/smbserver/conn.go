@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -43,6 +44,7 @@ type conn struct {
 	ctx     context.Context
 	cancel  context.CancelCauseFunc
 	arrival uint64 // the how-manieth connection of the server this is
+	origin  netip.Prefix
 
 	valid atomic.Int32 // sessions that have authenticated; changed under mu
 
@@ -69,6 +71,7 @@ func newConn(s *Server, nc net.Conn) *conn {
 		srv:      s,
 		nc:       nc,
 		log:      s.cfg.Logger.With("remote", nc.RemoteAddr().String()),
+		origin:   origin(nc.RemoteAddr()),
 		credits:  newCredits(s.cfg.MaxCredits),
 		frames:   newFrames(nc, &s.bufs, s.cfg.StallTimeout),
 		sessions: make(map[uint64]*Session),

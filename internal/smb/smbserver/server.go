@@ -21,6 +21,7 @@ type Server struct {
 	bufs  buffers
 	stats counters
 	noise lograte.Limiter // of what strangers cause
+	brake *brake
 
 	openIDs atomic.Uint64
 
@@ -36,7 +37,7 @@ type Server struct {
 
 // counters are what Stats reports.
 type counters struct {
-	accepted, refused, requests, badSignatures, authFailures atomic.Uint64
+	accepted, refused, requests, badSignatures, authFailures, authBraked atomic.Uint64
 }
 
 // Stats is a snapshot of counters.
@@ -45,8 +46,9 @@ type Stats struct {
 	// are not counted.
 	Connections, Sessions int
 	// Accepted and Refused count connections, Requests messages, since the
-	// start. BadSignatures and AuthFailures count what was refused.
-	Accepted, Refused, Requests, BadSignatures, AuthFailures uint64
+	// start. BadSignatures and AuthFailures count what was refused; AuthBraked those
+	// of the latter whose password was not looked at, after too many wrong ones.
+	Accepted, Refused, Requests, BadSignatures, AuthFailures, AuthBraked uint64
 }
 
 // New makes a server; the configuration is copied. The caller calls Serve, and
@@ -55,9 +57,11 @@ func New(cfg Config) (*Server, error) {
 	if cfg.FS == nil {
 		return nil, errors.New("smbserver: new: no file system to serve")
 	}
+	cfg = cfg.withDefaults()
 	return &Server{
-		cfg:       cfg.withDefaults(),
+		cfg:       cfg,
 		start:     time.Now(),
+		brake:     newBrake(cfg.AuthFailures),
 		listeners: make(map[net.Listener]struct{}),
 		conns:     make(map[*conn]struct{}),
 		sessions:  make(map[uint64]*Session),
@@ -240,6 +244,7 @@ func (s *Server) Stats() Stats {
 	st := Stats{
 		Accepted: s.stats.accepted.Load(), Refused: s.stats.refused.Load(), Requests: s.stats.requests.Load(),
 		BadSignatures: s.stats.badSignatures.Load(), AuthFailures: s.stats.authFailures.Load(),
+		AuthBraked: s.stats.authBraked.Load(),
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

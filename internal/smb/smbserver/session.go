@@ -37,6 +37,7 @@ type Session struct {
 	// Used with the connection's turn held.
 	acceptor *smbauth.Acceptor // nil while no authentication is under way
 	preauth  smbauth.PreauthHash
+	logon    logon
 
 	counted bool // among conn.valid; guarded by conn.mu
 

@@ -39,7 +39,8 @@ func (r *request) sessionSetup() ntstatus.Status {
 	}
 	r.session, r.hdr.SessionID = s, s.id
 	if s.acceptor == nil {
-		s.acceptor = smbauth.NewAcceptor(smbauth.AcceptorConfig{ServerName: c.srv.cfg.ServerName, Lookup: c.srv.cfg.Lookup})
+		s.logon = logon{}
+		s.acceptor = smbauth.NewAcceptor(smbauth.AcceptorConfig{ServerName: c.srv.cfg.ServerName, Lookup: s.lookup})
 	}
 	if !s.valid() {
 		s.preauth.Update(r.msg)
@@ -60,6 +61,27 @@ func (r *request) sessionSetup() ntstatus.Status {
 	return st
 }
 
+// logon is an authentication under way.
+type logon struct {
+	user   string
+	tried  bool // a password for the user was looked at
+	braked bool // or was not, as there were too many wrong ones
+}
+
+// lookup finds the password that the client must know, unless too many were tried.
+func (s *Session) lookup(domain, user string) (ntHash [16]byte, ok bool) {
+	srv := s.conn.srv
+	s.logon.user = user
+	if s.logon.braked = !srv.brake.admits(s.conn.origin, user); s.logon.braked {
+		return ntHash, false
+	}
+	s.logon.tried = true
+	if srv.cfg.Lookup == nil {
+		return ntHash, false
+	}
+	return srv.cfg.Lookup(domain, user)
+}
+
 // authFailed ends a session that did not authenticate, also one that had done
 // so before. It holds the answer back, and so the next attempt: whoever guesses
 // passwords is slow.
@@ -71,12 +93,20 @@ func (r *request) authFailed(err error) ntstatus.Status {
 	if errors.As(err, &e) {
 		domain, user = e.Domain, e.User
 	}
-	r.conn.srv.stats.authFailures.Add(1)
-	r.conn.srv.noise.Warn(r.conn.log, "smb: authentication failed", "user", user, "domain", domain, "error", err)
+	srv, l := r.conn.srv, &r.session.logon
+	srv.stats.authFailures.Add(1)
+	if l.braked {
+		srv.stats.authBraked.Add(1)
+		err = errBraked
+	}
+	if l.tried {
+		srv.brake.failed(r.conn.origin, l.user)
+	}
+	srv.noise.Warn(r.conn.log, "smb: authentication failed", "user", user, "domain", domain, "error", err)
 	r.hash = nil
 	r.session.end()
 	r.conn.authFailures++
-	delay := time.NewTimer(r.conn.srv.cfg.FailureDelay)
+	delay := time.NewTimer(srv.cfg.FailureDelay)
 	defer delay.Stop()
 	select {
 	case <-delay.C:
@@ -91,6 +121,7 @@ func (r *request) authFailed(err error) ntstatus.Status {
 func (r *request) authenticated(previous uint64) ntstatus.Status {
 	s, a, c := r.session, r.session.acceptor, r.conn
 	s.acceptor = nil
+	c.srv.brake.succeeded(c.origin, s.logon.user)
 	if s.valid() {
 		if !sameUser(s, a.Domain(), a.User()) {
 			c.srv.noise.Warn(c.log, "smb: re-authentication as another user", "user", s.user, "other", a.User())

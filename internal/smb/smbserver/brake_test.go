@@ -1,0 +1,184 @@
+package smbserver
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"lwio/internal/ntstatus"
+)
+
+// braked is a brake with a clock of its own.
+func braked(perMinute int) (*brake, *time.Time) {
+	b, now := newBrake(perMinute), time.Unix(1000, 0)
+	b.now = func() time.Time { return now }
+	return b, &now
+}
+
+// tries counts how many of n wrong passwords are looked at.
+func (b *brake) tries(n int, addr netip.Prefix, user string) int {
+	seen := 0
+	for range n {
+		if b.admits(addr, user) {
+			b.failed(addr, user)
+			seen++
+		}
+	}
+	return seen
+}
+
+func prefix(s string) netip.Prefix { return netip.MustParsePrefix(s) }
+
+// The limits: of a user from an address, of the address, of the user; and what time
+// gives back.
+//
+// Source: [MS-SMB2 3.3.5.5.3] (the limits are ours)
+func TestBrake(t *testing.T) {
+	b, now := braked(10)
+	here, there := prefix("192.0.2.1/32"), prefix("2001:db8::/64")
+	if n := b.tries(100, here, "alice"); n != 10 {
+		t.Errorf("%d tries of a user from an address", n)
+	}
+	if n := b.tries(100, here, "ALICE"); n != 0 {
+		t.Errorf("%d tries more in capitals", n)
+	}
+	*now = now.Add(12 * time.Second)
+	if n := b.tries(100, here, "alice"); n != 2 {
+		t.Errorf("%d tries more after 12 seconds", n)
+	}
+	// 12 of 40 are used up, less what came free.
+	n := 0
+	for i := range 100 {
+		n += b.tries(1, here, fmt.Sprint("user", i))
+	}
+	if n != 36 {
+		t.Errorf("%d tries of other users from the address", n)
+	}
+	if b.admits(here, "bob") {
+		t.Error("a try of one more")
+	}
+	if n := b.tries(100, there, "alice"); n != 10 {
+		t.Errorf("%d tries from another address", n)
+	}
+	n = 0
+	for i := range 100 {
+		n += b.tries(1, prefix(fmt.Sprintf("198.51.100.%d/32", i)), "alice")
+	}
+	if n != 26 {
+		t.Errorf("%d tries of the user from everywhere", n)
+	}
+	*now = now.Add(time.Minute)
+	if !b.admits(here, "bob") || !b.admits(there, "alice") {
+		t.Error("refused after a minute")
+	}
+	off, _ := braked(-1)
+	if n := off.tries(1000, here, "alice"); n != 1000 {
+		t.Errorf("%d tries without a limit", n)
+	}
+}
+
+// Who has logged on from an address is not locked out there by strangers.
+func TestBrakeKnows(t *testing.T) {
+	b, _ := braked(10)
+	here := prefix("192.0.2.1/32")
+	b.succeeded(here, "alice")
+	for i := range 100 {
+		b.tries(1, prefix(fmt.Sprintf("198.51.100.%d/32", i)), "alice")
+		b.tries(1, here, fmt.Sprint("user", i))
+	}
+	if b.admits(here, "bob") || b.admits(prefix("203.0.113.1/32"), "alice") {
+		t.Error("strangers are let in")
+	}
+	if n := b.tries(9, here, "alice"); n != 9 {
+		t.Errorf("%d tries of a user who is known", n)
+	}
+	b.succeeded(here, "alice")
+	if n := b.tries(100, here, "alice"); n != 10 {
+		t.Errorf("%d tries after one more success", n)
+	}
+}
+
+// However many names and addresses there are, what is remembered is bounded, and who
+// has tried much is remembered.
+func TestBrakeForgets(t *testing.T) {
+	b, _ := braked(10)
+	here := prefix("192.0.2.1/32")
+	b.tries(100, here, "alice")
+	for i := range 3 * maxGuesses {
+		at := netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)}), 32)
+		b.failed(at, fmt.Sprint("user", i))
+		b.succeeded(at, fmt.Sprint("other", i))
+	}
+	if len(b.debts) > maxGuesses || len(b.known) > maxGuesses {
+		t.Errorf("%d and %d entries", len(b.debts), len(b.known))
+	}
+	if b.admits(here, "alice") {
+		t.Error("the one who tried much is forgotten")
+	}
+}
+
+// Source: [MS-SMB2 3.3.5.5.3] (the limits are ours)
+func TestOrigin(t *testing.T) {
+	for in, want := range map[net.Addr]string{
+		&net.TCPAddr{IP: net.IPv4(192, 0, 2, 7)}:                            "192.0.2.7/32",
+		&net.TCPAddr{IP: net.ParseIP("::ffff:192.0.2.7")}:                   "192.0.2.7/32",
+		&net.TCPAddr{IP: net.ParseIP("2001:db8:1:2:3:4:5:6"), Zone: "eth0"}: "2001:db8:1:2::/64",
+		&net.TCPAddr{}:  "invalid Prefix",
+		&net.UnixAddr{}: "invalid Prefix",
+	} {
+		if got := origin(in).String(); got != want {
+			t.Errorf("%v: %s, want %s", in, got, want)
+		}
+	}
+}
+
+// Passwords are guessed on many connections at a time. Few are looked at, the right
+// one is refused with the wrong ones, and a user who was there before gets in.
+//
+// Source: [MS-SMB2 3.3.5.5.3] (the limits are ours)
+func TestFloodOfGuesses(t *testing.T) {
+	var looks atomic.Int64
+	s, addr, _ := testServer(t, func(c *Config) {
+		c.MaxConnections = 1000
+		c.Lookup = func(domain, user string) ([16]byte, bool) {
+			looks.Add(1)
+			return lookupTest(domain, user)
+		}
+	})
+	now := time.Now()
+	s.brake.mu.Lock()
+	s.brake.now = func() time.Time { return now } // nothing comes free
+	s.brake.mu.Unlock()
+	mount(t, addr, "data")
+	looks.Store(0)
+	const guessers, each = 16, 10
+	var wg sync.WaitGroup
+	for range guessers {
+		wg.Go(func() {
+			for range each {
+				c := dial(t, addr)
+				c.mustNegotiate(0x0311)
+				c.setup("bob", "wrong", 0)
+				c.nc.Close()
+			}
+		})
+	}
+	wg.Wait()
+	// Some may have been under way together.
+	if n := looks.Load(); n < 10 || n > 10+guessers {
+		t.Errorf("%d of %d passwords were looked at", n, guessers*each)
+	}
+	c := dial(t, addr)
+	c.mustNegotiate(0x0311)
+	if r := c.setup("bob", testPassword, 0); r.status != ntstatus.AccountLockedOut {
+		t.Errorf("the right password in the flood: %v", r.status)
+	}
+	mount(t, addr, "data").want(ntstatus.Success, cmdEcho, []byte{4, 0, 0, 0})
+	if st := s.Stats(); st.AuthFailures != guessers*each+1 || st.AuthBraked < guessers*each-10-guessers {
+		t.Errorf("%d failures, %d not looked at", st.AuthFailures, st.AuthBraked)
+	}
+}
