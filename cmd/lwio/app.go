@@ -36,6 +36,7 @@ type app struct {
 	requireRDMA  bool
 	allowMD5     bool
 	allowUID     uids
+	noCRC        bool
 	timeout      time.Duration
 	verbose      bool
 }
@@ -132,6 +133,7 @@ or --password-file instead.`,
 	pf := root.PersistentFlags()
 	pf.StringVar(&a.passwordFile, "password-file", "", "file whose first line is the password")
 	pf.Var(&a.allowUID, "allow-uid", "users, as numbers, besides this one and root to share memory with; or 'any'")
+	pf.BoolVar(&a.noCRC, "no-crc", false, "iWARP without CRCs, if both sides say so; TCP's checksum is then all that guards the data")
 	pf.BoolVarP(&a.verbose, "verbose", "v", false, "log to standard error")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	root.AddCommand(

@@ -222,7 +222,7 @@ func (a *app) ownFile(ctx context.Context, o benchOptions, size int64) (*benchFi
 		return f, fmt.Errorf("bench: %w", err)
 	}
 	start := func() (err error) {
-		f.server, err = startOwnServer(ctx, a.stderr, dir)
+		f.server, err = startOwnServer(ctx, a.stderr, dir, fmt.Sprintf("--no-crc=%t", a.noCRC))
 		return err
 	}
 	if o.pin {

@@ -26,13 +26,14 @@ type ownServer struct {
 	patience time.Duration
 }
 
-// startOwnServer runs this very program as a server and waits for its URL.
-func startOwnServer(ctx context.Context, stderr io.Writer, dir string) (*ownServer, error) {
+// startOwnServer runs this very program as a server, with flags, and waits for its URL.
+func startOwnServer(ctx context.Context, stderr io.Writer, dir string, flags ...string) (*ownServer, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, fmt.Errorf("start a server: %w", err)
 	}
-	cmd := exec.CommandContext(ctx, self, "serve", "--listen", "127.0.0.1:0", "data="+dir)
+	args := append([]string{"serve", "--listen", "127.0.0.1:0"}, flags...)
+	cmd := exec.CommandContext(ctx, self, append(args, "data="+dir)...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = stopTime
 	cmd.Stderr = stderr

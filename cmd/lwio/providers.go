@@ -8,6 +8,7 @@ import (
 
 	"lwio"
 	"lwio/rdma"
+	"lwio/rdma/iwarp"
 	"lwio/rdma/shm"
 )
 
@@ -15,11 +16,22 @@ import (
 func (a *app) providers() []rdma.Provider {
 	all := lwio.Defaults()
 	for i, p := range all {
-		if p.Name() == shm.Name {
+		switch p.Name() {
+		case shm.Name:
 			all[i] = shm.New(&shm.Config{AllowUID: a.allowUID.allows})
+		case iwarp.Name:
+			all[i] = iwarp.New(&iwarp.Config{CRC: a.crc()})
 		}
 	}
 	return all
+}
+
+// crc is what this side asks for.
+func (a *app) crc() iwarp.CRCPolicy {
+	if a.noCRC {
+		return iwarp.CRCOff
+	}
+	return iwarp.CRCOn
 }
 
 // uids is the value of a flag: the users that memory may be shared with, besides this
