@@ -91,7 +91,8 @@ const (
 	FlagImmediate Flags = 0x0100
 	// FlagOnlyIfCached (write from a file): fail at once with StatusDeviceBusy,
 	// without a result or a slot of the queue, unless the file's pages are in
-	// memory.
+	// memory. With FlagSilentSuccess, as nothing tells then how many bytes there
+	// were, also if the file ends before; some of them may have been placed.
 	FlagOnlyIfCached Flags = 0x0200
 )
 

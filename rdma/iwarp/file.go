@@ -129,8 +129,9 @@ func (r *fileReader) read(s *fileSource, buf []byte, off int64, patient bool) (i
 	}
 }
 
-// cached tells whether all of a part of a file is in memory now.
-func (r *fileReader) cached(s *fileSource, off int64, n int) bool {
+// cached tells whether all of a part of a file is in memory now; where it counts as
+// whole only, the file must not end before.
+func (r *fileReader) cached(s *fileSource, off int64, n int, whole bool) bool {
 	b := s.a.p.buffers.Get().(*[readBufferSize]byte)
 	defer s.a.p.buffers.Put(b)
 	for n > 0 {
@@ -139,7 +140,7 @@ func (r *fileReader) cached(s *fileSource, off int64, n int) bool {
 			return false
 		}
 		if got == 0 {
-			break // past the end
+			return !whole // past the end
 		}
 		n, off = n-got, off+int64(got)
 	}
@@ -159,7 +160,7 @@ func (qp *queuePair) checkFile(r *rdma.Request) (*fileSource, rdma.Status) {
 	case !s.open():
 		return nil, rdma.StatusAccessViolation
 	}
-	if r.Flags&rdma.FlagOnlyIfCached != 0 && !qp.probe.cached(s, r.FileOffset, r.FileLength) {
+	if r.Flags&rdma.FlagOnlyIfCached != 0 && !qp.probe.cached(s, r.FileOffset, r.FileLength, r.Flags&rdma.FlagSilentSuccess != 0) {
 		return nil, rdma.StatusDeviceBusy
 	}
 	return s, rdma.StatusSuccess

@@ -75,9 +75,9 @@ func (qp *queuePair) skipLocked(s *sendRequest, r *rdma.Request) {
 }
 
 // place copies a write of one piece into its place, if that can be reached and
-// everything before it has been placed.
+// every write and read before it is over.
 func (t *sender) place(r *rdma.Request, length int) (done bool, err error) {
-	if !t.out.drained() {
+	if !t.out.clear() {
 		return false, nil
 	}
 	dst := t.c.hold(r.Remote.Addr, uint32(r.Remote.Token), length, slotWrite)

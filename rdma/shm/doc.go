@@ -28,7 +28,9 @@
 // From then on the initiator looks into the table and copies straight into the
 // place, reads a file there, or copies out of it, and no code of the target runs.
 // What goes which way keeps the order of posting: a request is direct only while
-// everything before it has been taken out of the ring.
+// every write and read before it has been taken out of the ring, and a message comes
+// behind the writes before it. Only messages may be overtaken, by writes that come after
+// them, as on any device: nobody knows of a message before it is taken.
 //
 // # The boundary is the memory file
 //

@@ -135,22 +135,41 @@ func (t *sender) readFile(s *sendRequest, dst []byte) error {
 	return nil
 }
 
-// postCached does a write from a file at once, if the file's pages are in memory
-// and nothing is before it, else it says StatusDeviceBusy.
-func (qp *queuePair) postCached(r *rdma.Request) rdma.Status {
-	qp.mu.Lock()
+// postCachedLocked does a write from a file at once, if the file's pages are in memory
+// and nothing is before it, else it says StatusDeviceBusy. It lets go of the lock.
+func (qp *queuePair) postCachedLocked(r *rdma.Request) rdma.Status {
+	if c := qp.takeBatonLocked(); c != nil { // what was posted before comes first
+		qp.mu.Unlock()
+		c.tx.pump(false)
+		qp.mu.Lock()
+	}
 	length, status := qp.checkLocked(r)
 	if status == rdma.StatusSuccess && (qp.writing || qp.next != qp.sends.Tail || qp.done != qp.next) {
 		status = rdma.StatusDeviceBusy
 	}
 	if status != rdma.StatusSuccess {
-		qp.mu.Unlock()
 		return status
 	}
 	qp.writing = true
 	t := &qp.conn.Load().tx
 	qp.mu.Unlock()
-	status = t.sendCached(r, length)
+	if status = rdma.StatusPending; r.Flags == rdma.FlagOnlyIfCached|rdma.FlagSilentSuccess {
+		status = t.placeFile(r, length)
+	}
+	if status == rdma.StatusPending {
+		defer qp.mu.Lock()
+		return t.postCached(r, length)
+	}
+	qp.mu.Lock()
+	qp.writing = false // Post sends what others have queued meanwhile
+	qp.idle.Broadcast()
+	return status
+}
+
+// postCached is the long way of a write from a file that must not wait. It gives the
+// baton back.
+func (t *sender) postCached(r *rdma.Request, length int) rdma.Status {
+	status := t.sendCached(r, length)
 	t.pump(false) // for the result, and what others have posted meanwhile
 	return status
 }
@@ -170,8 +189,10 @@ func (t *sender) sendCached(r *rdma.Request, length int) rdma.Status {
 	case err != nil:
 		t.fail(err)
 		return rdma.StatusConnectionInvalid
-	}
-	if r.Flags&rdma.FlagSilentSuccess != 0 {
+	case r.Flags&rdma.FlagSilentSuccess == 0:
+	case s.real < length:
+		return rdma.StatusDeviceBusy
+	default:
 		return rdma.StatusSuccess
 	}
 	// It has no slot: what others have queued meanwhile comes after it.

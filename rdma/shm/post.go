@@ -18,14 +18,13 @@ func (qp *queuePair) Post(reqs []rdma.Request) (int, error) {
 	qp.mu.Lock()
 	for ; n < len(reqs); n++ {
 		if status := qp.postLocked(&reqs[n]); status != rdma.StatusSuccess {
-			err = opError("post", reqs[n].Op.String(), status, nil)
+			if err = errNotCached; status != rdma.StatusDeviceBusy {
+				err = opError("post", reqs[n].Op.String(), status, nil)
+			}
 			break
 		}
 	}
-	var c *conn
-	if n > 0 {
-		c = qp.takeBatonLocked()
-	}
+	c := qp.takeBatonLocked()
 	qp.mu.Unlock()
 	if c != nil {
 		c.tx.pump(false)
@@ -33,15 +32,15 @@ func (qp *queuePair) Post(reqs []rdma.Request) (int, error) {
 	return n, err
 }
 
+// errNotCached is the answer to FlagOnlyIfCached, which comes often.
+var errNotCached = opError("post", rdma.OpWrite.String(), rdma.StatusDeviceBusy, nil)
+
 // postLocked checks a request and queues it, or does it at once if that is what it
 // wants, for which it lets go of the lock.
 func (qp *queuePair) postLocked(r *rdma.Request) rdma.Status {
 	switch {
 	case r.Op == rdma.OpWrite && r.Flags&rdma.FlagOnlyIfCached != 0:
-		qp.mu.Unlock()
-		defer qp.mu.Lock()
-		qp.start() // what was posted before comes first
-		return qp.postCached(r)
+		return qp.postCachedLocked(r)
 	case r.Op == rdma.OpBind:
 		qp.windows.AdoptLocked(r)
 		return qp.postWindowLocked(r, 6)

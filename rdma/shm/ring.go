@@ -19,6 +19,7 @@ func entrySize(n int) int { return headerSize + (n+headerSize-1)/headerSize*head
 type producer struct {
 	own, peer *segment
 	tail      uint64
+	placed    uint64 // where the last entry ends that moves data of a write or a read
 }
 
 // room is how many bytes of the ring are free. Anybody may ask.
@@ -30,8 +31,10 @@ func (p *producer) room() (int, error) {
 	return len(p.own.ring) - int(used), nil
 }
 
-// drained tells whether the peer took everything that was put in.
-func (p *producer) drained() bool { return p.peer.head.Load() == p.tail }
+// clear tells whether the peer took every write and read that was put in. What is in
+// the ring then are messages, which nobody has seen: a write that is placed before the
+// peer takes them is where it would be if they had been taken at once.
+func (p *producer) clear() bool { return int64(p.peer.head.Load()-p.placed) >= 0 }
 
 // payload is where the n bytes of payload of the next entry go: they may wrap.
 func (p *producer) payload(n int) (a, b []byte) { return around(p.own.ring, p.tail+headerSize, n) }
@@ -40,6 +43,9 @@ func (p *producer) payload(n int) (a, b []byte) { return around(p.own.ring, p.ta
 func (p *producer) publish(e entry) {
 	e.store(p.own.ring, int(p.tail&uint64(len(p.own.ring)-1)))
 	p.tail += uint64(entrySize(int(e.length)))
+	if e.kind != entrySend && e.total > 0 {
+		p.placed = p.tail
+	}
 	raceRelease()
 	p.own.tail.Store(p.tail)
 }

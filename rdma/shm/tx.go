@@ -24,6 +24,7 @@ type sender struct {
 	piece   int           // of the request in progress, where the next byte is
 	within  int
 	reader  fileReader
+	cached  cachedReader
 	attempt sendRequest  // of a write that does not wait
 	current *sendRequest // whose data putFn puts
 	held    *soft.Region // that it holds a reference to
@@ -51,6 +52,7 @@ func (t *sender) init(c *conn) {
 	t.chunk = len(c.own.ring) / 4
 	t.results = make([]rdma.Result, 0, soft.MaxResults)
 	t.reader.init()
+	t.cached.init()
 	t.putFn, t.getFn = t.put, t.get
 }
 
@@ -221,7 +223,7 @@ func (t *sender) step(s *sendRequest) (need int, err error) {
 			return 0, nil
 		case done:
 			s.sent = s.length // and the immediate data follows
-		case s.length > directWait && !t.out.drained() && t.c.targets.knows(uint32(s.remote.Token)):
+		case s.length > directWait && !t.out.clear() && t.c.targets.knows(uint32(s.remote.Token)):
 			return len(t.c.own.ring), nil
 		}
 	}
@@ -293,7 +295,7 @@ func (t *sender) copyOut(s *sendRequest, n int) error {
 // direct copies a write into its place, or a read from there, if everything before
 // it has been placed.
 func (t *sender) direct(s *sendRequest) (bool, error) {
-	if !t.out.drained() {
+	if !t.out.clear() {
 		return false, nil
 	}
 	t.current = s
