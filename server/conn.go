@@ -46,7 +46,8 @@ type conn struct {
 	notice   *op             // announces a change of the credits
 	spare    []int32         // slots without a receive
 	ready    opList          // answered, not yet in the outbox
-	readySum int             // bytes of data in ready
+	readySum int             // bytes that were moved for ready
+	readyNum int             // operations in ready
 	next     int64           // number of the next message, see outcome
 	request  [1]rdma.Request // that direct posts
 	peek     [1]byte         // that it reads to see whether it can
@@ -79,7 +80,8 @@ type conn struct {
 	mu        sync.Mutex
 	fids      fidTable
 	outbox    opList
-	slots     int // initiator slots free
+	posted    opList // answers whose results have not come
+	slots     int    // initiator slots free
 	pumping   bool
 	dead      bool
 	pending   int  // I/O requests outstanding

@@ -10,9 +10,10 @@ import (
 // Where the provider can read a file straight into the client's memory, a READ of
 // what is in the page cache needs no buffer here and no copy:
 //
-//	received ─► write from the file ─► its result ─► outbox ─► posted ─► free
-//	                  │                     │
-//	                  └─ not in the cache ──┴─ shorter than asked for ─► by a buffer
+//	received ─► write from the file, at once ──────────────────► outbox ─► posted ─► free
+//	                  │                                             ▲
+//	                  ├─ long, and the client's memory not shared ─► its result
+//	                  └─ not in the cache, or shorter than asked for ─► by a buffer
 //
 // Client memory that is not shared is reached in pieces, still without the buffer.
 //
@@ -73,8 +74,29 @@ func (c *conn) direct(o *op) bool {
 	if o.file.source == nil || o.h.Opcode != wire.OpRead || n > c.peerWindow || !o.file.reaches(o.h.Offset+uint64(n)) {
 		return false
 	}
-	return c.writeFile(o, rdma.FlagOnlyIfCached) ||
-		n >= streamSize && c.cached(o) && c.writeFile(o, 0)
+	if c.writeCached(o) {
+		c.placed(o, n)
+		return true
+	}
+	return n >= streamSize && c.cached(o) && c.writeFile(o)
+}
+
+// fileWrite is the write from the file that answers o.
+func (o *op) fileWrite() rdma.Request {
+	return rdma.Request{
+		Op: rdma.OpWrite, ID: resultID(idDirect, 1, 0, o.index),
+		Remote: rdma.RemoteAddr{Addr: o.h.DataVa, Token: rdma.RemoteToken(o.h.DataMh)},
+		File:   o.file.source, FileOffset: int64(o.h.Offset), FileLength: int(o.h.Length),
+	}
+}
+
+// writeCached does the write at once if all of it is in the page cache, and takes no
+// slot for that.
+func (c *conn) writeCached(o *op) bool {
+	c.request[0] = o.fileWrite()
+	c.request[0].Flags = rdma.FlagOnlyIfCached | rdma.FlagSilentSuccess
+	_, err := c.qp.Post(c.request[:])
+	return err == nil
 }
 
 // cached guesses from the ends of what o reads whether it is in the page cache. If
@@ -89,15 +111,11 @@ func (c *conn) cached(o *op) bool {
 }
 
 // writeFile posts the write.
-func (c *conn) writeFile(o *op, flags rdma.Flags) bool {
+func (c *conn) writeFile(o *op) bool {
 	if !c.takeSlot() {
 		return false
 	}
-	c.request[0] = rdma.Request{
-		Op: rdma.OpWrite, Flags: flags, ID: idDirect | 1<<idSlots | uint64(o.index),
-		Remote: rdma.RemoteAddr{Addr: o.h.DataVa, Token: rdma.RemoteToken(o.h.DataMh)},
-		File:   o.file.source, FileOffset: int64(o.h.Offset), FileLength: int(o.h.Length),
-	}
+	c.request[0] = o.fileWrite()
 	c.owing.Add(1)
 	if _, err := c.qp.Post(c.request[:]); err != nil {
 		c.owing.Add(-1)

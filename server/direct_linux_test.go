@@ -29,8 +29,7 @@ func (v *env) soleFile() (*conn, *fid) {
 }
 
 // Over shared memory a READ goes straight from the file into the client's memory,
-// unless it reaches behind the end; and nothing is written there that was not read,
-// but zeros where a file has become shorter.
+// unless it reaches behind the end; and nothing is written there that was not read.
 //
 // Source: [LWIO §Read] [OP-92a] [OP-92i]
 func TestDirect(t *testing.T) {
@@ -55,9 +54,9 @@ func TestDirect(t *testing.T) {
 		{what: "over the end", off: len(data) - 10, n: 11, want: 10, fill: 0xEE},
 		{what: "behind the end", off: len(data), n: 1, fill: 0xEE, endOfFile: true},
 		{what: "grown", do: func() error { return os.Truncate(name, int64(len(data)+100)) }, off: len(data) - 10, n: 10, want: 10, direct: true, fill: 0xEE},
-		{what: "cut", do: func() error { return os.Truncate(name, 100) }, off: 90, n: 20, want: 10, fill: 0},
+		{what: "cut", do: func() error { return os.Truncate(name, 100) }, off: 90, n: 20, want: 10, fill: 0xEE},
 		{what: "cut, known", off: 90, n: 20, want: 10, fill: 0xEE},
-		{what: "gone", do: func() error { return os.Truncate(name, 0) }, off: 50, n: 20, endOfFile: true, fill: 0},
+		{what: "gone", do: func() error { return os.Truncate(name, 0) }, off: 50, n: 20, endOfFile: true, fill: 0xEE},
 	} {
 		if s.do != nil {
 			if err := s.do(); err != nil {

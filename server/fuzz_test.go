@@ -89,6 +89,7 @@ func (q *fuzzQueue) Post(reqs []rdma.Request) (int, error) {
 			continue
 		}
 		q.done = append(q.done, reqs[i].ID)
+		q.answered += int(reqs[i].ID >> idAnswers & idCount)
 		if reqs[i].ID&idKind == idAnswer && uint32(reqs[i].ID) != q.c.notice.index {
 			q.answered++
 		}

@@ -12,8 +12,13 @@ import (
 // pollSize is how many results are polled at a time.
 const pollSize = 32
 
-// flushBytes is how much data the loop collects before it posts.
-const flushBytes = 128 << 10
+// flushBytes and flushAnswers are how much data and how many answers the loop
+// collects before it posts: a client with many requests in flight has something to do
+// while the server does the rest.
+const (
+	flushBytes   = 256 << 10
+	flushAnswers = 16
+)
 
 // results are the loops' scratch memory, so that idle connections have none.
 var results = sync.Pool{New: func() any { return new([pollSize]rdma.Result) }}
@@ -60,7 +65,7 @@ func (c *conn) drain(batch *[pollSize]rdma.Result) (found bool, err error) {
 			if err := c.handle(&batch[i]); err != nil {
 				return found, err
 			}
-			if c.readySum >= flushBytes {
+			if c.readySum >= flushBytes || c.readyNum >= flushAnswers {
 				c.flush()
 			}
 		}
@@ -82,39 +87,49 @@ func (c *conn) handle(r *rdma.Result) error {
 // settle handles the result of an initiator request, which for one of direct's tells
 // a number of bytes.
 func (c *conn) settle(id uint64, bytes int) error {
-	slots := int(id & ^idKind >> idSlots)
+	slots := int(id >> idSlots & idCount)
 	c.freed += slots
 	c.settled.Add(1)
 	c.owing.Add(-int64(slots))
-	if id&idKind == idProgress {
-		return nil
-	}
+	c.over(int(id >> idAnswers & idCount))
 	o := c.ops[uint32(id)]
-	if o == c.notice {
-		c.announced()
-		return nil
-	}
 	switch id & idKind {
 	case idStage:
 		c.nextStage(o)
-		return nil
 	case idDirect:
 		c.placed(o, bytes)
-		return nil
+	case idAnswer:
+		if o.hangUp {
+			return errAuthFailed
+		}
+		c.announced()
 	}
-	if o.hangUp {
-		return errAuthFailed
-	}
-	if o.block != none {
-		c.f.arena.give(o)
-	}
-	o.reset()
-	c.free = append(c.free, o)
 	return nil
+}
+
+// over ends the first n operations whose answers were posted.
+func (c *conn) over(n int) {
+	if n == 0 {
+		return
+	}
+	var done opList
+	c.mu.Lock()
+	for range n {
+		done.push(c.posted.pop())
+	}
+	c.mu.Unlock()
+	for o := done.pop(); o != nil; o = done.pop() {
+		if o.block != none {
+			c.f.arena.give(o)
+		}
+		o.reset()
+		c.free = append(c.free, o)
+	}
 }
 
 // answer ends the work on o in the loop.
 func (c *conn) answer(o *op) {
-	c.readySum += o.staged
+	c.readySum += int(o.info)
+	c.readyNum++
 	c.ready.push(o)
 }

@@ -15,6 +15,7 @@ type pump struct {
 	recvs    []rdma.ReceiveRequest
 	recvSGEs []rdma.SGE
 	silent   int // requests since the last that makes a result
+	answers  int // among them, whose operations are over then
 	used     int // requests and receives at most at a time, since the start
 }
 
@@ -41,16 +42,23 @@ func (p *pump) put() {
 // empty forgets what was posted.
 func (p *pump) empty() { p.reqs, p.sges = p.reqs[:0], p.sges[:0] }
 
-// What a result of an initiator request means, in the top bits of its ID; below
-// are the number of slots that it frees and the index of the operation.
+// What a result of an initiator request means, in the top bits of its ID; below are
+// how many answers went out with it and before it, whose operations are over, the
+// number of slots that it frees, and the index of the operation that it is about.
 const (
-	idAnswer   uint64 = iota << 56 // the operation is over
+	idAnswer   uint64 = iota << 56 // the last answer, or a notice
 	idStage                        // the stage is over, another follows
-	idProgress                     // slots are free
+	idProgress                     // about no operation
 	idDirect                       // the file's bytes are in the client's memory
 	idKind     uint64 = 0xFF << 56
+	idAnswers         = 44
 	idSlots           = 32
+	idCount           = 1<<12 - 1
 )
+
+func resultID(kind uint64, slots, answers int, index uint32) uint64 {
+	return kind | uint64(answers)<<idAnswers | uint64(slots)<<idSlots | uint64(index)
+}
 
 // room reports whether one more request can be added.
 func (p *pump) room(c *conn) bool { return len(p.reqs) < cap(p.reqs) && c.slots > 0 }
@@ -69,8 +77,8 @@ func (p *pump) add(c *conn, r rdma.Request, region rdma.MemoryRegion, offset, le
 func (p *pump) signal(kind uint64, index uint32) {
 	r := &p.reqs[len(p.reqs)-1]
 	r.Flags &^= rdma.FlagSilentSuccess
-	r.ID = kind | uint64(p.silent)<<idSlots | uint64(index)
-	p.silent = 0
+	r.ID = resultID(kind, p.silent, p.answers, index)
+	p.silent, p.answers = 0, 0
 }
 
 // receive appends the receive of a slot: header and data go to two places.
@@ -128,7 +136,7 @@ func (c *conn) flush() {
 	for o := c.ready.pop(); o != nil; o = c.ready.pop() {
 		c.enqueueLocked(o, now)
 	}
-	c.freed, c.readySum = 0, 0
+	c.freed, c.readySum, c.readyNum = 0, 0, 0
 	c.postOutbox()
 }
 
@@ -258,5 +266,10 @@ func (c *conn) fillAnswer(p *pump, o *op) {
 		to := rdma.RemoteAddr{Addr: o.h.IosVa, Token: rdma.RemoteToken(o.h.IosMh)}
 		p.add(c, rdma.Request{Op: rdma.OpWrite, Remote: to}, c.region, at, wire.IOStatusBlockSize)
 	}
-	p.signal(idAnswer, o.index)
+	if o.hangUp || o == c.notice {
+		p.signal(idAnswer, o.index)
+		return
+	}
+	p.answers++
+	c.posted.push(o)
 }

@@ -60,6 +60,9 @@ func (c *conn) readStage(o *op) {
 		return
 	}
 	c.jobs.Done()
+	if n < len(p) {
+		o.file.size = 0 // it has become shorter
+	}
 	c.e.count.inline.Add(1)
 	o.finishRead(n, err)
 	c.answer(o)
