@@ -10,8 +10,8 @@ import (
 const (
 	// adaptivePatience is for how long an adaptive call looks for an answer before
 	// it sleeps: about as long as a sleep and a wake-up take. pollingPatience is
-	// that of a call that polls by choice, singlePatience that of both where the
-	// program has one processor, which the server may be in need of.
+	// that of a call that polls by choice, singlePatience that of an adaptive one where
+	// the program has one processor, which the server may be in need of.
 	adaptivePatience = 50 * time.Microsecond
 	pollingPatience  = time.Millisecond
 	singlePatience   = 20 * time.Microsecond

@@ -21,10 +21,10 @@ func (c *conn) clock() int64 { return int64(time.Since(c.born)) }
 // patience is for how long a call looks for an answer before it sleeps.
 func (c *conn) patience() int64 {
 	switch {
-	case c.single.Load():
-		return int64(singlePatience)
 	case c.cfg.mode == Polling:
 		return int64(pollingPatience)
+	case c.single.Load():
+		return int64(singlePatience)
 	}
 	return int64(adaptivePatience)
 }
