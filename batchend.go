@@ -2,6 +2,7 @@ package lwio
 
 import (
 	"runtime"
+	"slices"
 	"sync/atomic"
 
 	"lwio/internal/wire"
@@ -71,10 +72,14 @@ func (b *Batch) abandon() {
 		b.conn.life.RLock()
 		defer b.conn.life.RUnlock()
 	}
+	var fids []uint16
 	for i := range b.ops {
 		o := &b.ops[i]
 		if o.s != nil && o.recall(slotAbandoned) {
 			b.returned(o)
+			if !slices.Contains(fids, o.fid) {
+				fids = append(fids, o.fid)
+			}
 		}
 		if o.mr != nil {
 			o.mr.Close()
@@ -86,6 +91,9 @@ func (b *Batch) abandon() {
 	}
 	for o := b.answered.Swap(nil); o != nil; o = o.next {
 		b.returned(o)
+	}
+	for _, fid := range fids {
+		b.conn.credits.cancel(b.conn, fid, false)
 	}
 	b.idle, b.queue, b.queued, b.out, b.offered = nil, nil, 0, nil, 0
 }
@@ -103,6 +111,8 @@ func (c *conn) expire(s *slot) {
 	if s.lent != nil {
 		s.lent.doubt.Add(1)
 	}
+	fid := s.fid
 	s.set(slotAbandoned)
+	c.credits.cancel(c, fid, false)
 	o.came(c, wire.IOStatusBlock{}, errTimeout)
 }

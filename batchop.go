@@ -274,7 +274,7 @@ func (b *Batch) finish(o *op, err error) {
 		count(o.moved)
 	}
 	if err != nil {
-		err = wrap(name, o.f.name, err)
+		err = o.f.failed(name, err)
 	}
 	b.out = append(b.out, Completion{o.tag, o.done, err})
 	*o = op{b: b}

@@ -146,9 +146,10 @@ func (c *conn) queueLocked(s *slot, h *wire.Header, data payload, as slotState) 
 	if c.sends++; c.sends%signalEvery != 0 {
 		req.Flags = rdma.FlagSilentSuccess
 	}
+	s.fid = 0
 	if s.kind.io() {
 		c.sent.Add(1)
-		s.began = c.clock()
+		s.began, s.fid = c.clock(), h.Fid
 	}
 	if s.kind == kindWrite {
 		c.unanswered.Add(1)
@@ -216,7 +217,7 @@ func (c *conn) wait(ctx context.Context, s *slot) (wire.IOStatusBlock, error) {
 	c.await(ctx, &s.waiter, s, s.began+c.patience())
 	if !s.ready() && ctx.Err() != nil && !c.isDown() {
 		s.tick.Store(c.ticks.Load())
-		if s.giveUp(slotPending) {
+		if c.giveUp(s, slotPending) {
 			return wire.IOStatusBlock{}, context.Cause(ctx)
 		}
 	}
@@ -237,7 +238,7 @@ func (c *conn) answer(s *slot) (wire.IOStatusBlock, error) {
 		case slotDone:
 			return s.result, nil
 		case slotExpired:
-			if s.giveUp(slotExpired) {
+			if c.giveUp(s, slotExpired) {
 				return wire.IOStatusBlock{}, errTimeout
 			}
 		case slotLate:
@@ -305,16 +306,17 @@ func (c *conn) register(ctx context.Context, key [24]byte, options uint32) (uint
 	return fid, nil
 }
 
-// closeFid tells the server that the file id is not used any more. Nobody waits
-// for the answer, and without a free credit nothing is sent: closing the SMB open
-// revokes the file id anyway.
+// closeFid tells the server that the file id is not used any more, and to give up what
+// is in flight. Nobody waits for the answer, and without a free credit nothing is sent:
+// closing the SMB open revokes the file id anyway.
 //
-// Source: [LWIO §Close], [OP-94e]
+// Source: [LWIO §Close], [LWIO §Cancel], [OP-94e]
 func (c *conn) closeFid(fid uint16) {
 	if c.enter() != nil {
 		return
 	}
 	defer c.leave()
+	c.credits.cancel(c, fid, true)
 	s, err := c.acquire(context.Background(), false)
 	if s == nil || err != nil {
 		return

@@ -33,6 +33,8 @@ type credits struct {
 	unused int32
 	// retiring is how many credits were asked back and not retired yet.
 	retiring int
+	// cancels are the CANCEL messages that wait for a slot.
+	cancels []cancelWish
 	// wakeUp is the credit that is kept for INTERRUPT, if there are two or more and
 	// requests are polled for. [OP-93f]
 	wakeUp *slot
@@ -197,42 +199,60 @@ func (k *credits) delta(c *conn, a wire.StatusResponse) error {
 	return nil
 }
 
-// pump sends the CREDIT messages for which there are free slots.
+// pump sends the CREDIT and CANCEL messages for which there are free slots.
 func (k *credits) pump(c *conn) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	for k.left > 0 {
+	for k.waitsLocked() {
 		select {
 		case s := <-c.free:
-			k.sendLocked(c, s)
+			if !k.sendLocked(c, s) {
+				c.free <- s
+			}
 		default:
 			return
 		}
 	}
 }
 
-// use comes before new requests [OP-68]: it sends one of the CREDIT messages that wait for a slot in slot s, which was
-// just released, or reports that there is none.
+// use comes before new requests [OP-68]: it sends one of the CREDIT and CANCEL messages
+// that wait for a slot in slot s, which was just released, or reports that there is
+// none.
 func (k *credits) use(c *conn, s *slot) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.left == 0 {
-		return false
+	for k.waitsLocked() {
+		if k.sendLocked(c, s) {
+			return true
+		}
 	}
-	k.sendLocked(c, s)
-	return true
+	return false
 }
 
-func (k *credits) sendLocked(c *conn, s *slot) {
+// waitsLocked reports whether messages wait for a slot.
+func (k *credits) waitsLocked() bool {
+	waits := k.left > 0 || len(k.cancels) > 0
+	k.work.Store(waits)
+	return waits
+}
+
+// sendLocked sends a message that waits, CREDIT first, or finds that a CANCEL is not
+// worth one any more.
+func (k *credits) sendLocked(c *conn, s *slot) bool {
+	if k.left == 0 {
+		w := k.cancels[0]
+		k.cancels = k.cancels[1:]
+		return c.postCancel(s, w)
+	}
 	n := k.unused
 	if k.kind == kindRetire {
 		n = -int32(k.left)
 	}
 	k.left--
-	k.work.Store(k.left > 0)
 	s.kind, s.own = k.kind, false
 	// A failure to post has ended the connection.
 	_ = c.postDetached(s, &wire.Header{Opcode: wire.OpCredit, Length: wire.HeaderSize, Offset: wire.CreditOffset(n)})
+	return true
 }
 
 // answered ends a CREDIT message. Called by the reader.

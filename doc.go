@@ -35,9 +35,10 @@
 //
 // Every call returns when its context ends, and calls without a deadline have
 // that of Config.Timeout. A read or write that is given up has its memory taken
-// back before the call returns. The request itself cannot be recalled: its credit
-// comes back when the server answers, and an answer that still tries to put data
-// into memory that was taken back ends the RDMA connection. A [Buffer] is not taken
+// back before the call returns. Its request keeps its credit until the server answers.
+// When the last call on a file has given up, and when the file is closed, the server is
+// told to cancel what it has not begun with; data that still comes for memory that was
+// taken back ends the RDMA connection. A [Buffer] is not taken
 // back, as other calls may be using it: it is in doubt until the server has answered,
 // or the connection is torn down.
 //

@@ -72,7 +72,7 @@ func (f *File) ReadAt(p []byte, off int64) (int, error) {
 func (f *File) ReadAtContext(ctx context.Context, p []byte, off int64) (int, error) {
 	n, err := f.read(ctx, p, off)
 	if err != nil {
-		return n, wrap("read", f.name, err)
+		return n, f.failed("read", err)
 	}
 	return n, nil
 }
@@ -134,7 +134,7 @@ func (f *File) WriteAt(p []byte, off int64) (int, error) {
 func (f *File) WriteAtContext(ctx context.Context, p []byte, off int64) (int, error) {
 	n, err := f.write(ctx, p, off)
 	if err != nil {
-		return n, wrap("write", f.name, err)
+		return n, f.failed("write", err)
 	}
 	return n, nil
 }
@@ -341,9 +341,10 @@ func (f *File) Stat(ctx context.Context) (fs.FileInfo, error) {
 func (f *File) Opened() fs.FileInfo { return infoOf(f.name, f.h.created()) }
 
 // Close waits for earlier writes and closes the file at the server, within
-// Config.Timeout. The error of a second Close is fs.ErrClosed.
+// Config.Timeout. Reads that are in flight end with fs.ErrClosed, unless the server has
+// begun with them. The error of a second Close is fs.ErrClosed.
 //
-// Source: [LWIO §Close], [OP-115]
+// Source: [LWIO §Close], [LWIO §Cancel], [OP-115]
 func (f *File) Close() error {
 	if f.closed.Swap(true) {
 		return wrap("close", f.name, fs.ErrClosed)
@@ -358,6 +359,15 @@ func (f *File) Close() error {
 		err = e
 	}
 	return wrap("close", f.name, err)
+}
+
+// failed makes an *Error of what ended an operation: what the server gave up because
+// the file was closed meanwhile is fs.ErrClosed.
+func (f *File) failed(op string, err error) error {
+	if err != nil && f.closed.Load() && errors.Is(err, ntstatus.Cancelled) {
+		err = fs.ErrClosed
+	}
+	return wrap(op, f.name, err)
 }
 
 // isLost reports whether err is the end of an RDMA connection.

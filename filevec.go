@@ -16,7 +16,7 @@ import (
 func (f *File) ReadVec(ctx context.Context, segs [][]byte, off int64) (int, error) {
 	n, err := f.readVec(ctx, segs, off)
 	if err != nil {
-		return n, wrap("read", f.name, err)
+		return n, f.failed("read", err)
 	}
 	return n, nil
 }
@@ -53,7 +53,7 @@ func (f *File) readVec(ctx context.Context, segs [][]byte, off int64) (int, erro
 func (f *File) WriteVec(ctx context.Context, segs [][]byte, off int64) (int, error) {
 	n, err := f.writeVec(ctx, segs, off)
 	if err != nil {
-		return n, wrap("write", f.name, err)
+		return n, f.failed("write", err)
 	}
 	return n, nil
 }

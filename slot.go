@@ -61,6 +61,7 @@ type slot struct {
 	// pace is where the delay is noted, or nil.
 	pace *pace
 
+	fid    uint16 // of I/O until that is cancelled, else 0; the waiter's, else guarded by conn.sendMu
 	kind   slotKind
 	own    bool    // the call has a deadline of its own
 	want   uint32  // bytes asked for or sent

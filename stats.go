@@ -21,7 +21,10 @@ type Stats struct {
 	// WakeUps is how often the server was asked to wake a poller that fell asleep, and
 	// did; SpuriousWakeUps how often nothing was left to see then. [OP-93f]
 	WakeUps, SpuriousWakeUps uint64
-	// Latency counts those requests by how long they took from the post until the
+	// Cancels is how often the server was asked to give up what nobody waited for any
+	// more.
+	Cancels uint64
+	// Latency counts requests of I/O by how long they took from the post until the
 	// answer was seen.
 	Latency Histogram
 	// CPU is the time that this process has spent so far, in user code and in the

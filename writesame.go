@@ -41,7 +41,7 @@ const (
 func (f *File) WriteSame(ctx context.Context, p []byte, off, n int64) (int64, error) {
 	done, err := f.writeSame(ctx, p, off, n)
 	if err != nil {
-		return done, wrap("write", f.name, err)
+		return done, f.failed("write", err)
 	}
 	return done, nil
 }

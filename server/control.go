@@ -140,9 +140,11 @@ func (c *conn) cancelFile(o *op) {
 	}
 	for _, other := range c.ops {
 		if other.file == f && c.recall(other) {
+			c.e.count.cancelled.Add(1)
 			c.reply(other, ntstatus.Cancelled)
 		}
 	}
+	c.e.count.cancels.Add(1)
 	c.reply(o, ntstatus.Success)
 }
 

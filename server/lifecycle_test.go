@@ -105,6 +105,9 @@ func testCancel(t *testing.T, on string) {
 	if s := c.reply(); s.Cookie != cancel || s.Status != 0 {
 		t.Fatalf("%+v, want the answer to CANCEL", s)
 	}
+	if st := v.e.count.snapshot(); st.Cancels != 1 || st.Cancelled != 2 {
+		t.Errorf("%d messages cancelled %d operations", st.Cancels, st.Cancelled)
+	}
 	b.open()
 	for range 2 {
 		if s := c.reply(); s.Status != 0 || s.Cookie != running && s.Cookie != spared {

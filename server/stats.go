@@ -27,6 +27,9 @@ type Stats struct {
 	// Registrations and Closes are of file ids; Files are registered now.
 	Registrations, Closes uint64
 	Files                 int
+	// Cancels are CANCEL messages, Cancelled the operations that they ended before
+	// anybody had begun with them.
+	Cancels, Cancelled uint64
 	// Wakeups answer INTERRUPT.
 	Wakeups uint64
 	// Credits are granted now, of CreditBudget.
@@ -56,7 +59,7 @@ type counters struct {
 
 	accepted, rejected, authFailures, cut, lost          atomic.Uint64
 	registrations, closes, wakeups, gaps, inline, direct atomic.Uint64
-	repeats                                              atomic.Uint64
+	repeats, cancels, cancelled                          atomic.Uint64
 	traffic
 }
 
@@ -68,6 +71,7 @@ func (c *counters) snapshot() Stats {
 		Traffic: c.traffic.snapshot(), Inline: c.inline.Load(), Direct: c.direct.Load(),
 		Registrations: c.registrations.Load(), Closes: c.closes.Load(),
 		Files: int(c.files.Load()), Wakeups: c.wakeups.Load(),
+		Cancels: c.cancels.Load(), Cancelled: c.cancelled.Load(),
 		Credits: int(c.credits.Load()), SequenceGaps: c.gaps.Load(), Repeats: c.repeats.Load(),
 	}
 }

@@ -27,6 +27,7 @@ var (
 	metricBraked       = metric("auth_braked_total", "SMB authentications refused unseen, after too many that failed.")
 	metricSignatures   = metric("bad_signatures_total", "SMB messages with a wrong signature.")
 	metricWakeups      = metric("wakeups_total", "Sleeping clients that were woken.")
+	metricCancelled    = metric("cancelled_total", "I/O that clients gave up before anybody had begun with it.")
 	metricInline       = metric("inline_reads_total", "Reads that the page cache answered at once.")
 	metricDirect       = metric("direct_reads_total", "Reads from the page cache straight into the client's memory.")
 
@@ -72,6 +73,7 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 	o.counter(metricBraked, st.SMBAuthBraked)
 	o.counter(metricSignatures, st.BadSignatures)
 	o.counter(metricWakeups, st.Wakeups)
+	o.counter(metricCancelled, st.Cancelled)
 	o.counter(metricInline, st.Inline)
 	o.counter(metricDirect, st.Direct)
 	for _, s := range c.srv.Shares() {

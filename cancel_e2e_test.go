@@ -1,0 +1,124 @@
+package lwio_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"lwio"
+	"lwio/lwiotest"
+	"lwio/server"
+	"lwio/vfs"
+)
+
+// slowDisk is a directory of which nothing is in the cache, and whose reads wait until
+// it is let go.
+type slowDisk struct {
+	vfs.Backend
+	reading chan struct{} // gets one for each read that begins
+	letGo   chan struct{}
+}
+
+type slowFile struct {
+	vfs.Handle
+	d *slowDisk
+}
+
+func (d *slowDisk) Open(path string, how vfs.How) (vfs.Handle, error) {
+	h, err := d.Backend.Open(path, how)
+	if err != nil {
+		return nil, err
+	}
+	return &slowFile{h, d}, nil
+}
+
+func (f *slowFile) File() *os.File { return nil }
+
+func (f *slowFile) ReadCached([]byte, int64) (int, bool, error) { return 0, false, nil }
+
+func (f *slowFile) ReadAt(p []byte, off int64) (int, error) {
+	f.d.reading <- struct{}{}
+	<-f.d.letGo
+	return f.Handle.ReadAt(p, off)
+}
+
+// Reads that are given up before the server has begun with them are not done, and their
+// memory is never written: the connection lives on.
+//
+// Source: [LWIO §Cancel], [OP-94b], [OP-94c], [OP-113]
+func TestCancelledReadsAreNotDone(t *testing.T) {
+	for _, lane := range lanes() {
+		if lane.cfg.SMBOnly {
+			continue
+		}
+		t.Run(lane.name, func(t *testing.T) { testCancelledReads(t, lane.cfg) })
+	}
+}
+
+func testCancelledReads(t *testing.T, cfg lwio.Config) {
+	dir := t.TempDir()
+	for _, name := range []string{"f", "g"} {
+		if err := os.WriteFile(filepath.Join(dir, name), random(100_000, 1), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	disk, err := vfs.NewDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &slowDisk{disk, make(chan struct{}, 64), make(chan struct{})}
+	s := lwiotest.NewServer(t, &lwiotest.Options{Backend: d, Providers: lwio.Defaults(), Limits: server.Limits{Workers: 1}})
+	c := s.Client(&cfg)
+	open := func(name string) *lwio.File {
+		f, err := c.Open(t.Context(), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { f.Close() })
+		return f
+	}
+	f, g := open("f"), open("g")
+	var calls sync.WaitGroup
+	calls.Go(func() {
+		if _, err := g.ReadAt(make([]byte, 10), 0); err != nil {
+			t.Error(err)
+		}
+	})
+	<-d.reading // the only worker is busy
+	const queued = 8
+	ctx, cancel := context.WithCancel(t.Context())
+	for range queued {
+		calls.Go(func() {
+			if _, err := f.ReadAtContext(ctx, make([]byte, 5000), 0); !errors.Is(err, context.Canceled) {
+				t.Error(err)
+			}
+		})
+	}
+	eventually(t, func() bool { return s.Server.Stats().ReadQueue == queued })
+	cancel()
+	eventually(t, func() bool { return s.Server.Stats().Cancelled == queued })
+	close(d.letGo)
+	calls.Wait()
+	if n := len(d.reading); n != 0 {
+		t.Errorf("%d reads were done that nobody waited for", n)
+	}
+	if n, err := f.ReadAt(make([]byte, 5000), 0); n != 5000 || err != nil {
+		t.Error(n, err)
+	}
+	if st := c.Stats(); st.Lost != 0 || st.Cancels == 0 {
+		t.Errorf("%+v", st)
+	}
+}
+
+func eventually(t *testing.T, done func() bool) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); !done(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("it does not come to that")
+		}
+	}
+}
