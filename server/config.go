@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"time"
 
+	"lwio/internal/descriptors"
 	"lwio/rdma"
 	"lwio/vfs"
 )
@@ -40,9 +41,14 @@ type Config struct {
 
 // Limits bound the resources of the LWIO side. Zero means the default.
 type Limits struct {
-	// Connections bounds the RDMA connections; one more is rejected.
-	// Unauthenticated bounds those of them that have not passed AUTH; one more
-	// takes the place of the oldest, which is cut. Defaults 1024, 64.
+	// SMBConnections bounds the SMB connections. One more takes the place of the oldest
+	// that nobody has authenticated on, and is closed at once if there is none. Default
+	// 1024, or a quarter of the descriptors that the process may have.
+	SMBConnections int
+	// Connections bounds the RDMA connections; one more is rejected. Unauthenticated
+	// bounds those of them that have not passed AUTH; one more takes the place of
+	// another, which is cut: the oldest of the address that has most. Defaults 1024, or
+	// a sixteenth of the descriptors, and 64.
 	Connections, Unauthenticated int
 	// ConnectionsPerKey bounds the connections that use one pair of negotiated
 	// keys at a time. Default 16. [OP-42b]
@@ -90,6 +96,7 @@ type Limits struct {
 
 // Defaults of Limits.
 const (
+	DefaultSMBConnections     = 1024
 	DefaultConnections        = 1024
 	DefaultUnauthenticated    = 64
 	DefaultConnectionsPerKey  = 16
@@ -145,7 +152,8 @@ func (l Limits) withDefaults() Limits {
 		value    int
 		min, max int
 	}{
-		{&l.Connections, DefaultConnections, 1, 1 << 20},
+		{&l.SMBConnections, descriptors.Share(DefaultSMBConnections, 4), 1, 1 << 20},
+		{&l.Connections, descriptors.Share(DefaultConnections, 16), 1, 1 << 20},
 		{&l.Unauthenticated, DefaultUnauthenticated, 1, 1 << 20},
 		{&l.ConnectionsPerKey, DefaultConnectionsPerKey, 1, 1 << 20},
 		{&l.FilesPerConnection, DefaultFilesPerConnection, 1, maxFiles},

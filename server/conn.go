@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -28,7 +29,8 @@ type conn struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 
-	peer      string // its address
+	peer      string     // its address
+	host      netip.Addr // of that, if there is one
 	traffic   traffic
 	number    uint64 // in the order of arrival
 	displaced bool   // another took its place before AUTH; guarded by engine.mu

@@ -153,8 +153,8 @@ func (e *engine) stopped() bool {
 }
 
 // enter counts a connection and starts it; false says that there are too many. If
-// only those are that have not passed AUTH, the newcomer takes the place of the
-// oldest: who has nothing to show does not keep out who has.
+// only those are that have not passed AUTH, the newcomer takes the place of one of
+// them: who has nothing to show does not keep out who has.
 func (e *engine) enter(c *conn) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -171,12 +171,23 @@ func (e *engine) enter(c *conn) bool {
 	return true
 }
 
-// displaceLocked cuts the oldest connection that has not passed AUTH and leaves its
-// place in the count to another.
+// displaceLocked cuts a connection that has not passed AUTH and leaves its place in the
+// count to another: the oldest of the host that has most of them, so that a host which
+// floods the server displaces itself.
 func (e *engine) displaceLocked() {
+	strangers := make(map[netip.Addr]int)
+	for c := range e.conns {
+		if !c.authenticated && !c.displaced {
+			strangers[c.host]++
+		}
+	}
 	var oldest *conn
 	for c := range e.conns {
-		if !c.authenticated && !c.displaced && (oldest == nil || c.number < oldest.number) {
+		if c.authenticated || c.displaced {
+			continue
+		}
+		if oldest == nil || strangers[c.host] > strangers[oldest.host] ||
+			strangers[c.host] == strangers[oldest.host] && c.number < oldest.number {
 			oldest = c
 		}
 	}

@@ -105,7 +105,7 @@ const acceptPause = 100 * time.Millisecond
 func (e *engine) admit(f *fabric, connector rdma.Connector) {
 	peer, _ := connector.PeerAddr()
 	log := e.log.With(slog.String("provider", f.name), slog.Any("peer", peer))
-	c := &conn{e: e, f: f, log: log, connector: connector, peer: peer.String(), done: make(chan struct{})}
+	c := &conn{e: e, f: f, log: log, connector: connector, peer: peer.String(), host: peer.AddrPort.Addr().Unmap(), done: make(chan struct{})}
 	c.fids.limit = e.limits.FilesPerConnection
 	c.ctx, c.cancel = context.WithCancelCause(e.ctx)
 	if !e.enter(c) {

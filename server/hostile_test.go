@@ -2,9 +2,11 @@ package server
 
 import (
 	"bytes"
+	"context"
 	"crypto/rand"
 	"log/slog"
 	"net"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -362,6 +364,33 @@ func testCreditOverrun(t *testing.T, on string) {
 	b.make("check.txt", []byte("x"))
 	fid = other.register(v.open("check.txt", 1, 0, v.sess))
 	other.want(ntstatus.Success, 1, other.readHeader(fid, 0, 10, 0), nil)
+}
+
+// Who makes way is the oldest of the host with most connections before AUTH, not the
+// oldest of all.
+//
+// Source: [LWIO §Connection Authentication]
+func TestWhoMakesWay(t *testing.T) {
+	e := &engine{conns: make(map[*conn]struct{})}
+	enter := func(host string) *conn {
+		e.arrived++
+		c := &conn{number: e.arrived, host: netip.MustParseAddr(host)}
+		c.ctx, c.cancel = context.WithCancelCause(t.Context())
+		e.conns[c] = struct{}{}
+		return c
+	}
+	lone, known := enter("192.0.2.1"), enter("192.0.2.2")
+	known.authenticated = true
+	first, second, third := enter("192.0.2.2"), enter("192.0.2.2"), enter("192.0.2.2")
+	for i, want := range []*conn{first, second, lone, third} {
+		e.displaceLocked()
+		if !want.displaced || want.ctx.Err() == nil {
+			t.Fatalf("displacement %d took another", i)
+		}
+	}
+	if known.displaced {
+		t.Error("who has passed AUTH made way")
+	}
 }
 
 // Source: [LWIO §Connection Authentication]

@@ -37,7 +37,7 @@ func New(cfg Config) (*Server, error) {
 	s := &Server{cfg: cfg, engine: newEngine(&cfg)}
 	smb := smbserver.Config{
 		FS: cfg.FS, ServerName: cfg.ServerName, Lookup: cfg.Lookup, Logger: cfg.Logger,
-		AuthFailures: cfg.Limits.AuthFailures,
+		MaxConnections: cfg.Limits.SMBConnections, AuthFailures: cfg.Limits.AuthFailures,
 	}
 	if len(cfg.Providers) > 0 {
 		smb.Pipes = map[string]smbserver.PipeHandler{pipeName: pipe{s.engine}}

@@ -88,7 +88,7 @@ func (f *FS) await(opens []*Open) (late []*Open) {
 // closes the descriptor, or leaves that to the I/O that has not come back.
 func (o *Open) finish() error {
 	err := o.leave()
-	o.fs.count.Add(-1)
+	o.fs.opens.give(o.user)
 	o.fs.orphans.Add(1)
 	if o.refs.add(refsOrphan) {
 		o.closeOrphan()

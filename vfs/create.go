@@ -23,6 +23,9 @@ type OpenRequest struct {
 	Attributes uint32
 	// Owner is whose the open will be. Comparable, or nil for nobody's.
 	Owner Owner
+	// User is who is behind the owner, as far as Config.MaxUserOpens is concerned; ""
+	// is nobody.
+	User string
 }
 
 // maxRaces bounds how often an open starts again because somebody else changes
@@ -68,14 +71,13 @@ func (f *FS) open(req *OpenRequest) (*Open, Action, error) {
 	if err := req.check(s.ReadOnly); err != nil {
 		return nil, 0, err
 	}
-	if f.count.Add(1) > f.maxOpens {
-		f.count.Add(-1)
+	if !f.opens.take(req.User) {
 		return nil, 0, ntstatus.TooManyOpenedFiles
 	}
 	c := creation{fs: f, share: s, path: path, req: req, want: req.Access.specific()}
 	o, action, err := c.run()
 	if err != nil {
-		f.count.Add(-1)
+		f.opens.give(req.User)
 		return nil, 0, err
 	}
 	return o, action, nil

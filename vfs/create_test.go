@@ -242,6 +242,32 @@ func TestMaxOpens(t *testing.T) {
 	closed(t, b, s.mustOpen("a"))
 }
 
+// One user does not take the opens of the others; what fails takes none.
+func TestMaxUserOpens(t *testing.T) {
+	s := newSite(t, func(c *vfs.Config) { c.MaxOpens = 8 })
+	s.put("a")
+	user := func(name string) func(*vfs.OpenRequest) { return func(r *vfs.OpenRequest) { r.User = name } }
+	var alices []*vfs.Open
+	for range 6 {
+		alices = append(alices, s.mustOpen("a", user("alice")))
+	}
+	_, err := s.open("a", user("alice"))
+	wantStatus(t, "the seventh of one user", err, ntstatus.TooManyOpenedFiles)
+	for range 20 {
+		_, err := s.open("nowhere", user("bob"), disposition(vfs.OpenExisting))
+		wantStatus(t, "what is not there", err, ntstatus.ObjectNameNotFound)
+	}
+	bob, nobody := s.mustOpen("a", user("bob")), s.mustOpen("a")
+	_, err = s.open("a", user("bob"))
+	wantStatus(t, "the ninth of all", err, ntstatus.TooManyOpenedFiles)
+	closed(t, bob, nobody, alices[0])
+	closed(t, s.mustOpen("a", user("alice")))
+	closed(t, alices[1:]...)
+	if st := s.Stats(); st.Opens != 0 || st.MaxOpens != 8 {
+		t.Errorf("%d opens of %d", st.Opens, st.MaxOpens)
+	}
+}
+
 // Emptying a file is writing to it, whatever else is asked for.
 //
 // Source: [MS-FSA 2.1.5.1.2]

@@ -21,8 +21,12 @@ type Config struct {
 	Shares []Share
 	// Logger hears of what no caller can be told; nil is silent.
 	Logger *slog.Logger
-	// MaxOpens bounds the opens that live at a time. 0 means DefaultMaxOpens.
+	// MaxOpens bounds the opens that live at a time. 0 means DefaultMaxOpens, or half
+	// of the descriptors that the process may have if those are fewer.
 	MaxOpens int
+	// MaxUserOpens bounds those of each user, so that one leaves some to the others.
+	// 0 means three quarters of MaxOpens.
+	MaxUserOpens int
 	// RevokeTimeout bounds how long a close waits for I/O in flight, before and
 	// again after the stall hooks ran. 0 means DefaultRevokeTimeout.
 	//
@@ -35,13 +39,12 @@ type Owner any
 
 // FS is the table of opens over a fixed set of shares. Safe for concurrent use.
 type FS struct {
-	log      *slog.Logger
-	timeout  time.Duration
-	maxOpens int64
-	shares   map[string]*share // by folded name; fixed
-	list     []*share          // as configured
+	log     *slog.Logger
+	timeout time.Duration
+	shares  map[string]*share // by folded name; fixed
+	list    []*share          // as configured
 
-	count   atomic.Int64 // opens that live, and those being made
+	opens   *openLimit // those that live, and those being made
 	lastID  atomic.Uint64
 	skipped atomic.Uint64
 	orphans atomic.Int64
@@ -55,8 +58,8 @@ type FS struct {
 
 // Stats are counters since the start, and what there is now.
 type Stats struct {
-	// Opens are alive now.
-	Opens int
+	// Opens are alive now, of MaxOpens that may be.
+	Opens, MaxOpens int
 	// SkippedNames counts directory entries that SMB cannot carry or that are
 	// never served.
 	SkippedNames uint64
@@ -70,22 +73,19 @@ type Stats struct {
 // two that differ at most in case.
 func New(cfg Config) (*FS, error) {
 	f := &FS{
-		log:      cfg.Logger,
-		timeout:  cfg.RevokeTimeout,
-		maxOpens: int64(cfg.MaxOpens),
-		shares:   make(map[string]*share),
-		nodes:    make(map[NodeID]*node),
-		byKey:    make(map[[24]byte]*Open),
-		owners:   make(map[Owner]map[*Open]struct{}),
+		log:     cfg.Logger,
+		timeout: cfg.RevokeTimeout,
+		opens:   newOpenLimit(cfg.MaxOpens, cfg.MaxUserOpens),
+		shares:  make(map[string]*share),
+		nodes:   make(map[NodeID]*node),
+		byKey:   make(map[[24]byte]*Open),
+		owners:  make(map[Owner]map[*Open]struct{}),
 	}
 	if f.log == nil {
 		f.log = slog.New(slog.DiscardHandler)
 	}
 	if f.timeout <= 0 {
 		f.timeout = DefaultRevokeTimeout
-	}
-	if f.maxOpens <= 0 {
-		f.maxOpens = DefaultMaxOpens
 	}
 	for _, s := range cfg.Shares {
 		if err := checkShareName(s.Name); err != nil {
@@ -128,7 +128,8 @@ func (f *FS) Lookup(name string) (*Share, bool) {
 // Stats returns the counters.
 func (f *FS) Stats() Stats {
 	return Stats{
-		Opens:        int(f.count.Load()),
+		Opens:        f.opens.now(),
+		MaxOpens:     f.opens.most,
 		SkippedNames: f.skipped.Load(),
 		Stalled:      int(f.orphans.Load()),
 	}

@@ -21,6 +21,7 @@ type Open struct {
 	id        uint64
 	key       [24]byte
 	owner     Owner
+	user      string
 	granted   Access
 	shareMode ShareMode
 	options   Options
@@ -50,6 +51,7 @@ func (f *FS) newOpen(s *share, path string, req *OpenRequest) *Open {
 		path:          path,
 		id:            f.lastID.Add(1),
 		owner:         req.Owner,
+		user:          req.User,
 		shareMode:     req.ShareMode,
 		options:       req.Options,
 		deleteOnClose: req.Options&DeleteOnClose != 0,

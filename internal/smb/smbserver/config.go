@@ -68,9 +68,9 @@ type Config struct {
 	// AllowUnsigned lets clients talk without signatures. Default: every
 	// message of a session must be signed.
 	AllowUnsigned bool
-	// MaxConnections bounds the connections at a time. One more takes the place
-	// of the oldest that has not authenticated; if there is none it is closed at
-	// once. Default 1024.
+	// MaxConnections bounds the connections at a time. One more takes the place of
+	// one that has not authenticated, the oldest of the address that has most of
+	// those; if there is none it is closed at once. Default 1024.
 	MaxConnections int
 	// MaxSessions, MaxTrees and MaxOpens bound, for each connection, sessions
 	// (those not yet authenticated included), tree connects and opens.

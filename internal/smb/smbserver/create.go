@@ -54,7 +54,7 @@ func (r *request) create() ntstatus.Status {
 		Share: r.tree.share.Name, Path: path,
 		Access: vfs.Access(q.DesiredAccess), ShareMode: vfs.ShareMode(q.ShareAccess),
 		Disposition: vfs.Disposition(q.CreateDisposition), Options: vfs.Options(q.CreateOptions),
-		Attributes: q.FileAttributes, Owner: r.session,
+		Attributes: q.FileAttributes, Owner: r.session, User: strings.ToLower(r.session.user),
 	})
 	if err != nil {
 		return statusOf(err)

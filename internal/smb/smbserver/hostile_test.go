@@ -5,11 +5,14 @@ import (
 	"encoding/binary"
 	"log/slog"
 	"net"
+	"net/netip"
+	"strings"
 	"testing"
 	"time"
 
 	"lwio/internal/lograte"
 	"lwio/internal/ntstatus"
+	"lwio/vfs"
 )
 
 // Source: [MS-SMB2 3.3.5.2]
@@ -99,6 +102,27 @@ func TestStrangersMakeWay(t *testing.T) {
 	}
 }
 
+// Who makes way is the oldest stranger of the address with most of them.
+func TestWhoMakesWay(t *testing.T) {
+	s := &Server{conns: make(map[*conn]struct{})}
+	enter := func(from string) *conn {
+		s.arrivals++
+		c := &conn{arrival: s.arrivals, origin: netip.MustParsePrefix(from)}
+		s.conns[c] = struct{}{}
+		return c
+	}
+	lone, known := enter("192.0.2.1/32"), enter("192.0.2.2/32")
+	known.valid.Store(1)
+	first, second, third := enter("192.0.2.2/32"), enter("192.0.2.2/32"), enter("192.0.2.2/32")
+	for i, want := range []*conn{first, second, lone, third, nil} {
+		got := s.oldestStrangerLocked()
+		if got != want {
+			t.Fatalf("displacement %d takes another", i)
+		}
+		delete(s.conns, got)
+	}
+}
+
 // Source: [MS-SMB2 3.3.6] (limits of time are ours)
 func TestSilentPeersAreCutInTime(t *testing.T) {
 	_, addr, _ := testServer(t, func(c *Config) {
@@ -185,6 +209,50 @@ func TestLimits(t *testing.T) {
 	if s.Stats().Refused == 0 {
 		t.Error("no connection refused")
 	}
+}
+
+// A user who opens files without end, on many connections, leaves some to others, and
+// there are few pipes to a session.
+func TestFloodOfOpens(t *testing.T) {
+	_, addr, _ := testServer(t, func(c *Config) {
+		b, err := vfs.NewDir(t.TempDir())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.FS, err = vfs.New(vfs.Config{Shares: []vfs.Share{{Name: "data", Backend: b}}, MaxOpens: 80}); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.FS.Close() })
+		c.Pipes = map[string]PipeHandler{"echo": testPipe{}}
+		c.Lookup = func(domain, user string) ([16]byte, bool) { return lookupTest(domain, strings.ToLower(user)) }
+	})
+	good := mount(t, addr, "data")
+	opened := 0
+	for i := range 4 {
+		c := dial(t, addr)
+		c.mustNegotiate(0x0311)
+		c.mustSetup([]string{"bob", "BOB"}[i%2], testPassword)
+		c.mustConnect("data")
+		for range 40 {
+			r := c.call(cmdCreate, rw("f").body())
+			if r.status == ntstatus.Success {
+				opened++
+			} else if r.status != ntstatus.TooManyOpenedFiles {
+				t.Fatal(r.status)
+			}
+		}
+	}
+	if opened != 60 {
+		t.Errorf("one user has %d of 80", opened)
+	}
+	for range 20 {
+		good.mustCreate(rw("f"))
+	}
+	good.mustConnect("IPC$")
+	for range maxPipes {
+		good.mustCreate(rw("echo"))
+	}
+	good.want(ntstatus.PipeNotAvailable, cmdCreate, rw("echo").body())
 }
 
 // Chains that cost much are bounded by credits; a chain of requests that fail

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -115,8 +116,8 @@ func retryPause(last time.Duration, err error) time.Duration {
 }
 
 // ServeConn serves one connection in the background; the server owns it from
-// now on. If there are too many, the oldest that has no authenticated session
-// makes way, so that peers who say nothing keep nobody out; if all have one, the
+// now on. If there are too many, one that has no authenticated session makes
+// way, so that peers who say nothing keep nobody out; if all have one, the
 // new connection is closed.
 func (s *Server) ServeConn(nc net.Conn) {
 	c := newConn(s, nc)
@@ -152,12 +153,22 @@ func (s *Server) admit(c *conn) error {
 	return nil
 }
 
-// oldestStrangerLocked finds the connection that has been longest without an
-// authenticated session, or nil.
+// oldestStrangerLocked finds a connection without an authenticated session, or nil: the
+// oldest of the address that has most of them, so that who floods the server makes way
+// for himself.
 func (s *Server) oldestStrangerLocked() *conn {
-	var oldest *conn
+	strangers := make(map[*conn]struct{})
+	from := make(map[netip.Prefix]int)
 	for c := range s.conns {
-		if !c.authenticated() && (oldest == nil || c.arrival < oldest.arrival) {
+		if !c.authenticated() { // which may change meanwhile
+			strangers[c] = struct{}{}
+			from[c.origin]++
+		}
+	}
+	var oldest *conn
+	for c := range strangers {
+		if oldest == nil || from[c.origin] > from[oldest.origin] ||
+			from[c.origin] == from[oldest.origin] && c.arrival < oldest.arrival {
 			oldest = c
 		}
 	}

@@ -46,7 +46,11 @@ type Session struct {
 	trees    map[uint32]*tree
 	lastTree uint32
 	opens    map[uint64]*open // by volatile id
+	pipes    int              // of the opens
 }
+
+// maxPipes is how many pipes a session may have open.
+const maxPipes = 64
 
 func newSession(c *conn) *Session {
 	s := &Session{conn: c, trees: make(map[uint32]*tree), opens: make(map[uint64]*open)}
@@ -137,6 +141,7 @@ func (s *Session) disconnect(t *tree) (gone []*open) {
 	for id, o := range s.opens {
 		if o.tree == t {
 			gone = append(gone, o)
+			s.countLocked(o, -1)
 			delete(s.opens, id)
 		}
 	}
@@ -155,7 +160,10 @@ func (s *Session) add(o *open) ntstatus.Status {
 		return ntstatus.NetworkNameDeleted
 	case len(s.opens) >= s.conn.srv.cfg.MaxOpens:
 		return ntstatus.TooManyOpenedFiles
+	case o.pipe != nil && s.pipes >= maxPipes:
+		return ntstatus.PipeNotAvailable
 	}
+	s.countLocked(o, 1)
 	o.id = s.conn.srv.openIDs.Add(1)
 	s.opens[o.id] = o
 	return ntstatus.Success
@@ -175,6 +183,14 @@ func (s *Session) remove(o *open) bool {
 	if s.opens[o.id] != o {
 		return false
 	}
+	s.countLocked(o, -1)
 	delete(s.opens, o.id)
 	return true
+}
+
+// countLocked counts a pipe in (d = 1) or out (d = -1).
+func (s *Session) countLocked(o *open, d int) {
+	if o.pipe != nil {
+		s.pipes += d
+	}
 }
