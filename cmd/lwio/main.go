@@ -2,6 +2,8 @@
 // files of such servers: list, read, copy, remove, rename.
 //
 // See README.md for a first run and docs/architecture.md for how it works.
+//
+// Source: [LWIO claim 6], [LWIO claim 23]
 package main
 
 import (

@@ -13,7 +13,7 @@ var errSMB1 = errors.New("the client speaks SMB 1 only")
 // that, and otherwise with SMB 1's own way to say that no dialect is spoken;
 // the connection then ends. The caller holds the turn.
 //
-// Source: [OP-5c], [MS-SMB2 3.3.5.3]
+// Source: [OP-5c], [LWIO claim 5], [MS-SMB2 3.3.5.3]
 func (c *conn) smb1Negotiate(msg []byte) error {
 	if c.dialect != 0 {
 		return fmt.Errorf("%w: SMB 1 after SMB 2", errProtocol)
