@@ -30,6 +30,7 @@ const briefWrite = 512
 func (qp *queuePair) placeLocked(s *sendRequest, r *rdma.Request, length int) bool {
 	t := &qp.conn.Load().tx
 	if length > briefWrite {
+		qp.commitLocked()
 		qp.writing = true
 		qp.mu.Unlock()
 	}
@@ -53,16 +54,24 @@ func plainSend(r *rdma.Request, length int) bool {
 	return r.Op == rdma.OpSend && length <= briefWrite && len(r.SGL) <= 1
 }
 
-// tellLocked puts such a message into the ring at once, if there is room. Who
-// takes the baton next, which is Post, wakes the peer without the lock: only the
-// baton keeps the segments mapped then.
+// tellLocked puts such a message into the ring at once, if there is room. Post lets
+// the peer see it, and who takes the baton next, which is Post too, wakes the peer
+// without the lock: only the baton keeps the segments mapped then.
 func (qp *queuePair) tellLocked(s *sendRequest, r *rdma.Request, length int) bool {
 	if !qp.conn.Load().tx.tell(r, length) {
 		return false
 	}
-	qp.told = true
+	qp.told, qp.staged = true, true
 	qp.skipLocked(s, r)
 	return true
+}
+
+// commitLocked lets the peer see such messages.
+func (qp *queuePair) commitLocked() {
+	if qp.staged {
+		qp.staged = false
+		qp.conn.Load().tx.out.commit()
+	}
 }
 
 // skipLocked makes the slot that of a request which is done.
@@ -106,7 +115,7 @@ func (t *sender) place(r *rdma.Request, length int) (done bool, err error) {
 }
 
 // tell puts a message of one piece into the ring, if there is room and nothing is
-// wrong.
+// wrong. The caller commits it.
 func (t *sender) tell(r *rdma.Request, length int) bool {
 	if need, err := t.lacks(length); need > 0 || err != nil {
 		return false
@@ -130,6 +139,6 @@ func (t *sender) tell(r *rdma.Request, length int) bool {
 	if r.Flags&rdma.FlagSolicitEvent != 0 {
 		flags |= entrySolicited
 	}
-	t.out.publish(entry{kind: entrySend, flags: flags, length: uint32(length), total: uint32(length)})
+	t.out.stage(entry{kind: entrySend, flags: flags, length: uint32(length), total: uint32(length)})
 	return true
 }

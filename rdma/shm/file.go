@@ -138,6 +138,7 @@ func (t *sender) readFile(s *sendRequest, dst []byte) error {
 // postCachedLocked does a write from a file at once, if the file's pages are in memory
 // and nothing is before it, else it says StatusDeviceBusy. It lets go of the lock.
 func (qp *queuePair) postCachedLocked(r *rdma.Request) rdma.Status {
+	qp.commitLocked()
 	if c := qp.takeBatonLocked(); c != nil { // what was posted before comes first
 		qp.mu.Unlock()
 		c.tx.pump(false)

@@ -24,6 +24,7 @@ func (qp *queuePair) Post(reqs []rdma.Request) (int, error) {
 			break
 		}
 	}
+	qp.commitLocked()
 	c := qp.takeBatonLocked()
 	qp.mu.Unlock()
 	if c != nil {

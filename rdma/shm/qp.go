@@ -66,6 +66,7 @@ type queuePair struct {
 	cancel  uint64                  // requests before this number end with StatusCanceled
 	writing bool
 	told    bool // the peer must be woken for what is new in the ring; set while nobody is writing
+	staged  bool // messages are in the ring that the peer does not see yet; false when mu is free
 	windows soft.Windows
 
 	recv soft.ReceiveQueue

@@ -22,9 +22,14 @@ type producer struct {
 	placed    uint64 // where the last entry ends that moves data of a write or a read
 }
 
-// room is how many bytes of the ring are free. Anybody may ask.
-func (p *producer) room() (int, error) {
-	used := p.own.tail.Load() - p.peer.head.Load()
+// room is how many bytes of the ring are free.
+func (p *producer) room() (int, error) { return p.roomFrom(p.tail) }
+
+// published is how many bytes are free, as anybody may ask.
+func (p *producer) published() (int, error) { return p.roomFrom(p.own.tail.Load()) }
+
+func (p *producer) roomFrom(tail uint64) (int, error) {
+	used := tail - p.peer.head.Load()
 	if used > uint64(len(p.own.ring)) {
 		return 0, errRing
 	}
@@ -41,11 +46,22 @@ func (p *producer) payload(n int) (a, b []byte) { return around(p.own.ring, p.ta
 
 // publish lets the peer see the next entry, whose payload is in place.
 func (p *producer) publish(e entry) {
+	p.stage(e)
+	p.commit()
+}
+
+// stage puts the next entry in, whose payload is in place. The peer sees it with the
+// next commit: its look at the tail takes the cache line away each time.
+func (p *producer) stage(e entry) {
 	e.store(p.own.ring, int(p.tail&uint64(len(p.own.ring)-1)))
 	p.tail += uint64(entrySize(int(e.length)))
 	if e.kind != entrySend && e.total > 0 {
 		p.placed = p.tail
 	}
+}
+
+// commit lets the peer see all entries that are in.
+func (p *producer) commit() {
 	raceRelease()
 	p.own.tail.Store(p.tail)
 }

@@ -47,7 +47,7 @@ func (r *receiver) drain(budget int) (err error) {
 			err = e
 		}
 	}()
-	taken, any := 0, false
+	taken := 0
 	for ; budget != 0 && r.c.ending.Load() == nil && !r.stalled.Load(); budget-- {
 		e, ok, err := r.in.next()
 		if err != nil {
@@ -65,19 +65,22 @@ func (r *receiver) drain(budget int) (err error) {
 			return err
 		}
 		r.in.take(e)
-		any = true
-		r.c.own.head.Store(r.in.head)
 		if taken += entrySize(int(e.length)); taken >= len(r.in.peer.ring)/4 {
 			taken = 0
-			r.push()
-			r.c.wakeProducer()
+			r.handOn()
 		}
 	}
-	r.push()
-	if any {
-		r.c.wakeProducer()
+	if taken > 0 {
+		r.handOn()
 	}
 	return nil
+}
+
+// handOn hands results on, and gives the peer the room of what was taken.
+func (r *receiver) handOn() {
+	r.c.own.head.Store(r.in.head)
+	r.push()
+	r.c.wakeProducer()
 }
 
 // push puts the results in the completion queue.

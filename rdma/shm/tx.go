@@ -58,7 +58,7 @@ func (t *sender) init(c *conn) {
 
 // hasRoom tells whether there is as much room as is waited for.
 func (t *sender) hasRoom() bool {
-	room, err := t.out.room()
+	room, err := t.out.published()
 	return err != nil || int64(room) >= t.need.Load()
 }
 

@@ -113,13 +113,17 @@ func (q *CompletionQueue) Push(results []rdma.Result) {
 		}
 		q.addLocked(&results[i])
 	}
+	if q.failed == rdma.StatusSuccess {
+		q.count.Store(int64(q.tail - q.head))
+	}
 	q.mu.Unlock()
 	for _, p := range overrun {
 		p.Fail(q.d.Error("completion queue", "", rdma.StatusBufferOverflow, nil))
 	}
 }
 
-// addLocked adds one result, for which there is room within the depth.
+// addLocked adds one result, for which there is room within the depth. The caller
+// sets count.
 func (q *CompletionQueue) addLocked(r *rdma.Result) {
 	if q.tail-q.head == uint64(len(q.ring)) {
 		q.resizeLocked(max(2*len(q.ring), firstResults))
@@ -133,8 +137,8 @@ func (q *CompletionQueue) addLocked(r *rdma.Result) {
 	} else {
 		q.lastPlain = q.tail
 	}
-	q.count.Store(int64(q.tail - q.head))
 	if len(q.waiters) != 0 {
+		q.count.Store(int64(q.tail - q.head)) // before anybody comes for it
 		q.triggerLocked(n, solicited)
 	}
 }
