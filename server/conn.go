@@ -50,6 +50,7 @@ type conn struct {
 	ready    opList          // answered, not yet in the outbox
 	readySum int             // bytes that were moved for ready
 	readyNum int             // operations in ready
+	tally    tally           // of some of them
 	next     int64           // number of the next message, see outcome
 	request  [1]rdma.Request // that direct posts
 	peek     [1]byte         // that it reads to see whether it can

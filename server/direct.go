@@ -160,9 +160,7 @@ func (c *conn) placed(o *op, n int) {
 		c.readByBuffer(o)
 		return
 	}
-	c.e.count.inline.Add(1)
-	c.e.count.direct.Add(1)
 	o.status, o.info = ntstatus.Success, o.h.Length
-	o.count()
+	c.tally.add(c.e, c, o.file, o.info)
 	c.answer(o)
 }

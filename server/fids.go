@@ -40,6 +40,7 @@ type fid struct {
 // Source: [OP-54] [OP-55]
 type fidTable struct {
 	files map[uint16]*fid
+	used  *fid // the last that was found, nil once it is out
 	last  uint16
 	limit int
 }
@@ -64,7 +65,14 @@ func (t *fidTable) add(f *fid) bool {
 }
 
 // get finds a file; nil if there is none of that number.
-func (t *fidTable) get(id uint16) *fid { return t.files[id] }
+func (t *fidTable) get(id uint16) *fid {
+	if f := t.used; f != nil && f.id == id {
+		return f
+	}
+	f := t.files[id]
+	t.used = f
+	return f
+}
 
 // remove takes f out and reports whether it was there.
 func (t *fidTable) remove(f *fid) bool {
@@ -72,5 +80,6 @@ func (t *fidTable) remove(f *fid) bool {
 		return false
 	}
 	delete(t.files, f.id)
+	t.used = nil
 	return true
 }

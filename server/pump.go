@@ -120,6 +120,9 @@ func (p *pump) post(c *conn) error {
 // it that it is posted. For workers; the loop collects answers first.
 func (c *conn) deliver(o *op) {
 	now := time.Now()
+	var d delays
+	d.add(o, now)
+	d.note()
 	c.mu.Lock()
 	c.enqueueLocked(o, now)
 	c.postOutbox()
@@ -130,12 +133,16 @@ func (c *conn) flush() {
 	if c.ready.empty() && c.freed == 0 {
 		return
 	}
+	c.tally.empty(c.e, c)
 	now := time.Now()
+	var d delays
 	c.mu.Lock()
 	c.slots += c.freed
 	for o := c.ready.pop(); o != nil; o = c.ready.pop() {
+		d.add(o, now)
 		c.enqueueLocked(o, now)
 	}
+	d.note()
 	c.freed, c.readySum, c.readyNum = 0, 0, 0
 	c.postOutbox()
 }
@@ -161,7 +168,6 @@ func (c *conn) enqueueLocked(o *op, now time.Time) {
 	if !o.io {
 		return
 	}
-	o.observe(now)
 	c.rememberLocked(o)
 	if c.credits.delta != 0 {
 		c.credits.began = now // it gets on

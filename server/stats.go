@@ -46,6 +46,11 @@ type Stats struct {
 // counter is a Count that changes.
 type counter struct{ ops, bytes atomic.Uint64 }
 
+func (c *counter) addMany(ops int, bytes uint64) {
+	c.ops.Add(uint64(ops))
+	c.bytes.Add(bytes)
+}
+
 func (c *counter) add(n uint32) {
 	c.ops.Add(1)
 	c.bytes.Add(uint64(n))

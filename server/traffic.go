@@ -119,16 +119,65 @@ func (o *op) count() {
 	}
 }
 
-// observe notes how long I/O took whose answer goes out now.
-func (o *op) observe(now time.Time) {
-	if o.file == nil {
+// tally counts reads of one file that went straight from it, until it is cheap to
+// add them to what all connections count. The loop's.
+type tally struct {
+	file *fid
+	n    int
+	sum  uint64
+}
+
+// add counts a read of n bytes of a file.
+func (y *tally) add(e *engine, c *conn, f *fid, n uint32) {
+	if y.file != f {
+		y.empty(e, c)
+		y.file = f
+	}
+	y.n++
+	y.sum += uint64(n)
+}
+
+// empty adds what there is to the counters.
+func (y *tally) empty(e *engine, c *conn) {
+	if y.n > 0 {
+		e.count.inline.Add(uint64(y.n))
+		e.count.direct.Add(uint64(y.n))
+		for _, t := range [...]*traffic{&e.count.traffic, &c.traffic, &y.file.traffic.traffic} {
+			t.ops[wire.OpRead].addMany(y.n, y.sum)
+		}
+	}
+	*y = tally{}
+}
+
+// delays are those of I/O whose answers go out together.
+type delays struct {
+	to   *latency.Counter
+	took time.Duration
+	n    int
+}
+
+// add notes how long o took, whose answer goes out now.
+func (d *delays) add(o *op, now time.Time) {
+	if o.file == nil || !o.io || o.more {
 		return
 	}
-	h := &o.file.traffic.reads
+	to, took := &o.file.traffic.reads, now.Sub(o.arrived)
 	if o.h.Opcode == wire.OpWrite || o.h.Opcode == wire.OpVecWrite {
-		h = &o.file.traffic.writes
+		to = &o.file.traffic.writes
 	}
-	h.Observe(now.Sub(o.arrived))
+	if d.to != to || d.took != took {
+		d.note()
+		d.to, d.took = to, took
+	}
+	d.n++
+}
+
+// note adds them to the histogram.
+func (d *delays) note() {
+	if d.n > 0 {
+		d.to.ObserveMany(d.took, d.n)
+	}
+	*d = delays{}
 }
 
 // Shares returns the traffic of each share that LWIO was used on.

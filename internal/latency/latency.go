@@ -50,10 +50,13 @@ type Counter struct {
 }
 
 // Observe counts a duration; a negative one is 0.
-func (c *Counter) Observe(d time.Duration) {
+func (c *Counter) Observe(d time.Duration) { c.ObserveMany(d, 1) }
+
+// ObserveMany counts n times the same duration.
+func (c *Counter) ObserveMany(d time.Duration, n int) {
 	d = max(d, 0)
-	c.counts[bits.Len64(uint64(d))].Add(1)
-	c.sum.Add(int64(d))
+	c.counts[bits.Len64(uint64(d))].Add(uint64(n))
+	c.sum.Add(int64(d) * int64(n))
 }
 
 // Snapshot is what was counted so far.
