@@ -48,8 +48,9 @@ func (c *conn) take(b *scratch, n int) error {
 			return err
 		}
 	}
+	at := c.clock()
 	for _, a := range answers {
-		if err := c.deliver(a); err != nil {
+		if err := c.deliver(a, at); err != nil {
 			return err
 		}
 	}
@@ -85,8 +86,8 @@ func (c *conn) fromImmediate(v uint32) (wire.StatusResponse, error) {
 	return wire.StatusResponse{}, protocolError("the server completed a read that nobody asked for")
 }
 
-// deliver gives an answer to the slot that it is for.
-func (c *conn) deliver(a wire.StatusResponse) error {
+// deliver gives an answer, which was seen at that time, to the slot that it is for.
+func (c *conn) deliver(a wire.StatusResponse, at int64) error {
 	if a.Cookie == 0 {
 		return c.credits.delta(c, a)
 	}
@@ -108,7 +109,7 @@ func (c *conn) deliver(a wire.StatusResponse) error {
 			return protocolError("the server sent a message for a request that asked for a status block")
 		}
 		if s.word.CompareAndSwap(w, w&^stateMask|uint64(slotSettling)) {
-			return c.settle(s, slotState(w&stateMask), wire.IOStatusBlock{Information: a.Information, Status: a.Status})
+			return c.settle(s, slotState(w&stateMask), wire.IOStatusBlock{Information: a.Information, Status: a.Status}, at)
 		}
 	}
 }
@@ -119,7 +120,9 @@ func (c *conn) deliver(a wire.StatusResponse) error {
 // it is reset before the word says that the request is outstanding.
 //
 // Source: [LWIO §I/O Processing], [LWIO claim 20], [OP-89]
-func (c *conn) look(s *slot) bool {
+//
+// at is the time, or 0 if nobody has looked yet.
+func (c *conn) look(s *slot, at *int64) bool {
 	w := s.word.Load()
 	if w&polledBit == 0 || !slotState(w&stateMask).owed() {
 		return false
@@ -127,7 +130,10 @@ func (c *conn) look(s *slot) bool {
 	ios := wire.IOStatusBlockFromUint64(s.block.Load())
 	for !ios.Pending() {
 		if s.word.CompareAndSwap(w, w&^stateMask|uint64(slotSettling)) {
-			if err := c.settle(s, slotState(w&stateMask), ios); err != nil {
+			if *at == 0 {
+				*at = c.clock()
+			}
+			if err := c.settle(s, slotState(w&stateMask), ios, *at); err != nil {
 				c.fail(err)
 			}
 			return true
@@ -145,12 +151,12 @@ func (c *conn) look(s *slot) bool {
 // deviceBusy answers an INTERRUPT while another one waits.
 const deviceBusy = uint32(ntstatus.DeviceBusy)
 
-// settle ends a request that was in the state st and is settling now, so that its
-// fields are the caller's.
-func (c *conn) settle(s *slot, st slotState, ios wire.IOStatusBlock) error {
+// settle ends a request that was in the state st and is settling now, at that time, so
+// that its fields are the caller's.
+func (c *conn) settle(s *slot, st slotState, ios wire.IOStatusBlock, at int64) error {
 	kind := s.kind
 	if kind.io() {
-		c.observe(s)
+		c.observe(s, at)
 		if ios.Status == 0 && ios.Information > s.want {
 			s.set(slotDead)
 			return protocolError("the server reports %d bytes for a request of %d", ios.Information, s.want)
@@ -187,12 +193,12 @@ func (c *conn) settle(s *slot, st slotState, ios wire.IOStatusBlock) error {
 }
 
 // observe counts an I/O request that was answered.
-func (c *conn) observe(s *slot) {
+func (c *conn) observe(s *slot, at int64) {
 	c.seen.Add(1)
 	if s.kind == kindWrite {
 		c.unanswered.Add(-1)
 	}
-	took := c.clock() - s.began
+	took := at - s.began
 	c.counts.latency.Observe(time.Duration(took))
 	polled := s.isPolled()
 	if s.pace != nil {

@@ -38,6 +38,10 @@ type Batch struct {
 	sent    int   // in flight
 	offered int   // completions that the last Wait returned
 
+	over   <-chan struct{} // of the context whose end kicks
+	heeded *conn           // what it kicks
+	unheed func() bool
+
 	// answered is a stack of operations that came back; count is how many, need how
 	// many somebody waits for.
 	answered    atomic.Pointer[op]
@@ -173,7 +177,28 @@ func (b *Batch) sleep(ctx context.Context, n int) {
 		return
 	}
 	defer c.leave()
-	c.await(ctx, &b.waiter, b, c.clock()+c.patience())
+	b.heed(ctx, c)
+	c.await(ctx, &b.waiter, b, c.clock()+c.patience(), true)
+}
+
+// heed lets the end of ctx kick who sleeps on the connection, which may be the batch.
+// That costs something, so that it lasts as long as the same context comes again.
+func (b *Batch) heed(ctx context.Context, c *conn) {
+	if b.over == ctx.Done() && b.heeded == c {
+		return
+	}
+	b.neglect()
+	b.over, b.heeded = ctx.Done(), c
+	if b.over != nil {
+		b.unheed = context.AfterFunc(ctx, c.sleep.kick)
+	}
+}
+
+func (b *Batch) neglect() {
+	if b.unheed != nil {
+		b.unheed()
+	}
+	b.unheed, b.over, b.heeded = nil, nil, nil
 }
 
 // ready reports whether as many operations have come back as somebody waits for.
@@ -184,6 +209,7 @@ func (b *Batch) ready() bool { return b.count.Load() >= b.need.Load() }
 func (b *Batch) Close() error {
 	if !b.closed {
 		b.closed = true
+		b.neglect()
 		b.abandon()
 	}
 	return nil

@@ -119,10 +119,11 @@ func (b *Batch) sendOn(ctx context.Context, cn *conn, block bool) (int, error) {
 	}
 	cn.wanting.Add(int64(len(b.flying)))
 	b.sent += len(b.flying)
+	at := cn.clock()
 	cn.sendMu.Lock()
 	for _, o := range b.flying {
 		h, data := o.message()
-		cn.queueLocked(o.s, &h, data, slotPending)
+		cn.queueLocked(o.s, &h, data, slotPending, at)
 	}
 	cn.startPosting()
 	return len(b.flying), nil

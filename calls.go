@@ -105,16 +105,16 @@ func (c *conn) postAs(s *slot, h *wire.Header, data payload, as slotState) error
 		s.set(slotDead)
 		return c.err
 	}
-	c.queueLocked(s, h, data, as)
+	c.queueLocked(s, h, data, as, c.clock())
 	c.startPosting()
 	return nil
 }
 
-// queueLocked makes the message of slot s and queues it. The caller holds sendMu,
-// and calls startPosting next.
+// queueLocked makes the message of slot s, which begins at that time, and queues it.
+// The caller holds sendMu, and calls startPosting next.
 //
 // Source: [OP-21], [OP-23], [OP-24], [OP-89]
-func (c *conn) queueLocked(s *slot, h *wire.Header, data payload, as slotState) {
+func (c *conn) queueLocked(s *slot, h *wire.Header, data payload, as slotState, at int64) {
 	polled := c.polls(s)
 	h.Marker = wire.Marker
 	if polled {
@@ -149,7 +149,7 @@ func (c *conn) queueLocked(s *slot, h *wire.Header, data payload, as slotState) 
 	s.fid = 0
 	if s.kind.io() {
 		c.sent.Add(1)
-		s.began, s.fid = c.clock(), h.Fid
+		s.began, s.fid = at, h.Fid
 	}
 	if s.kind == kindWrite {
 		c.unanswered.Add(1)
@@ -214,7 +214,7 @@ var (
 // wait returns the answer to the request of slot s, which the caller must then
 // release. After an error the slot is not the caller's any more.
 func (c *conn) wait(ctx context.Context, s *slot) (wire.IOStatusBlock, error) {
-	c.await(ctx, &s.waiter, s, s.began+c.patience())
+	c.await(ctx, &s.waiter, s, s.began+c.patience(), false)
 	if !s.ready() && ctx.Err() != nil && !c.isDown() {
 		s.tick.Store(c.ticks.Load())
 		if c.giveUp(s, slotPending) {

@@ -230,10 +230,10 @@ func (c *conn) supervise() {
 // connection on which a request is twice as old. Calls with a deadline of their own
 // see to that themselves; their requests age from when they are given up.
 func (c *conn) watch() {
-	now := c.ticks.Add(1)
+	now, at := c.ticks.Add(1), int64(0)
 	for i := range c.slots {
 		s := &c.slots[i]
-		c.look(s)
+		c.look(s, &at)
 		w := s.word.Load()
 		st := slotState(w & stateMask)
 		age := now - s.tick.Load()

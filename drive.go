@@ -31,18 +31,18 @@ func (c *conn) patience() int64 {
 
 // await waits until r is ready, ctx ends, or the connection is down. Until then, on
 // the connection's clock, it looks rather than sleeps if there is something to look
-// at.
+// at. heeded says that the end of ctx kicks, so that the call may sleep for all.
 //
 // Source: [LWIO §I/O Processing], [LWIO §Wakeup]
-func (c *conn) await(ctx context.Context, w *waiter, r ready, until int64) {
+func (c *conn) await(ctx context.Context, w *waiter, r ready, until int64, heeded bool) {
 	over := ctx.Done()
 	if !c.polled.empty() && c.spin(over, r, until) {
 		return
 	}
 	for !r.ready() {
-		if c.baton.park(w, over == nil) {
-			c.hold(w, r, until)
-			if c.isDown() {
+		if c.baton.park(w, over == nil || heeded) {
+			c.hold(over, w, r, until)
+			if c.isDown() || ended(over) {
 				return
 			}
 			continue
@@ -57,7 +57,7 @@ func (c *conn) await(ctx context.Context, w *waiter, r ready, until int64) {
 		select {
 		case <-w.token:
 			if w.got() {
-				c.hold(w, r, until)
+				c.hold(over, w, r, until)
 			}
 		case <-over:
 			c.unpark(w)
@@ -135,6 +135,16 @@ func (c *conn) spinsPerCheck() int {
 	return 64
 }
 
+// ended reports whether over is closed.
+func ended(over <-chan struct{}) bool {
+	select {
+	case <-over:
+		return true
+	default:
+		return false
+	}
+}
+
 // goOn reports whether a call may look a while longer.
 func (c *conn) goOn(over <-chan struct{}, until int64) bool {
 	select {
@@ -151,30 +161,30 @@ func (c *conn) goOn(over <-chan struct{}, until int64) bool {
 }
 
 // hold is what a call does that was given the baton: it hands out what arrives
-// until r is ready or the connection is down, and passes the baton on.
-func (c *conn) hold(w *waiter, r ready, until int64) {
-	for !r.ready() && !c.isDown() {
+// until r is ready, over is closed or the connection is down, and passes the baton on.
+func (c *conn) hold(over <-chan struct{}, w *waiter, r ready, until int64) {
+	for !r.ready() && !c.isDown() && !ended(over) {
 		if !c.polled.empty() {
 			if c.cfg.mode == Polling {
 				until = c.clock() + c.patience()
 			}
-			c.lookFor(nil, r, until)
+			c.lookFor(over, r, until)
 		}
-		c.doze(w, r)
+		c.doze(over, w, r)
 	}
 	c.baton.pass()
 }
 
-// doze sleeps on the completion queue, unless there is something to hand out or
-// r is ready. The caller, which waits at w, has the baton.
+// doze sleeps on the completion queue, unless there is something to hand out, over is
+// closed, or r is ready. The caller, which waits at w, has the baton.
 //
 // Nobody polls the queue between the last look of who falls asleep and the sleep,
 // so that what arrives then ends it. A request that is posted then, and polled for,
 // is in the set before its caller sees that somebody sleeps, or is seen by arm:
 // either of the two asks for a wake-up.
-func (c *conn) doze(w *waiter, r ready) {
+func (c *conn) doze(over <-chan struct{}, w *waiter, r ready) {
 	ctx := c.sleep.next()
-	if r.ready() {
+	if r.ready() || ended(over) {
 		return
 	}
 	found, err := c.advance(true)
@@ -240,9 +250,9 @@ func (c *conn) advanceLocked() (int, error) {
 
 // scan finishes the polled requests whose answers are there, and returns how many.
 func (c *conn) scan() int {
-	n := 0
+	n, at := 0, int64(0)
 	c.polled.each(func(i int) {
-		if c.look(&c.slots[i]) {
+		if c.look(&c.slots[i], &at) {
 			n++
 		}
 	})

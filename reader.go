@@ -18,7 +18,7 @@ func (c *conn) read() {
 		c.single.Store(runtime.GOMAXPROCS(0) == 1) // it may change
 		if c.baton.takeForReader() {
 			for !c.baton.ready() && !c.isDown() {
-				c.doze(nil, &c.baton)
+				c.doze(nil, nil, &c.baton)
 			}
 			c.baton.pass()
 		}
