@@ -4,9 +4,8 @@ import (
 	"errors"
 	"io"
 	"net"
-	"syscall"
 
-	"golang.org/x/sys/unix"
+	"lwio/integration/internal/measure"
 )
 
 // openTCP makes the connection of the two sides.
@@ -52,7 +51,7 @@ func floorTCPPings(s *side) error {
 		return err
 	}
 	var inner error
-	err = raw.Control(func(fd uintptr) { inner = s.pings(spinner(fd)) })
+	err = raw.Control(func(fd uintptr) { inner = s.pings(measure.Spinner(fd)) })
 	return errors.Join(err, inner, c.Close())
 }
 
@@ -71,32 +70,6 @@ func (s *side) pings(c io.ReadWriteCloser) error {
 	})
 	return errors.Join(err, c.Close())
 }
-
-// spinner is a socket whose reads spin. It goes around the scheduler, which has
-// nothing else to run.
-type spinner uintptr
-
-func (s spinner) Read(p []byte) (int, error) {
-	for {
-		n, _, errno := unix.RawSyscall(unix.SYS_READ, uintptr(s), uintptr(pointerTo(p)), uintptr(len(p)))
-		switch {
-		case errno == 0 && n == 0:
-			return 0, io.EOF
-		case errno == 0:
-			return int(n), nil
-		case errno != syscall.EAGAIN && errno != syscall.EINTR:
-			return 0, errno
-		}
-	}
-}
-
-func (s spinner) Write(p []byte) (int, error) {
-	n, _, errno := unix.RawSyscall(unix.SYS_WRITE, uintptr(s), uintptr(pointerTo(p)), uintptr(len(p)))
-	return int(n), asError(errno)
-}
-
-// Close leaves the socket to the connection that it belongs to.
-func (spinner) Close() error { return nil }
 
 // floorTCPStream writes the bytes of a stream of writes, Flight of them by one
 // call,

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os/exec"
 	"strings"
+	"sync/atomic"
 	"testing"
 )
 
@@ -63,4 +64,25 @@ func TestStartOn(t *testing.T) {
 	if after, err := Cores(); err != nil || len(after) != len(cores) {
 		t.Errorf("cores are %v, %v afterwards", after, err)
 	}
+}
+
+// Each number comes once, and no more at a time than wanted.
+func TestEach(t *testing.T) {
+	const n, width = 100, 3
+	var now, most atomic.Int32
+	seen := make([]atomic.Int32, n)
+	Each(n, width, func(i int) {
+		most.Store(max(most.Load(), now.Add(1)))
+		seen[i].Add(1)
+		now.Add(-1)
+	})
+	for i := range seen {
+		if got := seen[i].Load(); got != 1 {
+			t.Errorf("%d came %d times", i, got)
+		}
+	}
+	if got := most.Load(); got > width {
+		t.Errorf("%d at a time", got)
+	}
+	Each(0, width, func(int) { t.Error("there is none") })
 }

@@ -1,0 +1,41 @@
+package measure
+
+import (
+	"io"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// Spinner is a socket that does not block, by its descriptor: reads of it spin. It
+// goes around the scheduler, so that it suits a process that has nothing else to run.
+// It leaves the socket to the connection that it belongs to, which must outlive it.
+type Spinner uintptr
+
+// Read waits for some bytes; p is not empty.
+func (s Spinner) Read(p []byte) (int, error) {
+	for {
+		n, _, errno := unix.RawSyscall(unix.SYS_READ, uintptr(s), uintptr(unsafe.Pointer(&p[0])), uintptr(len(p)))
+		switch {
+		case errno == 0 && n == 0:
+			return 0, io.EOF
+		case errno == 0:
+			return int(n), nil
+		case errno != syscall.EAGAIN && errno != syscall.EINTR:
+			return 0, errno
+		}
+	}
+}
+
+// Write writes p, which is not empty and short enough for the socket to take at once.
+func (s Spinner) Write(p []byte) (int, error) {
+	n, _, errno := unix.RawSyscall(unix.SYS_WRITE, uintptr(s), uintptr(unsafe.Pointer(&p[0])), uintptr(len(p)))
+	if errno != 0 {
+		return 0, errno
+	}
+	return int(n), nil
+}
+
+// Close leaves the socket as it is.
+func (Spinner) Close() error { return nil }
