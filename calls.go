@@ -125,7 +125,7 @@ func (c *conn) queueLocked(s *slot, h *wire.Header, data payload, as slotState, 
 		h.Flags |= wire.FlagInterrupt
 		h.Cookie, h.ImmediateCookie = s.cookie(), 0
 		if h.Opcode == wire.OpRead || h.Opcode == wire.OpVecRead {
-			h.ImmediateCookie = s.immediate()
+			h.ImmediateCookie = s.immediate() & c.immediates
 		}
 	}
 	if h.Opcode != wire.OpAuth {

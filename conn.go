@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"os"
 	"sync"
@@ -64,6 +65,8 @@ type conn struct {
 	sendMR, landMR, recvMR, statusMR rdma.MemoryRegion
 
 	peer peerParams // set by authenticate
+
+	immediates uint32 // all ones if the adapter takes immediate data, else 0 [OP-86]
 
 	buffers  buffers
 	born     time.Time
@@ -155,6 +158,9 @@ func (c *conn) setUp(ctx context.Context) error {
 		return fmt.Errorf("the adapter's limits are too low: %w", errors.ErrUnsupported)
 	}
 	c.cfg.credits = n
+	if c.info.Caps.Has(rdma.CapImmediate) {
+		c.immediates = math.MaxUint32
+	}
 	var err error
 	// An answer, and with it the credit, may be here before the provider has done
 	// with the send: twice the credits, and the sends without a result, take places.

@@ -47,6 +47,8 @@ type Options struct {
 	NoLWIO bool
 	// AllowMD5 accepts clients that sign as the text says, without a key.
 	AllowMD5 bool
+	// ImmediateData completes reads by immediate data where the provider has it.
+	ImmediateData bool
 	// Limits are those of the server.
 	Limits server.Limits
 	// Logger hears what the server does; nil is silent.
@@ -131,7 +133,7 @@ func (s *Server) start(o *Options) (err error) {
 	}
 	s.Server, err = server.New(server.Config{
 		FS: s.fs, Lookup: server.Users{User: s.password}.Lookup, Providers: providers,
-		DisableLWIO: o.NoLWIO, AllowMD5: o.AllowMD5, Limits: o.Limits, Logger: o.Logger,
+		DisableLWIO: o.NoLWIO, AllowMD5: o.AllowMD5, ImmediateData: o.ImmediateData, Limits: o.Limits, Logger: o.Logger,
 	})
 	if err != nil {
 		return err

@@ -33,6 +33,11 @@ type Config struct {
 	// AllowMD5 accepts clients whose AUTH carries nothing but the unkeyed MD5 of
 	// the text, which whoever sees the connection can forge. [OP-46b]
 	AllowMD5 bool
+	// ImmediateData completes a read that succeeded in full by immediate data of its
+	// last RDMA write, instead of a message, where the provider has that and the client
+	// waits for a message. What goes from the page cache straight into the client's
+	// memory has a message all the same. [OP-85]
+	ImmediateData bool
 	// Limits bound what clients can make the server hold.
 	Limits Limits
 	// Logger hears of connections, refusals and failures; nil is silent.

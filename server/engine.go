@@ -21,12 +21,14 @@ type engine struct {
 	name     string
 	log      *slog.Logger
 	allowMD5 bool
-	limits   Limits
-	wire     wire.Limits
-	count    counters
-	shares   shareTable
-	noise    lograte.Limiter // of what strangers cause
-	keys     *keyTable
+	// immediate is Config.ImmediateData.
+	immediate bool
+	limits    Limits
+	wire      wire.Limits
+	count     counters
+	shares    shareTable
+	noise     lograte.Limiter // of what strangers cause
+	keys      *keyTable
 
 	readers, writers *lane
 	credits          creditPool
@@ -52,7 +54,7 @@ type engine struct {
 // caller closes it.
 func newEngine(cfg *Config) *engine {
 	e := &engine{
-		fs: cfg.FS, name: cfg.ServerName, log: cfg.Logger, allowMD5: cfg.AllowMD5, limits: cfg.Limits,
+		fs: cfg.FS, name: cfg.ServerName, log: cfg.Logger, allowMD5: cfg.AllowMD5, immediate: cfg.ImmediateData, limits: cfg.Limits,
 		keys: newKeyTable(cfg.Limits.ConnectionsPerKey), conns: make(map[*conn]struct{}), byID: make(map[[8]byte]*conn),
 	}
 	e.wire = wire.Limits{
@@ -95,6 +97,9 @@ func (e *engine) listen(ctx context.Context, providers []rdma.Provider, ip netip
 	var missing error
 	for _, p := range providers {
 		f, err := openFabric(ctx, p, ip, &e.limits)
+		if err == nil {
+			f.immediate = e.immediate && f.info.Caps.Has(rdma.CapImmediate)
+		}
 		switch {
 		case err == nil:
 			opened = append(opened, f)

@@ -80,13 +80,14 @@ type env struct {
 
 // envConfig is what a test wants to be different.
 type envConfig struct {
-	limits   Limits
-	allowMD5 bool
-	backend  vfs.Backend
-	revoke   time.Duration
-	log      *slog.Logger
-	on       string        // names the provider of both sides; "" is iwarp
-	provider rdma.Provider // of the server, instead
+	limits    Limits
+	immediate bool
+	allowMD5  bool
+	backend   vfs.Backend
+	revoke    time.Duration
+	log       *slog.Logger
+	on        string        // names the provider of both sides; "" is iwarp
+	provider  rdma.Provider // of the server, instead
 }
 
 func newEnv(t testing.TB, ec envConfig) *env {
@@ -112,7 +113,7 @@ func newEnv(t testing.TB, ec envConfig) *env {
 	if ec.provider == nil {
 		ec.provider = providers[ec.on]()
 	}
-	cfg := Config{FS: fs, ServerName: "here", AllowMD5: ec.allowMD5, Limits: ec.limits, Logger: ec.log}
+	cfg := Config{FS: fs, ServerName: "here", AllowMD5: ec.allowMD5, ImmediateData: ec.immediate, Limits: ec.limits, Logger: ec.log}
 	if cfg, err = cfg.withDefaults(); err != nil {
 		t.Fatal(err)
 	}

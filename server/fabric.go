@@ -21,6 +21,8 @@ type fabric struct {
 	addr     rdma.Addr
 	arena    *arena
 	layout   layout
+	// immediate: reads may be completed by immediate data. [OP-86]
+	immediate bool
 }
 
 // openFabric opens a provider on ip, or wherever it likes if ip says nothing or

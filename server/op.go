@@ -57,6 +57,8 @@ type op struct {
 	// sent are posted; base bytes went in earlier stages; more stages follow.
 	base, staged, sent int
 	more               bool
+	// completes: the last write of the data is the answer too. [OP-85]
+	completes bool
 
 	info   uint32
 	status ntstatus.Status

@@ -216,7 +216,7 @@ func (c *conn) fill(p *pump) bool {
 			c.outbox.remove(o)
 			continue
 		}
-		if !p.room(c) {
+		if !o.completes && !p.room(c) {
 			break
 		}
 		c.outbox.remove(o)
@@ -236,7 +236,11 @@ func (c *conn) fillData(p *pump, o *op) bool {
 		}
 		to, n := o.target()
 		region, offset := c.source(o)
-		p.add(c, rdma.Request{Op: rdma.OpWrite, Remote: to}, region, offset+o.sent, n)
+		req := rdma.Request{Op: rdma.OpWrite, Remote: to}
+		if o.sent+n == o.staged {
+			req = c.lastWrite(o, to)
+		}
+		p.add(c, req, region, offset+o.sent, n)
 		o.sent += n
 	}
 	return true
@@ -250,7 +254,8 @@ func (c *conn) source(o *op) (rdma.MemoryRegion, int) {
 	return c.f.arena.region, int(o.block) * blockUnit
 }
 
-// fillAnswer adds the answer of o, as a message or as a status block.
+// fillAnswer adds the answer of o, as a message or as a status block, unless that went
+// with the data.
 //
 // Source: [LWIO §I/O Processing] [OP-95] [OP-105] [LWIO claim 18] [LWIO claim 19] [LWIO claim 20]
 func (c *conn) fillAnswer(p *pump, o *op) {
@@ -264,10 +269,12 @@ func (c *conn) fillAnswer(p *pump, o *op) {
 	}
 	at := c.f.layout.answers + int(o.index)*wire.StatusResponseSize
 	slot := c.buf[at : at : at+wire.StatusResponseSize]
-	if o.h.Interrupt() {
+	switch {
+	case o.completes: // it went with the data
+	case o.h.Interrupt():
 		wire.StatusResponse{Cookie: o.h.Cookie, Information: o.info, Status: uint32(o.status)}.AppendTo(slot)
 		p.add(c, rdma.Request{Op: rdma.OpSend, Flags: rdma.FlagSolicitEvent}, c.region, at, wire.StatusResponseSize)
-	} else {
+	default:
 		wire.IOStatusBlock{Information: o.info, Status: uint32(o.status)}.AppendTo(slot)
 		to := rdma.RemoteAddr{Addr: o.h.IosVa, Token: rdma.RemoteToken(o.h.IosMh)}
 		p.add(c, rdma.Request{Op: rdma.OpWrite, Remote: to}, c.region, at, wire.IOStatusBlockSize)

@@ -32,6 +32,8 @@ type rawClient struct {
 	sequence  uint16
 	got       []wire.StatusResponse // arrived, not asked for yet
 	lost      error
+	// immediates are the immediate data that came.
+	immediates []uint32
 
 	scratch struct { // so that posting allocates nothing
 		sge  [1]rdma.SGE
@@ -148,6 +150,11 @@ func (c *rawClient) poll(wanted func(*rdma.Result) bool) bool {
 	if r.Status != rdma.StatusSuccess {
 		c.lost = r.Status
 		return true
+	}
+	if r.Op == rdma.OpReceive && r.HasImmediate {
+		c.immediates = append(c.immediates, r.Immediate)
+		c.postReply(r.ID)
+		return wanted(r)
 	}
 	if r.Op == rdma.OpReceive {
 		s, err := wire.DecodeStatusResponse(c.replies.Bytes()[r.ID*16:][:r.Bytes])

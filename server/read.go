@@ -121,3 +121,26 @@ func (o *op) target() (rdma.RemoteAddr, int) {
 	r, in := wire.RegionAt(o.body(), at/page), at%page
 	return rdma.RemoteAddr{Addr: r.DataVa + uint64(in), Token: rdma.RemoteToken(r.DataMh)}, min(n, page-in)
 }
+
+// byImmediate reports whether o, a read that succeeded in full and whose data is sent
+// from a buffer, is completed by immediate data of its last RDMA write instead of a
+// status response: the client has to want a message, and to have named a cookie for it;
+// 0 is none.
+//
+// Source: [LWIO §Read] [LWIO §Vectored Read] [OP-85] [OP-86]
+func (c *conn) byImmediate(o *op) bool {
+	return c.f.immediate && o.h.Interrupt() && o.h.ImmediateCookie != 0 && o.status == ntstatus.Success && !o.more &&
+		o.info == o.h.Length && (o.h.Opcode == wire.OpRead || o.h.Opcode == wire.OpVecRead)
+}
+
+// lastWrite is the RDMA write that ends the data of o's stage.
+//
+// Source: [OP-85] [OP-87]
+func (c *conn) lastWrite(o *op, to rdma.RemoteAddr) rdma.Request {
+	if !c.byImmediate(o) {
+		return rdma.Request{Op: rdma.OpWrite, Remote: to}
+	}
+	o.completes = true
+	c.e.count.immediate.Add(1)
+	return rdma.Request{Op: rdma.OpWrite, Remote: to, Flags: rdma.FlagImmediate, Immediate: o.h.ImmediateCookie}
+}
