@@ -70,6 +70,10 @@ type Limits struct {
 	// address before is not held up there by what strangers try elsewhere, or with
 	// other names. Default 10; negative for no limit.
 	AuthFailures int
+	// RequestRate bounds the requests a second of each user, over SMB and LWIO
+	// together, on all connections; those above it wait. Default: no bound; at least
+	// 100.
+	RequestRate int
 	// StallTimeout is how long a client may leave what was sent to it untaken.
 	// Default 30 s.
 	StallTimeout time.Duration
@@ -126,6 +130,8 @@ const (
 	minWindow     = 64 << 10
 	maxWindow     = 8 << 20
 	maxFiles      = 1<<16 - 1
+	// minRequestRate keeps the turns of DefaultConnections short of StallTimeout.
+	minRequestRate = 100
 )
 
 // withDefaults checks c and returns a copy with every default filled in.
@@ -178,6 +184,9 @@ func (l Limits) withDefaults() Limits {
 	l.MaxCredits = max(l.MaxCredits, l.Credits)
 	l.MaxRecvBufferSize = roundUp(l.MaxRecvBufferSize, pageSize)
 	l.ReadBufferBytes = max(l.ReadBufferBytes, 4*l.MaxRdmaWindowSize)
+	if l.RequestRate > 0 {
+		l.RequestRate = max(l.RequestRate, minRequestRate)
+	}
 	if l.SpinTime == 0 {
 		l.SpinTime = DefaultSpinTime
 	}

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"lwio/internal/rate"
 	"lwio/internal/wire"
 	"lwio/rdma"
 )
@@ -64,6 +65,7 @@ type conn struct {
 	authenticated bool
 	pair          *keyPair
 	sess          session
+	pace          *rate.Pace // of the user's requests; nil for as fast as they come
 	sessionID     [8]byte
 	replaced      *keptOutcomes // of the connection whose place this one took
 	heard         bool          // a message came after AUTH

@@ -2,6 +2,7 @@ package server
 
 import (
 	"lwio/internal/ntstatus"
+	"lwio/internal/rate"
 	"lwio/internal/wire"
 )
 
@@ -29,11 +30,27 @@ func (c *conn) receive(slot int32, size int) error {
 		return nil // the connection ends before an answer is due
 	}
 	c.heard = true
+	if c.pace != nil {
+		if err := c.slow(); err != nil {
+			return err
+		}
+	}
 	again := c.follow(o)
 	if err := c.hear(&o.h); err != nil {
 		return err
 	}
 	return c.dispatch(o, again)
+}
+
+// slow holds the connection back whose user's requests come too fast, once what is
+// ready is on its way.
+func (c *conn) slow() error {
+	wait := c.pace.Take(1)
+	if wait == 0 {
+		return nil
+	}
+	c.flush()
+	return rate.Sleep(c.ctx, wait)
 }
 
 // dispatch hands an authenticated client's message to what answers it. What is

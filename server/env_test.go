@@ -18,6 +18,7 @@ import (
 
 	"lwio/internal/leakcheck"
 	"lwio/internal/ntstatus"
+	"lwio/internal/rate"
 	"lwio/internal/wire"
 	"lwio/rdma"
 	"lwio/rdma/iwarp"
@@ -38,6 +39,7 @@ type fakeSession struct {
 	app  [16]byte
 	done chan struct{}
 	once sync.Once
+	pace *rate.Pace
 }
 
 func newFakeSession(id uint64) *fakeSession {
@@ -50,6 +52,7 @@ func (s *fakeSession) ID() uint64               { return s.id }
 func (s *fakeSession) User() string             { return "alice" }
 func (s *fakeSession) ApplicationKey() [16]byte { return s.app }
 func (s *fakeSession) Done() <-chan struct{}    { return s.done }
+func (s *fakeSession) Pace() *rate.Pace         { return s.pace }
 func (s *fakeSession) end()                     { s.once.Do(func() { close(s.done) }) }
 
 // providers makes those that tests run over.

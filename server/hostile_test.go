@@ -13,8 +13,10 @@ import (
 
 	"lwio/internal/lograte"
 	"lwio/internal/ntstatus"
+	"lwio/internal/rate"
 	"lwio/internal/wire"
 	"lwio/rdma"
+	"lwio/vfs"
 )
 
 // wantDenied sends an AUTH that must be answered with ACCESS_DENIED and nothing
@@ -364,6 +366,31 @@ func testCreditOverrun(t *testing.T, on string) {
 	b.make("check.txt", []byte("x"))
 	fid = other.register(v.open("check.txt", 1, 0, v.sess))
 	other.want(ntstatus.Success, 1, other.readHeader(fid, 0, 10, 0), nil)
+}
+
+// A user whose requests come too fast waits, and holds up neither others nor the end of
+// his own connection.
+func TestRequestRate(t *testing.T) { onEach(t, testRequestRate) }
+
+func testRequestRate(t *testing.T, on string) {
+	v := newEnv(t, envConfig{on: on})
+	v.file("a", content(10))
+	other := v.client()
+	hasty := newFakeSession(7)
+	hasty.pace = rate.NewPace(1000)
+	n := v.negotiate(hasty)
+	c := v.connect(n)
+	c.auth(n, authOptions{})
+	o := v.open("a", vfs.ReadData, 0, hasty)
+	fid := c.register(o)
+	c.want(ntstatus.Success, 10, c.readHeader(fid, 0, 10, 0), nil)
+	hasty.pace.Take(1 << 40)
+	c.send(c.readHeader(fid, 0, 10, 0), nil)
+	c.send(c.readHeader(fid, 0, 10, 0), nil)
+	v.check(other)
+	hasty.end()
+	c.wantCut() // and there was no answer before
+	v.check(other)
 }
 
 // Who makes way is the oldest of the host with most connections before AUTH, not the

@@ -60,6 +60,7 @@ each line of it is USER:PASSWORD.`,
 	f.IntVar(&o.limits.SMBConnections, "smb-connections", 0, fewer(server.DefaultSMBConnections, "SMB connections at a time"))
 	f.IntVar(&o.limits.Connections, "connections", 0, fewer(server.DefaultConnections, "RDMA connections at a time"))
 	f.IntVar(&o.files, "files", 0, fewer(vfs.DefaultMaxOpens, "files open at a time; a user may have three quarters of them"))
+	f.IntVar(&o.limits.RequestRate, "request-rate", 0, "requests a second that each user may make, over SMB and RDMA together (default unlimited)")
 	f.IntVar(&o.limits.AuthFailures, "auth-failures", server.DefaultAuthFailures, "wrong passwords a minute that are looked at for a user from one address; -1 for all")
 	return cmd
 }

@@ -97,6 +97,9 @@ type Config struct {
 	// who has logged on from an address before is not held up there by what strangers
 	// do elsewhere, or with other names. Default 10; negative for no limit.
 	AuthFailures int
+	// RequestRate bounds the requests a second of each user, on all connections and of
+	// whatever shares the user's pace with SMB; those above it wait. Default: no bound.
+	RequestRate int
 	// StallTimeout is how long a message may take from its first byte to its
 	// last, and an answer to be taken by the client, for each MiB begun.
 	// Default 30 s.

@@ -211,6 +211,25 @@ func TestLimits(t *testing.T) {
 	}
 }
 
+// A user whose requests come too fast waits on all connections; others do not, and the
+// end of the connection ends the wait.
+func TestRequestRate(t *testing.T) {
+	s, addr, _ := testServer(t, func(c *Config) { c.RequestRate = 1000 })
+	good := dial(t, addr)
+	good.mustNegotiate(0x0311)
+	good.mustSetup("bob", testPassword)
+	first, second := mount(t, addr, "data"), mount(t, addr, "data")
+	first.want(ntstatus.Success, cmdEcho, []byte{4, 0, 0, 0})
+	s.session(first.session).Pace().Take(1 << 40)
+	for _, c := range []*raw{first, second} {
+		c.send(c.message(cmdEcho, []byte{4, 0, 0, 0}))
+	}
+	good.want(ntstatus.Success, cmdEcho, []byte{4, 0, 0, 0})
+	s.Close()
+	first.wantCut() // and there was no answer before
+	second.wantCut()
+}
+
 // A user who opens files without end, on many connections, leaves some to others, and
 // there are few pipes to a session.
 func TestFloodOfOpens(t *testing.T) {

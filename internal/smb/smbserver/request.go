@@ -144,6 +144,9 @@ func (r *request) identify() ntstatus.Status {
 		r.signer = r.session.signer
 		return ntstatus.AccessDenied
 	}
+	if r.session.pace.Wait(r.session.ctx) != nil {
+		return ntstatus.UserSessionDeleted
+	}
 	if !needsTree(cmd) {
 		return ntstatus.Success
 	}

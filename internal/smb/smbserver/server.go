@@ -8,11 +8,13 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"lwio/internal/lograte"
+	"lwio/internal/rate"
 )
 
 // Server serves SMB. It is safe for concurrent use.
@@ -34,6 +36,7 @@ type Server struct {
 	conns     map[*conn]struct{}
 	arrivals  uint64 // connections so far
 	sessions  map[uint64]*Session
+	paces     map[string]*rate.Pace // of users who ever logged on
 }
 
 // counters are what Stats reports.
@@ -66,6 +69,7 @@ func New(cfg Config) (*Server, error) {
 		listeners: make(map[net.Listener]struct{}),
 		conns:     make(map[*conn]struct{}),
 		sessions:  make(map[uint64]*Session),
+		paces:     make(map[string]*rate.Pace),
 	}, nil
 }
 
@@ -289,6 +293,22 @@ func (s *Server) dropSession(ss *Session) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.sessions, ss.id)
+}
+
+// paceOf is the pace that all sessions of a user share.
+func (s *Server) paceOf(user string) *rate.Pace {
+	if s.cfg.RequestRate <= 0 {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	user = strings.ToLower(user)
+	p := s.paces[user]
+	if p == nil {
+		p = rate.NewPace(s.cfg.RequestRate)
+		s.paces[user] = p
+	}
+	return p
 }
 
 // session finds a session of any connection.

@@ -133,6 +133,7 @@ func (r *request) authenticated(previous uint64) ntstatus.Status {
 	s.user, s.domain = a.User(), a.Domain()
 	s.keys = smbauth.DeriveKeys(c.dialect, a.SessionKey(), s.preauth)
 	s.signer = smbauth.NewSigner(c.signing, s.keys.Signing)
+	s.pace = c.srv.paceOf(s.user)
 	if !c.establish(s) {
 		return ntstatus.UserSessionDeleted
 	}
