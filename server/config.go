@@ -50,6 +50,10 @@ type Limits struct {
 	// that nobody has authenticated on, and is closed at once if there is none. Default
 	// 1024, or a quarter of the descriptors that the process may have.
 	SMBConnections int
+	// SMBMemory bounds the SMB messages of 16 KiB and more, of all connections together,
+	// in bytes; requests wait for it. A user has three quarters at most. Default 256
+	// MiB.
+	SMBMemory int64
 	// Connections bounds the RDMA connections; one more is rejected. Unauthenticated
 	// bounds those of them that have not passed AUTH; one more takes the place of
 	// another, which is cut: the oldest of the address that has most. Defaults 1024, or
@@ -106,6 +110,7 @@ type Limits struct {
 // Defaults of Limits.
 const (
 	DefaultSMBConnections     = 1024
+	DefaultSMBMemory          = 256 << 20
 	DefaultConnections        = 1024
 	DefaultUnauthenticated    = 64
 	DefaultConnectionsPerKey  = 16
@@ -192,6 +197,9 @@ func (l Limits) withDefaults() Limits {
 	}
 	if l.AuthTimeout <= 0 {
 		l.AuthTimeout = DefaultAuthTimeout
+	}
+	if l.SMBMemory <= 0 {
+		l.SMBMemory = DefaultSMBMemory
 	}
 	if l.AuthFailures == 0 {
 		l.AuthFailures = DefaultAuthFailures

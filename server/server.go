@@ -38,7 +38,7 @@ func New(cfg Config) (*Server, error) {
 	smb := smbserver.Config{
 		FS: cfg.FS, ServerName: cfg.ServerName, Lookup: cfg.Lookup, Logger: cfg.Logger,
 		MaxConnections: cfg.Limits.SMBConnections, AuthFailures: cfg.Limits.AuthFailures,
-		RequestRate: cfg.Limits.RequestRate,
+		RequestRate: cfg.Limits.RequestRate, Memory: cfg.Limits.SMBMemory,
 	}
 	if len(cfg.Providers) > 0 {
 		smb.Pipes = map[string]smbserver.PipeHandler{pipeName: pipe{s.engine}}

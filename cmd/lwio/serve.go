@@ -30,8 +30,7 @@ type serveOptions struct {
 	readOnly  bool
 	allowMD5  bool
 	metrics   string
-	limits    server.Limits
-	files     int
+	limits    limitOptions
 }
 
 func (a *app) serveCommand() *cobra.Command {
@@ -57,21 +56,16 @@ each line of it is USER:PASSWORD.`,
 	f.BoolVar(&o.readOnly, "read-only", false, "refuse every change")
 	f.BoolVar(&o.allowMD5, "allow-md5", false, "accept clients that sign with unkeyed MD5 only (no protection)")
 	f.StringVar(&o.metrics, "metrics", "", "address and port for Prometheus, at /metrics; it tells users and addresses of clients to who asks")
-	f.IntVar(&o.limits.SMBConnections, "smb-connections", 0, fewer(server.DefaultSMBConnections, "SMB connections at a time"))
-	f.IntVar(&o.limits.Connections, "connections", 0, fewer(server.DefaultConnections, "RDMA connections at a time"))
-	f.IntVar(&o.files, "files", 0, fewer(vfs.DefaultMaxOpens, "files open at a time; a user may have three quarters of them"))
-	f.IntVar(&o.limits.RequestRate, "request-rate", 0, "requests a second that each user may make, over SMB and RDMA together (default unlimited)")
-	f.IntVar(&o.limits.AuthFailures, "auth-failures", server.DefaultAuthFailures, "wrong passwords a minute that are looked at for a user from one address; -1 for all")
+	o.limits.register(cmd)
 	return cmd
-}
-
-// fewer describes a limit that gives way to the process's own.
-func fewer(n int, what string) string {
-	return fmt.Sprintf("%s (default %d, or fewer where the process may have few descriptors)", what, n)
 }
 
 // serve runs a server until ctx ends, then drains it.
 func (a *app) serve(ctx context.Context, o serveOptions, args []string) error {
+	limits, err := o.limits.limits()
+	if err != nil {
+		return err
+	}
 	users, shown, err := a.credentials(o)
 	if err != nil {
 		return err
@@ -80,7 +74,7 @@ func (a *app) serve(ctx context.Context, o serveOptions, args []string) error {
 	if err != nil {
 		return err
 	}
-	files, err := vfs.New(vfs.Config{Shares: shares, MaxOpens: o.files, Logger: a.logger()})
+	files, err := vfs.New(vfs.Config{Shares: shares, MaxOpens: o.limits.files, Logger: a.logger()})
 	if err != nil {
 		return err
 	}
@@ -90,7 +84,7 @@ func (a *app) serve(ctx context.Context, o serveOptions, args []string) error {
 		return err
 	}
 	srv, err := server.New(server.Config{
-		FS: files, Lookup: users.Lookup, Providers: providers, AllowMD5: o.allowMD5, Limits: o.limits, Logger: a.logger(),
+		FS: files, Lookup: users.Lookup, Providers: providers, AllowMD5: o.allowMD5, Limits: limits, Logger: a.logger(),
 	})
 	if err != nil {
 		return err

@@ -17,6 +17,10 @@ type buffer struct {
 	b     []byte
 	pool  *sync.Pool
 	class int // the capacity that belongs into pool
+
+	budget  *budget // that claimed bytes are a part of, for a user
+	user    string
+	claimed int
 }
 
 // buffers recycles the memory of messages. It is safe for concurrent use.
@@ -42,7 +46,18 @@ func (p *buffers) get(n int) *buffer {
 // free gives the buffer back. A buffer that has grown out of its class is
 // dropped.
 func (b *buffer) free() {
-	if b != nil && b.pool != nil && cap(b.b) == b.class {
+	if b == nil {
+		return
+	}
+	claimed := b.claimed
+	b.claimed = 0
+	if claimed > 0 {
+		defer b.budget.give(b.user, claimed)
+	}
+	if b.pool != nil && cap(b.b) == b.class {
 		b.pool.Put(b)
 	}
 }
+
+// claim says that n bytes of a user's budget go back with the buffer.
+func (b *buffer) claim(from *budget, user string, n int) { b.budget, b.user, b.claimed = from, user, n }

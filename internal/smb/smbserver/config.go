@@ -19,6 +19,7 @@ const (
 	DefaultMaxWorkers      = 32
 	DefaultMaxCredits      = 512
 	DefaultMaxTransferSize = 1 << 20
+	DefaultMemory          = 256 << 20
 	DefaultAuthTimeout     = 10 * time.Second
 	DefaultStallTimeout    = 30 * time.Second
 	DefaultFailureDelay    = 200 * time.Millisecond
@@ -85,6 +86,10 @@ type Config struct {
 	// MaxTransferSize bounds the payload of a read, write or transaction, in
 	// bytes. Default 1 MiB, clamped to 64 KiB..8 MiB.
 	MaxTransferSize int
+	// Memory bounds the messages of 16 KiB and more, in and out, of all connections
+	// together, in bytes; requests wait for it. A user has three quarters at most.
+	// Default 256 MiB, at least four messages of the largest size.
+	Memory int64
 	// AuthTimeout is how long a connection may be without an authenticated
 	// session. Default 10 s.
 	AuthTimeout time.Duration
@@ -129,6 +134,10 @@ func (c Config) withDefaults() Config {
 	c.MaxWorkers = max(c.MaxWorkers, 2)
 	c.MaxCredits = min(max(c.MaxCredits, minCredits), maxCredits)
 	c.MaxTransferSize = min(max(c.MaxTransferSize, minTransferSize), maxTransferSize)
+	if c.Memory <= 0 {
+		c.Memory = DefaultMemory
+	}
+	c.Memory = max(c.Memory, 4*int64(c.MaxTransferSize+transferSlack))
 	named := make(map[string]PipeHandler, len(c.Pipes))
 	for name, h := range c.Pipes {
 		named[strings.ToLower(name)] = h

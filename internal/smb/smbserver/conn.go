@@ -56,6 +56,7 @@ type conn struct {
 	negotiated
 	preauth      smbauth.PreauthHash
 	authFailures int
+	user         string // who was the first to authenticate
 
 	writeMu sync.Mutex
 
@@ -73,7 +74,7 @@ func newConn(s *Server, nc net.Conn) *conn {
 		log:      s.cfg.Logger.With("remote", nc.RemoteAddr().String()),
 		origin:   origin(nc.RemoteAddr()),
 		credits:  newCredits(s.cfg.MaxCredits),
-		frames:   newFrames(nc, &s.bufs, s.cfg.StallTimeout),
+		frames:   newFrames(nc, &s.bufs, s.memory, s.cfg.StallTimeout),
 		sessions: make(map[uint64]*Session),
 		running:  make(map[uint64]context.CancelFunc),
 		workers:  1,

@@ -25,8 +25,8 @@
 // # Hostile peers
 //
 // Lengths are checked against the received message before anything is
-// allocated. Memory is bounded per connection: MaxWorkers messages of at most
-// MaxTransferSize, before authentication 64 KiB. Who says nothing before it has
+// allocated. Memory is bounded: MaxWorkers messages for each connection, which come out
+// of Config.Memory if they are long; before authentication one of 68 KiB. Who says nothing before it has
 // authenticated, or stops in the middle of a message, or does not read its
 // answers, is cut in time.
 //

@@ -2,6 +2,7 @@ package smbserver
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -26,19 +27,20 @@ var errDrained = errors.New("the server shuts down and reads no more messages")
 //
 // Source: [MS-SMB2 2.1]
 type frames struct {
-	nc    net.Conn
-	r     *bufio.Reader
-	bufs  *buffers
-	stall time.Duration
-	timed bool // a deadline is set
+	nc     net.Conn
+	r      *bufio.Reader
+	bufs   *buffers
+	memory *budget
+	stall  time.Duration
+	timed  bool // a deadline is set
 
 	mu      sync.Mutex
 	within  bool // a message has begun
 	stopped bool
 }
 
-func newFrames(nc net.Conn, bufs *buffers, stall time.Duration) *frames {
-	return &frames{nc: nc, r: bufio.NewReaderSize(nc, readAhead), bufs: bufs, stall: stall}
+func newFrames(nc net.Conn, bufs *buffers, memory *budget, stall time.Duration) *frames {
+	return &frames{nc: nc, r: bufio.NewReaderSize(nc, readAhead), bufs: bufs, memory: memory, stall: stall}
 }
 
 // stop makes next give errDrained, once it has read the message that has begun.
@@ -78,8 +80,9 @@ func (f *frames) begin(err error) error {
 }
 
 // next reads one message of at most limit bytes. The first byte may take as
-// long as it likes, the rest must follow in time. The caller frees the result.
-func (f *frames) next(limit int) (*buffer, error) {
+// long as it likes, the rest must follow in time, once a long one has its part of the
+// memory. It is user's, if that is known. The caller frees the result.
+func (f *frames) next(ctx context.Context, limit int, user string) (*buffer, error) {
 	if err := f.rest(); err != nil {
 		return nil, err
 	}
@@ -101,14 +104,30 @@ func (f *frames) next(limit int) (*buffer, error) {
 	if _, err := f.r.Discard(headroom); err != nil {
 		return nil, err
 	}
-	if err := f.await(n); err != nil {
+	buf, err := f.buffer(ctx, n, user)
+	if err != nil {
 		return nil, err
 	}
-	buf := f.bufs.get(n)
-	if _, err := io.ReadFull(f.r, buf.b); err != nil {
+	if err = f.await(n); err == nil {
+		_, err = io.ReadFull(f.r, buf.b)
+	}
+	if err != nil {
 		buf.free()
 		return nil, unexpected(err)
 	}
+	return buf, nil
+}
+
+// buffer is the memory for a message.
+func (f *frames) buffer(ctx context.Context, n int, user string) (*buffer, error) {
+	if n < longMessage || user == "" {
+		return f.bufs.get(n), nil
+	}
+	if err := f.memory.take(ctx, user, n); err != nil {
+		return nil, err
+	}
+	buf := f.bufs.get(n)
+	buf.claim(f.memory, user, n)
 	return buf, nil
 }
 

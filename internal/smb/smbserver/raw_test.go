@@ -118,6 +118,9 @@ func testServer(t testing.TB, change func(*Config)) (s *Server, addr, dir string
 		if st := fs.Stats(); st.Opens != 0 {
 			t.Errorf("%d opens are left", st.Opens)
 		}
+		if m := s.memory; m.used != 0 || len(m.byUser) != 0 || len(m.waiting) != 0 {
+			t.Errorf("%d bytes of %d users are left, and %d wait", m.used, len(m.byUser), len(m.waiting))
+		}
 	})
 	return s, l.Addr().String(), filepath.Clean(dir)
 }

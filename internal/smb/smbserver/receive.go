@@ -32,7 +32,7 @@ func (c *conn) receive() (*job, error) {
 	if c.authenticated() {
 		limit = c.srv.cfg.MaxTransferSize + transferSlack
 	}
-	frame, err := c.frames.next(limit)
+	frame, err := c.frames.next(c.ctx, limit, c.user)
 	if err != nil {
 		return nil, err
 	}

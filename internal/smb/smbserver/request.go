@@ -74,6 +74,25 @@ func (r *request) body(n int) []byte {
 	return r.out.b
 }
 
+// longBody is body for n bytes that may be many, and their part of the memory. What has
+// some already, as a chain may, does not wait for more: others may wait for that.
+func (r *request) longBody(n int) ([]byte, ntstatus.Status) {
+	if n < longMessage {
+		return r.body(n), ntstatus.Success
+	}
+	memory, user := r.conn.srv.memory, r.session.user
+	if r.alone && len(r.msg) < longMessage {
+		if memory.take(r.session.ctx, user, n) != nil {
+			return nil, ntstatus.UserSessionDeleted
+		}
+	} else if !memory.tryTake(user, n) {
+		return nil, ntstatus.InsufficientResources
+	}
+	b := r.body(n)
+	r.out.claim(memory, user, n)
+	return b, ntstatus.Success
+}
+
 // set keeps what was appended to what body returned.
 func (r *request) set(b []byte) { r.out.b = b }
 

@@ -80,12 +80,15 @@ func (r *request) read() ntstatus.Status {
 	case q.Offset > math.MaxInt64:
 		return ntstatus.InvalidParameter
 	}
+	const fixed = smbwire.ReadResponseFixed
+	b, st := r.longBody(fixed + int(q.Length))
+	if st != ntstatus.Success {
+		return st
+	}
 	if err := o.file.Acquire(); err != nil {
 		return statusOf(err)
 	}
 	defer o.file.Release()
-	const fixed = smbwire.ReadResponseFixed
-	b := r.body(fixed + int(q.Length))
 	p := b[bodyOffset : bodyOffset+fixed+int(q.Length)]
 	n, err := o.file.ReadAt(p[fixed:], int64(q.Offset))
 	switch {

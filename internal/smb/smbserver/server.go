@@ -19,12 +19,13 @@ import (
 
 // Server serves SMB. It is safe for concurrent use.
 type Server struct {
-	cfg   Config
-	start time.Time
-	bufs  buffers
-	stats counters
-	noise lograte.Limiter // of what strangers cause
-	brake *brake
+	cfg    Config
+	start  time.Time
+	bufs   buffers
+	stats  counters
+	noise  lograte.Limiter // of what strangers cause
+	brake  *brake
+	memory *budget // of long messages
 
 	openIDs atomic.Uint64
 
@@ -66,6 +67,7 @@ func New(cfg Config) (*Server, error) {
 		cfg:       cfg,
 		start:     time.Now(),
 		brake:     newBrake(cfg.AuthFailures),
+		memory:    newBudget(cfg.Memory),
 		listeners: make(map[net.Listener]struct{}),
 		conns:     make(map[*conn]struct{}),
 		sessions:  make(map[uint64]*Session),

@@ -137,6 +137,9 @@ func (r *request) authenticated(previous uint64) ntstatus.Status {
 	if !c.establish(s) {
 		return ntstatus.UserSessionDeleted
 	}
+	if c.user == "" {
+		c.user = s.user
+	}
 	r.signer, r.hash = s.signer, nil
 	c.log.Info("smb: logged on", "user", s.user, "domain", s.domain, "dialect", dialectName(c.dialect), "signing", c.signing.String())
 	if previous != 0 && previous != s.id {

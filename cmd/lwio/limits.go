@@ -1,0 +1,63 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"lwio/cmd/lwio/internal/bench"
+	"lwio/server"
+	"lwio/vfs"
+)
+
+// limitOptions are the flags of serve that bound what clients can make it hold.
+type limitOptions struct {
+	smbConnections, connections, unauthenticated, files int
+	requestRate, authFailures                           int
+	smbMemory, readMemory, writeMemory                  string
+}
+
+func (o *limitOptions) register(cmd *cobra.Command) {
+	f := cmd.Flags()
+	few := ", or fewer where the process may have few descriptors"
+	f.IntVar(&o.smbConnections, "smb-connections", 0, fmt.Sprintf("SMB connections at a time (default %d%s)", server.DefaultSMBConnections, few))
+	f.IntVar(&o.connections, "connections", 0, fmt.Sprintf("RDMA connections at a time (default %d%s)", server.DefaultConnections, few))
+	f.IntVar(&o.unauthenticated, "unauthenticated", server.DefaultUnauthenticated, "RDMA connections at a time that have not authenticated; one more takes the place of another")
+	f.IntVar(&o.files, "files", 0, fmt.Sprintf("files open at a time, of which a user may have three quarters (default %d%s)", vfs.DefaultMaxOpens, few))
+	f.StringVar(&o.smbMemory, "smb-memory", bench.FormatSize(server.DefaultSMBMemory), "memory for SMB messages")
+	f.StringVar(&o.readMemory, "read-memory", bench.FormatSize(server.DefaultReadBufferBytes), "memory of each RDMA provider for reads that do not come straight from the page cache")
+	f.StringVar(&o.writeMemory, "write-memory", bench.FormatSize(server.DefaultCreditBudget*server.DefaultMaxRecvBufferSize), "memory for what RDMA clients send")
+	f.IntVar(&o.requestRate, "request-rate", 0, "requests a second that each user may make, over SMB and RDMA together, at least 100 (default unlimited)")
+	f.IntVar(&o.authFailures, "auth-failures", server.DefaultAuthFailures, "wrong passwords a minute that are looked at for a user from one address; -1 for all")
+}
+
+// limits checks the flags.
+func (o *limitOptions) limits() (server.Limits, error) {
+	l := server.Limits{
+		SMBConnections: o.smbConnections, Connections: o.connections, Unauthenticated: o.unauthenticated,
+		RequestRate: o.requestRate, AuthFailures: o.authFailures,
+	}
+	for _, n := range []struct {
+		flag  string
+		value int
+	}{
+		{"smb-connections", o.smbConnections}, {"connections", o.connections}, {"unauthenticated", o.unauthenticated},
+		{"files", o.files}, {"request-rate", o.requestRate},
+	} {
+		if n.value < 0 {
+			return l, usagef("--%s %d: it must not be negative", n.flag, n.value)
+		}
+	}
+	var err error
+	size := func(flag, s string) int64 {
+		n, e := bench.ParseSize(s)
+		if e != nil && err == nil {
+			err = usagef("--%s: %w", flag, e)
+		}
+		return n
+	}
+	l.SMBMemory = size("smb-memory", o.smbMemory)
+	l.ReadBufferBytes = int(size("read-memory", o.readMemory))
+	l.CreditBudget = int(max(size("write-memory", o.writeMemory)/server.DefaultMaxRecvBufferSize, 1))
+	return l, err
+}

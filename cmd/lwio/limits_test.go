@@ -1,0 +1,52 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+
+	"lwio/server"
+)
+
+// The flags arrive in the limits, and what makes no sense is a usage error.
+func TestLimitFlags(t *testing.T) {
+	for _, r := range []struct {
+		args string
+		want server.Limits
+		bad  string
+	}{
+		{"", server.Limits{
+			Unauthenticated: server.DefaultUnauthenticated, SMBMemory: 256 << 20, ReadBufferBytes: 64 << 20,
+			CreditBudget: server.DefaultCreditBudget, AuthFailures: 10,
+		}, ""},
+		{
+			"--smb-connections 1 --connections 2 --unauthenticated 3 --smb-memory 16m --read-memory 8m --write-memory 1m --request-rate 200 --auth-failures -1",
+			server.Limits{
+				SMBConnections: 1, Connections: 2, Unauthenticated: 3, SMBMemory: 16 << 20, ReadBufferBytes: 8 << 20, CreditBudget: 16,
+				RequestRate: 200, AuthFailures: -1,
+			}, "",
+		},
+		{"--connections -1", server.Limits{}, "--connections"},
+		{"--files -1", server.Limits{}, "--files"},
+		{"--smb-memory much", server.Limits{}, "--smb-memory"},
+		{"--write-memory 0", server.Limits{}, "--write-memory"},
+	} {
+		var o limitOptions
+		cmd := &cobra.Command{}
+		o.register(cmd)
+		if err := cmd.ParseFlags(strings.Fields(r.args)); err != nil {
+			t.Fatal(err)
+		}
+		got, err := o.limits()
+		if r.bad != "" {
+			if err == nil || !strings.Contains(err.Error(), r.bad) {
+				t.Errorf("%s: %v", r.args, err)
+			}
+			continue
+		}
+		if err != nil || got != r.want {
+			t.Errorf("%s: %+v, %v", r.args, got, err)
+		}
+	}
+}

@@ -1,0 +1,178 @@
+package smbserver
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"slices"
+	"testing"
+	"testing/synctest"
+
+	"pgregory.net/rapid"
+
+	"lwio/internal/ntstatus"
+)
+
+// Who waits is served in turn, but nobody waits for another's share.
+func TestBudget(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBudget(100)
+		order := make(chan string, 10)
+		ask := func(user string, n int) {
+			go func() {
+				if err := b.take(t.Context(), user, n); err != nil {
+					t.Error(err)
+				}
+				order <- user
+			}()
+			synctest.Wait()
+		}
+		want := func(users ...string) {
+			t.Helper()
+			synctest.Wait()
+			var got []string
+			for len(order) > 0 {
+				got = append(got, <-order)
+			}
+			if slices.Sort(got); !slices.Equal(got, users) {
+				t.Fatalf("%v have it, want %v", got, users)
+			}
+		}
+		ask("alice", 70)
+		want("alice")
+		ask("alice", 10) // above three quarters
+		want()
+		ask("bob", 20)
+		want("bob")
+		ask("carol", 30) // above all
+		want()
+		ask("dave", 5) // would fit, but carol was first
+		want()
+		if b.tryTake("dave", 5) {
+			t.Error("dave went past carol")
+		}
+		b.give("bob", 20)
+		want("carol")
+		b.give("alice", 70)
+		want("alice", "dave")
+		b.give("alice", 10)
+		b.give("carol", 30)
+		if !b.tryTake("eve", 75) || b.tryTake("eve", 1) || b.tryTake("bob", 21) {
+			t.Error("wrong about what is left")
+		}
+		b.give("eve", 75)
+		b.give("dave", 5)
+		if !b.tryTake("eve", 1000) || b.tryTake("bob", 1) {
+			t.Error("wrong about one that is larger than all")
+		}
+		b.give("eve", 1000)
+	})
+}
+
+// The end of a wait leaves nothing behind, also if it was granted just then, and lets
+// go on who waited behind it.
+func TestBudgetCancel(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBudget(100)
+		why := errors.New("why")
+		for range 100 {
+			b.tryTake("alice", 60)
+			ctx, cancel := context.WithCancelCause(t.Context())
+			done, behind := make(chan error, 1), make(chan error, 1)
+			go func() { done <- b.take(ctx, "bob", 50) }()
+			synctest.Wait()
+			go func() { behind <- b.take(t.Context(), "carol", 40) }()
+			synctest.Wait()
+			go b.give("alice", 60)
+			cancel(why)
+			if err := <-done; err == nil {
+				b.give("bob", 50)
+			} else if !errors.Is(err, why) {
+				t.Fatal(err)
+			}
+			if err := <-behind; err != nil {
+				t.Fatal(err)
+			}
+			b.give("carol", 40)
+			synctest.Wait()
+			if b.used != 0 || len(b.byUser) != 0 || len(b.waiting) != 0 {
+				t.Fatalf("%d bytes, %d users, %d waiting are left", b.used, len(b.byUser), len(b.waiting))
+			}
+		}
+	})
+}
+
+// Source: [MS-SMB2 3.3.5.2] (the limit is ours)
+func TestBudgetBounds(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		const most = 1000
+		b := newBudget(most)
+		type held struct {
+			user string
+			n    int
+		}
+		var all []held
+		sum := 0
+		for range rapid.IntRange(1, 200).Draw(t, "steps") {
+			if len(all) > 0 && rapid.Bool().Draw(t, "give") {
+				i := rapid.IntRange(0, len(all)-1).Draw(t, "which")
+				b.give(all[i].user, all[i].n)
+				sum -= all[i].n
+				all = append(all[:i], all[i+1:]...)
+				continue
+			}
+			h := held{rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "user"), rapid.IntRange(1, 600).Draw(t, "n")}
+			if b.tryTake(h.user, h.n) {
+				all = append(all, h)
+				sum += h.n
+			}
+			if sum > most || b.used != int64(sum) {
+				t.Fatalf("%d taken, %d counted, of %d", sum, b.used, most)
+			}
+			if mine := b.byUser[h.user]; mine > most*3/4 {
+				t.Fatalf("a user has %d", mine)
+			}
+		}
+	})
+}
+
+// A user who asks for much, on many connections, and takes none of it holds a bounded
+// part of the memory, and others read and write.
+func TestFloodOfReads(t *testing.T) {
+	s, addr, _ := testServer(t, func(c *Config) { c.Memory = 1 })
+	good := dial(t, addr)
+	good.mustNegotiate(0x0311)
+	good.mustSetup("bob", testPassword)
+	good.mustConnect("data")
+	id := good.mustCreate(rw("f"))
+	data := make([]byte, 1<<20)
+	write := func(c *raw, id [16]byte) {
+		c.send(c.charge(c.message(cmdWrite, writeBody(id, 0, data)), 16))
+		if r := c.recv(); r[0].status != ntstatus.Success {
+			t.Fatal(r[0].status)
+		}
+	}
+	for range 16 { // for the credits
+		good.want(ntstatus.Success, cmdEcho, []byte{4, 0, 0, 0})
+	}
+	write(good, id)
+	for range 10 {
+		c := mount(t, addr, "data")
+		id := c.mustCreate(rw("f"))
+		for range 8 {
+			c.send(c.charge(c.message(cmdRead, readBody(id, 0, 1<<20, 0)), 16))
+		}
+	}
+	for range 5 {
+		write(good, id)
+	}
+	for hers := int64(0); hers < 2<<20; {
+		s.memory.mu.Lock()
+		m := s.memory
+		if hers = m.byUser[testUser]; m.used > m.most || hers > m.mostOfUser {
+			t.Errorf("%d bytes of %d, one user %d", m.used, m.most, hers)
+		}
+		s.memory.mu.Unlock()
+		runtime.Gosched()
+	}
+}
