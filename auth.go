@@ -20,9 +20,6 @@ const (
 	// announcedSend is the MaxSendBufferSize that the client announces; nothing
 	// depends on it. [OP-62]
 	announcedSend = 8192 + wire.HeaderSize
-	// announcedWindow is the most that one RDMA write of the server may carry.
-	// [OP-60]
-	announcedWindow = 1 << 20
 	// maxServerSize bounds what the client believes a server takes or gives in one
 	// request.
 	maxServerSize = 1 << 30
@@ -42,7 +39,7 @@ type peerParams struct {
 // which only they can be written, and whose region is closed before anybody looks
 // at it.
 //
-// Source: [LWIO §Connection Authentication], [LWIO claim 12], [OP-44] to [OP-50j]
+// Source: [LWIO §Connection Authentication], [LWIO claim 12], [OP-44] to [OP-50j], [OP-49]
 func (c *conn) authenticate(ctx context.Context, a *association, allowMD5 bool) error {
 	if a.authKey == nil && !allowMD5 {
 		return errors.New("the SMB dialect has no application key, and MD5 alone is not allowed")
@@ -95,7 +92,7 @@ func (c *conn) authenticate(ctx context.Context, a *association, allowMD5 bool) 
 func (c *conn) clientParams(a *association) *wire.AuthParams {
 	p := &wire.AuthParams{
 		RevID: wire.RevID, Endian: pointerSize, PageSize: protocolPage,
-		MaxRdmaWindowSize: min(announcedWindow, c.info.MaxTransferLength),
+		MaxRdmaWindowSize: min(uint32(c.cfg.window), c.info.MaxTransferLength),
 		MaxSendBufferSize: announcedSend, MaxRecvBufferSize: wire.StatusResponseSize,
 		HeaderSize: wire.HeaderSize, Credits: uint16(len(c.slots)),
 		Key: &a.serverKey, Signature: new([16]byte),
@@ -159,9 +156,10 @@ func reasonOf(err error) string {
 	return err.Error()
 }
 
-// adopt keeps the limits and the credits of the server.
+// adopt keeps the limits and the credits of the server: its window bounds what it gives
+// with one READ, as the client's bounds one RDMA write.
 //
-// Source: [OP-60], [OP-61], [OP-61b]
+// Source: [OP-6], [OP-60], [OP-61], [OP-61b]
 func (c *conn) adopt(p *wire.AuthParams) error {
 	most := int(min(c.info.MaxTransferLength, maxServerSize))
 	write := int(min(p.MaxRecvBufferSize, maxServerSize))

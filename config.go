@@ -18,6 +18,8 @@ const (
 	DefaultSmallRead = 1024
 	// DefaultMaxReadSize is how many bytes one read request asks for at most.
 	DefaultMaxReadSize = 1 << 20
+	// DefaultMaxRdmaWindowSize is how many bytes one RDMA write of the server may have.
+	DefaultMaxRdmaWindowSize = 1 << 20
 	// DefaultTimeout bounds a call that has no deadline of its own.
 	DefaultTimeout = 30 * time.Second
 
@@ -25,6 +27,8 @@ const (
 	maxSmallRead = 64 << 10
 	minReadSize  = 4 << 10
 	maxReadSize  = 64 << 20
+	minWindow    = 512
+	maxWindow    = 64 << 20
 )
 
 // Config says how Dial connects. Nil and the zero value work. Dial copies it.
@@ -50,6 +54,9 @@ type Config struct {
 	// MaxReadSize bounds one read request in bytes, 4 KiB to 64 MiB; 0 means
 	// DefaultMaxReadSize. The server's window bounds it too. [OP-60]
 	MaxReadSize int
+	// MaxRdmaWindowSize bounds one RDMA write of the server in bytes, 512 to 64 MiB; 0
+	// means DefaultMaxRdmaWindowSize. A longer read takes several. [OP-60]
+	MaxRdmaWindowSize int
 	// Completion is how answers are waited for; the zero value is Adaptive. What the
 	// URL says wins.
 	Completion CompletionMode
@@ -73,6 +80,7 @@ func (c *Config) withDefaults() Config {
 	}
 	cfg.Credits = clamp(cfg.Credits, DefaultCredits, 1, maxCredits)
 	cfg.MaxReadSize = clamp(cfg.MaxReadSize, DefaultMaxReadSize, minReadSize, maxReadSize)
+	cfg.MaxRdmaWindowSize = clamp(cfg.MaxRdmaWindowSize, DefaultMaxRdmaWindowSize, minWindow, maxWindow)
 	cfg.SmallRead = clamp(cfg.SmallRead, DefaultSmallRead, 1, maxSmallRead)
 	if cfg.Timeout <= 0 {
 		cfg.Timeout = DefaultTimeout

@@ -39,6 +39,7 @@ type connConfig struct {
 	mode      CompletionMode
 	smallRead int
 	readSize  int
+	window    int // bytes of one RDMA write of the server
 	timeout   time.Duration
 }
 

@@ -130,7 +130,7 @@ func (c *Client) connectTo(ctx context.Context, p rdma.Provider, remote rdma.Add
 	ctx, cancel := context.WithTimeout(ctx, min(connectTimeout, c.cfg.Timeout))
 	defer cancel()
 	cn, err := dialConn(ctx, p, remote, connConfig{
-		credits: c.cfg.Credits, smallRead: c.cfg.SmallRead, readSize: c.cfg.MaxReadSize,
+		credits: c.cfg.Credits, smallRead: c.cfg.SmallRead, readSize: c.cfg.MaxReadSize, window: c.cfg.MaxRdmaWindowSize,
 		timeout: c.cfg.Timeout, mode: c.cfg.Completion, counts: &c.counts,
 	})
 	if err != nil {

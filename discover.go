@@ -16,7 +16,9 @@ import (
 )
 
 const (
-	// pipeName is the pipe of the LWIO server on IPC$. [OP-34]
+	// pipeName is the pipe of the LWIO server on IPC$, of the SMB session that there is:
+	// what the context of a resume key says of host and pipe is not followed.
+	// [OP-32b], [OP-34]
 	pipeName = "lwio"
 	// maxNegotiate is the longest message of the pipe. [OP-35]
 	maxNegotiate = 0xFFFF

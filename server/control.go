@@ -127,9 +127,9 @@ func (c *conn) closeFile(o *op) {
 }
 
 // cancelFile answers a CANCEL: I/O of the file that nobody has begun with ends
-// as cancelled, before the answer.
+// as cancelled, before the answer. The file stays, and takes new I/O.
 //
-// Source: [LWIO §Cancel] [OP-94b] [OP-94c]
+// Source: [LWIO §Cancel] [OP-7] [OP-94b] [OP-94c]
 func (c *conn) cancelFile(o *op) {
 	c.mu.Lock()
 	f := c.fids.get(o.h.Fid)

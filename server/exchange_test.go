@@ -241,7 +241,7 @@ func testPolled(t *testing.T, on string) {
 	v.check(c)
 }
 
-// Source: [LWIO §Vectored Read] [OP-60b] [OP-82] [OP-83] [OP-84]
+// Source: [LWIO §Vectored Read] [OP-8] [OP-60b] [OP-82] [OP-83] [OP-84]
 func TestVecRead(t *testing.T) { onEach(t, testVecRead) }
 
 func testVecRead(t *testing.T, on string) {
@@ -265,6 +265,7 @@ func testVecRead(t *testing.T, on string) {
 	vec := func(fid uint16, offset uint64, length, count, page int) wire.Header {
 		h := wire.NewVecRead(fid, offset, uint32(length), uint16(count), uint16(page), wire.Completion{Cookie: 5})
 		h.Cookie = 0
+		h.DataVa = 0xDEAD // where nothing is
 		return h
 	}
 	// Backwards, 200 pages: more than the window, so in stages.

@@ -80,9 +80,9 @@ func testCloseIsABarrier(t *testing.T, on string) {
 }
 
 // CANCEL ends what nobody has begun with, before it is answered itself; what is
-// being done is done.
+// being done is done, and what comes later too.
 //
-// Source: [LWIO §Cancel] [OP-94a] [OP-94b] [OP-94c]
+// Source: [LWIO §Cancel] [OP-7] [OP-94a] [OP-94b] [OP-94c]
 func TestCancel(t *testing.T) { onEach(t, testCancel) }
 
 func testCancel(t *testing.T, on string) {

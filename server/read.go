@@ -108,9 +108,10 @@ func (o *op) finishRead(n int, err error) {
 }
 
 // target is where the next RDMA write of o's stage goes, and how long it may
-// be: no longer than the client and the adapter take at a time.
+// be: no longer than the client and the adapter take at a time. A VEC_READ is no READ,
+// whose address its header has no use for.
 //
-// Source: [OP-60] [OP-83] [OP-84]
+// Source: [OP-6] [OP-8] [OP-60] [OP-83] [OP-84]
 func (o *op) target() (rdma.RemoteAddr, int) {
 	n := min(o.staged-o.sent, o.c.peerWindow)
 	at := o.base + o.sent

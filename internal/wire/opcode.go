@@ -18,9 +18,9 @@ const magic = "LWIO"
 // Source: [LWIO §Network Discovery]
 type Opcode uint8
 
-// The opcodes of a client's messages.
+// The opcodes of a client's messages; claim 15 names only those that are about files.
 //
-// Source: [LWIO §Network Discovery], [OP-1], [OP-2]
+// Source: [LWIO §Network Discovery], [LWIO claim 15], [OP-1], [OP-2], [OP-99]
 const (
 	OpRead      Opcode = 0x0
 	OpWrite     Opcode = 0x1

@@ -7,7 +7,9 @@ import (
 	"lwio/internal/ntstatus"
 )
 
-// Source: [LWIO §Network Discovery], [OP-1], [OP-2]
+// Those of claim 15 are the first six; the others exist as well.
+//
+// Source: [LWIO §Network Discovery], [LWIO claim 15], [OP-1], [OP-2], [OP-99]
 func TestOpcodes(t *testing.T) {
 	for _, c := range []struct {
 		op           Opcode

@@ -121,8 +121,16 @@ func withDefaults(cfg *Config) Config {
 	return c
 }
 
+// keepAlive lets TCP notice after half a minute that a peer is gone, although nobody
+// sends.
+//
+// Source: [OP-94g]
+func keepAlive() net.KeepAliveConfig {
+	return net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 3}
+}
+
 func dialTCP(ctx context.Context, local, remote *net.TCPAddr) (net.Conn, error) {
-	var d net.Dialer
+	d := net.Dialer{KeepAliveConfig: keepAlive()}
 	if local != nil {
 		d.LocalAddr = local
 	}
@@ -130,7 +138,7 @@ func dialTCP(ctx context.Context, local, remote *net.TCPAddr) (net.Conn, error) 
 }
 
 func listenTCP(ctx context.Context, local *net.TCPAddr) (net.Listener, error) {
-	var lc net.ListenConfig
+	lc := net.ListenConfig{KeepAliveConfig: keepAlive()}
 	return lc.Listen(ctx, "tcp", local.String())
 }
 

@@ -4,6 +4,7 @@ package iwarp
 
 import (
 	"bytes"
+	"net"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -59,5 +60,46 @@ func TestWriteSocket(t *testing.T) {
 	}
 	if err != errAgain { //nolint:errorlint // it is never wrapped
 		t.Error(err)
+	}
+}
+
+// TestKeepAlive: TCP looks after both ends of a connection on which nobody sends.
+//
+// Source: [OP-94g]
+func TestKeepAlive(t *testing.T) {
+	cfg := withDefaults(nil)
+	l, err := cfg.Listen(t.Context(), &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	dialled, err := cfg.Dial(t.Context(), nil, l.Addr().(*net.TCPAddr))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dialled.Close()
+	accepted, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer accepted.Close()
+	for _, c := range []net.Conn{dialled, accepted} {
+		raw, err := c.(*net.TCPConn).SyscallConn()
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = raw.Control(func(fd uintptr) {
+			for _, o := range []struct{ level, name, most int }{
+				{unix.IPPROTO_TCP, unix.TCP_KEEPIDLE, 15}, {unix.IPPROTO_TCP, unix.TCP_KEEPINTVL, 5}, {unix.IPPROTO_TCP, unix.TCP_KEEPCNT, 3},
+				{unix.SOL_SOCKET, unix.SO_KEEPALIVE, 1},
+			} {
+				if v, e := unix.GetsockoptInt(int(fd), o.level, o.name); v == 0 || v > o.most || e != nil {
+					t.Errorf("option %d is %d, %v", o.name, v, e)
+				}
+			}
+		})
+		if err != nil {
+			t.Error(err)
+		}
 	}
 }

@@ -147,7 +147,9 @@ func (s *side) victim(at rdma.RemoteAddr) *sync.WaitGroup {
 }
 
 // TestKilled kills the other process at all kinds of moments, in both ways of
-// sleeping: it is noticed, and nothing is left. Source: design decision 11
+// sleeping: it is noticed, and nothing is left.
+//
+// Source: design decision 11, [OP-94g]
 func TestKilled(t *testing.T) {
 	rounds := 150
 	if testing.Short() || raceEnabled {

@@ -1,0 +1,139 @@
+package lwio
+
+import (
+	"context"
+	"net/netip"
+	"sync"
+	"testing"
+
+	"lwio/internal/wire"
+	"lwio/rdma"
+)
+
+// A READ is as long as the server's window allows, whatever the client's window, which
+// is about single RDMA writes.
+//
+// Source: [OP-6], [OP-60]
+func TestWindowOfTheServerRules(t *testing.T) { onEach(t, testWindowOfTheServerRules) }
+
+func testWindowOfTheServerRules(t *testing.T, on string) {
+	for _, r := range []struct {
+		server uint32
+		client int
+		want   uint32
+	}{{128 << 10, 64 << 10, 128 << 10}, {64 << 10, 512 << 10, 64 << 10}, {100_001, 512, 100_001}} {
+		share := newFakeShare()
+		share.put("f", pattern(300_000))
+		s := newRawServer(t, on, share)
+		s.mu.Lock()
+		s.window = r.server
+		s.mu.Unlock()
+		told := make(chan wire.AuthParams, 1)
+		s.handle = func(_ *rawConn, h wire.Header, body []byte) bool {
+			if h.Opcode == wire.OpAuth {
+				p, err := wire.DecodeAuthParams(body)
+				if err != nil {
+					t.Error(err)
+				}
+				told <- p
+			}
+			return false
+		}
+		c := s.connect(Config{MaxRdmaWindowSize: r.client})
+		if _, err := openOn(t, c, "f").ReadAt(make([]byte, 300_000), 0); err != nil {
+			t.Fatal(err)
+		}
+		if p := <-told; int(p.MaxRdmaWindowSize) != r.client {
+			t.Errorf("%+v: the client says %d", r, p.MaxRdmaWindowSize)
+		}
+		longest := uint32(0)
+		for _, h := range (<-s.accepted).seen(wire.OpRead) {
+			longest = max(longest, h.Length)
+		}
+		if longest != r.want {
+			t.Errorf("%+v: the longest READ is for %d bytes", r, longest)
+		}
+	}
+}
+
+// lending notes what a client lends to others.
+type lending struct {
+	rdma.Provider
+	mu   sync.Mutex
+	lent map[rdma.RemoteAddr]lentRegion
+}
+
+// lentRegion is a region that others may reach.
+type lentRegion struct {
+	size   int
+	access rdma.Access
+}
+
+func (p *lending) OpenAdapter(ctx context.Context, local netip.Addr) (rdma.Adapter, error) {
+	a, err := p.Provider.OpenAdapter(ctx, local)
+	return lendingAdapter{a, p}, err
+}
+
+type lendingAdapter struct {
+	rdma.Adapter
+	p *lending
+}
+
+func (a lendingAdapter) RegisterMemory(ctx context.Context, buf []byte, access rdma.Access) (rdma.MemoryRegion, error) {
+	mr, err := a.Adapter.RegisterMemory(ctx, buf, access)
+	if err == nil {
+		a.p.note(mr.RemoteAddr(), lentRegion{len(buf), access})
+	}
+	return mr, err
+}
+
+func (p *lending) note(at rdma.RemoteAddr, r lentRegion) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.lent[at] = r
+}
+
+func (p *lending) of(h wire.Header) lentRegion {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.lent[rdma.RemoteAddr{Addr: h.DataVa, Token: rdma.RemoteToken(h.DataMh)}]
+}
+
+// Before the server has proved itself it knows one address of the client's: that of a
+// buffer for its parameters, which it may write and not read, and which is closed to it
+// once they have been used.
+//
+// Source: [LWIO §Connection Authentication], [OP-48], [OP-49], [OP-100]
+func TestWhatAuthLends(t *testing.T) { onEach(t, testWhatAuthLends) }
+
+func testWhatAuthLends(t *testing.T, on string) {
+	share := newFakeShare()
+	share.put("f", pattern(3000))
+	s := newRawServer(t, on, share)
+	provider := &lending{lent: make(map[rdma.RemoteAddr]lentRegion)}
+	for _, p := range Defaults() {
+		if p.Name() == on {
+			provider.Provider = p
+		}
+	}
+	asked := make(chan wire.Header, 1)
+	s.handle = func(c *rawConn, h wire.Header, _ []byte) bool {
+		switch h.Opcode {
+		case wire.OpAuth:
+			if r := provider.of(h); r.size != wire.AuthServerRoom || r.access != rdma.AccessRemoteWrite {
+				t.Errorf("AUTH lends %+v", r)
+			}
+			asked <- h
+		case wire.OpRead:
+			auth := <-asked
+			c.write(auth.DataVa, auth.DataMh, []byte("late"))
+		}
+		return false
+	}
+	c := s.connect(Config{Providers: []rdma.Provider{provider}, Credits: 4})
+	f := openOn(t, c, "f")
+	if n, err := f.ReadAt(make([]byte, 3000), 0); n != 3000 || err != nil {
+		t.Error(n, err)
+	}
+	waitFor(t, func() bool { return !c.Transport().RDMA() })
+}

@@ -1,0 +1,57 @@
+package server
+
+import (
+	"bytes"
+	"testing"
+
+	"lwio/internal/ntstatus"
+	"lwio/internal/wire"
+	"lwio/rdma"
+)
+
+// The client's window bounds each RDMA write, and the server's own a READ: the two have
+// nothing to do with each other.
+//
+// Source: [LWIO §Connection Authentication] [LWIO §Read] [OP-6] [OP-60] [OP-60b]
+func TestWindowOfTheClient(t *testing.T) { onEach(t, testWindowOfTheClient) }
+
+func testWindowOfTheClient(t *testing.T, on string) {
+	const most = 256 << 10
+	for _, window := range []uint32{512, 1001, 4096, 64 << 10, 1 << 20, 1<<32 - 1} {
+		w := new(watch)
+		v := newEnv(t, envConfig{on: on, limits: Limits{MaxRdmaWindowSize: most}, provider: w.wrap(providers[on](), "server")})
+		data := content(1 << 20)
+		n := v.negotiate(v.sess)
+		c := v.connect(n)
+		c.auth(n, authOptions{mutate: func(p *wire.AuthParams) { p.MaxRdmaWindowSize = window }})
+		fid := c.register(v.file("a", data))
+		before := len(w.seen())
+		c.want(ntstatus.Success, most, c.readHeader(fid, 5, most, 0), nil)
+		if !bytes.Equal(c.in.Bytes()[:most], data[5:][:most]) {
+			t.Errorf("window %d: the data read differs", window)
+		}
+		c.want(ntstatus.InvalidParameter, 0, c.readHeader(fid, 5, most+1, 0), nil)
+		var body []byte
+		to := c.in.RemoteAddr()
+		for i := range 100 {
+			body = wire.RDMARegion{DataVa: to.Addr + uint64(i)*4096, DataMh: uint32(to.Token), Length: 4096}.AppendTo(body)
+		}
+		c.want(ntstatus.Success, 100*4096, wire.NewVecRead(fid, 9, 100*4096, 100, 4096, wire.Completion{Cookie: 1}), body)
+		if !bytes.Equal(c.in.Bytes()[:100*4096], data[9:][:100*4096]) {
+			t.Errorf("window %d: the data of a vectored read differs", window)
+		}
+		sum := 0
+		for _, p := range w.seen()[before:] {
+			if p.op != rdma.OpWrite {
+				continue
+			}
+			if sum += p.size; p.size > int(min(window, 1<<30)) {
+				t.Errorf("window %d: an RDMA write of %d bytes", window, p.size)
+			}
+		}
+		if sum < most+100*4096 {
+			t.Errorf("window %d: %d bytes were seen", window, sum)
+		}
+		v.check(c)
+	}
+}
