@@ -45,8 +45,9 @@
 // that memory is reached by copy from then on. The peer's mapping stays as it is, as
 // nothing can take it away: a peer that breaks the protocol, and says that it is not
 // writing while it is, or hangs up and goes on, still writes into closed regions of
-// the memory that it was given. Memory that is not populated is refused, and what is
-// mapped counts towards a limit of the connection (Config.MaxPeerMemory).
+// the memory that it was given. Memory that is not populated is refused, a segment with
+// a ring of up to 256 KiB excepted, and what is mapped counts towards a limit of the
+// connection (Config.MaxPeerMemory).
 //
 // A peer can do whatever it likes with its segment and its memory: they cannot
 // shrink, each word of a header is read once and checked afterwards, nothing of

@@ -102,12 +102,15 @@ func TestWrongSegments(t *testing.T) {
 	const good = ringOffset + minRing
 	const all = sealSize | unix.F_SEAL_SEAL
 	for name, change := range map[string]func(*raw, *hello) []int{
-		"no seals":         file(good, 0, true),
-		"may shrink":       file(good, unix.F_SEAL_GROW|unix.F_SEAL_SEAL, true),
-		"one byte short":   file(good-1, all, true),
-		"one page long":    file(good+4096, all, true),
-		"empty":            file(0, all, false),
-		"not populated":    file(good, all, false),
+		"no seals":       file(good, 0, true),
+		"may shrink":     file(good, unix.F_SEAL_GROW|unix.F_SEAL_SEAL, true),
+		"one byte short": file(good-1, all, true),
+		"one page long":  file(good+4096, all, true),
+		"empty":          file(0, all, false),
+		"not populated": func(r *raw, h *hello) []int {
+			h.ring = 2 * defaultRing
+			return file(ringOffset+2*defaultRing, all, false)(r, h)
+		},
 		"no descriptor":    func(*raw, *hello) []int { return nil },
 		"two descriptors":  func(r *raw, _ *hello) []int { return []int{r.fd, r.fd} },
 		"many descriptors": func(r *raw, _ *hello) []int { return []int{r.fd, r.fd, r.fd, r.fd, r.fd, r.fd} },

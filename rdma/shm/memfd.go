@@ -59,9 +59,9 @@ var (
 )
 
 // mapMemfd checks memory that a peer sent and maps it: it must have just that
-// size, be sealed against another one, be of ordinary pages, and all there.
-// Holes that the peer makes afterwards are filled by the kernel.
-func mapMemfd(fd, size, prot int) ([]byte, error) {
+// size, be sealed against another one, be of ordinary pages, and all there, unless
+// holes are welcome. Holes that the peer makes afterwards are filled by the kernel.
+func mapMemfd(fd, size, prot int, holes bool) ([]byte, error) {
 	seals, err := unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errNotMemory, err)
@@ -80,11 +80,19 @@ func mapMemfd(fd, size, prot int) ([]byte, error) {
 	if size <= 0 || st.Size != int64(size) {
 		return nil, fmt.Errorf("%w: it has %d bytes instead of %d", errNotMemory, st.Size, size)
 	}
+	if holes {
+		return unix.Mmap(fd, 0, size, prot, unix.MAP_SHARED)
+	}
 	if st.Blocks < st.Size/512 {
 		return nil, errHoles
 	}
 	return unix.Mmap(fd, 0, size, prot, unix.MAP_SHARED|unix.MAP_POPULATE)
 }
+
+// sparse tells whether the pages of a segment with a ring of that size come with their
+// first use, so that a connection that is idle has few of them. A reader fills the
+// holes of its peer's too: of larger rings that could be much.
+func sparse(ring int) bool { return ring <= defaultRing }
 
 // newOwnSegment makes this side's segment, which the peer can only read.
 func newOwnSegment(ring int) (fd int, s *segment, err error) {
@@ -92,7 +100,10 @@ func newOwnSegment(ring int) (fd int, s *segment, err error) {
 	if err != nil {
 		return -1, nil, err
 	}
-	if err := populate(fd, mem); err != nil {
+	if !sparse(ring) {
+		err = populate(fd, mem)
+	}
+	if err != nil {
 		_ = unix.Munmap(mem)
 		_ = unix.Close(fd)
 		return -1, nil, err
@@ -105,7 +116,7 @@ func mapPeerSegment(fd int, ring uint32) (*segment, error) {
 	if ring < minRing || ring > maxRing || ring&(ring-1) != 0 {
 		return nil, fmt.Errorf("%w: a ring of %d bytes", errNotMemory, ring)
 	}
-	mem, err := mapMemfd(fd, ringOffset+int(ring), unix.PROT_READ)
+	mem, err := mapMemfd(fd, ringOffset+int(ring), unix.PROT_READ, sparse(int(ring)))
 	if err != nil {
 		return nil, err
 	}

@@ -63,7 +63,7 @@ func (t *targets) add(n *notice, fds []int, limit int64, own *segment) error {
 	case mem == nil && (len(fds) == 0 || full || int64(n.size) > room):
 		return nil
 	case mem == nil:
-		buf, err := mapMemfd(fds[0], int(n.size), unix.PROT_READ|unix.PROT_WRITE)
+		buf, err := mapMemfd(fds[0], int(n.size), unix.PROT_READ|unix.PROT_WRITE, false)
 		if err != nil {
 			return err
 		}
