@@ -178,7 +178,7 @@ func (c *conn) settle(s *slot, st slotState, ios wire.IOStatusBlock, at int64) e
 		s.set(slotLate)
 	default: // slotAbandoned
 		if s.lent != nil {
-			s.lent.doubt.Add(-1)
+			s.lent.doubted(-1)
 		}
 		switch kind {
 		case kindGrow, kindRetire:

@@ -37,10 +37,11 @@ type peerParams struct {
 // authenticate proves to the server that this side negotiated over the pipe, and
 // checks the same of the server. The server's parameters arrive in a buffer of
 // which only they can be written, and whose region is closed before anybody looks
-// at it.
+// at it. prev is the connection that this one takes the place of, or nil; it is torn
+// down.
 //
-// Source: [LWIO §Connection Authentication], [LWIO claim 12], [OP-44] to [OP-50j], [OP-49]
-func (c *conn) authenticate(ctx context.Context, a *association, allowMD5 bool) error {
+// Source: [LWIO §Connection Authentication], [LWIO claim 12], [OP-44] to [OP-50j], [OP-49], [OP-112]
+func (c *conn) authenticate(ctx context.Context, a *association, prev *conn, allowMD5 bool) error {
 	if a.authKey == nil && !allowMD5 {
 		return errors.New("the SMB dialect has no application key, and MD5 alone is not allowed")
 	}
@@ -58,7 +59,7 @@ func (c *conn) authenticate(ctx context.Context, a *association, allowMD5 bool) 
 	if err != nil {
 		return err
 	}
-	sent := c.clientParams(a)
+	sent := c.clientParams(a, prev)
 	h, body, err := signAuth(s.cookie(), sent, mr.RemoteAddr(), a.authKey)
 	if err != nil {
 		return err
@@ -85,11 +86,15 @@ func (c *conn) authenticate(ctx context.Context, a *association, allowMD5 bool) 
 	if err != nil {
 		return protocolError("%v", err)
 	}
-	return c.checkServer(room[:n], sent, &h, a, allowMD5)
+	p, err := c.checkServer(room[:n], sent, &h, a, allowMD5)
+	if err != nil {
+		return err
+	}
+	return c.adopt(&p, prev)
 }
 
 // clientParams describes this side, with room for the signatures.
-func (c *conn) clientParams(a *association) *wire.AuthParams {
+func (c *conn) clientParams(a *association, prev *conn) *wire.AuthParams {
 	p := &wire.AuthParams{
 		RevID: wire.RevID, Endian: pointerSize, PageSize: protocolPage,
 		MaxRdmaWindowSize: min(uint32(c.cfg.window), c.info.MaxTransferLength),
@@ -100,6 +105,10 @@ func (c *conn) clientParams(a *association) *wire.AuthParams {
 	if a.authKey != nil {
 		p.Keyed = new(wire.KeyedOption)
 		rand.Read(p.Keyed.Nonce[:]) // never fails
+	}
+	if prev != nil {
+		p.BaseSequence = uint16(prev.nextNumber())
+		p.PreviousSessionID = &prev.peer.sessionID
 	}
 	return p
 }
@@ -119,31 +128,34 @@ func signAuth(cookie uint64, p *wire.AuthParams, target rdma.RemoteAddr, key []b
 	return h, body, wire.SignMD5(body)
 }
 
-// checkServer checks the server's parameters, and takes them over.
-func (c *conn) checkServer(b []byte, sent *wire.AuthParams, h *wire.Header, a *association, allowMD5 bool) error {
+// checkServer reads and checks the server's parameters.
+func (c *conn) checkServer(b []byte, sent *wire.AuthParams, h *wire.Header, a *association, allowMD5 bool) (wire.AuthParams, error) {
 	p, err := wire.DecodeAuthParams(b)
 	if err != nil {
-		return protocolError("%v", err)
+		return p, protocolError("%v", err)
 	}
 	// First whether this is the server at all, then what it says.
 	if p.Key == nil || subtle.ConstantTimeCompare(p.Key[:], a.clientKey[:]) != 1 {
-		return fmt.Errorf("%w: it does not know the client's key", ErrSpoofed)
+		return p, fmt.Errorf("%w: it does not know the client's key", ErrSpoofed)
 	}
 	if err := wire.VerifyMD5(b); err != nil {
-		return fmt.Errorf("%w: %s", ErrSpoofed, reasonOf(err))
+		return p, fmt.Errorf("%w: %s", ErrSpoofed, reasonOf(err))
 	}
 	switch {
 	case p.Keyed != nil && sent.Keyed != nil:
 		if err := wire.VerifyKeyed(b, a.authKey, wire.RoleServer, h.AppendTo(nil), sent.Keyed.Nonce[:]); err != nil {
-			return fmt.Errorf("%w: %s: it does not know the session key", ErrSpoofed, reasonOf(err))
+			return p, fmt.Errorf("%w: %s: it does not know the session key", ErrSpoofed, reasonOf(err))
 		}
 	case !allowMD5:
-		return errors.New("the server signs with MD5 alone, which proves nothing, and is not allowed")
+		return p, errors.New("the server signs with MD5 alone, which proves nothing, and is not allowed")
 	}
 	if err := p.CheckServer(sent); err != nil {
-		return protocolError("%v", err)
+		return p, protocolError("%v", err)
 	}
-	return c.adopt(&p)
+	if id := p.PreviousSessionID; id != nil && (sent.PreviousSessionID == nil || *id != *sent.PreviousSessionID) {
+		return p, protocolError("the server has the outcomes of a connection that was not asked for")
+	}
+	return p, nil
 }
 
 // reasonOf is what is wrong with a message, without the status that a server would
@@ -157,10 +169,11 @@ func reasonOf(err error) string {
 }
 
 // adopt keeps the limits and the credits of the server: its window bounds what it gives
-// with one READ, as the client's bounds one RDMA write.
+// with one READ, as the client's bounds one RDMA write. It goes on with the numbers of
+// the connection before.
 //
-// Source: [OP-6], [OP-60], [OP-61], [OP-61b]
-func (c *conn) adopt(p *wire.AuthParams) error {
+// Source: [OP-6], [OP-21], [OP-60], [OP-61], [OP-61b], [OP-112]
+func (c *conn) adopt(p *wire.AuthParams, prev *conn) error {
 	most := int(min(c.info.MaxTransferLength, maxServerSize))
 	write := int(min(p.MaxRecvBufferSize, maxServerSize))
 	if p.Keyed == nil {
@@ -177,6 +190,13 @@ func (c *conn) adopt(p *wire.AuthParams) error {
 		return protocolError("the server takes writes of %d bytes and reads of %d", c.peer.maxWrite, c.peer.maxRead)
 	}
 	c.peer.maxSame = maxSame(p, c.peer.maxWrite)
-	c.seq = p.BaseSequence
+	c.seq = uint64(p.BaseSequence)
+	if prev != nil {
+		c.seq = prev.nextNumber() + 1
+		c.lineage = prev.lineage
+		if p.PreviousSessionID == nil {
+			c.lineage++
+		}
+	}
 	return c.credits.granted(c, int(p.Credits))
 }

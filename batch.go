@@ -110,8 +110,9 @@ func (b *Batch) push(o *op) {
 }
 
 // Submit sends what is queued, as far as there are credits; Wait sends the rest. It
-// waits only for files that are used for the first time. What goes wrong with an
-// operation is in its completion.
+// waits only for files that are used for the first time, and for an RDMA connection to
+// take the place of one that was lost. What goes wrong with an operation is in its
+// completion.
 func (b *Batch) Submit(ctx context.Context) error {
 	if b.closed {
 		return wrap("batch", "", fs.ErrClosed)
@@ -149,6 +150,9 @@ func (b *Batch) wait(ctx context.Context, least int) error {
 		b.reap()
 		if b.conn != nil && b.conn.isDown() {
 			b.lose()
+			if err := b.conn.tornDown(ctx); err != nil {
+				return err // nothing goes elsewhere before
+			}
 		}
 		if err := b.send(ctx, len(b.out) < least); err != nil {
 			return err

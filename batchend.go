@@ -8,18 +8,21 @@ import (
 	"lwio/internal/wire"
 )
 
-// lose ends, or sends on over SMB, what was in flight on a connection that is gone.
-// What was written and not answered is uncertain, and is not repeated.
+// lose takes back what was in flight on a connection that is gone. It is queued before
+// everything else, to be sent on the connection that takes the place of that one: writes
+// under their old numbers, by which the server does them once.
 //
 // Source: [OP-112]
 func (b *Batch) lose() {
 	b.conn.life.RLock() // the teardown is not at the slots meanwhile
 	defer b.conn.life.RUnlock()
+	var again []*op
 	for i := range b.ops {
 		o := &b.ops[i]
 		if o.s == nil || !o.recall(slotDead) {
 			continue
 		}
+		number := o.s.number
 		o.failed = b.conn.err
 		b.returned(o)
 		if o.mr != nil {
@@ -27,12 +30,18 @@ func (b *Batch) lose() {
 			o.mr = nil
 		}
 		o.to = nil
-		if o.write || b.c.cfg.RequireRDMA {
+		if o.losses++; o.losses > maxLosses {
 			b.finish(o, o.take())
-		} else {
-			b.push(o)
+			continue
 		}
+		if o.write {
+			o.owed = &owedOp{rail: b.conn.rail, lineage: b.conn.lineage, number: number, n: o.n, cause: b.conn.err}
+		} else {
+			b.c.readsAgain.Add(1)
+		}
+		again = append(again, o)
 	}
+	b.queue = slices.Insert(b.queue, b.queued, again...)
 	b.reap()
 }
 
@@ -42,7 +51,7 @@ func (o *op) recall(next slotState) bool {
 	for s := o.s; ; runtime.Gosched() {
 		switch w := s.word.Load(); slotState(w & stateMask) {
 		case slotDead:
-			return true
+			return !o.cameBack()
 		case slotPending:
 			if o.cameBack() {
 				return false
@@ -52,7 +61,7 @@ func (o *op) recall(next slotState) bool {
 			}
 			s.op = nil
 			if s.lent != nil && next == slotAbandoned {
-				s.lent.doubt.Add(1)
+				s.lent.doubted(1)
 			}
 			s.set(next)
 			return true
@@ -109,7 +118,7 @@ func (c *conn) expire(s *slot) {
 	}
 	s.op = nil
 	if s.lent != nil {
-		s.lent.doubt.Add(1)
+		s.lent.doubted(1)
 	}
 	fid := s.fid
 	s.set(slotAbandoned)

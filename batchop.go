@@ -23,13 +23,16 @@ type op struct {
 
 	s     *slot
 	mr    rdma.MemoryRegion // made for it
-	to    *Buffer           // that p is part of
+	to    *lease            // of the Buffer that p is part of
 	at    int               // where
 	fid   uint16
 	n     int    // bytes of the request
 	epoch *epoch // of a write, from the first request to the last
 	moved int    // bytes over RDMA
 	used  bool   // RDMA was
+
+	owed   *owedOp // of a write: the request was sent, on a connection that is gone
+	losses int     // connections that broke under it
 
 	back   uint32 // atomic: it came back
 	next   *op    // that came back before
@@ -41,10 +44,16 @@ type op struct {
 // credit if nothing is in flight.
 func (b *Batch) send(ctx context.Context, block bool) error {
 	for b.queued < len(b.queue) {
+		if b.sent > 0 && b.conn.isDown() {
+			return nil // Wait sees to that
+		}
 		o := b.queue[b.queued]
 		cn, err := b.lane(ctx, o)
 		if cn != nil && b.sent > 0 && cn != b.conn {
 			return nil // the other one is down, and Wait sees to that first
+		}
+		if err != nil && ctx.Err() != nil {
+			return err // the operation stays queued
 		}
 		if err != nil || cn == nil {
 			b.queued++
@@ -66,12 +75,29 @@ func (b *Batch) send(ctx context.Context, block bool) error {
 // lane is the connection for o, or nil for SMB.
 func (b *Batch) lane(ctx context.Context, o *op) (*conn, error) {
 	err := o.f.check(ctx, o.off, len(o.p))
+	if err != nil && o.owed != nil && ctx.Err() == nil {
+		return nil, o.owed.uncertain(err)
+	}
 	if err != nil || len(o.p) == 0 {
 		return nil, err
+	}
+	if o.owed != nil {
+		return b.laneAgain(ctx, o)
 	}
 	cn, fid, err := o.f.lane(ctx)
 	o.fid = fid
 	return cn, err
+}
+
+// joins reports whether o can be sent on cn without waiting for anything but a credit: as
+// long as the caller uses the connection, nothing takes its place.
+func (o *op) joins(ctx context.Context, cn *conn) bool {
+	if o.owed != nil || len(o.p) == 0 || o.f.check(ctx, o.off, len(o.p)) != nil {
+		return false
+	}
+	next, fid := o.f.laneNow(cn.rail)
+	o.fid = fid
+	return next == cn
 }
 
 // overSMB does the rest of o without RDMA.
@@ -97,10 +123,8 @@ func (b *Batch) sendOn(ctx context.Context, cn *conn, block bool) (int, error) {
 	b.conn, b.flying = cn, b.flying[:0]
 	for first := true; b.queued < len(b.queue); first = false {
 		o := b.queue[b.queued]
-		if !first {
-			if next, err := b.lane(ctx, o); err != nil || next != cn {
-				break
-			}
+		if !first && !o.joins(ctx, cn) {
+			break
 		}
 		s, err := cn.acquire(ctx, block && first)
 		if err != nil && !isLost(err) {
@@ -111,6 +135,7 @@ func (b *Batch) sendOn(ctx context.Context, cn *conn, block bool) (int, error) {
 		}
 		b.queued++
 		if err := o.prepare(ctx, cn, s); err != nil {
+			s.again = false
 			cn.release(s)
 			b.finish(o, err)
 			continue
@@ -157,6 +182,11 @@ func (o *op) prepare(ctx context.Context, cn *conn, s *slot) (err error) {
 		s.lent = o.to
 	}
 	s.want, s.own, s.op = uint32(o.n), false, o
+	if o.owed != nil {
+		if err := o.repeat(cn, s); err != nil {
+			return err
+		}
+	}
 	o.s, o.failed, o.used = s, nil, true
 	atomic.StoreUint32(&o.back, 0)
 	return nil
@@ -238,6 +268,7 @@ func (b *Batch) returned(o *op) {
 
 // take reads the answer to o's request.
 func (o *op) take() error {
+	o.owed = nil
 	switch {
 	case o.failed != nil && o.write:
 		return &uncertainError{o.failed}

@@ -15,8 +15,8 @@ import (
 // it was given up and not answered yet. [OP-113]
 var ErrInDoubt = errors.New("a read into the buffer or a write from it was given up, and may still go on")
 
-// Buffer is memory that is registered once. A read or a write of any part of it,
-// by any call, goes there or comes from there without a copy and without
+// Buffer is memory that is registered once for each connection. A read or a write of any
+// part of it, by any call, goes there or comes from there without a copy and without
 // registering anything.
 //
 // The server is lent all of a Buffer for as long as it is open: what it may not
@@ -26,20 +26,35 @@ var ErrInDoubt = errors.New("a read into the buffer or a write from it was given
 // Source: [LWIO §Read], [OP-91], [OP-113]
 type Buffer struct {
 	bytes []byte
+	table *bufferTable
 
-	// Nil where there was no RDMA connection; then it is ordinary memory.
-	conn *conn
+	// The connection whose adapter the memory is of; nil for ordinary memory.
+	home *conn
 	mem  rdma.Memory
-	mr   rdma.MemoryRegion
 
-	doubt atomic.Int64 // reads and writes that were given up and are not answered
-	once  sync.Once
+	doubt  atomic.Int64 // reads and writes that were given up and are not answered
+	once   sync.Once
+	leases []*lease // guarded by table.mu
+}
+
+// lease is a Buffer on a connection.
+type lease struct {
+	b     *Buffer
+	conn  *conn
+	mr    rdma.MemoryRegion
+	doubt atomic.Int64 // of the buffer's, those on this connection
+}
+
+// doubted counts n requests more that were given up.
+func (l *lease) doubted(n int64) {
+	l.doubt.Add(n)
+	l.b.doubt.Add(n)
 }
 
 // Alloc makes a Buffer of at least size bytes, zeroed, in memory that suits the
 // RDMA connection best; it is good for all files of the client. Close it after its
-// last use, also after the client. When the connection is lost it is memory like any
-// other.
+// last use, also after the client. A connection that takes the place of one that was lost
+// can use it too, though perhaps not as well as one that was made on it.
 func (c *Client) Alloc(ctx context.Context, size int) (*Buffer, error) {
 	b, err := c.alloc(ctx, size)
 	if err != nil {
@@ -52,22 +67,22 @@ func (c *Client) alloc(ctx context.Context, size int) (*Buffer, error) {
 	if size <= 0 || size > maxBuffer {
 		return nil, fmt.Errorf("a buffer has 1 to %d bytes: %w", maxBuffer, errors.ErrUnsupported)
 	}
-	cn := c.live()
-	if cn == nil || cn.enter() != nil {
-		return &Buffer{bytes: make([]byte, size)}, nil
+	b := &Buffer{table: &c.buffers}
+	if cn := c.live(); cn != nil && cn.enter() == nil {
+		defer cn.leave()
+		var err error
+		if b.mem, err = cn.adapter.Alloc(ctx, size); err != nil {
+			return nil, err
+		}
+		b.home, b.bytes = cn, b.mem.Bytes()[:size:size]
+		cn.buffers.live()
+	} else {
+		b.bytes = make([]byte, size)
 	}
-	defer cn.leave()
-	b := &Buffer{conn: cn}
-	var err error
-	if b.mem, err = cn.adapter.Alloc(ctx, size); err != nil {
+	if err := c.buffers.add(ctx, b); err != nil {
+		b.Close()
 		return nil, err
 	}
-	b.bytes = b.mem.Bytes()[:size:size]
-	if b.mr, err = cn.adapter.RegisterMemory(ctx, b.bytes, rdma.AccessRemoteWrite); err != nil {
-		b.mem.Close()
-		return nil, err
-	}
-	cn.buffers.add(b)
 	return b, nil
 }
 
@@ -78,139 +93,31 @@ const maxBuffer = 1 << 30
 func (b *Buffer) Bytes() []byte { return b.bytes }
 
 // InDoubt reports whether the bytes may still change, or still be sent as they are when
-// their turn comes, though no call is in flight: a read or a write was given up, or the
+// their turn comes, though no call is in flight: a read or a write was given up, or a
 // connection broke and is not torn down yet. Ask after every error, before the memory
 // is used again. Until the server has answered, or the connection is gone, reads into
 // a buffer of which something was given up and writes from it fail with ErrInDoubt.
 //
 // Source: [OP-113]
 func (b *Buffer) InDoubt() bool {
-	return !b.ordinary() && (b.doubt.Load() > 0 || b.conn.isDown())
-}
-
-// ordinary reports whether nobody else can reach the memory any more.
-func (b *Buffer) ordinary() bool {
-	if b.conn == nil {
+	if b.doubt.Load() > 0 {
 		return true
 	}
-	select {
-	case <-b.conn.gone:
-		return true
-	default:
-		return false
-	}
+	b.table.mu.Lock()
+	defer b.table.mu.Unlock()
+	return slices.ContainsFunc(b.leases, func(l *lease) bool { return l.conn.isDown() && !l.conn.isGone() })
 }
 
 // Close frees the memory, which nobody writes any more then. What is being read or
 // written ends with the connection. A second Close does nothing.
 func (b *Buffer) Close() error {
 	b.once.Do(func() {
-		if b.conn == nil {
-			return
+		b.table.remove(b)
+		if b.home != nil {
+			b.mem.Close()
+			b.home.buffers.done(b.home)
 		}
-		b.mr.Close()
-		b.conn.buffers.remove(b)
-		b.mem.Close()
-		b.conn.buffers.done(b.conn)
 	})
-	return nil
-}
-
-// buffers are those of a connection. Its adapter, whose memory they are, lives as
-// long as the last of them.
-type buffers struct {
-	list atomic.Pointer[[]*Buffer] // replaced as a whole
-
-	mu   sync.Mutex
-	open int  // buffers that are not closed
-	over bool // the connection is torn down
-}
-
-func (k *buffers) add(b *Buffer) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.open++
-	list := append(slices.Clone(k.all()), b)
-	k.list.Store(&list)
-}
-
-func (k *buffers) remove(b *Buffer) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	list := slices.DeleteFunc(slices.Clone(k.all()), func(o *Buffer) bool { return o == b })
-	k.list.Store(&list)
-}
-
-func (k *buffers) all() []*Buffer {
-	if list := k.list.Load(); list != nil {
-		return *list
-	}
-	return nil
-}
-
-// done counts a buffer out, and closes the adapter after the last.
-func (k *buffers) done(c *conn) {
-	k.mu.Lock()
-	k.open--
-	last := k.over && k.open == 0
-	k.mu.Unlock()
-	if last {
-		c.adapter.Close()
-	}
-}
-
-// tearDown takes the buffers back from the server, and closes the adapter if there
-// are none.
-func (k *buffers) tearDown(c *conn) {
-	for _, b := range k.all() {
-		b.mr.Close()
-	}
-	k.mu.Lock()
-	k.over = true
-	last := k.open == 0
-	k.mu.Unlock()
-	if last {
-		c.adapter.Close()
-	}
-}
-
-// find gives the buffer that p is a part of and where it begins there, or nil.
-func (k *buffers) find(p []byte) (*Buffer, int, error) {
-	for _, b := range k.all() {
-		if at := within(b.bytes, p); at >= 0 {
-			if b.doubt.Load() > 0 {
-				return nil, 0, ErrInDoubt
-			}
-			return b, at, nil
-		}
-	}
-	return nil, 0, nil
-}
-
-// takenBack waits until a lost connection that p was lent on, as part of a Buffer, is
-// torn down, and nobody but this process can write to it any more. It fails with
-// ErrInDoubt if the buffer is in doubt on the connection that there is.
-//
-// Source: [OP-113]
-func (c *Client) takenBack(ctx context.Context, p []byte) error {
-	if cn := c.live(); cn != nil {
-		if _, _, err := cn.buffers.find(p); err != nil {
-			return err
-		}
-	}
-	c.mu.Lock()
-	lost := slices.Clone(c.lost)
-	c.mu.Unlock()
-	for _, cn := range lost {
-		if !slices.ContainsFunc(cn.buffers.all(), func(b *Buffer) bool { return within(b.bytes, p) >= 0 }) {
-			continue
-		}
-		select {
-		case <-cn.gone:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
 	return nil
 }
 
@@ -219,15 +126,15 @@ func (c *Client) takenBack(ctx context.Context, p []byte) error {
 //
 // Source: [OP-113]
 func (s *slot) giveUp(from slotState) bool {
-	b := s.lent
-	if b != nil {
-		b.doubt.Add(1)
+	l := s.lent
+	if l != nil {
+		l.doubted(1)
 	}
 	if s.to(from, slotAbandoned) {
 		return true
 	}
-	if b != nil {
-		b.doubt.Add(-1)
+	if l != nil {
+		l.doubted(-1)
 	}
 	return false
 }

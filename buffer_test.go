@@ -56,7 +56,7 @@ func testBuffer(t *testing.T, on string) {
 			t.Errorf("%+v: wrong bytes at the server", r)
 		}
 	}
-	at := b.mr.RemoteAddr()
+	at := b.leases[0].mr.RemoteAddr()
 	for _, h := range (<-s.accepted).seen(wire.OpRead) {
 		if h.DataMh != uint32(at.Token) || h.DataVa < at.Addr || h.DataVa+uint64(h.Length) > at.Addr+uint64(len(p)) {
 			t.Errorf("a read went elsewhere: %+v", h)

@@ -113,7 +113,7 @@ func (c *conn) postAs(s *slot, h *wire.Header, data payload, as slotState) error
 // queueLocked makes the message of slot s, which begins at that time, and queues it.
 // The caller holds sendMu, and calls startPosting next.
 //
-// Source: [OP-21], [OP-23], [OP-24], [OP-89]
+// Source: [OP-21], [OP-23], [OP-24], [OP-89], [OP-112]
 func (c *conn) queueLocked(s *slot, h *wire.Header, data payload, as slotState, at int64) {
 	polled := c.polls(s)
 	h.Marker = wire.Marker
@@ -128,8 +128,12 @@ func (c *conn) queueLocked(s *slot, h *wire.Header, data payload, as slotState, 
 			h.ImmediateCookie = s.immediate() & c.immediates
 		}
 	}
-	if h.Opcode != wire.OpAuth {
-		h.Sequence = c.seq
+	switch {
+	case h.Opcode == wire.OpAuth:
+	case s.again:
+		h.Sequence, s.again = uint16(s.number), false
+	default:
+		h.Sequence, s.number = uint16(c.seq), c.seq
 		c.seq++
 	}
 	msg := append(h.AppendTo(s.send[:0]), data.copied...)

@@ -112,7 +112,7 @@ func testCancelWhenNobodyWaits(t *testing.T, on string) {
 	}
 	waitFor(t, func() bool { return len(conn.seen(wire.OpCancel)) == 1 && len(cn.free) == 8-5 })
 	h := conn.seen(wire.OpCancel)[0]
-	if h.Fid != f.reg.Load().fid || h.Length != wire.HeaderSize || h.Flags != wire.FlagInterrupt || h.Cookie == 0 ||
+	if h.Fid != f.regs[0].Load().fid || h.Length != wire.HeaderSize || h.Flags != wire.FlagInterrupt || h.Cookie == 0 ||
 		h.Credits == 0 || h.Sequence == 0 || h.Marker != wire.Marker {
 		t.Errorf("%+v", h)
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/netip"
 	"slices"
 
 	"lwio/internal/wire"
@@ -14,47 +13,42 @@ import (
 // errNotBest is why a provider is not used that might have worked.
 var errNotBest = errors.New("the server prefers another")
 
-// connect negotiates, and takes the first common provider and address that works,
-// in the server's order. What became of the others stands in the transport and the
-// log. [OP-40]
-func (c *Client) connect(ctx context.Context, server netip.Addr) error {
-	assoc, err := negotiate(ctx, c.sess, c.cfg.Providers)
-	if err != nil {
-		return err
-	}
-	c.keys = assoc
+// connect makes a connection of the rail r, by the first common provider and address
+// that works, in the server's order. What became of the others stands in the transport
+// and the log. [OP-40]
+func (c *Client) connect(ctx context.Context, r *rail, assoc *association) (*conn, error) {
 	failed := make(map[string]error)
 	var tried []error
 	for _, o := range assoc.offers {
 		p := c.cfg.Providers[slices.IndexFunc(c.cfg.Providers, func(p rdma.Provider) bool { return p.Name() == o.provider })]
-		err := c.connectBy(ctx, p, o.instances, server)
+		cn, err := c.connectBy(ctx, r, assoc, p, o.instances)
 		if err == nil {
-			c.skip(o.provider, failed)
-			return nil
+			cn.skipped = c.skip(assoc, o.provider, failed)
+			return cn, nil
 		}
 		failed[o.provider] = err
 		tried = append(tried, fmt.Errorf("%s: %w", o.provider, err))
 		if ctx.Err() != nil {
-			return errors.Join(tried...)
+			return nil, errors.Join(tried...)
 		}
 	}
 	if len(tried) == 0 {
-		return fmt.Errorf("no RDMA provider in common with the server: %w", ErrNotOffered)
+		return nil, fmt.Errorf("no RDMA provider in common with the server: %w", ErrNotOffered)
 	}
-	return joined(tried)
+	return nil, joined(tried)
 }
 
 // connectBy connects to the first of a server's addresses that works. It fails with
 // ErrOtherHost if nothing but that stands against it.
-func (c *Client) connectBy(ctx context.Context, p rdma.Provider, instances []wire.NetAddress, server netip.Addr) error {
+func (c *Client) connectBy(ctx context.Context, r *rail, assoc *association, p rdma.Provider, instances []wire.NetAddress) (*conn, error) {
 	var tried []error
 	for _, inst := range instances {
-		remote, err := remoteAddr(p.Name(), inst, server)
+		remote, err := remoteAddr(p.Name(), inst, c.server)
 		if err == nil {
-			err = c.connectTo(ctx, p, remote)
-		}
-		if err == nil {
-			return nil
+			var cn *conn
+			if cn, err = c.connectTo(ctx, r, assoc, p, remote); err == nil {
+				return cn, nil
+			}
 		}
 		if remote.Name == "" || rdma.StatusOf(err) != rdma.StatusHostUnreachable {
 			tried = append(tried, err)
@@ -65,16 +59,16 @@ func (c *Client) connectBy(ctx context.Context, p rdma.Provider, instances []wir
 	}
 	switch {
 	case len(instances) == 0:
-		return errors.New("the server names no address")
+		return nil, errors.New("the server names no address")
 	case len(tried) == 0:
-		return ErrOtherHost
+		return nil, ErrOtherHost
 	}
-	return joined(tried)
+	return nil, joined(tried)
 }
 
-// skip notes why the providers that this side would rather have are not used. One
+// skip says why the providers that this side would rather have are not used. One
 // that should have worked is worth a warning.
-func (c *Client) skip(used string, failed map[string]error) {
+func (c *Client) skip(assoc *association, used string, failed map[string]error) (skipped []string) {
 	preferred := true
 	for _, p := range c.cfg.Providers {
 		name := p.Name()
@@ -84,18 +78,19 @@ func (c *Client) skip(used string, failed map[string]error) {
 		case err != nil:
 		case !preferred:
 			continue
-		case slices.ContainsFunc(c.keys.offers, func(o offer) bool { return o.provider == name }):
+		case slices.ContainsFunc(assoc.offers, func(o offer) bool { return o.provider == name }):
 			err = errNotBest
 		default:
 			err = ErrNotOffered
 		}
-		c.transport.Skipped = append(c.transport.Skipped, name+": "+err.Error())
+		skipped = append(skipped, name+": "+err.Error())
 		log := c.cfg.Logger.Info
 		if failed[name] != nil && !errors.Is(err, ErrOtherHost) {
 			log = c.cfg.Logger.Warn
 		}
 		log("lwio: provider not used", "server", c.target.Host, "provider", name, "instead", used, "reason", err)
 	}
+	return skipped
 }
 
 // joined is one line for several causes.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/netip"
 	"os"
 	"slices"
 	"strings"
@@ -17,69 +18,67 @@ type Client struct {
 	cfg    Config
 	target Target
 	sess   session
-	keys   *association // nil if the server has no LWIO
+	server netip.Addr // where SMB was reached
 
-	rdma        atomic.Pointer[conn] // nil without RDMA
-	overRDMA    traffic
-	overSMB     traffic
-	counts      counts
-	connections atomic.Uint64
-	closed      atomic.Bool
+	rails       []*rail            // none if there was no RDMA from the beginning
+	withoutRDMA string             // why
+	stop        context.CancelFunc // ends the keepers, if there are rails
+	keepers     sync.WaitGroup
+	buffers     bufferTable
 
-	// mu guards what follows.
-	mu        sync.Mutex
-	transport Transport
-	lost      []*conn // connections that broke, to wait for
-	fences    []*conn // those of them that may still carry writes at the server
+	overRDMA                      traffic
+	overSMB                       traffic
+	counts                        counts
+	connections, lost, reconnects atomic.Uint64
+	readsAgain, writesAgain       atomic.Uint64
+	closed                        atomic.Bool
 }
 
 // Transport says what carries data now, and why.
 func (c *Client) Transport() Transport {
-	c.live()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.transport
+	if len(c.rails) == 0 {
+		if c.closed.Load() {
+			return Transport{Name: TransportSMB, Reason: errClientClosed.Error()}
+		}
+		return Transport{Name: TransportSMB, Reason: c.withoutRDMA}
+	}
+	t := c.rails[0].transport()
+	if n := c.reconnects.Load(); n > 0 && t.RDMA() {
+		t.Reason += fmt.Sprintf("; took the place of a lost connection %d times", n)
+	}
+	return t
 }
 
-// live returns the RDMA connection, nil if there is none. It notices when the
-// connection has ended.
-func (c *Client) live() *conn {
-	cn := c.rdma.Load()
-	if cn == nil || !cn.isDown() {
-		return cn
+// rail returns the rail for the next request, nil without RDMA.
+func (c *Client) rail() *rail {
+	if len(c.rails) == 0 {
+		return nil
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.rdma.CompareAndSwap(cn, nil) {
-		c.lost = append(c.lost, cn)
-		c.fences = append(c.fences, cn)
-		c.transport = Transport{Name: TransportSMB, Reason: cn.fabric + ": " + cn.err.Error()}
-		c.cfg.Logger.Warn("lwio: RDMA connection lost, going on over SMB", "server", c.target.Host, "provider", cn.fabric, "err", cn.err)
+	return c.rails[0]
+}
+
+// live returns the RDMA connection, nil if there is none now.
+func (c *Client) live() *conn {
+	for _, r := range c.rails {
+		if cn := r.live(); cn != nil {
+			return cn
+		}
 	}
 	return nil
 }
 
-// whyNoRDMA says why there is no RDMA connection: net.ErrClosed where it was lost.
-func (c *Client) whyNoRDMA() error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if n := len(c.lost); n > 0 {
-		return fmt.Errorf("%s: %w", c.lost[n-1].fabric, c.lost[n-1].err)
-	}
-	return errors.New(c.transport.Reason)
-}
-
 // Stats returns the counters.
 func (c *Client) Stats() Stats {
-	s := Stats{RDMA: c.overRDMA.snapshot(), SMB: c.overSMB.snapshot(), Connections: c.connections.Load()}
+	s := Stats{
+		RDMA: c.overRDMA.snapshot(), SMB: c.overSMB.snapshot(),
+		Connections: c.connections.Load(), Lost: c.lost.Load(), Reconnects: c.reconnects.Load(),
+		ReplayedReads: c.readsAgain.Load(), ReplayedWrites: c.writesAgain.Load(),
+	}
 	if cn := c.live(); cn != nil {
 		s.Credits, s.InFlight = cn.credits.current(), int(cn.wanting.Load())
 	}
 	c.counts.snapshot(&s)
 	s.CPU = processTime()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	s.Lost = uint64(len(c.lost))
 	return s
 }
 
@@ -101,16 +100,16 @@ func (c *Client) Close() error {
 	if c.closed.Swap(true) {
 		return nil
 	}
-	cn := c.rdma.Swap(nil) // so that nobody takes it for lost
-	c.mu.Lock()
-	c.transport = Transport{Name: TransportSMB, Reason: errClientClosed.Error()}
-	lost := slices.Clone(c.lost)
-	c.mu.Unlock()
-	if cn != nil {
-		cn.close()
+	if c.stop != nil {
+		c.stop()
 	}
-	for _, cn := range lost {
-		<-cn.gone
+	ends := make([]*conn, len(c.rails))
+	for i, r := range c.rails {
+		ends[i] = r.end(errClientClosed)
+	}
+	c.keepers.Wait()
+	for _, cn := range ends {
+		cn.close()
 	}
 	return wrap("close", c.target.Host, c.sess.close())
 }
@@ -189,7 +188,10 @@ func (c *Client) open(ctx context.Context, name string, req openRequest) (*File,
 	if err != nil {
 		return nil, err
 	}
-	return &File{c: c, name: clean, h: h, options: req.options, registering: make(chan struct{}, 1)}, nil
+	return &File{
+		c: c, name: clean, h: h, options: req.options,
+		regs: make([]atomic.Pointer[registration], len(c.rails)), registering: make(chan struct{}, 1),
+	}, nil
 }
 
 // handle checks the name and sends the CREATE.

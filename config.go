@@ -22,6 +22,9 @@ const (
 	DefaultMaxRdmaWindowSize = 1 << 20
 	// DefaultTimeout bounds a call that has no deadline of its own.
 	DefaultTimeout = 30 * time.Second
+	// DefaultReconnect is how long reads and writes wait for a lost connection to be
+	// replaced.
+	DefaultReconnect = 5 * time.Second
 
 	maxCredits   = 4096
 	maxSmallRead = 64 << 10
@@ -66,6 +69,12 @@ type Config struct {
 	// Timeout bounds each call that has no deadline of its own, Dial too; 0 means
 	// DefaultTimeout.
 	Timeout time.Duration
+	// Reconnect is how long reads and writes wait, from the loss of an RDMA connection,
+	// for another one to take its place. Those that were in flight then go on; after that
+	// time writes that were not answered are uncertain, and the rest goes over SMB or, with
+	// RequireRDMA, fails, until there is RDMA again: the client goes on trying. 0 means
+	// DefaultReconnect; below 0 a lost connection is not replaced. [OP-112]
+	Reconnect time.Duration
 	// DialContext opens TCP connections for SMB; nil means a net.Dialer.
 	DialContext func(ctx context.Context, network, addr string) (net.Conn, error)
 	// Logger gets what happened to connections; nil is silent.
@@ -84,6 +93,9 @@ func (c *Config) withDefaults() Config {
 	cfg.SmallRead = clamp(cfg.SmallRead, DefaultSmallRead, 1, maxSmallRead)
 	if cfg.Timeout <= 0 {
 		cfg.Timeout = DefaultTimeout
+	}
+	if cfg.Reconnect == 0 {
+		cfg.Reconnect = DefaultReconnect
 	}
 	if cfg.DialContext == nil {
 		cfg.DialContext = new(net.Dialer).DialContext

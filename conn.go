@@ -54,7 +54,10 @@ type connConfig struct {
 type conn struct {
 	cfg       connConfig
 	counts    *counts
+	rail      *rail // whose connection this is
 	fabric    string
+	remote    rdma.Addr
+	skipped   []string // which providers were not used, and why
 	adapter   rdma.Adapter
 	info      rdma.AdapterInfo
 	cq        rdma.CompletionQueue
@@ -65,7 +68,9 @@ type conn struct {
 
 	sendMR, landMR, recvMR, statusMR rdma.MemoryRegion
 
-	peer peerParams // set by authenticate
+	// Set by authenticate.
+	peer    peerParams
+	lineage uint64 // is that of the connection that this one replaced, if the server knows what became of its writes
 
 	immediates uint32 // all ones if the adapter takes immediate data, else 0 [OP-86]
 
@@ -111,7 +116,7 @@ type conn struct {
 	// posts, with what others have queued meanwhile, so that many messages cost one
 	// system call.
 	sendMu  sync.Mutex
-	seq     uint16
+	seq     uint64 // the number of the next message; its low 16 bits are the Sequence
 	sends   int
 	posting bool
 	queue   []rdma.Request
@@ -127,7 +132,7 @@ func dialConn(ctx context.Context, p rdma.Provider, remote rdma.Addr, cfg connCo
 		return nil, err
 	}
 	c := &conn{
-		cfg: cfg, counts: cfg.counts, fabric: p.Name(), adapter: a, info: a.Info(),
+		cfg: cfg, counts: cfg.counts, fabric: p.Name(), remote: remote, adapter: a, info: a.Info(),
 		down: make(chan struct{}), gone: make(chan struct{}), born: time.Now(),
 	}
 	c.baton.init()
@@ -277,6 +282,26 @@ func (c *conn) tearDown() {
 	c.closeRegions()
 	c.cq.Close()
 	c.buffers.tearDown(c)
+}
+
+// isGone reports whether nobody else can reach memory through the connection any more.
+func (c *conn) isGone() bool {
+	select {
+	case <-c.gone:
+		return true
+	default:
+		return false
+	}
+}
+
+// tornDown waits until isGone, for a connection that is down.
+func (c *conn) tornDown(ctx context.Context) error {
+	select {
+	case <-c.gone:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
 
 // enter must succeed before a call touches the connection's memory; leave must

@@ -96,19 +96,17 @@ func (c *Config) apply(t *Target) error {
 
 // newClient makes the client of a session, with an RDMA connection if it can.
 func newClient(ctx context.Context, sess session, server netip.Addr, t *Target, cfg Config) (*Client, error) {
-	c := &Client{cfg: cfg, target: *t, sess: sess}
+	c := &Client{cfg: cfg, target: *t, sess: sess, server: server}
 	c.target.Password = ""
 	c.cfg.Password = ""
 	if cfg.SMBOnly {
-		c.transport = Transport{Name: TransportSMB, Reason: "asked for"}
+		c.withoutRDMA = "asked for"
 		return c, nil
 	}
-	err := c.connect(ctx, server)
+	r, err := c.newRail(ctx)
 	if err == nil {
+		c.run(r)
 		return c, nil
-	}
-	if cn := c.rdma.Load(); cn != nil {
-		cn.close()
 	}
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
@@ -116,7 +114,7 @@ func newClient(ctx context.Context, sess session, server netip.Addr, t *Target, 
 	if cfg.RequireRDMA {
 		return nil, fmt.Errorf("%w: %w", ErrNoRDMA, err)
 	}
-	c.transport = Transport{Name: TransportSMB, Reason: err.Error()}
+	c.withoutRDMA = err.Error()
 	log := c.cfg.Logger.Info
 	if errors.Is(err, ErrSpoofed) || errors.Is(err, ErrProtocol) {
 		log = c.cfg.Logger.Warn
@@ -125,8 +123,19 @@ func newClient(ctx context.Context, sess session, server netip.Addr, t *Target, 
 	return c, nil
 }
 
-// connectTo connects to one address and authenticates.
-func (c *Client) connectTo(ctx context.Context, p rdma.Provider, remote rdma.Addr) error {
+// run watches over the rails from now on.
+func (c *Client) run(rails ...*rail) {
+	c.rails = rails
+	ctx, stop := context.WithCancel(context.Background())
+	c.stop = stop
+	for _, r := range rails {
+		c.keepers.Add(1)
+		go r.keep(ctx)
+	}
+}
+
+// connectTo connects to one address, authenticates, and registers the buffers.
+func (c *Client) connectTo(ctx context.Context, r *rail, assoc *association, p rdma.Provider, remote rdma.Addr) (*conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, min(connectTimeout, c.cfg.Timeout))
 	defer cancel()
 	cn, err := dialConn(ctx, p, remote, connConfig{
@@ -134,54 +143,33 @@ func (c *Client) connectTo(ctx context.Context, p rdma.Provider, remote rdma.Add
 		timeout: c.cfg.Timeout, mode: c.cfg.Completion, counts: &c.counts,
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if err := cn.authenticate(ctx, c.keys, c.cfg.AllowMD5); err != nil {
+	cn.rail = r
+	if err := cn.authenticate(ctx, assoc, r.last, c.cfg.AllowMD5); err != nil {
 		cn.close()
-		return fmt.Errorf("authenticate %v: %w", remote, err)
+		return nil, fmt.Errorf("authenticate %v: %w", remote, err)
 	}
-	c.rdma.Store(cn)
+	if err := c.buffers.lease(ctx, cn); err != nil {
+		cn.close()
+		return nil, fmt.Errorf("register buffers: %w", err)
+	}
 	c.connections.Add(1)
-	reason := "authenticated with the key of the SMB session"
-	if !cn.peer.keyed {
-		reason = "authenticated without a key: the server signs with MD5 alone"
-	}
-	c.transport = Transport{Name: p.Name(), Addr: remote.String(), Keyed: cn.peer.keyed, Reason: reason}
 	c.cfg.Logger.Info("lwio: RDMA connection", "server", c.target.Host, "provider", p.Name(), "addr", remote.String(),
 		"credits", cn.credits.current(), "keyed", cn.peer.keyed)
-	return nil
+	return cn, nil
 }
 
-// fence makes the server forget writes that a broken connection may still carry,
-// before anything is changed over SMB: a NEGOTIATE with the same client key tears
-// down the connections of the pair and waits for their I/O.
+// fence makes the server forget writes that broken connections may still carry, before
+// anything is changed over SMB, or said to be on stable storage.
 //
 // Source: [OP-112]
 func (c *Client) fence(ctx context.Context) error {
-	c.live()
-	c.mu.Lock()
-	fences := slices.Clone(c.fences)
-	c.mu.Unlock()
-	if len(fences) == 0 {
-		return nil
-	}
-	needed := false
-	for _, cn := range fences {
-		select {
-		case <-cn.gone:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-		needed = needed || cn.unanswered.Load() > 0
-	}
-	if needed {
-		if err := renegotiate(ctx, c.sess, c.cfg.Providers, c.keys); err != nil {
-			return fmt.Errorf("the server may still be doing writes of the lost RDMA connection, and cannot be asked: %w", err)
+	for _, r := range c.rails {
+		if err := r.fence(ctx); err != nil {
+			return err
 		}
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.fences = slices.DeleteFunc(c.fences, func(cn *conn) bool { return slices.Contains(fences, cn) })
 	return nil
 }
 

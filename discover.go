@@ -2,7 +2,6 @@ package lwio
 
 import (
 	"context"
-	"crypto/rand"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -43,14 +42,12 @@ type offer struct {
 	instances []wire.NetAddress
 }
 
-// negotiate asks the server which providers it has in common with this side.
+// negotiate asks the server which providers it has in common with this side. Before it
+// answers, the server ends the connections that were made with the same client key, and
+// waits until nothing of them goes on.
 //
-// Source: [LWIO §Network Discovery], [OP-34] to [OP-42]
-func negotiate(ctx context.Context, sess session, providers []rdma.Provider) (*association, error) {
-	var key [16]byte
-	if _, err := rand.Read(key[:]); err != nil {
-		return nil, err
-	}
+// Source: [LWIO §Network Discovery], [OP-34] to [OP-42], [OP-112]
+func negotiate(ctx context.Context, sess session, providers []rdma.Provider, key [16]byte) (*association, error) {
 	resp, err := exchange(ctx, sess, providers, key)
 	if err != nil {
 		return nil, err
@@ -69,12 +66,6 @@ func negotiate(ctx context.Context, sess session, providers []rdma.Provider) (*a
 		a.offers = append(a.offers, offer{block.Name, block.Instances[:n]})
 	}
 	return a, nil
-}
-
-// renegotiate repeats the negotiation with the same client key.
-func renegotiate(ctx context.Context, sess session, providers []rdma.Provider, a *association) error {
-	_, err := exchange(ctx, sess, providers, a.clientKey)
-	return err
 }
 
 // exchange sends one NEGOTIATE over the pipe.

@@ -26,7 +26,7 @@
 //
 // # Lifecycle
 //
-// A Client owns one SMB session and at most one RDMA connection. Close the files,
+// A Client owns one SMB session and at most one RDMA connection at a time. Close the files,
 // then the client; closing the client fails whatever is still in use. All types
 // are safe for concurrent use, and many reads and writes of one file may be in
 // flight: as many messages as the server has granted credits, the others wait.
@@ -44,10 +44,23 @@
 //
 // # A lost connection
 //
-// When the RDMA connection breaks, writes that were in flight fail with an error
-// that is [ErrUncertain] and net.ErrClosed: the server may or may not have done
-// them. Reads go on over SMB, and so do later calls, after the client has made the
-// server forget what the broken connection may still have carried.
+// While the SMB session lives, another RDMA connection takes the place of one that
+// breaks. Calls wait for it, up to Config.Reconnect from the loss and never past their
+// own deadline. Reads are sent again. Writes that were not answered are sent again before
+// anything else is, under their old numbers, by which the server knows what it has done:
+// each is done once. A [Batch] sends its own when Wait is called.
+//
+// Where that cannot be, they fail with an error that is [ErrUncertain] and net.ErrClosed:
+// the server may or may not have done them. That is so if no connection comes in time, if
+// the server does not know any more what it has done, or if the write was more than 32,767
+// messages ago.
+//
+// After Config.Reconnect reads and writes go over SMB, unless Config.RequireRDMA forbids it,
+// until there is RDMA again. Before anything is changed over SMB the client makes the
+// server end what a broken connection may still carry, and wait for it: with a NEGOTIATE
+// with the client key of that connection. An attempt to connect begins with the same.
+//
+// [Client.Transport], [Client.Stats] and the log tell of all that.
 //
 // # The way of a request
 //
@@ -81,13 +94,14 @@
 //
 // Each RDMA connection has two: one has the baton while no call does, one watches
 // over deadlines and tears the connection down. Under load a third may post what
-// callers have queued. Close waits for all of them.
+// callers have queued. One more waits for the loss of the connection and replaces it.
+// Close waits for all of them.
 //
 // # Locks
 //
-// In this order: PendingFile.mu, Client.mu, conn.life (read side), conn.progressMu,
-// credits.mu, conn.sendMu, baton.mu, kicker.mu, buffers.mu, epochs.mu. Only PendingFile.mu and
-// conn.life are held while waiting for a peer.
+// In this order: PendingFile.mu, rail.turn, conn.life (read side), bufferTable.mu,
+// conn.progressMu, credits.mu, conn.sendMu, baton.mu, kicker.mu, buffers.mu, epochs.mu,
+// rail.mu. Only PendingFile.mu, rail.turn and conn.life are held while waiting for a peer.
 //
 // Source: [LWIO §Discovery], [LWIO §I/O Processing]
 package lwio

@@ -3,10 +3,8 @@ package lwio
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
-
 	"sync/atomic"
 
 	"lwio/internal/ntstatus"
@@ -23,16 +21,8 @@ type File struct {
 	closed  atomic.Bool
 	writes  epochs // what Sync, Truncate and Close wait for
 
-	reg         atomic.Pointer[registration]
-	registering chan struct{} // holds a token while somebody registers
-
-}
-
-// registration is how a file is known on an RDMA connection.
-type registration struct {
-	conn *conn
-	fid  uint16 // 0: the server does not want this file on RDMA
-	why  string // the reason, where fid is 0
+	regs        []atomic.Pointer[registration] // of each rail
+	registering chan struct{}                  // holds a token while somebody registers
 }
 
 var (
@@ -48,8 +38,10 @@ func (f *File) Name() string { return f.name }
 // server refused to have this file on RDMA.
 func (f *File) Transport() Transport {
 	t := f.c.Transport()
-	if r := f.reg.Load(); r != nil && r.fid == 0 && t.RDMA() {
-		return Transport{Name: TransportSMB, Reason: r.why}
+	for i := range f.regs {
+		if g := f.regs[i].Load(); g != nil && g.fid == 0 && !g.conn.isDown() && t.RDMA() {
+			return Transport{Name: TransportSMB, Reason: g.why}
+		}
 	}
 	return t
 }
@@ -77,32 +69,49 @@ func (f *File) ReadAtContext(ctx context.Context, p []byte, off int64) (int, err
 	return n, nil
 }
 
-func (f *File) read(ctx context.Context, p []byte, off int64) (int, error) {
+func (f *File) read(ctx context.Context, p []byte, off int64) (done int, err error) {
 	if err := f.check(ctx, off, len(p)); err != nil || len(p) == 0 {
 		return 0, err
 	}
-	cn, fid, err := f.lane(ctx)
-	if err != nil {
-		return 0, err
-	}
-	n := 0
-	if cn != nil {
-		n, err = cn.readAt(ctx, fid, p, off)
-		if n > 0 || err == nil {
+	for losses := 0; ; losses++ {
+		cn, fid, err := f.lane(ctx)
+		if err != nil {
+			return done, err
+		}
+		if cn == nil || losses > maxLosses && !f.c.cfg.RequireRDMA {
+			n, err := f.readSMB(ctx, p[done:], off+int64(done))
+			return done + n, err
+		}
+		n, err := cn.readAt(ctx, fid, p[done:], off+int64(done))
+		if done += n; n > 0 || err == nil {
 			f.c.overRDMA.read(n)
+			losses = 0
 		}
-		if !isLost(err) || f.c.cfg.RequireRDMA {
-			return n, err
+		if !isLost(err) || losses > maxLosses {
+			return done, err
+		}
+		if err := f.lost(ctx, cn); err != nil {
+			return done, err
 		}
 	}
-	m, err := f.readSMB(ctx, p[n:], off+int64(n))
-	return n + m, err
+}
+
+// lost is what a read does whose connection broke before it goes on: it waits until
+// nobody but this process can reach its memory through that one any more.
+//
+// Source: [OP-113]
+func (f *File) lost(ctx context.Context, cn *conn) error {
+	if f.c.cfg.RequireRDMA && f.c.cfg.Reconnect < 0 {
+		return cn.err
+	}
+	f.c.readsAgain.Add(1)
+	return cn.tornDown(ctx)
 }
 
 func (f *File) readSMB(ctx context.Context, p []byte, off int64) (int, error) {
 	ctx, cancel := f.c.cfg.bounded(ctx)
 	defer cancel()
-	if err := f.c.takenBack(ctx, p); err != nil {
+	if err := f.c.buffers.takenBack(ctx, p); err != nil {
 		return 0, err
 	}
 	n, err := f.h.readAt(ctx, p, off)
@@ -126,9 +135,13 @@ func (f *File) WriteAt(p []byte, off int64) (int, error) {
 // returned, unless it is part of a Buffer that is in doubt, see Buffer.InDoubt. A write
 // larger than the server takes in one message is split.
 //
-// Errors: *Error: ErrUncertain together with the cause if the answer did not come,
-// in which case the write is not repeated; what the server answered, such as
-// syscall.ENOSPC; net.ErrClosed (wrapped) once the session is gone.
+// If the RDMA connection breaks, what was sent and not answered is sent again on the one
+// that takes its place, under its old number, by which the server does it once.
+//
+// Errors: *Error: ErrUncertain together with the cause if the answer did not come, and
+// the server cannot be asked for it either, in which case the write is not repeated; what
+// the server answered, such as syscall.ENOSPC; net.ErrClosed (wrapped) once the session is
+// gone.
 //
 // Source: [LWIO §Write], [OP-112], [OP-113]
 func (f *File) WriteAtContext(ctx context.Context, p []byte, off int64) (int, error) {
@@ -139,27 +152,32 @@ func (f *File) WriteAtContext(ctx context.Context, p []byte, off int64) (int, er
 	return n, nil
 }
 
-func (f *File) write(ctx context.Context, p []byte, off int64) (int, error) {
+func (f *File) write(ctx context.Context, p []byte, off int64) (done int, err error) {
 	if err := f.check(ctx, off, len(p)); err != nil || len(p) == 0 {
 		return 0, err
 	}
-	cn, fid, err := f.lane(ctx)
-	if err != nil {
-		return 0, err
-	}
-	n := 0
-	if cn != nil {
-		n, err = cn.writeAt(ctx, fid, p, off, &f.writes)
-		if n > 0 || err == nil {
+	for losses := 0; ; losses++ {
+		cn, fid, err := f.lane(ctx)
+		if err != nil {
+			return done, err
+		}
+		if cn == nil || losses > maxLosses && !f.c.cfg.RequireRDMA {
+			n, err := f.writeSMB(ctx, p[done:], off+int64(done))
+			return done + n, err
+		}
+		n, owed, err := cn.writeAt(ctx, fid, p[done:], off+int64(done), &f.writes)
+		if owed != nil {
+			n, err = f.repay(ctx, n, owed, err)
+		}
+		if done += n; n > 0 || err == nil {
 			f.c.overRDMA.wrote(n)
+			losses = 0
 		}
-		// What was sent and not answered is uncertain, and is not sent again.
-		if !isLost(err) || isUncertain(err) || f.c.cfg.RequireRDMA {
-			return n, err
+		// What is uncertain is not sent again.
+		if err == nil && done == len(p) || err != nil && !isLost(err) || isUncertain(err) || losses > maxLosses {
+			return done, err
 		}
 	}
-	m, err := f.writeSMB(ctx, p[n:], off+int64(n))
-	return n + m, err
 }
 
 func (f *File) writeSMB(ctx context.Context, p []byte, off int64) (int, error) {
@@ -168,7 +186,7 @@ func (f *File) writeSMB(ctx context.Context, p []byte, off int64) (int, error) {
 	if err := f.c.fence(ctx); err != nil {
 		return 0, err
 	}
-	if err := f.c.takenBack(ctx, p); err != nil {
+	if err := f.c.buffers.takenBack(ctx, p); err != nil {
 		return 0, err
 	}
 	if err := f.c.sess.err(); err != nil {
@@ -204,92 +222,11 @@ func (f *File) check(ctx context.Context, off int64, n int) error {
 	return nil
 }
 
-// lane returns the RDMA connection and the file id to use, or a nil connection for
-// SMB.
-func (f *File) lane(ctx context.Context) (*conn, uint16, error) {
-	cn := f.c.live()
-	switch {
-	case cn == nil && f.c.cfg.RequireRDMA:
-		return nil, 0, f.noRDMA(f.c.whyNoRDMA())
-	case cn == nil:
-		return nil, 0, nil
-	}
-	r := f.reg.Load()
-	if r == nil || r.conn != cn {
-		var err error
-		if r, err = f.register(ctx, cn); err != nil {
-			return nil, 0, err
-		}
-	}
-	switch {
-	case r.fid != 0:
-		return cn, r.fid, nil
-	case cn.isDown():
-		return nil, 0, f.noRDMA(cn.err)
-	}
-	return nil, 0, f.noRDMA(errors.New(r.why))
-}
-
-// noRDMA is an error if RDMA is required.
-func (f *File) noRDMA(why error) error {
-	if !f.c.cfg.RequireRDMA {
-		return nil
-	}
-	return fmt.Errorf("%w: %w", ErrNoRDMA, why)
-}
-
-// register makes the file known on cn, once.
-//
-// Source: [LWIO §File Registration]
-func (f *File) register(ctx context.Context, cn *conn) (*registration, error) {
-	ctx, cancel := f.c.cfg.bounded(ctx)
-	defer cancel()
-	select {
-	case f.registering <- struct{}{}:
-		defer func() { <-f.registering }()
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
-	}
-	if r := f.reg.Load(); r != nil && r.conn == cn {
-		return r, nil
-	}
-	r, err := f.registerNow(ctx, cn)
-	if err != nil {
-		return nil, err
-	}
-	if r.fid == 0 && !cn.isDown() {
-		f.c.cfg.Logger.Info("lwio: file goes over SMB", "name", f.name, "reason", r.why)
-	}
-	f.reg.Store(r)
-	return r, nil
-}
-
-// registerNow asks for the resume key and sends REGISTER. What the server refuses
-// goes over SMB.
-func (f *File) registerNow(ctx context.Context, cn *conn) (*registration, error) {
-	key, lwio, err := f.h.resumeKey(ctx)
-	switch {
-	case ctx.Err() != nil:
-		return nil, context.Cause(ctx)
-	case err != nil:
-		return &registration{conn: cn, why: "no resume key: " + err.Error()}, nil
-	case !lwio:
-		return &registration{conn: cn, why: "the server does not offer LWIO for this file"}, nil
-	}
-	fid, err := cn.register(ctx, key, f.options)
-	switch {
-	case err == nil:
-		return &registration{conn: cn, fid: fid}, nil
-	case ctx.Err() != nil:
-		return nil, context.Cause(ctx)
-	}
-	return &registration{conn: cn, why: "REGISTER: " + err.Error()}, nil
-}
-
 // Sync returns when everything that was written before the call is on stable
-// storage at the server.
+// storage at the server, over whatever connection it went; a write that is uncertain is
+// done by then, or never will be.
 //
-// Source: [OP-92f], [OP-115]
+// Source: [OP-92f], [OP-112], [OP-115]
 func (f *File) Sync(ctx context.Context) error {
 	return wrap("sync", f.name, f.ordered(ctx, func(ctx context.Context) error { return f.h.flush(ctx) }))
 }
@@ -301,15 +238,11 @@ func (f *File) Truncate(ctx context.Context, size int64) error {
 	if size < 0 {
 		return wrap("truncate", f.name, ntstatus.InvalidParameter)
 	}
-	return wrap("truncate", f.name, f.ordered(ctx, func(ctx context.Context) error {
-		if err := f.c.fence(ctx); err != nil {
-			return err
-		}
-		return f.h.setSize(ctx, size)
-	}))
+	return wrap("truncate", f.name, f.ordered(ctx, func(ctx context.Context) error { return f.h.setSize(ctx, size) }))
 }
 
-// ordered calls do after all earlier writes.
+// ordered calls do after all earlier writes, those included that lost connections may
+// still carry.
 func (f *File) ordered(ctx context.Context, do func(ctx context.Context) error) error {
 	if err := f.check(ctx, 0, 0); err != nil {
 		return err
@@ -317,6 +250,9 @@ func (f *File) ordered(ctx context.Context, do func(ctx context.Context) error) 
 	ctx, cancel := f.c.cfg.bounded(ctx)
 	defer cancel()
 	if err := f.writes.wait(ctx); err != nil {
+		return err
+	}
+	if err := f.c.fence(ctx); err != nil {
 		return err
 	}
 	return do(ctx)
@@ -352,8 +288,10 @@ func (f *File) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), f.c.cfg.Timeout)
 	defer cancel()
 	err := f.writes.wait(ctx)
-	if r := f.reg.Load(); r != nil && r.fid != 0 {
-		r.conn.closeFid(r.fid)
+	for i := range f.regs {
+		if g := f.regs[i].Load(); g != nil && g.fid != 0 {
+			g.conn.closeFid(g.fid)
+		}
 	}
 	if e := closeHandle(ctx, &f.c.cfg, f.h); err == nil {
 		err = e

@@ -36,8 +36,13 @@ func (f *File) readVec(ctx context.Context, segs [][]byte, off int64) (int, erro
 		if done > 0 || err == nil {
 			f.c.overRDMA.read(done)
 		}
-		if done == total || err != nil && (!isLost(err) || f.c.cfg.RequireRDMA) {
+		if done == total || err != nil && !isLost(err) {
 			return done, err
+		}
+		if err != nil {
+			if err := f.lost(ctx, cn); err != nil {
+				return done, err
+			}
 		}
 	}
 	// What is left: after a short answer, or what goes another way.
@@ -69,12 +74,16 @@ func (f *File) writeVec(ctx context.Context, segs [][]byte, off int64) (int, err
 	}
 	done := 0
 	if cn != nil {
-		done, err = cn.writeVec(ctx, fid, segs, off, &f.writes)
+		var owed *debt
+		done, owed, err = cn.writeVec(ctx, fid, segs, off, &f.writes)
+		if owed != nil {
+			done, err = f.repay(ctx, done, owed, err)
+		}
 		if done > 0 || err == nil {
 			f.c.overRDMA.wrote(done)
 		}
-		// What was sent and not answered is uncertain, and is not sent again.
-		if !isLost(err) || isUncertain(err) || f.c.cfg.RequireRDMA {
+		// What is uncertain is not sent again.
+		if done == total || err != nil && !isLost(err) || isUncertain(err) {
 			return done, err
 		}
 	}

@@ -77,9 +77,6 @@ func (p *PendingFile) Commit(ctx context.Context) error {
 		return wrap("commit", p.final, fs.ErrClosed)
 	}
 	err := p.ordered(ctx, func(ctx context.Context) error {
-		if err := p.c.fence(ctx); err != nil {
-			return err
-		}
 		if err := p.h.setDelete(ctx, false); err != nil {
 			return err
 		}

@@ -33,6 +33,7 @@ type rawServer struct {
 	window    uint32
 	recvSize  uint32
 	textOnly  bool                                              // no keyed option
+	echoes    bool                                              // has the outcomes of lost connections
 	params    func(p *wire.AuthParams)                          // before signing
 	signed    func(b []byte) []byte                             // after signing
 	authReply func(information, status uint32) (uint32, uint32) // of AUTH
@@ -98,9 +99,13 @@ func addressOf(at rdma.Addr) wire.NetAddress {
 	}
 }
 
-// dial makes a client of the server.
+// dial makes a client of the server. It replaces no lost connection unless cfg says for
+// how long calls wait for that.
 func (s *rawServer) dial(cfg *Config) (*Client, error) {
 	full := cfg.withDefaults()
+	if cfg == nil || cfg.Reconnect == 0 {
+		full.Reconnect = -1
+	}
 	full.Completion = s.mode
 	c, err := newClient(s.t.Context(), s.sess, noLocalAddr, &testTarget, full)
 	if err == nil {
@@ -442,12 +447,15 @@ func (c *rawConn) auth(h wire.Header, body []byte) {
 		s.t.Errorf("AUTH of the client: %v", err)
 	}
 	p := wire.AuthParams{
-		RevID: wire.RevID, Endian: 8, PageSize: 4096, BaseSequence: 1, MaxRdmaWindowSize: s.window, MaxSendBufferSize: 16,
+		RevID: wire.RevID, Endian: 8, PageSize: 4096, BaseSequence: client.BaseSequence + 1, MaxRdmaWindowSize: s.window, MaxSendBufferSize: 16,
 		MaxRecvBufferSize: s.recvSize, HeaderSize: wire.HeaderSize, Credits: min(s.grant, client.Credits),
 		Key: &clientKey, SessionID: &[8]byte{9, 8, 7}, Signature: new([16]byte),
 	}
 	if !s.textOnly {
 		p.Keyed = &wire.KeyedOption{Nonce: [16]byte{1}}
+	}
+	if s.echoes {
+		p.PreviousSessionID = client.PreviousSessionID
 	}
 	if s.params != nil {
 		s.params(&p)

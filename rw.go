@@ -38,6 +38,12 @@ func (q *pieces) pop() piece {
 	return p
 }
 
+// unpop takes back the last pop.
+func (q *pieces) unpop() {
+	q.head = (q.head + maxPieces - 1) % maxPieces
+	q.count++
+}
+
 // endOfFile is the answer to a read at or after the end.
 const endOfFile = uint32(ntstatus.EndOfFile)
 
@@ -130,8 +136,8 @@ type reading struct {
 	off   int64
 	total int
 	to    rdma.RemoteAddr
-	lent  *Buffer // that it goes to, or nil
-	next  int     // bytes asked for
+	lent  *lease // that it goes to, or nil
+	next  int    // bytes asked for
 	q     pieces
 }
 
@@ -203,23 +209,26 @@ func (r *reading) drain(ctx context.Context) (err error) {
 // of a Buffer that is in doubt then.
 //
 // Source: [LWIO §Write], [OP-61], [OP-61b], [OP-112], [OP-113]
-func (c *conn) writeAt(ctx context.Context, fid uint16, p []byte, off int64, order *epochs) (int, error) {
+//
+// If the connection ends, the error is that, and what was sent and not answered is the
+// debt.
+func (c *conn) writeAt(ctx context.Context, fid uint16, p []byte, off int64, order *epochs) (int, *debt, error) {
 	if err := c.enter(); err != nil {
-		return 0, err
+		return 0, nil, err
 	}
 	defer c.leave()
 	w := writing{c: c, fid: fid, off: off, p: p, total: len(p), order: order}
 	b, at, err := c.buffers.find(p)
 	switch {
 	case err != nil:
-		return 0, err
+		return 0, nil, err
 	case len(p) <= copyWrite:
 	case b != nil:
 		w.mr, w.at, w.lent = b.mr, at, b
 	default:
 		mr, err := c.adapter.RegisterMemory(ctx, p, 0)
 		if err != nil {
-			return 0, err
+			return 0, nil, err
 		}
 		defer mr.Close()
 		w.mr = mr
@@ -236,16 +245,17 @@ type writing struct {
 	p     []byte
 	vec   *lender           // instead of p, or nil
 	same  []byte            // a page that is written over and over, instead of p, or nil
+	segs  [][]byte          // of vec
 	where cursor            // in it
 	mr    rdma.MemoryRegion // nil: the data is copied
 	at    int               // where p begins in it
-	lent  *Buffer           // that the data is gathered from, or nil
+	lent  *lease            // that the data is gathered from, or nil
 	order *epochs
 	next  int // bytes sent
 	q     pieces
 }
 
-func (w *writing) run(ctx context.Context) (done int, err error) {
+func (w *writing) run(ctx context.Context) (done int, owed *debt, err error) {
 	for done < w.total && err == nil {
 		if err = w.fill(ctx); err != nil {
 			break
@@ -254,15 +264,20 @@ func (w *writing) run(ctx context.Context) (done int, err error) {
 		n, err = w.finish(ctx)
 		done += n
 	}
+	if err != nil && w.q.count > 0 && isLost(err) {
+		return done, w.owe(), err
+	}
 	for w.q.count > 0 {
 		// What comes after a failure may have been written too, but is not counted.
-		if _, e := w.finish(ctx); e != nil && err == nil {
-			err = e
-		} else if e != nil && isUncertain(e) && !isUncertain(err) {
+		_, e := w.finish(ctx)
+		if isLost(e) && !isUncertain(e) {
+			return done, nil, &uncertainError{err}
+		}
+		if e != nil && isUncertain(e) && !isUncertain(err) {
 			err = &uncertainError{err}
 		}
 	}
-	return done, err
+	return done, nil, err
 }
 
 // fill sends as many requests as there are credits for, and at least one if
@@ -297,11 +312,16 @@ func (w *writing) fill(ctx context.Context) error {
 	return nil
 }
 
-// finish waits for the oldest request and returns how much of it was written.
+// finish waits for the oldest request and returns how much of it was written. If the
+// connection has ended, the request stays in the queue.
 func (w *writing) finish(ctx context.Context) (int, error) {
 	p := w.q.pop()
 	ios, err := w.c.wait(ctx, p.s)
-	if err != nil {
+	switch {
+	case err != nil && isLost(err):
+		w.q.unpop()
+		return 0, err
+	case err != nil:
 		return 0, &uncertainError{err}
 	}
 	w.c.release(p.s)

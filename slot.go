@@ -63,11 +63,13 @@ type slot struct {
 
 	fid    uint16 // of I/O until that is cancelled, else 0; the waiter's, else guarded by conn.sendMu
 	kind   slotKind
-	own    bool    // the call has a deadline of its own
-	want   uint32  // bytes asked for or sent
-	epoch  *epoch  // of a write
-	lent   *Buffer // that a read goes to or a write is gathered from, or nil
-	op     *op     // of a batch, or nil
+	own    bool   // the call has a deadline of its own
+	want   uint32 // bytes asked for or sent
+	epoch  *epoch // of a write
+	lent   *lease // that a read goes to or a write is gathered from, or nil
+	op     *op    // of a batch, or nil
+	number uint64 // of the message
+	again  bool   // the message was sent on an earlier connection, with that number
 	result wire.IOStatusBlock
 
 	sges   []rdma.SGE // of the message, from the queue to the post

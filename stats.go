@@ -31,8 +31,12 @@ type Stats struct {
 	// kernel; 0 where the system does not tell.
 	CPU time.Duration
 	// Connections is how many RDMA connections were made, Lost how many of them
-	// broke.
-	Connections, Lost uint64
+	// broke, and Reconnects how many took the place of one that broke.
+	Connections, Lost, Reconnects uint64
+	// ReplayedReads counts reads that went on over another connection when theirs broke,
+	// ReplayedWrites the messages with parts of writes that were sent again, under their
+	// old number, to be done once.
+	ReplayedReads, ReplayedWrites uint64
 }
 
 // Histogram counts delays.

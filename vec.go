@@ -36,7 +36,7 @@ func vecPage(segs [][]byte) int {
 type lender struct {
 	c      *conn
 	parts  []lentPart
-	buffer *Buffer // the one that segments are parts of; those of others are registered
+	buffer *lease // the one that segments are parts of; those of others are registered
 }
 
 // lentPart is a segment: a part of a region.

@@ -11,17 +11,17 @@ import (
 // returns what writeAt returns.
 //
 // Source: [LWIO §Vectored Write], [LWIO claim 16], [OP-61], [OP-80], [OP-112]
-func (c *conn) writeVec(ctx context.Context, fid uint16, segs [][]byte, off int64, order *epochs) (int, error) {
+func (c *conn) writeVec(ctx context.Context, fid uint16, segs [][]byte, off int64, order *epochs) (int, *debt, error) {
 	if err := c.enter(); err != nil {
-		return 0, err
+		return 0, nil, err
 	}
 	defer c.leave()
 	l := lender{c: c}
 	defer l.close()
 	if err := l.lend(ctx, segs, 0); err != nil {
-		return 0, err
+		return 0, nil, err
 	}
-	w := writing{c: c, fid: fid, off: off, order: order, vec: &l, lent: l.buffer}
+	w := writing{c: c, fid: fid, off: off, order: order, vec: &l, segs: segs, lent: l.buffer}
 	for _, p := range l.parts {
 		w.total += p.n
 	}

@@ -60,22 +60,25 @@ func (f *File) writeSame(ctx context.Context, p []byte, off, n int64) (int64, er
 	}
 	page := bytes.Repeat(p, protocolPage/len(p))
 	done := int64(0)
-	for done < n {
+	for losses := 0; done < n; losses++ {
 		cn, fid, err := f.lane(ctx)
 		if err != nil {
 			return done, err
 		}
-		if cn == nil || cn.peer.maxSame == 0 {
+		if cn == nil || cn.peer.maxSame == 0 || losses > maxLosses && !f.c.cfg.RequireRDMA {
 			m, err := f.writeCopies(ctx, page, off+done, n-done)
 			return done + m, err
 		}
-		m, err := cn.writeSame(ctx, fid, page, off+done, int(min(n-done, sameRun)), &f.writes)
-		done += int64(m)
-		if m > 0 || err == nil {
-			f.c.overRDMA.wrote(m)
+		m, owed, err := cn.writeSame(ctx, fid, page, off+done, int(min(n-done, sameRun)), &f.writes)
+		if owed != nil {
+			m, err = f.repay(ctx, m, owed, err)
 		}
-		// What was sent and not answered is uncertain, and is not sent again.
-		if err != nil && (!isLost(err) || isUncertain(err) || f.c.cfg.RequireRDMA) {
+		if done += int64(m); m > 0 || err == nil {
+			f.c.overRDMA.wrote(m)
+			losses = 0
+		}
+		// What is uncertain is not sent again.
+		if err != nil && (!isLost(err) || isUncertain(err) || losses > maxLosses) {
 			return done, err
 		}
 	}
@@ -97,9 +100,9 @@ func (f *File) writeCopies(ctx context.Context, page []byte, off, n int64) (done
 // returns what writeAt returns.
 //
 // Source: [LWIO §Vectored Write], [LWIO claim 17], [OP-75], [OP-76], [OP-78], [OP-112]
-func (c *conn) writeSame(ctx context.Context, fid uint16, page []byte, off int64, n int, order *epochs) (int, error) {
+func (c *conn) writeSame(ctx context.Context, fid uint16, page []byte, off int64, n int, order *epochs) (int, *debt, error) {
 	if err := c.enter(); err != nil {
-		return 0, err
+		return 0, nil, err
 	}
 	defer c.leave()
 	w := writing{c: c, fid: fid, off: off, total: n, same: page, order: order}

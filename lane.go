@@ -1,0 +1,123 @@
+package lwio
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// registration is how a file is known on an RDMA connection.
+type registration struct {
+	conn *conn
+	fid  uint16 // 0: the server does not want this file on RDMA
+	why  string // the reason, where fid is 0
+}
+
+// lane returns the RDMA connection and the file id to use, or a nil connection for
+// SMB.
+func (f *File) lane(ctx context.Context) (*conn, uint16, error) {
+	r := f.c.rail()
+	if r == nil {
+		return nil, 0, f.noRDMA(errors.New(f.c.withoutRDMA))
+	}
+	return f.laneOn(ctx, r, false)
+}
+
+// laneNow is the connection of a rail, and the file id, if the file was used on it before.
+func (f *File) laneNow(r *rail) (*conn, uint16) {
+	if g := f.regs[r.index].Load(); g != nil && g.fid != 0 && g.conn == r.cn.Load() && !g.conn.isDown() {
+		return g.conn, g.fid
+	}
+	return nil, 0
+}
+
+// laneOn is lane for one rail. owes says that the caller has writes to send again.
+func (f *File) laneOn(ctx context.Context, r *rail, owes bool) (*conn, uint16, error) {
+	if cn, fid := f.laneNow(r); cn != nil {
+		return cn, fid, nil
+	}
+	ctx, cancel := f.c.cfg.bounded(ctx)
+	defer cancel()
+	for range maxLosses {
+		cn, err := r.get(ctx, owes)
+		if err != nil {
+			return nil, 0, err
+		}
+		if cn == nil {
+			break
+		}
+		g := f.regs[r.index].Load()
+		if g == nil || g.conn != cn {
+			if g, err = f.register(ctx, cn); err != nil {
+				return nil, 0, err
+			}
+		}
+		switch {
+		case g.fid != 0:
+			return cn, g.fid, nil
+		case !cn.isDown():
+			return nil, 0, f.noRDMA(errors.New(g.why))
+		}
+	}
+	if f.c.closed.Load() {
+		return nil, 0, errClientClosed
+	}
+	return nil, 0, f.noRDMA(r.reason())
+}
+
+// noRDMA is an error if RDMA is required.
+func (f *File) noRDMA(why error) error {
+	if !f.c.cfg.RequireRDMA {
+		return nil
+	}
+	return fmt.Errorf("%w: %w", ErrNoRDMA, why)
+}
+
+// register makes the file known on cn, once.
+//
+// Source: [LWIO §File Registration]
+func (f *File) register(ctx context.Context, cn *conn) (*registration, error) {
+	ctx, cancel := f.c.cfg.bounded(ctx)
+	defer cancel()
+	select {
+	case f.registering <- struct{}{}:
+		defer func() { <-f.registering }()
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	known := &f.regs[cn.rail.index]
+	if g := known.Load(); g != nil && g.conn == cn {
+		return g, nil
+	}
+	g, err := f.registerNow(ctx, cn)
+	if err != nil {
+		return nil, err
+	}
+	if g.fid == 0 && !cn.isDown() {
+		f.c.cfg.Logger.Info("lwio: file goes over SMB", "name", f.name, "reason", g.why)
+	}
+	known.Store(g)
+	return g, nil
+}
+
+// registerNow asks for the resume key and sends REGISTER. What the server refuses
+// goes over SMB.
+func (f *File) registerNow(ctx context.Context, cn *conn) (*registration, error) {
+	key, lwio, err := f.h.resumeKey(ctx)
+	switch {
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	case err != nil:
+		return &registration{conn: cn, why: "no resume key: " + err.Error()}, nil
+	case !lwio:
+		return &registration{conn: cn, why: "the server does not offer LWIO for this file"}, nil
+	}
+	fid, err := cn.register(ctx, key, f.options)
+	switch {
+	case err == nil:
+		return &registration{conn: cn, fid: fid}, nil
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	}
+	return &registration{conn: cn, why: "REGISTER: " + err.Error()}, nil
+}

@@ -1,0 +1,179 @@
+package lwio
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"lwio/rdma"
+)
+
+// bufferTable has the buffers of a client, each of which is registered on every
+// connection.
+type bufferTable struct {
+	mu    sync.Mutex // guards what follows, and Buffer.leases
+	open  []*Buffer
+	conns []*conn // that buffers are registered on
+}
+
+// add registers a new buffer on all connections.
+func (t *bufferTable) add(ctx context.Context, b *Buffer) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.open = append(t.open, b)
+	for _, cn := range t.conns {
+		if err := t.leaseLocked(ctx, b, cn); err != nil && !cn.isDown() {
+			return err
+		}
+	}
+	return nil
+}
+
+// lease registers all buffers on a new connection.
+func (t *bufferTable) lease(ctx context.Context, cn *conn) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.conns = append(slices.DeleteFunc(t.conns, (*conn).isGone), cn)
+	for _, b := range t.open {
+		if err := t.leaseLocked(ctx, b, cn); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *bufferTable) leaseLocked(ctx context.Context, b *Buffer, cn *conn) error {
+	if err := cn.enter(); err != nil {
+		return err
+	}
+	defer cn.leave()
+	mr, err := cn.adapter.RegisterMemory(ctx, b.bytes, rdma.AccessRemoteWrite)
+	if err != nil {
+		return err
+	}
+	l := &lease{b: b, conn: cn, mr: mr}
+	b.leases = append(slices.DeleteFunc(b.leases, func(l *lease) bool { return l.conn.isGone() }), l)
+	cn.buffers.add(l)
+	return nil
+}
+
+// remove takes a buffer back from all connections.
+func (t *bufferTable) remove(b *Buffer) {
+	t.mu.Lock()
+	t.open = slices.DeleteFunc(t.open, func(o *Buffer) bool { return o == b })
+	leases := b.leases
+	t.mu.Unlock()
+	for _, l := range leases {
+		l.mr.Close()
+		l.conn.buffers.remove(l)
+	}
+}
+
+// takenBack waits until a lost connection that p was lent on, as part of a Buffer, is
+// torn down, and nobody but this process can write to it any more. It fails with
+// ErrInDoubt if the buffer is in doubt on a connection that there is.
+//
+// Source: [OP-113]
+func (t *bufferTable) takenBack(ctx context.Context, p []byte) error {
+	t.mu.Lock()
+	i := slices.IndexFunc(t.open, func(b *Buffer) bool { return within(b.bytes, p) >= 0 })
+	if i < 0 {
+		t.mu.Unlock()
+		return nil
+	}
+	leases := slices.Clone(t.open[i].leases)
+	t.mu.Unlock()
+	for _, l := range leases {
+		if !l.conn.isDown() {
+			if l.doubt.Load() > 0 {
+				return ErrInDoubt
+			}
+			continue
+		}
+		select {
+		case <-l.conn.gone:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return nil
+}
+
+// buffers are those of a connection. Its adapter lives as long as the last Buffer whose
+// memory is of it.
+type buffers struct {
+	list atomic.Pointer[[]*lease] // replaced as a whole
+
+	mu   sync.Mutex
+	home int  // buffers that are of the adapter's memory and not closed
+	over bool // the connection is torn down
+}
+
+// live counts in a buffer of the adapter's memory.
+func (k *buffers) live() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.home++
+}
+
+func (k *buffers) add(l *lease) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	list := append(slices.Clone(k.all()), l)
+	k.list.Store(&list)
+}
+
+func (k *buffers) remove(l *lease) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	list := slices.DeleteFunc(slices.Clone(k.all()), func(o *lease) bool { return o == l })
+	k.list.Store(&list)
+}
+
+func (k *buffers) all() []*lease {
+	if list := k.list.Load(); list != nil {
+		return *list
+	}
+	return nil
+}
+
+// done counts a buffer out, and closes the adapter after the last.
+func (k *buffers) done(c *conn) {
+	k.mu.Lock()
+	k.home--
+	last := k.over && k.home == 0
+	k.mu.Unlock()
+	if last {
+		c.adapter.Close()
+	}
+}
+
+// tearDown takes the buffers back from the server, and closes the adapter if none is of
+// its memory. What was in doubt on the connection is not any more.
+func (k *buffers) tearDown(c *conn) {
+	for _, l := range k.all() {
+		l.mr.Close()
+		l.b.doubt.Add(-l.doubt.Swap(0))
+	}
+	k.mu.Lock()
+	k.over = true
+	last := k.home == 0
+	k.mu.Unlock()
+	if last {
+		c.adapter.Close()
+	}
+}
+
+// find gives the buffer that p is a part of and where it begins there, or nil.
+func (k *buffers) find(p []byte) (*lease, int, error) {
+	for _, l := range k.all() {
+		if at := within(l.b.bytes, p); at >= 0 {
+			if l.b.doubt.Load() > 0 {
+				return nil, 0, ErrInDoubt
+			}
+			return l, at, nil
+		}
+	}
+	return nil, 0, nil
+}

@@ -1,0 +1,201 @@
+package lwio
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"time"
+)
+
+const (
+	// minPause and maxPause bound the time between two attempts to replace a connection.
+	// Each time it doubles, and up to half of it is left to chance.
+	minPause = 5 * time.Millisecond
+	maxPause = 10 * time.Second
+	// provenAfter is for how long a connection must have lived that is replaced without a
+	// pause.
+	provenAfter = time.Second
+	// attemptTimeout bounds one attempt.
+	attemptTimeout = 2 * connectTimeout
+	// maxLosses is over how many connections in a row a call goes on without getting
+	// anywhere: it may be what breaks them.
+	maxLosses = 8
+)
+
+// keep replaces the connection whenever it breaks, until ctx ends, or the SMB session.
+func (r *rail) keep(ctx context.Context) {
+	defer r.c.keepers.Done()
+	cn := r.last
+	var pause backoff
+	for cn != nil {
+		select {
+		case <-cn.down:
+		case <-ctx.Done():
+			return
+		}
+		r.lose(cn)
+		if r.c.cfg.Reconnect < 0 {
+			return
+		}
+		pause.lived(time.Since(cn.born), cn.seen.Load() > 0)
+		cn = r.replace(ctx, cn, &pause)
+	}
+}
+
+// replace makes a connection in place of cn, with as many attempts as it takes. It
+// returns nil if there will be none.
+func (r *rail) replace(ctx context.Context, cn *conn, pause *backoff) *conn {
+	select {
+	case <-cn.gone: // with it all calls have left, and told what they owe
+	case <-ctx.Done():
+		return nil
+	}
+	for try := 1; pause.sleep(ctx); try++ {
+		next, err := r.attempt(ctx)
+		if err == nil {
+			return r.replaced(cn, next, try)
+		}
+		if e := r.c.sess.err(); e != nil {
+			r.end(fmt.Errorf("%w; the SMB session has ended too, so that no other takes its place: %w", r.reason(), e))
+			r.c.cfg.Logger.Warn("lwio: SMB session lost, and the RDMA connections with it", "server", r.c.target.Host, "err", e)
+			return nil
+		}
+		if ctx.Err() == nil {
+			r.failed(err, try)
+		}
+	}
+	return nil
+}
+
+// attempt tries once.
+func (r *rail) attempt(ctx context.Context) (*conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, min(attemptTimeout, r.c.cfg.Timeout))
+	defer cancel()
+	return r.connect(ctx)
+}
+
+// replaced hands out the connection that takes the place of cn.
+func (r *rail) replaced(cn, next *conn, tries int) *conn {
+	if !r.offer(next) {
+		next.close()
+		return nil
+	}
+	r.c.reconnects.Add(1)
+	r.c.cfg.Logger.Info("lwio: RDMA connection replaced", "server", r.c.target.Host, "provider", next.fabric, "addr", next.remote.String(),
+		"attempts", tries, "outcomes of writes known", next.lineage == cn.lineage)
+	return next
+}
+
+// failed notes why an attempt failed. The log gets the first failure, and each after
+// which calls do not wait any more.
+func (r *rail) failed(err error, try int) {
+	r.mu.Lock()
+	if r.state == railLost {
+		r.why = fmt.Errorf("%s: %w; attempt %d to replace it: %w", r.last.fabric, r.last.err, try, err)
+	}
+	away := time.Now().After(r.until)
+	r.mu.Unlock()
+	if try == 1 || away {
+		r.c.cfg.Logger.Warn("lwio: the RDMA connection is not replaced yet", "server", r.c.target.Host, "attempt", try, "calls wait", !away, "err", err)
+	}
+}
+
+// connect negotiates, which ends what there was of the rail at the server, and connects
+// in the place of the last connection.
+func (r *rail) connect(ctx context.Context) (*conn, error) {
+	select {
+	case r.turn <- struct{}{}:
+		defer func() { <-r.turn }()
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	assoc, err := r.negotiate(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return r.c.connect(ctx, r, assoc)
+}
+
+// negotiate asks the server with the rail's key. The caller has the turn.
+func (r *rail) negotiate(ctx context.Context) (*association, error) {
+	assoc, err := negotiate(ctx, r.c.sess, r.c.cfg.Providers, r.key)
+	if err == nil {
+		r.setFenced()
+	}
+	return assoc, err
+}
+
+func (r *rail) setFenced() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.fenced && r.state != railUp {
+		r.fenced = true
+		r.setLocked(r.state)
+	}
+}
+
+// fence makes the server forget writes that a broken connection may still carry, before
+// anything is changed over SMB: a NEGOTIATE with the same client key tears down the
+// connections of the pair and waits for their I/O.
+//
+// Source: [OP-112]
+func (r *rail) fence(ctx context.Context) error {
+	r.live()
+	for {
+		r.mu.Lock()
+		cn, changed, needed := r.last, r.changed, r.state > railOwed && !r.fenced
+		r.mu.Unlock()
+		if !needed {
+			return nil
+		}
+		select {
+		case <-cn.gone:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		if cn.unanswered.Load() == 0 {
+			r.setFenced()
+			return nil
+		}
+		select {
+		case r.turn <- struct{}{}:
+			_, err := r.negotiate(ctx)
+			<-r.turn
+			if err != nil {
+				return fmt.Errorf("the server may still be doing writes of the lost RDMA connection, and cannot be asked: %w", err)
+			}
+			return nil
+		case <-changed:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// backoff is how long to wait before the next attempt.
+type backoff struct{ pause time.Duration }
+
+// lived says for how long the last connection was there, and whether it was of use.
+func (b *backoff) lived(d time.Duration, used bool) {
+	switch {
+	case d >= provenAfter:
+		b.pause = 0
+	case used:
+		b.pause = min(b.pause, minPause)
+	}
+}
+
+// sleep waits, and reports false if ctx has ended.
+func (b *backoff) sleep(ctx context.Context) bool {
+	d := b.pause
+	b.pause = min(max(2*d, minPause), maxPause)
+	if d > 0 {
+		t := time.NewTimer(d/2 + rand.N(d/2+1))
+		defer t.Stop()
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+		}
+	}
+	return ctx.Err() == nil
+}
