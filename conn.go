@@ -241,6 +241,8 @@ func (c *conn) supervise() {
 // watch tells the waiters of requests older than Config.Timeout, and ends a
 // connection on which a request is twice as old. Calls with a deadline of their own
 // see to that themselves; their requests age from when they are given up.
+//
+// Source: [OP-110], [OP-113]
 func (c *conn) watch() {
 	now, at := c.ticks.Add(1), int64(0)
 	for i := range c.slots {

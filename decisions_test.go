@@ -3,6 +3,7 @@ package lwio
 import (
 	"context"
 	"net/netip"
+	"reflect"
 	"sync"
 	"testing"
 
@@ -136,4 +137,36 @@ func testWhatAuthLends(t *testing.T, on string) {
 		t.Error(n, err)
 	}
 	waitFor(t, func() bool { return !c.Transport().RDMA() })
+}
+
+// The client asks for no RDMA reads and sends no private data; and the addresses that it
+// lends are the transport's, not its own.
+//
+// Source: [OP-18], [OP-102], [OP-104]
+func TestWhatTheClientTells(t *testing.T) { onEach(t, testWhatTheClientTells) }
+
+func testWhatTheClientTells(t *testing.T, on string) {
+	share := newFakeShare()
+	share.put("f", pattern(100_000))
+	s := newRawServer(t, on, share)
+	c := s.connect(Config{})
+	f := openOn(t, c, "f")
+	conn := <-s.accepted
+	if limits, err := conn.connector.ReadLimits(); err != nil || limits != (rdma.ReadLimits{}) {
+		t.Errorf("the client offers %+v, %v", limits, err)
+	}
+	if private, err := conn.connector.PrivateData(); err != nil || len(private) != 0 {
+		t.Errorf("the client sends private data %x, %v", private, err)
+	}
+	buf := allocate(t, c, 8192)
+	for _, p := range [][]byte{buf.Bytes(), make([]byte, 5000), make([]byte, 100)} {
+		before := len(conn.seen(wire.OpRead))
+		if n, err := f.ReadAt(p, 0); n != len(p) || err != nil {
+			t.Fatal(n, err)
+		}
+		h := conn.seen(wire.OpRead)[before]
+		if own := uint64(reflect.ValueOf(p).Pointer()); h.DataVa == own || h.DataMh == 0 {
+			t.Errorf("the client lends address %#x, handle %#x; the memory is at %#x", h.DataVa, h.DataMh, own)
+		}
+	}
 }

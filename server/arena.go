@@ -10,7 +10,7 @@ import (
 
 // arena is the memory that reads go through: one region, registered once, from
 // which operations take blocks. The region has no remote rights: RDMA writes
-// start in it, nothing ends in it. What was never used is never committed.
+// start in it, nothing ends in it [OP-100]. What was never used is never committed.
 //
 // When the memory, or a connection's share of it, is used up, operations wait
 // in the order of arrival, except that a connection over its share holds up

@@ -42,7 +42,7 @@ func testClaim15(t *testing.T, on string) {
 // Reads and vectored reads send their data by RDMA Writes; writes and vectored writes
 // by the ordinary send of the request, and the answer is an ordinary send too.
 //
-// Source: [LWIO claim 16] [OP-96]
+// Source: [LWIO claim 16] [OP-96] [OP-105]
 func TestClaim16(t *testing.T) { onEach(t, testClaim16) }
 
 func testClaim16(t *testing.T, on string) {

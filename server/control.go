@@ -9,7 +9,7 @@ import (
 // file of this connection. What the client says of the open's flags is not
 // asked.
 //
-// Source: [LWIO §File Registration] [OP-50i] [OP-52b] [OP-56] [OP-57] [LWIO claim 10] [LWIO claim 11]
+// Source: [LWIO §File Registration] [OP-50i] [OP-52] [OP-52b] [OP-56] [OP-57] [OP-59] [LWIO claim 10] [LWIO claim 11]
 func (c *conn) register(o *op) {
 	f, status := c.newFile(o)
 	if status != ntstatus.Success {
@@ -73,7 +73,7 @@ func (c *conn) newFile(o *op) (*fid, ntstatus.Status) {
 
 // revoke drops a file because SMB closes its open. What is in flight goes on.
 //
-// Source: [OP-58b]
+// Source: [OP-58] [OP-58b]
 func (c *conn) revoke(f *fid) {
 	c.mu.Lock()
 	removed := c.fids.remove(f)

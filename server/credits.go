@@ -16,7 +16,7 @@ import (
 //
 // Guarded by conn.mu; only the loop changes grant, so it may read it without.
 //
-// Source: [LWIO §Credits] [OP-64] to [OP-74c] [LWIO claim 24]
+// Source: [LWIO §Credits] [OP-64] to [OP-74c] [OP-98] [LWIO claim 24]
 type credits struct {
 	grant int
 	// delta is the change in progress: what the grant grew by, or, below zero,

@@ -71,7 +71,7 @@ func creditMessage(n int32) wire.Header {
 // use for, and gets no more until it gave some up. An idle one gives up its own,
 // one message for each.
 //
-// Source: [LWIO §Credits] [OP-64] [OP-67] [OP-70] to [OP-74c] [LWIO claim 24]
+// Source: [LWIO §Credits] [OP-64] [OP-67] [OP-70] to [OP-74c] [OP-74a] [OP-74b] [LWIO claim 24]
 func TestCreditTransactions(t *testing.T) {
 	v, c := grantEnv(t, Limits{})
 	s := v.conn()

@@ -152,7 +152,7 @@ func (c *conn) flush() {
 // of what is outstanding and the INTERRUPT handler share one critical section,
 // so no wake-up is lost.
 //
-// Source: [OP-93f] [OP-94d]
+// Source: [OP-93d] [OP-93f] [OP-94d]
 func (c *conn) enqueueLocked(o *op, now time.Time) {
 	c.outbox.push(o)
 	if o.more {

@@ -60,6 +60,11 @@ func (v *env) connect(n *negotiated) *rawClient {
 
 func (v *env) tryConnect(n *negotiated) (*rawClient, error) {
 	v.t.Helper()
+	return v.tryConnectWith(n, rdma.DialConfig{})
+}
+
+func (v *env) tryConnectWith(n *negotiated, cfg rdma.DialConfig) (*rawClient, error) {
+	v.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	c := &rawClient{t: v.t, v: v, cookie: 1000}
@@ -93,7 +98,7 @@ func (v *env) tryConnect(n *negotiated) (*rawClient, error) {
 	for i := range clientCredits + 1 {
 		c.postReply(uint64(i))
 	}
-	c.connector, err = rdma.Dial(ctx, c.a, c.qp, n.addr, rdma.DialConfig{})
+	c.connector, err = rdma.Dial(ctx, c.a, c.qp, n.addr, cfg)
 	return c, err
 }
 

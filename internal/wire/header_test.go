@@ -56,7 +56,7 @@ func headerCases() []struct {
 	}
 }
 
-// Source: [LWIO §Network Discovery], [OP-11], [OP-12], [OP-20], [OP-24], [OP-25]
+// Source: [LWIO §Network Discovery], [OP-10], [OP-11], [OP-12], [OP-20], [OP-24], [OP-25]
 func TestHeaderGolden(t *testing.T) {
 	for _, c := range headerCases() {
 		t.Run(c.name, func(t *testing.T) {

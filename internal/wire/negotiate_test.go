@@ -72,7 +72,7 @@ func responseRows() []row {
 	}
 }
 
-// Source: [LWIO §Network Discovery], [LWIO claim 7], [LWIO claim 8], [OP-12], [OP-14], [OP-15], [OP-16], [OP-17], [OP-38b]
+// Source: [LWIO §Network Discovery], [LWIO claim 7], [LWIO claim 8], [OP-12], [OP-14], [OP-15], [OP-16], [OP-17], [OP-38b], [OP-107]
 func TestNegotiateRequestGolden(t *testing.T) {
 	b := golden(t, requestRows()...)
 	got, err := negotiateRequest.AppendTo(nil)

@@ -6,7 +6,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Source: [LWIO §Vectored Read]
+// Source: [LWIO §Vectored Read], [OP-18], [OP-19]
 func TestRDMARegionGolden(t *testing.T) {
 	b := golden(t,
 		row{"DataVa", "5857565554535251"},

@@ -1,0 +1,262 @@
+package server
+
+import (
+	"context"
+	"sync"
+	"testing"
+
+	"lwio/internal/ntstatus"
+	"lwio/internal/wire"
+	"lwio/rdma"
+	"lwio/rdma/hook"
+	"lwio/vfs"
+)
+
+// What the text gives no meaning to is ignored: Marker, Tid, Sequence, flags of an open
+// that are not the open's, CONTROL, and how much the client sends at most.
+//
+// Source: [OP-21] [OP-22] [OP-23] [OP-50f] [OP-52] [OP-52b] [OP-62] [OP-92h]
+func TestIgnoredFields(t *testing.T) { onEach(t, testIgnoredFields) }
+
+func testIgnoredFields(t *testing.T, on string) {
+	v := newEnv(t, envConfig{on: on})
+	n := v.negotiate(v.sess)
+	c := v.connect(n)
+	c.auth(n, authOptions{mutate: func(p *wire.AuthParams) {
+		p.MaxSendBufferSize, p.RdmaReadSupported = 1, 1
+	}})
+	if c.params.RdmaReadSupported != 0 {
+		t.Error("the server says that it supports RDMA reads")
+	}
+	o := v.file("a", content(5000))
+	h, _ := c.registerMessage(o)
+	claim := wire.FIDParams{ResumeKey: o.ResumeKey(), SessionID: c.sessionID, FlagsAndAttributes: uint32(vfs.NoIntermediateBuffering)}
+	s := c.call(h, claim.AppendTo(nil))
+	if s.Status != 0 {
+		t.Fatalf("REGISTER: %v", ntstatus.Status(s.Status))
+	}
+	fid := uint16(s.Information)
+	// The open is buffered, whatever the client says of it.
+	c.want(ntstatus.InvalidParameter, 0, wire.NewCollapse(fid, 0, 8192, 4096, wire.Completion{Cookie: 1}), content(4096))
+	c.want(ntstatus.Success, 4096, writeHeader(fid, 0, 4096), content(4096)) // more than MaxSendBufferSize
+	msg := c.readHeader(fid, 0, 5000, 0)
+	msg.Cookie, msg.Tid, msg.Sequence, msg.Marker, msg.Flags = 5, 0xDEADBEEF, 0x7777, 0, msg.Flags|wire.FlagControl
+	c.raw(msg.AppendTo(nil))
+	if s := c.reply(); s.Cookie != 5 || s.Status != 0 || s.Information != 5000 {
+		t.Errorf("%+v", s)
+	}
+	v.check(c)
+}
+
+// The name that a client gives itself is nobody's: what the SMB session may do counts.
+//
+// Source: [LWIO §Network Discovery] [OP-41] [OP-56]
+func TestClientNameMeansNothing(t *testing.T) { onEach(t, testClientNameMeansNothing) }
+
+func testClientNameMeansNothing(t *testing.T, on string) {
+	v := newEnv(t, envConfig{on: on})
+	theirs := v.open("theirs", vfs.ReadData, 0, newFakeSession(5))
+	for _, name := range []string{"", "here", "SESSION5", "client\\..\\pipe"} {
+		key := [16]byte{byte(len(name)), 1}
+		out, err := v.e.negotiate(context.Background(), v.sess, negotiateRequest(t, func(r *wire.NegotiateRequest) {
+			r.ClientName, r.Key = name, key
+		}), 0xFFFF)
+		if err != nil {
+			t.Fatalf("%q: %v", name, err)
+		}
+		resp, err := wire.DecodeNegotiateResponse(out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		app := v.sess.ApplicationKey()
+		n := &negotiated{
+			clientKey: key, serverKey: resp.Key, authKey: wire.DeriveAuthKey(app[:], key, resp.Key), addr: v.e.fabrics[0].addr,
+		}
+		c := v.connect(n)
+		c.auth(n, authOptions{})
+		h, body := c.registerMessage(theirs)
+		c.want(ntstatus.ObjectNameNotFound, 0, h, body)
+		v.check(c)
+		c.connector.Close()
+	}
+}
+
+// A wrong address or handle ends the connection, and hurts nobody else.
+//
+// Source: [OP-18] [OP-19] [OP-92g]
+func TestWrongAddress(t *testing.T) { onEach(t, testWrongAddress) }
+
+func testWrongAddress(t *testing.T, on string) {
+	v := newEnv(t, envConfig{on: on})
+	other := v.client()
+	o := v.file("a", content(100_000))
+	for name, change := range map[string]func(h *wire.Header){
+		"handle":           func(h *wire.Header) { h.DataMh++ },
+		"address":          func(h *wire.Header) { h.DataVa -= 1 << 30 },
+		"end":              func(h *wire.Header) { h.DataVa += inSize - 100 },
+		"no address":       func(h *wire.Header) { h.DataVa = 1<<64 - 1 },
+		"of the status":    func(h *wire.Header) { h.Flags &^= wire.FlagInterrupt; h.IosMh = h.DataMh + 1 },
+		"of no fid at all": func(h *wire.Header) { h.Flags &^= wire.FlagInterrupt; h.Fid = 999; h.IosVa = 7 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			v.in(t)
+			c := v.client()
+			h := c.readHeader(c.register(o), 0, 5000, 0)
+			change(&h)
+			c.send(h, nil)
+			c.wantCut()
+			v.check(other)
+		})
+	}
+}
+
+// Each connection has files, credits and answers of its own, also those of one session.
+//
+// Source: [OP-53] [OP-109]
+func TestConnectionsAreIndependent(t *testing.T) { onEach(t, testConnectionsAreIndependent) }
+
+func testConnectionsAreIndependent(t *testing.T, on string) {
+	b, v, first, o, fid := gatedEnv(t, envConfig{on: on, limits: Limits{Workers: 2}})
+	n := v.negotiate(v.sess)
+	second, third := v.connect(n), v.connect(n) // under one pair of keys
+	second.auth(n, authOptions{})
+	third.auth(n, authOptions{})
+	second.want(ntstatus.FileClosed, 0, second.readHeader(fid, 0, 10, 0), nil)
+	own := second.register(o)
+	if second.sessionID == third.sessionID || first.sessionID == second.sessionID {
+		t.Error("two connections have one SessionId")
+	}
+	params := wire.FIDParams{ResumeKey: o.ResumeKey(), SessionID: third.sessionID}
+	h, _ := second.registerMessage(o)
+	second.want(ntstatus.AccessDenied, 0, h, params.AppendTo(nil))
+	b.shut()
+	held := first.send(first.readHeader(fid, 0, 4096, 0), nil)
+	eventually(t, "a worker is busy", func() bool { return b.waiting() == 1 })
+	// CANCEL, CLOSE and the end of another connection are no matter of this one's.
+	second.want(ntstatus.Success, 0, controlHeader(wire.OpCancel, own), nil)
+	second.want(ntstatus.Success, 0, controlHeader(wire.OpClose, own), nil)
+	third.connector.Close()
+	eventually(t, "one connection is gone", func() bool { return v.e.count.connections.Load() == 2 })
+	b.open()
+	if s := first.reply(); s.Cookie != held || s.Status != 0 {
+		t.Errorf("%+v", s)
+	}
+	if len(second.got) != 0 {
+		t.Errorf("answers to others: %+v", second.got)
+	}
+}
+
+// cachedGate is a gate whose reads are in the cache: only writes are held up.
+type cachedGate struct{ *gate }
+
+func (g *cachedGate) Open(path string, how vfs.How) (vfs.Handle, error) {
+	h, err := g.Dir.Open(path, how)
+	return &cachedFile{&gated{h, g.gate}}, err
+}
+
+type cachedFile struct{ *gated }
+
+func (f *cachedFile) ReadCached(p []byte, off int64) (int, bool, error) {
+	n, err := f.Handle.ReadAt(p, off)
+	return n, true, err
+}
+
+// Nothing waits for a request that it overlaps with.
+//
+// Source: [OP-92d]
+func TestOverlapsHaveNoOrder(t *testing.T) { onEach(t, testOverlapsHaveNoOrder) }
+
+func testOverlapsHaveNoOrder(t *testing.T, on string) {
+	g := newGate(t)
+	g.make("a", content(8192))
+	v := newEnv(t, envConfig{on: on, backend: &cachedGate{g}})
+	t.Cleanup(g.open)
+	c := v.client()
+	fid := c.register(v.open("a", vfs.ReadData|vfs.WriteData, 0, v.sess))
+	g.shut()
+	first := c.send(writeHeader(fid, 0, 4096), make([]byte, 4096))
+	second := c.send(writeHeader(fid, 100, 4096), make([]byte, 4096))
+	eventually(t, "both writes have begun", func() bool { return g.waiting() == 2 })
+	c.want(ntstatus.Success, 8192, c.readHeader(fid, 0, 8192, 0), nil)
+	g.open()
+	for range 2 {
+		if s := c.reply(); s.Status != 0 || s.Cookie != first && s.Cookie != second {
+			t.Errorf("%+v", s)
+		}
+	}
+}
+
+// connections notes what a server does with the connections of a provider.
+type connections struct {
+	mu     sync.Mutex
+	events []hook.Event
+}
+
+func (k *connections) Event(e hook.Event) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.events = append(k.events, e)
+}
+
+// A connection carries no private data and no RDMA reads; the server has a receive of
+// full size before it accepts, and sends nothing before it was spoken to.
+//
+// Source: [OP-102] [OP-103] [OP-104] [OP-108]
+func TestAcceptance(t *testing.T) { onEach(t, testAcceptance) }
+
+func testAcceptance(t *testing.T, on string) {
+	k := new(connections)
+	const size = 12 << 10
+	v := newEnv(t, envConfig{on: on, limits: Limits{MaxRecvBufferSize: size}, provider: hook.Wrap(providers[on](), &hook.Config{Tracer: k})})
+	c := v.client()
+	if limits, err := c.connector.ReadLimits(); err != nil || limits != (rdma.ReadLimits{}) {
+		t.Errorf("the server offers %+v, %v", limits, err)
+	}
+	if private, err := c.connector.PrivateData(); err != nil || len(private) != 0 {
+		t.Errorf("the server sends private data %x, %v", private, err)
+	}
+	v.check(c)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	received, accepted, spoken := false, false, false
+	for _, e := range k.events {
+		switch e := e.(type) {
+		case hook.Posted:
+			switch {
+			case e.Op == rdma.OpReceive && e.Bytes != wire.HeaderSize+size:
+				t.Errorf("a receive of %d bytes", e.Bytes)
+			case e.Op == rdma.OpReceive:
+				received = true
+			case e.Op == rdma.OpRead, !spoken:
+				t.Errorf("the server posts %v; it was spoken to: %v", e.Op, spoken)
+			}
+		case hook.Controlled:
+			if e.Op == "accept" {
+				if accepted = true; !received {
+					t.Error("the server accepts before it has posted a receive")
+				}
+			}
+		case hook.Completed:
+			spoken = spoken || e.Op == rdma.OpReceive
+		}
+	}
+	if !accepted || !spoken {
+		t.Errorf("accepted: %v, spoken to: %v", accepted, spoken)
+	}
+}
+
+// Private data of a client is nothing to the server.
+//
+// Source: [OP-102]
+func TestPrivateDataOfClients(t *testing.T) { onEach(t, testPrivateDataOfClients) }
+
+func testPrivateDataOfClients(t *testing.T, on string) {
+	v := newEnv(t, envConfig{on: on})
+	n := v.negotiate(v.sess)
+	c, err := v.tryConnectWith(n, rdma.DialConfig{PrivateData: []byte("LWIO")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.auth(n, authOptions{})
+	v.check(c)
+}
