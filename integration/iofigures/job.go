@@ -62,8 +62,13 @@ type outcome struct {
 	Ops            int64
 	Took           time.Duration
 	Client, Server time.Duration // CPU
+	Others         time.Duration // CPU of all that is neither; see others
 	P50            time.Duration // if operations were timed
 }
+
+// others is how much of a core was busy with what is neither client nor server: the
+// kernel's own threads, and whatever else disturbs.
+func (o outcome) others() float64 { return max(o.Others.Seconds()/o.Took.Seconds(), 0) }
 
 // rate is operations a second; cpu and serverCPU are nanoseconds of one operation.
 func (o outcome) rate() float64      { return float64(o.Ops) / o.Took.Seconds() }
@@ -105,10 +110,12 @@ func (j job) play() (o outcome, err error) {
 	if _, err := j.phase(lanes, j.Runtime/8); err != nil {
 		return o, err
 	}
+	machine := measure.MachineCPU()
 	client, server, start := measure.SelfCPU(), measure.ProcessCPU(j.Server), time.Now()
 	seen, err := j.phase(lanes, j.Runtime)
 	o.Took = time.Since(start)
 	o.Client, o.Server = measure.SelfCPU()-client, measure.ProcessCPU(j.Server)-server
+	o.Others = measure.MachineCPU() - machine - o.Client - o.Server
 	if err == nil && seen.ops == 0 {
 		err = fmt.Errorf("no operation was done in %v", j.Runtime)
 	}

@@ -7,7 +7,8 @@
 // Client and server are processes of their own, each on a core of its own where the
 // row does not say otherwise, in memory of the file that is in the page cache. All
 // subjects of a row run in turns, each time in a fresh client; a figure is the median
-// of its runs. What counts is the ratio within a row, held against a bar. What cannot
+// of its runs. How busy others kept the machine is said, as figures of a machine that is
+// not quiet are worth little. What counts is the ratio within a row, held against a bar. What cannot
 // be measured, for want of nbdkit say, is said.
 package main
 

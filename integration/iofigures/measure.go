@@ -22,6 +22,7 @@ type medians struct {
 	P50       float64 `json:"p50_us,omitempty"`
 	ClientCPU float64 `json:"client_cpu_us_per_op"`
 	ServerCPU float64 `json:"server_cpu_us_per_op"`
+	Others    float64 `json:"cores_of_others"`
 	Failure   string  `json:"failure,omitempty"` // why there are none
 }
 
@@ -97,6 +98,7 @@ func (s subject) summarize(runs []outcome, failure error) medians {
 	m.P50 = median(func(o outcome) float64 { return float64(o.P50) / 1e3 })
 	m.ClientCPU = median(outcome.cpu) / 1e3
 	m.ServerCPU = median(outcome.serverCPU) / 1e3
+	m.Others = median(outcome.others)
 	return m
 }
 

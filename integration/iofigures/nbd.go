@@ -79,7 +79,7 @@ func (l *lab) runNBD(j job) (o outcome, err error) {
 		"--time_based", "--norandommap", "--randrepeat=0", "--gtod_reduce=1", "--output-format=json")
 	var out, stderr strings.Builder
 	cmd.Stdout, cmd.Stderr = &out, &stderr
-	server := measure.ProcessCPU(s.cmd.Process.Pid)
+	server, machine := measure.ProcessCPU(s.cmd.Process.Pid), measure.MachineCPU()
 	if err = measure.StartOn(cmd, l.client); err == nil {
 		err = cmd.Wait()
 	}
@@ -87,11 +87,14 @@ func (l *lab) runNBD(j job) (o outcome, err error) {
 		return o, fmt.Errorf("fio: %w\n%s", err, stderr.String())
 	}
 	server = measure.ProcessCPU(s.cmd.Process.Pid) - server
+	used := cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime() + server
+	machine = measure.MachineCPU() - machine
 	if o, err = readFio(out.String(), j.Write); err != nil {
 		return o, err
 	}
 	// What nbdkit did ahead of the measurement is as much for each operation.
 	o.Server = time.Duration(float64(server) * float64(o.Took) / float64(o.Took+j.Runtime/8))
+	o.Others = machine - used
 	return o, nil
 }
 

@@ -14,19 +14,19 @@ func (t table) print(out io.Writer) error {
 		return nil
 	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "| rate\t| MB/s\t| p50 us\t| client CPU us\t| server CPU us\t|  \t|")
-	fmt.Fprintln(w, "| ---:\t| ---:\t| ---:\t| ---:\t| ---:\t| ---\t|")
+	fmt.Fprintln(w, "| rate\t| MB/s\t| p50 us\t| client CPU us\t| server CPU us\t| cores of others\t|  \t|")
+	fmt.Fprintln(w, "| ---:\t| ---:\t| ---:\t| ---:\t| ---:\t| ---:\t| ---\t|")
 	for _, m := range t.Subjects {
 		if m.Failure != "" {
-			fmt.Fprintf(w, "|  \t|  \t|  \t|  \t|  \t| %s: %s\t|\n", m.Name, oneLine(m.Failure))
+			fmt.Fprintf(w, "|  \t|  \t|  \t|  \t|  \t|  \t| %s: %s\t|\n", m.Name, oneLine(m.Failure))
 			continue
 		}
 		delay := ""
 		if m.P50 > 0 {
 			delay = fmt.Sprintf("%.2f", m.P50)
 		}
-		fmt.Fprintf(w, "| %.0f\t| %.0f\t| %s\t| %.2f\t| %.2f\t| %s\t|\n",
-			m.Rate, m.Bytes/1e6, delay, m.ClientCPU, m.ServerCPU, m.Name)
+		fmt.Fprintf(w, "| %.0f\t| %.0f\t| %s\t| %.2f\t| %.2f\t| %.2f\t| %s\t|\n",
+			m.Rate, m.Bytes/1e6, delay, m.ClientCPU, m.ServerCPU, m.Others, m.Name)
 	}
 	return w.Flush()
 }
