@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"lwio/rdma"
+	"lwio/vfs"
 )
 
 // arena is the memory that reads go through: one region, registered once, from
@@ -15,18 +16,29 @@ import (
 // When the memory, or a connection's share of it, is used up, operations wait
 // in the order of arrival, except that a connection over its share holds up
 // nobody else. The share is a quarter of what is free: it shrinks as connections
-// take theirs, so that many slow ones leave something for the next. Safe for
-// concurrent use.
+// take theirs, so that many slow ones leave something for the next. One file gets at
+// most three quarters of a connection's share, and half of all, and while there is
+// plenty the share does not shrink for the first block of a file: one that does not
+// answer leaves something for others. Safe for concurrent use.
 type arena struct {
 	mem    rdma.Memory
 	region rdma.MemoryRegion
 	bytes  []byte
 	share  int // bytes that one connection may hold at most, if it holds anything
+	half   int // the same of one file, in bytes
 
-	mu    sync.Mutex
-	free  *buddy
-	spare int // bytes that nobody holds
-	queue opList
+	mu       sync.Mutex
+	free     *buddy
+	spare    int // bytes that nobody holds
+	queue    opList
+	portions map[vfs.NodeID]*portion
+}
+
+// portion is what one file holds for all connections. arena.mu guards it.
+type portion struct {
+	node  vfs.NodeID
+	users int // files of connections
+	held  int // bytes
 }
 
 // newArena allocates and registers size bytes, in blocks of up to largest.
@@ -44,12 +56,35 @@ func newArena(ctx context.Context, a rdma.Adapter, size, largest int) (*arena, e
 	}
 	return &arena{
 		mem: mem, region: region, bytes: mem.Bytes()[:size],
-		share: max(size/4, blockUnit<<top), free: newBuddy(size/blockUnit, top), spare: size,
+		share: max(size/4, blockUnit<<top), half: size / 2, free: newBuddy(size/blockUnit, top), spare: size,
+		portions: make(map[vfs.NodeID]*portion),
 	}, nil
 }
 
+// join returns the portion of a file for one more user, who calls part.
+func (a *arena) join(node vfs.NodeID) *portion {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	p := a.portions[node]
+	if p == nil {
+		p = &portion{node: node}
+		a.portions[node] = p
+	}
+	p.users++
+	return p
+}
+
+// part is the end of a user. What the file holds stays until it is given back.
+func (a *arena) part(p *portion) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if p.users--; p.users == 0 {
+		delete(a.portions, p.node)
+	}
+}
+
 // take gives o a block of o.need bytes. If there is none now, o waits, take
-// returns false, and o.lane gets o together with its block later.
+// returns false, and o.line gets o together with its block later.
 func (a *arena) take(o *op) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -80,9 +115,24 @@ func (a *arena) crowded() bool {
 	return false
 }
 
-// overShare reports whether o's connection holds too much to get more.
+// overShare reports whether o's connection, or its file, holds too much to get more.
 func (a *arena) overShare(o *op) bool {
-	return o.c.held > 0 && o.c.held+blockUnit<<orderOf(o.need) > min(a.share, a.spare/4)
+	size, share, f := blockUnit<<orderOf(o.need), min(a.share, a.spare/4), o.file
+	switch {
+	case f.memory > 0 && f.memory+size > share/4*3, f.portion.held > 0 && f.portion.held+size > a.half:
+		return true
+	case f.memory == 0 && a.spare-size >= a.share:
+		share = a.share // what its other files took is not its fault
+	}
+	return o.c.held > 0 && o.c.held+size > share
+}
+
+// hold counts a block of o's, or one less.
+func (a *arena) hold(o *op, size int) {
+	o.c.held += size
+	o.file.memory += size
+	o.file.portion.held += size
+	a.spare -= size
 }
 
 // grant gives o a block, if it can.
@@ -96,8 +146,7 @@ func (a *arena) grant(o *op) grantResult {
 		return noMemory
 	}
 	o.block = at
-	o.c.held += blockUnit << order
-	a.spare -= blockUnit << order
+	a.hold(o, blockUnit<<order)
 	return granted
 }
 
@@ -105,8 +154,7 @@ func (a *arena) grant(o *op) grantResult {
 func (a *arena) give(o *op) {
 	a.mu.Lock()
 	size := blockUnit * a.free.release(o.block)
-	o.c.held -= size
-	a.spare += size
+	a.hold(o, -size)
 	o.block = none
 	var ready opList
 	for w := a.queue.head; w != nil; {
@@ -124,7 +172,7 @@ func (a *arena) give(o *op) {
 	}
 	a.mu.Unlock()
 	for w := ready.pop(); w != nil; w = ready.pop() {
-		w.lane.push(w)
+		w.line.push(w)
 	}
 }
 

@@ -2,27 +2,40 @@ package server
 
 import (
 	"testing"
+
+	"lwio/vfs"
 )
 
 // newTestArena is an arena without memory.
 func newTestArena(blocks, top, share int) *arena {
-	return &arena{share: share, free: newBuddy(blocks<<top, top), spare: blocks << top * blockUnit}
+	return &arena{
+		share: share, half: blocks << top * blockUnit, free: newBuddy(blocks<<top, top), spare: blocks << top * blockUnit,
+		portions: make(map[vfs.NodeID]*portion),
+	}
 }
 
-func newTestOp(c *conn, l *lane, need int) *op {
-	return &op{c: c, lane: l, need: need, block: none}
+// newTestLine is a line without workers.
+func newTestLine() *line { return newLane(0, nil).join(vfs.NodeID{}) }
+
+// newTestOp is an operation on a file of its own, which a line without workers gets
+// together with its block.
+func newTestOp(c *conn, l *line, need int) *op {
+	return &op{c: c, file: &fid{portion: new(portion)}, line: l, need: need, block: none}
 }
 
-// queued counts what a lane without workers holds.
-func queued(l *lane) (n int) {
-	for o := l.queue.head; o != nil; o = o.next {
+// takeAll takes blocks for a connection's file until there are none, and counts them.
+func takeAll(a *arena, c *conn, f *fid, need int) (n int) {
+	for {
+		o := newTestOp(c, newTestLine(), need)
+		if o.file = f; !a.take(o) {
+			return n
+		}
 		n++
 	}
-	return n
 }
 
 func TestArenaServesWaitersInOrder(t *testing.T) {
-	l := newLane(0, nil)
+	l := newTestLine()
 	a := newTestArena(1, 2, 16*blockUnit)
 	c := &conn{}
 	big := newTestOp(c, l, 4*blockUnit)
@@ -34,21 +47,21 @@ func TestArenaServesWaitersInOrder(t *testing.T) {
 		t.Fatal("a full arena has memory")
 	}
 	a.give(big)
-	if queued(l) != 1 || l.queue.head != first {
-		t.Fatalf("%d operations go on, want the first", queued(l))
+	if l.waiting != 1 || l.queue.head != first {
+		t.Fatalf("%d operations go on, want the first", l.waiting)
 	}
 	if late := newTestOp(&conn{}, l, blockUnit); a.take(late) {
 		t.Fatal("a newcomer overtook a waiter")
 	}
 	a.give(first)
-	if queued(l) != 3 {
-		t.Fatalf("%d operations went on, want 3", queued(l))
+	if l.waiting != 3 {
+		t.Fatalf("%d operations went on, want 3", l.waiting)
 	}
 }
 
 // Who waits for much is not starved by those who want little.
 func TestArenaNoOvertaking(t *testing.T) {
-	l := newLane(0, nil)
+	l := newTestLine()
 	a := newTestArena(1, 2, 16*blockUnit)
 	little, much := newTestOp(&conn{}, l, 1), newTestOp(&conn{}, l, 4*blockUnit)
 	if !a.take(little) || a.take(much) {
@@ -65,7 +78,7 @@ func TestArenaNoOvertaking(t *testing.T) {
 
 // A connection over its share waits, and holds up nobody else.
 func TestArenaShare(t *testing.T) {
-	l := newLane(0, nil)
+	l := newTestLine()
 	a := newTestArena(3, 3, 2*blockUnit)
 	greedy := &conn{}
 	ops := make([]*op, 3)
@@ -80,7 +93,7 @@ func TestArenaShare(t *testing.T) {
 		t.Fatal("another connection is held up")
 	}
 	a.give(ops[0])
-	if queued(l) != 1 || l.queue.head != ops[2] {
+	if l.waiting != 1 || l.queue.head != ops[2] {
 		t.Fatal("the share came free, and nobody got it")
 	}
 	if greedy.held != 2*blockUnit {
@@ -94,9 +107,8 @@ func TestArenaLeavesSomething(t *testing.T) {
 	const top = 3
 	a := newTestArena(64, top, 16*blockUnit<<top)
 	for i := range 12 {
-		c := &conn{}
-		for a.take(newTestOp(c, newLane(0, nil), blockUnit<<top)) {
-		}
+		c, f := &conn{}, &fid{portion: new(portion)}
+		takeAll(a, c, f, blockUnit<<top)
 		if c.held == 0 {
 			t.Fatalf("connection %d gets nothing", i)
 		}
@@ -123,7 +135,7 @@ func TestArenaAboveShare(t *testing.T) {
 }
 
 func TestArenaRemove(t *testing.T) {
-	l := newLane(0, nil)
+	l := newTestLine()
 	a := newTestArena(1, 0, blockUnit)
 	o, waiting := newTestOp(&conn{}, l, 1), newTestOp(&conn{}, l, 1)
 	a.take(o)
@@ -132,18 +144,19 @@ func TestArenaRemove(t *testing.T) {
 		t.Fatal("remove does not remove once")
 	}
 	a.give(o)
-	if queued(l) != 0 {
+	if l.waiting != 0 {
 		t.Fatal("a removed operation went on")
 	}
 }
 
 func TestLaneRunsInOrderAndEnds(t *testing.T) {
 	var got []uint32
-	l := newLane(1, func(o *op) { got = append(got, o.index) })
+	lane := newLane(1, func(o *op) { got = append(got, o.index) })
+	l := lane.join(vfs.NodeID{})
 	for i := range 100 {
 		l.push(&op{index: uint32(i)})
 	}
-	l.close()
+	lane.close()
 	if len(got) != 100 {
 		t.Fatalf("%d of 100 ran", len(got))
 	}
@@ -155,12 +168,34 @@ func TestLaneRunsInOrderAndEnds(t *testing.T) {
 }
 
 func TestLaneRemove(t *testing.T) {
-	l := newLane(0, nil)
+	l := newTestLine()
 	a, b := &op{}, &op{}
 	l.push(a)
 	l.push(b)
 	if !l.remove(a) || l.remove(a) || l.queue.head != b {
 		t.Fatal("remove does not remove once")
 	}
-	l.close()
+}
+
+// A file has at most three quarters of what its connection may have, and half of all
+// memory, and another file gets its own.
+func TestArenaShareOfAFile(t *testing.T) {
+	const blocks = 32
+	a := newTestArena(blocks, 0, blocks/4*blockUnit)
+	a.half = blocks / 2 * blockUnit
+	p, all := new(portion), 0
+	for range 12 {
+		c, f := &conn{}, &fid{portion: p}
+		n := takeAll(a, c, f, 1)
+		if n > blocks/4*3/4 {
+			t.Fatalf("one file of a connection holds %d of %d blocks", n, blocks)
+		}
+		all += n
+		if !a.take(newTestOp(c, newTestLine(), 1)) {
+			t.Fatalf("another file gets nothing after %d blocks", all)
+		}
+	}
+	if all != blocks/2 {
+		t.Errorf("one file holds %d of %d blocks", all, blocks)
+	}
 }

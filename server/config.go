@@ -102,8 +102,9 @@ type Limits struct {
 	// while requests come faster than that; at most half of the processors do so at a
 	// time. Default 50 µs; negative for never.
 	SpinTime time.Duration
-	// Workers is the number of goroutines for reads that wait for a disk, and
-	// that for writes. Default four for each CPU, at least 8.
+	// Workers is the number of goroutines for the reads of one file that wait for a
+	// disk, and that for its writes; for all files there are up to 32 times as many.
+	// Default four for each CPU, at least 8.
 	Workers int
 }
 

@@ -222,7 +222,7 @@ func (c *conn) teardown(err error) {
 	files := c.fids.files
 	c.fids.files = nil
 	for _, f := range files {
-		f.retireLocked()
+		f.retireLocked(c)
 	}
 	c.mu.Unlock()
 	for _, f := range files {
@@ -259,7 +259,7 @@ func (c *conn) teardown(err error) {
 
 // recall takes o back from where it waits and reports whether it did wait.
 func (c *conn) recall(o *op) bool {
-	if o.lane == nil || !o.lane.remove(o) && !c.f.arena.remove(o) {
+	if o.line == nil || !o.line.remove(o) && !c.f.arena.remove(o) {
 		return false
 	}
 	c.jobs.Done()

@@ -47,11 +47,12 @@ func (c *conn) newFile(o *op) (*fid, ntstatus.Status) {
 		return nil, ntstatus.ObjectNameNotFound // as if it were closed already
 	}
 	defer open.Release()
+	f.join(c)
 	f.attach(c, open)
 	c.mu.Lock()
 	added := c.fids.add(f)
 	if !added {
-		f.retireLocked()
+		f.retireLocked(c)
 	}
 	c.mu.Unlock()
 	if !added {
@@ -78,7 +79,7 @@ func (c *conn) revoke(f *fid) {
 	c.mu.Lock()
 	removed := c.fids.remove(f)
 	if removed {
-		f.retireLocked()
+		f.retireLocked(c)
 	}
 	c.mu.Unlock()
 	if removed {
@@ -112,7 +113,7 @@ func (c *conn) closeFile(o *op) {
 		return
 	}
 	c.fids.remove(f)
-	f.retireLocked()
+	f.retireLocked(c)
 	waits := f.inFlight > 0
 	if waits {
 		f.closer = o

@@ -151,7 +151,7 @@ type cachedGate struct{ *gate }
 
 func (g *cachedGate) Open(path string, how vfs.How) (vfs.Handle, error) {
 	h, err := g.Dir.Open(path, how)
-	return &cachedFile{&gated{h, g.gate}}, err
+	return &cachedFile{&gated{h, g.gate, true}}, err
 }
 
 type cachedFile struct{ *gated }

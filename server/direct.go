@@ -37,8 +37,9 @@ func (f *fid) attach(c *conn, open *vfs.Open) {
 
 // retireLocked is called when f has left the table: it takes no new operations. Its
 // source goes with the last that holds it.
-func (f *fid) retireLocked() {
+func (f *fid) retireLocked(c *conn) {
 	f.retired = true
+	f.part(c)
 	if f.held == 0 {
 		f.detach()
 	}

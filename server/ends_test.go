@@ -68,7 +68,7 @@ func testRevokeStalls(t *testing.T, on string) {
 // Source: [OP-58b]
 func TestRevokeStallsBehindAnswers(t *testing.T) {
 	ear := newEar(t)
-	v := newEnv(t, envConfig{revoke: 20 * time.Millisecond, limits: Limits{MaxCredits: clientCredits}})
+	v := newEnv(t, envConfig{revoke: 20 * time.Millisecond, limits: Limits{MaxCredits: clientCredits, ReadBufferBytes: 128 << 20}})
 	v.provider = deafProvider(ear)
 	c := v.client()
 	t.Cleanup(ear.open)
@@ -180,9 +180,7 @@ func testDisconnectCancels(t *testing.T, on string) {
 	})
 	c.connector.Close()
 	eventually(t, "nothing is queued", func() bool {
-		v.e.writers.mu.Lock()
-		defer v.e.writers.mu.Unlock()
-		return v.e.writers.queue.empty()
+		return v.e.writers.length() == 0
 	})
 	b.open()
 	eventually(t, "the connection is gone", func() bool { return v.e.count.connections.Load() == 0 })

@@ -22,6 +22,12 @@ type fid struct {
 	source rdma.FileSource
 	// size is how many bytes the file had when that was last looked at. The loop's.
 	size int64
+	// reading and writing are the file's lines, whoever uses it.
+	reading, writing *line
+	// portion is the file's of the arena, memory what this connection has of that, in
+	// bytes; guarded by arena.mu.
+	portion *portion
+	memory  int
 	// unhook takes the hooks on the open back.
 	unhook func()
 
@@ -32,6 +38,19 @@ type fid struct {
 	retired bool
 	// closer is the CLOSE that waits for what is in flight. [OP-94d]
 	closer *op
+}
+
+// join enters f where files wait for their turn and for memory.
+func (f *fid) join(c *conn) {
+	node := f.open.Node()
+	f.reading, f.writing, f.portion = c.e.readers.join(node), c.e.writers.join(node), c.f.arena.join(node)
+}
+
+// part undoes join; operations that are under way go on.
+func (f *fid) part(c *conn) {
+	f.reading.part()
+	f.writing.part()
+	c.f.arena.part(f.portion)
 }
 
 // fidTable numbers the files of a connection: from 1, never 0, the next number

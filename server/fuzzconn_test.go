@@ -62,7 +62,9 @@ func newFuzzConn(t *testing.T) (*conn, *fuzzQueue) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c.fids.add(&fid{open: o, canRead: true, canWrite: true, unbuffered: options != 0, traffic: new(shareTraffic), unhook: func() {}})
+		f := &fid{open: o, canRead: true, canWrite: true, unbuffered: options != 0, traffic: new(shareTraffic), unhook: func() {}}
+		f.join(c)
+		c.fids.add(f)
 	}
 	return c, q
 }

@@ -15,7 +15,8 @@ type gate struct {
 	*vfs.Dir
 	t    testing.TB
 	dir  string
-	fail error // of every write
+	fail error  // of every write
+	slow string // the only file that is held up; "" for all
 
 	mu     sync.Mutex
 	cond   *sync.Cond
@@ -47,7 +48,7 @@ func (g *gate) Open(path string, how vfs.How) (vfs.Handle, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &gated{h, g}, nil
+	return &gated{h, g, g.slow == "" || g.slow == path}, nil
 }
 
 func (g *gate) shut() {
@@ -82,7 +83,14 @@ func (g *gate) pass() {
 
 type gated struct {
 	vfs.Handle
-	g *gate
+	g     *gate
+	waits bool
+}
+
+func (h *gated) pass() {
+	if h.waits {
+		h.g.pass()
+	}
 }
 
 func (h *gated) File() *os.File { return nil }
@@ -90,12 +98,12 @@ func (h *gated) File() *os.File { return nil }
 func (h *gated) ReadCached([]byte, int64) (int, bool, error) { return 0, false, nil }
 
 func (h *gated) ReadAt(p []byte, off int64) (int, error) {
-	h.g.pass()
+	h.pass()
 	return h.Handle.ReadAt(p, off)
 }
 
 func (h *gated) WriteAt(p []byte, off int64, durable bool) (int, error) {
-	h.g.pass()
+	h.pass()
 	if h.g.fail != nil {
 		return 0, h.g.fail
 	}

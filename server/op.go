@@ -46,8 +46,8 @@ type op struct {
 	// io: it counts as an I/O request outstanding. [OP-93a]
 	io bool
 
-	// lane does the rest, once there is a block of need bytes.
-	lane  *lane
+	// line is for the rest, once there is a block of need bytes.
+	line  *line
 	need  int
 	block int32
 	// done counts the bytes of the block that were read inline.

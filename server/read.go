@@ -41,7 +41,7 @@ func (c *conn) read(o *op) {
 
 // readByBuffer reads into memory of the server, which the RDMA writes start from.
 func (c *conn) readByBuffer(o *op) {
-	o.lane, o.need = c.e.readers, min(int(o.h.Length), c.e.limits.MaxRdmaWindowSize)
+	o.line, o.need = o.file.reading, min(int(o.h.Length), c.e.limits.MaxRdmaWindowSize)
 	c.readStage(o)
 }
 
@@ -56,7 +56,7 @@ func (c *conn) readStage(o *op) {
 	n, ok, err := o.file.open.ReadCached(p, off)
 	if !ok {
 		o.done = n
-		o.lane.push(o)
+		o.line.push(o)
 		return
 	}
 	c.jobs.Done()

@@ -22,7 +22,7 @@ func (c *conn) write(o *op) {
 		c.reply(o, status)
 		return
 	}
-	o.lane = c.e.writers
+	o.line = o.file.writing
 	c.jobs.Add(1)
 	if collapsed {
 		o.need = int(o.h.Length)
@@ -30,7 +30,7 @@ func (c *conn) write(o *op) {
 			return
 		}
 	}
-	o.lane.push(o)
+	o.line.push(o)
 }
 
 // writeData writes, in a worker. Information says how much was written, also

@@ -112,6 +112,9 @@ func (o *Open) IsDir() bool { return o.dir }
 // Owner is whose open it is.
 func (o *Open) Owner() Owner { return o.owner }
 
+// Node says which file is open, whatever its name.
+func (o *Open) Node() NodeID { return o.nodeID }
+
 // ID is a number that no other open of this table ever had; never 0.
 func (o *Open) ID() uint64 { return o.id }
 

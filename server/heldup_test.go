@@ -1,0 +1,124 @@
+package server
+
+import (
+	"fmt"
+	"testing"
+
+	"lwio/internal/ntstatus"
+	"lwio/vfs"
+)
+
+// slowEnv is an env with a file that does not answer, "slow", of 1 MiB, beside others
+// that do.
+func slowEnv(t *testing.T, on string, l Limits) (*gate, *env) {
+	t.Helper()
+	b := newGate(t)
+	b.slow = "slow"
+	v := newEnv(t, envConfig{on: on, backend: b, limits: l})
+	b.make("slow", content(1<<20))
+	b.make("other", []byte("other"))
+	b.make("big", content(1<<20))
+	b.shut()
+	return b, v
+}
+
+// as makes a client of a session of its own, and opens for it.
+func (v *env) as(id uint64) (c *rawClient, open func(name string) uint16) {
+	v.t.Helper()
+	sess := newFakeSession(id)
+	n := v.negotiate(sess)
+	c = v.connect(n)
+	c.auth(n, authOptions{})
+	return c, func(name string) uint16 {
+		v.t.Helper()
+		return c.register(v.open(name, vfs.ReadData|vfs.WriteData, 0, sess))
+	}
+}
+
+// stuck asks the slow file for as much as the client has credits for but one, and
+// returns how many requests that are.
+func (c *rawClient) stuck(fid uint16) (n int) {
+	c.t.Helper()
+	for ; n < c.credits-1; n++ {
+		if n%3 == 0 {
+			c.send(writeHeader(fid, 0, 4), []byte("data"))
+		} else {
+			c.send(c.readHeader(fid, 0, 512<<10, 0), nil)
+		}
+	}
+	return n
+}
+
+// A file that does not answer holds up no other file, of the same connection or of
+// another, whatever was asked of it: large reads and writes, by more connections than
+// there are workers.
+//
+// Source: [LWIO §I/O Processing] [OP-109]
+func TestSlowFile(t *testing.T) { onEach(t, testSlowFile) }
+
+func testSlowFile(t *testing.T, on string) {
+	b, v := slowEnv(t, on, Limits{Workers: 2, ReadBufferBytes: 16 << 20})
+	type client struct {
+		*rawClient
+		slow, other, big uint16
+		stuck            int
+	}
+	var clients []*client
+	for id := range uint64(6) {
+		c, open := v.as(10 + id)
+		x := &client{c, open("slow"), open("other"), open("big"), 0}
+		clients = append(clients, x)
+		if id < 5 {
+			x.stuck = c.stuck(x.slow)
+		}
+	}
+	for i, c := range clients {
+		c.want(ntstatus.Success, 5, c.readHeader(c.other, 0, 100, 1<<20), nil)
+		c.want(ntstatus.Success, 5, writeHeader(c.other, 0, 5), []byte("OTHER"))
+		c.want(ntstatus.Success, 256<<10, c.readHeader(c.big, 0, 256<<10, 1<<20), nil)
+		if i == 0 && b.waiting() == 0 {
+			t.Error("the slow file is not slow")
+		}
+	}
+	b.open()
+	for _, c := range clients {
+		for range c.stuck {
+			if s := c.reply(); s.Status != 0 {
+				t.Errorf("%+v from the slow file", s)
+			}
+		}
+		v.serves()
+	}
+}
+
+// Nor do several such files, of as many connections.
+//
+// Source: [LWIO §I/O Processing] [OP-109]
+func TestSlowFiles(t *testing.T) {
+	b := newGate(t)
+	v := newEnv(t, envConfig{backend: b, limits: Limits{Workers: 2}})
+	const files = 8
+	for i := range files {
+		b.make(fmt.Sprint("slow", i), content(4096))
+	}
+	var clients []*rawClient
+	var stuck int
+	b.shut()
+	for i := range files {
+		c, open := v.as(uint64(10 + i))
+		stuck = c.stuck(open(fmt.Sprint("slow", i)))
+		clients = append(clients, c)
+	}
+	eventually(t, "each file has its workers", func() bool { return b.waiting() == files*4 })
+	b.slow = "nothing more"
+	b.make("other", []byte("other"))
+	v.serves()
+	b.open()
+	for _, c := range clients {
+		for range stuck {
+			if s := c.reply(); s.Status != 0 {
+				t.Errorf("%+v from a slow file", s)
+			}
+		}
+	}
+}
