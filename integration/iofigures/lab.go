@@ -180,7 +180,7 @@ func (l *lab) lwioServer(j job) (*service, error) {
 }
 
 // run carries a job out once.
-func (l *lab) run(j job) (outcome, error) {
+func (l *lab) run(ctx context.Context, j job) (outcome, error) {
 	j.Runtime, j.File, j.Span = l.runtime, l.file, l.size
 	if err := l.prepare(j); err != nil {
 		return outcome{}, err
@@ -189,7 +189,7 @@ func (l *lab) run(j job) (outcome, error) {
 	var err error
 	switch j.Way {
 	case wayNBD:
-		return l.runNBD(j)
+		return l.runNBD(ctx, j)
 	case wayTCP:
 		s, err = l.serve("TCP peer", l.server, l.self, peerArgument, l.file)
 	case wayShm, wayIWARP:
@@ -201,7 +201,7 @@ func (l *lab) run(j job) (outcome, error) {
 	if s != nil {
 		j.At, j.Server = s.at, s.cmd.Process.Pid
 	}
-	return l.runClient(j)
+	return l.runClient(ctx, j)
 }
 
 // prepare brings the file into the page cache, and what was written to the disk.
@@ -218,13 +218,13 @@ func (l *lab) prepare(j job) error {
 }
 
 // runClient runs a job in a process of its own.
-func (l *lab) runClient(j job) (o outcome, err error) {
+func (l *lab) runClient(ctx context.Context, j job) (o outcome, err error) {
 	text, err := json.Marshal(j)
 	if err != nil {
 		return o, err
 	}
 	var out, stderr strings.Builder
-	ctx, cancel := context.WithTimeout(context.Background(), j.Runtime+patience)
+	ctx, cancel := context.WithTimeout(ctx, j.Runtime+patience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, l.self, clientArgument, string(text))
 	cmd.Stdout, cmd.Stderr = &out, &stderr

@@ -13,13 +13,16 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"os"
+	"os/signal"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -53,7 +56,10 @@ func main() {
 			exitOn(fmt.Errorf("there is no row %q, but %s", n, strings.Join(names, ", ")))
 		}
 	}
-	exitOn(run(o, wanted, *asJSON))
+	// A closed pipe, too, is no reason to leave anything behind.
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGPIPE)
+	defer stop()
+	exitOn(run(ctx, o, wanted, *asJSON))
 }
 
 func exitOn(err error) {
@@ -64,7 +70,7 @@ func exitOn(err error) {
 }
 
 // run measures the rows and prints each when it is known.
-func run(o options, wanted []string, asJSON bool) (err error) {
+func run(ctx context.Context, o options, wanted []string, asJSON bool) (err error) {
 	l, err := newLab(o)
 	if err != nil {
 		return err
@@ -78,7 +84,7 @@ func run(o options, wanted []string, asJSON bool) (err error) {
 		if !slices.Contains(wanted, r.name) {
 			continue
 		}
-		t, err := r.measure(l)
+		t, err := r.measure(ctx, l)
 		if err != nil {
 			return fmt.Errorf("%s: %w", r.name, err)
 		}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -52,7 +53,7 @@ func TestRows(t *testing.T) {
 				if err := missingNBD(); j.Way == wayNBD && err != nil {
 					skips.Skip(t, err)
 				}
-				o, err := l.run(j)
+				o, err := l.run(t.Context(), j)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -73,12 +74,12 @@ func TestFailure(t *testing.T) {
 		"a style": {Way: wayShm, Style: "none", Size: 1, Depth: 1},
 		"a mode":  {Way: wayShm, Mode: "none", Style: batch, Size: 1, Depth: 1},
 	} {
-		if _, err := l.run(j); err == nil || !strings.Contains(err.Error(), "none") {
+		if _, err := l.run(t.Context(), j); err == nil || !strings.Contains(err.Error(), "none") {
 			t.Errorf("%s that is none: %v", what, err)
 		}
 	}
 	r := row{name: "r", subjects: []subject{{"a", job{Way: "none", Size: 1, Depth: 1}}}, bars: []bar{{0, best, rate, atLeast, 1}}}
-	got, err := r.measure(l)
+	got, err := r.measure(t.Context(), l)
 	if err != nil || got.Bars[0].Pass || !strings.Contains(got.Bars[0].Missing, "none") {
 		t.Errorf("a row that cannot be: %+v, %v", got, err)
 	}
@@ -170,6 +171,23 @@ func TestProgram(t *testing.T) {
 	out, err = exec.Command(program, append(flags, "-only", "shm-1")...).Output()
 	if err != nil || !strings.Contains(string(out), "at most 1.8") {
 		t.Errorf("%v: %s", err, out)
+	}
+	// Who stops reading gets no more, and nothing is left.
+	dir := flags[len(flags)-1]
+	cmd := exec.Command(program, append(flags, "-only", "shm-1,shm-32")...)
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.Stdout = w
+	if err := errors.Join(r.Close(), cmd.Start(), w.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if cmd.Wait() == nil {
+		t.Error("it writes to nobody")
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("it left %v, %v", left, err)
 	}
 	if err := exec.Command(program, append(flags, "-only", "none")...).Run(); err == nil {
 		t.Error("a row that is none is taken")

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 
 	"lwio/integration/internal/measure"
@@ -44,11 +45,11 @@ type verdict struct {
 
 // measure runs the subjects of a row in turns. One that fails is left out of the
 // rounds that remain.
-func (r row) measure(l *lab) (table, error) {
+func (r row) measure(ctx context.Context, l *lab) (table, error) {
 	t := table{Row: r.name, Title: r.title}
 	if r.special != nil {
 		var err error
-		t.Bars, err = r.special(l)
+		t.Bars, err = r.special(ctx, l)
 		for i := range t.Bars {
 			t.Bars[i].Row = r.name
 		}
@@ -64,7 +65,10 @@ func (r row) measure(l *lab) (table, error) {
 		if failures[i] != nil {
 			return nil
 		}
-		o, err := l.run(r.subjects[i].job)
+		o, err := l.run(ctx, r.subjects[i].job)
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
 		if failures[i] = err; err == nil {
 			runs[i] = append(runs[i], o)
 		}

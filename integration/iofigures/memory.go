@@ -18,10 +18,10 @@ const (
 
 // idleMemory measures what connections cost a server that have read once and have
 // nothing to do.
-func idleMemory(l *lab) ([]verdict, error) {
+func idleMemory(ctx context.Context, l *lab) ([]verdict, error) {
 	var all []verdict
 	for _, way := range []string{wayIWARP, wayShm} {
-		v, err := l.idleBy(way)
+		v, err := l.idleBy(ctx, way)
 		if err != nil {
 			v = []verdict{{Ours: way, Figure: space, Bar: fmt.Sprintf("%s %d MiB", atMost, idleAll/mib), Missing: err.Error()}}
 		}
@@ -31,7 +31,7 @@ func idleMemory(l *lab) ([]verdict, error) {
 }
 
 // idleBy measures one provider, on a server of its own.
-func (l *lab) idleBy(way string) (all []verdict, err error) {
+func (l *lab) idleBy(ctx context.Context, way string) (all []verdict, err error) {
 	j := deep.via(way, adaptive)
 	j.File = l.file
 	if err := l.dropServer(j); err != nil {
@@ -52,7 +52,7 @@ func (l *lab) idleBy(way string) (all []verdict, err error) {
 		})
 		err = errors.Join(append(errs, err)...)
 	}()
-	measure.Each(len(made), dialling, func(i int) { made[i], errs[i] = readOnce(s.at, way, l.file) })
+	measure.Each(len(made), dialling, func(i int) { made[i], errs[i] = readOnce(ctx, s.at, way, l.file) })
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
@@ -74,8 +74,7 @@ func (l *lab) idleBy(way string) (all []verdict, err error) {
 func (l *lab) dropServer(j job) error { return l.drop(l.serverKey(j)) }
 
 // readOnce connects, and reads a block.
-func readOnce(url, way, file string) (*lwio.Client, error) {
-	ctx := context.Background()
+func readOnce(ctx context.Context, url, way, file string) (*lwio.Client, error) {
 	c, err := lwio.Dial(ctx, url+"?provider="+way, &lwio.Config{RequireRDMA: true})
 	if err != nil {
 		return nil, err

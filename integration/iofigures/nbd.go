@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -64,7 +65,7 @@ func (l *lab) nbdServer() (*service, error) {
 
 // runNBD does a job with fio. Like the rest of this program, fio does not time each
 // operation and does not remember where it has been.
-func (l *lab) runNBD(j job) (o outcome, err error) {
+func (l *lab) runNBD(ctx context.Context, j job) (o outcome, err error) {
 	s, err := l.nbdServer()
 	if err != nil {
 		return o, err
@@ -73,7 +74,7 @@ func (l *lab) runNBD(j job) (o outcome, err error) {
 	if j.Write {
 		rw = "randwrite"
 	}
-	cmd := exec.Command("fio", "--name=figures", "--ioengine=nbd", "--uri=nbd://"+s.at, "--rw="+rw,
+	cmd := exec.CommandContext(ctx, "fio", "--name=figures", "--ioengine=nbd", "--uri=nbd://"+s.at, "--rw="+rw,
 		fmt.Sprintf("--bs=%d", j.Size), fmt.Sprintf("--iodepth=%d", j.Depth), fmt.Sprintf("--size=%d", j.Span),
 		fmt.Sprintf("--runtime=%dms", j.Runtime.Milliseconds()), fmt.Sprintf("--ramp_time=%dms", j.Runtime.Milliseconds()/8),
 		"--time_based", "--norandommap", "--randrepeat=0", "--gtod_reduce=1", "--output-format=json")

@@ -1,12 +1,14 @@
 package main
 
+import "context"
+
 // row is a line of the list of bars: subjects that do the same, and how they are to
 // compare. A row with a measure of its own has no subjects.
 type row struct {
 	name, title string
 	subjects    []subject
 	bars        []bar
-	special     func(l *lab) ([]verdict, error)
+	special     func(ctx context.Context, l *lab) ([]verdict, error)
 }
 
 // subject is one way to do what a row is about.

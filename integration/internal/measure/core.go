@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"os/exec"
 	"runtime"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
 
 // StartOn starts a command all of whose threads keep to one core, from its first
-// instruction on: it inherits that from the thread that starts it.
+// instruction on: it inherits that from the thread that starts it. It is killed if
+// this process ends before it.
 func StartOn(cmd *exec.Cmd, core int) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -19,6 +21,10 @@ func StartOn(cmd *exec.Cmd, core int) error {
 		return fmt.Errorf("sched_getaffinity: %w", err)
 	}
 	one.Set(core)
+	if cmd.SysProcAttr == nil {
+		cmd.SysProcAttr = new(syscall.SysProcAttr)
+	}
+	cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL // Go keeps the thread, too, until then
 	if err := unix.SchedSetaffinity(0, &one); err != nil {
 		return fmt.Errorf("sched_setaffinity to core %d: %w", core, err)
 	}
