@@ -188,6 +188,13 @@ func (a *arena) remove(o *op) bool {
 	return true
 }
 
+// left is how many bytes nobody has.
+func (a *arena) left() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.spare
+}
+
 // memory is o's block.
 func (a *arena) memory(o *op) []byte {
 	at := int(o.block) * blockUnit

@@ -151,6 +151,19 @@ func (e *engine) listening() []*fabric {
 	return e.fabrics
 }
 
+// readMemory is what reads have of the memory of all providers, and what there is, in
+// bytes.
+func (e *engine) readMemory() (taken, all int64) {
+	e.mu.Lock()
+	fabrics := e.fabrics
+	e.mu.Unlock()
+	for _, f := range fabrics {
+		all += int64(len(f.arena.bytes))
+		taken += int64(len(f.arena.bytes) - f.arena.left())
+	}
+	return taken, all
+}
+
 func (e *engine) stopped() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -155,6 +155,12 @@ func (s *Server) Stats() Stats {
 	smb := s.smb.Stats()
 	st.SMB, st.Sessions = smb.Connections, smb.Sessions
 	st.SMBAuthFailures, st.SMBAuthBraked, st.BadSignatures = smb.AuthFailures, smb.AuthBraked, smb.BadSignatures
+	st.SMBAccepted, st.SMBRefused = smb.Accepted, smb.Refused
+	st.SMBReads, st.SMBWrites = Count{smb.Reads, smb.ReadBytes}, Count{smb.Writes, smb.WrittenBytes}
+	st.SMBMemory, st.MaxSMBMemory = smb.Memory, s.cfg.Limits.SMBMemory
+	st.ReadMemory, st.MaxReadMemory = s.engine.readMemory()
+	files := s.cfg.FS.Stats()
+	st.OpenFiles, st.MaxOpenFiles = files.Opens, files.MaxOpens
 	st.CreditBudget = s.engine.limits.CreditBudget
 	st.ReadQueue, st.WriteQueue = s.engine.readers.length(), s.engine.writers.length()
 	return st

@@ -13,6 +13,16 @@ type Stats struct {
 	// SMB and RDMA are the connections now; Authenticated are those RDMA
 	// connections that passed AUTH, Sessions the SMB sessions of known users.
 	SMB, RDMA, Authenticated, Sessions int
+	// SMBAccepted and SMBRefused count SMB connections; one that had to make way for
+	// another was accepted.
+	SMBAccepted, SMBRefused uint64
+	// SMBReads and SMBWrites are the I/O that went over SMB.
+	SMBReads, SMBWrites Count
+	// OpenFiles are open now, of MaxOpenFiles that may be.
+	OpenFiles, MaxOpenFiles int
+	// SMBMemory is taken by long SMB messages now, ReadMemory by reads over RDMA, in
+	// bytes, of MaxSMBMemory and MaxReadMemory.
+	SMBMemory, MaxSMBMemory, ReadMemory, MaxReadMemory int64
 	// SMBAuthFailures and BadSignatures are what SMB refused; SMBAuthBraked are those
 	// of the former whose password was not looked at, after too many wrong ones.
 	SMBAuthFailures, SMBAuthBraked, BadSignatures uint64

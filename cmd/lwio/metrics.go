@@ -17,6 +17,15 @@ func metric(name, help string, labels ...string) *prometheus.Desc {
 // What the server tells.
 var (
 	metricConnections  = metric("connections", "Connections now.", "kind")
+	metricByProvider   = metric("provider_connections", "Authenticated RDMA connections now.", "provider")
+	metricUntold       = metric("untold_connections", "Authenticated RDMA connections without metrics of their own.")
+	metricSMB          = metric("smb_connections_total", "SMB connections, by what became of them.", "outcome")
+	metricSMBOps       = metric("smb_operations_total", "Reads and writes over SMB.", "op")
+	metricSMBBytes     = metric("smb_bytes_total", "Bytes read or written over SMB.", "op")
+	metricOpens        = metric("open_files", "Files open now.")
+	metricMaxOpens     = metric("open_files_limit", "Files that may be open.")
+	metricMemory       = metric("memory_bytes", "Memory taken by requests now.", "for")
+	metricMaxMemory    = metric("memory_limit_bytes", "Memory that requests may take.", "for")
 	metricSessions     = metric("sessions", "SMB sessions of known users now.")
 	metricFiles        = metric("files", "Files registered now.")
 	metricCredits      = metric("credits", "Credits granted now, of all connections.")
@@ -58,6 +67,18 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 	o.gauge(metricConnections, st.SMB, "smb")
 	o.gauge(metricConnections, st.RDMA-st.Authenticated, "rdma_unauthenticated")
 	o.gauge(metricConnections, st.Authenticated, "rdma")
+	o.counter(metricSMB, st.SMBAccepted, "accepted")
+	o.counter(metricSMB, st.SMBRefused, "refused")
+	for op, n := range map[string]server.Count{"read": st.SMBReads, "write": st.SMBWrites} {
+		o.counter(metricSMBOps, n.Operations, op)
+		o.counter(metricSMBBytes, n.Bytes, op)
+	}
+	o.gauge(metricOpens, st.OpenFiles)
+	o.gauge(metricMaxOpens, st.MaxOpenFiles)
+	o.gauge(metricMemory, int(st.SMBMemory), "smb")
+	o.gauge(metricMaxMemory, int(st.MaxSMBMemory), "smb")
+	o.gauge(metricMemory, int(st.ReadMemory), "rdma_reads")
+	o.gauge(metricMaxMemory, int(st.MaxReadMemory), "rdma_reads")
 	o.gauge(metricSessions, st.Sessions)
 	o.gauge(metricFiles, st.Files)
 	o.gauge(metricCredits, st.Credits)
@@ -82,7 +103,24 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 		o.latency(metricLatency, s.ReadLatency, s.Share, "read")
 		o.latency(metricLatency, s.WriteLatency, s.Share, "write")
 	}
-	for _, s := range c.srv.Connections() {
+	o.connections(c.srv.Connections())
+}
+
+// maxTold bounds the connections with metrics of their own: the oldest.
+const maxTold = 256
+
+// connections tells of the RDMA connections.
+func (o output) connections(all []server.ConnectionStats) {
+	by := make(map[string]int)
+	for _, s := range all {
+		by[s.Provider]++
+	}
+	for provider, n := range by {
+		o.gauge(metricByProvider, n, provider)
+	}
+	told := all[:min(len(all), maxTold)]
+	o.gauge(metricUntold, len(all)-len(told))
+	for _, s := range told {
 		labels := []string{strconv.FormatUint(s.ID, 10), s.Client, s.User, s.Provider}
 		o.traffic(metricConnOps, metricConnBytes, s.Traffic, labels...)
 		o.counter(metricConnFailures, s.Failures, labels...)

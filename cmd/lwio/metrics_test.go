@@ -1,14 +1,20 @@
 package main
 
 import (
+	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
+	"net/url"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"lwio"
+	"lwio/server"
 )
 
 // scrape asks for the metrics of a server.
@@ -42,6 +48,13 @@ func TestMetrics(t *testing.T) {
 		`lwio_rdma_connections_total{outcome="accepted"} 1`,
 		`lwio_auth_failures_total{protocol="smb"} 0`,
 		`lwio_credit_budget 8192`,
+		`lwio_auth_failures_total{protocol="lwio"} 0`, `lwio_auth_braked_total 0`, `lwio_bad_signatures_total 0`,
+		`lwio_rdma_connections_total{outcome="lost"} 0`, `lwio_rdma_connections_total{outcome="rejected"} 0`,
+		`lwio_smb_connections_total{outcome="accepted"} 1`, `lwio_smb_connections_total{outcome="refused"} 0`,
+		`lwio_smb_operations_total{op="read"} 0`, `lwio_smb_bytes_total{op="write"} 0`,
+		`lwio_queue_depth{lane="read"} 0`, `lwio_queue_depth{lane="write"} 0`,
+		`lwio_memory_limit_bytes{for="smb"} 2.68435456e+08`, `lwio_memory_bytes{for="rdma_reads"} 0`,
+		`lwio_untold_connections 0`, `lwio_open_files_limit `,
 		`process_open_fds`, `go_goroutines`,
 	} {
 		if !strings.Contains(text, want) {
@@ -70,10 +83,71 @@ func TestMetricsOfAConnection(t *testing.T) {
 	for _, want := range []string{
 		`lwio_connection_bytes_total\{client="[^"]+",connection="1",op="write",provider="\w+",user="lwio"\} 4`,
 		`lwio_connection_files\{client="[^"]+",connection="1",provider="\w+",user="lwio"\} 1`,
+		`lwio_connection_queue_depth\{client="[^"]+",connection="1",provider="\w+",user="lwio"\} 0`,
+		`lwio_connection_credits\{client="[^"]+",connection="1",provider="\w+",user="lwio"\} [1-9]`,
+		`lwio_provider_connections\{provider="\w+"\} 1`,
+		`lwio_open_files 1`,
 		`lwio_connections\{kind="rdma"\} 1`,
 	} {
 		if !regexp.MustCompile(want).MatchString(text) {
 			t.Errorf("no %s in\n%s", want, text)
+		}
+	}
+}
+
+// TestMetricsOfTrouble finds wrong passwords and I/O over SMB.
+func TestMetricsOfTrouble(t *testing.T) {
+	s := startServer(t, t.TempDir(), "--metrics", "127.0.0.1:0")
+	write(t, randomBytes(1000), s.dir, "f")
+	u, err := url.Parse(s.url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wrong := *u
+	wrong.User = url.UserPassword("mallory", "wrong")
+	for range 3 {
+		run(t, exitFailure, "ls", wrong.String())
+	}
+	run(t, exitOK, "cat", s.url+"/f?provider=smb")
+	text := scrape(t, s)
+	for _, want := range []string{
+		`lwio_auth_failures_total{protocol="smb"} 3`,
+		`lwio_smb_operations_total{op="read"} 1`, `lwio_smb_bytes_total{op="read"} 1000`,
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %s in\n%s", want, text)
+		}
+	}
+}
+
+// many is a collector of many connections.
+type many []server.ConnectionStats
+
+func (m many) Describe(chan<- *prometheus.Desc)    {} // unchecked
+func (m many) Collect(ch chan<- prometheus.Metric) { output(ch).connections(m) }
+
+// There are never more than so many connections with series of their own.
+func TestMetricsAreBounded(t *testing.T) {
+	all := make(many, 10*maxTold)
+	for i := range all {
+		all[i] = server.ConnectionStats{ID: uint64(i), Client: fmt.Sprint(i), User: "u", Provider: []string{"shm", "iwarp"}[i%2]}
+	}
+	w := httptest.NewRecorder()
+	metricsServer(all).Handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	text := w.Body.String()
+	told := make(map[string]bool)
+	for _, m := range regexp.MustCompile(`connection="(\d+)"`).FindAllStringSubmatch(text, -1) {
+		told[m[1]] = true
+	}
+	if len(told) != maxTold {
+		t.Errorf("series of %d connections", len(told))
+	}
+	for _, want := range []string{
+		`lwio_provider_connections{provider="shm"} 1280`, `lwio_provider_connections{provider="iwarp"} 1280`,
+		`lwio_untold_connections 2304`,
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %s", want)
 		}
 	}
 }

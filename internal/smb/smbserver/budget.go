@@ -82,6 +82,13 @@ func (b *budget) give(user string, n int) {
 	b.grantLocked()
 }
 
+// now is how much is taken.
+func (b *budget) now() int64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.used
+}
+
 func (b *budget) addLocked(user string, n int64) {
 	b.used += n
 	if b.byUser[user] += n; b.byUser[user] == 0 {

@@ -97,6 +97,8 @@ func (r *request) read() ntstatus.Status {
 	case n < int(q.MinimumCount):
 		return ntstatus.EndOfFile
 	}
+	r.conn.srv.stats.reads.Add(1)
+	r.conn.srv.stats.readBytes.Add(uint64(n))
 	var resp smbwire.ReadResponse
 	b = resp.AppendFixed(b, n)
 	r.set(b[:len(b)+n])
@@ -135,7 +137,10 @@ func (r *request) write() ntstatus.Status {
 	case q.Offset > math.MaxInt64:
 		return ntstatus.InvalidParameter
 	default:
-		st = writeFile(o.file, &q)
+		if st = writeFile(o.file, &q); st == ntstatus.Success {
+			r.conn.srv.stats.writes.Add(1)
+			r.conn.srv.stats.writtenBytes.Add(uint64(n))
+		}
 	}
 	if st != ntstatus.Success {
 		return st

@@ -43,6 +43,8 @@ type Server struct {
 // counters are what Stats reports.
 type counters struct {
 	accepted, refused, requests, badSignatures, authFailures, authBraked atomic.Uint64
+
+	reads, readBytes, writes, writtenBytes atomic.Uint64
 }
 
 // Stats is a snapshot of counters.
@@ -54,6 +56,10 @@ type Stats struct {
 	// start. BadSignatures and AuthFailures count what was refused; AuthBraked those
 	// of the latter whose password was not looked at, after too many wrong ones.
 	Accepted, Refused, Requests, BadSignatures, AuthFailures, AuthBraked uint64
+	// Reads and Writes of files that succeeded, and their bytes.
+	Reads, ReadBytes, Writes, WrittenBytes uint64
+	// Memory is what long messages have now, in bytes.
+	Memory int64
 }
 
 // New makes a server; the configuration is copied. The caller calls Serve, and
@@ -262,6 +268,9 @@ func (s *Server) Stats() Stats {
 		Accepted: s.stats.accepted.Load(), Refused: s.stats.refused.Load(), Requests: s.stats.requests.Load(),
 		BadSignatures: s.stats.badSignatures.Load(), AuthFailures: s.stats.authFailures.Load(),
 		AuthBraked: s.stats.authBraked.Load(),
+		Reads:      s.stats.reads.Load(), ReadBytes: s.stats.readBytes.Load(),
+		Writes: s.stats.writes.Load(), WrittenBytes: s.stats.writtenBytes.Load(),
+		Memory: s.memory.now(),
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
