@@ -42,6 +42,10 @@ const (
 	// CapAtomics: OpFetchAdd and OpCompareSwap. They count as reads: towards the
 	// read limits, and for FlagReadFence.
 	CapAtomics Caps = 0x40000000
+	// CapPageable: regions are reached by the addresses of the process, and their pages
+	// are not pinned. The program may give pages of a registered region back to the
+	// system while no request uses them; what comes there later, comes into fresh ones.
+	CapPageable Caps = 0x00100000
 	// CapConfidential: nobody but the two peers can see the data. [OP-114]
 	CapConfidential Caps = 0x20000000
 )

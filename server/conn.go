@@ -177,10 +177,14 @@ func (c *conn) postSpare(n int) error {
 	return p.postReceives(c)
 }
 
-// discard gives the memory of a slot's data back, which has no receive.
+// discard gives the memory of a slot's data back, which has no receive, unless the
+// provider would go on to use the pages that it knows.
 //
 // Source: [OP-61c]
 func (c *conn) discard(slot int32) {
+	if !c.f.info.Caps.Has(rdma.CapPageable) {
+		return
+	}
 	at := c.f.layout.data + int(slot)*c.f.layout.dataSize
 	discardPages(c.buf[at : at+c.f.layout.dataSize])
 }

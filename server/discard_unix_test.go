@@ -1,0 +1,45 @@
+//go:build unix
+
+package server
+
+import (
+	"bytes"
+	"testing"
+
+	"lwio/rdma"
+)
+
+// Memory goes back to the system where the provider says that it may, and only there.
+//
+// Source: [OP-61c]
+func TestDiscard(t *testing.T) {
+	const size = 64 << 10
+	for _, caps := range []rdma.Caps{0, rdma.CapPageable} {
+		buf, err := mapPages(2 * size)
+		if err != nil {
+			t.Fatal(err)
+		}
+		copy(buf, bytes.Repeat([]byte{1}, len(buf)))
+		c := &conn{buf: buf, f: &fabric{info: rdma.AdapterInfo{Caps: caps}, layout: layout{dataSize: size}}}
+		c.discard(1)
+		if buf[size-1] != 1 {
+			t.Error("another slot's memory is gone")
+		}
+		if gone := buf[size] == 0; gone != (caps != 0) {
+			t.Errorf("capabilities %x: gone %v", caps, gone)
+		}
+		if err := unmapPages(buf); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// The providers whose memory is given back say that it may be.
+func TestProvidersArePageable(t *testing.T) { onEach(t, testProvidersArePageable) }
+
+func testProvidersArePageable(t *testing.T, on string) {
+	v := newEnv(t, envConfig{on: on})
+	if caps := v.e.fabrics[0].info.Caps; !caps.Has(rdma.CapPageable) {
+		t.Errorf("capabilities %x", caps)
+	}
+}
