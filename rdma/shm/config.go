@@ -26,9 +26,12 @@ type Config struct {
 	// other values are rounded up to a power of two within 64 KiB..16 MiB.
 	RingSize int
 	// MaxPeerMemory bounds the memory of one peer that a connection maps, in
-	// bytes; what is beyond it is reached by copy. It is for each connection, and
-	// there is no limit over all of them. 0 means 4 GiB.
+	// bytes; what is beyond it is reached by copy. 0 means 4 GiB.
 	MaxPeerMemory int64
+	// MaxMappedMemory bounds it over all connections of the provider, in bytes: a peer
+	// that punches holes into its memory lets who writes there pay for the pages. 0
+	// means half of the host's memory.
+	MaxMappedMemory int64
 	// BlockingNotify lets who waits in CompletionQueue.Notify, on a queue of one
 	// connection, block its thread of the system instead of sleeping in the network
 	// poller. It is woken a little sooner, and every such waiter costs a thread: it
@@ -73,6 +76,9 @@ func withDefaults(cfg *Config) Config {
 	c.RingSize = size
 	if c.MaxPeerMemory <= 0 {
 		c.MaxPeerMemory = 4 << 30
+	}
+	if c.MaxMappedMemory <= 0 {
+		c.MaxMappedMemory = hostMemory() / 2
 	}
 	for _, d := range []struct {
 		value *time.Duration

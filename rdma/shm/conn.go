@@ -99,7 +99,7 @@ func newConn(a *adapter, qp *queuePair, nc *net.UnixConn, own, peer *segment, b 
 	c.rx.init(c)
 	c.tx.init(c)
 	c.share.init()
-	c.targets.init()
+	c.targets.init(c.a.p.cfg.MaxPeerMemory, &c.a.p.mapped)
 	return c, nil
 }
 
@@ -259,7 +259,7 @@ func (c *conn) handleNotice(msg []byte, fds []int) error {
 	if err == nil {
 		switch n.kind {
 		case noticeShare:
-			err = c.targets.add(&n, fds, c.a.p.cfg.MaxPeerMemory, c.own)
+			err = c.targets.add(&n, fds, c.own)
 		case noticeUnshare:
 			c.targets.drop(n.memory, c.own)
 		}

@@ -261,6 +261,34 @@ func TestLimitOfPeerMemory(t *testing.T) {
 	}
 }
 
+// TestLimitOfMappedMemory: so is what is beyond the limit of all connections, until
+// others are gone.
+func TestLimitOfMappedMemory(t *testing.T) {
+	p := New(&Config{MaxMappedMemory: 12 << 10})
+	first, passive := connectedOn(t, p, 8192)
+	first.introduce(t, passive.region)
+	if n := p.mapped.now.Load(); n != 8192 {
+		t.Errorf("%d bytes are mapped", n)
+	}
+	second, other := connectedOn(t, p, 8192)
+	fill(second.mem)
+	for range 3 {
+		second.write(t, rdma.Request{SGL: second.sge(0, 8192), Remote: other.at(0)})
+		second.deliver(t, other)
+	}
+	if !bytes.Equal(second.mem, other.mem) {
+		t.Error("the memory differs")
+	}
+	if n := p.mapped.now.Load(); n != 8192 || second.inside().targets.knows(uint32(other.at(0).Token)) {
+		t.Errorf("%d bytes are mapped", n)
+	}
+	first.conn.Close()
+	passive.conn.Close()
+	eventually(t, "the first is unmapped", func() bool { return p.mapped.now.Load() == 0 })
+	third, last := connectedOn(t, p, 8192)
+	third.introduce(t, last.region)
+}
+
 // TestLastMessageWhilePolled: what a peer sent before it left arrives, also where
 // the work was left to somebody who stopped to poll. Source: [ND
 // Connector.Disconnect]

@@ -47,7 +47,7 @@
 // writing while it is, or hangs up and goes on, still writes into closed regions of
 // the memory that it was given. Memory that is not populated is refused, a segment with
 // a ring of up to 256 KiB excepted, and what is mapped counts towards a limit of the
-// connection (Config.MaxPeerMemory).
+// connection (Config.MaxPeerMemory) and one of all (Config.MaxMappedMemory).
 //
 // A peer can do whatever it likes with its segment and its memory: they cannot
 // shrink, each word of a header is read once and checked afterwards, nothing of

@@ -39,8 +39,14 @@ func must[T any](tb testing.TB) func(T, error) T {
 // newSide makes an unconnected side with size bytes of shareable memory.
 func newSide(tb testing.TB, cfg *Config, size int) *side {
 	tb.Helper()
+	return newSideOn(tb, New(cfg), size)
+}
+
+// newSideOn makes one on a provider.
+func newSideOn(tb testing.TB, p *Provider, size int) *side {
+	tb.Helper()
 	ctx := tb.Context()
-	a := must[rdma.Adapter](tb)(New(cfg).OpenAdapter(ctx, netip.Addr{}))
+	a := must[rdma.Adapter](tb)(p.OpenAdapter(ctx, netip.Addr{}))
 	tb.Cleanup(func() { a.Close() })
 	s := &side{a: a}
 	s.rcq = must[rdma.CompletionQueue](tb)(a.CreateCompletionQueue(1024))
@@ -85,7 +91,18 @@ func (s *side) serve(ctx context.Context, l rdma.Listener) error {
 // connected makes two sides and connects them.
 func connected(tb testing.TB, cfg *Config, size int) (active, passive *side) {
 	tb.Helper()
-	active, passive = newSide(tb, cfg, size), newSide(tb, cfg, size)
+	return join(tb, newSide(tb, cfg, size), newSide(tb, cfg, size))
+}
+
+// connectedOn makes two sides on one provider and connects them.
+func connectedOn(tb testing.TB, p *Provider, size int) (active, passive *side) {
+	tb.Helper()
+	return join(tb, newSideOn(tb, p, size), newSideOn(tb, p, size))
+}
+
+// join connects two sides.
+func join(tb testing.TB, active, passive *side) (*side, *side) {
+	tb.Helper()
 	l, addr := passive.listen(tb)
 	accepted := make(chan error, 1)
 	go func() { accepted <- passive.serve(tb.Context(), l) }()

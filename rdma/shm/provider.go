@@ -17,7 +17,25 @@ type Provider struct {
 	cfg      Config
 	adapters atomic.Uint64 // numbers the adapters
 	scratch  sync.Pool     // *[probeSize]byte
+	mapped   mapped        // of all connections
 }
+
+// mapped is how much memory of peers is mapped, in bytes. Safe for concurrent use.
+type mapped struct {
+	most int64
+	now  atomic.Int64
+}
+
+// take counts n bytes more; false says that they are too many.
+func (m *mapped) take(n int64) bool {
+	if m.now.Add(n) <= m.most {
+		return true
+	}
+	m.now.Add(-n)
+	return false
+}
+
+func (m *mapped) give(n int64) { m.now.Add(-n) }
 
 var _ rdma.Provider = (*Provider)(nil)
 
@@ -25,7 +43,11 @@ var _ rdma.Provider = (*Provider)(nil)
 const probeSize = 64 << 10
 
 // New makes a provider; cfg may be nil and is copied.
-func New(cfg *Config) *Provider { return &Provider{cfg: withDefaults(cfg)} }
+func New(cfg *Config) *Provider {
+	p := &Provider{cfg: withDefaults(cfg)}
+	p.mapped.most = p.cfg.MaxMappedMemory
+	return p
+}
 
 // Name is "shm". [OP-38b]
 func (p *Provider) Name() string { return Name }

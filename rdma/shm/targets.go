@@ -31,6 +31,8 @@ type targets struct {
 	byToken  map[uint32]*target
 	memories map[uint32]*peerMemory
 	bytes    int64 // mapped
+	limit    int64 // of that
+	total    *mapped
 }
 
 // target is a slot that the peer announced. Who holds the baton uses it without a
@@ -46,15 +48,16 @@ type target struct {
 // peerMemory is mapped memory of the peer.
 type peerMemory struct{ buf []byte }
 
-func (t *targets) init() {
+func (t *targets) init(limit int64, total *mapped) {
+	t.limit, t.total = limit, total
 	t.byToken, t.memories = make(map[uint32]*target), make(map[uint32]*peerMemory)
 }
 
 // add notes a slot, and maps its memory where that comes with it and fits the
-// limit. What is not mapped is reached by copy. Only run adds and drops.
-func (t *targets) add(n *notice, fds []int, limit int64, own *segment) error {
+// limits. What is not mapped is reached by copy. Only run adds and drops.
+func (t *targets) add(n *notice, fds []int, own *segment) error {
 	t.mu.Lock()
-	mem, room := t.memories[n.memory], limit-t.bytes
+	mem, room := t.memories[n.memory], t.limit-t.bytes
 	full := len(t.memories) >= maxMemories
 	t.mu.Unlock()
 	switch {
@@ -62,9 +65,12 @@ func (t *targets) add(n *notice, fds []int, limit int64, own *segment) error {
 		return fmt.Errorf("%w: memory %d comes twice", errNotice, n.memory)
 	case mem == nil && (len(fds) == 0 || full || int64(n.size) > room):
 		return nil
+	case mem == nil && !t.total.take(int64(n.size)):
+		return nil
 	case mem == nil:
 		buf, err := mapMemfd(fds[0], int(n.size), unix.PROT_READ|unix.PROT_WRITE, false)
 		if err != nil {
+			t.total.give(int64(n.size))
 			return err
 		}
 		mem = &peerMemory{buf: buf}
@@ -125,6 +131,7 @@ func (t *targets) drop(id uint32, own *segment) {
 	t.mu.Unlock()
 	awaitIdle(own, func(slot int) bool { return used[slot] })
 	_ = unix.Munmap(mem.buf)
+	t.total.give(int64(len(mem.buf)))
 }
 
 // awaitIdle waits until none of some slots is in use by this side.
@@ -152,6 +159,7 @@ func (t *targets) close() {
 	defer t.mu.Unlock()
 	for _, mem := range t.memories {
 		_ = unix.Munmap(mem.buf)
+		t.total.give(int64(len(mem.buf)))
 	}
 	clear(t.memories)
 	clear(t.byToken)

@@ -22,7 +22,7 @@ func TestSlotComesAgain(t *testing.T) {
 	thaw := active.freeze(passive.region)
 	n := notice{kind: noticeShare, memory: passive.inside().share.used[g.slot].id, slot: uint32(g.slot), token: uint32(at.Token), size: 1 << 16}
 	added := make(chan error, 1)
-	go func() { added <- c.targets.add(&n, nil, 1<<30, c.own) }()
+	go func() { added <- c.targets.add(&n, nil, c.own) }()
 	eventually(t, "the slot is forgotten", g.gone.Load)
 	free := make(chan bool, 1)
 	go func() {
