@@ -1,0 +1,261 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+
+	"lwio/internal/ntstatus"
+	"lwio/internal/wire"
+	"lwio/rdma"
+	"lwio/rdma/hook"
+	"lwio/rdma/iwarp"
+	"lwio/vfs"
+)
+
+// mortal is a connection that ends when so many bytes have gone one way. What was on
+// its way the other way is lost.
+type mortal struct {
+	net.Conn
+	sent, received *atomic.Int64 // so far
+	out, in        int64         // that may be; below 0 for ever
+}
+
+func (m *mortal) Write(p []byte) (int, error) {
+	sent := m.sent.Add(int64(len(p)))
+	if over := sent - m.out; m.out >= 0 && over >= 0 {
+		_, _ = m.Conn.Write(p[:max(0, int64(len(p))-over)])
+		m.Conn.Close()
+		return len(p), nil // as the system says, which does not know yet
+	}
+	return m.Conn.Write(p)
+}
+
+func (m *mortal) Read(p []byte) (int, error) {
+	if left := m.in - m.received.Load(); m.in >= 0 {
+		if left <= 0 {
+			m.Conn.Close()
+			return 0, net.ErrClosed
+		}
+		p = p[:min(int64(len(p)), left)]
+	}
+	n, err := m.Conn.Read(p)
+	m.received.Add(int64(n))
+	return n, err
+}
+
+// life is what a mortal client does: all messages but those of credits, one by one. It
+// ends with the connection, and says whether the data was acknowledged as written.
+func (c *rawClient) life(n *negotiated, o *vfs.Open, data []byte) (written, whole bool) {
+	c.t.Helper()
+	msg, _ := c.authMessage(n, authOptions{})
+	c.raw(msg)
+	s, ok := c.heard()
+	if !ok || s.Status != 0 {
+		return false, false
+	}
+	p, err := wire.DecodeAuthParams(bytes.Clone(c.in.Bytes()[:s.Information-8]))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.sessionID, c.sequence = *p.SessionID, p.BaseSequence
+	h, body := c.registerMessage(o)
+	c.send(h, body)
+	if s, ok = c.heard(); !ok {
+		return false, false
+	}
+	fid := uint16(s.Information)
+	c.send(writeHeader(fid, 0, len(data)), data)
+	if s, ok = c.heard(); !ok {
+		return false, false
+	}
+	if s.Status != 0 || int(s.Information) != len(data) {
+		c.t.Errorf("WRITE: %+v", s)
+	}
+	polled, _ := c.polledRead(fid)
+	region := wire.RDMARegion{DataVa: c.in.RemoteAddr().Addr, DataMh: uint32(c.in.RemoteAddr().Token), Length: 512}
+	for _, m := range []struct {
+		h      wire.Header
+		body   []byte
+		silent bool
+	}{
+		{c.readHeader(fid, 0, 100, 0), nil, false},
+		{wire.NewVecRead(fid, 0, 512, 1, 512, wire.Completion{Cookie: 7}), region.AppendTo(nil), false},
+		{polled, nil, true},
+		{wire.NewInterrupt(0, 1), nil, false},
+		{controlHeader(wire.OpCancel, fid), nil, false},
+		{controlHeader(wire.OpClose, fid), nil, false},
+	} {
+		c.send(m.h, m.body)
+		if m.silent {
+			continue
+		}
+		if s, ok = c.heard(); !ok {
+			return true, false
+		}
+		if s.Status != 0 {
+			c.t.Errorf("%v: %v", m.h.Opcode, ntstatus.Status(s.Status))
+		}
+	}
+	return true, true
+}
+
+// heard waits for the next status response; false is the end.
+func (c *rawClient) heard() (s wire.StatusResponse, ok bool) {
+	c.t.Helper()
+	for len(c.got) == 0 && c.lost == nil {
+		c.poll(func(*rdma.Result) bool { return true })
+	}
+	if len(c.got) == 0 {
+		return s, false
+	}
+	s, c.got = c.got[0], c.got[1:]
+	return s, true
+}
+
+// cemetery is a server whose clients die, and what it must not keep of them.
+type cemetery struct {
+	*env
+	o    *vfs.Open
+	last []byte // what the file holds
+	n    int
+}
+
+func newCemetery(t *testing.T, ec envConfig) *cemetery {
+	v := newEnv(t, ec)
+	d := &cemetery{env: v, last: bytes.Repeat([]byte{'0'}, 600)}
+	d.o = v.file("a", d.last)
+	return d
+}
+
+// bury lets one client live with a provider, and demands that nothing of it is left
+// but what it wrote, which is there as a whole or not at all.
+func (d *cemetery) bury(p rdma.Provider) (whole bool) {
+	d.t.Helper()
+	d.n++
+	data := fmt.Appendf(nil, "life %08d", d.n)
+	d.provider = p
+	n := d.negotiate(d.sess)
+	c, err := d.tryConnect(n)
+	written := false
+	if err == nil {
+		written, whole = c.life(n, d.o, data)
+	}
+	c.a.Close()
+	eventually(d.t, "the connection is gone", func() bool { return d.e.count.connections.Load() == 0 })
+	got, err := os.ReadFile(filepath.Join(d.dir, "a"))
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	if want := append(data, d.last[len(data):]...); bytes.Equal(got, want) {
+		d.last = want
+	} else if written || !bytes.Equal(got, d.last) {
+		d.t.Fatalf("the file holds %.20q instead of %.20q (acknowledged: %v)", got, want, written)
+	}
+	return whole
+}
+
+// wantNothingLeft demands that the server has all back that its clients held.
+func (d *cemetery) wantNothingLeft() {
+	d.t.Helper()
+	if n := d.e.count.files.Load() + d.e.count.authenticated.Load(); n != 0 || d.e.credits.given() != 0 {
+		d.t.Errorf("%d files and connections are left, and %d credits", n, d.e.credits.given())
+	}
+	a := d.e.fabrics[0].arena
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if size := len(a.free.units) * blockUnit; a.spare != size || len(a.portions) != 0 || !a.queue.empty() {
+		d.t.Errorf("%d of %d bytes are free, %d files have some", a.spare, size, len(a.portions))
+	}
+	if n := len(d.e.readers.lines) + len(d.e.writers.lines); n != 0 {
+		d.t.Errorf("%d lines of files are left", n)
+	}
+}
+
+// A client dies at every byte of everything it sends, and at every byte of everything
+// it is sent.
+//
+// Source: [LWIO §I/O Processing] [OP-94f]
+func TestDeathAtEveryByte(t *testing.T) {
+	d := newCemetery(t, envConfig{})
+	var sent, received atomic.Int64
+	dying := func(out, in int64) rdma.Provider {
+		sent.Store(0)
+		received.Store(0)
+		return iwarp.New(&iwarp.Config{Dial: func(ctx context.Context, _, remote *net.TCPAddr) (net.Conn, error) {
+			nc, err := new(net.Dialer).DialContext(ctx, "tcp", remote.String())
+			return &mortal{nc, &sent, &received, out, in}, err
+		}})
+	}
+	if !d.bury(dying(-1, -1)) {
+		t.Fatal("a client that does not die has not lived")
+	}
+	allOut, allIn, step := sent.Load(), received.Load(), int64(1)
+	if allOut < 700 || allIn < 700 {
+		t.Fatalf("only %d bytes sent and %d received", allOut, allIn)
+	}
+	if testing.Short() || raceEnabled {
+		step = 13
+	}
+	lived := 0
+	for k := int64(0); k < allOut; k += step {
+		if d.bury(dying(k, -1)) {
+			lived++
+		}
+	}
+	for k := int64(0); k < allIn; k += step {
+		if d.bury(dying(-1, k)) {
+			lived++
+		}
+	}
+	if lived > 40 { // its last message may get through
+		t.Errorf("%d of %d clients lived to the end", lived, d.n)
+	}
+	d.wantNothingLeft()
+	d.provider = providers["iwarp"]()
+	d.check(d.client())
+}
+
+// Over any provider a client dies at each of its operations, and the connection at
+// each of the server's.
+//
+// Source: [LWIO §I/O Processing] [OP-94f]
+func TestDeathAtEveryOperation(t *testing.T) { onEach(t, testDeathAtEveryOperation) }
+
+func testDeathAtEveryOperation(t *testing.T, on string) {
+	const operations = 10 // of the client's; the server has more
+	var at, deaths atomic.Int64
+	cut := func(a hook.Attempt) hook.Action {
+		if int64(a.N) == at.Load() {
+			deaths.Add(1)
+			return hook.Cut()
+		}
+		return hook.Pass()
+	}
+	d := newCemetery(t, envConfig{on: on})
+	for at.Store(1); at.Load() < operations; at.Add(1) {
+		if d.bury(hook.Wrap(providers[on](), &hook.Config{Fault: cut})) {
+			t.Errorf("a client that died at %d lived to the end", at.Load())
+		}
+	}
+	d.wantNothingLeft()
+	d.provider = providers[on]()
+	d.check(d.client())
+
+	at.Store(0)
+	d = newCemetery(t, envConfig{on: on, provider: hook.Wrap(providers[on](), &hook.Config{Fault: cut})})
+	for at.Store(1); at.Load() < operations; at.Add(1) {
+		d.bury(providers[on]())
+	}
+	if n := deaths.Load(); n != 2*(operations-1) {
+		t.Errorf("%d deaths", n)
+	}
+	d.wantNothingLeft()
+	at.Store(0)
+	d.check(d.client())
+}
