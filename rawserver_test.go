@@ -38,6 +38,7 @@ type rawServer struct {
 	signed    func(b []byte) []byte                             // after signing
 	authReply func(information, status uint32) (uint32, uint32) // of AUTH
 	handle    func(c *rawConn, h wire.Header, body []byte) bool // true: nothing else is done
+	octets    func(c *rawConn, msg []byte) bool                 // true: nothing else is done
 	macKey    []byte                                            // instead of the session's
 	echo      func(nonce [16]byte) [16]byte                     // of the client's nonce in the MAC
 
@@ -257,6 +258,9 @@ func (c *rawConn) take(r rdma.Result) bool {
 	msg := append([]byte(nil), c.recv.Bytes()[int(r.ID)*c.slot:][:r.Bytes]...)
 	if c.post(r.ID) != nil {
 		return false
+	}
+	if c.s.octets != nil && c.s.octets(c, msg) {
+		return true
 	}
 	h, err := wire.DecodeHeader(msg)
 	if err != nil {
