@@ -1,0 +1,94 @@
+package server
+
+import (
+	"net"
+	"testing"
+
+	"lwio/internal/wire"
+)
+
+// within demands that the server holds no more than its limits say.
+func (v *env) within() {
+	v.t.Helper()
+	l, n := &v.e.limits, &v.e.count
+	// One that is cut is there until it has given everything back.
+	if all, strangers := n.connections.Load(), n.unauthenticated.Load(); all > int64(l.Connections) || strangers > int64(l.Unauthenticated) {
+		v.t.Errorf("%d connections, %d of them not authenticated", all, strangers)
+	}
+	v.e.credits.mu.Lock()
+	defer v.e.credits.mu.Unlock()
+	if n := v.e.credits.held; n > l.CreditBudget {
+		v.t.Errorf("%d credits of %d", n, l.CreditBudget)
+	}
+}
+
+// Thousands connect and do not authenticate: some stop before the provider's start-up
+// is over, some before AUTH, some have a wrong key. Whoever has a right one gets
+// through, at any time, and who was there before stays.
+//
+// Source: [LWIO §Connection Authentication] [OP-44] [OP-50c]
+func TestFloodOfStrangers(t *testing.T) { onEach(t, testFloodOfStrangers) }
+
+func testFloodOfStrangers(t *testing.T, on string) {
+	v := newEnv(t, envConfig{on: on, limits: Limits{Unauthenticated: 8}})
+	first := v.client()
+	n := v.negotiate(v.sess)
+	const rounds = 10
+	failures := v.e.count.authFailures.Load()
+	for range rounds {
+		var sockets []net.Conn
+		for range 100 {
+			nc := dialSocket(t, n.addr)
+			nc.Write([]byte("nothing that is known"))
+			sockets = append(sockets, nc)
+		}
+		for range 12 {
+			v.connect(n)
+			v.within()
+		}
+		for range 4 {
+			c := v.connect(n)
+			msg, _ := c.authMessage(n, authOptions{mutate: func(p *wire.AuthParams) { p.Key = &[16]byte{1} }})
+			c.wantDenied(msg)
+		}
+		good := v.client()
+		v.check(good)
+		good.connector.Close()
+		v.check(first)
+		for _, nc := range sockets {
+			nc.Close()
+		}
+	}
+	if got := v.e.count.authFailures.Load() - failures; got != 4*rounds {
+		t.Errorf("%d failures counted", got)
+	}
+	if got := v.e.count.rejected.Load(); got != 0 {
+		t.Errorf("%d connections rejected", got)
+	}
+}
+
+// A session that negotiates without end takes only from itself: what it has in use goes
+// on, others negotiate, and the server remembers a bounded number of keys.
+//
+// Source: [LWIO §Network Discovery] [OP-42] [OP-42b]
+func TestFloodOfNegotiations(t *testing.T) { onEach(t, testFloodOfNegotiations) }
+
+func testFloodOfNegotiations(t *testing.T, on string) {
+	v := newEnv(t, envConfig{on: on})
+	used, good := v.client(), newFakeSession(2)
+	waiting := v.negotiate(good)
+	for range 3000 {
+		v.negotiate(v.sess)
+	}
+	v.e.keys.mu.Lock()
+	pairs := len(v.e.keys.pairs)
+	v.e.keys.mu.Unlock()
+	if pairs > pairsPerSession+1 {
+		t.Errorf("%d keys", pairs)
+	}
+	c := v.connect(waiting)
+	c.auth(waiting, authOptions{})
+	v.check(used)
+	last := v.client()
+	v.check(last)
+}
