@@ -193,8 +193,9 @@ type Request struct {
 	Offset, Length int
 
 	// File, if set, is where a write takes its data from instead of SGL:
-	// FileLength bytes from FileOffset. A file that turns out shorter ends the
-	// data with zeros; Result.Bytes says how many bytes were real. [OP-92i]
+	// FileLength bytes from FileOffset. A file that turns out shorter, or that
+	// cannot be read any further, ends the data with zeros; Result.Bytes says how many
+	// bytes were real. [OP-92i]
 	File       FileSource
 	FileOffset int64
 	FileLength int

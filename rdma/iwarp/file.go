@@ -3,7 +3,6 @@ package iwarp
 import (
 	"context"
 	"errors"
-	"io"
 	"os"
 	"sync"
 	"syscall"
@@ -96,7 +95,8 @@ func (r *fileReader) init() {
 	r.fn = func(fd uintptr) { r.n, r.err = preadCached(int(fd), r.buf, r.off) }
 }
 
-// read fills buf from the file as far as that goes, and tells how far. Unless
+// read fills buf from the file as far as that goes, and tells how far: to the end of
+// the file, or to where it cannot be read, which the program finds out by reading. Unless
 // patient it does not wait for a disk: it returns errCold instead.
 func (r *fileReader) read(s *fileSource, buf []byte, off int64, patient bool) (int, error) {
 	s.mu.RLock()
@@ -106,7 +106,7 @@ func (r *fileReader) read(s *fileSource, buf []byte, off int64, patient bool) (i
 	}
 	if patient {
 		n, err := s.f.ReadAt(buf, off)
-		if err != nil && !errors.Is(err, io.EOF) {
+		if errors.Is(err, os.ErrClosed) {
 			return 0, &fileError{err}
 		}
 		return n, nil
@@ -121,7 +121,7 @@ func (r *fileReader) read(s *fileSource, buf []byte, off int64, patient bool) (i
 		case errors.Is(r.err, errCold):
 			return 0, errCold
 		case r.err != nil:
-			return 0, &fileError{r.err}
+			return n, nil
 		}
 		if n += r.n; r.n == 0 || n == len(buf) {
 			return n, nil

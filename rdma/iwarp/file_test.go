@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 
 	"lwio/rdma"
@@ -108,7 +109,12 @@ func TestColdFile(t *testing.T) {
 // ended: the rest are zeros, and do not count.
 //
 // Source: [OP-92i]
-func TestFileShrinks(t *testing.T) {
+func TestFileShrinks(t *testing.T) { testFileShrinks(t, nil) }
+
+// TestFileUnreadable: so has one that cannot be read any further; the connection goes on.
+func TestFileUnreadable(t *testing.T) { testFileShrinks(t, syscall.EIO) }
+
+func testFileShrinks(t *testing.T, end error) {
 	const size = 200_000
 	client, server := connect(t, nil, nil, shape{depth: 4, sge: 1, buf: size})
 	src, err := client.a.RegisterFile(t.Context(), testFile(t, bytes.Repeat([]byte{7}, size)))
@@ -119,7 +125,7 @@ func TestFileShrinks(t *testing.T) {
 	read, calls := r.fn, 0
 	r.fn = func(fd uintptr) {
 		if calls++; calls == 2 { // the file is short
-			r.n, r.err = 0, nil
+			r.n, r.err = 0, end
 			return
 		}
 		r.buf = r.buf[:min(len(r.buf), 1000)]

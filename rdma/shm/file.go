@@ -91,7 +91,7 @@ func (r *fileReader) init() {
 }
 
 // readFile reads the next bytes of a request from its file; past the end of the
-// file they are zeros. errWouldBlock says that the caller may not wait for what is
+// file, or where it cannot be read, they are zeros. errWouldBlock says that the caller may not wait for what is
 // not in memory; a next attempt begins where this one did.
 //
 // Source: [OP-92i]
@@ -121,9 +121,9 @@ func (t *sender) readFile(s *sendRequest, dst []byte) error {
 		case r.flags != 0 && (errors.Is(r.err, unix.EAGAIN) || errors.Is(r.err, unix.EOPNOTSUPP)):
 			t.within, s.real = begin, real
 			return errWouldBlock
-		case r.err != nil:
+		case errors.Is(r.err, unix.EFAULT): // there is no memory to read into
 			return fmt.Errorf("read %s: %w", f.f.Name(), r.err)
-		case r.n == 0:
+		case r.err != nil, r.n == 0: // what cannot be read counts as not there
 			clear(here)
 			t.within += len(here)
 			return nil

@@ -110,7 +110,12 @@ func TestFileCached(t *testing.T) {
 
 // TestFileShrinks: a file that ends in the middle of a write, and grows again, has
 // ended: the rest are zeros, and do not count. Source: [OP-92i]
-func TestFileShrinks(t *testing.T) {
+func TestFileShrinks(t *testing.T) { testFileShrinks(t, nil) }
+
+// TestFileUnreadable: so has one that cannot be read any further; the connection goes on.
+func TestFileUnreadable(t *testing.T) { testFileShrinks(t, unix.EIO) }
+
+func testFileShrinks(t *testing.T, end error) {
 	const size = 3 * 4096
 	active, passive := connected(t, nil, 1<<20)
 	heap := make([]byte, size)
@@ -131,7 +136,7 @@ func TestFileShrinks(t *testing.T) {
 		r.fn = func(fd uintptr) {
 			switch calls++; {
 			case calls == 2: // the file is short
-				r.n, r.err = 0, nil
+				r.n, r.err = 0, end
 			case len(r.vec[0]) > 4096: // and this is all that is there
 				r.vec[0] = r.vec[0][:4096]
 				fallthrough
