@@ -51,6 +51,7 @@ type conn struct {
 	ready    opList          // answered, not yet in the outbox
 	readySum int             // bytes that were moved for ready
 	readyNum int             // operations in ready
+	begun    int             // I/O requests outstanding when the last one began
 	tally    tally           // of some of them
 	next     int64           // number of the next message, see outcome
 	request  [1]rdma.Request // that direct posts

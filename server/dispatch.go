@@ -113,6 +113,7 @@ func (c *conn) begin(o *op) {
 	o.io = true
 	c.mu.Lock()
 	c.pending++
+	c.begun = c.pending
 	f := c.fids.get(o.h.Fid)
 	if f != nil {
 		o.file = f

@@ -12,13 +12,9 @@ import (
 // pollSize is how many results are polled at a time.
 const pollSize = 32
 
-// flushBytes and flushAnswers are how much data and how many answers the loop
-// collects before it posts: a client with many requests in flight has something to do
-// while the server does the rest.
-const (
-	flushBytes   = 256 << 10
-	flushAnswers = 16
-)
+// flushBytes is how much data the loop moves, in a fraction of a millisecond,
+// before it posts the answers.
+const flushBytes = 3 << 19
 
 // results are the loops' scratch memory, so that idle connections have none.
 var results = sync.Pool{New: func() any { return new([pollSize]rdma.Result) }}
@@ -65,12 +61,22 @@ func (c *conn) drain(batch *[pollSize]rdma.Result) (found bool, err error) {
 			if err := c.handle(&batch[i]); err != nil {
 				return found, err
 			}
-			if c.readySum >= flushBytes || c.readyNum >= flushAnswers {
+			if c.enough(n - 1 - i) {
 				c.flush()
 			}
 		}
 		c.flush()
 	}
+}
+
+// enough tells whether to post the answers now, though there are more results in hand.
+// A client that sleeps is woken by them, which costs both sides more than many small
+// requests: half of what is in flight makes it worth that, and leaves the server
+// the other half to do while the client wakes up and sends more.
+//
+// Source: [LWIO §Wakeup]
+func (c *conn) enough(left int) bool {
+	return c.readySum >= flushBytes || 2*c.readyNum > c.begun+left
 }
 
 // handle handles one result.

@@ -12,9 +12,10 @@ import (
 	"lwio/rdma"
 )
 
-// shortRead is up to how many bytes a read of cached pages is so short that the
-// scheduler need not know of it, which costs as much as the copy of a small page.
-const shortRead = 16 << 10
+// shortRead is up to how many bytes a read of cached pages counts as computing, which
+// the scheduler need not know of: to tell it costs as much as the copy of a small page,
+// and of a call of more than 20 us it takes the processor away, again and again.
+const shortRead = 1 << 20
 
 // cachedReader reads with one system call what is in the page cache; it belongs to
 // who holds the baton.
