@@ -77,6 +77,8 @@ type fakeSession struct {
 	noFences bool                // refuses a second NEGOTIATE
 
 	mu           sync.Mutex
+	hidden       []wire.AddressBlock // offers that are away
+	lost         error
 	negotiations int
 	smbReads     int
 	smbWrites    int
@@ -110,6 +112,9 @@ func (s *fakeSession) open(ctx context.Context, req openRequest) (handle, error)
 }
 
 func (s *fakeSession) openPipe(context.Context, string) (pipe, error) {
+	if err := s.err(); err != nil {
+		return nil, err
+	}
 	if s.noLWIO {
 		return nil, ntstatus.ObjectNameNotFound
 	}
@@ -117,8 +122,20 @@ func (s *fakeSession) openPipe(context.Context, string) (pipe, error) {
 }
 
 func (s *fakeSession) applicationKey() ([]byte, bool) { return s.appKey, s.appKey != nil }
-func (s *fakeSession) err() error                     { return nil }
 func (s *fakeSession) close() error                   { return nil }
+
+func (s *fakeSession) err() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.lost
+}
+
+// lose ends the session.
+func (s *fakeSession) lose(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lost = err
+}
 
 // with opens, calls do and closes.
 func (s *fakeSession) with(ctx context.Context, name string, disposition, options uint32, do func(h handle) error) error {
@@ -171,7 +188,9 @@ func (p *fakePipe) transact(_ context.Context, in []byte, _ int) ([]byte, error)
 	if n := p.s.count(&p.s.negotiations); n > 1 && p.s.noFences {
 		return nil, errFakePipe
 	}
+	p.s.mu.Lock()
 	resp := wire.NegotiateResponse{ServerName: "fake", Key: [16]byte{1, 2, 3}, Providers: p.s.offers}
+	p.s.mu.Unlock()
 	if p.s.onKeys != nil {
 		p.s.onKeys(req.Key, resp.Key)
 	}

@@ -57,7 +57,7 @@ type rawServer struct {
 // session that leads to it.
 func newRawServer(t *testing.T, on string, share *fakeShare) *rawServer {
 	t.Helper()
-	s := &rawServer{t: t, share: share, mode: Interrupt, grant: 16, window: 64 << 10, recvSize: 8 << 10, accepted: make(chan *rawConn, 16)}
+	s := &rawServer{t: t, share: share, mode: Interrupt, grant: 16, window: 64 << 10, recvSize: 8 << 10, accepted: make(chan *rawConn, 64)}
 	ctx, cancel := context.WithCancel(context.Background())
 	s.stop = cancel
 	providers := Defaults()
@@ -172,8 +172,9 @@ type rawConn struct {
 	fids     []*fakeFile
 	messages []wire.Header // all that came
 
-	completed int    // I/O that was answered with reply
-	armed     uint64 // the cookie of the INTERRUPT that waits
+	gone      chan struct{} // closed when it is over
+	completed int           // I/O that was answered with reply
+	armed     uint64        // the cookie of the INTERRUPT that waits
 	cutOnce   sync.Once
 }
 
@@ -183,7 +184,7 @@ func (s *rawServer) start(ctx context.Context, connector rdma.Connector) error {
 	s.mu.Lock()
 	slot := int(s.recvSize) + wire.HeaderSize
 	s.mu.Unlock()
-	c := &rawConn{s: s, connector: connector, slot: slot, lent: map[uint64]rdma.MemoryRegion{}}
+	c := &rawConn{s: s, connector: connector, slot: slot, lent: map[uint64]rdma.MemoryRegion{}, gone: make(chan struct{})}
 	var err error
 	if c.cq, err = s.adapter.CreateCompletionQueue(1024); err != nil {
 		return err
@@ -226,6 +227,7 @@ func (c *rawConn) cut() { c.cutOnce.Do(func() { c.connector.Close() }) }
 
 func (c *rawConn) serve(ctx context.Context) {
 	defer c.s.running.Done()
+	defer close(c.gone)
 	defer c.cq.Close()
 	defer c.qp.Close()
 	defer c.cut()
@@ -413,6 +415,13 @@ func (c *rawConn) request(r rdma.Request, data []byte) {
 	}
 	c.lent[r.ID] = mr
 	_, _ = c.qp.Post([]rdma.Request{r})
+}
+
+// all returns the headers of all messages.
+func (c *rawConn) all() []wire.Header {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.messages)
 }
 
 // seen returns the headers of all messages of one kind.

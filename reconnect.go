@@ -9,9 +9,11 @@ import (
 
 const (
 	// minPause and maxPause bound the time between two attempts to replace a connection.
-	// Each time it doubles, and up to half of it is left to chance.
-	minPause = 5 * time.Millisecond
-	maxPause = 10 * time.Second
+	// Each time it doubles, and up to half of it is left to chance. While calls wait it is
+	// at most one of waitParts of Config.Reconnect.
+	minPause  = 5 * time.Millisecond
+	maxPause  = 10 * time.Second
+	waitParts = 8
 	// provenAfter is for how long a connection must have lived that is replaced without a
 	// pause.
 	provenAfter = time.Second
@@ -50,7 +52,7 @@ func (r *rail) replace(ctx context.Context, cn *conn, pause *backoff) *conn {
 	case <-ctx.Done():
 		return nil
 	}
-	for try := 1; pause.sleep(ctx); try++ {
+	for try := 1; pause.sleep(ctx, r.longestPause()); try++ {
 		next, err := r.attempt(ctx)
 		if err == nil {
 			return r.replaced(cn, next, try)
@@ -65,6 +67,16 @@ func (r *rail) replace(ctx context.Context, cn *conn, pause *backoff) *conn {
 		}
 	}
 	return nil
+}
+
+// longestPause bounds the time until the next attempt.
+func (r *rail) longestPause() time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if time.Now().After(r.until) {
+		return maxPause
+	}
+	return min(max(r.c.cfg.Reconnect/waitParts, minPause), maxPause)
 }
 
 // attempt tries once.
@@ -185,11 +197,16 @@ func (b *backoff) lived(d time.Duration, used bool) {
 	}
 }
 
-// sleep waits, and reports false if ctx has ended.
-func (b *backoff) sleep(ctx context.Context) bool {
-	d := b.pause
+// next is the longest pause before the next attempt, if it must not be longer than most.
+func (b *backoff) next(most time.Duration) time.Duration {
+	d := min(b.pause, most)
 	b.pause = min(max(2*d, minPause), maxPause)
-	if d > 0 {
+	return d
+}
+
+// sleep waits, and reports false if ctx has ended.
+func (b *backoff) sleep(ctx context.Context, most time.Duration) bool {
+	if d := b.next(most); d > 0 {
 		t := time.NewTimer(d/2 + rand.N(d/2+1))
 		defer t.Stop()
 		select {

@@ -1,0 +1,371 @@
+package lwio
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"lwio/internal/wire"
+)
+
+// cutting is a server of the files f and g that cuts its first connection when a request
+// for offset 77 comes.
+func cutting(t *testing.T, on string) *rawServer {
+	share := newFakeShare()
+	share.put("f", pattern(100_000))
+	share.put("g", nil)
+	s := newRawServer(t, on, share)
+	var cut atomic.Bool
+	s.handle = func(c *rawConn, h wire.Header, _ []byte) bool {
+		if h.Offset != 77 || !h.Opcode.IO() || cut.Swap(true) {
+			return false
+		}
+		c.cut()
+		return true
+	}
+	return s
+}
+
+// away takes RDMA off the server, or gives it back.
+func (s *rawServer) away(on bool) {
+	s.sess.mu.Lock()
+	defer s.sess.mu.Unlock()
+	if on {
+		s.sess.hidden, s.sess.offers = s.sess.offers, nil
+	} else {
+		s.sess.offers = s.sess.hidden
+	}
+}
+
+// A write is sent again under its old number, before anything else is sent on the new
+// connection but REGISTER, and the numbers go on.
+//
+// Source: [OP-21], [OP-112]
+func TestReplayComesFirst(t *testing.T) { onEach(t, testReplayComesFirst) }
+
+func testReplayComesFirst(t *testing.T, on string) {
+	s := cutting(t, on)
+	s.echoes = true
+	c := s.connect(Config{Reconnect: time.Minute})
+	f, g := openOn(t, c, "f"), openOn(t, c, "g")
+	if _, err := f.ReadAt(make([]byte, 10), 0); err != nil {
+		t.Fatal(err)
+	}
+	var calls sync.WaitGroup
+	want := pattern(30_000)
+	calls.Go(func() {
+		if n, err := g.WriteAt(want, 77); n != len(want) || err != nil {
+			t.Error(n, err)
+		}
+	})
+	first := <-s.accepted
+	<-first.gone
+	for range 4 {
+		calls.Go(func() {
+			if _, err := f.ReadAt(make([]byte, 2000), 0); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	calls.Wait()
+	second := <-s.accepted
+	if got := s.share.files["g"].content()[77:]; !bytes.Equal(got, want) {
+		t.Error("wrong bytes at the server")
+	}
+	sent := first.all()
+	next := sent[len(sent)-1].Sequence + 1 // at least: some may not have arrived
+	messages := second.all()
+	base := messages[1].Sequence - 1
+	if int16(base-next) < 0 {
+		t.Errorf("the numbers go on with %d after %d", base, next)
+	}
+	again, fresh := 0, 0
+	for _, h := range messages[1:] {
+		switch old := int16(h.Sequence-base) <= 0; {
+		case old && (h.Opcode != wire.OpWrite || fresh > 0):
+			t.Errorf("%v is sent again after %d new messages", h.Opcode, fresh)
+		case old:
+			again++
+		case h.Opcode != wire.OpRegister:
+			fresh++
+		}
+	}
+	if st := c.Stats(); again == 0 || st.ReplayedWrites != uint64(again) || st.Reconnects != 1 || st.Lost != 1 || st.Connections != 2 {
+		t.Errorf("%d sent again, %+v", again, st)
+	}
+	if tr := c.Transport(); !tr.RDMA() || !strings.Contains(tr.Reason, "lost connection") {
+		t.Error(tr)
+	}
+}
+
+// A server that does not know what became of writes: they are uncertain, and what comes
+// later goes over the new connection, after a NEGOTIATE with the old key.
+//
+// Source: [OP-112]
+func TestNoOutcomes(t *testing.T) { onEach(t, testNoOutcomes) }
+
+func testNoOutcomes(t *testing.T, on string) {
+	for _, how := range []string{"write", "segments", "batch"} {
+		s := cutting(t, on)
+		c := s.connect(Config{Reconnect: time.Minute})
+		g := openOn(t, c, "g")
+		var n int
+		var err error
+		switch p := make([]byte, 20_000); how {
+		case "write":
+			n, err = g.WriteAt(p, 77)
+		case "segments":
+			n, err = g.WriteVec(t.Context(), [][]byte{p[:1000], p[1000:]}, 77)
+		default:
+			b := c.NewBatch(1)
+			if err := b.Write(g, p, 77, 0); err != nil {
+				t.Fatal(err)
+			}
+			list, e := b.Wait(t.Context(), 1)
+			if e != nil || len(list) != 1 {
+				t.Fatal(list, e)
+			}
+			n, err = list[0].N, list[0].Err
+			b.Close()
+		}
+		if n != 0 || !errors.Is(err, ErrUncertain) || !errors.Is(err, net.ErrClosed) || !errors.Is(err, errForgotten) {
+			t.Errorf("%s: %d, %v", how, n, err)
+		}
+		if n, err := g.WriteAt([]byte("x"), 5); n != 1 || err != nil {
+			t.Errorf("%s: %d, %v", how, n, err)
+		}
+		if tr, n := c.Transport(), s.sess.counted(&s.sess.negotiations); !tr.RDMA() || n != 2 || s.sess.counted(&s.sess.smbWrites) != 0 {
+			t.Errorf("%s: %v, %d negotiations", how, tr, n)
+		}
+	}
+}
+
+// As long as there is no RDMA calls wait, and then go over SMB, with a fence; when there
+// is RDMA again they use it.
+//
+// Source: [OP-112]
+func TestAwayAndBack(t *testing.T) { onEach(t, testAwayAndBack) }
+
+func testAwayAndBack(t *testing.T, on string) {
+	s := cutting(t, on)
+	c := s.connect(Config{Reconnect: 20 * time.Millisecond})
+	f, g := openOn(t, c, "f"), openOn(t, c, "g")
+	if _, err := g.WriteAt([]byte("x"), 0); err != nil {
+		t.Fatal(err)
+	}
+	s.away(true)
+	if n, err := f.ReadAt(make([]byte, 2000), 77); n != 2000 || err != nil {
+		t.Error(n, err)
+	}
+	if tr := c.Transport(); tr.RDMA() || !strings.Contains(tr.Reason, "connection lost") {
+		t.Error(tr)
+	}
+	if n, err := g.WriteAt(pattern(10_000), 0); n != 10_000 || err != nil {
+		t.Error(n, err)
+	}
+	if s.sess.counted(&s.sess.smbReads) == 0 || s.sess.counted(&s.sess.smbWrites) == 0 {
+		t.Error("it did not go over SMB")
+	}
+	c.cfg.RequireRDMA = true
+	if _, err := f.ReadAt(make([]byte, 10), 0); !errors.Is(err, ErrNoRDMA) || !errors.Is(err, net.ErrClosed) {
+		t.Error(err)
+	}
+	s.away(false)
+	waitFor(t, func() bool { return c.Transport().RDMA() })
+	before := c.Stats().RDMA.Reads
+	p := make([]byte, 10_000)
+	if n, err := g.ReadAt(p, 0); n != len(p) || err != nil || !bytes.Equal(p, pattern(10_000)) {
+		t.Error(n, err)
+	}
+	if st := c.Stats(); st.RDMA.Reads != before+1 || st.Reconnects != 1 {
+		t.Errorf("%+v", st)
+	}
+}
+
+// Calls that wait for a connection end with their context, and with the client.
+//
+// Source: [OP-113]
+func TestWaitingForAConnectionEnds(t *testing.T) { onEach(t, testWaitingEnds) }
+
+func testWaitingEnds(t *testing.T, on string) {
+	s := cutting(t, on)
+	s.echoes = true
+	c := s.connect(Config{Reconnect: time.Hour})
+	f, g := openOn(t, c, "f"), openOn(t, c, "g")
+	s.away(true)
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if _, err := g.WriteAtContext(ctx, make([]byte, 10), 77); !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, ErrUncertain) {
+		t.Error(err)
+	}
+	ctx, cancel = context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	if _, err := f.ReadAtContext(ctx, make([]byte, 10), 0); !errors.Is(err, context.DeadlineExceeded) {
+		t.Error(err)
+	}
+	b := c.NewBatch(2)
+	defer b.Close()
+	if err := b.Read(f, make([]byte, 10), 0, 0); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel = context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	if list, err := b.Wait(ctx, 1); len(list) != 0 || !errors.Is(err, context.DeadlineExceeded) || b.Pending() != 1 {
+		t.Error(list, err)
+	}
+	done := make(chan error)
+	go func() {
+		_, err := f.ReadAt(make([]byte, 10), 0)
+		done <- err
+	}()
+	if err := c.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := <-done; !errors.Is(err, net.ErrClosed) {
+		t.Error(err)
+	}
+}
+
+// With the SMB session goes everything, and nobody tries any more.
+func TestSessionLost(t *testing.T) { onEach(t, testSessionLost) }
+
+func testSessionLost(t *testing.T, on string) {
+	s := cutting(t, on)
+	c := s.connect(Config{Reconnect: time.Hour})
+	c.cfg.RequireRDMA = true
+	f, g := openOn(t, c, "f"), openOn(t, c, "g")
+	s.sess.lose(fmt.Errorf("the server has gone: %w", net.ErrClosed))
+	if _, err := g.WriteAt(make([]byte, 10), 77); !errors.Is(err, net.ErrClosed) || !errors.Is(err, ErrUncertain) {
+		t.Error(err)
+	}
+	if _, err := f.ReadAt(make([]byte, 10), 0); !errors.Is(err, ErrNoRDMA) || !strings.Contains(err.Error(), "SMB session has ended") {
+		t.Error(err)
+	}
+	c.keepers.Wait()
+}
+
+// What breaks every connection breaks a bounded number of them.
+func TestPoison(t *testing.T) { onEach(t, testPoison) }
+
+func testPoison(t *testing.T, on string) {
+	share := newFakeShare()
+	share.put("f", pattern(1000))
+	s := newRawServer(t, on, share)
+	s.echoes = true
+	s.handle = func(c *rawConn, h wire.Header, _ []byte) bool {
+		if h.Opcode.IO() {
+			c.cut()
+		}
+		return h.Opcode.IO()
+	}
+	c := s.connect(Config{Reconnect: 80 * time.Millisecond})
+	f := openOn(t, c, "f")
+	p := make([]byte, 1000)
+	if n, err := f.ReadAt(p, 0); n != len(p) || err != nil || !bytes.Equal(p, pattern(1000)) {
+		t.Error(n, err) // over SMB, in the end
+	}
+	if st := c.Stats(); st.Lost < 2 || st.Lost > maxLosses+2 {
+		t.Errorf("%+v", st)
+	}
+	if n, err := f.WriteAt(p, 0); n != 0 || !isUncertain(err) {
+		t.Error(n, err)
+	}
+	if st := c.Stats(); st.Lost > 2*(maxLosses+2) {
+		t.Errorf("%+v", st)
+	}
+}
+
+// Sync waits for a write that is sent again.
+//
+// Source: [OP-112], [OP-115]
+func TestSyncWaitsForReplay(t *testing.T) { onEach(t, testSyncWaitsForReplay) }
+
+func testSyncWaitsForReplay(t *testing.T, on string) {
+	s := cutting(t, on)
+	s.echoes = true
+	cut, held := s.handle, make(chan func(), 1)
+	s.handle = func(c *rawConn, h wire.Header, body []byte) bool {
+		if cut(c, h, body) {
+			return true
+		}
+		if h.Opcode == wire.OpWrite {
+			held <- func() { c.answer(h, body) }
+		}
+		return h.Opcode == wire.OpWrite
+	}
+	c := s.connect(Config{Reconnect: time.Hour})
+	g := openOn(t, c, "g")
+	done := make(chan error)
+	go func() {
+		_, err := g.WriteAt(make([]byte, 10), 77)
+		done <- err
+	}()
+	answer := <-held
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	if err := g.Sync(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("Sync did not wait: %v", err)
+	}
+	answer()
+	if err := errors.Join(<-done, g.Sync(t.Context())); err != nil {
+		t.Error(err)
+	}
+}
+
+// Source: [OP-112]
+func TestTooOld(t *testing.T) {
+	c := &conn{seq: 100_000}
+	for number, want := range map[uint64]bool{99_999: false, 100_000 - maxBehind: false, 100_000 - maxBehind - 1: true, 1: true} {
+		if c.tooOld(number) != want {
+			t.Errorf("%d: %v", number, !want)
+		}
+	}
+}
+
+func TestBackoff(t *testing.T) {
+	var b backoff
+	var pauses []time.Duration
+	for range 20 {
+		pauses = append(pauses, b.next(maxPause))
+	}
+	if pauses[0] != 0 || pauses[1] != minPause || !slices.IsSorted(pauses) || pauses[19] != maxPause {
+		t.Error(pauses)
+	}
+	b.lived(0, false)
+	if b.next(maxPause) != maxPause {
+		t.Error("a connection of no use counts")
+	}
+	if b.next(time.Second) != time.Second {
+		t.Error("calls wait longer than they may")
+	}
+	b.lived(0, true)
+	if b.next(maxPause) != minPause {
+		t.Error("a connection of use does not count")
+	}
+	b.lived(provenAfter, false)
+	if b.next(maxPause) != 0 {
+		t.Error("a connection that lived long does not count")
+	}
+}
+
+// The segments of a part are those bytes, and no others.
+func TestPartOfSegments(t *testing.T) {
+	all := []byte("abcdefghij")
+	segs := [][]byte{all[:1], nil, all[1:4], all[4:]}
+	for at := range all {
+		for n := range len(all) - at + 1 {
+			list := part(segs, at, n)
+			if got := bytes.Join(list, nil); !bytes.Equal(got, all[at:at+n]) || slices.ContainsFunc(list, func(s []byte) bool { return len(s) == 0 }) {
+				t.Errorf("%d bytes at %d: %q", n, at, list)
+			}
+		}
+	}
+}
