@@ -1,8 +1,10 @@
 package lwio_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"sync"
@@ -119,6 +121,81 @@ func eventually(t *testing.T, done func() bool) {
 	for end := time.Now().Add(20 * time.Second); !done(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("it does not come to that")
+		}
+	}
+}
+
+// Calls that give up at any moment, beside others on the same files that do not, cost
+// nobody anything: what is waited for is there, and in the end all credits are back.
+//
+// Source: [LWIO §Cancel], [OP-66], [OP-94a], [OP-113]
+func TestCancelAtAnyMoment(t *testing.T) {
+	for _, lane := range lanes() {
+		if lane.cfg.SMBOnly {
+			continue
+		}
+		t.Run(lane.name, func(t *testing.T) { testCancelAtAnyMoment(t, lane.cfg) })
+	}
+}
+
+func testCancelAtAnyMoment(t *testing.T, cfg lwio.Config) {
+	s := lwiotest.NewServer(t, &lwiotest.Options{Limits: server.Limits{Credits: 8, MaxCredits: 8}})
+	c := s.Client(&cfg)
+	const size = 1 << 20
+	want := random(size, 9)
+	var files []*lwio.File
+	for _, name := range []string{"f", "g"} {
+		put(t, c, name, want)
+		f, err := c.OpenFile(t.Context(), name, os.O_RDWR, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		files = append(files, f)
+	}
+	var calls sync.WaitGroup
+	for i := range 12 {
+		calls.Go(func() {
+			r := rand.New(rand.NewPCG(uint64(i), 3))
+			p := make([]byte, 1000)
+			for range 150 {
+				ctx, cancel := context.WithTimeout(context.Background(), time.Duration(r.IntN(300))*time.Microsecond)
+				f, off := files[r.IntN(2)], r.IntN(size-len(p))
+				do := f.ReadAtContext
+				if r.IntN(4) == 0 {
+					copy(p, want[off:])
+					do = f.WriteAtContext // of what is there
+				}
+				switch n, err := do(ctx, p, int64(off)); {
+				case err == nil && (n != len(p) || !bytes.Equal(p, want[off:][:n])):
+					t.Errorf("%d bytes at %d differ", n, off)
+				case err != nil && !errors.Is(err, context.DeadlineExceeded):
+					t.Error(err)
+				}
+				cancel()
+			}
+		})
+	}
+	for i := range 2 {
+		calls.Go(func() {
+			p := make([]byte, 900)
+			for off := 0; off < size-len(p); off += 9000 {
+				if n, err := files[i].ReadAt(p, int64(off)); n != len(p) || err != nil || !bytes.Equal(p, want[off:][:n]) {
+					t.Errorf("%d bytes at %d, %v", n, off, err)
+				}
+			}
+		})
+	}
+	calls.Wait()
+	eventually(t, func() bool { return c.Stats().InFlight == 0 && s.Server.Connections()[0].Pending == 0 })
+	t.Logf("%d cancels, %d cancelled", c.Stats().Cancels, s.Server.Stats().Cancelled)
+	if st := c.Stats(); st.Lost != 0 || st.Credits != 8 {
+		t.Errorf("%+v", st)
+	}
+	for _, f := range files { // all credits at once
+		p := make([]byte, size)
+		if n, err := f.ReadAt(p, 0); n != size || err != nil || !bytes.Equal(p, want) {
+			t.Errorf("%d bytes, %v", n, err)
 		}
 	}
 }
