@@ -15,7 +15,7 @@ const (
 	DefaultCredits = 128
 	// DefaultSmallRead is up to how many bytes a read is copied out of a buffer
 	// that is always registered. [LWIO §Read]
-	DefaultSmallRead = 1024
+	DefaultSmallRead = 1<<10 - 1
 	// DefaultMaxReadSize is how many bytes one read request asks for at most.
 	DefaultMaxReadSize = 1 << 20
 	// DefaultMaxRdmaWindowSize is how many bytes one RDMA write of the server may have.

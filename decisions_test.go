@@ -1,6 +1,7 @@
 package lwio
 
 import (
+	"bytes"
 	"context"
 	"net/netip"
 	"reflect"
@@ -167,6 +168,37 @@ func testWhatTheClientTells(t *testing.T, on string) {
 		h := conn.seen(wire.OpRead)[before]
 		if own := uint64(reflect.ValueOf(p).Pointer()); h.DataVa == own || h.DataMh == 0 {
 			t.Errorf("the client lends address %#x, handle %#x; the memory is at %#x", h.DataVa, h.DataMh, own)
+		}
+	}
+}
+
+// A read of less than a kilobyte, or of what the configuration says, lands in a buffer
+// that is always registered, and is copied; a longer one lands where it is wanted, in
+// memory that is registered for it. What is part of a Buffer is registered already.
+//
+// Source: [LWIO §Read], [OP-91]
+func TestSmallReadsAreCopied(t *testing.T) { onEach(t, testSmallReadsAreCopied) }
+
+func testSmallReadsAreCopied(t *testing.T, on string) {
+	share := newFakeShare()
+	want := pattern(200_000)
+	share.put("f", want)
+	for _, r := range []struct{ small, copied int }{{0, 1023}, {1, 1}, {100, 100}, {64 << 10, 64 << 10}, {1 << 20, 64 << 10}} {
+		s := newRawServer(t, on, share)
+		c := s.connect(Config{SmallRead: r.small, Credits: 8})
+		f, cn, conn := openOn(t, c, "f"), c.live(), <-s.accepted
+		land := uint32(cn.landMR.RemoteAddr().Token)
+		buf := allocate(t, c, 1000)
+		for _, p := range [][]byte{make([]byte, 1), make([]byte, r.copied), make([]byte, r.copied+1), make([]byte, 70_000), buf.Bytes()} {
+			before := len(conn.seen(wire.OpRead))
+			if n, err := f.ReadAt(p, 9); n != len(p) || err != nil || !bytes.Equal(p, want[9:][:n]) {
+				t.Fatalf("%+v: read of %d: %d, %v", r, len(p), n, err)
+			}
+			h := conn.seen(wire.OpRead)[before]
+			small := len(p) <= r.copied && &p[0] != &buf.Bytes()[0]
+			if (h.DataMh == land) != small {
+				t.Errorf("%+v: a read of %d bytes lands in the client's own buffer: %v", r, len(p), !small)
+			}
 		}
 	}
 }

@@ -7,12 +7,15 @@ import (
 	"lwio/rdma"
 )
 
+// landAlign is what the places where small reads land are aligned to, in bytes.
+const landAlign = 64
+
 // allocate gives every slot its memory: receives and messages to send, and, in memory
 // of its own, the places where small reads land and status blocks. Each kind is a
 // region of its own.
 func (c *conn) allocate(ctx context.Context, n int) (err error) {
-	sendSize := wire.HeaderSize + copyWrite
-	recv, send, land := (n+1)*wire.StatusResponseSize, n*sendSize, n*c.cfg.smallRead
+	sendSize, landSize := wire.HeaderSize+copyWrite, (c.cfg.smallRead+landAlign-1)/landAlign*landAlign
+	recv, send, land := (n+1)*wire.StatusResponseSize, n*sendSize, n*landSize
 	statusAt := (land + wire.IOStatusBlockSize - 1) / wire.IOStatusBlockSize * wire.IOStatusBlockSize
 	lentSize := statusAt + n*wire.IOStatusBlockSize
 	if c.mem, err = c.adapter.Alloc(ctx, recv+send); err != nil {
@@ -42,7 +45,7 @@ func (c *conn) allocate(ctx context.Context, n int) (err error) {
 	words := wordsOf(statusPart)
 	for i := range c.slots {
 		s := &c.slots[i]
-		s.index, s.sendAt, s.landAt = i, i*sendSize, i*c.cfg.smallRead
+		s.index, s.sendAt, s.landAt = i, i*sendSize, i*landSize
 		s.block = &words[i]
 		s.send = sendPart[s.sendAt : s.sendAt+sendSize : s.sendAt+sendSize]
 		s.bounce = landPart[s.landAt : s.landAt+c.cfg.smallRead]

@@ -2,11 +2,14 @@ package server
 
 import (
 	"bytes"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"lwio/internal/ntstatus"
 	"lwio/internal/wire"
 	"lwio/rdma"
+	"lwio/vfs"
 )
 
 // The client's window bounds each RDMA write, and the server's own a READ: the two have
@@ -53,5 +56,42 @@ func testWindowOfTheClient(t *testing.T, on string) {
 			t.Errorf("window %d: %d bytes were seen", window, sum)
 		}
 		v.check(c)
+	}
+}
+
+// A client may have pages of any size that the text can express, and collapsed writes of
+// those and no others.
+//
+// Source: [LWIO §Connection Authentication] [LWIO §Vectored Write] [OP-28] [OP-76] [OP-79]
+func TestPagesOfTheClient(t *testing.T) { onEach(t, testPagesOfTheClient) }
+
+func testPagesOfTheClient(t *testing.T, on string) {
+	v := newEnv(t, envConfig{on: on})
+	for page := uint16(512); page <= 32<<10 && page != 0; page *= 2 {
+		n := v.negotiate(v.sess)
+		c := v.connect(n)
+		c.auth(n, authOptions{mutate: func(p *wire.AuthParams) { p.PageSize = page }})
+		v.file("a", nil).Close()
+		fid := c.register(v.open("a", vfs.WriteData, vfs.NoIntermediateBuffering, v.sess))
+		data := content(int(page))
+		length := 3*uint32(page) + 17
+		c.want(ntstatus.Success, length, wire.NewCollapse(fid, 1, length, page, wire.Completion{Cookie: 1}), data)
+		got, err := os.ReadFile(filepath.Join(v.dir, "a"))
+		if want := append([]byte{0}, bytes.Repeat(data, 4)[:length]...); err != nil || !bytes.Equal(got, want) {
+			t.Errorf("pages of %d: the file differs, %v", page, err)
+		}
+		other := max(page/2, 512)
+		if other == page {
+			other = 2 * page
+		}
+		c.want(ntstatus.InvalidParameter, 0, wire.NewCollapse(fid, 1, 100, other, wire.Completion{Cookie: 1}), data[:100])
+		v.check(c)
+		c.connector.Close()
+	}
+	for _, page := range []uint16{0, 1, 256, 4095, 4097, 6144, 33 << 10, 1<<16 - 1} {
+		n := v.negotiate(v.sess)
+		c := v.connect(n)
+		msg, _ := c.authMessage(n, authOptions{mutate: func(p *wire.AuthParams) { p.PageSize = page }})
+		c.wantDenied(msg)
 	}
 }
