@@ -1,0 +1,5 @@
+//go:build !race
+
+package lwio
+
+const raceDetector = false
