@@ -1,0 +1,202 @@
+package lwio_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"lwio"
+	"lwio/internal/mortal"
+	"lwio/lwiotest"
+	"lwio/rdma"
+	"lwio/rdma/iwarp"
+)
+
+// mortalClient is a way to use a server by connections of given lives.
+type mortalClient struct {
+	t       *testing.T
+	srv     *lwiotest.Server
+	timeout time.Duration // of each call
+	n       int
+}
+
+// play dials, writes and reads and closes, and returns what went wrong first: with the
+// dialling, or later. What went well must be right.
+func (m *mortalClient) play(smb, iw *mortal.Life) (dial, later error) {
+	m.t.Helper()
+	m.n++
+	cfg := &lwio.Config{RequireRDMA: true, Timeout: m.timeout, DialContext: smb.DialContext}
+	cfg.Providers = []rdma.Provider{iwarp.New(&iwarp.Config{Dial: iw.DialTCP, DrainTimeout: m.timeout})}
+	c, err := lwio.Dial(context.Background(), m.srv.URL(), cfg)
+	if err != nil {
+		return err, nil
+	}
+	defer c.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), m.timeout)
+	f, err := c.OpenFile(ctx, "f", os.O_RDWR, 0)
+	cancel()
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data := bytes.Repeat(fmt.Appendf(nil, "life %08d ", m.n), 100)
+	_, later = f.WriteAt(data, 0)
+	got := make([]byte, len(data))
+	switch _, err := f.ReadAt(got, 0); {
+	case later == nil && err == nil && !bytes.Equal(got, data):
+		m.t.Fatalf("%.40q was read instead of %.40q", got, data)
+	case later == nil:
+		later = err
+	}
+	if err := f.Sync(context.Background()); later == nil {
+		later = err
+	}
+	if onDisk, err := os.ReadFile(filepath.Join(m.srv.Dir, "f")); later == nil && (err != nil || !bytes.Equal(onDisk, data)) {
+		m.t.Fatalf("%.40q is in the file instead of %.40q", onDisk, data)
+	}
+	return nil, later
+}
+
+// newMortalClient starts a server, and finds out how many bytes an undisturbed client
+// moves over both of its connections.
+func newMortalClient(t *testing.T) (m *mortalClient, smb, iw *mortal.Life) {
+	t.Helper()
+	m = &mortalClient{t: t, srv: lwiotest.NewServer(t, nil), timeout: faultPatience}
+	if err := os.WriteFile(filepath.Join(m.srv.Dir, "f"), make([]byte, 1400), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	smb, iw = &mortal.Life{Out: -1, In: -1}, &mortal.Life{Out: -1, In: -1}
+	if dial, later := m.play(smb, iw); dial != nil || later != nil {
+		t.Fatal(dial, later)
+	}
+	if smb.Sent() < 1000 || smb.Received() < 1000 || iw.Sent() < 1000 || iw.Received() < 1000 {
+		t.Fatalf("%d, %d, %d and %d bytes", smb.Sent(), smb.Received(), iw.Sent(), iw.Received())
+	}
+	return m, smb, iw
+}
+
+// lives are connections that die, or freeze, on the way to n bytes sent and m received,
+// so many each way.
+func lives(freeze bool, sent, received int64, each int64) (all []*mortal.Life) {
+	for i := range each {
+		all = append(all,
+			&mortal.Life{Out: i * sent / each, In: -1, Freeze: freeze},
+			&mortal.Life{Out: -1, In: i * received / each, Freeze: freeze})
+	}
+	return all
+}
+
+// undisturbed demands that the server serves who comes next, and has forgotten all who
+// died.
+func (m *mortalClient) undisturbed() {
+	m.t.Helper()
+	m.timeout = faultPatience
+	if dial, later := m.play(&mortal.Life{Out: -1, In: -1}, &mortal.Life{Out: -1, In: -1}); dial != nil || later != nil {
+		m.t.Errorf("the next client: %v, %v", dial, later)
+	}
+	for end := time.Now().Add(faultPatience); ; time.Sleep(time.Millisecond) {
+		st := m.srv.Server.Stats()
+		if st.RDMA == 0 && st.SMB == 0 && st.Files == 0 && st.Credits == 0 {
+			return
+		}
+		if time.Now().After(end) {
+			m.t.Fatalf("the server still has %+v", st)
+		}
+	}
+}
+
+// The RDMA connection dies at any byte: once it was there, nothing fails, since another
+// one takes its place; while it was being made, the client says why it has none.
+//
+// Source: [LWIO §I/O Processing] [OP-94f] [OP-112]
+func TestDeathOfTheChannel(t *testing.T) {
+	m, _, full := newMortalClient(t)
+	each := int64(60)
+	if testing.Short() || raceEnabled {
+		each = 10
+	}
+	refused := 0
+	for _, life := range lives(false, full.Sent(), full.Received(), each) {
+		switch dial, later := m.play(&mortal.Life{Out: -1, In: -1}, life); {
+		case later != nil:
+			t.Errorf("dead at %d or %d: %v", life.Out, life.In, later)
+		case dial != nil && !errors.Is(dial, lwio.ErrNoRDMA):
+			t.Errorf("dead at %d or %d: dial: %v", life.Out, life.In, dial)
+		case dial != nil:
+			refused++
+		}
+	}
+	if refused == 0 || refused == m.n {
+		t.Errorf("%d of %d were refused", refused, m.n)
+	}
+	m.undisturbed()
+}
+
+// The SMB connection dies at any byte: what is asked then fails, and says why.
+//
+// Source: [LWIO claim 3] [OP-94f]
+func TestDeathOfSMB(t *testing.T) {
+	m, full, _ := newMortalClient(t)
+	each := int64(100)
+	if testing.Short() || raceEnabled {
+		each = 10
+	}
+	failed := int64(0)
+	for _, life := range lives(false, full.Sent(), full.Received(), each) {
+		dial, later := m.play(life, &mortal.Life{Out: -1, In: -1})
+		err := errors.Join(dial, later)
+		if err != nil {
+			failed++
+		}
+		// The keys of RDMA die with the session, before the client may know that it is dead.
+		named := errors.Is(err, net.ErrClosed) || errors.Is(dial, lwio.ErrNoRDMA)
+		if err != nil && (errors.Is(err, context.DeadlineExceeded) || !named) {
+			t.Errorf("dead at %d or %d: %v", life.Out, life.In, err)
+		}
+	}
+	if failed < each {
+		t.Errorf("only %d of %d lives noticed", failed, 2*each)
+	}
+	m.undisturbed()
+}
+
+// A connection falls silent at any byte: no call outlasts its time by much.
+//
+// Source: [OP-110] [OP-113]
+func TestSilenceAtAnyByte(t *testing.T) {
+	m, smb, iw := newMortalClient(t)
+	each := int64(6)
+	if testing.Short() || raceEnabled {
+		each = 2
+	}
+	m.timeout = 100 * time.Millisecond
+	failed := int64(0)
+	check := func(life *mortal.Life, err error) {
+		t.Helper()
+		if err != nil {
+			failed++
+		}
+		if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) && !errors.Is(err, context.DeadlineExceeded) &&
+			!errors.Is(err, net.ErrClosed) && !errors.Is(err, lwio.ErrNoRDMA) {
+			t.Errorf("silent at %d or %d: %v", life.Out, life.In, err)
+		}
+	}
+	for _, life := range lives(true, smb.Sent(), smb.Received(), each) {
+		dial, later := m.play(life, &mortal.Life{Out: -1, In: -1})
+		check(life, errors.Join(dial, later))
+	}
+	for _, life := range lives(true, iw.Sent(), iw.Received(), each) {
+		dial, later := m.play(&mortal.Life{Out: -1, In: -1}, life)
+		check(life, errors.Join(dial, later))
+	}
+	if failed < each {
+		t.Errorf("only %d of %d lives noticed", failed, 4*each)
+	}
+	m.undisturbed()
+}
