@@ -95,6 +95,12 @@ func testCancel(t *testing.T, on string) {
 	queued := []uint64{
 		c.send(c.readHeader(fid, 0, 4096, 0), nil), c.send(c.readHeader(fid, 0, 4096, 0), nil),
 	}
+	const blockAt = 2 << 20
+	polled := c.readHeader(fid, 0, 4096, 0)
+	polled.Flags &^= wire.FlagInterrupt
+	polled.IosVa, polled.IosMh = c.in.RemoteAddr().Addr+blockAt, uint32(c.in.RemoteAddr().Token)
+	copy(c.in.Bytes()[blockAt:], wire.PendingBlock().AppendTo(nil))
+	c.send(polled, nil)
 	cancel := c.send(controlHeader(wire.OpCancel, fid), nil)
 	for range queued {
 		s := c.reply()
@@ -105,7 +111,10 @@ func testCancel(t *testing.T, on string) {
 	if s := c.reply(); s.Cookie != cancel || s.Status != 0 {
 		t.Fatalf("%+v, want the answer to CANCEL", s)
 	}
-	if st := v.e.count.snapshot(); st.Cancels != 1 || st.Cancelled != 2 {
+	if b, err := wire.DecodeIOStatusBlock(c.in.Bytes()[blockAt:][:8]); err != nil || b.Status != uint32(ntstatus.Cancelled) || b.Information != 0 {
+		t.Errorf("the block of a polled read that was cancelled: %+v, %v", b, err)
+	}
+	if st := v.e.count.snapshot(); st.Cancels != 1 || st.Cancelled != 3 {
 		t.Errorf("%d messages cancelled %d operations", st.Cancels, st.Cancelled)
 	}
 	b.open()
