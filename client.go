@@ -69,12 +69,13 @@ func (c *Client) live() *conn {
 
 // Stats returns the counters.
 func (c *Client) Stats() Stats {
+	cn := c.live() // which notices, and counts, a loss
 	s := Stats{
 		RDMA: c.overRDMA.snapshot(), SMB: c.overSMB.snapshot(),
 		Connections: c.connections.Load(), Lost: c.lost.Load(), Reconnects: c.reconnects.Load(),
 		ReplayedReads: c.readsAgain.Load(), ReplayedWrites: c.writesAgain.Load(),
 	}
-	if cn := c.live(); cn != nil {
+	if cn != nil {
 		s.Credits, s.InFlight = cn.credits.current(), int(cn.wanting.Load())
 	}
 	c.counts.snapshot(&s)
