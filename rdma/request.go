@@ -159,8 +159,9 @@ type Atomic struct {
 }
 
 // Request is work for the initiator queue of a queue pair. The SGL is read only
-// during the post; the memory that it names, and Region, Window and File, stay
-// with the adapter until the result was polled.
+// during the post, and not any more once the peer can have the request, whose answer
+// may be there before the post of others returns; the memory that it names, and Region,
+// Window and File, stay with the adapter until the result was polled.
 //
 // Source: [ND QueuePair.Send], [ND QueuePair.Write], [ND QueuePair.Read],
 // [ND QueuePair.Bind], [ND QueuePair.Invalidate]

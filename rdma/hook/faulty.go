@@ -39,8 +39,9 @@ func (q *queuePair) postGroupLocked(reqs []rdma.Request) (int, error) {
 	for i, j := range order {
 		r := reqs[j]
 		r.ID, r.Flags = reqs[i].ID, r.Flags&^rdma.FlagSilentSuccess|reqs[i].Flags&rdma.FlagSilentSuccess
+		bytes := dataOf(&r) // before the post, after which its list may be in use for another
 		act, err := q.postOneLocked(&r)
-		q.note(&r, act, err)
+		q.note(&r, bytes, act, err)
 		if err != nil {
 			return i, err
 		}

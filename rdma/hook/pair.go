@@ -51,20 +51,21 @@ func (q *queuePair) Post(reqs []rdma.Request) (int, error) {
 		return q.postNumbered(reqs)
 	}
 	s := q.a.scratch()
-	n, err := q.inner.Post(s.requests(reqs))
-	q.a.giveBack(s)
-	for i := range reqs[:n] {
-		q.note(&reqs[i], Pass(), nil)
+	defer q.a.giveBack(s)
+	inside := s.requests(reqs)
+	n, err := q.inner.Post(inside)
+	// The program's own lists may be in use for other requests by now.
+	for i := range inside[:n] {
+		q.note(&inside[i], dataOf(&inside[i]), Pass(), nil)
 	}
 	if err != nil && n < len(reqs) {
-		q.note(&reqs[n], Pass(), err)
+		q.note(&inside[n], dataOf(&inside[n]), Pass(), err)
 	}
 	return n, err
 }
 
-// note counts and traces one request.
-func (q *queuePair) note(r *rdma.Request, act Action, err error) {
-	bytes := dataOf(r)
+// note counts and traces one request, that names so many bytes of data.
+func (q *queuePair) note(r *rdma.Request, bytes int, act Action, err error) {
 	q.a.h.count.posted(r.Op, bytes, err)
 	if t := q.a.h.cfg.Tracer; t != nil {
 		t.Event(Posted{QueuePair: q.cfg.Context, Op: r.Op, Flags: r.Flags, ID: r.ID, Bytes: bytes, Remote: r.Remote, Action: act, Err: err})
