@@ -25,11 +25,6 @@ func (b *Batch) lose() {
 		number := o.s.number
 		o.failed = b.conn.err
 		b.returned(o)
-		if o.mr != nil {
-			o.mr.Close()
-			o.mr = nil
-		}
-		o.to = nil
 		if o.losses++; o.losses > maxLosses {
 			b.finish(o, o.take())
 			continue
@@ -43,6 +38,19 @@ func (b *Batch) lose() {
 	}
 	b.queue = slices.Insert(b.queue, b.queued, again...)
 	b.reap()
+	// Nothing is in flight now. What goes on is registered anew, also what had a part
+	// answered before, and waits to send the next.
+	for i := range b.ops {
+		b.ops[i].takeBack()
+	}
+}
+
+// takeBack ends the registration of the memory of an operation that is not in flight.
+func (o *op) takeBack() {
+	if o.mr != nil {
+		o.mr.Close()
+	}
+	o.mr, o.to = nil, nil
 }
 
 // recall takes the slot away from an operation that is in flight; false says that
@@ -84,10 +92,14 @@ func (b *Batch) abandon() {
 	var fids []uint16
 	for i := range b.ops {
 		o := &b.ops[i]
-		if o.s != nil && o.recall(slotAbandoned) {
-			b.returned(o)
-			if !slices.Contains(fids, o.fid) {
-				fids = append(fids, o.fid)
+		if s := o.s; s != nil {
+			round := s.round
+			if o.recall(slotAbandoned) {
+				b.conn.awaitPost(round)
+				b.returned(o)
+				if !slices.Contains(fids, o.fid) {
+					fids = append(fids, o.fid)
+				}
 			}
 		}
 		if o.mr != nil {

@@ -150,7 +150,7 @@ func (c *conn) queueLocked(s *slot, h *wire.Header, data payload, as slotState, 
 	if c.sends++; c.sends%signalEvery != 0 {
 		req.Flags = rdma.FlagSilentSuccess
 	}
-	s.fid = 0
+	s.fid, s.round = 0, c.round
 	if s.kind.io() {
 		c.sent.Add(1)
 		s.began, s.fid = at, h.Fid
@@ -190,11 +190,13 @@ func (c *conn) flushLocked() {
 			return
 		}
 		c.queue, c.batch = c.batch[:0], c.queue
+		c.round++
 		c.sendMu.Unlock()
 		if _, err := c.qp.Post(c.batch); err != nil {
 			c.fail(c.reason(err))
 		}
 		c.sendMu.Lock()
+		c.over = c.round
 	}
 	c.sendMu.Unlock()
 	// Others keep the queue full; a caller is not to be held up by that for good.

@@ -1,6 +1,7 @@
 package lwio
 
 import (
+	"runtime"
 	"slices"
 
 	"lwio/internal/wire"
@@ -90,10 +91,27 @@ func (c *conn) cancellableLocked(w cancelWish) bool {
 //
 // Source: [LWIO §Cancel], [OP-94a], [OP-113]
 func (c *conn) giveUp(s *slot, from slotState) bool {
-	fid := s.fid
+	fid, round, gathered := s.fid, s.round, s.kind == kindWrite
 	if !s.giveUp(from) {
 		return false
 	}
+	if gathered {
+		c.awaitPost(round)
+	}
 	c.credits.cancel(c, fid, false)
 	return true
+}
+
+// awaitPost returns when the messages of a round of posts do not refer to memory of the
+// calls any more that they belong to: one that leaves takes its memory back, while
+// somebody else may be about to post its message.
+func (c *conn) awaitPost(round uint64) {
+	for ; !c.isDown(); runtime.Gosched() {
+		c.sendMu.Lock()
+		over := c.over > round
+		c.sendMu.Unlock()
+		if over {
+			return
+		}
+	}
 }

@@ -119,6 +119,8 @@ type conn struct {
 	seq     uint64 // the number of the next message; its low 16 bits are the Sequence
 	sends   int
 	posting bool
+	round   uint64 // of posts, that the next message goes with
+	over    uint64 // rounds that are done with
 	queue   []rdma.Request
 	batch   []rdma.Request // what is being posted; owned by the caller that posts
 }

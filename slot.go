@@ -69,6 +69,7 @@ type slot struct {
 	lent   *lease // that a read goes to or a write is gathered from, or nil
 	op     *op    // of a batch, or nil
 	number uint64 // of the message
+	round  uint64 // of posts, that the message goes with
 	again  bool   // the message was sent on an earlier connection, with that number
 	result wire.IOStatusBlock
 

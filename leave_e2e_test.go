@@ -1,0 +1,101 @@
+package lwio_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"lwio"
+	"lwio/lwiotest"
+	"lwio/rdma"
+	"lwio/rdma/hook"
+)
+
+// TestLeaveBeforeThePost ends the context of a write whose message waits until another
+// one's is posted: the connection outlives that, though the memory that the message names
+// is the caller's again.
+//
+// Source: [OP-113]
+func TestLeaveBeforeThePost(t *testing.T) {
+	for i, p := range lwio.Defaults() {
+		for name, leave := range map[string]func(ctx context.Context, c *lwio.Client, f *lwio.File, p []byte) error{
+			"call": func(ctx context.Context, _ *lwio.Client, f *lwio.File, p []byte) error {
+				_, err := f.WriteAtContext(ctx, p, 0)
+				return err
+			},
+			"batch": func(ctx context.Context, c *lwio.Client, f *lwio.File, p []byte) error {
+				b := c.NewBatch(1)
+				if err := b.Write(f, p, 0, 0); err != nil {
+					return err
+				}
+				_, err := b.Wait(ctx, 1)
+				return errors.Join(err, b.Close())
+			},
+		} {
+			t.Run(p.Name()+"/"+name, func(t *testing.T) {
+				const size = 30_000
+				held, release := make(chan struct{}), make(chan struct{})
+				hold := make(chan bool, 1)
+				client := hook.Wrap(lwio.Defaults()[i], &hook.Config{Fault: func(hook.Attempt) hook.Action {
+					select {
+					case <-hold:
+						close(held)
+						<-release
+					default:
+					}
+					return hook.Pass()
+				}})
+				s := lwiotest.NewServer(t, nil)
+				c := s.Client(&lwio.Config{Providers: []rdma.Provider{client}, RequireRDMA: true, Completion: lwio.Interrupt})
+				data := random(size, 1)
+				put(t, c, "f", data)
+				f, err := c.OpenFile(t.Context(), "f", 2, 0)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer f.Close()
+				if _, err := f.ReadAt(make([]byte, 1), 0); err != nil { // registers the file
+					t.Fatal(err)
+				}
+				first, second := make(chan error, 1), make(chan error, 1)
+				hold <- true
+				go func() {
+					p := make([]byte, size)
+					_, err := f.ReadAt(p, 0)
+					if err == nil && !bytes.Equal(p, data) {
+						err = errors.New("wrong bytes")
+					}
+					first <- err
+				}()
+				<-held
+				before := c.Stats().InFlight
+				ctx, cancel := context.WithCancel(t.Context())
+				go func() { second <- leave(ctx, c, f, bytes.Clone(data)) }()
+				for c.Stats().InFlight == before {
+					time.Sleep(time.Millisecond)
+				}
+				cancel()
+				select {
+				case err := <-second: // it may wait for the post of the first
+					second <- err
+				case <-time.After(20 * time.Millisecond):
+				}
+				close(release)
+				if err := <-second; !errors.Is(err, context.Canceled) {
+					t.Error(err)
+				}
+				if err := <-first; err != nil {
+					t.Error(err)
+				}
+				if err := f.Sync(t.Context()); err != nil {
+					t.Error(err)
+				}
+				if st := c.Stats(); st.Lost != 0 {
+					t.Errorf("%+v", st)
+				}
+			})
+		}
+	}
+}
