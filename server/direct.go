@@ -2,6 +2,7 @@ package server
 
 import (
 	"lwio/internal/ntstatus"
+	"lwio/internal/pagecache"
 	"lwio/internal/wire"
 	"lwio/rdma"
 	"lwio/vfs"
@@ -100,9 +101,13 @@ func (c *conn) writeCached(o *op) bool {
 	return err == nil
 }
 
-// cached guesses from the ends of what o reads whether it is in the page cache. If
-// that is wrong, later answers of this connection wait for the disk.
+// cached tells whether what o reads is in the page cache. Where the kernel does not say
+// so it guesses from the ends; if that is wrong, later answers of this connection wait
+// for the disk.
 func (c *conn) cached(o *op) bool {
+	if cached, known := pagecache.Cached(o.file.source.File(), int64(o.h.Offset), int(o.h.Length)); known {
+		return cached
+	}
 	for _, at := range [...]uint64{o.h.Offset, o.h.Offset + uint64(o.h.Length) - 1} {
 		if _, ok, err := o.file.open.ReadCached(c.peek[:], int64(at)); !ok || err != nil {
 			return false

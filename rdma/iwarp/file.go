@@ -7,6 +7,7 @@ import (
 	"sync"
 	"syscall"
 
+	"lwio/internal/pagecache"
 	"lwio/rdma"
 	"lwio/rdma/internal/soft"
 )
@@ -130,8 +131,13 @@ func (r *fileReader) read(s *fileSource, buf []byte, off int64, patient bool) (i
 }
 
 // cached tells whether all of a part of a file is in memory now; where it counts as
-// whole only, the file must not end before.
+// whole only, the file must not end before. It reads only where the kernel does not say
+// that all is there.
 func (r *fileReader) cached(s *fileSource, off int64, n int, whole bool) bool {
+	if all, known := pagecache.Cached(s.f, off, n); all && known {
+		info, err := s.f.Stat()
+		return !whole || err == nil && info.Size() >= off+int64(n)
+	}
 	b := s.a.p.buffers.Get().(*[readBufferSize]byte)
 	defer s.a.p.buffers.Put(b)
 	for n > 0 {

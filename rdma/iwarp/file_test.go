@@ -99,7 +99,12 @@ func TestColdFile(t *testing.T) {
 	}
 	qp := client.qp.(*queuePair)
 	qp.probe.fn = func(uintptr) { qp.probe.n, qp.probe.err = 0, errCold }
-	n, err := qp.Post([]rdma.Request{{Op: rdma.OpWrite, Flags: rdma.FlagOnlyIfCached, File: src, FileLength: 10, Remote: server.at(0)}})
+	if err := os.Truncate(src.File().Name(), 2<<20); err != nil { // by a hole, of which the kernel has nothing
+		t.Fatal(err)
+	}
+	n, err := qp.Post([]rdma.Request{{
+		Op: rdma.OpWrite, Flags: rdma.FlagOnlyIfCached, File: src, FileOffset: 1 << 20, FileLength: 10, Remote: server.at(0),
+	}})
 	if n != 0 || rdma.StatusOf(err) != rdma.StatusDeviceBusy || qp.sends.Len() != 0 {
 		t.Error(n, err)
 	}
