@@ -29,6 +29,9 @@ const (
 	// directFrames is for how many frames after such payload the buffer is
 	// filled by no more than directExtra.
 	directFrames = 8
+	// restSize is up to how many bytes of a frame are kept elsewhere while nothing
+	// arrives, so that few bytes of a peer cost no whole buffer.
+	restSize = 1 << 10
 )
 
 // receiver reads frames and places what they carry. It belongs to who holds mu,
@@ -38,7 +41,8 @@ type receiver struct {
 	mu sync.Mutex
 
 	buf  *[readBufferSize]byte // nil while nothing arrives
-	r, w int                   // what is in it
+	r, w int                   // what is in it, or in rest while it is nil
+	rest []byte                // a short part of a frame whose rest does not come
 	err  error                 // reading is over
 
 	readFn, guestFn func(fd uintptr) bool // of who has the seat
@@ -271,54 +275,9 @@ func (x *receiver) push() {
 	}
 }
 
-// space is where the buffer can be filled.
-func (x *receiver) space() []byte {
-	if x.buf == nil {
-		x.buf = x.c.a.p.buffers.Get().(*[readBufferSize]byte)
-	}
-	switch {
-	case x.r == x.w:
-		x.r, x.w = 0, 0
-	case readBufferSize-x.r < maxFPDU:
-		x.w = copy(x.buf[:], x.buf[x.r:x.w])
-		x.r = 0
-	}
-	most := readBufferSize
-	switch {
-	case x.direct > 0:
-		most = x.w + directExtra
-	case x.ulpdu < directMin:
-		most = x.w + smallRead
-	}
-	return x.buf[x.w:min(readBufferSize, most)]
-}
-
-// freeBuffer gives the buffer back if nothing is in it.
-func (x *receiver) freeBuffer() {
-	if x.buf != nil && x.r == x.w {
-		x.c.a.p.buffers.Put(x.buf)
-		x.buf, x.r, x.w = nil, 0, 0
-	}
-}
-
-// directSpace is where payload of the frame in progress may be read to straight
-// from the socket, and the lease to release after that; nil if there is too
-// little, or if the CRC must be checked first. The last bytes of a frame always
-// go through the buffer: they may be what somebody polls.
-func (x *receiver) directSpace() ([]byte, soft.Lease) {
-	if !x.active || x.c.crc || x.r != x.w || x.left < directMin {
-		return nil, soft.Lease{}
-	}
-	dst, l := x.destination()
-	n := min(len(dst), x.left-8)
-	if n < directMin/2 || !l.Acquire() {
-		return nil, soft.Lease{}
-	}
-	return dst[:n], l
-}
-
 // consume handles the frames in the buffer.
 func (x *receiver) consume() error {
+	x.takeBuffer()
 	for x.w-x.r >= fpduHeaderSize || x.active {
 		if !x.active {
 			more, err := x.begin()
