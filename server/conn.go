@@ -87,7 +87,8 @@ type conn struct {
 	fids      fidTable
 	outbox    opList
 	posted    opList // answers whose results have not come
-	slots     int    // initiator slots free
+	hold      hold
+	slots     int // initiator slots free
 	pumping   bool
 	dead      bool
 	pending   int  // I/O requests outstanding
@@ -224,6 +225,9 @@ func (c *conn) teardown(err error) {
 	c.report(err)
 	c.mu.Lock()
 	c.dead = true
+	if c.hold.timer != nil {
+		c.hold.timer.Stop()
+	}
 	files := c.fids.files
 	c.fids.files = nil
 	for _, f := range files {

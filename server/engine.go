@@ -61,8 +61,8 @@ func newEngine(cfg *Config) *engine {
 		MaxRecvBufferSize: uint32(e.limits.MaxRecvBufferSize), MaxRdmaWindowSize: uint32(e.limits.MaxRdmaWindowSize),
 	}
 	e.ctx, e.cancel = context.WithCancel(context.Background())
-	e.readers = newLane(e.limits.Workers, func(o *op) { o.readRest(); o.leave() })
-	e.writers = newLane(e.limits.Workers, func(o *op) { o.writeData(); o.leave() })
+	e.readers = newLane(e.limits.Workers, func(o *op) { o.work(o.readRest) })
+	e.writers = newLane(e.limits.Workers, func(o *op) { o.work(o.writeData) })
 	e.spinners = newSpinners(e.limits.SpinTime)
 	e.credits.budget, e.outcomes.most = e.limits.CreditBudget, e.limits.Connections
 	e.spawn(e.watchStalls)
@@ -70,10 +70,11 @@ func newEngine(cfg *Config) *engine {
 	return e
 }
 
-// leave ends a worker's part.
-func (o *op) leave() {
-	c := o.c // o may be at work again as soon as it is delivered
-	c.deliver(o)
+// work is a worker's part.
+func (o *op) work(do func()) {
+	c, begun := o.c, time.Now() // o may be at work again as soon as it is delivered
+	do()
+	c.deliver(o, begun)
 	c.jobs.Done()
 }
 

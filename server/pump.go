@@ -117,14 +117,19 @@ func (p *pump) post(c *conn) error {
 }
 
 // deliver puts o's answer, or a stage of its data, into the outbox and sees to
-// it that it is posted. For workers; the loop collects answers first.
-func (c *conn) deliver(o *op) {
+// it that it is posted. For workers, that began with it then; the loop collects answers
+// first.
+func (c *conn) deliver(o *op, begun time.Time) {
 	now := time.Now()
 	var d delays
 	d.add(o, now)
 	d.note()
 	c.mu.Lock()
 	c.enqueueLocked(o, now)
+	if !o.more && c.holdsLocked(o, begun, now) {
+		c.mu.Unlock()
+		return
+	}
 	c.postOutbox()
 }
 
@@ -187,7 +192,7 @@ func (c *conn) postOutbox() {
 		c.mu.Unlock()
 		return
 	}
-	c.pumping = true
+	c.pumping, c.hold.n = true, 0
 	p := pumps.Get().(*pump)
 	for !c.dead && c.fill(p) {
 		c.mu.Unlock()

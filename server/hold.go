@@ -1,0 +1,48 @@
+package server
+
+import "time"
+
+// holdTime bounds for how long an answer stays in the outbox that would wake the
+// client, and how long the work on an operation may take for that.
+const holdTime = 200 * time.Microsecond
+
+// hold is about the answers of workers that stay in the outbox for a moment. A
+// wake-up costs both sides more than a small write: a client that has many in flight is
+// woken once for several. conn.mu guards it.
+type hold struct {
+	n     int // answers that are held
+	since time.Time
+	timer *time.Timer // posts them if nothing else does
+}
+
+// holdsLocked decides whether the answer of o, which is in the outbox and which a worker
+// began to work on then, stays there: until there are as many as are still
+// outstanding, the time is over, or anything else is posted.
+//
+// Source: [LWIO §Wakeup]
+func (c *conn) holdsLocked(o *op, begun, now time.Time) bool {
+	h := &c.hold
+	if !o.h.Interrupt() || now.Sub(begun) > holdTime || c.draining.Load() {
+		return false
+	}
+	if h.n++; h.n == 1 {
+		h.since = now
+	}
+	if h.n > c.pending || now.Sub(h.since) > holdTime {
+		return false
+	}
+	switch {
+	case h.n > 1:
+	case h.timer == nil:
+		h.timer = time.AfterFunc(holdTime, c.letGo)
+	default:
+		h.timer.Reset(holdTime)
+	}
+	return true
+}
+
+// letGo posts what is held.
+func (c *conn) letGo() {
+	c.mu.Lock()
+	c.postOutbox()
+}
