@@ -12,7 +12,8 @@ import (
 // FuzzDispatch feeds a connection's dispatcher with messages of any kind, as a
 // provider would, and demands that it answers each at most once, that nothing is
 // left over, and that credits come back. Input: for each message its size (2
-// bytes) and its bytes.
+// bytes) and its bytes. If it has an odd number of bytes, reads may be completed by
+// immediate data.
 //
 // Source: [OP-27] [OP-63] [OP-92e] [OP-92h] [OP-106]
 func FuzzDispatch(f *testing.F) {
@@ -23,10 +24,11 @@ func FuzzDispatch(f *testing.F) {
 			in = append(in, m...)
 		}
 		f.Add(in)
+		f.Add(append(in, make([]byte, 1-len(in)%2)...))
 	}
 	one := func(h wire.Header, body ...byte) []byte { return append(h.AppendTo(nil), body...) }
 	poll := wire.Completion{Polling: true, IosVa: 8, IosMh: 9}
-	ask := wire.Completion{Cookie: 3}
+	ask := wire.Completion{Cookie: 3, ImmediateCookie: 4}
 	region := wire.RDMARegion{DataVa: 1, DataMh: 2, Length: 4096}
 	add(one(wire.NewRead(1, 0, region, ask)), one(wire.NewRead(1, 50, region, poll)))
 	add(one(wire.NewWrite(1, 5, 3, ask), 1, 2, 3), one(wire.NewWrite(2, 5, 0, poll)))
@@ -42,6 +44,7 @@ func FuzzDispatch(f *testing.F) {
 	add(one(wire.NewRegister(1), make([]byte, 36)...))
 	f.Fuzz(func(t *testing.T, in []byte) {
 		c, qp := newFuzzConn(t)
+		c.f.immediate = len(in)%2 != 0
 		for len(in) >= 2 {
 			n := min(int(binary.LittleEndian.Uint16(in)), len(in)-2)
 			msg := in[2 : 2+n]
@@ -81,6 +84,9 @@ func (q *fuzzQueue) Post(reqs []rdma.Request) (int, error) {
 	for i := range reqs {
 		if !reqs[i].Op.FlagsLegal(reqs[i].Flags) || len(reqs[i].SGL) != 1 {
 			panic("an illegal request")
+		}
+		if reqs[i].Flags&rdma.FlagImmediate != 0 && (!q.c.f.immediate || reqs[i].Immediate == 0) {
+			panic("immediate data that nobody wants")
 		}
 		if reqs[i].SGL[0].Length > q.window { // [OP-60]
 			panic("an RDMA write above the client's window")
