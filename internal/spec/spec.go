@@ -1,7 +1,8 @@
 // Package spec lists what there is to implement: the sections and the claims of
 // the LWIO text, and the decisions of docs/protocol.md. Its test collects the tags
 // by which code and tests say what they follow, prints what has none, and fails for
-// a tag that names something that does not exist.
+// a tag that names something that does not exist. Other tests hold tables of the rules
+// that a peer can break, and of the tests in which a hostile one does.
 //
 // Source: [LWIO §Network Discovery], [LWIO claim 1]
 package spec

@@ -1,0 +1,100 @@
+package spec
+
+// rulesOfClients are those that a client can break.
+var rulesOfClients = []rule{
+	// Order.
+	{"| accepted | one AUTH | end of the connection |", `server.TestViolations/READ before AUTH;
+		server.TestViolations/REGISTER before AUTH; server.TestViolations/garbage before AUTH;
+		server.TestViolations/a few bytes before AUTH; server.TestViolations/nothing before AUTH`},
+	{"| authenticated | everything but AUTH | end of the connection |", "server.TestViolations/second AUTH"},
+	{"| time from accepting to AUTH | 5 s |", "server.TestSilence; server.TestFloodOfStrangers"},
+	{"the server counts gaps and does nothing else about them", "server.TestSequenceGaps"},
+
+	// NEGOTIATE and keys.
+	{"A message that is malformed, has another RevId, or whose Length is not its size breaks the pipe.", "server.TestNegotiateRefused"},
+	{"if even none fit, the pipe fails", "server.TestNegotiateRoom"},
+	{"one that no AUTH has used expires after 60 s", "server.TestKeyLife"},
+	{"first ends all connections of those pairs and waits until none of their I/O goes on", "server.TestReplacedConnection"},
+	{"| key pairs of an SMB session | 16 | the oldest unused goes |", "server.TestPairsPerSession; server.TestPairsInUse; server.TestFloodOfNegotiations"},
+	{"| AUTHs with option 0x80 under one key pair | 4096 |", "server.TestNoncesPerPair"},
+	{"| connections under one key pair | 16 |", "server.TestConnectionsPerKey"},
+	{"ClientName is logged and believed by nobody.", "server.TestClientNameMeansNothing"},
+
+	// AUTH.
+	{"Key: that of the *other* side, from NEGOTIATE", "server.TestAuthRefused/wrong key; server.TestAuthRefused/no key; server.TestClaim13"},
+	{"Signature is the MD5 of AUTH_PARAMS as sent", `server.TestAuthRefused/wrong MD5;
+		server.TestAuthRefused/damaged parameters; server.TestAuthRefused/no signature`},
+	{"Keyed proves that the sender has the SMB session's application key", `server.TestAuthRefused/no MAC;
+		server.TestAuthRefused/MAC with another key; server.TestAuthRefused/header changed; server.TestNoApplicationKey`},
+	{"the server refuses one that it has seen under the key pair", "server.TestReplay; server.TestReplayReplacesNobody"},
+	{"A code that comes twice, no end, or bytes after the end are refused; a code that is not known is skipped.",
+		`server.TestAuthOptions/key again; server.TestAuthOptions/unknown; server.TestAuthOptions/longer than the message;
+		server.TestAuthRefused/no end of options; server.TestAuthRefused/bytes after the end`},
+	{"| 0 | 4 | Magic \"LWIO\" |", "server.TestAuthRefused/bad magic"},
+	{"| 4 | 2 | RevId | 0x1001 | 0x1001 |", "server.TestAuthRefused/revision"},
+	{"Endian: size of a pointer; 4 or 8", "server.TestAuthRefused/pointers of 16 bytes"},
+	{"PageSize: a power of two, 512 to 32768", "server.TestAuthRefused/pages of 256 bytes; server.TestAuthRefused/pages of 5000 bytes"},
+	{"| 24 | 2 | HeaderSize | 48 | 48 |", "server.TestAuthRefused/headers of 56 bytes"},
+	{"| 12 | 4 | MaxRdmaWindowSize |", "server.TestAuthRefused/window below the parameters"},
+	{"| 20 | 4 | MaxRecvBufferSize | 16 |", "server.TestAuthRefused/receives below an answer"},
+	{"in AUTH with ACCESS_DENIED", "server.TestAuthRefused/unknown flags"},
+	{"ends and drains the connection that option 0x81 names (of the same user)", "server.TestReplacedConnection; server.TestWhoGetsOutcomes"},
+	{"with a number from before BaseSequence is answered with the outcome it had, and done only if it had none",
+		"server.TestWritesOnceAcrossConnections; server.TestOutcomesWrap; server.TestOutcomesOfAnOldRound"},
+	{"up to 1024 outcomes", "server.TestOutcomesAreBounded"},
+
+	// REGISTER, Fids, rights.
+	{"| ACCESS_DENIED | another SessionId |", "server.TestRegisterRules"},
+	{"| OBJECT_NAME_NOT_FOUND | no open of this SMB session has the key |", "server.TestRegisterRules; server.TestEndToEnd"},
+	{"| TOO_MANY_OPENED_FILES | the connection has as many Fids as it may |", "server.TestRegisterRules; server.TestFidTableFull"},
+	{"| Fid not registered, or closed | FILE_CLOSED |", `server.TestReadRules/fid 0; server.TestReadRules/unknown fid;
+		server.TestWriteRules/fid 0; server.TestCloseIsABarrier; server.TestRevoke`},
+	{"a connection that holds this up for 5 s is cut", "server.TestRevokeStalls; server.TestRevokeStallsBehindAnswers"},
+	{"| access not granted | ACCESS_DENIED |", "server.TestAccess"},
+
+	// Lengths.
+	{"| fewer than 48 bytes, or more than 48 + MaxRecvBufferSize | end of the connection |", `server.TestViolations/47 bytes;
+		server.TestViolations/no bytes; server.TestViolations/WRITE above the limit;
+		server.TestViolations/WRITE of a Length above the limit`},
+	{"| CLOSE, CANCEL, CREDIT, INTERRUPT | 48, and Length says so |", `server.TestViolations/CLOSE of a wrong length;
+		server.TestViolations/CLOSE with a body`},
+	{"| REGISTER | 84, and Length says so |", "server.TestViolations/REGISTER cut off"},
+	{"| AUTH | at least 79, and Length says so |", `server.TestViolations/AUTH of a wrong length;
+		server.TestViolations/AUTH of the header alone`},
+	{"| READ | 48 |", "server.TestViolations/READ with a body"},
+	{"| WRITE, VEC_WRITE | 48 + Length |", `server.TestViolations/WRITE with less than it says;
+		server.TestViolations/WRITE with more than it says`},
+	{"| VEC_WRITE with COLLAPSE | 48 + min(Length, PageSize) |", "server.TestViolations/collapsed VEC_WRITE of two pages"},
+	{"| VEC_READ | 48 + 16 × NumPages |", "server.TestViolations/VEC_READ without its regions"},
+	{"| control message without INTERRUPT | end of the connection |", `server.TestViolations/AUTH without INTERRUPT;
+		server.TestViolations/CLOSE without INTERRUPT; server.TestViolations/INTERRUPT without INTERRUPT`},
+	{"| unknown opcode without INTERRUPT | end of the connection |", "server.TestViolations/unknown opcode without INTERRUPT"},
+	{"| unknown opcode with INTERRUPT | INVALID_DEVICE_REQUEST |", "server.TestUnknownAndUnasked"},
+	{"| unknown flags, COLLAPSE elsewhere, bad regions or pages, Length or Offset out of range | INVALID_PARAMETER |",
+		`server.TestReadRules/unknown flag; server.TestReadRules/collapse; server.TestReadRules/above the window;
+		server.TestReadRules/huge; server.TestReadRules/beyond 2^63; server.TestWriteRules/unknown flag;
+		server.TestWriteRules/collapse; server.TestWriteRules/append marker; server.TestVecRead`},
+	{"an open with FILE_NO_INTERMEDIATE_BUFFERING (0x8), and a Length of at most the server's MaxRdmaWindowSize", "server.TestVecWrite"},
+
+	// Memory.
+	{"The server never lends memory", "server.TestOneSidedAccess; server.TestNoMemoryExposed; server.TestClaim02"},
+	{"| wrong address or handle | the RDMA layer ends the connection |", "server.TestWrongAddress"},
+
+	// Wake-up and credits.
+	{"| an INTERRUPT waits already | DEVICE_BUSY |", "server.TestInterrupt"},
+	{"The server has O outstanding, and O ≤ P", "server.TestImpossibleInterrupts"},
+	{"Every message takes one and gives it back with its answer.", "server.TestCreditOverrun"},
+	{"A CREDIT that does not fit the change in progress, or none within the stall limit, ends the connection.",
+		`server.TestCreditStall; server.TestWrongCredits/nothing was asked; server.TestWrongCredits/gives up unasked;
+		server.TestWrongCredits/more unused than granted; server.TestWrongCredits/gives up a growth;
+		server.TestWrongCredits/answers a growth twice; server.TestWrongCredits/uses a shrink;
+		server.TestWrongCredits/in the wrong order; server.TestWrongCredits/too many;
+		server.TestWrongCredits/one twice; server.TestWrongCredits/far out`},
+
+	// Flooding, stalling, dying.
+	{"| connections, of them before AUTH | 1024, 64 |", "server.TestLimitsOfConnections; server.TestFloodOfStrangers"},
+	{"| time that an answer may stay untaken | 30 s |", "server.TestStall"},
+	{"Requests run concurrently and complete in any order.", "server.TestSlowFile; server.TestSlowFiles; server.TestConnectionsAreIndependent"},
+	{"When a connection ends, the server touches no memory of the client's any more.", `server.TestDisconnectDuringIO;
+		server.TestDeathAtEveryByte; server.TestDeathAtEveryOperation; server.TestHalfAMessage`},
+}
