@@ -124,7 +124,6 @@ func (r *rail) lose(cn *conn) {
 	if !r.down(cn) {
 		return
 	}
-	r.c.lost.Add(1)
 	then := "another one takes its place"
 	if r.c.cfg.Reconnect < 0 {
 		then = "going on over SMB"
@@ -140,6 +139,7 @@ func (r *rail) down(cn *conn) bool {
 	if r.last != cn || r.state == railLost || r.state == railOver {
 		return false
 	}
+	r.c.lost.Add(1) // before anybody sees the state
 	r.cn.Store(nil)
 	r.why = fmt.Errorf("%s: %w", cn.fabric, cn.err)
 	r.fenced = false
