@@ -1,0 +1,230 @@
+// Package filemodel says what a file may hold after operations that overlap in time
+// or whose outcome nobody knows: each byte is one of those that the operations leave
+// possible, and nothing else. Tests compare with it what they read.
+//
+// The bytes are judged one by one: that two of them come from different operations is
+// always possible.
+package filemodel
+
+import (
+	"math"
+	"slices"
+)
+
+// Outcome is what is known of an operation, or of the rest of it, that did not
+// succeed.
+type Outcome uint8
+
+// The outcomes.
+const (
+	// Not done.
+	Not Outcome = iota
+	// Maybe done, in part or as a whole; if so it is over.
+	Maybe
+	// Late: maybe done, and maybe still to come, until File.Settle.
+	Late
+)
+
+// Write is a write that has been tried.
+type Write struct {
+	Off  int64
+	Data []byte // must not change any more
+	// Done is how many bytes from the beginning are there for certain.
+	Done int
+	// Rest is what became of the others.
+	Rest Outcome
+	// Owner is who can say that nothing of a Late rest comes any more.
+	Owner any
+}
+
+// File is the model of a file, empty at first. It is for one goroutine at a time.
+type File struct {
+	spans []span // without a gap, from 0 to infinity
+	late  []late
+}
+
+// span is a part of the file whose bytes come from the same sources.
+type span struct {
+	lo, hi int64
+	may    []source
+}
+
+// source is where a byte may come from: data that begins at the offset off of the
+// file; or, without data, the end of the file before it, or a hole.
+type source struct {
+	kind sourceKind
+	off  int64
+	data []byte
+}
+
+type sourceKind uint8
+
+const (
+	fromData sourceKind = iota
+	absent
+	hole
+)
+
+// late is a write, or a change of size, that may still come.
+type late struct {
+	change
+	owner any
+}
+
+// change is what an operation does: it sets the file's size, or writes data.
+type change struct {
+	off, end int64
+	src      source // absent for a size
+}
+
+// New makes the model of an empty file.
+func New() *File {
+	return &File{spans: []span{{0, math.MaxInt64, []source{{kind: absent}}}}}
+}
+
+// split sees to it that a span begins at off, and returns its index.
+func (f *File) split(off int64) int {
+	i, found := slices.BinarySearchFunc(f.spans, off, func(s span, off int64) int {
+		switch {
+		case s.lo > off:
+			return 1
+		case s.lo < off:
+			return -1
+		}
+		return 0
+	})
+	if found || off == math.MaxInt64 {
+		return i
+	}
+	before := &f.spans[i-1]
+	after := span{off, before.hi, slices.Clone(before.may)}
+	before.hi = off
+	f.spans = slices.Insert(f.spans, i, after)
+	return i
+}
+
+// Apply makes changes of writes that were tried at the same time. Where several were
+// done the last one is unknown.
+func (f *File) Apply(writes ...Write) {
+	var sure, unsure []change
+	for _, w := range writes {
+		src := source{off: w.Off, data: w.Data}
+		done, end := w.Off+int64(w.Done), w.Off+int64(len(w.Data))
+		if w.Done > 0 {
+			sure = append(sure, change{w.Off, done, src})
+		}
+		if w.Rest == Not || done == end {
+			continue
+		}
+		unsure = append(unsure, change{done, end, src})
+		if w.Rest == Late {
+			f.late = append(f.late, late{change{done, end, src}, w.Owner})
+		}
+	}
+	f.change(sure, unsure)
+}
+
+// Truncate sets the size, for certain if done, or else as rest says.
+func (f *File) Truncate(size int64, done bool, rest Outcome, owner any) {
+	c := change{size, math.MaxInt64, source{kind: absent}}
+	switch {
+	case done:
+		f.change([]change{c}, nil)
+	case rest == Not:
+		return
+	default:
+		f.change(nil, []change{c})
+	}
+	if !done && rest == Late {
+		f.late = append(f.late, late{c, owner})
+	}
+}
+
+// Settle says that nothing of what is late comes any more, for those owners that gone
+// says so of.
+func (f *File) Settle(gone func(owner any) bool) {
+	f.late = slices.DeleteFunc(f.late, func(l late) bool { return gone(l.owner) })
+}
+
+// change makes changes: one of the sure ones is the last everywhere, but for any of
+// the unsure and the late ones.
+func (f *File) change(sure, unsure []change) {
+	for _, l := range f.late {
+		unsure = append(unsure, l.change)
+	}
+	all := slices.Concat(sure, unsure)
+	for _, c := range all {
+		f.split(c.off)
+		f.split(c.end)
+	}
+	for i := range f.spans {
+		s := &f.spans[i]
+		before := s.may
+		s.may = nil
+		for _, c := range sure {
+			if c.covers(s) {
+				s.add(c.src)
+			}
+		}
+		if s.may == nil {
+			s.may = before
+			for _, c := range sure {
+				if c.extends(s) {
+					s.fill()
+				}
+			}
+		}
+		// What one change takes away another may make a hole of, a sure one too.
+		for _, c := range unsure {
+			s.suffer(c)
+		}
+		for _, c := range all {
+			s.suffer(c)
+		}
+	}
+}
+
+func (c *change) covers(s *span) bool { return c.off <= s.lo && s.hi <= c.end }
+
+// extends tells whether there is a hole in the span, or data, and not the end of the
+// file, after the change.
+func (c *change) extends(s *span) bool { return s.hi <= c.off }
+
+// suffer adds what the change might make of the span.
+func (s *span) suffer(c change) {
+	covers := c.covers(s)
+	if covers {
+		s.add(c.src)
+	}
+	// Of data too the last part may be there, and not what comes before.
+	if s.mayEnd() && (c.extends(s) || covers && c.src.kind == fromData) {
+		s.add(source{kind: hole})
+	}
+}
+
+func (s *span) add(src source) {
+	if !slices.ContainsFunc(s.may, src.same) {
+		s.may = append(s.may[:len(s.may):len(s.may)], src)
+	}
+}
+
+// same tells whether two sources are the same memory.
+func (s source) same(o source) bool {
+	return s.kind == o.kind && s.off == o.off && len(s.data) == len(o.data) && (len(s.data) == 0 || &s.data[0] == &o.data[0])
+}
+
+// mayEnd tells whether the file may end before the span.
+func (s *span) mayEnd() bool { return slices.ContainsFunc(s.may, isAbsent) }
+
+func isAbsent(src source) bool { return src.kind == absent }
+
+// fill makes a hole of the end of the file.
+func (s *span) fill() {
+	if s.mayEnd() {
+		s.there()
+		s.add(source{kind: hole})
+	}
+}
+
+// there notes that the file does not end before the span.
+func (s *span) there() { s.may = slices.DeleteFunc(slices.Clone(s.may), isAbsent) }

@@ -1,0 +1,317 @@
+package lwiotest_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"lwio"
+	"lwio/internal/filemodel"
+	"lwio/internal/leakcheck"
+	"lwio/lwiotest"
+	"lwio/rdma"
+	"lwio/rdma/hook"
+	"lwio/server"
+	"lwio/vfs"
+)
+
+func TestMain(m *testing.M) { leakcheck.Main(m) }
+
+// TestModel does random things to a file, by one or two clients, over each transport and
+// over several at once, with all manners of calls, sizes, memory, completion and
+// credits, at once and one after another, while callers leave and connections break,
+// and compares with what the file may hold after that. -rapid.checks says how often, and
+// -rapid.seed repeats.
+//
+// Source: [LWIO §Read], [LWIO §Write], [LWIO §Credits], [OP-92d], [OP-112], [OP-113], [OP-115]
+func TestModel(t *testing.T) {
+	fabrics := []string{lwio.TransportSMB}
+	for _, p := range lwio.Defaults() {
+		fabrics = append(fabrics, p.Name())
+	}
+	for _, fabric := range fabrics {
+		if raceEnabled {
+			break // all of them mixed take long enough
+		}
+		t.Run(fabric, func(t *testing.T) {
+			rapid.Check(t, func(rt *rapid.T) { play(rt, rapid.Just(fabric)) })
+		})
+	}
+	t.Run("mixed", func(t *testing.T) {
+		rapid.Check(t, func(rt *rapid.T) { play(rt, rapid.SampledFrom(fabrics)) })
+	})
+}
+
+// fileName is the file that everything is done to.
+const fileName = "file"
+
+// world is a server and its clients, and the model of a file that all have open.
+type world struct {
+	srv       *lwiotest.Server
+	file      *filemodel.File
+	limits    server.Limits
+	faults    *faults // of the server's side
+	clients   []*client
+	serial    int  // of writes
+	impatient bool // messages may vanish, and calls do not wait for long
+	neighbour bool // another client is busy beside the next operations
+	memories  []*memory
+	history   []filemodel.Write
+	stall     atomic.Int32 // of a slow disk
+}
+
+// play is one run of the model.
+func play(rt *rapid.T, fabrics *rapid.Generator[string]) {
+	w := &world{file: filemodel.New(), faults: new(faults)}
+	w.impatient = rapid.IntRange(0, 7).Draw(rt, "impatient") == 7
+	dir, err := os.MkdirTemp("", "lwio-model")
+	if err != nil {
+		rt.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	w.serve(rt, dir)
+	defer w.srv.Close()
+	for range rapid.IntRange(1, 2).Draw(rt, "clients") {
+		k := &client{w: w, fabric: fabrics.Draw(rt, "fabric"), faults: new(faults)}
+		w.clients = append(w.clients, k)
+		k.configure(rt)
+		defer func() {
+			if k.c != nil {
+				k.c.Close()
+			}
+		}()
+		k.dial(rt)
+	}
+	rt.Repeat(map[string]func(*rapid.T){
+		"one":       func(rt *rapid.T) { w.together(rt, 1, 1) },
+		"one more":  func(rt *rapid.T) { w.together(rt, 1, 1) },
+		"at once":   func(rt *rapid.T) { w.together(rt, 2, 5) },
+		"overtake":  w.overtake,
+		"truncate":  w.truncate,
+		"sync":      w.sync,
+		"stat":      w.stat,
+		"reopen":    func(rt *rapid.T) { w.some(rt).reopen(rt) },
+		"redial":    func(rt *rapid.T) { w.some(rt).redial(rt) },
+		"fault":     w.fault,
+		"neighbour": func(*rapid.T) { w.neighbour = true },
+		"":          w.untouched,
+	})
+	w.finish(rt)
+}
+
+// serve starts the server.
+func (w *world) serve(rt *rapid.T, dir string) {
+	some := rapid.SampledFrom[[]int]
+	w.limits = server.Limits{
+		Credits: some([]int{0, 1, 2, 3, 8}).Draw(rt, "credits of the server"), MaxCredits: some([]int{0, 1, 5, 64}).Draw(rt, "at most"),
+		CreditBudget:      some([]int{0, 4, 9}).Draw(rt, "budget"),
+		MaxRecvBufferSize: some([]int{0, 4 << 10, 8 << 10, 256 << 10}).Draw(rt, "receive buffer"),
+		MaxRdmaWindowSize: some([]int{0, 64 << 10, 1 << 20}).Draw(rt, "window"),
+	}
+	opts := &lwiotest.Options{Dir: dir, Limits: w.limits}
+	if rapid.Bool().Draw(rt, "slow disk") {
+		disk, err := vfs.NewDir(dir)
+		if err != nil {
+			rt.Fatal(err)
+		}
+		opts.Backend = slowDisk{disk, &w.stall}
+	}
+	for _, p := range lwio.Defaults() {
+		opts.Providers = append(opts.Providers, hook.Wrap(p, &hook.Config{Fault: w.faults.decide}))
+	}
+	var err error
+	if w.srv, err = lwiotest.Start(opts); err != nil {
+		rt.Fatal(err)
+	}
+	w.srv.Dir = dir
+}
+
+// some is one of the clients.
+func (w *world) some(rt *rapid.T) *client {
+	return w.clients[rapid.IntRange(0, len(w.clients)-1).Draw(rt, "client")]
+}
+
+// client is a client that has the file open.
+type client struct {
+	w      *world
+	fabric string
+	cfg    lwio.Config
+	faults *faults // of its side
+
+	c       *lwio.Client
+	f       *lwio.File
+	buf     *lwio.Buffer   // or nil
+	spoiled []*lwio.Buffer // in doubt
+	used    int            // bytes of buf, by the operations that are being prepared
+	before  uint64         // connections lost before the last operations
+	lost    uint64         // and after them
+}
+
+// String names the client, and what became of its connections.
+func (k *client) String() string {
+	return fmt.Sprintf("%s %p (%d lost, before %d)", k.fabric, k, k.lost, k.before)
+}
+
+// patient is for how long a call waits for a connection to be replaced that there is time
+// to replace.
+const patient = time.Minute
+
+// configure chooses what Config says.
+func (k *client) configure(rt *rapid.T) {
+	some := rapid.SampledFrom[[]int]
+	k.cfg = lwio.Config{
+		SMBOnly: k.fabric == lwio.TransportSMB, Timeout: time.Minute,
+		Credits: some([]int{0, 1, 2, 7}).Draw(rt, "credits of the client"), MaxReadSize: some([]int{0, 4 << 10, 100_000}).Draw(rt, "read size"),
+		MaxRdmaWindowSize: some([]int{0, 512, 10_000}).Draw(rt, "window of the client"),
+		Reconnect:         time.Duration(some([]int{int(patient), 1, -1}).Draw(rt, "reconnect")),
+		SmallRead:         some([]int{0, 1, 8 << 10}).Draw(rt, "small read"), Completion: lwio.CompletionMode(some([]int{0, 1, 2}).Draw(rt, "completion")),
+	}
+	if k.w.impatient {
+		k.cfg.Timeout = 100 * time.Millisecond
+	}
+	shuffle := some([]int{0, 0, 0, 1, 2}).Draw(rt, "shuffle")
+	for _, p := range lwio.Defaults() {
+		if p.Name() == k.fabric {
+			k.cfg.RequireRDMA = rapid.Bool().Draw(rt, "require RDMA")
+			k.cfg.Providers = []rdma.Provider{hook.Wrap(p, &hook.Config{Fault: k.faults.decide, Shuffle: uint64(shuffle)})}
+		}
+	}
+}
+
+// dial connects and opens the file. Nothing is wrong meanwhile.
+func (k *client) dial(rt *rapid.T) {
+	k.faults.disarm()
+	k.w.faults.disarm()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	for {
+		c, err := lwio.Dial(ctx, k.w.srv.URL(), &k.cfg)
+		if err == nil {
+			k.c = c
+			break
+		}
+		if !k.w.impatient || ctx.Err() != nil {
+			rt.Fatal(err)
+		}
+	}
+	var err error
+	if k.f, err = k.c.OpenFile(ctx, fileName, os.O_RDWR|os.O_CREATE, 0); err != nil {
+		rt.Fatal(err)
+	}
+	if got := k.f.Transport(); got.Name != k.fabric {
+		rt.Fatalf("transport %v instead of %s", got, k.fabric)
+	}
+	k.before, k.lost = 0, 0
+}
+
+// reopen closes the file and opens it again. All that was written before has come, or
+// never will.
+func (k *client) reopen(rt *rapid.T) {
+	k.quiet()
+	k.close(rt)
+	if k.c.Stats().Lost > 0 && k.cfg.RequireRDMA && k.cfg.Reconnect != patient {
+		k.redial(rt)
+		return
+	}
+	flag := rapid.SampledFrom([]int{os.O_RDWR, os.O_RDWR | os.O_SYNC, os.O_RDWR | os.O_CREATE | os.O_TRUNC}).Draw(rt, "flag")
+	f, err := k.c.OpenFile(context.Background(), fileName, flag, 0)
+	if err != nil {
+		if !k.w.impatient {
+			rt.Fatal(err)
+		}
+		if flag&os.O_TRUNC != 0 {
+			k.w.file.Truncate(0, false, filemodel.Late, &owner{client: k})
+		}
+		k.redial(rt)
+		return
+	}
+	if k.f = f; flag&os.O_TRUNC != 0 {
+		k.w.file.Truncate(0, true, filemodel.Not, nil)
+	}
+}
+
+// quiet disarms what could befall the client.
+func (k *client) quiet() {
+	k.faults.disarm()
+	k.w.faults.disarm()
+}
+
+// close closes the file.
+func (k *client) close(rt *rapid.T) {
+	err := k.f.Close()
+	if errors.Is(err, fs.ErrClosed) {
+		return
+	}
+	if err != nil && !k.w.impatient {
+		rt.Fatal(err)
+	}
+	rt.Logf("%s: close: %v", k, err)
+	if err == nil {
+		k.w.file.Settle(func(o any) bool { return o.(*owner).client == k && o.(*owner).f == k.f })
+	}
+}
+
+// redial ends the session and begins another.
+func (k *client) redial(rt *rapid.T) {
+	k.quiet()
+	k.close(rt)
+	k.freeBuffers()
+	if err := k.c.Close(); err != nil && !errors.Is(err, net.ErrClosed) && !k.w.impatient {
+		rt.Fatal(err)
+	}
+	k.dial(rt)
+}
+
+// fault arms a trap.
+func (w *world) fault(rt *rapid.T) {
+	at := w.side(rt)
+	t := trap{left: rapid.OneOf(rapid.IntRange(0, 2), rapid.IntRange(0, 30)).Draw(rt, "requests before")}
+	kinds := []string{"delay", "cut", "fail"}
+	if w.impatient {
+		kinds = append(kinds, "drop")
+	}
+	switch rapid.SampledFrom(kinds).Draw(rt, "kind") {
+	case "delay":
+		t.act = hook.Delay(time.Duration(rapid.IntRange(0, 2000).Draw(rt, "µs")) * time.Microsecond)
+	case "cut":
+		t.act = hook.Cut()
+	case "fail":
+		t.act = hook.Fail(rdma.StatusInsufficientResources)
+	case "drop":
+		t.act, t.sendsOnly = hook.Drop(), true
+	}
+	at.arm(t)
+}
+
+// finish closes everything and looks at the file itself.
+func (w *world) finish(rt *rapid.T) {
+	for _, k := range w.clients {
+		k.quiet()
+		k.close(rt)
+		if err := k.c.Close(); err != nil && !errors.Is(err, net.ErrClosed) && !w.impatient {
+			rt.Fatal(err)
+		}
+		k.freeBuffers()
+	}
+	w.untouched(rt)
+	if err := w.srv.Close(); err != nil {
+		rt.Fatal(err)
+	}
+	w.file.Settle(func(any) bool { return true })
+	content, err := os.ReadFile(filepath.Join(w.srv.Dir, fileName))
+	if err != nil {
+		rt.Fatal(err)
+	}
+	if err := w.file.Check(filemodel.Read{Data: content, EOF: true}); err != nil {
+		rt.Fatal(fmt.Errorf("on disk: %w", err))
+	}
+}

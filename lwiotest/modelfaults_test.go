@@ -1,0 +1,112 @@
+package lwiotest_test
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"lwio/rdma"
+	"lwio/rdma/hook"
+	"lwio/vfs"
+)
+
+// faults is what befalls the requests that one side posts.
+type faults struct {
+	mu    sync.Mutex
+	armed []trap
+}
+
+// trap goes off at the post of one of the next requests.
+type trap struct {
+	left      int // posts before it
+	act       hook.Action
+	sendsOnly bool
+	do        func() // beside act, or nil
+}
+
+// arm adds a trap, in place of another one if there are many: some losses in a row are
+// what a call goes on over.
+func (f *faults) arm(t trap) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.armed) == 3 {
+		f.armed = f.armed[1:]
+	}
+	f.armed = append(f.armed, t)
+}
+
+// disarm forgets the traps that have not gone off.
+func (f *faults) disarm() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.armed = nil
+}
+
+// decide is the fault function of a hook.
+func (f *faults) decide(a hook.Attempt) hook.Action {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	act := hook.Pass()
+	kept := f.armed[:0]
+	for _, t := range f.armed {
+		switch {
+		case t.sendsOnly && a.Request.Op != rdma.OpSend:
+		case t.left > 0:
+			t.left--
+		default:
+			if t.do != nil {
+				t.do()
+			}
+			act = t.act
+			continue
+		}
+		kept = append(kept, t)
+	}
+	f.armed = kept
+	return act
+}
+
+// slowDisk is a backend some of whose writes take their time, so that they are done in
+// another order than they came in, and when whom they were for has gone.
+type slowDisk struct {
+	vfs.Backend
+	stall *atomic.Int32 // writes until one that takes long; below 0 for none
+}
+
+func (d slowDisk) Open(path string, how vfs.How) (vfs.Handle, error) {
+	return d.slow(d.Backend.Open(path, how))
+}
+
+func (d slowDisk) Create(path string, how vfs.How, readOnly bool) (vfs.Handle, error) {
+	return d.slow(d.Backend.Create(path, how, readOnly))
+}
+
+func (d slowDisk) slow(h vfs.Handle, err error) (vfs.Handle, error) {
+	if err != nil {
+		return nil, err
+	}
+	return slowFile{h, d.stall}, nil
+}
+
+type slowFile struct {
+	vfs.Handle
+	stall *atomic.Int32
+}
+
+func (f slowFile) WriteAt(p []byte, off int64, durable bool) (int, error) {
+	switch {
+	case f.stall.Add(-1) == 0:
+		time.Sleep(10 * time.Millisecond)
+	case len(p) > 0 && p[0]%8 == 0:
+		time.Sleep(time.Duration(p[0]) * time.Microsecond)
+	}
+	return f.Handle.WriteAt(p, off, durable)
+}
+
+// ReadCached finds half of the pages in the cache.
+func (f slowFile) ReadCached(p []byte, off int64) (int, bool, error) {
+	if off>>12&1 == 0 {
+		return 0, false, nil
+	}
+	return f.Handle.ReadCached(p, off)
+}

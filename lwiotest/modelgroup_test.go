@@ -1,0 +1,561 @@
+package lwiotest_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"os"
+	"runtime/pprof"
+	"slices"
+	"sync"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"lwio"
+	"lwio/internal/filemodel"
+)
+
+// owner is whose write may still come, and what was known of the connection.
+type owner struct {
+	client *client
+	f      *lwio.File
+	smb    bool   // it may have gone over SMB
+	broken bool   // it was on a connection that is lost
+	lost   uint64 // connections lost when it was given up
+}
+
+// operation is a read or a write of a group that is done at once.
+type operation struct {
+	k     *client
+	write bool
+	mem   *memory
+	segs  [][]byte // instead of all of the memory in one, or nil
+	off   int64
+	data  []byte // of a write, a copy that nobody changes
+
+	n    int
+	err  error
+	over bool // it was answered; else it was given up
+}
+
+// String says what became of the operation.
+func (o *operation) String() string {
+	what := map[bool]string{false: "read", true: "write"}[o.write]
+	if !o.over {
+		return fmt.Sprintf("%s: %s [%d, +%d): given up", o.k, what, o.off, len(o.mem.p))
+	}
+	return fmt.Sprintf("%s: %s [%d, +%d): %d, %v", o.k, what, o.off, len(o.mem.p), o.n, o.err)
+}
+
+// caller is a goroutine that does one operation, or several with a batch.
+type caller struct {
+	ops    []*operation
+	batch  bool
+	leaves bool // closes the batch when its context ends, instead of waiting
+}
+
+// source is what writes write: pieces of it.
+var source = func() []byte {
+	p := make([]byte, 8<<20)
+	_, _ = rand.NewChaCha8([32]byte{'m'}).Read(p)
+	return p
+}()
+
+const (
+	largest  = 1 << 20 // operation, in bytes
+	farthest = 1 << 20 // offset
+)
+
+// draw makes an operation.
+func (w *world) draw(rt *rapid.T, write bool) *operation {
+	edges := []int{0, 1, 511, 512, 1023, 1024, 1025, 4095, 4096, 4097, 8192, 65535, 65536, 65537}
+	for _, n := range []int{w.limits.MaxRecvBufferSize, w.limits.MaxRdmaWindowSize} {
+		if n > 0 {
+			edges = append(edges, n-1, n, n+1)
+		}
+	}
+	sizes := rapid.OneOf(rapid.SampledFrom(edges), rapid.IntRange(0, 5000), rapid.IntRange(0, 200_000))
+	n := sizes.Draw(rt, "size")
+	if rapid.IntRange(0, 40).Draw(rt, "large") == 40 {
+		n = rapid.IntRange(0, largest).Draw(rt, "large size")
+	}
+	offs := rapid.OneOf(rapid.IntRange(0, 3000), rapid.SampledFrom(edges), rapid.IntRange(0, farthest))
+	o := &operation{k: w.some(rt), write: write || rapid.Bool().Draw(rt, "write"), off: int64(offs.Draw(rt, "offset"))}
+	o.mem = o.k.memory(rt, n)
+	if o.write {
+		w.serial++
+		at := (w.serial * 7919) % (len(source) - largest)
+		o.data = source[at:][:n]
+		copy(o.mem.p, o.data)
+	}
+	return o
+}
+
+// together draws and does operations at once, from at least so many callers to at most.
+func (w *world) together(rt *rapid.T, least, most int) {
+	var callers []*caller
+	for range rapid.IntRange(least, most).Draw(rt, "callers") {
+		c := &caller{ops: []*operation{w.draw(rt, false)}}
+		switch rapid.SampledFrom([]string{"call", "call", "segments", "batch"}).Draw(rt, "how") {
+		case "segments":
+			c.ops[0].segs = segments(rt, c.ops[0].mem.p)
+		case "batch":
+			c.batch, c.leaves = true, rapid.Bool().Draw(rt, "leaves")
+			for range rapid.IntRange(0, 8).Draw(rt, "more") {
+				o := w.draw(rt, false)
+				o.k = c.ops[0].k // memory of another client's Buffer is memory like any other
+				c.ops = append(c.ops, o)
+			}
+		}
+		callers = append(callers, c)
+	}
+	w.do(rt, callers, w.patience(rt, ""))
+}
+
+// overtake gives up a write that takes long, and writes the same place again, perhaps
+// on another way.
+func (w *world) overtake(rt *rapid.T) {
+	w.stall.Store(int32(rapid.IntRange(0, 2).Draw(rt, "writes before the long one")))
+	first := w.draw(rt, true)
+	w.do(rt, []*caller{{ops: []*operation{first}}}, w.patience(rt, "at a time"))
+	if rapid.Bool().Draw(rt, "cut") {
+		w.fault(rt)
+	}
+	again := w.draw(rt, true)
+	again.k, again.off = first.k, first.off
+	w.do(rt, []*caller{{ops: []*operation{again}}}, patience{})
+}
+
+// do lets the callers do their operations, and judges them.
+func (w *world) do(rt *rapid.T, callers []*caller, p patience) {
+	ctx, cancel := w.start(p)
+	defer cancel()
+	for _, k := range w.clients {
+		k.before = k.c.Stats().Lost
+	}
+	w.run(rt, ctx, callers)
+	left := ctx.Err() != nil
+	for _, k := range w.clients {
+		k.lost = k.c.Stats().Lost
+	}
+	var ops []*operation
+	for _, c := range callers {
+		ops = append(ops, c.ops...)
+	}
+	for _, o := range ops {
+		rt.Logf("%v", o)
+	}
+	w.judge(rt, ops, left)
+	for _, k := range w.clients {
+		k.renew()
+	}
+	w.untouched(rt)
+}
+
+// patience says when a caller leaves.
+type patience struct {
+	when string  // "": never
+	at   *faults // "at a request" of a side
+	left int     // requests before
+	time time.Duration
+}
+
+// patience draws when callers leave, if it is not fixed.
+func (w *world) patience(rt *rapid.T, when string) patience {
+	if when == "" {
+		when = rapid.SampledFrom([]string{"", "", "", "", "before", "at a request", "at a time"}).Draw(rt, "leaves")
+	}
+	p := patience{when: when}
+	switch when {
+	case "at a request":
+		p.at, p.left = w.side(rt), rapid.IntRange(0, 5).Draw(rt, "requests before")
+	case "at a time":
+		p.time = time.Duration(rapid.IntRange(0, 1000).Draw(rt, "µs")) * time.Microsecond
+	}
+	return p
+}
+
+// side is where faults can strike: that of a client, or the server's.
+func (w *world) side(rt *rapid.T) *faults {
+	if rapid.Bool().Draw(rt, "at the server") {
+		return w.faults
+	}
+	return w.some(rt).faults
+}
+
+// start makes the context of callers.
+func (w *world) start(p patience) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(context.Background())
+	switch p.when {
+	case "before":
+		cancel()
+	case "at a request":
+		p.at.arm(trap{left: p.left, do: cancel})
+	case "at a time":
+		timer := time.AfterFunc(p.time, cancel)
+		return ctx, func() { timer.Stop(); cancel() }
+	}
+	return ctx, cancel
+}
+
+// hang is how long operations may take at most, together.
+const hang = 3 * time.Minute
+
+// run lets all callers go and waits for them.
+func (w *world) run(rt *rapid.T, ctx context.Context, callers []*caller) {
+	var wg sync.WaitGroup
+	for _, c := range callers {
+		wg.Go(func() { c.run(ctx) })
+	}
+	if w.neighbour {
+		wg.Go(w.disturb)
+		w.neighbour = false
+	}
+	done := make(chan struct{})
+	go func() {
+		wg.Wait()
+		close(done)
+	}()
+	watchdog := time.NewTimer(hang)
+	defer watchdog.Stop()
+	select {
+	case <-done:
+	case <-watchdog.C:
+		_ = pprof.Lookup("goroutine").WriteTo(os.Stderr, 2)
+		rt.Fatal("operations do not end")
+	}
+}
+
+// run does the caller's operations.
+func (c *caller) run(ctx context.Context) {
+	o := c.ops[0]
+	switch {
+	case c.batch:
+		c.runBatch(ctx)
+		return
+	case o.segs != nil && o.write:
+		o.n, o.err = o.k.f.WriteVec(ctx, o.segs, o.off)
+	case o.segs != nil:
+		o.n, o.err = o.k.f.ReadVec(ctx, o.segs, o.off)
+	case o.write:
+		o.n, o.err = o.k.f.WriteAtContext(ctx, o.mem.p, o.off)
+	default:
+		o.n, o.err = o.k.f.ReadAtContext(ctx, o.mem.p, o.off)
+	}
+	o.over = true
+}
+
+func (c *caller) runBatch(ctx context.Context) {
+	k := c.ops[0].k
+	b := k.c.NewBatch(len(c.ops))
+	defer b.Close()
+	for i, o := range c.ops {
+		add := b.Read
+		if o.write {
+			add = b.Write
+		}
+		if err := add(k.f, o.mem.p, o.off, uint64(i)); err != nil {
+			o.over, o.err = true, err
+		}
+	}
+	err := b.Submit(ctx)
+	for b.Pending() > 0 {
+		if err != nil {
+			if c.leaves {
+				return
+			}
+			ctx = context.Background()
+		}
+		var done []lwio.Completion
+		done, err = b.Wait(ctx, 1)
+		for _, d := range done {
+			o := c.ops[d.Tag]
+			o.over, o.n, o.err = true, d.N, d.Err
+		}
+	}
+}
+
+// disturb is another client that wants credits, and leaves.
+func (w *world) disturb() {
+	patience := time.Minute
+	if w.impatient {
+		patience /= 200
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	c, err := lwio.Dial(ctx, w.srv.URL(), nil)
+	if err != nil {
+		return // a trap of the server's side got it
+	}
+	defer c.Close()
+	f, err := c.Open(ctx, fileName)
+	if err != nil {
+		return
+	}
+	var wg sync.WaitGroup
+	for i := range 16 {
+		wg.Go(func() {
+			p := make([]byte, 100)
+			for range 8 {
+				_, _ = f.ReadAtContext(ctx, p, int64(i*len(p))) // what it reads is the others' business
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// judge compares what the operations brought with what is possible, and what they
+// failed with.
+func (w *world) judge(rt *rapid.T, ops []*operation, left bool) {
+	var writes []filemodel.Write
+	for _, o := range ops {
+		o.excuse(rt, left)
+		if o.write {
+			writes = append(writes, o.written())
+		}
+	}
+	for _, o := range ops {
+		if !o.write && o.over {
+			r := filemodel.Read{Off: o.off, Data: slices.Clone(o.mem.p[:o.n]), EOF: errors.Is(o.err, io.EOF)}
+			if err := w.file.Check(r, writes...); err != nil {
+				rt.Fatalf("%v: %v%s", o, err, w.suspects(r))
+			}
+		}
+	}
+	for _, k := range w.clients {
+		if slices.ContainsFunc(ops, func(o *operation) bool { return o.k == k && o.write && o.n > 0 }) {
+			w.fenced(k)
+		}
+	}
+	w.file.Apply(writes...)
+	w.history = append(w.history, writes...)
+}
+
+// suspects names, for an error message, the writes that what was read begins with.
+func (w *world) suspects(r filemodel.Read) (list string) {
+	first := r.Data[:min(len(r.Data), 2)]
+	for i, x := range w.history {
+		if at := r.Off - x.Off; at >= 0 && at < int64(len(x.Data)) && bytes.HasPrefix(x.Data[at:], first) {
+			list += fmt.Sprintf("; it begins as write %d, of %d bytes at %d", i, len(x.Data), x.Off)
+		}
+	}
+	return list
+}
+
+// fenced notes that a write of the client was done: what connections carried that were
+// lost before is over.
+func (w *world) fenced(k *client) {
+	w.file.Settle(func(o any) bool {
+		x := o.(*owner)
+		return x.client == k && (x.broken || !x.smb && x.lost < k.before)
+	})
+}
+
+// synced notes that all earlier writes of the client's file are over.
+func (w *world) synced(k *client) {
+	w.file.Settle(func(o any) bool { x := o.(*owner); return x.f == k.f && !x.smb })
+}
+
+// written is what a write has come to.
+func (o *operation) written() filemodel.Write {
+	w := filemodel.Write{Off: o.off, Data: o.data, Done: o.n}
+	switch {
+	case o.over && o.err == nil:
+	case !o.over || errors.Is(o.err, lwio.ErrUncertain):
+		w.Rest, w.Owner = filemodel.Late, o.k.late(o.err)
+	case errors.Is(o.err, context.Canceled) && len(o.data) <= 4096: // one message, that was not sent
+	default:
+		w.Rest = filemodel.Maybe // what comes after a failure may have been written too
+	}
+	return w
+}
+
+// late is the owner of what the client gave up just now.
+func (k *client) late(err error) *owner {
+	return &owner{client: k, f: k.f, smb: k.cfg.SMBOnly || k.cfg.Reconnect < patient && k.lost > 0,
+		broken: errors.Is(err, net.ErrClosed) && k.lost > k.before, lost: k.lost}
+}
+
+// excuse fails the test if an operation failed without a reason.
+func (o *operation) excuse(rt *rapid.T, left bool) {
+	switch {
+	case !o.over && (left || o.k.w.impatient):
+		return
+	case o.over && o.err == nil && o.n == len(o.mem.p):
+		return
+	case o.over && o.err == io.EOF && !o.write && o.n < len(o.mem.p): //nolint:errorlint // the contract says bare
+		return
+	case o.over && o.err != nil && o.n <= len(o.mem.p) && o.k.excuses(o.err, left):
+		return
+	}
+	rt.Fatalf("there is no reason for: %v; callers left: %v", o, left)
+}
+
+// excuses tells whether there was a reason for an error. A connection that breaks is none
+// if there is time to replace it.
+func (k *client) excuses(err error, left bool) bool {
+	broke := k.lost > k.before
+	switch {
+	case errors.Is(err, lwio.ErrProtocol):
+		return false
+	case k.w.impatient:
+		return true
+	case errors.Is(err, context.Canceled):
+		return left
+	case errors.Is(err, lwio.ErrInDoubt):
+		return left || broke
+	case k.cfg.Reconnect == patient:
+		return false
+	case errors.Is(err, lwio.ErrNoRDMA):
+		return k.cfg.RequireRDMA && k.lost > 0
+	case errors.Is(err, net.ErrClosed):
+		return k.cfg.RequireRDMA && k.lost > 0 || broke && errors.Is(err, lwio.ErrUncertain)
+	}
+	return false
+}
+
+// truncate sets the size.
+func (w *world) truncate(rt *rapid.T) {
+	k := w.some(rt)
+	size := int64(rapid.OneOf(rapid.IntRange(0, 5000), rapid.IntRange(0, 2*farthest)).Draw(rt, "size"))
+	err := w.ordered(rt, k, fmt.Sprint("truncate to ", size), func(ctx context.Context) error { return k.f.Truncate(ctx, size) })
+	if err == nil {
+		w.fenced(k)
+		w.synced(k)
+	}
+	w.file.Truncate(size, err == nil, filemodel.Late, &owner{client: k, f: k.f, smb: true})
+}
+
+// sync waits for everything that was written.
+func (w *world) sync(rt *rapid.T) {
+	k := w.some(rt)
+	if w.ordered(rt, k, "sync", k.f.Sync) == nil {
+		w.synced(k)
+	}
+}
+
+// ordered makes a call that comes after all writes, with a context that may end.
+func (w *world) ordered(rt *rapid.T, k *client, what string, call func(ctx context.Context) error) error {
+	ctx, cancel := w.start(w.patience(rt, ""))
+	defer cancel()
+	k.before = k.c.Stats().Lost
+	err := call(ctx)
+	k.lost = k.c.Stats().Lost
+	rt.Logf("%s: %s: %v", k, what, err)
+	if err != nil && !w.impatient && !(errors.Is(err, context.Canceled) && ctx.Err() != nil) {
+		rt.Fatalf("%s: there is no reason for that", k)
+	}
+	return err
+}
+
+// stat asks for the size.
+func (w *world) stat(rt *rapid.T) {
+	k := w.some(rt)
+	info, err := k.f.Stat(context.Background())
+	if err == nil {
+		rt.Logf("%s: size %d", k, info.Size())
+		err = w.file.CheckSize(info.Size())
+	} else if w.impatient {
+		return
+	}
+	if err != nil {
+		rt.Fatalf("%s: stat: %v", k, err)
+	}
+}
+
+// memory is what an operation reads into or writes from.
+type memory struct {
+	p      []byte
+	around []byte // p and its margins, nil in a Buffer
+	was    []byte // what was in around when it was last looked at
+}
+
+const margin = 16
+
+// memory takes n bytes for an operation: part of the client's Buffer, or not.
+func (k *client) memory(rt *rapid.T, n int) *memory {
+	if !rapid.Bool().Draw(rt, "buffer") {
+		m := &memory{around: bytes.Repeat([]byte{0xEE}, n+2*margin)}
+		m.p = m.around[margin:][:n:n]
+		k.w.memories = append(k.w.memories, m)
+		return m
+	}
+	return &memory{p: k.take(n)}
+}
+
+// take takes n bytes of the client's Buffer that no other operation has.
+func (k *client) take(n int) []byte {
+	const size = 256 << 10
+	if k.buf == nil {
+		if b, err := k.c.Alloc(context.Background(), size); err == nil {
+			k.buf = b
+		}
+	}
+	if k.buf == nil || k.used+n > size {
+		return make([]byte, n)
+	}
+	k.used += n
+	return k.buf.Bytes()[k.used-n:][:n:n]
+}
+
+// renew gives the Buffer away that is in doubt.
+func (k *client) renew() {
+	k.used = 0
+	if k.buf != nil && k.buf.InDoubt() {
+		k.spoiled, k.buf = append(k.spoiled, k.buf), nil
+	}
+}
+
+// freeBuffers closes all Buffers.
+func (k *client) freeBuffers() {
+	for _, b := range append(k.spoiled, k.buf) {
+		if b != nil {
+			b.Close()
+		}
+	}
+	k.spoiled, k.buf, k.used = nil, nil, 0
+}
+
+// untouched sees to it that memory of calls that have returned stays as it is, and its
+// margins too. Then it is spoiled, because nobody may read it any more.
+func (w *world) untouched(rt *rapid.T) {
+	for _, m := range w.memories {
+		if m.was == nil {
+			for _, side := range [][]byte{m.around[:margin], m.around[margin+len(m.p):]} {
+				if !bytes.Equal(side, bytes.Repeat([]byte{0xEE}, margin)) {
+					rt.Fatalf("memory beside the %d bytes of a call changed", len(m.p))
+				}
+			}
+			for i := range m.p {
+				m.p[i] ^= 0x55
+			}
+			m.was = slices.Clone(m.around)
+		} else if !bytes.Equal(m.around, m.was) {
+			rt.Fatalf("the %d bytes of a call changed after it had returned", len(m.p))
+		}
+	}
+	if n := len(w.memories); n > 16 {
+		w.memories = slices.Clone(w.memories[n-16:])
+	}
+}
+
+// segments cuts p into pieces of one size, or of any.
+func segments(rt *rapid.T, p []byte) (list [][]byte) {
+	sizes := rapid.SampledFrom([]int{512, 4096, 8192, 65536})
+	if rapid.Bool().Draw(rt, "any sizes") {
+		sizes = rapid.IntRange(0, 70_000)
+	}
+	n := sizes.Draw(rt, "segment")
+	for len(p) > 0 && len(list) < 40 {
+		list, p = append(list, p[:min(n, len(p))]), p[min(n, len(p)):]
+		if n%512 != 0 {
+			n = sizes.Draw(rt, "segment")
+		}
+	}
+	return append(list, p)
+}

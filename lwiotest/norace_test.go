@@ -1,0 +1,5 @@
+//go:build !race
+
+package lwiotest_test
+
+const raceEnabled = false
