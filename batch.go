@@ -36,6 +36,7 @@ type Batch struct {
 	closed  bool
 	conn    *conn // of what is in flight
 	sent    int   // in flight
+	starved int   // queued operations that conn has no credit for
 	offered int   // completions that the last Wait returned
 
 	over   <-chan struct{} // of the context whose end kicks

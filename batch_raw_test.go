@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net"
 	"os"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -174,5 +175,50 @@ func testBatchDisconnect(t *testing.T, on string) {
 	}
 	if s.sess.counted(&s.sess.smbWrites) != 0 {
 		t.Error("the write was repeated")
+	}
+}
+
+// A batch tells the server of the operations that have no credit yet, so that it can
+// grant more, and of none of them any more when they are gone.
+//
+// Source: [LWIO claim 22], [OP-97]
+func TestBatchTellsNeeds(t *testing.T) { onEach(t, testBatchTellsNeeds) }
+
+func testBatchTellsNeeds(t *testing.T, on string) {
+	share := newFakeShare()
+	share.put("f", pattern(100_000))
+	s := newRawServer(t, on, share)
+	s.mode, s.grant = Interrupt, 4
+	var most atomic.Int32
+	s.handle = func(_ *rawConn, h wire.Header, _ []byte) bool {
+		most.Store(max(most.Load(), int32(h.Credits)))
+		return false
+	}
+	c := s.connect(Config{Timeout: time.Hour})
+	f := openOn(t, c, "f")
+	for _, wait := range []bool{true, false} {
+		b := c.NewBatch(40)
+		for i := range 40 {
+			if err := b.Read(f, make([]byte, 100), int64(i), uint64(i)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		err := b.Submit(t.Context())
+		if got := c.Stats().InFlight; got != 40 {
+			t.Errorf("%d of 40 are told of", got)
+		}
+		for wait && b.Pending() > 0 && err == nil {
+			_, err = b.Wait(t.Context(), 1)
+		}
+		if err := errors.Join(err, b.Close()); err != nil {
+			t.Fatal(err)
+		}
+		waitFor(t, func() bool { return c.Stats().InFlight == 0 })
+	}
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if got := most.Load(); got < 40 {
+		t.Errorf("the server heard of %d at most", got)
 	}
 }

@@ -89,6 +89,7 @@ func (b *Batch) abandon() {
 		b.conn.life.RLock()
 		defer b.conn.life.RUnlock()
 	}
+	b.starve(0)
 	var fids []uint16
 	for i := range b.ops {
 		o := &b.ops[i]

@@ -69,6 +69,7 @@ func (b *Batch) send(ctx context.Context, block bool) error {
 		}
 	}
 	b.queue, b.queued = b.queue[:0], 0
+	b.starve(0)
 	return nil
 }
 
@@ -120,7 +121,11 @@ func (b *Batch) sendOn(ctx context.Context, cn *conn, block bool) (int, error) {
 		return 0, nil // Wait goes another way
 	}
 	defer cn.leave()
+	if b.conn != cn {
+		b.starve(0)
+	}
 	b.conn, b.flying = cn, b.flying[:0]
+	starved := 0
 	for first := true; b.queued < len(b.queue); first = false {
 		o := b.queue[b.queued]
 		if !first && !o.joins(ctx, cn) {
@@ -131,6 +136,7 @@ func (b *Batch) sendOn(ctx context.Context, cn *conn, block bool) (int, error) {
 			return 0, err
 		}
 		if s == nil {
+			starved = len(b.queue) - b.queued
 			break
 		}
 		b.queued++
@@ -144,14 +150,27 @@ func (b *Batch) sendOn(ctx context.Context, cn *conn, block bool) (int, error) {
 	}
 	cn.wanting.Add(int64(len(b.flying)))
 	b.sent += len(b.flying)
-	at := cn.clock()
+	b.starve(starved)
+	at, pending := cn.clock(), int(cn.wanting.Load())
 	cn.sendMu.Lock()
 	for _, o := range b.flying {
 		h, data := o.message()
+		h.SetPending(pending)
 		cn.queueLocked(o.s, &h, data, slotPending, at)
 	}
 	cn.startPosting()
 	return len(b.flying), nil
+}
+
+// starve notes how many operations wait for a credit of the connection. The server is
+// told of them with the next request, so that it can grant more.
+//
+// Source: [LWIO claim 22], [OP-97]
+func (b *Batch) starve(n int) {
+	if n != b.starved {
+		b.conn.wanting.Add(int64(n - b.starved))
+		b.starved = n
+	}
 }
 
 // prepare gets o's memory ready and gives it the slot s.

@@ -74,7 +74,7 @@ type conn struct {
 	peerWindow    int    // the most that one RDMA write may carry, in bytes
 	peerPage      uint16 // the client's page size, in bytes
 
-	refused  atomic.Bool    // there were no more credits to have, at the last try
+	refused  atomic.Uint64  // 1 + creditPool.returned when there were no more credits to have, until the next look
 	hint     atomic.Int32   // most requests that the client told of since the last look
 	held     int            // bytes of arena blocks; guarded by arena.mu
 	jobs     sync.WaitGroup // operations that wait for memory or are with a lane

@@ -2,6 +2,7 @@ package server
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"lwio/internal/ntstatus"
@@ -38,6 +39,8 @@ type credits struct {
 const (
 	// balanceEvery is how often credits are taken back.
 	balanceEvery = time.Second
+	// hungryWait is how long others may tell of their needs when one gets nothing.
+	hungryWait = 50 * time.Millisecond
 	// quietLooks is after how many looks without a request a connection is idle.
 	quietLooks = 10
 	// idleCredits is what an idle connection keeps.
@@ -49,20 +52,25 @@ const (
 //
 // Source: [OP-69] [OP-74c]
 type creditPool struct {
-	mu     sync.Mutex
-	budget int
-	held   int
-	short  bool // a connection got less than it asked for, since the last look
+	mu       sync.Mutex
+	budget   int
+	held     int
+	returned atomic.Uint64 // counts how often credits came back
+	short    bool          // a connection got less than it asked for, since the last look
 	// wanted is the sum of all hints while credits are short, else 0.
 	wanted int
+	// hungry is told of the first that gets nothing since credits were not short.
+	hungry chan struct{}
 }
 
-// first takes up to want credits for a new connection, and one at least.
+// first takes up to want credits for a new connection, and one at least: the fewer the
+// more of the budget is taken, so that something is left for those who turn out to need
+// more than they have.
 func (p *creditPool) first(want int) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	n := max(min(want, p.budget-p.held), 1)
-	p.short = p.short || n < want
+	left := max(p.budget-p.held, 0)
+	n := max(min((want*left+p.budget-1)/p.budget, left), 1)
 	p.held += n
 	return n
 }
@@ -77,6 +85,12 @@ func (p *creditPool) grow(grant, want int) int {
 	}
 	n := max(min(most-grant, p.budget-p.held), 0)
 	p.short = p.short || grant+n < want
+	if n == 0 && p.wanted == 0 {
+		select {
+		case p.hungry <- struct{}{}:
+		default:
+		}
+	}
 	p.held += n
 	return n
 }
@@ -85,10 +99,11 @@ func (p *creditPool) give(n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.held -= n
+	p.returned.Add(1)
 }
 
 // shareLocked is what a connection with a hint may hold while credits are short.
-func (p *creditPool) shareLocked(hint int) int { return max(hint*p.budget/p.wanted, 1) }
+func (p *creditPool) shareLocked(hint int) int { return max(hint*p.budget/max(p.wanted, 1), 1) }
 
 // look tells whether credits were short since the last time; wanted is the sum of
 // the hints since then.
@@ -126,7 +141,7 @@ func (c *conn) hear(h *wire.Header) error {
 		c.hint.Store(n)
 	}
 	want := min(int(n), c.f.layout.slots)
-	if want <= c.credits.grant || c.refused.Load() {
+	if want <= c.credits.grant || c.refused.Load() == c.e.credits.returned.Load()+1 {
 		return nil
 	}
 	return c.grow(want)
@@ -143,9 +158,10 @@ func (c *conn) grow(want int) error {
 		c.mu.Unlock()
 		return nil
 	}
+	returned := c.e.credits.returned.Load()
 	n := c.e.credits.grow(k.grant, want)
 	if n == 0 {
-		c.refused.Store(true) // until the next look
+		c.refused.Store(returned + 1)
 		c.mu.Unlock()
 		return nil
 	}
@@ -239,6 +255,13 @@ func (e *engine) watchCredits() {
 		select {
 		case <-e.ctx.Done():
 			return
+		case <-e.credits.hungry:
+			select {
+			case <-e.ctx.Done():
+				return
+			case <-time.After(hungryWait):
+				e.balance(time.Now())
+			}
 		case now := <-tick.C:
 			e.balance(now)
 			e.outcomes.expire(now)
@@ -263,7 +286,7 @@ func (e *engine) balance(now time.Time) {
 	most, wanted := make([]int, len(conns)), 0
 	for i, c := range conns {
 		most[i] = int(c.hint.Swap(0))
-		c.refused.Store(false)
+		c.refused.Store(0)
 		wanted += most[i]
 	}
 	short := e.credits.look(wanted)

@@ -201,6 +201,9 @@ func TestCreditsAreShared(t *testing.T) {
 	if b.credits != 1 {
 		t.Fatalf("the second connection has %d credits", b.credits)
 	}
+	v.e.credits.mu.Lock()
+	v.e.credits.wanted = 24 // short as they are already, nobody looks before this test does
+	v.e.credits.mu.Unlock()
 	b.send(hungry(8), nil)
 	b.reply()
 	a.send(hungry(16), nil)
@@ -272,6 +275,54 @@ func TestCreditPool(t *testing.T) {
 			}
 		}
 	})
+}
+
+// The first grants leave something for those who need more than they have, and whoever
+// gets nothing then makes the balancer look, once.
+//
+// Source: [OP-74c]
+func TestFirstGrants(t *testing.T) {
+	p := creditPool{budget: 8192, hungry: make(chan struct{}, 1)}
+	var grants []int
+	for range 1000 {
+		grants = append(grants, p.first(32))
+	}
+	if grants[0] != 32 || grants[100] < 16 || grants[500] < 4 || grants[999] != 1 || p.held >= p.budget {
+		t.Errorf("%d of %d are given, first %d, %d, %d, %d", p.held, p.budget, grants[0], grants[100], grants[500], grants[999])
+	}
+	if p.look(0) {
+		t.Error("small first grants are taken for need")
+	}
+	p.grow(1, p.budget)
+	if p.grow(1, 4) != 0 || p.grow(1, 4) != 0 || len(p.hungry) != 1 {
+		t.Errorf("%d are told of who gets nothing", len(p.hungry))
+	}
+	<-p.hungry
+	if !p.look(100) || p.grow(1, 4) != 0 || len(p.hungry) != 0 {
+		t.Error("a need that is known is told again")
+	}
+}
+
+// Who gets no credits tries again when some came back.
+//
+// Source: [OP-74c]
+func TestRefusedGrowth(t *testing.T) {
+	v, a := grantEnv(t, Limits{CreditBudget: 8})
+	a.send(hungry(8), nil)
+	a.wantDelta(4)
+	a.reply()
+	a.want(ntstatus.Success, 0, creditMessage(0), nil)
+	b := v.client()
+	v.e.credits.mu.Lock()
+	v.e.credits.wanted = 1 // nobody looks
+	v.e.credits.mu.Unlock()
+	for range 2 {
+		b.send(hungry(4), nil)
+		b.reply()
+	}
+	v.e.credits.give(4)
+	b.send(hungry(4), nil)
+	b.wantDelta(3)
 }
 
 // Credits change under load and nothing is lost: many connections at once, each

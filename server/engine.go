@@ -64,6 +64,7 @@ func newEngine(cfg *Config) *engine {
 	e.readers = newLane(e.limits.Workers, func(o *op) { o.work(o.readRest) })
 	e.writers = newLane(e.limits.Workers, func(o *op) { o.work(o.writeData) })
 	e.spinners = newSpinners(e.limits.SpinTime)
+	e.credits.hungry = make(chan struct{}, 1)
 	e.credits.budget, e.outcomes.most = e.limits.CreditBudget, e.limits.Connections
 	e.spawn(e.watchStalls)
 	e.spawn(e.watchCredits)
