@@ -50,7 +50,7 @@ func (o *op) takeBack() {
 	if o.mr != nil {
 		o.mr.Close()
 	}
-	o.mr, o.to = nil, nil
+	o.mr, o.to, o.on = nil, nil, nil
 }
 
 // recall takes the slot away from an operation that is in flight; false says that
@@ -108,6 +108,9 @@ func (b *Batch) abandon() {
 		}
 		if o.epoch != nil {
 			o.epoch.end()
+		}
+		if o.owed != nil {
+			o.owed.rail.orphan()
 		}
 		o.mr, o.epoch = nil, nil
 	}

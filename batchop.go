@@ -25,6 +25,7 @@ type op struct {
 	mr    rdma.MemoryRegion // made for it
 	to    *lease            // of the Buffer that p is part of
 	at    int               // where
+	on    *conn             // of mr and to
 	fid   uint16
 	n     int    // bytes of the request
 	epoch *epoch // of a write, from the first request to the last
@@ -84,6 +85,11 @@ func (b *Batch) lane(ctx context.Context, o *op) (*conn, error) {
 	}
 	if o.owed != nil {
 		return b.laneAgain(ctx, o)
+	}
+	if b.sent > 0 { // all on one connection
+		cn, fid, err := o.f.laneOn(ctx, b.conn.rail, false)
+		o.fid = fid
+		return cn, err
 	}
 	cn, fid, err := o.f.lane(ctx)
 	o.fid = fid
@@ -180,6 +186,10 @@ func (o *op) prepare(ctx context.Context, cn *conn, s *slot) (err error) {
 	if o.write {
 		limit, small, access = cn.peer.maxWrite, copyWrite, 0
 		s.kind = kindWrite
+	}
+	if o.on != cn {
+		o.takeBack()
+		o.on = cn
 	}
 	if o.to == nil && o.mr == nil {
 		o.to, o.at, err = cn.buffers.find(o.p)

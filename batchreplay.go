@@ -19,6 +19,7 @@ type owedOp struct {
 
 // uncertain is the error of a write that cannot be sent again, and why.
 func (w *owedOp) uncertain(why error) error {
+	w.rail.orphan()
 	if why == nil {
 		return &uncertainError{w.cause}
 	}

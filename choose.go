@@ -14,12 +14,16 @@ import (
 var errNotBest = errors.New("the server prefers another")
 
 // connect makes a connection of the rail r, by the first common provider and address
-// that works, in the server's order. What became of the others stands in the transport
-// and the log. [OP-40]
+// that works, in the server's order; the rails of a client begin with one address, or one
+// provider, each. What became of the others stands in the transport and the log. [OP-40]
 func (c *Client) connect(ctx context.Context, r *rail, assoc *association) (*conn, error) {
 	failed := make(map[string]error)
 	var tried []error
-	for _, o := range assoc.offers {
+	offers := assoc.offers
+	if c.cfg.AllProviders {
+		offers = rotated(offers, r.index)
+	}
+	for _, o := range offers {
 		p := c.cfg.Providers[slices.IndexFunc(c.cfg.Providers, func(p rdma.Provider) bool { return p.Name() == o.provider })]
 		cn, err := c.connectBy(ctx, r, assoc, p, o.instances)
 		if err == nil {
@@ -42,7 +46,11 @@ func (c *Client) connect(ctx context.Context, r *rail, assoc *association) (*con
 // ErrOtherHost if nothing but that stands against it.
 func (c *Client) connectBy(ctx context.Context, r *rail, assoc *association, p rdma.Provider, instances []wire.NetAddress) (*conn, error) {
 	var tried []error
-	for _, inst := range instances {
+	at := r.index
+	if c.cfg.AllProviders {
+		at /= max(len(assoc.offers), 1)
+	}
+	for _, inst := range rotated(instances, at) {
 		remote, err := remoteAddr(p.Name(), inst, c.server)
 		if err == nil {
 			var cn *conn
@@ -78,6 +86,8 @@ func (c *Client) skip(assoc *association, used string, failed map[string]error) 
 		case err != nil:
 		case !preferred:
 			continue
+		case c.cfg.AllProviders:
+			continue // another connection uses it
 		case slices.ContainsFunc(assoc.offers, func(o offer) bool { return o.provider == name }):
 			err = errNotBest
 		default:
@@ -91,6 +101,15 @@ func (c *Client) skip(assoc *association, used string, failed map[string]error) 
 		log("lwio: provider not used", "server", c.target.Host, "provider", name, "instead", used, "reason", err)
 	}
 	return skipped
+}
+
+// rotated is a list that begins with element n, counted round and round.
+func rotated[T any](list []T, n int) []T {
+	if len(list) == 0 {
+		return nil
+	}
+	n %= len(list)
+	return slices.Concat(list[n:], list[:n])
 }
 
 // joined is one line for several causes.

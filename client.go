@@ -30,6 +30,8 @@ type Client struct {
 	overSMB                       traffic
 	counts                        counts
 	connections, lost, reconnects atomic.Uint64
+	turn                          atomic.Uint32 // which rail comes first among equals
+	orphans                       atomic.Int32  // rails with writes that are uncertain and may still be going on
 	readsAgain, writesAgain       atomic.Uint64
 	closed                        atomic.Bool
 }
@@ -42,19 +44,25 @@ func (c *Client) Transport() Transport {
 		}
 		return Transport{Name: TransportSMB, Reason: c.withoutRDMA}
 	}
-	t := c.rails[0].transport()
+	var t Transport
+	up := 0
+	for _, r := range c.rails {
+		rt := r.transport()
+		if rt.RDMA() {
+			up++
+		}
+		if up == 1 || t.Name == "" {
+			t = rt
+		}
+	}
+	t.Connections = up
+	if n := len(c.rails); n > 1 {
+		t.Reason += fmt.Sprintf("; %d of %d connections", up, n)
+	}
 	if n := c.reconnects.Load(); n > 0 && t.RDMA() {
 		t.Reason += fmt.Sprintf("; took the place of a lost connection %d times", n)
 	}
 	return t
-}
-
-// rail returns the rail for the next request, nil without RDMA.
-func (c *Client) rail() *rail {
-	if len(c.rails) == 0 {
-		return nil
-	}
-	return c.rails[0]
 }
 
 // live returns the RDMA connection, nil if there is none now.
@@ -69,15 +77,16 @@ func (c *Client) live() *conn {
 
 // Stats returns the counters.
 func (c *Client) Stats() Stats {
-	cn := c.live() // which notices, and counts, a loss
-	s := Stats{
-		RDMA: c.overRDMA.snapshot(), SMB: c.overSMB.snapshot(),
-		Connections: c.connections.Load(), Lost: c.lost.Load(), Reconnects: c.reconnects.Load(),
-		ReplayedReads: c.readsAgain.Load(), ReplayedWrites: c.writesAgain.Load(),
+	var s Stats
+	for _, r := range c.rails {
+		if cn := r.live(); cn != nil { // which notices, and counts, a loss
+			s.Credits += cn.credits.current()
+			s.InFlight += int(cn.wanting.Load())
+		}
 	}
-	if cn != nil {
-		s.Credits, s.InFlight = cn.credits.current(), int(cn.wanting.Load())
-	}
+	s.RDMA, s.SMB = c.overRDMA.snapshot(), c.overSMB.snapshot()
+	s.Connections, s.Lost, s.Reconnects = c.connections.Load(), c.lost.Load(), c.reconnects.Load()
+	s.ReplayedReads, s.ReplayedWrites = c.readsAgain.Load(), c.writesAgain.Load()
 	c.counts.snapshot(&s)
 	s.CPU = processTime()
 	return s
@@ -87,15 +96,21 @@ func (c *Client) Stats() Stats {
 const smbDepth = 16
 
 // Credits is how many calls are worth having in flight: the messages that the
-// server grants on the RDMA connection, or what is good for SMB. More calls wait.
+// server grants on the RDMA connections, or what is good for SMB. More calls wait.
 func (c *Client) Credits() int {
-	if cn := c.live(); cn != nil {
-		return cn.credits.current()
+	sum := 0
+	for _, r := range c.rails {
+		if cn := r.live(); cn != nil {
+			sum += cn.credits.current()
+		}
 	}
-	return smbDepth
+	if sum == 0 {
+		return smbDepth
+	}
+	return sum
 }
 
-// Close ends the RDMA connection and the SMB session, and waits for both. Files
+// Close ends the RDMA connections and the SMB session, and waits for both. Files
 // that are still open are closed by the server. A second Close does nothing.
 func (c *Client) Close() error {
 	if c.closed.Swap(true) {

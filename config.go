@@ -30,8 +30,11 @@ const (
 	maxSmallRead = 64 << 10
 	minReadSize  = 4 << 10
 	maxReadSize  = 64 << 20
-	minWindow    = 512
-	maxWindow    = 64 << 20
+	// maxConnections bounds Config.Connections: the server keeps twice as many key pairs
+	// of a session.
+	maxConnections = 8
+	minWindow      = 512
+	maxWindow      = 64 << 20
 )
 
 // Config says how Dial connects. Nil and the zero value work. Dial copies it.
@@ -54,6 +57,14 @@ type Config struct {
 	// means DefaultCredits. The server grants as many or fewer, and may grant more
 	// up to this number later.
 	Credits int
+	// Connections is how many RDMA connections to make, 1 to 8; 0 means 1. They share
+	// the work, request by request, and large reads and writes use all; each has credits
+	// of its own. They go to the addresses that the server lists for the best provider, in
+	// turn. What the URL says wins.
+	Connections int
+	// AllProviders has the connections use all providers that both sides have, in turn,
+	// and not the best alone.
+	AllProviders bool
 	// MaxReadSize bounds one read request in bytes, 4 KiB to 64 MiB; 0 means
 	// DefaultMaxReadSize. The server's window bounds it too. [OP-60]
 	MaxReadSize int
@@ -88,6 +99,7 @@ func (c *Config) withDefaults() Config {
 		cfg = *c
 	}
 	cfg.Credits = clamp(cfg.Credits, DefaultCredits, 1, maxCredits)
+	cfg.Connections = clamp(cfg.Connections, 1, 1, maxConnections)
 	cfg.MaxReadSize = clamp(cfg.MaxReadSize, DefaultMaxReadSize, minReadSize, maxReadSize)
 	cfg.MaxRdmaWindowSize = clamp(cfg.MaxRdmaWindowSize, DefaultMaxRdmaWindowSize, minWindow, maxWindow)
 	cfg.SmallRead = clamp(cfg.SmallRead, DefaultSmallRead, 1, maxSmallRead)

@@ -74,6 +74,9 @@ func (c *Config) apply(t *Target) error {
 	if m, ok := completionMode(t.Completion); ok {
 		c.Completion = m
 	}
+	if t.Connections != 0 {
+		c.Connections = clamp(t.Connections, 1, 1, maxConnections)
+	}
 	if c.Completion > Interrupt {
 		return fmt.Errorf("%v: %w", c.Completion, fs.ErrInvalid)
 	}
@@ -103,9 +106,9 @@ func newClient(ctx context.Context, sess session, server netip.Addr, t *Target, 
 		c.withoutRDMA = "asked for"
 		return c, nil
 	}
-	r, err := c.newRail(ctx)
+	r, err := c.newRail(ctx, 0)
 	if err == nil {
-		c.run(r)
+		c.run(append([]*rail{r}, c.others(ctx)...))
 		return c, nil
 	}
 	if ctx.Err() != nil {
@@ -123,8 +126,22 @@ func newClient(ctx context.Context, sess session, server netip.Addr, t *Target, 
 	return c, nil
 }
 
+// others makes the other connections that the configuration asks for, as far as that can
+// be done.
+func (c *Client) others(ctx context.Context) (rails []*rail) {
+	for i := 1; i < c.cfg.Connections; i++ {
+		r, err := c.newRail(ctx, i)
+		if err != nil {
+			c.cfg.Logger.Warn("lwio: fewer RDMA connections than asked for", "server", c.target.Host, "asked for", c.cfg.Connections, "made", i, "err", err)
+			break
+		}
+		rails = append(rails, r)
+	}
+	return rails
+}
+
 // run watches over the rails from now on.
-func (c *Client) run(rails ...*rail) {
+func (c *Client) run(rails []*rail) {
 	c.rails = rails
 	ctx, stop := context.WithCancel(context.Background())
 	c.stop = stop

@@ -26,7 +26,8 @@
 //
 // # Lifecycle
 //
-// A Client owns one SMB session and at most one RDMA connection at a time. Close the files,
+// A Client owns one SMB session and as many RDMA connections as Config.Connections says,
+// one unless it does. Close the files,
 // then the client; closing the client fails whatever is still in use. All types
 // are safe for concurrent use, and many reads and writes of one file may be in
 // flight: as many messages as the server has granted credits, the others wait.
@@ -41,6 +42,15 @@
 // taken back ends the RDMA connection. A [Buffer] is not taken
 // back, as other calls may be using it: it is in doubt until the server has answered,
 // or the connection is torn down.
+//
+// # Several connections
+//
+// With Config.Connections the requests are shared out: each call takes the connection with
+// the fewest calls in flight, and a read or write of more than 256 KiB is cut up so that
+// all take part. A [Batch] keeps to one as long as something of it is in flight, and so
+// does a call with segments. Each connection has credits and file ids of its own, and is
+// replaced alone when it breaks, while the others go on. What orders calls, Sync,
+// Truncate and Close, holds over all.
 //
 // # A lost connection
 //

@@ -69,10 +69,18 @@ func (f *File) ReadAtContext(ctx context.Context, p []byte, off int64) (int, err
 	return n, nil
 }
 
-func (f *File) read(ctx context.Context, p []byte, off int64) (done int, err error) {
+func (f *File) read(ctx context.Context, p []byte, off int64) (int, error) {
 	if err := f.check(ctx, off, len(p)); err != nil || len(p) == 0 {
 		return 0, err
 	}
+	if f.c.stripes(len(p)) {
+		return f.c.striped(ctx, p, off, f.readOne)
+	}
+	return f.readOne(ctx, p, off)
+}
+
+// readOne reads over one connection at a time.
+func (f *File) readOne(ctx context.Context, p []byte, off int64) (done int, err error) {
 	for losses := 0; ; losses++ {
 		cn, fid, err := f.lane(ctx)
 		if err != nil {
@@ -152,10 +160,18 @@ func (f *File) WriteAtContext(ctx context.Context, p []byte, off int64) (int, er
 	return n, nil
 }
 
-func (f *File) write(ctx context.Context, p []byte, off int64) (done int, err error) {
+func (f *File) write(ctx context.Context, p []byte, off int64) (int, error) {
 	if err := f.check(ctx, off, len(p)); err != nil || len(p) == 0 {
 		return 0, err
 	}
+	if f.c.stripes(len(p)) {
+		return f.c.striped(ctx, p, off, f.writeOne)
+	}
+	return f.writeOne(ctx, p, off)
+}
+
+// writeOne writes over one connection at a time.
+func (f *File) writeOne(ctx context.Context, p []byte, off int64) (done int, err error) {
 	for losses := 0; ; losses++ {
 		cn, fid, err := f.lane(ctx)
 		if err != nil {

@@ -16,8 +16,11 @@ type registration struct {
 // lane returns the RDMA connection and the file id to use, or a nil connection for
 // SMB.
 func (f *File) lane(ctx context.Context) (*conn, uint16, error) {
-	r := f.c.rail()
-	if r == nil {
+	r, err := f.c.rail(ctx)
+	switch {
+	case err != nil:
+		return nil, 0, err
+	case r == nil:
 		return nil, 0, f.noRDMA(errors.New(f.c.withoutRDMA))
 	}
 	return f.laneOn(ctx, r, false)

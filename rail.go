@@ -44,12 +44,13 @@ type rail struct {
 	until   time.Time     // calls wait for the next connection
 	fenced  bool          // nothing of the last connection goes on at the server
 	debts   int           // calls that owe writes
+	orphans bool          // writes are uncertain and may still be going on
 	why     error         // there is no connection
 }
 
-// newRail makes the rail of a first connection.
-func (c *Client) newRail(ctx context.Context) (*rail, error) {
-	r := &rail{c: c, turn: make(chan struct{}, 1), changed: make(chan struct{})}
+// newRail makes the rail with that number, and its first connection.
+func (c *Client) newRail(ctx context.Context, index int) (*rail, error) {
+	r := &rail{c: c, index: index, turn: make(chan struct{}, 1), changed: make(chan struct{})}
 	rand.Read(r.key[:]) // never fails
 	cn, err := r.connect(ctx)
 	if err != nil {

@@ -144,6 +144,10 @@ func (r *rail) setFenced() {
 		r.fenced = true
 		r.setLocked(r.state)
 	}
+	if r.orphans {
+		r.orphans = false
+		r.c.orphans.Add(-1)
+	}
 }
 
 // fence makes the server forget writes that a broken connection may still carry, before

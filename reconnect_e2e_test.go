@@ -15,10 +15,10 @@ import (
 func TestResumeAtEveryOperation(t *testing.T) {
 	onEachFabric(t, func(t *testing.T, wrap func(*hook.Config) (client, server rdma.Provider)) {
 		var operations atomic.Uint64
-		if _, ok := resume(t, func(a hook.Attempt) hook.Action {
+		if stats, ok := resume(t, 1, func(a hook.Attempt) hook.Action {
 			operations.Store(a.N)
 			return hook.Pass()
-		}, wrap); !ok || t.Failed() {
+		}, wrap); !ok || t.Failed() || stats.Lost != 0 {
 			t.Fatal("it fails without a fault")
 		}
 		total, step := operations.Load(), uint64(1)
@@ -28,7 +28,7 @@ func TestResumeAtEveryOperation(t *testing.T) {
 		var replayed uint64
 		for n := uint64(1); n <= total; n += step {
 			var cuts atomic.Uint64
-			stats, ok := resume(t, func(a hook.Attempt) hook.Action {
+			stats, ok := resume(t, 1, func(a hook.Attempt) hook.Action {
 				if a.Pair == 1 && a.N == n {
 					cuts.Add(1)
 					return hook.Cut()
@@ -61,7 +61,7 @@ func TestResumeOfAReconnection(t *testing.T) {
 			step = 4
 		}
 		for n := uint64(1); n <= 16; n += step {
-			stats, ok := resume(t, func(a hook.Attempt) hook.Action {
+			stats, ok := resume(t, 1, func(a hook.Attempt) hook.Action {
 				if a.Pair == 1 && a.N == 8 || a.Pair > 1 && a.Pair < 4 && a.N == n {
 					return hook.Cut()
 				}
@@ -88,7 +88,7 @@ func TestResumeUnderFire(t *testing.T) {
 	onEachFabric(t, func(t *testing.T, wrap func(*hook.Config) (client, server rdma.Provider)) {
 		for seed := range seeds {
 			random := hook.Random(seed, hook.Chances{Cut: 0.05})
-			resume(t, func(a hook.Attempt) hook.Action {
+			resume(t, 1, func(a hook.Attempt) hook.Action {
 				if a.Pair == 1 && a.N < 5 {
 					return hook.Pass()
 				}

@@ -153,6 +153,9 @@ func (d *debt) settled() bool {
 // result is how many bytes are written for certain, and the error of the call; cause is
 // why nobody knows about the rest.
 func (d *debt) result(done int, cause error) (n int, err error) {
+	if !d.settled() {
+		d.rail.orphan()
+	}
 	for i := range d.parts {
 		o := &d.parts[i]
 		switch {

@@ -132,7 +132,7 @@ func (r *resumption) play() {
 		return
 	}
 	defer r.buf.Close()
-	for _, n := range []int{1, 3000, 5000, 250_000} {
+	for _, n := range []int{1, 3000, 5000, 600_000} {
 		p := random(n, 1)
 		r.step("write", func(ctx context.Context) error {
 			n, err := r.f.WriteAtContext(ctx, p, r.off)
@@ -205,9 +205,9 @@ func (r *resumption) batch() {
 	})
 }
 
-// resume plays the session with a fault function on one side. False says that there was
-// no connection to begin with. It returns the client's statistics.
-func resume(t *testing.T, fault func(hook.Attempt) hook.Action, wrap func(*hook.Config) (client, server rdma.Provider)) (lwio.Stats, bool) {
+// resume plays the session over some connections with a fault function on one side. False
+// says that there was no connection to begin with. It returns the client's statistics.
+func resume(t *testing.T, connections int, fault func(hook.Attempt) hook.Action, wrap func(*hook.Config) (client, server rdma.Provider)) (lwio.Stats, bool) {
 	before := leakcheck.Take()
 	dir := t.TempDir()
 	r := &resumption{t: t, data: random(200_000, 9)}
@@ -221,7 +221,7 @@ func resume(t *testing.T, fault func(hook.Attempt) hook.Action, wrap func(*hook.
 		t.Fatal(err)
 	}
 	var stats lwio.Stats
-	r.c, err = lwio.Dial(t.Context(), srv.URL(), &lwio.Config{Providers: []rdma.Provider{client}, RequireRDMA: true, Reconnect: faultPatience})
+	r.c, err = lwio.Dial(t.Context(), srv.URL(), &lwio.Config{Providers: []rdma.Provider{client}, Connections: connections, RequireRDMA: true, Reconnect: faultPatience})
 	dialled := err == nil
 	if dialled {
 		r.play()

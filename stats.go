@@ -11,8 +11,8 @@ import (
 type Stats struct {
 	// RDMA and SMB count what was read and written over each.
 	RDMA, SMB Traffic
-	// Credits is how many messages may be in flight on the RDMA connection, 0
-	// without one; InFlight is how many calls are in flight on it or wait for a
+	// Credits is how many messages may be in flight on the RDMA connections, 0
+	// without any; InFlight is how many calls are in flight on them or wait for a
 	// credit.
 	Credits, InFlight int
 	// Polled and Interrupts count the requests of I/O that were answered over RDMA, by

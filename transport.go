@@ -17,6 +17,9 @@ type Transport struct {
 	Skipped []string
 	// Addr is the address at the server that the data goes to.
 	Addr string
+	// Connections is how many RDMA connections there are now, 0 for SMB. The other fields
+	// are about the first of them.
+	Connections int
 	// Keyed tells whether both sides of the RDMA connection proved to know the key
 	// of the SMB session, rather than only the text's unkeyed signature. [OP-46b]
 	Keyed bool

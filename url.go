@@ -34,9 +34,12 @@ type Target struct {
 	// Completion is the value of ?completion=: "adaptive", "polling", "interrupt"
 	// or "" for the default.
 	Completion string
+	// Connections is the value of ?connections=: how many RDMA connections to make, 0 for
+	// the default.
+	Connections int
 }
 
-// ParseURL reads lwio://user:password@host:port/share/path?provider=P&completion=C.
+// ParseURL reads lwio://user:password@host:port/share/path?provider=P&completion=C&connections=N.
 // User, password, share and path may be percent-encoded; the path may also be
 // typed with spaces and number signs as they are. A percent sign that stands for
 // itself is typed %25.
@@ -152,8 +155,14 @@ func (t *Target) parseQuery(query string) error {
 				return errors.New("completion is adaptive, polling or interrupt")
 			}
 			t.Completion = v
+		case "connections":
+			n, err := strconv.Atoi(v)
+			if err != nil || n < 1 || n > maxConnections {
+				return fmt.Errorf("connections is a number from 1 to %d", maxConnections)
+			}
+			t.Connections = n
 		default:
-			return fmt.Errorf("unknown parameter %q: there are provider and completion", key)
+			return fmt.Errorf("unknown parameter %q: there are provider, completion and connections", key)
 		}
 	}
 	return nil
@@ -178,6 +187,9 @@ func (t *Target) String() string {
 	}
 	if t.Completion != "" {
 		q.Set("completion", t.Completion)
+	}
+	if t.Connections != 0 {
+		q.Set("connections", strconv.Itoa(t.Connections))
 	}
 	u.RawQuery = q.Encode()
 	return u.String()

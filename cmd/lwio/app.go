@@ -117,8 +117,8 @@ func (a *app) root() *cobra.Command {
 shared verbs, one URL, whatever transport the two hosts can share.
 
 A URL is lwio://USER:PASSWORD@HOST:PORT/SHARE/PATH; '?provider=shm', '?provider=iwarp'
-or '?provider=smb' chooses the transport. The password may come from LWIO_PASSWORD
-or --password-file instead.`,
+or '?provider=smb' chooses the transport, '?connections=4' makes as many RDMA connections.
+The password may come from LWIO_PASSWORD or --password-file instead.`,
 		SilenceErrors:     true,
 		SilenceUsage:      true,
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},

@@ -1,0 +1,123 @@
+package lwio
+
+import (
+	"context"
+	"math"
+	"sync"
+	"sync/atomic"
+)
+
+const (
+	// minStripe and maxStripe bound how many bytes of a large read or write go over one
+	// connection before the next part may go over another.
+	minStripe = 256 << 10
+	maxStripe = 4 << 20
+	// stripesPerRail is in how many parts for each connection it is cut otherwise, so that
+	// those that are faster do more.
+	stripesPerRail = 4
+)
+
+// rail returns the rail for the next request, nil without RDMA.
+//
+// Errors: those of ctx, and of the fence.
+func (c *Client) rail(ctx context.Context) (*rail, error) {
+	switch len(c.rails) {
+	case 0:
+		return nil, nil
+	case 1:
+		return c.rails[0], nil
+	}
+	if c.orphans.Load() > 0 {
+		ctx, cancel := c.cfg.bounded(ctx)
+		defer cancel()
+		if err := c.fence(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return c.leastBusy(), nil
+}
+
+// leastBusy is the rail with the fewest calls in flight among those that have a
+// connection; equals take turns.
+func (c *Client) leastBusy() *rail {
+	first := int(c.turn.Add(1) % uint32(len(c.rails)))
+	best, least := c.rails[first], int64(math.MaxInt64)
+	for i := range c.rails {
+		r := c.rails[(first+i)%len(c.rails)]
+		cn := r.live()
+		if cn == nil {
+			continue
+		}
+		if n := cn.wanting.Load(); n < least {
+			best, least = r, n
+		}
+	}
+	return best
+}
+
+// orphan notes that a write on the connection that was lost is uncertain, and nobody
+// waits for it any more. As long as it may be going on, what comes later on other
+// connections has to wait for a fence: it must not be overwritten by what was before.
+//
+// Source: [OP-112]
+func (r *rail) orphan() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.state > railOwed && !r.fenced && !r.orphans {
+		r.orphans = true
+		r.c.orphans.Add(1)
+	}
+}
+
+// stripes reports whether a read or write of n bytes is cut up for all connections.
+func (c *Client) stripes(n int) bool { return len(c.rails) > 1 && n > minStripe }
+
+// striped calls one for parts of p, on as many at a time as there are connections, each
+// of which takes the next part when it is done with one. It returns what one would: the
+// bytes from the beginning, and the error behind them.
+func (c *Client) striped(ctx context.Context, p []byte, off int64, one func(ctx context.Context, p []byte, off int64) (int, error)) (done int, err error) {
+	size := min(max(len(p)/(stripesPerRail*len(c.rails)), minStripe), maxStripe)
+	size = (size + protocolPage - 1) / protocolPage * protocolPage
+	ends := make([]stripeEnd, (len(p)+size-1)/size)
+	var next atomic.Int64
+	work := func() {
+		for {
+			i := int(next.Add(1)) - 1
+			if i >= len(ends) {
+				return
+			}
+			part := p[i*size : min((i+1)*size, len(p))]
+			n, err := one(ctx, part, off+int64(i*size))
+			if ends[i] = (stripeEnd{n, err}); err != nil {
+				next.Store(int64(len(ends))) // what comes behind does not count
+			}
+		}
+	}
+	var others sync.WaitGroup
+	for range min(len(c.rails), len(ends)) - 1 {
+		others.Go(work)
+	}
+	work()
+	others.Wait()
+	return joinStripes(ends)
+}
+
+// stripeEnd is what became of a part.
+type stripeEnd struct {
+	n   int
+	err error
+}
+
+// joinStripes is the end of all parts: the first error counts, but what is uncertain
+// behind it makes it so too.
+func joinStripes(ends []stripeEnd) (done int, err error) {
+	for _, e := range ends {
+		switch {
+		case err == nil:
+			done, err = done+e.n, e.err
+		case isUncertain(e.err) && !isUncertain(err):
+			err = &uncertainError{err}
+		}
+	}
+	return done, err
+}

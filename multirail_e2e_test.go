@@ -1,0 +1,240 @@
+package lwio_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"lwio"
+	"lwio/lwiotest"
+	"lwio/rdma"
+	"lwio/rdma/hook"
+)
+
+// sends counts the requests of each queue pair of a provider.
+type sends struct {
+	mu    sync.Mutex
+	pairs map[uint64]int
+}
+
+func (s *sends) fault(a hook.Attempt) hook.Action {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.pairs == nil {
+		s.pairs = make(map[uint64]int)
+	}
+	s.pairs[a.Pair]++
+	return hook.Pass()
+}
+
+// least is how many requests the idlest of n pairs made.
+func (s *sends) least(n int) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.pairs) != n {
+		return 0
+	}
+	least := 1 << 30
+	for _, k := range s.pairs {
+		least = min(least, k)
+	}
+	return least
+}
+
+// One large read, and one large write, use all connections, and so do many small ones.
+//
+// Source: [OP-42b], [OP-109]
+func TestAllConnectionsWork(t *testing.T) {
+	for _, p := range lwio.Defaults() {
+		t.Run(p.Name(), func(t *testing.T) {
+			const rails = 3
+			s := lwiotest.NewServer(t, nil)
+			want := random(6<<20, 1)
+			if err := os.WriteFile(filepath.Join(s.Dir, "f"), want, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			var count sends
+			c := s.Client(&lwio.Config{Connections: rails, RequireRDMA: true, Providers: []rdma.Provider{hook.Wrap(p, &hook.Config{Fault: count.fault})}})
+			if tr := c.Transport(); tr.Connections != rails {
+				t.Fatal(tr)
+			}
+			if st := c.Stats(); st.Connections != rails || c.Credits() != st.Credits || s.Server.Stats().Credits != st.Credits {
+				t.Errorf("%+v", st)
+			}
+			f, err := c.OpenFile(t.Context(), "f", os.O_RDWR, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer f.Close()
+			got := make([]byte, len(want)+1000)
+			for range 3 {
+				if n, err := f.ReadAt(got[:len(want)], 0); n != len(want) || err != nil || !bytes.Equal(got[:n], want) {
+					t.Fatal(n, err)
+				}
+			}
+			if n := count.least(rails); n < 4 {
+				t.Errorf("a connection made %d requests: %v", n, count.pairs)
+			}
+			if n, err := f.ReadAt(got, 0); n != len(want) || err == nil || err.Error() != "EOF" {
+				t.Error(n, err)
+			}
+			for i := range want {
+				want[i] ^= 1
+			}
+			if n, err := f.WriteAt(want, 0); n != len(want) || err != nil {
+				t.Error(n, err)
+			}
+			if err := f.Sync(t.Context()); err != nil {
+				t.Error(err)
+			}
+			if local, err := os.ReadFile(filepath.Join(s.Dir, "f")); err != nil || !bytes.Equal(local, want) {
+				t.Error("wrong bytes at the server", err)
+			}
+			before := count.least(rails)
+			for i := range 300 {
+				if _, err := f.ReadAt(got[:10], int64(i)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if n := count.least(rails) - before; n < 90 {
+				t.Errorf("a connection made %d of 300 requests", n)
+			}
+		})
+	}
+}
+
+// Connections over all providers.
+//
+// Source: [OP-38b], [OP-109]
+func TestAllProviders(t *testing.T) {
+	if len(lwio.Defaults()) < 2 {
+		t.Skip("one provider only")
+	}
+	s := lwiotest.NewServer(t, nil)
+	var counts [2]sends
+	var providers []rdma.Provider
+	for i, p := range lwio.Defaults() {
+		providers = append(providers, hook.Wrap(p, &hook.Config{Fault: counts[i].fault}))
+	}
+	c := s.Client(&lwio.Config{Connections: 4, AllProviders: true, Providers: providers})
+	if tr := c.Transport(); tr.Connections != 4 || len(tr.Skipped) != 0 {
+		t.Error(tr)
+	}
+	put(t, c, "f", random(3<<20, 1))
+	for i := range counts {
+		if n := counts[i].least(2); n < 2 {
+			t.Errorf("%s: %v", providers[i].Name(), counts[i].pairs)
+		}
+	}
+}
+
+// TestResumeWithTwoRails cuts one of two connections at each of its operations: it is
+// replaced alone, nothing fails, and every write is done exactly once.
+//
+// Source: [OP-112], [OP-115]
+func TestResumeWithTwoRails(t *testing.T) {
+	onEachFabric(t, func(t *testing.T, wrap func(*hook.Config) (client, server rdma.Provider)) {
+		var operations atomic.Uint64
+		if stats, ok := resume(t, 2, func(a hook.Attempt) hook.Action {
+			if a.Pair == 2 {
+				operations.Store(a.N)
+			}
+			return hook.Pass()
+		}, wrap); !ok || t.Failed() || stats.Lost != 0 {
+			t.Fatalf("it fails without a fault: %+v", stats)
+		}
+		total := operations.Load()
+		if total < 8 {
+			t.Fatalf("the second connection makes %d requests", total)
+		}
+		step := 1 + total/20
+		if testing.Short() || raceEnabled {
+			step = 1 + total/5
+		}
+		for n := uint64(2); n <= total; n += step {
+			stats, ok := resume(t, 2, func(a hook.Attempt) hook.Action {
+				if a.Pair == 2 && a.N == n {
+					return hook.Cut()
+				}
+				return hook.Pass()
+			}, wrap)
+			if !ok || stats.Lost > 1 {
+				t.Errorf("%+v", stats)
+			}
+			if t.Failed() {
+				t.Fatalf("the second connection was cut at operation %d of %d", n, total)
+			}
+		}
+	})
+}
+
+// With its SMB session a client loses all its connections, at both ends, and is told.
+//
+// Source: [OP-42], [OP-94f]
+func TestSessionTakesAllConnections(t *testing.T) {
+	for _, p := range lwio.Defaults() {
+		t.Run(p.Name(), func(t *testing.T) {
+			s := lwiotest.NewServer(t, nil)
+			var raw net.Conn
+			c := s.Client(&lwio.Config{
+				Connections: 3, RequireRDMA: true, Providers: []rdma.Provider{p},
+				DialContext: func(ctx context.Context, network, addr string) (_ net.Conn, err error) {
+					raw, err = new(net.Dialer).DialContext(ctx, network, addr)
+					return raw, err
+				},
+			})
+			put(t, c, "f", random(1000, 1))
+			f, err := c.Open(t.Context(), "f")
+			if err != nil {
+				t.Fatal(err)
+			}
+			raw.Close()
+			eventually(t, func() bool { return s.Server.Stats().RDMA == 0 })
+			eventually(t, func() bool { return c.Transport().Connections == 0 })
+			if _, err := f.ReadAt(make([]byte, 10), 0); !errors.Is(err, net.ErrClosed) || !errors.Is(err, lwio.ErrNoRDMA) {
+				t.Error(err)
+			}
+			_ = f.Close() // cannot succeed
+		})
+	}
+}
+
+// A server that comes back knows nothing of the session: the calls fail at once, and say
+// why.
+func TestRestartedServer(t *testing.T) {
+	s, err := lwiotest.Start(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	c, err := lwio.Dial(t.Context(), s.URL(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	f, err := c.Create(t.Context(), "f")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.WriteAt([]byte("x"), 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.ReadAt(make([]byte, 1), 0); !errors.Is(err, net.ErrClosed) {
+		t.Error(err)
+	}
+	if _, err := f.WriteAt([]byte("y"), 0); !errors.Is(err, net.ErrClosed) {
+		t.Error(err)
+	}
+	if tr := c.Transport(); tr.RDMA() {
+		t.Error(tr)
+	}
+}

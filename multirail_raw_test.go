@@ -1,0 +1,167 @@
+package lwio
+
+import (
+	"context"
+	"errors"
+	"io"
+	"slices"
+	"testing"
+	"time"
+
+	"lwio/internal/wire"
+)
+
+// The connections of a client go to the addresses that the server lists, in turn.
+//
+// Source: [OP-39], [OP-40], [OP-109]
+func TestConnectionsToSeveralAddresses(t *testing.T) { onEach(t, testSeveralAddresses) }
+
+func testSeveralAddresses(t *testing.T, on string) {
+	share := newFakeShare()
+	share.put("f", pattern(1000))
+	s, other := newRawServer(t, on, share), newRawServer(t, on, share)
+	s.sess.offers[0].Instances = append(s.sess.offers[0].Instances, other.sess.offers[0].Instances...)
+	other.sess = s.sess
+	s.sess.onKeys = func(client, server [16]byte) {
+		for _, s := range []*rawServer{s, other} {
+			s.mu.Lock()
+			s.clientKey, s.serverKey = client, server
+			s.mu.Unlock()
+		}
+	}
+	c := s.connect(Config{Connections: 4})
+	if tr := c.Transport(); tr.Connections != 4 || len(s.accepted) != 2 || len(other.accepted) != 2 {
+		t.Error(tr, len(s.accepted), len(other.accepted))
+	}
+	f := openOn(t, c, "f")
+	for range 8 {
+		if _, err := f.ReadAt(make([]byte, 10), 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, s := range []*rawServer{s, s, other, other} {
+		if n := len((<-s.accepted).seen(wire.OpRead)); n != 2 {
+			t.Errorf("%d of 8 reads", n)
+		}
+	}
+}
+
+// Sync, Truncate and Close wait for a write that is stuck on another connection.
+//
+// Source: [OP-115]
+func TestOrderOverAllConnections(t *testing.T) { onEach(t, testOrderOverAll) }
+
+func testOrderOverAll(t *testing.T, on string) {
+	share := newFakeShare()
+	share.put("f", nil)
+	s := newRawServer(t, on, share)
+	held := make(chan func(), 1)
+	s.handle = func(c *rawConn, h wire.Header, body []byte) bool {
+		if h.Opcode == wire.OpWrite && h.Offset == 77 {
+			held <- func() { c.answer(h, body) }
+			return true
+		}
+		return false
+	}
+	c := s.connect(Config{Connections: 2})
+	f := openOn(t, c, "f")
+	stuck := make(chan error)
+	write := func() func() {
+		go func() {
+			_, err := f.WriteAt(make([]byte, 10), 77)
+			stuck <- err
+		}()
+		return <-held
+	}
+	for what, call := range map[string]func(ctx context.Context) error{
+		"sync":     f.Sync,
+		"truncate": func(ctx context.Context) error { return f.Truncate(ctx, 50) },
+	} {
+		answer := write()
+		for range 4 { // the other connection is free
+			if _, err := f.WriteAt([]byte("x"), 0); err != nil {
+				t.Fatal(err)
+			}
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+		if err := call(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%s did not wait: %v", what, err)
+		}
+		cancel()
+		answer()
+		if err := errors.Join(<-stuck, call(t.Context())); err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	answer := write()
+	closed := make(chan error)
+	go func() { closed <- f.Close() }()
+	waitFor(t, f.closed.Load)
+	select {
+	case err := <-closed:
+		t.Errorf("Close did not wait: %v", err)
+	case <-time.After(10 * time.Millisecond):
+	}
+	answer()
+	if err := errors.Join(<-stuck, <-closed); err != nil {
+		t.Error(err)
+	}
+}
+
+// What is uncertain on one connection may still be going on at the server: what comes
+// later on another waits for a fence, which leaves that one alone.
+//
+// Source: [OP-112]
+func TestUncertainWriteIsFenced(t *testing.T) { onEach(t, testUncertainIsFenced) }
+
+func testUncertainIsFenced(t *testing.T, on string) {
+	s := cutting(t, on)
+	c := s.connect(Config{Connections: 2})
+	g := openOn(t, c, "g")
+	if _, err := g.WriteAt(make([]byte, 10), 77); !errors.Is(err, ErrUncertain) {
+		t.Fatal(err)
+	}
+	before := s.sess.counted(&s.sess.negotiations)
+	for range 2 {
+		if _, err := g.WriteAt([]byte("x"), 0); err != nil {
+			t.Error(err)
+		}
+	}
+	if n := s.sess.counted(&s.sess.negotiations) - before; n != 1 {
+		t.Errorf("%d NEGOTIATEs", n)
+	}
+	if tr := c.Transport(); tr.Connections != 1 || s.sess.counted(&s.sess.smbWrites) != 0 {
+		t.Error(tr)
+	}
+}
+
+func TestRotated(t *testing.T) {
+	list := []int{1, 2, 3}
+	for n, want := range map[int][]int{0: {1, 2, 3}, 1: {2, 3, 1}, 5: {3, 1, 2}} {
+		if got := rotated(list, n); !slices.Equal(got, want) {
+			t.Errorf("%d: %v", n, got)
+		}
+	}
+	if len(rotated([]int(nil), 7)) != 0 {
+		t.Error("nothing is something")
+	}
+}
+
+func TestJoinStripes(t *testing.T) {
+	uncertain := &uncertainError{errTimeout}
+	for name, tc := range map[string]struct {
+		ends []stripeEnd
+		done int
+		err  error
+	}{
+		"all":              {[]stripeEnd{{n: 4}, {n: 3}}, 7, nil},
+		"end of file":      {[]stripeEnd{{n: 4}, {1, io.EOF}, {0, io.EOF}}, 5, io.EOF},
+		"behind a failure": {[]stripeEnd{{n: 4}, {1, errTimeout}, {n: 4}}, 5, errTimeout},
+		"uncertain":        {[]stripeEnd{{1, errTimeout}, {2, uncertain}}, 1, ErrUncertain},
+	} {
+		done, err := joinStripes(tc.ends)
+		if done != tc.done || !errors.Is(err, tc.err) || isUncertain(err) != errors.Is(tc.err, ErrUncertain) {
+			t.Errorf("%s: %d, %v", name, done, err)
+		}
+	}
+}
