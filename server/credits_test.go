@@ -294,7 +294,7 @@ func TestFirstGrants(t *testing.T) {
 		t.Error("small first grants are taken for need")
 	}
 	p.grow(1, p.budget)
-	if p.grow(1, 4) != 0 || p.grow(1, 4) != 0 || len(p.hungry) != 1 {
+	if n := p.grow(1, 4) + p.grow(2, 4); n != 0 || len(p.hungry) != 1 {
 		t.Errorf("%d are told of who gets nothing", len(p.hungry))
 	}
 	<-p.hungry

@@ -55,7 +55,7 @@ medians and ratios.`,
 	f := cmd.Flags()
 	f.StringVar(&o.rw, "rw", string(bench.RandRead), "randread, randwrite, read or write")
 	f.StringVar(&o.bs, "bs", "4k", "size of a block")
-	f.StringVar(&o.size, "size", "256m", "size of the scratch file")
+	f.StringVar(&o.size, "size", "", "size of the scratch file (default 256m; with --pin 1g)")
 	f.IntVar(&o.depth, "iodepth", 32, "operations in flight on each connection")
 	f.IntVar(&o.jobs, "numjobs", 1, "connections")
 	f.DurationVar(&o.runtime, "runtime", 5*time.Second, "how long; with --compare, of each turn")
@@ -77,6 +77,12 @@ func (o *benchOptions) job() (bench.Job, int64, error) {
 	bs, err := bench.ParseSize(o.bs)
 	if err != nil {
 		return bench.Job{}, 0, usagef("--bs: %w", err)
+	}
+	switch {
+	case o.size == "" && o.pin:
+		o.size = "1g"
+	case o.size == "":
+		o.size = "256m"
 	}
 	size, err := bench.ParseSize(o.size)
 	if err != nil {
@@ -119,7 +125,7 @@ func (a *app) bench(ctx context.Context, o benchOptions, url string) (err error)
 	if err != nil {
 		return err
 	}
-	job.FileSize = f.size
+	job.FileSize, job.CRC = f.size, a.crcOf(f)
 	if err := job.Check(); err != nil {
 		return usageError{err}
 	}
@@ -175,6 +181,17 @@ func (a *app) target(f *benchFile, provider, completion string) *bench.Remote {
 			Password: f.password, Providers: a.providers(), RequireRDMA: a.requireRDMA, AllowMD5: a.allowMD5, Timeout: a.timeout,
 		})
 	}}
+}
+
+// crcOf is what is known of iWARP's CRCs.
+func (a *app) crcOf(f *benchFile) string {
+	switch {
+	case !a.noCRC:
+		return "on"
+	case f.server == nil:
+		return "off if the server agrees"
+	}
+	return "off"
 }
 
 // report prints what came of it.

@@ -263,9 +263,43 @@ func TestWriteTable(t *testing.T) {
 		t.Fatal(err)
 	}
 	lines := strings.Split(out.String(), "\n")
+	if want := "less CPU than local I/O: the client spends 0.50 of it with shm, interrupt, at 0.50 of the rate"; lines[0] != want {
+		t.Errorf("the headline is %q", lines[0])
+	}
+	lines = lines[2:]
 	if !strings.Contains(lines[1], "rate / local") || !strings.Contains(lines[3], "0.50") || !strings.Contains(lines[3], "2.50") ||
 		strings.Contains(lines[2], "0.00 ") || !strings.Contains(out.String(), "shm: 7 operations failed") {
 		t.Errorf("%s", out.String())
+	}
+}
+
+// The headline is about the transport with the least CPU, and says so if that is not
+// less than the floor's; without a floor there is none.
+func TestHeadline(t *testing.T) {
+	all := summaries()
+	more := all[1]
+	more.Target, more.Completion, more.ClientPerOp, more.Errors = "iwarp", "", 3*time.Microsecond, 0
+	j := job()
+	j.CRC = "on"
+	for want, rows := range map[string][]Summary{
+		"less CPU than local I/O: the client spends 0.50 of it with shm, interrupt": {all[0], more, all[1]},
+		"no less CPU than local I/O: the client spends 1.50 of it with iwarp, at":   {all[0], more, all[2]},
+		"randread": {more, all[1]},
+	} {
+		var out strings.Builder
+		if err := WriteTable(&out, j, rows); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.HasPrefix(out.String(), want) || !strings.Contains(out.String(), "iwarp, CRC on") {
+			t.Errorf("%q begins otherwise: %s", want, out.String())
+		}
+	}
+	var out bytes.Buffer
+	if err := WriteJSON(&out, j, []Summary{all[1], more}); err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(out.String(), `"crc": "on"`); n != 1 {
+		t.Errorf("%d rows tell of CRCs: %s", n, out.String())
 	}
 }
 

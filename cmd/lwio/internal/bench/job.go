@@ -37,6 +37,8 @@ type Job struct {
 	Runtime time.Duration
 	// Verify checks every byte read, and reads back what was written.
 	Verify bool
+	// CRC is what there is to say of iWARP's CRCs: on, off.
+	CRC string
 }
 
 // verifiesWrites tells whether to read back what was written.

@@ -6,6 +6,8 @@ import (
 	"io"
 	"text/tabwriter"
 	"time"
+
+	"lwio/rdma/iwarp"
 )
 
 // latencyJSON is a distribution in microseconds.
@@ -21,6 +23,7 @@ type latencyJSON struct {
 type summaryJSON struct {
 	Provider       string       `json:"provider"`
 	Completion     string       `json:"completion"`
+	CRC            string       `json:"crc,omitempty"` // of iWARP
 	RW             Pattern      `json:"rw"`
 	BlockSize      int          `json:"bs"`
 	Depth          int          `json:"iodepth"`
@@ -41,7 +44,7 @@ func WriteJSON(out io.Writer, j *Job, all []Summary) error {
 	rows := make([]summaryJSON, 0, len(all))
 	for _, s := range all {
 		r := summaryJSON{
-			Provider: s.Target, Completion: s.Completion, RW: j.Pattern, BlockSize: j.BlockSize, Depth: j.Depth, Jobs: j.Jobs,
+			Provider: s.Target, Completion: s.Completion, CRC: j.crcOf(s), RW: j.Pattern, BlockSize: j.BlockSize, Depth: j.Depth, Jobs: j.Jobs,
 			IOPS: s.IOPS, BytesPerSecond: s.BytesPerSecond, ClientCPU: micros(s.ClientPerOp), Errors: s.Errors,
 		}
 		if s.ServerPerOp >= 0 && s.Latency.Count() > 0 {
@@ -61,15 +64,59 @@ func WriteJSON(out io.Writer, j *Job, all []Summary) error {
 	return e.Encode(rows)
 }
 
+// floorOf is the local floor, if there is one and something to compare it with.
+func floorOf(all []Summary) *Summary {
+	if len(all) > 1 && all[0].Target == (*Local)(nil).Name() && all[0].IOPS > 0 && all[0].ClientPerOp > 0 {
+		return &all[0]
+	}
+	return nil
+}
+
+// headline says what offloading saves: the CPU time of the transport with which the
+// client spends least on an operation, beside what it would spend on a local one.
+func headline(out io.Writer, floor *Summary, all []Summary) {
+	var least *Summary
+	for i := range all[1:] {
+		if s := &all[i+1]; s.Latency.Count() > 0 && (least == nil || s.ClientPerOp < least.ClientPerOp) {
+			least = s
+		}
+	}
+	if least == nil {
+		return
+	}
+	cpu, rate, verdict := ratio(least.ClientPerOp, floor.ClientPerOp), least.IOPS/floor.IOPS, "less CPU than local I/O"
+	if cpu >= 1 {
+		verdict = "no less CPU than local I/O"
+	}
+	fmt.Fprintf(out, "%s: the client spends %.2f of it with %s, at %.2f of the rate\n\n", verdict, cpu, least.label(), rate)
+}
+
+// label is the transport, and how it completes where that is a choice.
+func (s *Summary) label() string {
+	if s.Completion == "" {
+		return s.Target
+	}
+	return s.Target + ", " + s.Completion
+}
+
+// crcOf is what is known of the CRCs of a target, "" where there are none.
+func (j *Job) crcOf(s Summary) string {
+	if s.Target != iwarp.Name {
+		return ""
+	}
+	return j.CRC
+}
+
 // WriteTable writes the summaries of a job for people. If the first is the local
-// floor, ratios to it stand beside: of the rate, and of the client's CPU.
+// floor, ratios to it stand beside: of the rate, and of the client's CPU; and what
+// offloading saves stands before everything else.
 func WriteTable(out io.Writer, j *Job, all []Summary) error {
+	floor := floorOf(all)
+	if floor != nil {
+		headline(out, floor, all)
+	}
 	fmt.Fprintf(out, "%s, blocks of %s, %d in flight, %d connections, %v each\n",
 		j.Pattern, FormatSize(int64(j.BlockSize)), j.Depth, j.Jobs, j.Runtime)
-	var floor *Summary
-	if len(all) > 1 && all[0].Target == (*Local)(nil).Name() && all[0].IOPS > 0 {
-		floor = &all[0]
-	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	head := "transport\tcompletion\tops/s\tMB/s\tmean us\tp50 us\tp99 us\tp99.9 us\tclient CPU us/op\tserver CPU us/op\t"
 	if floor != nil {
@@ -77,7 +124,11 @@ func WriteTable(out io.Writer, j *Job, all []Summary) error {
 	}
 	fmt.Fprintln(w, head)
 	for _, s := range all {
-		fmt.Fprint(w, s.Target, "\t", s.Completion, "\t")
+		name := s.Target
+		if crc := j.crcOf(s); crc != "" {
+			name += ", CRC " + crc
+		}
+		fmt.Fprint(w, name, "\t", s.Completion, "\t")
 		if s.Latency.Count() == 0 {
 			fmt.Fprint(w, "-\t-\t-\t-\t-\t-\t-\t-\t")
 		} else {
