@@ -8,7 +8,7 @@
 // # The parts
 //
 //   - association.go, keys.go: what a client's SMB session negotiates on the pipe
-//     "lwio", and the pairs of keys that come of it. LWIO knows SMB by four
+//     "lwio", and the pairs of keys that come of it. LWIO knows SMB by five
 //     methods of a session, and both meet only in vfs's opens.
 //   - fabric.go: for each provider an adapter, a listener on the address of SMB's,
 //     and an arena, the memory that reads go through.
@@ -19,7 +19,8 @@
 //   - credits.go: how many messages each client may have in flight.
 //   - auth.go, control.go, read.go, write.go: the messages.
 //
-// A READ is always completed by a status, never by immediate data.
+// A READ is completed by a status, or where Limits.ImmediateData says so by immediate
+// data.
 //
 // # Who owns which goroutine
 //
