@@ -186,7 +186,7 @@ func (c *conn) serve() error {
 		if err := c.drain(); err != nil {
 			return err
 		}
-		c.qp.resume()
+		c.qp.resume(0)
 		c.rest.socket(true)
 		var err error
 		if c.ending.Load() == nil && (c.rest.attended.Load() || !c.pending()) {

@@ -141,7 +141,7 @@ func (qp *queuePair) postCachedLocked(r *rdma.Request) rdma.Status {
 	qp.commitLocked()
 	if c := qp.takeBatonLocked(); c != nil { // what was posted before comes first
 		qp.mu.Unlock()
-		c.tx.pump(false)
+		c.tx.pump(false, 0)
 		qp.mu.Lock()
 	}
 	length, status := qp.checkLocked(r)
@@ -171,7 +171,7 @@ func (qp *queuePair) postCachedLocked(r *rdma.Request) rdma.Status {
 // baton back.
 func (t *sender) postCached(r *rdma.Request, length int) rdma.Status {
 	status := t.sendCached(r, length)
-	t.pump(false) // for the result, and what others have posted meanwhile
+	t.pump(false, 0) // for the result, and what others have posted meanwhile
 	return status
 }
 

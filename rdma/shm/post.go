@@ -28,7 +28,7 @@ func (qp *queuePair) Post(reqs []rdma.Request) (int, error) {
 	c := qp.takeBatonLocked()
 	qp.mu.Unlock()
 	if c != nil {
-		c.tx.pump(false)
+		c.tx.pump(false, 0)
 	}
 	return n, err
 }

@@ -207,18 +207,18 @@ func (qp *queuePair) releaseBaton() {
 	qp.idle.Broadcast()
 }
 
-// start sends what is queued.
-func (qp *queuePair) start() {
+// start sends what is queued, or as much of it as pump is told.
+func (qp *queuePair) start(most int) {
 	if c := qp.takeBaton(); c != nil {
-		c.tx.pump(false)
+		c.tx.pump(false, most)
 	}
 }
 
 // resume goes on to send where that had stopped for want of room, or of an answer
 // to a read.
-func (qp *queuePair) resume() {
+func (qp *queuePair) resume(most int) {
 	if c := qp.conn.Load(); c != nil && (c.tx.kick.Load() && c.tx.kick.Swap(false) || c.tx.waiting.Load()) {
-		qp.start()
+		qp.start(most)
 	}
 }
 
@@ -245,7 +245,7 @@ func (qp *queuePair) Flush() error {
 	qp.mu.Lock()
 	qp.cancel = qp.sends.Tail
 	qp.mu.Unlock()
-	qp.start()
+	qp.start(0)
 	qp.recv.Flush()
 	return nil
 }

@@ -181,7 +181,7 @@ func (c *conn) park(over func() bool) bool {
 		}
 	}
 	if err == nil {
-		c.qp.resume()
+		c.qp.resume(sendBudget)
 	}
 	if more && !r.attended.Load() {
 		c.nudge() // run, which the peer may have no reason to wake
@@ -246,7 +246,7 @@ func (c *conn) look(hot bool) {
 	}
 	c.rxMu.Unlock()
 	if err == nil {
-		c.qp.resume()
+		c.qp.resume(0)
 	}
 }
 
@@ -263,3 +263,7 @@ func (c *conn) drainSome() (more bool, err error) {
 
 // pollBudget is how many entries are taken from a connection at a time.
 const pollBudget = 64
+
+// sendBudget is how many requests who was woken in Notify sends before it goes on with
+// what woke it.
+const sendBudget = 64

@@ -64,8 +64,10 @@ func (t *sender) hasRoom() bool {
 
 // pump does requests until the queue is empty, or the ring full. The caller holds
 // the baton, which pump gives back, or hands to a goroutine where a file makes it
-// wait; slow says that this is that goroutine.
-func (t *sender) pump(slow bool) {
+// wait; slow says that this is that goroutine. Unless most is 0 the rest after so many
+// turns is left to run: others may post as fast as this is done, and the caller has
+// something else to do.
+func (t *sender) pump(slow bool, most int) {
 	if qp := t.c.qp; qp.told {
 		qp.told = false
 		t.c.wake()
@@ -73,7 +75,7 @@ func (t *sender) pump(slow bool) {
 	if t.waiting.Load() {
 		t.ready()
 	}
-	for {
+	for turn := 0; most == 0 || turn < most; turn++ {
 		s, a := t.next()
 		need, err := 0, error(nil)
 		switch {
@@ -91,7 +93,7 @@ func (t *sender) pump(slow bool) {
 			t.c.wg.Add(1)
 			go func() {
 				defer t.c.wg.Done()
-				t.pump(true)
+				t.pump(true, 0)
 			}()
 			return
 		case err != nil:
@@ -107,6 +109,15 @@ func (t *sender) pump(slow bool) {
 			t.complete(s, rdma.StatusSuccess)
 		}
 	}
+	t.yield()
+}
+
+// yield gives the baton back and lets run go on.
+func (t *sender) yield() {
+	t.push()
+	t.kick.Store(true)
+	t.c.qp.releaseBaton()
+	t.c.nudge()
 }
 
 // next is what is to be done next: the first request that is not done, or the
