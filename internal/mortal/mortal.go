@@ -4,8 +4,10 @@ package mortal
 
 import (
 	"context"
+	"io"
 	"net"
 	"sync/atomic"
+	"syscall"
 )
 
 // Life says what becomes of a connection, and counts what goes over it. A Life is for
@@ -62,6 +64,8 @@ func (c *conn) Write(p []byte) (int, error) {
 	switch {
 	case l.dead.Load() && l.Freeze:
 		return len(p), nil
+	case l.dead.Load():
+		return 0, syscall.ECONNRESET
 	case l.Out < 0 || over < 0:
 		return c.Conn.Write(p)
 	}
@@ -83,7 +87,10 @@ func (c *conn) Read(p []byte) (int, error) {
 	for l.dead.Load() && err == nil { // silence
 		n, err = c.Conn.Read(p)
 	}
-	if err != nil {
+	switch {
+	case err != nil && l.dead.Load() && !l.Freeze:
+		return 0, io.EOF // as if the peer had closed it
+	case err != nil:
 		return 0, err
 	}
 	l.received.Add(int64(n))
