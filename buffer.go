@@ -68,9 +68,12 @@ func (c *Client) alloc(ctx context.Context, size int) (*Buffer, error) {
 		return nil, fmt.Errorf("a buffer has 1 to %d bytes: %w", maxBuffer, errors.ErrUnsupported)
 	}
 	b := &Buffer{table: &c.buffers}
-	if cn := c.live(); cn != nil && cn.enter() == nil {
+	cn, err := c.home(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if cn != nil && cn.enter() == nil {
 		defer cn.leave()
-		var err error
 		if b.mem, err = cn.adapter.Alloc(ctx, size); err != nil {
 			return nil, err
 		}
@@ -84,6 +87,17 @@ func (c *Client) alloc(ctx context.Context, size int) (*Buffer, error) {
 		return nil, err
 	}
 	return b, nil
+}
+
+// home is the connection for a new buffer, or nil. It waits for one to take the place of
+// one that was lost.
+func (c *Client) home(ctx context.Context) (*conn, error) {
+	if cn := c.live(); cn != nil || len(c.rails) == 0 {
+		return cn, nil
+	}
+	ctx, cancel := c.cfg.bounded(ctx)
+	defer cancel()
+	return c.rails[0].get(ctx, false)
 }
 
 // maxBuffer bounds a Buffer, in bytes.

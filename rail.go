@@ -45,7 +45,7 @@ type rail struct {
 	fenced  bool          // nothing of the last connection goes on at the server
 	debts   int           // calls that owe writes
 	orphans bool          // writes are uncertain and may still be going on
-	why     error         // there is no connection
+	why     error         // there is no connection, or was none the last time
 }
 
 // newRail makes the rail with that number, and its first connection.
@@ -156,7 +156,7 @@ func (r *rail) offer(cn *conn) bool {
 	if r.state == railOver {
 		return false
 	}
-	r.last, r.why = cn, nil
+	r.last = cn
 	if r.debts > 0 {
 		r.setLocked(railOwed)
 		return true

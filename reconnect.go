@@ -88,11 +88,11 @@ func (r *rail) attempt(ctx context.Context) (*conn, error) {
 
 // replaced hands out the connection that takes the place of cn.
 func (r *rail) replaced(cn, next *conn, tries int) *conn {
+	r.c.reconnects.Add(1) // before a call can see it
 	if !r.offer(next) {
 		next.close()
 		return nil
 	}
-	r.c.reconnects.Add(1)
 	r.c.cfg.Logger.Info("lwio: RDMA connection replaced", "server", r.c.target.Host, "provider", next.fabric, "addr", next.remote.String(),
 		"attempts", tries, "outcomes of writes known", next.lineage == cn.lineage)
 	return next

@@ -369,3 +369,37 @@ func TestPartOfSegments(t *testing.T) {
 		}
 	}
 }
+
+// A buffer is registered on the connection that takes the place of its own, and goes
+// on being lent as it is; one that is made meanwhile waits for that connection.
+//
+// Source: [OP-91], [OP-113]
+func TestBuffersGoOn(t *testing.T) { onEach(t, testBuffersGoOn) }
+
+func testBuffersGoOn(t *testing.T, on string) {
+	s := cutting(t, on)
+	c := s.connect(Config{Reconnect: time.Hour})
+	f := openOn(t, c, "f")
+	b := allocate(t, c, 50_000)
+	want := pattern(100_000)
+	if n, err := f.ReadAt(b.Bytes(), 77); n != 50_000 || err != nil || !bytes.Equal(b.Bytes(), want[77:][:n]) {
+		t.Fatal(n, err)
+	}
+	<-s.accepted
+	if len(b.leases) != 1 || b.InDoubt() {
+		t.Fatalf("%d leases, in doubt %v", len(b.leases), b.InDoubt())
+	}
+	at := b.leases[0].mr.RemoteAddr()
+	for _, h := range (<-s.accepted).seen(wire.OpRead) {
+		if h.DataMh != uint32(at.Token) || h.DataVa < at.Addr || h.DataVa >= at.Addr+50_000 {
+			t.Errorf("a read went elsewhere: %+v", h)
+		}
+	}
+	c.live().fail(errFakePipe)
+	if later := allocate(t, c, 100); later.home == nil || later.home != c.live() {
+		t.Error("a buffer did not wait for the connection")
+	}
+	if st := c.Stats(); st.SMB.Reads != 0 || st.Reconnects != 2 {
+		t.Errorf("%+v", st)
+	}
+}
