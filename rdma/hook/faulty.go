@@ -1,6 +1,7 @@
 package hook
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -137,11 +138,15 @@ func (q *queuePair) recall(n uint64) (posted, bool) {
 	return p, true
 }
 
+// keptPairs is how many queue pairs stay known after they were closed.
+const keptPairs = 16
+
 // pairTable finds the queue pairs of an adapter by number. Results may outlive
-// their queue pair, so that it lives as long as the adapter.
+// their queue pair, so that the last ones that were closed are still in it.
 type pairTable struct {
-	mu    sync.RWMutex
-	pairs map[uint64]*queuePair
+	mu     sync.RWMutex
+	pairs  map[uint64]*queuePair
+	closed []uint64
 }
 
 func (t *pairTable) add(q *queuePair) {
@@ -157,6 +162,19 @@ func (t *pairTable) remove(q *queuePair) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.pairs, q.number)
+}
+
+// retire forgets a queue pair that was closed, once enough others were closed too.
+func (t *pairTable) retire(q *queuePair) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.pairs[q.number] != q || slices.Contains(t.closed, q.number) {
+		return
+	}
+	if t.closed = append(t.closed, q.number); len(t.closed) > keptPairs {
+		delete(t.pairs, t.closed[0])
+		t.closed = slices.Delete(t.closed, 0, 1)
+	}
 }
 
 // translate gives a result the names that the program knows.

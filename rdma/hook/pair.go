@@ -123,6 +123,7 @@ func (q *queuePair) Flush() error { return q.inner.Flush() }
 // Close closes what is inside, and then the copies that its requests had.
 func (q *queuePair) Close() error {
 	err := q.a.h.close("queue pair", q.inner)
+	q.a.pairs.retire(q)
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for i := range q.pending {
