@@ -1,0 +1,89 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"runtime"
+	"runtime/debug"
+)
+
+// footprint is what a process holds: bytes in RAM and in Go's heap, and numbers of others.
+type footprint struct {
+	Resident, Heap                   int64
+	Goroutines, Descriptors, Mapping int
+}
+
+func (f footprint) String() string {
+	return fmt.Sprintf("%.1f MiB in RAM, %.1f MiB in the heap, %d goroutines, %d descriptors, %d mappings",
+		float64(f.Resident)/(1<<20), float64(f.Heap)/(1<<20), f.Goroutines, f.Descriptors, f.Mapping)
+}
+
+// ownFootprint is that of this process, without what nobody uses any more.
+func ownFootprint() (f footprint, err error) {
+	debug.FreeOSMemory()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	f.Heap, f.Goroutines = int64(m.HeapAlloc), runtime.NumGoroutine()
+	fds, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		return f, err
+	}
+	maps, err := os.ReadFile("/proc/self/maps")
+	if err != nil {
+		return f, err
+	}
+	f.Descriptors, f.Mapping = len(fds), bytes.Count(maps, []byte("\n"))
+	status, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return f, err
+	}
+	_, rest, _ := bytes.Cut(status, []byte("VmRSS:"))
+	_, err = fmt.Sscan(string(rest), &f.Resident)
+	f.Resident <<= 10
+	return f, err
+}
+
+// The bounds of growth, over all rounds but the first two, in which pools fill.
+const (
+	mostResident = 24 << 20
+	mostHeap     = 4 << 20
+	mostOthers   = 8
+)
+
+// grown tells what has grown, if anything.
+func grown(who string, rounds []footprint) error {
+	if len(rounds) < 4 {
+		return nil
+	}
+	rounds = rounds[2:]
+	for what, get := range map[string]struct {
+		of   func(f footprint) int64
+		most int64
+	}{
+		"memory in RAM": {func(f footprint) int64 { return f.Resident }, mostResident},
+		"the heap":      {func(f footprint) int64 { return f.Heap }, mostHeap},
+		"goroutines":    {func(f footprint) int64 { return int64(f.Goroutines) }, mostOthers},
+		"descriptors":   {func(f footprint) int64 { return int64(f.Descriptors) }, mostOthers},
+		"mappings":      {func(f footprint) int64 { return int64(f.Mapping) }, 4 * mostOthers},
+	} {
+		values := make([]float64, len(rounds))
+		for i, f := range rounds {
+			values[i] = float64(get.of(f))
+		}
+		if rise := slope(values) * float64(len(values)-1); rise > float64(get.most) {
+			return fmt.Errorf("%s of the %s grew by %.0f in %d rounds: %v", what, who, rise, len(values), values)
+		}
+	}
+	return nil
+}
+
+// slope is by how much values rise from each to the next, by least squares.
+func slope(values []float64) float64 {
+	n := float64(len(values))
+	var x, y, xx, xy float64
+	for i, v := range values {
+		x, y, xx, xy = x+float64(i), y+v, xx+float64(i)*float64(i), xy+float64(i)*v
+	}
+	return (n*xy - x*y) / (n*xx - x*x)
+}

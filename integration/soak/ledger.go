@@ -1,0 +1,108 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+)
+
+// ledger knows which writes the blocks of a part of a file may be of. One write at a time
+// goes on there, and any number of reads.
+type ledger struct {
+	file  uint32
+	first int        // block
+	turn  sync.Mutex // of whoever writes
+
+	mu     sync.Mutex // guards what follows
+	blocks []history
+	begun  uint64 // the newest write
+	busy   bool   // it goes on
+}
+
+// history is what one block may be of.
+type history struct {
+	done  uint64   // the last write that was done for certain
+	maybe []uint64 // those that may have been done after it
+	late  []uint64 // those that may still be done, whatever comes after them
+}
+
+func newLedger(file uint32, first, n int) *ledger {
+	return &ledger{file: file, first: first, blocks: make([]history, n)}
+}
+
+// begin counts a write.
+func (l *ledger) begin() uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.begun++
+	l.busy = true
+	return l.begun
+}
+
+// end says what became of the write of n blocks from block at of the part on: done are
+// those that were done for certain; late tells whether others may still come.
+func (l *ledger) end(write uint64, at, n, done int, late bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.busy = false
+	for i := range n {
+		switch h := &l.blocks[at+i]; {
+		case i < done:
+			h.done, h.maybe = write, nil
+		case late:
+			h.late = append(h.late, write)
+		default:
+			h.maybe = append(h.maybe, write)
+		}
+	}
+}
+
+// settle says that nothing of what is late comes any more.
+func (l *ledger) settle() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i := range l.blocks {
+		h := &l.blocks[i]
+		h.maybe, h.late = append(h.maybe, h.late...), nil
+	}
+}
+
+// view is what blocks may be of when a read begins.
+type view struct {
+	blocks []history
+	begun  uint64
+	busy   bool
+}
+
+func (l *ledger) view(at, n int) view {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	v := view{slices.Clone(l.blocks[at : at+n]), l.begun, l.busy}
+	for i := range v.blocks {
+		v.blocks[i].maybe, v.blocks[i].late = slices.Clone(v.blocks[i].maybe), slices.Clone(v.blocks[i].late)
+	}
+	return v
+}
+
+// check compares what a read brought of block at of the part and those after it, which
+// began at a view.
+func (l *ledger) check(v view, p []byte, at int) error {
+	l.mu.Lock()
+	begun := l.begun
+	l.mu.Unlock()
+	beside := begun > v.begun || v.busy // a write went on meanwhile
+	for i := 0; i*blockSize < len(p); i++ {
+		h, index := v.blocks[i], l.first+at+i
+		write, err := written(p[i*blockSize:][:blockSize], l.file, index)
+		switch {
+		case err != nil && beside: // half of each
+		case err != nil:
+			return err
+		case write == h.done, slices.Contains(h.maybe, write), slices.Contains(h.late, write):
+		case beside && write >= v.begun && write <= begun:
+		default:
+			return fmt.Errorf("file %d, block %d: it is of write %d, not of %+v", l.file, index, write, h)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,108 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"lwio"
+	"lwio/rdma/hook"
+	"lwio/server"
+	"lwio/vfs"
+)
+
+// chances are what befalls requests, of either side.
+var chances = hook.Chances{Cut: 0.0002, Fail: 0.00005, Delay: 0.002, MaxDelay: 2 * time.Millisecond}
+
+// The shares, and who uses them.
+const user = "soak"
+
+var shares = []string{"one", "two"}
+
+// serve is the server's process: it serves the directories, one share each, prints the
+// address, and for each line that it reads a footprint, until there are no more.
+func serve(seed uint64, password string, dirs []string) error {
+	cfg := server.Config{
+		Lookup: server.Users{user: password}.Lookup,
+		Limits: server.Limits{Credits: 4, MaxCredits: 64, CreditBudget: 96, MaxRecvBufferSize: 16 << 10, MaxRdmaWindowSize: 128 << 10},
+	}
+	for _, p := range lwio.Defaults() {
+		cfg.Providers = append(cfg.Providers, hook.Wrap(p, &hook.Config{Fault: spared(hook.Random(seed, chances))}))
+	}
+	var list []vfs.Share
+	for i, dir := range dirs {
+		b, err := vfs.NewDir(dir)
+		if err != nil {
+			return err
+		}
+		list = append(list, vfs.Share{Name: shares[i], Backend: b})
+	}
+	var err error
+	if cfg.FS, err = vfs.New(vfs.Config{Shares: list}); err != nil {
+		return err
+	}
+	defer cfg.FS.Close()
+	s, err := server.New(cfg)
+	if err != nil {
+		return err
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	done := make(chan error, 1)
+	go func() { done <- s.Serve(context.Background(), l) }()
+	fmt.Println(l.Addr())
+	lines := bufio.NewScanner(os.Stdin)
+	for lines.Scan() {
+		f, err := idleFootprint(s)
+		if err != nil {
+			return err
+		}
+		b, err := json.Marshal(f)
+		if err != nil {
+			return err
+		}
+		fmt.Println(string(b))
+	}
+	if err := s.Close(); err != nil {
+		return err
+	}
+	return <-done
+}
+
+// idleFootprint is the footprint once no connection is left.
+func idleFootprint(s *server.Server) (footprint, error) {
+	for range 500 {
+		if len(s.Connections()) == 0 {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	return ownFootprint()
+}
+
+// spared lets the first requests of each connection pass, so that there are some.
+func spared(fault func(hook.Attempt) hook.Action) func(hook.Attempt) hook.Action {
+	return func(a hook.Attempt) hook.Action {
+		if a.N < 20 {
+			return hook.Pass()
+		}
+		return fault(a)
+	}
+}
+
+// urlOf is that of a share.
+func urlOf(addr, password, share, provider string) string {
+	u := url.URL{Scheme: lwio.Scheme, User: url.UserPassword(user, password), Host: strings.TrimSpace(addr), Path: "/" + share}
+	if provider != "" {
+		u.RawQuery = "provider=" + provider
+	}
+	return u.String()
+}
