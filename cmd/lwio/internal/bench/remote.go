@@ -62,15 +62,38 @@ type remoteLane struct {
 // Run keeps the operations in flight from one goroutine, whose time is not that of
 // many; SMB has each in a call of its own, which waits.
 func (l *remoteLane) Run(ctx context.Context, w *Worker) error {
-	if w.Job.Depth > 1 && l.c.Transport().RDMA() {
-		return l.batch(ctx, w)
-	}
 	do := l.f.ReadAtContext
 	if w.Job.Pattern.Writes() {
 		do = l.f.WriteAtContext
 	}
-	w.Shared(w.Job.Depth, func(o Operation, p []byte) (int, error) { return do(ctx, p, o.Off) })
-	return nil
+	switch {
+	case !l.c.Transport().RDMA():
+		w.Shared(w.Job.Depth, func(o Operation, p []byte) (int, error) { return do(ctx, p, o.Off) })
+		return nil
+	case w.Job.Depth > 1:
+		return l.batch(ctx, w)
+	}
+	return l.calls(w, func(o Operation, p []byte) (int, error) { return do(ctx, p, o.Off) })
+}
+
+// calls does one operation after the other in registered memory.
+func (l *remoteLane) calls(w *Worker, do func(o Operation, p []byte) (int, error)) (err error) {
+	mem, free, err := l.memory(context.Background(), w.Job)
+	defer func() { err = errors.Join(err, free()) }()
+	if err != nil {
+		return err
+	}
+	for {
+		o, ok := w.Next()
+		if !ok {
+			return nil
+		}
+		if w.Job.Pattern.Writes() {
+			w.Fill(o, mem[0])
+		}
+		n, err := do(o, mem[0])
+		w.Done(o, mem[0], n, err)
+	}
 }
 
 // batch does the operations in registered memory.
