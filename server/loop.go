@@ -56,17 +56,25 @@ func (c *conn) drain(batch *[pollSize]rdma.Result) (found bool, err error) {
 			}
 			return found, nil
 		}
-		c.now = time.Now()
-		for i := range batch[:n] {
-			if err := c.handle(&batch[i]); err != nil {
-				return found, err
-			}
-			if c.enough(n - 1 - i) {
-				c.flush()
-			}
+		if err := c.handleAll(batch[:n]); err != nil {
+			return found, err
 		}
-		c.flush()
 	}
+}
+
+// handleAll handles results that were polled together.
+func (c *conn) handleAll(all []rdma.Result) error {
+	c.now = time.Now()
+	for i := range all {
+		if err := c.handle(&all[i]); err != nil {
+			return err
+		}
+		if c.enough(len(all) - 1 - i) {
+			c.flush()
+		}
+	}
+	c.flush()
+	return nil
 }
 
 // enough tells whether to post the answers now, though there are more results in hand.

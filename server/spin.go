@@ -35,6 +35,10 @@ func (s *spinners) enter() bool {
 
 func (s *spinners) leave() { s.now.Add(-1) }
 
+// spinsPerCheck is how often a loop that spins looks for results before it looks at the
+// time and lets others run.
+const spinsPerCheck = 16
+
 // maxSkip bounds for how many sleeps a loop that spun in vain does not try again.
 const maxSkip = 64
 
@@ -71,8 +75,18 @@ func (c *conn) spin(batch *[pollSize]rdma.Result) (bool, error) {
 	defer c.e.spinners.leave()
 	end := time.Now().Add(c.e.limits.SpinTime)
 	for {
-		found, err := c.drain(batch)
-		if found || err != nil {
+		for range spinsPerCheck {
+			n, err := c.cq.Poll(batch[:])
+			if n == 0 && err == nil {
+				continue
+			}
+			c.hope.learn(true)
+			if err == nil {
+				err = c.handleAll(batch[:n])
+			}
+			return true, err
+		}
+		if found, err := c.drain(batch); found || err != nil {
 			c.hope.learn(true)
 			return true, err
 		}
