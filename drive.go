@@ -127,12 +127,15 @@ func (c *conn) lookFor(over <-chan struct{}, r ready, until int64) {
 }
 
 // spinsPerCheck is how many times a call looks for its answer before it looks at
-// the time.
+// the time, and lets others run where there is one processor.
 func (c *conn) spinsPerCheck() int {
-	if c.single.Load() {
-		return 1
+	switch {
+	case !c.single.Load():
+		return 64
+	case c.cfg.mode == Polling:
+		return 8
 	}
-	return 64
+	return 1
 }
 
 // ended reports whether over is closed.

@@ -63,34 +63,41 @@ func (c *conn) readAt(ctx context.Context, fid uint16, p []byte, off int64) (int
 	case err != nil:
 		return 0, err
 	case b == nil && len(p) <= c.cfg.smallRead:
-		return c.readSmall(ctx, fid, p, off)
+		return c.readWhole(ctx, reading{fid: fid, off: off, total: len(p)}, p)
 	}
 	r := reading{c: c, fid: fid, off: off, total: len(p), lent: b}
 	if b != nil {
 		r.to = b.mr.RemoteAddr()
 		r.to.Addr += uint64(at)
-		return r.run(ctx)
+	} else {
+		mr, err := c.adapter.RegisterMemory(ctx, p, rdma.AccessRemoteWrite)
+		if err != nil {
+			return 0, err
+		}
+		defer mr.Close()
+		r.to = mr.RemoteAddr()
 	}
-	mr, err := c.adapter.RegisterMemory(ctx, p, rdma.AccessRemoteWrite)
-	if err != nil {
-		return 0, err
+	if r.total <= c.peer.maxRead {
+		return c.readWhole(ctx, r, nil)
 	}
-	defer mr.Close()
-	r.to = mr.RemoteAddr()
-	return r.run(ctx)
+	return (&splitRead{reading: r}).run(ctx)
 }
 
-// readSmall reads through the slot's bounce buffer, again from where a short
-// answer ended.
-func (c *conn) readSmall(ctx context.Context, fid uint16, p []byte, off int64) (int, error) {
+// readWhole reads with one request, and with another from where a short answer ended.
+// If p is not nil the data goes to the slot's bounce buffer, and from there to p.
+func (c *conn) readWhole(ctx context.Context, r reading, p []byte) (int, error) {
 	lent := c.landMR.RemoteAddr()
 	for done := 0; ; {
 		s, err := c.acquire(ctx, true)
 		if err != nil {
 			return done, err
 		}
-		to := rdma.RemoteAddr{Addr: lent.Addr + uint64(s.landAt), Token: lent.Token}
-		if err := c.postRead(s, fid, off+int64(done), len(p)-done, to); err != nil {
+		to := rdma.RemoteAddr{Addr: r.to.Addr + uint64(done), Token: r.to.Token}
+		if p != nil {
+			to = rdma.RemoteAddr{Addr: lent.Addr + uint64(s.landAt), Token: lent.Token}
+		}
+		s.lent = r.lent
+		if err := c.postRead(s, r.fid, r.off+int64(done), r.total-done, to); err != nil {
 			return done, err
 		}
 		ios, err := c.wait(ctx, s)
@@ -98,9 +105,11 @@ func (c *conn) readSmall(ctx context.Context, fid uint16, p []byte, off int64) (
 			return done, err
 		}
 		n, err := readResult(ios)
-		copy(p[done:], s.bounce[:n])
+		if p != nil {
+			copy(p[done:], s.bounce[:n])
+		}
 		c.release(s)
-		if done += n; err != nil || done == len(p) {
+		if done += n; err != nil || done == r.total {
 			return done, err
 		}
 	}
@@ -129,7 +138,7 @@ func readResult(ios wire.IOStatusBlock) (int, error) {
 	return 0, statusError(ios.Status)
 }
 
-// reading is a read into registered memory, split into requests.
+// reading is a read into registered memory.
 type reading struct {
 	c     *conn
 	fid   uint16
@@ -137,13 +146,18 @@ type reading struct {
 	total int
 	to    rdma.RemoteAddr
 	lent  *lease // that it goes to, or nil
-	next  int    // bytes asked for
-	q     pieces
+}
+
+// splitRead is one that takes several requests.
+type splitRead struct {
+	reading
+	next int // bytes asked for
+	q    pieces
 }
 
 // run keeps requests in flight until all is read or one fails. It never leaves an
 // answer outstanding unless ctx, or the connection, has ended.
-func (r *reading) run(ctx context.Context) (done int, err error) {
+func (r *splitRead) run(ctx context.Context) (done int, err error) {
 	for done < r.total && err == nil {
 		if err = r.fill(ctx); err != nil {
 			break
@@ -171,7 +185,7 @@ func (r *reading) run(ctx context.Context) (done int, err error) {
 }
 
 // fill sends as many requests as there are credits for, and at least one.
-func (r *reading) fill(ctx context.Context) error {
+func (r *splitRead) fill(ctx context.Context) error {
 	for r.next < r.total && r.q.count < maxPieces {
 		s, err := r.c.acquire(ctx, r.q.count == 0)
 		if s == nil || err != nil {
@@ -191,7 +205,7 @@ func (r *reading) fill(ctx context.Context) error {
 
 // drain waits for what is in flight, so that nothing lands in memory that is about
 // to be taken back.
-func (r *reading) drain(ctx context.Context) (err error) {
+func (r *splitRead) drain(ctx context.Context) (err error) {
 	for r.q.count > 0 {
 		p := r.q.pop()
 		if _, e := r.c.wait(ctx, p.s); e != nil {

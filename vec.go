@@ -149,7 +149,7 @@ func (c *conn) readVec(ctx context.Context, fid uint16, segs [][]byte, page int,
 			break
 		}
 	}
-	r := reading{c: c, q: q}
+	r := splitRead{reading: reading{c: c}, q: q}
 	if e := r.drain(ctx); err == nil {
 		err = e
 	}
