@@ -1,0 +1,58 @@
+package lwio
+
+import (
+	"bytes"
+	"slices"
+	"testing"
+	"time"
+)
+
+// Source: [OP-112]
+func TestTooOld(t *testing.T) {
+	c := &conn{seq: 100_000}
+	for number, want := range map[uint64]bool{99_999: false, 100_000 - maxBehind: false, 100_000 - maxBehind - 1: true, 1: true} {
+		if c.tooOld(number) != want {
+			t.Errorf("%d: %v", number, !want)
+		}
+	}
+}
+
+func TestBackoff(t *testing.T) {
+	var b backoff
+	var pauses []time.Duration
+	for range 20 {
+		pauses = append(pauses, b.next(maxPause))
+	}
+	if pauses[0] != 0 || pauses[1] != minPause || !slices.IsSorted(pauses) || pauses[19] != maxPause {
+		t.Error(pauses)
+	}
+	b.lived(0, false)
+	if b.next(maxPause) != maxPause {
+		t.Error("a connection of no use counts")
+	}
+	if b.next(time.Second) != time.Second {
+		t.Error("calls wait longer than they may")
+	}
+	b.lived(0, true)
+	if b.next(maxPause) != minPause {
+		t.Error("a connection of use does not count")
+	}
+	b.lived(provenAfter, false)
+	if b.next(maxPause) != 0 {
+		t.Error("a connection that lived long does not count")
+	}
+}
+
+// The segments of a part are those bytes, and no others.
+func TestPartOfSegments(t *testing.T) {
+	all := []byte("abcdefghij")
+	segs := [][]byte{all[:1], nil, all[1:4], all[4:]}
+	for at := range all {
+		for n := range len(all) - at + 1 {
+			list := part(segs, at, n)
+			if got := bytes.Join(list, nil); !bytes.Equal(got, all[at:at+n]) || slices.ContainsFunc(list, func(s []byte) bool { return len(s) == 0 }) {
+				t.Errorf("%d bytes at %d: %q", n, at, list)
+			}
+		}
+	}
+}
