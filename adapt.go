@@ -15,9 +15,10 @@ const (
 	adaptivePatience = 50 * time.Microsecond
 	pollingPatience  = time.Millisecond
 	singlePatience   = 20 * time.Microsecond
-	// adaptiveDepth is up to how many calls in flight are polled for; with more
-	// there is always something to do when one wakes up.
-	adaptiveDepth = 4
+	// adaptiveDepth is up to how many calls in flight are polled for, the one that
+	// hands over a batch included; with more there is always something to do when one
+	// wakes up.
+	adaptiveDepth = 9
 	// firstProbe and lastProbe bound how many requests are waited for in the way
 	// that is better before the other is tried again.
 	firstProbe, lastProbe = 16, 1024
