@@ -49,6 +49,9 @@ const (
 	mostResident = 24 << 20
 	mostHeap     = 4 << 20
 	mostOthers   = 8
+	// The server hires workers as it needs them, and keeps them: some for each file. Three
+	// connections a second are lost, so that one goroutine of each would be far more.
+	mostGoroutines = 64
 )
 
 // grown tells what has grown, if anything.
@@ -63,7 +66,7 @@ func grown(who string, rounds []footprint) error {
 	}{
 		"memory in RAM": {func(f footprint) int64 { return f.Resident }, mostResident},
 		"the heap":      {func(f footprint) int64 { return f.Heap }, mostHeap},
-		"goroutines":    {func(f footprint) int64 { return int64(f.Goroutines) }, mostOthers},
+		"goroutines":    {func(f footprint) int64 { return int64(f.Goroutines) }, mostGoroutines},
 		"descriptors":   {func(f footprint) int64 { return int64(f.Descriptors) }, mostOthers},
 		"mappings":      {func(f footprint) int64 { return int64(f.Mapping) }, 4 * mostOthers},
 	} {
