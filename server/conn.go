@@ -52,6 +52,7 @@ type conn struct {
 	readySum int             // bytes that were moved for ready
 	readyNum int             // operations in ready
 	begun    int             // I/O requests outstanding when the last one began
+	told     int             // and how many the client says it has
 	tally    tally           // of some of them
 	next     int64           // number of the next message, see outcome
 	request  [1]rdma.Request // that direct posts

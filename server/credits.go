@@ -140,6 +140,7 @@ func (c *conn) hear(h *wire.Header) error {
 	if n > c.hint.Load() {
 		c.hint.Store(n)
 	}
+	c.told = min(int(n), c.credits.grant)
 	want := min(int(n), c.f.layout.slots)
 	if want <= c.credits.grant || c.refused.Load() == c.e.credits.returned.Load()+1 {
 		return nil

@@ -51,6 +51,7 @@ func (c *conn) drain(batch *[pollSize]rdma.Result) (found bool, err error) {
 			return found, fmt.Errorf("poll: %w", err)
 		}
 		if n == 0 {
+			c.flush()
 			if c.drained() {
 				return found, errShutdown
 			}
@@ -62,7 +63,8 @@ func (c *conn) drain(batch *[pollSize]rdma.Result) (found bool, err error) {
 	}
 }
 
-// handleAll handles results that were polled together.
+// handleAll handles results that were polled together. What is answered goes out when
+// it is enough, or with the next flush.
 func (c *conn) handleAll(all []rdma.Result) error {
 	c.now = time.Now()
 	for i := range all {
@@ -73,7 +75,6 @@ func (c *conn) handleAll(all []rdma.Result) error {
 			c.flush()
 		}
 	}
-	c.flush()
 	return nil
 }
 
@@ -82,9 +83,12 @@ func (c *conn) handleAll(all []rdma.Result) error {
 // requests: half of what is in flight makes it worth that, and leaves the server
 // the other half to do while the client wakes up and sends more.
 //
+// In flight is what began and what is left of the results in hand, or more if the
+// client says so, as far as there is more to do at once.
+//
 // Source: [LWIO §Wakeup]
 func (c *conn) enough(left int) bool {
-	return c.readySum >= flushBytes || 2*c.readyNum > c.begun+left
+	return c.readySum >= flushBytes || 2*c.readyNum > max(c.begun+left, c.told)
 }
 
 // handle handles one result.

@@ -84,6 +84,9 @@ func (c *conn) spin(batch *[pollSize]rdma.Result) (bool, error) {
 			if err == nil {
 				err = c.handleAll(batch[:n])
 			}
+			if err == nil {
+				_, err = c.drain(batch)
+			}
 			return true, err
 		}
 		if found, err := c.drain(batch); found || err != nil {
