@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"time"
 )
 
 // Local is a file of this host, read and written by one goroutine for each
@@ -38,7 +39,7 @@ func (l *localLane) Run(_ context.Context, w *Worker) error {
 		bufs[i] = make([]byte, w.Job.BlockSize)
 	}
 	for i := 0; ; i++ {
-		o, ok := w.Next()
+		o, ok := w.Next(time.Now())
 		if !ok {
 			return nil
 		}
@@ -51,7 +52,7 @@ func (l *localLane) Run(_ context.Context, w *Worker) error {
 		} else {
 			n, err = l.f.ReadAt(p, o.Off)
 		}
-		w.Done(o, p, n, err)
+		w.Done(o, p, n, err, time.Now())
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"time"
 
 	"lwio"
 )
@@ -84,7 +85,7 @@ func (l *remoteLane) calls(w *Worker, do func(o Operation, p []byte) (int, error
 		return err
 	}
 	for {
-		o, ok := w.Next()
+		o, ok := w.Next(time.Now())
 		if !ok {
 			return nil
 		}
@@ -92,7 +93,7 @@ func (l *remoteLane) calls(w *Worker, do func(o Operation, p []byte) (int, error
 			w.Fill(o, mem[0])
 		}
 		n, err := do(o, mem[0])
-		w.Done(o, mem[0], n, err)
+		w.Done(o, mem[0], n, err, time.Now())
 	}
 }
 
@@ -110,6 +111,7 @@ func (l *remoteLane) batch(ctx context.Context, w *Worker) (err error) {
 	for i := range idle {
 		idle[i] = uint64(i)
 	}
+	var now time.Time // what comes together was seen at one time
 	for {
 		if err := l.queue(b, w, ops, mem, idle); err != nil {
 			return err
@@ -118,9 +120,9 @@ func (l *remoteLane) batch(ctx context.Context, w *Worker) (err error) {
 			return nil
 		}
 		done, err := b.Wait(ctx, 1)
-		idle = idle[:0]
+		idle, now = idle[:0], time.Now()
 		for _, c := range done {
-			w.Done(ops[c.Tag], mem[c.Tag], c.N, c.Err)
+			w.Done(ops[c.Tag], mem[c.Tag], c.N, c.Err, now)
 			idle = append(idle, c.Tag)
 		}
 		if err != nil {
@@ -131,8 +133,9 @@ func (l *remoteLane) batch(ctx context.Context, w *Worker) (err error) {
 
 // queue gives each idle place in the batch its next operation.
 func (l *remoteLane) queue(b *lwio.Batch, w *Worker, ops []Operation, mem [][]byte, idle []uint64) (err error) {
+	now := time.Now()
 	for _, i := range idle {
-		o, ok := w.Next()
+		o, ok := w.Next(now)
 		if !ok {
 			return nil
 		}

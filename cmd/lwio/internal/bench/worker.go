@@ -44,8 +44,8 @@ func newWorker(j *Job, i int, stop *atomic.Bool) *Worker {
 	return w
 }
 
-// Next is the next operation; false when the time is over.
-func (w *Worker) Next() (Operation, bool) {
+// Next is the next operation, which begins now; false when the time is over.
+func (w *Worker) Next(now time.Time) (Operation, bool) {
 	if w.stop.Load() {
 		return Operation{}, false
 	}
@@ -54,15 +54,15 @@ func (w *Worker) Next() (Operation, bool) {
 	if w.Job.Pattern.random() {
 		block = w.rng.Int64N(w.blocks)
 	}
-	return Operation{Off: block * int64(w.Job.BlockSize), begun: time.Now()}, true
+	return Operation{Off: block * int64(w.Job.BlockSize), begun: now}, true
 }
 
 // Fill makes p what an operation writes.
 func (w *Worker) Fill(o Operation, p []byte) { fill(p, o.Off, written) }
 
-// Done tells that an operation is over; p is what was read or written.
-func (w *Worker) Done(o Operation, p []byte, n int, err error) {
-	took := time.Since(o.begun)
+// Done tells that an operation is over now; p is what was read or written.
+func (w *Worker) Done(o Operation, p []byte, n int, err error, now time.Time) {
+	took := now.Sub(o.begun)
 	if err == nil && n < w.Job.BlockSize {
 		err = fmt.Errorf("%d bytes at offset %d, not %d", n, o.Off, w.Job.BlockSize)
 	}
@@ -91,7 +91,7 @@ func (w *Worker) Shared(goroutines int, do func(o Operation, p []byte) (int, err
 			p := make([]byte, w.Job.BlockSize)
 			for {
 				w.mu.Lock()
-				o, ok := w.Next()
+				o, ok := w.Next(time.Now())
 				w.mu.Unlock()
 				if !ok {
 					return
@@ -101,7 +101,7 @@ func (w *Worker) Shared(goroutines int, do func(o Operation, p []byte) (int, err
 				}
 				n, err := do(o, p)
 				w.mu.Lock()
-				w.Done(o, p, n, err)
+				w.Done(o, p, n, err, time.Now())
 				w.mu.Unlock()
 			}
 		})
