@@ -78,7 +78,7 @@ type conn struct {
 	refused  atomic.Uint64  // 1 + creditPool.returned when there were no more credits to have, until the next look
 	hint     atomic.Int32   // most requests that the client told of since the last look
 	held     int            // bytes of arena blocks; guarded by arena.mu
-	jobs     sync.WaitGroup // operations that wait for memory or are with a lane
+	jobs     sync.WaitGroup // operations that wait for memory or are with a lane, and hold's timer
 	settled  atomic.Uint64  // initiator results so far
 	owing    atomic.Int64   // initiator slots in use
 	draining atomic.Bool
@@ -226,8 +226,8 @@ func (c *conn) teardown(err error) {
 	c.report(err)
 	c.mu.Lock()
 	c.dead = true
-	if c.hold.timer != nil {
-		c.hold.timer.Stop()
+	if c.hold.timer != nil && c.hold.timer.Stop() {
+		c.jobs.Done()
 	}
 	files := c.fids.files
 	c.fids.files = nil

@@ -12,7 +12,7 @@ const holdTime = 200 * time.Microsecond
 type hold struct {
 	n     int // answers that are held
 	since time.Time
-	timer *time.Timer // posts them if nothing else does
+	timer *time.Timer // posts them if nothing else does; one of conn.jobs while it runs
 }
 
 // holdsLocked decides whether the answer of o, which is in the outbox and which a worker
@@ -22,8 +22,8 @@ type hold struct {
 // Source: [LWIO §Wakeup]
 func (c *conn) holdsLocked(o *op, begun, now time.Time) bool {
 	h := &c.hold
-	if !o.h.Interrupt() || now.Sub(begun) > holdTime || c.draining.Load() {
-		return false
+	if !o.h.Interrupt() || now.Sub(begun) > holdTime || c.draining.Load() || c.pumping || c.dead {
+		return false // who is pumping takes it along
 	}
 	if h.n++; h.n == 1 {
 		h.since = now
@@ -34,15 +34,17 @@ func (c *conn) holdsLocked(o *op, begun, now time.Time) bool {
 	switch {
 	case h.n > 1:
 	case h.timer == nil:
+		c.jobs.Add(1)
 		h.timer = time.AfterFunc(holdTime, c.letGo)
-	default:
-		h.timer.Reset(holdTime)
+	case !h.timer.Reset(holdTime):
+		c.jobs.Add(1)
 	}
 	return true
 }
 
-// letGo posts what is held.
+// letGo posts what is held, when the time is over.
 func (c *conn) letGo() {
+	defer c.jobs.Done()
 	c.mu.Lock()
 	c.postOutbox()
 }

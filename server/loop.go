@@ -16,6 +16,10 @@ const pollSize = 32
 // before it posts the answers.
 const flushBytes = 3 << 19
 
+// flushPolls is how often the loop polls before it posts what is answered, though that is
+// not enough: other results may come for good, as fast as it handles them.
+const flushPolls = 8
+
 // results are the loops' scratch memory, so that idle connections have none.
 var results = sync.Pool{New: func() any { return new([pollSize]rdma.Result) }}
 
@@ -42,7 +46,7 @@ func (c *conn) loop() error {
 
 // drain handles results until there are none, and tells whether there were any.
 func (c *conn) drain(batch *[pollSize]rdma.Result) (found bool, err error) {
-	for ; ; found = true {
+	for turn := 1; ; turn++ {
 		if err := context.Cause(c.ctx); err != nil {
 			return found, err
 		}
@@ -57,8 +61,12 @@ func (c *conn) drain(batch *[pollSize]rdma.Result) (found bool, err error) {
 			}
 			return found, nil
 		}
+		found = true
 		if err := c.handleAll(batch[:n]); err != nil {
 			return found, err
+		}
+		if turn%flushPolls == 0 {
+			c.flush()
 		}
 	}
 }

@@ -1,0 +1,122 @@
+package server
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"lwio/internal/wire"
+	"lwio/rdma"
+)
+
+// stream is a completion queue that has a result at each poll: first those given, then
+// ones that answer nothing, until an end is made of it.
+type stream struct {
+	rdma.CompletionQueue
+
+	first []rdma.Result
+	over  func(polls int) bool
+	polls int
+}
+
+func (s *stream) Poll(results []rdma.Result) (int, error) {
+	if s.polls++; s.over(s.polls) {
+		return 0, nil
+	}
+	if len(s.first) > 0 {
+		results[0], s.first = s.first[0], s.first[1:]
+		return 1, nil
+	}
+	results[0] = rdma.Result{Op: rdma.OpSend, ID: resultID(idProgress, 0, 0, 0)}
+	return 1, nil
+}
+
+// An answer goes out though a client says that it has much more in flight, and though
+// there are results of other requests all the time.
+//
+// Source: [LWIO §Wakeup]
+func TestAnswerBehindOthers(t *testing.T) {
+	c, qp := newFuzzConn(t)
+	h := wire.NewRead(99, 0, wire.RDMARegion{Length: 8}, wire.Completion{Cookie: 3})
+	h.SetPending(c.credits.grant)
+	slot := qp.slots[0]
+	qp.slots, qp.arrived = qp.slots[1:], 1
+	h.AppendTo(c.buf[int(slot)*wire.HeaderSize:][:0])
+	const most = 1000
+	q := &stream{
+		first: []rdma.Result{{Op: rdma.OpReceive, ID: uint64(slot), Bytes: wire.HeaderSize}},
+		over:  func(polls int) bool { return qp.answered > 0 || polls == most },
+	}
+	c.cq = q
+	if _, err := c.drain(new([pollSize]rdma.Result)); err != nil {
+		t.Fatal(err)
+	}
+	if q.polls == most {
+		t.Fatal("the answer is held for as long as there are results")
+	}
+}
+
+// postHook is a queue pair that calls something at the first post.
+type postHook struct {
+	rdma.QueuePair
+	once sync.Once
+	do   func()
+}
+
+func (q *postHook) Post(reqs []rdma.Request) (int, error) {
+	q.once.Do(q.do)
+	return q.QueuePair.Post(reqs)
+}
+
+// A worker's answer that somebody takes along who is posting others does not count as
+// held: it would not be the next one that sets the timer.
+//
+// Source: [LWIO §Wakeup]
+func TestHeldIsCounted(t *testing.T) {
+	c, _ := newFuzzConn(t)
+	c.pending = 5
+	answered := func() *op {
+		o, err := c.newOp()
+		if err != nil {
+			t.Fatal(err)
+		}
+		o.h.Flags, o.io = wire.FlagInterrupt, true
+		return o
+	}
+	first, second := answered(), answered()
+	c.qp = &postHook{QueuePair: nullPair{}, do: func() { c.deliver(second, time.Now()) }}
+	c.deliver(first, time.Time{}) // took so long that it is posted
+	c.mu.Lock()
+	empty, held := c.outbox.empty(), c.hold.n
+	c.mu.Unlock()
+	if !empty || held != 0 {
+		t.Errorf("%d answers count as held, and the outbox is empty: %v", held, empty)
+	}
+	c.jobs.Wait()
+}
+
+// nullPair takes everything.
+type nullPair struct{ rdma.QueuePair }
+
+func (nullPair) Post(reqs []rdma.Request) (int, error) { return len(reqs), nil }
+
+// A connection that ends holds no answer any more.
+func TestHeldAtTheEnd(t *testing.T) {
+	c, _ := newFuzzConn(t)
+	c.qp = nullPair{}
+	o, err := c.newOp()
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.h.Flags, o.io = wire.FlagInterrupt, true
+	c.pending = 5
+	c.mu.Lock()
+	c.dead = true
+	c.mu.Unlock()
+	c.deliver(o, time.Now())
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.hold.n != 0 || c.hold.timer != nil {
+		t.Error("an answer is held that nobody will post")
+	}
+}
