@@ -193,10 +193,11 @@ func (c *conn) adopt(p *wire.AuthParams, prev *conn) error {
 	c.seq = uint64(p.BaseSequence)
 	if prev != nil {
 		c.seq = prev.nextNumber() + 1
-		c.lineage = prev.lineage
+		c.lineage, c.recent = prev.lineage, prev.first
 		if p.PreviousSessionID == nil {
 			c.lineage++
 		}
 	}
+	c.first = c.seq
 	return c.credits.granted(c, int(p.Credits))
 }

@@ -19,22 +19,27 @@ func (b *Batch) lose() {
 	var again []*op
 	for i := range b.ops {
 		o := &b.ops[i]
-		if o.s == nil || !o.recall(slotDead) {
+		if o.s == nil {
 			continue
 		}
-		number := o.s.number
-		o.failed = b.conn.err
-		b.returned(o)
-		if o.losses++; o.losses > maxLosses {
-			b.finish(o, o.take())
+		if _, taken := o.recall(slotDead); !taken {
 			continue
 		}
 		if o.write {
-			o.owed = &owedOp{rail: b.conn.rail, lineage: b.conn.lineage, number: number, n: o.n, cause: b.conn.err}
-		} else {
-			b.c.readsAgain.Add(1)
+			o.owed = &owedOp{rail: b.conn.rail, lineage: b.conn.lineage, number: o.s.number, n: o.n, cause: b.conn.err}
 		}
-		again = append(again, o)
+		b.returned(o)
+		switch o.losses++; {
+		case o.losses <= maxLosses:
+			again = append(again, o)
+			if !o.write {
+				b.c.readsAgain.Add(1)
+			}
+		case o.write:
+			b.finish(o, o.owed.uncertain(nil))
+		default:
+			b.finish(o, b.conn.err)
+		}
 	}
 	b.queue = slices.Insert(b.queue, b.queued, again...)
 	b.reap()
@@ -54,28 +59,28 @@ func (o *op) takeBack() {
 }
 
 // recall takes the slot away from an operation that is in flight; false says that
-// its answer is there. What becomes of the slot is next.
-func (o *op) recall(next slotState) bool {
+// its answer is there. What becomes of the slot is next; round is that of its message.
+func (o *op) recall(next slotState) (round uint64, taken bool) {
 	for s := o.s; ; runtime.Gosched() {
 		switch w := s.word.Load(); slotState(w & stateMask) {
 		case slotDead:
-			return !o.cameBack()
+			return 0, !o.cameBack()
 		case slotPending:
 			if o.cameBack() {
-				return false
+				return 0, false
 			}
 			if !s.word.CompareAndSwap(w, w&^stateMask|uint64(slotSettling)) {
 				continue
 			}
-			s.op = nil
+			s.op, round = nil, s.round
 			if s.lent != nil && next == slotAbandoned {
 				s.lent.doubted(1)
 			}
 			s.set(next)
-			return true
+			return round, true
 		default:
 			if o.cameBack() {
-				return false
+				return 0, false
 			}
 		}
 	}
@@ -91,12 +96,13 @@ func (b *Batch) abandon() {
 	}
 	b.starve(0)
 	var fids []uint16
+	lost := false // writes, with the connection
 	for i := range b.ops {
 		o := &b.ops[i]
-		if s := o.s; s != nil {
-			round := s.round
-			if o.recall(slotAbandoned) {
+		if o.s != nil {
+			if round, taken := o.recall(slotAbandoned); taken {
 				b.conn.awaitPost(round)
+				lost = lost || o.write && b.conn.isDown()
 				b.returned(o)
 				if !slices.Contains(fids, o.fid) {
 					fids = append(fids, o.fid)
@@ -116,6 +122,9 @@ func (b *Batch) abandon() {
 	}
 	for o := b.answered.Swap(nil); o != nil; o = o.next {
 		b.returned(o)
+	}
+	if lost {
+		b.conn.rail.orphan()
 	}
 	for _, fid := range fids {
 		b.conn.credits.cancel(b.conn, fid, false)

@@ -87,6 +87,9 @@ func (b *Batch) lane(ctx context.Context, o *op) (*conn, error) {
 		return b.laneAgain(ctx, o)
 	}
 	if b.sent > 0 { // all on one connection
+		if err := b.c.fenceOrphans(ctx); err != nil {
+			return nil, err
+		}
 		cn, fid, err := o.f.laneOn(ctx, b.conn.rail, false)
 		o.fid = fid
 		return cn, err
@@ -99,7 +102,7 @@ func (b *Batch) lane(ctx context.Context, o *op) (*conn, error) {
 // joins reports whether o can be sent on cn without waiting for anything but a credit: as
 // long as the caller uses the connection, nothing takes its place.
 func (o *op) joins(ctx context.Context, cn *conn) bool {
-	if o.owed != nil || len(o.p) == 0 || o.f.check(ctx, o.off, len(o.p)) != nil {
+	if o.owed != nil || len(o.p) == 0 || o.b.c.haunted() || o.f.check(ctx, o.off, len(o.p)) != nil {
 		return false
 	}
 	next, fid := o.f.laneNow(cn.rail)
@@ -149,6 +152,9 @@ func (b *Batch) sendOn(ctx context.Context, cn *conn, block bool) (int, error) {
 		if err := o.prepare(ctx, cn, s); err != nil {
 			s.again = false
 			cn.release(s)
+			if o.owed != nil { // it was sent before, and may have been done
+				err = o.owed.uncertain(err)
+			}
 			b.finish(o, err)
 			continue
 		}

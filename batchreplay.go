@@ -45,9 +45,9 @@ func (b *Batch) laneAgain(ctx context.Context, o *op) (*conn, error) {
 func (o *op) repeat(cn *conn, s *slot) error {
 	switch {
 	case o.n != o.owed.n:
-		return o.owed.uncertain(errDifferent)
+		return errDifferent
 	case cn.tooOld(o.owed.number):
-		return o.owed.uncertain(errTooOld)
+		return errTooOld
 	}
 	s.number, s.again = o.owed.number, true
 	o.b.c.writesAgain.Add(1)

@@ -70,6 +70,8 @@ type conn struct {
 
 	// Set by authenticate.
 	peer    peerParams
+	first   uint64 // the number of the first message after AUTH
+	recent  uint64 // that of the connection that this one replaced
 	lineage uint64 // is that of the connection that this one replaced, if the server knows what became of its writes
 
 	immediates uint32 // all ones if the adapter takes immediate data, else 0 [OP-86]

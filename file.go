@@ -109,7 +109,7 @@ func (f *File) readOne(ctx context.Context, p []byte, off int64) (done int, err 
 //
 // Source: [OP-113]
 func (f *File) lost(ctx context.Context, cn *conn) error {
-	if f.c.cfg.RequireRDMA && f.c.cfg.Reconnect < 0 {
+	if f.c.cfg.RequireRDMA && f.c.cfg.Reconnect < 0 && len(f.c.rails) == 1 {
 		return cn.err
 	}
 	f.c.readsAgain.Add(1)

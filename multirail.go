@@ -27,14 +27,24 @@ func (c *Client) rail(ctx context.Context) (*rail, error) {
 	case 1:
 		return c.rails[0], nil
 	}
-	if c.orphans.Load() > 0 {
-		ctx, cancel := c.cfg.bounded(ctx)
-		defer cancel()
-		if err := c.fence(ctx); err != nil {
-			return nil, err
-		}
+	if err := c.fenceOrphans(ctx); err != nil {
+		return nil, err
 	}
 	return c.leastBusy(), nil
+}
+
+// haunted reports whether a write that is uncertain may still be going on, on another
+// connection than the one that is used next.
+func (c *Client) haunted() bool { return len(c.rails) > 1 && c.orphans.Load() > 0 }
+
+// fenceOrphans is a fence if there is a write that needs it.
+func (c *Client) fenceOrphans(ctx context.Context) error {
+	if !c.haunted() {
+		return nil
+	}
+	ctx, cancel := c.cfg.bounded(ctx)
+	defer cancel()
+	return c.fence(ctx)
 }
 
 // leastBusy is the rail with the fewest calls in flight among those that have a
@@ -61,6 +71,7 @@ func (c *Client) leastBusy() *rail {
 //
 // Source: [OP-112]
 func (r *rail) orphan() {
+	r.notice()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.state > railOwed && !r.fenced && !r.orphans {

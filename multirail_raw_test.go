@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"lwio/internal/ntstatus"
 	"lwio/internal/wire"
 )
 
@@ -132,6 +133,110 @@ func testUncertainIsFenced(t *testing.T, on string) {
 	}
 	if tr := c.Transport(); tr.Connections != 1 || s.sess.counted(&s.sess.smbWrites) != 0 {
 		t.Error(tr)
+	}
+}
+
+// The same, whatever the call did that was left with a write like that; and a batch that
+// has something in flight waits for the fence too.
+//
+// Source: [OP-112]
+func TestUncertainInOtherWaysIsFenced(t *testing.T) { onEach(t, testOtherWays) }
+
+func testOtherWays(t *testing.T, on string) {
+	for _, how := range []string{"behind a failure", "batch closed", "batch goes on"} {
+		share := newFakeShare()
+		share.put("g", pattern(1000))
+		s := newRawServer(t, on, share)
+		held := make(chan *rawConn, 2)
+		s.handle = func(c *rawConn, h wire.Header, _ []byte) bool {
+			switch {
+			case h.Opcode == wire.OpWrite && h.Offset == 77:
+				c.reply(h, 0, uint32(ntstatus.DiskFull))
+				return true
+			case h.Opcode == wire.OpWrite && h.Offset > 77:
+				held <- c
+				return true
+			case h.Opcode == wire.OpRead:
+				return true
+			}
+			return false
+		}
+		c := s.connect(Config{Connections: 2})
+		g, b := openOn(t, c, "g"), c.NewBatch(2)
+		later := func() error { _, err := g.WriteAt([]byte("x"), 0); return err }
+		// uncertain writes, and cuts the connection when the write is all that it waits for.
+		uncertain := func(off int64) error {
+			done := make(chan error)
+			go func() {
+				_, err := g.WriteAt(make([]byte, 10_000), off)
+				done <- err
+			}()
+			on := <-held
+			if off == 77 {
+				waitFor(t, func() bool {
+					return c.rails[0].live().unanswered.Load()+c.rails[1].live().unanswered.Load() == 1
+				})
+			}
+			on.cut()
+			return <-done
+		}
+		switch how {
+		case "behind a failure":
+			if err := uncertain(77); !errors.Is(err, ErrUncertain) || !errors.Is(err, ntstatus.DiskFull) {
+				t.Error(err)
+			}
+		case "batch closed":
+			if err := errors.Join(b.Write(g, make([]byte, 10), 100, 0), b.Submit(t.Context())); err != nil {
+				t.Fatal(err)
+			}
+			(<-held).cut()
+			waitFor(t, func() bool { return c.Transport().Connections == 1 })
+			b.Close()
+		case "batch goes on":
+			if err := errors.Join(b.Read(g, make([]byte, 10), 0, 0), b.Submit(t.Context())); err != nil {
+				t.Fatal(err)
+			}
+			if err := uncertain(100); !errors.Is(err, ErrUncertain) {
+				t.Error(err)
+			}
+			later = func() error { return errors.Join(b.Write(g, []byte("x"), 0, 0), b.Submit(t.Context())) }
+		}
+		before := s.sess.counted(&s.sess.negotiations)
+		if err := later(); err != nil {
+			t.Error(err)
+		}
+		if n := s.sess.counted(&s.sess.negotiations) - before; n != 1 {
+			t.Errorf("%s: %d NEGOTIATEs", how, n)
+		}
+		b.Close()
+	}
+}
+
+// A read goes on over a connection that is left, also where RDMA is required and nothing
+// is replaced.
+//
+// Source: [OP-109]
+func TestReadGoesOnOverAnother(t *testing.T) { onEach(t, testReadGoesOn) }
+
+func testReadGoesOn(t *testing.T, on string) {
+	c := cutting(t, on).connect(Config{Connections: 2})
+	c.cfg.RequireRDMA = true
+	if n, err := openOn(t, c, "f").ReadAt(make([]byte, 2000), 77); n != 2000 || err != nil {
+		t.Error(n, err)
+	}
+}
+
+// What was found out of one connection says nothing of the next.
+//
+// Source: [OP-112]
+func TestFencedIsOfOneConnection(t *testing.T) {
+	earlier, last := new(conn), new(conn)
+	r := &rail{c: new(Client), last: last, state: railLost, changed: make(chan struct{})}
+	if r.setFenced(earlier); r.fenced {
+		t.Error("an earlier connection counts")
+	}
+	if r.setFenced(last); !r.fenced {
+		t.Error("the last one does not count")
 	}
 }
 

@@ -72,6 +72,16 @@ func (r *rail) live() *conn {
 	return nil
 }
 
+// notice notes the loss of the newest connection if that is down, whoever it is for.
+func (r *rail) notice() {
+	r.mu.Lock()
+	cn := r.last
+	r.mu.Unlock()
+	if cn.isDown() {
+		r.lose(cn)
+	}
+}
+
 // get is live that waits for a connection to take the place of one that was lost, as
 // long as ctx and Config.Reconnect allow. Those who owe writes get it before others. It
 // returns nil if there is none.

@@ -132,14 +132,19 @@ func (r *rail) connect(ctx context.Context) (*conn, error) {
 func (r *rail) negotiate(ctx context.Context) (*association, error) {
 	assoc, err := negotiate(ctx, r.c.sess, r.c.cfg.Providers, r.key)
 	if err == nil {
-		r.setFenced()
+		r.setFenced(nil)
 	}
 	return assoc, err
 }
 
-func (r *rail) setFenced() {
+// setFenced notes that nothing goes on at the server: of the connection cn alone, if
+// that is not nil.
+func (r *rail) setFenced(cn *conn) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if cn != nil && cn != r.last {
+		return
+	}
 	if !r.fenced && r.state != railUp {
 		r.fenced = true
 		r.setLocked(r.state)
@@ -156,8 +161,8 @@ func (r *rail) setFenced() {
 //
 // Source: [OP-112]
 func (r *rail) fence(ctx context.Context) error {
-	r.live()
 	for {
+		r.notice()
 		r.mu.Lock()
 		cn, changed, needed := r.last, r.changed, r.state > railOwed && !r.fenced
 		r.mu.Unlock()
@@ -170,8 +175,8 @@ func (r *rail) fence(ctx context.Context) error {
 			return context.Cause(ctx)
 		}
 		if cn.unanswered.Load() == 0 {
-			r.setFenced()
-			return nil
+			r.setFenced(cn)
+			continue
 		}
 		select {
 		case r.turn <- struct{}{}:

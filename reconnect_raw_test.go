@@ -319,6 +319,39 @@ func testSyncWaitsForReplay(t *testing.T, on string) {
 	}
 }
 
+// A write of a batch that was sent, and cannot be sent again because its buffer is in
+// doubt, is uncertain.
+//
+// Source: [OP-112], [OP-113]
+func TestReplayOfABufferInDoubt(t *testing.T) { onEach(t, testReplayInDoubt) }
+
+func testReplayInDoubt(t *testing.T, on string) {
+	s := cutting(t, on)
+	s.echoes = true
+	cut := s.handle
+	s.handle = func(c *rawConn, h wire.Header, body []byte) bool {
+		return cut(c, h, body) || h.Opcode == wire.OpRead
+	}
+	c := s.connect(Config{Reconnect: time.Hour})
+	f, g := openOn(t, c, "f"), openOn(t, c, "g")
+	p := allocate(t, c, 20_000).Bytes()
+	b := c.NewBatch(1)
+	defer b.Close()
+	if err := errors.Join(b.Write(g, p[:5000], 77, 0), b.Submit(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, func() bool { return c.Stats().Reconnects == 1 })
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	if _, err := f.ReadAtContext(ctx, p[10_000:], 0); !errors.Is(err, context.DeadlineExceeded) {
+		t.Error(err)
+	}
+	list, err := b.Wait(t.Context(), 1)
+	if err != nil || len(list) != 1 || !errors.Is(list[0].Err, ErrUncertain) || !errors.Is(list[0].Err, ErrInDoubt) {
+		t.Error(list, err)
+	}
+}
+
 // A buffer is registered on the connection that takes the place of its own, and goes
 // on being lent as it is; one that is made meanwhile waits for that connection.
 //

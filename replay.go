@@ -15,10 +15,14 @@ import (
 // is sent again: its Sequence has 16 bits. [OP-112]
 const maxBehind = 1<<15 - 1
 
+// maxFarBehind is that for writes of connections before the last one: of those the
+// server passes on 1024 outcomes at most, and forgets the oldest. [OP-112]
+const maxFarBehind = 512
+
 // Why writes cannot be sent again.
 var (
 	errForgotten = errors.New("the server does not know what became of the writes")
-	errTooOld    = fmt.Errorf("more than %d messages ago", maxBehind)
+	errTooOld    = errors.New("too many messages ago")
 	errDifferent = errors.New("the server takes other sizes now")
 )
 
@@ -320,7 +324,10 @@ func (c *conn) unpaid(d *debt, err error) error {
 
 // tooOld tells whether a message was sent too long ago to be sent again. That leaves
 // room enough for those that others may send meanwhile.
-func (c *conn) tooOld(number uint64) bool { return c.nextNumber()-number > maxBehind }
+func (c *conn) tooOld(number uint64) bool {
+	behind := c.nextNumber() - number
+	return behind > maxBehind || number < c.recent && behind > maxFarBehind
+}
 
 // nextNumber is the number of the next message.
 func (c *conn) nextNumber() uint64 {

@@ -9,10 +9,18 @@ import (
 
 // Source: [OP-112]
 func TestTooOld(t *testing.T) {
-	c := &conn{seq: 100_000}
-	for number, want := range map[uint64]bool{99_999: false, 100_000 - maxBehind: false, 100_000 - maxBehind - 1: true, 1: true} {
-		if c.tooOld(number) != want {
-			t.Errorf("%d: %v", number, !want)
+	for _, tc := range []struct {
+		recent, number uint64
+		want           bool
+	}{
+		{0, 99_999, false}, {0, 100_000 - maxBehind, false}, {0, 100_000 - maxBehind - 1, true}, {0, 1, true},
+		// Of connections before the last one.
+		{99_990, 99_989, false}, {99_990, 100_000 - maxFarBehind, false}, {99_990, 100_000 - maxFarBehind - 1, true},
+		{90_000, 90_000, false}, {90_000, 89_999, true},
+	} {
+		c := &conn{seq: 100_000, recent: tc.recent}
+		if c.tooOld(tc.number) != tc.want {
+			t.Errorf("%+v", tc)
 		}
 	}
 }

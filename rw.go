@@ -285,6 +285,7 @@ func (w *writing) run(ctx context.Context) (done int, owed *debt, err error) {
 		// What comes after a failure may have been written too, but is not counted.
 		_, e := w.finish(ctx)
 		if isLost(e) && !isUncertain(e) {
+			w.c.rail.orphan()
 			return done, nil, &uncertainError{err}
 		}
 		if e != nil && isUncertain(e) && !isUncertain(err) {
