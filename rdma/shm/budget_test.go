@@ -3,6 +3,8 @@
 package shm
 
 import (
+	"runtime"
+	"sync"
 	"testing"
 
 	"lwio/rdma"
@@ -44,5 +46,35 @@ func TestSendBudget(t *testing.T) {
 		if r := next(t, passive.rcq); r.ID != id || r.Status != rdma.StatusSuccess {
 			t.Fatalf("%+v, want %d", r, id)
 		}
+	}
+}
+
+// TestRestIsSent: what is left when the budget is used up is sent, also if others look
+// for it just then: nobody is told while the baton is not free yet, who could not take it
+// and would be the last to come.
+//
+// Source: [ND QueuePair.Send]
+func TestRestIsSent(t *testing.T) {
+	s, _ := connected(t, nil, 4096)
+	c := s.inside()
+	c.qp.mu.Lock()
+	c.qp.writing = true // somebody else has the baton
+	c.qp.mu.Unlock()
+	s.post(t, rdma.Request{Op: rdma.OpWrite, ID: 7})
+	var yielding sync.WaitGroup
+	c.qp.mu.Lock()
+	yielding.Go(c.tx.yield)
+	early := false
+	for range 10_000 { // turns, in which it comes as far as it can without the lock
+		runtime.Gosched()
+		early = early || c.tx.kick.Load()
+	}
+	c.qp.mu.Unlock()
+	yielding.Wait()
+	if early {
+		t.Error("others are told before the baton is free")
+	}
+	if r := next(t, s.icq); r.ID != 7 || r.Status != rdma.StatusSuccess {
+		t.Fatalf("%+v", r)
 	}
 }

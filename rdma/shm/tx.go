@@ -35,7 +35,7 @@ type sender struct {
 
 	waiting atomic.Bool  // for room
 	need    atomic.Int64 // how much
-	kick    atomic.Bool  // there is a read of the peer to answer, or one of this side was
+	kick    atomic.Bool  // there is a read of the peer to answer, or one of this side was, or pump left something
 
 	answered int  // bytes of the first answer that are in the ring
 	turn     bool // an answer goes before a request
@@ -112,11 +112,12 @@ func (t *sender) pump(slow bool, most int) {
 	t.yield()
 }
 
-// yield gives the baton back and lets run go on.
+// yield gives the baton back and lets run go on: who learns of it before finds nothing
+// to take, and nobody would come again.
 func (t *sender) yield() {
 	t.push()
-	t.kick.Store(true)
 	t.c.qp.releaseBaton()
+	t.kick.Store(true)
 	t.c.nudge()
 }
 
