@@ -327,12 +327,20 @@ func (w *world) judge(rt *rapid.T, ops []*operation, left bool) {
 			}
 		}
 	}
+	var wrote []*client
 	for _, k := range w.clients {
 		if slices.ContainsFunc(ops, func(o *operation) bool { return o.k == k && o.write && o.n > 0 }) {
-			w.fenced(k)
+			wrote = append(wrote, k)
 		}
 	}
+	// A client's fence comes before its own writes, not before those of others.
+	if len(wrote) == 1 {
+		w.fenced(wrote[0])
+	}
 	w.file.Apply(writes...)
+	for _, k := range wrote {
+		w.fenced(k)
+	}
 	w.history = append(w.history, writes...)
 }
 
