@@ -222,3 +222,31 @@ func testBatchTellsNeeds(t *testing.T, on string) {
 		t.Errorf("the server heard of %d at most", got)
 	}
 }
+
+// Sync after Submit waits until writes are answered, not until somebody fetches their
+// completions.
+//
+// Source: [OP-115]
+func TestSyncAfterSubmit(t *testing.T) { onEach(t, testSyncAfterSubmit) }
+
+func testSyncAfterSubmit(t *testing.T, on string) {
+	for _, mode := range []CompletionMode{Interrupt, Polling} {
+		share := newFakeShare()
+		share.put("g", nil)
+		s := newRawServer(t, on, share)
+		s.mode = mode
+		c := s.connect(Config{})
+		g, b := openOn(t, c, "g"), c.NewBatch(2)
+		err := errors.Join(b.Write(g, make([]byte, 100), 0, 0), b.Write(g, make([]byte, 6000), 100, 1),
+			b.Submit(t.Context()), g.Sync(t.Context()))
+		if n := len(share.files["g"].content()); err != nil || n != 6100 {
+			t.Errorf("%v: %d bytes, %v", mode, n, err)
+		}
+		if list, err := b.Wait(t.Context(), 2); len(list) != 2 || err != nil || list[0].Err != nil || list[1].Err != nil {
+			t.Errorf("%v: %+v, %v", mode, list, err)
+		}
+		if err := errors.Join(b.Close(), g.Close()); err != nil {
+			t.Errorf("%v: %v", mode, err)
+		}
+	}
+}

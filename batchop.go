@@ -254,6 +254,10 @@ func (o *op) message() (wire.Header, payload) {
 func (o *op) came(c *conn, ios wire.IOStatusBlock, err error) {
 	b := o.b
 	o.ios, o.failed = ios, err
+	if o.epoch != nil && !o.goesOn() {
+		o.epoch.end()
+		o.epoch = nil
+	}
 	atomic.StoreUint32(&o.back, 1)
 	for {
 		o.next = b.answered.Load()
@@ -264,6 +268,11 @@ func (o *op) came(c *conn, ios wire.IOStatusBlock, err error) {
 	if b.count.Add(1) >= b.need.Load() {
 		c.wake(&b.waiter)
 	}
+}
+
+// goesOn reports whether a write that was answered has another request to send.
+func (o *op) goesOn() bool {
+	return o.failed == nil && o.ios.Status == 0 && int(o.ios.Information) == o.n && o.done+o.n < len(o.p)
 }
 
 // land copies what a small read brought, if o is one, before its slot is used again.
