@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -138,9 +139,7 @@ func TestFrozenServer(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := s.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
-				t.Fatal(err)
-			}
+			freeze(t, s.cmd.Process)
 			defer s.cmd.Process.Signal(syscall.SIGCONT)
 			p := make([]byte, 1<<20)
 			for name, call := range map[string]func(ctx context.Context) error{
@@ -178,4 +177,32 @@ func TestFrozenServer(t *testing.T) {
 			}
 		})
 	}
+}
+
+// freeze stops a process, and returns when all of it stands still.
+func freeze(t *testing.T, p *os.Process) {
+	t.Helper()
+	if err := p.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	threads := filepath.Join("/proc", strconv.Itoa(p.Pid), "task", "*", "stat")
+	for end := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+		stats, err := filepath.Glob(threads)
+		if err != nil || len(stats) == 0 {
+			t.Fatalf("no threads of process %d: %v", p.Pid, err)
+		}
+		if !slices.ContainsFunc(stats, moves) {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("process %d does not stop", p.Pid)
+		}
+	}
+}
+
+// moves tells whether a thread, of which this is the stat file, is not stopped.
+func moves(stat string) bool {
+	b, err := os.ReadFile(stat)
+	i := bytes.LastIndexByte(b, ')') // the end of the name
+	return err == nil && i >= 0 && !bytes.HasPrefix(b[i:], []byte(") T"))
 }
