@@ -255,7 +255,7 @@ func (c *conn) teardown(err error) {
 	for _, o := range c.ops {
 		if o.holds {
 			c.mu.Lock()
-			o.file.unholdLocked()
+			o.file.unholdLocked(c)
 			c.mu.Unlock()
 		}
 		if o.block != none {

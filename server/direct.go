@@ -36,26 +36,26 @@ func (f *fid) attach(c *conn, open *vfs.Open) {
 	f.source = source
 }
 
-// retireLocked is called when f has left the table: it takes no new operations. Its
-// source goes with the last that holds it.
+// retireLocked is called when f has left the table: it takes no new operations. The last
+// that holds it ends its use: who names the file again meanwhile is in the same line.
 func (f *fid) retireLocked(c *conn) {
 	f.retired = true
-	f.part(c)
 	if f.held == 0 {
-		f.detach()
+		f.detach(c)
 	}
 }
 
 // unholdLocked gives back what o holds of its file.
-func (f *fid) unholdLocked() {
+func (f *fid) unholdLocked(c *conn) {
 	if f.held--; f.held == 0 && f.retired {
-		f.detach()
+		f.detach(c)
 	}
 	f.open.Release()
 }
 
-// detach ends the use of the source.
-func (f *fid) detach() {
+// detach undoes join and attach.
+func (f *fid) detach(c *conn) {
+	f.part(c)
 	if f.source != nil {
 		f.source.Close()
 		f.source = nil

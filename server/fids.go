@@ -46,7 +46,7 @@ func (f *fid) join(c *conn) {
 	f.reading, f.writing, f.portion = c.e.readers.join(node), c.e.writers.join(node), c.f.arena.join(node)
 }
 
-// part undoes join; operations that are under way go on.
+// part undoes join.
 func (f *fid) part(c *conn) {
 	f.reading.part()
 	f.writing.part()

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"lwio/internal/ntstatus"
+	"lwio/internal/wire"
 	"lwio/vfs"
 )
 
@@ -120,5 +121,39 @@ func TestSlowFiles(t *testing.T) {
 				t.Errorf("%+v from a slow file", s)
 			}
 		}
+	}
+}
+
+// Who closes a file that does not answer, and names it again, is in the same line, and
+// has the same part of the memory, as long as something of before is under way; else a
+// client would get one worker after another for it.
+//
+// Source: [LWIO §Close] [OP-94d]
+func TestSlowFileAgain(t *testing.T) {
+	c, _ := newFuzzConn(t)
+	o, err := c.newOp()
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.h = wire.NewRead(1, 0, wire.RDMARegion{Length: 8}, wire.Completion{Cookie: 1})
+	c.begin(o)
+	f := o.file
+	c.mu.Lock()
+	for _, x := range []*fid{c.fids.get(1), c.fids.get(2)} {
+		c.fids.remove(x)
+		x.retireLocked(c)
+	}
+	c.mu.Unlock()
+	again := &fid{open: f.open}
+	again.join(c)
+	if again.reading != f.reading || again.writing != f.writing || again.portion != f.portion {
+		t.Error("it begins anew")
+	}
+	c.mu.Lock()
+	f.unholdLocked(c)
+	again.retireLocked(c)
+	c.mu.Unlock()
+	if n := len(c.e.readers.lines) + len(c.e.writers.lines) + len(c.f.arena.portions); n != 0 {
+		t.Errorf("%d are left in the end", n)
 	}
 }

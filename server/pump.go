@@ -269,7 +269,7 @@ func (c *conn) fillAnswer(p *pump, o *op) {
 		o.recv = none
 	}
 	if o.holds {
-		o.file.unholdLocked()
+		o.file.unholdLocked(c)
 		o.holds = false
 	}
 	at := c.f.layout.answers + int(o.index)*wire.StatusResponseSize
