@@ -277,26 +277,12 @@ func (c *conn) sendAgain(s *slot, fid uint16, o *owedWrite, l *lender, at *curso
 	}
 	s.kind, s.want, s.number, s.again = kindWrite, uint32(n), o.number, true
 	s.epoch, o.epoch = o.epoch, nil
-	if err := c.postAgain(s, &h, data); err != nil {
+	if err := c.post(s, &h, data); err != nil {
 		o.epoch, s.epoch = s.epoch, nil
 		return err
 	}
 	o.s = s
 	c.rail.c.writesAgain.Add(1)
-	return nil
-}
-
-// postAgain is post for a message that has a number.
-func (c *conn) postAgain(s *slot, h *wire.Header, data payload) error {
-	h.SetPending(int(c.wanting.Load()))
-	c.sendMu.Lock()
-	if c.isDown() {
-		c.sendMu.Unlock()
-		s.set(slotDead)
-		return c.err
-	}
-	c.queueLocked(s, h, data, slotPending, c.clock())
-	c.startPosting()
 	return nil
 }
 
