@@ -83,6 +83,12 @@ var brokenWays = []struct {
 		}
 		return q.Post(reqs)
 	}}, found: "file/sizes file/end file/order file/only-if-cached file/refused"},
+	{name: "files are written though they are too short", flaws: flaws{post: func(q rdma.QueuePair, reqs []rdma.Request) (int, error) {
+		for i := range reqs {
+			reqs[i].Flags &^= rdma.FlagOnlyIfCached
+		}
+		return q.Post(reqs)
+	}}, found: "file/only-if-whole"},
 	{name: "sends vanish", fault: drops(rdma.OpSend), found: `connect/dial-listen connect/loopback connect/dual-connect
 		message/sizes shared/many-pairs shared/empty-waits shared/greedy shared/waiting-closes end/no-receive-posted end/message-longer-than-receive flow/credits flow/full-depth flow/both-ways`},
 	{name: "the second request of a pair is lost", fault: func(a hook.Attempt) hook.Action {

@@ -12,6 +12,7 @@ var fileCases = []Case{
 	{Name: "file/end", Source: "[OP-92i]", Needs: rdma.CapFileSource, run: fileEnds},
 	{Name: "file/order", Source: "[ND QueuePair §Ordering]", Needs: rdma.CapFileSource, run: fileOrder},
 	{Name: "file/only-if-cached", Source: "[OP-92i]", Needs: rdma.CapFileSource, run: fileCached},
+	{Name: "file/only-if-whole", Source: "[OP-92i]", Needs: rdma.CapFileSource, run: fileWhole},
 	{Name: "file/refused", Source: "[ND §Status codes]", Needs: rdma.CapFileSource, run: fileRefused},
 }
 
@@ -142,6 +143,38 @@ func fileCached(r *rig) {
 	if !same(passive.mem[:100_000], data) {
 		r.Error("the file arrives changed")
 	}
+}
+
+// fileWhole: a silent write of what is in memory is taken as a whole or refused, and
+// leaves no result and no slot behind; what the file does not have is refused.
+func fileWhole(r *rig) {
+	active, passive := r.pair(shape{memory: 256 << 10})
+	f, data := r.file(100_000)
+	s := r.source(active.adapter, f)
+	post := func(off int64, n int) bool {
+		taken, err := active.qp.Post([]rdma.Request{{
+			Op: rdma.OpWrite, Flags: rdma.FlagOnlyIfCached | rdma.FlagSilentSuccess,
+			File: s, FileOffset: off, FileLength: n, Remote: passive.at(0),
+		}})
+		if taken == 0 {
+			r.fails("write of what is not in memory", err, rdma.StatusDeviceBusy)
+		}
+		return taken == 1
+	}
+	for range 2 * active.shape.depth {
+		if post(1, 100_000) || post(99_999, 2) || post(200_000, 8) {
+			r.Fatal("more than the file has is taken")
+		}
+		clear(passive.mem)
+		if !post(50_000, 50_000) {
+			active.fromFile(passive, s, 50_000, 50_000, 0, 50_000)
+		}
+		active.deliver(passive)
+		if !same(passive.mem[:50_000], data[50_000:]) {
+			r.Fatal("the file arrives changed")
+		}
+	}
+	r.empty("results of silent writes", active.icq)
 }
 
 func fileRefused(r *rig) {

@@ -110,6 +110,44 @@ func TestOrderOfBothWays(t *testing.T) {
 	}
 }
 
+// TestWritesOvertakeMessages: a write goes straight to its place while messages wait in
+// the ring, but not while a write does, behind which it stays.
+// Source: [ND QueuePair §Ordering]
+func TestWritesOvertakeMessages(t *testing.T) {
+	active, passive := connected(t, nil, 1<<16)
+	fill(active.mem)
+	active.introduce(t, passive.region)
+	region := must[rdma.MemoryRegion](t)(passive.a.RegisterMemory(t.Context(), make([]byte, 64), rdma.AccessRemoteWrite))
+	if _, err := passive.qp.PostReceive([]rdma.ReceiveRequest{{SGL: passive.sge(0, 8)}}); err != nil {
+		t.Fatal(err)
+	}
+	passive.inside().rxMu.Lock() // nobody takes anything out of the ring
+	defer passive.inside().rxMu.Unlock()
+	ring := active.inside().own
+	post := func(r rdma.Request) (through uint64) {
+		t.Helper()
+		before := ring.tail.Load()
+		r.Flags |= rdma.FlagSilentSuccess
+		active.post(t, r)
+		return ring.tail.Load() - before
+	}
+	if post(rdma.Request{Op: rdma.OpSend, SGL: active.sge(0, 8)}) == 0 {
+		t.Fatal("the message is not in the ring")
+	}
+	if n := post(rdma.Request{Op: rdma.OpWrite, SGL: active.sge(0, 100), Remote: passive.at(100)}); n != 0 {
+		t.Errorf("behind a message %d bytes go through the ring", n)
+	}
+	if !bytes.Equal(passive.mem[100:200], active.mem[:100]) {
+		t.Error("the write is not in its place")
+	}
+	if post(rdma.Request{Op: rdma.OpWrite, SGL: active.sge(0, 64), Remote: region.RemoteAddr()}) == 0 {
+		t.Fatal("the write to memory that is not shared is not in the ring")
+	}
+	if post(rdma.Request{Op: rdma.OpWrite, SGL: active.sge(0, 8), Remote: passive.at(300)}) == 0 {
+		t.Error("a write overtakes another")
+	}
+}
+
 // TestCloseEndsDirectWrites closes a region under a stream of direct writes: it
 // does not change afterwards. Source: [ND MemoryRegion.Deregister]
 func TestCloseEndsDirectWrites(t *testing.T) {

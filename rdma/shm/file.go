@@ -70,69 +70,72 @@ func (s *fileSource) Close() error {
 	return nil
 }
 
-// fileReader reads with one system call; it belongs to who holds the baton.
-type fileReader struct {
-	vec   [1][]byte
-	off   int64
-	flags int
-	n     int
-	err   error
-	fn    func(fd uintptr)
-}
-
-func (r *fileReader) init() {
-	r.fn = func(fd uintptr) {
-		for {
-			if r.n, r.err = unix.Preadv2(int(fd), r.vec[:], r.off, r.flags); !errors.Is(r.err, unix.EINTR) {
-				return
-			}
-		}
-	}
-}
-
 // readFile reads the next bytes of a request from its file; past the end of the
-// file, or where it cannot be read, they are zeros. errWouldBlock says that the caller may not wait for what is
-// not in memory; a next attempt begins where this one did.
+// file, or where it cannot be read, they are zeros. errWouldBlock says that the
+// caller may not wait for what is not in memory; a next attempt begins where this one
+// did.
 //
 // Source: [OP-92i]
 func (t *sender) readFile(s *sendRequest, dst []byte) error {
-	f, r := s.file, &t.reader
+	f := s.file
 	f.mu.RLock()
 	defer f.mu.RUnlock()
 	if f.closed.Load() {
 		return fmt.Errorf("file %s: %w", f.f.Name(), os.ErrClosed)
 	}
-	defer func() { r.vec[0] = nil }()
 	begin, real, here := t.within, s.real, dst
 	for len(here) > 0 {
-		if s.real < t.within { // the file ended before, and that is what counts
-			clear(here)
-			t.within += len(here)
-			return nil
-		}
-		r.vec[0], r.off, r.flags = here, s.fileOff+int64(t.within), 0
-		if !t.slow && !f.cached {
-			r.flags = unix.RWF_NOWAIT
-		}
-		if err := f.raw.Control(r.fn); err != nil {
-			return err
+		n, err := 0, error(nil)
+		if s.real == t.within { // else the file ended before, and that is what counts
+			n, err = t.reader.read(f, here, s.fileOff+int64(t.within), t.slow)
 		}
 		switch {
-		case r.flags != 0 && (errors.Is(r.err, unix.EAGAIN) || errors.Is(r.err, unix.EOPNOTSUPP)):
+		case errors.Is(err, errWouldBlock):
 			t.within, s.real = begin, real
-			return errWouldBlock
-		case errors.Is(r.err, unix.EFAULT): // there is no memory to read into
-			return fmt.Errorf("read %s: %w", f.f.Name(), r.err)
-		case r.err != nil, r.n == 0: // what cannot be read counts as not there
+			return err
+		case err != nil && !unreadable(err):
+			return fmt.Errorf("read %s: %w", f.f.Name(), err)
+		case err != nil, n == 0: // what cannot be read counts as not there
 			clear(here)
 			t.within += len(here)
 			return nil
 		}
-		t.within += r.n
+		t.within += n
 		s.real = t.within
-		here = here[r.n:]
+		here = here[n:]
 	}
 	return nil
+}
+
+// unreadable tells whether an error is about what the file has, and not that there is no
+// file, or no memory to read into.
+func unreadable(err error) bool {
+	var errno unix.Errno
+	return errors.As(err, &errno) && errno != unix.EFAULT
+}
+
+// placeFile puts a part of a file straight into its place: StatusDeviceBusy says that
+// not all of it is in the page cache, StatusPending that the place cannot be reached
+// now. The caller holds the baton of an empty queue.
+func (t *sender) placeFile(r *rdma.Request, length int) rdma.Status {
+	f := r.File.(*fileSource)
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	switch {
+	case f.closed.Load():
+		return rdma.StatusAccessViolation
+	case length == 0 || !t.out.clear():
+		return rdma.StatusPending
+	}
+	dst := t.c.hold(r.Remote.Addr, uint32(r.Remote.Token), length, slotWrite)
+	if dst == nil {
+		return rdma.StatusPending
+	}
+	defer t.c.letGo()
+	if n, err := t.reader.read(f, dst, r.FileOffset, false); n < length || err != nil {
+		return rdma.StatusDeviceBusy
+	}
+	return rdma.StatusSuccess
 }
 
 // postCachedLocked does a write from a file at once, if the file's pages are in memory

@@ -24,7 +24,6 @@ type sender struct {
 	piece   int           // of the request in progress, where the next byte is
 	within  int
 	reader  fileReader
-	cached  cachedReader
 	attempt sendRequest  // of a write that does not wait
 	current *sendRequest // whose data putFn puts
 	held    *soft.Region // that it holds a reference to
@@ -52,7 +51,6 @@ func (t *sender) init(c *conn) {
 	t.chunk = len(c.own.ring) / 4
 	t.results = make([]rdma.Result, 0, soft.MaxResults)
 	t.reader.init()
-	t.cached.init()
 	t.putFn, t.getFn = t.put, t.get
 }
 

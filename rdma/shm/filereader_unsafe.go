@@ -1,0 +1,67 @@
+//go:build linux
+
+package shm
+
+import (
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// shortRead is up to how many bytes a read of cached pages counts as computing, which
+// the scheduler need not know of: to tell it costs as much as the copy of a small page,
+// and of a call of more than 20 us it takes the processor away, again and again.
+const shortRead = 1 << 20
+
+// fileReader reads files with one system call at a time; it belongs to who holds the
+// baton.
+type fileReader struct {
+	iov  unix.Iovec
+	off  int64
+	wait bool
+	way  uintptr // flags of preadv2
+	n    int
+	err  syscall.Errno
+	fn   func(fd uintptr)
+}
+
+func (r *fileReader) init() { r.fn = r.do }
+
+// do makes the call. The vector is part of r, which is not moved.
+func (r *fileReader) do(fd uintptr) {
+	call := syscall.Syscall6
+	if !r.wait && r.iov.Len <= shortRead {
+		call = syscall.RawSyscall6
+	}
+	for {
+		n, _, err := call(unix.SYS_PREADV2, fd, uintptr(unsafe.Pointer(&r.iov)), 1, uintptr(r.off), 0, r.way)
+		if r.n, r.err = int(n), err; err != unix.EINTR {
+			return
+		}
+	}
+}
+
+// read reads up to len(dst) bytes, at least one, from an offset of a file, whose lock
+// the caller holds, and tells how many there were. Only with wait it may wait for a
+// disk.
+//
+// Errors: errWouldBlock; unix.Errno; that the file is closed.
+func (r *fileReader) read(f *fileSource, dst []byte, off int64, wait bool) (int, error) {
+	r.iov.Base, r.off, r.wait, r.way = unsafe.SliceData(dst), off, wait, 0
+	r.iov.SetLen(len(dst))
+	if !wait && !f.cached {
+		r.way = unix.RWF_NOWAIT
+	}
+	err := f.raw.Control(r.fn)
+	r.iov.Base = nil
+	switch {
+	case err != nil:
+		return 0, err
+	case r.err == 0:
+		return r.n, nil
+	case r.way != 0 && (r.err == unix.EAGAIN || r.err == unix.EOPNOTSUPP):
+		return 0, errWouldBlock
+	}
+	return 0, r.err
+}
