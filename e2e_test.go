@@ -18,8 +18,6 @@ import (
 	"testing"
 	"testing/fstest"
 
-	"pgregory.net/rapid"
-
 	"lwio"
 	"lwio/lwiotest"
 	"lwio/rdma"
@@ -475,20 +473,4 @@ func TestReadDirOfManyFiles(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("%d names, want %d", len(got), len(want))
 	}
-}
-
-// segments cuts p into pieces of one size, or of any.
-func segments(rt *rapid.T, p []byte) (list [][]byte) {
-	sizes := rapid.SampledFrom([]int{512, 4096, 8192, 65536})
-	if rapid.Bool().Draw(rt, "any sizes") {
-		sizes = rapid.IntRange(0, 70_000)
-	}
-	n := sizes.Draw(rt, "segment")
-	for len(p) > 0 && len(list) < 40 {
-		list, p = append(list, p[:min(n, len(p))]), p[min(n, len(p)):]
-		if n%512 != 0 {
-			n = sizes.Draw(rt, "segment")
-		}
-	}
-	return append(list, p)
 }

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"lwio"
+	"lwio/internal/filemodel"
 	"lwio/lwiotest"
 )
 
@@ -59,7 +60,7 @@ func (m model) run(rt *rapid.T) {
 		},
 		"write segments": func(rt *rapid.T) {
 			off, data := sizes.Draw(rt, "offset"), random(sizes.Draw(rt, "size"), rapid.Byte().Draw(rt, "seed"))
-			k, err := m.f.WriteVec(context.Background(), segments(rt, data), int64(off))
+			k, err := m.f.WriteVec(context.Background(), filemodel.Segments(rt, data), int64(off))
 			if k != len(data) || err != nil {
 				rt.Fatal(k, err)
 			}
@@ -81,7 +82,7 @@ func (m model) run(rt *rapid.T) {
 		},
 		"read segments": func(rt *rapid.T) {
 			off, p := sizes.Draw(rt, "offset"), make([]byte, sizes.Draw(rt, "size"))
-			k, err := m.f.ReadVec(context.Background(), segments(rt, p), int64(off))
+			k, err := m.f.ReadVec(context.Background(), filemodel.Segments(rt, p), int64(off))
 			there := min(max(len(m.want)-off, 0), len(p))
 			if k != there || (err == io.EOF) != (k < len(p)) || err != nil && err != io.EOF || !bytes.Equal(p[:k], m.want[min(off, len(m.want)):][:k]) { //nolint:errorlint // the contract says bare
 				rt.Fatal(k, there, err)

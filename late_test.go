@@ -5,8 +5,6 @@ import (
 	"context"
 	"errors"
 	"testing"
-
-	"lwio/internal/wire"
 )
 
 // What a server sends after the caller has left finds the memory closed.
@@ -18,14 +16,7 @@ func testLateDataFindsMemoryClosed(t *testing.T, on string) {
 	share := newFakeShare()
 	share.put("f", pattern(100_000))
 	s := newRawServer(t, on, share)
-	held := make(chan func(), 1)
-	s.handle = func(c *rawConn, h wire.Header, body []byte) bool {
-		if h.Opcode == wire.OpRead && h.Offset == 0 {
-			held <- func() { c.answer(h, body) }
-			return true
-		}
-		return false
-	}
+	held := s.holdReads(1)
 	c := s.connect(Config{})
 	f := openOn(t, c, "f")
 	ctx, cancel := context.WithCancel(t.Context())
@@ -60,14 +51,7 @@ func testLateDataOfSmallReads(t *testing.T, on string) {
 	share := newFakeShare()
 	share.put("f", pattern(100_000))
 	s := newRawServer(t, on, share)
-	held := make(chan func(), 1)
-	s.handle = func(c *rawConn, h wire.Header, body []byte) bool {
-		if h.Opcode == wire.OpRead && h.Offset == 0 {
-			held <- func() { c.answer(h, body) }
-			return true
-		}
-		return false
-	}
+	held := s.holdReads(1)
 	c := s.connect(Config{})
 	f := openOn(t, c, "f")
 	ctx, cancel := context.WithCancel(t.Context())

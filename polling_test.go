@@ -287,14 +287,7 @@ func testLateStatusBlock(t *testing.T, on string) {
 	want := pattern(10_000)
 	s := pollingServer(t, on, map[string][]byte{"f": want})
 	s.grant = 4
-	held := make(chan func(), 8)
-	s.handle = func(c *rawConn, h wire.Header, body []byte) bool {
-		if h.Opcode == wire.OpRead && h.Offset == 0 {
-			held <- func() { c.answer(h, body) }
-			return true
-		}
-		return false
-	}
+	held := s.holdReads(8)
 	c := s.connect(Config{})
 	f := openOn(t, c, "f")
 	for range 3 {

@@ -127,6 +127,20 @@ func (s *rawServer) connect(cfg Config) *Client {
 	return c
 }
 
+// holdReads keeps the server from answering reads at offset 0. What comes out of the
+// channel, which holds n, answers one.
+func (s *rawServer) holdReads(n int) <-chan func() {
+	held := make(chan func(), n)
+	s.handle = func(c *rawConn, h wire.Header, body []byte) bool {
+		if h.Opcode != wire.OpRead || h.Offset != 0 {
+			return false
+		}
+		held <- func() { c.answer(h, body) }
+		return true
+	}
+	return held
+}
+
 func (s *rawServer) close() {
 	s.stop()
 	s.listener.Close()

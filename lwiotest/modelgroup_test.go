@@ -103,7 +103,7 @@ func (w *world) together(rt *rapid.T, least, most int) {
 		c := &caller{ops: []*operation{w.draw(rt, false)}}
 		switch rapid.SampledFrom([]string{"call", "call", "segments", "batch"}).Draw(rt, "how") {
 		case "segments":
-			c.ops[0].segs = segments(rt, c.ops[0].mem.p)
+			c.ops[0].segs = filemodel.Segments(rt, c.ops[0].mem.p)
 		case "batch":
 			c.batch, c.leaves = true, rapid.Bool().Draw(rt, "leaves")
 			for range rapid.IntRange(0, 8).Draw(rt, "more") {
@@ -550,20 +550,4 @@ func (w *world) untouched(rt *rapid.T) {
 	if n := len(w.memories); n > 16 {
 		w.memories = slices.Clone(w.memories[n-16:])
 	}
-}
-
-// segments cuts p into pieces of one size, or of any.
-func segments(rt *rapid.T, p []byte) (list [][]byte) {
-	sizes := rapid.SampledFrom([]int{512, 4096, 8192, 65536})
-	if rapid.Bool().Draw(rt, "any sizes") {
-		sizes = rapid.IntRange(0, 70_000)
-	}
-	n := sizes.Draw(rt, "segment")
-	for len(p) > 0 && len(list) < 40 {
-		list, p = append(list, p[:min(n, len(p))]), p[min(n, len(p)):]
-		if n%512 != 0 {
-			n = sizes.Draw(rt, "segment")
-		}
-	}
-	return append(list, p)
 }
