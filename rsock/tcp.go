@@ -1,0 +1,26 @@
+package rsock
+
+import (
+	"errors"
+	"fmt"
+	"net"
+)
+
+// tcpCarrier is TCP as a carrier.
+type tcpCarrier struct{ *net.TCPConn }
+
+// errUrgentOverTCP says why there is no urgent data over TCP.
+var errUrgentOverTCP = fmt.Errorf("urgent data over TCP: %w", errors.ErrUnsupported)
+
+func (c tcpCarrier) WriteUrgent([]byte) (int, error) { return 0, c.noUrgent("write") }
+func (c tcpCarrier) ReadUrgent([]byte) (int, error)  { return 0, c.noUrgent("read") }
+func (c tcpCarrier) Stats() Stats                    { return Stats{} }
+
+func (c tcpCarrier) noUrgent(op string) error {
+	return opError(op, TransportTCP, c.LocalAddr(), c.RemoteAddr(), errUrgentOverTCP)
+}
+
+// newTCPConn is a connection that went by TCP.
+func newTCPConn(c *net.TCPConn, skipped []Skipped) *Conn {
+	return &Conn{via: tcpCarrier{c}, transport: Transport{Name: TransportTCP, Skipped: skipped}}
+}
