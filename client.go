@@ -20,7 +20,7 @@ type Client struct {
 	sess   session
 	server netip.Addr // where SMB was reached
 
-	rails       []*rail            // none if there was no RDMA from the beginning
+	rails       []*rail            // none if there is no RDMA for good
 	withoutRDMA string             // why
 	stop        context.CancelFunc // ends the keepers, if there are rails
 	keepers     sync.WaitGroup
@@ -30,10 +30,12 @@ type Client struct {
 	overSMB                       traffic
 	counts                        counts
 	connections, lost, reconnects atomic.Uint64
+	belated                       atomic.Uint64 // connections that are the first of their rails, and came after Dial
 	turn                          atomic.Uint32 // which rail comes first among equals
 	orphans                       atomic.Int32  // rails with writes that are uncertain and may still be going on
 	readsAgain, writesAgain       atomic.Uint64
 	closed                        atomic.Bool
+	closing                       sync.Once
 }
 
 // Transport says what carries data now, and why.
@@ -58,6 +60,9 @@ func (c *Client) Transport() Transport {
 	t.Connections = up
 	if n := len(c.rails); n > 1 {
 		t.Reason += fmt.Sprintf("; %d of %d connections", up, n)
+	}
+	if n := c.belated.Load(); n > 0 && t.RDMA() {
+		t.Reason += fmt.Sprintf("; %d came after Dial", n)
 	}
 	if n := c.reconnects.Load(); n > 0 && t.RDMA() {
 		t.Reason += fmt.Sprintf("; took the place of a lost connection %d times", n)
@@ -111,11 +116,18 @@ func (c *Client) Credits() int {
 }
 
 // Close ends the RDMA connections and the SMB session, and waits for both. Files
-// that are still open are closed by the server. A second Close does nothing.
-func (c *Client) Close() error {
-	if c.closed.Swap(true) {
-		return nil
-	}
+// that are still open are closed by the server. A second Close does nothing but wait for
+// the first, if that is not done yet.
+func (c *Client) Close() (err error) {
+	c.closing.Do(func() {
+		c.closed.Store(true)
+		err = c.end()
+	})
+	return err
+}
+
+// end is what Close does once.
+func (c *Client) end() error {
 	if c.stop != nil {
 		c.stop()
 	}
@@ -125,7 +137,9 @@ func (c *Client) Close() error {
 	}
 	c.keepers.Wait()
 	for _, cn := range ends {
-		cn.close()
+		if cn != nil {
+			cn.close()
+		}
 	}
 	return wrap("close", c.target.Host, c.sess.close())
 }

@@ -83,8 +83,10 @@ type Config struct {
 	// Reconnect is how long reads and writes wait, from the loss of an RDMA connection,
 	// for another one to take its place. Those that were in flight then go on; after that
 	// time writes that were not answered are uncertain, and the rest goes over SMB or, with
-	// RequireRDMA, fails, until there is RDMA again: the client goes on trying. 0 means
-	// DefaultReconnect; below 0 a lost connection is not replaced. [OP-112]
+	// RequireRDMA, fails, until there is RDMA again: the client goes on trying. It does so
+	// too for connections that Dial could not make, without that any call waits for them. 0
+	// means DefaultReconnect; below 0 a lost connection is not replaced, and one that Dial
+	// could not make is not tried again. [OP-112]
 	Reconnect time.Duration
 	// DialContext opens TCP connections for SMB; nil means a net.Dialer.
 	DialContext func(ctx context.Context, network, addr string) (net.Conn, error)

@@ -14,7 +14,8 @@ import (
 
 // Dial connects to the server and the share that rawURL names: an SMB session,
 // and an RDMA connection if both sides have a provider in common. The path of the
-// URL is not used. ?provider=smb in the URL is Config.SMBOnly; ?provider= with the
+// URL is not used. An RDMA connection that cannot be made now is tried again later, see
+// Config.Reconnect. ?provider=smb in the URL is Config.SMBOnly; ?provider= with the
 // name of an RDMA provider uses that one alone and is Config.RequireRDMA. cfg may
 // be nil.
 //
@@ -106,38 +107,61 @@ func newClient(ctx context.Context, sess session, server netip.Addr, t *Target, 
 		c.withoutRDMA = "asked for"
 		return c, nil
 	}
-	r, err := c.newRail(ctx, 0)
-	if err == nil {
-		c.run(append([]*rail{r}, c.others(ctx)...))
-		return c, nil
-	}
-	if ctx.Err() != nil {
+	rails, up, err := c.makeRails(ctx)
+	switch {
+	case up > 0:
+	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
-	}
-	if cfg.RequireRDMA {
+	case cfg.RequireRDMA:
 		return nil, fmt.Errorf("%w: %w", ErrNoRDMA, err)
 	}
-	c.withoutRDMA = err.Error()
+	if err != nil {
+		c.sayFewer(up, err)
+	}
+	if cfg.Reconnect < 0 { // what is not there now will not come
+		rails = rails[:up]
+	}
+	if len(rails) == 0 {
+		c.withoutRDMA = err.Error()
+		return c, nil
+	}
+	c.run(rails)
+	return c, nil
+}
+
+// makeRails makes the rails that the configuration asks for, and their connections as
+// far as that can be done: the first up of them have one, err is why the others have not.
+func (c *Client) makeRails(ctx context.Context) (rails []*rail, up int, err error) {
+	for i := range c.cfg.Connections {
+		r := c.newRail(i)
+		rails = append(rails, r)
+		if err != nil {
+			r.why = err
+			continue
+		}
+		if err = r.begin(ctx); err == nil {
+			up++
+		}
+	}
+	return rails, up, err
+}
+
+// sayFewer logs why there are not as many connections as asked for.
+func (c *Client) sayFewer(up int, err error) {
+	then := "it is tried again"
+	if c.cfg.Reconnect < 0 {
+		then = "it stays so"
+	}
+	if up > 0 {
+		c.cfg.Logger.Warn("lwio: fewer RDMA connections than asked for", "server", c.target.Host, "asked for", c.cfg.Connections,
+			"made", up, "err", err, "then", then)
+		return
+	}
 	log := c.cfg.Logger.Info
 	if errors.Is(err, ErrSpoofed) || errors.Is(err, ErrProtocol) {
 		log = c.cfg.Logger.Warn
 	}
-	log("lwio: no RDMA, going on over SMB", "server", t.Host, "reason", err)
-	return c, nil
-}
-
-// others makes the other connections that the configuration asks for, as far as that can
-// be done.
-func (c *Client) others(ctx context.Context) (rails []*rail) {
-	for i := 1; i < c.cfg.Connections; i++ {
-		r, err := c.newRail(ctx, i)
-		if err != nil {
-			c.cfg.Logger.Warn("lwio: fewer RDMA connections than asked for", "server", c.target.Host, "asked for", c.cfg.Connections, "made", i, "err", err)
-			break
-		}
-		rails = append(rails, r)
-	}
-	return rails
+	log("lwio: no RDMA, going on over SMB", "server", c.target.Host, "reason", err, "then", then)
 }
 
 // run watches over the rails from now on.

@@ -70,6 +70,13 @@
 // server end what a broken connection may still carry, and wait for it: with a NEGOTIATE
 // with the client key of that connection. An attempt to connect begins with the same.
 //
+// What could not be had when the client was made is tried again too, first after a second
+// and then less and less often, up to once a minute. No call waits for that: without any
+// RDMA connection all goes over SMB meanwhile, and with the first one that comes, files
+// that are open and buffers that there are move to it.
+//
+// Below 0 Config.Reconnect means that what is lost, or is not there, stays so.
+//
 // [Client.Transport], [Client.Stats] and the log tell of all that.
 //
 // # The way of a request
@@ -104,7 +111,8 @@
 //
 // Each RDMA connection has two: one has the baton while no call does, one watches
 // over deadlines and tears the connection down. Under load a third may post what
-// callers have queued. One more waits for the loss of the connection and replaces it.
+// callers have queued. One more waits for the loss of the connection and replaces it, or
+// tries to make it if it could not be made at first.
 // Close waits for all of them.
 //
 // # Locks

@@ -75,6 +75,7 @@ type fakeSession struct {
 	onKeys   func(client, server [16]byte)
 	mangle   func([]byte) []byte // changes the answer to NEGOTIATE
 	noFences bool                // refuses a second NEGOTIATE
+	onClose  func()              // or nil
 
 	mu           sync.Mutex
 	hidden       []wire.AddressBlock // offers that are away
@@ -122,7 +123,13 @@ func (s *fakeSession) openPipe(context.Context, string) (pipe, error) {
 }
 
 func (s *fakeSession) applicationKey() ([]byte, bool) { return s.appKey, s.appKey != nil }
-func (s *fakeSession) close() error                   { return nil }
+
+func (s *fakeSession) close() error {
+	if s.onClose != nil {
+		s.onClose()
+	}
+	return nil
+}
 
 func (s *fakeSession) err() error {
 	s.mu.Lock()

@@ -73,8 +73,8 @@ func (f *File) read(ctx context.Context, p []byte, off int64) (int, error) {
 	if err := f.check(ctx, off, len(p)); err != nil || len(p) == 0 {
 		return 0, err
 	}
-	if f.c.stripes(len(p)) {
-		return f.c.striped(ctx, p, off, f.readOne)
+	if rails := f.c.stripes(len(p)); rails > 1 {
+		return striped(ctx, rails, p, off, f.readOne)
 	}
 	return f.readOne(ctx, p, off)
 }
@@ -164,8 +164,8 @@ func (f *File) write(ctx context.Context, p []byte, off int64) (int, error) {
 	if err := f.check(ctx, off, len(p)); err != nil || len(p) == 0 {
 		return 0, err
 	}
-	if f.c.stripes(len(p)) {
-		return f.c.striped(ctx, p, off, f.writeOne)
+	if rails := f.c.stripes(len(p)); rails > 1 {
+		return striped(ctx, rails, p, off, f.writeOne)
 	}
 	return f.writeOne(ctx, p, off)
 }

@@ -5,6 +5,7 @@ import (
 	"math"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 const (
@@ -48,14 +49,18 @@ func (c *Client) fenceOrphans(ctx context.Context) error {
 }
 
 // leastBusy is the rail with the fewest calls in flight among those that have a
-// connection; equals take turns.
+// connection; equals take turns. If none has, it is the one that is waited for longest.
 func (c *Client) leastBusy() *rail {
 	first := int(c.turn.Add(1) % uint32(len(c.rails)))
 	best, least := c.rails[first], int64(math.MaxInt64)
+	var until time.Time
 	for i := range c.rails {
 		r := c.rails[(first+i)%len(c.rails)]
 		cn := r.live()
 		if cn == nil {
+			if t := r.waits(); least == math.MaxInt64 && t.After(until) {
+				best, until = r, t
+			}
 			continue
 		}
 		if n := cn.wanting.Load(); n < least {
@@ -80,14 +85,25 @@ func (r *rail) orphan() {
 	}
 }
 
-// stripes reports whether a read or write of n bytes is cut up for all connections.
-func (c *Client) stripes(n int) bool { return len(c.rails) > 1 && n > minStripe }
+// stripes is how many connections a read or write of n bytes is cut up for; below two it
+// is not.
+func (c *Client) stripes(n int) (rails int) {
+	if len(c.rails) < 2 || n <= minStripe {
+		return 0
+	}
+	for _, r := range c.rails {
+		if r.live() != nil {
+			rails++
+		}
+	}
+	return rails
+}
 
-// striped calls one for parts of p, on as many at a time as there are connections, each
-// of which takes the next part when it is done with one. It returns what one would: the
-// bytes from the beginning, and the error behind them.
-func (c *Client) striped(ctx context.Context, p []byte, off int64, one func(ctx context.Context, p []byte, off int64) (int, error)) (done int, err error) {
-	size := min(max(len(p)/(stripesPerRail*len(c.rails)), minStripe), maxStripe)
+// striped calls one for parts of p, on as many at a time as rails says, each of which
+// takes the next part when it is done with one. It returns what one would: the bytes from
+// the beginning, and the error behind them.
+func striped(ctx context.Context, rails int, p []byte, off int64, one func(ctx context.Context, p []byte, off int64) (int, error)) (done int, err error) {
+	size := min(max(len(p)/(stripesPerRail*rails), minStripe), maxStripe)
 	size = (size + protocolPage - 1) / protocolPage * protocolPage
 	ends := make([]stripeEnd, (len(p)+size-1)/size)
 	var next atomic.Int64
@@ -105,7 +121,7 @@ func (c *Client) striped(ctx context.Context, p []byte, off int64, one func(ctx 
 		}
 	}
 	var others sync.WaitGroup
-	for range min(len(c.rails), len(ends)) - 1 {
+	for range min(rails, len(ends)) - 1 {
 		others.Go(work)
 	}
 	work()

@@ -15,6 +15,7 @@ import (
 	"lwio/lwiotest"
 	"lwio/rdma"
 	"lwio/rdma/hook"
+	"lwio/server"
 )
 
 // sends counts the requests of each queue pair of a provider.
@@ -236,5 +237,44 @@ func TestRestartedServer(t *testing.T) {
 	}
 	if tr := c.Transport(); tr.RDMA() {
 		t.Error(tr)
+	}
+}
+
+// A connection that the server has no room for comes when there is some.
+//
+// Source: [OP-42b], [OP-108], [OP-109]
+func TestSecondConnectionComesLater(t *testing.T) {
+	for _, p := range lwio.Defaults() {
+		t.Run(p.Name(), func(t *testing.T) {
+			s := lwiotest.NewServer(t, &lwiotest.Options{Limits: server.Limits{Connections: 2}})
+			providers := []rdma.Provider{p}
+			first, err := lwio.Dial(t.Context(), s.URL(), &lwio.Config{RequireRDMA: true, Providers: providers})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer first.Close()
+			c := s.Client(&lwio.Config{Connections: 2, RequireRDMA: true, Providers: providers})
+			if tr := c.Transport(); tr.Connections != 1 {
+				t.Fatal(tr)
+			}
+			want := random(3<<20, 1)
+			put(t, c, "f", want)
+			if err := first.Close(); err != nil {
+				t.Fatal(err)
+			}
+			eventually(t, func() bool { return c.Transport().Connections == 2 })
+			f, err := c.Open(t.Context(), "f")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer f.Close()
+			got := make([]byte, len(want))
+			if n, err := f.ReadAt(got, 0); n != len(got) || err != nil || !bytes.Equal(got, want) {
+				t.Error(n, err)
+			}
+			if tr := c.Transport(); tr.Connections != 2 {
+				t.Error(tr)
+			}
+		})
 	}
 }

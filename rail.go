@@ -20,8 +20,8 @@ const (
 )
 
 // rail is an RDMA connection of a client and, one after another, those that take its
-// place when it breaks. A goroutine waits for the loss of each and replaces it. The
-// client key stays the same, so that each NEGOTIATE ends what was there before; that is
+// place when it breaks. A goroutine waits for the loss of each and replaces it; where
+// there was none when the client was made, it goes on trying for the first. The client key stays the same, so that each NEGOTIATE ends what was there before; that is
 // the fence, too, after which SMB may change what RDMA could have been changing.
 //
 // A call whose writes were not answered owes them: it counts itself in before it leaves
@@ -39,7 +39,7 @@ type rail struct {
 	// mu guards what follows.
 	mu      sync.Mutex
 	state   railState
-	last    *conn         // the newest
+	last    *conn         // the newest; nil if there never was one
 	changed chan struct{} // closed when the state changes
 	until   time.Time     // calls wait for the next connection
 	fenced  bool          // nothing of the last connection goes on at the server
@@ -48,17 +48,27 @@ type rail struct {
 	why     error         // there is no connection, or was none the last time
 }
 
-// newRail makes the rail with that number, and its first connection.
-func (c *Client) newRail(ctx context.Context, index int) (*rail, error) {
-	r := &rail{c: c, index: index, turn: make(chan struct{}, 1), changed: make(chan struct{})}
+// newRail makes the rail with that number, without a connection.
+func (c *Client) newRail(index int) *rail {
+	r := &rail{c: c, index: index, state: railLost, fenced: true, turn: make(chan struct{}, 1), changed: make(chan struct{})}
 	rand.Read(r.key[:]) // never fails
+	return r
+}
+
+// begin makes the first connection. It is called before anybody else knows the rail.
+func (r *rail) begin(ctx context.Context) error {
 	cn, err := r.connect(ctx)
-	if err != nil {
-		return nil, err
+	if r.why = err; err == nil {
+		r.offer(cn)
 	}
-	r.last = cn
-	r.cn.Store(cn)
-	return r, nil
+	return err
+}
+
+// waits is until when calls wait for a connection.
+func (r *rail) waits() time.Time {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.until
 }
 
 // live returns the connection if there is one for all, else nil. It notices when the
@@ -77,7 +87,7 @@ func (r *rail) notice() {
 	r.mu.Lock()
 	cn := r.last
 	r.mu.Unlock()
-	if cn.isDown() {
+	if cn != nil && cn.isDown() {
 		r.lose(cn)
 	}
 }
@@ -194,7 +204,7 @@ func (r *rail) settled() {
 	}
 }
 
-// end says that no connection comes any more, and returns the last one.
+// end says that no connection comes any more, and returns the last one, or nil.
 func (r *rail) end(why error) *conn {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -14,6 +14,10 @@ const (
 	minPause  = 5 * time.Millisecond
 	maxPause  = 10 * time.Second
 	waitParts = 8
+	// firstPause and maxFirstPause bound it for a connection that could not be made when
+	// the client was: often it never can.
+	firstPause    = time.Second
+	maxFirstPause = time.Minute
 	// provenAfter is for how long a connection must have lived that is replaced without a
 	// pause.
 	provenAfter = time.Second
@@ -24,11 +28,16 @@ const (
 	maxLosses = 8
 )
 
-// keep replaces the connection whenever it breaks, until ctx ends, or the SMB session.
+// keep makes the first connection, if there is none yet, and replaces it whenever it
+// breaks, until ctx ends, or the SMB session.
 func (r *rail) keep(ctx context.Context) {
 	defer r.c.keepers.Done()
 	cn := r.last
 	var pause backoff
+	if cn == nil {
+		pause.pause = firstPause
+		cn = r.make(ctx, nil, &pause)
+	}
 	for cn != nil {
 		select {
 		case <-cn.down:
@@ -44,14 +53,19 @@ func (r *rail) keep(ctx context.Context) {
 	}
 }
 
-// replace makes a connection in place of cn, with as many attempts as it takes. It
-// returns nil if there will be none.
+// replace makes a connection in place of cn. It returns nil if there will be none.
 func (r *rail) replace(ctx context.Context, cn *conn, pause *backoff) *conn {
 	select {
 	case <-cn.gone: // with it all calls have left, and told what they owe
 	case <-ctx.Done():
 		return nil
 	}
+	return r.make(ctx, cn, pause)
+}
+
+// make makes a connection in place of cn, or the first one, with as many attempts as it
+// takes. It returns nil if there will be none.
+func (r *rail) make(ctx context.Context, cn *conn, pause *backoff) *conn {
 	for try := 1; pause.sleep(ctx, r.longestPause()); try++ {
 		next, err := r.attempt(ctx)
 		if err == nil {
@@ -73,7 +87,10 @@ func (r *rail) replace(ctx context.Context, cn *conn, pause *backoff) *conn {
 func (r *rail) longestPause() time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if time.Now().After(r.until) {
+	switch {
+	case r.last == nil:
+		return maxFirstPause
+	case time.Now().After(r.until):
 		return maxPause
 	}
 	return min(max(r.c.cfg.Reconnect/waitParts, minPause), maxPause)
@@ -86,12 +103,20 @@ func (r *rail) attempt(ctx context.Context) (*conn, error) {
 	return r.connect(ctx)
 }
 
-// replaced hands out the connection that takes the place of cn.
+// replaced hands out the connection that takes the place of cn, or is the first.
 func (r *rail) replaced(cn, next *conn, tries int) *conn {
-	r.c.reconnects.Add(1) // before a call can see it
+	count := &r.c.reconnects
+	if cn == nil {
+		count = &r.c.belated
+	}
+	count.Add(1) // before a call can see it
 	if !r.offer(next) {
 		next.close()
 		return nil
+	}
+	if cn == nil {
+		r.c.cfg.Logger.Info("lwio: RDMA after all", "server", r.c.target.Host, "provider", next.fabric, "addr", next.remote.String(), "attempts", tries)
+		return next
 	}
 	r.c.cfg.Logger.Info("lwio: RDMA connection replaced", "server", r.c.target.Host, "provider", next.fabric, "addr", next.remote.String(),
 		"attempts", tries, "outcomes of writes known", next.lineage == cn.lineage)
@@ -99,9 +124,21 @@ func (r *rail) replaced(cn, next *conn, tries int) *conn {
 }
 
 // failed notes why an attempt failed. The log gets the first failure, and each after
-// which calls do not wait any more.
+// which calls do not wait any more; where there never was a connection, each that is
+// another one than before.
 func (r *rail) failed(err error, try int) {
 	r.mu.Lock()
+	if r.last == nil {
+		news := r.why.Error() != err.Error()
+		if r.state == railLost {
+			r.why = err
+		}
+		r.mu.Unlock()
+		if news {
+			r.c.cfg.Logger.Info("lwio: still no RDMA", "server", r.c.target.Host, "attempt", try, "reason", err)
+		}
+		return
+	}
 	if r.state == railLost {
 		r.why = fmt.Errorf("%s: %w; attempt %d to replace it: %w", r.last.fabric, r.last.err, try, err)
 	}
@@ -209,7 +246,7 @@ func (b *backoff) lived(d time.Duration, used bool) {
 // next is the longest pause before the next attempt, if it must not be longer than most.
 func (b *backoff) next(most time.Duration) time.Duration {
 	d := min(b.pause, most)
-	b.pause = min(max(2*d, minPause), maxPause)
+	b.pause = max(2*d, minPause)
 	return d
 }
 

@@ -1,0 +1,152 @@
+package lwio
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+)
+
+// A client that had to begin without RDMA tries again, and makes use of it when it comes:
+// for files that were open before, and for buffers. Until then no call waits for it.
+//
+// Source: [LWIO §Network Discovery], [OP-112]
+func TestRDMAAfterAll(t *testing.T) { onEach(t, testRDMAAfterAll) }
+
+func testRDMAAfterAll(t *testing.T, on string) {
+	share := newFakeShare()
+	share.put("f", pattern(10_000))
+	s := newRawServer(t, on, share)
+	s.away(true)
+	var log bytes.Buffer
+	c, err := s.dial(&Config{Connections: 2, Reconnect: time.Hour, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if tr := c.Transport(); tr.RDMA() || !strings.Contains(tr.Reason, ErrNotOffered.Error()) {
+		t.Error(tr)
+	}
+	f := openOn(t, c, "f")
+	b, err := c.Alloc(t.Context(), 10_000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	if n, err := f.ReadAt(b.Bytes(), 0); n != 10_000 || err != nil || !bytes.Equal(b.Bytes(), pattern(10_000)) {
+		t.Error(n, err)
+	}
+	if n, err := f.WriteAt([]byte("over SMB"), 0); n != 8 || err != nil {
+		t.Error(n, err)
+	}
+	if s.sess.counted(&s.sess.smbReads) == 0 || c.Stats().SMB.Writes != 1 {
+		t.Error("it did not go over SMB")
+	}
+	s.away(false)
+	waitFor(t, func() bool { return c.Transport().Connections == 2 })
+	if tr := c.Transport(); tr.Name != on || !strings.Contains(tr.Reason, "2 of 2 connections; 2 came after Dial") {
+		t.Error(tr)
+	}
+	if n, err := f.ReadAt(b.Bytes(), 0); n != 10_000 || err != nil || string(b.Bytes()[:8]) != "over SMB" {
+		t.Error(n, err)
+	}
+	if n, err := f.WriteAt(b.Bytes()[:5000], 5000); n != 5000 || err != nil {
+		t.Error(n, err)
+	}
+	if st := c.Stats(); st.RDMA.Reads != 1 || st.RDMA.Writes != 1 || st.Connections != 2 || st.Reconnects != 0 || st.Lost != 0 {
+		t.Errorf("%+v", st)
+	}
+	c.Close()
+	for _, want := range []string{"no RDMA, going on over SMB", "RDMA after all"} {
+		if !strings.Contains(log.String(), want) {
+			t.Errorf("the log does not say %q:\n%s", want, &log)
+		}
+	}
+	if n := strings.Count(log.String(), "still no RDMA"); n != 0 {
+		t.Errorf("the log says %d times what it has said:\n%s", n, &log)
+	}
+}
+
+// A client that is not to replace connections does not try again either, and one whose
+// SMB session ends gives it up.
+func TestNoRDMAForGood(t *testing.T) {
+	share := newFakeShare()
+	s := newRawServer(t, "iwarp", share)
+	s.away(true)
+	c, err := s.dial(&Config{Connections: 2, Reconnect: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(c.rails) != 0 || c.Transport().RDMA() {
+		t.Error(len(c.rails), c.Transport())
+	}
+	if c, err = s.dial(&Config{Reconnect: time.Hour}); err != nil {
+		t.Fatal(err)
+	}
+	s.sess.lose(fmt.Errorf("the server has gone: %w", net.ErrClosed))
+	c.keepers.Wait()
+	if tr := c.Transport(); tr.RDMA() || !strings.Contains(tr.Reason, "SMB session has ended") {
+		t.Error(tr)
+	}
+}
+
+// While no rail has a connection, calls take the one that there is still something to be
+// hoped of, and not one that never had any.
+func TestWhichRailIsWaitedFor(t *testing.T) {
+	c := new(Client)
+	for i := range 3 {
+		r := c.newRail(i)
+		r.why = errors.New("no")
+		c.rails = append(c.rails, r)
+	}
+	c.rails[1].until = time.Now().Add(time.Minute)
+	c.rails[2].until = time.Now().Add(-time.Minute)
+	for range 6 {
+		if r := c.leastBusy(); r != c.rails[1] {
+			t.Fatalf("rail %d", r.index)
+		}
+	}
+	if n := c.stripes(1 << 30); n != 0 {
+		t.Errorf("a read is cut up for %d connections", n)
+	}
+	if err := c.fence(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// Whoever closes a client, everything has ended when Close returns.
+func TestCloseAtOnce(t *testing.T) { onEach(t, testCloseAtOnce) }
+
+func testCloseAtOnce(t *testing.T, on string) {
+	share := newFakeShare()
+	s := newRawServer(t, on, share)
+	c := s.connect(Config{Reconnect: time.Hour})
+	release := make(chan struct{})
+	s.sess.onClose = func() { <-release }
+	closed := make(chan error)
+	for range 3 {
+		go func() {
+			err := c.Close()
+			select {
+			case <-release:
+			default:
+				err = errors.New("closed while the session is not")
+			}
+			closed <- err
+		}()
+	}
+	waitFor(t, c.closed.Load)
+	for range 100 { // let those run that have nothing to wait for
+		runtime.Gosched()
+	}
+	close(release)
+	for range 3 {
+		if err := <-closed; err != nil {
+			t.Error(err)
+		}
+	}
+}
