@@ -279,9 +279,12 @@ type Listener interface {
 	LocalAddr() (Addr, error)
 	// ConnectionRequest waits for a connection request and hands it to an unused
 	// connector, whose private data and read limits can then be asked for, and
-	// which accepts or rejects. Many calls may wait; each request goes to one.
+	// which accepts or rejects. Many calls may wait; each request goes to one. The
+	// connector may be of another adapter of the same provider, so that each
+	// connection can have a protection domain of its own.
 	//
-	// Errors: StatusCanceled when the listener is closed or ctx ends.
+	// Errors: StatusCanceled when the listener is closed or ctx ends;
+	// StatusInvalidParameter for a connector of another provider.
 	ConnectionRequest(ctx context.Context, into Connector) error
 	// Close stops listening; requests that nobody took are refused. A second
 	// Close does nothing.

@@ -47,7 +47,7 @@ func (r *request) Accept(ctx context.Context, qp soft.Pair, limits rdma.ReadLimi
 		return nil, err
 	}
 	nc := withMarkers(r.nc, r.req.markers, reply.markers, reply.crc)
-	conn := newConn(r.a, pair, nc, reply.crc, grantedLimits(reply, &r.req, limits), end)
+	conn := newConn(pair.a, pair, nc, reply.crc, grantedLimits(reply, &r.req, limits), end)
 	if !pair.attach(conn) {
 		conn.nc.Close()
 		return nil, net.ErrClosed

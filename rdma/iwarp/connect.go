@@ -26,6 +26,12 @@ type acceptance struct {
 
 var _ soft.Acceptance = (*acceptance)(nil)
 
+// Kin tells whether another adapter is of the same provider.
+func (a *adapter) Kin(other soft.Network) bool {
+	b, ok := other.(*adapter)
+	return ok && b.p == a.p
+}
+
 // PairOf is a queue pair of this adapter.
 func (a *adapter) PairOf(qp rdma.QueuePair) soft.Pair {
 	if pair, ok := qp.(*queuePair); ok && pair != nil && pair.a == a {

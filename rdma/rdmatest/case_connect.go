@@ -1,6 +1,7 @@
 package rdmatest
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"net/netip"
@@ -20,6 +21,7 @@ var connectCases = []Case{
 	{Name: "connect/queue-pair-once", Source: "[ND Connector.Disconnect]", run: queuePairOnce},
 	{Name: "connect/invalid-state", Source: "[ND §Connection state machine]", run: connectInvalidState},
 	{Name: "connect/loopback", Source: "[ND2_ADAPTER_INFO AdapterFlags]", Needs: rdma.CapLoopback, run: loopback},
+	{Name: "connect/own-domain", Source: "[ND Listener.GetConnectionRequest]", run: ownDomain},
 	{Name: "connect/many", Source: "[ND ndconn]", run: connectMany},
 }
 
@@ -37,6 +39,41 @@ func connectComplete(r *rig) {
 	}
 	active.deliver(passive)
 	passive.deliver(active)
+}
+
+// ownDomain: a request that reached one adapter is taken by another of the provider,
+// whose regions count for the connection; those of the first do not.
+func ownDomain(r *rig) {
+	a, p := r.end(r.adapter(), shape{}), r.end(r.adapter(), shape{})
+	front := r.adapter()
+	strange := make([]byte, 64)
+	other := r.region(front, strange, rdma.AccessRemoteWrite).RemoteAddr()
+	l, addr := r.listen(front)
+	p.receive(1, nil)
+	accept := r.begin("accept", func(ctx context.Context) error {
+		if err := l.ConnectionRequest(ctx, p.conn); err != nil {
+			return err
+		}
+		return p.conn.Accept(ctx, p.qp, rdma.ReadLimits{}, nil)
+	})
+	c, err := rdma.Dial(r.ctx(), a.adapter, a.qp, addr, rdma.DialConfig{})
+	r.ok("dial", err)
+	r.closeLater("connector", c)
+	r.ok("accept", accept.wait())
+	fill(a.mem)
+	a.post(rdma.Request{Op: rdma.OpSend}, rdma.Request{Op: rdma.OpWrite, SGL: a.sge(0, 8), Remote: p.at(0)})
+	a.sent()
+	a.sent()
+	a.deliver(p)
+	if res := p.received(); res.Status != rdma.StatusSuccess || !bytes.Equal(p.mem[:8], a.mem[:8]) {
+		r.Errorf("message %+v, data %x", res, p.mem[:8])
+	}
+	a.post(rdma.Request{Op: rdma.OpWrite, SGL: a.sge(0, 8), Remote: other})
+	r.ends("initiator", c)
+	r.ends("target", p.conn)
+	if !zero(strange) {
+		r.Errorf("memory of the adapter that listened was written")
+	}
 }
 
 func dialListen(r *rig) {

@@ -46,7 +46,7 @@ const rejectTime = time.Second
 func (r *request) Accept(ctx context.Context, pair soft.Pair, limits rdma.ReadLimits, private []byte, end func(error)) (soft.Conn, error) {
 	limits = agree(limits, &r.hello)
 	own, peer, b, err := r.a.answer(ctx, r.nc, &hello{kind: helloAccept, limits: limits, private: private})
-	return r.a.begin(err, r.nc, pair, own, peer, b, limits, end)
+	return begin(err, r.nc, pair, own, peer, b, limits, end)
 }
 
 // answer sends the acceptance with this side's segment and the other end of a

@@ -30,6 +30,12 @@ type acceptance struct {
 
 var _ soft.Acceptance = (*acceptance)(nil)
 
+// Kin tells whether another adapter is of the same provider.
+func (a *adapter) Kin(other soft.Network) bool {
+	b, ok := other.(*adapter)
+	return ok && b.p == a.p
+}
+
 // PairOf is a queue pair of this adapter.
 func (a *adapter) PairOf(qp rdma.QueuePair) soft.Pair {
 	if pair, ok := qp.(*queuePair); ok && pair != nil && pair.a == a {
@@ -154,7 +160,7 @@ func (p *acceptance) Refuse(private []byte) {
 // Source: [ND Connector.CompleteConnect]
 func (p *acceptance) Complete(ctx context.Context, pair soft.Pair, end func(error)) (soft.Conn, error) {
 	own, err := p.a.sendSegment(ctx, p.nc, &hello{kind: helloReady})
-	return p.a.begin(err, p.nc, pair, own, p.peer, p.bell, agree(p.limits, p.reply), end)
+	return begin(err, p.nc, pair, own, p.peer, p.bell, agree(p.limits, p.reply), end)
 }
 
 // sendSegment makes this side's segment and sends it, and other descriptors.
@@ -179,11 +185,11 @@ func (a *adapter) sendSegment(ctx context.Context, nc *net.UnixConn, h *hello, o
 
 // begin makes the connection and starts its goroutine, unless its start-up failed
 // with err: then, or if it fails now, everything is freed.
-func (a *adapter) begin(err error, nc *net.UnixConn, pair soft.Pair, own, peer *segment, b *bell, limits rdma.ReadLimits, end func(error)) (soft.Conn, error) {
+func begin(err error, nc *net.UnixConn, pair soft.Pair, own, peer *segment, b *bell, limits rdma.ReadLimits, end func(error)) (soft.Conn, error) {
 	qp := pair.(*queuePair)
 	var c *conn
 	if err == nil {
-		c, err = newConn(a, qp, nc, own, peer, b, limits, end)
+		c, err = newConn(qp.a, qp, nc, own, peer, b, limits, end)
 	}
 	if err == nil && !qp.attach(c) {
 		err = net.ErrClosed

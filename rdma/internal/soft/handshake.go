@@ -15,6 +15,9 @@ type Network interface {
 	Info() rdma.AdapterInfo
 	// PairOf is a queue pair of this very adapter, or nil.
 	PairOf(qp rdma.QueuePair) Pair
+	// Kin tells whether other is of the same provider, so that each can take the
+	// requests that reach the other.
+	Kin(other Network) bool
 	// Source checks an address to connect from, and completes it. Its error is
 	// that of the operation.
 	Source(ctx context.Context, op string, local rdma.Addr) (rdma.Addr, error)
