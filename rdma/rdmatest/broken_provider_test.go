@@ -38,7 +38,7 @@ var brokenWays = []struct {
 	fault func(hook.Attempt) hook.Action
 	found string
 }{
-	{name: "writes vanish", fault: drops(rdma.OpWrite), found: `write/sizes write/gather write/then-send write/descending write/polled-word
+	{name: "writes vanish", fault: drops(rdma.OpWrite), found: `connect/own-domain write/sizes write/gather write/then-send write/descending write/polled-word
 		write/alloc message/inline message/read-fence random/model violation/bounds violation/wrap-around violation/token
 		violation/rights violation/closed-region violation/other-adapter violation/close-is-final`},
 	{name: "reads vanish", fault: drops(rdma.OpRead), found: `read/sizes read/scatter read/sink-rights
