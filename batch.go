@@ -3,7 +3,9 @@ package lwio
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
+	"math"
 	"sync/atomic"
 )
 
@@ -11,7 +13,7 @@ import (
 var ErrBatchFull = errors.New("the batch is full")
 
 // Batch keeps many reads and writes in flight from one goroutine. Operations are
-// queued with Read and Write, sent by Submit, many with one system call, and come
+// queued with Read, Write and WriteSame, sent by Submit, many with one system call, and come
 // back from Wait in any order. None costs a goroutine; none costs an allocation if its
 // memory is part of a [Buffer], or small. Over SMB alone, Submit does them one after
 // another.
@@ -78,14 +80,33 @@ func (c *Client) NewBatch(n int) *Batch {
 //
 // Errors: ErrBatchFull; fs.ErrClosed once the batch is closed.
 func (b *Batch) Read(f *File, p []byte, off int64, tag uint64) error {
-	return b.add(op{b: b, f: f, p: p, off: off, tag: tag})
+	return b.add(op{b: b, f: f, p: p, size: len(p), off: off, tag: tag})
 }
 
 // Write queues a write of p to f at byte offset off.
 //
 // Errors: as Read.
 func (b *Batch) Write(f *File, p []byte, off int64, tag uint64) error {
-	return b.add(op{b: b, f: f, p: p, off: off, tag: tag, write: true})
+	return b.add(op{b: b, f: f, p: p, size: len(p), off: off, tag: tag, write: true})
+}
+
+// WriteSame queues what [File.WriteSame] does: p is written over and over from byte offset
+// off on, n bytes in all. p is copied, and the caller's again at once; that costs an
+// allocation. To a server that cannot repeat pages Submit and Wait send all bytes, one such
+// operation after another.
+//
+// Errors: as Read; fs.ErrInvalid as of File.WriteSame.
+//
+// Source: [LWIO §Vectored Write], [LWIO claim 17], [OP-112]
+func (b *Batch) WriteSame(f *File, p []byte, off, n int64, tag uint64) error {
+	page, err := f.samePage(p, off, n)
+	if err == nil && n > math.MaxInt {
+		err = fmt.Errorf("%w: %d bytes at a time", fs.ErrInvalid, n)
+	}
+	if err != nil {
+		return wrap("batch", f.name, err)
+	}
+	return b.add(op{b: b, f: f, p: page, size: int(n), off: off, tag: tag, write: true, same: true})
 }
 
 func (b *Batch) add(o op) error {

@@ -16,10 +16,12 @@ type op struct {
 	b     *Batch
 	f     *File
 	p     []byte
+	size  int // bytes: those of p, unless that is a page to be written over and over
 	off   int64
 	tag   uint64
 	write bool
-	done  int // bytes
+	same  bool // p is a page
+	done  int  // bytes
 
 	s     *slot
 	mr    rdma.MemoryRegion // made for it
@@ -56,10 +58,10 @@ func (b *Batch) send(ctx context.Context, block bool) error {
 		if err != nil && ctx.Err() != nil {
 			return err // the operation stays queued
 		}
-		if err != nil || cn == nil {
+		if err != nil || cn == nil || !o.fits(cn) {
 			b.queued++
 			if err == nil {
-				err = o.overSMB(ctx)
+				err = o.atOnce(ctx)
 			}
 			b.finish(o, err)
 			continue
@@ -76,11 +78,11 @@ func (b *Batch) send(ctx context.Context, block bool) error {
 
 // lane is the connection for o, or nil for SMB.
 func (b *Batch) lane(ctx context.Context, o *op) (*conn, error) {
-	err := o.f.check(ctx, o.off, len(o.p))
+	err := o.f.check(ctx, o.off, o.size)
 	if err != nil && o.owed != nil && ctx.Err() == nil {
 		return nil, o.owed.uncertain(err)
 	}
-	if err != nil || len(o.p) == 0 {
+	if err != nil || o.size == 0 {
 		return nil, err
 	}
 	if o.owed != nil {
@@ -102,7 +104,7 @@ func (b *Batch) lane(ctx context.Context, o *op) (*conn, error) {
 // joins reports whether o can be sent on cn without waiting for anything but a credit: as
 // long as the caller uses the connection, nothing takes its place.
 func (o *op) joins(ctx context.Context, cn *conn) bool {
-	if o.owed != nil || len(o.p) == 0 || o.b.c.haunted() || o.f.check(ctx, o.off, len(o.p)) != nil {
+	if o.owed != nil || o.size == 0 || !o.fits(cn) || o.b.c.haunted() || o.f.check(ctx, o.off, o.size) != nil {
 		return false
 	}
 	next, fid := o.f.laneNow(cn.rail)
@@ -110,10 +112,19 @@ func (o *op) joins(ctx context.Context, cn *conn) bool {
 	return next == cn
 }
 
-// overSMB does the rest of o without RDMA.
-func (o *op) overSMB(ctx context.Context) error {
-	if len(o.p) == 0 {
+// fits reports whether o can be sent on cn: not every server repeats pages. What was sent
+// before is sent again, or is uncertain.
+func (o *op) fits(cn *conn) bool { return !o.same || cn.peer.maxSame > 0 || o.owed != nil }
+
+// atOnce does the rest of o without RDMA, and without that the batch goes on meanwhile.
+func (o *op) atOnce(ctx context.Context) error {
+	if o.size == 0 {
 		return nil
+	}
+	if o.same {
+		n, err := o.f.writeCopies(ctx, o.p, o.off+int64(o.done), int64(o.size-o.done))
+		o.done += int(n)
+		return err
 	}
 	do := o.f.readSMB
 	if o.write {
@@ -193,11 +204,14 @@ func (o *op) prepare(ctx context.Context, cn *conn, s *slot) (err error) {
 		limit, small, access = cn.peer.maxWrite, copyWrite, 0
 		s.kind = kindWrite
 	}
+	if o.same {
+		limit = cn.peer.maxSame
+	}
 	if o.on != cn {
 		o.takeBack()
 		o.on = cn
 	}
-	if o.to == nil && o.mr == nil {
+	if o.to == nil && o.mr == nil && !o.same {
 		o.to, o.at, err = cn.buffers.find(o.p)
 		if err == nil && o.to == nil && len(o.p) > small {
 			o.mr, err = cn.adapter.RegisterMemory(ctx, o.p, access)
@@ -206,7 +220,7 @@ func (o *op) prepare(ctx context.Context, cn *conn, s *slot) (err error) {
 			return err
 		}
 	}
-	o.n = min(len(o.p)-o.done, limit)
+	o.n = min(o.size-o.done, limit)
 	if o.write {
 		if o.epoch == nil {
 			o.epoch = o.f.writes.begin()
@@ -235,6 +249,8 @@ func (o *op) message() (wire.Header, payload) {
 		mr, at = o.to.mr, o.at+o.done
 	}
 	switch {
+	case o.same:
+		return sameHeader(o.fid, o.off+int64(o.done), o.n), payload{copied: o.p[:min(o.n, len(o.p))]}
 	case o.write:
 		h.Opcode = wire.OpWrite
 		if mr == nil || len(o.p) <= copyWrite {
@@ -272,7 +288,7 @@ func (o *op) came(c *conn, ios wire.IOStatusBlock, err error) {
 
 // goesOn reports whether a write that was answered has another request to send.
 func (o *op) goesOn() bool {
-	return o.failed == nil && o.ios.Status == 0 && int(o.ios.Information) == o.n && o.done+o.n < len(o.p)
+	return o.failed == nil && o.ios.Status == 0 && int(o.ios.Information) == o.n && o.done+o.n < o.size
 }
 
 // land copies what a small read brought, if o is one, before its slot is used again.
@@ -294,7 +310,7 @@ func (b *Batch) reap() {
 		o.next = nil
 		b.count.Add(-1)
 		b.returned(o)
-		if err := o.take(); err != nil || o.done == len(o.p) {
+		if err := o.take(); err != nil || o.done == o.size {
 			b.finish(o, err)
 		} else {
 			b.push(o)

@@ -190,6 +190,8 @@ func (r *resumption) batch() {
 			errs = append(errs, b.Write(r.f, p, r.off, uint64(tag)))
 			r.off += int64(len(p))
 		}
+		errs = append(errs, b.WriteSame(r.f, []byte("same"), r.off, 600_000, 4))
+		r.off += 600_000
 		errs = append(errs, b.Read(r.g, small, 0, 10), b.Read(r.g, r.buf.Bytes()[100_000:], 0, 11))
 		list, err := b.Wait(ctx, b.Pending())
 		errs = append(errs, err)

@@ -47,18 +47,13 @@ func (f *File) WriteSame(ctx context.Context, p []byte, off, n int64) (int64, er
 }
 
 func (f *File) writeSame(ctx context.Context, p []byte, off, n int64) (int64, error) {
-	switch {
-	case f.options&optionUnbuffered == 0:
-		return 0, fmt.Errorf("%w: WriteSame of a file that was not opened Unbuffered", fs.ErrInvalid)
-	case len(p) == 0 || len(p) > protocolPage || len(p)&(len(p)-1) != 0:
-		return 0, fmt.Errorf("%w: WriteSame of %d bytes, which is not a power of two up to %d", fs.ErrInvalid, len(p), protocolPage)
-	case off < 0 || n < 0 || off > math.MaxInt64-n:
-		return 0, fmt.Errorf("%w: WriteSame of %d bytes at offset %d", fs.ErrInvalid, n, off)
+	page, err := f.samePage(p, off, n)
+	if err != nil {
+		return 0, err
 	}
 	if err := f.check(ctx, 0, 0); err != nil || n == 0 {
 		return 0, err
 	}
-	page := bytes.Repeat(p, protocolPage/len(p))
 	done := int64(0)
 	for losses := 0; done < n; losses++ {
 		cn, fid, err := f.lane(ctx)
@@ -83,6 +78,19 @@ func (f *File) writeSame(ctx context.Context, p []byte, off, n int64) (int64, er
 		}
 	}
 	return done, nil
+}
+
+// samePage checks what is to be written, and returns p as often as it takes to fill a page.
+func (f *File) samePage(p []byte, off, n int64) ([]byte, error) {
+	switch {
+	case f.options&optionUnbuffered == 0:
+		return nil, fmt.Errorf("%w: WriteSame of a file that was not opened Unbuffered", fs.ErrInvalid)
+	case len(p) == 0 || len(p) > protocolPage || len(p)&(len(p)-1) != 0:
+		return nil, fmt.Errorf("%w: WriteSame of %d bytes, which is not a power of two up to %d", fs.ErrInvalid, len(p), protocolPage)
+	case off < 0 || n < 0 || off > math.MaxInt64-n:
+		return nil, fmt.Errorf("%w: WriteSame of %d bytes at offset %d", fs.ErrInvalid, n, off)
+	}
+	return bytes.Repeat(p, protocolPage/len(p)), nil
 }
 
 // writeCopies writes n bytes of the page, over and over, as they are.

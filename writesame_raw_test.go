@@ -2,6 +2,7 @@ package lwio
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"os"
@@ -17,6 +18,22 @@ type collapsed struct {
 	body []byte
 }
 
+// sameWays are the ways to write a page over and over.
+var sameWays = map[string]func(c *Client, f *File, p []byte, off, n int64) (int64, error){
+	"call": func(_ *Client, f *File, p []byte, off, n int64) (int64, error) {
+		return f.WriteSame(context.Background(), p, off, n)
+	},
+	"batch": func(c *Client, f *File, p []byte, off, n int64) (int64, error) {
+		b := c.NewBatch(1)
+		defer b.Close()
+		if err := b.WriteSame(f, p, off, n, 0); err != nil {
+			return 0, err
+		}
+		list, err := b.Wait(context.Background(), 1)
+		return int64(list[0].N), errors.Join(err, list[0].Err)
+	},
+}
+
 // A collapsed write is one page with one message for each window, in both modes of
 // completion.
 //
@@ -24,6 +41,12 @@ type collapsed struct {
 func TestCollapsedMessages(t *testing.T) { onEach(t, testCollapsedMessages) }
 
 func testCollapsedMessages(t *testing.T, on string) {
+	for name, do := range sameWays {
+		t.Run(name, func(t *testing.T) { testCollapsedBy(t, on, do) })
+	}
+}
+
+func testCollapsedBy(t *testing.T, on string, do func(c *Client, f *File, p []byte, off, n int64) (int64, error)) {
 	page := pattern(protocolPage)
 	for _, r := range []struct {
 		mode                 CompletionMode
@@ -60,7 +83,7 @@ func testCollapsedMessages(t *testing.T, on string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if n, err := f.WriteSame(t.Context(), page, 0, int64(r.n)); n != int64(r.n) || err != nil {
+		if n, err := do(c, f, page, 0, int64(r.n)); n != int64(r.n) || err != nil {
 			t.Fatalf("%+v: %d, %v", r, n, err)
 		}
 		if !bytes.Equal(share.files["f"].content(), bytes.Repeat(page, r.n/len(page)+1)[:r.n]) {
@@ -107,36 +130,38 @@ func testCollapsedFailures(t *testing.T, on string) {
 		{"short", func(c *rawConn, h wire.Header) { c.reply(h, 9, 0) }, io.ErrShortWrite, window + 9},
 		{"lost", func(c *rawConn, _ wire.Header) { c.cut() }, ErrUncertain, window},
 	} {
-		t.Run(r.name, func(t *testing.T) {
-			share := newFakeShare()
-			share.put("f", nil)
-			s := newRawServer(t, on, share)
-			s.handle = func(c *rawConn, h wire.Header, _ []byte) bool {
-				switch {
-				case h.Opcode != wire.OpVecWrite:
-					return false
-				case h.Offset == 0:
-					c.reply(h, h.Length, 0)
-				default:
-					r.do(c, h)
+		for name, do := range sameWays {
+			t.Run(r.name+"/"+name, func(t *testing.T) {
+				share := newFakeShare()
+				share.put("f", nil)
+				s := newRawServer(t, on, share)
+				s.handle = func(c *rawConn, h wire.Header, _ []byte) bool {
+					switch {
+					case h.Opcode != wire.OpVecWrite:
+						return false
+					case h.Offset == 0:
+						c.reply(h, h.Length, 0)
+					default:
+						r.do(c, h)
+					}
+					return true
 				}
-				return true
-			}
-			s.grant = 1 // so that one follows the other
-			c := s.connect(Config{})
-			f, err := c.OpenFile(t.Context(), "f", os.O_RDWR|Unbuffered, 0)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if n, err := f.WriteSame(t.Context(), []byte("same"), 0, 2*window+5); n != r.done || !errors.Is(err, r.err) {
-				t.Errorf("%d, %v", n, err)
-			}
-			if n := s.sess.counted(&s.sess.smbWrites); n != 0 {
-				t.Errorf("%d writes over SMB", n)
-			}
-			if err := f.Close(); err != nil {
-				t.Error(err)
-			}
-		})
+				s.grant = 1 // so that one follows the other
+				c := s.connect(Config{})
+				f, err := c.OpenFile(t.Context(), "f", os.O_RDWR|Unbuffered, 0)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if n, err := do(c, f, []byte("same"), 0, 2*window+5); n != r.done || !errors.Is(err, r.err) {
+					t.Errorf("%d, %v", n, err)
+				}
+				if n := s.sess.counted(&s.sess.smbWrites); n != 0 {
+					t.Errorf("%d writes over SMB", n)
+				}
+				if err := f.Close(); err != nil {
+					t.Error(err)
+				}
+			})
+		}
 	}
 }
