@@ -46,6 +46,9 @@ const (
 	// are not pinned. The program may give pages of a registered region back to the
 	// system while no request uses them; what comes there later, comes into fresh ones.
 	CapPageable Caps = 0x00100000
+	// CapDirectAlloc: a peer reads and writes memory of Alloc straight, and other memory
+	// only by way of this side's process.
+	CapDirectAlloc Caps = 0x00200000
 	// CapConfidential: nobody but the two peers can see the data. [OP-114]
 	CapConfidential Caps = 0x20000000
 )

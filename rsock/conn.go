@@ -124,4 +124,13 @@ func (c *Conn) Stats() Stats { return c.via.Stats() }
 type Stats struct {
 	// BytesRead and BytesWritten are what Read and Write moved, in bytes.
 	BytesRead, BytesWritten uint64
+	// RDMARead and RDMAWritten are the parts of it that were moved by RDMA.
+	RDMARead, RDMAWritten uint64
+	// MessagesReceived and MessagesSent are control messages.
+	MessagesReceived, MessagesSent uint64
+	// Held is how often a message could not be sent at once, for want of a credit or a
+	// buffer.
+	Held uint64
+	// UrgentDropped is urgent data that nobody read in time, in bytes.
+	UrgentDropped uint64
 }

@@ -1,0 +1,129 @@
+package rsock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"syscall"
+	"time"
+
+	"lwio/rsock/internal/session"
+	"lwio/rsock/spi"
+)
+
+// sessionCarrier is a session over RDMA as a carrier.
+type sessionCarrier struct {
+	stream        *session.Stream
+	network       string // the provider's name
+	local, remote net.Addr
+	closed        func() // called once, after Close
+}
+
+var _ carrier = (*sessionCarrier)(nil)
+
+// newSession prepares a session on a socket that is not connected. What follows is Start,
+// and then newRDMAConn or Abort, which closes the socket too. So does a failure here.
+func newSession(ctx context.Context, sock *spi.Socket, cfg *Config) (*session.Stream, error) {
+	return session.New(ctx, sock, session.Config{
+		ReceiveBuffers: cfg.ReceiveBuffers, BufferSize: cfg.BufferSize,
+		Threshold: cfg.Threshold, NoRead: cfg.NoRead, Spin: cfg.Spin,
+	})
+}
+
+// newRDMAConn is a connection over a session that has begun. closed is called after its
+// Close.
+func newRDMAConn(s *session.Stream, t Transport, local, remote netip.AddrPort, closed func()) *Conn {
+	return &Conn{transport: t, via: &sessionCarrier{
+		stream: s, network: t.Name, closed: closed,
+		local: net.TCPAddrFromAddrPort(local), remote: net.TCPAddrFromAddrPort(remote),
+	}}
+}
+
+// wrap makes a *net.OpError of an error, but for io.EOF.
+func (c *sessionCarrier) wrap(op string, err error) error {
+	if err == nil || err == io.EOF { //nolint:errorlint // as io.Reader says
+		return err
+	}
+	return opError(op, c.network, c.local, c.remote, err)
+}
+
+func (c *sessionCarrier) Read(p []byte) (int, error) {
+	n, err := c.stream.Read(p)
+	if err != nil {
+		err = c.wrap("read", err)
+	}
+	return n, err
+}
+
+func (c *sessionCarrier) Write(p []byte) (int, error) {
+	n, err := c.stream.Write(p)
+	if err != nil {
+		err = c.wrap("write", err)
+	}
+	return n, err
+}
+
+func (c *sessionCarrier) ReadUrgent(p []byte) (int, error) {
+	n, err := c.stream.ReadUrgent(p)
+	return n, c.wrap("read", err)
+}
+
+func (c *sessionCarrier) WriteUrgent(p []byte) (int, error) {
+	n, err := c.stream.WriteUrgent(p)
+	return n, c.wrap("write", err)
+}
+
+func (c *sessionCarrier) ReadFrom(r io.Reader) (int64, error) {
+	n, err := c.stream.ReadFrom(r)
+	return n, c.wrap("readfrom", err)
+}
+
+func (c *sessionCarrier) WriteTo(w io.Writer) (int64, error) {
+	n, err := c.stream.WriteTo(w)
+	return n, c.wrap("writeto", err)
+}
+
+func (c *sessionCarrier) Close() error {
+	err := c.stream.Close()
+	if !errors.Is(err, net.ErrClosed) && c.closed != nil {
+		c.closed()
+	}
+	return c.wrap("close", err)
+}
+
+func (c *sessionCarrier) CloseRead() error     { return c.wrap("close", c.stream.CloseRead()) }
+func (c *sessionCarrier) CloseWrite() error    { return c.wrap("close", c.stream.CloseWrite()) }
+func (c *sessionCarrier) LocalAddr() net.Addr  { return c.local }
+func (c *sessionCarrier) RemoteAddr() net.Addr { return c.remote }
+
+func (c *sessionCarrier) SetDeadline(t time.Time) error {
+	return errors.Join(c.SetReadDeadline(t), c.SetWriteDeadline(t))
+}
+
+func (c *sessionCarrier) SetReadDeadline(t time.Time) error {
+	return c.wrap("set", c.stream.SetReadDeadline(t))
+}
+
+func (c *sessionCarrier) SetWriteDeadline(t time.Time) error {
+	return c.wrap("set", c.stream.SetWriteDeadline(t))
+}
+
+// SetNoDelay has nothing to do: what is written goes out at once.
+func (c *sessionCarrier) SetNoDelay(bool) error { return nil }
+
+func (c *sessionCarrier) SetLinger(sec int) error {
+	c.stream.SetLinger(time.Duration(sec) * time.Second)
+	return nil
+}
+
+// errNoSyscalls says why there is no SyscallConn.
+var errNoSyscalls = fmt.Errorf("a connection over RDMA has no descriptor: %w", errors.ErrUnsupported)
+
+func (c *sessionCarrier) SyscallConn() (syscall.RawConn, error) {
+	return nil, c.wrap("raw-control", errNoSyscalls)
+}
+
+func (c *sessionCarrier) Stats() Stats { return Stats(c.stream.Stats()) }

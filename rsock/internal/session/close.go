@@ -1,0 +1,160 @@
+package session
+
+import (
+	"context"
+	"time"
+)
+
+// CloseWrite ends this side's stream: the peer reads io.EOF after what was written.
+//
+// Errors: net.ErrClosed after Close, and what the stream has failed with.
+//
+// Source: [WSD §7]
+func (s *Stream) CloseWrite() error {
+	if s.closing.Load() {
+		return errClosed
+	}
+	if s.finished.Swap(true) {
+		return nil
+	}
+	s.baton.signal(&s.writer) // a Write that waits gives up
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	s.out.enqueue(Message{Type: TypeShutdown})
+	s.out.flush()
+	return s.failure()
+}
+
+// takeShutdown takes in that the peer's stream ends, and perhaps that it has closed, or
+// has all that this side wrote.
+//
+// Source: [WSD §7]
+func (s *Stream) takeShutdown(m *Message) error {
+	in := &s.in
+	switch m.Flags {
+	case FlagTaken:
+		if !s.closing.Load() || in.taken {
+			return violation("%v: an answer to nothing", m.Type)
+		}
+		in.taken = true
+		s.baton.signal(&s.closer)
+		return nil
+	case FlagClosing:
+		if in.left {
+			return violation("%v: for the second time", m.Type)
+		}
+		in.left = true
+		s.peerLeft.Store(true)
+		s.out.dropAll(ErrPeerClosed)
+		s.baton.signal(&s.writer)
+	default:
+		if in.eof {
+			return violation("%v: for the second time", m.Type)
+		}
+	}
+	in.eof = true
+	s.baton.signal(&s.reader)
+	s.baton.signal(&s.urgentReader)
+	return nil
+}
+
+// SetLinger sets how long Close waits for the peer to take what was written; 0 breaks the
+// connection off instead, and the peer sees a reset. A negative one is Config.Linger.
+func (s *Stream) SetLinger(d time.Duration) {
+	if d < 0 {
+		d = s.cfg.Linger
+	}
+	s.linger.Store(int64(d))
+}
+
+// Close ends the connection. Calls that wait end; what was written before is delivered,
+// though not necessarily read, when it returns, if the peer lives and takes it in time. A
+// second Close waits for the first and fails with net.ErrClosed.
+//
+// Source: [WSD §7]
+func (s *Stream) Close() error {
+	if s.closing.Swap(true) {
+		<-s.closed
+		return errClosed
+	}
+	defer close(s.closed)
+	linger := time.Duration(s.linger.Load())
+	if linger == 0 {
+		s.fail(errClosed)
+	}
+	giveUp := time.AfterFunc(max(linger, time.Millisecond), func() { s.fail(errLinger) })
+	for _, w := range s.waiters() {
+		s.baton.signal(w)
+	}
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	s.reading.Lock()
+	defer s.reading.Unlock()
+	s.urgentReading.Lock()
+	defer s.urgentReading.Unlock()
+	s.part()
+	giveUp.Stop()
+	return s.tearDown()
+}
+
+// part tells the peer that this side closes, and waits until it has all that was written.
+func (s *Stream) part() {
+	if !s.isStarted() || s.failure() != nil {
+		return
+	}
+	s.mu.Lock()
+	s.in.discard = true
+	s.discardLocked()
+	s.mu.Unlock()
+	sent := false
+	for s.awaited(&s.closer, func() bool {
+		if s.in.fetch.busy() {
+			return false // into memory that goes; the peer may not end it before
+		}
+		if !sent {
+			sent = true
+			s.out.enqueue(Message{Type: TypeShutdown, Flags: FlagClosing})
+			s.out.flush()
+		}
+		return s.in.taken
+	}) {
+	}
+	if s.failure() != nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), s.cfg.Linger)
+	defer cancel()
+	_ = s.sock.Disconnect(ctx) // Close of the socket does what is left
+}
+
+// isStarted tells whether the session is negotiated.
+func (s *Stream) isStarted() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.in.met
+}
+
+// tearDown ends all that the stream has.
+func (s *Stream) tearDown() error {
+	s.fail(errClosed)
+	s.running.Wait()
+	s.baton.stop()
+	s.readDeadline.set(time.Time{}, nil)
+	s.writeDeadline.set(time.Time{}, nil)
+	s.mu.Lock()
+	s.dead = true
+	used := s.users > 0
+	s.idle.Stop()
+	s.mu.Unlock()
+	if used {
+		s.hangUp() // and leave does the rest
+		return nil
+	}
+	return s.sock.Close()
+}
+
+// Abort is Close without regard for what was written.
+func (s *Stream) Abort() {
+	s.linger.Store(0)
+	_ = s.Close() // which says only what the provider could not tidy up
+}

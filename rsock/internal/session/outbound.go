@@ -1,0 +1,216 @@
+package session
+
+import (
+	"context"
+	"sync"
+
+	"lwio/rsock/spi"
+)
+
+// outbound is what leaves: control messages, credits, and the offers of this side.
+type outbound struct {
+	s *Stream
+
+	mu     sync.Mutex // guards what follows
+	handle spi.Handle // of area
+	area   []byte
+	slots  []sendSlot
+	free   []int // of slots
+	most   int   // bytes that a message to the peer may have
+
+	credits  credits
+	started  bool // credits are known
+	sequence uint32
+	queue    []control // passing messages that wait for a credit or a slot
+
+	sending offersOut
+	stage   stage
+}
+
+// sendSlot is one buffer for control messages.
+type sendSlot struct {
+	over spi.Overlapped
+	buf  []byte
+	sge  [1]spi.BufferEx
+}
+
+// control is a message that is sent when it can be; descriptor is copied.
+type control struct {
+	m          Message
+	descriptor [MaxDescriptor]byte
+}
+
+// init registers the buffers.
+func (o *outbound) init(ctx context.Context, s *Stream) (err error) {
+	o.s = s
+	size := s.cfg.BufferSize
+	n := min(sendBuffers, max(s.sock.Options().SendDepth-rdmaDepth, 1))
+	o.area = make([]byte, n*size)
+	if o.handle, err = s.sock.RegisterMemory(ctx, o.area, spi.MemRead); err != nil {
+		return err
+	}
+	o.slots = make([]sendSlot, n)
+	for i := range o.slots {
+		t := &o.slots[i]
+		t.buf = o.area[i*size : (i+1)*size]
+		t.sge[0] = spi.BufferEx{Handle: o.handle, Offset: i * size}
+		t.over.Complete = func(over *spi.Overlapped) { o.sent(i, over) }
+		o.free = append(o.free, i)
+	}
+	o.most = MaxNegotiation
+	o.sending.over.Complete = o.written
+	return nil
+}
+
+// rdmaDepth is how many requests besides control messages a stream has pending.
+const rdmaDepth = 2
+
+// sent says that a buffer is free again. A failure shows in the receives too.
+func (o *outbound) sent(i int, over *spi.Overlapped) {
+	o.mu.Lock()
+	wasNone := len(o.free) == 0
+	o.free = append(o.free, i)
+	o.mu.Unlock()
+	if _, err := over.Result(); err != nil {
+		o.s.fail(connectionError(o.s.sock, err))
+		return
+	}
+	if wasNone {
+		o.s.baton.signal(&o.s.writer)
+	}
+}
+
+// greet sends the message of the negotiation, which costs no credit that anybody counts
+// yet.
+func (o *outbound) greet(m *Message) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.started {
+		o.credits.own--
+	}
+	return o.postLocked(m)
+}
+
+// begin takes in what both sides have said. The acceptor's reply costs a credit, which the
+// active side owes from the beginning; the first message of the active side none, as its
+// buffer is posted again before the acceptor tells of any.
+func (o *outbound) begin(own, peer *Negotiation, active bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.credits.init(own.Buffers, peer.Buffers)
+	if active {
+		o.credits.peer--
+		o.credits.owed++
+	}
+	o.most = min(o.s.cfg.BufferSize, peer.BufferSize)
+	o.sending.init(peer)
+	o.started = true
+}
+
+// room is how many bytes of data fit a message with a descriptor of so many.
+func (o *outbound) room(descriptor int) int { return o.most - HeaderSize - descriptor }
+
+// trySend sends a message, if there are the credits and a buffer for it, and tells whether
+// it did. What cannot be posted ends the stream.
+func (o *outbound) trySend(m *Message, k class) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.trySendLocked(m, k)
+}
+
+func (o *outbound) trySendLocked(m *Message, k class) bool {
+	if len(o.free) == 0 || !o.credits.may(k) {
+		o.s.counts.held.Add(1)
+		return false
+	}
+	m.Credits = o.credits.spend()
+	if err := o.postLocked(m); err != nil {
+		o.s.fail(connectionError(o.s.sock, err))
+	}
+	return true
+}
+
+// postLocked posts a message; there must be a buffer.
+func (o *outbound) postLocked(m *Message) error {
+	i := o.free[len(o.free)-1]
+	t := &o.slots[i]
+	m.Sequence = o.sequence
+	t.sge[0].Length = len(m.AppendTo(t.buf[:0]))
+	if err := o.s.sock.Send(&t.over, t.sge[:], 0); err != nil {
+		return err
+	}
+	o.free = o.free[:len(o.free)-1]
+	o.sequence++
+	o.s.counts.messagesOut.Add(1)
+	return nil
+}
+
+// enqueueLocked sends a passing message as soon as it can be.
+func (o *outbound) enqueueLocked(m Message) {
+	c := control{m: m}
+	copy(c.descriptor[:], m.Descriptor)
+	o.queue = append(o.queue, c)
+}
+
+// enqueue is enqueueLocked; flush sends.
+func (o *outbound) enqueue(m Message) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.enqueueLocked(m)
+}
+
+// flush sends what waits, and credits if it is time, and posts receives.
+func (o *outbound) flush() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.flushLocked()
+}
+
+func (o *outbound) flushLocked() {
+	if !o.started {
+		o.commitLocked()
+		return
+	}
+	sent := 0
+	for ; sent < len(o.queue); sent++ {
+		c := &o.queue[sent]
+		c.m.Descriptor = c.descriptor[:len(c.m.Descriptor)]
+		if !o.trySendLocked(&c.m, passing) && !o.trySendLocked(&c.m, granting) {
+			break
+		}
+	}
+	if sent > 0 {
+		o.queue = append(o.queue[:0], o.queue[sent:]...)
+	}
+	if o.credits.grantNow() {
+		o.trySendLocked(&Message{Type: TypeCredit}, granting)
+	}
+	o.commitLocked()
+}
+
+// commitLocked posts receives that were deferred and not posted with a message.
+func (o *outbound) commitLocked() {
+	if err := o.s.sock.Commit(); err != nil {
+		o.s.fail(connectionError(o.s.sock, err))
+	}
+}
+
+// arrived takes in that a message came. keep says that its credit is not owed yet. It is
+// false if the peer had no credit for it, or grants too many.
+func (o *outbound) arrived(granted uint16, keep bool) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if !o.credits.receive(granted) {
+		return false
+	}
+	o.credits.consumed(keep)
+	return true
+}
+
+// released says that n messages that were kept are read. It sends what waits for that.
+func (o *outbound) released(n int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.credits.read(n)
+	o.flushLocked()
+}

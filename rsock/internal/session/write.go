@@ -1,0 +1,219 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"os"
+
+	"lwio/rdma"
+	"lwio/rsock/spi"
+)
+
+// Write sends p and returns how much of it is on its way, which is less than all only with
+// an error. What is not larger than the threshold is copied into control messages. What is
+// larger is offered to the peer: a copy of it, and then Write returns when all is offered,
+// or p itself, and then it returns when the peer has it. If the time is over before that,
+// the peer is asked to leave the rest.
+//
+// Errors: os.ErrDeadlineExceeded; ErrNoBuffers, after which the stream can be used on;
+// ErrWriteClosed; net.ErrClosed after Close; ErrPeerClosed; ErrReset; ErrProtocol.
+//
+// Source: [WSD §5.1], [WSD §5.2], [WSD §5.4]
+func (s *Stream) Write(p []byte) (n int, err error) {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	if err = s.writable(); err == nil {
+		if len(p) > s.cfg.Threshold {
+			n, err = s.writeLarge(p)
+		} else {
+			n, err = s.writeSmall(p)
+		}
+	}
+	s.counts.bytesOut.Add(uint64(n))
+	return n, err
+}
+
+// writable is why nothing can be written.
+func (s *Stream) writable() error {
+	switch {
+	case s.closing.Load():
+		return errClosed
+	case s.writeDeadline.over.Load():
+		return os.ErrDeadlineExceeded
+	case s.finished.Load():
+		return ErrWriteClosed
+	case s.peerLeft.Load():
+		return ErrPeerClosed
+	}
+	return s.failure()
+}
+
+// send sends a message, for which it waits if it has to.
+func (s *Stream) send(m *Message, k class) error {
+	return s.await(func() (bool, error) { return s.out.trySend(m, k), nil })
+}
+
+// await waits until try is true or fails, or nothing can be written.
+func (s *Stream) await(try func() (bool, error)) error {
+	for {
+		s.writer.flag.Store(false)
+		if err := s.writable(); err != nil {
+			return err
+		}
+		if ok, err := try(); ok || err != nil {
+			return err
+		}
+		s.wait(&s.writer)
+	}
+}
+
+// writeSmall sends data in control messages.
+//
+// Source: [WSD §5.1]
+func (s *Stream) writeSmall(p []byte) (n int, err error) {
+	m := Message{Type: TypeData}
+	for n < len(p) {
+		m.Payload = p[n:min(len(p), n+s.out.room(0))]
+		if !s.out.trySend(&m, parked) {
+			if err := s.send(&m, parked); err != nil {
+				return n, err
+			}
+		}
+		n += len(m.Payload)
+	}
+	return n, nil
+}
+
+// writeLarge offers data. The beginning of it goes with the offer.
+//
+// Source: [WSD §5.2], [WSD §5.3]
+func (s *Stream) writeLarge(p []byte) (n int, err error) {
+	head := min(s.out.room(MaxDescriptor), len(p)-1)
+	for n < len(p) && err == nil {
+		k := 0
+		if s.copies {
+			k, err = s.offerCopy(p[n:], head)
+		} else {
+			k, err = s.offerMemory(p[n:], head)
+		}
+		n += k
+		head = 0
+	}
+	return n, err
+}
+
+// copiesFirst tells whether what is offered is copied into memory that the peer reaches
+// faster.
+func copiesFirst(sock *spi.Socket, peer *Negotiation) bool {
+	return peer.CanRead && sock.Service().Info().Caps.Has(rdma.CapDirectAlloc)
+}
+
+// offerCopy offers a copy of the first part of p, behind head bytes that go with the offer,
+// and returns how much all of that is.
+func (s *Stream) offerCopy(p []byte, head int) (int, error) {
+	g, err := s.awaitPiece()
+	if err != nil {
+		return 0, err
+	}
+	k := copy(g.buf, p[head:])
+	if err := s.offerPiece(g, k, p[:head]); err != nil {
+		return 0, err
+	}
+	return head + k, nil
+}
+
+// awaitPiece waits for memory to offer from.
+func (s *Stream) awaitPiece() (g *piece, err error) {
+	err = s.await(func() (bool, error) {
+		var err error
+		g, err = s.out.takePiece()
+		return g != nil, err
+	})
+	return g, err
+}
+
+// offerPiece offers the first k bytes of a piece, which comes back when the peer has them.
+func (s *Stream) offerPiece(g *piece, k int, head []byte) error {
+	t := &outgoing{total: uint64(k), piece: g, handle: s.out.stage.handle, offset: g.offset}
+	err := s.await(func() (bool, error) { return s.out.offer(t, head, g.descriptor[:g.size]), nil })
+	if err != nil {
+		s.out.give(g)
+	}
+	return err
+}
+
+// offerMemory offers p itself, behind head bytes that go with the offer, and waits until
+// the peer does not need it any more.
+//
+// Source: [WSD §5.2], [WSD §5.3], [WSD §5.4]
+func (s *Stream) offerMemory(p []byte, head int) (n int, err error) {
+	ctx, t := context.Background(), &outgoing{}
+	var descriptor [MaxDescriptor]byte
+	size, rest := 0, p[head:min(len(p), head+s.sock.Options().MaxRdmaSize)]
+	t.total = uint64(len(rest))
+	if s.peerReads {
+		size, err = s.sock.RegisterRdmaMemory(ctx, rest, spi.MemRead, descriptor[:])
+	} else {
+		t.handle, err = s.sock.RegisterMemory(ctx, rest, spi.MemRead)
+	}
+	if err != nil {
+		return 0, s.registerError(err)
+	}
+	err = s.await(func() (bool, error) { return s.out.offer(t, p[:head], descriptor[:size]), nil })
+	if err == nil {
+		n = head
+		err = s.awaitTaken(t)
+		n += int(t.moved)
+	}
+	if size > 0 {
+		err = errors.Join(err, s.sock.DeregisterRdmaMemory(descriptor[:size]))
+	} else {
+		err = errors.Join(err, s.sock.DeregisterMemory(t.handle))
+	}
+	return n, err
+}
+
+// registerError is why memory of the program could not be registered: that the connection
+// is over, or else want of memory.
+func (s *Stream) registerError(err error) error {
+	if f := s.failure(); f != nil {
+		return f
+	}
+	if spi.ErrnoOf(err) == spi.ENOTCONN {
+		return connectionError(s.sock, err)
+	}
+	return noBuffers(err)
+}
+
+// awaitTaken waits until the memory of an offer is this side's again.
+//
+// Source: [WSD §7]
+func (s *Stream) awaitTaken(t *outgoing) error {
+	var late lateness
+	defer late.stop()
+	for {
+		s.writer.flag.Store(false)
+		stop := s.writable()
+		if s.out.isOver(t) {
+			if t.err != nil {
+				return t.err
+			}
+			if t.moved < t.total {
+				return stop
+			}
+			return nil
+		}
+		if s.failure() != nil {
+			// The provider lets nobody touch it any more once it is deregistered.
+			if s.out.dropAll(stop); s.out.isOver(t) {
+				return stop
+			}
+		} else if stop != nil {
+			late.look(s, &s.writeDeadline)
+			if s.out.withdraw(t) {
+				continue
+			}
+		}
+		s.wait(&s.writer)
+	}
+}
