@@ -9,6 +9,7 @@ require (
 	github.com/vbauerster/mpb/v8 v8.10.2
 	go.uber.org/goleak v1.3.0
 	golang.org/x/crypto v0.43.0
+	golang.org/x/net v0.45.0
 	golang.org/x/sys v0.37.0
 	golang.org/x/term v0.36.0
 	pgregory.net/rapid v1.2.0
