@@ -72,7 +72,7 @@ func (l *Listener) take(ctx context.Context, s *Socket) (*Incoming, error) {
 	if in.private, err = c.PrivateData(); err != nil {
 		return nil, failed(op, "", err)
 	}
-	return in, s.build()
+	return in, errors.Join(s.build(), l.v.enter(s))
 }
 
 // Close stops listening; requests that nobody took are refused. Sockets stay. A

@@ -128,6 +128,16 @@ func fails(tb testing.TB, what string, err error, want Errno) {
 	}
 }
 
+// fill sends an empty message into the peer's hole.
+func (e *end) fill(peer *end) {
+	e.tb.Helper()
+	var o Overlapped
+	e.ok("first send", &o, e.Send(&o, nil, 0))
+	if n := peer.ok("first receive", &peer.hole, nil); n != 0 {
+		e.tb.Errorf("first message has %d bytes", n)
+	}
+}
+
 // pair connects two ends with size bytes of memory each.
 func pair(tb testing.TB, f fabric, cfg *Config, size int) (active, passive *end) {
 	tb.Helper()
@@ -169,11 +179,7 @@ func pairOn(tb testing.TB, f fabric, va, vp *Service, size int) (active, passive
 	if len(reply) < 9 || string(reply[:9]) != "re: hello" {
 		tb.Errorf("private data of the reply: %q", reply)
 	}
-	// The active side sends first.
-	var o Overlapped
-	active.ok("first send", &o, active.Send(&o, nil, 0))
-	if n := passive.ok("first receive", &passive.hole, nil); n != 0 {
-		tb.Errorf("first message has %d bytes", n)
-	}
+	active.fill(passive) // the active side sends first
+	passive.fill(active)
 	return active, passive
 }

@@ -79,7 +79,7 @@ func (v *Service) Socket(ctx context.Context) (*Socket, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := s.build(); err != nil {
+	if err := errors.Join(s.build(), v.enter(s)); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
@@ -91,15 +91,18 @@ func (v *Service) open(ctx context.Context) (*Socket, error) {
 	if err != nil {
 		return nil, failed("socket", v.Name(), err)
 	}
-	s := newSocket(v, a)
+	return newSocket(v, a), nil
+}
+
+// enter makes a socket known that is complete.
+func (v *Service) enter(s *Socket) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.closed {
-		a.Close()
-		return nil, &Error{Op: "socket", Object: v.Name(), Errno: ENOTSOCK}
+		return &Error{Op: "socket", Object: v.Name(), Errno: ENOTSOCK}
 	}
 	v.sockets[s] = struct{}{}
-	return s, nil
+	return nil
 }
 
 // forget drops a socket that is closed.
