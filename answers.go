@@ -167,7 +167,7 @@ func (c *conn) settle(s *slot, st slotState, ios wire.IOStatusBlock, at int64) e
 		if o := s.op; o != nil {
 			o.land(s, ios)
 			s.op = nil
-			o.came(c, ios, nil)
+			o.came(ios, nil)
 			c.release(s)
 			return nil
 		}

@@ -36,12 +36,12 @@ type Batch struct {
 	queued  int
 	flying  []*op // being prepared, scratch
 	out     []Completion
-	waiter  waiter
 	closed  bool
-	conn    *conn // of what is in flight
-	sent    int   // in flight
-	starved int   // queued operations that conn has no credit for
-	offered int   // completions that the last Wait returned
+	legs    []*leg // one for each rail, nil for those that were not used
+	sent    int    // in flight on all
+	dealer  *rail  // that gets the next operations, up to so many bytes
+	deal    int
+	offered int // completions that the last Wait returned
 
 	over   <-chan struct{} // of the context whose end kicks
 	heeded *conn           // what it kicks
@@ -51,6 +51,8 @@ type Batch struct {
 	// many somebody waits for.
 	answered    atomic.Pointer[op]
 	count, need atomic.Int64
+	at          atomic.Pointer[leg] // where it sleeps, or slept last
+	jolted      atomic.Bool         // a connection has ended
 }
 
 // Completion is the end of an operation of a Batch.
@@ -67,8 +69,7 @@ type Completion struct {
 func (c *Client) NewBatch(n int) *Batch {
 	n = max(n, 1)
 	b := &Batch{c: c, ops: make([]op, n), idle: make([]*op, 0, n), queue: make([]*op, 0, 2*n),
-		flying: make([]*op, 0, n), out: make([]Completion, 0, 2*n)}
-	b.waiter.token = make(chan struct{}, 1)
+		flying: make([]*op, 0, n), out: make([]Completion, 0, 2*n), legs: make([]*leg, len(c.rails))}
 	for i := range b.ops {
 		b.ops[i].b = b
 		b.idle = append(b.idle, &b.ops[i])
@@ -142,10 +143,12 @@ func (b *Batch) Submit(ctx context.Context) error {
 		return wrap("batch", "", fs.ErrClosed)
 	}
 	err := b.send(ctx, false)
-	if b.conn != nil && b.conn.enter() == nil {
-		b.conn.armForOthers() // nobody waits yet, but a Sync may
-		b.conn.leave()
-	}
+	b.all(func(l *leg) {
+		if l.conn.enter() == nil {
+			l.conn.armForOthers() // nobody waits yet, but a Sync may
+			l.conn.leave()
+		}
+	})
 	return wrap("batch", "", err)
 }
 
@@ -172,11 +175,8 @@ func (b *Batch) Wait(ctx context.Context, least int) ([]Completion, error) {
 func (b *Batch) wait(ctx context.Context, least int) error {
 	for {
 		b.reap()
-		if b.conn != nil && b.conn.isDown() {
-			b.lose()
-			if err := b.conn.tornDown(ctx); err != nil {
-				return err // nothing goes elsewhere before
-			}
+		if err := b.bury(ctx); err != nil {
+			return err
 		}
 		if err := b.send(ctx, len(b.out) < least); err != nil {
 			return err
@@ -191,22 +191,6 @@ func (b *Batch) wait(ctx context.Context, least int) error {
 			b.sleep(ctx, least-len(b.out))
 		}
 	}
-}
-
-// sleep waits until n operations have come back, or as many as make room for a good
-// part of those that are queued.
-func (b *Batch) sleep(ctx context.Context, n int) {
-	if b.queued < len(b.queue) {
-		n = min(n, b.sent/2)
-	}
-	b.need.Store(int64(min(max(n, 1), b.sent)))
-	c := b.conn
-	if c.enter() != nil {
-		return
-	}
-	defer c.leave()
-	b.heed(ctx, c)
-	c.await(ctx, &b.waiter, b, c.clock()+c.patience(), true)
 }
 
 // heed lets the end of ctx kick who sleeps on the connection, which may be the batch.
@@ -229,8 +213,9 @@ func (b *Batch) neglect() {
 	b.unheed, b.over, b.heeded = nil, nil, nil
 }
 
-// ready reports whether as many operations have come back as somebody waits for.
-func (b *Batch) ready() bool { return b.count.Load() >= b.need.Load() }
+// ready reports whether as many operations have come back as somebody waits for, or
+// there is something else to see to.
+func (b *Batch) ready() bool { return b.count.Load() >= b.need.Load() || b.jolted.Load() }
 
 // Close gives up what is queued or in flight, and takes the memory back. What was
 // written then is uncertain. A second Close does nothing.

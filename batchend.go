@@ -1,6 +1,7 @@
 package lwio
 
 import (
+	"context"
 	"runtime"
 	"slices"
 	"sync/atomic"
@@ -8,25 +9,43 @@ import (
 	"lwio/internal/wire"
 )
 
+// bury ends the legs whose connections are down, what was in flight there is queued again.
+func (b *Batch) bury(ctx context.Context) error {
+	b.jolted.Store(false)
+	for i, l := range b.legs {
+		if l == nil || !l.conn.isDown() {
+			continue
+		}
+		b.lose(l)
+		if err := l.conn.tornDown(ctx); err != nil {
+			return err // nothing goes elsewhere before
+		}
+		b.legs[i] = nil
+	}
+	return nil
+}
+
 // lose takes back what was in flight on a connection that is gone. It is queued before
 // everything else, to be sent on the connection that takes the place of that one: writes
 // under their old numbers, by which the server does them once.
 //
 // Source: [OP-112]
-func (b *Batch) lose() {
-	b.conn.life.RLock() // the teardown is not at the slots meanwhile
-	defer b.conn.life.RUnlock()
+func (b *Batch) lose(l *leg) {
+	cn := l.conn
+	cn.life.RLock() // the teardown is not at the slots meanwhile
+	defer cn.life.RUnlock()
+	l.starve(0)
 	var again []*op
 	for i := range b.ops {
 		o := &b.ops[i]
-		if o.s == nil {
+		if o.s == nil || o.leg != l {
 			continue
 		}
 		if _, taken := o.recall(slotDead); !taken {
 			continue
 		}
 		if o.write {
-			o.owed = &owedOp{rail: b.conn.rail, lineage: b.conn.lineage, number: o.s.number, n: o.n, cause: b.conn.err}
+			o.owed = &owedOp{rail: cn.rail, lineage: cn.lineage, number: o.s.number, n: o.n, cause: cn.err}
 		}
 		b.returned(o)
 		switch o.losses++; {
@@ -38,15 +57,17 @@ func (b *Batch) lose() {
 		case o.write:
 			b.finish(o, o.owed.uncertain(nil))
 		default:
-			b.finish(o, b.conn.err)
+			b.finish(o, cn.err)
 		}
 	}
 	b.queue = slices.Insert(b.queue, b.queued, again...)
 	b.reap()
-	// Nothing is in flight now. What goes on is registered anew, also what had a part
-	// answered before, and waits to send the next.
+	// Nothing is in flight there now. What goes on is registered anew, also what had a
+	// part answered before, and waits to send the next.
 	for i := range b.ops {
-		b.ops[i].takeBack()
+		if o := &b.ops[i]; o.on == cn {
+			o.takeBack()
+		}
 	}
 }
 
@@ -88,24 +109,32 @@ func (o *op) recall(next slotState) (round uint64, taken bool) {
 
 func (o *op) cameBack() bool { return atomic.LoadUint32(&o.back) != 0 }
 
+// leftIO is I/O that nobody waits for any more.
+type leftIO struct {
+	conn *conn
+	fid  uint16
+}
+
 // abandon takes everything back that is queued or in flight.
 func (b *Batch) abandon() {
-	if b.conn != nil {
-		b.conn.life.RLock()
-		defer b.conn.life.RUnlock()
-	}
-	b.starve(0)
-	var fids []uint16
-	lost := false // writes, with the connection
+	b.all(func(l *leg) {
+		l.conn.life.RLock()
+		l.starve(0)
+	})
+	var wishes []leftIO
+	var lost []*rail // writes, with the connection
 	for i := range b.ops {
 		o := &b.ops[i]
 		if o.s != nil {
 			if round, taken := o.recall(slotAbandoned); taken {
-				b.conn.awaitPost(round)
-				lost = lost || o.write && b.conn.isDown()
+				cn := o.leg.conn
+				cn.awaitPost(round)
+				if o.write && cn.isDown() {
+					lost = append(lost, cn.rail)
+				}
 				b.returned(o)
-				if !slices.Contains(fids, o.fid) {
-					fids = append(fids, o.fid)
+				if w := (leftIO{cn, o.fid}); !slices.Contains(wishes, w) {
+					wishes = append(wishes, w)
 				}
 			}
 		}
@@ -123,12 +152,16 @@ func (b *Batch) abandon() {
 	for o := b.answered.Swap(nil); o != nil; o = o.next {
 		b.returned(o)
 	}
-	if lost {
-		b.conn.rail.orphan()
+	for _, r := range lost {
+		r.orphan()
 	}
-	for _, fid := range fids {
-		b.conn.credits.cancel(b.conn, fid, false)
+	for _, w := range wishes {
+		w.conn.credits.cancel(w.conn, w.fid, false)
 	}
+	b.all(func(l *leg) {
+		l.conn.life.RUnlock()
+		l.conn.mourners.remove(b)
+	})
 	b.idle, b.queue, b.queued, b.out, b.offered = nil, nil, 0, nil, 0
 }
 
@@ -148,5 +181,5 @@ func (c *conn) expire(s *slot) {
 	fid := s.fid
 	s.set(slotAbandoned)
 	c.credits.cancel(c, fid, false)
-	o.came(c, wire.IOStatusBlock{}, errTimeout)
+	o.came(wire.IOStatusBlock{}, errTimeout)
 }

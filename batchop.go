@@ -2,6 +2,7 @@ package lwio
 
 import (
 	"context"
+	"errors"
 	"io"
 	"sync/atomic"
 
@@ -24,6 +25,7 @@ type op struct {
 	done  int  // bytes
 
 	s     *slot
+	leg   *leg              // of s
 	mr    rdma.MemoryRegion // made for it
 	to    *lease            // of the Buffer that p is part of
 	at    int               // where
@@ -46,15 +48,21 @@ type op struct {
 // send sends what is queued while there are credits. With block it waits for one
 // credit if nothing is in flight.
 func (b *Batch) send(ctx context.Context, block bool) error {
-	for b.queued < len(b.queue) {
-		if b.sent > 0 && b.conn.isDown() {
+	var full railSet // rails without a credit
+	for wait := false; b.queued < len(b.queue); {
+		if b.broken() != nil {
 			return nil // Wait sees to that
 		}
 		o := b.queue[b.queued]
-		cn, err := b.lane(ctx, o)
-		if cn != nil && b.sent > 0 && cn != b.conn {
-			return nil // the other one is down, and Wait sees to that first
+		r := b.railOf(o, full)
+		if r == nil && full != 0 { // no credit anywhere
+			if !block || b.sent > 0 || wait {
+				return nil
+			}
+			wait, full = true, 0
+			continue
 		}
+		cn, err := b.lane(ctx, o, r)
 		if err != nil && ctx.Err() != nil {
 			return err // the operation stays queued
 		}
@@ -66,18 +74,51 @@ func (b *Batch) send(ctx context.Context, block bool) error {
 			b.finish(o, err)
 			continue
 		}
-		n, err := b.sendOn(ctx, cn, block && b.sent == 0)
-		if n == 0 || err != nil {
+		if l := b.legs[cn.rail.index]; l != nil && l.conn != cn && l.sent > 0 {
+			return nil // that one is down, and Wait sees to it first
+		}
+		n, err := b.sendOn(ctx, b.legOn(cn), wait && b.sent == 0)
+		switch {
+		case err != nil:
 			return err
+		case n > 0:
+		case cn.isDown():
+			return nil // Wait goes another way
+		default:
+			full.add(cn.rail)
 		}
 	}
 	b.queue, b.queued = b.queue[:0], 0
-	b.starve(0)
+	b.all(func(l *leg) { l.starve(0) })
 	return nil
 }
 
-// lane is the connection for o, or nil for SMB.
-func (b *Batch) lane(ctx context.Context, o *op) (*conn, error) {
+// railOf is the rail for o: the one that it was on before, or the one whose turn it is;
+// nil if that has no credit, and no other has, or if there is no RDMA.
+//
+// The operations of a batch have no order among each other, so that they are dealt over
+// all connections; but a few small ones stay together, as each connection that answers
+// costs a wake-up.
+func (b *Batch) railOf(o *op, full railSet) *rail {
+	rails := b.c.rails
+	switch {
+	case o.owed != nil:
+		return full.unless(o.owed.rail)
+	case len(rails) == 0:
+		return nil
+	case len(rails) == 1:
+		return full.unless(rails[0])
+	case o.on != nil && !o.on.isDown() && !full.has(o.on.rail):
+		return o.on.rail
+	}
+	if r := b.dealer; r == nil || b.deal <= 0 || full.has(r) || r.live() == nil {
+		b.dealer, b.deal = b.c.leastBusy(full), minStripe
+	}
+	return b.dealer
+}
+
+// lane is the connection of rail r for o, or nil for SMB.
+func (b *Batch) lane(ctx context.Context, o *op, r *rail) (*conn, error) {
 	err := o.f.check(ctx, o.off, o.size)
 	if err != nil && o.owed != nil && ctx.Err() == nil {
 		return nil, o.owed.uncertain(err)
@@ -88,15 +129,13 @@ func (b *Batch) lane(ctx context.Context, o *op) (*conn, error) {
 	if o.owed != nil {
 		return b.laneAgain(ctx, o)
 	}
-	if b.sent > 0 { // all on one connection
-		if err := b.c.fenceOrphans(ctx); err != nil {
-			return nil, err
-		}
-		cn, fid, err := o.f.laneOn(ctx, b.conn.rail, false)
-		o.fid = fid
-		return cn, err
+	if r == nil {
+		return nil, o.f.noRDMA(errors.New(b.c.withoutRDMA))
 	}
-	cn, fid, err := o.f.lane(ctx)
+	if err := b.c.fenceOrphans(ctx); err != nil {
+		return nil, err
+	}
+	cn, fid, err := o.f.laneOn(ctx, r, false)
 	o.fid = fid
 	return cn, err
 }
@@ -106,6 +145,9 @@ func (b *Batch) lane(ctx context.Context, o *op) (*conn, error) {
 func (o *op) joins(ctx context.Context, cn *conn) bool {
 	if o.owed != nil || o.size == 0 || !o.fits(cn) || o.b.c.haunted() || o.f.check(ctx, o.off, o.size) != nil {
 		return false
+	}
+	if o.on != nil && o.on != cn && !o.on.isDown() {
+		return false // it goes on where it is registered
 	}
 	next, fid := o.f.laneNow(cn.rail)
 	o.fid = fid
@@ -135,20 +177,19 @@ func (o *op) atOnce(ctx context.Context) error {
 	return err
 }
 
-// sendOn sends queued operations on cn, with one post for all, and returns how many.
-func (b *Batch) sendOn(ctx context.Context, cn *conn, block bool) (int, error) {
+// sendOn sends queued operations on a leg, with one post for all, and returns how many.
+// With several rails it ends where it is the turn of another.
+func (b *Batch) sendOn(ctx context.Context, l *leg, block bool) (int, error) {
+	cn := l.conn
 	if cn.enter() != nil {
-		return 0, nil // Wait goes another way
+		return 0, nil
 	}
 	defer cn.leave()
-	if b.conn != cn {
-		b.starve(0)
-	}
-	b.conn, b.flying = cn, b.flying[:0]
+	b.flying = b.flying[:0]
 	starved := 0
 	for first := true; b.queued < len(b.queue); first = false {
 		o := b.queue[b.queued]
-		if !first && !o.joins(ctx, cn) {
+		if !first && (!o.joins(ctx, cn) || len(b.legs) > 1 && o.on != cn && b.deal <= 0) {
 			break
 		}
 		s, err := cn.acquire(ctx, block && first)
@@ -169,11 +210,16 @@ func (b *Batch) sendOn(ctx context.Context, cn *conn, block bool) (int, error) {
 			b.finish(o, err)
 			continue
 		}
+		o.leg = l
+		if o.done == 0 {
+			b.deal -= o.size
+		}
 		b.flying = append(b.flying, o)
 	}
 	cn.wanting.Add(int64(len(b.flying)))
 	b.sent += len(b.flying)
-	b.starve(starved)
+	l.sent += len(b.flying)
+	l.starve(starved)
 	at, pending := cn.clock(), int(cn.wanting.Load())
 	cn.sendMu.Lock()
 	for _, o := range b.flying {
@@ -183,17 +229,6 @@ func (b *Batch) sendOn(ctx context.Context, cn *conn, block bool) (int, error) {
 	}
 	cn.startPosting()
 	return len(b.flying), nil
-}
-
-// starve notes how many operations wait for a credit of the connection. The server is
-// told of them with the next request, so that it can grant more.
-//
-// Source: [LWIO claim 22], [OP-97]
-func (b *Batch) starve(n int) {
-	if n != b.starved {
-		b.conn.wanting.Add(int64(n - b.starved))
-		b.starved = n
-	}
 }
 
 // prepare gets o's memory ready and gives it the slot s.
@@ -258,7 +293,7 @@ func (o *op) message() (wire.Header, payload) {
 		}
 		return h, payload{region: mr, offset: at, length: o.n}
 	case mr == nil: // through the bounce buffer
-		mr, at = o.b.conn.landMR, o.s.landAt
+		mr, at = o.on.landMR, o.s.landAt
 	}
 	to := mr.RemoteAddr()
 	h.DataVa, h.DataMh = to.Addr+uint64(at), uint32(to.Token)
@@ -267,7 +302,7 @@ func (o *op) message() (wire.Header, payload) {
 
 // came puts o among those that came back, with its answer or an error. Called by
 // whoever settled its slot.
-func (o *op) came(c *conn, ios wire.IOStatusBlock, err error) {
+func (o *op) came(ios wire.IOStatusBlock, err error) {
 	b := o.b
 	o.ios, o.failed = ios, err
 	if o.epoch != nil && !o.goesOn() {
@@ -282,7 +317,7 @@ func (o *op) came(c *conn, ios wire.IOStatusBlock, err error) {
 		}
 	}
 	if b.count.Add(1) >= b.need.Load() {
-		c.wake(&b.waiter)
+		b.rouse()
 	}
 }
 
@@ -323,7 +358,8 @@ func (b *Batch) reap() {
 func (b *Batch) returned(o *op) {
 	o.s = nil
 	b.sent--
-	b.conn.wanting.Add(-1)
+	o.leg.sent--
+	o.leg.conn.wanting.Add(-1)
 }
 
 // take reads the answer to o's request.

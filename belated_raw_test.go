@@ -106,7 +106,7 @@ func TestWhichRailIsWaitedFor(t *testing.T) {
 	c.rails[1].until = time.Now().Add(time.Minute)
 	c.rails[2].until = time.Now().Add(-time.Minute)
 	for range 6 {
-		if r := c.leastBusy(); r != c.rails[1] {
+		if r := c.leastBusy(0); r != c.rails[1] {
 			t.Fatalf("rail %d", r.index)
 		}
 	}

@@ -97,7 +97,7 @@ func (c *Client) home(ctx context.Context) (*conn, error) {
 	}
 	ctx, cancel := c.cfg.bounded(ctx)
 	defer cancel()
-	return c.leastBusy().get(ctx, false)
+	return c.leastBusy(0).get(ctx, false)
 }
 
 // maxBuffer bounds a Buffer, in bytes.

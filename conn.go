@@ -96,6 +96,7 @@ type conn struct {
 
 	timers     sync.Pool // of those that wait for a credit
 	ticks      atomic.Int64
+	mourners   mourners
 	unanswered atomic.Int64 // writes that were sent and not answered
 	wanting    atomic.Int64 // calls in flight or queued, the hint in every header
 
@@ -202,6 +203,7 @@ func (c *conn) fail(cause error) {
 		c.err = cause
 		close(c.down)
 		c.sleep.kick()
+		c.mourners.wake()
 	})
 }
 

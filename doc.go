@@ -47,8 +47,8 @@
 //
 // With Config.Connections the requests are shared out: each call takes the connection with
 // the fewest calls in flight, and a read or write of more than 256 KiB is cut up so that
-// all take part. A [Batch] keeps to one as long as something of it is in flight, and so
-// does a call with segments. Each connection has credits and file ids of its own, and is
+// all take part, with segments too. The operations of a [Batch] are dealt over all, 256
+// KiB to each at a time, so that a few small ones stay together. Each connection has credits and file ids of its own, and is
 // replaced alone when it breaks, while the others go on. What orders calls, Sync,
 // Truncate and Close, holds over all.
 //

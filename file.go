@@ -74,7 +74,7 @@ func (f *File) read(ctx context.Context, p []byte, off int64) (int, error) {
 		return 0, err
 	}
 	if rails := f.c.stripes(len(p)); rails > 1 {
-		return striped(ctx, rails, p, off, f.readOne)
+		return striped(rails, len(p), func(at, n int) (int, error) { return f.readOne(ctx, p[at:at+n], off+int64(at)) })
 	}
 	return f.readOne(ctx, p, off)
 }
@@ -165,7 +165,7 @@ func (f *File) write(ctx context.Context, p []byte, off int64) (int, error) {
 		return 0, err
 	}
 	if rails := f.c.stripes(len(p)); rails > 1 {
-		return striped(ctx, rails, p, off, f.writeOne)
+		return striped(rails, len(p), func(at, n int) (int, error) { return f.writeOne(ctx, p[at:at+n], off+int64(at)) })
 	}
 	return f.writeOne(ctx, p, off)
 }

@@ -26,6 +26,14 @@ func (f *File) readVec(ctx context.Context, segs [][]byte, off int64) (int, erro
 	if err := f.check(ctx, off, total); err != nil || total == 0 {
 		return 0, err
 	}
+	if rails := f.c.stripes(total); rails > 1 {
+		return striped(rails, total, func(at, n int) (int, error) { return f.readVecOne(ctx, part(segs, at, n), n, off+int64(at)) })
+	}
+	return f.readVecOne(ctx, segs, total, off)
+}
+
+// readVecOne reads total bytes over one connection at a time.
+func (f *File) readVecOne(ctx context.Context, segs [][]byte, total int, off int64) (int, error) {
 	cn, fid, err := f.lane(ctx)
 	if err != nil {
 		return 0, err
@@ -68,6 +76,14 @@ func (f *File) writeVec(ctx context.Context, segs [][]byte, off int64) (int, err
 	if err := f.check(ctx, off, total); err != nil || total == 0 {
 		return 0, err
 	}
+	if rails := f.c.stripes(total); rails > 1 {
+		return striped(rails, total, func(at, n int) (int, error) { return f.writeVecOne(ctx, part(segs, at, n), n, off+int64(at)) })
+	}
+	return f.writeVecOne(ctx, segs, total, off)
+}
+
+// writeVecOne writes total bytes over one connection at a time.
+func (f *File) writeVecOne(ctx context.Context, segs [][]byte, total int, off int64) (int, error) {
 	cn, fid, err := f.lane(ctx)
 	if err != nil {
 		return 0, err

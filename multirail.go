@@ -31,7 +31,7 @@ func (c *Client) rail(ctx context.Context) (*rail, error) {
 	if err := c.fenceOrphans(ctx); err != nil {
 		return nil, err
 	}
-	return c.leastBusy(), nil
+	return c.leastBusy(0), nil
 }
 
 // haunted reports whether a write that is uncertain may still be going on, on another
@@ -49,25 +49,45 @@ func (c *Client) fenceOrphans(ctx context.Context) error {
 }
 
 // leastBusy is the rail with the fewest calls in flight among those that have a
-// connection; equals take turns. If none has, it is the one that is waited for longest.
-func (c *Client) leastBusy() *rail {
+// connection and are not full; equals take turns. If all that have one are full it is nil;
+// if none has, it is the one that is waited for longest.
+func (c *Client) leastBusy(full railSet) *rail {
 	first := int(c.turn.Add(1) % uint32(len(c.rails)))
-	best, least := c.rails[first], int64(math.MaxInt64)
-	var until time.Time
+	best, hoped := (*rail)(nil), c.rails[first]
+	least, until := int64(math.MaxInt64), time.Time{}
+	up := false
 	for i := range c.rails {
 		r := c.rails[(first+i)%len(c.rails)]
 		cn := r.live()
 		if cn == nil {
-			if t := r.waits(); least == math.MaxInt64 && t.After(until) {
-				best, until = r, t
+			if t := r.waits(); t.After(until) {
+				hoped, until = r, t
 			}
 			continue
 		}
-		if n := cn.wanting.Load(); n < least {
+		up = true
+		if n := cn.wanting.Load(); n < least && !full.has(r) {
 			best, least = r, n
 		}
 	}
+	if !up {
+		return full.unless(hoped)
+	}
 	return best
+}
+
+// railSet is a set of rails of a client.
+type railSet uint8
+
+func (s *railSet) add(r *rail)     { *s |= 1 << r.index }
+func (s railSet) has(r *rail) bool { return s&(1<<r.index) != 0 }
+
+// unless is r, or nil if r is in the set.
+func (s railSet) unless(r *rail) *rail {
+	if s.has(r) {
+		return nil
+	}
+	return r
 }
 
 // orphan notes that a write on the connection that was lost is uncertain, and nobody
@@ -99,13 +119,13 @@ func (c *Client) stripes(n int) (rails int) {
 	return rails
 }
 
-// striped calls one for parts of p, on as many at a time as rails says, each of which
-// takes the next part when it is done with one. It returns what one would: the bytes from
-// the beginning, and the error behind them.
-func striped(ctx context.Context, rails int, p []byte, off int64, one func(ctx context.Context, p []byte, off int64) (int, error)) (done int, err error) {
-	size := min(max(len(p)/(stripesPerRail*rails), minStripe), maxStripe)
+// striped calls one for parts of total bytes, on as many at a time as rails says, each of
+// which takes the next part when it is done with one. It returns what one would: the bytes
+// from the beginning, and the error behind them.
+func striped(rails, total int, one func(at, n int) (int, error)) (done int, err error) {
+	size := min(max(total/(stripesPerRail*rails), minStripe), maxStripe)
 	size = (size + protocolPage - 1) / protocolPage * protocolPage
-	ends := make([]stripeEnd, (len(p)+size-1)/size)
+	ends := make([]stripeEnd, (total+size-1)/size)
 	var next atomic.Int64
 	work := func() {
 		for {
@@ -113,8 +133,7 @@ func striped(ctx context.Context, rails int, p []byte, off int64, one func(ctx c
 			if i >= len(ends) {
 				return
 			}
-			part := p[i*size : min((i+1)*size, len(p))]
-			n, err := one(ctx, part, off+int64(i*size))
+			n, err := one(i*size, min(size, total-i*size))
 			if ends[i] = (stripeEnd{n, err}); err != nil {
 				next.Store(int64(len(ends))) // what comes behind does not count
 			}

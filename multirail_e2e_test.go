@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
@@ -46,6 +48,13 @@ func (s *sends) least(n int) int {
 		least = min(least, k)
 	}
 	return least
+}
+
+// used is how many requests each pair made.
+func (s *sends) used() map[uint64]int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return maps.Clone(s.pairs)
 }
 
 // One large read, and one large write, use all connections, and so do many small ones.
@@ -276,5 +285,93 @@ func TestSecondConnectionComesLater(t *testing.T) {
 				t.Error(tr)
 			}
 		})
+	}
+}
+
+// A batch, and a call with segments, use all connections; a batch of few small operations
+// stays on one.
+//
+// Source: [OP-109], [LWIO claim 16]
+func TestBatchAndSegmentsOverAll(t *testing.T) {
+	for _, p := range lwio.Defaults() {
+		for mode := lwio.Adaptive; mode <= lwio.Interrupt; mode++ {
+			t.Run(p.Name()+"/"+mode.String(), func(t *testing.T) {
+				const rails, size, n = 3, 64 << 10, 48
+				s := lwiotest.NewServer(t, nil)
+				var count sends
+				c := s.Client(&lwio.Config{Connections: rails, Completion: mode, RequireRDMA: true, Providers: []rdma.Provider{hook.Wrap(p, &hook.Config{Fault: count.fault})}})
+				f, err := c.Create(t.Context(), "f")
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer f.Close()
+				want, got := random(n*size, 1), make([]byte, n*size)
+				b := c.NewBatch(n)
+				defer b.Close()
+				for i, do := range []func(f *lwio.File, p []byte, off int64, tag uint64) error{b.Write, b.Read} {
+					before := count.least(rails)
+					deal(t, b, n, func(k int) error {
+						return do(f, [][]byte{want, got}[i][k*size:][:size], int64(k*size), 0)
+					})
+					if n := count.least(rails) - before; n < 8 {
+						t.Errorf("a connection made %d requests", n)
+					}
+					if err := f.Sync(t.Context()); err != nil {
+						t.Error(err)
+					}
+				}
+				if !bytes.Equal(got, want) {
+					t.Error("wrong bytes by the batch")
+				}
+				clear(got)
+				before := count.least(rails)
+				segs := [][]byte{got[:8192], got[8192 : 1<<20], got[1<<20:]}
+				if n, err := f.ReadVec(t.Context(), segs, 0); n != len(got) || err != nil || !bytes.Equal(got, want) {
+					t.Errorf("%d, %v", n, err)
+				}
+				if n, err := f.WriteVec(t.Context(), [][]byte{want[:5], want[5:2_000_000], want[2_000_000:]}, 1); n != len(want) || err != nil {
+					t.Errorf("%d, %v", n, err)
+				}
+				if n := count.least(rails) - before; n < 4 {
+					t.Errorf("a connection made %d requests of those with segments", n)
+				}
+				if n, err := f.ReadVec(t.Context(), segs, 9); n != len(got)-8 || !errors.Is(err, io.EOF) || !bytes.Equal(got[:n], want[8:]) {
+					t.Errorf("%d, %v", n, err)
+				}
+				used := count.used()
+				deal(t, b, 16, func(k int) error { return b.Read(f, got[k*512:][:512], int64(k), 0) })
+				busy := 0
+				for pair, n := range count.used() {
+					if n-used[pair] >= 8 { // fewer may be about credits
+						busy++
+					}
+				}
+				if busy != 1 {
+					t.Errorf("small reads went over %d connections: %v, then %v", busy, used, count.used())
+				}
+			})
+		}
+	}
+}
+
+// deal does n operations of a batch.
+func deal(t *testing.T, b *lwio.Batch, n int, add func(k int) error) {
+	t.Helper()
+	for k := range n {
+		if err := add(k); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for left := n; left > 0; {
+		list, err := b.Wait(t.Context(), min(left, 5))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range list {
+			if d.Err != nil {
+				t.Errorf("%+v", d)
+			}
+		}
+		left -= len(list)
 	}
 }

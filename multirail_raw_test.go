@@ -1,10 +1,13 @@
 package lwio
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -268,5 +271,70 @@ func TestJoinStripes(t *testing.T) {
 		if done != tc.done || !errors.Is(err, tc.err) || isUncertain(err) != errors.Is(tc.err, ErrUncertain) {
 			t.Errorf("%s: %d, %v", name, done, err)
 		}
+	}
+}
+
+// A batch that sleeps on one connection hears of the end of another, and what was in
+// flight there goes on over the one that is left.
+//
+// Source: [OP-112], [OP-113]
+func TestBatchHearsOfAllConnections(t *testing.T) { onEach(t, testBatchHearsOfAll) }
+
+func testBatchHearsOfAll(t *testing.T, on string) {
+	share := newFakeShare()
+	share.put("f", pattern(2*minStripe))
+	s := newRawServer(t, on, share)
+	var free atomic.Bool
+	type request struct {
+		conn   *rawConn
+		answer func()
+	}
+	held := make(chan request, 2)
+	s.handle = func(c *rawConn, h wire.Header, body []byte) bool {
+		if h.Opcode != wire.OpRead || free.Load() {
+			return false
+		}
+		held <- request{c, func() { c.answer(h, body) }}
+		return true
+	}
+	c := s.connect(Config{Connections: 2})
+	conns := []*rawConn{<-s.accepted, <-s.accepted}
+	f, b := openOn(t, c, "f"), c.NewBatch(2)
+	defer b.Close()
+	p := make([]byte, 2*minStripe)
+	for i := range 2 {
+		if err := b.Read(f, p[i*minStripe:][:minStripe], int64(i*minStripe), uint64(i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := b.Submit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	requests := []request{<-held, <-held}
+	if c.rails[0].live().wanting.Load() != 1 || c.rails[1].live().wanting.Load() != 1 {
+		t.Fatal("the operations are not on two connections")
+	}
+	done := make(chan error)
+	go func() {
+		list, err := b.Wait(context.Background(), 1)
+		if err == nil && (len(list) != 1 || list[0].N != minStripe) {
+			err = fmt.Errorf("%+v", list)
+		}
+		done <- err
+	}()
+	waitFor(t, func() bool { return b.at.Load() != nil })
+	free.Store(true)
+	cut := 1 - b.at.Load().conn.rail.index
+	conns[cut].cut()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range requests {
+		if r.conn != conns[cut] {
+			r.answer()
+		}
+	}
+	if list, err := b.Wait(t.Context(), 1); err != nil || len(list) != 1 || list[0].Err != nil || !bytes.Equal(p, pattern(2*minStripe)) {
+		t.Error(list, err)
 	}
 }
