@@ -2,8 +2,11 @@ package rsock
 
 import (
 	"context"
+	"fmt"
 	"net"
+	"net/netip"
 	"sync"
+	"time"
 )
 
 // Dialer connects, by RDMA where it can. The zero value dials TCP. It must not be changed
@@ -26,7 +29,8 @@ func (d *Dialer) Dial(network, address string) (net.Conn, error) {
 }
 
 // DialContext connects to address, "host:port", on network "tcp", "tcp4" or "tcp6". The
-// connection is a *Conn.
+// connection is a *Conn. Where a name has several addresses, RDMA is tried with each in the
+// order of the resolver, and then TCP with those that did not refuse.
 //
 // Errors: a *net.OpError. In it is ECONNREFUSED if nobody listens there, the listener's
 // condition function said no, or its backlog is full; ECONNRESET if the listener was just
@@ -41,20 +45,177 @@ func (d *Dialer) DialContext(ctx context.Context, network, address string) (net.
 
 // DialConn is DialContext with the connection as what it is.
 func (d *Dialer) DialConn(ctx context.Context, network, address string) (*Conn, error) {
-	d.once.Do(func() { d.sw = newBoard(d.Config) })
 	switch network {
 	case "tcp", "tcp4", "tcp6":
 	default:
 		return nil, opError("dial", network, nil, nil, net.UnknownNetworkError(network))
 	}
-	return d.dialTCP(ctx, network, address, nil)
+	d.once.Do(func() { d.sw = newBoard(d.Config) })
+	ctx, cancel := d.limited(ctx)
+	defer cancel()
+	at := attempt{d: d, network: network, address: address}
+	if len(d.sw.cfg.Providers) > 0 {
+		if c, err := at.rdma(ctx); c != nil || err != nil {
+			return c, err
+		}
+	}
+	if d.sw.cfg.RequireRDMA {
+		return nil, opError("dial", network, nil, at.addr(), at.noRDMA())
+	}
+	return at.tcp(ctx)
 }
 
-// dialTCP connects by TCP.
-func (d *Dialer) dialTCP(ctx context.Context, network, address string, skipped []Skipped) (*Conn, error) {
-	nc, err := d.Net.DialContext(ctx, network, address)
+// limited is ctx with the limits of Net.
+func (d *Dialer) limited(ctx context.Context) (context.Context, context.CancelFunc) {
+	end := d.Net.Deadline
+	if d.Net.Timeout > 0 {
+		if t := time.Now().Add(d.Net.Timeout); end.IsZero() || t.Before(end) {
+			end = t
+		}
+	}
+	if end.IsZero() {
+		return ctx, func() {}
+	}
+	return context.WithDeadline(ctx, end)
+}
+
+// from is the address to connect from: zero, or only a port, leaves it to the system.
+func (d *Dialer) from() netip.AddrPort {
+	a, ok := d.Net.LocalAddr.(*net.TCPAddr)
+	if !ok || a == nil {
+		return netip.AddrPort{}
+	}
+	ap := a.AddrPort()
+	if ap.Addr().IsUnspecified() {
+		return netip.AddrPortFrom(netip.Addr{}, ap.Port())
+	}
+	return netip.AddrPortFrom(ap.Addr().Unmap(), ap.Port())
+}
+
+// attempt is one dial.
+type attempt struct {
+	d                *Dialer
+	network, address string
+	resolved         bool
+	dests            []netip.AddrPort // that are left for TCP
+	skipped          []Skipped
+}
+
+// addr is what an error is about.
+func (at *attempt) addr() net.Addr {
+	if len(at.dests) == 0 {
+		return nil
+	}
+	return net.TCPAddrFromAddrPort(at.dests[0])
+}
+
+// rdma connects by RDMA. It returns neither a connection nor an error if TCP is next.
+func (at *attempt) rdma(ctx context.Context) (*Conn, error) {
+	dests, err := at.d.resolve(ctx, at.network, at.address)
+	if err != nil {
+		return nil, opError("dial", at.network, nil, nil, err)
+	}
+	var refused error
+	for _, to := range dests {
+		c, err := at.d.sw.dial(ctx, to, at.d.from(), &at.skipped)
+		switch {
+		case c != nil:
+			return c, nil
+		case ctx.Err() != nil:
+			return nil, opError("dial", at.network, nil, net.TCPAddrFromAddrPort(to), context.Cause(ctx))
+		case err == nil:
+			at.dests = append(at.dests, to)
+		case refused == nil:
+			refused = opError("dial", at.network, nil, net.TCPAddrFromAddrPort(to), err)
+		}
+	}
+	at.resolved = len(at.dests) < len(dests)
+	if len(at.dests) == 0 {
+		return nil, refused
+	}
+	return nil, nil
+}
+
+// tcp connects by TCP: to the address as it was given, or to what is left of those it
+// stands for.
+func (at *attempt) tcp(ctx context.Context) (*Conn, error) {
+	addresses := []string{at.address}
+	if at.resolved {
+		addresses = nil
+		for _, to := range at.dests {
+			addresses = append(addresses, to.String())
+		}
+	}
+	var first error
+	for _, a := range addresses {
+		nc, err := at.d.Net.DialContext(ctx, at.network, a)
+		if err == nil {
+			return newTCPConn(nc.(*net.TCPConn), at.skipped), nil
+		}
+		if first == nil {
+			first = err
+		}
+	}
+	return nil, first
+}
+
+// noRDMA is ErrNoRDMA with what stood against each provider.
+func (at *attempt) noRDMA() error {
+	if len(at.skipped) == 0 {
+		return fmt.Errorf("%w: no provider is configured", ErrNoRDMA)
+	}
+	reasons := make([]error, len(at.skipped))
+	for i, s := range at.skipped {
+		reasons[i] = fmt.Errorf("%s: %w", s.Provider, s.Reason)
+	}
+	return &Error{Op: "connect", Err: fmt.Errorf("%w: %w", ErrNoRDMA, joined(reasons))}
+}
+
+// resolve gives the addresses that a dial is about, as package net would.
+func (d *Dialer) resolve(ctx context.Context, network, address string) ([]netip.AddrPort, error) {
+	host, service, err := net.SplitHostPort(address)
 	if err != nil {
 		return nil, err
 	}
-	return newTCPConn(nc.(*net.TCPConn), skipped), nil
+	r := d.Net.Resolver
+	if r == nil {
+		r = net.DefaultResolver
+	}
+	port, err := r.LookupPort(ctx, network, service)
+	if err != nil {
+		return nil, err
+	}
+	family := map[string]string{"tcp": "ip", "tcp4": "ip4", "tcp6": "ip6"}[network]
+	if host == "" {
+		host = map[string]string{"tcp": "0.0.0.0", "tcp4": "0.0.0.0", "tcp6": "::"}[network]
+	}
+	ips, err := r.LookupNetIP(ctx, family, host)
+	if err != nil {
+		return nil, err
+	}
+	var list []netip.AddrPort
+	for _, ip := range ips {
+		list = append(list, netip.AddrPortFrom(reachable(ip.Unmap()), uint16(port)))
+	}
+	return list, nil
+}
+
+// reachable is an address to connect to: the unspecified one means this host.
+func reachable(ip netip.Addr) netip.Addr {
+	switch {
+	case ip == netip.IPv4Unspecified():
+		return netip.AddrFrom4([4]byte{127, 0, 0, 1})
+	case ip == netip.IPv6Unspecified():
+		return netip.IPv6Loopback()
+	}
+	return ip
+}
+
+// joined is one line for several causes.
+func joined(errs []error) error {
+	err := errs[0]
+	for _, e := range errs[1:] {
+		err = fmt.Errorf("%w; %w", err, e)
+	}
+	return err
 }

@@ -2,7 +2,11 @@ package rsock
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"net"
+	"slices"
+	"syscall"
 )
 
 // ListenConfig says how to listen. The zero value listens on TCP only.
@@ -52,9 +56,49 @@ func (lc *ListenConfig) Listen(ctx context.Context, network, address string) (*L
 	default:
 		return nil, opError("listen", network, nil, nil, net.UnknownNetworkError(network))
 	}
-	tcp, err := lc.Net.Listen(ctx, network, address)
-	if err != nil {
-		return nil, err
+	sw := newBoard(lc.Config)
+	for try := 1; ; try++ {
+		nl, err := lc.Net.Listen(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		l := newListener(lc, sw, nl.(*net.TCPListener), network)
+		failed := l.openAll(ctx)
+		if try < portTries && anyPort(address) && inUse(failed) {
+			l.Close()
+			continue
+		}
+		for _, err := range failed {
+			sw.cfg.Logger.Warn("rsock: no companion", "addr", l.Addr(), "err", err)
+		}
+		if sw.cfg.RequireRDMA && len(l.Companions()) == 0 {
+			addr := l.Addr()
+			l.Close()
+			return nil, opError("listen", network, nil, addr, noCompanion(failed))
+		}
+		l.start()
+		return l, nil
 	}
-	return newListener(lc, newBoard(lc.Config), tcp.(*net.TCPListener)), nil
+}
+
+// portTries is how many ports are tried where the port is left open.
+const portTries = 16
+
+// anyPort tells whether the port of an address is left open.
+func anyPort(address string) bool {
+	_, port, err := net.SplitHostPort(address)
+	return err == nil && (port == "0" || port == "")
+}
+
+// inUse tells whether a companion could not listen because somebody has its address.
+func inUse(failed []error) bool {
+	return slices.ContainsFunc(failed, func(err error) bool { return errors.Is(err, syscall.EADDRINUSE) })
+}
+
+// noCompanion is ErrNoRDMA with what went wrong.
+func noCompanion(failed []error) error {
+	if len(failed) == 0 {
+		return fmt.Errorf("%w: no provider serves the address", ErrNoRDMA)
+	}
+	return fmt.Errorf("%w: %w", ErrNoRDMA, joined(failed))
 }

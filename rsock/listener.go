@@ -1,10 +1,18 @@
 package rsock
 
 import (
+	"context"
 	"errors"
 	"net"
+	"net/netip"
+	"slices"
 	"sync"
+	"time"
 )
+
+// rejecting is how many requests may be rejected at a time, beside those that have a place
+// in the backlog.
+const rejecting = 64
 
 // Listener takes connections by TCP and by RDMA: it is a net.Listener. Safe for concurrent
 // use.
@@ -13,12 +21,23 @@ import (
 type Listener struct {
 	sw        *board
 	tcp       *net.TCPListener
+	addr      netip.AddrPort // of tcp
+	both      bool           // tcp takes both families
+	backlog   int
 	condition func(*Request) bool
 
 	accepted chan arrival  // connections by TCP; unbuffered, the system keeps the others
-	closing  chan struct{} // closed by Close
+	ready    chan *Conn    // connections by RDMA, each with a slot
+	slots    chan struct{} // one for each from its request to AcceptConn
+	working  chan struct{} // one for each request that is dealt with
+	ctx      context.Context
+	cancel   context.CancelFunc
+	closing  <-chan struct{} // ctx.Done()
 	once     sync.Once
 	wg       sync.WaitGroup
+
+	mu         sync.Mutex // guards what follows
+	companions []*companion
 }
 
 // arrival is what Accept returns.
@@ -27,18 +46,36 @@ type arrival struct {
 	err error
 }
 
-// newListener makes a listener on top of one of TCP, which is its own from now on.
-func newListener(lc *ListenConfig, sw *board, tcp *net.TCPListener) *Listener {
+// newListener makes a listener on top of one of TCP, which is its own from now on. It takes
+// nothing before start.
+func newListener(lc *ListenConfig, sw *board, tcp *net.TCPListener, network string) *Listener {
 	l := &Listener{
 		sw:        sw,
 		tcp:       tcp,
+		addr:      tcp.Addr().(*net.TCPAddr).AddrPort(),
+		backlog:   lc.Backlog,
 		condition: lc.Condition,
 		accepted:  make(chan arrival),
-		closing:   make(chan struct{}),
 	}
-	l.wg.Add(1)
-	go l.acceptTCP()
+	if l.backlog <= 0 {
+		l.backlog = DefaultBacklog
+	}
+	l.both = network == "tcp" && l.addr.Addr() == netip.IPv6Unspecified()
+	l.ready = make(chan *Conn, l.backlog)
+	l.slots = make(chan struct{}, l.backlog)
+	l.working = make(chan struct{}, l.backlog+rejecting)
+	l.ctx, l.cancel = context.WithCancel(context.Background())
+	l.closing = l.ctx.Done()
 	return l
+}
+
+// start begins to take connections by TCP and, for an unspecified address, to look for new
+// addresses.
+func (l *Listener) start() {
+	l.wg.Go(l.acceptTCP)
+	if l.addr.Addr().IsUnspecified() && len(l.sw.cfg.Providers) > 0 {
+		l.wg.Go(l.follow)
+	}
 }
 
 // Accept waits for a connection, which is a *Conn.
@@ -55,38 +92,119 @@ func (l *Listener) Accept() (net.Conn, error) {
 // Errors: net.ErrClosed (wrapped) after Close; those of net.TCPListener.Accept, after some
 // of which it may be called again.
 func (l *Listener) AcceptConn() (*Conn, error) {
-	select {
-	case <-l.closing:
-		return nil, opError("accept", l.Addr().Network(), nil, l.Addr(), net.ErrClosed)
-	default:
+	if l.ctx.Err() == nil {
+		select {
+		case a := <-l.accepted:
+			return a.c, a.err
+		case c := <-l.ready:
+			<-l.slots
+			return c, nil
+		case <-l.closing:
+		}
 	}
-	select {
-	case a := <-l.accepted:
-		return a.c, a.err
-	case <-l.closing:
-		return nil, opError("accept", l.Addr().Network(), nil, l.Addr(), net.ErrClosed)
-	}
+	return nil, opError("accept", l.Addr().Network(), nil, l.Addr(), net.ErrClosed)
 }
 
 // Addr is the TCP address, a *net.TCPAddr.
 func (l *Listener) Addr() net.Addr { return l.tcp.Addr() }
 
+// Companions lists the addresses of RDMA that the listener listens at beside TCP, as
+// "shm rsock/127.0.0.1:80".
+func (l *Listener) Companions() []net.Addr {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	list := make([]net.Addr, len(l.companions))
+	for i, c := range l.companions {
+		list[i] = c.place.at
+	}
+	return list
+}
+
 // Close stops listening, resets connections that nobody accepted, and waits for the
-// listener's goroutines. Connections that were accepted go on. A second Close fails with
-// net.ErrClosed (wrapped).
+// listener's goroutines, and so for a condition function that is running. Connections that
+// were accepted go on. A second Close fails with net.ErrClosed (wrapped).
 func (l *Listener) Close() error {
 	err := opError("close", l.Addr().Network(), nil, l.Addr(), net.ErrClosed)
-	l.once.Do(func() {
-		close(l.closing)
-		err = l.tcp.Close()
-	})
-	l.wg.Wait()
+	l.once.Do(func() { err = l.close() })
 	return err
+}
+
+func (l *Listener) close() error {
+	l.mu.Lock() // no companion is opened after this
+	l.cancel()
+	l.mu.Unlock()
+	errs := []error{l.tcp.Close()}
+	for _, c := range l.companions {
+		errs = append(errs, c.spi.Close())
+	}
+	l.wg.Wait()
+	for {
+		select {
+		case c := <-l.ready:
+			_ = c.SetLinger(0)
+			c.Close()
+		default:
+			return errors.Join(errs...)
+		}
+	}
+}
+
+// openAll opens companions at all places where there is none yet, and closes those whose
+// place is gone. It fails with what went wrong, each time for one companion only.
+func (l *Listener) openAll(ctx context.Context) (failed []error) {
+	table, err := l.sw.subnets(ctx)
+	if err != nil {
+		return []error{err}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	wanted := table.doors(&l.sw.cfg, l.addr, l.both)
+	var kept []*companion
+	for _, c := range l.companions {
+		if slices.ContainsFunc(wanted, c.place.same) {
+			kept = append(kept, c)
+			continue
+		}
+		c.over = true
+		if err := c.spi.Close(); err != nil {
+			failed = append(failed, err)
+		}
+		l.sw.cfg.Logger.Info("rsock: the address of a companion is gone", "provider", c.lane.Name(), "addr", c.place.at)
+	}
+	l.companions = kept
+	for _, p := range wanted {
+		if l.ctx.Err() != nil {
+			break
+		}
+		if slices.ContainsFunc(kept, func(c *companion) bool { return c.place.same(p) }) {
+			continue
+		}
+		c, err := l.openCompanion(ctx, p)
+		if err != nil {
+			failed = append(failed, err)
+			continue
+		}
+		l.companions = append(l.companions, c)
+	}
+	return failed
+}
+
+// follow opens companions on addresses as they come.
+func (l *Listener) follow() {
+	tick := time.NewTicker(l.sw.cfg.Refresh)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			l.openAll(l.ctx)
+		case <-l.closing:
+			return
+		}
+	}
 }
 
 // acceptTCP takes connections by TCP until the listener is closed.
 func (l *Listener) acceptTCP() {
-	defer l.wg.Done()
 	for {
 		tcp, err := l.tcp.AcceptTCP()
 		var a arrival

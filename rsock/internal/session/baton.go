@@ -47,8 +47,10 @@ const (
 func (w *waiter) init() { w.token = make(chan struct{}, 1) }
 
 func (b *baton) init() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	b.summon = make(chan struct{}, 1)
-	b.timer = time.AfterFunc(batonRest, b.tick)
+	b.timer = time.AfterFunc(batonRest, b.tick) // which waits for mu
 	b.armed = true
 }
 

@@ -1,0 +1,394 @@
+package rsock
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+	"slices"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"lwio/rdma"
+	"lwio/rsock/spi"
+)
+
+// dialing is a dial under way.
+type dialing struct {
+	done chan struct{}
+	c    *Conn
+	err  error
+}
+
+func startDial(t *testing.T, d *Dialer, address string) *dialing {
+	r := &dialing{done: make(chan struct{})}
+	go func() {
+		defer close(r.done)
+		r.c, r.err = d.DialConn(context.Background(), "tcp", address)
+	}()
+	t.Cleanup(func() {
+		<-r.done
+		if r.c != nil {
+			r.c.Close()
+		}
+	})
+	return r
+}
+
+// TestCondition: nothing is signaled to the peer before the function answered, and what it
+// says counts for TCP too. [WSD §3.2]
+func TestCondition(t *testing.T) {
+	eachProvider(t, func(t *testing.T, provider func() rdma.Provider) {
+		asked, answer := make(chan *Request), make(chan bool)
+		l := listenOn(t, &ListenConfig{Config: with(provider()), Condition: func(r *Request) bool {
+			asked <- r
+			return <-answer
+		}}, "127.0.0.1:0")
+		d := &Dialer{Config: with(provider())}
+		d.Config.Negotiation = time.Minute
+
+		yes := startDial(t, d, l.Addr().String())
+		r := <-asked
+		if r.Transport != provider().Name() || r.Local.String() != l.Addr().String() || !r.Remote.IP.IsLoopback() || r.Remote.Port == 0 {
+			t.Errorf("request: %+v", r)
+		}
+		select {
+		case <-yes.done:
+			t.Error("the dial ended before the condition function answered")
+		default:
+		}
+		answer <- true
+		<-yes.done
+		if yes.err != nil {
+			t.Fatal(yes.err)
+		}
+		if yes.c.LocalAddr().String() != r.Remote.String() {
+			t.Errorf("the request came from %v, the connection from %v", r.Remote, yes.c.LocalAddr())
+		}
+		a, err := l.AcceptConn()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer a.Close()
+
+		no := startDial(t, d, l.Addr().String())
+		<-asked
+		answer <- false
+		<-no.done
+		wantIs(t, no.err, syscall.ECONNREFUSED)
+		select {
+		case r := <-asked:
+			answer <- false
+			t.Errorf("after the refusal came a request by %s", r.Transport)
+		default:
+		}
+	})
+}
+
+func TestBacklogFull(t *testing.T) {
+	eachProvider(t, func(t *testing.T, provider func() rdma.Provider) {
+		l := listenOn(t, &ListenConfig{Config: with(provider()), Backlog: 2}, "127.0.0.1:0")
+		d := &Dialer{Config: with(provider())}
+		dial := func() (*Conn, error) {
+			c, err := d.DialConn(t.Context(), "tcp", l.Addr().String())
+			if c != nil {
+				t.Cleanup(func() { c.Close() })
+			}
+			return c, err
+		}
+		for range 2 {
+			if _, err := dial(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		_, err := dial()
+		wantIs(t, err, syscall.ECONNREFUSED)
+		var e *Error
+		if !errors.As(err, &e) || !e.Definite {
+			t.Errorf("the refusal is %v", err)
+		}
+		a, err := l.AcceptConn()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer a.Close()
+		c, err := dial()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !c.Transport().RDMA() {
+			t.Errorf("transport %v", c.Transport())
+		}
+	})
+}
+
+// TestCloseWhileDeciding: who asked while the listener closes hears that.
+func TestCloseWhileDeciding(t *testing.T) {
+	eachProvider(t, func(t *testing.T, provider func() rdma.Provider) {
+		asked, answer := make(chan *Request), make(chan bool)
+		l := listenOn(t, &ListenConfig{Config: with(provider()), Condition: func(r *Request) bool {
+			asked <- r
+			return <-answer
+		}}, "127.0.0.1:0")
+		r := startDial(t, &Dialer{Config: with(provider())}, l.Addr().String())
+		<-asked
+		closed := make(chan error)
+		go func() { closed <- l.Close() }()
+		<-l.closing
+		answer <- true
+		<-r.done
+		wantIs(t, r.err, syscall.ECONNRESET)
+		if err := <-closed; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestCloseResetsWhatNobodyAccepted is about connections by RDMA that wait for AcceptConn.
+func TestCloseResetsWhatNobodyAccepted(t *testing.T) {
+	eachProvider(t, func(t *testing.T, provider func() rdma.Provider) {
+		l := listenOn(t, &ListenConfig{Config: with(provider())}, "127.0.0.1:0")
+		c, err := (&Dialer{Config: with(provider())}).DialConn(t.Context(), "tcp", l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
+		if _, err := c.Read(make([]byte, 1)); !errors.Is(err, syscall.ECONNRESET) {
+			t.Errorf("read: %v", err)
+		}
+	})
+}
+
+func TestListenerClosedForRDMA(t *testing.T) {
+	eachProvider(t, func(t *testing.T, provider func() rdma.Provider) {
+		l := listenOn(t, &ListenConfig{Config: with(provider())}, "127.0.0.1:0")
+		l.Close()
+		_, err := (&Dialer{Config: with(provider())}).Dial("tcp", l.Addr().String())
+		wantIs(t, err, syscall.ECONNREFUSED) // as TCP said after the companion was not there
+		if _, err := l.Accept(); !errors.Is(err, net.ErrClosed) {
+			t.Errorf("accept: %v", err)
+		}
+	})
+}
+
+// TestHostileRequests sends private data that no rsock sends, to a listener that goes on.
+func TestHostileRequests(t *testing.T) {
+	eachProvider(t, func(t *testing.T, provider func() rdma.Provider) {
+		l := listenOn(t, &ListenConfig{Config: with(provider()), Backlog: 1, Condition: func(r *Request) bool {
+			if r.Remote.Port == 666 {
+				t.Errorf("the condition function was asked about %+v", r)
+			}
+			return true
+		}}, "127.0.0.1:0")
+		own := addrOf(l)
+		evil := netip.MustParseAddrPort("127.0.0.1:666")
+		if !pathOf(provider()).inside() {
+			evil = netip.MustParseAddrPort("127.0.0.1:0")
+		}
+		good := hello{kind: helloRequest, from: evil, to: own}
+		wrong := func(change func(*hello)) []byte {
+			h := good
+			change(&h)
+			return h.appendTo(nil)
+		}
+		cases := map[string][]byte{
+			"nothing":              nil,
+			"one byte":             {'R'},
+			"cut":                  good.appendTo(nil)[:helloSize-1],
+			"something behind":     append(good.appendTo(nil), 1),
+			"an acceptance":        wrong(func(h *hello) { h.kind = helloAccept }),
+			"a rejection":          wrong(func(h *hello) { h.kind, h.reason = helloReject, rejectedRefused }),
+			"another version":      append([]byte("RSOCK\x02"), good.appendTo(nil)[6:]...),
+			"another port":         wrong(func(h *hello) { h.to = netip.AddrPortFrom(own.Addr(), own.Port()+1) }),
+			"another address":      wrong(func(h *hello) { h.to = netip.AddrPortFrom(netip.MustParseAddr("127.0.0.2"), own.Port()) }),
+			"somebody else's name": wrong(func(h *hello) { h.from = netip.MustParseAddrPort("192.0.2.1:666") }),
+			"a lot of text":        bytes.Repeat([]byte("RSOCK\x01\x01\x00"), 60),
+		}
+		for name, private := range cases {
+			s, reply, err := raw(t, provider(), own, private)
+			if err == nil {
+				t.Errorf("%s: accepted", name)
+			}
+			if _, e := decodeHello(reply, helloReject); e == nil {
+				t.Errorf("%s: the listener introduces itself to a stranger", name)
+			}
+			s.Close()
+		}
+		c, a := pairOf(t, &Dialer{Config: with(provider())}, l)
+		mustBe(t, c, a, provider().Name())
+	})
+}
+
+// TestSilentRequests: who asks and then says nothing has a place in the backlog no longer
+// than the negotiation may take.
+func TestSilentRequests(t *testing.T) {
+	eachProvider(t, func(t *testing.T, provider func() rdma.Provider) {
+		cfg := with(provider())
+		cfg.Negotiation = 100 * time.Millisecond
+		l := listenOn(t, &ListenConfig{Config: cfg, Backlog: 1}, "127.0.0.1:0")
+		from := "127.0.0.1:0"
+		if pathOf(provider()).inside() {
+			from = "127.0.0.1:50000"
+		}
+		call := hello{kind: helloRequest, from: netip.MustParseAddrPort(from), to: addrOf(l)}
+		s, _, err := raw(t, provider(), addrOf(l), call.appendTo(nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		<-s.Done() // the listener gives up
+		d := &Dialer{Config: with(provider())}
+		for { // until the listener has tidied up
+			c, err := d.DialConn(t.Context(), "tcp", l.Addr().String())
+			if errors.Is(err, syscall.ECONNREFUSED) {
+				time.Sleep(time.Millisecond)
+				continue
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			break
+		}
+		a, err := l.AcceptConn()
+		if err != nil {
+			t.Fatal(err)
+		}
+		a.Close()
+	})
+}
+
+// TestRequireRDMAOfListener: connections by TCP are reset, those by RDMA taken.
+func TestRequireRDMAOfListener(t *testing.T) {
+	eachProvider(t, func(t *testing.T, provider func() rdma.Provider) {
+		cfg := with(provider())
+		cfg.RequireRDMA = true
+		l := listenOn(t, &ListenConfig{Config: cfg}, "127.0.0.1:0")
+		c, err := new(Dialer).DialConn(t.Context(), "tcp", l.Addr().String())
+		if err == nil {
+			defer c.Close()
+			_, err = c.Read(make([]byte, 1))
+		}
+		wantIs(t, err, syscall.ECONNRESET)
+		d, a := pairOf(t, &Dialer{Config: cfg}, l)
+		mustBe(t, d, a, provider().Name())
+
+		_, err = Listen("tcp", "127.0.0.1:0", &Config{RequireRDMA: true, Providers: []rdma.Provider{
+			&altered{Provider: provider(), open: func() error { return errBroken }},
+		}})
+		wantIs(t, err, ErrNoRDMA)
+		wantIs(t, err, errBroken)
+	})
+}
+
+// TestPortZeroLooksForAFreeCompanion: the first port's companion is somebody else's.
+func TestPortZeroLooksForAFreeCompanion(t *testing.T) {
+	eachProvider(t, func(t *testing.T, provider func() rdma.Provider) {
+		var taken, refused []netip.AddrPort
+		p := provider()
+		cfg := with(p)
+		cfg.Companion = func(fabric string, tcp netip.AddrPort) netip.AddrPort {
+			if len(taken) == 0 {
+				taken = append(taken, tcp)
+				stranger(t, provider(), tcp, func(*spi.Incoming) {})
+			}
+			if slices.Contains(taken, tcp) {
+				refused = append(refused, tcp)
+			}
+			return CompanionAddr(fabric, tcp)
+		}
+		l := listenOn(t, &ListenConfig{Config: cfg}, "127.0.0.1:0")
+		if len(refused) == 0 || addrOf(l) == taken[0] || len(l.Companions()) != 1 {
+			t.Errorf("listens at %v with %v, though %v was taken", l.Addr(), l.Companions(), taken)
+		}
+		c, a := pairOf(t, &Dialer{Config: with(provider())}, l)
+		mustBe(t, c, a, p.Name())
+
+		// With a port of one's own choice there is no companion then.
+		l.Close()
+		again := listenOn(t, &ListenConfig{Config: with(provider())}, taken[0].String())
+		if got := again.Companions(); len(got) != 0 {
+			t.Errorf("companions at a stranger's address: %v", got)
+		}
+	})
+}
+
+// TestNewAddresses: a listener of an unspecified address follows the provider's addresses.
+func TestNewAddresses(t *testing.T) {
+	eachProvider(t, func(t *testing.T, provider func() rdma.Provider) {
+		if pathOf(provider()).inside() {
+			t.Skip("a fabric inside the host has no addresses")
+		}
+		var mu sync.Mutex
+		has := []string{"127.0.0.1"}
+		set := func(list ...string) {
+			mu.Lock()
+			defer mu.Unlock()
+			has = list
+		}
+		p := &altered{Provider: provider(), addrs: func() ([]netip.Addr, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			return addresses(has...)()
+		}}
+		cfg := with(p)
+		cfg.Refresh = time.Nanosecond // each look is a new one
+		tcp, err := net.Listen("tcp4", "0.0.0.0:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		// Without start nobody but this test looks.
+		l := newListener(&ListenConfig{Config: cfg}, newBoard(cfg), tcp.(*net.TCPListener), "tcp4")
+		defer l.Close()
+		want := func(hosts ...string) {
+			t.Helper()
+			if failed := l.openAll(t.Context()); len(failed) > 0 {
+				t.Fatal(failed)
+			}
+			var at []string
+			for _, a := range l.Companions() {
+				at = append(at, a.(rdma.Addr).AddrPort.Addr().String())
+			}
+			if !slices.Equal(at, hosts) {
+				t.Errorf("companions at %v, want %v", at, hosts)
+			}
+			for _, h := range hosts {
+				address := net.JoinHostPort(h, tcpPort(l))
+				c, err := (&Dialer{Config: with(provider())}).DialConn(t.Context(), "tcp4", address)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer c.Close()
+				a, err := l.AcceptConn()
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer a.Close()
+				mustBe(t, c, a, p.Name())
+			}
+		}
+		want("127.0.0.1")
+		set("127.0.0.1", "127.0.0.2")
+		want("127.0.0.1", "127.0.0.2")
+		set("127.0.0.2", "127.0.0.3")
+		want("127.0.0.2", "127.0.0.3")
+		c, err := (&Dialer{Config: &Config{Providers: []rdma.Provider{provider()}, RequireRDMA: true}}).DialConn(t.Context(), "tcp", net.JoinHostPort("127.0.0.1", tcpPort(l)))
+		if err == nil {
+			c.Close()
+			t.Error("an address that is gone is still served")
+		}
+		set()
+	})
+}
+
+// tcpPort is the port of a listener.
+func tcpPort(l net.Listener) string {
+	_, port, _ := net.SplitHostPort(l.Addr().String())
+	return port
+}

@@ -1,0 +1,185 @@
+package rsock
+
+import (
+	"context"
+	"net"
+	"time"
+
+	"lwio/rsock/spi"
+)
+
+// acceptPause is how long a companion waits after the provider refused to give it a
+// connection, for want of memory for instance.
+const acceptPause = 50 * time.Millisecond
+
+// companion is an RDMA listener beside one of TCP.
+//
+// Source: [WSD §3.2]
+type companion struct {
+	l     *Listener
+	place place
+	lane  *lane
+	spi   *spi.Listener
+	over  bool // its address is gone; guarded by Listener.mu
+}
+
+// openCompanion listens at a place and begins to take connections.
+func (l *Listener) openCompanion(ctx context.Context, p place) (*companion, error) {
+	name := p.path.provider.Name()
+	ln, err := l.sw.lane(ctx, &p.path, p.local)
+	if err != nil {
+		return nil, &Error{Op: "listen", Provider: name, Object: p.at.String(), Err: err}
+	}
+	sl, err := ln.Listen(ctx, p.at, l.backlog)
+	if err != nil {
+		ln.release()
+		return nil, &Error{Op: "listen", Provider: name, Object: p.at.String(), Err: err}
+	}
+	c := &companion{l: l, place: p, lane: ln, spi: sl}
+	l.wg.Go(c.run)
+	return c, nil
+}
+
+// run takes requests until the companion is closed. Each is dealt with by a goroutine of
+// its own, as a peer may take its time.
+func (c *companion) run() {
+	defer c.lane.release()
+	for {
+		in, err := c.next()
+		switch {
+		case err == nil:
+			lane := c.lane.share() // run may end before take does
+			c.l.wg.Go(func() {
+				defer func() { lane.release(); <-c.l.working }()
+				c.take(in)
+			})
+		case c.l.ctx.Err() != nil || c.isOver():
+			return
+		default:
+			c.l.sw.cfg.Logger.Warn("rsock: accept", "provider", c.lane.Name(), "addr", c.place.at, "err", err)
+			select {
+			case <-time.After(acceptPause):
+			case <-c.l.closing:
+			}
+		}
+	}
+}
+
+// next waits for a request, and before it for a place among those that are dealt with.
+func (c *companion) next() (*spi.Incoming, error) {
+	select {
+	case c.l.working <- struct{}{}:
+	case <-c.l.closing:
+		return nil, net.ErrClosed
+	}
+	in, err := c.spi.Accept(c.l.ctx)
+	if err != nil {
+		<-c.l.working
+	}
+	return in, err
+}
+
+func (c *companion) isOver() bool {
+	c.l.mu.Lock()
+	defer c.l.mu.Unlock()
+	return c.over
+}
+
+// take deals with a request: it rejects it, or hands a connection to AcceptConn.
+func (c *companion) take(in *spi.Incoming) {
+	log := c.l.sw.cfg.Logger.With("provider", c.lane.Name(), "addr", c.place.at)
+	call, err := c.read(in)
+	if err != nil {
+		log.Info("rsock: request of a stranger", "err", err, "reject", in.Reject(nil))
+		return
+	}
+	if why := c.admit(&call); why != rejectedNot {
+		no := hello{kind: helloReject, reason: why, from: call.to, to: call.from}
+		log.Info("rsock: connection rejected", "peer", call.from, "reason", why.errno(), "reject", in.Reject(no.appendTo(nil)))
+		return
+	}
+	conn, err := c.accept(in, &call)
+	if err != nil {
+		<-c.l.slots
+		log.Info("rsock: connection not made", "peer", call.from, "err", err)
+		return
+	}
+	c.l.ready <- conn // it has a slot, and so there is room
+}
+
+// read is the hello of a request that is for this listener.
+func (c *companion) read(in *spi.Incoming) (hello, error) {
+	call, err := decodeHello(in.PrivateData(), helloRequest)
+	if err != nil {
+		return call, err
+	}
+	own := c.l.addr
+	if call.to.Port() != own.Port() || !own.Addr().IsUnspecified() && call.to.Addr() != own.Addr().WithZone("") {
+		return call, errHello
+	}
+	peer, err := in.PeerAddr()
+	if err != nil {
+		return call, err
+	}
+	if c.place.path.inside() {
+		table, err := c.l.sw.subnets(c.l.ctx)
+		if err != nil {
+			return call, err
+		}
+		if !table.isOwn(call.from.Addr()) || !table.isOwn(call.to.Addr()) {
+			return call, errHello
+		}
+		return call, nil
+	}
+	if peer.AddrPort.Addr().Unmap().WithZone("") != call.from.Addr() {
+		return call, errHello
+	}
+	call.from = peer.AddrPort
+	return call, nil
+}
+
+// admit takes a slot for a connection and asks the condition function about it.
+func (c *companion) admit(call *hello) rejection {
+	if c.l.ctx.Err() != nil {
+		return rejectedClosing
+	}
+	select {
+	case c.l.slots <- struct{}{}:
+	default:
+		return rejectedBacklog
+	}
+	wanted := c.l.condition == nil || c.l.condition(&Request{
+		Transport: c.lane.Name(),
+		Local:     net.TCPAddrFromAddrPort(call.to),
+		Remote:    net.TCPAddrFromAddrPort(call.from),
+	})
+	switch {
+	case wanted && c.l.ctx.Err() == nil:
+		return rejectedNot
+	case wanted:
+		<-c.l.slots
+		return rejectedClosing
+	}
+	<-c.l.slots
+	return rejectedRefused
+}
+
+// accept makes the connection and negotiates.
+func (c *companion) accept(in *spi.Incoming, call *hello) (*Conn, error) {
+	ctx, cancel := context.WithTimeout(c.l.ctx, c.l.sw.cfg.Negotiation)
+	defer cancel()
+	s, err := newSession(ctx, in.Socket(), &c.l.sw.cfg)
+	if err != nil {
+		return nil, err
+	}
+	yes := hello{kind: helloAccept, from: call.to, to: call.from}
+	if _, err := in.Accept(ctx, yes.appendTo(nil)); err != nil {
+		s.Abort()
+		return nil, err
+	}
+	if err := s.Start(ctx, false); err != nil {
+		s.Abort()
+		return nil, err
+	}
+	return newRDMAConn(s, Transport{Name: c.lane.Name()}, call.to, call.from, c.lane.share().release), nil
+}

@@ -1,0 +1,258 @@
+package rsock
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+	"syscall"
+	"testing"
+	"time"
+
+	"lwio/rdma"
+	"lwio/rsock/spi"
+)
+
+// errBroken is what a broken provider says.
+var errBroken = errors.New("the device is on fire")
+
+// TestFallback has every failure that leads to TCP. [WSD §3.1]
+func TestFallback(t *testing.T) {
+	cases := []struct {
+		name   string
+		deal   func(*testing.T, *spi.Incoming) // of a stranger at the companion's address
+		alter  func(*altered)                  // the dialer's provider
+		reason error
+		quick  bool // the negotiation is given up soon
+	}{
+		{name: "no companion", reason: errNobody},
+		{name: "a stranger refuses", deal: func(t *testing.T, in *spi.Incoming) {
+			in.Reject(nil)
+		}},
+		{name: "a stranger refuses with data of its own", reason: ErrStranger, deal: func(t *testing.T, in *spi.Incoming) {
+			in.Reject([]byte("GO AWAY, RSOCK"))
+		}},
+		{name: "a stranger accepts", reason: ErrStranger, deal: func(t *testing.T, in *spi.Incoming) {
+			acceptAs(t, in, []byte("welcome"))
+		}},
+		{name: "a stranger repeats the request", reason: ErrStranger, deal: func(t *testing.T, in *spi.Incoming) {
+			acceptAs(t, in, in.PrivateData())
+		}},
+		{name: "a companion that says nothing", reason: context.DeadlineExceeded, quick: true, deal: func(t *testing.T, in *spi.Incoming) {
+			call, _ := decodeHello(in.PrivateData(), helloRequest)
+			yes := hello{kind: helloAccept, from: call.to, to: call.from}
+			acceptAs(t, in, yes.appendTo(nil))
+		}},
+		{name: "a stranger that does not answer", reason: context.DeadlineExceeded, quick: true, deal: func(t *testing.T, in *spi.Incoming) {
+			t.Cleanup(func() { in.Socket().Close() })
+		}},
+		{name: "the adapter does not open", reason: errBroken, alter: func(p *altered) {
+			p.open = func() error { return errBroken }
+		}},
+		{name: "another subnet", reason: ErrNoSubnet, alter: func(p *altered) {
+			p.addrs = addresses("192.0.2.1")
+		}},
+		{name: "addresses not known", reason: errBroken, alter: func(p *altered) {
+			p.addrs = func() ([]netip.Addr, error) { return nil, errBroken }
+		}},
+		{name: "no loopback", reason: errNoLoopback, alter: func(p *altered) {
+			p.caps, p.addrs = rdma.CapLoopback, addresses("127.0.0.1")
+		}},
+		{name: "the network is unreachable", reason: syscall.ENETUNREACH, alter: func(p *altered) {
+			p.connect = rdma.StatusNetworkUnreachable
+		}},
+		{name: "the device fails", reason: rdma.StatusDeviceRemoved, alter: func(p *altered) {
+			p.connect = rdma.StatusDeviceRemoved
+		}},
+	}
+	eachProvider(t, func(t *testing.T, provider func() rdma.Provider) {
+		for _, c := range cases {
+			t.Run(c.name, func(t *testing.T) {
+				l := countTCP(t, "127.0.0.1:0")
+				if c.deal != nil {
+					stranger(t, provider(), addrOf(l), func(in *spi.Incoming) { c.deal(t, in) })
+				}
+				p := &altered{Provider: provider()}
+				if c.alter != nil {
+					c.alter(p)
+				}
+				if p.caps != 0 && pathOf(provider()).inside() {
+					t.Skip("a fabric inside the host connects it to itself, or is none")
+				}
+				d := &Dialer{Config: with(p)}
+				if c.quick {
+					d.Config.Negotiation = 100 * time.Millisecond
+				}
+				conn, err := d.DialConn(t.Context(), "tcp", l.Addr().String())
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer conn.Close()
+				if conn.Transport().RDMA() {
+					t.Fatalf("transport %v", conn.Transport())
+				}
+				if err := reasonOf(t, conn, p.Name()); c.reason != nil {
+					wantIs(t, err, c.reason)
+				}
+				// The same failure is an error where RDMA is required.
+				d = &Dialer{Config: with(p)}
+				d.Config.RequireRDMA, d.Config.Negotiation = true, 100*time.Millisecond
+				came := l.came.Load()
+				_, err = d.Dial("tcp", l.Addr().String())
+				wantIs(t, err, ErrNoRDMA)
+				var op *net.OpError
+				if !errors.As(err, &op) || op.Addr.String() != l.Addr().String() {
+					t.Errorf("dial: %v is no *net.OpError of the address", err)
+				}
+				if l.came.Load() > max(came, 1) {
+					t.Error("TCP was tried, though RDMA is required")
+				}
+			})
+		}
+	})
+}
+
+// acceptAs accepts a connection with private data.
+func acceptAs(t *testing.T, in *spi.Incoming, private []byte) {
+	receiving(t, in.Socket())
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	if s, err := in.Accept(ctx, private); err == nil {
+		t.Cleanup(func() { s.Close() })
+	}
+}
+
+// TestDefiniteErrors has every failure that does not lead to TCP: what the companion said,
+// and a host that cannot be reached. [WSD §3.1]
+func TestDefiniteErrors(t *testing.T) {
+	reject := func(why rejection) func(*testing.T, *spi.Incoming) {
+		return func(t *testing.T, in *spi.Incoming) {
+			call, err := decodeHello(in.PrivateData(), helloRequest)
+			if err != nil {
+				t.Error(err)
+			}
+			no := hello{kind: helloReject, reason: why, from: call.to, to: call.from}
+			in.Reject(no.appendTo(nil))
+		}
+	}
+	cases := []struct {
+		name  string
+		deal  func(*testing.T, *spi.Incoming)
+		alter func(*altered)
+		want  error
+	}{
+		{name: "refused", deal: reject(rejectedRefused), want: syscall.ECONNREFUSED},
+		{name: "backlog full", deal: reject(rejectedBacklog), want: syscall.ECONNREFUSED},
+		{name: "closing", deal: reject(rejectedClosing), want: syscall.ECONNRESET},
+		{name: "host unreachable", alter: func(p *altered) { p.connect = rdma.StatusHostUnreachable }, want: syscall.EHOSTUNREACH},
+	}
+	eachProvider(t, func(t *testing.T, provider func() rdma.Provider) {
+		for _, c := range cases {
+			t.Run(c.name, func(t *testing.T) {
+				p := &altered{Provider: provider()}
+				if c.alter != nil {
+					c.alter(p)
+					if pathOf(p).inside() {
+						t.Skip("a fabric inside the host reaches no other")
+					}
+				}
+				l := countTCP(t, "127.0.0.1:0")
+				if c.deal != nil {
+					stranger(t, provider(), addrOf(l), func(in *spi.Incoming) { c.deal(t, in) })
+				}
+				for _, require := range []bool{false, true} {
+					d := &Dialer{Config: with(p)}
+					d.Config.RequireRDMA = require
+					_, err := d.Dial("tcp", l.Addr().String())
+					wantIs(t, err, c.want)
+					var op *net.OpError
+					var e *Error
+					if !errors.As(err, &op) || !errors.As(err, &e) || !e.Definite || e.Provider != p.Name() {
+						t.Errorf("the error is %#v", err)
+					}
+				}
+				// A connection by TCP that came before this one has been counted when this one is.
+				d := new(Dialer)
+				last, err := d.Dial("tcp", l.Addr().String())
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer last.Close()
+				for l.came.Load() == 0 {
+					time.Sleep(time.Millisecond)
+				}
+				if n := l.came.Load(); n != 1 {
+					t.Errorf("TCP was tried %d times", n-1)
+				}
+			})
+		}
+	})
+}
+
+// TestHostUnreachableElsewhere is about a companion that is not at the destination itself:
+// that it cannot be reached says nothing of TCP.
+func TestHostUnreachableElsewhere(t *testing.T) {
+	eachProvider(t, func(t *testing.T, provider func() rdma.Provider) {
+		p := &altered{Provider: provider(), connect: rdma.StatusHostUnreachable}
+		l := countTCP(t, "127.0.0.1:0")
+		d := &Dialer{Config: with(p)}
+		d.Config.Companion = func(_ string, tcp netip.AddrPort) netip.AddrPort {
+			return netip.AddrPortFrom(netip.MustParseAddr("127.0.0.77"), tcp.Port())
+		}
+		c, err := d.DialConn(t.Context(), "tcp", l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		wantIs(t, reasonOf(t, c, p.Name()), syscall.EHOSTUNREACH)
+	})
+}
+
+func TestNoProviderIsConfigured(t *testing.T) {
+	d := &Dialer{Config: &Config{RequireRDMA: true}}
+	_, err := d.Dial("tcp", "127.0.0.1:1")
+	wantIs(t, err, ErrNoRDMA)
+	_, err = Listen("tcp", "127.0.0.1:0", &Config{RequireRDMA: true})
+	wantIs(t, err, ErrNoRDMA)
+}
+
+// TestCanceledDial: a dial that is given up ends at once, and does not go on with TCP.
+func TestCanceledDial(t *testing.T) {
+	eachProvider(t, func(t *testing.T, provider func() rdma.Provider) {
+		for _, how := range []string{"cancel", "deadline", "timeout of Net"} {
+			t.Run(how, func(t *testing.T) {
+				l := countTCP(t, "127.0.0.1:0")
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				stranger(t, provider(), addrOf(l), func(in *spi.Incoming) {
+					t.Cleanup(func() { in.Socket().Close() })
+					if how == "cancel" {
+						cancel()
+					}
+				})
+				d := &Dialer{Config: with(provider())}
+				d.Config.Negotiation = time.Hour
+				want := context.Canceled
+				switch how {
+				case "deadline":
+					c, stop := context.WithTimeout(ctx, 500*time.Millisecond)
+					defer stop()
+					ctx, want = c, nil
+				case "timeout of Net":
+					d.Net.Timeout, want = 500*time.Millisecond, nil
+				}
+				c, err := d.DialConn(ctx, "tcp", l.Addr().String())
+				if want == nil {
+					// Half of the time was left for TCP.
+					if err != nil {
+						t.Fatal(err)
+					}
+					defer c.Close()
+					wantIs(t, reasonOf(t, c, provider().Name()), context.DeadlineExceeded)
+					return
+				}
+				wantIs(t, err, want)
+			})
+		}
+	})
+}

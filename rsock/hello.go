@@ -1,0 +1,105 @@
+package rsock
+
+import (
+	"encoding/binary"
+	"errors"
+	"net/netip"
+)
+
+// helloKind is what a hello is part of.
+type helloKind uint8
+
+// The kinds.
+const (
+	helloRequest helloKind = iota + 1
+	helloAccept
+	helloReject
+)
+
+// rejection says why a listener rejects; what it says holds for TCP too.
+//
+// Source: [WSD §3.1], [WSD §3.2]
+type rejection uint8
+
+// The reasons. rejectedNot is that of what is no rejection.
+const (
+	rejectedNot     rejection = iota
+	rejectedRefused           // the condition function said no
+	rejectedBacklog           // the backlog is full
+	rejectedClosing           // the listener is closing
+)
+
+// hello is the private data of a companion's connection: it says that rsock speaks, and
+// which addresses of TCP the connection stands for. A stranger's private data is none.
+//
+// On the wire it is, with numbers in little-endian order:
+//
+//	0   5  "RSOCK"
+//	5   1  version, 1
+//	6   1  kind
+//	7   1  reason of a rejection, else 0
+//	8  16  address of who sends it; IPv4 is mapped into IPv6
+//	24 16  address of the other
+//	40  2  port of who sends it; 0 from a dialer whose fabric has ports of its own
+//	42  2  port of the other
+//	44  4  0
+type hello struct {
+	kind     helloKind
+	reason   rejection
+	from, to netip.AddrPort // without zones, as those mean nothing to the peer
+}
+
+// The layout of a hello. Its size fits the 56 bytes of a connection of librdmacm.
+const (
+	helloMagic   = "RSOCK"
+	helloVersion = 1
+	helloSize    = 48
+)
+
+// errHello: private data that is no hello.
+var errHello = errors.New("not the private data of rsock")
+
+// appendTo writes the hello.
+func (h *hello) appendTo(b []byte) []byte {
+	from, to := h.from.Addr().As16(), h.to.Addr().As16()
+	b = append(b, helloMagic...)
+	b = append(b, helloVersion, byte(h.kind), byte(h.reason))
+	b = append(b, from[:]...)
+	b = append(b, to[:]...)
+	b = binary.LittleEndian.AppendUint16(b, h.from.Port())
+	b = binary.LittleEndian.AppendUint16(b, h.to.Port())
+	return append(b, 0, 0, 0, 0)
+}
+
+// decodeHello reads a hello of the kind. Zeros behind it, which some fabrics add, are
+// ignored.
+func decodeHello(b []byte, kind helloKind) (hello, error) {
+	if len(b) < helloSize || string(b[:5]) != helloMagic || b[5] != helloVersion || helloKind(b[6]) != kind {
+		return hello{}, errHello
+	}
+	for _, x := range b[44:] {
+		if x != 0 {
+			return hello{}, errHello
+		}
+	}
+	h := hello{
+		kind:   kind,
+		reason: rejection(b[7]),
+		from:   addrPort(b[8:24], b[40:42]),
+		to:     addrPort(b[24:40], b[42:44]),
+	}
+	if reject := h.reason >= rejectedRefused && h.reason <= rejectedClosing; reject != (kind == helloReject) || !reject && h.reason != rejectedNot {
+		return hello{}, errHello
+	}
+	return h, nil
+}
+
+// addrPort reads an address and a port.
+func addrPort(addr, port []byte) netip.AddrPort {
+	return netip.AddrPortFrom(netip.AddrFrom16([16]byte(addr)).Unmap(), binary.LittleEndian.Uint16(port))
+}
+
+// withoutZone is an address as it goes on the wire.
+func withoutZone(ap netip.AddrPort) netip.AddrPort {
+	return netip.AddrPortFrom(ap.Addr().Unmap().WithZone(""), ap.Port())
+}

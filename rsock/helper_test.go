@@ -1,0 +1,270 @@
+package rsock
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/netip"
+	"runtime"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"lwio/rdma"
+	"lwio/rdma/iwarp"
+	"lwio/rdma/shm"
+	"lwio/rsock/spi"
+)
+
+// eachProvider runs a test with each provider that works here, made anew by provider.
+func eachProvider(t *testing.T, test func(t *testing.T, provider func() rdma.Provider)) {
+	t.Run("iwarp", func(t *testing.T) {
+		test(t, func() rdma.Provider { return iwarp.New(nil) })
+	})
+	t.Run("shm", func(t *testing.T) {
+		if runtime.GOOS != "linux" {
+			t.Skip("shared memory is for Linux")
+		}
+		test(t, func() rdma.Provider { return shm.New(nil) })
+	})
+}
+
+// with is a Config with providers.
+func with(p ...rdma.Provider) *Config { return &Config{Providers: p} }
+
+// altered is a provider with some things changed; what is zero is as it was.
+type altered struct {
+	rdma.Provider
+	name    string
+	addrs   func() ([]netip.Addr, error)
+	open    func() error
+	caps    rdma.Caps // taken away
+	connect error     // of every connector
+}
+
+func (p *altered) Name() string {
+	if p.name != "" {
+		return p.name
+	}
+	return p.Provider.Name()
+}
+
+func (p *altered) Addrs(ctx context.Context) ([]netip.Addr, error) {
+	if p.addrs != nil {
+		return p.addrs()
+	}
+	return p.Provider.Addrs(ctx)
+}
+
+func (p *altered) OpenAdapter(ctx context.Context, local netip.Addr) (rdma.Adapter, error) {
+	if p.open != nil {
+		if err := p.open(); err != nil {
+			return nil, err
+		}
+	}
+	a, err := p.Provider.OpenAdapter(ctx, local)
+	if err != nil {
+		return nil, err
+	}
+	return &alteredAdapter{a, p}, nil
+}
+
+type alteredAdapter struct {
+	rdma.Adapter
+	p *altered
+}
+
+func (a *alteredAdapter) Info() rdma.AdapterInfo {
+	info := a.Adapter.Info()
+	info.Caps &^= a.p.caps
+	return info
+}
+
+func (a *alteredAdapter) CreateConnector() (rdma.Connector, error) {
+	c, err := a.Adapter.CreateConnector()
+	if err == nil && a.p.connect != nil {
+		c = &alteredConnector{c, a.p.connect}
+	}
+	return c, err
+}
+
+type alteredConnector struct {
+	rdma.Connector
+	err error
+}
+
+func (c *alteredConnector) Connect(context.Context, rdma.QueuePair, rdma.Addr, rdma.ReadLimits, []byte) error {
+	return c.err
+}
+
+// counting is a listener that speaks only TCP, and counts.
+type counting struct {
+	net.Listener
+	came atomic.Int64
+}
+
+// countTCP listens by TCP alone until the test ends, where a companion would have its port.
+func countTCP(t *testing.T, address string) *counting {
+	t.Helper()
+	nl := listenTCP(t, address)
+	for {
+		over := CompanionAddr(fabricOverTCP, addrOf(nl))
+		if probe, err := net.Listen("tcp", over.String()); err == nil {
+			probe.Close()
+			break
+		}
+		nl.Close()
+		nl = listenTCP(t, address)
+	}
+	l := &counting{Listener: nl}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			c, err := nl.Accept()
+			if err != nil {
+				return
+			}
+			l.came.Add(1)
+			t.Cleanup(func() { c.Close() })
+		}
+	}()
+	t.Cleanup(func() { nl.Close(); <-done })
+	return l
+}
+
+func listenTCP(t *testing.T, address string) net.Listener {
+	t.Helper()
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// addrOf is the address of a listener.
+func addrOf(l net.Listener) netip.AddrPort {
+	return l.Addr().(*net.TCPAddr).AddrPort()
+}
+
+// companionOf is the address of the companion that a listener at tcp would have.
+func companionOf(p rdma.Provider, tcp netip.AddrPort) rdma.Addr {
+	cfg := (*Config)(nil).withDefaults()
+	return companionAt(&cfg, pathOf(p), tcp)
+}
+
+// pathOf is the path of a provider.
+func pathOf(p rdma.Provider) *path {
+	addrs, _ := p.Addrs(context.Background())
+	return &path{provider: p, addrs: addrs}
+}
+
+// localOf is the address to open the provider on for a connection within this host.
+func localOf(p rdma.Provider, a netip.Addr) netip.Addr {
+	if pathOf(p).inside() {
+		return netip.Addr{}
+	}
+	return a
+}
+
+// stranger is a program at the address of a companion that is none: it does with requests
+// what the test wants.
+func stranger(t *testing.T, p rdma.Provider, tcp netip.AddrPort, deal func(*spi.Incoming)) {
+	t.Helper()
+	svc, err := spi.StartupEx(t.Context(), p, localOf(p, tcp.Addr()), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := svc.Listen(t.Context(), companionOf(p, tcp), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			in, err := l.Accept(ctx)
+			if err != nil {
+				return
+			}
+			deal(in)
+		}
+	}()
+	t.Cleanup(func() {
+		cancel()
+		<-done
+		l.Close()
+		if err := svc.Cleanup(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// receiving posts a receive, as an accept asks for.
+func receiving(t *testing.T, s *spi.Socket) *spi.Overlapped {
+	o := new(spi.Overlapped)
+	h, err := s.RegisterMemory(context.Background(), make([]byte, 256), spi.MemReadWrite)
+	if err == nil {
+		err = s.Recv(o, []spi.BufferEx{{Handle: h, Length: 256}}, 0)
+	}
+	if err != nil {
+		t.Error(err)
+	}
+	return o
+}
+
+// raw is a socket that is no companion's: it connects to the companion at tcp with private
+// data of the test's choice, and gives the answer.
+func raw(t *testing.T, p rdma.Provider, tcp netip.AddrPort, private []byte) (*spi.Socket, []byte, error) {
+	t.Helper()
+	svc, err := spi.StartupEx(t.Context(), p, localOf(p, tcp.Addr()), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { svc.Cleanup() })
+	s, err := svc.Socket(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	receiving(t, s)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	reply, err := s.Connect(ctx, companionOf(p, tcp), private)
+	return s, reply, err
+}
+
+// echo checks that bytes go both ways.
+func echo(t *testing.T, a, b net.Conn) {
+	t.Helper()
+	for _, way := range [][2]net.Conn{{a, b}, {b, a}} {
+		if _, err := io.WriteString(way[0], "hello"); err != nil {
+			t.Fatal(err)
+		}
+		got := make([]byte, 5)
+		if _, err := io.ReadFull(way[1], got); err != nil || string(got) != "hello" {
+			t.Fatalf("read %q, %v", got, err)
+		}
+	}
+}
+
+// reasonOf is why a connection does not go by a provider.
+func reasonOf(t *testing.T, c *Conn, provider string) error {
+	t.Helper()
+	skipped := c.Transport().Skipped
+	i := slices.IndexFunc(skipped, func(s Skipped) bool { return s.Provider == provider })
+	if i < 0 {
+		t.Fatalf("nothing is said about %s: %v", provider, c.Transport())
+	}
+	return skipped[i].Reason
+}
+
+// wantIs checks that an error is another.
+func wantIs(t *testing.T, err, target error) {
+	t.Helper()
+	if !errors.Is(err, target) {
+		t.Errorf("error %v, want %v", err, target)
+	}
+}
