@@ -1,0 +1,104 @@
+package rsock
+
+import (
+	"os"
+	"runtime"
+	"sync"
+	"testing"
+
+	"lwio/rdma"
+)
+
+// TestManyConnections dials, accepts and closes again and again: memory and descriptors
+// stay as they are.
+func TestManyConnections(t *testing.T) {
+	rounds, at := 10_000, 8
+	if testing.Short() || raceEnabled {
+		rounds = 400
+	}
+	eachProvider(t, func(t *testing.T, provider func() rdma.Provider) {
+		l := listenOn(t, &ListenConfig{Config: with(provider())}, "127.0.0.1:0")
+		d := &Dialer{Config: with(provider())}
+		accepting := make(chan struct{})
+		go func() {
+			defer close(accepting)
+			for {
+				c, err := l.AcceptConn()
+				if err != nil {
+					return
+				}
+				go func() {
+					defer c.Close()
+					var b [1]byte
+					if _, err := c.Read(b[:]); err == nil {
+						_, _ = c.Write(b[:])
+					}
+				}()
+			}
+		}()
+		run := func(n int) {
+			var wg sync.WaitGroup
+			for range at {
+				wg.Go(func() {
+					for range n / at {
+						if err := once(t, d, l); err != nil {
+							t.Error(err)
+							return
+						}
+					}
+				})
+			}
+			wg.Wait()
+		}
+		run(rounds / 4)
+		before := footprint(t)
+		run(rounds - rounds/4)
+		after := footprint(t)
+		t.Logf("%d connections: heap %d KiB, then %d; descriptors %d, then %d", rounds,
+			before.heap>>10, after.heap>>10, before.files, after.files)
+		if after.heap > before.heap+4<<20 {
+			t.Errorf("the heap grows: %d bytes, then %d", before.heap, after.heap)
+		}
+		if after.files > before.files+8*at {
+			t.Errorf("descriptors stay open: %d, then %d", before.files, after.files)
+		}
+		l.Close()
+		<-accepting
+	})
+}
+
+// once is one connection with a byte there and back.
+func once(t *testing.T, d *Dialer, l *Listener) error {
+	c, err := d.DialConn(t.Context(), "tcp", l.Addr().String())
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	if !c.Transport().RDMA() {
+		t.Errorf("transport %v", c.Transport())
+	}
+	b := []byte{42}
+	if _, err = c.Write(b); err == nil {
+		_, err = c.Read(b)
+	}
+	return err
+}
+
+// usage is what a process has.
+type usage struct {
+	heap  uint64 // bytes in use after a collection
+	files int
+}
+
+func footprint(t *testing.T) usage {
+	t.Helper()
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	u := usage{heap: m.HeapInuse}
+	if entries, err := os.ReadDir("/proc/self/fd"); err == nil {
+		u.files = len(entries)
+	}
+	return u
+}
