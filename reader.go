@@ -6,14 +6,20 @@ import (
 )
 
 // readerRest is how long the reader leaves a connection alone that calls have used:
-// for as long as that, the loss of a credit or a late answer goes unnoticed.
-const readerRest = 5 * time.Millisecond
+// for as long as that, the loss of a credit or a late answer goes unnoticed. It doubles,
+// up to longestRest, each time that there is nothing to do for the reader: those of a
+// thousand connections in use are not to keep a processor busy.
+const (
+	readerRest  = 5 * time.Millisecond
+	longestRest = 64 * readerRest
+)
 
 // read has the baton whenever no call does, until the connection is down.
 func (c *conn) read() {
 	defer c.reading.Done()
-	rest := time.NewTimer(readerRest)
-	defer rest.Stop()
+	rest := readerRest
+	timer := time.NewTimer(rest)
+	defer timer.Stop()
 	for {
 		c.single.Store(runtime.GOMAXPROCS(0) == 1) // it may change
 		if c.baton.takeForReader() {
@@ -21,11 +27,14 @@ func (c *conn) read() {
 				c.doze(nil, nil, &c.baton)
 			}
 			c.baton.pass()
+			rest = readerRest
+		} else {
+			rest = min(2*rest, longestRest)
 		}
-		rest.Reset(readerRest)
+		timer.Reset(rest)
 		select {
 		case <-c.baton.summon:
-		case <-rest.C:
+		case <-timer.C:
 		case <-c.down:
 			return
 		}

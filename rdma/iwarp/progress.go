@@ -24,8 +24,12 @@ const (
 
 const (
 	// leave is how long the reader stays away, in which nobody reads, before it
-	// reads itself again.
-	leave = time.Millisecond
+	// reads itself again. It doubles, up to longestLeave, each time that the reader
+	// runs busyDelay late, as the processors are busy: others who would read have not
+	// had their turn then.
+	leave        = time.Millisecond
+	longestLeave = 64 * leave
+	busyDelay    = leave / 4
 	// streakLooks is after how many looks within streakTime somebody counts as
 	// polling.
 	streakLooks = 64
@@ -54,6 +58,7 @@ type progress struct {
 	kick   chan struct{} // makes the reader look about
 	tick   *time.Timer   // so does this
 	armed  atomic.Bool   // the timer runs
+	leave  atomic.Int64  // for how long, in nanoseconds
 
 	parked atomic.Bool // the guest sleeps, or asks over and then will
 	over   func() bool // whether it need not; of who has the seat
@@ -64,6 +69,7 @@ func (p *progress) init() {
 	p.kick = make(chan struct{}, 1)
 	p.tick = time.NewTimer(leave)
 	p.tick.Stop()
+	p.leave.Store(int64(leave))
 }
 
 // nudge makes the reader look about.
@@ -77,7 +83,7 @@ func (p *progress) nudge() {
 // arm makes it look about in a while.
 func (p *progress) arm() {
 	if !p.armed.Load() && !p.armed.Swap(true) {
-		p.tick.Reset(leave)
+		p.tick.Reset(time.Duration(p.leave.Load()))
 	}
 }
 
@@ -104,7 +110,7 @@ func (c *conn) takeSeat() {
 		p.wanted.Store(false) // somebody slept who did not see that nobody is here
 	}
 	p.armed.Store(true)
-	p.tick.Reset(leave)
+	p.tick.Reset(time.Duration(p.leave.Load()))
 	seen := p.uses.Load()
 	for {
 		if (!p.wanted.Load() || !p.mayRead()) && p.seat.CompareAndSwap(seatFree, seatReader) {
@@ -112,19 +118,31 @@ func (c *conn) takeSeat() {
 		}
 		select {
 		case <-p.kick:
-		case <-p.tick.C:
+		case due := <-p.tick.C:
 			p.armed.Store(false)
+			crowded := p.ran(time.Since(due))
 			if p.seat.Load() == seatGuest {
 				continue // who arms it again
 			}
 			now := p.uses.Load()
-			if now == seen || c.qp.sleepers() > 0 {
+			if now == seen && !crowded || c.qp.sleepers() > 0 {
 				p.wanted.Store(false)
 			}
 			seen = now
 			p.arm()
 		}
 	}
+}
+
+// ran notes how late the reader ran, and tells whether it is to stay away for longer.
+func (p *progress) ran(late time.Duration) bool {
+	stay := p.leave.Load()
+	if late < busyDelay || stay == int64(longestLeave) {
+		p.leave.Store(max(stay/2, int64(leave)))
+		return false
+	}
+	p.leave.Store(2 * stay)
+	return true
 }
 
 // recall makes the reader come back, unless there is a guest.
