@@ -25,6 +25,9 @@ const (
 	// trial is how many requests in a row a probe is: a server that is polled too is
 	// awake only after some.
 	trial = 16
+	// hopeless is a delay, in nanoseconds, that polling ends its trial for: the
+	// processors are at work for others. No delay counts as more.
+	hopeless = 4 * int64(adaptivePatience)
 )
 
 // pace is what is known about the delay of requests of one kind and about one size.
@@ -86,7 +89,10 @@ func (p *pace) took(polled bool, ns int64) {
 	if polled {
 		mean = &p.polled
 	}
-	ns = min(max(ns, 1), 4*int64(adaptivePatience))
+	ns = min(max(ns, 1), hopeless)
+	if polled && ns == hopeless {
+		p.left.Store(0)
+	}
 	if old := mean.Load(); old != 0 {
 		ns = max(old+(ns-old)/4, 1)
 	}

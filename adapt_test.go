@@ -45,6 +45,24 @@ func TestPace(t *testing.T) {
 	}
 }
 
+// A trial of polling ends with the first answer that shows it to be hopeless.
+func TestPaceHopeless(t *testing.T) {
+	const n = 1000
+	var p pace
+	probes := 0
+	for range n {
+		way := p.polls()
+		p.took(way, 20_000_000)
+		if way {
+			probes++
+		}
+	}
+	// One at first, and one each time that twice as many requests have been slept for.
+	if probes == 0 || probes > 12 {
+		t.Errorf("polled for %d of %d where the answers come after 20 ms", probes, n)
+	}
+}
+
 // Whatever the delays, both ways are tried again and again.
 func TestPaceNeverGivesUp(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
