@@ -60,7 +60,9 @@ type conn struct {
 	first    int64           // and of the first
 	now      time.Time       // of the batch in hand
 	hope     hope
-	freed    int // initiator slots that came free in this batch
+	woken    uint64 // number of its last wake-up, see crowd
+	crowded  bool   // there was a crowd then
+	freed    int    // initiator slots that came free in this batch
 
 	// Set by AUTH, then constant; other goroutines read them after the loop
 	// handed them an operation.

@@ -33,6 +33,7 @@ type engine struct {
 	readers, writers *lane
 	credits          creditPool
 	spinners         *spinners
+	crowd            *crowd
 	outcomes         outcomeTable
 
 	ctx    context.Context // ends when the engine is closed
@@ -64,6 +65,7 @@ func newEngine(cfg *Config) *engine {
 	e.readers = newLane(e.limits.Workers, func(o *op) { o.work(o.readRest) })
 	e.writers = newLane(e.limits.Workers, func(o *op) { o.work(o.writeData) })
 	e.spinners = newSpinners(e.limits.SpinTime)
+	e.crowd = newCrowd()
 	e.credits.hungry = make(chan struct{}, 1)
 	e.credits.budget, e.outcomes.most = e.limits.CreditBudget, e.limits.Connections
 	e.spawn(e.watchStalls)

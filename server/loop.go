@@ -41,6 +41,7 @@ func (c *conn) loop() error {
 			}
 			return fmt.Errorf("notify: %w", err)
 		}
+		c.woken, c.crowded = c.e.crowd.wake(c.woken)
 	}
 }
 
@@ -92,11 +93,12 @@ func (c *conn) handleAll(all []rdma.Result) error {
 // the other half to do while the client wakes up and sends more.
 //
 // In flight is what began and what is left of the results in hand, or more if the
-// client says so, as far as there is more to do at once.
+// client says so, as far as there is more to do at once. In a crowd the server has
+// other clients to see to, and all that a client gets are wake-ups.
 //
 // Source: [LWIO §Wakeup]
 func (c *conn) enough(left int) bool {
-	return c.readySum >= flushBytes || 2*c.readyNum > max(c.begun+left, c.told)
+	return c.readySum >= flushBytes || !c.crowded && 2*c.readyNum > max(c.begun+left, c.told)
 }
 
 // handle handles one result.

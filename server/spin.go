@@ -35,6 +35,24 @@ func (s *spinners) enter() bool {
 
 func (s *spinners) leave() { s.now.Add(-1) }
 
+// crowd counts the wake-ups of all loops. A loop that wakes up when many others have
+// since it did last is one of more than there are processors for: then spinning takes
+// from the others what they have use for, and so does handing a client a part of its
+// answers.
+type crowd struct {
+	most  uint64 // wake-ups of others that are no crowd
+	wakes atomic.Uint64
+}
+
+func newCrowd() *crowd { return &crowd{most: 2 * uint64(runtime.GOMAXPROCS(0))} }
+
+// wake counts a wake-up of a loop whose last one had the number last, and tells its
+// number and whether there is a crowd.
+func (w *crowd) wake(last uint64) (number uint64, crowded bool) {
+	number = w.wakes.Add(1)
+	return number, number-last > w.most+1
+}
+
 // spinsPerCheck is how often a loop that spins looks for results before it looks at the
 // time and lets others run.
 const spinsPerCheck = 16
@@ -69,7 +87,7 @@ func (h *hope) learn(paid bool) {
 // spin looks for results for a while, if that is likely to find some, and handles
 // them; false says that there are none and the loop is to sleep.
 func (c *conn) spin(batch *[pollSize]rdma.Result) (bool, error) {
-	if !c.hope.tries() || !c.e.spinners.enter() {
+	if c.crowded || !c.hope.tries() || !c.e.spinners.enter() {
 		return false, nil
 	}
 	defer c.e.spinners.leave()

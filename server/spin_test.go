@@ -51,3 +51,38 @@ func TestSpinners(t *testing.T) {
 		t.Error("no place though one came free")
 	}
 }
+
+// A loop is in a crowd when more others woke up since it did last than there are
+// processors for, and alone it never is.
+func TestCrowd(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := &crowd{most: rapid.Uint64Range(1, 8).Draw(t, "most")}
+		var last, other uint64
+		for _, others := range rapid.SliceOf(rapid.Uint64Range(0, 20)).Draw(t, "wake-ups of others") {
+			for range others {
+				other, _ = w.wake(other)
+			}
+			var crowded bool
+			if last, crowded = w.wake(last); crowded != (others > w.most) {
+				t.Fatalf("crowded is %t after %d wake-ups of others, of which %d are none", crowded, others, w.most)
+			}
+		}
+	})
+}
+
+// In a crowd a loop does not spin, and a client gets its answers together.
+func TestCrowdedLoop(t *testing.T) {
+	for _, crowded := range []bool{false, true} {
+		c := &conn{e: &engine{spinners: newSpinners(-1)}, begun: 4, readyNum: 3, crowded: crowded}
+		if c.enough(1) == crowded {
+			t.Errorf("crowded %t: three of four answers are enough: %t", crowded, !crowded)
+		}
+		if c.readySum = flushBytes; !c.enough(1) {
+			t.Errorf("crowded %t: much data waits", crowded)
+		}
+	}
+	c := &conn{e: &engine{spinners: newSpinners(time.Hour)}, crowded: true}
+	if again, err := c.spin(nil); again || err != nil || c.hope != (hope{}) {
+		t.Errorf("spun in a crowd: %t, %v", again, err)
+	}
+}
