@@ -221,6 +221,9 @@ type QueuePairConfig struct {
 	MaxReceiveSGE, MaxInitiatorSGE int
 	// InlineSize is the data of one inline request, in bytes.
 	InlineSize int
+	// TakeLoans: results of receives may have a Loan, which the program releases. Else
+	// what is lent is copied into the receive.
+	TakeLoans bool
 }
 
 // QueuePair takes work for one connection. It serves one connection in its life.

@@ -94,12 +94,20 @@ const (
 	// memory. With FlagSilentSuccess, as nothing tells then how many bytes there
 	// were, also if the file ends before; some of them may have been placed.
 	FlagOnlyIfCached Flags = 0x0200
+	// FlagLend (send): the bytes of the last SGE may stay where they are. The peer may
+	// read them until the program knows from the peer itself that it is done with them,
+	// whenever the result of the send comes: the program does not change them, nor
+	// close the region, before. Where the fabric hands memory of Alloc itself to a peer
+	// (rdma/shm), a region with a remote right of which something is lent is handed
+	// over too. It is a wish: without CapLend, or where the peer cannot reach the
+	// region, the send is like any other.
+	FlagLend Flags = 0x0400
 )
 
 // legalFlags says which flags a request of each kind may carry.
 var legalFlags = [...]Flags{
 	OpReceive:    0,
-	OpSend:       FlagSilentSuccess | FlagReadFence | FlagSolicitEvent | FlagInline,
+	OpSend:       FlagSilentSuccess | FlagReadFence | FlagSolicitEvent | FlagInline | FlagLend,
 	OpBind:       FlagSilentSuccess | FlagReadFence | FlagAllowRead | FlagAllowWrite,
 	OpInvalidate: FlagSilentSuccess | FlagReadFence,
 	OpRead:       FlagSilentSuccess | FlagReadFence,
@@ -232,6 +240,25 @@ type Result struct {
 	// QueuePair is the Context of the queue pair's config, ID that of the request.
 	QueuePair uint64
 	ID        uint64
+	// Loan, if set, is the end of a message that a receive is about: those bytes did
+	// not go to the buffer, where the message has its room all the same.
+	Loan Loan
+}
+
+// Loan is data of a message that is still where the sender has it: see FlagLend. It is
+// over when it was released, or with the connection. Safe for concurrent use.
+type Loan interface {
+	// Len is how many bytes it has.
+	Len() int
+	// Use calls do with the data, to read it and while do runs only. A hostile sender
+	// can change it at any time: what is checked must be copied first.
+	//
+	// Errors: do's; net.ErrClosed (wrapped) when the loan is over; StatusRemoteError if
+	// the data has gone, which ends the connection, and do with it.
+	Use(do func(p []byte) error) error
+	// Release ends the loan, of which the program tells the sender in its own way. A
+	// second Release does nothing.
+	Release()
 }
 
 // NotifyKind says which event a notification waits for.

@@ -111,6 +111,14 @@ var brokenWays = []struct {
 		}
 		return q.Post(reqs)
 	}}, found: "message/order read/order window/order"},
+	{name: "what is lent stays behind", flaws: flaws{post: func(q rdma.QueuePair, reqs []rdma.Request) (int, error) {
+		for i := range reqs {
+			if reqs[i].Flags&rdma.FlagLend != 0 {
+				reqs[i].SGL = reqs[i].SGL[:1]
+			}
+		}
+		return q.Post(reqs)
+	}}, found: "message/lend"},
 	{name: "silence and solicitation are ignored", flaws: flaws{post: func(q rdma.QueuePair, reqs []rdma.Request) (int, error) {
 		for i := range reqs {
 			reqs[i].Flags &^= rdma.FlagSilentSuccess | rdma.FlagSolicitEvent

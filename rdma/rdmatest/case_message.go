@@ -11,6 +11,7 @@ var messageCases = []Case{
 	{Name: "message/inline", Source: "[ND §Op flags INLINE]", run: inline},
 	{Name: "message/order", Source: "[ND QueuePair §Ordering]", run: messageOrder},
 	{Name: "message/silent-success", Source: "[ND §Op flags SILENT_SUCCESS]", run: silentSuccess},
+	{Name: "message/lend", Source: "[ND QueuePair.Send]", run: messageLend},
 	{Name: "message/read-fence", Source: "[ND §Op flags READ_FENCE]", run: readFence},
 	{Name: "message/receive-before-connect", Source: "[ND QueuePair.Receive]", run: receiveBeforeConnect},
 }

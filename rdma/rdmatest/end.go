@@ -19,6 +19,7 @@ type shape struct {
 	shared rdma.SharedReceiveQueue // instead of a queue of its own
 	reads  int                     // in progress, of either direction; 8
 	icq    int                     // results that are not receives; depth + 8
+	loans  bool                    // receives take them
 }
 
 func (s shape) orDefault(info rdma.AdapterInfo) shape {
@@ -90,7 +91,7 @@ func (e *end) config() rdma.QueuePairConfig {
 	return rdma.QueuePairConfig{
 		ReceiveCQ: e.rcq, InitiatorCQ: e.icq, SharedReceive: s.shared, Context: e.context,
 		ReceiveDepth: s.depth, InitiatorDepth: s.depth,
-		MaxReceiveSGE: s.sge, MaxInitiatorSGE: s.sge, InlineSize: s.inline,
+		MaxReceiveSGE: s.sge, MaxInitiatorSGE: s.sge, InlineSize: s.inline, TakeLoans: s.loans,
 	}
 }
 

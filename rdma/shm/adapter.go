@@ -18,7 +18,8 @@ const (
 	inlineThreshold = 256
 	largeThreshold  = 4 << 10
 	baseCaps        = rdma.CapInOrderPlacement | rdma.CapMultiEngine | rdma.CapCQResize | rdma.CapLoopback | rdma.CapPageable |
-		rdma.CapWindows | rdma.CapSharedReceive | rdma.CapFileSource | rdma.CapDirectFile | rdma.CapConfidential | rdma.CapRead | rdma.CapImmediate | rdma.CapDirectAlloc
+		rdma.CapWindows | rdma.CapSharedReceive | rdma.CapFileSource | rdma.CapDirectFile | rdma.CapConfidential | rdma.CapRead | rdma.CapImmediate | rdma.CapDirectAlloc |
+		rdma.CapLend
 )
 
 // adapter is a protection domain.

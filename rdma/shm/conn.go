@@ -80,6 +80,7 @@ type conn struct {
 
 	share   shares
 	targets targets
+	loans   loans
 }
 
 // newConn makes the connection of a queue pair, whose start-up is over.
@@ -100,6 +101,7 @@ func newConn(a *adapter, qp *queuePair, nc *net.UnixConn, own, peer *segment, b 
 	c.tx.init(c)
 	c.share.init()
 	c.targets.init(c.a.p.cfg.MaxPeerMemory, &c.a.p.mapped)
+	c.loans.init()
 	return c, nil
 }
 
@@ -157,6 +159,7 @@ func (c *conn) run() {
 	c.rest.close()
 	c.qp.stopSending()
 	c.wg.Wait()
+	c.loans.close(&c.targets)
 	c.rxMu.Lock()
 	c.rxClosed = true
 	c.rxMu.Unlock()
@@ -261,7 +264,7 @@ func (c *conn) handleNotice(msg []byte, fds []int) error {
 		case noticeShare:
 			err = c.targets.add(&n, fds, c.own)
 		case noticeUnshare:
-			c.targets.drop(n.memory, c.own)
+			c.targets.drop(n.memory, c.own, &c.loans)
 		}
 	}
 	if err != nil {

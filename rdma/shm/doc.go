@@ -32,6 +32,11 @@
 // behind the writes before it. Only messages may be overtaken, by writes that come after
 // them, as on any device: nobody knows of a message before it is taken.
 //
+// A send with rdma.FlagLend leaves its last bytes in memory of Alloc, if the peer has
+// that memory: only what is before them is in the ring. The first send from a region
+// hands it to the peer, if it has a remote right. The close of the region waits until all
+// loans are released; the end of a connection ends them, and waits for those in use.
+//
 // # The boundary is the memory file
 //
 // Who got a memory file has it until its process ends, all of it, to read and to
@@ -84,7 +89,7 @@
 //
 // Adapter, listener and connector locks come before conn.rxMu, this before
 // that of a receive queue and backing.mu, that before memory.mu, shares.mu. A completion
-// queue's lock and rest.mu are the last; rest.seat comes before conn.rxMu.
+// queue's lock, rest.mu and loans.mu are the last; rest.seat comes before conn.rxMu.
 // queuePair.mu is held for no long copy and no system call, but may wait for the end of a
 // copy through a window that is being invalidated; who sends holds its baton
 // (queuePair.writing).

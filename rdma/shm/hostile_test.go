@@ -74,6 +74,25 @@ func (r *raw) put(e entry, size int) {
 	r.say([]byte{noticeWake})
 }
 
+// share gives a side two pages, as the token, at address 0.
+func (r *raw) share(s *side, token uint32) {
+	r.tb.Helper()
+	fd, mem, err := newMemfd("lent", 8192, 0)
+	if err == nil {
+		err = populate(fd, mem)
+	}
+	if err != nil {
+		r.tb.Fatal(err)
+	}
+	r.own.slot(0).size.Store(8192)
+	r.own.slot(0).key.Store(uint64(token) | slotWrite)
+	n := notice{kind: noticeShare, memory: 1, token: token, size: 8192}
+	r.say(n.appendTo(nil), fd)
+	_ = unix.Munmap(mem)
+	_ = unix.Close(fd)
+	eventually(r.tb, "the memory is mapped", func() bool { return s.inside().targets.knows(token) })
+}
+
 func (r *raw) say(msg []byte, fds ...int) {
 	var oob []byte
 	if len(fds) > 0 {
@@ -203,6 +222,31 @@ func TestScribbledRing(t *testing.T) {
 			r.put(entry{kind: entrySend, flags: entryFirst}, 32)
 			r.put(entry{kind: entrySend, flags: entryFirst, length: 8, total: 16}, 64)
 			r.put(entry{kind: entryWrite, flags: entryImmediate}, 32)
+		},
+		"lends without a region": func(r *raw, _ *side) {
+			r.put(entry{kind: entryLend, flags: entryFirst, total: 64, token: 5}, 32)
+		},
+		"lends nothing": func(r *raw, s *side) {
+			r.share(s, 5)
+			r.put(entry{kind: entryLend, flags: entryFirst, token: 5}, 32)
+		},
+		"lends what it does not have": func(r *raw, s *side) {
+			r.share(s, 5)
+			r.put(entry{kind: entryLend, flags: entryFirst, total: 1, addr: 8192, token: 5}, 32)
+		},
+		"lends more than the receive holds": func(r *raw, s *side) {
+			r.share(s, 5)
+			r.put(entry{kind: entryLend, flags: entryFirst, total: 1, token: 5}, 32)
+		},
+		"lends in the middle": func(r *raw, s *side) {
+			r.share(s, 5)
+			r.put(entry{kind: entryLend, total: 1, token: 5}, 32)
+		},
+		"lends within a message": func(r *raw, s *side) {
+			r.share(s, 5)
+			r.put(entry{kind: entrySend, flags: entryFirst}, 32)
+			r.put(entry{kind: entrySend, flags: entryFirst, length: 8, total: 16}, 64)
+			r.put(entry{kind: entryLend, flags: entryFirst, total: 1, token: 5}, 32)
 		},
 		"message of nothing":   func(r *raw, _ *side) { r.say([]byte{77}) },
 		"message too long":     func(r *raw, _ *side) { r.say(make([]byte, 4096)) },

@@ -45,16 +45,22 @@ func newSide(tb testing.TB, cfg *Config, size int) *side {
 // newSideOn makes one on a provider.
 func newSideOn(tb testing.TB, p *Provider, size int) *side {
 	tb.Helper()
+	return newSideAs(tb, p, size, rdma.QueuePairConfig{})
+}
+
+// newSideAs makes one whose queue pair is as in cfg, where that does not say how large it
+// is.
+func newSideAs(tb testing.TB, p *Provider, size int, cfg rdma.QueuePairConfig) *side {
+	tb.Helper()
 	ctx := tb.Context()
 	a := must[rdma.Adapter](tb)(p.OpenAdapter(ctx, netip.Addr{}))
 	tb.Cleanup(func() { a.Close() })
 	s := &side{a: a}
 	s.rcq = must[rdma.CompletionQueue](tb)(a.CreateCompletionQueue(1024))
 	s.icq = must[rdma.CompletionQueue](tb)(a.CreateCompletionQueue(1024))
-	s.qp = must[rdma.QueuePair](tb)(a.CreateQueuePair(rdma.QueuePairConfig{
-		ReceiveCQ: s.rcq, InitiatorCQ: s.icq, ReceiveDepth: 256, InitiatorDepth: 256,
-		MaxReceiveSGE: 4, MaxInitiatorSGE: 4, InlineSize: 256,
-	}))
+	cfg.ReceiveCQ, cfg.InitiatorCQ, cfg.ReceiveDepth, cfg.InitiatorDepth = s.rcq, s.icq, 256, 256
+	cfg.MaxReceiveSGE, cfg.MaxInitiatorSGE, cfg.InlineSize = 4, 4, 256
+	s.qp = must[rdma.QueuePair](tb)(a.CreateQueuePair(cfg))
 	s.conn = must[rdma.Connector](tb)(a.CreateConnector())
 	s.mem, s.region = s.alloc(tb, size)
 	return s

@@ -55,7 +55,7 @@ func (p *producer) publish(e entry) {
 func (p *producer) stage(e entry) {
 	e.store(p.own.ring, int(p.tail&uint64(len(p.own.ring)-1)))
 	p.tail += uint64(entrySize(int(e.length)))
-	if e.kind != entrySend && e.total > 0 {
+	if e.kind != entrySend && e.kind != entryLend && e.total > 0 {
 		p.placed = p.tail
 	}
 }

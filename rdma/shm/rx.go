@@ -96,6 +96,8 @@ func (r *receiver) entry(e entry) error {
 	switch e.kind {
 	case entrySend:
 		return r.message(e)
+	case entryLend:
+		return r.loan(e)
 	case entryWrite:
 		return r.write(e)
 	case entryRead:

@@ -63,12 +63,14 @@ func (s *segment) word(off int) *atomic.Uint64 {
 	return (*atomic.Uint64)(unsafe.Pointer(&s.mem[off]))
 }
 
-// slot is an entry of the table. Its owner sets the key last, and clears it first.
-type slot struct{ key, base, size, offset *atomic.Uint64 }
+// slot is an entry of the table. Its owner sets the key last, and clears it first. The
+// last two words are about the slot of that number in the peer's table: whose token it
+// has if the owner mapped the memory, and how many loans the owner has in it.
+type slot struct{ key, base, size, offset, mapped, lent *atomic.Uint64 }
 
 func (s *segment) slot(i int) slot {
 	at := tableOffset + i*slotSize
-	return slot{s.word(at), s.word(at + 8), s.word(at + 16), s.word(at + 24)}
+	return slot{s.word(at), s.word(at + 8), s.word(at + 16), s.word(at + 24), s.word(at + 32), s.word(at + 40)}
 }
 
 // The rights of a slot, in its key beside the token; one without any is empty.
@@ -77,12 +79,16 @@ const (
 	slotRead  = 2 << 32
 )
 
+// slotMapped is set beside the token in the word that says what is mapped.
+const slotMapped = 1 << 32
+
 // The kinds of entries in a ring.
 const (
 	entrySend   = 1
 	entryWrite  = 2
 	entryRead   = 3 // asks for total bytes; there is no payload
 	entryAnswer = 4 // to the first read that is not answered
+	entryLend   = 5 // a whole message, whose bytes after the payload are lent
 )
 
 // Flags of an entry.

@@ -96,7 +96,7 @@ func (c *conn) takeBack(i int) bool {
 			return c.gone.Load()
 		}
 		c.own.slot(i).key.Store(0)
-		if c.gone.Load() || c.peer.busy.Load() != uint64(i+1) {
+		if !c.usesLocked(i) {
 			c.share.used[i] = nil
 			c.share.mu.Unlock()
 			return true
@@ -123,7 +123,12 @@ func (c *conn) withdraw(m *memory, i int) (stopped bool) {
 			c.own.slot(j).key.Store(0)
 		}
 	}
-	return c.gone.Load() || c.peer.busy.Load() != uint64(i+1)
+	return !c.usesLocked(i)
+}
+
+// usesLocked tells whether the peer copies by a slot, or has a loan in it.
+func (c *conn) usesLocked(i int) bool {
+	return !c.gone.Load() && (c.peer.busy.Load() == uint64(i+1) || c.peer.slot(i).lent.Load() != 0)
 }
 
 // unshare tells the peer that a memory is not used any more.

@@ -45,8 +45,13 @@ type target struct {
 	gone  atomic.Bool
 }
 
-// peerMemory is mapped memory of the peer.
-type peerMemory struct{ buf []byte }
+// peerMemory is mapped memory of the peer. loans.mu guards how many loans there are of
+// it, and whether it is to be unmapped with the last.
+type peerMemory struct {
+	buf     []byte
+	loans   int
+	dropped bool
+}
 
 func (t *targets) init(limit int64, total *mapped) {
 	t.limit, t.total = limit, total
@@ -77,7 +82,7 @@ func (t *targets) add(n *notice, fds []int, own *segment) error {
 	}
 	// Whoever is copying through the old slot may be at it for as long as a disk takes,
 	// and others must find what they look for meanwhile.
-	if t.forget(int(n.slot)) {
+	if t.forget(int(n.slot), own) {
 		awaitIdle(own, func(slot int) bool { return slot == int(n.slot) })
 	}
 	t.mu.Lock()
@@ -88,22 +93,24 @@ func (t *targets) add(n *notice, fds []int, own *segment) error {
 	}
 	g := &target{token: n.token, slot: int(n.slot), mem: mem}
 	t.slots[n.slot], t.byToken[n.token] = g, g
+	own.slot(g.slot).mapped.Store(uint64(g.token) | slotMapped)
 	return nil
 }
 
 // forget drops what a slot was, and tells whether it was anything.
-func (t *targets) forget(slot int) bool {
+func (t *targets) forget(slot int, own *segment) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	old := t.slots[slot]
 	if old != nil {
-		t.forgetLocked(old)
+		t.forgetLocked(old, own)
 	}
 	return old != nil
 }
 
-func (t *targets) forgetLocked(g *target) {
+func (t *targets) forgetLocked(g *target, own *segment) {
 	g.gone.Store(true)
+	own.slot(g.slot).mapped.Store(0)
 	t.slots[g.slot] = nil
 	if t.byToken[g.token] == g {
 		delete(t.byToken, g.token)
@@ -112,7 +119,7 @@ func (t *targets) forgetLocked(g *target) {
 }
 
 // drop unmaps a memory when nobody uses it.
-func (t *targets) drop(id uint32, own *segment) {
+func (t *targets) drop(id uint32, own *segment, l *loans) {
 	t.mu.Lock()
 	mem := t.memories[id]
 	if mem == nil {
@@ -123,13 +130,20 @@ func (t *targets) drop(id uint32, own *segment) {
 	for i, g := range t.slots {
 		if g != nil && g.mem == mem {
 			used[i] = true
-			t.forgetLocked(g)
+			t.forgetLocked(g, own)
 		}
 	}
 	delete(t.memories, id)
 	t.bytes -= int64(len(mem.buf))
 	t.mu.Unlock()
 	awaitIdle(own, func(slot int) bool { return used[slot] })
+	if !l.keep(mem) {
+		t.unmap(mem)
+	}
+}
+
+// unmap ends the use of a memory of the peer, which nobody can find any more.
+func (t *targets) unmap(mem *peerMemory) {
 	_ = unix.Munmap(mem.buf)
 	t.total.give(int64(len(mem.buf)))
 }
@@ -158,8 +172,7 @@ func (t *targets) close() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, mem := range t.memories {
-		_ = unix.Munmap(mem.buf)
-		t.total.give(int64(len(mem.buf)))
+		t.unmap(mem)
 	}
 	clear(t.memories)
 	clear(t.byToken)

@@ -224,6 +224,11 @@ func (t *sender) step(s *sendRequest) (need int, err error) {
 		qp.windows.CarryOutLocked(&s.work)
 		return 0, nil
 	}
+	if s.op == rdma.OpSend && s.flags&rdma.FlagLend != 0 && s.sent == 0 {
+		if need, done, err := t.lend(s); done || need > 0 || err != nil {
+			return need, err
+		}
+	}
 	if s.op != rdma.OpSend && s.sent == 0 && s.length > 0 {
 		done, err := t.direct(s)
 		switch {

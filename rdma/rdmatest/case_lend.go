@@ -1,0 +1,62 @@
+package rdmatest
+
+import (
+	"errors"
+
+	"lwio/rdma"
+)
+
+// messageLend: what is lent arrives like any other message, whether the provider lends or
+// not, from the first of a region to the last, and whether the receiver takes loans or not.
+func messageLend(r *rig) {
+	for _, loans := range []bool{false, true} {
+		active, passive := r.pair(shape{memory: 256 << 10, loans: loans})
+		mem, err := active.adapter.Alloc(r.ctx(), 128<<10)
+		r.ok("allocate memory", err)
+		r.closeLater("memory", mem)
+		lent := r.region(active.adapter, mem.Bytes(), rdma.AccessRemoteWrite)
+		fill(active.mem)
+		for turn, n := range []int{1, 4096, 4097, 65536, 128 << 10, 5000, 1, 128 << 10} {
+			fill(mem.Bytes())
+			clear(passive.mem)
+			passive.receive(uint64(turn), passive.sge(16, 200<<10))
+			sgl := append(active.sge(3, 48), rdma.SGE{Region: lent, Offset: len(mem.Bytes()) - n, Length: n})
+			active.post(rdma.Request{Op: rdma.OpSend, Flags: rdma.FlagLend, SGL: sgl})
+			res := passive.received()
+			if res.Status != rdma.StatusSuccess || res.Bytes != 48+n || res.Loan != nil && !loans {
+				r.Fatalf("a message that lends %d bytes: %+v", n, res)
+			}
+			r.fetch(passive, res)
+			if !same(passive.mem[16:64], active.mem[3:51]) || !same(passive.mem[64:64+n], mem.Bytes()[len(mem.Bytes())-n:]) ||
+				!zero(passive.mem[:16]) || !zero(passive.mem[64+n:]) {
+				r.Fatalf("a message that lends %d bytes arrives changed", n)
+			}
+			if res := active.sent(); res.Status != rdma.StatusSuccess {
+				r.Fatalf("send: %+v", res)
+			}
+		}
+	}
+}
+
+// fetch copies the loan of a message behind what is in the memory of the end.
+func (r *rig) fetch(e *end, res rdma.Result) {
+	r.Helper()
+	if res.Loan == nil {
+		return
+	}
+	if res.Loan.Len() > res.Bytes {
+		r.Fatalf("%d bytes are lent of %d", res.Loan.Len(), res.Bytes)
+	}
+	failure := errors.New("a failure")
+	if err := res.Loan.Use(func(p []byte) error {
+		copy(e.mem[16+res.Bytes-res.Loan.Len():], p)
+		return failure
+	}); !errors.Is(err, failure) {
+		r.Fatalf("use of a loan: %v, want what the function said", err)
+	}
+	res.Loan.Release()
+	res.Loan.Release()
+	if err := res.Loan.Use(func([]byte) error { return nil }); err == nil {
+		r.Error("a loan that was released can be used")
+	}
+}

@@ -1,0 +1,262 @@
+//go:build linux
+
+package shm
+
+import (
+	"errors"
+	"net"
+	"runtime/debug"
+	"sync"
+
+	"lwio/rdma"
+	"lwio/rdma/internal/soft"
+)
+
+// lend puts a message into the ring without the bytes of its last piece, if the peer can
+// reach those: from the first of a region that it cannot, it is given the region. need
+// is the room that it waits for; not done, it goes as others do.
+//
+// Source: [ND QueuePair.Send]
+func (t *sender) lend(s *sendRequest) (need int, done bool, err error) {
+	last := len(s.pieces) - 1
+	if last < 0 {
+		return 0, false, nil
+	}
+	p := &s.pieces[last]
+	head := s.length - len(p.Buf)
+	if head > briefWrite || !p.Region.Acquire() {
+		return 0, false, nil
+	}
+	defer p.Region.Release()
+	if !t.c.lendable(p.Region) {
+		return 0, false, nil
+	}
+	if need, err := t.lacks(head); need > 0 || err != nil {
+		return need, false, err
+	}
+	a, b := t.out.payload(head)
+	if err := errors.Join(t.fill(s, a), t.fill(s, b)); err != nil {
+		return 0, false, err
+	}
+	at := p.Region.RemoteAddr()
+	e := entry{
+		kind: entryLend, flags: entryFirst, length: uint32(head), total: uint32(s.length),
+		token: uint32(at.Token), addr: at.Addr + uint64(within(p.Region.Bytes(), p.Buf)),
+	}
+	if s.flags&rdma.FlagSolicitEvent != 0 {
+		e.flags |= entrySolicited
+	}
+	t.out.publish(e)
+	s.sent = s.length
+	t.c.wake()
+	return 0, true, nil
+}
+
+// lendable tells whether the peer has mapped what a region lies in. If it was not given
+// that yet, though the region has a remote right, it is now, for the next time. The
+// caller holds a reference to the region.
+func (c *conn) lendable(r *soft.Region) bool {
+	b, ok := r.Backing().(*backing)
+	if !ok {
+		return false
+	}
+	b.mu.Lock()
+	by, slot := b.by, b.slot
+	b.mu.Unlock()
+	if by == nil && c.slotRights(r) != 0 {
+		c.offer(r)
+	}
+	return by == c && c.peer.slot(slot).mapped.Load() == uint64(r.RemoteAddr().Token)|slotMapped
+}
+
+// loans are what the peer has lent. Its table and this side's segment say so as long as
+// one is not released, so that the peer's close of the region waits for that.
+type loans struct {
+	mu      sync.Mutex
+	idle    sync.Cond // signalled when using becomes 0
+	using   int       // calls of Use
+	over    bool      // there are no loans any more
+	dropped map[*peerMemory]struct{}
+}
+
+func (l *loans) init() { l.idle.L = &l.mu }
+
+// loan is one of them. What is not constant is guarded by loans.mu.
+type loan struct {
+	c        *conn
+	g        *target
+	buf      []byte
+	using    int
+	released bool
+}
+
+var _ rdma.Loan = (*loan)(nil)
+
+// errLoanOver says that a loan is.
+var errLoanOver = opError("loan", "", rdma.StatusConnectionInvalid, net.ErrClosed)
+
+// borrow takes n bytes of the peer's memory that it calls addr, or is nil if they are
+// not mapped, or not lent.
+func (c *conn) borrow(token uint32, addr, n uint64) *loan {
+	g := c.targets.find(token)
+	if g == nil || n == 0 {
+		return nil
+	}
+	c.loans.mu.Lock()
+	defer c.loans.mu.Unlock()
+	if c.loans.over {
+		return nil
+	}
+	lent := c.own.slot(g.slot).lent
+	lent.Add(1) // before the slot is looked at: see takeBack
+	buf := c.check(g, addr, n, slotRead|slotWrite)
+	if buf == nil {
+		lent.Add(^uint64(0))
+		return nil
+	}
+	raceAcquire()
+	g.mem.loans++
+	return &loan{c: c, g: g, buf: buf}
+}
+
+// keep tells whether a memory that the peer withdrew has loans in it; with the last of
+// them it is unmapped.
+func (l *loans) keep(mem *peerMemory) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	mem.dropped = true
+	if mem.loans == 0 {
+		return false
+	}
+	if l.dropped == nil {
+		l.dropped = make(map[*peerMemory]struct{})
+	}
+	l.dropped[mem] = struct{}{}
+	return true
+}
+
+// close ends all loans, and waits for those that are being used.
+func (l *loans) close(t *targets) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.over = true
+	for l.using > 0 {
+		l.idle.Wait()
+	}
+	for mem := range l.dropped {
+		t.unmap(mem)
+	}
+	l.dropped = nil
+}
+
+// Len is how many bytes there are.
+func (l *loan) Len() int { return len(l.buf) }
+
+// Use calls do with the peer's memory, which stays mapped meanwhile.
+func (l *loan) Use(do func(p []byte) error) (err error) {
+	all := &l.c.loans
+	all.mu.Lock()
+	if all.over || l.released {
+		all.mu.Unlock()
+		return errLoanOver
+	}
+	l.using++
+	all.using++
+	all.mu.Unlock()
+	old := debug.SetPanicOnFault(true)
+	defer func() {
+		e := recovered(old, recover())
+		all.mu.Lock()
+		defer all.mu.Unlock()
+		l.using--
+		if all.using--; all.using == 0 {
+			all.idle.Broadcast()
+		}
+		l.settleLocked()
+		if e != nil {
+			l.c.end(l.c.endingFor(e))
+			err = opError("loan", l.c.peerName, rdma.StatusRemoteError, e)
+		}
+	}()
+	return do(l.buf)
+}
+
+// Release lets the peer close the region.
+func (l *loan) Release() {
+	all := &l.c.loans
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	if !l.released {
+		l.released = true
+		l.settleLocked()
+	}
+}
+
+// settleLocked says that the loan is over, if it is released and not being used. Once
+// there are no loans the segment may be unmapped, and what is dropped is.
+func (l *loan) settleLocked() {
+	all, mem := &l.c.loans, l.g.mem
+	if !l.released || l.using > 0 || all.over {
+		return
+	}
+	raceRelease()
+	l.c.own.slot(l.g.slot).lent.Add(^uint64(0))
+	if mem.loans--; mem.loans == 0 && mem.dropped {
+		delete(all.dropped, mem)
+		l.c.targets.unmap(mem)
+	}
+}
+
+// loan takes a message whose last bytes are lent: as a loan, or, if the program takes
+// none, by a copy.
+func (r *receiver) loan(e entry) error {
+	recv := &r.c.qp.recv
+	recv.Lock()
+	defer recv.Unlock()
+	if e.flags&entryFirst == 0 {
+		return protocolError()
+	}
+	l := r.c.borrow(e.token, e.addr, uint64(e.total-e.length))
+	if l == nil {
+		return &violation{status: rdma.StatusAccessViolation, err: errNoRegion}
+	}
+	result := rdma.Result{Bytes: int(e.total), Solicited: e.flags&entrySolicited != 0}
+	if r.c.qp.cfg.TakeLoans {
+		result.Loan = l
+	}
+	err := r.beginLocked(recv)
+	if err == nil {
+		err = r.fillLoan(recv.CurrentLocked(), e, l, result.Loan == nil)
+	}
+	if err != nil || result.Loan == nil {
+		l.Release()
+	}
+	if err != nil {
+		return err
+	}
+	recv.FinishLocked(result)
+	r.results = true
+	return nil
+}
+
+// fillLoan puts the payload into a receive, and what is lent behind it if that is to be
+// copied.
+func (r *receiver) fillLoan(p *soft.Receive, e entry, l *loan, all bool) error {
+	if int(e.total) > p.Length {
+		return &violation{status: rdma.StatusBufferOverflow, receive: rdma.StatusBufferOverflow, err: errTooLong}
+	}
+	a, b := r.in.payload(e)
+	ok := scatter(p.Pieces, 0, a) && scatter(p.Pieces, len(a), b)
+	if ok && all {
+		if err := l.Use(func(lent []byte) error {
+			ok = scatter(p.Pieces, int(e.length), lent)
+			return nil
+		}); err != nil {
+			return &violation{status: rdma.StatusRemoteError, receive: rdma.StatusRemoteError, err: err}
+		}
+	}
+	if !ok {
+		return &violation{status: rdma.StatusRemoteError, receive: rdma.StatusAccessViolation, err: errRegionClosed}
+	}
+	return nil
+}

@@ -1,0 +1,209 @@
+//go:build linux
+
+package shm
+
+import (
+	"bytes"
+	"errors"
+	"net"
+	"testing"
+	"time"
+
+	"lwio/rdma"
+)
+
+// lending makes two sides, of which the passive one takes loans, and lets it know the
+// region of the active one.
+func lending(tb testing.TB, cfg *Config, size int) (active, passive *side) {
+	tb.Helper()
+	active = newSide(tb, cfg, size)
+	passive = newSideAs(tb, New(nil), size, rdma.QueuePairConfig{TakeLoans: true})
+	join(tb, active, passive)
+	fill(active.mem)
+	if res := active.lend(tb, passive, size); res.Loan != nil {
+		tb.Fatal("what the peer never saw is lent")
+	}
+	c, g := active.inside(), active.a.(*adapter).dom.RegionOf(active.region)
+	eventually(tb, "the region is mapped", func() bool { return c.lendable(g) })
+	return active, passive
+}
+
+// lend sends a header and size bytes of the side's memory, which are to be lent, and
+// gives what the peer receives at 0 of its memory.
+func (s *side) lend(tb testing.TB, peer *side, size int) rdma.Result {
+	tb.Helper()
+	if _, err := peer.qp.PostReceive([]rdma.ReceiveRequest{{SGL: peer.sge(0, len(peer.mem))}}); err != nil {
+		tb.Fatal(err)
+	}
+	const header = 64
+	sgl := append(s.sge(0, header), s.sge(header, size-header)...)
+	s.post(tb, rdma.Request{Op: rdma.OpSend, Flags: rdma.FlagLend, SGL: sgl})
+	if res := next(tb, s.icq); res.Status != rdma.StatusSuccess {
+		tb.Fatal(res.Status)
+	}
+	res := next(tb, peer.rcq)
+	if res.Status != rdma.StatusSuccess || res.Bytes != size {
+		tb.Fatalf("%+v", res)
+	}
+	return res
+}
+
+// content is what is lent.
+func content(tb testing.TB, l rdma.Loan) (p []byte) {
+	tb.Helper()
+	if err := l.Use(func(lent []byte) error { p = bytes.Clone(lent); return nil }); err != nil {
+		tb.Fatal(err)
+	}
+	return p
+}
+
+// TestLend: what is lent does not go through the ring, nor into the receive; a side that
+// takes no loans gets it there all the same. Source: [ND QueuePair.Send]
+func TestLend(t *testing.T) {
+	const size = 200_000
+	active, passive := lending(t, nil, size)
+	clear(passive.mem)
+	before := active.inside().own.tail.Load()
+	res := active.lend(t, passive, size)
+	if res.Loan == nil || res.Loan.Len() != size-64 {
+		t.Fatalf("%+v", res)
+	}
+	if n := active.inside().own.tail.Load() - before; n != 96 {
+		t.Errorf("%d bytes went through the ring", n)
+	}
+	if !bytes.Equal(passive.mem[:64], active.mem[:64]) || !bytes.Equal(content(t, res.Loan), active.mem[64:size]) {
+		t.Error("it arrives changed")
+	}
+	if !bytes.Equal(passive.mem[64:], make([]byte, len(passive.mem)-64)) {
+		t.Error("what is lent went into the receive")
+	}
+	res.Loan.Release()
+
+	passive.lend(t, active, size) // the active side takes none
+	g := passive.a.(*adapter).dom.RegionOf(passive.region)
+	eventually(t, "the region is mapped", func() bool { return passive.inside().lendable(g) })
+	fill(passive.mem)
+	before = passive.inside().own.tail.Load()
+	if back := passive.lend(t, active, size); back.Loan != nil || !bytes.Equal(active.mem[:size], passive.mem[:size]) {
+		t.Errorf("%+v: it arrives changed, or as a loan", back)
+	}
+	if n := passive.inside().own.tail.Load() - before; n != 96 {
+		t.Errorf("%d bytes went through the ring", n)
+	}
+}
+
+// TestNotLent: memory without a remote right is given to nobody, nor is that of others.
+// Source: design decision 11
+func TestNotLent(t *testing.T) {
+	active, passive := lending(t, nil, 8192)
+	m := must[rdma.Memory](t)(active.a.Alloc(t.Context(), 8192))
+	heap := make([]byte, 8192)
+	for name, region := range map[string]rdma.MemoryRegion{
+		"without a remote right": must[rdma.MemoryRegion](t)(active.a.RegisterMemory(t.Context(), m.Bytes(), 0)),
+		"of Go":                  must[rdma.MemoryRegion](t)(active.a.RegisterMemory(t.Context(), heap, readable)),
+	} {
+		active.mem, active.region = region.Bytes(), region
+		fill(active.mem)
+		for range 3 {
+			if res := active.lend(t, passive, 8192); res.Loan != nil || !bytes.Equal(passive.mem[:8192], active.mem) {
+				t.Fatalf("memory %s: %+v", name, res)
+			}
+		}
+		if active.inside().lendable(active.a.(*adapter).dom.RegionOf(region)) {
+			t.Errorf("memory %s can be lent", name)
+		}
+	}
+}
+
+// TestLoanHoldsRegion: close of the region waits until what is lent of it is released.
+// Source: [ND MemoryRegion.Deregister]
+func TestLoanHoldsRegion(t *testing.T) {
+	active, passive := lending(t, &Config{DrainTimeout: time.Minute}, 8192)
+	first, second := active.lend(t, passive, 8192), active.lend(t, passive, 4096)
+	closed := make(chan error, 1)
+	go func() { closed <- active.region.Close() }()
+	eventually(t, "the slot is cleared", func() bool { return active.inside().own.slot(0).key.Load() == 0 })
+	first.Loan.Release()
+	select {
+	case <-closed:
+		t.Fatal("the region is closed while some of it is lent")
+	case <-time.After(20 * time.Millisecond):
+	}
+	if !bytes.Equal(content(t, second.Loan), active.mem[64:4096]) {
+		t.Error("what is lent has changed")
+	}
+	second.Loan.Release()
+	if err := <-closed; err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestLoanThatStays: a peer that does not release what was lent in time keeps the old
+// bytes, whatever becomes of the region and of its memory, until the connection ends.
+func TestLoanThatStays(t *testing.T) {
+	active := newSide(t, &Config{DrainTimeout: 10 * time.Millisecond}, 4096)
+	passive := newSideAs(t, New(nil), 8192, rdma.QueuePairConfig{TakeLoans: true})
+	join(t, active, passive)
+	m := must[rdma.Memory](t)(active.a.Alloc(t.Context(), 8192))
+	active.mem = m.Bytes()
+	active.region = must[rdma.MemoryRegion](t)(active.a.RegisterMemory(t.Context(), m.Bytes(), readable))
+	want := bytes.Clone(fill(active.mem))
+	g := active.a.(*adapter).dom.RegionOf(active.region)
+	active.lend(t, passive, 8192)
+	eventually(t, "the region is mapped", func() bool { return active.inside().lendable(g) })
+	loan := active.lend(t, passive, 8192).Loan
+	if err := active.region.Close(); err != nil {
+		t.Fatal(err)
+	}
+	clear(active.mem)
+	if !bytes.Equal(content(t, loan), want[64:]) {
+		t.Error("the lender changes what it lent, though it closed the region")
+	}
+	token := uint32(active.region.RemoteAddr().Token)
+	if err := m.Close(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the memory is withdrawn", func() bool { return !passive.inside().targets.knows(token) })
+	if !bytes.Equal(content(t, loan), want[64:]) {
+		t.Error("the memory has gone under the loan")
+	}
+	mapped := &passive.inside().a.p.mapped
+	held := mapped.now.Load()
+	loan.Release()
+	if left := mapped.now.Load(); left != held-8192 {
+		t.Errorf("%d bytes are mapped after the loan, %d before", left, held)
+	}
+}
+
+// TestLoanEnds: the end of a connection waits for who uses a loan, and ends all others.
+func TestLoanEnds(t *testing.T) {
+	active, passive := lending(t, nil, 8192)
+	used, unused := active.lend(t, passive, 8192).Loan, active.lend(t, passive, 8192).Loan
+	closed := make(chan struct{})
+	err := used.Use(func(p []byte) error {
+		go func() {
+			defer close(closed)
+			passive.qp.Close()
+		}()
+		eventually(t, "the connection ends", func() bool { return passive.inside().ending.Load() != nil })
+		select {
+		case <-closed:
+			t.Error("the queue pair is closed while a loan is used")
+		case <-time.After(20 * time.Millisecond):
+		}
+		if !bytes.Equal(p, active.mem[64:8192]) {
+			t.Error("the bytes are others")
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-closed
+	for _, l := range []rdma.Loan{used, unused} {
+		if err := l.Use(func([]byte) error { return nil }); !errors.Is(err, net.ErrClosed) {
+			t.Errorf("use after the end: %v", err)
+		}
+		l.Release()
+	}
+}
