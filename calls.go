@@ -150,6 +150,9 @@ func (c *conn) queueLocked(s *slot, h *wire.Header, data payload, as slotState, 
 	if c.sends++; c.sends%signalEvery != 0 {
 		req.Flags = rdma.FlagSilentSuccess
 	}
+	if s.lent != nil && s.kind == kindWrite {
+		req.Flags |= rdma.FlagLend // until the answer is there, whoever waits for it
+	}
 	s.fid, s.round = 0, c.round
 	if s.kind.io() {
 		c.sent.Add(1)

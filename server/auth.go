@@ -24,7 +24,7 @@ func (c *conn) auth(o *op) error {
 	if o.h.Opcode != wire.OpAuth {
 		return violation("%v before AUTH", o.h.Opcode)
 	}
-	err := o.h.Check(o.size, c.e.wire)
+	err := o.h.Check(o.size, c.f.layout.wire)
 	if err != nil && ntstatus.Of(err) != ntstatus.AccessDenied {
 		return violation("%w", err)
 	}
@@ -163,8 +163,8 @@ func (c *conn) takeIn(p *wire.AuthParams, pair *keyPair) {
 func (c *conn) answerAuth(o *op, client *wire.AuthParams) error {
 	p := wire.AuthParams{
 		RevID: wire.RevID, Endian: 8, PageSize: pageSize, BaseSequence: client.BaseSequence + 1,
-		MaxRdmaWindowSize: c.e.wire.MaxRdmaWindowSize, MaxSendBufferSize: wire.StatusResponseSize,
-		MaxRecvBufferSize: c.e.wire.MaxRecvBufferSize, HeaderSize: wire.HeaderSize, Credits: uint16(c.credits.grant),
+		MaxRdmaWindowSize: c.f.layout.wire.MaxRdmaWindowSize, MaxSendBufferSize: wire.StatusResponseSize,
+		MaxRecvBufferSize: c.f.layout.wire.MaxRecvBufferSize, HeaderSize: wire.HeaderSize, Credits: uint16(c.credits.grant),
 		Key: &c.pair.clientKey, SessionID: &c.sessionID, Signature: new([16]byte),
 	}
 	if c.replaced != nil {

@@ -92,6 +92,11 @@ type Limits struct {
 	// MaxRecvBufferSize is the data of one write, in bytes. Default 64 KiB,
 	// clamped to 4 KiB..1 MiB and rounded up to whole pages. [OP-61c]
 	MaxRecvBufferSize int
+	// MaxLentBufferSize is MaxRecvBufferSize for providers whose clients can lend the
+	// data of a write (rdma.CapLend), which then stays in their memory: what they do not
+	// lend takes as much of the server's. Default 1 MiB, or MaxRecvBufferSize where that
+	// is set; clamped to MaxRecvBufferSize..1 MiB.
+	MaxLentBufferSize int
 	// MaxRdmaWindowSize is the data of one read, in bytes. Default 512 KiB,
 	// clamped to 64 KiB..8 MiB. [OP-60]
 	MaxRdmaWindowSize int
@@ -123,6 +128,7 @@ const (
 	DefaultMaxCredits         = 128
 	DefaultCreditBudget       = 8192
 	DefaultMaxRecvBufferSize  = 64 << 10
+	DefaultMaxLentBufferSize  = 1 << 20
 	DefaultMaxRdmaWindowSize  = 512 << 10
 	DefaultReadBufferBytes    = 64 << 20
 	DefaultSpinTime           = 50 * time.Microsecond
@@ -164,6 +170,9 @@ func (c Config) withDefaults() (Config, error) {
 
 // withDefaults returns a copy with every default filled in.
 func (l Limits) withDefaults() Limits {
+	if l.MaxLentBufferSize <= 0 && l.MaxRecvBufferSize <= 0 {
+		l.MaxLentBufferSize = DefaultMaxLentBufferSize
+	}
 	for _, d := range []struct {
 		field    *int
 		value    int
@@ -188,7 +197,8 @@ func (l Limits) withDefaults() Limits {
 		*d.field = min(max(*d.field, d.min), d.max)
 	}
 	l.MaxCredits = max(l.MaxCredits, l.Credits)
-	l.MaxRecvBufferSize = roundUp(l.MaxRecvBufferSize, pageSize)
+	l.MaxRecvBufferSize = wholePages(l.MaxRecvBufferSize)
+	l.MaxLentBufferSize = wholePages(min(max(l.MaxLentBufferSize, l.MaxRecvBufferSize), maxRecvBuffer))
 	l.ReadBufferBytes = max(l.ReadBufferBytes, 4*l.MaxRdmaWindowSize)
 	if l.RequestRate > 0 {
 		l.RequestRate = max(l.RequestRate, minRequestRate)
@@ -216,5 +226,5 @@ func (l Limits) withDefaults() Limits {
 // Source: [OP-28]
 const pageSize = 4096
 
-// roundUp rounds n up to a multiple of unit.
-func roundUp(n, unit int) int { return (n + unit - 1) / unit * unit }
+// wholePages rounds n up to a multiple of a page.
+func wholePages(n int) int { return (n + pageSize - 1) / pageSize * pageSize }

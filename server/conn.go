@@ -110,16 +110,21 @@ type layout struct {
 	slots, depth          int // receives, initiator requests
 	answers, auth, data   int // offsets; headers are at 0
 	dataSize, total, most int // bytes of data of a receive, in all; operations
+	wire                  wire.Limits
 }
 
-// newLayout lays out a connection's memory.
+// newLayout lays out a connection's memory, and says what messages fit into it.
 func newLayout(l *Limits, info rdma.AdapterInfo) layout {
 	y := layout{slots: min(l.MaxCredits, info.MaxReceiveQueueDepth), dataSize: l.MaxRecvBufferSize}
+	if info.Caps.Has(rdma.CapLend) {
+		y.dataSize = l.MaxLentBufferSize
+	}
+	y.wire = wire.Limits{MaxRecvBufferSize: uint32(y.dataSize), MaxRdmaWindowSize: uint32(l.MaxRdmaWindowSize)}
 	y.depth = min(2*y.slots+64, info.MaxInitiatorQueueDepth)
 	y.most = y.slots + y.depth + 1
-	y.answers = roundUp(y.slots*wire.HeaderSize, pageSize)
+	y.answers = wholePages(y.slots * wire.HeaderSize)
 	y.auth = y.answers + y.most*wire.StatusResponseSize
-	y.data = roundUp(y.auth+wire.AuthServerRoom, pageSize)
+	y.data = wholePages(y.auth + wire.AuthServerRoom)
 	y.total = y.data + y.slots*y.dataSize
 	return y
 }
@@ -147,6 +152,7 @@ func (c *conn) open() (err error) {
 	c.qp, err = a.CreateQueuePair(rdma.QueuePairConfig{
 		ReceiveCQ: c.cq, InitiatorCQ: c.cq,
 		ReceiveDepth: y.slots, InitiatorDepth: y.depth, MaxReceiveSGE: 2, MaxInitiatorSGE: 1,
+		TakeLoans: true,
 	})
 	if err != nil {
 		return err

@@ -4,15 +4,20 @@ import (
 	"lwio/internal/ntstatus"
 	"lwio/internal/rate"
 	"lwio/internal/wire"
+	"lwio/rdma"
 )
 
 // receive handles the message that arrived in a slot. An error ends the
 // connection.
 //
 // Source: [OP-27] [OP-50d]
-func (c *conn) receive(slot int32, size int) error {
-	if size < wire.HeaderSize {
-		return violation("a message of %d bytes", size)
+func (c *conn) receive(slot int32, r *rdma.Result) error {
+	here := r.Bytes // and the rest is lent
+	if r.Loan != nil {
+		here -= r.Loan.Len()
+	}
+	if here < wire.HeaderSize {
+		return violation("a message of %d bytes, of which %d came", r.Bytes, here)
 	}
 	o, err := c.newOp()
 	if err != nil {
@@ -22,7 +27,12 @@ func (c *conn) receive(slot int32, size int) error {
 	if o.h, err = wire.DecodeHeader(c.buf[at : at+wire.HeaderSize]); err != nil {
 		return violation("%w", err)
 	}
-	o.size, o.recv, o.arrived = size, slot, c.now
+	o.size, o.recv, o.arrived = r.Bytes, slot, c.now
+	if r.Loan != nil {
+		if err := o.borrow(r.Loan, here); err != nil {
+			return err
+		}
+	}
 	if !c.authenticated {
 		return c.auth(o)
 	}
@@ -59,7 +69,7 @@ func (c *conn) slow() error {
 //
 // Source: [LWIO §I/O Processing] [OP-27] [OP-63] [OP-92e] [OP-92h] [OP-106] [LWIO claim 15]
 func (c *conn) dispatch(o *op, again bool) error {
-	err := o.h.Check(o.size, c.e.wire)
+	err := o.h.Check(o.size, c.f.layout.wire)
 	if err != nil && wire.Terminates(err) {
 		return violation("%w", err)
 	}

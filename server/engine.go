@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"lwio/internal/lograte"
-	"lwio/internal/wire"
 	"lwio/rdma"
 	"lwio/vfs"
 )
@@ -24,7 +23,6 @@ type engine struct {
 	// immediate is Config.ImmediateData.
 	immediate bool
 	limits    Limits
-	wire      wire.Limits
 	count     counters
 	shares    shareTable
 	noise     lograte.Limiter // of what strangers cause
@@ -57,9 +55,6 @@ func newEngine(cfg *Config) *engine {
 	e := &engine{
 		fs: cfg.FS, name: cfg.ServerName, log: cfg.Logger, allowMD5: cfg.AllowMD5, immediate: cfg.ImmediateData, limits: cfg.Limits,
 		keys: newKeyTable(cfg.Limits.ConnectionsPerKey), conns: make(map[*conn]struct{}), byID: make(map[[8]byte]*conn),
-	}
-	e.wire = wire.Limits{
-		MaxRecvBufferSize: uint32(e.limits.MaxRecvBufferSize), MaxRdmaWindowSize: uint32(e.limits.MaxRdmaWindowSize),
 	}
 	e.ctx, e.cancel = context.WithCancel(context.Background())
 	e.readers = newLane(e.limits.Workers, func(o *op) { o.work(o.readRest) })

@@ -107,7 +107,7 @@ func (c *conn) handle(r *rdma.Result) error {
 		return c.lost(r.Op, r.Status)
 	}
 	if r.Op == rdma.OpReceive {
-		return c.receive(int32(r.ID), r.Bytes)
+		return c.receive(int32(r.ID), r)
 	}
 	return c.settle(r.ID, r.Bytes)
 }

@@ -5,6 +5,7 @@ import (
 
 	"lwio/internal/ntstatus"
 	"lwio/internal/wire"
+	"lwio/rdma"
 )
 
 // op is a message of a client from its arrival until its answer is gone. It
@@ -30,12 +31,15 @@ type op struct {
 	size int
 	// recv is the slot of the receive until that is posted again, then none.
 	recv int32
+	// loan is the data of a write that is still where the client has it, or nil. It is
+	// over when the receive is posted again.
+	loan rdma.Loan
 
 	// arrived is when the batch of results was polled that it came with.
 	arrived time.Time
 
 	// number is that of the message, see outcome; known says that the answer is an
-	// outcome that was kept.
+	// outcome that was kept, or one that must not be.
 	number int64
 	known  bool
 

@@ -264,6 +264,10 @@ func (c *conn) source(o *op) (rdma.MemoryRegion, int) {
 //
 // Source: [LWIO §I/O Processing] [OP-95] [OP-105] [LWIO claim 18] [LWIO claim 19] [LWIO claim 20]
 func (c *conn) fillAnswer(p *pump, o *op) {
+	if o.loan != nil {
+		o.loan.Release()
+		o.loan = nil
+	}
 	if o.recv != none {
 		p.receive(c, o.recv)
 		o.recv = none

@@ -82,7 +82,7 @@ func (v *env) tryConnectWith(n *negotiated, cfg rdma.DialConfig) (*rawClient, er
 	must(err)
 	c.qp, err = c.a.CreateQueuePair(rdma.QueuePairConfig{
 		ReceiveCQ: c.cq, InitiatorCQ: c.cq, ReceiveDepth: 2048, InitiatorDepth: 2048,
-		MaxReceiveSGE: 1, MaxInitiatorSGE: 1,
+		MaxReceiveSGE: 1, MaxInitiatorSGE: 2,
 	})
 	must(err)
 	register := func(size int, access rdma.Access) rdma.MemoryRegion {

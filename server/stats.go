@@ -36,6 +36,8 @@ type Stats struct {
 	Inline, Direct uint64
 	// Immediate are the reads that were completed by immediate data.
 	Immediate uint64
+	// Lent are the writes whose data went to the file from the client's memory.
+	Lent uint64
 	// Registrations and Closes are of file ids; Files are registered now.
 	Registrations, Closes uint64
 	Files                 int
@@ -76,7 +78,7 @@ type counters struct {
 
 	accepted, rejected, authFailures, cut, lost          atomic.Uint64
 	registrations, closes, wakeups, gaps, inline, direct atomic.Uint64
-	repeats, cancels, cancelled, immediate               atomic.Uint64
+	repeats, cancels, cancelled, immediate, lent         atomic.Uint64
 	traffic
 }
 
@@ -88,7 +90,7 @@ func (c *counters) snapshot() Stats {
 		Traffic: c.traffic.snapshot(), Inline: c.inline.Load(), Direct: c.direct.Load(),
 		Registrations: c.registrations.Load(), Closes: c.closes.Load(),
 		Files: int(c.files.Load()), Wakeups: c.wakeups.Load(),
-		Immediate: c.immediate.Load(), Cancels: c.cancels.Load(), Cancelled: c.cancelled.Load(),
+		Immediate: c.immediate.Load(), Lent: c.lent.Load(), Cancels: c.cancels.Load(), Cancelled: c.cancelled.Load(),
 		Credits: int(c.credits.Load()), SequenceGaps: c.gaps.Load(), Repeats: c.repeats.Load(),
 	}
 }

@@ -3,6 +3,7 @@ package server
 import (
 	"lwio/internal/ntstatus"
 	"lwio/internal/wire"
+	"lwio/rdma"
 )
 
 // write answers a WRITE or a VEC_WRITE: a worker writes straight from the
@@ -38,13 +39,41 @@ func (c *conn) write(o *op) {
 //
 // Source: [LWIO §Write] [OP-77] [OP-92f]
 func (o *op) writeData() {
-	p := o.body()
-	if o.need > 0 {
-		p = tile(o.c.f.arena.memory(o), p)
+	switch {
+	case o.loan != nil:
+		if err := o.loan.Use(o.writeFrom); err != nil {
+			o.status, o.info, o.known = ntstatus.ConnectionDisconnected, 0, true
+			o.c.cut(err) // what was not done is done when it is sent again
+		}
+	case o.need > 0:
+		_ = o.writeFrom(tile(o.c.f.arena.memory(o), o.body())) // never fails
+	default:
+		_ = o.writeFrom(o.body())
 	}
+	o.count()
+}
+
+// writeFrom writes p. What goes wrong is in the status, and not an error of who calls.
+func (o *op) writeFrom(p []byte) error {
 	n, err := o.file.open.WriteAt(p, int64(o.h.Offset))
 	o.status, o.info = final(err), uint32(n)
-	o.count()
+	return nil
+}
+
+// borrow takes what a client lent: the data of a plain write stays where it is until a
+// worker writes it to the file. All else is copied behind the bytes that came. What
+// the client changes meanwhile is its own: nothing of data is ever looked at.
+func (o *op) borrow(l rdma.Loan, here int) error {
+	if h := &o.h; h.Opcode == wire.OpWrite && h.Flags&wire.FlagCollapse == 0 && here == wire.HeaderSize {
+		o.loan = l
+		o.c.e.count.lent.Add(1)
+		return nil
+	}
+	defer l.Release()
+	return l.Use(func(p []byte) error {
+		copy(o.body()[here-wire.HeaderSize:], p)
+		return nil
+	})
 }
 
 // tile fills dst with src over and over; the last time may be cut.
