@@ -19,7 +19,6 @@ type sessionCarrier struct {
 	stream        *session.Stream
 	network       string // the provider's name
 	local, remote net.Addr
-	closed        func() // called once, after Close
 }
 
 var _ carrier = (*sessionCarrier)(nil)
@@ -33,11 +32,12 @@ func newSession(ctx context.Context, sock *spi.Socket, cfg *Config) (*session.St
 	})
 }
 
-// newRDMAConn is a connection over a session that has begun. closed is called after its
-// Close.
+// newRDMAConn is a connection over a session that has begun. closed is called once when it
+// is closed and its socket too.
 func newRDMAConn(s *session.Stream, t Transport, local, remote netip.AddrPort, closed func()) *Conn {
+	s.AfterClose(closed)
 	return &Conn{transport: t, via: &sessionCarrier{
-		stream: s, network: t.Name, closed: closed,
+		stream: s, network: t.Name,
 		local: net.TCPAddrFromAddrPort(local), remote: net.TCPAddrFromAddrPort(remote),
 	}}
 }
@@ -87,11 +87,7 @@ func (c *sessionCarrier) WriteTo(w io.Writer) (int64, error) {
 }
 
 func (c *sessionCarrier) Close() error {
-	err := c.stream.Close()
-	if !errors.Is(err, net.ErrClosed) && c.closed != nil {
-		c.closed()
-	}
-	return c.wrap("close", err)
+	return c.wrap("close", c.stream.Close())
 }
 
 func (c *sessionCarrier) CloseRead() error     { return c.wrap("close", c.stream.CloseRead()) }

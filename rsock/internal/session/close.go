@@ -150,8 +150,21 @@ func (s *Stream) tearDown() error {
 		s.hangUp() // and leave does the rest
 		return nil
 	}
-	return s.sock.Close()
+	return s.closeSocket()
 }
+
+// closeSocket closes the socket, and says so.
+func (s *Stream) closeSocket() error {
+	err := s.sock.Close()
+	if s.afterClose != nil {
+		s.afterClose()
+	}
+	return err
+}
+
+// AfterClose has f called once the socket is closed, which can be after Close where memory
+// of the stream is still in use then. It must be called before the stream is shared.
+func (s *Stream) AfterClose(f func()) { s.afterClose = f }
 
 // Abort is Close without regard for what was written.
 func (s *Stream) Abort() {

@@ -162,6 +162,6 @@ func (s *Stream) leave() {
 	last := s.dead && s.users == 0
 	s.mu.Unlock()
 	if last {
-		_ = s.sock.Close() // there is nobody to tell
+		_ = s.closeSocket() // there is nobody to tell
 	}
 }

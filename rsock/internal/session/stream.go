@@ -21,15 +21,16 @@ type Stream struct {
 	cfg   Config
 	baton baton
 
-	running  sync.WaitGroup // the stream's goroutine
-	over     chan struct{}  // closed when the stream has failed or is closed
-	ending   sync.Once
-	err      atomic.Pointer[error] // why it has failed
-	closing  atomic.Bool           // Close was called
-	linger   atomic.Int64          // of Close, in nanoseconds
-	closed   chan struct{}         // closed when Close is over
-	finished atomic.Bool           // CloseWrite was called
-	peerLeft atomic.Bool           // the peer has closed
+	running    sync.WaitGroup // the stream's goroutine
+	over       chan struct{}  // closed when the stream has failed or is closed
+	ending     sync.Once
+	err        atomic.Pointer[error] // why it has failed
+	closing    atomic.Bool           // Close was called
+	linger     atomic.Int64          // of Close, in nanoseconds
+	closed     chan struct{}         // closed when Close is over
+	afterClose func()                // called when the socket is closed; may be nil
+	finished   atomic.Bool           // CloseWrite was called
+	peerLeft   atomic.Bool           // the peer has closed
 
 	copies, peerReads bool // how offers are made; known from the negotiation on
 
