@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"lwio/rdma"
 	"lwio/rsock/spi"
 )
 
@@ -17,7 +18,11 @@ type board struct {
 	mu    sync.Mutex // guards what follows; held while a provider is opened
 	now   *subnets   // nil before the first look
 	lanes map[laneKey]*lane
+	quiet map[rdma.Addr]time.Time // companions that did not answer, and until when they are left alone
 }
+
+// maxQuiet bounds the companions that a dialer leaves alone; beyond it all are asked again.
+const maxQuiet = 1024
 
 // laneKey is what a lane is for.
 type laneKey struct {
@@ -35,7 +40,7 @@ type lane struct {
 }
 
 func newBoard(cfg *Config) *board {
-	return &board{cfg: cfg.withDefaults(), lanes: make(map[laneKey]*lane)}
+	return &board{cfg: cfg.withDefaults(), lanes: make(map[laneKey]*lane), quiet: make(map[rdma.Addr]time.Time)}
 }
 
 // subnets is the table of subnets, which is made anew when it is too old. If that fails the
@@ -107,4 +112,26 @@ func (l *lane) release() {
 	if err := l.Cleanup(); err != nil {
 		l.board.cfg.Logger.Warn("rsock: provider not closed in good order", "provider", l.Name(), "err", err)
 	}
+}
+
+// hush leaves a companion alone for a while.
+func (b *board) hush(at rdma.Addr) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.quiet) >= maxQuiet {
+		clear(b.quiet)
+	}
+	b.quiet[at] = time.Now().Add(b.cfg.Retry)
+}
+
+// isQuiet tells whether a companion is to be left alone.
+func (b *board) isQuiet(at rdma.Addr) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	until, ok := b.quiet[at]
+	if ok && !time.Now().Before(until) {
+		delete(b.quiet, at)
+		ok = false
+	}
+	return ok
 }

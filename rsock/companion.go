@@ -28,12 +28,12 @@ func (l *Listener) openCompanion(ctx context.Context, p place) (*companion, erro
 	name := p.path.provider.Name()
 	ln, err := l.sw.lane(ctx, &p.path, p.local)
 	if err != nil {
-		return nil, &Error{Op: "listen", Provider: name, Object: p.at.String(), Err: err}
+		return nil, &Error{Op: "listen", Provider: name, Object: p.String(), Err: err}
 	}
 	sl, err := ln.Listen(ctx, p.at, l.backlog)
 	if err != nil {
 		ln.release()
-		return nil, &Error{Op: "listen", Provider: name, Object: p.at.String(), Err: err}
+		return nil, &Error{Op: "listen", Provider: name, Object: p.String(), Err: err}
 	}
 	c := &companion{l: l, place: p, lane: ln, spi: sl}
 	l.wg.Go(c.run)
@@ -56,7 +56,7 @@ func (c *companion) run() {
 		case c.l.ctx.Err() != nil || c.isOver():
 			return
 		default:
-			c.l.sw.cfg.Logger.Warn("rsock: accept", "provider", c.lane.Name(), "addr", c.place.at, "err", err)
+			c.l.sw.cfg.Logger.Warn("rsock: accept", "provider", c.lane.Name(), "addr", &c.place, "err", err)
 			select {
 			case <-time.After(acceptPause):
 			case <-c.l.closing:
@@ -87,7 +87,7 @@ func (c *companion) isOver() bool {
 
 // take deals with a request: it rejects it, or hands a connection to AcceptConn.
 func (c *companion) take(in *spi.Incoming) {
-	log := c.l.sw.cfg.Logger.With("provider", c.lane.Name(), "addr", c.place.at)
+	log := c.l.sw.cfg.Logger.With("provider", c.lane.Name(), "addr", &c.place)
 	call, err := c.read(in)
 	if err != nil {
 		log.Info("rsock: request of a stranger", "err", err, "reject", in.Reject(nil))

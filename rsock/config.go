@@ -14,6 +14,8 @@ const (
 	DefaultNegotiation = 3 * time.Second
 	// DefaultRefresh is the default of Config.Refresh.
 	DefaultRefresh = 5 * time.Second
+	// DefaultRetry is the default of Config.Retry.
+	DefaultRetry = 30 * time.Second
 	// DefaultBacklog is the default of ListenConfig.Backlog, in connections.
 	DefaultBacklog = 1024
 )
@@ -44,6 +46,10 @@ type Config struct {
 	// to the end of the session's negotiation. A dial spends at most half of the time it
 	// has left on it, so that TCP gets its turn. 0 is DefaultNegotiation.
 	Negotiation time.Duration
+	// Retry is how long a dialer leaves a companion alone that did not answer in time, as one
+	// behind a firewall that drops what it does not know, and goes on without it. 0 is
+	// DefaultRetry; a negative time asks it again at once.
+	Retry time.Duration
 	// Refresh is how old the table of subnets may grow before the addresses of the host are
 	// looked at again. 0 is DefaultRefresh.
 	Refresh time.Duration
@@ -66,6 +72,9 @@ func (c *Config) withDefaults() Config {
 	}
 	if cfg.Negotiation <= 0 {
 		cfg.Negotiation = DefaultNegotiation
+	}
+	if cfg.Retry == 0 {
+		cfg.Retry = DefaultRetry
 	}
 	if cfg.Refresh <= 0 {
 		cfg.Refresh = DefaultRefresh

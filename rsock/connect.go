@@ -66,9 +66,16 @@ func (b *board) connectBy(ctx context.Context, w way, to, from netip.AddrPort, s
 		return nil, &Error{Op: "connect", Provider: name, Err: errNoLoopback}
 	}
 	for _, p := range targets(&b.cfg, w.path, to, w.local) {
+		if !b.cfg.RequireRDMA && b.isQuiet(p.at) {
+			err = &Error{Op: "connect", Provider: name, Object: p.String(), Err: ErrSilent}
+			break
+		}
 		var c *Conn
 		if c, err = b.connectTo(ctx, ln, p, to, from, skipped); err == nil {
 			return c, nil
+		}
+		if limit == b.cfg.Negotiation && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			b.hush(p.at)
 		}
 		if !errors.Is(err, errNobody) {
 			break
@@ -89,7 +96,7 @@ var (
 func (b *board) connectTo(ctx context.Context, ln *lane, p place, to, from netip.AddrPort, skipped []Skipped) (*Conn, error) {
 	own := sourceOf(&p, to, from)
 	failed := func(op string, definite bool, err error) error {
-		return &Error{Op: op, Provider: ln.Name(), Object: p.at.String(), Definite: definite, Err: err}
+		return &Error{Op: op, Provider: ln.Name(), Object: p.String(), Definite: definite, Err: err}
 	}
 	sock, err := ln.Socket(ctx)
 	if err != nil {

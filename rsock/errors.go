@@ -16,6 +16,8 @@ var (
 	ErrNotLocal = errors.New("the address is not one of this host")
 	// ErrNoSubnet: the destination is on no subnet of the provider's addresses.
 	ErrNoSubnet = errors.New("no address of the provider is on the subnet")
+	// ErrSilent: the companion did not answer in time a while ago, and was not asked again.
+	ErrSilent = errors.New("the companion did not answer a while ago")
 	// ErrStranger: who answered at the companion's address is no rsock.
 	ErrStranger = errors.New("the program at the companion's address is not the companion")
 )

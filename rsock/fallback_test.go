@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"net/netip"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -255,4 +256,61 @@ func TestCanceledDial(t *testing.T) {
 			})
 		}
 	})
+}
+
+// TestSilentCompanionIsLeftAlone: the second dial does not wait for it again, until its time
+// is over, or where RDMA is required.
+func TestSilentCompanionIsLeftAlone(t *testing.T) {
+	eachProvider(t, func(t *testing.T, provider func() rdma.Provider) {
+		l := countTCP(t, "127.0.0.1:0")
+		var asked atomic.Int64
+		stranger(t, provider(), addrOf(l), func(in *spi.Incoming) {
+			asked.Add(1)
+			t.Cleanup(func() { in.Socket().Close() })
+		})
+		d := &Dialer{Config: with(provider())}
+		d.Config.Negotiation, d.Config.Retry = 100*time.Millisecond, time.Hour
+		dial := func(want error, times int64) {
+			t.Helper()
+			c, err := d.DialConn(t.Context(), "tcp", l.Addr().String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			wantIs(t, reasonOf(t, c, provider().Name()), want)
+			if n := asked.Load(); n != times {
+				t.Errorf("the companion was asked %d times, want %d", n, times)
+			}
+		}
+		dial(context.DeadlineExceeded, 1)
+		dial(ErrSilent, 1)
+		d.sw.cfg.RequireRDMA = true
+		if _, err := d.Dial("tcp", l.Addr().String()); !errors.Is(err, ErrNoRDMA) || errors.Is(err, ErrSilent) {
+			t.Errorf("dial that requires RDMA: %v", err)
+		}
+		d.sw.cfg.RequireRDMA = false
+		for at := range d.sw.quiet {
+			d.sw.quiet[at] = time.Now() // its time is over
+		}
+		dial(context.DeadlineExceeded, 3)
+
+		// What did not get the whole time has proved nothing.
+		d = &Dialer{Config: with(provider())}
+		d.Config.Negotiation, d.Net.Timeout = time.Hour, 400*time.Millisecond
+		dial(context.DeadlineExceeded, 4)
+		if n := len(d.sw.quiet); n != 0 {
+			t.Errorf("%d companions are left alone", n)
+		}
+	})
+}
+
+// TestQuietCompanionsAreBounded counts them.
+func TestQuietCompanionsAreBounded(t *testing.T) {
+	b := newBoard(nil)
+	for i := range 3 * maxQuiet {
+		b.hush(rdma.IPAddr("iwarp", netip.AddrPortFrom(netip.IPv4Unspecified(), uint16(i))))
+		if len(b.quiet) > maxQuiet {
+			t.Fatalf("%d companions are remembered", len(b.quiet))
+		}
+	}
 }

@@ -169,7 +169,7 @@ func (l *Listener) openAll(ctx context.Context) (failed []error) {
 		if err := c.spi.Close(); err != nil {
 			failed = append(failed, err)
 		}
-		l.sw.cfg.Logger.Info("rsock: the address of a companion is gone", "provider", c.lane.Name(), "addr", c.place.at)
+		l.sw.cfg.Logger.Info("rsock: the address of a companion is gone", "provider", c.lane.Name(), "addr", &c.place)
 	}
 	l.companions = kept
 	for _, p := range wanted {

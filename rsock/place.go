@@ -78,6 +78,14 @@ func (s *subnets) doorsOf(p *path, a netip.Addr, both bool) []netip.Addr {
 	return list
 }
 
+// String is the address for people to read.
+func (p *place) String() string {
+	if p.path.inside() {
+		return p.at.Name
+	}
+	return p.at.String()
+}
+
 // same tells whether two places are one.
 func (p *place) same(o place) bool {
 	return p.path.index == o.path.index && p.local == o.local && p.at == o.at
