@@ -139,7 +139,7 @@ The password may come from LWIO_PASSWORD or --password-file instead.`,
 	root.AddCommand(
 		a.serveCommand(), a.lsCommand(), a.catCommand(), a.cpCommand(), a.statCommand(),
 		a.rmCommand(), a.mkdirCommand(), a.mvCommand(), a.providersCommand(), a.doctorCommand(), a.benchCommand(),
-		a.demoCommand(), a.versionCommand(),
+		a.proxyCommand(), a.demoCommand(), a.versionCommand(),
 	)
 	return root
 }

@@ -1,0 +1,251 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"lwio"
+	"lwio/rsock"
+)
+
+// proxyOptions are the flags of proxy.
+type proxyOptions struct {
+	listen, to  string
+	providers   string
+	requireRDMA bool
+	timeout     time.Duration
+	drain       time.Duration
+	most        int
+}
+
+func (a *app) proxyCommand() *cobra.Command {
+	o := proxyOptions{timeout: 30 * time.Second, drain: drainTime}
+	cmd := &cobra.Command{
+		Use:   "proxy --listen ADDRESS --to ADDRESS",
+		Short: "Carry the connections of programs that cannot be changed over RDMA",
+		Long: `Take connections at one address and carry them to another until interrupted. An address
+is tcp://HOST:PORT, unix:///PATH, or rsock://HOST:PORT, which goes by RDMA where it can and
+by TCP where it cannot. Two proxies back to back, one beside the client
+
+    lwio proxy --listen tcp://127.0.0.1:8080 --to rsock://server:9090
+
+and one beside the server
+
+    lwio proxy --listen rsock://:9090 --to tcp://127.0.0.1:80
+
+let programs use RDMA that know nothing of it. Once ready it prints the address it listens
+at, with the port that port 0 has picked.
+
+Nothing is encrypted or authenticated that the programs do not encrypt themselves.`,
+		Args: exactArgs(0, "no arguments, only flags"),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.proxy(cmd.Context(), o)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.listen, "listen", "", "address to take connections at")
+	f.StringVar(&o.to, "to", "", "address to carry them to")
+	f.StringVar(&o.providers, "provider", providerNames(lwio.Defaults()), "RDMA providers, best first, separated by commas; 'none' for TCP alone")
+	f.BoolVar(&o.requireRDMA, "require-rdma", false, "fail rather than fall back to TCP, on rsock addresses")
+	f.Var((*positive)(&o.timeout), "timeout", "time limit of connecting")
+	f.Var((*positive)(&o.drain), "drain", "how long connections may go on after an interrupt")
+	f.IntVar(&o.most, "max-connections", 1000, "connections at a time; more wait")
+	return cmd
+}
+
+// proxy carries connections until ctx ends, and then gives those under way their time.
+func (a *app) proxy(ctx context.Context, o proxyOptions) error {
+	if o.most < 1 {
+		return usagef("--max-connections %d: at least 1", o.most)
+	}
+	providers, err := pickProviders(o.providers, a.providers())
+	if err != nil {
+		return err
+	}
+	p := &proxy{log: a.logger(), drain: o.drain, places: make(chan struct{}, o.most)}
+	cfg := &rsock.Config{Providers: providers, RequireRDMA: o.requireRDMA, Logger: p.log}
+	from, err := parseProxyAddress("--listen", o.listen)
+	if err != nil {
+		return err
+	}
+	to, err := parseProxyAddress("--to", o.to)
+	if err != nil {
+		return err
+	}
+	p.dial = to.dialer(cfg, o.timeout)
+	l, err := from.listen(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(a.stdout, from.at(l.Addr()))
+	return p.run(ctx, l)
+}
+
+// proxyAddress is where a proxy listens or connects to.
+type proxyAddress struct{ scheme, address string }
+
+// parseProxyAddress reads the value of a flag.
+func parseProxyAddress(flag, text string) (proxyAddress, error) {
+	scheme, address, ok := strings.Cut(text, "://")
+	a := proxyAddress{strings.ToLower(scheme), address}
+	switch {
+	case text == "":
+		return a, usagef("proxy needs %s", flag)
+	case !ok || a.scheme != "tcp" && a.scheme != "rsock" && a.scheme != "unix":
+		return a, usagef("%s %s: not tcp://HOST:PORT, rsock://HOST:PORT or unix:///PATH", flag, text)
+	case a.scheme == "unix":
+		if address == "" {
+			return a, usagef("%s %s: there is no path", flag, text)
+		}
+		return a, nil
+	}
+	a.address = strings.TrimSuffix(address, "/")
+	if _, _, err := net.SplitHostPort(a.address); err != nil {
+		return a, usagef("%s %s: %w", flag, text, err)
+	}
+	return a, nil
+}
+
+// listen listens at the address.
+func (p proxyAddress) listen(ctx context.Context, cfg *rsock.Config) (net.Listener, error) {
+	if p.scheme == "rsock" {
+		return (&rsock.ListenConfig{Config: cfg}).Listen(ctx, "tcp", p.address)
+	}
+	return new(net.ListenConfig).Listen(ctx, p.scheme, p.address)
+}
+
+// at is the address as it is printed, of a listener at addr.
+func (p proxyAddress) at(addr net.Addr) string { return p.scheme + "://" + addr.String() }
+
+// dialer gives the function that connects to the address.
+func (p proxyAddress) dialer(cfg *rsock.Config, timeout time.Duration) func(context.Context) (net.Conn, error) {
+	if p.scheme == "rsock" {
+		d := &rsock.Dialer{Config: cfg, Net: net.Dialer{Timeout: timeout}}
+		return func(ctx context.Context) (net.Conn, error) { return d.DialContext(ctx, "tcp", p.address) }
+	}
+	d := &net.Dialer{Timeout: timeout}
+	return func(ctx context.Context) (net.Conn, error) { return d.DialContext(ctx, p.scheme, p.address) }
+}
+
+// proxy carries the connections of one listener.
+type proxy struct {
+	log    *slog.Logger
+	drain  time.Duration
+	dial   func(context.Context) (net.Conn, error)
+	places chan struct{} // one for each connection
+	wg     sync.WaitGroup
+}
+
+// proxyPause is how long a proxy waits after the system refused to give it a connection,
+// for want of descriptors for instance.
+const proxyPause = 50 * time.Millisecond
+
+// run takes connections until ctx ends, and waits for those under way; what takes longer
+// than the drain time is broken off.
+func (p *proxy) run(ctx context.Context, l net.Listener) error {
+	working, breakOff := context.WithCancel(context.WithoutCancel(ctx))
+	defer breakOff()
+	stop := context.AfterFunc(ctx, func() {
+		if err := l.Close(); err != nil {
+			p.log.Warn("proxy: stop listening", "err", err)
+		}
+		time.AfterFunc(p.drain, breakOff)
+	})
+	defer stop()
+	for {
+		select {
+		case p.places <- struct{}{}:
+		case <-ctx.Done():
+			p.wg.Wait()
+			return nil
+		}
+		c, err := l.Accept()
+		switch {
+		case err == nil:
+			p.wg.Go(func() {
+				defer func() { <-p.places }()
+				p.carry(working, c)
+			})
+			continue
+		case errors.Is(err, net.ErrClosed):
+			p.wg.Wait()
+			return nil
+		}
+		<-p.places
+		p.log.Warn("proxy: accept", "addr", l.Addr(), "err", err)
+		select {
+		case <-time.After(proxyPause):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// carry connects c to the other address and moves bytes both ways until both have ended. If
+// one side breaks off, or ctx ends, so does the other.
+func (p *proxy) carry(ctx context.Context, c net.Conn) {
+	log := p.log.With("from", c.RemoteAddr())
+	to, err := p.dial(ctx)
+	if err != nil {
+		log.Warn("proxy: connect", "err", err)
+		hangUp(c)
+		return
+	}
+	log.Debug("proxy: connected", "by", transportOf(c), "to", to.RemoteAddr(), "over", transportOf(to))
+	var once sync.Once
+	broken := func(why error) {
+		once.Do(func() {
+			log.Info("proxy: connection broken off", "err", why)
+			hangUp(c)
+			hangUp(to)
+		})
+	}
+	defer context.AfterFunc(ctx, func() { broken(errDrained) })()
+	var wg sync.WaitGroup
+	for _, way := range [][2]net.Conn{{to, c}, {c, to}} {
+		wg.Go(func() {
+			if err := forward(way[0], way[1]); err != nil {
+				broken(err)
+			}
+		})
+	}
+	wg.Wait()
+	c.Close()
+	to.Close()
+	log.Debug("proxy: done")
+}
+
+// errDrained is why a proxy that was interrupted breaks a connection off.
+var errDrained = errors.New("the proxy was interrupted, and it takes too long")
+
+// forward moves what comes from one connection to another, and its end.
+func forward(to, from net.Conn) error {
+	if _, err := io.Copy(to, from); err != nil {
+		return err
+	}
+	return to.(interface{ CloseWrite() error }).CloseWrite()
+}
+
+// hangUp breaks a connection off, so that its peer sees that.
+func hangUp(c net.Conn) {
+	if l, ok := c.(interface{ SetLinger(int) error }); ok {
+		_ = l.SetLinger(0)
+	}
+	c.Close()
+}
+
+// transportOf says what a connection goes by.
+func transportOf(c net.Conn) string {
+	if r, ok := c.(*rsock.Conn); ok {
+		return r.Transport().String()
+	}
+	return c.LocalAddr().Network()
+}
