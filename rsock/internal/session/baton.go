@@ -35,6 +35,7 @@ type waiter struct {
 	state atomic.Uint32
 	token chan struct{}
 	given bool // the token came with the baton; of who took the token
+	bulk  bool // it waits for a part of much data, which is not far; of who waits
 }
 
 // The states of a waiter.

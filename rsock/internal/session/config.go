@@ -20,8 +20,8 @@ const (
 	offers = 8
 	// stageSize is the size of a piece of memory that data is offered from, in bytes, and
 	// stagePieces how many a connection has.
-	stageSize   = 128 << 10
-	stagePieces = 4
+	stageSize   = 512 << 10
+	stagePieces = 3
 	// fetchSize is how much is fetched for small reads at a time, in bytes, and directRead
 	// the size from which a Read is worth a fetch of its own.
 	fetchSize  = 64 << 10
@@ -48,7 +48,7 @@ type Config struct {
 	// NoRead makes this side one that cannot RDMA Read.
 	NoRead bool
 	// Spin is for how long a call looks for progress before it sleeps; a negative one never
-	// sleeps.
+	// sleeps. In the middle of large data a call looks for a while in any case.
 	Spin time.Duration
 	// Linger bounds Close; 0 means DefaultLinger.
 	Linger time.Duration

@@ -10,6 +10,11 @@ import (
 // others run.
 const pollsPerCheck = 32
 
+// bulkSpin is for how long who waits for the next part of much data looks for it before it
+// sleeps, although Config.Spin is less: the part takes about that long, and a wake-up for
+// each of them costs more.
+const bulkSpin = 100 * time.Microsecond
+
 // wait waits until w is signaled. The caller holds no lock but reading or writing.
 func (s *Stream) wait(w *waiter) {
 	for !w.flag.Load() {
@@ -36,6 +41,9 @@ func (s *Stream) wait(w *waiter) {
 // drive makes progress for all until w is signaled. The caller has the baton.
 func (s *Stream) drive(w *waiter) {
 	spin := spinner{most: s.cfg.Spin}
+	if w.bulk && spin.most >= 0 {
+		spin.most = max(spin.most, bulkSpin)
+	}
 	for !w.flag.Load() {
 		if s.poll() > 0 {
 			spin.polls = 0
@@ -62,7 +70,7 @@ func (p *spinner) on() bool {
 	if p.polls == 0 {
 		p.since = time.Time{}
 	}
-	if p.polls++; p.polls%pollsPerCheck != 0 {
+	if p.polls++; p.polls%pollsPerCheck != 1 {
 		return true
 	}
 	runtime.Gosched()

@@ -251,6 +251,7 @@ func (s *Stream) abandonLocked() {
 func (s *Stream) takeFetchedLocked() int {
 	f := &s.in.fetch
 	f.state = fetchNone
+	s.reader.bulk = true
 	s.trimLocked()
 	s.afterLocked()
 	return f.got

@@ -203,6 +203,7 @@ func (s *Stream) takeData(p []byte) (keep bool, err error) {
 		in.got += n
 		p = p[n:]
 	}
+	s.reader.bulk = false
 	s.baton.signal(&s.reader)
 	if len(p) == 0 {
 		return false, nil

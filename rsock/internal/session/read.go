@@ -24,18 +24,24 @@ func (s *Stream) Read(p []byte) (int, error) {
 	return n, err
 }
 
-func (s *Stream) read(p []byte) (n int, err error) {
+func (s *Stream) read(p []byte) (total int, err error) {
 	var late lateness
 	defer late.stop()
 	for {
 		s.reader.flag.Store(false)
 		s.mu.Lock()
-		n, fetching, err := s.readLocked(p)
+		n, fetching, err := s.readLocked(p[total:])
+		total += n
+		more := n > 0 && s.followsLocked(len(p)-total)
 		s.mu.Unlock()
-		if n > 0 || err != nil || len(p) == 0 {
-			return n, err
-		}
-		if fetching {
+		switch {
+		case more:
+			continue
+		case total > 0 && !fetching:
+			return total + s.arrived(), nil
+		case err != nil || len(p) == 0:
+			return 0, err
+		case fetching:
 			late.look(s, &s.readDeadline)
 		}
 		s.wait(&s.reader)
@@ -45,6 +51,16 @@ func (s *Stream) read(p []byte) (n int, err error) {
 			}
 		}
 	}
+}
+
+// followsLocked tells whether an offer is here that is worth a fetch into so many bytes.
+func (s *Stream) followsLocked(room int) bool {
+	in := &s.in
+	if in.items.len() == 0 || room < directRead {
+		return false
+	}
+	it := in.items.at(0)
+	return it.offer != nil && len(it.data) == 0 && it.offer.rest >= directRead && in.fetch.state == fetchNone
 }
 
 // readLocked reads what is here; else it asks for what there is to be fetched, or leaves p

@@ -124,6 +124,8 @@ func (s *Stream) offerCopy(p []byte, head int) (int, error) {
 
 // awaitPiece waits for memory to offer from.
 func (s *Stream) awaitPiece() (g *piece, err error) {
+	s.writer.bulk = true
+	defer func() { s.writer.bulk = false }()
 	err = s.await(func() (bool, error) {
 		var err error
 		g, err = s.out.takePiece()
@@ -143,15 +145,18 @@ func (s *Stream) offerPiece(g *piece, k int, head []byte) error {
 }
 
 // offerMemory offers p itself, behind head bytes that go with the offer, and waits until
-// the peer does not need it any more.
+// the peer does not need it any more. Of one who reads, the end of p is a copy, which need
+// not be waited for, so that the next Write is offered before the peer runs out of work.
 //
 // Source: [WSD §5.2], [WSD §5.3], [WSD §5.4]
 func (s *Stream) offerMemory(p []byte, head int) (n int, err error) {
-	ctx, t := context.Background(), &outgoing{}
+	ctx, t, tail := context.Background(), &outgoing{}, (*outgoing)(nil)
 	var descriptor [MaxDescriptor]byte
-	size, rest := 0, p[head:min(len(p), head+s.sock.Options().MaxRdmaSize)]
-	t.total = uint64(len(rest))
+	size, rest, last := 0, p[head:min(len(p), head+s.sock.Options().MaxRdmaSize)], []byte(nil)
 	if s.peerReads {
+		if keep := min(stageSize, len(rest)/tailPart); head+len(rest) == len(p) && keep >= directRead {
+			rest, last = rest[:len(rest)-keep], rest[len(rest)-keep:]
+		}
 		size, err = s.sock.RegisterRdmaMemory(ctx, rest, spi.MemRead, descriptor[:])
 	} else {
 		t.handle, err = s.sock.RegisterMemory(ctx, rest, spi.MemRead)
@@ -159,11 +164,17 @@ func (s *Stream) offerMemory(p []byte, head int) (n int, err error) {
 	if err != nil {
 		return 0, s.registerError(err)
 	}
+	t.total = uint64(len(rest))
 	err = s.await(func() (bool, error) { return s.out.offer(t, p[:head], descriptor[:size]), nil })
 	if err == nil {
 		n = head
+		if len(last) > 0 {
+			tail = s.offerTail(last)
+		}
 		err = s.awaitTaken(t)
-		n += int(t.moved)
+		if n += int(t.moved); tail != nil {
+			n += s.endTail(tail, err)
+		}
 	}
 	if size > 0 {
 		err = errors.Join(err, s.sock.DeregisterRdmaMemory(descriptor[:size]))
@@ -171,6 +182,33 @@ func (s *Stream) offerMemory(p []byte, head int) (n int, err error) {
 		err = errors.Join(err, s.sock.DeregisterMemory(t.handle))
 	}
 	return n, err
+}
+
+// tailPart says what part of a Write's memory is offered as a copy: one in so many.
+const tailPart = 4
+
+// offerTail offers a copy of data that follows an offer, if that can be done at once.
+func (s *Stream) offerTail(p []byte) *outgoing {
+	g, err := s.out.takePiece()
+	if g == nil || err != nil {
+		return nil
+	}
+	t := &outgoing{total: uint64(copy(g.buf, p)), piece: g}
+	if !s.out.offer(t, nil, g.descriptor[:g.size]) {
+		s.out.give(g)
+		return nil
+	}
+	return t
+}
+
+// endTail returns how much of a copy is on its way: all of it, unless the memory before it
+// was withdrawn: then it must be too, and the peer says how far it came.
+func (s *Stream) endTail(t *outgoing, before error) int {
+	if before == nil {
+		return int(t.total)
+	}
+	_ = s.awaitTaken(t) // the reason is known
+	return int(t.moved)
 }
 
 // registerError is why memory of the program could not be registered: that the connection
@@ -189,6 +227,8 @@ func (s *Stream) registerError(err error) error {
 //
 // Source: [WSD §7]
 func (s *Stream) awaitTaken(t *outgoing) error {
+	s.writer.bulk = true
+	defer func() { s.writer.bulk = false }()
 	var late lateness
 	defer late.stop()
 	for {
