@@ -73,7 +73,8 @@ const streamSize = 64 << 10
 // Source: [LWIO §Read] [OP-60] [OP-92i]
 func (c *conn) direct(o *op) bool {
 	n := int(o.h.Length)
-	if o.file.source == nil || o.h.Opcode != wire.OpRead || n > c.peerWindow || !o.file.reaches(o.h.Offset+uint64(n)) {
+	if o.file.source == nil || o.h.Opcode != wire.OpRead || n > c.peerWindow || !o.file.reaches(o.h.Offset+uint64(n)) ||
+		!o.file.open.MayRead(int64(o.h.Offset), n) {
 		return false
 	}
 	if c.writeCached(o) {

@@ -4,8 +4,8 @@ import (
 	"time"
 )
 
-// Close ends the open: it refuses new references, runs the revoke hooks, waits
-// for the references that are held, and deletes the file if that is pending and
+// Close ends the open: it refuses new references, ends waits for locks, runs the revoke
+// hooks, waits for the references that are held, unlocks what is locked, and deletes the file if that is pending and
 // this was the last open of it. I/O that has not come back after the time limit
 // is announced to the stall hooks; if that does not help either, Close goes on,
 // and the last Release closes the descriptor.
@@ -19,8 +19,10 @@ func (o *Open) Close() error {
 	return o.closeErr
 }
 
-// closeAll closes opens together, so that one that stalls does not hold up the
-// others.
+// CloseAll closes opens of the table together, as Open.Close does each, so that one that
+// stalls does not hold up the others.
+func (f *FS) CloseAll(opens ...*Open) { f.closeAll(opens) }
+
 func (f *FS) closeAll(opens []*Open) {
 	var mine []*Open
 	for _, o := range opens {
@@ -29,6 +31,7 @@ func (f *FS) closeAll(opens []*Open) {
 		}
 	}
 	for _, o := range mine {
+		o.locks.dropWaits(o)
 		o.runHooks(&o.revoke)
 	}
 	if late := f.await(mine); len(late) > 0 {
@@ -84,11 +87,12 @@ func (f *FS) await(opens []*Open) (late []*Open) {
 	return late
 }
 
-// finish takes the open out of the table, deletes what is to be deleted, and
+// finish lets go of what the open has locked, takes it out of the table, deletes what is to be deleted, and
 // closes the descriptor, or leaves that to the I/O that has not come back.
 func (o *Open) finish() error {
+	o.locks.dropLocks(o)
 	err := o.leave()
-	o.fs.opens.give(o.user)
+	o.fs.opens.give(o.user, 1)
 	o.fs.orphans.Add(1)
 	if o.refs.add(refsOrphan) {
 		o.closeOrphan()

@@ -77,7 +77,7 @@ func (f *FS) open(req *OpenRequest) (*Open, Action, error) {
 	c := creation{fs: f, share: s, path: path, req: req, want: req.Access.specific()}
 	o, action, err := c.run()
 	if err != nil {
-		f.opens.give(req.User)
+		f.opens.give(req.User, 1)
 		return nil, 0, err
 	}
 	return o, action, nil

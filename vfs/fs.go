@@ -14,6 +14,9 @@ import (
 const (
 	DefaultMaxOpens      = 16384
 	DefaultRevokeTimeout = 5 * time.Second
+	DefaultMaxLocks      = 65536
+	DefaultMaxFileLocks  = 8192
+	DefaultMaxOpenLocks  = 4096
 )
 
 // Config is what New needs. The zero value serves nothing.
@@ -27,6 +30,11 @@ type Config struct {
 	// MaxUserOpens bounds those of each user, so that one leaves some to the others.
 	// 0 means three quarters of MaxOpens.
 	MaxUserOpens int
+	// MaxLocks bounds the byte-range locks that are held or waited for at a time, of
+	// which a user has three quarters at most; MaxFileLocks and MaxOpenLocks bound those
+	// of each file and of each open. 0 means DefaultMaxLocks, DefaultMaxFileLocks and
+	// DefaultMaxOpenLocks.
+	MaxLocks, MaxFileLocks, MaxOpenLocks int
 	// RevokeTimeout bounds how long a close waits for I/O in flight, before and
 	// again after the stall hooks ran. 0 means DefaultRevokeTimeout.
 	//
@@ -44,8 +52,12 @@ type FS struct {
 	shares  map[string]*share // by folded name; fixed
 	list    []*share          // as configured
 
-	opens   *openLimit // those that live, and those being made
-	lastID  atomic.Uint64
+	opens  *userLimit // those that live, and those being made
+	locks  *userLimit // those that are held, and those that are waited for
+	lastID atomic.Uint64
+
+	maxFileLocks, maxOpenLocks int
+
 	skipped atomic.Uint64
 	orphans atomic.Int64
 
@@ -60,6 +72,8 @@ type FS struct {
 type Stats struct {
 	// Opens are alive now, of MaxOpens that may be.
 	Opens, MaxOpens int
+	// Locks are held or waited for now, of MaxLocks that may be.
+	Locks, MaxLocks int
 	// SkippedNames counts directory entries that SMB cannot carry or that are
 	// never served.
 	SkippedNames uint64
@@ -75,11 +89,15 @@ func New(cfg Config) (*FS, error) {
 	f := &FS{
 		log:     cfg.Logger,
 		timeout: cfg.RevokeTimeout,
+		locks:   newUserLimit(positive(cfg.MaxLocks, DefaultMaxLocks), 0),
 		opens:   newOpenLimit(cfg.MaxOpens, cfg.MaxUserOpens),
 		shares:  make(map[string]*share),
 		nodes:   make(map[NodeID]*node),
 		byKey:   make(map[[24]byte]*Open),
 		owners:  make(map[Owner]map[*Open]struct{}),
+
+		maxFileLocks: positive(cfg.MaxFileLocks, DefaultMaxFileLocks),
+		maxOpenLocks: positive(cfg.MaxOpenLocks, DefaultMaxOpenLocks),
 	}
 	if f.log == nil {
 		f.log = slog.New(slog.DiscardHandler)
@@ -102,6 +120,14 @@ func New(cfg Config) (*FS, error) {
 		f.list = append(f.list, f.shares[key])
 	}
 	return f, nil
+}
+
+// positive is n, or a default if n is not positive.
+func positive(n, otherwise int) int {
+	if n > 0 {
+		return n
+	}
+	return otherwise
 }
 
 // foldShare is what two names of one share have in common.
@@ -130,6 +156,8 @@ func (f *FS) Stats() Stats {
 	return Stats{
 		Opens:        f.opens.now(),
 		MaxOpens:     f.opens.most,
+		Locks:        f.locks.now(),
+		MaxLocks:     f.locks.most,
 		SkippedNames: f.skipped.Load(),
 		Stalled:      int(f.orphans.Load()),
 	}

@@ -26,7 +26,8 @@ func (o *Open) ready(op string, need Access, n int, off int64) error {
 // an error, are those before the end of the file. The caller holds a reference.
 // It does not allocate, and may wait for the disk.
 //
-// Errors: END_OF_FILE (bare) at and after the end; ACCESS_DENIED without
+// Errors: FILE_LOCK_CONFLICT where another open has an exclusive lock; END_OF_FILE (bare)
+// at and after the end; ACCESS_DENIED without
 // ReadData and Execute; INVALID_PARAMETER for an offset that is negative or so large that
 // the end of p lies beyond 2^63; FILE_CLOSED (bare) without a reference;
 // INVALID_DEVICE_REQUEST for a directory.
@@ -35,6 +36,9 @@ func (o *Open) ready(op string, need Access, n int, off int64) error {
 func (o *Open) ReadAt(p []byte, off int64) (int, error) {
 	if err := o.ready("read", dataRead, len(p), off); err != nil || len(p) == 0 {
 		return 0, err
+	}
+	if !o.MayRead(off, len(p)) {
+		return 0, o.conflict("read")
 	}
 	n, err := o.handle.ReadAt(p, off)
 	if err != nil {
@@ -57,6 +61,9 @@ func (o *Open) ReadCached(p []byte, off int64) (n int, ok bool, err error) {
 	if err := o.ready("read", dataRead, len(p), off); err != nil || len(p) == 0 {
 		return 0, true, err
 	}
+	if !o.MayRead(off, len(p)) {
+		return 0, true, o.conflict("read")
+	}
 	n, ok, err = o.handle.ReadCached(p, off)
 	switch {
 	case err != nil:
@@ -65,6 +72,13 @@ func (o *Open) ReadCached(p []byte, off int64) (n int, ok bool, err error) {
 		return 0, true, ntstatus.EndOfFile
 	}
 	return n, ok, nil
+}
+
+// conflict refuses what a lock forbids.
+//
+// Source: [MS-FSA 2.1.5.3], [MS-FSA 2.1.5.4]
+func (o *Open) conflict(op string) error {
+	return fail(op, o.share.Name, o.Path(), ntstatus.FileLockConflict)
 }
 
 // MaxCachedRead is the number of bytes up to which a read from the page cache
@@ -78,12 +92,16 @@ const MaxCachedRead = 64 << 10
 //
 // Errors, with the count of bytes that were written: DISK_FULL; FILE_TOO_LARGE
 // beyond what the file system or a limit allows; ACCESS_DENIED without WriteData
-// and AppendData; otherwise as ReadAt.
+// and AppendData; FILE_LOCK_CONFLICT where anybody has a shared lock, or another open
+// an exclusive one; otherwise as ReadAt.
 //
 // Source: [OP-92b] [OP-92c] [OP-92f] [OP-57] [LWIO §Write]
 func (o *Open) WriteAt(p []byte, off int64) (int, error) {
 	if err := o.ready("write", dataWrite, len(p), off); err != nil || len(p) == 0 {
 		return 0, err
+	}
+	if !o.mayWrite(off, len(p)) {
+		return 0, o.conflict("write")
 	}
 	n, err := o.handle.WriteAt(p, off, o.options&WriteThrough != 0)
 	if err != nil {

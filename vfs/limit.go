@@ -6,8 +6,8 @@ import (
 	"lwio/internal/descriptors"
 )
 
-// openLimit counts opens, of all users and of each. Safe for concurrent use.
-type openLimit struct {
+// userLimit counts opens, or locks, of all users and of each. Safe for concurrent use.
+type userLimit struct {
 	most, mostOfUser int
 
 	mu    sync.Mutex
@@ -16,19 +16,24 @@ type openLimit struct {
 }
 
 // newOpenLimit fills in the defaults of the two limits.
-func newOpenLimit(most, mostOfUser int) *openLimit {
+func newOpenLimit(most, mostOfUser int) *userLimit {
 	if most <= 0 {
 		most = descriptors.Share(DefaultMaxOpens, 2)
 	}
+	return newUserLimit(most, mostOfUser)
+}
+
+// newUserLimit fills in the default of what a user may have: three quarters.
+func newUserLimit(most, mostOfUser int) *userLimit {
 	if mostOfUser <= 0 {
 		mostOfUser = most - most/4
 	}
-	return &openLimit{most: most, mostOfUser: mostOfUser, users: make(map[string]int)}
+	return &userLimit{most: most, mostOfUser: mostOfUser, users: make(map[string]int)}
 }
 
-// take counts one more of a user; false says that there are too many. Opens of nobody
-// in particular, "", are bounded with all others only.
-func (l *openLimit) take(user string) bool {
+// take counts one more of a user; false says that there are too many. What is nobody's
+// in particular, "", is bounded with all others only.
+func (l *userLimit) take(user string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.all >= l.most || user != "" && l.users[user] >= l.mostOfUser {
@@ -39,18 +44,21 @@ func (l *openLimit) take(user string) bool {
 	return true
 }
 
-// give takes one out.
-func (l *openLimit) give(user string) {
+// give takes n out.
+func (l *userLimit) give(user string, n int) {
+	if n == 0 {
+		return
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.all--
-	if l.users[user]--; l.users[user] == 0 {
+	l.all -= n
+	if l.users[user] -= n; l.users[user] == 0 {
 		delete(l.users, user)
 	}
 }
 
 // now is how many there are.
-func (l *openLimit) now() int {
+func (l *userLimit) now() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.all

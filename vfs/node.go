@@ -2,9 +2,10 @@ package vfs
 
 import "lwio/internal/ntstatus"
 
-// node is a file that is open. All fields are guarded by FS.mu.
+// node is a file that is open. FS.mu guards all fields but locks.
 type node struct {
 	id     NodeID
+	locks  lockTable
 	opens  []*Open
 	counts shareCounts
 	// doom is the name that goes when the last open does, or nil.
@@ -87,7 +88,7 @@ func (f *FS) registerLocked(o *Open) {
 		n = &node{id: o.nodeID}
 		f.nodes[o.nodeID] = n
 	}
-	o.node = n
+	o.node, o.locks = n, &n.locks
 	n.opens = append(n.opens, o)
 	n.counts.add(o.granted, o.shareMode, 1)
 	f.byKey[o.key] = o

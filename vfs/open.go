@@ -18,6 +18,7 @@ type Open struct {
 	handle    Handle
 	nodeID    NodeID
 	node      *node // guarded by FS.mu
+	locks     *lockTable
 	id        uint64
 	key       [24]byte
 	owner     Owner
@@ -40,6 +41,9 @@ type Open struct {
 	revoke   hooks  // guarded by FS.mu
 	stall    hooks  // guarded by FS.mu
 	closeErr error  // guarded by done
+
+	locked   int  // locks that are held or waited for; guarded by locks.mu
+	lockless bool // no more of them: it is being closed; guarded by locks.mu
 
 	list listing
 }

@@ -73,6 +73,7 @@ const (
 	CannotDelete                     Status = 0xC0000121
 	FileDeleted                      Status = 0xC0000123
 	FileClosed                       Status = 0xC0000128
+	InvalidLockRange                 Status = 0xC00001A1
 	InvalidDeviceState               Status = 0xC0000184
 	FSDriverRequired                 Status = 0xC000019C
 	UserSessionDeleted               Status = 0xC0000203
@@ -161,6 +162,7 @@ var names = map[Status]string{
 	CannotDelete:                     "CANNOT_DELETE",
 	FileDeleted:                      "FILE_DELETED",
 	FileClosed:                       "FILE_CLOSED",
+	InvalidLockRange:                 "INVALID_LOCK_RANGE",
 	InvalidDeviceState:               "INVALID_DEVICE_STATE",
 	FSDriverRequired:                 "FS_DRIVER_REQUIRED",
 	UserSessionDeleted:               "USER_SESSION_DELETED",

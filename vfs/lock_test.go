@@ -1,0 +1,323 @@
+package vfs_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"testing"
+
+	"lwio/internal/ntstatus"
+	"lwio/vfs"
+)
+
+func shared(off, n uint64) vfs.Lock {
+	return vfs.Lock{Range: vfs.Range{Off: off, Len: n}}
+}
+
+func exclusive(off, n uint64) vfs.Lock {
+	return vfs.Lock{Range: vfs.Range{Off: off, Len: n}, Exclusive: true}
+}
+
+// queue takes a place for a lock that must not be free.
+func queue(t testing.TB, o *vfs.Open, l vfs.Lock) *vfs.LockWait {
+	t.Helper()
+	w, err := o.QueueLock(l)
+	if w == nil {
+		t.Fatalf("%v is free: %v", l, err)
+	}
+	return w
+}
+
+// Which locks exclude each other, between opens and within one.
+//
+// Source: [MS-FSA 2.1.4.10] [MS-FSA 2.1.5.8]
+func TestLockConflicts(t *testing.T) {
+	s := newSite(t)
+	s.put("f")
+	for _, c := range []struct {
+		held, want vfs.Lock
+		// other and same: may another open have it, and the same one?
+		other, same bool
+	}{
+		{shared(0, 10), shared(5, 10), true, true},
+		{shared(0, 10), exclusive(5, 10), false, false},
+		{exclusive(0, 10), shared(5, 10), false, true},
+		{exclusive(0, 10), exclusive(5, 10), false, false},
+		{exclusive(0, 10), exclusive(10, 10), true, true},
+		{exclusive(10, 10), exclusive(0, 10), true, true},
+		{exclusive(10, 1), exclusive(0, 100), false, false},
+		{exclusive(0, 100), exclusive(10, 1), false, false},
+		// A place between two bytes.
+		{exclusive(10, 0), exclusive(10, 0), true, true},
+		{exclusive(10, 0), exclusive(9, 1), true, true},
+		{exclusive(10, 0), exclusive(10, 1), true, true},
+		{exclusive(10, 0), exclusive(9, 2), false, false},
+		{exclusive(9, 2), exclusive(10, 0), false, false},
+		{exclusive(9, 1), exclusive(10, 0), true, true},
+		{exclusive(10, 2), exclusive(10, 0), true, true},
+		{exclusive(9, 2), shared(10, 0), false, true},
+		// As far as there can be bytes.
+		{exclusive(math.MaxUint64, 1), exclusive(math.MaxUint64, 1), false, false},
+		{exclusive(0, math.MaxUint64), exclusive(math.MaxUint64, 1), true, true},
+		{exclusive(1, math.MaxUint64), exclusive(math.MaxUint64, 1), false, false},
+		{exclusive(1, math.MaxUint64), exclusive(0, 1), true, true},
+		{exclusive(math.MaxUint64, 0), exclusive(math.MaxUint64-1, 2), false, false},
+		{exclusive(math.MaxUint64, 0), exclusive(math.MaxUint64, 1), true, true},
+	} {
+		t.Run(fmt.Sprintf("%v then %v", c.held, c.want), func(t *testing.T) {
+			a, b := s.mustOpen("f"), s.mustOpen("f")
+			defer closed(t, a, b)
+			status := map[bool]ntstatus.Status{false: ntstatus.LockNotGranted, true: ntstatus.Success}
+			wantStatus(t, "first", a.TryLock(c.held), ntstatus.Success)
+			wantStatus(t, "another's", b.TryLock(c.want), status[c.other])
+			if c.other {
+				wantStatus(t, "unlock", b.Unlock(c.want.Range), ntstatus.Success)
+			}
+			wantStatus(t, "one's own", a.TryLock(c.want), status[c.same])
+		})
+	}
+}
+
+// What cannot be locked, or unlocked.
+//
+// Source: [MS-FSA 2.1.5.8] [MS-FSA 2.1.5.9]
+func TestLockRefused(t *testing.T) {
+	s := newSite(t)
+	s.put("f", "d/")
+	o, d := s.mustOpen("f"), s.mustOpen("d")
+	blind := s.mustOpen("f", access(vfs.ReadAttributes|vfs.AppendData))
+	for _, l := range []vfs.Lock{exclusive(math.MaxUint64, 2), exclusive(2, math.MaxUint64), exclusive(math.MaxUint64, math.MaxUint64)} {
+		wantStatus(t, "lock behind the last byte", o.TryLock(l), ntstatus.InvalidLockRange)
+		_, err := o.QueueLock(l)
+		wantStatus(t, "wait behind the last byte", err, ntstatus.InvalidLockRange)
+		wantStatus(t, "unlock behind the last byte", o.Unlock(l.Range), ntstatus.InvalidLockRange)
+	}
+	wantStatus(t, "a directory", d.TryLock(shared(0, 1)), ntstatus.InvalidParameter)
+	wantStatus(t, "unlock a directory", d.Unlock(vfs.Range{Len: 1}), ntstatus.InvalidParameter)
+	wantStatus(t, "without access", blind.TryLock(shared(0, 1)), ntstatus.AccessDenied)
+	wantStatus(t, "nothing locked", o.Unlock(vfs.Range{Len: 1}), ntstatus.RangeNotLocked)
+	wantStatus(t, "lock", o.TryLock(exclusive(0, 10)), ntstatus.Success)
+	wantStatus(t, "part of it", o.Unlock(vfs.Range{Len: 5}), ntstatus.RangeNotLocked)
+	other := s.mustOpen("f")
+	wantStatus(t, "somebody else's", other.Unlock(vfs.Range{Len: 10}), ntstatus.RangeNotLocked)
+	closed(t, o)
+	wantStatus(t, "closed", o.TryLock(exclusive(0, 10)), ntstatus.FileClosed)
+	wantStatus(t, "closed", o.Unlock(vfs.Range{Len: 10}), ntstatus.RangeNotLocked)
+	closed(t, d, blind, other)
+}
+
+// Several locks at once are all taken or none.
+//
+// Source: [MS-SMB2 3.3.5.14.2]
+func TestLockAllOrNone(t *testing.T) {
+	s := newSite(t)
+	s.put("f")
+	a, b := s.mustOpen("f"), s.mustOpen("f")
+	defer closed(t, a, b)
+	wantStatus(t, "one in the way", a.TryLock(exclusive(100, 1)), ntstatus.Success)
+	wantStatus(t, "array", b.TryLock(exclusive(0, 10), shared(0, 10), exclusive(90, 20)), ntstatus.LockNotGranted)
+	wantStatus(t, "array with a bad one", b.TryLock(shared(0, 10), exclusive(20, 0), exclusive(5, math.MaxUint64)), ntstatus.InvalidLockRange)
+	if n := s.Stats().Locks; n != 1 {
+		t.Errorf("%d locks, want 1", n)
+	}
+	wantStatus(t, "what was given back", a.TryLock(exclusive(0, 90)), ntstatus.Success)
+	wantStatus(t, "unlock", a.Unlock(vfs.Range{Off: 100, Len: 1}), ntstatus.Success)
+	wantStatus(t, "array", b.TryLock(exclusive(90, 20), shared(90, 20)), ntstatus.Success)
+	if n := s.Stats().Locks; n != 3 {
+		t.Errorf("%d locks, want 3", n)
+	}
+	// The exclusive one goes first.
+	wantStatus(t, "unlock", b.Unlock(vfs.Range{Off: 90, Len: 20}), ntstatus.Success)
+	wantStatus(t, "shared", a.TryLock(shared(95, 1)), ntstatus.Success)
+	wantStatus(t, "exclusive", a.TryLock(exclusive(96, 1)), ntstatus.LockNotGranted)
+}
+
+// Locks hold for I/O, of everybody.
+//
+// Source: [MS-FSA 2.1.5.3] [MS-FSA 2.1.5.4] [MS-FSA 2.1.4.10]
+func TestLockedIO(t *testing.T) {
+	s := newSite(t)
+	if err := os.WriteFile(s.host("f"), make([]byte, 200), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	a, b := s.mustOpen("f"), s.mustOpen("f")
+	appends := s.mustOpen("f", access(vfs.AppendData))
+	defer closed(t, a, b, appends)
+	wantStatus(t, "lock", a.TryLock(exclusive(100, 10), shared(50, 10), exclusive(20, 0)), ntstatus.Success)
+	const ok, conflict = ntstatus.Success, ntstatus.FileLockConflict
+	for _, c := range []struct {
+		off, n int64
+		// reading and writing, by a, who has the locks, and b.
+		ar, aw, br, bw ntstatus.Status
+	}{
+		{0, 20, ok, ok, ok, ok},
+		{19, 2, ok, ok, conflict, conflict},
+		{20, 5, ok, ok, ok, ok},
+		{40, 10, ok, ok, ok, ok},
+		{40, 11, ok, conflict, ok, conflict},
+		{59, 1, ok, conflict, ok, conflict},
+		{60, 40, ok, ok, ok, ok},
+		{55, 100, ok, conflict, conflict, conflict},
+		{109, 1, ok, ok, conflict, conflict},
+		{110, 1, ok, ok, ok, ok},
+		{105, 0, ok, ok, ok, ok},
+	} {
+		p := make([]byte, c.n)
+		for _, who := range []struct {
+			name        string
+			o           *vfs.Open
+			read, write ntstatus.Status
+		}{{"owner", a, c.ar, c.aw}, {"other", b, c.br, c.bw}} {
+			held(t, who.o, func() {
+				what := fmt.Sprintf("%s, %d bytes from %d", who.name, c.n, c.off)
+				n, err := who.o.ReadAt(p, c.off)
+				wantStatus(t, what+" read", err, who.read)
+				if err != nil && n != 0 {
+					t.Errorf("%s: %d bytes and %v", what, n, err)
+				}
+				_, ok, err := who.o.ReadCached(p, c.off)
+				wantStatus(t, what+" read from the cache", err, who.read)
+				if !ok && err != nil {
+					t.Errorf("%s: a refusal is no reason to wait", what)
+				}
+				if got := who.o.MayRead(c.off, int(c.n)); got != (who.read == ntstatus.Success) {
+					t.Errorf("%s: MayRead says %v", what, got)
+				}
+				_, err = who.o.WriteAt(p, c.off)
+				wantStatus(t, what+" written", err, who.write)
+			})
+		}
+	}
+	// What is appended goes to the end, whatever the offset says.
+	held(t, appends, func() {
+		_, err := appends.WriteAt([]byte("x"), 105)
+		wantStatus(t, "append", err, ok)
+		wantStatus(t, "lock the end", a.TryLock(exclusive(201, 10)), ok)
+		_, err = appends.WriteAt([]byte("x"), 0)
+		wantStatus(t, "append to what is locked", err, conflict)
+	})
+	wantStatus(t, "unlock", a.Unlock(vfs.Range{Off: 100, Len: 10}), ok)
+	held(t, b, func() {
+		_, err := b.WriteAt([]byte("x"), 100)
+		wantStatus(t, "write what was unlocked", err, ok)
+	})
+}
+
+// Who waits is served in turn, as far as what was unlocked is what he waits for.
+//
+// Source: [MS-SMB2 3.3.5.14.2]
+func TestLockWaits(t *testing.T) {
+	s := newSite(t)
+	s.put("f")
+	a, b, c := s.mustOpen("f"), s.mustOpen("f"), s.mustOpen("f")
+	ctx := t.Context()
+	wantStatus(t, "lock", a.TryLock(exclusive(0, 10), exclusive(20, 10)), ntstatus.Success)
+	if w, err := b.QueueLock(shared(10, 10)); w != nil || err != nil {
+		t.Fatalf("what is free has to be waited for: %v", err)
+	}
+	first, second, other := queue(t, b, shared(5, 1)), queue(t, c, shared(0, 10)), queue(t, b, exclusive(20, 1))
+	late := queue(t, c, exclusive(5, 1))
+	wantStatus(t, "unlock", a.Unlock(vfs.Range{Len: 10}), ntstatus.Success)
+	wantStatus(t, "first", first.Wait(ctx), ntstatus.Success)
+	wantStatus(t, "second", second.Wait(ctx), ntstatus.Success)
+	// The two that are left wait on.
+	gone, cancel := context.WithCancelCause(ctx)
+	cause := errors.New("enough")
+	cancel(cause)
+	if err := late.Wait(gone); !errors.Is(err, cause) {
+		t.Errorf("wait that was given up: %v", err)
+	}
+	wantStatus(t, "unlock", b.Unlock(vfs.Range{Off: 5, Len: 1}), ntstatus.Success)
+	wantStatus(t, "unlock", c.Unlock(vfs.Range{Len: 10}), ntstatus.Success)
+	wantStatus(t, "what was given up is free", a.TryLock(exclusive(5, 1)), ntstatus.Success)
+	closed(t, a)
+	wantStatus(t, "the last", other.Wait(ctx), ntstatus.Success)
+	// A lock that is granted before its wait is given up is had.
+	wantStatus(t, "unlock", b.Unlock(vfs.Range{Off: 10, Len: 10}), ntstatus.Success)
+	wantStatus(t, "lock", b.TryLock(exclusive(0, 1)), ntstatus.Success)
+	w := queue(t, c, exclusive(0, 1))
+	wantStatus(t, "unlock", b.Unlock(vfs.Range{Len: 1}), ntstatus.Success)
+	wantStatus(t, "granted", w.Wait(gone), ntstatus.Success)
+	wantStatus(t, "and held", b.TryLock(exclusive(0, 1)), ntstatus.LockNotGranted)
+	closed(t, b, c)
+	if n := s.Stats().Locks; n != 0 {
+		t.Errorf("%d locks are left", n)
+	}
+}
+
+// A close ends the waits of the open at once, and gives up its locks when its I/O has
+// come back.
+//
+// Source: [MS-SMB2 3.3.5.10] [OP-58b]
+func TestLockClose(t *testing.T) {
+	s := newSite(t)
+	s.put("f")
+	a, b := s.mustOpen("f", owner("bob")), s.mustOpen("f")
+	wantStatus(t, "lock", a.TryLock(exclusive(0, 10)), ntstatus.Success)
+	wantStatus(t, "lock", b.TryLock(exclusive(20, 10)), ntstatus.Success)
+	mine, others := queue(t, a, exclusive(20, 10)), queue(t, b, exclusive(0, 10))
+	if err := a.Acquire(); err != nil {
+		t.Fatal(err)
+	}
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		s.CloseOwner("bob")
+	}()
+	wantStatus(t, "wait of what is closed", mine.Wait(t.Context()), ntstatus.RangeNotLocked)
+	wantStatus(t, "lock while I/O is in flight", b.TryLock(exclusive(0, 10)), ntstatus.LockNotGranted)
+	a.Release()
+	wantStatus(t, "wait of another", others.Wait(t.Context()), ntstatus.Success)
+	<-over
+	closed(t, b)
+}
+
+// Locks are bounded: for an open, a file, a user, and in all.
+func TestLockLimits(t *testing.T) {
+	s := newSite(t, func(c *vfs.Config) { c.MaxLocks, c.MaxFileLocks, c.MaxOpenLocks = 20, 12, 8 })
+	s.put("f", "g")
+	user := func(name string) func(*vfs.OpenRequest) {
+		return func(r *vfs.OpenRequest) { r.User = name }
+	}
+	flood := func(o *vfs.Open) (n int) {
+		t.Helper()
+		for {
+			err := o.TryLock(exclusive(uint64(1000*o.ID())+uint64(n), 1))
+			if err != nil {
+				wantStatus(t, "flood", err, ntstatus.InsufficientResources)
+				_, err := o.QueueLock(exclusive(0, 1))
+				wantStatus(t, "wait in a flood", err, ntstatus.InsufficientResources)
+				return n
+			}
+			n++
+		}
+	}
+	a, b := s.mustOpen("f", user("alice")), s.mustOpen("f", user("alice"))
+	if n := flood(a); n != 8 {
+		t.Errorf("%d locks of an open", n)
+	}
+	if n := flood(b); n != 4 {
+		t.Errorf("%d more locks of a file", n)
+	}
+	c, d := s.mustOpen("g", user("alice")), s.mustOpen("g", user("bob"))
+	if n := flood(c); n != 3 {
+		t.Errorf("%d more locks of a user", n)
+	}
+	if n := flood(d); n != 5 {
+		t.Errorf("%d more locks in all", n)
+	}
+	wantStatus(t, "array", d.TryLock(shared(1, 1), shared(2, 1)), ntstatus.InsufficientResources)
+	closed(t, a)
+	wantStatus(t, "array", d.TryLock(shared(1, 1), shared(2, 1)), ntstatus.Success)
+	// Those who wait count.
+	w := queue(t, d, exclusive(1, 1))
+	_, err := d.QueueLock(exclusive(1, 1))
+	wantStatus(t, "another wait", err, ntstatus.InsufficientResources)
+	if st := s.Stats(); st.Locks != 4+3+5+3 || st.MaxLocks != 20 {
+		t.Errorf("%+v", st)
+	}
+	closed(t, b, c, d)
+	wantStatus(t, "wait", w.Wait(t.Context()), ntstatus.RangeNotLocked)
+}
