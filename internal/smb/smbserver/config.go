@@ -17,6 +17,7 @@ const (
 	DefaultMaxTrees        = 256
 	DefaultMaxOpens        = 16384
 	DefaultMaxWorkers      = 32
+	DefaultMaxWaits        = 256
 	DefaultMaxCredits      = 512
 	DefaultMaxTransferSize = 1 << 20
 	DefaultMemory          = 256 << 20
@@ -80,6 +81,9 @@ type Config struct {
 	// MaxWorkers bounds the requests of a connection that are worked on at a
 	// time. Default 32.
 	MaxWorkers int
+	// MaxWaits bounds the requests of a connection that wait for a lock, beside those
+	// that are worked on. Default 256.
+	MaxWaits int
 	// MaxCredits bounds the credits of a connection. Default 512, clamped to
 	// 128..8192.
 	MaxCredits int
@@ -124,6 +128,7 @@ func (c Config) withDefaults() Config {
 		{&c.MaxTrees, DefaultMaxTrees},
 		{&c.MaxOpens, DefaultMaxOpens},
 		{&c.MaxWorkers, DefaultMaxWorkers},
+		{&c.MaxWaits, DefaultMaxWaits},
 		{&c.MaxCredits, DefaultMaxCredits},
 		{&c.MaxTransferSize, DefaultMaxTransferSize},
 	} {

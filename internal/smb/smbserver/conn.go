@@ -61,10 +61,15 @@ type conn struct {
 	writeMu sync.Mutex
 
 	mu        sync.Mutex
-	workers   int
+	workers   int // goroutines, those included that are parked
+	parked    int
 	sessions  map[uint64]*Session
 	authTimer *time.Timer
 	running   map[uint64]context.CancelFunc // by message id: what CANCEL can reach
+
+	// patience ends when no request may wait any more.
+	patience  context.Context
+	impatient context.CancelFunc
 }
 
 func newConn(s *Server, nc net.Conn) *conn {
@@ -80,6 +85,7 @@ func newConn(s *Server, nc net.Conn) *conn {
 		workers:  1,
 	}
 	c.ctx, c.cancel = context.WithCancelCause(context.Background())
+	c.patience, c.impatient = context.WithCancel(c.ctx)
 	return c
 }
 
@@ -108,9 +114,12 @@ func (c *conn) cut(cause error) {
 	c.nc.Close()
 }
 
-// drain ends the connection once the requests that have arrived are answered. It
-// does not wait.
-func (c *conn) drain() { c.frames.stop() }
+// drain ends the connection once the requests that have arrived are answered, those that
+// wait for a lock with CANCELLED. It does not wait.
+func (c *conn) drain() {
+	c.frames.stop()
+	c.impatient()
+}
 
 // work takes turns at reading a message, and answers what it has read.
 func (c *conn) work() {
@@ -151,10 +160,30 @@ func (c *conn) work() {
 func (c *conn) hire() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.workers < c.srv.cfg.MaxWorkers {
+	if c.workers-c.parked < c.srv.cfg.MaxWorkers {
 		c.workers++
 		go c.work()
 	}
+}
+
+// park starts a goroutine beside those that hire starts, for a request that waits;
+// false says that there are too many.
+func (c *conn) park(f func()) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.parked >= c.srv.cfg.MaxWaits {
+		return false
+	}
+	c.parked++
+	c.workers++
+	go func() {
+		defer c.leave()
+		f()
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.parked--
+	}()
+	return true
 }
 
 // leave ends one goroutine, and with the last of them the connection. While

@@ -61,6 +61,6 @@ func (r *request) treeDisconnect() ntstatus.Status {
 	if _, err := smbwire.DecodeEmpty(r.in()); err != nil {
 		return statusOf(err)
 	}
-	closeOpens(r.session.disconnect(r.tree))
+	closeOpens(r.conn.srv.cfg.FS, r.session.disconnect(r.tree))
 	return r.empty()
 }

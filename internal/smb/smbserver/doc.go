@@ -8,7 +8,7 @@
 //     in vfs, by which LWIO finds and checks them.
 //   - Dialects 2.0.2 to 3.1.1 are spoken. Messages are signed unless the
 //     configuration says otherwise. Not offered, and refused with the status the
-//     specification asks for: encryption, byte-range locks, oplocks and leases,
+//     specification asks for: encryption, oplocks and leases,
 //     change notification, durable handles, several channels to a session.
 //   - Named pipes on IPC$ are the [PipeHandler]s of the configuration: one
 //     message in, one message out.
@@ -20,7 +20,9 @@
 // slow request does not hold up the next; a goroutine more is started only if a
 // message arrives while nobody else is free to read. What must happen in order
 // (negotiation, session set-up, cancel, the bookkeeping of message ids) happens
-// before the turn is passed on. Server.Close waits for all of them.
+// before the turn is passed on. A request that waits for a lock has a goroutine of its
+// own, up to Config.MaxWaits of them, until the lock is granted or cancelled, or its
+// file is closed. Server.Close waits for all of them.
 //
 // # Hostile peers
 //
@@ -32,7 +34,7 @@
 //
 // # Locks
 //
-// Taken in this order: conn.turn (reading), Session.mu, Server.mu. conn.writeMu
+// Mutexes are taken in this order: conn.turn (reading), Session.mu, Server.mu. conn.writeMu
 // and conn.credits are leaves. None is held over file I/O, except that a
 // session is torn down with conn.turn held if the connection is lost.
 //

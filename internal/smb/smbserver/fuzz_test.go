@@ -70,6 +70,10 @@ func FuzzRequests(f *testing.F) {
 		seed(cmdIoctl, 1, ioctlBody(id, fsctlResumeKey, nil, 100)),
 		seed(cmdIoctl, 3, ioctlBody(id, fsctlTransceive, []byte("hi"), 100)),
 		seed(cmdClose, 1, closeBody(id, 1)),
+		seed(cmdLock, 1, lockBody(id, element{0, 1, lockShared | lockNow}, element{5, 0, lockExclusive | lockNow})),
+		append(seed(cmdLock, 1, lockBody(id, element{0, 1, lockExclusive})), seed(cmdLock, 1, lockBody(id, element{0, 1, lockShared | lockExclusive}))...),
+		append(seed(cmdLock, 1, lockBody(id, element{0, 1, lockExclusive})), seed(cmdLock, 1, lockBody(id, element{0, 5, lockExclusive}))...),
+		seed(cmdLock, 1, lockBody(id, element{0, 1, lockUnlock})),
 		seed(cmdTreeConnect, 0, connectBody("data")),
 		seed(cmdTreeDisconnect, 0, []byte{4, 0, 0, 0}),
 		seed(cmdSessionSetup, 0, setupBody([]byte("x"), 0)),
@@ -136,6 +140,8 @@ func (c *raw) exchange(msgs [][]byte) bool {
 			}
 			if binary.LittleEndian.Uint32(b[8:]) != 0x103 {
 				answers++
+			} else if b[12] == cmdLock {
+				c.cancel(binary.LittleEndian.Uint64(b[24:]), true) // or it waits for ever
 			}
 			next := binary.LittleEndian.Uint32(b[20:])
 			if next == 0 {

@@ -95,6 +95,9 @@ func (j *job) parse() error {
 		if r.inOrder() && (len(j.reqs) > 0 || more != nil) {
 			return fmt.Errorf("%v in a chain", h.Command)
 		}
+		if h.Command == smbwire.CommandLock {
+			r.stopped, r.done = c.cancelable(c.patience, h.MessageID) // its CANCEL may come next
+		}
 		j.reqs = append(j.reqs, r)
 	}
 	return nil
@@ -114,6 +117,12 @@ func (j *job) run() {
 	for i, r := range j.reqs {
 		r.alone = len(j.reqs) == 1
 		next := r.serve()
+		if r.parked {
+			return // it was the only one
+		}
+		if r.done != nil {
+			r.done()
+		}
 		if r.dropped {
 			for _, o := range outs {
 				o.free()

@@ -46,6 +46,11 @@ type request struct {
 	signer  smbauth.Signer // signs the answer, if not nil
 	hash    *smbauth.PreauthHash
 	dropped bool // no answer: the connection is being cut
+	parked  bool // a goroutine of its own answers
+
+	// Of a LOCK: ends with CANCEL, which done makes impossible.
+	stopped context.Context
+	done    func()
 
 	out     *buffer
 	failure smbwire.ErrorResponse // what an error says beside its status
@@ -219,7 +224,9 @@ func (r *request) dispatch() ntstatus.Status {
 		return r.queryInfo()
 	case smbwire.CommandSetInfo:
 		return r.setInfo()
-	case smbwire.CommandLock, smbwire.CommandChangeNotify, smbwire.CommandOplockBreak:
+	case smbwire.CommandLock:
+		return r.lock()
+	case smbwire.CommandChangeNotify, smbwire.CommandOplockBreak:
 		return r.unsupported()
 	}
 	return ntstatus.InvalidParameter

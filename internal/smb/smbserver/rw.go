@@ -167,21 +167,15 @@ func writeFile(f *vfs.Open, q *smbwire.WriteRequest) ntstatus.Status {
 	return ntstatus.Success
 }
 
-// unsupported answers what is recognised and not served: byte-range locks and
-// change notification, which the file system below does not offer, and the
-// acknowledgement of an oplock that was never granted.
+// unsupported answers what is recognised and not served: change notification,
+// which the file system below does not offer, and the acknowledgement of an oplock
+// that was never granted.
 //
-// Source: [MS-SMB2 3.3.5.14], [MS-SMB2 3.3.5.19], [MS-SMB2 3.3.5.22.1]
+// Source: [MS-SMB2 3.3.5.19], [MS-SMB2 3.3.5.22.1]
 func (r *request) unsupported() ntstatus.Status {
 	var id smbwire.FileID
 	st := ntstatus.NotSupported
 	switch r.hdr.Command {
-	case smbwire.CommandLock:
-		q, err := smbwire.DecodeLockRequest(r.in())
-		if err != nil {
-			return statusOf(err)
-		}
-		id = q.FileID
 	case smbwire.CommandChangeNotify:
 		q, err := smbwire.DecodeChangeNotifyRequest(r.in())
 		if err != nil {

@@ -340,21 +340,17 @@ func TestEchoAndCancel(t *testing.T) {
 	c.want(ntstatus.Success, cmdEcho, []byte{4, 0, 0, 0})
 }
 
-// Source: [MS-SMB2 3.3.5.14], [MS-SMB2 3.3.5.19], [MS-SMB2 3.3.5.22]
+// Source: [MS-SMB2 3.3.5.19], [MS-SMB2 3.3.5.22]
 func TestWhatIsNotThere(t *testing.T) {
 	_, addr, _ := testServer(t, nil)
 	c := mount(t, addr, "data")
 	id := c.mustCreate(rw("f"))
-	lock := append(le.AppendUint32(le.AppendUint16(le.AppendUint16(nil, 48), 1), 0), id[:]...)
-	lock = append(lock, make([]byte, 24)...)
-	lock[24+16] = 2
-	c.want(ntstatus.NotSupported, cmdLock, lock)
 	notify := append(le.AppendUint32(le.AppendUint16(le.AppendUint16(nil, 32), 0), 100), id[:]...)
 	c.want(ntstatus.NotSupported, cmdChangeNotify, le.AppendUint32(le.AppendUint32(notify, 1), 0))
 	oplock := append([]byte{24, 0, 0, 0, 0, 0, 0, 0}, id[:]...)
 	c.want(ntstatus.InvalidOplockProtocol, cmdOplockBreak, oplock)
-	lock[8] ^= 0x55
-	c.want(ntstatus.FileClosed, cmdLock, lock)
+	oplock[8] ^= 0x55
+	c.want(ntstatus.FileClosed, cmdOplockBreak, oplock)
 	c.want(ntstatus.InvalidParameter, 99, []byte{4, 0, 0, 0})
 }
 

@@ -50,12 +50,16 @@ type search struct {
 	over    bool
 }
 
-// closeOpens closes several opens at a time, so that one that stalls does not
-// hold up the others, and returns when all are closed.
-func closeOpens(opens []*open) {
-	var wg sync.WaitGroup
+// closeOpens closes several opens together, so that one that stalls does not hold
+// up the others, and returns when all are closed.
+func closeOpens(fs *vfs.FS, opens []*open) {
+	var files []*vfs.Open
 	for _, o := range opens {
-		wg.Go(func() { _ = o.close() }) // who could be told is gone
+		if o.pipe != nil {
+			o.pipe.close()
+		} else {
+			files = append(files, o.file)
+		}
 	}
-	wg.Wait()
+	fs.CloseAll(files...)
 }
