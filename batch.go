@@ -23,7 +23,7 @@ var ErrBatchFull = errors.New("the batch is full")
 // Config.Timeout fails. A Batch is for one goroutine at a time; many may be in use.
 //
 // Operations hold credits only from when they are sent until they are answered,
-// whether or not anybody waits. File.Sync, Truncate and Close wait for writes that were
+// whether or not anybody waits. File.Sync, Truncate, Unlock and Close wait for writes that were
 // sent. One that takes several requests, or whose connection broke, goes on in Wait
 // alone: whoever is to call that must not wait for those first.
 //

@@ -50,7 +50,14 @@
 // all take part, with segments too. The operations of a [Batch] are dealt over all, 256
 // KiB to each at a time, so that a few small ones stay together. Each connection has credits and file ids of its own, and is
 // replaced alone when it breaks, while the others go on. What orders calls, Sync,
-// Truncate and Close, holds over all.
+// Truncate, Unlock and Close, holds over all.
+//
+// # Locked ranges
+//
+// [File.Lock] keeps others from a range of a file: from locking it, and from reading and
+// writing it, over whatever transport. Who locks what he reads and writes sees all that
+// was written by those who had locked it before. A lock lives in the SMB session, whatever
+// becomes of RDMA connections; if the session is lost, so is the lock, with the file.
 //
 // # A lost connection
 //
@@ -115,7 +122,7 @@
 // tries to make it if it could not be made at first.
 // Close waits for all of them.
 //
-// # Locks
+// # Mutexes
 //
 // In this order: PendingFile.mu, rail.turn, conn.life (read side), bufferTable.mu,
 // conn.progressMu, credits.mu, conn.sendMu, baton.mu, kicker.mu, buffers.mu, epochs.mu,

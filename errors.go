@@ -55,6 +55,11 @@ func (e *Error) Unwrap() error {
 	return e.Err
 }
 
+// Is makes errors.Is(err, ErrLocked) true for what a lock prevented.
+func (e *Error) Is(target error) bool {
+	return target == ErrLocked && (e.Status == ntstatus.LockNotGranted || e.Status == ntstatus.FileLockConflict)
+}
+
 // Timeout reports whether time ran out, as net.Error asks.
 func (e *Error) Timeout() bool {
 	return errors.Is(e.Err, context.DeadlineExceeded) || errors.Is(e.Err, os.ErrDeadlineExceeded)
@@ -69,6 +74,8 @@ var (
 	// because the connection was lost, or the caller left, before the answer came.
 	// [OP-112]
 	ErrUncertain = errors.New("outcome uncertain")
+	// ErrLocked: somebody else has locked what was to be locked, read or written.
+	ErrLocked = errors.New("locked by somebody else")
 	// ErrSpoofed: the peer of the RDMA connection is not the server that SMB
 	// authenticated. [OP-50j]
 	ErrSpoofed = errors.New("spoofing: the RDMA peer is not the server that SMB authenticated")
@@ -144,6 +151,9 @@ var words = map[Status]string{
 	ntstatus.DiskFull:            "no space left at the server",
 	ntstatus.FileIsADirectory:    "is a directory",
 	ntstatus.FileTooLarge:        "file too large",
+	ntstatus.FileLockConflict:    "locked by somebody else",
+	ntstatus.LockNotGranted:      "locked by somebody else",
+	ntstatus.RangeNotLocked:      "not locked",
 	ntstatus.LogonFailure:        "wrong user name or password",
 	ntstatus.MediaWriteProtected: "the share is read-only",
 	ntstatus.NotADirectory:       "not a directory",

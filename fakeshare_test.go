@@ -84,6 +84,7 @@ type fakeSession struct {
 	smbReads     int
 	smbWrites    int
 	flushes      int
+	unlocks      int
 }
 
 var errFakePipe = errors.New("no more pipes")
@@ -250,6 +251,12 @@ func (h *fakeHandle) writeAt(ctx context.Context, p []byte, off int64) (int, err
 func (h *fakeHandle) flush(context.Context) error {
 	h.s.count(&h.s.flushes)
 	return nil
+}
+
+func (h *fakeHandle) lock(ctx context.Context, _ Range, _, _ bool) error { return ctx.Err() }
+func (h *fakeHandle) unlock(ctx context.Context, _ Range) error {
+	h.s.count(&h.s.unlocks)
+	return ctx.Err()
 }
 
 func (h *fakeHandle) stat(context.Context) (entry, error) { return h.created(), nil }

@@ -19,7 +19,7 @@ type File struct {
 	h       handle
 	options uint32
 	closed  atomic.Bool
-	writes  epochs // what Sync, Truncate and Close wait for
+	writes  epochs // what Sync, Truncate, Unlock and Close wait for
 
 	regs        []atomic.Pointer[registration] // of each rail
 	registering chan struct{}                  // holds a token while somebody registers
@@ -318,7 +318,7 @@ func (f *File) Close() error {
 // failed makes an *Error of what ended an operation: what the server gave up because
 // the file was closed meanwhile is fs.ErrClosed.
 func (f *File) failed(op string, err error) error {
-	if err != nil && f.closed.Load() && errors.Is(err, ntstatus.Cancelled) {
+	if err != nil && f.closed.Load() && (errors.Is(err, ntstatus.Cancelled) || errors.Is(err, ntstatus.RangeNotLocked)) {
 		err = fs.ErrClosed
 	}
 	return wrap(op, f.name, err)

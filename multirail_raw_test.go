@@ -50,7 +50,7 @@ func testSeveralAddresses(t *testing.T, on string) {
 	}
 }
 
-// Sync, Truncate and Close wait for a write that is stuck on another connection.
+// Sync, Truncate, Unlock and Close wait for a write that is stuck on another connection.
 //
 // Source: [OP-115]
 func TestOrderOverAllConnections(t *testing.T) { onEach(t, testOrderOverAll) }
@@ -79,6 +79,7 @@ func testOrderOverAll(t *testing.T, on string) {
 	}
 	for what, call := range map[string]func(ctx context.Context) error{
 		"sync":     f.Sync,
+		"unlock":   func(ctx context.Context) error { return f.Unlock(ctx, Range{Len: 1}) },
 		"truncate": func(ctx context.Context) error { return f.Truncate(ctx, 50) },
 	} {
 		answer := write()

@@ -90,6 +90,9 @@ type handle interface {
 	readAt(ctx context.Context, p []byte, off int64) (int, error)
 	writeAt(ctx context.Context, p []byte, off int64) (int, error)
 	flush(ctx context.Context) error
+	// lock locks a range, and waits for it or not; unlock ends one lock of it.
+	lock(ctx context.Context, r Range, exclusive, wait bool) error
+	unlock(ctx context.Context, r Range) error
 	stat(ctx context.Context) (entry, error)
 	setSize(ctx context.Context, size int64) error
 	// rename moves the open file to a name in the share, in place of what is there.

@@ -158,6 +158,14 @@ func (h smbHandle) writeAt(ctx context.Context, p []byte, off int64) (int, error
 
 func (h smbHandle) flush(ctx context.Context) error { return bare(h.f.Flush(ctx)) }
 
+func (h smbHandle) lock(ctx context.Context, r Range, exclusive, wait bool) error {
+	return bare(h.f.Lock(ctx, r.Off, r.Len, exclusive, wait))
+}
+
+func (h smbHandle) unlock(ctx context.Context, r Range) error {
+	return bare(h.f.Unlock(ctx, r.Off, r.Len))
+}
+
 func (h smbHandle) stat(ctx context.Context) (entry, error) {
 	i, err := h.f.Stat(ctx)
 	return entryOf(&i), bare(err)

@@ -22,23 +22,60 @@ func (c *conn) wait(ctx context.Context, p *pending) (*response, error) {
 	}
 	timer := time.NewTimer(c.timeout)
 	defer timer.Stop()
+	for {
+		select {
+		case r := <-p.done:
+			return c.verify(r)
+		case <-ctx.Done():
+			if p.patient {
+				return c.takeBack(ctx, p)
+			}
+			c.abandon(p, true)
+			return nil, ctx.Err()
+		case <-timer.C:
+			if c.waits(p) {
+				continue // the timer does not fire again
+			}
+			c.abandon(p, true)
+			return nil, errTimeout
+		case <-c.down:
+		}
+		select {
+		case r := <-p.done:
+			return c.verify(r)
+		default:
+			return nil, c.broken()
+		}
+	}
+}
+
+// takeBack cancels a patient request whose context has ended, and waits a moment for what
+// becomes of it: what was done by then need not be undone.
+//
+// Source: [MS-SMB2 3.2.4.24]
+func (c *conn) takeBack(ctx context.Context, p *pending) (*response, error) {
+	grace, stop := context.WithTimeout(context.WithoutCancel(ctx), cancelGrace)
+	defer stop()
+	c.cancel(grace, p)
 	select {
 	case r := <-p.done:
-		return c.verify(r)
-	case <-ctx.Done():
-		c.abandon(p, true)
-		return nil, ctx.Err()
-	case <-timer.C:
-		c.abandon(p, true)
-		return nil, errTimeout
+		r, err := c.verify(r)
+		if err != nil || r.Status != ntstatus.Cancelled {
+			return r, err
+		}
+		c.free(r)
+	case <-grace.Done():
+		c.abandon(p, false)
 	case <-c.down:
 	}
-	select {
-	case r := <-p.done:
-		return c.verify(r)
-	default:
-		return nil, c.broken()
-	}
+	return nil, ctx.Err()
+}
+
+// waits reports whether the server has said that a patient request takes time.
+func (c *conn) waits(p *pending) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return p.patient && p.async
 }
 
 // verify checks an answer's signature. A wrong one ends the connection.

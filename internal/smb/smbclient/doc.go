@@ -13,7 +13,9 @@
 //
 // A call returns when its context ends; the request is cancelled on the server,
 // and may still have been executed. A request with no end in its context is given
-// Config.Timeout to make progress. Nothing is sent twice.
+// Config.Timeout to make progress; only a lock is waited for as long as its context
+// lasts, once the server has said that somebody else has it, and for what becomes of
+// it when it is given up. Nothing is sent twice.
 //
 // Locks are taken in this order: the turn to write, then conn.mu.
 //

@@ -20,6 +20,9 @@ type part struct {
 	payload int
 	// late is called with an answer that came when nobody waited any more.
 	late func(context.Context, *response)
+	// patient: once the server says that it will take its time it may take any, and who
+	// gives it up wants to know what became of it.
+	patient bool
 }
 
 // pending is a request that has no final answer yet.
@@ -30,6 +33,7 @@ type pending struct {
 	charge  int
 	limit   int // of the message with the answer, in bytes
 	late    func(context.Context, *response)
+	patient bool
 	done    chan *response // has room for the answer
 
 	// Guarded by conn.mu.
@@ -214,7 +218,7 @@ func (c *conn) enter(parts []part, limit int) (list []*pending, credits uint16, 
 	for i, p := range parts {
 		w := &pending{
 			command: p.command, id: c.nextID, treeID: p.treeID, charge: c.charge(p.payload),
-			limit: limit, late: p.late, done: make(chan *response, 1),
+			limit: limit, late: p.late, patient: p.patient, done: make(chan *response, 1),
 		}
 		c.nextID += uint64(w.charge)
 		c.pending[w.id] = w
