@@ -14,6 +14,7 @@ import (
 var (
 	errNoKeyed  = errors.New("no keyed signature")
 	errNoSecret = errors.New("the SMB session has no application key")
+	errCrowded  = errors.New("the user has too many connections")
 )
 
 // auth handles the first message of a connection. Whoever fails is told so,
@@ -30,6 +31,13 @@ func (c *conn) auth(o *op) error {
 	}
 	if err == nil {
 		err = c.authenticate(o)
+	}
+	if errors.Is(err, errCrowded) {
+		c.e.count.crowded.Add(1)
+		c.e.noise.Warn(c.log, "lwio: connection refused", "cause", err)
+		o.hangUp, o.recv = true, none
+		c.reply(o, ntstatus.InsufficientResources)
+		return nil
 	}
 	if err != nil {
 		c.e.count.authFailures.Add(1)
@@ -73,6 +81,9 @@ func (c *conn) authenticate(o *op) error {
 	}
 	if err := c.replace(&p, pair); err != nil {
 		return err
+	}
+	if !c.e.enterUser(c, pair.sess.User()) {
+		return errCrowded
 	}
 	if err := c.e.keys.admit(pair, nonce, c); err != nil {
 		return err

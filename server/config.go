@@ -78,6 +78,13 @@ type Limits struct {
 	// together, on all connections; those above it wait. Default: no bound; at least
 	// 100.
 	RequestRate int
+	// ByteRate bounds the bytes a second that each user reads and writes, over SMB and
+	// LWIO together, on all connections; what is above it waits. ByteBurst of them may be
+	// had at once. Default: no bound, at least 1 MiB; and a tenth of a second's.
+	ByteRate, ByteBurst int64
+	// ConnectionsPerUser bounds the RDMA connections of one user that have passed AUTH;
+	// one more is refused. Default: all but a sixty-fourth of Connections.
+	ConnectionsPerUser int
 	// StallTimeout is how long a client may leave what was sent to it untaken.
 	// Default 30 s.
 	StallTimeout time.Duration
@@ -144,6 +151,7 @@ const (
 	maxFiles      = 1<<16 - 1
 	// minRequestRate keeps the turns of DefaultConnections short of StallTimeout.
 	minRequestRate = 100
+	minByteRate    = 1 << 20
 )
 
 // withDefaults checks c and returns a copy with every default filled in.
@@ -202,6 +210,12 @@ func (l Limits) withDefaults() Limits {
 	l.ReadBufferBytes = max(l.ReadBufferBytes, 4*l.MaxRdmaWindowSize)
 	if l.RequestRate > 0 {
 		l.RequestRate = max(l.RequestRate, minRequestRate)
+	}
+	if l.ByteRate > 0 {
+		l.ByteRate = max(l.ByteRate, minByteRate)
+	}
+	if l.ConnectionsPerUser <= 0 {
+		l.ConnectionsPerUser = l.Connections - l.Connections/64
 	}
 	if l.SpinTime == 0 {
 		l.SpinTime = DefaultSpinTime

@@ -34,6 +34,8 @@ type conn struct {
 	host      netip.Addr // of that, if there is one
 	traffic   traffic
 	number    uint64 // in the order of arrival
+	user      string // lower case; guarded by engine.mu
+	counted   bool   // among the user's; likewise
 	displaced bool   // another took its place before AUTH; guarded by engine.mu
 
 	timer     *time.Timer // bounds the time until AUTH
@@ -63,6 +65,7 @@ type conn struct {
 	woken    uint64 // number of its last wake-up, see crowd
 	crowded  bool   // there was a crowd then
 	freed    int    // initiator slots that came free in this batch
+	spinning bool   // it has a place among the spinners
 
 	// Set by AUTH, then constant; other goroutines read them after the loop
 	// handed them an operation.
@@ -84,6 +87,7 @@ type conn struct {
 	settled  atomic.Uint64  // initiator results so far
 	owing    atomic.Int64   // initiator slots in use
 	draining atomic.Bool
+	slowed   atomic.Bool   // the loop waits for the user's rate
 	done     chan struct{} // closed when all is over
 
 	mu        sync.Mutex

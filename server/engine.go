@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/netip"
+	"strings"
 	"sync"
 	"time"
 
@@ -43,6 +44,7 @@ type engine struct {
 	fabrics []*fabric
 	conns   map[*conn]struct{}
 	byID    map[[8]byte]*conn // authenticated ones, by SessionId
+	users   map[string]int    // how many each has
 	stop    bool              // no new connections
 	closed  bool              // no new goroutines
 	arrived uint64            // connections so far
@@ -55,6 +57,7 @@ func newEngine(cfg *Config) *engine {
 	e := &engine{
 		fs: cfg.FS, name: cfg.ServerName, log: cfg.Logger, allowMD5: cfg.AllowMD5, immediate: cfg.ImmediateData, limits: cfg.Limits,
 		keys: newKeyTable(cfg.Limits.ConnectionsPerKey), conns: make(map[*conn]struct{}), byID: make(map[[8]byte]*conn),
+		users: make(map[string]int),
 	}
 	e.ctx, e.cancel = context.WithCancel(context.Background())
 	e.readers = newLane(e.limits.Workers, func(o *op) { o.work(o.readRest) })
@@ -236,6 +239,29 @@ func (e *engine) connOf(id [8]byte, user string) *conn {
 	return nil
 }
 
+// enterUser counts a connection among its user's; false says that those are too many.
+func (e *engine) enterUser(c *conn, user string) bool {
+	user = strings.ToLower(user)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.users[user] >= e.limits.ConnectionsPerUser {
+		return false
+	}
+	e.users[user]++
+	c.user, c.counted = user, true
+	return true
+}
+
+// leaveUserLocked counts it out, if it was counted in.
+func (e *engine) leaveUserLocked(c *conn) {
+	if !c.counted {
+		return
+	}
+	if e.users[c.user]--; e.users[c.user] == 0 {
+		delete(e.users, c.user)
+	}
+}
+
 // forget is called by a connection when it has given everything back.
 func (e *engine) forget(c *conn) {
 	e.count.connections.Add(-1)
@@ -250,6 +276,7 @@ func (e *engine) forget(c *conn) {
 	if !c.authenticated && !c.displaced {
 		e.count.unauthenticated.Add(-1)
 	}
+	e.leaveUserLocked(c)
 	delete(e.conns, c)
 	delete(e.byID, c.sessionID)
 	if len(e.conns) == 0 && e.empty != nil {
@@ -329,7 +356,7 @@ func (e *engine) watchStalls() {
 		e.mu.Lock()
 		next := make(map[*conn]mark, len(marks))
 		for c := range e.conns {
-			if c.owing.Load() == 0 {
+			if c.owing.Load() == 0 || c.slowed.Load() {
 				continue
 			}
 			m := marks[c]

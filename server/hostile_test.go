@@ -25,11 +25,17 @@ import (
 // Source: [OP-50c]
 func (c *rawClient) wantDenied(msg []byte) {
 	c.t.Helper()
+	c.wantRefused(msg, ntstatus.AccessDenied)
+}
+
+// wantRefused is wantDenied with another status.
+func (c *rawClient) wantRefused(msg []byte, status ntstatus.Status) {
+	c.t.Helper()
 	mark := bytes.Repeat([]byte{0xEE}, 512)
 	copy(c.in.Bytes(), mark)
 	c.raw(msg)
 	s := c.reply()
-	if s.Cookie != 77 || s.Status != uint32(ntstatus.AccessDenied) || s.Information != 0 {
+	if s.Cookie != 77 || s.Status != uint32(status) || s.Information != 0 {
 		c.t.Fatalf("AUTH: %v, information %d", ntstatus.Status(s.Status), s.Information)
 	}
 	c.wantCut()
@@ -377,14 +383,14 @@ func testRequestRate(t *testing.T, on string) {
 	v.file("a", content(10))
 	other := v.client()
 	hasty := newFakeSession(7)
-	hasty.pace = rate.NewPace(1000)
+	hasty.pace = rate.NewPace(1000, 0, 0)
 	n := v.negotiate(hasty)
 	c := v.connect(n)
 	c.auth(n, authOptions{})
 	o := v.open("a", vfs.ReadData, 0, hasty)
 	fid := c.register(o)
 	c.want(ntstatus.Success, 10, c.readHeader(fid, 0, 10, 0), nil)
-	hasty.pace.Take(1 << 40)
+	hasty.pace.Take(1<<40, 0)
 	c.send(c.readHeader(fid, 0, 10, 0), nil)
 	c.send(c.readHeader(fid, 0, 10, 0), nil)
 	v.check(other)

@@ -38,7 +38,7 @@ func New(cfg Config) (*Server, error) {
 	smb := smbserver.Config{
 		FS: cfg.FS, ServerName: cfg.ServerName, Lookup: cfg.Lookup, Logger: cfg.Logger,
 		MaxConnections: cfg.Limits.SMBConnections, AuthFailures: cfg.Limits.AuthFailures,
-		RequestRate: cfg.Limits.RequestRate, Memory: cfg.Limits.SMBMemory,
+		RequestRate: cfg.Limits.RequestRate, ByteRate: cfg.Limits.ByteRate, ByteBurst: cfg.Limits.ByteBurst, Memory: cfg.Limits.SMBMemory,
 	}
 	if len(cfg.Providers) > 0 {
 		smb.Pipes = map[string]smbserver.PipeHandler{pipeName: pipe{s.engine}}
@@ -157,6 +157,7 @@ func (s *Server) Stats() Stats {
 	st.SMBAuthFailures, st.SMBAuthBraked, st.BadSignatures = smb.AuthFailures, smb.AuthBraked, smb.BadSignatures
 	st.SMBAccepted, st.SMBRefused = smb.Accepted, smb.Refused
 	st.SMBReads, st.SMBWrites = Count{smb.Reads, smb.ReadBytes}, Count{smb.Writes, smb.WrittenBytes}
+	st.Slowed += smb.Slowed
 	st.SMBMemory, st.MaxSMBMemory = smb.Memory, s.cfg.Limits.SMBMemory
 	st.ReadMemory, st.MaxReadMemory = s.engine.readMemory()
 	files := s.cfg.FS.Stats()

@@ -84,13 +84,22 @@ func (h *hope) learn(paid bool) {
 	h.skip = min(1<<min(h.failed, 10), maxSkip)
 }
 
+// stopSpinning gives the place back, if the loop has one.
+func (c *conn) stopSpinning() {
+	if c.spinning {
+		c.spinning = false
+		c.e.spinners.leave()
+	}
+}
+
 // spin looks for results for a while, if that is likely to find some, and handles
 // them; false says that there are none and the loop is to sleep.
 func (c *conn) spin(batch *[pollSize]rdma.Result) (bool, error) {
 	if c.crowded || !c.hope.tries() || !c.e.spinners.enter() {
 		return false, nil
 	}
-	defer c.e.spinners.leave()
+	c.spinning = true
+	defer c.stopSpinning()
 	end := time.Now().Add(c.e.limits.SpinTime)
 	for {
 		for range spinsPerCheck {

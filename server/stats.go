@@ -46,6 +46,10 @@ type Stats struct {
 	Cancels, Cancelled uint64
 	// Wakeups answer INTERRUPT.
 	Wakeups uint64
+	// Slowed are the requests that waited because their user's came too fast, or moved
+	// too much, over SMB and RDMA. Crowded are the RDMA connections that were refused
+	// because their user has too many.
+	Slowed, Crowded uint64
 	// Credits are granted now, of CreditBudget.
 	Credits, CreditBudget int
 	// ReadQueue and WriteQueue are the operations that wait for a worker now.
@@ -79,6 +83,7 @@ type counters struct {
 	accepted, rejected, authFailures, cut, lost          atomic.Uint64
 	registrations, closes, wakeups, gaps, inline, direct atomic.Uint64
 	repeats, cancels, cancelled, immediate, lent         atomic.Uint64
+	slowed, crowded                                      atomic.Uint64
 	traffic
 }
 
@@ -91,6 +96,7 @@ func (c *counters) snapshot() Stats {
 		Registrations: c.registrations.Load(), Closes: c.closes.Load(),
 		Files: int(c.files.Load()), Wakeups: c.wakeups.Load(),
 		Immediate: c.immediate.Load(), Lent: c.lent.Load(), Cancels: c.cancels.Load(), Cancelled: c.cancelled.Load(),
+		Slowed: c.slowed.Load(), Crowded: c.crowded.Load(),
 		Credits: int(c.credits.Load()), SequenceGaps: c.gaps.Load(), Repeats: c.repeats.Load(),
 	}
 }

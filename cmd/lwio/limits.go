@@ -13,8 +13,9 @@ import (
 // limitOptions are the flags of serve that bound what clients can make it hold.
 type limitOptions struct {
 	smbConnections, connections, unauthenticated, files int
-	requestRate, authFailures                           int
+	requestRate, authFailures, userConnections          int
 	smbMemory, readMemory, writeMemory                  string
+	byteRate, byteBurst                                 string
 }
 
 func (o *limitOptions) register(cmd *cobra.Command) {
@@ -28,6 +29,9 @@ func (o *limitOptions) register(cmd *cobra.Command) {
 	f.StringVar(&o.readMemory, "read-memory", bench.FormatSize(server.DefaultReadBufferBytes), "memory of each RDMA provider for reads that do not come straight from the page cache")
 	f.StringVar(&o.writeMemory, "write-memory", bench.FormatSize(server.DefaultCreditBudget*server.DefaultMaxRecvBufferSize), "memory for what RDMA clients send")
 	f.IntVar(&o.requestRate, "request-rate", 0, "requests a second that each user may make, over SMB and RDMA together, at least 100 (default unlimited)")
+	f.StringVar(&o.byteRate, "byte-rate", "", "bytes a second that each user may read and write, over SMB and RDMA together, at least 1m (default unlimited)")
+	f.StringVar(&o.byteBurst, "byte-burst", "", "bytes of these that may be had at once (default a tenth of a second's)")
+	f.IntVar(&o.userConnections, "user-connections", 0, "RDMA connections at a time of each user (default all but a sixty-fourth of --connections)")
 	f.IntVar(&o.authFailures, "auth-failures", server.DefaultAuthFailures, "wrong passwords a minute that are looked at for a user from one address; -1 for all")
 }
 
@@ -35,14 +39,14 @@ func (o *limitOptions) register(cmd *cobra.Command) {
 func (o *limitOptions) limits() (server.Limits, error) {
 	l := server.Limits{
 		SMBConnections: o.smbConnections, Connections: o.connections, Unauthenticated: o.unauthenticated,
-		RequestRate: o.requestRate, AuthFailures: o.authFailures,
+		RequestRate: o.requestRate, AuthFailures: o.authFailures, ConnectionsPerUser: o.userConnections,
 	}
 	for _, n := range []struct {
 		flag  string
 		value int
 	}{
 		{"smb-connections", o.smbConnections}, {"connections", o.connections}, {"unauthenticated", o.unauthenticated},
-		{"files", o.files}, {"request-rate", o.requestRate},
+		{"files", o.files}, {"request-rate", o.requestRate}, {"user-connections", o.userConnections},
 	} {
 		if n.value < 0 {
 			return l, usagef("--%s %d: it must not be negative", n.flag, n.value)
@@ -50,6 +54,9 @@ func (o *limitOptions) limits() (server.Limits, error) {
 	}
 	var err error
 	size := func(flag, s string) int64 {
+		if s == "" {
+			return 0
+		}
 		n, e := bench.ParseSize(s)
 		if e != nil && err == nil {
 			err = usagef("--%s: %w", flag, e)
@@ -57,6 +64,7 @@ func (o *limitOptions) limits() (server.Limits, error) {
 		return n
 	}
 	l.SMBMemory = size("smb-memory", o.smbMemory)
+	l.ByteRate, l.ByteBurst = size("byte-rate", o.byteRate), size("byte-burst", o.byteBurst)
 	l.ReadBufferBytes = int(size("read-memory", o.readMemory))
 	l.CreditBudget = int(max(size("write-memory", o.writeMemory)/server.DefaultMaxRecvBufferSize, 1))
 	return l, err

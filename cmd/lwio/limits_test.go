@@ -21,13 +21,15 @@ func TestLimitFlags(t *testing.T) {
 			CreditBudget: server.DefaultCreditBudget, AuthFailures: 10,
 		}, ""},
 		{
-			"--smb-connections 1 --connections 2 --unauthenticated 3 --smb-memory 16m --read-memory 8m --write-memory 1m --request-rate 200 --auth-failures -1",
+			"--smb-connections 1 --connections 2 --unauthenticated 3 --smb-memory 16m --read-memory 8m --write-memory 1m --request-rate 200 --auth-failures -1 --byte-rate 100m --byte-burst 1m --user-connections 5",
 			server.Limits{
 				SMBConnections: 1, Connections: 2, Unauthenticated: 3, SMBMemory: 16 << 20, ReadBufferBytes: 8 << 20, CreditBudget: 16,
-				RequestRate: 200, AuthFailures: -1,
+				RequestRate: 200, AuthFailures: -1, ByteRate: 100 << 20, ByteBurst: 1 << 20, ConnectionsPerUser: 5,
 			}, "",
 		},
 		{"--connections -1", server.Limits{}, "--connections"},
+		{"--user-connections -1", server.Limits{}, "--user-connections"},
+		{"--byte-rate fast", server.Limits{}, "--byte-rate"},
 		{"--files -1", server.Limits{}, "--files"},
 		{"--smb-memory much", server.Limits{}, "--smb-memory"},
 		{"--write-memory 0", server.Limits{}, "--write-memory"},

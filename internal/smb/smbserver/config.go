@@ -109,6 +109,9 @@ type Config struct {
 	// RequestRate bounds the requests a second of each user, on all connections and of
 	// whatever shares the user's pace with SMB; those above it wait. Default: no bound.
 	RequestRate int
+	// ByteRate bounds the bytes a second that each user reads and writes, likewise;
+	// ByteBurst of them may be had at once. Default: no bound, and a tenth of a second's.
+	ByteRate, ByteBurst int64
 	// StallTimeout is how long a message may take from its first byte to its
 	// last, and an answer to be taken by the client, for each MiB begun.
 	// Default 30 s.

@@ -220,7 +220,7 @@ func TestRequestRate(t *testing.T) {
 	good.mustSetup("bob", testPassword)
 	first, second := mount(t, addr, "data"), mount(t, addr, "data")
 	first.want(ntstatus.Success, cmdEcho, []byte{4, 0, 0, 0})
-	s.session(first.session).Pace().Take(1 << 40)
+	s.session(first.session).Pace().Take(1<<40, 0)
 	for _, c := range []*raw{first, second} {
 		c.send(c.message(cmdEcho, []byte{4, 0, 0, 0}))
 	}

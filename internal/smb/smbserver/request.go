@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"lwio/internal/ntstatus"
+	"lwio/internal/rate"
 	"lwio/internal/smb/smbauth"
 	"lwio/internal/smb/smbwire"
 )
@@ -168,14 +169,27 @@ func (r *request) identify() ntstatus.Status {
 		r.signer = r.session.signer
 		return ntstatus.AccessDenied
 	}
-	if r.session.pace.Wait(r.session.ctx) != nil {
-		return ntstatus.UserSessionDeleted
+	if st := r.slow(1, 0); st != ntstatus.Success {
+		return st
 	}
 	if !needsTree(cmd) {
 		return ntstatus.Success
 	}
 	if r.tree = r.session.tree(r.hdr.TreeID); r.tree == nil {
 		return ntstatus.NetworkNameDeleted
+	}
+	return ntstatus.Success
+}
+
+// slow holds the request back while its user's come too fast, or move too much.
+func (r *request) slow(turns, bytes int) ntstatus.Status {
+	wait := r.session.pace.Take(turns, bytes)
+	if wait == 0 {
+		return ntstatus.Success
+	}
+	r.conn.srv.stats.slowed.Add(1)
+	if rate.Sleep(r.session.ctx, wait) != nil {
+		return ntstatus.UserSessionDeleted
 	}
 	return ntstatus.Success
 }

@@ -80,6 +80,9 @@ func (r *request) read() ntstatus.Status {
 	case q.Offset > math.MaxInt64:
 		return ntstatus.InvalidParameter
 	}
+	if st := r.slow(0, int(q.Length)); st != ntstatus.Success {
+		return st
+	}
 	const fixed = smbwire.ReadResponseFixed
 	b, st := r.longBody(fixed + int(q.Length))
 	if st != ntstatus.Success {
@@ -137,6 +140,9 @@ func (r *request) write() ntstatus.Status {
 	case q.Offset > math.MaxInt64:
 		return ntstatus.InvalidParameter
 	default:
+		if st = r.slow(0, len(q.Data)); st != ntstatus.Success {
+			return st
+		}
 		if st = writeFile(o.file, &q); st == ntstatus.Success {
 			r.conn.srv.stats.writes.Add(1)
 			r.conn.srv.stats.writtenBytes.Add(uint64(n))

@@ -42,7 +42,7 @@ type Server struct {
 
 // counters are what Stats reports.
 type counters struct {
-	accepted, refused, requests, badSignatures, authFailures, authBraked atomic.Uint64
+	accepted, refused, requests, badSignatures, authFailures, authBraked, slowed atomic.Uint64
 
 	reads, readBytes, writes, writtenBytes atomic.Uint64
 }
@@ -54,8 +54,9 @@ type Stats struct {
 	Connections, Sessions int
 	// Accepted and Refused count connections, Requests messages, since the
 	// start. BadSignatures and AuthFailures count what was refused; AuthBraked those
-	// of the latter whose password was not looked at, after too many wrong ones.
-	Accepted, Refused, Requests, BadSignatures, AuthFailures, AuthBraked uint64
+	// of the latter whose password was not looked at, after too many wrong ones. Slowed
+	// are requests that waited for their user's rate.
+	Accepted, Refused, Requests, BadSignatures, AuthFailures, AuthBraked, Slowed uint64
 	// Reads and Writes of files that succeeded, and their bytes.
 	Reads, ReadBytes, Writes, WrittenBytes uint64
 	// Memory is what long messages have now, in bytes.
@@ -266,7 +267,7 @@ func (s *Server) Close() error {
 func (s *Server) Stats() Stats {
 	st := Stats{
 		Accepted: s.stats.accepted.Load(), Refused: s.stats.refused.Load(), Requests: s.stats.requests.Load(),
-		BadSignatures: s.stats.badSignatures.Load(), AuthFailures: s.stats.authFailures.Load(),
+		Slowed: s.stats.slowed.Load(), BadSignatures: s.stats.badSignatures.Load(), AuthFailures: s.stats.authFailures.Load(),
 		AuthBraked: s.stats.authBraked.Load(),
 		Reads:      s.stats.reads.Load(), ReadBytes: s.stats.readBytes.Load(),
 		Writes: s.stats.writes.Load(), WrittenBytes: s.stats.writtenBytes.Load(),
@@ -308,7 +309,7 @@ func (s *Server) dropSession(ss *Session) {
 
 // paceOf is the pace that all sessions of a user share.
 func (s *Server) paceOf(user string) *rate.Pace {
-	if s.cfg.RequestRate <= 0 {
+	if s.cfg.RequestRate <= 0 && s.cfg.ByteRate <= 0 {
 		return nil
 	}
 	s.mu.Lock()
@@ -316,7 +317,7 @@ func (s *Server) paceOf(user string) *rate.Pace {
 	user = strings.ToLower(user)
 	p := s.paces[user]
 	if p == nil {
-		p = rate.NewPace(s.cfg.RequestRate)
+		p = rate.NewPace(max(s.cfg.RequestRate, 0), max(s.cfg.ByteRate, 0), s.cfg.ByteBurst)
 		s.paces[user] = p
 	}
 	return p
