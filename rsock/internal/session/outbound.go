@@ -67,11 +67,12 @@ const rdmaDepth = 2
 
 // sent says that a buffer is free again. A failure shows in the receives too.
 func (o *outbound) sent(i int, over *spi.Overlapped) {
+	_, err := over.Result() // before others can use it again
 	o.mu.Lock()
 	wasNone := len(o.free) == 0
 	o.free = append(o.free, i)
 	o.mu.Unlock()
-	if _, err := over.Result(); err != nil {
+	if err != nil {
 		o.s.fail(connectionError(o.s.sock, err))
 		return
 	}
