@@ -1,0 +1,197 @@
+package rsock
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"lwio/integration/skips"
+)
+
+// postgres starts Debian's PostgreSQL with a data base of its own, as a user without
+// rights where this one is root, and gives the path of its socket.
+func postgres(t *testing.T) string {
+	t.Helper()
+	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
+	if len(found) == 0 {
+		skips.Skip(t, errors.New("postgresql is not installed"))
+	}
+	bin := filepath.Dir(found[len(found)-1])
+	dir := t.TempDir()
+	if err := os.Chmod(filepath.Dir(dir), 0o755); err != nil { // for another user
+		t.Fatal(err)
+	}
+	run := func(name string, args ...string) *exec.Cmd {
+		cmd := exec.Command(filepath.Join(bin, name), args...)
+		cmd.Dir = dir
+		cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Credential: unprivileged(t, dir)}
+		return cmd
+	}
+	data := filepath.Join(dir, "data")
+	if out, err := run("initdb", "-D", data, "-U", "postgres", "-A", "trust", "--no-sync").CombinedOutput(); err != nil {
+		t.Fatalf("initdb: %v\n%s", err, out)
+	}
+	var log bytes.Buffer
+	cmd := run("postgres", "-D", data, "-k", dir, "-c", "listen_addresses=", "-c", "fsync=off")
+	cmd.Stderr = &log
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Signal(syscall.SIGINT)
+		timer := time.AfterFunc(10*time.Second, func() { _ = cmd.Process.Kill() })
+		defer timer.Stop()
+		_ = cmd.Wait()
+		if t.Failed() {
+			t.Logf("postgres: %s", log.String())
+		}
+	})
+	for end := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		c, err := pgx.Connect(t.Context(), "user=postgres host="+dir)
+		if err == nil {
+			c.Close(t.Context())
+			return filepath.Join(dir, ".s.PGSQL.5432")
+		}
+		if time.Now().After(end) {
+			t.Fatalf("postgres does not start: %v", err)
+		}
+	}
+}
+
+// unprivileged is who owns dir from now on, and runs the data base: nil for this user,
+// who is not root.
+func unprivileged(t *testing.T, dir string) *syscall.Credential {
+	t.Helper()
+	if os.Getuid() != 0 {
+		return nil
+	}
+	u, err := user.Lookup("postgres")
+	if err != nil {
+		t.Fatal(err)
+	}
+	uid, err1 := strconv.Atoi(u.Uid)
+	gid, err2 := strconv.Atoi(u.Gid)
+	if err := errors.Join(err1, err2, os.Chown(dir, uid, gid)); err != nil {
+		t.Fatal(err)
+	}
+	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
+}
+
+// relay takes connections until the test ends, and connects each with one of dial.
+func relay(t *testing.T, nl net.Listener, dial func(context.Context) (net.Conn, error)) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for {
+			c, err := nl.Accept()
+			if err != nil {
+				return
+			}
+			wg.Go(func() {
+				defer c.Close()
+				far, err := dial(ctx)
+				if err != nil {
+					t.Error("relay:", err)
+					return
+				}
+				defer far.Close()
+				var both sync.WaitGroup
+				both.Go(func() { pass(far, c) })
+				pass(c, far)
+				both.Wait()
+			})
+		}
+	})
+	t.Cleanup(func() { cancel(); nl.Close(); wg.Wait() })
+}
+
+// pass copies one direction, with its end.
+func pass(to, from net.Conn) {
+	_, err := io.Copy(to, from)
+	if half, ok := to.(interface{ CloseWrite() error }); ok && err == nil {
+		_ = half.CloseWrite()
+		return
+	}
+	to.Close()
+}
+
+// TestPostgres: pgx, which knows nothing of it, works through a pair of relays with RDMA
+// between them.
+func TestPostgres(t *testing.T) {
+	socket := postgres(t)
+	onAll(t, func(t *testing.T, l *link) {
+		far := l.listen()
+		relay(t, far, func(ctx context.Context) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", socket)
+		})
+		near, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		relay(t, near, func(ctx context.Context) (net.Conn, error) { return l.dial(ctx, "tcp", far.Addr().String()) })
+		url := fmt.Sprintf("postgres://postgres@%s/postgres?sslmode=disable", near.Addr())
+		var wg sync.WaitGroup
+		errs := make([]error, 4)
+		for i := range errs {
+			wg.Go(func() { errs[i] = work(l.ctx(), url, "of_"+l.provider+strconv.Itoa(i)) })
+		}
+		wg.Wait()
+		if err := errors.Join(errs...); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// work makes a table, fills it by COPY and by statements, reads it, and has an error in
+// between that the connection survives.
+func work(ctx context.Context, url, table string) error {
+	c, err := pgx.Connect(ctx, url)
+	if err != nil {
+		return err
+	}
+	defer c.Close(context.Background())
+	if _, err := c.Exec(ctx, "create table "+table+" (id int primary key, body bytea)"); err != nil {
+		return err
+	}
+	const small, large = 2000, 1 << 20
+	body := bytes.Repeat([]byte("rdma"), large/4)
+	var rows [][]any
+	for i := range small {
+		rows = append(rows, []any{i, body[:i]})
+	}
+	if n, err := c.CopyFrom(ctx, pgx.Identifier{table}, []string{"id", "body"}, pgx.CopyFromRows(rows)); n != small || err != nil {
+		return fmt.Errorf("copy of %d rows: %w", n, err)
+	}
+	if _, err := c.Exec(ctx, "insert into "+table+" values ($1, $2)", small, body); err != nil {
+		return err
+	}
+	if _, err := c.Exec(ctx, "insert into "+table+" values ($1, $2)", small, body); err == nil {
+		return errors.New("the same key twice")
+	}
+	var sum int64
+	var back []byte
+	if err := c.QueryRow(ctx, "select sum(length(body)) from "+table).Scan(&sum); err != nil {
+		return err
+	}
+	if err := c.QueryRow(ctx, "select body from "+table+" where id = $1", small).Scan(&back); err != nil {
+		return err
+	}
+	if want := int64(small*(small-1)/2 + large); sum != want || !bytes.Equal(back, body) {
+		return fmt.Errorf("%d bytes are there, want %d; %d come back", sum, want, len(back))
+	}
+	return nil
+}
