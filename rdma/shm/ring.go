@@ -19,17 +19,32 @@ func entrySize(n int) int { return headerSize + (n+headerSize-1)/headerSize*head
 type producer struct {
 	own, peer *segment
 	tail      uint64
+	head      uint64 // what the peer is known to have taken
 	placed    uint64 // where the last entry ends that moves data of a write or a read
 }
 
-// room is how many bytes of the ring are free.
-func (p *producer) room() (int, error) { return p.roomFrom(p.tail) }
+// room is how many bytes of the ring are free, at least want if there are so many. A
+// look at how far the peer is takes the cache line away from it, so that it is only
+// done where what is known does not do.
+func (p *producer) room(want int) (int, error) {
+	if room := len(p.own.ring) - int(p.tail-p.head); room >= want {
+		return room, nil
+	}
+	head := p.peer.head.Load()
+	room, err := p.roomFrom(p.tail, head)
+	if err == nil {
+		p.head = head
+	}
+	return room, err
+}
 
 // published is how many bytes are free, as anybody may ask.
-func (p *producer) published() (int, error) { return p.roomFrom(p.own.tail.Load()) }
+func (p *producer) published() (int, error) {
+	return p.roomFrom(p.own.tail.Load(), p.peer.head.Load())
+}
 
-func (p *producer) roomFrom(tail uint64) (int, error) {
-	used := tail - p.peer.head.Load()
+func (p *producer) roomFrom(tail, head uint64) (int, error) {
+	used := tail - head
 	if used > uint64(len(p.own.ring)) {
 		return 0, errRing
 	}
@@ -39,7 +54,9 @@ func (p *producer) roomFrom(tail uint64) (int, error) {
 // clear tells whether the peer took every write and read that was put in. What is in
 // the ring then are messages, which nobody has seen: a write that is placed before the
 // peer takes them is where it would be if they had been taken at once.
-func (p *producer) clear() bool { return int64(p.peer.head.Load()-p.placed) >= 0 }
+func (p *producer) clear() bool {
+	return int64(p.head-p.placed) >= 0 || int64(p.peer.head.Load()-p.placed) >= 0
+}
 
 // payload is where the n bytes of payload of the next entry go: they may wrap.
 func (p *producer) payload(n int) (a, b []byte) { return around(p.own.ring, p.tail+headerSize, n) }

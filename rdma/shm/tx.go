@@ -264,11 +264,12 @@ func (t *sender) step(s *sendRequest) (need int, err error) {
 
 // lacks tells how much room an entry with n bytes needs, or 0 if there is enough.
 func (t *sender) lacks(n int) (int, error) {
-	room, err := t.out.room()
-	if err != nil {
+	size := entrySize(n)
+	room, err := t.out.room(size)
+	switch {
+	case err != nil:
 		return 0, &violation{status: rdma.StatusRemoteError, err: err}
-	}
-	if size := entrySize(n); room < size {
+	case room < size:
 		return size, nil
 	}
 	return 0, nil
