@@ -201,7 +201,7 @@ func (c *conn) announceLocked(n int) {
 	c.credits.sending = true
 	o := c.notice
 	o.h.Flags, o.info, o.status = wire.FlagInterrupt, uint32(int32(n)), ntstatus.Status(wire.NotifyCredit)
-	c.enqueueLocked(o, c.credits.began)
+	c.enqueueLocked(o)
 	c.postOutbox()
 }
 

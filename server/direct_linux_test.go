@@ -66,7 +66,7 @@ func TestDirect(t *testing.T) {
 		for i := range in {
 			in[i] = 0xEE
 		}
-		before := v.e.count.direct.Load()
+		before, counted := v.e.count.direct.Load(), v.countedReads()
 		status := ntstatus.Success
 		if s.endOfFile {
 			status = ntstatus.EndOfFile
@@ -87,6 +87,7 @@ func TestDirect(t *testing.T) {
 		if in[7] != 0xEE || in[8+s.n] != 0xEE {
 			t.Errorf("%s: written outside of what was asked for", s.what)
 		}
+		counted(t)
 		if got := v.e.count.direct.Load() - before; got != 0 != s.direct {
 			t.Errorf("%s: %d direct reads", s.what, got)
 		}
@@ -113,11 +114,12 @@ func TestStreamed(t *testing.T) {
 		clear(plain)
 		h := c.readHeader(fid, 77, uint32(size), 0)
 		h.DataVa, h.DataMh = region.RemoteAddr().Addr, uint32(region.RemoteAddr().Token)
-		before := v.e.count.direct.Load()
+		before, counted := v.e.count.direct.Load(), v.countedReads()
 		c.want(ntstatus.Success, uint32(size), h, nil)
 		if !bytes.Equal(plain[:size], data[77:77+size]) || !bytes.Equal(plain[size:], make([]byte, len(plain)-size)) {
 			t.Errorf("%d bytes: not what the file has", size)
 		}
+		counted(t)
 		if v.e.count.direct.Load() == before {
 			t.Errorf("%d bytes go through a buffer of the server", size)
 		}
@@ -183,5 +185,16 @@ func TestSourceEnds(t *testing.T) {
 			end(c, o, fid)
 			eventually(t, "the source is closed", closed)
 		})
+	}
+}
+
+// countedReads returns what waits until another read is counted: that comes after its
+// answer.
+func (v *env) countedReads() func(testing.TB) {
+	reads := &v.e.count.traffic.ops[wire.OpRead].ops
+	before := reads.Load()
+	return func(t testing.TB) {
+		t.Helper()
+		eventually(t, "the read is counted", func() bool { return reads.Load() > before })
 	}
 }

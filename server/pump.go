@@ -121,11 +121,11 @@ func (p *pump) post(c *conn) error {
 // first.
 func (c *conn) deliver(o *op, begun time.Time) {
 	now := time.Now()
-	var d delays
-	d.add(o, now)
-	d.note()
+	if to := o.delayed(); to != nil {
+		to.Observe(now.Sub(o.arrived))
+	}
 	c.mu.Lock()
-	c.enqueueLocked(o, now)
+	c.enqueueLocked(o)
 	if !o.more && c.holdsLocked(o, begun, now) {
 		c.mu.Unlock()
 		return
@@ -138,18 +138,15 @@ func (c *conn) flush() {
 	if c.ready.empty() && c.freed == 0 {
 		return
 	}
-	c.tally.empty(c.e, c)
-	now := time.Now()
-	var d delays
 	c.mu.Lock()
 	c.slots += c.freed
 	for o := c.ready.pop(); o != nil; o = c.ready.pop() {
-		d.add(o, now)
-		c.enqueueLocked(o, now)
+		c.tally.delay(o)
+		c.enqueueLocked(o)
 	}
-	d.note()
 	c.freed, c.readySum, c.readyNum = 0, 0, 0
 	c.postOutbox()
+	c.tally.empty(c.e, c) // the client need not wait for that
 }
 
 // enqueueLocked appends o to the outbox and behind it what waited for it: an
@@ -158,7 +155,7 @@ func (c *conn) flush() {
 // so no wake-up is lost.
 //
 // Source: [OP-93d] [OP-93f] [OP-94d]
-func (c *conn) enqueueLocked(o *op, now time.Time) {
+func (c *conn) enqueueLocked(o *op) {
 	c.outbox.push(o)
 	if o.more {
 		return
@@ -175,7 +172,7 @@ func (c *conn) enqueueLocked(o *op, now time.Time) {
 	}
 	c.rememberLocked(o)
 	if c.credits.delta != 0 {
-		c.credits.began = now // it gets on
+		c.credits.began = time.Now() // it gets on
 	}
 	c.pending--
 	c.completed = true

@@ -119,26 +119,72 @@ func (o *op) count() {
 	}
 }
 
-// tally counts reads of one file that went straight from it, until it is cheap to
-// add them to what all connections count. The loop's.
+// tally is what the loop counts until it is cheap, and nobody waits for it, to add it
+// to what all connections count: reads of one file that went straight from it, and how
+// long those took whose answers go out together.
 type tally struct {
-	file *fid
-	n    int
-	sum  uint64
+	file   *fid
+	n      int
+	sum    uint64
+	delays []delay // never longer than it was made; its memory stays
+}
+
+// delay is that of n operations which arrived together.
+type delay struct {
+	to      *latency.Counter
+	arrived time.Time
+	n       int
 }
 
 // add counts a read of n bytes of a file.
 func (y *tally) add(e *engine, c *conn, f *fid, n uint32) {
 	if y.file != f {
-		y.empty(e, c)
+		y.count(e, c)
 		y.file = f
 	}
 	y.n++
 	y.sum += uint64(n)
 }
 
+// delayed is where the delay of o is counted, nil if it is not.
+func (o *op) delayed() *latency.Counter {
+	switch {
+	case o.file == nil || !o.io || o.more:
+		return nil
+	case o.h.Opcode == wire.OpWrite || o.h.Opcode == wire.OpVecWrite:
+		return &o.file.traffic.writes
+	}
+	return &o.file.traffic.reads
+}
+
+// delay notes o, whose answer goes out now.
+func (y *tally) delay(o *op) {
+	to := o.delayed()
+	if to == nil {
+		return
+	}
+	if n := len(y.delays); n > 0 && y.delays[n-1].to == to && y.delays[n-1].arrived.Equal(o.arrived) {
+		y.delays[n-1].n++
+		return
+	}
+	y.delays = append(y.delays, delay{to, o.arrived, 1})
+}
+
 // empty adds what there is to the counters.
 func (y *tally) empty(e *engine, c *conn) {
+	y.count(e, c)
+	if len(y.delays) == 0 {
+		return
+	}
+	now := time.Now()
+	for i := range y.delays {
+		d := &y.delays[i]
+		d.to.ObserveMany(now.Sub(d.arrived), d.n)
+	}
+	y.delays = y.delays[:0]
+}
+
+func (y *tally) count(e *engine, c *conn) {
 	if y.n > 0 {
 		e.count.inline.Add(uint64(y.n))
 		e.count.direct.Add(uint64(y.n))
@@ -146,38 +192,7 @@ func (y *tally) empty(e *engine, c *conn) {
 			t.ops[wire.OpRead].addMany(y.n, y.sum)
 		}
 	}
-	*y = tally{}
-}
-
-// delays are those of I/O whose answers go out together.
-type delays struct {
-	to   *latency.Counter
-	took time.Duration
-	n    int
-}
-
-// add notes how long o took, whose answer goes out now.
-func (d *delays) add(o *op, now time.Time) {
-	if o.file == nil || !o.io || o.more {
-		return
-	}
-	to, took := &o.file.traffic.reads, now.Sub(o.arrived)
-	if o.h.Opcode == wire.OpWrite || o.h.Opcode == wire.OpVecWrite {
-		to = &o.file.traffic.writes
-	}
-	if d.to != to || d.took != took {
-		d.note()
-		d.to, d.took = to, took
-	}
-	d.n++
-}
-
-// note adds them to the histogram.
-func (d *delays) note() {
-	if d.n > 0 {
-		d.to.ObserveMany(d.took, d.n)
-	}
-	*d = delays{}
+	y.file, y.n, y.sum = nil, 0, 0
 }
 
 // Shares returns the traffic of each share that LWIO was used on.
