@@ -10,6 +10,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"lwio/internal/ntstatus"
+	"lwio/internal/wire"
 )
 
 // A client that had to begin without RDMA tries again, and makes use of it when it comes:
@@ -148,5 +151,67 @@ func testCloseAtOnce(t *testing.T, on string) {
 		if err := <-closed; err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// Whoever loses the SMB session while RDMA connects is told of that, not of the key that
+// the server does not know any more.
+//
+// Source: [OP-42]
+func TestSessionLostInDial(t *testing.T) { onEach(t, testSessionLostInDial) }
+
+func testSessionLostInDial(t *testing.T, on string) {
+	s := newRawServer(t, on, newFakeShare())
+	s.handle = func(c *rawConn, h wire.Header, _ []byte) bool {
+		if h.Opcode != wire.OpAuth {
+			return false
+		}
+		s.sess.lose(fmt.Errorf("the cable: %w", net.ErrClosed))
+		c.status(h.Cookie, 0, uint32(ntstatus.AccessDenied))
+		return true
+	}
+	for _, required := range []bool{false, true} {
+		c, err := s.dial(&Config{RequireRDMA: required, Reconnect: time.Hour})
+		if c != nil || !errors.Is(err, net.ErrClosed) || !strings.Contains(err.Error(), "SMB session has ended: the cable") {
+			t.Errorf("%v, %v", c, err)
+		}
+	}
+}
+
+// A fence that had to wait while a connection was made in the place of the one that was
+// lost leaves that alone.
+//
+// Source: [OP-112]
+func TestFenceLeavesTheNextAlone(t *testing.T) {
+	s := newRawServer(t, "iwarp", newFakeShare())
+	s.away(true)
+	c, err := s.dial(&Config{Reconnect: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	lost := &conn{down: make(chan struct{}), gone: make(chan struct{})}
+	close(lost.gone)
+	lost.unanswered.Store(1)
+	r := c.newRail(0)
+	r.last, r.fenced = lost, false
+	r.turn <- struct{}{} // the keeper connects
+	before := s.sess.counted(&s.sess.negotiations)
+	done := make(chan error)
+	go func() { done <- r.fence(t.Context()) }()
+	for range 1000 { // let it come to where it waits for its turn
+		runtime.Gosched()
+	}
+	r.mu.Lock()
+	r.fenced = true // by its NEGOTIATE; nobody is told yet
+	r.mu.Unlock()
+	<-r.turn
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	if n := s.sess.counted(&s.sess.negotiations); n != before {
+		t.Errorf("%d negotiations", n-before)
+	}
+	if r.fenced = false; !r.unfenced(lost) || r.unfenced(new(conn)) {
+		t.Error("it does not tell connections apart")
 	}
 }

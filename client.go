@@ -220,7 +220,7 @@ func (c *Client) open(ctx context.Context, name string, req openRequest) (*File,
 	}
 	return &File{
 		c: c, name: clean, h: h, options: req.options,
-		regs: make([]atomic.Pointer[registration], len(c.rails)), registering: make(chan struct{}, 1),
+		regs: make([]atomic.Pointer[registration], len(c.rails)), registering: tokens(len(c.rails)),
 	}, nil
 }
 

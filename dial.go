@@ -112,6 +112,8 @@ func newClient(ctx context.Context, sess session, server netip.Addr, t *Target, 
 	case up > 0:
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
+	case sess.err() != nil: // why there is no RDMA follows from that
+		return nil, fmt.Errorf("the SMB session has ended: %w; RDMA: %w", sess.err(), err)
 	case cfg.RequireRDMA:
 		return nil, fmt.Errorf("%w: %w", ErrNoRDMA, err)
 	}

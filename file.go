@@ -22,7 +22,7 @@ type File struct {
 	writes  epochs // what Sync, Truncate, Unlock and Close wait for
 
 	regs        []atomic.Pointer[registration] // of each rail
-	registering chan struct{}                  // holds a token while somebody registers
+	registering []chan struct{}                // of each rail: holds a token while somebody registers
 }
 
 var (

@@ -82,9 +82,10 @@ func (f *File) noRDMA(why error) error {
 func (f *File) register(ctx context.Context, cn *conn) (*registration, error) {
 	ctx, cancel := f.c.cfg.bounded(ctx)
 	defer cancel()
+	token := f.registering[cn.rail.index]
 	select {
-	case f.registering <- struct{}{}:
-		defer func() { <-f.registering }()
+	case token <- struct{}{}:
+		defer func() { <-token }()
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
@@ -101,6 +102,15 @@ func (f *File) register(ctx context.Context, cn *conn) (*registration, error) {
 	}
 	known.Store(g)
 	return g, nil
+}
+
+// tokens are n places for one token each.
+func tokens(n int) []chan struct{} {
+	list := make([]chan struct{}, n)
+	for i := range list {
+		list[i] = make(chan struct{}, 1)
+	}
+	return list
 }
 
 // registerNow asks for the resume key and sends REGISTER. What the server refuses

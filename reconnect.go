@@ -192,6 +192,14 @@ func (r *rail) setFenced(cn *conn) {
 	}
 }
 
+// unfenced reports whether the connection cn, which was lost, is the last there was, and
+// may be going on at the server.
+func (r *rail) unfenced(cn *conn) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.last == cn && r.state > railOwed && !r.fenced
+}
+
 // fence makes the server forget writes that a broken connection may still carry, before
 // anything is changed over SMB: a NEGOTIATE with the same client key tears down the
 // connections of the pair and waits for their I/O.
@@ -217,7 +225,10 @@ func (r *rail) fence(ctx context.Context) error {
 		}
 		select {
 		case r.turn <- struct{}{}:
-			_, err := r.negotiate(ctx)
+			var err error
+			if r.unfenced(cn) { // and not cut off what has been made meanwhile
+				_, err = r.negotiate(ctx)
+			}
 			<-r.turn
 			if err != nil {
 				return fmt.Errorf("the server may still be doing writes of the lost RDMA connection, and cannot be asked: %w", err)

@@ -217,6 +217,7 @@ func (c *conn) serve() {
 		if err == nil {
 			c.log.Debug("lwio: connection accepted")
 			err = c.loop()
+			c.tally.empty(c.e, c) // of what it had begun with
 		}
 	} else {
 		c.connector.Reject(nil)
