@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -137,7 +138,9 @@ func TestCloseWhileDeciding(t *testing.T) {
 		<-asked
 		closed := make(chan error)
 		go func() { closed <- l.Close() }()
-		<-l.closing
+		for usersOf(l.sw) > 1 { // until the companion takes no more requests
+			time.Sleep(time.Millisecond)
+		}
 		answer <- true
 		<-r.done
 		wantIs(t, r.err, syscall.ECONNRESET)
@@ -145,6 +148,16 @@ func TestCloseWhileDeciding(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// usersOf is how many use the adapters of a switch.
+func usersOf(b *board) (n int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, l := range b.lanes {
+		n += l.users
+	}
+	return n
 }
 
 // TestCloseResetsWhatNobodyAccepted is about connections by RDMA that wait for AcceptConn.
@@ -291,12 +304,16 @@ func TestRequireRDMAOfListener(t *testing.T) {
 func TestPortZeroLooksForAFreeCompanion(t *testing.T) {
 	eachProvider(t, func(t *testing.T, provider func() rdma.Provider) {
 		var taken, refused []netip.AddrPort
+		ours := false // else somebody else has that port already
 		p := provider()
 		cfg := with(p)
 		cfg.Companion = func(fabric string, tcp netip.AddrPort) netip.AddrPort {
 			if len(taken) == 0 {
 				taken = append(taken, tcp)
-				stranger(t, provider(), tcp, func(*spi.Incoming) {})
+				err := tryStranger(t, provider(), tcp, func(*spi.Incoming) {})
+				if ours = err == nil; !ours && !errors.Is(err, syscall.EADDRINUSE) {
+					t.Error(err)
+				}
 			}
 			if slices.Contains(taken, tcp) {
 				refused = append(refused, tcp)
@@ -313,7 +330,7 @@ func TestPortZeroLooksForAFreeCompanion(t *testing.T) {
 		// With a port of one's own choice there is no companion then.
 		l.Close()
 		again := listenOn(t, &ListenConfig{Config: with(provider())}, taken[0].String())
-		if got := again.Companions(); len(got) != 0 {
+		if got := again.Companions(); ours && len(got) != 0 {
 			t.Errorf("companions at a stranger's address: %v", got)
 		}
 	})
@@ -339,12 +356,9 @@ func TestNewAddresses(t *testing.T) {
 		}}
 		cfg := with(p)
 		cfg.Refresh = time.Nanosecond // each look is a new one
-		tcp, err := net.Listen("tcp4", "0.0.0.0:0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		tcp := listenTCP(t, "tcp4", "0.0.0.0:0")
 		// Without start nobody but this test looks.
-		l := newListener(&ListenConfig{Config: cfg}, newBoard(cfg), tcp.(*net.TCPListener), "tcp4")
+		l := newListener(&ListenConfig{Config: cfg}, newBoard(cfg), tcp, "tcp4")
 		defer l.Close()
 		want := func(hosts ...string) {
 			t.Helper()
@@ -391,4 +405,28 @@ func TestNewAddresses(t *testing.T) {
 func tcpPort(l net.Listener) string {
 	_, port, _ := net.SplitHostPort(l.Addr().String())
 	return port
+}
+
+// TestCompanionsAreTriedAgain: one that could not listen does so when it can.
+func TestCompanionsAreTriedAgain(t *testing.T) {
+	eachProvider(t, func(t *testing.T, provider func() rdma.Provider) {
+		var works atomic.Bool
+		cfg := with(&altered{Provider: provider(), open: func() error {
+			if works.Load() {
+				return nil
+			}
+			return errBroken
+		}})
+		cfg.Refresh = time.Millisecond
+		l := listenOn(t, &ListenConfig{Config: cfg}, "127.0.0.1:0")
+		if n := len(l.Companions()); n != 0 {
+			t.Fatalf("%d companions", n)
+		}
+		works.Store(true)
+		for len(l.Companions()) == 0 {
+			time.Sleep(time.Millisecond)
+		}
+		c, a := pairOf(t, &Dialer{Config: with(provider())}, l)
+		mustBe(t, c, a, provider().Name())
+	})
 }

@@ -105,19 +105,10 @@ type counting struct {
 	came atomic.Int64
 }
 
-// countTCP listens by TCP alone until the test ends, where a companion would have its port.
+// countTCP listens by TCP alone until the test ends.
 func countTCP(t *testing.T, address string) *counting {
 	t.Helper()
-	nl := listenTCP(t, address)
-	for {
-		over := CompanionAddr(fabricOverTCP, addrOf(nl))
-		if probe, err := net.Listen("tcp", over.String()); err == nil {
-			probe.Close()
-			break
-		}
-		nl.Close()
-		nl = listenTCP(t, address)
-	}
+	nl := listenTCP(t, "tcp", address)
 	l := &counting{Listener: nl}
 	done := make(chan struct{})
 	go func() {
@@ -135,13 +126,21 @@ func countTCP(t *testing.T, address string) *counting {
 	return l
 }
 
-func listenTCP(t *testing.T, address string) net.Listener {
+// listenTCP listens by TCP, where a companion would have its port.
+func listenTCP(t *testing.T, network, address string) *net.TCPListener {
 	t.Helper()
-	l, err := net.Listen("tcp", address)
-	if err != nil {
-		t.Fatal(err)
+	for {
+		l, err := net.Listen(network, address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		over := CompanionAddr(fabricOverTCP, addrOf(l))
+		if probe, err := net.Listen(network, over.String()); err == nil {
+			probe.Close()
+			return l.(*net.TCPListener)
+		}
+		l.Close()
 	}
-	return l
 }
 
 // addrOf is the address of a listener.
@@ -173,13 +172,21 @@ func localOf(p rdma.Provider, a netip.Addr) netip.Addr {
 // what the test wants.
 func stranger(t *testing.T, p rdma.Provider, tcp netip.AddrPort, deal func(*spi.Incoming)) {
 	t.Helper()
+	if err := tryStranger(t, p, tcp, deal); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// tryStranger is stranger, unless there is one already.
+func tryStranger(t *testing.T, p rdma.Provider, tcp netip.AddrPort, deal func(*spi.Incoming)) error {
+	t.Helper()
 	svc, err := spi.StartupEx(t.Context(), p, localOf(p, tcp.Addr()), nil)
 	if err != nil {
-		t.Fatal(err)
+		return err
 	}
 	l, err := svc.Listen(t.Context(), companionOf(p, tcp), 0)
 	if err != nil {
-		t.Fatal(err)
+		return errors.Join(err, svc.Cleanup())
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
@@ -201,6 +208,7 @@ func stranger(t *testing.T, p rdma.Provider, tcp netip.AddrPort, deal func(*spi.
 			t.Error(err)
 		}
 	})
+	return nil
 }
 
 // receiving posts a receive, as an accept asks for.

@@ -47,7 +47,8 @@ func Listen(network, address string, cfg *Config) (*Listener, error) {
 // Listen listens on address, "host:port", on network "tcp", "tcp4" or "tcp6". For port 0 it
 // picks one at which companions can listen too. An address without a host, or with an
 // unspecified one, gets companions on all addresses of the providers, and on new ones as
-// they come. A companion that cannot listen is left out.
+// they come. A companion that cannot listen is left out, and tried again every
+// Config.Refresh.
 //
 // Errors: a *net.OpError. In it is ErrNoRDMA if RDMA is required and no companion listens.
 func (lc *ListenConfig) Listen(ctx context.Context, network, address string) (*Listener, error) {

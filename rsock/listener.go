@@ -69,11 +69,10 @@ func newListener(lc *ListenConfig, sw *board, tcp *net.TCPListener, network stri
 	return l
 }
 
-// start begins to take connections by TCP and, for an unspecified address, to look for new
-// addresses.
+// start begins to take connections by TCP, and to look after the companions.
 func (l *Listener) start() {
 	l.wg.Go(l.acceptTCP)
-	if l.addr.Addr().IsUnspecified() && len(l.sw.cfg.Providers) > 0 {
+	if len(l.sw.cfg.Providers) > 0 {
 		l.wg.Go(l.follow)
 	}
 }
@@ -189,14 +188,16 @@ func (l *Listener) openAll(ctx context.Context) (failed []error) {
 	return failed
 }
 
-// follow opens companions on addresses as they come.
+// follow opens companions on addresses as they come, and those that could not listen before.
 func (l *Listener) follow() {
 	tick := time.NewTicker(l.sw.cfg.Refresh)
 	defer tick.Stop()
 	for {
 		select {
 		case <-tick.C:
-			l.openAll(l.ctx)
+			for _, err := range l.openAll(l.ctx) {
+				l.sw.cfg.Logger.Debug("rsock: no companion", "addr", l.Addr(), "err", err)
+			}
 		case <-l.closing:
 			return
 		}
