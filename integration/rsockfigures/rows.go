@@ -1,0 +1,152 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+
+	"lwio/integration/internal/measure"
+)
+
+// row is a comparison; the first subject is what the others are compared with.
+type row struct {
+	name, title string
+	subjects    []subject
+}
+
+// subject is one of what a row compares.
+type subject struct {
+	name string
+	job  job
+	bar  bar
+}
+
+// bar is what a subject has to reach; the zero bar is none.
+type bar struct {
+	rate   float64 // at least so many times the rate of the first
+	cheap  bool    // less CPU on the passive side than the first
+	memory float64 // at most so many bytes on either side
+}
+
+const kib = 1 << 10
+
+var rows = []row{
+	{"ping", "64 bytes there and back", []subject{
+		{"Unix socket", job{Bench: "ping", Via: "unix", Size: 64, Count: 20_000}, bar{}},
+		{"shm, spinning", job{Bench: "ping", Via: "shm", Spin: true, Size: 64, Count: 300_000}, bar{rate: 10}},
+		{"shm, sleeping", job{Bench: "ping", Via: "shm", Size: 64, Count: 20_000}, bar{rate: 1}},
+		{"shm, sleeping on a futex", job{Bench: "ping", Via: "shm", Futex: true, Size: 64, Count: 20_000}, bar{rate: 1}},
+	}},
+	{"stream", "1 MiB at a time, one way", []subject{
+		{"Unix socket", job{Bench: "stream", Via: "unix", Size: 1 << 20, Count: 2000}, bar{}},
+		{"shm, spinning", job{Bench: "stream", Via: "shm", Spin: true, Size: 1 << 20, Count: 2000}, bar{rate: 1.5}},
+		{"shm, sleeping", job{Bench: "stream", Via: "shm", Size: 1 << 20, Count: 2000}, bar{rate: 1.5, cheap: true}},
+	}},
+	{"iwarp-ping", "64 bytes there and back, CRC off, asleep", []subject{
+		{"TCP", job{Bench: "ping", Via: "tcp", Size: 64, Count: 20_000}, bar{}},
+		{"iwarp", job{Bench: "ping", Via: "iwarp", Size: 64, Count: 20_000}, bar{rate: 0.85}},
+	}},
+	{"iwarp-stream", "1 MiB at a time, one way, CRC off, asleep", []subject{
+		{"TCP", job{Bench: "stream", Via: "tcp", Size: 1 << 20, Count: 1500}, bar{}},
+		{"iwarp", job{Bench: "stream", Via: "iwarp", Size: 1 << 20, Count: 1500}, bar{rate: 0.85}},
+	}},
+	{"http", "net/http, bodies of 16 KiB both ways, 32 connections", []subject{
+		{"TCP", job{Bench: "http", Via: "tcp", Size: 16 * kib, Conns: 32, Count: 20_000}, bar{}},
+		{"shm", job{Bench: "http", Via: "shm", Size: 16 * kib, Conns: 32, Count: 20_000}, bar{rate: 1.05}},
+	}},
+	{"idle", "memory of an idle connection that was used, of 500", []subject{
+		{"Unix socket", job{Bench: "idle", Via: "unix", Size: 64, Conns: 500}, bar{}},
+		{"shm", job{Bench: "idle", Via: "shm", Size: 64, Conns: 500}, bar{memory: 128 * kib}},
+		{"iwarp", job{Bench: "idle", Via: "iwarp", Size: 64, Conns: 500}, bar{memory: 128 * kib}},
+	}},
+}
+
+// print prints the table of a row; the runs are those of each subject.
+func (r row) print(out io.Writer, runs [][]run) error {
+	fmt.Fprintf(out, "\n%s: %s\n", r.name, r.title)
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	if r.subjects[0].job.Bench == "idle" {
+		fmt.Fprintln(w, "| \t| active side\t| passive side\t| bar\t|")
+		fmt.Fprintln(w, "| ---\t| ---:\t| ---:\t| ---\t|")
+	} else {
+		fmt.Fprintln(w, "| \t| each\t| rate\t| CPU each, active\t| CPU each, passive\t| times the rate\t| bar\t|")
+		fmt.Fprintln(w, "| ---\t| ---:\t| ---:\t| ---:\t| ---:\t| ---:\t| ---\t|")
+	}
+	for i, s := range r.subjects {
+		fmt.Fprintf(w, "| %s\t| %s\t|\n", s.name, strings.Join(s.line(runs[i], runs[0]), "\t| "))
+	}
+	return w.Flush()
+}
+
+// line is what is known of a subject.
+func (s subject) line(runs, first []run) []string {
+	if s.job.Bench == "idle" {
+		active, passive := median(runs, memory(0)), median(runs, memory(1))
+		verdict := ""
+		if s.bar.memory > 0 {
+			verdict = passed(fmt.Sprintf("at most %.0f KiB", s.bar.memory/kib), max(active, passive) <= s.bar.memory)
+		}
+		return []string{fmt.Sprintf("%.1f KiB", active/kib), fmt.Sprintf("%.1f KiB", passive/kib), verdict}
+	}
+	each, floor := median(runs, run.each), median(first, run.each)
+	passive := median(runs, cpu(1))
+	var verdicts []string
+	if s.bar.rate > 0 {
+		verdicts = append(verdicts, passed(fmt.Sprintf("at least %.2f", s.bar.rate), floor/each >= s.bar.rate))
+	}
+	if s.bar.cheap {
+		verdicts = append(verdicts, passed("less CPU, passive", passive < median(first, cpu(1))))
+	}
+	return []string{
+		duration(each), s.rate(each), duration(median(runs, cpu(0))), duration(passive),
+		fmt.Sprintf("%.2f", floor/each), strings.Join(verdicts, "; "),
+	}
+}
+
+// rate is how much is done in a second.
+func (s subject) rate(ns float64) string {
+	if s.job.Bench == "stream" {
+		return fmt.Sprintf("%.0f MB/s", float64(s.job.Size)/ns*1e3)
+	}
+	return fmt.Sprintf("%.0f/s", 1e9/ns)
+}
+
+func passed(text string, ok bool) string {
+	if ok {
+		return text + ": pass"
+	}
+	return text + ": miss"
+}
+
+// each is the time that one operation took, in nanoseconds.
+func (r run) each() float64 { return float64(r[0].Took) / float64(r[0].Ops) }
+
+// cpu is the CPU time of one side for one operation, in nanoseconds.
+func cpu(side int) func(run) float64 {
+	return func(r run) float64 { return float64(r[side].CPU) / float64(r[0].Ops) }
+}
+
+// memory is that of one connection on one side, in bytes.
+func memory(side int) func(run) float64 {
+	return func(r run) float64 { return float64(r[side].Memory) / float64(r[0].Ops) }
+}
+
+func median(runs []run, value func(run) float64) float64 {
+	var v []float64
+	for _, r := range runs {
+		v = append(v, value(r))
+	}
+	return measure.Median(v)
+}
+
+// duration prints nanoseconds in a unit that suits.
+func duration(ns float64) string {
+	switch {
+	case ns >= 1e6:
+		return fmt.Sprintf("%.2f ms", ns/1e6)
+	case ns >= 1e3:
+		return fmt.Sprintf("%.2f us", ns/1e3)
+	}
+	return fmt.Sprintf("%.0f ns", ns)
+}

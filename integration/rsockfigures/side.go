@@ -1,0 +1,142 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"time"
+
+	"lwio/integration/internal/measure"
+	"lwio/rdma"
+	"lwio/rdma/iwarp"
+	"lwio/rdma/shm"
+	"lwio/rsock"
+)
+
+// sideArgument makes this program one of the two processes of a run.
+const sideArgument = "side"
+
+// job is what the two processes of a run do.
+type job struct {
+	Bench string // a key of benches
+	Via   string // "unix", "tcp", or a provider
+	Spin  bool   // look for progress all the time instead of sleeping
+	Futex bool   // sleep on a futex, with shm's BlockingNotify, not in the network poller
+	Size  int    // bytes of one operation
+	Conns int    // connections, where there are several
+	Count int    // operations measured
+
+	Path   string // for a Unix socket
+	Active bool   // which of the two this is
+	Peer   string // for the active one, where the passive one is
+}
+
+// outcome is what one process measured.
+type outcome struct {
+	Ops       int
+	Took, CPU time.Duration
+	Memory    int64 // bytes that came with all connections
+}
+
+// side is this process in a run.
+type side struct {
+	job
+	outcome  outcome
+	listener net.Listener
+	dialer   rsock.Dialer
+}
+
+// benches are the benchmarks; each is run by both processes.
+var benches = map[string]func(*side) error{
+	"ping":   (*side).ping,
+	"stream": (*side).stream,
+	"http":   (*side).http,
+	"idle":   (*side).idle,
+}
+
+// playSide is the main function of one of the two processes.
+func playSide(text string) error {
+	var s side
+	if err := json.Unmarshal([]byte(text), &s.job); err != nil {
+		return err
+	}
+	bench := benches[s.Bench]
+	if bench == nil {
+		return fmt.Errorf("there is no benchmark %q", s.Bench)
+	}
+	s.dialer.Config = s.config()
+	if !s.Active {
+		if err := s.listen(); err != nil {
+			return err
+		}
+		fmt.Println(s.listener.Addr())
+	}
+	if err := bench(&s); err != nil {
+		return fmt.Errorf("active %v: %w", s.Active, err)
+	}
+	return json.NewEncoder(os.Stdout).Encode(s.outcome)
+}
+
+// config is that of sockets over RDMA.
+func (s *side) config() *rsock.Config {
+	cfg := &rsock.Config{RequireRDMA: true}
+	switch s.Via {
+	case shm.Name:
+		cfg.Providers = []rdma.Provider{shm.New(&shm.Config{BlockingNotify: s.Futex})}
+	case iwarp.Name:
+		cfg.Providers = []rdma.Provider{iwarp.New(&iwarp.Config{CRC: iwarp.CRCOff})}
+	}
+	if s.Spin {
+		cfg.Spin = -1
+	}
+	return cfg
+}
+
+func (s *side) listen() (err error) {
+	switch s.Via {
+	case "unix":
+		s.listener, err = net.Listen("unix", s.Path)
+	case "tcp":
+		s.listener, err = net.Listen("tcp", "127.0.0.1:0")
+	default:
+		s.listener, err = rsock.Listen("tcp", "127.0.0.1:0", s.config())
+	}
+	return err
+}
+
+// dial connects the active side, by RDMA if the job says so.
+func (s *side) dial(ctx context.Context) (net.Conn, error) {
+	if s.Via == "unix" || s.Via == "tcp" {
+		return new(net.Dialer).DialContext(ctx, s.Via, s.Peer)
+	}
+	c, err := s.dialer.DialConn(ctx, "tcp", s.Peer)
+	if err != nil {
+		return nil, err
+	}
+	if t := c.Transport(); t.Name != s.Via {
+		return nil, errors.Join(fmt.Errorf("the connection goes by %v", t), c.Close())
+	}
+	return c, nil
+}
+
+// connect makes the one connection of a job, on either side.
+func (s *side) connect() (net.Conn, error) {
+	if s.Active {
+		return s.dial(context.Background())
+	}
+	return s.listener.Accept()
+}
+
+// phases runs f for a tenth of the operations, and then measures it for all.
+func (s *side) phases(f func(ops int) error) error {
+	if err := f(max(s.Count/10, 1)); err != nil {
+		return err
+	}
+	cpu, start := measure.SelfCPU(), time.Now()
+	err := f(s.Count)
+	s.outcome = outcome{Ops: s.Count, Took: time.Since(start), CPU: measure.SelfCPU() - cpu}
+	return err
+}
