@@ -101,7 +101,7 @@ func (o *outbound) takeDone(m *Message) error {
 	defer o.mu.Unlock()
 	t := o.sending.find(m.Transfer)
 	if t == nil || t.writing || m.Total > t.total || m.Total < t.total && !(t.withdrawn && o.sending.peerReads) {
-		if t == nil && m.Transfer == o.sending.withdrawn && !o.sending.peerReads {
+		if t == nil && m.Transfer <= o.sending.withdrawn && !o.sending.peerReads {
 			return nil
 		}
 		return violation("%v: %d bytes of transfer %d", m.Type, m.Total, m.Transfer)
@@ -120,7 +120,7 @@ func (o *outbound) takeFail(m *Message) error {
 	defer o.mu.Unlock()
 	t := o.sending.find(m.Transfer)
 	switch {
-	case t == nil && m.Transfer == o.sending.withdrawn && !o.sending.peerReads:
+	case t == nil && m.Transfer <= o.sending.withdrawn && !o.sending.peerReads:
 		return nil
 	case t == nil || t.writing || m.Total >= t.total || m.Status != FailNoBuffers:
 		return violation("%v: %d bytes of transfer %d", m.Type, m.Total, m.Transfer)
@@ -143,7 +143,7 @@ func (o *outbound) takeReady(m *Message) error {
 		return violation("%v from a side that reads", m.Type)
 	}
 	t := f.find(m.Transfer)
-	if t == nil && m.Transfer == f.withdrawn {
+	if t == nil && m.Transfer <= f.withdrawn {
 		return nil
 	}
 	if t == nil || t != f.open[0] || t.writing || m.Total > t.total-t.moved {

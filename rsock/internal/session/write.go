@@ -171,9 +171,15 @@ func (s *Stream) offerMemory(p []byte, head int) (n int, err error) {
 		if len(last) > 0 {
 			tail = s.offerTail(last)
 		}
-		err = s.awaitTaken(t)
-		if n += int(t.moved); tail != nil {
-			n += s.endTail(tail, err)
+		err = s.awaitTaken(t, tail)
+		n += int(t.moved)
+		switch {
+		case tail == nil:
+		case err == nil && !tail.withdrawn:
+			n += len(last)
+		default:
+			err = errors.Join(err, s.awaitTaken(tail, nil))
+			n += int(tail.moved)
 		}
 	}
 	if size > 0 {
@@ -201,16 +207,6 @@ func (s *Stream) offerTail(p []byte) *outgoing {
 	return t
 }
 
-// endTail returns how much of a copy is on its way: all of it, unless the memory before it
-// was withdrawn: then it must be too, and the peer says how far it came.
-func (s *Stream) endTail(t *outgoing, before error) int {
-	if before == nil {
-		return int(t.total)
-	}
-	_ = s.awaitTaken(t) // the reason is known
-	return int(t.moved)
-}
-
 // registerError is why memory of the program could not be registered: that the connection
 // is over, or else want of memory.
 func (s *Stream) registerError(err error) error {
@@ -223,10 +219,11 @@ func (s *Stream) registerError(err error) error {
 	return noBuffers(err)
 }
 
-// awaitTaken waits until the memory of an offer is this side's again.
+// awaitTaken waits until the memory of an offer is this side's again. If it has to ask for
+// it, it asks for that of the tail, which follows in the stream, before.
 //
 // Source: [WSD §7]
-func (s *Stream) awaitTaken(t *outgoing) error {
+func (s *Stream) awaitTaken(t, tail *outgoing) error {
 	s.writer.bulk = true
 	defer func() { s.writer.bulk = false }()
 	var late lateness
@@ -250,6 +247,9 @@ func (s *Stream) awaitTaken(t *outgoing) error {
 			}
 		} else if stop != nil {
 			late.look(s, &s.writeDeadline)
+			if tail != nil {
+				s.out.withdraw(tail)
+			}
 			if s.out.withdraw(t) {
 				continue
 			}

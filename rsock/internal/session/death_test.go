@@ -1,0 +1,252 @@
+package session
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"lwio/rdma"
+	"lwio/rdma/hook"
+	"lwio/rsock/spi"
+)
+
+// TestCutAtEveryRequest cuts the connection before each request of one side in turn, during
+// an exchange of all sorts. Both sides' calls end, what was read is the beginning of what was
+// written, and nothing is left behind.
+//
+// Source: [WSD §7]
+func TestCutAtEveryRequest(t *testing.T) {
+	onFabrics(t, func(t *testing.T, f fabric) {
+		for name, cfg := range variants {
+			t.Run(name, func(t *testing.T) {
+				step := uint64(1)
+				if name == "messages" {
+					step = 7 // they are many, and all alike
+				}
+				cut := true
+				for n := uint64(1); cut; n += step {
+					cut = cutAt(t, f, n, cfg)
+				}
+			})
+		}
+	})
+}
+
+// cutAt runs the exchange with a cut before request n, and tells whether it came that far.
+func cutAt(t *testing.T, f fabric, n uint64, cfg [2]Config) bool {
+	var cut atomic.Bool
+	u := setup{active: cfg[0], passive: cfg[1]}
+	u.active.Linger, u.passive.Linger = 5*time.Second, 5*time.Second
+	u.wrap = func(p rdma.Provider) rdma.Provider {
+		return hook.Wrap(p, &hook.Config{Fault: func(a hook.Attempt) hook.Action {
+			if a.N != n {
+				return hook.Pass()
+			}
+			cut.Store(true)
+			return hook.Cut()
+		}})
+	}
+	var a, b *Stream
+	sockets(t, f, u, func(sock *spi.Socket, active bool) (err error) {
+		if active {
+			a, err = New(t.Context(), sock, u.active)
+		} else {
+			b, err = New(t.Context(), sock, u.passive)
+		}
+		return err
+	})
+	var wg sync.WaitGroup
+	wg.Go(func() { exerciseCut(t, n, a, true) })
+	wg.Go(func() { exerciseCut(t, n, b, false) })
+	wg.Wait()
+	return cut.Load()
+}
+
+// exerciseCut is what one side does until an error.
+func exerciseCut(t *testing.T, n uint64, s *Stream, active bool) {
+	defer s.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if s.Start(ctx, active) != nil {
+		return
+	}
+	data := pattern(60000)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for _, part := range [][]byte{data[:100], data[100:30000], data[30000:]} {
+			if _, err := s.Write(part); err != nil {
+				return
+			}
+			_, _ = s.WriteUrgent([]byte("!"))
+		}
+		_ = s.CloseWrite()
+	})
+	got, err := io.ReadAll(onlyReader{s})
+	wg.Wait()
+	if !bytes.HasPrefix(data, got) {
+		t.Errorf("cut at %d: what was read is not what was written", n)
+	}
+	if err == nil && len(got) != len(data) {
+		t.Errorf("cut at %d: the stream of %d bytes ends after %d as if that were all", n, len(data), len(got))
+	}
+	if err != nil && !errors.Is(err, net.ErrClosed) {
+		t.Errorf("cut at %d: %v is no net.ErrClosed", n, err)
+	}
+}
+
+// TestAbort breaks off while the peer reads and writes.
+//
+// Source: [WSD §7]
+func TestAbort(t *testing.T) {
+	onFabrics(t, func(t *testing.T, f fabric) {
+		a, b := pair(t, f, setup{})
+		ended := make(chan error, 2)
+		go func() {
+			_, err := b.Read(make([]byte, 10))
+			ended <- err
+		}()
+		go func() {
+			var err error
+			for err == nil {
+				_, err = b.Write(pattern(100000))
+			}
+			ended <- err
+		}()
+		if _, err := io.ReadFull(a, make([]byte, 50000)); err != nil {
+			t.Fatal(err)
+		}
+		a.Abort()
+		for range 2 {
+			if err := <-ended; !errors.Is(err, ErrReset) || !errors.Is(err, syscall.ECONNRESET) || !errors.Is(err, net.ErrClosed) {
+				t.Errorf("the peer's call ended with %v", err)
+			}
+		}
+	})
+}
+
+// TestCloseWithTransfers closes one side while large data is under way in both directions.
+//
+// Source: [WSD §7]
+func TestCloseWithTransfers(t *testing.T) {
+	onFabrics(t, func(t *testing.T, f fabric) {
+		for name, cfg := range variants {
+			t.Run(name, func(t *testing.T) {
+				for i := range 10 {
+					a, b := pair(t, f, setup{active: cfg[0], passive: cfg[1]})
+					var wg sync.WaitGroup
+					for _, s := range []*Stream{a, b} {
+						wg.Go(func() {
+							for {
+								if _, err := s.Write(pattern(200000)); err != nil {
+									return
+								}
+							}
+						})
+						wg.Go(func() { _, _ = io.Copy(io.Discard, onlyReader{s}) })
+					}
+					time.Sleep(time.Duration(i) * 300 * time.Microsecond)
+					if err := a.Close(); err != nil {
+						t.Errorf("close: %v", err)
+					}
+					_ = b.Close()
+					wg.Wait()
+				}
+			})
+		}
+	})
+}
+
+// TestCloseOfStuckPeer closes while the peer's process does nothing at all: it ends when the
+// time of Linger is over.
+func TestCloseOfStuckPeer(t *testing.T) {
+	onFabrics(t, func(t *testing.T, f fabric) {
+		s, r := greeted(t, f, Config{Linger: 30 * time.Millisecond}, true)
+		wrote := make(chan error, 1)
+		go func() {
+			_, err := s.Write(pattern(4 << 20))
+			wrote <- err
+		}()
+		r.hear(TypeOffer)
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+		if err := <-wrote; !errors.Is(err, net.ErrClosed) {
+			t.Errorf("write: %v", err)
+		}
+	})
+}
+
+// TestClosedErrors calls everything after Close.
+func TestClosedErrors(t *testing.T) {
+	a, _ := pair(t, fabrics()[0], setup{})
+	if err := a.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for name, call := range map[string]func() error{
+		"read":           func() error { _, err := a.Read(make([]byte, 1)); return err },
+		"write":          func() error { _, err := a.Write(make([]byte, 1)); return err },
+		"large write":    func() error { _, err := a.Write(make([]byte, 1<<20)); return err },
+		"read urgent":    func() error { _, err := a.ReadUrgent(make([]byte, 1)); return err },
+		"write urgent":   func() error { _, err := a.WriteUrgent(make([]byte, 1)); return err },
+		"read from":      func() error { _, err := a.ReadFrom(bytes.NewReader(make([]byte, 1))); return err },
+		"write to":       func() error { _, err := a.WriteTo(io.Discard); return err },
+		"close":          a.Close,
+		"close read":     a.CloseRead,
+		"close write":    a.CloseWrite,
+		"read deadline":  func() error { return a.SetReadDeadline(time.Now()) },
+		"write deadline": func() error { return a.SetWriteDeadline(time.Now()) },
+	} {
+		if err := call(); !errors.Is(err, net.ErrClosed) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestCloseDuringReadFrom closes while the reader of a ReadFrom, which has memory of the
+// stream, does not return; and while the writer of a WriteTo does not.
+func TestCloseDuringReadFrom(t *testing.T) {
+	onFabrics(t, func(t *testing.T, f fabric) {
+		a, b := pair(t, f, setup{})
+		r, w := io.Pipe()
+		done := make(chan error, 2)
+		go func() {
+			_, err := a.ReadFrom(r)
+			done <- err
+		}()
+		if _, err := w.Write(pattern(100000)); err != nil {
+			t.Fatal(err)
+		}
+		stuck := stuckWriter{in: make(chan struct{}), out: make(chan struct{})}
+		go func() {
+			_, err := b.WriteTo(stuck)
+			done <- err
+		}()
+		<-stuck.in
+		closeBoth(a, b)
+		close(stuck.out)
+		if _, err := w.Write(pattern(100000)); err == nil {
+			t.Log("the pipe took the data before its reader saw the end")
+		}
+		w.Close()
+		for range 2 {
+			if err := <-done; !errors.Is(err, net.ErrClosed) {
+				t.Errorf("ended with %v", err)
+			}
+		}
+	})
+}
+
+type stuckWriter struct{ in, out chan struct{} }
+
+func (w stuckWriter) Write(p []byte) (int, error) {
+	close(w.in)
+	<-w.out
+	return len(p), nil
+}
