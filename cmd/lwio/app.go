@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"os"
 	"strings"
 	"time"
@@ -66,7 +67,8 @@ func (a *app) run(ctx context.Context, args []string) int {
 	var usage usageError
 	isUsage := errors.As(err, &usage)
 	for _, text := range messages(err) {
-		fmt.Fprintln(a.stderr, "lwio: "+printable(strings.TrimPrefix(text, "lwio: ")))
+		text = strings.ReplaceAll(strings.TrimPrefix(text, "lwio: "), ": lwio: ", ": ") // the library's, wherever it stands
+		fmt.Fprintln(a.stderr, "lwio: "+printable(text))
 	}
 	if isUsage {
 		fmt.Fprintln(a.stderr, "Run 'lwio help' for how to use it.")
@@ -196,12 +198,25 @@ func minArgs(what string) cobra.PositionalArgs {
 	}
 }
 
-func (a *app) logger() *slog.Logger {
-	level := slog.LevelWarn
+// logger logs to standard error until ctx ends: what breaks then was told to, and the
+// command's own message says so.
+func (a *app) logger(ctx context.Context) *slog.Logger {
+	var level slog.Leveler = warnUntil{ctx}
 	if a.verbose {
 		level = slog.LevelDebug
 	}
 	return slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: level}))
+}
+
+// warnUntil is the level of warnings until a context ends, and above all levels then.
+type warnUntil struct{ ctx context.Context }
+
+// Level implements slog.Leveler.
+func (w warnUntil) Level() slog.Level {
+	if w.ctx.Err() != nil {
+		return math.MaxInt
+	}
+	return slog.LevelWarn
 }
 
 // isURL reports whether an argument names something on a server.
@@ -272,7 +287,7 @@ func (a *app) dial(ctx context.Context, arg string) (*lwio.Client, *lwio.Target,
 		RequireRDMA: a.requireRDMA,
 		AllowMD5:    a.allowMD5,
 		Timeout:     a.timeout,
-		Logger:      a.logger(),
+		Logger:      a.logger(ctx),
 	})
 	if err != nil {
 		return nil, nil, err

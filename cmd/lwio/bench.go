@@ -163,7 +163,7 @@ func (a *app) measure(ctx context.Context, o benchOptions, f *benchFile, j *benc
 	}
 	targets = append(targets, a.target(f, lwio.TransportSMB, ""))
 	return bench.Compare(ctx, targets, j, o.rounds, cpu, func(t bench.Target) {
-		a.logger().Debug("bench: measuring", "transport", t.Name(), "completion", t.Completion())
+		a.logger(ctx).Debug("bench: measuring", "transport", t.Name(), "completion", t.Completion())
 	})
 }
 

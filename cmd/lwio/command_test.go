@@ -66,6 +66,8 @@ func TestCopyDestinations(t *testing.T) {
 		{[]string{s.url + "/dir/sub/file", filepath.Join(local, "new") + slash}, "no such directory"},
 		{[]string{"-", s.url + "/new/"}, "is a directory"},
 		{[]string{"-r", s.url + "/dir", s.url + "/dir/copy"}, "into itself"},
+		{[]string{"-r", s.url + "/dir/", s.url}, "are the same"},
+		{[]string{s.url + "/dir/sub/file", s.url + "/dir/sub"}, "are the same"},
 		{[]string{"-r", s.url + "/dir", s.url + "/dir/sub"}, "into itself"},
 		{[]string{"-r", s.url, s.url + "/copy"}, "into itself"},
 	} {

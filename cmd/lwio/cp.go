@@ -130,6 +130,9 @@ func (a *app) copyPlaces(ctx context.Context, j *copyJob, src, dst *place) error
 	case dst.isDir && !fi.IsDir():
 		return &fs.PathError{Op: "cp", Path: dst.tree.Describe(name) + "/", Err: errors.New("no such directory")}
 	}
+	if sameShare(src, dst) && name == src.name {
+		return &fs.PathError{Op: "cp", Path: src.tree.Describe(src.name), Err: errors.New("source and destination are the same")}
+	}
 	if !fi.IsDir() {
 		j.bar.expect(fi.Size())
 		_, err := j.file(ctx, src.tree, src.name, dst.tree, name)

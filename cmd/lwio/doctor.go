@@ -98,7 +98,7 @@ func (a *app) examineServer(ctx context.Context, arg string) ([]finding, error) 
 	}
 	var log *slog.Logger // what would be logged is found
 	if a.verbose {
-		log = a.logger()
+		log = a.logger(ctx)
 	}
 	dial := func(provider string, require bool) (lwio.Transport, error) {
 		c, err := lwio.Dial(ctx, withQuery(arg, "provider", provider), &lwio.Config{

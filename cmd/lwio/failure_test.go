@@ -145,11 +145,25 @@ func TestInterrupt(t *testing.T) {
 	defer cancel()
 	in := &signalReader{r: endless{}, left: 4 * chunkSize, hit: cancel}
 	r := runCommand(ctx, in, "cp", "-", s.url+"/dst")
-	if r.code != exitFailure || !strings.Contains(r.err, "as it was") {
+	if r.code != exitFailure || !strings.Contains(r.err, "as it was") || strings.Contains(r.err, "level=") {
 		t.Errorf("exit status %d, %q", r.code, r.err)
 	}
 	wantFile(t, filepath.Join(s.dir, "dst"), []byte("before"))
 	wantNames(t, s.dir, "dst")
+}
+
+// TestWarningsEnd logs while a context lives, and not after.
+func TestWarningsEnd(t *testing.T) {
+	var out lockedBuffer
+	ctx, cancel := context.WithCancel(t.Context())
+	log := (&app{stderr: &out}).logger(ctx)
+	log.Info("one")
+	log.Warn("two")
+	cancel()
+	log.Error("three")
+	if got := out.String(); strings.Contains(got, "one") || !strings.Contains(got, "two") || strings.Contains(got, "three") {
+		t.Errorf("logged: %s", got)
+	}
 }
 
 // stoppingTree is the local file system, where a copy is stopped as it opens one

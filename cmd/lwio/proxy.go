@@ -71,7 +71,7 @@ func (a *app) proxy(ctx context.Context, o proxyOptions) error {
 	if err != nil {
 		return err
 	}
-	p := &proxy{log: a.logger(), drain: o.drain, places: make(chan struct{}, o.most)}
+	p := &proxy{log: a.logger(context.WithoutCancel(ctx)), drain: o.drain, places: make(chan struct{}, o.most)}
 	cfg := &rsock.Config{Providers: providers, RequireRDMA: o.requireRDMA, Logger: p.log}
 	from, err := parseProxyAddress("--listen", o.listen)
 	if err != nil {

@@ -74,7 +74,8 @@ func (a *app) serve(ctx context.Context, o serveOptions, args []string) error {
 	if err != nil {
 		return err
 	}
-	files, err := vfs.New(vfs.Config{Shares: shares, MaxOpens: o.limits.files, Logger: a.logger()})
+	log := a.logger(context.WithoutCancel(ctx)) // also of the end
+	files, err := vfs.New(vfs.Config{Shares: shares, MaxOpens: o.limits.files, Logger: log})
 	if err != nil {
 		return err
 	}
@@ -84,7 +85,7 @@ func (a *app) serve(ctx context.Context, o serveOptions, args []string) error {
 		return err
 	}
 	srv, err := server.New(server.Config{
-		FS: files, Lookup: users.Lookup, Providers: providers, AllowMD5: o.allowMD5, Limits: limits, Logger: a.logger(),
+		FS: files, Lookup: users.Lookup, Providers: providers, AllowMD5: o.allowMD5, Limits: limits, Logger: log,
 	})
 	if err != nil {
 		return err

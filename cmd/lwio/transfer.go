@@ -56,11 +56,14 @@ type transferOptions struct {
 var errShrank = errors.New("the source became shorter during the copy")
 
 // transfer copies all of src to dst and returns how many bytes arrived. Reads
-// and writes of up to opts.depth chunks are in flight at a time.
+// and writes of up to opts.depth chunks are in flight at a time. After a failure no
+// more chunks are begun, but those in flight are waited for: to give up I/O over RDMA
+// takes back memory that the server may be writing to, which costs the connection.
 func transfer(ctx context.Context, src source, dst sink, opts transferOptions) (int64, error) {
+	whole := ctx
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	t := &transferState{ctx: ctx, src: src, dst: dst, opts: opts, size: src.Size()}
+	t := &transferState{ctx: ctx, io: whole, src: src, dst: dst, opts: opts, size: src.Size()}
 	t.turn.L = &t.mu
 	depth := min(max(opts.depth, 1), maxDepth)
 	if t.size >= 0 {
@@ -86,7 +89,8 @@ func transfer(ctx context.Context, src source, dst sink, opts transferOptions) (
 
 // transferState is what the workers of one transfer share.
 type transferState struct {
-	ctx  context.Context
+	ctx  context.Context // ends with the first failure: no chunk is begun after it
+	io   context.Context // of chunks in flight
 	src  source
 	dst  sink
 	opts transferOptions
@@ -140,7 +144,7 @@ func (t *transferState) read(buf []byte) (off int64, n int, err error) {
 	if want == 0 {
 		return off, 0, nil
 	}
-	n, err = t.src.ReadChunk(t.ctx, buf[:want], off)
+	n, err = t.src.ReadChunk(t.io, buf[:want], off)
 	if int64(n) == want {
 		return off, n, nil
 	}
@@ -157,7 +161,7 @@ func (t *transferState) readStream(buf []byte) (off int64, n int, err error) {
 		return t.next, 0, nil
 	}
 	off = t.next
-	n, err = t.src.ReadChunk(t.ctx, buf, off)
+	n, err = t.src.ReadChunk(t.ctx, buf, off) // who knows when a stream has more
 	// After a failure too nobody reads again: a read that was given up may still be
 	// at it.
 	t.ended = err != nil
@@ -171,7 +175,7 @@ func (t *transferState) readStream(buf []byte) (off int64, n int, err error) {
 // write puts a chunk where it belongs, in its turn if the sink needs order.
 func (t *transferState) write(p []byte, off int64) error {
 	if !t.dst.Ordered() {
-		return t.dst.WriteChunk(t.ctx, p, off)
+		return t.dst.WriteChunk(t.io, p, off)
 	}
 	t.mu.Lock()
 	for t.written != off && t.ctx.Err() == nil {
@@ -181,7 +185,7 @@ func (t *transferState) write(p []byte, off int64) error {
 	if err := t.ctx.Err(); err != nil {
 		return context.Cause(t.ctx)
 	}
-	if err := t.dst.WriteChunk(t.ctx, p, off); err != nil {
+	if err := t.dst.WriteChunk(t.io, p, off); err != nil {
 		return err // nobody's turn comes after a failure
 	}
 	t.mu.Lock()

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"pgregory.net/rapid"
 )
@@ -117,6 +119,34 @@ func TestTransferReportsFailures(t *testing.T) {
 			}
 		})
 	}
+}
+
+// slowSink is a sink whose first chunk takes a second, and whose second one fails.
+type slowSink struct{ ended error }
+
+func (*slowSink) Ordered() bool { return false }
+
+func (s *slowSink) WriteChunk(ctx context.Context, _ []byte, off int64) error {
+	if off == chunkSize {
+		time.Sleep(time.Millisecond) // until the first one is at it
+		return errInjected
+	}
+	time.Sleep(time.Second)
+	s.ended = ctx.Err()
+	return nil
+}
+
+// TestTransferWaitsForWhatIsInFlight fails one chunk while another is being written:
+// that is not given up, and no further one is begun.
+func TestTransferWaitsForWhatIsInFlight(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		content := randomBytes(5 * chunkSize)
+		sink := &slowSink{ended: errors.New("not waited for")}
+		n, err := transfer(t.Context(), &memSource{content, int64(len(content)), -1}, sink, transferOptions{depth: 2})
+		if !errors.Is(err, errInjected) || n != chunkSize || sink.ended != nil {
+			t.Errorf("transfer = %d, %v; the chunk in flight: %v", n, err, sink.ended)
+		}
+	})
 }
 
 func TestTransferStopsWithItsContext(t *testing.T) {
