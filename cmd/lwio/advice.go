@@ -14,13 +14,17 @@ import (
 )
 
 // plain is the text of an error without what the reader knows: that it comes from
-// the library, and what was dialled.
-func plain(err error) string {
+// the library, what was dialled, and over which transport.
+func plain(transport string, err error) string {
+	text := strings.TrimPrefix(err.Error(), "lwio: ")
 	var e *lwio.Error
 	if errors.As(err, &e) && e.Err != nil && !e.Remote {
-		return strings.TrimPrefix(e.Err.Error(), lwio.ErrNoRDMA.Error()+": ")
+		text = strings.TrimPrefix(e.Err.Error(), lwio.ErrNoRDMA.Error()+": ")
 	}
-	return strings.TrimPrefix(err.Error(), "lwio: ")
+	for named := true; named; {
+		text, named = strings.CutPrefix(text, transport+": ")
+	}
+	return text
 }
 
 // advice is what to do about a transport that does not work.
@@ -34,6 +38,8 @@ func advice(transport string, err error) string {
 		return "start the server with --provider " + transport
 	case errors.Is(err, lwio.ErrSpoofed):
 		return "somebody else answers at the server's RDMA port: look for what is between here and the server"
+	case transport == "shm" && errors.Is(err, fs.ErrPermission) && errors.Is(err, rdma.StatusConnectionAborted):
+		return "the server runs as another user: name that with --allow-uid here if you trust it, and this user at the server"
 	case transport == "shm" && errors.Is(err, rdma.StatusConnectionRefused):
 		return "the server takes its own user, root, and those of its --allow-uid over shared memory: look at its log"
 	case errors.As(err, &dns):

@@ -111,7 +111,7 @@ func (a *app) examineServer(ctx context.Context, arg string) ([]finding, error) 
 	}
 	smb := finding{Transport: lwio.TransportSMB}
 	if _, err := dial(lwio.TransportSMB, false); err != nil {
-		smb.Detail, smb.Next = plain(err), advice(lwio.TransportSMB, err)
+		smb.Detail, smb.Next = plain(lwio.TransportSMB, err), advice(lwio.TransportSMB, err)
 		return []finding{smb}, fmt.Errorf("doctor %s: nothing works without SMB", t)
 	}
 	smb.Usable, smb.Detail = true, "at "+t.Host
@@ -121,7 +121,7 @@ func (a *app) examineServer(ctx context.Context, arg string) ([]finding, error) 
 		if tr, err := dial(p.Name(), true); err == nil {
 			f.Usable, f.Detail = true, "at "+tr.Addr
 		} else {
-			f.Detail, f.Next = plain(err), advice(p.Name(), err)
+			f.Detail, f.Next = plain(p.Name(), err), advice(p.Name(), err)
 		}
 		found = append(found, f)
 	}

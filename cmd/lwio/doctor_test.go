@@ -180,6 +180,7 @@ func TestAdvice(t *testing.T) {
 		{"shm", lwio.ErrNotOffered, "--provider shm"},
 		{"shm", rdma.StatusConnectionRefused, "own user"},
 		{"shm", syscall.EACCES, "same user"},
+		{"shm", fmt.Errorf("%w: %w", rdma.StatusConnectionAborted, os.ErrPermission), "--allow-uid here"},
 		{"iwarp", lwio.ErrSpoofed, "somebody else"},
 		{"iwarp", syscall.ECONNREFUSED, "nobody listens"},
 		{"iwarp", context.DeadlineExceeded, "firewall"},

@@ -1,9 +1,13 @@
 package main
 
 import (
+	"bufio"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -43,4 +47,53 @@ func TestAllowUID(t *testing.T) {
 		t.Errorf("log: %s", r.err)
 	}
 	run(t, exitUsage, "ls", "--allow-uid", "bob", s.url)
+}
+
+// TestDoctorOfAnotherUser has a server that runs as nobody, which root does not share
+// memory with by itself: doctor says that this is why, and with which flag it would.
+func TestDoctorOfAnotherUser(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can start a server as another user")
+	}
+	dir := t.TempDir()
+	for d := dir; d != os.TempDir(); d = filepath.Dir(d) {
+		if err := os.Chmod(d, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const nobody = 65534
+	url := serveAs(t, nobody, dir)
+	r := run(t, exitOK, "doctor", url)
+	if !strings.Contains(r.out, "user is not allowed: 65534") || !strings.Contains(r.out, "--allow-uid here") || strings.Contains(r.out, "shm: shm") {
+		t.Errorf("doctor: %s", r.out)
+	}
+	if r = run(t, exitOK, "doctor", "--allow-uid", "65534", url); !strings.HasPrefix(r.out, "shm    in use") {
+		t.Errorf("doctor, allowed: %s", r.out)
+	}
+}
+
+// serveAs starts a server process as another user and returns its URL.
+func serveAs(t *testing.T, uid uint32, dir string) string {
+	t.Helper()
+	cmd := exec.Command("/proc/self/exe", "serve", "--listen", "127.0.0.1:0", dir)
+	cmd.Env = append(os.Environ(), asCommand+"=1")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+		if err := cmd.Wait(); err != nil {
+			t.Errorf("the server: %v", err)
+		}
+	})
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatalf("the server says nothing: %v", err)
+	}
+	return strings.TrimSpace(line)
 }

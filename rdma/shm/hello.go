@@ -5,6 +5,8 @@ package shm
 import (
 	"encoding/binary"
 	"errors"
+	"fmt"
+	"io/fs"
 
 	"lwio/rdma"
 )
@@ -43,7 +45,7 @@ var (
 	errHello     = errors.New("the peer's start-up message is malformed")
 	errRejected  = errors.New("the peer rejected the connection")
 	errForbidden = errors.New("the peer does not allow this process's user")
-	errUser      = errors.New("the peer's user is not allowed")
+	errUser      = fmt.Errorf("%w: the peer's user is not allowed", fs.ErrPermission)
 )
 
 // carries is how many descriptors come with the message.
