@@ -7,6 +7,8 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -72,6 +74,14 @@ medians and ratios.`,
 	return a.clientFlags(cmd)
 }
 
+// transports are the names of the ways to a server.
+func transports() (names []string) {
+	for _, p := range lwio.Defaults() {
+		names = append(names, p.Name())
+	}
+	return append(names, lwio.TransportSMB)
+}
+
 // job turns the flags into a job, but for the size of the file.
 func (o *benchOptions) job() (bench.Job, int64, error) {
 	bs, err := bench.ParseSize(o.bs)
@@ -110,6 +120,10 @@ func (a *app) bench(ctx context.Context, o benchOptions, url string) (err error)
 	switch {
 	case url != "" && o.pin:
 		return usagef("--pin is about a server of bench's own")
+	case !slices.Contains([]string{"", "adaptive", "polling", "interrupt"}, o.completion):
+		return usagef("--completion %s: it is adaptive, polling or interrupt", o.completion)
+	case o.provider != "" && !slices.Contains(transports(), o.provider):
+		return usagef("--provider %s: there are %s", o.provider, strings.Join(transports(), ", "))
 	case o.compare && (o.provider != "" || o.completion != ""):
 		return usagef("--compare takes each --provider and --completion in turn; choose one of them, or compare")
 	}
@@ -173,9 +187,10 @@ func (a *app) target(f *benchFile, provider, completion string) *bench.Remote {
 	if provider != "" {
 		url = withQuery(url, "provider", provider)
 	}
-	if completion != "" {
-		url = withQuery(url, "completion", completion)
+	if completion == "" {
+		completion = f.completion
 	}
+	url = withQuery(url, "completion", completion)
 	return &bench.Remote{Transport: provider, Mode: completion, Path: f.path, Dial: func(ctx context.Context) (*lwio.Client, error) {
 		return lwio.Dial(ctx, url, &lwio.Config{
 			Password: f.password, Providers: a.providers(), RequireRDMA: a.requireRDMA, AllowMD5: a.allowMD5, Timeout: a.timeout,
@@ -214,12 +229,13 @@ func (a *app) report(o benchOptions, j *bench.Job, all []bench.Summary) error {
 
 // benchFile is the file that is measured.
 type benchFile struct {
-	url, path string // of the share, and the name in it
-	password  string
-	size      int64
-	local     string     // the same file on this host, or ""
-	server    *ownServer // of its own, or nil
-	remove    func() error
+	url, path  string // of the share, and the name in it
+	completion string // as the URL has it
+	password   string
+	size       int64
+	local      string     // the same file on this host, or ""
+	server     *ownServer // of its own, or nil
+	remove     func() error
 }
 
 // ownFile starts a server on a scratch file.
@@ -264,7 +280,7 @@ func (a *app) remoteFile(ctx context.Context, o benchOptions, url string, j *ben
 	if err != nil {
 		return nil, err
 	}
-	f := &benchFile{url: url, path: t.Path, password: password, local: o.local, remove: func() error { return nil }}
+	f := &benchFile{url: url, path: t.Path, completion: t.Completion, password: password, local: o.local, remove: func() error { return nil }}
 	err = a.withTarget(ctx, url, func(c *lwio.Client, t *lwio.Target) error {
 		info, err := c.Stat(ctx, t.Path)
 		switch {

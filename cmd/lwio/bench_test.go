@@ -31,7 +31,11 @@ func TestBench(t *testing.T) {
 			if err := json.Unmarshal([]byte(r.out), &rows); err != nil || len(rows) != 1 {
 				t.Fatalf("%v: %s", err, r.out)
 			}
-			if m := rows[0]; m["provider"] != provider || m["rw"] != rw || m["iops"].(float64) <= 0 || m["errors"] != 0.0 {
+			completion := "adaptive"
+			if provider == lwio.TransportSMB {
+				completion = ""
+			}
+			if m := rows[0]; m["provider"] != provider || m["completion"] != completion || m["rw"] != rw || m["iops"].(float64) <= 0 || m["errors"] != 0.0 {
 				t.Errorf("%v", m)
 			}
 			wantNames(t, filepath.Join(s.dir, "sub"))
@@ -52,6 +56,14 @@ func TestBenchOfAFile(t *testing.T) {
 	if svg, err := os.ReadFile(plot); err != nil || !strings.HasPrefix(string(svg), "<svg") {
 		t.Errorf("the plot: %v", err)
 	}
+	r = run(t, exitOK, "bench", "--json", "--runtime", "50ms", s.url+"/f?completion=interrupt")
+	if !strings.Contains(r.out, `"completion": "interrupt"`) {
+		t.Errorf("the URL's completion: %s", r.out)
+	}
+	r = run(t, exitFailure, "bench", s.url+"none/f")
+	if !strings.HasPrefix(r.err, "lwio: dial ") || strings.Count(r.err, "lwio: ") != 1 {
+		t.Errorf("message %q", r.err)
+	}
 	run(t, exitUsage, "bench", "--rw", "write", s.url+"/f")
 	run(t, exitUsage, "bench", "--verify", s.url+"/f")
 	run(t, exitFailure, "bench", s.url+"/none")
@@ -61,7 +73,7 @@ func TestBenchOfAFile(t *testing.T) {
 func TestBenchUsage(t *testing.T) {
 	for _, args := range [][]string{
 		{"--rw", "trim"}, {"--bs", "x"}, {"--bs", "0"}, {"--iodepth", "0"}, {"--numjobs", "0"}, {"--runtime", "0s"}, {"--rounds", "0"},
-		{"--size", "1k"}, {"--pin", "lwio://a:b@h/s"},
+		{"--size", "1k"}, {"--completion", "x", "lwio://a:b@h/s"}, {"--provider", "x", "lwio://a:b@h/s"}, {"--pin", "lwio://a:b@h/s"},
 		{"--compare", "--provider", "smb"}, {"--compare", "--completion", "polling", "lwio://a:b@h/s"}, {"a", "b"}, {"http://x"},
 	} {
 		run(t, exitUsage, append([]string{"bench"}, args...)...)

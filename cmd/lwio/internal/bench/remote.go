@@ -12,8 +12,8 @@ import (
 
 // Remote is a file of a share over one transport.
 type Remote struct {
-	// Transport is its name, "" for what a client takes, and Mode how operations end,
-	// "" where that is no choice.
+	// Transport is its name, "" for what a client takes, and Mode how operations end, ""
+	// for how they do by themselves.
 	Transport, Mode string
 	// Path is the file's name in the share.
 	Path string
@@ -31,8 +31,17 @@ func (r *Remote) Name() string {
 	return r.Transport
 }
 
-// Completion is the mode.
-func (r *Remote) Completion() string { return r.Mode }
+// Completion is the mode; "" for SMB, which has no choice, and for a transport that Open
+// has yet to find out.
+func (r *Remote) Completion() string {
+	switch name := r.Name(); {
+	case name == "" || name == lwio.TransportSMB:
+		return ""
+	case r.Mode == "":
+		return lwio.Adaptive.String()
+	}
+	return r.Mode
+}
 
 // Open connects, and opens the file.
 func (r *Remote) Open(ctx context.Context, j *Job) (Lane, error) {

@@ -57,7 +57,7 @@ func Run(ctx context.Context, t Target, j *Job, cpu CPU) (*Result, error) {
 	}
 	if j.verifiesWrites() {
 		if err := restore(ctx, lanes[0], j); err != nil {
-			return nil, fmt.Errorf("%s: %w", t.Name(), err)
+			return nil, named(t, err)
 		}
 	}
 	var stop atomic.Bool
@@ -97,7 +97,7 @@ func Run(ctx context.Context, t Target, j *Job, cpu CPU) (*Result, error) {
 		err = readBack(ctx, lanes[0], j, workers)
 	}
 	if err != nil {
-		err = fmt.Errorf("%s: %w", t.Name(), err)
+		err = named(t, err)
 	}
 	return r, err
 }
@@ -107,9 +107,17 @@ func openLanes(ctx context.Context, t Target, j *Job) (lanes []Lane, err error) 
 	for range j.Jobs {
 		l, err := t.Open(ctx, j)
 		if err != nil {
-			return lanes, fmt.Errorf("%s: %w", t.Name(), err)
+			return lanes, named(t, err)
 		}
 		lanes = append(lanes, l)
 	}
 	return lanes, nil
+}
+
+// named says which target failed, if that is known by then.
+func named(t Target, err error) error {
+	if t.Name() == "" {
+		return err
+	}
+	return fmt.Errorf("%s: %w", t.Name(), err)
 }
