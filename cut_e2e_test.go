@@ -1,0 +1,94 @@
+package lwio_test
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"lwio"
+	"lwio/internal/mortal"
+	"lwio/lwiotest"
+	"lwio/rdma"
+	"lwio/rdma/iwarp"
+)
+
+// cutter writes pieces of a file, each by a client whose first RDMA connection has a
+// life of its own.
+type cutter struct {
+	t       *testing.T
+	srv     *lwiotest.Server
+	backend *applied
+	off     int64 // of the next piece
+	stats   lwio.Stats
+}
+
+// cutSize is the size of a piece, in bytes.
+const cutSize = 200
+
+// write writes the next piece and returns how many bytes were sent and received when
+// the client had its connection.
+func (k *cutter) write(life *mortal.Life) (sent, received int64) {
+	k.t.Helper()
+	cfg := &lwio.Config{RequireRDMA: true, Reconnect: faultPatience, Timeout: faultPatience}
+	cfg.Providers = []rdma.Provider{iwarp.New(&iwarp.Config{Dial: life.DialTCP})}
+	c, err := lwio.Dial(k.t.Context(), k.srv.URL(), cfg)
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	sent, received = life.Sent(), life.Received()
+	f, err := c.OpenFile(k.t.Context(), "file", os.O_RDWR|os.O_CREATE, 0)
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	n, err := f.WriteAt(random(cutSize, 1), k.off)
+	if err = errors.Join(err, f.Sync(k.t.Context()), f.Close()); n != cutSize || err != nil {
+		k.t.Errorf("dead at %d or %d: %d bytes, %v", life.Out, life.In, n, err)
+	}
+	k.off += cutSize
+	st := c.Stats()
+	k.stats.Lost += st.Lost
+	k.stats.ReplayedWrites += st.ReplayedWrites
+	if err := c.Close(); err != nil {
+		k.t.Errorf("close: %v", err)
+	}
+	return sent, received
+}
+
+// TestWriteCutAtEveryByte cuts the connection at every byte that a write sends, REGISTER
+// included, and at every byte of the answers: it goes on over another one, and is applied
+// once, as the server's side counts, and a competitor who wrote after it can see.
+//
+// Source: [LWIO §Write], [OP-112]
+func TestWriteCutAtEveryByte(t *testing.T) {
+	dir := t.TempDir()
+	k := &cutter{t: t, backend: newApplied(t, dir)}
+	k.srv = lwiotest.NewServer(t, &lwiotest.Options{Backend: k.backend})
+	full := &mortal.Life{Out: -1, In: -1}
+	sent, received := k.write(full)
+	if all := full.Sent() - sent; all < 48+36+48+cutSize || full.Received()-received < 2*16 || k.stats.Lost != 0 {
+		t.Fatalf("undisturbed: %d bytes sent, %d received, %d lost", all, full.Received()-received, k.stats.Lost)
+	}
+	step := int64(1)
+	if testing.Short() || raceEnabled {
+		step = 29
+	}
+	for n := sent + 1; n < full.Sent(); n += step {
+		k.write(&mortal.Life{Out: n, In: -1})
+	}
+	for n := received + 1; n < full.Received(); n += step {
+		k.write(&mortal.Life{Out: -1, In: n})
+	}
+	if k.stats.Lost == 0 || k.stats.ReplayedWrites == 0 {
+		t.Errorf("%d connections were lost, %d writes sent again", k.stats.Lost, k.stats.ReplayedWrites)
+	}
+	if err := k.backend.once(int(k.off)); err != nil {
+		t.Error(err)
+	}
+	got, err := os.ReadFile(filepath.Join(dir, "file"))
+	if err != nil || !bytes.Equal(got, bytes.Repeat([]byte{rival}, int(k.off))) {
+		t.Errorf("a write came after what another client wrote, or not at all: %d bytes, %v", len(got), err)
+	}
+	t.Logf("%d writes, %d connections lost, %d writes sent again", k.off/cutSize, k.stats.Lost, k.stats.ReplayedWrites)
+}
