@@ -52,8 +52,8 @@ var rows = []row{
 		{"iwarp", job{Bench: "stream", Via: "iwarp", Size: 1 << 20, Count: 1500}, bar{rate: 0.85}},
 	}},
 	{"http", "net/http, bodies of 16 KiB both ways, 32 connections", []subject{
-		{"TCP", job{Bench: "http", Via: "tcp", Size: 16 * kib, Conns: 32, Count: 20_000}, bar{}},
-		{"shm", job{Bench: "http", Via: "shm", Size: 16 * kib, Conns: 32, Count: 20_000}, bar{rate: 1.05}},
+		{"TCP", job{Bench: "http", Via: "tcp", Size: 16 * kib, Conns: 32, Count: 60_000}, bar{}},
+		{"shm", job{Bench: "http", Via: "shm", Size: 16 * kib, Conns: 32, Count: 60_000}, bar{rate: 1.05}},
 	}},
 	{"idle", "memory of an idle connection that was used, of 500", []subject{
 		{"Unix socket", job{Bench: "idle", Via: "unix", Size: 64, Conns: 500}, bar{}},
