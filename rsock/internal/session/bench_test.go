@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"syscall"
 	"testing"
 	"time"
 
@@ -86,12 +85,6 @@ func sink(conn io.ReadWriteCloser) error {
 	}
 	_, err := fmt.Fprintf(conn, "%d %d\n", total, cpuTime()-before)
 	return err
-}
-
-func cpuTime() time.Duration {
-	var u syscall.Rusage
-	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u)
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 // acceptPeer listens, says where, and takes one connection.
