@@ -75,8 +75,12 @@ func (e *engine) watch(sess session) bool {
 		case <-sess.Done():
 		case <-e.ctx.Done():
 		}
+		cause := errSessionEnded
+		if sess.LoggedOff() {
+			cause = errClientLeft // which its connections say too, and perhaps later
+		}
 		for _, c := range e.keys.endSession(sess) {
-			c.cut(errSessionEnded)
+			c.cut(cause)
 		}
 	})
 }

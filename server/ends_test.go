@@ -103,6 +103,7 @@ func testSessionEnds(t *testing.T, on string) {
 	if n := v.e.count.cut.Load(); n != 0 {
 		t.Errorf("%d connections cut for what their clients did", n)
 	}
+	eventually(t, "the connection is lost", func() bool { return v.e.count.lost.Load() == 1 })
 	v.fs.CloseOwner(v.sess)
 	if o.Acquire() == nil {
 		t.Error("an open outlived its session")
@@ -111,6 +112,23 @@ func testSessionEnds(t *testing.T, on string) {
 	msg, _ := late.authMessage(n, authOptions{})
 	late.wantDenied(msg)
 	v.serves()
+}
+
+// The connections of a client that logs off are not lost, though the server may hear of the
+// LOGOFF before it hears of their end.
+//
+// Source: [OP-58]
+func TestLogoffIsNoLoss(t *testing.T) { onEach(t, testLogoffIsNoLoss) }
+
+func testLogoffIsNoLoss(t *testing.T, on string) {
+	_, v, c, _, _ := gatedEnv(t, envConfig{on: on})
+	v.sess.left = true
+	v.sess.end()
+	c.wantCut()
+	eventually(t, "the connection is gone", func() bool { return v.e.count.connections.Load() == 0 })
+	if lost, cut := v.e.count.lost.Load(), v.e.count.cut.Load(); lost+cut != 0 {
+		t.Errorf("%d connections lost, %d cut", lost, cut)
+	}
 }
 
 // A disconnect in the middle of I/O leaves nothing behind.

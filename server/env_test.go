@@ -40,6 +40,7 @@ type fakeSession struct {
 	done chan struct{}
 	once sync.Once
 	pace *rate.Pace
+	left bool // it ends by LOGOFF
 }
 
 func newFakeSession(id uint64) *fakeSession {
@@ -52,6 +53,7 @@ func (s *fakeSession) ID() uint64               { return s.id }
 func (s *fakeSession) User() string             { return "alice" }
 func (s *fakeSession) ApplicationKey() [16]byte { return s.app }
 func (s *fakeSession) Done() <-chan struct{}    { return s.done }
+func (s *fakeSession) LoggedOff() bool          { return s.left }
 func (s *fakeSession) Pace() *rate.Pace         { return s.pace }
 func (s *fakeSession) end()                     { s.once.Do(func() { close(s.done) }) }
 

@@ -16,4 +16,6 @@ type session interface {
 	Pace() *rate.Pace
 	// Done is closed when the session has ended.
 	Done() <-chan struct{}
+	// LoggedOff reports, once Done is closed, whether the client ended it.
+	LoggedOff() bool
 }

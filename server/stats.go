@@ -28,7 +28,7 @@ type Stats struct {
 	SMBAuthFailures, SMBAuthBraked, BadSignatures uint64
 	// Accepted and Rejected count RDMA connections, AuthFailures those that
 	// failed AUTH, Cut those that the server ended for a violation or a stall, Lost
-	// those that broke.
+	// those that broke: not those whose client left, or logged off.
 	Accepted, Rejected, AuthFailures, Cut, Lost uint64
 	Traffic
 	// Inline are the reads that the page cache answered at once; Direct those of

@@ -29,6 +29,7 @@ type Session struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 	ended  sync.Once
+	left   atomic.Bool // the client has logged off
 
 	// Fixed once the session is valid.
 	user, domain string
@@ -81,6 +82,12 @@ func (s *Session) Pace() *rate.Pace { return s.pace }
 // Done is closed when the session ends: by logoff, by a new session that
 // replaces it, or with its connection. That is before its opens are closed.
 func (s *Session) Done() <-chan struct{} { return s.ctx.Done() }
+
+// LoggedOff reports whether it was the client that ended the session, by LOGOFF. It is
+// settled when Done is closed.
+//
+// Source: [MS-SMB2 3.3.5.6]
+func (s *Session) LoggedOff() bool { return s.left.Load() }
 
 // RemoteAddr is the client's address.
 func (s *Session) RemoteAddr() net.Addr { return s.conn.nc.RemoteAddr() }

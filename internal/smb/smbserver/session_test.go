@@ -31,6 +31,23 @@ func TestDialects(t *testing.T) {
 		}
 		c.want(ntstatus.Success, cmdLogoff, []byte{4, 0, 0, 0})
 		<-ss.Done()
+		if !ss.LoggedOff() {
+			t.Errorf("dialect %#x: it was not the client that ended the session", d)
+		}
+	}
+}
+
+// A session that ends with its connection was not logged off.
+//
+// Source: [MS-SMB2 3.3.7.1]
+func TestLostSessionIsNotLoggedOff(t *testing.T) {
+	s, addr, _ := testServer(t, nil)
+	c := login(t, addr, 0x0311)
+	ss := s.session(c.session)
+	c.nc.Close()
+	<-ss.Done()
+	if ss.LoggedOff() {
+		t.Error("a lost connection is a LOGOFF")
 	}
 }
 

@@ -162,6 +162,7 @@ func (r *request) logoff() ntstatus.Status {
 	if _, err := smbwire.DecodeEmpty(r.in()); err != nil {
 		return statusOf(err)
 	}
+	r.session.left.Store(true)
 	r.session.end()
 	return r.empty()
 }
