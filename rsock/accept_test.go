@@ -418,7 +418,9 @@ func TestCompanionsAreTriedAgain(t *testing.T) {
 			return errBroken
 		}})
 		cfg.Refresh = time.Millisecond
-		l := listenOn(t, &ListenConfig{Config: cfg}, "127.0.0.1:0")
+		free := listenTCP(t, "tcp", "127.0.0.1:0") // with its companion's port
+		free.Close()
+		l := listenOn(t, &ListenConfig{Config: cfg}, free.Addr().String())
 		if n := len(l.Companions()); n != 0 {
 			t.Fatalf("%d companions", n)
 		}
@@ -427,6 +429,31 @@ func TestCompanionsAreTriedAgain(t *testing.T) {
 			time.Sleep(time.Millisecond)
 		}
 		c, a := pairOf(t, &Dialer{Config: with(provider())}, l)
+		mustBe(t, c, a, provider().Name())
+	})
+}
+
+// TestProviderFailsForAWhile: a listener whose provider cannot make connections for a while
+// takes them later.
+func TestProviderFailsForAWhile(t *testing.T) {
+	eachProvider(t, func(t *testing.T, provider func() rdma.Provider) {
+		var fails atomic.Bool
+		failed := make(chan struct{}, 100)
+		p := &altered{Provider: provider(), open: func() error {
+			if !fails.Load() {
+				return nil
+			}
+			failed <- struct{}{}
+			return errBroken
+		}}
+		l := listenOn(t, &ListenConfig{Config: with(p)}, "127.0.0.1:0")
+		d := &Dialer{Config: with(provider())}
+		pairOf(t, d, l)
+		fails.Store(true)
+		pairOf(t, d, l) // by the adapter that is open for the next already
+		<-failed
+		fails.Store(false)
+		c, a := pairOf(t, d, l)
 		mustBe(t, c, a, provider().Name())
 	})
 }

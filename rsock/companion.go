@@ -9,8 +9,12 @@ import (
 )
 
 // acceptPause is how long a companion waits after the provider refused to give it a
-// connection, for want of memory for instance.
-const acceptPause = 50 * time.Millisecond
+// connection, for want of memory for instance; it doubles up to maxAcceptPause while that
+// goes on.
+const (
+	acceptPause    = 50 * time.Millisecond
+	maxAcceptPause = 5 * time.Second
+)
 
 // companion is an RDMA listener beside one of TCP.
 //
@@ -44,10 +48,12 @@ func (l *Listener) openCompanion(ctx context.Context, p place) (*companion, erro
 // its own, as a peer may take its time.
 func (c *companion) run() {
 	defer c.lane.release()
+	pause := acceptPause
 	for {
 		in, err := c.next()
 		switch {
 		case err == nil:
+			pause = acceptPause
 			lane := c.lane.share() // run may end before take does
 			c.l.wg.Go(func() {
 				defer func() { lane.release(); <-c.l.working }()
@@ -58,9 +64,10 @@ func (c *companion) run() {
 		default:
 			c.l.sw.cfg.Logger.Warn("rsock: accept", "provider", c.lane.Name(), "addr", &c.place, "err", err)
 			select {
-			case <-time.After(acceptPause):
+			case <-time.After(pause):
 			case <-c.l.closing:
 			}
+			pause = min(2*pause, maxAcceptPause)
 		}
 	}
 }

@@ -129,11 +129,12 @@ func (l *Listener) Close() error {
 }
 
 func (l *Listener) close() error {
-	l.mu.Lock() // no companion is opened after this
+	l.mu.Lock() // no companion comes or goes after this
 	l.cancel()
+	companions := l.companions
 	l.mu.Unlock()
 	errs := []error{l.tcp.Close()}
-	for _, c := range l.companions {
+	for _, c := range companions {
 		errs = append(errs, c.spi.Close())
 	}
 	l.wg.Wait()
@@ -157,6 +158,9 @@ func (l *Listener) openAll(ctx context.Context) (failed []error) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.ctx.Err() != nil {
+		return nil
+	}
 	wanted := table.doors(&l.sw.cfg, l.addr, l.both)
 	var kept []*companion
 	for _, c := range l.companions {
@@ -172,9 +176,6 @@ func (l *Listener) openAll(ctx context.Context) (failed []error) {
 	}
 	l.companions = kept
 	for _, p := range wanted {
-		if l.ctx.Err() != nil {
-			break
-		}
 		if slices.ContainsFunc(kept, func(c *companion) bool { return c.place.same(p) }) {
 			continue
 		}
