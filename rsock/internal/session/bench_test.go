@@ -10,7 +10,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"lwio/rdma"
 	"lwio/rdma/iwarp"
