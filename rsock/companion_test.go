@@ -1,0 +1,197 @@
+package rsock
+
+import (
+	"errors"
+	"net"
+	"net/netip"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"lwio/rdma"
+	"lwio/rsock/spi"
+)
+
+// TestRequireRDMAOfListener: connections by TCP are reset, those by RDMA taken.
+func TestRequireRDMAOfListener(t *testing.T) {
+	eachProvider(t, func(t *testing.T, provider func() rdma.Provider) {
+		cfg := with(provider())
+		cfg.RequireRDMA = true
+		l := listenOn(t, &ListenConfig{Config: cfg}, "127.0.0.1:0")
+		c, err := new(Dialer).DialConn(t.Context(), "tcp", l.Addr().String())
+		if err == nil {
+			defer c.Close()
+			_, err = c.Read(make([]byte, 1))
+		}
+		wantIs(t, err, syscall.ECONNRESET)
+		d, a := pairOf(t, &Dialer{Config: cfg}, l)
+		mustBe(t, d, a, provider().Name())
+
+		_, err = Listen("tcp", "127.0.0.1:0", &Config{RequireRDMA: true, Providers: []rdma.Provider{
+			&altered{Provider: provider(), open: func() error { return errBroken }},
+		}})
+		wantIs(t, err, ErrNoRDMA)
+		wantIs(t, err, errBroken)
+	})
+}
+
+// TestPortZeroLooksForAFreeCompanion: the first port's companion is somebody else's.
+func TestPortZeroLooksForAFreeCompanion(t *testing.T) {
+	eachProvider(t, func(t *testing.T, provider func() rdma.Provider) {
+		var taken, refused []netip.AddrPort
+		ours := false // else somebody else has that port already
+		p := provider()
+		cfg := with(p)
+		cfg.Companion = func(fabric string, tcp netip.AddrPort) netip.AddrPort {
+			if len(taken) == 0 {
+				taken = append(taken, tcp)
+				err := tryStranger(t, provider(), tcp, func(*spi.Incoming) {})
+				if ours = err == nil; !ours && !errors.Is(err, syscall.EADDRINUSE) {
+					t.Error(err)
+				}
+			}
+			if slices.Contains(taken, tcp) {
+				refused = append(refused, tcp)
+			}
+			return CompanionAddr(fabric, tcp)
+		}
+		l := listenOn(t, &ListenConfig{Config: cfg}, "127.0.0.1:0")
+		if len(refused) == 0 || addrOf(l) == taken[0] || len(l.Companions()) != 1 {
+			t.Errorf("listens at %v with %v, though %v was taken", l.Addr(), l.Companions(), taken)
+		}
+		c, a := pairOf(t, &Dialer{Config: with(provider())}, l)
+		mustBe(t, c, a, p.Name())
+
+		// With a port of one's own choice there is no companion then.
+		l.Close()
+		again := listenOn(t, &ListenConfig{Config: with(provider())}, taken[0].String())
+		if got := again.Companions(); ours && len(got) != 0 {
+			t.Errorf("companions at a stranger's address: %v", got)
+		}
+	})
+}
+
+// TestNewAddresses: a listener of an unspecified address follows the provider's addresses.
+func TestNewAddresses(t *testing.T) {
+	eachProvider(t, func(t *testing.T, provider func() rdma.Provider) {
+		if pathOf(provider()).inside() {
+			t.Skip("a fabric inside the host has no addresses")
+		}
+		var mu sync.Mutex
+		has := []string{"127.0.0.1"}
+		set := func(list ...string) {
+			mu.Lock()
+			defer mu.Unlock()
+			has = list
+		}
+		p := &altered{Provider: provider(), addrs: func() ([]netip.Addr, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			return addresses(has...)()
+		}}
+		cfg := with(p)
+		cfg.Refresh = time.Nanosecond // each look is a new one
+		tcp := listenTCP(t, "tcp4", "0.0.0.0:0")
+		// Without start nobody but this test looks.
+		l := newListener(&ListenConfig{Config: cfg}, newBoard(cfg), tcp, "tcp4")
+		defer l.Close()
+		want := func(hosts ...string) {
+			t.Helper()
+			if failed := l.openAll(t.Context()); len(failed) > 0 {
+				t.Fatal(failed)
+			}
+			var at []string
+			for _, a := range l.Companions() {
+				at = append(at, a.(rdma.Addr).AddrPort.Addr().String())
+			}
+			if !slices.Equal(at, hosts) {
+				t.Errorf("companions at %v, want %v", at, hosts)
+			}
+			for _, h := range hosts {
+				address := net.JoinHostPort(h, tcpPort(l))
+				c, err := (&Dialer{Config: with(provider())}).DialConn(t.Context(), "tcp4", address)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer c.Close()
+				a, err := l.AcceptConn()
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer a.Close()
+				mustBe(t, c, a, p.Name())
+			}
+		}
+		want("127.0.0.1")
+		set("127.0.0.1", "127.0.0.2")
+		want("127.0.0.1", "127.0.0.2")
+		set("127.0.0.2", "127.0.0.3")
+		want("127.0.0.2", "127.0.0.3")
+		c, err := (&Dialer{Config: &Config{Providers: []rdma.Provider{provider()}, RequireRDMA: true}}).DialConn(t.Context(), "tcp", net.JoinHostPort("127.0.0.1", tcpPort(l)))
+		if err == nil {
+			c.Close()
+			t.Error("an address that is gone is still served")
+		}
+		set()
+	})
+}
+
+// tcpPort is the port of a listener.
+func tcpPort(l net.Listener) string {
+	_, port, _ := net.SplitHostPort(l.Addr().String())
+	return port
+}
+
+// TestCompanionsAreTriedAgain: one that could not listen does so when it can.
+func TestCompanionsAreTriedAgain(t *testing.T) {
+	eachProvider(t, func(t *testing.T, provider func() rdma.Provider) {
+		var works atomic.Bool
+		cfg := with(&altered{Provider: provider(), open: func() error {
+			if works.Load() {
+				return nil
+			}
+			return errBroken
+		}})
+		cfg.Refresh = time.Millisecond
+		free := listenTCP(t, "tcp", "127.0.0.1:0") // with its companion's port
+		free.Close()
+		l := listenOn(t, &ListenConfig{Config: cfg}, free.Addr().String())
+		if n := len(l.Companions()); n != 0 {
+			t.Fatalf("%d companions", n)
+		}
+		works.Store(true)
+		for len(l.Companions()) == 0 {
+			time.Sleep(time.Millisecond)
+		}
+		c, a := pairOf(t, &Dialer{Config: with(provider())}, l)
+		mustBe(t, c, a, provider().Name())
+	})
+}
+
+// TestProviderFailsForAWhile: a listener whose provider cannot make connections for a while
+// takes them later.
+func TestProviderFailsForAWhile(t *testing.T) {
+	eachProvider(t, func(t *testing.T, provider func() rdma.Provider) {
+		var fails atomic.Bool
+		failed := make(chan struct{}, 100)
+		p := &altered{Provider: provider(), open: func() error {
+			if !fails.Load() {
+				return nil
+			}
+			failed <- struct{}{}
+			return errBroken
+		}}
+		l := listenOn(t, &ListenConfig{Config: with(p)}, "127.0.0.1:0")
+		d := &Dialer{Config: with(provider())}
+		pairOf(t, d, l)
+		fails.Store(true)
+		pairOf(t, d, l) // by the adapter that is open for the next already
+		<-failed
+		fails.Store(false)
+		c, a := pairOf(t, d, l)
+		mustBe(t, c, a, provider().Name())
+	})
+}
