@@ -139,7 +139,9 @@ func TestCloseWithTransfers(t *testing.T) {
 		for name, cfg := range variants {
 			t.Run(name, func(t *testing.T) {
 				for i := range 10 {
-					a, b := pair(t, f, setup{active: cfg[0], passive: cfg[1]})
+					u := setup{active: cfg[0], passive: cfg[1]}
+					u.active.Linger, u.passive.Linger = patience, patience // no close may need that
+					a, b := pair(t, f, u)
 					var wg sync.WaitGroup
 					for _, s := range []*Stream{a, b} {
 						wg.Go(func() {
@@ -157,6 +159,9 @@ func TestCloseWithTransfers(t *testing.T) {
 					}
 					_ = b.Close()
 					wg.Wait()
+					if err := a.failure(); !errors.Is(err, errClosed) || errors.Is(err, errLinger) {
+						t.Errorf("the stream ended with %v", err)
+					}
 				}
 			})
 		}

@@ -215,6 +215,7 @@ func (s *Stream) settleLocked(n int) {
 	}
 	f.offer, f.into = nil, nil
 	s.baton.signal(&s.reader)
+	s.baton.signal(&s.closer)
 }
 
 // storeLocked leaves what was fetched into memory of the stream to be read.
