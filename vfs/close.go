@@ -1,29 +1,29 @@
 package vfs
 
 import (
+	"sync"
 	"time"
 )
 
 // Close ends the open: it refuses new references, ends waits for locks, runs the revoke
-// hooks, waits for the references that are held, unlocks what is locked, and deletes the file if that is pending and
-// this was the last open of it. I/O that has not come back after the time limit
-// is announced to the stall hooks; if that does not help either, Close goes on,
-// and the last Release closes the descriptor.
+// hooks, waits for the references that are held, unlocks what is locked, and deletes the
+// file if that is pending and this was the last open of it. I/O that has not come back
+// after the time limit is announced to the stall hooks; if that does not help either,
+// Close goes on, and the last Release closes the descriptor.
 //
 // Close is idempotent: every call returns when the first is over, with its
 // result. Errors: those of a delete that failed; the open is closed all the same.
 //
 // Source: [OP-58b] [MS-SMB2 3.3.5.10]
 func (o *Open) Close() error {
-	o.fs.closeAll([]*Open{o})
+	o.fs.CloseAll(o)
 	return o.closeErr
 }
 
-// CloseAll closes opens of the table together, as Open.Close does each, so that one that
-// stalls does not hold up the others.
-func (f *FS) CloseAll(opens ...*Open) { f.closeAll(opens) }
-
-func (f *FS) closeAll(opens []*Open) {
+// CloseAll closes opens of the table together, as Open.Close does each. It waits no
+// longer than one of them would, and one whose I/O does not come back holds up no other:
+// neither its locks, nor its share mode, nor its delete.
+func (f *FS) CloseAll(opens ...*Open) {
 	var mine []*Open
 	for _, o := range opens {
 		if o.beginClose() {
@@ -34,17 +34,15 @@ func (f *FS) closeAll(opens []*Open) {
 		o.locks.dropWaits(o)
 		o.runHooks(&o.revoke)
 	}
-	if late := f.await(mine); len(late) > 0 {
-		for _, o := range late {
-			f.log.Warn("vfs: I/O in flight holds up a close", "open", o.id, "file", o.share.Name+"/"+o.Path())
-			o.runHooks(&o.stall)
-		}
-		f.await(late)
-	}
+	var held sync.WaitGroup
 	for _, o := range mine {
-		o.closeErr = o.finish()
-		close(o.done)
+		if o.refs.held() {
+			held.Go(o.endClose)
+		} else {
+			o.endClose()
+		}
 	}
+	held.Wait()
 	for _, o := range opens {
 		<-o.done
 	}
@@ -66,29 +64,35 @@ func (o *Open) beginClose() bool {
 	return true
 }
 
-// await waits, not longer than the time limit, until nothing is in flight, and
-// returns the opens where that did not come about.
-func (f *FS) await(opens []*Open) (late []*Open) {
-	var timeout <-chan time.Time
-	for _, o := range opens {
-		if timeout == nil && o.refs.held() {
-			t := time.NewTimer(f.timeout)
-			defer t.Stop()
-			timeout = t.C
-		}
-		if !waitFor(o.drained, timeout) {
-			late = append(late, o)
-			// The time is up for the rest as well.
-			over := make(chan time.Time)
-			close(over)
-			timeout = over
-		}
+// endClose waits until nothing is in flight, as long as that is waited for, and finishes.
+func (o *Open) endClose() {
+	if !o.drains() {
+		o.fs.log.Warn("vfs: I/O in flight holds up a close", "open", o.id, "file", o.share.Name+"/"+o.Path())
+		o.runHooks(&o.stall)
+		o.drains()
 	}
-	return late
+	o.closeErr = o.finish()
+	close(o.done)
 }
 
-// finish lets go of what the open has locked, takes it out of the table, deletes what is to be deleted, and
-// closes the descriptor, or leaves that to the I/O that has not come back.
+// drains reports whether nothing is in flight before the time limit is over.
+func (o *Open) drains() bool {
+	if !o.refs.held() {
+		return true
+	}
+	timeout := time.NewTimer(o.fs.timeout)
+	defer timeout.Stop()
+	select {
+	case <-o.drained:
+		return true
+	case <-timeout.C:
+		return false
+	}
+}
+
+// finish lets go of what the open has locked, takes it out of the table, deletes what is
+// to be deleted, and closes the descriptor, or leaves that to the I/O that has not come
+// back.
 func (o *Open) finish() error {
 	o.locks.dropLocks(o)
 	err := o.leave()

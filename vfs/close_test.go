@@ -161,6 +161,39 @@ func TestCloseLeavesWhatIsStuck(t *testing.T) {
 	})
 }
 
+// An open whose I/O does not come back holds up none that is closed with it.
+//
+// Source: [OP-58b]
+func TestCloseHoldsUpNoOther(t *testing.T) {
+	s := newSite(t)
+	s.put("a", "b")
+	synctest.Test(t, func(t *testing.T) {
+		stuck, idle, other := s.mustOpen("a"), s.mustOpen("b"), s.mustOpen("b", owner("bob"))
+		if err := stuck.Acquire(); err != nil {
+			t.Fatal(err)
+		}
+		wantStatus(t, "lock", idle.TryLock(exclusive(0, 10)), ntstatus.Success)
+		w := queue(t, other, exclusive(0, 10))
+		start := time.Now()
+		all := make(chan struct{})
+		go func() {
+			defer close(all)
+			s.CloseAll(stuck, idle)
+		}()
+		wantStatus(t, "lock of what is closed", w.Wait(t.Context()), ntstatus.Success)
+		if took := time.Since(start); took != 0 {
+			t.Errorf("another's lock is held for %v", took)
+		}
+		closed(t, idle)
+		if took := time.Since(start); took != 0 {
+			t.Errorf("another is open for %v", took)
+		}
+		stuck.Release()
+		<-all
+		closed(t, other)
+	})
+}
+
 func TestCloseOwner(t *testing.T) {
 	s := newSite(t)
 	s.put("file")

@@ -20,7 +20,8 @@
 //     those that are held, and only then deletes and closes. [OP-58b]
 //
 //   - A [Lock] keeps other opens of the file from a range of its bytes: from locking it,
-//     and from reading or writing it, over SMB or LWIO ([Open.Lock], [Open.Unlock]).
+//     and from reading or writing it, over SMB or LWIO ([Open.TryLock], [Open.QueueLock],
+//     [Open.Unlock]).
 //
 // Paths are slash-separated and relative to the share; "" is the share's root.
 // Errors are *[Error] and wrap an NT status, to which errors.Is gives the

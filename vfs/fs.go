@@ -172,7 +172,7 @@ func (f *FS) CloseOwner(owner Owner) {
 		opens = append(opens, o)
 	}
 	f.mu.Unlock()
-	f.closeAll(opens)
+	f.CloseAll(opens...)
 }
 
 // Close refuses new opens, closes all that there are, and then the backends.
@@ -186,7 +186,7 @@ func (f *FS) Close() error {
 		opens = append(opens, n.opens...)
 	}
 	f.mu.Unlock()
-	f.closeAll(opens)
+	f.CloseAll(opens...)
 	if !first {
 		return nil
 	}

@@ -5,7 +5,6 @@ import (
 	"os"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"lwio/internal/ntstatus"
 )
@@ -179,18 +178,3 @@ func (r *refCount) acquire() bool      { return r.n.Add(1) < refsClosing }
 func (r *refCount) release() int64     { return r.n.Add(-1) }
 func (r *refCount) add(bit int64) bool { return r.n.Add(bit)&(refsClosing-1) == 0 }
 func (r *refCount) held() bool         { return r.n.Load()&(refsClosing-1) != 0 }
-
-// timer waits until ch is closed or d is over and reports the former.
-func waitFor(ch <-chan struct{}, timeout <-chan time.Time) bool {
-	select {
-	case <-ch:
-		return true
-	default:
-	}
-	select {
-	case <-ch:
-		return true
-	case <-timeout:
-		return false
-	}
-}
