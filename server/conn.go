@@ -33,6 +33,8 @@ type conn struct {
 	peer      string     // its address
 	host      netip.Addr // of that, if there is one
 	traffic   traffic
+	reads     latencySum
+	writes    latencySum
 	number    uint64 // in the order of arrival
 	user      string // lower case; guarded by engine.mu
 	counted   bool   // among the user's; likewise

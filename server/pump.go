@@ -121,8 +121,8 @@ func (p *pump) post(c *conn) error {
 // first.
 func (c *conn) deliver(o *op, begun time.Time) {
 	now := time.Now()
-	if to := o.delayed(); to != nil {
-		to.Observe(now.Sub(o.arrived))
+	if to, ok := o.stopwatch(); ok {
+		to.observe(now.Sub(o.arrived), 1)
 	}
 	c.mu.Lock()
 	c.enqueueLocked(o)

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 	"unicode/utf8"
 
@@ -45,6 +46,31 @@ type ConnectionStats struct {
 	// Files are registered, Pending requests outstanding, Credits granted.
 	Files, Pending, Credits int
 	Traffic
+	// ReadLatency and WriteLatency are those of I/O on registered files, as in ShareStats.
+	ReadLatency, WriteLatency Latency
+}
+
+// Latency is how long operations took together, from the arrival of the request to its
+// answer; by their number it is the mean.
+type Latency struct {
+	Operations uint64
+	Sum        time.Duration
+}
+
+// latencySum is a Latency that changes.
+type latencySum struct {
+	operations atomic.Uint64
+	sum        atomic.Int64
+}
+
+// observe counts n operations that each took so long.
+func (l *latencySum) observe(took time.Duration, n int) {
+	l.operations.Add(uint64(n))
+	l.sum.Add(int64(max(took, 0)) * int64(n))
+}
+
+func (l *latencySum) snapshot() Latency {
+	return Latency{Operations: l.operations.Load(), Sum: time.Duration(l.sum.Load())}
 }
 
 // traffic is Traffic that changes: a counter for each opcode of I/O.
@@ -131,9 +157,20 @@ type tally struct {
 
 // delay is that of n operations which arrived together.
 type delay struct {
-	to      *latency.Counter
+	to      stopwatch
 	arrived time.Time
 	n       int
+}
+
+// stopwatch is where delays are counted: those of the share, and of the connection.
+type stopwatch struct {
+	share *latency.Counter
+	conn  *latencySum
+}
+
+func (w stopwatch) observe(took time.Duration, n int) {
+	w.share.ObserveMany(took, n)
+	w.conn.observe(took, n)
 }
 
 // add counts a read of n bytes of a file.
@@ -146,21 +183,21 @@ func (y *tally) add(e *engine, c *conn, f *fid, n uint32) {
 	y.sum += uint64(n)
 }
 
-// delayed is where the delay of o is counted, nil if it is not.
-func (o *op) delayed() *latency.Counter {
+// stopwatch is where the delay of o is counted, if it is.
+func (o *op) stopwatch() (w stopwatch, ok bool) {
 	switch {
 	case o.file == nil || !o.io || o.more:
-		return nil
+		return stopwatch{}, false
 	case o.h.Opcode == wire.OpWrite || o.h.Opcode == wire.OpVecWrite:
-		return &o.file.traffic.writes
+		return stopwatch{&o.file.traffic.writes, &o.c.writes}, true
 	}
-	return &o.file.traffic.reads
+	return stopwatch{&o.file.traffic.reads, &o.c.reads}, true
 }
 
 // delay notes o, whose answer goes out now.
 func (y *tally) delay(o *op) {
-	to := o.delayed()
-	if to == nil {
+	to, ok := o.stopwatch()
+	if !ok {
 		return
 	}
 	if n := len(y.delays); n > 0 && y.delays[n-1].to == to && y.delays[n-1].arrived.Equal(o.arrived) {
@@ -179,7 +216,7 @@ func (y *tally) empty(e *engine, c *conn) {
 	now := time.Now()
 	for i := range y.delays {
 		d := &y.delays[i]
-		d.to.ObserveMany(now.Sub(d.arrived), d.n)
+		d.to.observe(now.Sub(d.arrived), d.n)
 	}
 	y.delays = y.delays[:0]
 }
@@ -221,6 +258,7 @@ func (c *conn) stats() ConnectionStats {
 	return ConnectionStats{
 		ID: c.number, Provider: c.f.name, Client: legible(c.peer), User: legible(c.sess.User()), Since: c.since,
 		Files: len(c.fids.files), Pending: c.pending, Credits: c.credits.grant, Traffic: c.traffic.snapshot(),
+		ReadLatency: c.reads.snapshot(), WriteLatency: c.writes.snapshot(),
 	}
 }
 

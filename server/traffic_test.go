@@ -15,10 +15,15 @@ func TestTraffic(t *testing.T) {
 	c.want(ntstatus.Success, 5000, c.readHeader(fid, 0, 8192, 0), nil)
 	c.want(ntstatus.EndOfFile, 0, c.readHeader(fid, 9000, 10, 0), nil)
 	c.want(ntstatus.FileClosed, 0, c.readHeader(fid+1, 0, 10, 0), nil)
+	// Delays are counted when the answer is on its way.
+	eventually(t, "the delays are counted", func() bool { return v.conn().stats().ReadLatency.Operations == 2 })
 	conn := v.conn().stats()
 	if conn.Reads != (Count{Operations: 3, Bytes: 5000}) || conn.Failures != 2 || conn.Files != 1 || conn.Pending != 0 ||
 		conn.Credits != clientCredits || conn.Provider != v.provider.Name() || conn.Client == "" || conn.Since.IsZero() {
 		t.Errorf("the connection: %+v", conn)
+	}
+	if l := conn.ReadLatency; l.Sum <= 0 || conn.WriteLatency != (Latency{}) {
+		t.Errorf("latencies of the connection: %+v, %+v", l, conn.WriteLatency)
 	}
 	shares := v.e.shares.snapshot()
 	if len(shares) != 1 || shares[0].Reads != (Count{Operations: 2, Bytes: 5000}) || shares[0].Failures != 1 {

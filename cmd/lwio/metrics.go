@@ -50,6 +50,7 @@ var (
 	metricConnOps      = metric("connection_operations_total", "I/O of a connection.", append(connectionLabels, "op")...)
 	metricConnBytes    = metric("connection_bytes_total", "Bytes of a connection.", append(connectionLabels, "op")...)
 	metricConnFailures = metric("connection_failures_total", "Failures of a connection.", connectionLabels...)
+	metricConnLatency  = metric("connection_latency_seconds", "Time from the arrival of a request to its answer.", append(connectionLabels, "op")...)
 	metricConnPending  = metric("connection_queue_depth", "Requests outstanding now.", connectionLabels...)
 	metricConnCredits  = metric("connection_credits", "Credits granted now.", connectionLabels...)
 	metricConnFiles    = metric("connection_files", "Files registered now.", connectionLabels...)
@@ -127,6 +128,8 @@ func (o output) connections(all []server.ConnectionStats) {
 		labels := []string{strconv.FormatUint(s.ID, 10), s.Client, s.User, s.Provider}
 		o.traffic(metricConnOps, metricConnBytes, s.Traffic, labels...)
 		o.counter(metricConnFailures, s.Failures, labels...)
+		o.mean(metricConnLatency, s.ReadLatency, append(labels, "read")...)
+		o.mean(metricConnLatency, s.WriteLatency, append(labels, "write")...)
 		o.gauge(metricConnPending, s.Pending, labels...)
 		o.gauge(metricConnCredits, s.Credits, labels...)
 		o.gauge(metricConnFiles, s.Files, labels...)
@@ -167,6 +170,12 @@ func (o output) traffic(ops, bytes *prometheus.Desc, t server.Traffic, labels ..
 		o.counter(ops, k.n.Operations, all...)
 		o.counter(bytes, k.n.Bytes, all...)
 	}
+}
+
+// mean gives a sum and a count, of which the reader makes a mean.
+func (o output) mean(d *prometheus.Desc, l server.Latency, labels ...string) {
+	m, err := prometheus.NewConstSummary(d, l.Operations, l.Sum.Seconds(), nil, labels...)
+	o.put(d, m, err)
 }
 
 // The buckets that a histogram is told with: from one microsecond to four seconds.

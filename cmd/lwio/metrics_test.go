@@ -82,6 +82,8 @@ func TestMetricsOfAConnection(t *testing.T) {
 	text := scrape(t, s)
 	for _, want := range []string{
 		`lwio_connection_bytes_total\{client="[^"]+",connection="1",op="write",provider="\w+",user="lwio"\} 4`,
+		`lwio_connection_latency_seconds_count\{client="[^"]+",connection="1",op="write",provider="\w+",user="lwio"\} 1`,
+		`lwio_connection_latency_seconds_count\{client="[^"]+",connection="1",op="read",provider="\w+",user="lwio"\} 0`,
 		`lwio_connection_files\{client="[^"]+",connection="1",provider="\w+",user="lwio"\} 1`,
 		`lwio_connection_queue_depth\{client="[^"]+",connection="1",provider="\w+",user="lwio"\} 0`,
 		`lwio_connection_credits\{client="[^"]+",connection="1",provider="\w+",user="lwio"\} [1-9]`,
