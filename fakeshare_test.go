@@ -76,6 +76,8 @@ type fakeSession struct {
 	mangle   func([]byte) []byte // changes the answer to NEGOTIATE
 	noFences bool                // refuses a second NEGOTIATE
 	onClose  func()              // or nil
+	// unsettled is closed when nothing that was given up goes on any more; nil: nothing does.
+	unsettled chan struct{}
 
 	mu           sync.Mutex
 	hidden       []wire.AddressBlock // offers that are away
@@ -246,6 +248,18 @@ func (h *fakeHandle) writeAt(ctx context.Context, p []byte, off int64) (int, err
 		return 0, context.Cause(ctx)
 	}
 	return h.f.writeAt(p, off)
+}
+
+func (h *fakeHandle) settle(ctx context.Context) error {
+	if h.s.unsettled == nil {
+		return nil
+	}
+	select {
+	case <-h.s.unsettled:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
 
 func (h *fakeHandle) flush(context.Context) error {

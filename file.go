@@ -239,8 +239,8 @@ func (f *File) check(ctx context.Context, off int64, n int) error {
 }
 
 // Sync returns when everything that was written before the call is on stable
-// storage at the server, over whatever connection it went; a write that is uncertain is
-// done by then, or never will be.
+// storage at the server, over whatever connection it went; a write of this File that is
+// uncertain, or a Truncate that was given up, is done by then, or never will be.
 //
 // Source: [OP-92f], [OP-112], [OP-115]
 func (f *File) Sync(ctx context.Context) error {
@@ -258,7 +258,7 @@ func (f *File) Truncate(ctx context.Context, size int64) error {
 }
 
 // ordered calls do after all earlier writes, those included that lost connections may
-// still carry.
+// still carry, and those that were given up over SMB and are not answered.
 func (f *File) ordered(ctx context.Context, do func(ctx context.Context) error) error {
 	if err := f.check(ctx, 0, 0); err != nil {
 		return err
@@ -269,6 +269,9 @@ func (f *File) ordered(ctx context.Context, do func(ctx context.Context) error) 
 		return err
 	}
 	if err := f.c.fence(ctx); err != nil {
+		return err
+	}
+	if err := f.h.settle(ctx); err != nil {
 		return err
 	}
 	return do(ctx)

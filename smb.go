@@ -90,6 +90,8 @@ type handle interface {
 	readAt(ctx context.Context, p []byte, off int64) (int, error)
 	writeAt(ctx context.Context, p []byte, off int64) (int, error)
 	flush(ctx context.Context) error
+	// settle waits until no writeAt or setSize that was given up may still be done.
+	settle(ctx context.Context) error
 	// lock locks a range, and waits for it or not; unlock ends one lock of it.
 	lock(ctx context.Context, r Range, exclusive, wait bool) error
 	unlock(ctx context.Context, r Range) error

@@ -156,6 +156,8 @@ func (h smbHandle) writeAt(ctx context.Context, p []byte, off int64) (int, error
 	return n, bare(err)
 }
 
+func (h smbHandle) settle(ctx context.Context) error { return bare(h.f.Settle(ctx)) }
+
 func (h smbHandle) flush(ctx context.Context) error { return bare(h.f.Flush(ctx)) }
 
 func (h smbHandle) lock(ctx context.Context, r Range, exclusive, wait bool) error {

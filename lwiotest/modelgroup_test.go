@@ -364,9 +364,10 @@ func (w *world) fenced(k *client) {
 	})
 }
 
-// synced notes that all earlier writes of the client's file are over.
+// synced notes that all earlier writes of the client's file are over, and changes of its
+// size, over whatever connection they went.
 func (w *world) synced(k *client) {
-	w.file.Settle(func(o any) bool { x := o.(*owner); return x.f == k.f && !x.smb })
+	w.file.Settle(func(o any) bool { return o.(*owner).f == k.f })
 }
 
 // written is what a write has come to.

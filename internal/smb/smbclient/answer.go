@@ -100,6 +100,9 @@ func (c *conn) verify(r *response) (*response, error) {
 func (c *conn) abandon(p *pending, cancel bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if p.changes != nil {
+		p.changes.unsettled.addLocked()
+	}
 	if _, ok := c.pending[p.id]; ok {
 		p.abandoned = true
 		if cancel && p.command != smbwire.CommandClose { // a CLOSE is to be executed all the same

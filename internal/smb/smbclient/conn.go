@@ -221,15 +221,24 @@ func (c *conn) dispatch(r *response) error {
 
 // lateLocked deals with an answer that nobody waits for any more.
 func (c *conn) lateLocked(p *pending, r *response) {
-	if p.late == nil {
+	if p.late == nil && p.changes == nil {
 		c.bufs.put(r.buf)
 		return
 	}
 	c.doLocked(func(ctx context.Context) {
-		if r, err := c.verify(r); err == nil {
-			p.late(ctx, r)
-			c.free(r)
+		r, err := c.verify(r)
+		if err != nil {
+			return
 		}
+		if p.late != nil {
+			p.late(ctx, r)
+		}
+		if p.changes != nil {
+			c.mu.Lock()
+			p.changes.unsettled.doneLocked()
+			c.mu.Unlock()
+		}
+		c.free(r)
 	})
 }
 

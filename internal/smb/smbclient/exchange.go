@@ -23,6 +23,8 @@ type part struct {
 	// patient: once the server says that it will take its time it may take any, and who
 	// gives it up wants to know what became of it.
 	patient bool
+	// changes is the file that the request may change; nil if it changes none.
+	changes *File
 }
 
 // pending is a request that has no final answer yet.
@@ -34,6 +36,7 @@ type pending struct {
 	limit   int // of the message with the answer, in bytes
 	late    func(context.Context, *response)
 	patient bool
+	changes *File
 	done    chan *response // has room for the answer
 
 	// Guarded by conn.mu.
@@ -218,7 +221,7 @@ func (c *conn) enter(parts []part, limit int) (list []*pending, credits uint16, 
 	for i, p := range parts {
 		w := &pending{
 			command: p.command, id: c.nextID, treeID: p.treeID, charge: c.charge(p.payload),
-			limit: limit, late: p.late, patient: p.patient, done: make(chan *response, 1),
+			limit: limit, late: p.late, patient: p.patient, changes: p.changes, done: make(chan *response, 1),
 		}
 		c.nextID += uint64(w.charge)
 		c.pending[w.id] = w

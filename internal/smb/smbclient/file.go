@@ -22,6 +22,8 @@ type File struct {
 	action uint32
 	closed atomic.Bool
 
+	unsettled unsettled // guarded by the connection's mu
+
 	keyMu sync.Mutex
 	key   []byte // output of the resume key's control code
 }
@@ -155,7 +157,7 @@ func (f *File) setInfo(ctx context.Context, kind smbwire.InfoType, class uint8, 
 		return ntstatus.InvalidParameter
 	}
 	r, err := f.do(ctx, part{
-		command: smbwire.CommandSetInfo, payload: len(data),
+		command: smbwire.CommandSetInfo, payload: len(data), changes: f,
 		body: &smbwire.SetInfoRequest{InfoType: kind, Class: class, FileID: f.id, Data: data},
 	})
 	if err == nil {

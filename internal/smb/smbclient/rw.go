@@ -165,7 +165,7 @@ func (f *File) WriteAt(ctx context.Context, p []byte, off int64) (int, error) {
 	}
 	x := transfer{f: f, ctx: ctx, p: p, off: off, most: min(maxPiece, f.t.MaxWrite())}
 	x.make = func(at, n int) part {
-		return part{command: smbwire.CommandWrite, treeID: f.t.id, payload: n, body: &smbwire.WriteRequest{
+		return part{command: smbwire.CommandWrite, treeID: f.t.id, payload: n, changes: f, body: &smbwire.WriteRequest{
 			Offset: uint64(off) + uint64(at), FileID: f.id, Data: p[at : at+n],
 		}}
 	}

@@ -1,0 +1,123 @@
+package smbclient
+
+import (
+	"context"
+	"errors"
+	"net"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"lwio/internal/ntstatus"
+	"lwio/internal/smb/smbwire"
+)
+
+// holder is a fake that keeps changes until a test answers them.
+type holder struct {
+	f    *fake
+	file *File
+	held []smbwire.Header
+}
+
+func newHolder(t *testing.T) *holder {
+	var h holder
+	f, tree := fakeMount(t, func(f *fake) {
+		f.on = func(_ *fake, q smbwire.Header, _ []byte) bool {
+			if q.Command != smbwire.CommandWrite && q.Command != smbwire.CommandSetInfo {
+				return false
+			}
+			h.held = append(h.held, q)
+			return true
+		}
+	}, nil)
+	h.f, h.file = f, open(t, tree, readWrite("f"))
+	return &h
+}
+
+// giveUp makes a change whose caller has no patience.
+func giveUp(t *testing.T, change func(ctx context.Context) error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	if err := change(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatal(err)
+	}
+	synctest.Wait()
+}
+
+// unsettled fails the test if Settle does not wait.
+func (h *holder) unsettled(t *testing.T) {
+	t.Helper()
+	giveUp(t, h.file.Settle)
+}
+
+// A change that was given up is over when the server has answered it, and not before:
+// each piece of a write, and a new size, whatever the answer is.
+//
+// Source: [MS-SMB2 3.2.4.24], [MS-SMB2 3.3.5.16]
+func TestSettle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHolder(t)
+		if err := h.file.Settle(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		giveUp(t, func(ctx context.Context) error {
+			_, err := h.file.WriteAt(ctx, make([]byte, maxPiece+1), 0)
+			return err
+		})
+		giveUp(t, func(ctx context.Context) error { return h.file.SetEndOfFile(ctx, 5) })
+		if len(h.held) != 3 || h.f.count(smbwire.CommandCancel) != 3 {
+			t.Fatalf("%v", h.f.requests())
+		}
+		h.unsettled(t)
+		h.f.reply(h.held[0], ntstatus.Success, &smbwire.WriteResponse{Count: maxPiece})
+		h.unsettled(t)
+		h.f.reply(h.held[1], ntstatus.Cancelled, &smbwire.ErrorResponse{})
+		h.unsettled(t)
+		waited := make(chan error, 1)
+		go func() { waited <- h.file.Settle(t.Context()) }()
+		synctest.Wait()
+		h.f.reply(h.held[2], ntstatus.Cancelled, &smbwire.ErrorResponse{})
+		if err := <-waited; err != nil {
+			t.Error(err)
+		}
+		if err := h.file.Settle(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// What did not come from the server settles nothing, and neither does the end of the
+// connection.
+//
+// Source: [MS-SMB2 3.2.5.1.3]
+func TestForgedAnswerSettlesNothing(t *testing.T) {
+	for name, happens := range map[string]func(h *holder){
+		"forged": func(h *holder) {
+			b := h.f.answer(h.held[0], ntstatus.Cancelled, &smbwire.ErrorResponse{})
+			b[len(b)-1] ^= 1
+			h.f.write(b)
+		},
+		"lost": func(h *holder) { h.f.nc.Close() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := newHolder(t)
+				giveUp(t, func(ctx context.Context) error {
+					_, err := h.file.WriteAt(ctx, []byte("x"), 0)
+					return err
+				})
+				waited := make(chan error, 1)
+				go func() { waited <- h.file.Settle(t.Context()) }()
+				synctest.Wait()
+				happens(h)
+				if err := <-waited; !errors.Is(err, net.ErrClosed) {
+					t.Error(err)
+				}
+				if err := h.file.Settle(t.Context()); !errors.Is(err, net.ErrClosed) {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
