@@ -144,7 +144,9 @@ func (f *File) WriteAt(p []byte, off int64) (int, error) {
 // larger than the server takes in one message is split.
 //
 // If the RDMA connection breaks, what was sent and not answered is sent again on the one
-// that takes its place, under its old number, by which the server does it once.
+// that takes its place, under its old number, by which the server does it once. If that one
+// takes less in a message than the one before did, a message that is too long for it is
+// uncertain: cut in two, it would not be the same write.
 //
 // Errors: *Error: ErrUncertain together with the cause if the answer did not come, and
 // the server cannot be asked for it either, in which case the write is not repeated; what
