@@ -24,6 +24,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"lwio/integration/internal/measure"
 )
 
 func main() {
@@ -50,12 +52,8 @@ func main() {
 	asJSON := flag.Bool("json", false, "print JSON")
 	flag.Parse()
 	o.size = *mib << 20
-	wanted := strings.Split(*only, ",")
-	for _, n := range wanted {
-		if !slices.Contains(names, n) {
-			exitOn(fmt.Errorf("there is no row %q, but %s", n, strings.Join(names, ", ")))
-		}
-	}
+	wanted, err := measure.Choose(*only, names)
+	exitOn(err)
 	// A closed pipe, too, is no reason to leave anything behind.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGPIPE)
 	defer stop()

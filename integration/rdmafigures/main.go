@@ -15,44 +15,28 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"runtime"
-	"slices"
-	"strings"
 
 	"lwio/integration/internal/measure"
 )
 
 func main() {
-	if len(os.Args) > 2 && os.Args[1] == sideArgument {
-		exitOn(playSide(os.Args[2]))
+	if job, ok := measure.Side(); ok {
+		exitOn(playSide(job))
 		return
 	}
 	var names []string
 	for _, r := range rows {
 		names = append(names, r.name)
 	}
-	rounds := flag.Int("rounds", 5, "runs of each subject; each figure is their median")
-	only := flag.String("only", strings.Join(names, ","), "rows to measure")
-	scale := flag.Float64("scale", 1, "how much longer than usual each run is")
 	procs := flag.Int("procs", 0, "GOMAXPROCS of both processes; 0 for the number that suits the row")
-	flag.Parse()
-	wanted := strings.Split(*only, ",")
-	for _, n := range wanted {
-		if !slices.Contains(names, n) {
-			exitOn(fmt.Errorf("there is no row %q, but %s", n, strings.Join(names, ", ")))
-		}
-	}
-	cores, err := measure.Cores()
+	plan, err := measure.ParseFlags(names)
 	exitOn(err)
-	if len(cores) < 2 {
-		exitOn(fmt.Errorf("two cores are needed, and %d is there", len(cores)))
-	}
-	fmt.Printf("%s, cores %d and %d, median of %d, in turns\n", runtime.Version(), cores[0], cores[1], *rounds)
-	c := conductor{cores: [2]int{cores[0], cores[1]}, scale: *scale, procs: *procs}
+	fmt.Println(plan)
+	c := conductor{cores: plan.Cores, scale: plan.Scale, procs: *procs}
 	var failed []error
 	for _, r := range rows {
-		if slices.Contains(wanted, r.name) {
-			failed = append(failed, r.measure(c, *rounds))
+		if plan.Has(r.name) {
+			failed = append(failed, r.measure(c, plan.Rounds))
 		}
 	}
 	exitOn(errors.Join(failed...))

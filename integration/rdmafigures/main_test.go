@@ -13,8 +13,8 @@ import (
 // TestMain makes the test binary one of the two processes of a run, if it is called
 // as one.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 2 && os.Args[1] == sideArgument {
-		exitOn(playSide(os.Args[2]))
+	if job, ok := measure.Side(); ok {
+		exitOn(playSide(job))
 		return
 	}
 	os.Exit(m.Run())

@@ -1,14 +1,10 @@
 package main
 
 import (
-	"bufio"
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -45,82 +41,15 @@ func (c conductor) run(j job) (r run, err error) {
 		return r, err
 	}
 	defer closeAll(common)
-	passive, err := c.start(ctx, j, c.cores[1], common)
-	if err != nil {
-		return r, err
-	}
-	defer passive.stop()
-	if j.Peer, err = passive.line(); err != nil {
-		return r, passive.failed(err)
-	}
-	j.Active = true
-	active, err := c.start(ctx, j, c.cores[0], common)
-	if err != nil {
-		return r, err
-	}
-	defer active.stop()
-	err = errors.Join(active.outcome(&r[0]), passive.outcome(&r[1]))
+	pair := measure.Pair{Cores: c.cores, Procs: max(j.Procs, 1), Files: common}
+	err = pair.Run(ctx, j, func(addr string) any {
+		j.Active, j.Peer = true, addr
+		return j
+	}, [2]any{&r[0], &r[1]})
 	if ctx.Err() != nil {
 		return r, fmt.Errorf("not done after %v", patience)
 	}
 	return r, err
-}
-
-// process is one side, in a process of its own.
-type process struct {
-	cmd    *exec.Cmd
-	out    *bufio.Reader
-	stderr bytes.Buffer
-}
-
-func (c conductor) start(ctx context.Context, j job, core int, common []*os.File) (*process, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
-	text, err := json.Marshal(j)
-	if err != nil {
-		return nil, err
-	}
-	p := &process{cmd: exec.CommandContext(ctx, self, sideArgument, string(text))}
-	p.cmd.Env = append(os.Environ(), fmt.Sprintf("GOMAXPROCS=%d", max(j.Procs, 1)))
-	p.cmd.Stderr = &p.stderr
-	p.cmd.ExtraFiles = common
-	out, err := p.cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	p.out = bufio.NewReader(out)
-	return p, measure.StartOn(p.cmd, core)
-}
-
-// line is the next line that the process prints.
-func (p *process) line() (string, error) { return p.out.ReadString('\n') }
-
-// outcome waits for what the process measured.
-func (p *process) outcome(o *outcome) error {
-	line, err := p.line()
-	if err == nil {
-		err = json.Unmarshal([]byte(line), o)
-	}
-	if err != nil {
-		return p.failed(err)
-	}
-	return nil
-}
-
-// failed ends the process and adds what it said to the error.
-func (p *process) failed(err error) error {
-	return errors.Join(err, p.stop(), errors.New(p.stderr.String()))
-}
-
-// stop ends the process, if it has not ended, and waits for it.
-func (p *process) stop() error {
-	if p.cmd.ProcessState != nil {
-		return nil
-	}
-	_ = p.cmd.Process.Kill()
-	return p.cmd.Wait()
 }
 
 // commonSize is the size of the memory that both processes of a run map.

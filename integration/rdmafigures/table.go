@@ -28,38 +28,15 @@ func (r row) print(out io.Writer, runs [][]run) error {
 
 // line is what is known of a subject that ran.
 func (s subject) line(runs, floorRuns []run) []string {
-	ns, floor := median(runs, run.each), math.NaN()
+	ns, floor := measure.MedianOf(runs, run.each), math.NaN()
 	if len(floorRuns) > 0 {
-		floor = median(floorRuns, run.each)
+		floor = measure.MedianOf(floorRuns, run.each)
 	}
 	cpu := func(side int) string {
-		return duration(median(runs, func(r run) float64 { return float64(r[side].CPU) / float64(r[0].Ops) }))
+		return measure.Duration(measure.MedianOf(runs, func(r run) float64 { return float64(r[side].CPU) / float64(r[0].Ops) }))
 	}
-	allocations := median(runs, func(r run) float64 { return float64(r[0].Mallocs+r[1].Mallocs) / float64(r[0].Ops) })
-	return []string{duration(ns), s.rate(ns), cpu(0), cpu(1), fmt.Sprintf("%.3f", allocations), s.beside(ns, floor), s.verdict(ns, floor)}
-}
-
-func median(runs []run, value func(run) float64) float64 {
-	var v []float64
-	for _, r := range runs {
-		v = append(v, value(r))
-	}
-	return measure.Median(v)
-}
-
-// duration prints nanoseconds in a unit that suits.
-func duration(ns float64) string {
-	switch {
-	case ns >= 1e9:
-		return fmt.Sprintf("%.2f s", ns/1e9)
-	case ns >= 1e6:
-		return fmt.Sprintf("%.2f ms", ns/1e6)
-	case ns >= 1e4:
-		return fmt.Sprintf("%.1f us", ns/1e3)
-	case ns >= 1e3:
-		return fmt.Sprintf("%.2f us", ns/1e3)
-	}
-	return fmt.Sprintf("%.1f ns", ns)
+	allocations := measure.MedianOf(runs, func(r run) float64 { return float64(r[0].Mallocs+r[1].Mallocs) / float64(r[0].Ops) })
+	return []string{measure.Duration(ns), s.rate(ns), cpu(0), cpu(1), fmt.Sprintf("%.3f", allocations), s.beside(ns, floor), s.verdict(ns, floor)}
 }
 
 // rate is how many bytes a second are moved, where that is what counts.
@@ -100,8 +77,5 @@ func (s subject) verdict(ns, floor float64) string {
 	case under:
 		text, pass = fmt.Sprintf("under %.0f ns", s.bar.amount), ns < s.bar.amount
 	}
-	if pass {
-		return text + ": pass"
-	}
-	return text + ": miss"
+	return measure.Passed(text, pass)
 }

@@ -10,8 +10,8 @@ import (
 
 // The test's own binary plays the two processes.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 2 && os.Args[1] == sideArgument {
-		exitOn(playSide(os.Args[2]))
+	if job, ok := measure.Side(); ok {
+		exitOn(playSide(job))
 		return
 	}
 	os.Exit(m.Run())

@@ -82,24 +82,24 @@ func (r row) print(out io.Writer, runs [][]run) error {
 // line is what is known of a subject.
 func (s subject) line(runs, first []run) []string {
 	if s.job.Bench == "idle" {
-		active, passive := median(runs, memory(0)), median(runs, memory(1))
+		active, passive := measure.MedianOf(runs, memory(0)), measure.MedianOf(runs, memory(1))
 		verdict := ""
 		if s.bar.memory > 0 {
-			verdict = passed(fmt.Sprintf("at most %.0f KiB", s.bar.memory/kib), max(active, passive) <= s.bar.memory)
+			verdict = measure.Passed(fmt.Sprintf("at most %.0f KiB", s.bar.memory/kib), max(active, passive) <= s.bar.memory)
 		}
 		return []string{fmt.Sprintf("%.1f KiB", active/kib), fmt.Sprintf("%.1f KiB", passive/kib), verdict}
 	}
-	each, floor := median(runs, run.each), median(first, run.each)
-	passive := median(runs, cpu(1))
+	each, floor := measure.MedianOf(runs, run.each), measure.MedianOf(first, run.each)
+	passive := measure.MedianOf(runs, cpu(1))
 	var verdicts []string
 	if s.bar.rate > 0 {
-		verdicts = append(verdicts, passed(fmt.Sprintf("at least %.2f", s.bar.rate), floor/each >= s.bar.rate))
+		verdicts = append(verdicts, measure.Passed(fmt.Sprintf("at least %.2f", s.bar.rate), floor/each >= s.bar.rate))
 	}
 	if s.bar.cheap {
-		verdicts = append(verdicts, passed("less CPU, passive", passive < median(first, cpu(1))))
+		verdicts = append(verdicts, measure.Passed("less CPU, passive", passive < measure.MedianOf(first, cpu(1))))
 	}
 	return []string{
-		duration(each), s.rate(each), duration(median(runs, cpu(0))), duration(passive),
+		measure.Duration(each), s.rate(each), measure.Duration(measure.MedianOf(runs, cpu(0))), measure.Duration(passive),
 		fmt.Sprintf("%.2f", floor/each), strings.Join(verdicts, "; "),
 	}
 }
@@ -110,13 +110,6 @@ func (s subject) rate(ns float64) string {
 		return fmt.Sprintf("%.0f MB/s", float64(s.job.Size)/ns*1e3)
 	}
 	return fmt.Sprintf("%.0f/s", 1e9/ns)
-}
-
-func passed(text string, ok bool) string {
-	if ok {
-		return text + ": pass"
-	}
-	return text + ": miss"
 }
 
 // each is the time that one operation took, in nanoseconds.
@@ -130,23 +123,4 @@ func cpu(side int) func(run) float64 {
 // memory is that of one connection on one side, in bytes.
 func memory(side int) func(run) float64 {
 	return func(r run) float64 { return float64(r[side].Memory) / float64(r[0].Ops) }
-}
-
-func median(runs []run, value func(run) float64) float64 {
-	var v []float64
-	for _, r := range runs {
-		v = append(v, value(r))
-	}
-	return measure.Median(v)
-}
-
-// duration prints nanoseconds in a unit that suits.
-func duration(ns float64) string {
-	switch {
-	case ns >= 1e6:
-		return fmt.Sprintf("%.2f ms", ns/1e6)
-	case ns >= 1e3:
-		return fmt.Sprintf("%.2f us", ns/1e3)
-	}
-	return fmt.Sprintf("%.0f ns", ns)
 }

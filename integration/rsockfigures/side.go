@@ -16,9 +16,6 @@ import (
 	"lwio/rsock"
 )
 
-// sideArgument makes this program one of the two processes of a run.
-const sideArgument = "side"
-
 // job is what the two processes of a run do.
 type job struct {
 	Bench string // a key of benches

@@ -1,4 +1,4 @@
-// Package measure holds what the programs that print figures have in common: runs
+// Package measure holds what the programs that print figures have in common: flags, runs
 // in turns, medians, CPU times, and processes that keep to one core.
 package measure
 

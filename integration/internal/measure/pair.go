@@ -1,0 +1,108 @@
+package measure
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+)
+
+// sideArgument makes a program one of the two processes of a run.
+const sideArgument = "side"
+
+// Side is the job of this process, in JSON, if Pair started it.
+func Side() (job string, ok bool) {
+	if len(os.Args) == 3 && os.Args[1] == sideArgument {
+		return os.Args[2], true
+	}
+	return "", false
+}
+
+// Pair says how this program is started twice, for the two sides of a run. It may be
+// used by several goroutines.
+type Pair struct {
+	Cores [2]int     // of the active side, of the passive one
+	Procs int        // GOMAXPROCS of each
+	Files []*os.File // that both inherit, from descriptor 3 on; the caller's
+}
+
+// Run plays one run, which ends with ctx. The passive side starts first, with its job;
+// the line that it prints first makes the job of the active one. Then each prints what
+// it measured, the active side for outcomes[0]. All jobs and outcomes are JSON. Errors
+// have what a side that failed wrote to its standard error.
+func (p Pair) Run(ctx context.Context, passive any, active func(line string) any, outcomes [2]any) error {
+	second, err := p.start(ctx, passive, p.Cores[1])
+	if err != nil {
+		return err
+	}
+	defer second.stop()
+	line, err := second.out.ReadString('\n')
+	if err != nil {
+		return second.failed(err)
+	}
+	first, err := p.start(ctx, active(strings.TrimSpace(line)), p.Cores[0])
+	if err != nil {
+		return err
+	}
+	defer first.stop()
+	return errors.Join(first.outcome(outcomes[0]), second.outcome(outcomes[1]))
+}
+
+// process is one side, in a process of its own.
+type process struct {
+	cmd    *exec.Cmd
+	out    *bufio.Reader
+	stderr bytes.Buffer
+}
+
+func (p Pair) start(ctx context.Context, job any, core int) (*process, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	text, err := json.Marshal(job)
+	if err != nil {
+		return nil, err
+	}
+	s := &process{cmd: exec.CommandContext(ctx, self, sideArgument, string(text))}
+	s.cmd.Env = append(os.Environ(), fmt.Sprintf("GOMAXPROCS=%d", p.Procs))
+	s.cmd.Stderr = &s.stderr
+	s.cmd.ExtraFiles = p.Files
+	out, err := s.cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	s.out = bufio.NewReader(out)
+	return s, StartOn(s.cmd, core)
+}
+
+// outcome waits for what the process measured.
+func (s *process) outcome(to any) error {
+	line, err := s.out.ReadString('\n')
+	if err == nil {
+		err = json.Unmarshal([]byte(line), to)
+	}
+	if err != nil {
+		return s.failed(err)
+	}
+	return nil
+}
+
+// failed ends the process and adds what it said to the error.
+func (s *process) failed(err error) error {
+	return errors.Join(err, s.stop(), errors.New(s.stderr.String()))
+}
+
+// stop ends the process, if it has not ended, and waits for it.
+func (s *process) stop() error {
+	if s.cmd.ProcessState != nil {
+		return nil
+	}
+	_ = s.cmd.Process.Kill()
+	return s.cmd.Wait()
+}
