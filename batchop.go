@@ -90,15 +90,22 @@ func (b *Batch) sendOn(ctx context.Context, l *leg, block bool) (int, error) {
 	}
 	defer cn.leave()
 	b.flying = b.flying[:0]
+	var taken someSlots
 	starved := 0
 	for first := true; b.queued < len(b.queue); first = false {
 		o := b.queue[b.queued]
 		if !first && (!o.joins(ctx, cn) || len(b.legs) > 1 && o.on != cn && b.deal <= 0) {
 			break
 		}
-		s, err := cn.acquire(ctx, block && first)
-		if err != nil && !isLost(err) {
-			return 0, err
+		if taken.members == 0 {
+			taken = cn.free.takeSome(len(b.queue) - b.queued)
+		}
+		s := cn.free.next(&taken)
+		if s == nil && block && first {
+			var err error
+			if s, err = cn.acquire(ctx, true); err != nil && !isLost(err) {
+				return 0, err
+			}
 		}
 		if s == nil {
 			starved = len(b.queue) - b.queued
@@ -120,6 +127,7 @@ func (b *Batch) sendOn(ctx context.Context, l *leg, block bool) (int, error) {
 		}
 		b.flying = append(b.flying, o)
 	}
+	cn.unused(taken)
 	cn.wanting.Add(int64(len(b.flying)))
 	b.sent += len(b.flying)
 	l.sent += len(b.flying)

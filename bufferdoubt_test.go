@@ -122,7 +122,7 @@ func testBufferOfWriteGivenUp(t *testing.T, on string) {
 				}
 			}
 			(<-answer)()
-			waitFor(t, func() bool { return !b.InDoubt() && len(c.live().free) == int(s.grant) })
+			waitFor(t, func() bool { return !b.InDoubt() && c.live().free.size() == int(s.grant) })
 		}
 	}
 }

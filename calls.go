@@ -16,11 +16,9 @@ import (
 // waits no longer than ctx allows or, if ctx has no deadline, than Config.Timeout.
 func (c *conn) acquire(ctx context.Context, block bool) (*slot, error) {
 	_, own := ctx.Deadline()
-	select {
-	case s := <-c.free:
+	if s := c.free.take(); s != nil {
 		s.own = own
 		return s, nil
-	default:
 	}
 	if !block {
 		return nil, nil
@@ -35,8 +33,13 @@ func (c *conn) acquire(ctx context.Context, block bool) (*slot, error) {
 		defer t.Stop()
 		late = t.C
 	}
+	place := c.free.join()
+	defer func() {
+		c.free.leave(place)
+		c.unused(someSlots{})
+	}()
 	select {
-	case s := <-c.free:
+	case s := <-place:
 		s.own = own
 		return s, nil
 	case <-ctx.Done():
@@ -65,7 +68,14 @@ func (c *conn) release(s *slot) {
 	if c.credits.work.Load() && c.credits.use(c, s) {
 		return
 	}
-	c.free <- s
+	c.free.put(s)
+	c.unused(someSlots{})
+}
+
+// unused gives back credits that were taken and not used, if any, and sees to the CREDIT
+// and CANCEL messages that may have found none meanwhile.
+func (c *conn) unused(some someSlots) {
+	c.free.putBack(some)
 	if c.credits.work.Load() {
 		c.credits.pump(c)
 	}

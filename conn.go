@@ -79,7 +79,7 @@ type conn struct {
 	buffers  buffers
 	born     time.Time
 	slots    []slot
-	free     chan *slot // granted and not in use
+	free     freeSlots
 	credits  credits
 	baton    baton
 	sleep    kicker

@@ -51,7 +51,7 @@ func (k *credits) init(c *conn, n int) error {
 		k.idle = append(k.idle, &c.slots[len(c.slots)-1-i])
 	}
 	k.grant = 1
-	c.free <- &c.slots[0]
+	c.free.put(&c.slots[0])
 	for id := range uint64(n + 1) {
 		k.spare = append(k.spare, id)
 	}
@@ -97,7 +97,7 @@ func (k *credits) add(c *conn, n int) {
 			c.polling.Store(true)
 			continue
 		}
-		c.free <- s
+		c.free.put(s)
 	}
 }
 
@@ -120,7 +120,7 @@ func (k *credits) keepLocked(c *conn) {
 	c.polling.Store(false)
 	if c.armed.CompareAndSwap(false, true) {
 		// Nobody is using it, and nobody will.
-		c.free <- k.wakeUp
+		c.free.put(k.wakeUp)
 		k.wakeUp = nil
 		c.armed.Store(false)
 	}
@@ -204,13 +204,12 @@ func (k *credits) pump(c *conn) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for k.waitsLocked() {
-		select {
-		case s := <-c.free:
-			if !k.sendLocked(c, s) {
-				c.free <- s
-			}
-		default:
+		s := c.free.take()
+		if s == nil {
 			return
+		}
+		if !k.sendLocked(c, s) {
+			c.free.put(s)
 		}
 	}
 }

@@ -226,7 +226,7 @@ func testCreditsAreNeverExceeded(t *testing.T, on string) {
 	}
 	c := s.connect(Config{})
 	// Every message takes one of these, and gives it back when it was answered.
-	if n := len(c.live().free); n != 3 || c.Credits() != 3 {
+	if n := c.live().free.size(); n != 3 || c.Credits() != 3 {
 		t.Fatalf("%d credits, granted 3", n)
 	}
 	f := openOn(t, c, "f")
@@ -363,7 +363,7 @@ func testDeadline(t *testing.T, on string) {
 	cn := c.live()
 	conn := <-s.accepted
 	// 2 of 4 requests are outstanding; the server was asked to cancel them.
-	waitFor(t, func() bool { return len(conn.seen(wire.OpCancel)) == 2 && len(cn.free) == 2 })
+	waitFor(t, func() bool { return len(conn.seen(wire.OpCancel)) == 2 && cn.free.size() == 2 })
 	syncing, cancelSync := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancelSync()
 	if err := f.Sync(syncing); !errors.Is(err, context.DeadlineExceeded) {
@@ -373,7 +373,7 @@ func testDeadline(t *testing.T, on string) {
 	<-held
 	close(release)
 	late.Wait()
-	waitFor(t, func() bool { return len(cn.free) == 4 })
+	waitFor(t, func() bool { return cn.free.size() == 4 })
 	if err := f.Sync(t.Context()); err != nil {
 		t.Error(err)
 	}

@@ -381,7 +381,7 @@ func testCreditTransactions(t *testing.T, on string) {
 		if got := change(step.n); !slices.Equal(got, step.numbers) {
 			t.Errorf("%+v: CREDIT messages %v", step, got)
 		}
-		waitFor(t, func() bool { return cn.credits.current() == step.grant && len(cn.free) == step.grant })
+		waitFor(t, func() bool { return cn.credits.current() == step.grant && cn.free.size() == step.grant })
 		read()
 	}
 	// While everything is in use.
@@ -396,7 +396,7 @@ func testCreditTransactions(t *testing.T, on string) {
 		change(n)
 	}
 	<-done
-	waitFor(t, func() bool { return cn.credits.current() == 1 && len(cn.free) == 1 })
+	waitFor(t, func() bool { return cn.credits.current() == 1 && cn.free.size() == 1 })
 	read()
 }
 
@@ -434,7 +434,7 @@ func testCreditsRightAfterAuth(t *testing.T, on string) {
 			continue
 		}
 		cn := c.live()
-		waitFor(t, func() bool { return len(cn.free) == tc.grant && cn.credits.current() == tc.grant })
+		waitFor(t, func() bool { return cn.free.size() == tc.grant && cn.credits.current() == tc.grant })
 		f := openOn(t, c, "f")
 		if _, err := f.ReadAt(make([]byte, 10), 0); err != nil {
 			t.Errorf("%+v: %v", tc, err)

@@ -67,7 +67,7 @@ func testLateDataOfSmallReads(t *testing.T, on string) {
 	}
 	answer()
 	cn := c.live()
-	waitFor(t, func() bool { return len(cn.free) == 16 })
+	waitFor(t, func() bool { return cn.free.size() == 16 })
 	p := make([]byte, 100)
 	if _, err := f.ReadAt(p, 1); err != nil || !bytes.Equal(p, pattern(100_000)[1:101]) {
 		t.Error(err)

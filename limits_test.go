@@ -69,7 +69,7 @@ func TestAnswersBeforeSendsAreDone(t *testing.T) {
 	}
 	free := func(n int) {
 		t.Helper()
-		waitFor(t, func() bool { return len(cn.free) == n })
+		waitFor(t, func() bool { return cn.free.size() == n })
 	}
 	read(1)
 	readers.Wait()
@@ -79,7 +79,7 @@ func TestAnswersBeforeSendsAreDone(t *testing.T) {
 	}
 	slow.Store(true)
 	read(1) // the last that makes no result, on its way alone
-	waitFor(t, func() bool { return cn.posted() == signalEvery-1 && len(cn.free) == credits })
+	waitFor(t, func() bool { return cn.posted() == signalEvery-1 && cn.free.size() == credits })
 	read(credits) // wait for it
 	free(0)
 	tokens <- struct{}{}

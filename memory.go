@@ -41,7 +41,7 @@ func (c *conn) allocate(ctx context.Context, n int) (err error) {
 	}
 	c.slots, c.polled = make([]slot, n), newSlotSet(n)
 	c.queue, c.batch = make([]rdma.Request, 0, n), make([]rdma.Request, 0, n)
-	c.free = make(chan *slot, n)
+	c.free.init(c.slots)
 	words := wordsOf(statusPart)
 	for i := range c.slots {
 		s := &c.slots[i]

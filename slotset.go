@@ -30,3 +30,26 @@ func (s slotSet) each(do func(i int)) {
 		}
 	}
 }
+
+// someSlots are members of one word of a set.
+type someSlots struct {
+	word    int
+	members uint64
+}
+
+// takeSome removes up to n members of one word, and returns them; none says that the set
+// is empty.
+func (s slotSet) takeSome(n int) someSlots {
+	for i := range s {
+		for w := s[i].Load(); w != 0; w = s[i].Load() {
+			rest := w
+			for k := 0; k < n && rest != 0; k++ {
+				rest &= rest - 1
+			}
+			if s[i].CompareAndSwap(w, rest) {
+				return someSlots{i, w &^ rest}
+			}
+		}
+	}
+	return someSlots{}
+}
