@@ -167,15 +167,8 @@ func TestDisconnect(t *testing.T) {
 func TestCloseWhileConnecting(t *testing.T) {
 	onAll(t, func(t *testing.T, f fabric) {
 		v := service(t, f.make(), nil)
-		l, err := v.Listen(t.Context(), f.listen, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		l, addr := listen(t, f, v)
 		defer l.Close()
-		addr, err := l.Addr()
-		if err != nil {
-			t.Fatal(err)
-		}
 		s, err := v.Socket(t.Context())
 		if err != nil {
 			t.Fatal(err)

@@ -15,14 +15,7 @@ import (
 func TestConnectFails(t *testing.T) {
 	onAll(t, func(t *testing.T, f fabric) {
 		v := service(t, f.make(), nil)
-		l, err := v.Listen(t.Context(), f.listen, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		addr, err := l.Addr()
-		if err != nil {
-			t.Fatal(err)
-		}
+		l, addr := listen(t, f, v)
 		s, err := v.Socket(t.Context())
 		if err != nil {
 			t.Fatal(err)
@@ -82,12 +75,8 @@ func TestConnectFails(t *testing.T) {
 func TestConnect(t *testing.T) {
 	onAll(t, func(t *testing.T, f fabric) {
 		v := service(t, f.make(), nil)
-		l, err := v.Listen(t.Context(), f.listen, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		l, addr := listen(t, f, v)
 		defer l.Close()
-		addr, _ := l.Addr()
 		s, err := v.Socket(t.Context())
 		if err != nil {
 			t.Fatal(err)

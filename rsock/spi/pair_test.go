@@ -138,6 +138,20 @@ func (e *end) fill(peer *end) {
 	}
 }
 
+// listen gives a listener, which the caller closes, and where it is.
+func listen(tb testing.TB, f fabric, v *Service) (*Listener, rdma.Addr) {
+	tb.Helper()
+	l, err := v.Listen(tb.Context(), f.listen, 0)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	addr, err := l.Addr()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return l, addr
+}
+
 // pair connects two ends with size bytes of memory each.
 func pair(tb testing.TB, f fabric, cfg *Config, size int) (active, passive *end) {
 	tb.Helper()
@@ -149,15 +163,8 @@ func pairOn(tb testing.TB, f fabric, va, vp *Service, size int) (active, passive
 	tb.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	tb.Cleanup(cancel)
-	l, err := vp.Listen(ctx, f.listen, 0)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	l, addr := listen(tb, f, vp)
 	defer l.Close()
-	addr, err := l.Addr()
-	if err != nil {
-		tb.Fatal(err)
-	}
 	accepted := make(chan error, 1)
 	go func() {
 		in, err := l.Accept(ctx)
