@@ -128,7 +128,7 @@ func (o *Open) unlock(r Range) error {
 		return ntstatus.RangeNotLocked
 	}
 	o.uncountLocksLocked(1)
-	t.wakeLocked(r)
+	t.wakeLocked(r.meets)
 	return nil
 }
 

@@ -274,6 +274,55 @@ func TestLockClose(t *testing.T) {
 	closed(t, b)
 }
 
+// Those who wait for what a close gives back, wherever that was, are served in the order
+// in which they came.
+//
+// Source: [MS-SMB2 3.3.5.14.2]
+func TestLockCloseServesInTurn(t *testing.T) {
+	s := newSite(t)
+	s.put("f")
+	a, b, c := s.mustOpen("f"), s.mustOpen("f"), s.mustOpen("f")
+	last := uint64(math.MaxUint64)
+	wantStatus(t, "lock", a.TryLock(exclusive(0, 10), exclusive(20, 10), exclusive(last, 1)), ntstatus.Success)
+	first, end := queue(t, b, exclusive(20, 10)), queue(t, b, exclusive(last, 1))
+	second := queue(t, c, exclusive(5, 20))
+	closed(t, a)
+	now, cancel := context.WithCancel(t.Context())
+	cancel()
+	wantStatus(t, "first", first.Wait(now), ntstatus.Success)
+	wantStatus(t, "the last byte", end.Wait(now), ntstatus.Success)
+	if err := second.Wait(now); !errors.Is(err, context.Canceled) {
+		t.Errorf("who came later: %v", err)
+	}
+	closed(t, b, c)
+}
+
+// BenchmarkLockClose is the close of an open with many locks, for which many wait.
+func BenchmarkLockClose(b *testing.B) {
+	const n = 2000
+	s := newSite(b)
+	s.put("f")
+	keeper, waiter := s.mustOpen("f"), s.mustOpen("f")
+	for i := range uint64(n) {
+		if err := keeper.TryLock(vfs.Lock{Range: vfs.Range{Off: 2 * i, Len: 1}, Exclusive: i == 0}); err != nil {
+			b.Fatal(err)
+		}
+		queue(b, waiter, shared(0, 4*n))
+	}
+	for b.Loop() {
+		b.StopTimer()
+		o := s.mustOpen("f")
+		for i := range uint64(n) {
+			if err := o.TryLock(shared(2*i+1, 1)); err != nil {
+				b.Fatal(err)
+			}
+		}
+		b.StartTimer()
+		closed(b, o)
+	}
+	closed(b, keeper, waiter)
+}
+
 // Locks are bounded: for an open, a file, a user, and in all.
 func TestLockLimits(t *testing.T) {
 	s := newSite(t, func(c *vfs.Config) { c.MaxLocks, c.MaxFileLocks, c.MaxOpenLocks = 20, 12, 8 })

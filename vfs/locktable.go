@@ -121,11 +121,11 @@ func (t *lockTable) takeLocked(open *Open, l Lock) bool {
 	return false
 }
 
-// wakeLocked grants what has become possible now that r is free, in the order in which
-// it was asked for.
-func (t *lockTable) wakeLocked(r Range) {
+// wakeLocked grants what has become possible of what was asked for, in that order. What is
+// free now is of use only to those who want a range for which freed is true.
+func (t *lockTable) wakeLocked(freed func(Range) bool) {
 	t.waiting = slices.DeleteFunc(t.waiting, func(w *LockWait) bool {
-		if !w.meets(r) || !t.grantLocked(w.open, w.Lock) {
+		if !freed(w.Range) || !t.grantLocked(w.open, w.Lock) {
 			return false
 		}
 		w.done <- nil
@@ -150,20 +150,17 @@ func (t *lockTable) dropWaits(open *Open) {
 	open.uncountLocksLocked(n - len(t.waiting))
 }
 
-// dropLocks gives back what open holds.
+// dropLocks gives back what open holds. Who waits is looked at once, not once for each
+// lock: there may be thousands of both.
 func (t *lockTable) dropLocks(open *Open) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	var free []Range
-	t.list = slices.DeleteFunc(t.list, func(l heldLock) bool {
-		if l.open == open {
-			free = append(free, l.Range)
-		}
-		return l.open == open
-	})
-	t.changedLocked(0)
-	for _, r := range free {
-		t.wakeLocked(r)
+	n := len(t.list)
+	t.list = slices.DeleteFunc(t.list, func(l heldLock) bool { return l.open == open })
+	if n -= len(t.list); n == 0 {
+		return
 	}
-	open.uncountLocksLocked(len(free))
+	t.changedLocked(0)
+	t.wakeLocked(func(Range) bool { return true })
+	open.uncountLocksLocked(n)
 }
