@@ -2,14 +2,21 @@ package session
 
 import "io"
 
-// ReadFrom writes what r gives until its end, and returns how many bytes that were. What is
-// larger than the threshold is read into the memory that it is offered from.
+// ReadFrom writes what r gives until its end, and returns how many bytes that were. While r
+// gives little at a time, as much as a control message takes is asked of it; once it has
+// filled that, it reads into the memory that large data is offered from. So a copy that
+// waits for a silent r holds none of that memory.
 //
 // Errors: those of r.Read, but for io.EOF, and those of Write.
 func (s *Stream) ReadFrom(r io.Reader) (n int64, err error) {
+	more := false
 	for err == nil {
 		var k int
-		k, err = s.readPart(r)
+		if more {
+			k, more, err = s.readPart(r)
+		} else {
+			k, more, err = s.readLittle(r)
+		}
 		n += int64(k)
 	}
 	if err == io.EOF { //nolint:errorlint // as io.Reader says
@@ -18,28 +25,47 @@ func (s *Stream) ReadFrom(r io.Reader) (n int64, err error) {
 	return n, err
 }
 
-// readPart reads once from r and writes what that gives. No lock is held while r reads, nor
-// is Close held up then, which leaves the memory to the last who uses it.
-func (s *Stream) readPart(r io.Reader) (n int, err error) {
+// readLittle reads once from r what a control message takes, and writes it. more says that r
+// has filled that.
+func (s *Stream) readLittle(r io.Reader) (n int, more bool, err error) {
+	if err := s.writable(); err != nil {
+		return 0, false, err
+	}
+	room := s.out.room(0)
+	c := newChunk(room)
+	defer c.drop()
+	k, err := r.Read(c.buf[:room])
+	n, failed := s.Write(c.buf[:k])
+	if failed != nil {
+		err = failed
+	}
+	return n, k == room, err
+}
+
+// readPart reads once from r into memory to offer from, and writes what that gives. more
+// says that r has filled that. No lock is held while r reads, nor is Close held up then,
+// which leaves the memory to the last who uses it.
+func (s *Stream) readPart(r io.Reader) (n int, more bool, err error) {
 	g, err := s.borrowPiece()
 	if err != nil {
-		return 0, err
+		return 0, false, err
 	}
 	defer s.leave()
 	k, err := r.Read(g.buf)
+	more = k == len(g.buf)
 	s.writing.Lock()
 	defer s.writing.Unlock()
 	if failed := s.writable(); failed != nil {
 		s.out.give(g)
-		return 0, failed
+		return 0, false, failed
 	}
 	if k > s.cfg.Threshold {
 		failed := s.offerPiece(g, k, nil)
 		if failed != nil {
-			return 0, failed
+			return 0, false, failed
 		}
 		s.counts.bytesOut.Add(uint64(k))
-		return k, err
+		return k, more, err
 	}
 	k, failed := s.writeSmall(g.buf[:k])
 	s.out.give(g)
@@ -47,7 +73,7 @@ func (s *Stream) readPart(r io.Reader) (n int, err error) {
 	if failed != nil {
 		err = failed
 	}
-	return k, err
+	return k, more, err
 }
 
 // borrowPiece gives memory to offer from, which stays until leave.

@@ -223,10 +223,18 @@ func TestCloseDuringReadFrom(t *testing.T) {
 		done := make(chan error, 2)
 		go func() {
 			_, err := a.ReadFrom(r)
+			r.Close() // so that no write waits for it
 			done <- err
 		}()
-		if _, err := w.Write(pattern(100000)); err != nil {
-			t.Fatal(err)
+		for _, n := range []int{100000, DefaultBufferSize - HeaderSize} { // as much as makes it ask for more
+			if _, err := w.Write(pattern(n)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for end := time.Now().Add(patience); !a.inUse(); time.Sleep(time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatal("ReadFrom has no memory of the stream")
+			}
 		}
 		stuck := stuckWriter{in: make(chan struct{}), out: make(chan struct{})}
 		go func() {
@@ -246,6 +254,13 @@ func TestCloseDuringReadFrom(t *testing.T) {
 			}
 		}
 	})
+}
+
+// inUse tells whether somebody uses memory of the stream without a lock.
+func (s *Stream) inUse() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.users > 0
 }
 
 type stuckWriter struct{ in, out chan struct{} }

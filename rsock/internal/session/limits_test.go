@@ -345,3 +345,42 @@ func TestMemoryIsGivenBack(t *testing.T) {
 		exchange(t, a, b, data)
 	})
 }
+
+// TestSilentReadFrom has a ReadFrom wait for a reader that gave much and then nothing, as in
+// a program that carries connections: it holds no memory for large data meanwhile.
+func TestSilentReadFrom(t *testing.T) {
+	onFabrics(t, func(t *testing.T, f fabric) {
+		a, b := pair(t, f, setup{})
+		r, w := io.Pipe()
+		done := make(chan error, 1)
+		go func() {
+			_, err := a.ReadFrom(r)
+			done <- err
+		}()
+		data := pattern(100000)
+		if _, err := w.Write(data); err != nil {
+			t.Fatal(err)
+		}
+		got := make([]byte, len(data))
+		if _, err := io.ReadFull(b, got); err != nil || !bytes.Equal(got, data) {
+			t.Fatalf("read: %v", err)
+		}
+		if a.Stats().RDMAWritten == 0 {
+			t.Error("nothing went by RDMA")
+		}
+		held := func() bool {
+			a.out.mu.Lock()
+			defer a.out.mu.Unlock()
+			return a.out.stage.mem != nil
+		}
+		for end := time.Now().Add(patience); held(); time.Sleep(10 * time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatal("memory for large data is kept")
+			}
+		}
+		w.Close()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
