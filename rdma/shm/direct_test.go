@@ -278,7 +278,7 @@ func TestUnshare(t *testing.T) {
 	eventually(t, "the peer unmaps", func() bool {
 		targets.mu.Lock()
 		defer targets.mu.Unlock()
-		return len(targets.memories) == 0 && targets.bytes == 0
+		return len(targets.memories) == 0 && targets.bytes.Load() == 0
 	})
 	active.deliver(t, passive)
 }

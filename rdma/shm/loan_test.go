@@ -167,11 +167,14 @@ func TestLoanThatStays(t *testing.T) {
 	if !bytes.Equal(content(t, loan), want[64:]) {
 		t.Error("the memory has gone under the loan")
 	}
-	mapped := &passive.inside().a.p.mapped
-	held := mapped.now.Load()
+	mapped, peers := &passive.inside().a.p.mapped, &passive.inside().targets.bytes
+	held, charged := mapped.now.Load(), peers.Load()
 	loan.Release()
 	if left := mapped.now.Load(); left != held-8192 {
 		t.Errorf("%d bytes are mapped after the loan, %d before", left, held)
+	}
+	if left := peers.Load(); left != charged-8192 || left < 0 {
+		t.Errorf("the peer has %d of the bytes that it may have after the loan, %d before", left, charged)
 	}
 }
 

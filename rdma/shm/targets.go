@@ -30,9 +30,10 @@ type targets struct {
 	slots    [tableSlots]*target
 	byToken  map[uint32]*target
 	memories map[uint32]*peerMemory
-	bytes    int64 // mapped
-	limit    int64 // of that
-	total    *mapped
+
+	bytes atomic.Int64 // mapped, also what the peer withdrew and loans keep
+	limit int64        // of that
+	total *mapped
 }
 
 // target is a slot that the peer announced. Who holds the baton uses it without a
@@ -62,7 +63,7 @@ func (t *targets) init(limit int64, total *mapped) {
 // limits. What is not mapped is reached by copy. Only run adds and drops.
 func (t *targets) add(n *notice, fds []int, own *segment) error {
 	t.mu.Lock()
-	mem, room := t.memories[n.memory], t.limit-t.bytes
+	mem, room := t.memories[n.memory], t.limit-t.bytes.Load()
 	full := len(t.memories) >= maxMemories
 	t.mu.Unlock()
 	switch {
@@ -89,7 +90,7 @@ func (t *targets) add(n *notice, fds []int, own *segment) error {
 	defer t.mu.Unlock()
 	if t.memories[n.memory] == nil {
 		t.memories[n.memory] = mem
-		t.bytes += int64(len(mem.buf))
+		t.bytes.Add(int64(len(mem.buf)))
 	}
 	g := &target{token: n.token, slot: int(n.slot), mem: mem}
 	t.slots[n.slot], t.byToken[n.token] = g, g
@@ -134,7 +135,6 @@ func (t *targets) drop(id uint32, own *segment, l *loans) {
 		}
 	}
 	delete(t.memories, id)
-	t.bytes -= int64(len(mem.buf))
 	t.mu.Unlock()
 	awaitIdle(own, func(slot int) bool { return used[slot] })
 	if !l.keep(mem) {
@@ -145,6 +145,7 @@ func (t *targets) drop(id uint32, own *segment, l *loans) {
 // unmap ends the use of a memory of the peer, which nobody can find any more.
 func (t *targets) unmap(mem *peerMemory) {
 	_ = unix.Munmap(mem.buf)
+	t.bytes.Add(-int64(len(mem.buf)))
 	t.total.give(int64(len(mem.buf)))
 }
 
