@@ -122,6 +122,7 @@ func (s *Stream) writePart(w io.Writer) (n int, err error) {
 		c.drop()
 		s.out.released(1)
 	}
+	s.baton.signal(&s.reader) // a Read that came meanwhile could not fetch
 	return n, err
 }
 

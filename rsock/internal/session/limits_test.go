@@ -384,3 +384,64 @@ func TestSilentReadFrom(t *testing.T) {
 		}
 	})
 }
+
+// TestReadAfterWriteTo has a Read ask for large data while a WriteTo is at the part before
+// it: the Read goes on when that is through, without a word of the peer.
+func TestReadAfterWriteTo(t *testing.T) {
+	onFabrics(t, func(t *testing.T, f fabric) {
+		a, b := pair(t, f, setup{})
+		data := pattern(stageSize / 2)
+		written := make(chan error, 1)
+		go func() {
+			_, err := a.Write(data)
+			written <- err
+		}()
+		stuck := stuckWriter{in: make(chan struct{}), out: make(chan struct{})}
+		copied := make(chan error, 1)
+		go func() {
+			_, err := b.WriteTo(lastWriter{stuck})
+			copied <- err
+		}()
+		<-stuck.in // with what came before the offer's memory
+		done := make(chan error, 1)
+		go func() {
+			_, err := b.Read(make([]byte, 1000))
+			done <- err
+		}()
+		for !reading(b) {
+			time.Sleep(time.Millisecond)
+		}
+		close(stuck.out)
+		select {
+		case err := <-done:
+			if err != nil {
+				t.Error(err)
+			}
+		case <-time.After(patience):
+			t.Error("the Read is not woken")
+		}
+		closeBoth(a, b)
+		<-copied
+		<-written
+	})
+}
+
+// lastWriter takes one part.
+type lastWriter struct{ stuckWriter }
+
+func (w lastWriter) Write(p []byte) (int, error) {
+	n, _ := w.stuckWriter.Write(p)
+	return n, io.ErrClosedPipe
+}
+
+// reading tells whether a Read waits.
+func reading(s *Stream) bool {
+	s.baton.mu.Lock()
+	defer s.baton.mu.Unlock()
+	for _, w := range s.baton.queue {
+		if w == &s.reader {
+			return true
+		}
+	}
+	return s.reader.state.Load() == waiterSleeps
+}
