@@ -31,9 +31,9 @@ const (
 // itself, except that a shared lock may be put over its own exclusive one. Every Lock
 // needs an Unlock of the same range.
 //
-// When ctx ends the server is told, and Lock returns when the server says that the lock is
-// not granted, or does not say so within two seconds. A lock that was granted at that very
-// moment is had: there is no error.
+// When ctx ends, after Config.Timeout if it has no deadline, the server is told, and Lock
+// returns when the server says that the lock is not granted, or does not say so within
+// two seconds. A lock that was granted at that very moment is had: there is no error.
 //
 // The server holds everybody to it, over SMB and over RDMA: reads and writes of other
 // Files in the range, of other programs and of this one, fail with [ErrLocked]. What was
