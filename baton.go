@@ -1,7 +1,6 @@
 package lwio
 
 import (
-	"context"
 	"sync"
 	"sync/atomic"
 )
@@ -208,33 +207,4 @@ func (b *baton) claim() bool {
 	defer b.mu.Unlock()
 	b.used.Store(true)
 	return b.byReader
-}
-
-// kicker ends a sleep on the completion queue.
-type kicker struct {
-	base context.Context
-
-	mu     sync.Mutex
-	ctx    context.Context
-	cancel context.CancelFunc
-}
-
-// next is the context for one sleep. What may make the sleep needless is looked at
-// after the call, so that no kick is lost.
-func (k *kicker) next() context.Context {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.ctx == nil || k.ctx.Err() != nil {
-		k.ctx, k.cancel = context.WithCancel(k.base)
-	}
-	return k.ctx
-}
-
-// kick ends the sleep, or the next one that has its context already.
-func (k *kicker) kick() {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.cancel != nil {
-		k.cancel()
-	}
 }

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"lwio/internal/kick"
 	"lwio/rdma"
 )
 
@@ -82,7 +83,7 @@ type conn struct {
 	free     freeSlots
 	credits  credits
 	baton    baton
-	sleep    kicker
+	sleep    kick.Kicker
 	polling  atomic.Bool // requests may ask for status blocks
 	polled   slotSet     // those that did and are outstanding
 	paces    paces
@@ -153,7 +154,7 @@ func dialConn(ctx context.Context, p rdma.Provider, remote rdma.Addr, cfg connCo
 		a.Close()
 		return nil, err
 	}
-	c.sleep.base, c.stop = context.WithCancel(context.WithoutCancel(ctx))
+	c.sleep.Base, c.stop = context.WithCancel(context.WithoutCancel(ctx))
 	c.reading.Add(1)
 	go c.read()
 	go c.supervise()
@@ -202,7 +203,7 @@ func (c *conn) fail(cause error) {
 		}
 		c.err = cause
 		close(c.down)
-		c.sleep.kick()
+		c.sleep.Kick()
 		c.mourners.wake()
 	})
 }

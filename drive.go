@@ -81,7 +81,7 @@ func (c *conn) unpark(w *waiter) {
 // provider's own goroutine moves the data.
 func (c *conn) spin(over <-chan struct{}, r ready, until int64) bool {
 	if c.asleep.Load() && c.baton.claim() {
-		c.sleep.kick() // the reader leaves the connection to us
+		c.sleep.Kick() // the reader leaves the connection to us
 	}
 	if !c.spinning.CompareAndSwap(false, true) {
 		return false
@@ -186,7 +186,7 @@ func (c *conn) hold(over <-chan struct{}, w *waiter, r ready, until int64) {
 // is in the set before its caller sees that somebody sleeps, or is seen by arm:
 // either of the two asks for a wake-up.
 func (c *conn) doze(over <-chan struct{}, w *waiter, r ready) {
-	ctx := c.sleep.next()
+	ctx := c.sleep.Next()
 	if r.ready() || ended(over) {
 		return
 	}
@@ -213,7 +213,7 @@ func (c *conn) doze(over <-chan struct{}, w *waiter, r ready) {
 func (c *conn) wake(w *waiter) {
 	c.baton.wake(w)
 	if c.sleeper.Load() == w {
-		c.sleep.kick()
+		c.sleep.Kick()
 	}
 }
 

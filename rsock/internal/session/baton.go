@@ -1,10 +1,11 @@
 package session
 
 import (
-	"context"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"lwio/internal/kick"
 )
 
 // baton is the right, and the duty, to look what arrives on a connection and to sleep where
@@ -13,7 +14,7 @@ import (
 // passes the baton on, or lays it down. If it lies there for a while, the stream's goroutine
 // takes it.
 type baton struct {
-	kick   kicker
+	kick   kick.Kicker
 	summon chan struct{} // wakes the stream's goroutine
 
 	mu    sync.Mutex // guards what follows
@@ -133,7 +134,7 @@ func (b *baton) signal(w *waiter) {
 			w.token <- struct{}{}
 		}
 	case waiterSleeps:
-		b.kick.kick()
+		b.kick.Kick()
 	}
 }
 
@@ -182,31 +183,4 @@ func (b *baton) stop() {
 	defer b.mu.Unlock()
 	b.armed = true // so that nobody starts it again
 	b.timer.Stop()
-}
-
-// kicker ends a sleep.
-type kicker struct {
-	mu     sync.Mutex
-	ctx    context.Context
-	cancel context.CancelFunc
-}
-
-// next is the context of one sleep. What may make the sleep needless is looked at after
-// the call, so that no kick is lost.
-func (k *kicker) next() context.Context {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.ctx == nil || k.ctx.Err() != nil {
-		k.ctx, k.cancel = context.WithCancel(context.Background())
-	}
-	return k.ctx
-}
-
-// kick ends the sleep, or the next one that has its context already.
-func (k *kicker) kick() {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.cancel != nil {
-		k.cancel()
-	}
 }
