@@ -102,7 +102,7 @@ func (s *Stream) takeWithdrawal(m *Message) error {
 
 // drainLocked fetches what a peer that has closed still offers, so that it need not wait
 // for the program of this side, and then tells it that it may go. What would take too much
-// memory waits for the program.
+// memory, or more than one RDMA Read, waits for the program.
 func (s *Stream) drainLocked() {
 	in := &s.in
 	if !in.left || in.told || s.failure() != nil {
@@ -121,6 +121,9 @@ func (s *Stream) drainLocked() {
 		it := in.items.at(i)
 		if it.offer == nil || it.offer.over {
 			continue
+		}
+		if it.offer.size > 0 && it.offer.rest > uint64(s.sock.Options().MaxRdmaSize) {
+			return
 		}
 		whole := make([]byte, len(it.data)+int(it.offer.rest))
 		kept := copy(whole, it.data)

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"lwio/rdma"
+	"lwio/rsock/spi"
 )
 
 // TestThreshold sends as much as the threshold by messages, and a byte more by RDMA.
@@ -444,4 +445,25 @@ func reading(s *Stream) bool {
 		}
 	}
 	return s.reader.state.Load() == waiterSleeps
+}
+
+// TestCloseSmallReads closes with more on offer than the peer's provider reads at once: the
+// peer's program reads all of it.
+func TestCloseSmallReads(t *testing.T) {
+	a, b := pair(t, fabrics()[0], setup{passiveSPI: &spi.Config{MaxRdmaSize: 64 << 10}})
+	data := pattern(300 << 10)
+	if _, err := a.Write(data); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- a.Close() }()
+	for !b.peerLeft.Load() {
+		time.Sleep(time.Millisecond)
+	}
+	if got, err := io.ReadAll(b); err != nil || !bytes.Equal(got, data) {
+		t.Errorf("read %d of %d bytes, %v", len(got), len(data), err)
+	}
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
 }
