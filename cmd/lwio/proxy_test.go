@@ -56,7 +56,8 @@ func startProxy(t *testing.T, flags ...string) *testProxy {
 // replying is a server that reads all that a client has, and then answers it in capitals.
 type replying struct {
 	net.Listener
-	rdma atomic.Int64 // connections that came by RDMA
+	rdma  atomic.Int64  // connections that came by RDMA
+	first chan struct{} // closed when the first came
 }
 
 // startReplying listens with scheme until the test ends, and says where.
@@ -75,7 +76,8 @@ func startReplying(t *testing.T, scheme string) (s *replying, at string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s = &replying{Listener: nl}
+	s = &replying{Listener: nl, first: make(chan struct{})}
+	arrived := sync.OnceFunc(func() { close(s.first) })
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		for {
@@ -83,6 +85,7 @@ func startReplying(t *testing.T, scheme string) (s *replying, at string) {
 			if err != nil {
 				return
 			}
+			arrived()
 			if r, ok := c.(*rsock.Conn); ok && r.Transport().RDMA() {
 				s.rdma.Add(1)
 			}
@@ -168,13 +171,14 @@ func TestProxyPair(t *testing.T) {
 // TestProxyEnds: an interrupted proxy takes no more connections, lets those under way end,
 // and breaks off what takes too long.
 func TestProxyEnds(t *testing.T) {
-	_, at := startReplying(t, "tcp")
 	t.Run("in good order", func(t *testing.T) {
+		s, at := startReplying(t, "tcp")
 		p := startProxy(t, "--listen", "rsock://127.0.0.1:0", "--to", at)
 		c := dialAt(t, p.at)
 		if _, err := io.WriteString(c, "hello"); err != nil {
 			t.Fatal(err)
 		}
+		<-s.first // the proxy has it
 		p.end()
 		address := strings.TrimPrefix(p.at, "rsock://")
 		for { // until it no longer listens
@@ -196,11 +200,13 @@ func TestProxyEnds(t *testing.T) {
 		}
 	})
 	t.Run("by force", func(t *testing.T) {
+		s, at := startReplying(t, "tcp")
 		p := startProxy(t, "--listen", "rsock://127.0.0.1:0", "--to", at, "--drain", "50ms")
 		c := dialAt(t, p.at)
 		if _, err := io.WriteString(c, "hello"); err != nil {
 			t.Fatal(err)
 		}
+		<-s.first // the proxy has it
 		p.end()
 		if _, err := c.Read(make([]byte, 1)); !errors.Is(err, syscall.ECONNRESET) {
 			t.Errorf("read: %v", err)
