@@ -26,10 +26,10 @@ const (
 	// leave is how long the reader stays away, in which nobody reads, before it
 	// reads itself again. It doubles, up to longestLeave, each time that the reader
 	// runs busyDelay late, as the processors are busy: others who would read have not
-	// had their turn then.
+	// had their turn then. Timers of an idle machine are late too, by up to one leave.
 	leave        = time.Millisecond
-	longestLeave = 64 * leave
-	busyDelay    = leave / 4
+	longestLeave = 16 * leave
+	busyDelay    = 4 * leave
 	// streakLooks is after how many looks within streakTime somebody counts as
 	// polling.
 	streakLooks = 64
