@@ -224,7 +224,8 @@ func (c *conn) teardown() {
 
 // write sends one message that consists of the given parts, each with the
 // headroom before it. It takes over the buffers. A client that does not read
-// is cut.
+// is cut, and one that is cut gets nothing more: an answer that is held back would
+// come early otherwise, just before the connection ends.
 func (c *conn) write(parts ...*buffer) {
 	total := 0
 	for _, p := range parts {
@@ -233,7 +234,10 @@ func (c *conn) write(parts ...*buffer) {
 	head := parts[0].b
 	smbwire.PutFrameHeader(head, total)
 	c.writeMu.Lock()
-	err := c.nc.SetWriteDeadline(time.Now().Add(allowance(c.srv.cfg.StallTimeout, total)))
+	err := c.ctx.Err()
+	if err == nil {
+		err = c.nc.SetWriteDeadline(time.Now().Add(allowance(c.srv.cfg.StallTimeout, total)))
+	}
 	if err == nil {
 		if len(parts) == 1 {
 			_, err = c.nc.Write(head)

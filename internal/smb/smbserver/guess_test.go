@@ -65,3 +65,18 @@ func TestFailuresAreAnsweredLate(t *testing.T) {
 	s.Close()
 	c.wantCut() // and there was no answer before
 }
+
+// Nor does the answer come early on a connection that is about to be cut, as one is
+// that makes way for others.
+//
+// Source: [MS-SMB2 3.3.5.5.3] (the delay is ours)
+func TestFailuresAreNotAnsweredByACut(t *testing.T) {
+	log := make(heard, 100)
+	s, addr, _ := testServer(t, func(c *Config) { c.FailureDelay, c.Logger = time.Hour, slog.New(log) })
+	c := dial(t, addr)
+	c.mustNegotiate(0x0311)
+	c.send(c.message(cmdSessionSetup, setupBody([]byte("nonsense"), 0)))
+	log.wait("smb: authentication failed")
+	s.connections()[0].cancel(errCrowded) // the first half of a cut
+	c.wantCut()
+}
