@@ -28,6 +28,9 @@ const (
 	// hopeless is a delay, in nanoseconds, that polling ends its trial for: the
 	// processors are at work for others. No delay counts as more.
 	hopeless = 4 * int64(adaptivePatience)
+	// inertia is how many delays count in a mean: where they are of two kinds, as with
+	// client and server on one processor, fewer make the better way change all the time.
+	inertia = 16
 )
 
 // pace is what is known about the delay of requests of one kind and about one size.
@@ -52,7 +55,7 @@ func (p *paces) of(kind slotKind, size uint32) *pace {
 }
 
 // polls decides about the next request: it is polled for if answers that are polled
-// for come within the patience, and sooner than those that wake a sleeper. Now and
+// for come within the patience, and clearly sooner than those that wake a sleeper. Now and
 // then it is done in the other way, to see whether that has changed; each time that
 // it has not, less often.
 //
@@ -66,7 +69,7 @@ func (p *pace) polls() bool {
 	if polled == 0 || slept == 0 {
 		return p.try(polled == 0)
 	}
-	best := polled < int64(adaptivePatience) && polled < slept
+	best := polled < int64(adaptivePatience) && sooner(polled, slept)
 	if p.since.Add(1) <= max(p.probe.Load(), firstProbe) {
 		return best
 	}
@@ -84,7 +87,7 @@ func (p *pace) try(polled bool) bool {
 
 // took notes after how many nanoseconds an answer was seen.
 func (p *pace) took(polled bool, ns int64) {
-	was := p.polled.Load() < p.slept.Load()
+	was := sooner(p.polled.Load(), p.slept.Load())
 	mean := &p.slept
 	if polled {
 		mean = &p.polled
@@ -94,10 +97,14 @@ func (p *pace) took(polled bool, ns int64) {
 		p.left.Store(0)
 	}
 	if old := mean.Load(); old != 0 {
-		ns = max(old+(ns-old)/4, 1)
+		ns = max(old+(ns-old)/inertia, 1)
 	}
 	mean.Store(ns)
-	if was != (p.polled.Load() < p.slept.Load()) {
+	if was != sooner(p.polled.Load(), p.slept.Load()) {
 		p.probe.Store(0)
 	}
 }
+
+// sooner reports whether a delay of polling is so much shorter than that of sleeping that
+// it is worth the processor.
+func sooner(polled, slept int64) bool { return polled < slept-slept/4 }

@@ -1,6 +1,7 @@
 package lwio
 
 import (
+	"math/rand/v2"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -42,6 +43,29 @@ func TestPace(t *testing.T) {
 	}
 	if got := simulate(&p, 2*n, 2_000, 30_000); got < n {
 		t.Errorf("polled for %d of %d where it has become faster", got, 2*n)
+	}
+}
+
+// Delays of two kinds, as with client and server on one processor, do not make the better
+// way change all the time.
+func TestPaceOfTwoKinds(t *testing.T) {
+	const n = 20_000
+	var p pace
+	r := rand.New(rand.NewPCG(1, 2))
+	count := 0
+	for range n {
+		way, slow := p.polls(), int64(25_000)
+		if way {
+			count++
+			slow = 45_000
+		}
+		if r.IntN(3) > 0 {
+			slow = 6_500
+		}
+		p.took(way, slow)
+	}
+	if count > n/6 {
+		t.Errorf("polled for %d of %d where it is slower", count, n)
 	}
 }
 
