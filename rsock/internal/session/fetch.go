@@ -24,8 +24,9 @@ type fetch struct {
 	sge        [1]spi.BufferEx
 
 	temp       rdma.Memory // for small reads; nil if there is none
-	tempHandle spi.Handle
-	used       bool // since giveBack looked
+	tempHandle spi.Handle  // of temp, on a side that reads
+	stuck      bool        // memory stays with the peer until the socket is closed
+	used       bool        // since giveBack looked
 }
 
 type fetchState uint8
@@ -98,7 +99,9 @@ func (s *Stream) fetchAside(t *incoming) {
 	}
 }
 
-// temp is memory for small reads, or nil.
+// temp is memory for small reads, or nil. It is registered here for a side that reads
+// only: what is lent to the peer is the one region on its pages, so that the provider can
+// take them from a peer that does not stop.
 func (s *Stream) temp() []byte {
 	f := &s.in.fetch
 	f.used = true
@@ -107,7 +110,10 @@ func (s *Stream) temp() []byte {
 		if err != nil {
 			return nil
 		}
-		if f.tempHandle, err = s.sock.RegisterMemory(context.Background(), m.Bytes(), spi.MemWrite); err != nil {
+		if s.canRead() {
+			f.tempHandle, err = s.sock.RegisterMemory(context.Background(), m.Bytes(), spi.MemWrite)
+		}
+		if err != nil {
 			_ = m.Close() // there is nothing else to do with it
 			return nil
 		}
@@ -151,7 +157,9 @@ func (s *Stream) lend(t *incoming, p []byte, state fetchState) bool {
 	return true
 }
 
-// release takes memory back that was registered for the fetch alone.
+// release takes memory back that was registered for the fetch alone. What does not come back
+// ends the stream, and is neither read nor used again: the close of the socket, which ends
+// the connection before, is the next to take it.
 func (s *Stream) release(f *fetch) {
 	var err error
 	if f.handle != (spi.Handle{}) {
@@ -162,7 +170,8 @@ func (s *Stream) release(f *fetch) {
 		err = s.sock.DeregisterRdmaMemory(f.descriptor[:f.lent])
 		f.lent = 0
 	}
-	if err != nil && s.failure() == nil {
+	if err != nil {
+		f.stuck = true
 		s.fail(fmt.Errorf("memory stays with the peer: %w", err))
 	}
 }
@@ -196,7 +205,9 @@ func (s *Stream) takeWritten(m *Message) error {
 func (s *Stream) settleLocked(n int) {
 	f := &s.in.fetch
 	t := f.offer
-	s.release(f)
+	if s.release(f); f.stuck {
+		n = 0
+	}
 	t.rest -= uint64(n)
 	t.moved += uint64(n)
 	s.counts.bytesFetched.Add(uint64(n))

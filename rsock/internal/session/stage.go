@@ -81,7 +81,10 @@ func (o *outbound) furnishLocked() error {
 	}
 	g.mem = m
 	if err != nil {
-		return noBuffers(errors.Join(err, o.clearLocked()))
+		if e := o.clearLocked(); e != nil {
+			o.s.fail(connectionError(o.s.sock, e)) // some of it is with the peer, some not
+		}
+		return noBuffers(err)
 	}
 	o.s.idle.Reset(memoryRest)
 	return nil
@@ -123,7 +126,7 @@ func (s *Stream) giveBack() {
 // restTempLocked drops the memory for small reads, and tells whether it is still there.
 func (s *Stream) restTempLocked() bool {
 	f := &s.in.fetch
-	if f.temp == nil {
+	if f.temp == nil || f.stuck {
 		return false
 	}
 	unread := s.in.viewed || s.in.items.len() > 0 && s.in.items.at(0).offer != nil && len(s.in.items.at(0).data) > 0
@@ -131,7 +134,7 @@ func (s *Stream) restTempLocked() bool {
 		f.used = false
 		return true
 	}
-	if s.sock.DeregisterMemory(f.tempHandle) == nil {
+	if f.tempHandle == (spi.Handle{}) || s.sock.DeregisterMemory(f.tempHandle) == nil {
 		_ = f.temp.Close() // it is not needed, whatever becomes of it
 		f.temp, f.tempHandle = nil, spi.Handle{}
 	}
