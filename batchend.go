@@ -61,7 +61,9 @@ func (b *Batch) lose(l *leg) {
 		}
 	}
 	b.queue = slices.Insert(b.queue, b.queued, again...)
-	b.reap()
+	for b.reap(); l.sent > 0; b.reap() {
+		runtime.Gosched() // who settled the others is about to hand them over
+	}
 	// Nothing is in flight there now. What goes on is registered anew, also what had a
 	// part answered before, and waits to send the next.
 	for i := range b.ops {
@@ -149,8 +151,10 @@ func (b *Batch) abandon() {
 		}
 		o.mr, o.epoch = nil, nil
 	}
-	for o := b.answered.Swap(nil); o != nil; o = o.next {
-		b.returned(o)
+	for ; b.sent > 0; runtime.Gosched() { // as in lose
+		for o := b.answered.Swap(nil); o != nil; o = o.next {
+			b.returned(o)
+		}
 	}
 	for _, r := range lost {
 		r.orphan()

@@ -1,0 +1,64 @@
+package lwio
+
+import (
+	"runtime"
+	"testing"
+
+	"lwio/internal/wire"
+)
+
+// onItsWay is a batch with two reads in flight on a leg. Both are answered; one is among
+// those that came back, the other is handed over only after the batch has looked there.
+func onItsWay(t *testing.T) (*Batch, *leg) {
+	b := (&Client{}).NewBatch(2)
+	l := &leg{conn: new(conn)}
+	l.conn.down = make(chan struct{})
+	close(l.conn.down)
+	b.legs = []*leg{l}
+	for i := range b.ops {
+		o := &b.ops[i]
+		*o = op{b: b, p: make([]byte, 1), size: 1, n: 1, s: new(slot), leg: l, ios: wire.IOStatusBlock{Information: 1}, back: 1}
+		b.sent, l.sent = b.sent+1, l.sent+1
+		l.conn.wanting.Add(1)
+	}
+	b.idle = b.idle[:0]
+	b.count.Add(2)
+	b.answered.Store(&b.ops[0])
+	handed := make(chan struct{})
+	go func() {
+		defer close(handed)
+		for b.answered.Load() != nil {
+			runtime.Gosched()
+		}
+		b.answered.Store(&b.ops[1])
+	}()
+	t.Cleanup(func() { <-handed })
+	return b, l
+}
+
+// An answer that was seen while its connection broke, and is not handed over to the batch
+// yet, is waited for: nothing stays in flight on a connection that is gone.
+func TestBatchLosesConnectionWhileAnswered(t *testing.T) {
+	b, l := onItsWay(t)
+	b.lose(l)
+	if len(b.out) != 2 || b.sent != 0 || l.sent != 0 || l.conn.wanting.Load() != 0 {
+		t.Errorf("%d are over, %d in flight, %d of them on the connection, where %d are wanted",
+			len(b.out), b.sent, l.sent, l.conn.wanting.Load())
+	}
+	for _, d := range b.out {
+		if d.Err != nil || d.N != 1 {
+			t.Errorf("%+v", d)
+		}
+	}
+}
+
+// So it is when the batch is closed.
+func TestBatchClosedWhileAnswered(t *testing.T) {
+	b, l := onItsWay(t)
+	if err := b.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if b.sent != 0 || l.sent != 0 || l.conn.wanting.Load() != 0 {
+		t.Errorf("%d in flight, %d of them on the connection, where %d are wanted", b.sent, l.sent, l.conn.wanting.Load())
+	}
+}
