@@ -62,3 +62,29 @@ func TestBatchClosedWhileAnswered(t *testing.T) {
 		t.Errorf("%d in flight, %d of them on the connection, where %d are wanted", b.sent, l.sent, l.conn.wanting.Load())
 	}
 }
+
+// An operation that cannot be sent does not keep the next one from being sent, though
+// that is of a file that was not used before.
+func TestBatchSendsAfterFailure(t *testing.T) { onEach(t, testBatchSendsAfterFailure) }
+
+func testBatchSendsAfterFailure(t *testing.T, on string) {
+	share := newFakeShare()
+	share.put("f", pattern(100))
+	share.put("g", pattern(100))
+	c := newRawServer(t, on, share).connect(Config{})
+	f, g := openOn(t, c, "f"), openOn(t, c, "g")
+	buf := allocate(t, c, 100)
+	buf.doubt.Add(1)
+	defer buf.doubt.Add(-1)
+	b := c.NewBatch(2)
+	defer b.Close()
+	if err := b.Read(f, buf.Bytes(), 0, 1); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Read(g, make([]byte, 100), 0, 2); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Submit(t.Context()); err != nil || len(b.out) != 1 || b.sent != 1 {
+		t.Errorf("%d are over, %d sent: %v", len(b.out), b.sent, err)
+	}
+}

@@ -81,8 +81,9 @@ func (o *op) atOnce(ctx context.Context) error {
 	return err
 }
 
-// sendOn sends queued operations on a leg, with one post for all, and returns how many.
-// With several rails it ends where it is the turn of another.
+// sendOn sends queued operations on a leg, with one post for all, and returns how many it
+// took from the queue: those too that could not be sent, and are over. With several rails
+// it ends where it is the turn of another.
 func (b *Batch) sendOn(ctx context.Context, l *leg, block bool) (int, error) {
 	cn := l.conn
 	if cn.enter() != nil {
@@ -91,7 +92,7 @@ func (b *Batch) sendOn(ctx context.Context, l *leg, block bool) (int, error) {
 	defer cn.leave()
 	b.flying = b.flying[:0]
 	var taken someSlots
-	starved := 0
+	from, starved := b.queued, 0
 	for first := true; b.queued < len(b.queue); first = false {
 		o := b.queue[b.queued]
 		if !first && (!o.joins(ctx, cn) || len(b.legs) > 1 && o.on != cn && b.deal <= 0) {
@@ -140,7 +141,7 @@ func (b *Batch) sendOn(ctx context.Context, l *leg, block bool) (int, error) {
 		cn.queueLocked(o.s, &h, data, slotPending, at)
 	}
 	cn.startPosting()
-	return len(b.flying), nil
+	return b.queued - from, nil
 }
 
 // prepare gets o's memory ready and gives it the slot s.
