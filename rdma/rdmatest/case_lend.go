@@ -16,7 +16,7 @@ func messageLend(r *rig) {
 		r.closeLater("memory", mem)
 		lent := r.region(active.adapter, mem.Bytes(), rdma.AccessRemoteWrite)
 		fill(active.mem)
-		for turn, n := range []int{1, 4096, 4097, 65536, 128 << 10, 5000, 1, 128 << 10} {
+		for turn, n := range []int{1, 4096, 4097, 65536, 0, 128 << 10, 5000, 1, 0, 128 << 10} {
 			fill(mem.Bytes())
 			clear(passive.mem)
 			passive.receive(uint64(turn), passive.sge(16, 200<<10))
@@ -26,7 +26,7 @@ func messageLend(r *rig) {
 			if res.Status != rdma.StatusSuccess || res.Bytes != 48+n || res.Loan != nil && !loans {
 				r.Fatalf("a message that lends %d bytes: %+v", n, res)
 			}
-			r.fetch(passive, res)
+			r.fetch(passive, res, n)
 			if !same(passive.mem[16:64], active.mem[3:51]) || !same(passive.mem[64:64+n], mem.Bytes()[len(mem.Bytes())-n:]) ||
 				!zero(passive.mem[:16]) || !zero(passive.mem[64+n:]) {
 				r.Fatalf("a message that lends %d bytes arrives changed", n)
@@ -38,14 +38,15 @@ func messageLend(r *rig) {
 	}
 }
 
-// fetch copies the loan of a message behind what is in the memory of the end.
-func (r *rig) fetch(e *end, res rdma.Result) {
+// fetch copies the loan of a message, at most n bytes, behind what is in the memory of the
+// end.
+func (r *rig) fetch(e *end, res rdma.Result, n int) {
 	r.Helper()
 	if res.Loan == nil {
 		return
 	}
-	if res.Loan.Len() > res.Bytes {
-		r.Fatalf("%d bytes are lent of %d", res.Loan.Len(), res.Bytes)
+	if res.Loan.Len() > n {
+		r.Fatalf("%d bytes are lent instead of %d", res.Loan.Len(), n)
 	}
 	failure := errors.New("a failure")
 	if err := res.Loan.Use(func(p []byte) error {

@@ -78,6 +78,9 @@ func TestLend(t *testing.T) {
 		t.Error("what is lent went into the receive")
 	}
 	res.Loan.Release()
+	if res := active.lend(t, passive, 64); res.Loan != nil {
+		t.Error("a piece is lent that was not to be")
+	}
 
 	passive.lend(t, active, size) // the active side takes none
 	g := passive.a.(*adapter).dom.RegionOf(passive.region)

@@ -156,6 +156,9 @@ func (s *sendRequest) set(r *rdma.Request, length int) {
 		s.inline = append(s.inline, r.Inline...)
 	default:
 		s.pieces = soft.AppendPieces(s.pieces, r.SGL)
+		if n := len(r.SGL); n > 0 && r.SGL[n-1].Length == 0 {
+			s.flags &^= rdma.FlagLend // that would be another piece
+		}
 	}
 }
 
