@@ -163,22 +163,27 @@ func (l *loan) Use(do func(p []byte) error) (err error) {
 	l.using++
 	all.using++
 	all.mu.Unlock()
+	defer l.used()
 	old := debug.SetPanicOnFault(true)
 	defer func() {
-		e := recovered(old, recover())
-		all.mu.Lock()
-		defer all.mu.Unlock()
-		l.using--
-		if all.using--; all.using == 0 {
-			all.idle.Broadcast()
-		}
-		l.settleLocked()
-		if e != nil {
+		if e := recovered(old, recover()); e != nil {
 			l.c.end(l.c.endingFor(e))
 			err = opError("loan", l.c.peerName, rdma.StatusRemoteError, e)
 		}
 	}()
 	return do(l.buf)
+}
+
+// used counts out a call of Use, whichever way it ended.
+func (l *loan) used() {
+	all := &l.c.loans
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	l.using--
+	if all.using--; all.using == 0 {
+		all.idle.Broadcast()
+	}
+	l.settleLocked()
 }
 
 // Release lets the peer close the region.

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"lwio/rdma"
 )
 
@@ -212,4 +214,43 @@ func TestLoanEnds(t *testing.T) {
 		}
 		l.Release()
 	}
+}
+
+// TestLoanPanics: who panics while it uses a loan does not use it any more, and the
+// connection can end.
+func TestLoanPanics(t *testing.T) {
+	active, passive := lending(t, nil, 8192)
+	loan := active.lend(t, passive, 8192).Loan
+	func() {
+		defer func() {
+			if x := recover(); x != "a panic" {
+				t.Errorf("recovered %v", x)
+			}
+		}()
+		_ = loan.Use(func([]byte) error { panic("a panic") })
+	}()
+	loans := &passive.inside().loans
+	loans.mu.Lock()
+	using := loans.using
+	loans.mu.Unlock()
+	if using != 0 {
+		t.Fatalf("%d calls use loans", using)
+	}
+	if !bytes.Equal(content(t, loan), active.mem[64:8192]) {
+		t.Error("the loan is not what it was")
+	}
+}
+
+// TestLoanOfGoneMemory: a fault in what is lent is an error, and the end of the connection.
+func TestLoanOfGoneMemory(t *testing.T) {
+	active, passive := lending(t, nil, 8192)
+	loan := active.lend(t, passive, 8192).Loan
+	gone := must[[]byte](t)(unix.Mmap(-1, 0, 4096, unix.PROT_NONE, unix.MAP_ANON|unix.MAP_PRIVATE))
+	defer unix.Munmap(gone)
+	var seen byte
+	err := loan.Use(func([]byte) error { seen = gone[0]; return nil })
+	if rdma.StatusOf(err) != rdma.StatusRemoteError || !errors.Is(err, errFault) || seen != 0 {
+		t.Errorf("a fault: %v", err)
+	}
+	<-passive.inside().Finished()
 }
