@@ -64,10 +64,11 @@ type conn struct {
 	first    int64           // and of the first
 	now      time.Time       // of the batch in hand
 	hope     hope
-	woken    uint64 // number of its last wake-up, see crowd
-	crowded  bool   // there was a crowd then
-	freed    int    // initiator slots that came free in this batch
-	spinning bool   // it has a place among the spinners
+	woken    uint64        // number of its last wake-up, see crowd
+	crowded  bool          // there was a crowd then
+	freed    int           // initiator slots that came free in this batch
+	spinning bool          // it has a place among the spinners
+	late     []rdma.Result // messages that came while the user's rate held it back
 
 	// Set by AUTH, then constant; other goroutines read them after the loop
 	// handed them an operation.
@@ -89,7 +90,6 @@ type conn struct {
 	settled  atomic.Uint64  // initiator results so far
 	owing    atomic.Int64   // initiator slots in use
 	draining atomic.Bool
-	slowed   atomic.Bool   // the loop waits for the user's rate
 	done     chan struct{} // closed when all is over
 
 	mu        sync.Mutex

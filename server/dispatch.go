@@ -2,7 +2,6 @@ package server
 
 import (
 	"lwio/internal/ntstatus"
-	"lwio/internal/rate"
 	"lwio/internal/wire"
 	"lwio/rdma"
 )
@@ -50,26 +49,6 @@ func (c *conn) receive(slot int32, r *rdma.Result) error {
 		return err
 	}
 	return c.dispatch(o, again)
-}
-
-// slow holds the connection back whose user's requests come too fast, or move too much,
-// once what is ready is on its way. A loop that waits so does not spin, and cannot see
-// what its client takes meanwhile.
-func (c *conn) slow(h *wire.Header) error {
-	bytes := 0
-	if h.Opcode.IO() {
-		bytes = int(min(h.Length, maxWindow)) // what is longer is refused
-	}
-	wait := c.pace.Take(1, bytes)
-	if wait == 0 {
-		return nil
-	}
-	c.e.count.slowed.Add(1)
-	c.flush()
-	c.stopSpinning()
-	c.slowed.Store(true)
-	defer c.slowed.Store(false)
-	return rate.Sleep(c.ctx, wait)
 }
 
 // dispatch hands an authenticated client's message to what answers it. What is

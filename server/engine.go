@@ -356,7 +356,7 @@ func (e *engine) watchStalls() {
 		e.mu.Lock()
 		next := make(map[*conn]mark, len(marks))
 		for c := range e.conns {
-			if c.owing.Load() == 0 || c.slowed.Load() {
+			if c.owing.Load() == 0 {
 				continue
 			}
 			m := marks[c]

@@ -51,7 +51,7 @@ func (c *conn) drain(batch *[pollSize]rdma.Result) (found bool, err error) {
 		if err := context.Cause(c.ctx); err != nil {
 			return found, err
 		}
-		n, err := c.cq.Poll(batch[:])
+		n, err := c.poll(batch)
 		if err != nil {
 			return found, fmt.Errorf("poll: %w", err)
 		}

@@ -1,11 +1,13 @@
 package server
 
 import (
+	"bytes"
 	"testing"
 	"time"
 
 	"lwio/internal/ntstatus"
 	"lwio/internal/rate"
+	"lwio/internal/wire"
 	"lwio/vfs"
 )
 
@@ -33,6 +35,80 @@ func testRateOfBytes(t *testing.T, on string) {
 	v.check(v.client())
 	greedy.end()
 	c.wantCut() // and there was no answer before
+}
+
+// What was begun when a connection is held back goes on, so that the close of the file has
+// not to wait with it; and a client that leaves meanwhile is missed.
+//
+// Source: [OP-58b], [LWIO §Vectored Read]
+func TestRateOfBytesHoldsNoClose(t *testing.T) { onEach(t, testRateOfBytesHoldsNoClose) }
+
+func testRateOfBytesHoldsNoClose(t *testing.T, on string) {
+	const size, window = 256 << 10, 64 << 10
+	b := newGate(t)
+	v := newEnv(t, envConfig{on: on, backend: b, limits: Limits{MaxRdmaWindowSize: window}})
+	data := content(size)
+	b.make("a", data)
+	greedy := newFakeSession(7)
+	greedy.pace = rate.NewPace(0, 1<<40, 1<<40)
+	n := v.negotiate(greedy)
+	c := v.connect(n)
+	c.auth(n, authOptions{})
+	o := v.open("a", vfs.ReadData, 0, greedy)
+	fid := c.register(o)
+	b.shut()
+	var body []byte
+	for at := uint64(0); at < size; at += 4096 {
+		body = wire.RDMARegion{DataVa: c.in.RemoteAddr().Addr + at, DataMh: uint32(c.in.RemoteAddr().Token), Length: 4096}.AppendTo(body)
+	}
+	read := c.send(wire.NewVecRead(fid, 0, size, size/4096, 4096, wire.Completion{Cookie: 5}), body)
+	eventually(t, "the first part is being read", func() bool { return b.waiting() == 1 })
+	greedy.pace.Take(0, 1<<50)
+	for range 3 {
+		c.send(c.readHeader(fid, 0, 10, 0), nil)
+	}
+	eventually(t, "the connection is held back", func() bool { return v.e.count.slowed.Load() == 1 })
+	closed := make(chan error, 1)
+	go func() { closed <- o.Close() }()
+	eventually(t, "the file is revoked", func() bool { return v.e.count.files.Load() == 0 })
+	b.open()
+	if s := c.reply(); s.Cookie != read || s.Status != 0 || s.Information != size || !bytes.Equal(c.in.Bytes()[:size], data) {
+		t.Errorf("the read that was begun: %+v", s)
+	}
+	if err := <-closed; err != nil || v.e.count.slowed.Load() != 1 {
+		t.Errorf("%v, %d requests waited", err, v.e.count.slowed.Load())
+	}
+	c.connector.Close()
+	eventually(t, "the connection has ended", func() bool { return v.e.count.connections.Load() == 0 })
+}
+
+// Messages that come while a connection is held back are handled later, in their order.
+func TestRateKeepsOrder(t *testing.T) { onEach(t, testRateKeepsOrder) }
+
+func testRateKeepsOrder(t *testing.T, on string) {
+	v := newEnv(t, envConfig{on: on, limits: Limits{MaxCredits: 2 * pollSize, Credits: 2 * pollSize}})
+	v.file("a", content(10))
+	brisk := newFakeSession(7)
+	brisk.pace = rate.NewPace(1000, 0, 0)
+	n := v.negotiate(brisk)
+	c := v.connect(n)
+	c.auth(n, authOptions{})
+	fid := c.register(v.open("a", vfs.ReadData, 0, brisk))
+	brisk.pace.Take(200, 0)
+	var sent []uint64
+	for range 5 {
+		for range c.credits - 1 {
+			sent = append(sent, c.send(c.readHeader(fid, 0, 10, 0), nil))
+		}
+		for ; len(sent) > 0; sent = sent[1:] {
+			if s := c.reply(); s.Cookie != sent[0] || s.Status != 0 {
+				t.Fatalf("%+v instead of the answer to %d", s, sent[0])
+			}
+		}
+	}
+	if gaps := v.e.count.gaps.Load(); gaps != 0 || v.e.count.slowed.Load() == 0 {
+		t.Errorf("%d messages out of order, %d waited", gaps, v.e.count.slowed.Load())
+	}
 }
 
 // A user has no more connections than the limit says, whatever keys they show; what ends
