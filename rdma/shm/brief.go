@@ -10,9 +10,9 @@ import (
 )
 
 // idleLocked tells whether nothing is to be done before the request that was just
-// given a slot.
+// given a slot. Results of what is done may still have to be put in the queue.
 func (qp *queuePair) idleLocked() bool {
-	return !qp.writing && qp.next+1 == qp.sends.Tail && qp.done == qp.next && qp.answers.Len() == 0
+	return !qp.writing && qp.next+1 == qp.sends.Tail && qp.reads.Len() == 0 && qp.answers.Len() == 0
 }
 
 // plainWrite tells whether a request is a write of one piece of memory and nothing
@@ -24,27 +24,49 @@ func plainWrite(r *rdma.Request, length int) bool {
 // briefWrite is the size up to which a copy is so short that others may wait for it.
 const briefWrite = 512
 
-// placeLocked does such a write at once, if the peer's memory can be reached. It
-// lets go of the lock while it copies much. It is the short form of all that pump
-// does.
-func (qp *queuePair) placeLocked(s *sendRequest, r *rdma.Request, length int) bool {
+// placeLocked does such a write at once, if the peer's memory can be reached. It lets go
+// of the lock while it copies. It is the short form of all that pump does.
+func (qp *queuePair) placeLocked(s *sendRequest, one []rdma.Request) bool {
 	t := &qp.conn.Load().tx
-	if length > briefWrite {
-		qp.commitLocked()
-		qp.writing = true
-		qp.mu.Unlock()
-	}
-	done, err := t.place(r, length)
+	qp.commitLocked()
+	qp.writing = true
+	qp.mu.Unlock()
+	n, err := t.place(one)
 	if err != nil {
 		t.fail(err)
 	}
-	if length > briefWrite {
-		qp.mu.Lock()
-		qp.writing = false
-		qp.idle.Broadcast()
+	qp.mu.Lock()
+	qp.writing = false
+	qp.idle.Broadcast()
+	if n > 0 {
+		qp.skipLocked(s, &one[0])
 	}
-	if done {
-		qp.skipLocked(s, r)
+	return n > 0
+}
+
+// placeSomeLocked does brief writes at once, if there is nothing before them and the
+// peer's memory can be reached, from the first request on; it tells how many.
+func (qp *queuePair) placeSomeLocked(reqs []rdma.Request) int {
+	if reqs[0].Op != rdma.OpWrite || qp.writing || qp.next != qp.sends.Tail || qp.reads.Len() > 0 || qp.answers.Len() > 0 {
+		return 0
+	}
+	n := 0
+	for room := qp.cfg.InitiatorDepth - qp.sends.Len(); n < min(len(reqs), room); n++ {
+		r := &reqs[n]
+		if length, status := qp.checkLocked(r); status != rdma.StatusSuccess || length > briefWrite || !plainWrite(r, length) {
+			break
+		}
+	}
+	if n == 0 {
+		return 0
+	}
+	t := &qp.conn.Load().tx
+	done, err := t.place(reqs[:n])
+	if err != nil {
+		t.fail(err)
+	}
+	for i := range reqs[:done] {
+		qp.skipLocked(qp.sends.Push(), &reqs[i])
 	}
 	return done
 }
@@ -70,52 +92,65 @@ func (qp *queuePair) tellLocked(s *sendRequest, r *rdma.Request, length int) boo
 func (qp *queuePair) commitLocked() {
 	if qp.staged {
 		qp.staged = false
-		qp.conn.Load().tx.out.commit()
+		t := &qp.conn.Load().tx
+		t.out.commit()
+		t.letGo()
 	}
+}
+
+// heardLocked tells whether the peer looks by itself for such messages, so that nobody
+// needs to wake it.
+func (qp *queuePair) heardLocked() bool {
+	return qp.state == pairConnected && qp.conn.Load().peer.sleep.Load()&sleepHow == sleepNot
 }
 
 // skipLocked makes the slot that of a request which is done.
 func (qp *queuePair) skipLocked(s *sendRequest, r *rdma.Request) {
 	s.op, s.flags, s.id, s.real, s.status = r.Op, r.Flags, r.ID, 0, rdma.StatusSuccess
 	s.pending = false
-	if qp.next++; r.Flags&rdma.FlagSilentSuccess != 0 {
+	if qp.next++; r.Flags&rdma.FlagSilentSuccess != 0 && qp.done+1 == qp.next {
 		qp.done++
 	}
 }
 
-// place copies a write of one piece into its place, if that can be reached and
-// every write and read before it is over.
-func (t *sender) place(r *rdma.Request, length int) (done bool, err error) {
+// place copies plain writes into their places, as far as those can be reached, if every
+// write and read before them is over; it tells how many.
+func (t *sender) place(reqs []rdma.Request) (n int, err error) {
 	if !t.out.clear() {
-		return false, nil
-	}
-	dst := t.c.hold(r.Remote.Addr, uint32(r.Remote.Token), length, slotWrite)
-	if dst == nil {
-		return false, nil
+		return 0, nil
 	}
 	old := debug.SetPanicOnFault(true)
 	defer func() {
 		if e := recovered(old, recover()); e != nil {
-			done, err = false, e
+			err = e
 		}
 		t.unhold()
 		t.c.letGo()
 	}()
-	if r.Flags&rdma.FlagInline != 0 {
-		soft.Place(dst, r.Inline, &t.c.targets.fence)
-		return true, nil
+	for ; n < len(reqs); n++ {
+		r := &reqs[n]
+		data := r.Inline
+		if r.Flags&rdma.FlagInline == 0 {
+			e := &r.SGL[0]
+			if g := t.c.a.dom.RegionOf(e.Region); g != t.held {
+				t.unhold()
+				if !t.hold(g) {
+					return n, errRegionClosed
+				}
+			}
+			data = t.held.Bytes()[e.Offset : e.Offset+e.Length]
+		}
+		dst := t.c.hold(r.Remote.Addr, uint32(r.Remote.Token), len(data), slotWrite)
+		if dst == nil {
+			break
+		}
+		soft.Place(dst, data, &t.c.targets.fence)
 	}
-	e := &r.SGL[0]
-	g := t.c.a.dom.RegionOf(e.Region)
-	if !t.hold(g) {
-		return false, errRegionClosed
-	}
-	soft.Place(dst, g.Bytes()[e.Offset:e.Offset+length], &t.c.targets.fence)
-	return true, nil
+	return n, nil
 }
 
 // tell puts a message of one piece into the ring, if there is room and nothing is
-// wrong. The caller commits it.
+// wrong. The caller commits it, which ends the use of the piece's region too.
 func (t *sender) tell(r *rdma.Request, length int) bool {
 	if need, err := t.lacks(length); need > 0 || err != nil {
 		return false
@@ -126,10 +161,9 @@ func (t *sender) tell(r *rdma.Request, length int) bool {
 		if length > 0 {
 			e := &r.SGL[0]
 			g := t.c.a.dom.RegionOf(e.Region)
-			if !g.Acquire() {
+			if !t.keep(g) {
 				return false
 			}
-			defer g.Release()
 			data = g.Bytes()[e.Offset : e.Offset+length]
 		}
 	}
@@ -141,4 +175,26 @@ func (t *sender) tell(r *rdma.Request, length int) bool {
 	}
 	t.out.stage(entry{kind: entrySend, flags: flags, length: uint32(length), total: uint32(length)})
 	return true
+}
+
+// keep takes a reference to a region, unless it is the one that is kept for messages
+// which are posted together.
+func (t *sender) keep(g *soft.Region) bool {
+	if g == t.kept {
+		return true
+	}
+	if !g.Acquire() {
+		return false
+	}
+	t.letGo()
+	t.kept = g
+	return true
+}
+
+// letGo gives it back.
+func (t *sender) letGo() {
+	if t.kept != nil {
+		t.kept.Release()
+		t.kept = nil
+	}
 }

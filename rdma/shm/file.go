@@ -114,60 +114,122 @@ func unreadable(err error) bool {
 	return errors.As(err, &errno) && errno != unix.EFAULT
 }
 
-// placeFile puts a part of a file straight into its place: StatusDeviceBusy says that
-// not all of it is in the page cache, StatusPending that the place cannot be reached
-// now. The caller holds the baton of an empty queue.
-func (t *sender) placeFile(r *rdma.Request, length int) rdma.Status {
-	f := r.File.(*fileSource)
+// fileRun is the state of placeFiles.
+type fileRun struct {
+	reqs   []rdma.Request
+	done   int
+	status rdma.Status
+	fn     func(fd uintptr)
+}
+
+// placeFiles puts parts of one file straight into their places, and tells how many. Unless
+// that is all, StatusDeviceBusy says that the next is not all in the page cache,
+// StatusPending that its place cannot be reached now. The caller holds the baton of an
+// empty queue.
+func (t *sender) placeFiles(reqs []rdma.Request) (int, rdma.Status) {
+	f := reqs[0].File.(*fileSource)
 	f.mu.RLock()
 	defer f.mu.RUnlock()
 	switch {
 	case f.closed.Load():
-		return rdma.StatusAccessViolation
-	case length == 0 || !t.out.clear():
-		return rdma.StatusPending
+		return 0, rdma.StatusAccessViolation
+	case !t.out.clear():
+		return 0, rdma.StatusPending
 	}
-	dst := t.c.hold(r.Remote.Addr, uint32(r.Remote.Token), length, slotWrite)
-	if dst == nil {
-		return rdma.StatusPending
+	run := &t.run
+	run.reqs, run.done, run.status = reqs, 0, rdma.StatusSuccess
+	if f.raw.Control(run.fn) != nil {
+		run.status = rdma.StatusDeviceBusy
 	}
-	defer t.c.letGo()
-	if n, err := t.reader.read(f, dst, r.FileOffset, false); n < length || err != nil {
-		return rdma.StatusDeviceBusy
-	}
-	return rdma.StatusSuccess
+	run.reqs = nil
+	t.c.letGo()
+	return run.done, run.status
 }
 
-// postCachedLocked does a write from a file at once, if the file's pages are in memory
-// and nothing is before it, else it says StatusDeviceBusy. It lets go of the lock.
-func (qp *queuePair) postCachedLocked(r *rdma.Request) rdma.Status {
+// placeEach is the part of placeFiles that has the descriptor.
+func (t *sender) placeEach(fd uintptr) {
+	for run := &t.run; run.done < len(run.reqs); run.done++ {
+		r := &run.reqs[run.done]
+		if r.FileLength == 0 {
+			run.status = rdma.StatusPending
+			return
+		}
+		dst := t.c.hold(r.Remote.Addr, uint32(r.Remote.Token), r.FileLength, slotWrite)
+		if dst == nil {
+			run.status = rdma.StatusPending
+			return
+		}
+		if !t.reader.readAll(fd, r.File.(*fileSource), dst, r.FileOffset) {
+			run.status = rdma.StatusDeviceBusy
+			return
+		}
+	}
+}
+
+// runBytes bounds what is written from a file while others wait for their turn.
+const runBytes = 64 << 10
+
+// fileRunLocked is how many of the requests, the first of which was checked, are silent
+// writes of the same file that can be done one after another.
+func (qp *queuePair) fileRunLocked(reqs []rdma.Request) int {
+	const way = rdma.FlagOnlyIfCached | rdma.FlagSilentSuccess
+	n, sum := 0, 0
+	for ; n < len(reqs); n++ {
+		r := &reqs[n]
+		if r.Op != rdma.OpWrite || r.Flags != way || r.File != reqs[0].File {
+			break
+		}
+		if sum += r.FileLength; n > 0 && sum > runBytes {
+			break
+		}
+		if _, status := qp.checkFile(r); status != rdma.StatusSuccess {
+			break
+		}
+	}
+	return n
+}
+
+// postCachedLocked does writes from a file at once, if the file's pages are in memory
+// and nothing is before them: the first, and those behind it that can be done along with
+// it. It tells how many; if that is none, StatusDeviceBusy says that the first cannot be
+// done so. It lets go of the lock.
+func (qp *queuePair) postCachedLocked(reqs []rdma.Request) (int, rdma.Status) {
 	qp.commitLocked()
 	if c := qp.takeBatonLocked(); c != nil { // what was posted before comes first
 		qp.mu.Unlock()
 		c.tx.pump(false, 0)
 		qp.mu.Lock()
 	}
+	r := &reqs[0]
 	length, status := qp.checkLocked(r)
 	if status == rdma.StatusSuccess && (qp.writing || qp.next != qp.sends.Tail || qp.done != qp.next) {
 		status = rdma.StatusDeviceBusy
 	}
 	if status != rdma.StatusSuccess {
-		return status
+		return 0, status
 	}
+	run := qp.fileRunLocked(reqs)
 	qp.writing = true
 	t := &qp.conn.Load().tx
 	qp.mu.Unlock()
-	if status = rdma.StatusPending; r.Flags == rdma.FlagOnlyIfCached|rdma.FlagSilentSuccess {
-		status = t.placeFile(r, length)
+	n := 0
+	if status = rdma.StatusPending; run > 0 {
+		n, status = t.placeFiles(reqs[:run])
 	}
-	if status == rdma.StatusPending {
+	if n == 0 && status == rdma.StatusPending {
 		defer qp.mu.Lock()
-		return t.postCached(r, length)
+		if status = t.postCached(r, length); status != rdma.StatusSuccess {
+			return 0, status
+		}
+		return 1, status
 	}
 	qp.mu.Lock()
 	qp.writing = false // Post sends what others have queued meanwhile
 	qp.idle.Broadcast()
-	return status
+	if n > 0 {
+		status = rdma.StatusSuccess // the next call tells what is wrong with the next
+	}
+	return n, status
 }
 
 // postCached is the long way of a write from a file that must not wait. It gives the

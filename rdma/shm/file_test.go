@@ -228,6 +228,55 @@ func TestFileCachedAndOthers(t *testing.T) {
 	}
 }
 
+// TestFileRun: of writes of the cached kind that are posted together, those are done that
+// come before the first whose pages are not in memory, or whose place cannot be reached.
+func TestFileRun(t *testing.T) {
+	const page, count = 4096, 6
+	active, passive := connected(t, nil, 1<<20)
+	_, data, src := active.source(t, count*page)
+	src.(*fileSource).cached = false
+	active.introduce(t, passive.region)
+	r := &active.inside().tx.reader
+	read := r.fn
+	defer func() { r.fn = read }()
+	for good := range count {
+		for what, hinder := range map[string]func(reqs []rdma.Request){
+			"cold": func([]rdma.Request) {
+				r.fn = func(fd uintptr) {
+					if read(fd); r.off == int64(good*page) {
+						r.n, r.err = -1, unix.EAGAIN
+					}
+				}
+			},
+			"out of bounds": func(reqs []rdma.Request) { reqs[good].FileOffset = -1 },
+		} {
+			clear(passive.mem)
+			reqs := make([]rdma.Request, count)
+			for i := range reqs {
+				reqs[i] = rdma.Request{
+					Op: rdma.OpWrite, Flags: rdma.FlagOnlyIfCached | rdma.FlagSilentSuccess,
+					File: src, FileOffset: int64(i * page), FileLength: page, Remote: passive.at(2 * i * page),
+				}
+			}
+			hinder(reqs)
+			n, err := active.qp.Post(reqs)
+			r.fn = read
+			if n != good || err == nil {
+				t.Errorf("%s: took %d, not %d: %v", what, n, good, err)
+			}
+			for i := range good {
+				if !bytes.Equal(passive.mem[2*i*page:][:page], data[i*page:][:page]) {
+					t.Errorf("%s: part %d of %d differs", what, i, good)
+				}
+			}
+			if rest := passive.mem[2*(good+1)*page:][:page]; !bytes.Equal(rest, make([]byte, page)) {
+				t.Errorf("%s: part %d was written", what, good+1)
+			}
+		}
+	}
+	active.deliver(t, passive)
+}
+
 // TestFileRefused: what is no file, or no part of one. Source: [ND Adapter]
 func TestFileRefused(t *testing.T) {
 	active, passive := connected(t, nil, 4096)

@@ -48,16 +48,36 @@ func (r *fileReader) do(fd uintptr) {
 //
 // Errors: errWouldBlock; unix.Errno; that the file is closed.
 func (r *fileReader) read(f *fileSource, dst []byte, off int64, wait bool) (int, error) {
+	r.prepare(f, dst, off, wait)
+	if err := f.raw.Control(r.fn); err != nil {
+		r.iov.Base = nil
+		return 0, err
+	}
+	return r.outcome()
+}
+
+// readAll is a read that does not wait, by who has the descriptor of the file already; it
+// tells whether it filled dst.
+func (r *fileReader) readAll(fd uintptr, f *fileSource, dst []byte, off int64) bool {
+	r.prepare(f, dst, off, false)
+	r.fn(fd)
+	n, err := r.outcome()
+	return err == nil && n == len(dst)
+}
+
+// prepare says what the next call reads.
+func (r *fileReader) prepare(f *fileSource, dst []byte, off int64, wait bool) {
 	r.iov.Base, r.off, r.wait, r.way = unsafe.SliceData(dst), off, wait, 0
 	r.iov.SetLen(len(dst))
 	if !wait && !f.cached {
 		r.way = unix.RWF_NOWAIT
 	}
-	err := f.raw.Control(r.fn)
+}
+
+// outcome is what came of it.
+func (r *fileReader) outcome() (int, error) {
 	r.iov.Base = nil
 	switch {
-	case err != nil:
-		return 0, err
 	case r.err == 0:
 		return r.n, nil
 	case r.way != 0 && (r.err == unix.EAGAIN || r.err == unix.EOPNOTSUPP):

@@ -251,10 +251,10 @@ func (r *receiver) fillLoan(p *soft.Receive, e entry, l *loan, all bool) error {
 		return &violation{status: rdma.StatusBufferOverflow, receive: rdma.StatusBufferOverflow, err: errTooLong}
 	}
 	a, b := r.in.payload(e)
-	ok := scatter(p.Pieces, 0, a) && scatter(p.Pieces, len(a), b)
+	ok := r.scatter(p.Pieces, 0, a) && r.scatter(p.Pieces, len(a), b)
 	if ok && all {
 		if err := l.Use(func(lent []byte) error {
-			ok = scatter(p.Pieces, int(e.length), lent)
+			ok = r.scatter(p.Pieces, int(e.length), lent)
 			return nil
 		}); err != nil {
 			return &violation{status: rdma.StatusRemoteError, receive: rdma.StatusRemoteError, err: err}

@@ -16,8 +16,9 @@ import (
 func (qp *queuePair) Post(reqs []rdma.Request) (int, error) {
 	n, err := 0, error(nil)
 	qp.mu.Lock()
-	for ; n < len(reqs); n++ {
-		if status := qp.postLocked(&reqs[n]); status != rdma.StatusSuccess {
+	for n < len(reqs) {
+		k, status := qp.postSomeLocked(reqs[n:])
+		if n += k; status != rdma.StatusSuccess {
 			if err = errNotCached; status != rdma.StatusDeviceBusy {
 				err = opError("post", reqs[n].Op.String(), status, nil)
 			}
@@ -25,6 +26,9 @@ func (qp *queuePair) Post(reqs []rdma.Request) (int, error) {
 		}
 	}
 	qp.commitLocked()
+	if !qp.writing && qp.told && qp.heardLocked() {
+		qp.told = false
+	}
 	c := qp.takeBatonLocked()
 	qp.mu.Unlock()
 	if c != nil {
@@ -36,16 +40,31 @@ func (qp *queuePair) Post(reqs []rdma.Request) (int, error) {
 // errNotCached is the answer to FlagOnlyIfCached, which comes often.
 var errNotCached = opError("post", rdma.OpWrite.String(), rdma.StatusDeviceBusy, nil)
 
-// postLocked checks a request and queues it, or does it at once if that is what it
-// wants, for which it lets go of the lock.
-func (qp *queuePair) postLocked(r *rdma.Request) rdma.Status {
-	switch {
-	case r.Op == rdma.OpWrite && r.Flags&rdma.FlagOnlyIfCached != 0:
-		return qp.postCachedLocked(r)
-	case r.Op == rdma.OpBind:
+// postSomeLocked does or queues the first of the requests, and perhaps others that can be
+// done along with it; it tells how many, which is none if there is an error.
+func (qp *queuePair) postSomeLocked(reqs []rdma.Request) (int, rdma.Status) {
+	r := &reqs[0]
+	if r.Op == rdma.OpWrite && r.Flags&rdma.FlagOnlyIfCached != 0 {
+		return qp.postCachedLocked(reqs)
+	}
+	if n := qp.placeSomeLocked(reqs); n > 0 {
+		return n, rdma.StatusSuccess
+	}
+	if status := qp.postLocked(reqs[:1]); status != rdma.StatusSuccess {
+		return 0, status
+	}
+	return 1, rdma.StatusSuccess
+}
+
+// postLocked checks one request and queues it, or does it at once, for which it may let go
+// of the lock.
+func (qp *queuePair) postLocked(one []rdma.Request) rdma.Status {
+	r := &one[0]
+	switch r.Op {
+	case rdma.OpBind:
 		qp.windows.AdoptLocked(r)
 		return qp.postWindowLocked(r, 6)
-	case r.Op == rdma.OpInvalidate:
+	case rdma.OpInvalidate:
 		return qp.postWindowLocked(r, 4)
 	}
 	length, status := qp.checkLocked(r)
@@ -53,7 +72,7 @@ func (qp *queuePair) postLocked(r *rdma.Request) rdma.Status {
 		return status
 	}
 	s := qp.sends.Push()
-	if qp.idleLocked() && (plainWrite(r, length) && qp.placeLocked(s, r, length) || plainSend(r, length) && qp.tellLocked(s, r, length)) {
+	if qp.idleLocked() && (plainWrite(r, length) && qp.placeLocked(s, one) || plainSend(r, length) && qp.tellLocked(s, r, length)) {
 		return rdma.StatusSuccess
 	}
 	s.set(r, length)

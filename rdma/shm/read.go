@@ -176,7 +176,7 @@ func (r *receiver) answer(e entry) error {
 		return protocolError()
 	}
 	a, b := r.in.payload(e)
-	if !scatter(s.pieces, r.read, a) || !scatter(s.pieces, r.read+len(a), b) {
+	if !r.scatter(s.pieces, r.read, a) || !r.scatter(s.pieces, r.read+len(a), b) {
 		return errSinkClosed()
 	}
 	r.read += int(e.length)

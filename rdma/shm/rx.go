@@ -19,9 +19,11 @@ type receiver struct {
 	fence   atomic.Uint32
 	got     int // bytes of the message in progress
 	total   int
-	read    int         // bytes of the answer in progress
-	results bool        // are gathered
-	stalled atomic.Bool // the first entry waits for a receive of a shared queue
+	read    int          // bytes of the answer in progress
+	results bool         // are gathered
+	locked  bool         // the receives, for messages that follow each other
+	kept    *soft.Region // that the last of them went to, with a reference
+	stalled atomic.Bool  // the first entry waits for a receive of a shared queue
 }
 
 func (r *receiver) init(c *conn) {
@@ -43,6 +45,7 @@ func protocolError() error { return &violation{status: rdma.StatusRemoteError, e
 func (r *receiver) drain(budget int) (err error) {
 	old := debug.SetPanicOnFault(true)
 	defer func() {
+		r.letGo()
 		if e := recovered(old, recover()); e != nil {
 			err = e
 		}
@@ -61,6 +64,7 @@ func (r *receiver) drain(budget int) (err error) {
 			break
 		}
 		if err != nil {
+			r.letGo()
 			r.push()
 			return err
 		}
@@ -76,8 +80,21 @@ func (r *receiver) drain(budget int) (err error) {
 	return nil
 }
 
+// letGo gives back what is kept from one message to the next.
+func (r *receiver) letGo() {
+	if r.kept != nil {
+		r.kept.Release()
+		r.kept = nil
+	}
+	if r.locked {
+		r.locked = false
+		r.c.qp.recv.Unlock()
+	}
+}
+
 // handOn hands results on, and gives the peer the room of what was taken.
 func (r *receiver) handOn() {
+	r.letGo()
 	r.c.own.head.Store(r.in.head)
 	r.push()
 	r.c.wakeProducer()
@@ -93,9 +110,11 @@ func (r *receiver) push() {
 
 // entry does what one entry asks for.
 func (r *receiver) entry(e entry) error {
-	switch e.kind {
-	case entrySend:
+	if e.kind == entrySend {
 		return r.message(e)
+	}
+	r.letGo()
+	switch e.kind {
 	case entryLend:
 		return r.loan(e)
 	case entryWrite:
@@ -188,11 +207,14 @@ func (r *receiver) deliver(result rdma.Result) {
 	r.results = true
 }
 
-// message places a part of a message in the first receive.
+// message places a part of a message in the first receive. The lock of the receives is
+// held from then on, until letGo.
 func (r *receiver) message(e entry) error {
 	recv := &r.c.qp.recv
-	recv.Lock()
-	defer recv.Unlock()
+	if !r.locked {
+		recv.Lock()
+		r.locked = true
+	}
 	if e.flags&entryFirst != 0 {
 		if err := r.beginLocked(recv); err != nil {
 			return err
@@ -207,7 +229,7 @@ func (r *receiver) message(e entry) error {
 		return &violation{status: rdma.StatusBufferOverflow, receive: rdma.StatusBufferOverflow, err: errTooLong}
 	}
 	a, b := r.in.payload(e)
-	if !scatter(p.Pieces, r.got, a) || !scatter(p.Pieces, r.got+len(a), b) {
+	if !r.scatter(p.Pieces, r.got, a) || !r.scatter(p.Pieces, r.got+len(a), b) {
 		return &violation{status: rdma.StatusRemoteError, receive: rdma.StatusAccessViolation, err: errRegionClosed}
 	}
 	r.got += int(e.length)
@@ -218,8 +240,9 @@ func (r *receiver) message(e entry) error {
 	return nil
 }
 
-// scatter puts p at an offset of pieces, where there is room for it.
-func scatter(pieces []soft.Piece, at int, p []byte) bool {
+// scatter puts p at an offset of pieces, where there is room for it. It keeps the last
+// region until letGo.
+func (r *receiver) scatter(pieces []soft.Piece, at int, p []byte) bool {
 	for i := range pieces {
 		if len(p) == 0 {
 			break
@@ -230,12 +253,26 @@ func scatter(pieces []soft.Piece, at int, p []byte) bool {
 			continue
 		}
 		n := min(len(piece.Buf)-at, len(p))
-		if !piece.Region.Acquire() {
+		if !r.keep(piece.Region) {
 			return false
 		}
 		copy(piece.Buf[at:at+n], p[:n])
-		piece.Region.Release()
 		at, p = 0, p[n:]
 	}
+	return true
+}
+
+// keep takes a reference to a region, unless it is the one that is kept.
+func (r *receiver) keep(g *soft.Region) bool {
+	if g == r.kept && g.Open() {
+		return true
+	}
+	if !g.Acquire() {
+		return false
+	}
+	if r.kept != nil {
+		r.kept.Release()
+	}
+	r.kept = g
 	return true
 }

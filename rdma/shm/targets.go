@@ -208,7 +208,9 @@ func (c *conn) hold(addr uint64, token uint32, length int, right uint64) []byte 
 	if g == nil {
 		return nil
 	}
-	c.own.busy.Store(uint64(g.slot + 1))
+	if busy := uint64(g.slot + 1); c.own.busy.Load() != busy {
+		c.own.busy.Store(busy) // it stays from one write to the next that is done with it
+	}
 	if mem := c.check(g, addr, uint64(length), right); mem != nil {
 		raceAcquire()
 		return mem

@@ -24,9 +24,11 @@ type sender struct {
 	piece   int           // of the request in progress, where the next byte is
 	within  int
 	reader  fileReader
+	run     fileRun
 	attempt sendRequest  // of a write that does not wait
 	current *sendRequest // whose data putFn puts
 	held    *soft.Region // that it holds a reference to
+	kept    *soft.Region // that messages which are staged come from, with a reference; guarded by queuePair.mu
 
 	slow  bool                   // putFn may wait for a file
 	putFn func(dst []byte) error // puts the data of current into the peer's memory
@@ -51,6 +53,7 @@ func (t *sender) init(c *conn) {
 	t.chunk = len(c.own.ring) / 4
 	t.results = make([]rdma.Result, 0, soft.MaxResults)
 	t.reader.init()
+	t.run.fn = t.placeEach
 	t.putFn, t.getFn = t.put, t.get
 }
 
