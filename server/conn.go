@@ -59,7 +59,9 @@ type conn struct {
 	told     int             // and how many the client says it has
 	tally    tally           // of some of them
 	next     int64           // number of the next message, see outcome
-	request  [1]rdma.Request // that direct posts
+	request  [1]rdma.Request // that writeFile posts
+	directs  []*op           // READs to be answered by writes from files
+	requests []rdma.Request  // which are these
 	peek     [1]byte         // that it reads to see whether it can
 	first    int64           // and of the first
 	now      time.Time       // of the batch in hand

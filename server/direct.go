@@ -66,9 +66,8 @@ func (f *fid) detach(c *conn) {
 // from a buffer, though the provider copies it in pieces: they stay in the CPU's cache.
 const streamSize = 64 << 10
 
-// direct begins to answer a READ by a write from the file, and reports whether it
-// did. The loop does not wait: the provider does it at once, or in pieces as there is
-// room on the way to the client.
+// direct tells whether a READ can be answered by a write from the file. If so, the write
+// is posted with those that follow it, by postDirects at the latest.
 //
 // Source: [LWIO §Read] [OP-60] [OP-92i]
 func (c *conn) direct(o *op) bool {
@@ -77,11 +76,39 @@ func (c *conn) direct(o *op) bool {
 		!o.file.open.MayRead(int64(o.h.Offset), n) {
 		return false
 	}
-	if c.writeCached(o) {
-		c.placed(o, n)
-		return true
+	c.directs = append(c.directs, o)
+	r := o.fileWrite()
+	r.Flags = rdma.FlagOnlyIfCached | rdma.FlagSilentSuccess
+	c.requests = append(c.requests, r)
+	if len(c.directs) == maxDirects || n >= streamSize {
+		c.postDirects()
 	}
-	return n >= streamSize && c.cached(o) && c.writeFile(o)
+	return true
+}
+
+// maxDirects is how many writes from files are posted together.
+const maxDirects = 16
+
+// postDirects does the writes that direct has collected: at once, which takes no slot, if
+// all of it is in the page cache, or in pieces as there is room on the way to the client.
+// The loop does not wait.
+func (c *conn) postDirects() {
+	for done := 0; done < len(c.directs); {
+		n, err := c.qp.Post(c.requests[done:])
+		for _, o := range c.directs[done : done+n] {
+			c.placed(o, int(o.h.Length))
+		}
+		if done += n; err == nil {
+			continue
+		}
+		o := c.directs[done]
+		done++
+		if int(o.h.Length) < streamSize || !c.cached(o) || !c.writeFile(o) {
+			c.readByBuffer(o)
+		}
+	}
+	clear(c.requests)
+	c.directs, c.requests = c.directs[:0], c.requests[:0]
 }
 
 // fileWrite is the write from the file that answers o.
@@ -91,15 +118,6 @@ func (o *op) fileWrite() rdma.Request {
 		Remote: rdma.RemoteAddr{Addr: o.h.DataVa, Token: rdma.RemoteToken(o.h.DataMh)},
 		File:   o.file.source, FileOffset: int64(o.h.Offset), FileLength: int(o.h.Length),
 	}
-}
-
-// writeCached does the write at once if all of it is in the page cache, and takes no
-// slot for that.
-func (c *conn) writeCached(o *op) bool {
-	c.request[0] = o.fileWrite()
-	c.request[0].Flags = rdma.FlagOnlyIfCached | rdma.FlagSilentSuccess
-	_, err := c.qp.Post(c.request[:])
-	return err == nil
 }
 
 // cached tells whether what o reads is in the page cache. Where the kernel does not say

@@ -73,6 +73,9 @@ func (c *conn) dispatch(o *op, again bool) error {
 		c.reply(o, ntstatus.FileClosed)
 		return nil
 	}
+	if o.h.Opcode != wire.OpRead {
+		c.postDirects() // they came first
+	}
 	switch o.h.Opcode {
 	case wire.OpRead, wire.OpVecRead:
 		c.read(o)

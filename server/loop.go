@@ -73,7 +73,8 @@ func (c *conn) drain(batch *[pollSize]rdma.Result) (found bool, err error) {
 }
 
 // handleAll handles results that were polled together. What is answered goes out when
-// it is enough, or with the next flush.
+// it is enough, or with the next flush. READs of what is in the page cache are done
+// several at a time.
 func (c *conn) handleAll(all []rdma.Result) error {
 	c.now = time.Now()
 	for i := range all {
@@ -84,6 +85,7 @@ func (c *conn) handleAll(all []rdma.Result) error {
 			c.flush()
 		}
 	}
+	c.postDirects()
 	return nil
 }
 
@@ -98,7 +100,7 @@ func (c *conn) handleAll(all []rdma.Result) error {
 //
 // Source: [LWIO §Wakeup]
 func (c *conn) enough(left int) bool {
-	return c.readySum >= flushBytes || !c.crowded && 2*c.readyNum > max(c.begun+left, c.told)
+	return c.readySum >= flushBytes || !c.crowded && 2*(c.readyNum+len(c.directs)) > max(c.begun+left, c.told)
 }
 
 // handle handles one result.

@@ -135,6 +135,7 @@ func (c *conn) deliver(o *op, begun time.Time) {
 
 // flush delivers what the loop has answered since the last time.
 func (c *conn) flush() {
+	c.postDirects()
 	if c.ready.empty() && c.freed == 0 {
 		return
 	}
