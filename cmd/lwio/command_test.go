@@ -226,7 +226,7 @@ func TestAbout(t *testing.T) {
 	if r := run(t, exitOK, "providers", "--json"); !strings.Contains(r.out, `"name": "iwarp"`) {
 		t.Errorf("providers --json printed %q", r.out)
 	}
-	if r := run(t, exitOK); !strings.Contains(r.out, "Usage:") {
+	if r := run(t, exitOK, []string{}...); !strings.Contains(r.out, "Usage:") {
 		t.Errorf("lwio alone printed %q", r.out)
 	}
 }

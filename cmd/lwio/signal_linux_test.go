@@ -4,6 +4,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"syscall"
 	"testing"
@@ -13,6 +14,11 @@ import (
 // TestSecondSignal interrupts a command that cannot stop, because nobody reads
 // what it writes; the second signal does not wait for that.
 func TestSecondSignal(t *testing.T) {
+	// What runs in the background of a script ignores interrupts, and passes that on to its
+	// children unless it wants to know of them.
+	own := make(chan os.Signal, 1)
+	signal.Notify(own, os.Interrupt)
+	defer signal.Stop(own)
 	s := startServer(t, t.TempDir())
 	write(t, randomBytes(2*chunkSize), filepath.Join(s.dir, "f"))
 	cmd := exec.Command(os.Args[0], "cat", s.url+"/f")
