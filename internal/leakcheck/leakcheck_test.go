@@ -11,6 +11,13 @@ import (
 
 func TestMain(m *testing.M) { Main(m) }
 
+// impatient is a snapshot that does not wait for what is left indeed.
+func impatient() Snapshot {
+	s := Take()
+	s.patience = 0
+	return s
+}
+
 func TestNothingLeft(t *testing.T) {
 	s := Take()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -32,7 +39,7 @@ func TestNothingLeft(t *testing.T) {
 }
 
 func TestGoroutineLeft(t *testing.T) {
-	s := Take()
+	s := impatient()
 	stop := make(chan struct{})
 	defer close(stop)
 	go func() { <-stop }()
@@ -47,7 +54,7 @@ func TestDescriptorLeft(t *testing.T) {
 		t.Skip("descriptors are counted on Linux only")
 	}
 	path := filepath.Join(t.TempDir(), "forgotten")
-	s := Take()
+	s := impatient()
 	f, err := os.Create(path)
 	if err != nil {
 		t.Fatal(err)
@@ -73,6 +80,7 @@ func TestDescriptorReplaced(t *testing.T) {
 		t.Errorf("what was open before counts: %v", err)
 	}
 	old.Close()
+	s.patience = 0
 	f, err := os.Create(filepath.Join(dir, "new"))
 	if err != nil {
 		t.Fatal(err)
@@ -96,7 +104,8 @@ func (r *recorder) Errorf(format string, args ...any) { r.errors = append(r.erro
 
 func TestCheckFailsTheTest(t *testing.T) {
 	r := &recorder{TB: t}
-	Check(r)
+	s := impatient()
+	s.checkAtEnd(r)
 	stop := make(chan struct{})
 	go func() { <-stop }()
 	r.cleanups[0]()

@@ -7,7 +7,7 @@ import (
 )
 
 func TestMappingLeft(t *testing.T) {
-	s := Take()
+	s := impatient()
 	mem, err := syscall.Mmap(-1, 0, 1<<16, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_SHARED|syscall.MAP_ANON)
 	if err != nil {
 		t.Fatal(err)

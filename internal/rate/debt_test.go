@@ -4,11 +4,11 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
+	"lwio/internal/leakcheck"
 	"pgregory.net/rapid"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leakcheck.Main(m) }
 
 // A debt falls with time, never below nothing, and grows by what is added.
 func TestDebt(t *testing.T) {

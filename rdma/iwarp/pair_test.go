@@ -6,12 +6,12 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
+	"lwio/internal/leakcheck"
 
 	"lwio/rdma"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leakcheck.Main(m) }
 
 var loopback = netip.AddrFrom4([4]byte{127, 0, 0, 1})
 

@@ -7,7 +7,7 @@ import (
 	"os"
 	"testing"
 
-	"go.uber.org/goleak"
+	"lwio/internal/leakcheck"
 
 	"lwio/internal/smb/smbauth"
 	"lwio/internal/smb/smbserver"
@@ -15,7 +15,7 @@ import (
 	"lwio/vfs"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leakcheck.Main(m) }
 
 const (
 	testUser     = "user"

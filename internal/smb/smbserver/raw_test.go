@@ -14,10 +14,10 @@ import (
 	"lwio/internal/smb/smbauth"
 	"lwio/vfs"
 
-	"go.uber.org/goleak"
+	"lwio/internal/leakcheck"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leakcheck.Main(m) }
 
 // Commands, by number, as the raw client writes them.
 const (

@@ -15,11 +15,11 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
+	"lwio/internal/leakcheck"
 	"pgregory.net/rapid"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leakcheck.Main(m) }
 
 func TestSizes(t *testing.T) {
 	for in, want := range map[string]int64{
