@@ -17,8 +17,8 @@ import (
 	"lwio/rsock/spi"
 )
 
-// TestCutAtEveryRequest cuts the connection before each request of one side in turn, during
-// an exchange of all sorts. Both sides' calls end, what was read is the beginning of what was
+// TestCutAtEveryRequest cuts the connection before each request of one side in turn, and then
+// of the other, during an exchange of all sorts. Both sides' calls end, what was read is the beginning of what was
 // written, and nothing is left behind.
 //
 // Source: [WSD §7]
@@ -26,25 +26,31 @@ func TestCutAtEveryRequest(t *testing.T) {
 	onFabrics(t, func(t *testing.T, f fabric) {
 		for name, cfg := range variants {
 			t.Run(name, func(t *testing.T) {
-				step := uint64(1)
+				size := 60000
 				if name == "messages" {
-					step = 7 // they are many, and all alike
+					size = 6000 // which makes enough of them, all alike
 				}
-				cut := true
-				for n := uint64(1); cut; n += step {
-					cut = cutAt(t, f, n, cfg)
+				for _, active := range []bool{true, false} {
+					n := uint64(1)
+					for cutAt(t, f, n, active, size, cfg) {
+						n++
+					}
+					if n < 10 {
+						t.Errorf("the exchange has only %d requests", n)
+					}
 				}
 			})
 		}
 	})
 }
 
-// cutAt runs the exchange with a cut before request n, and tells whether it came that far.
-func cutAt(t *testing.T, f fabric, n uint64, cfg [2]Config) bool {
+// cutAt runs the exchange with a cut before request n of one side, and tells whether it came
+// that far.
+func cutAt(t *testing.T, f fabric, n uint64, active bool, size int, cfg [2]Config) bool {
 	var cut atomic.Bool
 	u := setup{active: cfg[0], passive: cfg[1]}
 	u.active.Linger, u.passive.Linger = 5*time.Second, 5*time.Second
-	u.wrap = func(p rdma.Provider) rdma.Provider {
+	wrap := func(p rdma.Provider) rdma.Provider {
 		return hook.Wrap(p, &hook.Config{Fault: func(a hook.Attempt) hook.Action {
 			if a.N != n {
 				return hook.Pass()
@@ -53,6 +59,12 @@ func cutAt(t *testing.T, f fabric, n uint64, cfg [2]Config) bool {
 			return hook.Cut()
 		}})
 	}
+	if active {
+		u.wrap = wrap
+	} else {
+		u.wrapPassive = wrap
+	}
+	data := pattern(size)
 	var a, b *Stream
 	sockets(t, f, u, func(sock *spi.Socket, active bool) (err error) {
 		if active {
@@ -63,24 +75,23 @@ func cutAt(t *testing.T, f fabric, n uint64, cfg [2]Config) bool {
 		return err
 	})
 	var wg sync.WaitGroup
-	wg.Go(func() { exerciseCut(t, n, a, true) })
-	wg.Go(func() { exerciseCut(t, n, b, false) })
+	wg.Go(func() { exerciseCut(t, n, data, a, true) })
+	wg.Go(func() { exerciseCut(t, n, data, b, false) })
 	wg.Wait()
 	return cut.Load()
 }
 
 // exerciseCut is what one side does until an error.
-func exerciseCut(t *testing.T, n uint64, s *Stream, active bool) {
+func exerciseCut(t *testing.T, n uint64, data []byte, s *Stream, active bool) {
 	defer s.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	if s.Start(ctx, active) != nil {
 		return
 	}
-	data := pattern(60000)
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		for _, part := range [][]byte{data[:100], data[100:30000], data[30000:]} {
+		for _, part := range [][]byte{data[:100], data[100 : len(data)/2], data[len(data)/2:]} {
 			if _, err := s.Write(part); err != nil {
 				return
 			}

@@ -62,8 +62,8 @@ func service(tb testing.TB, p rdma.Provider, local netip.Addr, cfg *spi.Config) 
 type setup struct {
 	active, passive       Config
 	activeSPI, passiveSPI *spi.Config
-	// wrap, if set, changes the provider of the active side.
-	wrap func(rdma.Provider) rdma.Provider
+	// wrap and wrapPassive, if set, change the providers of the sides.
+	wrap, wrapPassive func(rdma.Provider) rdma.Provider
 }
 
 // sockets gives two connected sockets after prepare was called for each.
@@ -71,11 +71,14 @@ func sockets(tb testing.TB, f fabric, u setup, prepare func(sock *spi.Socket, ac
 	tb.Helper()
 	p := f.provider()
 	local := f.listen.AddrPort.Addr()
-	front := p
+	front, back := p, p
 	if u.wrap != nil {
 		front = u.wrap(p)
 	}
-	near, far := service(tb, front, local, u.activeSPI), service(tb, p, local, u.passiveSPI)
+	if u.wrapPassive != nil {
+		back = u.wrapPassive(p)
+	}
+	near, far := service(tb, front, local, u.activeSPI), service(tb, back, local, u.passiveSPI)
 	at := f.listen
 	if !at.AddrPort.IsValid() {
 		at = rdma.Addr{Fabric: f.name, Name: fmt.Sprintf("session-%d-%d", time.Now().UnixNano(), names.Add(1))}
