@@ -15,7 +15,10 @@ type Provider interface {
 	// providers on the wire: "iwarp", "shm", "roce", "ib". Two implementations
 	// of one fabric have one name. [OP-38b]
 	Name() string
-	// Addrs lists the addresses of this host that an adapter can be opened on.
+	// Addrs lists the addresses of this host that an adapter can be opened on. It is
+	// empty only for a fabric that has no IP addresses at all, as one inside the host.
+	//
+	// Errors: StatusDeviceNotReady where one of IP has none at the moment.
 	Addrs(ctx context.Context) ([]netip.Addr, error)
 	// OpenAdapter opens the adapter that has the address; the zero Addr leaves
 	// the choice to the provider. Every call gives a new protection domain: what

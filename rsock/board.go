@@ -2,6 +2,7 @@ package rsock
 
 import (
 	"context"
+	"fmt"
 	"net/netip"
 	"sync"
 	"time"
@@ -15,8 +16,11 @@ import (
 type board struct {
 	cfg Config
 
-	mu    sync.Mutex // guards what follows; held while a provider is opened
+	looking chan struct{} // has one in it while the addresses are read anew
+
+	mu    sync.Mutex // guards what follows; nobody waits with it
 	now   *subnets   // nil before the first look
+	old   bool       // an address of now has failed
 	lanes map[laneKey]*lane
 	quiet map[rdma.Addr]time.Time // companions that did not answer, and until when they are left alone
 }
@@ -36,57 +40,123 @@ type lane struct {
 	*spi.Service
 	board *board
 	key   laneKey
-	users int // guarded by board.mu
+	users int           // guarded by board.mu
+	open  chan struct{} // closed when the provider is open, or the lane is not used for it
 }
 
 func newBoard(cfg *Config) *board {
-	return &board{cfg: cfg.withDefaults(), lanes: make(map[laneKey]*lane), quiet: make(map[rdma.Addr]time.Time)}
+	return &board{
+		cfg: cfg.withDefaults(), looking: make(chan struct{}, 1),
+		lanes: make(map[laneKey]*lane), quiet: make(map[rdma.Addr]time.Time),
+	}
 }
 
 // subnets is the table of subnets, which is made anew when it is too old. If that fails the
 // old one serves on.
+//
+// One call reads the addresses. The others have the old table meanwhile, and wait only if
+// there is none.
 func (b *board) subnets(ctx context.Context) (*subnets, error) {
+	now, fresh := b.table()
+	if fresh {
+		return now, nil
+	}
+	select {
+	case b.looking <- struct{}{}:
+	default:
+		if now != nil {
+			return now, nil
+		}
+		select {
+		case b.looking <- struct{}{}:
+		case <-ctx.Done():
+			return nil, fmt.Errorf("addresses of the providers: %w", context.Cause(ctx))
+		}
+	}
+	defer func() { <-b.looking }()
+	if now, fresh = b.table(); fresh {
+		return now, nil
+	}
+	made, err := readSubnets(ctx, &b.cfg)
+	if err != nil {
+		if now != nil {
+			b.cfg.Logger.Warn("rsock: the table of subnets stays as it is", "err", err)
+			return now, nil
+		}
+		return nil, err
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.now != nil && time.Since(b.now.made) < b.cfg.Refresh {
-		return b.now, nil
-	}
-	fresh, err := readSubnets(ctx, &b.cfg)
-	switch {
-	case err == nil:
-		b.now = fresh
-	case b.now == nil:
-		return nil, err
-	default:
-		b.cfg.Logger.Warn("rsock: the table of subnets stays as it is", "err", err)
-	}
-	return b.now, nil
+	b.now, b.old = made, false
+	return made, nil
+}
+
+// table is the table of subnets as it is, nil if there is none, and whether it will do.
+func (b *board) table() (now *subnets, fresh bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.now, b.now != nil && !b.old && time.Since(b.now.made) < b.cfg.Refresh
 }
 
 // outdate makes the next call of subnets look at the addresses again.
 func (b *board) outdate() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.now = nil
+	b.old = true
 }
 
 // lane opens a provider on an address, or shares it with those who have it open. The caller
-// releases it.
+// releases it. Of several calls one opens, and the others wait for that, each within its
+// context; if it fails, the next opens.
 func (b *board) lane(ctx context.Context, p *path, local netip.Addr) (*lane, error) {
+	key := laneKey{p.index, local}
+	for {
+		b.mu.Lock()
+		l := b.lanes[key]
+		if l == nil {
+			l = &lane{board: b, key: key, open: make(chan struct{})}
+			b.lanes[key] = l
+			b.mu.Unlock()
+			return l.start(ctx, p, local)
+		}
+		if l.isOpen() {
+			l.users++
+			b.mu.Unlock()
+			return l, nil
+		}
+		b.mu.Unlock()
+		select {
+		case <-l.open:
+		case <-ctx.Done():
+			return nil, fmt.Errorf("%s is being opened: %w", p.provider.Name(), context.Cause(ctx))
+		}
+	}
+}
+
+// start opens the provider of a lane, for one use.
+func (l *lane) start(ctx context.Context, p *path, local netip.Addr) (*lane, error) {
+	b := l.board
+	svc, err := spi.StartupEx(ctx, p.provider, local,
+		&spi.Config{Threshold: b.cfg.Threshold, NoRead: b.cfg.NoRead, ReceiveDepth: b.cfg.ReceiveBuffers})
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	key := laneKey{p.index, local}
-	l := b.lanes[key]
-	if l == nil {
-		svc, err := spi.StartupEx(ctx, p.provider, local, &spi.Config{Threshold: b.cfg.Threshold, NoRead: b.cfg.NoRead, ReceiveDepth: b.cfg.ReceiveBuffers})
-		if err != nil {
-			return nil, err
-		}
-		l = &lane{Service: svc, board: b, key: key}
-		b.lanes[key] = l
+	defer close(l.open)
+	if err != nil {
+		delete(b.lanes, l.key)
+		return nil, err
 	}
-	l.users++
+	l.Service, l.users = svc, 1
 	return l, nil
+}
+
+// isOpen tells whether the provider is open. The caller holds board.mu.
+func (l *lane) isOpen() bool {
+	select {
+	case <-l.open:
+		return true
+	default:
+		return false
+	}
 }
 
 // share is one more use of a lane.

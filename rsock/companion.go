@@ -27,21 +27,32 @@ type companion struct {
 	over  bool // its address is gone; guarded by Listener.mu
 }
 
-// openCompanion listens at a place and begins to take connections.
-func (l *Listener) openCompanion(ctx context.Context, p place) (*companion, error) {
+// openCompanion listens at a place and begins to take connections, unless the listener is
+// closed meanwhile.
+func (l *Listener) openCompanion(ctx context.Context, p place) error {
 	name := p.path.provider.Name()
 	ln, err := l.sw.lane(ctx, &p.path, p.local)
 	if err != nil {
-		return nil, &Error{Op: "listen", Provider: name, Object: p.String(), Err: err}
+		return &Error{Op: "listen", Provider: name, Object: p.String(), Err: err}
 	}
 	sl, err := ln.Listen(ctx, p.at, l.backlog)
 	if err != nil {
 		ln.release()
-		return nil, &Error{Op: "listen", Provider: name, Object: p.String(), Err: err}
+		return &Error{Op: "listen", Provider: name, Object: p.String(), Err: err}
 	}
 	c := &companion{l: l, place: p, lane: ln, spi: sl}
-	l.wg.Go(c.run)
-	return c, nil
+	l.mu.Lock()
+	closed := l.ctx.Err() != nil
+	if !closed {
+		l.companions = append(l.companions, c)
+		l.wg.Go(c.run)
+	}
+	l.mu.Unlock()
+	if closed {
+		err = sl.Close()
+		ln.release()
+	}
+	return err
 }
 
 // run takes requests until the companion is closed. Each is dealt with by a goroutine of

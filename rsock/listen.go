@@ -24,7 +24,8 @@ type ListenConfig struct {
 	// Condition decides about each connection; nil takes all. Who comes by RDMA learns
 	// nothing before it returned, and gets ECONNREFUSED if it says no; a connection by TCP,
 	// which the system has taken already, is then reset. It may be called by several
-	// goroutines at a time, and has Config.Negotiation to answer.
+	// goroutines at a time, of which none holds up another: by up to 64 for connections by
+	// TCP, and by Backlog for those by RDMA, where it has Config.Negotiation to answer.
 	//
 	// Source: [WSD §3.2]
 	Condition func(*Request) bool

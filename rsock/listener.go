@@ -10,9 +10,14 @@ import (
 	"time"
 )
 
-// rejecting is how many requests may be rejected at a time, beside those that have a place
-// in the backlog.
-const rejecting = 64
+const (
+	// rejecting is how many requests may be rejected at a time, beside those that have a
+	// place in the backlog.
+	rejecting = 64
+	// deciding is how many connections by TCP may be between the system and AcceptConn
+	// where a condition function decides about them.
+	deciding = 64
+)
 
 // Listener takes connections by TCP and by RDMA: it is a net.Listener. Safe for concurrent
 // use.
@@ -30,6 +35,7 @@ type Listener struct {
 	ready    chan *Conn    // connections by RDMA, each with a slot
 	slots    chan struct{} // one for each from its request to AcceptConn
 	working  chan struct{} // one for each request that is dealt with
+	deciding chan struct{} // one for each connection by TCP that the condition function is asked about
 	ctx      context.Context
 	cancel   context.CancelFunc
 	closing  <-chan struct{} // ctx.Done()
@@ -64,6 +70,7 @@ func newListener(lc *ListenConfig, sw *board, tcp *net.TCPListener, network stri
 	l.ready = make(chan *Conn, l.backlog)
 	l.slots = make(chan struct{}, l.backlog)
 	l.working = make(chan struct{}, l.backlog+rejecting)
+	l.deciding = make(chan struct{}, deciding)
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	l.closing = l.ctx.Done()
 	return l
@@ -129,8 +136,8 @@ func (l *Listener) Close() error {
 }
 
 func (l *Listener) close() error {
-	l.mu.Lock() // no companion comes or goes after this
 	l.cancel()
+	l.mu.Lock() // no companion comes or goes after this
 	companions := l.companions
 	l.mu.Unlock()
 	errs := []error{l.tcp.Close()}
@@ -150,43 +157,49 @@ func (l *Listener) close() error {
 }
 
 // openAll opens companions at all places where there is none yet, and closes those whose
-// place is gone. It fails with what went wrong, each time for one companion only.
+// place is gone. It fails with what went wrong, each time for one companion only. One
+// goroutine calls it at a time; nobody waits for a provider with mu held.
 func (l *Listener) openAll(ctx context.Context) (failed []error) {
 	table, err := l.sw.subnets(ctx)
 	if err != nil {
 		return []error{err}
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.ctx.Err() != nil {
-		return nil
-	}
 	wanted := table.doors(&l.sw.cfg, l.addr, l.both)
-	var kept []*companion
-	for _, c := range l.companions {
-		if slices.ContainsFunc(wanted, c.place.same) {
-			kept = append(kept, c)
-			continue
-		}
-		c.over = true
+	kept, gone := l.sort(wanted)
+	for _, c := range gone {
 		if err := c.spi.Close(); err != nil {
 			failed = append(failed, err)
 		}
 		l.sw.cfg.Logger.Info("rsock: the address of a companion is gone", "provider", c.lane.Name(), "addr", &c.place)
 	}
-	l.companions = kept
 	for _, p := range wanted {
 		if slices.ContainsFunc(kept, func(c *companion) bool { return c.place.same(p) }) {
 			continue
 		}
-		c, err := l.openCompanion(ctx, p)
-		if err != nil {
+		if err := l.openCompanion(ctx, p); err != nil {
 			failed = append(failed, err)
-			continue
 		}
-		l.companions = append(l.companions, c)
 	}
 	return failed
+}
+
+// sort keeps the companions whose places are wanted, and gives up the others, which the
+// caller closes.
+func (l *Listener) sort(wanted []place) (kept, gone []*companion) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.ctx.Err() != nil {
+		return l.companions, nil
+	}
+	for _, c := range l.companions {
+		if c.over = !slices.ContainsFunc(wanted, c.place.same); c.over {
+			gone = append(gone, c)
+		} else {
+			kept = append(kept, c)
+		}
+	}
+	l.companions = slices.Clone(kept)
+	return kept, gone
 }
 
 // follow opens companions on addresses as they come, and those that could not listen before.
@@ -207,41 +220,56 @@ func (l *Listener) follow() {
 
 // acceptTCP takes connections by TCP until the listener is closed.
 func (l *Listener) acceptTCP() {
-	for {
+	for l.ctx.Err() == nil {
 		tcp, err := l.tcp.AcceptTCP()
-		var a arrival
 		switch {
-		case err == nil && !l.wants(tcp):
-			reset(tcp)
-			continue
-		case err == nil:
-			a.c = newTCPConn(tcp, nil)
 		case errors.Is(err, net.ErrClosed):
 			return
+		case err != nil:
+			l.arrive(arrival{err: err})
+		case l.sw.cfg.RequireRDMA:
+			l.sw.cfg.Logger.Info("rsock: connection by TCP reset, as RDMA is required", "peer", tcp.RemoteAddr())
+			reset(tcp)
+		case l.condition == nil:
+			l.arrive(arrival{c: newTCPConn(tcp, nil)})
 		default:
-			a.err = err
-		}
-		select {
-		case l.accepted <- a:
-		case <-l.closing:
-			if err == nil {
-				reset(tcp)
-			}
-			return
+			l.decide(tcp)
 		}
 	}
 }
 
-// wants tells whether a connection by TCP is to be had.
-func (l *Listener) wants(c *net.TCPConn) bool {
-	if l.sw.cfg.RequireRDMA {
-		l.sw.cfg.Logger.Info("rsock: connection by TCP reset, as RDMA is required", "peer", c.RemoteAddr())
-		return false
+// arrive waits for an AcceptConn to take a connection by TCP, or an error.
+func (l *Listener) arrive(a arrival) {
+	select {
+	case l.accepted <- a:
+	case <-l.closing:
+		if a.c != nil {
+			_ = a.c.SetLinger(0)
+			a.c.Close()
+		}
 	}
-	return l.condition == nil || l.condition(&Request{
-		Transport: TransportTCP,
-		Local:     c.LocalAddr().(*net.TCPAddr),
-		Remote:    c.RemoteAddr().(*net.TCPAddr),
+}
+
+// decide has the condition function decide about a connection by TCP, in a goroutine of its
+// own, as it may take its time. It waits for a place among those that are decided about.
+func (l *Listener) decide(c *net.TCPConn) {
+	select {
+	case l.deciding <- struct{}{}:
+	case <-l.closing:
+		reset(c)
+		return
+	}
+	l.wg.Go(func() {
+		defer func() { <-l.deciding }()
+		if l.condition(&Request{
+			Transport: TransportTCP,
+			Local:     c.LocalAddr().(*net.TCPAddr),
+			Remote:    c.RemoteAddr().(*net.TCPAddr),
+		}) {
+			l.arrive(arrival{c: newTCPConn(c, nil)})
+		} else {
+			reset(c)
+		}
 	})
 }
 

@@ -26,11 +26,11 @@ type subnets struct {
 type path struct {
 	provider rdma.Provider
 	index    int          // in Config.Providers
-	addrs    []netip.Addr // none: the fabric is inside the host
-	err      error        // why the addresses are not known
+	addrs    []netip.Addr // none, and no err: the fabric is inside the host
+	err      error        // why the addresses are not known, or why there is none now
 }
 
-// inside tells whether the fabric stays inside the host.
+// inside tells whether the fabric stays inside the host. The caller has looked at err.
 func (p *path) inside() bool { return len(p.addrs) == 0 }
 
 // readSubnets asks the system and the providers.

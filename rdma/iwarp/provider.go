@@ -2,6 +2,7 @@ package iwarp
 
 import (
 	"context"
+	"errors"
 	"net"
 	"net/netip"
 	"sync"
@@ -35,6 +36,8 @@ func New(cfg *Config) *Provider {
 func (p *Provider) Name() string { return Name }
 
 // Addrs lists the unicast addresses of the host, loopback included.
+//
+// Errors: StatusDeviceNotReady if there is none, as where all interfaces are down.
 func (p *Provider) Addrs(ctx context.Context) ([]netip.Addr, error) {
 	if ctx.Err() != nil {
 		return nil, rdma.CanceledBy(ctx, "iwarp: list addresses", "")
@@ -43,6 +46,14 @@ func (p *Provider) Addrs(ctx context.Context) ([]netip.Addr, error) {
 	if err != nil {
 		return nil, opError("list addresses", "", rdma.StatusDeviceNotReady, err)
 	}
+	return usable(ifs)
+}
+
+// errNoAddress: the host has no address that a connection can use.
+var errNoAddress = errors.New("the host has no address")
+
+// usable are those of the interfaces' addresses that a connection can use.
+func usable(ifs []net.Addr) ([]netip.Addr, error) {
 	var addrs []netip.Addr
 	for _, i := range ifs {
 		n, ok := i.(*net.IPNet)
@@ -52,6 +63,9 @@ func (p *Provider) Addrs(ctx context.Context) ([]netip.Addr, error) {
 		if a, ok := netip.AddrFromSlice(n.IP); ok && !a.IsMulticast() && !a.IsLinkLocalUnicast() {
 			addrs = append(addrs, a.Unmap())
 		}
+	}
+	if len(addrs) == 0 {
+		return nil, opError("list addresses", "", rdma.StatusDeviceNotReady, errNoAddress)
 	}
 	return addrs, nil
 }
