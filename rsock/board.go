@@ -8,13 +8,16 @@ import (
 	"time"
 
 	"lwio/rdma"
+	"lwio/rsock/internal/session"
 	"lwio/rsock/spi"
 )
 
 // board is the switch of a Dialer or a Listener: the table of subnets, and the providers in
 // use. Safe for concurrent use.
 type board struct {
-	cfg Config
+	cfg      Config
+	bulk     *session.Budget // of all connections; nil: no bound
+	partings partings
 
 	looking chan struct{} // has one in it while the addresses are read anew
 
@@ -45,10 +48,14 @@ type lane struct {
 }
 
 func newBoard(cfg *Config) *board {
-	return &board{
+	b := &board{
 		cfg: cfg.withDefaults(), looking: make(chan struct{}, 1),
 		lanes: make(map[laneKey]*lane), quiet: make(map[rdma.Addr]time.Time),
 	}
+	if b.cfg.BulkMemory > 0 {
+		b.bulk = session.NewBudget(b.cfg.BulkMemory)
+	}
+	return b
 }
 
 // subnets is the table of subnets, which is made anew when it is too old. If that fails the

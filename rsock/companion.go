@@ -186,7 +186,7 @@ func (c *companion) admit(call *hello) rejection {
 func (c *companion) accept(in *spi.Incoming, call *hello) (*Conn, error) {
 	ctx, cancel := context.WithTimeout(c.l.ctx, c.l.sw.cfg.Negotiation)
 	defer cancel()
-	s, err := newSession(ctx, in.Socket(), &c.l.sw.cfg)
+	s, err := c.l.sw.newSession(ctx, in.Socket())
 	if err != nil {
 		return nil, err
 	}
@@ -199,5 +199,5 @@ func (c *companion) accept(in *spi.Incoming, call *hello) (*Conn, error) {
 		s.Abort()
 		return nil, err
 	}
-	return newRDMAConn(s, Transport{Name: c.lane.Name()}, call.to, call.from, c.lane.share().release), nil
+	return newRDMAConn(s, Transport{Name: c.lane.Name()}, call.to, call.from, c.lane.share()), nil
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"lwio/rdma"
+	"lwio/rsock/internal/session"
 )
 
 // Defaults of Config and ListenConfig.
@@ -18,6 +19,10 @@ const (
 	DefaultRetry = 30 * time.Second
 	// DefaultBacklog is the default of ListenConfig.Backlog, in connections.
 	DefaultBacklog = 1024
+	// DefaultBulkMemory is the default of Config.BulkMemory, in bytes.
+	DefaultBulkMemory = 256 << 20
+	// DefaultLinger is the default of Config.Linger.
+	DefaultLinger = session.DefaultLinger
 )
 
 // Config says how a Dialer or a Listener chooses, and how its connections move data. The
@@ -39,6 +44,17 @@ type Config struct {
 	// ReceiveBuffers is the number of control buffers that receive, of BufferSize bytes
 	// each; 0 leaves them to the session protocol.
 	ReceiveBuffers, BufferSize int
+	// BulkMemory bounds, in bytes, the memory for large data that all connections of a Dialer,
+	// or of a Listener, have together: 1.5 MiB for one that offers copies (over shm, and of
+	// the ends of large writes over others), 64 KiB for one that reads large data by small
+	// pieces, and what a peer that has closed still had on offer. A connection that gets
+	// none moves its large data in control messages, which is slower and takes more CPU. What
+	// a connection has not used for a second goes back. 0 is DefaultBulkMemory; a negative
+	// number has no bound.
+	BulkMemory int64
+	// Linger is how long the peer has to take what was written before a Close, in the
+	// background if need be; then the connection is broken off. 0 is DefaultLinger.
+	Linger time.Duration
 	// NoRead makes this side behave as one whose provider has no RDMA Read, so that peers
 	// write to it.
 	NoRead bool
@@ -72,6 +88,12 @@ func (c *Config) withDefaults() Config {
 	}
 	if cfg.Negotiation <= 0 {
 		cfg.Negotiation = DefaultNegotiation
+	}
+	if cfg.BulkMemory == 0 {
+		cfg.BulkMemory = DefaultBulkMemory
+	}
+	if cfg.Linger <= 0 {
+		cfg.Linger = DefaultLinger
 	}
 	if cfg.Retry == 0 {
 		cfg.Retry = DefaultRetry

@@ -64,7 +64,12 @@ func (c *Conn) ReadFrom(r io.Reader) (int64, error) { return c.via.ReadFrom(r) }
 func (c *Conn) WriteTo(w io.Writer) (int64, error) { return c.via.WriteTo(w) }
 
 // Close closes the connection as TCP does: what was written is still delivered, unless
-// SetLinger says otherwise. A second Close fails with net.ErrClosed (wrapped).
+// SetLinger says otherwise. Over RDMA the process itself does that, and not the system. So
+// Close waits until the peer has the data, for up to 100 ms, which is enough for one that
+// runs; then it returns, and a peer that does not take the data has Config.Linger for it. A
+// program that ends after that calls Drain of its Dialer or Listener before. Up to 1024
+// closes of a Dialer, or of a Listener, go on in the background; beyond that Close waits
+// longer. A second Close fails with net.ErrClosed (wrapped).
 func (c *Conn) Close() error { return c.via.Close() }
 
 // CloseRead ends reading; what arrives from then on is dropped.
@@ -94,7 +99,9 @@ func (c *Conn) SetWriteDeadline(t time.Time) error { return c.via.SetWriteDeadli
 func (c *Conn) SetNoDelay(noDelay bool) error { return c.via.SetNoDelay(noDelay) }
 
 // SetLinger says what Close does with data that is not yet delivered, as
-// net.TCPConn.SetLinger does: with 0 seconds it breaks off, and the peer sees a reset.
+// net.TCPConn.SetLinger does: with 0 seconds it breaks off, and the peer sees a reset; with
+// more it waits for so long until the peer has the data; with less it goes on in the
+// background, which is the default.
 func (c *Conn) SetLinger(sec int) error { return c.via.SetLinger(sec) }
 
 // SyscallConn gives the socket of a connection over TCP.

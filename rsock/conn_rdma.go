@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -17,7 +18,9 @@ import (
 // sessionCarrier is a session over RDMA as a carrier.
 type sessionCarrier struct {
 	stream        *session.Stream
-	network       string // the provider's name
+	partings      *partings
+	stays         atomic.Bool // Close waits, as SetLinger has said
+	network       string      // the provider's name
 	local, remote net.Addr
 }
 
@@ -25,19 +28,21 @@ var _ carrier = (*sessionCarrier)(nil)
 
 // newSession prepares a session on a socket that is not connected. What follows is Start,
 // and then newRDMAConn or Abort, which closes the socket too. So does a failure here.
-func newSession(ctx context.Context, sock *spi.Socket, cfg *Config) (*session.Stream, error) {
+func (b *board) newSession(ctx context.Context, sock *spi.Socket) (*session.Stream, error) {
+	cfg := &b.cfg
 	return session.New(ctx, sock, session.Config{
 		ReceiveBuffers: cfg.ReceiveBuffers, BufferSize: cfg.BufferSize,
 		Threshold: cfg.Threshold, NoRead: cfg.NoRead, Spin: cfg.Spin,
+		Linger: cfg.Linger, Memory: b.bulk,
 	})
 }
 
-// newRDMAConn is a connection over a session that has begun. closed is called once when it
-// is closed and its socket too.
-func newRDMAConn(s *session.Stream, t Transport, local, remote netip.AddrPort, closed func()) *Conn {
-	s.AfterClose(closed)
+// newRDMAConn is a connection over a session that has begun, on a lane that it releases when
+// it is closed and its socket too.
+func newRDMAConn(s *session.Stream, t Transport, local, remote netip.AddrPort, l *lane) *Conn {
+	s.AfterClose(l.release)
 	return &Conn{transport: t, via: &sessionCarrier{
-		stream: s, network: t.Name,
+		stream: s, partings: &l.board.partings, network: t.Name,
 		local: net.TCPAddrFromAddrPort(local), remote: net.TCPAddrFromAddrPort(remote),
 	}}
 }
@@ -87,7 +92,13 @@ func (c *sessionCarrier) WriteTo(w io.Writer) (int64, error) {
 }
 
 func (c *sessionCarrier) Close() error {
-	return c.wrap("close", c.stream.Close())
+	if !c.stream.BeginClose() {
+		return c.wrap("close", net.ErrClosed)
+	}
+	if c.stays.Load() {
+		return c.wrap("close", c.stream.EndClose())
+	}
+	return c.wrap("close", c.partings.close(c.stream))
 }
 
 func (c *sessionCarrier) CloseRead() error     { return c.wrap("close", c.stream.CloseRead()) }
@@ -111,6 +122,7 @@ func (c *sessionCarrier) SetWriteDeadline(t time.Time) error {
 func (c *sessionCarrier) SetNoDelay(bool) error { return nil }
 
 func (c *sessionCarrier) SetLinger(sec int) error {
+	c.stays.Store(sec >= 0)
 	c.stream.SetLinger(time.Duration(sec) * time.Second)
 	return nil
 }

@@ -108,7 +108,7 @@ func (b *board) connectTo(ctx context.Context, ln *lane, p place, to, from netip
 			return nil, failed("connect", false, err)
 		}
 	}
-	s, err := newSession(ctx, sock, &b.cfg)
+	s, err := b.newSession(ctx, sock)
 	if err != nil {
 		return nil, failed("connect", false, err)
 	}
@@ -125,7 +125,7 @@ func (b *board) connectTo(ctx context.Context, ln *lane, p place, to, from netip
 	if a, err := sock.LocalAddr(); err == nil && !p.path.inside() {
 		own = netip.AddrPortFrom(own.Addr(), a.AddrPort.Port())
 	}
-	return newRDMAConn(s, Transport{Name: ln.Name(), Skipped: skipped}, own, to, ln.release), nil
+	return newRDMAConn(s, Transport{Name: ln.Name(), Skipped: skipped}, own, to, ln), nil
 }
 
 // answered tells from the outcome of a connect, and what the peer said, how it went.

@@ -65,6 +65,18 @@ func (d *Dialer) DialConn(ctx context.Context, network, address string) (*Conn, 
 	return at.tcp(ctx)
 }
 
+// Drain waits until no connection of the Dialer that was closed is still delivering what was
+// written. Connections that are open do not count.
+//
+// Errors: that of ctx; the rest goes on.
+func (d *Dialer) Drain(ctx context.Context) error {
+	d.once.Do(func() { d.sw = newBoard(d.Config) })
+	if err := d.sw.partings.wait(ctx); err != nil {
+		return opError("close", "tcp", nil, nil, err)
+	}
+	return nil
+}
+
 // limited is ctx with the limits of Net.
 func (d *Dialer) limited(ctx context.Context) (context.Context, context.CancelFunc) {
 	end := d.Net.Deadline

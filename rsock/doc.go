@@ -22,7 +22,8 @@
 // A Dialer, a ListenConfig and a Config may be used by many goroutines and must not be
 // changed or copied after their first use. A Listener owns the goroutines that accept; its
 // Close waits for them and for handshakes under way, and leaves connections that were
-// handed out alone. Adapters are opened with the first connection or listener that needs
+// handed out alone. A connection that is closed while its peer is slow delivers in the
+// background what was written; Drain of its Dialer or Listener waits for that. Adapters are opened with the first connection or listener that needs
 // them and closed with the last.
 //
 // Source: [WSD §1], [WSD §3]

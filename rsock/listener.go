@@ -135,6 +135,17 @@ func (l *Listener) Close() error {
 	return err
 }
 
+// Drain waits until no connection that was accepted and closed is still delivering what was
+// written. Connections that are open do not count. It may be called before and after Close.
+//
+// Errors: that of ctx; the rest goes on.
+func (l *Listener) Drain(ctx context.Context) error {
+	if err := l.sw.partings.wait(ctx); err != nil {
+		return opError("close", l.Addr().Network(), nil, l.Addr(), err)
+	}
+	return nil
+}
+
 func (l *Listener) close() error {
 	l.cancel()
 	l.mu.Lock() // no companion comes or goes after this

@@ -218,8 +218,8 @@ func (p *proxy) carry(ctx context.Context, c net.Conn) {
 		})
 	}
 	wg.Wait()
-	c.Close()
-	to.Close()
+	closeAfter(c)
+	closeAfter(to)
 	log.Debug("proxy: done")
 }
 
@@ -238,6 +238,18 @@ func forward(to, from net.Conn) error {
 func hangUp(c net.Conn) {
 	if l, ok := c.(interface{ SetLinger(int) error }); ok {
 		_ = l.SetLinger(0)
+	}
+	c.Close()
+}
+
+// proxyLinger is how long the peer of a connection over RDMA has to take the last data, in
+// seconds. The connection keeps its place until then, and the proxy does not end.
+const proxyLinger = 3
+
+// closeAfter closes a connection once its peer has what was written.
+func closeAfter(c net.Conn) {
+	if r, ok := c.(*rsock.Conn); ok && r.Transport().RDMA() {
+		_ = r.SetLinger(proxyLinger)
 	}
 	c.Close()
 }

@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"sync"
 	"time"
 )
 
@@ -73,28 +74,45 @@ func (s *Stream) SetLinger(d time.Duration) {
 //
 // Source: [WSD §7]
 func (s *Stream) Close() error {
-	if s.closing.Swap(true) {
+	if !s.BeginClose() {
 		<-s.closed
 		return errClosed
 	}
-	defer close(s.closed)
+	return s.EndClose()
+}
+
+// BeginClose is the first part of Close, which does not wait: calls end, and the time of
+// SetLinger begins. EndClose is the rest. It is false if somebody has called it before.
+func (s *Stream) BeginClose() bool {
+	if s.closing.Swap(true) {
+		return false
+	}
 	linger := time.Duration(s.linger.Load())
 	if linger == 0 {
 		s.fail(errClosed)
 	}
-	giveUp := time.AfterFunc(max(linger, time.Millisecond), func() { s.fail(errLinger) })
+	s.giveUp = time.AfterFunc(max(linger, time.Millisecond), func() { s.fail(errLinger) })
 	for _, w := range s.waiters() {
 		s.baton.signal(w)
 	}
-	s.writing.Lock()
-	defer s.writing.Unlock()
-	s.reading.Lock()
-	defer s.reading.Unlock()
-	s.urgentReading.Lock()
-	defer s.urgentReading.Unlock()
+	return true
+}
+
+// EndClose does what BeginClose has left of Close; it is called once, by anybody.
+func (s *Stream) EndClose() error {
+	defer close(s.closed)
+	for _, calls := range []*sync.Mutex{&s.writing, &s.reading, &s.urgentReading} {
+		awaitCalls(calls) // those that come later do nothing
+	}
 	s.part()
-	giveUp.Stop()
+	s.giveUp.Stop()
 	return s.tearDown()
+}
+
+// awaitCalls waits for the calls that hold a lock.
+func awaitCalls(calls *sync.Mutex) {
+	calls.Lock()
+	defer calls.Unlock()
 }
 
 // part tells the peer that this side closes, and waits until it has all that was written.
@@ -156,6 +174,7 @@ func (s *Stream) tearDown() error {
 // closeSocket closes the socket, and says so.
 func (s *Stream) closeSocket() error {
 	err := s.sock.Close()
+	s.settleBudget()
 	if s.afterClose != nil {
 		s.afterClose()
 	}

@@ -52,6 +52,9 @@ type Config struct {
 	Spin time.Duration
 	// Linger bounds Close; 0 means DefaultLinger.
 	Linger time.Duration
+	// Memory is what the stream shares with others for large data; without any left it moves
+	// that in control messages. Nil has no bound.
+	Memory *Budget
 }
 
 // withDefaults fills in what is open, for a socket with such options.

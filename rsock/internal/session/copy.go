@@ -1,6 +1,9 @@
 package session
 
-import "io"
+import (
+	"errors"
+	"io"
+)
 
 // ReadFrom writes what r gives until its end, and returns how many bytes that were. While r
 // gives little at a time, as much as a control message takes is asked of it; once it has
@@ -47,7 +50,10 @@ func (s *Stream) readLittle(r io.Reader) (n int, more bool, err error) {
 // which leaves the memory to the last who uses it.
 func (s *Stream) readPart(r io.Reader) (n int, more bool, err error) {
 	g, err := s.borrowPiece()
-	if err != nil {
+	switch {
+	case errors.Is(err, errNoStage):
+		return s.readLittle(r)
+	case err != nil:
 		return 0, false, err
 	}
 	defer s.leave()

@@ -50,6 +50,8 @@ func cutAt(t *testing.T, f fabric, n uint64, active bool, size int, cfg [2]Confi
 	var cut atomic.Bool
 	u := setup{active: cfg[0], passive: cfg[1]}
 	u.active.Linger, u.passive.Linger = 5*time.Second, 5*time.Second
+	budget := NewBudget(10 * bulk)
+	u.active.Memory, u.passive.Memory = budget, budget
 	wrap := func(p rdma.Provider) rdma.Provider {
 		return hook.Wrap(p, &hook.Config{Fault: func(a hook.Attempt) hook.Action {
 			if a.N != n {
@@ -78,6 +80,9 @@ func cutAt(t *testing.T, f fabric, n uint64, active bool, size int, cfg [2]Confi
 	wg.Go(func() { exerciseCut(t, n, data, a, true) })
 	wg.Go(func() { exerciseCut(t, n, data, b, false) })
 	wg.Wait()
+	if left := budget.Left(); left != 10*bulk {
+		t.Errorf("cut at %d: %d bytes of memory for large data are left of %d", n, left, 10*bulk)
+	}
 	return cut.Load()
 }
 

@@ -106,8 +106,12 @@ func (s *Stream) temp() []byte {
 	f := &s.in.fetch
 	f.used = true
 	if f.temp == nil {
+		if !s.cfg.Memory.take(fetchSize) {
+			return nil
+		}
 		m, err := s.sock.Alloc(context.Background(), fetchSize)
 		if err != nil {
+			s.cfg.Memory.give(fetchSize)
 			return nil
 		}
 		if s.canRead() {
@@ -115,6 +119,7 @@ func (s *Stream) temp() []byte {
 		}
 		if err != nil {
 			_ = m.Close() // there is nothing else to do with it
+			s.cfg.Memory.give(fetchSize)
 			return nil
 		}
 		f.temp = m

@@ -27,6 +27,7 @@ type inbound struct {
 	left    bool   // and reads no more either, and wants to know when all of it is here
 	told    bool   // it knows
 	taken   bool   // the peer has all that this side wrote
+	drained int    // bytes of the budget that hold what a peer that closed had on offer
 
 	fetch  fetch
 	urgent urgent

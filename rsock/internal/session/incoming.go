@@ -125,12 +125,18 @@ func (s *Stream) drainLocked() {
 		if it.offer.size > 0 && it.offer.rest > uint64(s.sock.Options().MaxRdmaSize) {
 			return
 		}
-		whole := make([]byte, len(it.data)+int(it.offer.rest))
+		size := len(it.data) + int(it.offer.rest)
+		if !s.cfg.Memory.take(size) {
+			return // the program's Read fetches it
+		}
+		whole := make([]byte, size)
 		kept := copy(whole, it.data)
 		if s.fetchInto(it.offer, whole[kept:], fetchAside) {
 			in.fetch.whole = whole
+			in.drained += size
 			return
 		}
+		s.cfg.Memory.give(size)
 		return // for want of memory; the program's Read fetches it
 	}
 	in.told = true

@@ -27,7 +27,7 @@ type piece struct {
 
 // takePiece gives memory to offer from: nil if all of it is on its way.
 //
-// Errors: ErrNoBuffers.
+// Errors: ErrNoBuffers, errNoStage.
 func (o *outbound) takePiece() (*piece, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -62,8 +62,12 @@ func (o *outbound) give(p *piece) {
 // Source: [WSD §5.2], [WSD §5.4]
 func (o *outbound) furnishLocked() error {
 	ctx, g, sock := context.Background(), &o.stage, o.s.sock
+	if !o.s.cfg.Memory.take(stagePieces * stageSize) {
+		return errNoStage
+	}
 	m, err := sock.Alloc(ctx, stagePieces*stageSize)
 	if err != nil {
+		o.s.cfg.Memory.give(stagePieces * stageSize)
 		return noBuffers(err)
 	}
 	g.pieces, g.free = make([]piece, stagePieces), nil
@@ -107,6 +111,7 @@ func (o *outbound) clearLocked() error {
 	}
 	err := g.mem.Close()
 	*g = stage{}
+	o.s.cfg.Memory.give(stagePieces * stageSize)
 	return err
 }
 
@@ -137,6 +142,7 @@ func (s *Stream) restTempLocked() bool {
 	if f.tempHandle == (spi.Handle{}) || s.sock.DeregisterMemory(f.tempHandle) == nil {
 		_ = f.temp.Close() // it is not needed, whatever becomes of it
 		f.temp, f.tempHandle = nil, spi.Handle{}
+		s.cfg.Memory.give(fetchSize)
 	}
 	return f.temp != nil
 }

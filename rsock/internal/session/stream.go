@@ -27,6 +27,7 @@ type Stream struct {
 	err        atomic.Pointer[error] // why it has failed
 	closing    atomic.Bool           // Close was called
 	linger     atomic.Int64          // of Close, in nanoseconds
+	giveUp     *time.Timer           // ends a Close; set by BeginClose
 	closed     chan struct{}         // closed when Close is over
 	afterClose func()                // called when the socket is closed; may be nil
 	finished   atomic.Bool           // CloseWrite was called

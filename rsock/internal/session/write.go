@@ -93,6 +93,9 @@ func (s *Stream) writeLarge(p []byte) (n int, err error) {
 		k := 0
 		if s.copies {
 			k, err = s.offerCopy(p[n:], head)
+			if errors.Is(err, errNoStage) {
+				k, err = s.writeSmall(p[n:])
+			}
 		} else {
 			k, err = s.offerMemory(p[n:], head)
 		}
