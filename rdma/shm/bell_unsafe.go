@@ -24,7 +24,7 @@ type bell struct {
 	rest *rest
 
 	asked bool // the nap was asked for
-	slept bool // and came to a sleep
+	rang  bool // and a ring ended it
 	rung  int  // since bytes were read
 	fn    func(fd uintptr) bool
 	empty func(fd uintptr)
@@ -88,7 +88,7 @@ func (b *bell) close() {
 
 // nap sleeps in the network poller until the peer rings, or poke.
 func (b *bell) nap() {
-	b.asked, b.slept = false, false
+	b.asked, b.rang = false, false
 	err := b.raw.Read(b.fn)
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		_ = b.f.SetReadDeadline(time.Time{})
@@ -108,6 +108,7 @@ func (b *bell) nap() {
 // attempt is called when the poller begins to watch for a ring, and after one.
 func (b *bell) attempt(uintptr) bool {
 	if b.asked {
+		b.rang = true
 		return true
 	}
 	b.asked = true

@@ -125,9 +125,19 @@ func (c *conn) Disconnect() bool {
 	return c.end(&ending{err: opError("connection", c.peerName, rdma.StatusConnectionInvalid, net.ErrClosed), state: stateOrderly})
 }
 
-// wake wakes the peer if it sleeps; once is enough for each sleep.
+// wake wakes the peer, for what it was given, if it sleeps.
 func (c *conn) wake() {
 	s := c.peer.sleep.Load()
+	c.rest.prompt.answered(s)
+	c.ring(s)
+}
+
+// ring wakes the peer if s, the word in its segment, says that it sleeps. Once is enough
+// for each sleep, also if there was nothing to see then: before it sleeps again the peer
+// writes another word, and then looks. Who gives it something does that first, and then
+// reads the word. Both write before they read, so that the peer sees what it was given,
+// or the giver that the word is another.
+func (c *conn) ring(s uint64) {
 	if s&sleepHow == sleepNot || c.woken.Swap(s) == s {
 		return
 	}

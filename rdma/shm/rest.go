@@ -33,11 +33,20 @@ type rest struct {
 	parked bool   // run sleeps on the socket
 	seen   uint64 // looks when the timer last looked
 	armed  atomic.Bool
-	timer  *time.Timer // looks whether the connection is still attended
+	timer  *time.Timer   // looks whether the connection is still attended
+	period time.Duration // until it looks again
+
+	prompt prompter // rings the peer for answers that are not there yet
 }
 
-// grace is how long one that attended may stay away before run takes over.
-const grace = time.Millisecond
+// grace is how long one that attended may stay away before run takes over. The more
+// often it was found to come back, the more seldom is that looked at, at least every
+// longGrace: a timer that is due before the kernel's next tick costs each sleep in the
+// network poller, as the kernel sets its clock for it, and at the wake-up sets it back.
+const (
+	grace     = time.Millisecond
+	longGrace = 8 * time.Millisecond
+)
 
 func (r *rest) init(c *conn, b *bell) {
 	r.c, r.bell, r.how = c, b, sleepBell
@@ -47,6 +56,7 @@ func (r *rest) init(c *conn, b *bell) {
 	if b != nil {
 		b.init(c)
 	}
+	r.period, r.prompt.began = grace, time.Now()
 	r.timer = time.AfterFunc(time.Hour, r.check)
 	r.timer.Stop()
 }
@@ -102,7 +112,7 @@ func (r *rest) attend(yes bool) {
 func (r *rest) armLocked() {
 	if !r.armed.Load() {
 		r.armed.Store(true)
-		r.timer.Reset(grace)
+		r.timer.Reset(r.period)
 	}
 }
 
@@ -113,6 +123,11 @@ func (r *rest) check() {
 	looks := r.looks.Load()
 	stays := looks != r.seen
 	r.seen = looks
+	if stays {
+		r.period = min(2*r.period, longGrace)
+	} else {
+		r.period = grace
+	}
 	if stays && !r.closed {
 		r.armLocked()
 	}
@@ -171,7 +186,9 @@ func (c *conn) park(over func() bool) bool {
 	if r.how == sleepFutex {
 		r.napOnFutex()
 	} else {
-		r.bell.nap()
+		if r.bell.nap(); r.bell.rang {
+			c.foresee()
+		}
 	}
 	r.over = nil
 	more, err := true, error(nil)
@@ -193,6 +210,7 @@ func (c *conn) park(over func() bool) bool {
 // not to.
 func (r *rest) lieDown() bool {
 	r.looks.Add(1)
+	r.prompt.missed()
 	r.mu.Lock()
 	r.naps.Add(1) // before napping: see poke
 	r.napping.Store(true)

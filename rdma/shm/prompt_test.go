@@ -1,0 +1,148 @@
+//go:build linux
+
+package shm
+
+import (
+	"math/rand/v2"
+	"runtime"
+	"testing"
+	"time"
+)
+
+// TestPrompt: an answer is expected after a row of prompt ones, which what is late, what
+// is missing, and a peer that was woken for nothing end.
+func TestPrompt(t *testing.T) {
+	p := &prompter{began: time.Now()}
+	const later = int64(time.Hour) // so that no answer is late but who shall be
+	for name, bad := range map[string]func(){
+		"late":        func() { p.woken.Store(p.now() - int64(promptTime) - 1); p.answered(1) },
+		"missing":     func() { p.woken.Store(later); p.missed() },
+		"for nothing": func() { p.woken.Store(later); p.early.Store(5); p.answered(9) },
+	} {
+		for range 2 * promptTimes {
+			p.woken.Store(later)
+			p.early.Store(5)
+			p.answered(5)
+			p.answered(7) // of which nobody was told anything
+			p.missed()
+		}
+		if n := p.times.Load(); n != promptTimes {
+			t.Errorf("%d prompt answers in a row", n)
+		}
+		if bad(); p.times.Load() != 0 || p.woken.Load() != 0 || p.early.Load() != 0 {
+			t.Errorf("%s: %d in a row, woken %d, early %d", name, p.times.Load(), p.woken.Load(), p.early.Load())
+		}
+	}
+}
+
+// TestForesee: a peer that sleeps on the bell is rung for an answer that is expected to
+// the message that woke this side, and not again for the answer, unless it has gone to
+// sleep once more.
+func TestForesee(t *testing.T) {
+	const asleep, again = 4 + sleepBell, 8 + sleepBell
+	for name, tt := range map[string]struct {
+		times  int32
+		given  bool
+		sleep  uint64
+		early  int
+		answer int // rings, of the early one and the answer
+	}{
+		"expected":       {promptTimes, true, asleep, 1, 1},
+		"not expected":   {promptTimes - 1, true, asleep, 0, 1},
+		"no message":     {promptTimes, false, asleep, 0, 1},
+		"not asleep":     {promptTimes, true, 4 + sleepNot, 0, 0},
+		"not on a bell":  {promptTimes, true, 4 + sleepSocket, 0, 1},
+		"sleeps another": {promptTimes, true, again, 1, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, victim, accepted := attack(t, nil)
+			if err := <-accepted; err != nil {
+				t.Fatal(err)
+			}
+			c, rings := victim.inside(), 0
+			c.rest.seat.Lock() // which keeps the segments mapped
+			defer c.rest.seat.Unlock()
+			c.waker.fn = func(uintptr) { rings++ }
+			c.rest.over = func() bool { return true } // as park sets it
+			c.rest.prompt.times.Store(tt.times)
+			r.own.sleep.Store(tt.sleep)
+			if tt.given {
+				(entry{kind: entryWrite}).store(r.own.ring, 0)
+				r.own.tail.Store(headerSize)
+			}
+			c.foresee()
+			if rings != tt.early {
+				t.Errorf("%d rings before the answer", rings)
+			}
+			if tt.sleep == again {
+				r.own.sleep.Store(again + 4)
+			}
+			if c.wake(); rings != tt.answer {
+				t.Errorf("%d rings with the answer", rings)
+			}
+			if early := tt.early > 0; early && (c.rest.prompt.times.Load() == 0) != (tt.sleep == again) {
+				t.Errorf("%d prompt answers in a row", c.rest.prompt.times.Load())
+			}
+		})
+	}
+}
+
+// TestNoWakeIsLost: however both sides sleep, look and get up, and whether answers are
+// foreseen rightly or not, a message wakes who waits for it. A wake-up that is lost hangs
+// the test.
+//
+// Source: [ND CompletionQueue.Notify], design decision 11
+func TestNoWakeIsLost(t *testing.T) {
+	turns := 60_000
+	if raceEnabled || testing.Short() {
+		turns = 6000
+	}
+	for name, way := range sleepWays {
+		t.Run(name, func(t *testing.T) {
+			active, passive := connected(t, way.cfg, 4096)
+			ping, pong := newPlayer(active, true), newPlayer(passive, true)
+			for _, p := range []*player{ping, pong} {
+				if _, err := p.s.qp.PostReceive(p.recv[:]); err != nil {
+					t.Fatal(err)
+				}
+			}
+			play := func(p *player, first bool, seed uint64) error {
+				rnd := rand.New(rand.NewPCG(seed, 1))
+				for i := range turns {
+					if i > 0 || !first {
+						if err := p.take(t); err != nil {
+							return err
+						}
+					}
+					loiter(rnd)
+					p.s.inside().rest.prompt.times.Store(rnd.Int32N(2) * promptTimes)
+					if err := p.send(); err != nil {
+						return err
+					}
+					loiter(rnd)
+				}
+				return nil
+			}
+			done := make(chan error, 1)
+			go func() { done <- play(pong, false, 1) }()
+			if err := play(ping, true, 2); err != nil {
+				t.Error(err)
+			}
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// loiter lets others run for a while, or nobody.
+func loiter(rnd *rand.Rand) {
+	switch rnd.IntN(4) {
+	case 0:
+		runtime.Gosched()
+	case 1:
+		for range rnd.IntN(2000) {
+			_ = rnd.Uint64()
+		}
+	}
+}
