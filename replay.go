@@ -16,7 +16,7 @@ import (
 const maxBehind = 1<<15 - 1
 
 // maxFarBehind is that for writes of connections before the last one: of those the
-// server passes on 1024 outcomes at most, and forgets the oldest. [OP-112]
+// server forgets the oldest outcomes when there are many. [OP-112]
 const maxFarBehind = 512
 
 // Why writes cannot be sent again.

@@ -38,9 +38,10 @@ type outcomes struct {
 	earlier []outcome
 }
 
-// maxEarlier bounds what goes from connection to connection, to that of some of the
-// largest grants.
-const maxEarlier = 1024
+// maxEarlier bounds what goes from connection to connection: a client may be in doubt about
+// as many writes as it had credits, and asks for them though half as many were written
+// since. What it sends again and is done then is behind those that had been.
+const maxEarlier = 2 * maxCredits
 
 // put notes the outcome of a write among the last most ones.
 func (r *outcomes) put(x outcome, most int) {

@@ -224,6 +224,32 @@ func TestOutcomesStay(t *testing.T) {
 	}
 }
 
+// With as many credits as there may be, what became of a write is known on the third
+// connection, though all others that were in flight with it were answered after it, half of
+// them on the second connection, and others were written there.
+//
+// Source: [OP-112]
+func TestOutcomesOfManyCredits(t *testing.T) {
+	const written = 512
+	var first, second outcomes
+	for i := range int64(maxCredits / 2) {
+		first.put(outcome{number: i}, maxCredits)
+	}
+	second.earlier = first.all()
+	for i := range int64(maxCredits / 2) {
+		second.putEarlier(outcome{number: maxCredits/2 + i})
+	}
+	for i := range int64(written) {
+		second.put(outcome{number: maxCredits + i}, maxCredits)
+	}
+	third := outcomes{earlier: second.all()}
+	for i := range int64(maxCredits + written) {
+		if _, ok := third.find(i); !ok {
+			t.Fatalf("write %d would be done twice", i)
+		}
+	}
+}
+
 // If the answer to AUTH is lost, the client names the old connection again.
 //
 // Source: [OP-112]
