@@ -20,6 +20,10 @@ type Stats struct {
 	SMBReads, SMBWrites Count
 	// OpenFiles are open now, of MaxOpenFiles that may be.
 	OpenFiles, MaxOpenFiles int
+	// Locks of byte ranges are held now, and LockWaits waited for, of MaxLocks together
+	// that may be; LockWaited are those that ever were waited for.
+	Locks, LockWaits, MaxLocks int
+	LockWaited                 uint64
 	// SMBMemory is taken by long SMB messages now, ReadMemory by reads over RDMA, in
 	// bytes, of MaxSMBMemory and MaxReadMemory.
 	SMBMemory, MaxSMBMemory, ReadMemory, MaxReadMemory int64

@@ -61,6 +61,9 @@ type FS struct {
 	skipped atomic.Uint64
 	orphans atomic.Int64
 
+	lockWaits  atomic.Int64  // now
+	lockWaited atomic.Uint64 // ever
+
 	mu     sync.Mutex // see the package comment
 	closed bool
 	nodes  map[NodeID]*node
@@ -72,8 +75,10 @@ type FS struct {
 type Stats struct {
 	// Opens are alive now, of MaxOpens that may be.
 	Opens, MaxOpens int
-	// Locks are held or waited for now, of MaxLocks that may be.
-	Locks, MaxLocks int
+	// Locks are held or waited for now, of MaxLocks that may be; LockWaits are those that
+	// are waited for, LockWaited those that ever were.
+	Locks, LockWaits, MaxLocks int
+	LockWaited                 uint64
 	// SkippedNames counts directory entries that SMB cannot carry or that are
 	// never served.
 	SkippedNames uint64
@@ -153,10 +158,13 @@ func (f *FS) Lookup(name string) (*Share, bool) {
 
 // Stats returns the counters.
 func (f *FS) Stats() Stats {
+	locks := f.locks.now()
 	return Stats{
 		Opens:        f.opens.now(),
 		MaxOpens:     f.opens.most,
-		Locks:        f.locks.now(),
+		Locks:        locks,
+		LockWaits:    min(int(f.lockWaits.Load()), locks), // others change both meanwhile
+		LockWaited:   f.lockWaited.Load(),
 		MaxLocks:     f.locks.most,
 		SkippedNames: f.skipped.Load(),
 		Stalled:      int(f.orphans.Load()),

@@ -35,21 +35,32 @@ func (o *Open) tryLock(locks []Lock) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for i, l := range locks {
-		err := o.admitLockLocked(l.Range)
-		if err == nil && !t.grantLocked(o, l) {
+		err := o.admitLockLocked(l.Range, i)
+		if err == nil && (t.barredLocked(o, l.Range, l.use()) || l.meetsOwn(locks[:i])) {
 			o.uncountLocksLocked(1)
 			err = ntstatus.LockNotGranted
 		}
-		if err == nil {
-			continue
+		if err != nil {
+			o.uncountLocksLocked(i)
+			return err
 		}
-		for _, l := range slices.Backward(locks[:i]) {
-			t.takeLocked(o, l) // nobody has seen it: the table was locked
-		}
-		o.uncountLocksLocked(i)
-		return err
 	}
+	t.addLocked(o, locks)
 	return nil
+}
+
+// use is what the lock wants its range for.
+func (l Lock) use() lockUse {
+	if l.Exclusive {
+		return toLockAlone
+	}
+	return toRead
+}
+
+// meetsOwn reports whether locks of the same open keep it from l, before they are in the
+// table.
+func (l Lock) meetsOwn(locks []Lock) bool {
+	return l.Exclusive && slices.ContainsFunc(locks, func(m Lock) bool { return m.meets(l.Range) })
 }
 
 // LockWait is a lock that is waited for. Who has one calls Wait.
@@ -75,11 +86,13 @@ func (o *Open) queueLock(l Lock) (*LockWait, error) {
 	t := o.locks
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if err := o.admitLockLocked(l.Range); err != nil || t.grantLocked(o, l) {
+	if err := o.admitLockLocked(l.Range, 0); err != nil || t.grantLocked(o, l) {
 		return nil, err
 	}
 	w := &LockWait{Lock: l, open: o, done: make(chan error, 1)}
 	t.waiting = append(t.waiting, w)
+	o.fs.lockWaited.Add(1)
+	o.fs.lockWaits.Add(1)
 	return w, nil
 }
 
@@ -102,6 +115,7 @@ func (w *LockWait) wait(ctx context.Context) error {
 		return <-w.done // which was first
 	}
 	t.waiting = slices.Delete(t.waiting, i, i+1)
+	w.open.fs.lockWaits.Add(-1)
 	w.open.uncountLocksLocked(1)
 	return context.Cause(ctx)
 }
@@ -152,8 +166,8 @@ func (o *Open) mayWrite(off int64, n int) bool {
 	return !o.locks.barred(o, Range{uint64(off), uint64(n)}, toWrite)
 }
 
-// admitLockLocked checks a lock that is wanted, and counts it.
-func (o *Open) admitLockLocked(r Range) error {
+// admitLockLocked checks a lock that is wanted together with others, and counts it.
+func (o *Open) admitLockLocked(r Range, others int) error {
 	t := o.locks
 	switch {
 	case o.lockless:
@@ -166,7 +180,7 @@ func (o *Open) admitLockLocked(r Range) error {
 		return ntstatus.InvalidLockRange
 	case o.locked >= o.fs.maxOpenLocks:
 		return because(ntstatus.InsufficientResources, "too many locks of one open")
-	case len(t.list)+len(t.waiting) >= o.fs.maxFileLocks:
+	case len(t.list)+len(t.waiting)+others >= o.fs.maxFileLocks:
 		return because(ntstatus.InsufficientResources, "too many locks of one file")
 	case !o.fs.locks.take(o.user):
 		return because(ntstatus.InsufficientResources, "too many locks")

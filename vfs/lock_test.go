@@ -128,6 +128,15 @@ func TestLockAllOrNone(t *testing.T) {
 	if n := s.Stats().Locks; n != 3 {
 		t.Errorf("%d locks, want 3", n)
 	}
+	wantStatus(t, "array that meets itself", a.TryLock(exclusive(410, 5), shared(410, 5), shared(411, 1), exclusive(414, 1)), ntstatus.LockNotGranted)
+	wantStatus(t, "array out of order", a.TryLock(shared(300, 1), exclusive(200, 10), exclusive(301, 0), shared(205, 100)), ntstatus.Success)
+	wantStatus(t, "between", b.TryLock(exclusive(304, 1)), ntstatus.LockNotGranted)
+	wantStatus(t, "before", b.TryLock(shared(209, 1)), ntstatus.LockNotGranted)
+	wantStatus(t, "behind", b.TryLock(exclusive(305, 10)), ntstatus.Success)
+	for _, l := range []vfs.Range{{Off: 205, Len: 100}, {Off: 200, Len: 10}, {Off: 301}, {Off: 300, Len: 1}} {
+		wantStatus(t, "unlock one of the array", a.Unlock(l), ntstatus.Success)
+	}
+	wantStatus(t, "unlock", b.Unlock(vfs.Range{Off: 305, Len: 10}), ntstatus.Success)
 	// The exclusive one goes first.
 	wantStatus(t, "unlock", b.Unlock(vfs.Range{Off: 90, Len: 20}), ntstatus.Success)
 	wantStatus(t, "shared", a.TryLock(shared(95, 1)), ntstatus.Success)
@@ -297,6 +306,31 @@ func TestLockCloseServesInTurn(t *testing.T) {
 	closed(t, b, c)
 }
 
+// BenchmarkLockArray is an array of locks of which the last is refused, in a file with many.
+func BenchmarkLockArray(b *testing.B) {
+	const n = 8000
+	s := newSite(b)
+	s.put("f")
+	keepers := []*vfs.Open{s.mustOpen("f"), s.mustOpen("f")}
+	for i := range uint64(n) {
+		if err := keepers[i%2].TryLock(shared(1000+i, 1)); err != nil {
+			b.Fatal(err)
+		}
+	}
+	o := s.mustOpen("f")
+	var array []vfs.Lock
+	for i := range uint64(63) {
+		array = append(array, exclusive(i, 1))
+	}
+	array = append(array, exclusive(1000, 1))
+	for b.Loop() {
+		if o.TryLock(array...) == nil {
+			b.Fatal("granted")
+		}
+	}
+	closed(b, o, keepers[0], keepers[1])
+}
+
 // BenchmarkLockClose is the close of an open with many locks, for which many wait.
 func BenchmarkLockClose(b *testing.B) {
 	const n = 2000
@@ -364,9 +398,12 @@ func TestLockLimits(t *testing.T) {
 	w := queue(t, d, exclusive(1, 1))
 	_, err := d.QueueLock(exclusive(1, 1))
 	wantStatus(t, "another wait", err, ntstatus.InsufficientResources)
-	if st := s.Stats(); st.Locks != 4+3+5+3 || st.MaxLocks != 20 {
+	if st := s.Stats(); st.Locks != 4+3+5+3 || st.MaxLocks != 20 || st.LockWaits != 1 || st.LockWaited != 1 {
 		t.Errorf("%+v", st)
 	}
 	closed(t, b, c, d)
 	wantStatus(t, "wait", w.Wait(t.Context()), ntstatus.RangeNotLocked)
+	if st := s.Stats(); st.Locks != 0 || st.LockWaits != 0 {
+		t.Errorf("%+v", st)
+	}
 }

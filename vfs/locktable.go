@@ -78,18 +78,35 @@ func (t *lockTable) barred(open *Open, r Range, use lockUse) bool {
 
 // grantLocked makes open the owner of l, unless another lock is in the way.
 func (t *lockTable) grantLocked(open *Open, l Lock) bool {
-	use := toRead
-	if l.Exclusive {
-		use = toLockAlone
-	}
-	if t.barredLocked(open, l.Range, use) {
+	if t.barredLocked(open, l.Range, l.use()) {
 		return false
 	}
-	i, _ := slices.BinarySearchFunc(t.list, l.Off, byOffset)
-	t.list = slices.Insert(t.list, i, heldLock{Lock: l, open: open})
-	t.changedLocked(i)
+	t.addLocked(open, []Lock{l})
 	return true
 }
+
+// addLocked makes open the owner of locks that nothing is in the way of. It goes through the
+// list once, for all of them.
+func (t *lockTable) addLocked(open *Open, locks []Lock) {
+	if !slices.IsSortedFunc(locks, lockOffsets) {
+		locks = slices.SortedFunc(slices.Values(locks), lockOffsets)
+	}
+	old := len(t.list)
+	t.list = slices.Grow(t.list, len(locks))[:old+len(locks)]
+	from := old // of those that are to be moved
+	for left := len(locks); left > 0; {
+		if from > 0 && t.list[from-1].Off > locks[left-1].Off {
+			from--
+			t.list[from+left] = t.list[from]
+			continue
+		}
+		left--
+		t.list[from+left] = heldLock{Lock: locks[left], open: open}
+	}
+	t.changedLocked(from)
+}
+
+func lockOffsets(a, b Lock) int { return cmp.Compare(a.Off, b.Off) }
 
 func byOffset(l heldLock, off uint64) int { return cmp.Compare(l.Off, off) }
 
@@ -129,6 +146,7 @@ func (t *lockTable) wakeLocked(freed func(Range) bool) {
 			return false
 		}
 		w.done <- nil
+		w.open.fs.lockWaits.Add(-1)
 		return true
 	})
 }
@@ -147,6 +165,7 @@ func (t *lockTable) dropWaits(open *Open) {
 		}
 		return w.open == open
 	})
+	open.fs.lockWaits.Add(int64(len(t.waiting) - n))
 	open.uncountLocksLocked(n - len(t.waiting))
 }
 

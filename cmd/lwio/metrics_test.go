@@ -79,6 +79,9 @@ func TestMetricsOfAConnection(t *testing.T) {
 	if _, err := f.WriteAt([]byte("four"), 0); err != nil {
 		t.Fatal(err)
 	}
+	if err := f.TryLock(t.Context(), lwio.Range{Len: 10}, lwio.LockShared); err != nil {
+		t.Fatal(err)
+	}
 	text := scrape(t, s)
 	for _, want := range []string{
 		`lwio_connection_bytes_total\{client="[^"]+",connection="1",op="write",provider="\w+",user="lwio"\} 4`,
@@ -89,6 +92,7 @@ func TestMetricsOfAConnection(t *testing.T) {
 		`lwio_connection_credits\{client="[^"]+",connection="1",provider="\w+",user="lwio"\} [1-9]`,
 		`lwio_provider_connections\{provider="\w+"\} 1`,
 		`lwio_open_files 1`,
+		`lwio_locks\{state="held"\} 1`, `lwio_locks\{state="waiting"\} 0`, `lwio_locks_limit 65536`, `lwio_lock_waits_total 0`,
 		`lwio_connections\{kind="rdma"\} 1`,
 	} {
 		if !regexp.MustCompile(want).MatchString(text) {
