@@ -112,16 +112,20 @@ func (b *Batch) sendOn(ctx context.Context, l *leg, block bool) (int, error) {
 			starved = len(b.queue) - b.queued
 			break
 		}
-		b.queued++
 		if err := o.prepare(ctx, cn, s); err != nil {
 			s.again = false
 			cn.release(s)
+			if isLost(err) || ctx.Err() != nil {
+				break // it stays queued
+			}
+			b.queued++
 			if o.owed != nil { // it was sent before, and may have been done
 				err = o.owed.uncertain(err)
 			}
 			b.finish(o, err)
 			continue
 		}
+		b.queued++
 		o.leg = l
 		if o.done == 0 {
 			b.deal -= o.size
@@ -160,7 +164,7 @@ func (o *op) prepare(ctx context.Context, cn *conn, s *slot) (err error) {
 		o.on = cn
 	}
 	if o.to == nil && o.mr == nil && !o.same {
-		o.to, o.at, err = cn.buffers.find(o.p)
+		o.to, o.at, err = cn.lease(ctx, o.p)
 		if err == nil && o.to == nil && len(o.p) > small {
 			o.mr, err = cn.adapter.RegisterMemory(ctx, o.p, access)
 		}

@@ -110,7 +110,8 @@ func (b *Buffer) Bytes() []byte { return b.bytes }
 // their turn comes, though no call is in flight: a read or a write was given up, or a
 // connection broke and is not torn down yet. Ask after every error, before the memory
 // is used again. Until the server has answered, or the connection is gone, reads into
-// a buffer of which something was given up and writes from it fail with ErrInDoubt.
+// a buffer of which something was given up and writes from it fail with ErrInDoubt. Those
+// over another connection than one that broke wait until that is torn down.
 //
 // Source: [OP-113]
 func (b *Buffer) InDoubt() bool {

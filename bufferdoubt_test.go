@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"lwio/internal/ntstatus"
 	"lwio/internal/wire"
@@ -49,6 +51,81 @@ func testBufferOfBrokenConnection(t *testing.T, on string) {
 		if n, err := f.ReadAt(b.Bytes(), 0); err != nil || !bytes.Equal(b.Bytes()[:n], want[:50_000]) || b.InDoubt() {
 			t.Errorf("required %v: %d, %v", require, n, err)
 		}
+	}
+}
+
+// Nor does anything go on over another connection with a buffer of the broken one.
+//
+// Source: [OP-109], [OP-113]
+func TestBufferOfBrokenConnectionElsewhere(t *testing.T) { onEach(t, testBufferElsewhere) }
+
+func testBufferElsewhere(t *testing.T, on string) {
+	share := newFakeShare()
+	want := pattern(100_000)
+	share.put("f", want)
+	s := newRawServer(t, on, share)
+	var others atomic.Int64
+	s.handle = func(c *rawConn, h wire.Header, _ []byte) bool {
+		switch {
+		case h.Opcode == wire.OpRead && h.Offset == 77:
+			c.send([]byte("nonsense")) // the client ends the connection
+			return true
+		case h.Opcode.IO():
+			others.Add(1)
+		}
+		return false
+	}
+	c := s.connect(Config{Connections: 2})
+	f, b := openOn(t, c, "f"), allocate(t, c, 50_000)
+	conns := []*conn{c.rails[0].live(), c.rails[1].live()}
+	for _, cn := range conns {
+		cn.life.RLock() // holds up the teardown
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		select {
+		case <-conns[0].down:
+		case <-conns[1].down:
+		}
+		cancel()
+	}()
+	if _, err := f.ReadAtContext(ctx, b.Bytes(), 77); !errors.Is(err, context.Canceled) || !b.InDoubt() {
+		t.Errorf("%v, in doubt %v", err, b.InDoubt())
+	}
+	ways := map[string]func(ctx context.Context) error{
+		"ReadAt":   func(ctx context.Context) error { _, err := f.ReadAtContext(ctx, b.Bytes(), 0); return err },
+		"WriteAt":  func(ctx context.Context) error { _, err := f.WriteAtContext(ctx, b.Bytes()[:9000], 0); return err },
+		"ReadVec":  func(ctx context.Context) error { _, err := f.ReadVec(ctx, cut(b.Bytes(), 8192), 0); return err },
+		"WriteVec": func(ctx context.Context) error { _, err := f.WriteVec(ctx, cut(b.Bytes(), 10_000), 0); return err },
+		"Batch": func(ctx context.Context) error {
+			batch := c.NewBatch(1)
+			err := batch.Read(f, b.Bytes(), 0, 1)
+			if err == nil {
+				var list []Completion
+				if list, err = batch.Wait(ctx, 1); len(list) == 1 {
+					err = list[0].Err
+				}
+			}
+			return errors.Join(err, batch.Close())
+		},
+	}
+	for name, do := range ways {
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+		if err := do(ctx); !errors.Is(err, context.DeadlineExceeded) || others.Load() != 0 {
+			t.Errorf("%s does not wait: %v", name, err)
+		}
+		cancel()
+	}
+	for _, cn := range conns {
+		cn.life.RUnlock()
+	}
+	for name, do := range ways {
+		if err := do(t.Context()); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if b.InDoubt() {
+		t.Error("the buffer is in doubt in the end")
 	}
 }
 

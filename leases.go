@@ -82,22 +82,65 @@ func (t *bufferTable) takenBack(ctx context.Context, p []byte) error {
 		t.mu.Unlock()
 		return nil
 	}
-	leases := slices.Clone(t.open[i].leases)
+	b := t.open[i]
+	doubt := slices.ContainsFunc(b.leases, func(l *lease) bool { return l.doubt.Load() > 0 && !l.conn.isDown() })
 	t.mu.Unlock()
+	if doubt {
+		return ErrInDoubt
+	}
+	return b.takenBack(ctx, nil)
+}
+
+// takenBack waits until lost connections that the buffer was lent on are torn down, for a
+// call on the connection c, or on none. It ends with c: those connections may have calls
+// that wait for c.
+//
+// Errors: ctx's; that of c.
+func (b *Buffer) takenBack(ctx context.Context, c *conn) error {
+	b.table.mu.Lock()
+	leases := slices.Clone(b.leases)
+	b.table.mu.Unlock()
+	var down <-chan struct{}
+	if c != nil {
+		down = c.down
+	}
 	for _, l := range leases {
 		if !l.conn.isDown() {
-			if l.doubt.Load() > 0 {
-				return ErrInDoubt
-			}
 			continue
 		}
 		select {
 		case <-l.conn.gone:
+		case <-down:
+			return c.err
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
 	}
 	return nil
+}
+
+// lease gives the buffer that p is a part of and where it begins there, or nil, once no
+// lost connection of another rail can reach it any more. The caller uses the connection.
+//
+// Errors: ErrInDoubt; those of Buffer.takenBack.
+//
+// Source: [OP-113]
+func (c *conn) lease(ctx context.Context, p []byte) (*lease, int, error) {
+	l, at, err := c.buffers.find(p)
+	if l == nil || len(c.rail.c.rails) == 1 {
+		return l, at, err
+	}
+	for _, r := range c.rail.c.rails {
+		if cn := r.cn.Load(); cn == nil || cn.isDown() { // else those before it are torn down
+			ctx, cancel := c.rail.c.cfg.bounded(ctx)
+			defer cancel()
+			if err := l.b.takenBack(ctx, c); err != nil {
+				return nil, 0, err
+			}
+			break
+		}
+	}
+	return l, at, nil
 }
 
 // buffers are those of a connection. Its adapter lives as long as the last Buffer whose

@@ -58,7 +58,7 @@ func (c *conn) readAt(ctx context.Context, fid uint16, p []byte, off int64) (int
 		return 0, err
 	}
 	defer c.leave()
-	b, at, err := c.buffers.find(p)
+	b, at, err := c.lease(ctx, p)
 	switch {
 	case err != nil:
 		return 0, err
@@ -232,7 +232,7 @@ func (c *conn) writeAt(ctx context.Context, fid uint16, p []byte, off int64, ord
 	}
 	defer c.leave()
 	w := writing{c: c, fid: fid, off: off, p: p, total: len(p), order: order}
-	b, at, err := c.buffers.find(p)
+	b, at, err := c.lease(ctx, p)
 	switch {
 	case err != nil:
 		return 0, nil, err

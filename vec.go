@@ -53,7 +53,7 @@ func (l *lender) lend(ctx context.Context, segs [][]byte, access rdma.Access) er
 		if len(p) == 0 {
 			continue
 		}
-		b, at, err := l.c.buffers.find(p)
+		b, at, err := l.c.lease(ctx, p)
 		part := lentPart{n: len(p)}
 		switch {
 		case err != nil:
