@@ -28,8 +28,8 @@ func TestMain(m *testing.M) { leakcheck.Main(m) }
 
 // TestModel does random things to a file, by one or two clients, over each transport and
 // over several at once, with all manners of calls, sizes, memory, completion and
-// credits, at once and one after another, while callers leave and connections break,
-// and compares with what the file may hold after that. -rapid.checks says how often, and
+// credits, at once and one after another, while callers leave, connections break and parts
+// of the file are locked, and compares with what the file may hold after that. -rapid.checks says how often, and
 // -rapid.seed repeats.
 //
 // Source: [LWIO §Read], [LWIO §Write], [LWIO §Credits], [OP-92d], [OP-112], [OP-113], [OP-115]
@@ -67,6 +67,7 @@ type world struct {
 	memories  []*memory
 	history   []filemodel.Write
 	stall     atomic.Int32 // of a slow disk
+	locks     []heldLock
 }
 
 // play is one run of the model.
@@ -101,6 +102,9 @@ func play(rt *rapid.T, fabrics *rapid.Generator[string]) {
 		"stat":      w.stat,
 		"reopen":    func(rt *rapid.T) { w.some(rt).reopen(rt) },
 		"redial":    func(rt *rapid.T) { w.some(rt).redial(rt) },
+		"try lock":  w.tryLock,
+		"lock":      w.waitForLock,
+		"unlock":    w.unlockSome,
 		"fault":     w.fault,
 		"neighbour": func(*rapid.T) { w.neighbour = true },
 		"":          w.untouched,
@@ -255,6 +259,7 @@ func (k *client) close(rt *rapid.T) {
 		rt.Fatal(err)
 	}
 	rt.Logf("%s: close: %v", k, err)
+	k.w.lockless(k.f, err == nil)
 	if err == nil {
 		k.w.file.Settle(func(o any) bool { return o.(*owner).client == k && o.(*owner).f == k.f })
 	}

@@ -378,6 +378,7 @@ func (o *operation) written() filemodel.Write {
 	case !o.over || errors.Is(o.err, lwio.ErrUncertain):
 		w.Rest, w.Owner = filemodel.Late, o.k.late(o.err)
 	case errors.Is(o.err, context.Canceled) && len(o.data) <= 4096: // one message, that was not sent
+	case errors.Is(o.err, lwio.ErrLocked) && len(o.data) <= 4096: // one that was refused
 	default:
 		w.Rest = filemodel.Maybe // what comes after a failure may have been written too
 	}
@@ -392,7 +393,12 @@ func (k *client) late(err error) *owner {
 
 // excuse fails the test if an operation failed without a reason.
 func (o *operation) excuse(rt *rapid.T, left bool) {
+	barred, perhaps := o.k.w.lockedFor(func(h *heldLock) bool { return h.bars(o) })
 	switch {
+	case o.over && o.err == nil && barred:
+		rt.Fatalf("%v, though that is locked", o)
+	case o.over && errors.Is(o.err, lwio.ErrLocked) && perhaps:
+		return
 	case !o.over && (left || o.k.w.impatient):
 		return
 	case o.over && o.err == nil && o.n == len(o.mem.p):
