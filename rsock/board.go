@@ -21,11 +21,11 @@ type board struct {
 
 	looking chan struct{} // has one in it while the addresses are read anew
 
-	mu    sync.Mutex // guards what follows; nobody waits with it
-	now   *subnets   // nil before the first look
-	old   bool       // an address of now has failed
-	lanes map[laneKey]*lane
-	quiet map[rdma.Addr]time.Time // companions that did not answer, and until when they are left alone
+	mu      sync.Mutex // guards what follows; nobody waits with it
+	now     *subnets   // nil before the first look
+	changes uint64     // of addresses that were heard of, by whichever way
+	lanes   map[laneKey]*lane
+	quiet   map[rdma.Addr]time.Time // companions that did not answer, and until when they are left alone
 }
 
 // maxQuiet bounds the companions that a dialer leaves alone; beyond it all are asked again.
@@ -84,6 +84,9 @@ func (b *board) subnets(ctx context.Context) (*subnets, error) {
 	if now, fresh = b.table(); fresh {
 		return now, nil
 	}
+	b.mu.Lock()
+	known := b.changes
+	b.mu.Unlock()
 	made, err := readSubnets(ctx, &b.cfg)
 	if err != nil {
 		if now != nil {
@@ -94,7 +97,8 @@ func (b *board) subnets(ctx context.Context) (*subnets, error) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.now, b.old = made, false
+	made.known = known
+	b.now = made
 	return made, nil
 }
 
@@ -102,14 +106,14 @@ func (b *board) subnets(ctx context.Context) (*subnets, error) {
 func (b *board) table() (now *subnets, fresh bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.now, b.now != nil && !b.old && time.Since(b.now.made) < b.cfg.Refresh
+	return b.now, b.now != nil && b.now.known == b.changes && time.Since(b.now.made) < b.cfg.Refresh
 }
 
 // outdate makes the next call of subnets look at the addresses again.
 func (b *board) outdate() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.old = true
+	b.changes++
 }
 
 // lane opens a provider on an address, or shares it with those who have it open. The caller

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"lwio/rdma"
+	"lwio/rdma/iwarp"
 	"lwio/rsock/spi"
 )
 
@@ -194,4 +195,36 @@ func TestProviderFailsForAWhile(t *testing.T) {
 		c, a := pairOf(t, d, l)
 		mustBe(t, c, a, provider().Name())
 	})
+}
+
+// TestListenerHearsOfChanges: a listener follows the addresses when it is told that they have
+// changed, long before it would look at them by itself. [WSD §1]
+func TestListenerHearsOfChanges(t *testing.T) {
+	var mu sync.Mutex
+	list := []string{"127.0.0.1"}
+	changed, watched := make(chan struct{}), make(chan struct{})
+	cfg := with(&altered{Provider: iwarp.New(nil), addrs: func() ([]netip.Addr, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		return addresses(list...)()
+	}})
+	cfg.Refresh = time.Hour
+	cfg.watch = func() (<-chan struct{}, func(), error) { return changed, func() { close(watched) }, nil }
+	l := listenOn(t, &ListenConfig{Config: cfg}, "0.0.0.0:0")
+	if n := len(l.Companions()); n != 1 {
+		t.Fatalf("%d companions of one address", n)
+	}
+	for _, now := range [][]string{{"127.0.0.1", "127.0.0.2"}, {"127.0.0.2"}} {
+		mu.Lock()
+		list = now
+		mu.Unlock()
+		changed <- struct{}{}
+		for end := time.Now().Add(20 * time.Second); len(l.Companions()) != len(now); time.Sleep(time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatalf("companions %v at the addresses %v", l.Companions(), now)
+			}
+		}
+	}
+	l.Close()
+	<-watched
 }

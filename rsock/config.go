@@ -67,7 +67,8 @@ type Config struct {
 	// DefaultRetry; a negative time asks it again at once.
 	Retry time.Duration
 	// Refresh is how old the table of subnets may grow before the addresses of the host are
-	// looked at again. 0 is DefaultRefresh.
+	// looked at again. On Linux a Listener hears of changes at once; elsewhere, and for a
+	// Dialer, this is how late one may be noticed. 0 is DefaultRefresh.
 	Refresh time.Duration
 	// Companion gives the address of the companion of a TCP address on a fabric; both sides
 	// must agree. A fabric inside one host names its service after that address. Nil is
@@ -78,6 +79,8 @@ type Config struct {
 
 	// hostPrefixes are the addresses of this host with their subnets; nil asks the system.
 	hostPrefixes func() ([]netip.Prefix, error)
+	// watch tells of changes of them, until stop is called; nil asks the system.
+	watch func() (changed <-chan struct{}, stop func(), err error)
 }
 
 // withDefaults is a copy with every default filled in.
@@ -109,6 +112,9 @@ func (c *Config) withDefaults() Config {
 	}
 	if cfg.hostPrefixes == nil {
 		cfg.hostPrefixes = hostPrefixes
+	}
+	if cfg.watch == nil {
+		cfg.watch = watchAddresses
 	}
 	return cfg
 }

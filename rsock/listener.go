@@ -213,18 +213,35 @@ func (l *Listener) sort(wanted []place) (kept, gone []*companion) {
 	return kept, gone
 }
 
+// settling is how long a listener waits after a change of the addresses before it looks at
+// them, as changes come in bursts.
+const settling = 50 * time.Millisecond
+
 // follow opens companions on addresses as they come, and those that could not listen before.
 func (l *Listener) follow() {
 	tick := time.NewTicker(l.sw.cfg.Refresh)
 	defer tick.Stop()
+	changed, stop, err := l.sw.cfg.watch()
+	if err != nil {
+		l.sw.cfg.Logger.Warn("rsock: changes of addresses are noticed late", "after", l.sw.cfg.Refresh, "err", err)
+	} else {
+		defer stop()
+	}
 	for {
 		select {
 		case <-tick.C:
-			for _, err := range l.openAll(l.ctx) {
-				l.sw.cfg.Logger.Debug("rsock: no companion", "addr", l.Addr(), "err", err)
+		case <-changed:
+			select {
+			case <-time.After(settling):
+			case <-l.closing:
+				return
 			}
+			l.sw.outdate()
 		case <-l.closing:
 			return
+		}
+		for _, err := range l.openAll(l.ctx) {
+			l.sw.cfg.Logger.Debug("rsock: no companion", "addr", l.Addr(), "err", err)
 		}
 	}
 }

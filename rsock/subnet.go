@@ -18,6 +18,7 @@ import (
 // Source: [WSD §1]
 type subnets struct {
 	made  time.Time
+	known uint64         // board.changes when it was begun
 	own   []netip.Prefix // addresses of this host, with their subnets
 	paths []path         // in the order of the providers
 }
