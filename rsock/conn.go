@@ -112,7 +112,7 @@ func (c *Conn) SyscallConn() (syscall.RawConn, error) { return c.via.SyscallConn
 // WriteUrgent sends p beside the stream, for the peer's ReadUrgent.
 //
 // Errors: as Write has; errors.ErrUnsupported (wrapped) over TCP, whose urgent data is a
-// single byte that Go's network poller does not wait for.
+// single byte of the stream, and is read as one if the peer does not ask for it in time.
 //
 // Source: [WSD §5.5]
 func (c *Conn) WriteUrgent(p []byte) (int, error) { return c.via.WriteUrgent(p) }

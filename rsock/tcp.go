@@ -10,7 +10,7 @@ import (
 type tcpCarrier struct{ *net.TCPConn }
 
 // errUrgentOverTCP says why there is no urgent data over TCP.
-var errUrgentOverTCP = fmt.Errorf("urgent data over TCP: %w", errors.ErrUnsupported)
+var errUrgentOverTCP = fmt.Errorf("urgent data over TCP, where it can end up in the stream: %w", errors.ErrUnsupported)
 
 func (c tcpCarrier) WriteUrgent([]byte) (int, error) { return 0, c.noUrgent("write") }
 func (c tcpCarrier) ReadUrgent([]byte) (int, error)  { return 0, c.noUrgent("read") }
