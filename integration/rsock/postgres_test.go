@@ -5,13 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net"
 	"os"
 	"os/exec"
 	"os/user"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -91,61 +90,19 @@ func unprivileged(t *testing.T, dir string) *syscall.Credential {
 	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
 }
 
-// relay takes connections until the test ends, and connects each with one of dial.
-func relay(t *testing.T, nl net.Listener, dial func(context.Context) (net.Conn, error)) {
-	ctx, cancel := context.WithCancel(context.Background())
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		for {
-			c, err := nl.Accept()
-			if err != nil {
-				return
-			}
-			wg.Go(func() {
-				defer c.Close()
-				far, err := dial(ctx)
-				if err != nil {
-					t.Error("relay:", err)
-					return
-				}
-				defer far.Close()
-				var both sync.WaitGroup
-				both.Go(func() { pass(far, c) })
-				pass(c, far)
-				both.Wait()
-			})
-		}
-	})
-	t.Cleanup(func() { cancel(); nl.Close(); wg.Wait() })
-}
-
-// pass copies one direction, with its end.
-func pass(to, from net.Conn) {
-	_, err := io.Copy(to, from)
-	if half, ok := to.(interface{ CloseWrite() error }); ok && err == nil {
-		_ = half.CloseWrite()
-		return
-	}
-	to.Close()
-}
-
-// TestPostgres: pgx, which knows nothing of it, works through a pair of relays with RDMA
-// between them.
+// TestPostgres: pgx, which knows nothing of it, works through a pair of 'lwio proxy' with RDMA
+// between them, one beside it and one beside the data base.
 func TestPostgres(t *testing.T) {
-	socket := postgres(t)
+	socket, command := postgres(t), buildCommand(t)
 	onAll(t, func(t *testing.T, l *link) {
-		far := l.listen()
-		relay(t, far, func(ctx context.Context) (net.Conn, error) {
-			return new(net.Dialer).DialContext(ctx, "unix", socket)
-		})
-		near, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		relay(t, near, func(ctx context.Context) (net.Conn, error) { return l.dial(ctx, "tcp", far.Addr().String()) })
-		url := fmt.Sprintf("postgres://postgres@%s/postgres?sslmode=disable", near.Addr())
+		const clients = 4
+		far := startProxy(t, command, "--listen", "rsock://127.0.0.1:0", "--to", "unix://"+socket,
+			"--provider", l.provider, "--require-rdma")
+		near := startProxy(t, command, "--listen", "tcp://127.0.0.1:0", "--to", far.at,
+			"--provider", l.provider, "--require-rdma")
+		url := fmt.Sprintf("postgres://postgres@%s/postgres?sslmode=disable", strings.TrimPrefix(near.at, "tcp://"))
 		var wg sync.WaitGroup
-		errs := make([]error, 4)
+		errs := make([]error, clients)
 		for i := range errs {
 			wg.Go(func() { errs[i] = work(l.ctx(), url, "of_"+l.provider+strconv.Itoa(i)) })
 		}
@@ -153,6 +110,13 @@ func TestPostgres(t *testing.T) {
 		if err := errors.Join(errs...); err != nil {
 			t.Error(err)
 		}
+		near.end()
+		far.end()
+		out, in := near.connections("over", l.provider), far.connections("by", l.provider)
+		if out < clients || in != out {
+			t.Errorf("of %d connections, %d left one proxy and %d reached the other by %s", clients, out, in, l.provider)
+		}
+		l.made.Add(int64(out))
 	})
 }
 
