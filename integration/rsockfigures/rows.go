@@ -51,6 +51,14 @@ var rows = []row{
 		{"TCP", job{Bench: "stream", Via: "tcp", Size: 1 << 20, Count: 1500}, bar{}},
 		{"iwarp", job{Bench: "stream", Via: "iwarp", Size: 1 << 20, Count: 1500}, bar{rate: 0.85}},
 	}},
+	{"iwarp-ping-spin", "64 bytes there and back, CRC off, spinning", []subject{
+		{"TCP, calls that do not block in a loop", job{Bench: "ping", Via: "tcp", Spin: true, Size: 64, Count: 60_000}, bar{}},
+		{"iwarp", job{Bench: "ping", Via: "iwarp", Spin: true, Size: 64, Count: 60_000}, bar{rate: 0.85}},
+	}},
+	{"iwarp-stream-spin", "1 MiB at a time, one way, CRC off, spinning", []subject{
+		{"TCP, calls that do not block in a loop", job{Bench: "stream", Via: "tcp", Spin: true, Size: 1 << 20, Count: 1500}, bar{}},
+		{"iwarp", job{Bench: "stream", Via: "iwarp", Spin: true, Size: 1 << 20, Count: 1500}, bar{rate: 0.85}},
+	}},
 	{"http", "net/http, bodies of 16 KiB both ways, 32 connections", []subject{
 		{"TCP", job{Bench: "http", Via: "tcp", Size: 16 * kib, Conns: 32, Count: 60_000}, bar{}},
 		{"shm", job{Bench: "http", Via: "shm", Size: 16 * kib, Conns: 32, Count: 60_000}, bar{rate: 1.05}},

@@ -120,12 +120,35 @@ func (s *side) dial(ctx context.Context) (net.Conn, error) {
 }
 
 // connect makes the one connection of a job, on either side.
-func (s *side) connect() (net.Conn, error) {
+func (s *side) connect() (c net.Conn, err error) {
 	if s.Active {
-		return s.dial(context.Background())
+		c, err = s.dial(context.Background())
+	} else {
+		c, err = s.listener.Accept()
 	}
-	return s.listener.Accept()
+	if tcp, ok := c.(*net.TCPConn); ok && s.Spin {
+		return spinning(tcp)
+	}
+	return c, err
 }
+
+// spinner is a TCP connection whose calls spin.
+type spinner struct {
+	*net.TCPConn
+	by measure.Spinner
+}
+
+func spinning(c *net.TCPConn) (net.Conn, error) {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	s := &spinner{TCPConn: c}
+	return s, raw.Control(func(fd uintptr) { s.by = measure.Spinner(fd) })
+}
+
+func (s *spinner) Read(p []byte) (int, error)  { return s.by.Read(p) }
+func (s *spinner) Write(p []byte) (int, error) { return s.by.Write(p) }
 
 // phases runs f for a tenth of the operations, and then measures it for all.
 func (s *side) phases(f func(ops int) error) error {

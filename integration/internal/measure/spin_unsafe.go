@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Spinner is a socket that does not block, by its descriptor: reads of it spin. It
+// Spinner is a socket that does not block, by its descriptor: reads and writes of it spin. It
 // goes around the scheduler, so that it suits a process that has nothing else to run.
 // It leaves the socket to the connection that it belongs to, which must outlive it.
 type Spinner uintptr
@@ -28,13 +28,18 @@ func (s Spinner) Read(p []byte) (int, error) {
 	}
 }
 
-// Write writes p, which is not empty and short enough for the socket to take at once.
-func (s Spinner) Write(p []byte) (int, error) {
-	n, _, errno := unix.RawSyscall(unix.SYS_WRITE, uintptr(s), uintptr(unsafe.Pointer(&p[0])), uintptr(len(p)))
-	if errno != 0 {
-		return 0, errno
+// Write writes p, and spins while the socket takes no more.
+func (s Spinner) Write(p []byte) (done int, err error) {
+	for done < len(p) {
+		n, _, errno := unix.RawSyscall(unix.SYS_WRITE, uintptr(s), uintptr(unsafe.Pointer(&p[done])), uintptr(len(p)-done))
+		switch {
+		case errno == 0:
+			done += int(n)
+		case errno != syscall.EAGAIN && errno != syscall.EINTR:
+			return done, errno
+		}
 	}
-	return int(n), nil
+	return done, nil
 }
 
 // Close leaves the socket as it is.
