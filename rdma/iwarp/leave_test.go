@@ -1,6 +1,7 @@
 package iwarp
 
 import (
+	"runtime"
 	"testing"
 	"time"
 
@@ -34,4 +35,38 @@ func TestLeave(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestReaderIsLast: whoever can run when the reader's time away is over has had a turn
+// before the reader looks whether anybody reads, also with one processor, where timers come
+// first. The scheduler may do otherwise now and then, but not mostly.
+func TestReaderIsLast(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	_, server := progressPair(t)
+	c := linked(t, server)
+	p := &c.progress
+	const rounds = 20
+	stayed := 0
+	for range rounds {
+		const long = int64(time.Hour) // the timer is ours
+		p.leave.Store(long)
+		p.wanted.Store(true)
+		c.interrupt()
+		until(t, "the reader is away", p.away.Load)
+		until(t, "its timer runs", p.armed.Load)
+		seen := make(chan struct{})
+		go func() {
+			p.uses.Add(1)
+			close(seen)
+		}()
+		p.tick.Reset(0)
+		until(t, "the reader looks", func() bool { return p.leave.Load() != long && p.armed.Load() })
+		<-seen
+		if p.wanted.Load() {
+			stayed++
+		}
+	}
+	if stayed <= rounds/2 {
+		t.Errorf("the reader was the first to run %d times of %d", rounds-stayed, rounds)
+	}
 }

@@ -24,9 +24,10 @@ const (
 
 const (
 	// leave is how long the reader stays away, in which nobody reads, before it
-	// reads itself again. It doubles, up to longestLeave, each time that the reader
-	// runs busyDelay late, as the processors are busy: others who would read have not
-	// had their turn then. Timers of an idle machine are late too, by up to one leave.
+	// reads itself again. When it is over all who can run have a turn first, as it may be
+	// they who read. It doubles, up to longestLeave, each time that the reader runs
+	// busyDelay late after that, as the processors are busy: others who would read have
+	// not had their turn then. Timers of an idle machine are late too, by up to one leave.
 	leave        = time.Millisecond
 	longestLeave = 16 * leave
 	busyDelay    = 4 * leave
@@ -120,9 +121,13 @@ func (c *conn) takeSeat() {
 		case <-p.kick:
 		case due := <-p.tick.C:
 			p.armed.Store(false)
-			crowded := p.ran(time.Since(due))
 			if p.seat.Load() == seatGuest {
 				continue // who arms it again
+			}
+			runtime.Gosched() // to those who were to run before, and may be who reads
+			crowded := p.ran(time.Since(due))
+			if p.seat.Load() == seatGuest {
+				continue
 			}
 			now := p.uses.Load()
 			if now == seen && !crowded || c.qp.sleepers() > 0 {
