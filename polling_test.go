@@ -221,16 +221,19 @@ func testHostileStatusBlocks(t *testing.T, on string) {
 		t.Run(name, func(t *testing.T) {
 			want := pattern(3000)
 			s := pollingServer(t, on, map[string][]byte{"f": want})
-			done := false
+			done, timeout := false, errors.Is(hostile.err, os.ErrDeadlineExceeded)
 			s.handle = func(c *rawConn, h wire.Header, body []byte) bool {
 				if h.Opcode != wire.OpRead || done {
 					return false
 				}
 				done = true
 				hostile.answer(c, h, body)
+				if !timeout {
+					c.wake()
+				}
 				return true
 			}
-			cfg, timeout := Config{}, errors.Is(hostile.err, os.ErrDeadlineExceeded)
+			cfg := Config{}
 			if timeout {
 				cfg.Timeout = time.Second
 			}

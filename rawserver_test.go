@@ -367,6 +367,11 @@ func (c *rawConn) reply(h wire.Header, information, status uint32) {
 		ios := wire.IOStatusBlock{Information: information, Status: status}
 		c.write(h.IosVa, h.IosMh, ios.AppendTo(nil))
 	}
+	c.wake()
+}
+
+// wake counts a completion, and completes what waits for one.
+func (c *rawConn) wake() {
 	c.mu.Lock()
 	c.completed++
 	armed := c.armed
