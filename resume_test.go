@@ -75,6 +75,10 @@ func (h appliedHandle) WriteAt(p []byte, off int64, durable bool) (int, error) {
 	return n, err
 }
 
+func (h appliedHandle) WriteVec(pieces [][]byte, off int64, durable bool) (int, error) {
+	return h.WriteAt(bytes.Join(pieces, nil), off, durable)
+}
+
 // once checks that every byte up to n was written exactly once.
 func (b *applied) once(n int) error {
 	b.mu.Lock()

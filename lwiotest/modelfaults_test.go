@@ -1,6 +1,7 @@
 package lwiotest_test
 
 import (
+	"bytes"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -101,6 +102,10 @@ func (f slowFile) WriteAt(p []byte, off int64, durable bool) (int, error) {
 		time.Sleep(time.Duration(p[0]) * time.Microsecond)
 	}
 	return f.Handle.WriteAt(p, off, durable)
+}
+
+func (f slowFile) WriteVec(pieces [][]byte, off int64, durable bool) (int, error) {
+	return f.WriteAt(bytes.Join(pieces, nil), off, durable)
 }
 
 // ReadCached finds half of the pages in the cache.

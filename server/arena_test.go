@@ -1,6 +1,7 @@
 package server
 
 import (
+	"slices"
 	"testing"
 
 	"lwio/vfs"
@@ -164,6 +165,38 @@ func TestLaneRunsInOrderAndEnds(t *testing.T) {
 		if int(index) != i {
 			t.Fatalf("operation %d ran at place %d", index, i)
 		}
+	}
+}
+
+// A run has a bound, and what does not join one begins the next.
+func TestLaneRuns(t *testing.T) {
+	var got []int
+	lane := newLane(1, func(o *op) {
+		n := 1
+		for o.rest.pop() != nil {
+			n++
+		}
+		got = append(got, n)
+	})
+	lane.joins = func(last, next *op) bool { return next.index == last.index+1 }
+	l := lane.join(vfs.NodeID{})
+	lane.mu.Lock() // no worker begins before all wait
+	for i := range 2*runOps + 3 {
+		o := &op{index: uint32(i)}
+		if i == 2*runOps+1 {
+			o.index += 7
+		}
+		o.inLane = true
+		l.queue.push(o)
+		l.waiting++
+		lane.waiting++
+	}
+	lane.lineUp(l)
+	lane.call()
+	lane.mu.Unlock()
+	lane.close()
+	if want := []int{runOps, runOps, 1, 1, 1}; !slices.Equal(got, want) {
+		t.Errorf("runs of %d operations, want %d", got, want)
 	}
 }
 

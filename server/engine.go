@@ -61,7 +61,8 @@ func newEngine(cfg *Config) *engine {
 	}
 	e.ctx, e.cancel = context.WithCancel(context.Background())
 	e.readers = newLane(e.limits.Workers, func(o *op) { o.work(o.readRest) })
-	e.writers = newLane(e.limits.Workers, func(o *op) { o.work(o.writeData) })
+	e.writers = newLane(e.limits.Workers, func(o *op) { o.work(o.writeRun) })
+	e.writers.joins = (*op).goesOn
 	e.spinners = newSpinners(e.limits.SpinTime)
 	e.crowd = newCrowd()
 	e.credits.hungry = make(chan struct{}, 1)
@@ -73,10 +74,13 @@ func newEngine(cfg *Config) *engine {
 
 // work is a worker's part.
 func (o *op) work(do func()) {
-	c, begun := o.c, time.Now() // o may be at work again as soon as it is delivered
+	c, begun, n := o.c, time.Now(), 1 // o may be at work again as soon as it is delivered
+	for next := o.rest.head; next != nil; next = next.next {
+		n++
+	}
 	do()
 	c.deliver(o, begun)
-	c.jobs.Done()
+	c.jobs.Add(-n)
 }
 
 // spawn runs f in a goroutine that close waits for; false says that the engine

@@ -1,9 +1,12 @@
 package server
 
 import (
+	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
 	"sync"
+	"syscall"
 	"testing"
 
 	"lwio/vfs"
@@ -17,11 +20,13 @@ type gate struct {
 	dir  string
 	fail error  // of every write
 	slow string // the only file that is held up; "" for all
+	room int64  // where the disk is full, for writes; 0 for nowhere
 
 	mu     sync.Mutex
 	cond   *sync.Cond
 	closed bool
 	held   int
+	wrote  []int // bytes of each write, in their order
 }
 
 func newGate(t testing.TB) *gate {
@@ -107,5 +112,16 @@ func (h *gated) WriteAt(p []byte, off int64, durable bool) (int, error) {
 	if h.g.fail != nil {
 		return 0, h.g.fail
 	}
+	h.g.mu.Lock()
+	h.g.wrote = append(h.g.wrote, len(p))
+	h.g.mu.Unlock()
+	if end := off + int64(len(p)); h.g.room != 0 && end > h.g.room {
+		n, err := h.Handle.WriteAt(p[:max(h.g.room-off, 0)], off, durable)
+		return n, errors.Join(err, syscall.ENOSPC)
+	}
 	return h.Handle.WriteAt(p, off, durable)
+}
+
+func (h *gated) WriteVec(pieces [][]byte, off int64, durable bool) (int, error) {
+	return h.WriteAt(bytes.Join(pieces, nil), off, durable)
 }

@@ -15,24 +15,24 @@ type hold struct {
 	timer *time.Timer // posts them if nothing else does; one of conn.jobs while it runs
 }
 
-// holdsLocked decides whether the answer of o, which is in the outbox and which a worker
-// began to work on then, stays there: until there are as many as are still
+// holdsLocked decides whether the last n answers, which are in the outbox and which a
+// worker began to work on then, stay there: until there are as many as are still
 // outstanding, the time is over, or anything else is posted.
 //
 // Source: [LWIO §Wakeup]
-func (c *conn) holdsLocked(o *op, begun, now time.Time) bool {
+func (c *conn) holdsLocked(n int, begun, now time.Time) bool {
 	h := &c.hold
-	if !o.h.Interrupt() || now.Sub(begun) > holdTime || c.draining.Load() || c.pumping || c.dead {
+	if now.Sub(begun) > holdTime || c.draining.Load() || c.pumping || c.dead {
 		return false // who is pumping takes it along
 	}
-	if h.n++; h.n == 1 {
+	if h.n += n; h.n == n {
 		h.since = now
 	}
 	if h.n > c.pending || now.Sub(h.since) > holdTime {
 		return false
 	}
 	switch {
-	case h.n > 1:
+	case h.n > n:
 	case h.timer == nil:
 		c.jobs.Add(1)
 		h.timer = time.AfterFunc(holdTime, c.letGo)

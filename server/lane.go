@@ -6,6 +6,12 @@ import (
 	"lwio/vfs"
 )
 
+// runOps and runBytes bound the operations that a worker does in one run.
+const (
+	runOps   = 64
+	runBytes = 1 << 20
+)
+
 // laneFiles is for how many files that do not answer a lane has workers.
 const laneFiles = 32
 
@@ -19,8 +25,9 @@ const laneFiles = 32
 // Source: [LWIO §I/O Processing]
 type lane struct {
 	run     func(*op)
-	most    int // workers
-	perFile int // workers of one line
+	joins   func(last, next *op) bool // whether one run does both; nil for never
+	most    int                       // workers
+	perFile int                       // workers of one line
 	wg      sync.WaitGroup
 
 	mu          sync.Mutex
@@ -108,6 +115,27 @@ func (n *line) take(o *op) {
 	n.lane.waiting--
 }
 
+// first takes out the operation that waited longest, and with it those behind it that
+// join it.
+func (n *line) first() *op {
+	o := n.queue.head
+	n.take(o)
+	if n.lane.joins == nil {
+		return o
+	}
+	last, total := o, int(o.h.Length)
+	for i := 1; i < runOps; i++ {
+		next := n.queue.head
+		if next == nil || total+int(next.h.Length) > runBytes || !n.lane.joins(last, next) {
+			break
+		}
+		n.take(next)
+		o.rest.push(next)
+		last, total = next, total+int(next.h.Length)
+	}
+	return o
+}
+
 // lineUp puts n behind those that take turns, if it has a turn to come.
 func (l *lane) lineUp(n *line) {
 	if n.inTurn || n.waiting == 0 || n.running == l.perFile {
@@ -141,8 +169,7 @@ func (l *lane) work() {
 		n := l.turn()
 		switch {
 		case n != nil:
-			o := n.queue.head
-			n.take(o)
+			o := n.first()
 			n.running++
 			l.lineUp(n)
 			l.mu.Unlock()

@@ -35,6 +35,9 @@ type op struct {
 	// over when the receive is posted again.
 	loan rdma.Loan
 
+	// rest are the writes that go to the file together with this one, see lane.joins.
+	rest opList
+
 	// arrived is when the batch of results was polled that it came with.
 	arrived time.Time
 

@@ -121,16 +121,29 @@ func (p *pump) post(c *conn) error {
 // first.
 func (c *conn) deliver(o *op, begun time.Time) {
 	now := time.Now()
-	if to, ok := o.stopwatch(); ok {
-		to.observe(now.Sub(o.arrived), 1)
-	}
+	rest := o.rest
+	o.rest = opList{}
+	o.observe(now)
 	c.mu.Lock()
 	c.enqueueLocked(o)
-	if !o.more && c.holdsLocked(o, begun, now) {
+	n, wakes := 1, o.h.Interrupt() && !o.more
+	for x := rest.pop(); x != nil; x = rest.pop() {
+		x.observe(now)
+		c.enqueueLocked(x)
+		n, wakes = n+1, wakes && x.h.Interrupt()
+	}
+	if wakes && c.holdsLocked(n, begun, now) {
 		c.mu.Unlock()
 		return
 	}
 	c.postOutbox()
+}
+
+// observe counts for how long o was at work until now.
+func (o *op) observe(now time.Time) {
+	if to, ok := o.stopwatch(); ok {
+		to.observe(now.Sub(o.arrived), 1)
+	}
 }
 
 // flush delivers what the loop has answered since the last time.

@@ -1,6 +1,8 @@
 package server
 
 import (
+	"sync"
+
 	"lwio/internal/ntstatus"
 	"lwio/internal/wire"
 	"lwio/rdma"
@@ -32,6 +34,58 @@ func (c *conn) write(o *op) {
 		}
 	}
 	o.line.push(o)
+}
+
+// goesOn tells whether next is a write of the same file that begins where o ends, and both
+// write what was received.
+func (o *op) goesOn(next *op) bool {
+	return o.file == next.file && o.loan == nil && o.need == 0 && next.loan == nil && next.need == 0 &&
+		next.h.Offset == o.h.Offset+uint64(o.h.Length)
+}
+
+// runs are the lists of what runs write.
+var runs = sync.Pool{New: func() any { return new([runOps][]byte) }}
+
+// writeRun writes o and all that joined it, in a worker, by one call of the system: a file
+// system works on whole large pages, so that a large write costs much less than the
+// small ones that it came as.
+//
+// Source: [LWIO §Write] [OP-92f]
+func (o *op) writeRun() {
+	if o.rest.empty() {
+		o.writeData()
+		return
+	}
+	list := runs.Get().(*[runOps][]byte)
+	pieces := append(list[:0], o.body())
+	for x := o.rest.head; x != nil; x = x.next {
+		pieces = append(pieces, x.body())
+	}
+	n, err := o.file.open.WriteVec(pieces, int64(o.h.Offset))
+	clear(list[:])
+	runs.Put(list)
+	n = o.settle(n, err)
+	for x := o.rest.head; x != nil; x = x.next {
+		n = x.settle(n, err)
+	}
+}
+
+// settle gives o its part of the n bytes that were written until err, and returns what is
+// left. An operation that was not begun with is done by itself: why that is so may be the
+// fault of another, as a lock is which is in the way of that.
+func (o *op) settle(n int, err error) int {
+	size := int(o.h.Length)
+	switch {
+	case n >= size:
+		o.status, o.info = ntstatus.Success, o.h.Length
+	case n > 0:
+		o.status, o.info = final(err), uint32(n)
+	default:
+		o.writeData()
+		return 0
+	}
+	o.count()
+	return max(n-size, 0)
 }
 
 // writeData writes, in a worker. Information says how much was written, also

@@ -47,7 +47,7 @@ type How struct {
 }
 
 // Handle is an open file or directory of a backend. ReadAt, ReadCached, WriteAt,
-// Sync, Stat and the like may run concurrently; Names may not. Close is called
+// WriteVec, Sync, Stat and the like may run concurrently; Names may not. Close is called
 // once, after everything else.
 type Handle interface {
 	// ReadAt reads up to len(p) bytes and returns fewer, without an error, only
@@ -59,6 +59,10 @@ type Handle interface {
 	// WriteAt writes all of p or returns an error with the count that was
 	// written. If durable, the bytes are on stable storage when it returns.
 	WriteAt(p []byte, off int64, durable bool) (int, error)
+	// WriteVec is WriteAt for memory in several pieces, none of them empty, which are
+	// written one behind the other, with as few calls of the system as can be. It uses up
+	// the list, and not what that refers to.
+	WriteVec(pieces [][]byte, off int64, durable bool) (int, error)
 	// Sync puts all that was written on stable storage.
 	Sync() error
 	Truncate(size int64) error

@@ -1,6 +1,7 @@
 package vfs_test
 
 import (
+	"bytes"
 	"syscall"
 
 	"lwio/vfs"
@@ -31,6 +32,10 @@ func (f smallFile) WriteAt(p []byte, off int64, durable bool) (int, error) {
 		err = syscall.ENOSPC
 	}
 	return n, err
+}
+
+func (f smallFile) WriteVec(pieces [][]byte, off int64, durable bool) (int, error) {
+	return f.WriteAt(bytes.Join(pieces, nil), off, durable)
 }
 
 func (f smallFile) Truncate(size int64) error {
@@ -78,6 +83,10 @@ type hookedFile struct {
 func (f *hookedFile) WriteAt(p []byte, off int64, durable bool) (int, error) {
 	f.b.durable = append(f.b.durable, durable)
 	return f.Handle.WriteAt(p, off, durable)
+}
+
+func (f *hookedFile) WriteVec(pieces [][]byte, off int64, durable bool) (int, error) {
+	return f.WriteAt(bytes.Join(pieces, nil), off, durable)
 }
 
 // hook puts a hooked backend under the share "data".

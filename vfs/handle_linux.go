@@ -92,6 +92,56 @@ func (h *handle) write(p []byte, off int64, durable bool) (int, error) {
 	return n, eintr(func() error { return unix.Fdatasync(h.fd) })
 }
 
+func (h *handle) WriteVec(pieces [][]byte, off int64, durable bool) (int, error) {
+	defer keep(h.f)
+	v := vectors.Get().(*vector)
+	defer vectors.Put(v)
+	n := 0
+	for len(pieces) > 0 {
+		m, err := h.writeVec(v, pieces, off+int64(n), durable)
+		switch {
+		case errors.Is(err, unix.EINTR):
+			continue
+		case err != nil:
+			return n, translate(err)
+		case m == 0:
+			return n, io.ErrShortWrite
+		}
+		n += m
+		pieces = behind(pieces, m)
+	}
+	return n, nil
+}
+
+// behind is what follows the first n bytes of the pieces.
+func behind(pieces [][]byte, n int) [][]byte {
+	for n > 0 && n >= len(pieces[0]) {
+		n -= len(pieces[0])
+		pieces = pieces[1:]
+	}
+	if n > 0 {
+		pieces[0] = pieces[0][n:]
+	}
+	return pieces
+}
+
+// writeVec is write for pieces.
+func (h *handle) writeVec(v *vector, pieces [][]byte, off int64, durable bool) (int, error) {
+	if !durable {
+		h.writeMu.Lock()
+		defer h.writeMu.Unlock()
+		return v.write(h.fd, pieces, off, 0)
+	}
+	n, err := v.write(h.fd, pieces, off, unix.RWF_DSYNC)
+	if !errors.Is(err, unix.EOPNOTSUPP) && !errors.Is(err, unix.ENOSYS) {
+		return n, err
+	}
+	if n, err = v.write(h.fd, pieces, off, 0); err != nil {
+		return n, err
+	}
+	return n, eintr(func() error { return unix.Fdatasync(h.fd) })
+}
+
 func (h *handle) Sync() error {
 	defer keep(h.f)
 	err := eintr(func() error { return unix.Fsync(h.fd) })

@@ -64,6 +64,17 @@ func (h *handle) WriteAt(p []byte, off int64, durable bool) (int, error) {
 	return n, translate(err)
 }
 
+func (h *handle) WriteVec(pieces [][]byte, off int64, durable bool) (int, error) {
+	n := 0
+	for i, p := range pieces {
+		m, err := h.WriteAt(p, off+int64(n), durable && i == len(pieces)-1)
+		if n += m; err != nil {
+			return n, err
+		}
+	}
+	return n, nil
+}
+
 func (h *handle) Sync() error {
 	if h.how.Dir {
 		return nil

@@ -110,6 +110,29 @@ func (o *Open) WriteAt(p []byte, off int64) (int, error) {
 	return n, nil
 }
 
+// WriteVec is WriteAt for memory in several pieces, none of them empty, which are written
+// one behind the other. It uses up the list, and not what that refers to. A lock in the way
+// of any piece refuses all.
+//
+// Source: [OP-92f] [LWIO §Write]
+func (o *Open) WriteVec(pieces [][]byte, off int64) (int, error) {
+	total := 0
+	for _, p := range pieces {
+		total += len(p)
+	}
+	if err := o.ready("write", dataWrite, total, off); err != nil || total == 0 {
+		return 0, err
+	}
+	if !o.mayWrite(off, total) {
+		return 0, o.conflict("write")
+	}
+	n, err := o.handle.WriteVec(pieces, off, o.options&WriteThrough != 0)
+	if err != nil {
+		return n, fail("write", o.share.Name, o.Path(), err)
+	}
+	return n, nil
+}
+
 // Sync puts all that was written to the file on stable storage, by whomever.
 //
 // Errors: ACCESS_DENIED for a file that the open may not write.

@@ -141,6 +141,53 @@ func TestWriteAt(t *testing.T) {
 	}
 }
 
+// Memory in pieces comes to the file as if it were one, also if that takes several calls of
+// the system.
+//
+// Source: [OP-92c] [OP-92f] [LWIO §Write]
+func TestWriteVec(t *testing.T) {
+	for _, opt := range []vfs.Options{0, vfs.WriteThrough} {
+		s := newSite(t)
+		o := s.mustOpen("new", disposition(vfs.Create), options(opt))
+		another := s.mustOpen("new")
+		wantStatus(t, "lock", another.TryLock(vfs.Lock{Range: vfs.Range{Off: 5000, Len: 1}, Exclusive: true}), ntstatus.Success)
+		for _, c := range []struct {
+			pieces, off int64
+			st          ntstatus.Status
+		}{
+			{0, 9, 0},
+			{1, 0, 0},
+			{5, 10, 0},
+			{300, 100, 0},
+			{3, -1, ntstatus.InvalidParameter},
+			{4, math.MaxInt64 - 5, ntstatus.InvalidParameter},
+			{4, 4995, ntstatus.FileLockConflict},
+		} {
+			var pieces [][]byte
+			var want []byte
+			for i := range c.pieces {
+				p := bytes.Repeat([]byte{byte(i) + 1}, int(i%3+1))
+				pieces, want = append(pieces, p), append(want, p...)
+			}
+			var n int
+			var err error
+			held(t, o, func() { n, err = o.WriteVec(pieces, c.off) })
+			wantStatus(t, "write", err, c.st)
+			if c.st != 0 {
+				want = nil
+			}
+			if n != len(want) {
+				t.Errorf("wrote %d of %d bytes", n, len(want))
+			}
+			if b, err := os.ReadFile(s.host("new")); len(want) > 0 && (err != nil || !bytes.Equal(b[c.off:][:n], want)) {
+				t.Errorf("options %x: %d pieces at %d came as another content, %v", opt, c.pieces, c.off, err)
+			}
+		}
+		_, err := o.WriteVec([][]byte{{1}}, 0)
+		wantStatus(t, "write without a reference", err, ntstatus.FileClosed)
+	}
+}
+
 // Source: [MS-FSA 2.1.5.3]
 func TestAppendOnly(t *testing.T) {
 	s := newSite(t)
@@ -238,7 +285,7 @@ func TestIODoesNotAllocate(t *testing.T) {
 	s.put("file")
 	o := s.mustOpen("file")
 	d := s.mustOpen("file", options(vfs.WriteThrough))
-	p := make([]byte, 15)
+	p, vec := make([]byte, 15), new([2][]byte)
 	held(t, d, func() {
 		for name, f := range map[string]func(){
 			"ReadAt":        func() { o.ReadAt(p, 0) },
@@ -246,6 +293,7 @@ func TestIODoesNotAllocate(t *testing.T) {
 			"end of file":   func() { o.ReadAt(p, 99) },
 			"WriteAt":       func() { o.WriteAt(p, 0) },
 			"write-through": func() { d.WriteAt(p, 0) },
+			"WriteVec":      func() { vec[0], vec[1] = p, p; o.WriteVec(vec[:], 0) },
 		} {
 			n := testing.AllocsPerRun(20, func() {
 				if o.Acquire() == nil {

@@ -1,0 +1,42 @@
+//go:build linux
+
+package vfs
+
+import (
+	"sync"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// vectorPieces is how many pieces of memory one call of the system takes.
+const vectorPieces = 64
+
+// vector is what the system call takes: the standard one would be made anew for each.
+type vector struct {
+	iov [vectorPieces]unix.Iovec
+}
+
+var vectors = sync.Pool{New: func() any { return new(vector) }}
+
+// write writes the first pieces, none of them empty, at a place in a file, with flags of
+// RWF_ or none, and returns how many bytes that were.
+func (v *vector) write(fd int, pieces [][]byte, off int64, flags int) (int, error) {
+	pieces = pieces[:min(len(pieces), vectorPieces)]
+	for i, p := range pieces {
+		v.iov[i].Base = unsafe.SliceData(p)
+		v.iov[i].SetLen(len(p))
+	}
+	defer clear(v.iov[:len(pieces)])
+	number := uintptr(unix.SYS_PWRITEV)
+	if flags != 0 {
+		number = unix.SYS_PWRITEV2
+	}
+	const bits = 8 * unix.SizeofLong // of each half of the offset
+	n, _, errno := unix.Syscall6(number, uintptr(fd), uintptr(unsafe.Pointer(&v.iov)), uintptr(len(pieces)),
+		uintptr(off), uintptr(uint64(off)>>(bits-1)>>1), uintptr(flags))
+	if errno != 0 {
+		return 0, errno
+	}
+	return int(n), nil
+}
