@@ -145,6 +145,18 @@ func TestRun(t *testing.T) {
 	}
 }
 
+// However busy the machine is, a run has an operation of each connection.
+func TestRunIsNeverEmpty(t *testing.T) {
+	j := job()
+	j.Runtime = 1
+	for range 20 {
+		r, err := Run(t.Context(), &fake{name: "fake"}, j, noCPU)
+		if err != nil || r.Operations < uint64(j.Jobs) {
+			t.Fatalf("%d operations, %v", r.Operations, err)
+		}
+	}
+}
+
 func TestRunFailures(t *testing.T) {
 	broken := errors.New("broken")
 	for name, f := range map[string]*fake{

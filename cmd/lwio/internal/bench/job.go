@@ -33,7 +33,7 @@ type Job struct {
 	FileSize  int64
 	// Depth is the number of operations in flight of each of Jobs connections.
 	Depth, Jobs int
-	// Runtime is how long operations are begun.
+	// Runtime is how long operations are begun; each connection begins one at least.
 	Runtime time.Duration
 	// Verify checks every byte read, and reads back what was written.
 	Verify bool

@@ -24,6 +24,7 @@ type Worker struct {
 	rng    *rand.Rand
 	next   int64
 	step   int64
+	begun  bool // an operation was given
 	blocks int64
 	seen   Histogram
 	errors uint64
@@ -44,11 +45,13 @@ func newWorker(j *Job, i int, stop *atomic.Bool) *Worker {
 	return w
 }
 
-// Next is the next operation, which begins now; false when the time is over.
+// Next is the next operation, which begins now; false when the time is over, but not
+// before there was one.
 func (w *Worker) Next(now time.Time) (Operation, bool) {
-	if w.stop.Load() {
+	if w.begun && w.stop.Load() {
 		return Operation{}, false
 	}
+	w.begun = true
 	block := w.next % w.blocks
 	w.next++
 	if w.Job.Pattern.random() {
