@@ -2,7 +2,6 @@ package lwio
 
 import (
 	"runtime"
-	"time"
 
 	"lwio/internal/ntstatus"
 	"lwio/internal/wire"
@@ -15,6 +14,7 @@ type scratch struct {
 	answers  [pollBatch]wire.StatusResponse
 	receives [pollBatch]rdma.ReceiveRequest
 	sges     [pollBatch]rdma.SGE
+	landing  landing
 }
 
 // take handles n results: it decodes the messages from a private copy, posts the
@@ -48,9 +48,11 @@ func (c *conn) take(b *scratch, n int) error {
 			return err
 		}
 	}
-	at := c.clock()
+	l := &b.landing
+	l.at = c.clock()
+	defer l.handOver(c)
 	for _, a := range answers {
-		if err := c.deliver(a, at); err != nil {
+		if err := c.deliver(a, l); err != nil {
 			return err
 		}
 	}
@@ -86,8 +88,8 @@ func (c *conn) fromImmediate(v uint32) (wire.StatusResponse, error) {
 	return wire.StatusResponse{}, protocolError("the server completed a read that nobody asked for")
 }
 
-// deliver gives an answer, which was seen at that time, to the slot that it is for.
-func (c *conn) deliver(a wire.StatusResponse, at int64) error {
+// deliver gives an answer to the slot that it is for.
+func (c *conn) deliver(a wire.StatusResponse, l *landing) error {
 	if a.Cookie == 0 {
 		return c.credits.delta(c, a)
 	}
@@ -109,7 +111,7 @@ func (c *conn) deliver(a wire.StatusResponse, at int64) error {
 			return protocolError("the server sent a message for a request that asked for a status block")
 		}
 		if s.word.CompareAndSwap(w, w&^stateMask|uint64(slotSettling)) {
-			return c.settle(s, slotState(w&stateMask), wire.IOStatusBlock{Information: a.Information, Status: a.Status}, at)
+			return c.settle(s, slotState(w&stateMask), wire.IOStatusBlock{Information: a.Information, Status: a.Status}, l)
 		}
 	}
 }
@@ -119,10 +121,10 @@ func (c *conn) deliver(a wire.StatusResponse, at int64) error {
 // finish it; and a block that is not of this generation cannot be taken for one, as
 // it is reset before the word says that the request is outstanding.
 //
-// Source: [LWIO §I/O Processing], [LWIO claim 20], [OP-89]
+// The caller hands over what landed.
 //
-// at is the time, or 0 if nobody has looked yet.
-func (c *conn) look(s *slot, at *int64) bool {
+// Source: [LWIO §I/O Processing], [LWIO claim 20], [OP-89]
+func (c *conn) look(s *slot, l *landing) bool {
 	w := s.word.Load()
 	if w&polledBit == 0 || !slotState(w&stateMask).owed() {
 		return false
@@ -130,10 +132,7 @@ func (c *conn) look(s *slot, at *int64) bool {
 	ios := wire.IOStatusBlockFromUint64(s.block.Load())
 	for !ios.Pending() {
 		if s.word.CompareAndSwap(w, w&^stateMask|uint64(slotSettling)) {
-			if *at == 0 {
-				*at = c.clock()
-			}
-			if err := c.settle(s, slotState(w&stateMask), ios, *at); err != nil {
+			if err := c.settle(s, slotState(w&stateMask), ios, l); err != nil {
 				c.fail(err)
 			}
 			return true
@@ -151,26 +150,24 @@ func (c *conn) look(s *slot, at *int64) bool {
 // deviceBusy answers an INTERRUPT while another one waits.
 const deviceBusy = uint32(ntstatus.DeviceBusy)
 
-// settle ends a request that was in the state st and is settling now, at that time, so
-// that its fields are the caller's.
-func (c *conn) settle(s *slot, st slotState, ios wire.IOStatusBlock, at int64) error {
+// settle ends a request that was in the state st and is settling now, so that its fields
+// are the caller's.
+func (c *conn) settle(s *slot, st slotState, ios wire.IOStatusBlock, l *landing) error {
 	kind := s.kind
 	if kind.io() {
-		c.observe(s, at)
+		l.observe(c, s)
 		if ios.Status == 0 && ios.Information > s.want {
 			s.set(slotDead)
 			return protocolError("the server reports %d bytes for a request of %d", ios.Information, s.want)
 		}
 	}
+	if st == slotPending && s.op != nil {
+		l.land(c, s, ios)
+		return nil
+	}
+	l.flushCounts(c) // before anybody learns of it
 	switch st {
 	case slotPending:
-		if o := s.op; o != nil {
-			o.land(s, ios)
-			s.op = nil
-			o.came(ios, nil)
-			c.release(s)
-			return nil
-		}
 		s.result = ios
 		s.set(slotDone)
 		c.wake(&s.waiter)
@@ -190,24 +187,4 @@ func (c *conn) settle(s *slot, st slotState, ios wire.IOStatusBlock, at int64) e
 		}
 	}
 	return nil
-}
-
-// observe counts an I/O request that was answered.
-func (c *conn) observe(s *slot, at int64) {
-	c.seen.Add(1)
-	if s.kind == kindWrite {
-		c.unanswered.Add(-1)
-	}
-	took := at - s.began
-	c.counts.latency.Observe(time.Duration(took))
-	polled := s.isPolled()
-	if s.pace != nil {
-		s.pace.took(polled, took)
-	}
-	if !polled {
-		c.counts.interrupt.Add(1)
-		return
-	}
-	c.polled.remove(s.index)
-	c.counts.polled.Add(1)
 }

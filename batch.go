@@ -43,6 +43,8 @@ type Batch struct {
 	deal    int
 	offered int // completions that the last Wait returned
 
+	reads, readBytes uint64 // over RDMA, not in Client.overRDMA yet
+
 	over   <-chan struct{} // of the context whose end kicks
 	heeded *conn           // what it kicks
 	unheed func() bool
@@ -143,6 +145,7 @@ func (b *Batch) Submit(ctx context.Context) error {
 		return wrap("batch", "", fs.ErrClosed)
 	}
 	err := b.send(ctx, false)
+	b.tally()
 	b.all(func(l *leg) {
 		if l.conn.enter() == nil {
 			l.conn.armForOthers() // nobody waits yet, but a Sync may
@@ -168,6 +171,7 @@ func (b *Batch) Wait(ctx context.Context, least int) ([]Completion, error) {
 	b.out = b.out[:copy(b.out, b.out[b.offered:])]
 	b.offered = 0
 	err := b.wait(ctx, min(least, b.Pending()))
+	b.tally()
 	b.offered = len(b.out)
 	return b.out, wrap("batch", "", err)
 }
@@ -190,6 +194,15 @@ func (b *Batch) wait(ctx context.Context, least int) error {
 		if b.sent > 0 {
 			b.sleep(ctx, least-len(b.out))
 		}
+	}
+}
+
+// tally counts the reads that are over.
+func (b *Batch) tally() {
+	if b.reads > 0 {
+		b.c.overRDMA.reads.Add(b.reads)
+		b.c.overRDMA.readBytes.Add(b.readBytes)
+		b.reads, b.readBytes = 0, 0
 	}
 }
 

@@ -189,7 +189,9 @@ func (o *op) prepare(ctx context.Context, cn *conn, s *slot) (err error) {
 		}
 	}
 	o.s, o.failed, o.used = s, nil, true
-	atomic.StoreUint32(&o.back, 0)
+	if o.cameBack() {
+		atomic.StoreUint32(&o.back, 0)
+	}
 	return nil
 }
 
@@ -221,20 +223,17 @@ func (o *op) message() (wire.Header, payload) {
 // whoever settled its slot.
 func (o *op) came(ios wire.IOStatusBlock, err error) {
 	b := o.b
+	o.answer(ios, err)
+	b.returns(o, o)
+	b.arrived(1)
+}
+
+// answer notes what became of the request.
+func (o *op) answer(ios wire.IOStatusBlock, err error) {
 	o.ios, o.failed = ios, err
 	if o.epoch != nil && !o.goesOn() {
 		o.epoch.end()
 		o.epoch = nil
-	}
-	atomic.StoreUint32(&o.back, 1)
-	for {
-		o.next = b.answered.Load()
-		if b.answered.CompareAndSwap(o.next, o) {
-			break
-		}
-	}
-	if b.count.Add(1) >= b.need.Load() {
-		b.rouse()
 	}
 }
 
@@ -257,10 +256,10 @@ func (b *Batch) reap() {
 	for list != nil {
 		list, list.next, oldest = list.next, oldest, list
 	}
-	for o := oldest; o != nil; {
+	n := int64(0)
+	for o := oldest; o != nil; n++ {
 		next := o.next
 		o.next = nil
-		b.count.Add(-1)
 		b.returned(o)
 		if err := o.take(); err != nil || o.done == o.size {
 			b.finish(o, err)
@@ -268,6 +267,9 @@ func (b *Batch) reap() {
 			b.push(o)
 		}
 		o = next
+	}
+	if n > 0 {
+		b.count.Add(-n)
 	}
 }
 
@@ -311,12 +313,17 @@ func (b *Batch) finish(o *op, err error) {
 	if o.epoch != nil {
 		o.epoch.end()
 	}
-	name, count := "read", b.c.overRDMA.read
+	name := "read"
 	if o.write {
-		name, count = "write", b.c.overRDMA.wrote
+		name = "write"
 	}
-	if o.used && (o.moved > 0 || err == nil) {
-		count(o.moved)
+	switch {
+	case !o.used || o.moved == 0 && err != nil:
+	case o.write:
+		b.c.overRDMA.wrote(o.moved)
+	default:
+		b.reads++
+		b.readBytes += uint64(o.moved)
 	}
 	if err != nil {
 		err = o.f.failed(name, err)

@@ -165,19 +165,24 @@ func (c *conn) queueLocked(s *slot, h *wire.Header, data payload, as slotState, 
 	}
 	s.fid, s.round = 0, c.round
 	if s.kind.io() {
-		c.sent.Add(1)
+		c.fresh++
 		s.began, s.fid = at, h.Fid
 	}
 	if s.kind == kindWrite {
 		c.unanswered.Add(1)
 	}
-	s.tick.Store(c.ticks.Load())
+	tick := c.ticks.Load()
 	if s.own {
-		s.tick.Store(untimed)
+		tick = untimed
+	}
+	if s.tick.Load() != tick {
+		s.tick.Store(tick)
 	}
 	s.start(as, polled)
-	if polled {
-		c.polled.add(s.index)
+	if polled && !c.looked.add(s.index) {
+		c.polled.addSome(c.looked)
+		c.looked = someSlots{}
+		c.looked.add(s.index)
 	}
 	c.queue = append(c.queue, req)
 }
@@ -185,6 +190,11 @@ func (c *conn) queueLocked(s *slot, h *wire.Header, data payload, as slotState, 
 // startPosting sees to it that what was queued is posted, and unlocks sendMu, which
 // the caller holds.
 func (c *conn) startPosting() {
+	if c.fresh > 0 {
+		c.sent.Add(c.fresh)
+		c.polled.addSome(c.looked)
+		c.fresh, c.looked = 0, someSlots{}
+	}
 	if c.posting {
 		c.sendMu.Unlock()
 		return // whoever posts takes it along
@@ -243,8 +253,9 @@ func (c *conn) glance(s *slot) bool {
 	if !c.info.Caps.Has(rdma.CapDirectAlloc) || c.single.Load() || !s.isPolled() || c.sent.Load()-c.seen.Load() != 1 {
 		return false
 	}
-	for at, i := int64(0), 0; i < glances; i++ {
-		if c.look(s, &at) {
+	var l landing // stays empty: s is a call's
+	for range glances {
+		if c.look(s, &l) {
 			return true
 		}
 	}

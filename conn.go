@@ -122,6 +122,8 @@ type conn struct {
 	sendMu  sync.Mutex
 	seq     uint64 // the number of the next message; its low 16 bits are the Sequence
 	sends   int
+	fresh   int64     // I/O requests in queue that sent does not count yet
+	looked  someSlots // those of them that are polled for, and not in polled yet
 	posting bool
 	round   uint64 // of posts, that the next message goes with
 	over    uint64 // rounds that are done with
@@ -251,10 +253,12 @@ func (c *conn) supervise() {
 //
 // Source: [OP-110], [OP-113]
 func (c *conn) watch() {
-	now, at := c.ticks.Add(1), int64(0)
+	now := c.ticks.Add(1)
+	var l landing
 	for i := range c.slots {
 		s := &c.slots[i]
-		c.look(s, &at)
+		c.look(s, &l)
+		l.handOver(c)
 		w := s.word.Load()
 		st := slotState(w & stateMask)
 		age := now - s.tick.Load()

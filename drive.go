@@ -253,11 +253,12 @@ func (c *conn) advanceLocked() (int, error) {
 
 // scan finishes the polled requests whose answers are there, and returns how many.
 func (c *conn) scan() int {
-	n, at := 0, int64(0)
+	n, l := 0, landing{}
 	c.polled.each(func(i int) {
-		if c.look(&c.slots[i], &at) {
+		if c.look(&c.slots[i], &l) {
 			n++
 		}
 	})
+	l.handOver(c)
 	return n
 }

@@ -37,6 +37,29 @@ type someSlots struct {
 	members uint64
 }
 
+// add adds a member; false says that it is of another word.
+func (m *someSlots) add(i int) bool {
+	if m.members != 0 && m.word != i/64 {
+		return false
+	}
+	m.word = i / 64
+	m.members |= 1 << (i % 64)
+	return true
+}
+
+// addSome and removeSome add and remove what there is.
+func (s slotSet) addSome(m someSlots) {
+	if m.members != 0 {
+		s[m.word].Or(m.members)
+	}
+}
+
+func (s slotSet) removeSome(m someSlots) {
+	if m.members != 0 {
+		s[m.word].And(^m.members)
+	}
+}
+
 // takeSome removes up to n members of one word, and returns them; none says that the set
 // is empty.
 func (s slotSet) takeSome(n int) someSlots {

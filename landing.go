@@ -1,0 +1,151 @@
+package lwio
+
+import (
+	"sync/atomic"
+	"time"
+
+	"lwio/internal/wire"
+)
+
+// landing is what a look at the answers has found for operations of batches: they are
+// counted together and handed over together. It belongs to who looks; the zero value is
+// empty. Its slots are free, but nobody can have them yet.
+type landing struct {
+	at int64 // the time, or 0 if nobody has looked yet
+
+	newest, oldest *op // of one batch, linked as Batch.answered is
+	n              int
+	free, unpolled someSlots
+
+	io, writes, polled, interrupt int
+	took                          int64 // delay of the last same
+	same                          int
+}
+
+// now is the time of the look.
+func (l *landing) now(c *conn) int64 {
+	if l.at == 0 {
+		l.at = c.clock()
+	}
+	return l.at
+}
+
+// observe counts an I/O request that was answered.
+func (l *landing) observe(c *conn, s *slot) {
+	l.io++
+	if s.kind == kindWrite {
+		l.writes++
+	}
+	took, polled := l.now(c)-s.began, s.isPolled()
+	if took != l.took {
+		l.flushDelays(c)
+		l.took = took
+	}
+	l.same++
+	if s.pace != nil {
+		s.pace.took(polled, took)
+	}
+	if !polled {
+		l.interrupt++
+		return
+	}
+	l.polled++
+	if !l.unpolled.add(s.index) {
+		c.polled.removeSome(l.unpolled)
+		l.unpolled = someSlots{}
+		l.unpolled.add(s.index)
+	}
+}
+
+func (l *landing) flushDelays(c *conn) {
+	if l.same > 0 {
+		c.counts.latency.ObserveMany(time.Duration(l.took), l.same)
+		l.same = 0
+	}
+}
+
+// flushCounts counts what was observed.
+func (l *landing) flushCounts(c *conn) {
+	if l.io == 0 {
+		return
+	}
+	l.flushDelays(c)
+	c.seen.Add(int64(l.io))
+	if l.writes > 0 {
+		c.unanswered.Add(-int64(l.writes))
+	}
+	if l.interrupt > 0 {
+		c.counts.interrupt.Add(uint64(l.interrupt))
+	}
+	if l.polled > 0 {
+		c.counts.polled.Add(uint64(l.polled))
+		c.polled.removeSome(l.unpolled)
+		l.unpolled = someSlots{}
+	}
+	l.io, l.writes, l.interrupt, l.polled = 0, 0, 0, 0
+}
+
+// land takes in the operation of slot s, which is settling, with its answer, and frees the
+// slot.
+func (l *landing) land(c *conn, s *slot, ios wire.IOStatusBlock) {
+	o := s.op
+	if l.newest != nil && l.newest.b != o.b {
+		l.handOver(c)
+	}
+	o.land(s, ios)
+	o.answer(ios, nil)
+	if o.next = l.newest; l.newest == nil {
+		l.oldest = o
+	}
+	l.newest = o
+	l.n++
+	s.drop()
+	if c.credits.work.Load() {
+		l.handOver(c) // before the slot can be anybody's
+		c.release(s)
+		return
+	}
+	s.renew()
+	if !l.free.add(s.index) {
+		l.handOver(c)
+		l.free.add(s.index)
+	}
+}
+
+// handOver counts what was observed, hands the operations to their batch, and frees their
+// slots, in this order: who finds an operation in a slot must not mistake for its request
+// the next one there.
+func (l *landing) handOver(c *conn) {
+	l.flushCounts(c)
+	if l.newest == nil {
+		return
+	}
+	b, n := l.newest.b, l.n
+	b.returns(l.newest, l.oldest)
+	c.unused(l.free)
+	l.newest, l.oldest, l.n, l.free = nil, nil, 0, someSlots{}
+	b.arrived(n)
+}
+
+// returns puts operations among those that came back.
+func (b *Batch) returns(newest, oldest *op) {
+	for o := newest; ; o = o.next {
+		atomic.StoreUint32(&o.back, 1)
+		if o == oldest {
+			break
+		}
+	}
+	for {
+		oldest.next = b.answered.Load()
+		if b.answered.CompareAndSwap(oldest.next, newest) {
+			return
+		}
+	}
+}
+
+// arrived counts n operations that came back, and wakes the batch if it waits for no more.
+func (b *Batch) arrived(n int) {
+	if b.count.Add(int64(n)) >= b.need.Load() {
+		b.rouse()
+	}
+}
