@@ -16,7 +16,7 @@ import (
 const (
 	maxPrivateData  = 512
 	inlineThreshold = 256
-	largeThreshold  = 4 << 10
+	largeThreshold  = 16 << 10
 	baseCaps        = rdma.CapInOrderPlacement | rdma.CapMultiEngine | rdma.CapCQResize | rdma.CapLoopback | rdma.CapPageable |
 		rdma.CapWindows | rdma.CapSharedReceive | rdma.CapFileSource | rdma.CapDirectFile | rdma.CapConfidential | rdma.CapRead | rdma.CapImmediate | rdma.CapDirectAlloc |
 		rdma.CapLend

@@ -9,10 +9,13 @@ import (
 // The defaults of Config, and what is fixed.
 const (
 	// DefaultReceiveBuffers and DefaultBufferSize are the control buffers of a connection
-	// that receive, and their size in bytes; sendBuffers are those that send.
+	// that receive, and their size in bytes, which fits 16 KiB and what TLS puts around
+	// them; sendBuffers are those that send.
 	DefaultReceiveBuffers = 16
-	DefaultBufferSize     = 4 << 10
+	DefaultBufferSize     = 17 << 10
 	sendBuffers           = 8
+	// maxHead is how much of the data goes with an offer at the most, in bytes.
+	maxHead = 4000
 	// DefaultLinger is how long Close, and a call that must wait for the peer to let go of
 	// memory, wait before the connection is broken off.
 	DefaultLinger = 3 * time.Second

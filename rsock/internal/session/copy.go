@@ -34,7 +34,15 @@ func (s *Stream) readLittle(r io.Reader) (n int, more bool, err error) {
 	if err := s.writable(); err != nil {
 		return 0, false, err
 	}
-	room := s.out.room(0)
+	room := min(s.out.room(0), s.cfg.Threshold)
+	if d, ok := s.out.draft(room); ok {
+		k, err := r.Read(d.data)
+		n, failed := s.sendDraft(&d, k)
+		if failed != nil {
+			err = failed
+		}
+		return n, k == room, err
+	}
 	c := newChunk(room)
 	defer c.drop()
 	k, err := r.Read(c.buf[:room])
@@ -43,6 +51,23 @@ func (s *Stream) readLittle(r io.Reader) (n int, more bool, err error) {
 		err = failed
 	}
 	return n, k == room, err
+}
+
+// sendDraft sends the first n bytes of a message that r has filled.
+func (s *Stream) sendDraft(d *draft, n int) (int, error) {
+	if n == 0 {
+		d.drop()
+		return 0, nil
+	}
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	if err := s.sendData(func() bool { return d.trySend(n) }); err != nil {
+		d.drop()
+		return 0, err
+	}
+	s.runOut.add(n, &s.runIn)
+	s.counts.bytesOut.Add(uint64(n))
+	return n, nil
 }
 
 // readPart reads once from r into memory to offer from, and writes what that gives. more

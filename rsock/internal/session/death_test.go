@@ -242,7 +242,7 @@ func TestCloseDuringReadFrom(t *testing.T) {
 			r.Close() // so that no write waits for it
 			done <- err
 		}()
-		for _, n := range []int{100000, DefaultBufferSize - HeaderSize} { // as much as makes it ask for more
+		for _, n := range []int{100000, a.cfg.Threshold} { // as much as makes it ask for more
 			if _, err := w.Write(pattern(n)); err != nil {
 				t.Fatal(err)
 			}

@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"runtime"
+	"sync/atomic"
 	"time"
 )
 
@@ -14,6 +15,32 @@ const pollsPerCheck = 32
 // sleeps, although Config.Spin is less: the part takes about that long, and a wake-up for
 // each of them costs more.
 const bulkSpin = 100 * time.Microsecond
+
+// bulkRun is how many bytes in one direction, without any in the other, are much data;
+// bulkPart is how many of them have to come at a time.
+const (
+	bulkRun  = 64 << 10
+	bulkPart = 2 << 10
+)
+
+// run counts the bytes that moved in one direction, in large parts, since some moved in the
+// other, or a small part.
+type run struct{ n atomic.Int64 }
+
+// add counts a part, and ends the run in the other direction.
+func (r *run) add(n int, other *run) {
+	if n >= bulkPart {
+		r.n.Add(int64(n))
+	} else if r.n.Load() != 0 {
+		r.n.Store(0)
+	}
+	if other.n.Load() != 0 {
+		other.n.Store(0)
+	}
+}
+
+// isBulk tells whether that is much.
+func (r *run) isBulk() bool { return r.n.Load() >= bulkRun }
 
 // wait waits until w is signaled. The caller holds no lock but reading or writing.
 func (s *Stream) wait(w *waiter) {

@@ -215,6 +215,7 @@ func (s *Stream) settleLocked(n int) {
 	}
 	t.rest -= uint64(n)
 	t.moved += uint64(n)
+	s.runIn.add(n, &s.runOut)
 	s.counts.bytesFetched.Add(uint64(n))
 	f.got = n
 	if f.state == fetchDirect {
@@ -268,7 +269,7 @@ func (s *Stream) abandonLocked() {
 func (s *Stream) takeFetchedLocked() int {
 	f := &s.in.fetch
 	f.state = fetchNone
-	s.reader.bulk = true
+	s.reader.bulk = s.runIn.isBulk()
 	s.trimLocked()
 	s.afterLocked()
 	return f.got

@@ -1,7 +1,5 @@
 package session
 
-import "sync"
-
 // fifo is a queue that grows with its use.
 type fifo[T any] struct {
 	ring []T
@@ -34,30 +32,4 @@ func (f *fifo[T]) pop() {
 	*f.at(0) = none
 	f.head = (f.head + 1) % len(f.ring)
 	f.n--
-}
-
-// chunk is memory for data that no Read waits for.
-type chunk struct{ buf []byte }
-
-// chunkSize is the size of the chunks that are kept for use, in bytes.
-const chunkSize = DefaultBufferSize
-
-var chunks = sync.Pool{New: func() any { return &chunk{make([]byte, chunkSize)} }}
-
-// newChunk gives a chunk for n bytes.
-func newChunk(n int) *chunk {
-	if n > chunkSize {
-		return &chunk{make([]byte, n)}
-	}
-	return chunks.Get().(*chunk)
-}
-
-// fill copies p into the chunk.
-func (c *chunk) fill(p []byte) []byte { return c.buf[:copy(c.buf, p)] }
-
-// drop gives the chunk back; nil is none.
-func (c *chunk) drop() {
-	if c != nil && len(c.buf) == chunkSize {
-		chunks.Put(c)
-	}
 }

@@ -199,12 +199,13 @@ func (s *Stream) takeData(p []byte) (keep bool, err error) {
 	case in.discard:
 		return false, nil
 	}
+	s.runIn.add(len(p), &s.runOut)
 	if in.items.len() == 0 && len(in.dst) > in.got {
 		n := copy(in.dst[in.got:], p)
 		in.got += n
 		p = p[n:]
 	}
-	s.reader.bulk = false
+	s.reader.bulk = s.runIn.isBulk()
 	s.baton.signal(&s.reader)
 	if len(p) == 0 {
 		return false, nil

@@ -30,7 +30,7 @@ func TestThreshold(t *testing.T) {
 		}
 		exchange(t, a, b, pattern(threshold+1))
 		st := a.Stats()
-		if head := uint64(DefaultBufferSize - HeaderSize - MaxDescriptor); st.RDMAWritten != threshold+1-head {
+		if head := uint64(maxHead); st.RDMAWritten != threshold+1-head {
 			t.Errorf("of a byte more %d bytes went by RDMA, want %d", st.RDMAWritten, threshold+1-head)
 		}
 		if got := b.Stats(); got.RDMARead != st.RDMAWritten || got.BytesRead != st.BytesWritten || st.BytesWritten != 2*threshold+1 {

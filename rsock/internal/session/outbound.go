@@ -16,6 +16,7 @@ type outbound struct {
 	area   []byte
 	slots  []sendSlot
 	free   []int // of slots
+	lent   bool  // one of them is with a ReadFrom
 	most   int   // bytes that a message to the peer may have
 
 	credits  credits
@@ -136,11 +137,19 @@ func (o *outbound) postLocked(m *Message) error {
 	i := o.free[len(o.free)-1]
 	t := &o.slots[i]
 	m.Sequence = o.sequence
-	t.sge[0].Length = len(m.AppendTo(t.buf[:0]))
-	if err := o.s.sock.Send(&t.over, t.sge[:], 0); err != nil {
+	if err := o.sendLocked(t, len(m.AppendTo(t.buf[:0]))); err != nil {
 		return err
 	}
 	o.free = o.free[:len(o.free)-1]
+	return nil
+}
+
+// sendLocked posts the message of so many bytes that is in a buffer.
+func (o *outbound) sendLocked(t *sendSlot, size int) error {
+	t.sge[0].Length = size
+	if err := o.s.sock.Send(&t.over, t.sge[:], 0); err != nil {
+		return err
+	}
 	o.sequence++
 	o.s.counts.messagesOut.Add(1)
 	return nil

@@ -35,6 +35,8 @@ type Stream struct {
 
 	copies, peerReads bool // how offers are made; known from the negotiation on
 
+	runIn, runOut run // of data
+
 	reading, writing            sync.Mutex // held by one Read, one Write
 	reader, writer, idler       waiter
 	urgentReader, closer        waiter

@@ -53,6 +53,13 @@ func (s *Stream) send(m *Message, k class) error {
 	return s.await(func() (bool, error) { return s.out.trySend(m, k), nil })
 }
 
+// sendData waits until a message with data could be sent.
+func (s *Stream) sendData(try func() bool) error {
+	s.writer.bulk = s.runOut.isBulk()
+	defer func() { s.writer.bulk = false }()
+	return s.await(func() (bool, error) { return try(), nil })
+}
+
 // await waits until try is true or fails, or nothing can be written.
 func (s *Stream) await(try func() (bool, error)) error {
 	for {
@@ -75,11 +82,12 @@ func (s *Stream) writeSmall(p []byte) (n int, err error) {
 	for n < len(p) {
 		m.Payload = p[n:min(len(p), n+s.out.room(0))]
 		if !s.out.trySend(&m, parked) {
-			if err := s.send(&m, parked); err != nil {
+			if err := s.sendData(func() bool { return s.out.trySend(&m, parked) }); err != nil {
 				return n, err
 			}
 		}
 		n += len(m.Payload)
+		s.runOut.add(len(m.Payload), &s.runIn)
 	}
 	return n, nil
 }
@@ -88,7 +96,7 @@ func (s *Stream) writeSmall(p []byte) (n int, err error) {
 //
 // Source: [WSD §5.2], [WSD §5.3]
 func (s *Stream) writeLarge(p []byte) (n int, err error) {
-	head := min(s.out.room(MaxDescriptor), len(p)-1)
+	head := min(maxHead, s.out.room(MaxDescriptor), len(p)-1)
 	for n < len(p) && err == nil {
 		k := 0
 		if s.copies {
