@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"testing"
-	"time"
 
 	"lwio/internal/wire"
 )
@@ -88,8 +87,7 @@ func testBufferInDoubt(t *testing.T, on string) {
 	c := s.connect(Config{})
 	f := openOn(t, c, "f")
 	b, other := allocate(t, c, 10_000), allocate(t, c, 10_000)
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
+	ctx := dueWhen(t, func() bool { return len(held) == 1 })
 	if _, err := f.ReadAtContext(ctx, b.Bytes()[:5000], 7); !errors.Is(err, context.DeadlineExceeded) {
 		t.Fatal(err)
 	}

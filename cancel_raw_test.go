@@ -254,7 +254,7 @@ func TestCancelOfWhatTakesTooLong(t *testing.T) { onEach(t, testCancelOfWhatTake
 
 func testCancelOfWhatTakesTooLong(t *testing.T, on string) {
 	s := newHeldServer(t, on, 16)
-	c := s.connect(Config{Timeout: 200 * time.Millisecond})
+	c := s.connect(Config{Timeout: time.Second})
 	f, g := openOn(t, c, "f"), openOn(t, c, "g")
 	conn := <-s.accepted
 	b := c.NewBatch(1)

@@ -110,8 +110,7 @@ func testLateImmediateData(t *testing.T, on string) {
 	c := s.connect(Config{})
 	f := openOn(t, c, "f")
 	cn := c.live()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
-	defer cancel()
+	ctx := dueWhen(t, func() bool { return len(held) == 1 })
 	p := make([]byte, 10)
 	if _, err := f.ReadAtContext(ctx, p, 0); err == nil {
 		t.Fatal("nobody has answered")

@@ -110,7 +110,7 @@ func testNoCreditInTime(t *testing.T, on string) {
 		}
 		return h.Opcode == wire.OpRead
 	}
-	c := s.connect(Config{Timeout: 200 * time.Millisecond, RequireRDMA: true})
+	c := s.connect(Config{Timeout: time.Second, RequireRDMA: true})
 	f := openOn(t, c, "f")
 	ctx, cancel := context.WithCancel(t.Context())
 	var first sync.WaitGroup
@@ -135,15 +135,17 @@ func testOwnDeadlineRules(t *testing.T, on string) {
 	share.put("f", pattern(1000))
 	s := newRawServer(t, on, share)
 	var live atomic.Pointer[conn]
+	var reads atomic.Int32
 	s.handle = func(_ *rawConn, h wire.Header, _ []byte) bool {
 		if cn := live.Load(); h.Opcode == wire.OpRead {
+			reads.Add(1)
 			for start := cn.ticks.Load(); cn.ticks.Load() < start+3*watchParts && !cn.isDown(); {
 				time.Sleep(time.Millisecond)
 			}
 		}
 		return false
 	}
-	c := s.connect(Config{Timeout: 200 * time.Millisecond, RequireRDMA: true})
+	c := s.connect(Config{Timeout: 500 * time.Millisecond, RequireRDMA: true})
 	cn := c.live()
 	live.Store(cn)
 	f := openOn(t, c, "f")
@@ -153,8 +155,7 @@ func testOwnDeadlineRules(t *testing.T, on string) {
 		t.Fatal(n, err)
 	}
 	// One that is given up is watched again.
-	brief, cancelBrief := context.WithTimeout(ctx, 50*time.Millisecond)
-	defer cancelBrief()
+	brief := dueWhen(t, func() bool { return reads.Load() == 2 })
 	if _, err := f.ReadAtContext(brief, make([]byte, 10), 0); !errors.Is(err, context.DeadlineExceeded) {
 		t.Fatal(err)
 	}

@@ -306,12 +306,11 @@ func testLateStatusBlock(t *testing.T, on string) {
 	held := s.holdReads(8)
 	c := s.connect(Config{})
 	f := openOn(t, c, "f")
-	for range 3 {
-		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond)
+	for i := range 3 {
+		ctx := dueWhen(t, func() bool { return len(held) == i+1 })
 		if _, err := f.ReadAtContext(ctx, make([]byte, 100), 0); !errors.Is(err, context.DeadlineExceeded) {
 			t.Fatal(err)
 		}
-		cancel()
 	}
 	cn := c.live()
 	if n := cn.free.size(); n != 0 {

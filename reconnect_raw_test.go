@@ -200,12 +200,11 @@ func testWaitingEnds(t *testing.T, on string) {
 	c := s.connect(Config{Reconnect: time.Hour})
 	f, g := openOn(t, c, "f"), openOn(t, c, "g")
 	s.away(true)
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	if _, err := g.WriteAtContext(ctx, make([]byte, 10), 77); !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, ErrUncertain) {
+	cn := c.live()
+	if _, err := g.WriteAtContext(dueWhen(t, cn.isDown), make([]byte, 10), 77); !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, ErrUncertain) {
 		t.Error(err)
 	}
-	ctx, cancel = context.WithTimeout(t.Context(), 10*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
 	if _, err := f.ReadAtContext(ctx, make([]byte, 10), 0); !errors.Is(err, context.DeadlineExceeded) {
 		t.Error(err)

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"testing"
-	"time"
 
 	"lwio/internal/wire"
 )
@@ -93,8 +92,7 @@ func testVecReadGivenUp(t *testing.T, on string) {
 	c := s.connect(Config{})
 	f := openOn(t, c, "f")
 	first, second := allocate(t, c, 4096), allocate(t, c, 4096)
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
+	ctx := dueWhen(t, func() bool { return len(held) == 1 })
 	if _, err := f.ReadVec(ctx, [][]byte{first.Bytes(), second.Bytes()}, 0); !errors.Is(err, context.DeadlineExceeded) {
 		t.Fatal(err)
 	}
