@@ -197,24 +197,31 @@ func (k *client) dial(rt *rapid.T) {
 	k.w.faults.disarm()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	for {
-		c, err := lwio.Dial(ctx, k.w.srv.URL(), &k.cfg)
-		if err == nil {
-			k.c = c
-			break
-		}
+	for err := k.connect(ctx); err != nil; err = k.connect(ctx) {
+		// A busy machine may take longer than one that is impatient waits.
 		if !k.w.impatient || ctx.Err() != nil {
 			rt.Fatal(err)
 		}
 	}
-	var err error
-	if k.f, err = k.c.OpenFile(ctx, fileName, os.O_RDWR|os.O_CREATE, 0); err != nil {
-		rt.Fatal(err)
-	}
-	if got := k.f.Transport(); got.Name != k.fabric {
-		rt.Fatalf("transport %v instead of %s", got, k.fabric)
-	}
 	k.before, k.lost = 0, 0
+}
+
+// connect is one attempt of dial.
+func (k *client) connect(ctx context.Context) error {
+	c, err := lwio.Dial(ctx, k.w.srv.URL(), &k.cfg)
+	if err != nil {
+		return err
+	}
+	f, err := c.OpenFile(ctx, fileName, os.O_RDWR|os.O_CREATE, 0)
+	if err == nil {
+		if got := f.Transport(); got.Name == k.fabric {
+			k.c, k.f = c, f
+			return nil
+		} else {
+			err = fmt.Errorf("transport %v instead of %s", got, k.fabric)
+		}
+	}
+	return errors.Join(err, c.Close())
 }
 
 // reopen closes the file and opens it again. All that was written before has come, or
