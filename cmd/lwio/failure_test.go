@@ -213,6 +213,7 @@ func TestServerGone(t *testing.T) {
 	if r.code != exitFailure || !strings.Contains(r.err, "as it was") {
 		t.Errorf("exit status %d, %q", r.code, r.err)
 	}
+	s.stop() // the command need not wait for what is at its end
 	wantFile(t, filepath.Join(s.dir, "dst"), []byte("before"))
 	wantNames(t, s.dir, "dst")
 }
