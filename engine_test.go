@@ -187,7 +187,7 @@ func testHeaders(t *testing.T, on string) {
 // waitFor polls until something that another goroutine does has happened.
 func waitFor(t *testing.T, done func() bool) {
 	t.Helper()
-	for end := time.Now().Add(10 * time.Second); !done(); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(30 * time.Second); !done(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("it never happened")
 		}

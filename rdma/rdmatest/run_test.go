@@ -10,7 +10,6 @@ import (
 
 // outcome runs one made-up case as Run would.
 func outcome(t *testing.T, cfg Config, c Case) *recorder {
-	cfg.patience = impatience
 	return record(t, func(tb testing.TB) { runDeclared(tb, cfg, c) })
 }
 

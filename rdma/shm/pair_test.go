@@ -13,7 +13,7 @@ import (
 )
 
 // patience is how long a test waits for what must happen at once.
-const patience = 10 * time.Second
+const patience = 30 * time.Second
 
 // side is one end of a connection in this process.
 type side struct {
