@@ -59,7 +59,7 @@ func TestParkFlood(t *testing.T) {
 				(entry{kind: entryWrite}).store(r.own.ring, i)
 			}
 			c := victim.inside()
-			c.rest.armed.Store(true) // that run does not come meanwhile
+			leaveToOthers(t, c)
 			given := uint64(len(r.own.ring) / 2)
 			asked, taken := 0, uint64(0)
 			if !c.park(func() bool {
@@ -87,6 +87,26 @@ func TestParkFlood(t *testing.T) {
 			victim.icq.Close()
 		})
 	}
+}
+
+// leaveToOthers makes run sleep on the socket, and stay there whatever is in the ring until
+// somebody calls it: a run that has not slept yet would take what a test puts there.
+func leaveToOthers(tb testing.TB, c *conn) {
+	tb.Helper()
+	r := &c.rest
+	parked := func(keep bool) bool {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		was := r.parked
+		r.parked = was && keep
+		return was
+	}
+	r.armed.Store(true) // no timer calls it
+	r.attend(true)
+	if parked(false) {
+		c.nudge() // it may not have seen that
+	}
+	eventually(tb, "run sleeps", func() bool { return parked(true) })
 }
 
 // TestBellFlood: of a bell that is full of rings only some are read at a time.

@@ -9,13 +9,15 @@ import (
 	"time"
 )
 
+// later is when nothing that follows is late, however slow the machine is.
+const later = int64(time.Hour)
+
 // TestPrompt: an answer is expected after a row of prompt ones, which what is late, what
 // is missing, and a peer that was woken for nothing end.
 func TestPrompt(t *testing.T) {
 	p := &prompter{began: time.Now()}
-	const later = int64(time.Hour) // so that no answer is late but who shall be
 	for name, bad := range map[string]func(){
-		"late":        func() { p.woken.Store(p.now() - int64(promptTime) - 1); p.answered(1) },
+		"late":        func() { p.woken.Store(-later); p.answered(1) },
 		"missing":     func() { p.woken.Store(later); p.missed() },
 		"for nothing": func() { p.woken.Store(later); p.early.Store(5); p.answered(9) },
 	} {
@@ -62,6 +64,8 @@ func TestForesee(t *testing.T) {
 			c, rings := victim.inside(), 0
 			c.rest.seat.Lock() // which keeps the segments mapped
 			defer c.rest.seat.Unlock()
+			c.rxMu.Lock() // so that run takes nothing
+			defer c.rxMu.Unlock()
 			c.waker.fn = func(uintptr) { rings++ }
 			c.rest.over = func() bool { return true } // as park sets it
 			c.rest.prompt.times.Store(tt.times)
@@ -76,6 +80,9 @@ func TestForesee(t *testing.T) {
 			}
 			if tt.sleep == again {
 				r.own.sleep.Store(again + 4)
+			}
+			if woken := &c.rest.prompt.woken; woken.Load() != 0 {
+				woken.Store(later)
 			}
 			if c.wake(); rings != tt.answer {
 				t.Errorf("%d rings with the answer", rings)
