@@ -21,6 +21,9 @@ func (s *Stream) CloseWrite() error {
 	s.baton.signal(&s.writer) // a Write that waits gives up
 	s.writing.Lock()
 	defer s.writing.Unlock()
+	if s.closing.Load() {
+		return errClosed // which says that the stream ends, or has done so
+	}
 	s.out.enqueue(Message{Type: TypeShutdown})
 	s.out.flush()
 	return s.failure()

@@ -286,3 +286,77 @@ func (w stuckWriter) Write(p []byte) (int, error) {
 	<-w.out
 	return len(p), nil
 }
+
+// TestCloseWriteBehindClose has a CloseWrite wait while Close tells the peer that it goes: it
+// says nothing after that, which the peer would take for a broken rule.
+//
+// Source: [WSD §7]
+func TestCloseWriteBehindClose(t *testing.T) {
+	onFabrics(t, func(t *testing.T, f fabric) {
+		s, r := greeted(t, f, Config{Linger: patience}, true)
+		s.writing.Lock() // as a Write that came before has it
+		closed := make(chan error, 1)
+		go func() { closed <- s.CloseWrite() }()
+		for !s.finished.Load() {
+			time.Sleep(time.Millisecond)
+		}
+		if !s.BeginClose() {
+			t.Fatal("somebody has closed the stream")
+		}
+		parted := make(chan struct{})
+		go func() {
+			defer close(parted)
+			s.part()
+		}()
+		if m := r.hear(TypeShutdown); m.Flags != FlagClosing {
+			t.Errorf("the first shutdown has flags %v", m.Flags)
+		}
+		before := s.Stats().MessagesSent
+		s.writing.Unlock()
+		if err := <-closed; !errors.Is(err, net.ErrClosed) {
+			t.Errorf("CloseWrite: %v", err)
+		}
+		if n := s.Stats().MessagesSent - before; n != 0 {
+			t.Errorf("%d messages were sent after the last", n)
+		}
+		r.tell(Message{Type: TypeShutdown, Flags: FlagTaken, Credits: 1})
+		<-parted
+		if err := s.EndClose(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestFailureDuringFetch has the stream fail in the moment in which a Read asks for data that
+// comes into its memory: it returns what it had before, and not while the data can come.
+//
+// Source: [WSD §5.2]
+func TestFailureDuringFetch(t *testing.T) {
+	onFabrics(t, func(t *testing.T, f fabric) {
+		var b *Stream
+		u := setup{wrapPassive: func(p rdma.Provider) rdma.Provider {
+			return hook.Wrap(p, &hook.Config{Fault: func(a hook.Attempt) hook.Action {
+				if a.Request.Op == rdma.OpRead {
+					b.fail(errStuck)
+				}
+				return hook.Pass()
+			}})
+		}}
+		a, passive := pair(t, f, u)
+		b = passive
+		wrote := make(chan struct{})
+		go func() {
+			defer close(wrote)
+			_, _ = a.Write(pattern(100000)) // which fails or not, as the provider has it
+		}()
+		if n, err := b.Read(make([]byte, 50000)); n < maxHead || err != nil {
+			t.Errorf("read %d bytes, %v", n, err)
+		}
+		b.mu.Lock()
+		if b.in.fetch.busy() {
+			t.Error("data comes into memory that Read has given back")
+		}
+		b.mu.Unlock()
+		<-wrote
+	})
+}

@@ -42,7 +42,7 @@ const (
 func (f *fetch) busy() bool { return f.state == fetchAside || f.state == fetchDirect }
 
 // fetchLocked asks for as much of an offer as p takes, or as there is memory for. direct
-// says that it comes into p.
+// says that it comes into p, and then there is no error.
 func (s *Stream) fetchLocked(t *incoming, p []byte) (direct bool, err error) {
 	f := &s.in.fetch
 	if s.abandonLocked(); f.state != fetchNone || s.in.viewed {
@@ -53,7 +53,10 @@ func (s *Stream) fetchLocked(t *incoming, p []byte) (direct bool, err error) {
 	}
 	want := s.portion(t, len(p))
 	if want >= min(directRead, s.portion(t, directRead)) && s.fetchInto(t, p[:want], fetchDirect) {
-		return f.state != fetchNone, s.failure()
+		if f.state != fetchNone {
+			return true, nil // also if the stream has failed meanwhile: the end of the fetch gives p back
+		}
+		return false, s.failure()
 	}
 	s.fetchAside(t)
 	return false, s.failure()
