@@ -70,18 +70,31 @@ func (b *board) subnets(ctx context.Context) (*subnets, error) {
 	}
 	select {
 	case b.looking <- struct{}{}:
+		return b.look(ctx)
 	default:
-		if now != nil {
-			return now, nil
-		}
-		select {
-		case b.looking <- struct{}{}:
-		case <-ctx.Done():
-			return nil, fmt.Errorf("addresses of the providers: %w", context.Cause(ctx))
-		}
 	}
+	if now != nil {
+		return now, nil
+	}
+	return b.newest(ctx)
+}
+
+// newest is subnets for who must not miss a change that was heard of: it waits for a call
+// that reads the addresses, as that may have begun before the change.
+func (b *board) newest(ctx context.Context) (*subnets, error) {
+	select {
+	case b.looking <- struct{}{}:
+		return b.look(ctx)
+	case <-ctx.Done():
+		return nil, fmt.Errorf("addresses of the providers: %w", context.Cause(ctx))
+	}
+}
+
+// look reads the addresses, if they are not known yet. The caller has put one into looking.
+func (b *board) look(ctx context.Context) (*subnets, error) {
 	defer func() { <-b.looking }()
-	if now, fresh = b.table(); fresh {
+	now, fresh := b.table()
+	if fresh {
 		return now, nil
 	}
 	b.mu.Lock()

@@ -267,6 +267,19 @@ func TestSilentCompanionIsLeftAlone(t *testing.T) {
 		})
 		d := &Dialer{Config: with(provider())}
 		d.Config.Negotiation, d.Config.Retry = 100*time.Millisecond, time.Hour
+		if err := d.Drain(t.Context()); err != nil { // which makes the switch
+			t.Fatal(err)
+		}
+		table, err := d.sw.subnets(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		// The provider is open, so that it is the companion alone that can take its time.
+		open, err := d.sw.lane(t.Context(), &table.paths[0], localOf(provider(), addrOf(l).Addr()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer open.release()
 		dial := func(want error) {
 			t.Helper()
 			c, err := d.DialConn(t.Context(), "tcp", l.Addr().String())

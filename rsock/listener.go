@@ -171,7 +171,7 @@ func (l *Listener) close() error {
 // place is gone. It fails with what went wrong, each time for one companion only. One
 // goroutine calls it at a time; nobody waits for a provider with mu held.
 func (l *Listener) openAll(ctx context.Context) (failed []error) {
-	table, err := l.sw.subnets(ctx)
+	table, err := l.sw.newest(ctx)
 	if err != nil {
 		return []error{err}
 	}

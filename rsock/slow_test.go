@@ -219,9 +219,40 @@ func TestSlowAddresses(t *testing.T) {
 	if s, err := b.subnets(t.Context()); s != first || err != nil {
 		t.Errorf("a look while the addresses are read anew: %p, %v, want %p", s, err, first)
 	}
+	b.outdate() // which comes too late for who reads now, and not for who asks for the newest
+	newest := make(chan *subnets, 1)
+	go func() {
+		s, err := b.newest(context.Background())
+		if err != nil {
+			t.Error(err)
+		}
+		newest <- s
+	}()
 	read <- struct{}{}
-	if second := <-tables; second == first {
+	second := <-tables
+	if second == first {
 		t.Error("the addresses were not read anew")
+	}
+	<-reading
+	read <- struct{}{}
+	if third := <-newest; third == first || third == second {
+		t.Error("a change was missed")
+	}
+}
+
+// TestCanceledLook: what providers say to a dial that is given up is not kept for others.
+func TestCanceledLook(t *testing.T) {
+	b := newBoard(with(iwarp.New(nil)))
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := b.subnets(ended)
+	wantIs(t, err, context.Canceled)
+	table, err := b.subnets(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p := &table.paths[0]; p.err != nil {
+		t.Errorf("the next one hears %v", p.err)
 	}
 }
 

@@ -34,7 +34,8 @@ type path struct {
 // inside tells whether the fabric stays inside the host. The caller has looked at err.
 func (p *path) inside() bool { return len(p.addrs) == 0 }
 
-// readSubnets asks the system and the providers.
+// readSubnets asks the system and the providers. It fails if ctx ends, as what providers say
+// then is not about their addresses.
 func readSubnets(ctx context.Context, cfg *Config) (*subnets, error) {
 	own, err := cfg.hostPrefixes()
 	if err != nil {
@@ -47,6 +48,9 @@ func readSubnets(ctx context.Context, cfg *Config) (*subnets, error) {
 			addrs[j] = a.Unmap()
 		}
 		s.paths = append(s.paths, path{provider: p, index: i, addrs: addrs, err: err})
+	}
+	if ctx.Err() != nil {
+		return nil, fmt.Errorf("addresses of the providers: %w", context.Cause(ctx))
 	}
 	return s, nil
 }
