@@ -77,11 +77,13 @@ func (c *conn) drain(batch *[pollSize]rdma.Result) (found bool, err error) {
 // several at a time.
 func (c *conn) handleAll(all []rdma.Result) error {
 	c.now = time.Now()
-	for i := range all {
-		if err := c.handle(&all[i]); err != nil {
+	for c.rest = all; len(c.rest) > 0; {
+		r := &c.rest[0]
+		c.rest = c.rest[1:]
+		if err := c.handle(r); err != nil {
 			return err
 		}
-		if c.enough(len(all) - 1 - i) {
+		if c.enough(len(c.rest)) {
 			c.flush()
 		}
 	}

@@ -34,17 +34,19 @@ func (c *conn) slow(h *wire.Header) error {
 func (c *conn) waitOut(d time.Duration, batch *[pollSize]rdma.Result) error {
 	ctx, cancel := context.WithTimeout(c.ctx, d)
 	defer cancel()
+	rest, late := c.rest, c.late
+	c.rest, c.late = nil, nil
+	if err := c.sift(rest); err != nil {
+		return err
+	}
+	c.late = append(c.late, late...) // which came after the rest
 	for {
 		n, err := c.cq.Poll(batch[:])
 		if err != nil {
 			return fmt.Errorf("poll: %w", err)
 		}
-		for i := range n {
-			if r := &batch[i]; r.Op == rdma.OpReceive && r.Status == rdma.StatusSuccess {
-				c.late = append(c.late, *r)
-			} else if err := c.handle(r); err != nil {
-				return err
-			}
+		if err := c.sift(batch[:n]); err != nil {
+			return err
 		}
 		c.flush()
 		switch {
@@ -59,6 +61,18 @@ func (c *conn) waitOut(d time.Duration, batch *[pollSize]rdma.Result) error {
 			return fmt.Errorf("notify: %w", err)
 		}
 	}
+}
+
+// sift handles results, but keeps messages for later.
+func (c *conn) sift(all []rdma.Result) error {
+	for i := range all {
+		if r := &all[i]; r.Op == rdma.OpReceive && r.Status == rdma.StatusSuccess {
+			c.late = append(c.late, *r)
+		} else if err := c.handle(r); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // poll takes results, those first that were kept by waitOut: never more than there are
