@@ -220,22 +220,18 @@ func TestSlowAddresses(t *testing.T) {
 		t.Errorf("a look while the addresses are read anew: %p, %v, want %p", s, err, first)
 	}
 	b.outdate() // which comes too late for who reads now, and not for who asks for the newest
-	newest := make(chan *subnets, 1)
-	go func() {
-		s, err := b.newest(context.Background())
-		if err != nil {
-			t.Error(err)
-		}
-		newest <- s
-	}()
+	if s, err := b.newest(ended); !errors.Is(err, context.Canceled) {
+		t.Errorf("the newest while the addresses are read anew: %p, %v", s, err)
+	}
 	read <- struct{}{}
 	second := <-tables
 	if second == first {
 		t.Error("the addresses were not read anew")
 	}
+	go look()
 	<-reading
 	read <- struct{}{}
-	if third := <-newest; third == first || third == second {
+	if third := <-tables; third == second {
 		t.Error("a change was missed")
 	}
 }
