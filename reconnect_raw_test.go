@@ -264,7 +264,7 @@ func testPoison(t *testing.T, on string) {
 		}
 		return h.Opcode.IO()
 	}
-	c := s.connect(Config{Reconnect: 80 * time.Millisecond})
+	c := s.connect(Config{Reconnect: time.Second})
 	f := openOn(t, c, "f")
 	p := make([]byte, 1000)
 	if n, err := f.ReadAt(p, 0); n != len(p) || err != nil || !bytes.Equal(p, pattern(1000)) {
