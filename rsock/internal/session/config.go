@@ -71,7 +71,7 @@ func (c Config) withDefaults(o spi.Options) Config {
 	}
 	c.BufferSize = min(max(min(c.BufferSize, o.MaxMsgSize), minBufferSize), maxBufferSize)
 	if c.Threshold <= 0 {
-		c.Threshold = o.RdmaThresholdSize
+		c.Threshold = max(o.RdmaThresholdSize, 1)
 	}
 	if c.Linger <= 0 {
 		c.Linger = DefaultLinger

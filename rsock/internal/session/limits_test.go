@@ -17,6 +17,14 @@ import (
 	"lwio/rsock/spi"
 )
 
+// TestThresholdOfNone gives what every way of sending can work with, though the provider
+// names no threshold.
+func TestThresholdOfNone(t *testing.T) {
+	if got := (Config{}).withDefaults(spi.Options{}).Threshold; got != 1 {
+		t.Errorf("a threshold of %d bytes", got)
+	}
+}
+
 // TestThreshold sends as much as the threshold by messages, and a byte more by RDMA.
 //
 // Source: [WSD §2.4 SO_RDMA_THRESHOLD_SIZE], [WSD §5.4]
