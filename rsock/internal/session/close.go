@@ -160,8 +160,8 @@ func (s *Stream) tearDown() error {
 	s.fail(errClosed)
 	s.running.Wait()
 	s.baton.stop()
-	s.readDeadline.set(time.Time{}, nil)
-	s.writeDeadline.set(time.Time{}, nil)
+	s.readDeadline.stop()
+	s.writeDeadline.stop()
 	s.mu.Lock()
 	s.dead = true
 	used := s.users > 0

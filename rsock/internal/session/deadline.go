@@ -6,45 +6,78 @@ import (
 	"time"
 )
 
-// deadline is when calls of one kind give up.
+// deadline is when calls of one kind give up. Programs set it for each request, mostly to be
+// taken back or moved on before it passes: so the timer is made once, and left alone where it
+// fires too early, or for nothing; what is due then is looked at when it fires.
 type deadline struct {
-	over atomic.Bool
+	over atomic.Bool // it has passed
+	wake func()      // tells who waits so; set before the first use
 
 	mu    sync.Mutex // guards what follows
+	at    time.Time  // zero: there is none, or it has passed
 	timer *time.Timer
-	turn  uint64 // of the last set
+	due   time.Time // when the timer fires, at the latest; zero: it does not run
+	ended bool      // nobody sets it any more
 }
 
-// set sets the deadline; the zero time is none. wake is called when it has passed.
-func (d *deadline) set(t time.Time, wake func()) {
+// set sets the deadline; the zero time is none.
+func (d *deadline) set(t time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.turn++
-	if d.timer != nil {
-		d.timer.Stop()
-		d.timer = nil
+	if d.ended {
+		return
 	}
-	d.over.Store(false)
+	d.at = t
 	if t.IsZero() {
+		if d.over.Load() {
+			d.over.Store(false)
+		}
 		return
 	}
-	left := time.Until(t)
-	if left <= 0 {
-		d.over.Store(true)
-		wake()
-		return
-	}
-	turn := d.turn
-	d.timer = time.AfterFunc(left, func() { d.pass(turn, wake) })
+	d.lookLocked()
 }
 
 // pass is what the timer calls.
-func (d *deadline) pass(turn uint64, wake func()) {
+func (d *deadline) pass() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if turn == d.turn {
+	d.due = time.Time{}
+	if !d.ended && !d.at.IsZero() {
+		d.lookLocked()
+	}
+}
+
+// lookLocked sees whether the deadline, which there is, has passed, and else to it that the
+// timer fires by then.
+func (d *deadline) lookLocked() {
+	now := time.Now()
+	left := d.at.Sub(now)
+	if left <= 0 {
+		d.at = time.Time{}
 		d.over.Store(true)
-		wake()
+		d.wake()
+		return
+	}
+	d.over.Store(false)
+	due := now.Add(left)
+	switch {
+	case d.timer == nil:
+		d.timer = time.AfterFunc(left, d.pass)
+	case d.due.IsZero() || due.Before(d.due):
+		d.timer.Reset(left)
+	default:
+		return
+	}
+	d.due = due
+}
+
+// stop ends the timer, for good.
+func (d *deadline) stop() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.ended = true
+	if d.timer != nil {
+		d.timer.Stop()
 	}
 }
 
@@ -54,10 +87,7 @@ func (s *Stream) SetReadDeadline(t time.Time) error {
 	if s.closing.Load() {
 		return errClosed
 	}
-	s.readDeadline.set(t, func() {
-		s.baton.signal(&s.reader)
-		s.baton.signal(&s.urgentReader)
-	})
+	s.readDeadline.set(t)
 	return nil
 }
 
@@ -67,6 +97,15 @@ func (s *Stream) SetWriteDeadline(t time.Time) error {
 	if s.closing.Load() {
 		return errClosed
 	}
-	s.writeDeadline.set(t, func() { s.baton.signal(&s.writer) })
+	s.writeDeadline.set(t)
 	return nil
+}
+
+// initDeadlines says who waits for which deadline.
+func (s *Stream) initDeadlines() {
+	s.readDeadline.wake = func() {
+		s.baton.signal(&s.reader)
+		s.baton.signal(&s.urgentReader)
+	}
+	s.writeDeadline.wake = func() { s.baton.signal(&s.writer) }
 }

@@ -70,6 +70,7 @@ func New(ctx context.Context, sock *spi.Socket, cfg Config) (*Stream, error) {
 		w.init()
 	}
 	s.baton.init()
+	s.initDeadlines()
 	s.idle = time.AfterFunc(memoryRest, s.giveBack)
 	s.idle.Stop()
 	err := s.in.init(ctx, s)
