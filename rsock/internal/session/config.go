@@ -11,7 +11,7 @@ const (
 	// DefaultReceiveBuffers and DefaultBufferSize are the control buffers of a connection
 	// that receive, and their size in bytes, which fits 16 KiB and what TLS puts around
 	// them; sendBuffers are those that send.
-	DefaultReceiveBuffers = 16
+	DefaultReceiveBuffers = 12
 	DefaultBufferSize     = 17 << 10
 	sendBuffers           = 8
 	// maxHead is how much of the data goes with an offer at the most, in bytes.
