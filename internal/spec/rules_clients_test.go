@@ -41,7 +41,7 @@ var rulesOfClients = []rule{
 	{"ends and drains the connection that option 0x81 names (of the same user)", "server.TestReplacedConnection; server.TestWhoGetsOutcomes"},
 	{"with a number from before BaseSequence is answered with the outcome it had, and done only if it had none",
 		"server.TestWritesOnceAcrossConnections; server.TestOutcomesWrap; server.TestOutcomesOfAnOldRound"},
-	{"up to 1024 outcomes", "server.TestOutcomesAreBounded"},
+	{"up to 2048 outcomes", "server.TestOutcomesAreBounded"},
 
 	// REGISTER, Fids, rights.
 	{"| ACCESS_DENIED | another SessionId |", "server.TestRegisterRules"},
