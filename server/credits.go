@@ -24,6 +24,8 @@ type credits struct {
 	// what is still to be given up; 0 if there is none. It began at began.
 	delta int
 	began time.Time
+	// paused: the client's messages are kept back, its answer perhaps among them.
+	paused bool
 	// sending: the message of the last delta is not settled.
 	sending bool
 	// refused: the client had no use for all of a growth; there is no other until
@@ -248,6 +250,26 @@ func (c *conn) credit(o *op) error {
 	return nil
 }
 
+// pauseCredits says that no answer to a change is due, as the client's messages are kept
+// back, until what it returns is called.
+func (c *conn) pauseCredits() (resume func()) {
+	since := time.Now()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.credits.paused = true
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		k := &c.credits
+		k.paused = false
+		if k.began.Before(since) {
+			k.began = k.began.Add(time.Since(since))
+		} else {
+			k.began = time.Now() // the change is of meanwhile
+		}
+	}
+}
+
 // watchCredits takes credits back, from time to time.
 func (e *engine) watchCredits() {
 	tick := time.NewTicker(balanceEvery)
@@ -299,7 +321,7 @@ func (e *engine) balance(now time.Time) {
 		}
 		grant, idle := k.grant, k.quiet >= quietLooks
 		// Who has all credits in use has none for a CREDIT.
-		late := k.delta != 0 && c.pending < grant && now.Sub(k.began) > e.limits.StallTimeout
+		late := k.delta != 0 && !k.paused && c.pending < grant && now.Sub(k.began) > e.limits.StallTimeout
 		c.mu.Unlock()
 		switch {
 		case late:

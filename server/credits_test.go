@@ -1,11 +1,13 @@
 package server
 
 import (
+	"context"
 	"sync"
 	"testing"
 	"time"
 
 	"lwio/internal/ntstatus"
+	"lwio/internal/rate"
 	"lwio/internal/wire"
 
 	"pgregory.net/rapid"
@@ -169,6 +171,35 @@ func TestCreditStall(t *testing.T) {
 	v.e.balance(time.Now().Add(59 * time.Minute))
 	c.want(ntstatus.Status(wire.NotifyCredit), 0, creditMessage(-2), nil)
 	v.e.balance(time.Now().Add(61 * time.Minute))
+	c.wantCut()
+}
+
+// One whose messages the server keeps back, as they come too fast, is not cut for an answer
+// that may be among them: that time does not count.
+func TestCreditStallOfTheSlowed(t *testing.T) {
+	v := newEnv(t, envConfig{limits: Limits{Credits: 4, MaxCredits: 16, StallTimeout: time.Hour}})
+	brisk := newFakeSession(7)
+	brisk.pace = rate.NewPace(1, 0, 0)
+	n := v.negotiate(brisk)
+	c := v.connect(n)
+	c.auth(n, authOptions{})
+	shrinks(v, c)
+	s := v.conn()
+	began := s.books().began
+	resume := s.pauseCredits()
+	v.e.balance(time.Now().Add(61 * time.Minute))
+	resume()
+	if k := s.books(); k.paused || !k.began.After(began) {
+		t.Errorf("%+v, and the change began at %v", k, began)
+	}
+	brisk.pace.Take(1<<30, 0)
+	c.send(creditMessage(-2), nil)
+	eventually(t, "the connection is held back", func() bool { return s.books().paused })
+	v.e.balance(time.Now().Add(61 * time.Minute))
+	if err := context.Cause(s.ctx); err != nil {
+		t.Errorf("cut: %v", err)
+	}
+	brisk.end()
 	c.wantCut()
 }
 

@@ -34,6 +34,7 @@ func (c *conn) slow(h *wire.Header) error {
 func (c *conn) waitOut(d time.Duration, batch *[pollSize]rdma.Result) error {
 	ctx, cancel := context.WithTimeout(c.ctx, d)
 	defer cancel()
+	defer c.pauseCredits()()
 	rest, late := c.rest, c.late
 	c.rest, c.late = nil, nil
 	if err := c.sift(rest); err != nil {
