@@ -97,23 +97,29 @@ func (t *bufferTable) takenBack(ctx context.Context, p []byte) error {
 //
 // Errors: ctx's; that of c.
 func (b *Buffer) takenBack(ctx context.Context, c *conn) error {
-	b.table.mu.Lock()
-	leases := slices.Clone(b.leases)
-	b.table.mu.Unlock()
 	var down <-chan struct{}
 	if c != nil {
 		down = c.down
 	}
-	for _, l := range leases {
-		if !l.conn.isDown() {
-			continue
-		}
+	for cn := b.haunt(); cn != nil; cn = b.haunt() {
 		select {
-		case <-l.conn.gone:
+		case <-cn.gone:
 		case <-down:
 			return c.err
 		case <-ctx.Done():
 			return context.Cause(ctx)
+		}
+	}
+	return nil
+}
+
+// haunt is a connection that is lost, and may still reach the buffer; nil if there is none.
+func (b *Buffer) haunt() *conn {
+	b.table.mu.Lock()
+	defer b.table.mu.Unlock()
+	for _, l := range b.leases {
+		if l.conn.isDown() && !l.conn.isGone() {
+			return l.conn
 		}
 	}
 	return nil
@@ -127,20 +133,25 @@ func (b *Buffer) takenBack(ctx context.Context, c *conn) error {
 // Source: [OP-113]
 func (c *conn) lease(ctx context.Context, p []byte) (*lease, int, error) {
 	l, at, err := c.buffers.find(p)
-	if l == nil || len(c.rail.c.rails) == 1 {
+	if l == nil || c.rail.c.allUp() || l.b.haunt() == nil {
 		return l, at, err
 	}
-	for _, r := range c.rail.c.rails {
-		if cn := r.cn.Load(); cn == nil || cn.isDown() { // else those before it are torn down
-			ctx, cancel := c.rail.c.cfg.bounded(ctx)
-			defer cancel()
-			if err := l.b.takenBack(ctx, c); err != nil {
-				return nil, 0, err
-			}
-			break
-		}
+	ctx, cancel := c.rail.c.cfg.bounded(ctx)
+	defer cancel()
+	if err := l.b.takenBack(ctx, c); err != nil {
+		return nil, 0, err
 	}
 	return l, at, nil
+}
+
+// allUp reports whether every rail has a connection. Those before it are torn down then.
+func (c *Client) allUp() bool {
+	for _, r := range c.rails {
+		if cn := r.cn.Load(); cn == nil || cn.isDown() {
+			return false
+		}
+	}
+	return true
 }
 
 // buffers are those of a connection. Its adapter lives as long as the last Buffer whose

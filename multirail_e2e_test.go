@@ -288,6 +288,49 @@ func TestSecondConnectionComesLater(t *testing.T) {
 	}
 }
 
+// While a connection is missing, however long, a read into a Buffer over another costs no
+// allocation for that.
+//
+// Source: [OP-109], [OP-113]
+func TestMissingConnectionCostsNothing(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector allocates")
+	}
+	for _, p := range lwio.Defaults() {
+		t.Run(p.Name(), func(t *testing.T) {
+			s := lwiotest.NewServer(t, &lwiotest.Options{Limits: server.Limits{Connections: 2}})
+			var first float64
+			for _, connections := range []int{1, 2} {
+				c := s.Client(&lwio.Config{Connections: connections, RequireRDMA: true, Providers: []rdma.Provider{p}})
+				if tr := c.Transport(); tr.Connections != 1 {
+					t.Fatal(tr)
+				}
+				put(t, c, "f", random(1<<16, 1))
+				f, err := c.Open(t.Context(), "f")
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer f.Close()
+				buf, err := c.Alloc(t.Context(), 1<<16)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer buf.Close()
+				allocations := testing.AllocsPerRun(1000, func() {
+					if _, err := f.ReadAt(buf.Bytes(), 0); err != nil {
+						t.Fatal(err)
+					}
+				})
+				if connections == 1 {
+					first = allocations
+				} else if allocations > first+1 { // one tries to connect meanwhile
+					t.Errorf("%v allocations a read, %v without a second connection", allocations, first)
+				}
+			}
+		})
+	}
+}
+
 // A batch, and a call with segments, use all connections; a batch of few small operations
 // stays on one.
 //

@@ -21,8 +21,9 @@ const (
 
 // rail is an RDMA connection of a client and, one after another, those that take its
 // place when it breaks. A goroutine waits for the loss of each and replaces it; where
-// there was none when the client was made, it goes on trying for the first. The client key stays the same, so that each NEGOTIATE ends what was there before; that is
-// the fence, too, after which SMB may change what RDMA could have been changing.
+// there was none when the client was made, it goes on trying for the first. The client
+// key stays the same, so that each NEGOTIATE ends what was there before; that is the
+// fence, too, after which SMB may change what RDMA could have been changing.
 //
 // A call whose writes were not answered owes them: it counts itself in before it leaves
 // the connection that broke, sends them again on the next one, before anything else is
