@@ -107,8 +107,10 @@ func (l *landing) land(c *conn, s *slot, ios wire.IOStatusBlock) {
 	}
 	s.renew()
 	if !l.free.add(s.index) {
-		l.handOver(c)
-		l.free.add(s.index)
+		l.handOver(c) // this operation, too
+		var one someSlots
+		one.add(s.index)
+		c.unused(one)
 	}
 }
 
