@@ -44,5 +44,5 @@ func (x *receiver) acceptImmediate() error {
 
 // takeImmediate delivers the value: the lower four of the eight bytes.
 func (x *receiver) takeImmediate(payload []byte) {
-	x.deliver(rdma.Result{HasImmediate: true, Immediate: uint32(binary.BigEndian.Uint64(payload))})
+	x.deliver(&rdma.Result{HasImmediate: true, Immediate: uint32(binary.BigEndian.Uint64(payload))})
 }

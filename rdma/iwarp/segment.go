@@ -233,13 +233,13 @@ func (x *receiver) finish() error {
 			return x.violation(faultCannotInval)
 		}
 	}
-	x.deliver(rdma.Result{})
+	x.deliver(&rdma.Result{})
 	return nil
 }
 
 // deliver ends the receive in progress, whose result has the immediate data of
 // with.
-func (x *receiver) deliver(with rdma.Result) {
+func (x *receiver) deliver(with *rdma.Result) {
 	with.Bytes, with.Solicited = x.at.bytes, x.seg.opcode().solicits()
 	x.receive = nil
 	x.msn++

@@ -173,7 +173,7 @@ func (t *sender) tell(r *rdma.Request, length int) bool {
 	if r.Flags&rdma.FlagSolicitEvent != 0 {
 		flags |= entrySolicited
 	}
-	t.out.stage(entry{kind: entrySend, flags: flags, length: uint32(length), total: uint32(length)})
+	t.out.stage(&entry{kind: entrySend, flags: flags, length: uint32(length), total: uint32(length)})
 	return true
 }
 

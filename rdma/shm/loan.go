@@ -46,7 +46,7 @@ func (t *sender) lend(s *sendRequest) (need int, done bool, err error) {
 	if s.flags&rdma.FlagSolicitEvent != 0 {
 		e.flags |= entrySolicited
 	}
-	t.out.publish(e)
+	t.out.publish(&e)
 	s.sent = s.length
 	t.c.wake()
 	return 0, true, nil
@@ -214,7 +214,7 @@ func (l *loan) settleLocked() {
 
 // loan takes a message whose last bytes are lent: as a loan, or, if the program takes
 // none, by a copy.
-func (r *receiver) loan(e entry) error {
+func (r *receiver) loan(e *entry) error {
 	recv := &r.c.qp.recv
 	recv.Lock()
 	defer recv.Unlock()
@@ -239,14 +239,14 @@ func (r *receiver) loan(e entry) error {
 	if err != nil {
 		return err
 	}
-	recv.FinishLocked(result)
+	recv.FinishLocked(&result)
 	r.results = true
 	return nil
 }
 
 // fillLoan puts the payload into a receive, and what is lent behind it if that is to be
 // copied.
-func (r *receiver) fillLoan(p *soft.Receive, e entry, l *loan, all bool) error {
+func (r *receiver) fillLoan(p *soft.Receive, e *entry, l *loan, all bool) error {
 	if int(e.total) > p.Length {
 		return &violation{status: rdma.StatusBufferOverflow, receive: rdma.StatusBufferOverflow, err: errTooLong}
 	}

@@ -56,7 +56,7 @@ func TestParkFlood(t *testing.T) {
 				t.Fatal(err)
 			}
 			for i := 0; i < len(r.own.ring); i += headerSize {
-				(entry{kind: entryWrite}).store(r.own.ring, i)
+				(&entry{kind: entryWrite}).store(r.own.ring, i)
 			}
 			c := victim.inside()
 			leaveToOthers(t, c)

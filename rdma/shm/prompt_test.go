@@ -71,7 +71,7 @@ func TestForesee(t *testing.T) {
 			c.rest.prompt.times.Store(tt.times)
 			r.own.sleep.Store(tt.sleep)
 			if tt.given {
-				(entry{kind: entryWrite}).store(r.own.ring, 0)
+				(&entry{kind: entryWrite}).store(r.own.ring, 0)
 				r.own.tail.Store(headerSize)
 			}
 			c.foresee()

@@ -59,7 +59,7 @@ func (t *sender) ask(s *sendRequest) (need int, err error) {
 	s.pending = true
 	*qp.reads.Push() = s
 	qp.mu.Unlock()
-	t.out.publish(entry{kind: entryRead, total: uint32(s.length), token: uint32(s.remote.Token), addr: s.remote.Addr})
+	t.out.publish(&entry{kind: entryRead, total: uint32(s.length), token: uint32(s.remote.Token), addr: s.remote.Addr})
 	t.c.wake()
 	return 0, nil
 }
@@ -87,7 +87,7 @@ func errSinkClosed() error {
 // readRequest checks what the peer wants to read, and queues the answer.
 //
 // Source: [ND QueuePair.Read], [RFC 5042 §6.4.2]
-func (r *receiver) readRequest(e entry) error {
+func (r *receiver) readRequest(e *entry) error {
 	if e.length != 0 {
 		return protocolError()
 	}
@@ -138,7 +138,7 @@ func (t *sender) answer(a *answer) (need int, err error) {
 			a.over = true
 			t.c.qp.mu.Unlock()
 		}
-		t.out.publish(entry{kind: entryAnswer, length: uint32(n), total: uint32(left)})
+		t.out.publish(&entry{kind: entryAnswer, length: uint32(n), total: uint32(left)})
 		t.c.wake()
 		if t.answered += n; n == left {
 			return 0, nil
@@ -164,7 +164,7 @@ func (t *sender) dropAnswer() {
 }
 
 // answer places a part of the answer to the first read that is not answered.
-func (r *receiver) answer(e entry) error {
+func (r *receiver) answer(e *entry) error {
 	qp := r.c.qp
 	qp.mu.Lock()
 	var s *sendRequest

@@ -62,14 +62,14 @@ func (p *producer) clear() bool {
 func (p *producer) payload(n int) (a, b []byte) { return around(p.own.ring, p.tail+headerSize, n) }
 
 // publish lets the peer see the next entry, whose payload is in place.
-func (p *producer) publish(e entry) {
+func (p *producer) publish(e *entry) {
 	p.stage(e)
 	p.commit()
 }
 
 // stage puts the next entry in, whose payload is in place. The peer sees it with the
 // next commit: its look at the tail takes the cache line away each time.
-func (p *producer) stage(e entry) {
+func (p *producer) stage(e *entry) {
 	e.store(p.own.ring, int(p.tail&uint64(len(p.own.ring)-1)))
 	p.tail += uint64(entrySize(int(e.length)))
 	if e.kind != entrySend && e.kind != entryLend && e.total > 0 {
@@ -92,32 +92,32 @@ type consumer struct {
 }
 
 // next copies the header of the next entry, if there is one.
-func (c *consumer) next() (e entry, ok bool, err error) {
+func (c *consumer) next(e *entry) (ok bool, err error) {
 	if c.head == c.tail {
 		c.tail = c.peer.tail.Load()
 		if c.tail == c.head {
-			return e, false, nil
+			return false, nil
 		}
 		raceAcquire()
 	}
 	there := c.tail - c.head
 	if there > uint64(len(c.peer.ring)) || there%headerSize != 0 {
-		return e, false, errRing
+		return false, errRing
 	}
-	e = loadEntry(c.peer.ring, int(c.head&uint64(len(c.peer.ring)-1)))
+	e.load(c.peer.ring, int(c.head&uint64(len(c.peer.ring)-1)))
 	if uint64(e.length) > there || uint64(entrySize(int(e.length))) > there || e.length > e.total || e.total > soft.MaxTransfer {
-		return e, false, errRing
+		return false, errRing
 	}
-	return e, true, nil
+	return true, nil
 }
 
 // payload is where the bytes of the next entry are: they may wrap.
-func (c *consumer) payload(e entry) (a, b []byte) {
+func (c *consumer) payload(e *entry) (a, b []byte) {
 	return around(c.peer.ring, c.head+headerSize, int(e.length))
 }
 
 // take passes over the next entry.
-func (c *consumer) take(e entry) { c.head += uint64(entrySize(int(e.length))) }
+func (c *consumer) take(e *entry) { c.head += uint64(entrySize(int(e.length))) }
 
 // around gives the n bytes of a ring from a position on, in one or two pieces.
 func around(ring []byte, pos uint64, n int) (a, b []byte) {

@@ -51,15 +51,16 @@ func (r *receiver) drain(budget int) (err error) {
 		}
 	}()
 	taken := 0
+	var e entry
 	for ; budget != 0 && r.c.ending.Load() == nil && !r.stalled.Load(); budget-- {
-		e, ok, err := r.in.next()
+		ok, err := r.in.next(&e)
 		if err != nil {
 			return &violation{status: rdma.StatusRemoteError, err: err}
 		}
 		if !ok {
 			break
 		}
-		err = r.entry(e)
+		err = r.entry(&e)
 		if errors.Is(err, errStalled) {
 			break
 		}
@@ -68,7 +69,7 @@ func (r *receiver) drain(budget int) (err error) {
 			r.push()
 			return err
 		}
-		r.in.take(e)
+		r.in.take(&e)
 		if taken += entrySize(int(e.length)); taken >= len(r.in.peer.ring)/4 {
 			taken = 0
 			r.handOn()
@@ -109,7 +110,7 @@ func (r *receiver) push() {
 }
 
 // entry does what one entry asks for.
-func (r *receiver) entry(e entry) error {
+func (r *receiver) entry(e *entry) error {
 	if e.kind == entrySend {
 		return r.message(e)
 	}
@@ -130,7 +131,7 @@ func (r *receiver) entry(e entry) error {
 // write places a part of a write, if all the rest of it may be placed.
 //
 // Source: [OP-88], [OP-89b]
-func (r *receiver) write(e entry) error {
+func (r *receiver) write(e *entry) error {
 	immediate := e.flags&entryImmediate != 0 && e.length == e.total
 	if immediate {
 		if err := r.begin(); err != nil {
@@ -143,12 +144,12 @@ func (r *receiver) write(e entry) error {
 		}
 	}
 	if immediate {
-		r.deliver(rdma.Result{HasImmediate: true, Immediate: e.immediate})
+		r.deliver(&rdma.Result{HasImmediate: true, Immediate: e.immediate})
 	}
 	return nil
 }
 
-func (r *receiver) place(e entry) error {
+func (r *receiver) place(e *entry) error {
 	lease, all, refused := r.find(e, rdma.AccessRemoteWrite)
 	if refused != soft.Granted || !lease.Acquire() {
 		return &violation{status: rdma.StatusAccessViolation, err: errNoRegion}
@@ -164,7 +165,7 @@ func (r *receiver) place(e entry) error {
 }
 
 // find finds the memory that the peer names.
-func (r *receiver) find(e entry, right rdma.Access) (soft.Lease, []byte, soft.Refusal) {
+func (r *receiver) find(e *entry, right rdma.Access) (soft.Lease, []byte, soft.Refusal) {
 	return r.c.qp.windows.Resolve(e.token, e.addr, uint64(e.total), right)
 }
 
@@ -199,17 +200,17 @@ func (r *receiver) beginLocked(recv *soft.ReceiveQueue) error {
 	return &violation{status: rdma.StatusRemoteError, err: errNoReceive}
 }
 
-func (r *receiver) deliver(result rdma.Result) {
+func (r *receiver) deliver(with *rdma.Result) {
 	recv := &r.c.qp.recv
 	recv.Lock()
 	defer recv.Unlock()
-	recv.FinishLocked(result)
+	recv.FinishLocked(with)
 	r.results = true
 }
 
 // message places a part of a message in the first receive. The lock of the receives is
 // held from then on, until letGo.
-func (r *receiver) message(e entry) error {
+func (r *receiver) message(e *entry) error {
 	recv := &r.c.qp.recv
 	if !r.locked {
 		recv.Lock()
@@ -234,7 +235,7 @@ func (r *receiver) message(e entry) error {
 	}
 	r.got += int(e.length)
 	if e.length == e.total {
-		recv.FinishLocked(rdma.Result{Bytes: r.total, Solicited: e.flags&entrySolicited != 0})
+		recv.FinishLocked(&rdma.Result{Bytes: r.total, Solicited: e.flags&entrySolicited != 0})
 		r.results = true
 	}
 	return nil

@@ -103,7 +103,9 @@ const (
 // that no header ever wraps around the end of the ring.
 const headerSize = 32
 
-// entry is the header of a part of a request.
+// entry is the header of a part of a request. It is handed on by its address: a copy
+// right after its fields were written makes the processor wait until they, and all that
+// was put into a ring before, have reached its cache.
 type entry struct {
 	kind, flags uint8
 	length      uint32 // bytes of payload
@@ -113,20 +115,18 @@ type entry struct {
 	addr        uint64
 }
 
-// loadEntry copies a header out of a ring, each byte once. pos is a multiple of 8.
-func loadEntry(ring []byte, pos int) entry {
+// load copies a header out of a ring, each byte once. pos is a multiple of 8.
+func (e *entry) load(ring []byte, pos int) {
 	var w [4]uint64
 	for i := range w {
 		w[i] = (*atomic.Uint64)(unsafe.Pointer(&ring[pos+8*i : pos+8*i+8][0])).Load()
 	}
-	return entry{
-		kind: uint8(w[0]), flags: uint8(w[0] >> 8), length: uint32(w[0] >> 32),
-		total: uint32(w[1]), token: uint32(w[1] >> 32), addr: w[2], immediate: uint32(w[3]),
-	}
+	e.kind, e.flags, e.length = uint8(w[0]), uint8(w[0]>>8), uint32(w[0]>>32)
+	e.total, e.token, e.addr, e.immediate = uint32(w[1]), uint32(w[1]>>32), w[2], uint32(w[3])
 }
 
 // store writes a header into a ring.
-func (e entry) store(ring []byte, pos int) {
+func (e *entry) store(ring []byte, pos int) {
 	binary.NativeEndian.PutUint64(ring[pos:], uint64(e.kind)|uint64(e.flags)<<8|uint64(e.length)<<32)
 	binary.NativeEndian.PutUint64(ring[pos+8:], uint64(e.total)|uint64(e.token)<<32)
 	binary.NativeEndian.PutUint64(ring[pos+16:], e.addr)

@@ -305,7 +305,7 @@ func (t *sender) copyOut(s *sendRequest, n int) error {
 			e.flags, e.immediate = entryImmediate, s.immediate
 		}
 	}
-	t.out.publish(e)
+	t.out.publish(&e)
 	s.sent += n
 	t.c.wake()
 	return nil

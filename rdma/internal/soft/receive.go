@@ -126,10 +126,10 @@ func (q *ReceiveQueue) BeginLocked() (*Receive, rdma.Status) {
 // CurrentLocked is the receive that is being filled, or nil.
 func (q *ReceiveQueue) CurrentLocked() *Receive { return q.current }
 
-// FinishLocked ends the current receive with success. result says how many bytes
+// FinishLocked ends the current receive with success. with says how many bytes
 // came, and what else came with them.
-func (q *ReceiveQueue) FinishLocked(result rdma.Result) {
-	q.endLocked(result)
+func (q *ReceiveQueue) FinishLocked(with *rdma.Result) {
+	q.endLocked(with)
 	switch {
 	case q.receives.Head < q.cancel:
 		q.cancelLocked()
@@ -138,15 +138,19 @@ func (q *ReceiveQueue) FinishLocked(result rdma.Result) {
 	}
 }
 
-// endLocked adds the result of the current receive.
-func (q *ReceiveQueue) endLocked(result rdma.Result) {
+// endLocked adds the result of the current receive. It is made where it stays, field by
+// field: to copy one whose fields were just written makes the processor wait for them.
+func (q *ReceiveQueue) endLocked(with *rdma.Result) {
 	r := q.current
 	if q.current = nil; q.shared == nil {
 		q.receives.Head++
 	}
-	result.Op, result.QueuePair, result.ID = rdma.OpReceive, q.context, r.ID
 	clear(r.Pieces)
-	q.results = append(q.results, result)
+	q.results = append(q.results, rdma.Result{})
+	to := &q.results[len(q.results)-1]
+	to.Status, to.Bytes, to.Solicited = with.Status, with.Bytes, with.Solicited
+	to.HasImmediate, to.Immediate, to.Loan = with.HasImmediate, with.Immediate, with.Loan
+	to.Op, to.QueuePair, to.ID = rdma.OpReceive, q.context, r.ID
 }
 
 // Push puts the results that were gathered in the completion queue.
@@ -165,7 +169,7 @@ func (q *ReceiveQueue) pushLocked() {
 func (q *ReceiveQueue) cancelLocked() {
 	for q.receives.Head < q.cancel {
 		q.current = q.receives.At(q.receives.Head)
-		q.endLocked(rdma.Result{Status: rdma.StatusCanceled})
+		q.endLocked(&rdma.Result{Status: rdma.StatusCanceled})
 		if len(q.results) == MaxResults {
 			q.pushLocked()
 		}
@@ -198,7 +202,7 @@ func (q *ReceiveQueue) End(status rdma.Status) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.current != nil {
-		q.endLocked(rdma.Result{Status: status})
+		q.endLocked(&rdma.Result{Status: status})
 	}
 	q.flushed = true
 	q.cancel = q.receives.Tail

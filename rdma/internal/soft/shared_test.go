@@ -57,7 +57,7 @@ func (s *sharer) take(t testing.TB) bool {
 		t.Fatalf("%v %+v", status, r)
 	}
 	s.ids = append(s.ids, r.ID)
-	s.FinishLocked(rdma.Result{Bytes: 8})
+	s.FinishLocked(&rdma.Result{Bytes: 8})
 	return true
 }
 
@@ -146,7 +146,7 @@ func TestSharedNewMemory(t *testing.T) {
 		if _, status := s[i%2].BeginLocked(); status != rdma.StatusSuccess {
 			t.Fatal(i, status)
 		}
-		s[i%2].FinishLocked(rdma.Result{})
+		s[i%2].FinishLocked(&rdma.Result{})
 		s[i%2].Unlock()
 		post(t, q, m, uint64(i))
 		if !s[0].take(t) {
@@ -253,7 +253,7 @@ func TestSharedCost(t *testing.T) {
 			t.Fatal(status)
 		}
 		req[0].ID, req[0].SGL[0].Offset = r.ID, 8*int(r.ID)
-		s[0].FinishLocked(rdma.Result{})
+		s[0].FinishLocked(&rdma.Result{})
 		s[0].Unlock()
 		s[0].Push()
 		_, _ = s[0].cq.Poll(res[:])
