@@ -20,7 +20,9 @@
 // words, a table of what the peer may write, and a ring. A send goes through the
 // ring: the sender copies it in, the receiver copies it out. So does a write to
 // ordinary memory of Go: the target's process places it. A read of such memory is
-// an entry in the ring that the target answers by others in its own.
+// an entry in the ring that the target answers by others in its own. A side that finds
+// its ring empty goes back to the ring's beginning after a while, so that what two sides
+// exchange by turns stays in the processors' caches, however large the ring.
 //
 // A write to memory of Adapter.Alloc, or a read of it, is one-sided. The first one through a
 // connection goes through the ring; with it the target knows that the peer was

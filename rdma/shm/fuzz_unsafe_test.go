@@ -30,6 +30,7 @@ func FuzzRing(f *testing.F) {
 		{{kind: entryWrite, length: 8, total: 1024, token: uint32(at.Token), addr: at.Addr + 1}},
 		{{kind: entrySend, flags: entryFirst, length: 8, total: 16}, {kind: entrySend, length: 8, total: 8}},
 		{{kind: entrySend, flags: entryFirst | entrySolicited}, {kind: 7}},
+		{{kind: entrySkip, length: minRing - headerSize, total: minRing - headerSize}, {kind: entrySend, flags: entryFirst}},
 		{{kind: entryLend, flags: entryFirst, length: 8, total: 16, token: uint32(at.Token), addr: at.Addr}},
 	} {
 		var seed []byte
@@ -139,7 +140,7 @@ func TestPrefixes(t *testing.T) {
 // TestGolden fixes the bytes of the start-up.
 func TestGolden(t *testing.T) {
 	h := hello{kind: helloReady, ring: 0x40000, limits: rdma.ReadLimits{Inbound: 3, Outbound: 5}, private: []byte("ab")}
-	want := append([]byte("LWIOshm\x02"), 4, 0, 0, 0, 0, 0, 4, 0, 3, 0, 0, 0, 5, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 'a', 'b')
+	want := append([]byte("LWIOshm\x03"), 4, 0, 0, 0, 0, 0, 4, 0, 3, 0, 0, 0, 5, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 'a', 'b')
 	if got := h.appendTo(nil); !bytes.Equal(got, want) {
 		t.Errorf("%x, want %x", got, want)
 	}

@@ -20,7 +20,7 @@ import (
 //	0 magic, 8 kind, 9 zeros, 12 size of the ring, 16 and 20 read limits,
 //	24 length of the private data, 28 zeros, 32 private data
 const (
-	helloMagic     = "LWIOshm\x02"
+	helloMagic     = "LWIOshm\x03"
 	helloSize      = 32
 	helloRequest   = 1
 	helloAccept    = 2

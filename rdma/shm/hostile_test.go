@@ -223,6 +223,9 @@ func TestScribbledRing(t *testing.T) {
 			r.put(entry{kind: entrySend, flags: entryFirst, length: 8, total: 16}, 64)
 			r.put(entry{kind: entryWrite, flags: entryImmediate}, 32)
 		},
+		"skips less than the rest of the ring": func(r *raw, _ *side) {
+			r.put(entry{kind: entrySkip, length: 32, total: 32}, 64)
+		},
 		"lends without a region": func(r *raw, _ *side) {
 			r.put(entry{kind: entryLend, flags: entryFirst, total: 64, token: 5}, 32)
 		},

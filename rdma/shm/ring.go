@@ -21,12 +21,22 @@ type producer struct {
 	tail      uint64
 	head      uint64 // what the peer is known to have taken
 	placed    uint64 // where the last entry ends that moves data of a write or a read
+	skip      int    // bytes that the next entry leaves out, to be at the ring's beginning
+	looked    uint64 // the tail when rewind last looked how far the peer is
 }
+
+// rewindAfter is how many bytes of a ring are used before a producer that finds it empty
+// begins again at its beginning: so two sides that wait for each other use the same few
+// pages, which stay in the processors' caches.
+const rewindAfter = 16 << 10
 
 // room is how many bytes of the ring are free, at least want if there are so many. A
 // look at how far the peer is takes the cache line away from it, so that it is only
 // done where what is known does not do.
 func (p *producer) room(want int) (int, error) {
+	if p.skip = p.rewind(want); p.skip > 0 {
+		return len(p.own.ring) - p.skip, nil
+	}
 	if room := len(p.own.ring) - int(p.tail-p.head); room >= want {
 		return room, nil
 	}
@@ -36,6 +46,25 @@ func (p *producer) room(want int) (int, error) {
 		p.head = head
 	}
 	return room, err
+}
+
+// rewind tells how many bytes to leave out so that the next entry, which takes want, is at
+// the beginning of the ring; 0 if it stays where it is.
+func (p *producer) rewind(want int) int {
+	at := int(p.tail & uint64(len(p.own.ring)-1))
+	if at < max(rewindAfter, want) {
+		return 0
+	}
+	if p.head != p.tail && p.tail-p.looked >= rewindAfter/4 {
+		p.looked = p.tail
+		if p.peer.head.Load() == p.tail {
+			p.head = p.tail
+		}
+	}
+	if p.head != p.tail {
+		return 0
+	}
+	return len(p.own.ring) - at
 }
 
 // published is how many bytes are free, as anybody may ask.
@@ -59,7 +88,9 @@ func (p *producer) clear() bool {
 }
 
 // payload is where the n bytes of payload of the next entry go: they may wrap.
-func (p *producer) payload(n int) (a, b []byte) { return around(p.own.ring, p.tail+headerSize, n) }
+func (p *producer) payload(n int) (a, b []byte) {
+	return around(p.own.ring, p.tail+uint64(p.skip)+headerSize, n)
+}
 
 // publish lets the peer see the next entry, whose payload is in place.
 func (p *producer) publish(e *entry) {
@@ -70,6 +101,12 @@ func (p *producer) publish(e *entry) {
 // stage puts the next entry in, whose payload is in place. The peer sees it with the
 // next commit: its look at the tail takes the cache line away each time.
 func (p *producer) stage(e *entry) {
+	if n := uint32(p.skip); n > 0 {
+		skip := entry{kind: entrySkip, length: n - headerSize, total: n - headerSize}
+		skip.store(p.own.ring, int(p.tail&uint64(len(p.own.ring)-1)))
+		p.tail += uint64(n)
+		p.skip = 0
+	}
 	e.store(p.own.ring, int(p.tail&uint64(len(p.own.ring)-1)))
 	p.tail += uint64(entrySize(int(e.length)))
 	if e.kind != entrySend && e.kind != entryLend && e.total > 0 {
@@ -114,6 +151,11 @@ func (c *consumer) next(e *entry) (ok bool, err error) {
 // payload is where the bytes of the next entry are: they may wrap.
 func (c *consumer) payload(e *entry) (a, b []byte) {
 	return around(c.peer.ring, c.head+headerSize, int(e.length))
+}
+
+// skips tells whether the next entry, which has no payload, ends where the ring does.
+func (c *consumer) skips(e *entry) bool {
+	return (c.head+uint64(entrySize(int(e.length))))&uint64(len(c.peer.ring)-1) == 0
 }
 
 // take passes over the next entry.

@@ -114,6 +114,9 @@ func (r *receiver) entry(e *entry) error {
 	if e.kind == entrySend {
 		return r.message(e)
 	}
+	if e.kind == entrySkip && r.in.skips(e) {
+		return nil
+	}
 	r.letGo()
 	switch e.kind {
 	case entryLend:

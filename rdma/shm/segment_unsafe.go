@@ -89,6 +89,7 @@ const (
 	entryRead   = 3 // asks for total bytes; there is no payload
 	entryAnswer = 4 // to the first read that is not answered
 	entryLend   = 5 // a whole message, whose bytes after the payload are lent
+	entrySkip   = 6 // the rest of the ring is not used this time round
 )
 
 // Flags of an entry.

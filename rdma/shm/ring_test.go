@@ -1,0 +1,124 @@
+//go:build linux
+
+package shm
+
+import (
+	"bytes"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// ringPair is a ring with a producer and a consumer, and what is under way between them.
+type ringPair struct {
+	in  consumer
+	out producer
+	own *segment // the consumer's
+	way [][]byte
+	n   byte
+}
+
+func newRingPair(ring int) *ringPair {
+	a, b := newSegment(make([]byte, ringOffset+ring)), newSegment(make([]byte, ringOffset+ring))
+	return &ringPair{in: consumer{peer: a}, out: producer{own: a, peer: b}, own: b}
+}
+
+// put sends n bytes in an entry, if there is room, and tells where in the ring it ends.
+func (r *ringPair) put(n int) (end int, ok bool, err error) {
+	room, err := r.out.room(entrySize(n))
+	if err != nil || room < entrySize(n) {
+		return 0, false, err
+	}
+	r.n++
+	p := bytes.Repeat([]byte{r.n}, n)
+	a, b := r.out.payload(n)
+	copy(b, p[copy(a, p):])
+	r.out.publish(&entry{kind: entrySend, length: uint32(n), total: uint32(n)})
+	r.way = append(r.way, p)
+	return int(r.out.tail & uint64(len(r.out.own.ring)-1)), true, nil
+}
+
+// get takes an entry out, and tells whether that was the first under way.
+func (r *ringPair) get() (right bool, err error) {
+	var e entry
+	ok, err := r.in.next(&e)
+	if err == nil && ok && e.kind == entrySkip && r.in.skips(&e) {
+		r.in.take(&e)
+		ok, err = r.in.next(&e)
+	}
+	if err != nil || !ok {
+		return false, err
+	}
+	a, b := r.in.payload(&e)
+	right = e.kind == entrySend && bytes.Equal(append(bytes.Clone(a), b...), r.way[0])
+	r.in.take(&e)
+	r.own.head.Store(r.in.head)
+	r.way = r.way[1:]
+	return right, nil
+}
+
+// TestRingModel: whatever is put in comes out, in order, wherever the ring begins again;
+// there is room for all that fits, and the room that others see is the same.
+func TestRingModel(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		r := newRingPair(minRing)
+		sizes := rapid.OneOf(rapid.IntRange(0, 200), rapid.IntRange(0, minRing/2))
+		t.Repeat(map[string]func(*rapid.T){
+			"put": func(t *rapid.T) {
+				n := sizes.Draw(t, "size")
+				published, err := r.out.published()
+				if err != nil {
+					t.Fatal(err)
+				}
+				_, ok, err := r.put(n)
+				if err != nil || ok != (published >= entrySize(n)) {
+					t.Fatalf("%d bytes of %d that are free: %v, %v", entrySize(n), published, ok, err)
+				}
+			},
+			"get": func(t *rapid.T) {
+				if len(r.way) == 0 {
+					t.Skip("the ring is empty")
+				}
+				if right, err := r.get(); err != nil || !right {
+					t.Fatalf("the first entry: %v, %v", right, err)
+				}
+			},
+		})
+		for len(r.way) > 0 {
+			if right, err := r.get(); err != nil || !right {
+				t.Fatalf("the first entry: %v, %v", right, err)
+			}
+		}
+	})
+}
+
+// TestRingStaysShort: as long as the peer takes each entry before the next, the same few
+// pages of the ring are used.
+func TestRingStaysShort(t *testing.T) {
+	for _, size := range []int{0, 64, 4 << 10, 17 << 10, 60 << 10} {
+		r := newRingPair(defaultRing)
+		for range 1000 {
+			end, ok, err := r.put(size)
+			if most := rewindAfter*5/4 + 2*entrySize(size); err != nil || !ok || end > most {
+				t.Fatalf("an entry of %d bytes ends at %d, not within %d: %v, %v", size, end, most, ok, err)
+			}
+			if right, err := r.get(); err != nil || !right {
+				t.Fatalf("an entry of %d bytes comes out: %v, %v", size, right, err)
+			}
+		}
+	}
+}
+
+// TestEmptyRingHasRoom: an empty ring takes whatever fits, wherever it is.
+func TestEmptyRingHasRoom(t *testing.T) {
+	r := newRingPair(minRing)
+	for i := range 1000 {
+		size := (i*7 + i*i) * headerSize % (minRing - headerSize)
+		if _, ok, err := r.put(size); err != nil || !ok {
+			t.Fatalf("an entry of %d bytes at %d: %v, %v", size, r.out.tail, ok, err)
+		}
+		if right, err := r.get(); err != nil || !right {
+			t.Fatalf("an entry of %d bytes comes out: %v, %v", size, right, err)
+		}
+	}
+}
