@@ -65,7 +65,7 @@ func (h *handle) ReadCached(p []byte, off int64) (n int, ok bool, err error) {
 
 // nowait is one preadv2.
 func (h *handle) nowait(p []byte, off int64) (int, error) {
-	return unix.Preadv2(h.fd, [][]byte{p}, off, unix.RWF_NOWAIT)
+	return preadNowait(h.fd, p, off)
 }
 
 // ends reports whether off is at or beyond the end of the file.

@@ -32,11 +32,30 @@ func (v *vector) write(fd int, pieces [][]byte, off int64, flags int) (int, erro
 	if flags != 0 {
 		number = unix.SYS_PWRITEV2
 	}
-	const bits = 8 * unix.SizeofLong // of each half of the offset
+	low, high := halves(off)
 	n, _, errno := unix.Syscall6(number, uintptr(fd), uintptr(unsafe.Pointer(&v.iov)), uintptr(len(pieces)),
-		uintptr(off), uintptr(uint64(off)>>(bits-1)>>1), uintptr(flags))
+		low, high, uintptr(flags))
 	if errno != 0 {
 		return 0, errno
 	}
 	return int(n), nil
+}
+
+// preadNowait reads from the page cache, and waits for nothing: so the scheduler is not told
+// of the system call.
+func preadNowait(fd int, p []byte, off int64) (int, error) {
+	iov := unix.Iovec{Base: unsafe.SliceData(p)}
+	iov.SetLen(len(p))
+	low, high := halves(off)
+	n, _, errno := unix.RawSyscall6(unix.SYS_PREADV2, uintptr(fd), uintptr(unsafe.Pointer(&iov)), 1, low, high, unix.RWF_NOWAIT)
+	if errno != 0 {
+		return 0, errno
+	}
+	return int(n), nil
+}
+
+// halves is an offset as the system calls take it.
+func halves(off int64) (low, high uintptr) {
+	const bits = 8 * unix.SizeofLong
+	return uintptr(off), uintptr(uint64(off) >> (bits - 1) >> 1)
 }

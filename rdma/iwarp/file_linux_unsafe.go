@@ -10,7 +10,8 @@ import (
 )
 
 // preadCached reads what is in memory of a file; errCold says that the next byte
-// is not, or that the file system cannot tell.
+// is not, or that the file system cannot tell. As it does not wait for a disk, the
+// scheduler is not told, see writeSocket.
 func preadCached(fd int, buf []byte, off int64) (int, error) {
 	if len(buf) == 0 {
 		return 0, nil
@@ -18,7 +19,7 @@ func preadCached(fd int, buf []byte, off int64) (int, error) {
 	iov := unix.Iovec{Base: unsafe.SliceData(buf)}
 	iov.SetLen(len(buf))
 	for {
-		n, _, errno := syscall.Syscall6(unix.SYS_PREADV2, uintptr(fd), uintptr(unsafe.Pointer(&iov)), 1,
+		n, _, errno := syscall.RawSyscall6(unix.SYS_PREADV2, uintptr(fd), uintptr(unsafe.Pointer(&iov)), 1,
 			uintptr(off), uintptr(off>>32), unix.RWF_NOWAIT)
 		switch errno {
 		case 0:

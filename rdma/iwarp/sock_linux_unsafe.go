@@ -32,7 +32,9 @@ func segmentSize(raw syscall.RawConn) int {
 	return mss
 }
 
-// writeSocket writes what is left of the batch with one system call.
+// writeSocket writes what is left of the batch with one system call. Like all of the data
+// path it does not wait, and the scheduler is not told of it: that takes time, and wakes the
+// runtime's monitor where the process has slept before.
 func (b *batch) writeSocket(fd int) (int, error) {
 	n := 0
 	for i := b.first; i < len(b.parts); i++ {
@@ -50,9 +52,9 @@ func (b *batch) writeSocket(fd int) (int, error) {
 		var w uintptr
 		var errno syscall.Errno
 		if n == 1 {
-			w, _, errno = syscall.Syscall(syscall.SYS_WRITE, uintptr(fd), uintptr(unsafe.Pointer(b.io.iov[0].Base)), uintptr(b.io.iov[0].Len))
+			w, _, errno = syscall.RawSyscall(syscall.SYS_WRITE, uintptr(fd), uintptr(unsafe.Pointer(b.io.iov[0].Base)), uintptr(b.io.iov[0].Len))
 		} else {
-			w, _, errno = syscall.Syscall(syscall.SYS_WRITEV, uintptr(fd), uintptr(unsafe.Pointer(&b.io.iov)), uintptr(n))
+			w, _, errno = syscall.RawSyscall(syscall.SYS_WRITEV, uintptr(fd), uintptr(unsafe.Pointer(&b.io.iov)), uintptr(n))
 		}
 		switch errno {
 		case 0:
@@ -67,7 +69,7 @@ func (b *batch) writeSocket(fd int) (int, error) {
 }
 
 // readSocket reads into a and then b with one system call; either may be empty.
-// It returns errAgain when nothing is there.
+// It returns errAgain when nothing is there. The scheduler is not told, see writeSocket.
 func readSocket(fd int, a, b []byte) (int, error) {
 	iov := [2]unix.Iovec{{Base: unsafe.SliceData(a)}, {Base: unsafe.SliceData(b)}}
 	iov[0].SetLen(len(a))
@@ -76,9 +78,9 @@ func readSocket(fd int, a, b []byte) (int, error) {
 		var n uintptr
 		var errno syscall.Errno
 		if len(a) == 0 {
-			n, _, errno = syscall.Syscall(syscall.SYS_READ, uintptr(fd), uintptr(unsafe.Pointer(iov[1].Base)), uintptr(len(b)))
+			n, _, errno = syscall.RawSyscall(syscall.SYS_READ, uintptr(fd), uintptr(unsafe.Pointer(iov[1].Base)), uintptr(len(b)))
 		} else {
-			n, _, errno = syscall.Syscall(syscall.SYS_READV, uintptr(fd), uintptr(unsafe.Pointer(&iov)), 2)
+			n, _, errno = syscall.RawSyscall(syscall.SYS_READV, uintptr(fd), uintptr(unsafe.Pointer(&iov)), 2)
 		}
 		switch {
 		case errno == 0:
