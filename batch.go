@@ -83,14 +83,19 @@ func (c *Client) NewBatch(n int) *Batch {
 //
 // Errors: ErrBatchFull; fs.ErrClosed once the batch is closed.
 func (b *Batch) Read(f *File, p []byte, off int64, tag uint64) error {
-	return b.add(op{b: b, f: f, p: p, size: len(p), off: off, tag: tag})
+	_, err := b.add(f, p, off, tag)
+	return err
 }
 
 // Write queues a write of p to f at byte offset off.
 //
 // Errors: as Read.
 func (b *Batch) Write(f *File, p []byte, off int64, tag uint64) error {
-	return b.add(op{b: b, f: f, p: p, size: len(p), off: off, tag: tag, write: true})
+	o, err := b.add(f, p, off, tag)
+	if err == nil {
+		o.write = true
+	}
+	return err
 }
 
 // WriteSame queues what [File.WriteSame] does: p is written over and over from byte offset
@@ -109,22 +114,27 @@ func (b *Batch) WriteSame(f *File, p []byte, off, n int64, tag uint64) error {
 	if err != nil {
 		return wrap("batch", f.name, err)
 	}
-	return b.add(op{b: b, f: f, p: page, size: int(n), off: off, tag: tag, write: true, same: true})
+	o, err := b.add(f, page, off, tag)
+	if err == nil {
+		o.size, o.write, o.same = int(n), true, true
+	}
+	return err
 }
 
-func (b *Batch) add(o op) error {
+// add queues a read, of which the caller may make something else.
+func (b *Batch) add(f *File, p []byte, off int64, tag uint64) (*op, error) {
 	switch {
 	case b.closed:
-		return wrap("batch", o.f.name, fs.ErrClosed)
+		return nil, wrap("batch", f.name, fs.ErrClosed)
 	case b.Pending() >= len(b.ops):
-		return wrap("batch", o.f.name, ErrBatchFull)
+		return nil, wrap("batch", f.name, ErrBatchFull)
 	}
 	last := len(b.idle) - 1
-	slot := b.idle[last]
+	o := b.idle[last]
 	b.idle = b.idle[:last]
-	*slot = o
-	b.push(slot)
-	return nil
+	o.f, o.p, o.size, o.off, o.tag = f, p, len(p), off, tag
+	b.push(o)
+	return o, nil
 }
 
 // push queues o.

@@ -12,8 +12,7 @@ import (
 func onItsWay(t *testing.T) (*Batch, *leg) {
 	b := (&Client{}).NewBatch(2)
 	l := &leg{conn: new(conn)}
-	l.conn.down = make(chan struct{})
-	close(l.conn.down)
+	l.conn.failed.Store(true)
 	b.legs = []*leg{l}
 	for i := range b.ops {
 		o := &b.ops[i]

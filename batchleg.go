@@ -59,6 +59,14 @@ func (l *leg) starve(n int) {
 	}
 }
 
+// landed counts n operations as not in flight; n is 0 if there is no leg.
+func (l *leg) landed(n int) {
+	if n > 0 {
+		l.sent -= n
+		l.conn.wanting.Add(-int64(n))
+	}
+}
+
 // rouse wakes the batch, wherever it sleeps.
 func (b *Batch) rouse() {
 	if l := b.at.Load(); l != nil {
@@ -87,7 +95,11 @@ func (b *Batch) sleep(ctx context.Context, n int) {
 		defer b.entrust(l)()
 	}
 	b.heed(ctx, c)
-	c.await(ctx, &l.waiter, b, c.clock()+c.patience(), true)
+	until := int64(0)
+	if !c.polled.empty() {
+		until = c.clock() + c.patience()
+	}
+	c.await(ctx, &l.waiter, b, until, true)
 }
 
 func (l *leg) inFlight() int {

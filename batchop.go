@@ -138,11 +138,13 @@ func (b *Batch) sendOn(ctx context.Context, l *leg, block bool) (int, error) {
 	l.sent += len(b.flying)
 	l.starve(starved)
 	at, pending := cn.clock(), int(cn.wanting.Load())
+	var h wire.Header
+	var data payload
 	cn.sendMu.Lock()
 	for _, o := range b.flying {
-		h, data := o.message()
+		o.message(&h, &data)
 		h.SetPending(pending)
-		cn.queueLocked(o.s, &h, data, slotPending, at)
+		cn.queueLocked(o.s, &h, &data, slotPending, at)
 	}
 	cn.startPosting()
 	return b.queued - from, nil
@@ -195,28 +197,33 @@ func (o *op) prepare(ctx context.Context, cn *conn, s *slot) (err error) {
 	return nil
 }
 
-// message is the next request of o.
-func (o *op) message() (wire.Header, payload) {
-	h := wire.Header{Opcode: wire.OpRead, Fid: o.fid, Length: uint32(o.n), Offset: uint64(o.off + int64(o.done))}
+// message makes h and data the next request of o. They are the caller's, and not made
+// anew for each: what is put together and copied at once costs more than all the rest.
+func (o *op) message(h *wire.Header, data *payload) {
+	*h, *data = wire.Header{}, payload{}
+	if o.same {
+		*h, data.copied = sameHeader(o.fid, o.off+int64(o.done), o.n), o.p[:min(o.n, len(o.p))]
+		return
+	}
+	h.Opcode, h.Fid, h.Length, h.Offset = wire.OpRead, o.fid, uint32(o.n), uint64(o.off+int64(o.done))
 	mr, at := o.mr, o.done
 	if o.to != nil {
 		mr, at = o.to.mr, o.at+o.done
 	}
-	switch {
-	case o.same:
-		return sameHeader(o.fid, o.off+int64(o.done), o.n), payload{copied: o.p[:min(o.n, len(o.p))]}
-	case o.write:
+	if o.write {
 		h.Opcode = wire.OpWrite
 		if mr == nil || len(o.p) <= copyWrite {
-			return h, payload{copied: o.p[o.done:][:o.n]}
+			data.copied = o.p[o.done:][:o.n]
+		} else {
+			data.region, data.offset, data.length = mr, at, o.n
 		}
-		return h, payload{region: mr, offset: at, length: o.n}
-	case mr == nil: // through the bounce buffer
+		return
+	}
+	if mr == nil { // through the bounce buffer
 		mr, at = o.on.landMR, o.s.landAt
 	}
 	to := mr.RemoteAddr()
 	h.DataVa, h.DataMh = to.Addr+uint64(at), uint32(to.Token)
-	return h, payload{}
 }
 
 // came puts o among those that came back, with its answer or an error. Called by
@@ -256,11 +263,16 @@ func (b *Batch) reap() {
 	for list != nil {
 		list, list.next, oldest = list.next, oldest, list
 	}
-	n := int64(0)
+	n, at, landed := int64(0), (*leg)(nil), 0
 	for o := oldest; o != nil; n++ {
 		next := o.next
 		o.next = nil
-		b.returned(o)
+		if at != o.leg {
+			at.landed(landed)
+			at, landed = o.leg, 0
+		}
+		o.s = nil
+		landed++
 		if err := o.take(); err != nil || o.done == o.size {
 			b.finish(o, err)
 		} else {
@@ -269,6 +281,8 @@ func (b *Batch) reap() {
 		o = next
 	}
 	if n > 0 {
+		at.landed(landed)
+		b.sent -= int(n)
 		b.count.Add(-n)
 	}
 }
@@ -277,8 +291,7 @@ func (b *Batch) reap() {
 func (b *Batch) returned(o *op) {
 	o.s = nil
 	b.sent--
-	o.leg.sent--
-	o.leg.conn.wanting.Add(-1)
+	o.leg.landed(1)
 }
 
 // take reads the answer to o's request.

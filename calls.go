@@ -115,7 +115,7 @@ func (c *conn) postAs(s *slot, h *wire.Header, data payload, as slotState) error
 		s.set(slotDead)
 		return c.err
 	}
-	c.queueLocked(s, h, data, as, c.clock())
+	c.queueLocked(s, h, &data, as, c.clock())
 	c.startPosting()
 	return nil
 }
@@ -124,7 +124,7 @@ func (c *conn) postAs(s *slot, h *wire.Header, data payload, as slotState) error
 // The caller holds sendMu, and calls startPosting next.
 //
 // Source: [OP-21], [OP-23], [OP-24], [OP-89], [OP-112]
-func (c *conn) queueLocked(s *slot, h *wire.Header, data payload, as slotState, at int64) {
+func (c *conn) queueLocked(s *slot, h *wire.Header, data *payload, as slotState, at int64) {
 	polled := c.polls(s)
 	h.Marker = wire.Marker
 	if polled {
@@ -156,7 +156,8 @@ func (c *conn) queueLocked(s *slot, h *wire.Header, data payload, as slotState, 
 	if data.gather != nil {
 		sgl = s.sges[:1+len(data.gather)]
 	}
-	req := rdma.Request{Op: rdma.OpSend, ID: uint64(s.index), SGL: sgl}
+	req := c.sendLocked()
+	req.ID, req.SGL, req.Flags = uint64(s.index), sgl, 0
 	if c.sends++; c.sends%signalEvery != 0 {
 		req.Flags = rdma.FlagSilentSuccess
 	}
@@ -184,7 +185,19 @@ func (c *conn) queueLocked(s *slot, h *wire.Header, data payload, as slotState, 
 		c.looked = someSlots{}
 		c.looked.add(s.index)
 	}
-	c.queue = append(c.queue, req)
+}
+
+// sendLocked adds a send to the queue, which may be one that was there before: of its ID,
+// SGL and Flags, which are all that the sends of a connection differ in.
+func (c *conn) sendLocked() *rdma.Request {
+	n := len(c.queue)
+	if n < cap(c.queue) {
+		c.queue = c.queue[:n+1]
+	} else {
+		c.queue = append(c.queue, rdma.Request{})
+	}
+	c.queue[n].Op = rdma.OpSend
+	return &c.queue[n]
 }
 
 // startPosting sees to it that what was queued is posted, and unlocks sendMu, which

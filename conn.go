@@ -105,7 +105,8 @@ type conn struct {
 	// and taken by the teardown.
 	life     sync.RWMutex
 	failOnce sync.Once
-	down     chan struct{} // closed by fail, after err was set
+	failed   atomic.Bool   // set by fail, after err
+	down     chan struct{} // closed after that
 	err      error
 	stop     context.CancelFunc // ends every sleep
 	reading  sync.WaitGroup
@@ -204,6 +205,7 @@ func (c *conn) fail(cause error) {
 			cause = &lostError{cause}
 		}
 		c.err = cause
+		c.failed.Store(true)
 		close(c.down)
 		c.sleep.Kick()
 		c.mourners.wake()
@@ -211,14 +213,7 @@ func (c *conn) fail(cause error) {
 }
 
 // isDown reports whether the connection has ended.
-func (c *conn) isDown() bool {
-	select {
-	case <-c.down:
-		return true
-	default:
-		return false
-	}
-}
+func (c *conn) isDown() bool { return c.failed.Load() }
 
 // close ends the connection and waits until its goroutines are gone and its
 // memory is free.

@@ -150,12 +150,8 @@ func ended(over <-chan struct{}) bool {
 
 // goOn reports whether a call may look a while longer.
 func (c *conn) goOn(over <-chan struct{}, until int64) bool {
-	select {
-	case <-over:
+	if ended(over) || c.isDown() {
 		return false
-	case <-c.down:
-		return false
-	default:
 	}
 	if c.single.Load() {
 		runtime.Gosched() // with a second processor it would wake that one for nothing

@@ -45,7 +45,7 @@ func (c *conn) postWakeUp(s *slot) bool {
 		return false
 	}
 	h.SetPending(int(pending))
-	c.queueLocked(s, &h, payload{}, slotAbandoned, 0)
+	c.queueLocked(s, &h, &payload{}, slotAbandoned, 0)
 	c.startPosting()
 	return true
 }
