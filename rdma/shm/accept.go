@@ -9,8 +9,6 @@ import (
 	"os"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"lwio/rdma"
 	"lwio/rdma/internal/soft"
 )
@@ -49,15 +47,15 @@ func (r *request) Accept(ctx context.Context, pair soft.Pair, limits rdma.ReadLi
 	return begin(err, r.nc, pair, own, peer, b, limits, end)
 }
 
-// answer sends the acceptance with this side's segment and the other end of a
+// answer sends the acceptance with this side's segment and the peer's
 // bell, and waits for the peer's segment.
 func (a *adapter) answer(ctx context.Context, nc *net.UnixConn, h *hello) (own, peer *segment, b *bell, err error) {
-	b, other, err := newBell()
+	b, others, err := newBell()
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	own, err = a.sendSegment(ctx, nc, h, other)
-	_ = unix.Close(other)
+	own, err = a.sendSegment(ctx, nc, h, others...)
+	closeAll(others)
 	if err != nil {
 		if isHangup(err) {
 			err = errors.Join(soft.ErrGaveUp, err)

@@ -13,59 +13,106 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// bell is one end of a pair of sockets on which the sides wake who waits in Notify
-// for this connection alone. The bytes mean nothing, and only that one came does:
-// the network poller tells of each, so that they are read only now and then. All
-// system calls on it say that they do not wait, so that it does not matter what
-// the peer does to the flags of the socket.
+// bell is how the sides wake who waits in Notify for this connection alone: two pairs of
+// sockets, one for each direction. To ring is to shut down what an end sends, again and
+// again: the kernel tells the pollers of that pair each time, whatever was before, and
+// nothing is sent, kept or to be read. It never waits, so that it does not matter what
+// the peer does to the flags of the sockets, or sends. There are two pairs as who watches
+// the end that rings is told as well.
 type bell struct {
-	f    *os.File
+	f    *os.File // where this side is rung
 	raw  syscall.RawConn
+	rope *os.File // with which it rings the peer
+	pull syscall.RawConn
 	rest *rest
 
 	asked bool // the nap was asked for
 	rang  bool // and a ring ended it
-	rung  int  // since bytes were read
 	fn    func(fd uintptr) bool
-	empty func(fd uintptr)
-	scrap [256]byte
 }
 
-// ringsPerRead is after how many wake-ups the bytes are read. A socket holds more.
-const ringsPerRead = 32
+// Errors of bells.
+var (
+	// errBell says that the peer sent something else than an end of a pair of sockets.
+	errBell = errors.New("the peer's bell is none")
+	// errMute says that the kernel does not do what the bell needs.
+	errMute = errors.New("the kernel tells nobody that a socket is shut down again")
+)
 
-// errBell says that the peer sent something else than an end of a pair of sockets.
-var errBell = errors.New("the peer's bell is none")
+// ringBell rings the bell of whose socket this is. It is a hint: nothing comes of a bell
+// that is broken.
+func ringBell(fd uintptr) {
+	raceRelease()
+	_, _, _ = syscall.RawSyscall(syscall.SYS_SHUTDOWN, fd, unix.SHUT_WR, 0)
+}
 
-// newBell makes a bell, and the descriptor of its other end.
-func newBell() (b *bell, other int, err error) {
+// checkBells sees whether a poller hears each ring, once.
+func checkBells(ring func(fd uintptr)) error {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
-		return nil, -1, err
+		return err
 	}
-	if b, err = openBell(fds[0]); err != nil {
-		_ = unix.Close(fds[1])
-		return nil, -1, err
+	defer closeAll(fds[:])
+	poller, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
+	if err != nil {
+		return err
 	}
-	return b, fds[1], nil
+	defer unix.Close(poller)
+	events := [1]unix.EpollEvent{{Events: unix.EPOLLIN | unix.EPOLLOUT | unix.EPOLLRDHUP | unix.EPOLLET}}
+	if err := unix.EpollCtl(poller, unix.EPOLL_CTL_ADD, fds[0], &events[0]); err != nil {
+		return err
+	}
+	_, _ = unix.EpollWait(poller, events[:], 0) // it can be written
+	for range 3 {
+		ring(uintptr(fds[1]))
+		for heard := 1; heard >= 0; heard-- {
+			n, err := unix.EpollWait(poller, events[:], 0)
+			if err != nil {
+				return err
+			}
+			if n != heard {
+				return errMute
+			}
+		}
+	}
+	return nil
 }
 
-// openBell checks a descriptor, perhaps of a peer, and takes it over.
-func openBell(fd int) (*bell, error) {
-	family, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_DOMAIN)
-	kind, err2 := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_TYPE)
-	if err = errors.Join(err, err2); err == nil && (family != unix.AF_UNIX || kind != unix.SOCK_STREAM) {
-		err = errBell
+// newBell makes a bell, and the descriptors of the peer's.
+func newBell() (b *bell, peer []int, err error) {
+	here, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, nil, err
 	}
+	there, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		closeAll(here[:])
+		return nil, nil, err
+	}
+	peer = []int{there[0], here[1]}
+	if b, err = openBell(here[0], there[1]); err != nil {
+		closeAll(peer)
+		return nil, nil, err
+	}
+	return b, peer, nil
+}
+
+// openBell checks descriptors, perhaps of a peer, and takes them over: fd is where this
+// side is rung, rope with which it rings.
+func openBell(fd, rope int) (*bell, error) {
+	err := errors.Join(isBell(fd), isBell(rope))
 	if err == nil {
 		err = unix.SetNonblock(fd, true)
 	}
 	if err != nil {
-		_ = unix.Close(fd)
+		closeAll([]int{fd, rope})
 		return nil, errors.Join(errBell, err)
 	}
-	b := &bell{f: os.NewFile(uintptr(fd), "bell")}
+	b := &bell{f: os.NewFile(uintptr(fd), "bell"), rope: os.NewFile(uintptr(rope), "rope")}
 	if b.raw, err = b.f.SyscallConn(); err == nil {
+		b.pull, err = b.rope.SyscallConn()
+	}
+	if err == nil {
 		err = b.f.SetReadDeadline(time.Time{}) // the poller knows it
 	}
 	if err != nil {
@@ -75,14 +122,26 @@ func openBell(fd int) (*bell, error) {
 	return b, nil
 }
 
+// isBell tells whether a descriptor is an end of a pair of sockets. To shut down one of
+// another kind may take long.
+func isBell(fd int) error {
+	family, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_DOMAIN)
+	kind, err2 := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_TYPE)
+	if err = errors.Join(err, err2); err == nil && (family != unix.AF_UNIX || kind != unix.SOCK_STREAM) {
+		err = errBell
+	}
+	return err
+}
+
 func (b *bell) init(c *conn) {
 	b.rest = &c.rest
-	b.fn, b.empty = b.attempt, b.drain
+	b.fn = b.attempt
 }
 
 func (b *bell) close() {
 	if b != nil {
 		_ = b.f.Close()
+		_ = b.rope.Close()
 	}
 }
 
@@ -99,10 +158,6 @@ func (b *bell) nap() {
 	if b.asked {
 		b.rest.getUp()
 	}
-	if b.rung++; b.rung >= ringsPerRead {
-		b.rung = 0
-		_ = b.raw.Control(b.empty)
-	}
 }
 
 // attempt is called when the poller begins to watch for a ring, and after one.
@@ -113,12 +168,6 @@ func (b *bell) attempt(uintptr) bool {
 	}
 	b.asked = true
 	return !b.rest.lieDown()
-}
-
-// drain reads the bytes of many rings: once, which is enough for a peer that rings
-// no more often than it must, and no other keeps the caller here.
-func (b *bell) drain(fd uintptr) {
-	_, _, _ = syscall.RawSyscall6(syscall.SYS_RECVFROM, fd, uintptr(unsafe.Pointer(&b.scrap[0])), uintptr(len(b.scrap)), unix.MSG_DONTWAIT, 0, 0)
 }
 
 // poke ends a nap.

@@ -145,7 +145,7 @@ func (c *conn) ring(s uint64) {
 	case sleepSocket:
 		_ = c.raw.Control(c.waker.fn)
 	case sleepBell:
-		_ = c.rest.bell.raw.Control(c.waker.fn)
+		_ = c.rest.bell.pull.Control(c.waker.bell)
 	case sleepFutex:
 		raceRelease()
 		c.own.bell.Add(1)

@@ -75,14 +75,15 @@
 //     anybody. If that one stays away for a millisecond, or for up to 16 after it came
 //     back again and again, the goroutine takes over.
 //   - on the socket: the goroutine does, and the peer sends it one byte.
-//   - on the bell: who waits in Notify does, in the network poller. The bell is a
-//     second pair of sockets. As only its edges count, its bytes are read once in
-//     many times. It is no eventfd, as that is one object with flags and a count
-//     which both sides can set: a peer could make a write to it block for ever,
-//     and the calls on sockets can say for themselves that they do not wait. It is no
-//     pipe, as who reads one can hold a lock that who writes it waits for. Who is
-//     woken so, and has been prompt to answer, rings before it takes what came
-//     (prompter), so that the peer gets up meanwhile.
+//   - on the bell: who waits in Notify does, in the network poller. The bell is
+//     two pairs of sockets, one in each direction, and is rung by shutting down what
+//     an end sends, each time anew: the poller is told, and nothing is sent that takes
+//     memory and has to be read (OpenAdapter sees whether the kernel does that). It is
+//     no eventfd, as that is one object with flags and a count which both sides can
+//     set: a peer could make a write to it block for ever. It is no pipe, as who reads
+//     or writes one can hold a lock that the other waits for. Who is woken so, and has
+//     been prompt to answer, rings before it takes what came (prompter), so that the
+//     peer gets up meanwhile.
 //   - on a futex, with Config.BlockingNotify: who waits in Notify does, and blocks
 //     its thread. The word is in the segment of who wakes, who alone can change it.
 //

@@ -5,8 +5,6 @@ package shm
 import (
 	"testing"
 
-	"golang.org/x/sys/unix"
-
 	"lwio/rdma"
 )
 
@@ -107,28 +105,4 @@ func leaveToOthers(tb testing.TB, c *conn) {
 		c.nudge() // it may not have seen that
 	}
 	eventually(tb, "run sleeps", func() bool { return parked(true) })
-}
-
-// TestBellFlood: of a bell that is full of rings only some are read at a time.
-func TestBellFlood(t *testing.T) {
-	active, passive := connected(t, nil, 4096)
-	const rings = 4096
-	if err := active.inside().rest.bell.raw.Control(func(fd uintptr) {
-		if err := unix.Send(int(fd), make([]byte, rings), unix.MSG_DONTWAIT); err != nil {
-			t.Error(err)
-		}
-	}); err != nil {
-		t.Fatal(err)
-	}
-	b := passive.inside().rest.bell
-	left := 0
-	if err := b.raw.Control(func(fd uintptr) {
-		b.drain(fd)
-		left, _ = unix.IoctlGetInt(int(fd), unix.TIOCINQ)
-	}); err != nil {
-		t.Fatal(err)
-	}
-	if left != rings-len(b.scrap) {
-		t.Errorf("%d of %d are left", left, rings)
-	}
 }

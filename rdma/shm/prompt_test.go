@@ -67,6 +67,7 @@ func TestForesee(t *testing.T) {
 			c.rxMu.Lock() // so that run takes nothing
 			defer c.rxMu.Unlock()
 			c.waker.fn = func(uintptr) { rings++ }
+			c.waker.bell = c.waker.fn
 			c.rest.over = func() bool { return true } // as park sets it
 			c.rest.prompt.times.Store(tt.times)
 			r.own.sleep.Store(tt.sleep)

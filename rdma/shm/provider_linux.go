@@ -24,6 +24,9 @@ func (p *Provider) OpenAdapter(ctx context.Context, local netip.Addr) (rdma.Adap
 	if err != nil {
 		return nil, opError(op, "", rdma.StatusDeviceNotReady, err)
 	}
+	if err := checkBells(ringBell); err != nil {
+		return nil, opError(op, "", rdma.StatusDeviceNotReady, err)
+	}
 	return newAdapter(p, host, p.adapters.Add(1)), nil
 }
 

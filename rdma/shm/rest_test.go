@@ -40,6 +40,7 @@ func TestSleepInPlace(t *testing.T) {
 			if _, err := passive.qp.PostReceive(make([]rdma.ReceiveRequest, 100)); err != nil {
 				t.Fatal(err)
 			}
+			const rings = 64
 			wait := func(ctx context.Context) chan error {
 				done := make(chan error, 1)
 				go func() { done <- passive.rcq.Notify(ctx, rdma.NotifyAny) }()
@@ -47,7 +48,7 @@ func TestSleepInPlace(t *testing.T) {
 				return done
 			}
 			ctx, cancel := context.WithCancel(t.Context())
-			for range 2 * ringsPerRead {
+			for range rings {
 				done := wait(ctx)
 				active.post(t, rdma.Request{Op: rdma.OpSend})
 				if err := <-done; err != nil {
@@ -68,7 +69,7 @@ func TestSleepInPlace(t *testing.T) {
 			if err := <-done; err != nil {
 				t.Errorf("flushed: %v", err)
 			}
-			for range 100 - 2*ringsPerRead {
+			for range 100 - rings {
 				next(t, passive.rcq)
 			}
 			if _, err := passive.qp.PostReceive(make([]rdma.ReceiveRequest, 1)); err != nil {
@@ -165,25 +166,41 @@ func TestGiveUpSleep(t *testing.T) {
 	}
 }
 
-// TestBrokenBell: a peer that rings without an end, or hangs up its end with bytes
-// in it, costs nothing but the short way.
+// TestBrokenBell: a peer that sends bytes on the bell, rings without an end, or hangs up
+// costs nothing but the short way.
 func TestBrokenBell(t *testing.T) {
 	active, passive := connected(t, nil, 4096)
-	if _, err := passive.qp.PostReceive(make([]rdma.ReceiveRequest, 3)); err != nil {
-		t.Fatal(err)
-	}
 	bell := active.inside().rest.bell
-	control := func(f func(fd uintptr)) { _ = bell.raw.Control(f) }
-	for _, harm := range []func(){
+	pull := func(f func(fd uintptr)) { _ = bell.pull.Control(f) }
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	harms := []func(){
 		func() {
-			control(func(fd uintptr) {
+			pull(func(fd uintptr) {
 				for unix.Send(int(fd), make([]byte, 1024), unix.MSG_DONTWAIT) == nil {
 				}
 			})
 		},
-		func() { control(func(fd uintptr) { _ = unix.Shutdown(int(fd), unix.SHUT_RDWR) }) },
+		func() {
+			go func() {
+				defer close(stopped)
+				for {
+					select {
+					case <-stop:
+						return
+					default:
+						pull(ringBell)
+					}
+				}
+			}()
+		},
+		func() { close(stop); <-stopped },
+		func() { pull(func(fd uintptr) { _ = unix.Shutdown(int(fd), unix.SHUT_RDWR) }) },
 		bell.close,
-	} {
+	}
+	if _, err := passive.qp.PostReceive(make([]rdma.ReceiveRequest, len(harms))); err != nil {
+		t.Fatal(err)
+	}
+	for _, harm := range harms {
 		done := make(chan error, 1)
 		go func() { done <- passive.rcq.Notify(t.Context(), rdma.NotifyAny) }()
 		harm()
@@ -196,23 +213,56 @@ func TestBrokenBell(t *testing.T) {
 	}
 }
 
+// TestCheckBells: a kernel on which a bell is heard once or never is told from
+// one that tells of each ring.
+func TestCheckBells(t *testing.T) {
+	if err := checkBells(ringBell); err != nil {
+		t.Error(err)
+	}
+	rung := false
+	for name, ring := range map[string]func(fd uintptr){
+		"never": func(uintptr) {},
+		"once": func(fd uintptr) {
+			if !rung {
+				ringBell(fd)
+			}
+			rung = true
+		},
+	} {
+		if err := checkBells(ring); !errors.Is(err, errMute) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 // TestWrongBell: a peer that sends something else than a bell is refused, and
 // leaves nothing behind. Source: design decision 11
 func TestWrongBell(t *testing.T) {
-	for name, bell := range map[string]func() []int{
+	socket := func() int { return socketEnd(t, unix.SOCK_STREAM) }
+	bells := map[string]func() []int{
 		"none":     func() []int { return nil },
-		"too many": func() []int { return append(socketPair(t, unix.SOCK_STREAM), socketPair(t, unix.SOCK_STREAM)...) },
-		"pipe": func() []int {
+		"half":     func() []int { return []int{socket()} },
+		"too many": func() []int { return []int{socket(), socket(), socket()} },
+	}
+	for name, bad := range map[string]func() int{
+		"pipe": func() int {
 			var p [2]int
 			if err := unix.Pipe2(p[:], unix.O_CLOEXEC); err != nil {
 				t.Fatal(err)
 			}
 			_ = unix.Close(p[1])
-			return p[:1]
+			return p[0]
 		},
-		"memory":    func() []int { return []int{must[int](t)(unix.MemfdCreate("bad", unix.MFD_CLOEXEC))} },
-		"datagrams": func() []int { return socketPair(t, unix.SOCK_DGRAM) },
+		"memory":    func() int { return must[int](t)(unix.MemfdCreate("bad", unix.MFD_CLOEXEC)) },
+		"datagrams": func() int { return socketEnd(t, unix.SOCK_DGRAM) },
+		"TCP": func() int {
+			return must[int](t)(unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0))
+		},
 	} {
+		bells[name+" to be rung"] = func() []int { return []int{bad(), socket()} }
+		bells[name+" to ring"] = func() []int { return []int{socket(), bad()} }
+	}
+	for name, bell := range bells {
 		t.Run(name, func(t *testing.T) {
 			leakcheck.Check(t)
 			active := newSide(t, nil, 4096)
@@ -232,15 +282,15 @@ func TestWrongBell(t *testing.T) {
 	}
 }
 
-// socketPair gives one end of a pair of sockets.
-func socketPair(tb testing.TB, kind int) []int {
+// socketEnd is one end of a pair of sockets.
+func socketEnd(tb testing.TB, kind int) int {
 	tb.Helper()
 	fds, err := unix.Socketpair(unix.AF_UNIX, kind|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		tb.Fatal(err)
 	}
 	_ = unix.Close(fds[1])
-	return fds[:1]
+	return fds[0]
 }
 
 // answerWith accepts one connection by hand, with a good segment and what bell makes.

@@ -93,12 +93,14 @@ func (r *noticeReader) descriptors() {
 	}
 }
 
-// waker sends the message that wakes the peer.
+// waker wakes the peer.
 type waker struct {
-	fn func(fd uintptr)
+	fn   func(fd uintptr) // sends the message on the socket
+	bell func(fd uintptr) // rings
 }
 
 func (w *waker) init() {
+	w.bell = ringBell
 	msg := []byte{noticeWake}
 	w.fn = func(fd uintptr) {
 		raceRelease()

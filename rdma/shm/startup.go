@@ -93,7 +93,7 @@ func receiveHello(nc *net.UnixConn) (h hello, peer *segment, b *bell, err error)
 		peer, err = mapPeerSegment(fds[0], h.ring)
 	}
 	if err == nil && h.kind == helloAccept {
-		b, err = openBell(fds[1])
+		b, err = openBell(fds[1], fds[2])
 		fds = fds[:1]
 	}
 	if err != nil {
