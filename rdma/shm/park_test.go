@@ -3,6 +3,7 @@
 package shm
 
 import (
+	"runtime"
 	"testing"
 
 	"lwio/rdma"
@@ -105,4 +106,49 @@ func leaveToOthers(tb testing.TB, c *conn) {
 		c.nudge() // it may not have seen that
 	}
 	eventually(tb, "run sleeps", func() bool { return parked(true) })
+}
+
+// TestArrives: who is about to sleep lets others run, and does not sleep, nor says so, if
+// there is something to do then; unless the peer would wake the connection's goroutine.
+func TestArrives(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	r, victim, accepted := attack(t, nil)
+	if err := <-accepted; err != nil {
+		t.Fatal(err)
+	}
+	c := victim.inside()
+	leaveToOthers(t, c)
+	const turns = 100
+	skipped := uint64(0)
+	for i := range turns {
+		(&entry{kind: entryWrite}).store(r.own.ring, i*headerSize)
+		naps, looks, told := c.rest.naps.Load(), c.rest.looks.Load(), c.own.sleep.Load()
+		given := make(chan struct{})
+		go func() {
+			defer close(given)
+			r.own.tail.Store(uint64(i+1) * headerSize)
+			c.rest.poke()
+		}()
+		if !c.park(func() bool { return false }) {
+			t.Fatal("refused")
+		}
+		if c.rest.naps.Load() == naps {
+			skipped++
+			if c.own.sleep.Load() != told || c.rest.looks.Load() == looks {
+				t.Fatal("the peer is told of a sleep, or nobody seems to look")
+			}
+		}
+		<-given
+		for r.peer.head.Load() != r.own.tail.Load() { // it was poked too late the last time
+			c.park(func() bool { return false })
+		}
+	}
+	if skipped < turns/2 {
+		t.Errorf("%d of %d times", skipped, turns)
+	}
+	c.rest.attended.Store(false)
+	r.own.tail.Store((turns + 1) * headerSize)
+	if c.arrives() {
+		t.Error("nobody attends, and it does not lie down")
+	}
 }

@@ -3,6 +3,7 @@
 package shm
 
 import (
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -183,9 +184,11 @@ func (c *conn) park(over func() bool) bool {
 		return false
 	}
 	r.over = over
-	if r.how == sleepFutex {
+	switch {
+	case c.arrives():
+	case r.how == sleepFutex:
 		r.napOnFutex()
-	} else {
+	default:
 		if r.bell.nap(); r.bell.rang {
 			c.foresee()
 		}
@@ -203,6 +206,25 @@ func (c *conn) park(over func() bool) bool {
 	if more && !r.attended.Load() {
 		c.nudge() // run, which the peer may have no reason to wake
 	}
+	return true
+}
+
+// arrives lets other goroutines run before a sleep, and reports whether there is something
+// to do by then. Where many connections are busy there often is, and the peer does not have
+// to wake anybody. The connection must be attended, as nothing tells the peer that this
+// side looks.
+func (c *conn) arrives() bool {
+	r := &c.rest
+	if !r.attended.Load() {
+		return false
+	}
+	if !c.pending() {
+		runtime.Gosched()
+	}
+	if !c.pending() {
+		return false
+	}
+	r.looks.Add(1)
 	return true
 }
 
