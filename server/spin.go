@@ -54,8 +54,8 @@ func (w *crowd) wake(last uint64) (number uint64, crowded bool) {
 }
 
 // spinsPerCheck is how often a loop that spins looks for results before it looks at the
-// time and lets others run.
-const spinsPerCheck = 16
+// time and lets others run, a few microseconds: to do that costs as much as a dozen looks.
+const spinsPerCheck = 64
 
 // maxSkip bounds for how many sleeps a loop that spun in vain does not try again.
 const maxSkip = 64
