@@ -64,7 +64,7 @@ type conn struct {
 	requests []rdma.Request  // which are these
 	peek     [1]byte         // that it reads to see whether it can
 	first    int64           // and of the first
-	now      time.Time       // of the batch in hand
+	now      time.Duration   // on the engine's clock, when the first message of the batch in hand was; 0 before that
 	hope     hope
 	woken    uint64        // number of its last wake-up, see crowd
 	crowded  bool          // there was a crowd then

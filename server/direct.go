@@ -103,12 +103,89 @@ func (c *conn) postDirects() {
 		}
 		o := c.directs[done]
 		done++
-		if int(o.h.Length) < streamSize || !c.cached(o) || !c.writeFile(o) {
-			c.readByBuffer(o)
-		}
+		c.readElsewise(o)
 	}
+	c.forgetDirects()
+}
+
+// forgetDirects is called when all of them are posted, or go elsewise.
+func (c *conn) forgetDirects() {
 	clear(c.requests)
 	c.directs, c.requests = c.directs[:0], c.requests[:0]
+}
+
+// readElsewise answers a READ that could not be answered at once.
+func (c *conn) readElsewise(o *op) {
+	if int(o.h.Length) < streamSize || !c.cached(o) || !c.writeFile(o) {
+		c.readByBuffer(o)
+	}
+}
+
+// answerDirect answers o, the only READ that direct has collected, by data and answer that
+// are posted together: the client has both before the books are made. It is false, and
+// nothing was done, if somebody else posts, or something is to be posted first.
+//
+// Source: [LWIO §I/O Processing] [OP-66b] [OP-93d]
+func (c *conn) answerDirect(o *op) bool {
+	c.mu.Lock()
+	c.slots, c.freed = c.slots+c.freed, 0
+	if c.pumping || c.dead || c.slots == 0 || !c.outbox.empty() {
+		c.mu.Unlock()
+		return false
+	}
+	c.pumping = true // and what others answer meanwhile comes behind
+	p := pumps.Get().(*pump)
+	p.reqs = append(p.reqs, c.requests[0]) // which takes no slot
+	o.status, o.info = ntstatus.Success, o.h.Length
+	c.fillLast(p, o)
+	c.mu.Unlock()
+	n, err := c.postDirect(p)
+	c.forgetDirects()
+	if n > 0 {
+		c.tally.add(c.e, c, o.file, o.info)
+		c.tally.delay(o)
+	}
+	c.mu.Lock()
+	c.pumping = false
+	switch {
+	case n == 0:
+		c.slots++
+	case err != nil:
+		c.dead = true
+	default:
+		c.posted.push(o)
+		c.answeredLocked(o)
+		c.unholdLocked(o)
+	}
+	c.postOutbox()
+	p.put()
+	if n == 0 {
+		c.readElsewise(o)
+	}
+	c.tally.empty(c.e, c)
+	return true
+}
+
+// postDirect posts what answerDirect has collected, and tells how much of it. Unless that
+// is nothing, an error ends the connection.
+func (c *conn) postDirect(p *pump) (n int, err error) {
+	p.answers = 1
+	p.signal(idProgress, 0)
+	p.used = max(p.used, len(p.reqs))
+	c.owing.Add(1)
+	if err = p.postReceives(c); err == nil {
+		n, err = c.qp.Post(p.reqs)
+	} else {
+		n = 1
+	}
+	p.empty()
+	switch {
+	case n == 0:
+		c.owing.Add(-1)
+	case err != nil:
+		c.cut(err)
+	}
+	return n, err
 }
 
 // fileWrite is the write from the file that answers o.

@@ -26,6 +26,9 @@ func (c *conn) receive(slot int32, r *rdma.Result) error {
 	if o.h, err = wire.DecodeHeader(c.buf[at : at+wire.HeaderSize]); err != nil {
 		return violation("%w", err)
 	}
+	if c.now == 0 {
+		c.now = c.e.clock()
+	}
 	o.size, o.recv, o.arrived = r.Bytes, slot, c.now
 	if r.Loan != nil {
 		if err := o.borrow(r.Loan, here); err != nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"sync"
-	"time"
 
 	"lwio/rdma"
 )
@@ -76,7 +75,7 @@ func (c *conn) drain(batch *[pollSize]rdma.Result) (found bool, err error) {
 // it is enough, or with the next flush. READs of what is in the page cache are done
 // several at a time.
 func (c *conn) handleAll(all []rdma.Result) error {
-	c.now = time.Now()
+	c.now = 0
 	for c.rest = all; len(c.rest) > 0; {
 		r := &c.rest[0]
 		c.rest = c.rest[1:]

@@ -38,8 +38,9 @@ type op struct {
 	// rest are the writes that go to the file together with this one, see lane.joins.
 	rest opList
 
-	// arrived is when the batch of results was polled that it came with.
-	arrived time.Time
+	// arrived is when the batch of results was polled that it came with, on the
+	// engine's clock.
+	arrived time.Duration
 
 	// number is that of the message, see outcome; known says that the answer is an
 	// outcome that was kept, or one that must not be.

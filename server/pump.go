@@ -123,12 +123,13 @@ func (c *conn) deliver(o *op, begun time.Time) {
 	now := time.Now()
 	rest := o.rest
 	o.rest = opList{}
-	o.observe(now)
+	at := now.Sub(c.e.born)
+	o.observe(at)
 	c.mu.Lock()
 	c.enqueueLocked(o)
 	n, wakes := 1, o.h.Interrupt() && !o.more
 	for x := rest.pop(); x != nil; x = rest.pop() {
-		x.observe(now)
+		x.observe(at)
 		c.enqueueLocked(x)
 		n, wakes = n+1, wakes && x.h.Interrupt()
 	}
@@ -139,15 +140,18 @@ func (c *conn) deliver(o *op, begun time.Time) {
 	c.postOutbox()
 }
 
-// observe counts for how long o was at work until now.
-func (o *op) observe(now time.Time) {
+// observe counts for how long o was at work until now, on the engine's clock.
+func (o *op) observe(now time.Duration) {
 	if to, ok := o.stopwatch(); ok {
-		to.observe(now.Sub(o.arrived), 1)
+		to.observe(now-o.arrived, 1)
 	}
 }
 
 // flush delivers what the loop has answered since the last time.
 func (c *conn) flush() {
+	if len(c.directs) == 1 && c.ready.empty() && c.answerDirect(c.directs[0]) {
+		return
+	}
 	c.postDirects()
 	if c.ready.empty() && c.freed == 0 {
 		return
@@ -171,9 +175,13 @@ func (c *conn) flush() {
 // Source: [OP-93d] [OP-93f] [OP-94d]
 func (c *conn) enqueueLocked(o *op) {
 	c.outbox.push(o)
-	if o.more {
-		return
+	if !o.more {
+		c.answeredLocked(o)
 	}
+}
+
+// answeredLocked is what enqueueLocked does besides for an answer.
+func (c *conn) answeredLocked(o *op) {
 	if f := o.file; f != nil {
 		f.inFlight--
 		if f.inFlight == 0 && f.closer != nil {
@@ -279,13 +287,29 @@ func (c *conn) fillAnswer(p *pump, o *op) {
 		o.loan.Release()
 		o.loan = nil
 	}
-	if o.recv != none {
-		p.receive(c, o.recv)
-		o.recv = none
+	c.unholdLocked(o)
+	c.fillLast(p, o)
+	if o.hangUp || o == c.notice {
+		p.signal(idAnswer, o.index)
+		return
 	}
+	p.answers++
+	c.posted.push(o)
+}
+
+// unholdLocked gives back what o holds of its file.
+func (c *conn) unholdLocked(o *op) {
 	if o.holds {
 		o.file.unholdLocked(c)
 		o.holds = false
+	}
+}
+
+// fillLast adds what ends the work for o: its receive, to be posted again, and the answer.
+func (c *conn) fillLast(p *pump, o *op) {
+	if o.recv != none {
+		p.receive(c, o.recv)
+		o.recv = none
 	}
 	at := c.f.layout.answers + int(o.index)*wire.StatusResponseSize
 	slot := c.buf[at : at : at+wire.StatusResponseSize]
@@ -299,10 +323,4 @@ func (c *conn) fillAnswer(p *pump, o *op) {
 		to := rdma.RemoteAddr{Addr: o.h.IosVa, Token: rdma.RemoteToken(o.h.IosMh)}
 		p.add(c, rdma.Request{Op: rdma.OpWrite, Remote: to}, c.region, at, wire.IOStatusBlockSize)
 	}
-	if o.hangUp || o == c.notice {
-		p.signal(idAnswer, o.index)
-		return
-	}
-	p.answers++
-	c.posted.push(o)
 }

@@ -100,8 +100,7 @@ func (c *conn) spin(batch *[pollSize]rdma.Result) (bool, error) {
 	}
 	c.spinning = true
 	defer c.stopSpinning()
-	end := time.Now().Add(c.e.limits.SpinTime)
-	for {
+	for end := time.Duration(0); ; {
 		for range spinsPerCheck {
 			n, err := c.cq.Poll(batch[:])
 			if n == 0 && err == nil {
@@ -120,7 +119,11 @@ func (c *conn) spin(batch *[pollSize]rdma.Result) (bool, error) {
 			c.hope.learn(true)
 			return true, err
 		}
-		if !time.Now().Before(end) {
+		now := c.e.clock()
+		if end == 0 {
+			end = now + c.e.limits.SpinTime
+		}
+		if now >= end {
 			c.hope.learn(false)
 			return false, nil
 		}

@@ -158,7 +158,7 @@ type tally struct {
 // delay is that of n operations which arrived together.
 type delay struct {
 	to      stopwatch
-	arrived time.Time
+	arrived time.Duration // on the engine's clock
 	n       int
 }
 
@@ -200,7 +200,7 @@ func (y *tally) delay(o *op) {
 	if !ok {
 		return
 	}
-	if n := len(y.delays); n > 0 && y.delays[n-1].to == to && y.delays[n-1].arrived.Equal(o.arrived) {
+	if n := len(y.delays); n > 0 && y.delays[n-1].to == to && y.delays[n-1].arrived == o.arrived {
 		y.delays[n-1].n++
 		return
 	}
@@ -213,10 +213,10 @@ func (y *tally) empty(e *engine, c *conn) {
 	if len(y.delays) == 0 {
 		return
 	}
-	now := time.Now()
+	now := e.clock()
 	for i := range y.delays {
 		d := &y.delays[i]
-		d.to.observe(now.Sub(d.arrived), d.n)
+		d.to.observe(now-d.arrived, d.n)
 	}
 	y.delays = y.delays[:0]
 }

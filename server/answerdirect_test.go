@@ -1,0 +1,111 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"lwio/internal/wire"
+	"lwio/rdma"
+)
+
+// filePair is a fuzzQueue that also takes writes from a file, as far as it can.
+type filePair struct {
+	*fuzzQueue
+	takes int   // of the first two requests that begin with one
+	err   error // why no more
+	posts [][]rdma.Op
+}
+
+func (q *filePair) Post(reqs []rdma.Request) (int, error) {
+	var ops []rdma.Op
+	for i := range reqs {
+		ops = append(ops, reqs[i].Op)
+	}
+	q.posts = append(q.posts, ops)
+	if reqs[0].File == nil {
+		return q.fuzzQueue.Post(reqs)
+	}
+	if q.err != nil {
+		return q.takes, q.err
+	}
+	n, err := q.fuzzQueue.Post(reqs[1:])
+	return n + 1, err
+}
+
+// plainFile is a file source of no adapter.
+type plainFile struct{ f *os.File }
+
+func (p plainFile) File() *os.File { return p.f }
+func (p plainFile) Close() error   { return p.f.Close() }
+
+// A READ that came alone is answered by data and answer that are posted together, behind
+// the receive. If the data cannot be had so it takes another way, and if the answer cannot
+// be posted the connection ends. Whatever happens, nothing is counted twice or lost.
+//
+// Source: [LWIO §I/O Processing] [OP-66b]
+func TestAnswerDirect(t *testing.T) {
+	errGone := errors.New("gone")
+	toBlock := wire.Completion{Polling: true, IosVa: 8}
+	toCookie := wire.Completion{Cookie: 3}
+	for name, tt := range map[string]struct {
+		how   wire.Completion
+		takes int
+		err   error
+		posts [][]rdma.Op
+	}{
+		"status block":          {how: toBlock, posts: [][]rdma.Op{{rdma.OpWrite, rdma.OpWrite}}},
+		"message":               {how: toCookie, posts: [][]rdma.Op{{rdma.OpWrite, rdma.OpSend}}},
+		"not in the page cache": {how: toCookie, err: errGone, posts: [][]rdma.Op{{rdma.OpWrite, rdma.OpSend}, {rdma.OpWrite, rdma.OpSend}}},
+		"no answer possible":    {how: toBlock, takes: 1, err: errGone, posts: [][]rdma.Op{{rdma.OpWrite, rdma.OpWrite}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, q := newFuzzConn(t)
+			pair := &filePair{fuzzQueue: q, takes: tt.takes, err: tt.err}
+			c.qp = pair
+			file, err := os.Create(filepath.Join(t.TempDir(), "f"))
+			if err == nil {
+				err = file.Truncate(20_000)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer file.Close()
+			f := c.fids.get(1)
+			f.source = plainFile{file}
+			h := wire.NewRead(1, 100, wire.RDMARegion{Length: 500}, tt.how)
+			if !q.receive(c, h.AppendTo(nil)) {
+				t.Fatal("the message is refused")
+			}
+			if tt.takes == 0 {
+				c.jobs.Wait()
+				c.flush()
+				if err := q.settle(c); err != nil {
+					t.Fatal(err)
+				}
+				q.finish(t, c)
+				if got := c.traffic.snapshot().Reads; got.Operations != 1 || got.Bytes != 500 {
+					t.Errorf("counted as %+v", got)
+				}
+				if got := c.reads.snapshot().Operations; got != 1 {
+					t.Errorf("%d delays are counted", got)
+				}
+			} else if err := context.Cause(c.ctx); !errors.Is(err, errGone) || !c.dead {
+				t.Errorf("the connection goes on: %v", err)
+			}
+			if diff := cmp.Diff(tt.posts, pair.posts); diff != "" {
+				t.Error("not posted as expected:", diff)
+			}
+			c.mu.Lock()
+			for _, o := range c.ops {
+				c.unholdLocked(o) // as the teardown does
+			}
+			c.mu.Unlock()
+			f.source = nil
+		})
+	}
+}
