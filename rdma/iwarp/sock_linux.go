@@ -17,6 +17,18 @@ type socket struct {
 	local, remote net.Addr
 }
 
+// localCongestion is the congestion control of connections within the host. There is no
+// network whose bandwidth could be found out or shared: those that do so, and pace what is
+// sent, only cost time there. This one does the least, and every kernel has it.
+const localCongestion = "reno"
+
+// sameHost tells whether a connection does not leave the host.
+func sameHost(local, remote net.Addr) bool {
+	l, ok := local.(*net.TCPAddr)
+	r, same := remote.(*net.TCPAddr)
+	return ok && same && (r.IP.IsLoopback() || r.IP.Equal(l.IP) && r.Zone == l.Zone)
+}
+
 // adopt makes a TCP connection usable without blocking, if nc is one, and takes
 // it over. Anything else is left as it is, without a RawConn.
 func adopt(nc net.Conn) (net.Conn, syscall.RawConn) {
@@ -34,6 +46,12 @@ func adopt(nc net.Conn) (net.Conn, syscall.RawConn) {
 		return nc, nil
 	}
 	tcp.Close()
+	if sameHost(nc.LocalAddr(), nc.RemoteAddr()) {
+		// It works without, too.
+		_ = raw.Control(func(fd uintptr) {
+			_ = unix.SetsockoptString(int(fd), unix.IPPROTO_TCP, unix.TCP_CONGESTION, localCongestion)
+		})
+	}
 	return &socket{f, nc.LocalAddr(), nc.RemoteAddr()}, raw
 }
 

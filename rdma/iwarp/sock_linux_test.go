@@ -5,6 +5,7 @@ package iwarp
 import (
 	"bytes"
 	"net"
+	"net/netip"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -100,6 +101,54 @@ func TestKeepAlive(t *testing.T) {
 		})
 		if err != nil {
 			t.Error(err)
+		}
+	}
+}
+
+// TestLocalCongestion: a connection within the host is not paced.
+func TestLocalCongestion(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	c, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, raw := adopt(c)
+	defer c.Close()
+	err = raw.Control(func(fd uintptr) {
+		got, err := unix.GetsockoptString(int(fd), unix.IPPROTO_TCP, unix.TCP_CONGESTION)
+		if err != nil || got != localCongestion {
+			t.Errorf("congestion control %q, %v", got, err)
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestSameHost: the same address on both sides, or one of loopback, is this host.
+func TestSameHost(t *testing.T) {
+	addr := func(s string) net.Addr { return net.TCPAddrFromAddrPort(netip.MustParseAddrPort(s)) }
+	for _, c := range []struct {
+		local, remote net.Addr
+		want          bool
+	}{
+		{addr("127.0.0.1:1"), addr("127.0.0.1:2"), true},
+		{addr("127.0.0.1:1"), addr("127.0.0.9:2"), true},
+		{addr("[::1]:1"), addr("[::1]:2"), true},
+		{addr("192.0.2.1:1"), addr("192.0.2.1:2"), true},
+		{addr("192.0.2.1:1"), addr("[::ffff:192.0.2.1]:2"), true},
+		{addr("192.0.2.1:1"), addr("192.0.2.2:2"), false},
+		{addr("[fe80::1%a]:1"), addr("[fe80::1%a]:2"), true},
+		{addr("[fe80::1%a]:1"), addr("[fe80::1%b]:2"), false},
+		{addr("[2001:db8::1]:1"), addr("[2001:db8::2]:1"), false},
+		{&net.UnixAddr{Name: "a"}, &net.UnixAddr{Name: "a"}, false},
+	} {
+		if got := sameHost(c.local, c.remote); got != c.want {
+			t.Errorf("%v to %v: %t, want %t", c.local, c.remote, got, c.want)
 		}
 	}
 }
