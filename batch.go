@@ -24,8 +24,9 @@ var ErrBatchFull = errors.New("the batch is full")
 //
 // Operations hold credits only from when they are sent until they are answered,
 // whether or not anybody waits. File.Sync, Truncate, Unlock and Close wait for writes that were
-// sent. One that takes several requests, or whose connection broke, goes on in Wait
-// alone: whoever is to call that must not wait for those first.
+// sent. One that takes several requests, if there were no credits for all of a write, or
+// whose connection broke, goes on in Wait alone: whoever is to call that must not wait for
+// those first.
 //
 // Source: [LWIO §I/O Processing], [OP-113]
 type Batch struct {
@@ -35,6 +36,9 @@ type Batch struct {
 	queue   []*op // to be sent, in order; queued is where it begins
 	queued  int
 	flying  []*op // being prepared, scratch
+	parts   []*op // of writes that are sent in parts, not over
+	spare   []*op // parts that are over
+	wholes  int   // writes that are sent in parts
 	out     []Completion
 	closed  bool
 	legs    []*leg // one for each rail, nil for those that were not used

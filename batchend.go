@@ -36,8 +36,7 @@ func (b *Batch) lose(l *leg) {
 	defer cn.life.RUnlock()
 	l.starve(0)
 	var again []*op
-	for i := range b.ops {
-		o := &b.ops[i]
+	for _, o := range b.live() {
 		if o.s == nil || o.leg != l {
 			continue
 		}
@@ -66,8 +65,8 @@ func (b *Batch) lose(l *leg) {
 	}
 	// Nothing is in flight there now. What goes on is registered anew, also what had a
 	// part answered before, and waits to send the next.
-	for i := range b.ops {
-		if o := &b.ops[i]; o.on == cn {
+	for _, o := range b.live() {
+		if o.on == cn {
 			o.takeBack()
 		}
 	}
@@ -125,8 +124,7 @@ func (b *Batch) abandon() {
 	})
 	var wishes []leftIO
 	var lost []*rail // writes, with the connection
-	for i := range b.ops {
-		o := &b.ops[i]
+	for _, o := range b.live() {
 		if o.s != nil {
 			if round, taken := o.recall(slotAbandoned); taken {
 				cn := o.leg.conn
@@ -166,7 +164,7 @@ func (b *Batch) abandon() {
 		l.conn.life.RUnlock()
 		l.conn.mourners.remove(b)
 	})
-	b.idle, b.queue, b.queued, b.out, b.offered = nil, nil, 0, nil, 0
+	b.idle, b.queue, b.queued, b.parts, b.out, b.offered = nil, nil, 0, nil, nil, 0
 }
 
 // expire ends the wait for the request of a slot that is settling, and whose time is

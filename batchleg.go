@@ -77,6 +77,7 @@ func (b *Batch) rouse() {
 // sleep waits until n operations have come back, or as many as make room for a good
 // part of those that are queued.
 func (b *Batch) sleep(ctx context.Context, n int) {
+	n = b.answersFor(n)
 	if b.queued < len(b.queue) {
 		n = min(n, b.sent/2)
 	}

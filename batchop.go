@@ -9,9 +9,10 @@ import (
 	"lwio/rdma"
 )
 
-// op is an operation of a batch. One request of it is in flight at a time; what is
-// longer than a request goes on with the next. It is the batch's goroutine's, but
-// from when it was sent until it is among those that came back.
+// op is an operation of a batch, or a part of a write. One request of it is in flight at a
+// time; a read that is longer than a request goes on with the next, and a write is cut into
+// parts. It is the batch's goroutine's, but from when it was sent until it is among those
+// that came back.
 type op struct {
 	b     *Batch
 	f     *File
@@ -34,6 +35,9 @@ type op struct {
 	epoch *epoch // of a write, from the first request to the last
 	moved int    // bytes over RDMA
 	used  bool   // RDMA was
+
+	of *op // that it is a part of, or nil
+	whole
 
 	owed   *owedOp // of a write: the request was sent, on a connection that is gone
 	losses int     // connections that broke under it
@@ -82,7 +86,7 @@ func (o *op) atOnce(ctx context.Context) error {
 }
 
 // sendOn sends queued operations on a leg, with one post for all, and returns how many it
-// took from the queue: those too that could not be sent, and are over. With several rails
+// took from the queue, parts too: also those that could not be sent, and are over. With several rails
 // it ends where it is the turn of another.
 func (b *Batch) sendOn(ctx context.Context, l *leg, block bool) (int, error) {
 	cn := l.conn
@@ -92,14 +96,14 @@ func (b *Batch) sendOn(ctx context.Context, l *leg, block bool) (int, error) {
 	defer cn.leave()
 	b.flying = b.flying[:0]
 	var taken someSlots
-	from, starved := b.queued, 0
+	took, starved := 0, 0
 	for first := true; b.queued < len(b.queue); first = false {
 		o := b.queue[b.queued]
 		if !first && (!o.joins(ctx, cn) || len(b.legs) > 1 && o.on != cn && b.deal <= 0) {
 			break
 		}
 		if taken.members == 0 {
-			taken = cn.free.takeSome(len(b.queue) - b.queued)
+			taken = cn.free.takeSome(b.requests(cn))
 		}
 		s := cn.free.next(&taken)
 		if s == nil && block && first {
@@ -109,23 +113,25 @@ func (b *Batch) sendOn(ctx context.Context, l *leg, block bool) (int, error) {
 			}
 		}
 		if s == nil {
-			starved = len(b.queue) - b.queued
+			starved = b.requests(cn)
 			break
 		}
+		o = b.dequeue(cn)
 		if err := o.prepare(ctx, cn, s); err != nil {
 			s.again = false
 			cn.release(s)
 			if isLost(err) || ctx.Err() != nil {
-				break // it stays queued
+				b.putBack(o)
+				break
 			}
-			b.queued++
+			took++
 			if o.owed != nil { // it was sent before, and may have been done
 				err = o.owed.uncertain(err)
 			}
 			b.finish(o, err)
 			continue
 		}
-		b.queued++
+		took++
 		o.leg = l
 		if o.done == 0 {
 			b.deal -= o.size
@@ -147,7 +153,7 @@ func (b *Batch) sendOn(ctx context.Context, l *leg, block bool) (int, error) {
 		cn.queueLocked(o.s, &h, &data, slotPending, at)
 	}
 	cn.startPosting()
-	return b.queued - from, nil
+	return took, nil
 }
 
 // prepare gets o's memory ready and gives it the slot s.
@@ -325,6 +331,10 @@ func (b *Batch) finish(o *op, err error) {
 	}
 	if o.epoch != nil {
 		o.epoch.end()
+	}
+	if o.of != nil {
+		b.ended(o, err)
+		return
 	}
 	name := "read"
 	if o.write {

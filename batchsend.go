@@ -27,7 +27,7 @@ func (b *Batch) send(ctx context.Context, block bool) error {
 			return err // the operation stays queued
 		}
 		if err != nil || cn == nil || !o.fits(cn) {
-			b.queued++
+			o = b.dequeueRest()
 			if err == nil {
 				err = o.atOnce(ctx)
 			}

@@ -12,6 +12,7 @@ import (
 	"lwio/lwiotest"
 	"lwio/rdma"
 	"lwio/rdma/iwarp"
+	"lwio/server"
 )
 
 // cutter writes pieces of a file, each by a client whose first RDMA connection has a
@@ -20,12 +21,11 @@ type cutter struct {
 	t       *testing.T
 	srv     *lwiotest.Server
 	backend *applied
+	size    int   // of a piece, in bytes
 	off     int64 // of the next piece
+	batched bool  // by a Batch
 	stats   lwio.Stats
 }
-
-// cutSize is the size of a piece, in bytes.
-const cutSize = 200
 
 // write writes the next piece and returns how many bytes were sent and received when
 // the client had its connection.
@@ -42,11 +42,11 @@ func (k *cutter) write(life *mortal.Life) (sent, received int64) {
 	if err != nil {
 		k.t.Fatal(err)
 	}
-	n, err := f.WriteAt(random(cutSize, 1), k.off)
-	if err = errors.Join(err, f.Sync(k.t.Context()), f.Close()); n != cutSize || err != nil {
+	n, err := k.put(c, f)
+	if err = errors.Join(err, f.Sync(k.t.Context()), f.Close()); n != k.size || err != nil {
 		k.t.Errorf("dead at %d or %d: %d bytes, %v", life.Out, life.In, n, err)
 	}
-	k.off += cutSize
+	k.off += int64(k.size)
 	st := c.Stats()
 	k.stats.Lost += st.Lost
 	k.stats.ReplayedWrites += st.ReplayedWrites
@@ -56,28 +56,65 @@ func (k *cutter) write(life *mortal.Life) (sent, received int64) {
 	return sent, received
 }
 
+// put writes the next piece to f.
+func (k *cutter) put(c *lwio.Client, f *lwio.File) (int, error) {
+	p := random(k.size, 1)
+	if !k.batched {
+		return f.WriteAt(p, k.off)
+	}
+	b := c.NewBatch(1)
+	defer b.Close()
+	if err := b.Write(f, p, k.off, 0); err != nil {
+		return 0, err
+	}
+	done, err := b.Wait(k.t.Context(), 1)
+	if err != nil {
+		return 0, err
+	}
+	return done[0].N, done[0].Err
+}
+
 // TestWriteCutAtEveryByte cuts the connection at every byte that a write sends, REGISTER
 // included, and at every byte of the answers: it goes on over another one, and is applied
 // once, as the server's side counts, and a competitor who wrote after it can see.
 //
 // Source: [LWIO §Write], [OP-112]
-func TestWriteCutAtEveryByte(t *testing.T) {
-	dir := t.TempDir()
-	k := &cutter{t: t, backend: newApplied(t, dir)}
-	k.srv = lwiotest.NewServer(t, &lwiotest.Options{Backend: k.backend})
+func TestWriteCutAtEveryByte(t *testing.T) { (&cutter{t: t, size: 200}).cutAtAll(1) }
+
+// TestPartsCutAtManyBytes is that for a write of several requests, by a call and by a Batch,
+// at one byte of many.
+//
+// Source: [LWIO §Write], [OP-61b], [OP-112]
+func TestPartsCutAtManyBytes(t *testing.T) {
+	const parts = 5
+	for name, batched := range map[string]bool{"WriteAt": false, "Batch": true} {
+		t.Run(name, func(t *testing.T) {
+			(&cutter{t: t, size: parts*cutPart - 100, batched: batched}).cutAtAll(83)
+		})
+	}
+}
+
+// cutPart is what a request carries at most, in bytes.
+const cutPart = 4096
+
+// cutAtAll writes pieces, and cuts the connection of each behind another byte, step bytes
+// behind the one before.
+func (k *cutter) cutAtAll(step int64) {
+	t, dir := k.t, k.t.TempDir()
+	k.backend = newApplied(t, dir)
+	k.srv = lwiotest.NewServer(t, &lwiotest.Options{Backend: k.backend, Limits: server.Limits{MaxRecvBufferSize: cutPart}})
 	full := &mortal.Life{Out: -1, In: -1}
 	sent, received := k.write(full)
-	if all := full.Sent() - sent; all < 48+36+48+cutSize || full.Received()-received < 2*16 || k.stats.Lost != 0 {
+	if all := full.Sent() - sent; all < int64(48+36+48+k.size) || full.Received()-received < 2*16 || k.stats.Lost != 0 {
 		t.Fatalf("undisturbed: %d bytes sent, %d received, %d lost", all, full.Received()-received, k.stats.Lost)
 	}
-	step := int64(1)
 	if testing.Short() || raceEnabled {
-		step = 29
+		step *= 29
 	}
 	for n := sent + 1; n < full.Sent(); n += step {
 		k.write(&mortal.Life{Out: n, In: -1})
 	}
-	for n := received + 1; n < full.Received(); n += step {
+	for n := received + 1; n < full.Received(); n += min(step, 29) {
 		k.write(&mortal.Life{Out: -1, In: n})
 	}
 	if k.stats.Lost == 0 || k.stats.ReplayedWrites == 0 {
@@ -90,5 +127,5 @@ func TestWriteCutAtEveryByte(t *testing.T) {
 	if err != nil || !bytes.Equal(got, bytes.Repeat([]byte{rival}, int(k.off))) {
 		t.Errorf("a write came after what another client wrote, or not at all: %d bytes, %v", len(got), err)
 	}
-	t.Logf("%d writes, %d connections lost, %d writes sent again", k.off/cutSize, k.stats.Lost, k.stats.ReplayedWrites)
+	t.Logf("%d writes, %d connections lost, %d writes sent again", k.off/int64(k.size), k.stats.Lost, k.stats.ReplayedWrites)
 }

@@ -36,6 +36,13 @@ func (e *epochs) begin() *epoch {
 	return e.cur
 }
 
+// more counts a write into the epoch of another that has not ended.
+func (p *epoch) more() {
+	p.owner.mu.Lock()
+	defer p.owner.mu.Unlock()
+	p.n++
+}
+
 // end counts a write out.
 func (p *epoch) end() {
 	p.owner.mu.Lock()
