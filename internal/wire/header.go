@@ -72,11 +72,11 @@ func (h *Header) SetPending(requests int) { h.Credits = uint8(min(max(requests, 
 
 // AppendTo appends the 48 bytes of the header.
 func (h *Header) AppendTo(b []byte) []byte {
-	// Whole words, as fields of one byte that were just set and are then taken together
-	// make the processor wait for its own stores.
+	// Whole words, and the widest field first: fields of one size that were just set, and
+	// which the compiler then takes together, make the processor wait for its own stores.
 	b = binary.LittleEndian.AppendUint64(b, uint64(h.Length)|uint64(h.Opcode)<<32|uint64(h.Flags)<<40|
 		uint64(h.Credits)<<48|uint64(h.Marker)<<56)
-	b = binary.LittleEndian.AppendUint64(b, uint64(h.Fid)|uint64(h.Sequence)<<16|uint64(h.Tid)<<32)
+	b = binary.LittleEndian.AppendUint64(b, uint64(h.Tid)<<32|uint64(h.Fid)|uint64(h.Sequence)<<16)
 	b = binary.LittleEndian.AppendUint64(b, h.Offset)
 	b = binary.LittleEndian.AppendUint64(b, h.DataVa)
 	if h.Opcode.Vectored() {

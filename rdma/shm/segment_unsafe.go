@@ -131,9 +131,10 @@ func (e *entry) load(ring []byte, pos int) {
 	e.total, e.token, e.addr, e.immediate = uint32(w[1]), uint32(w[1]>>32), w[2], uint32(w[3])
 }
 
-// store writes a header into a ring.
+// store writes a header into a ring. The widest field comes first in a word: the compiler
+// takes neighbours of one size together, and then they are not where they were just put.
 func (e *entry) store(ring []byte, pos int) {
-	binary.NativeEndian.PutUint64(ring[pos:], uint64(e.kind)|uint64(e.flags)<<8|uint64(e.length)<<32)
+	binary.NativeEndian.PutUint64(ring[pos:], uint64(e.length)<<32|uint64(e.kind)|uint64(e.flags)<<8)
 	binary.NativeEndian.PutUint64(ring[pos+8:], uint64(e.total)|uint64(e.token)<<32)
 	binary.NativeEndian.PutUint64(ring[pos+16:], e.addr)
 	binary.NativeEndian.PutUint64(ring[pos+24:], uint64(e.immediate))
