@@ -4,7 +4,6 @@ import (
 	"context"
 	"runtime"
 	"slices"
-	"sync/atomic"
 
 	"lwio/internal/wire"
 )
@@ -84,13 +83,14 @@ func (o *op) takeBack() {
 // its answer is there. What becomes of the slot is next; round is that of its message.
 func (o *op) recall(next slotState) (round uint64, taken bool) {
 	for s := o.s; ; runtime.Gosched() {
-		switch w := s.word.Load(); slotState(w & stateMask) {
+		w := s.word.Load()
+		if o.cameBack() {
+			return 0, false
+		}
+		switch slotState(w & stateMask) {
 		case slotDead:
-			return 0, !o.cameBack()
+			return 0, true
 		case slotPending:
-			if o.cameBack() {
-				return 0, false
-			}
 			if !s.word.CompareAndSwap(w, w&^stateMask|uint64(slotSettling)) {
 				continue
 			}
@@ -100,15 +100,13 @@ func (o *op) recall(next slotState) (round uint64, taken bool) {
 			}
 			s.set(next)
 			return round, true
-		default:
-			if o.cameBack() {
-				return 0, false
-			}
 		}
 	}
 }
 
-func (o *op) cameBack() bool { return atomic.LoadUint32(&o.back) != 0 }
+// cameBack reports whether o, which was in flight, is among those that came back, or
+// about to be: its slot is not its any more.
+func (o *op) cameBack() bool { return o.late.Load() || o.s.generation() != o.life }
 
 // leftIO is I/O that nobody waits for any more.
 type leftIO struct {

@@ -16,7 +16,7 @@ func onItsWay(t *testing.T) (*Batch, *leg) {
 	b.legs = []*leg{l}
 	for i := range b.ops {
 		o := &b.ops[i]
-		*o = op{b: b, p: make([]byte, 1), size: 1, n: 1, s: new(slot), leg: l, ios: wire.IOStatusBlock{Information: 1}, back: 1}
+		*o = op{b: b, p: make([]byte, 1), size: 1, n: 1, s: new(slot), life: 1, leg: l, ios: wire.IOStatusBlock{Information: 1}}
 		b.sent, l.sent = b.sent+1, l.sent+1
 		l.conn.wanting.Add(1)
 	}

@@ -25,6 +25,7 @@ type op struct {
 	done  int  // bytes
 
 	s     *slot
+	life  uint64            // the generation of s
 	leg   *leg              // of s
 	mr    rdma.MemoryRegion // made for it
 	to    *lease            // of the Buffer that p is part of
@@ -42,8 +43,8 @@ type op struct {
 	owed   *owedOp // of a write: the request was sent, on a connection that is gone
 	losses int     // connections that broke under it
 
-	back   uint32 // atomic: it came back
-	next   *op    // that came back before
+	late   atomic.Bool // it came back, and its slot is not free
+	next   *op         // that came back before
 	ios    wire.IOStatusBlock
 	failed error // instead of ios
 }
@@ -196,9 +197,9 @@ func (o *op) prepare(ctx context.Context, cn *conn, s *slot) (err error) {
 			return err
 		}
 	}
-	o.s, o.failed, o.used = s, nil, true
-	if o.cameBack() {
-		atomic.StoreUint32(&o.back, 0)
+	o.s, o.life, o.failed, o.used = s, s.generation(), nil, true
+	if o.late.Load() {
+		o.late.Store(false)
 	}
 	return nil
 }
@@ -232,11 +233,12 @@ func (o *op) message(h *wire.Header, data *payload) {
 	h.DataVa, h.DataMh = to.Addr+uint64(at), uint32(to.Token)
 }
 
-// came puts o among those that came back, with its answer or an error. Called by
-// whoever settled its slot.
+// came puts o among those that came back, with its answer or an error, while its slot
+// waits for the server. Called by whoever settled that.
 func (o *op) came(ios wire.IOStatusBlock, err error) {
 	b := o.b
 	o.answer(ios, err)
+	o.late.Store(true)
 	b.returns(o, o)
 	b.arrived(1)
 }

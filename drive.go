@@ -199,6 +199,9 @@ func (c *conn) doze(over <-chan struct{}, w *waiter, r ready) {
 		if ctx.Err() != nil {
 			err = nil // kicked
 		}
+		if err == nil {
+			_, err = c.advance(false) // what ended the sleep
+		}
 	}
 	if err != nil {
 		c.fail(c.reason(err))

@@ -1,7 +1,6 @@
 package lwio
 
 import (
-	"sync/atomic"
 	"time"
 
 	"lwio/internal/wire"
@@ -131,12 +130,6 @@ func (l *landing) handOver(c *conn) {
 
 // returns puts operations among those that came back.
 func (b *Batch) returns(newest, oldest *op) {
-	for o := newest; ; o = o.next {
-		atomic.StoreUint32(&o.back, 1)
-		if o == oldest {
-			break
-		}
-	}
 	for {
 		oldest.next = b.answered.Load()
 		if b.answered.CompareAndSwap(oldest.next, newest) {

@@ -102,6 +102,9 @@ func (st slotState) owed() bool {
 // outstanding reports whether the server owes an answer.
 func (s *slot) outstanding() bool { return s.state().owed() }
 
+// generation numbers the requests of the slot.
+func (s *slot) generation() uint64 { return s.word.Load() >> stateBits }
+
 // ready reports whether the waiter need not wait any longer.
 func (s *slot) ready() bool {
 	st := s.state()
