@@ -149,7 +149,7 @@ func (s *Stream) writePart(w io.Writer) (n int, err error) {
 	s.counts.bytesIn.Add(uint64(n))
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.in.viewed = false; c != nil {
+	if s.in.views--; c != nil {
 		c.drop()
 		s.out.released(1)
 	}
@@ -188,14 +188,14 @@ func (s *Stream) viewLocked() (p []byte, c *chunk, err error) {
 	if len(it.data) > 0 {
 		p, c = it.data, it.chunk
 		it.data, it.chunk = nil, nil
-		if in.viewed = true; it.offer == nil {
+		if in.views++; it.offer == nil {
 			in.items.pop()
 		}
 		s.users++
 		return p, c, nil
 	}
 	s.abandonLocked()
-	if in.fetch.state == fetchNone && !in.viewed && s.failure() == nil {
+	if in.fetch.state == fetchNone && in.views == 0 && s.failure() == nil {
 		s.fetchAside(it.offer)
 	}
 	return nil, nil, s.failure()

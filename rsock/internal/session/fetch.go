@@ -45,7 +45,7 @@ func (f *fetch) busy() bool { return f.state == fetchAside || f.state == fetchDi
 // says that it comes into p, and then there is no error.
 func (s *Stream) fetchLocked(t *incoming, p []byte) (direct bool, err error) {
 	f := &s.in.fetch
-	if s.abandonLocked(); f.state != fetchNone || s.in.viewed {
+	if s.abandonLocked(); f.state != fetchNone || s.in.views > 0 {
 		return false, s.failure() // of the call before, or for a peer that closes
 	}
 	if err := s.failure(); err != nil {

@@ -21,7 +21,7 @@ type inbound struct {
 
 	dst     []byte // of a Read that waits for data
 	got     int    // bytes of data that are in it
-	viewed  bool   // WriteTo is at data that was fetched
+	views   int    // calls of WriteTo that are at data of the stream
 	discard bool   // CloseRead was called
 	eof     bool   // the peer has ended its stream
 	left    bool   // and reads no more either, and wants to know when all of it is here

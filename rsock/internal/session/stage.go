@@ -134,7 +134,7 @@ func (s *Stream) restTempLocked() bool {
 	if f.temp == nil || f.stuck {
 		return false
 	}
-	unread := s.in.viewed || s.in.items.len() > 0 && s.in.items.at(0).offer != nil && len(s.in.items.at(0).data) > 0
+	unread := s.in.views > 0 || s.in.items.len() > 0 && s.in.items.at(0).offer != nil && len(s.in.items.at(0).data) > 0
 	if f.used || f.busy() || unread {
 		f.used = false
 		return true
