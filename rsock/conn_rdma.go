@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"net/netip"
+	"os"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -22,6 +24,7 @@ type sessionCarrier struct {
 	stays         atomic.Bool // Close waits, as SetLinger has said
 	network       string      // the provider's name
 	local, remote net.Addr
+	late          atomic.Pointer[net.OpError] // what a Read returns whose time is over
 }
 
 var _ carrier = (*sessionCarrier)(nil)
@@ -57,10 +60,24 @@ func (c *sessionCarrier) wrap(op string, err error) error {
 
 func (c *sessionCarrier) Read(p []byte) (int, error) {
 	n, err := c.stream.Read(p)
-	if err != nil {
-		err = c.wrap("read", err)
+	if err == nil {
+		return n, nil
 	}
-	return n, err
+	if err == os.ErrDeadlineExceeded { //nolint:errorlint // an error that wraps it says more
+		return n, c.tooLate()
+	}
+	return n, c.wrap("read", err)
+}
+
+// tooLate is the error of a Read whose time is over. It is made once: net/http's server ends a
+// Read so with each request.
+func (c *sessionCarrier) tooLate() error {
+	if e := c.late.Load(); e != nil {
+		return e
+	}
+	e := &net.OpError{Op: "read", Net: c.network, Source: c.local, Addr: c.remote, Err: os.ErrDeadlineExceeded}
+	c.late.Store(e)
+	return e
 }
 
 func (c *sessionCarrier) Write(p []byte) (int, error) {
@@ -123,8 +140,16 @@ func (c *sessionCarrier) SetNoDelay(bool) error { return nil }
 
 func (c *sessionCarrier) SetLinger(sec int) error {
 	c.stays.Store(sec >= 0)
-	c.stream.SetLinger(time.Duration(sec) * time.Second)
+	c.stream.SetLinger(lingerOf(sec))
 	return nil
+}
+
+// maxLinger is the most seconds of SetLinger, which is for ever.
+const maxLinger = math.MaxInt32
+
+// lingerOf is a number of seconds as a time.
+func lingerOf(sec int) time.Duration {
+	return time.Duration(max(min(sec, maxLinger), -1)) * time.Second
 }
 
 // errNoSyscalls says why there is no SyscallConn.

@@ -1,0 +1,50 @@
+package rsock
+
+import (
+	"errors"
+	"math"
+	"net"
+	"os"
+	"testing"
+	"time"
+
+	"lwio/rdma"
+)
+
+// TestLateRead: a Read whose time is over says so as package net does, and takes no memory for
+// that but the first time.
+func TestLateRead(t *testing.T) {
+	eachProvider(t, func(t *testing.T, provider func() rdma.Provider) {
+		l := listenOn(t, &ListenConfig{Config: with(provider())}, "127.0.0.1:0")
+		c, a := pairOf(t, &Dialer{Config: with(provider())}, l)
+		mustBe(t, c, a, provider().Name())
+		if err := c.SetReadDeadline(time.Unix(1, 0)); err != nil {
+			t.Fatal(err)
+		}
+		buf := make([]byte, 1)
+		_, err := c.Read(buf)
+		var op *net.OpError
+		if !errors.As(err, &op) || !op.Timeout() || op.Op != "read" || op.Net != provider().Name() ||
+			op.Source != c.LocalAddr() || op.Addr != c.RemoteAddr() || !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("read: %#v", err)
+		}
+		if n := testing.AllocsPerRun(100, func() { _, _ = c.Read(buf) }); n >= 1 && !raceEnabled {
+			t.Errorf("a Read whose time is over allocates %v times", n)
+		}
+	})
+}
+
+// TestLingerOf: so many seconds that no time.Duration holds them are many, and stay so.
+func TestLingerOf(t *testing.T) {
+	for sec, ok := range map[int]func(time.Duration) bool{
+		math.MinInt: func(d time.Duration) bool { return d < 0 },
+		-1:          func(d time.Duration) bool { return d < 0 },
+		0:           func(d time.Duration) bool { return d == 0 },
+		60:          func(d time.Duration) bool { return d == time.Minute },
+		math.MaxInt: func(d time.Duration) bool { return d > 24*365*time.Hour },
+	} {
+		if d := lingerOf(sec); !ok(d) {
+			t.Errorf("%d s are %v", sec, d)
+		}
+	}
+}
