@@ -1,10 +1,13 @@
 package rsock
 
 import (
+	"bytes"
 	"errors"
+	"log/slog"
 	"net"
 	"net/netip"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -228,3 +231,77 @@ func TestListenerHearsOfChanges(t *testing.T) {
 	l.Close()
 	<-watched
 }
+
+// TestListenerMissesNoChange: an address that comes after a listener has looked, and before it
+// hears of changes, gets a companion too. [WSD §1]
+func TestListenerMissesNoChange(t *testing.T) {
+	var late atomic.Bool
+	cfg := with(&altered{Provider: iwarp.New(nil), addrs: func() ([]netip.Addr, error) {
+		if late.Load() {
+			return addresses("127.0.0.1", "127.0.0.2")()
+		}
+		return addresses("127.0.0.1")()
+	}})
+	cfg.Refresh = time.Hour
+	cfg.watch = func() (<-chan struct{}, func(), error) {
+		late.Store(true)
+		return nil, func() {}, nil
+	}
+	l := listenOn(t, &ListenConfig{Config: cfg}, "0.0.0.0:0")
+	for end := time.Now().Add(20 * time.Second); len(l.Companions()) != 2; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("companions %v", l.Companions())
+		}
+	}
+}
+
+// TestListenerComplainsOnce: why a provider has no addresses is logged when it changes, not
+// each time that it is looked at.
+func TestListenerComplainsOnce(t *testing.T) {
+	var why atomic.Pointer[error]
+	set := func(err error) { why.Store(&err) }
+	set(errors.New("first"))
+	var log lines
+	changed := make(chan struct{})
+	cfg := with(&altered{Provider: iwarp.New(nil), addrs: func() ([]netip.Addr, error) {
+		if err := *why.Load(); err != nil {
+			return nil, err
+		}
+		return addresses("127.0.0.1")()
+	}})
+	cfg.Refresh, cfg.Logger = time.Hour, slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	cfg.watch = func() (<-chan struct{}, func(), error) { return changed, func() {}, nil }
+	l := listenOn(t, &ListenConfig{Config: cfg}, "127.0.0.1:0")
+	changed <- struct{}{} // follow has looked once
+	for _, err := range []error{errors.New("second"), nil, errors.New("second")} {
+		changed <- struct{}{} // and what came before is dealt with
+		set(err)
+		changed <- struct{}{}
+		changed <- struct{}{}
+	}
+	l.Close()
+	if log.n("first") != 1 || log.n("second") != 2 {
+		t.Errorf("logged:\n%s", log.text())
+	}
+}
+
+// lines is a log.
+type lines struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.Write(p)
+}
+
+func (l *lines) text() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.String()
+}
+
+// n is how often a word is in it.
+func (l *lines) n(word string) int { return strings.Count(l.text(), word) }

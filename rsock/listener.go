@@ -41,6 +41,7 @@ type Listener struct {
 	closing  <-chan struct{} // ctx.Done()
 	once     sync.Once
 	wg       sync.WaitGroup
+	said     map[int]string // why providers have no addresses, as logged; of openAll
 
 	mu         sync.Mutex // guards what follows
 	companions []*companion
@@ -175,6 +176,7 @@ func (l *Listener) openAll(ctx context.Context) (failed []error) {
 	if err != nil {
 		return []error{err}
 	}
+	l.complain(table)
 	wanted := table.doors(&l.sw.cfg, l.addr, l.both)
 	kept, gone := l.sort(wanted)
 	for _, c := range gone {
@@ -192,6 +194,22 @@ func (l *Listener) openAll(ctx context.Context) (failed []error) {
 		}
 	}
 	return failed
+}
+
+// complain logs which providers have no addresses, and why, if that is not known yet. Only
+// openAll calls it.
+func (l *Listener) complain(table *subnets) {
+	said := l.said
+	l.said = make(map[int]string)
+	for _, p := range table.paths {
+		if p.err == nil {
+			continue
+		}
+		l.said[p.index] = p.err.Error()
+		if said[p.index] != l.said[p.index] {
+			l.sw.cfg.Logger.Warn("rsock: no companion", "provider", p.provider.Name(), "err", p.err)
+		}
+	}
 }
 
 // sort keeps the companions whose places are wanted, and gives up the others, which the
@@ -226,6 +244,8 @@ func (l *Listener) follow() {
 		l.sw.cfg.Logger.Warn("rsock: changes of addresses are noticed late", "after", l.sw.cfg.Refresh, "err", err)
 	} else {
 		defer stop()
+		l.sw.outdate() // something may have changed before it was watched
+		l.renew()
 	}
 	for {
 		select {
@@ -240,9 +260,14 @@ func (l *Listener) follow() {
 		case <-l.closing:
 			return
 		}
-		for _, err := range l.openAll(l.ctx) {
-			l.sw.cfg.Logger.Debug("rsock: no companion", "addr", l.Addr(), "err", err)
-		}
+		l.renew()
+	}
+}
+
+// renew is openAll for a listener that listens already.
+func (l *Listener) renew() {
+	for _, err := range l.openAll(l.ctx) {
+		l.sw.cfg.Logger.Debug("rsock: no companion", "addr", l.Addr(), "err", err)
 	}
 }
 

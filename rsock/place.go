@@ -43,7 +43,6 @@ func (s *subnets) doors(cfg *Config, tcp netip.AddrPort, both bool) []place {
 	var list []place
 	for _, p := range s.paths {
 		if p.err != nil {
-			cfg.Logger.Warn("rsock: no companion", "provider", p.provider.Name(), "err", p.err)
 			continue
 		}
 		for _, a := range s.doorsOf(&p, tcp.Addr(), both) {
