@@ -126,7 +126,8 @@ func (t *sender) frameAtomic(r *sendRequest) (done bool) {
 		q.op, q.compareData, q.compareMask = atomicCompareSwap, r.atomic.Compare, r.atomic.CompareMask
 	}
 	s := untaggedSegment(opAtomicRequest, queueRequest, t.readMSN, 0, true)
-	f := t.open(&s, atomicRequestSize)
+	var f openFrame
+	t.open(&f, &s, atomicRequestSize)
 	b.used = len(q.appendTo(b.head[:b.used]))
 	t.sumHead(&f)
 	t.close(&f)
@@ -137,7 +138,8 @@ func (t *sender) frameAtomic(r *sendRequest) (done bool) {
 // frameAtomicAnswer adds an Atomic Response to the batch.
 func (t *sender) frameAtomicAnswer(a *answer) {
 	s := untaggedSegment(opAtomicResponse, queueAtomicResponse, t.atomicMSN, 0, true)
-	f := t.open(&s, atomicResponseSize)
+	var f openFrame
+	t.open(&f, &s, atomicResponseSize)
 	t.b.used = len(a.response.appendTo(t.b.head[:t.b.used]))
 	t.sumHead(&f)
 	t.close(&f)

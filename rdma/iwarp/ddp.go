@@ -71,37 +71,56 @@ func (s *segment) appendTo(b []byte) []byte {
 	return binary.BigEndian.AppendUint32(b, s.mo)
 }
 
-// decodeSegment reads the header at the start of a ULPDU. The versions are not
-// looked at: what is wrong with them is an error of another layer.
-func decodeSegment(b []byte) (s segment, err error) {
+// decode reads the header at the start of a ULPDU. The versions are not looked at: what is
+// wrong with them is an error of another layer.
+//
+// Segments are filled in where they stay: the processor waits where a copy follows the
+// writing of the parts.
+func (s *segment) decode(b []byte) error {
 	if len(b) < taggedSize || b[0]&ddpTagged == 0 && len(b) < untaggedSize {
-		return s, errSegmentShort
+		return errSegmentShort
 	}
 	s.ddp, s.rdmap, s.stag = b[0], b[1], binary.BigEndian.Uint32(b[2:])
-	if s.tagged() {
+	if b[0]&ddpTagged != 0 {
 		s.to = binary.BigEndian.Uint64(b[6:])
-		return s, nil
+		s.qn, s.msn, s.mo = 0, 0, 0
+		return nil
 	}
+	s.to = 0
 	s.qn = binary.BigEndian.Uint32(b[6:])
 	s.msn = binary.BigEndian.Uint32(b[10:])
 	s.mo = binary.BigEndian.Uint32(b[14:])
-	return s, nil
+	return nil
 }
 
-// taggedSegment is the header of a part of an RDMA Write.
-func taggedSegment(op opcode, stag uint32, to uint64, last bool) segment {
-	s := segment{ddp: ddpTagged | ddpVersion, rdmap: rdmapVersion | byte(op), stag: stag, to: to}
+// setTagged makes it the header of a part of an RDMA Write.
+func (s *segment) setTagged(op opcode, stag uint32, to uint64, last bool) {
+	s.ddp, s.rdmap = ddpTagged|controlByte(last), rdmapVersion|byte(op)
+	s.stag, s.to, s.qn, s.msn, s.mo = stag, to, 0, 0, 0
+}
+
+// setUntagged makes it the header of a part of an untagged message.
+func (s *segment) setUntagged(op opcode, qn, msn, mo uint32, last bool) {
+	s.ddp, s.rdmap = controlByte(last), rdmapVersion|byte(op)
+	s.stag, s.to, s.qn, s.msn, s.mo = 0, 0, qn, msn, mo
+}
+
+// controlByte is the DDP control byte of an untagged segment.
+func controlByte(last bool) byte {
 	if last {
-		s.ddp |= ddpLast
+		return ddpVersion | ddpLast
 	}
+	return ddpVersion
+}
+
+// taggedSegment is one that setTagged has made.
+func taggedSegment(op opcode, stag uint32, to uint64, last bool) (s segment) {
+	s.setTagged(op, stag, to, last)
 	return s
 }
 
-// untaggedSegment is the header of a part of an untagged message.
-func untaggedSegment(op opcode, qn, msn, mo uint32, last bool) segment {
-	s := segment{ddp: ddpVersion, rdmap: rdmapVersion | byte(op), qn: qn, msn: msn, mo: mo}
-	if last {
-		s.ddp |= ddpLast
-	}
+// untaggedSegment is one that setUntagged has made.
+func untaggedSegment(op opcode, qn, msn, mo uint32, last bool) (s segment) {
+	s.setUntagged(op, qn, msn, mo, last)
 	return s
 }

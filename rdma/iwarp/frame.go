@@ -26,14 +26,13 @@ type openFrame struct {
 	sum     uint32
 }
 
-// open begins a frame with n bytes of payload.
-func (t *sender) open(s *segment, n int) openFrame {
+// open begins the frame f, which is empty yet, with n bytes of payload.
+func (t *sender) open(f *openFrame, s *segment, n int) {
 	b := t.b
-	f := openFrame{start: b.used, summed: b.used, payload: n, ulpdu: s.size() + n}
+	f.start, f.summed, f.payload, f.ulpdu = b.used, b.used, n, s.size()+n
 	b.open(f.ulpdu)
 	b.used = len(s.appendTo(b.head[:b.used]))
-	t.sumHead(&f)
-	return f
+	t.sumHead(f)
 }
 
 // sumHead takes what was added to head into the CRC.
@@ -122,8 +121,10 @@ func (t *sender) frameOne(r *sendRequest) (bool, error) {
 			return false, err
 		}
 	}
-	s := t.segment(r, t.offset+n == r.length)
-	f := t.open(&s, n)
+	var s segment
+	var f openFrame
+	t.segment(&s, r, t.offset+n == r.length)
+	t.open(&f, &s, n)
 	switch {
 	case r.file != nil:
 		t.addOwned(&f, data)
@@ -137,16 +138,17 @@ func (t *sender) frameOne(r *sendRequest) (bool, error) {
 	return true, nil
 }
 
-// segment is the header of the next frame of a request.
-func (t *sender) segment(r *sendRequest, last bool) segment {
+// segment makes s the header of the next frame of a request.
+func (t *sender) segment(s *segment, r *sendRequest, last bool) {
 	if r.op == rdma.OpWrite {
-		return taggedSegment(opWrite, uint32(r.remote.Token), r.remote.Addr+uint64(t.offset), last)
+		s.setTagged(opWrite, uint32(r.remote.Token), r.remote.Addr+uint64(t.offset), last)
+		return
 	}
 	op := opSend
 	if r.flags&rdma.FlagSolicitEvent != 0 {
 		op = opSendEvent
 	}
-	return untaggedSegment(op, queueSend, t.msn, uint32(t.offset), last)
+	s.setUntagged(op, queueSend, t.msn, uint32(t.offset), last)
 }
 
 // addPieces adds the next n bytes of a request.

@@ -12,7 +12,8 @@ import (
 // Source: [RFC 7306 §6], [OP-86]
 func (t *sender) frameImmediate(r *sendRequest) {
 	s := untaggedSegment(opImmediate, queueSend, t.msn, 0, true)
-	f := t.open(&s, immediateSize)
+	var f openFrame
+	t.open(&f, &s, immediateSize)
 	b := t.b
 	binary.BigEndian.PutUint64(b.head[b.used:], uint64(r.immediate))
 	b.used += immediateSize

@@ -164,3 +164,9 @@ func (p *rawPeer) wantGone() {
 	}
 	p.nc.Close()
 }
+
+// decodeSegment is segment.decode of a new one.
+func decodeSegment(b []byte) (s segment, err error) {
+	err = s.decode(b)
+	return s, err
+}

@@ -218,7 +218,8 @@ func (t *sender) frameAnswer(a *answer) (done bool, err error) {
 		n := min(len(a.source)-t.offset, t.maxTagged)
 		last := t.offset+n == len(a.source)
 		s := taggedSegment(opReadResponse, a.req.sinkSTag, a.req.sinkTO+uint64(t.offset), last)
-		f := t.open(&s, n)
+		var f openFrame
+		t.open(&f, &s, n)
 		if n > 0 && !t.add(&f, a.lease, a.source[t.offset:t.offset+n], true) {
 			return false, a.lost(t.offset)
 		}
@@ -242,7 +243,8 @@ func (t *sender) frameRead(r *sendRequest) (done bool) {
 	q := t.c.register(r)
 	qp.mu.Unlock()
 	s := untaggedSegment(opReadRequest, queueRequest, t.readMSN, 0, true)
-	f := t.open(&s, readRequestSize)
+	var f openFrame
+	t.open(&f, &s, readRequestSize)
 	b.used = len(q.appendTo(b.head[:b.used]))
 	t.sumHead(&f)
 	t.close(&f)

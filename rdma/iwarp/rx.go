@@ -311,8 +311,7 @@ func (x *receiver) begin() (more bool, err error) {
 		return true, nil
 	}
 	b = b[fpduHeaderSize:]
-	x.seg, err = decodeSegment(b[:min(n, len(b))])
-	if err != nil {
+	if err := x.seg.decode(b[:min(n, len(b))]); err != nil {
 		return false, &violation{fault: faultFraming}
 	}
 	h := x.seg.size()

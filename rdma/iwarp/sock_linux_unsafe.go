@@ -3,7 +3,6 @@
 package iwarp
 
 import (
-	"errors"
 	"syscall"
 	"unsafe"
 
@@ -83,12 +82,12 @@ func readSocket(fd int, a, b []byte) (int, error) {
 		} else {
 			n, _, errno = syscall.RawSyscall(syscall.SYS_READV, uintptr(fd), uintptr(unsafe.Pointer(&iov)), 2)
 		}
-		switch {
-		case errno == 0:
+		switch errno {
+		case 0:
 			raceAcquire()
 			return int(n), nil
-		case errors.Is(errno, syscall.EINTR):
-		case errors.Is(errno, syscall.EAGAIN):
+		case syscall.EINTR:
+		case syscall.EAGAIN:
 			return 0, errAgain
 		default:
 			return 0, errno
