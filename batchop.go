@@ -87,8 +87,8 @@ func (o *op) atOnce(ctx context.Context) error {
 }
 
 // sendOn sends queued operations on a leg, with one post for all, and returns how many it
-// took from the queue, parts too: also those that could not be sent, and are over. With several rails
-// it ends where it is the turn of another.
+// took from the queue, parts too: also those that could not be sent, and are over. With
+// several rails it ends where it is the turn of another.
 func (b *Batch) sendOn(ctx context.Context, l *leg, block bool) (int, error) {
 	cn := l.conn
 	if cn.enter() != nil {
@@ -104,7 +104,7 @@ func (b *Batch) sendOn(ctx context.Context, l *leg, block bool) (int, error) {
 			break
 		}
 		if taken.members == 0 {
-			taken = cn.free.takeSome(b.requests(cn))
+			taken = cn.free.takeSome(b.requests(cn, slotsAtOnce))
 		}
 		s := cn.free.next(&taken)
 		if s == nil && block && first {
@@ -114,7 +114,7 @@ func (b *Batch) sendOn(ctx context.Context, l *leg, block bool) (int, error) {
 			}
 		}
 		if s == nil {
-			starved = b.requests(cn)
+			starved = b.requests(cn, maxCredits)
 			break
 		}
 		o = b.dequeue(cn)

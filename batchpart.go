@@ -49,12 +49,12 @@ func (b *Batch) putBack(o *op) {
 	b.queue = slices.Insert(b.queue, 0, o)
 }
 
-// requests is how many requests are queued for cn.
-func (b *Batch) requests(cn *conn) int {
+// requests is how many requests are queued for cn; from most on nobody needs to know.
+func (b *Batch) requests(cn *conn, most int) int {
 	n := 0
-	for _, o := range b.queue[b.queued:] {
-		if n++; o.inParts(cn) {
-			n += (o.size - o.cut - 1) / cn.peer.maxWrite
+	for i := b.queued; i < len(b.queue) && n < most; i++ {
+		if n++; b.queue[i].inParts(cn) {
+			n += (b.queue[i].size - b.queue[i].cut - 1) / cn.peer.maxWrite
 		}
 	}
 	return n

@@ -60,6 +60,9 @@ func (s slotSet) removeSome(m someSlots) {
 	}
 }
 
+// slotsAtOnce is how many takeSome can take.
+const slotsAtOnce = 64
+
 // takeSome removes up to n members of one word, and returns them; none says that the set
 // is empty.
 func (s slotSet) takeSome(n int) someSlots {
