@@ -82,8 +82,6 @@ func TestAnswerDirect(t *testing.T) {
 				t.Fatal("the message is refused")
 			}
 			if tt.takes == 0 {
-				c.jobs.Wait()
-				c.flush()
 				if err := q.settle(c); err != nil {
 					t.Fatal(err)
 				}
@@ -106,6 +104,32 @@ func TestAnswerDirect(t *testing.T) {
 			}
 			c.mu.Unlock()
 			f.source = nil
+		})
+	}
+}
+
+// While somebody else posts, or with no room, nothing is done, and what was freed is left
+// for the flush, which may have to post others' answers because of it.
+func TestAnswerDirectLeaves(t *testing.T) {
+	for name, hinder := range map[string]func(c *conn){
+		"another posts": func(c *conn) { c.pumping, c.freed = true, 1 },
+		"others first":  func(c *conn) { c.outbox.push(c.notice); c.freed = 1 },
+		"the end":       func(c *conn) { c.dead, c.freed = true, 1 },
+		"no room":       func(c *conn) { c.slots = 0 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, _ := newFuzzConn(t)
+			o, err := c.newOp()
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.directs, c.requests = append(c.directs, o), append(c.requests, rdma.Request{})
+			hinder(c)
+			slots, freed := c.slots, c.freed
+			c.answerDirect(o)
+			if len(c.directs) != 1 || c.slots != slots || c.freed != freed || o.info != 0 {
+				t.Errorf("%d collected, %d slots, %d freed", len(c.directs), c.slots, c.freed)
+			}
 		})
 	}
 }

@@ -19,7 +19,8 @@ import (
 //
 // Its loop, a goroutine, polls the completion queue, decodes, and answers what
 // needs no waiting; workers of the lanes do the rest. All answers go through
-// the outbox, which is what gives them their order.
+// the outbox, which is what gives them their order; that of a READ which came alone goes
+// with its data, when the outbox is empty (answerDirect).
 //
 // Source: [LWIO §I/O Processing] [OP-109]
 type conn struct {

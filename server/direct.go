@@ -16,6 +16,8 @@ import (
 //	                  ├─ long, and the client's memory not shared ─► its result
 //	                  └─ not in the cache, or shorter than asked for ─► by a buffer
 //
+// The answer to one that came alone is posted together with the write, not by the outbox.
+//
 // Client memory that is not shared is reached in pieces, still without the buffer.
 //
 // The source of a file is open as long as the file is in the connection's table or
@@ -122,17 +124,17 @@ func (c *conn) readElsewise(o *op) {
 }
 
 // answerDirect answers o, the only READ that direct has collected, by data and answer that
-// are posted together: the client has both before the books are made. It is false, and
-// nothing was done, if somebody else posts, or something is to be posted first.
+// are posted together: the client has both before the books are made. It does nothing if
+// somebody else posts, or something is to be posted first.
 //
 // Source: [LWIO §I/O Processing] [OP-66b] [OP-93d]
-func (c *conn) answerDirect(o *op) bool {
+func (c *conn) answerDirect(o *op) {
 	c.mu.Lock()
-	c.slots, c.freed = c.slots+c.freed, 0
-	if c.pumping || c.dead || c.slots == 0 || !c.outbox.empty() {
+	if c.pumping || c.dead || c.slots+c.freed == 0 || !c.outbox.empty() {
 		c.mu.Unlock()
-		return false
+		return // flush sees to what is freed
 	}
+	c.slots, c.freed = c.slots+c.freed, 0
 	c.pumping = true // and what others answer meanwhile comes behind
 	p := pumps.Get().(*pump)
 	p.reqs = append(p.reqs, c.requests[0]) // which takes no slot
@@ -163,7 +165,6 @@ func (c *conn) answerDirect(o *op) bool {
 		c.readElsewise(o)
 	}
 	c.tally.empty(c.e, c)
-	return true
 }
 
 // postDirect posts what answerDirect has collected, and tells how much of it. Unless that

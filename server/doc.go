@@ -14,8 +14,9 @@
 //     and an arena, the memory that reads go through.
 //   - conn.go, loop.go, dispatch.go, pump.go: a connection. Its loop polls one
 //     completion queue in batches and answers what needs no waiting; the lanes'
-//     workers do what does, and no file has all of them. All answers go through
-//     the connection's outbox, and whoever puts something into an empty one posts it.
+//     workers do what does, and no file has all of them. All answers but
+//     that of a READ which came alone (direct.go) go through the connection's outbox,
+//     and whoever puts something into an empty one posts it.
 //   - credits.go: how many messages each client may have in flight.
 //   - auth.go, control.go, read.go, write.go: the messages.
 //

@@ -149,8 +149,8 @@ func (o *op) observe(now time.Duration) {
 
 // flush delivers what the loop has answered since the last time.
 func (c *conn) flush() {
-	if len(c.directs) == 1 && c.ready.empty() && c.answerDirect(c.directs[0]) {
-		return
+	if len(c.directs) == 1 && c.ready.empty() {
+		c.answerDirect(c.directs[0])
 	}
 	c.postDirects()
 	if c.ready.empty() && c.freed == 0 {
