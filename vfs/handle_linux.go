@@ -58,59 +58,27 @@ func (h *handle) ReadAt(p []byte, off int64) (int, error) {
 }
 
 func (h *handle) WriteAt(p []byte, off int64, durable bool) (int, error) {
-	defer keep(h.f)
-	n := 0
-	for n < len(p) {
-		m, err := h.write(p[n:], off+int64(n), durable)
-		switch {
-		case errors.Is(err, unix.EINTR):
-			continue
-		case err != nil:
-			return n, translate(err)
-		case m == 0:
-			return n, io.ErrShortWrite
+	return h.writeAll(len(p), durable, func(done, flags int) (int, error) {
+		if flags == 0 {
+			return unix.Pwrite(h.fd, p[done:], off+int64(done))
 		}
-		n += m
-	}
-	return n, nil
-}
-
-// write writes once, durably by a flag where the kernel has it.
-func (h *handle) write(p []byte, off int64, durable bool) (int, error) {
-	if !durable {
-		h.writeMu.Lock()
-		defer h.writeMu.Unlock()
-		return unix.Pwrite(h.fd, p, off)
-	}
-	n, err := unix.Pwritev2(h.fd, [][]byte{p}, off, unix.RWF_DSYNC)
-	if !errors.Is(err, unix.EOPNOTSUPP) && !errors.Is(err, unix.ENOSYS) {
-		return n, err
-	}
-	if n, err = unix.Pwrite(h.fd, p, off); err != nil {
-		return n, err
-	}
-	return n, eintr(func() error { return unix.Fdatasync(h.fd) })
+		v := vectors.Get().(*vector)
+		defer vectors.Put(v)
+		return v.write(h.fd, [][]byte{p[done:]}, off+int64(done), flags)
+	})
 }
 
 func (h *handle) WriteVec(pieces [][]byte, off int64, durable bool) (int, error) {
-	defer keep(h.f)
 	v := vectors.Get().(*vector)
 	defer vectors.Put(v)
-	n := 0
-	for len(pieces) > 0 {
-		m, err := h.writeVec(v, pieces, off+int64(n), durable)
-		switch {
-		case errors.Is(err, unix.EINTR):
-			continue
-		case err != nil:
-			return n, translate(err)
-		case m == 0:
-			return n, io.ErrShortWrite
-		}
-		n += m
-		pieces = behind(pieces, m)
+	size, gone := 0, 0
+	for _, p := range pieces {
+		size += len(p)
 	}
-	return n, nil
+	return h.writeAll(size, durable, func(done, flags int) (int, error) {
+		pieces, gone = behind(pieces, done-gone), done
+		return v.write(h.fd, pieces, off+int64(done), flags)
+	})
 }
 
 // behind is what follows the first n bytes of the pieces.
@@ -125,18 +93,38 @@ func behind(pieces [][]byte, n int) [][]byte {
 	return pieces
 }
 
-// writeVec is write for pieces.
-func (h *handle) writeVec(v *vector, pieces [][]byte, off int64, durable bool) (int, error) {
+// writeAll writes size bytes by calls of once, which writes some of what is behind the
+// first done bytes, with flags of RWF_ or none.
+func (h *handle) writeAll(size int, durable bool, once func(done, flags int) (int, error)) (int, error) {
+	defer keep(h.f)
+	n := 0
+	for n < size {
+		m, err := h.write(n, durable, once)
+		switch {
+		case errors.Is(err, unix.EINTR):
+			continue
+		case err != nil:
+			return n, translate(err)
+		case m == 0:
+			return n, io.ErrShortWrite
+		}
+		n += m
+	}
+	return n, nil
+}
+
+// write calls once, durably by a flag where the kernel has it.
+func (h *handle) write(done int, durable bool, once func(done, flags int) (int, error)) (int, error) {
 	if !durable {
 		h.writeMu.Lock()
 		defer h.writeMu.Unlock()
-		return v.write(h.fd, pieces, off, 0)
+		return once(done, 0)
 	}
-	n, err := v.write(h.fd, pieces, off, unix.RWF_DSYNC)
+	n, err := once(done, unix.RWF_DSYNC)
 	if !errors.Is(err, unix.EOPNOTSUPP) && !errors.Is(err, unix.ENOSYS) {
 		return n, err
 	}
-	if n, err = v.write(h.fd, pieces, off, 0); err != nil {
+	if n, err = once(done, 0); err != nil {
 		return n, err
 	}
 	return n, eintr(func() error { return unix.Fdatasync(h.fd) })
