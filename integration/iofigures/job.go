@@ -35,6 +35,7 @@ const (
 	spin   style = "spin"   // of tcp: a question and its answer, both sides spinning
 	sleep  style = "sleep"  // of tcp: the same, both sides asleep in the network poller
 	stream style = "stream" // of tcp: blocks one after another, unasked
+	sink   style = "sink"   // of tcp: blocks that are written to the file, each answered by a byte
 )
 
 // job is what the client of a run does, in a process of its own.

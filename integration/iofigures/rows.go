@@ -191,6 +191,7 @@ var rows = []row{
 		{"nbdkit, file plugin, and fio, over TCP", large.via(wayNBD, "").writing()},
 		{"iwarp, CRC off", large.via(wayIWARP, adaptive).noCRC().writing()},
 		{"iwarp, CRC on", large.via(wayIWARP, adaptive).writing()},
+		{"TCP and pwrite", large.via(wayTCP, "").by(sink).writing()},
 	}, bars: []bar{{1, 0, rate, atLeast, 0.7}, {3, 2, rate, atLeast, 2}, {4, 2, rate, atLeast, 2}}},
 
 	{name: "connections", title: "iwarp, CRC on: 4 KiB random reads, 4 in flight on each connection", subjects: []subject{

@@ -25,6 +25,7 @@ type tcpLane struct {
 	job
 	c    *net.TCPConn
 	bufs [][]byte
+	sent int // blocks of sink
 }
 
 // openTCP connects, and says what the peer is to do.
@@ -36,14 +37,17 @@ func openTCP(j job) (lane, error) {
 	if _, err := fmt.Fprintf(c, "%s %d\n", j.Style, j.Size); err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
-	return &tcpLane{j, c.(*net.TCPConn), buffers(make([]byte, j.Depth*j.Size), j.Size)}, nil
+	return &tcpLane{job: j, c: c.(*net.TCPConn), bufs: buffers(make([]byte, j.Depth*j.Size), j.Size)}, nil
 }
 
 // Close closes the connection, and with it ends what the peer does.
 func (l *tcpLane) Close() error { return l.c.Close() }
 
 func (l *tcpLane) run(m *meter) error {
-	if l.Style == stream {
+	switch l.Style {
+	case sink:
+		return l.fill(m)
+	case stream:
 		i := 0
 		return m.do(func(int64) error {
 			i++
@@ -60,6 +64,27 @@ func (l *tcpLane) run(m *meter) error {
 			_, err := io.ReadFull(c, answer)
 			return err
 		})
+	})
+}
+
+// fill keeps blocks in flight; an operation is an answer, and the next block.
+func (l *tcpLane) fill(m *meter) error {
+	send := func() error {
+		_, err := l.c.Write(l.bufs[l.sent%len(l.bufs)])
+		l.sent++
+		return err
+	}
+	for l.sent < l.Depth {
+		if err := send(); err != nil {
+			return err
+		}
+	}
+	answer := make([]byte, 1)
+	return m.do(func(int64) error {
+		if _, err := io.ReadFull(l.c, answer); err != nil {
+			return err
+		}
+		return send()
 	})
 }
 
@@ -80,7 +105,7 @@ func waiting(c *net.TCPConn, s style, f func(c io.ReadWriter) error) error {
 // playPeer is the main function of the peer process. It serves a file to one
 // connection after another.
 func playPeer(name string) error {
-	f, err := os.Open(name)
+	f, err := os.OpenFile(name, os.O_RDWR, 0)
 	if err != nil {
 		return err
 	}
@@ -107,8 +132,11 @@ func servePeer(c *net.TCPConn, f *os.File) error {
 	if err != nil {
 		return err
 	}
-	if s == stream {
+	switch s {
+	case stream:
 		return sendBlocks(c, f, size)
+	case sink:
+		return takeBlocks(c, f, size)
 	}
 	question, answer := make([]byte, questionSize), make([]byte, size+statusSize)
 	return waiting(c, s, func(c io.ReadWriter) error {
@@ -147,11 +175,36 @@ func sendBlocks(c net.Conn, f *os.File, size int) error {
 	}
 	p := make([]byte, size)
 	for {
-		if _, err := f.ReadAt(p, rand.Int64N(info.Size()/int64(size))*int64(size)); err != nil {
+		if _, err := f.ReadAt(p, anywhere(info, size)); err != nil {
 			return err
 		}
 		if _, err := c.Write(p); err != nil {
 			return err
 		}
 	}
+}
+
+// takeBlocks writes what comes to random places, and answers each block.
+func takeBlocks(c net.Conn, f *os.File, size int) error {
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	p := make([]byte, size)
+	for {
+		if _, err := io.ReadFull(c, p); err != nil {
+			return err
+		}
+		if _, err := f.WriteAt(p, anywhere(info, size)); err != nil {
+			return err
+		}
+		if _, err := c.Write(p[:1]); err != nil {
+			return err
+		}
+	}
+}
+
+// anywhere is a place of a block in a file.
+func anywhere(info os.FileInfo, size int) int64 {
+	return rand.Int64N(info.Size()/int64(size)) * int64(size)
 }
