@@ -259,6 +259,17 @@ type QueuePair interface {
 	Close() error
 }
 
+// Rester is a QueuePair that can give memory back to the system while little moves. It is
+// optional: a type assertion tells.
+type Rester interface {
+	// Rest gives back the pages that hold nothing until something arrives or is sent: of
+	// the receives that wait, whose contents are undefined then, and of what the provider
+	// keeps for the connection alone. They come back with their next use, and what arrives
+	// or is posted at the same time is where it belongs. It may be called at any time; after
+	// a connection has been quiet for a while it is worth its system calls.
+	Rest()
+}
+
 // ReadLimits are the numbers of RDMA reads in progress that a side accepts and
 // wants.
 //

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"lwio/internal/pages"
 	"lwio/internal/rate"
 	"lwio/internal/wire"
 	"lwio/rdma"
@@ -207,7 +208,7 @@ func (c *conn) discard(slot int32) {
 		return
 	}
 	at := c.f.layout.data + int(slot)*c.f.layout.dataSize
-	discardPages(c.buf[at : at+c.f.layout.dataSize])
+	pages.Discard(c.buf[at : at+c.f.layout.dataSize])
 }
 
 // serve accepts the connection, runs its loop, and cleans up. Nothing private goes

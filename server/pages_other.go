@@ -6,6 +6,3 @@ package server
 func mapPages(size int) ([]byte, error) { return make([]byte, size), nil }
 
 func unmapPages([]byte) error { return nil }
-
-// discardPages does nothing, where there is no way to give memory back.
-func discardPages([]byte) {}

@@ -10,6 +10,3 @@ func mapPages(size int) ([]byte, error) {
 }
 
 func unmapPages(b []byte) error { return unix.Munmap(b) }
-
-// discardPages gives the memory of whole pages back; they are zero afterwards.
-func discardPages(b []byte) { _ = unix.Madvise(b, unix.MADV_DONTNEED) }

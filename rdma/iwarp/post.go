@@ -123,5 +123,8 @@ func (qp *queuePair) postWindowLocked(r *rdma.Request) rdma.Status {
 	return rdma.StatusSuccess
 }
 
+// Rest gives back the pages of the receives that wait.
+func (qp *queuePair) Rest() { qp.recv.Rest() }
+
 // PostReceive queues receives.
 func (qp *queuePair) PostReceive(reqs []rdma.ReceiveRequest) (int, error) { return qp.recv.Post(reqs) }

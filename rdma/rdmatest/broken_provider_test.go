@@ -238,6 +238,7 @@ var brokenWays = []struct {
 	{name: "closing fails", flaws: flaws{closeObject: map[string]func(func() error) error{
 		"listener": func(inner func() error) error { return errors.Join(inner(), errBroken) },
 	}}, found: "close/twice"},
+	{name: "a rest is the end", flaws: flaws{rest: func(q rdma.QueuePair) { _ = q.Close() }}, found: "rest/messages rest/unconnected"},
 	{name: "every address is in use", flaws: flaws{bind: func(func() error) error { return rdma.StatusSharingViolation }},
 		found: "connect/many connect/dual-bind"},
 }

@@ -38,6 +38,7 @@ type flaws struct {
 	alloc      func(n int) int
 	// shared takes the place of a shared receive queue.
 	shared func(rdma.SharedReceiveQueue) rdma.SharedReceiveQueue
+	rest   func(q rdma.QueuePair)
 }
 
 func (f *flaws) fail(err error) error {
@@ -232,6 +233,14 @@ type brokenPair struct {
 }
 
 func (q *brokenPair) Close() error { return q.f.close("queue pair", q.QueuePair.Close) }
+
+func (q *brokenPair) Rest() {
+	if q.f.rest != nil {
+		q.f.rest(q.QueuePair)
+		return
+	}
+	q.QueuePair.(rdma.Rester).Rest()
+}
 
 // bare takes the regions out of what wraps them.
 func bare(sgl []rdma.SGE) []rdma.SGE {

@@ -42,7 +42,7 @@ func Cases() []Case {
 		adapterCases, memoryCases, connectCases, refuseCases, listenCases, cancelCases, closeCases,
 		messageCases, queueCases, notifyCases, completionCases, endCases,
 		writeCases, readCases, windowCases, sharedCases, immediateCases, atomicCases, fileCases,
-		violationCases, flowCases, depthCases, randomCases,
+		violationCases, restCases, flowCases, depthCases, randomCases,
 	} {
 		all = append(all, group...)
 	}

@@ -9,8 +9,6 @@ import (
 	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"lwio/rdma"
 	"lwio/rdma/internal/soft"
 )
@@ -165,15 +163,15 @@ func (p *acceptance) Complete(ctx context.Context, pair soft.Pair, end func(erro
 
 // sendSegment makes this side's segment and sends it, and other descriptors.
 func (a *adapter) sendSegment(ctx context.Context, nc *net.UnixConn, h *hello, others ...int) (*segment, error) {
-	fd, own, err := newOwnSegment(a.p.cfg.RingSize)
+	fds, own, err := newOwnSegment(a.p.cfg.RingSize)
 	if err != nil {
 		return nil, err
 	}
-	defer unix.Close(fd)
+	defer fds.close()
 	h.ring = uint32(len(own.ring))
 	_ = nc.SetDeadline(time.Now().Add(a.p.cfg.RequestTimeout))
 	stop := watch(ctx, nc)
-	err = sendHello(nc, h, append([]int{fd}, others...)...)
+	err = sendHello(nc, h, append(fds[:], others...)...)
 	if !stop() && err == nil {
 		err = context.Cause(ctx)
 	}

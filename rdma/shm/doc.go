@@ -16,13 +16,15 @@
 //
 // # Ways of the data
 //
-// Each side has a segment that it alone writes and the peer can only read: control
-// words, a table of what the peer may write, and a ring. A send goes through the
+// Each side has a segment that it alone writes and the peer only reads: control
+// words and a table of what the peer may write, which a seal keeps the peer from writing,
+// and a ring, which its owner never reads. A send goes through the
 // ring: the sender copies it in, the receiver copies it out. So does a write to
 // ordinary memory of Go: the target's process places it. A read of such memory is
 // an entry in the ring that the target answers by others in its own. A side that finds
 // its ring empty goes back to the ring's beginning after a while, so that what two sides
-// exchange by turns stays in the processors' caches, however large the ring.
+// exchange by turns stays in the processors' caches, however large the ring. When a
+// connection rests, the pages of a ring that is empty go (queuePair.Rest).
 //
 // A write to memory of Adapter.Alloc, or a read of it, is one-sided. The first one through a
 // connection goes through the ring; with it the target knows that the peer was
@@ -52,8 +54,8 @@
 // that memory is reached by copy from then on. The peer's mapping stays as it is, as
 // nothing can take it away: a peer that breaks the protocol, and says that it is not
 // writing while it is, or hangs up and goes on, still writes into closed regions of
-// the memory that it was given. Memory that is not populated is refused, a segment with
-// a ring of up to 256 KiB excepted, and what is mapped counts towards a limit of the
+// the memory that it was given. Memory that is not populated is refused, control words and
+// rings of up to 256 KiB excepted, and what is mapped counts towards a limit of the
 // connection (Config.MaxPeerMemory) and one of all (Config.MaxMappedMemory).
 //
 // A peer can do whatever it likes with its segment and its memory: they cannot

@@ -66,9 +66,11 @@ func FuzzRing(f *testing.F) {
 // whose segment is ordinary memory.
 func fuzzConn(a *adapter, cq rdma.CompletionQueue, ring []byte, tail, head uint64) *conn {
 	// Words make it aligned.
-	words := make([]uint64, 2*(ringOffset+minRing)/8)
+	words := make([]uint64, 2*(segmentSize+minRing)/8)
 	mem := unsafe.Slice((*byte)(unsafe.Pointer(&words[0])), 8*len(words))
-	peer, own := newSegment(mem[:ringOffset+minRing]), newSegment(mem[ringOffset+minRing:])
+	peer := newSegment(mem[:segmentSize], mem[segmentSize:][:minRing])
+	mem = mem[segmentSize+minRing:]
+	own := newSegment(mem[:segmentSize], mem[segmentSize:])
 	copy(peer.ring, ring)
 	peer.tail.Store(tail)
 	qp, err := a.CreateQueuePair(rdma.QueuePairConfig{ReceiveCQ: cq, InitiatorCQ: cq, ReceiveDepth: 8, MaxReceiveSGE: 2})
@@ -140,7 +142,7 @@ func TestPrefixes(t *testing.T) {
 // TestGolden fixes the bytes of the start-up.
 func TestGolden(t *testing.T) {
 	h := hello{kind: helloReady, ring: 0x40000, limits: rdma.ReadLimits{Inbound: 3, Outbound: 5}, private: []byte("ab")}
-	want := append([]byte("LWIOshm\x03"), 4, 0, 0, 0, 0, 0, 4, 0, 3, 0, 0, 0, 5, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 'a', 'b')
+	want := append([]byte("LWIOshm\x05"), 4, 0, 0, 0, 0, 0, 4, 0, 3, 0, 0, 0, 5, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 'a', 'b')
 	if got := h.appendTo(nil); !bytes.Equal(got, want) {
 		t.Errorf("%x, want %x", got, want)
 	}

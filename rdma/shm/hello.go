@@ -13,14 +13,14 @@ import (
 
 // The messages of a start-up: the request and its answer, which is that the user is
 // forbidden if the policy says so, and ready, with which the active side completes.
-// Those that begin a connection (accept, ready) carry the sender's segment, and accept
-// two ends of pairs of sockets besides, the bell: where its receiver is rung, and with
-// which it rings; the others have no descriptors.
+// Those that begin a connection (accept, ready) carry the sender's segment, its words and
+// its ring, and accept two ends of pairs of sockets besides, the bell: where its receiver is
+// rung, and with which it rings; the others have no descriptors.
 //
 //	0 magic, 8 kind, 9 zeros, 12 size of the ring, 16 and 20 read limits,
 //	24 length of the private data, 28 zeros, 32 private data
 const (
-	helloMagic     = "LWIOshm\x03"
+	helloMagic     = "LWIOshm\x05"
 	helloSize      = 32
 	helloRequest   = 1
 	helloAccept    = 2
@@ -52,9 +52,9 @@ var (
 func (h *hello) carries() int {
 	switch h.kind {
 	case helloAccept:
-		return 3
+		return 4
 	case helloReady:
-		return 1
+		return 2
 	}
 	return 0
 }

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -22,7 +23,7 @@ import (
 type raw struct {
 	tb   testing.TB
 	nc   *net.UnixConn
-	fd   int
+	fds  segmentFDs
 	own  *segment
 	peer *segment
 }
@@ -50,12 +51,12 @@ func attack(tb testing.TB, change func(*raw, *hello) []int) (*raw, *side, chan e
 	r.peer = peer
 	tb.Cleanup(b.close)
 	tb.Cleanup(peer.unmap)
-	if r.fd, r.own, err = newOwnSegment(minRing); err != nil {
+	if r.fds, r.own, err = newOwnSegment(minRing); err != nil {
 		tb.Fatal(err)
 	}
-	tb.Cleanup(func() { unix.Close(r.fd); r.own.unmap() })
+	tb.Cleanup(func() { r.fds.close(); r.own.unmap() })
 	ready := hello{kind: helloReady, ring: minRing}
-	fds := []int{r.fd}
+	fds := r.fds[:]
 	if change != nil {
 		fds = change(r, &ready)
 	}
@@ -104,7 +105,8 @@ func (r *raw) say(msg []byte, fds ...int) {
 // TestWrongSegments: a peer whose segment is not what it should be is refused, and
 // leaves nothing behind. Source: design decision 11
 func TestWrongSegments(t *testing.T) {
-	file := func(size, seals int, fill bool) func(*raw, *hello) []int {
+	const words, ring = 0, 1
+	file := func(which, size, seals int, fill bool) func(*raw, *hello) []int {
 		return func(r *raw, _ *hello) []int {
 			fd := must[int](r.tb)(unix.MemfdCreate("bad", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING))
 			r.tb.Cleanup(func() { unix.Close(fd) })
@@ -115,41 +117,56 @@ func TestWrongSegments(t *testing.T) {
 			if _, e := unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, seals); err != nil || e != nil {
 				r.tb.Fatal(err, e)
 			}
-			return []int{fd}
+			fds := r.fds
+			fds[which] = fd
+			return fds[:]
 		}
 	}
-	const good = ringOffset + minRing
 	const all = sealSize | unix.F_SEAL_SEAL
 	for name, change := range map[string]func(*raw, *hello) []int{
-		"no seals":       file(good, 0, true),
-		"may shrink":     file(good, unix.F_SEAL_GROW|unix.F_SEAL_SEAL, true),
-		"one byte short": file(good-1, all, true),
-		"one page long":  file(good+4096, all, true),
-		"empty":          file(0, all, false),
+		"no seals":             file(words, segmentSize, 0, true),
+		"may shrink":           file(words, segmentSize, unix.F_SEAL_GROW|unix.F_SEAL_SEAL, true),
+		"one byte short":       file(words, segmentSize-1, all, true),
+		"one page long":        file(words, segmentSize+4096, all, true),
+		"empty":                file(words, 0, all, false),
+		"ring without seals":   file(ring, minRing, 0, true),
+		"ring may shrink":      file(ring, minRing, unix.F_SEAL_GROW|unix.F_SEAL_SEAL, true),
+		"ring one byte short":  file(ring, minRing-1, all, true),
+		"ring one page long":   file(ring, minRing+4096, all, true),
+		"empty ring":           file(ring, 0, all, false),
+		"ring as long as both": file(ring, segmentSize+minRing, all, true),
 		"not populated": func(r *raw, h *hello) []int {
 			h.ring = 2 * defaultRing
-			return file(ringOffset+2*defaultRing, all, false)(r, h)
+			return file(ring, 2*defaultRing, all, false)(r, h)
 		},
-		"no descriptor":    func(*raw, *hello) []int { return nil },
-		"two descriptors":  func(r *raw, _ *hello) []int { return []int{r.fd, r.fd} },
-		"many descriptors": func(r *raw, _ *hello) []int { return []int{r.fd, r.fd, r.fd, r.fd, r.fd, r.fd} },
+		"no descriptor":     func(*raw, *hello) []int { return nil },
+		"one descriptor":    func(r *raw, _ *hello) []int { return r.fds[:1] },
+		"three descriptors": func(r *raw, _ *hello) []int { return append(r.fds[:], r.fds[0]) },
+		"many descriptors": func(r *raw, _ *hello) []int {
+			return slices.Repeat(r.fds[:], 3)
+		},
 		"a socket": func(r *raw, _ *hello) []int {
-			return []int{must[int](r.tb)(unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0))}
+			return []int{must[int](r.tb)(unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)), r.fds[ring]}
 		},
-		"ring of no power":   func(r *raw, h *hello) []int { h.ring = minRing + 4096; return []int{r.fd} },
-		"ring too small":     func(r *raw, h *hello) []int { h.ring = minRing / 2; return []int{r.fd} },
-		"ring too large":     func(r *raw, h *hello) []int { h.ring = 1 << 31; return []int{r.fd} },
-		"other message":      func(r *raw, h *hello) []int { h.kind = helloAccept; return []int{r.fd} },
+		"a socket as the ring": func(r *raw, _ *hello) []int {
+			return []int{r.fds[words], must[int](r.tb)(unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0))}
+		},
+		"ring of no power":   func(r *raw, h *hello) []int { h.ring = minRing + 4096; return r.fds[:] },
+		"ring too small":     func(r *raw, h *hello) []int { h.ring = minRing / 2; return r.fds[:] },
+		"ring too large":     func(r *raw, h *hello) []int { h.ring = 1 << 31; return r.fds[:] },
+		"other message":      func(r *raw, h *hello) []int { h.kind = helloAccept; return r.fds[:] },
 		"request once again": func(r *raw, h *hello) []int { *h = hello{kind: helloRequest}; return nil },
 	} {
 		t.Run(name, func(t *testing.T) {
-			if name != "a socket" {
+			socket := map[string]int{"a socket": words, "a socket as the ring": ring}
+			which, ours := socket[name]
+			if !ours {
 				leakcheck.Check(t)
 			}
 			r, passive, accepted := attack(t, func(r *raw, h *hello) []int {
 				fds := change(r, h)
-				if name == "a socket" {
-					t.Cleanup(func() { unix.Close(fds[0]) })
+				if ours {
+					t.Cleanup(func() { unix.Close(fds[which]) })
 				}
 				return fds
 			})
@@ -253,14 +270,14 @@ func TestScribbledRing(t *testing.T) {
 		},
 		"message of nothing":   func(r *raw, _ *side) { r.say([]byte{77}) },
 		"message too long":     func(r *raw, _ *side) { r.say(make([]byte, 4096)) },
-		"descriptor with wake": func(r *raw, _ *side) { r.say([]byte{noticeWake}, r.fd) },
+		"descriptor with wake": func(r *raw, _ *side) { r.say([]byte{noticeWake}, r.fds[0]) },
 		"shares no memory": func(r *raw, _ *side) {
 			n := notice{kind: noticeShare, size: 4096}
 			r.say(n.appendTo(nil), 0)
 		},
 		"shares memory of another size": func(r *raw, _ *side) {
 			n := notice{kind: noticeShare, size: 4096}
-			r.say(n.appendTo(nil), r.fd)
+			r.say(n.appendTo(nil), r.fds[0])
 		},
 		"shares memory with holes": func(r *raw, _ *side) {
 			fd, mem, err := newMemfd("holes", 1<<16, 0)
@@ -301,16 +318,16 @@ func TestScribbledRing(t *testing.T) {
 			_ = unix.Close(fd)
 		},
 		"shares two memories at once": func(r *raw, _ *side) {
-			n := notice{kind: noticeShare, memory: 1, size: ringOffset + minRing}
-			r.say(n.appendTo(nil), r.fd, r.fd)
+			n := notice{kind: noticeShare, memory: 1, size: segmentSize}
+			r.say(n.appendTo(nil), r.fds[0], r.fds[0])
 		},
 		"shares with a crowd of descriptors": func(r *raw, _ *side) {
-			n := notice{kind: noticeShare, memory: 1, size: ringOffset + minRing}
-			r.say(n.appendTo(nil), r.fd, r.fd, r.fd, r.fd, r.fd, r.fd, r.fd, r.fd)
+			n := notice{kind: noticeShare, memory: 1, size: segmentSize}
+			r.say(n.appendTo(nil), r.fds[0], r.fds[0], r.fds[0], r.fds[0], r.fds[0], r.fds[0], r.fds[0], r.fds[0])
 		},
 		"slot out of range": func(r *raw, _ *side) {
-			n := notice{kind: noticeShare, slot: tableSlots, size: ringOffset + minRing}
-			r.say(n.appendTo(nil), r.fd)
+			n := notice{kind: noticeShare, slot: tableSlots, size: segmentSize}
+			r.say(n.appendTo(nil), r.fds[0])
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -89,44 +89,64 @@ func mapMemfd(fd, size, prot int, holes bool) ([]byte, error) {
 	return unix.Mmap(fd, 0, size, prot, unix.MAP_SHARED|unix.MAP_POPULATE)
 }
 
-// sparse tells whether the pages of a segment with a ring of that size come with their
-// first use, so that a connection that is idle has few of them. A reader fills the
+// sparse tells whether the pages of a ring of that size come with their first use, and go
+// when it rests, so that a connection that is idle has few of them. A reader fills the
 // holes of its peer's too: of larger rings that could be much.
 func sparse(ring int) bool { return ring <= defaultRing }
 
-// newOwnSegment makes this side's segment, which the peer can only read.
-func newOwnSegment(ring int) (fd int, s *segment, err error) {
-	fd, mem, err := newMemfd("shm-ring", ringOffset+ring, unix.F_SEAL_FUTURE_WRITE)
+// segmentFDs are the descriptors of a segment: of its words, which the peer can only read,
+// and of its ring. That has no seal against a peer who writes, which would forbid to give
+// its pages back: its owner never reads it, so that who writes there fools himself.
+type segmentFDs [2]int
+
+func (f segmentFDs) close() { closeAll(f[:]) }
+
+// newOwnSegment makes this side's segment. The caller owns the descriptors.
+func newOwnSegment(ring int) (fds segmentFDs, s *segment, err error) {
+	words, mem, err := newMemfd("shm-words", segmentSize, unix.F_SEAL_FUTURE_WRITE)
 	if err != nil {
-		return -1, nil, err
+		return fds, nil, err
 	}
-	if !sparse(ring) {
-		err = populate(fd, mem)
-	}
+	data, bytes, err := newMemfd("shm-ring", ring, 0)
 	if err != nil {
 		_ = unix.Munmap(mem)
-		_ = unix.Close(fd)
-		return -1, nil, err
+		_ = unix.Close(words)
+		return fds, nil, err
 	}
-	return fd, newSegment(mem), nil
+	fds, s = segmentFDs{words, data}, newSegment(mem, bytes)
+	if !sparse(ring) {
+		err = populate(data, bytes)
+	}
+	if err != nil {
+		s.unmap()
+		fds.close()
+		return segmentFDs{}, nil, err
+	}
+	return fds, s, nil
 }
 
 // mapPeerSegment maps the peer's, to read.
-func mapPeerSegment(fd int, ring uint32) (*segment, error) {
+func mapPeerSegment(fds segmentFDs, ring uint32) (*segment, error) {
 	if ring < minRing || ring > maxRing || ring&(ring-1) != 0 {
 		return nil, fmt.Errorf("%w: a ring of %d bytes", errNotMemory, ring)
 	}
-	mem, err := mapMemfd(fd, ringOffset+int(ring), unix.PROT_READ, sparse(int(ring)))
+	mem, err := mapMemfd(fds[0], segmentSize, unix.PROT_READ, true)
 	if err != nil {
 		return nil, err
 	}
-	return newSegment(mem), nil
+	bytes, err := mapMemfd(fds[1], int(ring), unix.PROT_READ, sparse(int(ring)))
+	if err != nil {
+		_ = unix.Munmap(mem)
+		return nil, err
+	}
+	return newSegment(mem, bytes), nil
 }
 
 // unmap ends the use of a segment.
 func (s *segment) unmap() {
 	if s != nil {
 		_ = unix.Munmap(s.mem)
+		_ = unix.Munmap(s.ring)
 	}
 }
 

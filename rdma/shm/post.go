@@ -181,5 +181,20 @@ func (s *sendRequest) set(r *rdma.Request, length int) {
 	}
 }
 
+// Rest gives back the pages of the receives that wait, and of the ring that this side
+// writes, unless somebody is sending.
+func (qp *queuePair) Rest() {
+	qp.recv.Rest()
+	qp.mu.Lock()
+	c := qp.conn.Load()
+	free := qp.state == pairConnected && !qp.writing && c.ending.Load() == nil
+	qp.writing = qp.writing || free
+	qp.mu.Unlock()
+	if free {
+		c.tx.out.rest()
+		c.tx.pump(false, 0) // what was posted meanwhile
+	}
+}
+
 // PostReceive queues receives.
 func (qp *queuePair) PostReceive(reqs []rdma.ReceiveRequest) (int, error) { return qp.recv.Post(reqs) }

@@ -305,13 +305,13 @@ func answerWith(tb testing.TB, l *net.UnixListener, bell func() []int) chan erro
 		}
 		defer nc.Close()
 		_, _, _, err = receiveHello(nc)
-		fd, own, err2 := newOwnSegment(minRing)
+		seg, own, err2 := newOwnSegment(minRing)
 		if err = errors.Join(err, err2); err != nil {
 			done <- err
 			return
 		}
 		defer own.unmap()
-		fds := append([]int{fd}, bell()...)
+		fds := append(seg[:], bell()...)
 		defer closeAll(fds)
 		done <- sendHello(nc, &hello{kind: helloAccept, ring: minRing}, fds...)
 	}()

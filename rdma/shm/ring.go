@@ -5,6 +5,8 @@ package shm
 import (
 	"errors"
 
+	"golang.org/x/sys/unix"
+
 	"lwio/rdma/internal/soft"
 )
 
@@ -118,6 +120,13 @@ func (p *producer) stage(e *entry) {
 func (p *producer) commit() {
 	raceRelease()
 	p.own.tail.Store(p.tail)
+}
+
+// rest gives the pages of the ring back, if the peer took all that was in it.
+func (p *producer) rest() {
+	if sparse(len(p.own.ring)) && p.peer.head.Load() == p.tail {
+		_ = unix.Madvise(p.own.ring, unix.MADV_REMOVE) // a wish
+	}
 }
 
 // consumer takes entries out of the peer's ring. What it reads may change at any

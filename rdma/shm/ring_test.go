@@ -19,7 +19,8 @@ type ringPair struct {
 }
 
 func newRingPair(ring int) *ringPair {
-	a, b := newSegment(make([]byte, ringOffset+ring)), newSegment(make([]byte, ringOffset+ring))
+	fresh := func() *segment { return newSegment(make([]byte, segmentSize), make([]byte, ring)) }
+	a, b := fresh(), fresh()
 	return &ringPair{in: consumer{peer: a}, out: producer{own: a, peer: b}, own: b}
 }
 

@@ -8,8 +8,8 @@ import (
 	"unsafe"
 )
 
-// The layout of a segment: control words, each in a cache line of its own, the
-// table of what the peer may write, and the ring. Only its owner writes it.
+// The layout of a segment but for its ring: control words, each in a cache line of its
+// own, and the table of what the peer may write. Only its owner writes it.
 const (
 	offTail     = 0   // bytes that the owner ever put into its ring
 	offHead     = 64  // bytes that the owner ever took from the peer's ring
@@ -21,7 +21,7 @@ const (
 	tableOffset = 4096
 	tableSlots  = 256
 	slotSize    = 64
-	ringOffset  = tableOffset + tableSlots*slotSize
+	segmentSize = tableOffset + tableSlots*slotSize
 )
 
 // segment is a mapped segment, this side's or the peer's.
@@ -32,9 +32,9 @@ type segment struct {
 	bell                                 *atomic.Uint32
 }
 
-// newSegment interprets page-aligned memory, of ringOffset bytes and a ring.
-func newSegment(mem []byte) *segment {
-	s := &segment{mem: mem, ring: mem[ringOffset:]}
+// newSegment interprets page-aligned memory, of segmentSize bytes, and that of the ring.
+func newSegment(mem, ring []byte) *segment {
+	s := &segment{mem: mem, ring: ring}
 	for _, w := range []struct {
 		p   **atomic.Uint64
 		off int
@@ -107,18 +107,13 @@ const headerSize = 32
 // entry is the header of a part of a request. It is handed on by its address: a copy
 // right after its fields were written makes the processor wait until they, and all that
 // was put into a ring before, have reached its cache.
-//
-// What goes into one word of the ring is not side by side here: it would be read as one,
-// though it was just written in parts, for which the processor waits until all that was
-// stored before, the payload in the ring, has left it.
 type entry struct {
-	kind      uint8
-	length    uint32 // bytes of payload
-	total     uint32 // bytes from this entry's first to the request's last
-	immediate uint32
-	addr      uint64
-	token     uint32
-	flags     uint8
+	kind, flags uint8
+	length      uint32 // bytes of payload
+	total       uint32 // bytes from this entry's first to the request's last
+	token       uint32
+	immediate   uint32
+	addr        uint64
 }
 
 // load copies a header out of a ring, each byte once. pos is a multiple of 8.

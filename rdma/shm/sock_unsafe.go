@@ -12,8 +12,8 @@ import (
 )
 
 // maxFDs is how many descriptors one message is given room for; the kernel
-// closes what is more.
-const maxFDs = 4
+// closes what is more. None has as many.
+const maxFDs = 5
 
 // maxNotice is the size of the longest message of a connection.
 const maxNotice = 64

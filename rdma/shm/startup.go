@@ -90,11 +90,11 @@ func receiveHello(nc *net.UnixConn) (h hello, peer *segment, b *bell, err error)
 		return h, nil, nil, fmt.Errorf("%w: %d descriptors", errHello, len(fds))
 	}
 	if h.begins() {
-		peer, err = mapPeerSegment(fds[0], h.ring)
+		peer, err = mapPeerSegment(segmentFDs(fds[:2]), h.ring)
 	}
 	if err == nil && h.kind == helloAccept {
-		b, err = openBell(fds[1], fds[2])
-		fds = fds[:1]
+		b, err = openBell(fds[2], fds[3])
+		fds = fds[:2]
 	}
 	if err != nil {
 		peer.unmap()

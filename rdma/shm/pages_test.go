@@ -1,0 +1,214 @@
+//go:build linux
+
+package shm
+
+import (
+	"bytes"
+	"errors"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"lwio/rdma"
+)
+
+// heap gives a side memory of the Go heap, and a region that is all of it.
+func (s *side) heap(tb testing.TB, size int) ([]byte, rdma.MemoryRegion) {
+	tb.Helper()
+	b := make([]byte, size)
+	return b, must[rdma.MemoryRegion](tb)(s.a.RegisterMemory(tb.Context(), b, rdma.AccessLocalWrite))
+}
+
+// counting is n bytes, none of which is 0.
+func counting(n int) []byte {
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = byte(1 + i%251)
+	}
+	return b
+}
+
+// empty tells whether there are only zeros.
+func empty(b []byte) bool { return len(bytes.Trim(b, "\x00")) == 0 }
+
+// post1 posts one receive.
+func (s *side) post1(tb testing.TB, region rdma.MemoryRegion, off, n int) {
+	tb.Helper()
+	sgl := []rdma.SGE{{Region: region, Offset: off, Length: n}}
+	if _, err := s.qp.PostReceive([]rdma.ReceiveRequest{{SGL: sgl}}); err != nil {
+		tb.Fatal(err)
+	}
+}
+
+// TestRestOfPages: a ring through which much went has no pages after a rest, and the receives
+// that wait have none either; a large ring keeps what it was made with. Then all goes on.
+func TestRestOfPages(t *testing.T) {
+	for _, ring := range []int{minRing, 2 * defaultRing} {
+		const slots, size = 4, 20 << 10
+		active, passive := connected(t, &Config{RingSize: ring}, 1<<16)
+		buf, region := passive.heap(t, slots*size)
+		copy(active.mem, counting(size))
+		round := func() {
+			t.Helper()
+			for i := range slots {
+				passive.post1(t, region, i*size, size)
+			}
+			for i := range slots {
+				active.post(t, rdma.Request{Op: rdma.OpSend, SGL: active.sge(0, size)})
+				if res := next(t, passive.rcq); res.Status != rdma.StatusSuccess || res.Bytes != size {
+					t.Fatalf("receive: %+v", res)
+				}
+				if !bytes.Equal(buf[i*size:][:size], active.mem[:size]) {
+					t.Fatal("other bytes arrive")
+				}
+				if res := next(t, active.icq); res.Status != rdma.StatusSuccess {
+					t.Fatalf("send: %+v", res)
+				}
+			}
+			eventually(t, "the ring is drained", active.drained)
+		}
+		for range 2 {
+			round()
+			passive.qp.(rdma.Rester).Rest()
+			if empty(buf) || empty(active.inside().own.ring) {
+				t.Fatal("the peer's rest, with no receive that waits, gives something back")
+			}
+			for i := range slots {
+				passive.post1(t, region, i*size, size)
+			}
+			passive.qp.(rdma.Rester).Rest()
+			active.qp.(rdma.Rester).Rest()
+			if !empty(buf) {
+				t.Error("something is left in the receives that wait")
+			}
+			if gone := empty(active.inside().own.ring); gone != sparse(ring) {
+				t.Errorf("a ring of %d bytes: gone %v", ring, gone)
+			}
+			for range slots {
+				active.post(t, rdma.Request{Op: rdma.OpSend, SGL: active.sge(0, size)})
+				next(t, active.icq)
+				next(t, passive.rcq)
+			}
+			if !bytes.Equal(buf[:size], active.mem[:size]) {
+				t.Error("other bytes arrive after the rest")
+			}
+		}
+	}
+}
+
+// TestRestOfUntakenMessage: what the peer has not taken out of the ring stays there.
+func TestRestOfUntakenMessage(t *testing.T) {
+	active, passive := connected(t, nil, 1<<16)
+	const size = 30_000
+	buf, region := passive.heap(t, size)
+	passive.post1(t, region, 0, size)
+	copy(active.mem, counting(size))
+	c := passive.inside()
+	c.rxMu.Lock()
+	active.post(t, rdma.Request{Op: rdma.OpSend, SGL: active.sge(0, size)})
+	active.qp.(rdma.Rester).Rest()
+	passive.qp.(rdma.Rester).Rest()
+	c.rxMu.Unlock()
+	if res := next(t, passive.rcq); res.Status != rdma.StatusSuccess || !bytes.Equal(buf, active.mem[:size]) {
+		t.Errorf("%+v, or other bytes", res)
+	}
+}
+
+// TestRestOfHalfMessage: a receive of which only a part has come keeps that part.
+func TestRestOfHalfMessage(t *testing.T) {
+	const part, parts = 12 << 10, 4
+	r, passive, accepted := attack(t, nil)
+	if err := <-accepted; err != nil {
+		t.Fatal(err)
+	}
+	for range 4 { // for the receives that are posted
+		r.put(entry{kind: entrySend, flags: entryFirst | entryLast}, headerSize)
+		next(t, passive.rcq)
+	}
+	buf, region := passive.heap(t, 2*part*parts)
+	passive.post1(t, region, 0, part*parts)
+	passive.post1(t, region, part*parts, part*parts)
+	copy(buf[part*parts:], counting(part*parts))
+	want := counting(part * parts)
+	for i := range parts {
+		e := entry{kind: entrySend, length: part, total: uint32(part * (parts - i))}
+		if i == 0 {
+			e.flags = entryFirst
+		}
+		tail := int(r.own.tail.Load() & uint64(len(r.own.ring)-1))
+		copy(r.own.ring[tail+headerSize:], want[i*part:][:part])
+		r.put(e, entrySize(part))
+		eventually(t, "the part is taken", func() bool { return r.peer.head.Load() == r.own.tail.Load() })
+		passive.qp.(rdma.Rester).Rest()
+	}
+	if res := next(t, passive.rcq); res.Status != rdma.StatusSuccess || !bytes.Equal(buf[:part*parts], want) {
+		t.Errorf("%+v, or other bytes", res)
+	}
+	if !empty(buf[part*parts:]) {
+		t.Error("the receive behind it keeps its pages")
+	}
+}
+
+// TestRestBesideScribbler: a peer that writes the ring which it should read, takes its pages
+// away, and says that it took what it did not, fools nobody but itself. The words it cannot
+// write. Source: design decision 11
+func TestRestBesideScribbler(t *testing.T) {
+	r, passive, accepted := attack(t, nil)
+	if err := <-accepted; err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Mprotect(r.peer.mem, unix.PROT_READ|unix.PROT_WRITE); !errors.Is(err, unix.EACCES) {
+		t.Fatalf("the words can be written: %v", err)
+	}
+	if err := unix.Mprotect(r.peer.ring, unix.PROT_READ|unix.PROT_WRITE); err != nil {
+		t.Fatal(err)
+	}
+	copy(passive.mem, counting(len(passive.mem)))
+	want := bytes.Clone(passive.mem)
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		for i := 0; ; i++ {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			for at := i % 64; at < len(r.peer.ring); at += 509 {
+				r.peer.ring[at] = byte(i)
+			}
+			_ = unix.Madvise(r.peer.ring, unix.MADV_REMOVE)
+			r.own.head.Store(r.peer.tail.Load())
+		}
+	}()
+	for range 200 {
+		passive.post(t, rdma.Request{Op: rdma.OpSend, SGL: passive.sge(0, 5000)})
+		passive.qp.(rdma.Rester).Rest()
+		var res [1]rdma.Result // by polling, as the peer wakes nobody
+		eventually(t, "the message is sent", func() bool { n, _ := passive.icq.Poll(res[:]); return n == 1 })
+		if res[0].Status != rdma.StatusSuccess {
+			t.Fatalf("send: %+v", res[0])
+		}
+	}
+	close(stop)
+	<-stopped
+	if !bytes.Equal(passive.mem, want) {
+		t.Error("memory has changed")
+	}
+	if err := passive.conn.Err(); err != nil {
+		t.Errorf("the connection has ended: %v", err)
+	}
+}
+
+// TestRestWithoutConnection: there is nothing to give back before a connection, nor after it.
+func TestRestWithoutConnection(t *testing.T) {
+	active, passive := newSide(t, nil, 4096), newSide(t, nil, 4096)
+	active.qp.(rdma.Rester).Rest()
+	join(t, active, passive)
+	passive.qp.Close()
+	if err := ends(t, active.conn); err == nil {
+		t.Error("no error")
+	}
+	active.qp.(rdma.Rester).Rest()
+	passive.qp.(rdma.Rester).Rest()
+}
