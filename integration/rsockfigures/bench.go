@@ -150,7 +150,58 @@ func (s *side) serveHTTP() error {
 	return nil
 }
 
-// idle makes many connections, uses each once, and sees what they cost in memory.
+// What goes through a connection before it rests, in each direction, and for how long that
+// is: messages of several sizes one after the other, without an answer, and large writes.
+const (
+	heavyMessages = 64
+	heavyMessage  = 16 << 10
+	heavyWrites   = 4
+	heavyWrite    = 1 << 20
+	heavyRest     = 6 * time.Second
+)
+
+// use uses a connection once, or much.
+func (s *side) use(c net.Conn, buf []byte) error {
+	if !s.Heavy {
+		return s.turn(c, buf)
+	}
+	send := func() error {
+		p := make([]byte, heavyWrite)
+		for i := range heavyMessages {
+			for _, n := range []int{heavyMessage, 1 + i*heavyMessage/heavyMessages} {
+				if _, err := c.Write(p[:n]); err != nil {
+					return err
+				}
+			}
+		}
+		for range heavyWrites {
+			if _, err := c.Write(p); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	receive := func() error {
+		total := int64(heavyWrites * heavyWrite)
+		for i := range heavyMessages {
+			total += heavyMessage + int64(1+i*heavyMessage/heavyMessages)
+		}
+		_, err := io.CopyN(io.Discard, struct{ io.Reader }{c}, total)
+		return err
+	}
+	steps := []func() error{receive, send}
+	if s.Active {
+		steps = []func() error{send, receive}
+	}
+	for _, step := range steps {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	return s.turn(c, buf)
+}
+
+// idle makes many connections, uses each, and sees what they cost in memory.
 func (s *side) idle() error {
 	first, err := s.connect()
 	if err != nil {
@@ -158,7 +209,7 @@ func (s *side) idle() error {
 	}
 	defer first.Close()
 	buf := make([]byte, s.Size)
-	if err := s.turn(first, buf); err != nil {
+	if err := s.use(first, buf); err != nil {
 		return err
 	}
 	before := resident()
@@ -170,19 +221,22 @@ func (s *side) idle() error {
 			return err
 		}
 		if s.Active {
-			if err := s.turn(conns[i], buf); err != nil {
+			if err := s.use(conns[i], buf); err != nil {
 				return err
 			}
 			continue
 		}
 		wg.Go(func() { // which then waits for more, as servers do
 			own := make([]byte, s.Size)
-			errs[i] = s.turn(conns[i], own)
+			errs[i] = s.use(conns[i], own)
 			_, _ = conns[i].Read(own)
 		})
 	}
 	if err := s.turn(first, buf); err != nil { // all are there
 		return err
+	}
+	if s.Heavy {
+		time.Sleep(heavyRest)
 	}
 	s.outcome = outcome{Ops: s.Conns, Memory: resident() - before}
 	if err := s.turn(first, buf); err != nil { // both have looked

@@ -67,6 +67,9 @@ var rows = []row{
 		{"Unix socket", job{Bench: "idle", Via: "unix", Size: 64, Conns: 500}, bar{}},
 		{"shm", job{Bench: "idle", Via: "shm", Size: 64, Conns: 500}, bar{memory: 128 * kib}},
 		{"iwarp", job{Bench: "idle", Via: "iwarp", Size: 64, Conns: 500}, bar{memory: 128 * kib}},
+		{"Unix socket, after much data and a rest", job{Bench: "idle", Via: "unix", Size: 64, Conns: 200, Heavy: true}, bar{}},
+		{"shm, after much data and a rest", job{Bench: "idle", Via: "shm", Size: 64, Conns: 200, Heavy: true}, bar{memory: 128 * kib}},
+		{"iwarp, after much data and a rest", job{Bench: "idle", Via: "iwarp", Size: 64, Conns: 200, Heavy: true}, bar{memory: 128 * kib}},
 	}},
 }
 

@@ -25,6 +25,7 @@ type job struct {
 	Size  int    // bytes of one operation
 	Conns int    // connections, where there are several
 	Count int    // operations measured
+	Heavy bool   // much goes through each connection, and then it rests
 
 	Path   string // for a Unix socket
 	Active bool   // which of the two this is

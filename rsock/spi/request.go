@@ -244,6 +244,15 @@ func (s *Socket) disclaim(o *Overlapped, id uint32) {
 	o.state.Store(overIdle)
 }
 
+// Rest gives memory back that holds nothing until something arrives or is sent, if the
+// provider can: of the receives that wait, whose contents are undefined then, and what it
+// keeps for the connection. It may be called at any time.
+func (s *Socket) Rest() {
+	if p, ok := s.qp.(rdma.Rester); ok {
+		p.Rest()
+	}
+}
+
 // Commit posts the requests that were deferred.
 //
 // Errors: why one could not be posted; it and those after it end with that error.

@@ -37,6 +37,13 @@ const (
 	urgentParts = 256
 	// memoryRest is for how long memory for large data is kept when nobody uses it.
 	memoryRest = time.Second
+	// bufferRest is for how long the pages of control buffers, and what the provider keeps
+	// for the connection, stay when no message comes or goes. They are worth giving back
+	// after restWorth bytes in one direction; each message counts messageShare more, as it
+	// takes a page of a buffer however short it is.
+	bufferRest   = 3 * time.Second
+	restWorth    = 8 << 10
+	messageShare = 4 << 10
 )
 
 // Config tunes a stream. The zero value works.

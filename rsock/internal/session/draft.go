@@ -15,12 +15,12 @@ func (o *outbound) draft(most int) (d draft, ok bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	last := len(o.free) - 1
-	if o.lent || last < 1 {
+	if o.lent != nil || last < 1 {
 		return d, false
 	}
 	d = draft{o: o, i: o.free[last]}
 	o.free = o.free[:last]
-	o.lent = true
+	o.lent = &o.slots[d.i]
 	d.data = o.slots[d.i].buf[HeaderSize:][:most]
 	return d, true
 }
@@ -29,7 +29,7 @@ func (o *outbound) draft(most int) (d draft, ok bool) {
 func (d *draft) drop() {
 	d.o.mu.Lock()
 	d.o.free = append(d.o.free, d.i)
-	d.o.lent = false
+	d.o.lent = nil
 	d.o.mu.Unlock()
 	d.o.s.baton.signal(&d.o.s.writer)
 }
@@ -51,6 +51,6 @@ func (d *draft) trySend(n int) bool {
 		o.free = append(o.free, d.i)
 		o.s.fail(connectionError(o.s.sock, err))
 	}
-	o.lent = false
+	o.lent = nil
 	return true
 }

@@ -11,6 +11,7 @@ type inbound struct {
 	handle spi.Handle // of area
 	area   []byte     // the control buffers, and behind them what is fetched into without other memory
 	slots  []recvSlot
+	usage  usage
 
 	first    Type // what the first message has to be; 0 before Start
 	met      bool // it has come
@@ -89,6 +90,7 @@ func (s *Stream) received(t *recvSlot, over *spi.Overlapped) {
 		return
 	}
 	s.counts.messagesIn.Add(1)
+	s.used(&s.in.usage, n)
 	if err := s.sock.Recv(over, t.sge[:], spi.Defer); err != nil {
 		s.lost(err)
 		return

@@ -15,9 +15,10 @@ type outbound struct {
 	handle spi.Handle // of area
 	area   []byte
 	slots  []sendSlot
-	free   []int // of slots
-	lent   bool  // one of them is with a ReadFrom
-	most   int   // bytes that a message to the peer may have
+	free   []int     // of slots
+	lent   *sendSlot // that a ReadFrom has, or nil
+	usage  usage
+	most   int // bytes that a message to the peer may have
 
 	credits  credits
 	started  bool // credits are known
@@ -151,6 +152,7 @@ func (o *outbound) sendLocked(t *sendSlot, size int) error {
 		return err
 	}
 	o.sequence++
+	o.s.used(&o.usage, size)
 	o.s.counts.messagesOut.Add(1)
 	return nil
 }

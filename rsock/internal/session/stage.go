@@ -123,6 +123,7 @@ func (s *Stream) giveBack() {
 		return
 	}
 	again := s.restTempLocked()
+	again = s.restBuffersLocked() || again
 	if s.out.rest() || again {
 		s.idle.Reset(memoryRest)
 	}

@@ -34,6 +34,7 @@ type Stream struct {
 	peerLeft   atomic.Bool           // the peer has closed
 
 	copies, peerReads bool // how offers are made; known from the negotiation on
+	pageable          bool // pages of control buffers may be given back
 
 	runIn, runOut run // of data
 
@@ -46,6 +47,7 @@ type Stream struct {
 	mu    sync.Mutex // guards what follows
 	dead  bool       // nobody polls any more
 	users int        // of memory of the stream, who hold no lock
+	rest  rest       // of the control buffers
 	in    inbound
 	out   outbound // has a lock of its own
 
@@ -66,6 +68,7 @@ func New(ctx context.Context, sock *spi.Socket, cfg Config) (*Stream, error) {
 		over: make(chan struct{}), closed: make(chan struct{}),
 	}
 	s.linger.Store(int64(s.cfg.Linger))
+	s.pageable = isPageable(s)
 	for _, w := range s.waiters() {
 		w.init()
 	}
