@@ -278,7 +278,8 @@ func (c *rawConn) take(r rdma.Result) bool {
 	if c.s.octets != nil && c.s.octets(c, msg) {
 		return true
 	}
-	h, err := wire.DecodeHeader(msg)
+	var h wire.Header
+	err := h.Decode(msg)
 	if err != nil {
 		c.s.t.Errorf("the client sent %x: %v", msg, err)
 		return false

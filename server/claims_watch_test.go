@@ -77,7 +77,8 @@ func (w *watch) requests(op wire.Opcode) []request {
 		if p.by != "client" || p.op != rdma.OpSend {
 			continue
 		}
-		h, err := wire.DecodeHeader(p.data)
+		var h wire.Header
+		err := h.Decode(p.data)
 		if err != nil || h.Opcode != op {
 			continue
 		}

@@ -79,9 +79,10 @@ func (c *conn) direct(o *op) bool {
 		return false
 	}
 	c.directs = append(c.directs, o)
-	r := o.fileWrite()
+	c.requests = append(c.requests, rdma.Request{})
+	r := &c.requests[len(c.requests)-1]
+	o.fileWrite(r)
 	r.Flags = rdma.FlagOnlyIfCached | rdma.FlagSilentSuccess
-	c.requests = append(c.requests, r)
 	if len(c.directs) == maxDirects || n >= streamSize {
 		c.postDirects()
 	}
@@ -189,13 +190,12 @@ func (c *conn) postDirect(p *pump) (n int, err error) {
 	return n, err
 }
 
-// fileWrite is the write from the file that answers o.
-func (o *op) fileWrite() rdma.Request {
-	return rdma.Request{
-		Op: rdma.OpWrite, ID: resultID(idDirect, 1, 0, o.index),
-		Remote: rdma.RemoteAddr{Addr: o.h.DataVa, Token: rdma.RemoteToken(o.h.DataMh)},
-		File:   o.file.source, FileOffset: int64(o.h.Offset), FileLength: int(o.h.Length),
-	}
+// fileWrite makes an empty request the write from the file that answers o. Requests are
+// large, and made where they stay.
+func (o *op) fileWrite(r *rdma.Request) {
+	r.Op, r.ID = rdma.OpWrite, resultID(idDirect, 1, 0, o.index)
+	r.Remote.Addr, r.Remote.Token = o.h.DataVa, rdma.RemoteToken(o.h.DataMh)
+	r.File, r.FileOffset, r.FileLength = o.file.source, int64(o.h.Offset), int(o.h.Length)
 }
 
 // cached tells whether what o reads is in the page cache. Where the kernel does not say
@@ -218,7 +218,8 @@ func (c *conn) writeFile(o *op) bool {
 	if !c.takeSlot() {
 		return false
 	}
-	c.request[0] = o.fileWrite()
+	c.request[0] = rdma.Request{}
+	o.fileWrite(&c.request[0])
 	c.owing.Add(1)
 	if _, err := c.qp.Post(c.request[:]); err != nil {
 		c.owing.Add(-1)

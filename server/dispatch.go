@@ -23,7 +23,7 @@ func (c *conn) receive(slot int32, r *rdma.Result) error {
 		return err
 	}
 	at := int(slot) * wire.HeaderSize
-	if o.h, err = wire.DecodeHeader(c.buf[at : at+wire.HeaderSize]); err != nil {
+	if err = o.h.Decode(c.buf[at : at+wire.HeaderSize]); err != nil {
 		return violation("%w", err)
 	}
 	if c.now == 0 {

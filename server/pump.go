@@ -63,14 +63,16 @@ func resultID(kind uint64, slots, answers int, index uint32) uint64 {
 // room reports whether one more request can be added.
 func (p *pump) room(c *conn) bool { return len(p.reqs) < cap(p.reqs) && c.slots > 0 }
 
-// add appends a request of length bytes of a region, which makes no result.
-func (p *pump) add(c *conn, r rdma.Request, region rdma.MemoryRegion, offset, length int) {
+// add appends a request of length bytes of a region, which makes no result. The rest of it
+// is the caller's to fill in.
+func (p *pump) add(c *conn, op rdma.Op, region rdma.MemoryRegion, offset, length int) *rdma.Request {
 	p.sges = append(p.sges, rdma.SGE{Region: region, Offset: offset, Length: length})
-	r.SGL = p.sges[len(p.sges)-1:]
-	r.Flags |= rdma.FlagSilentSuccess
-	p.reqs = append(p.reqs, r)
+	p.reqs = append(p.reqs, rdma.Request{})
+	r := &p.reqs[len(p.reqs)-1]
+	r.Op, r.SGL, r.Flags = op, p.sges[len(p.sges)-1:], rdma.FlagSilentSuccess
 	p.silent++
 	c.slots--
+	return r
 }
 
 // signal makes the last request have a result.
@@ -260,12 +262,14 @@ func (c *conn) fillData(p *pump, o *op) bool {
 		}
 		to, n := o.target()
 		region, offset := c.source(o)
-		req := rdma.Request{Op: rdma.OpWrite, Remote: to}
-		if o.sent+n == o.staged {
-			req = c.lastWrite(o, to)
+		r := p.add(c, rdma.OpWrite, region, offset+o.sent, n)
+		r.Remote = to
+		if o.sent += n; o.sent == o.staged && c.byImmediate(o) {
+			o.completes = true
+			c.e.count.immediate.Add(1)
+			r.Flags |= rdma.FlagImmediate
+			r.Immediate = o.h.ImmediateCookie
 		}
-		p.add(c, req, region, offset+o.sent, n)
-		o.sent += n
 	}
 	return true
 }
@@ -317,10 +321,10 @@ func (c *conn) fillLast(p *pump, o *op) {
 	case o.completes: // it went with the data
 	case o.h.Interrupt():
 		wire.StatusResponse{Cookie: o.h.Cookie, Information: o.info, Status: uint32(o.status)}.AppendTo(slot)
-		p.add(c, rdma.Request{Op: rdma.OpSend, Flags: rdma.FlagSolicitEvent}, c.region, at, wire.StatusResponseSize)
+		p.add(c, rdma.OpSend, c.region, at, wire.StatusResponseSize).Flags |= rdma.FlagSolicitEvent
 	default:
 		wire.IOStatusBlock{Information: o.info, Status: uint32(o.status)}.AppendTo(slot)
-		to := rdma.RemoteAddr{Addr: o.h.IosVa, Token: rdma.RemoteToken(o.h.IosMh)}
-		p.add(c, rdma.Request{Op: rdma.OpWrite, Remote: to}, c.region, at, wire.IOStatusBlockSize)
+		r := p.add(c, rdma.OpWrite, c.region, at, wire.IOStatusBlockSize)
+		r.Remote = rdma.RemoteAddr{Addr: o.h.IosVa, Token: rdma.RemoteToken(o.h.IosMh)}
 	}
 }

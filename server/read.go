@@ -133,15 +133,3 @@ func (c *conn) byImmediate(o *op) bool {
 	return c.f.immediate && o.h.Interrupt() && o.h.ImmediateCookie != 0 && o.status == ntstatus.Success && !o.more &&
 		o.info == o.h.Length && (o.h.Opcode == wire.OpRead || o.h.Opcode == wire.OpVecRead)
 }
-
-// lastWrite is the RDMA write that ends the data of o's stage.
-//
-// Source: [OP-85] [OP-87]
-func (c *conn) lastWrite(o *op, to rdma.RemoteAddr) rdma.Request {
-	if !c.byImmediate(o) {
-		return rdma.Request{Op: rdma.OpWrite, Remote: to}
-	}
-	o.completes = true
-	c.e.count.immediate.Add(1)
-	return rdma.Request{Op: rdma.OpWrite, Remote: to, Flags: rdma.FlagImmediate, Immediate: o.h.ImmediateCookie}
-}

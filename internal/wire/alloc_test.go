@@ -31,7 +31,7 @@ func TestNoAllocations(t *testing.T) {
 		do   func()
 	}{
 		{"Header.AppendTo", func() { buf = h.AppendTo(buf[:0]) }},
-		{"DecodeHeader", func() { _, err := DecodeHeader(header); note(err) }},
+		{"Header.Decode", func() { _, err := decodeHeader(header); note(err) }},
 		{"StatusResponse.AppendTo", func() { buf = statusResponse.AppendTo(buf[:0]) }},
 		{"DecodeStatusResponse", func() { _, err := DecodeStatusResponse(status); note(err) }},
 		{"IOStatusBlock.AppendTo", func() { buf = PendingBlock().AppendTo(buf[:0]) }},

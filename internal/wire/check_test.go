@@ -14,7 +14,7 @@ import (
 // Source: [OP-27], [OP-63], [OP-106]
 func checkAnything(t failer, b []byte) {
 	t.Helper()
-	h, err := DecodeHeader(b)
+	h, err := decodeHeader(b)
 	if err != nil {
 		return
 	}
@@ -103,7 +103,7 @@ func messages() [][]byte {
 func TestCheckMessages(t *testing.T) {
 	for _, b := range messages() {
 		check := func(b []byte) error {
-			h, err := DecodeHeader(b)
+			h, err := decodeHeader(b)
 			if err != nil {
 				return err
 			}

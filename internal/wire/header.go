@@ -93,27 +93,22 @@ func (h *Header) AppendTo(b []byte) []byte {
 	return binary.LittleEndian.AppendUint64(b, h.IosVa)
 }
 
-// DecodeHeader decodes the header of a message, which is its first 48 bytes; b
-// holds just these, or the whole message. It takes any values: Check demands what
-// a receiver must.
+// Decode reads the header of a message, which is its first 48 bytes; b holds just
+// these, or the whole message. It takes any values: Check demands what a receiver must.
 //
 // Errors: *Error, which ends the connection, for fewer than 48 bytes.
-func DecodeHeader(b []byte) (Header, error) {
+func (h *Header) Decode(b []byte) error {
+	*h = Header{}
 	if len(b) < HeaderSize {
-		return Header{}, wrongSize("common header", len(b), HeaderSize)
+		return wrongSize("common header", len(b), HeaderSize)
 	}
-	h := Header{
-		Length:   binary.LittleEndian.Uint32(b),
-		Opcode:   Opcode(b[4]),
-		Flags:    b[5],
-		Credits:  b[6],
-		Marker:   b[7],
-		Fid:      binary.LittleEndian.Uint16(b[8:]),
-		Sequence: binary.LittleEndian.Uint16(b[10:]),
-		Tid:      binary.LittleEndian.Uint32(b[12:]),
-		Offset:   binary.LittleEndian.Uint64(b[16:]),
-		DataVa:   binary.LittleEndian.Uint64(b[24:]),
-	}
+	h.Length = binary.LittleEndian.Uint32(b)
+	h.Opcode, h.Flags, h.Credits, h.Marker = Opcode(b[4]), b[5], b[6], b[7]
+	h.Fid = binary.LittleEndian.Uint16(b[8:])
+	h.Sequence = binary.LittleEndian.Uint16(b[10:])
+	h.Tid = binary.LittleEndian.Uint32(b[12:])
+	h.Offset = binary.LittleEndian.Uint64(b[16:])
+	h.DataVa = binary.LittleEndian.Uint64(b[24:])
 	if h.Opcode.Vectored() {
 		h.NumPages, h.PageSize = binary.LittleEndian.Uint16(b[32:]), binary.LittleEndian.Uint16(b[34:])
 	} else {
@@ -124,5 +119,5 @@ func DecodeHeader(b []byte) (Header, error) {
 	} else {
 		h.IosMh, h.IosVa = binary.LittleEndian.Uint32(b[36:]), binary.LittleEndian.Uint64(b[40:])
 	}
-	return h, nil
+	return nil
 }

@@ -65,12 +65,12 @@ func TestHeaderGolden(t *testing.T) {
 				t.Fatalf("%d bytes", len(b))
 			}
 			same(t, c.h.AppendTo(nil), b)
-			got, err := DecodeHeader(b)
+			got, err := decodeHeader(b)
 			if err != nil || got != c.h {
 				t.Errorf("decodes to %+v, %v instead of %+v", got, err, c.h)
 			}
-			refusesPrefixes(t, b, func(b []byte) error { _, err := DecodeHeader(b); return err })
-			if got, err := DecodeHeader(append(b, 1, 2, 3)); err != nil || got != c.h {
+			refusesPrefixes(t, b, func(b []byte) error { _, err := decodeHeader(b); return err })
+			if got, err := decodeHeader(append(b, 1, 2, 3)); err != nil || got != c.h {
 				t.Errorf("with a body: %+v, %v", got, err)
 			}
 		})
@@ -80,12 +80,12 @@ func TestHeaderGolden(t *testing.T) {
 // The arm that was not chosen is not sent. Source: [OP-24], [OP-25]
 func TestHeaderOtherArm(t *testing.T) {
 	h := Header{Opcode: OpWrite, Flags: FlagInterrupt, NumPages: 1, PageSize: 2, IosMh: 3, IosVa: 4}
-	got, err := DecodeHeader(h.AppendTo(nil))
+	got, err := decodeHeader(h.AppendTo(nil))
 	if want := (Header{Opcode: OpWrite, Flags: FlagInterrupt}); err != nil || got != want {
 		t.Errorf("%+v, %v", got, err)
 	}
 	h = Header{Opcode: OpVecWrite, DataMh: 1, ImmediateCookie: 2, Cookie: 3}
-	got, err = DecodeHeader(h.AppendTo(nil))
+	got, err = decodeHeader(h.AppendTo(nil))
 	if want := (Header{Opcode: OpVecWrite}); err != nil || got != want {
 		t.Errorf("%+v, %v", got, err)
 	}
@@ -108,7 +108,7 @@ func TestHeaderPending(t *testing.T) {
 func TestHeaderRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		b := rapid.SliceOfN(rapid.Byte(), HeaderSize, HeaderSize).Draw(t, "bytes")
-		h, err := DecodeHeader(b)
+		h, err := decodeHeader(b)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -121,7 +121,7 @@ func FuzzHeader(f *testing.F) {
 		f.Add(c.h.AppendTo(nil))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		h, err := DecodeHeader(b)
+		h, err := decodeHeader(b)
 		if (err == nil) != (len(b) >= HeaderSize) {
 			t.Fatalf("%d bytes: %v", len(b), err)
 		}
@@ -129,4 +129,9 @@ func FuzzHeader(f *testing.F) {
 			same(t, h.AppendTo(nil), b[:HeaderSize])
 		}
 	})
+}
+
+func decodeHeader(b []byte) (h Header, err error) {
+	err = h.Decode(b)
+	return h, err
 }
