@@ -179,7 +179,11 @@ func (c *conn) expire(s *slot) {
 		s.lent.doubted(1)
 	}
 	fid := s.fid
-	s.set(slotAbandoned)
+	o.answer(wire.IOStatusBlock{}, errTimeout)
+	o.late.Store(true)
+	s.set(slotAbandoned) // from here on it may get another generation, which says that o came back
 	c.credits.cancel(c, fid, false)
-	o.came(wire.IOStatusBlock{}, errTimeout)
+	b := o.b
+	b.returns(o, o)
+	b.arrived(1)
 }

@@ -1,8 +1,10 @@
 package lwio
 
 import (
+	"errors"
 	"runtime"
 	"testing"
+	"time"
 
 	"lwio/internal/wire"
 )
@@ -85,5 +87,39 @@ func testBatchSendsAfterFailure(t *testing.T, on string) {
 	}
 	if err := b.Submit(t.Context()); err != nil || len(b.out) != 1 || b.sent != 1 {
 		t.Errorf("%d are over, %d sent: %v", len(b.out), b.sent, err)
+	}
+}
+
+// An operation whose time is up has its error before its slot is the server's to free:
+// whoever finds the slot free, or in use by another, takes it for one that came back.
+//
+// Source: [OP-113]
+func TestExpiredHasItsErrorFirst(t *testing.T) {
+	x := &conn{counts: new(counts), born: time.Now(), slots: make([]slot, 1), polled: newSlotSet(1)}
+	x.free.init(x.slots)
+	b, files := (&Client{}).NewBatch(1), new(epochs)
+	o, s := &b.ops[0], &x.slots[0]
+	*o = op{b: b, p: make([]byte, 1), size: 1, n: 1, write: true, s: s, epoch: files.begin()}
+	s.kind, s.want, s.op, s.fid, s.epoch = kindWrite, 1, o, 1, files.begin()
+	s.start(slotSettling, false)
+	x.credits.mu.Lock() // in the way of CANCEL
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		x.expire(s)
+	}()
+	waitFor(t, func() bool { return s.state() == slotAbandoned })
+	s.set(slotSettling)
+	var l landing
+	if err := x.settle(s, slotAbandoned, wire.IOStatusBlock{Information: 1}, &l); err != nil {
+		t.Error(err)
+	}
+	if !o.cameBack() || !errors.Is(o.failed, errTimeout) || o.epoch != nil {
+		t.Errorf("it came back %v, with %v", o.cameBack(), o.failed)
+	}
+	x.credits.mu.Unlock()
+	<-over
+	if b.answered.Load() != o || b.count.Load() != 1 || files.seal() != nil {
+		t.Error("the batch was not told, or the file waits for it")
 	}
 }

@@ -43,7 +43,7 @@ type op struct {
 	owed   *owedOp // of a write: the request was sent, on a connection that is gone
 	losses int     // connections that broke under it
 
-	late   atomic.Bool // it came back, and its slot is not free
+	late   atomic.Bool // its time was up: it came back, or is about to, and its slot is not free
 	next   *op         // that came back before
 	ios    wire.IOStatusBlock
 	failed error // instead of ios
@@ -231,16 +231,6 @@ func (o *op) message(h *wire.Header, data *payload) {
 	}
 	to := mr.RemoteAddr()
 	h.DataVa, h.DataMh = to.Addr+uint64(at), uint32(to.Token)
-}
-
-// came puts o among those that came back, with its answer or an error, while its slot
-// waits for the server. Called by whoever settled that.
-func (o *op) came(ios wire.IOStatusBlock, err error) {
-	b := o.b
-	o.answer(ios, err)
-	o.late.Store(true)
-	b.returns(o, o)
-	b.arrived(1)
 }
 
 // answer notes what became of the request.
