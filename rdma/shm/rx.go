@@ -95,16 +95,20 @@ func (r *receiver) letGo() {
 
 // handOn hands results on, and gives the peer the room of what was taken.
 func (r *receiver) handOn() {
-	r.letGo()
 	r.c.own.head.Store(r.in.head)
 	r.push()
+	r.letGo()
 	r.c.wakeProducer()
 }
 
 // push puts the results in the completion queue.
 func (r *receiver) push() {
-	if r.results {
-		r.results = false
+	if !r.results {
+		return
+	}
+	if r.results = false; r.locked {
+		r.c.qp.recv.PushLocked()
+	} else {
 		r.c.qp.recv.Push()
 	}
 }

@@ -107,13 +107,18 @@ const headerSize = 32
 // entry is the header of a part of a request. It is handed on by its address: a copy
 // right after its fields were written makes the processor wait until they, and all that
 // was put into a ring before, have reached its cache.
+//
+// What goes into one word of the ring is not side by side here: it would be read as one,
+// though it was just written in parts, for which the processor waits until all that was
+// stored before, the payload in the ring, has left it.
 type entry struct {
-	kind, flags uint8
-	length      uint32 // bytes of payload
-	total       uint32 // bytes from this entry's first to the request's last
-	token       uint32
-	immediate   uint32
-	addr        uint64
+	kind      uint8
+	length    uint32 // bytes of payload
+	total     uint32 // bytes from this entry's first to the request's last
+	immediate uint32
+	addr      uint64
+	token     uint32
+	flags     uint8
 }
 
 // load copies a header out of a ring, each byte once. pos is a multiple of 8.

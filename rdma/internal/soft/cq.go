@@ -41,7 +41,7 @@ type CompletionQueue struct {
 	sole                     Parker // the only one of them, if it is one
 
 	sleepers atomic.Int32             // notifications that wait for others to push
-	polls    atomic.Int64             // of the empty queue since somebody slept
+	polls    atomic.Int64             // of the empty queue since somebody slept, as far as they are counted
 	driven   atomic.Pointer[[]Driver] // the drivers, if polls drive them
 }
 

@@ -63,7 +63,7 @@ func (q *CompletionQueue) drive() {
 	if list == nil || len(*list) == 0 {
 		return
 	}
-	hot := q.polls.Add(1) > HotPolls
+	hot := q.polls.Load() > HotPolls || q.polls.Add(1) > HotPolls
 	for _, p := range *list {
 		p.Look(hot)
 	}

@@ -134,7 +134,7 @@ func (q *ReceiveQueue) FinishLocked(with *rdma.Result) {
 	case q.receives.Head < q.cancel:
 		q.cancelLocked()
 	case len(q.results) == MaxResults:
-		q.pushLocked()
+		q.PushLocked()
 	}
 }
 
@@ -157,10 +157,11 @@ func (q *ReceiveQueue) endLocked(with *rdma.Result) {
 func (q *ReceiveQueue) Push() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.pushLocked()
+	q.PushLocked()
 }
 
-func (q *ReceiveQueue) pushLocked() {
+// PushLocked is Push for who has the lock.
+func (q *ReceiveQueue) PushLocked() {
 	q.cq.Push(q.results)
 	q.results = q.results[:0]
 }
@@ -171,10 +172,10 @@ func (q *ReceiveQueue) cancelLocked() {
 		q.current = q.receives.At(q.receives.Head)
 		q.endLocked(&rdma.Result{Status: rdma.StatusCanceled})
 		if len(q.results) == MaxResults {
-			q.pushLocked()
+			q.PushLocked()
 		}
 	}
-	q.pushLocked()
+	q.PushLocked()
 }
 
 // Flush ends the receives that are not being filled. One that is ends as it would,
