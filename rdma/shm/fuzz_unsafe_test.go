@@ -30,6 +30,7 @@ func FuzzRing(f *testing.F) {
 		{{kind: entryWrite, length: 8, total: 1024, token: uint32(at.Token), addr: at.Addr + 1}},
 		{{kind: entrySend, flags: entryFirst, length: 8, total: 16}, {kind: entrySend, length: 8, total: 8}},
 		{{kind: entrySend, flags: entryFirst | entrySolicited}, {kind: 7}},
+		{{kind: entrySend, flags: entryFirst}, {kind: entrySkip, length: minRing - 2*headerSize, total: minRing - 2*headerSize}},
 		{{kind: entrySkip, length: minRing - headerSize, total: minRing - headerSize}, {kind: entrySend, flags: entryFirst}},
 		{{kind: entryLend, flags: entryFirst, length: 8, total: 16, token: uint32(at.Token), addr: at.Addr}},
 	} {
@@ -40,7 +41,7 @@ func FuzzRing(f *testing.F) {
 			e.store(seed, at)
 		}
 		f.Add(uint64(len(seed)), uint64(0), seed)
-		f.Add(uint64(minRing), uint64(32), seed)
+		f.Add(uint64(minRing+headerSize), uint64(headerSize), seed)
 	}
 	f.Fuzz(func(t *testing.T, tail, head uint64, ring []byte) {
 		c := fuzzConn(a, cq, ring, tail, head&^(headerSize-1))
