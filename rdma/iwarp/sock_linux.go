@@ -19,7 +19,9 @@ type socket struct {
 
 // localCongestion is the congestion control of connections within the host. There is no
 // network whose bandwidth could be found out or shared: those that do so, and pace what is
-// sent, only cost time there. This one does the least, and every kernel has it.
+// sent, only cost time there. This one does the least, and every kernel has it. It does not
+// end the pacing that another began when the connection was made, but that is by its own
+// rate then, and holds nothing up.
 const localCongestion = "reno"
 
 // sameHost tells whether a connection does not leave the host.

@@ -105,7 +105,7 @@ func TestKeepAlive(t *testing.T) {
 	}
 }
 
-// TestLocalCongestion: a connection within the host is not paced.
+// TestLocalCongestion: a connection within the host looks for no bandwidth.
 func TestLocalCongestion(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
