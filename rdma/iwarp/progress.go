@@ -35,6 +35,9 @@ const (
 	// polling.
 	streakLooks = 64
 	streakTime  = 200 * time.Microsecond
+	// vainLooks is after how many looks in a row that found nothing who polls lets others
+	// run, where there is one processor. To do that takes as long as a look.
+	vainLooks = 8
 )
 
 // progress is about who reads the socket: whoever holds receiver.mu, for as long
@@ -170,7 +173,12 @@ func (c *conn) look() {
 		return
 	}
 	_ = c.raw.Control(x.lookFn)
-	idle := x.idle
+	yields := false
+	if x.vain++; !x.idle {
+		x.vain = 0
+	} else if x.vain == vainLooks {
+		x.vain, yields = 0, c.alone
+	}
 	if x.looks++; x.looks == streakLooks {
 		x.looks = 0
 		now := time.Now()
@@ -181,7 +189,7 @@ func (c *conn) look() {
 		x.streak = now
 	}
 	x.mu.Unlock()
-	if idle && c.alone {
+	if yields {
 		runtime.Gosched()
 	}
 }

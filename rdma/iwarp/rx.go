@@ -50,6 +50,7 @@ type receiver struct {
 	lookFn          func(fd uintptr)      // of who polls
 	naps            uint64                // when the reader last began to read
 	looks           int
+	vain            int       // looks in a row that found nothing
 	streak          time.Time // when the last streakLooks began
 	idle            bool      // a look found nothing
 
