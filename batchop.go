@@ -147,8 +147,13 @@ func (b *Batch) sendOn(ctx context.Context, l *leg, block bool) (int, error) {
 	at, pending := cn.clock(), int(cn.wanting.Load())
 	var h wire.Header
 	var data payload
+	early := cn.info.Caps.Has(rdma.CapDirectAlloc)
 	cn.sendMu.Lock()
-	for _, o := range b.flying {
+	for i, o := range b.flying {
+		if early && i > 0 && i%postAtOnce == 0 {
+			cn.startPosting()
+			cn.sendMu.Lock()
+		}
 		o.message(&h, &data)
 		h.SetPending(pending)
 		cn.queueLocked(o.s, &h, &data, slotPending, at)
@@ -156,6 +161,10 @@ func (b *Batch) sendOn(ctx context.Context, l *leg, block bool) (int, error) {
 	cn.startPosting()
 	return took, nil
 }
+
+// postAtOnce is how many operations are posted together where that costs no system call,
+// so that the server begins while others are made ready.
+const postAtOnce = 8
 
 // prepare gets o's memory ready and gives it the slot s.
 func (o *op) prepare(ctx context.Context, cn *conn, s *slot) (err error) {

@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"lwio/rdma"
+
 	"pgregory.net/rapid"
 )
 
@@ -70,10 +72,37 @@ func TestCrowd(t *testing.T) {
 	})
 }
 
+// A client that sleeps gets its answers when they are more than half of what is in flight,
+// or than five eighths where it sends the next without a system call.
+//
+// Source: [LWIO §Wakeup]
+func TestEnough(t *testing.T) {
+	direct := &fabric{info: rdma.AdapterInfo{Caps: rdma.CapDirectAlloc}}
+	for _, tt := range []struct {
+		f                        *fabric
+		begun, told, left, ready int
+		want                     bool
+	}{
+		{new(fabric), 32, 0, 0, 16, false},
+		{new(fabric), 32, 0, 0, 17, true},
+		{new(fabric), 16, 0, 16, 17, true},
+		{new(fabric), 16, 40, 0, 17, false},
+		{direct, 32, 0, 0, 20, false},
+		{direct, 32, 0, 0, 21, true},
+		{direct, 1, 0, 0, 1, true},
+		{new(fabric), 1, 0, 0, 1, true},
+	} {
+		c := &conn{f: tt.f, begun: tt.begun, told: tt.told, readyNum: tt.ready}
+		if got := c.enough(tt.left); got != tt.want {
+			t.Errorf("%d answers of %d begun, %d left, %d told, direct %t: %t", tt.ready, tt.begun, tt.left, tt.told, tt.f == direct, got)
+		}
+	}
+}
+
 // In a crowd a loop does not spin, and a client gets its answers together.
 func TestCrowdedLoop(t *testing.T) {
 	for _, crowded := range []bool{false, true} {
-		c := &conn{e: &engine{spinners: newSpinners(-1)}, begun: 4, readyNum: 3, crowded: crowded}
+		c := &conn{e: &engine{spinners: newSpinners(-1)}, f: new(fabric), begun: 4, readyNum: 3, crowded: crowded}
 		if c.enough(1) == crowded {
 			t.Errorf("crowded %t: three of four answers are enough: %t", crowded, !crowded)
 		}
