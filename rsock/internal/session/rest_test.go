@@ -227,6 +227,7 @@ func TestRestBesideData(t *testing.T) {
 					if s.restNow() {
 						rested[i]++
 					}
+					runtime.Gosched() // or each turn of the others waits for the end of a time slice
 				}
 			})
 		}
