@@ -24,9 +24,9 @@ var ErrBatchFull = errors.New("the batch is full")
 //
 // Operations hold credits only from when they are sent until they are answered,
 // whether or not anybody waits. File.Sync, Truncate, Unlock and Close wait for writes that were
-// sent. One that takes several requests, if there were no credits for all of a write, or
-// whose connection broke, goes on in Wait alone: whoever is to call that must not wait for
-// those first.
+// sent. A read that takes several requests, a write that takes more than there were credits
+// for, and whatever was on a connection that broke go on in Wait alone: whoever is to call
+// that must not wait for those first.
 //
 // Source: [LWIO §I/O Processing], [OP-113]
 type Batch struct {
