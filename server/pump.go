@@ -254,7 +254,10 @@ func (c *conn) fill(p *pump) bool {
 	return len(p.reqs) > 0
 }
 
-// fillData adds the RDMA writes of o's stage and reports whether that are all.
+// fillData adds the RDMA writes of o's stage and reports whether that are all. The last one
+// may be the answer too.
+//
+// Source: [LWIO §Read] [OP-85] [OP-87]
 func (c *conn) fillData(p *pump, o *op) bool {
 	for o.sent < o.staged {
 		if !p.room(c) {

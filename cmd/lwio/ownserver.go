@@ -63,7 +63,10 @@ func (s *ownServer) stop() error {
 		_ = s.cmd.Process.Kill()
 	}
 	var killed atomic.Bool
-	late := time.AfterFunc(s.patience, func() { killed.Store(s.cmd.Process.Kill() == nil) })
+	late := time.AfterFunc(s.patience, func() {
+		killed.Store(true) // before anybody can see its end
+		_ = s.cmd.Process.Kill()
+	})
 	defer late.Stop()
 	_, _ = io.Copy(io.Discard, s.out)
 	err := s.cmd.Wait()
