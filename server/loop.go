@@ -19,6 +19,10 @@ const flushBytes = 3 << 19
 // not enough: other results may come for good, as fast as it handles them.
 const flushPolls = 8
 
+// manyInFlight is how many requests in flight are many, see enough: of few there is too
+// little left for the time in which the client wakes up.
+const manyInFlight = 16
+
 // results are the loops' scratch memory, so that idle connections have none.
 var results = sync.Pool{New: func() any { return new([pollSize]rdma.Result) }}
 
@@ -94,7 +98,7 @@ func (c *conn) handleAll(all []rdma.Result) error {
 // A client that sleeps is woken by them, which costs both sides more than many small
 // requests: half of what is in flight makes it worth that, and leaves the server
 // the other half to do while the client wakes up and sends more. Where the client sends
-// without a system call, and so sooner, three eighths are enough for the server.
+// without a system call, and so sooner, three eighths of many are enough for the server.
 //
 // In flight is what began and what is left of the results in hand, or more if the
 // client says so, as far as there is more to do at once. In a crowd the server has
@@ -102,11 +106,11 @@ func (c *conn) handleAll(all []rdma.Result) error {
 //
 // Source: [LWIO §Wakeup]
 func (c *conn) enough(left int) bool {
-	eighths := 4
-	if c.f.info.Caps.Has(rdma.CapDirectAlloc) {
+	inFlight, eighths := max(c.begun+left, c.told), 4
+	if inFlight >= manyInFlight && c.f.info.Caps.Has(rdma.CapDirectAlloc) {
 		eighths = 5
 	}
-	return c.readySum >= flushBytes || !c.crowded && 8*(c.readyNum+len(c.directs)) > eighths*max(c.begun+left, c.told)
+	return c.readySum >= flushBytes || !c.crowded && 8*(c.readyNum+len(c.directs)) > eighths*inFlight
 }
 
 // handle handles one result.

@@ -73,7 +73,7 @@ func TestCrowd(t *testing.T) {
 }
 
 // A client that sleeps gets its answers when they are more than half of what is in flight,
-// or than five eighths where it sends the next without a system call.
+// or than five eighths of many where it sends the next without a system call.
 //
 // Source: [LWIO §Wakeup]
 func TestEnough(t *testing.T) {
@@ -89,6 +89,8 @@ func TestEnough(t *testing.T) {
 		{new(fabric), 16, 40, 0, 17, false},
 		{direct, 32, 0, 0, 20, false},
 		{direct, 32, 0, 0, 21, true},
+		{direct, 8, 0, 0, 4, false},
+		{direct, 8, 0, 0, 5, true},
 		{direct, 1, 0, 0, 1, true},
 		{new(fabric), 1, 0, 0, 1, true},
 	} {
