@@ -70,3 +70,24 @@ func TestReaderIsLast(t *testing.T) {
 		t.Errorf("the reader was the first to run %d times of %d", rounds-stayed, rounds)
 	}
 }
+
+// TestLooksYield: where there is one processor, who looks again and again and finds nothing
+// lets others run, each vainLooks looks.
+func TestLooksYield(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	_, server := progressPair(t)
+	c := linked(t, server)
+	c.look() // what the beginning of the connection left to be read
+	for range 5 {
+		ran := make(chan struct{})
+		go close(ran)
+		for range 2 * vainLooks {
+			c.look()
+		}
+		select {
+		case <-ran:
+		default:
+			t.Fatalf("nobody else has run in %d looks", 2*vainLooks)
+		}
+	}
+}
