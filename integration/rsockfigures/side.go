@@ -7,7 +7,10 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"lwio/integration/internal/measure"
 	"lwio/rdma"
@@ -26,6 +29,8 @@ type job struct {
 	Conns int    // connections, where there are several
 	Count int    // operations measured
 	Heavy bool   // much goes through each connection, and then it rests
+	// Congestion is the congestion control of TCP, "" the system's.
+	Congestion string
 
 	Path   string // for a Unix socket
 	Active bool   // which of the two this is
@@ -98,7 +103,8 @@ func (s *side) listen() (err error) {
 	case "unix":
 		s.listener, err = net.Listen("unix", s.Path)
 	case "tcp":
-		s.listener, err = net.Listen("tcp", "127.0.0.1:0")
+		lc := net.ListenConfig{Control: s.control}
+		s.listener, err = lc.Listen(context.Background(), "tcp", "127.0.0.1:0")
 	default:
 		s.listener, err = rsock.Listen("tcp", "127.0.0.1:0", s.config())
 	}
@@ -108,7 +114,8 @@ func (s *side) listen() (err error) {
 // dial connects the active side, by RDMA if the job says so.
 func (s *side) dial(ctx context.Context) (net.Conn, error) {
 	if s.Via == "unix" || s.Via == "tcp" {
-		return new(net.Dialer).DialContext(ctx, s.Via, s.Peer)
+		d := net.Dialer{Control: s.control}
+		return d.DialContext(ctx, s.Via, s.Peer)
 	}
 	c, err := s.dialer.DialConn(ctx, "tcp", s.Peer)
 	if err != nil {
@@ -118,6 +125,17 @@ func (s *side) dial(ctx context.Context) (net.Conn, error) {
 		return nil, errors.Join(fmt.Errorf("the connection goes by %v", t), c.Close())
 	}
 	return c, nil
+}
+
+// control sets the congestion control of a socket before it is bound or connected.
+func (s *side) control(_, _ string, raw syscall.RawConn) (err error) {
+	if s.Congestion == "" {
+		return nil
+	}
+	e := raw.Control(func(fd uintptr) {
+		err = unix.SetsockoptString(int(fd), unix.IPPROTO_TCP, unix.TCP_CONGESTION, s.Congestion)
+	})
+	return errors.Join(e, err)
 }
 
 // connect makes the one connection of a job, on either side.
