@@ -140,6 +140,18 @@ func (b *Batch) sendOn(ctx context.Context, l *leg, block bool) (int, error) {
 		b.flying = append(b.flying, o)
 	}
 	cn.unused(taken)
+	b.launch(l, starved)
+	return took, nil
+}
+
+// postAtOnce is how many operations are posted together where that costs no system call,
+// so that the server begins while others are made ready.
+const postAtOnce = 8
+
+// launch posts what is prepared on a leg, while so many more wait for a credit there. The
+// caller uses the connection.
+func (b *Batch) launch(l *leg, starved int) {
+	cn := l.conn
 	cn.wanting.Add(int64(len(b.flying)))
 	b.sent += len(b.flying)
 	l.sent += len(b.flying)
@@ -159,12 +171,7 @@ func (b *Batch) sendOn(ctx context.Context, l *leg, block bool) (int, error) {
 		cn.queueLocked(o.s, &h, &data, slotPending, at)
 	}
 	cn.startPosting()
-	return took, nil
 }
-
-// postAtOnce is how many operations are posted together where that costs no system call,
-// so that the server begins while others are made ready.
-const postAtOnce = 8
 
 // prepare gets o's memory ready and gives it the slot s.
 func (o *op) prepare(ctx context.Context, cn *conn, s *slot) (err error) {
