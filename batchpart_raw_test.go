@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"os"
 	"slices"
 	"sync"
 	"syscall"
@@ -263,6 +264,52 @@ func testPartsOfOneEpoch(t *testing.T, on string) {
 	}
 	<-before.drained
 	if err := b.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// Of a write whose parts are not answered in time that is certain which lies before them; a
+// late answer gives back the credits and changes nothing.
+//
+// Source: [OP-110], [OP-112], [OP-113]
+func TestBatchPartsExpire(t *testing.T) { onEach(t, testPartsExpire) }
+
+func testPartsExpire(t *testing.T, on string) {
+	const parts = 4
+	share := newFakeShare()
+	share.put("f", nil)
+	s := newRawServer(t, on, share)
+	s.grant = 16
+	w := holdWrites(s)
+	c := s.connect(Config{Timeout: time.Hour})
+	f, b := openOn(t, c, "f"), c.NewBatch(1)
+	if err := errors.Join(b.Write(f, pattern(parts*partSize), 0, 0), b.Submit(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, func() bool { return w.held() == parts })
+	for _, part := range []uint64{0, 2} {
+		w.answer(part*partSize, partSize, 0)
+	}
+	waitFor(t, func() bool { return b.count.Load() == 2 })
+	cn := c.live()
+	for range watchParts + 1 {
+		cn.watch() // as if the time passed
+	}
+	list, err := b.Wait(t.Context(), 1)
+	if err != nil || len(list) != 1 {
+		t.Fatal(list, err)
+	}
+	if d := list[0]; d.N != partSize || !errors.Is(d.Err, ErrUncertain) || !errors.Is(d.Err, os.ErrDeadlineExceeded) {
+		t.Errorf("%d, %v", d.N, d.Err)
+	}
+	for _, part := range []uint64{1, 3} {
+		w.answer(part*partSize, partSize, 0)
+	}
+	waitFor(t, func() bool { return c.Stats().InFlight == 0 && cn.unanswered.Load() == 0 })
+	if cn.isDown() {
+		t.Error(cn.err)
+	}
+	if err := errors.Join(b.Close(), f.Close()); err != nil {
 		t.Error(err)
 	}
 }
