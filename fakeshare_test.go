@@ -199,8 +199,9 @@ func (p *fakePipe) transact(_ context.Context, in []byte, _ int) ([]byte, error)
 		return nil, errFakePipe
 	}
 	p.s.mu.Lock()
-	resp := wire.NegotiateResponse{ServerName: "fake", Key: [16]byte{1, 2, 3}, Providers: p.s.offers}
+	resp := wire.NegotiateResponse{ServerName: "fake", Key: req.Key, Providers: p.s.offers}
 	p.s.mu.Unlock()
+	resp.Key[0] ^= 0xff // another one for each of the client's
 	if p.s.onKeys != nil {
 		p.s.onKeys(req.Key, resp.Key)
 	}

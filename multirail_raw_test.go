@@ -28,9 +28,7 @@ func testSeveralAddresses(t *testing.T, on string) {
 	other.sess = s.sess
 	s.sess.onKeys = func(client, server [16]byte) {
 		for _, s := range []*rawServer{s, other} {
-			s.mu.Lock()
-			s.clientKey, s.serverKey = client, server
-			s.mu.Unlock()
+			s.negotiated(client, server)
 		}
 	}
 	c := s.connect(Config{Connections: 4})

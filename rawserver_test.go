@@ -48,7 +48,8 @@ type rawServer struct {
 	running  sync.WaitGroup
 
 	mu                   sync.Mutex
-	clientKey, serverKey [16]byte
+	clientKey, serverKey [16]byte              // of the last NEGOTIATE
+	keys                 map[[16]byte][16]byte // the client's of each, by the server's
 	conns                []*rawConn
 	accepted             chan *rawConn
 }
@@ -57,7 +58,7 @@ type rawServer struct {
 // session that leads to it.
 func newRawServer(t *testing.T, on string, share *fakeShare) *rawServer {
 	t.Helper()
-	s := &rawServer{t: t, share: share, mode: Interrupt, grant: 16, window: 64 << 10, recvSize: 8 << 10, accepted: make(chan *rawConn, 64)}
+	s := &rawServer{t: t, share: share, mode: Interrupt, grant: 16, window: 64 << 10, recvSize: 8 << 10, accepted: make(chan *rawConn, 64), keys: make(map[[16]byte][16]byte)}
 	ctx, cancel := context.WithCancel(context.Background())
 	s.stop = cancel
 	providers := Defaults()
@@ -76,16 +77,21 @@ func newRawServer(t *testing.T, on string, share *fakeShare) *rawServer {
 	s.sess = &fakeSession{
 		share: share, appKey: []byte("0123456789abcdef"),
 		offers: []wire.AddressBlock{{Name: on, Instances: []wire.NetAddress{addressOf(at)}}},
-		onKeys: func(client, server [16]byte) {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			s.clientKey, s.serverKey = client, server
-		},
+		onKeys: s.negotiated,
 	}
 	s.running.Add(1)
 	go s.accept(ctx)
 	t.Cleanup(s.close)
 	return s
+}
+
+// negotiated notes the keys of a NEGOTIATE. Several connections of a client may be between
+// that and their AUTH at the same time.
+func (s *rawServer) negotiated(client, server [16]byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.clientKey, s.serverKey = client, server
+	s.keys[server] = client
 }
 
 // addressOf is how NEGOTIATE says where a listener is.
@@ -459,17 +465,21 @@ func (c *rawConn) seen(op wire.Opcode) (list []wire.Header) {
 // auth answers AUTH.
 func (c *rawConn) auth(h wire.Header, body []byte) {
 	s := c.s
-	s.mu.Lock()
-	clientKey, serverKey := s.clientKey, s.serverKey
-	s.mu.Unlock()
-	key := wire.DeriveAuthKey(s.sess.appKey, clientKey, serverKey)
 	client, err := wire.DecodeAuthParams(body)
 	if err == nil {
 		err = client.CheckClient()
 	}
-	if err == nil && *client.Key != serverKey {
-		s.t.Error("the client has another key")
+	var serverKey, clientKey [16]byte
+	if err == nil {
+		s.mu.Lock()
+		serverKey = *client.Key
+		known := false
+		if clientKey, known = s.keys[serverKey]; !known {
+			s.t.Error("the client has another key")
+		}
+		s.mu.Unlock()
 	}
+	key := wire.DeriveAuthKey(s.sess.appKey, clientKey, serverKey)
 	if err == nil {
 		err = wire.VerifyMD5(body)
 	}
