@@ -31,6 +31,8 @@ type transfer struct {
 	most int // bytes in a piece
 	make func(at, n int) part
 	done func(x piece, r *response) (int, error)
+	// whole: what is in flight when a piece fails is waited for, because it may still be done.
+	whole bool
 
 	queue []piece
 	next  int // the first byte that no piece has been sent for
@@ -49,18 +51,40 @@ func (x *transfer) run() (n int, err error) {
 		one := x.queue[0]
 		copy(x.queue, x.queue[1:])
 		x.queue = x.queue[:len(x.queue)-1]
-		r, err := x.f.t.s.conn.result(x.ctx, one.p)
-		if err != nil {
-			return n, err
-		}
-		got, err := x.done(one, r)
-		x.f.t.s.conn.free(r)
+		got, err := x.outcome(one)
 		n += got
 		if err != nil {
-			return n, err
+			return n, x.rest(err)
 		}
 	}
 	return n, nil
+}
+
+// outcome waits for one piece.
+func (x *transfer) outcome(one piece) (int, error) {
+	c := x.f.t.s.conn
+	r, err := c.result(x.ctx, one.p)
+	if err != nil {
+		return 0, err
+	}
+	defer c.free(r)
+	return x.done(one, r)
+}
+
+// rest waits, after a piece has failed, for those that may still be done, and returns why.
+// If nobody knows of one of them that is the error, and no longer what the server said.
+func (x *transfer) rest(why error) error {
+	c := x.f.t.s.conn
+	for x.whole && len(x.queue) > 0 {
+		one := x.queue[0]
+		x.queue = x.queue[1:]
+		r, err := c.wait(x.ctx, one.p)
+		if err != nil {
+			return fmt.Errorf("%w, after %v", err, why) //nolint:errorlint // that one is over, the write is not
+		}
+		c.free(r)
+	}
+	return why
 }
 
 // fill sends pieces as long as there is room in the window and credits are there;
@@ -156,14 +180,15 @@ func (f *File) ReadAt(ctx context.Context, p []byte, off int64) (int, error) {
 
 // WriteAt writes p at byte off. It returns n < len(p) only with an error; what
 // was behind the first n bytes may have been written too. p is not used any more
-// when it returns.
+// when it returns. After an ntstatus.Status or io.ErrShortWrite it is over; after
+// another error, such as ctx's, the server may still be writing: see Settle.
 //
 // Source: [MS-SMB2 3.2.4.7], [MS-SMB2 3.2.5.12]
 func (f *File) WriteAt(ctx context.Context, p []byte, off int64) (int, error) {
 	if err := f.check(len(p), off); err != nil {
 		return 0, fail("write", f.name, err)
 	}
-	x := transfer{f: f, ctx: ctx, p: p, off: off, most: min(maxPiece, f.t.MaxWrite())}
+	x := transfer{f: f, ctx: ctx, p: p, off: off, most: min(maxPiece, f.t.MaxWrite()), whole: true}
 	x.make = func(at, n int) part {
 		return part{command: smbwire.CommandWrite, treeID: f.t.id, payload: n, changes: f, body: &smbwire.WriteRequest{
 			Offset: uint64(off) + uint64(at), FileID: f.id, Data: p[at : at+n],

@@ -121,3 +121,43 @@ func TestForgedAnswerSettlesNothing(t *testing.T) {
 		})
 	}
 }
+
+// A write of which the server refuses a piece is over when it returns: the others have
+// their answers too. If they do not come, the error is not the refusal.
+//
+// Source: [MS-SMB2 3.2.5.12]
+func TestRefusedWriteIsOver(t *testing.T) {
+	const refused = ntstatus.FileLockConflict
+	for name, answers := range map[string]bool{"all are answered": true, "one is not": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := newHolder(t)
+				ctx, cancel := context.WithCancel(t.Context())
+				over := make(chan error, 1)
+				go func() {
+					_, err := h.file.WriteAt(ctx, make([]byte, 2*maxPiece+1), 0)
+					over <- err
+				}()
+				synctest.Wait()
+				h.f.reply(h.held[0], refused, &smbwire.ErrorResponse{})
+				h.f.reply(h.held[2], ntstatus.Success, &smbwire.WriteResponse{Count: 1})
+				synctest.Wait()
+				if len(over) > 0 {
+					t.Fatalf("returned before the server was done: %v", <-over)
+				}
+				want := error(refused)
+				if answers {
+					h.f.reply(h.held[1], ntstatus.Success, &smbwire.WriteResponse{Count: maxPiece})
+				} else {
+					want = context.Canceled
+				}
+				synctest.Wait()
+				cancel()
+				err := <-over
+				if !errors.Is(err, want) || errors.Is(err, refused) != answers {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
