@@ -207,6 +207,7 @@ func (c *conn) startPosting() {
 		c.sent.Add(c.fresh)
 		c.polled.addSome(c.looked)
 		c.fresh, c.looked = 0, someSlots{}
+		c.cfg.awake.Touch()
 	}
 	if c.posting {
 		c.sendMu.Unlock()

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+
+	"lwio/internal/pmqos"
 )
 
 // Client is a connection to one share of a server. Safe for concurrent use.
@@ -25,6 +27,7 @@ type Client struct {
 	stop        context.CancelFunc // ends the keepers, if there are rails
 	keepers     sync.WaitGroup
 	buffers     bufferTable
+	awake       *pmqos.Keeper // nil without CPULatency
 
 	overRDMA                      traffic
 	overSMB                       traffic
@@ -94,6 +97,7 @@ func (c *Client) Stats() Stats {
 	s.ReplayedReads, s.ReplayedWrites = c.readsAgain.Load(), c.writesAgain.Load()
 	c.counts.snapshot(&s)
 	s.CPU = processTime()
+	s.CPULatencyHeld = c.awake.Held()
 	return s
 }
 
@@ -141,7 +145,7 @@ func (c *Client) end() error {
 			cn.close()
 		}
 	}
-	return wrap("close", c.target.Host, c.sess.close())
+	return wrap("close", c.target.Host, errors.Join(c.sess.close(), c.awake.Close()))
 }
 
 // Open opens a file for reading.

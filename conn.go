@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"lwio/internal/kick"
+	"lwio/internal/pmqos"
 	"lwio/rdma"
 )
 
@@ -42,6 +43,7 @@ type connConfig struct {
 	readSize  int
 	window    int // bytes of one RDMA write of the server
 	timeout   time.Duration
+	awake     *pmqos.Keeper // hears of I/O; nil for nobody
 }
 
 // conn is one RDMA connection to a server: an adapter of its own, so that one

@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"slices"
 
+	"lwio/internal/pmqos"
 	"lwio/rdma"
 )
 
@@ -21,7 +22,8 @@ import (
 //
 // Errors: *Error: ECONNREFUSED and the like, fs.ErrPermission for a wrong user name
 // or password, fs.ErrNotExist for an unknown share, [ErrNoRDMA] with RequireRDMA,
-// [ErrSpoofed] among its causes.
+// [ErrSpoofed] among its causes; fs.ErrPermission and the like for a CPULatency that cannot
+// be had.
 //
 // Source: [LWIO §Discovery], [LWIO §Network Discovery], [LWIO claim 7], [LWIO claim 9]
 func Dial(ctx context.Context, rawURL string, cfg *Config) (*Client, error) {
@@ -100,35 +102,47 @@ func (c *Config) apply(t *Target) error {
 
 // newClient makes the client of a session, with an RDMA connection if it can.
 func newClient(ctx context.Context, sess session, server netip.Addr, t *Target, cfg Config) (*Client, error) {
-	c := &Client{cfg: cfg, target: *t, sess: sess, server: server}
+	awake, err := pmqos.NewKeeper(cfg.cpuDevice, cfg.CPULatency)
+	if err != nil {
+		return nil, err
+	}
+	c := &Client{cfg: cfg, target: *t, sess: sess, server: server, awake: awake}
 	c.target.Password = ""
 	c.cfg.Password = ""
-	if cfg.SMBOnly {
+	if err := c.begin(ctx); err != nil {
+		return nil, errors.Join(err, awake.Close())
+	}
+	return c, nil
+}
+
+// begin makes the RDMA connections, if it can, and lets them go on.
+func (c *Client) begin(ctx context.Context) error {
+	if c.cfg.SMBOnly {
 		c.withoutRDMA = "asked for"
-		return c, nil
+		return nil
 	}
 	rails, up, err := c.makeRails(ctx)
 	switch {
 	case up > 0:
 	case ctx.Err() != nil:
-		return nil, context.Cause(ctx)
-	case sess.err() != nil: // why there is no RDMA follows from that
-		return nil, fmt.Errorf("the SMB session has ended: %w; RDMA: %w", sess.err(), err)
-	case cfg.RequireRDMA:
-		return nil, fmt.Errorf("%w: %w", ErrNoRDMA, err)
+		return context.Cause(ctx)
+	case c.sess.err() != nil: // why there is no RDMA follows from that
+		return fmt.Errorf("the SMB session has ended: %w; RDMA: %w", c.sess.err(), err)
+	case c.cfg.RequireRDMA:
+		return fmt.Errorf("%w: %w", ErrNoRDMA, err)
 	}
 	if err != nil {
 		c.sayFewer(up, err)
 	}
-	if cfg.Reconnect < 0 { // what is not there now will not come
+	if c.cfg.Reconnect < 0 { // what is not there now will not come
 		rails = rails[:up]
 	}
 	if len(rails) == 0 {
 		c.withoutRDMA = err.Error()
-		return c, nil
+		return nil
 	}
 	c.run(rails)
-	return c, nil
+	return nil
 }
 
 // makeRails makes the rails that the configuration asks for, and their connections as
@@ -183,7 +197,7 @@ func (c *Client) connectTo(ctx context.Context, r *rail, assoc *association, p r
 	defer cancel()
 	cn, err := dialConn(ctx, p, remote, connConfig{
 		credits: c.cfg.Credits, smallRead: c.cfg.SmallRead, readSize: c.cfg.MaxReadSize, window: c.cfg.MaxRdmaWindowSize,
-		timeout: c.cfg.Timeout, mode: c.cfg.Completion, counts: &c.counts,
+		timeout: c.cfg.Timeout, mode: c.cfg.Completion, counts: &c.counts, awake: c.awake,
 	})
 	if err != nil {
 		return nil, err

@@ -115,6 +115,7 @@ func (c *conn) reply(o *op, status ntstatus.Status) {
 // Source: [OP-53] [OP-55] [OP-58b]
 func (c *conn) begin(o *op) {
 	o.io = true
+	c.e.awake.Touch()
 	c.mu.Lock()
 	c.pending++
 	c.begun = c.pending

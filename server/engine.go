@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"lwio/internal/lograte"
+	"lwio/internal/pmqos"
 	"lwio/rdma"
 	"lwio/vfs"
 )
@@ -34,6 +35,7 @@ type engine struct {
 	credits          creditPool
 	spinners         *spinners
 	crowd            *crowd
+	awake            *pmqos.Keeper // who keeps to Config.CPULatency; nil for nobody
 	outcomes         outcomeTable
 
 	ctx    context.Context // ends when the engine is closed

@@ -10,11 +10,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"lwio"
+	"lwio/internal/pmqos"
 )
 
-// finding is what the doctor says of a transport.
+// finding is what the doctor says of a transport, or of a feature of the host.
 type finding struct {
-	Transport string `json:"transport"`
+	Transport string `json:"transport,omitempty"`
+	Feature   string `json:"feature,omitempty"`
 	// Usable says that it works, Used that a client takes it.
 	Usable bool   `json:"usable"`
 	Used   bool   `json:"used"`
@@ -41,7 +43,8 @@ or if the transport that the URL or --require-rdma asks for does not.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				found := examineHost(cmd.Context())
-				return errors.Join(a.printFindings(found, asJSON), anyUsable(found))
+				all := append(found, examineCPULatency(pmqos.Device, cpuIdleDir))
+				return errors.Join(a.printFindings(all, asJSON), anyUsable(found))
 			}
 			found, err := a.examineServer(cmd.Context(), args[0])
 			if found != nil {
@@ -77,7 +80,7 @@ func (a *app) printFindings(found []finding, asJSON bool) error {
 		case f.Usable:
 			state = "works"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\n", f.Transport, state, printable(f.Detail))
+		fmt.Fprintf(w, "%s\t%s\t%s\n", f.Transport+f.Feature, state, printable(f.Detail))
 		if f.Next != "" {
 			fmt.Fprintf(w, "\t\t-> %s\n", f.Next)
 		}

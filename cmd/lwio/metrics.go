@@ -41,6 +41,7 @@ var (
 	metricSlowed       = metric("slowed_total", "Requests that waited for the rate of their user.")
 	metricWakeups      = metric("wakeups_total", "Sleeping clients that were woken.")
 	metricCancelled    = metric("cancelled_total", "I/O that clients gave up before anybody had begun with it.")
+	metricAwake        = metric("cpu_latency_held", "1 while idle processors are kept from sleep.")
 	metricInline       = metric("inline_reads_total", "Reads that the page cache answered at once.")
 	metricDirect       = metric("direct_reads_total", "Reads from the page cache straight into the client's memory.")
 
@@ -106,6 +107,7 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 	o.counter(metricSlowed, st.Slowed)
 	o.counter(metricWakeups, st.Wakeups)
 	o.counter(metricCancelled, st.Cancelled)
+	o.gauge(metricAwake, oneIf(st.CPULatencyHeld))
 	o.counter(metricInline, st.Inline)
 	o.counter(metricDirect, st.Direct)
 	for _, s := range c.srv.Shares() {
@@ -158,6 +160,14 @@ func (o output) put(d *prometheus.Desc, m prometheus.Metric, err error) {
 func (o output) gauge(d *prometheus.Desc, v int, labels ...string) {
 	m, err := prometheus.NewConstMetric(d, prometheus.GaugeValue, float64(v), labels...)
 	o.put(d, m, err)
+}
+
+// oneIf is 1 for what is true, else 0.
+func oneIf(is bool) int {
+	if is {
+		return 1
+	}
+	return 0
 }
 
 func (o output) counter(d *prometheus.Desc, v uint64, labels ...string) {
