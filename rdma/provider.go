@@ -254,20 +254,16 @@ type QueuePair interface {
 	// Flush ends all outstanding requests with StatusCanceled; some may still be
 	// in progress when it returns.
 	Flush() error
-	// Close disconnects, flushes, and waits until the adapter no longer touches
-	// any memory of the queue pair's requests. A second Close does nothing.
-	Close() error
-}
-
-// Rester is a QueuePair that can give memory back to the system while little moves. It is
-// optional: a type assertion tells.
-type Rester interface {
 	// Rest gives back the pages that hold nothing until something arrives or is sent: of
 	// the receives that wait, whose contents are undefined then, and of what the provider
 	// keeps for the connection alone. They come back with their next use, and what arrives
 	// or is posted at the same time is where it belongs. It may be called at any time; after
-	// a connection has been quiet for a while it is worth its system calls.
+	// a connection has been quiet for a while it is worth its system calls. Without
+	// CapPageable it does nothing.
 	Rest()
+	// Close disconnects, flushes, and waits until the adapter no longer touches
+	// any memory of the queue pair's requests. A second Close does nothing.
+	Close() error
 }
 
 // ReadLimits are the numbers of RDMA reads in progress that a side accepts and

@@ -37,7 +37,6 @@ type posted struct {
 
 var (
 	_ rdma.QueuePair = (*queuePair)(nil)
-	_ rdma.Rester    = (*queuePair)(nil)
 )
 
 // barePair takes a queue pair out of its hook.
@@ -123,12 +122,7 @@ func (h *Provider) noteReceives(context uint64, reqs []rdma.ReceiveRequest, n in
 
 func (q *queuePair) Flush() error { return q.inner.Flush() }
 
-// Rest lets the queue pair inside give memory back, if it can.
-func (q *queuePair) Rest() {
-	if p, ok := q.inner.(rdma.Rester); ok {
-		p.Rest()
-	}
-}
+func (q *queuePair) Rest() { q.inner.Rest() }
 
 // Close closes what is inside, and then the copies that its requests had.
 func (q *queuePair) Close() error {

@@ -239,7 +239,7 @@ func (q *brokenPair) Rest() {
 		q.f.rest(q.QueuePair)
 		return
 	}
-	q.QueuePair.(rdma.Rester).Rest()
+	q.QueuePair.Rest()
 }
 
 // bare takes the regions out of what wraps them.

@@ -13,15 +13,6 @@ var restCases = []Case{
 	{Name: "rest/unconnected", Source: "[ND QueuePair.Receive]", Needs: rdma.CapPageable, run: restUnconnected},
 }
 
-// rester is the queue pair of the end, if it gives memory back.
-func (e *end) rester() rdma.Rester {
-	p, ok := e.qp.(rdma.Rester)
-	if !ok {
-		e.r.Skip("the provider does not give memory back")
-	}
-	return p
-}
-
 // restBesideMessages has both sides rest all the time while messages of all sizes go both
 // ways: each arrives as it was sent.
 func restBesideMessages(r *rig) {
@@ -32,10 +23,9 @@ func restBesideMessages(r *rig) {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
 	for _, e := range ends {
-		p := e.rester()
 		calls = append(calls, r.begin("rest", func(until context.Context) error {
 			for ctx.Err() == nil && until.Err() == nil {
-				p.Rest()
+				e.qp.Rest()
 				runtime.Gosched()
 			}
 			return nil
@@ -78,11 +68,10 @@ func restBesideMessages(r *rig) {
 func restUnconnected(r *rig) {
 	e := r.end(r.adapter(), shape{})
 	e.receive(1, e.sge(0, 100))
-	p := e.rester()
-	p.Rest()
+	e.qp.Rest()
 	r.empty("receives", e.rcq)
 	r.ok("close", e.qp.Close())
-	p.Rest()
+	e.qp.Rest()
 	if res := e.received(); !errors.Is(res.Status, rdma.StatusCanceled) {
 		r.Errorf("receive: %+v", res)
 	}

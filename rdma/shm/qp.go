@@ -76,7 +76,6 @@ type queuePair struct {
 
 var (
 	_ rdma.QueuePair = (*queuePair)(nil)
-	_ rdma.Rester    = (*queuePair)(nil)
 	_ soft.Parker    = (*queuePair)(nil)
 )
 

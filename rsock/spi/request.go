@@ -245,13 +245,8 @@ func (s *Socket) disclaim(o *Overlapped, id uint32) {
 }
 
 // Rest gives memory back that holds nothing until something arrives or is sent, if the
-// provider can: of the receives that wait, whose contents are undefined then, and what it
-// keeps for the connection. It may be called at any time.
-func (s *Socket) Rest() {
-	if p, ok := s.qp.(rdma.Rester); ok {
-		p.Rest()
-	}
-}
+// provider can: see [rdma.QueuePair].
+func (s *Socket) Rest() { s.qp.Rest() }
 
 // Commit posts the requests that were deferred.
 //
