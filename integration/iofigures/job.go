@@ -49,6 +49,7 @@ type job struct {
 	Depth  int  // operations in flight, or buffers used in turns
 	Lanes  int  // connections; 0 is one
 	Shared bool // client and server on one core
+	Awake  bool // idle processors poll instead of sleeping
 
 	// What the conductor knows.
 	Runtime time.Duration
@@ -123,6 +124,9 @@ func (j job) play() (o outcome, err error) {
 	o.Ops, o.P50 = seen.ops, seen.median()
 	return o, err
 }
+
+// ours tells whether the job is done with our server.
+func (j job) ours() bool { return j.Way == wayShm || j.Way == wayIWARP }
 
 // open opens the lanes; those that are open are returned in any case.
 func (j job) open() ([]lane, error) {

@@ -170,23 +170,34 @@ func (l *lab) serverCore(j job) int {
 
 // serverKey names the server that a job wants.
 func (l *lab) serverKey(j job) string {
-	return fmt.Sprintf("lwio serve --no-crc=%t, core %d", j.NoCRC, l.serverCore(j))
+	return fmt.Sprintf("lwio serve --no-crc=%t, core %d, awake: %t", j.NoCRC, l.serverCore(j), j.Awake)
 }
 
 // lwioServer is 'lwio serve' as the job wants it.
 func (l *lab) lwioServer(j job) (*service, error) {
-	return l.serve(l.serverKey(j), l.serverCore(j),
-		l.lwio, "serve", "--listen", "127.0.0.1:0", fmt.Sprintf("--no-crc=%t", j.NoCRC), "data="+filepath.Dir(l.file))
+	args := []string{"serve", "--listen", "127.0.0.1:0", fmt.Sprintf("--no-crc=%t", j.NoCRC)}
+	if j.Awake {
+		args = append(args, "--cpu-latency", "0")
+	}
+	return l.serve(l.serverKey(j), l.serverCore(j), l.lwio, append(args, "data="+filepath.Dir(l.file))...)
 }
 
-// run carries a job out once.
-func (l *lab) run(ctx context.Context, j job) (outcome, error) {
+// run carries a job out once. Idle processors are kept awake by our server, where the job
+// has one, else by this process.
+func (l *lab) run(ctx context.Context, j job) (o outcome, err error) {
+	if j.Awake && !j.ours() {
+		err := measure.Awake(func() (err error) {
+			j.Awake = false
+			o, err = l.run(ctx, j)
+			return err
+		})
+		return o, err
+	}
 	j.Runtime, j.File, j.Span = l.runtime, l.file, l.size
 	if err := l.prepare(j); err != nil {
 		return outcome{}, err
 	}
 	var s *service
-	var err error
 	switch j.Way {
 	case wayNBD:
 		return l.runNBD(ctx, j)

@@ -30,9 +30,16 @@ func (c *conductor) run(j job) (r run, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	pair := measure.Pair{Cores: c.cores, Procs: 1}
-	err = pair.Run(ctx, j, func(addr string) any {
-		j.Active, j.Peer = true, addr
-		return j
-	}, [2]any{&r[0], &r[1]})
+	do := func() error {
+		return pair.Run(ctx, j, func(addr string) any {
+			j.Active, j.Peer = true, addr
+			return j
+		}, [2]any{&r[0], &r[1]})
+	}
+	if j.Awake {
+		err = measure.Awake(do)
+	} else {
+		err = do()
+	}
 	return r, err
 }

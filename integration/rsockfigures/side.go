@@ -31,6 +31,7 @@ type job struct {
 	Heavy bool   // much goes through each connection, and then it rests
 	// Congestion is the congestion control of TCP, "" the system's.
 	Congestion string
+	Awake      bool // idle processors poll instead of sleeping
 
 	Path   string // for a Unix socket
 	Active bool   // which of the two this is
