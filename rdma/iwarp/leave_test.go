@@ -8,30 +8,40 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestLeave: the reader comes back after a short while where processors are idle, also
-// after they were busy, and in the end wherever they are.
+// TestLeave: the reader stays away for longer while others read, but comes back soon when
+// nobody does any more, and in the end wherever the processors are busy, too.
 func TestLeave(t *testing.T) {
+	type turn struct {
+		Read bool
+		Late int64
+	}
+	turns := rapid.SliceOf(rapid.Custom(func(t *rapid.T) turn {
+		return turn{rapid.Bool().Draw(t, "read"), rapid.Int64Range(0, int64(2*busyDelay)).Draw(t, "late")}
+	}))
 	rapid.Check(t, func(t *rapid.T) {
 		var p progress
 		p.init()
-		longer := 0
-		for _, late := range rapid.SliceOf(rapid.Int64Range(0, int64(4*leave))).Draw(t, "late") {
+		unread := 0
+		for _, x := range turns.Draw(t, "turns") {
 			before := time.Duration(p.leave.Load())
-			stays := p.ran(time.Duration(late))
-			after := time.Duration(p.leave.Load())
+			stays := p.stays(x.Read, time.Duration(x.Late))
+			after, busy := time.Duration(p.leave.Load()), x.Late >= int64(busyDelay)
 			switch {
-			case stays && (late < int64(busyDelay) || after != 2*before || after > longestLeave):
-				t.Fatalf("%v late: stays away for %v after %v", time.Duration(late), after, before)
-			case !stays && after != max(before/2, leave):
-				t.Fatalf("%v late: comes back, and stays away for %v after %v", time.Duration(late), after, before)
-			case !stays && late >= int64(busyDelay) && before != longestLeave:
-				t.Fatalf("%v late: comes back after %v", time.Duration(late), before)
+			case x.Read && (!stays || after != min(2*before, longestLeave)):
+				t.Fatalf("others read for %v: stays %t, for %v", before, stays, after)
+			case !x.Read && stays && (!busy || after != 2*before || after > crowdedLeave):
+				t.Fatalf("%v late: stays away for %v after %v", time.Duration(x.Late), after, before)
+			case !stays && busy && before < crowdedLeave:
+				t.Fatalf("%v late: comes back after %v", time.Duration(x.Late), before)
 			}
-			if longer++; !stays {
-				longer = 0
+			if unread++; x.Read {
+				unread = 0
 			}
-			if longer > 6 {
-				t.Fatalf("did not come back %d times in a row", longer)
+			if !stays {
+				return
+			}
+			if unread > 4 {
+				t.Fatalf("did not come back %d times in a row", unread)
 			}
 		}
 	})
@@ -39,7 +49,8 @@ func TestLeave(t *testing.T) {
 
 // TestReaderIsLast: whoever can run when the reader's time away is over has had a turn
 // before the reader looks whether anybody reads, also with one processor, where timers come
-// first. The scheduler may do otherwise now and then, but not mostly.
+// first. The scheduler may do otherwise now and then, but not mostly. If somebody has read,
+// the reader stays away for longer, and in any case its next time begins as the first.
 func TestReaderIsLast(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	_, server := progressPair(t)
@@ -64,6 +75,15 @@ func TestReaderIsLast(t *testing.T) {
 		<-seen
 		if p.wanted.Load() {
 			stayed++
+			if got := time.Duration(p.leave.Load()); got != longestLeave {
+				t.Errorf("others have read, and the reader stays away for %v", got)
+			}
+		}
+		p.wanted.Store(false)
+		p.nudge()
+		until(t, "the reader is back", func() bool { return !p.away.Load() })
+		if got := time.Duration(p.leave.Load()); got != leave {
+			t.Errorf("the reader is back, and stays away for %v the next time", got)
 		}
 	}
 	if stayed <= rounds/2 {

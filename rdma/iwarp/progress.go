@@ -25,11 +25,15 @@ const (
 const (
 	// leave is how long the reader stays away, in which nobody reads, before it
 	// reads itself again. When it is over all who can run have a turn first, as it may be
-	// they who read. It doubles, up to longestLeave, each time that the reader runs
-	// busyDelay late after that, as the processors are busy: others who would read have
-	// not had their turn then. Timers of an idle machine are late too, by up to one leave.
+	// they who read. It doubles, up to longestLeave, each time that others have read: a
+	// timer that is due soon makes every sleep of theirs dearer, as the kernel sets the
+	// processor's clock for it. They are away no longer than they have read, or nearly.
 	leave        = time.Millisecond
-	longestLeave = 16 * leave
+	longestLeave = 32 * leave
+	// It doubles too, but up to crowdedLeave, each time that the reader runs busyDelay
+	// late, as the processors are busy: others who would read have not had their turn
+	// then. Timers of an idle machine are late too, by up to one leave.
+	crowdedLeave = 16 * leave
 	busyDelay    = 4 * leave
 	// streakLooks is after how many looks within streakTime somebody counts as
 	// polling.
@@ -50,9 +54,9 @@ const (
 //   - nobody, while somebody polls, or for a moment between two calls of Notify.
 //
 // The reader leaves when it is woken the next time after it was seen that others
-// would read. It comes back when there was no use of that for a while, when
-// somebody sleeps whom it must serve, or for good when there is a claim. Without
-// syscall.RawConn it never leaves.
+// would read. It comes back when there was no use of that for a while, which is the
+// longer the longer they have read, when somebody sleeps whom it must serve, or for good
+// when there is a claim. Without syscall.RawConn it never leaves.
 type progress struct {
 	seat   atomic.Int32
 	claims atomic.Uint32
@@ -118,39 +122,43 @@ func (c *conn) takeSeat() {
 	seen := p.uses.Load()
 	for {
 		if (!p.wanted.Load() || !p.mayRead()) && p.seat.CompareAndSwap(seatFree, seatReader) {
+			p.leave.Store(int64(leave))
 			return
 		}
 		select {
 		case <-p.kick:
 		case due := <-p.tick.C:
 			p.armed.Store(false)
-			if p.seat.Load() == seatGuest {
+			if p.seat.Load() != seatGuest {
+				runtime.Gosched() // to those who were to run before, and may be who reads
+			}
+			guest, now := p.seat.Load() == seatGuest, p.uses.Load()
+			stays := p.stays(guest || now != seen, time.Since(due))
+			seen = now
+			if guest {
 				continue // who arms it again
 			}
-			runtime.Gosched() // to those who were to run before, and may be who reads
-			crowded := p.ran(time.Since(due))
-			if p.seat.Load() == seatGuest {
-				continue
-			}
-			now := p.uses.Load()
-			if now == seen && !crowded || c.qp.sleepers() > 0 {
+			if !stays || c.qp.sleepers() > 0 {
 				p.wanted.Store(false)
 			}
-			seen = now
 			p.arm()
 		}
 	}
 }
 
-// ran notes how late the reader ran, and tells whether it is to stay away for longer.
-func (p *progress) ran(late time.Duration) bool {
-	stay := p.leave.Load()
-	if late < busyDelay || stay == int64(longestLeave) {
-		p.leave.Store(max(stay/2, int64(leave)))
-		return false
+// stays tells whether the reader is to stay away when its time is over, and notes for how
+// long. read says that others have read meanwhile, and late is how late the reader runs.
+func (p *progress) stays(read bool, late time.Duration) bool {
+	away := time.Duration(p.leave.Load())
+	switch {
+	case read:
+		p.leave.Store(int64(min(2*away, longestLeave)))
+		return true
+	case late >= busyDelay && away < crowdedLeave:
+		p.leave.Store(int64(2 * away))
+		return true
 	}
-	p.leave.Store(2 * stay)
-	return true
+	return false
 }
 
 // recall makes the reader come back, unless there is a guest.
