@@ -49,6 +49,7 @@ type job struct {
 	Depth  int  // operations in flight, or buffers used in turns
 	Lanes  int  // connections; 0 is one
 	Shared bool // client and server on one core
+	Paged  bool // in the file that was laid down page by page
 	Awake  bool // idle processors poll instead of sleeping
 
 	// What the conductor knows.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -32,7 +33,8 @@ const patience = 30 * time.Second
 type lab struct {
 	options
 	dir     string // holds share and program
-	file    string
+	file    string // laid down in large pieces
+	paged   string // laid down page by page; made when a row needs it
 	lwio    string // the command
 	self    string // this program
 	client  int    // core of the client
@@ -75,20 +77,31 @@ func (l *lab) furnish() (err error) {
 	if err := os.Mkdir(share, 0o755); err != nil {
 		return err
 	}
-	l.file = filepath.Join(share, "file")
-	return makeFile(l.file, l.size)
+	l.file, l.paged = filepath.Join(share, "file"), filepath.Join(share, "paged")
+	return makeFile(l.file, l.size, mib)
 }
 
-// makeFile makes a file without holes.
-func makeFile(name string, size int64) error {
+// fileOf is the file that a job is about. The page cache keeps a file in pieces as large as
+// those that it was written in, up to 2 MiB, and ext4 looks at all of a piece for each write
+// into it.
+func (l *lab) fileOf(j job) (string, error) {
+	if !j.Paged {
+		return l.file, nil
+	}
+	_, err := os.Stat(l.paged)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = makeFile(l.paged, l.size, 4*kib)
+	}
+	return l.paged, err
+}
+
+// makeFile makes a file without holes, in pieces of so many bytes.
+func makeFile(name string, size, piece int64) error {
 	f, err := os.Create(name)
 	if err != nil {
 		return err
 	}
-	block := make([]byte, 1<<20)
-	for i := range block {
-		block[i] = byte(i * 7 >> 3)
-	}
+	block := filled(make([]byte, piece))
 	for left := size; left > 0 && err == nil; left -= int64(len(block)) {
 		_, err = f.Write(block[:min(left, int64(len(block)))])
 	}
@@ -193,7 +206,10 @@ func (l *lab) run(ctx context.Context, j job) (o outcome, err error) {
 		})
 		return o, err
 	}
-	j.Runtime, j.File, j.Span = l.runtime, l.file, l.size
+	j.Runtime, j.Span = l.runtime, l.size
+	if j.File, err = l.fileOf(j); err != nil {
+		return outcome{}, err
+	}
 	if err := l.prepare(j); err != nil {
 		return outcome{}, err
 	}
@@ -202,7 +218,7 @@ func (l *lab) run(ctx context.Context, j job) (o outcome, err error) {
 	case wayNBD:
 		return l.runNBD(ctx, j)
 	case wayTCP:
-		s, err = l.serve("TCP peer", l.server, l.self, peerArgument, l.file)
+		s, err = l.serve("TCP peer, "+j.File, l.server, l.self, peerArgument, j.File)
 	case wayShm, wayIWARP:
 		s, err = l.lwioServer(j)
 	}
@@ -217,7 +233,7 @@ func (l *lab) run(ctx context.Context, j job) (o outcome, err error) {
 
 // prepare brings the file into the page cache, and what was written to the disk.
 func (l *lab) prepare(j job) error {
-	f, err := os.Open(l.file)
+	f, err := os.Open(j.File)
 	if err != nil {
 		return err
 	}

@@ -32,8 +32,8 @@ func missingNBD() error {
 }
 
 // nbdServer is nbdkit's file plugin, on TCP.
-func (l *lab) nbdServer() (*service, error) {
-	const key = "nbdkit"
+func (l *lab) nbdServer(file string) (*service, error) {
+	key := "nbdkit, " + file
 	if s := l.servers[key]; s != nil {
 		return s, nil
 	}
@@ -46,7 +46,7 @@ func (l *lab) nbdServer() (*service, error) {
 		return nil, err
 	}
 	cmd := exec.Command("nbdkit", "--foreground", "--exit-with-parent", "--ipaddr", "127.0.0.1",
-		"--port", strconv.Itoa(at.Port), "file", l.file)
+		"--port", strconv.Itoa(at.Port), "file", file)
 	if err := measure.StartOn(cmd, l.server); err != nil {
 		return nil, err
 	}
@@ -66,7 +66,7 @@ func (l *lab) nbdServer() (*service, error) {
 // runNBD does a job with fio. Like the rest of this program, fio does not time each
 // operation and does not remember where it has been.
 func (l *lab) runNBD(ctx context.Context, j job) (o outcome, err error) {
-	s, err := l.nbdServer()
+	s, err := l.nbdServer(j.File)
 	if err != nil {
 		return o, err
 	}

@@ -57,7 +57,7 @@ func openLane(j job) (l *remoteLane, err error) {
 	if l.buf, err = l.c.Alloc(ctx, j.Depth*j.Size); err != nil {
 		return l, err
 	}
-	l.bufs = buffers(l.buf.Bytes(), j.Size)
+	l.bufs = buffers(filled(l.buf.Bytes()), j.Size)
 	return l, nil
 }
 

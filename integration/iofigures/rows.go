@@ -86,6 +86,11 @@ func (j job) writing() job {
 	return j
 }
 
+func (j job) paged() job {
+	j.Paged = true
+	return j
+}
+
 func (j job) oneCore() job {
 	j.Shared = true
 	return j
@@ -206,6 +211,14 @@ var plain = []row{
 		{"nbdkit, file plugin, and fio, over TCP", deep.via(wayNBD, "").writing()},
 		{"iwarp, CRC off", deep.via(wayIWARP, adaptive).noCRC().writing()},
 		{"iwarp, CRC on", deep.via(wayIWARP, adaptive).writing()},
+	}, bars: []bar{{1, 0, rate, atLeast, 0.7}, {3, 2, rate, atLeast, 2}, {4, 2, rate, atLeast, 2}}},
+
+	{name: "write-4k-paged", title: "4 KiB random writes, 32 in flight, to a file that was laid down page by page", subjects: []subject{
+		{"local", deep.via(wayLocal, "").writing().paged()},
+		{"shm", deep.via(wayShm, adaptive).writing().paged()},
+		{"nbdkit, file plugin, and fio, over TCP", deep.via(wayNBD, "").writing().paged()},
+		{"iwarp, CRC off", deep.via(wayIWARP, adaptive).noCRC().writing().paged()},
+		{"iwarp, CRC on", deep.via(wayIWARP, adaptive).writing().paged()},
 	}, bars: []bar{{1, 0, rate, atLeast, 0.7}, {3, 2, rate, atLeast, 2}, {4, 2, rate, atLeast, 2}}},
 
 	{name: "write-1m", title: "1 MiB random writes, 8 in flight", subjects: []subject{

@@ -37,7 +37,7 @@ func openTCP(j job) (lane, error) {
 	if _, err := fmt.Fprintf(c, "%s %d\n", j.Style, j.Size); err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
-	return &tcpLane{job: j, c: c.(*net.TCPConn), bufs: buffers(make([]byte, j.Depth*j.Size), j.Size)}, nil
+	return &tcpLane{job: j, c: c.(*net.TCPConn), bufs: buffers(filled(make([]byte, j.Depth*j.Size)), j.Size)}, nil
 }
 
 // Close closes the connection, and with it ends what the peer does.
