@@ -53,7 +53,7 @@ func (s *Stream) settleBudget() {
 	s.out.mu.Lock()
 	defer s.out.mu.Unlock()
 	held := s.in.drained
-	if s.in.fetch.temp != nil {
+	if s.in.fetching.temp != nil {
 		held += fetchSize
 	}
 	if s.out.stage.mem != nil {

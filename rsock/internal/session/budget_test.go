@@ -94,7 +94,7 @@ func TestBudgetOfReaders(t *testing.T) {
 				t.Error("what was read is not what was written")
 			}
 			b.mu.Lock()
-			if b.in.fetch.temp != nil {
+			if b.in.fetching.temp != nil {
 				t.Error("memory was taken that is not there")
 			}
 			b.mu.Unlock()

@@ -129,7 +129,7 @@ func (s *Stream) part() {
 	s.mu.Unlock()
 	sent := false
 	for s.awaited(&s.closer, func() bool {
-		if s.in.fetch.busy() {
+		if s.in.fetching.busy > 0 {
 			return false // into memory that goes; the peer may not end it before
 		}
 		if !sent {

@@ -195,7 +195,7 @@ func (s *Stream) viewLocked() (p []byte, c *chunk, err error) {
 		return p, c, nil
 	}
 	s.abandonLocked()
-	if in.fetch.state == fetchNone && in.views == 0 && s.failure() == nil {
+	if in.fetching.isIdle() && in.views == 0 && s.failure() == nil {
 		s.fetchAside(it.offer)
 	}
 	return nil, nil, s.failure()

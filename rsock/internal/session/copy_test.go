@@ -41,7 +41,7 @@ func TestTwoWriteTo(t *testing.T) {
 		time.Sleep(time.Millisecond)
 	}
 	b.mu.Lock()
-	if b.in.fetch.state != fetchNone || late.len() == len(second)+len(third) {
+	if !b.in.fetching.isIdle() || late.len() == len(second)+len(third) {
 		t.Error("data is fetched into memory that a WriteTo is at")
 	}
 	b.mu.Unlock()

@@ -353,7 +353,7 @@ func TestFailureDuringFetch(t *testing.T) {
 			t.Errorf("read %d bytes, %v", n, err)
 		}
 		b.mu.Lock()
-		if b.in.fetch.busy() {
+		if b.in.fetching.busy > 0 {
 			t.Error("data comes into memory that Read has given back")
 		}
 		b.mu.Unlock()

@@ -12,8 +12,9 @@
 // costs a credit. Up to the threshold, data is copied into control messages. What is larger
 // is offered: the message has the beginning of it and a descriptor of the rest. The receiver
 // fetches the rest by RDMA Read when its program reads, straight into the program's memory
-// if that is large enough, and says when it has it. A receiver that cannot read answers an
-// offer with a descriptor of memory of its own, to which the sender writes.
+// if that is large enough, several offers at a time, and says when it has each. A receiver
+// that cannot read answers an offer with a descriptor of memory of its own, to which the
+// sender writes.
 //
 // Over an adapter that reaches only its own memory directly (rdma.CapDirectAlloc), what is
 // offered is copied into such memory first, in pieces, and Write returns when the last of

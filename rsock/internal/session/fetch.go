@@ -8,79 +8,97 @@ import (
 	"lwio/rsock/spi"
 )
 
-// fetch is the one transfer into this side's memory that is in progress. Stream.mu guards
-// it.
+// fetch is one transfer into this side's memory. Stream.mu guards it.
 type fetch struct {
-	state fetchState
-	offer *incoming
+	busy  bool      // it is on its way
+	offer *incoming // nil if there is none
 	into  []byte
-	whole []byte // of which into is the end, for a peer that closes
-	got   int    // bytes, when it is over
+	got   int // bytes, when it is over
 
-	handle     spi.Handle // of into, if it is registered for this alone
-	lent       int        // size of descriptor, while the peer may write
+	handle spi.Handle // of into, if it is registered for this alone
+	over   spi.Overlapped
+	sge    [1]spi.BufferEx
+}
+
+// fetching are the transfers into this side's memory, which end in the order in which they
+// began. Stream.mu guards it.
+type fetching struct {
+	aside  fetch            // into memory of the stream
+	whole  []byte           // of which aside.into is the end; before it is what was not read then
+	direct [maxDirect]fetch // into that of a Read, in the order of the stream, the oldest at first
+	first  int
+	used   int  // of direct
+	busy   int  // transfers on their way
+	broken bool // one brought less than it should
+
+	lent       int    // size of descriptor, while the peer may write
+	lentTo     *fetch // what it writes for
 	descriptor [MaxDescriptor]byte
-	over       spi.Overlapped
-	sge        [1]spi.BufferEx
 
 	temp       rdma.Memory // for small reads; nil if there is none
 	tempHandle spi.Handle  // of temp, on a side that reads
 	stuck      bool        // memory stays with the peer until the socket is closed
-	used       bool        // since giveBack looked
+	tempUsed   bool        // since giveBack looked
 }
 
-type fetchState uint8
-
-const (
-	fetchNone     fetchState = iota
-	fetchAside               // into memory of the stream
-	fetchDirect              // into that of a Read
-	fetchedDirect            // it is there
-)
-
-// busy tells whether something is on its way.
-func (f *fetch) busy() bool { return f.state == fetchAside || f.state == fetchDirect }
-
-// fetchLocked asks for as much of an offer as p takes, or as there is memory for. direct
-// says that it comes into p, and then there is no error.
-func (s *Stream) fetchLocked(t *incoming, p []byte) (direct bool, err error) {
-	f := &s.in.fetch
-	if s.abandonLocked(); f.state != fetchNone || s.in.views > 0 {
-		return false, s.failure() // of the call before, or for a peer that closes
+// init says what happens when a transfer is over.
+func (f *fetching) init(s *Stream) {
+	f.aside.over.Complete = func(*spi.Overlapped) { s.fetched(&f.aside) }
+	for i := range f.direct {
+		d := &f.direct[i]
+		d.over.Complete = func(*spi.Overlapped) { s.fetched(d) }
 	}
-	if err := s.failure(); err != nil {
-		return false, err
-	}
-	want := s.portion(t, len(p))
-	if want >= min(directRead, s.portion(t, directRead)) && s.fetchInto(t, p[:want], fetchDirect) {
-		if f.state != fetchNone {
-			return true, nil // also if the stream has failed meanwhile: the end of the fetch gives p back
+}
+
+// isIdle tells whether nothing is on its way, or waits for its Read.
+func (f *fetching) isIdle() bool { return f.busy == 0 && f.used == 0 }
+
+// oldest is the first of direct.
+func (f *fetching) oldest() *fetch { return &f.direct[f.first] }
+
+// next is where the next of direct goes; there must be room.
+func (f *fetching) next() *fetch { return &f.direct[(f.first+f.used)%maxDirect] }
+
+// isAside tells whether a part of an offer comes into memory of the stream.
+func (f *fetching) isAside(t *incoming) bool { return f.aside.busy && f.aside.offer == t }
+
+// placed is how many bytes of an offer are in memory of a Read that has not taken them, or
+// on their way.
+func (f *fetching) placed(t *incoming) (n int) {
+	for i := range f.used {
+		switch d := &f.direct[(f.first+i)%maxDirect]; {
+		case d.offer != t:
+		case d.busy:
+			n += len(d.into)
+		default:
+			n += d.got
 		}
-		return false, s.failure()
 	}
-	s.fetchAside(t)
-	return false, s.failure()
+	if f.isAside(t) {
+		n += len(f.aside.into)
+	}
+	return n
 }
 
-// portion is how much is fetched at once, into so many bytes.
+// portion is how much of an offer is fetched at once, into so many bytes.
 func (s *Stream) portion(t *incoming, room int) int {
-	return int(min(t.rest, uint64(room), uint64(s.sock.Options().MaxRdmaSize)))
+	return int(min(t.left(), uint64(max(room, 0)), uint64(s.sock.Options().MaxRdmaSize)))
 }
 
 // fetchInto asks for so much of an offer as p takes, into memory that is registered for it
 // alone. It is false if that is not possible.
 //
 // Source: [WSD §5.2], [WSD §5.3]
-func (s *Stream) fetchInto(t *incoming, p []byte, state fetchState) bool {
+func (s *Stream) fetchInto(f *fetch, t *incoming, p []byte) bool {
 	if t.size == 0 {
-		return s.lend(t, p, state)
+		return s.lend(f, t, p)
 	}
 	h, err := s.sock.RegisterMemory(context.Background(), p, spi.MemWrite)
 	if err != nil {
 		return false
 	}
-	s.in.fetch.handle = h
-	s.ask(t, spi.BufferEx{Handle: h, Length: len(p)}, p, state)
+	f.handle = h
+	s.ask(f, t, spi.BufferEx{Handle: h, Length: len(p)}, p)
 	return true
 }
 
@@ -90,14 +108,15 @@ func (s *Stream) fetchAside(t *incoming) {
 	size := s.cfg.BufferSize
 	into, b := s.in.area[len(s.in.area)-size:], spi.BufferEx{Handle: s.in.handle, Offset: len(s.in.area) - size}
 	if temp := s.temp(); temp != nil {
-		into, b = temp, spi.BufferEx{Handle: s.in.fetch.tempHandle}
+		into, b = temp, spi.BufferEx{Handle: s.in.fetching.tempHandle}
 	}
 	into = into[:s.portion(t, len(into))]
+	s.in.fetching.whole = into
 	switch {
 	case t.size > 0:
 		b.Length = len(into)
-		s.ask(t, b, into, fetchAside)
-	case !s.lend(t, into, fetchAside):
+		s.ask(&s.in.fetching.aside, t, b, into)
+	case !s.lend(&s.in.fetching.aside, t, into):
 		s.refuseLocked(t)
 	}
 }
@@ -106,8 +125,8 @@ func (s *Stream) fetchAside(t *incoming) {
 // only: what is lent to the peer is the one region on its pages, so that the provider can
 // take them from a peer that does not stop.
 func (s *Stream) temp() []byte {
-	f := &s.in.fetch
-	f.used = true
+	f := &s.in.fetching
+	f.tempUsed = true
 	if f.temp == nil {
 		if !s.cfg.Memory.take(fetchSize) {
 			return nil
@@ -132,37 +151,44 @@ func (s *Stream) temp() []byte {
 }
 
 // ask posts an RDMA Read. What cannot be posted ends the stream.
-func (s *Stream) ask(t *incoming, b spi.BufferEx, into []byte, state fetchState) {
-	f := &s.in.fetch
-	f.state, f.offer, f.into, f.sge[0] = state, t, into, b
-	err := s.sock.RdmaRead(&f.over, f.sge[:], t.descriptor[:t.size], uint32(t.moved), 0)
+func (s *Stream) ask(f *fetch, t *incoming, b spi.BufferEx, into []byte) {
+	f.sge[0] = b
+	err := s.sock.RdmaRead(&f.over, f.sge[:], t.descriptor[:t.size], uint32(t.moved+uint64(t.coming)), 0)
 	switch errno := spi.ErrnoOf(err); {
 	case err == nil:
+		s.begunLocked(f, t, into)
 		return
 	case errno == spi.EINVAL, errno == spi.EFAULT:
 		s.fail(violation("%v: transfer %d: %v", TypeOffer, t.id, err))
 	default:
 		s.fail(connectionError(s.sock, err))
 	}
-	f.state = fetchNone
 	s.release(f)
 }
 
 // lend asks the peer to write to p.
 //
 // Source: [WSD §5.3]
-func (s *Stream) lend(t *incoming, p []byte, state fetchState) bool {
-	f := &s.in.fetch
-	n, err := s.sock.RegisterRdmaMemory(context.Background(), p, spi.MemWrite, f.descriptor[:])
+func (s *Stream) lend(f *fetch, t *incoming, p []byte) bool {
+	g := &s.in.fetching
+	n, err := s.sock.RegisterRdmaMemory(context.Background(), p, spi.MemWrite, g.descriptor[:])
 	if err != nil {
 		return false
 	}
-	f.state, f.offer, f.into, f.lent = state, t, p, n
+	g.lent, g.lentTo = n, f
+	s.begunLocked(f, t, p)
 	s.out.enqueue(Message{
-		Type: TypeReady, Flags: FlagYours, Transfer: t.id, Total: uint64(len(p)), Descriptor: f.descriptor[:n],
+		Type: TypeReady, Flags: FlagYours, Transfer: t.id, Total: uint64(len(p)), Descriptor: g.descriptor[:n],
 	})
 	s.out.flush()
 	return true
+}
+
+// begunLocked notes that a part of an offer is on its way.
+func (s *Stream) begunLocked(f *fetch, t *incoming, into []byte) {
+	f.busy, f.offer, f.into, f.got = true, t, into, 0
+	t.coming += len(into)
+	s.in.fetching.busy++
 }
 
 // release takes memory back that was registered for the fetch alone. What does not come back
@@ -170,110 +196,98 @@ func (s *Stream) lend(t *incoming, p []byte, state fetchState) bool {
 // the connection before, is the next to take it.
 func (s *Stream) release(f *fetch) {
 	var err error
+	g := &s.in.fetching
 	if f.handle != (spi.Handle{}) {
 		err = s.sock.DeregisterMemory(f.handle)
 		f.handle = spi.Handle{}
 	}
-	if f.lent > 0 {
-		err = s.sock.DeregisterRdmaMemory(f.descriptor[:f.lent])
-		f.lent = 0
+	if g.lentTo == f {
+		err = s.sock.DeregisterRdmaMemory(g.descriptor[:g.lent])
+		g.lentTo = nil
 	}
 	if err != nil {
-		f.stuck = true
+		g.stuck = true
 		s.fail(fmt.Errorf("memory stays with the peer: %w", err))
 	}
 }
 
 // fetched is called when an RDMA Read has ended, with mu held but by the Close of the
 // socket.
-func (s *Stream) fetched(over *spi.Overlapped) {
+func (s *Stream) fetched(f *fetch) {
 	if s.dead {
 		return
 	}
-	n, err := over.Result()
+	g := &s.in.fetching
+	n, err := f.over.Result()
 	if err != nil {
 		s.lost(err)
 	}
-	s.settleLocked(n)
+	if g.broken = g.broken || n < len(f.into); g.broken {
+		n = 0 // there is a hole before it, or in it
+	}
+	s.settleLocked(f, n)
 }
 
 // takeWritten takes in that the peer has written to memory that was lent to it.
 //
 // Source: [WSD §5.3]
 func (s *Stream) takeWritten(m *Message) error {
-	f := &s.in.fetch
-	if f.lent == 0 || f.offer.id != m.Transfer || m.Total != uint64(len(f.into)) {
+	f := s.in.fetching.lentTo
+	if f == nil || f.offer.id != m.Transfer || m.Total != uint64(len(f.into)) {
 		return violation("%v: %d bytes of transfer %d, which were not asked for", m.Type, m.Total, m.Transfer)
 	}
-	s.settleLocked(len(f.into))
+	s.settleLocked(f, len(f.into))
 	return nil
 }
 
-// settleLocked ends the fetch, which brought n bytes.
-func (s *Stream) settleLocked(n int) {
-	f := &s.in.fetch
-	t := f.offer
-	if s.release(f); f.stuck {
+// settleLocked ends a fetch, which brought n bytes.
+func (s *Stream) settleLocked(f *fetch, n int) {
+	g, t := &s.in.fetching, f.offer
+	if s.release(f); g.stuck {
 		n = 0
 	}
+	f.busy, f.got = false, n
+	g.busy--
+	t.coming -= len(f.into)
 	t.rest -= uint64(n)
 	t.moved += uint64(n)
 	s.runIn.add(n, &s.runOut)
 	s.counts.bytesFetched.Add(uint64(n))
-	f.got = n
-	if f.state == fetchDirect {
-		f.state = fetchedDirect
-	} else {
-		f.state = fetchNone
+	if f == &g.aside {
 		s.storeLocked(t, n)
+		f.offer, f.into = nil, nil
 	}
 	switch {
+	case t.coming > 0:
 	case t.rest == 0, t.withdrawn:
 		s.finishLocked(t, 0)
 	case s.in.discard:
 		s.finishLocked(t, t.rest)
 	}
-	f.offer, f.into = nil, nil
 	s.baton.signal(&s.reader)
 	s.baton.signal(&s.closer)
 }
 
 // storeLocked leaves what was fetched into memory of the stream to be read.
 func (s *Stream) storeLocked(t *incoming, n int) {
-	f, in := &s.in.fetch, &s.in
+	g, in := &s.in.fetching, &s.in
 	for i := range in.items.len() {
 		it := in.items.at(i)
-		if it.offer != t {
-			continue
-		}
-		if f.whole == nil {
-			it.data = f.into[:n]
-			break
-		}
-		if n == len(f.into) {
+		if it.offer == t && n == len(g.aside.into) {
 			unread := len(it.data) // of what came before, which is in whole too
 			if released := s.emptyLocked(it); released > 0 {
 				s.out.released(released)
 			}
-			it.data = f.whole[len(f.whole)-n-unread:]
+			it.data = g.whole[len(g.whole)-n-unread:]
+			break
 		}
 	}
-	f.whole = nil
+	g.whole = nil
 }
 
 // abandonLocked ends a fetch of a connection that is over, if the peer was to write.
 func (s *Stream) abandonLocked() {
-	if f := &s.in.fetch; f.lent > 0 && s.failure() != nil {
-		s.settleLocked(0)
+	if f := s.in.fetching.lentTo; f != nil && s.failure() != nil {
+		s.settleLocked(f, 0)
 	}
-}
-
-// takeFetchedLocked ends the fetch into a Read's memory.
-func (s *Stream) takeFetchedLocked() int {
-	f := &s.in.fetch
-	f.state = fetchNone
-	s.reader.bulk = s.runIn.isBulk()
-	s.trimLocked()
-	s.afterLocked()
-	return f.got
 }

@@ -30,8 +30,8 @@ type inbound struct {
 	taken   bool   // the peer has all that this side wrote
 	drained int    // bytes of the budget that hold what a peer that closed had on offer
 
-	fetch  fetch
-	urgent urgent
+	fetching fetching
+	urgent   urgent
 }
 
 // recvSlot is one buffer for control messages.
@@ -57,7 +57,7 @@ func (in *inbound) init(ctx context.Context, s *Stream) (err error) {
 		return err
 	}
 	in.items.init(n + offers)
-	in.fetch.over.Complete = s.fetched
+	in.fetching.init(s)
 	in.slots = make([]recvSlot, n)
 	for i := range in.slots {
 		t := &in.slots[i]
@@ -151,6 +151,7 @@ func (s *Stream) meet(m *Message) error {
 	}
 	own := s.negotiation()
 	s.peerReads, s.copies = peer.CanRead, copiesFirst(s.sock, &peer)
+	s.depth = s.fetchDepth()
 	s.out.begin(&own, &peer, m.Type == TypeNegotiateAck)
 	s.in.met = true
 	s.baton.signal(&s.reader)

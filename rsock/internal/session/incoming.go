@@ -7,10 +7,19 @@ type incoming struct {
 	id         uint32
 	rest       uint64 // bytes that are not fetched
 	moved      uint64 // that are
+	coming     int    // of rest, on their way
 	size       int    // of descriptor; 0: the peer writes to memory of this side
 	descriptor [MaxDescriptor]byte
 	withdrawn  bool // the peer wants to keep the rest
 	over       bool // nothing more comes of it
+}
+
+// left is how many bytes of an offer nobody has asked for.
+func (t *incoming) left() uint64 {
+	if t.withdrawn {
+		return 0
+	}
+	return t.rest - uint64(t.coming)
 }
 
 // takeOffer takes in an offer.
@@ -84,14 +93,13 @@ func (s *Stream) takeWithdrawal(m *Message) error {
 		if t == nil || t.id != m.Transfer || t.over {
 			continue
 		}
-		f := &in.fetch
 		t.withdrawn = true
-		if f.busy() && f.offer == t && f.lent == 0 {
-			return nil // the end of the fetch sees it
-		}
-		if f.busy() && f.offer == t {
-			s.settleLocked(0)
+		if f := in.fetching.lentTo; f != nil && f.offer == t {
+			s.settleLocked(f, 0)
 			return nil
+		}
+		if t.coming > 0 {
+			return nil // the end of the fetch sees it
 		}
 		s.finishLocked(t, 0)
 		s.baton.signal(&s.reader)
@@ -114,7 +122,7 @@ func (s *Stream) drainLocked() {
 			total += t.rest
 		}
 	}
-	if in.fetch.state != fetchNone || total > drainLimit {
+	if !in.fetching.isIdle() || total > drainLimit {
 		return
 	}
 	for i := range in.items.len() {
@@ -131,8 +139,8 @@ func (s *Stream) drainLocked() {
 		}
 		whole := make([]byte, size)
 		kept := copy(whole, it.data)
-		if s.fetchInto(it.offer, whole[kept:], fetchAside) {
-			in.fetch.whole = whole
+		if s.fetchInto(&in.fetching.aside, it.offer, whole[kept:]) {
+			in.fetching.whole = whole
 			in.drained += size
 			return
 		}

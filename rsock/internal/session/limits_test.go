@@ -341,7 +341,7 @@ func TestMemoryIsGivenBack(t *testing.T) {
 			defer a.out.mu.Unlock()
 			b.mu.Lock()
 			defer b.mu.Unlock()
-			return a.out.stage.mem != nil || b.in.fetch.temp != nil
+			return a.out.stage.mem != nil || b.in.fetching.temp != nil
 		}
 		if !held() {
 			t.Fatal("no memory was used")

@@ -65,7 +65,7 @@ func (o *outbound) init(ctx context.Context, s *Stream) (err error) {
 }
 
 // rdmaDepth is how many requests besides control messages a stream has pending.
-const rdmaDepth = 2
+const rdmaDepth = 2 + maxDirect
 
 // sent says that a buffer is free again. A failure shows in the receives too.
 func (o *outbound) sent(i int, over *spi.Overlapped) {

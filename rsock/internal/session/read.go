@@ -30,19 +30,16 @@ func (s *Stream) read(p []byte) (total int, err error) {
 	for {
 		s.reader.flag.Store(false)
 		s.mu.Lock()
-		n, fetching, err := s.readLocked(p[total:])
+		n, fetching, err := s.readLocked(p[total:], total > 0)
 		total += n
-		more := n > 0 && s.followsLocked(len(p)-total)
 		s.mu.Unlock()
 		switch {
-		case more:
-			continue
-		case total > 0 && !fetching:
-			return total + s.arrived(), nil
-		case err != nil || len(p) == 0:
-			return 0, err
 		case fetching:
 			late.look(s, &s.readDeadline)
+		case total > 0:
+			return total, nil
+		case err != nil || len(p) == 0:
+			return 0, err
 		}
 		s.wait(&s.reader)
 		if !fetching {
@@ -53,47 +50,37 @@ func (s *Stream) read(p []byte) (total int, err error) {
 	}
 }
 
-// followsLocked tells whether an offer is here that is worth a fetch into so many bytes.
-func (s *Stream) followsLocked(room int) bool {
-	in := &s.in
-	if in.items.len() == 0 || room < directRead {
-		return false
-	}
-	it := in.items.at(0)
-	return it.offer != nil && len(it.data) == 0 && it.offer.rest >= directRead && in.fetch.state == fetchNone
-}
-
-// readLocked reads what is here; else it asks for what there is to be fetched, or leaves p
-// to data that arrives, and the caller has to wait. fetching says that p may not be given
-// back.
-func (s *Stream) readLocked(p []byte) (n int, fetching bool, err error) {
-	in := &s.in
+// readLocked reads what is here, and asks for what there is to be fetched; if that is not
+// worth it, and this is not the rest of a Read, it leaves p to data that arrives. Then the
+// caller has to wait. fetching says that p may not be given back.
+func (s *Stream) readLocked(p []byte, follows bool) (n int, fetching bool, err error) {
+	g := &s.in.fetching
 	s.abandonLocked()
-	switch in.fetch.state {
-	case fetchDirect:
-		return 0, true, nil
-	case fetchedDirect:
-		if n := s.takeFetchedLocked(); n > 0 {
-			return n, false, nil
-		}
-	default:
-	}
 	if err := s.readableLocked(); err != nil || len(p) == 0 {
-		return 0, false, err
+		n = s.takeLateLocked(p)
+		return n, g.used > 0, err
 	}
 	s.trimLocked()
-	if n = s.copyLocked(p); n > 0 {
-		return n, false, nil
+	if n, fetching = s.fillLocked(p, follows); n > 0 || fetching || follows {
+		return n, fetching, nil
 	}
-	if in.items.len() > 0 {
-		fetching, err = s.fetchLocked(in.items.at(0).offer, p)
-		return 0, fetching, err
+	return 0, false, s.demandLocked(p)
+}
+
+// demandLocked has something come that a Read with such memory can take.
+func (s *Stream) demandLocked(p []byte) error {
+	in := &s.in
+	if in.items.len() == 0 {
+		err := s.endedLocked()
+		if err == nil {
+			in.dst, in.got = p, 0
+		}
+		return err
 	}
-	if err := s.endedLocked(); err != nil {
-		return 0, false, err
+	if t := in.items.at(0).offer; t.left() > 0 && in.fetching.busy == 0 && in.views == 0 && s.failure() == nil {
+		s.fetchAside(t)
 	}
-	in.dst, in.got = p, 0
-	return 0, false, nil
+	return s.failure()
 }
 
 // arrived takes p back from data that arrives, and returns how much there was.
@@ -137,7 +124,7 @@ func (s *Stream) copyLocked(p []byte) (n int) {
 			break
 		}
 		released += s.emptyLocked(it)
-		if it.offer != nil && !it.offer.over {
+		if it.offer != nil && !s.isDoneLocked(it.offer) {
 			break
 		}
 		in.items.pop()
@@ -153,9 +140,15 @@ func (s *Stream) trimLocked() {
 	if s.in.items.len() == 0 {
 		return
 	}
-	if it := s.in.items.at(0); len(it.data) == 0 && it.offer != nil && it.offer.over {
+	if it := s.in.items.at(0); len(it.data) == 0 && it.offer != nil && s.isDoneLocked(it.offer) {
 		s.in.items.pop()
 	}
+}
+
+// isDoneLocked tells whether nothing more comes of an offer, and its Read has what came.
+func (s *Stream) isDoneLocked(t *incoming) bool {
+	g := &s.in.fetching
+	return t.over && (g.used == 0 || g.oldest().offer != t)
 }
 
 // emptyLocked drops the memory of what was read, and returns how many credits that frees.
@@ -191,7 +184,7 @@ func (s *Stream) discardLocked() {
 	for i := range in.items.len() {
 		it := in.items.at(i)
 		released += s.emptyLocked(it)
-		if t := it.offer; t != nil && !t.over && !(in.fetch.busy() && in.fetch.offer == t) {
+		if t := it.offer; t != nil && !t.over && t.coming == 0 {
 			s.finishLocked(t, t.rest)
 		}
 	}

@@ -59,7 +59,7 @@ func (s *Stream) discardBuffersLocked() bool {
 	if !s.out.discardLocked() {
 		return false
 	}
-	if in.items.len() == 0 && in.fetch.state == fetchNone && in.views == 0 {
+	if in.items.len() == 0 && in.fetching.isIdle() && in.views == 0 {
 		pages.Discard(in.area[len(in.area)-s.cfg.BufferSize:]) // what is fetched into
 	}
 	s.sock.Rest()

@@ -131,13 +131,13 @@ func (s *Stream) giveBack() {
 
 // restTempLocked drops the memory for small reads, and tells whether it is still there.
 func (s *Stream) restTempLocked() bool {
-	f := &s.in.fetch
+	f := &s.in.fetching
 	if f.temp == nil || f.stuck {
 		return false
 	}
 	unread := s.in.views > 0 || s.in.items.len() > 0 && s.in.items.at(0).offer != nil && len(s.in.items.at(0).data) > 0
-	if f.used || f.busy() || unread {
-		f.used = false
+	if f.tempUsed || f.busy > 0 || unread {
+		f.tempUsed = false
 		return true
 	}
 	if f.tempHandle == (spi.Handle{}) || s.sock.DeregisterMemory(f.tempHandle) == nil {

@@ -34,6 +34,7 @@ type Stream struct {
 	peerLeft   atomic.Bool           // the peer has closed
 
 	copies, peerReads bool // how offers are made; known from the negotiation on
+	depth             int  // fetches at a time; known from the negotiation on
 	pageable          bool // pages of control buffers may be given back
 
 	runIn, runOut run // of data

@@ -6,7 +6,11 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"runtime"
 	"testing"
+
+	"lwio/rdma"
+	"lwio/rdma/hook"
 )
 
 // pattern gives n bytes that differ from place to place.
@@ -102,6 +106,58 @@ func TestCloseDelivers(t *testing.T) {
 		}
 		if _, err := a.Read(data); !errors.Is(err, net.ErrClosed) {
 			t.Errorf("read after close: %v", err)
+		}
+	})
+}
+
+// TestFetchesAtOnce reads what two offers bring with one Read: both RDMA Reads are under way
+// at the same time, where they take a while, and what comes is in its place.
+//
+// Source: [WSD §5.2]
+func TestFetchesAtOnce(t *testing.T) {
+	onFabrics(t, func(t *testing.T, f fabric) {
+		var b *Stream
+		var before []int // reads that were under way when one was posted
+		u := setup{wrapPassive: func(p rdma.Provider) rdma.Provider {
+			return hook.Wrap(p, &hook.Config{Fault: func(a hook.Attempt) hook.Action {
+				if a.Request.Op == rdma.OpRead {
+					before = append(before, b.in.fetching.busy) // the poster has the lock
+				}
+				return hook.Pass()
+			}})
+		}}
+		a, passive := pair(t, f, u)
+		b = passive
+		data := pattern(3*directRead*tailPart + 1000)
+		wrote := make(chan error, 1)
+		go func() {
+			for i := 0; i < len(data); i += len(data) / 2 {
+				if _, err := a.Write(data[i:min(i+len(data)/2, len(data))]); err != nil {
+					wrote <- err
+					return
+				}
+			}
+			wrote <- a.CloseWrite()
+		}()
+		for { // until a Write has made all its offers
+			b.mu.Lock()
+			n := b.in.offers
+			b.mu.Unlock()
+			if n > 1 {
+				break
+			}
+			runtime.Gosched()
+		}
+		got := make([]byte, len(data))
+		if _, err := io.ReadFull(b, got); err != nil || !bytes.Equal(got, data) {
+			t.Errorf("what was read is not what was written, %v", err)
+		}
+		if err := <-wrote; err != nil {
+			t.Error(err)
+		}
+		want := min(b.depth, 2) - 1
+		if len(before) < 2 || before[0] != 0 || before[1] != want {
+			t.Errorf("reads under way: %v, want %d at the second", before, want)
 		}
 	})
 }
