@@ -46,7 +46,7 @@ type rest struct {
 // network poller, as the kernel sets its clock for it, and at the wake-up sets it back.
 const (
 	grace     = time.Millisecond
-	longGrace = 8 * time.Millisecond
+	longGrace = 32 * time.Millisecond
 )
 
 func (r *rest) init(c *conn, b *bell) {
