@@ -198,13 +198,19 @@ func (l *lab) lwioServer(j job) (*service, error) {
 // run carries a job out once. Idle processors are kept awake by our server, where the job
 // has one, else by this process.
 func (l *lab) run(ctx context.Context, j job) (o outcome, err error) {
-	if j.Awake && !j.ours() {
-		err := measure.Awake(func() (err error) {
+	switch {
+	case !j.Awake:
+	case !j.ours():
+		err = measure.Awake(func() (err error) {
 			j.Awake = false
 			o, err = l.run(ctx, j)
 			return err
 		})
 		return o, err
+	default:
+		if err = measure.MissingAwake(); err != nil {
+			return o, err
+		}
 	}
 	j.Runtime, j.Span = l.runtime, l.size
 	if j.File, err = l.fileOf(j); err != nil {

@@ -93,7 +93,11 @@ func TestAwake(t *testing.T) {
 	}
 	missing := measure.MissingAwake()
 	for _, s := range got.Subjects {
-		if missing == nil && s.Failure != "" || missing != nil && s.Failure == "" {
+		why := ""
+		if missing != nil {
+			why = missing.Error()
+		}
+		if s.Failure != why {
 			t.Errorf("%v: %+v", missing, s)
 		}
 	}
