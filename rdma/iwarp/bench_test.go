@@ -2,7 +2,6 @@ package iwarp
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -97,6 +96,7 @@ type spinConn struct {
 	raw syscall.RawConn
 	buf []byte
 	n   int
+	ok  bool
 	err error
 	fn  func(fd uintptr) bool
 }
@@ -108,7 +108,7 @@ func newSpinConn(b *testing.B, c net.Conn) *spinConn {
 	}
 	s := &spinConn{Conn: c, raw: raw}
 	s.fn = func(fd uintptr) bool {
-		s.n, s.err = readSocket(int(fd), nil, s.buf)
+		s.n, s.ok, s.err = readSocket(int(fd), nil, s.buf)
 		return true
 	}
 	return s
@@ -120,9 +120,9 @@ func (s *spinConn) Read(p []byte) (int, error) {
 		switch err := s.raw.Read(s.fn); {
 		case err != nil:
 			return 0, err
-		case s.err == nil && s.n == 0:
+		case s.ok && s.err == nil && s.n == 0:
 			return 0, io.EOF
-		case !errors.Is(s.err, errAgain):
+		case s.ok:
 			return s.n, s.err
 		case alone:
 			runtime.Gosched()

@@ -32,10 +32,13 @@ var longAgo = time.Unix(1, 0)
 //
 // Source: [RFC 5040 §5], [RFC 5044 §7]
 type conn struct {
-	a    *adapter
-	qp   *queuePair
-	nc   net.Conn
-	raw  syscall.RawConn // nil unless the socket can be used without blocking
+	a   *adapter
+	qp  *queuePair
+	nc  net.Conn
+	raw syscall.RawConn // nil unless the socket can be used without blocking
+	// fd is raw's descriptor. It is closed after the receiver, and after the last batch
+	// was written: who may read, or write a batch, need not ask raw for it.
+	fd   int
 	crc  bool
 	peer string
 	// active says that this side asked for the connection, and so may send first.
@@ -78,6 +81,9 @@ func newConn(a *adapter, qp *queuePair, nc net.Conn, crc bool, limits rdma.ReadL
 		if mss := segmentSize(c.raw); mss > 0 {
 			limit = min(limit, max(ulpduForMSS(mss), minULPDU))
 		}
+	}
+	if c.raw != nil {
+		_ = c.raw.Control(func(fd uintptr) { c.fd = int(fd) }) // nobody has closed it yet
 	}
 	c.tx.init(c, limit)
 	c.rx.init(c)

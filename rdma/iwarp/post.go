@@ -20,13 +20,13 @@ func (qp *queuePair) Post(reqs []rdma.Request) (int, error) {
 		}
 	}
 	c := qp.c
-	start := n > 0 && c.tx.wakeLocked()
+	taken := n > 0 && c.tx.wakeLocked() && c.tx.takeLocked()
 	over := qp.next != next && qp.done != qp.next
 	qp.mu.Unlock()
 	if over {
 		qp.settle(0)
 	}
-	if start {
+	if taken && c.tx.frameTaken() {
 		c.tx.pump()
 	}
 	return n, err
@@ -60,47 +60,49 @@ func (qp *queuePair) postLocked(r *rdma.Request) rdma.Status {
 	if r.Op == rdma.OpBind || r.Op == rdma.OpInvalidate {
 		return qp.postWindowLocked(r)
 	}
-	access := rdma.Access(0)
-	if r.Op == rdma.OpRead || r.Op.IsAtomic() {
-		if qp.c.limits.Outbound == 0 {
-			return rdma.StatusInvalidDeviceRequest
-		}
-		access = rdma.AccessLocalWrite | rdma.AccessReadSink
-	}
-	inline := r.Flags&rdma.FlagInline != 0
-	length := len(r.Inline)
-	var file *fileSource
-	if r.Op == rdma.OpWrite && r.File != nil {
-		var status rdma.Status
-		if file, status = qp.checkFile(r); status != rdma.StatusSuccess {
-			return status
-		}
-		length = r.FileLength
-	} else if r.Flags&rdma.FlagOnlyIfCached != 0 {
-		return rdma.StatusInvalidParameterMix
-	} else if inline {
-		if length > qp.cfg.InlineSize {
-			return rdma.StatusBufferOverflow
-		}
-	} else {
-		var status rdma.Status
-		if length, status = qp.a.dom.CheckSGL(r.SGL, qp.cfg.MaxInitiatorSGE, access); status != rdma.StatusSuccess {
-			return status
-		}
-		if r.Op.IsAtomic() && length != atomicWord {
-			return rdma.StatusInvalidBufferSize
-		}
+	length, file, status := qp.checkData(r)
+	if status != rdma.StatusSuccess {
+		return status
 	}
 	s := qp.sends.Push()
 	s.op, s.flags, s.id, s.length, s.remote, s.immediate = r.Op, r.Flags, r.ID, length, r.Remote, r.Immediate
 	s.pieces, s.inline, s.status, s.pending = s.pieces[:0], s.inline[:0], rdma.StatusSuccess, false
 	s.file, s.fileOffset, s.real, s.atomic = file, r.FileOffset, 0, r.Atomic
-	if inline {
+	if r.Flags&rdma.FlagInline != 0 {
 		s.inline = append(s.inline, r.Inline...)
 	} else {
 		s.pieces = soft.AppendPieces(s.pieces, r.SGL)
 	}
 	return rdma.StatusSuccess
+}
+
+// checkData checks where the data of a request is, or goes to, and tells how many bytes that
+// are, and the file that they come from, if they do.
+func (qp *queuePair) checkData(r *rdma.Request) (length int, file *fileSource, status rdma.Status) {
+	access := rdma.Access(0)
+	asks := r.Op == rdma.OpRead || r.Op.IsAtomic()
+	if asks {
+		access = rdma.AccessLocalWrite | rdma.AccessReadSink
+	}
+	switch {
+	case asks && qp.c.limits.Outbound == 0:
+		return 0, nil, rdma.StatusInvalidDeviceRequest
+	case r.Op == rdma.OpWrite && r.File != nil:
+		file, status = qp.checkFile(r)
+		return r.FileLength, file, status
+	case r.Flags&rdma.FlagOnlyIfCached != 0:
+		return 0, nil, rdma.StatusInvalidParameterMix
+	case r.Flags&rdma.FlagInline != 0:
+		if len(r.Inline) > qp.cfg.InlineSize {
+			return 0, nil, rdma.StatusBufferOverflow
+		}
+		return len(r.Inline), nil, rdma.StatusSuccess
+	}
+	length, status = qp.a.dom.CheckSGL(r.SGL, qp.cfg.MaxInitiatorSGE, access)
+	if status == rdma.StatusSuccess && r.Op.IsAtomic() && length != atomicWord {
+		status = rdma.StatusInvalidBufferSize
+	}
+	return length, nil, status
 }
 
 // postWindowLocked checks a bind or an invalidate and queues it; if nothing is

@@ -180,7 +180,7 @@ func (c *conn) look() {
 	if !x.mu.TryLock() {
 		return
 	}
-	_ = c.raw.Control(x.lookFn)
+	x.readOnce()
 	yields := false
 	if x.vain++; !x.idle {
 		x.vain = 0

@@ -9,7 +9,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"lwio/rdma"
 	"lwio/rdma/internal/soft"
 )
 
@@ -47,7 +46,6 @@ type receiver struct {
 	err  error                 // reading is over
 
 	readFn, guestFn func(fd uintptr) bool // of who has the seat
-	lookFn          func(fd uintptr)      // of who polls
 	naps            uint64                // when the reader last began to read
 	looks           int
 	vain            int       // looks in a row that found nothing
@@ -58,6 +56,7 @@ type receiver struct {
 	msn       uint32 // of the next Send
 	readMSN   uint32 // of the next Read or Atomic Request
 	atomicMSN uint32 // of the next Atomic Response
+	gathered  bool   // there are results of receives
 	settle    bool   // reads are complete
 	kick      bool   // the sender may have something to do
 
@@ -83,15 +82,9 @@ type receiver struct {
 	fence atomic.Uint32
 }
 
-// cursor is a place in the pieces of a request.
-type cursor struct {
-	piece, within int
-	bytes         int // in all
-}
-
 func (x *receiver) init(c *conn) {
 	x.c, x.msn, x.readMSN, x.atomicMSN = c, 1, 1, 1
-	x.readFn, x.guestFn, x.lookFn = x.read, x.readAsGuest, x.readOnce
+	x.readFn, x.guestFn = x.read, x.readAsGuest
 }
 
 // loop reads until the connection ends and says why.
@@ -169,14 +162,15 @@ func (x *receiver) await() error {
 
 // read takes all that is there, for the reader. False says that it must wait for
 // more.
-func (x *receiver) read(fd uintptr) bool {
+func (x *receiver) read(uintptr) bool {
 	x.naps = x.c.qp.naps.Load()
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	for x.c.ending.Load() == nil {
-		if more, ok := x.readSome(int(fd)); !ok {
+		if more, ok := x.readSome(); !ok {
 			return true
 		} else if !more {
+			x.freeBuffer()
 			return x.c.progress.wanted.Load() && x.c.progress.mayRead()
 		}
 	}
@@ -185,13 +179,15 @@ func (x *receiver) read(fd uintptr) bool {
 
 // readAsGuest takes what is there until something was pushed that the guest waits
 // for.
-func (x *receiver) readAsGuest(fd uintptr) bool {
+func (x *receiver) readAsGuest(uintptr) bool {
 	p := &x.c.progress
 	p.rise()
 	for more := true; more; {
 		x.mu.Lock()
 		var ok bool
-		more, ok = x.readSome(int(fd))
+		if more, ok = x.readSome(); !more {
+			x.freeBuffer()
+		}
 		x.mu.Unlock()
 		if !ok || p.over() || !p.mayRead() {
 			return true
@@ -203,25 +199,24 @@ func (x *receiver) readAsGuest(fd uintptr) bool {
 
 // readOnce takes some of what is there, for who polls. Nobody may come after that,
 // so it keeps no buffer.
-func (x *receiver) readOnce(fd uintptr) {
-	more, _ := x.readSome(int(fd))
+func (x *receiver) readOnce() {
+	more, _ := x.readSome()
 	x.idle = !more
 	x.freeBuffer()
 }
 
 // readSome reads once. more says that there may be more, ok that reading can go
-// on at all.
-func (x *receiver) readSome(fd int) (more, ok bool) {
+// on at all. After the last read the buffer is to be freed.
+func (x *receiver) readSome() (more, ok bool) {
 	if x.err != nil || x.stalled {
 		return false, false
 	}
 	place, held := x.directSpace()
-	n, err := readSocket(fd, place, x.space())
+	n, there, err := readSocket(x.c.fd, place, x.space())
 	if place != nil {
 		held.Release()
 	}
-	if errors.Is(err, errAgain) {
-		x.freeBuffer()
+	if !there {
 		return false, true
 	}
 	if n > 0 && place != nil {
@@ -266,7 +261,10 @@ func (x *receiver) took(n int, err error) bool {
 // the sender go on if it could not. It never waits for it.
 func (x *receiver) push() {
 	qp := x.c.qp
-	qp.recv.Push()
+	if x.gathered {
+		x.gathered = false
+		qp.recv.Push()
+	}
 	if x.settle {
 		x.settle = false
 		qp.settle(0)
@@ -362,74 +360,6 @@ func (x *receiver) body() (more bool, err error) {
 		x.c.opened()
 	}
 	return false, nil
-}
-
-// destination is the next stretch of memory that payload goes to.
-func (x *receiver) destination() ([]byte, soft.Lease) {
-	if x.seg.opcode() == opWrite {
-		return x.target, x.lease
-	}
-	pieces, at := x.scatter()
-	p := &pieces[at.piece]
-	return p.Buf[at.within:], soft.Lease{Region: p.Region}
-}
-
-// scatter is the list of pieces that payload goes to, and the place in it.
-func (x *receiver) scatter() ([]soft.Piece, *cursor) {
-	if x.answering() {
-		return x.reading.request.pieces, &x.readAt
-	}
-	return x.receive.Pieces, &x.at
-}
-
-// answering tells whether the frame answers a read or an atomic operation.
-func (x *receiver) answering() bool {
-	op := x.seg.opcode()
-	return op == opReadResponse || op == opAtomicResponse
-}
-
-// skip notes that n bytes of the current stretch are placed.
-func (x *receiver) skip(n int) {
-	x.left -= n
-	if x.seg.opcode() == opWrite {
-		x.target = x.target[n:]
-		return
-	}
-	pieces, at := x.scatter()
-	at.bytes += n
-	if at.within += n; at.within == len(pieces[at.piece].Buf) {
-		at.piece, at.within = at.piece+1, 0
-	}
-}
-
-// place puts payload where it belongs.
-func (x *receiver) place(payload []byte) error {
-	for len(payload) > 0 {
-		dst, l := x.destination()
-		n := min(len(dst), len(payload))
-		if !l.Acquire() {
-			return x.lostRegion()
-		}
-		soft.Place(dst[:n], payload[:n], &x.fence)
-		l.Release()
-		x.skip(n)
-		payload = payload[n:]
-	}
-	return nil
-}
-
-// lostRegion is the error for memory that was deregistered meanwhile.
-func (x *receiver) lostRegion() error {
-	if x.seg.opcode() == opWrite {
-		return x.violation(faultSTag)
-	}
-	v := x.violation(faultLocal)
-	if x.answering() {
-		v.reading = rdma.StatusAccessViolation
-	} else {
-		v.receive = rdma.StatusAccessViolation
-	}
-	return v
 }
 
 // discard reads to the end of the stream.

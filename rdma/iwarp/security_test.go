@@ -335,6 +335,7 @@ func TestSecurity08Reads(t *testing.T) {
 		r := readRequest{1, 2, 256 << 10, uint32(e.at(0).Token), e.at(0).Addr}
 		frames = append(frames, p.frame(readSegment(msn+1), r.appendTo(nil))...)
 	}
+	raceRelease() // who answers sees the bytes
 	go func() { _, _ = p.nc.Write(frames) }()
 	<-e.con.Done()
 	qp := e.qp.(*queuePair)

@@ -245,6 +245,11 @@ func (x *receiver) deliver(with *rdma.Result) {
 	x.msn++
 	recv := &x.c.qp.recv
 	recv.Lock()
-	defer recv.Unlock()
 	recv.FinishLocked(with)
+	if x.started && x.r == x.w {
+		recv.PushLocked() // nothing follows that could be gathered with it
+	} else {
+		x.gathered = true
+	}
+	recv.Unlock()
 }

@@ -4,12 +4,16 @@ package iwarp
 
 import (
 	"bytes"
+	"errors"
 	"net"
 	"net/netip"
+	"runtime"
+	"sync"
 	"testing"
 
 	"golang.org/x/sys/unix"
 
+	"lwio/rdma"
 	"lwio/rdma/internal/soft"
 )
 
@@ -61,6 +65,66 @@ func TestWriteSocket(t *testing.T) {
 	}
 	if err != errAgain { //nolint:errorlint // it is never wrapped
 		t.Error(err)
+	}
+}
+
+// TestDescriptorReused: once a connection is closed, nobody reads from its descriptor or
+// writes to it, which may be another's by then: neither who looked when it ended, nor who
+// looks or posts after that.
+func TestDescriptorReused(t *testing.T) {
+	_, server := progressPair(t)
+	c := linked(t, server)
+	qp := server.qp.(*queuePair)
+	var wg sync.WaitGroup
+	for range 2 {
+		wg.Go(func() {
+			for open := true; open; runtime.Gosched() {
+				select {
+				case <-c.finished:
+					open = false
+				default:
+				}
+				c.look()
+				_, _ = qp.Post([]rdma.Request{{Op: rdma.OpSend, Flags: rdma.FlagSilentSuccess, SGL: server.sgl(0, 8)}})
+			}
+		})
+	}
+	qp.Close()
+	wg.Wait()
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	near, far := fds[0], fds[1]
+	if far == c.fd {
+		near, far = far, near
+	}
+	if near != c.fd {
+		again, err := unix.FcntlInt(uintptr(near), unix.F_DUPFD_CLOEXEC, c.fd)
+		if err != nil || again != c.fd {
+			t.Fatalf("descriptor %d is in use: %d, %v", c.fd, again, err)
+		}
+		unix.Close(near)
+	}
+	defer unix.Close(far)
+	defer unix.Close(c.fd)
+	if _, err := unix.Write(far, []byte("not ours")); err != nil {
+		t.Fatal(err)
+	}
+	c.look()
+	c.rx.mu.Lock()
+	c.rx.readOnce() // of who was about to
+	c.rx.mu.Unlock()
+	qp.mu.Lock()
+	qp.sends.Push().op = rdma.OpSend // that came too late to be refused
+	qp.mu.Unlock()
+	c.tx.wake()
+	got := make([]byte, 16)
+	if n, err := unix.Read(c.fd, got); err != nil || string(got[:n]) != "not ours" {
+		t.Errorf("what another is to read was read: %q, %v", got[:max(n, 0)], err)
+	}
+	if n, err := unix.Read(far, got); !errors.Is(err, unix.EAGAIN) {
+		t.Errorf("%d bytes were written for another, %v", n, err)
 	}
 }
 

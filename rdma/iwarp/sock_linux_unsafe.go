@@ -69,8 +69,8 @@ func (b *batch) writeSocket(fd int) (int, error) {
 }
 
 // readSocket reads into a and then b with one system call; either may be empty.
-// It returns errAgain when nothing is there. The scheduler is not told, see writeSocket.
-func readSocket(fd int, a, b []byte) (int, error) {
+// there is false when nothing is. The scheduler is not told, see writeSocket.
+func readSocket(fd int, a, b []byte) (read int, there bool, err error) {
 	iov := [2]unix.Iovec{{Base: unsafe.SliceData(a)}, {Base: unsafe.SliceData(b)}}
 	iov[0].SetLen(len(a))
 	iov[1].SetLen(len(b))
@@ -85,12 +85,12 @@ func readSocket(fd int, a, b []byte) (int, error) {
 		switch errno {
 		case 0:
 			raceAcquire()
-			return int(n), nil
+			return int(n), true, nil
 		case syscall.EINTR:
 		case syscall.EAGAIN:
-			return 0, errAgain
+			return 0, false, nil
 		default:
-			return 0, errno
+			return 0, true, errno
 		}
 	}
 }

@@ -21,4 +21,4 @@ func segmentSize(syscall.RawConn) int { return 0 }
 // writeSocket and readSocket are never called without a raw connection.
 func (*batch) writeSocket(int) (int, error) { return 0, errAgain }
 
-func readSocket(int, []byte, []byte) (int, error) { return 0, errAgain }
+func readSocket(int, []byte, []byte) (int, bool, error) { return 0, false, nil }

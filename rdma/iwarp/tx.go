@@ -42,10 +42,8 @@ type sender struct {
 	err     error // why writing failed
 	mid     bool  // the stream was left in the middle of a frame
 
-	attempt error // outcome of tryFn
-	tryFn   func(fd uintptr)
-	waitFn  func(fd uintptr) bool
-	runFn   func()
+	waitFn func(fd uintptr) bool
+	runFn  func()
 }
 
 // part says what a message belongs to of which a part is in frames.
@@ -60,7 +58,6 @@ const (
 func (t *sender) init(c *conn, limit int) {
 	t.c, t.msn, t.readMSN, t.atomicMSN = c, 1, 1, 1
 	t.maxTagged, t.maxUntagged = payloadFor(limit, taggedSize), payloadFor(limit, untaggedSize)
-	t.tryFn = func(fd uintptr) { t.attempt = t.write(int(fd)) }
 	t.waitFn = t.wait
 	t.runFn = t.run
 	t.files.init()
@@ -76,10 +73,7 @@ func (t *sender) pump() {
 		if t.c.raw == nil || t.cold {
 			break
 		}
-		err := t.c.raw.Control(t.tryFn)
-		if err == nil {
-			err = t.attempt
-		}
+		err := t.write()
 		if errors.Is(err, errAgain) {
 			break
 		}
@@ -113,9 +107,9 @@ func (t *sender) run() {
 }
 
 // wait writes until the queue is empty or the socket takes no more (false).
-func (t *sender) wait(fd uintptr) bool {
+func (t *sender) wait(uintptr) bool {
 	for t.b != nil || t.fill() {
-		switch err := t.write(int(fd)); {
+		switch err := t.write(); {
 		case errors.Is(err, errAgain):
 			return false
 		case err != nil:
@@ -129,7 +123,7 @@ func (t *sender) wait(fd uintptr) bool {
 
 // write writes the batch, holding its regions for that long. It ends with nil
 // when all is written.
-func (t *sender) write(fd int) error {
+func (t *sender) write() error {
 	b := t.b
 	if len(b.parts) == 0 {
 		return nil
@@ -139,7 +133,7 @@ func (t *sender) write(fd int) error {
 	}
 	defer b.release()
 	for {
-		n, err := b.writeSocket(fd)
+		n, err := b.writeSocket(t.c.fd)
 		if err != nil {
 			return err
 		}
@@ -174,12 +168,21 @@ func (t *sender) writeBlocking() error {
 func (t *sender) fill() bool {
 	qp := t.c.qp
 	qp.mu.Lock()
+	taken := t.takeLocked()
+	qp.mu.Unlock()
+	return taken && t.frameTaken()
+}
+
+// takeLocked begins a new batch with what is queued, which frameTaken frames. If there is
+// nothing, or the sender was stopped, it gives the baton back and says false. It may let
+// go of the lock meanwhile.
+func (t *sender) takeLocked() bool {
+	qp := t.c.qp
 	for t.part != partRequest && qp.next < qp.cancel {
 		t.cancelLocked()
 	}
 	if t.stopped || qp.held || !t.workLocked() {
 		t.releaseLocked()
-		qp.mu.Unlock()
 		return false
 	}
 	t.b = t.c.a.p.batches.Get().(*batch)
@@ -195,7 +198,11 @@ func (t *sender) fill() bool {
 		t.b.answers[t.b.asked] = qp.answers.At(i)
 		t.b.asked++
 	}
-	qp.mu.Unlock()
+	return true
+}
+
+// frameTaken frames what was taken into the batch; false says that writing is over for good.
+func (t *sender) frameTaken() bool {
 	if err := t.frameAll(); err != nil {
 		t.fail(err)
 		return false

@@ -1,0 +1,80 @@
+package iwarp
+
+import (
+	"lwio/rdma"
+	"lwio/rdma/internal/soft"
+)
+
+// cursor is a place in the pieces of a request.
+type cursor struct {
+	piece, within int
+	bytes         int // in all
+}
+
+// destination is the next stretch of memory that payload goes to.
+func (x *receiver) destination() ([]byte, soft.Lease) {
+	if x.seg.opcode() == opWrite {
+		return x.target, x.lease
+	}
+	pieces, at := x.scatter()
+	p := &pieces[at.piece]
+	return p.Buf[at.within:], soft.Lease{Region: p.Region}
+}
+
+// scatter is the list of pieces that payload goes to, and the place in it.
+func (x *receiver) scatter() ([]soft.Piece, *cursor) {
+	if x.answering() {
+		return x.reading.request.pieces, &x.readAt
+	}
+	return x.receive.Pieces, &x.at
+}
+
+// answering tells whether the frame answers a read or an atomic operation.
+func (x *receiver) answering() bool {
+	op := x.seg.opcode()
+	return op == opReadResponse || op == opAtomicResponse
+}
+
+// skip notes that n bytes of the current stretch are placed.
+func (x *receiver) skip(n int) {
+	x.left -= n
+	if x.seg.opcode() == opWrite {
+		x.target = x.target[n:]
+		return
+	}
+	pieces, at := x.scatter()
+	at.bytes += n
+	if at.within += n; at.within == len(pieces[at.piece].Buf) {
+		at.piece, at.within = at.piece+1, 0
+	}
+}
+
+// place puts payload where it belongs.
+func (x *receiver) place(payload []byte) error {
+	for len(payload) > 0 {
+		dst, l := x.destination()
+		n := min(len(dst), len(payload))
+		if !l.Acquire() {
+			return x.lostRegion()
+		}
+		soft.Place(dst[:n], payload[:n], &x.fence)
+		l.Release()
+		x.skip(n)
+		payload = payload[n:]
+	}
+	return nil
+}
+
+// lostRegion is the error for memory that was deregistered meanwhile.
+func (x *receiver) lostRegion() error {
+	if x.seg.opcode() == opWrite {
+		return x.violation(faultSTag)
+	}
+	v := x.violation(faultLocal)
+	if x.answering() {
+		v.reading = rdma.StatusAccessViolation
+	} else {
+		v.receive = rdma.StatusAccessViolation
+	}
+	return v
+}
