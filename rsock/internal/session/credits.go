@@ -36,6 +36,7 @@ type credits struct {
 	peer   int // that the peer has, as far as this side knows
 	owed   int // consumed, and not granted again
 	held   int // consumed by what the program has not read
+	late   int // consumed, and the receive is not posted again yet
 }
 
 // init begins with the windows of both sides, all granted.
@@ -89,9 +90,25 @@ func (c *credits) read(n int) {
 }
 
 // grantNow tells whether it is time for a message that has nothing but credits.
-func (c *credits) grantNow() bool {
-	if c.own == 0 {
+func (c *credits) grantNow() bool { return c.own > 0 && c.enough(c.owed) }
+
+// enough tells whether so many credits owed are worth a message.
+func (c *credits) enough(owed int) bool {
+	return owed >= c.window/2 || owed >= reserve/2 && c.peer <= reserve
+}
+
+// delay says that a message was taken out of its buffer, which is posted again later. It is
+// false if the peer would miss its credit then.
+func (c *credits) delay() bool {
+	if c.enough(c.owed + c.late + 1) {
 		return false
 	}
-	return c.owed >= c.window/2 || c.owed >= reserve/2 && c.peer <= reserve
+	c.late++
+	return true
+}
+
+// posted says that a buffer is posted again that was delayed.
+func (c *credits) posted() {
+	c.late--
+	c.owed++
 }

@@ -30,6 +30,9 @@ func newCreditModel(w0, w1 int) *creditModel {
 // send sends a message of side i if it may.
 func (m *creditModel) send(i int, k class) bool {
 	if !m.side[i].may(k) {
+		m.post(i)
+	}
+	if !m.side[i].may(k) {
 		return false
 	}
 	m.wire[1-i] = append(m.wire[1-i], modelMessage{m.side[i].spend(), k == parked})
@@ -46,8 +49,10 @@ func (m *creditModel) deliver(t *rapid.T, i int) bool {
 	if !m.side[i].receive(msg.granted) {
 		t.Fatalf("side %d: a message without a credit, or too many granted", i)
 	}
-	m.side[i].consumed(msg.keep)
-	m.grant(i)
+	if msg.keep || !rapid.Bool().Draw(t, "later") || !m.side[i].delay() {
+		m.side[i].consumed(msg.keep)
+		m.grant(i)
+	}
 	return true
 }
 
@@ -56,14 +61,22 @@ func (m *creditModel) read(i, n int) {
 	m.grant(i)
 }
 
+// post posts what was delayed.
+func (m *creditModel) post(i int) {
+	for m.side[i].late > 0 {
+		m.side[i].posted()
+	}
+}
+
 func (m *creditModel) grant(i int) {
+	m.post(i)
 	if m.side[i].grantNow() {
 		m.send(i, granting)
 	}
 }
 
-// check holds the books: every buffer of a side is the peer's to use, under way, kept, or
-// owed.
+// check holds the books: every buffer of a side is the peer's to use, under way, kept, owed,
+// or not posted yet.
 func (m *creditModel) check(t *rapid.T) {
 	for i := range 2 {
 		own, peer := &m.side[i], &m.side[1-i]
@@ -71,7 +84,7 @@ func (m *creditModel) check(t *rapid.T) {
 		for _, msg := range m.wire[1-i] {
 			granted += int(msg.granted)
 		}
-		if sum := peer.own + granted + len(m.wire[i]) + own.held + own.owed; sum != m.limit[i] {
+		if sum := peer.own + granted + len(m.wire[i]) + own.held + own.owed + own.late; sum != m.limit[i] {
 			t.Fatalf("side %d: %d of %d buffers are accounted for", i, sum, m.limit[i])
 		}
 		if own.own < 0 || own.owed < 0 || own.held < 0 || own.held > m.limit[i]-reserve {

@@ -135,8 +135,14 @@ func (s *Stream) poll() int {
 		s.mu.Unlock()
 		return 0
 	}
+	if s.in.spent {
+		s.in.spent = false
+		s.out.flush()
+	}
+	s.in.calm = 0
 	n, err := s.sock.Poll()
-	if n > 0 {
+	if n > s.in.calm {
+		s.in.spent = false
 		s.afterLocked()
 	}
 	s.mu.Unlock()

@@ -11,6 +11,8 @@ type inbound struct {
 	handle spi.Handle // of area
 	area   []byte     // the control buffers, and behind them what is fetched into without other memory
 	slots  []recvSlot
+	calm   int  // completions of this poll that leave nothing to flush
+	spent  bool // there may be something in outbound.spent
 	usage  usage
 
 	first    Type // what the first message has to be; 0 before Start
@@ -71,8 +73,8 @@ func (in *inbound) init(ctx context.Context, s *Stream) (err error) {
 	return s.sock.Commit()
 }
 
-// received handles a message, and posts its buffer again. Called with mu held, but by the
-// Close of the socket, when the stream is dead.
+// received handles a message, and has its buffer posted again. Called with mu held, but by
+// the Close of the socket, when the stream is dead.
 //
 // Source: [WSD §4], [WSD §5.1]
 func (s *Stream) received(t *recvSlot, over *spi.Overlapped) {
@@ -91,16 +93,19 @@ func (s *Stream) received(t *recvSlot, over *spi.Overlapped) {
 	}
 	s.counts.messagesIn.Add(1)
 	s.used(&s.in.usage, n)
-	if err := s.sock.Recv(over, t.sge[:], spi.Defer); err != nil {
-		s.lost(err)
-		return
-	}
-	// Only now may its credit go back.
 	if m.Type == s.in.first {
+		if err := s.sock.Recv(over, t.sge[:], spi.Defer); err != nil {
+			s.lost(err)
+		}
 		return
 	}
-	if !s.out.arrived(m.Credits, keep) {
+	ok, calm := s.out.arrived(t, &m, keep)
+	if !ok {
 		s.fail(violation("%v: more messages or credits than there may be", m.Type))
+	}
+	if calm {
+		s.in.calm++
+		s.in.spent = true
 	}
 	if m.Credits > 0 {
 		s.baton.signal(&s.writer)

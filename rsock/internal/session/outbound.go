@@ -20,6 +20,7 @@ type outbound struct {
 	usage  usage
 	most   int // bytes that a message to the peer may have
 
+	spent    []*recvSlot // receives that are delayed: who has the message may answer first
 	credits  credits
 	started  bool // credits are known
 	sequence uint32
@@ -122,6 +123,9 @@ func (o *outbound) trySend(m *Message, k class) bool {
 }
 
 func (o *outbound) trySendLocked(m *Message, k class) bool {
+	if !o.credits.may(k) {
+		o.catchUpLocked() // it may have to owe something
+	}
 	if len(o.free) == 0 || !o.credits.may(k) {
 		o.s.counts.held.Add(1)
 		return false
@@ -183,6 +187,7 @@ func (o *outbound) flushLocked() {
 		o.commitLocked()
 		return
 	}
+	o.catchUpLocked()
 	sent := 0
 	for ; sent < len(o.queue); sent++ {
 		c := &o.queue[sent]
@@ -207,16 +212,44 @@ func (o *outbound) commitLocked() {
 	}
 }
 
-// arrived takes in that a message came. keep says that its credit is not owed yet. It is
-// false if the peer had no credit for it, or grants too many.
-func (o *outbound) arrived(granted uint16, keep bool) bool {
+// arrived takes in that a message came, whose buffer is posted again, at the latest by the
+// next flush. keep says that its credit is not owed yet. ok is false if the peer had no credit
+// for it, or grants too many; calm says that there is no hurry, and nothing to flush.
+func (o *outbound) arrived(t *recvSlot, m *Message, keep bool) (ok, calm bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if !o.credits.receive(granted) {
-		return false
+	if !o.credits.receive(m.Credits) {
+		return false, false
 	}
-	o.credits.consumed(keep)
-	return true
+	if m.Type == TypeData && !keep && len(o.queue) == 0 && o.credits.delay() {
+		o.spent = append(o.spent, t)
+		return true, true
+	}
+	if o.recvLocked(t) {
+		o.credits.consumed(keep)
+	}
+	return true, false
+}
+
+// recvLocked defers a receive: it is posted before the next message, so that its credit may
+// go with that. It is false if the stream has ended by that.
+func (o *outbound) recvLocked(t *recvSlot) bool {
+	err := o.s.sock.Recv(&t.over, t.sge[:], spi.Defer)
+	if err != nil {
+		o.s.fail(connectionError(o.s.sock, err))
+	}
+	return err == nil
+}
+
+// catchUpLocked defers the receives that were delayed.
+func (o *outbound) catchUpLocked() {
+	for _, t := range o.spent {
+		if !o.recvLocked(t) {
+			break
+		}
+		o.credits.posted()
+	}
+	o.spent = o.spent[:0]
 }
 
 // released says that n messages that were kept are read. It sends what waits for that.

@@ -62,6 +62,8 @@ func (s *Stream) discardBuffersLocked() bool {
 	if in.items.len() == 0 && in.fetching.isIdle() && in.views == 0 {
 		pages.Discard(in.area[len(in.area)-s.cfg.BufferSize:]) // what is fetched into
 	}
+	s.out.catchUpLocked() // for all to be among those that wait
+	s.out.commitLocked()
 	s.sock.Rest()
 	in.usage, s.out.usage = usage{}, usage{}
 	return true
