@@ -120,3 +120,94 @@ func TestHeldAtTheEnd(t *testing.T) {
 		t.Error("an answer is held that nobody will post")
 	}
 }
+
+// An answer is held while a worker will soon have more to send with it: so many that
+// waking the client pays, or fewer where it polls and each costs a system call.
+//
+// Source: [LWIO §Wakeup]
+func TestHolds(t *testing.T) {
+	shared := &fabric{info: rdma.AdapterInfo{Caps: rdma.CapDirectAlloc}}
+	for _, tt := range []struct {
+		f             *fabric
+		wakes         bool
+		pending, held int           // outstanding, and answered before
+		took, since   time.Duration // the work, and from the first that is held
+		want          bool
+	}{
+		{new(fabric), true, 16, 14, 0, 0, true},
+		{new(fabric), true, 16, 15, 0, 0, true},
+		{new(fabric), true, 16, 16, 0, 0, false},
+		{new(fabric), true, 0, 0, 0, 0, false},
+		{new(fabric), true, 1, 0, 0, 0, true},
+		{new(fabric), true, 16, 1, holdTime, holdTime, true},
+		{new(fabric), true, 16, 1, holdTime + 1, 0, false},
+		{new(fabric), true, 16, 1, 0, holdTime + 1, false},
+		{shared, true, 16, 14, 0, 0, true},
+		{new(fabric), false, 16, polledEnough - 2, 0, 0, true},
+		{new(fabric), false, 16, polledEnough - 1, 0, 0, false},
+		{new(fabric), false, 2, 0, 0, 0, true},
+		{new(fabric), false, 2, 1, 0, 0, false},
+		{new(fabric), false, 1, 0, 0, 0, false},
+		{new(fabric), false, 0, 0, 0, 0, false},
+		{new(fabric), false, 16, 1, polledTime, polledTime, true},
+		{new(fabric), false, 16, 1, polledTime + 1, 0, false},
+		{new(fabric), false, 16, 1, 0, polledTime + 1, false},
+		{shared, false, 16, 1, 0, 0, false},
+	} {
+		c := &conn{f: tt.f, pending: tt.pending}
+		now := time.Now()
+		c.hold.n, c.hold.since = tt.held, now.Add(-tt.since)
+		c.mu.Lock() // the time may be over before the end
+		got := c.holdsLocked(1, tt.wakes, now.Add(-tt.took), now)
+		if c.hold.timer != nil && c.hold.timer.Stop() {
+			c.jobs.Done()
+		}
+		c.mu.Unlock()
+		c.jobs.Wait()
+		if got != tt.want {
+			t.Errorf("%+v: held: %t", tt, got)
+		}
+	}
+}
+
+// What is held goes out by itself when the time is over.
+func TestHeldGoesOut(t *testing.T) {
+	for _, flags := range []uint8{0, wire.FlagInterrupt} {
+		c, _ := newFuzzConn(t)
+		c.pending = 5
+		gone := make(chan struct{})
+		c.qp = &postHook{QueuePair: nullPair{}, do: func() { close(gone) }}
+		o, err := c.newOp()
+		if err != nil {
+			t.Fatal(err)
+		}
+		o.h.Flags, o.io = flags, true
+		c.deliver(o, time.Now())
+		<-gone
+		c.jobs.Wait()
+	}
+}
+
+// An answer that a client gave up polling for wakes it, and is not held.
+//
+// Source: [LWIO §Wakeup] [OP-93d]
+func TestHeldByArmed(t *testing.T) {
+	c, _ := newFuzzConn(t)
+	c.qp = nullPair{}
+	c.pending = 5
+	armed, err := c.newOp()
+	if err != nil {
+		t.Fatal(err)
+	}
+	answered, err := c.newOp()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.armed, answered.io = armed, true
+	c.deliver(answered, time.Now())
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.outbox.empty() || c.hold.n != 0 {
+		t.Error("the answer to an INTERRUPT is held")
+	}
+}

@@ -1,14 +1,26 @@
 package server
 
-import "time"
+import (
+	"time"
 
-// holdTime bounds for how long an answer stays in the outbox that would wake the
-// client, and how long the work on an operation may take for that.
-const holdTime = 200 * time.Microsecond
+	"lwio/rdma"
+)
+
+const (
+	// holdTime bounds for how long an answer stays in the outbox that would wake the
+	// client, and how long the work on an operation may take for that.
+	holdTime = 200 * time.Microsecond
+	// polledTime is the same of an answer that is polled for: a part of what a client
+	// looks for it before it sleeps. polledEnough is how many of those are enough.
+	polledTime   = 30 * time.Microsecond
+	polledEnough = 8
+)
 
 // hold is about the answers of workers that stay in the outbox for a moment. A
 // wake-up costs both sides more than a small write: a client that has many in flight is
-// woken once for several. conn.mu guards it.
+// woken once for several. One that polls is not woken; but to send costs a system call,
+// where the provider has no memory in common with the client, and on either side more than
+// a small write does. conn.mu guards it.
 type hold struct {
 	n     int // answers that are held
 	since time.Time
@@ -16,27 +28,34 @@ type hold struct {
 }
 
 // holdsLocked decides whether the last n answers, which are in the outbox and which a
-// worker began to work on then, stay there: until there are as many as are still
-// outstanding, the time is over, or anything else is posted.
+// worker began to work on then, stay there: until there are more than are still
+// outstanding (as many, or polledEnough, if they wake nobody), the time is over, or
+// anything else is posted.
 //
 // Source: [LWIO §Wakeup]
-func (c *conn) holdsLocked(n int, begun, now time.Time) bool {
-	h := &c.hold
-	if now.Sub(begun) > holdTime || c.draining.Load() || c.pumping || c.dead {
+func (c *conn) holdsLocked(n int, wakes bool, begun, now time.Time) bool {
+	h, enough, limit := &c.hold, c.pending+1, holdTime
+	if !wakes {
+		enough, limit = min(c.pending, polledEnough), polledTime
+		if c.f.info.Caps.Has(rdma.CapDirectAlloc) {
+			return false
+		}
+	}
+	if now.Sub(begun) > limit || c.draining.Load() || c.pumping || c.dead {
 		return false // who is pumping takes it along
 	}
 	if h.n += n; h.n == n {
 		h.since = now
 	}
-	if h.n > c.pending || now.Sub(h.since) > holdTime {
+	if h.n >= enough || now.Sub(h.since) > limit {
 		return false
 	}
 	switch {
 	case h.n > n:
 	case h.timer == nil:
 		c.jobs.Add(1)
-		h.timer = time.AfterFunc(holdTime, c.letGo)
-	case !h.timer.Reset(holdTime):
+		h.timer = time.AfterFunc(limit, c.letGo)
+	case !h.timer.Reset(limit):
 		c.jobs.Add(1)
 	}
 	return true

@@ -128,14 +128,15 @@ func (c *conn) deliver(o *op, begun time.Time) {
 	at := now.Sub(c.e.born)
 	o.observe(at)
 	c.mu.Lock()
+	holds := !o.more && c.armed == nil // else there is more to post
 	c.enqueueLocked(o)
-	n, wakes := 1, o.h.Interrupt() && !o.more
+	n, wakes := 1, o.h.Interrupt()
 	for x := rest.pop(); x != nil; x = rest.pop() {
 		x.observe(at)
 		c.enqueueLocked(x)
 		n, wakes = n+1, wakes && x.h.Interrupt()
 	}
-	if wakes && c.holdsLocked(n, begun, now) {
+	if holds && c.holdsLocked(n, wakes, begun, now) {
 		c.mu.Unlock()
 		return
 	}
