@@ -138,8 +138,8 @@ func (r *fileReader) cached(s *fileSource, off int64, n int, whole bool) bool {
 		info, err := s.f.Stat()
 		return !whole || err == nil && info.Size() >= off+int64(n)
 	}
-	b := s.a.p.buffers.Get().(*[readBufferSize]byte)
-	defer s.a.p.buffers.Put(b)
+	b := readBuffers.Get().(*[readBufferSize]byte)
+	defer readBuffers.Put(b)
 	for n > 0 {
 		got, err := r.read(s, b[:min(n, len(b))], off, false)
 		if err != nil {
@@ -180,7 +180,7 @@ func (qp *queuePair) checkFile(r *rdma.Request) (*fileSource, rdma.Status) {
 func (t *sender) fileData(r *sendRequest, n int) ([]byte, error) {
 	b := t.b
 	if b.file == nil {
-		b.file = t.c.a.p.buffers.Get().(*[readBufferSize]byte)
+		b.file = readBuffers.Get().(*[readBufferSize]byte)
 	}
 	if readBufferSize-b.read < n {
 		return nil, nil

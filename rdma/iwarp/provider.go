@@ -18,18 +18,20 @@ import (
 type Provider struct {
 	cfg      Config
 	adapters atomic.Uint64 // numbers the adapters
-	buffers  sync.Pool     // *[readBufferSize]byte
-	batches  sync.Pool     // *batch
 }
 
 var _ rdma.Provider = (*Provider)(nil)
 
+// The scratch memory of all connections of the process, so that those which are served one
+// after the other use the same, whoever made their providers.
+var (
+	readBuffers = sync.Pool{New: func() any { return new([readBufferSize]byte) }}
+	batches     = sync.Pool{New: func() any { return newBatch() }}
+)
+
 // New makes a provider; cfg may be nil and is copied.
 func New(cfg *Config) *Provider {
-	p := &Provider{cfg: withDefaults(cfg)}
-	p.buffers.New = func() any { return new([readBufferSize]byte) }
-	p.batches.New = func() any { return newBatch() }
-	return p
+	return &Provider{cfg: withDefaults(cfg)}
 }
 
 // Name is "iwarp". [OP-38b]

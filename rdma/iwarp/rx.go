@@ -364,8 +364,8 @@ func (x *receiver) body() (more bool, err error) {
 
 // discard reads to the end of the stream.
 func (x *receiver) discard() {
-	b := x.c.a.p.buffers.Get().(*[readBufferSize]byte)
-	defer x.c.a.p.buffers.Put(b)
+	b := readBuffers.Get().(*[readBufferSize]byte)
+	defer readBuffers.Put(b)
 	for {
 		if _, err := x.c.nc.Read(b[:]); err != nil {
 			return

@@ -25,7 +25,7 @@ func (x *receiver) space() []byte {
 // takeBuffer sees to it that there is a buffer.
 func (x *receiver) takeBuffer() {
 	if x.buf == nil {
-		x.buf = x.c.a.p.buffers.Get().(*[readBufferSize]byte)
+		x.buf = readBuffers.Get().(*[readBufferSize]byte)
 		copy(x.buf[x.r:x.w], x.rest)
 	}
 }
@@ -42,7 +42,7 @@ func (x *receiver) freeBuffer() {
 		}
 		copy(x.rest, x.buf[x.r:x.w])
 	}
-	x.c.a.p.buffers.Put(x.buf)
+	readBuffers.Put(x.buf)
 	x.buf, x.r, x.w = nil, 0, n
 }
 

@@ -185,7 +185,7 @@ func (t *sender) takeLocked() bool {
 		t.releaseLocked()
 		return false
 	}
-	t.b = t.c.a.p.batches.Get().(*batch)
+	t.b = batches.Get().(*batch)
 	most := uint64(batchRequests)
 	if qp.next < qp.cancel {
 		most = 1 // the one in progress
@@ -337,10 +337,10 @@ func (t *sender) drop() {
 	b := t.b
 	t.b = nil
 	if b.file != nil {
-		t.c.a.p.buffers.Put(b.file)
+		readBuffers.Put(b.file)
 	}
 	b.reset()
-	t.c.a.p.batches.Put(b)
+	batches.Put(b)
 }
 
 // fail ends writing for good and gives the baton back. Why the connection ended
