@@ -39,6 +39,15 @@ const (
 	// polling.
 	streakLooks = 64
 	streakTime  = 200 * time.Microsecond
+	// rareSleeps is for how many sleeps of guests the timer is stopped, each time that it
+	// ran out while one slept who had slept but once since it ran out before. So it wakes
+	// no goroutine for nothing at each sleep, where there are hundreds of connections;
+	// where sleeps are short, to leave it running costs less.
+	rareSleeps = 64
+	// freshLooks is how many Looks after a call of Notify that read all there was do
+	// nothing: who comes from there with all results looks once before it answers them, and
+	// once when it has polled the results of that, and then goes back there.
+	freshLooks = 2
 	// vainLooks is after how many looks in a row that found nothing who polls lets others
 	// run, where there is one processor. To do that takes as long as a look.
 	vainLooks = 8
@@ -67,10 +76,11 @@ type progress struct {
 	tick   *time.Timer   // so does this
 	armed  atomic.Bool   // the timer runs
 	leave  atomic.Int64  // for how long, in nanoseconds
+	rare   atomic.Int32  // for how many sleeps of guests to come the timer is stopped
 
-	parked atomic.Bool // the guest sleeps, or asks over and then will
-	over   func() bool // whether it need not; of who has the seat
-	fresh  atomic.Bool // there was one, and no Look since
+	parked atomic.Bool  // the guest sleeps, or asks over and then will
+	over   func() bool  // whether it need not; of who has the seat
+	fresh  atomic.Int32 // how many of the next Looks are in vain, as there was one
 }
 
 func (p *progress) init() {
@@ -92,6 +102,13 @@ func (p *progress) nudge() {
 func (p *progress) arm() {
 	if !p.armed.Load() && !p.armed.Swap(true) {
 		p.tick.Reset(time.Duration(p.leave.Load()))
+	}
+}
+
+// disarm keeps it from that while there is a guest, if guests sleep for long.
+func (p *progress) disarm() {
+	if p.rare.Load() > 0 && p.rare.Add(-1) >= 0 && p.armed.Load() && p.tick.Stop() {
+		p.armed.Store(false)
 	}
 }
 
@@ -133,6 +150,9 @@ func (c *conn) takeSeat() {
 				runtime.Gosched() // to those who were to run before, and may be who reads
 			}
 			guest, now := p.seat.Load() == seatGuest, p.uses.Load()
+			if guest && now-seen <= 1 {
+				p.rare.Store(rareSleeps)
+			}
 			stays := p.stays(guest || now != seen, time.Since(due))
 			seen = now
 			if guest {
@@ -173,8 +193,7 @@ func (c *conn) recall() {
 // look reads once for who polls. One that goes on makes the reader leave.
 func (c *conn) look() {
 	p, x := &c.progress, &c.rx
-	if !p.mayRead() || p.fresh.Load() && p.fresh.Swap(false) {
-		// Who comes from Notify with all results goes back there.
+	if !p.mayRead() || p.fresh.Load() > 0 && p.fresh.Add(-1) >= 0 {
 		return
 	}
 	if !x.mu.TryLock() {
@@ -214,6 +233,7 @@ func (c *conn) park(over func() bool) bool {
 		p.wanted.Store(true)
 		return false
 	}
+	p.disarm()
 	p.over = over
 	err := c.raw.Read(c.rx.guestFn)
 	p.rise()
@@ -224,8 +244,8 @@ func (c *conn) park(over func() bool) bool {
 		c.rx.mu.Unlock()
 	}
 	p.uses.Add(1)
-	if !p.fresh.Load() {
-		p.fresh.Store(true)
+	if p.fresh.Load() != freshLooks {
+		p.fresh.Store(freshLooks)
 	}
 	p.seat.Store(seatFree)
 	if !p.mayRead() || c.qp.sleepers() > 0 || !p.wanted.Load() {

@@ -163,6 +163,46 @@ func TestGuest(t *testing.T) {
 	}
 }
 
+// TestGuestAlone: while a guest sleeps for long no timer wakes the reader, and when the guest comes
+// back it has all there was: to look for more does nothing twice, for the results and for
+// those of the answers.
+func TestGuestAlone(t *testing.T) {
+	client, server := progressPair(t)
+	c := beGuest(t, client, server)
+	c.progress.leave.Store(int64(time.Hour))
+	c.progress.rare.Store(rareSleeps)
+	looks := func() int {
+		c.rx.mu.Lock()
+		defer c.rx.mu.Unlock()
+		return c.rx.looks
+	}
+	stopped := 0 // once the timer may have been one of before that ran out
+	until(t, "the timer is stopped", func() bool {
+		ran := c.progress.armed.Load()
+		_, done := notifyAsGuest(t, t.Context(), server, client)
+		if ran && !c.progress.armed.Load() {
+			stopped++
+		}
+		server.recv(2, 0, 8)
+		say(client)
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+		var res [4]rdma.Result
+		before := looks()
+		for i, want := range []int{1, 0, 0} {
+			if n, err := server.cq.Poll(res[:]); n != want || err != nil || looks() != before {
+				t.Fatalf("poll %d: %d results, %v, %d looks", i, n, err, looks()-before)
+			}
+		}
+		until(t, "a look reads again", func() bool {
+			_, err := server.cq.Poll(res[:])
+			return err != nil || looks() != before
+		})
+		return stopped == 3
+	})
+}
+
 // TestParkAsks: whether a guest need not sleep is asked when that which makes it so
 // would already wake it, so that nothing falls in between, and no earlier guest can
 // take the news.
