@@ -66,13 +66,20 @@ func (qp *queuePair) postLocked(r *rdma.Request) rdma.Status {
 	}
 	s := qp.sends.Push()
 	s.op, s.flags, s.id, s.length, s.remote, s.immediate = r.Op, r.Flags, r.ID, length, r.Remote, r.Immediate
-	s.pieces, s.inline, s.status, s.pending = s.pieces[:0], s.inline[:0], rdma.StatusSuccess, false
-	s.file, s.fileOffset, s.real, s.atomic = file, r.FileOffset, 0, r.Atomic
-	if r.Flags&rdma.FlagInline != 0 {
-		s.inline = append(s.inline, r.Inline...)
-	} else {
-		s.pieces = soft.AppendPieces(s.pieces, r.SGL)
+	s.status, s.pending, s.file = rdma.StatusSuccess, false, file
+	switch {
+	case r.Flags&rdma.FlagInline != 0:
+		s.pieces, s.inline = s.pieces[:0], append(s.inline[:0], r.Inline...)
+		return rdma.StatusSuccess
+	case file != nil:
+		s.fileOffset, s.real = r.FileOffset, 0
+	case r.Op.IsAtomic():
+		s.atomic = r.Atomic
 	}
+	if s.pieces == nil {
+		s.pieces = s.room[:0]
+	}
+	s.pieces = soft.AppendPieces(s.pieces[:0], r.SGL)
 	return rdma.StatusSuccess
 }
 

@@ -19,28 +19,29 @@ const (
 	pairClosed
 )
 
-// sendRequest is a request of the initiator queue.
+// sendRequest is a request of the initiator queue. What a Send or a Write of memory needs
+// lies together.
 type sendRequest struct {
-	op     rdma.Op
-	flags  rdma.Flags
-	id     uint64
-	pieces []soft.Piece // empty if inline
-	inline []byte
-	length int
-	remote rdma.RemoteAddr
+	flags     rdma.Flags
+	immediate uint32 // follows a write
+	status    rdma.Status
+	op        rdma.Op
+	pending   bool // it waits for the peer's answer; status is how it ended
+	id        uint64
+	length    int
+	remote    rdma.RemoteAddr
+	pieces    []soft.Piece  // empty if inline
+	room      [1]soft.Piece // of pieces, if that is enough
 	// file is where a write takes its data from, or nil; real counts the bytes that
 	// were there.
-	file       *fileSource
-	fileOffset int64
-	real       int
-	// immediate follows a write, atomic is what an atomic does.
-	immediate uint32
-	atomic    rdma.Atomic
+	file *fileSource
 	// work is what a bind or an invalidate has to do.
 	work soft.WindowWork
-	// status is how it ended; pending says that it waits for the peer's answer.
-	status  rdma.Status
-	pending bool
+
+	real       int
+	fileOffset int64
+	inline     []byte
+	atomic     rdma.Atomic
 }
 
 // asks tells whether the peer answers the request.

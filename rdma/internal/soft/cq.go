@@ -32,8 +32,10 @@ type CompletionQueue struct {
 	seen, seenSolicited uint64
 	// One more than the number of the last result of each sort, 0 for none.
 	lastPlain, lastSolicited uint64
-	waiters                  []*waiter
+	waiters                  []*waiter // in places, like free, for as long as there is one
 	free                     []*waiter
+	places                   [2]*waiter
+	first                    waiter
 	watching                 bool        // timer runs
 	timer                    *time.Timer // calls endWatches
 	failed                   rdma.Status // StatusBufferOverflow, or StatusCanceled when closed
@@ -56,6 +58,7 @@ func (d *Domain) CreateCompletionQueue(depth int) (rdma.CompletionQueue, error) 
 		return nil, d.Error(op, "", rdma.StatusInvalidParameterN(3), nil)
 	}
 	q := &CompletionQueue{d: d, depth: depth, drivers: make(map[Driver]struct{})}
+	q.waiters, q.free = q.places[:0:1], append(q.places[1:1:2], q.first.init())
 	if err := d.Add(CompletionQueues, q, op); err != nil {
 		return nil, err
 	}

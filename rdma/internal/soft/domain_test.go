@@ -129,18 +129,20 @@ func TestKeys(t *testing.T) {
 // TestFIFO: elements keep their order and their slots while the queue grows.
 func TestFIFO(t *testing.T) {
 	var f FIFO[int]
+	var slots []*int
 	next := 0
 	for i := range 100 {
 		for range i % 7 {
-			*f.Push() = next
+			slots = append(slots, f.Push())
+			*slots[next] = next
 			next++
 		}
 		for range i % 5 {
 			if f.Len() == 0 {
 				break
 			}
-			if got := *f.At(f.Head); got != int(f.Head) {
-				t.Fatalf("element %d is %d", f.Head, got)
+			if at := f.At(f.Head); *at != int(f.Head) || at != slots[f.Head] {
+				t.Fatalf("element %d is %d, at %p, and was made at %p", f.Head, *at, at, slots[f.Head])
 			}
 			f.Head++
 		}

@@ -3,7 +3,8 @@ package soft
 // firstSlots is how many slots a queue of requests begins with.
 const firstSlots = 8
 
-// FIFO is a queue of slots that are made when first needed and used again. An
+// FIFO is a queue of slots that are made when first needed, several at a time so that they
+// lie side by side, and used again. An
 // element has a number, counted from the first ever; those from Head to Tail are
 // in the queue. To take the first one out, add one to Head. The zero value works.
 type FIFO[T any] struct {
@@ -23,18 +24,18 @@ func (f *FIFO[T]) Push() *T {
 	if f.Len() == len(f.slots) {
 		f.grow()
 	}
-	i := f.Tail & uint64(len(f.slots)-1)
-	if f.slots[i] == nil {
-		f.slots[i] = new(T)
-	}
 	f.Tail++
-	return f.slots[i]
+	return f.At(f.Tail - 1)
 }
 
 func (f *FIFO[T]) grow() {
 	slots := make([]*T, max(2*len(f.slots), firstSlots))
 	for i := f.Head; i != f.Tail; i++ {
 		slots[i&uint64(len(slots)-1)] = f.At(i)
+	}
+	more := make([]T, len(slots)-len(f.slots))
+	for i := f.Tail; i != f.Head+uint64(len(slots)); i++ {
+		slots[i&uint64(len(slots)-1)] = &more[i-f.Tail]
 	}
 	f.slots = slots
 }

@@ -53,8 +53,8 @@ func (l *Lease) Release() {
 // Source: [RFC 5041 §7], [RFC 5040 §8.1.1], [RFC 5042 §6.3]
 func (t *Windows) Resolve(token uint32, addr, n uint64, want rdma.Access) (Lease, []byte, Refusal) {
 	if token&1 == 0 {
-		r := t.d.regions.find(token)
-		if r == nil || !r.Open() {
+		r := t.region(token)
+		if r == nil {
 			return Lease{}, nil, BadToken
 		}
 		mem, refused := slice(r.buf, r.base, r.access, addr, n, want)

@@ -11,27 +11,28 @@ import (
 type waiter struct {
 	kind   rdma.NotifyKind
 	status rdma.Status
-	ch     chan struct{} // gets one value when the wait is ended
-	done   atomic.Bool   // is true then, before Unpark
+	done   atomic.Bool // the wait is ended
+	parker Parker      // where it sleeps until then, or nil: at ch
 	ctx    context.Context
-	parker Parker      // where it sleeps, or nil
-	over   func() bool // whether it should not sleep there any more
+	over   func() bool   // whether it should not sleep in parker any more
+	ch     chan struct{} // gets one value when the wait is ended
 	watch  watch
 }
 
-func newWaiter() *waiter {
-	w := &waiter{ch: make(chan struct{}, 1)}
+func (w *waiter) init() *waiter {
+	w.ch = make(chan struct{}, 1)
 	w.over = func() bool { return w.done.Load() || w.ctx.Err() != nil }
 	return w
 }
 
 // release ends the wait; the caller holds the queue's lock.
 func (w *waiter) release() {
-	w.ch <- struct{}{}
 	w.done.Store(true)
 	if w.parker != nil {
 		w.parker.Unpark()
+		return
 	}
+	w.ch <- struct{}{}
 }
 
 // pendingLocked tells whether a result that is in the queue and satisfied no
@@ -98,10 +99,8 @@ func (q *CompletionQueue) sleep(ctx context.Context, w *waiter) (canceled bool) 
 		q.polls.Store(0)
 		w.watch.begin(ctx, w.parker)
 		for {
-			select {
-			case <-w.ch:
+			if w.done.Load() {
 				return false
-			default:
 			}
 			if ctx.Err() != nil {
 				return q.leave(w)
@@ -109,6 +108,9 @@ func (q *CompletionQueue) sleep(ctx context.Context, w *waiter) (canceled bool) 
 			if !w.parker.Park(w.over) {
 				break
 			}
+		}
+		if !q.unseat(w) {
+			return false
 		}
 	}
 	if w.kind != rdma.NotifyErrors { // which has nothing to do with connections
@@ -122,6 +124,15 @@ func (q *CompletionQueue) sleep(ctx context.Context, w *waiter) (canceled bool) 
 		return q.leave(w)
 	}
 	return false
+}
+
+// unseat makes a notification wait at its channel; false says that it was satisfied
+// meanwhile.
+func (q *CompletionQueue) unseat(w *waiter) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	w.parker = nil
+	return !w.done.Load()
 }
 
 // Sleepers is how many wait in Notify for results that they do not fetch
@@ -145,7 +156,7 @@ func (q *CompletionQueue) waiterLocked(ctx context.Context, kind rdma.NotifyKind
 	if n := len(q.free); n > 0 {
 		w, q.free = q.free[n-1], q.free[:n-1]
 	} else {
-		w = newWaiter()
+		w = new(waiter).init()
 	}
 	w.kind, w.status, w.ctx, w.parker = kind, rdma.StatusSuccess, ctx, nil
 	w.done.Store(false)
@@ -166,7 +177,9 @@ func (q *CompletionQueue) leave(w *waiter) bool {
 			return true
 		}
 	}
-	<-w.ch
+	if w.parker == nil {
+		<-w.ch
+	}
 	return false
 }
 

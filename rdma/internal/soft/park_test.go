@@ -108,6 +108,47 @@ func TestParkEnds(t *testing.T) {
 	}
 }
 
+// refuser takes nobody in to sleep, and meanwhile something happens.
+type refuser struct {
+	fakePair
+	meanwhile func()
+}
+
+func (p *refuser) Park(func() bool) bool {
+	p.meanwhile()
+	return false
+}
+
+func (p *refuser) Unpark() {}
+
+// TestParkRefused: a result that comes while a notification tries in vain to park ends it,
+// and so does one that comes when it waits elsewhere.
+//
+// Source: [ND CompletionQueue.Notify]
+func TestParkRefused(t *testing.T) {
+	q := newQueue(t, 8)
+	p := &refuser{fakePair: fakePair{q: q}, meanwhile: func() { q.Push([]rdma.Result{plainResult}) }}
+	if !q.Attach(p) {
+		t.Fatal("refused")
+	}
+	if err := q.Notify(t.Context(), rdma.NotifyAny); err != nil {
+		t.Fatal(err)
+	}
+	p.meanwhile = func() {}
+	n := startNotify(t, q, rdma.NotifyAny)
+	for q.Sleepers() == 0 {
+		runtime.Gosched()
+	}
+	q.Push([]rdma.Result{plainResult})
+	if err := <-n.done; err != nil {
+		t.Fatal(err)
+	}
+	var res [4]rdma.Result
+	if n, err := q.Poll(res[:]); n != 2 || err != nil {
+		t.Fatal(n, err)
+	}
+}
+
 // TestParkLate: what ends a wait just before its caller parks is not missed.
 //
 // Source: [ND CompletionQueue.Notify]

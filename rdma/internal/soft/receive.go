@@ -16,12 +16,16 @@ type Receive struct {
 	Pieces []Piece
 	Length int // of Pieces, in bytes
 
-	buffer *buffer // if a shared queue supplied it
+	buffer *buffer  // if a shared queue supplied it
+	room   [2]Piece // of Pieces, if that is enough
 }
 
 // set fills a slot with a request that was checked.
 func (r *Receive) set(req *rdma.ReceiveRequest, length int) {
 	r.ID, r.Length = req.ID, length
+	if r.Pieces == nil {
+		r.Pieces = r.room[:0]
+	}
 	r.Pieces = AppendPieces(r.Pieces[:0], req.SGL)
 }
 

@@ -54,6 +54,33 @@ func TestResolve(t *testing.T) {
 	}
 }
 
+// TestResolveUsual: which region a peer named before makes no difference to what it may
+// name, and neither does that this one was closed.
+func TestResolveUsual(t *testing.T) {
+	d := newDomain(t)
+	l := newLender(t, d)
+	var regions []*Region
+	for range 3 {
+		regions = append(regions, d.register(t, 64, rdma.AccessRemoteWrite))
+	}
+	for closed := range regions {
+		for range 2 {
+			for i, r := range regions {
+				want := Granted
+				if i < closed {
+					want = BadToken
+				}
+				at := r.RemoteAddr()
+				lease, _, got := l.Resolve(uint32(at.Token), at.Addr, 64, rdma.AccessRemoteWrite)
+				if got != want || got == Granted && lease.Region != r {
+					t.Errorf("%d closed, region %d: refusal %d, want %d", closed, i, got, want)
+				}
+			}
+		}
+		regions[closed].Close()
+	}
+}
+
 // fence is a Backing that notes that it was asked to withdraw.
 type fence struct {
 	withdrawn int

@@ -3,6 +3,7 @@ package soft
 import (
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 
 	"lwio/rdma"
 )
@@ -17,6 +18,9 @@ type Windows struct {
 	mu    *sync.Mutex
 	gen   *rand.ChaCha8
 	table tokenTable[lent]
+	// usual is the region that the peer named first, until that is closed: mostly it names
+	// no other, and need not be looked for.
+	usual atomic.Pointer[Region]
 	idle  chan struct{} // gets a value when something has no references any more
 }
 
@@ -245,4 +249,20 @@ func (t *Windows) find(token uint32) *lent {
 		return s.Load()
 	}
 	return nil
+}
+
+// region gives the open region of a token, or nil.
+func (t *Windows) region(token uint32) *Region {
+	usual := t.usual.Load()
+	if usual != nil && usual.token == token && usual.Open() {
+		return usual
+	}
+	r := t.d.regions.find(token)
+	if r == nil || !r.Open() {
+		return nil
+	}
+	if usual == nil || !usual.Open() {
+		t.usual.Store(r)
+	}
+	return r
 }
