@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -358,5 +359,31 @@ func TestFailureDuringFetch(t *testing.T) {
 		}
 		b.mu.Unlock()
 		<-wrote
+	})
+}
+
+// TestFailureOfFetches has a Read ask for several offers at once whose memory is gone: none of
+// them comes, and Read says so.
+//
+// Source: [WSD §5.2]
+func TestFailureOfFetches(t *testing.T) {
+	onFabrics(t, func(t *testing.T, f fabric) {
+		s, r := greeted(t, f, Config{}, true)
+		const size = 2 * directRead
+		for i := range uint32(maxDirect) {
+			d := r.lendable(size, spi.MemRead)
+			if err := r.sock.DeregisterRdmaMemory(d); err != nil {
+				t.Fatal(err)
+			}
+			r.tell(Message{Type: TypeOffer, Transfer: i + 1, Total: size, Descriptor: d})
+		}
+		for offers := 0; offers < maxDirect; runtime.Gosched() {
+			s.mu.Lock()
+			offers = s.in.offers
+			s.mu.Unlock()
+		}
+		if n, err := s.Read(make([]byte, maxDirect*size)); n > 0 || !errors.Is(err, ErrReset) {
+			t.Errorf("read %d bytes, %v", n, err)
+		}
 	})
 }

@@ -78,7 +78,8 @@ func (s *Stream) askDirect(t *incoming, p []byte, follows bool) int {
 	return n
 }
 
-// takeLocked takes what is here, in the order of the stream, for a Read with such memory.
+// takeLocked takes what is here, in the order of the stream, for a Read with such memory. A
+// fetch that brought nothing is over, whatever is missing before it.
 func (s *Stream) takeLocked(p []byte) (n int) {
 	in, g := &s.in, &s.in.fetching
 	for {
@@ -87,7 +88,7 @@ func (s *Stream) takeLocked(p []byte) (n int) {
 		if g.used == 0 || f.busy {
 			return n
 		}
-		if it := in.items.at(0); it.offer != f.offer || len(it.data) > 0 || g.isAside(f.offer) {
+		if it := in.items.at(0); f.got > 0 && (it.offer != f.offer || len(it.data) > 0 || g.isAside(f.offer)) {
 			return n
 		}
 		n += f.got
