@@ -2,6 +2,7 @@ package smbclient
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 
@@ -31,7 +32,8 @@ type transfer struct {
 	most int // bytes in a piece
 	make func(at, n int) part
 	done func(x piece, r *response) (int, error)
-	// whole: what is in flight when a piece fails is waited for, because it may still be done.
+	// whole: what is in flight when a piece is refused is waited for, because it may still be
+	// done.
 	whole bool
 
 	queue []piece
@@ -71,11 +73,15 @@ func (x *transfer) outcome(one piece) (int, error) {
 	return x.done(one, r)
 }
 
-// rest waits, after a piece has failed, for those that may still be done, and returns why.
-// If nobody knows of one of them that is the error, and no longer what the server said.
+// rest waits, after the server has refused a piece, for those that may still be done, and
+// returns why. If nobody knows of one of them that is the error, and no longer what the
+// server said. After a piece of which nobody knows there is nothing to wait for.
 func (x *transfer) rest(why error) error {
+	if !x.whole || !refusal(why) {
+		return why
+	}
 	c := x.f.t.s.conn
-	for x.whole && len(x.queue) > 0 {
+	for len(x.queue) > 0 {
 		one := x.queue[0]
 		x.queue = x.queue[1:]
 		r, err := c.wait(x.ctx, one.p)
@@ -85,6 +91,12 @@ func (x *transfer) rest(why error) error {
 		c.free(r)
 	}
 	return why
+}
+
+// refusal tells whether the server has said that it did not do all of a piece.
+func refusal(err error) bool {
+	var refused ntstatus.Status
+	return errors.As(err, &refused) || errors.Is(err, io.ErrShortWrite)
 }
 
 // fill sends pieces as long as there is room in the window and credits are there;

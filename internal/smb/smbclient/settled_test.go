@@ -161,3 +161,29 @@ func TestRefusedWriteIsOver(t *testing.T) {
 		})
 	}
 }
+
+// A write that is uncertain all the same waits for nobody: its time is over once, however
+// many pieces have no answer, and its error says so once.
+func TestUncertainWriteReturnsAtOnce(t *testing.T) {
+	for name, end := range map[string]struct {
+		patience time.Duration // of the caller
+		want     string
+	}{
+		"given up":  {time.Second, "smb write f: no answer in time: context deadline exceeded"},
+		"no answer": {2 * DefaultTimeout, "smb write f: no answer in time"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := newHolder(t)
+				began := time.Now()
+				ctx, cancel := context.WithTimeout(t.Context(), end.patience)
+				defer cancel()
+				_, err := h.file.WriteAt(ctx, make([]byte, 2*maxPiece+1), 0)
+				if took := time.Since(began); took != min(end.patience, DefaultTimeout) || err == nil || err.Error() != end.want {
+					t.Errorf("after %v: %v", took, err)
+				}
+				h.unsettled(t)
+			})
+		})
+	}
+}
