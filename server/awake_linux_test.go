@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -73,6 +74,39 @@ func testCPULatency(t *testing.T, on string) {
 
 // A limit that cannot be had is an error at once, which says why.
 func TestCPULatencyRefused(t *testing.T) {
+	files := oneShare(t)
+	device := filepath.Join(t.TempDir(), "none")
+	if _, err := New(Config{FS: files, CPULatency: time.Nanosecond, cpuDevice: device}); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), device) {
+		t.Errorf("without a device: %v", err)
+	}
+	if _, err := New(Config{FS: files, CPULatency: -1}); err == nil || !strings.Contains(err.Error(), "negative") {
+		t.Errorf("a limit below 0: %v", err)
+	}
+}
+
+// That the system did not take a limit is an error of Shutdown too. The server may have been
+// closed before it told the system, so that it takes some.
+func TestCPULatencyNotTaken(t *testing.T) {
+	files := oneShare(t)
+	for range 100 {
+		s, err := New(Config{FS: files, CPULatency: time.Nanosecond, cpuDevice: "/dev/full"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.awake.Touch()
+		if err = s.Shutdown(t.Context()); errors.Is(err, syscall.ENOSPC) && strings.Contains(err.Error(), "/dev/full") {
+			return
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Error("no error of 100 servers")
+}
+
+// oneShare is a file system for servers that nobody uses.
+func oneShare(t *testing.T) *vfs.FS {
+	t.Helper()
 	dir, err := vfs.NewDir(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
@@ -81,12 +115,6 @@ func TestCPULatencyRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer files.Close()
-	device := filepath.Join(t.TempDir(), "none")
-	if _, err := New(Config{FS: files, CPULatency: time.Nanosecond, cpuDevice: device}); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), device) {
-		t.Errorf("without a device: %v", err)
-	}
-	if _, err := New(Config{FS: files, CPULatency: -1}); err == nil || !strings.Contains(err.Error(), "negative") {
-		t.Errorf("a limit below 0: %v", err)
-	}
+	t.Cleanup(func() { files.Close() })
+	return files
 }

@@ -135,15 +135,14 @@ func (s *Server) stopListening() {
 // LWIO, then those over SMB, and does what Close does. Clients that only sit there
 // are not waited for.
 //
-// Errors: ctx's, if requests had to be cut off.
+// Errors: ctx's, if requests had to be cut off; those of Close.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.stopListening()
 	err := s.engine.drain(ctx)
 	if e := s.smb.Shutdown(ctx); err == nil {
 		err = e
 	}
-	s.Close()
-	if err != nil {
+	if err = errors.Join(err, s.Close()); err != nil {
 		return fmt.Errorf("server: shutdown: %w", err)
 	}
 	return nil
