@@ -198,7 +198,7 @@ func TestTouchedByMany(t *testing.T) {
 			var all sync.WaitGroup
 			for range 4 {
 				all.Go(func() {
-					time.Sleep(3 * Rest) // at the very time of a look
+					time.Sleep(Rest / 2) // at the very time of a look
 					k.Touch()
 				})
 			}
