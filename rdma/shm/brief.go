@@ -152,28 +152,28 @@ func (t *sender) place(reqs []rdma.Request) (n int, err error) {
 // tell puts a message of one piece into the ring, if there is room and nothing is
 // wrong. The caller commits it, which ends the use of the piece's region too.
 func (t *sender) tell(r *rdma.Request, length int) bool {
-	if need, err := t.lacks(length); need > 0 || err != nil {
+	e := entry{kind: entryBrief, flags: entryFirst, length: uint32(length), total: uint32(length)}
+	if need, err := t.lacksRoom(e.size()); need > 0 || err != nil {
 		return false
 	}
 	data := r.Inline
 	if r.Flags&rdma.FlagInline == 0 {
 		data = nil
 		if length > 0 {
-			e := &r.SGL[0]
-			g := t.c.a.dom.RegionOf(e.Region)
+			piece := &r.SGL[0]
+			g := t.c.a.dom.RegionOf(piece.Region)
 			if !t.keep(g) {
 				return false
 			}
-			data = g.Bytes()[e.Offset : e.Offset+length]
+			data = g.Bytes()[piece.Offset : piece.Offset+length]
 		}
 	}
-	a, b := t.out.payload(length)
+	a, b := t.out.behind(briefSize, length)
 	copy(b, data[copy(a, data):])
-	flags := uint8(entryFirst)
 	if r.Flags&rdma.FlagSolicitEvent != 0 {
-		flags |= entrySolicited
+		e.flags |= entrySolicited
 	}
-	t.out.stage(&entry{kind: entrySend, flags: flags, length: uint32(length), total: uint32(length)})
+	t.out.stage(&e)
 	return true
 }
 

@@ -29,7 +29,9 @@ func FuzzRing(f *testing.F) {
 		{{kind: entryWrite, length: 8, total: 8, token: uint32(at.Token), addr: at.Addr}},
 		{{kind: entryWrite, length: 8, total: 1024, token: uint32(at.Token), addr: at.Addr + 1}},
 		{{kind: entrySend, flags: entryFirst, length: 8, total: 16}, {kind: entrySend, length: 8, total: 8}},
-		{{kind: entrySend, flags: entryFirst | entrySolicited}, {kind: 7}},
+		{{kind: entrySend, flags: entryFirst | entrySolicited}, {kind: 77}},
+		{{kind: entryBrief, flags: entryFirst, length: 48}, {kind: entryBrief, flags: entryFirst, length: 16}},
+		{{kind: entrySend, flags: entryFirst, length: 8, total: 16}, {kind: entryBrief, length: 8}},
 		{{kind: entrySend, flags: entryFirst}, {kind: entrySkip, length: minRing - 2*headerSize, total: minRing - 2*headerSize}},
 		{{kind: entrySkip, length: minRing - headerSize, total: minRing - headerSize}, {kind: entrySend, flags: entryFirst}},
 		{{kind: entryLend, flags: entryFirst, length: 8, total: 16, token: uint32(at.Token), addr: at.Addr}},
@@ -37,7 +39,7 @@ func FuzzRing(f *testing.F) {
 		var seed []byte
 		for _, e := range es {
 			at := len(seed)
-			seed = append(seed, make([]byte, entrySize(int(e.length)))...)
+			seed = append(seed, make([]byte, e.size())...)
 			e.store(seed, at)
 		}
 		f.Add(uint64(len(seed)), uint64(0), seed)
@@ -143,7 +145,7 @@ func TestPrefixes(t *testing.T) {
 // TestGolden fixes the bytes of the start-up.
 func TestGolden(t *testing.T) {
 	h := hello{kind: helloReady, ring: 0x40000, limits: rdma.ReadLimits{Inbound: 3, Outbound: 5}, private: []byte("ab")}
-	want := append([]byte("LWIOshm\x05"), 4, 0, 0, 0, 0, 0, 4, 0, 3, 0, 0, 0, 5, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 'a', 'b')
+	want := append([]byte("LWIOshm\x06"), 4, 0, 0, 0, 0, 0, 4, 0, 3, 0, 0, 0, 5, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 'a', 'b')
 	if got := h.appendTo(nil); !bytes.Equal(got, want) {
 		t.Errorf("%x, want %x", got, want)
 	}
@@ -151,5 +153,38 @@ func TestGolden(t *testing.T) {
 	want = binary.LittleEndian.AppendUint64([]byte{2, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0}, 4)
 	if got := n.appendTo(nil); !bytes.Equal(got, want) {
 		t.Errorf("%x, want %x", got, want)
+	}
+}
+
+// TestGoldenEntry fixes the bytes of headers in a ring, in the order of little-endian hosts.
+func TestGoldenEntry(t *testing.T) {
+	if binary.NativeEndian.Uint16([]byte{1, 0}) != 1 {
+		t.Skip("a ring has the byte order of its host")
+	}
+	full := make([]byte, headerSize)
+	for i := range full {
+		full[i] = 0xEE
+	}
+	for _, x := range []struct {
+		e    entry
+		want []byte
+	}{
+		{entry{kind: entryBrief, flags: entryFirst | entrySolicited, length: 48, total: 48}, []byte{7, 5, 0, 0, 48, 0, 0, 0}},
+		{
+			entry{kind: entryWrite, flags: entryImmediate, length: 2, total: 3, immediate: 4, addr: 5, token: 6},
+			[]byte{2, 8, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0, 6, 0, 0, 0, 5, 0, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0},
+		},
+	} {
+		words := make([]uint64, headerSize/8) // makes it aligned
+		ring := unsafe.Slice((*byte)(unsafe.Pointer(&words[0])), headerSize)
+		copy(ring, full)
+		x.e.store(ring, 0)
+		if n := x.e.header(); n != len(x.want) || !bytes.Equal(ring[:n], x.want) || !bytes.Equal(ring[n:], full[n:]) {
+			t.Errorf("%x, want %x", ring, x.want)
+		}
+		var got entry
+		if got.load(ring, 0); got != x.e {
+			t.Errorf("read as %+v, not %+v", got, x.e)
+		}
 	}
 }

@@ -20,7 +20,7 @@ import (
 //	0 magic, 8 kind, 9 zeros, 12 size of the ring, 16 and 20 read limits,
 //	24 length of the private data, 28 zeros, 32 private data
 const (
-	helloMagic     = "LWIOshm\x05"
+	helloMagic     = "LWIOshm\x06"
 	helloSize      = 32
 	helloRequest   = 1
 	helloAccept    = 2

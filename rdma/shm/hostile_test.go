@@ -240,6 +240,18 @@ func TestScribbledRing(t *testing.T) {
 			r.put(entry{kind: entrySend, flags: entryFirst, length: 8, total: 16}, 64)
 			r.put(entry{kind: entryWrite, flags: entryImmediate}, 32)
 		},
+		"brief, longer than there": func(r *raw, _ *side) {
+			r.put(entry{kind: entryBrief, flags: entryFirst, length: 25}, 32)
+		},
+		"brief, longer than the ring": func(r *raw, _ *side) {
+			r.put(entry{kind: entryBrief, flags: entryFirst, length: math.MaxUint32}, minRing)
+		},
+		"brief, in the middle of nothing": func(r *raw, _ *side) { r.put(entry{kind: entryBrief, length: 8}, 32) },
+		"brief, within a message": func(r *raw, _ *side) {
+			r.put(entry{kind: entrySend, flags: entryFirst}, 32)
+			r.put(entry{kind: entrySend, flags: entryFirst, length: 8, total: 16}, 64)
+			r.put(entry{kind: entryBrief, flags: entryFirst, length: 8}, 32)
+		},
 		"skips less than the rest of the ring": func(r *raw, _ *side) {
 			r.put(entry{kind: entrySkip, length: 32, total: 32}, 64)
 		},

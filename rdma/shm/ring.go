@@ -13,8 +13,8 @@ import (
 // errRing says that the peer's ring or its counters make no sense.
 var errRing = errors.New("the peer's ring is inconsistent")
 
-// entrySize is the room that an entry with n bytes takes.
-func entrySize(n int) int { return headerSize + (n+headerSize-1)/headerSize*headerSize }
+// entrySize is the room that an entry with n bytes takes, if it is not brief.
+func entrySize(n int) int { return whole(headerSize + n) }
 
 // producer puts entries into this side's ring. It belongs to who holds the baton
 // of the queue pair.
@@ -90,8 +90,11 @@ func (p *producer) clear() bool {
 }
 
 // payload is where the n bytes of payload of the next entry go: they may wrap.
-func (p *producer) payload(n int) (a, b []byte) {
-	return around(p.own.ring, p.tail+uint64(p.skip)+headerSize, n)
+func (p *producer) payload(n int) (a, b []byte) { return p.behind(headerSize, n) }
+
+// behind is payload for a header of that size.
+func (p *producer) behind(header, n int) (a, b []byte) {
+	return around(p.own.ring, p.tail+uint64(p.skip+header), n)
 }
 
 // publish lets the peer see the next entry, whose payload is in place.
@@ -110,8 +113,8 @@ func (p *producer) stage(e *entry) {
 		p.skip = 0
 	}
 	e.store(p.own.ring, int(p.tail&uint64(len(p.own.ring)-1)))
-	p.tail += uint64(entrySize(int(e.length)))
-	if e.kind != entrySend && e.kind != entryLend && e.total > 0 {
+	p.tail += uint64(e.size())
+	if e.kind != entrySend && e.kind != entryBrief && e.kind != entryLend && e.total > 0 {
 		p.placed = p.tail
 	}
 }
@@ -151,7 +154,7 @@ func (c *consumer) next(e *entry) (ok bool, err error) {
 		return false, errRing
 	}
 	e.load(c.peer.ring, int(c.head&uint64(len(c.peer.ring)-1)))
-	if uint64(e.length) > there || uint64(entrySize(int(e.length))) > there || e.length > e.total || e.total > soft.MaxTransfer {
+	if uint64(e.length) > there || uint64(e.size()) > there || e.length > e.total || e.total > soft.MaxTransfer {
 		return false, errRing
 	}
 	return true, nil
@@ -159,16 +162,16 @@ func (c *consumer) next(e *entry) (ok bool, err error) {
 
 // payload is where the bytes of the next entry are: they may wrap.
 func (c *consumer) payload(e *entry) (a, b []byte) {
-	return around(c.peer.ring, c.head+headerSize, int(e.length))
+	return around(c.peer.ring, c.head+uint64(e.header()), int(e.length))
 }
 
 // skips tells whether the next entry, which has no payload, ends where the ring does.
 func (c *consumer) skips(e *entry) bool {
-	return (c.head+uint64(entrySize(int(e.length))))&uint64(len(c.peer.ring)-1) == 0
+	return (c.head+uint64(e.size()))&uint64(len(c.peer.ring)-1) == 0
 }
 
 // take passes over the next entry.
-func (c *consumer) take(e *entry) { c.head += uint64(entrySize(int(e.length))) }
+func (c *consumer) take(e *entry) { c.head += uint64(e.size()) }
 
 // around gives the n bytes of a ring from a position on, in one or two pieces.
 func around(ring []byte, pos uint64, n int) (a, b []byte) {

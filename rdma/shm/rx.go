@@ -70,7 +70,7 @@ func (r *receiver) drain(budget int) (err error) {
 			return err
 		}
 		r.in.take(&e)
-		if taken += entrySize(int(e.length)); taken >= len(r.in.peer.ring)/4 {
+		if taken += e.size(); taken >= len(r.in.peer.ring)/4 {
 			taken = 0
 			r.handOn()
 		}
@@ -115,7 +115,7 @@ func (r *receiver) push() {
 
 // entry does what one entry asks for.
 func (r *receiver) entry(e *entry) error {
-	if e.kind == entrySend {
+	if e.kind == entrySend || e.kind == entryBrief {
 		return r.message(e)
 	}
 	if e.kind == entrySkip && r.in.skips(e) {

@@ -90,6 +90,7 @@ const (
 	entryAnswer = 4 // to the first read that is not answered
 	entryLend   = 5 // a whole message, whose bytes after the payload are lent
 	entrySkip   = 6 // the rest of the ring is not used this time round
+	entryBrief  = 7 // a whole message, whose payload begins after the first word of the header
 )
 
 // Flags of an entry.
@@ -100,9 +101,13 @@ const (
 	entryImmediate = 8 // with the last part of a write
 )
 
-// headerSize is that of an entry, and what its payload is rounded up to, so
-// that no header ever wraps around the end of the ring.
-const headerSize = 32
+// headerSize is that of an entry, and what all of an entry is rounded up to, so
+// that no header ever wraps around the end of the ring. That of a brief one is so short
+// that a request or an answer is in one cache line with it: the peer waits for each line.
+const (
+	headerSize = 32
+	briefSize  = 8
+)
 
 // entry is the header of a part of a request. It is handed on by its address: a copy
 // right after its fields were written makes the processor wait until they, and all that
@@ -121,20 +126,41 @@ type entry struct {
 	flags     uint8
 }
 
+// header is how many bytes come before the payload, size is how many the entry takes.
+func (e *entry) header() int {
+	if e.kind == entryBrief {
+		return briefSize
+	}
+	return headerSize
+}
+
+func (e *entry) size() int { return whole(e.header() + int(e.length)) }
+
+// whole is the room for n bytes.
+func whole(n int) int { return (n + headerSize - 1) &^ (headerSize - 1) }
+
 // load copies a header out of a ring, each byte once. pos is a multiple of 8.
 func (e *entry) load(ring []byte, pos int) {
-	var w [4]uint64
-	for i := range w {
-		w[i] = (*atomic.Uint64)(unsafe.Pointer(&ring[pos+8*i : pos+8*i+8][0])).Load()
+	word := func(i int) uint64 {
+		return (*atomic.Uint64)(unsafe.Pointer(&ring[pos+8*i : pos+8*i+8][0])).Load()
 	}
-	e.kind, e.flags, e.length = uint8(w[0]), uint8(w[0]>>8), uint32(w[0]>>32)
-	e.total, e.token, e.addr, e.immediate = uint32(w[1]), uint32(w[1]>>32), w[2], uint32(w[3])
+	w := word(0)
+	e.kind, e.flags, e.length = uint8(w), uint8(w>>8), uint32(w>>32)
+	if e.kind == entryBrief {
+		e.total, e.token, e.addr, e.immediate = e.length, 0, 0, 0
+		return
+	}
+	w = word(1)
+	e.total, e.token, e.addr, e.immediate = uint32(w), uint32(w>>32), word(2), uint32(word(3))
 }
 
 // store writes a header into a ring. The widest field comes first in a word: the compiler
 // takes neighbours of one size together, and then they are not where they were just put.
 func (e *entry) store(ring []byte, pos int) {
 	binary.NativeEndian.PutUint64(ring[pos:], uint64(e.length)<<32|uint64(e.kind)|uint64(e.flags)<<8)
+	if e.kind == entryBrief {
+		return
+	}
 	binary.NativeEndian.PutUint64(ring[pos+8:], uint64(e.total)|uint64(e.token)<<32)
 	binary.NativeEndian.PutUint64(ring[pos+16:], e.addr)
 	binary.NativeEndian.PutUint64(ring[pos+24:], uint64(e.immediate))

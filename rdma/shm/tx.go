@@ -266,8 +266,10 @@ func (t *sender) step(s *sendRequest) (need int, err error) {
 }
 
 // lacks tells how much room an entry with n bytes needs, or 0 if there is enough.
-func (t *sender) lacks(n int) (int, error) {
-	size := entrySize(n)
+func (t *sender) lacks(n int) (int, error) { return t.lacksRoom(entrySize(n)) }
+
+// lacksRoom is lacks for an entry of that size.
+func (t *sender) lacksRoom(size int) (int, error) {
 	room, err := t.out.room(size)
 	switch {
 	case err != nil:
