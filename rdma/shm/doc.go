@@ -99,7 +99,8 @@
 // Adapter, listener and connector locks come before conn.rxMu, this before
 // that of a receive queue and backing.mu, that before memory.mu, shares.mu. A completion
 // queue's lock, rest.mu and loans.mu are the last; rest.seat comes before conn.rxMu.
-// queuePair.mu is held for no long copy and no system call, but may wait for the end of a
+// queuePair.mu is held for no long copy and no system call but a short read of what is in
+// the page cache, but may wait for the end of a
 // copy through a window that is being invalidated; who sends holds its baton
 // (queuePair.writing).
 //

@@ -45,6 +45,9 @@ var errNotCached = opError("post", rdma.OpWrite.String(), rdma.StatusDeviceBusy,
 func (qp *queuePair) postSomeLocked(reqs []rdma.Request) (int, rdma.Status) {
 	r := &reqs[0]
 	if r.Op == rdma.OpWrite && r.Flags&rdma.FlagOnlyIfCached != 0 {
+		if n, status := qp.postLoneLocked(reqs); n > 0 || status != rdma.StatusSuccess {
+			return n, status
+		}
 		return qp.postCachedLocked(reqs)
 	}
 	if n := qp.placeSomeLocked(reqs); n > 0 {

@@ -25,6 +25,7 @@ type sender struct {
 	within  int
 	reader  fileReader
 	run     fileRun
+	lone    lone
 	attempt sendRequest  // of a write that does not wait
 	current *sendRequest // whose data putFn puts
 	held    *soft.Region // that it holds a reference to
@@ -53,7 +54,7 @@ func (t *sender) init(c *conn) {
 	t.chunk = len(c.own.ring) / 4
 	t.results = make([]rdma.Result, 0, soft.MaxResults)
 	t.reader.init()
-	t.run.fn = t.placeEach
+	t.run.fn, t.lone.fn = t.placeEach, t.placeWithFile
 	t.putFn, t.getFn = t.put, t.get
 }
 

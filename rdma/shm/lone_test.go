@@ -1,0 +1,131 @@
+//go:build linux
+
+package shm
+
+import (
+	"bytes"
+	"errors"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"lwio/rdma"
+)
+
+// answered is a write from a file, of n bytes to the beginning of the peer's memory, and the
+// word at 64 KiB that tells of it.
+func (s *side) answered(src rdma.FileSource, peer *side, n int, word []byte) []rdma.Request {
+	return []rdma.Request{
+		{Op: rdma.OpWrite, Flags: rdma.FlagOnlyIfCached | rdma.FlagSilentSuccess, File: src, FileOffset: 4096, FileLength: n, Remote: peer.at(0)},
+		{Op: rdma.OpWrite, ID: 9, Flags: rdma.FlagInline, Inline: word, Remote: peer.at(64 << 10)},
+	}
+}
+
+// TestLone: a short write from a file and the word behind it are done together, whatever the
+// size, or as far as they can be. Source: design decision 6
+func TestLone(t *testing.T) {
+	active, passive := connected(t, nil, 1<<20)
+	_, data, src := active.source(t, 100_000)
+	active.introduce(t, passive.region)
+	r := &active.inside().tx.reader
+	read := r.fn
+	_, strange := passive.alloc(t, 4096) // which is not introduced
+	for what, x := range map[string]struct {
+		change func(reqs []rdma.Request)
+		n      int // bytes
+		posted int
+		err    error
+	}{
+		"a byte":       {n: 1, posted: 2},
+		"a page":       {n: 4096, posted: 2},
+		"the most":     {n: loneRead, posted: 2},
+		"too long":     {n: loneRead + 1, posted: 2},
+		"from memory":  {func(reqs []rdma.Request) { reqs[1].Flags, reqs[1].SGL = 0, active.sge(8, 8) }, 4096, 2, nil},
+		"not cached":   {func([]rdma.Request) { r.fn = func(uintptr) { r.n, r.err = -1, unix.EAGAIN } }, 4096, 0, rdma.StatusDeviceBusy},
+		"at the end":   {func(reqs []rdma.Request) { reqs[0].FileOffset = 99_000 }, 4096, 0, rdma.StatusDeviceBusy},
+		"by the ring":  {func(reqs []rdma.Request) { reqs[1].Remote = strange.RemoteAddr() }, 4096, 2, nil},
+		"out of range": {func(reqs []rdma.Request) { reqs[0].FileOffset = -1 }, 4096, 0, rdma.StatusInvalidParameter},
+	} {
+		t.Run(what, func(t *testing.T) {
+			defer func() { r.fn = read }()
+			clear(passive.mem)
+			word := []byte("answered")
+			copy(active.mem[8:], word)
+			reqs := active.answered(src, passive, x.n, word)
+			if x.change != nil {
+				x.change(reqs)
+			}
+			n, err := active.qp.Post(reqs)
+			if n != x.posted || !errors.Is(err, x.err) {
+				t.Fatalf("%d are posted, not %d: %v", n, x.posted, err)
+			}
+			if n == 0 {
+				return
+			}
+			if res := next(t, active.icq); res.ID != 9 || res.Status != rdma.StatusSuccess {
+				t.Errorf("result %+v", res)
+			}
+			active.deliver(t, passive)
+			if !bytes.Equal(passive.mem[:x.n], data[4096:][:x.n]) {
+				t.Error("the bytes differ")
+			}
+			got := passive.mem[64<<10:][:8]
+			if what == "by the ring" {
+				got = strange.Bytes()[:8]
+			}
+			if !bytes.Equal(got, word) {
+				t.Errorf("the word is %x, not %x", got, word)
+			}
+		})
+	}
+}
+
+// TestLoneWaits: what was posted before comes first, and a queue that is in use, or a file
+// that is being closed, makes it go the usual way.
+func TestLoneWaits(t *testing.T) {
+	active, passive := connected(t, nil, 1<<20)
+	_, data, src := active.source(t, 8192)
+	active.introduce(t, passive.region)
+	qp := active.qp.(*queuePair)
+	word := []byte("12345678")
+	reqs := active.answered(src, passive, 4096, word)
+	for what, hinder := range map[string]func() (undo func()){
+		"somebody sends": func() func() {
+			qp.writing = true
+			return func() { qp.writing = false }
+		},
+		"a message waits to be seen": func() func() {
+			qp.staged = true
+			return func() { qp.staged = false }
+		},
+		"the file is being closed": func() func() {
+			src.(*fileSource).mu.Lock()
+			return src.(*fileSource).mu.Unlock
+		},
+	} {
+		qp.mu.Lock()
+		undo := hinder()
+		n, status := qp.postLoneLocked(reqs)
+		undo()
+		qp.mu.Unlock()
+		if n != 0 || status != rdma.StatusSuccess {
+			t.Errorf("%s: %d are done, %v", what, n, status)
+		}
+	}
+	if _, err := passive.qp.PostReceive([]rdma.ReceiveRequest{{SGL: passive.sge(128<<10, 8)}}); err != nil {
+		t.Fatal(err)
+	}
+	active.post(t, append([]rdma.Request{{Op: rdma.OpSend, ID: 8, Flags: rdma.FlagInline, Inline: word}}, reqs...)...)
+	for _, id := range []uint64{8, 9} {
+		if res := next(t, active.icq); res.ID != id || res.Status != rdma.StatusSuccess {
+			t.Errorf("result %+v, not of %d", res, id)
+		}
+	}
+	if res := next(t, passive.rcq); res.Status != rdma.StatusSuccess || string(passive.mem[128<<10:][:8]) != string(word) {
+		t.Errorf("received %+v, %q", res, passive.mem[128<<10:][:8])
+	}
+	active.deliver(t, passive)
+	if !bytes.Equal(passive.mem[:4096], data[4096:]) || !bytes.Equal(passive.mem[64<<10:][:8], word) {
+		t.Error("the bytes differ")
+	}
+}
