@@ -21,7 +21,8 @@ type rest struct {
 	how  uint64 // sleepBell or sleepFutex, for who waits in Notify
 
 	attended atomic.Bool   // somebody looks, or will soon
-	looks    atomic.Uint64 // of who attends
+	looks    atomic.Uint64 // of who attends: grows between two looks of the timer
+	seen     atomic.Uint64 // looks when the timer last looked
 	napping  atomic.Bool   // somebody sleeps in Notify, or asks over and then will
 	naps     atomic.Uint64 // how often
 
@@ -31,8 +32,7 @@ type rest struct {
 	broken bool        // the peer closed the bell, so that run must be woken
 
 	mu     sync.Mutex
-	parked bool   // run sleeps on the socket
-	seen   uint64 // looks when the timer last looked
+	parked bool // run sleeps on the socket
 	armed  atomic.Bool
 	timer  *time.Timer   // looks whether the connection is still attended
 	period time.Duration // until it looks again
@@ -109,6 +109,14 @@ func (r *rest) attend(yes bool) {
 	}
 }
 
+// attends is what one does who looks again and again.
+func (r *rest) attends() {
+	if r.looks.Load() == r.seen.Load() {
+		r.looks.Add(1)
+	}
+	r.attend(true)
+}
+
 // armLocked lets the timer look whether the connection is still attended.
 func (r *rest) armLocked() {
 	if !r.armed.Load() {
@@ -122,8 +130,8 @@ func (r *rest) check() {
 	r.mu.Lock()
 	r.armed.Store(false) // before napping is looked at: see getUp
 	looks := r.looks.Load()
-	stays := looks != r.seen
-	r.seen = looks
+	stays := looks != r.seen.Load()
+	r.seen.Store(looks)
 	if stays {
 		r.period = min(2*r.period, longGrace)
 	} else {
@@ -274,8 +282,7 @@ func (c *conn) look(hot bool) {
 		return
 	}
 	if hot {
-		c.rest.looks.Add(1)
-		c.rest.attend(true)
+		c.rest.attends()
 	}
 	if !c.rxMu.TryLock() {
 		return
