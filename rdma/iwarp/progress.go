@@ -27,7 +27,8 @@ const (
 	// reads itself again. When it is over all who can run have a turn first, as it may be
 	// they who read. It doubles, up to longestLeave, each time that others have read: a
 	// timer that is due soon makes every sleep of theirs dearer, as the kernel sets the
-	// processor's clock for it. They are away no longer than they have read, or nearly.
+	// processor's clock for it. When they stop, nobody reads for up to three times as long as
+	// they have, and for no more than two longestLeaves.
 	leave        = time.Millisecond
 	longestLeave = 32 * leave
 	// It doubles too, but up to crowdedLeave, each time that the reader runs busyDelay
