@@ -116,31 +116,9 @@ func (c *conn) postAs(s *slot, h *wire.Header, data payload, as slotState) error
 		s.set(slotDead)
 		return c.err
 	}
-	at := int64(0)
-	if !c.aloneLocked(s, as) || c.singles%timedEvery == 1 {
-		at = c.clock()
-	}
-	c.queueLocked(s, h, &data, as, at)
+	c.queueLocked(s, h, &data, as, c.clock())
 	c.startPosting()
 	return nil
-}
-
-// timedEvery is of how many requests that are alone one is timed: to look at a clock twice
-// takes as long as a tenth of what a provider like shm needs for all of a small read. Of the
-// others those count as long as the last that was timed which are answered as soon.
-const timedEvery = 8
-
-// aloneLocked reports whether the request of slot s is I/O that a call polls for by choice
-// while nothing else is in flight.
-func (c *conn) aloneLocked(s *slot, as slotState) bool {
-	s.alone = c.cfg.mode == Polling && as == slotPending && s.kind.io() && c.polling.Load() && c.sent.Load() == c.seen.Load()
-	if s.alone {
-		c.singles++
-		if s.late.Load() != 0 {
-			s.late.Store(0)
-		}
-	}
-	return s.alone
 }
 
 // queueLocked makes the message of slot s, which begins at that time, and queues it.
@@ -309,12 +287,7 @@ func (c *conn) glance(s *slot) bool {
 // release. After an error the slot is not the caller's any more.
 func (c *conn) wait(ctx context.Context, s *slot) (wire.IOStatusBlock, error) {
 	if !c.glance(s) {
-		from := s.began
-		if s.alone {
-			from = c.clock()
-			s.late.Store(from)
-		}
-		c.await(ctx, &s.waiter, s, from+c.patience(), false)
+		c.await(ctx, &s.waiter, s, s.began+c.patience(), false)
 	}
 	if !s.ready() && ctx.Err() != nil && !c.isDown() {
 		s.tick.Store(c.ticks.Load())

@@ -96,7 +96,6 @@ type conn struct {
 	armed    atomic.Bool            // an INTERRUPT is outstanding
 	sent     atomic.Int64           // I/O requests; changes under sendMu
 	seen     atomic.Int64           // those that were seen complete
-	usual    atomic.Int64           // how long one took that was alone, in nanoseconds
 
 	timers     sync.Pool // of those that wait for a credit
 	ticks      atomic.Int64
@@ -126,7 +125,6 @@ type conn struct {
 	sendMu  sync.Mutex
 	seq     uint64 // the number of the next message; its low 16 bits are the Sequence
 	sends   int
-	singles uint64    // requests that were alone
 	fresh   int64     // I/O requests in queue that sent does not count yet
 	looked  someSlots // those of them that are polled for, and not in polled yet
 	posting bool

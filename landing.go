@@ -29,31 +29,13 @@ func (l *landing) now(c *conn) int64 {
 	return l.at
 }
 
-// delay is how long the request of a slot took, in nanoseconds.
-func (l *landing) delay(c *conn, s *slot) int64 {
-	if !s.alone {
-		return l.now(c) - s.began
-	}
-	switch late := s.late.Load(); {
-	case s.began != 0:
-		took := l.now(c) - s.began
-		if late == 0 {
-			c.usual.Store(took)
-		}
-		return took
-	case late != 0:
-		return l.now(c) - late
-	}
-	return c.usual.Load()
-}
-
 // observe counts an I/O request that was answered.
 func (l *landing) observe(c *conn, s *slot) {
 	l.io++
 	if s.kind == kindWrite {
 		l.writes++
 	}
-	took, polled := l.delay(c, s), s.isPolled()
+	took, polled := l.now(c)-s.began, s.isPolled()
 	if took != l.took {
 		l.flushDelays(c)
 		l.took = took

@@ -56,18 +56,14 @@ type slot struct {
 	tick atomic.Int64
 	// waiter is where the call waits.
 	waiter waiter
-	// began is the connection's clock at the time of the post, in nanoseconds; 0 if nobody
-	// looked at it, see alone. late is when the wait for one that was alone turned out to be
-	// long, or 0.
+	// began is the connection's clock at the time of the post, in nanoseconds.
 	began int64
-	late  atomic.Int64
 	// pace is where the delay is noted, or nil.
 	pace *pace
 
 	fid    uint16 // of I/O until that is cancelled, else 0; the waiter's, else guarded by conn.sendMu
 	kind   slotKind
 	own    bool   // the call has a deadline of its own
-	alone  bool   // see conn.alone
 	want   uint32 // bytes asked for or sent
 	epoch  *epoch // of a write
 	lent   *lease // that a read goes to or a write is gathered from, or nil
@@ -155,7 +151,7 @@ func (s *slot) immediate() uint32 { return uint32(s.cookie()) }
 
 // drop ends the epoch of a write.
 func (s *slot) drop() {
-	s.lent, s.op, s.alone = nil, nil, false
+	s.lent, s.op = nil, nil
 	if s.epoch != nil {
 		s.epoch.end()
 		s.epoch = nil

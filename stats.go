@@ -25,8 +25,7 @@ type Stats struct {
 	// more.
 	Cancels uint64
 	// Latency counts requests of I/O by how long they took from the post until the
-	// answer was seen. Of those that are polled for by choice, one at a time, one in eight
-	// is timed, and those answered as soon count as long as that.
+	// answer was seen.
 	Latency Histogram
 	// CPU is the time that this process has spent so far, in user code and in the
 	// kernel; 0 where the system does not tell.
