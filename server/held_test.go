@@ -3,6 +3,7 @@ package server
 import (
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"lwio/internal/wire"
@@ -185,6 +186,41 @@ func TestHeldGoesOut(t *testing.T) {
 		c.deliver(o, time.Now())
 		<-gone
 		c.jobs.Wait()
+	}
+}
+
+// An answer that is polled for is held for its own short time behind one that would wake the
+// client, too, and that one for no longer than alone behind the other.
+//
+// Source: [LWIO §Wakeup]
+func TestHeldForTheShorter(t *testing.T) {
+	for _, flags := range [][2]uint8{{wire.FlagInterrupt, 0}, {0, wire.FlagInterrupt}} {
+		synctest.Test(t, func(t *testing.T) {
+			c, _ := newFuzzConn(t)
+			c.qp = nullPair{}
+			c.pending = 16
+			for _, f := range flags {
+				o, err := c.newOp()
+				if err != nil {
+					t.Fatal(err)
+				}
+				o.h.Flags, o.io = f, true
+				c.deliver(o, time.Now())
+			}
+			held := func() bool {
+				synctest.Wait()
+				c.mu.Lock()
+				defer c.mu.Unlock()
+				return !c.outbox.empty()
+			}
+			if !held() {
+				t.Error("nothing is held")
+			}
+			if time.Sleep(polledTime); held() {
+				t.Errorf("flags %v: held for longer than who polls has patience", flags)
+			}
+			c.jobs.Wait()
+		})
 	}
 }
 

@@ -24,7 +24,8 @@ const (
 type hold struct {
 	n     int // answers that are held
 	since time.Time
-	timer *time.Timer // posts them if nothing else does; one of conn.jobs while it runs
+	limit time.Duration // of the timer: the least that any of them has
+	timer *time.Timer   // posts them if nothing else does; one of conn.jobs while it runs
 }
 
 // holdsLocked decides whether the last n answers, which are in the outbox and which a
@@ -51,13 +52,15 @@ func (c *conn) holdsLocked(n int, wakes bool, begun, now time.Time) bool {
 		return false
 	}
 	switch {
-	case h.n > n:
+	case h.n > n && h.limit <= limit:
+		return true
 	case h.timer == nil:
 		c.jobs.Add(1)
 		h.timer = time.AfterFunc(limit, c.letGo)
 	case !h.timer.Reset(limit):
 		c.jobs.Add(1)
 	}
+	h.limit = limit
 	return true
 }
 
