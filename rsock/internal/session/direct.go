@@ -9,12 +9,12 @@ import "lwio/rdma"
 const maxDirect = 4
 
 // fetchDepth is how many fetches there may be at a time: one where a read is but a copy, or
-// where the peer writes.
+// where the peer writes, and no more than leave room for a message and an RDMA Write.
 func (s *Stream) fetchDepth() int {
 	if s.sock.Service().Info().Caps.Has(rdma.CapDirectAlloc) || !s.canRead() {
 		return 1
 	}
-	return maxDirect
+	return min(maxDirect, max(s.sock.Options().SendDepth-2, 1))
 }
 
 // fillLocked fills p with what is here, and asks for what is on offer as far as p takes it

@@ -11,6 +11,7 @@ import (
 
 	"lwio/rdma"
 	"lwio/rdma/hook"
+	"lwio/rsock/spi"
 )
 
 // pattern gives n bytes that differ from place to place.
@@ -158,6 +159,30 @@ func TestFetchesAtOnce(t *testing.T) {
 		want := min(b.depth, 2) - 1
 		if len(before) < 2 || before[0] != 0 || before[1] != want {
 			t.Errorf("reads under way: %v, want %d at the second", before, want)
+		}
+	})
+}
+
+// TestFewRequests: where few requests may be pending, a Read asks for no more at once than
+// there is room for beside control messages and what this side writes.
+func TestFewRequests(t *testing.T) {
+	onFabrics(t, func(t *testing.T, f fabric) {
+		for depth := 3; depth < 10; depth++ {
+			a, b := pair(t, f, setup{passiveSPI: &spi.Config{SendDepth: depth, MaxRdmaSize: directRead}})
+			data := pattern(10 * directRead)
+			wrote := make(chan error, 1)
+			go func() {
+				_, err := a.Write(data)
+				wrote <- err
+			}()
+			got := make([]byte, len(data))
+			if _, err := io.ReadFull(b, got); err != nil || !bytes.Equal(got, data) {
+				t.Errorf("%d requests: what was read is not what was written, %v", depth, err)
+			}
+			if err := <-wrote; err != nil {
+				t.Errorf("%d requests: %v", depth, err)
+			}
+			closeBoth(a, b)
 		}
 	})
 }
