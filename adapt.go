@@ -28,6 +28,9 @@ const (
 	// hopeless is a delay, in nanoseconds, that polling ends its trial for: the
 	// processors are at work for others. No delay counts as more.
 	hopeless = 4 * int64(adaptivePatience)
+	// promptDelay is below what mean delay of polling the server is at work on another
+	// processor for certain: it takes more than that to come back to one that both share.
+	promptDelay = int64(5 * time.Microsecond)
 	// inertia is how many delays count in a mean: where they are of two kinds, as with
 	// client and server on one processor, fewer make the better way change all the time.
 	inertia = 16
@@ -103,6 +106,12 @@ func (p *pace) took(polled bool, ns int64) {
 	if was != sooner(p.polled.Load(), p.slept.Load()) {
 		p.probe.Store(0)
 	}
+}
+
+// isPrompt tells whether answers that are polled for come at once.
+func (p *pace) isPrompt() bool {
+	polled := p.polled.Load()
+	return 0 < polled && polled < promptDelay
 }
 
 // sooner reports whether a delay of polling is so much shorter than that of sleeping that

@@ -2,7 +2,11 @@ package lwio
 
 import (
 	"math/rand/v2"
+	"sync/atomic"
 	"testing"
+	"time"
+
+	"lwio/rdma"
 
 	"pgregory.net/rapid"
 )
@@ -109,6 +113,51 @@ func TestPaceNeverGivesUp(t *testing.T) {
 			t.Fatalf("one way is never tried: %v", seen)
 		}
 	})
+}
+
+// A call that is alone looks for its answer by itself; where there is one processor, which
+// the server may be in need of, only by choice, or if answers have come promptly.
+//
+// Source: [LWIO §I/O Processing]
+func TestGlance(t *testing.T) {
+	const choice = -1
+	for _, tt := range []struct {
+		name   string
+		caps   rdma.Caps
+		single bool
+		mean   int64 // of the answers polled for, 0 if there was none, or choice
+		sent   int64
+		want   bool
+	}{
+		{"by choice", rdma.CapDirectAlloc, false, choice, 1, true},
+		{"by choice, one processor", rdma.CapDirectAlloc, true, choice, 1, true},
+		{"slow", rdma.CapDirectAlloc, false, promptDelay, 1, true},
+		{"slow, one processor", rdma.CapDirectAlloc, true, promptDelay, 1, false},
+		{"prompt, one processor", rdma.CapDirectAlloc, true, promptDelay - 1, 1, true},
+		{"nothing known, one processor", rdma.CapDirectAlloc, true, 0, 1, false},
+		{"not alone", rdma.CapDirectAlloc, false, choice, 2, false},
+		{"the peer writes nothing by itself", 0, false, choice, 1, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			c := &conn{counts: new(counts), born: time.Now(), slots: make([]slot, 1), polled: newSlotSet(1)}
+			c.info.Caps = tt.caps
+			c.single.Store(tt.single)
+			c.sent.Store(tt.sent)
+			s := &c.slots[0]
+			s.block, s.kind = new(atomic.Uint64), kindRead
+			if tt.mean != choice {
+				s.pace = new(pace)
+				s.pace.polled.Store(tt.mean)
+			}
+			s.waiter.token = make(chan struct{}, 1)
+			s.start(slotPending, true)
+			c.polled.add(0)
+			s.block.Store(1 << 32) // a byte was read
+			if got := c.glance(s); got != tt.want || s.ready() != tt.want {
+				t.Errorf("looked: %t, has its answer: %t", got, s.ready())
+			}
+		})
+	}
 }
 
 func TestSlotSet(t *testing.T) {

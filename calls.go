@@ -261,12 +261,15 @@ const glances = 1000
 
 // glance looks for the answer of s, if nothing else is in flight and the answer appears
 // without anybody's help, and reports whether it came. A call that is alone need not
-// even take the baton for it. Where the program has one processor only a call that polls
-// by choice does so: the server may be in need of it.
+// even take the baton for it. Where the program has one processor, of which the server may
+// be in need, a call does so that polls by choice, or whose answers come promptly.
 //
 // Source: [LWIO §I/O Processing]
 func (c *conn) glance(s *slot) bool {
-	if !c.info.Caps.Has(rdma.CapDirectAlloc) || c.single.Load() && c.cfg.mode != Polling || !s.isPolled() || c.sent.Load()-c.seen.Load() != 1 {
+	if !c.info.Caps.Has(rdma.CapDirectAlloc) || !s.isPolled() || c.sent.Load()-c.seen.Load() != 1 {
+		return false
+	}
+	if c.single.Load() && s.pace != nil && !s.pace.isPrompt() {
 		return false
 	}
 	var l landing // stays empty: s is a call's
