@@ -32,6 +32,7 @@ type Region struct {
 	state   atomic.Int64
 	idle    chan struct{}
 	lent    atomic.Bool // a window was bound to it, at some time
+	usualOf atomic.Pointer[Windows]
 
 	closing sync.Mutex
 	closed  bool // Close is over
@@ -109,6 +110,9 @@ func (r *Region) Close() error {
 	}
 	if r.state.Or(regionClosed)&regionClosed == 0 {
 		r.d.regions.remove(r)
+	}
+	if t := r.usualOf.Load(); t != nil {
+		t.forget(r)
 	}
 	for r.state.Load()&regionRefs != 0 {
 		<-r.idle

@@ -81,6 +81,40 @@ func TestResolveUsual(t *testing.T) {
 	}
 }
 
+// TestUsualIsForgotten: neither does a connection keep the memory of a region that is closed,
+// nor a region a connection that is over.
+func TestUsualIsForgotten(t *testing.T) {
+	d := newDomain(t)
+	first, second := newLender(t, d), newLender(t, d)
+	name := func(l *lender, r *Region) {
+		t.Helper()
+		at := r.RemoteAddr()
+		if _, _, got := l.Resolve(uint32(at.Token), at.Addr, 64, rdma.AccessRemoteWrite); got != Granted {
+			t.Fatalf("refusal %d", got)
+		}
+	}
+	region := d.register(t, 64, rdma.AccessRemoteWrite)
+	name(first, region)
+	name(second, region)
+	if first.usual.Load() != region || second.usual.Load() != nil {
+		t.Error("the region is not that of the first connection alone")
+	}
+	first.RevokeAll()
+	if first.usual.Load() != nil || region.usualOf.Load() != nil {
+		t.Error("the connection is over, and the region is its usual one")
+	}
+	name(second, region)
+	if second.usual.Load() != region {
+		t.Error("the region is not that of the next connection")
+	}
+	if err := region.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if second.usual.Load() != nil || region.usualOf.Load() != nil {
+		t.Error("the region is closed, and the usual one of a connection")
+	}
+}
+
 // fence is a Backing that notes that it was asked to withdraw.
 type fence struct {
 	withdrawn int

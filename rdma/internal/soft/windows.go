@@ -19,7 +19,8 @@ type Windows struct {
 	gen   *rand.ChaCha8
 	table tokenTable[lent]
 	// usual is the region that the peer named first, until that is closed: mostly it names
-	// no other, and need not be looked for.
+	// no other, and need not be looked for. A region is that of one connection only, whose
+	// name it has, so that its memory is not kept when it is closed.
 	usual atomic.Pointer[Region]
 	idle  chan struct{} // gets a value when something has no references any more
 }
@@ -174,8 +175,11 @@ func (t *Windows) Invalidate(token uint32) bool {
 	return true
 }
 
-// RevokeAll ends all bindings, at the end of the connection.
+// RevokeAll ends all bindings, at the end of the connection, and that it has a usual region.
 func (t *Windows) RevokeAll() {
+	if r := t.usual.Load(); r != nil {
+		t.forget(r)
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	slots := t.table.slots.Load()
@@ -261,8 +265,16 @@ func (t *Windows) region(token uint32) *Region {
 	if r == nil || !r.Open() {
 		return nil
 	}
-	if usual == nil || !usual.Open() {
-		t.usual.Store(r)
+	if usual == nil && r.usualOf.CompareAndSwap(nil, t) {
+		if t.usual.Store(r); !r.Open() {
+			t.forget(r) // Close may have looked before
+		}
 	}
 	return r
+}
+
+// forget ends that a region is the usual one.
+func (t *Windows) forget(r *Region) {
+	t.usual.CompareAndSwap(r, nil)
+	r.usualOf.CompareAndSwap(t, nil)
 }
