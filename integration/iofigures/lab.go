@@ -105,7 +105,10 @@ func makeFile(name string, size, piece int64) error {
 	for left := size; left > 0 && err == nil; left -= int64(len(block)) {
 		_, err = f.Write(block[:min(left, int64(len(block)))])
 	}
-	return errors.Join(err, f.Sync(), f.Close())
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return errors.Join(err, os.Remove(name)) // nobody takes a part of it for the file
+	}
+	return nil
 }
 
 // String is what the figures were measured on.

@@ -9,8 +9,8 @@
 // subjects of a row run in turns, each time in a fresh client; a figure is the median
 // of its runs. How busy others kept the machine is said, as figures of a machine that is
 // not quiet are worth little. Rows with -awake at the end are measured while idle processors
-// poll, which takes the right to write to /dev/cpu_dma_latency. What counts is the ratio within a row, held against a bar. What cannot
-// be measured, for want of nbdkit say, is said.
+// poll, which takes the right to write to /dev/cpu_dma_latency. What counts is the ratio
+// within a row, held against a bar. What cannot be measured, for want of nbdkit say, is said.
 package main
 
 import (
