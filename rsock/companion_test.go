@@ -180,9 +180,11 @@ func TestCompanionsAreTriedAgain(t *testing.T) {
 func TestProviderFailsForAWhile(t *testing.T) {
 	eachProvider(t, func(t *testing.T, provider func() rdma.Provider) {
 		var fails atomic.Bool
+		var opened atomic.Int32
 		failed := make(chan struct{}, 100)
 		p := &altered{Provider: provider(), open: func() error {
 			if !fails.Load() {
+				opened.Add(1)
 				return nil
 			}
 			failed <- struct{}{}
@@ -191,6 +193,9 @@ func TestProviderFailsForAWhile(t *testing.T) {
 		l := listenOn(t, &ListenConfig{Config: with(p)}, "127.0.0.1:0")
 		d := &Dialer{Config: with(provider())}
 		pairOf(t, d, l)
+		for opened.Load() < 3 { // the listener's own, and one for each connection
+			time.Sleep(time.Millisecond)
+		}
 		fails.Store(true)
 		pairOf(t, d, l) // by the adapter that is open for the next already
 		<-failed
