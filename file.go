@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"lwio/internal/ntstatus"
+	"lwio/internal/smb/smbclient"
 )
 
 // File is an open file. Safe for concurrent use; many reads and writes may be in
@@ -215,9 +216,7 @@ func (f *File) writeSMB(ctx context.Context, p []byte, off int64) (int, error) {
 	if n > 0 || err == nil {
 		f.c.overSMB.wrote(n)
 	}
-	var refused ntstatus.Status
-	if err != nil && !errors.As(err, &refused) && !errors.Is(err, io.ErrShortWrite) {
-		// No answer came.
+	if err != nil && !smbclient.Refused(err) {
 		err = &uncertainError{err}
 	}
 	return n, err

@@ -77,7 +77,7 @@ func (x *transfer) outcome(one piece) (int, error) {
 // returns why. If nobody knows of one of them that is the error, and no longer what the
 // server said. After a piece of which nobody knows there is nothing to wait for.
 func (x *transfer) rest(why error) error {
-	if !x.whole || !refusal(why) {
+	if !x.whole || !Refused(why) {
 		return why
 	}
 	c := x.f.t.s.conn
@@ -93,8 +93,9 @@ func (x *transfer) rest(why error) error {
 	return why
 }
 
-// refusal tells whether the server has said that it did not do all of a piece.
-func refusal(err error) bool {
+// Refused tells whether an error of WriteAt is the server's: it has said that it did not do
+// all of the write, and no part of it is still to come. After any other error nobody knows.
+func Refused(err error) bool {
 	var refused ntstatus.Status
 	return errors.As(err, &refused) || errors.Is(err, io.ErrShortWrite)
 }
@@ -192,8 +193,8 @@ func (f *File) ReadAt(ctx context.Context, p []byte, off int64) (int, error) {
 
 // WriteAt writes p at byte off. It returns n < len(p) only with an error; what
 // was behind the first n bytes may have been written too. p is not used any more
-// when it returns. After an ntstatus.Status or io.ErrShortWrite it is over; after
-// another error, such as ctx's, the server may still be writing: see Settle.
+// when it returns. If the error is not one of those that Refused tells, but ctx's for
+// instance, the server may still be writing: see Settle.
 //
 // Source: [MS-SMB2 3.2.4.7], [MS-SMB2 3.2.5.12]
 func (f *File) WriteAt(ctx context.Context, p []byte, off int64) (int, error) {
