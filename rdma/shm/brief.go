@@ -119,14 +119,7 @@ func (t *sender) place(reqs []rdma.Request) (n int, err error) {
 	if !t.out.clear() {
 		return 0, nil
 	}
-	old := debug.SetPanicOnFault(true)
-	defer func() {
-		if e := recovered(old, recover()); e != nil {
-			err = e
-		}
-		t.unhold()
-		t.c.letGo()
-	}()
+	defer t.endPlacing(debug.SetPanicOnFault(true), &err)
 	for ; n < len(reqs); n++ {
 		r := &reqs[n]
 		data := r.Inline
@@ -147,6 +140,16 @@ func (t *sender) place(reqs []rdma.Request) (n int, err error) {
 		soft.Place(dst, data, &t.c.targets.fence)
 	}
 	return n, nil
+}
+
+// endPlacing is deferred by what copies into the peer's memory, with what SetPanicOnFault
+// returned: it gives back what was held for that, and a fault becomes the error.
+func (t *sender) endPlacing(old bool, err *error) {
+	if e := recovered(old, recover()); e != nil {
+		*err = e
+	}
+	t.unhold()
+	t.c.letGo()
 }
 
 // tell puts a message of one piece into the ring, if there is room and nothing is

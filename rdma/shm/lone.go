@@ -65,15 +65,8 @@ func (t *sender) placeLone(file, word *rdma.Request) (err error) {
 	if f.closed.Load() || !t.out.clear() {
 		return nil
 	}
-	old := debug.SetPanicOnFault(true)
-	defer func() {
-		if e := recovered(old, recover()); e != nil {
-			err = e
-		}
-		t.unhold()
-		t.c.letGo()
-		l.file, l.dst, l.data = nil, nil, nil
-	}()
+	defer func() { l.file, l.dst, l.data = nil, nil, nil }()
+	defer t.endPlacing(debug.SetPanicOnFault(true), &err)
 	if l.data = word.Inline; word.Flags&rdma.FlagInline == 0 {
 		piece := &word.SGL[0]
 		if !t.hold(t.c.a.dom.RegionOf(piece.Region)) {

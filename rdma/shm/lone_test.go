@@ -5,6 +5,7 @@ package shm
 import (
 	"bytes"
 	"errors"
+	"runtime/debug"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -127,5 +128,25 @@ func TestLoneWaits(t *testing.T) {
 	active.deliver(t, passive)
 	if !bytes.Equal(passive.mem[:4096], data[4096:]) || !bytes.Equal(passive.mem[64<<10:][:8], word) {
 		t.Error("the bytes differ")
+	}
+}
+
+// TestFaultWhilePlacing: a fault in the peer's memory becomes the error, and what was held
+// for the copy is given back.
+func TestFaultWhilePlacing(t *testing.T) {
+	active, _ := lending(t, nil, 8192)
+	c := active.inside()
+	gone := must[[]byte](t)(unix.Mmap(-1, 0, 4096, unix.PROT_NONE, unix.MAP_ANON|unix.MAP_PRIVATE))
+	defer unix.Munmap(gone)
+	copyFrom := func(mem []byte) (n int, err error) {
+		defer c.tx.endPlacing(debug.SetPanicOnFault(true), &err)
+		c.own.busy.Store(1)
+		return copy(make([]byte, 1), mem), nil
+	}
+	if _, err := copyFrom(gone); !errors.Is(err, errFault) || c.own.busy.Load() != 0 {
+		t.Errorf("a fault: %v, busy %d", err, c.own.busy.Load())
+	}
+	if n, err := copyFrom([]byte{1}); n != 1 || err != nil {
+		t.Errorf("no fault: %d, %v", n, err)
 	}
 }
