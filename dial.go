@@ -102,7 +102,9 @@ func (c *Config) apply(t *Target) error {
 
 // newClient makes the client of a session, with an RDMA connection if it can.
 func newClient(ctx context.Context, sess session, server netip.Addr, t *Target, cfg Config) (*Client, error) {
-	awake, err := pmqos.NewKeeper(cfg.cpuDevice, cfg.CPULatency)
+	awake, err := pmqos.NewKeeper(cfg.cpuDevice, cfg.CPULatency, func(err error) {
+		cfg.Logger.Warn("lwio: CPULatency is not kept any more", "server", t.Host, "err", err)
+	})
 	if err != nil {
 		return nil, err
 	}

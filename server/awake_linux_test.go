@@ -1,9 +1,11 @@
 package server
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -84,17 +86,23 @@ func TestCPULatencyRefused(t *testing.T) {
 	}
 }
 
-// That the system did not take a limit is an error of Shutdown too. The server may have been
+// That the system did not take a limit is logged, and an error of Shutdown too. The server may have been
 // closed before it told the system, so that it takes some.
 func TestCPULatencyNotTaken(t *testing.T) {
 	files := oneShare(t)
 	for range 100 {
-		s, err := New(Config{FS: files, CPULatency: time.Nanosecond, cpuDevice: "/dev/full"})
+		var log bytes.Buffer
+		s, err := New(Config{
+			FS: files, CPULatency: time.Nanosecond, cpuDevice: "/dev/full", Logger: slog.New(slog.NewTextHandler(&log, nil)),
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
 		s.awake.Touch()
 		if err = s.Shutdown(t.Context()); errors.Is(err, syscall.ENOSPC) && strings.Contains(err.Error(), "/dev/full") {
+			if !strings.Contains(log.String(), "CPULatency is not kept") {
+				t.Errorf("logged: %s", &log)
+			}
 			return
 		}
 		if err != nil {

@@ -37,7 +37,9 @@ func New(cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	awake, err := pmqos.NewKeeper(cfg.cpuDevice, cfg.CPULatency)
+	awake, err := pmqos.NewKeeper(cfg.cpuDevice, cfg.CPULatency, func(err error) {
+		cfg.Logger.Warn("server: CPULatency is not kept any more", "err", err)
+	})
 	if err != nil {
 		return nil, fmt.Errorf("server: new: %w", err)
 	}

@@ -93,7 +93,7 @@ func awakeAdvice(err error) string {
 	case errors.Is(err, fs.ErrNotExist):
 		return "give the container the host's " + pmqos.Device + "; or the kernel is without CONFIG_CPU_IDLE"
 	case errors.Is(err, fs.ErrPermission):
-		return "give a group the right with a rule of udev: KERNEL==\"cpu_dma_latency\", GROUP=\"lwio\", MODE=\"0660\""
+		return "give a group the right with a rule of udev: KERNEL==\"cpu_dma_latency\", GROUP=\"lwio\", MODE=\"0660\"; root in a container needs the device from the host"
 	}
 	return "look at " + pmqos.Device
 }

@@ -3,6 +3,7 @@ package pmqos
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -29,24 +30,32 @@ type Keeper struct {
 }
 
 // NewKeeper opens a device, to set a limit there while there is work. A limit of 0 gives a
-// nil Keeper, one of less is an error. The caller closes it.
+// nil Keeper, one of less is an error. The caller closes it. If the device does not take what
+// it is told, failed is called with the reason, by a goroutine that Close waits for, and
+// nothing is kept any more.
 //
 // The right to do so is needed now and not later.
 //
-// Errors: those of Open.
-func NewKeeper(device string, limit time.Duration) (*Keeper, error) {
+// Errors: those of Open; fs.ErrInvalid.
+func NewKeeper(device string, limit time.Duration, failed func(error)) (*Keeper, error) {
 	switch {
 	case limit == 0:
 		return nil, nil //nolint:nilnil // it says so: no limit, nothing to keep
 	case limit < 0:
-		return nil, fmt.Errorf("limit the CPU latency to %v: it must not be negative", limit)
+		return nil, fmt.Errorf("limit the CPU latency to %v: it must not be negative: %w", limit, fs.ErrInvalid)
 	}
 	r, err := Open(device)
 	if err != nil {
 		return nil, fmt.Errorf("limit the CPU latency: %w", err)
 	}
 	k := &Keeper{limit: limit, request: r, work: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan error, 1)}
-	go func() { k.done <- k.keep() }()
+	go func() {
+		err := k.keep()
+		if err != nil {
+			failed(err)
+		}
+		k.done <- err
+	}()
 	return k, nil
 }
 

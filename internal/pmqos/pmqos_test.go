@@ -86,7 +86,7 @@ func TestRefused(t *testing.T) {
 	missing, denied := filepath.Join(t.TempDir(), "none"), t.TempDir() // nobody may write to a directory
 	for what, f := range map[string]func(device string) error{
 		"Hold":      func(d string) error { _, err := Hold(d, Awake); return err },
-		"NewKeeper": func(d string) error { _, err := NewKeeper(d, Awake); return err },
+		"NewKeeper": func(d string) error { _, err := NewKeeper(d, Awake, unexpected(t)); return err },
 	} {
 		if err := f(missing); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), missing) {
 			t.Errorf("%s without a device: %v", what, err)
@@ -98,7 +98,7 @@ func TestRefused(t *testing.T) {
 	if _, err := Hold("/dev/full", Awake); err == nil || !strings.Contains(err.Error(), "/dev/full") {
 		t.Errorf("a device that takes nothing: %v", err)
 	}
-	if k, err := NewKeeper(fake(t), -time.Nanosecond); err == nil {
+	if k, err := NewKeeper(fake(t), -time.Nanosecond, unexpected(t)); !errors.Is(err, fs.ErrInvalid) {
 		t.Errorf("a limit below 0 gives %v", k)
 	}
 }
@@ -122,7 +122,7 @@ func TestNoPermission(t *testing.T) {
 		}
 		defer unix.SetfsuidRetUid(0)
 	}
-	k, err := NewKeeper(device, Awake)
+	k, err := NewKeeper(device, Awake, unexpected(t))
 	if want := "limit the CPU latency: open " + device + ": permission denied"; !errors.Is(err, fs.ErrPermission) || err.Error() != want {
 		t.Errorf("%v, %v, want %s", k, err, want)
 	}
@@ -130,7 +130,7 @@ func TestNoPermission(t *testing.T) {
 
 // A Keeper of no limit does nothing, and needs no device.
 func TestNoLimit(t *testing.T) {
-	k, err := NewKeeper("none", 0)
+	k, err := NewKeeper("none", 0, unexpected(t))
 	if k != nil || err != nil {
 		t.Fatalf("%v, %v", k, err)
 	}
@@ -144,7 +144,7 @@ func TestNoLimit(t *testing.T) {
 func TestKeeper(t *testing.T) {
 	device := fake(t)
 	synctest.Test(t, func(t *testing.T) {
-		k, err := NewKeeper(device, 100*time.Microsecond)
+		k, err := NewKeeper(device, 100*time.Microsecond, unexpected(t))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -189,7 +189,7 @@ func TestKeeper(t *testing.T) {
 func TestTouchedByMany(t *testing.T) {
 	device := fake(t)
 	synctest.Test(t, func(t *testing.T) {
-		k, err := NewKeeper(device, Awake)
+		k, err := NewKeeper(device, Awake, unexpected(t))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -211,16 +211,20 @@ func TestTouchedByMany(t *testing.T) {
 	})
 }
 
+// unexpected fails the test if a limit could not be kept.
+func unexpected(t *testing.T) func(error) { return func(err error) { t.Error(err) } }
+
 // A device that takes nothing any more ends the keeping, and Close says why.
 func TestBroken(t *testing.T) {
-	k, err := NewKeeper("/dev/full", Awake)
+	var told error
+	k, err := NewKeeper("/dev/full", Awake, func(err error) { told = err })
 	if err != nil {
 		t.Fatal(err)
 	}
 	k.Touch()
 	k.Touch()
-	if err := <-k.done; err == nil || k.Held() {
-		t.Fatalf("held: %t, %v", k.Held(), err)
+	if err := <-k.done; err == nil || k.Held() || !errors.Is(told, err) {
+		t.Fatalf("held: %t, %v, told: %v", k.Held(), err, told)
 	} else {
 		k.done <- err
 	}
