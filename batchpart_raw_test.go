@@ -51,6 +51,23 @@ func holdWrites(s *rawServer) *heldWrites {
 	return w
 }
 
+// writeInParts has a Batch write to a file in so many parts, to a server that grants so many
+// credits and answers nothing.
+func writeInParts(t *testing.T, on string, grant uint16, parts int) (*rawServer, *heldWrites, *File, *Batch) {
+	t.Helper()
+	share := newFakeShare()
+	share.put("f", nil)
+	s := newRawServer(t, on, share)
+	s.grant = grant
+	w := holdWrites(s)
+	c := s.connect(Config{Timeout: time.Hour})
+	f, b := openOn(t, c, "f"), c.NewBatch(1)
+	if err := errors.Join(b.Write(f, pattern(parts*partSize), 0, 0), b.Submit(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	return s, w, f, b
+}
+
 // has tells whether the one at an offset is among them.
 func (w *heldWrites) has(off uint64) bool {
 	w.mu.Lock()
@@ -183,16 +200,7 @@ func testPartFails(t *testing.T, on string) {
 		"the connection":   {16, []partEnd{{0, partSize, 0}, {2, partSize, 0}}, true, partSize, ErrUncertain, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			share := newFakeShare()
-			share.put("f", nil)
-			s := newRawServer(t, on, share)
-			s.grant = test.grant
-			w := holdWrites(s)
-			c := s.connect(Config{Timeout: time.Hour})
-			f, b := openOn(t, c, "f"), c.NewBatch(1)
-			if err := errors.Join(b.Write(f, pattern(parts*partSize), 0, 0), b.Submit(t.Context())); err != nil {
-				t.Fatal(err)
-			}
+			s, w, _, b := writeInParts(t, on, test.grant, parts)
 			sent := min(parts, int(test.grant))
 			waitFor(t, func() bool { return w.held() == sent })
 			for i, e := range test.ends {
@@ -232,16 +240,7 @@ func testPartFails(t *testing.T, on string) {
 func TestPartsAreOfOneEpoch(t *testing.T) { onEach(t, testPartsOfOneEpoch) }
 
 func testPartsOfOneEpoch(t *testing.T, on string) {
-	share := newFakeShare()
-	share.put("f", nil)
-	s := newRawServer(t, on, share)
-	s.grant = 2
-	w := holdWrites(s)
-	c := s.connect(Config{Timeout: time.Hour})
-	f, b := openOn(t, c, "f"), c.NewBatch(1)
-	if err := errors.Join(b.Write(f, pattern(3*partSize), 0, 0), b.Submit(t.Context())); err != nil {
-		t.Fatal(err)
-	}
+	_, w, f, b := writeInParts(t, on, 2, 3)
 	waitFor(t, func() bool { return w.has(0) && w.has(partSize) })
 	before := f.writes.seal()
 	over := make(chan error, 1)
@@ -276,16 +275,8 @@ func TestBatchPartsExpire(t *testing.T) { onEach(t, testPartsExpire) }
 
 func testPartsExpire(t *testing.T, on string) {
 	const parts = 4
-	share := newFakeShare()
-	share.put("f", nil)
-	s := newRawServer(t, on, share)
-	s.grant = 16
-	w := holdWrites(s)
-	c := s.connect(Config{Timeout: time.Hour})
-	f, b := openOn(t, c, "f"), c.NewBatch(1)
-	if err := errors.Join(b.Write(f, pattern(parts*partSize), 0, 0), b.Submit(t.Context())); err != nil {
-		t.Fatal(err)
-	}
+	_, w, f, b := writeInParts(t, on, 16, parts)
+	c := f.c
 	waitFor(t, func() bool { return w.held() == parts })
 	for _, part := range []uint64{0, 2} {
 		w.answer(part*partSize, partSize, 0)
