@@ -28,8 +28,9 @@ const (
 	// hopeless is a delay, in nanoseconds, that polling ends its trial for: the
 	// processors are at work for others. No delay counts as more.
 	hopeless = 4 * int64(adaptivePatience)
-	// promptDelay is below what mean delay of polling the server is at work on another
-	// processor for certain: it takes more than that to come back to one that both share.
+	// promptDelay is below what mean delay of polling the server is taken to be at work on
+	// another processor: where both share one, to go there and back takes two switches and
+	// the work. A call that looks in vain for want of the processor raises the mean.
 	promptDelay = int64(5 * time.Microsecond)
 	// inertia is how many delays count in a mean: where they are of two kinds, as with
 	// client and server on one processor, fewer make the better way change all the time.
