@@ -36,6 +36,7 @@ const (
 	sleep  style = "sleep"  // of tcp: the same, both sides asleep in the network poller
 	stream style = "stream" // of tcp: blocks one after another, unasked
 	sink   style = "sink"   // of tcp: blocks that are written to the file, each answered by a byte
+	drain  style = "drain"  // of tcp: the same, but the blocks are dropped
 )
 
 // job is what the client of a run does, in a process of its own.
@@ -51,6 +52,7 @@ type job struct {
 	Shared bool // client and server on one core
 	Paged  bool // in the file that was laid down page by page
 	Awake  bool // idle processors poll instead of sleeping
+	Cubic  bool // of tcp: its congestion control, not the system's
 
 	// What the conductor knows.
 	Runtime time.Duration

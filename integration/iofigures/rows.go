@@ -101,6 +101,11 @@ func (j job) by(s style) job {
 	return j
 }
 
+func (j job) cubic() job {
+	j.Cubic = true
+	return j
+}
+
 func (j job) lanes(n int) job {
 	j.Lanes, j.Depth = n, 4
 	return j
@@ -185,12 +190,15 @@ var plain = []row{
 		{"TCP ping-pong, sleeping", alone.via(wayTCP, "").by(sleep)},
 		{"iwarp, CRC off, interrupt", alone.via(wayIWARP, interrupt).noCRC()},
 		{"iwarp, CRC on, interrupt", alone.via(wayIWARP, interrupt)},
+		{"TCP ping-pong, spinning, with cubic", alone.via(wayTCP, "").by(spin).cubic()},
+		{"TCP ping-pong, sleeping, with cubic", alone.via(wayTCP, "").by(sleep).cubic()},
 	}, bars: []bar{{1, 0, p50, atMost, 1.15}, {2, 0, p50, atMost, 1.15}, {4, 3, p50, atMost, 1.15}, {5, 3, p50, atMost, 1.15}}},
 
 	{name: "iwarp-1m", title: "iwarp: 1 MiB reads, 8 in flight", subjects: []subject{
 		{"pread and TCP", large.via(wayTCP, "").by(stream)},
 		{"iwarp, CRC off", large.via(wayIWARP, adaptive).noCRC()},
 		{"iwarp, CRC on", large.via(wayIWARP, adaptive)},
+		{"pread and TCP, with cubic", large.via(wayTCP, "").by(stream).cubic()},
 	}, bars: []bar{{1, 0, rate, atLeast, 0.9}, {2, 0, rate, atLeast, 0.6}}},
 
 	{name: "at-once-shm", title: "shm, interrupt: 256 reads of 4 KiB at once", subjects: []subject{
@@ -228,6 +236,9 @@ var plain = []row{
 		{"iwarp, CRC off", large.via(wayIWARP, adaptive).noCRC().writing()},
 		{"iwarp, CRC on", large.via(wayIWARP, adaptive).writing()},
 		{"TCP and pwrite", large.via(wayTCP, "").by(sink).writing()},
+		{"TCP and pwrite, with cubic", large.via(wayTCP, "").by(sink).writing().cubic()},
+		{"TCP alone", large.via(wayTCP, "").by(drain).writing()},
+		{"TCP alone, with cubic", large.via(wayTCP, "").by(drain).writing().cubic()},
 	}, bars: []bar{{1, 0, rate, atLeast, 0.7}, {3, 2, rate, atLeast, 2}, {4, 2, rate, atLeast, 2}}},
 
 	{name: "connections", title: "iwarp, CRC on: 4 KiB random reads, 4 in flight on each connection", subjects: []subject{

@@ -30,14 +30,23 @@ type tcpLane struct {
 
 // openTCP connects, and says what the peer is to do.
 func openTCP(j job) (lane, error) {
-	c, err := net.Dial("tcp", j.At)
+	d := net.Dialer{Control: measure.Congestion(j.congestion())}
+	c, err := d.Dial("tcp", j.At)
 	if err != nil {
 		return nil, err
 	}
-	if _, err := fmt.Fprintf(c, "%s %d\n", j.Style, j.Size); err != nil {
+	if _, err := fmt.Fprintf(c, "%s %d %s\n", j.Style, j.Size, j.congestion()); err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
 	return &tcpLane{job: j, c: c.(*net.TCPConn), bufs: buffers(filled(make([]byte, j.Depth*j.Size)), j.Size)}, nil
+}
+
+// congestion is the congestion control of a job over TCP; "" is the system's.
+func (j job) congestion() string {
+	if j.Cubic {
+		return "cubic"
+	}
+	return ""
 }
 
 // Close closes the connection, and with it ends what the peer does.
@@ -45,7 +54,7 @@ func (l *tcpLane) Close() error { return l.c.Close() }
 
 func (l *tcpLane) run(m *meter) error {
 	switch l.Style {
-	case sink:
+	case sink, drain:
 		return l.fill(m)
 	case stream:
 		i := 0
@@ -128,15 +137,22 @@ func playPeer(name string) error {
 
 // servePeer does what the first line of a connection says, until the connection ends.
 func servePeer(c *net.TCPConn, f *os.File) error {
-	s, size, err := readOrder(c)
+	s, size, congestion, err := readOrder(c)
 	if err != nil {
+		return err
+	}
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return err
+	}
+	if err := measure.SetCongestion(raw, congestion); err != nil {
 		return err
 	}
 	switch s {
 	case stream:
 		return sendBlocks(c, f, size)
-	case sink:
-		return takeBlocks(c, f, size)
+	case sink, drain:
+		return takeBlocks(c, f, size, s == sink)
 	}
 	question, answer := make([]byte, questionSize), make([]byte, size+statusSize)
 	return waiting(c, s, func(c io.ReadWriter) error {
@@ -151,20 +167,24 @@ func servePeer(c *net.TCPConn, f *os.File) error {
 	})
 }
 
-// readOrder reads the first line, and nothing behind it.
-func readOrder(c io.Reader) (style, int, error) {
+// readOrder reads the first line, and nothing behind it: what to do, with blocks of how
+// many bytes, and the congestion control.
+func readOrder(c io.Reader) (s style, size int, congestion string, err error) {
 	var line strings.Builder
 	for one := make([]byte, 1); ; line.Write(one) {
 		if _, err := io.ReadFull(c, one); err != nil {
-			return "", 0, err
+			return "", 0, "", err
 		}
 		if one[0] == '\n' {
 			break
 		}
 	}
-	s, number, _ := strings.Cut(line.String(), " ")
-	size, err := strconv.Atoi(number)
-	return style(s), size, err
+	words := strings.SplitN(line.String(), " ", 3)
+	if len(words) < 3 {
+		return "", 0, "", fmt.Errorf("order %q: too few words", line.String())
+	}
+	size, err = strconv.Atoi(words[1])
+	return style(words[0]), size, words[2], err
 }
 
 // sendBlocks reads blocks at random places and writes them to the connection.
@@ -184,8 +204,9 @@ func sendBlocks(c net.Conn, f *os.File, size int) error {
 	}
 }
 
-// takeBlocks writes what comes to random places, and answers each block.
-func takeBlocks(c net.Conn, f *os.File, size int) error {
+// takeBlocks writes what comes to random places, if it is to be kept, and answers each
+// block.
+func takeBlocks(c net.Conn, f *os.File, size int, keep bool) error {
 	info, err := f.Stat()
 	if err != nil {
 		return err
@@ -195,8 +216,10 @@ func takeBlocks(c net.Conn, f *os.File, size int) error {
 		if _, err := io.ReadFull(c, p); err != nil {
 			return err
 		}
-		if _, err := f.WriteAt(p, anywhere(info, size)); err != nil {
-			return err
+		if keep {
+			if _, err := f.WriteAt(p, anywhere(info, size)); err != nil {
+				return err
+			}
 		}
 		if _, err := c.Write(p[:1]); err != nil {
 			return err

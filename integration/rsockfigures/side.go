@@ -7,10 +7,7 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"lwio/integration/internal/measure"
 	"lwio/rdma"
@@ -104,7 +101,7 @@ func (s *side) listen() (err error) {
 	case "unix":
 		s.listener, err = net.Listen("unix", s.Path)
 	case "tcp":
-		lc := net.ListenConfig{Control: s.control}
+		lc := net.ListenConfig{Control: measure.Congestion(s.Congestion)}
 		s.listener, err = lc.Listen(context.Background(), "tcp", "127.0.0.1:0")
 	default:
 		s.listener, err = rsock.Listen("tcp", "127.0.0.1:0", s.config())
@@ -115,7 +112,7 @@ func (s *side) listen() (err error) {
 // dial connects the active side, by RDMA if the job says so.
 func (s *side) dial(ctx context.Context) (net.Conn, error) {
 	if s.Via == "unix" || s.Via == "tcp" {
-		d := net.Dialer{Control: s.control}
+		d := net.Dialer{Control: measure.Congestion(s.Congestion)}
 		return d.DialContext(ctx, s.Via, s.Peer)
 	}
 	c, err := s.dialer.DialConn(ctx, "tcp", s.Peer)
@@ -126,17 +123,6 @@ func (s *side) dial(ctx context.Context) (net.Conn, error) {
 		return nil, errors.Join(fmt.Errorf("the connection goes by %v", t), c.Close())
 	}
 	return c, nil
-}
-
-// control sets the congestion control of a socket before it is bound or connected.
-func (s *side) control(_, _ string, raw syscall.RawConn) (err error) {
-	if s.Congestion == "" {
-		return nil
-	}
-	e := raw.Control(func(fd uintptr) {
-		err = unix.SetsockoptString(int(fd), unix.IPPROTO_TCP, unix.TCP_CONGESTION, s.Congestion)
-	})
-	return errors.Join(e, err)
 }
 
 // connect makes the one connection of a job, on either side.
