@@ -12,6 +12,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"lwio/internal/names"
 	"lwio/internal/pmqos"
 )
 
@@ -230,7 +231,7 @@ func (c *Client) open(ctx context.Context, name string, req openRequest) (*File,
 
 // handle checks the name and sends the CREATE.
 func (c *Client) handle(ctx context.Context, name string, req openRequest) (handle, string, error) {
-	clean, err := cleanName(name)
+	clean, err := names.Clean(name)
 	if err != nil {
 		return nil, "", err
 	}
@@ -265,7 +266,7 @@ func (c *Client) Stat(ctx context.Context, name string) (fs.FileInfo, error) {
 
 // named checks a name and calls do with it and a deadline.
 func (c *Client) named(ctx context.Context, name string, do func(ctx context.Context, clean string) error) (string, error) {
-	clean, err := cleanName(name)
+	clean, err := names.Clean(name)
 	if err != nil {
 		return "", err
 	}
@@ -276,6 +277,9 @@ func (c *Client) named(ctx context.Context, name string, do func(ctx context.Con
 	defer cancel()
 	return clean, do(ctx, clean)
 }
+
+// errRoot refuses to create, remove or rename the root of the share.
+var errRoot = errors.New("this is the root of the share")
 
 // change is named for what changes something other than the root.
 func (c *Client) change(ctx context.Context, name string, do func(ctx context.Context, clean string) error) error {
@@ -319,7 +323,7 @@ func listing(ctx context.Context, h handle) ([]fs.DirEntry, error) {
 	}
 	list := make([]fs.DirEntry, 0, len(entries))
 	for _, e := range entries {
-		if isElement(e.name) {
+		if names.IsElement(e.name) {
 			list = append(list, &fileInfo{e.name, e})
 		}
 	}
@@ -352,7 +356,7 @@ func (c *Client) Remove(ctx context.Context, name string) error {
 // Rename moves a file or directory within the share. A file that is in the way is
 // replaced.
 func (c *Client) Rename(ctx context.Context, from, to string) error {
-	clean, err := cleanName(to)
+	clean, err := names.Clean(to)
 	switch {
 	case err != nil:
 		return wrap("rename", to, err)

@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"path"
 	"sync"
+
+	"lwio/internal/ntstatus"
 )
 
 // FS is a view of the client's share as an fs.FS, for programs that read files
@@ -116,7 +118,7 @@ func (v *view) ReadFile(name string) ([]byte, error) {
 	defer file.Close()
 	f := file.(*viewFile)
 	if f.dir {
-		return nil, pathError("read", name, errIsDir)
+		return nil, pathError("read", name, ntstatus.FileIsADirectory)
 	}
 	// One byte more than the file has tells whether it has grown.
 	size := f.f.h.created()
@@ -178,7 +180,7 @@ func (f *viewFile) Read(p []byte) (int, error) {
 
 func (f *viewFile) ReadAt(p []byte, off int64) (int, error) {
 	if f.dir {
-		return 0, pathError("read", f.name, errIsDir)
+		return 0, pathError("read", f.name, ntstatus.FileIsADirectory)
 	}
 	n, err := f.f.ReadAtContext(f.ctx, p, off)
 	if err == io.EOF { //nolint:errorlint // bare io.EOF is part of the contract of io.ReaderAt
@@ -215,7 +217,7 @@ func (f *viewFile) ReadDir(n int) ([]fs.DirEntry, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if !f.dir {
-		return nil, pathError("readdir", f.name, errNotDir)
+		return nil, pathError("readdir", f.name, ntstatus.NotADirectory)
 	}
 	if err := f.f.check(f.ctx, 0, 0); err != nil {
 		return nil, pathError("readdir", f.name, err)

@@ -7,6 +7,8 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+
+	"lwio/internal/names"
 )
 
 // DefaultPort is the TCP port of a server whose URL names none.
@@ -132,11 +134,11 @@ func (t *Target) parsePath(path string) error {
 			elems = append(elems, e)
 		}
 	}
-	if err := checkElement(t.Share); err != nil {
+	if err := names.CheckElement(t.Share); err != nil {
 		return fmt.Errorf("share: %w", err)
 	}
 	t.Path = strings.Join(elems, "/")
-	_, err := cleanName(t.Path)
+	_, err := names.Clean(t.Path)
 	return err
 }
 

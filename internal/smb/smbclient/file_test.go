@@ -135,6 +135,7 @@ func TestCreateErrors(t *testing.T) {
 //
 // Source: [MS-FSCC 2.1.5]
 func TestNames(t *testing.T) {
+	const maxElement = 255 // UTF-16 units
 	tree, dir := mount(t, nil)
 	for _, name := range []string{
 		"/", "a/", "/a", "a//b", "..", "../x", "a/../b", "a/./b", `a\b`, "a:b", "a*", "a?", `a"`, "<", "a|", "a\x00b", "a\nb", "a\x80",

@@ -1,13 +1,15 @@
-package lwio
+// Package names says which names of files, directories and shares SMB can carry. What
+// it would take for something else, such as a backslash for a separator or a colon for a
+// stream, is found before it goes on the wire.
+//
+// Source: [MS-FSCC 2.1.5]
+package names
 
 import (
-	"errors"
 	"fmt"
 	"io/fs"
 	"strings"
 	"unicode/utf8"
-
-	"lwio/internal/ntstatus"
 )
 
 // maxElement is how many UTF-16 units one element of a path may have.
@@ -24,12 +26,13 @@ type badName struct{}
 func (badName) Error() string        { return "invalid name" }
 func (badName) Is(target error) bool { return target == fs.ErrInvalid }
 
-// cleanName checks a name and returns it without a trailing slash; the root of
-// the share is "". What SMB would take for something else, such as a backslash
-// for a separator or a colon for a stream, is refused before it goes on the wire.
+// Clean checks the name of a file or directory, slash-separated, and returns it without
+// a trailing slash; the root of the share is "".
+//
+// Errors: fs.ErrInvalid.
 //
 // Source: [MS-FSCC 2.1.5]
-func cleanName(name string) (string, error) {
+func Clean(name string) (string, error) {
 	if name == "" || name == "." {
 		return "", nil
 	}
@@ -40,7 +43,7 @@ func cleanName(name string) (string, error) {
 	rest := name
 	for {
 		elem, tail, more := strings.Cut(rest, "/")
-		if err := checkElement(elem); err != nil {
+		if err := CheckElement(elem); err != nil {
 			return "", err
 		}
 		if !more {
@@ -50,8 +53,10 @@ func cleanName(name string) (string, error) {
 	}
 }
 
-// checkElement checks one element of a path, or the name of a share.
-func checkElement(e string) error {
+// CheckElement checks one element of a path, or the name of a share.
+//
+// Errors: fs.ErrInvalid.
+func CheckElement(e string) error {
 	switch e {
 	case "":
 		return fmt.Errorf("%w: it begins with a slash or has two in a row", errBadName)
@@ -77,17 +82,8 @@ func checkElement(e string) error {
 	return nil
 }
 
-// isElement reports whether a name that a server lists is one: a server has no
+// IsElement reports whether a name that a server lists is one: a server has no
 // business with names that lead elsewhere.
-func isElement(e string) bool {
+func IsElement(e string) bool {
 	return e != "" && e != "." && e != ".." && !strings.ContainsAny(e, "/\\\x00")
 }
-
-// errRoot refuses to create, remove or rename the root of the share.
-var errRoot = errors.New("this is the root of the share")
-
-// What the file system view refuses by itself.
-var (
-	errIsDir  = ntstatus.FileIsADirectory
-	errNotDir = ntstatus.NotADirectory
-)

@@ -1,4 +1,4 @@
-package lwio
+package names
 
 import (
 	"errors"
@@ -8,12 +8,12 @@ import (
 )
 
 // Source: [MS-FSCC 2.1.5]
-func TestCleanName(t *testing.T) {
+func TestClean(t *testing.T) {
 	long := strings.Repeat("x", maxElement)
 	for name, want := range map[string]string{
 		"": "", ".": "", "a": "a", "a/": "a", "a/b c/ä😀": "a/b c/ä😀", "a.": "a.", "a ": "a ", "..a": "..a", long: long,
 	} {
-		if got, err := cleanName(name); err != nil || got != want {
+		if got, err := Clean(name); err != nil || got != want {
 			t.Errorf("%q: %q, %v", name, got, err)
 		}
 	}
@@ -21,7 +21,7 @@ func TestCleanName(t *testing.T) {
 		"/", "/a", "a//b", "a//", "..", "a/..", "../a", "./a", "a/.", `a\b`, "a:b", "a*", "a?", `a"`, "a<", "a>", "a|", "a\x00", "a\n",
 		"a\xff", long + "x", strings.Repeat("😀", 128), strings.Repeat("a/", maxName/2) + "aa",
 	} {
-		if got, err := cleanName(name); !errors.Is(err, fs.ErrInvalid) || !strings.HasPrefix(err.Error(), "invalid name: ") {
+		if got, err := Clean(name); !errors.Is(err, fs.ErrInvalid) || !strings.HasPrefix(err.Error(), "invalid name: ") {
 			t.Errorf("%.20q: %q, %v", name, got, err)
 		}
 	}
@@ -29,7 +29,7 @@ func TestCleanName(t *testing.T) {
 
 func TestIsElement(t *testing.T) {
 	for name, want := range map[string]bool{"a": true, "a:b": true, "": false, ".": false, "..": false, "a/b": false, `a\b`: false, "a\x00": false} {
-		if isElement(name) != want {
+		if IsElement(name) != want {
 			t.Errorf("%q: %v", name, !want)
 		}
 	}
