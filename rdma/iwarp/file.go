@@ -191,6 +191,9 @@ func (t *sender) fileData(r *sendRequest, n int) ([]byte, error) {
 		b.read += n
 		return data, nil
 	}
+	if t.patient {
+		t.grip.letGo() // it may wait for a disk
+	}
 	got, err := t.files.read(r.file, data, r.fileOffset+int64(t.offset), t.patient)
 	if errors.Is(err, errCold) {
 		t.cold = true

@@ -54,7 +54,7 @@ func (t *sender) close(f *openFrame) {
 func (t *sender) add(f *openFrame, l soft.Lease, data []byte, remote bool) bool {
 	b, small := t.b, f.payload <= copyMax
 	if small || t.c.crc {
-		if !l.Acquire() {
+		if !t.grip.take(&l) {
 			return false
 		}
 		if small {
@@ -63,7 +63,7 @@ func (t *sender) add(f *openFrame, l soft.Lease, data []byte, remote bool) bool 
 		} else {
 			f.sum = crc32.Update(f.sum, castagnoli, data)
 		}
-		l.Release()
+		t.grip.give(&l)
 	}
 	if !small {
 		b.refer(hold{l, remote}, data)

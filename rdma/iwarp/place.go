@@ -49,16 +49,22 @@ func (x *receiver) skip(n int) {
 	}
 }
 
-// place puts payload where it belongs.
+// place puts payload where it belongs. Only what a Write brings may be polled for.
+//
+// Source: [OP-88]
 func (x *receiver) place(payload []byte) error {
 	for len(payload) > 0 {
 		dst, l := x.destination()
 		n := min(len(dst), len(payload))
-		if !l.Acquire() {
+		if !x.grip.take(&l) {
 			return x.lostRegion()
 		}
-		soft.Place(dst[:n], payload[:n], &x.fence)
-		l.Release()
+		if x.seg.opcode().isSend() {
+			copy(dst[:n], payload)
+		} else {
+			soft.Place(dst[:n], payload[:n], &x.fence)
+		}
+		x.grip.give(&l)
 		x.skip(n)
 		payload = payload[n:]
 	}

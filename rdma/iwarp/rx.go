@@ -73,6 +73,7 @@ type receiver struct {
 	// receive or a read, which may both be in progress.
 	lease   soft.Lease
 	target  []byte
+	grip    grip // of regions, while frames are handled
 	receive *soft.Receive
 	stalled bool   // the frame in hand waits for a receive of a shared queue
 	at      cursor // in the receive
@@ -239,6 +240,7 @@ func (x *receiver) readSome() (more, ok bool) {
 func (x *receiver) took(n int, err error) bool {
 	x.w += n
 	fault := x.consume()
+	x.grip.letGo()
 	x.push()
 	if fault != nil {
 		err = fault

@@ -181,8 +181,8 @@ func (x *receiver) acceptSend() error {
 func (x *receiver) takeReceive() error {
 	recv := &x.c.qp.recv
 	recv.Lock()
-	defer recv.Unlock()
 	r, status := recv.BeginLocked()
+	recv.Unlock()
 	switch status {
 	case rdma.StatusSuccess:
 		x.receive, x.at = r, cursor{}

@@ -25,6 +25,7 @@ type sender struct {
 	maxTagged, maxUntagged int // payload of one frame
 
 	b         *batch
+	grip      grip   // of regions, while frames are made
 	msn       uint32 // of the next Send
 	readMSN   uint32 // of the next Read or Atomic Request
 	atomicMSN uint32 // of the next Atomic Response
@@ -203,7 +204,9 @@ func (t *sender) takeLocked() bool {
 
 // frameTaken frames what was taken into the batch; false says that writing is over for good.
 func (t *sender) frameTaken() bool {
-	if err := t.frameAll(); err != nil {
+	err := t.frameAll()
+	t.grip.letGo()
+	if err != nil {
 		t.fail(err)
 		return false
 	}
