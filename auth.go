@@ -2,11 +2,9 @@ package lwio
 
 import (
 	"context"
-	"crypto/rand"
-	"crypto/subtle"
-	"errors"
 	"fmt"
 
+	"lwio/internal/handshake"
 	"lwio/internal/ntstatus"
 	"lwio/internal/wire"
 	"lwio/rdma"
@@ -41,10 +39,7 @@ type peerParams struct {
 // down.
 //
 // Source: [LWIO §Connection Authentication], [LWIO claim 12], [OP-44] to [OP-50j], [OP-49], [OP-112]
-func (c *conn) authenticate(ctx context.Context, a *association, prev *conn, allowMD5 bool) error {
-	if a.authKey == nil && !allowMD5 {
-		return errors.New("the SMB dialect has no application key, and MD5 alone is not allowed")
-	}
+func (c *conn) authenticate(ctx context.Context, a *handshake.Association, prev *conn, allowMD5 bool) error {
 	if err := c.enter(); err != nil {
 		return err
 	}
@@ -59,13 +54,12 @@ func (c *conn) authenticate(ctx context.Context, a *association, prev *conn, all
 	if err != nil {
 		return err
 	}
-	sent := c.clientParams(a, prev)
-	h, body, err := signAuth(s.cookie(), sent, mr.RemoteAddr(), a.authKey)
+	auth, err := a.Auth(s.cookie(), c.clientParams(prev), mr.RemoteAddr(), allowMD5)
 	if err != nil {
 		return err
 	}
 	s.kind = kindControl
-	if err := c.post(s, &h, payload{copied: body}); err != nil {
+	if err := c.post(s, &auth.Header, payload{copied: auth.Body}); err != nil {
 		return err
 	}
 	ios, err := c.wait(ctx, s)
@@ -86,86 +80,26 @@ func (c *conn) authenticate(ctx context.Context, a *association, prev *conn, all
 	if err != nil {
 		return protocolError("%v", err)
 	}
-	p, err := c.checkServer(room[:n], sent, &h, a, allowMD5)
+	p, err := auth.Check(room[:n])
 	if err != nil {
-		return err
+		return handshakeError(err)
 	}
 	return c.adopt(&p, prev)
 }
 
-// clientParams describes this side, with room for the signatures.
-func (c *conn) clientParams(a *association, prev *conn) *wire.AuthParams {
+// clientParams describes this side.
+func (c *conn) clientParams(prev *conn) *wire.AuthParams {
 	p := &wire.AuthParams{
 		RevID: wire.RevID, Endian: pointerSize, PageSize: protocolPage,
 		MaxRdmaWindowSize: min(uint32(c.cfg.window), c.info.MaxTransferLength),
 		MaxSendBufferSize: announcedSend, MaxRecvBufferSize: wire.StatusResponseSize,
 		HeaderSize: wire.HeaderSize, Credits: uint16(len(c.slots)),
-		Key: &a.serverKey, Signature: new([16]byte),
-	}
-	if a.authKey != nil {
-		p.Keyed = new(wire.KeyedOption)
-		rand.Read(p.Keyed.Nonce[:]) // never fails
 	}
 	if prev != nil {
 		p.BaseSequence = uint16(prev.nextNumber())
 		p.PreviousSessionID = &prev.peer.sessionID
 	}
 	return p
-}
-
-// signAuth makes the AUTH message. The MAC covers the header, so that it must be
-// sent as it is.
-//
-// Source: [OP-45], [OP-46b]
-func signAuth(cookie uint64, p *wire.AuthParams, target rdma.RemoteAddr, key []byte) (wire.Header, []byte, error) {
-	body := p.AppendTo(nil)
-	h := wire.NewAuth(cookie, len(body), wire.RDMARegion{DataVa: target.Addr, DataMh: uint32(target.Token), Length: wire.AuthServerRoom})
-	if key != nil {
-		if err := wire.SignKeyed(body, key, wire.RoleClient, h.AppendTo(nil), nil); err != nil {
-			return h, nil, err
-		}
-	}
-	return h, body, wire.SignMD5(body)
-}
-
-// checkServer reads and checks the server's parameters.
-func (c *conn) checkServer(b []byte, sent *wire.AuthParams, h *wire.Header, a *association, allowMD5 bool) (wire.AuthParams, error) {
-	p, err := wire.DecodeAuthParams(b)
-	if err != nil {
-		return p, protocolError("%v", err)
-	}
-	// First whether this is the server at all, then what it says.
-	if p.Key == nil || subtle.ConstantTimeCompare(p.Key[:], a.clientKey[:]) != 1 {
-		return p, fmt.Errorf("%w: it does not know the client's key", ErrSpoofed)
-	}
-	if err := wire.VerifyMD5(b); err != nil {
-		return p, fmt.Errorf("%w: %s", ErrSpoofed, reasonOf(err))
-	}
-	switch {
-	case p.Keyed != nil && sent.Keyed != nil:
-		if err := wire.VerifyKeyed(b, a.authKey, wire.RoleServer, h.AppendTo(nil), sent.Keyed.Nonce[:]); err != nil {
-			return p, fmt.Errorf("%w: %s: it does not know the session key", ErrSpoofed, reasonOf(err))
-		}
-	case !allowMD5:
-		return p, errors.New("the server signs with MD5 alone, which proves nothing, and is not allowed")
-	}
-	if err := p.CheckServer(sent); err != nil {
-		return p, protocolError("%v", err)
-	}
-	if id := p.PreviousSessionID; id != nil && (sent.PreviousSessionID == nil || *id != *sent.PreviousSessionID) {
-		return p, protocolError("the server has the outcomes of a connection that was not asked for")
-	}
-	return p, nil
-}
-
-// reasonOf is what is wrong with a message, without the status that a server would
-// answer.
-func reasonOf(err error) string {
-	var e *wire.Error
-	if errors.As(err, &e) {
-		return e.Reason
-	}
-	return err.Error()
 }
 
 // adopt keeps the limits and the credits of the server: its window bounds what it gives

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"lwio/internal/handshake"
 	"lwio/internal/wire"
 	"lwio/rdma"
 )
@@ -16,22 +17,22 @@ var errNotBest = errors.New("the server prefers another")
 // connect makes a connection of the rail r, by the first common provider and address
 // that works, in the server's order; the rails of a client begin with one address, or one
 // provider, each. What became of the others stands in the transport and the log. [OP-40]
-func (c *Client) connect(ctx context.Context, r *rail, assoc *association) (*conn, error) {
+func (c *Client) connect(ctx context.Context, r *rail, assoc *handshake.Association) (*conn, error) {
 	failed := make(map[string]error)
 	var tried []error
-	offers := assoc.offers
+	offers := assoc.Offers
 	if c.cfg.AllProviders {
 		offers = rotated(offers, r.index)
 	}
 	for _, o := range offers {
-		p := c.cfg.Providers[slices.IndexFunc(c.cfg.Providers, func(p rdma.Provider) bool { return p.Name() == o.provider })]
-		cn, err := c.connectBy(ctx, r, assoc, p, o.instances)
+		p := c.cfg.Providers[slices.IndexFunc(c.cfg.Providers, func(p rdma.Provider) bool { return p.Name() == o.Provider })]
+		cn, err := c.connectBy(ctx, r, assoc, p, o.Instances)
 		if err == nil {
-			cn.skipped = c.skip(assoc, o.provider, failed)
+			cn.skipped = c.skip(assoc, o.Provider, failed)
 			return cn, nil
 		}
-		failed[o.provider] = err
-		tried = append(tried, fmt.Errorf("%s: %w", o.provider, err))
+		failed[o.Provider] = err
+		tried = append(tried, fmt.Errorf("%s: %w", o.Provider, err))
 		if ctx.Err() != nil {
 			return nil, errors.Join(tried...)
 		}
@@ -44,14 +45,14 @@ func (c *Client) connect(ctx context.Context, r *rail, assoc *association) (*con
 
 // connectBy connects to the first of a server's addresses that works. It fails with
 // ErrOtherHost if nothing but that stands against it.
-func (c *Client) connectBy(ctx context.Context, r *rail, assoc *association, p rdma.Provider, instances []wire.NetAddress) (*conn, error) {
+func (c *Client) connectBy(ctx context.Context, r *rail, assoc *handshake.Association, p rdma.Provider, instances []wire.NetAddress) (*conn, error) {
 	var tried []error
 	at := r.index
 	if c.cfg.AllProviders {
-		at /= max(len(assoc.offers), 1)
+		at /= max(len(assoc.Offers), 1)
 	}
 	for _, inst := range rotated(instances, at) {
-		remote, err := remoteAddr(p.Name(), inst, c.server)
+		remote, err := handshake.RemoteAddr(p.Name(), inst, c.server)
 		if err == nil {
 			var cn *conn
 			if cn, err = c.connectTo(ctx, r, assoc, p, remote); err == nil {
@@ -59,7 +60,7 @@ func (c *Client) connectBy(ctx context.Context, r *rail, assoc *association, p r
 			}
 		}
 		if remote.Name == "" || rdma.StatusOf(err) != rdma.StatusHostUnreachable {
-			tried = append(tried, err)
+			tried = append(tried, handshakeError(err))
 		}
 		if ctx.Err() != nil {
 			break
@@ -76,7 +77,7 @@ func (c *Client) connectBy(ctx context.Context, r *rail, assoc *association, p r
 
 // skip says why the providers that this side would rather have are not used. One
 // that should have worked is worth a warning.
-func (c *Client) skip(assoc *association, used string, failed map[string]error) (skipped []string) {
+func (c *Client) skip(assoc *handshake.Association, used string, failed map[string]error) (skipped []string) {
 	preferred := true
 	for _, p := range c.cfg.Providers {
 		name := p.Name()
@@ -88,7 +89,7 @@ func (c *Client) skip(assoc *association, used string, failed map[string]error) 
 			continue
 		case c.cfg.AllProviders:
 			continue // another connection uses it
-		case slices.ContainsFunc(assoc.offers, func(o offer) bool { return o.provider == name }):
+		case slices.ContainsFunc(assoc.Offers, func(o handshake.Offer) bool { return o.Provider == name }):
 			err = errNotBest
 		default:
 			err = ErrNotOffered

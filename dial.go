@@ -8,7 +8,9 @@ import (
 	"net"
 	"net/netip"
 	"slices"
+	"time"
 
+	"lwio/internal/handshake"
 	"lwio/internal/pmqos"
 	"lwio/rdma"
 )
@@ -193,8 +195,11 @@ func (c *Client) run(rails []*rail) {
 	}
 }
 
+// connectTimeout bounds connecting to one address, AUTH included. [OP-44]
+const connectTimeout = 5 * time.Second
+
 // connectTo connects to one address, authenticates, and registers the buffers.
-func (c *Client) connectTo(ctx context.Context, r *rail, assoc *association, p rdma.Provider, remote rdma.Addr) (*conn, error) {
+func (c *Client) connectTo(ctx context.Context, r *rail, assoc *handshake.Association, p rdma.Provider, remote rdma.Addr) (*conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, min(connectTimeout, c.cfg.Timeout))
 	defer cancel()
 	cn, err := dialConn(ctx, p, remote, connConfig{

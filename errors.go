@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 
+	"lwio/internal/handshake"
 	"lwio/internal/ntstatus"
 )
 
@@ -119,6 +120,21 @@ func (e *uncertainError) Unwrap() []error { return []error{ErrUncertain, e.cause
 // protocolError says how the peer broke the protocol.
 func protocolError(format string, args ...any) error {
 	return fmt.Errorf("%w: %w", ErrProtocol, fmt.Errorf(format, args...))
+}
+
+// handshakeError says in this package's words what was wrong with the peer.
+func handshakeError(err error) error {
+	var e *handshake.Error
+	if !errors.As(err, &e) {
+		return err
+	}
+	switch e.Fault {
+	case handshake.Off:
+		return errLWIOOff
+	case handshake.Spoofed:
+		return fmt.Errorf("%w: %w", ErrSpoofed, e.Err)
+	}
+	return fmt.Errorf("%w: %w", ErrProtocol, e.Err)
 }
 
 // wrap makes an *Error of err, unless it is nil, io.EOF, or one already.

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"lwio/internal/handshake"
 	"lwio/internal/ntstatus"
 	"lwio/internal/wire"
 )
@@ -115,7 +116,7 @@ func (s *fakeSession) open(ctx context.Context, req openRequest) (handle, error)
 	return &fakeHandle{s: s, name: req.name, f: f, key: key}, ctx.Err()
 }
 
-func (s *fakeSession) openPipe(context.Context, string) (pipe, error) {
+func (s *fakeSession) OpenPipe(context.Context, string) (handshake.Pipe, error) {
 	if err := s.err(); err != nil {
 		return nil, err
 	}
@@ -125,7 +126,7 @@ func (s *fakeSession) openPipe(context.Context, string) (pipe, error) {
 	return &fakePipe{s}, nil
 }
 
-func (s *fakeSession) applicationKey() ([]byte, bool) { return s.appKey, s.appKey != nil }
+func (s *fakeSession) ApplicationKey() ([]byte, bool) { return s.appKey, s.appKey != nil }
 
 func (s *fakeSession) close() error {
 	if s.onClose != nil {
@@ -190,7 +191,7 @@ type fakePipe struct{ s *fakeSession }
 
 func (p *fakePipe) Close() error { return nil }
 
-func (p *fakePipe) transact(_ context.Context, in []byte, _ int) ([]byte, error) {
+func (p *fakePipe) Transact(_ context.Context, in []byte, _ int) ([]byte, error) {
 	req, err := wire.DecodeNegotiateRequest(in)
 	if err != nil {
 		return nil, err

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"time"
+
+	"lwio/internal/handshake"
 )
 
 const (
@@ -166,12 +168,13 @@ func (r *rail) connect(ctx context.Context) (*conn, error) {
 }
 
 // negotiate asks the server with the rail's key. The caller has the turn.
-func (r *rail) negotiate(ctx context.Context) (*association, error) {
-	assoc, err := negotiate(ctx, r.c.sess, r.c.cfg.Providers, r.key)
-	if err == nil {
-		r.setFenced(nil)
+func (r *rail) negotiate(ctx context.Context) (*handshake.Association, error) {
+	assoc, err := handshake.Negotiate(ctx, r.c.sess, r.c.cfg.Providers, r.key)
+	if err != nil {
+		return nil, handshakeError(err)
 	}
-	return assoc, err
+	r.setFenced(nil)
+	return assoc, nil
 }
 
 // setFenced notes that nothing goes on at the server: of the connection cn alone, if

@@ -2,9 +2,9 @@ package lwio
 
 import (
 	"context"
-	"io"
 	"time"
 
+	"lwio/internal/handshake"
 	"lwio/internal/wire"
 )
 
@@ -22,11 +22,7 @@ type session interface {
 	mkdir(ctx context.Context, name string) error
 	remove(ctx context.Context, name string) error
 	rename(ctx context.Context, from, to string) error
-	// openPipe opens a message pipe on the IPC$ share of the same session.
-	openPipe(ctx context.Context, name string) (pipe, error)
-	// applicationKey is the key that both ends share and nobody else knows; dialects
-	// before 3.0 have none.
-	applicationKey() ([]byte, bool)
+	handshake.Session
 	// err is why the session has ended, nil as long as it has not.
 	err() error
 	// close ends the session. A second close does nothing.
@@ -104,13 +100,6 @@ type handle interface {
 	// entries lists a directory, without . and .., in no order.
 	entries(ctx context.Context) ([]entry, error)
 	close(ctx context.Context) error
-}
-
-// pipe is an open named pipe.
-type pipe interface {
-	// transact writes one message and reads one of at most maxOut bytes.
-	transact(ctx context.Context, in []byte, maxOut int) ([]byte, error)
-	io.Closer
 }
 
 // entry describes a file or directory as SMB does.

@@ -7,6 +7,7 @@ import (
 	"net"
 	"time"
 
+	"lwio/internal/handshake"
 	"lwio/internal/smb/smbclient"
 	"lwio/internal/wire"
 )
@@ -72,8 +73,8 @@ func (s *smbSession) rename(ctx context.Context, from, to string) error {
 	return bare(s.tree.Rename(ctx, from, to, true))
 }
 
-// openPipe connects to IPC$ for the life of the pipe.
-func (s *smbSession) openPipe(ctx context.Context, name string) (pipe, error) {
+// OpenPipe connects to IPC$ for the life of the pipe.
+func (s *smbSession) OpenPipe(ctx context.Context, name string) (handshake.Pipe, error) {
 	ipc, err := s.s.TreeConnect(ctx, "IPC$")
 	if err != nil {
 		return nil, bare(err)
@@ -86,7 +87,8 @@ func (s *smbSession) openPipe(ctx context.Context, name string) (pipe, error) {
 	return &smbPipe{ipc, f}, nil
 }
 
-func (s *smbSession) applicationKey() ([]byte, bool) {
+// ApplicationKey is that of the session.
+func (s *smbSession) ApplicationKey() ([]byte, bool) {
 	key := s.s.ApplicationKey()
 	return key[:], s.s.Dialect() >= firstKeyedDialect && key != [16]byte{}
 }
@@ -111,7 +113,8 @@ type smbPipe struct {
 	f   *smbclient.File
 }
 
-func (p *smbPipe) transact(ctx context.Context, in []byte, maxOut int) ([]byte, error) {
+// Transact is one message there and one back.
+func (p *smbPipe) Transact(ctx context.Context, in []byte, maxOut int) ([]byte, error) {
 	out, err := p.f.Transceive(ctx, in, min(maxOut, p.ipc.MaxTransact()))
 	return out, bare(err)
 }

@@ -1,0 +1,94 @@
+package handshake
+
+import (
+	"crypto/rand"
+	"crypto/subtle"
+	"errors"
+
+	"lwio/internal/wire"
+	"lwio/rdma"
+)
+
+// Auth is an AUTH message, and what the answer to it is held against.
+type Auth struct {
+	// Header and Body are the message. The keyed signature covers the header, so that it
+	// must be sent as it is.
+	Header wire.Header
+	Body   []byte
+
+	assoc    *Association
+	sent     *wire.AuthParams
+	allowMD5 bool
+}
+
+// Auth makes the AUTH message that proves to the server that this side negotiated, with
+// the parameters p of this side, to which it adds the key and the signatures; p must not
+// change any more. The server's parameters are to arrive in room, wire.AuthServerRoom
+// bytes. allowMD5 says that a server may leave out the keyed signature.
+//
+// Errors: where there is no key for a keyed signature and one must be.
+//
+// Source: [OP-45], [OP-46b]
+func (a *Association) Auth(cookie uint64, p *wire.AuthParams, room rdma.RemoteAddr, allowMD5 bool) (*Auth, error) {
+	if a.authKey == nil && !allowMD5 {
+		return nil, errors.New("the SMB dialect has no application key, and MD5 alone is not allowed")
+	}
+	p.Key, p.Signature = &a.serverKey, new([16]byte)
+	if a.authKey != nil {
+		p.Keyed = new(wire.KeyedOption)
+		rand.Read(p.Keyed.Nonce[:]) // never fails
+	}
+	body := p.AppendTo(nil)
+	h := wire.NewAuth(cookie, len(body), wire.RDMARegion{DataVa: room.Addr, DataMh: uint32(room.Token), Length: wire.AuthServerRoom})
+	if a.authKey != nil {
+		if err := wire.SignKeyed(body, a.authKey, wire.RoleClient, h.AppendTo(nil), nil); err != nil {
+			return nil, err
+		}
+	}
+	return &Auth{h, body, a, p, allowMD5}, wire.SignMD5(body)
+}
+
+// Check reads the server's parameters, and checks that it is the server that was
+// negotiated with. b must be memory that the server can no longer write to.
+//
+// Errors: *Error; another where only MD5 speaks for the server, and that is not allowed.
+//
+// Source: [LWIO §Connection Authentication], [LWIO claim 12], [OP-46] to [OP-50j], [OP-112]
+func (m *Auth) Check(b []byte) (wire.AuthParams, error) {
+	p, err := wire.DecodeAuthParams(b)
+	if err != nil {
+		return p, broke("%v", err)
+	}
+	// First whether this is the server at all, then what it says.
+	if p.Key == nil || subtle.ConstantTimeCompare(p.Key[:], m.assoc.clientKey[:]) != 1 {
+		return p, spoofed("it does not know the client's key")
+	}
+	if err := wire.VerifyMD5(b); err != nil {
+		return p, spoofed("%s", reasonOf(err))
+	}
+	switch {
+	case p.Keyed != nil && m.sent.Keyed != nil:
+		if err := wire.VerifyKeyed(b, m.assoc.authKey, wire.RoleServer, m.Header.AppendTo(nil), m.sent.Keyed.Nonce[:]); err != nil {
+			return p, spoofed("%s: it does not know the session key", reasonOf(err))
+		}
+	case !m.allowMD5:
+		return p, errors.New("the server signs with MD5 alone, which proves nothing, and is not allowed")
+	}
+	if err := p.CheckServer(m.sent); err != nil {
+		return p, broke("%v", err)
+	}
+	if id := p.PreviousSessionID; id != nil && (m.sent.PreviousSessionID == nil || *id != *m.sent.PreviousSessionID) {
+		return p, broke("the server has the outcomes of a connection that was not asked for")
+	}
+	return p, nil
+}
+
+// reasonOf is what is wrong with a message, without the status that a server would
+// answer.
+func reasonOf(err error) string {
+	var e *wire.Error
+	if errors.As(err, &e) {
+		return e.Reason
+	}
+	return err.Error()
+}
