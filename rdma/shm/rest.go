@@ -288,8 +288,10 @@ func (c *conn) look(hot bool) {
 		return
 	}
 	var err error
-	if !c.rxClosed && c.peer.tail.Load() != c.rx.in.head && !c.rx.stalled.Load() {
-		err = c.drainLocked(pollBudget)
+	if !c.rxClosed && !c.rx.stalled.Load() {
+		if c.rx.in.arrived() {
+			err = c.drainLocked(pollBudget)
+		}
 	}
 	c.rxMu.Unlock()
 	if err == nil {

@@ -138,6 +138,19 @@ type consumer struct {
 	peer *segment
 	head uint64 // taken
 	tail uint64 // known to be there
+	idle bool   // the last look found nothing
+}
+
+// arrived tells whether there are entries. Who looks again and again also looks at where the
+// next entry will be, so that its first bytes are in the processor's cache, or on the way to
+// it, when the tail tells of them. If entries come one upon the other that would only disturb
+// the peer, which is writing there.
+func (c *consumer) arrived() bool {
+	if c.idle {
+		c.touch()
+	}
+	c.idle = c.peer.tail.Load() == c.head
+	return !c.idle
 }
 
 // next copies the header of the next entry, if there is one.

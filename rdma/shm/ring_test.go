@@ -88,6 +88,11 @@ func TestRingModel(t *testing.T) {
 					t.Fatalf("the first entry: %v, %v", right, err)
 				}
 			},
+			"": func(t *rapid.T) {
+				if there := r.in.arrived(); there != (len(r.way) > 0) {
+					t.Fatalf("a look finds something: %v, with %d entries under way", there, len(r.way))
+				}
+			},
 		})
 		for len(r.way) > 0 {
 			if right, err := r.get(); err != nil || !right {

@@ -141,17 +141,23 @@ func whole(n int) int { return (n + headerSize - 1) &^ (headerSize - 1) }
 
 // load copies a header out of a ring, each byte once. pos is a multiple of 8.
 func (e *entry) load(ring []byte, pos int) {
-	word := func(i int) uint64 {
-		return (*atomic.Uint64)(unsafe.Pointer(&ring[pos+8*i : pos+8*i+8][0])).Load()
-	}
-	w := word(0)
+	w := word(ring, pos).Load()
 	e.kind, e.flags, e.length = uint8(w), uint8(w>>8), uint32(w>>32)
 	if e.kind == entryBrief {
 		e.total, e.token, e.addr, e.immediate = e.length, 0, 0, 0
 		return
 	}
-	w = word(1)
-	e.total, e.token, e.addr, e.immediate = uint32(w), uint32(w>>32), word(2), uint32(word(3))
+	w = word(ring, pos+8).Load()
+	e.total, e.token = uint32(w), uint32(w>>32)
+	e.addr, e.immediate = word(ring, pos+16).Load(), uint32(word(ring, pos+24).Load())
+}
+
+// touch looks at where the next entry will be.
+func (c *consumer) touch() { word(c.peer.ring, int(c.head&uint64(len(c.peer.ring)-1))).Load() }
+
+// word is the 8-byte word at an offset of a ring that is a multiple of 8.
+func word(ring []byte, at int) *atomic.Uint64 {
+	return (*atomic.Uint64)(unsafe.Pointer(&ring[at : at+8][0]))
 }
 
 // store writes a header into a ring. The widest field comes first in a word: the compiler
