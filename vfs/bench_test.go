@@ -2,7 +2,9 @@ package vfs_test
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"os"
+	"runtime"
 	"testing"
 
 	"lwio/vfs"
@@ -53,6 +55,42 @@ func BenchmarkRead(b *testing.B) {
 				}
 			})
 		}
+	}
+}
+
+// A read of 4 KiB anywhere in a file of 256 MiB, whose pages are in the page cache, by a
+// system call and from memory that is locked.
+func BenchmarkReadHot(b *testing.B) {
+	const size, page = 256 << 20, 4 << 10
+	for _, c := range []struct {
+		name   string
+		memory int64
+	}{{"syscall", -1}, {"resident", size}} {
+		b.Run(c.name, func(b *testing.B) {
+			s := newSite(b, func(cfg *vfs.Config) { cfg.ResidentMemory, cfg.ResidentReads = c.memory, 1 })
+			if err := os.WriteFile(s.host("file"), make([]byte, size), 0o644); err != nil {
+				b.Fatal(err)
+			}
+			o := s.mustOpen("file")
+			defer closed(b, o)
+			held(b, o, func() {
+				p := make([]byte, page)
+				read := func(off int64) {
+					if n, ok, err := o.ReadCached(p, off); n != page || !ok || err != nil {
+						b.Fatal(n, ok, err)
+					}
+				}
+				for off := int64(0); c.memory > 0 && s.Stats().Resident.Bytes < size; off = (off + 2<<20) % size {
+					read(off)
+					runtime.Gosched()
+				}
+				b.SetBytes(page)
+				b.ReportAllocs()
+				for b.Loop() {
+					read(rand.Int64N(size/page) * page)
+				}
+			})
+		})
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"lwio/internal/ntstatus"
+	"lwio/internal/resident"
 )
 
 // ready refuses I/O that the open does not allow, that has no reference, or
@@ -64,6 +65,9 @@ func (o *Open) ReadCached(p []byte, off int64) (n int, ok bool, err error) {
 	if !o.MayRead(off, len(p)) {
 		return 0, true, o.conflict("read")
 	}
+	if b := o.view.Bytes(off, len(p)); b != nil && resident.Copy(p, b) {
+		return len(p), true, nil
+	}
 	n, ok, err = o.handle.ReadCached(p, off)
 	switch {
 	case err != nil:
@@ -72,6 +76,19 @@ func (o *Open) ReadCached(p []byte, off int64) (n int, ok bool, err error) {
 		return 0, true, ntstatus.EndOfFile
 	}
 	return n, ok, nil
+}
+
+// Resident gives n bytes from byte off on where they are locked in memory, for who sends them
+// from there, or nil: then they are read by ReadCached or ReadAt. The caller holds a
+// reference for as long as it uses them, has asked MayRead, and copies them with
+// resident.Copy, as they can go away; they cannot be written. It waits for nothing.
+//
+// Source: [LWIO §Read]
+func (o *Open) Resident(off int64, n int) []byte {
+	if o.ready("read", dataRead, n, off) != nil {
+		return nil
+	}
+	return o.view.Bytes(off, n)
 }
 
 // conflict refuses what a lock forbids.

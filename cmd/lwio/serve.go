@@ -31,6 +31,7 @@ type serveOptions struct {
 	allowMD5  bool
 	metrics   string
 	awake     cpuLatency
+	resident  string
 	limits    limitOptions
 }
 
@@ -58,6 +59,7 @@ each line of it is USER:PASSWORD.`,
 	f.BoolVar(&o.allowMD5, "allow-md5", false, "accept clients that sign with unkeyed MD5 only (no protection)")
 	f.StringVar(&o.metrics, "metrics", "", "address and port for Prometheus, at /metrics; it tells users and addresses of clients to who asks")
 	f.Var(&o.awake, "cpu-latency", "while there is I/O, keep idle CPUs of this host from sleep that takes longer to leave; 0 from all sleep (Linux; costs power; default off)")
+	f.StringVar(&o.resident, "resident", "", "memory for the parts of files that are read most, which is locked while they are; 0 for none (Linux; default an eighth of what this process may have)")
 	o.limits.register(cmd)
 	return cmd
 }
@@ -65,6 +67,10 @@ each line of it is USER:PASSWORD.`,
 // serve runs a server until ctx ends, then drains it.
 func (a *app) serve(ctx context.Context, o serveOptions, args []string) error {
 	limits, err := o.limits.limits()
+	if err != nil {
+		return err
+	}
+	memory, err := residentMemory(o.resident)
 	if err != nil {
 		return err
 	}
@@ -77,7 +83,7 @@ func (a *app) serve(ctx context.Context, o serveOptions, args []string) error {
 		return err
 	}
 	log := a.logger(context.WithoutCancel(ctx)) // also of the end
-	files, err := vfs.New(vfs.Config{Shares: shares, MaxOpens: o.limits.files, Logger: log})
+	files, err := vfs.New(vfs.Config{Shares: shares, MaxOpens: o.limits.files, ResidentMemory: memory, Logger: log})
 	if err != nil {
 		return err
 	}

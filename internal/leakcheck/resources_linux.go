@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// resources returns the open descriptors of the process and its writable shared
+// resources returns the open descriptors of the process and its shared
 // mappings, by name, and what each is.
 func resources() map[string]string {
 	all := make(map[string]string)
@@ -24,7 +24,7 @@ func resources() map[string]string {
 		return all
 	}
 	for line := range strings.Lines(string(maps)) {
-		if f := strings.Fields(line); len(f) >= 2 && f[1] == "rw-s" {
+		if f := strings.Fields(line); len(f) >= 2 && strings.HasSuffix(f[1], "s") {
 			all["mapping "+f[0]] = strings.Join(f[5:], " ")
 		}
 	}

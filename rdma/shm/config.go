@@ -3,6 +3,8 @@ package shm
 import (
 	"log/slog"
 	"time"
+
+	"lwio/internal/hostmemory"
 )
 
 // Name is the name of the fabric. [OP-38b]
@@ -78,7 +80,7 @@ func withDefaults(cfg *Config) Config {
 		c.MaxPeerMemory = 4 << 30
 	}
 	if c.MaxMappedMemory <= 0 {
-		c.MaxMappedMemory = hostMemory() / 2
+		c.MaxMappedMemory = hostmemory.Total() / 2
 	}
 	for _, d := range []struct {
 		value *time.Duration

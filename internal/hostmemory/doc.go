@@ -1,0 +1,2 @@
+// Package hostmemory tells how much memory there is.
+package hostmemory

@@ -1,0 +1,127 @@
+package resident
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"lwio/internal/leakcheck"
+)
+
+func TestMain(m *testing.M) { leakcheck.Main(m) }
+
+const page = 4 << 10
+
+// newCache makes a cache that the test closes.
+func newCache(t testing.TB, cfg Config) *Cache {
+	t.Helper()
+	before := lockedMemory(t)
+	c := New(cfg)
+	t.Cleanup(func() {
+		if err := c.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+		if s := c.Stats(); s.Bytes != 0 || s.Promotions != s.Demotions || c.segments != 0 || len(c.chunks) != 0 {
+			t.Errorf("after Close: %+v, %d segments, %d chunks", s, c.segments, len(c.chunks))
+		}
+		if now := lockedMemory(t); now != before {
+			t.Errorf("%d bytes are locked, %d were", now, before)
+		}
+	})
+	return c
+}
+
+// lockedMemory is what the process has locked, in bytes.
+func lockedMemory(t testing.TB) int64 {
+	t.Helper()
+	text, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, line, _ := strings.Cut(string(text), "VmLck:")
+	n, err := strconv.ParseInt(strings.Fields(line)[0], 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n << 10
+}
+
+// pattern fills p with what a file has from off on: each 8 bytes say where they are.
+func pattern(p []byte, off int64) []byte {
+	for i := range p {
+		at := off + int64(i)
+		p[i] = byte(uint64(at/8+1) >> (8 * (at % 8)))
+	}
+	return p
+}
+
+// patternFile makes a file of size bytes of the pattern.
+func patternFile(t testing.TB, dir string, size int64) *os.File {
+	t.Helper()
+	f, err := os.Create(filepath.Join(dir, "file"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	if _, err := f.Write(pattern(make([]byte, size), 0)); err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// diskDir is a directory of a file system whose files can be kept.
+func diskDir(t testing.TB) string {
+	t.Helper()
+	if DefaultBudget() < 4*ChunkSize {
+		t.Skip("this process may lock too little memory")
+	}
+	dir := t.TempDir()
+	var st unix.Statfs_t
+	if err := unix.Statfs(dir, &st); err != nil {
+		t.Fatal(err)
+	}
+	f := File{fs: int64(st.Type)}
+	if !f.fits(-1) {
+		t.Skipf("the scratch directory is on a file system (%#x) that is not mapped", st.Type)
+	}
+	return dir
+}
+
+// memoryDir is a directory in memory.
+func memoryDir(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/dev/shm", "resident") //nolint:usetesting // must be in memory
+	if err != nil {
+		t.Skip("no file system in memory: ", err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
+}
+
+// view opens a view that the test closes.
+func view(t testing.TB, f *File, file *os.File) *View {
+	t.Helper()
+	v := f.Open(file)
+	if v.file == nil {
+		t.Fatal("no view of an open file")
+	}
+	t.Cleanup(v.Close)
+	return &v
+}
+
+// promoteNow promotes the chunk of an offset as the cache's goroutine would, which the test
+// does without; it tells whether its first page is there now.
+func promoteNow(t testing.TB, v *View, off int64) bool {
+	t.Helper()
+	fd, err := unix.FcntlInt(uintptr(v.fd), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v.file.c.consider(proposal{v.file, fd, uint64(off) >> chunkBits})
+	return v.file.find(off, 1) != nil
+}

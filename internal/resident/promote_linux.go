@@ -1,0 +1,136 @@
+package resident
+
+import (
+	"errors"
+	"os"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// fileSystems are those whose page cache is all that there is of a file on this host.
+var fileSystems = []int64{unix.EXT4_SUPER_MAGIC, unix.XFS_SUPER_MAGIC, unix.BTRFS_SUPER_MAGIC, unix.TMPFS_MAGIC}
+
+// consider promotes what is proposed, if that is still of use, and closes the descriptor.
+func (c *Cache) consider(p proposal) {
+	defer unix.Close(p.fd)
+	if !p.f.acquire() {
+		return
+	}
+	defer p.f.release()
+	if !p.f.fits(p.fd) {
+		p.f.until.Store(forever)
+		return
+	}
+	c.promote(p)
+}
+
+// forever is later than any second of a cache.
+const forever = 1<<32 - 1
+
+// fits reports whether the file's file system is one of fileSystems.
+func (f *File) fits(fd int) bool {
+	if f.fs == 0 {
+		var st unix.Statfs_t
+		if unix.Fstatfs(fd, &st) != nil {
+			return false
+		}
+		f.fs = int64(st.Type)
+	}
+	return slices.Contains(fileSystems, f.fs)
+}
+
+// promote maps and locks a chunk, as far as the file goes.
+func (c *Cache) promote(p proposal) {
+	n := p.f.extent(p)
+	s := p.f.segment(p.index >> (segmentBits - chunkBits))
+	if n == 0 || s == nil && c.mapSegment(p) != nil {
+		return
+	}
+	s = p.f.segment(p.index >> (segmentBits - chunkBits))
+	i := int(p.index) % len(s.chunks)
+	if had := int(s.chunks[i].Load() >> 1); had >= n {
+		return
+	} else if had > 0 {
+		c.demote(s, i) // the file has grown
+	}
+	if !c.reserve(n) {
+		return
+	}
+	mem := s.part(i, n)
+	if err := c.lock(p, mem); err != nil {
+		_ = unix.Munlock(mem)
+		c.unreserve(n)
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.chunks = append(c.chunks, &chunk{f: p.f, s: s, i: i, bytes: n})
+	s.chunks[i].Store(uint32(n)<<1 | used)
+	c.promotions.Add(1)
+}
+
+// extent is how many bytes of a chunk can be locked: whole pages up to the end of the file.
+// Of a file in tmpfs it has none where there are holes, which a mapping would fill.
+func (f *File) extent(p proposal) int {
+	begin := int64(p.index) << chunkBits
+	var st unix.Stat_t
+	if begin < 0 || unix.Fstat(p.fd, &st) != nil || st.Size <= begin {
+		return 0
+	}
+	end := min(st.Size, begin+ChunkSize)
+	if f.fs == unix.TMPFS_MAGIC {
+		if hole, err := unix.Seek(p.fd, begin, unix.SEEK_HOLE); err != nil || hole < end {
+			return 0
+		}
+	}
+	page := int64(os.Getpagesize())
+	return int((end - begin + page - 1) / page * page)
+}
+
+// mapSegment maps the segment of a chunk.
+func (c *Cache) mapSegment(p proposal) error {
+	index := p.index >> (segmentBits - chunkBits)
+	c.mu.Lock()
+	room := c.segments < maxSegments
+	if room {
+		c.segments++
+	}
+	c.mu.Unlock()
+	if !room {
+		return unix.ENOMEM
+	}
+	mem, err := unix.Mmap(p.fd, int64(index)<<segmentBits, segmentSize, unix.PROT_READ, unix.MAP_SHARED)
+	if err != nil {
+		c.freed(0, 1)
+		p.f.until.Store(c.heat.now() + uint32(LeaveAlone/time.Second))
+		return err
+	}
+	p.f.add(&segment{index: index, mem: mem})
+	return nil
+}
+
+// lock reads what is not in memory yet, and locks it. It may wait for a disk. If that cannot
+// be read the chunk alone is at fault; if it cannot be locked, no more than what is locked
+// now ever will be.
+func (c *Cache) lock(p proposal, mem []byte) error {
+	err := unix.Madvise(mem, unix.MADV_POPULATE_READ)
+	if err != nil && !errors.Is(err, unix.EINVAL) { // kernels before 5.14 leave that to Mlock
+		return err
+	}
+	err = unix.Mlock(mem)
+	if err == nil || p.f.extent(p) < len(mem) {
+		return err // it became shorter meanwhile
+	}
+	c.mu.Lock()
+	c.limit.Store(c.bytes.Load() - int64(len(mem)))
+	c.full.Store(true)
+	c.mu.Unlock()
+	if c.refused.Add(1) == 1 {
+		c.log.Info("resident: the system locks no more memory for hot parts of files: the rest is read by system calls",
+			"locked", c.limit.Load(), "err", err,
+			"next", "raise RLIMIT_MEMLOCK (ulimit -l, or LimitMEMLOCK= of the service), or give CAP_IPC_LOCK")
+	}
+	return err
+}

@@ -1,0 +1,452 @@
+package resident
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"runtime"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// What is locked is given, and nothing else.
+func TestBytes(t *testing.T) {
+	const size = 2*ChunkSize + 3*page + 100
+	for name, dir := range map[string]string{"disk": diskDir(t), "memory": memoryDir(t)} {
+		t.Run(name, func(t *testing.T) {
+			c := newCache(t, Config{Budget: 1 << 30})
+			v := view(t, c.NewFile(), patternFile(t, dir, size))
+			for _, off := range []int64{0, ChunkSize, 2 * ChunkSize} {
+				if !promoteNow(t, v, off) {
+					t.Fatalf("the chunk at %d is not promoted", off)
+				}
+			}
+			if got, want := c.Stats().Bytes, int64(2*ChunkSize+4*page); got != want || lockedMemory(t) < want {
+				t.Errorf("%d bytes, want %d", got, want)
+			}
+			for _, r := range []struct {
+				off   int64
+				n     int
+				there bool
+			}{
+				{0, 1, true}, {1, page, true}, {0, MaxRead, true}, {ChunkSize - 1, 2, true}, {ChunkSize - MaxRead/2, MaxRead, true},
+				{2*ChunkSize - page, 4 * page, true}, {size - 1, 1, true}, {size - page, page, true},
+				{0, 0, false}, {0, -1, false}, {0, MaxRead + 1, false}, {size, 1, false}, {size - 1, 2, false},
+				{2*ChunkSize + 4*page, 1, false}, {segmentSize - 1, 1, false}, {segmentSize, 1, false}, {1 << 60, page, false},
+				{1<<63 - 1 - page, page, false},
+			} {
+				b := v.Bytes(r.off, r.n)
+				if b != nil != r.there {
+					t.Errorf("%d bytes at %d: %v, want %v", r.n, r.off, b != nil, r.there)
+				}
+				if r.there && (len(b) != r.n || cap(b) != r.n || !bytes.Equal(b, pattern(make([]byte, r.n), r.off))) {
+					t.Errorf("%d bytes at %d are wrong", r.n, r.off)
+				}
+			}
+		})
+	}
+}
+
+// A read within a segment that begins in a chunk which is locked, and ends in one that is
+// not, has no bytes; nor has one that goes over the end of a segment.
+func TestBytesOfTwoChunks(t *testing.T) {
+	c := newCache(t, Config{Budget: 1 << 30})
+	v := view(t, c.NewFile(), patternFile(t, diskDir(t), segmentSize+ChunkSize))
+	for _, off := range []int64{0, segmentSize - ChunkSize, segmentSize} {
+		if !promoteNow(t, v, off) {
+			t.Fatal("not promoted")
+		}
+	}
+	for off, there := range map[int64]bool{ChunkSize - page: true, ChunkSize - page + 1: false, segmentSize - page: true, segmentSize - 1: false} {
+		if b := v.Bytes(off, page); b != nil != there {
+			t.Errorf("a page at %d: %v, want %v", off, b != nil, there)
+		}
+	}
+}
+
+// Short reads make a chunk hot, and a goroutine promotes it; long ones do not.
+func TestPromotion(t *testing.T) {
+	c := newCache(t, Config{Budget: 1 << 30})
+	v := view(t, c.NewFile(), patternFile(t, diskDir(t), ChunkSize))
+	for range 10 * DefaultThreshold {
+		if v.Bytes(0, CountedRead+1) != nil {
+			t.Fatal("long reads promote")
+		}
+	}
+	for i := range DefaultThreshold {
+		if len(c.queue) != 0 || c.working {
+			t.Fatalf("hot after %d reads", i)
+		}
+		if v.Bytes(int64(i)*page, CountedRead) != nil {
+			t.Fatal("there before it is hot")
+		}
+	}
+	for c.Stats().Promotions == 0 {
+		runtime.Gosched()
+	}
+	if b := v.Bytes(5, 10); !bytes.Equal(b, pattern(make([]byte, 10), 5)) {
+		t.Error("not there")
+	}
+	if s := c.Stats(); s.Reads != 1 || s.Bytes != ChunkSize || s.Budget != 1<<30 {
+		t.Errorf("%+v", s)
+	}
+}
+
+// Reads that come slowly do not make a chunk hot.
+func TestSlowReads(t *testing.T) {
+	dir := diskDir(t)
+	synctest.Test(t, func(t *testing.T) {
+		c := newCache(t, Config{Budget: 1 << 30})
+		v := view(t, c.NewFile(), patternFile(t, dir, ChunkSize))
+		for range 5 * DefaultThreshold {
+			v.Bytes(0, page)
+			time.Sleep(2 * HotTime / DefaultThreshold)
+		}
+		if c.working {
+			t.Error("hot")
+		}
+	})
+}
+
+// What is not used is unlocked after a while, and then there is no timer.
+func TestIdle(t *testing.T) {
+	dir := diskDir(t)
+	synctest.Test(t, func(t *testing.T) {
+		c := newCache(t, Config{Budget: 1 << 30, Threshold: 1})
+		v := view(t, c.NewFile(), patternFile(t, dir, 2*ChunkSize))
+		v.Bytes(0, page)
+		v.Bytes(ChunkSize, page)
+		synctest.Wait()
+		for range 10 * IdleSweeps {
+			if v.Bytes(0, page) == nil {
+				t.Fatal("gone while it is used")
+			}
+			time.Sleep(SweepEvery)
+		}
+		synctest.Wait()
+		if s := c.Stats(); s.Bytes != ChunkSize || s.Promotions != 2 || s.Demotions != 1 {
+			t.Errorf("one is used: %+v", s)
+		}
+		time.Sleep((IdleSweeps + 1) * SweepEvery)
+		synctest.Wait()
+		if s := c.Stats(); s.Bytes != 0 || s.Demotions != 2 || lockedMemory(t) != 0 {
+			t.Errorf("none is used: %+v", s)
+		}
+		if v.Bytes(0, page); v.file.find(0, page) != nil {
+			t.Error("still there")
+		}
+		synctest.Wait()
+		if v.Bytes(0, page) == nil {
+			t.Error("not promoted again")
+		}
+	})
+}
+
+// With the budget full, what a sweep found unused makes room, and nothing else does.
+func TestBudget(t *testing.T) {
+	c := newCache(t, Config{Budget: 2*ChunkSize + page})
+	v := view(t, c.NewFile(), patternFile(t, diskDir(t), 4*ChunkSize))
+	a, b, d := int64(0), int64(ChunkSize), int64(2*ChunkSize)
+	if !promoteNow(t, v, a) || !promoteNow(t, v, b) || promoteNow(t, v, d) {
+		t.Fatal("two chunks have room, and three have not")
+	}
+	if !c.full.Load() {
+		t.Error("it is not full")
+	}
+	c.sweep()
+	if v.Bytes(a, 1) == nil || promoteNow(t, v, d) {
+		t.Fatal("what was used before the sweep makes room")
+	}
+	c.sweep()
+	v.Bytes(a, 1)
+	if c.full.Load() || !promoteNow(t, v, d) || v.Bytes(b, 1) != nil || v.Bytes(a, 1) == nil {
+		t.Fatal("what was not used does not make room")
+	}
+	if s := c.Stats(); s.Bytes > s.Budget || s.Demotions != 1 || s.Promotions != 3 || s.Refused != 0 {
+		t.Errorf("%+v", s)
+	}
+	c.sweep()
+	c.sweep()
+	v.Bytes(d, 1)
+	if promoteNow(t, v, 3*ChunkSize); v.file.find(a, 1) != nil || v.file.find(d, 1) == nil {
+		t.Error("what was used since the sweep makes room")
+	}
+}
+
+// Without a budget nothing is counted, nor kept.
+func TestNoBudget(t *testing.T) {
+	c := newCache(t, Config{Budget: -1, Threshold: 1})
+	file := c.NewFile()
+	v := file.Open(patternFile(t, t.TempDir(), page))
+	if v.Bytes(0, 1) != nil || c.working || c.Stats() != (Stats{}) {
+		t.Error("something is kept")
+	}
+	v.Close()
+	none := file.Open(nil)
+	none.Close()
+}
+
+// A file that grows is locked further when what came is hot.
+func TestGrowth(t *testing.T) {
+	c := newCache(t, Config{Budget: 1 << 30})
+	f := patternFile(t, diskDir(t), page+1)
+	v := view(t, c.NewFile(), f)
+	promoteNow(t, v, 0)
+	if v.Bytes(0, page+1) == nil || v.Bytes(0, page+2) != nil {
+		t.Error("two pages are there")
+	}
+	if _, err := f.WriteAt(pattern(make([]byte, 3*page), 0), 0); err != nil {
+		t.Fatal(err)
+	}
+	if v.Bytes(0, 2*page) == nil || v.Bytes(2*page, 1) != nil {
+		t.Error("what came on a page that is locked is there, and no more")
+	}
+	promoteNow(t, v, 0)
+	if got := v.Bytes(0, 3*page); !bytes.Equal(got, pattern(make([]byte, 3*page), 0)) || c.Stats().Bytes != 3*page {
+		t.Errorf("three pages, %+v", c.Stats())
+	}
+	promoteNow(t, v, 0)
+	if s := c.Stats(); s.Promotions != 2 {
+		t.Errorf("promoted again: %+v", s)
+	}
+}
+
+// What is cut off is not given, and a copy that had begun says that it is not there.
+func TestCut(t *testing.T) {
+	for name, dir := range map[string]string{"disk": diskDir(t), "memory": memoryDir(t)} {
+		t.Run(name, func(t *testing.T) {
+			c := newCache(t, Config{Budget: 1 << 30})
+			f := patternFile(t, dir, 4*page)
+			v := view(t, c.NewFile(), f)
+			promoteNow(t, v, 0)
+			b, dst := v.Bytes(page, page), make([]byte, page)
+			if !Copy(dst, b) || !bytes.Equal(dst, pattern(make([]byte, page), page)) {
+				t.Fatal("not copied")
+			}
+			if err := f.Truncate(100); err != nil {
+				t.Fatal(err)
+			}
+			if Copy(dst, b) {
+				t.Error("a page is copied that is gone")
+			}
+			if v.Bytes(page, page) != nil || v.Bytes(0, 101) != nil {
+				t.Error("bytes that are gone are given")
+			}
+			if b := v.Bytes(0, 100); !Copy(dst, b) || !bytes.Equal(dst[:100], pattern(make([]byte, 100), 0)) {
+				t.Error("what is left is not given")
+			}
+			if err := f.Truncate(4 * page); err != nil {
+				t.Fatal(err)
+			}
+			if b := v.Bytes(page, page); b == nil || !Copy(dst, b) || !bytes.Equal(dst, make([]byte, page)) {
+				t.Error("what a file grows by is not zeros")
+			}
+		})
+	}
+}
+
+// Other panics than faults go on.
+func TestCopyPanics(t *testing.T) {
+	defer func() {
+		if recover() == nil {
+			t.Error("a panic got lost")
+		}
+	}()
+	var none *[8]byte
+	Copy(none[:], make([]byte, 8))
+}
+
+// While a file is cut and written, readers see what was written, or zeros, or that it is not
+// there; promotions and demotions go on.
+func TestCutWhileRead(t *testing.T) {
+	const size = ChunkSize + 16*page
+	c := newCache(t, Config{Budget: ChunkSize + page, Threshold: 1})
+	f := patternFile(t, diskDir(t), size)
+	v := view(t, c.NewFile(), f)
+	var readers sync.WaitGroup
+	stop := make(chan struct{})
+	for r := range 2 {
+		readers.Go(func() {
+			dst, want := make([]byte, page), make([]byte, page)
+			for i := r; ; i += 7 {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				off := int64(i%(size/page)) * page
+				b := v.Bytes(off, page)
+				if b == nil || !Copy(dst, b) {
+					continue
+				}
+				pattern(want, off)
+				for j := range dst {
+					if dst[j] != want[j] && dst[j] != 0 {
+						t.Errorf("at %d: %#x", off+int64(j), dst[j])
+						return
+					}
+				}
+			}
+		})
+	}
+	for i := range 200 {
+		for _, size := range []int64{int64(i) * 100, size} {
+			if err := f.Truncate(size); err != nil {
+				t.Error(err)
+			}
+		}
+		if _, err := f.WriteAt(pattern(make([]byte, size/2), 0), 0); err != nil {
+			t.Error(err)
+		}
+		if i%20 == 0 {
+			c.sweep()
+			v.file.until.Store(0)
+		}
+	}
+	close(stop)
+	readers.Wait()
+	if s := c.Stats(); s.Promotions == 0 {
+		t.Errorf("nothing was promoted: %+v", s)
+	}
+}
+
+// Of a file that loses pages nothing is kept for a while.
+func TestHolesAreMade(t *testing.T) {
+	c := newCache(t, Config{Budget: 1 << 30, Threshold: 1})
+	f := patternFile(t, diskDir(t), 0)
+	for range 8 { // not by one call, or the kernel may keep zeros instead of a hole
+		if _, err := f.Write(make([]byte, page)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	v := view(t, c.NewFile(), f)
+	promoteNow(t, v, 0)
+	c.sweep()
+	if c.Stats().Demotions != 0 {
+		t.Fatal("demoted without a reason")
+	}
+	const punch = unix.FALLOC_FL_PUNCH_HOLE | unix.FALLOC_FL_KEEP_SIZE
+	if err := unix.Fallocate(int(f.Fd()), punch, 2*page, page); err != nil {
+		t.Skip("this file system makes no holes: ", err)
+	}
+	dst := make([]byte, page)
+	c.sweep()
+	if c.Stats().Demotions != 1 || v.Bytes(0, page) != nil || len(c.queue) != 0 || c.working {
+		t.Errorf("a page is gone, and the chunk is there: %+v", c.Stats())
+	}
+	v.file.until.Store(0) // later
+	promoteNow(t, v, 0)
+	if b := v.Bytes(2*page, page); b == nil || !Copy(dst, b) || !bytes.Equal(dst, make([]byte, page)) {
+		t.Error("a hole is not zeros")
+	}
+}
+
+// Holes of a file on disk are zeros; those of one in memory are not filled.
+func TestSparse(t *testing.T) {
+	for name, c := range map[string]struct {
+		dir  string
+		kept bool
+	}{"disk": {diskDir(t), true}, "memory": {memoryDir(t), false}} {
+		t.Run(name, func(t *testing.T) {
+			f := patternFile(t, c.dir, page)
+			if err := f.Truncate(4 * page); err != nil {
+				t.Fatal(err)
+			}
+			var before, after unix.Stat_t
+			if err := unix.Fstat(int(f.Fd()), &before); err != nil {
+				t.Fatal(err)
+			}
+			v := view(t, newCache(t, Config{Budget: 1 << 30}).NewFile(), f)
+			if promoteNow(t, v, 0) != c.kept {
+				t.Errorf("promoted: %v", !c.kept)
+			}
+			if b := v.Bytes(page, page); c.kept && !bytes.Equal(b, make([]byte, page)) {
+				t.Error("a hole is not zeros")
+			}
+			if err := unix.Fstat(int(f.Fd()), &after); err != nil || after.Blocks != before.Blocks {
+				t.Errorf("%d blocks, %d before, %v", after.Blocks, before.Blocks, err)
+			}
+		})
+	}
+}
+
+// Files of other file systems are left alone, and what cannot be mapped.
+func TestUnfit(t *testing.T) {
+	c := newCache(t, Config{Budget: 1 << 30, Threshold: 1})
+	f, err := os.Open("/proc/self/status")
+	if err != nil {
+		t.Skip(err)
+	}
+	defer f.Close()
+	v := view(t, c.NewFile(), f)
+	if promoteNow(t, v, 0) || v.file.until.Load() != forever {
+		t.Error("a file of /proc is kept")
+	}
+	v.Bytes(0, 1)
+	written, err := os.OpenFile(patternFile(t, diskDir(t), page).Name(), os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer written.Close()
+	w := view(t, c.NewFile(), written)
+	if promoteNow(t, w, 0) || w.file.until.Load() == 0 || c.segments != 0 {
+		t.Error("a file is kept that is open for writing only")
+	}
+	if w.Bytes(0, 1); c.working {
+		t.Error("it is tried again at once")
+	}
+}
+
+// The mappings are there as long as one view is, whoever promoted.
+func TestTwoViews(t *testing.T) {
+	c := newCache(t, Config{Budget: 1 << 30})
+	f := patternFile(t, diskDir(t), 3*ChunkSize)
+	file := c.NewFile()
+	v, w := file.Open(f), file.Open(f)
+	promoteNow(t, &v, 0)
+	promoteNow(t, &w, ChunkSize)
+	b := w.Bytes(0, page)
+	v.Close()
+	v.Close()
+	if !bytes.Equal(b, pattern(make([]byte, page), 0)) || w.Bytes(ChunkSize, 1) == nil || v.Bytes(0, 1) != nil {
+		t.Error("the other view is no more")
+	}
+	fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Close()
+	c.consider(proposal{file, fd, 2}) // comes too late
+	if s := c.Stats(); s.Bytes != 0 || s.Promotions != 2 || s.Demotions != 2 {
+		t.Errorf("%+v", s)
+	}
+}
+
+// The queue is bounded, and Close sees to what is in it.
+func TestQueue(t *testing.T) {
+	c := newCache(t, Config{Budget: 1 << 30, Threshold: 1})
+	f := patternFile(t, diskDir(t), page)
+	v := view(t, c.NewFile(), f)
+	c.working = true // but it does not run yet
+	for i := range 2 * maxQueue {
+		v.Bytes(int64(i)*ChunkSize, 1)
+	}
+	if len(c.queue) != maxQueue {
+		t.Errorf("%d in the queue", len(c.queue))
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if err := c.Close(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("Close while a disk is waited for: %v", err)
+	}
+	v.Bytes(0, 1)
+	go c.work()
+	if err := c.Close(context.Background()); err != nil || len(c.queue) != 0 {
+		t.Errorf("%d left, %v", len(c.queue), err)
+	}
+}
