@@ -112,7 +112,7 @@ func TestCreditTransactions(t *testing.T) {
 		t.Errorf("%d credits are counted", n)
 	}
 	c.connector.Close()
-	eventually(t, "the connection is gone", func() bool { return v.e.count.connections.Load() == 0 })
+	eventually(t, "the connection is gone", v.deserted)
 	if v.e.credits.given() != 0 || v.e.count.credits.Load() != 0 {
 		t.Errorf("%d credits left, %d counted", v.e.credits.given(), v.e.count.credits.Load())
 	}

@@ -115,7 +115,7 @@ func (d *cemetery) bury(p rdma.Provider) (whole bool) {
 		written, whole = c.life(n, d.o, data)
 	}
 	c.a.Close()
-	eventually(d.t, "the connection is gone", func() bool { return d.e.count.connections.Load() == 0 })
+	eventually(d.t, "the connection is gone", d.deserted)
 	got, err := os.ReadFile(filepath.Join(d.dir, "a"))
 	if err != nil {
 		d.t.Fatal(err)

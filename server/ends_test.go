@@ -125,7 +125,7 @@ func testLogoffIsNoLoss(t *testing.T, on string) {
 	v.sess.left = true
 	v.sess.end()
 	c.wantCut()
-	eventually(t, "the connection is gone", func() bool { return v.e.count.connections.Load() == 0 })
+	eventually(t, "the connection is gone", v.deserted)
 	if lost, cut := v.e.count.lost.Load(), v.e.count.cut.Load(); lost+cut != 0 {
 		t.Errorf("%d connections lost, %d cut", lost, cut)
 	}
@@ -148,7 +148,7 @@ func testDisconnectDuringIO(t *testing.T, on string) {
 	c.send(controlHeader(wire.OpClose, fid), nil)
 	c.connector.Close()
 	b.open()
-	eventually(t, "the connection is gone", func() bool { return v.e.count.connections.Load() == 0 })
+	eventually(t, "the connection is gone", v.deserted)
 	if err := o.Close(); err != nil {
 		t.Error(err)
 	}
@@ -201,7 +201,7 @@ func testDisconnectCancels(t *testing.T, on string) {
 		return v.e.writers.length() == 0
 	})
 	b.open()
-	eventually(t, "the connection is gone", func() bool { return v.e.count.connections.Load() == 0 })
+	eventually(t, "the connection is gone", v.deserted)
 	if got, err := os.ReadFile(filepath.Join(b.dir, "a")); err != nil || string(got) != "data" {
 		t.Errorf("the file holds %q, %v", got, err)
 	}
@@ -253,7 +253,7 @@ func TestStall(t *testing.T) {
 		c.send(c.readHeader(fid, 0, 512<<10, 0), nil)
 	}
 	eventually(t, "the connection is cut", func() bool { return v.e.count.cut.Load() == 1 })
-	eventually(t, "the connection is gone", func() bool { return v.e.count.connections.Load() == 0 })
+	eventually(t, "the connection is gone", v.deserted)
 	ear.open()
 	a := v.e.fabrics[0].arena
 	a.mu.Lock()

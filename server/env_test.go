@@ -245,6 +245,14 @@ func (v *env) check(c *rawClient) {
 	c.want(ntstatus.Success, 0, controlHeader(wire.OpClose, fid), nil)
 }
 
+// deserted tells whether the server has forgotten all connections: what they were counted
+// among they are not any more.
+func (v *env) deserted() bool {
+	v.e.mu.Lock()
+	defer v.e.mu.Unlock()
+	return len(v.e.conns) == 0
+}
+
 // eventually waits until a condition holds.
 func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()

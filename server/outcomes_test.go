@@ -260,7 +260,7 @@ func TestOutcomesWithoutAnswerToAuth(t *testing.T) {
 	c.want(ntstatus.Success, 2, writeHeader(fid, 0, 2), []byte("AA"))
 	next, _ := c.successor()
 	next.connector.Close() // as if the answer had not arrived
-	eventually(t, "the connection is gone", func() bool { return v.e.count.connections.Load() == 0 })
+	eventually(t, "the connection is gone", v.deserted)
 	if _, inherited := c.successor(); !inherited {
 		t.Error("the outcomes are lost with the answer to AUTH")
 	}

@@ -79,7 +79,7 @@ func testRateOfBytesHoldsNoClose(t *testing.T, on string) {
 		t.Errorf("%v, %d requests waited", err, v.e.count.slowed.Load())
 	}
 	c.connector.Close()
-	eventually(t, "the connection has ended", func() bool { return v.e.count.connections.Load() == 0 })
+	eventually(t, "the connection has ended", v.deserted)
 }
 
 // Messages that come while a connection is held back are handled later, in their order.

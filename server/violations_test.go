@@ -133,7 +133,7 @@ func TestHalfAMessage(t *testing.T) {
 	full := mortal.Life{Out: -1, In: -1}
 	v.provider = iwarp.New(&iwarp.Config{Dial: full.DialTCP})
 	v.client().connector.Close()
-	eventually(t, "it is gone", func() bool { return v.e.count.connections.Load() == 0 })
+	eventually(t, "it is gone", v.deserted)
 	half := mortal.Life{Out: full.Sent() + 20, In: -1, Freeze: true}
 	v.provider = iwarp.New(&iwarp.Config{Dial: half.DialTCP})
 	c := v.client()
