@@ -12,6 +12,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"lwio/internal/cputime"
 	"lwio/internal/names"
 	"lwio/internal/pmqos"
 )
@@ -97,7 +98,7 @@ func (c *Client) Stats() Stats {
 	s.Connections, s.Lost, s.Reconnects = c.connections.Load(), c.lost.Load(), c.reconnects.Load()
 	s.ReplayedReads, s.ReplayedWrites = c.readsAgain.Load(), c.writesAgain.Load()
 	c.counts.snapshot(&s)
-	s.CPU = processTime()
+	s.CPU = cputime.Self()
 	s.CPULatencyHeld = c.awake.Held()
 	return s
 }

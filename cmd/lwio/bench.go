@@ -15,6 +15,7 @@ import (
 
 	"lwio"
 	"lwio/cmd/lwio/internal/bench"
+	"lwio/internal/cputime"
 )
 
 // benchOptions are the flags of bench.
@@ -160,9 +161,9 @@ func (a *app) bench(ctx context.Context, o benchOptions, url string) (err error)
 func (a *app) measure(ctx context.Context, o benchOptions, f *benchFile, j *bench.Job) ([]bench.Summary, error) {
 	cpu := func() (client, server time.Duration) {
 		if f.server == nil {
-			return selfCPU(), -1
+			return cputime.Self(), -1
 		}
-		return selfCPU(), processCPU(f.server.pid())
+		return cputime.Self(), processCPU(f.server.pid())
 	}
 	if !o.compare {
 		t := a.target(f, o.provider, o.completion)

@@ -5,21 +5,11 @@ import (
 	"fmt"
 	"os"
 	"strconv"
-	"syscall"
 	"time"
 )
 
 // tick is the unit of CPU times in /proc, which Linux fixes for user space.
 const tick = time.Second / 100
-
-// selfCPU is the CPU time that this process has used.
-func selfCPU() time.Duration {
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		return 0
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
-}
 
 // processCPU is the CPU time that a process has used, or negative if that cannot
 // be told.

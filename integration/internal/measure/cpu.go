@@ -5,8 +5,9 @@ import (
 	"fmt"
 	"os"
 	"strconv"
-	"syscall"
 	"time"
+
+	"lwio/internal/cputime"
 )
 
 // tick is the unit of CPU times in /proc.
@@ -47,13 +48,7 @@ func sumTicks(fields [][]byte) time.Duration {
 }
 
 // SelfCPU is the CPU time of this process, as exactly as the kernel keeps it.
-func SelfCPU() time.Duration {
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		return 0
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
-}
+func SelfCPU() time.Duration { return cputime.Self() }
 
 // Resident is the memory of a process that is in RAM, in bytes.
 func Resident(pid int) int64 {

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"lwio/internal/cputime"
 	"lwio/rdma"
 	"lwio/rdma/iwarp"
 	"lwio/rdma/shm"
@@ -75,14 +76,14 @@ func servePeer(name string) error {
 // sink reads the stream in pieces of 1 MiB and tells the CPU time that it took.
 func sink(conn io.ReadWriteCloser) error {
 	buf := make([]byte, 1<<20)
-	before, total := cpuTime(), 0
+	before, total := cputime.Self(), 0
 	for {
 		n, err := conn.Read(buf)
 		if total += n; err != nil {
 			break
 		}
 	}
-	_, err := fmt.Fprintf(conn, "%d %d\n", total, cpuTime()-before)
+	_, err := fmt.Fprintf(conn, "%d %d\n", total, cputime.Self()-before)
 	return err
 }
 
@@ -214,7 +215,7 @@ func BenchmarkPingPong(b *testing.B) {
 			}
 			buf := make([]byte, 64)
 			b.ReportAllocs()
-			before := cpuTime()
+			before := cputime.Self()
 			for b.Loop() {
 				if _, err := conn.Write(buf); err != nil {
 					b.Fatal(err)
@@ -223,7 +224,7 @@ func BenchmarkPingPong(b *testing.B) {
 					b.Fatal(err)
 				}
 			}
-			b.ReportMetric(float64(cpuTime()-before)/float64(b.N), "cpu-ns/op")
+			b.ReportMetric(float64(cputime.Self()-before)/float64(b.N), "cpu-ns/op")
 		})
 	}
 }
@@ -239,13 +240,13 @@ func BenchmarkStream(b *testing.B) {
 			}
 			buf := pattern(1 << 20)
 			b.SetBytes(1 << 20)
-			before := cpuTime()
+			before := cputime.Self()
 			for b.Loop() {
 				if _, err := conn.Write(buf); err != nil {
 					b.Fatal(err)
 				}
 			}
-			b.ReportMetric(float64(cpuTime()-before)/float64(b.N), "cpu-ns/op")
+			b.ReportMetric(float64(cputime.Self()-before)/float64(b.N), "cpu-ns/op")
 			if err := conn.(interface{ CloseWrite() error }).CloseWrite(); err != nil {
 				b.Fatal(err)
 			}

@@ -1,14 +1,15 @@
 //go:build unix
 
-package lwio
+package cputime
 
 import (
 	"syscall"
 	"time"
 )
 
-// processTime is the time that this process has spent on processors.
-func processTime() time.Duration {
+// Self is the time that this process has spent so far, in user code and in the kernel; 0
+// where the system does not tell.
+func Self() time.Duration {
 	var u syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
 		return 0
