@@ -63,7 +63,7 @@ type conn struct {
 	next     int64           // number of the next message, see outcome
 	request  [1]rdma.Request // that writeFile posts
 	directs  []*op           // READs to be answered by writes from files
-	requests []rdma.Request  // which are these
+	straight pump            // which it collects, and what is posted with them
 	peek     [1]byte         // that it reads to see whether it can
 	first    int64           // and of the first
 	now      time.Duration   // on the engine's clock, when the first message of the batch in hand was; 0 before that
@@ -118,7 +118,8 @@ type conn struct {
 //
 // Source: [OP-61] [OP-61c]
 type layout struct {
-	slots, depth          int // receives, initiator requests
+	slots, depth          int // credits at most, initiator requests
+	ahead, receives       int // receives beyond the credits, and in all
 	answers, auth, data   int // offsets; headers are at 0
 	dataSize, total, most int // bytes of data of a receive, in all; operations
 	wire                  wire.Limits
@@ -126,22 +127,27 @@ type layout struct {
 
 // newLayout lays out a connection's memory, and says what messages fit into it.
 func newLayout(l *Limits, info rdma.AdapterInfo) layout {
-	y := layout{slots: min(l.MaxCredits, info.MaxReceiveQueueDepth), dataSize: l.MaxRecvBufferSize}
+	y := layout{dataSize: l.MaxRecvBufferSize}
+	if info.Caps.Has(rdma.CapDirectFile) {
+		y.ahead = 1 // answerDirect's
+	}
+	y.slots = min(l.MaxCredits, info.MaxReceiveQueueDepth-y.ahead)
+	y.receives = y.slots + y.ahead
 	if info.Caps.Has(rdma.CapLend) {
 		y.dataSize = l.MaxLentBufferSize
 	}
 	y.wire = wire.Limits{MaxRecvBufferSize: uint32(y.dataSize), MaxRdmaWindowSize: uint32(l.MaxRdmaWindowSize)}
 	y.depth = min(2*y.slots+64, info.MaxInitiatorQueueDepth)
-	y.most = y.slots + y.depth + 1
-	y.answers = wholePages(y.slots * wire.HeaderSize)
+	y.most = y.receives + y.depth + 1
+	y.answers = wholePages(y.receives * wire.HeaderSize)
 	y.auth = y.answers + y.most*wire.StatusResponseSize
 	y.data = wholePages(y.auth + wire.AuthServerRoom)
-	y.total = y.data + y.slots*y.dataSize
+	y.total = y.data + y.receives*y.dataSize
 	return y
 }
 
 // open makes what a connection needs of the adapter and posts the receive for
-// the AUTH. On failure everything is closed again.
+// the AUTH, and those ahead. On failure everything is closed again.
 //
 // Source: [OP-103] [OP-108]
 func (c *conn) open() (err error) {
@@ -157,19 +163,19 @@ func (c *conn) open() (err error) {
 	if c.region, err = a.RegisterMemory(c.ctx, c.buf, rdma.AccessLocalWrite); err != nil {
 		return fmt.Errorf("register receive buffers: %w", err)
 	}
-	if c.cq, err = a.CreateCompletionQueue(y.slots + y.depth + 1); err != nil {
+	if c.cq, err = a.CreateCompletionQueue(y.receives + y.depth + 1); err != nil {
 		return err
 	}
 	c.qp, err = a.CreateQueuePair(rdma.QueuePairConfig{
 		ReceiveCQ: c.cq, InitiatorCQ: c.cq,
-		ReceiveDepth: y.slots, InitiatorDepth: y.depth, MaxReceiveSGE: 2, MaxInitiatorSGE: 1,
+		ReceiveDepth: y.receives, InitiatorDepth: y.depth, MaxReceiveSGE: 2, MaxInitiatorSGE: 1,
 		TakeLoans: true,
 	})
 	if err != nil {
 		return err
 	}
 	c.begins()
-	return c.postSpare(1)
+	return c.postSpare(1 + y.ahead)
 }
 
 // begins makes the books of a connection that has done nothing yet.
@@ -177,7 +183,7 @@ func (c *conn) begins() {
 	y := &c.f.layout
 	c.slots = y.depth
 	c.notice, _ = c.newOp() // the first
-	for slot := y.slots - 1; slot >= 0; slot-- {
+	for slot := y.receives - 1; slot >= 0; slot-- {
 		c.spare = append(c.spare, int32(slot))
 	}
 }

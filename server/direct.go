@@ -79,8 +79,7 @@ func (c *conn) direct(o *op) bool {
 		return false
 	}
 	c.directs = append(c.directs, o)
-	c.requests = append(c.requests, rdma.Request{})
-	r := &c.requests[len(c.requests)-1]
+	r := c.straight.next()
 	o.fileWrite(r)
 	r.Flags = rdma.FlagOnlyIfCached | rdma.FlagSilentSuccess
 	if len(c.directs) == maxDirects || n >= streamSize {
@@ -97,7 +96,7 @@ const maxDirects = 16
 // The loop does not wait.
 func (c *conn) postDirects() {
 	for done := 0; done < len(c.directs); {
-		n, err := c.qp.Post(c.requests[done:])
+		n, err := c.qp.Post(c.straight.reqs[done:])
 		for _, o := range c.directs[done : done+n] {
 			c.placed(o, int(o.h.Length))
 		}
@@ -113,8 +112,9 @@ func (c *conn) postDirects() {
 
 // forgetDirects is called when all of them are posted, or go elsewise.
 func (c *conn) forgetDirects() {
-	clear(c.requests)
-	c.directs, c.requests = c.directs[:0], c.requests[:0]
+	clear(c.straight.reqs)
+	c.directs = c.directs[:0]
+	c.straight.empty()
 }
 
 // readElsewise answers a READ that could not be answered at once.
@@ -137,12 +137,10 @@ func (c *conn) answerDirect(o *op) {
 	}
 	c.slots, c.freed = c.slots+c.freed, 0
 	c.pumping = true // and what others answer meanwhile comes behind
-	p := pumps.Get().(*pump)
-	p.reqs = append(p.reqs, c.requests[0]) // which takes no slot
 	o.status, o.info = ntstatus.Success, o.h.Length
-	c.fillLast(p, o)
+	c.fillStatus(&c.straight, o) // behind the data, which takes no slot
 	c.mu.Unlock()
-	n, err := c.postDirect(p)
+	n, err := c.postDirect(o)
 	c.forgetDirects()
 	if n > 0 {
 		c.tally.add(c.e, c, o.file, o.info)
@@ -161,37 +159,37 @@ func (c *conn) answerDirect(o *op) {
 		c.unholdLocked(o)
 	}
 	c.postOutbox()
-	p.put()
 	if n == 0 {
 		c.readElsewise(o)
 	}
 	c.tally.empty(c.e, c)
 }
 
-// postDirect posts what answerDirect has collected, and tells how much of it. Unless that
-// is nothing, an error ends the connection.
-func (c *conn) postDirect(p *pump) (n int, err error) {
+// postDirect posts data and answer of o, and its receive, and tells how much of the first
+// two. Unless that is nothing, an error ends the connection. The client may use the receive
+// as soon as it has the answer: until that is posted, there is the one ahead.
+//
+// Source: [OP-66b]
+func (c *conn) postDirect(o *op) (n int, err error) {
+	p := &c.straight
 	p.answers = 1
 	p.signal(idProgress, 0)
-	p.used = max(p.used, len(p.reqs))
-	c.owing.Add(1)
-	if err = p.postReceives(c); err == nil {
-		n, err = c.qp.Post(p.reqs)
-	} else {
-		n = 1
+	if n, err = c.qp.Post(p.reqs); n == 0 {
+		return 0, err
 	}
-	p.empty()
-	switch {
-	case n == 0:
-		c.owing.Add(-1)
-	case err != nil:
+	c.owing.Add(1)
+	if err == nil {
+		p.receive(c, o.recv)
+		o.recv = none
+		err = p.postReceives(c)
+	}
+	if err != nil {
 		c.cut(err)
 	}
 	return n, err
 }
 
-// fileWrite makes an empty request the write from the file that answers o. Requests are
-// large, and made where they stay.
+// fileWrite makes an empty request the write from the file that answers o.
 func (o *op) fileWrite(r *rdma.Request) {
 	r.Op, r.ID = rdma.OpWrite, resultID(idDirect, 1, 0, o.index)
 	r.Remote.Addr, r.Remote.Token = o.h.DataVa, rdma.RemoteToken(o.h.DataMh)

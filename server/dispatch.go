@@ -65,8 +65,8 @@ func (c *conn) dispatch(o *op, again bool) error {
 		return violation("%w", err)
 	}
 	io := o.h.Opcode.IO()
-	if io {
-		c.begin(o)
+	if io && !c.begin(o) {
+		return violation("%d requests with %d credits", c.begun, c.credits.grant)
 	}
 	switch {
 	case err != nil:
@@ -110,10 +110,11 @@ func (c *conn) reply(o *op, status ntstatus.Status) {
 }
 
 // begin counts o among the I/O, finds its file, and takes a reference on it, if
-// that is still to be had.
+// that is still to be had. It is false if the client has no credit for it, though there
+// was a receive.
 //
-// Source: [OP-53] [OP-55] [OP-58b]
-func (c *conn) begin(o *op) {
+// Source: [OP-53] [OP-55] [OP-58b] [OP-66]
+func (c *conn) begin(o *op) bool {
 	o.io = true
 	c.e.awake.Touch()
 	c.mu.Lock()
@@ -127,7 +128,9 @@ func (c *conn) begin(o *op) {
 			f.held++
 		}
 	}
+	credit := c.pending <= c.credits.grant
 	c.mu.Unlock()
+	return credit
 }
 
 // final turns the outcome of file I/O into what a client may be told.

@@ -101,7 +101,7 @@ func (q *fuzzQueue) Post(reqs []rdma.Request) (int, error) {
 		}
 	}
 	n := q.arrived - q.answered + len(q.slots)
-	if least := k.grant + k.extra; n < least || n > least+max(k.delta, 0) { // [OP-66b]
+	if least := k.grant + k.extra; n < least || n > least+max(k.delta, 0)+q.c.f.layout.ahead { // [OP-66b]
 		panic("an answer was posted before the receive that it allows the client to use")
 	}
 	return len(reqs), nil
@@ -184,7 +184,7 @@ func (q *fuzzQueue) finish(t *testing.T, c *conn) {
 		t.Fatalf("%d requests unanswered", c.pending)
 	case c.slots != c.f.layout.depth || c.owing.Load() != 0:
 		t.Fatalf("%d of %d slots came back", c.slots, c.f.layout.depth)
-	case len(q.slots) != c.credits.grant+c.credits.extra-parked:
+	case len(q.slots) != c.f.layout.ahead+c.credits.grant+c.credits.extra-parked:
 		t.Fatalf("%d receives posted for %d credits", len(q.slots), c.credits.grant)
 	case len(c.free) != len(c.ops)-1-parked:
 		t.Fatalf("%d of %d operations free", len(c.free), len(c.ops))

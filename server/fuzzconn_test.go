@@ -38,7 +38,9 @@ func newFuzzConn(t *testing.T) (*conn, *fuzzQueue) {
 		e.close()
 		fs.Close()
 	})
-	f := &fabric{layout: newLayout(&e.limits, rdma.AdapterInfo{MaxReceiveQueueDepth: 100, MaxInitiatorQueueDepth: 100})}
+	f := &fabric{layout: newLayout(&e.limits, rdma.AdapterInfo{
+		Caps: rdma.CapDirectFile, MaxReceiveQueueDepth: 100, MaxInitiatorQueueDepth: 100,
+	})}
 	f.arena = newTestArena(4, 4, 128<<10)
 	f.arena.bytes = make([]byte, 4*16*blockUnit)
 	q := &fuzzQueue{window: 1000}
@@ -48,10 +50,10 @@ func newFuzzConn(t *testing.T) (*conn, *fuzzQueue) {
 	}
 	c.begins()
 	q.c = c
-	c.credits.grant, c.spare = 4, c.spare[:len(c.spare)-4]
+	c.credits.grant, c.spare = 4, c.spare[:len(c.spare)-4-f.layout.ahead]
 	c.ctx, c.cancel = context.WithCancelCause(e.ctx)
 	c.fids.limit = 10
-	for i := range 4 {
+	for i := range 4 + f.layout.ahead {
 		q.slots = append(q.slots, int32(i))
 	}
 	for _, options := range []vfs.Options{0, vfs.NoIntermediateBuffering} {

@@ -63,12 +63,17 @@ func resultID(kind uint64, slots, answers int, index uint32) uint64 {
 // room reports whether one more request can be added.
 func (p *pump) room(c *conn) bool { return len(p.reqs) < cap(p.reqs) && c.slots > 0 }
 
+// next appends a request. They are large, and made where they stay.
+func (p *pump) next() *rdma.Request {
+	p.reqs = append(p.reqs, rdma.Request{})
+	return &p.reqs[len(p.reqs)-1]
+}
+
 // add appends a request of length bytes of a region, which makes no result. The rest of it
 // is the caller's to fill in.
 func (p *pump) add(c *conn, op rdma.Op, region rdma.MemoryRegion, offset, length int) *rdma.Request {
 	p.sges = append(p.sges, rdma.SGE{Region: region, Offset: offset, Length: length})
-	p.reqs = append(p.reqs, rdma.Request{})
-	r := &p.reqs[len(p.reqs)-1]
+	r := p.next()
 	r.Op, r.SGL, r.Flags = op, p.sges[len(p.sges)-1:], rdma.FlagSilentSuccess
 	p.silent++
 	c.slots--
@@ -319,6 +324,11 @@ func (c *conn) fillLast(p *pump, o *op) {
 		p.receive(c, o.recv)
 		o.recv = none
 	}
+	c.fillStatus(p, o)
+}
+
+// fillStatus adds the answer of o.
+func (c *conn) fillStatus(p *pump, o *op) {
 	at := c.f.layout.answers + int(o.index)*wire.StatusResponseSize
 	slot := c.buf[at : at : at+wire.StatusResponseSize]
 	switch {
