@@ -29,6 +29,7 @@ type op struct {
 	leg   *leg              // of s
 	mr    rdma.MemoryRegion // made for it
 	to    *lease            // of the Buffer that p is part of
+	buf   *Buffer           // that one, on whatever connection
 	at    int               // where
 	on    *conn             // of mr and to
 	fid   uint16
@@ -81,7 +82,7 @@ func (o *op) atOnce(ctx context.Context) error {
 	if o.write {
 		do = o.f.writeSMB
 	}
-	n, err := do(ctx, o.p[o.done:], o.off+int64(o.done))
+	n, err := do(ctx, o.p[o.done:], o.off+int64(o.done), o.buf)
 	o.done += n
 	return err
 }
@@ -189,8 +190,11 @@ func (o *op) prepare(ctx context.Context, cn *conn, s *slot) (err error) {
 		o.on = cn
 	}
 	if o.to == nil && o.mr == nil && !o.same {
-		o.to, o.at, err = cn.lease(ctx, o.p)
-		if err == nil && o.to == nil && len(o.p) > small {
+		o.to, o.at, err = cn.lease(ctx, o.p, o.buf)
+		switch {
+		case o.to != nil:
+			o.remember(o.to.b)
+		case err == nil && len(o.p) > small:
 			o.mr, err = cn.adapter.RegisterMemory(ctx, o.p, access)
 		}
 		if err != nil {
@@ -218,6 +222,14 @@ func (o *op) prepare(ctx context.Context, cn *conn, s *slot) (err error) {
 		o.late.Store(false)
 	}
 	return nil
+}
+
+// remember notes the buffer that the memory of o is part of.
+func (o *op) remember(b *Buffer) {
+	o.buf = b
+	if o.of != nil {
+		o.of.buf = b // what is cut off later
+	}
 }
 
 // message makes h and data the next request of o. They are the caller's, and not made

@@ -76,7 +76,7 @@ func (b *Batch) cut(o *op, n int) *op {
 		b.wholes++
 	}
 	*x = op{b: b, f: o.f, p: o.p[o.cut : o.cut+n], size: n, off: o.off + int64(o.cut), write: true,
-		of: o, fid: o.fid, epoch: o.epoch}
+		of: o, buf: o.buf, fid: o.fid, epoch: o.epoch}
 	b.parts = append(b.parts, x)
 	o.cut += n
 	o.parts++

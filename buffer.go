@@ -32,6 +32,7 @@ type Buffer struct {
 	home *conn
 	mem  rdma.Memory
 
+	closed atomic.Bool
 	doubt  atomic.Int64 // reads and writes that were given up and are not answered
 	once   sync.Once
 	leases []*lease // guarded by table.mu
@@ -124,9 +125,12 @@ func (b *Buffer) InDoubt() bool {
 }
 
 // Close frees the memory, which nobody writes any more then. What is being read or
-// written ends with the connection. A second Close does nothing.
+// written ends with the connection, and fails with fs.ErrClosed, a write perhaps with
+// ErrUncertain alone; but a call that goes over SMB, or that uses several Buffers, must be
+// over before. A second Close does nothing.
 func (b *Buffer) Close() error {
 	b.once.Do(func() {
+		b.closed.Store(true) // before the memory could be taken for ordinary memory
 		b.table.remove(b)
 		if b.home != nil {
 			b.mem.Close()

@@ -82,16 +82,17 @@ func (f *File) read(ctx context.Context, p []byte, off int64) (int, error) {
 
 // readOne reads over one connection at a time.
 func (f *File) readOne(ctx context.Context, p []byte, off int64) (done int, err error) {
+	var of *Buffer
 	for losses := 0; ; losses++ {
 		cn, fid, err := f.lane(ctx)
 		if err != nil {
 			return done, err
 		}
 		if cn == nil || losses > maxLosses && !f.c.cfg.RequireRDMA {
-			n, err := f.readSMB(ctx, p[done:], off+int64(done))
+			n, err := f.readSMB(ctx, p[done:], off+int64(done), of)
 			return done + n, err
 		}
-		n, err := cn.readAt(ctx, fid, p[done:], off+int64(done))
+		n, err := cn.readAt(ctx, fid, p[done:], off+int64(done), &of)
 		if done += n; n > 0 || err == nil {
 			f.c.overRDMA.read(n)
 			losses = 0
@@ -117,10 +118,10 @@ func (f *File) lost(ctx context.Context, cn *conn) error {
 	return cn.tornDown(ctx)
 }
 
-func (f *File) readSMB(ctx context.Context, p []byte, off int64) (int, error) {
+func (f *File) readSMB(ctx context.Context, p []byte, off int64, of *Buffer) (int, error) {
 	ctx, cancel := f.c.cfg.bounded(ctx)
 	defer cancel()
-	if err := f.c.buffers.takenBack(ctx, p); err != nil {
+	if err := f.c.buffers.takenBack(ctx, p, of); err != nil {
 		return 0, err
 	}
 	n, err := f.h.readAt(ctx, p, off)
@@ -175,16 +176,17 @@ func (f *File) write(ctx context.Context, p []byte, off int64) (int, error) {
 
 // writeOne writes over one connection at a time.
 func (f *File) writeOne(ctx context.Context, p []byte, off int64) (done int, err error) {
+	var of *Buffer
 	for losses := 0; ; losses++ {
 		cn, fid, err := f.lane(ctx)
 		if err != nil {
 			return done, err
 		}
 		if cn == nil || losses > maxLosses && !f.c.cfg.RequireRDMA {
-			n, err := f.writeSMB(ctx, p[done:], off+int64(done))
+			n, err := f.writeSMB(ctx, p[done:], off+int64(done), of)
 			return done + n, err
 		}
-		n, owed, err := cn.writeAt(ctx, fid, p[done:], off+int64(done), &f.writes)
+		n, owed, err := cn.writeAt(ctx, fid, p[done:], off+int64(done), &of, &f.writes)
 		if owed != nil {
 			n, err = f.repay(ctx, n, owed, err)
 		}
@@ -199,13 +201,13 @@ func (f *File) writeOne(ctx context.Context, p []byte, off int64) (done int, err
 	}
 }
 
-func (f *File) writeSMB(ctx context.Context, p []byte, off int64) (int, error) {
+func (f *File) writeSMB(ctx context.Context, p []byte, off int64, of *Buffer) (int, error) {
 	ctx, cancel := f.c.cfg.bounded(ctx)
 	defer cancel()
 	if err := f.c.fence(ctx); err != nil {
 		return 0, err
 	}
-	if err := f.c.buffers.takenBack(ctx, p); err != nil {
+	if err := f.c.buffers.takenBack(ctx, p, of); err != nil {
 		return 0, err
 	}
 	if err := f.c.sess.err(); err != nil {

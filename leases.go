@@ -2,6 +2,7 @@ package lwio
 
 import (
 	"context"
+	"io/fs"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -72,10 +73,14 @@ func (t *bufferTable) remove(b *Buffer) {
 
 // takenBack waits until a lost connection that p was lent on, as part of a Buffer, is
 // torn down, and nobody but this process can write to it any more. It fails with
-// ErrInDoubt if the buffer is in doubt on a connection that there is.
+// ErrInDoubt if the buffer is in doubt on a connection that there is, and with
+// errBufferClosed as lease does.
 //
 // Source: [OP-113]
-func (t *bufferTable) takenBack(ctx context.Context, p []byte) error {
+func (t *bufferTable) takenBack(ctx context.Context, p []byte, of *Buffer) error {
+	if err := of.gone(); err != nil {
+		return err
+	}
 	t.mu.Lock()
 	i := slices.IndexFunc(t.open, func(b *Buffer) bool { return within(b.bytes, p) >= 0 })
 	if i < 0 {
@@ -128,10 +133,16 @@ func (b *Buffer) haunt() *conn {
 // lease gives the buffer that p is a part of and where it begins there, or nil, once no
 // lost connection of another rail can reach it any more. The caller uses the connection.
 //
-// Errors: ErrInDoubt; those of Buffer.takenBack.
+// of is the buffer as an earlier connection of the same operation found it, or nil: once it
+// is closed there is other memory at that place, or none.
+//
+// Errors: ErrInDoubt; errBufferClosed; those of Buffer.takenBack.
 //
 // Source: [OP-113]
-func (c *conn) lease(ctx context.Context, p []byte) (*lease, int, error) {
+func (c *conn) lease(ctx context.Context, p []byte, of *Buffer) (*lease, int, error) {
+	if err := of.gone(); err != nil {
+		return nil, 0, err
+	}
 	l, at, err := c.buffers.find(p)
 	if l == nil || c.rail.c.allUp() || l.b.haunt() == nil {
 		return l, at, err
@@ -142,6 +153,33 @@ func (c *conn) lease(ctx context.Context, p []byte) (*lease, int, error) {
 		return nil, 0, err
 	}
 	return l, at, nil
+}
+
+// errBufferClosed is an operation whose memory was part of a Buffer that is closed.
+var errBufferClosed error = bufferClosedError{}
+
+type bufferClosedError struct{}
+
+// Error says so.
+func (bufferClosedError) Error() string { return "the buffer was closed" }
+
+// Is makes it fs.ErrClosed, whose text is about files.
+func (bufferClosedError) Is(target error) bool { return target == fs.ErrClosed }
+
+// gone is errBufferClosed once the buffer is closed. b may be nil, for ordinary memory.
+func (b *Buffer) gone() error {
+	if b != nil && b.closed.Load() {
+		return errBufferClosed
+	}
+	return nil
+}
+
+// buffer is the Buffer of a lease, or nil without one.
+func (l *lease) buffer() *Buffer {
+	if l == nil {
+		return nil
+	}
+	return l.b
 }
 
 // allUp reports whether every rail has a connection. Those before it are torn down then.

@@ -34,6 +34,7 @@ type debt struct {
 	rail    *rail
 	lineage uint64 // of the connections that know
 	parts   []owedWrite
+	of      *Buffer // that the data is part of, or nil
 }
 
 // owedWrite is one message of it.
@@ -52,7 +53,7 @@ type owedWrite struct {
 // owe makes a debt of the requests in flight on a connection that is down. Their epochs
 // go on in it. The caller holds up the teardown.
 func (w *writing) owe() *debt {
-	d := &debt{rail: w.c.rail, lineage: w.c.lineage}
+	d := &debt{rail: w.c.rail, lineage: w.c.lineage, of: w.of}
 	for w.q.count > 0 {
 		p := w.q.pop()
 		o := owedWrite{number: p.s.number, off: w.off + int64(p.at), n: p.n, data: w.dataOf(p), same: w.same, s: p.s}
@@ -200,6 +201,9 @@ func (c *conn) repay(ctx context.Context, fid uint16, d *debt) error {
 		return err
 	}
 	defer c.leave()
+	if err := d.of.gone(); err != nil {
+		return err
+	}
 	l := lender{c: c}
 	defer l.close()
 	if err := l.lend(ctx, d.gathered(), 0); err != nil {

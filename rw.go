@@ -50,15 +50,15 @@ const endOfFile = uint32(ntstatus.EndOfFile)
 // readAt reads into p from offset off. It returns n < len(p) only with an error:
 // io.EOF, the status that the server answered, or why there was no answer. When it
 // returns, no byte of p changes any more, unless p is part of a Buffer that is in
-// doubt then.
+// doubt then. of is that Buffer, once a connection has found it.
 //
 // Source: [LWIO §Read], [OP-60], [OP-91], [OP-92a], [OP-111]
-func (c *conn) readAt(ctx context.Context, fid uint16, p []byte, off int64) (int, error) {
+func (c *conn) readAt(ctx context.Context, fid uint16, p []byte, off int64, of **Buffer) (int, error) {
 	if err := c.enter(); err != nil {
 		return 0, err
 	}
 	defer c.leave()
-	b, at, err := c.lease(ctx, p)
+	b, at, err := c.lease(ctx, p, *of)
 	switch {
 	case err != nil:
 		return 0, err
@@ -67,6 +67,7 @@ func (c *conn) readAt(ctx context.Context, fid uint16, p []byte, off int64) (int
 	}
 	r := reading{c: c, fid: fid, off: off, total: len(p), lent: b}
 	if b != nil {
+		*of = b.b
 		r.to = b.mr.RemoteAddr()
 		r.to.Addr += uint64(at)
 	} else {
@@ -220,19 +221,22 @@ func (r *splitRead) drain(ctx context.Context) (err error) {
 // writeAt writes p at offset off and returns how many bytes from the beginning of
 // p the server has for certain. An error that is ErrUncertain says that more may
 // have been written. When it returns, no byte of p is read any more, unless p is part
-// of a Buffer that is in doubt then.
+// of a Buffer that is in doubt then. of is as for readAt.
 //
 // Source: [LWIO §Write], [OP-61], [OP-61b], [OP-112], [OP-113]
 //
 // If the connection ends, the error is that, and what was sent and not answered is the
 // debt.
-func (c *conn) writeAt(ctx context.Context, fid uint16, p []byte, off int64, order *epochs) (int, *debt, error) {
+func (c *conn) writeAt(ctx context.Context, fid uint16, p []byte, off int64, of **Buffer, order *epochs) (int, *debt, error) {
 	if err := c.enter(); err != nil {
 		return 0, nil, err
 	}
 	defer c.leave()
 	w := writing{c: c, fid: fid, off: off, p: p, total: len(p), order: order}
-	b, at, err := c.lease(ctx, p)
+	b, at, err := c.lease(ctx, p, *of)
+	if b != nil {
+		*of, w.of = b.b, b.b
+	}
 	switch {
 	case err != nil:
 		return 0, nil, err
@@ -264,6 +268,7 @@ type writing struct {
 	mr    rdma.MemoryRegion // nil: the data is copied
 	at    int               // where p begins in it
 	lent  *lease            // that the data is gathered from, or nil
+	of    *Buffer           // that it is part of, or nil
 	order *epochs
 	next  int // bytes sent
 	q     pieces

@@ -53,7 +53,7 @@ func (l *lender) lend(ctx context.Context, segs [][]byte, access rdma.Access) er
 		if len(p) == 0 {
 			continue
 		}
-		b, at, err := l.c.lease(ctx, p)
+		b, at, err := l.c.lease(ctx, p, nil)
 		part := lentPart{n: len(p)}
 		switch {
 		case err != nil:
@@ -153,7 +153,16 @@ func (c *conn) readVec(ctx context.Context, fid uint16, segs [][]byte, page int,
 	if e := r.drain(ctx); err == nil {
 		err = e
 	}
-	return done, err
+	return done, l.lost(err)
+}
+
+// lost is err, or errBufferClosed if the connection has ended and with it the buffer is
+// closed: nothing goes on there.
+func (l *lender) lost(err error) error {
+	if e := l.buffer.buffer().gone(); e != nil && isLost(err) {
+		return e
+	}
+	return err
 }
 
 // regions makes the body of a VEC_READ in the memory of slot s, and returns how many

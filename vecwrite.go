@@ -21,11 +21,12 @@ func (c *conn) writeVec(ctx context.Context, fid uint16, segs [][]byte, off int6
 	if err := l.lend(ctx, segs, 0); err != nil {
 		return 0, nil, err
 	}
-	w := writing{c: c, fid: fid, off: off, order: order, vec: &l, segs: segs, lent: l.buffer}
+	w := writing{c: c, fid: fid, off: off, order: order, vec: &l, segs: segs, lent: l.buffer, of: l.buffer.buffer()}
 	for _, p := range l.parts {
 		w.total += p.n
 	}
-	return w.run(ctx)
+	done, owed, err := w.run(ctx)
+	return done, owed, l.lost(err)
 }
 
 // gather adds parts of the next message behind the place of the header, and returns
