@@ -3,11 +3,24 @@ package server
 import (
 	"context"
 	"fmt"
+	"math/bits"
 	"sync"
 
+	"lwio/internal/buddy"
 	"lwio/rdma"
 	"lwio/vfs"
 )
+
+// blockUnit is the smallest block that the arena deals out, in bytes.
+const blockUnit = 4096
+
+// orderOf is the order of the smallest block that holds n bytes.
+func orderOf(n int) int {
+	if n <= blockUnit {
+		return 0
+	}
+	return bits.Len(uint((n - 1) / blockUnit))
+}
 
 // arena is the memory that reads go through: one region, registered once, from
 // which operations take blocks. The region has no remote rights: RDMA writes
@@ -28,7 +41,7 @@ type arena struct {
 	half   int // the same of one file, in bytes
 
 	mu       sync.Mutex
-	free     *buddy
+	free     *buddy.Range
 	spare    int // bytes that nobody holds
 	queue    opList
 	portions map[vfs.NodeID]*portion
@@ -56,7 +69,7 @@ func newArena(ctx context.Context, a rdma.Adapter, size, largest int) (*arena, e
 	}
 	return &arena{
 		mem: mem, region: region, bytes: mem.Bytes()[:size],
-		share: max(size/4, blockUnit<<top), half: size / 2, free: newBuddy(size/blockUnit, top), spare: size,
+		share: max(size/4, blockUnit<<top), half: size / 2, free: buddy.New(size/blockUnit, top), spare: size,
 		portions: make(map[vfs.NodeID]*portion),
 	}, nil
 }
@@ -141,7 +154,7 @@ func (a *arena) grant(o *op) grantResult {
 		return overShare
 	}
 	order := orderOf(o.need)
-	at, ok := a.free.alloc(order)
+	at, ok := a.free.Alloc(order)
 	if !ok {
 		return noMemory
 	}
@@ -153,7 +166,7 @@ func (a *arena) grant(o *op) grantResult {
 // give takes o's block back and serves who waits.
 func (a *arena) give(o *op) {
 	a.mu.Lock()
-	size := blockUnit * a.free.release(o.block)
+	size := blockUnit * a.free.Release(o.block)
 	a.hold(o, -size)
 	o.block = none
 	var ready opList

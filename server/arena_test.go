@@ -4,13 +4,14 @@ import (
 	"slices"
 	"testing"
 
+	"lwio/internal/buddy"
 	"lwio/vfs"
 )
 
 // newTestArena is an arena without memory.
 func newTestArena(blocks, top, share int) *arena {
 	return &arena{
-		share: share, half: blocks << top * blockUnit, free: newBuddy(blocks<<top, top), spare: blocks << top * blockUnit,
+		share: share, half: blocks << top * blockUnit, free: buddy.New(blocks<<top, top), spare: blocks << top * blockUnit,
 		portions: make(map[vfs.NodeID]*portion),
 	}
 }
@@ -230,5 +231,15 @@ func TestArenaShareOfAFile(t *testing.T) {
 	}
 	if all != blocks/2 {
 		t.Errorf("one file holds %d of %d blocks", all, blocks)
+	}
+}
+
+func TestOrderOf(t *testing.T) {
+	for _, c := range []struct{ n, want int }{
+		{1, 0}, {4096, 0}, {4097, 1}, {8192, 1}, {8193, 2}, {64 << 10, 4}, {512 << 10, 7}, {512<<10 + 1, 8},
+	} {
+		if got := orderOf(c.n); got != c.want {
+			t.Errorf("orderOf(%d) = %d, want %d", c.n, got, c.want)
+		}
 	}
 }

@@ -137,7 +137,7 @@ func (d *cemetery) wantNothingLeft() {
 	a := d.e.fabrics[0].arena
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if size := len(a.free.units) * blockUnit; a.spare != size || len(a.portions) != 0 || !a.queue.empty() {
+	if size := a.free.Units() * blockUnit; a.spare != size || len(a.portions) != 0 || !a.queue.empty() {
 		d.t.Errorf("%d of %d bytes are free, %d files have some", a.spare, size, len(a.portions))
 	}
 	if n := len(d.e.readers.lines) + len(d.e.writers.lines); n != 0 {

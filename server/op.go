@@ -8,6 +8,9 @@ import (
 	"lwio/rdma"
 )
 
+// none is a receive, or a block, that an operation does not have.
+const none = int32(-1)
+
 // op is a message of a client from its arrival until its answer is gone. It
 // belongs to one goroutine at a time: the connection's loop, a worker, or
 // whoever empties the connection's outbox; it moves on through a queue.

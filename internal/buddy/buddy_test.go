@@ -1,4 +1,4 @@
-package server
+package buddy
 
 import (
 	"testing"
@@ -6,29 +6,22 @@ import (
 	"pgregory.net/rapid"
 )
 
-func TestOrderOf(t *testing.T) {
-	for _, c := range []struct{ n, want int }{
-		{1, 0}, {4096, 0}, {4097, 1}, {8192, 1}, {8193, 2}, {64 << 10, 4}, {512 << 10, 7}, {512<<10 + 1, 8},
-	} {
-		if got := orderOf(c.n); got != c.want {
-			t.Errorf("orderOf(%d) = %d, want %d", c.n, got, c.want)
-		}
-	}
-}
-
 // The blocks that are out never overlap, are aligned to their size, and when
 // all are back the whole range can be had again.
-func TestBuddyModel(t *testing.T) {
+func TestModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const top = 4
 		tops := rapid.IntRange(1, 3).Draw(t, "tops")
-		b := newBuddy(tops<<top, top)
+		b := New(tops<<top+rapid.IntRange(0, 1<<top-1).Draw(t, "more"), top)
+		if b.Units() != tops<<top {
+			t.Fatalf("%d units, want %d", b.Units(), tops<<top)
+		}
 		owner := make([]int32, tops<<top) // 1 + first unit of the block, 0 if free
 		out := map[int32]int{}
 		t.Repeat(map[string]func(*rapid.T){
 			"alloc": func(t *rapid.T) {
 				order := rapid.IntRange(0, top).Draw(t, "order")
-				at, ok := b.alloc(order)
+				at, ok := b.Alloc(order)
 				if ok != fits(owner, order) {
 					t.Fatalf("alloc of order %d: %v in %v", order, ok, owner)
 				}
@@ -51,7 +44,7 @@ func TestBuddyModel(t *testing.T) {
 					t.Skip("nothing out")
 				}
 				at := rapid.SampledFrom(sortedKeys(out)).Draw(t, "at")
-				if got := b.release(at); got != 1<<out[at] {
+				if got := b.Release(at); got != 1<<out[at] {
 					t.Fatalf("release of %d gave %d units, want %d", at, got, 1<<out[at])
 				}
 				for i := range 1 << out[at] {
@@ -61,10 +54,10 @@ func TestBuddyModel(t *testing.T) {
 			},
 		})
 		for at := range out {
-			b.release(at)
+			b.Release(at)
 		}
 		for range tops {
-			if _, ok := b.alloc(top); !ok {
+			if _, ok := b.Alloc(top); !ok {
 				t.Fatal("blocks were not joined again")
 			}
 		}
