@@ -194,7 +194,7 @@ func (qp *queuePair) Rest() {
 	qp.writing = qp.writing || free
 	qp.mu.Unlock()
 	if free {
-		c.tx.out.rest()
+		c.tx.out.giveBack()
 		c.tx.pump(false, 0) // what was posted meanwhile
 	}
 }

@@ -125,8 +125,8 @@ func (p *producer) commit() {
 	p.own.tail.Store(p.tail)
 }
 
-// rest gives the pages of the ring back, if the peer took all that was in it.
-func (p *producer) rest() {
+// giveBack gives the pages of the ring to the system, if the peer took all that was in it.
+func (p *producer) giveBack() {
 	if sparse(len(p.own.ring)) && p.peer.head.Load() == p.tail {
 		_ = unix.Madvise(p.own.ring, unix.MADV_REMOVE) // a wish
 	}
