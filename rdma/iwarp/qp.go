@@ -173,10 +173,11 @@ func (qp *queuePair) Fail(err error) {
 }
 
 // Look reads what has arrived, if nobody else does.
-func (qp *queuePair) Look(bool) {
+func (qp *queuePair) Look(bool, soft.Poller) int {
 	if c := qp.driven.Load(); c != nil {
 		c.look()
 	}
+	return 0
 }
 
 // Sleep makes sure that the connection's own goroutine reads.

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"lwio/rdma"
+	"lwio/rdma/internal/soft"
 )
 
 // ending says why and how a connection ends.
@@ -236,6 +237,14 @@ func (c *conn) drainLocked(budget int) error {
 		c.end(c.endingFor(err))
 	}
 	return err
+}
+
+// drainToLocked is drainLocked for who polls, and tells how many results that one has got.
+func (c *conn) drainToLocked(budget int, to soft.Poller) (int, error) {
+	c.rx.to, c.rx.handed = to, 0
+	err := c.drainLocked(budget)
+	c.rx.to = soft.Poller{}
+	return c.rx.handed, err
 }
 
 // readNotice takes one message from the socket. At the end of the stream it takes

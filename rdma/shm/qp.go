@@ -143,10 +143,11 @@ func (qp *queuePair) Fail(err error) {
 }
 
 // Look drives the connection, if there is one.
-func (qp *queuePair) Look(hot bool) {
+func (qp *queuePair) Look(hot bool, to soft.Poller) int {
 	if c := qp.conn.Load(); c != nil {
-		c.look(hot)
+		return c.look(hot, to)
 	}
+	return 0
 }
 
 // Sleep ends the driving.

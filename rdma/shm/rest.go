@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"lwio/rdma/internal/soft"
 )
 
 // rest says who of this side looks into the peer's ring, and how the peer wakes
@@ -276,27 +278,29 @@ func (r *rest) napOnFutex() {
 }
 
 // look is what a poll does for the connection. One that goes on for long (hot)
-// makes itself responsible, so that the peer saves the wake-ups.
-func (c *conn) look(hot bool) {
+// makes itself responsible, so that the peer saves the wake-ups. It tells how many results
+// it has handed to who polls.
+func (c *conn) look(hot bool, to soft.Poller) int {
 	if c.ending.Load() != nil {
-		return
+		return 0
 	}
 	if hot {
 		c.rest.attends()
 	}
 	if !c.rxMu.TryLock() {
-		return
+		return 0
 	}
-	var err error
+	n, err := 0, error(nil)
 	if !c.rxClosed && !c.rx.stalled.Load() {
 		if c.rx.in.arrived() {
-			err = c.drainLocked(pollBudget)
+			n, err = c.drainToLocked(pollBudget, to)
 		}
 	}
 	c.rxMu.Unlock()
 	if err == nil {
 		c.qp.resume(0)
 	}
+	return n
 }
 
 // drainSome takes some entries out of the ring, and lets others do so before it is

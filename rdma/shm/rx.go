@@ -23,6 +23,8 @@ type receiver struct {
 	results bool         // are gathered
 	locked  bool         // the receives, for messages that follow each other
 	kept    *soft.Region // that the last of them went to, with a reference
+	to      soft.Poller  // who gets results
+	handed  int          // and has got so many
 	stalled atomic.Bool  // the first entry waits for a receive of a shared queue
 }
 
@@ -107,7 +109,7 @@ func (r *receiver) push() {
 		return
 	}
 	if r.results = false; r.locked {
-		r.c.qp.recv.PushLocked()
+		r.handed += r.c.qp.recv.PushToLocked(&r.to)
 	} else {
 		r.c.qp.recv.Push()
 	}

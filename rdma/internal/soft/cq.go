@@ -42,6 +42,7 @@ type CompletionQueue struct {
 	drivers                  map[Driver]struct{}
 	sole                     Parker // the only one of them, if it is one
 
+	waiting  atomic.Int32             // the length of waiters
 	sleepers atomic.Int32             // notifications that wait for others to push
 	polls    atomic.Int64             // of the empty queue since somebody slept, as far as they are counted
 	driven   atomic.Pointer[[]Driver] // the drivers, if polls drive them
@@ -165,6 +166,7 @@ func (q *CompletionQueue) failLocked(status rdma.Status) []Driver {
 		w.release()
 	}
 	q.waiters = nil
+	q.waiting.Store(0)
 	return slices.Collect(maps.Keys(q.drivers))
 }
 
@@ -172,9 +174,8 @@ func (q *CompletionQueue) failLocked(status rdma.Status) []Driver {
 // connections itself. After an overrun it hands out what is left together with the error.
 func (q *CompletionQueue) Poll(results []rdma.Result) (int, error) {
 	if q.count.Load() == 0 {
-		q.drive()
-		if q.count.Load() == 0 {
-			return 0, nil
+		if n := q.drive(results); n > 0 || q.count.Load() == 0 {
+			return n, nil
 		}
 	}
 	q.mu.Lock()

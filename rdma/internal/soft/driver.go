@@ -1,5 +1,7 @@
 package soft
 
+import "lwio/rdma"
+
 // Driver is a queue pair as its completion queues see it: something that can be
 // driven by who polls.
 type Driver interface {
@@ -7,8 +9,9 @@ type Driver interface {
 	// polls and finds the queue empty. It may be called by many goroutines at once,
 	// also before and after the connection's life, and pushes results to that very
 	// queue. hot says that the polling goes on for long: then the connection may
-	// leave all progress to it, until Sleep, or until it sees that no Look comes.
-	Look(hot bool)
+	// leave all progress to it, until Sleep, or until it sees that no Look comes. It
+	// may hand results to who polls, as far as PushTo says so, and tells how many.
+	Look(hot bool, to Poller) int
 	// Sleep gives the progress back to the connection's own goroutines: who polled
 	// waits in Notify now. A result that can be had from then on must be pushed
 	// without any further poll.
@@ -57,16 +60,37 @@ func (q *CompletionQueue) drivenLocked() {
 	}
 }
 
-// drive is what a poll of the empty queue does for the connections.
-func (q *CompletionQueue) drive() {
+// drive is what a poll of the empty queue does for the connections, and how many results it
+// gets from them.
+func (q *CompletionQueue) drive(results []rdma.Result) int {
 	list := q.driven.Load()
 	if list == nil || len(*list) == 0 {
-		return
+		return 0
 	}
-	hot := q.polls.Load() > HotPolls || q.polls.Add(1) > HotPolls
+	hot, n := q.polls.Load() > HotPolls || q.polls.Add(1) > HotPolls, 0
 	for _, p := range *list {
-		p.Look(hot)
+		n += p.Look(hot, Poller{q, results[n:]})
 	}
+	return n
+}
+
+// Poller is who polls a queue, and has room for results.
+type Poller struct {
+	q       *CompletionQueue // or nil for nobody
+	results []rdma.Result
+}
+
+// PushTo is Push while somebody polls the queue, who gets the results, without the queue
+// between, if it is empty, and nobody waits for results of it; it tells how many. They have
+// left the queue then, and what is pushed to it later comes later.
+func (q *CompletionQueue) PushTo(to *Poller, results []rdma.Result) int {
+	if to.q != q || len(results) > len(to.results) || q.count.Load() != 0 || q.waiting.Load() != 0 {
+		q.Push(results)
+		return 0
+	}
+	n := copy(to.results, results)
+	to.results = to.results[n:]
+	return n
 }
 
 // rest tells the connections that who polled sleeps.

@@ -1,6 +1,7 @@
 package soft
 
 import (
+	"slices"
 	"testing"
 
 	"lwio/rdma"
@@ -16,13 +17,14 @@ type fakePair struct {
 	failed error
 }
 
-func (p *fakePair) Look(hot bool) {
+func (p *fakePair) Look(hot bool, _ Poller) int {
 	p.looks++
 	p.hot = hot
 	if p.give > 0 {
 		p.give--
 		p.q.Push([]rdma.Result{plainResult})
 	}
+	return 0
 }
 func (p *fakePair) Sleep()         { p.sleeps++ }
 func (p *fakePair) Fail(err error) { p.failed = err }
@@ -113,5 +115,83 @@ func TestOverrun(t *testing.T) {
 	}
 	if n, err := q.Poll(make([]rdma.Result, 2)); n != 1 || rdma.StatusOf(err) != rdma.StatusBufferOverflow {
 		t.Error(n, err)
+	}
+}
+
+// handingPair hands what it has to who polls, numbered in the order in which it makes it.
+type handingPair struct {
+	fakePair
+	batches []int // how many results it makes at a time, all of them in one Look
+	made    *uint64
+}
+
+func (p *handingPair) Look(_ bool, to Poller) (n int) {
+	for _, b := range p.batches {
+		results := make([]rdma.Result, b)
+		for i := range results {
+			results[i].ID = *p.made
+			*p.made++
+		}
+		n += p.q.PushTo(&to, results)
+	}
+	p.batches = nil
+	return n
+}
+
+// TestPushTo: who polls gets all results in their order, those of several connections too,
+// whether they go through the queue or not; with somebody who waits for results they do, and
+// that wait is over.
+//
+// Source: [ND CompletionQueue.GetResults], [ND §6.4]
+func TestPushTo(t *testing.T) {
+	for name, tt := range map[string]struct {
+		batches [][]int // of each connection
+		waits   bool
+		polls   []int // results of each
+	}{
+		"one":                  {batches: [][]int{{1}}, polls: []int{1, 0}},
+		"several at a time":    {batches: [][]int{{1, 2}}, polls: []int{3, 0}},
+		"of two connections":   {batches: [][]int{{1}, {2}}, polls: []int{3, 0}},
+		"more than there fit":  {batches: [][]int{{1, 3, 1}}, polls: []int{1, 3, 1, 0}},
+		"too many at once":     {batches: [][]int{{4}}, polls: []int{3, 1, 0}},
+		"too many, then a few": {batches: [][]int{{4, 1}}, polls: []int{3, 2, 0}},
+		"somebody waits":       {batches: [][]int{{1, 1}}, waits: true, polls: []int{2, 0}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			q := newQueue(t, 8)
+			made, next := new(uint64), uint64(0)
+			for _, b := range tt.batches {
+				if !q.Attach(&handingPair{fakePair{q: q}, b, made}) {
+					t.Fatal("refused")
+				}
+			}
+			var wait notifying
+			if tt.waits {
+				wait = startNotify(t, q, rdma.NotifyAny)
+			}
+			var got []int
+			for range tt.polls {
+				var res [3]rdma.Result
+				n, err := q.Poll(res[:])
+				if err != nil {
+					t.Fatal(err)
+				}
+				for i := range res[:n] {
+					if res[i].ID != next {
+						t.Errorf("result %d comes where %d is due", res[i].ID, next)
+					}
+					next++
+				}
+				got = append(got, n)
+			}
+			if !slices.Equal(got, tt.polls) {
+				t.Errorf("polls give %v results, want %v", got, tt.polls)
+			}
+			if tt.waits {
+				if err := <-wait.done; err != nil {
+					t.Error(err)
+				}
+			}
+		})
 	}
 }

@@ -164,6 +164,7 @@ func (q *CompletionQueue) waiterLocked(ctx context.Context, kind rdma.NotifyKind
 		w.parker = q.parkerLocked()
 	}
 	q.waiters = append(q.waiters, w)
+	q.waiting.Store(int32(len(q.waiters)))
 	return w
 }
 
@@ -174,6 +175,7 @@ func (q *CompletionQueue) leave(w *waiter) bool {
 	for i, o := range q.waiters {
 		if o == w {
 			q.waiters = append(q.waiters[:i], q.waiters[i+1:]...)
+			q.waiting.Store(int32(len(q.waiters)))
 			return true
 		}
 	}
@@ -231,4 +233,5 @@ func (q *CompletionQueue) releaseLocked() {
 	}
 	clear(q.waiters[len(kept):])
 	q.waiters = kept
+	q.waiting.Store(int32(len(kept)))
 }

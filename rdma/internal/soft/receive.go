@@ -170,6 +170,13 @@ func (q *ReceiveQueue) PushLocked() {
 	q.results = q.results[:0]
 }
 
+// PushToLocked is PushLocked while somebody polls: see CompletionQueue.PushTo.
+func (q *ReceiveQueue) PushToLocked(to *Poller) int {
+	n := q.cq.PushTo(to, q.results)
+	q.results = q.results[:0]
+	return n
+}
+
 // cancelLocked ends the receives that were posted before the last Flush.
 func (q *ReceiveQueue) cancelLocked() {
 	for q.receives.Head < q.cancel {
