@@ -208,7 +208,7 @@ func (o *op) prepare(ctx context.Context, cn *conn, s *slot) (err error) {
 		}
 		s.epoch = o.f.writes.begin()
 	}
-	if !o.write || len(o.p) > copyWrite {
+	if !o.write || !copies(len(o.p), o.to) {
 		s.lent = o.to
 	}
 	s.want, s.own, s.op = uint32(o.n), false, o
@@ -247,7 +247,7 @@ func (o *op) message(h *wire.Header, data *payload) {
 	}
 	if o.write {
 		h.Opcode = wire.OpWrite
-		if mr == nil || len(o.p) <= copyWrite {
+		if mr == nil || copies(len(o.p), o.to) {
 			data.copied = o.p[o.done:][:o.n]
 		} else {
 			data.region, data.offset, data.length = mr, at, o.n

@@ -186,10 +186,10 @@ func testBufferOfWriteGivenUp(t *testing.T, on string) {
 			return errors.Join(err, batch.Close())
 		},
 	} {
-		for _, n := range []int{copyWrite, copyWrite + 1, 50_000} {
+		for _, n := range []int{copyBuffer, copyBuffer + 1, 50_000} {
 			ctx, answer := untilHeld(t, held)
 			err := write(ctx, b.Bytes()[:n])
-			gathered := n > copyWrite || name == "WriteVec"
+			gathered := n > copyBuffer || name == "WriteVec"
 			if !errors.Is(err, context.Canceled) || b.InDoubt() != gathered {
 				t.Errorf("%s of %d bytes: %v, in doubt %v", name, n, err, b.InDoubt())
 			}

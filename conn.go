@@ -19,8 +19,10 @@ import (
 // The sizes of a connection's own memory, in bytes.
 const (
 	// copyWrite is up to how many bytes a write is copied behind its header
-	// instead of gathered from the caller's memory.
-	copyWrite = 4096
+	// instead of gathered from the caller's memory, which is registered for that;
+	// copyBuffer is the same of a part of a Buffer, which is registered already.
+	copyWrite  = 4096
+	copyBuffer = 1024
 	// signalEvery is the number of sends of which one makes a result, so that the
 	// others give back their places in the queue.
 	signalEvery = 32

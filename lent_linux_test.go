@@ -45,6 +45,15 @@ func TestWritesAreLent(t *testing.T) {
 	if got := s.Server.Stats().Lent; got < 3 {
 		t.Fatalf("%d writes were lent", got)
 	}
+	for _, write := range []struct{ size, lent int }{{1024, 0}, {1025, 1}, {4096, 1}} {
+		before := s.Server.Stats().Lent
+		if _, err := f.WriteAt(b.Bytes()[:write.size], 3); err != nil {
+			t.Fatal(err)
+		}
+		if n := s.Server.Stats().Lent - before; n != uint64(write.lent) {
+			t.Errorf("%d writes of %d bytes were lent, want %d", n, write.size, write.lent)
+		}
+	}
 	if got, err := os.ReadFile(filepath.Join(s.Dir, "f")); err != nil || !bytes.Equal(got[3:], b.Bytes()) {
 		t.Errorf("the file has other bytes: %v", err)
 	}

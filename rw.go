@@ -240,7 +240,7 @@ func (c *conn) writeAt(ctx context.Context, fid uint16, p []byte, off int64, of 
 	switch {
 	case err != nil:
 		return 0, nil, err
-	case len(p) <= copyWrite:
+	case copies(len(p), b):
 	case b != nil:
 		w.mr, w.at, w.lent = b.mr, at, b
 	default:
@@ -252,6 +252,16 @@ func (c *conn) writeAt(ctx context.Context, fid uint16, p []byte, off int64, of 
 		w.mr = mr
 	}
 	return w.run(ctx)
+}
+
+// copies tells whether a write of n bytes is copied; from is the Buffer that they are part
+// of, or nil. Where the server reaches a Buffer nothing of what is lent is copied but by the
+// file system, and elsewhere to gather is no dearer than to copy.
+func copies(n int, from *lease) bool {
+	if from != nil {
+		return n <= copyBuffer
+	}
+	return n <= copyWrite
 }
 
 // writing is a write, split into requests.

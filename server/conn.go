@@ -347,6 +347,7 @@ func (c *conn) newOp() (*op, error) {
 		return nil, fmt.Errorf("%w: more operations than buffers", errInternal)
 	}
 	o := &op{c: c, index: uint32(len(c.ops))}
+	o.use = o.writeFrom
 	o.reset()
 	c.ops = append(c.ops, o)
 	return o, nil

@@ -69,6 +69,13 @@ func (g *gate) open() {
 	g.cond.Broadcast()
 }
 
+// forget empties wrote.
+func (g *gate) forget() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.wrote = nil
+}
+
 // waiting counts what is held up.
 func (g *gate) waiting() int {
 	g.mu.Lock()

@@ -12,12 +12,19 @@ import (
 // lend sends a message in two parts, the second of which is lent.
 func (c *rawClient) lend(h wire.Header, here, lent []byte) {
 	c.t.Helper()
+	c.lendAt(0, h, here, lent)
+}
+
+// lendAt is lend of memory from that offset on; it returns the message's cookie.
+func (c *rawClient) lendAt(at int, h wire.Header, here, lent []byte) uint64 {
+	c.t.Helper()
 	c.cookie++
 	h.Marker, h.Sequence, h.Cookie = wire.Marker, c.sequence, c.cookie
 	c.sequence++
 	first := copy(c.out.Bytes(), append(h.AppendTo(nil), here...))
-	copy(c.in.Bytes(), lent)
-	c.lendRaw([]rdma.SGE{{Region: c.out, Length: first}, {Region: c.in, Length: len(lent)}})
+	copy(c.in.Bytes()[at:], lent)
+	c.lendRaw([]rdma.SGE{{Region: c.out, Length: first}, {Region: c.in, Offset: at, Length: len(lent)}})
+	return c.cookie
 }
 
 func (c *rawClient) lendRaw(sgl []rdma.SGE) {

@@ -35,8 +35,9 @@ type op struct {
 	// recv is the slot of the receive until that is posted again, then none.
 	recv int32
 	// loan is the data of a write that is still where the client has it, or nil. It is
-	// over when the receive is posted again.
+	// over when the receive is posted again. use is writeFrom, which it calls.
 	loan rdma.Loan
+	use  func(p []byte) error
 
 	// rest are the writes that go to the file together with this one, see lane.joins.
 	rest opList
@@ -79,5 +80,5 @@ type op struct {
 
 // reset makes o ready for its next message.
 func (o *op) reset() {
-	*o = op{c: o.c, index: o.index, recv: none, block: none}
+	*o = op{c: o.c, index: o.index, use: o.use, recv: none, block: none}
 }

@@ -17,6 +17,15 @@ type written struct {
 	data   []byte
 	status ntstatus.Status
 	info   uint32
+	lent   bool
+}
+
+// sends sends it, or lends its data where the provider can do that.
+func (w *written) sends(c *rawClient) uint64 {
+	if w.lent {
+		return c.lendAt(int(w.h.Offset), w.h, nil, w.data)
+	}
+	return c.send(w.h, w.data)
 }
 
 // inLine sends writes that all wait behind one of the byte x at 1<<20-1, of which nothing is
@@ -28,7 +37,7 @@ func (c *rawClient) inLine(b *gate, fid uint16, x byte, all []written, prepare f
 	eventually(c.t, "the first write is in progress", func() bool { return b.waiting() == 1 })
 	want := map[uint64]*written{first: nil}
 	for i := range all {
-		want[c.send(all[i].h, all[i].data)] = &all[i]
+		want[all[i].sends(c)] = &all[i]
 	}
 	eventually(c.t, "the others wait", func() bool { return c.v.e.writers.length() == len(all) })
 	prepare()
@@ -48,6 +57,14 @@ func writesOf(fid uint16, off, n, count int) (all []written) {
 	for i := range count {
 		data := content(n + i)[i:]
 		all = append(all, written{h: writeHeader(fid, uint64(off+i*n), n), data: data, info: uint32(n)})
+	}
+	return all
+}
+
+// lentOf are the writes, of which those are lent.
+func lentOf(all []written, which ...int) []written {
+	for _, i := range which {
+		all[i].lent = true
 	}
 	return all
 }
@@ -86,6 +103,8 @@ func testRunOfWrites(t *testing.T, on string) {
 			same.NumPages, same.PageSize = 2, pageSize
 			return append(all, written{h: same, data: content(4096), info: 2 * 4096})
 		}, []int{2 * 4096, 2 * 4096}},
+		"lent":        {func(fid, _ uint16) []written { return lentOf(writesOf(fid, 0, 100, 5), 0, 1, 2, 3, 4) }, []int{500}},
+		"partly lent": {func(fid, _ uint16) []written { return lentOf(writesOf(fid, 0, 100, 6), 1, 2, 5) }, []int{600}},
 		"vectored": {func(fid, _ uint16) []written {
 			all := writesOf(fid, 0, 4096, 3)
 			all[1].h.Opcode = wire.OpVecWrite
@@ -99,6 +118,11 @@ func testRunOfWrites(t *testing.T, on string) {
 			want := content(2 * mib)
 			if err := os.WriteFile(filepath.Join(b.dir, "a"), want, 0o600); err != nil {
 				t.Fatal(err)
+			}
+			if on == "shm" {
+				c.lends(fid)
+				copy(want, "first")
+				b.forget()
 			}
 			all := test.writes(fid, other)
 			c.inLine(b, fid, want[mib-1], all, func() {})

@@ -37,14 +37,54 @@ func (c *conn) write(o *op) {
 }
 
 // goesOn tells whether next is a write of the same file that begins where o ends, and both
-// write what was received.
+// write what was received, or lent.
 func (o *op) goesOn(next *op) bool {
-	return o.file == next.file && o.loan == nil && o.need == 0 && next.loan == nil && next.need == 0 &&
-		next.h.Offset == o.h.Offset+uint64(o.h.Length)
+	return o.file == next.file && o.need == 0 && next.need == 0 && next.h.Offset == o.h.Offset+uint64(o.h.Length)
 }
 
-// runs are the lists of what runs write.
-var runs = sync.Pool{New: func() any { return new([runOps][]byte) }}
+// run is what a worker writes by one call of the system.
+type run struct {
+	first, next *op // next is the one whose data comes next, or nil
+	list        [runOps][]byte
+	pieces      [][]byte // of list: the data so far
+	written     int
+	err         error
+	use         func(p []byte) error // is add
+}
+
+var runs = sync.Pool{New: func() any {
+	r := new(run)
+	r.use = r.add
+	return r
+}}
+
+// put gives the memory back, without what it refers to.
+func (r *run) put() {
+	*r = run{use: r.use}
+	runs.Put(r)
+}
+
+// gather adds the data of o, and then that of next and of those behind it, while that is
+// there which o was lent, and writes all. Of a loan that is over nothing is written.
+func (r *run) gather(o, next *op) {
+	r.next = next
+	if o.loan == nil {
+		_ = r.add(o.body())
+	} else {
+		_ = o.loan.Use(r.use)
+	}
+}
+
+// add adds data, and goes on with the next.
+func (r *run) add(p []byte) error {
+	r.pieces = append(r.pieces, p)
+	if r.next != nil {
+		r.gather(r.next, r.next.next)
+		return nil
+	}
+	r.written, r.err = r.first.file.open.WriteVec(r.pieces, int64(r.first.h.Offset))
+	return nil
+}
 
 // writeRun writes o and all that joined it, in a worker, by one call of the system: a file
 // system works on whole large pages, so that a large write costs much less than the
@@ -56,14 +96,11 @@ func (o *op) writeRun() {
 		o.writeData()
 		return
 	}
-	list := runs.Get().(*[runOps][]byte)
-	pieces := append(list[:0], o.body())
-	for x := o.rest.head; x != nil; x = x.next {
-		pieces = append(pieces, x.body())
-	}
-	n, err := o.file.open.WriteVec(pieces, int64(o.h.Offset))
-	clear(list[:])
-	runs.Put(list)
+	r := runs.Get().(*run)
+	r.first, r.pieces = o, r.list[:0]
+	r.gather(o, o.rest.head)
+	n, err := r.written, r.err
+	r.put()
 	n = o.settle(n, err)
 	for x := o.rest.head; x != nil; x = x.next {
 		n = x.settle(n, err)
@@ -95,7 +132,7 @@ func (o *op) settle(n int, err error) int {
 func (o *op) writeData() {
 	switch {
 	case o.loan != nil:
-		if err := o.loan.Use(o.writeFrom); err != nil {
+		if err := o.loan.Use(o.use); err != nil {
 			o.status, o.info, o.known = ntstatus.ConnectionDisconnected, 0, true
 			o.c.cut(err) // what was not done is done when it is sent again
 		}

@@ -77,7 +77,11 @@ type loans struct {
 	using   int       // calls of Use
 	over    bool      // there are no loans any more
 	dropped map[*peerMemory]struct{}
+	stock   []loan // to be used
 }
+
+// loanStock is how many loans are made at a time.
+const loanStock = 16
 
 func (l *loans) init() { l.idle.L = &l.mu }
 
@@ -107,16 +111,38 @@ func (c *conn) borrow(token uint32, addr, n uint64) *loan {
 	if c.loans.over {
 		return nil
 	}
-	lent := c.own.slot(g.slot).lent
-	lent.Add(1) // before the slot is looked at: see takeBack
+	if g.loans == 0 {
+		c.own.slot(g.slot).lent.Add(1) // before the slot is looked at: see takeBack
+	}
+	g.loans++
 	buf := c.check(g, addr, n, slotRead|slotWrite)
 	if buf == nil {
-		lent.Add(^uint64(0))
+		c.endLoanLocked(g)
 		return nil
 	}
 	raceAcquire()
 	g.mem.loans++
-	return &loan{c: c, g: g, buf: buf}
+	l := c.loans.newLocked()
+	l.c, l.g, l.buf = c, g, buf
+	return l
+}
+
+// newLocked makes a loan. Each is used once, as others may keep it for longer.
+func (l *loans) newLocked() *loan {
+	if len(l.stock) == 0 {
+		l.stock = make([]loan, loanStock)
+	}
+	n := &l.stock[0]
+	l.stock = l.stock[1:]
+	return n
+}
+
+// endLoanLocked counts a loan out. The peer is told of the last, and of the first: it looks
+// into the same cache line whenever it lends.
+func (c *conn) endLoanLocked(g *target) {
+	if g.loans--; g.loans == 0 {
+		c.own.slot(g.slot).lent.Add(^uint64(0))
+	}
 }
 
 // keep tells whether a memory that the peer withdrew has loans in it; with the last of
@@ -205,7 +231,7 @@ func (l *loan) settleLocked() {
 		return
 	}
 	raceRelease()
-	l.c.own.slot(l.g.slot).lent.Add(^uint64(0))
+	l.c.endLoanLocked(l.g)
 	if mem.loans--; mem.loans == 0 && mem.dropped {
 		delete(all.dropped, mem)
 		l.c.targets.unmap(mem)

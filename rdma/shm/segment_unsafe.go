@@ -65,7 +65,7 @@ func (s *segment) word(off int) *atomic.Uint64 {
 
 // slot is an entry of the table. Its owner sets the key last, and clears it first. The
 // last two words are about the slot of that number in the peer's table: whose token it
-// has if the owner mapped the memory, and how many loans the owner has in it.
+// has if the owner mapped the memory, and how many targets the owner has loans of in it.
 type slot struct{ key, base, size, offset, mapped, lent *atomic.Uint64 }
 
 func (s *segment) slot(i int) slot {

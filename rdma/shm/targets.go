@@ -44,6 +44,7 @@ type target struct {
 	slot  int
 	mem   *peerMemory
 	gone  atomic.Bool
+	loans int // guarded by loans.mu
 }
 
 // peerMemory is mapped memory of the peer. loans.mu guards how many loans there are of
