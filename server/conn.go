@@ -68,7 +68,8 @@ type conn struct {
 	first    int64           // and of the first
 	now      time.Duration   // on the engine's clock, when the first message of the batch in hand was; 0 before that
 	hope     hope
-	woken    uint64        // number of its last wake-up, see crowd
+	slept    bool          // no message has come since it slept
+	woken    uint64        // number of the last wake-up by a message, see crowd
 	crowded  bool          // there was a crowd then
 	freed    int           // initiator slots that came free in this batch
 	spinning bool          // it has a place among the spinners

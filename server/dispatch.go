@@ -29,6 +29,10 @@ func (c *conn) receive(slot int32, r *rdma.Result) error {
 	if c.now == 0 {
 		c.now = c.e.clock()
 	}
+	if c.slept { // of the wake-ups, those by its own requests tell nothing of a crowd
+		c.slept = false
+		c.woken, c.crowded = c.e.crowd.wake(c.woken)
+	}
 	o.size, o.recv, o.arrived = r.Bytes, slot, c.now
 	if r.Loan != nil {
 		if err := o.borrow(r.Loan, here); err != nil {

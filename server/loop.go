@@ -44,7 +44,7 @@ func (c *conn) loop() error {
 			}
 			return fmt.Errorf("notify: %w", err)
 		}
-		c.woken, c.crowded = c.e.crowd.wake(c.woken)
+		c.slept = true
 	}
 }
 

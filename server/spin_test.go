@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"lwio/internal/ntstatus"
 	"lwio/rdma"
 
 	"pgregory.net/rapid"
@@ -116,4 +117,30 @@ func TestCrowdedLoop(t *testing.T) {
 	if again, err := c.spin(nil); again || err != nil || c.hope != (hope{}) {
 		t.Errorf("spun in a crowd: %t, %v", again, err)
 	}
+}
+
+// A loop that finds no more than that its own requests are done was not woken by a client:
+// it is in a crowd as much as before.
+func TestWakeUps(t *testing.T) {
+	onEach(t, func(t *testing.T, on string) {
+		v := newEnv(t, envConfig{on: on, limits: Limits{SpinTime: -1}})
+		o := v.file("f", content(100))
+		clients := make([]*rawClient, v.e.crowd.most+2)
+		fids := make([]uint16, len(clients))
+		messages := uint64(0)
+		for i := range clients {
+			clients[i] = v.client()
+			fids[i] = clients[i].register(o)
+			messages += 2 // with AUTH
+		}
+		for range 5 {
+			for i, c := range clients {
+				c.want(ntstatus.Success, 100, c.readHeader(fids[i], 0, 100, 0), nil)
+				messages++
+			}
+		}
+		if n := v.e.crowd.wakes.Load(); n == 0 || n > messages {
+			t.Errorf("%d wake-ups by %d messages", n, messages)
+		}
+	})
 }
