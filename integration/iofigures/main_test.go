@@ -231,3 +231,31 @@ func TestProgram(t *testing.T) {
 		t.Error("a row that is none is taken")
 	}
 }
+
+// When the time is over it stays over, and a lane asks for nothing more; but that is not
+// before it has done as many operations as it must. Many lanes together look at the clock no
+// less often than one.
+func TestMeter(t *testing.T) {
+	for _, tt := range []struct {
+		lanes        int
+		least, given int64
+	}{{1, 0, 63}, {0, 100, 127}, {2, 0, 31}, {1000, 0, 0}, {1000, 5, 5}} {
+		j := deep
+		j.Lanes, j.Span = tt.lanes, mib
+		m := j.newMeter(0, 0)
+		m.least = tt.least
+		given := int64(0)
+		for _, ok := m.next(); ok; _, ok = m.next() {
+			given++
+			m.ops++
+		}
+		if given != tt.given {
+			t.Errorf("%d lanes, at least %d: %d operations, want %d", tt.lanes, tt.least, given, tt.given)
+		}
+		for range 2 * unlooked {
+			if _, ok := m.next(); ok {
+				t.Fatalf("%d lanes, at least %d: the time goes on", tt.lanes, tt.least)
+			}
+		}
+	}
+}

@@ -13,8 +13,10 @@ type meter struct {
 	size   int64
 	blocks int64
 	end    time.Time
-	mask   int64 // the clock is looked at once in so many operations, less one
-	asked  int64
+	least  int64 // before so many operations the time is not over
+	every  int64 // the clock is looked at once in so many operations
+	asked  int64 // operations since then
+	over   bool  // the time is
 	ops    int64
 	delays []uint32 // how often an operation took so many nanoseconds; nil: not timed
 }
@@ -22,17 +24,21 @@ type meter struct {
 // longest is the delay in nanoseconds from which on all are counted as one.
 const longest = 1 << 20
 
+// unlooked is for how many operations of all lanes together nobody looks at the clock, where
+// they are small and each is asked for by itself.
+const unlooked = 64
+
 // newMeter makes the meter of a lane; operations of size bytes lie on its multiples.
 func (j job) newMeter(i int, runtime time.Duration) *meter {
 	m := &meter{
 		rng: rand.New(rand.NewPCG(uint64(i)+1, uint64(j.Size))), size: int64(j.Size), blocks: j.Span / int64(j.Size),
-		end: time.Now().Add(runtime),
+		end: time.Now().Add(runtime), every: 1,
 	}
 	if j.Style == vec { // the first of so many blocks
 		m.blocks -= int64(j.Depth) - 1
 	}
 	if j.Size < 64<<10 && j.Style != burst && j.Style != vec {
-		m.mask = 63
+		m.every = max(unlooked/int64(max(j.Lanes, 1)), 1)
 	}
 	if j.timed() {
 		m.delays = make([]uint32, longest)
@@ -44,9 +50,12 @@ func (j job) newMeter(i int, runtime time.Duration) *meter {
 // local read.
 func (j job) timed() bool { return j.Depth == 1 && j.Lanes <= 1 }
 
-// next is the offset of the next operation; false when the time is over.
+// next is the offset of the next operation; false when the time is over, from then on.
 func (m *meter) next() (int64, bool) {
-	if m.asked++; m.asked&m.mask == 0 && !time.Now().Before(m.end) {
+	if m.asked++; m.asked == m.every {
+		m.asked, m.over = 0, m.ops >= m.least && !time.Now().Before(m.end)
+	}
+	if m.over {
 		return 0, false
 	}
 	return m.rng.Int64N(m.blocks) * m.size, true
@@ -88,12 +97,13 @@ func (m *meter) median() time.Duration {
 	return 0
 }
 
-// phase runs all lanes for a while.
-func (j job) phase(lanes []lane, runtime time.Duration) (*meter, error) {
+// phase runs all lanes for a while, and until each has done so many operations.
+func (j job) phase(lanes []lane, runtime time.Duration, least int64) (*meter, error) {
 	meters, errs := make([]*meter, len(lanes)), make([]error, len(lanes))
 	var wg sync.WaitGroup
 	for i, l := range lanes {
 		meters[i] = j.newMeter(i, runtime)
+		meters[i].least = least
 		wg.Go(func() { errs[i] = l.run(meters[i]) })
 	}
 	wg.Wait()
