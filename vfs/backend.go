@@ -3,6 +3,8 @@ package vfs
 import (
 	"os"
 	"time"
+
+	"lwio/internal/resident"
 )
 
 // Backend is a tree of files. Paths are slash-separated and relative, have
@@ -88,6 +90,8 @@ type Handle interface {
 type NodeID struct {
 	Device, File uint64
 }
+
+func (n NodeID) residentKey() resident.Key { return resident.Key{Device: n.Device, Number: n.File} }
 
 // FileInfo describes a file. Sizes are in bytes; a zero time is unknown.
 type FileInfo struct {

@@ -1,14 +1,10 @@
 package vfs
 
-import (
-	"lwio/internal/ntstatus"
-	"lwio/internal/resident"
-)
+import "lwio/internal/ntstatus"
 
 // node is a file that is open. FS.mu guards all fields but locks.
 type node struct {
 	id     NodeID
-	file   *resident.File
 	locks  lockTable
 	opens  []*Open
 	counts shareCounts
@@ -89,12 +85,12 @@ func (f *FS) admitLocked(id NodeID, access Access, mode ShareMode) error {
 func (f *FS) registerLocked(o *Open) {
 	n := f.nodes[o.nodeID]
 	if n == nil {
-		n = &node{id: o.nodeID, file: f.resident.NewFile()}
+		n = &node{id: o.nodeID}
 		f.nodes[o.nodeID] = n
 	}
 	o.node, o.locks = n, &n.locks
 	if !o.dir {
-		o.view = n.file.Open(o.handle.File())
+		o.view = f.resident.Open(o.nodeID.residentKey(), o.handle.File())
 	}
 	n.opens = append(n.opens, o)
 	n.counts.add(o.granted, o.shareMode, 1)

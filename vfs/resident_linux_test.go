@@ -159,8 +159,12 @@ func TestResidentWhileClosed(t *testing.T) {
 		closed(t, opens...)
 		readers.Wait()
 	}
-	if got := s.Stats().Resident; got.Bytes != 0 || got.Promotions != got.Demotions || got.Promotions < 50 {
-		t.Errorf("%+v", got)
+	if got := s.Stats().Resident; got.Bytes != int64(len(content)) || got.Promotions != 1 {
+		t.Errorf("it is hot still: %+v", got)
+	}
+	closed(t, s.mustOpen("file", options(vfs.DeleteOnClose)))
+	if got := s.Stats().Resident; got.Bytes != 0 || got.Demotions != 1 {
+		t.Errorf("it is deleted: %+v", got)
 	}
 }
 

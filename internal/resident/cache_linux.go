@@ -27,10 +27,9 @@ const (
 // Cache keeps what is hot of its files, within a budget. It has a goroutine once there is
 // something to promote. Safe for concurrent use.
 type Cache struct {
-	log    *slog.Logger
-	heat   *heat // nil: nothing is kept
-	lastID atomic.Uint64
-	reads  [stripes]struct {
+	log   *slog.Logger
+	heat  *heat // nil: nothing is kept
+	reads [stripes]struct {
 		n atomic.Uint64
 		_ [7]uint64 // a line of the CPU's cache for each
 	}
@@ -46,6 +45,9 @@ type Cache struct {
 	closed   bool
 	working  bool
 	queue    []proposal
+	lastID   uint64
+	files    map[Key]*file // with users, or with chunks that are locked
+	dead     []*file       // to be unmapped
 	chunks   []*chunk
 	hand     int // where the search for room goes on
 	segments int
@@ -53,7 +55,7 @@ type Cache struct {
 
 // chunk is one that is locked.
 type chunk struct {
-	f     *File
+	f     *file
 	s     *segment
 	i     int
 	bytes int
@@ -62,15 +64,15 @@ type chunk struct {
 
 // proposal is a chunk that is hot, with a descriptor of its own.
 type proposal struct {
-	f     *File
+	f     *file
 	fd    int
 	index uint64
 }
 
-// New makes a cache. The caller closes it after its files, whose views may stay.
+// New makes a cache. The caller closes it after the views, of which some may stay.
 func New(cfg Config) *Cache {
 	c := &Cache{
-		log: cfg.Logger, stop: make(chan struct{}), done: make(chan struct{}), wake: make(chan struct{}, 1),
+		log: cfg.Logger, files: make(map[Key]*file), stop: make(chan struct{}), done: make(chan struct{}), wake: make(chan struct{}, 1),
 	}
 	if c.log == nil {
 		c.log = slog.New(slog.DiscardHandler)
@@ -109,9 +111,6 @@ func mayLockAll() bool {
 	return unix.Capget(&header, &data[0]) == nil && data[0].Effective&(1<<unix.CAP_IPC_LOCK) != 0
 }
 
-// NewFile makes a file of which nothing is kept yet.
-func (c *Cache) NewFile() *File { return newFile(c, c.lastID.Add(1)) }
-
 // Stats returns the counters.
 func (c *Cache) Stats() Stats {
 	s := Stats{
@@ -124,8 +123,9 @@ func (c *Cache) Stats() Stats {
 	return s
 }
 
-// Close ends the promotions, and waits for one that is under way, as long as ctx lets it. What
-// is kept goes with the views of its file. A second Close waits too.
+// Close ends the promotions, and waits for one that is under way, as long as ctx lets it.
+// Nothing is kept any more of files without views; of the others it goes with the last. A
+// second Close waits too.
 //
 // Errors: that of ctx, while a disk is waited for.
 func (c *Cache) Close(ctx context.Context) error {
@@ -136,8 +136,12 @@ func (c *Cache) Close(ctx context.Context) error {
 		if !c.working {
 			close(c.done)
 		}
+		for _, f := range c.files {
+			c.leaveLocked(f)
+		}
 	}
 	c.mu.Unlock()
+	c.bury()
 	select {
 	case <-c.done:
 		return nil
@@ -146,18 +150,22 @@ func (c *Cache) Close(ctx context.Context) error {
 	}
 }
 
-// propose hands a hot chunk to the cache's goroutine, if that can be done at once.
-func (c *Cache) propose(v *View, index uint64) {
-	if c.full.Load() || v.file.until.Load() > c.heat.now() || !c.mu.TryLock() {
-		return
+// propose hands a hot chunk to the cache's goroutine, unless there is no use in that; it is
+// false if the goroutine has too much to do.
+func (c *Cache) propose(v *View, index uint64) bool {
+	if c.full.Load() || v.file.until.Load() > c.heat.now() {
+		return true
+	}
+	if !c.mu.TryLock() {
+		return false
 	}
 	defer c.mu.Unlock()
 	if c.closed || len(c.queue) == maxQueue {
-		return
+		return c.closed
 	}
 	fd, err := unix.FcntlInt(uintptr(v.fd), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
-		return
+		return true
 	}
 	c.queue = append(c.queue, proposal{v.file, fd, index})
 	if !c.working {
@@ -168,6 +176,7 @@ func (c *Cache) propose(v *View, index uint64) {
 	case c.wake <- struct{}{}:
 	default:
 	}
+	return true
 }
 
 // next takes a proposal out of the queue.
@@ -203,6 +212,7 @@ func (c *Cache) work() {
 			due = false
 			c.sweep()
 		}
+		c.bury()
 		if !due && c.bytes.Load() > 0 {
 			timer.Reset(SweepEvery)
 			due = true

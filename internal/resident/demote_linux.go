@@ -53,19 +53,15 @@ func (c *Cache) demote(s *segment, i int) {
 
 // demoteLocked ends the use of chunk number at, of which somebody may still be reading.
 func (c *Cache) demoteLocked(at int) {
-	k := c.chunks[at]
-	k.s.chunks[k.i].Store(0)
-	_ = unix.Munlock(k.s.part(k.i, k.bytes))
-	c.dropLocked(at)
-	c.bytes.Add(-int64(k.bytes))
-	c.demotions.Add(1)
-}
-
-// dropLocked takes a chunk out of the list.
-func (c *Cache) dropLocked(at int) {
-	last := len(c.chunks) - 1
+	k, last := c.chunks[at], len(c.chunks)-1
 	c.chunks[at], c.chunks[last] = c.chunks[last], nil
 	c.chunks = c.chunks[:last]
+	k.s.chunks[k.i].Store(0)
+	_ = unix.Munlock(k.s.part(k.i, k.bytes))
+	c.bytes.Add(-int64(k.bytes))
+	c.demotions.Add(1)
+	k.f.locked--
+	c.leaveLocked(k.f)
 }
 
 // sweep notes what was not used since the last, and unlocks what has not been for long, or
@@ -99,32 +95,5 @@ func (c *Cache) look(at int) {
 	}
 	if lost || k.idle >= IdleSweeps {
 		c.demoteLocked(at)
-	}
-}
-
-// forget takes the chunks of a file that nobody uses out of the list, and tells how many
-// bytes they have, which stay in the sum.
-func (c *Cache) forget(f *File) int64 {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	locked := int64(0)
-	for at := len(c.chunks) - 1; at >= 0; at-- {
-		if k := c.chunks[at]; k.f == f {
-			locked += int64(k.bytes)
-			c.dropLocked(at)
-			c.demotions.Add(1)
-		}
-	}
-	return locked
-}
-
-// freed ends what forget began, when the memory is unmapped.
-func (c *Cache) freed(locked int64, segments int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.bytes.Add(-locked)
-	c.segments -= segments
-	if locked > 0 {
-		c.full.Store(false)
 	}
 }

@@ -1,11 +1,12 @@
 // Package resident keeps the hot parts of files in memory, so that short reads of them need
 // no system call that copies.
 //
-// A [File] is one file, whoever has it open, and a [View] one of its open descriptors. A
-// file is cut into chunks. One that many short reads hit within seconds is promoted, by a
+// A [View] is an open descriptor of a file; those of one file, by its [Key], have what is
+// kept in common. A file is cut into chunks. One that many short reads hit within seconds is promoted, by a
 // goroutine of the [Cache]: it is mapped, for reading only, and locked in memory, as far as
 // the cache's budget goes. From then on View.Bytes gives its bytes where they are. What
-// has not been read for a while is unlocked, or makes room for what is.
+// has not been read for a while is unlocked, or makes room for what is; also of files that
+// nobody has open: who opens one again finds it.
 //
 // # What makes it safe
 //
@@ -29,8 +30,9 @@
 //     LeaveAlone.
 //
 // The mapping is never handed to who could write to it, and cannot be written: a write to it
-// is a fault. It is there until the last view of the file is closed; a slice of it must not
-// be used longer than the view that gave it.
+// is a fault. It is there as long as a view of the file is; a slice of it must not be used
+// longer than the view that gave it. It keeps a file that was deleted on disk, until it has
+// gone: Forget says so of those that are known.
 //
 // # Locks
 //

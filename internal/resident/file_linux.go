@@ -1,7 +1,6 @@
 package resident
 
 import (
-	"math/rand/v2"
 	"os"
 	"sync/atomic"
 
@@ -15,14 +14,19 @@ const (
 	segmentSize = 1 << segmentBits
 )
 
-// File is a file of which a Cache keeps what is hot. Views count their reads together.
-type File struct {
+// file is a file of which a Cache keeps what is hot, whoever has it open. Cache.mu guards key,
+// users, locked and doomed.
+type file struct {
 	c    *Cache
-	id   uint64
+	id   uint64 // of no other
 	seed uint64 // odd
-	// views that are open, and the cache's goroutine while it has to do with the file.
-	users atomic.Int64
-	table atomic.Pointer[table]
+	key  Key
+	// users are the views that are open, and the cache's goroutine while it has to do with
+	// the file.
+	users  int
+	locked int  // chunks
+	doomed bool // nothing of it is kept without a user
+	table  atomic.Pointer[table]
 	// until is up to when, in seconds of the cache, nothing of it is promoted.
 	until atomic.Uint32
 
@@ -65,7 +69,7 @@ func (t *table) slot(index uint64) *atomic.Pointer[segment] {
 }
 
 // segment finds a segment, or nil.
-func (f *File) segment(index uint64) *segment {
+func (f *file) segment(index uint64) *segment {
 	t := f.table.Load()
 	if t == nil {
 		return nil
@@ -74,7 +78,7 @@ func (f *File) segment(index uint64) *segment {
 }
 
 // add puts a segment into the table. Only the cache's goroutine does.
-func (f *File) add(s *segment) {
+func (f *file) add(s *segment) {
 	t := f.table.Load()
 	if t == nil || 2*(f.segments+1) > len(t.slots) {
 		bits := 1
@@ -93,7 +97,7 @@ func (f *File) add(s *segment) {
 }
 
 // all are the segments.
-func (f *File) all() []*segment {
+func (f *file) all() []*segment {
 	t := f.table.Load()
 	if t == nil {
 		return nil
@@ -108,7 +112,7 @@ func (f *File) all() []*segment {
 }
 
 // find gives n bytes from off on if they are locked, within a segment.
-func (f *File) find(off int64, n int) []byte {
+func (f *file) find(off int64, n int) []byte {
 	s := f.segment(uint64(off) >> segmentBits)
 	if s == nil {
 		return nil
@@ -130,36 +134,34 @@ func (f *File) find(off int64, n int) []byte {
 	return nil
 }
 
-// View is an open descriptor of a file. The zero View has no bytes. Bytes may be called
+// View is a file's open descriptor. The zero View has no bytes. Bytes may be called
 // by many at a time, Close only after them.
 type View struct {
-	file *File
+	file *file
 	fd   int
 }
 
-// Open makes a view of a descriptor, which is open as long as the view is and, for Bytes,
-// open for reading. A file that is nil has no descriptor.
-func (f *File) Open(file *os.File) View {
-	if file == nil || f.c.heat == nil {
+// Open makes a view of a descriptor of the file with that key, which is open as long as the
+// view is and, for Bytes, open for reading. One that is nil has no bytes.
+func (c *Cache) Open(key Key, f *os.File) View {
+	if f == nil || c.heat == nil {
 		return View{}
 	}
-	raw, err := file.SyscallConn()
+	raw, err := f.SyscallConn()
 	if err != nil {
 		return View{}
 	}
-	v := View{file: f}
-	if raw.Control(func(fd uintptr) { v.fd = int(fd) }) != nil {
-		return View{}
+	var v View
+	if raw.Control(func(fd uintptr) { v.fd = int(fd) }) == nil {
+		v.file = c.use(key)
 	}
-	f.users.Add(1)
 	return v
 }
 
-// Close ends the use of the view and of all that Bytes gave. With the last view of the file
-// its mappings go.
+// Close ends the use of the view and of all that Bytes gave. A second Close does nothing.
 func (v *View) Close() {
 	if v.file != nil {
-		v.file.release()
+		v.file.c.release(v.file)
 		v.file = nil
 	}
 }
@@ -179,15 +181,21 @@ func (v *View) Bytes(off int64, n int) []byte {
 	b := f.find(off, n)
 	switch {
 	case b == nil && n <= CountedRead:
-		if key := f.id<<44 ^ uint64(off)>>chunkBits; f.c.heat.add(key) {
-			f.c.propose(v, uint64(off)>>chunkBits)
-		}
+		v.count(uint64(off) >> chunkBits)
 		return nil
 	case b == nil, off+int64(n) > v.size():
 		return nil
 	}
 	f.c.reads[f.id%stripes].n.Add(1)
 	return b
+}
+
+// count counts a read of a chunk, and proposes it if it is hot.
+func (v *View) count(chunk uint64) {
+	c := v.file.c
+	if hot := c.heat.add(v.file.id<<44 ^ chunk); hot != nil && !c.propose(v, chunk) {
+		c.heat.again(hot)
+	}
 }
 
 // size is how many bytes the file has, or -1. SEEK_END is the quickest way to ask for it;
@@ -198,35 +206,4 @@ func (v *View) size() int64 {
 		return -1
 	}
 	return int64(n)
-}
-
-// acquire makes the caller a user, unless the last of them has gone.
-func (f *File) acquire() bool {
-	for {
-		n := f.users.Load()
-		if n == 0 {
-			return false
-		}
-		if f.users.CompareAndSwap(n, n+1) {
-			return true
-		}
-	}
-}
-
-// release ends a use; the last unmaps everything.
-func (f *File) release() {
-	if f.users.Add(-1) > 0 || f.table.Load() == nil {
-		return
-	}
-	locked := f.c.forget(f)
-	all := f.all()
-	for _, s := range all {
-		_ = unix.Munmap(s.mem)
-	}
-	f.c.freed(locked, len(all))
-}
-
-// newFile makes a file; the number is that of no other.
-func newFile(c *Cache, id uint64) *File {
-	return &File{c: c, id: id, seed: rand.Uint64() | 1}
 }

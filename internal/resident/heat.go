@@ -47,16 +47,16 @@ func newHeat(chunks int64, threshold int) *heat {
 // spread makes a number of which all bits count.
 func spread(key uint64) uint64 { return key * 0x9e3779b97f4a7c15 }
 
-// add counts one read of a chunk, whose key is not 0, and tells whether that makes it hot; it
-// then counts anew.
-func (h *heat) add(key uint64) bool {
+// add counts one read of a chunk, whose key is not 0, and tells in which slot if that makes
+// it hot; it then counts anew.
+func (h *heat) add(key uint64) *heatSlot {
 	s := &h.slots[spread(key)>>h.shift]
 	n := int32(1)
 	switch {
 	case s.key.Load() == key:
 		n = s.hits.Add(1)
 	case s.hits.Add(-1) > 0:
-		return false // another is hotter
+		return nil // another is hotter
 	default:
 		s.key.Store(key)
 		s.hits.Store(1)
@@ -65,10 +65,19 @@ func (h *heat) add(key uint64) bool {
 		s.since.Store(h.now())
 	}
 	if n < h.threshold {
-		return false
+		return nil
 	}
 	s.hits.Store(0)
-	return h.now()-s.since.Load() <= uint32(HotTime/time.Second)
+	if h.now()-s.since.Load() > uint32(HotTime/time.Second) {
+		return nil
+	}
+	return s
+}
+
+// again makes a chunk hot after few more reads, as nobody had the time for it.
+func (h *heat) again(s *heatSlot) {
+	s.since.Store(h.now())
+	s.hits.Store(h.threshold - max(h.threshold/8, 1))
 }
 
 // now is the time in seconds.

@@ -55,7 +55,7 @@ func limited(t *testing.T) {
 	}
 	var log bytes.Buffer
 	c := newCache(t, Config{Budget: 1 << 30, Logger: slog.New(slog.NewTextHandler(&log, nil))})
-	v := view(t, c.NewFile(), f)
+	v := view(t, c, f)
 	if !promoteNow(t, v, 0) || !promoteNow(t, v, ChunkSize) || promoteNow(t, v, 2*ChunkSize) || promoteNow(t, v, 3*ChunkSize) {
 		t.Error("two chunks are not kept, or more than that")
 	}

@@ -26,8 +26,8 @@ func newCache(t testing.TB, cfg Config) *Cache {
 		if err := c.Close(context.Background()); err != nil {
 			t.Error(err)
 		}
-		if s := c.Stats(); s.Bytes != 0 || s.Promotions != s.Demotions || c.segments != 0 || len(c.chunks) != 0 {
-			t.Errorf("after Close: %+v, %d segments, %d chunks", s, c.segments, len(c.chunks))
+		if s := c.Stats(); s.Bytes != 0 || s.Promotions != s.Demotions || c.segments != 0 || len(c.chunks) != 0 || len(c.files) != 0 {
+			t.Errorf("after Close: %+v, %d segments, %d chunks, %d files", s, c.segments, len(c.chunks), len(c.files))
 		}
 		if now := lockedMemory(t); now != before {
 			t.Errorf("%d bytes are locked, %d were", now, before)
@@ -85,7 +85,7 @@ func diskDir(t testing.TB) string {
 	if err := unix.Statfs(dir, &st); err != nil {
 		t.Fatal(err)
 	}
-	f := File{fs: int64(st.Type)}
+	f := file{fs: int64(st.Type)}
 	if !f.fits(-1) {
 		t.Skipf("the scratch directory is on a file system (%#x) that is not mapped", st.Type)
 	}
@@ -103,10 +103,10 @@ func memoryDir(t testing.TB) string {
 	return dir
 }
 
-// view opens a view that the test closes.
-func view(t testing.TB, f *File, file *os.File) *View {
+// view opens a view of a file, as that with number 1, which the test closes.
+func view(t testing.TB, c *Cache, f *os.File) *View {
 	t.Helper()
-	v := f.Open(file)
+	v := c.Open(Key{Number: 1}, f)
 	if v.file == nil {
 		t.Fatal("no view of an open file")
 	}

@@ -2,6 +2,7 @@ package resident
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"os"
@@ -15,7 +16,7 @@ import (
 // kept is a file of the model, and its views.
 type kept struct {
 	f     *os.File
-	file  *File
+	key   Key
 	views []*View
 }
 
@@ -42,19 +43,19 @@ func TestModel(t *testing.T) {
 			if err != nil {
 				rt.Fatal(err)
 			}
-			k := &kept{f: f, file: m.c.NewFile()}
+			k := &kept{f: f, key: Key{Number: uint64(i)}}
 			m.files = append(m.files, k)
 			m.open(k)
 		}
 		rt.Repeat(map[string]func(*rapid.T){
 			"read": m.read, "write": m.write, "cut": m.cut, "punch": m.punch,
-			"promote": m.promote, "sweep": func(*rapid.T) { m.c.sweep() }, "views": m.views, "": m.agree,
+			"promote": m.promote, "sweep": func(*rapid.T) { m.c.sweep(); m.c.bury() }, "views": m.views, "": m.agree,
 		})
 	})
 }
 
 func (m *keeping) open(k *kept) {
-	v := k.file.Open(k.f)
+	v := m.c.Open(k.key, k.f)
 	k.views = append(k.views, &v)
 }
 
@@ -104,11 +105,11 @@ func (m *keeping) punch(t *rapid.T) {
 
 func (m *keeping) promote(t *rapid.T) {
 	k, off := m.place(t)
-	k.file.until.Store(0)
+	k.views[0].file.until.Store(0)
 	promoteNow(m.t, k.views[0], off)
 }
 
-// views opens or closes one; a file without a view begins anew.
+// views opens or closes one; a file without a view is opened again, or was deleted.
 func (m *keeping) views(t *rapid.T) {
 	k := m.files[rapid.IntRange(0, len(m.files)-1).Draw(t, "file")]
 	if rapid.Bool().Draw(t, "open") {
@@ -117,7 +118,9 @@ func (m *keeping) views(t *rapid.T) {
 	}
 	k.views[0].Close()
 	if k.views = k.views[1:]; len(k.views) == 0 {
-		k.file = m.c.NewFile()
+		if rapid.Bool().Draw(t, "deleted") {
+			m.c.Forget(k.key)
+		}
 		m.open(k)
 	}
 }
@@ -139,6 +142,9 @@ func (m *keeping) end(t *rapid.T) {
 			v.Close()
 		}
 		k.f.Close()
+	}
+	if err := m.c.Close(context.Background()); err != nil {
+		t.Fatal(err)
 	}
 	m.agree(t)
 	if s := m.c.Stats(); s.Bytes != 0 || m.c.segments != 0 {

@@ -15,10 +15,10 @@ var fileSystems = []int64{unix.EXT4_SUPER_MAGIC, unix.XFS_SUPER_MAGIC, unix.BTRF
 // consider promotes what is proposed, if that is still of use, and closes the descriptor.
 func (c *Cache) consider(p proposal) {
 	defer unix.Close(p.fd)
-	if !p.f.acquire() {
+	if !c.reuse(p.f) {
 		return
 	}
-	defer p.f.release()
+	defer c.release(p.f)
 	if !p.f.fits(p.fd) {
 		p.f.until.Store(forever)
 		return
@@ -30,7 +30,7 @@ func (c *Cache) consider(p proposal) {
 const forever = 1<<32 - 1
 
 // fits reports whether the file's file system is one of fileSystems.
-func (f *File) fits(fd int) bool {
+func (f *file) fits(fd int) bool {
 	if f.fs == 0 {
 		var st unix.Statfs_t
 		if unix.Fstatfs(fd, &st) != nil {
@@ -67,13 +67,14 @@ func (c *Cache) promote(p proposal) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.chunks = append(c.chunks, &chunk{f: p.f, s: s, i: i, bytes: n})
+	p.f.locked++
 	s.chunks[i].Store(uint32(n)<<1 | used)
 	c.promotions.Add(1)
 }
 
 // extent is how many bytes of a chunk can be locked: whole pages up to the end of the file.
 // Of a file in tmpfs it has none where there are holes, which a mapping would fill.
-func (f *File) extent(p proposal) int {
+func (f *file) extent(p proposal) int {
 	begin := int64(p.index) << chunkBits
 	var st unix.Stat_t
 	if begin < 0 || unix.Fstat(p.fd, &st) != nil || st.Size <= begin {

@@ -48,6 +48,9 @@ type Stats struct {
 	Promotions, Demotions, Refused uint64
 }
 
+// Key says which file it is, on this host: its device and its number there.
+type Key struct{ Device, Number uint64 }
+
 // Copy copies src to dst, which is as long. It is false, and what is in dst undefined, if
 // any of it is not there any more: src may be bytes of a View whose file became shorter, and
 // dst memory that somebody else can take away.

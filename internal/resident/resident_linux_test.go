@@ -20,7 +20,7 @@ func TestBytes(t *testing.T) {
 	for name, dir := range map[string]string{"disk": diskDir(t), "memory": memoryDir(t)} {
 		t.Run(name, func(t *testing.T) {
 			c := newCache(t, Config{Budget: 1 << 30})
-			v := view(t, c.NewFile(), patternFile(t, dir, size))
+			v := view(t, c, patternFile(t, dir, size))
 			for _, off := range []int64{0, ChunkSize, 2 * ChunkSize} {
 				if !promoteNow(t, v, off) {
 					t.Fatalf("the chunk at %d is not promoted", off)
@@ -56,7 +56,7 @@ func TestBytes(t *testing.T) {
 // not, has no bytes; nor has one that goes over the end of a segment.
 func TestBytesOfTwoChunks(t *testing.T) {
 	c := newCache(t, Config{Budget: 1 << 30})
-	v := view(t, c.NewFile(), patternFile(t, diskDir(t), segmentSize+ChunkSize))
+	v := view(t, c, patternFile(t, diskDir(t), segmentSize+ChunkSize))
 	for _, off := range []int64{0, segmentSize - ChunkSize, segmentSize} {
 		if !promoteNow(t, v, off) {
 			t.Fatal("not promoted")
@@ -72,7 +72,7 @@ func TestBytesOfTwoChunks(t *testing.T) {
 // Short reads make a chunk hot, and a goroutine promotes it; long ones do not.
 func TestPromotion(t *testing.T) {
 	c := newCache(t, Config{Budget: 1 << 30})
-	v := view(t, c.NewFile(), patternFile(t, diskDir(t), ChunkSize))
+	v := view(t, c, patternFile(t, diskDir(t), ChunkSize))
 	for range 10 * DefaultThreshold {
 		if v.Bytes(0, CountedRead+1) != nil {
 			t.Fatal("long reads promote")
@@ -102,7 +102,7 @@ func TestSlowReads(t *testing.T) {
 	dir := diskDir(t)
 	synctest.Test(t, func(t *testing.T) {
 		c := newCache(t, Config{Budget: 1 << 30})
-		v := view(t, c.NewFile(), patternFile(t, dir, ChunkSize))
+		v := view(t, c, patternFile(t, dir, ChunkSize))
 		for range 5 * DefaultThreshold {
 			v.Bytes(0, page)
 			time.Sleep(2 * HotTime / DefaultThreshold)
@@ -118,7 +118,7 @@ func TestIdle(t *testing.T) {
 	dir := diskDir(t)
 	synctest.Test(t, func(t *testing.T) {
 		c := newCache(t, Config{Budget: 1 << 30, Threshold: 1})
-		v := view(t, c.NewFile(), patternFile(t, dir, 2*ChunkSize))
+		v := view(t, c, patternFile(t, dir, 2*ChunkSize))
 		v.Bytes(0, page)
 		v.Bytes(ChunkSize, page)
 		synctest.Wait()
@@ -150,7 +150,7 @@ func TestIdle(t *testing.T) {
 // With the budget full, what a sweep found unused makes room, and nothing else does.
 func TestBudget(t *testing.T) {
 	c := newCache(t, Config{Budget: 2*ChunkSize + page})
-	v := view(t, c.NewFile(), patternFile(t, diskDir(t), 4*ChunkSize))
+	v := view(t, c, patternFile(t, diskDir(t), 4*ChunkSize))
 	a, b, d := int64(0), int64(ChunkSize), int64(2*ChunkSize)
 	if !promoteNow(t, v, a) || !promoteNow(t, v, b) || promoteNow(t, v, d) {
 		t.Fatal("two chunks have room, and three have not")
@@ -181,21 +181,19 @@ func TestBudget(t *testing.T) {
 // Without a budget nothing is counted, nor kept.
 func TestNoBudget(t *testing.T) {
 	c := newCache(t, Config{Budget: -1, Threshold: 1})
-	file := c.NewFile()
-	v := file.Open(patternFile(t, t.TempDir(), page))
+	v := c.Open(Key{}, patternFile(t, t.TempDir(), page))
 	if v.Bytes(0, 1) != nil || c.working || c.Stats() != (Stats{}) {
 		t.Error("something is kept")
 	}
 	v.Close()
-	none := file.Open(nil)
-	none.Close()
+	c.Forget(Key{})
 }
 
 // A file that grows is locked further when what came is hot.
 func TestGrowth(t *testing.T) {
 	c := newCache(t, Config{Budget: 1 << 30})
 	f := patternFile(t, diskDir(t), page+1)
-	v := view(t, c.NewFile(), f)
+	v := view(t, c, f)
 	promoteNow(t, v, 0)
 	if v.Bytes(0, page+1) == nil || v.Bytes(0, page+2) != nil {
 		t.Error("two pages are there")
@@ -222,7 +220,7 @@ func TestCut(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := newCache(t, Config{Budget: 1 << 30})
 			f := patternFile(t, dir, 4*page)
-			v := view(t, c.NewFile(), f)
+			v := view(t, c, f)
 			promoteNow(t, v, 0)
 			b, dst := v.Bytes(page, page), make([]byte, page)
 			if !Copy(dst, b) || !bytes.Equal(dst, pattern(make([]byte, page), page)) {
@@ -267,7 +265,7 @@ func TestCutWhileRead(t *testing.T) {
 	const size = ChunkSize + 16*page
 	c := newCache(t, Config{Budget: ChunkSize + page, Threshold: 1})
 	f := patternFile(t, diskDir(t), size)
-	v := view(t, c.NewFile(), f)
+	v := view(t, c, f)
 	var readers sync.WaitGroup
 	stop := make(chan struct{})
 	for r := range 2 {
@@ -324,7 +322,7 @@ func TestHolesAreMade(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	v := view(t, c.NewFile(), f)
+	v := view(t, c, f)
 	promoteNow(t, v, 0)
 	c.sweep()
 	if c.Stats().Demotions != 0 {
@@ -361,7 +359,7 @@ func TestSparse(t *testing.T) {
 			if err := unix.Fstat(int(f.Fd()), &before); err != nil {
 				t.Fatal(err)
 			}
-			v := view(t, newCache(t, Config{Budget: 1 << 30}).NewFile(), f)
+			v := view(t, newCache(t, Config{Budget: 1 << 30}), f)
 			if promoteNow(t, v, 0) != c.kept {
 				t.Errorf("promoted: %v", !c.kept)
 			}
@@ -383,7 +381,7 @@ func TestUnfit(t *testing.T) {
 		t.Skip(err)
 	}
 	defer f.Close()
-	v := view(t, c.NewFile(), f)
+	v := view(t, c, f)
 	if promoteNow(t, v, 0) || v.file.until.Load() != forever {
 		t.Error("a file of /proc is kept")
 	}
@@ -393,8 +391,9 @@ func TestUnfit(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer written.Close()
-	w := view(t, c.NewFile(), written)
-	if promoteNow(t, w, 0) || w.file.until.Load() == 0 || c.segments != 0 {
+	w := c.Open(Key{Number: 2}, written)
+	defer w.Close()
+	if promoteNow(t, &w, 0) || w.file.until.Load() == 0 || c.segments != 0 {
 		t.Error("a file is kept that is open for writing only")
 	}
 	if w.Bytes(0, 1); c.working {
@@ -402,12 +401,12 @@ func TestUnfit(t *testing.T) {
 	}
 }
 
-// The mappings are there as long as one view is, whoever promoted.
-func TestTwoViews(t *testing.T) {
+// The mappings are there as long as one view is, whoever promoted, and then as long as the
+// file is hot, for who opens it again.
+func TestViews(t *testing.T) {
 	c := newCache(t, Config{Budget: 1 << 30})
-	f := patternFile(t, diskDir(t), 3*ChunkSize)
-	file := c.NewFile()
-	v, w := file.Open(f), file.Open(f)
+	f, key := patternFile(t, diskDir(t), 3*ChunkSize), Key{1, 2}
+	v, w := c.Open(key, f), c.Open(key, f)
 	promoteNow(t, &v, 0)
 	promoteNow(t, &w, ChunkSize)
 	b := w.Bytes(0, page)
@@ -416,14 +415,66 @@ func TestTwoViews(t *testing.T) {
 	if !bytes.Equal(b, pattern(make([]byte, page), 0)) || w.Bytes(ChunkSize, 1) == nil || v.Bytes(0, 1) != nil {
 		t.Error("the other view is no more")
 	}
-	fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0)
-	if err != nil {
+	late := proposal{f: w.file, index: 2}
+	w.Close()
+	if s := c.Stats(); s.Bytes != 2*ChunkSize {
+		t.Errorf("nobody has it open, and it is hot: %+v", s)
+	}
+	c.sweep()
+	other := c.Open(Key{1, 3}, f)
+	if other.Bytes(0, page) != nil {
+		t.Error("another file has its bytes")
+	}
+	other.Close()
+	v = c.Open(key, f)
+	if !bytes.Equal(v.Bytes(0, page), pattern(make([]byte, page), 0)) {
+		t.Error("who opens it again does not find it")
+	}
+	v.Close()
+	for range IdleSweeps {
+		c.sweep()
+	}
+	c.bury()
+	if s := c.Stats(); s.Bytes != ChunkSize || len(c.files) != 1 {
+		t.Errorf("half of it was not read since: %+v, %d files", s, len(c.files))
+	}
+	c.sweep()
+	c.bury()
+	if s := c.Stats(); s.Bytes != 0 || s.Promotions != 2 || s.Demotions != 2 || len(c.files) != 0 || c.segments != 0 {
+		t.Errorf("not read any more: %+v, %d files", s, len(c.files))
+	}
+	var err error
+	if late.fd, err = unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0); err != nil {
 		t.Fatal(err)
 	}
-	w.Close()
-	c.consider(proposal{file, fd, 2}) // comes too late
-	if s := c.Stats(); s.Bytes != 0 || s.Promotions != 2 || s.Demotions != 2 {
-		t.Errorf("%+v", s)
+	if c.consider(late); c.Stats().Promotions != 2 {
+		t.Error("promoted without a view")
+	}
+}
+
+// Of a file that is deleted nothing is kept for longer than it is open.
+func TestForget(t *testing.T) {
+	c := newCache(t, Config{Budget: 1 << 30})
+	f, key := patternFile(t, diskDir(t), page), Key{1, 2}
+	for _, open := range []bool{true, false} {
+		v := c.Open(key, f)
+		promoteNow(t, &v, 0)
+		c.Forget(Key{2, 2})
+		if open {
+			c.Forget(key)
+			if v.Bytes(0, page) == nil {
+				t.Error("gone while it is open")
+			}
+		}
+		if v.Close(); !open {
+			if c.Stats().Bytes == 0 {
+				t.Error("gone before it is deleted")
+			}
+			c.Forget(key)
+		}
+		if s := c.Stats(); s.Bytes != 0 || len(c.files) != 0 || lockedMemory(t) != 0 {
+			t.Errorf("open %v: %+v", open, s)
+		}
 	}
 }
 
@@ -431,7 +482,7 @@ func TestTwoViews(t *testing.T) {
 func TestQueue(t *testing.T) {
 	c := newCache(t, Config{Budget: 1 << 30, Threshold: 1})
 	f := patternFile(t, diskDir(t), page)
-	v := view(t, c.NewFile(), f)
+	v := view(t, c, f)
 	c.working = true // but it does not run yet
 	for i := range 2 * maxQueue {
 		v.Bytes(int64(i)*ChunkSize, 1)

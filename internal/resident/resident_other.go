@@ -19,14 +19,11 @@ func (c *Cache) Close(context.Context) error { return nil }
 // Stats has nothing to tell.
 func (c *Cache) Stats() Stats { return Stats{} }
 
-// NewFile makes a file of which nothing is kept.
-func (c *Cache) NewFile() *File { return &File{} }
-
-// File is a file of which nothing is kept.
-type File struct{}
-
 // Open makes a view without bytes.
-func (f *File) Open(*os.File) View { return View{} }
+func (c *Cache) Open(Key, *os.File) View { return View{} }
+
+// Forget does nothing.
+func (c *Cache) Forget(Key) {}
 
 // View has no bytes.
 type View struct{}
