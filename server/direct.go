@@ -82,6 +82,7 @@ func (c *conn) direct(o *op) bool {
 	r := c.straight.next()
 	o.fileWrite(r)
 	r.Flags = rdma.FlagOnlyIfCached | rdma.FlagSilentSuccess
+	r.Resident = o.file.open.Resident(int64(o.h.Offset), n)
 	if len(c.directs) == maxDirects || n >= streamSize {
 		c.postDirects()
 	}
