@@ -3,6 +3,8 @@ package lwio
 import (
 	"context"
 	"io"
+
+	"lwio/internal/segments"
 )
 
 // ReadVec fills the segments, one after another, from byte offset off, and returns how
@@ -22,12 +24,12 @@ func (f *File) ReadVec(ctx context.Context, segs [][]byte, off int64) (int, erro
 }
 
 func (f *File) readVec(ctx context.Context, segs [][]byte, off int64) (int, error) {
-	total := sizeOf(segs)
+	total := segments.Size(segs)
 	if err := f.check(ctx, off, total); err != nil || total == 0 {
 		return 0, err
 	}
 	if rails := f.c.stripes(total); rails > 1 {
-		return striped(rails, total, func(at, n int) (int, error) { return f.readVecOne(ctx, part(segs, at, n), n, off+int64(at)) })
+		return striped(rails, total, func(at, n int) (int, error) { return f.readVecOne(ctx, segments.Part(segs, at, n), n, off+int64(at)) })
 	}
 	return f.readVecOne(ctx, segs, total, off)
 }
@@ -39,7 +41,7 @@ func (f *File) readVecOne(ctx context.Context, segs [][]byte, total int, off int
 		return 0, err
 	}
 	done := 0
-	if page := vecPage(segs); cn != nil && page > 0 {
+	if page := segments.Page(segs); cn != nil && page > 0 {
 		done, err = cn.readVec(ctx, fid, segs, page, off)
 		if done > 0 || err == nil {
 			f.c.overRDMA.read(done)
@@ -72,12 +74,12 @@ func (f *File) WriteVec(ctx context.Context, segs [][]byte, off int64) (int, err
 }
 
 func (f *File) writeVec(ctx context.Context, segs [][]byte, off int64) (int, error) {
-	total := sizeOf(segs)
+	total := segments.Size(segs)
 	if err := f.check(ctx, off, total); err != nil || total == 0 {
 		return 0, err
 	}
 	if rails := f.c.stripes(total); rails > 1 {
-		return striped(rails, total, func(at, n int) (int, error) { return f.writeVecOne(ctx, part(segs, at, n), n, off+int64(at)) })
+		return striped(rails, total, func(at, n int) (int, error) { return f.writeVecOne(ctx, segments.Part(segs, at, n), n, off+int64(at)) })
 	}
 	return f.writeVecOne(ctx, segs, total, off)
 }
@@ -125,12 +127,4 @@ func (f *File) eachSegment(ctx context.Context, segs [][]byte, off int64, done i
 		skip = 0
 	}
 	return done, nil
-}
-
-// sizeOf is the number of bytes of all segments.
-func sizeOf(segs [][]byte) (n int) {
-	for _, p := range segs {
-		n += len(p)
-	}
-	return n
 }

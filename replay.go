@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"slices"
 
+	"lwio/internal/segments"
 	"lwio/internal/wire"
 )
 
@@ -72,19 +73,7 @@ func (w *writing) dataOf(p piece) [][]byte {
 	case w.vec == nil:
 		return [][]byte{w.p[p.at : p.at+p.n]}
 	}
-	return part(w.segs, p.at, p.n)
-}
-
-// part is n bytes of the segments, from byte at on.
-func part(segs [][]byte, at, n int) (list [][]byte) {
-	for _, s := range segs {
-		skip := min(at, len(s))
-		if s = s[skip:][:min(n, len(s)-skip)]; len(s) > 0 {
-			list = append(list, s)
-		}
-		at, n = at-skip, n-len(s)
-	}
-	return list
+	return segments.Part(w.segs, p.at, p.n)
 }
 
 // takeBack takes the write back from its slot on a connection that is down, unless the

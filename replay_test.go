@@ -1,7 +1,6 @@
 package lwio
 
 import (
-	"bytes"
 	"slices"
 	"testing"
 	"time"
@@ -48,19 +47,5 @@ func TestBackoff(t *testing.T) {
 	b.lived(provenAfter, false)
 	if b.next(maxPause) != 0 {
 		t.Error("a connection that lived long does not count")
-	}
-}
-
-// The segments of a part are those bytes, and no others.
-func TestPartOfSegments(t *testing.T) {
-	all := []byte("abcdefghij")
-	segs := [][]byte{all[:1], nil, all[1:4], all[4:]}
-	for at := range all {
-		for n := range len(all) - at + 1 {
-			list := part(segs, at, n)
-			if got := bytes.Join(list, nil); !bytes.Equal(got, all[at:at+n]) || slices.ContainsFunc(list, func(s []byte) bool { return len(s) == 0 }) {
-				t.Errorf("%d bytes at %d: %q", n, at, list)
-			}
-		}
 	}
 }

@@ -2,7 +2,6 @@ package lwio
 
 import (
 	"context"
-	"math/bits"
 
 	"lwio/internal/wire"
 	"lwio/rdma"
@@ -14,22 +13,7 @@ const (
 	maxRegions = copyWrite / wire.RDMARegionSize
 	// maxGather is how many parts one message is gathered from, its header included.
 	maxGather = 16
-	// The page sizes that a VEC_READ may have, in bytes. [OP-83]
-	minVecPage, maxVecPage = 512, 32 << 10
 )
-
-// vecPage is the largest page size that all segments but the last are whole pages of,
-// or 0 if there is none.
-func vecPage(segs [][]byte) int {
-	all := uint(maxVecPage)
-	for _, s := range segs[:len(segs)-1] {
-		all |= uint(len(s))
-	}
-	if page := 1 << bits.TrailingZeros(all); page >= minVecPage {
-		return page
-	}
-	return 0
-}
 
 // lender names segments to the server, or to the adapter: those of a Buffer as they
 // are, others registered for as long as the lender is open.

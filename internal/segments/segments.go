@@ -1,0 +1,48 @@
+// Package segments is about the memory of vectored reads and writes: pieces that lie
+// anywhere, taken one after another for one range of bytes.
+package segments
+
+import "math/bits"
+
+// The page sizes that a vectored request may have, in bytes.
+//
+// Source: [OP-83]
+const (
+	minPage = 512
+	maxPage = 32 << 10
+)
+
+// Size is the number of bytes of all segments.
+func Size(segs [][]byte) (n int) {
+	for _, p := range segs {
+		n += len(p)
+	}
+	return n
+}
+
+// Part is n bytes of the segments, from byte at on; none of its segments is empty.
+func Part(segs [][]byte, at, n int) (list [][]byte) {
+	for _, s := range segs {
+		skip := min(at, len(s))
+		if s = s[skip:][:min(n, len(s)-skip)]; len(s) > 0 {
+			list = append(list, s)
+		}
+		at, n = at-skip, n-len(s)
+	}
+	return list
+}
+
+// Page is the largest page size that all segments but the last are whole pages of, or 0
+// if there is none. There is at least one segment.
+//
+// Source: [OP-83]
+func Page(segs [][]byte) int {
+	all := uint(maxPage)
+	for _, s := range segs[:len(segs)-1] {
+		all |= uint(len(s))
+	}
+	if page := 1 << bits.TrailingZeros(all); page >= minPage {
+		return page
+	}
+	return 0
+}
