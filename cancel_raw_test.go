@@ -275,3 +275,31 @@ func testCancelOfWhatTakesTooLong(t *testing.T, on string) {
 	}
 	waitFor(t, func() bool { return len(conn.seen(wire.OpCancel)) == 2 })
 }
+
+// A file that is closed while its first read registers it is closed, whatever the server
+// makes of the key.
+func TestCloseWhileRegistering(t *testing.T) { onEach(t, testCloseWhileRegistering) }
+
+func testCloseWhileRegistering(t *testing.T, on string) {
+	share := newFakeShare()
+	share.put("f", pattern(100))
+	s := newRawServer(t, on, share)
+	held := make(chan func(), 1)
+	s.handle = func(c *rawConn, h wire.Header, _ []byte) bool {
+		if h.Opcode == wire.OpRegister {
+			held <- func() { c.status(h.Cookie, 0, uint32(ntstatus.ObjectNameNotFound)) }
+		}
+		return h.Opcode == wire.OpRegister
+	}
+	f := openOn(t, s.connect(Config{}), "f")
+	end := make(chan error, 1)
+	go func() { end <- second(f.ReadAt(make([]byte, 10), 0)) }()
+	refuse := <-held
+	if err := f.Close(); err != nil {
+		t.Error(err)
+	}
+	refuse()
+	if err := <-end; !errors.Is(err, fs.ErrClosed) {
+		t.Error(err)
+	}
+}

@@ -237,7 +237,7 @@ func (c *Client) handle(ctx context.Context, name string, req openRequest) (hand
 		return nil, "", err
 	}
 	if c.closed.Load() {
-		return nil, "", fs.ErrClosed
+		return nil, "", errClientClosed
 	}
 	ctx, cancel := c.cfg.bounded(ctx)
 	defer cancel()
@@ -272,7 +272,7 @@ func (c *Client) named(ctx context.Context, name string, do func(ctx context.Con
 		return "", err
 	}
 	if c.closed.Load() {
-		return "", fs.ErrClosed
+		return "", errClientClosed
 	}
 	ctx, cancel := c.cfg.bounded(ctx)
 	defer cancel()

@@ -401,6 +401,30 @@ func TestDialErrors(t *testing.T) {
 	}
 }
 
+// Whatever is asked of a client that was closed, it says that, and not that a file was.
+func TestClosedClient(t *testing.T) {
+	onEachLane(t, func(t *testing.T, _ *lwiotest.Server, c *lwio.Client) {
+		put(t, c, "f", random(10, 1))
+		f, err := c.Open(t.Context(), "f")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(c.Close(), c.Close()); err != nil {
+			t.Error(err)
+		}
+		_, open := c.Open(t.Context(), "f")
+		_, stat := c.Stat(t.Context(), "f")
+		_, list := c.ReadDir(t.Context(), "")
+		for what, err := range map[string]error{
+			"open": open, "stat": stat, "list": list, "mkdir": c.Mkdir(t.Context(), "d", 0), "read": second(f.ReadAt(make([]byte, 1), 0)),
+		} {
+			if !errors.Is(err, net.ErrClosed) || errors.Is(err, fs.ErrClosed) {
+				t.Errorf("%s: %v", what, err)
+			}
+		}
+	})
+}
+
 // The server goes away in the middle of everything.
 func TestServerGone(t *testing.T) {
 	onEachLane(t, func(t *testing.T, s *lwiotest.Server, c *lwio.Client) {

@@ -93,7 +93,7 @@ var (
 	ErrOtherHost = errors.New("the server is on another host")
 )
 
-// errClientClosed is the use of a file after its client was closed.
+// errClientClosed is the use of a client, or a file of it, after the client was closed.
 var errClientClosed = fmt.Errorf("the client is closed: %w", net.ErrClosed)
 
 // lostError is a connection that is gone. It is net.ErrClosed and its cause.

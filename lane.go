@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 )
 
 // registration is how a file is known on an RDMA connection.
@@ -94,10 +95,12 @@ func (f *File) register(ctx context.Context, cn *conn) (*registration, error) {
 		return g, nil
 	}
 	g, err := f.registerNow(ctx, cn)
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, err
-	}
-	if g.fid == 0 && !cn.isDown() {
+	case g.fid == 0 && f.closed.Load():
+		return nil, fs.ErrClosed // and so the server knows no such file
+	case g.fid == 0 && !cn.isDown():
 		f.c.cfg.Logger.Info("lwio: file goes over SMB", "name", f.name, "reason", g.why)
 	}
 	known.Store(g)
