@@ -144,7 +144,7 @@ func TestGlance(t *testing.T) {
 			c.single.Store(tt.single)
 			c.sent.Store(tt.sent)
 			s := &c.slots[0]
-			s.block, s.kind = new(atomic.Uint64), kindRead
+			s.block, s.kind, s.want = new(atomic.Uint64), kindRead, 1
 			if tt.mean != choice {
 				s.pace = new(pace)
 				s.pace.polled.Store(tt.mean)
@@ -152,9 +152,12 @@ func TestGlance(t *testing.T) {
 			s.waiter.token = make(chan struct{}, 1)
 			s.start(slotPending, true)
 			c.polled.add(0)
-			s.block.Store(1 << 32) // a byte was read
-			if got := c.glance(s); got != tt.want || s.ready() != tt.want {
-				t.Errorf("looked: %t, has its answer: %t", got, s.ready())
+			s.block.Store(1) // a byte was read
+			if ios, got := c.glance(s); got != tt.want || got && ios.Information != 1 {
+				t.Errorf("has its answer: %t, %+v", got, ios)
+			}
+			if settling := s.state() == slotSettling; settling != tt.want {
+				t.Errorf("is the call's: %t", settling)
 			}
 		})
 	}

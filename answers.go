@@ -147,19 +147,49 @@ func (c *conn) look(s *slot, l *landing) bool {
 	return false
 }
 
+// takeOwn is look for the call that the request of s is of, and nobody has given up: the
+// answer goes to it without a detour by the slot, which stays slotSettling until the call
+// releases it.
+func (c *conn) takeOwn(s *slot) (ios wire.IOStatusBlock, came bool) {
+	w := s.word.Load()
+	if w&(polledBit|stateMask) != polledBit|uint64(slotPending) {
+		return ios, false
+	}
+	ios = wire.IOStatusBlockFromUint64(s.block.Load())
+	if ios.Pending() || !s.word.CompareAndSwap(w, w&^stateMask|uint64(slotSettling)) {
+		return ios, false
+	}
+	var l landing
+	if err := c.note(s, ios, &l); err != nil {
+		c.fail(err)
+		return ios, false
+	}
+	l.flushCounts(c)
+	return ios, true
+}
+
 // deviceBusy answers an INTERRUPT while another one waits.
 const deviceBusy = uint32(ntstatus.DeviceBusy)
+
+// note counts the answer to the request of s, if that is I/O, and checks it.
+func (c *conn) note(s *slot, ios wire.IOStatusBlock, l *landing) error {
+	if !s.kind.io() {
+		return nil
+	}
+	l.observe(c, s)
+	if ios.Status == 0 && ios.Information > s.want {
+		s.set(slotDead)
+		return protocolError("the server reports %d bytes for a request of %d", ios.Information, s.want)
+	}
+	return nil
+}
 
 // settle ends a request that was in the state st and is settling now, so that its fields
 // are the caller's.
 func (c *conn) settle(s *slot, st slotState, ios wire.IOStatusBlock, l *landing) error {
 	kind := s.kind
-	if kind.io() {
-		l.observe(c, s)
-		if ios.Status == 0 && ios.Information > s.want {
-			s.set(slotDead)
-			return protocolError("the server reports %d bytes for a request of %d", ios.Information, s.want)
-		}
+	if err := c.note(s, ios, l); err != nil {
+		return err
 	}
 	if st == slotPending && s.op != nil {
 		l.land(c, s, ios)

@@ -260,38 +260,38 @@ var (
 const glances = 1000
 
 // glance looks for the answer of s, if nothing else is in flight and the answer appears
-// without anybody's help, and reports whether it came. A call that is alone need not
+// without anybody's help, and returns it if it came. A call that is alone need not
 // even take the baton for it. Where the program has one processor, of which the server may
 // be in need, a call does so that polls by choice, or whose answers come promptly.
 //
 // Source: [LWIO §I/O Processing]
-func (c *conn) glance(s *slot) bool {
+func (c *conn) glance(s *slot) (ios wire.IOStatusBlock, came bool) {
 	if !c.info.Caps.Has(rdma.CapDirectAlloc) || !s.isPolled() || c.sent.Load()-c.seen.Load() != 1 {
-		return false
+		return ios, false
 	}
 	if c.single.Load() && s.pace != nil && !s.pace.isPrompt() {
-		return false
+		return ios, false
 	}
-	var l landing // stays empty: s is a call's
 	var apart atomic.Uint32
 	for range glances {
-		if c.look(s, &l) {
-			return true
+		if ios, came = c.takeOwn(s); came {
+			break
 		}
 		// The processor begins loads of the next turns before that of this one is over,
 		// and has to undo them all when the answer comes. It does not begin them before
 		// this is done.
 		apart.Add(1)
 	}
-	return false
+	return ios, came
 }
 
 // wait returns the answer to the request of slot s, which the caller must then
 // release. After an error the slot is not the caller's any more.
 func (c *conn) wait(ctx context.Context, s *slot) (wire.IOStatusBlock, error) {
-	if !c.glance(s) {
-		c.await(ctx, &s.waiter, s, s.began+c.patience(), false)
+	if ios, came := c.glance(s); came {
+		return ios, nil
 	}
+	c.await(ctx, &s.waiter, s, s.began+c.patience(), false)
 	if !s.ready() && ctx.Err() != nil && !c.isDown() {
 		s.tick.Store(c.ticks.Load())
 		if c.giveUp(s, slotPending) {

@@ -8,16 +8,16 @@ import (
 
 // counts are what the connections of a client count.
 type counts struct {
-	polled, interrupt atomic.Uint64 // I/O requests, by how their answers came
-	wakeUps, spurious atomic.Uint64 // answers to INTERRUPT, and those that brought nothing
-	cancels           atomic.Uint64 // CANCEL messages
-	latency           latency.Counter
+	polled, interrupt latency.Counter // requests of I/O, by how their answers came
+	wakeUps, spurious atomic.Uint64   // answers to INTERRUPT, and those that brought nothing
+	cancels           atomic.Uint64   // CANCEL messages
 }
 
 // snapshot fills in the statistics.
 func (k *counts) snapshot(s *Stats) {
-	s.Polled, s.Interrupts = k.polled.Load(), k.interrupt.Load()
+	polled, interrupt := k.polled.Snapshot(), k.interrupt.Snapshot()
+	s.Polled, s.Interrupts = polled.Count(), interrupt.Count()
+	s.Latency = latency.Sum(polled, interrupt)
 	s.WakeUps, s.SpuriousWakeUps = k.wakeUps.Load(), k.spurious.Load()
 	s.Cancels = k.cancels.Load()
-	s.Latency = k.latency.Snapshot()
 }

@@ -91,7 +91,7 @@
 // A request takes a slot, which is a credit, and goes through these states.
 //
 //	free ──► pending ──► settling ──► done ──► free      the call releases it
-//	            │
+//	            │            └───────────────► free      it has seen the answer itself
 //	            ├─ the call leaves ──► abandoned ── the answer ──► free
 //	            └─ time is up ──► expired ─┬─ the call sees it ──► abandoned
 //	                                       └─ the answer ──► late ──► free

@@ -16,9 +16,10 @@ type landing struct {
 	n              int
 	free, unpolled someSlots
 
-	io, writes, polled, interrupt int
-	took                          int64 // delay of the last same
-	same                          int
+	io, writes int
+	took       int64 // delay of the last same
+	polled     bool  // and how their answers came
+	same       int
 }
 
 // now is the time of the look.
@@ -36,20 +37,15 @@ func (l *landing) observe(c *conn, s *slot) {
 		l.writes++
 	}
 	took, polled := l.now(c)-s.began, s.isPolled()
-	if took != l.took {
+	if took != l.took || polled != l.polled {
 		l.flushDelays(c)
-		l.took = took
+		l.took, l.polled = took, polled
 	}
 	l.same++
 	if s.pace != nil {
 		s.pace.took(polled, took)
 	}
-	if !polled {
-		l.interrupt++
-		return
-	}
-	l.polled++
-	if !l.unpolled.add(s.index) {
+	if polled && !l.unpolled.add(s.index) {
 		c.polled.removeSome(l.unpolled)
 		l.unpolled = someSlots{}
 		l.unpolled.add(s.index)
@@ -57,10 +53,14 @@ func (l *landing) observe(c *conn, s *slot) {
 }
 
 func (l *landing) flushDelays(c *conn) {
-	if l.same > 0 {
-		c.counts.latency.ObserveMany(time.Duration(l.took), l.same)
-		l.same = 0
+	switch {
+	case l.same == 0:
+	case l.polled:
+		c.counts.polled.ObserveMany(time.Duration(l.took), l.same)
+	default:
+		c.counts.interrupt.ObserveMany(time.Duration(l.took), l.same)
 	}
+	l.same = 0
 }
 
 // flushCounts counts what was observed.
@@ -73,15 +73,9 @@ func (l *landing) flushCounts(c *conn) {
 	if l.writes > 0 {
 		c.unanswered.Add(-int64(l.writes))
 	}
-	if l.interrupt > 0 {
-		c.counts.interrupt.Add(uint64(l.interrupt))
-	}
-	if l.polled > 0 {
-		c.counts.polled.Add(uint64(l.polled))
-		c.polled.removeSome(l.unpolled)
-		l.unpolled = someSlots{}
-	}
-	l.io, l.writes, l.interrupt, l.polled = 0, 0, 0, 0
+	c.polled.removeSome(l.unpolled)
+	l.unpolled = someSlots{}
+	l.io, l.writes = 0, 0
 }
 
 // land takes in the operation of slot s, which is settling, with its answer, and frees the

@@ -128,9 +128,10 @@ func TestLandingModel(t *testing.T) {
 		if c.seen.Load() != int64(len(c.slots)) || c.unanswered.Load() != 0 || !c.polled.empty() {
 			t.Errorf("seen %d, unanswered %d, polled for %v", c.seen.Load(), c.unanswered.Load(), !c.polled.empty())
 		}
-		h := k.latency.Snapshot()
-		if k.polled.Load() != uint64(x.polled) || k.interrupt.Load() != uint64(len(c.slots)-x.polled) || h.Count() != uint64(len(c.slots)) {
-			t.Errorf("counted %d polled of %d, %d not, %d delays", k.polled.Load(), x.polled, k.interrupt.Load(), h.Count())
+		var got Stats
+		k.snapshot(&got)
+		if got.Polled != uint64(x.polled) || got.Interrupts != uint64(len(c.slots)-x.polled) || got.Latency.Count() != uint64(len(c.slots)) {
+			t.Errorf("counted %d polled of %d, %d not, %d delays", got.Polled, x.polled, got.Interrupts, got.Latency.Count())
 		}
 	})
 }

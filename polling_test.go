@@ -65,7 +65,7 @@ func testPolledMessages(t *testing.T, on string) {
 	if len(places) < 2 {
 		t.Error("several requests in flight had one status block")
 	}
-	if n := c.counts.polled.Load(); int(n) != len(places) && n < 10 {
+	if n := c.Stats().Polled; int(n) != len(places) && n < 10 {
 		t.Errorf("%d requests counted", n)
 	}
 }

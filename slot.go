@@ -18,7 +18,7 @@ type slotState uint64
 const (
 	slotFree      slotState = iota
 	slotPending             // posted, somebody waits
-	slotSettling            // the result is being written
+	slotSettling            // the result is being written, or the call has it already
 	slotDone                // answered; the result is the waiter's
 	slotExpired             // Config.Timeout passed; the waiter does not know yet
 	slotLate                // answered after it expired

@@ -43,6 +43,15 @@ func (h *Histogram) Quantile(q float64) time.Duration {
 	return 0
 }
 
+// Sum counts what either counts.
+func Sum(a, b Histogram) Histogram {
+	for i, k := range b.Counts {
+		a.Counts[i] += k
+	}
+	a.Sum += b.Sum
+	return a
+}
+
 // Counter is a Histogram that changes. Safe for concurrent use.
 type Counter struct {
 	counts [Buckets]atomic.Uint64

@@ -48,3 +48,16 @@ func TestQuantile(t *testing.T) {
 		t.Error("a quantile of nothing")
 	}
 }
+
+func TestSum(t *testing.T) {
+	var a, b Counter
+	a.ObserveMany(5, 2)
+	b.ObserveMany(5, 3)
+	b.Observe(1000)
+	got := Sum(a.Snapshot(), b.Snapshot())
+	want := Histogram{Sum: 5*5 + 1000}
+	want.Counts[3], want.Counts[10] = 5, 1
+	if got != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+}
