@@ -29,16 +29,15 @@ type hold struct {
 }
 
 // holdsLocked decides whether the last n answers, which are in the outbox and which a
-// worker began to work on then, stay there: until there are more than are still
-// outstanding (as many, or polledEnough, if they wake nobody), the time is over, or
+// worker began to work on then, stay there: until there are enough to wake the client (as many
+// as are still outstanding, or polledEnough, if they wake nobody), the time is over, or
 // anything else is posted.
 //
 // Source: [LWIO §Wakeup]
 func (c *conn) holdsLocked(n int, wakes bool, begun, now time.Time) bool {
-	h, enough, limit := &c.hold, c.pending+1, holdTime
+	h, limit := &c.hold, holdTime
 	if !wakes {
-		enough, limit = min(c.pending, polledEnough), polledTime
-		if c.f.info.Caps.Has(rdma.CapDirectAlloc) {
+		if limit = polledTime; c.f.info.Caps.Has(rdma.CapDirectAlloc) {
 			return false
 		}
 	}
@@ -48,7 +47,11 @@ func (c *conn) holdsLocked(n int, wakes bool, begun, now time.Time) bool {
 	if h.n += n; h.n == n {
 		h.since = now
 	}
-	if h.n >= enough || now.Sub(h.since) > limit {
+	enough := h.n >= min(c.pending, polledEnough)
+	if wakes {
+		enough = c.worthWaking(h.n, h.n+c.pending)
+	}
+	if enough || now.Sub(h.since) > limit {
 		return false
 	}
 	switch {

@@ -106,11 +106,17 @@ func (c *conn) handleAll(all []rdma.Result) error {
 //
 // Source: [LWIO §Wakeup]
 func (c *conn) enough(left int) bool {
-	inFlight, eighths := max(c.begun+left, c.told), 4
+	return c.readySum >= flushBytes ||
+		!c.crowded && c.worthWaking(c.readyNum+len(c.directs), max(c.begun+left, c.told))
+}
+
+// worthWaking tells whether that many answers, of what is in flight, are worth a wake-up.
+func (c *conn) worthWaking(answers, inFlight int) bool {
+	eighths := 4
 	if inFlight >= manyInFlight && c.f.info.Caps.Has(rdma.CapDirectAlloc) {
 		eighths = 5
 	}
-	return c.readySum >= flushBytes || !c.crowded && 8*(c.readyNum+len(c.directs)) > eighths*inFlight
+	return 8*answers > eighths*inFlight
 }
 
 // handle handles one result.
