@@ -112,7 +112,10 @@ func (a *app) serve(ctx context.Context, o serveOptions, args []string) error {
 		fmt.Fprintf(a.stderr, "metrics: http://%s/metrics\n", at)
 	}
 	for _, s := range shares {
-		fmt.Fprintln(a.stdout, shareURL(shown, l.Addr(), s.Name))
+		// Who cannot read this knows neither port nor password.
+		if _, err := fmt.Fprintln(a.stdout, shareURL(shown, l.Addr(), s.Name)); err != nil {
+			return errors.Join(err, l.Close(), srv.Close())
+		}
 	}
 	return runServer(ctx, srv, l)
 }

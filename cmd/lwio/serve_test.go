@@ -1,10 +1,13 @@
 package main
 
 import (
+	"context"
 	"maps"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"lwio/server"
 )
@@ -38,6 +41,22 @@ func TestPasswordFile(t *testing.T) {
 		if err != nil || !maps.Equal(got, c.want) {
 			t.Errorf("%s: %d users, %v", c.name, len(got), err)
 		}
+	}
+}
+
+// full is an output that takes nothing.
+type full struct{}
+
+func (full) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
+
+// A server whose URLs nobody gets to see does not start.
+func TestServeCannotPrint(t *testing.T) {
+	var log lockedBuffer
+	a := &app{stdin: strings.NewReader(""), stdout: full{}, stderr: &log, env: func(string) string { return "" }}
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second) // which ends a server that starts, with success
+	defer cancel()
+	if code := a.run(ctx, []string{"serve", "--listen", "127.0.0.1:0", t.TempDir()}); code != exitFailure || !strings.Contains(log.String(), syscall.ENOSPC.Error()) {
+		t.Errorf("exit status %d, %s", code, log.String())
 	}
 }
 
