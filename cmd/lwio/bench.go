@@ -53,6 +53,9 @@ medians and ratios.`,
 			if len(args) == 1 {
 				url = args[0]
 			}
+			if !o.compare && cmd.Flags().Changed("rounds") {
+				return usagef("--rounds is for --compare")
+			}
 			return a.bench(cmd.Context(), o, url)
 		},
 	}
@@ -121,8 +124,10 @@ func (a *app) bench(ctx context.Context, o benchOptions, url string) (err error)
 		return err
 	}
 	switch {
-	case url != "" && o.pin:
-		return usagef("--pin is about a server of bench's own")
+	case url != "" && (o.pin || o.dir != ""):
+		return usagef("--pin and --dir are about a server of bench's own")
+	case o.local != "" && (url == "" || !o.compare):
+		return usagef("--local is for --compare with the file of a URL")
 	case !slices.Contains([]string{"", "adaptive", "polling", "interrupt"}, o.completion):
 		return usagef("--completion %s: it is adaptive, polling or interrupt", o.completion)
 	case o.provider != "" && !slices.Contains(transports(), o.provider):
@@ -283,6 +288,9 @@ func (a *app) remoteFile(ctx context.Context, o benchOptions, url string, j *ben
 	if err != nil {
 		return nil, err
 	}
+	if o.compare && (t.Provider != "" || t.Completion != "") {
+		return nil, usagef("bench %s: --compare takes each provider and completion in turn; choose one of them, or compare", t)
+	}
 	password, err := a.password(ctx, t)
 	if err != nil {
 		return nil, err
@@ -293,6 +301,8 @@ func (a *app) remoteFile(ctx context.Context, o benchOptions, url string, j *ben
 		switch {
 		case err != nil:
 			return err
+		case info.IsDir() && o.local != "":
+			return usagef("bench %s: --local is the same file, and this is a directory", t)
 		case info.IsDir():
 			return f.make(ctx, a, c, j.FileSize)
 		case j.Pattern.Writes():
@@ -301,9 +311,24 @@ func (a *app) remoteFile(ctx context.Context, o benchOptions, url string, j *ben
 			return usagef("bench %s: only a scratch file can be verified; name a directory", t)
 		}
 		f.size = info.Size()
-		return nil
+		return f.checkLocal()
 	})
 	return f, err
+}
+
+// checkLocal refuses a local file that cannot be the one of the URL.
+func (f *benchFile) checkLocal() error {
+	if f.local == "" {
+		return nil
+	}
+	info, err := os.Stat(f.local)
+	if err != nil {
+		return fmt.Errorf("bench: %w", err)
+	}
+	if info.Size() != f.size {
+		return usagef("--local %s: it is not the same file: it has %d bytes, and that of the URL %d", f.local, info.Size(), f.size)
+	}
+	return nil
 }
 
 // make makes a scratch file in the directory f.path.

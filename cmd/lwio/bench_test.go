@@ -67,6 +67,13 @@ func TestBenchOfAFile(t *testing.T) {
 	run(t, exitUsage, "bench", "--rw", "write", s.url+"/f")
 	run(t, exitUsage, "bench", "--verify", s.url+"/f")
 	run(t, exitFailure, "bench", s.url+"/none")
+	run(t, exitUsage, "bench", "--compare", "--local", file, s.url)
+	run(t, exitUsage, "bench", "--compare", "--local", write(t, content[1:], t.TempDir(), "f"), s.url+"/f")
+	run(t, exitFailure, "bench", "--compare", "--local", file+"x", s.url+"/f")
+	r = run(t, exitOK, "bench", "--compare", "--rounds", "1", "--runtime", "5ms", "--local", file, s.url+"/f")
+	if !strings.Contains(r.out, "local") {
+		t.Errorf("the local file: %s", r.out)
+	}
 	wantFile(t, file, content)
 }
 
@@ -75,6 +82,8 @@ func TestBenchUsage(t *testing.T) {
 		{"--rw", "trim"}, {"--bs", "x"}, {"--bs", "0"}, {"--iodepth", "0"}, {"--numjobs", "0"}, {"--runtime", "0s"}, {"--rounds", "0"},
 		{"--size", "1k"}, {"--completion", "x", "lwio://a:b@h/s"}, {"--provider", "x", "lwio://a:b@h/s"}, {"--pin", "lwio://a:b@h/s"},
 		{"--compare", "--provider", "smb"}, {"--compare", "--completion", "polling", "lwio://a:b@h/s"}, {"a", "b"}, {"http://x"},
+		{"--compare", "lwio://a:b@h/s?provider=shm"}, {"--compare", "lwio://a:b@h/s?completion=polling"},
+		{"--rounds", "2"}, {"--dir", ".", "lwio://a:b@h/s"}, {"--local", "f", "lwio://a:b@h/s"}, {"--local", "f", "--compare"},
 	} {
 		run(t, exitUsage, append([]string{"bench"}, args...)...)
 	}
