@@ -244,6 +244,11 @@ func (a *app) mvCommand() *cobra.Command {
 				if fi, err := c.Stat(cmd.Context(), dst); err == nil && fi.IsDir() {
 					dst = path.Join(dst, path.Base(from.Path))
 				}
+				if dst != from.Path && below(dst, from.Path) {
+					if fi, err := c.Stat(cmd.Context(), from.Path); err == nil && fi.IsDir() {
+						return &fs.PathError{Op: "mv", Path: from.Path, Err: fmt.Errorf("cannot be moved into itself, to %s", dst)}
+					}
+				}
 				return c.Rename(cmd.Context(), from.Path, dst)
 			})
 		},
