@@ -2,6 +2,7 @@ package resident
 
 import (
 	"context"
+	"encoding/binary"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -53,9 +54,11 @@ func lockedMemory(t testing.TB) int64 {
 
 // pattern fills p with what a file has from off on: each 8 bytes say where they are.
 func pattern(p []byte, off int64) []byte {
-	for i := range p {
+	var word [8]byte
+	for i := 0; i < len(p); {
 		at := off + int64(i)
-		p[i] = byte(uint64(at/8+1) >> (8 * (at % 8)))
+		binary.LittleEndian.PutUint64(word[:], uint64(at/8+1))
+		i += copy(p[i:], word[at%8:])
 	}
 	return p
 }

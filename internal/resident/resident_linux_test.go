@@ -292,7 +292,7 @@ func TestCutWhileRead(t *testing.T) {
 			}
 		})
 	}
-	for i := range 200 {
+	for i := range 100 {
 		for _, size := range []int64{int64(i) * 100, size} {
 			if err := f.Truncate(size); err != nil {
 				t.Error(err)
