@@ -43,6 +43,10 @@
 // back, as other calls may be using it: it is in doubt until the server has answered,
 // or the connection is torn down.
 //
+// Over SMB a call whose message is half sent has two seconds more, as half a message cannot be
+// taken back: then the session is given up. [File.Lock] has as long to hear whether the lock is
+// had.
+//
 // # Several connections
 //
 // With Config.Connections the requests are shared out: each call takes the connection with

@@ -56,9 +56,16 @@ func (e *Error) Unwrap() error {
 	return e.Err
 }
 
-// Is makes errors.Is(err, ErrLocked) true for what a lock prevented.
+// Is makes errors.Is(err, ErrLocked) true for what a lock prevented, and
+// errors.Is(err, os.ErrDeadlineExceeded) for every Timeout, whose cause may be the context's.
 func (e *Error) Is(target error) bool {
-	return target == ErrLocked && (e.Status == ntstatus.LockNotGranted || e.Status == ntstatus.FileLockConflict)
+	switch target {
+	case ErrLocked:
+		return e.Status == ntstatus.LockNotGranted || e.Status == ntstatus.FileLockConflict
+	case os.ErrDeadlineExceeded:
+		return e.Timeout()
+	}
+	return false
 }
 
 // Timeout reports whether time ran out, as net.Error asks.
@@ -166,8 +173,11 @@ var words = map[Status]string{
 	ntstatus.DirectoryNotEmpty:   "directory not empty",
 	ntstatus.DiskFull:            "no space left at the server",
 	ntstatus.FileIsADirectory:    "is a directory",
+	ntstatus.FileClosed:          "file already closed",
 	ntstatus.FileTooLarge:        "file too large",
 	ntstatus.FileLockConflict:    "locked by somebody else",
+	ntstatus.InvalidLockRange:    "no file has such a range",
+	ntstatus.InvalidParameter:    "invalid argument",
 	ntstatus.LockNotGranted:      "locked by somebody else",
 	ntstatus.RangeNotLocked:      "not locked",
 	ntstatus.LogonFailure:        "wrong user name or password",

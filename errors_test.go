@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"net"
+	"os"
 	"testing"
 
 	"lwio/internal/ntstatus"
@@ -31,6 +32,9 @@ func TestErrors(t *testing.T) {
 			[]error{net.ErrClosed, ErrUncertain}, nil,
 		},
 		{wrap("write", "f", &uncertainError{context.DeadlineExceeded}), "lwio: write f: context deadline exceeded; outcome uncertain", []error{context.DeadlineExceeded}, nil},
+		{wrap("read", "f", context.DeadlineExceeded), "lwio: read f: context deadline exceeded", []error{os.ErrDeadlineExceeded, context.DeadlineExceeded}, []error{ErrLocked}},
+		{wrap("read", "f", context.Canceled), "lwio: read f: context canceled", []error{context.Canceled}, []error{os.ErrDeadlineExceeded}},
+		{wrap("read", "f", ntstatus.InvalidParameter), "lwio: read f: invalid argument (STATUS_INVALID_PARAMETER)", []error{fs.ErrInvalid}, nil},
 		{wrap("open", "f", fs.ErrClosed), "lwio: open f: file already closed", []error{fs.ErrClosed}, nil},
 		{protocolError("%d bytes", 3), "protocol error: 3 bytes", []error{ErrProtocol}, nil},
 	} {

@@ -44,7 +44,9 @@ type Stats struct {
 // Histogram counts delays.
 type Histogram = latency.Histogram
 
-// Traffic counts calls that succeeded, also in part, and their bytes.
+// Traffic counts calls that succeeded, also in part, and their bytes. Of a ReadVec or a
+// WriteVec each segment counts that goes by itself, as over SMB, and of a call that is cut up
+// for several connections each piece.
 type Traffic struct {
 	Reads, Writes           uint64
 	ReadBytes, WrittenBytes uint64
