@@ -96,14 +96,15 @@ func (a *arena) part(p *portion) {
 	}
 }
 
-// take gives o a block of o.need bytes. If there is none now, o waits, take
-// returns false, and o.line gets o together with its block later.
+// take gives o a block of o.need bytes. If there is none now, o waits, as one of the
+// connection's jobs, take returns false, and o.line gets o together with its block later.
 func (a *arena) take(o *op) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if !a.crowded() && a.grant(o) == granted {
 		return true
 	}
+	o.c.jobs.Add(1)
 	o.inArena = true
 	a.queue.push(o)
 	return false
@@ -166,9 +167,36 @@ func (a *arena) grant(o *op) grantResult {
 // give takes o's block back and serves who waits.
 func (a *arena) give(o *op) {
 	a.mu.Lock()
+	a.giveLocked(o)
+	a.serve()
+}
+
+// giveAll takes the blocks back of those in a list that have one, and serves who waits.
+func (a *arena) giveAll(list *opList) {
+	o := list.head
+	for o != nil && o.block == none {
+		o = o.next
+	}
+	if o == nil {
+		return
+	}
+	a.mu.Lock()
+	for ; o != nil; o = o.next {
+		if o.block != none {
+			a.giveLocked(o)
+		}
+	}
+	a.serve()
+}
+
+func (a *arena) giveLocked(o *op) {
 	size := blockUnit * a.free.Release(o.block)
 	a.hold(o, -size)
 	o.block = none
+}
+
+// serve gives blocks to who waits. It is called with mu held and returns without.
+func (a *arena) serve() {
 	var ready opList
 	for w := a.queue.head; w != nil; {
 		next := w.next

@@ -136,6 +136,42 @@ func TestArenaAboveShare(t *testing.T) {
 	}
 }
 
+// Those of a list that have blocks give them back together, and who waits is served once
+// there is enough.
+func TestArenaGiveAll(t *testing.T) {
+	l := newTestLine()
+	a := newTestArena(1, 2, 16*blockUnit)
+	var list opList
+	a.giveAll(&list)
+	var ops []*op
+	for range 4 {
+		o := newTestOp(&conn{}, l, blockUnit)
+		if !a.take(o) {
+			t.Fatal("no memory")
+		}
+		list.push(newTestOp(&conn{}, l, blockUnit)) // which has none
+		list.push(o)
+		ops = append(ops, o)
+	}
+	waiting := newTestOp(&conn{}, l, 4*blockUnit)
+	if a.take(waiting) {
+		t.Fatal("more memory than there is")
+	}
+	a.giveAll(&list)
+	if l.waiting != 1 || l.queue.head != waiting || waiting.block == none {
+		t.Error("who waited has no block")
+	}
+	for i, o := range ops {
+		if o.block != none || o.file.memory != 0 || o.c.held != 0 {
+			t.Errorf("operation %d has its block", i)
+		}
+	}
+	a.giveAll(&list) // which does nothing
+	if a.spare != 0 {
+		t.Error("given back twice")
+	}
+}
+
 func TestArenaRemove(t *testing.T) {
 	l := newTestLine()
 	a := newTestArena(1, 0, blockUnit)

@@ -144,7 +144,7 @@ func (c *conn) answerDirect(o *op) {
 	n, err := c.postDirect(o)
 	c.forgetDirects()
 	if n > 0 {
-		c.tally.add(c.e, c, o.file, o.info)
+		c.tally.add(c.e, c, o.file, o.info, 1)
 		c.tally.delay(o)
 	}
 	c.mu.Lock()
@@ -264,6 +264,6 @@ func (c *conn) placed(o *op, n int) {
 		return
 	}
 	o.status, o.info = ntstatus.Success, o.h.Length
-	c.tally.add(c.e, c, o.file, o.info)
+	c.tally.add(c.e, c, o.file, o.info, 1)
 	c.answer(o)
 }

@@ -164,10 +164,8 @@ func (c *conn) over(n int) {
 		done.push(c.posted.pop())
 	}
 	c.mu.Unlock()
+	c.f.arena.giveAll(&done)
 	for o := done.pop(); o != nil; o = done.pop() {
-		if o.block != none {
-			c.f.arena.give(o)
-		}
 		o.reset()
 		c.free = append(c.free, o)
 	}

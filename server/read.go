@@ -48,7 +48,6 @@ func (c *conn) readByBuffer(o *op) {
 // readStage gets o a block and fills it from the page cache; if that needs
 // waiting, a worker goes on.
 func (c *conn) readStage(o *op) {
-	c.jobs.Add(1)
 	if o.block == none && !c.f.arena.take(o) {
 		return
 	}
@@ -56,15 +55,15 @@ func (c *conn) readStage(o *op) {
 	n, ok, err := o.file.open.ReadCached(p, off)
 	if !ok {
 		o.done = n
+		c.jobs.Add(1)
 		o.line.push(o)
 		return
 	}
-	c.jobs.Done()
 	if n < len(p) {
 		o.file.size = 0 // it has become shorter
 	}
-	c.e.count.inline.Add(1)
 	o.finishRead(n, err)
+	c.countInline(o)
 	c.answer(o)
 }
 
@@ -80,6 +79,22 @@ func (o *op) readRest() {
 	p, off := o.stage()
 	n, err := o.file.open.ReadAt(p[o.done:], off+int64(o.done))
 	o.finishRead(o.done+n, err)
+	if !o.more {
+		o.count()
+	}
+}
+
+// countInline counts a stage that the page cache answered: a READ, which has no other, when
+// it is cheap.
+func (c *conn) countInline(o *op) {
+	if o.h.Opcode == wire.OpRead && o.status == ntstatus.Success {
+		c.tally.add(c.e, c, o.file, o.info, 0)
+		return
+	}
+	c.e.count.inline.Add(1)
+	if !o.more {
+		o.count()
+	}
 }
 
 // stage is where the stage's bytes go in memory and where they are in the file.
@@ -101,9 +116,6 @@ func (o *op) finishRead(n int, err error) {
 	} else {
 		o.info, o.staged = uint32(o.base+n), n
 		o.more = n == o.need && o.base+n < int(o.h.Length)
-	}
-	if !o.more {
-		o.count()
 	}
 }
 

@@ -146,11 +146,12 @@ func (o *op) count() {
 }
 
 // tally is what the loop counts until it is cheap, and nobody waits for it, to add it
-// to what all connections count: reads of one file that went straight from it, and how
+// to what all connections count: reads of one file that the page cache answered, and how
 // long those took whose answers go out together.
 type tally struct {
 	file   *fid
 	n      int
+	direct int // of these, how many went straight from the file
 	sum    uint64
 	delays []delay // never longer than it was made; its memory stays
 }
@@ -173,13 +174,14 @@ func (w stopwatch) observe(took time.Duration, n int) {
 	w.conn.observe(took, n)
 }
 
-// add counts a read of n bytes of a file.
-func (y *tally) add(e *engine, c *conn, f *fid, n uint32) {
+// add counts a read of n bytes of a file; direct is 1 if it went straight from that, else 0.
+func (y *tally) add(e *engine, c *conn, f *fid, n uint32, direct int) {
 	if y.file != f {
 		y.count(e, c)
 		y.file = f
 	}
 	y.n++
+	y.direct += direct
 	y.sum += uint64(n)
 }
 
@@ -224,12 +226,14 @@ func (y *tally) empty(e *engine, c *conn) {
 func (y *tally) count(e *engine, c *conn) {
 	if y.n > 0 {
 		e.count.inline.Add(uint64(y.n))
-		e.count.direct.Add(uint64(y.n))
+		if y.direct > 0 {
+			e.count.direct.Add(uint64(y.direct))
+		}
 		for _, t := range [...]*traffic{&e.count.traffic, &c.traffic, &y.file.traffic.traffic} {
 			t.ops[wire.OpRead].addMany(y.n, y.sum)
 		}
 	}
-	y.file, y.n, y.sum = nil, 0, 0
+	y.file, y.n, y.direct, y.sum = nil, 0, 0, 0
 }
 
 // Shares returns the traffic of each share that LWIO was used on.

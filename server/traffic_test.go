@@ -35,6 +35,32 @@ func TestTraffic(t *testing.T) {
 	}
 }
 
+// Reads of several files are counted together, those that went straight from a file twice.
+func TestTally(t *testing.T) {
+	e, c := new(engine), new(conn)
+	files := [2]*fid{{traffic: new(shareTraffic)}, {traffic: new(shareTraffic)}}
+	var y tally
+	for i, direct := range []int{0, 1, 1, 0, 0} {
+		y.add(e, c, files[i/3], uint32(10+i), direct)
+	}
+	if got := e.count.snapshot(); got.Reads != (Count{3, 33}) || got.Inline != 3 || got.Direct != 2 {
+		t.Errorf("after the first file: %+v", got)
+	}
+	y.empty(e, c)
+	y.empty(e, c)
+	if got := e.count.snapshot(); got.Reads != (Count{5, 60}) || got.Inline != 5 || got.Direct != 2 {
+		t.Errorf("in all: %+v", got)
+	}
+	if got := c.traffic.snapshot().Reads; got != (Count{5, 60}) {
+		t.Errorf("of the connection: %+v", got)
+	}
+	for i, want := range []Count{{3, 33}, {2, 27}} {
+		if got := files[i].traffic.snapshot().Reads; got != want {
+			t.Errorf("of file %d: %+v", i, got)
+		}
+	}
+}
+
 // TestNamesOfClients finds statistics in UTF-8, whatever name a client gave its end
 // of the connection, or the server's owner a share; different names stay so.
 func TestNamesOfClients(t *testing.T) {

@@ -26,13 +26,13 @@ func (c *conn) write(o *op) {
 		return
 	}
 	o.line = o.file.writing
-	c.jobs.Add(1)
 	if collapsed {
 		o.need = int(o.h.Length)
 		if !c.f.arena.take(o) {
 			return
 		}
 	}
+	c.jobs.Add(1)
 	o.line.push(o)
 }
 
