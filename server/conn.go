@@ -243,13 +243,23 @@ func (c *conn) serve() {
 // cut ends the connection from any goroutine; its loop cleans up.
 func (c *conn) cut(cause error) { c.cancel(cause) }
 
+// cause is why the connection was cut. Where a request came too late for it, that is why it
+// had ended.
+func (c *conn) cause() error {
+	err := context.Cause(c.ctx)
+	if errors.Is(err, rdma.StatusConnectionInvalid) {
+		return c.ended(err)
+	}
+	return err
+}
+
 // teardown ends the connection and gives back all that it held. Nothing of the
 // client's memory is touched once the queue pair is closed.
 //
 // Source: [OP-94f]
 func (c *conn) teardown(err error) {
 	c.cut(err)
-	err = context.Cause(c.ctx)
+	err = c.cause()
 	c.report(err)
 	c.mu.Lock()
 	c.dead = true

@@ -2,9 +2,12 @@ package server
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 	"time"
 
@@ -318,4 +321,32 @@ func testReplacedConnection(t *testing.T, on string) {
 		t.Error("a fenced connection is left")
 	}
 	v.serves()
+}
+
+// endedConnector is of a connection that has ended, or not if err is nil.
+type endedConnector struct {
+	rdma.Connector
+	err error
+}
+
+func (e endedConnector) Err() error { return e.err }
+
+// What is posted behind the end of a connection does not make it a lost one.
+func TestCause(t *testing.T) {
+	late := fmt.Errorf("post send: %w", rdma.StatusConnectionInvalid)
+	aborted := fmt.Errorf("%w: %w", net.ErrClosed, syscall.ECONNABORTED)
+	for _, test := range []struct{ cut, end, want error }{
+		{late, net.ErrClosed, errClientLeft},
+		{late, aborted, aborted},
+		{late, nil, late},
+		{errStalled, net.ErrClosed, errStalled},
+		{errShutdown, net.ErrClosed, errShutdown},
+	} {
+		c := conn{connector: endedConnector{err: test.end}}
+		c.ctx, c.cancel = context.WithCancelCause(t.Context())
+		c.cut(test.cut)
+		if got := c.cause(); !errors.Is(got, test.want) || !errors.Is(test.want, got) {
+			t.Errorf("cut because of %v, ended by %v: %v", test.cut, test.end, got)
+		}
+	}
 }

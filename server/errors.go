@@ -53,12 +53,17 @@ func isViolation(err error) bool {
 //
 // Source: [OP-92g]
 func (c *conn) lost(op rdma.Op, status rdma.Status) error {
-	err := c.connector.Err()
+	return c.ended(fmt.Errorf("%s: %w", op, status))
+}
+
+// ended says why the connection has ended; err, if it has not.
+func (c *conn) ended(err error) error {
+	end := c.connector.Err()
 	switch {
-	case err == nil:
-		return fmt.Errorf("%s: %w", op, status)
-	case errors.Is(err, net.ErrClosed) && !errors.Is(err, syscall.ECONNABORTED):
+	case end == nil:
+		return err
+	case errors.Is(end, net.ErrClosed) && !errors.Is(end, syscall.ECONNABORTED):
 		return errClientLeft
 	}
-	return err
+	return end
 }
