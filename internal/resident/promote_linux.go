@@ -73,21 +73,20 @@ func (c *Cache) promote(p proposal) {
 }
 
 // extent is how many bytes of a chunk can be locked: whole pages up to the end of the file.
-// Of a file in tmpfs it has none where there are holes, which a mapping would fill.
+// Those of a file in tmpfs that has holes cannot: a mapping would fill them. Where they are is
+// not asked for: SEEK_HOLE waits for who writes, and View.size for SEEK_HOLE.
 func (f *file) extent(p proposal) int {
 	begin := int64(p.index) << chunkBits
 	var st unix.Stat_t
 	if begin < 0 || unix.Fstat(p.fd, &st) != nil || st.Size <= begin {
 		return 0
 	}
-	end := min(st.Size, begin+ChunkSize)
-	if f.fs == unix.TMPFS_MAGIC {
-		if hole, err := unix.Seek(p.fd, begin, unix.SEEK_HOLE); err != nil || hole < end {
-			return 0
-		}
+	const block = 512 // of Blocks, whatever the file system
+	if f.fs == unix.TMPFS_MAGIC && st.Blocks*block < st.Size {
+		return 0
 	}
 	page := int64(os.Getpagesize())
-	return int((end - begin + page - 1) / page * page)
+	return int((min(st.Size, begin+ChunkSize) - begin + page - 1) / page * page)
 }
 
 // mapSegment maps the segment of a chunk.

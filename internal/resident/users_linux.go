@@ -20,11 +20,11 @@ func (c *Cache) use(key Key) *file {
 	return f
 }
 
-// reuse makes the cache's goroutine a user, unless there is no other.
+// reuse makes the cache's goroutine a user, unless there is no other, or the cache is closed.
 func (c *Cache) reuse(f *file) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if f.users == 0 {
+	if f.users == 0 || c.closed {
 		return false
 	}
 	f.users++
