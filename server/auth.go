@@ -18,10 +18,14 @@ var (
 )
 
 // auth handles the first message of a connection. Whoever fails is told so,
-// learns nothing else, and is cut off when the answer is gone.
+// learns nothing else, and is cut off when the answer is gone; what comes until then is not
+// looked at.
 //
 // Source: [LWIO §Connection Authentication] [OP-50c] [OP-50d]
 func (c *conn) auth(o *op) error {
+	if c.denied {
+		return nil
+	}
 	if o.h.Opcode != wire.OpAuth {
 		return violation("%v before AUTH", o.h.Opcode)
 	}
@@ -35,14 +39,14 @@ func (c *conn) auth(o *op) error {
 	if errors.Is(err, errCrowded) {
 		c.e.count.crowded.Add(1)
 		c.e.noise.Warn(c.log, "lwio: connection refused", "cause", err)
-		o.hangUp, o.recv = true, none
+		c.denied, o.hangUp, o.recv = true, true, none
 		c.reply(o, ntstatus.InsufficientResources)
 		return nil
 	}
 	if err != nil {
 		c.e.count.authFailures.Add(1)
 		c.e.noise.Warn(c.log, "lwio: AUTH refused", "cause", err)
-		o.hangUp, o.recv = true, none
+		c.denied, o.hangUp, o.recv = true, true, none
 		c.reply(o, ntstatus.AccessDenied)
 		return nil
 	}

@@ -73,6 +73,7 @@ type conn struct {
 	crowded  bool          // there was a crowd then
 	freed    int           // initiator slots that came free in this batch
 	spinning bool          // it has a place among the spinners
+	denied   bool          // AUTH was refused
 	rest     []rdma.Result // of the batch in hand, what comes next
 	late     []rdma.Result // messages that came while the user's rate held it back
 

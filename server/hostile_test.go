@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -220,6 +221,35 @@ func testKeyLife(t *testing.T, on string) {
 	c = v.connect(used)
 	c.auth(used, authOptions{})
 	v.check(c)
+}
+
+// Who has a receive more than the AUTH needs has no second try.
+//
+// Source: [OP-50d]
+func TestOneTry(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("no provider has that")
+	}
+	v := newEnv(t, envConfig{on: "shm"})
+	n := v.negotiate(v.sess)
+	c := v.connect(n)
+	wrong, _ := c.authMessage(n, authOptions{unkeyed: true})
+	right, _ := c.authMessage(n, authOptions{})
+	both := make([]rdma.Request, 2)
+	for i, msg := range [][]byte{wrong, right} {
+		copy(c.out.Bytes()[i<<10:], msg)
+		both[i] = rdma.Request{Op: rdma.OpSend, SGL: []rdma.SGE{{Region: c.out, Offset: i << 10, Length: len(msg)}}}
+	}
+	if n, err := c.qp.Post(both); n != 2 {
+		t.Fatal(err)
+	}
+	if s := c.reply(); s.Status != uint32(ntstatus.AccessDenied) {
+		t.Errorf("AUTH: %v", ntstatus.Status(s.Status))
+	}
+	c.wantCut()
+	if s := v.e.count.snapshot(); s.AuthFailures != 1 || s.Authenticated != 0 {
+		t.Errorf("%d refused, %d taken in", s.AuthFailures, s.Authenticated)
+	}
 }
 
 // What ends a connection, before AUTH and after; the others go on.
