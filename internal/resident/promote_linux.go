@@ -59,7 +59,7 @@ func (c *Cache) promote(p proposal) {
 		return
 	}
 	mem := s.part(i, n)
-	if err := c.lock(p, mem); err != nil {
+	if err := c.lock(mem); err != nil {
 		_ = unix.Munlock(mem)
 		c.unreserve(n)
 		return
@@ -112,19 +112,27 @@ func (c *Cache) mapSegment(p proposal) error {
 }
 
 // lock reads what is not in memory yet, and locks it. It may wait for a disk. If that cannot
-// be read the chunk alone is at fault; if it cannot be locked, no more than what is locked
-// now ever will be.
-func (c *Cache) lock(p proposal, mem []byte) error {
-	err := unix.Madvise(mem, unix.MADV_POPULATE_READ)
-	if err != nil && !errors.Is(err, unix.EINVAL) { // kernels before 5.14 leave that to Mlock
+// be read, or is cut off meanwhile, the chunk alone is at fault; if it cannot be locked, which
+// asks nothing of the file, no more than what is locked now ever will be.
+func (c *Cache) lock(mem []byte) error {
+	if err := unix.Madvise(mem, unix.MADV_POPULATE_READ); err != nil && !errors.Is(err, unix.EINVAL) {
 		return err
 	}
-	err = unix.Mlock(mem)
-	if err == nil || p.f.extent(p) < len(mem) {
-		return err // it became shorter meanwhile
+	if err := lockOnFault(mem); err != nil {
+		c.refuse(len(mem), err)
+		return err
 	}
+	err := unix.Madvise(mem, unix.MADV_POPULATE_READ) // what went away before it was locked
+	if errors.Is(err, unix.EINVAL) {                  // kernels before 5.14
+		err = unix.Mlock(mem)
+	}
+	return err
+}
+
+// refuse is what happens when the system does not lock n bytes, which are reserved.
+func (c *Cache) refuse(n int, err error) {
 	c.mu.Lock()
-	c.limit.Store(c.bytes.Load() - int64(len(mem)))
+	c.limit.Store(c.bytes.Load() - int64(n))
 	c.full.Store(true)
 	c.mu.Unlock()
 	if c.refused.Add(1) == 1 {
@@ -132,5 +140,4 @@ func (c *Cache) lock(p proposal, mem []byte) error {
 			"locked", c.limit.Load(), "err", err,
 			"next", "raise RLIMIT_MEMLOCK (ulimit -l, or LimitMEMLOCK= of the service), or give CAP_IPC_LOCK")
 	}
-	return err
 }

@@ -294,6 +294,10 @@ func TestCutWhileRead(t *testing.T) {
 		})
 	}
 	for i := 0; i < 100 || c.Stats().Promotions == 0; i++ {
+		if s := c.Stats(); s.Refused != 0 || s.Budget != ChunkSize+page {
+			t.Errorf("what a file does is held against the system: %+v", s)
+			break
+		}
 		for _, size := range []int64{int64(i) % 100 * 100, size} {
 			if err := f.Truncate(size); err != nil {
 				t.Error(err)

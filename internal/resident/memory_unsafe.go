@@ -26,3 +26,14 @@ func inMemory(mem []byte) bool {
 	}
 	return true
 }
+
+// lockOnFault locks mapped memory as Mlock does, but reads nothing: what is in memory is
+// locked, and what comes is when it does.
+func lockOnFault(mem []byte) error {
+	const onFault = 1 // MLOCK_ONFAULT
+	_, _, errno := unix.Syscall(unix.SYS_MLOCK2, uintptr(unsafe.Pointer(unsafe.SliceData(mem))), uintptr(len(mem)), onFault)
+	if errno != 0 {
+		return errno
+	}
+	return nil
+}
