@@ -81,7 +81,8 @@ type Handle interface {
 	// Entry describes the entry name of a directory, following links inside the
 	// tree. dir is the directory's path.
 	Entry(dir, name string) (FileInfo, error)
-	// File is the descriptor, or nil if there is none. It stays the handle's.
+	// File is the descriptor, or nil if there is none. It stays the handle's. The file has
+	// the Device and the ID that Stat tells: by them is found what is in memory of it.
 	File() *os.File
 	Close() error
 }
