@@ -4,10 +4,14 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io/fs"
+	"net"
+	"sync"
 	"testing"
 	"time"
 
 	"lwio"
+	"lwio/internal/smb/smbclient"
 	"lwio/lwiotest"
 	"lwio/rdma"
 	"lwio/rdma/hook"
@@ -98,4 +102,36 @@ func TestLeaveBeforeThePost(t *testing.T) {
 			})
 		}
 	}
+}
+
+// What is in flight while the client is closed ends with that, whichever the transport, and
+// nobody is suspected of forging answers.
+func TestCloseWithReadsInFlight(t *testing.T) {
+	onEachLane(t, func(t *testing.T, _ *lwiotest.Server, c *lwio.Client) {
+		put(t, c, "f", random(64<<10, 1))
+		f, err := c.Open(t.Context(), "f")
+		if err != nil {
+			t.Fatal(err)
+		}
+		const readers = 16
+		var begun, ended sync.WaitGroup
+		begun.Add(readers)
+		for range readers {
+			ended.Go(func() {
+				p := make([]byte, 16<<10)
+				_, err := f.ReadAt(p, 0)
+				for begun.Done(); err == nil; {
+					_, err = f.ReadAt(p, 0)
+				}
+				if !errors.Is(err, net.ErrClosed) || errors.Is(err, fs.ErrClosed) || errors.Is(err, smbclient.ErrSignature) {
+					t.Error(err)
+				}
+			})
+		}
+		begun.Wait()
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+		ended.Wait()
+	})
 }

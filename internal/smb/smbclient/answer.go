@@ -3,6 +3,7 @@ package smbclient
 import (
 	"context"
 	"fmt"
+	"net"
 	"slices"
 	"time"
 
@@ -78,7 +79,9 @@ func (c *conn) waits(p *pending) bool {
 	return p.patient && p.async
 }
 
-// verify checks an answer's signature. A wrong one ends the connection.
+// verify checks an answer's signature. A wrong one ends the connection. After LOGOFF there is
+// no key at the server to sign with that the session is gone, and it need not be believed:
+// the call is over with the session, and nobody knows what became of it.
 //
 // Source: [MS-SMB2 3.2.5.1.3]
 func (c *conn) verify(r *response) (*response, error) {
@@ -87,6 +90,9 @@ func (c *conn) verify(r *response) (*response, error) {
 		return r, nil
 	case r.Flags&smbwire.FlagSigned != 0 && c.signer.Verify(r.msg):
 		return r, nil
+	case r.Flags&smbwire.FlagSigned == 0 && r.Status == ntstatus.UserSessionDeleted && c.leaving.Load():
+		c.free(r)
+		return nil, &lostError{net.ErrClosed}
 	}
 	c.fail(fmt.Errorf("the answer to %v: %w", r.Command, ErrSignature))
 	c.free(r)
@@ -142,7 +148,8 @@ func (c *conn) cancel(ctx context.Context, p *pending) {
 // call sends one request and returns its answer, whose status is Success or one
 // of more. The caller frees it.
 //
-// Errors: the server's ntstatus.Status for any other, and those of wait.
+// Errors: the server's ntstatus.Status for any other, net.ErrClosed if it comes of this side's
+// LOGOFF, and those of wait.
 func (c *conn) call(ctx context.Context, p part, more ...ntstatus.Status) (*response, error) {
 	list, err := c.send(ctx, p)
 	if err != nil {
@@ -162,8 +169,16 @@ func (c *conn) result(ctx context.Context, p *pending, more ...ntstatus.Status) 
 	}
 	st := r.Status
 	c.free(r)
-	if !st.Failed() {
+	switch {
+	case !st.Failed():
 		return nil, fmt.Errorf("%w: unexpected %w", ErrProtocol, st)
+	case c.leaving.Load() && slices.Contains(endings, st):
+		return nil, overError{st}
 	}
 	return nil, st
+}
+
+// endings are what the server says of a request that LOGOFF was faster than.
+var endings = []ntstatus.Status{
+	ntstatus.UserSessionDeleted, ntstatus.NetworkNameDeleted, ntstatus.FileClosed, ntstatus.Cancelled,
 }

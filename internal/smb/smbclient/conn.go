@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"lwio/internal/ntstatus"
@@ -41,6 +42,8 @@ type conn struct {
 	wg   sync.WaitGroup // reader and janitor
 	down chan struct{}  // closed when the connection has ended
 	wake chan struct{}  // tells the janitor of jobs
+
+	leaving atomic.Bool // LOGOFF is on its way
 
 	mu      sync.Mutex
 	err     error // why down

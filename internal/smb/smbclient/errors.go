@@ -92,6 +92,14 @@ func (e *lostError) Error() string {
 
 func (e *lostError) Unwrap() []error { return []error{net.ErrClosed, e.cause} }
 
+// overError says that the server refused what this side's LOGOFF was faster than. It is
+// net.ErrClosed, and not what the status is elsewhere.
+type overError struct{ status ntstatus.Status }
+
+func (e overError) Error() string { return "the session was closed (" + e.status.Error() + ")" }
+
+func (overError) Unwrap() error { return net.ErrClosed }
+
 // errLeft says that the server has closed the connection.
 var errLeft = errors.New("the server closed it")
 

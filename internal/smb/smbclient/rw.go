@@ -97,7 +97,8 @@ func (x *transfer) rest(why error) error {
 // all of the write, and no part of it is still to come. After any other error nobody knows.
 func Refused(err error) bool {
 	var refused ntstatus.Status
-	return errors.As(err, &refused) || errors.Is(err, io.ErrShortWrite)
+	var over overError
+	return errors.As(err, &refused) || errors.As(err, &over) || errors.Is(err, io.ErrShortWrite)
 }
 
 // fill sends pieces as long as there is room in the window and credits are there;

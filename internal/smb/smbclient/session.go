@@ -80,19 +80,29 @@ func (s *Session) Done() <-chan struct{} { return s.conn.down }
 func (s *Session) Err() error { return s.conn.broken() }
 
 // Close logs off, which closes everything that is open, closes the connection
-// and waits for the session's goroutines. A second Close does nothing but wait.
+// and waits for the session's goroutines. What is in flight ends with net.ErrClosed,
+// unless the server has done it. A second Close does nothing but wait.
 func (s *Session) Close() error {
 	s.closing.Do(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), min(closeGrace, s.conn.timeout))
 		defer cancel()
-		if r, err := s.conn.call(ctx, part{command: smbwire.CommandLogoff, body: smbwire.Empty{}}); err == nil {
-			s.conn.free(r)
-		} else if s.conn.broken() == nil {
+		if err := s.logoff(ctx); err != nil && s.conn.broken() == nil {
 			s.conn.log.Debug("smb: logoff", "server", s.host, "error", err)
 		}
 	})
 	s.conn.close()
 	return nil
+}
+
+// logoff ends the session at the server. Whatever else is in flight then ends with
+// net.ErrClosed, unless the server has done it.
+//
+// Source: [MS-SMB2 3.2.4.23]
+func (s *Session) logoff(ctx context.Context) error {
+	s.conn.leaving.Store(true)
+	r, err := s.conn.call(ctx, part{command: smbwire.CommandLogoff, body: smbwire.Empty{}})
+	s.conn.free(r)
+	return err
 }
 
 // Echo asks the server for a sign of life.

@@ -1,0 +1,97 @@
+package smbclient
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"net"
+	"testing"
+
+	"lwio/internal/ntstatus"
+	"lwio/internal/smb/smbwire"
+)
+
+// A read that the server finds no session for any more, because of this side's LOGOFF, is
+// answered without a signature, and is a read of a closed session.
+//
+// Source: [MS-SMB2 3.3.5.2.9]
+func TestReadAfterLogoff(t *testing.T) {
+	tree, _ := mount(t, nil)
+	f, err := tree.Create(t.Context(), readWrite("f"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := tree.s.logoff(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.ReadAt(t.Context(), make([]byte, 10), 0); !errors.Is(err, net.ErrClosed) || errors.Is(err, ErrSignature) {
+		t.Errorf("read: %v", err)
+	}
+	if _, err := f.WriteAt(t.Context(), make([]byte, 10), 0); !errors.Is(err, net.ErrClosed) || errors.Is(err, ErrSignature) || Refused(err) {
+		t.Errorf("write: %v", err)
+	}
+	if err := tree.s.Err(); err != nil {
+		t.Errorf("session: %v", err)
+	}
+}
+
+// What is in flight while the session is closed ends with that, but who forges an answer
+// even then is found out.
+//
+// Source: [MS-SMB2 3.2.5.1.3]
+func TestAnswersWhileClosing(t *testing.T) {
+	unsigned := func(b []byte) { b[smbwire.FrameHeaderSize+16] &^= 8 }
+	wrong := func(b []byte) { b[smbwire.FrameHeaderSize+48] ^= 1 }
+	signed := func([]byte) {}
+	for name, c := range map[string]struct {
+		status  ntstatus.Status
+		spoil   func(b []byte)
+		closing bool
+		forged  bool
+		refused bool // the server has said for certain that it did nothing
+	}{
+		"no session, unsigned":             {ntstatus.UserSessionDeleted, unsigned, true, false, false},
+		"no session, signed":               {ntstatus.UserSessionDeleted, signed, true, false, true},
+		"no tree, signed":                  {ntstatus.NetworkNameDeleted, signed, true, false, true},
+		"no file, signed":                  {ntstatus.FileClosed, signed, true, false, true},
+		"cancelled, signed":                {ntstatus.Cancelled, signed, true, false, true},
+		"no session, wrongly signed":       {ntstatus.UserSessionDeleted, wrong, true, true, false},
+		"another status, unsigned":         {ntstatus.AccessDenied, unsigned, true, true, false},
+		"no file, unsigned":                {ntstatus.FileClosed, unsigned, true, true, false},
+		"no session, unsigned, not closed": {ntstatus.UserSessionDeleted, unsigned, false, true, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var write smbwire.Header
+			answered := false
+			came := make(chan struct{})
+			_, tree := fakeMount(t, func(f *fake) {
+				f.on = func(f *fake, h smbwire.Header, _ []byte) bool {
+					if h.Command == smbwire.CommandWrite {
+						write = h
+						close(came)
+					}
+					if h.Command == smbwire.CommandLogoff && !answered || h.Command == smbwire.CommandWrite && !c.closing {
+						answered = true
+						b := f.answer(write, c.status, &smbwire.ErrorResponse{})
+						c.spoil(b)
+						f.write(b)
+					}
+					return h.Command == smbwire.CommandWrite
+				}
+			}, nil)
+			end := make(chan error, 1)
+			go func() { end <- second((&File{t: tree, id: fakeFile}).WriteAt(t.Context(), make([]byte, 10), 0)) }()
+			<-came
+			if c.closing {
+				_ = tree.s.logoff(t.Context()) // a forgery may end it first
+			}
+			err := <-end
+			if !errors.Is(err, net.ErrClosed) || errors.Is(err, fs.ErrClosed) || errors.Is(err, context.Canceled) ||
+				errors.Is(err, ErrSignature) != c.forged || Refused(err) != c.refused {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func second(_ int, err error) error { return err }
