@@ -63,26 +63,26 @@ func (f *File) ReadAt(p []byte, off int64) (int, error) {
 //
 // Source: [LWIO §Read], [OP-113]
 func (f *File) ReadAtContext(ctx context.Context, p []byte, off int64) (int, error) {
-	n, err := f.read(ctx, p, off)
+	n, err := f.read(ctx, p, off, nil)
 	if err != nil {
 		return n, f.failed("read", err)
 	}
 	return n, nil
 }
 
-func (f *File) read(ctx context.Context, p []byte, off int64) (int, error) {
+// read reads into p; of is the Buffer that p was found to be part of, or nil.
+func (f *File) read(ctx context.Context, p []byte, off int64, of *Buffer) (int, error) {
 	if err := f.check(ctx, off, len(p)); err != nil || len(p) == 0 {
 		return 0, err
 	}
 	if rails := f.c.stripes(len(p)); rails > 1 {
-		return striped(rails, len(p), func(at, n int) (int, error) { return f.readOne(ctx, p[at:at+n], off+int64(at)) })
+		return striped(rails, len(p), func(at, n int) (int, error) { return f.readOne(ctx, p[at:at+n], off+int64(at), of) })
 	}
-	return f.readOne(ctx, p, off)
+	return f.readOne(ctx, p, off, of)
 }
 
 // readOne reads over one connection at a time.
-func (f *File) readOne(ctx context.Context, p []byte, off int64) (done int, err error) {
-	var of *Buffer
+func (f *File) readOne(ctx context.Context, p []byte, off int64, of *Buffer) (done int, err error) {
 	for losses := 0; ; losses++ {
 		cn, fid, err := f.lane(ctx)
 		if err != nil {
@@ -157,26 +157,26 @@ func (f *File) WriteAt(p []byte, off int64) (int, error) {
 //
 // Source: [LWIO §Write], [OP-112], [OP-113]
 func (f *File) WriteAtContext(ctx context.Context, p []byte, off int64) (int, error) {
-	n, err := f.write(ctx, p, off)
+	n, err := f.write(ctx, p, off, nil)
 	if err != nil {
 		return n, f.failed("write", err)
 	}
 	return n, nil
 }
 
-func (f *File) write(ctx context.Context, p []byte, off int64) (int, error) {
+// write writes p; of is as for read.
+func (f *File) write(ctx context.Context, p []byte, off int64, of *Buffer) (int, error) {
 	if err := f.check(ctx, off, len(p)); err != nil || len(p) == 0 {
 		return 0, err
 	}
 	if rails := f.c.stripes(len(p)); rails > 1 {
-		return striped(rails, len(p), func(at, n int) (int, error) { return f.writeOne(ctx, p[at:at+n], off+int64(at)) })
+		return striped(rails, len(p), func(at, n int) (int, error) { return f.writeOne(ctx, p[at:at+n], off+int64(at), of) })
 	}
-	return f.writeOne(ctx, p, off)
+	return f.writeOne(ctx, p, off, of)
 }
 
 // writeOne writes over one connection at a time.
-func (f *File) writeOne(ctx context.Context, p []byte, off int64) (done int, err error) {
-	var of *Buffer
+func (f *File) writeOne(ctx context.Context, p []byte, off int64, of *Buffer) (done int, err error) {
 	for losses := 0; ; losses++ {
 		cn, fid, err := f.lane(ctx)
 		if err != nil {

@@ -41,8 +41,9 @@ func (f *File) readVecOne(ctx context.Context, segs [][]byte, total int, off int
 		return 0, err
 	}
 	done := 0
+	var of *Buffer
 	if page := segments.Page(segs); cn != nil && page > 0 {
-		done, err = cn.readVec(ctx, fid, segs, page, off)
+		done, err = cn.readVec(ctx, fid, segs, page, off, &of)
 		if done > 0 || err == nil {
 			f.c.overRDMA.read(done)
 		}
@@ -56,7 +57,7 @@ func (f *File) readVecOne(ctx context.Context, segs [][]byte, total int, off int
 		}
 	}
 	// What is left: after a short answer, or what goes another way.
-	return f.eachSegment(ctx, segs, off, done, f.read)
+	return f.eachSegment(ctx, segs, off, done, of, f.read)
 }
 
 // WriteVec writes the segments, one after another, at byte offset off, as few messages
@@ -91,9 +92,10 @@ func (f *File) writeVecOne(ctx context.Context, segs [][]byte, total int, off in
 		return 0, err
 	}
 	done := 0
+	var of *Buffer
 	if cn != nil {
 		var owed *debt
-		done, owed, err = cn.writeVec(ctx, fid, segs, off, &f.writes)
+		done, owed, err = cn.writeVec(ctx, fid, segs, off, &of, &f.writes)
 		if owed != nil {
 			done, err = f.repay(ctx, done, owed, err)
 		}
@@ -105,18 +107,21 @@ func (f *File) writeVecOne(ctx context.Context, segs [][]byte, total int, off in
 			return done, err
 		}
 	}
-	return f.eachSegment(ctx, segs, off, done, f.write)
+	return f.eachSegment(ctx, segs, off, done, of, f.write)
 }
 
-// eachSegment does the segments one by one, without the first done bytes.
-func (f *File) eachSegment(ctx context.Context, segs [][]byte, off int64, done int, do func(ctx context.Context, p []byte, off int64) (int, error)) (int, error) {
+// eachSegment does the segments one by one, without the first done bytes. of is the Buffer
+// that they were found to be part of, or nil.
+func (f *File) eachSegment(ctx context.Context, segs [][]byte, off int64, done int, of *Buffer,
+	do func(ctx context.Context, p []byte, off int64, of *Buffer) (int, error),
+) (int, error) {
 	skip := done
 	for _, p := range segs {
 		if skip >= len(p) {
 			skip -= len(p)
 			continue
 		}
-		n, err := do(ctx, p[skip:], off+int64(done))
+		n, err := do(ctx, p[skip:], off+int64(done), of)
 		done += n
 		if err == nil && n < len(p)-skip {
 			err = io.ErrNoProgress

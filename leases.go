@@ -78,14 +78,11 @@ func (t *bufferTable) remove(b *Buffer) {
 //
 // Source: [OP-113]
 func (t *bufferTable) takenBack(ctx context.Context, p []byte, of *Buffer) error {
-	if err := of.gone(); err != nil {
-		return err
-	}
 	t.mu.Lock()
 	i := slices.IndexFunc(t.open, func(b *Buffer) bool { return within(b.bytes, p) >= 0 })
-	if i < 0 {
+	if err := of.gone(); err != nil || i < 0 { // what is not found for that reason is closed by now
 		t.mu.Unlock()
-		return nil
+		return err
 	}
 	b := t.open[i]
 	doubt := slices.ContainsFunc(b.leases, func(l *lease) bool { return l.doubt.Load() > 0 && !l.conn.isDown() })
@@ -140,10 +137,10 @@ func (b *Buffer) haunt() *conn {
 //
 // Source: [OP-113]
 func (c *conn) lease(ctx context.Context, p []byte, of *Buffer) (*lease, int, error) {
-	if err := of.gone(); err != nil {
+	l, at, err := c.buffers.find(p)
+	if err := of.gone(); err != nil { // if p is not found for that reason, this is so by now
 		return nil, 0, err
 	}
-	l, at, err := c.buffers.find(p)
 	if l == nil || c.rail.c.allUp() || l.b.haunt() == nil {
 		return l, at, err
 	}

@@ -190,12 +190,12 @@ func (c *conn) repay(ctx context.Context, fid uint16, d *debt) error {
 		return err
 	}
 	defer c.leave()
-	if err := d.of.gone(); err != nil {
-		return err
-	}
 	l := lender{c: c}
 	defer l.close()
 	if err := l.lend(ctx, d.gathered(), 0); err != nil {
+		return err
+	}
+	if err := d.of.gone(); err != nil { // before anything is sent
 		return err
 	}
 	var at cursor

@@ -83,10 +83,10 @@ func (l *lender) next(k *cursor, n int) rdma.SGE {
 func (l *lender) more(k cursor) bool { return k.part < len(l.parts) }
 
 // readVec reads into segments of whole pages, from offset off. It ends at the first
-// answer that is short, with what is there then and no error.
+// answer that is short, with what is there then and no error. of is as for readAt.
 //
 // Source: [LWIO §Vectored Read], [LWIO claim 16], [OP-60b], [OP-83]
-func (c *conn) readVec(ctx context.Context, fid uint16, segs [][]byte, page int, off int64) (done int, err error) {
+func (c *conn) readVec(ctx context.Context, fid uint16, segs [][]byte, page int, off int64, of **Buffer) (done int, err error) {
 	if err := c.enter(); err != nil {
 		return 0, err
 	}
@@ -96,6 +96,7 @@ func (c *conn) readVec(ctx context.Context, fid uint16, segs [][]byte, page int,
 	if err := l.lend(ctx, segs, rdma.AccessRemoteWrite); err != nil {
 		return 0, err
 	}
+	*of = l.buffer.buffer()
 	most := min(maxRegions, c.peer.maxWrite/wire.RDMARegionSize)
 	var at cursor
 	var q pieces

@@ -11,7 +11,7 @@ import (
 // returns what writeAt returns.
 //
 // Source: [LWIO §Vectored Write], [LWIO claim 16], [OP-61], [OP-80], [OP-112]
-func (c *conn) writeVec(ctx context.Context, fid uint16, segs [][]byte, off int64, order *epochs) (int, *debt, error) {
+func (c *conn) writeVec(ctx context.Context, fid uint16, segs [][]byte, off int64, of **Buffer, order *epochs) (int, *debt, error) {
 	if err := c.enter(); err != nil {
 		return 0, nil, err
 	}
@@ -21,7 +21,8 @@ func (c *conn) writeVec(ctx context.Context, fid uint16, segs [][]byte, off int6
 	if err := l.lend(ctx, segs, 0); err != nil {
 		return 0, nil, err
 	}
-	w := writing{c: c, fid: fid, off: off, order: order, vec: &l, segs: segs, lent: l.buffer, of: l.buffer.buffer()}
+	*of = l.buffer.buffer()
+	w := writing{c: c, fid: fid, off: off, order: order, vec: &l, segs: segs, lent: l.buffer, of: *of}
 	for _, p := range l.parts {
 		w.total += p.n
 	}

@@ -98,7 +98,7 @@ func (f *File) writeCopies(ctx context.Context, page []byte, off, n int64) (done
 	copies := bytes.Repeat(page, int(min(n, sameCopy)+protocolPage-1)/protocolPage)
 	for done < n && err == nil {
 		var m int
-		m, err = f.write(ctx, copies[:min(n-done, sameCopy)], off+done)
+		m, err = f.write(ctx, copies[:min(n-done, sameCopy)], off+done, nil)
 		done += int64(m)
 	}
 	return done, err
