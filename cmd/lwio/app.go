@@ -152,7 +152,7 @@ func (a *app) clientFlags(cmd *cobra.Command) *cobra.Command {
 	f.BoolVar(&a.requireRDMA, "require-rdma", false, "fail rather than fall back to SMB")
 	f.BoolVar(&a.allowMD5, "allow-md5", false, "accept a server that signs with unkeyed MD5 only (no protection)")
 	a.timeout = 30 * time.Second
-	f.Var((*positive)(&a.timeout), "timeout", "time limit of connecting, and of each operation")
+	f.Var((*positive)(&a.timeout), "timeout", "time limit of connecting, and of each operation; the command ends when one is over")
 	return cmd
 }
 

@@ -112,9 +112,8 @@ func (a *app) copyPlaces(ctx context.Context, j *copyJob, src, dst *place) error
 		if err != nil {
 			return err
 		}
-		defer f.Close()
 		_, err = transfer(ctx, f, &streamSink{w: a.stdout}, j.transferOptions(src.tree))
-		return err
+		return errors.Join(err, f.Close(err))
 	}
 	fi, err := src.tree.Stat(ctx, src.name)
 	if err != nil {
@@ -186,17 +185,17 @@ func (j *copyJob) transferOptions(trees ...tree) transferOptions {
 
 // file copies one file and returns how many bytes of it arrived. Unless it
 // returns nil, the destination is as it was.
-func (j *copyJob) file(ctx context.Context, src tree, from string, dst tree, to string) (int64, error) {
+func (j *copyJob) file(ctx context.Context, src tree, from string, dst tree, to string) (n int64, err error) {
 	in, err := src.Open(ctx, from)
 	if err != nil {
 		return 0, err
 	}
-	defer in.Close()
+	defer func() { _ = in.Close(err) }() // it was only read
 	out, err := dst.Create(ctx, to)
 	if err != nil {
 		return 0, err
 	}
-	n, err := transfer(ctx, in, out, j.transferOptions(src, dst))
+	n, err = transfer(ctx, in, out, j.transferOptions(src, dst))
 	if err == nil && j.opts.verify {
 		err = compare(ctx, sizedSource{in, n}, out.Source(n), transferOptions{depth: j.transferOptions(src, dst).depth})
 	}
@@ -209,7 +208,7 @@ func (j *copyJob) file(ctx context.Context, src tree, from string, dst tree, to 
 			of = fmt.Sprintf(" of %d", in.Size())
 		}
 		err = fmt.Errorf("cp %s: %w (%d%s bytes were copied; %s is as it was)", src.Describe(from), err, n, of, dst.Describe(to))
-		return n, errors.Join(err, out.Abort())
+		return n, errors.Join(err, out.Abort(err))
 	}
 	return n, nil
 }
@@ -234,7 +233,7 @@ func (j *copyJob) fromStream(ctx context.Context, stdin io.Reader, dst *place) e
 	}
 	if err != nil {
 		err = fmt.Errorf("cp -: %w (%d bytes were copied; %s is as it was)", err, n, dst.tree.Describe(dst.name))
-		return errors.Join(err, out.Abort())
+		return errors.Join(err, out.Abort(err))
 	}
 	return nil
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net"
 	"sync"
 	"sync/atomic"
 )
@@ -29,7 +28,7 @@ type treeCopy struct {
 
 	mu     sync.Mutex
 	failed []error
-	lost   bool // the connection is gone: there is no point in going on
+	lost   bool // the connection is gone, or its server silent: there is no point in going on
 }
 
 // directory copies a directory with all that is in it. It goes on after the
@@ -121,7 +120,7 @@ func (t *treeCopy) fail(ctx context.Context, err error, cancel func()) {
 		return
 	}
 	t.failed = append(t.failed, err)
-	if errors.Is(err, net.ErrClosed) {
+	if gone(err) {
 		t.lost = true
 		cancel()
 	}

@@ -200,12 +200,12 @@ func compareFiles(ctx context.Context, a, b string) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	defer fa.Close()
+	defer fa.Close(nil)
 	fb, err := localTree{}.Open(ctx, b)
 	if err != nil {
 		return 0, err
 	}
-	defer fb.Close()
+	defer fb.Close(nil)
 	if err := compare(ctx, fa, fb, transferOptions{depth: 1}); err != nil {
 		return 0, fmt.Errorf("demo: %s: %w", a, err)
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -34,7 +33,8 @@ type tree interface {
 // fileSource is an open file to copy from.
 type fileSource interface {
 	source
-	io.Closer
+	// Close closes the file, after a copy that ended with why.
+	Close(why error) error
 }
 
 // pendingFile is a file that is being written under a temporary name.
@@ -44,8 +44,9 @@ type pendingFile interface {
 	Source(size int64) source
 	// Commit gives the file its name, replacing what has it.
 	Commit(ctx context.Context) error
-	// Abort removes what was written. After Commit it does nothing.
-	Abort() error
+	// Abort removes what was written, after a copy that ended with why. After Commit it
+	// does nothing.
+	Abort(why error) error
 }
 
 // localTree is the local file system.
@@ -90,8 +91,8 @@ type localSource struct {
 	size int64
 }
 
-func (s *localSource) Size() int64  { return s.size }
-func (s *localSource) Close() error { return s.f.Close() }
+func (s *localSource) Size() int64       { return s.size }
+func (s *localSource) Close(error) error { return s.f.Close() }
 
 func (s *localSource) ReadChunk(_ context.Context, p []byte, off int64) (int, error) {
 	return s.f.ReadAt(p, off)
@@ -158,7 +159,7 @@ func (p *localPending) Commit(context.Context) error {
 	return nil
 }
 
-func (p *localPending) Abort() error {
+func (p *localPending) Abort(error) error {
 	if p.done {
 		return nil
 	}

@@ -115,9 +115,8 @@ func (a *app) catCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				defer src.Close()
 				_, err = transfer(ctx, src, &streamSink{w: a.stdout}, transferOptions{depth: c.Credits()})
-				return err
+				return errors.Join(err, src.Close(err))
 			})
 		},
 	}
@@ -169,8 +168,9 @@ func (a *app) rmCommand() *cobra.Command {
 }
 
 // removeAll removes a name and, if it is a directory, everything below it. It
-// goes on after a failure and reports them all. Nobody looks into what can be
-// removed as it is: of a link to a directory, only the link goes.
+// goes on after a failure and reports them all, unless the server is lost or silent.
+// Nobody looks into what can be removed as it is: of a link to a directory, only the link
+// goes.
 func removeAll(ctx context.Context, c *lwio.Client, name string) error {
 	err := c.Remove(ctx, name)
 	if !errors.Is(err, syscall.ENOTEMPTY) {
@@ -179,7 +179,11 @@ func removeAll(ctx context.Context, c *lwio.Client, name string) error {
 	entries, err := c.ReadDir(ctx, name)
 	errs := []error{err}
 	for _, e := range entries {
-		errs = append(errs, removeAll(ctx, c, path.Join(name, e.Name())))
+		err := removeAll(ctx, c, path.Join(name, e.Name()))
+		errs = append(errs, err)
+		if gone(err) {
+			break
+		}
 	}
 	if err := errors.Join(errs...); err != nil {
 		return err

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
+	"os"
 	"sync"
 
 	"lwio"
@@ -24,8 +26,26 @@ func openRemote(ctx context.Context, c *lwio.Client, name string) (*remoteSource
 	return &remoteSource{f, f.Opened().Size()}, nil
 }
 
-func (s *remoteSource) Size() int64  { return s.size }
-func (s *remoteSource) Close() error { return s.f.Close() }
+func (s *remoteSource) Size() int64           { return s.size }
+func (s *remoteSource) Close(why error) error { return closeRemote(s.f, why) }
+
+// closeRemote closes a file of a share. To a server whose time was up nobody says that:
+// it closes the file, and deletes one that is not committed, when the connection ends.
+func closeRemote(f io.Closer, why error) error {
+	if outOfTime(why) {
+		return nil
+	}
+	return f.Close()
+}
+
+// gone reports whether an error is the end of a connection, or of the patience with its
+// server: what comes after it on the same connection fares no better.
+func gone(err error) bool { return errors.Is(err, net.ErrClosed) || outOfTime(err) }
+
+// outOfTime reports whether it was a time limit that ended something.
+func outOfTime(err error) bool {
+	return errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, context.DeadlineExceeded)
+}
 
 func (s *remoteSource) ReadChunk(ctx context.Context, p []byte, off int64) (int, error) {
 	return s.f.ReadAtContext(ctx, p, off)
@@ -43,7 +63,7 @@ func (p *remotePending) WriteChunk(ctx context.Context, b []byte, off int64) err
 
 func (p *remotePending) Source(size int64) source         { return &remoteSource{p.f.File, size} }
 func (p *remotePending) Commit(ctx context.Context) error { return p.f.Commit(ctx) }
-func (p *remotePending) Abort() error                     { return p.f.Close() }
+func (p *remotePending) Abort(why error) error            { return closeRemote(p.f, why) }
 
 // streamSource is standard input.
 type streamSource struct{ r io.Reader }

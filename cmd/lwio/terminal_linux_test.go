@@ -203,7 +203,7 @@ func TestProgressOfAFailure(t *testing.T) {
 	}
 	_, err = transfer(ctx, src, out, transferOptions{depth: 1, progress: j.bar.add})
 	j.bar.finish(err == nil)
-	if e := out.Abort(); err == nil || e != nil {
+	if e := out.Abort(err); err == nil || e != nil {
 		t.Errorf("transfer: %v, abort: %v", err, e)
 	}
 	if text := shown(); !strings.Contains(text, "10.0 MiB") || strings.Contains(text, "100 %") {

@@ -58,9 +58,11 @@ var errShrank = errors.New("the source became shorter during the copy")
 // transfer copies all of src to dst and returns how many bytes arrived. Reads
 // and writes of up to opts.depth chunks are in flight at a time. After a failure no
 // more chunks are begun, but those in flight are waited for: to give up I/O over RDMA
-// takes back memory that the server may be writing to, which costs the connection.
+// takes back memory that the server may be writing to, which costs the connection. That
+// is no loss where a time limit was the failure: then all are given up.
 func transfer(ctx context.Context, src source, dst sink, opts transferOptions) (int64, error) {
-	whole := ctx
+	whole, giveUp := context.WithCancel(ctx)
+	defer giveUp()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	t := &transferState{ctx: ctx, io: whole, src: src, dst: dst, opts: opts, size: src.Size()}
@@ -80,6 +82,9 @@ func transfer(ctx context.Context, src source, dst sink, opts transferOptions) (
 		wg.Go(func() {
 			if err := t.work(); err != nil {
 				cancel(err)
+				if outOfTime(err) {
+					giveUp()
+				}
 			}
 		})
 	}
