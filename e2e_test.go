@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"math/rand/v2"
 	"net"
 	"os"
@@ -419,6 +420,40 @@ func TestClosedClient(t *testing.T) {
 			"open": open, "stat": stat, "list": list, "mkdir": c.Mkdir(t.Context(), "d", 0), "read": second(f.ReadAt(make([]byte, 1), 0)),
 		} {
 			if !errors.Is(err, net.ErrClosed) || errors.Is(err, fs.ErrClosed) {
+				t.Errorf("%s: %v", what, err)
+			}
+		}
+	})
+}
+
+// What no server was asked for, no server has refused.
+//
+// Source: [OP-92c]
+func TestRefusedHere(t *testing.T) {
+	onEachLane(t, func(t *testing.T, _ *lwiotest.Server, c *lwio.Client) {
+		put(t, c, "f", random(10, 1))
+		f, err := c.OpenFile(t.Context(), "f", os.O_RDWR, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, p := t.Context(), make([]byte, 8)
+		b := c.NewBatch(1)
+		defer b.Close()
+		if err := b.Read(f, p, -1, 0); err != nil {
+			t.Fatal(err)
+		}
+		done, err := b.Wait(ctx, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for what, err := range map[string]error{
+			"read": second(f.ReadAt(p, -1)), "write": second(f.WriteAt(p, -1)), "batch": done[0].Err,
+			"read vec": second(f.ReadVec(ctx, [][]byte{p}, -1)), "write vec": second(f.WriteVec(ctx, [][]byte{p}, -1)),
+			"read behind all": second(f.ReadAt(p, math.MaxInt64-7)), "write behind all": second(f.WriteAt(p, math.MaxInt64-7)),
+			"truncate": f.Truncate(ctx, -1), "lock": f.Lock(ctx, lwio.Range{}, lwio.LockShared+1),
+		} {
+			var e *lwio.Error
+			if !errors.Is(err, fs.ErrInvalid) || !errors.As(err, &e) || e.Remote || e.Status != 0 {
 				t.Errorf("%s: %v", what, err)
 			}
 		}

@@ -255,7 +255,7 @@ func (f *File) Sync(ctx context.Context) error {
 // Source: [OP-115]
 func (f *File) Truncate(ctx context.Context, size int64) error {
 	if size < 0 {
-		return wrap("truncate", f.name, ntstatus.InvalidParameter)
+		return wrap("truncate", f.name, errRange)
 	}
 	return wrap("truncate", f.name, f.ordered(ctx, func(ctx context.Context) error { return f.h.setSize(ctx, size) }))
 }
@@ -321,10 +321,11 @@ func (f *File) Close() error {
 	return wrap("close", f.name, err)
 }
 
-// failed makes an *Error of what ended an operation: what the server gave up because
-// the file was closed meanwhile is fs.ErrClosed.
+// failed makes an *Error of what ended an operation: what the server gave up, or
+// was not asked for, because the file was closed meanwhile is fs.ErrClosed.
 func (f *File) failed(op string, err error) error {
-	if err != nil && f.closed.Load() && (errors.Is(err, ntstatus.Cancelled) || errors.Is(err, ntstatus.RangeNotLocked)) {
+	if err != nil && f.closed.Load() &&
+		(errors.Is(err, ntstatus.Cancelled) || errors.Is(err, ntstatus.RangeNotLocked) || errors.Is(err, ntstatus.FileClosed)) {
 		err = fs.ErrClosed
 	}
 	return wrap(op, f.name, err)

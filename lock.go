@@ -2,8 +2,8 @@ package lwio
 
 import (
 	"context"
-
-	"lwio/internal/ntstatus"
+	"fmt"
+	"io/fs"
 )
 
 // Range is a range of bytes of a file: Len of them from Off on. It may lie beyond the end
@@ -64,7 +64,7 @@ func (f *File) lock(ctx context.Context, r Range, mode LockMode, wait bool) erro
 		return err
 	}
 	if mode > LockShared {
-		return ntstatus.InvalidParameter
+		return fmt.Errorf("%w: %d is no LockMode", fs.ErrInvalid, mode)
 	}
 	ctx, cancel := f.c.cfg.bounded(ctx)
 	defer cancel()

@@ -2,7 +2,9 @@ package lwio
 
 import (
 	"context"
+	"fmt"
 	"io"
+	"io/fs"
 	"math"
 
 	"lwio/internal/ntstatus"
@@ -364,10 +366,13 @@ func (w *writing) finish(ctx context.Context) (int, error) {
 	return p.n, nil
 }
 
+// errRange is an offset or a size that no file has.
+var errRange = fmt.Errorf("%w: no file has such a range", fs.ErrInvalid)
+
 // checkRange refuses offsets that no file has. [OP-92c]
 func checkRange(off int64, n int) error {
 	if off < 0 || off > math.MaxInt64-int64(n) {
-		return ntstatus.InvalidParameter
+		return errRange
 	}
 	return nil
 }
