@@ -173,14 +173,15 @@ func (q *CompletionQueue) failLocked(status rdma.Status) []Driver {
 // Poll takes results without blocking. If there are none it drives the
 // connections itself. After an overrun it hands out what is left together with the error.
 func (q *CompletionQueue) Poll(results []rdma.Result) (int, error) {
+	n := 0
 	if q.count.Load() == 0 {
-		if n := q.drive(results); n > 0 || q.count.Load() == 0 {
+		n = q.drive(results)
+		if q.count.Load() == 0 || n > 0 && n == len(results) {
 			return n, nil
 		}
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	n := 0
 	for n < len(results) && q.head != q.tail {
 		results[n] = q.ring[q.head&uint64(len(q.ring)-1)]
 		q.head++
