@@ -41,7 +41,8 @@ URL a server is started in a process of its own, on a scratch file of --size byt
 
 --compare does the same on the local file (without a URL, or with --local), by each
 provider that works here in each way to wait, and over SMB alone, in turns, and prints
-medians and ratios.`,
+medians and ratios. A file to read is read once before, so that no turn pays for the
+disk; where the file is larger than the memory, some do.`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 {
 				return usagef("bench takes one URL, or nothing")

@@ -96,6 +96,7 @@ type fake struct {
 	do    func(o Operation, p []byte) (int, error)
 	lane  error
 	lanes int
+	read  int64 // how far the file was read outside the measurement
 }
 
 func (f *fake) Name() string       { return f.name }
@@ -123,6 +124,9 @@ func (l fakeLane) Run(_ context.Context, w *Worker) error {
 }
 
 func (l fakeLane) ReadAt(_ context.Context, p []byte, off int64) (int, error) {
+	if l.read == off {
+		l.read += int64(len(p))
+	}
 	fill(p, off, original)
 	return len(p), nil
 }
