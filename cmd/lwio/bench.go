@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -136,6 +137,13 @@ func (a *app) bench(ctx context.Context, o benchOptions, url string) (err error)
 	case o.compare && (o.provider != "" || o.completion != ""):
 		return usagef("--compare takes each --provider and --completion in turn; choose one of them, or compare")
 	}
+	var plot pendingFile
+	if o.plot != "" {
+		if plot, err = (localTree{}).Create(ctx, o.plot); err != nil { // rather than after all that time
+			return fmt.Errorf("bench: %w", err)
+		}
+		defer func() { err = errors.Join(err, plot.Abort(err)) }()
+	}
 	var f *benchFile
 	if url == "" {
 		f, err = a.ownFile(ctx, o, size)
@@ -160,7 +168,7 @@ func (a *app) bench(ctx context.Context, o benchOptions, url string) (err error)
 	if err != nil {
 		return err
 	}
-	return errors.Join(a.report(o, &job, all), bench.Err(all))
+	return errors.Join(a.report(ctx, o.asJSON, plot, &job, all), bench.Err(all))
 }
 
 // measure does the job, on one target or on all.
@@ -222,22 +230,28 @@ func (a *app) crcOf(f *benchFile) string {
 	return "off"
 }
 
-// report prints what came of it.
-func (a *app) report(o benchOptions, j *bench.Job, all []bench.Summary) error {
+// report prints what came of it, and draws it if there is a plot.
+func (a *app) report(ctx context.Context, asJSON bool, plot pendingFile, j *bench.Job, all []bench.Summary) error {
 	var err error
-	if o.asJSON {
+	if asJSON {
 		err = bench.WriteJSON(a.stdout, j, all)
 	} else {
 		err = bench.WriteTable(a.stdout, j, all)
 	}
-	if err != nil || o.plot == "" {
+	if err != nil || plot == nil {
 		return err
 	}
-	out, err := os.Create(o.plot)
+	var b bytes.Buffer
+	if err := bench.WritePlot(&b, j, all); err != nil {
+		return err
+	}
+	if err = plot.WriteChunk(ctx, b.Bytes(), 0); err == nil {
+		err = plot.Commit(ctx)
+	}
 	if err != nil {
 		return fmt.Errorf("bench: %w", err)
 	}
-	return errors.Join(bench.WritePlot(out, j, all), out.Close())
+	return nil
 }
 
 // benchFile is the file that is measured.

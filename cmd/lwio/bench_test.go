@@ -3,13 +3,17 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"lwio"
+	"lwio/cmd/lwio/internal/bench"
 )
 
 // TestBench measures every pattern over every transport, in a directory of a server,
@@ -117,6 +121,50 @@ func TestBenchCompare(t *testing.T) {
 	defer cancel()
 	if r := runCommand(ctx, strings.NewReader(""), "bench", "--runtime", "1h", "--size", "1m", "--dir", dir); r.code != exitFailure {
 		t.Errorf("interrupted: exit status %d, %s", r.code, r.err)
+	}
+	wantNames(t, dir)
+}
+
+// TestBenchPlotFails: a plot that cannot be written is refused before anything is measured,
+// and what was there stays when the measurement fails, with nothing beside it.
+func TestBenchPlotFails(t *testing.T) {
+	s := startServer(t, t.TempDir())
+	write(t, randomBytes(100_000), s.dir, "f")
+	dir := t.TempDir()
+	r := run(t, exitFailure, "bench", "--runtime", "5ms", "--plot", filepath.Join(dir, "none", "p.svg"), s.url+"/f")
+	if r.out != "" || !strings.Contains(r.err, "lwio: bench: create "+filepath.Join(dir, "none", "p.svg")) {
+		t.Errorf("it printed %q, and %q", r.out, r.err)
+	}
+	plot := write(t, []byte("before"), dir, "p.svg")
+	run(t, exitFailure, "bench", "--plot", plot, s.url+"/none")
+	wantNames(t, dir, "p.svg")
+	wantFile(t, plot, []byte("before"))
+	run(t, exitOK, "bench", "--runtime", "5ms", "--plot", plot, s.url+"/f")
+	wantNames(t, dir, "p.svg")
+	if svg, err := os.ReadFile(plot); err != nil || !strings.HasPrefix(string(svg), "<svg") {
+		t.Errorf("the plot: %v", err)
+	}
+}
+
+// fullDisk is a file that takes nothing.
+type fullDisk struct{ pendingFile }
+
+func (fullDisk) WriteChunk(context.Context, []byte, int64) error { return syscall.ENOSPC }
+
+// TestBenchPlotOnAFullDisk gives the plot no name.
+func TestBenchPlotOnAFullDisk(t *testing.T) {
+	dir := t.TempDir()
+	plot, err := (localTree{}).Create(t.Context(), filepath.Join(dir, "p.svg"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	j := &bench.Job{Pattern: bench.RandRead, BlockSize: 512, FileSize: 512, Depth: 1, Jobs: 1}
+	err = (&app{stdout: io.Discard}).report(t.Context(), false, fullDisk{plot}, j, nil)
+	if !errors.Is(err, syscall.ENOSPC) {
+		t.Errorf("the report ended with %v", err)
+	}
+	if err := plot.Abort(err); err != nil {
+		t.Error(err)
 	}
 	wantNames(t, dir)
 }
