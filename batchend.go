@@ -140,7 +140,7 @@ func (b *Batch) abandon() {
 			o.mr.Close()
 		}
 		if o.epoch != nil {
-			o.epoch.end()
+			o.epoch.End()
 		}
 		if o.owed != nil {
 			o.owed.rail.orphan()

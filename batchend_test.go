@@ -1,11 +1,13 @@
 package lwio
 
 import (
+	"context"
 	"errors"
 	"runtime"
 	"testing"
 	"time"
 
+	"lwio/internal/epochs"
 	"lwio/internal/wire"
 )
 
@@ -97,10 +99,10 @@ func testBatchSendsAfterFailure(t *testing.T, on string) {
 func TestExpiredHasItsErrorFirst(t *testing.T) {
 	x := &conn{counts: new(counts), born: time.Now(), slots: make([]slot, 1), polled: newSlotSet(1)}
 	x.free.init(x.slots)
-	b, files := (&Client{}).NewBatch(1), new(epochs)
+	b, files := (&Client{}).NewBatch(1), new(epochs.Epochs)
 	o, s := &b.ops[0], &x.slots[0]
-	*o = op{b: b, p: make([]byte, 1), size: 1, n: 1, write: true, s: s, epoch: files.begin()}
-	s.kind, s.want, s.op, s.fid, s.epoch = kindWrite, 1, o, 1, files.begin()
+	*o = op{b: b, p: make([]byte, 1), size: 1, n: 1, write: true, s: s, epoch: files.Begin()}
+	s.kind, s.want, s.op, s.fid, s.epoch = kindWrite, 1, o, 1, files.Begin()
 	s.start(slotSettling, false)
 	x.credits.mu.Lock() // in the way of CANCEL
 	over := make(chan struct{})
@@ -119,7 +121,9 @@ func TestExpiredHasItsErrorFirst(t *testing.T) {
 	}
 	x.credits.mu.Unlock()
 	<-over
-	if b.answered.Load() != o || b.count.Load() != 1 || files.seal() != nil {
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if b.answered.Load() != o || b.count.Load() != 1 || files.Wait(ended) != nil {
 		t.Error("the batch was not told, or the file waits for it")
 	}
 }

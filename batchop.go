@@ -5,6 +5,7 @@ import (
 	"io"
 	"sync/atomic"
 
+	"lwio/internal/epochs"
 	"lwio/internal/wire"
 	"lwio/rdma"
 )
@@ -33,10 +34,10 @@ type op struct {
 	at    int               // where
 	on    *conn             // of mr and to
 	fid   uint16
-	n     int    // bytes of the request
-	epoch *epoch // of a write, from the first request to the last
-	moved int    // bytes over RDMA
-	used  bool   // RDMA was
+	n     int           // bytes of the request
+	epoch *epochs.Epoch // of a write, from the first request to the last
+	moved int           // bytes over RDMA
+	used  bool          // RDMA was
 
 	of *op // that it is a part of, or nil
 	whole
@@ -204,9 +205,9 @@ func (o *op) prepare(ctx context.Context, cn *conn, s *slot) (err error) {
 	o.n = min(o.size-o.done, limit)
 	if o.write {
 		if o.epoch == nil {
-			o.epoch = o.f.writes.begin()
+			o.epoch = o.f.writes.Begin()
 		}
-		s.epoch = o.f.writes.begin()
+		s.epoch = o.f.writes.Begin()
 	}
 	if !o.write || !copies(len(o.p), o.to) {
 		s.lent = o.to
@@ -265,7 +266,7 @@ func (o *op) message(h *wire.Header, data *payload) {
 func (o *op) answer(ios wire.IOStatusBlock, err error) {
 	o.ios, o.failed = ios, err
 	if o.epoch != nil && !o.goesOn() {
-		o.epoch.end()
+		o.epoch.End()
 		o.epoch = nil
 	}
 }
@@ -350,7 +351,7 @@ func (b *Batch) finish(o *op, err error) {
 		o.mr.Close()
 	}
 	if o.epoch != nil {
-		o.epoch.end()
+		o.epoch.End()
 	}
 	if o.of != nil {
 		b.ended(o, err)

@@ -72,7 +72,7 @@ func (b *Batch) cut(o *op, n int) *op {
 		x = new(op)
 	}
 	if o.cut == 0 {
-		o.epoch = o.f.writes.begin()
+		o.epoch = o.f.writes.Begin()
 		b.wholes++
 	}
 	*x = op{b: b, f: o.f, p: o.p[o.cut : o.cut+n], size: n, off: o.off + int64(o.cut), write: true,
@@ -81,7 +81,7 @@ func (b *Batch) cut(o *op, n int) *op {
 	o.cut += n
 	o.parts++
 	if o.cut < o.size {
-		x.epoch.more()
+		x.epoch.More()
 	} else {
 		o.epoch = nil // which passes to the last part
 		b.queued++
@@ -130,7 +130,7 @@ func (b *Batch) dropRest(o *op) {
 	i := b.queued + slices.Index(b.queue[b.queued:], o)
 	b.queue = slices.Delete(b.queue, i, i+1)
 	o.cut = o.size
-	o.epoch.end()
+	o.epoch.End()
 	o.epoch = nil
 }
 

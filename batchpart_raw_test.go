@@ -3,6 +3,7 @@ package lwio
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"errors"
 	"io"
 	"io/fs"
@@ -233,36 +234,48 @@ func testPartFails(t *testing.T, on string) {
 	}
 }
 
-// A Sync that begins when a part of a write is in flight waits for all of its parts, also if
-// the one that was sent last is answered first.
+// askedContext is a context that tells when somebody first waits for its end.
+type askedContext struct {
+	context.Context
+	once  sync.Once
+	asked chan struct{}
+}
+
+func (c *askedContext) Done() <-chan struct{} {
+	c.once.Do(func() { close(c.asked) })
+	return c.Context.Done()
+}
+
+// A Sync that begins when parts of a write are in flight waits for all of its parts, also for
+// those that are sent after that, and if the one that was sent last is answered first.
 //
 // Source: [OP-115]
 func TestPartsAreOfOneEpoch(t *testing.T) { onEach(t, testPartsOfOneEpoch) }
 
 func testPartsOfOneEpoch(t *testing.T, on string) {
-	_, w, f, b := writeInParts(t, on, 2, 3)
+	_, w, f, b := writeInParts(t, on, 2, 4)
 	waitFor(t, func() bool { return w.has(0) && w.has(partSize) })
-	before := f.writes.seal()
-	over := make(chan error, 1)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	during, synced, over := &askedContext{Context: ctx, asked: make(chan struct{})}, make(chan error, 1), make(chan error, 1)
+	go func() { synced <- f.writes.Wait(during) }()
+	<-during.asked // for what has begun by now
 	go func() {
 		_, err := b.Wait(t.Context(), 1)
 		over <- err
 	}()
-	w.answer(0, partSize, 0)
-	waitFor(t, func() bool { return w.has(2 * partSize) })
+	for _, part := range []uint64{0, 1} {
+		w.answer(part*partSize, partSize, 0)
+		waitFor(t, func() bool { return w.has((part + 2) * partSize) })
+	}
+	w.answer(3*partSize, partSize, 0)
+	waitFor(t, func() bool { return f.c.live().free.size() == 1 })
+	cancel()
+	if err := <-synced; !errors.Is(err, context.Canceled) {
+		t.Errorf("the write counts as over while a part is in flight: %v", err)
+	}
 	w.answer(2*partSize, partSize, 0)
-	waitFor(t, func() bool { return b.count.Load() == 1 })
-	select {
-	case <-before.drained:
-		t.Error("the write counts as over while a part is in flight")
-	default:
-	}
-	w.answer(partSize, partSize, 0)
-	if err := <-over; err != nil {
-		t.Fatal(err)
-	}
-	<-before.drained
-	if err := b.Close(); err != nil {
+	if err := errors.Join(<-over, f.writes.Wait(t.Context()), b.Close()); err != nil {
 		t.Error(err)
 	}
 }

@@ -130,8 +130,8 @@
 //
 // In this order: PendingFile.mu, rail.turn, conn.life (read side), bufferTable.mu,
 // conn.progressMu, credits.mu, freeSlots.mu, conn.sendMu, baton.mu, that of kick.Kicker,
-// buffers.mu, epochs.mu, rail.mu. Only PendingFile.mu, rail.turn and conn.life are held
-// while waiting for a peer.
+// buffers.mu, that of epochs.Epochs, rail.mu. Only PendingFile.mu, rail.turn and conn.life
+// are held while waiting for a peer.
 //
 // Source: [LWIO §Discovery], [LWIO §I/O Processing]
 package lwio

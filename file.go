@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"sync/atomic"
 
+	"lwio/internal/epochs"
 	"lwio/internal/ntstatus"
 	"lwio/internal/smb/smbclient"
 )
@@ -20,7 +21,7 @@ type File struct {
 	h       handle
 	options uint32
 	closed  atomic.Bool
-	writes  epochs // what Sync, Truncate, Unlock and Close wait for
+	writes  epochs.Epochs // what Sync, Truncate, Unlock and Close wait for
 
 	regs        []atomic.Pointer[registration] // of each rail
 	registering []chan struct{}                // of each rail: holds a token while somebody registers
@@ -213,7 +214,7 @@ func (f *File) writeSMB(ctx context.Context, p []byte, off int64, of *Buffer) (i
 	if err := f.c.sess.err(); err != nil {
 		return 0, err
 	}
-	defer f.writes.begin().end()
+	defer f.writes.Begin().End()
 	n, err := f.h.writeAt(ctx, p, off)
 	if n > 0 || err == nil {
 		f.c.overSMB.wrote(n)
@@ -268,7 +269,7 @@ func (f *File) ordered(ctx context.Context, do func(ctx context.Context) error) 
 	}
 	ctx, cancel := f.c.cfg.bounded(ctx)
 	defer cancel()
-	if err := f.writes.wait(ctx); err != nil {
+	if err := f.writes.Wait(ctx); err != nil {
 		return err
 	}
 	if err := f.c.fence(ctx); err != nil {
@@ -309,7 +310,7 @@ func (f *File) Close() error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), f.c.cfg.Timeout)
 	defer cancel()
-	err := f.writes.wait(ctx)
+	err := f.writes.Wait(ctx)
 	for i := range f.regs {
 		if g := f.regs[i].Load(); g != nil && g.fid != 0 {
 			g.conn.closeFid(g.fid)

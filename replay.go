@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"slices"
 
+	"lwio/internal/epochs"
 	"lwio/internal/segments"
 	"lwio/internal/wire"
 )
@@ -44,10 +45,10 @@ type owedWrite struct {
 	off    int64 // in the file
 	n      int
 	data   [][]byte
-	same   []byte // instead of data: a page that is written over and over
-	epoch  *epoch // the write is not over
-	s      *slot  // it is in flight again
-	known  bool   // what became of it
+	same   []byte        // instead of data: a page that is written over and over
+	epoch  *epochs.Epoch // the write is not over
+	s      *slot         // it is in flight again
+	known  bool          // what became of it
 	ios    wire.IOStatusBlock
 }
 
@@ -175,7 +176,7 @@ func (d *debt) result(done int, cause error) (n int, err error) {
 func (d *debt) close() {
 	for i := range d.parts {
 		if e := d.parts[i].epoch; e != nil {
-			e.end()
+			e.End()
 		}
 	}
 	d.rail.settled()

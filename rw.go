@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"math"
 
+	"lwio/internal/epochs"
 	"lwio/internal/ntstatus"
 	"lwio/internal/wire"
 	"lwio/rdma"
@@ -229,7 +230,7 @@ func (r *splitRead) drain(ctx context.Context) (err error) {
 //
 // If the connection ends, the error is that, and what was sent and not answered is the
 // debt.
-func (c *conn) writeAt(ctx context.Context, fid uint16, p []byte, off int64, of **Buffer, order *epochs) (int, *debt, error) {
+func (c *conn) writeAt(ctx context.Context, fid uint16, p []byte, off int64, of **Buffer, order *epochs.Epochs) (int, *debt, error) {
 	if err := c.enter(); err != nil {
 		return 0, nil, err
 	}
@@ -281,7 +282,7 @@ type writing struct {
 	at    int               // where p begins in it
 	lent  *lease            // that the data is gathered from, or nil
 	of    *Buffer           // that it is part of, or nil
-	order *epochs
+	order *epochs.Epochs
 	next  int // bytes sent
 	q     pieces
 }
@@ -334,7 +335,7 @@ func (w *writing) fill(ctx context.Context) error {
 		case w.mr == nil:
 			data = payload{copied: w.p[w.next : w.next+n]}
 		}
-		s.kind, s.want, s.epoch, s.lent = kindWrite, uint32(n), w.order.begin(), w.lent
+		s.kind, s.want, s.epoch, s.lent = kindWrite, uint32(n), w.order.Begin(), w.lent
 		if err := w.c.post(s, &h, data); err != nil {
 			return err
 		}

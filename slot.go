@@ -3,6 +3,7 @@ package lwio
 import (
 	"sync/atomic"
 
+	"lwio/internal/epochs"
 	"lwio/internal/wire"
 	"lwio/rdma"
 )
@@ -63,14 +64,14 @@ type slot struct {
 
 	fid    uint16 // of I/O until that is cancelled, else 0; the waiter's, else guarded by conn.sendMu
 	kind   slotKind
-	own    bool   // the call has a deadline of its own
-	want   uint32 // bytes asked for or sent
-	epoch  *epoch // of a write
-	lent   *lease // that a read goes to or a write is gathered from, or nil
-	op     *op    // of a batch, or nil
-	number uint64 // of the message
-	round  uint64 // of posts, that the message goes with
-	again  bool   // the message was sent on an earlier connection, with that number
+	own    bool          // the call has a deadline of its own
+	want   uint32        // bytes asked for or sent
+	epoch  *epochs.Epoch // of a write
+	lent   *lease        // that a read goes to or a write is gathered from, or nil
+	op     *op           // of a batch, or nil
+	number uint64        // of the message
+	round  uint64        // of posts, that the message goes with
+	again  bool          // the message was sent on an earlier connection, with that number
 	result wire.IOStatusBlock
 
 	sges   []rdma.SGE // of the message, from the queue to the post
@@ -153,7 +154,7 @@ func (s *slot) immediate() uint32 { return uint32(s.cookie()) }
 func (s *slot) drop() {
 	s.lent, s.op = nil, nil
 	if s.epoch != nil {
-		s.epoch.end()
+		s.epoch.End()
 		s.epoch = nil
 	}
 }

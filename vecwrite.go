@@ -3,6 +3,7 @@ package lwio
 import (
 	"context"
 
+	"lwio/internal/epochs"
 	"lwio/internal/wire"
 	"lwio/rdma"
 )
@@ -11,7 +12,7 @@ import (
 // returns what writeAt returns.
 //
 // Source: [LWIO §Vectored Write], [LWIO claim 16], [OP-61], [OP-80], [OP-112]
-func (c *conn) writeVec(ctx context.Context, fid uint16, segs [][]byte, off int64, of **Buffer, order *epochs) (int, *debt, error) {
+func (c *conn) writeVec(ctx context.Context, fid uint16, segs [][]byte, off int64, of **Buffer, order *epochs.Epochs) (int, *debt, error) {
 	if err := c.enter(); err != nil {
 		return 0, nil, err
 	}

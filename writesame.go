@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"math"
 
+	"lwio/internal/epochs"
 	"lwio/internal/wire"
 )
 
@@ -108,7 +109,7 @@ func (f *File) writeCopies(ctx context.Context, page []byte, off, n int64) (done
 // returns what writeAt returns.
 //
 // Source: [LWIO §Vectored Write], [LWIO claim 17], [OP-75], [OP-76], [OP-78], [OP-112]
-func (c *conn) writeSame(ctx context.Context, fid uint16, page []byte, off int64, n int, order *epochs) (int, *debt, error) {
+func (c *conn) writeSame(ctx context.Context, fid uint16, page []byte, off int64, n int, order *epochs.Epochs) (int, *debt, error) {
 	if err := c.enter(); err != nil {
 		return 0, nil, err
 	}
