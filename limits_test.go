@@ -39,6 +39,13 @@ func (c *conn) posted() int {
 	return c.sends % signalEvery
 }
 
+// idle tells whether the provider has all that was queued.
+func (c *conn) idle() bool {
+	c.sendMu.Lock()
+	defer c.sendMu.Unlock()
+	return !c.posting
+}
+
 // A credit may come back before the provider is done with the send that took it;
 // the queue has room for the next one all the same.
 //
@@ -49,12 +56,14 @@ func TestAnswersBeforeSendsAreDone(t *testing.T) {
 	s := newRawServer(t, "iwarp", share)
 	var slow atomic.Bool
 	tokens := make(chan struct{})
+	letGo := sync.OnceFunc(func() { close(tokens) })
 	provider := iwarp.New(&iwarp.Config{Dial: func(ctx context.Context, _, remote *net.TCPAddr) (net.Conn, error) {
 		nc, err := new(net.Dialer).DialContext(ctx, "tcp", remote.String())
 		return &lateConn{nc, &slow, tokens}, err
 	}})
 	const credits = 8
 	c := s.connect(Config{Credits: credits, Providers: []rdma.Provider{provider}, RequireRDMA: true})
+	t.Cleanup(letGo) // or what is being written holds up the end
 	f := openOn(t, c, "f")
 	cn := c.live()
 	var readers sync.WaitGroup
@@ -81,12 +90,12 @@ func TestAnswersBeforeSendsAreDone(t *testing.T) {
 	read(1) // the last that makes no result, on its way alone
 	waitFor(t, func() bool { return cn.posted() == signalEvery-1 && cn.free.size() == credits })
 	read(credits) // wait for it
-	free(0)
+	waitFor(t, func() bool { return cn.posted() == credits-1 && cn.idle() })
 	tokens <- struct{}{}
 	free(credits) // all answered, and not done
 	read(credits)
 	free(0)
-	close(tokens)
+	letGo()
 	readers.Wait()
 	if !c.Transport().RDMA() {
 		t.Errorf("transport %v", c.Transport())
