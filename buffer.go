@@ -36,6 +36,7 @@ type Buffer struct {
 	doubt  atomic.Int64 // reads and writes that were given up and are not answered
 	once   sync.Once
 	leases []*lease // guarded by table.mu
+	users  int      // guarded by table.mu: the program until Close, and calls that hold it
 }
 
 // lease is a Buffer on a connection.
@@ -68,7 +69,7 @@ func (c *Client) alloc(ctx context.Context, size int) (*Buffer, error) {
 	if size <= 0 || size > maxBuffer {
 		return nil, fmt.Errorf("a buffer has 1 to %d bytes: %w", maxBuffer, errors.ErrUnsupported)
 	}
-	b := &Buffer{table: &c.buffers}
+	b := &Buffer{table: &c.buffers, users: 1}
 	cn, err := c.home(ctx)
 	if err != nil {
 		return nil, err
@@ -126,18 +127,31 @@ func (b *Buffer) InDoubt() bool {
 
 // Close frees the memory, which nobody writes any more then. What is being read or
 // written ends with the connection, and fails with fs.ErrClosed, a write perhaps with
-// ErrUncertain alone; but a call that goes over SMB, or that uses several Buffers, must be
-// over before. A second Close does nothing.
+// ErrUncertain alone. A call that goes over SMB, or a ReadVec or WriteVec, may go on to its
+// end: then the memory is freed after that. A second Close does nothing.
 func (b *Buffer) Close() error {
 	b.once.Do(func() {
 		b.closed.Store(true) // before the memory could be taken for ordinary memory
 		b.table.remove(b)
-		if b.home != nil {
-			b.mem.Close()
-			b.home.buffers.done(b.home)
-		}
+		b.letGo()
 	})
 	return nil
+}
+
+// letGo counts out who held the buffer, and frees the memory after the last. b may be nil, for
+// ordinary memory.
+func (b *Buffer) letGo() {
+	if b == nil {
+		return
+	}
+	b.table.mu.Lock()
+	b.users--
+	last := b.users == 0
+	b.table.mu.Unlock()
+	if last && b.home != nil {
+		b.mem.Close()
+		b.home.buffers.done(b.home)
+	}
 }
 
 // giveUp makes a request that is in the state from one that nobody waits for. Its

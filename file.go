@@ -122,9 +122,11 @@ func (f *File) lost(ctx context.Context, cn *conn) error {
 func (f *File) readSMB(ctx context.Context, p []byte, off int64, of *Buffer) (int, error) {
 	ctx, cancel := f.c.cfg.bounded(ctx)
 	defer cancel()
-	if err := f.c.buffers.takenBack(ctx, p, of); err != nil {
+	b, err := f.c.buffers.takenBack(ctx, p, of)
+	if err != nil {
 		return 0, err
 	}
+	defer b.letGo()
 	n, err := f.h.readAt(ctx, p, off)
 	if errors.Is(err, ntstatus.EndOfFile) {
 		err = io.EOF
@@ -208,9 +210,11 @@ func (f *File) writeSMB(ctx context.Context, p []byte, off int64, of *Buffer) (i
 	if err := f.c.fence(ctx); err != nil {
 		return 0, err
 	}
-	if err := f.c.buffers.takenBack(ctx, p, of); err != nil {
+	b, err := f.c.buffers.takenBack(ctx, p, of)
+	if err != nil {
 		return 0, err
 	}
+	defer b.letGo()
 	if err := f.c.sess.err(); err != nil {
 		return 0, err
 	}

@@ -28,6 +28,9 @@ func (f *File) readVec(ctx context.Context, segs [][]byte, off int64) (int, erro
 	if err := f.check(ctx, off, total); err != nil || total == 0 {
 		return 0, err
 	}
+	var few [4]*Buffer // of most calls
+	held := f.c.buffers.hold(few[:0], segs)
+	defer letGo(held)
 	if rails := f.c.stripes(total); rails > 1 {
 		return striped(rails, total, func(at, n int) (int, error) { return f.readVecOne(ctx, segments.Part(segs, at, n), n, off+int64(at)) })
 	}
@@ -79,6 +82,9 @@ func (f *File) writeVec(ctx context.Context, segs [][]byte, off int64) (int, err
 	if err := f.check(ctx, off, total); err != nil || total == 0 {
 		return 0, err
 	}
+	var few [4]*Buffer // of most calls
+	held := f.c.buffers.hold(few[:0], segs)
+	defer letGo(held)
 	if rails := f.c.stripes(total); rails > 1 {
 		return striped(rails, total, func(at, n int) (int, error) { return f.writeVecOne(ctx, segments.Part(segs, at, n), n, off+int64(at)) })
 	}

@@ -74,23 +74,65 @@ func (t *bufferTable) remove(b *Buffer) {
 // takenBack waits until a lost connection that p was lent on, as part of a Buffer, is
 // torn down, and nobody but this process can write to it any more. It fails with
 // ErrInDoubt if the buffer is in doubt on a connection that there is, and with
-// errBufferClosed as lease does.
+// errBufferClosed as lease does. The caller lets go of the buffer, nil for ordinary memory.
 //
 // Source: [OP-113]
-func (t *bufferTable) takenBack(ctx context.Context, p []byte, of *Buffer) error {
+func (t *bufferTable) takenBack(ctx context.Context, p []byte, of *Buffer) (*Buffer, error) {
 	t.mu.Lock()
-	i := slices.IndexFunc(t.open, func(b *Buffer) bool { return within(b.bytes, p) >= 0 })
-	if err := of.gone(); err != nil || i < 0 { // what is not found for that reason is closed by now
+	b := t.holdLocked(p)
+	if err := of.gone(); err != nil || b == nil { // what is not found for that reason is closed by now
 		t.mu.Unlock()
-		return err
+		b.letGo()
+		return nil, err
 	}
-	b := t.open[i]
 	doubt := slices.ContainsFunc(b.leases, func(l *lease) bool { return l.doubt.Load() > 0 && !l.conn.isDown() })
 	t.mu.Unlock()
-	if doubt {
-		return ErrInDoubt
+	err := ErrInDoubt
+	if !doubt {
+		err = b.takenBack(ctx, nil)
 	}
-	return b.takenBack(ctx, nil)
+	if err != nil {
+		b.letGo()
+		return nil, err
+	}
+	return b, nil
+}
+
+// holdLocked gives the open buffer that p is a part of, or nil. Its memory is there until the
+// caller lets go of it, though it be closed before.
+func (t *bufferTable) holdLocked(p []byte) *Buffer {
+	for _, b := range t.open {
+		if within(b.bytes, p) >= 0 {
+			b.users++
+			return b
+		}
+	}
+	return nil
+}
+
+// hold adds to list the buffers that the segments of a call are parts of, and holds them: one
+// after another that are the same but once.
+func (t *bufferTable) hold(list []*Buffer, segs [][]byte) []*Buffer {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var last *Buffer
+	for _, p := range segs {
+		if last != nil && within(last.bytes, p) >= 0 {
+			continue
+		}
+		if b := t.holdLocked(p); b != nil {
+			last = b
+			list = append(list, b)
+		}
+	}
+	return list
+}
+
+// letGo counts out who held the buffers.
+func letGo(list []*Buffer) {
+	for _, b := range list {
+		b.letGo()
+	}
 }
 
 // takenBack waits until lost connections that the buffer was lent on are torn down, for a

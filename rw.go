@@ -332,6 +332,9 @@ func (w *writing) fill(ctx context.Context) error {
 		case w.same != nil:
 			n = min(w.total-w.next, w.c.peer.maxSame)
 			data, h = payload{copied: w.same[:min(n, len(w.same))]}, sameHeader(w.fid, w.off+int64(w.next), n)
+		case w.mr == nil && w.of.gone() != nil: // while this waited
+			w.c.release(s)
+			return errBufferClosed
 		case w.mr == nil:
 			data = payload{copied: w.p[w.next : w.next+n]}
 		}

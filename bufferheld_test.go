@@ -1,0 +1,136 @@
+package lwio
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"sync"
+	"testing"
+	"time"
+
+	"lwio/internal/wire"
+)
+
+// closingHandle closes a Buffer before it goes to its memory.
+type closingHandle struct {
+	handle
+	b *Buffer
+}
+
+func (h closingHandle) readAt(ctx context.Context, p []byte, off int64) (int, error) {
+	h.b.Close()
+	return h.handle.readAt(ctx, p, off)
+}
+
+func (h closingHandle) writeAt(ctx context.Context, p []byte, off int64) (int, error) {
+	h.b.Close()
+	return h.handle.writeAt(ctx, p, off)
+}
+
+// The memory of a Buffer that is closed under a call over SMB is there until the call is over.
+//
+// Source: [OP-113]
+func TestBufferClosedUnderSMB(t *testing.T) { onEach(t, testBufferClosedUnderSMB) }
+
+func testBufferClosedUnderSMB(t *testing.T, on string) {
+	share := newFakeShare()
+	share.put("f", pattern(8192))
+	c := newRawServer(t, on, share).connect(Config{})
+	f := openOn(t, c, "f")
+	smb := f.h
+	for what, do := range map[string]func(ctx context.Context, p []byte, off int64, of *Buffer) (int, error){"read": f.readSMB, "write": f.writeSMB} {
+		b := allocate(t, c, 8192)
+		f.h = closingHandle{smb, b}
+		if n, err := do(t.Context(), b.Bytes()[:4096], 0, nil); n != 4096 || err != nil {
+			t.Errorf("%s: %d, %v", what, n, err)
+		}
+		freed(t, b)
+	}
+}
+
+// So it is with a call that uses several, whichever way it goes, and whichever is closed.
+//
+// Source: [OP-113]
+func TestOneOfBuffersClosed(t *testing.T) { onEach(t, testOneOfBuffersClosed) }
+
+func testOneOfBuffersClosed(t *testing.T, on string) {
+	for what, do := range map[string]func(f *File, p, q []byte) error{
+		"read vec":      func(f *File, p, q []byte) error { return second(f.ReadVec(t.Context(), [][]byte{p, q}, 0)) },
+		"read segments": func(f *File, p, q []byte) error { return second(f.ReadVec(t.Context(), [][]byte{p[:99], q[:4095]}, 0)) },
+		"write vec":     func(f *File, p, q []byte) error { return second(f.WriteVec(t.Context(), [][]byte{p, q}, 0)) },
+	} {
+		for closes := range 2 {
+			share := newFakeShare()
+			share.put("f", pattern(8192))
+			s := newRawServer(t, on, share)
+			s.echoes = true
+			var buffers [2]*Buffer
+			var once sync.Once
+			s.handle = func(c *rawConn, h wire.Header, _ []byte) (cut bool) {
+				switch h.Opcode {
+				case wire.OpRead, wire.OpWrite, wire.OpVecRead, wire.OpVecWrite:
+					once.Do(func() {
+						buffers[closes].Close()
+						c.cut()
+						cut = true
+					})
+				}
+				return cut
+			}
+			c := s.connect(Config{Reconnect: time.Minute})
+			f := openOn(t, c, "f")
+			buffers = [2]*Buffer{allocate(t, c, 4096), allocate(t, c, 4096)}
+			err := do(f, buffers[0].Bytes()[:4096], buffers[1].Bytes()[:4096])
+			if err != nil && !errors.Is(err, fs.ErrClosed) && !errors.Is(err, ErrUncertain) {
+				t.Errorf("%s, %d closed: %v", what, closes, err)
+			}
+			freed(t, buffers[closes])
+		}
+	}
+}
+
+// A small write is copied; not from a Buffer that was closed while the write waited for a credit.
+//
+// Source: [OP-113]
+func TestBufferClosedBeforeTheCopy(t *testing.T) { onEach(t, testBufferClosedBeforeTheCopy) }
+
+func testBufferClosedBeforeTheCopy(t *testing.T, on string) {
+	share := newFakeShare()
+	share.put("f", pattern(8192))
+	s := newRawServer(t, on, share)
+	s.grant = 1
+	held := make(chan func(), 2)
+	s.handle = func(c *rawConn, h wire.Header, _ []byte) bool {
+		if h.Opcode == wire.OpWrite {
+			held <- func() { c.reply(h, h.Length, 0) }
+		}
+		return h.Opcode == wire.OpWrite
+	}
+	c := s.connect(Config{})
+	f := openOn(t, c, "f")
+	b := allocate(t, c, 4096)
+	first, second := make(chan error, 1), make(chan error, 1)
+	write := func(end chan error, p []byte) { _, err := f.WriteAt(p, 0); end <- err }
+	go write(first, make([]byte, 8))
+	answer := <-held
+	go write(second, b.Bytes()[:8])
+	waitFor(t, func() bool { return c.live().free.waiting.Load() == 1 })
+	b.Close()
+	answer()
+	if err := <-first; err != nil {
+		t.Error(err)
+	}
+	if err := <-second; !errors.Is(err, fs.ErrClosed) {
+		t.Error(err)
+	}
+}
+
+// freed demands that nobody holds the memory any more.
+func freed(t *testing.T, b *Buffer) {
+	t.Helper()
+	b.table.mu.Lock()
+	defer b.table.mu.Unlock()
+	if b.users != 0 {
+		t.Errorf("%d still hold the buffer", b.users)
+	}
+}
