@@ -68,6 +68,7 @@ func (a *app) run(ctx context.Context, args []string) int {
 	isUsage := errors.As(err, &usage)
 	for _, text := range messages(err) {
 		text = strings.ReplaceAll(strings.TrimPrefix(text, "lwio: "), ": lwio: ", ": ") // the library's, wherever it stands
+		text = strings.TrimPrefix(text, "vfs: ")
 		fmt.Fprintln(a.stderr, "lwio: "+printable(text))
 	}
 	if isUsage {

@@ -91,7 +91,7 @@ func transports() (names []string) {
 }
 
 // job turns the flags into a job, but for the size of the file.
-func (o *benchOptions) job() (bench.Job, int64, error) {
+func (o *benchOptions) job(remote bool) (bench.Job, int64, error) {
 	bs, err := bench.ParseSize(o.bs)
 	if err != nil {
 		return bench.Job{}, 0, usagef("--bs: %w", err)
@@ -113,7 +113,11 @@ func (o *benchOptions) job() (bench.Job, int64, error) {
 		Pattern: bench.Pattern(o.rw), BlockSize: int(bs), FileSize: size, Depth: o.depth, Jobs: o.jobs,
 		Runtime: o.runtime, Verify: o.verify, CPULatency: time.Duration(o.awake),
 	}
-	if err := j.Check(); err != nil {
+	check := j
+	if remote { // where there may be no scratch file
+		check.FileSize = max(size, bs)
+	}
+	if err := check.Check(); err != nil {
 		return j, 0, usageError{err}
 	}
 	return j, size, nil
@@ -121,7 +125,7 @@ func (o *benchOptions) job() (bench.Job, int64, error) {
 
 // bench measures, and leaves nothing behind.
 func (a *app) bench(ctx context.Context, o benchOptions, url string) (err error) {
-	job, size, err := o.job()
+	job, size, err := o.job(url != "")
 	if err != nil {
 		return err
 	}
@@ -319,6 +323,9 @@ func (a *app) remoteFile(ctx context.Context, o benchOptions, url string, j *ben
 		case info.IsDir() && o.local != "":
 			return usagef("bench %s: --local is the same file, and this is a directory", t)
 		case info.IsDir():
+			if err := j.Check(); err != nil {
+				return usageError{err}
+			}
 			return f.make(ctx, a, c, j.FileSize)
 		case j.Pattern.Writes():
 			return usagef("bench %s: it is a file, and files of yours are never written; name a directory", t)

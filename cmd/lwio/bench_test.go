@@ -68,6 +68,8 @@ func TestBenchOfAFile(t *testing.T) {
 	if !strings.HasPrefix(r.err, "lwio: dial ") || strings.Count(r.err, "lwio: ") != 1 {
 		t.Errorf("message %q", r.err)
 	}
+	run(t, exitOK, "bench", "--runtime", "5ms", "--size", "1k", s.url+"/f") // which is about scratch files
+	run(t, exitUsage, "bench", "--runtime", "5ms", "--size", "1k", s.url)
 	run(t, exitUsage, "bench", "--rw", "write", s.url+"/f")
 	run(t, exitUsage, "bench", "--verify", s.url+"/f")
 	run(t, exitFailure, "bench", s.url+"/none")

@@ -185,6 +185,11 @@ func TestUsage(t *testing.T) {
 		{"serve"},
 		{"serve", "--listen", "0.0.0.0:0", "."},
 		{"serve", "--listen", "127.0.0.1:0", "--provider", "carrier-pigeon", "."},
+		{"serve", "--metrics", "foo", "."},
+		{"serve", "--provider", "iwarp,iwarp", "."},
+		{"serve", "--byte-burst", "1m", "."},
+		{"serve", "--byte-rate", "1k", "."},
+		{"serve", "--request-rate", "99", "."},
 		{"version", "extra"},
 	} {
 		r := runCommand(t.Context(), strings.NewReader(""), args...)

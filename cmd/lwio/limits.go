@@ -10,6 +10,12 @@ import (
 	"lwio/vfs"
 )
 
+// What the server does not go below: requests and bytes a second.
+const (
+	leastRequestRate = 100
+	leastByteRate    = 1 << 20
+)
+
 // limitOptions are the flags of serve that bound what clients can make it hold.
 type limitOptions struct {
 	smbConnections, connections, unauthenticated, files int
@@ -65,6 +71,15 @@ func (o *limitOptions) limits() (server.Limits, error) {
 	}
 	l.SMBMemory = size("smb-memory", o.smbMemory)
 	l.ByteRate, l.ByteBurst = size("byte-rate", o.byteRate), size("byte-burst", o.byteBurst)
+	switch {
+	case err != nil:
+	case o.requestRate > 0 && o.requestRate < leastRequestRate:
+		err = usagef("--request-rate %d: it is at least %d", o.requestRate, leastRequestRate)
+	case l.ByteRate > 0 && l.ByteRate < leastByteRate:
+		err = usagef("--byte-rate %s: it is at least %s", o.byteRate, bench.FormatSize(leastByteRate))
+	case l.ByteBurst > 0 && l.ByteRate == 0:
+		err = usagef("--byte-burst is about a --byte-rate")
+	}
 	l.ReadBufferBytes = int(size("read-memory", o.readMemory))
 	l.CreditBudget = int(max(size("write-memory", o.writeMemory)/server.DefaultMaxRecvBufferSize, 1))
 	return l, err

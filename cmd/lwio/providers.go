@@ -89,6 +89,9 @@ func pickProviders(names string, all []rdma.Provider) ([]rdma.Provider, error) {
 		if i < 0 {
 			return nil, usagef("there is no provider %q; there are: %s", name, providerNames(all))
 		}
+		if slices.Contains(picked, all[i]) {
+			return nil, usagef("--provider %s: %s is named twice", names, name)
+		}
 		picked = append(picked, all[i])
 	}
 	return picked, nil

@@ -74,6 +74,9 @@ func (a *app) serve(ctx context.Context, o serveOptions, args []string) error {
 	if err != nil {
 		return err
 	}
+	if _, _, err := net.SplitHostPort(o.metrics); o.metrics != "" && err != nil {
+		return usagef("--metrics %s: %w", o.metrics, err)
+	}
 	users, shown, err := a.credentials(o)
 	if err != nil {
 		return err

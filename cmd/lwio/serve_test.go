@@ -75,3 +75,11 @@ func TestShareNames(t *testing.T) {
 		shares[0].Backend.Close()
 	}
 }
+
+// TestNamesOfShares: a name that cannot be served is told of in the command's own words.
+func TestNamesOfShares(t *testing.T) {
+	r := run(t, exitFailure, "serve", "--listen", "127.0.0.1:0", "IPC$="+t.TempDir())
+	if !strings.HasPrefix(r.err, `lwio: share "IPC$": `) {
+		t.Errorf("message %q", r.err)
+	}
+}
