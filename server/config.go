@@ -159,9 +159,13 @@ const (
 	minWindow     = 64 << 10
 	maxWindow     = 8 << 20
 	maxFiles      = 1<<16 - 1
-	// minRequestRate keeps the turns of DefaultConnections short of StallTimeout.
-	minRequestRate = 100
-	minByteRate    = 1 << 20
+)
+
+// What the limits of requests and of bytes a second are raised to, if they are lower.
+const (
+	// MinRequestRate keeps the turns of DefaultConnections short of StallTimeout.
+	MinRequestRate = 100
+	MinByteRate    = 1 << 20
 )
 
 // withDefaults checks c and returns a copy with every default filled in.
@@ -222,10 +226,10 @@ func (l Limits) withDefaults() Limits {
 	l.MaxLentBufferSize = wholePages(min(max(l.MaxLentBufferSize, l.MaxRecvBufferSize), maxRecvBuffer))
 	l.ReadBufferBytes = max(l.ReadBufferBytes, 4*l.MaxRdmaWindowSize)
 	if l.RequestRate > 0 {
-		l.RequestRate = max(l.RequestRate, minRequestRate)
+		l.RequestRate = max(l.RequestRate, MinRequestRate)
 	}
 	if l.ByteRate > 0 {
-		l.ByteRate = max(l.ByteRate, minByteRate)
+		l.ByteRate = max(l.ByteRate, MinByteRate)
 	}
 	if l.ConnectionsPerUser <= 0 {
 		l.ConnectionsPerUser = l.Connections - l.Connections/64

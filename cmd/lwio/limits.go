@@ -10,12 +10,6 @@ import (
 	"lwio/vfs"
 )
 
-// What the server does not go below: requests and bytes a second.
-const (
-	leastRequestRate = 100
-	leastByteRate    = 1 << 20
-)
-
 // limitOptions are the flags of serve that bound what clients can make it hold.
 type limitOptions struct {
 	smbConnections, connections, unauthenticated, files int
@@ -73,10 +67,10 @@ func (o *limitOptions) limits() (server.Limits, error) {
 	l.ByteRate, l.ByteBurst = size("byte-rate", o.byteRate), size("byte-burst", o.byteBurst)
 	switch {
 	case err != nil:
-	case o.requestRate > 0 && o.requestRate < leastRequestRate:
-		err = usagef("--request-rate %d: it is at least %d", o.requestRate, leastRequestRate)
-	case l.ByteRate > 0 && l.ByteRate < leastByteRate:
-		err = usagef("--byte-rate %s: it is at least %s", o.byteRate, bench.FormatSize(leastByteRate))
+	case o.requestRate > 0 && o.requestRate < server.MinRequestRate:
+		err = usagef("--request-rate %d: it is at least %d", o.requestRate, server.MinRequestRate)
+	case l.ByteRate > 0 && l.ByteRate < server.MinByteRate:
+		err = usagef("--byte-rate %s: it is at least %s", o.byteRate, bench.FormatSize(server.MinByteRate))
 	case l.ByteBurst > 0 && l.ByteRate == 0:
 		err = usagef("--byte-burst is about a --byte-rate")
 	}
