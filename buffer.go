@@ -138,6 +138,23 @@ func (b *Buffer) Close() error {
 	return nil
 }
 
+// hold keeps the memory until letGo, though the buffer be closed before. b may be nil, for
+// ordinary memory.
+//
+// Errors: errBufferClosed, if it is closed already.
+func (b *Buffer) hold() error {
+	if b == nil {
+		return nil
+	}
+	b.table.mu.Lock()
+	defer b.table.mu.Unlock()
+	if b.closed.Load() {
+		return errBufferClosed
+	}
+	b.users++
+	return nil
+}
+
 // letGo counts out who held the buffer, and frees the memory after the last. b may be nil, for
 // ordinary memory.
 func (b *Buffer) letGo() {

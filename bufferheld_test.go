@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -123,6 +124,48 @@ func testBufferClosedBeforeTheCopy(t *testing.T, on string) {
 	if err := <-second; !errors.Is(err, fs.ErrClosed) {
 		t.Error(err)
 	}
+}
+
+// A small write that is sent again, and copied again for that, finds the memory of its Buffer
+// though that is closed meanwhile.
+//
+// Source: [OP-112], [OP-113]
+func TestBufferClosedWhileOwed(t *testing.T) { onEach(t, testBufferClosedWhileOwed) }
+
+func testBufferClosedWhileOwed(t *testing.T, on string) {
+	share := newFakeShare()
+	share.put("f", pattern(8192))
+	s := newRawServer(t, on, share)
+	s.echoes = true
+	var b *Buffer
+	var writes atomic.Int32
+	s.handle = func(c *rawConn, h wire.Header, _ []byte) bool {
+		switch {
+		case h.Opcode != wire.OpWrite:
+			return false
+		case writes.Add(1) == 1:
+			c.cut()
+			return true
+		}
+		b.Close()
+		b.table.mu.Lock()
+		if b.users == 0 {
+			t.Error("the memory of a write that is owed was freed")
+		}
+		b.table.mu.Unlock()
+		c.reply(h, h.Length, 0)
+		return true
+	}
+	c := s.connect(Config{Reconnect: time.Minute})
+	f := openOn(t, c, "f")
+	b = allocate(t, c, 4096)
+	if n, err := f.WriteAt(b.Bytes()[:8], 0); n != 8 || err != nil {
+		t.Errorf("%d, %v", n, err)
+	}
+	if writes.Load() != 2 {
+		t.Errorf("%d writes came, of one that was sent again", writes.Load())
+	}
+	freed(t, b)
 }
 
 // freed demands that nobody holds the memory any more.

@@ -113,6 +113,10 @@ func (o *owedWrite) takeBack(c *conn) {
 // Source: [OP-112]
 func (f *File) repay(ctx context.Context, done int, d *debt, cause error) (int, error) {
 	defer d.close()
+	if err := d.of.hold(); err != nil {
+		return d.result(done, fmt.Errorf("%w; %w", cause, err))
+	}
+	defer d.of.letGo()
 	ctx, cancel := f.c.cfg.bounded(ctx)
 	defer cancel()
 	for range maxLosses {
