@@ -4,6 +4,8 @@ import (
 	"log/slog"
 	"runtime/debug"
 	"time"
+
+	"lwio/internal/fault"
 )
 
 // What is kept, and when.
@@ -56,16 +58,7 @@ type Key struct{ Device, Number uint64 }
 // dst memory that somebody else can take away.
 func Copy(dst, src []byte) (ok bool) {
 	old := debug.SetPanicOnFault(true)
-	defer func() {
-		debug.SetPanicOnFault(old)
-		if ok {
-			return
-		}
-		x := recover()
-		if _, fault := x.(interface{ Addr() uintptr }); !fault {
-			panic(x)
-		}
-	}()
+	defer func() { ok = !fault.Caught(old, recover()) }()
 	copy(dst, src)
 	return true
 }

@@ -7,12 +7,12 @@ import (
 	"io"
 	"net"
 	"os"
-	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
 
+	"lwio/internal/fault"
 	"lwio/rdma"
 	"lwio/rdma/internal/soft"
 )
@@ -352,12 +352,8 @@ func (c *conn) hangUp() {
 // it might if a seal did not hold; any other panic goes on. It is called by a
 // deferred function with what recover returned.
 func recovered(old bool, x any) error {
-	debug.SetPanicOnFault(old)
-	if x == nil {
+	if !fault.Caught(old, x) {
 		return nil
-	}
-	if _, ok := x.(interface{ Addr() uintptr }); !ok {
-		panic(x)
 	}
 	return &violation{status: rdma.StatusRemoteError, err: errFault}
 }
