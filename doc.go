@@ -74,7 +74,8 @@
 // Where that cannot be, they fail with an error that is [ErrUncertain] and net.ErrClosed:
 // the server may or may not have done them. That is so if no connection comes in time, if
 // the server does not know any more what it has done, or if the write was more than 32,767
-// messages ago.
+// messages ago. One whose caller leaves, or runs out of time, while it is sent again fails
+// with that too, and may go on at the server until a Sync, as any write that is given up.
 //
 // After Config.Reconnect reads and writes go over SMB, unless Config.RequireRDMA forbids it,
 // until there is RDMA again. Before anything is changed over SMB the client makes the

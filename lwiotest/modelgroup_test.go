@@ -25,7 +25,7 @@ type owner struct {
 	client *client
 	f      *lwio.File
 	smb    bool   // it may have gone over SMB
-	broken bool   // it was on a connection that is lost
+	broken bool   // it was on no connection but those that are lost
 	lost   uint64 // connections lost when it was given up
 }
 
@@ -385,10 +385,12 @@ func (o *operation) written() filemodel.Write {
 	return w
 }
 
-// late is the owner of what the client gave up just now.
+// late is the owner of what the client gave up just now. A call that ended because of its
+// caller may have been sent again, and go on at the connection that took the lost one's place.
 func (k *client) late(err error) *owner {
+	left := errors.Is(err, context.Canceled) || errors.Is(err, os.ErrDeadlineExceeded)
 	return &owner{client: k, f: k.f, smb: k.cfg.SMBOnly || k.cfg.Reconnect < patient && k.lost > 0,
-		broken: errors.Is(err, net.ErrClosed) && k.lost > k.before, lost: k.lost}
+		broken: errors.Is(err, net.ErrClosed) && !left && k.lost > k.before, lost: k.lost}
 }
 
 // excuse fails the test if an operation failed without a reason.
