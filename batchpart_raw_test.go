@@ -52,16 +52,23 @@ func holdWrites(s *rawServer) *heldWrites {
 	return w
 }
 
-// writeInParts has a Batch write to a file in so many parts, to a server that grants so many
-// credits and answers nothing.
-func writeInParts(t *testing.T, on string, grant uint16, parts int) (*rawServer, *heldWrites, *File, *Batch) {
+// serveHeldWrites serves an empty file "f" from a server that grants so many credits and
+// answers no write, and connects to it.
+func serveHeldWrites(t *testing.T, on string, grant uint16) (*rawServer, *heldWrites, *Client) {
 	t.Helper()
 	share := newFakeShare()
 	share.put("f", nil)
 	s := newRawServer(t, on, share)
 	s.grant = grant
 	w := holdWrites(s)
-	c := s.connect(Config{Timeout: time.Hour})
+	return s, w, s.connect(Config{Timeout: time.Hour})
+}
+
+// writeInParts has a Batch write to a file in so many parts, to a server that grants so many
+// credits and answers nothing.
+func writeInParts(t *testing.T, on string, grant uint16, parts int) (*rawServer, *heldWrites, *File, *Batch) {
+	t.Helper()
+	s, w, c := serveHeldWrites(t, on, grant)
 	f, b := openOn(t, c, "f"), c.NewBatch(1)
 	if err := errors.Join(b.Write(f, pattern(parts*partSize), 0, 0), b.Submit(t.Context())); err != nil {
 		t.Fatal(err)
@@ -113,12 +120,7 @@ func testPartsTogether(t *testing.T, on string) {
 	sizes := map[uint64]int{1 << 20: 1, parts * partSize: rest} // of those that are not full
 	for _, grant := range []uint16{16, 4} {
 		for _, lent := range []bool{false, true} {
-			share := newFakeShare()
-			share.put("f", nil)
-			s := newRawServer(t, on, share)
-			s.grant = grant
-			w := holdWrites(s)
-			c := s.connect(Config{Timeout: time.Hour})
+			s, w, c := serveHeldWrites(t, on, grant)
 			f, b := openOn(t, c, "f"), c.NewBatch(2)
 			want := pattern(parts*partSize + rest)
 			p := want
@@ -154,7 +156,7 @@ func testPartsTogether(t *testing.T, on string) {
 			if want := []Completion{{Tag: 7, N: len(want)}, {Tag: 8, N: 1}}; !slices.Equal(done, want) {
 				t.Errorf("%+v, not %+v", done, want)
 			}
-			if got := share.files["f"].content(); !bytes.Equal(got[:len(want)], want) || w.longest != partSize {
+			if got := s.share.files["f"].content(); !bytes.Equal(got[:len(want)], want) || w.longest != partSize {
 				t.Errorf("other bytes, in requests of up to %d", w.longest)
 			}
 			if st := c.Stats(); st.RDMA.Writes != 2 || st.RDMA.WrittenBytes != uint64(len(want)+1) || st.InFlight != 0 {

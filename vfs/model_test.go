@@ -50,20 +50,7 @@ func TestModel(t *testing.T) {
 	leakcheck.Check(t)
 	base := t.TempDir()
 	rapid.Check(t, func(t *rapid.T) {
-		dir, err := os.MkdirTemp(base, "") //nolint:usetesting // one for each of many runs
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer os.RemoveAll(dir)
-		d, err := vfs.NewDir(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
-		f, err := vfs.New(vfs.Config{Shares: []vfs.Share{{Name: "x", Backend: d}}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer f.Close()
+		f, dir := modelShare(t, base, vfs.Config{})
 		m := &model{t: t, s: f, dir: dir, names: map[string]*thing{"": {dir: true}}}
 		t.Repeat(map[string]func(*rapid.T){
 			"open":   m.open,
@@ -75,6 +62,26 @@ func TestModel(t *testing.T) {
 			"":       m.agree,
 		})
 	})
+}
+
+// modelShare serves a new directory under base as share x, for one run of a model.
+func modelShare(t *rapid.T, base string, cfg vfs.Config) (f *vfs.FS, dir string) {
+	dir, err := os.MkdirTemp(base, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	d, err := vfs.NewDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg.Shares = []vfs.Share{{Name: "x", Backend: d}}
+	f, err = vfs.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	return f, dir
 }
 
 var (

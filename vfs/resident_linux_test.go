@@ -176,21 +176,8 @@ func TestResidentModel(t *testing.T) {
 	leakcheck.Check(t)
 	base := t.TempDir()
 	rapid.Check(t, func(t *rapid.T) {
-		dir, err := os.MkdirTemp(base, "") //nolint:usetesting // one for each of many runs
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer os.RemoveAll(dir)
-		d, err := vfs.NewDir(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
 		budget := rapid.Int64Range(-1, 5<<20).Draw(t, "budget")
-		f, err := vfs.New(vfs.Config{Shares: []vfs.Share{{Name: "x", Backend: d}}, ResidentMemory: budget, ResidentReads: 1})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer f.Close()
+		f, dir := modelShare(t, base, vfs.Config{ResidentMemory: budget, ResidentReads: 1})
 		var opens []*vfs.Open
 		defer func() { f.CloseAll(opens...) }()
 		open := func(t *rapid.T) {
