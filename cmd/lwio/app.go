@@ -67,15 +67,22 @@ func (a *app) run(ctx context.Context, args []string) int {
 	var usage usageError
 	isUsage := errors.As(err, &usage)
 	for _, text := range messages(err) {
-		text = strings.ReplaceAll(strings.TrimPrefix(text, "lwio: "), ": lwio: ", ": ") // the library's, wherever it stands
-		text = strings.TrimPrefix(text, "vfs: ")
-		fmt.Fprintln(a.stderr, "lwio: "+printable(text))
+		fmt.Fprintln(a.stderr, "lwio: "+printable(unprefixed(text)))
 	}
 	if isUsage {
 		fmt.Fprintln(a.stderr, "Run 'lwio help' for how to use it.")
 		return exitUsage
 	}
 	return exitFailure
+}
+
+// unprefixed is a text without the names of the packages that errors begin with, wherever
+// those stand.
+func unprefixed(text string) string {
+	for _, p := range [...]string{"lwio: ", "vfs: "} {
+		text = strings.ReplaceAll(strings.TrimPrefix(text, p), ": "+p, ": ")
+	}
+	return text
 }
 
 // messages are the texts of an error: one for each of those that were joined.
