@@ -137,6 +137,7 @@ func (b *Batch) add(f *File, p []byte, off int64, tag uint64) (*op, error) {
 	o := b.idle[last]
 	b.idle = b.idle[:last]
 	o.f, o.p, o.size, o.off, o.tag = f, p, len(p), off, tag
+	o.buf = b.c.buffers.of(p)
 	b.push(o)
 	return o, nil
 }

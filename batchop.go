@@ -29,8 +29,8 @@ type op struct {
 	life  uint64            // the generation of s
 	leg   *leg              // of s
 	mr    rdma.MemoryRegion // made for it
-	to    *lease            // of the Buffer that p is part of
-	buf   *Buffer           // that one, on whatever connection
+	to    *lease            // of buf
+	buf   *Buffer           // that p is part of, or nil
 	at    int               // where
 	on    *conn             // of mr and to
 	fid   uint16
@@ -190,17 +190,17 @@ func (o *op) prepare(ctx context.Context, cn *conn, s *slot) (err error) {
 		o.takeBack()
 		o.on = cn
 	}
-	if o.to == nil && o.mr == nil && !o.same {
+	if err := o.buf.gone(); err != nil {
+		return err
+	}
+	if o.to == nil && o.buf != nil {
 		o.to, o.at, err = cn.lease(ctx, o.p, o.buf)
-		switch {
-		case o.to != nil:
-			o.remember(o.to.b)
-		case err == nil && len(o.p) > small:
-			o.mr, err = cn.adapter.RegisterMemory(ctx, o.p, access)
-		}
-		if err != nil {
-			return err
-		}
+	}
+	if err == nil && o.to == nil && o.mr == nil && !o.same && len(o.p) > small {
+		o.mr, err = cn.adapter.RegisterMemory(ctx, o.p, access)
+	}
+	if err != nil {
+		return err
 	}
 	o.n = min(o.size-o.done, limit)
 	if o.write {
@@ -223,14 +223,6 @@ func (o *op) prepare(ctx context.Context, cn *conn, s *slot) (err error) {
 		o.late.Store(false)
 	}
 	return nil
-}
-
-// remember notes the buffer that the memory of o is part of.
-func (o *op) remember(b *Buffer) {
-	o.buf = b
-	if o.of != nil {
-		o.of.buf = b // what is cut off later
-	}
 }
 
 // message makes h and data the next request of o. They are the caller's, and not made

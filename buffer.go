@@ -91,6 +91,14 @@ func (c *Client) alloc(ctx context.Context, size int) (*Buffer, error) {
 	return b, nil
 }
 
+// bufferOf is the Buffer that p is part of, if it is not known, as of, already.
+func (c *Client) bufferOf(p []byte, of *Buffer) *Buffer {
+	if of == nil {
+		of = c.buffers.of(p)
+	}
+	return of
+}
+
 // home is the connection for a new buffer, or nil. It waits for one to take the place of
 // one that was lost.
 func (c *Client) home(ctx context.Context) (*conn, error) {
@@ -125,9 +133,9 @@ func (b *Buffer) InDoubt() bool {
 	return slices.ContainsFunc(b.leases, func(l *lease) bool { return l.conn.isDown() && !l.conn.isGone() })
 }
 
-// Close frees the memory, which nobody writes any more then. What is being read or
-// written ends with the connection, and fails with fs.ErrClosed, a write perhaps with
-// ErrUncertain alone. A call that goes over SMB, or a ReadVec or WriteVec, may go on to its
+// Close frees the memory, which nobody writes any more then. A call or an operation of a
+// Batch that waits, for whatever it be, fails with fs.ErrClosed. What is in flight ends with the
+// connection, and fails so too, a write perhaps with ErrUncertain alone. A call that goes over SMB, or a ReadVec or WriteVec, may go on to its
 // end: then the memory is freed after that. A second Close does nothing.
 func (b *Buffer) Close() error {
 	b.once.Do(func() {

@@ -42,7 +42,7 @@ func testBufferClosedUnderSMB(t *testing.T, on string) {
 	for what, do := range map[string]func(ctx context.Context, p []byte, off int64, of *Buffer) (int, error){"read": f.readSMB, "write": f.writeSMB} {
 		b := allocate(t, c, 8192)
 		f.h = closingHandle{smb, b}
-		if n, err := do(t.Context(), b.Bytes()[:4096], 0, nil); n != 4096 || err != nil {
+		if n, err := do(t.Context(), b.Bytes()[:4096], 0, b); n != 4096 || err != nil {
 			t.Errorf("%s: %d, %v", what, n, err)
 		}
 		freed(t, b)

@@ -77,6 +77,7 @@ func (f *File) read(ctx context.Context, p []byte, off int64, of *Buffer) (int, 
 		return 0, err
 	}
 	if rails := f.c.stripes(len(p)); rails > 1 {
+		of = f.c.bufferOf(p, of) // parts begin later
 		return striped(rails, len(p), func(at, n int) (int, error) { return f.readOne(ctx, p[at:at+n], off+int64(at), of) })
 	}
 	return f.readOne(ctx, p, off, of)
@@ -85,7 +86,7 @@ func (f *File) read(ctx context.Context, p []byte, off int64, of *Buffer) (int, 
 // readOne reads over one connection at a time.
 func (f *File) readOne(ctx context.Context, p []byte, off int64, of *Buffer) (done int, err error) {
 	for losses := 0; ; losses++ {
-		cn, fid, err := f.lane(ctx)
+		cn, fid, err := f.laneFor(ctx, p, &of)
 		if err != nil {
 			return done, err
 		}
@@ -101,6 +102,7 @@ func (f *File) readOne(ctx context.Context, p []byte, off int64, of *Buffer) (do
 		if !isLost(err) || losses > maxLosses {
 			return done, err
 		}
+		of = f.c.bufferOf(p, of)
 		if err := f.lost(ctx, cn); err != nil {
 			return done, err
 		}
@@ -119,14 +121,14 @@ func (f *File) lost(ctx context.Context, cn *conn) error {
 	return cn.tornDown(ctx)
 }
 
+// readSMB reads over SMB; of is the Buffer that p is part of, or nil.
 func (f *File) readSMB(ctx context.Context, p []byte, off int64, of *Buffer) (int, error) {
 	ctx, cancel := f.c.cfg.bounded(ctx)
 	defer cancel()
-	b, err := f.c.buffers.takenBack(ctx, p, of)
-	if err != nil {
+	if err := of.reclaim(ctx); err != nil {
 		return 0, err
 	}
-	defer b.letGo()
+	defer of.letGo()
 	n, err := f.h.readAt(ctx, p, off)
 	if errors.Is(err, ntstatus.EndOfFile) {
 		err = io.EOF
@@ -173,6 +175,7 @@ func (f *File) write(ctx context.Context, p []byte, off int64, of *Buffer) (int,
 		return 0, err
 	}
 	if rails := f.c.stripes(len(p)); rails > 1 {
+		of = f.c.bufferOf(p, of)
 		return striped(rails, len(p), func(at, n int) (int, error) { return f.writeOne(ctx, p[at:at+n], off+int64(at), of) })
 	}
 	return f.writeOne(ctx, p, off, of)
@@ -181,7 +184,7 @@ func (f *File) write(ctx context.Context, p []byte, off int64, of *Buffer) (int,
 // writeOne writes over one connection at a time.
 func (f *File) writeOne(ctx context.Context, p []byte, off int64, of *Buffer) (done int, err error) {
 	for losses := 0; ; losses++ {
-		cn, fid, err := f.lane(ctx)
+		cn, fid, err := f.laneFor(ctx, p, &of)
 		if err != nil {
 			return done, err
 		}
@@ -201,20 +204,21 @@ func (f *File) writeOne(ctx context.Context, p []byte, off int64, of *Buffer) (d
 		if err == nil && done == len(p) || err != nil && !isLost(err) || isUncertain(err) || losses > maxLosses {
 			return done, err
 		}
+		of = f.c.bufferOf(p, of)
 	}
 }
 
+// writeSMB writes over SMB; of is as for readSMB.
 func (f *File) writeSMB(ctx context.Context, p []byte, off int64, of *Buffer) (int, error) {
 	ctx, cancel := f.c.cfg.bounded(ctx)
 	defer cancel()
 	if err := f.c.fence(ctx); err != nil {
 		return 0, err
 	}
-	b, err := f.c.buffers.takenBack(ctx, p, of)
-	if err != nil {
+	if err := of.reclaim(ctx); err != nil {
 		return 0, err
 	}
-	defer b.letGo()
+	defer of.letGo()
 	if err := f.c.sess.err(); err != nil {
 		return 0, err
 	}

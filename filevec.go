@@ -29,7 +29,10 @@ func (f *File) readVec(ctx context.Context, segs [][]byte, off int64) (int, erro
 		return 0, err
 	}
 	var few [4]*Buffer // of most calls
-	held := f.c.buffers.hold(few[:0], segs)
+	held, err := f.c.buffers.hold(few[:0], segs)
+	if err != nil {
+		return 0, err
+	}
 	defer letGo(held)
 	if rails := f.c.stripes(total); rails > 1 {
 		return striped(rails, total, func(at, n int) (int, error) { return f.readVecOne(ctx, segments.Part(segs, at, n), n, off+int64(at)) })
@@ -83,7 +86,10 @@ func (f *File) writeVec(ctx context.Context, segs [][]byte, off int64) (int, err
 		return 0, err
 	}
 	var few [4]*Buffer // of most calls
-	held := f.c.buffers.hold(few[:0], segs)
+	held, err := f.c.buffers.hold(few[:0], segs)
+	if err != nil {
+		return 0, err
+	}
 	defer letGo(held)
 	if rails := f.c.stripes(total); rails > 1 {
 		return striped(rails, total, func(at, n int) (int, error) { return f.writeVecOne(ctx, segments.Part(segs, at, n), n, off+int64(at)) })

@@ -13,16 +13,38 @@ import (
 // bufferTable has the buffers of a client, each of which is registered on every
 // connection.
 type bufferTable struct {
-	mu    sync.Mutex // guards what follows, and Buffer.leases
-	open  []*Buffer
-	conns []*conn // that buffers are registered on
+	open atomic.Pointer[[]*Buffer] // replaced as a whole, with mu held
+
+	mu    sync.Mutex // guards what follows, and Buffer.leases and users
+	conns []*conn    // that buffers are registered on
+}
+
+// all are the open buffers.
+func (t *bufferTable) all() []*Buffer {
+	if list := t.open.Load(); list != nil {
+		return *list
+	}
+	return nil
+}
+
+// of is the open buffer that p is a part of, or nil for ordinary memory. It waits for nothing,
+// so that a call can ask before it waits for the first time: once the buffer is closed there is
+// other memory at that place, or none.
+func (t *bufferTable) of(p []byte) *Buffer {
+	for _, b := range t.all() {
+		if within(b.bytes, p) >= 0 {
+			return b
+		}
+	}
+	return nil
 }
 
 // add registers a new buffer on all connections.
 func (t *bufferTable) add(ctx context.Context, b *Buffer) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.open = append(t.open, b)
+	list := append(slices.Clone(t.all()), b)
+	t.open.Store(&list)
 	for _, cn := range t.conns {
 		if err := t.leaseLocked(ctx, b, cn); err != nil && !cn.isDown() {
 			return err
@@ -36,7 +58,7 @@ func (t *bufferTable) lease(ctx context.Context, cn *conn) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.conns = append(slices.DeleteFunc(t.conns, (*conn).isGone), cn)
-	for _, b := range t.open {
+	for _, b := range t.all() {
 		if err := t.leaseLocked(ctx, b, cn); err != nil {
 			return err
 		}
@@ -62,7 +84,8 @@ func (t *bufferTable) leaseLocked(ctx context.Context, b *Buffer, cn *conn) erro
 // remove takes a buffer back from all connections.
 func (t *bufferTable) remove(b *Buffer) {
 	t.mu.Lock()
-	t.open = slices.DeleteFunc(t.open, func(o *Buffer) bool { return o == b })
+	list := slices.DeleteFunc(slices.Clone(t.all()), func(o *Buffer) bool { return o == b })
+	t.open.Store(&list)
 	leases := b.leases
 	t.mu.Unlock()
 	for _, l := range leases {
@@ -71,61 +94,52 @@ func (t *bufferTable) remove(b *Buffer) {
 	}
 }
 
-// takenBack waits until a lost connection that p was lent on, as part of a Buffer, is
-// torn down, and nobody but this process can write to it any more. It fails with
-// ErrInDoubt if the buffer is in doubt on a connection that there is, and with
-// errBufferClosed as lease does. The caller lets go of the buffer, nil for ordinary memory.
+// reclaim holds the buffer for a call over SMB, and waits until lost connections that it was
+// lent on are torn down, and nobody but this process can write to it any more. The caller
+// lets go of it. b may be nil, for ordinary memory.
+//
+// Errors: ErrInDoubt, if it is in doubt on a connection that there is; errBufferClosed; ctx's.
 //
 // Source: [OP-113]
-func (t *bufferTable) takenBack(ctx context.Context, p []byte, of *Buffer) (*Buffer, error) {
-	t.mu.Lock()
-	b := t.holdLocked(p)
-	if err := of.gone(); err != nil || b == nil { // what is not found for that reason is closed by now
-		t.mu.Unlock()
-		b.letGo()
-		return nil, err
+func (b *Buffer) reclaim(ctx context.Context) error {
+	if err := b.hold(); err != nil || b == nil {
+		return err
 	}
+	b.table.mu.Lock()
 	doubt := slices.ContainsFunc(b.leases, func(l *lease) bool { return l.doubt.Load() > 0 && !l.conn.isDown() })
-	t.mu.Unlock()
+	b.table.mu.Unlock()
 	err := ErrInDoubt
 	if !doubt {
 		err = b.takenBack(ctx, nil)
 	}
 	if err != nil {
 		b.letGo()
-		return nil, err
 	}
-	return b, nil
-}
-
-// holdLocked gives the open buffer that p is a part of, or nil. Its memory is there until the
-// caller lets go of it, though it be closed before.
-func (t *bufferTable) holdLocked(p []byte) *Buffer {
-	for _, b := range t.open {
-		if within(b.bytes, p) >= 0 {
-			b.users++
-			return b
-		}
-	}
-	return nil
+	return err
 }
 
 // hold adds to list the buffers that the segments of a call are parts of, and holds them: one
 // after another that are the same but once.
-func (t *bufferTable) hold(list []*Buffer, segs [][]byte) []*Buffer {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+//
+// Errors: errBufferClosed, with none held.
+func (t *bufferTable) hold(list []*Buffer, segs [][]byte) ([]*Buffer, error) {
 	var last *Buffer
 	for _, p := range segs {
 		if last != nil && within(last.bytes, p) >= 0 {
 			continue
 		}
-		if b := t.holdLocked(p); b != nil {
+		if b := t.of(p); b != nil {
 			last = b
 			list = append(list, b)
 		}
 	}
-	return list
+	for i, b := range list { // not before all are found: this may wait
+		if err := b.hold(); err != nil {
+			letGo(list[:i])
+			return nil, err
+		}
+	}
+	return list, nil
 }
 
 // letGo counts out who held the buffers.
@@ -172,8 +186,7 @@ func (b *Buffer) haunt() *conn {
 // lease gives the buffer that p is a part of and where it begins there, or nil, once no
 // lost connection of another rail can reach it any more. The caller uses the connection.
 //
-// of is the buffer as an earlier connection of the same operation found it, or nil: once it
-// is closed there is other memory at that place, or none.
+// of is the buffer if the operation has asked for it before it waited for something, or nil.
 //
 // Errors: ErrInDoubt; errBufferClosed; those of Buffer.takenBack.
 //
@@ -191,7 +204,7 @@ func (c *conn) lease(ctx context.Context, p []byte, of *Buffer) (*lease, int, er
 	if err := l.b.takenBack(ctx, c); err != nil {
 		return nil, 0, err
 	}
-	return l, at, nil
+	return l, at, l.b.gone()
 }
 
 // errBufferClosed is an operation whose memory was part of a Buffer that is closed.
@@ -212,6 +225,10 @@ func (b *Buffer) gone() error {
 	}
 	return nil
 }
+
+// gone is that of the lease's buffer: a request that names what is taken back would end the
+// connection for all. l may be nil, for ordinary memory.
+func (l *lease) gone() error { return l.buffer().gone() }
 
 // buffer is the Buffer of a lease, or nil without one.
 func (l *lease) buffer() *Buffer {

@@ -261,6 +261,9 @@ func (c *conn) sendAgain(s *slot, fid uint16, o *owedWrite, l *lender, at *curso
 		data.copied = o.same[:min(o.n, protocolPage)]
 	case o.n <= copyWrite:
 		data.copied = slices.Concat(o.data...)
+	case l.buffer.gone() != nil:
+		c.release(s)
+		return errBufferClosed
 	default:
 		data.gather, n = l.gather(s.sges[1:1:len(s.sges)], at, o.n)
 		s.lent = l.buffer

@@ -53,7 +53,7 @@ const endOfFile = uint32(ntstatus.EndOfFile)
 // readAt reads into p from offset off. It returns n < len(p) only with an error:
 // io.EOF, the status that the server answered, or why there was no answer. When it
 // returns, no byte of p changes any more, unless p is part of a Buffer that is in
-// doubt then. of is that Buffer, once a connection has found it.
+// doubt then. of is that Buffer, once it is known.
 //
 // Source: [LWIO §Read], [OP-60], [OP-91], [OP-92a], [OP-111]
 func (c *conn) readAt(ctx context.Context, fid uint16, p []byte, off int64, of **Buffer) (int, error) {
@@ -94,6 +94,10 @@ func (c *conn) readWhole(ctx context.Context, r reading, p []byte) (int, error) 
 	for done := 0; ; {
 		s, err := c.acquire(ctx, true)
 		if err != nil {
+			return done, err
+		}
+		if err := r.lent.gone(); err != nil {
+			c.release(s)
 			return done, err
 		}
 		to := rdma.RemoteAddr{Addr: r.to.Addr + uint64(done), Token: r.to.Token}
@@ -193,6 +197,10 @@ func (r *splitRead) fill(ctx context.Context) error {
 	for r.next < r.total && r.q.count < maxPieces {
 		s, err := r.c.acquire(ctx, r.q.count == 0)
 		if s == nil || err != nil {
+			return err
+		}
+		if err := r.lent.gone(); err != nil {
+			r.c.release(s)
 			return err
 		}
 		n := min(r.total-r.next, r.c.peer.maxRead)
@@ -321,6 +329,10 @@ func (w *writing) fill(ctx context.Context) error {
 		if s == nil || err != nil {
 			return err
 		}
+		if err := w.of.gone(); err != nil {
+			w.c.release(s)
+			return err
+		}
 		n := min(w.total-w.next, w.c.peer.maxWrite)
 		data := payload{region: w.mr, offset: w.at + w.next, length: n}
 		h := wire.Header{Opcode: wire.OpWrite, Fid: w.fid, Length: uint32(n), Offset: uint64(w.off + int64(w.next))}
@@ -332,9 +344,6 @@ func (w *writing) fill(ctx context.Context) error {
 		case w.same != nil:
 			n = min(w.total-w.next, w.c.peer.maxSame)
 			data, h = payload{copied: w.same[:min(n, len(w.same))]}, sameHeader(w.fid, w.off+int64(w.next), n)
-		case w.mr == nil && w.of.gone() != nil: // while this waited
-			w.c.release(s)
-			return errBufferClosed
 		case w.mr == nil:
 			data = payload{copied: w.p[w.next : w.next+n]}
 		}

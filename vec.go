@@ -108,6 +108,10 @@ func (c *conn) readVec(ctx context.Context, fid uint16, segs [][]byte, page int,
 				err = e
 				break
 			}
+			if err = l.buffer.gone(); err != nil {
+				c.release(s)
+				break
+			}
 			body, n := l.regions(s, &at, most, page)
 			s.kind, s.want, s.lent = kindRead, uint32(n), l.buffer
 			h := wire.Header{Opcode: wire.OpVecRead, Fid: fid, Length: uint32(n), Offset: uint64(off + int64(next)),
