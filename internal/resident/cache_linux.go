@@ -8,7 +8,6 @@ import (
 	"math/bits"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -20,12 +19,12 @@ import (
 const (
 	maxSegments = 8 << 10
 	maxChunks   = 16 << 10
-	maxQueue    = 64
 	stripes     = 8
 )
 
-// Cache keeps what is hot of its files, within a budget. It has a goroutine once there is
-// something to promote. Safe for concurrent use.
+// Cache keeps what is hot of its files, within a budget. It has a goroutine for each device of
+// which there is something to promote, and one that looks after what is kept. Safe for
+// concurrent use.
 type Cache struct {
 	log   *slog.Logger
 	heat  *heat // nil: nothing is kept
@@ -39,12 +38,14 @@ type Cache struct {
 	full atomic.Bool
 	stop chan struct{}
 	done chan struct{}
-	wake chan struct{}
+	// populate reads mapped memory, and waits for the disk.
+	populate func(mem []byte) error
 
 	mu       sync.Mutex // see the package comment
 	closed   bool
-	working  bool
-	queue    []proposal
+	sweeping bool
+	running  int                   // goroutines
+	queues   map[uint64][]proposal // of each device that has a goroutine
 	lastID   uint64
 	files    map[Key]*file // with users, or with chunks that are locked
 	dead     []*file       // to be unmapped
@@ -62,17 +63,11 @@ type chunk struct {
 	idle  int // sweeps that found it unused
 }
 
-// proposal is a chunk that is hot, with a descriptor of its own.
-type proposal struct {
-	f     *file
-	fd    int
-	index uint64
-}
-
 // New makes a cache. The caller closes it after the views, of which some may stay.
 func New(cfg Config) *Cache {
 	c := &Cache{
-		log: cfg.Logger, files: make(map[Key]*file), stop: make(chan struct{}), done: make(chan struct{}), wake: make(chan struct{}, 1),
+		log: cfg.Logger, files: make(map[Key]*file), queues: make(map[uint64][]proposal),
+		stop: make(chan struct{}), done: make(chan struct{}), populate: populate,
 	}
 	if c.log == nil {
 		c.log = slog.New(slog.DiscardHandler)
@@ -123,7 +118,7 @@ func (c *Cache) Stats() Stats {
 	return s
 }
 
-// Close ends the promotions, and waits for one that is under way, as long as ctx lets it.
+// Close ends the promotions, and waits for those that are under way, as long as ctx lets it.
 // Nothing is kept any more of files without views; of the others it goes with the last. A
 // second Close waits too.
 //
@@ -133,7 +128,7 @@ func (c *Cache) Close(ctx context.Context) error {
 	if !c.closed {
 		c.closed = true
 		close(c.stop)
-		if !c.working {
+		if c.running == 0 {
 			close(c.done)
 		}
 		for _, f := range c.files {
@@ -147,75 +142,5 @@ func (c *Cache) Close(ctx context.Context) error {
 		return nil
 	case <-ctx.Done():
 		return fmt.Errorf("resident: close: a disk is waited for: %w", ctx.Err())
-	}
-}
-
-// propose hands a hot chunk to the cache's goroutine, unless there is no use in that; it is
-// false if the goroutine has too much to do.
-func (c *Cache) propose(v *View, index uint64) bool {
-	if c.full.Load() || v.file.until.Load() > c.heat.now() {
-		return true
-	}
-	if !c.mu.TryLock() {
-		return false
-	}
-	defer c.mu.Unlock()
-	if c.closed || len(c.queue) == maxQueue {
-		return c.closed
-	}
-	fd, err := unix.FcntlInt(uintptr(v.fd), unix.F_DUPFD_CLOEXEC, 0)
-	if err != nil {
-		return true
-	}
-	c.queue = append(c.queue, proposal{v.file, fd, index})
-	if !c.working {
-		c.working = true
-		go c.work()
-	}
-	select {
-	case c.wake <- struct{}{}:
-	default:
-	}
-	return true
-}
-
-// next takes a proposal out of the queue.
-func (c *Cache) next() (p proposal, ok bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if len(c.queue) == 0 {
-		return p, false
-	}
-	p = c.queue[0]
-	c.queue = append(c.queue[:0], c.queue[1:]...)
-	return p, true
-}
-
-// work is the cache's goroutine. It has a timer while something is kept.
-func (c *Cache) work() {
-	defer close(c.done)
-	timer := time.NewTimer(SweepEvery)
-	timer.Stop()
-	defer timer.Stop()
-	for due := false; ; {
-		select {
-		case <-c.stop:
-			for p, ok := c.next(); ok; p, ok = c.next() {
-				unix.Close(p.fd)
-			}
-			return
-		case <-c.wake:
-			for p, ok := c.next(); ok; p, ok = c.next() {
-				c.consider(p)
-			}
-		case <-timer.C:
-			due = false
-			c.sweep()
-		}
-		c.bury()
-		if !due && c.bytes.Load() > 0 {
-			timer.Reset(SweepEvery)
-			due = true
-		}
 	}
 }

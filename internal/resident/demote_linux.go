@@ -43,12 +43,14 @@ func (c *Cache) victimLocked() int {
 	return -1
 }
 
-// demote ends the use of one chunk.
+// demote ends the use of one chunk, unless a sweep or who needed room has.
 func (c *Cache) demote(s *segment, i int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	at := slices.IndexFunc(c.chunks, func(k *chunk) bool { return k.s == s && k.i == i })
-	c.demoteLocked(at)
+	if at >= 0 {
+		c.demoteLocked(at)
+	}
 }
 
 // demoteLocked ends the use of chunk number at, of which somebody may still be reading.

@@ -13,7 +13,8 @@
 // Who reads is often a goroutine that others wait for, and must wait for no disk:
 //
 //   - Bytes that are locked stay in memory. Mapping, locking, and the reading that comes
-//     with it are the cache's goroutine's work. What others need to go on is not waited for.
+//     with it are the work of a goroutine for each device, so that a disk that hangs holds up
+//     the promotions of its own files alone. What others need to go on is not waited for.
 //
 //   - The size of the file is looked at for each read; what lies beyond it is not given.
 //     If the file becomes shorter between that and the copy, its pages are taken away: the

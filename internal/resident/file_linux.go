@@ -21,7 +21,7 @@ type file struct {
 	id   uint64 // of no other
 	seed uint64 // odd
 	key  Key
-	// users are the views that are open, and the cache's goroutine while it has to do with
+	// users are the views that are open, and its device's goroutine while it has to do with
 	// the file.
 	users  int
 	locked int  // chunks
@@ -30,8 +30,8 @@ type file struct {
 	// until is up to when, in seconds of the cache, nothing of it is promoted.
 	until atomic.Uint32
 
-	fs       int64 // its file system, once that is known; the cache's goroutine's
-	segments int   // in the table; the cache's goroutine's
+	fs       int64 // its file system, once that is known; the goroutine's of its device
+	segments int   // in the table; the goroutine's of its device
 }
 
 // segment is mapped memory of a file, from index*segmentSize on.
@@ -51,7 +51,7 @@ func (s *segment) part(chunk, n int) []byte {
 }
 
 // table finds the segments of a file by hashing: a power of two of slots, of which half are
-// empty at least. The cache's goroutine adds to it.
+// empty at least. The goroutine of the file's device adds to it.
 type table struct {
 	slots []atomic.Pointer[segment]
 	seed  uint64
@@ -77,7 +77,7 @@ func (f *file) segment(index uint64) *segment {
 	return t.slot(index).Load()
 }
 
-// add puts a segment into the table. Only the cache's goroutine does.
+// add puts a segment into the table. Only the goroutine of its device does.
 func (f *file) add(s *segment) {
 	t := f.table.Load()
 	if t == nil || 2*(f.segments+1) > len(t.slots) {

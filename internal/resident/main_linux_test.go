@@ -117,7 +117,7 @@ func view(t testing.TB, c *Cache, f *os.File) *View {
 	return &v
 }
 
-// promoteNow promotes the chunk of an offset as the cache's goroutine would, which the test
+// promoteNow promotes the chunk of an offset as the goroutine of its device would, which the test
 // does without; it tells whether its first page is there now.
 func promoteNow(t testing.TB, v *View, off int64) bool {
 	t.Helper()
@@ -127,4 +127,11 @@ func promoteNow(t testing.TB, v *View, off int64) bool {
 	}
 	v.file.c.consider(proposal{v.file, fd, uint64(off) >> chunkBits})
 	return v.file.find(off, 1) != nil
+}
+
+// atWork reports whether the cache has a goroutine.
+func atWork(c *Cache) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.running > 0
 }

@@ -115,24 +115,27 @@ func (c *Cache) mapSegment(p proposal) error {
 // be read, or is cut off meanwhile, the chunk alone is at fault; if it cannot be locked, which
 // asks nothing of the file, no more than what is locked now ever will be.
 func (c *Cache) lock(mem []byte) error {
-	if err := unix.Madvise(mem, unix.MADV_POPULATE_READ); err != nil && !errors.Is(err, unix.EINVAL) {
+	if err := c.populate(mem); err != nil && !errors.Is(err, unix.EINVAL) {
 		return err
 	}
 	if err := lockOnFault(mem); err != nil {
 		c.refuse(len(mem), err)
 		return err
 	}
-	err := unix.Madvise(mem, unix.MADV_POPULATE_READ) // what went away before it was locked
-	if errors.Is(err, unix.EINVAL) {                  // kernels before 5.14
+	err := c.populate(mem)           // what went away before it was locked
+	if errors.Is(err, unix.EINVAL) { // kernels before 5.14
 		err = unix.Mlock(mem)
 	}
 	return err
 }
 
+// populate reads what is not in memory of a mapping.
+func populate(mem []byte) error { return unix.Madvise(mem, unix.MADV_POPULATE_READ) }
+
 // refuse is what happens when the system does not lock n bytes, which are reserved.
 func (c *Cache) refuse(n int, err error) {
 	c.mu.Lock()
-	c.limit.Store(c.bytes.Load() - int64(n))
+	c.limit.Store(min(c.limit.Load(), c.bytes.Load()-int64(n))) // others may reserve meanwhile
 	c.full.Store(true)
 	c.mu.Unlock()
 	if c.refused.Add(1) == 1 {

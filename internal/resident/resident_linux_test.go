@@ -2,8 +2,6 @@ package resident
 
 import (
 	"bytes"
-	"context"
-	"errors"
 	"io"
 	"os"
 	"runtime"
@@ -80,7 +78,7 @@ func TestPromotion(t *testing.T) {
 		}
 	}
 	for i := range DefaultThreshold {
-		if len(c.queue) != 0 || c.working {
+		if atWork(c) {
 			t.Fatalf("hot after %d reads", i)
 		}
 		if v.Bytes(int64(i)*page, CountedRead) != nil {
@@ -108,7 +106,7 @@ func TestSlowReads(t *testing.T) {
 			v.Bytes(0, page)
 			time.Sleep(2 * HotTime / DefaultThreshold)
 		}
-		if c.working {
+		if atWork(c) {
 			t.Error("hot")
 		}
 	})
@@ -135,8 +133,8 @@ func TestIdle(t *testing.T) {
 		}
 		time.Sleep((IdleSweeps + 1) * SweepEvery)
 		synctest.Wait()
-		if s := c.Stats(); s.Bytes != 0 || s.Demotions != 2 || lockedMemory(t) != 0 {
-			t.Errorf("none is used: %+v", s)
+		if s := c.Stats(); s.Bytes != 0 || s.Demotions != 2 || lockedMemory(t) != 0 || atWork(c) {
+			t.Errorf("none is used: %+v, at work %v", s, atWork(c))
 		}
 		if v.Bytes(0, page); v.file.find(0, page) != nil {
 			t.Error("still there")
@@ -144,6 +142,11 @@ func TestIdle(t *testing.T) {
 		synctest.Wait()
 		if v.Bytes(0, page) == nil {
 			t.Error("not promoted again")
+		}
+		time.Sleep((IdleSweeps + 2) * SweepEvery)
+		synctest.Wait()
+		if s := c.Stats(); s.Demotions != 3 || atWork(c) {
+			t.Errorf("not used again: %+v, at work %v", s, atWork(c))
 		}
 	})
 }
@@ -183,7 +186,7 @@ func TestBudget(t *testing.T) {
 func TestNoBudget(t *testing.T) {
 	c := newCache(t, Config{Budget: -1, Threshold: 1})
 	v := c.Open(Key{}, patternFile(t, t.TempDir(), page))
-	if v.Bytes(0, 1) != nil || c.working || c.Stats() != (Stats{}) {
+	if v.Bytes(0, 1) != nil || atWork(c) || c.Stats() != (Stats{}) {
 		t.Error("something is kept")
 	}
 	v.Close()
@@ -335,7 +338,7 @@ func TestHolesAreMade(t *testing.T) {
 	}
 	dst := make([]byte, page)
 	c.sweep()
-	if c.Stats().Demotions != 1 || v.Bytes(0, page) != nil || len(c.queue) != 0 || c.working {
+	if c.Stats().Demotions != 1 || v.Bytes(0, page) != nil || atWork(c) {
 		t.Errorf("a page is gone, and the chunk is there: %+v", c.Stats())
 	}
 	v.file.until.Store(0) // later
@@ -416,7 +419,7 @@ func TestUnfit(t *testing.T) {
 	if promoteNow(t, &w, 0) || w.file.until.Load() == 0 || c.segments != 0 {
 		t.Error("a file is kept that is open for writing only")
 	}
-	if w.Bytes(0, 1); c.working {
+	if w.Bytes(0, 1); atWork(c) {
 		t.Error("it is tried again at once")
 	}
 }
@@ -495,32 +498,5 @@ func TestForget(t *testing.T) {
 		if s := c.Stats(); s.Bytes != 0 || len(c.files) != 0 || lockedMemory(t) != 0 {
 			t.Errorf("open %v: %+v", open, s)
 		}
-	}
-}
-
-// The queue is bounded, and Close sees to what is in it.
-func TestQueue(t *testing.T) {
-	c := newCache(t, Config{Budget: 1 << 30, Threshold: 1})
-	f := patternFile(t, diskDir(t), page)
-	v := view(t, c, f)
-	c.working = true // but it does not run yet
-	for i := range 2 * maxQueue {
-		v.Bytes(int64(i)*ChunkSize, 1)
-	}
-	if len(c.queue) != maxQueue {
-		t.Errorf("%d in the queue", len(c.queue))
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	if err := c.Close(ctx); !errors.Is(err, context.Canceled) {
-		t.Errorf("Close while a disk is waited for: %v", err)
-	}
-	v.Bytes(0, 1)
-	if promoteNow(t, v, 0) {
-		t.Error("what was not begun with is promoted after Close")
-	}
-	go c.work()
-	if err := c.Close(context.Background()); err != nil || len(c.queue) != 0 {
-		t.Errorf("%d left, %v", len(c.queue), err)
 	}
 }
