@@ -146,12 +146,26 @@ func (r *rail) lose(cn *conn) {
 	if !r.down(cn) {
 		return
 	}
-	then := "another one takes its place"
-	if r.c.cfg.Reconnect < 0 {
-		then = "going on over SMB"
-	}
 	r.c.cfg.Logger.Warn("lwio: RDMA connection lost", "server", r.c.target.Host, "provider", cn.fabric, "addr", cn.remote.String(),
-		"err", cn.err, "writes unanswered", cn.unanswered.Load(), "then", then)
+		"err", cn.err, "writes unanswered", cn.unanswered.Load(), "then", r.afterLoss())
+}
+
+// afterLoss says what comes after the loss of a connection, as far as that is known.
+func (r *rail) afterLoss() string {
+	cfg := &r.c.cfg
+	switch {
+	case r.c.closed.Load():
+		return "nothing: the client is being closed"
+	case r.c.sess.err() != nil:
+		return "nothing: the SMB session has ended too"
+	case cfg.Reconnect >= 0:
+		return "trying to replace it"
+	case len(r.c.rails) > 1:
+		return "it is not to be replaced"
+	case cfg.RequireRDMA:
+		return "it is not to be replaced: reads and writes fail"
+	}
+	return "it is not to be replaced: going on over SMB"
 }
 
 // down is lose for the state alone. False says that it is known.
