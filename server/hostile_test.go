@@ -329,7 +329,7 @@ func testViolations(t *testing.T, on string) {
 func TestSilence(t *testing.T) { onEach(t, testSilence) }
 
 func testSilence(t *testing.T, on string) {
-	v := newEnv(t, envConfig{on: on, limits: Limits{AuthTimeout: 50 * time.Millisecond}})
+	v := newEnv(t, envConfig{on: on, limits: Limits{AuthTimeout: time.Second}}) // c has to make it
 	n := v.negotiate(v.sess)
 	dialSocket(t, n.addr).Write([]byte("MPA ID Re")) // half a request of iWARP's
 	dialSocket(t, n.addr).Write(content(4000))
