@@ -1,9 +1,6 @@
 package lwio
 
-import (
-	"context"
-	"fmt"
-)
+import "context"
 
 // owedOp is the request of a write in a batch that was not answered before its connection
 // broke.
@@ -23,7 +20,7 @@ func (w *owedOp) uncertain(why error) error {
 	if why == nil {
 		return &uncertainError{w.cause}
 	}
-	return &uncertainError{fmt.Errorf("%w; %w", w.cause, why)}
+	return &uncertainError{reasons{w.cause, why}}
 }
 
 // laneAgain is the connection for a write that was sent before.

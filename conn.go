@@ -204,11 +204,11 @@ func (c *conn) setUp(ctx context.Context) error {
 // fail ends the connection for the first reason that is given.
 func (c *conn) fail(cause error) {
 	c.failOnce.Do(func() {
-		var lost *lostError
-		if !errors.As(cause, &lost) {
-			cause = &lostError{cause}
+		var named *rdma.Error
+		if !errors.As(cause, &named) { // which says the provider
+			cause = fmt.Errorf("%s: %w", c.fabric, cause)
 		}
-		c.err = cause
+		c.err = &lostError{cause}
 		c.failed.Store(true)
 		close(c.down)
 		c.sleep.Kick()

@@ -7,6 +7,8 @@ import (
 	"io"
 	"net"
 	"os"
+	"slices"
+	"strings"
 
 	"lwio/internal/handshake"
 	"lwio/internal/ntstatus"
@@ -120,9 +122,27 @@ func (e *lostError) Unwrap() error { return e.cause }
 // uncertainError is a change that may have happened, and why nobody knows.
 type uncertainError struct{ cause error }
 
-func (e *uncertainError) Error() string { return e.cause.Error() + "; " + ErrUncertain.Error() }
+func (e *uncertainError) Error() string { return ErrUncertain.Error() + ": " + e.cause.Error() }
 
 func (e *uncertainError) Unwrap() []error { return []error{ErrUncertain, e.cause} }
+
+// reasons are those of one failure, in the order in which they came about. Its text has each
+// once: what another one says too is left to that.
+type reasons []error
+
+func (r reasons) Error() string {
+	var said []string
+	for i, e := range r {
+		text := e.Error()
+		again := slices.ContainsFunc(r[i+1:], func(o error) bool { return strings.Contains(o.Error(), text) })
+		if !again && !strings.Contains(strings.Join(said, "; "), text) {
+			said = append(said, text)
+		}
+	}
+	return strings.Join(said, "; ")
+}
+
+func (r reasons) Unwrap() []error { return r }
 
 // protocolError says how the peer broke the protocol.
 func protocolError(format string, args ...any) error {

@@ -28,10 +28,10 @@ func TestErrors(t *testing.T) {
 		{wrap("remove", "a", ntstatus.CannotDelete), "lwio: remove a: cannot be deleted (STATUS_CANNOT_DELETE)", []error{fs.ErrPermission}, nil},
 		{wrap("read", "", lost), "lwio: read .: connection lost: reset", []error{net.ErrClosed}, []error{ErrUncertain}},
 		{
-			wrap("write", "f", &uncertainError{lost}), "lwio: write f: connection lost: reset; outcome uncertain",
+			wrap("write", "f", &uncertainError{lost}), "lwio: write f: outcome uncertain: connection lost: reset",
 			[]error{net.ErrClosed, ErrUncertain}, nil,
 		},
-		{wrap("write", "f", &uncertainError{context.DeadlineExceeded}), "lwio: write f: context deadline exceeded; outcome uncertain", []error{context.DeadlineExceeded}, nil},
+		{wrap("write", "f", &uncertainError{context.DeadlineExceeded}), "lwio: write f: outcome uncertain: context deadline exceeded", []error{context.DeadlineExceeded}, nil},
 		{wrap("read", "f", context.DeadlineExceeded), "lwio: read f: context deadline exceeded", []error{os.ErrDeadlineExceeded, context.DeadlineExceeded}, []error{ErrLocked}},
 		{wrap("read", "f", context.Canceled), "lwio: read f: context canceled", []error{context.Canceled}, []error{os.ErrDeadlineExceeded}},
 		{wrap("read", "f", ntstatus.InvalidParameter), "lwio: read f: invalid argument (STATUS_INVALID_PARAMETER)", []error{fs.ErrInvalid}, nil},

@@ -3,7 +3,6 @@ package lwio
 import (
 	"context"
 	"crypto/rand"
-	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -177,7 +176,7 @@ func (r *rail) down(cn *conn) bool {
 	}
 	r.c.lost.Add(1) // before anybody sees the state
 	r.cn.Store(nil)
-	r.why = fmt.Errorf("%s: %w", cn.fabric, cn.err)
+	r.why = cn.err
 	r.fenced = false
 	r.until = time.Now().Add(max(r.c.cfg.Reconnect, 0))
 	r.setLocked(railLost)

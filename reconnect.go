@@ -74,7 +74,7 @@ func (r *rail) make(ctx context.Context, cn *conn, pause *backoff) *conn {
 			return r.replaced(cn, next, try)
 		}
 		if e := r.c.sess.err(); e != nil {
-			r.end(fmt.Errorf("%w; the SMB session has ended too, so that no other takes its place: %w", r.reason(), e))
+			r.end(reasons{r.loss(), fmt.Errorf("the SMB session has ended too: %w", e)})
 			r.c.cfg.Logger.Warn("lwio: SMB session lost, and the RDMA connections with it", "server", r.c.target.Host, "err", e)
 			return nil
 		}
@@ -83,6 +83,16 @@ func (r *rail) make(ctx context.Context, cn *conn, pause *backoff) *conn {
 		}
 	}
 	return nil
+}
+
+// loss is reason without what came of attempts to replace the connection that was lost.
+func (r *rail) loss() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.last != nil {
+		return r.last.err
+	}
+	return r.why
 }
 
 // longestPause bounds the time until the next attempt.
@@ -142,7 +152,7 @@ func (r *rail) failed(err error, try int) {
 		return
 	}
 	if r.state == railLost {
-		r.why = fmt.Errorf("%s: %w; attempt %d to replace it: %w", r.last.fabric, r.last.err, try, err)
+		r.why = reasons{r.last.err, fmt.Errorf("attempt %d to replace it: %w", try, err)}
 	}
 	away := time.Now().After(r.until)
 	r.mu.Unlock()

@@ -3,7 +3,6 @@ package lwio
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"runtime"
 	"slices"
@@ -114,7 +113,7 @@ func (o *owedWrite) takeBack(c *conn) {
 func (f *File) repay(ctx context.Context, done int, d *debt, cause error) (int, error) {
 	defer d.close()
 	if err := d.of.hold(); err != nil {
-		return d.result(done, fmt.Errorf("%w; %w", cause, err))
+		return d.result(done, reasons{cause, err})
 	}
 	defer d.of.letGo()
 	ctx, cancel := f.c.cfg.bounded(ctx)
@@ -126,14 +125,14 @@ func (f *File) repay(ctx context.Context, done int, d *debt, cause error) (int, 
 		cn, fid, err := f.laneOn(ctx, d.rail, true)
 		switch {
 		case err != nil:
-			return d.result(done, fmt.Errorf("%w; %w", cause, err))
+			return d.result(done, reasons{cause, err})
 		case cn == nil:
 			return d.result(done, cause)
 		case cn.lineage != d.lineage:
-			return d.result(done, fmt.Errorf("%w; %w", cause, errForgotten))
+			return d.result(done, reasons{cause, errForgotten})
 		}
 		if err := cn.repay(ctx, fid, d); err != nil && !isLost(err) {
-			return d.result(done, fmt.Errorf("%w; %w", cause, err))
+			return d.result(done, reasons{cause, err})
 		}
 	}
 	return d.result(done, cause)
