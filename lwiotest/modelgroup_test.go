@@ -356,11 +356,12 @@ func (w *world) suspects(r filemodel.Read) (list string) {
 }
 
 // fenced notes that a write of the client was done: what connections carried that were
-// lost before is over.
+// lost before the group is over. One that was lost during it may have carried that write
+// too.
 func (w *world) fenced(k *client) {
 	w.file.Settle(func(o any) bool {
 		x := o.(*owner)
-		return x.client == k && (x.broken || !x.smb && x.lost < k.before)
+		return x.client == k && x.f == k.f && (x.broken && x.lost <= k.before || !x.smb && x.lost < k.before)
 	})
 }
 
