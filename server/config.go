@@ -9,6 +9,7 @@ import (
 
 	"lwio/internal/descriptors"
 	"lwio/internal/pmqos"
+	"lwio/internal/smb/smbserver"
 	"lwio/rdma"
 	"lwio/vfs"
 )
@@ -62,7 +63,7 @@ type Limits struct {
 	SMBConnections int
 	// SMBMemory bounds the SMB messages of 16 KiB and more, of all connections together,
 	// in bytes; requests wait for it. A user has three quarters at most. Default 256
-	// MiB.
+	// MiB, at least MinSMBMemory.
 	SMBMemory int64
 	// Connections bounds the RDMA connections; one more is rejected. Unauthenticated
 	// bounds those of them that have not passed AUTH; one more takes the place of
@@ -161,11 +162,15 @@ const (
 	maxFiles      = 1<<16 - 1
 )
 
-// What the limits of requests and of bytes a second are raised to, if they are lower.
+// What limits are raised to, if they are lower.
 const (
 	// MinRequestRate keeps the turns of DefaultConnections short of StallTimeout.
 	MinRequestRate = 100
 	MinByteRate    = 1 << 20
+	// MinSMBMemory and MinReadBufferBytes are for four messages, and four reads, of the
+	// largest size, with the default MaxRdmaWindowSize; both in bytes.
+	MinSMBMemory       = smbserver.MinMemory
+	MinReadBufferBytes = 4 * DefaultMaxRdmaWindowSize
 )
 
 // withDefaults checks c and returns a copy with every default filled in.

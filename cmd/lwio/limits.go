@@ -63,18 +63,23 @@ func (o *limitOptions) limits() (server.Limits, error) {
 		}
 		return n
 	}
-	l.SMBMemory = size("smb-memory", o.smbMemory)
-	l.ByteRate, l.ByteBurst = size("byte-rate", o.byteRate), size("byte-burst", o.byteBurst)
+	atLeast := func(flag, s string, least int64) int64 {
+		n := size(flag, s)
+		if s != "" && n < least && err == nil {
+			err = usagef("--%s %s: it is at least %s", flag, s, bench.FormatSize(least))
+		}
+		return n
+	}
+	l.SMBMemory = atLeast("smb-memory", o.smbMemory, server.MinSMBMemory)
+	l.ReadBufferBytes = int(atLeast("read-memory", o.readMemory, server.MinReadBufferBytes))
+	l.CreditBudget = int(atLeast("write-memory", o.writeMemory, server.DefaultMaxRecvBufferSize) / server.DefaultMaxRecvBufferSize)
+	l.ByteRate, l.ByteBurst = atLeast("byte-rate", o.byteRate, server.MinByteRate), size("byte-burst", o.byteBurst)
 	switch {
 	case err != nil:
 	case o.requestRate > 0 && o.requestRate < server.MinRequestRate:
 		err = usagef("--request-rate %d: it is at least %d", o.requestRate, server.MinRequestRate)
-	case l.ByteRate > 0 && l.ByteRate < server.MinByteRate:
-		err = usagef("--byte-rate %s: it is at least %s", o.byteRate, bench.FormatSize(server.MinByteRate))
 	case l.ByteBurst > 0 && l.ByteRate == 0:
 		err = usagef("--byte-burst is about a --byte-rate")
 	}
-	l.ReadBufferBytes = int(size("read-memory", o.readMemory))
-	l.CreditBudget = int(max(size("write-memory", o.writeMemory)/server.DefaultMaxRecvBufferSize, 1))
 	return l, err
 }

@@ -33,6 +33,17 @@ func TestLimitFlags(t *testing.T) {
 		{"--files -1", server.Limits{}, "--files"},
 		{"--smb-memory much", server.Limits{}, "--smb-memory"},
 		{"--write-memory 0", server.Limits{}, "--write-memory"},
+		{"--write-memory 65535", server.Limits{}, "--write-memory 65535: it is at least 64k"},
+		{"--read-memory 2047k", server.Limits{}, "--read-memory 2047k: it is at least 2m"},
+		{"--smb-memory 4351k", server.Limits{}, "--smb-memory 4351k: it is at least 4352k"},
+		{"--byte-rate 1023k", server.Limits{}, "--byte-rate 1023k: it is at least 1m"},
+		{
+			"--write-memory 64k --read-memory 2m --smb-memory 4352k --byte-rate 1m",
+			server.Limits{
+				Unauthenticated: server.DefaultUnauthenticated, SMBMemory: 4352 << 10, ReadBufferBytes: 2 << 20, CreditBudget: 1,
+				AuthFailures: 10, ByteRate: 1 << 20,
+			}, "",
+		},
 	} {
 		var o limitOptions
 		cmd := &cobra.Command{}

@@ -26,6 +26,11 @@ const (
 	DefaultFailureDelay    = 200 * time.Millisecond
 	DefaultAuthFailures    = 10
 
+	// MinMemory is what Config.Memory is raised to with the default MaxTransferSize.
+	MinMemory = minMessages * (DefaultMaxTransferSize + transferSlack)
+
+	// minMessages is for how many messages of the largest size there is memory at least.
+	minMessages     = 4
 	minTransferSize = 64 << 10
 	maxTransferSize = 8 << 20
 	minCredits      = maxTransferSize / creditUnit
@@ -145,7 +150,7 @@ func (c Config) withDefaults() Config {
 	if c.Memory <= 0 {
 		c.Memory = DefaultMemory
 	}
-	c.Memory = max(c.Memory, 4*int64(c.MaxTransferSize+transferSlack))
+	c.Memory = max(c.Memory, minMessages*int64(c.MaxTransferSize+transferSlack))
 	named := make(map[string]PipeHandler, len(c.Pipes))
 	for name, h := range c.Pipes {
 		named[strings.ToLower(name)] = h
