@@ -82,7 +82,6 @@ func (c *conn) direct(o *op) bool {
 	r := c.straight.next()
 	o.fileWrite(r)
 	r.Flags = rdma.FlagOnlyIfCached | rdma.FlagSilentSuccess
-	r.Resident = o.file.open.Resident(int64(o.h.Offset), n)
 	if len(c.directs) == maxDirects || n >= streamSize {
 		c.postDirects()
 	}
@@ -96,6 +95,7 @@ const maxDirects = 16
 // all of it is in the page cache, or in pieces as there is room on the way to the client.
 // The loop does not wait.
 func (c *conn) postDirects() {
+	c.findResident()
 	for done := 0; done < len(c.directs); {
 		n, err := c.qp.Post(c.straight.reqs[done:])
 		for _, o := range c.directs[done : done+n] {
@@ -109,6 +109,21 @@ func (c *conn) postDirects() {
 		c.readElsewise(o)
 	}
 	c.forgetDirects()
+}
+
+// findResident finds what of the directs is locked in memory: of all of them in one go, as
+// that is much faster.
+func (c *conn) findResident() {
+	found := 0
+	for i, o := range c.directs {
+		b := o.file.open.Resident(int64(o.h.Offset), int(o.h.Length))
+		if c.straight.reqs[i].Resident = b; b != nil {
+			found++
+		}
+	}
+	if found > 0 {
+		c.directs[0].file.open.CountResident(found)
+	}
 }
 
 // forgetDirects is called when all of them are posted, or go elsewise.
@@ -141,6 +156,7 @@ func (c *conn) answerDirect(o *op) {
 	o.status, o.info = ntstatus.Success, o.h.Length
 	c.fillStatus(&c.straight, o) // behind the data, which takes no slot
 	c.mu.Unlock()
+	c.findResident()
 	n, err := c.postDirect(o)
 	c.forgetDirects()
 	if n > 0 {

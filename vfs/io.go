@@ -66,6 +66,7 @@ func (o *Open) ReadCached(p []byte, off int64) (n int, ok bool, err error) {
 		return 0, true, o.conflict("read")
 	}
 	if b := o.view.Bytes(off, len(p)); b != nil && resident.Copy(p, b) {
+		o.view.Used(1) // it holds the processor up, and so comes behind the copy
 		return len(p), true, nil
 	}
 	n, ok, err = o.handle.ReadCached(p, off)
@@ -81,7 +82,9 @@ func (o *Open) ReadCached(p []byte, off int64) (n int, ok bool, err error) {
 // Resident gives n bytes from byte off on where they are locked in memory, for who sends them
 // from there, or nil: then they are read by ReadCached or ReadAt. The caller holds a
 // reference for as long as it uses them, has asked MayRead, and copies them with
-// resident.Copy, as they can go away; they cannot be written. It waits for nothing.
+// resident.Copy, as they can go away; they cannot be written. It waits for nothing. Who asks
+// for those of several reads before the first is copied has them sooner, see
+// resident.View.Bytes; CountResident counts them.
 //
 // Source: [LWIO §Read]
 func (o *Open) Resident(off int64, n int) []byte {
@@ -90,6 +93,10 @@ func (o *Open) Resident(off int64, n int) []byte {
 	}
 	return o.view.Bytes(off, n)
 }
+
+// CountResident counts n reads of files of one FS, of which o is one, that Resident gave the
+// bytes of.
+func (o *Open) CountResident(n int) { o.view.Used(n) }
 
 // conflict refuses what a lock forbids.
 //

@@ -69,8 +69,12 @@ func TestResident(t *testing.T) {
 	defer closed(t, o)
 	held(t, o, func() {
 		s.warm(o)
+		before := s.Stats().Resident.Reads
 		if b := o.Resident(3, 4); string(b) != "tent" {
 			t.Errorf("resident: %q", b)
+		}
+		if o.CountResident(3); s.Stats().Resident.Reads != before+3 {
+			t.Errorf("%d reads of what is resident after %d and 3", s.Stats().Resident.Reads, before)
 		}
 		held(t, second, func() {
 			if b := second.Resident(0, 7); string(b) != "content" {

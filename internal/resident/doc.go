@@ -16,11 +16,15 @@
 //     with it are the work of a goroutine for each device, so that a disk that hangs holds up
 //     the promotions of its own files alone. What others need to go on is not waited for.
 //
-//   - The size of the file is looked at for each read; what lies beyond it is not given.
-//     If the file becomes shorter between that and the copy, its pages are taken away: the
-//     copy faults, [Copy] says so, and the file is read by a system call. Within its last
-//     page zeros may be read, as with a system call, which looks at the size before it
-//     copies too.
+//   - What lies beyond the end of the file is not given. That it still reaches so far, for one
+//     that was seen to, is told by the last byte that is to be read: the system makes zero what
+//     is cut off within a page, and takes whole pages away. A zero says nothing, and the
+//     system is asked for the size. If the file becomes shorter between that and the copy, its
+//     pages are taken away: the copy faults, [Copy] says so, and the file is read by a system
+//     call. Within its last page zeros may be read, as with a system call, which looks at the
+//     size before it copies too. Only who cuts a file within a page, and then writes by a
+//     mapping behind the end that he has made, which no file keeps, has that read as if it
+//     were of the file, until somebody asks for the size.
 //
 //   - Only file systems are mapped whose page cache is all there is on this host, so that
 //     the mapping always shows what was written last: those of fileSystems.

@@ -2,9 +2,12 @@ package resident
 
 import (
 	"os"
+	"runtime/debug"
 	"sync/atomic"
 
 	"golang.org/x/sys/unix"
+
+	"lwio/internal/fault"
 )
 
 // Bits of an offset in its chunk, and in its segment.
@@ -29,6 +32,8 @@ type file struct {
 	table  atomic.Pointer[table]
 	// until is up to when, in seconds of the cache, nothing of it is promoted.
 	until atomic.Uint32
+	// known is how many bytes it had when the system was asked last.
+	known atomic.Int64
 
 	fs       int64 // its file system, once that is known; the goroutine's of its device
 	segments int   // in the table; the goroutine's of its device
@@ -168,8 +173,13 @@ func (v *View) Close() {
 
 // Bytes gives n bytes of the file from byte off on where they are in memory, or nil if they
 // are not there, or the file does not have so many: then it is read by a system call. It is
-// called before each read of the file, which it counts. It takes a fifth of a microsecond
-// at most and waits for nothing. off+n must be no overflow.
+// called before each read of the file, and counts those that it has no bytes for; Used counts
+// the others. It takes a fifth of a microsecond at most and waits for nothing. off+n must be no
+// overflow.
+//
+// It looks at the last of the bytes and does nothing that the processor has to wait for with
+// what it does next: who asks for those of several reads in a row, before it copies any, has
+// their memory looked up at the same time.
 //
 // The bytes are good until the view is closed. They change as the file does, and can go away
 // as Copy says; they cannot be written.
@@ -183,11 +193,44 @@ func (v *View) Bytes(off int64, n int) []byte {
 	case b == nil && n <= CountedRead:
 		v.count(uint64(off) >> chunkBits)
 		return nil
-	case b == nil, off+int64(n) > v.size():
+	case b == nil, !v.reaches(off+int64(n), b):
 		return nil
 	}
-	f.c.reads[f.id%stripes].n.Add(1)
 	return b
+}
+
+// Used counts n reads that Bytes gave the bytes of.
+func (v *View) Used(n int) {
+	if f := v.file; f != nil {
+		f.c.reads[f.id%stripes].n.Add(uint64(n))
+	}
+}
+
+// reaches tells whether the file has the byte before end, which is the last of b. A file that
+// is known to have had it has it still if it is not zero: what is behind the end of a file in
+// its last page is made zero when it is cut, and the pages behind that are taken away. Else the
+// system is asked, which takes longer than all the rest.
+func (v *View) reaches(end int64, b []byte) bool {
+	f := v.file
+	if end <= f.known.Load() && isSet(&b[len(b)-1]) {
+		return true
+	}
+	now := v.size()
+	if now != f.known.Load() {
+		f.known.Store(now)
+	}
+	return end <= now
+}
+
+// isSet tells whether a byte of mapped memory is there, and not zero.
+func isSet(p *byte) (set bool) {
+	old := debug.SetPanicOnFault(true)
+	defer func() {
+		if fault.Caught(old, recover()) {
+			set = false
+		}
+	}()
+	return *p != 0
 }
 
 // count counts a read of a chunk, and proposes it if it is hot.

@@ -91,6 +91,7 @@ func TestPromotion(t *testing.T) {
 	if b := v.Bytes(5, 10); !bytes.Equal(b, pattern(make([]byte, 10), 5)) {
 		t.Error("not there")
 	}
+	v.Used(1)
 	if s := c.Stats(); s.Reads != 1 || s.Bytes != ChunkSize || s.Budget != 1<<30 {
 		t.Errorf("%+v", s)
 	}
@@ -247,6 +248,61 @@ func TestCut(t *testing.T) {
 			}
 			if b := v.Bytes(page, page); b == nil || !Copy(dst, b) || !bytes.Equal(dst, make([]byte, page)) {
 				t.Error("what a file grows by is not zeros")
+			}
+		})
+	}
+}
+
+// That a file still reaches as far as it is known to have done is told by the last byte, if that
+// is not zero: the system is not asked then.
+func TestEnd(t *testing.T) {
+	for name, dir := range map[string]string{"disk": diskDir(t), "memory": memoryDir(t)} {
+		t.Run(name, func(t *testing.T) {
+			f := patternFile(t, dir, 0)
+			if _, err := f.WriteAt(bytes.Repeat([]byte("x"), 2*page), 0); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := f.WriteAt([]byte{0}, 99); err != nil {
+				t.Fatal(err)
+			}
+			v := view(t, newCache(t, Config{Budget: 1 << 30}), f)
+			promoteNow(t, v, 0)
+			deaf := View{file: v.file, fd: -1} // the system tells it nothing
+			for _, step := range []struct {
+				what   string
+				known  bool // that the file has two pages, which another view has seen
+				cut    int64
+				off    int64
+				n      int
+				there  bool
+				system bool // which is asked after all
+			}{
+				{"of a size that nobody has asked for", false, -1, 0, page, false, true},
+				{"of a file as it was", true, -1, 0, page, true, false},
+				{"to its end", true, -1, page, page, true, false},
+				{"of a page that it never had", true, -1, page, page + 1, false, false},
+				{"up to a zero", true, -1, 0, 100, false, true},
+				{"behind a zero", true, -1, 0, 101, true, false},
+				{"beyond the end in a page", true, page + 200, page, page, false, true},
+				{"right beyond it", true, page + 200, page, 201, false, true},
+				{"up to it", true, page + 200, page, 200, true, false},
+				{"of a page that is gone", true, 200, page, page, false, true},
+			} {
+				if step.known {
+					v.file.known.Store(2 * page)
+				}
+				if step.cut >= 0 {
+					if err := f.Truncate(step.cut); err != nil {
+						t.Fatal(err)
+					}
+				}
+				before := v.file.known.Load()
+				if b := deaf.Bytes(step.off, step.n); b != nil != step.there || b != nil && len(b) != step.n {
+					t.Errorf("%s: %d bytes", step.what, len(b))
+				}
+				if asked := before != v.file.known.Load(); asked != step.system {
+					t.Errorf("%s: the system was asked: %t", step.what, asked)
+				}
 			}
 		})
 	}

@@ -34,5 +34,8 @@ func (v *View) Close() {}
 // Bytes has none.
 func (v *View) Bytes(int64, int) []byte { return nil }
 
+// Used does nothing.
+func (v *View) Used(int) {}
+
 // DefaultBudget is that of nothing.
 func DefaultBudget() int64 { return 0 }
