@@ -91,10 +91,11 @@ func (t *Target) parseAuthority(authority string) error {
 	if h, p, err := net.SplitHostPort(authority); err == nil {
 		host, port = h, p
 	} else {
-		host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
-		if strings.Contains(host, ":") && !strings.HasPrefix(authority, "[") {
+		open, closed := strings.HasPrefix(host, "["), strings.HasSuffix(host, "]")
+		if open != closed || strings.Contains(host, ":") && !open {
 			return errors.New("an IPv6 address is written in brackets")
 		}
+		host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
 	}
 	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
 		return errors.New("the port is not a number from 1 to 65535")

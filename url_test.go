@@ -67,7 +67,7 @@ func TestParseURL(t *testing.T) {
 func TestParseURLRefuses(t *testing.T) {
 	for _, url := range []string{
 		"", "host/share", "http://host/share", "lwio:/host/share", "lwio://", "lwio://host", "lwio://host/",
-		"lwio:///share", "lwio://h:0/s", "lwio://h:65536/s", "lwio://h:x/s", "lwio://::1/s", "lwio://h h/s",
+		"lwio:///share", "lwio://h:0/s", "lwio://h:65536/s", "lwio://h:x/s", "lwio://::1/s", "lwio://[::1/s", "lwio://::1]/s", "lwio://h]/s", "lwio://h h/s",
 		"lwio://h/s/../t", "lwio://h/s/%2e%2e/t", "lwio://h/s/a%2Fb", "lwio://h/s/100%", "lwio://h/s/a%5Cb", "lwio://h/s/a%00b",
 		"lwio://h/s?provder=iwarp", "lwio://h/s?completion=quick", "lwio://h/s?connections=0", "lwio://h/s?connections=9", "lwio://h/s?%zz", "lwio://h/s?a;b",
 		"lwio://u:hunter2@h:x/s", "lwio://u:hun%ter2@h/s", "lwio://u:hunter2@h", "u:hunter2@h/s", "lwio://u:hun/hunter2@h/s",
