@@ -173,7 +173,7 @@ func (s *Server) Stats() Stats {
 	st.ReadMemory, st.MaxReadMemory = s.engine.readMemory()
 	files := s.cfg.FS.Stats()
 	st.OpenFiles, st.MaxOpenFiles = files.Opens, files.MaxOpens
-	st.Resident = files.Resident
+	st.SkippedEntries, st.Resident = files.SkippedNames, files.Resident
 	st.Locks, st.LockWaits, st.MaxLocks, st.LockWaited = files.Locks-files.LockWaits, files.LockWaits, files.MaxLocks, files.LockWaited
 	st.CPULatencyHeld = s.awake.Held()
 	st.CreditBudget = s.engine.limits.CreditBudget

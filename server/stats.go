@@ -24,6 +24,9 @@ type Stats struct {
 	SMBReads, SMBWrites Count
 	// OpenFiles are open now, of MaxOpenFiles that may be.
 	OpenFiles, MaxOpenFiles int
+	// SkippedEntries are those that listings of directories left out: SMB cannot carry
+	// their names, or they are never served.
+	SkippedEntries uint64
 	// Locks of byte ranges are held now, and LockWaits waited for, of MaxLocks together
 	// that may be; LockWaited are those that ever were waited for.
 	Locks, LockWaits, MaxLocks int

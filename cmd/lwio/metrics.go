@@ -24,6 +24,7 @@ var (
 	metricSMBBytes     = metric("smb_bytes_total", "Bytes read or written over SMB.", "op")
 	metricOpens        = metric("open_files", "Files open now.")
 	metricMaxOpens     = metric("open_files_limit", "Files that may be open.")
+	metricSkipped      = metric("skipped_entries_total", "Entries of directories that listings left out.")
 	metricLocks        = metric("locks", "Byte-range locks now.", "state")
 	metricMaxLocks     = metric("locks_limit", "Byte-range locks that may be held or waited for.")
 	metricLockWaits    = metric("lock_waits_total", "Byte-range locks that had to be waited for.")
@@ -87,6 +88,7 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 	}
 	o.gauge(metricOpens, st.OpenFiles)
 	o.gauge(metricMaxOpens, st.MaxOpenFiles)
+	o.counter(metricSkipped, st.SkippedEntries)
 	o.gauge(metricLocks, st.Locks, "held")
 	o.gauge(metricLocks, st.LockWaits, "waiting")
 	o.gauge(metricMaxLocks, st.MaxLocks)

@@ -101,10 +101,11 @@ func TestMetricsOfAConnection(t *testing.T) {
 	}
 }
 
-// TestMetricsOfTrouble finds wrong passwords and I/O over SMB.
+// TestMetricsOfTrouble finds wrong passwords, I/O over SMB, and a name that SMB cannot carry.
 func TestMetricsOfTrouble(t *testing.T) {
 	s := startServer(t, t.TempDir(), "--metrics", "127.0.0.1:0")
 	write(t, randomBytes(1000), s.dir, "f")
+	write(t, nil, s.dir, "a:b")
 	u, err := url.Parse(s.url)
 	if err != nil {
 		t.Fatal(err)
@@ -115,10 +116,12 @@ func TestMetricsOfTrouble(t *testing.T) {
 		run(t, exitFailure, "ls", wrong.String())
 	}
 	run(t, exitOK, "cat", s.url+"/f?provider=smb")
+	run(t, exitOK, "ls", s.url)
 	text := scrape(t, s)
 	for _, want := range []string{
 		`lwio_auth_failures_total{protocol="smb"} 3`,
 		`lwio_smb_operations_total{op="read"} 1`, `lwio_smb_bytes_total{op="read"} 1000`,
+		`lwio_skipped_entries_total 1`,
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %s in\n%s", want, text)
