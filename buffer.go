@@ -53,10 +53,13 @@ func (l *lease) doubted(n int64) {
 	l.b.doubt.Add(n)
 }
 
-// Alloc makes a Buffer of at least size bytes, zeroed, in memory that suits the
+// Alloc makes a Buffer of size bytes, 1 to 2^30, zeroed, in memory that suits the
 // RDMA connection best; it is good for all files of the client. Close it after its
 // last use, also after the client. A connection that takes the place of one that was lost
 // can use it too, though perhaps not as well as one that was made on it.
+//
+// Errors: *Error: errors.ErrUnsupported for another size; ctx's error, if it has to wait for
+// a connection; that of the system, if it has not so much memory.
 func (c *Client) Alloc(ctx context.Context, size int) (*Buffer, error) {
 	b, err := c.alloc(ctx, size)
 	if err != nil {

@@ -355,7 +355,10 @@ func (c *Client) Remove(ctx context.Context, name string) error {
 }
 
 // Rename moves a file or directory within the share. A file that is in the way is
-// replaced.
+// replaced, unless somebody has it open.
+//
+// Errors: fs.ErrNotExist; fs.ErrPermission, among other reasons for what is in the way and
+// is open, or a directory.
 func (c *Client) Rename(ctx context.Context, from, to string) error {
 	clean, err := names.Clean(to)
 	switch {

@@ -57,7 +57,8 @@ func (f *File) ReadAt(p []byte, off int64) (int, error) {
 // error. p is lent to the server's RDMA writes until the call returns, whatever
 // ends it; part of a Buffer may be so for longer, see Buffer.InDoubt. A read larger
 // than the server's window is split, with as many requests in flight as there are
-// credits. If the RDMA connection breaks the read is finished over SMB.
+// credits. If the RDMA connection breaks the read goes on over the one that takes its
+// place, or over SMB if none does in time.
 //
 // Errors: io.EOF; *Error otherwise: ctx's error, what the server answered,
 // net.ErrClosed (wrapped) once the session is gone, fs.ErrClosed for a closed file.

@@ -70,6 +70,9 @@ func (p *PendingFile) Name() string { return p.final }
 // Commit gives the file its final name, in place of a file that has it, after all
 // earlier writes, and closes it. It does not wait for stable storage; Sync before
 // it does. After an error the file is as it was.
+//
+// Errors: fs.ErrPermission, among other reasons if somebody has the file open that has
+// the name, as somebody who commits the same one at the same time does.
 func (p *PendingFile) Commit(ctx context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
