@@ -62,7 +62,7 @@ func (x *receiver) place(payload []byte) error {
 		if x.seg.opcode().isSend() {
 			copy(dst[:n], payload)
 		} else {
-			soft.Place(dst[:n], payload[:n], &x.fence)
+			soft.PlaceSoon(dst[:n], payload[:n], &x.fence)
 		}
 		x.grip.give(&l)
 		x.skip(n)

@@ -8,8 +8,9 @@ import (
 
 // Place copies src to dst, of equal length, so that who polls the end of dst
 // sees it change last: what ends at a multiple of 8 (or 4) bytes in memory is
-// ended by one store of the last word that is not torn, and any other by a store of the
-// last byte after a fence. An aligned 8-byte write is one atomic store.
+// ended by one atomic store of the last word, and any other by a store of the last
+// byte after a fence. An aligned 8-byte write is thereby one atomic store. Who sees after
+// that that the peer does not sleep yet knows that it will see the change.
 //
 // Source: [OP-88], [OP-89b]
 func Place(dst, src []byte, fence *atomic.Uint32) {
@@ -19,11 +20,9 @@ func Place(dst, src []byte, fence *atomic.Uint32) {
 	}
 	end := uintptr(unsafe.Pointer(unsafe.SliceData(dst))) + uintptr(n)
 	switch {
-	case n == 8 && end%8 == 0:
-		atomic.StoreUint64((*uint64)(unsafe.Pointer(&dst[0])), binary.NativeEndian.Uint64(src))
 	case n >= 8 && end%8 == 0:
 		copy(dst[:n-8], src)
-		storeLast(unsafe.Pointer(&dst[n-8]), binary.NativeEndian.Uint64(src[n-8:]))
+		atomic.StoreUint64((*uint64)(unsafe.Pointer(&dst[n-8])), binary.NativeEndian.Uint64(src[n-8:]))
 	case n >= 4 && end%4 == 0:
 		copy(dst[:n-4], src)
 		atomic.StoreUint32((*uint32)(unsafe.Pointer(&dst[n-4])), binary.NativeEndian.Uint32(src[n-4:]))
@@ -32,6 +31,19 @@ func Place(dst, src []byte, fence *atomic.Uint32) {
 		fence.Add(1)
 		dst[n-1] = src[n-1]
 	}
+}
+
+// PlaceSoon is Place for who takes or gives back a lock before it asks whether somebody
+// sleeps who would look: until then the change of more than 8 bytes may not be seen. It does
+// not hold the processor up until memory that was in no cache is there.
+func PlaceSoon(dst, src []byte, fence *atomic.Uint32) {
+	n := len(src)
+	if n <= 8 || (uintptr(unsafe.Pointer(unsafe.SliceData(dst)))+uintptr(n))%8 != 0 {
+		Place(dst, src, fence)
+		return
+	}
+	copy(dst[:n-8], src)
+	storeLast(unsafe.Pointer(&dst[n-8]), binary.NativeEndian.Uint64(src[n-8:]))
 }
 
 // pageOffset is the offset of buf's first byte in its page.

@@ -11,13 +11,19 @@ import (
 )
 
 // Source: [OP-89b]
-func TestPlace(t *testing.T) {
+func TestPlace(t *testing.T)     { testPlace(t, Place) }
+func TestPlaceSoon(t *testing.T) { testPlace(t, PlaceSoon) }
+
+// placing is Place or PlaceSoon.
+type placing func(dst, src []byte, fence *atomic.Uint32)
+
+func testPlace(t *testing.T, place placing) {
 	var fence atomic.Uint32
 	src := []byte("0123456789abcdefghijklmnopqrstuvwxyz")
 	for off := range 16 {
 		for n := range len(src) + 1 {
 			dst := make([]byte, 64)
-			Place(dst[off:off+n], src[:n], &fence)
+			place(dst[off:off+n], src[:n], &fence)
 			want := append(append(make([]byte, off), src[:n]...), make([]byte, 64-off-n)...)
 			if !bytes.Equal(dst, want) {
 				t.Fatalf("%d bytes at %d: %q", n, off, dst)
@@ -30,13 +36,16 @@ func TestPlace(t *testing.T) {
 // has changed all before it has, whichever way the copy of so many bytes is made.
 //
 // Source: [OP-88], [OP-89b]
-func TestPlaceOrder(t *testing.T) {
+func TestPlaceOrder(t *testing.T)     { testPlaceOrder(t, Place) }
+func TestPlaceSoonOrder(t *testing.T) { testPlaceOrder(t, PlaceSoon) }
+
+func testPlaceOrder(t *testing.T, place placing) {
 	for _, count := range []int{2, 8, 64, 512} {
-		t.Run(fmt.Sprint(8*count, " bytes"), func(t *testing.T) { pollPlaced(t, count) })
+		t.Run(fmt.Sprint(8*count, " bytes"), func(t *testing.T) { pollPlaced(t, place, count) })
 	}
 }
 
-func pollPlaced(t *testing.T, count int) {
+func pollPlaced(t *testing.T, place placing, count int) {
 	const turns = 10000
 	words := make([]uint64, count)
 	dst := unsafe.Slice((*byte)(unsafe.Pointer(&words[0])), 8*count)
@@ -48,7 +57,7 @@ func pollPlaced(t *testing.T, count int) {
 			for w := range count {
 				binary.NativeEndian.PutUint64(src[8*w:], i*0x0101010101010101)
 			}
-			Place(dst, src, &fence)
+			place(dst, src, &fence)
 			if <-seen != i*0x0101010101010101 {
 				break
 			}
