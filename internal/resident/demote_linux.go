@@ -2,7 +2,6 @@ package resident
 
 import (
 	"slices"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -93,7 +92,7 @@ func (c *Cache) look(at int) {
 	}
 	lost := !inMemory(k.s.part(k.i, k.bytes))
 	if lost {
-		k.f.until.Store(c.heat.now() + uint32(LeaveAlone/time.Second))
+		k.f.leaveAlone()
 	}
 	if lost || k.idle >= IdleSweeps {
 		c.demoteLocked(at)

@@ -41,9 +41,19 @@ func (f *file) fits(fd int) bool {
 	return slices.Contains(fileSystems, f.fs)
 }
 
-// promote maps and locks a chunk, as far as the file goes.
+// leaveAlone sees to it that nothing of the file is promoted for a while.
+func (f *file) leaveAlone() {
+	f.until.Store(f.c.heat.now() + uint32(LeaveAlone/time.Second))
+}
+
+// promote maps and locks a chunk, as far as the file goes. A file with one that is larger than
+// the budget is left alone: there is never room for it, while there may be for others.
 func (c *Cache) promote(p proposal) {
 	n := p.f.extent(p)
+	if int64(n) > c.limit.Load() {
+		p.f.leaveAlone()
+		return
+	}
 	s := p.f.segment(p.index >> (segmentBits - chunkBits))
 	if n == 0 || s == nil && c.mapSegment(p) != nil {
 		return
@@ -104,7 +114,7 @@ func (c *Cache) mapSegment(p proposal) error {
 	mem, err := unix.Mmap(p.fd, int64(index)<<segmentBits, segmentSize, unix.PROT_READ, unix.MAP_SHARED)
 	if err != nil {
 		c.freed(0, 1)
-		p.f.until.Store(c.heat.now() + uint32(LeaveAlone/time.Second))
+		p.f.leaveAlone()
 		return err
 	}
 	p.f.add(&segment{index: index, mem: mem})

@@ -183,6 +183,24 @@ func TestBudget(t *testing.T) {
 	}
 }
 
+// What is larger than the budget keeps nobody out, and is not tried again at once.
+func TestLargerThanBudget(t *testing.T) {
+	c := newCache(t, Config{Budget: 2 * page, Threshold: 1})
+	small := view(t, c, patternFile(t, diskDir(t), page))
+	f := patternFile(t, diskDir(t), ChunkSize)
+	large := c.Open(Key{Number: 2}, f)
+	defer large.Close()
+	if promoteNow(t, &large, 0) || c.full.Load() || c.segments != 0 {
+		t.Errorf("%d segments, full: %v", c.segments, c.full.Load())
+	}
+	if large.Bytes(0, 1); len(c.queues) != 0 {
+		t.Error("it is tried again at once")
+	}
+	if !promoteNow(t, small, 0) {
+		t.Error("there is no room for a page")
+	}
+}
+
 // Without a budget nothing is counted, nor kept.
 func TestNoBudget(t *testing.T) {
 	c := newCache(t, Config{Budget: -1, Threshold: 1})
