@@ -2,6 +2,7 @@ package lwio
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -129,7 +130,7 @@ func testCloseAtOnce(t *testing.T, on string) {
 	s := newRawServer(t, on, share)
 	c := s.connect(Config{Reconnect: time.Hour})
 	release := make(chan struct{})
-	s.sess.onClose = func() { <-release }
+	s.sess.onClose = func(context.Context) { <-release }
 	closed := make(chan error)
 	for range 3 {
 		go func() {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"net/netip"
 	"os"
 	"slices"
@@ -121,7 +122,8 @@ func (c *Client) Credits() int {
 	return sum
 }
 
-// Close ends the RDMA connections and the SMB session, and waits for both. Files
+// Close ends the RDMA connections and the SMB session, and waits for both: a second at most
+// for a server that does not take leave. Files
 // that are still open are closed by the server. A second Close does nothing but wait for
 // the first, if that is not done yet.
 func (c *Client) Close() (err error) {
@@ -142,12 +144,19 @@ func (c *Client) end() error {
 		ends[i] = r.end(errClientClosed)
 	}
 	c.keepers.Wait()
-	for _, cn := range ends {
+	ctx, cancel := context.WithTimeout(context.Background(), closeGrace)
+	defer cancel()
+	for _, cn := range ends { // all at once
 		if cn != nil {
-			cn.close()
+			cn.fail(net.ErrClosed)
 		}
 	}
-	return wrap("close", c.target.Host, errors.Join(c.sess.close(), c.awake.Close()))
+	for _, cn := range ends {
+		if cn != nil {
+			<-cn.gone
+		}
+	}
+	return wrap("close", c.target.Host, errors.Join(c.sess.close(ctx), c.awake.Close()))
 }
 
 // Open opens a file for reading.

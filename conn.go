@@ -32,7 +32,7 @@ const (
 	pollBatch = 64
 	// watchParts is the number of the watchdog's ticks in Config.Timeout.
 	watchParts = 4
-	// closeGrace bounds the orderly end of a connection.
+	// closeGrace bounds the orderly end of a connection, and of all that a client has.
 	closeGrace = time.Second
 )
 

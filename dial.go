@@ -62,7 +62,7 @@ func dial(ctx context.Context, t *Target, cfg Config) (*Client, error) {
 	}
 	c, err := newClient(ctx, sess, addrOf(raw.RemoteAddr()), t, cfg)
 	if err != nil {
-		sess.close()
+		sess.close(ctx)
 		return nil, err
 	}
 	return c, nil

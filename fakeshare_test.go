@@ -74,9 +74,9 @@ type fakeSession struct {
 	appKey   []byte
 	offers   []wire.AddressBlock
 	onKeys   func(client, server [16]byte)
-	mangle   func([]byte) []byte // changes the answer to NEGOTIATE
-	noFences bool                // refuses a second NEGOTIATE
-	onClose  func()              // or nil
+	mangle   func([]byte) []byte   // changes the answer to NEGOTIATE
+	noFences bool                  // refuses a second NEGOTIATE
+	onClose  func(context.Context) // or nil
 	// unsettled is closed when nothing that was given up goes on any more; nil: nothing does.
 	unsettled chan struct{}
 
@@ -128,9 +128,9 @@ func (s *fakeSession) OpenPipe(context.Context, string) (handshake.Pipe, error) 
 
 func (s *fakeSession) ApplicationKey() ([]byte, bool) { return s.appKey, s.appKey != nil }
 
-func (s *fakeSession) close() error {
+func (s *fakeSession) close(ctx context.Context) error {
 	if s.onClose != nil {
-		s.onClose()
+		s.onClose(ctx)
 	}
 	return nil
 }

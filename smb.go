@@ -25,8 +25,9 @@ type session interface {
 	handshake.Session
 	// err is why the session has ended, nil as long as it has not.
 	err() error
-	// close ends the session. A second close does nothing.
-	close() error
+	// close ends the session, and tells the server as long as ctx lets it. A second close
+	// does nothing.
+	close(ctx context.Context) error
 }
 
 // openRequest is an SMB CREATE.

@@ -95,7 +95,7 @@ func (s *smbSession) ApplicationKey() ([]byte, bool) {
 
 func (s *smbSession) err() error { return s.s.Err() }
 
-func (s *smbSession) close() error { return bare(s.s.Close()) }
+func (s *smbSession) close(ctx context.Context) error { return bare(s.s.CloseContext(ctx)) }
 
 // bare takes the SMB client's words for the operation off an error: the caller has
 // its own.

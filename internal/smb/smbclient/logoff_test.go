@@ -95,3 +95,18 @@ func TestAnswersWhileClosing(t *testing.T) {
 }
 
 func second(_ int, err error) error { return err }
+
+// The server is told of the end of a session unless there is no time for that.
+func TestCloseContext(t *testing.T) {
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	for ctx, want := range map[context.Context]int{t.Context(): 1, ended: 0} {
+		f, tree := fakeMount(t, nil, nil)
+		if err := tree.s.CloseContext(ctx); err != nil || !errors.Is(tree.s.Err(), net.ErrClosed) {
+			t.Errorf("%v, session: %v", err, tree.s.Err())
+		}
+		if n := f.count(smbwire.CommandLogoff); n != want {
+			t.Errorf("%d times LOGOFF, not %d", n, want)
+		}
+	}
+}

@@ -79,13 +79,21 @@ func (s *Session) Done() <-chan struct{} { return s.conn.down }
 // net.ErrClosed.
 func (s *Session) Err() error { return s.conn.broken() }
 
-// Close logs off, which closes everything that is open, closes the connection
+// Close is CloseContext with the background context.
+func (s *Session) Close() error { return s.CloseContext(context.Background()) }
+
+// CloseContext logs off, which closes everything that is open, closes the connection
 // and waits for the session's goroutines. What is in flight ends with net.ErrClosed,
-// unless the server has done it. A second Close does nothing but wait.
-func (s *Session) Close() error {
+// unless the server has done it. When ctx ends the server is not waited for any longer, and
+// not told either if it had ended before. A second Close does nothing but wait.
+func (s *Session) CloseContext(ctx context.Context) error {
 	s.closing.Do(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), min(closeGrace, s.conn.timeout))
+		ctx, cancel := context.WithTimeout(ctx, min(closeGrace, s.conn.timeout))
 		defer cancel()
+		if ctx.Err() != nil {
+			return
+		}
+		defer context.AfterFunc(ctx, func() { s.conn.fail(net.ErrClosed) })() // what is being written, too
 		if err := s.logoff(ctx); err != nil && s.conn.broken() == nil {
 			s.conn.log.Debug("smb: logoff", "server", s.host, "error", err)
 		}
