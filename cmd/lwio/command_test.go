@@ -186,6 +186,7 @@ func TestUsage(t *testing.T) {
 		{"serve", "--listen", "0.0.0.0:0", "."},
 		{"serve", "--listen", "127.0.0.1:0", "--provider", "carrier-pigeon", "."},
 		{"serve", "--metrics", "foo", "."},
+		{"serve", "x=.", "X=."},
 		{"serve", "--provider", "iwarp,iwarp", "."},
 		{"serve", "--byte-burst", "1m", "."},
 		{"serve", "--byte-rate", "1k", "."},

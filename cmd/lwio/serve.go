@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"net/url"
 	"os"
@@ -87,6 +88,9 @@ func (a *app) serve(ctx context.Context, o serveOptions, args []string) error {
 	}
 	log := a.logger(context.WithoutCancel(ctx)) // also of the end
 	files, err := vfs.New(vfs.Config{Shares: shares, MaxOpens: o.limits.files, ResidentMemory: memory, Logger: log})
+	if errors.Is(err, fs.ErrExist) {
+		return usagef("two shares have the same name; name one of them otherwise, as in NAME=DIR: %w", err)
+	}
 	if err != nil {
 		return err
 	}
