@@ -137,6 +137,26 @@ func TestCopyStreams(t *testing.T) {
 	wantNames(t, s.dir, "in")
 }
 
+// TestCopyTreeIntoItself copies directories to names right in them, by URL from and by path to
+// and the other way round: the command cannot know that, and must come to an end.
+func TestCopyTreeIntoItself(t *testing.T) {
+	s := startServer(t, t.TempDir())
+	data := randomBytes(1000)
+	write(t, data, s.dir, "sub", "file")
+	run(t, exitOK, "cp", "-r", s.url, filepath.Join(s.dir, "down"))
+	run(t, exitOK, "cp", "-r", filepath.Join(s.dir, "sub"), s.url+"/sub/up")
+	for _, copied := range []string{"down/sub/file", "sub/up/file"} {
+		if got, err := os.ReadFile(filepath.Join(s.dir, copied)); err != nil || !bytes.Equal(got, data) {
+			t.Errorf("%s: %d bytes, %v", copied, len(got), err)
+		}
+	}
+	for _, again := range []string{"down/down", "sub/up/up"} {
+		if _, err := os.Stat(filepath.Join(s.dir, again)); err == nil {
+			t.Errorf("%s: copied over and over", again)
+		}
+	}
+}
+
 func TestCopyTree(t *testing.T) {
 	s := startServer(t, t.TempDir())
 	src, back := t.TempDir(), t.TempDir()

@@ -67,13 +67,14 @@ func (t *treeCopy) walk(ctx context.Context, dir fileJob, jobs chan<- fileJob, c
 	if ctx.Err() != nil {
 		return
 	}
+	// Before the other is made, which may be in this one: the same directory has a path and a URL.
+	entries, unread := t.src.ReadDir(ctx, dir.from)
 	if err := t.makeDir(ctx, dir.to); err != nil {
 		t.fail(ctx, err, cancel)
 		return
 	}
-	entries, err := t.src.ReadDir(ctx, dir.from)
-	if err != nil {
-		t.fail(ctx, err, cancel)
+	if unread != nil {
+		t.fail(ctx, unread, cancel)
 	}
 	for _, e := range entries {
 		job := fileJob{t.src.Join(dir.from, e.Name()), t.dst.Join(dir.to, e.Name())}
