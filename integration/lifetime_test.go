@@ -186,7 +186,7 @@ func freeze(t *testing.T, p *os.Process) {
 		t.Fatal(err)
 	}
 	threads := filepath.Join("/proc", strconv.Itoa(p.Pid), "task", "*", "stat")
-	for end := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
 		stats, err := filepath.Glob(threads)
 		if err != nil || len(stats) == 0 {
 			t.Fatalf("no threads of process %d: %v", p.Pid, err)

@@ -147,7 +147,7 @@ func TestCloseWithEndedContext(t *testing.T) {
 	if err := f.Close(ended); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
-	for deadline := time.Now().Add(10 * time.Second); ; {
+	for deadline := time.Now().Add(time.Minute); ; {
 		if _, err := os.Stat(filepath.Join(dir, "f")); errors.Is(err, fs.ErrNotExist) {
 			return
 		}
