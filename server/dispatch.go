@@ -81,7 +81,8 @@ func (c *conn) dispatch(o *op, again bool) error {
 		return nil
 	}
 	if o.h.Opcode != wire.OpRead {
-		c.postDirects() // they came first
+		c.readTogether() // they came first
+		c.postDirects()
 	}
 	switch o.h.Opcode {
 	case wire.OpRead, wire.OpVecRead:

@@ -12,19 +12,21 @@ import (
 // FuzzDispatch feeds a connection's dispatcher with messages of any kind, as a
 // provider would, and demands that it answers each at most once, that nothing is
 // left over, and that credits come back. Input: for each message its size (2
-// bytes) and its bytes. If it has an odd number of bytes, reads may be completed by
+// bytes), with the highest bit set if the next one comes together with it, and its bytes. If it has an odd number of bytes, reads may be completed by
 // immediate data.
 //
 // Source: [OP-27] [OP-63] [OP-92e] [OP-92h] [OP-106]
 func FuzzDispatch(f *testing.F) {
 	add := func(msgs ...[]byte) {
-		var in []byte
-		for _, m := range msgs {
-			in = binary.LittleEndian.AppendUint16(in, uint16(len(m)))
-			in = append(in, m...)
+		for _, with := range []uint16{0, together} {
+			var in []byte
+			for _, m := range msgs {
+				in = binary.LittleEndian.AppendUint16(in, uint16(len(m))|with)
+				in = append(in, m...)
+			}
+			f.Add(in)
+			f.Add(append(in, make([]byte, 1-len(in)%2)...))
 		}
-		f.Add(in)
-		f.Add(append(in, make([]byte, 1-len(in)%2)...))
 	}
 	one := func(h wire.Header, body ...byte) []byte { return append(h.AppendTo(nil), body...) }
 	poll := wire.Completion{Polling: true, IosVa: 8, IosMh: 9}
@@ -45,13 +47,23 @@ func FuzzDispatch(f *testing.F) {
 	f.Fuzz(func(t *testing.T, in []byte) {
 		c, qp := newFuzzConn(t)
 		c.f.immediate = len(in)%2 != 0
+		var msgs [][]byte
 		for len(in) >= 2 {
-			n := min(int(binary.LittleEndian.Uint16(in)), len(in)-2)
+			size := binary.LittleEndian.Uint16(in)
+			n := min(int(size&^together), len(in)-2)
 			msg := in[2 : 2+n]
 			in = in[2+n:]
-			if len(msg) > wire.HeaderSize+c.f.layout.dataSize || !qp.receive(c, msg) {
+			if len(msg) > wire.HeaderSize+c.f.layout.dataSize {
 				break
 			}
+			msgs = append(msgs, msg)
+			if size&together != 0 && len(in) >= 2 {
+				continue
+			}
+			if !qp.receive(c, msgs...) {
+				break
+			}
+			msgs = nil
 		}
 		c.jobs.Wait()
 		if err := qp.settle(c); err != nil {
@@ -60,6 +72,9 @@ func FuzzDispatch(f *testing.F) {
 		qp.finish(t, c)
 	})
 }
+
+// together, in the size of a message, says that the next one comes with it.
+const together = 1 << 15
 
 // fuzzQueue is a queue pair that delivers nothing and notes everything.
 type fuzzQueue struct {
@@ -121,31 +136,40 @@ func (q *fuzzQueue) PostReceive(reqs []rdma.ReceiveRequest) (int, error) {
 	return len(reqs), nil
 }
 
-// receive is the arrival of a message; false says that there was no receive, or
-// that the connection has ended.
-func (q *fuzzQueue) receive(c *conn, msg []byte) bool {
+// receive is the arrival of messages that come together; false says that there was no
+// receive for all of them, or that the connection has ended.
+func (q *fuzzQueue) receive(c *conn, msgs ...[]byte) bool {
 	if q.settle(c) != nil {
 		return false
 	}
-	q.mu.Lock()
-	if len(q.slots) == 0 {
-		q.mu.Unlock()
-		return false
+	var all []rdma.Result
+	for _, msg := range msgs {
+		if r, ok := q.arrive(c, msg); ok {
+			all = append(all, r)
+		}
 	}
-	slot := q.slots[0]
-	q.slots = q.slots[1:]
-	q.arrived++
-	q.mu.Unlock()
-	y := &c.f.layout
-	n := copy(c.buf[int(slot)*wire.HeaderSize:][:wire.HeaderSize], msg)
-	copy(c.buf[y.data+int(slot)*y.dataSize:][:y.dataSize], msg[n:])
-	r := rdma.Result{Op: rdma.OpReceive, ID: uint64(slot), Bytes: len(msg)}
-	if err := c.handle(&r); err != nil {
+	if err := c.handleAll(all); err != nil {
 		q.cut = true
 		return false
 	}
 	c.flush()
-	return true
+	return len(all) == len(msgs)
+}
+
+// arrive takes a receive for a message; false says that there is none.
+func (q *fuzzQueue) arrive(c *conn, msg []byte) (r rdma.Result, ok bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.slots) == 0 {
+		return r, false
+	}
+	slot := q.slots[0]
+	q.slots = q.slots[1:]
+	q.arrived++
+	y := &c.f.layout
+	n := copy(c.buf[int(slot)*wire.HeaderSize:][:wire.HeaderSize], msg)
+	copy(c.buf[y.data+int(slot)*y.dataSize:][:y.dataSize], msg[n:])
+	return rdma.Result{Op: rdma.OpReceive, ID: uint64(slot), Bytes: len(msg)}, true
 }
 
 // settle lets everything that was posted complete.
@@ -170,11 +194,16 @@ func (q *fuzzQueue) settle(c *conn) error {
 
 // finish demands that all came back but what waits for good: an INTERRUPT.
 func (q *fuzzQueue) finish(t *testing.T, c *conn) {
-	if q.cut {
-		return
-	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if q.cut {
+		for _, o := range c.ops {
+			if o.holds {
+				o.file.unholdLocked(c) // as the teardown does
+			}
+		}
+		return
+	}
 	parked := 0
 	if c.armed != nil {
 		parked = 1

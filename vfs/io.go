@@ -65,7 +65,23 @@ func (o *Open) ReadCached(p []byte, off int64) (n int, ok bool, err error) {
 	if !o.MayRead(off, len(p)) {
 		return 0, true, o.conflict("read")
 	}
-	if b := o.view.Bytes(off, len(p)); b != nil && resident.Copy(p, b) {
+	return o.readCached(p, off, o.view.Bytes(off, len(p)))
+}
+
+// ReadFound is ReadCached for who has asked MayRead, and Resident for the same bytes, which
+// gave found, perhaps nil.
+//
+// Source: [LWIO §Read] [OP-92a]
+func (o *Open) ReadFound(p []byte, off int64, found []byte) (n int, ok bool, err error) {
+	if err := o.ready("read", dataRead, len(p), off); err != nil || len(p) == 0 {
+		return 0, true, err
+	}
+	return o.readCached(p, off, found)
+}
+
+// readCached reads what is found in locked memory, or else in the page cache.
+func (o *Open) readCached(p []byte, off int64, found []byte) (n int, ok bool, err error) {
+	if found != nil && resident.Copy(p, found) {
 		o.view.Used(1) // it holds the processor up, and so comes behind the copy
 		return len(p), true, nil
 	}
