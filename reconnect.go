@@ -75,7 +75,11 @@ func (r *rail) make(ctx context.Context, cn *conn, pause *backoff) *conn {
 		}
 		if e := r.c.sess.err(); e != nil {
 			r.end(reasons{r.loss(), fmt.Errorf("the SMB session has ended too: %w", e)})
-			r.c.cfg.Logger.Warn("lwio: SMB session lost, and the RDMA connections with it", "server", r.c.target.Host, "err", e)
+			lost := "lwio: SMB session lost"
+			if cn != nil {
+				lost += ", and the RDMA connection with it"
+			}
+			r.c.cfg.Logger.Warn(lost, "server", r.c.target.Host, "err", e)
 			return nil
 		}
 		if ctx.Err() == nil {
