@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -102,17 +103,24 @@ func messages(err error) []string {
 }
 
 // printable shows control characters, of which a name can be full, as \x1b: they
-// could do things to a terminal, or pass for another message.
+// could do things to a terminal, or pass for another message. So it does with bytes that
+// are no text.
 func printable(s string) string {
-	if !strings.ContainsFunc(s, unicode.IsControl) {
+	if utf8.ValidString(s) && !strings.ContainsFunc(s, unicode.IsControl) {
 		return s
 	}
 	var b strings.Builder
-	for _, r := range s {
-		if unicode.IsControl(r) {
+	for len(s) > 0 {
+		switch r, n := utf8.DecodeRuneInString(s); {
+		case r == utf8.RuneError && n == 1:
+			fmt.Fprintf(&b, "\\x%02x", s[0])
+			s = s[1:]
+		case unicode.IsControl(r):
 			fmt.Fprintf(&b, "\\x%02x", r)
-		} else {
+			s = s[n:]
+		default:
 			b.WriteRune(r)
+			s = s[n:]
 		}
 	}
 	return b.String()

@@ -84,6 +84,7 @@ func TestMessages(t *testing.T) {
 		want []string
 	}{
 		{a, []string{"a\\x0ax"}},
+		{errors.New("é\xff\ufffd\x9b\u009b"), []string{"é\\xff\ufffd\\x9b\\x9b"}},
 		{errors.Join(a, nil, errors.Join(b, a)), []string{"a\\x0ax", "lwio: b\\x1b[2J", "a\\x0ax"}},
 		{fmt.Errorf("both %w and %w", a, b), []string{"both a\\x0ax and lwio: b\\x1b[2J"}},
 	} {
