@@ -114,15 +114,16 @@ func (c *conn) postDirects() {
 // findResident finds what of the directs is locked in memory: of all of them in one go, as
 // that is much faster.
 func (c *conn) findResident() {
-	found := 0
+	found, at := 0, 0
 	for i, o := range c.directs {
 		b := o.file.open.Resident(int64(o.h.Offset), int(o.h.Length))
 		if c.straight.reqs[i].Resident = b; b != nil {
 			found++
+			at = i
 		}
 	}
 	if found > 0 {
-		c.directs[0].file.open.CountResident(found)
+		c.directs[at].file.open.CountResident(found)
 	}
 }
 
