@@ -27,23 +27,27 @@ func (l *Local) Open(_ context.Context, j *Job) (Lane, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &localLane{f}, nil
+	lane := &localLane{f: f, mem: make([][]byte, j.Depth)}
+	for i := range lane.mem {
+		lane.mem[i] = make([]byte, j.BlockSize)
+	}
+	touch(lane.mem)
+	return lane, nil
 }
 
-type localLane struct{ f *os.File }
+type localLane struct {
+	f   *os.File
+	mem [][]byte // that is read into or written from, in turns
+}
 
 // Run does one operation after the other, each in the next buffer.
 func (l *localLane) Run(_ context.Context, w *Worker) error {
-	bufs := make([][]byte, w.Job.Depth)
-	for i := range bufs {
-		bufs[i] = make([]byte, w.Job.BlockSize)
-	}
 	for i := 0; ; i++ {
 		o, ok := w.Next(time.Now())
 		if !ok {
 			return nil
 		}
-		p := bufs[i%len(bufs)]
+		p := l.mem[i%len(l.mem)]
 		var n int
 		var err error
 		if w.Job.Pattern.Writes() {
@@ -80,4 +84,13 @@ func MakeFile(path string, size int64) (err error) {
 		_, err := f.WriteAt(p, off)
 		return err
 	})
+}
+
+// touch has the system find the pages of memory now, and not while it is measured.
+func touch(mem [][]byte) {
+	for _, p := range mem {
+		for i := 0; i < len(p); i += 4096 {
+			p[i] = 0
+		}
+	}
 }

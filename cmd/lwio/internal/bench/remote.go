@@ -43,7 +43,7 @@ func (r *Remote) Completion() string {
 	return r.Mode
 }
 
-// Open connects, and opens the file.
+// Open connects, opens the file, and makes the memory that is read into or written from.
 func (r *Remote) Open(ctx context.Context, j *Job) (Lane, error) {
 	c, err := r.Dial(ctx)
 	if err != nil {
@@ -61,12 +61,20 @@ func (r *Remote) Open(ctx context.Context, j *Job) (Lane, error) {
 	if r.used != r.Name() {
 		return nil, errors.Join(fmt.Errorf("the data would go by %s", r.used), f.Close(), c.Close())
 	}
-	return &remoteLane{c, f}, nil
+	l := &remoteLane{c: c, f: f}
+	if c.Transport().RDMA() {
+		if err := l.allocate(ctx, j); err != nil {
+			return nil, errors.Join(err, l.Close())
+		}
+	}
+	return l, nil
 }
 
 type remoteLane struct {
-	c *lwio.Client
-	f *lwio.File
+	c    *lwio.Client
+	f    *lwio.File
+	bufs []*lwio.Buffer
+	mem  [][]byte // of each operation in flight, parts of bufs; none over SMB
 }
 
 // Run keeps the operations in flight from one goroutine, whose time is not that of
@@ -83,36 +91,27 @@ func (l *remoteLane) Run(ctx context.Context, w *Worker) error {
 	case w.Job.Depth > 1:
 		return l.batch(ctx, w)
 	}
-	return l.calls(w, func(o Operation, p []byte) (int, error) { return do(ctx, p, o.Off) })
+	l.calls(w, func(o Operation, p []byte) (int, error) { return do(ctx, p, o.Off) })
+	return nil
 }
 
 // calls does one operation after the other in registered memory.
-func (l *remoteLane) calls(w *Worker, do func(o Operation, p []byte) (int, error)) (err error) {
-	mem, free, err := l.memory(context.Background(), w.Job)
-	defer func() { err = errors.Join(err, free()) }()
-	if err != nil {
-		return err
-	}
-	for {
+func (l *remoteLane) calls(w *Worker, do func(o Operation, p []byte) (int, error)) {
+	for p := l.mem[0]; ; {
 		o, ok := w.Next(time.Now())
 		if !ok {
-			return nil
+			return
 		}
 		if w.Job.Pattern.Writes() {
-			w.Fill(o, mem[0])
+			w.Fill(o, p)
 		}
-		n, err := do(o, mem[0])
-		w.Done(o, mem[0], n, err, time.Now())
+		n, err := do(o, p)
+		w.Done(o, p, n, err, time.Now())
 	}
 }
 
 // batch does the operations in registered memory.
-func (l *remoteLane) batch(ctx context.Context, w *Worker) (err error) {
-	mem, free, err := l.memory(ctx, w.Job)
-	defer func() { err = errors.Join(err, free()) }()
-	if err != nil {
-		return err
-	}
+func (l *remoteLane) batch(ctx context.Context, w *Worker) error {
 	b := l.c.NewBatch(w.Job.Depth)
 	defer b.Close() // takes the memory back
 	ops := make([]Operation, w.Job.Depth)
@@ -122,7 +121,7 @@ func (l *remoteLane) batch(ctx context.Context, w *Worker) (err error) {
 	}
 	var now time.Time // what comes together was seen at one time
 	for {
-		if err := l.queue(b, w, ops, mem, idle); err != nil {
+		if err := l.queue(b, w, ops, idle); err != nil {
 			return err
 		}
 		if b.Pending() == 0 {
@@ -131,7 +130,7 @@ func (l *remoteLane) batch(ctx context.Context, w *Worker) (err error) {
 		done, err := b.Wait(ctx, 1)
 		idle, now = idle[:0], time.Now()
 		for _, c := range done {
-			w.Done(ops[c.Tag], mem[c.Tag], c.N, c.Err, now)
+			w.Done(ops[c.Tag], l.mem[c.Tag], c.N, c.Err, now)
 			idle = append(idle, c.Tag)
 		}
 		if err != nil {
@@ -141,7 +140,7 @@ func (l *remoteLane) batch(ctx context.Context, w *Worker) (err error) {
 }
 
 // queue gives each idle place in the batch its next operation.
-func (l *remoteLane) queue(b *lwio.Batch, w *Worker, ops []Operation, mem [][]byte, idle []uint64) (err error) {
+func (l *remoteLane) queue(b *lwio.Batch, w *Worker, ops []Operation, idle []uint64) (err error) {
 	now := time.Now()
 	for _, i := range idle {
 		o, ok := w.Next(now)
@@ -149,10 +148,10 @@ func (l *remoteLane) queue(b *lwio.Batch, w *Worker, ops []Operation, mem [][]by
 			return nil
 		}
 		if ops[i] = o; w.Job.Pattern.Writes() {
-			w.Fill(o, mem[i])
-			err = b.Write(l.f, mem[i], o.Off, i)
+			w.Fill(o, l.mem[i])
+			err = b.Write(l.f, l.mem[i], o.Off, i)
 		} else {
-			err = b.Read(l.f, mem[i], o.Off, i)
+			err = b.Read(l.f, l.mem[i], o.Off, i)
 		}
 		if err != nil {
 			return err
@@ -164,28 +163,21 @@ func (l *remoteLane) queue(b *lwio.Batch, w *Worker, ops []Operation, mem [][]by
 // maxRegion bounds one piece of a lane's memory, in bytes.
 const maxRegion = 256 << 20
 
-// memory is the registered memory of each operation in flight, in as few pieces as
-// may be; free, which is never nil, ends it.
-func (l *remoteLane) memory(ctx context.Context, j *Job) (mem [][]byte, free func() error, err error) {
-	var all []*lwio.Buffer
-	free = func() (err error) {
-		for _, b := range all {
-			err = errors.Join(err, b.Close())
-		}
-		return err
-	}
-	for len(mem) < j.Depth {
-		n := min(max(maxRegion/j.BlockSize, 1), j.Depth-len(mem))
+// allocate makes registered memory for each operation in flight, in as few pieces as may be.
+func (l *remoteLane) allocate(ctx context.Context, j *Job) error {
+	for len(l.mem) < j.Depth {
+		n := min(max(maxRegion/j.BlockSize, 1), j.Depth-len(l.mem))
 		b, err := l.c.Alloc(ctx, n*j.BlockSize)
 		if err != nil {
-			return nil, free, err
+			return err
 		}
-		all = append(all, b)
+		l.bufs = append(l.bufs, b)
 		for p := b.Bytes(); len(p) > 0; p = p[j.BlockSize:] {
-			mem = append(mem, p[:j.BlockSize:j.BlockSize])
+			l.mem = append(l.mem, p[:j.BlockSize:j.BlockSize])
 		}
 	}
-	return mem, free, nil
+	touch(l.mem)
+	return nil
 }
 
 // ReadAt reads outside the measurement.
@@ -198,5 +190,11 @@ func (l *remoteLane) WriteAt(ctx context.Context, p []byte, off int64) (int, err
 	return l.f.WriteAtContext(ctx, p, off)
 }
 
-// Close closes file and connection.
-func (l *remoteLane) Close() error { return errors.Join(l.f.Close(), l.c.Close()) }
+// Close closes file and connection, and frees the memory.
+func (l *remoteLane) Close() error {
+	var errs []error
+	for _, b := range l.bufs {
+		errs = append(errs, b.Close())
+	}
+	return errors.Join(append(errs, l.f.Close(), l.c.Close())...)
+}
