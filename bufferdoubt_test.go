@@ -30,8 +30,7 @@ func testBufferOfBrokenConnection(t *testing.T, on string) {
 			}
 			return h.Opcode == wire.OpRead
 		}
-		c := s.connect(Config{})
-		c.cfg.RequireRDMA = require
+		c := s.connect(Config{RequireRDMA: require})
 		f := openOn(t, c, "f")
 		b := allocate(t, c, 50_000)
 		cn := c.live()
@@ -47,6 +46,7 @@ func testBufferOfBrokenConnection(t *testing.T, on string) {
 		}
 		cn.life.RUnlock()
 		<-cn.gone
+		c.keepers.Wait() // and nobody looks at that
 		c.cfg.RequireRDMA = false
 		if n, err := f.ReadAt(b.Bytes(), 0); err != nil || !bytes.Equal(b.Bytes()[:n], want[:50_000]) || b.InDoubt() {
 			t.Errorf("required %v: %d, %v", require, n, err)

@@ -494,8 +494,7 @@ func testDisconnect(t *testing.T, on string) {
 		}
 	})
 	t.Run("RDMA required", func(t *testing.T) {
-		c := s.connect(Config{})
-		c.cfg.RequireRDMA = true
+		c := s.connect(Config{RequireRDMA: true})
 		f := openOn(t, c, "f")
 		if _, err := f.ReadAt(make([]byte, len(want)), 0); !errors.Is(err, net.ErrClosed) {
 			t.Fatal(err)
@@ -522,7 +521,6 @@ func testCloseWhileReading(t *testing.T, on string) {
 		return false
 	}
 	c := s.connect(Config{RequireRDMA: true})
-	c.cfg.RequireRDMA = true
 	f := openOn(t, c, "f")
 	done := make(chan error)
 	go func() {

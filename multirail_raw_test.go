@@ -221,8 +221,7 @@ func testOtherWays(t *testing.T, on string) {
 func TestReadGoesOnOverAnother(t *testing.T) { onEach(t, testReadGoesOn) }
 
 func testReadGoesOn(t *testing.T, on string) {
-	c := cutting(t, on).connect(Config{Connections: 2})
-	c.cfg.RequireRDMA = true
+	c := cutting(t, on).connect(Config{Connections: 2, RequireRDMA: true})
 	if n, err := openOn(t, c, "f").ReadAt(make([]byte, 2000), 77); n != 2000 || err != nil {
 		t.Error(n, err)
 	}

@@ -251,7 +251,10 @@ func testHostileStatusBlocks(t *testing.T, on string) {
 			if hostile.lost {
 				waitFor(t, func() bool { return !c.Transport().RDMA() })
 			} else {
-				openOn(t, c, "f") // whose answer is a message, which comes after all that was written
+				// The answer to its REGISTER is a message, which comes after all that was written.
+				if _, _, err := openOn(t, c, "f").lane(t.Context()); err != nil {
+					t.Fatal(err)
+				}
 			}
 			for range 40 { // more than there are slots
 				waitFor(t, func() bool {

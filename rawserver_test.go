@@ -121,15 +121,16 @@ func (s *rawServer) dial(cfg *Config) (*Client, error) {
 	return c, err
 }
 
-// connect makes a client that must have RDMA.
+// connect makes a client that has RDMA.
 func (s *rawServer) connect(cfg Config) *Client {
 	s.t.Helper()
-	cfg.RequireRDMA = true
 	c, err := s.dial(&cfg)
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	c.cfg.RequireRDMA = false
+	if tr := c.Transport(); !tr.RDMA() && c.Stats().Lost == 0 {
+		s.t.Fatal(tr)
+	}
 	return c
 }
 

@@ -237,8 +237,7 @@ func TestSessionLost(t *testing.T) { onEach(t, testSessionLost) }
 
 func testSessionLost(t *testing.T, on string) {
 	s := cutting(t, on)
-	c := s.connect(Config{Reconnect: time.Hour})
-	c.cfg.RequireRDMA = true
+	c := s.connect(Config{Reconnect: time.Hour, RequireRDMA: true})
 	f, g := openOn(t, c, "f"), openOn(t, c, "g")
 	s.sess.lose(fmt.Errorf("the server has gone: %w", net.ErrClosed))
 	if _, err := g.WriteAt(make([]byte, 10), 77); !errors.Is(err, net.ErrClosed) || !errors.Is(err, ErrUncertain) {
