@@ -138,8 +138,9 @@ func (b *Buffer) InDoubt() bool {
 
 // Close frees the memory, which nobody writes any more then. A call or an operation of a
 // Batch that waits, for whatever it be, fails with fs.ErrClosed. What is in flight ends with the
-// connection, and fails so too, a write perhaps with ErrUncertain alone. A call that goes over SMB, or a ReadVec or WriteVec, may go on to its
-// end: then the memory is freed after that. A second Close does nothing.
+// connection, and fails so too, a write perhaps with ErrUncertain alone. A call that goes over
+// SMB, or a ReadVec or WriteVec, may go on to its end: then the memory is freed after that. A
+// second Close does nothing.
 func (b *Buffer) Close() error {
 	b.once.Do(func() {
 		b.closed.Store(true) // before the memory could be taken for ordinary memory

@@ -88,7 +88,7 @@ func (c *conn) direct(o *op) bool {
 	return true
 }
 
-// maxDirects is how many writes from files are posted together.
+// maxDirects is how many writes from files are posted together, and READs done together.
 const maxDirects = 16
 
 // postDirects does the writes that direct has collected: at once, which takes no slot, if

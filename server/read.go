@@ -57,13 +57,15 @@ func (c *conn) readLater(o *op) bool {
 // readTogether does the READs that readLater has collected. What of them is locked in memory
 // is found in one go, as findResident does, before the first is copied.
 func (c *conn) readTogether() {
+	if len(c.short) == 0 {
+		return
+	}
 	var found [maxDirects][]byte
 	for i, o := range c.short {
 		found[i] = o.file.open.Resident(int64(o.h.Offset), int(o.h.Length))
 	}
 	for i, o := range c.short {
-		o.need, o.line = int(o.h.Length), o.file.reading
-		if c.f.arena.take(o) {
+		if c.byBuffer(o); c.f.arena.take(o) {
 			p, off := o.stage()
 			n, ok, err := o.file.open.ReadFound(p, off, found[i])
 			c.readUp(o, n, ok, err)
@@ -75,8 +77,13 @@ func (c *conn) readTogether() {
 
 // readByBuffer reads into memory of the server, which the RDMA writes start from.
 func (c *conn) readByBuffer(o *op) {
-	o.line, o.need = o.file.reading, min(int(o.h.Length), c.e.limits.MaxRdmaWindowSize)
+	c.byBuffer(o)
 	c.readStage(o)
+}
+
+// byBuffer says how much of that o needs at a time, and who waits for what is not in memory.
+func (c *conn) byBuffer(o *op) {
+	o.line, o.need = o.file.reading, min(int(o.h.Length), c.e.limits.MaxRdmaWindowSize)
 }
 
 // readStage gets o a block and fills it from the page cache; if that needs

@@ -20,7 +20,8 @@ func (c *Cache) use(key Key) *file {
 	return f
 }
 
-// reuse makes the goroutine of the file's device a user, unless there is no other, or the cache is closed.
+// reuse makes the goroutine of the file's device a user, unless there is no other, or the cache
+// is closed.
 func (c *Cache) reuse(f *file) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
