@@ -137,9 +137,10 @@ func TestIdle(t *testing.T) {
 		if s := c.Stats(); s.Bytes != 0 || s.Demotions != 2 || lockedMemory(t) != 0 || atWork(c) {
 			t.Errorf("none is used: %+v, at work %v", s, atWork(c))
 		}
-		if v.Bytes(0, page); v.file.find(0, page) != nil {
+		if v.file.find(0, page) != nil {
 			t.Error("still there")
 		}
+		v.Bytes(0, page)
 		synctest.Wait()
 		if v.Bytes(0, page) == nil {
 			t.Error("not promoted again")
