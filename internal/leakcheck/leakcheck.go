@@ -26,8 +26,8 @@ import (
 
 // patience is how long something may take to go away after its owner closed it. Only
 // what is left indeed makes a test wait so long; what a crowded machine holds up is gone
-// sooner, but not within a second.
-const patience = 5 * time.Second
+// sooner, but not within seconds.
+const patience = 30 * time.Second
 
 // Snapshot is what was there at a moment and is no leak therefore.
 type Snapshot struct {
@@ -42,7 +42,7 @@ func Take() Snapshot {
 	return Snapshot{goroutines: goleak.IgnoreCurrent(), open: resources(), patience: patience}
 }
 
-// Err waits up to some seconds for what came after the snapshot to go away, and
+// Err waits up to half a minute for what came after the snapshot to go away, and
 // lists what did not. It is nil if nothing is left.
 func (s Snapshot) Err() error {
 	goroutines, left := goleak.Find(s.goroutines), s.left()
