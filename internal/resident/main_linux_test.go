@@ -106,6 +106,17 @@ func memoryDir(t testing.TB) string {
 	return dir
 }
 
+// fillsHoles tells whether holes of a file can be kept: of one in memory they cannot, where the
+// scratch directory may be too.
+func fillsHoles(t testing.TB, f *os.File) bool {
+	t.Helper()
+	var st unix.Statfs_t
+	if err := unix.Fstatfs(int(f.Fd()), &st); err != nil {
+		t.Fatal(err)
+	}
+	return st.Type != unix.TMPFS_MAGIC
+}
+
 // view opens a view of a file, as that with number 1, which the test closes.
 func view(t testing.TB, c *Cache, f *os.File) *View {
 	t.Helper()

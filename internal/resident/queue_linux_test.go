@@ -5,10 +5,10 @@ import (
 	"context"
 	"errors"
 	"os"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 )
 
 // hung is a disk that does not answer until it is freed.
@@ -48,81 +48,89 @@ func ofDevice(t *testing.T, c *Cache, device uint64, f *os.File) *View {
 
 // A disk that hangs holds up nothing of another.
 func TestHungDevice(t *testing.T) {
-	c := newCache(t, Config{Budget: 1 << 30, Threshold: 1})
-	f := patternFile(t, diskDir(t), ChunkSize)
-	h := hang(t, c, maxDevices-1)
-	for device := range uint64(maxDevices - 1) {
-		ofDevice(t, c, device, f).Bytes(0, 1)
-		<-h.asked
-	}
-	v := ofDevice(t, c, maxDevices, f)
-	for v.Bytes(5, 10) == nil {
-		runtime.Gosched()
-	}
-	if s := c.Stats(); s.Promotions != 1 || !bytes.Equal(v.Bytes(5, 10), pattern(make([]byte, 10), 5)) {
-		t.Errorf("%+v", s)
-	}
-	for range IdleSweeps + 1 { // nor does it hold up the sweeps
-		c.sweep()
-	}
-	if s := c.Stats(); s.Demotions != 1 {
-		t.Errorf("%+v", s)
-	}
-	h.free()
-	for c.Stats().Promotions < maxDevices {
-		runtime.Gosched()
-	}
+	dir := diskDir(t)
+	synctest.Test(t, func(t *testing.T) {
+		c := newCache(t, Config{Budget: 1 << 30, Threshold: 1})
+		f := patternFile(t, dir, page)
+		h := hang(t, c, maxDevices-1)
+		for device := range uint64(maxDevices - 1) {
+			ofDevice(t, c, device, f).Bytes(0, 1)
+			<-h.asked
+		}
+		v := ofDevice(t, c, maxDevices, f)
+		v.Bytes(5, 10)
+		synctest.Wait()
+		if s := c.Stats(); s.Promotions != 1 || !bytes.Equal(v.Bytes(5, 10), pattern(make([]byte, 10), 5)) {
+			t.Errorf("%+v", s)
+		}
+		for range IdleSweeps + 1 { // nor does it hold up the sweeps
+			c.sweep()
+		}
+		if s := c.Stats(); s.Demotions != 1 {
+			t.Errorf("%+v", s)
+		}
+		h.free()
+		synctest.Wait()
+		if s := c.Stats(); s.Promotions != maxDevices {
+			t.Errorf("the disks answer: %+v", s)
+		}
+	})
 }
 
 // If many hang, there are no goroutines for more, and Close waits for them no longer than it may.
 func TestHungDevices(t *testing.T) {
-	c := newCache(t, Config{Budget: 1 << 30, Threshold: 1})
-	f := patternFile(t, diskDir(t), ChunkSize)
-	h := hang(t, c, maxDevices)
-	for device := range uint64(maxDevices) {
-		ofDevice(t, c, device, f).Bytes(0, 1)
-		<-h.asked
-	}
-	v := ofDevice(t, c, maxDevices, f)
-	if c.propose(v, 0) || len(c.queues) != maxDevices {
-		t.Error("one more is at work")
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	if err := c.Close(ctx); !errors.Is(err, context.Canceled) {
-		t.Errorf("Close while a disk is waited for: %v", err)
-	}
-	h.free()
-	if err := c.Close(context.Background()); err != nil {
-		t.Error(err)
-	}
+	dir := diskDir(t)
+	synctest.Test(t, func(t *testing.T) {
+		c := newCache(t, Config{Budget: 1 << 30, Threshold: 1})
+		f := patternFile(t, dir, page)
+		h := hang(t, c, maxDevices)
+		for device := range uint64(maxDevices) {
+			ofDevice(t, c, device, f).Bytes(0, 1)
+			<-h.asked
+		}
+		v := ofDevice(t, c, maxDevices, f)
+		if c.propose(v, 0) || len(c.queues) != maxDevices {
+			t.Error("one more is at work")
+		}
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		if err := c.Close(ctx); !errors.Is(err, context.Canceled) {
+			t.Errorf("Close while a disk is waited for: %v", err)
+		}
+		h.free()
+		if err := c.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 // The queue is bounded, and Close sees to what is in it.
 func TestQueue(t *testing.T) {
-	c := newCache(t, Config{Budget: 1 << 30, Threshold: 1})
-	f := patternFile(t, diskDir(t), page)
-	v := view(t, c, f)
-	h := hang(t, c, 1)
-	v.Bytes(0, 1)
-	<-h.asked
-	for i := range 2 * maxQueue {
-		v.Bytes(int64(i)*ChunkSize, 1)
-	}
-	if n := len(c.queues[0]); n != maxQueue {
-		t.Errorf("%d in the queue", n)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	if err := c.Close(ctx); !errors.Is(err, context.Canceled) {
-		t.Errorf("Close while a disk is waited for: %v", err)
-	}
-	v.Bytes(0, 1)
-	if promoteNow(t, v, 0) {
-		t.Error("what was not begun with is promoted after Close")
-	}
-	h.free()
-	if err := c.Close(context.Background()); err != nil || len(c.queues) != 0 || c.Stats().Promotions > 1 {
-		t.Errorf("%d left, %v", len(c.queues), err)
-	}
+	dir := diskDir(t)
+	synctest.Test(t, func(t *testing.T) {
+		c := newCache(t, Config{Budget: 1 << 30, Threshold: 1})
+		v := view(t, c, patternFile(t, dir, page))
+		h := hang(t, c, 1)
+		v.Bytes(0, 1)
+		<-h.asked
+		for i := range 2 * maxQueue {
+			v.Bytes(int64(i)*ChunkSize, 1)
+		}
+		if n := len(c.queues[0]); n != maxQueue {
+			t.Errorf("%d in the queue", n)
+		}
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		if err := c.Close(ctx); !errors.Is(err, context.Canceled) {
+			t.Errorf("Close while a disk is waited for: %v", err)
+		}
+		v.Bytes(0, 1)
+		if promoteNow(t, v, 0) {
+			t.Error("what was not begun with is promoted after Close")
+		}
+		h.free()
+		if err := c.Close(context.Background()); err != nil || len(c.queues) != 0 || c.Stats().Promotions > 1 {
+			t.Errorf("%d left, %v", len(c.queues), err)
+		}
+	})
 }
