@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"net"
 	"testing"
+	"testing/synctest"
 
 	"lwio/internal/ntstatus"
 	"lwio/internal/smb/smbwire"
@@ -98,15 +99,17 @@ func second(_ int, err error) error { return err }
 
 // The server is told of the end of a session unless there is no time for that.
 func TestCloseContext(t *testing.T) {
-	ended, cancel := context.WithCancel(t.Context())
-	cancel()
-	for ctx, want := range map[context.Context]int{t.Context(): 1, ended: 0} {
-		f, tree := fakeMount(t, nil, nil)
-		if err := tree.s.CloseContext(ctx); err != nil || !errors.Is(tree.s.Err(), net.ErrClosed) {
-			t.Errorf("%v, session: %v", err, tree.s.Err())
+	synctest.Test(t, func(t *testing.T) { // or it may be too slow to be told
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		for ctx, want := range map[context.Context]int{t.Context(): 1, ended: 0} {
+			f, tree := fakeMount(t, nil, nil)
+			if err := tree.s.CloseContext(ctx); err != nil || !errors.Is(tree.s.Err(), net.ErrClosed) {
+				t.Errorf("%v, session: %v", err, tree.s.Err())
+			}
+			if n := f.count(smbwire.CommandLogoff); n != want {
+				t.Errorf("%d times LOGOFF, not %d", n, want)
+			}
 		}
-		if n := f.count(smbwire.CommandLogoff); n != want {
-			t.Errorf("%d times LOGOFF, not %d", n, want)
-		}
-	}
+	})
 }

@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"testing"
+	"time"
 
 	"lwio/internal/leakcheck"
 
@@ -64,6 +65,7 @@ func startServer(tb testing.TB, change func(*smbserver.Config)) (addr, dir strin
 	}
 	cfg := smbserver.Config{
 		FS: files, Lookup: lookup, Pipes: map[string]smbserver.PipeHandler{"reverse": reverse{}},
+		AuthTimeout:      time.Minute,
 		ResumeKeyContext: func(*smbserver.Session, *vfs.Open) []byte { return context },
 	}
 	if change != nil {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -139,7 +140,7 @@ func TestBudgetBounds(t *testing.T) {
 // A user who asks for much, on many connections, and takes none of it holds a bounded
 // part of the memory, and others read and write.
 func TestFloodOfReads(t *testing.T) {
-	s, addr, _ := testServer(t, func(c *Config) { c.Memory = 1 })
+	s, addr, _ := testServer(t, func(c *Config) { c.Memory, c.StallTimeout = 1, time.Hour })
 	good := dial(t, addr)
 	good.mustNegotiate(0x0311)
 	good.mustSetup("bob", testPassword)

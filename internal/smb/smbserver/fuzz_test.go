@@ -20,7 +20,7 @@ func fuzzServer(f testing.TB) *Server {
 	if err != nil {
 		f.Fatal(err)
 	}
-	cfg := Config{FS: fs, Lookup: lookupTest, FailureDelay: time.Nanosecond}
+	cfg := Config{FS: fs, Lookup: lookupTest, FailureDelay: time.Nanosecond, AuthTimeout: time.Minute}
 	pipes(nil)(&cfg)
 	s, err := New(cfg)
 	if err != nil {

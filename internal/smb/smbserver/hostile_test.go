@@ -123,49 +123,6 @@ func TestWhoMakesWay(t *testing.T) {
 	}
 }
 
-// Source: [MS-SMB2 3.3.6] (limits of time are ours)
-func TestSilentPeersAreCutInTime(t *testing.T) {
-	_, addr, _ := testServer(t, func(c *Config) {
-		c.AuthTimeout, c.StallTimeout = time.Second, time.Second // in which the others make it
-	})
-	silent := dial(t, addr)
-	half := dial(t, addr)
-	half.write([]byte{0, 0, 1, 0, 0xfe, 'S'})
-	halfway := dial(t, addr)
-	halfway.mustNegotiate(0x0311)
-
-	// Who has authenticated may be silent, but not in the middle of a message.
-	c, other := mount(t, addr, "data"), mount(t, addr, "data")
-	c.write([]byte{0, 0, 1, 0, 0xfe})
-	for _, cut := range []*raw{silent, half, halfway, c} {
-		cut.wantCut()
-	}
-	other.want(ntstatus.Success, cmdEcho, []byte{4, 0, 0, 0})
-
-	// Who logs off has to authenticate anew in time.
-	other.want(ntstatus.Success, cmdLogoff, []byte{4, 0, 0, 0})
-	other.wantCut()
-}
-
-// A client that does not read its answers is cut, and nobody else notices.
-func TestClientThatDoesNotRead(t *testing.T) {
-	s, addr, _ := testServer(t, func(c *Config) { c.StallTimeout = time.Second })
-	c := mount(t, addr, "data")
-	ss := s.session(c.session)
-	id := c.mustCreate(rw("f"))
-	c.want(ntstatus.Success, cmdWrite, writeBody(id, 0, make([]byte, 60000)))
-	for range 8 {
-		c.want(ntstatus.Success, cmdEcho, []byte{4, 0, 0, 0})
-	}
-	var all []byte
-	for range 400 {
-		all = append(all, c.frame(c.message(cmdRead, readBody(id, 0, 60000, 0)))...)
-	}
-	c.write(all)
-	<-ss.Done()
-	mount(t, addr, "data")
-}
-
 // Source: [MS-SMB2 3.3.5.2.3]
 func TestMessageIDsAreUsedOnce(t *testing.T) {
 	_, addr, _ := testServer(t, nil)

@@ -45,7 +45,7 @@ const (
 const (
 	testUser     = "alice"
 	testPassword = "wonderland"
-	ioTimeout    = 20 * time.Second
+	ioTimeout    = time.Minute
 )
 
 var le = binary.LittleEndian
@@ -94,7 +94,7 @@ func testServer(t testing.TB, change func(*Config)) (s *Server, addr, dir string
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg := Config{FS: fs, ServerName: "TEST", Lookup: lookupTest, FailureDelay: time.Millisecond}
+	cfg := Config{FS: fs, ServerName: "TEST", Lookup: lookupTest, FailureDelay: time.Millisecond, AuthTimeout: time.Minute}
 	if change != nil {
 		change(&cfg)
 	}
