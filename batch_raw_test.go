@@ -91,7 +91,7 @@ func testBatchOnSilentServer(t *testing.T, on string) {
 			}
 			return true
 		}
-		c := s.connect(Config{Timeout: time.Second})
+		c := s.connect(Config{Timeout: time.Hour})
 		f := openOn(t, c, "f")
 		buf := allocate(t, c, 5000)
 		b, closing := c.NewBatch(3), c.NewBatch(3)
@@ -113,6 +113,7 @@ func testBatchOnSilentServer(t *testing.T, on string) {
 			t.Errorf("%v, %v", list, err)
 		}
 		cancel()
+		c.live().passTimeout()
 		list, err := b.Wait(t.Context(), 3)
 		if err != nil || len(list) != 3 {
 			t.Fatalf("%v, %v", list, err)

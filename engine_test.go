@@ -408,6 +408,28 @@ func testDeadline(t *testing.T, on string) {
 	}
 }
 
+// passTimeout is what the watchdog does while a bit more than Config.Timeout passes. A
+// client whose own watchdog is not to come in between has a timeout of an hour.
+func (c *conn) passTimeout() {
+	for range watchParts + 1 {
+		c.watch()
+	}
+}
+
+// The watchdog looks so often that a call is told in time.
+//
+// Source: [OP-110]
+func TestWatchdog(t *testing.T) {
+	const timeout = 10 * time.Second // a busy machine takes less to connect
+	s := newRawServer(t, "iwarp", newFakeShare())
+	begun := time.Now()
+	cn := s.connect(Config{Timeout: timeout}).live()
+	waitFor(t, func() bool { return cn.ticks.Load() > 0 })
+	if d := time.Since(begun); d < timeout/watchParts {
+		t.Errorf("it looks after %v already", d)
+	}
+}
+
 // A server that is silent for good: calls without a deadline end too, and then
 // the connection.
 func TestSilence(t *testing.T) { onEach(t, testSilence) }
@@ -416,12 +438,26 @@ func testSilence(t *testing.T, on string) {
 	share := newFakeShare()
 	share.put("f", pattern(100_000))
 	s := newRawServer(t, on, share)
-	s.handle = func(_ *rawConn, h wire.Header, _ []byte) bool { return h.Opcode == wire.OpRead }
-	c := s.connect(Config{Timeout: time.Second})
-	f := openOn(t, c, "f")
-	if _, err := f.ReadAt(make([]byte, 10), 0); !errors.Is(err, os.ErrDeadlineExceeded) {
+	asked := make(chan struct{}, 1)
+	s.handle = func(_ *rawConn, h wire.Header, _ []byte) bool {
+		if h.Opcode == wire.OpRead {
+			asked <- struct{}{}
+		}
+		return h.Opcode == wire.OpRead
+	}
+	c := s.connect(Config{Timeout: time.Hour})
+	f, cn := openOn(t, c, "f"), c.live()
+	done := make(chan error, 1)
+	go func() { done <- second(f.ReadAt(make([]byte, 10), 0)) }()
+	<-asked
+	cn.passTimeout()
+	if err := <-done; !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Fatal(err)
 	}
+	if cn.isDown() {
+		t.Error("the connection ended with the call")
+	}
+	cn.passTimeout()
 	waitFor(t, func() bool { return !c.Transport().RDMA() })
 	if n, err := f.ReadAt(make([]byte, 10), 0); n != 10 || err != nil {
 		t.Fatalf("over SMB: %d, %v", n, err)

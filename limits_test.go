@@ -102,6 +102,27 @@ func TestAnswersBeforeSendsAreDone(t *testing.T) {
 	}
 }
 
+// hurried opens a file, for calls that have so little time, and makes it known to the
+// server. Where the machine is busy that takes several attempts.
+func (s *rawServer) hurried(timeout time.Duration, name string) *File {
+	s.t.Helper()
+	for end := time.Now().Add(time.Minute); ; {
+		c, err := s.dial(&Config{Timeout: timeout, RequireRDMA: true})
+		if err == nil {
+			var f *File
+			if f, err = c.OpenFile(s.t.Context(), name, os.O_RDWR, 0); err == nil {
+				_, _, err = f.lane(s.t.Context())
+			}
+			if err == nil {
+				return f
+			}
+		}
+		if time.Now().After(end) {
+			s.t.Fatal(err)
+		}
+	}
+}
+
 // Without a deadline, Config.Timeout bounds the wait for a credit as well.
 //
 // Source: [OP-113]
@@ -119,9 +140,8 @@ func testNoCreditInTime(t *testing.T, on string) {
 		}
 		return h.Opcode == wire.OpRead
 	}
-	c := s.connect(Config{Timeout: time.Second, RequireRDMA: true})
-	f := openOn(t, c, "f")
-	ctx, cancel := context.WithCancel(t.Context())
+	f := s.hurried(time.Second, "f")
+	ctx, cancel := context.WithTimeout(t.Context(), time.Hour) // of its own, so that nobody misses the answer
 	var first sync.WaitGroup
 	first.Go(func() { _, _ = f.ReadAtContext(ctx, make([]byte, 10), 0) })
 	<-held
@@ -147,18 +167,19 @@ func testOwnDeadlineRules(t *testing.T, on string) {
 	var reads atomic.Int32
 	s.handle = func(_ *rawConn, h wire.Header, _ []byte) bool {
 		if cn := live.Load(); h.Opcode == wire.OpRead {
-			reads.Add(1)
-			for start := cn.ticks.Load(); cn.ticks.Load() < start+3*watchParts && !cn.isDown(); {
+			first := reads.Add(1) == 1
+			for n := 0; !cn.isDown() && t.Context().Err() == nil && !(first && n == 3*watchParts); n++ {
+				cn.watch()
 				time.Sleep(time.Millisecond)
 			}
 		}
 		return false
 	}
-	c := s.connect(Config{Timeout: 500 * time.Millisecond, RequireRDMA: true})
+	c := s.connect(Config{Timeout: time.Hour, RequireRDMA: true})
 	cn := c.live()
 	live.Store(cn)
 	f := openOn(t, c, "f")
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Hour)
 	defer cancel()
 	if n, err := f.ReadAtContext(ctx, make([]byte, 10), 0); n != 10 || err != nil {
 		t.Fatal(n, err)
