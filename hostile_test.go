@@ -227,7 +227,7 @@ func testHostileAnswers(t *testing.T, on string) {
 				}
 				return false
 			}
-			c := s.connect(Config{Timeout: 10 * time.Second})
+			c := s.connect(Config{})
 			f := openOn(t, c, "f")
 			// The read ends in the answer that the server gave before it went wrong,
 			// or goes on over SMB.
@@ -384,7 +384,8 @@ func testCreditTransactions(t *testing.T, on string) {
 		waitFor(t, func() bool { return cn.credits.current() == step.grant && cn.free.size() == step.grant })
 		read()
 	}
-	// While everything is in use.
+	// While everything is in use. A change begins when the one before is over: what is given
+	// up can be had again only then.
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -392,8 +393,11 @@ func testCreditTransactions(t *testing.T, on string) {
 			read()
 		}
 	}()
+	grant := 16
 	for _, n := range []int32{-15, 15, -3, 2, -14} {
+		grant += int(n)
 		change(n)
+		waitFor(t, func() bool { return cn.credits.current() == grant })
 	}
 	<-done
 	waitFor(t, func() bool { return cn.credits.current() == 1 && cn.free.size() == 1 })

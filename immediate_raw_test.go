@@ -5,7 +5,6 @@ import (
 	"context"
 	"net/netip"
 	"testing"
-	"time"
 
 	"lwio/internal/ntstatus"
 	"lwio/internal/wire"
@@ -165,7 +164,7 @@ func testHostileImmediateData(t *testing.T, on string) {
 				}
 				return h.Opcode == hostile.op
 			}
-			c := s.connect(Config{Timeout: 10 * time.Second})
+			c := s.connect(Config{})
 			f := openOn(t, c, "f")
 			p := make([]byte, 3000)
 			n, err := f.ReadAt(p, 0)
