@@ -146,7 +146,7 @@ func TestBatchAllocations(t *testing.T) {
 		defer buf.Close()
 		b := c.NewBatch(depth)
 		defer b.Close()
-		got := testing.AllocsPerRun(100, func() {
+		got := allocations(maxAllocsPolling, func() {
 			for i := range depth {
 				if err := b.Read(f, buf.Bytes()[i*bs:][:bs], int64(i*bs), 0); err != nil {
 					t.Fatal(err)

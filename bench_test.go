@@ -143,6 +143,16 @@ func BenchmarkSequential1M(b *testing.B) {
 	}
 }
 
+// allocations is how many a call of f makes, of server and client together. It looks again
+// while that is more than most: somebody else may have been at work, too.
+func allocations(most float64, f func()) float64 {
+	least := testing.AllocsPerRun(100, f)
+	for tries := 0; least > most && tries < 50; tries++ {
+		least = min(least, testing.AllocsPerRun(20, f))
+	}
+	return least
+}
+
 // Each call allocates little, and the same whatever its size.
 func TestAllocations(t *testing.T) {
 	if raceEnabled {
@@ -160,22 +170,22 @@ func TestAllocations(t *testing.T) {
 		defer f.Close()
 		for _, size := range []int{512, 4096, 64 << 10, 512 << 10} {
 			p := make([]byte, size)
-			read := testing.AllocsPerRun(200, func() {
+			most := float64(maxAllocs)
+			if strings.HasSuffix(t.Name(), "polling") {
+				most = maxAllocsPolling
+			}
+			read := allocations(most, func() {
 				if _, err := f.ReadAt(p, 0); err != nil {
 					t.Fatal(err)
 				}
 			})
-			write := testing.AllocsPerRun(200, func() {
+			write := allocations(most, func() {
 				if _, err := f.WriteAt(p, 0); err != nil {
 					t.Fatal(err)
 				}
 			})
 			// Both sides of the connection are in this process.
 			t.Logf("%d bytes, allocations: %v a read, %v a write", size, read, write)
-			most := float64(maxAllocs)
-			if strings.HasSuffix(t.Name(), "polling") {
-				most = maxAllocsPolling
-			}
 			if read > most || write > most {
 				t.Errorf("%d bytes: more than %v", size, most)
 			}
