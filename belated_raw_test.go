@@ -186,7 +186,7 @@ func testSessionLostInDial(t *testing.T, on string) {
 func TestFenceLeavesTheNextAlone(t *testing.T) {
 	s := newRawServer(t, "iwarp", newFakeShare())
 	s.away(true)
-	c, err := s.dial(&Config{Reconnect: time.Hour})
+	c, err := s.dial(nil) // which has no rail that negotiates beside
 	if err != nil {
 		t.Fatal(err)
 	}

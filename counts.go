@@ -18,6 +18,7 @@ func (k *counts) snapshot(s *Stats) {
 	polled, interrupt := k.polled.Snapshot(), k.interrupt.Snapshot()
 	s.Polled, s.Interrupts = polled.Count(), interrupt.Count()
 	s.Latency = latency.Sum(polled, interrupt)
-	s.WakeUps, s.SpuriousWakeUps = k.wakeUps.Load(), k.spurious.Load()
+	s.SpuriousWakeUps = k.spurious.Load() // before those that they are of: there are never more
+	s.WakeUps = k.wakeUps.Load()
 	s.Cancels = k.cancels.Load()
 }

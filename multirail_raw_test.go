@@ -320,9 +320,10 @@ func testBatchHearsOfAll(t *testing.T, on string) {
 		}
 		done <- err
 	}()
-	waitFor(t, func() bool { return b.at.Load() != nil })
+	var at *leg // where it sleeps
+	waitFor(t, func() bool { at = b.at.Load(); return at != nil })
 	free.Store(true)
-	cut := 1 - b.at.Load().conn.rail.index
+	cut := 1 - at.conn.rail.index
 	conns[cut].cut()
 	if err := <-done; err != nil {
 		t.Fatal(err)
