@@ -118,7 +118,7 @@ func testCancelledReads(t *testing.T, cfg lwio.Config) {
 
 func eventually(t *testing.T, done func() bool) {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); !done(); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(time.Minute); !done(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("it does not come to that")
 		}

@@ -31,6 +31,11 @@ type mortalClient struct {
 func (m *mortalClient) play(smb, iw *mortal.Life) (dial, later error) {
 	m.t.Helper()
 	m.n++
+	name := fmt.Sprintf("f%08d", m.n) // its own: what was given up may be written yet
+	path := filepath.Join(m.srv.Dir, name)
+	if err := os.WriteFile(path, make([]byte, 1400), 0o600); err != nil {
+		m.t.Fatal(err)
+	}
 	cfg := &lwio.Config{RequireRDMA: true, Timeout: m.timeout, DialContext: smb.DialContext}
 	cfg.Providers = []rdma.Provider{iwarp.New(&iwarp.Config{Dial: iw.DialTCP, DrainTimeout: m.timeout})}
 	c, err := lwio.Dial(context.Background(), m.srv.URL(), cfg)
@@ -39,7 +44,7 @@ func (m *mortalClient) play(smb, iw *mortal.Life) (dial, later error) {
 	}
 	defer c.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), m.timeout)
-	f, err := c.OpenFile(ctx, "f", os.O_RDWR, 0)
+	f, err := c.OpenFile(ctx, name, os.O_RDWR, 0)
 	cancel()
 	if err != nil {
 		return nil, err
@@ -57,7 +62,7 @@ func (m *mortalClient) play(smb, iw *mortal.Life) (dial, later error) {
 	if err := f.Sync(context.Background()); later == nil {
 		later = err
 	}
-	if onDisk, err := os.ReadFile(filepath.Join(m.srv.Dir, "f")); later == nil && (err != nil || !bytes.Equal(onDisk, data)) {
+	if onDisk, err := os.ReadFile(path); later == nil && (err != nil || !bytes.Equal(onDisk, data)) {
 		m.t.Fatalf("%.40q is in the file instead of %.40q", onDisk, data)
 	}
 	return nil, later
@@ -68,9 +73,6 @@ func (m *mortalClient) play(smb, iw *mortal.Life) (dial, later error) {
 func newMortalClient(t *testing.T) (m *mortalClient, smb, iw *mortal.Life) {
 	t.Helper()
 	m = &mortalClient{t: t, srv: lwiotest.NewServer(t, nil), timeout: faultPatience}
-	if err := os.WriteFile(filepath.Join(m.srv.Dir, "f"), make([]byte, 1400), 0o600); err != nil {
-		t.Fatal(err)
-	}
 	smb, iw = &mortal.Life{Out: -1, In: -1}, &mortal.Life{Out: -1, In: -1}
 	if dial, later := m.play(smb, iw); dial != nil || later != nil {
 		t.Fatal(dial, later)

@@ -17,7 +17,7 @@ import (
 
 // deathPatience is how long a call may take whose connection dies; without that it
 // takes milliseconds.
-const deathPatience = 20 * time.Second
+const deathPatience = time.Minute
 
 // outlive dials a server and uses it, on a connection of a given life, and says whether
 // all went well. What failed must say why, and in time; what went well must be right.

@@ -19,7 +19,11 @@ import (
 
 // faultPatience is how long a call may take that meets a fault; without one it takes
 // milliseconds.
-const faultPatience = 20 * time.Second
+const faultPatience = time.Minute
+
+// dirtyPatience is how long one may take whose answer may have been spoiled, and be
+// nobody's.
+const dirtyPatience = 200 * time.Millisecond
 
 // onEachFabric runs a test once for each default provider, and for each side that a
 // hook is put around. wrap returns the providers of client and server.
@@ -53,7 +57,7 @@ func (s *session) call(what string, f func(ctx context.Context) error) bool {
 	s.t.Helper()
 	patience := faultPatience
 	if s.dirty {
-		patience /= 100 // an answer that was spoiled may be nobody's
+		patience = dirtyPatience
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
