@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"syscall"
 	"time"
+
+	"lwio/integration/internal/port"
 )
 
 // Addresses inside the emulator's network.
@@ -24,17 +26,17 @@ const (
 
 // bootTime bounds the start of the guest, of which it takes some 5 s when
 // nothing else runs.
-const bootTime = 3 * time.Minute
+const bootTime = 5 * time.Minute
 
 // Guest is a running guest. Safe for concurrent use.
 type Guest struct {
 	run      *exec.Cmd
-	listener net.Listener
-	agents   chan net.Conn // each ready for one command
+	listener *net.TCPListener
+	agents   chan *net.TCPConn // each ready for one command
 	ended    chan struct{}
 	err      error // why, once ended is closed
 	scratch  string
-	ports    map[int]int
+	ports    map[int]*port.Hold // on the host, by those in the guest
 }
 
 // ErrUnavailable says that there can be no guest on this machine.
@@ -73,7 +75,7 @@ func scriptPath(name string) (string, error) {
 // Start boots a guest in which the given TCP ports can be reached; HostPort says
 // how. Its messages go to log. The caller stops it.
 func Start(ctx context.Context, log io.Writer, ports ...int) (*Guest, error) {
-	g := &Guest{agents: make(chan net.Conn), ended: make(chan struct{}), ports: map[int]int{}}
+	g := &Guest{agents: make(chan *net.TCPConn), ended: make(chan struct{}), ports: map[int]*port.Hold{}}
 	if err := g.start(ctx, log, ports); err != nil {
 		return nil, errors.Join(err, g.Stop())
 	}
@@ -90,7 +92,7 @@ func (g *Guest) start(ctx context.Context, log io.Writer, ports []int) (err erro
 	if out, err := build.CombinedOutput(); err != nil {
 		return fmt.Errorf("guest: build the agent: %w: %s", err, out)
 	}
-	if g.listener, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
+	if g.listener, err = net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)}); err != nil {
 		return err
 	}
 	script, err := scriptPath("run")
@@ -99,13 +101,12 @@ func (g *Guest) start(ctx context.Context, log io.Writer, ports []int) (err erro
 	}
 	args := []string{"-t", "1800", "-d", files}
 	for _, p := range ports {
-		if g.ports[p], err = freePort(); err != nil {
+		if g.ports[p], err = port.Take(); err != nil {
 			return err
 		}
-		args = append(args, "-p", fmt.Sprintf("%d:%d", g.ports[p], p))
+		args = append(args, "-p", fmt.Sprintf("%d:%d", g.ports[p].Number, p))
 	}
-	port := g.listener.Addr().(*net.TCPAddr).Port
-	args = append(args, fmt.Sprintf("./agent serve %s:%d", Host, port))
+	args = append(args, fmt.Sprintf("./agent serve %s:%d", Host, g.listener.Addr().(*net.TCPAddr).Port))
 	g.run = exec.Command(script, args...)
 	g.run.Stdout, g.run.Stderr = log, log
 	g.run.WaitDelay = 10 * time.Second
@@ -127,7 +128,7 @@ func (g *Guest) start(ctx context.Context, log io.Writer, ports []int) (err erro
 // acceptAll takes the agents' connections until the listener is closed.
 func (g *Guest) acceptAll() {
 	for {
-		c, err := g.listener.Accept()
+		c, err := g.listener.AcceptTCP()
 		if err != nil {
 			return
 		}
@@ -141,7 +142,7 @@ func (g *Guest) acceptAll() {
 
 // HostPort is where on the host a port of the guest is.
 func (g *Guest) HostPort(port int) string {
-	return net.JoinHostPort("127.0.0.1", strconv.Itoa(g.ports[port]))
+	return net.JoinHostPort("127.0.0.1", strconv.Itoa(g.ports[port].Number))
 }
 
 // Stop ends the guest, which would also end by itself if this process died. A
@@ -154,14 +155,8 @@ func (g *Guest) Stop() error {
 		_ = g.run.Process.Signal(syscall.SIGTERM)
 		<-g.ended
 	}
-	return os.RemoveAll(g.scratch)
-}
-
-func freePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
+	for _, p := range g.ports {
+		p.Close()
 	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port, nil
+	return os.RemoveAll(g.scratch)
 }

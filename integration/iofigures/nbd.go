@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"lwio/integration/internal/measure"
+	"lwio/integration/internal/port"
 )
 
 // missingNBD is why there is nothing of nbdkit; nil if there is.
@@ -37,20 +38,17 @@ func (l *lab) nbdServer(file string) (*service, error) {
 	if s := l.servers[key]; s != nil {
 		return s, nil
 	}
-	free, err := net.Listen("tcp", "127.0.0.1:0")
+	free, err := port.Take()
 	if err != nil {
 		return nil, err
 	}
-	at := free.Addr().(*net.TCPAddr)
-	if err := free.Close(); err != nil {
-		return nil, err
-	}
-	cmd := exec.Command("nbdkit", "--foreground", "--exit-with-parent", "--ipaddr", "127.0.0.1",
-		"--port", strconv.Itoa(at.Port), "file", file)
+	defer free.Close() // nbdkit listens by then
+	number := strconv.Itoa(free.Number)
+	cmd := exec.Command("nbdkit", "--foreground", "--exit-with-parent", "--ipaddr", "127.0.0.1", "--port", number, "file", file)
 	if err := measure.StartOn(cmd, l.server); err != nil {
 		return nil, err
 	}
-	s := &service{cmd: cmd, at: at.String()}
+	s := &service{cmd: cmd, at: net.JoinHostPort("127.0.0.1", number)}
 	l.servers[key] = s
 	for end := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
 		c, err := net.Dial("tcp", s.at)
@@ -99,6 +97,9 @@ func (l *lab) runNBD(ctx context.Context, j job) (o outcome, err error) {
 	return o, nil
 }
 
+// errIdle says that the time was too short, on a machine that had other things to do.
+var errIdle = errors.New("fio did nothing")
+
 // readFio reads what fio prints as JSON; lines may stand before it.
 func readFio(text string, write bool) (o outcome, err error) {
 	type side struct {
@@ -126,7 +127,7 @@ func readFio(text string, write bool) (o outcome, err error) {
 		did = j.Write
 	}
 	if did.Ops == 0 || did.Runtime == 0 {
-		return o, fmt.Errorf("fio did nothing: %s", text)
+		return o, fmt.Errorf("%w: %s", errIdle, text)
 	}
 	o.Ops, o.Took = did.Ops, time.Duration(did.Runtime)*time.Millisecond
 	o.Client = time.Duration((j.User + j.System) / 100 * float64(j.Runtime) * float64(time.Millisecond))

@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"lwio/integration/internal/port"
 )
 
 // The only user of the server. Samba wants an account of the host's; root is
@@ -22,8 +24,14 @@ const (
 	Share    = "data"
 )
 
-// startTime bounds the start of smbd.
-const startTime = 20 * time.Second
+// startTime bounds the start of smbd, and stopTime its end.
+const (
+	startTime = 2 * time.Minute
+	stopTime  = 30 * time.Second
+)
+
+// scratch is where the state is: smbd has sockets there, whose names must be short.
+const scratch = "/tmp"
 
 // Server is a running smbd.
 type Server struct {
@@ -32,6 +40,8 @@ type Server struct {
 	// Pid is smbd's parent process; its children serve the connections.
 	Pid   int
 	cmd   *exec.Cmd
+	ended chan struct{} // closed when cmd has
+	port  *port.Hold
 	state string
 }
 
@@ -71,7 +81,7 @@ func Start(dir string) (*Server, error) {
 	if os.Getuid() != 0 {
 		return nil, errors.New("samba: smbd needs root")
 	}
-	state, err := os.MkdirTemp("", "lwio-samba-")
+	state, err := os.MkdirTemp(scratch, "lwio-samba-")
 	if err != nil {
 		return nil, err
 	}
@@ -83,11 +93,11 @@ func Start(dir string) (*Server, error) {
 }
 
 func (s *Server) start(smbd, dir string) error {
-	port, err := freePort()
-	if err != nil {
+	var err error
+	if s.port, err = port.Take(); err != nil {
 		return err
 	}
-	s.Port = strconv.Itoa(port)
+	s.Port = strconv.Itoa(s.port.Number)
 	conf := filepath.Join(s.state, "smb.conf")
 	if err := os.WriteFile(conf, fmt.Appendf(nil, config, s.state, s.Port, Share, dir), 0o600); err != nil {
 		return err
@@ -97,44 +107,45 @@ func (s *Server) start(smbd, dir string) error {
 	if out, err := passwd.CombinedOutput(); err != nil {
 		return fmt.Errorf("samba: smbpasswd: %w: %s", err, out)
 	}
-	s.cmd = exec.Command(smbd, "--foreground", "--no-process-group", "-s", conf)
-	if err := s.cmd.Start(); err != nil {
+	cmd := exec.Command(smbd, "--foreground", "--no-process-group", "-s", conf)
+	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("samba: %w", err)
 	}
-	s.Pid = s.cmd.Process.Pid
+	s.cmd, s.ended, s.Pid = cmd, make(chan struct{}), cmd.Process.Pid
+	go func() {
+		_ = cmd.Wait()
+		close(s.ended)
+	}()
 	return s.wait()
 }
 
 // wait waits until smbd takes connections.
 func (s *Server) wait() error {
-	for deadline := time.Now().Add(startTime); ; time.Sleep(50 * time.Millisecond) {
+	deadline := time.After(startTime)
+	for {
 		c, err := net.Dial("tcp", net.JoinHostPort(s.Host, s.Port))
 		if err == nil {
 			return c.Close()
 		}
-		if time.Now().After(deadline) {
-			return fmt.Errorf("samba: smbd does not listen: %w", err)
+		select {
+		case <-time.After(50 * time.Millisecond):
+			continue
+		case <-s.ended:
+		case <-deadline:
 		}
+		log, _ := os.ReadFile(filepath.Join(s.state, "log"))
+		return fmt.Errorf("samba: smbd does not listen: %w\n%s", err, log)
 	}
-}
-
-func freePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port, nil
 }
 
 // Stop ends smbd and removes its state. It may be called more than once.
 func (s *Server) Stop() error {
-	if s.cmd != nil && s.cmd.Process != nil {
+	if s.cmd != nil {
 		_ = s.cmd.Process.Signal(os.Interrupt)
-		timer := time.AfterFunc(5*time.Second, func() { _ = s.cmd.Process.Kill() })
-		_ = s.cmd.Wait()
+		timer := time.AfterFunc(stopTime, func() { _ = s.cmd.Process.Kill() })
+		<-s.ended
 		timer.Stop()
-		s.cmd = nil
 	}
+	s.port.Close()
 	return os.RemoveAll(s.state)
 }
