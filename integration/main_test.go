@@ -71,7 +71,7 @@ func serve(t *testing.T, dir string, flags ...string) *lwioServer {
 	}
 	t.Cleanup(func() {
 		_ = cmd.Process.Signal(os.Interrupt)
-		timer := time.AfterFunc(20*time.Second, func() { _ = cmd.Process.Kill() })
+		timer := time.AfterFunc(time.Minute, func() { _ = cmd.Process.Kill() })
 		defer timer.Stop()
 		_ = cmd.Wait()
 	})
@@ -90,7 +90,7 @@ func serve(t *testing.T, dir string, flags ...string) *lwioServer {
 // lwio runs the command and returns what it printed.
 func lwio(t *testing.T, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, lwioBin, args...)
 	var o, e strings.Builder

@@ -81,7 +81,7 @@ func TestSmbtortureLocks(t *testing.T) {
 	s := serve(t, t.TempDir())
 	for _, c := range lockTests {
 		t.Run(c.name, func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 			defer cancel()
 			out, _ := exec.CommandContext(ctx, "smbtorture", "//"+s.host+"/data", "-p", s.port, "-U", s.user+"%"+s.password,
 				"--client-protection=sign", "--option=client signing=required", "smb2.lock."+c.name).CombinedOutput()
