@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/netip"
 	"runtime"
-	"time"
 
 	"lwio/rdma"
 	"lwio/rdma/iwarp"
@@ -39,7 +38,7 @@ const (
 
 const (
 	depth   = 64 // of each queue
-	limit   = time.Minute
+	limit   = patience
 	noSleep = 4096 // empty polls between two looks of a poller at other goroutines
 )
 

@@ -51,7 +51,11 @@ func TestRows(t *testing.T) {
 // TestFailure: a run that cannot be says what each process said, and what is left of
 // its row is printed.
 func TestFailure(t *testing.T) {
-	c := conductor{scale: 1}
+	cores, err := measure.Cores()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := conductor{cores: [2]int{cores[0], cores[0]}, scale: 1}
 	if _, err := c.run(job{Bench: "none"}); err == nil || !strings.Contains(err.Error(), `no benchmark "none"`) {
 		t.Errorf("a benchmark that is none: %v", err)
 	}

@@ -13,7 +13,7 @@ import (
 )
 
 // patience is how long one run may take; what is that slow has missed every bar.
-const patience = 20 * time.Second
+const patience = 2 * time.Minute
 
 // conductor starts the two processes of each run.
 type conductor struct {

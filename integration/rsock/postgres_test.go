@@ -30,10 +30,16 @@ func postgres(t *testing.T) string {
 		skips.Skip(t, errors.New("postgresql is not installed"))
 	}
 	bin := filepath.Dir(found[len(found)-1])
-	dir := t.TempDir()
-	if err := os.Chmod(filepath.Dir(dir), 0o755); err != nil { // for another user
+	// The socket's name must be short, and another user must get there.
+	dir, err := os.MkdirTemp("/tmp", "lwio-postgres-")
+	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
 	run := func(name string, args ...string) *exec.Cmd {
 		cmd := exec.Command(filepath.Join(bin, name), args...)
 		cmd.Dir = dir
@@ -52,14 +58,14 @@ func postgres(t *testing.T) string {
 	}
 	t.Cleanup(func() {
 		_ = cmd.Process.Signal(syscall.SIGINT)
-		timer := time.AfterFunc(10*time.Second, func() { _ = cmd.Process.Kill() })
+		timer := time.AfterFunc(time.Minute, func() { _ = cmd.Process.Kill() })
 		defer timer.Stop()
 		_ = cmd.Wait()
 		if t.Failed() {
 			t.Logf("postgres: %s", log.String())
 		}
 	})
-	for end := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
 		c, err := pgx.Connect(t.Context(), "user=postgres host="+dir)
 		if err == nil {
 			c.Close(t.Context())

@@ -17,8 +17,11 @@ import (
 
 func TestMain(m *testing.M) { leakcheck.Main(m) }
 
-// patience is how long one test may take.
-const patience = 2 * time.Minute
+// patience is how long one test may take, and stall how long a side may stand still.
+const (
+	patience = 5 * time.Minute
+	stall    = time.Minute
+)
 
 // link is what connects the two programs of a test, and counts the connections.
 type link struct {
@@ -33,7 +36,7 @@ type link struct {
 func onAll(t *testing.T, test func(t *testing.T, l *link)) {
 	for _, p := range []rdma.Provider{shm.New(nil), iwarp.New(nil)} {
 		t.Run(p.Name(), func(t *testing.T) {
-			cfg := &rsock.Config{Providers: []rdma.Provider{p}, RequireRDMA: true}
+			cfg := &rsock.Config{Providers: []rdma.Provider{p}, RequireRDMA: true, Negotiation: stall, Linger: stall}
 			l := &link{t: t, provider: p.Name(), config: cfg, dialer: rsock.Dialer{Config: cfg}}
 			test(t, l)
 			if l.made.Load() == 0 {

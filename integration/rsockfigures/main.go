@@ -28,17 +28,15 @@ func main() {
 	}
 	plan, err := measure.ParseFlags(names)
 	exitOn(err)
-	dir, err := os.MkdirTemp("", "rsockfigures-")
-	exitOn(err)
 	fmt.Println(plan)
-	c := &conductor{cores: plan.Cores, scale: plan.Scale, dir: dir}
+	c := conductor{cores: plan.Cores, scale: plan.Scale}
 	var failed []error
 	for _, r := range rows {
 		if plan.Has(r.name) {
 			failed = append(failed, r.measure(c, plan.Rounds))
 		}
 	}
-	exitOn(errors.Join(append(failed, os.RemoveAll(dir))...))
+	exitOn(errors.Join(failed...))
 }
 
 func exitOn(err error) {
@@ -49,7 +47,7 @@ func exitOn(err error) {
 }
 
 // measure runs all subjects of a row and prints its table, or why there is none.
-func (r row) measure(c *conductor, rounds int) error {
+func (r row) measure(c conductor, rounds int) error {
 	if err := r.missing(); err != nil {
 		fmt.Printf("\n%s: not measured: %v\n", r.name, err)
 		return nil

@@ -24,7 +24,7 @@ func TestRows(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &conductor{cores: [2]int{cores[0], cores[len(cores)-1]}, scale: 0.01, dir: t.TempDir()}
+	c := conductor{cores: [2]int{cores[0], cores[len(cores)-1]}, scale: 0.01}
 	for _, r := range rows {
 		t.Run(r.name, func(t *testing.T) {
 			if err := r.missing(); err != nil {

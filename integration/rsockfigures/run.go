@@ -8,25 +8,24 @@ import (
 	"lwio/integration/internal/measure"
 )
 
-// patience is how long one run may take.
-const patience = 60 * time.Second
+// patience is how long one run may take, and stall how long a side of it may stand still.
+const (
+	patience = 3 * time.Minute
+	stall    = time.Minute
+)
 
 // conductor starts the two processes of each run.
 type conductor struct {
 	cores [2]int
 	scale float64
-	dir   string // for Unix sockets
-	count int    // of runs
 }
 
 // run is what one run of a job gave: the active side's outcome, then the passive's.
 type run [2]outcome
 
 // run carries a job out once.
-func (c *conductor) run(j job) (r run, err error) {
+func (c conductor) run(j job) (r run, err error) {
 	j.Count = max(int(float64(j.Count)*c.scale), 1)
-	c.count++
-	j.Path = fmt.Sprintf("%s/%d", c.dir, c.count)
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	pair := measure.Pair{Cores: c.cores, Procs: 1}
@@ -40,6 +39,9 @@ func (c *conductor) run(j job) (r run, err error) {
 		err = measure.Awake(do)
 	} else {
 		err = do()
+	}
+	if ctx.Err() != nil {
+		return r, fmt.Errorf("not done after %v", patience)
 	}
 	return r, err
 }

@@ -30,7 +30,6 @@ type job struct {
 	Congestion string
 	Awake      bool // idle processors poll instead of sleeping
 
-	Path   string // for a Unix socket
 	Active bool   // which of the two this is
 	Peer   string // for the active one, where the passive one is
 }
@@ -83,7 +82,7 @@ func playSide(text string) error {
 
 // config is that of sockets over RDMA.
 func (s *side) config() *rsock.Config {
-	cfg := &rsock.Config{RequireRDMA: true}
+	cfg := &rsock.Config{RequireRDMA: true, Negotiation: stall, Linger: stall}
 	switch s.Via {
 	case shm.Name:
 		cfg.Providers = []rdma.Provider{shm.New(&shm.Config{BlockingNotify: s.Futex})}
@@ -99,7 +98,7 @@ func (s *side) config() *rsock.Config {
 func (s *side) listen() (err error) {
 	switch s.Via {
 	case "unix":
-		s.listener, err = net.Listen("unix", s.Path)
+		s.listener, err = net.Listen("unix", "") // at a name that the system picks, and no file has
 	case "tcp":
 		lc := net.ListenConfig{Control: measure.Congestion(s.Congestion)}
 		s.listener, err = lc.Listen(context.Background(), "tcp", "127.0.0.1:0")

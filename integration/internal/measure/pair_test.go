@@ -88,12 +88,16 @@ func TestPair(t *testing.T) {
 
 // A run of which one side fails says what that side said.
 func TestPairFails(t *testing.T) {
+	cores, err := Cores()
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct {
 		name            string
 		passive, active bool
 	}{{"passive", true, false}, {"active", false, true}} {
 		var out [2][]string
-		err := Pair{Procs: 1, Files: []*os.File{os.Stdin}}.Run(t.Context(), sideJob{Name: "passive", Fail: c.passive}, func(line string) any {
+		err := Pair{Cores: [2]int{cores[0], cores[0]}, Procs: 1, Files: []*os.File{os.Stdin}}.Run(t.Context(), sideJob{Name: "passive", Fail: c.passive}, func(line string) any {
 			return sideJob{Name: "active", Peer: line, Fail: c.active}
 		}, [2]any{&out[0], &out[1]})
 		if err == nil || !strings.Contains(err.Error(), c.name+" is not well") {
