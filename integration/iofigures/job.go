@@ -121,13 +121,10 @@ func (j job) play() (o outcome, err error) {
 	}
 	machine := measure.MachineCPU()
 	client, server, start := measure.SelfCPU(), measure.ProcessCPU(j.Server), time.Now()
-	seen, err := j.phase(lanes, j.Runtime, 0)
+	seen, err := j.phase(lanes, j.Runtime, 1)
 	o.Took = time.Since(start)
 	o.Client, o.Server = measure.SelfCPU()-client, measure.ProcessCPU(j.Server)-server
 	o.Others = measure.MachineCPU() - machine - o.Client - o.Server
-	if err == nil && seen.ops == 0 {
-		err = fmt.Errorf("no operation was done in %v", j.Runtime)
-	}
 	o.Ops, o.P50 = seen.ops, seen.median()
 	return o, err
 }

@@ -27,7 +27,7 @@ type options struct {
 }
 
 // patience is how much longer than its runtime a run may take.
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 // lab is the file, and the processes that serve it, started when a row needs them.
 type lab struct {

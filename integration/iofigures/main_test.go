@@ -55,6 +55,10 @@ func TestRows(t *testing.T) {
 					skips.Skip(t, err)
 				}
 				o, err := l.run(t.Context(), j)
+				for l := *l; errors.Is(err, errIdle) && l.runtime < patience; { // it ends on time, whatever it has done
+					l.runtime *= 4
+					o, err = l.run(t.Context(), j)
+				}
 				if missing := measure.MissingAwake(); j.Awake && missing != nil {
 					if err == nil {
 						t.Errorf("it was measured, though %v", missing)
@@ -185,8 +189,8 @@ func TestReadFio(t *testing.T) {
 			t.Errorf("%q is taken", bad)
 		}
 	}
-	if _, err := readFio(report, true); err == nil {
-		t.Error("reads pass for writes")
+	if _, err := readFio(report, true); !errors.Is(err, errIdle) {
+		t.Errorf("reads pass for writes: %v", err)
 	}
 }
 
