@@ -6,6 +6,7 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
+	"time"
 )
 
 // footprint is what a process holds: bytes in RAM and in Go's heap, and numbers of others.
@@ -41,6 +42,28 @@ func ownFootprint() (f footprint, err error) {
 	_, rest, _ := bytes.Cut(status, []byte("VmRSS:"))
 	_, err = fmt.Sscan(string(rest), &f.Resident)
 	f.Resident <<= 10
+	return f, err
+}
+
+// still is for how long nothing must have gone away before what is left is taken for what
+// stays, and look how often that is seen after.
+const (
+	still = time.Second
+	look  = 50 * time.Millisecond
+)
+
+// settledFootprint is ownFootprint once what was closed has gone, which goes on in the
+// background for a moment.
+func settledFootprint() (footprint, error) {
+	f, err := ownFootprint()
+	for since := time.Now(); err == nil && time.Since(since) < still; {
+		time.Sleep(look)
+		var next footprint
+		if next, err = ownFootprint(); next.Goroutines < f.Goroutines || next.Descriptors < f.Descriptors {
+			since = time.Now()
+		}
+		f = next
+	}
 	return f, err
 }
 

@@ -87,7 +87,7 @@ func run(length time.Duration, seed uint64, dir string) (err error) {
 		if err := s.round(ctx, i, length/rounds); err != nil {
 			return fmt.Errorf("round %d, seed %d: %w", i+1, seed, err)
 		}
-		mine, err := ownFootprint()
+		mine, err := settledFootprint()
 		if err != nil {
 			return err
 		}

@@ -79,13 +79,10 @@ func serve(seed uint64, password string, dirs []string) error {
 
 // idleFootprint is the footprint once no connection is left.
 func idleFootprint(s *server.Server) (footprint, error) {
-	for range 500 {
-		if len(s.Connections()) == 0 {
-			break
-		}
+	for end := time.Now().Add(longest); len(s.Connections()) > 0 && time.Now().Before(end); {
 		time.Sleep(10 * time.Millisecond)
 	}
-	return ownFootprint()
+	return settledFootprint()
 }
 
 // spared lets the first requests of each connection pass, so that there are some.
