@@ -39,7 +39,7 @@ func main() {
 }
 
 func run(ctx context.Context, args []string, out io.Writer) error {
-	cfg := &rsock.Config{Providers: []rdma.Provider{shm.New(nil), iwarp.New(nil)}}
+	cfg := &rsock.Config{Providers: []rdma.Provider{shm.New(nil), iwarp.New(nil)}, Negotiation: 20 * time.Second}
 	switch {
 	case len(args) == 2 && args[0] == "serve":
 		return serve(ctx, cfg, args[1], out)
@@ -66,7 +66,7 @@ func serve(ctx context.Context, cfg *rsock.Config, addr string, out io.Writer) e
 
 // ask asks the server how it is, and prints that and what carried the question.
 func ask(ctx context.Context, cfg *rsock.Config, addr string, out io.Writer) error {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	d := &rsock.Dialer{Config: cfg}
 	via := make(chan rsock.Transport, 1)

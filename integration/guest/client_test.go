@@ -17,7 +17,7 @@ import (
 // settle is how long our initiator waits before its first message where no
 // ready-to-receive message goes before: siw begins to look at the socket only
 // after its reply is out, and overlooks what came before that until more comes.
-const settle = 20 * time.Millisecond
+const settle = 250 * time.Millisecond
 
 // edges are sizes around what headers, padding, segments and buffers have their
 // limits at, and some by chance.

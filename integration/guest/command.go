@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"strings"
 	"sync"
+	"time"
 )
 
 // event is what an agent says about a command: some of its output, or its end.
@@ -21,7 +22,7 @@ type event struct {
 
 // Command is a command that runs in the guest.
 type Command struct {
-	conn  net.Conn
+	conn  *net.TCPConn
 	ended chan struct{}
 
 	mu     sync.Mutex
@@ -32,7 +33,7 @@ type Command struct {
 
 // Begin starts a command. The caller waits for it or kills it.
 func (g *Guest) Begin(ctx context.Context, argv ...string) (*Command, error) {
-	var c net.Conn
+	var c *net.TCPConn
 	select {
 	case c = <-g.agents:
 	case <-g.ended:
@@ -95,9 +96,14 @@ func (c *Command) Wait(ctx context.Context) (output string, err error) {
 	return c.output.String(), err
 }
 
-// Kill kills the command and returns when the agent has been told.
+// killTime bounds how long Kill waits for the guest.
+const killTime = time.Minute
+
+// Kill kills the command and returns when it has ended, so that what it had is free, or is
+// given up for lost.
 func (c *Command) Kill() {
-	c.conn.Close()
+	defer time.AfterFunc(killTime, func() { c.conn.Close() }).Stop()
+	_ = c.conn.CloseWrite() // the end of what it hears is the agent's order
 	<-c.ended
 }
 

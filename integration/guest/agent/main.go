@@ -66,7 +66,7 @@ func run(ctx context.Context, args []string) error {
 	to := rdma.IPAddr(iwarp.Name, addr)
 	switch args[0] {
 	case "client":
-		return rping.Client(ctx, a, to, rping.ClientConfig{Sizes: numbers, Pause: 50 * time.Millisecond})
+		return rping.Client(ctx, a, to, rping.ClientConfig{Sizes: numbers, Pause: 250 * time.Millisecond})
 	case "server":
 		l, err := rdma.Listen(ctx, a, to, 0)
 		if err != nil {
