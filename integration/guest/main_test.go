@@ -58,7 +58,7 @@ func boot(t *testing.T) *guest.Guest {
 
 // limit is a context for one exchange.
 func limit(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	t.Cleanup(cancel)
 	return ctx
 }

@@ -31,7 +31,7 @@ func postgres(t *testing.T) string {
 	}
 	bin := filepath.Dir(found[len(found)-1])
 	// The socket's name must be short, and another user must get there.
-	dir, err := os.MkdirTemp("/tmp", "lwio-postgres-")
+	dir, err := os.MkdirTemp("/tmp", "lwio-postgres-") //nolint:usetesting // its name would be too long
 	if err != nil {
 		t.Fatal(err)
 	}
