@@ -109,7 +109,8 @@ func TestGripPatient(t *testing.T) {
 	}
 	qp := client.qp.(*queuePair)
 	tx := &qp.c.tx
-	tx.b = batches.Get().(*batch) // nobody else writes
+	tx.files.fn = func(uintptr) { tx.files.n, tx.files.err = copy(tx.files.buf, "0123456789"), nil } // as if in memory
+	tx.b = batches.Get().(*batch)                                                                    // nobody else writes
 	defer func() {
 		tx.grip.letGo()
 		tx.drop()
