@@ -77,7 +77,7 @@ func TestReset(t *testing.T) {
 func TestStalledPeer(t *testing.T) {
 	for _, end := range []string{"disconnect", "reset", "close", "flush", "region"} {
 		t.Run(end, func(t *testing.T) {
-			e, p := connectRaw(t, CRCOff)
+			e, p := connectRawTo(t, &Config{CRC: CRCOff, DrainTimeout: 10 * time.Millisecond})
 			mr, err := e.a.RegisterMemory(t.Context(), make([]byte, 8<<20), rdma.AccessLocalWrite)
 			if err != nil {
 				t.Fatal(err)

@@ -35,12 +35,27 @@ type shape struct {
 
 func newSide(t testing.TB, cfg *Config, s shape) *side {
 	t.Helper()
-	a, err := New(cfg).OpenAdapter(context.Background(), loopback)
+	a, err := New(patient(cfg)).OpenAdapter(context.Background(), loopback)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { a.Close() })
 	return newSideOn(t, a, s)
+}
+
+// patient is a config without the time limits that are not what a test is about: it waits
+// long enough for any machine.
+func patient(cfg *Config) *Config {
+	var c Config
+	if cfg != nil {
+		c = *cfg
+	}
+	for _, d := range []*time.Duration{&c.RequestTimeout, &c.WriteTimeout, &c.ReplyTimeout, &c.ReadyTimeout, &c.DrainTimeout} {
+		if *d == 0 {
+			*d = testTimeout
+		}
+	}
+	return &c
 }
 
 // newSideOn makes a side of an adapter that others use too.
@@ -112,7 +127,7 @@ func connect(t testing.TB, ccfg, scfg *Config, s shape) (client, server *side) {
 // next waits for a result.
 func (e *side) next() rdma.Result {
 	e.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 	defer cancel()
 	var r [1]rdma.Result
 	for {

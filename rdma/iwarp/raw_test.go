@@ -21,7 +21,7 @@ type rawPeer struct {
 }
 
 // testTimeout is when a test gives up waiting for what must come.
-const testTimeout = 20 * time.Second
+const testTimeout = time.Minute
 
 func newRawPeer(t testing.TB, nc net.Conn) *rawPeer {
 	t.Cleanup(func() { nc.Close() })

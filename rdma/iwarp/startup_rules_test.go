@@ -27,21 +27,26 @@ func TestRequestLies(t *testing.T) {
 	}
 	first := stream(t, false, true, frameWrite)
 	for name, c := range map[string]struct {
-		wire []byte
-		end  bool // and nothing more
+		wire   []byte
+		end    bool // and nothing more
+		silent bool // but TCP stays open
 	}{
-		"a byte more":         {plain(3, 1, 2, 3, 4), false},
-		"a frame behind":      {append(plain(0), first...), false},
-		"a frame behind data": {append(plain(2, 1, 2), first...), false},
-		"most and one":        {plain(512, make([]byte, 513)...), false},
-		"too many announced":  {plain(513, make([]byte, 513)...), false},
-		"a byte less":         {plain(4, 1, 2, 3), true},
-		"nothing of it":       {plain(512), true},
-		"less, and silence":   {plain(4, 1, 2, 3), false},
-		"short for its flag":  {append(startupBytes("Req", false, true, 2, []byte{}, nil), 1, 2, 3), false},
+		"a byte more":         {plain(3, 1, 2, 3, 4), false, false},
+		"a frame behind":      {append(plain(0), first...), false, false},
+		"a frame behind data": {append(plain(2, 1, 2), first...), false, false},
+		"most and one":        {plain(512, make([]byte, 513)...), false, false},
+		"too many announced":  {plain(513, make([]byte, 513)...), false, false},
+		"a byte less":         {plain(4, 1, 2, 3), true, false},
+		"nothing of it":       {plain(512), true, false},
+		"less, and silence":   {plain(4, 1, 2, 3), false, true},
+		"short for its flag":  {append(startupBytes("Req", false, true, 2, []byte{}, nil), 1, 2, 3), false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			server, l, addr := listenSide(t, &Config{RequestTimeout: 50 * time.Millisecond}, shape{depth: 4, sge: 1, buf: 4096})
+			var cfg Config
+			if c.silent {
+				cfg.RequestTimeout = 50 * time.Millisecond
+			}
+			server, l, addr := listenSide(t, &cfg, shape{depth: 4, sge: 1, buf: 4096})
 			p := dialRaw(t, addr)
 			p.send(c.wire)
 			if c.end {

@@ -24,9 +24,6 @@ func (p *rawPeer) flood(frame []byte, n int) *sync.WaitGroup {
 	return &wg
 }
 
-// patient waits long enough at the end for any machine.
-func patient(crc CRCPolicy) *Config { return &Config{CRC: crc, DrainTimeout: testTimeout} }
-
 // drain reads frames until one of opcode op, and then the end of the stream, which
 // must be a good one; it counts the frames before.
 func (p *rawPeer) drain(op opcode) (before int, payload []byte) {
@@ -52,7 +49,7 @@ func (p *rawPeer) drain(op opcode) (before int, payload []byte) {
 // Source: [RFC 5040 §4.8], [RFC 5040 §5.4], [RFC 5041 §6.2]
 func TestTerminateArrives(t *testing.T) {
 	for _, crc := range []CRCPolicy{CRCOn, CRCOff} {
-		e, p := connectRawTo(t, patient(crc))
+		e, p := connectRaw(t, crc)
 		p.send(p.frame(taggedSegment(opWrite, 2, 0, true), []byte("wrong")))
 		at := e.at(0)
 		more := p.frame(taggedSegment(opWrite, uint32(at.Token), at.Addr, true), make([]byte, 32<<10))
@@ -71,7 +68,7 @@ func TestTerminateArrives(t *testing.T) {
 //
 // Source: [RFC 5040 §4.8], [RFC 5040 §5.4]
 func TestTerminateBehindData(t *testing.T) {
-	e, p := connectRawTo(t, patient(CRCOff))
+	e, p := connectRaw(t, CRCOff)
 	for i := range 8 {
 		big, err := e.a.RegisterMemory(t.Context(), make([]byte, 4<<20), 0)
 		if err != nil {
@@ -93,7 +90,7 @@ func TestTerminateBehindData(t *testing.T) {
 //
 // Source: [RFC 5040 §5.4], [RFC 5041 §6.2]
 func TestOrderlyEnd(t *testing.T) {
-	e, p := connectRawTo(t, patient(CRCOff))
+	e, p := connectRaw(t, CRCOff)
 	e.recv(1, 0, 8)
 	at := e.at(0)
 	wg := p.flood(p.frame(taggedSegment(opWrite, uint32(at.Token), at.Addr, true), make([]byte, 32<<10)), 256)
