@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"net/netip"
+	"slices"
 
 	"lwio/rdma"
 )
@@ -62,7 +63,10 @@ func adapterAddresses(r *rig) {
 	for _, ip := range addrs {
 		a, err := r.provider.OpenAdapter(r.ctx(), ip)
 		if err != nil {
-			r.Errorf("%v is listed and cannot be opened: %v", ip, err)
+			// An interface that has gone meanwhile is listed no more.
+			if now, _ := r.provider.Addrs(r.ctx()); slices.Contains(now, ip) {
+				r.Errorf("%v is listed and cannot be opened: %v", ip, err)
+			}
 			continue
 		}
 		own, err := a.Addrs(r.ctx())

@@ -135,7 +135,7 @@ func atomicsOfMany(r *rig) {
 	for i := range peers {
 		me, other := r.end(r.adapter(), shape{access: readable}), r.end(target.adapter, shape{access: readable})
 		r.join(me, other)
-		calls = append(calls, r.begin("adding", func(context.Context) error {
+		calls = append(calls, r.beginMany("adding", func(context.Context) error {
 			for range rounds {
 				for j := range depth {
 					req := rdma.Request{Op: rdma.OpFetchAdd, SGL: me.sge(8*j, 8), Remote: target.at(0), Atomic: rdma.Atomic{Value: 1}}

@@ -40,7 +40,7 @@ func creditsAtFullDepth(r *rig) {
 	r.ok("accept", accept.wait())
 
 	total := 2 * depth
-	serve := r.begin("receiver", func(context.Context) error { return passive.giveCredits(total, depth, size) })
+	serve := r.beginMany("receiver", func(context.Context) error { return passive.giveCredits(total, depth, size) })
 	active.sendOnCredit(total, depth, size)
 	r.ok("receiver", serve.wait())
 	active.post(rdma.Request{Op: rdma.OpSend})

@@ -24,7 +24,7 @@ func credits(r *rig) {
 	}
 	active.receive(0, nil)
 	active.receive(0, nil)
-	serve := r.begin("receiver", func(context.Context) error { return passive.giveCredits(total, depth, size) })
+	serve := r.beginMany("receiver", func(context.Context) error { return passive.giveCredits(total, depth, size) })
 	credit := depth
 	for i := range total {
 		for credit == 0 {
@@ -138,7 +138,7 @@ func concurrentPosts(r *rig) {
 	}
 	var calls []*call
 	for p := range posters {
-		calls = append(calls, r.begin("poster", func(ctx context.Context) error {
+		calls = append(calls, r.beginMany("poster", func(ctx context.Context) error {
 			return active.postNumbered(ctx, uint64(p), each, room)
 		}))
 	}

@@ -80,7 +80,7 @@ func noLostWakeUp(r *rig) {
 	active, passive := r.pair(shape{})
 	active.receive(0, nil)
 	passive.receive(0, nil)
-	pong := r.begin("pong", func(ctx context.Context) error {
+	pong := r.beginMany("pong", func(ctx context.Context) error {
 		for range rounds {
 			if err := passive.await(ctx); err != nil {
 				return err
@@ -91,7 +91,7 @@ func noLostWakeUp(r *rig) {
 		}
 		return nil
 	})
-	ping := r.begin("ping", func(ctx context.Context) error {
+	ping := r.beginMany("ping", func(ctx context.Context) error {
 		for i := range rounds {
 			if err := active.send(nil); err != nil {
 				return err

@@ -214,7 +214,7 @@ func readBothWays(r *rig) {
 		}
 		return nil
 	}
-	other := r.begin("the other side", func(context.Context) error { return play(passive, active) })
+	other := r.beginMany("the other side", func(context.Context) error { return play(passive, active) })
 	r.ok("this side", play(active, passive))
 	r.ok("the other side", other.wait())
 	active.deliver(passive)

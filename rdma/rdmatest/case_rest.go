@@ -23,7 +23,7 @@ func restBesideMessages(r *rig) {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
 	for _, e := range ends {
-		calls = append(calls, r.begin("rest", func(until context.Context) error {
+		calls = append(calls, r.beginMany("rest", func(until context.Context) error {
 			for ctx.Err() == nil && until.Err() == nil {
 				e.qp.Rest()
 				runtime.Gosched()

@@ -155,7 +155,7 @@ func polledWord(r *rig) {
 		}
 		return nil
 	}
-	serve := r.begin("pong", func(context.Context) error { return play(passive, active, false) })
+	serve := r.beginMany("pong", func(context.Context) error { return play(passive, active, false) })
 	r.ok("ping", play(active, passive, true))
 	r.ok("pong", serve.wait())
 }

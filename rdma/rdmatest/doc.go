@@ -11,7 +11,7 @@
 //
 // The suite connects adapters of the provider to each other within the process.
 // Every case is a subtest with a stable name, opens its own adapters, fails (and
-// does not hang) if the provider does not answer within ten seconds, and fails
+// does not hang) if the provider does not answer within a minute, and fails
 // if goroutines, descriptors or shared mappings are left at its end.
 //
 // What a provider cannot do yet stands in Config.Gaps with a reason. A case that

@@ -18,37 +18,41 @@ func (r *rig) notify(cq rdma.CompletionQueue, kind rdma.NotifyKind) *call {
 // park starts a notification of any queue and returns once it waits.
 func (r *rig) park(f func(context.Context) error) *call {
 	r.Helper()
-	before := waiting()
-	c := r.begin("notify", func(ctx context.Context) error { return waitHere(ctx, f) })
+	who := make(chan string, 1)
+	c := r.begin("notify", func(ctx context.Context) error {
+		who <- goroutine()
+		return f(ctx)
+	})
+	name := <-who
 	r.eventually("notify waits", func() bool {
 		select {
 		case <-c.done:
 			r.Fatalf("notify: returned at once with %v", c.err)
 		default:
 		}
-		return waiting() > before
+		return sleeps(name)
 	})
 	return c
 }
 
-// waitHere is what waiting looks for on the stacks.
-//
-//go:noinline
-func waitHere(ctx context.Context, f func(context.Context) error) error {
-	return f(ctx)
+// goroutine names the caller, as the first line of a stack begins.
+func goroutine() string {
+	var buf [64]byte
+	name, _, _ := strings.Cut(string(buf[:runtime.Stack(buf[:], false)]), "[")
+	return name
 }
 
-// waiting counts the goroutines that have entered waitHere and sleep.
-func waiting() int {
+// sleeps tells whether a goroutine does. Others that wait may be awake for a moment, so
+// that to count them would not tell.
+func sleeps(name string) bool {
 	buf := make([]byte, 1<<20)
 	buf = buf[:runtime.Stack(buf, true)]
-	n := 0
 	for stack := range strings.SplitSeq(string(buf), "\n\n") {
-		if strings.Contains(stack, "rdmatest.waitHere(") && asleep(stack) {
-			n++
+		if strings.HasPrefix(stack, name) {
+			return asleep(stack)
 		}
 	}
-	return n
+	return false
 }
 
 // asleep reads the state in the first line of a stack.

@@ -62,7 +62,9 @@ func TestLeakAndHang(t *testing.T) {
 		t.Errorf("a leak gives %q", leak.log)
 	}
 	release := make(chan struct{})
-	hang := outcome(t, onIWARP(), Case{Name: "it", run: func(r *rig) {
+	cfg := onIWARP()
+	cfg.patience = impatience
+	hang := outcome(t, cfg, Case{Name: "it", run: func(r *rig) {
 		r.closeLater("what hangs", closer(func() error { <-release; return nil }))
 	}})
 	close(release)

@@ -9,7 +9,7 @@ import (
 )
 
 // testTimeout is how long a test waits for what must happen.
-const testTimeout = 20 * time.Second
+const testTimeout = time.Minute
 
 func TestMain(m *testing.M) { leakcheck.Main(m) }
 
