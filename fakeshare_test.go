@@ -6,7 +6,9 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
+	"maps"
 	"path"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -40,6 +42,12 @@ func (s *fakeShare) put(name string, data []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.files[name] = &fakeFile{data: data}
+}
+
+func (s *fakeShare) names() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Sorted(maps.Keys(s.files))
 }
 
 func (f *fakeFile) readAt(p []byte, off int64) (int, error) {
@@ -79,6 +87,9 @@ type fakeSession struct {
 	onClose  func(context.Context) // or nil
 	// unsettled is closed when nothing that was given up goes on any more; nil: nothing does.
 	unsettled chan struct{}
+	// onRename renames an open file, by do or not at all; nil: by do.
+	onRename func(ctx context.Context, do func()) error
+	closing  error // of handles
 
 	mu           sync.Mutex
 	hidden       []wire.AddressBlock // offers that are away
@@ -288,19 +299,29 @@ func (h *fakeHandle) setSize(_ context.Context, size int64) error {
 	return nil
 }
 
-func (h *fakeHandle) rename(_ context.Context, name string) error {
-	h.s.share.mu.Lock()
-	defer h.s.share.mu.Unlock()
-	delete(h.s.share.files, h.name)
-	h.s.share.files[name] = h.f
+func (h *fakeHandle) rename(ctx context.Context, name string) error {
+	do := func() {
+		h.s.share.mu.Lock()
+		defer h.s.share.mu.Unlock()
+		delete(h.s.share.files, h.name)
+		h.s.share.files[name] = h.f
+		h.name = name
+	}
+	if h.s.onRename != nil {
+		return h.s.onRename(ctx, do)
+	}
+	do()
 	return nil
 }
 
+// setDelete does not wait for the close.
 func (h *fakeHandle) setDelete(_ context.Context, on bool) error {
 	h.s.share.mu.Lock()
 	defer h.s.share.mu.Unlock()
 	if on {
 		delete(h.s.share.files, h.name)
+	} else {
+		h.s.share.files[h.name] = h.f
 	}
 	return nil
 }
@@ -321,7 +342,7 @@ func (h *fakeHandle) close(context.Context) error {
 	h.s.share.mu.Lock()
 	defer h.s.share.mu.Unlock()
 	delete(h.s.share.opens, h.key)
-	return nil
+	return h.s.closing
 }
 
 var testTarget = Target{Host: "fake:1", Share: "share"}

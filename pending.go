@@ -3,12 +3,14 @@ package lwio
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"io/fs"
 	"os"
 	"path"
 	"sync"
 
 	"lwio/internal/ntstatus"
+	"lwio/internal/smb/smbclient"
 )
 
 // PendingFile is a file under construction. It has a name of its own beside the
@@ -69,33 +71,58 @@ func (p *PendingFile) Name() string { return p.final }
 
 // Commit gives the file its final name, in place of a file that has it, after all
 // earlier writes, and closes it. It does not wait for stable storage; Sync before
-// it does. After an error the file is as it was.
+// it does. After an error that is not ErrUncertain the file is as it was.
 //
 // Errors: fs.ErrPermission, among other reasons if somebody has the file open that has
-// the name, as somebody who commits the same one at the same time does.
+// the name, as somebody who commits the same one at the same time does; ErrUncertain
+// together with the cause if nobody knows whether the file has got its name, because the
+// server did not answer, even a second after ctx ended, or whether it could be closed.
+// Then, unless it has its name, it may be left under another one.
 func (p *PendingFile) Commit(ctx context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.done {
 		return wrap("commit", p.final, fs.ErrClosed)
 	}
-	err := p.ordered(ctx, func(ctx context.Context) error {
-		if err := p.h.setDelete(ctx, false); err != nil {
-			return err
-		}
-		if err := p.h.rename(ctx, p.final); err != nil {
-			// If this fails too the session is lost, and a file of the temporary
-			// name is left behind.
-			_ = p.h.setDelete(context.WithoutCancel(ctx), true)
-			return err
-		}
-		return nil
-	})
-	if err != nil {
+	if err := p.ordered(ctx, p.giveName); err != nil {
 		return wrap("commit", p.final, err)
 	}
 	p.done = true
-	return p.File.Close()
+	if err := p.File.Close(); err != nil {
+		return &Error{Op: "commit", Name: p.final, Err: &uncertainError{err}}
+	}
+	return nil
+}
+
+// giveName renames the file, or sees to it that it is deleted when it is closed, unless
+// nobody knows whether it is renamed.
+func (p *PendingFile) giveName(ctx context.Context) error {
+	err := p.h.setDelete(ctx, false)
+	asked := err == nil
+	if asked {
+		if err = p.h.rename(ctx, p.final); err == nil {
+			return nil
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeGrace)
+	defer cancel()
+	silent := p.h.settle(ctx) != nil
+	if asked && !smbclient.Refused(err) {
+		if silent {
+			return &uncertainError{err}
+		}
+		_, e := p.c.sess.stat(ctx, p.name)
+		switch {
+		case errors.Is(e, fs.ErrNotExist):
+			return nil // it was renamed before it was given up
+		case e != nil:
+			return &uncertainError{err}
+		}
+	}
+	// If this fails the server is silent, or the session lost, and a file of the temporary
+	// name is left behind.
+	_ = p.h.setDelete(ctx, true)
+	return err
 }
 
 // Close deletes the file unless it was committed. A second Close does nothing.

@@ -1,6 +1,7 @@
 package lwio_test
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"os"
@@ -11,6 +12,7 @@ import (
 
 	"lwio"
 	"lwio/lwiotest"
+	"lwio/vfs"
 )
 
 // A pending file is there in whole or not at all.
@@ -101,5 +103,65 @@ func TestPendingFileInTheWay(t *testing.T) {
 	}
 	if list, err := os.ReadDir(s.Dir); err != nil || len(list) != 2 {
 		t.Errorf("left behind: %v, %v", list, err)
+	}
+}
+
+// slowRename is a share that renames when it is told.
+type slowRename struct {
+	vfs.Backend
+	began, proceed chan struct{}
+}
+
+func (b slowRename) Rename(from, to string, node vfs.NodeID, replace bool) error {
+	close(b.began)
+	<-b.proceed
+	return b.Backend.Rename(from, to, node, replace)
+}
+
+// TestCommitGivenUp gives up a commit that the server does all the same, before the client
+// is done with it or after: the new file is there, and stays, and nobody says that the old
+// one is.
+func TestCommitGivenUp(t *testing.T) {
+	for _, late := range []bool{false, true} {
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, "f"), []byte("old"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		d, err := vfs.NewDir(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := slowRename{d, make(chan struct{}), make(chan struct{})}
+		s := lwiotest.NewServer(t, &lwiotest.Options{Backend: b})
+		c := s.Client(nil)
+		f, err := c.CreatePending(t.Context(), "f")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.WriteAt([]byte("new"), 0); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() {
+			<-b.began
+			cancel()
+			if !late {
+				close(b.proceed)
+			}
+		}()
+		err = f.Commit(ctx)
+		if err != nil && !errors.Is(err, lwio.ErrUncertain) || err == nil && late {
+			t.Errorf("commit, late %v: %v", late, err)
+		}
+		if late {
+			close(b.proceed)
+		}
+		if err := errors.Join(f.Close(), c.Close(), s.Close()); err != nil {
+			t.Error(err)
+		}
+		got, err := os.ReadFile(filepath.Join(dir, "f"))
+		if list, e := os.ReadDir(dir); err != nil || string(got) != "new" || len(list) != 1 {
+			t.Errorf("late %v: %q, %v; %v, %v", late, got, err, list, e)
+		}
 	}
 }

@@ -33,7 +33,7 @@ func (a *app) cpCommand() *cobra.Command {
 		Long: `Copy a file, or with -r a directory, from or to a share. SRC and DST are URLs or
 local paths; '-' is standard input or output. If DST is a directory, the copy goes
 into it. A file gets its name only when all of it has arrived: a copy that fails
-leaves what was there before.`,
+leaves what was there before, or says that it cannot know.`,
 		Args: exactArgs(2, "a source and a destination"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.cp(cmd.Context(), o, args[0], args[1])
@@ -184,7 +184,7 @@ func (j *copyJob) transferOptions(trees ...tree) transferOptions {
 }
 
 // file copies one file and returns how many bytes of it arrived. Unless it
-// returns nil, the destination is as it was.
+// returns nil, the destination is as it was, or the error says that it may not be.
 func (j *copyJob) file(ctx context.Context, src tree, from string, dst tree, to string) (n int64, err error) {
 	in, err := src.Open(ctx, from)
 	if err != nil {
@@ -199,18 +199,33 @@ func (j *copyJob) file(ctx context.Context, src tree, from string, dst tree, to 
 	if err == nil && j.opts.verify {
 		err = compare(ctx, sizedSource{in, n}, out.Source(n), transferOptions{depth: j.transferOptions(src, dst).depth})
 	}
+	left := asItWas
 	if err == nil {
-		err = out.Commit(ctx)
+		left, err = commit(ctx, out)
 	}
 	if err != nil {
 		of := ""
 		if in.Size() >= 0 {
 			of = fmt.Sprintf(" of %d", in.Size())
 		}
-		err = fmt.Errorf("cp %s: %w (%d%s bytes were copied; %s is as it was)", src.Describe(from), err, n, of, dst.Describe(to))
+		err = fmt.Errorf("cp %s: %w (%d%s bytes were copied; %s %s)", src.Describe(from), err, n, of, dst.Describe(to), left)
 		return n, errors.Join(err, out.Abort(err))
 	}
 	return n, nil
+}
+
+// What has become of the destination of a copy that failed.
+const (
+	asItWas   = "is as it was"
+	asItMayBe = "is as it was, or the copy"
+)
+
+// commit gives a file its name, and says what is there if that fails.
+func commit(ctx context.Context, out pendingFile) (left string, err error) {
+	if err = out.Commit(ctx); errors.Is(err, lwio.ErrUncertain) {
+		return asItMayBe, err
+	}
+	return asItWas, err
 }
 
 // fromStream copies standard input to a file.
@@ -228,11 +243,12 @@ func (j *copyJob) fromStream(ctx context.Context, stdin io.Reader, dst *place) e
 	if err == nil && j.opts.verify {
 		err = verifyDigest(ctx, out.Source(n), sum)
 	}
+	left := asItWas
 	if err == nil {
-		err = out.Commit(ctx)
+		left, err = commit(ctx, out)
 	}
 	if err != nil {
-		err = fmt.Errorf("cp -: %w (%d bytes were copied; %s is as it was)", err, n, dst.tree.Describe(dst.name))
+		err = fmt.Errorf("cp -: %w (%d bytes were copied; %s %s)", err, n, dst.tree.Describe(dst.name), left)
 		return errors.Join(err, out.Abort(err))
 	}
 	return nil

@@ -42,7 +42,8 @@ type pendingFile interface {
 	sink
 	// Source reads back what was written.
 	Source(size int64) source
-	// Commit gives the file its name, replacing what has it.
+	// Commit gives the file its name, replacing what has it. After an error that is
+	// lwio.ErrUncertain nobody knows whether it did.
 	Commit(ctx context.Context) error
 	// Abort removes what was written, after a copy that ended with why. After Commit it
 	// does nothing.

@@ -12,6 +12,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"lwio"
 )
 
 // TestFailures shows what a user sees of the failures that happen to users. Each
@@ -220,4 +222,32 @@ func TestServerGone(t *testing.T) {
 	s.stop() // the command need not wait for what is at its end
 	wantFile(t, filepath.Join(s.dir, "dst"), []byte("before"))
 	wantNames(t, s.dir, "dst")
+}
+
+// doubtfulTree is the local file system; what became of a commit nobody knows.
+type doubtfulTree struct{ localTree }
+
+type doubtfulFile struct{ pendingFile }
+
+func (d doubtfulTree) Create(ctx context.Context, name string) (pendingFile, error) {
+	f, err := d.localTree.Create(ctx, name)
+	return doubtfulFile{f}, err
+}
+
+func (d doubtfulFile) Commit(ctx context.Context) error {
+	return errors.Join(d.pendingFile.Commit(ctx), lwio.ErrUncertain)
+}
+
+// TestDoubtfulCommit promises nothing of a destination that may be the copy.
+func TestDoubtfulCommit(t *testing.T) {
+	dir := t.TempDir()
+	write(t, []byte("content"), dir, "src")
+	j := &copyJob{bar: newProgress(io.Discard)}
+	_, file := j.file(t.Context(), localTree{}, filepath.Join(dir, "src"), doubtfulTree{}, filepath.Join(dir, "dst"))
+	stream := j.fromStream(t.Context(), strings.NewReader("content"), &place{tree: doubtfulTree{}, name: filepath.Join(dir, "dst")})
+	for _, err := range []error{file, stream} {
+		if !errors.Is(err, lwio.ErrUncertain) || !strings.Contains(err.Error(), "dst is as it was, or the copy)") {
+			t.Errorf("the copy ended with %v", err)
+		}
+	}
 }
