@@ -51,35 +51,48 @@ func TestReadCachedIsHonest(t *testing.T) {
 	case readPlain:
 		t.Skip("the scratch directory is in memory")
 	}
+	for tries := 1; !ok && err == nil && tries < cachedTries; tries++ { // the system may have taken some away
+		if _, err := h.ReadAt(p, 0); err != nil {
+			t.Fatal(err)
+		}
+		n, ok, err = h.ReadCached(p, 0)
+	}
 	if !ok || n != size || err != nil || !bytes.Equal(p, data) {
 		t.Fatalf("what was just written: %d, %v, %v", n, ok, err)
 	}
 	if err := h.Sync(); err != nil {
 		t.Fatal(err)
 	}
-	if err := unix.Fadvise(h.fd, 0, 0, unix.FADV_DONTNEED); err != nil {
-		t.Fatal(err)
-	}
-	n, ok, err = h.ReadCached(p, 0)
-	if err != nil || ok {
-		t.Skipf("the kernel keeps its pages: %d, %v, %v", n, ok, err)
-	}
-	// Without read-ahead, one page is cached then.
+	// Without read-ahead, little is cached after a read of little. But a read that does not wait
+	// has the system begin to bring in what it did not find: on a busy processor that can be
+	// there a moment later, and all of it be cached in the end.
 	if err := unix.Fadvise(h.fd, 0, 0, unix.FADV_RANDOM); err != nil {
 		t.Fatal(err)
 	}
-	if m, err := h.ReadAt(p[:100], 0); m != 100 || err != nil {
-		t.Fatal(m, err)
+	for range cachedTries {
+		if err := unix.Fadvise(h.fd, 0, 0, unix.FADV_DONTNEED); err != nil {
+			t.Fatal(err)
+		}
+		if m, err := h.ReadAt(p[:100], 0); m != 100 || err != nil {
+			t.Fatal(m, err)
+		}
+		clear(p)
+		// Not aligned, so that one of the pieces is cached in part.
+		const off = 50
+		n, ok, err = h.ReadCached(p[:size-off], off)
+		if err != nil || ok != (n == size-off) || !bytes.Equal(p[:n], data[off:off+n]) {
+			t.Fatalf("the part that is cached: %d, %v, %v", n, ok, err)
+		}
+		if !ok && n >= 100-off {
+			t.Logf("%d of %d bytes cached after a read of 100", n, size)
+			return
+		}
 	}
-	clear(p)
-	// Not aligned, so that one of the pieces is cached in part.
-	const off = 50
-	n, ok, err = h.ReadCached(p[:size-off], off)
-	if err != nil || ok || n < 100-off || !bytes.Equal(p[:n], data[off:off+n]) {
-		t.Errorf("the part that is cached: %d, %v, %v", n, ok, err)
-	}
-	t.Logf("%d of %d bytes cached after a read of 100", n, size)
+	t.Skipf("of %d tries the kernel kept or brought in all of the pages in each, or took all away", cachedTries)
 }
+
+// cachedTries is how often something is tried that depends on what the kernel keeps in memory.
+const cachedTries = 1000
 
 // A file system that refuses RWF_NOWAIT, but lives in memory, is read plainly.
 func TestReadCachedInMemory(t *testing.T) {
