@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"sync"
 	"testing"
+	"time"
 
 	"lwio/rdma"
 	"lwio/rdma/hook"
@@ -48,7 +49,11 @@ func conform(t *testing.T, inner rdmatest.Config) {
 
 func TestConformance(t *testing.T) {
 	conform(t, rdmatest.Config{
-		New:  func(testing.TB) rdma.Provider { return iwarp.New(nil) },
+		New: func(testing.TB) rdma.Provider {
+			return iwarp.New(&iwarp.Config{ // with time limits that no machine comes near to
+				RequestTimeout: time.Minute, WriteTimeout: time.Minute, ReplyTimeout: time.Minute, ReadyTimeout: time.Minute, DrainTimeout: time.Minute,
+			})
+		},
 		Addr: rdma.IPAddr(iwarp.Name, netip.MustParseAddrPort("127.0.0.1:0")),
 	})
 }

@@ -98,7 +98,7 @@ func (s *side) receive(t testing.TB, id uint64, n int) {
 
 func (s *side) next(t testing.TB) rdma.Result {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	var res [1]rdma.Result
 	for {

@@ -3,6 +3,7 @@ package iwarp_test
 import (
 	"net/netip"
 	"testing"
+	"time"
 
 	"lwio/rdma"
 	"lwio/rdma/iwarp"
@@ -42,11 +43,22 @@ var ways = map[string]struct {
 	},
 }
 
+// slow is a config with time limits that no machine comes near to.
+func slow(cfg *iwarp.Config) *iwarp.Config {
+	c := iwarp.Config{}
+	if cfg != nil {
+		c = *cfg
+	}
+	c.RequestTimeout, c.WriteTimeout, c.ReplyTimeout, c.ReadyTimeout = time.Minute, time.Minute, time.Minute, time.Minute
+	c.DrainTimeout = time.Minute
+	return &c
+}
+
 func TestConformance(t *testing.T) {
 	for name, way := range ways {
 		t.Run(name, func(t *testing.T) {
 			rdmatest.Run(t, rdmatest.Config{
-				New:  func(testing.TB) rdma.Provider { return iwarp.New(way.cfg) },
+				New:  func(testing.TB) rdma.Provider { return iwarp.New(slow(way.cfg)) },
 				Addr: rdma.IPAddr(iwarp.Name, netip.MustParseAddrPort("127.0.0.1:0")),
 				Gaps: way.gaps,
 			})
@@ -60,7 +72,7 @@ func TestConformance(t *testing.T) {
 // Source: [ND QueuePair]
 func TestRandom(t *testing.T) {
 	rdmatest.Random(t, rdmatest.Config{
-		New:  func(testing.TB) rdma.Provider { return iwarp.New(nil) },
+		New:  func(testing.TB) rdma.Provider { return iwarp.New(slow(nil)) },
 		Addr: rdma.IPAddr(iwarp.Name, netip.MustParseAddrPort("127.0.0.1:0")),
 	})
 }

@@ -162,6 +162,9 @@ func useListenerAfterClose(r *rig) {
 	_, err := l.LocalAddr()
 	r.fails("address of a closed listener", err, rdma.StatusInvalidDeviceState)
 	again, err := rdma.Listen(r.ctx(), a, addr, 0)
+	for met := 0; met < strangers && rdma.StatusOf(err) == rdma.StatusSharingViolation; met++ {
+		again, err = rdma.Listen(r.ctx(), a, r.refusedAddr(a), 0)
+	}
 	r.ok("listen where a listener was", err)
 	r.closeLater("listener", again)
 }

@@ -336,6 +336,10 @@ func connectMany(r *rig) {
 	}
 }
 
+// strangers is how often in a case a port that was given up may be another process's at
+// once: what fails more often than that fails.
+const strangers = 2
+
 // refusedAddr is an address where nobody listens.
 func (r *rig) refusedAddr(a rdma.Adapter) rdma.Addr {
 	r.Helper()

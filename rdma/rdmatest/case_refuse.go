@@ -137,11 +137,15 @@ func collision(r *rig) {
 // nobodyListens: the connector may try again.
 func nobodyListens(r *rig) {
 	active, passive := r.end(r.adapter(), shape{}), r.end(r.adapter(), shape{})
-	addr := r.refusedAddr(passive.adapter)
 	r.ok("bind", active.conn.Bind(r.ctx(), rdma.Addr{}))
-	for range 2 {
-		err := active.conn.Connect(r.ctx(), active.qp, addr, rdma.ReadLimits{}, nil)
+	for met, refused := 0, 0; refused < 2; {
+		err := active.conn.Connect(r.ctx(), active.qp, r.refusedAddr(passive.adapter), rdma.ReadLimits{}, nil)
+		if rdma.StatusOf(err) != rdma.StatusConnectionRefused && met < strangers {
+			met++
+			continue
+		}
 		r.fails("connect to nobody", err, rdma.StatusConnectionRefused)
+		refused++
 	}
 	l, addr := r.listen(passive.adapter)
 	passive.receive(0, nil)
@@ -153,13 +157,19 @@ func nobodyListens(r *rig) {
 // closingListener: requests that nobody took are refused, waiting calls end.
 func closingListener(r *rig) {
 	active, passive := r.end(r.adapter(), shape{}), r.end(r.adapter(), shape{})
-	l, addr := r.listen(passive.adapter)
 	r.ok("bind", active.conn.Bind(r.ctx(), rdma.Addr{}))
-	connect := r.begin("connect", func(ctx context.Context) error {
-		return active.conn.Connect(ctx, active.qp, addr, rdma.ReadLimits{}, nil)
-	})
-	r.closeNow("listener", l)
-	r.fails("connect to a closing listener", connect.wait(), rdma.StatusConnectionRefused)
-	err := l.ConnectionRequest(r.ctx(), passive.conn)
+	var l rdma.Listener
+	var err error
+	for met := 0; met <= strangers && rdma.StatusOf(err) != rdma.StatusConnectionRefused; met++ {
+		var addr rdma.Addr
+		l, addr = r.listen(passive.adapter)
+		connect := r.begin("connect", func(ctx context.Context) error {
+			return active.conn.Connect(ctx, active.qp, addr, rdma.ReadLimits{}, nil)
+		})
+		r.closeNow("listener", l)
+		err = connect.wait()
+	}
+	r.fails("connect to a closing listener", err, rdma.StatusConnectionRefused)
+	err = l.ConnectionRequest(r.ctx(), passive.conn)
 	r.fails("connection request of a closed listener", err, rdma.StatusCanceled)
 }

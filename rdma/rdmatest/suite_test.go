@@ -3,6 +3,7 @@ package rdmatest
 import (
 	"net/netip"
 	"testing"
+	"time"
 
 	"lwio/internal/leakcheck"
 	"lwio/rdma"
@@ -11,10 +12,15 @@ import (
 
 func TestMain(m *testing.M) { leakcheck.Main(m) }
 
+// slow is a config with time limits that no machine comes near to.
+var slow = iwarp.Config{
+	RequestTimeout: time.Minute, WriteTimeout: time.Minute, ReplyTimeout: time.Minute, ReadyTimeout: time.Minute, DrainTimeout: time.Minute,
+}
+
 // onIWARP runs the suite on the one provider that needs nothing of the host.
 func onIWARP() Config {
 	return Config{
-		New:  func(testing.TB) rdma.Provider { return iwarp.New(nil) },
+		New:  func(testing.TB) rdma.Provider { return iwarp.New(&slow) },
 		Addr: rdma.IPAddr("iwarp", netip.MustParseAddrPort("127.0.0.1:0")),
 	}
 }
