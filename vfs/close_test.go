@@ -48,7 +48,7 @@ func TestResumeKeys(t *testing.T) {
 //
 // Source: [OP-58b]
 func TestCloseOrder(t *testing.T) {
-	s := newSite(t)
+	s := newSite(t, patient)
 	s.put("file")
 	o := s.mustOpen("file", options(vfs.DeleteOnClose))
 	if err := o.Acquire(); err != nil {

@@ -261,7 +261,7 @@ func TestLockWaits(t *testing.T) {
 //
 // Source: [MS-SMB2 3.3.5.10] [OP-58b]
 func TestLockClose(t *testing.T) {
-	s := newSite(t)
+	s := newSite(t, patient)
 	s.put("f")
 	a, b := s.mustOpen("f", owner("bob")), s.mustOpen("f")
 	wantStatus(t, "lock", a.TryLock(exclusive(0, 10)), ntstatus.Success)

@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"lwio/internal/leakcheck"
 	"lwio/internal/ntstatus"
@@ -48,6 +49,9 @@ func newSite(t testing.TB, change ...func(*vfs.Config)) *site {
 	})
 	return &site{FS: f, t: t, dir: dir}
 }
+
+// patient makes closes wait for I/O as long as a slow machine may need.
+func patient(c *vfs.Config) { c.RevokeTimeout = time.Minute }
 
 func newDir(t testing.TB, path string) *vfs.Dir {
 	t.Helper()
