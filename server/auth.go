@@ -36,6 +36,9 @@ func (c *conn) auth(o *op) error {
 	if err == nil {
 		err = c.authenticate(o)
 	}
+	if errors.Is(err, errAuthTimeout) {
+		return err
+	}
 	if errors.Is(err, errCrowded) {
 		c.e.count.crowded.Add(1)
 		c.e.noise.Warn(c.log, "lwio: connection refused", "cause", err)
@@ -85,6 +88,9 @@ func (c *conn) authenticate(o *op) error {
 	}
 	if err := c.replace(&p, pair); err != nil {
 		return err
+	}
+	if !c.timer.Stop() {
+		return errAuthTimeout // nobody passes who is being cut
 	}
 	if !c.e.enterUser(c, pair.sess.User()) {
 		return errCrowded
@@ -167,7 +173,6 @@ func (c *conn) takeIn(p *wire.AuthParams, pair *keyPair) {
 		c.first = int64(p.BaseSequence + 1)
 	}
 	c.next = c.first
-	c.timer.Stop()
 	c.e.authenticated(c)
 }
 

@@ -284,9 +284,20 @@ func (c *rawClient) authMessage(n *negotiated, o authOptions) ([]byte, [16]byte)
 // auth authenticates and checks the server's side.
 func (c *rawClient) auth(n *negotiated, o authOptions) {
 	c.t.Helper()
+	if !c.tryAuth(n, o) {
+		c.t.Fatalf("connection lost: %v", c.lost)
+	}
+}
+
+// tryAuth is auth; false says that the connection was lost before the answer came.
+func (c *rawClient) tryAuth(n *negotiated, o authOptions) bool {
+	c.t.Helper()
 	msg, nonce := c.authMessage(n, o)
 	c.raw(msg)
-	s := c.reply()
+	s, ok := c.heard()
+	if !ok {
+		return false
+	}
 	if s.Cookie != 77 || s.Status != 0 {
 		c.t.Fatalf("AUTH: %v", ntstatus.Status(s.Status))
 	}
@@ -312,6 +323,7 @@ func (c *rawClient) auth(n *negotiated, o authOptions) {
 	}
 	c.params, c.sessionID, c.credits = p, *p.SessionID, int(p.Credits)
 	c.sequence = p.BaseSequence
+	return true
 }
 
 // client connects and authenticates.
