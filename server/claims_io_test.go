@@ -313,6 +313,9 @@ func testClaim24(t *testing.T, on string) {
 	}
 	readers.Wait()
 	eventually(t, "credits are back", func() bool { return over() && c.Credits() > 5 })
+	eventually(t, "each CREDIT is answered", func() bool {
+		return !slices.ContainsFunc(p.watch.requests(wire.OpCredit), func(r request) bool { return r.answer == nil })
+	})
 	var want, got []int32
 	for _, s := range p.watch.seen() {
 		st, ok := s.status()

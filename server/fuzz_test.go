@@ -91,11 +91,11 @@ type fuzzQueue struct {
 }
 
 func (q *fuzzQueue) Post(reqs []rdma.Request) (int, error) {
+	q.mu.Lock() // a growth that begins now posts its receives later
+	defer q.mu.Unlock()
 	q.c.mu.Lock()
 	k := q.c.credits
 	q.c.mu.Unlock()
-	q.mu.Lock()
-	defer q.mu.Unlock()
 	for i := range reqs {
 		if !reqs[i].Op.FlagsLegal(reqs[i].Flags) || len(reqs[i].SGL) != 1 {
 			panic("an illegal request")

@@ -116,6 +116,7 @@ func testImpossibleInterrupts(t *testing.T, on string) {
 		if s := c.reply(); s.Cookie != armed || s.Status != 0 {
 			t.Fatalf("%+v, want the wake-up", s)
 		}
+		eventually(t, "all reads are over", func() bool { return v.pending() == 0 })
 		b.shut()
 		h, _ := c.polledRead(fid)
 		c.send(h, nil)
