@@ -70,9 +70,14 @@ func newEngine(cfg *Config) *engine {
 	e.crowd = newCrowd()
 	e.credits.hungry = make(chan struct{}, 1)
 	e.credits.budget, e.outcomes.most = e.limits.CreditBudget, e.limits.Connections
+	return e
+}
+
+// lookAfter sees to it that connections which stall are cut, and that credits go to those who
+// have use for them. It is called once.
+func (e *engine) lookAfter() {
 	e.spawn(e.watchStalls)
 	e.spawn(e.watchCredits)
-	return e
 }
 
 // clock is the time since the engine was made. To ask for it costs half of what time.Now
@@ -195,6 +200,7 @@ func (e *engine) enter(c *conn) bool {
 	if !take(&e.count.unauthenticated, e.limits.Unauthenticated) {
 		e.displaceLocked()
 	}
+	e.count.accepted.Add(1) // before anybody hears of it
 	e.arrived++
 	c.number = e.arrived
 	e.conns[c] = struct{}{}

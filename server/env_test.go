@@ -2,6 +2,7 @@ package server
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/binary"
@@ -28,8 +29,9 @@ import (
 
 func TestMain(m *testing.M) { leakcheck.Main(m) }
 
-// patience is how long a test waits for what must come.
-const patience = 20 * time.Second
+// patience is how long a test waits for what must come, and for how long a server of tests
+// waits for its clients and files where they are not to be too late.
+const patience = time.Minute
 
 var loopback = netip.AddrFrom4([4]byte{127, 0, 0, 1})
 
@@ -72,7 +74,9 @@ func onEach(t *testing.T, run func(t *testing.T, on string)) {
 	}
 }
 
-// env is an engine over a directory, and a session to use it with.
+// env is an engine over a directory, and a session to use it with. Nobody looks after its
+// connections (engine.lookAfter), unless the test does: a client that has not asked for much
+// lately would be told of that at a time of its own.
 type env struct {
 	t        testing.TB
 	e        *engine
@@ -109,7 +113,7 @@ func newEnv(t testing.TB, ec envConfig) *env {
 		}
 	}
 	fs, err := vfs.New(vfs.Config{
-		Shares: []vfs.Share{{Name: "share", Backend: backend}}, RevokeTimeout: ec.revoke,
+		Shares: []vfs.Share{{Name: "share", Backend: backend}}, RevokeTimeout: cmp.Or(ec.revoke, patience),
 		ResidentReads: 1, // what is read twice comes from memory the second time
 	})
 	if err != nil {
@@ -119,6 +123,7 @@ func newEnv(t testing.TB, ec envConfig) *env {
 	if ec.provider == nil {
 		ec.provider = providers[ec.on]()
 	}
+	ec.limits.AuthTimeout = cmp.Or(ec.limits.AuthTimeout, patience)
 	cfg := Config{FS: fs, ServerName: "here", AllowMD5: ec.allowMD5, ImmediateData: ec.immediate, Limits: ec.limits, Logger: ec.log}
 	if cfg, err = cfg.withDefaults(); err != nil {
 		t.Fatal(err)

@@ -116,7 +116,5 @@ func (e *engine) admit(f *fabric, connector rdma.Connector) {
 		connector.Reject(nil)
 		connector.Close()
 		c.cancel(errShutdown)
-		return
 	}
-	e.count.accepted.Add(1)
 }

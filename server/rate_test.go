@@ -46,7 +46,7 @@ func TestRateOfBytesHoldsNoClose(t *testing.T) { onEach(t, testRateOfBytesHoldsN
 func testRateOfBytesHoldsNoClose(t *testing.T, on string) {
 	const size, window = 256 << 10, 64 << 10
 	b := newGate(t)
-	v := newEnv(t, envConfig{on: on, backend: b, revoke: time.Minute, limits: Limits{MaxRdmaWindowSize: window}})
+	v := newEnv(t, envConfig{on: on, backend: b, limits: Limits{MaxRdmaWindowSize: window}})
 	data := content(size)
 	b.make("a", data)
 	greedy := newFakeSession(7)

@@ -58,6 +58,7 @@ func New(cfg Config) (*Server, error) {
 		s.engine.close()
 		return nil, errors.Join(fmt.Errorf("server: new: %w", err), awake.Close())
 	}
+	s.engine.lookAfter()
 	return s, nil
 }
 

@@ -2,6 +2,7 @@ package server
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -33,6 +34,7 @@ func newServerOf(t *testing.T, ctx context.Context, cfg Config, b vfs.Backend) (
 	if cfg.FS, err = vfs.New(vfs.Config{Shares: []vfs.Share{{Name: "share", Backend: b}}}); err != nil {
 		t.Fatal(err)
 	}
+	cfg.Limits.AuthTimeout = cmp.Or(cfg.Limits.AuthTimeout, patience)
 	if s, err = New(cfg); err != nil {
 		t.Fatal(err)
 	}
@@ -102,6 +104,23 @@ func TestServeEndsWithItsContext(t *testing.T) {
 	if err := <-served; !errors.Is(err, cause) {
 		t.Errorf("Serve: %v", err)
 	}
+}
+
+// Who stalls is cut, and what clients say of their needs is looked at, by whatever server.
+func TestServerLooksAfterConnections(t *testing.T) {
+	s, _, _ := newServer(t, t.Context(), Config{Limits: Limits{StallTimeout: 20 * time.Millisecond}}, t.TempDir())
+	c := &conn{authenticated: true}
+	c.ctx, c.cancel = context.WithCancelCause(t.Context())
+	c.owing.Store(1)
+	c.hint.Store(1)
+	s.engine.mu.Lock()
+	s.engine.conns[c] = struct{}{}
+	s.engine.mu.Unlock()
+	eventually(t, "it is cut", func() bool { return errors.Is(context.Cause(c.ctx), errStalled) })
+	eventually(t, "its hint is heard", func() bool { return c.hint.Load() == 0 })
+	s.engine.mu.Lock()
+	delete(s.engine.conns, c)
+	s.engine.mu.Unlock()
 }
 
 // absent is a provider without a device.
