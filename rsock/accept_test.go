@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"net"
 	"net/netip"
 	"syscall"
@@ -45,7 +46,6 @@ func TestCondition(t *testing.T) {
 			return <-answer
 		}}, "127.0.0.1:0")
 		d := &Dialer{Config: with(provider())}
-		d.Config.Negotiation = time.Minute
 
 		yes := startDial(t, d, l.Addr().String())
 		r := <-asked
@@ -246,29 +246,41 @@ func TestSilentRequests(t *testing.T) {
 			from = "127.0.0.1:50000"
 		}
 		call := hello{kind: helloRequest, from: netip.MustParseAddrPort(from), to: addrOf(l)}
-		s, _, err := raw(t, provider(), addrOf(l), call.appendTo(nil))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer s.Close()
-		<-s.Done() // the listener gives up
-		d := &Dialer{Config: with(provider())}
-		for { // until the listener has tidied up
-			c, err := d.DialConn(t.Context(), "tcp", l.Addr().String())
-			if errors.Is(err, syscall.ECONNREFUSED) {
-				time.Sleep(time.Millisecond)
-				continue
-			}
-			if err != nil {
+		end := time.Now().Add(patience)
+		for came := false; !came; { // for as long as it is too late for the listener to accept it
+			s, _, err := raw(t, provider(), addrOf(l), call.appendTo(nil))
+			if came = err == nil; came {
+				<-s.Done() // the listener gives up
+			} else if time.Now().After(end) {
 				t.Fatal(err)
 			}
-			defer c.Close()
-			break
+			s.Close()
 		}
-		a, err := l.AcceptConn()
-		if err != nil {
-			t.Fatal(err)
+		accepted := make(chan error, 1)
+		go func() {
+			a, err := l.AcceptConn()
+			if err == nil {
+				a.Close()
+			}
+			accepted <- err
+		}()
+		d := &Dialer{Config: with(provider())}
+		for { // until the listener has tidied up, and does not give this one up as well
+			c, err := d.DialConn(t.Context(), "tcp", l.Addr().String())
+			if err == nil {
+				_, err = c.Read(make([]byte, 1))
+				c.Close()
+			}
+			if err == io.EOF { //nolint:errorlint // as io.Reader says
+				break
+			}
+			if !errors.Is(err, syscall.ECONNREFUSED) && !errors.Is(err, syscall.ECONNRESET) || time.Now().After(end) {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Millisecond)
 		}
-		a.Close()
+		if err := <-accepted; err != nil {
+			t.Error(err)
+		}
 	})
 }

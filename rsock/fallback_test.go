@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"lwio/rdma"
@@ -115,7 +116,7 @@ func TestFallback(t *testing.T) {
 // acceptAs accepts a connection with private data.
 func acceptAs(t *testing.T, in *spi.Incoming, private []byte) {
 	receiving(t, in.Socket())
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	if s, err := in.Accept(ctx, private); err == nil {
 		t.Cleanup(func() { s.Close() })
@@ -219,39 +220,52 @@ func TestNoProviderIsConfigured(t *testing.T) {
 // TestCanceledDial: a dial that is given up ends at once, and does not go on with TCP.
 func TestCanceledDial(t *testing.T) {
 	eachProvider(t, func(t *testing.T, provider func() rdma.Provider) {
-		for _, how := range []string{"cancel", "deadline", "timeout of Net"} {
+		l := countTCP(t, "127.0.0.1:0")
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		stranger(t, provider(), addrOf(l), func(in *spi.Incoming) {
+			t.Cleanup(func() { in.Socket().Close() })
+			cancel()
+		})
+		d := &Dialer{Config: with(provider())}
+		d.Config.Negotiation = time.Hour
+		_, err := d.DialConn(ctx, "tcp", l.Addr().String())
+		wantIs(t, err, context.Canceled)
+	})
+}
+
+// TestHalfOfTheTimeIsForTCP: a dial whose time is limited gives RDMA half of it. The clock is
+// that of the test.
+func TestHalfOfTheTimeIsForTCP(t *testing.T) {
+	const limit = 2 * time.Hour
+	eachProvider(t, func(t *testing.T, provider func() rdma.Provider) {
+		for _, how := range []string{"context", "timeout of Net", "deadline of Net"} {
 			t.Run(how, func(t *testing.T) {
 				l := countTCP(t, "127.0.0.1:0")
-				ctx, cancel := context.WithCancel(t.Context())
-				defer cancel()
-				stranger(t, provider(), addrOf(l), func(in *spi.Incoming) {
-					t.Cleanup(func() { in.Socket().Close() })
-					if how == "cancel" {
-						cancel()
+				synctest.Test(t, func(t *testing.T) {
+					d := &Dialer{Config: with(&altered{Provider: provider(), waits: true})}
+					d.Config.Negotiation = 2 * limit
+					began, ctx := time.Now(), t.Context()
+					switch how {
+					case "context":
+						c, stop := context.WithTimeout(ctx, limit)
+						defer stop()
+						ctx = c
+					case "timeout of Net":
+						d.Net.Timeout = limit
+					case "deadline of Net":
+						d.Net.Deadline = began.Add(limit)
 					}
-				})
-				d := &Dialer{Config: with(provider())}
-				d.Config.Negotiation = time.Hour
-				want := context.Canceled
-				switch how {
-				case "deadline":
-					c, stop := context.WithTimeout(ctx, 2*time.Second)
-					defer stop()
-					ctx, want = c, nil
-				case "timeout of Net":
-					d.Net.Timeout, want = 2*time.Second, nil
-				}
-				c, err := d.DialConn(ctx, "tcp", l.Addr().String())
-				if want == nil {
-					// Half of the time was left for TCP.
+					c, err := d.DialConn(ctx, "tcp", l.Addr().String())
 					if err != nil {
 						t.Fatal(err)
 					}
 					defer c.Close()
 					wantIs(t, reasonOf(t, c, provider().Name()), context.DeadlineExceeded)
-					return
-				}
-				wantIs(t, err, want)
+					if took := time.Since(began); took != limit/2 {
+						t.Errorf("RDMA had %v of %v", took, limit)
+					}
+				})
 			})
 		}
 	})

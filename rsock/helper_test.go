@@ -31,8 +31,13 @@ func eachProvider(t *testing.T, test func(t *testing.T, provider func() rdma.Pro
 	})
 }
 
-// with is a Config with providers.
-func with(p ...rdma.Provider) *Config { return &Config{Providers: p} }
+// patience is how long a test waits for what must happen.
+const patience = time.Minute
+
+// with is a Config with providers, which gives nothing up because the machine is busy.
+func with(p ...rdma.Provider) *Config {
+	return &Config{Providers: p, Negotiation: patience, Linger: patience}
+}
 
 // altered is a provider with some things changed; what is zero is as it was.
 type altered struct {
@@ -42,6 +47,7 @@ type altered struct {
 	open    func() error
 	caps    rdma.Caps // taken away
 	connect error     // of every connector
+	waits   bool      // connectors get no answer
 }
 
 func (p *altered) Name() string {
@@ -84,18 +90,23 @@ func (a *alteredAdapter) Info() rdma.AdapterInfo {
 
 func (a *alteredAdapter) CreateConnector() (rdma.Connector, error) {
 	c, err := a.Adapter.CreateConnector()
-	if err == nil && a.p.connect != nil {
-		c = &alteredConnector{c, a.p.connect}
+	if err == nil && (a.p.connect != nil || a.p.waits) {
+		c = &alteredConnector{c, a.p.connect, a.p.waits}
 	}
 	return c, err
 }
 
 type alteredConnector struct {
 	rdma.Connector
-	err error
+	err   error
+	waits bool
 }
 
-func (c *alteredConnector) Connect(context.Context, rdma.QueuePair, rdma.Addr, rdma.ReadLimits, []byte) error {
+func (c *alteredConnector) Connect(ctx context.Context, _ rdma.QueuePair, _ rdma.Addr, _ rdma.ReadLimits, _ []byte) error {
+	if c.waits {
+		<-ctx.Done()
+		return context.Cause(ctx)
+	}
 	return c.err
 }
 
@@ -238,7 +249,7 @@ func raw(t *testing.T, p rdma.Provider, tcp netip.AddrPort, private []byte) (*sp
 		t.Fatal(err)
 	}
 	receiving(t, s)
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	reply, err := s.Connect(ctx, companionOf(p, tcp), private)
 	return s, reply, err

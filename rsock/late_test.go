@@ -28,7 +28,11 @@ func TestLateRead(t *testing.T) {
 			op.Source != c.LocalAddr() || op.Addr != c.RemoteAddr() || !errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Errorf("read: %#v", err)
 		}
-		if n := testing.AllocsPerRun(100, func() { _, _ = c.Read(buf) }); n >= 1 && !raceEnabled {
+		n := 1.0
+		for i := 0; i < 10 && n >= 1; i++ { // what goes on beside it allocates, too, now and then
+			n = testing.AllocsPerRun(100, func() { _, _ = c.Read(buf) })
+		}
+		if n >= 1 && !raceEnabled {
 			t.Errorf("a Read whose time is over allocates %v times", n)
 		}
 	})

@@ -1,11 +1,11 @@
 package rsock
 
 import (
+	"errors"
 	"os"
 	"runtime"
 	"sync"
 	"testing"
-	"time"
 
 	"lwio/rdma"
 )
@@ -18,14 +18,10 @@ func TestManyConnections(t *testing.T) {
 		rounds = 400
 	}
 	eachProvider(t, func(t *testing.T, provider func() rdma.Provider) {
-		patient := func() *Config {
-			cfg := with(provider())
-			cfg.Negotiation = time.Minute // or a busy machine takes TCP now and then
-			return cfg
-		}
-		l := listenOn(t, &ListenConfig{Config: patient()}, "127.0.0.1:0")
-		d := &Dialer{Config: patient()}
+		l := listenOn(t, &ListenConfig{Config: with(provider())}, "127.0.0.1:0")
+		d := &Dialer{Config: with(provider())}
 		accepting := make(chan struct{})
+		var serving sync.WaitGroup
 		go func() {
 			defer close(accepting)
 			for {
@@ -33,13 +29,13 @@ func TestManyConnections(t *testing.T) {
 				if err != nil {
 					return
 				}
-				go func() {
+				serving.Go(func() {
 					defer c.Close()
 					var b [1]byte
 					if _, err := c.Read(b[:]); err == nil {
 						_, _ = c.Write(b[:])
 					}
-				}()
+				})
 			}
 		}()
 		run := func(n int) {
@@ -55,6 +51,10 @@ func TestManyConnections(t *testing.T) {
 				})
 			}
 			wg.Wait()
+			serving.Wait() // of all that were dialed
+			if err := errors.Join(d.Drain(t.Context()), l.Drain(t.Context())); err != nil {
+				t.Error(err)
+			}
 		}
 		run(rounds / 4)
 		before := footprint(t)
@@ -102,7 +102,7 @@ func footprint(t *testing.T) usage {
 	runtime.GC()
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
-	u := usage{heap: m.HeapInuse}
+	u := usage{heap: m.HeapAlloc}
 	if entries, err := os.ReadDir("/proc/self/fd"); err == nil {
 		u.files = len(entries)
 	}

@@ -54,7 +54,6 @@ func TestCloseOfAStoppedPeer(t *testing.T) {
 			var peer stopper
 			l := listenOn(t, &ListenConfig{Config: with(peer.wrap(provider()))}, "127.0.0.1:0")
 			d := &Dialer{Config: with(provider())}
-			d.Config.Linger = time.Minute
 			c, a := pairOf(t, d, l)
 			mustBe(t, c, a, provider().Name())
 			echo(t, c, a)
@@ -112,9 +111,7 @@ func isClosing(c *Conn) bool {
 func TestListenerDrain(t *testing.T) {
 	eachProvider(t, func(t *testing.T, provider func() rdma.Provider) {
 		var peer stopper
-		cfg := with(provider())
-		cfg.Linger = time.Minute
-		l := listenOn(t, &ListenConfig{Config: cfg}, "127.0.0.1:0")
+		l := listenOn(t, &ListenConfig{Config: with(provider())}, "127.0.0.1:0")
 		c, a := pairOf(t, &Dialer{Config: with(peer.wrap(provider()))}, l)
 		echo(t, c, a)
 		proceed := peer.stop()

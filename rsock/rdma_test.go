@@ -1,6 +1,7 @@
 package rsock
 
 import (
+	"errors"
 	"net"
 	"net/netip"
 	"testing"
@@ -132,6 +133,10 @@ func TestAdaptersEndWithTheLastConnection(t *testing.T) {
 		echo(t, c2, a2) // what was accepted outlives the listener
 		c2.Close()
 		a2.Close()
+		// One that does not hear from the other end at once closes in the background.
+		if err := errors.Join(d.Drain(t.Context()), l.Drain(t.Context())); err != nil {
+			t.Error(err)
+		}
 		if n := lanes(d.sw) + lanes(l.sw); n != 0 {
 			t.Errorf("after the last, %d adapters are left", n)
 		}
