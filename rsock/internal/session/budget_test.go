@@ -77,10 +77,10 @@ func TestBudgetOfReaders(t *testing.T) {
 		for _, noRead := range []bool{false, true} {
 			a, b := pair(t, f, setup{passive: Config{Memory: NewBudget(0), NoRead: noRead}})
 			data := pattern(60000)
+			wrote := make(chan error, 1)
 			go func() {
-				if _, err := a.Write(data); err != nil {
-					t.Error(err)
-				}
+				_, err := a.Write(data)
+				wrote <- err
 			}()
 			got := make([]byte, len(data))
 			for n := 0; n < len(got); {
@@ -90,8 +90,8 @@ func TestBudgetOfReaders(t *testing.T) {
 				}
 				n += k
 			}
-			if !bytes.Equal(got, data) {
-				t.Error("what was read is not what was written")
+			if err := <-wrote; err != nil || !bytes.Equal(got, data) {
+				t.Errorf("what was read is not what was written: %v", err)
 			}
 			b.mu.Lock()
 			if b.in.fetching.temp != nil {

@@ -276,14 +276,17 @@ func TestWriteTimeout(t *testing.T) {
 				if err := a.SetWriteDeadline(time.Time{}); err != nil {
 					t.Fatal(err)
 				}
+				wrote := make(chan error, 1)
 				go func() {
-					if _, err := a.Write(data[n:]); err != nil {
-						t.Errorf("write after the deadline: %v", err)
-					}
+					_, err := a.Write(data[n:])
+					wrote <- err
 				}()
 				got := make([]byte, len(data))
 				if k, err := io.ReadFull(b, got); err != nil || !bytes.Equal(got, data) {
 					t.Fatalf("read %d bytes, of which %d were written before the deadline: %v", k, n, err)
+				}
+				if err := <-wrote; err != nil {
+					t.Errorf("write after the deadline: %v", err)
 				}
 			})
 		}
@@ -329,13 +332,6 @@ func TestMemoryIsGivenBack(t *testing.T) {
 				}
 			}
 		}()
-		for n, buf := 0, make([]byte, 1000); n < len(data); {
-			k, err := b.Read(buf)
-			if err != nil {
-				t.Fatal(err)
-			}
-			n += k
-		}
 		held := func() bool {
 			a.out.mu.Lock()
 			defer a.out.mu.Unlock()
@@ -343,7 +339,16 @@ func TestMemoryIsGivenBack(t *testing.T) {
 			defer b.mu.Unlock()
 			return a.out.stage.mem != nil || b.in.fetching.temp != nil
 		}
-		if !held() {
+		used := false
+		for n, buf := 0, make([]byte, 1000); n < len(data); {
+			k, err := b.Read(buf)
+			if err != nil {
+				t.Fatal(err)
+			}
+			n += k
+			used = used || held()
+		}
+		if !used {
 			t.Fatal("no memory was used")
 		}
 		for end := time.Now().Add(patience); held(); time.Sleep(10 * time.Millisecond) {

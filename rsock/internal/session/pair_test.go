@@ -16,7 +16,7 @@ import (
 )
 
 // patience is how long a test waits for something that must happen.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // fabric is one to run tests over.
 type fabric struct {
@@ -115,9 +115,15 @@ func sockets(tb testing.TB, f fabric, u setup, prepare func(sock *spi.Socket, ac
 	return active, passive
 }
 
-// pair gives two streams that are connected, and closes them at the end.
+// pair gives two streams that are connected, and closes them at the end. Neither gives the
+// other up because the machine is busy.
 func pair(tb testing.TB, f fabric, u setup) (active, passive *Stream) {
 	tb.Helper()
+	for _, cfg := range []*Config{&u.active, &u.passive} {
+		if cfg.Linger == 0 {
+			cfg.Linger = patience
+		}
+	}
 	sockets(tb, f, u, func(sock *spi.Socket, first bool) (err error) {
 		if first {
 			active, err = New(tb.Context(), sock, u.active)

@@ -218,16 +218,19 @@ func TestRestBesideData(t *testing.T) {
 		rested := [2]int{}
 		for i, s := range []*Stream{a, b} {
 			resting.Go(func() {
-				for {
-					select {
-					case <-stop:
-						return
-					default:
-					}
+				over, end := false, time.Time{}
+				for !over || rested[i] == 0 && time.Now().Before(end) {
 					if s.restNow() {
 						rested[i]++
 					}
 					runtime.Gosched() // or each turn of the others waits for the end of a time slice
+					select {
+					case <-stop: // none of the others has anything on its way any more
+						if !over {
+							over, end = true, time.Now().Add(patience)
+						}
+					default:
+					}
 				}
 			})
 		}
