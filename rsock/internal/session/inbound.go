@@ -17,6 +17,7 @@ type inbound struct {
 
 	first    Type // what the first message has to be; 0 before Start
 	met      bool // it has come
+	broken   bool // the peer broke a rule: what else comes of it is not looked at
 	sequence uint32
 	items    fifo[item] // of the stream, in order
 	transfer uint32     // the last that the peer offered
@@ -78,7 +79,7 @@ func (in *inbound) init(ctx context.Context, s *Stream) (err error) {
 //
 // Source: [WSD §4], [WSD §5.1]
 func (s *Stream) received(t *recvSlot, over *spi.Overlapped) {
-	if s.dead {
+	if s.dead || s.in.broken {
 		return
 	}
 	n, err := over.Result()
@@ -88,6 +89,7 @@ func (s *Stream) received(t *recvSlot, over *spi.Overlapped) {
 	}
 	m, keep, err := s.handle(t.buf[:n])
 	if err != nil {
+		s.in.broken = true
 		s.fail(err)
 		return
 	}
@@ -101,6 +103,7 @@ func (s *Stream) received(t *recvSlot, over *spi.Overlapped) {
 	}
 	ok, calm := s.out.arrived(t, &m, keep)
 	if !ok {
+		s.in.broken = true
 		s.fail(violation("%v: more messages or credits than there may be", m.Type))
 	}
 	if calm {
