@@ -21,6 +21,7 @@ func TestSendBudget(t *testing.T) {
 		}
 	}
 	qp, c := active.qp.(*queuePair), active.inside()
+	eventually(t, "run sleeps", c.rest.isParked) // or it takes up what is left, too
 	qp.mu.Lock()
 	qp.writing = true // somebody else has the baton
 	qp.mu.Unlock()

@@ -73,7 +73,9 @@ func playChild(role string) int {
 }
 
 // childConfig is the configuration that both processes of a test use.
-func childConfig() *Config { return &Config{BlockingNotify: os.Getenv("SHM_TEST_SLEEP") == "futex"} }
+func childConfig() *Config {
+	return patient(&Config{BlockingNotify: os.Getenv("SHM_TEST_SLEEP") == "futex"})
+}
 
 // runChild connects, sends where its memory is, and plays its role.
 func runChild(role, name string, peer rdma.RemoteAddr) error {

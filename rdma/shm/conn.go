@@ -302,7 +302,7 @@ func (c *conn) endingFor(err error) *ending {
 			err:   opError(op, c.peerName, v.status, v.err),
 			state: stateFailed | uint64(v.status)<<32, receive: v.receive, reading: v.reading,
 		}
-	case errors.Is(err, io.EOF):
+	case err != nil && isHangup(err):
 	case err != nil:
 		return &ending{err: opError(op, c.peerName, rdma.StatusConnectionAborted, err)}
 	}

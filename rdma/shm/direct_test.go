@@ -291,6 +291,8 @@ func TestLimitOfPeerMemory(t *testing.T) {
 		active.write(t, rdma.Request{SGL: active.sge(0, 8192), Remote: passive.at(0)})
 		active.deliver(t, passive)
 	}
+	_, small := passive.alloc(t, 4096)
+	active.introduce(t, small) // which comes after what does not fit
 	if !bytes.Equal(active.mem, passive.mem) {
 		t.Error("the memory differs")
 	}
@@ -302,7 +304,7 @@ func TestLimitOfPeerMemory(t *testing.T) {
 // TestLimitOfMappedMemory: so is what is beyond the limit of all connections, until
 // others are gone.
 func TestLimitOfMappedMemory(t *testing.T) {
-	p := New(&Config{MaxMappedMemory: 12 << 10})
+	p := New(patient(&Config{MaxMappedMemory: 12 << 10}))
 	first, passive := connectedOn(t, p, 8192)
 	first.introduce(t, passive.region)
 	if n := p.mapped.now.Load(); n != 8192 {
@@ -317,12 +319,14 @@ func TestLimitOfMappedMemory(t *testing.T) {
 	if !bytes.Equal(second.mem, other.mem) {
 		t.Error("the memory differs")
 	}
-	if n := p.mapped.now.Load(); n != 8192 || second.inside().targets.knows(uint32(other.at(0).Token)) {
+	_, small := other.alloc(t, 4096)
+	second.introduce(t, small) // which comes after what does not fit, and fits
+	if n := p.mapped.now.Load(); n != 8192+4096 || second.inside().targets.knows(uint32(other.at(0).Token)) {
 		t.Errorf("%d bytes are mapped", n)
 	}
 	first.conn.Close()
 	passive.conn.Close()
-	eventually(t, "the first is unmapped", func() bool { return p.mapped.now.Load() == 0 })
+	eventually(t, "the first is unmapped", func() bool { return p.mapped.now.Load() == 4096 })
 	third, last := connectedOn(t, p, 8192)
 	third.introduce(t, last.region)
 }

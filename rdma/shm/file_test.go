@@ -15,14 +15,31 @@ import (
 	"lwio/rdma/internal/soft"
 )
 
-// source makes a file of n random bytes, and a source of it.
+// source makes a file of n random bytes, which stays in the page cache, and a source of it.
 func (s *side) source(tb testing.TB, n int) (*os.File, []byte, rdma.FileSource) {
 	tb.Helper()
-	data := fill(make([]byte, n))
-	f := must[*os.File](tb)(os.Create(filepath.Join(tb.TempDir(), "data")))
+	f, data, src, letGo := s.looseSource(tb, n)
+	tb.Cleanup(letGo)
+	return f, data, src
+}
+
+// looseSource is source, until letGo: then the system may take the file out of the cache.
+func (s *side) looseSource(tb testing.TB, n int) (f *os.File, data []byte, src rdma.FileSource, letGo func()) {
+	tb.Helper()
+	data = fill(make([]byte, n))
+	f = must[*os.File](tb)(os.Create(filepath.Join(tb.TempDir(), "data")))
 	tb.Cleanup(func() { f.Close() })
 	must[int](tb)(f.Write(data))
-	return f, data, must[rdma.FileSource](tb)(s.a.RegisterFile(tb.Context(), f))
+	mem := must[[]byte](tb)(unix.Mmap(int(f.Fd()), 0, n, unix.PROT_READ, unix.MAP_SHARED|unix.MAP_POPULATE))
+	if err := unix.Mlock(mem); err != nil {
+		tb.Log("the file may leave the page cache while it is mapped only:", err)
+	}
+	letGo = func() {
+		if err := unix.Munmap(mem); err != nil {
+			tb.Error(err)
+		}
+	}
+	return f, data, must[rdma.FileSource](tb)(s.a.RegisterFile(tb.Context(), f)), letGo
 }
 
 // TestFileWrite: from every offset, by both ways, with zeros past the end of the
@@ -63,7 +80,7 @@ func TestFileWrite(t *testing.T) {
 // would have to wait is refused without a trace. Source: design decision 6
 func TestFileCached(t *testing.T) {
 	active, passive := connected(t, &Config{RingSize: 1}, 1<<20)
-	f, data, src := active.source(t, 40_000)
+	f, data, src, letGo := active.looseSource(t, 40_000)
 	if err := f.Sync(); err != nil {
 		t.Fatal(err)
 	}
@@ -95,6 +112,7 @@ func TestFileCached(t *testing.T) {
 		t.Errorf("past the end of the file: %+v", res)
 	}
 	src.(*fileSource).cached = false
+	letGo()
 	dropCache(t, f)
 	if _, err := active.qp.Post([]rdma.Request{cached(4096)}); err != nil && !errors.Is(err, rdma.StatusDeviceBusy) {
 		t.Errorf("pages that are not in memory: %v", err)

@@ -452,10 +452,41 @@ func TestUserPolicy(t *testing.T) {
 	}
 }
 
+// TestForbiddenLater: who takes its time to ask hears that it is not allowed, too.
+func TestForbiddenLater(t *testing.T) {
+	passive := newSide(t, &Config{AllowUID: func(uint32) bool { return false }}, 4096)
+	_, addr := passive.listen(t)
+	nc := must[*net.UnixConn](t)(openSocket(t.Context(), "", addr.Name))
+	defer nc.Close()
+	time.Sleep(rejectTime + rejectTime/10)
+	if err := sendHello(nc, &hello{kind: helloRequest}); err != nil {
+		t.Fatal(err)
+	}
+	if h, _, _, err := receiveHello(nc); err != nil || h.kind != helloForbidden {
+		t.Errorf("answer %+v, %v", h, err)
+	}
+}
+
+// TestEndWithUnreadMessage: why the peer ended the connection is known also if it left a
+// message in its socket, for which the system says that the connection was reset.
+func TestEndWithUnreadMessage(t *testing.T) {
+	r, victim, accepted := attack(t, nil)
+	if err := <-accepted; err != nil {
+		t.Fatal(err)
+	}
+	r.own.sleep.Store(sleepHow + 1 + sleepSocket)
+	victim.post(t, rdma.Request{Op: rdma.OpSend}) // which wakes the peer
+	r.own.state.Store(stateFailed | uint64(rdma.StatusAccessViolation)<<32)
+	r.nc.Close()
+	if err := ends(t, victim.conn); !errors.Is(err, rdma.StatusAccessViolation) || !errors.Is(err, errPeerEnded) {
+		t.Errorf("the connection ended with %v", err)
+	}
+}
+
 // TestSilentPeer: one that connects and says nothing, or what is no request, does
 // not keep others from it.
 func TestSilentPeer(t *testing.T) {
-	active, passive := newSide(t, nil, 4096), newSide(t, &Config{MaxStartups: 2, RequestTimeout: time.Minute}, 4096)
+	active, passive := newSide(t, nil, 4096), newSide(t, &Config{MaxStartups: 2}, 4096)
 	l, addr := passive.listen(t)
 	accepted := make(chan error, 1)
 	go func() { accepted <- passive.serve(t.Context(), l) }()

@@ -227,7 +227,7 @@ func TestKilledEarly(t *testing.T) {
 func named(tb testing.TB) string {
 	tb.Helper()
 	var all []string
-	for _, pattern := range []string{"/dev/shm/*shm*", filepath.Join(os.TempDir(), "lwio-shm*")} {
+	for _, pattern := range []string{"/dev/shm/lwio-shm*", filepath.Join(os.TempDir(), "lwio-shm*")} {
 		all = append(all, must[[]string](tb)(filepath.Glob(pattern))...)
 	}
 	return strings.Join(all, " ")

@@ -59,8 +59,8 @@ func (d *door) Greet(nc net.Conn) (soft.Request, *soft.Heard, error) {
 // forbid tells a peer why it is not served. Its request is taken out first, as to
 // close a socket with something in it takes away from the peer what was sent to it.
 func forbid(nc *net.UnixConn) {
+	_, _ = nc.Read(make([]byte, 1)) // within the time for a request
 	_ = nc.SetDeadline(time.Now().Add(rejectTime))
-	_, _ = nc.Read(make([]byte, 1))
 	_ = sendHello(nc, &hello{kind: helloForbidden})
 }
 

@@ -19,7 +19,7 @@ import (
 func lending(tb testing.TB, cfg *Config, size int) (active, passive *side) {
 	tb.Helper()
 	active = newSide(tb, cfg, size)
-	passive = newSideAs(tb, New(nil), size, rdma.QueuePairConfig{TakeLoans: true})
+	passive = newSideAs(tb, New(patient(nil)), size, rdma.QueuePairConfig{TakeLoans: true})
 	join(tb, active, passive)
 	fill(active.mem)
 	if res := active.lend(tb, passive, size); res.Loan != nil {
@@ -147,7 +147,7 @@ func TestLoanHoldsRegion(t *testing.T) {
 // bytes, whatever becomes of the region and of its memory, until the connection ends.
 func TestLoanThatStays(t *testing.T) {
 	active := newSide(t, &Config{DrainTimeout: 10 * time.Millisecond}, 4096)
-	passive := newSideAs(t, New(nil), 8192, rdma.QueuePairConfig{TakeLoans: true})
+	passive := newSideAs(t, New(patient(nil)), 8192, rdma.QueuePairConfig{TakeLoans: true})
 	join(t, active, passive)
 	m := must[rdma.Memory](t)(active.a.Alloc(t.Context(), 8192))
 	active.mem = m.Bytes()

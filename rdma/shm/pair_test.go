@@ -13,7 +13,22 @@ import (
 )
 
 // patience is how long a test waits for what must happen at once.
-const patience = 30 * time.Second
+const patience = time.Minute
+
+// patient is a configuration, or the default, under which no start-up fails because the
+// machine is busy.
+func patient(cfg *Config) *Config {
+	var c Config
+	if cfg != nil {
+		c = *cfg
+	}
+	for _, limit := range []*time.Duration{&c.RequestTimeout, &c.ReplyTimeout, &c.ReadyTimeout} {
+		if *limit == 0 {
+			*limit = patience
+		}
+	}
+	return &c
+}
 
 // side is one end of a connection in this process.
 type side struct {
@@ -39,7 +54,7 @@ func must[T any](tb testing.TB) func(T, error) T {
 // newSide makes an unconnected side with size bytes of shareable memory.
 func newSide(tb testing.TB, cfg *Config, size int) *side {
 	tb.Helper()
-	return newSideOn(tb, New(cfg), size)
+	return newSideOn(tb, New(patient(cfg)), size)
 }
 
 // newSideOn makes one on a provider.

@@ -108,6 +108,14 @@ func leaveToOthers(tb testing.TB, c *conn) {
 	eventually(tb, "run sleeps", func() bool { return parked(true) })
 }
 
+// isParked tells whether run sleeps on the socket, or has seen that there is nothing to do
+// and is about to.
+func (r *rest) isParked() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.parked
+}
+
 // TestArrives: who is about to sleep lets others run, and does not sleep, nor says so, if
 // there is something to do then; unless the peer would wake the connection's goroutine.
 func TestArrives(t *testing.T) {
