@@ -47,6 +47,10 @@ func TestServeResident(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
+			if limit != "0" && !has("lwio_resident_refused_total 0") {
+				c.Close()
+				t.Skip("this process may lock too little memory")
+			}
 		}
 		if !has("lwio_resident_limit_bytes "+limit) || has("lwio_resident_bytes 0") != (limit == "0") {
 			t.Errorf("--resident %s: in\n%s", size, scrape(t, s))
