@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"lwio/rdma"
+	"lwio/rdma/internal/soft"
 )
 
 // ending says why and how a connection ends.
@@ -133,8 +134,8 @@ func (c *conn) Disconnect() bool {
 func (c *conn) opened() {
 	qp := c.qp
 	qp.mu.Lock()
-	if qp.state == pairReserved {
-		qp.state = pairConnected
+	if qp.state == soft.PairReserved {
+		qp.state = soft.PairConnected
 	}
 	qp.held = false
 	start := c.tx.wakeLocked()
@@ -164,7 +165,7 @@ func (c *conn) run() {
 		}
 	}
 	c.qp.mu.Lock()
-	connected := c.qp.state >= pairConnected
+	connected := c.qp.state >= soft.PairConnected
 	c.qp.mu.Unlock()
 	if connected {
 		c.qp.flushAll(e, c.tx.begun())

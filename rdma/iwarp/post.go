@@ -48,7 +48,7 @@ func (qp *queuePair) postLocked(r *rdma.Request) rdma.Status {
 	default:
 		return rdma.StatusInvalidParameter
 	}
-	if qp.state != pairConnected || qp.c.ending.Load() != nil {
+	if qp.state != soft.PairConnected || qp.c.ending.Load() != nil {
 		return rdma.StatusConnectionInvalid
 	}
 	if !r.Op.FlagsLegal(r.Flags) {

@@ -8,17 +8,6 @@ import (
 	"lwio/rdma/internal/soft"
 )
 
-// pairState says what a queue pair can do.
-type pairState uint8
-
-const (
-	pairIdle         pairState = iota // not connected, may become so
-	pairReserved                      // a connector is at work with it
-	pairConnected                     // takes requests
-	pairDisconnected                  // will never take any again
-	pairClosed
-)
-
 // sendRequest is a request of the initiator queue. What a Send or a Write of memory needs
 // lies together.
 type sendRequest struct {
@@ -62,8 +51,8 @@ type queuePair struct {
 
 	mu      sync.Mutex
 	idle    sync.Cond // signalled when writing becomes false
-	state   pairState
-	c       *conn // since pairConnected; kept afterwards
+	state   soft.PairState
+	c       *conn // since soft.PairConnected; kept afterwards
 	sends   soft.FIFO[sendRequest]
 	done    uint64
 	next    uint64
@@ -123,22 +112,15 @@ func (a *adapter) CreateQueuePair(cfg rdma.QueuePairConfig) (rdma.QueuePair, err
 func (qp *queuePair) Reserve(op string) error {
 	qp.mu.Lock()
 	defer qp.mu.Unlock()
-	switch qp.state {
-	case pairIdle:
-		qp.state = pairReserved
-		return nil
-	case pairClosed:
-		return opError(op, "queue pair", rdma.StatusInvalidHandle, nil)
-	}
-	return opError(op, "queue pair", rdma.StatusConnectionActive, nil)
+	return qp.state.Reserve(qp.a.dom, op)
 }
 
 // Unreserve gives it back as it was.
 func (qp *queuePair) Unreserve() {
 	qp.mu.Lock()
 	defer qp.mu.Unlock()
-	if qp.state == pairReserved {
-		qp.state, qp.c = pairIdle, nil
+	if qp.state.Unreserve() {
+		qp.c = nil
 	}
 }
 
@@ -146,7 +128,7 @@ func (qp *queuePair) Unreserve() {
 func (qp *queuePair) attach(c *conn) bool {
 	qp.mu.Lock()
 	defer qp.mu.Unlock()
-	if qp.state != pairReserved {
+	if qp.state != soft.PairReserved {
 		return false
 	}
 	qp.c = c
@@ -157,8 +139,8 @@ func (qp *queuePair) attach(c *conn) bool {
 func (qp *queuePair) connect(held bool) {
 	qp.mu.Lock()
 	defer qp.mu.Unlock()
-	if qp.state == pairReserved {
-		qp.state, qp.held = pairConnected, held
+	if qp.state == soft.PairReserved {
+		qp.state, qp.held = soft.PairConnected, held
 	}
 }
 
@@ -269,7 +251,7 @@ func (qp *queuePair) flushAll(e *ending, begun bool) {
 	for qp.writing {
 		qp.idle.Wait()
 	}
-	qp.state = max(qp.state, pairDisconnected)
+	qp.state = max(qp.state, soft.PairDisconnected)
 	reading := e.reading
 	for i := qp.done; i != qp.sends.Tail; i++ {
 		r := qp.sends.At(i)
@@ -298,7 +280,7 @@ func (qp *queuePair) Close() error {
 	qp.once.Do(func() {
 		qp.mu.Lock()
 		c := qp.c
-		qp.state = pairClosed
+		qp.state = soft.PairClosed
 		qp.mu.Unlock()
 		if c != nil {
 			c.Disconnect()

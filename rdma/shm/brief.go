@@ -101,7 +101,7 @@ func (qp *queuePair) commitLocked() {
 // heardLocked tells whether the peer looks by itself for such messages, so that nobody
 // needs to wake it.
 func (qp *queuePair) heardLocked() bool {
-	return qp.state == pairConnected && qp.conn.Load().peer.sleep.Load()&sleepHow == sleepNot
+	return qp.state == soft.PairConnected && qp.conn.Load().peer.sleep.Load()&sleepHow == sleepNot
 }
 
 // skipLocked makes the slot that of a request which is done.

@@ -104,7 +104,7 @@ func (qp *queuePair) postWindowLocked(r *rdma.Request, flagParam int) rdma.Statu
 // admitLocked tells whether a request with such flags can be taken now.
 func (qp *queuePair) admitLocked(r *rdma.Request, flagParam int) rdma.Status {
 	switch {
-	case qp.state != pairConnected || qp.conn.Load().ending.Load() != nil:
+	case qp.state != soft.PairConnected || qp.conn.Load().ending.Load() != nil:
 		return rdma.StatusConnectionInvalid
 	case !r.Op.FlagsLegal(r.Flags):
 		return rdma.StatusInvalidParameterN(flagParam)
@@ -190,7 +190,7 @@ func (qp *queuePair) Rest() {
 	qp.recv.Rest()
 	qp.mu.Lock()
 	c := qp.conn.Load()
-	free := qp.state == pairConnected && !qp.writing && c.ending.Load() == nil
+	free := qp.state == soft.PairConnected && !qp.writing && c.ending.Load() == nil
 	qp.writing = qp.writing || free
 	qp.mu.Unlock()
 	if free {

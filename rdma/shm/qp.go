@@ -10,17 +10,6 @@ import (
 	"lwio/rdma/internal/soft"
 )
 
-// pairState says what a queue pair can do.
-type pairState uint8
-
-const (
-	pairIdle         pairState = iota // not connected, may become so
-	pairReserved                      // a connector is at work with it
-	pairConnected                     // takes requests
-	pairDisconnected                  // will never take any again
-	pairClosed
-)
-
 // sendRequest is a send or write on its way.
 type sendRequest struct {
 	op      rdma.Op
@@ -57,7 +46,7 @@ type queuePair struct {
 
 	mu      sync.Mutex
 	idle    sync.Cond // signalled when writing becomes false
-	state   pairState
+	state   soft.PairState
 	sends   soft.FIFO[sendRequest]
 	done    uint64
 	next    uint64
@@ -104,33 +93,24 @@ func (a *adapter) CreateQueuePair(cfg rdma.QueuePairConfig) (rdma.QueuePair, err
 func (qp *queuePair) Reserve(op string) error {
 	qp.mu.Lock()
 	defer qp.mu.Unlock()
-	switch qp.state {
-	case pairIdle:
-		qp.state = pairReserved
-		return nil
-	case pairClosed:
-		return opError(op, "queue pair", rdma.StatusInvalidHandle, nil)
-	}
-	return opError(op, "queue pair", rdma.StatusConnectionActive, nil)
+	return qp.state.Reserve(qp.a.dom, op)
 }
 
 // Unreserve gives it back as it was.
 func (qp *queuePair) Unreserve() {
 	qp.mu.Lock()
 	defer qp.mu.Unlock()
-	if qp.state == pairReserved {
-		qp.state = pairIdle
-	}
+	qp.state.Unreserve()
 }
 
 // attach ties the queue pair to its connection and lets it take requests.
 func (qp *queuePair) attach(c *conn) bool {
 	qp.mu.Lock()
 	defer qp.mu.Unlock()
-	if qp.state != pairReserved {
+	if qp.state != soft.PairReserved {
 		return false
 	}
-	qp.state = pairConnected
+	qp.state = soft.PairConnected
 	qp.conn.Store(c)
 	return true
 }
@@ -187,7 +167,7 @@ func (qp *queuePair) takeBaton() *conn {
 
 func (qp *queuePair) takeBatonLocked() *conn {
 	c := qp.conn.Load()
-	if qp.state != pairConnected || qp.writing || c.ending.Load() != nil || !qp.busyLocked() {
+	if qp.state != soft.PairConnected || qp.writing || c.ending.Load() != nil || !qp.busyLocked() {
 		return nil
 	}
 	qp.writing = true
@@ -234,7 +214,7 @@ func (qp *queuePair) canResume() bool {
 func (qp *queuePair) stopSending() {
 	qp.mu.Lock()
 	defer qp.mu.Unlock()
-	qp.state = max(qp.state, pairDisconnected)
+	qp.state = max(qp.state, soft.PairDisconnected)
 	for qp.writing {
 		qp.idle.Wait()
 	}
@@ -310,7 +290,7 @@ func (s *sendRequest) release() {
 func (qp *queuePair) Close() error {
 	qp.once.Do(func() {
 		qp.mu.Lock()
-		qp.state = pairClosed
+		qp.state = soft.PairClosed
 		qp.mu.Unlock()
 		if c := qp.conn.Load(); c != nil {
 			c.Disconnect()

@@ -2,6 +2,43 @@ package soft
 
 import "lwio/rdma"
 
+// PairState says what a queue pair can do. The lock of the queue pair guards it.
+type PairState uint8
+
+// The states of a queue pair, which it goes through in this order; only PairReserved may
+// become PairIdle again.
+const (
+	PairIdle         PairState = iota // not connected, may become so
+	PairReserved                      // a connector is at work with it
+	PairConnected                     // takes requests
+	PairDisconnected                  // will never take any again
+	PairClosed
+)
+
+// Reserve takes an unconnected queue pair of d for a connector.
+//
+// Errors: StatusInvalidHandle once it is closed, StatusConnectionActive where it is, or was,
+// a connector's.
+func (s *PairState) Reserve(d *Domain, op string) error {
+	switch *s {
+	case PairIdle:
+		*s = PairReserved
+		return nil
+	case PairClosed:
+		return d.Error(op, "queue pair", rdma.StatusInvalidHandle, nil)
+	}
+	return d.Error(op, "queue pair", rdma.StatusConnectionActive, nil)
+}
+
+// Unreserve takes that back, if the queue pair has not become anything else since.
+func (s *PairState) Unreserve() bool {
+	if *s != PairReserved {
+		return false
+	}
+	*s = PairIdle
+	return true
+}
+
 // Queues are what a queue pair is made with.
 type Queues struct {
 	Receive, Initiator *CompletionQueue
