@@ -173,7 +173,7 @@ func (c *Client) Create(ctx context.Context, name string) (*File, error) {
 // OpenFile opens a file as the flags of package os say: O_RDONLY, O_WRONLY or
 // O_RDWR with O_CREATE, O_EXCL, O_TRUNC and O_SYNC (a write is on stable storage
 // when it returns), and Unbuffered. There is no O_APPEND. Others may have the file open at the same
-// time. A new file gets the server's permissions; perm is not used, because SMB
+// time. A new file gets the server's permissions; the mode is not used, because SMB
 // carries none.
 //
 // Errors: fs.ErrNotExist, fs.ErrExist, fs.ErrPermission, fs.ErrInvalid for a name
@@ -349,7 +349,7 @@ func closeHandle(ctx context.Context, cfg *Config, h handle) error {
 	return h.close(ctx)
 }
 
-// Mkdir makes a directory. perm is not used, because SMB carries none.
+// Mkdir makes a directory. the mode is not used, because SMB carries none.
 //
 // Errors: fs.ErrExist, fs.ErrNotExist if the parent is missing.
 func (c *Client) Mkdir(ctx context.Context, name string, _ fs.FileMode) error {

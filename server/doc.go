@@ -8,8 +8,8 @@
 // # The parts
 //
 //   - association.go, keys.go: what a client's SMB session negotiates on the pipe
-//     "lwio", and the pairs of keys that come of it. LWIO knows SMB by five
-//     methods of a session, and both meet only in vfs's opens.
+//     "lwio", and the pairs of keys that come of it. LWIO knows SMB by
+//     the interface session alone, and both meet only in vfs's opens.
 //   - fabric.go: for each provider an adapter, a listener on the address of SMB's,
 //     and an arena, the memory that reads go through.
 //   - conn.go, loop.go, dispatch.go, pump.go: a connection. Its loop polls one
@@ -20,7 +20,7 @@
 //   - credits.go: how many messages each client may have in flight.
 //   - auth.go, control.go, read.go, write.go: the messages.
 //
-// A READ is completed by a status, or where Limits.ImmediateData says so by immediate
+// A READ is completed by a status, or where Config.ImmediateData says so by immediate
 // data.
 //
 // # Who owns which goroutine
@@ -28,7 +28,8 @@
 // An engine has one goroutine for each provider (accepting), one for each SMB
 // session that negotiated (waiting for its end), one for each connection (its
 // loop), one that looks for stalled connections, one that balances credits, and
-// the workers of two lanes. Server.Close waits for all of them.
+// the workers of two lanes. A server with Config.CPULatency has one more, which lets
+// processors sleep again. Server.Close waits for all of them.
 //
 // # Memory
 //
@@ -48,8 +49,9 @@
 //
 // # Locks
 //
-// Taken in this order: engine.mu, conn.mu, then vfs's own. keyTable.mu, arena.mu
-// and lane.mu are leaves. None is held over I/O or a post.
+// Taken in this order: engine.mu, conn.mu, then vfs's own. Those of keyTable, arena,
+// lane, creditPool, outcomeTable and shareTable are leaves. None is held over I/O or a
+// post.
 //
 // Source: [LWIO §I/O Processing] [LWIO claim 16]
 package server
