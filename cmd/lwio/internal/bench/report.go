@@ -132,8 +132,12 @@ func WriteTable(out io.Writer, j *Job, all []Summary) error {
 	if floor != nil {
 		headline(out, floor, all)
 	}
-	fmt.Fprintf(out, "%s, blocks of %s, %d in flight, %d connections, %v each%s\n",
-		j.Pattern, FormatSize(int64(j.BlockSize)), j.Depth, j.Jobs, j.Runtime, j.awake())
+	connections := "connections"
+	if j.Jobs == 1 {
+		connections = "connection"
+	}
+	fmt.Fprintf(out, "%s, blocks of %s, %d in flight, %d %s, %v each%s\n",
+		j.Pattern, FormatSize(int64(j.BlockSize)), j.Depth, j.Jobs, connections, j.Runtime, j.awake())
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	head := "transport\tcompletion\tops/s\tMB/s\tmean us\tp50 us\tp99 us\tp99.9 us\tclient CPU us/op\tserver CPU us/op\t"
 	if floor != nil {
