@@ -16,14 +16,20 @@ import (
 //
 // Source: [LWIO §Vectored Read]
 func (f *File) ReadVec(ctx context.Context, segs [][]byte, off int64) (int, error) {
-	n, err := f.readVec(ctx, segs, off)
-	if err != nil {
-		return n, f.failed("read", err)
-	}
-	return n, nil
+	return f.vectored(ctx, "read", segs, off, (*File).readVecOne)
 }
 
-func (f *File) readVec(ctx context.Context, segs [][]byte, off int64) (int, error) {
+// vecOne reads or writes segments of so many bytes together over one connection at a time.
+type vecOne func(f *File, ctx context.Context, segs [][]byte, total int, off int64) (int, error)
+
+// vectored is ReadVec or WriteVec: the Buffers among the segments are held, and several
+// connections take part where there is enough for them.
+func (f *File) vectored(ctx context.Context, op string, segs [][]byte, off int64, one vecOne) (n int, err error) {
+	defer func() {
+		if err != nil {
+			err = f.failed(op, err)
+		}
+	}()
 	total := segments.Size(segs)
 	if err := f.check(ctx, off, total); err != nil || total == 0 {
 		return 0, err
@@ -35,9 +41,11 @@ func (f *File) readVec(ctx context.Context, segs [][]byte, off int64) (int, erro
 	}
 	defer letGo(held)
 	if rails := f.c.stripes(total); rails > 1 {
-		return striped(rails, total, func(at, n int) (int, error) { return f.readVecOne(ctx, segments.Part(segs, at, n), n, off+int64(at)) })
+		return striped(rails, total, func(at, n int) (int, error) {
+			return one(f, ctx, segments.Part(segs, at, n), n, off+int64(at))
+		})
 	}
-	return f.readVecOne(ctx, segs, total, off)
+	return one(f, ctx, segs, total, off)
 }
 
 // readVecOne reads total bytes over one connection at a time.
@@ -73,28 +81,7 @@ func (f *File) readVecOne(ctx context.Context, segs [][]byte, total int, off int
 //
 // Source: [LWIO §Vectored Write], [OP-112]
 func (f *File) WriteVec(ctx context.Context, segs [][]byte, off int64) (int, error) {
-	n, err := f.writeVec(ctx, segs, off)
-	if err != nil {
-		return n, f.failed("write", err)
-	}
-	return n, nil
-}
-
-func (f *File) writeVec(ctx context.Context, segs [][]byte, off int64) (int, error) {
-	total := segments.Size(segs)
-	if err := f.check(ctx, off, total); err != nil || total == 0 {
-		return 0, err
-	}
-	var few [4]*Buffer // of most calls
-	held, err := f.c.buffers.hold(few[:0], segs)
-	if err != nil {
-		return 0, err
-	}
-	defer letGo(held)
-	if rails := f.c.stripes(total); rails > 1 {
-		return striped(rails, total, func(at, n int) (int, error) { return f.writeVecOne(ctx, segments.Part(segs, at, n), n, off+int64(at)) })
-	}
-	return f.writeVecOne(ctx, segs, total, off)
+	return f.vectored(ctx, "write", segs, off, (*File).writeVecOne)
 }
 
 // writeVecOne writes total bytes over one connection at a time.
