@@ -488,7 +488,11 @@ func TestSecurity13Claims(t *testing.T) {
 		c.e.want(rdma.OpReceive, 1, rdma.StatusCanceled)
 	}
 	runtime.ReadMemStats(&after)
-	if used := after.TotalAlloc - before.TotalAlloc; used > peers*2*readBufferSize {
+	buffers := uint64(2) // for each peer
+	if raceEnabled {
+		buffers = 8 // as pools drop what they hold, each read may need one
+	}
+	if used := after.TotalAlloc - before.TotalAlloc; used > peers*buffers*readBufferSize {
 		t.Errorf("%d bytes allocated for what %d peers claimed", used, peers)
 	}
 }
