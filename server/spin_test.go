@@ -125,6 +125,7 @@ func TestWakeUps(t *testing.T) {
 	onEach(t, func(t *testing.T, on string) {
 		v := newEnv(t, envConfig{on: on, limits: Limits{SpinTime: -1}})
 		o := v.file("f", content(100))
+		v.e.crowd.most = 4 // with many processors there would be more clients than a session has keys for
 		clients := make([]*rawClient, v.e.crowd.most+2)
 		fids := make([]uint16, len(clients))
 		messages := uint64(0)
