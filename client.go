@@ -351,14 +351,16 @@ func closeHandle(ctx context.Context, cfg *Config, h handle) error {
 
 // Mkdir makes a directory. the mode is not used, because SMB carries none.
 //
-// Errors: fs.ErrExist, fs.ErrNotExist if the parent is missing.
+// Errors: fs.ErrExist, fs.ErrNotExist if the parent is missing; ErrUncertain together with the
+// cause if the answer did not come.
 func (c *Client) Mkdir(ctx context.Context, name string, _ fs.FileMode) error {
 	return wrap("mkdir", name, c.change(ctx, name, c.sess.mkdir))
 }
 
 // Remove removes a file or an empty directory.
 //
-// Errors: fs.ErrNotExist, syscall.ENOTEMPTY.
+// Errors: fs.ErrNotExist, syscall.ENOTEMPTY; ErrUncertain together with the cause if the answer
+// did not come.
 func (c *Client) Remove(ctx context.Context, name string) error {
 	return wrap("remove", name, c.change(ctx, name, c.sess.remove))
 }
@@ -367,7 +369,7 @@ func (c *Client) Remove(ctx context.Context, name string) error {
 // replaced, unless somebody has it open.
 //
 // Errors: fs.ErrNotExist; fs.ErrPermission, among other reasons for what is in the way and
-// is open, or a directory.
+// is open, or a directory; ErrUncertain together with the cause if the answer did not come.
 func (c *Client) Rename(ctx context.Context, from, to string) error {
 	clean, err := names.Clean(to)
 	switch {

@@ -118,21 +118,27 @@ func (b slowRename) Rename(from, to string, node vfs.NodeID, replace bool) error
 	return b.Backend.Rename(from, to, node, replace)
 }
 
+// slowShare serves a directory with an old file f.
+func slowShare(t *testing.T) (string, slowRename, *lwiotest.Server) {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "f"), []byte("old"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	d, err := vfs.NewDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := slowRename{d, make(chan struct{}), make(chan struct{})}
+	return dir, b, lwiotest.NewServer(t, &lwiotest.Options{Backend: b})
+}
+
 // TestCommitGivenUp gives up a commit that the server does all the same, before the client
 // is done with it or after: the new file is there, and stays, and nobody says that the old
 // one is.
 func TestCommitGivenUp(t *testing.T) {
 	for _, late := range []bool{false, true} {
-		dir := t.TempDir()
-		if err := os.WriteFile(filepath.Join(dir, "f"), []byte("old"), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		d, err := vfs.NewDir(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
-		b := slowRename{d, make(chan struct{}), make(chan struct{})}
-		s := lwiotest.NewServer(t, &lwiotest.Options{Backend: b})
+		dir, b, s := slowShare(t)
 		c := s.Client(nil)
 		f, err := c.CreatePending(t.Context(), "f")
 		if err != nil {
@@ -163,5 +169,28 @@ func TestCommitGivenUp(t *testing.T) {
 		if list, e := os.ReadDir(dir); err != nil || string(got) != "new" || len(list) != 1 {
 			t.Errorf("late %v: %q, %v; %v, %v", late, got, err, list, e)
 		}
+	}
+}
+
+// TestRenameGivenUp gives up a renaming that the server does all the same: nobody is told that
+// it has failed.
+func TestRenameGivenUp(t *testing.T) {
+	dir, b, s := slowShare(t)
+	c := s.Client(nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		<-b.began
+		cancel()
+	}()
+	err := c.Rename(ctx, "f", "g")
+	close(b.proceed)
+	if !errors.Is(err, lwio.ErrUncertain) || !errors.Is(err, context.Canceled) || errors.Is(c.Rename(ctx, "f", "h"), lwio.ErrUncertain) {
+		t.Errorf("%v", err)
+	}
+	if err := errors.Join(c.Close(), s.Close()); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "g")); err != nil {
+		t.Error(err)
 	}
 }

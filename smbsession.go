@@ -62,15 +62,15 @@ func (s *smbSession) stat(ctx context.Context, name string) (entry, error) {
 }
 
 func (s *smbSession) mkdir(ctx context.Context, name string) error {
-	return bare(s.tree.Mkdir(ctx, name))
+	return changed(s.tree.Mkdir(ctx, name))
 }
 
 func (s *smbSession) remove(ctx context.Context, name string) error {
-	return bare(s.tree.Remove(ctx, name))
+	return changed(s.tree.Remove(ctx, name))
 }
 
 func (s *smbSession) rename(ctx context.Context, from, to string) error {
-	return bare(s.tree.Rename(ctx, from, to, true))
+	return changed(s.tree.Rename(ctx, from, to, true))
 }
 
 // OpenPipe connects to IPC$ for the life of the pipe.
@@ -105,6 +105,14 @@ func bare(err error) error {
 		return e.Unwrap()
 	}
 	return err
+}
+
+// changed is bare for what changes names: without an answer that is uncertain.
+func changed(err error) error {
+	if errors.Is(err, smbclient.ErrUnanswered) {
+		return &uncertainError{bare(err)}
+	}
+	return bare(err)
 }
 
 // smbPipe is a pipe, and its connection to IPC$.

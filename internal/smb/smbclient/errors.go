@@ -27,6 +27,9 @@ var (
 	ErrDialect = errors.New("no common dialect")
 )
 
+// ErrUnanswered says that a request was sent, and that no answer tells what became of it.
+var ErrUnanswered = errors.New("unanswered")
+
 // Error reports a failed operation.
 type Error struct {
 	// Op is the operation, Name the file, share or server.
@@ -67,9 +70,7 @@ func fail(op, name string, err error) error {
 	if err == nil {
 		return nil
 	}
-	if err == context.DeadlineExceeded { //nolint:errorlint // what wraps it has words of its own
-		err = fmt.Errorf("%w: %w", errTimeout, err)
-	}
+	err = timely(err)
 	if name == "" {
 		name = "."
 	}
@@ -79,6 +80,21 @@ func fail(op, name string, err error) error {
 	}
 	return e
 }
+
+// timely says of the end of a context's time what it is here.
+func timely(err error) error {
+	if err == context.DeadlineExceeded { //nolint:errorlint // what wraps it has words of its own
+		return fmt.Errorf("%w: %w", errTimeout, err)
+	}
+	return err
+}
+
+// unansweredError is ErrUnanswered in the words of its cause.
+type unansweredError struct{ cause error }
+
+func (e *unansweredError) Error() string { return e.cause.Error() }
+
+func (e *unansweredError) Unwrap() []error { return []error{ErrUnanswered, e.cause} }
 
 // lostError says why there is no connection any more. It is net.ErrClosed.
 type lostError struct{ cause error }

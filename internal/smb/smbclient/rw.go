@@ -94,11 +94,12 @@ func (x *transfer) rest(why error) error {
 }
 
 // Refused tells whether an error of WriteAt is the server's: it has said that it did not do
-// all of the write, and no part of it is still to come. After any other error nobody knows.
+// all of the write, and no part of it is still to come. After any other error nobody knows,
+// nor after an answer that says nothing.
 func Refused(err error) bool {
 	var refused ntstatus.Status
 	var over overError
-	return errors.As(err, &refused) || errors.As(err, &over) || errors.Is(err, io.ErrShortWrite)
+	return errors.As(err, &refused) && !errors.Is(err, ErrProtocol) || errors.As(err, &over) || errors.Is(err, io.ErrShortWrite)
 }
 
 // fill sends pieces as long as there is room in the window and credits are there;

@@ -175,7 +175,8 @@ func (t *Tree) Stat(ctx context.Context, name string) (FileInfo, error) {
 
 // Mkdir makes a directory in one round trip.
 //
-// Errors: as Create; ObjectNameCollision if there is something of the name.
+// Errors: as Create; ObjectNameCollision if there is something of the name; ErrUnanswered
+// together with the cause if there may be the directory all the same.
 func (t *Tree) Mkdir(ctx context.Context, name string) error {
 	_, err := t.brief(ctx, &CreateRequest{
 		Name: name, Access: accessReadAttributes | accessSynchronize, Share: shareAll, Disposition: dispositionCreate, Options: optionDirectory,
@@ -185,7 +186,8 @@ func (t *Tree) Mkdir(ctx context.Context, name string) error {
 
 // Remove removes a file or an empty directory in one round trip.
 //
-// Errors: as Create; DirectoryNotEmpty.
+// Errors: as Create; DirectoryNotEmpty; ErrUnanswered together with the cause if it may be
+// gone all the same.
 func (t *Tree) Remove(ctx context.Context, name string) error {
 	_, err := t.brief(ctx, &CreateRequest{
 		Name: name, Access: accessDelete | accessReadAttributes | accessSynchronize, Share: shareAll, Disposition: dispositionOpen,
@@ -196,7 +198,8 @@ func (t *Tree) Remove(ctx context.Context, name string) error {
 // Rename moves a file or directory within the share in one round trip. replace
 // allows it to take the place of another file.
 //
-// Errors: as Create; ObjectNameCollision if there is something of the new name.
+// Errors: as Create; ObjectNameCollision if there is something of the new name; ErrUnanswered
+// together with the cause if it may be moved all the same.
 func (t *Tree) Rename(ctx context.Context, from, to string, replace bool) error {
 	name, err := encodePath(to)
 	if err != nil {
@@ -246,6 +249,9 @@ func (t *Tree) brief(ctx context.Context, q *CreateRequest, change ...setInfo) (
 		if r, err = t.s.conn.result(ctx, p); err == nil {
 			t.s.conn.free(r)
 		}
+	}
+	if err != nil && !Refused(err) {
+		err = &unansweredError{timely(err)}
 	}
 	if err != nil {
 		return FileInfo{}, err
