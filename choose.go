@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"lwio/internal/handshake"
 	"lwio/internal/wire"
@@ -32,7 +33,7 @@ func (c *Client) connect(ctx context.Context, r *rail, assoc *handshake.Associat
 			return cn, nil
 		}
 		failed[o.Provider] = err
-		tried = append(tried, fmt.Errorf("%s: %w", o.Provider, err))
+		tried = append(tried, byProvider(o.Provider, err))
 		if ctx.Err() != nil {
 			return nil, errors.Join(tried...)
 		}
@@ -41,6 +42,14 @@ func (c *Client) connect(ctx context.Context, r *rail, assoc *handshake.Associat
 		return nil, fmt.Errorf("no RDMA provider in common with the server: %w", ErrNotOffered)
 	}
 	return nil, joined(tried)
+}
+
+// byProvider names the provider in an error that does not begin with its name.
+func byProvider(name string, err error) error {
+	if strings.HasPrefix(err.Error(), name+": ") {
+		return err
+	}
+	return fmt.Errorf("%s: %w", name, err)
 }
 
 // connectBy connects to the first of a server's addresses that works. It fails with
@@ -94,7 +103,7 @@ func (c *Client) skip(assoc *handshake.Association, used string, failed map[stri
 		default:
 			err = ErrNotOffered
 		}
-		skipped = append(skipped, name+": "+err.Error())
+		skipped = append(skipped, byProvider(name, err).Error())
 		log := c.cfg.Logger.Info
 		if failed[name] != nil && !errors.Is(err, ErrOtherHost) {
 			log = c.cfg.Logger.Warn

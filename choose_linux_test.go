@@ -54,7 +54,7 @@ func TestChoice(t *testing.T) {
 				Providers: []rdma.Provider{shm.New(nil), iwarp.New(nil)}, Logger: slog.New(slog.NewTextHandler(&log, nil)),
 			})
 			tr := cl.Transport()
-			if tr.Name != "iwarp" || len(tr.Skipped) != 1 || !strings.Contains(tr.Skipped[0], c.skipped) {
+			if tr.Name != "iwarp" || len(tr.Skipped) != 1 || !strings.Contains(tr.Skipped[0], c.skipped) || strings.Count(tr.Skipped[0], "shm: ") != 1 {
 				t.Errorf("%v", tr)
 			}
 			if !strings.Contains(tr.String(), tr.Skipped[0]) || !strings.Contains(log.String(), "provider not used") {
