@@ -71,6 +71,70 @@ func TestCommitUnanswered(t *testing.T) {
 	}
 }
 
+// TestCommitAgain commits a file again of which nobody knows whether it has its name: it stays
+// in doubt until the server has said so, and is not deleted meanwhile if it has it.
+func TestCommitAgain(t *testing.T) {
+	for name, test := range map[string]struct {
+		done    bool  // the first time, after all
+		keeping error // the last time
+		refused error // likewise
+		err     error // of the last Commit
+		content string
+	}{
+		"done":              {done: true, content: "new"},
+		"done, and no more": {done: true, keeping: os.ErrDeadlineExceeded, content: "new"},
+		"not done, now":     {content: "new"},
+		"never done":        {refused: ntstatus.AccessDenied, err: fs.ErrPermission, content: "old"},
+		"not even asked":    {keeping: os.ErrDeadlineExceeded, err: os.ErrDeadlineExceeded, content: "old"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			share := newFakeShare()
+			share.put("f", []byte("old"))
+			synctest.Test(t, func(t *testing.T) {
+				c, sess := overSMB(t, share)
+				p, err := c.CreatePending(t.Context(), "f")
+				if err != nil {
+					t.Fatal(err)
+				}
+				if _, err := p.WriteAt([]byte("new"), 0); err != nil {
+					t.Fatal(err)
+				}
+				ctx, cancel := context.WithCancel(t.Context())
+				sess.onRename = func(ctx context.Context, do func()) error {
+					cancel()
+					sess.unsettled = make(chan struct{})
+					if test.done {
+						do()
+					}
+					return ctx.Err()
+				}
+				for range 2 {
+					if err := p.Commit(ctx); !isUncertain(err) || !errors.Is(err, context.Canceled) {
+						t.Errorf("commit: %v", err)
+					}
+				}
+				close(sess.unsettled)
+				sess.keeping = test.keeping
+				sess.onRename = func(_ context.Context, do func()) error {
+					if test.refused == nil {
+						do()
+					}
+					return test.refused
+				}
+				if err := p.Commit(t.Context()); !errors.Is(err, test.err) || isUncertain(err) {
+					t.Errorf("the last commit: %v", err)
+				}
+				if err := p.Close(); err != nil {
+					t.Error(err)
+				}
+				if names := share.names(); len(names) != 2 || string(share.files["f"].content()) != test.content {
+					t.Errorf("not the %s file alone in the root: %q", test.content, names)
+				}
+			})
+		})
+	}
+}
+
 // TestCommitUnclosed is a commit after which the file cannot be closed: it has its name,
 // and nobody says that it has not.
 func TestCommitUnclosed(t *testing.T) {

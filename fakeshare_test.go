@@ -90,6 +90,7 @@ type fakeSession struct {
 	// onRename renames an open file, by do or not at all; nil: by do.
 	onRename func(ctx context.Context, do func()) error
 	closing  error // of handles
+	keeping  error // of what shall not be deleted any more
 
 	mu           sync.Mutex
 	hidden       []wire.AddressBlock // offers that are away
@@ -318,9 +319,12 @@ func (h *fakeHandle) rename(ctx context.Context, name string) error {
 func (h *fakeHandle) setDelete(_ context.Context, on bool) error {
 	h.s.share.mu.Lock()
 	defer h.s.share.mu.Unlock()
-	if on {
+	switch {
+	case on:
 		delete(h.s.share.files, h.name)
-	} else {
+	case h.s.keeping != nil:
+		return h.s.keeping
+	default:
 		h.s.share.files[h.name] = h.f
 	}
 	return nil

@@ -3,7 +3,6 @@ package lwio
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"io/fs"
 	"os"
 	"path"
@@ -20,8 +19,9 @@ type PendingFile struct {
 	*File
 	final string
 
-	mu   sync.Mutex // guards done
-	done bool       // committed or closed
+	mu    sync.Mutex // guards what follows
+	done  bool       // committed or closed
+	doubt bool       // the server was asked for the final name, and nobody knows whether it gave it
 }
 
 // CreatePending begins to make, or to replace, the file name, for reading and
@@ -77,7 +77,8 @@ func (p *PendingFile) Name() string { return p.final }
 // the name, as somebody who commits the same one at the same time does; ErrUncertain
 // together with the cause if nobody knows whether the file has got its name, because the
 // server did not answer, even a second after ctx ended, or whether it could be closed.
-// Then, unless it has its name, it may be left under another one.
+// Another Commit finds that out, if the server answers by then. Where the server stays silent
+// a file may be left under another name.
 func (p *PendingFile) Commit(ctx context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -85,6 +86,9 @@ func (p *PendingFile) Commit(ctx context.Context) error {
 		return wrap("commit", p.final, fs.ErrClosed)
 	}
 	if err := p.ordered(ctx, p.giveName); err != nil {
+		if p.doubt {
+			err = &uncertainError{err}
+		}
 		return wrap("commit", p.final, err)
 	}
 	p.done = true
@@ -94,9 +98,15 @@ func (p *PendingFile) Commit(ctx context.Context) error {
 	return nil
 }
 
-// giveName renames the file, or sees to it that it is deleted when it is closed, unless
-// nobody knows whether it is renamed.
+// giveName renames the file, or sees to it that it is deleted when it is closed, unless there
+// is doubt whether it is renamed. What was given up before has been answered.
 func (p *PendingFile) giveName(ctx context.Context) error {
+	if p.doubt {
+		named, err := p.hasName(ctx)
+		if p.doubt = err != nil; named || p.doubt {
+			return err
+		}
+	}
 	err := p.h.setDelete(ctx, false)
 	asked := err == nil
 	if asked {
@@ -106,17 +116,17 @@ func (p *PendingFile) giveName(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeGrace)
 	defer cancel()
-	silent := p.h.settle(ctx) != nil
+	silent := p.h.settle(ctx)
 	if asked && !smbclient.Refused(err) {
-		if silent {
-			return &uncertainError{err}
+		named, e := false, silent
+		if e == nil {
+			named, e = p.hasName(ctx)
 		}
-		_, e := p.c.sess.stat(ctx, p.name)
-		switch {
-		case errors.Is(e, fs.ErrNotExist):
+		switch p.doubt = e != nil; {
+		case named:
 			return nil // it was renamed before it was given up
-		case e != nil:
-			return &uncertainError{err}
+		case p.doubt:
+			return err
 		}
 	}
 	// If this fails the server is silent, or the session lost, and a file of the temporary
@@ -125,7 +135,17 @@ func (p *PendingFile) giveName(ctx context.Context) error {
 	return err
 }
 
-// Close deletes the file unless it was committed. A second Close does nothing.
+// hasName tells whether the file has its final name, which is so if there is none of the
+// temporary one.
+func (p *PendingFile) hasName(ctx context.Context) (bool, error) {
+	_, err := p.c.sess.stat(ctx, p.name)
+	if ntstatus.Of(err) == ntstatus.ObjectNameNotFound {
+		return true, nil
+	}
+	return false, err
+}
+
+// Close deletes the file unless it was committed, or may have been. A second Close does nothing.
 func (p *PendingFile) Close() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
