@@ -349,7 +349,7 @@ func closeHandle(ctx context.Context, cfg *Config, h handle) error {
 	return h.close(ctx)
 }
 
-// Mkdir makes a directory. the mode is not used, because SMB carries none.
+// Mkdir makes a directory. The mode is not used, because SMB carries none.
 //
 // Errors: fs.ErrExist, fs.ErrNotExist if the parent is missing; ErrUncertain together with the
 // cause if the answer did not come.

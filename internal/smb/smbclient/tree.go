@@ -240,7 +240,8 @@ func (t *Tree) brief(ctx context.Context, q *CreateRequest, change ...setInfo) (
 	}
 	f := File{t: t, name: q.Name}
 	err = t.created(ctx, list[0], &f)
-	for _, p := range list[1:] {
+	unclosed := false // all is done but the CLOSE
+	for i, p := range list[1:] {
 		if err != nil {
 			t.s.conn.abandon(p, false)
 			continue
@@ -248,9 +249,11 @@ func (t *Tree) brief(ctx context.Context, q *CreateRequest, change ...setInfo) (
 		var r *response
 		if r, err = t.s.conn.result(ctx, p); err == nil {
 			t.s.conn.free(r)
+		} else {
+			unclosed = i == len(change)
 		}
 	}
-	if err != nil && !Refused(err) {
+	if err != nil && (unclosed || !Refused(err)) {
 		err = &unansweredError{timely(err)}
 	}
 	if err != nil {

@@ -57,3 +57,14 @@ func TestUnanswered(t *testing.T) {
 		}
 	}
 }
+
+// What was changed before its CLOSE was refused is changed, or will be: the error says that
+// nobody knows.
+func TestUnclosed(t *testing.T) {
+	_, tree := fakeMount(t, onCommand(smbwire.CommandClose, func(f *fake, h smbwire.Header, _ []byte) {
+		f.reply(h, ntstatus.UserSessionDeleted, &smbwire.ErrorResponse{})
+	}), nil)
+	if err := tree.Mkdir(t.Context(), "d"); !errors.Is(err, ErrUnanswered) {
+		t.Errorf("%v", err)
+	}
+}
