@@ -122,11 +122,10 @@ func TestManyVisits(t *testing.T) {
 	}
 }
 
-// grew tells whether a process holds more than before, by more than what is chance. Go makes
-// a thread where others wait in system calls, and keeps it.
+// grew tells whether a process holds more than before, by more than what is chance.
 func (f footprint) grew(before footprint) bool {
 	return f.resident > before.resident+16<<20 || f.descriptors > before.descriptors+8 ||
-		f.mappings > before.mappings+32 || f.threads > before.threads+32
+		f.mappings > before.mappings+32 || f.threads > before.threads+8
 }
 
 // TestFrozenServer stops the server's process in the middle of everything: each call
