@@ -8,15 +8,15 @@ import (
 	"time"
 
 	"lwio/rdma"
-	"lwio/rsock/internal/session"
-	"lwio/rsock/spi"
+	"lwio/rsock/internal/stream"
+	"lwio/rsock/internal/verbs"
 )
 
 // board is the switch of a Dialer or a Listener: the table of subnets, and the providers in
 // use. Safe for concurrent use.
 type board struct {
 	cfg      Config
-	bulk     *session.Budget // of all connections; nil: no bound
+	bulk     *stream.Budget // of all connections; nil: no bound
 	partings partings
 
 	looking chan struct{} // has one in it while the addresses are read anew
@@ -40,7 +40,7 @@ type laneKey struct {
 // lane is a provider in use on one address, until the last connection or listener on it
 // ends.
 type lane struct {
-	*spi.Service
+	*verbs.Service
 	board *board
 	key   laneKey
 	users int           // guarded by board.mu
@@ -53,7 +53,7 @@ func newBoard(cfg *Config) *board {
 		lanes: make(map[laneKey]*lane), quiet: make(map[rdma.Addr]time.Time),
 	}
 	if b.cfg.BulkMemory > 0 {
-		b.bulk = session.NewBudget(b.cfg.BulkMemory)
+		b.bulk = stream.NewBudget(b.cfg.BulkMemory)
 	}
 	return b
 }
@@ -160,8 +160,8 @@ func (b *board) lane(ctx context.Context, p *path, local netip.Addr) (*lane, err
 // start opens the provider of a lane, for one use.
 func (l *lane) start(ctx context.Context, p *path, local netip.Addr) (*lane, error) {
 	b := l.board
-	svc, err := spi.StartupEx(ctx, p.provider, local,
-		&spi.Config{Threshold: b.cfg.Threshold, NoRead: b.cfg.NoRead, ReceiveDepth: b.cfg.ReceiveBuffers})
+	svc, err := verbs.StartupEx(ctx, p.provider, local,
+		&verbs.Config{Threshold: b.cfg.Threshold, NoRead: b.cfg.NoRead, ReceiveDepth: b.cfg.ReceiveBuffers})
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	defer close(l.open)

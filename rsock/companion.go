@@ -5,7 +5,7 @@ import (
 	"net"
 	"time"
 
-	"lwio/rsock/spi"
+	"lwio/rsock/internal/verbs"
 )
 
 // acceptPause is how long a companion waits after the provider refused to give it a
@@ -20,11 +20,11 @@ const (
 //
 // Source: [WSD §3.2]
 type companion struct {
-	l     *Listener
-	place place
-	lane  *lane
-	spi   *spi.Listener
-	over  bool // its address is gone; guarded by Listener.mu
+	l        *Listener
+	place    place
+	lane     *lane
+	listener *verbs.Listener
+	over     bool // its address is gone; guarded by Listener.mu
 }
 
 // openCompanion listens at a place and begins to take connections, unless the listener is
@@ -40,7 +40,7 @@ func (l *Listener) openCompanion(ctx context.Context, p place) error {
 		ln.release()
 		return &Error{Op: "listen", Provider: name, Object: p.String(), Err: err}
 	}
-	c := &companion{l: l, place: p, lane: ln, spi: sl}
+	c := &companion{l: l, place: p, lane: ln, listener: sl}
 	l.mu.Lock()
 	closed := l.ctx.Err() != nil
 	if !closed {
@@ -84,13 +84,13 @@ func (c *companion) run() {
 }
 
 // next waits for a request, and before it for a place among those that are dealt with.
-func (c *companion) next() (*spi.Incoming, error) {
+func (c *companion) next() (*verbs.Incoming, error) {
 	select {
 	case c.l.working <- struct{}{}:
 	case <-c.l.closing:
 		return nil, net.ErrClosed
 	}
-	in, err := c.spi.Accept(c.l.ctx)
+	in, err := c.listener.Accept(c.l.ctx)
 	if err != nil {
 		<-c.l.working
 	}
@@ -104,7 +104,7 @@ func (c *companion) isOver() bool {
 }
 
 // take deals with a request: it rejects it, or hands a connection to AcceptConn.
-func (c *companion) take(in *spi.Incoming) {
+func (c *companion) take(in *verbs.Incoming) {
 	log := c.l.sw.cfg.Logger.With("provider", c.lane.Name(), "addr", &c.place)
 	call, err := c.read(in)
 	if err != nil {
@@ -126,7 +126,7 @@ func (c *companion) take(in *spi.Incoming) {
 }
 
 // read is the hello of a request that is for this listener.
-func (c *companion) read(in *spi.Incoming) (hello, error) {
+func (c *companion) read(in *verbs.Incoming) (hello, error) {
 	call, err := decodeHello(in.PrivateData(), helloRequest)
 	if err != nil {
 		return call, err
@@ -183,7 +183,7 @@ func (c *companion) admit(call *hello) rejection {
 }
 
 // accept makes the connection and negotiates.
-func (c *companion) accept(in *spi.Incoming, call *hello) (*Conn, error) {
+func (c *companion) accept(in *verbs.Incoming, call *hello) (*Conn, error) {
 	ctx, cancel := context.WithTimeout(c.l.ctx, c.l.sw.cfg.Negotiation)
 	defer cancel()
 	s, err := c.l.sw.newSession(ctx, in.Socket())

@@ -16,7 +16,7 @@ import (
 
 	"lwio/rdma"
 	"lwio/rdma/iwarp"
-	"lwio/rsock/spi"
+	"lwio/rsock/internal/verbs"
 )
 
 // TestRequireRDMAOfListener: connections by TCP are reset, those by RDMA taken.
@@ -52,7 +52,7 @@ func TestPortZeroLooksForAFreeCompanion(t *testing.T) {
 		cfg.Companion = func(fabric string, tcp netip.AddrPort) netip.AddrPort {
 			if len(taken) == 0 {
 				taken = append(taken, tcp)
-				err := tryStranger(t, provider(), tcp, func(*spi.Incoming) {})
+				err := tryStranger(t, provider(), tcp, func(*verbs.Incoming) {})
 				if ours = err == nil; !ours && !errors.Is(err, syscall.EADDRINUSE) {
 					t.Error(err)
 				}

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"lwio/rdma"
-	"lwio/rsock/internal/session"
+	"lwio/rsock/internal/stream"
 )
 
 // Defaults of Config and ListenConfig.
@@ -22,7 +22,7 @@ const (
 	// DefaultBulkMemory is the default of Config.BulkMemory, in bytes.
 	DefaultBulkMemory = 256 << 20
 	// DefaultLinger is the default of Config.Linger.
-	DefaultLinger = session.DefaultLinger
+	DefaultLinger = stream.DefaultLinger
 )
 
 // Config says how a Dialer or a Listener chooses, and how its connections move data. The

@@ -13,13 +13,13 @@ import (
 	"syscall"
 	"time"
 
-	"lwio/rsock/internal/session"
-	"lwio/rsock/spi"
+	"lwio/rsock/internal/stream"
+	"lwio/rsock/internal/verbs"
 )
 
 // sessionCarrier is a session over RDMA as a carrier.
 type sessionCarrier struct {
-	stream        *session.Stream
+	stream        *stream.Stream
 	partings      *partings
 	stays         atomic.Bool // Close waits, as SetLinger has said
 	network       string      // the provider's name
@@ -31,9 +31,9 @@ var _ carrier = (*sessionCarrier)(nil)
 
 // newSession prepares a session on a socket that is not connected. What follows is Start,
 // and then newRDMAConn or Abort, which closes the socket too. So does a failure here.
-func (b *board) newSession(ctx context.Context, sock *spi.Socket) (*session.Stream, error) {
+func (b *board) newSession(ctx context.Context, sock *verbs.Socket) (*stream.Stream, error) {
 	cfg := &b.cfg
-	return session.New(ctx, sock, session.Config{
+	return stream.New(ctx, sock, stream.Config{
 		ReceiveBuffers: cfg.ReceiveBuffers, BufferSize: cfg.BufferSize,
 		Threshold: cfg.Threshold, NoRead: cfg.NoRead, Spin: cfg.Spin,
 		Linger: cfg.Linger, Memory: b.bulk,
@@ -42,7 +42,7 @@ func (b *board) newSession(ctx context.Context, sock *spi.Socket) (*session.Stre
 
 // newRDMAConn is a connection over a session that has begun, on a lane that it releases when
 // it is closed and its socket too.
-func newRDMAConn(s *session.Stream, t Transport, local, remote netip.AddrPort, l *lane) *Conn {
+func newRDMAConn(s *stream.Stream, t Transport, local, remote netip.AddrPort, l *lane) *Conn {
 	s.AfterClose(l.release)
 	return &Conn{transport: t, via: &sessionCarrier{
 		stream: s, partings: &l.board.partings, network: t.Name,

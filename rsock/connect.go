@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"lwio/rdma"
-	"lwio/rsock/spi"
+	"lwio/rsock/internal/verbs"
 )
 
 // dial connects to a destination by the first provider that can. Without a connection and
@@ -141,12 +141,12 @@ func answered(p *place, to netip.AddrPort, reply []byte, err error) error {
 	if h, e := decodeHello(reply, helloReject); e == nil {
 		return definite{h.reason.errno()}
 	}
-	switch spi.ErrnoOf(err) {
-	case spi.EHOSTUNREACH:
+	switch verbs.ErrnoOf(err) {
+	case verbs.EHOSTUNREACH:
 		if p.at.AddrPort.Addr() == to.Addr() {
 			return definite{err}
 		}
-	case spi.ECONNREFUSED:
+	case verbs.ECONNREFUSED:
 		return fmt.Errorf("%w: %w", ErrStranger, err)
 	}
 	if errors.Is(err, rdma.StatusConnectionRefused) {

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"lwio/rdma"
-	"lwio/rsock/spi"
+	"lwio/rsock/internal/verbs"
 )
 
 // errBroken is what a broken provider says.
@@ -21,30 +21,30 @@ var errBroken = errors.New("the device is on fire")
 func TestFallback(t *testing.T) {
 	cases := []struct {
 		name   string
-		deal   func(*testing.T, *spi.Incoming) // of a stranger at the companion's address
-		alter  func(*altered)                  // the dialer's provider
+		deal   func(*testing.T, *verbs.Incoming) // of a stranger at the companion's address
+		alter  func(*altered)                    // the dialer's provider
 		reason error
 		quick  bool // the negotiation is given up soon
 	}{
 		{name: "no companion", reason: errNobody},
-		{name: "a stranger refuses", deal: func(t *testing.T, in *spi.Incoming) {
+		{name: "a stranger refuses", deal: func(t *testing.T, in *verbs.Incoming) {
 			in.Reject(nil)
 		}},
-		{name: "a stranger refuses with data of its own", reason: ErrStranger, deal: func(t *testing.T, in *spi.Incoming) {
+		{name: "a stranger refuses with data of its own", reason: ErrStranger, deal: func(t *testing.T, in *verbs.Incoming) {
 			in.Reject([]byte("GO AWAY, RSOCK"))
 		}},
-		{name: "a stranger accepts", reason: ErrStranger, deal: func(t *testing.T, in *spi.Incoming) {
+		{name: "a stranger accepts", reason: ErrStranger, deal: func(t *testing.T, in *verbs.Incoming) {
 			acceptAs(t, in, []byte("welcome"))
 		}},
-		{name: "a stranger repeats the request", reason: ErrStranger, deal: func(t *testing.T, in *spi.Incoming) {
+		{name: "a stranger repeats the request", reason: ErrStranger, deal: func(t *testing.T, in *verbs.Incoming) {
 			acceptAs(t, in, in.PrivateData())
 		}},
-		{name: "a companion that says nothing", reason: context.DeadlineExceeded, quick: true, deal: func(t *testing.T, in *spi.Incoming) {
+		{name: "a companion that says nothing", reason: context.DeadlineExceeded, quick: true, deal: func(t *testing.T, in *verbs.Incoming) {
 			call, _ := decodeHello(in.PrivateData(), helloRequest)
 			yes := hello{kind: helloAccept, from: call.to, to: call.from}
 			acceptAs(t, in, yes.appendTo(nil))
 		}},
-		{name: "a stranger that does not answer", reason: context.DeadlineExceeded, quick: true, deal: func(t *testing.T, in *spi.Incoming) {
+		{name: "a stranger that does not answer", reason: context.DeadlineExceeded, quick: true, deal: func(t *testing.T, in *verbs.Incoming) {
 			t.Cleanup(func() { in.Socket().Close() })
 		}},
 		{name: "the adapter does not open", reason: errBroken, alter: func(p *altered) {
@@ -71,7 +71,7 @@ func TestFallback(t *testing.T) {
 			t.Run(c.name, func(t *testing.T) {
 				l := countTCP(t, "127.0.0.1:0")
 				if c.deal != nil {
-					stranger(t, provider(), addrOf(l), func(in *spi.Incoming) { c.deal(t, in) })
+					stranger(t, provider(), addrOf(l), func(in *verbs.Incoming) { c.deal(t, in) })
 				}
 				p := &altered{Provider: provider()}
 				if c.alter != nil {
@@ -114,7 +114,7 @@ func TestFallback(t *testing.T) {
 }
 
 // acceptAs accepts a connection with private data.
-func acceptAs(t *testing.T, in *spi.Incoming, private []byte) {
+func acceptAs(t *testing.T, in *verbs.Incoming, private []byte) {
 	receiving(t, in.Socket())
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -126,8 +126,8 @@ func acceptAs(t *testing.T, in *spi.Incoming, private []byte) {
 // TestDefiniteErrors has every failure that does not lead to TCP: what the companion said,
 // and a host that cannot be reached. [WSD §3.1]
 func TestDefiniteErrors(t *testing.T) {
-	reject := func(why rejection) func(*testing.T, *spi.Incoming) {
-		return func(t *testing.T, in *spi.Incoming) {
+	reject := func(why rejection) func(*testing.T, *verbs.Incoming) {
+		return func(t *testing.T, in *verbs.Incoming) {
 			call, err := decodeHello(in.PrivateData(), helloRequest)
 			if err != nil {
 				t.Error(err)
@@ -138,7 +138,7 @@ func TestDefiniteErrors(t *testing.T) {
 	}
 	cases := []struct {
 		name  string
-		deal  func(*testing.T, *spi.Incoming)
+		deal  func(*testing.T, *verbs.Incoming)
 		alter func(*altered)
 		want  error
 	}{
@@ -159,7 +159,7 @@ func TestDefiniteErrors(t *testing.T) {
 				}
 				l := countTCP(t, "127.0.0.1:0")
 				if c.deal != nil {
-					stranger(t, provider(), addrOf(l), func(in *spi.Incoming) { c.deal(t, in) })
+					stranger(t, provider(), addrOf(l), func(in *verbs.Incoming) { c.deal(t, in) })
 				}
 				for _, require := range []bool{false, true} {
 					d := &Dialer{Config: with(p)}
@@ -223,7 +223,7 @@ func TestCanceledDial(t *testing.T) {
 		l := countTCP(t, "127.0.0.1:0")
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		stranger(t, provider(), addrOf(l), func(in *spi.Incoming) {
+		stranger(t, provider(), addrOf(l), func(in *verbs.Incoming) {
 			t.Cleanup(func() { in.Socket().Close() })
 			cancel()
 		})
@@ -276,7 +276,7 @@ func TestHalfOfTheTimeIsForTCP(t *testing.T) {
 func TestSilentCompanionIsLeftAlone(t *testing.T) {
 	eachProvider(t, func(t *testing.T, provider func() rdma.Provider) {
 		l := countTCP(t, "127.0.0.1:0")
-		stranger(t, provider(), addrOf(l), func(in *spi.Incoming) {
+		stranger(t, provider(), addrOf(l), func(in *verbs.Incoming) {
 			t.Cleanup(func() { in.Socket().Close() })
 		})
 		d := &Dialer{Config: with(provider())}

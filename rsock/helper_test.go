@@ -15,7 +15,7 @@ import (
 	"lwio/rdma"
 	"lwio/rdma/iwarp"
 	"lwio/rdma/shm"
-	"lwio/rsock/spi"
+	"lwio/rsock/internal/verbs"
 )
 
 // eachProvider runs a test with each provider that works here, made anew by provider.
@@ -181,7 +181,7 @@ func localOf(p rdma.Provider, a netip.Addr) netip.Addr {
 
 // stranger is a program at the address of a companion that is none: it does with requests
 // what the test wants.
-func stranger(t *testing.T, p rdma.Provider, tcp netip.AddrPort, deal func(*spi.Incoming)) {
+func stranger(t *testing.T, p rdma.Provider, tcp netip.AddrPort, deal func(*verbs.Incoming)) {
 	t.Helper()
 	if err := tryStranger(t, p, tcp, deal); err != nil {
 		t.Fatal(err)
@@ -189,9 +189,9 @@ func stranger(t *testing.T, p rdma.Provider, tcp netip.AddrPort, deal func(*spi.
 }
 
 // tryStranger is stranger, unless there is one already.
-func tryStranger(t *testing.T, p rdma.Provider, tcp netip.AddrPort, deal func(*spi.Incoming)) error {
+func tryStranger(t *testing.T, p rdma.Provider, tcp netip.AddrPort, deal func(*verbs.Incoming)) error {
 	t.Helper()
-	svc, err := spi.StartupEx(t.Context(), p, localOf(p, tcp.Addr()), nil)
+	svc, err := verbs.StartupEx(t.Context(), p, localOf(p, tcp.Addr()), nil)
 	if err != nil {
 		return err
 	}
@@ -223,11 +223,11 @@ func tryStranger(t *testing.T, p rdma.Provider, tcp netip.AddrPort, deal func(*s
 }
 
 // receiving posts a receive, as an accept asks for.
-func receiving(t *testing.T, s *spi.Socket) *spi.Overlapped {
-	o := new(spi.Overlapped)
-	h, err := s.RegisterMemory(context.Background(), make([]byte, 256), spi.MemReadWrite)
+func receiving(t *testing.T, s *verbs.Socket) *verbs.Overlapped {
+	o := new(verbs.Overlapped)
+	h, err := s.RegisterMemory(context.Background(), make([]byte, 256), verbs.MemReadWrite)
 	if err == nil {
-		err = s.Recv(o, []spi.BufferEx{{Handle: h, Length: 256}}, 0)
+		err = s.Recv(o, []verbs.BufferEx{{Handle: h, Length: 256}}, 0)
 	}
 	if err != nil {
 		t.Error(err)
@@ -237,9 +237,9 @@ func receiving(t *testing.T, s *spi.Socket) *spi.Overlapped {
 
 // raw is a socket that is no companion's: it connects to the companion at tcp with private
 // data of the test's choice, and gives the answer.
-func raw(t *testing.T, p rdma.Provider, tcp netip.AddrPort, private []byte) (*spi.Socket, []byte, error) {
+func raw(t *testing.T, p rdma.Provider, tcp netip.AddrPort, private []byte) (*verbs.Socket, []byte, error) {
 	t.Helper()
-	svc, err := spi.StartupEx(t.Context(), p, localOf(p, tcp.Addr()), nil)
+	svc, err := verbs.StartupEx(t.Context(), p, localOf(p, tcp.Addr()), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -154,7 +154,7 @@ func (l *Listener) close() error {
 	l.mu.Unlock()
 	errs := []error{l.tcp.Close()}
 	for _, c := range companions {
-		errs = append(errs, c.spi.Close())
+		errs = append(errs, c.listener.Close())
 	}
 	l.wg.Wait()
 	for {
@@ -180,7 +180,7 @@ func (l *Listener) openAll(ctx context.Context) (failed []error) {
 	wanted := table.doors(&l.sw.cfg, l.addr, l.both)
 	kept, gone := l.sort(wanted)
 	for _, c := range gone {
-		if err := c.spi.Close(); err != nil {
+		if err := c.listener.Close(); err != nil {
 			failed = append(failed, err)
 		}
 		l.sw.cfg.Logger.Info("rsock: the address of a companion is gone", "provider", c.lane.Name(), "addr", &c.place)

@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"lwio/rsock/internal/session"
+	"lwio/rsock/internal/stream"
 )
 
 const (
@@ -66,7 +66,7 @@ func (p *partings) wait(ctx context.Context) error {
 
 // close closes a session of which BeginClose was called: it waits for that for a while, and
 // leaves the rest to a goroutine that wait waits for.
-func (p *partings) close(s *session.Stream) error {
+func (p *partings) close(s *stream.Stream) error {
 	if !p.begin() {
 		return s.EndClose()
 	}

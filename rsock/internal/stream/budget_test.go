@@ -1,0 +1,200 @@
+package stream
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"sync"
+	"testing"
+	"time"
+
+	"lwio/rdma"
+)
+
+// bulk is what one stream takes to offer copies from.
+const bulk = stagePieces * stageSize
+
+// TestBudget has two connections share memory that is enough for one: the other moves its
+// large data in control messages, in all calls, until the memory comes back.
+//
+// Source: [WSD §5.1], [WSD §5.4]
+func TestBudget(t *testing.T) {
+	f := fabrics()[0] // where data is offered from copies
+	budget := NewBudget(bulk + 1000)
+	data := pattern(100000)
+	one, _ := pair(t, f, setup{active: Config{Memory: budget}})
+	two, peer := pair(t, f, setup{active: Config{Memory: budget}, passive: Config{Memory: NewBudget(0)}})
+	if _, err := one.Write(data); err != nil {
+		t.Fatal(err)
+	}
+	if left := budget.Left(); left != 1000 {
+		t.Fatalf("%d bytes are left", left)
+	}
+	// It stays, as nobody reads.
+	exchange(t, two, peer, data)
+	exchange(t, peer, two, data)
+	copied := make(chan error, 1)
+	go func() {
+		n, err := two.ReadFrom(io.LimitReader(bytes.NewReader(data), int64(len(data))))
+		if n != int64(len(data)) {
+			t.Errorf("ReadFrom: %d bytes", n)
+		}
+		copied <- err
+	}()
+	got := make([]byte, len(data))
+	if _, err := io.ReadFull(peer, got); err != nil || !bytes.Equal(got, data) {
+		t.Errorf("what ReadFrom sent: %v", err)
+	}
+	if err := <-copied; err != nil {
+		t.Error(err)
+	}
+	for _, s := range []*Stream{two, peer} {
+		if st := s.Stats(); st.RDMAWritten+st.RDMARead > 0 {
+			t.Errorf("%+v: large data went by RDMA", st)
+		}
+	}
+
+	one.Abort()
+	if left := budget.Left(); left != bulk+1000 {
+		t.Fatalf("%d bytes are left after the first connection", left)
+	}
+	exchange(t, two, peer, data)
+	if two.Stats().RDMAWritten == 0 {
+		t.Error("nothing went by RDMA although there is memory again")
+	}
+	closeBoth(two, peer)
+	if left := budget.Left(); left != bulk+1000 {
+		t.Errorf("%d bytes are left at the end", left)
+	}
+}
+
+// TestBudgetOfReaders has no memory on the side that reads in small pieces, nor on one that
+// cannot RDMA Read: they use their control buffers.
+//
+// Source: [WSD §5.2], [WSD §5.3]
+func TestBudgetOfReaders(t *testing.T) {
+	onFabrics(t, func(t *testing.T, f fabric) {
+		for _, noRead := range []bool{false, true} {
+			a, b := pair(t, f, setup{passive: Config{Memory: NewBudget(0), NoRead: noRead}})
+			data := pattern(60000)
+			wrote := make(chan error, 1)
+			go func() {
+				_, err := a.Write(data)
+				wrote <- err
+			}()
+			got := make([]byte, len(data))
+			for n := 0; n < len(got); {
+				k, err := b.Read(got[n:min(n+1000, len(got))])
+				if err != nil {
+					t.Fatal(err)
+				}
+				n += k
+			}
+			if err := <-wrote; err != nil || !bytes.Equal(got, data) {
+				t.Errorf("what was read is not what was written: %v", err)
+			}
+			b.mu.Lock()
+			if b.in.fetching.temp != nil {
+				t.Error("memory was taken that is not there")
+			}
+			b.mu.Unlock()
+		}
+	})
+}
+
+// TestBudgetOfDrain closes with large data on offer to a side that has no memory for it: its
+// program reads it. With memory it need not.
+//
+// Source: [WSD §7]
+func TestBudgetOfDrain(t *testing.T) {
+	f := fabrics()[0]
+	data := pattern(100000)
+	for _, limit := range []int64{0, 1 << 20} {
+		budget := NewBudget(limit)
+		a, b := pair(t, f, setup{active: Config{Linger: patience}, passive: Config{Memory: budget}})
+		if _, err := a.Write(data); err != nil {
+			t.Fatal(err)
+		}
+		done := make(chan error, 1)
+		go func() { done <- a.Close() }()
+		if limit > 0 {
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+			if left := budget.Left(); left >= limit {
+				t.Error("what was fetched for the program is not counted")
+			}
+			done <- nil
+		}
+		if got, err := io.ReadAll(b); err != nil || !bytes.Equal(got, data) {
+			t.Errorf("read %d of %d bytes, %v", len(got), len(data), err)
+		}
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		b.Abort()
+		if left := budget.Left(); left != limit {
+			t.Errorf("%d bytes are left of %d", left, limit)
+		}
+	}
+}
+
+// TestBudgetOfFailures gives back what could not be had or registered.
+func TestBudgetOfFailures(t *testing.T) {
+	f := fabrics()[0]
+	budget := NewBudget(10 * bulk)
+	a, b := pair(t, f, setup{active: Config{Memory: budget}, wrap: func(p rdma.Provider) rdma.Provider { return &halfStage{Provider: p} }})
+	if _, err := a.Write(pattern(100000)); !errors.Is(err, ErrNoBuffers) {
+		t.Errorf("write: %v", err)
+	}
+	closeBoth(a, b)
+	if left := budget.Left(); left != 10*bulk {
+		t.Errorf("%d bytes are left of %d", left, 10*bulk)
+	}
+}
+
+// TestBudgetGoesBack leaves a connection alone after large data, and another gets its memory.
+func TestBudgetGoesBack(t *testing.T) {
+	f := fabrics()[0]
+	budget := NewBudget(bulk)
+	one, far := pair(t, f, setup{active: Config{Memory: budget}})
+	exchange(t, one, far, pattern(100000))
+	for end := time.Now().Add(patience); budget.Left() < bulk; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("memory for large data is kept")
+		}
+	}
+	two, peer := pair(t, f, setup{active: Config{Memory: budget}})
+	exchange(t, two, peer, pattern(100000))
+	if two.Stats().RDMAWritten == 0 {
+		t.Error("nothing went by RDMA although there is memory")
+	}
+}
+
+// TestBudgetTake has many take and give: never more than there is.
+func TestBudgetTake(t *testing.T) {
+	b := NewBudget(10)
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	taken := 0
+	for range 8 {
+		wg.Go(func() {
+			for range 1000 {
+				if !b.take(3) {
+					continue
+				}
+				mu.Lock()
+				if taken += 3; taken > 10 {
+					t.Errorf("%d of 10 are taken", taken)
+				}
+				taken -= 3
+				mu.Unlock()
+				b.give(3)
+			}
+		})
+	}
+	wg.Wait()
+	if b.Left() != 10 {
+		t.Errorf("%d are left of 10", b.Left())
+	}
+}

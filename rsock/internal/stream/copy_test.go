@@ -1,0 +1,92 @@
+package stream
+
+import (
+	"bytes"
+	"io"
+	"sync"
+	"testing"
+	"time"
+)
+
+// TestTwoWriteTo: while one WriteTo is at data that was fetched, nothing is fetched into the
+// same memory, although another one comes, takes what follows and goes.
+func TestTwoWriteTo(t *testing.T) {
+	a, b := pair(t, fabrics()[0], setup{active: Config{Threshold: 8 << 10}})
+	first, second, third := pattern(40000), []byte("between"), pattern(50000)
+	for _, p := range [][]byte{first, second, third} {
+		if _, err := a.Write(p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for arrived := 0; arrived < 3; time.Sleep(time.Millisecond) {
+		b.mu.Lock()
+		arrived = b.in.items.len()
+		b.mu.Unlock()
+	}
+	early := &stopWriter{at: 2, in: make(chan struct{}), out: make(chan struct{})}
+	late := &stopWriter{}
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	copyTo := func(w io.Writer) {
+		wg.Go(func() {
+			if _, err := b.WriteTo(w); err != nil {
+				t.Errorf("WriteTo: %v", err)
+			}
+		})
+	}
+	copyTo(early)
+	<-early.in // with all of first that was fetched
+	copyTo(late)
+	for late.len() <= len(second) || !reading(b) {
+		time.Sleep(time.Millisecond)
+	}
+	b.mu.Lock()
+	if !b.in.fetching.isIdle() || late.len() == len(second)+len(third) {
+		t.Error("data is fetched into memory that a WriteTo is at")
+	}
+	b.mu.Unlock()
+	close(early.out)
+	if err := a.CloseWrite(); err != nil {
+		t.Error(err)
+	}
+	wg.Wait()
+	if n := early.len() + late.len(); n != len(first)+len(second)+len(third) {
+		t.Fatalf("%d bytes came", n)
+	}
+	if !bytes.Equal(early.got[:len(first)], first) || !bytes.HasPrefix(late.got, second) {
+		t.Error("what came first is not what was written first")
+	}
+}
+
+// stopWriter keeps what it is given; its call number at stops before that, if that is not 0,
+// until out is closed.
+type stopWriter struct {
+	at      int
+	in, out chan struct{}
+
+	mu    sync.Mutex
+	calls int
+	got   []byte
+}
+
+func (w *stopWriter) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	w.calls++
+	stop := w.calls == w.at
+	w.mu.Unlock()
+	if stop {
+		close(w.in)
+		<-w.out
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.got = append(w.got, p...)
+	return len(p), nil
+}
+
+// len is how many bytes it has.
+func (w *stopWriter) len() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.got)
+}

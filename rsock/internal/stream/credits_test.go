@@ -1,0 +1,185 @@
+package stream
+
+import (
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// modelMessage is a message of a model that has nothing but credits.
+type modelMessage struct {
+	granted uint16
+	keep    bool
+}
+
+// creditModel is two sides, what is under way between them, and what their programs have
+// not read.
+type creditModel struct {
+	side  [2]credits
+	wire  [2][]modelMessage // to side i
+	limit [2]int            // windows
+}
+
+func newCreditModel(w0, w1 int) *creditModel {
+	m := &creditModel{limit: [2]int{w0, w1}}
+	m.side[0].init(w0, w1)
+	m.side[1].init(w1, w0)
+	return m
+}
+
+// send sends a message of side i if it may.
+func (m *creditModel) send(i int, k class) bool {
+	if !m.side[i].may(k) {
+		m.post(i)
+	}
+	if !m.side[i].may(k) {
+		return false
+	}
+	m.wire[1-i] = append(m.wire[1-i], modelMessage{m.side[i].spend(), k == parked})
+	return true
+}
+
+// deliver takes the first message in at side i, and answers as the stream does.
+func (m *creditModel) deliver(t *rapid.T, i int) bool {
+	if len(m.wire[i]) == 0 {
+		return false
+	}
+	msg := m.wire[i][0]
+	m.wire[i] = m.wire[i][1:]
+	if !m.side[i].receive(msg.granted) {
+		t.Fatalf("side %d: a message without a credit, or too many granted", i)
+	}
+	if msg.keep || !rapid.Bool().Draw(t, "later") || !m.side[i].delay() {
+		m.side[i].consumed(msg.keep)
+		m.grant(i)
+	}
+	return true
+}
+
+func (m *creditModel) read(i, n int) {
+	m.side[i].read(min(n, m.side[i].held))
+	m.grant(i)
+}
+
+// post posts what was delayed.
+func (m *creditModel) post(i int) {
+	for m.side[i].late > 0 {
+		m.side[i].posted()
+	}
+}
+
+func (m *creditModel) grant(i int) {
+	m.post(i)
+	if m.side[i].grantNow() {
+		m.send(i, granting)
+	}
+}
+
+// check holds the books: every buffer of a side is the peer's to use, under way, kept, owed,
+// or not posted yet.
+func (m *creditModel) check(t *rapid.T) {
+	for i := range 2 {
+		own, peer := &m.side[i], &m.side[1-i]
+		granted := 0
+		for _, msg := range m.wire[1-i] {
+			granted += int(msg.granted)
+		}
+		if sum := peer.own + granted + len(m.wire[i]) + own.held + own.owed + own.late; sum != m.limit[i] {
+			t.Fatalf("side %d: %d of %d buffers are accounted for", i, sum, m.limit[i])
+		}
+		if own.own < 0 || own.owed < 0 || own.held < 0 || own.held > m.limit[i]-reserve {
+			t.Fatalf("side %d: %+v", i, *own)
+		}
+	}
+}
+
+// settle delivers until nothing is under way; the number of messages that this may take is
+// bounded.
+func (m *creditModel) settle(t *rapid.T) {
+	for turn := 0; m.deliver(t, 0) || m.deliver(t, 1); turn++ {
+		if turn > 1000 {
+			t.Fatal("credits go back and forth for ever")
+		}
+	}
+}
+
+// TestCredits plays random games. However they end, with programs that read nothing and
+// both sides' windows full, each side can still send what the other keeps nothing of, as
+// often as it likes; and if one program reads, the other side can send data.
+//
+// Source: [WSD §4 credit rules]
+func TestCredits(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m := newCreditModel(rapid.IntRange(minBuffers, 40).Draw(t, "w0"), rapid.IntRange(minBuffers, 40).Draw(t, "w1"))
+		for range rapid.IntRange(0, 300).Draw(t, "moves") {
+			i := rapid.IntRange(0, 1).Draw(t, "side")
+			switch rapid.IntRange(0, 4).Draw(t, "move") {
+			case 0:
+				m.send(i, parked)
+			case 1:
+				m.send(i, passing)
+			case 2, 3:
+				m.deliver(t, i)
+			case 4:
+				m.read(i, rapid.IntRange(1, 8).Draw(t, "read"))
+			}
+			m.check(t)
+		}
+		m.settle(t)
+		for i := range 2 {
+			for m.send(i, parked) {
+			}
+		}
+		m.settle(t)
+		for turn := range 100 {
+			i := rapid.IntRange(0, 1).Draw(t, "sender")
+			if !m.send(i, passing) && !m.send(i, granting) {
+				t.Fatalf("turn %d: side %d cannot send what nobody keeps: %+v", turn, i, m.side)
+			}
+			m.settle(t)
+			m.check(t)
+		}
+		i := rapid.IntRange(0, 1).Draw(t, "reader")
+		for sent := 0; sent < 100; sent++ {
+			m.read(i, 1<<20)
+			m.settle(t)
+			if !m.send(1-i, parked) {
+				t.Fatalf("side %d reads all, and side %d cannot send after %d: %+v", i, 1-i, sent, m.side)
+			}
+			m.settle(t)
+			m.check(t)
+		}
+	})
+}
+
+// TestLastCredit spends the last credit only on a message that grants.
+//
+// Source: [WSD §4 credit rules]
+func TestLastCredit(t *testing.T) {
+	var c credits
+	c.init(8, 8)
+	for c.may(parked) {
+		c.spend()
+	}
+	if c.own != reserve {
+		t.Errorf("data leaves %d credits, want %d", c.own, reserve)
+	}
+	for c.may(passing) {
+		c.spend()
+	}
+	if c.own != 1 || c.may(granting) {
+		t.Errorf("%d credits are left, and the last may go: %v", c.own, c.may(granting))
+	}
+	if !c.receive(0) {
+		t.Fatal("a message that there is a credit for")
+	}
+	if c.consumed(false); !c.may(granting) {
+		t.Error("the last one may not go with a grant")
+	}
+	if g := c.spend(); g != 1 || c.own != 0 {
+		t.Errorf("granted %d, and %d are left", g, c.own)
+	}
+	if c.receive(9) {
+		t.Error("more credits than the peer has buffers")
+	}
+}

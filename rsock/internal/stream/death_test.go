@@ -1,0 +1,389 @@
+package stream
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"lwio/rdma"
+	"lwio/rdma/hook"
+	"lwio/rsock/internal/verbs"
+)
+
+// TestCutAtEveryRequest cuts the connection before each request of one side in turn, and then
+// of the other, during an exchange of all sorts. Both sides' calls end, what was read is the beginning of what was
+// written, and nothing is left behind.
+//
+// Source: [WSD §7]
+func TestCutAtEveryRequest(t *testing.T) {
+	onFabrics(t, func(t *testing.T, f fabric) {
+		for name, cfg := range variants {
+			t.Run(name, func(t *testing.T) {
+				size := 60000
+				if name == "messages" {
+					size = 6000 // which makes enough of them, all alike
+				}
+				for _, active := range []bool{true, false} {
+					n := uint64(1)
+					for cutAt(t, f, n, active, size, cfg) {
+						n++
+					}
+					if n < 10 {
+						t.Errorf("the exchange has only %d requests", n)
+					}
+				}
+			})
+		}
+	})
+}
+
+// cutAt runs the exchange with a cut before request n of one side, and tells whether it came
+// that far.
+func cutAt(t *testing.T, f fabric, n uint64, active bool, size int, cfg [2]Config) bool {
+	var cut atomic.Bool
+	u := setup{active: cfg[0], passive: cfg[1]}
+	u.active.Linger, u.passive.Linger = 5*time.Second, 5*time.Second
+	budget := NewBudget(10 * bulk)
+	u.active.Memory, u.passive.Memory = budget, budget
+	wrap := func(p rdma.Provider) rdma.Provider {
+		return hook.Wrap(p, &hook.Config{Fault: func(a hook.Attempt) hook.Action {
+			if a.N != n {
+				return hook.Pass()
+			}
+			cut.Store(true)
+			return hook.Cut()
+		}})
+	}
+	if active {
+		u.wrap = wrap
+	} else {
+		u.wrapPassive = wrap
+	}
+	data := pattern(size)
+	var a, b *Stream
+	sockets(t, f, u, func(sock *verbs.Socket, active bool) (err error) {
+		if active {
+			a, err = New(t.Context(), sock, u.active)
+		} else {
+			b, err = New(t.Context(), sock, u.passive)
+		}
+		return err
+	})
+	var wg sync.WaitGroup
+	wg.Go(func() { exerciseCut(t, n, data, a, true) })
+	wg.Go(func() { exerciseCut(t, n, data, b, false) })
+	wg.Wait()
+	if left := budget.Left(); left != 10*bulk {
+		t.Errorf("cut at %d: %d bytes of memory for large data are left of %d", n, left, 10*bulk)
+	}
+	return cut.Load()
+}
+
+// exerciseCut is what one side does until an error.
+func exerciseCut(t *testing.T, n uint64, data []byte, s *Stream, active bool) {
+	defer s.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if s.Start(ctx, active) != nil {
+		return
+	}
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for _, part := range [][]byte{data[:100], data[100 : len(data)/2], data[len(data)/2:]} {
+			if _, err := s.Write(part); err != nil {
+				return
+			}
+			_, _ = s.WriteUrgent([]byte("!"))
+		}
+		_ = s.CloseWrite()
+	})
+	got, err := io.ReadAll(onlyReader{s})
+	wg.Wait()
+	if !bytes.HasPrefix(data, got) {
+		t.Errorf("cut at %d: what was read is not what was written", n)
+	}
+	if err == nil && len(got) != len(data) {
+		t.Errorf("cut at %d: the stream of %d bytes ends after %d as if that were all", n, len(data), len(got))
+	}
+	if err != nil && !errors.Is(err, net.ErrClosed) {
+		t.Errorf("cut at %d: %v is no net.ErrClosed", n, err)
+	}
+}
+
+// TestAbort breaks off while the peer reads and writes.
+//
+// Source: [WSD §7]
+func TestAbort(t *testing.T) {
+	onFabrics(t, func(t *testing.T, f fabric) {
+		a, b := pair(t, f, setup{})
+		ended := make(chan error, 2)
+		go func() {
+			_, err := b.Read(make([]byte, 10))
+			ended <- err
+		}()
+		go func() {
+			var err error
+			for err == nil {
+				_, err = b.Write(pattern(100000))
+			}
+			ended <- err
+		}()
+		if _, err := io.ReadFull(a, make([]byte, 50000)); err != nil {
+			t.Fatal(err)
+		}
+		a.Abort()
+		for range 2 {
+			if err := <-ended; !errors.Is(err, ErrReset) || !errors.Is(err, syscall.ECONNRESET) || !errors.Is(err, net.ErrClosed) {
+				t.Errorf("the peer's call ended with %v", err)
+			}
+		}
+	})
+}
+
+// TestCloseWithTransfers closes one side while large data is under way in both directions.
+//
+// Source: [WSD §7]
+func TestCloseWithTransfers(t *testing.T) {
+	onFabrics(t, func(t *testing.T, f fabric) {
+		for name, cfg := range variants {
+			t.Run(name, func(t *testing.T) {
+				for i := range 10 {
+					u := setup{active: cfg[0], passive: cfg[1]}
+					u.active.Linger, u.passive.Linger = patience, patience // no close may need that
+					a, b := pair(t, f, u)
+					var wg sync.WaitGroup
+					for _, s := range []*Stream{a, b} {
+						wg.Go(func() {
+							for {
+								if _, err := s.Write(pattern(200000)); err != nil {
+									return
+								}
+							}
+						})
+						wg.Go(func() { _, _ = io.Copy(io.Discard, onlyReader{s}) })
+					}
+					time.Sleep(time.Duration(i) * 300 * time.Microsecond)
+					if err := a.Close(); err != nil {
+						t.Errorf("close: %v", err)
+					}
+					_ = b.Close()
+					wg.Wait()
+					if err := a.failure(); !errors.Is(err, errClosed) || errors.Is(err, errLinger) {
+						t.Errorf("the stream ended with %v", err)
+					}
+				}
+			})
+		}
+	})
+}
+
+// TestCloseOfStuckPeer closes while the peer's process does nothing at all: it ends when the
+// time of Linger is over.
+func TestCloseOfStuckPeer(t *testing.T) {
+	onFabrics(t, func(t *testing.T, f fabric) {
+		s, r := greeted(t, f, Config{Linger: 30 * time.Millisecond}, true)
+		wrote := make(chan error, 1)
+		go func() {
+			_, err := s.Write(pattern(4 << 20))
+			wrote <- err
+		}()
+		r.hear(TypeOffer)
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+		if err := <-wrote; !errors.Is(err, net.ErrClosed) {
+			t.Errorf("write: %v", err)
+		}
+	})
+}
+
+// TestClosedErrors calls everything after Close.
+func TestClosedErrors(t *testing.T) {
+	a, _ := pair(t, fabrics()[0], setup{})
+	if err := a.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for name, call := range map[string]func() error{
+		"read":           func() error { _, err := a.Read(make([]byte, 1)); return err },
+		"write":          func() error { _, err := a.Write(make([]byte, 1)); return err },
+		"large write":    func() error { _, err := a.Write(make([]byte, 1<<20)); return err },
+		"read urgent":    func() error { _, err := a.ReadUrgent(make([]byte, 1)); return err },
+		"write urgent":   func() error { _, err := a.WriteUrgent(make([]byte, 1)); return err },
+		"read from":      func() error { _, err := a.ReadFrom(bytes.NewReader(make([]byte, 1))); return err },
+		"write to":       func() error { _, err := a.WriteTo(io.Discard); return err },
+		"close":          a.Close,
+		"close read":     a.CloseRead,
+		"close write":    a.CloseWrite,
+		"read deadline":  func() error { return a.SetReadDeadline(time.Now()) },
+		"write deadline": func() error { return a.SetWriteDeadline(time.Now()) },
+	} {
+		if err := call(); !errors.Is(err, net.ErrClosed) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestCloseDuringReadFrom closes while the reader of a ReadFrom, which has memory of the
+// stream, does not return; and while the writer of a WriteTo does not.
+func TestCloseDuringReadFrom(t *testing.T) {
+	onFabrics(t, func(t *testing.T, f fabric) {
+		a, b := pair(t, f, setup{})
+		r, w := io.Pipe()
+		done := make(chan error, 2)
+		go func() {
+			_, err := a.ReadFrom(r)
+			r.Close() // so that no write waits for it
+			done <- err
+		}()
+		for _, n := range []int{100000, a.cfg.Threshold} { // as much as makes it ask for more
+			if _, err := w.Write(pattern(n)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for end := time.Now().Add(patience); !a.inUse(); time.Sleep(time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatal("ReadFrom has no memory of the stream")
+			}
+		}
+		stuck := stuckWriter{in: make(chan struct{}), out: make(chan struct{})}
+		go func() {
+			_, err := b.WriteTo(stuck)
+			done <- err
+		}()
+		<-stuck.in
+		closeBoth(a, b)
+		close(stuck.out)
+		if _, err := w.Write(pattern(100000)); err == nil {
+			t.Log("the pipe took the data before its reader saw the end")
+		}
+		w.Close()
+		for range 2 {
+			if err := <-done; !errors.Is(err, net.ErrClosed) {
+				t.Errorf("ended with %v", err)
+			}
+		}
+	})
+}
+
+// inUse tells whether somebody uses memory of the stream without a lock.
+func (s *Stream) inUse() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.users > 0
+}
+
+type stuckWriter struct{ in, out chan struct{} }
+
+func (w stuckWriter) Write(p []byte) (int, error) {
+	close(w.in)
+	<-w.out
+	return len(p), nil
+}
+
+// TestCloseWriteBehindClose has a CloseWrite wait while Close tells the peer that it goes: it
+// says nothing after that, which the peer would take for a broken rule.
+//
+// Source: [WSD §7]
+func TestCloseWriteBehindClose(t *testing.T) {
+	onFabrics(t, func(t *testing.T, f fabric) {
+		s, r := greeted(t, f, Config{Linger: patience}, true)
+		s.writing.Lock() // as a Write that came before has it
+		closed := make(chan error, 1)
+		go func() { closed <- s.CloseWrite() }()
+		for !s.finished.Load() {
+			time.Sleep(time.Millisecond)
+		}
+		if !s.BeginClose() {
+			t.Fatal("somebody has closed the stream")
+		}
+		parted := make(chan struct{})
+		go func() {
+			defer close(parted)
+			s.part()
+		}()
+		if m := r.hear(TypeShutdown); m.Flags != FlagClosing {
+			t.Errorf("the first shutdown has flags %v", m.Flags)
+		}
+		before := s.Stats().MessagesSent
+		s.writing.Unlock()
+		if err := <-closed; !errors.Is(err, net.ErrClosed) {
+			t.Errorf("CloseWrite: %v", err)
+		}
+		if n := s.Stats().MessagesSent - before; n != 0 {
+			t.Errorf("%d messages were sent after the last", n)
+		}
+		r.tell(Message{Type: TypeShutdown, Flags: FlagTaken, Credits: 1})
+		<-parted
+		if err := s.EndClose(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestFailureDuringFetch has the stream fail in the moment in which a Read asks for data that
+// comes into its memory: it returns what it had before, and not while the data can come.
+//
+// Source: [WSD §5.2]
+func TestFailureDuringFetch(t *testing.T) {
+	onFabrics(t, func(t *testing.T, f fabric) {
+		var b *Stream
+		u := setup{wrapPassive: func(p rdma.Provider) rdma.Provider {
+			return hook.Wrap(p, &hook.Config{Fault: func(a hook.Attempt) hook.Action {
+				if a.Request.Op == rdma.OpRead {
+					b.fail(errStuck)
+				}
+				return hook.Pass()
+			}})
+		}}
+		a, passive := pair(t, f, u)
+		b = passive
+		wrote := make(chan struct{})
+		go func() {
+			defer close(wrote)
+			_, _ = a.Write(pattern(100000)) // which fails or not, as the provider has it
+		}()
+		if n, err := b.Read(make([]byte, 50000)); n < maxHead || err != nil {
+			t.Errorf("read %d bytes, %v", n, err)
+		}
+		b.mu.Lock()
+		if b.in.fetching.busy > 0 {
+			t.Error("data comes into memory that Read has given back")
+		}
+		b.mu.Unlock()
+		<-wrote
+	})
+}
+
+// TestFailureOfFetches has a Read ask for several offers at once whose memory is gone: none of
+// them comes, and Read says so.
+//
+// Source: [WSD §5.2]
+func TestFailureOfFetches(t *testing.T) {
+	onFabrics(t, func(t *testing.T, f fabric) {
+		s, r := greeted(t, f, Config{}, true)
+		const size = 2 * directRead
+		for i := range uint32(maxDirect) {
+			d := r.lendable(size, verbs.MemRead)
+			if err := r.sock.DeregisterRdmaMemory(d); err != nil {
+				t.Fatal(err)
+			}
+			r.tell(Message{Type: TypeOffer, Transfer: i + 1, Total: size, Descriptor: d})
+		}
+		for offers := 0; offers < maxDirect; runtime.Gosched() {
+			s.mu.Lock()
+			offers = s.in.offers
+			s.mu.Unlock()
+		}
+		if n, err := s.Read(make([]byte, maxDirect*size)); n > 0 || !errors.Is(err, ErrReset) {
+			t.Errorf("read %d bytes, %v", n, err)
+		}
+	})
+}

@@ -1,0 +1,175 @@
+package stream
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"testing"
+)
+
+// TestOneMessage: what the threshold lets go by messages, and a record of TLS, is one of them,
+// from a Write as from a ReadFrom.
+func TestOneMessage(t *testing.T) {
+	const record = 16<<10 + 256 + 5
+	onFabrics(t, func(t *testing.T, f fabric) {
+		a, b := pair(t, f, setup{active: Config{Threshold: record}, passive: Config{Threshold: record}})
+		for _, n := range []int{1, 4 << 10, 16 << 10, record} {
+			before, p := a.Stats().MessagesSent, pattern(n)
+			exchange(t, a, b, p)
+			if sent := a.Stats().MessagesSent - before; sent != 1 {
+				t.Errorf("a Write of %d bytes took %d messages", n, sent)
+			}
+			done := make(chan error, 1)
+			before = a.Stats().MessagesSent
+			go func() {
+				_, err := a.ReadFrom(bytes.NewReader(p))
+				done <- err
+			}()
+			got := make([]byte, n)
+			if _, err := io.ReadFull(b, got); err != nil || !bytes.Equal(got, p) {
+				t.Fatalf("%d bytes: %v, or other ones", n, err)
+			}
+			if err := <-done; err != nil {
+				t.Fatal(err)
+			}
+			if sent := a.Stats().MessagesSent - before; sent != 1 {
+				t.Errorf("a ReadFrom of %d bytes took %d messages", n, sent)
+			}
+		}
+	})
+}
+
+// blockedReader says that it was asked, and has its data when it is told to.
+type blockedReader struct {
+	asked chan struct{}
+	data  chan []byte
+}
+
+func (r blockedReader) Read(p []byte) (int, error) {
+	r.asked <- struct{}{}
+	b, ok := <-r.data
+	if !ok {
+		return 0, io.EOF
+	}
+	return copy(p, b), nil
+}
+
+// TestManySilentReaders: however many ReadFroms wait for readers that give nothing, both sides
+// go on to write.
+func TestManySilentReaders(t *testing.T) {
+	onFabrics(t, func(t *testing.T, f fabric) {
+		a, b := pair(t, f, setup{})
+		const readers = 2 * sendBuffers
+		r := blockedReader{make(chan struct{}), make(chan []byte)}
+		done := make(chan error, readers)
+		for range readers {
+			go func() {
+				_, err := a.ReadFrom(r)
+				done <- err
+			}()
+			<-r.asked
+		}
+		for range 2 * DefaultReceiveBuffers {
+			exchange(t, a, b, pattern(1000))
+			exchange(t, b, a, pattern(1000))
+		}
+		close(r.data)
+		for range readers {
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
+// TestDraftComesBack: a buffer that a ReadFrom had is there again, whatever the reader gave and
+// whether it could be sent.
+func TestDraftComesBack(t *testing.T) {
+	onFabrics(t, func(t *testing.T, f fabric) {
+		a, _ := pair(t, f, setup{})
+		r := blockedReader{make(chan struct{}), make(chan []byte)}
+		done := make(chan error, 1)
+		start := func() {
+			go func() {
+				_, err := a.ReadFrom(r)
+				done <- err
+			}()
+			<-r.asked
+			if !a.lends() {
+				t.Error("the reader has no buffer of the stream")
+			}
+		}
+		start()
+		r.data <- nil // nothing, and no error
+		<-r.asked
+		close(r.data)
+		if err := <-done; err != nil || a.lends() {
+			t.Errorf("after nothing: %v; out: %v", err, a.lends())
+		}
+		r.data = make(chan []byte)
+		start()
+		if err := a.CloseWrite(); err != nil {
+			t.Fatal(err)
+		}
+		r.data <- pattern(10)
+		if err := <-done; !errors.Is(err, ErrWriteClosed) || a.lends() {
+			t.Errorf("after CloseWrite: %v; out: %v", err, a.lends())
+		}
+	})
+}
+
+// lends tells whether a buffer is with a ReadFrom.
+func (s *Stream) lends() bool {
+	s.out.mu.Lock()
+	defer s.out.mu.Unlock()
+	return s.out.lent != nil
+}
+
+// TestRun: much data is what moves one way in large parts, with nothing the other.
+func TestRun(t *testing.T) {
+	var in, out run
+	for i, c := range []struct {
+		in, out            int
+		inIsBulk, outsBulk bool
+	}{
+		{in: bulkRun - bulkPart},
+		{in: bulkPart, inIsBulk: true},
+		{out: 1},
+		{in: bulkRun - 1},
+		{in: bulkPart - 1},
+		{in: bulkRun - 1},
+		{in: bulkPart, inIsBulk: true},
+		{out: bulkRun, outsBulk: true},
+		{in: bulkRun, inIsBulk: true},
+		{in: 1},
+	} {
+		if c.in > 0 {
+			in.add(c.in, &out)
+		}
+		if c.out > 0 {
+			out.add(c.out, &in)
+		}
+		if in.isBulk() != c.inIsBulk || out.isBulk() != c.outsBulk {
+			t.Errorf("step %d: in %v, out %v", i, in.isBulk(), out.isBulk())
+		}
+	}
+}
+
+// TestChunks: a chunk has room for what it was asked for, and its memory is used again only for
+// chunks of its size.
+func TestChunks(t *testing.T) {
+	for n, size := range map[int]int{
+		1: smallChunk, smallChunk: smallChunk, smallChunk + 1: largeChunk, largeChunk: largeChunk,
+		largeChunk + 1: largeChunk + 1,
+	} {
+		c := newChunk(n)
+		if len(c.buf) != size {
+			t.Errorf("a chunk for %d bytes has %d", n, len(c.buf))
+		}
+		if got := c.fill(make([]byte, n)); len(got) != n {
+			t.Errorf("%d of %d bytes fit", len(got), n)
+		}
+		c.drop()
+	}
+	(*chunk)(nil).drop()
+}

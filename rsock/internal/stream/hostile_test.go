@@ -1,0 +1,422 @@
+package stream
+
+import (
+	"context"
+	"errors"
+	"io"
+	"testing"
+	"time"
+
+	"lwio/rsock/internal/verbs"
+)
+
+// raw is a peer that says what the test wants.
+type raw struct {
+	tb       testing.TB
+	sock     *verbs.Socket
+	area     []byte
+	handle   verbs.Handle
+	recvs    []*verbs.Overlapped
+	next     int // of recvs
+	send     verbs.Overlapped
+	sequence uint32
+}
+
+// rawBuffers and rawSize are its receive buffers; the last buffer of area is for sending.
+const rawBuffers, rawSize = 32, 4096
+
+func newRaw(tb testing.TB, sock *verbs.Socket) (*raw, error) {
+	r := &raw{tb: tb, sock: sock, area: make([]byte, (rawBuffers+1)*rawSize)}
+	var err error
+	if r.handle, err = sock.RegisterMemory(tb.Context(), r.area, verbs.MemReadWrite); err != nil {
+		return nil, err
+	}
+	for i := range rawBuffers {
+		r.recvs = append(r.recvs, new(verbs.Overlapped))
+		if err := r.post(i); err != nil {
+			return nil, err
+		}
+	}
+	return r, nil
+}
+
+func (r *raw) post(i int) error {
+	return r.sock.Recv(r.recvs[i], []verbs.BufferEx{{Handle: r.handle, Offset: i * rawSize, Length: rawSize}}, 0)
+}
+
+// say sends bytes.
+func (r *raw) say(b []byte) {
+	r.tb.Helper()
+	n := copy(r.area[rawBuffers*rawSize:], b)
+	if err := r.sock.Send(&r.send, []verbs.BufferEx{{Handle: r.handle, Offset: rawBuffers * rawSize, Length: n}}, 0); err != nil {
+		return // the connection has ended, which the test sees elsewhere
+	}
+	r.until(func() bool { return r.send.Done() })
+}
+
+// tell sends a message with the right sequence.
+func (r *raw) tell(m Message) {
+	r.tb.Helper()
+	m.Sequence = r.sequence
+	r.sequence++
+	r.say(m.AppendTo(nil))
+}
+
+// until polls until something is so.
+func (r *raw) until(so func() bool) {
+	r.tb.Helper()
+	for end := time.Now().Add(patience); !so(); {
+		if _, err := r.sock.Poll(); err != nil || time.Now().After(end) {
+			r.tb.Fatalf("the raw peer waits in vain: %v", err)
+		}
+		time.Sleep(10 * time.Microsecond)
+	}
+}
+
+// hear waits for a message of a kind, and skips others.
+func (r *raw) hear(want Type) Message {
+	r.tb.Helper()
+	for {
+		o := r.recvs[r.next]
+		r.until(o.Done)
+		n, err := o.Result()
+		if err != nil {
+			r.tb.Fatalf("waiting for %v: %v", want, err)
+		}
+		m, err := Decode(append([]byte(nil), r.area[r.next*rawSize:r.next*rawSize+n]...))
+		if err != nil {
+			r.tb.Fatal(err)
+		}
+		if err := r.post(r.next); err != nil {
+			r.tb.Fatal(err)
+		}
+		r.next = (r.next + 1) % rawBuffers
+		if m.Type == want {
+			return m
+		}
+	}
+}
+
+// hello is a good first message.
+func hello(canRead bool) Message {
+	return Message{Type: TypeNegotiate, Credits: rawBuffers, Payload: (&Negotiation{Buffers: rawBuffers, BufferSize: rawSize, Offers: 8, CanRead: canRead}).AppendTo(nil)}
+}
+
+// against gives a stream whose peer is raw, before the negotiation.
+func against(tb testing.TB, f fabric, cfg Config) (s *Stream, r *raw) {
+	tb.Helper()
+	sockets(tb, f, setup{}, func(sock *verbs.Socket, active bool) (err error) {
+		if active {
+			r, err = newRaw(tb, sock)
+		} else {
+			s, err = New(tb.Context(), sock, cfg)
+		}
+		return err
+	})
+	tb.Cleanup(func() { r.sock.Close(); s.Close() })
+	return s, r
+}
+
+// greeted is against after the negotiation.
+func greeted(tb testing.TB, f fabric, cfg Config, canRead bool) (s *Stream, r *raw) {
+	tb.Helper()
+	s, r = against(tb, f, cfg)
+	started := make(chan error, 1)
+	go func() { started <- s.Start(tb.Context(), false) }()
+	r.tell(hello(canRead))
+	r.hear(TypeNegotiateAck)
+	if err := <-started; err != nil {
+		tb.Fatal(err)
+	}
+	return s, r
+}
+
+// lendable registers memory of the raw peer for the stream.
+func (r *raw) lendable(size int, access verbs.Access) []byte {
+	r.tb.Helper()
+	d := make([]byte, MaxDescriptor)
+	n, err := r.sock.RegisterRdmaMemory(r.tb.Context(), pattern(size), access, d)
+	if err != nil {
+		r.tb.Fatal(err)
+	}
+	return d[:n]
+}
+
+// outcome waits for the end of a stream that is read.
+func outcome(s *Stream) error {
+	_, err := io.Copy(io.Discard, onlyReader{s})
+	return err
+}
+
+type onlyReader struct{ io.Reader }
+
+// TestViolations breaks each rule of an established session: the stream ends with an error
+// that says so, and so does the connection.
+//
+// Source: [WSD §4], [WSD §5]
+func TestViolations(t *testing.T) {
+	data := func(n int) Message { return Message{Type: TypeData, Payload: make([]byte, n)} }
+	for name, c := range map[string]struct {
+		cfg     Config
+		want    error
+		violate func(r *raw, s *Stream)
+	}{
+		"short message": {violate: func(r *raw, _ *Stream) { r.say(make([]byte, 10)) }},
+		"empty message": {violate: func(r *raw, _ *Stream) { r.say(nil) }},
+		"not a message": {violate: func(r *raw, _ *Stream) { r.say(pattern(500)) }},
+		"sequence":      {violate: func(r *raw, _ *Stream) { r.sequence += 5; r.tell(data(1)) }},
+		"second hello":  {violate: func(r *raw, _ *Stream) { r.tell(hello(true)) }},
+		"hello of the other": {violate: func(r *raw, _ *Stream) {
+			m := hello(true)
+			m.Type = TypeNegotiateAck
+			r.tell(m)
+		}},
+		"suspend":     {want: ErrSuspend, violate: func(r *raw, _ *Stream) { r.tell(Message{Type: TypeSuspend}) }},
+		"suspend-ack": {want: ErrSuspend, violate: func(r *raw, _ *Stream) { r.tell(Message{Type: TypeSuspendAck}) }},
+		"resume":      {want: ErrSuspend, violate: func(r *raw, _ *Stream) { r.tell(Message{Type: TypeResume}) }},
+		"too many credits": {violate: func(r *raw, _ *Stream) {
+			r.tell(Message{Type: TypeCredit, Credits: DefaultReceiveBuffers + 1})
+			r.tell(Message{Type: TypeCredit, Credits: rawBuffers})
+		}},
+		"data after the end": {violate: func(r *raw, _ *Stream) { r.tell(Message{Type: TypeShutdown}); r.tell(data(1)) }},
+		"urgent after the end": {violate: func(r *raw, _ *Stream) {
+			r.tell(Message{Type: TypeShutdown})
+			r.tell(Message{Type: TypeUrgent, Payload: []byte{1}})
+		}},
+		"two ends": {violate: func(r *raw, _ *Stream) {
+			r.tell(Message{Type: TypeShutdown})
+			r.tell(Message{Type: TypeShutdown})
+		}},
+		"closing twice": {violate: func(r *raw, _ *Stream) {
+			r.tell(Message{Type: TypeShutdown, Flags: FlagClosing})
+			r.tell(Message{Type: TypeShutdown, Flags: FlagClosing})
+		}},
+		"taken what was not asked":  {violate: func(r *raw, _ *Stream) { r.tell(Message{Type: TypeShutdown, Flags: FlagTaken}) }},
+		"done for nothing":          {violate: func(r *raw, _ *Stream) { r.tell(Message{Type: TypeDone, Flags: FlagYours, Transfer: 1, Total: 1}) }},
+		"written what was not lent": {violate: func(r *raw, _ *Stream) { r.tell(Message{Type: TypeDone, Transfer: 1, Total: 1}) }},
+		"ready for nothing": {violate: func(r *raw, _ *Stream) {
+			r.tell(Message{Type: TypeReady, Flags: FlagYours, Transfer: 1, Total: 1, Descriptor: []byte{1}})
+		}},
+		"fail for nothing": {violate: func(r *raw, _ *Stream) {
+			r.tell(Message{Type: TypeFail, Flags: FlagYours, Transfer: 1, Status: FailNoBuffers})
+		}},
+		"withdrawal of nothing": {violate: func(r *raw, _ *Stream) { r.tell(Message{Type: TypeFail, Transfer: 1, Status: FailWithdrawn}) }},
+		"transfer out of turn": {violate: func(r *raw, _ *Stream) {
+			r.tell(Message{Type: TypeOffer, Transfer: 2, Total: 100, Descriptor: r.lendable(100, verbs.MemRead)})
+		}},
+		"transfer twice": {violate: func(r *raw, _ *Stream) {
+			d := r.lendable(100, verbs.MemRead)
+			r.tell(Message{Type: TypeOffer, Transfer: 1, Total: 100, Descriptor: d})
+			r.tell(Message{Type: TypeOffer, Transfer: 1, Total: 100, Descriptor: d})
+		}},
+		"offer without memory": {violate: func(r *raw, _ *Stream) { r.tell(Message{Type: TypeOffer, Transfer: 1, Total: 100}) }},
+		"memory for one who cannot read": {cfg: Config{NoRead: true}, violate: func(r *raw, _ *Stream) {
+			r.tell(Message{Type: TypeOffer, Transfer: 1, Total: 100, Descriptor: r.lendable(100, verbs.MemRead)})
+		}},
+		"descriptor of nothing": {violate: func(r *raw, _ *Stream) {
+			r.tell(Message{Type: TypeOffer, Transfer: 1, Total: 100, Descriptor: []byte("nonsense")})
+		}},
+		"descriptor that is too small": {violate: func(r *raw, _ *Stream) {
+			r.tell(Message{Type: TypeOffer, Transfer: 1, Total: 101, Descriptor: r.lendable(100, verbs.MemRead)})
+		}},
+		"descriptor to be written": {violate: func(r *raw, _ *Stream) {
+			r.tell(Message{Type: TypeOffer, Transfer: 1, Total: 100, Descriptor: r.lendable(100, verbs.MemWrite)})
+		}},
+		"huge offer": {violate: func(r *raw, _ *Stream) {
+			r.tell(Message{Type: TypeOffer, Transfer: 1, Total: 1 << 40, Descriptor: r.lendable(100, verbs.MemRead)})
+		}},
+		"descriptor that is over": {want: ErrReset, violate: func(r *raw, _ *Stream) {
+			d := r.lendable(100, verbs.MemRead)
+			if err := r.sock.DeregisterRdmaMemory(d); err != nil {
+				r.tb.Error(err)
+			}
+			r.tell(Message{Type: TypeOffer, Transfer: 1, Total: 100, Descriptor: d})
+		}},
+		"wrote too much": {cfg: Config{NoRead: true}, violate: func(r *raw, _ *Stream) {
+			r.tell(Message{Type: TypeOffer, Transfer: 1, Total: 100})
+			m := r.hear(TypeReady)
+			r.tell(Message{Type: TypeDone, Transfer: 1, Total: m.Total + 1})
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onFabrics(t, func(t *testing.T, f fabric) {
+				s, r := greeted(t, f, c.cfg, true)
+				done := make(chan error, 1)
+				go func() { done <- outcomeOf(s) }()
+				c.violate(r, s)
+				want := c.want
+				if want == nil {
+					want = ErrProtocol
+				}
+				if err := <-done; !errors.Is(err, want) {
+					t.Errorf("the stream ended with %v, want %v", err, want)
+				}
+				r.until(func() bool { return r.sock.Err() != nil })
+				if _, err := s.Write([]byte{1}); err == nil {
+					t.Error("the stream can still be written")
+				}
+			})
+		})
+	}
+}
+
+// outcomeOf reads until the stream has failed, also behind the end of the peer's.
+func outcomeOf(s *Stream) error {
+	err := outcome(s)
+	if err != nil {
+		return err
+	}
+	<-s.over
+	return s.failure()
+}
+
+// TestCreditOverrun sends more than there are credits for, to a program that does not read.
+// No more is kept than the window.
+func TestCreditOverrun(t *testing.T) {
+	onFabrics(t, func(t *testing.T, f fabric) {
+		s, r := greeted(t, f, Config{}, true)
+		for i := 0; i < 4*DefaultReceiveBuffers && s.failure() == nil; i++ {
+			r.tell(Message{Type: TypeData, Payload: make([]byte, 1000)})
+		}
+		<-s.over
+		if err := s.failure(); !errors.Is(err, ErrProtocol) && !errors.Is(err, ErrReset) {
+			t.Errorf("the stream ended with %v", err)
+		}
+		s.mu.Lock()
+		kept := s.in.items.len()
+		s.mu.Unlock()
+		if kept > DefaultReceiveBuffers+1 {
+			t.Errorf("%d messages are kept", kept)
+		}
+	})
+}
+
+// TestOffersOverrun offers more than may be unfinished.
+func TestOffersOverrun(t *testing.T) {
+	onFabrics(t, func(t *testing.T, f fabric) {
+		s, r := greeted(t, f, Config{}, true)
+		d := r.lendable(100, verbs.MemRead)
+		for i := range uint32(offers + 1) {
+			r.tell(Message{Type: TypeOffer, Transfer: i + 1, Total: 100, Descriptor: d})
+		}
+		<-s.over
+		if err := s.failure(); !errors.Is(err, ErrProtocol) {
+			t.Errorf("the stream ended with %v", err)
+		}
+	})
+}
+
+// TestHostileToWriter breaks rules about what the stream offers.
+func TestHostileToWriter(t *testing.T) {
+	for name, c := range map[string]struct {
+		canRead bool
+		violate func(r *raw, offer Message)
+	}{
+		"done too little": {true, func(r *raw, m Message) { r.tell(Message{Type: TypeDone, Flags: FlagYours, Transfer: 1, Total: 1}) }},
+		"done too much": {true, func(r *raw, m Message) {
+			r.tell(Message{Type: TypeDone, Flags: FlagYours, Transfer: 1, Total: m.Total})
+		}},
+		"done twice": {true, func(r *raw, m Message) {
+			done := Message{Type: TypeDone, Flags: FlagYours, Transfer: 1, Total: m.Total - uint64(len(m.Payload))}
+			r.tell(done)
+			r.tell(done)
+		}},
+		"ready from one who reads": {true, func(r *raw, m Message) {
+			r.tell(Message{Type: TypeReady, Flags: FlagYours, Transfer: 1, Total: 10, Descriptor: r.lendable(10, verbs.MemWrite)})
+		}},
+		"ready for too much": {false, func(r *raw, m Message) {
+			r.tell(Message{Type: TypeReady, Flags: FlagYours, Transfer: 1, Total: m.Total, Descriptor: r.lendable(int(m.Total), verbs.MemWrite)})
+		}},
+		"ready with too little memory": {false, func(r *raw, m Message) {
+			r.tell(Message{Type: TypeReady, Flags: FlagYours, Transfer: 1, Total: 1000, Descriptor: r.lendable(100, verbs.MemWrite)})
+		}},
+		"ready with nonsense": {false, func(r *raw, m Message) {
+			r.tell(Message{Type: TypeReady, Flags: FlagYours, Transfer: 1, Total: 1000, Descriptor: pattern(24)})
+		}},
+		"ready to be read": {false, func(r *raw, m Message) {
+			r.tell(Message{Type: TypeReady, Flags: FlagYours, Transfer: 1, Total: 100, Descriptor: r.lendable(100, verbs.MemRead)})
+		}},
+		"fail after all": {true, func(r *raw, m Message) {
+			r.tell(Message{Type: TypeFail, Flags: FlagYours, Transfer: 1, Status: FailNoBuffers, Total: m.Total})
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onFabrics(t, func(t *testing.T, f fabric) {
+				s, r := greeted(t, f, Config{}, c.canRead)
+				wrote := make(chan error, 1)
+				go func() {
+					_, err := s.Write(pattern(100000))
+					wrote <- err
+				}()
+				c.violate(r, r.hear(TypeOffer))
+				<-s.over
+				if err := s.failure(); !errors.Is(err, ErrProtocol) {
+					t.Errorf("the stream ended with %v", err)
+				}
+				<-wrote // early or with an error, but it ends
+			})
+		})
+	}
+}
+
+// TestBadNegotiation begins with anything but a good first message, or says nothing.
+//
+// Source: [WSD §3.3]
+func TestBadNegotiation(t *testing.T) {
+	first := hello(true)
+	for name, b := range map[string][]byte{
+		"nothing":      nil,
+		"data":         (&Message{Type: TypeData, Payload: []byte{1}}).AppendTo(nil),
+		"nonsense":     pattern(100),
+		"the other's":  (&Message{Type: TypeNegotiateAck, Credits: rawBuffers, Payload: first.Payload}).AppendTo(nil),
+		"wrong credit": (&Message{Type: TypeNegotiate, Credits: rawBuffers - 1, Payload: first.Payload}).AppendTo(nil),
+		"short":        (&Message{Type: TypeNegotiate, Credits: rawBuffers, Payload: first.Payload[:8]}).AppendTo(nil),
+	} {
+		t.Run(name, func(t *testing.T) {
+			onFabrics(t, func(t *testing.T, f fabric) {
+				s, r := against(t, f, Config{})
+				ctx, cancel := context.WithTimeout(t.Context(), patience)
+				defer cancel()
+				if b == nil {
+					ctx, cancel = context.WithTimeout(t.Context(), 20*time.Millisecond)
+					defer cancel()
+				} else {
+					r.say(b)
+				}
+				err := s.Start(ctx, false)
+				want := ErrProtocol
+				if b == nil {
+					want = context.DeadlineExceeded
+				}
+				if !errors.Is(err, ErrNegotiation) || !errors.Is(err, want) {
+					t.Errorf("Start: %v, want %v", err, want)
+				}
+			})
+		})
+	}
+}
+
+// FuzzStream lets a peer say anything after the negotiation: the stream goes on or ends,
+// and closes in time.
+func FuzzStream(f *testing.F) {
+	for _, g := range golden {
+		m := g.m
+		m.Sequence = 1
+		f.Add(m.AppendTo(nil), []byte{})
+		m2 := m
+		m2.Sequence = 2
+		f.Add(m.AppendTo(nil), m2.AppendTo(nil))
+	}
+	f.Fuzz(func(t *testing.T, first, second []byte) {
+		if len(first) > rawSize || len(second) > rawSize {
+			return
+		}
+		s, r := greeted(t, fabrics()[0], Config{Linger: 50 * time.Millisecond}, true)
+		done := make(chan error, 1)
+		go func() { done <- outcome(s) }()
+		r.say(first)
+		r.say(second)
+		r.sock.Close()
+		<-done
+	})
+}

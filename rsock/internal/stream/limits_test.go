@@ -1,0 +1,484 @@
+package stream
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/netip"
+	"os"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"lwio/rdma"
+	"lwio/rsock/internal/verbs"
+)
+
+// TestThresholdOfNone gives what every way of sending can work with, though the provider
+// names no threshold.
+func TestThresholdOfNone(t *testing.T) {
+	if got := (Config{}).withDefaults(verbs.Options{}).Threshold; got != 1 {
+		t.Errorf("a threshold of %d bytes", got)
+	}
+}
+
+// TestThreshold sends as much as the threshold by messages, and a byte more by RDMA.
+//
+// Source: [WSD §2.4 SO_RDMA_THRESHOLD_SIZE], [WSD §5.4]
+func TestThreshold(t *testing.T) {
+	onFabrics(t, func(t *testing.T, f fabric) {
+		const threshold = 20000
+		a, b := pair(t, f, setup{active: Config{Threshold: threshold}, passive: Config{Threshold: threshold}})
+		exchange(t, a, b, pattern(threshold))
+		if n := a.Stats().RDMAWritten; n != 0 {
+			t.Errorf("%d bytes of the threshold went by RDMA", n)
+		}
+		exchange(t, a, b, pattern(threshold+1))
+		st := a.Stats()
+		if head := uint64(maxHead); st.RDMAWritten != threshold+1-head {
+			t.Errorf("of a byte more %d bytes went by RDMA, want %d", st.RDMAWritten, threshold+1-head)
+		}
+		if got := b.Stats(); got.RDMARead != st.RDMAWritten || got.BytesRead != st.BytesWritten || st.BytesWritten != 2*threshold+1 {
+			t.Errorf("reader %+v, writer %+v", got, st)
+		}
+	})
+}
+
+// variants are how two sides may move large data.
+var variants = map[string][2]Config{
+	"messages": {{Threshold: 1 << 30, ReceiveBuffers: minBuffers, BufferSize: minBufferSize}, {Threshold: 1 << 30, ReceiveBuffers: minBuffers, BufferSize: minBufferSize}},
+	"reads":    {{}, {}},
+	"writes":   {{NoRead: true}, {NoRead: true}},
+	"mixed":    {{NoRead: true}, {ReceiveBuffers: minBuffers}},
+}
+
+// TestBothFull writes on both sides while nobody reads, until all credits are gone; then one
+// side reads, and the other's Write must end although that one's own is stuck.
+//
+// Source: [WSD §4 credit rules]
+func TestBothFull(t *testing.T) {
+	onFabrics(t, func(t *testing.T, f fabric) {
+		for name, cfg := range variants {
+			t.Run(name, func(t *testing.T) {
+				a, b := pair(t, f, setup{active: cfg[0], passive: cfg[1]})
+				const each, times = 10000, 50
+				data := pattern(each * times)
+				write := func(s *Stream) chan error {
+					done := make(chan error, 1)
+					go func() {
+						for i := range times {
+							if _, err := s.Write(data[i*each : (i+1)*each]); err != nil {
+								done <- err
+								return
+							}
+						}
+						done <- nil
+					}()
+					return done
+				}
+				fromA, fromB := write(a), write(b)
+				for stuck := false; !stuck; {
+					before := [2]Stats{a.Stats(), b.Stats()}
+					time.Sleep(20 * time.Millisecond)
+					stuck = before == [2]Stats{a.Stats(), b.Stats()}
+				}
+				got := make([]byte, len(data))
+				if _, err := io.ReadFull(b, got); err != nil || !bytes.Equal(got, data) {
+					t.Fatalf("b read: %v", err)
+				}
+				if err := <-fromA; err != nil {
+					t.Fatalf("a wrote: %v", err)
+				}
+				if _, err := io.ReadFull(a, got); err != nil || !bytes.Equal(got, data) {
+					t.Fatalf("a read: %v", err)
+				}
+				if err := <-fromB; err != nil {
+					t.Fatalf("b wrote: %v", err)
+				}
+			})
+		}
+	})
+}
+
+// TestUrgent sends urgent data between two large transfers that nobody reads.
+//
+// Source: [WSD §5.5]
+func TestUrgent(t *testing.T) {
+	onFabrics(t, func(t *testing.T, f fabric) {
+		a, b := pair(t, f, setup{})
+		data := pattern(50000)
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			if _, err := a.Write(data[:25000]); err != nil {
+				t.Error(err)
+			}
+			if _, err := a.WriteUrgent([]byte("now")); err != nil {
+				t.Error(err)
+			}
+			if _, err := a.Write(data[25000:]); err != nil {
+				t.Error(err)
+			}
+		})
+		got, buf := make([]byte, 0, len(data)), make([]byte, 10)
+		if f.name != "shm" { // where Write has to wait for the reader
+			got = got[:25000]
+			if _, err := io.ReadFull(b, got); err != nil {
+				t.Fatal(err)
+			}
+		}
+		n, err := b.ReadUrgent(buf[:2])
+		if err != nil || string(buf[:n]) != "no" {
+			t.Errorf("ReadUrgent: %q, %v", buf[:n], err)
+		}
+		if n, err = b.ReadUrgent(buf); err != nil || string(buf[:n]) != "w" {
+			t.Errorf("ReadUrgent: %q, %v", buf[:n], err)
+		}
+		rest := make([]byte, len(data)-len(got))
+		if _, err := io.ReadFull(b, rest); err != nil || !bytes.Equal(append(got, rest...), data) {
+			t.Errorf("the stream: %v", err)
+		}
+		wg.Wait()
+		if err := b.SetReadDeadline(time.Now()); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := b.ReadUrgent(buf); !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("ReadUrgent with nothing to come: %v", err)
+		}
+	})
+}
+
+// TestUrgentUnread sends more urgent data than is kept, and the stream goes on.
+func TestUrgentUnread(t *testing.T) {
+	a, b := pair(t, fabrics()[0], setup{})
+	for range 4 * urgentLimit / 1000 {
+		if _, err := a.WriteUrgent(pattern(1000)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	exchange(t, a, b, pattern(100))
+	st := b.Stats()
+	if st.UrgentDropped < 3*urgentLimit-1000 {
+		t.Errorf("%d bytes were dropped", st.UrgentDropped)
+	}
+}
+
+// scarce is a provider that gives no memory while short is set.
+type scarce struct {
+	rdma.Provider
+	short *atomic.Bool
+}
+
+func (p scarce) OpenAdapter(ctx context.Context, local netip.Addr) (rdma.Adapter, error) {
+	a, err := p.Provider.OpenAdapter(ctx, local)
+	return scarceAdapter{a, p.short}, err
+}
+
+type scarceAdapter struct {
+	rdma.Adapter
+	short *atomic.Bool
+}
+
+func (a scarceAdapter) Alloc(ctx context.Context, size int) (rdma.Memory, error) {
+	if a.short.Load() {
+		return nil, rdma.StatusInsufficientResources
+	}
+	return a.Adapter.Alloc(ctx, size)
+}
+
+func (a scarceAdapter) RegisterMemory(ctx context.Context, buf []byte, access rdma.Access) (rdma.MemoryRegion, error) {
+	if a.short.Load() {
+		return nil, rdma.StatusInsufficientResources
+	}
+	return a.Adapter.RegisterMemory(ctx, buf, access)
+}
+
+// TestNoBuffers has no memory for a while: large sends fail, small ones do not, reads find
+// a way where they can read, and afterwards all is well.
+//
+// Source: [WSD §5.4]
+func TestNoBuffers(t *testing.T) {
+	onFabrics(t, func(t *testing.T, f fabric) {
+		var short atomic.Bool
+		a, b := pair(t, f, setup{wrap: func(p rdma.Provider) rdma.Provider { return scarce{p, &short} }})
+		short.Store(true)
+		for range 2 {
+			n, err := a.Write(pattern(100000))
+			if n != 0 || !errors.Is(err, ErrNoBuffers) || !errors.Is(err, syscall.ENOBUFS) {
+				t.Fatalf("a large write: %d, %v", n, err)
+			}
+			exchange(t, a, b, pattern(1000))
+		}
+		exchange(t, b, a, pattern(100000))
+		short.Store(false)
+		exchange(t, a, b, pattern(100000))
+		exchange(t, b, a, pattern(100000))
+	})
+}
+
+// TestNoBuffersToLend has no memory on a side that cannot read: the other's send fails.
+//
+// Source: [WSD §5.4]
+func TestNoBuffersToLend(t *testing.T) {
+	onFabrics(t, func(t *testing.T, f fabric) {
+		var short atomic.Bool
+		a, b := pair(t, f, setup{
+			active: Config{NoRead: true},
+			wrap:   func(p rdma.Provider) rdma.Provider { return scarce{p, &short} },
+		})
+		short.Store(true)
+		done := make(chan int, 1)
+		go func() {
+			n, err := b.Write(pattern(100000))
+			if !errors.Is(err, ErrNoBuffers) {
+				t.Errorf("write: %d, %v", n, err)
+			}
+			short.Store(false)
+			if _, err := b.Write(pattern(200000)); err != nil {
+				t.Errorf("write afterwards: %v", err)
+			}
+			done <- n
+		}()
+		got := make([]byte, 100000)
+		first, err := a.Read(got)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rest := make([]byte, 200000)
+		if _, err := io.ReadFull(a, rest); err != nil {
+			t.Fatal(err)
+		}
+		if n := <-done; n != first || !bytes.Equal(got[:n], pattern(100000)[:n]) || !bytes.Equal(rest, pattern(200000)) {
+			t.Errorf("%d bytes were written and %d read before the failure", n, first)
+		}
+	})
+}
+
+// TestWriteTimeout gives a large write up in the middle: it says how much went, and what is
+// written next follows that.
+//
+// Source: [WSD §7]
+func TestWriteTimeout(t *testing.T) {
+	onFabrics(t, func(t *testing.T, f fabric) {
+		for name, cfg := range variants {
+			t.Run(name, func(t *testing.T) {
+				a, b := pair(t, f, setup{active: cfg[0], passive: cfg[1]})
+				data := pattern(8 << 20)
+				if err := a.SetWriteDeadline(time.Now().Add(30 * time.Millisecond)); err != nil {
+					t.Fatal(err)
+				}
+				n, err := a.Write(data)
+				if !errors.Is(err, os.ErrDeadlineExceeded) || n >= len(data) {
+					t.Fatalf("write: %d, %v", n, err)
+				}
+				if err := a.SetWriteDeadline(time.Time{}); err != nil {
+					t.Fatal(err)
+				}
+				wrote := make(chan error, 1)
+				go func() {
+					_, err := a.Write(data[n:])
+					wrote <- err
+				}()
+				got := make([]byte, len(data))
+				if k, err := io.ReadFull(b, got); err != nil || !bytes.Equal(got, data) {
+					t.Fatalf("read %d bytes, of which %d were written before the deadline: %v", k, n, err)
+				}
+				if err := <-wrote; err != nil {
+					t.Errorf("write after the deadline: %v", err)
+				}
+			})
+		}
+	})
+}
+
+// TestCopy moves data by ReadFrom and WriteTo.
+func TestCopy(t *testing.T) {
+	onFabrics(t, func(t *testing.T, f fabric) {
+		for name, cfg := range variants {
+			t.Run(name, func(t *testing.T) {
+				a, b := pair(t, f, setup{active: cfg[0], passive: cfg[1]})
+				data := pattern(3<<20 + 11)
+				go func() {
+					n, err := a.ReadFrom(io.LimitReader(bytes.NewReader(data), 1<<40))
+					if n != int64(len(data)) || err != nil {
+						t.Errorf("ReadFrom: %d, %v", n, err)
+					}
+					_, _ = a.Write(data[:10])
+					_ = a.CloseWrite()
+				}()
+				var got bytes.Buffer
+				n, err := b.WriteTo(onlyWriter{&got})
+				if n != int64(len(data)+10) || err != nil || !bytes.Equal(got.Bytes()[:len(data)], data) {
+					t.Errorf("WriteTo: %d of %d, %v", n, len(data)+10, err)
+				}
+			})
+		}
+	})
+}
+
+type onlyWriter struct{ io.Writer }
+
+// TestMemoryIsGivenBack leaves a connection alone after large data.
+func TestMemoryIsGivenBack(t *testing.T) {
+	onFabrics(t, func(t *testing.T, f fabric) {
+		a, b := pair(t, f, setup{})
+		data := pattern(100000)
+		go func() {
+			for _, piece := range [][]byte{data[:30000], data[30000:]} {
+				if _, err := a.Write(piece); err != nil {
+					t.Error(err)
+				}
+			}
+		}()
+		held := func() bool {
+			a.out.mu.Lock()
+			defer a.out.mu.Unlock()
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			return a.out.stage.mem != nil || b.in.fetching.temp != nil
+		}
+		used := false
+		for n, buf := 0, make([]byte, 1000); n < len(data); {
+			k, err := b.Read(buf)
+			if err != nil {
+				t.Fatal(err)
+			}
+			n += k
+			used = used || held()
+		}
+		if !used {
+			t.Fatal("no memory was used")
+		}
+		for end := time.Now().Add(patience); held(); time.Sleep(10 * time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatal("memory for large data is kept")
+			}
+		}
+		exchange(t, a, b, data)
+	})
+}
+
+// TestSilentReadFrom has a ReadFrom wait for a reader that gave much and then nothing, as in
+// a program that carries connections: it holds no memory for large data meanwhile.
+func TestSilentReadFrom(t *testing.T) {
+	onFabrics(t, func(t *testing.T, f fabric) {
+		a, b := pair(t, f, setup{})
+		r, w := io.Pipe()
+		done := make(chan error, 1)
+		go func() {
+			_, err := a.ReadFrom(r)
+			done <- err
+		}()
+		data := pattern(100000)
+		if _, err := w.Write(data); err != nil {
+			t.Fatal(err)
+		}
+		got := make([]byte, len(data))
+		if _, err := io.ReadFull(b, got); err != nil || !bytes.Equal(got, data) {
+			t.Fatalf("read: %v", err)
+		}
+		for end := time.Now().Add(patience); a.Stats().RDMAWritten == 0; time.Sleep(time.Millisecond) {
+			if time.Now().After(end) { // it is counted when the peer may have read it already
+				t.Fatal("nothing went by RDMA")
+			}
+		}
+		held := func() bool {
+			a.out.mu.Lock()
+			defer a.out.mu.Unlock()
+			return a.out.stage.mem != nil
+		}
+		for end := time.Now().Add(patience); held(); time.Sleep(10 * time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatal("memory for large data is kept")
+			}
+		}
+		w.Close()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestReadAfterWriteTo has a Read ask for large data while a WriteTo is at the part before
+// it: the Read goes on when that is through, without a word of the peer.
+func TestReadAfterWriteTo(t *testing.T) {
+	onFabrics(t, func(t *testing.T, f fabric) {
+		a, b := pair(t, f, setup{})
+		data := pattern(stageSize / 2)
+		written := make(chan error, 1)
+		go func() {
+			_, err := a.Write(data)
+			written <- err
+		}()
+		stuck := stuckWriter{in: make(chan struct{}), out: make(chan struct{})}
+		copied := make(chan error, 1)
+		go func() {
+			_, err := b.WriteTo(lastWriter{stuck})
+			copied <- err
+		}()
+		<-stuck.in // with what came before the offer's memory
+		done := make(chan error, 1)
+		go func() {
+			_, err := b.Read(make([]byte, 1000))
+			done <- err
+		}()
+		for !reading(b) {
+			time.Sleep(time.Millisecond)
+		}
+		close(stuck.out)
+		select {
+		case err := <-done:
+			if err != nil {
+				t.Error(err)
+			}
+		case <-time.After(patience):
+			t.Error("the Read is not woken")
+		}
+		closeBoth(a, b)
+		<-copied
+		<-written
+	})
+}
+
+// lastWriter takes one part.
+type lastWriter struct{ stuckWriter }
+
+func (w lastWriter) Write(p []byte) (int, error) {
+	n, _ := w.stuckWriter.Write(p)
+	return n, io.ErrClosedPipe
+}
+
+// reading tells whether a Read waits.
+func reading(s *Stream) bool {
+	s.baton.mu.Lock()
+	defer s.baton.mu.Unlock()
+	for _, w := range s.baton.queue {
+		if w == &s.reader {
+			return true
+		}
+	}
+	return s.reader.state.Load() == waiterSleeps
+}
+
+// TestCloseSmallReads closes with more on offer than the peer's provider reads at once: the
+// peer's program reads all of it.
+func TestCloseSmallReads(t *testing.T) {
+	a, b := pair(t, fabrics()[0], setup{passiveSPI: &verbs.Config{MaxRdmaSize: 64 << 10}})
+	data := pattern(300 << 10)
+	if _, err := a.Write(data); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- a.Close() }()
+	for !b.peerLeft.Load() {
+		time.Sleep(time.Millisecond)
+	}
+	if got, err := io.ReadAll(b); err != nil || !bytes.Equal(got, data) {
+		t.Errorf("read %d of %d bytes, %v", len(got), len(data), err)
+	}
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}

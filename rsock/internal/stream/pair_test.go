@@ -1,0 +1,155 @@
+package stream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"lwio/rdma"
+	"lwio/rdma/iwarp"
+	"lwio/rdma/shm"
+	"lwio/rsock/internal/verbs"
+)
+
+// patience is how long a test waits for something that must happen.
+const patience = time.Minute
+
+// fabric is one to run tests over.
+type fabric struct {
+	name     string
+	provider func() rdma.Provider
+	listen   rdma.Addr
+}
+
+var names atomic.Int64
+
+// fabrics are those of this machine.
+func fabrics() []fabric {
+	return []fabric{
+		{"shm", func() rdma.Provider { return shm.New(nil) }, rdma.Addr{}},
+		{"iwarp", func() rdma.Provider { return iwarp.New(nil) },
+			rdma.IPAddr(iwarp.Name, netip.MustParseAddrPort("127.0.0.1:0"))},
+	}
+}
+
+// onFabrics runs a test on all of them.
+func onFabrics(t *testing.T, test func(t *testing.T, f fabric)) {
+	for _, f := range fabrics() {
+		t.Run(f.name, func(t *testing.T) { test(t, f) })
+	}
+}
+
+// service opens the provider.
+func service(tb testing.TB, p rdma.Provider, local netip.Addr, cfg *verbs.Config) *verbs.Service {
+	tb.Helper()
+	v, err := verbs.StartupEx(tb.Context(), p, local, cfg)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() {
+		if err := v.Cleanup(); err != nil {
+			tb.Errorf("cleanup: %v", err)
+		}
+	})
+	return v
+}
+
+// setup is how a pair is made.
+type setup struct {
+	active, passive       Config
+	activeSPI, passiveSPI *verbs.Config
+	// wrap and wrapPassive, if set, change the providers of the sides.
+	wrap, wrapPassive func(rdma.Provider) rdma.Provider
+}
+
+// sockets gives two connected sockets after prepare was called for each.
+func sockets(tb testing.TB, f fabric, u setup, prepare func(sock *verbs.Socket, active bool) error) (active, passive *verbs.Socket) {
+	tb.Helper()
+	p := f.provider()
+	local := f.listen.AddrPort.Addr()
+	front, back := p, p
+	if u.wrap != nil {
+		front = u.wrap(p)
+	}
+	if u.wrapPassive != nil {
+		back = u.wrapPassive(p)
+	}
+	near, far := service(tb, front, local, u.activeSPI), service(tb, back, local, u.passiveSPI)
+	at := f.listen
+	if !at.AddrPort.IsValid() {
+		at = rdma.Addr{Fabric: f.name, Name: fmt.Sprintf("session-%d-%d", time.Now().UnixNano(), names.Add(1))}
+	}
+	l, err := far.Listen(tb.Context(), at, 0)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer l.Close()
+	addr, err := l.Addr()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	accepted := make(chan error, 1)
+	go func() {
+		in, err := l.Accept(tb.Context())
+		if err == nil {
+			passive = in.Socket()
+			if err = prepare(passive, false); err == nil {
+				_, err = in.Accept(tb.Context(), nil)
+			}
+		}
+		accepted <- err
+	}()
+	if active, err = near.Socket(tb.Context()); err == nil {
+		err = prepare(active, true)
+	}
+	if err == nil {
+		_, err = active.Connect(tb.Context(), addr, nil)
+	}
+	if err := errors.Join(err, <-accepted); err != nil {
+		tb.Fatal(err)
+	}
+	return active, passive
+}
+
+// pair gives two streams that are connected, and closes them at the end. Neither gives the
+// other up because the machine is busy.
+func pair(tb testing.TB, f fabric, u setup) (active, passive *Stream) {
+	tb.Helper()
+	for _, cfg := range []*Config{&u.active, &u.passive} {
+		if cfg.Linger == 0 {
+			cfg.Linger = patience
+		}
+	}
+	sockets(tb, f, u, func(sock *verbs.Socket, first bool) (err error) {
+		if first {
+			active, err = New(tb.Context(), sock, u.active)
+		} else {
+			passive, err = New(tb.Context(), sock, u.passive)
+		}
+		return err
+	})
+	ctx, cancel := context.WithTimeout(tb.Context(), patience)
+	defer cancel()
+	started := make(chan error, 1)
+	go func() { started <- passive.Start(ctx, false) }()
+	if err := errors.Join(active.Start(ctx, true), <-started); err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { closeBoth(active, passive) })
+	return active, passive
+}
+
+// closeBoth closes both at the same time.
+func closeBoth(a, b *Stream) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = b.Close()
+	}()
+	_ = a.Close()
+	<-done
+}

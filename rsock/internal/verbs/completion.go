@@ -1,0 +1,154 @@
+package verbs
+
+import (
+	"context"
+	"errors"
+
+	"lwio/rdma"
+)
+
+// pollBatch is how many completions one Poll hands out at most.
+const pollBatch = 16
+
+// Poll hands out what has ended: it fills in each Overlapped and notifies who asked
+// for that, in the order of the completions, and returns how many there were. It
+// never blocks. Of calls at the same time one does the work, and the others return 0.
+//
+// Errors: ENOTSOCK once the socket is closed, ENETDOWN if the provider failed. The
+// end of the connection is no error here: it ends the requests, and shows in Err.
+//
+// Source: [WSD §5.6]
+func (s *Socket) Poll() (int, error) {
+	if !s.polling.TryLock() {
+		return 0, nil
+	}
+	defer s.polling.Unlock()
+	return s.pollLocked()
+}
+
+func (s *Socket) pollLocked() (int, error) {
+	late := 0
+	if s.late.Load() {
+		late = s.finishLate()
+	}
+	n, err := s.cq.Poll(s.results[:])
+	for i := range n {
+		s.complete(&s.results[i])
+	}
+	if err != nil {
+		return late + n, failed("poll", "", s.closedOr(err))
+	}
+	return late + n, nil
+}
+
+// closedOr is err, or a status that says ENOTSOCK where the socket is closed.
+func (s *Socket) closedOr(err error) error {
+	if errors.Is(err, rdma.StatusBufferOverflow) {
+		return &rdma.Error{Op: "completion queue", Status: rdma.StatusInternalError, Err: err}
+	}
+	return &rdma.Error{Op: "completion queue", Status: rdma.StatusInvalidHandle, Err: err}
+}
+
+// complete ends one request.
+func (s *Socket) complete(res *rdma.Result) {
+	t := &s.sending
+	if res.Op == rdma.OpReceive {
+		t = &s.recving
+	}
+	s.mu.Lock()
+	p := t.give(uint32(res.ID))
+	s.mu.Unlock()
+	switch {
+	case res.Status == rdma.StatusSuccess && res.Op == rdma.OpReceive:
+		p.o.finish(res.Bytes, nil)
+	case res.Status == rdma.StatusSuccess:
+		p.o.finish(p.length, nil)
+	case res.Status == rdma.StatusCanceled:
+		p.o.finish(0, flushed(p.op))
+	default:
+		p.o.finish(0, failed(p.op, "", res.Status))
+	}
+}
+
+// flushed is how a request ends that the end of the connection found pending.
+//
+// Source: [WSD §7]
+func flushed(op string) error {
+	if op == opRecv {
+		return &Error{Op: op, Errno: ECONNRESET}
+	}
+	return &Error{Op: op, Errno: OperationAborted}
+}
+
+// finishLate ends the requests that were deferred and could not be posted.
+func (s *Socket) finishLate() int {
+	s.posting.Lock()
+	all := s.refused
+	s.refused = nil
+	s.late.Store(false)
+	s.posting.Unlock()
+	for _, r := range all {
+		r.o.finish(0, r.err)
+	}
+	return len(all)
+}
+
+// GetResult is the outcome of a request that was posted on this socket: IOIncomplete
+// while it is pending. It polls once if it has to.
+//
+// Source: [WSD §5.6 WSPGetOverlappedResult]
+func (s *Socket) GetResult(o *Overlapped) (int, error) {
+	if !o.Done() {
+		if _, err := s.Poll(); err != nil && !o.Done() {
+			return 0, err
+		}
+	}
+	return o.Result()
+}
+
+// Wait sleeps until there may be something for Poll, or ctx ends. What came after a
+// Poll that returned 0 ends it at once. Many may wait.
+//
+// Errors: ctx's; ENOTSOCK once the socket is closed, ENETDOWN.
+func (s *Socket) Wait(ctx context.Context) error {
+	if s.late.Load() {
+		return nil
+	}
+	err := s.cq.Notify(ctx, rdma.NotifyAny)
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return &Error{Op: "wait", Errno: OperationAborted, Err: context.Cause(ctx)}
+	}
+	return failed("wait", "", s.closedOr(err))
+}
+
+// Drive polls and sleeps until ctx ends or the socket is closed: it is for sockets
+// whose users rely on notification. The caller owns the goroutine.
+//
+// Errors: those of Poll and Wait.
+//
+// Source: [WSD §5.6 WPUCompleteOverlappedRequest]
+func (s *Socket) Drive(ctx context.Context) error {
+	for {
+		n, err := s.Poll()
+		if err == nil && n == 0 {
+			err = s.Wait(ctx)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// drain hands out all that is left, after the queue pair was closed.
+func (s *Socket) drain() {
+	s.polling.Lock()
+	defer s.polling.Unlock()
+	for {
+		if n, err := s.pollLocked(); n == 0 || err != nil {
+			return
+		}
+	}
+}

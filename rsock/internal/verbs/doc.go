@@ -1,0 +1,43 @@
+// Package verbs is what the socket switch of package rsock asks of a provider: the
+// functions by which the service provider interface of Windows Sockets Direct goes
+// beyond plain sockets, with their meaning and their errors, over any provider of
+// the rdma seam.
+//
+//	svc, err := verbs.StartupEx(ctx, provider, netip.Addr{}, nil)
+//	s, err := svc.Socket(ctx)                       // WSPSocket
+//	h, err := s.RegisterMemory(ctx, buf, verbs.MemReadWrite)
+//	err = s.Recv(&r, []verbs.BufferEx{{Handle: h, Length: 512}}, 0)
+//	reply, err := s.Connect(ctx, remote, hello)     // WSPConnect
+//
+// # Objects
+//
+//	Service ─┬► Socket     one connection, a protection domain of its own
+//	         └► Listener ─► Incoming ─► Socket
+//
+// # Requests
+//
+// [Socket.Send], [Socket.Recv], [Socket.RdmaRead] and [Socket.RdmaWrite] never
+// block. Each takes an [Overlapped], which is the caller's and holds the outcome.
+// A request that does not ask for more is polled for with [Socket.GetResult]; one
+// whose Complete is set is notified by a call of it. The completions come out of
+// [Socket.Poll], in whose goroutine Complete runs: somebody has to call it, or
+// [Socket.Drive], which also sleeps. Nothing here has a goroutine of its own.
+//
+// With the flag [Defer] a request waits for the next one without it, or for
+// [Socket.Commit], and is posted together with that.
+//
+// # Memory
+//
+// What a request names has been registered with [Socket.RegisterMemory] on the same
+// socket. What the peer may touch has been registered with
+// [Socket.RegisterRdmaMemory], whose descriptor goes to the peer in a message and
+// means something there only: every socket has an adapter, and so a protection
+// domain, of its own.
+//
+// # Locks
+//
+// Socket.polling comes before Socket.posting, this before Socket.mu, which is held
+// for no call of the provider but those that register.
+//
+// Source: [WSD §2], [WSD §6]
+package verbs

@@ -1,0 +1,9 @@
+package verbs
+
+import (
+	"testing"
+
+	"lwio/internal/leakcheck"
+)
+
+func TestMain(m *testing.M) { leakcheck.Main(m) }

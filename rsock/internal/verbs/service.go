@@ -1,0 +1,169 @@
+package verbs
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"sync"
+
+	"lwio/rdma"
+)
+
+// Service is a provider in use by the switch, on one address. Safe for concurrent
+// use.
+//
+// Source: [WSD §2.3 WSPStartupEx]
+type Service struct {
+	provider rdma.Provider
+	local    netip.Addr
+	cfg      Config
+	info     rdma.AdapterInfo
+	opts     Options
+	base     rdma.Adapter // that of listeners
+
+	mu      sync.Mutex // guards what follows
+	closed  bool
+	sockets map[*Socket]struct{} // that are open
+}
+
+// StartupEx begins the use of a provider by a switch, on the address local; the zero
+// address leaves that to the provider. cfg may be nil, and is copied. It plays the
+// part of the function that tells a provider who is above it: what is opened here is
+// for connections of the switch only. Cleanup ends it.
+//
+// Errors: EADDRNOTAVAIL if the provider does not have the address, ENETDOWN if there
+// is no device.
+//
+// Source: [WSD §2.3 WSPStartupEx]
+func StartupEx(ctx context.Context, p rdma.Provider, local netip.Addr, cfg *Config) (*Service, error) {
+	v := &Service{provider: p, local: local, sockets: make(map[*Socket]struct{})}
+	if cfg != nil {
+		v.cfg = *cfg
+	}
+	a, err := p.OpenAdapter(ctx, local)
+	if err != nil {
+		return nil, failed("startup", p.Name(), err)
+	}
+	v.base, v.info = a, a.Info()
+	v.opts = optionsOf(&v.cfg, &v.info)
+	return v, nil
+}
+
+// Name is the fabric of the provider.
+func (v *Service) Name() string { return v.provider.Name() }
+
+// Options are those of every socket of the service.
+func (v *Service) Options() Options { return v.opts }
+
+// Info is that of the adapter below.
+func (v *Service) Info() rdma.AdapterInfo { return v.info }
+
+// Addrs lists the local addresses that the provider serves.
+//
+// Source: [WSD §2.4 SIO_ADDRESS_LIST_QUERY]
+func (v *Service) Addrs(ctx context.Context) ([]netip.Addr, error) {
+	addrs, err := v.provider.Addrs(ctx)
+	if err != nil {
+		return nil, failed("list addresses", v.Name(), err)
+	}
+	return addrs, nil
+}
+
+// Socket makes an unconnected socket, which the caller closes.
+//
+// Errors: ENOTSOCK once the service is closed, ENOBUFS, ENETDOWN.
+//
+// Source: [WSD §2.1 WSPSocket]
+func (v *Service) Socket(ctx context.Context) (*Socket, error) {
+	s, err := v.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := errors.Join(s.build(), v.enter(s)); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+// open begins a socket: its protection domain.
+func (v *Service) open(ctx context.Context) (*Socket, error) {
+	a, err := v.provider.OpenAdapter(ctx, v.local)
+	if err != nil {
+		return nil, failed("socket", v.Name(), err)
+	}
+	return newSocket(v, a), nil
+}
+
+// enter makes a socket known that is complete.
+func (v *Service) enter(s *Socket) error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.closed {
+		return &Error{Op: "socket", Object: v.Name(), Errno: ENOTSOCK}
+	}
+	v.sockets[s] = struct{}{}
+	return nil
+}
+
+// forget drops a socket that is closed.
+func (v *Service) forget(s *Socket) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	delete(v.sockets, s)
+}
+
+// all are the sockets that are open.
+func (v *Service) all() []*Socket {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	all := make([]*Socket, 0, len(v.sockets))
+	for s := range v.sockets {
+		all = append(all, s)
+	}
+	return all
+}
+
+// MemoryRegistrationCacheCallback releases the registrations that the sockets of the
+// service keep for memory of owner, which is about to be freed.
+//
+// Errors: EOPNOTSUPP without Config.CacheEntries; EFAULT if some of it is registered
+// and so cannot be released, then nothing is; EINVAL if nothing was kept.
+//
+// Source: [WSD §2.3 WSPMemoryRegistrationCacheCallback], [WSD §6.1]
+func (v *Service) MemoryRegistrationCacheCallback(owner any) error {
+	const op = "registration cache callback"
+	if v.cfg.CacheEntries <= 0 {
+		return &Error{Op: op, Object: v.Name(), Errno: EOPNOTSUPP}
+	}
+	all, kept := v.all(), 0
+	for _, s := range all {
+		n, used := s.owned(owner)
+		if used {
+			return &Error{Op: op, Object: v.Name(), Errno: EFAULT}
+		}
+		kept += n
+	}
+	if kept == 0 {
+		return &Error{Op: op, Object: v.Name(), Errno: EINVAL}
+	}
+	var errs []error
+	for _, s := range all {
+		errs = append(errs, s.release(owner))
+	}
+	return errors.Join(errs...)
+}
+
+// Cleanup closes all sockets, and the adapter; listeners end too. A second call does
+// nothing.
+//
+// Source: [WSD §7 WSPCleanup]
+func (v *Service) Cleanup() error {
+	v.mu.Lock()
+	v.closed = true
+	v.mu.Unlock()
+	var errs []error
+	for _, s := range v.all() {
+		errs = append(errs, s.Close())
+	}
+	return errors.Join(append(errs, v.base.Close())...)
+}

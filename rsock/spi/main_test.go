@@ -1,9 +1,0 @@
-package spi
-
-import (
-	"testing"
-
-	"lwio/internal/leakcheck"
-)
-
-func TestMain(m *testing.M) { leakcheck.Main(m) }
