@@ -230,7 +230,7 @@ func (b *Batch) heed(ctx context.Context, c *conn) {
 	b.neglect()
 	b.over, b.heeded = ctx.Done(), c
 	if b.over != nil {
-		b.unheed = context.AfterFunc(ctx, c.sleep.Kick)
+		b.unheed = context.AfterFunc(ctx, c.sleep.Wake)
 	}
 }
 

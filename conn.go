@@ -11,8 +11,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"lwio/internal/kick"
 	"lwio/internal/pmqos"
+	"lwio/internal/waker"
 	"lwio/rdma"
 )
 
@@ -87,7 +87,7 @@ type conn struct {
 	free     freeSlots
 	credits  credits
 	baton    baton
-	sleep    kick.Kicker
+	sleep    waker.Waker
 	polling  atomic.Bool // requests may ask for status blocks
 	polled   slotSet     // those that did and are outstanding
 	paces    paces
@@ -211,7 +211,7 @@ func (c *conn) fail(cause error) {
 		c.err = &lostError{cause}
 		c.failed.Store(true)
 		close(c.down)
-		c.sleep.Kick()
+		c.sleep.Wake()
 		c.mourners.wake()
 	})
 }

@@ -130,7 +130,7 @@
 // # Mutexes
 //
 // In this order: PendingFile.mu, rail.turn, conn.life (read side), bufferTable.mu,
-// conn.progressMu, credits.mu, freeSlots.mu, conn.sendMu, baton.mu, that of kick.Kicker,
+// conn.progressMu, credits.mu, freeSlots.mu, conn.sendMu, baton.mu, that of waker.Waker,
 // buffers.mu, that of epochs.Epochs, rail.mu. Only PendingFile.mu, rail.turn and conn.life
 // are held while waiting for a peer.
 //

@@ -81,7 +81,7 @@ func (c *conn) unpark(w *waiter) {
 // provider's own goroutine moves the data.
 func (c *conn) spin(over <-chan struct{}, r ready, until int64) bool {
 	if c.asleep.Load() && c.baton.claim() {
-		c.sleep.Kick() // the reader leaves the connection to us
+		c.sleep.Wake() // the reader leaves the connection to us
 	}
 	if !c.spinning.CompareAndSwap(false, true) {
 		return false
@@ -212,7 +212,7 @@ func (c *conn) doze(over <-chan struct{}, w *waiter, r ready) {
 func (c *conn) wake(w *waiter) {
 	c.baton.wake(w)
 	if c.sleeper.Load() == w {
-		c.sleep.Kick()
+		c.sleep.Wake()
 	}
 }
 

@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"lwio/internal/kick"
+	"lwio/internal/waker"
 )
 
 // baton is the right, and the duty, to look what arrives on a connection and to sleep where
@@ -14,7 +14,7 @@ import (
 // passes the baton on, or lays it down. If it lies there for a while, the stream's goroutine
 // takes it.
 type baton struct {
-	kick   kick.Kicker
+	waker  waker.Waker
 	summon chan struct{} // wakes the stream's goroutine
 
 	mu    sync.Mutex // guards what follows
@@ -134,7 +134,7 @@ func (b *baton) signal(w *waiter) {
 			w.token <- struct{}{}
 		}
 	case waiterSleeps:
-		b.kick.Kick()
+		b.waker.Wake()
 	}
 }
 

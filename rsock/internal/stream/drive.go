@@ -117,7 +117,7 @@ func (p *spinner) on() bool {
 
 // sleep sleeps until there is something to poll for, or w is signaled.
 func (s *Stream) sleep(w *waiter) {
-	ctx := s.baton.kick.Next()
+	ctx := s.baton.waker.Next()
 	w.state.Store(waiterSleeps)
 	if !w.flag.Load() {
 		if err := s.sock.Wait(ctx); err != nil && ctx.Err() == nil {
