@@ -164,7 +164,7 @@ func (c *conn) replace(p *wire.AuthParams, pair *keyPair) error {
 //
 // Source: [OP-50e] [OP-50i] [OP-60] [OP-74c]
 func (c *conn) takeIn(p *wire.AuthParams, pair *keyPair) {
-	c.pair, c.sess, c.pace = pair, pair.sess, pair.sess.Pace()
+	c.pair, c.sess, c.pace = pair, pair.sess, pair.sess.Limiter()
 	rand.Read(c.sessionID[:]) // never fails
 	c.credits.grant = c.e.credits.first(min(max(int(p.Credits), 1), c.e.limits.Credits, c.f.layout.slots))
 	c.peerWindow = int(min(p.MaxRdmaWindowSize, c.f.info.MaxTransferLength))

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"lwio/internal/pages"
-	"lwio/internal/rate"
+	"lwio/internal/ratelimit"
 	"lwio/internal/wire"
 	"lwio/rdma"
 )
@@ -83,7 +83,7 @@ type conn struct {
 	authenticated bool
 	pair          *keyPair
 	sess          session
-	pace          *rate.Pace // of the user's requests; nil for as fast as they come
+	pace          *ratelimit.Limiter // of the user's requests; nil for as fast as they come
 	sessionID     [8]byte
 	replaced      *keptOutcomes // of the connection whose place this one took
 	heard         bool          // a message came after AUTH

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"lwio/internal/ntstatus"
-	"lwio/internal/rate"
+	"lwio/internal/ratelimit"
 	"lwio/internal/wire"
 
 	"pgregory.net/rapid"
@@ -179,7 +179,7 @@ func TestCreditStall(t *testing.T) {
 func TestCreditStallOfTheSlowed(t *testing.T) {
 	v := newEnv(t, envConfig{limits: Limits{Credits: 4, MaxCredits: 16, StallTimeout: time.Hour}})
 	brisk := newFakeSession(7)
-	brisk.pace = rate.NewPace(1, 0, 0)
+	brisk.pace = ratelimit.NewLimiter(1, 0, 0)
 	n := v.negotiate(brisk)
 	c := v.connect(n)
 	c.auth(n, authOptions{})

@@ -9,8 +9,8 @@ import (
 	"sync"
 	"time"
 
-	"lwio/internal/lograte"
 	"lwio/internal/pmqos"
+	"lwio/internal/ratelimit"
 	"lwio/rdma"
 	"lwio/vfs"
 )
@@ -27,8 +27,8 @@ type engine struct {
 	limits    Limits
 	count     counters
 	shares    shareTable
-	noise     lograte.Limiter // of what strangers cause
-	born      time.Time       // when clock began
+	noise     ratelimit.Log // of what strangers cause
+	born      time.Time     // when clock began
 	keys      *keyTable
 
 	readers, writers *lane

@@ -19,7 +19,7 @@ import (
 
 	"lwio/internal/leakcheck"
 	"lwio/internal/ntstatus"
-	"lwio/internal/rate"
+	"lwio/internal/ratelimit"
 	"lwio/internal/wire"
 	"lwio/rdma"
 	"lwio/rdma/iwarp"
@@ -41,7 +41,7 @@ type fakeSession struct {
 	app  [16]byte
 	done chan struct{}
 	once sync.Once
-	pace *rate.Pace
+	pace *ratelimit.Limiter
 	left bool // it ends by LOGOFF
 }
 
@@ -51,13 +51,13 @@ func newFakeSession(id uint64) *fakeSession {
 	return s
 }
 
-func (s *fakeSession) ID() uint64               { return s.id }
-func (s *fakeSession) User() string             { return "alice" }
-func (s *fakeSession) ApplicationKey() [16]byte { return s.app }
-func (s *fakeSession) Done() <-chan struct{}    { return s.done }
-func (s *fakeSession) LoggedOff() bool          { return s.left }
-func (s *fakeSession) Pace() *rate.Pace         { return s.pace }
-func (s *fakeSession) end()                     { s.once.Do(func() { close(s.done) }) }
+func (s *fakeSession) ID() uint64                  { return s.id }
+func (s *fakeSession) User() string                { return "alice" }
+func (s *fakeSession) ApplicationKey() [16]byte    { return s.app }
+func (s *fakeSession) Done() <-chan struct{}       { return s.done }
+func (s *fakeSession) LoggedOff() bool             { return s.left }
+func (s *fakeSession) Limiter() *ratelimit.Limiter { return s.pace }
+func (s *fakeSession) end()                        { s.once.Do(func() { close(s.done) }) }
 
 // providers makes those that tests run over.
 var providers = map[string]func() rdma.Provider{

@@ -12,9 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"lwio/internal/lograte"
 	"lwio/internal/ntstatus"
-	"lwio/internal/rate"
+	"lwio/internal/ratelimit"
 	"lwio/internal/wire"
 	"lwio/rdma"
 	"lwio/vfs"
@@ -391,7 +390,7 @@ func testCutPeersAreLoggedInBounds(t *testing.T, on string) {
 	}
 	v.e.close()
 	lines := strings.Count(log.String(), "connection cut")
-	if most := 1 + int(time.Since(start)/lograte.Interval); lines < 1 || lines > most {
+	if most := 1 + int(time.Since(start)/ratelimit.LogInterval); lines < 1 || lines > most {
 		t.Errorf("%d lines about %d peers, want 1 to %d\n%s", lines, peers, most, log.String())
 	}
 }
@@ -432,7 +431,7 @@ func testRequestRate(t *testing.T, on string) {
 	v.file("a", content(10))
 	other := v.client()
 	hasty := newFakeSession(7)
-	hasty.pace = rate.NewPace(1000, 0, 0)
+	hasty.pace = ratelimit.NewLimiter(1000, 0, 0)
 	n := v.negotiate(hasty)
 	c := v.connect(n)
 	c.auth(n, authOptions{})

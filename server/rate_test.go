@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"lwio/internal/ntstatus"
-	"lwio/internal/rate"
+	"lwio/internal/ratelimit"
 	"lwio/internal/wire"
 	"lwio/vfs"
 )
@@ -19,7 +19,7 @@ func testRateOfBytes(t *testing.T, on string) {
 	v := newEnv(t, envConfig{on: on, limits: Limits{SpinTime: time.Hour}})
 	v.file("a", content(10))
 	greedy := newFakeSession(7)
-	greedy.pace = rate.NewPace(0, 1000, 10)
+	greedy.pace = ratelimit.NewLimiter(0, 1000, 10)
 	n := v.negotiate(greedy)
 	c := v.connect(n)
 	c.auth(n, authOptions{})
@@ -50,7 +50,7 @@ func testRateOfBytesHoldsNoClose(t *testing.T, on string) {
 	data := content(size)
 	b.make("a", data)
 	greedy := newFakeSession(7)
-	greedy.pace = rate.NewPace(0, 1<<40, 1<<40)
+	greedy.pace = ratelimit.NewLimiter(0, 1<<40, 1<<40)
 	n := v.negotiate(greedy)
 	c := v.connect(n)
 	c.auth(n, authOptions{})
@@ -89,7 +89,7 @@ func testRateKeepsOrder(t *testing.T, on string) {
 	v := newEnv(t, envConfig{on: on, limits: Limits{MaxCredits: 2 * pollSize, Credits: 2 * pollSize}})
 	v.file("a", content(10))
 	brisk := newFakeSession(7)
-	brisk.pace = rate.NewPace(1000, 0, 0)
+	brisk.pace = ratelimit.NewLimiter(1000, 0, 0)
 	n := v.negotiate(brisk)
 	c := v.connect(n)
 	c.auth(n, authOptions{})

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"testing"
 
-	"lwio/internal/rate"
+	"lwio/internal/ratelimit"
 	"lwio/internal/wire"
 	"lwio/rdma"
 )
@@ -29,7 +29,7 @@ func (q idleQueue) Notify(ctx context.Context, _ rdma.NotifyKind) error {
 // Source: [OP-58b]
 func TestRateAndResultsOfOneBatch(t *testing.T) {
 	c, _ := newFuzzConn(t)
-	c.pace = rate.NewPace(1, 0, 0)
+	c.pace = ratelimit.NewLimiter(1, 0, 0)
 	c.pace.Take(1<<20, 0)
 	errSeen := errors.New("seen")
 	c.cq = idleQueue{notify: func() { c.cut(errSeen) }}

@@ -1,6 +1,6 @@
 package server
 
-import "lwio/internal/rate"
+import "lwio/internal/ratelimit"
 
 // session is what LWIO needs to know of an SMB session. Its dynamic value is a
 // pointer, and the vfs owner of the session's opens.
@@ -12,8 +12,8 @@ type session interface {
 	// ApplicationKey is the session's key for what rides beside SMB; zero if it
 	// has none.
 	ApplicationKey() [16]byte
-	// Pace is how fast the user's requests may come; nil for as fast as they like.
-	Pace() *rate.Pace
+	// Limiter bounds the requests and bytes of the user; nil is no bound.
+	Limiter() *ratelimit.Limiter
 	// Done is closed when the session has ended.
 	Done() <-chan struct{}
 	// LoggedOff reports, once Done is closed, whether the client ended it.

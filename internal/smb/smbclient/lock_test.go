@@ -114,8 +114,11 @@ func TestLock(t *testing.T) {
 			t.Error(err)
 		}
 		want := []smbwire.LockElement{
-			{Offset: 1, Length: 2, Flags: 0x11}, {Offset: 1 << 63, Length: 1 << 63, Flags: 4}, {Offset: 666, Length: 1, Flags: 4},
-			{Offset: 5, Length: 6, Flags: 2}, {Offset: 7, Length: 8, Flags: 1},
+			{Offset: 1, Length: 2, Flags: 0x11},
+			{Offset: 1 << 63, Length: 1 << 63, Flags: 4},
+			{Offset: 666, Length: 1, Flags: 4},
+			{Offset: 5, Length: 6, Flags: 2},
+			{Offset: 7, Length: 8, Flags: 1},
 		}
 		if d := cmp.Diff(want, s.got); d != "" {
 			t.Error(d)

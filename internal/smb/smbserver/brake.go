@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"lwio/internal/ntstatus"
-	"lwio/internal/rate"
+	"lwio/internal/ratelimit"
 )
 
 // brake bounds how many passwords can be tried, on however many connections: for a
@@ -32,7 +32,7 @@ type brake struct {
 
 	mu     sync.Mutex
 	secret [16]byte
-	debts  map[guess]*rate.Debt
+	debts  map[guess]*ratelimit.Bucket
 	known  map[guess]time.Time // since when it is unused
 }
 
@@ -54,7 +54,7 @@ const (
 func newBrake(perMinute int) *brake {
 	b := &brake{
 		limit: float64(perMinute), now: time.Now,
-		debts: make(map[guess]*rate.Debt), known: make(map[guess]time.Time),
+		debts: make(map[guess]*ratelimit.Bucket), known: make(map[guess]time.Time),
 	}
 	rand.Read(b.secret[:]) // never fails
 	return b
@@ -93,7 +93,7 @@ func (b *brake) admits(addr netip.Prefix, user string) bool {
 // belowLocked tells whether one more failure is within the limit, times so many.
 func (b *brake) belowLocked(now time.Time, g guess, times float64) bool {
 	d := b.debts[g]
-	return d == nil || d.At(now, times*b.limit/60) <= times*b.limit-1
+	return d == nil || d.Level(now, times*b.limit/60) <= times*b.limit-1
 }
 
 // failed counts a wrong password.
@@ -118,9 +118,9 @@ func (b *brake) countLocked(g guess, times float64) {
 	d := b.debts[g]
 	if d == nil {
 		if len(b.debts) >= maxGuesses {
-			forget(b.debts, func(x, y *rate.Debt) bool { return x.At(now, perSecond) < y.At(now, perSecond) })
+			forget(b.debts, func(x, y *ratelimit.Bucket) bool { return x.Level(now, perSecond) < y.Level(now, perSecond) })
 		}
-		d = new(rate.Debt)
+		d = new(ratelimit.Bucket)
 		b.debts[g] = d
 	}
 	d.Add(now, perSecond, 1)

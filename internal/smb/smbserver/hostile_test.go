@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"lwio/internal/lograte"
 	"lwio/internal/ntstatus"
+	"lwio/internal/ratelimit"
 	"lwio/vfs"
 )
 
@@ -173,7 +173,7 @@ func TestRequestRate(t *testing.T) {
 	good.mustSetup("bob", testPassword)
 	first, second := mount(t, addr, "data"), mount(t, addr, "data")
 	first.want(ntstatus.Success, cmdEcho, []byte{4, 0, 0, 0})
-	s.session(first.session).Pace().Take(1<<40, 0)
+	s.session(first.session).Limiter().Take(1<<40, 0)
 	for _, c := range []*raw{first, second} {
 		c.send(c.message(cmdEcho, []byte{4, 0, 0, 0}))
 	}
@@ -262,7 +262,7 @@ func TestStrangersAreLoggedInBounds(t *testing.T) {
 	}
 	s.Close()
 	lines := len(log)
-	if most := 1 + int(time.Since(start)/lograte.Interval); lines < 1 || lines > most {
+	if most := 1 + int(time.Since(start)/ratelimit.LogInterval); lines < 1 || lines > most {
 		t.Errorf("%d lines about %d strangers, want 1 to %d", lines, strangers, most)
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"lwio/internal/ntstatus"
-	"lwio/internal/rate"
+	"lwio/internal/ratelimit"
 	"lwio/internal/smb/smbauth"
 	"lwio/internal/smb/smbwire"
 )
@@ -188,7 +188,7 @@ func (r *request) slow(turns, bytes int) ntstatus.Status {
 		return ntstatus.Success
 	}
 	r.conn.srv.stats.slowed.Add(1)
-	if rate.Sleep(r.session.ctx, wait) != nil {
+	if ratelimit.Sleep(r.session.ctx, wait) != nil {
 		return ntstatus.UserSessionDeleted
 	}
 	return ntstatus.Success

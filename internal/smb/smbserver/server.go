@@ -13,8 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"lwio/internal/lograte"
-	"lwio/internal/rate"
+	"lwio/internal/ratelimit"
 )
 
 // Server serves SMB. It is safe for concurrent use.
@@ -23,7 +22,7 @@ type Server struct {
 	start  time.Time
 	bufs   buffers
 	stats  counters
-	noise  lograte.Limiter // of what strangers cause
+	noise  ratelimit.Log // of what strangers cause
 	brake  *brake
 	memory *budget // of long messages
 
@@ -37,7 +36,7 @@ type Server struct {
 	conns     map[*conn]struct{}
 	arrivals  uint64 // connections so far
 	sessions  map[uint64]*Session
-	paces     map[string]*rate.Pace // of users who ever logged on
+	paces     map[string]*ratelimit.Limiter // of users who ever logged on
 }
 
 // counters are what Stats reports.
@@ -78,7 +77,7 @@ func New(cfg Config) (*Server, error) {
 		listeners: make(map[net.Listener]struct{}),
 		conns:     make(map[*conn]struct{}),
 		sessions:  make(map[uint64]*Session),
-		paces:     make(map[string]*rate.Pace),
+		paces:     make(map[string]*ratelimit.Limiter),
 	}, nil
 }
 
@@ -308,7 +307,7 @@ func (s *Server) dropSession(ss *Session) {
 }
 
 // paceOf is the pace that all sessions of a user share.
-func (s *Server) paceOf(user string) *rate.Pace {
+func (s *Server) paceOf(user string) *ratelimit.Limiter {
 	if s.cfg.RequestRate <= 0 && s.cfg.ByteRate <= 0 {
 		return nil
 	}
@@ -317,7 +316,7 @@ func (s *Server) paceOf(user string) *rate.Pace {
 	user = strings.ToLower(user)
 	p := s.paces[user]
 	if p == nil {
-		p = rate.NewPace(max(s.cfg.RequestRate, 0), max(s.cfg.ByteRate, 0), s.cfg.ByteBurst)
+		p = ratelimit.NewLimiter(max(s.cfg.RequestRate, 0), max(s.cfg.ByteRate, 0), s.cfg.ByteBurst)
 		s.paces[user] = p
 	}
 	return p

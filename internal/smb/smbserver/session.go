@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 
 	"lwio/internal/ntstatus"
-	"lwio/internal/rate"
+	"lwio/internal/ratelimit"
 	"lwio/internal/smb/smbauth"
 )
 
@@ -35,7 +35,7 @@ type Session struct {
 	user, domain string
 	keys         smbauth.SessionKeys
 	signer       smbauth.Signer
-	pace         *rate.Pace
+	pace         *ratelimit.Limiter
 
 	// Used with the connection's turn held.
 	acceptor *smbauth.Acceptor // nil while no authentication is under way
@@ -76,8 +76,8 @@ func (s *Session) ApplicationKey() [16]byte { return s.keys.Application }
 // Dialect is the SMB dialect of the connection, such as 0x0311.
 func (s *Session) Dialect() uint16 { return s.conn.dialect }
 
-// Pace is how fast the user's requests may come; nil for as fast as they like.
-func (s *Session) Pace() *rate.Pace { return s.pace }
+// Limiter bounds the requests and bytes of the user; nil is no bound.
+func (s *Session) Limiter() *ratelimit.Limiter { return s.pace }
 
 // Done is closed when the session ends: by logoff, by a new session that
 // replaces it, or with its connection. That is before its opens are closed.

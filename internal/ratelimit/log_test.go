@@ -1,4 +1,4 @@
-package lograte
+package ratelimit
 
 import (
 	"bytes"
@@ -8,13 +8,9 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"lwio/internal/leakcheck"
 )
 
-func TestMain(m *testing.M) { leakcheck.Main(m) }
-
-// logger writes lines without their time.
+// logger returns a text logger whose lines have no time.
 func logger(w *bytes.Buffer) *slog.Logger {
 	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 		if a.Key == slog.TimeKey {
@@ -25,20 +21,20 @@ func logger(w *bytes.Buffer) *slog.Logger {
 }
 
 // Source: [LWIO §Connection Authentication] (the limit is ours)
-func TestOneLineOfAKindInAnInterval(t *testing.T) {
+func TestLogWritesOneLineOfAKindPerInterval(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var b bytes.Buffer
-		var l Limiter
+		var l Log
 		log := logger(&b)
 		for range 3 {
 			for i := range 1000 {
 				l.Warn(log, "cut", "peer", i)
 				l.Warn(log.With("x", 1), "refused")
 			}
-			time.Sleep(Interval)
+			time.Sleep(LogInterval)
 		}
 		l.Warn(log, "cut", "peer", "last")
-		time.Sleep(Interval)
+		time.Sleep(LogInterval)
 		l.Warn(log, "cut")
 		want := `level=WARN msg=cut peer=0
 level=WARN msg=refused x=1
@@ -55,11 +51,11 @@ level=WARN msg=cut
 	})
 }
 
-// The caller's arguments stay as they are, and nothing is lost among many.
-func TestManyAtATime(t *testing.T) {
+// The arguments of the caller are not written to, and concurrent lines are all counted.
+func TestLogCountsConcurrentLinesAndKeepsArguments(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var b bytes.Buffer
-		var l Limiter
+		var l Log
 		log := logger(&b)
 		args := make([]any, 2, 4)
 		args[0], args[1] = "k", "v"
@@ -68,7 +64,7 @@ func TestManyAtATime(t *testing.T) {
 			wg.Go(func() { l.Warn(log, "cut", args...) })
 		}
 		wg.Wait()
-		time.Sleep(Interval)
+		time.Sleep(LogInterval)
 		l.Warn(log, "cut", args...)
 		if strings.Count(b.String(), "\n") != 2 || !strings.Contains(b.String(), "suppressed=49") {
 			t.Errorf("logged\n%s", b.String())
