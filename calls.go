@@ -208,7 +208,6 @@ func (c *conn) startPosting() {
 		c.sent.Add(c.fresh)
 		c.polled.addSome(c.looked)
 		c.fresh, c.looked = 0, someSlots{}
-		c.cfg.awake.Touch()
 	}
 	if c.posting {
 		c.sendMu.Unlock()

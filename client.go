@@ -15,7 +15,6 @@ import (
 
 	"lwio/internal/cputime"
 	"lwio/internal/names"
-	"lwio/internal/pmqos"
 )
 
 // Client is a connection to one share of a server. Safe for concurrent use.
@@ -30,7 +29,6 @@ type Client struct {
 	stop        context.CancelFunc // ends the keepers, if there are rails
 	keepers     sync.WaitGroup
 	buffers     bufferTable
-	awake       *pmqos.Keeper // nil without CPULatency
 
 	overRDMA                      traffic
 	overSMB                       traffic
@@ -100,7 +98,6 @@ func (c *Client) Stats() Stats {
 	s.ReplayedReads, s.ReplayedWrites = c.readsAgain.Load(), c.writesAgain.Load()
 	c.counts.snapshot(&s)
 	s.CPU = cputime.Self()
-	s.CPULatencyHeld = c.awake.Held()
 	return s
 }
 
@@ -156,7 +153,7 @@ func (c *Client) end() error {
 			<-cn.gone
 		}
 	}
-	return wrap("close", c.target.Host, errors.Join(c.sess.close(ctx), c.awake.Close()))
+	return wrap("close", c.target.Host, c.sess.close(ctx))
 }
 
 // Open opens a file for reading.

@@ -6,7 +6,6 @@ import (
 	"net"
 	"time"
 
-	"lwio/internal/pmqos"
 	"lwio/rdma"
 )
 
@@ -89,15 +88,6 @@ type Config struct {
 	// means DefaultReconnect; below 0 a lost connection is not replaced, and one that Dial
 	// could not make is not tried again. [OP-112]
 	Reconnect time.Duration
-	// CPULatency is how long a processor of this host may take to wake up while there is
-	// I/O over RDMA: Linux then keeps idle processors, of the whole machine, from states of
-	// sleep that take longer to leave, as far as microseconds tell. Less than one, as
-	// time.Nanosecond is, keeps them from all sleep, which costs power, or processors that
-	// the host could give to other guests. Half a second to a second after the last request
-	// it is over. It takes the right to write to /dev/cpu_dma_latency; without, Dial fails.
-	// On one host a server may have it instead. 0 means no limit.
-	CPULatency time.Duration
-	cpuDevice  string // where that is asked for
 	// DialContext opens TCP connections for SMB; nil means a net.Dialer.
 	DialContext func(ctx context.Context, network, addr string) (net.Conn, error)
 	// Logger gets what happened to connections; nil is silent.
@@ -120,9 +110,6 @@ func (c *Config) withDefaults() Config {
 	}
 	if cfg.Reconnect == 0 {
 		cfg.Reconnect = DefaultReconnect
-	}
-	if cfg.cpuDevice == "" {
-		cfg.cpuDevice = pmqos.Device
 	}
 	if cfg.DialContext == nil {
 		cfg.DialContext = new(net.Dialer).DialContext

@@ -11,7 +11,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"lwio/internal/pmqos"
 	"lwio/internal/waker"
 	"lwio/rdma"
 )
@@ -45,7 +44,6 @@ type connConfig struct {
 	readSize  int
 	window    int // bytes of one RDMA write of the server
 	timeout   time.Duration
-	awake     *pmqos.Keeper // hears of I/O; nil for nobody
 }
 
 // conn is one RDMA connection to a server: an adapter of its own, so that one

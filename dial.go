@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"lwio/internal/handshake"
-	"lwio/internal/pmqos"
 	"lwio/rdma"
 )
 
@@ -24,8 +23,7 @@ import (
 //
 // Errors: *Error: ECONNREFUSED and the like, fs.ErrPermission for a wrong user name
 // or password, fs.ErrNotExist for an unknown share, [ErrNoRDMA] with RequireRDMA,
-// [ErrSpoofed] among its causes; fs.ErrPermission and the like for a CPULatency that cannot
-// be had.
+// [ErrSpoofed] among its causes.
 //
 // Source: [LWIO §Discovery], [LWIO §Network Discovery], [LWIO claim 7], [LWIO claim 9]
 func Dial(ctx context.Context, rawURL string, cfg *Config) (*Client, error) {
@@ -104,17 +102,11 @@ func (c *Config) apply(t *Target) error {
 
 // newClient makes the client of a session, with an RDMA connection if it can.
 func newClient(ctx context.Context, sess session, server netip.Addr, t *Target, cfg Config) (*Client, error) {
-	awake, err := pmqos.NewKeeper(cfg.cpuDevice, cfg.CPULatency, func(err error) {
-		cfg.Logger.Warn("lwio: CPULatency is not kept any more", "server", t.Host, "err", err)
-	})
-	if err != nil {
-		return nil, err
-	}
-	c := &Client{cfg: cfg, target: *t, sess: sess, server: server, awake: awake}
+	c := &Client{cfg: cfg, target: *t, sess: sess, server: server}
 	c.target.Password = ""
 	c.cfg.Password = ""
 	if err := c.begin(ctx); err != nil {
-		return nil, errors.Join(err, awake.Close())
+		return nil, err
 	}
 	return c, nil
 }
@@ -204,7 +196,7 @@ func (c *Client) connectTo(ctx context.Context, r *rail, assoc *handshake.Associ
 	defer cancel()
 	cn, err := dialConn(ctx, p, remote, connConfig{
 		credits: c.cfg.Credits, smallRead: c.cfg.SmallRead, readSize: c.cfg.MaxReadSize, window: c.cfg.MaxRdmaWindowSize,
-		timeout: c.cfg.Timeout, mode: c.cfg.Completion, counts: &c.counts, awake: c.awake,
+		timeout: c.cfg.Timeout, mode: c.cfg.Completion, counts: &c.counts,
 	})
 	if err != nil {
 		return nil, err

@@ -30,8 +30,6 @@ type Stats struct {
 	// CPU is the time that this process has spent so far, in user code and in the
 	// kernel; 0 where the system does not tell.
 	CPU time.Duration
-	// CPULatencyHeld says that Config.CPULatency is in force now.
-	CPULatencyHeld bool
 	// Connections is how many RDMA connections were made, Lost how many of them
 	// broke, and Reconnects how many took the place of one that broke.
 	Connections, Lost, Reconnects uint64

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"lwio/internal/descriptors"
-	"lwio/internal/pmqos"
 	"lwio/internal/smb/smbserver"
 	"lwio/rdma"
 	"lwio/vfs"
@@ -40,15 +39,6 @@ type Config struct {
 	// waits for a message. What goes from the page cache straight into the client's
 	// memory has a message all the same. [OP-85]
 	ImmediateData bool
-	// CPULatency is how long a processor may take to wake up while there is I/O over
-	// LWIO: Linux then keeps idle processors, of the whole machine, from states of sleep
-	// that take longer to leave, as far as microseconds tell. Less than one, as
-	// time.Nanosecond is, keeps them from all sleep, which makes clients and server that
-	// sleep faster, and costs power, or processors that the host could give to other
-	// guests. Half a second to a second after the last request it is over. It takes the
-	// right to write to /dev/cpu_dma_latency, when the server is made. Default: no limit.
-	CPULatency time.Duration
-	cpuDevice  string // where that is asked for
 	// Limits bound what clients can make the server hold.
 	Limits Limits
 	// Logger hears of connections, refusals and failures; nil is silent.
@@ -190,9 +180,6 @@ func (c Config) withDefaults() (Config, error) {
 	c.Providers = append([]rdma.Provider(nil), c.Providers...)
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
-	}
-	if c.cpuDevice == "" {
-		c.cpuDevice = pmqos.Device
 	}
 	c.Limits = c.Limits.withDefaults()
 	return c, nil

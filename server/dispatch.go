@@ -121,7 +121,6 @@ func (c *conn) reply(o *op, status ntstatus.Status) {
 // Source: [OP-53] [OP-55] [OP-58b] [OP-66]
 func (c *conn) begin(o *op) bool {
 	o.io = true
-	c.e.awake.Touch()
 	c.mu.Lock()
 	c.pending++
 	c.begun = c.pending

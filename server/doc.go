@@ -28,8 +28,7 @@
 // An engine has one goroutine for each provider (accepting), one for each SMB
 // session that negotiated (waiting for its end), one for each connection (its
 // loop), one that looks for stalled connections, one that balances credits, and
-// the workers of two lanes. A server with Config.CPULatency has one more, which lets
-// processors sleep again. Server.Close waits for all of them.
+// the workers of two lanes. Server.Close waits for all of them.
 //
 // # Memory
 //

@@ -9,7 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"lwio/internal/pmqos"
 	"lwio/internal/ratelimit"
 	"lwio/rdma"
 	"lwio/vfs"
@@ -35,7 +34,6 @@ type engine struct {
 	credits          creditPool
 	spinners         *spinners
 	crowd            *crowd
-	awake            *pmqos.Keeper // who keeps to Config.CPULatency; nil for nobody
 	outcomes         outcomeTable
 
 	ctx    context.Context // ends when the engine is closed

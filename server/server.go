@@ -8,7 +8,6 @@ import (
 	"net/netip"
 	"sync"
 
-	"lwio/internal/pmqos"
 	"lwio/internal/smb/smbserver"
 	"lwio/vfs"
 )
@@ -20,7 +19,6 @@ type Server struct {
 	cfg    Config
 	smb    *smbserver.Server
 	engine *engine
-	awake  *pmqos.Keeper // nil without CPULatency
 
 	mu       sync.Mutex
 	listener net.Listener
@@ -30,21 +28,13 @@ type Server struct {
 // New makes a server, which serves nothing until Serve is called. The caller
 // closes it, and cfg.FS after it.
 //
-// Errors: those of a configuration that makes no sense, and of a CPULatency that cannot be
-// had: fs.ErrNotExist, fs.ErrPermission, errors.ErrUnsupported.
+// Errors: those of a configuration that makes no sense.
 func New(cfg Config) (*Server, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
 		return nil, err
 	}
-	awake, err := pmqos.NewKeeper(cfg.cpuDevice, cfg.CPULatency, func(err error) {
-		cfg.Logger.Warn("server: CPULatency is not kept any more", "err", err)
-	})
-	if err != nil {
-		return nil, fmt.Errorf("server: new: %w", err)
-	}
-	s := &Server{cfg: cfg, engine: newEngine(&cfg), awake: awake}
-	s.engine.awake = awake
+	s := &Server{cfg: cfg, engine: newEngine(&cfg)}
 	smb := smbserver.Config{
 		FS: cfg.FS, ServerName: cfg.ServerName, Lookup: cfg.Lookup, Logger: cfg.Logger,
 		MaxConnections: cfg.Limits.SMBConnections, AuthFailures: cfg.Limits.AuthFailures,
@@ -56,7 +46,7 @@ func New(cfg Config) (*Server, error) {
 	}
 	if s.smb, err = smbserver.New(smb); err != nil {
 		s.engine.close()
-		return nil, errors.Join(fmt.Errorf("server: new: %w", err), awake.Close())
+		return nil, fmt.Errorf("server: new: %w", err)
 	}
 	s.engine.lookAfter()
 	return s, nil
@@ -153,12 +143,10 @@ func (s *Server) Shutdown(ctx context.Context) error {
 
 // Close cuts all clients off, and waits until nothing of the server runs any
 // more. A second Close does nothing.
-//
-// Errors: of a CPULatency that the system did not take at some time.
 func (s *Server) Close() error {
 	s.stopListening()
 	s.engine.close() // first: SMB waits for LWIO's I/O before it closes a file
-	return errors.Join(s.smb.Close(), s.awake.Close())
+	return s.smb.Close()
 }
 
 // Stats returns the counters.
@@ -176,7 +164,6 @@ func (s *Server) Stats() Stats {
 	st.OpenFiles, st.MaxOpenFiles = files.Opens, files.MaxOpens
 	st.SkippedEntries, st.Resident = files.SkippedNames, files.Resident
 	st.Locks, st.LockWaits, st.MaxLocks, st.LockWaited = files.Locks-files.LockWaits, files.LockWaits, files.MaxLocks, files.LockWaited
-	st.CPULatencyHeld = s.awake.Held()
 	st.CreditBudget = s.engine.limits.CreditBudget
 	st.ReadQueue, st.WriteQueue = s.engine.readers.length(), s.engine.writers.length()
 	return st

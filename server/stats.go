@@ -65,8 +65,6 @@ type Stats struct {
 	Slowed, Crowded uint64
 	// Credits are granted now, of CreditBudget.
 	Credits, CreditBudget int
-	// CPULatencyHeld says that Config.CPULatency is in force now.
-	CPULatencyHeld bool
 	// ReadQueue and WriteQueue are the operations that wait for a worker now.
 	ReadQueue, WriteQueue int
 	// Repeats are writes that were sent again on a new connection and had been

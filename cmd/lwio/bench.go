@@ -28,7 +28,6 @@ type benchOptions struct {
 	local, dir, plot     string
 	verify, asJSON       bool
 	compare, pin         bool
-	awake                cpuLatency
 }
 
 func (a *app) benchCommand() *cobra.Command {
@@ -78,7 +77,6 @@ disk; where the file is larger than the memory, some do.`,
 	f.StringVar(&o.dir, "dir", "", "directory for the scratch file of a server of its own (default: the system's)")
 	f.StringVar(&o.plot, "plot", "", "draw latencies and rates into an SVG file")
 	f.BoolVar(&o.pin, "pin", false, "give client and server one CPU each (Linux; server of its own)")
-	f.Var(&o.awake, "cpu-latency", "while measuring, keep idle CPUs of this host from sleep that takes longer to leave; 0 from all sleep (Linux)")
 	return a.clientFlags(cmd)
 }
 
@@ -111,7 +109,7 @@ func (o *benchOptions) job(remote bool) (bench.Job, int64, error) {
 	}
 	j := bench.Job{
 		Pattern: bench.Pattern(o.rw), BlockSize: int(bs), FileSize: size, Depth: o.depth, Jobs: o.jobs,
-		Runtime: o.runtime, Verify: o.verify, CPULatency: time.Duration(o.awake),
+		Runtime: o.runtime, Verify: o.verify,
 	}
 	check := j
 	if remote { // where there may be no scratch file
@@ -164,11 +162,7 @@ func (a *app) bench(ctx context.Context, o benchOptions, url string) (err error)
 	if err := job.Check(); err != nil {
 		return usageError{err}
 	}
-	var all []bench.Summary
-	err = o.awake.during(func() (err error) {
-		all, err = a.measure(ctx, o, f, &job)
-		return err
-	})
+	all, err := a.measure(ctx, o, f, &job)
 	if err != nil {
 		return err
 	}

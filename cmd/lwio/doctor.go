@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"lwio"
-	"lwio/internal/pmqos"
 )
 
 // finding is what the doctor says of a transport, or of a feature of the host.
@@ -43,8 +42,7 @@ or if the transport that the URL or --require-rdma asks for does not.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				found := examineHost(cmd.Context())
-				all := append(found, examineCPULatency(pmqos.Device, cpuIdleDir))
-				return errors.Join(a.printFindings(all, asJSON), anyUsable(found))
+				return errors.Join(a.printFindings(found, asJSON), anyUsable(found))
 			}
 			found, err := a.examineServer(cmd.Context(), args[0])
 			if found != nil {

@@ -42,7 +42,6 @@ var (
 	metricSlowed       = metric("slowed_total", "Requests that waited for the rate of their user.")
 	metricWakeups      = metric("wakeups_total", "Sleeping clients that were woken.")
 	metricCancelled    = metric("cancelled_total", "I/O that clients gave up before anybody had begun with it.")
-	metricAwake        = metric("cpu_latency_held", "1 while idle processors are kept from sleep.")
 	metricResident     = metric("resident_bytes", "Memory that parts of files are locked in now.")
 	metricMaxResident  = metric("resident_limit_bytes", "Memory that parts of files may be locked in.")
 	metricResidentHits = metric("resident_reads_total", "Reads from there.")
@@ -115,7 +114,6 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 	o.counter(metricSlowed, st.Slowed)
 	o.counter(metricWakeups, st.Wakeups)
 	o.counter(metricCancelled, st.Cancelled)
-	o.gauge(metricAwake, oneIf(st.CPULatencyHeld))
 	o.gauge(metricResident, int(st.Resident.Bytes))
 	o.gauge(metricMaxResident, int(st.Resident.MaxBytes))
 	o.counter(metricResidentHits, st.Resident.Reads)
@@ -174,14 +172,6 @@ func (o output) put(d *prometheus.Desc, m prometheus.Metric, err error) {
 func (o output) gauge(d *prometheus.Desc, v int, labels ...string) {
 	m, err := prometheus.NewConstMetric(d, prometheus.GaugeValue, float64(v), labels...)
 	o.put(d, m, err)
-}
-
-// oneIf is 1 for what is true, else 0.
-func oneIf(is bool) int {
-	if is {
-		return 1
-	}
-	return 0
 }
 
 func (o output) counter(d *prometheus.Desc, v uint64, labels ...string) {

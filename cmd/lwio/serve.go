@@ -31,7 +31,6 @@ type serveOptions struct {
 	readOnly  bool
 	allowMD5  bool
 	metrics   string
-	awake     cpuLatency
 	resident  string
 	limits    limitOptions
 }
@@ -59,7 +58,6 @@ each line of it is USER:PASSWORD.`,
 	f.BoolVar(&o.readOnly, "read-only", false, "refuse every change")
 	f.BoolVar(&o.allowMD5, "allow-md5", false, "accept clients that sign with unkeyed MD5 only (no protection)")
 	f.StringVar(&o.metrics, "metrics", "", "address and port for Prometheus, at /metrics; it tells users and addresses of clients to who asks")
-	f.Var(&o.awake, "cpu-latency", "while there is I/O, keep idle CPUs of this host from sleep that takes longer to leave; 0 from all sleep (Linux; costs power; default off)")
 	f.StringVar(&o.resident, "resident", "", "memory for the parts of files that are read most, which is locked while they are; 0 for none (Linux; default an eighth of what this process may have)")
 	o.limits.register(cmd)
 	return cmd
@@ -101,7 +99,6 @@ func (a *app) serve(ctx context.Context, o serveOptions, args []string) error {
 	}
 	srv, err := server.New(server.Config{
 		FS: files, Lookup: users.Lookup, Providers: providers, AllowMD5: o.allowMD5, Limits: limits, Logger: log,
-		CPULatency: time.Duration(o.awake),
 	})
 	if err != nil {
 		return err

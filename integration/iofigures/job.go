@@ -51,7 +51,6 @@ type job struct {
 	Lanes  int  // connections; 0 is one
 	Shared bool // client and server on one core
 	Paged  bool // in the file that was laid down page by page
-	Awake  bool // idle processors poll instead of sleeping
 	Cubic  bool // of tcp: its congestion control, not the system's
 
 	// What the conductor knows.

@@ -186,35 +186,17 @@ func (l *lab) serverCore(j job) int {
 
 // serverKey names the server that a job wants.
 func (l *lab) serverKey(j job) string {
-	return fmt.Sprintf("lwio serve --no-crc=%t, core %d, awake: %t", j.NoCRC, l.serverCore(j), j.Awake)
+	return fmt.Sprintf("lwio serve --no-crc=%t, core %d", j.NoCRC, l.serverCore(j))
 }
 
 // lwioServer is 'lwio serve' as the job wants it.
 func (l *lab) lwioServer(j job) (*service, error) {
 	args := []string{"serve", "--listen", "127.0.0.1:0", fmt.Sprintf("--no-crc=%t", j.NoCRC)}
-	if j.Awake {
-		args = append(args, "--cpu-latency", "0")
-	}
 	return l.serve(l.serverKey(j), l.serverCore(j), l.lwio, append(args, "data="+filepath.Dir(l.file))...)
 }
 
-// run carries a job out once. Idle processors are kept awake by our server, where the job
-// has one, else by this process.
+// run carries a job out once.
 func (l *lab) run(ctx context.Context, j job) (o outcome, err error) {
-	switch {
-	case !j.Awake:
-	case !j.ours():
-		err = measure.Awake(func() (err error) {
-			j.Awake = false
-			o, err = l.run(ctx, j)
-			return err
-		})
-		return o, err
-	default:
-		if err = measure.MissingAwake(); err != nil {
-			return o, err
-		}
-	}
 	j.Runtime, j.Span = l.runtime, l.size
 	if j.File, err = l.fileOf(j); err != nil {
 		return outcome{}, err

@@ -8,8 +8,7 @@
 // row does not say otherwise, in memory of the file that is in the page cache. All
 // subjects of a row run in turns, each time in a fresh client; a figure is the median
 // of its runs. How busy others kept the machine is said, as figures of a machine that is
-// not quiet are worth little. Rows with -awake at the end are measured while idle processors
-// poll, which takes the right to write to /dev/cpu_dma_latency. What counts is the ratio
+// not quiet are worth little. What counts is the ratio
 // within a row, held against a bar. What cannot be measured, for want of nbdkit say, is said.
 package main
 

@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"lwio/integration/internal/measure"
 	"lwio/integration/skips"
 )
 
@@ -59,12 +58,6 @@ func TestRows(t *testing.T) {
 					l.runtime *= 4
 					o, err = l.run(t.Context(), j)
 				}
-				if missing := measure.MissingAwake(); j.Awake && missing != nil {
-					if err == nil {
-						t.Errorf("it was measured, though %v", missing)
-					}
-					return
-				}
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -72,37 +65,6 @@ func TestRows(t *testing.T) {
 					t.Errorf("%+v", o)
 				}
 			})
-		}
-	}
-}
-
-// A row with idle processors awake is its plain one in all but that, and the servers that keep
-// them awake end with it: what follows is measured as the system has it.
-func TestAwake(t *testing.T) {
-	all := withAwake([]row{{name: "a", bars: []bar{{0, best, rate, atLeast, 0.7}}, subjects: []subject{
-		{"local", alone.via(wayLocal, "")}, {"shm", alone.via(wayShm, polling)},
-	}}, {name: "b"}}, "a")
-	if len(all) != 3 || all[1].name != "a-awake" || len(all[1].bars) != 1 || all[2].name != "b" {
-		t.Fatalf("%+v", all)
-	}
-	for i, s := range all[1].subjects {
-		if all[0].subjects[i].job.Awake || !s.job.Awake {
-			t.Errorf("%+v", s)
-		}
-	}
-	l := testLab(t)
-	got, err := all[1].measure(t.Context(), l)
-	if err != nil || len(got.Subjects) != 2 || len(l.servers) != 0 {
-		t.Errorf("%+v, %d servers left, %v", got, len(l.servers), err)
-	}
-	missing := measure.MissingAwake()
-	for _, s := range got.Subjects {
-		why := ""
-		if missing != nil {
-			why = missing.Error()
-		}
-		if s.Failure != why {
-			t.Errorf("%v: %+v", missing, s)
 		}
 	}
 }

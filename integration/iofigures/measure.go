@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"lwio/integration/internal/measure"
@@ -75,9 +74,6 @@ func (r row) measure(ctx context.Context, l *lab) (table, error) {
 		}
 		return nil
 	})
-	if e := l.rest(r); err == nil {
-		err = e
-	}
 	for i, s := range r.subjects {
 		t.Subjects = append(t.Subjects, s.summarize(runs[i], failures[i]))
 	}
@@ -85,18 +81,6 @@ func (r row) measure(ctx context.Context, l *lab) (table, error) {
 		t.Bars = append(t.Bars, b.judge(r.name, t.Subjects))
 	}
 	return t, err
-}
-
-// rest ends the servers of a row that keep idle processors awake: for a moment they would
-// still do so in the next.
-func (l *lab) rest(r row) error {
-	var errs []error
-	for _, s := range r.subjects {
-		if s.job.Awake && s.job.ours() {
-			errs = append(errs, l.dropServer(s.job))
-		}
-	}
-	return errors.Join(errs...)
 }
 
 // summarize makes the medians of a subject.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"slices"
 )
 
 // row is a line of the list of bars: subjects that do the same, and how they are to
@@ -112,27 +111,7 @@ func (j job) lanes(n int) job {
 }
 
 // rows are all that is measured.
-var rows = withAwake(plain, "shm-32", "adaptive-32", "iwarp-32", "write-4k")
-
-// withAwake are the rows, and after each of those names the same row once more with idle
-// processors awake, under the same bars.
-func withAwake(plain []row, names ...string) (all []row) {
-	for _, r := range plain {
-		all = append(all, r)
-		if !slices.Contains(names, r.name) {
-			continue
-		}
-		r.name, r.title, r.subjects = r.name+"-awake", r.title+", idle processors awake", slices.Clone(r.subjects)
-		for i := range r.subjects {
-			r.subjects[i].job.Awake = true
-		}
-		all = append(all, r)
-	}
-	return all
-}
-
-// plain are the rows with processors that sleep as the system has them.
-var plain = []row{
+var rows = []row{
 	{name: "shm-1", title: "shm: 4 KiB random reads, one at a time", subjects: []subject{
 		{"local", alone.via(wayLocal, "")},
 		{"shm, polling", alone.via(wayShm, polling)},

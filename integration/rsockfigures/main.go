@@ -1,8 +1,7 @@
 // Command rsockfigures measures sockets over RDMA beside the sockets of the system: two
 // processes, each on a core of its own. All subjects of a row run in turns, each time in
 // fresh processes; a figure is the median of its runs. What counts is the ratio to the
-// first subject of the same row. Rows with -awake at the end are measured while idle
-// processors poll.
+// first subject of the same row.
 //
 //	go run ./rsockfigures [-rounds 5] [-only ROW,...] [-scale 1]
 //
@@ -48,10 +47,6 @@ func exitOn(err error) {
 
 // measure runs all subjects of a row and prints its table, or why there is none.
 func (r row) measure(c conductor, rounds int) error {
-	if err := r.missing(); err != nil {
-		fmt.Printf("\n%s: not measured: %v\n", r.name, err)
-		return nil
-	}
 	runs := make([][]run, len(r.subjects))
 	err := measure.InTurns(rounds, len(r.subjects), func(i int) error {
 		one, err := c.run(r.subjects[i].job)

@@ -2,7 +2,6 @@ package main
 
 import (
 	"os"
-	"slices"
 	"strings"
 	"testing"
 
@@ -27,12 +26,6 @@ func TestRows(t *testing.T) {
 	c := conductor{cores: [2]int{cores[0], cores[len(cores)-1]}, scale: 0.01}
 	for _, r := range rows {
 		t.Run(r.name, func(t *testing.T) {
-			if err := r.missing(); err != nil {
-				if _, e := c.run(r.subjects[0].job); e == nil {
-					t.Errorf("it was measured, though %v", err)
-				}
-				return
-			}
 			runs := make([][]run, len(r.subjects))
 			for i, s := range r.subjects {
 				if s.job.Conns > 40 {
@@ -58,20 +51,6 @@ func TestRows(t *testing.T) {
 				t.Errorf("table of %d lines:\n%s", n, out.String())
 			}
 		})
-	}
-}
-
-// A row with idle processors awake has all subjects of its plain one that sleep.
-func TestWithAwake(t *testing.T) {
-	all := withAwake([]row{{"a", "A", []subject{
-		{"first", job{Size: 1}, bar{}}, {"spins", job{Spin: true}, bar{rate: 1}}, {"sleeps", job{Size: 2}, bar{rate: 2}},
-	}}, {"b", "B", nil}}, "a")
-	if len(all) != 3 || all[1].name != "a-awake" || all[2].name != "b" || len(all[0].subjects) != 3 {
-		t.Fatalf("%+v", all)
-	}
-	want := []subject{{"first", job{Size: 1, Awake: true}, bar{}}, {"sleeps", job{Size: 2, Awake: true}, bar{rate: 2}}}
-	if !slices.Equal(all[1].subjects, want) || all[0].subjects[0].job.Awake {
-		t.Errorf("%+v", all)
 	}
 }
 

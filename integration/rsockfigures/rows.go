@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -37,37 +36,7 @@ const kib = 1 << 10
 const cubic = "cubic"
 
 // rows are all that is measured.
-var rows = withAwake(plain, "ping", "iwarp-ping", "iwarp-stream", "http")
-
-// withAwake are the rows, and after each of those names its subjects that sleep once more with
-// idle processors awake, under the same bars.
-func withAwake(plain []row, names ...string) (all []row) {
-	for _, r := range plain {
-		all = append(all, r)
-		if !slices.Contains(names, r.name) {
-			continue
-		}
-		awake := row{name: r.name + "-awake", title: r.title + ", idle processors awake"}
-		for _, s := range r.subjects {
-			if s.job.Awake = true; !s.job.Spin {
-				awake.subjects = append(awake.subjects, s)
-			}
-		}
-		all = append(all, awake)
-	}
-	return all
-}
-
-// missing is why the row cannot be measured here; nil if it can.
-func (r row) missing() error {
-	if !r.subjects[0].job.Awake {
-		return nil
-	}
-	return measure.MissingAwake()
-}
-
-// plain are the rows with processors that sleep as the system has them.
-var plain = []row{
+var rows = []row{
 	{"ping", "64 bytes there and back", []subject{
 		{"Unix socket", job{Bench: "ping", Via: "unix", Size: 64, Count: 20_000}, bar{}},
 		{"shm, spinning", job{Bench: "ping", Via: "shm", Spin: true, Size: 64, Count: 300_000}, bar{rate: 10}},

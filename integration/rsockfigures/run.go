@@ -29,17 +29,10 @@ func (c conductor) run(j job) (r run, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	pair := measure.Pair{Cores: c.cores, Procs: 1}
-	do := func() error {
-		return pair.Run(ctx, j, func(addr string) any {
-			j.Active, j.Peer = true, addr
-			return j
-		}, [2]any{&r[0], &r[1]})
-	}
-	if j.Awake {
-		err = measure.Awake(do)
-	} else {
-		err = do()
-	}
+	err = pair.Run(ctx, j, func(addr string) any {
+		j.Active, j.Peer = true, addr
+		return j
+	}, [2]any{&r[0], &r[1]})
 	if ctx.Err() != nil {
 		return r, fmt.Errorf("not done after %v", patience)
 	}

@@ -28,7 +28,6 @@ type job struct {
 	Heavy bool   // much goes through each connection, and then it rests
 	// Congestion is the congestion control of TCP, "" the system's.
 	Congestion string
-	Awake      bool // idle processors poll instead of sleeping
 
 	Active bool   // which of the two this is
 	Peer   string // for the active one, where the passive one is

@@ -319,26 +319,6 @@ func TestHeadline(t *testing.T) {
 	}
 }
 
-// What is told says in which state idle processors were.
-func TestReportOfCPULatency(t *testing.T) {
-	for limit, want := range map[time.Duration][2]string{
-		0:                      {"", ""},
-		time.Nanosecond:        {", idle CPUs awake\n", `"cpu_latency_us": 0`},
-		2500 * time.Nanosecond: {", idle CPUs awake within 2 us\n", `"cpu_latency_us": 2`},
-	} {
-		j := job()
-		j.CPULatency = limit
-		var table, script strings.Builder
-		if err := errors.Join(WriteTable(&table, j, summaries()[1:2]), WriteJSON(&script, j, summaries()[1:2])); err != nil {
-			t.Fatal(err)
-		}
-		if !strings.Contains(table.String(), want[0]) || !strings.Contains(script.String(), want[1]) ||
-			strings.Contains(table.String()+script.String(), "awake") != (limit > 0) || strings.Contains(script.String(), "cpu_latency_us") != (limit > 0) {
-			t.Errorf("%v: %s%s", limit, table.String(), script.String())
-		}
-	}
-}
-
 // A plot is well-formed, whatever names and figures.
 func TestWritePlot(t *testing.T) {
 	for n, all := range [][]Summary{summaries(), summaries()[2:], nil} {

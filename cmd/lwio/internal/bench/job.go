@@ -39,9 +39,6 @@ type Job struct {
 	Verify bool
 	// CRC is what there is to say of iWARP's CRCs: on, off.
 	CRC string
-	// CPULatency is how long an idle processor takes at most to wake up meanwhile, if there
-	// is a limit.
-	CPULatency time.Duration
 }
 
 // verifiesWrites tells whether to read back what was written.

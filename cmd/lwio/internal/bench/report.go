@@ -28,7 +28,6 @@ type summaryJSON struct {
 	BlockSize      int          `json:"bs"`
 	Depth          int          `json:"iodepth"`
 	Jobs           int          `json:"numjobs"`
-	CPULatency     *int64       `json:"cpu_latency_us,omitempty"` // the limit, if there is one
 	IOPS           float64      `json:"iops"`
 	BytesPerSecond float64      `json:"bytes_per_second"`
 	Latency        *latencyJSON `json:"latency_us,omitempty"`
@@ -47,10 +46,6 @@ func WriteJSON(out io.Writer, j *Job, all []Summary) error {
 		r := summaryJSON{
 			Provider: s.Target, Completion: s.Completion, CRC: j.crcOf(s), RW: j.Pattern, BlockSize: j.BlockSize, Depth: j.Depth, Jobs: j.Jobs,
 			IOPS: s.IOPS, BytesPerSecond: s.BytesPerSecond, ClientCPU: micros(s.ClientPerOp), Errors: s.Errors,
-		}
-		if j.CPULatency > 0 {
-			us := j.CPULatency.Microseconds()
-			r.CPULatency = &us
 		}
 		if s.ServerPerOp >= 0 && s.Latency.Count() > 0 {
 			us := micros(s.ServerPerOp)
@@ -112,18 +107,6 @@ func (j *Job) crcOf(s Summary) string {
 	return j.CRC
 }
 
-// awake is what there is to say of idle processors.
-func (j *Job) awake() string {
-	switch us := j.CPULatency.Microseconds(); {
-	case j.CPULatency == 0:
-		return ""
-	case us == 0:
-		return ", idle CPUs awake"
-	default:
-		return fmt.Sprintf(", idle CPUs awake within %d us", us)
-	}
-}
-
 // WriteTable writes the summaries of a job for people. If the first is the local
 // floor, ratios to it stand beside: of the rate, and of the client's CPU; and what
 // offloading saves stands before everything else.
@@ -136,8 +119,8 @@ func WriteTable(out io.Writer, j *Job, all []Summary) error {
 	if j.Jobs == 1 {
 		connections = "connection"
 	}
-	fmt.Fprintf(out, "%s, blocks of %s, %d in flight, %d %s, %v each%s\n",
-		j.Pattern, FormatSize(int64(j.BlockSize)), j.Depth, j.Jobs, connections, j.Runtime, j.awake())
+	fmt.Fprintf(out, "%s, blocks of %s, %d in flight, %d %s, %v each\n",
+		j.Pattern, FormatSize(int64(j.BlockSize)), j.Depth, j.Jobs, connections, j.Runtime)
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	head := "transport\tcompletion\tops/s\tMB/s\tmean us\tp50 us\tp99 us\tp99.9 us\tclient CPU us/op\tserver CPU us/op\t"
 	if floor != nil {
