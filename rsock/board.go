@@ -161,7 +161,7 @@ func (b *board) lane(ctx context.Context, p *path, local netip.Addr) (*lane, err
 func (l *lane) start(ctx context.Context, p *path, local netip.Addr) (*lane, error) {
 	b := l.board
 	svc, err := verbs.StartupEx(ctx, p.provider, local,
-		&verbs.Config{Threshold: b.cfg.Threshold, NoRead: b.cfg.NoRead, ReceiveDepth: b.cfg.ReceiveBuffers})
+		&verbs.Config{ReceiveDepth: b.cfg.ReceiveBuffers})
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	defer close(l.open)

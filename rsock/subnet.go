@@ -36,6 +36,8 @@ func (p *path) inside() bool { return len(p.addrs) == 0 }
 
 // readSubnets asks the system and the providers. It fails if ctx ends, as what providers say
 // then is not about their addresses.
+//
+// Source: [WSD §1], [WSD §2.4 SIO_ADDRESS_LIST_QUERY]
 func readSubnets(ctx context.Context, cfg *Config) (*subnets, error) {
 	own, err := cfg.hostPrefixes()
 	if err != nil {

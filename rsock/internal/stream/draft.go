@@ -49,7 +49,7 @@ func (d *draft) trySend(n int) bool {
 	m.appendHeader(t.buf[:0], n)
 	if err := o.sendLocked(t, HeaderSize+n); err != nil {
 		o.free = append(o.free, d.i)
-		o.s.fail(connectionError(o.s.sock, err))
+		o.s.fail(connectionError(&o.s.sock, err))
 	}
 	o.lent = nil
 	return true

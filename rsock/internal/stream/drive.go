@@ -121,7 +121,7 @@ func (s *Stream) sleep(w *waiter) {
 	w.state.Store(waiterSleeps)
 	if !w.flag.Load() {
 		if err := s.sock.Wait(ctx); err != nil && ctx.Err() == nil {
-			s.fail(connectionError(s.sock, err))
+			s.fail(connectionError(&s.sock, err))
 		}
 	}
 	w.state.Store(waiterRuns)
@@ -147,7 +147,7 @@ func (s *Stream) poll() int {
 	}
 	s.mu.Unlock()
 	if err != nil {
-		s.fail(connectionError(s.sock, err))
+		s.fail(connectionError(&s.sock, err))
 	}
 	return n
 }

@@ -161,7 +161,7 @@ func (s *Stream) ask(f *fetch, t *incoming, b verbs.BufferEx, into []byte) {
 	case errno == verbs.EINVAL, errno == verbs.EFAULT:
 		s.fail(violation("%v: transfer %d: %v", TypeOffer, t.id, err))
 	default:
-		s.fail(connectionError(s.sock, err))
+		s.fail(connectionError(&s.sock, err))
 	}
 	s.release(f)
 }
@@ -218,7 +218,7 @@ func (s *Stream) fetched(f *fetch) {
 		return
 	}
 	g := &s.in.fetching
-	n, err := f.over.Result()
+	n, err := s.sock.GetResult(&f.over)
 	if err != nil {
 		s.lost(err)
 	}

@@ -51,7 +51,7 @@ func (r *raw) say(b []byte) {
 	if err := r.sock.Send(&r.send, []verbs.BufferEx{{Handle: r.handle, Offset: rawBuffers * rawSize, Length: n}}, 0); err != nil {
 		return // the connection has ended, which the test sees elsewhere
 	}
-	r.until(func() bool { return r.send.Done() })
+	r.until(func() bool { return r.isDone(&r.send) })
 }
 
 // tell sends a message with the right sequence.
@@ -60,6 +60,12 @@ func (r *raw) tell(m Message) {
 	m.Sequence = r.sequence
 	r.sequence++
 	r.say(m.AppendTo(nil))
+}
+
+// isDone polls once, and reports whether a request has ended.
+func (r *raw) isDone(o *verbs.Overlapped) bool {
+	_, err := r.sock.GetResult(o)
+	return !errors.Is(err, verbs.IOIncomplete)
 }
 
 // until polls until something is so.
@@ -78,8 +84,8 @@ func (r *raw) hear(want Type) Message {
 	r.tb.Helper()
 	for {
 		o := r.recvs[r.next]
-		r.until(o.Done)
-		n, err := o.Result()
+		r.until(func() bool { return r.isDone(o) })
+		n, err := r.sock.GetResult(o)
 		if err != nil {
 			r.tb.Fatalf("waiting for %v: %v", want, err)
 		}

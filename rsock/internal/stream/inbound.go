@@ -82,7 +82,7 @@ func (s *Stream) received(t *recvSlot, over *verbs.Overlapped) {
 	if s.dead || s.in.broken {
 		return
 	}
-	n, err := over.Result()
+	n, err := s.sock.GetResult(over)
 	if err != nil {
 		s.lost(err)
 		return
@@ -122,7 +122,7 @@ func (s *Stream) lost(err error) {
 		s.fail(ErrPeerClosed)
 		return
 	}
-	s.fail(connectionError(s.sock, err))
+	s.fail(connectionError(&s.sock, err))
 }
 
 // handle does what a message asks for. An error ends the stream. keep says that its credit
@@ -158,7 +158,7 @@ func (s *Stream) meet(m *Message) error {
 		return violation("%v: %d credits for %d buffers", m.Type, m.Credits, peer.Buffers)
 	}
 	own := s.negotiation()
-	s.peerReads, s.copies = peer.CanRead, copiesFirst(s.sock, &peer)
+	s.peerReads, s.copies = peer.CanRead, copiesFirst(&s.sock, &peer)
 	s.depth = s.fetchDepth()
 	s.out.begin(&own, &peer, m.Type == TypeNegotiateAck)
 	s.in.met = true

@@ -70,13 +70,13 @@ const rdmaDepth = 2 + maxDirect
 
 // sent says that a buffer is free again. A failure shows in the receives too.
 func (o *outbound) sent(i int, over *verbs.Overlapped) {
-	_, err := over.Result() // before others can use it again
+	_, err := o.s.sock.GetResult(over) // before others can use it again
 	o.mu.Lock()
 	wasNone := len(o.free) == 0
 	o.free = append(o.free, i)
 	o.mu.Unlock()
 	if err != nil {
-		o.s.fail(connectionError(o.s.sock, err))
+		o.s.fail(connectionError(&o.s.sock, err))
 		return
 	}
 	if wasNone {
@@ -132,7 +132,7 @@ func (o *outbound) trySendLocked(m *Message, k class) bool {
 	}
 	m.Credits = o.credits.spend()
 	if err := o.postLocked(m); err != nil {
-		o.s.fail(connectionError(o.s.sock, err))
+		o.s.fail(connectionError(&o.s.sock, err))
 	}
 	return true
 }
@@ -208,7 +208,7 @@ func (o *outbound) flushLocked() {
 // commitLocked posts receives that were deferred and not posted with a message.
 func (o *outbound) commitLocked() {
 	if err := o.s.sock.Commit(); err != nil {
-		o.s.fail(connectionError(o.s.sock, err))
+		o.s.fail(connectionError(&o.s.sock, err))
 	}
 }
 
@@ -236,7 +236,7 @@ func (o *outbound) arrived(t *recvSlot, m *Message, keep bool) (ok, calm bool) {
 func (o *outbound) recvLocked(t *recvSlot) bool {
 	err := o.s.sock.Recv(&t.over, t.sge[:], verbs.Defer)
 	if err != nil {
-		o.s.fail(connectionError(o.s.sock, err))
+		o.s.fail(connectionError(&o.s.sock, err))
 	}
 	return err == nil
 }

@@ -167,7 +167,7 @@ func (o *outbound) writeLocked(t *outgoing) error {
 	case errno == verbs.EINVAL, errno == verbs.EFAULT:
 		err = violation("%v: transfer %d: %v", TypeReady, t.id, err)
 	default:
-		err = connectionError(o.s.sock, err)
+		err = connectionError(&o.s.sock, err)
 	}
 	t.writing = false
 	return err
@@ -178,7 +178,7 @@ func (o *outbound) written(over *verbs.Overlapped) {
 	o.mu.Lock()
 	f := &o.sending
 	t := f.open[0]
-	_, err := over.Result()
+	_, err := o.s.sock.GetResult(over)
 	if err == nil {
 		t.moved += uint64(f.part)
 		f.done += uint64(f.part)
@@ -194,7 +194,7 @@ func (o *outbound) written(over *verbs.Overlapped) {
 		}
 	} else {
 		t.writing = false
-		err = connectionError(o.s.sock, err)
+		err = connectionError(&o.s.sock, err)
 	}
 	o.mu.Unlock()
 	if err != nil {

@@ -2,10 +2,8 @@ package stream
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"io"
-	"net/netip"
 	"runtime"
 	"sync"
 	"testing"
@@ -269,7 +267,7 @@ func TestRestBesideData(t *testing.T) {
 // TestNoRestOfPinnedMemory: where the provider does not say that pages may go, they stay.
 func TestNoRestOfPinnedMemory(t *testing.T) {
 	onFabrics(t, func(t *testing.T, f fabric) {
-		pin := func(p rdma.Provider) rdma.Provider { return pinning{p} }
+		pin := func(p rdma.Provider) rdma.Provider { return without{p, rdma.CapPageable} }
 		a, b := restPair(t, f, setup{wrap: pin, wrapPassive: pin})
 		flood(t, a, b)
 		flood(t, b, a)
@@ -281,22 +279,6 @@ func TestNoRestOfPinnedMemory(t *testing.T) {
 			}
 		}
 	})
-}
-
-// pinning is a provider that pins what is registered.
-type pinning struct{ rdma.Provider }
-
-func (p pinning) OpenAdapter(ctx context.Context, local netip.Addr) (rdma.Adapter, error) {
-	a, err := p.Provider.OpenAdapter(ctx, local)
-	return pinningAdapter{a}, err
-}
-
-type pinningAdapter struct{ rdma.Adapter }
-
-func (a pinningAdapter) Info() rdma.AdapterInfo {
-	info := a.Adapter.Info()
-	info.Caps &^= rdma.CapPageable
-	return info
 }
 
 // TestRestOfSend: while something is on its way from a buffer nothing is given back.

@@ -61,7 +61,7 @@ func (o *outbound) give(p *piece) {
 //
 // Source: [WSD §5.2], [WSD §5.4]
 func (o *outbound) furnishLocked() error {
-	ctx, g, sock := context.Background(), &o.stage, o.s.sock
+	ctx, g, sock := context.Background(), &o.stage, &o.s.sock
 	if !o.s.cfg.Memory.take(stagePieces * stageSize) {
 		return errNoStage
 	}
@@ -86,7 +86,7 @@ func (o *outbound) furnishLocked() error {
 	g.mem = m
 	if err != nil {
 		if e := o.clearLocked(); e != nil {
-			o.s.fail(connectionError(o.s.sock, e)) // some of it is with the peer, some not
+			o.s.fail(connectionError(&o.s.sock, e)) // some of it is with the peer, some not
 		}
 		return noBuffers(err)
 	}
@@ -161,7 +161,7 @@ func (o *outbound) rest() bool {
 		return true
 	}
 	if err := o.clearLocked(); err != nil {
-		o.s.fail(connectionError(o.s.sock, err))
+		o.s.fail(connectionError(&o.s.sock, err))
 	}
 	return false
 }

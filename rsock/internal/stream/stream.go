@@ -17,7 +17,7 @@ import (
 //
 // Source: [WSD §4], [WSD §5]
 type Stream struct {
-	sock  *verbs.Socket
+	sock  socket
 	cfg   Config
 	baton baton
 
@@ -42,7 +42,8 @@ type Stream struct {
 	reading, writing            sync.Mutex // held by one Read, one Write
 	reader, writer, idler       waiter
 	urgentReader, closer        waiter
-	urgentReading               sync.Mutex // held by one ReadUrgent
+	urgentReading               sync.Mutex          // held by one ReadUrgent
+	offered                     [MaxDescriptor]byte // of the memory of a Write; writing guards it
 	readDeadline, writeDeadline deadline
 
 	mu    sync.Mutex // guards what follows
@@ -64,8 +65,13 @@ type Stream struct {
 //
 // Source: [WSD §3.3], [WSD §4]
 func New(ctx context.Context, sock *verbs.Socket, cfg Config) (*Stream, error) {
+	var k socket
+	if err := k.init(sock); err != nil {
+		return nil, errors.Join(err, sock.Close())
+	}
 	s := &Stream{
-		sock: sock, cfg: cfg.withDefaults(sock.Options()),
+		sock: k,
+		cfg:  cfg.withDefaults(sock.Options()),
 		over: make(chan struct{}), closed: make(chan struct{}),
 	}
 	s.linger.Store(int64(s.cfg.Linger))
@@ -162,7 +168,7 @@ func (s *Stream) awaited(w *waiter, met func() bool) bool {
 }
 
 // canRead tells whether this side fetches by RDMA Read.
-func (s *Stream) canRead() bool { return s.sock.Options().CanRead && !s.cfg.NoRead }
+func (s *Stream) canRead() bool { return s.sock.canRead() && !s.cfg.NoRead }
 
 // fail ends the stream with an error, which must not be nil; only the first counts.
 func (s *Stream) fail(err error) {
@@ -185,7 +191,7 @@ func (s *Stream) failure() error {
 }
 
 // connectionError is what the end of the connection below means, of which err tells.
-func connectionError(sock *verbs.Socket, err error) error {
+func connectionError(sock *socket, err error) error {
 	if cause := sock.Err(); cause != nil {
 		err = cause
 	}

@@ -115,7 +115,7 @@ func (s *Stream) writeLarge(p []byte) (n int, err error) {
 
 // copiesFirst tells whether what is offered is copied into memory that the peer reaches
 // faster.
-func copiesFirst(sock *verbs.Socket, peer *Negotiation) bool {
+func copiesFirst(sock *socket, peer *Negotiation) bool {
 	return peer.CanRead && sock.Service().Info().Caps.Has(rdma.CapDirectAlloc)
 }
 
@@ -162,13 +162,12 @@ func (s *Stream) offerPiece(g *piece, k int, head []byte) error {
 // Source: [WSD §5.2], [WSD §5.3], [WSD §5.4]
 func (s *Stream) offerMemory(p []byte, head int) (n int, err error) {
 	ctx, t, tail := context.Background(), &outgoing{}, (*outgoing)(nil)
-	var descriptor [MaxDescriptor]byte
 	size, rest, last := 0, p[head:min(len(p), head+s.sock.Options().MaxRdmaSize)], []byte(nil)
 	if s.peerReads {
 		if keep := min(stageSize, len(rest)/tailPart); head+len(rest) == len(p) && keep >= directRead {
 			rest, last = rest[:len(rest)-keep], rest[len(rest)-keep:]
 		}
-		size, err = s.sock.RegisterRdmaMemory(ctx, rest, verbs.MemRead, descriptor[:])
+		size, err = s.sock.RegisterRdmaMemory(ctx, rest, verbs.MemRead, s.offered[:])
 	} else {
 		t.handle, err = s.sock.RegisterMemory(ctx, rest, verbs.MemRead)
 	}
@@ -176,7 +175,7 @@ func (s *Stream) offerMemory(p []byte, head int) (n int, err error) {
 		return 0, s.registerError(err)
 	}
 	t.total = uint64(len(rest))
-	err = s.await(func() (bool, error) { return s.out.offer(t, p[:head], descriptor[:size]), nil })
+	err = s.await(func() (bool, error) { return s.out.offer(t, p[:head], s.offered[:size]), nil })
 	if err == nil {
 		n = head
 		if len(last) > 0 {
@@ -194,7 +193,7 @@ func (s *Stream) offerMemory(p []byte, head int) (n int, err error) {
 		}
 	}
 	if size > 0 {
-		err = errors.Join(err, s.sock.DeregisterRdmaMemory(descriptor[:size]))
+		err = errors.Join(err, s.sock.DeregisterRdmaMemory(s.offered[:size]))
 	} else {
 		err = errors.Join(err, s.sock.DeregisterMemory(t.handle))
 	}
@@ -225,7 +224,7 @@ func (s *Stream) registerError(err error) error {
 		return f
 	}
 	if verbs.ErrnoOf(err) == verbs.ENOTCONN {
-		return connectionError(s.sock, err)
+		return connectionError(&s.sock, err)
 	}
 	return noBuffers(err)
 }

@@ -62,7 +62,7 @@ func (e *end) echo(posted chan<- struct{}, stop <-chan struct{}) error {
 	}
 	close(posted)
 	for i := 0; ; i = 1 - i {
-		if err := e.spin(&recv[i], stop); err != nil || !recv[i].Done() {
+		if err := e.spin(&recv[i], stop); err != nil || !recv[i].isDone() {
 			return err
 		}
 		copy(e.buf[out[i][0].Offset:], e.buf[in[i][0].Offset:in[i][0].Offset+pingSize])
@@ -77,7 +77,7 @@ func (e *end) echo(posted chan<- struct{}, stop <-chan struct{}) error {
 
 // spin looks for the outcome of a request until it is there, or stop is closed.
 func (e *end) spin(o *Overlapped, stop <-chan struct{}) error {
-	for i := 1; !o.Done(); i++ {
+	for i := 1; !o.isDone(); i++ {
 		if _, err := e.Poll(); err != nil {
 			return err
 		}
@@ -90,6 +90,6 @@ func (e *end) spin(o *Overlapped, stop <-chan struct{}) error {
 			}
 		}
 	}
-	_, err := o.Result()
+	_, err := e.GetResult(o)
 	return err
 }

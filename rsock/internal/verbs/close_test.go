@@ -96,7 +96,7 @@ func TestCloseWithRequestsInFlight(t *testing.T) {
 		if i == 0 {
 			want = ECONNRESET
 		}
-		_, err := over[i].Result()
+		_, err := a.GetResult(&over[i])
 		fails(t, "pending request", err, want)
 		if told[i] != 1 || open[i] != 0 {
 			t.Errorf("request %d: told %d times, with %d regions open", i, told[i], open[i])
@@ -105,7 +105,7 @@ func TestCloseWithRequestsInFlight(t *testing.T) {
 	if a.Close() != nil {
 		t.Error("second close")
 	}
-	<-b.Done()
+	<-b.connector().Done()
 	var o Overlapped
 	fails(t, "send", a.Send(&o, nil, 0), ENOTSOCK)
 	fails(t, "receive", a.Recv(&o, nil, 0), ENOTSOCK)
@@ -133,7 +133,7 @@ func TestPeerCloses(t *testing.T) {
 		}
 		_, err := a.wait(&recv)
 		fails(t, "pending receive", err, ECONNRESET)
-		<-a.Done()
+		<-a.connector().Done()
 		fails(t, "send", a.Send(&o, nil, 0), ECONNRESET)
 		fails(t, "disconnect", a.Disconnect(t.Context()), ENOTCONN)
 		if _, err := a.Poll(); err != nil {
@@ -188,7 +188,7 @@ func TestCloseWhileConnecting(t *testing.T) {
 			t.Error("connects although the socket was closed")
 		}
 		<-waited
-		_, err = e.hole.Result()
+		_, err = e.GetResult(&e.hole)
 		fails(t, "pending receive", err, ECONNRESET)
 		if err := in.Reject(nil); err != nil {
 			t.Log("reject to who has gone:", err)
@@ -213,7 +213,7 @@ func TestCleanup(t *testing.T) {
 		if err := <-accepted; !errors.Is(err, net.ErrClosed) {
 			t.Errorf("accept: %v", err)
 		}
-		<-b.Done()
+		<-b.connector().Done()
 		if _, err := v.Socket(t.Context()); err == nil {
 			t.Error("a socket of a closed service")
 		}

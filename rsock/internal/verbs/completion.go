@@ -93,17 +93,22 @@ func (s *Socket) finishLate() int {
 	return len(all)
 }
 
-// GetResult is the outcome of a request that was posted on this socket: IOIncomplete
-// while it is pending. It polls once if it has to.
+// GetResult returns the outcome of a request of this socket: the number of bytes that
+// were moved, and the error of a request that failed. For a pending request it polls once,
+// and returns IOIncomplete if the request is still pending then. A Complete function calls
+// it too; the request is no longer pending there, and GetResult does not poll.
 //
 // Source: [WSD §5.6 WSPGetOverlappedResult]
 func (s *Socket) GetResult(o *Overlapped) (int, error) {
-	if !o.Done() {
-		if _, err := s.Poll(); err != nil && !o.Done() {
+	if !o.isDone() {
+		if _, err := s.Poll(); err != nil && !o.isDone() {
 			return 0, err
 		}
+		if !o.isDone() {
+			return 0, IOIncomplete
+		}
 	}
-	return o.Result()
+	return o.n, o.err
 }
 
 // Wait sleeps until there may be something for Poll, or ctx ends. What came after a
@@ -122,24 +127,6 @@ func (s *Socket) Wait(ctx context.Context) error {
 		return &Error{Op: "wait", Errno: OperationAborted, Err: context.Cause(ctx)}
 	}
 	return failed("wait", "", s.closedOr(err))
-}
-
-// Drive polls and sleeps until ctx ends or the socket is closed: it is for sockets
-// whose users rely on notification. The caller owns the goroutine.
-//
-// Errors: those of Poll and Wait.
-//
-// Source: [WSD §5.6 WPUCompleteOverlappedRequest]
-func (s *Socket) Drive(ctx context.Context) error {
-	for {
-		n, err := s.Poll()
-		if err == nil && n == 0 {
-			err = s.Wait(ctx)
-		}
-		if err != nil {
-			return err
-		}
-	}
 }
 
 // drain hands out all that is left, after the queue pair was closed.

@@ -27,15 +27,6 @@ type Config struct {
 	// MaxRdmaSize bounds one RDMA operation, in bytes; 0, or more than the adapter
 	// has, means what the adapter has.
 	MaxRdmaSize int
-	// Threshold is the size, in bytes, above which data should go by RDMA; 0
-	// leaves it to the adapter.
-	Threshold int
-	// NoRead keeps WSPRdmaRead from being offered, as with a provider that lacks it.
-	NoRead bool
-	// CacheEntries is how many registrations a socket keeps that nobody uses, each
-	// with its memory; 0 keeps none, and MemoryRegistrationCacheCallback is then not
-	// supported.
-	CacheEntries int
 }
 
 // Options are what a socket of a service can carry: the values of the socket options
@@ -56,8 +47,6 @@ type Options struct {
 	MaxBuffers, MaxReadBuffers int
 	// ReceiveDepth and SendDepth are those of the Config, clamped.
 	ReceiveDepth, SendDepth int
-	// CanRead says that RdmaRead is there.
-	CanRead bool
 }
 
 // optionsOf are the options of a service on an adapter.
@@ -71,13 +60,9 @@ func optionsOf(cfg *Config, info *rdma.AdapterInfo) Options {
 		MaxReadBuffers:    min(MaxBuffers, info.MaxReadSGE),
 		ReceiveDepth:      depth(cfg.ReceiveDepth, info.MaxReceiveQueueDepth),
 		SendDepth:         depth(cfg.SendDepth, info.MaxInitiatorQueueDepth),
-		CanRead:           info.Caps.Has(rdma.CapRead) && !cfg.NoRead,
 	}
 	if cfg.MaxRdmaSize > 0 {
 		o.MaxRdmaSize = min(o.MaxRdmaSize, cfg.MaxRdmaSize)
-	}
-	if cfg.Threshold > 0 {
-		o.RdmaThresholdSize = cfg.Threshold
 	}
 	return o
 }

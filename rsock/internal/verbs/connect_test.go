@@ -27,7 +27,7 @@ func TestConnectFails(t *testing.T) {
 		fails(t, "disconnect", s.Disconnect(t.Context()), ENOTCONN)
 		_, err = s.PeerAddr()
 		fails(t, "peer", err, ENOTCONN)
-		if s.Done() != nil || s.Err() != nil {
+		if s.connector() != nil || s.Err() != nil {
 			t.Error("the end of no connection")
 		}
 		e := newEnd(t, s, 64)
@@ -63,7 +63,7 @@ func TestConnectFails(t *testing.T) {
 		_, err = s.Connect(t.Context(), addr, nil)
 		fails(t, "nobody listens", err, ETIMEDOUT)
 		fails(t, "bind twice", errors.Join(s.Bind(rdma.Addr{}), s.Bind(rdma.Addr{})), 0)
-		if e.hole.Done() {
+		if e.hole.isDone() {
 			t.Error("the receive has ended")
 		}
 	})
@@ -106,8 +106,8 @@ func TestConnect(t *testing.T) {
 		if peer != local || errors.Join(err1, err2) != nil || peer == (rdma.Addr{}) {
 			t.Errorf("the peer is %v, and says %v: %v", peer, local, errors.Join(err1, err2))
 		}
-		if _, err := v.Addrs(t.Context()); err != nil || v.Name() != f.name || v.Info().MaxTransferLength == 0 {
-			t.Errorf("service %s: %v", v.Name(), err)
+		if v.Name() != f.name || v.Info().MaxTransferLength == 0 {
+			t.Errorf("service %s", v.Name())
 		}
 		if other, e := v.Listen(t.Context(), addr, 0); e == nil {
 			t.Error("two listeners have one address", other.Close())

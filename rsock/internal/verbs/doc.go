@@ -18,10 +18,11 @@
 //
 // [Socket.Send], [Socket.Recv], [Socket.RdmaRead] and [Socket.RdmaWrite] never
 // block. Each takes an [Overlapped], which is the caller's and holds the outcome.
-// A request that does not ask for more is polled for with [Socket.GetResult]; one
-// whose Complete is set is notified by a call of it. The completions come out of
-// [Socket.Poll], in whose goroutine Complete runs: somebody has to call it, or
-// [Socket.Drive], which also sleeps. Nothing here has a goroutine of its own.
+// A request without a Complete function is polled for with [Socket.GetResult]; the
+// Complete function of any other is called when it has ended, and calls GetResult for
+// the outcome. [Socket.Poll] takes the completions and calls the Complete functions in
+// the goroutine of its caller; [Socket.Wait] sleeps until there may be one. The package
+// has no goroutine of its own.
 //
 // With the flag [Defer] a request waits for the next one without it, or for
 // [Socket.Commit], and is posted together with that.

@@ -1,11 +1,12 @@
 package verbs
 
-// GUID names an extension function as WSPIoctl's
-// SIO_GET_EXTENSION_FUNCTION_POINTER does.
+import "lwio/rdma"
+
+// GUID names an extension function as WSPIoctl's SIO_GET_EXTENSION_FUNCTION_POINTER does.
 type GUID string
 
-// The extension functions. Each is found as a function whose first parameter is the
-// object that it works on.
+// The extension functions. The look-up returns a method expression, a function with the
+// socket as its first parameter.
 //
 // Source: [WSD §2.2]
 const (
@@ -19,15 +20,18 @@ const (
 	WSPDeregisterRdmaMemory GUID = "C0B422F8-F58C-11D1-AD6C-00C04FA34A2D"
 	// WSPRdmaWrite is (*Socket).RdmaWrite.
 	WSPRdmaWrite GUID = "C0B422F9-F58C-11D1-AD6C-00C04FA34A2D"
-	// WSPRdmaRead is (*Socket).RdmaRead, if the provider has it.
+	// WSPRdmaRead is (*Socket).RdmaRead. It is optional: an adapter without rdma.CapRead
+	// lacks it.
 	WSPRdmaRead GUID = "C0B422FA-F58C-11D1-AD6C-00C04FA34A2D"
-	// WSPMemoryRegistrationCacheCallback is
-	// (*Service).MemoryRegistrationCacheCallback, if there is a cache.
+	// WSPMemoryRegistrationCacheCallback is optional.
+	//
+	// Exception: [WSD §6.1] the function is not offered, because nothing tells a Go program
+	// that memory is about to be freed, so a registration cache could not be invalidated.
 	WSPMemoryRegistrationCacheCallback GUID = "E5DA4AF8-D824-48CD-A799-6337A98ED2AF"
 )
 
-// Extension looks up an extension function. The result is the method expression that
-// the GUID's comment names, for a type assertion.
+// Extension looks up an extension function. The result is the method expression that the
+// comment of the GUID names, for a type assertion.
 //
 // Errors: EOPNOTSUPP if the provider lacks the function, EINVAL for an unknown GUID.
 //
@@ -46,15 +50,15 @@ func (v *Service) Extension(id GUID) (any, error) {
 	case WSPRdmaWrite:
 		return (*Socket).RdmaWrite, nil
 	case WSPRdmaRead:
-		if v.opts.CanRead {
+		if v.canRead() {
 			return (*Socket).RdmaRead, nil
 		}
 	case WSPMemoryRegistrationCacheCallback:
-		if v.cfg.CacheEntries > 0 {
-			return (*Service).MemoryRegistrationCacheCallback, nil
-		}
 	default:
 		errno = EINVAL
 	}
 	return nil, &Error{Op: "look up extension", Object: string(id), Errno: errno}
 }
+
+// canRead reports whether the adapter has RDMA Read.
+func (v *Service) canRead() bool { return v.info.Caps.Has(rdma.CapRead) }

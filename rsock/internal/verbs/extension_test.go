@@ -1,41 +1,70 @@
 package verbs
 
 import (
+	"context"
 	"errors"
+	"net/netip"
 	"syscall"
 	"testing"
 
+	"lwio/rdma"
 	"lwio/rdma/iwarp"
 )
 
-// Optional functions that the provider lacks are reported as such, by the look-up and
-// by the call.
+// withoutRead is a provider whose adapters lack RDMA Read.
+type withoutRead struct{ rdma.Provider }
+
+func (p withoutRead) OpenAdapter(ctx context.Context, local netip.Addr) (rdma.Adapter, error) {
+	a, err := p.Provider.OpenAdapter(ctx, local)
+	if err != nil {
+		return nil, err
+	}
+	return adapterWithoutRead{a}, nil
+}
+
+type adapterWithoutRead struct{ rdma.Adapter }
+
+func (a adapterWithoutRead) Info() rdma.AdapterInfo {
+	info := a.Adapter.Info()
+	info.Caps &^= rdma.CapRead
+	return info
+}
+
+// TestExtensionLookup finds every required function by its GUID, and reports an optional
+// function that the provider lacks both by the look-up and by the call.
 //
-// Source: [WSD §2.2], [WSD §2.4 SIO_GET_EXTENSION_FUNCTION_POINTER]
-func TestExtensions(t *testing.T) {
-	all := []GUID{WSPRegisterMemory, WSPDeregisterMemory, WSPRegisterRdmaMemory, WSPDeregisterRdmaMemory, WSPRdmaWrite,
-		WSPRdmaRead, WSPMemoryRegistrationCacheCallback}
-	full := service(t, iwarp.New(nil), &Config{CacheEntries: 1})
-	least := service(t, iwarp.New(nil), &Config{NoRead: true})
-	for i, id := range all {
-		if f, err := full.Extension(id); f == nil || err != nil {
-			t.Errorf("%s: %v", id, err)
-		}
-		f, err := least.Extension(id)
-		if i < 5 {
-			if f == nil || err != nil {
-				t.Errorf("%s of the least provider: %v", id, err)
+// Source: [WSD §2.2], [WSD §2.4 SIO_GET_EXTENSION_FUNCTION_POINTER], [WSD §6.1]
+func TestExtensionLookup(t *testing.T) {
+	full := service(t, iwarp.New(nil), nil)
+	least := service(t, withoutRead{iwarp.New(nil)}, nil)
+	for _, c := range []struct {
+		id          GUID
+		full, least bool // whether the services have it
+	}{
+		{"C0B422F5-F58C-11D1-AD6C-00C04FA34A2D", true, true},
+		{"C0B422F6-F58C-11D1-AD6C-00C04FA34A2D", true, true},
+		{"C0B422F7-F58C-11D1-AD6C-00C04FA34A2D", true, true},
+		{"C0B422F8-F58C-11D1-AD6C-00C04FA34A2D", true, true},
+		{"C0B422F9-F58C-11D1-AD6C-00C04FA34A2D", true, true},
+		{"C0B422FA-F58C-11D1-AD6C-00C04FA34A2D", true, false},
+		{"E5DA4AF8-D824-48CD-A799-6337A98ED2AF", false, false},
+	} {
+		for v, want := range map[*Service]bool{full: c.full, least: c.least} {
+			f, err := v.Extension(c.id)
+			if (f != nil) != want || (err == nil) != want {
+				t.Errorf("%s: %v, error %v", c.id, f, err)
 			}
-			continue
-		}
-		fails(t, string(id), err, EOPNOTSUPP)
-		if !errors.Is(err, syscall.EOPNOTSUPP) || !errors.Is(err, errors.ErrUnsupported) || f != nil {
-			t.Errorf("%s: %v is not the system's error", id, err)
+			if want {
+				continue
+			}
+			fails(t, string(c.id), err, EOPNOTSUPP)
+			if !errors.Is(err, syscall.EOPNOTSUPP) || !errors.Is(err, errors.ErrUnsupported) {
+				t.Errorf("%s: %v is not the error of the system", c.id, err)
+			}
 		}
 	}
 	_, err := full.Extension("C0B422FB-F58C-11D1-AD6C-00C04FA34A2D")
 	fails(t, "unknown function", err, EINVAL)
-	fails(t, "callback", least.MemoryRegistrationCacheCallback(&all), EOPNOTSUPP)
 	s, err := least.Socket(t.Context())
 	if err != nil {
 		t.Fatal(err)

@@ -71,16 +71,6 @@ func (s *Socket) Alloc(ctx context.Context, size int) (rdma.Memory, error) {
 //
 // Source: [WSD §2.3 WSPRegisterMemory], [WSD §6]
 func (s *Socket) RegisterMemory(ctx context.Context, buf []byte, access Access) (Handle, error) {
-	return s.RegisterOwned(ctx, nil, buf, access)
-}
-
-// RegisterOwned is RegisterMemory for memory that is part of owner, a value that can
-// be compared, such as a pointer. With Config.CacheEntries such a registration, when
-// it is not used any more, is kept for the next time; whoever frees the memory of
-// owner calls Service.MemoryRegistrationCacheCallback first.
-//
-// Source: [WSD §6.1]
-func (s *Socket) RegisterOwned(ctx context.Context, owner any, buf []byte, access Access) (Handle, error) {
 	const op = "register memory"
 	switch {
 	case len(buf) == 0:
@@ -89,28 +79,28 @@ func (s *Socket) RegisterOwned(ctx context.Context, owner any, buf []byte, acces
 		return Handle{}, &Error{Op: op, Errno: EINVAL}
 	}
 	key := memoryKey{addressOf(buf), len(buf), access}
-	if r, err := s.again(op, key, owner); r != nil || err != nil {
+	if r, err := s.again(op, key); r != nil || err != nil {
 		return Handle{r}, err
 	}
 	region, err := s.adapter.RegisterMemory(ctx, buf, access.local())
 	if err != nil {
 		return Handle{}, registerError(op, err)
 	}
-	r, err := s.again(op, key, owner)
+	r, err := s.again(op, key)
 	if r != nil || err != nil {
 		return Handle{r}, errors.Join(err, region.Close()) // somebody else was faster
 	}
-	return s.enter(op, &registration{s: s, region: region, key: key, owner: owner})
+	return s.enter(op, &registration{s: s, region: region, key: key})
 }
 
 // again finds a registration of the same memory, and counts it up.
-func (s *Socket) again(op string, key memoryKey, owner any) (*registration, error) {
+func (s *Socket) again(op string, key memoryKey) (*registration, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
 		return nil, &Error{Op: op, Errno: ENOTSOCK}
 	}
-	return s.memory.again(key, owner), nil
+	return s.memory.again(key), nil
 }
 
 // enter makes a registration known.
@@ -120,7 +110,7 @@ func (s *Socket) enter(op string, r *registration) (Handle, error) {
 		s.mu.Unlock()
 		return Handle{}, errors.Join(&Error{Op: op, Errno: ENOTSOCK}, r.region.Close())
 	}
-	other := s.memory.again(r.key, r.owner)
+	other := s.memory.again(r.key)
 	if other == nil {
 		s.memory.add(r)
 	}
@@ -203,7 +193,7 @@ func (s *Socket) RegisterRdmaMemory(ctx context.Context, buf []byte, access Acce
 	s.mu.Lock()
 	closed := s.closed
 	if !closed {
-		s.memory.lent[d] = region
+		s.memory.remote[d] = region
 	}
 	s.mu.Unlock()
 	if closed {
@@ -225,7 +215,7 @@ func (s *Socket) DeregisterRdmaMemory(desc []byte) error {
 	const op = "deregister rdma memory"
 	d, ok := decodeDescriptor(desc)
 	s.mu.Lock()
-	region := s.memory.lent[d]
+	region := s.memory.remote[d]
 	s.mu.Unlock()
 	if !ok || region == nil {
 		return &Error{Op: op, Errno: EINVAL}
@@ -234,7 +224,7 @@ func (s *Socket) DeregisterRdmaMemory(desc []byte) error {
 		return failed(op, "", err)
 	}
 	s.mu.Lock()
-	delete(s.memory.lent, d)
+	delete(s.memory.remote, d)
 	s.mu.Unlock()
 	return nil
 }

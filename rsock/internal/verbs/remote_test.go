@@ -78,8 +78,8 @@ func TestHostileDescriptors(t *testing.T) {
 				if err := post(&o, a.part(0, 8), desc, 0, 0); err != nil {
 					t.Fatal(err)
 				}
-				<-a.Done()
-				<-b.Done()
+				<-a.connector().Done()
+				<-b.connector().Done()
 				if _, err := a.wait(&o); err == nil && c.read {
 					t.Error("a read that the peer refused succeeds")
 				}

@@ -28,11 +28,12 @@ const Defer Flags = 1
 //
 // Source: [WSD §5.6]
 type Overlapped struct {
-	// Complete asks for notification: it is called once, when the request has ended
-	// and the outcome is there, by whoever is in Poll, Drive or Close. It may post
-	// requests, with this Overlapped too; it must not block, nor close the socket.
-	// Without it the request is polled for. It must not change while a request is
-	// pending.
+	// Complete asks for notification. Poll or Close calls it once, when the request has
+	// ended and GetResult has the outcome. It may post requests, with this Overlapped
+	// too; it must not block, nor close the socket. A request without it is polled for.
+	// It must not change while a request is pending.
+	//
+	// Source: [WSD §5.6 WPUCompleteOverlappedRequest]
 	Complete func(*Overlapped)
 
 	state atomic.Uint32
@@ -47,18 +48,8 @@ const (
 	overDone
 )
 
-// Done reports whether the request has ended. It takes what was handed out already
-// and does not look for more: see [Socket.GetResult].
-func (o *Overlapped) Done() bool { return o.state.Load() == overDone }
-
-// Result is the outcome of a request that has ended: how many bytes were moved, and
-// why it failed, if it did. Before that it is an IOIncomplete.
-func (o *Overlapped) Result() (int, error) {
-	if !o.Done() {
-		return 0, IOIncomplete
-	}
-	return o.n, o.err
-}
+// isDone reports whether the request has ended and its outcome is there.
+func (o *Overlapped) isDone() bool { return o.state.Load() == overDone }
 
 // finish gives the request its outcome.
 func (o *Overlapped) finish(n int, err error) {
@@ -123,7 +114,7 @@ func (s *Socket) Recv(o *Overlapped, bufs []BufferEx, flags Flags) error {
 //
 // Source: [WSD §2.3 WSPRdmaRead]
 func (s *Socket) RdmaRead(o *Overlapped, bufs []BufferEx, target []byte, offset uint32, flags Flags) error {
-	if !s.v.opts.CanRead {
+	if !s.v.canRead() {
 		return &Error{Op: opRead, Errno: EOPNOTSUPP}
 	}
 	return s.initiate(o, opRead, rdma.Request{Op: rdma.OpRead}, bufs, target, offset, flags)

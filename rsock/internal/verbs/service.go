@@ -58,17 +58,6 @@ func (v *Service) Options() Options { return v.opts }
 // Info is that of the adapter below.
 func (v *Service) Info() rdma.AdapterInfo { return v.info }
 
-// Addrs lists the local addresses that the provider serves.
-//
-// Source: [WSD §2.4 SIO_ADDRESS_LIST_QUERY]
-func (v *Service) Addrs(ctx context.Context) ([]netip.Addr, error) {
-	addrs, err := v.provider.Addrs(ctx)
-	if err != nil {
-		return nil, failed("list addresses", v.Name(), err)
-	}
-	return addrs, nil
-}
-
 // Socket makes an unconnected socket, which the caller closes.
 //
 // Errors: ENOTSOCK once the service is closed, ENOBUFS, ENETDOWN.
@@ -121,36 +110,6 @@ func (v *Service) all() []*Socket {
 		all = append(all, s)
 	}
 	return all
-}
-
-// MemoryRegistrationCacheCallback releases the registrations that the sockets of the
-// service keep for memory of owner, which is about to be freed.
-//
-// Errors: EOPNOTSUPP without Config.CacheEntries; EFAULT if some of it is registered
-// and so cannot be released, then nothing is; EINVAL if nothing was kept.
-//
-// Source: [WSD §2.3 WSPMemoryRegistrationCacheCallback], [WSD §6.1]
-func (v *Service) MemoryRegistrationCacheCallback(owner any) error {
-	const op = "registration cache callback"
-	if v.cfg.CacheEntries <= 0 {
-		return &Error{Op: op, Object: v.Name(), Errno: EOPNOTSUPP}
-	}
-	all, kept := v.all(), 0
-	for _, s := range all {
-		n, used := s.owned(owner)
-		if used {
-			return &Error{Op: op, Object: v.Name(), Errno: EFAULT}
-		}
-		kept += n
-	}
-	if kept == 0 {
-		return &Error{Op: op, Object: v.Name(), Errno: EINVAL}
-	}
-	var errs []error
-	for _, s := range all {
-		errs = append(errs, s.release(owner))
-	}
-	return errors.Join(errs...)
 }
 
 // Cleanup closes all sockets, and the adapter; listeners end too. A second call does

@@ -52,7 +52,7 @@ func newSocket(v *Service, a rdma.Adapter) *Socket {
 	s.life, s.end = context.WithCancel(context.Background())
 	s.recving.init(v.opts.ReceiveDepth)
 	s.sending.init(v.opts.SendDepth)
-	s.memory.init(v.cfg.CacheEntries)
+	s.memory.init()
 	return s
 }
 
@@ -196,15 +196,6 @@ func (s *Socket) address(op string, of func(rdma.Connector) (rdma.Addr, error)) 
 		return rdma.Addr{}, failed(op, "", err)
 	}
 	return a, nil
-}
-
-// Done is closed when the connection ends, from whichever side; it is nil before
-// there is one.
-func (s *Socket) Done() <-chan struct{} {
-	if c := s.connector(); c != nil {
-		return c.Done()
-	}
-	return nil
 }
 
 // Err says why the connection ended: nil while it goes on, or before there was one.
