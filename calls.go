@@ -163,7 +163,7 @@ func (c *conn) queueLocked(s *slot, h *wire.Header, data *payload, as slotState,
 		req.Flags = rdma.FlagSilentSuccess
 	}
 	if s.lent != nil && s.kind == kindWrite {
-		req.Flags |= rdma.FlagLend // until the answer is there, whoever waits for it
+		req.Flags |= rdma.FlagByReference // until the answer is there, whoever waits for it
 	}
 	s.fid, s.round = 0, c.round
 	if s.kind.io() {

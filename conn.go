@@ -90,7 +90,7 @@ type conn struct {
 	polled   slotSet     // those that did and are outstanding
 	paces    paces
 	single   atomic.Bool            // the program has one processor
-	asleep   atomic.Bool            // who has the baton is in Notify
+	asleep   atomic.Bool            // who has the baton is in Wait
 	sleeper  atomic.Pointer[waiter] // who does
 	spinning atomic.Bool            // a call looks without having parked
 	armed    atomic.Bool            // an INTERRUPT is outstanding

@@ -191,7 +191,7 @@ func (c *conn) doze(over <-chan struct{}, w *waiter, r ready) {
 		if !c.arm() || c.scan() == 0 {
 			c.sleeper.Store(w)
 			if !r.ready() {
-				err = c.cq.Notify(ctx, rdma.NotifyAny)
+				err = c.cq.Wait(ctx, rdma.NotifyAny)
 			}
 			c.sleeper.Store(nil)
 		}

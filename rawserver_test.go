@@ -256,7 +256,7 @@ func (c *rawConn) serve(ctx context.Context) {
 	for {
 		n, err := c.cq.Poll(results[:])
 		if n == 0 && err == nil {
-			err = c.cq.Notify(ctx, rdma.NotifyAny)
+			err = c.cq.Wait(ctx, rdma.NotifyAny)
 		}
 		if err != nil {
 			return

@@ -49,8 +49,8 @@ const (
 	// CapDirectAlloc: a peer reads and writes memory of Alloc straight, and other memory
 	// only by way of this side's process.
 	CapDirectAlloc Caps = 0x00200000
-	// CapLend: data of a message may stay where the sender has it, see FlagLend.
-	CapLend Caps = 0x00400000
+	// CapByReference: data of a message may stay where the sender has it, see FlagByReference.
+	CapByReference Caps = 0x00400000
 	// CapConfidential: nobody but the two peers can see the data. [OP-114]
 	CapConfidential Caps = 0x20000000
 )

@@ -145,10 +145,10 @@ type CompletionQueue interface {
 	// Errors: StatusBufferOverflow once the queue has overrun, net.ErrClosed
 	// (wrapped) once it is closed and empty.
 	Poll(results []Result) (int, error)
-	// Notify waits for an event of the given kind. A result satisfies
+	// Wait waits for an event of the given kind. A result satisfies
 	// notifications at most once, and all that wait at that moment. No wake-up is
 	// lost: a result that arrived after a Poll which found the queue empty, and
-	// has not yet satisfied a notification, satisfies the next Notify at once. A
+	// has not yet satisfied a notification, satisfies the next Wait at once. A
 	// failure satisfies every kind but NotifyErrors, which waits for the failure
 	// of the queue itself. While a NotifyAny waits, NotifySolicited counts as
 	// NotifyAny. After a notification, Poll until the queue is empty.
@@ -157,7 +157,7 @@ type CompletionQueue interface {
 	// overrun; StatusCanceled when the queue is closed.
 	//
 	// Source: [ND CompletionQueue.Notify]
-	Notify(ctx context.Context, kind NotifyKind) error
+	Wait(ctx context.Context, kind NotifyKind) error
 	// Resize changes the depth; no result is lost.
 	//
 	// Errors: StatusInvalidParameter above the limit, StatusBufferOverflow if
@@ -174,7 +174,7 @@ type CompletionQueue interface {
 type SharedReceiveQueueConfig struct {
 	// Depth is the number of receives, MaxSGE the entries of each.
 	Depth, MaxSGE int
-	// NotifyThreshold: Notify is satisfied when fewer receives are left; 0 for
+	// NotifyThreshold: Wait is satisfied when fewer receives are left; 0 for
 	// never.
 	NotifyThreshold int
 }
@@ -194,8 +194,8 @@ type SharedReceiveQueue interface {
 	//
 	// Errors: StatusNoMoreEntries, StatusDataOverrun, StatusBufferOverflow.
 	PostReceive(reqs []ReceiveRequest) (int, error)
-	// Notify waits until fewer receives than the threshold are left.
-	Notify(ctx context.Context) error
+	// Wait waits until fewer receives than the threshold are left.
+	Wait(ctx context.Context) error
 	// Modify changes depth and threshold; 0 leaves one as it is.
 	//
 	// Errors: StatusBufferOverflow below the number outstanding,
@@ -215,7 +215,7 @@ type QueuePairConfig struct {
 	// SharedReceive, if set, supplies the receives; ReceiveDepth and
 	// MaxReceiveSGE are then not used.
 	SharedReceive SharedReceiveQueue
-	// Context comes back in every result, as Result.QueuePair.
+	// Context comes back in every result, as Result.QueuePairContext.
 	Context uint64
 	// ReceiveDepth and InitiatorDepth are the numbers of requests that may be
 	// outstanding.
@@ -224,9 +224,9 @@ type QueuePairConfig struct {
 	MaxReceiveSGE, MaxInitiatorSGE int
 	// InlineSize is the data of one inline request, in bytes.
 	InlineSize int
-	// TakeLoans: results of receives may have a Loan, which the program releases. Else
+	// AcceptByReference: results of receives may have a Loan, which the program releases. Else
 	// what is lent is copied into the receive.
-	TakeLoans bool
+	AcceptByReference bool
 }
 
 // QueuePair takes work for one connection. It serves one connection in its life.
@@ -254,13 +254,13 @@ type QueuePair interface {
 	// Flush ends all outstanding requests with StatusCanceled; some may still be
 	// in progress when it returns.
 	Flush() error
-	// Rest gives back the pages that hold nothing until something arrives or is sent: of
+	// TrimIdle gives back the pages that hold nothing until something arrives or is sent: of
 	// the receives that wait, whose contents are undefined then, and of what the provider
 	// keeps for the connection alone. They come back with their next use, and what arrives
 	// or is posted at the same time is where it belongs. It may be called at any time; after
 	// a connection has been quiet for a while it is worth its system calls. Without
 	// CapPageable it does nothing.
-	Rest()
+	TrimIdle()
 	// Close disconnects, flushes, and waits until the adapter no longer touches
 	// any memory of the queue pair's requests. A second Close does nothing.
 	Close() error

@@ -94,20 +94,20 @@ const (
 	// memory. With FlagSilentSuccess, as nothing tells then how many bytes there
 	// were, also if the file ends before; some of them may have been placed.
 	FlagOnlyIfCached Flags = 0x0200
-	// FlagLend (send): the bytes of the last SGE may stay where they are. The peer may
+	// FlagByReference (send): the bytes of the last SGE may stay where they are. The peer may
 	// read them until the program knows from the peer itself that it is done with them,
 	// whenever the result of the send comes: the program does not change them, nor
 	// close the region, before. Where the fabric hands memory of Alloc itself to a peer
 	// (rdma/shm), a region with a remote right of which something is lent is handed
-	// over too. It is a wish: without CapLend, or where the peer cannot reach the
+	// over too. It is a wish: without CapByReference, or where the peer cannot reach the
 	// region, the send is like any other.
-	FlagLend Flags = 0x0400
+	FlagByReference Flags = 0x0400
 )
 
 // legalFlags says which flags a request of each kind may carry.
 var legalFlags = [...]Flags{
 	OpReceive:    0,
-	OpSend:       FlagSilentSuccess | FlagReadFence | FlagSolicitEvent | FlagInline | FlagLend,
+	OpSend:       FlagSilentSuccess | FlagReadFence | FlagSolicitEvent | FlagInline | FlagByReference,
 	OpBind:       FlagSilentSuccess | FlagReadFence | FlagAllowRead | FlagAllowWrite,
 	OpInvalidate: FlagSilentSuccess | FlagReadFence,
 	OpRead:       FlagSilentSuccess | FlagReadFence,
@@ -117,10 +117,10 @@ var legalFlags = [...]Flags{
 	OpCompareSwap: FlagSilentSuccess | FlagReadFence,
 }
 
-// FlagsLegal reports whether a request of kind o may carry the flags f.
+// Allows reports whether a request of kind o may carry the flags f.
 //
 // Source: [ND §Op flags]
-func (o Op) FlagsLegal(f Flags) bool {
+func (o Op) Allows(f Flags) bool {
 	if int(o) >= len(legalFlags) || f&^legalFlags[o] != 0 {
 		return false
 	}
@@ -243,25 +243,26 @@ type Result struct {
 	// Bytes is how much was received, or, for a write from a file, how much was
 	// really there. Undefined for other requests and after a failure.
 	Bytes int
-	// QueuePair is the Context of the queue pair's config, ID that of the request.
-	QueuePair uint64
-	ID        uint64
-	// Loan, if set, is the end of a message that a receive is about: those bytes did
+	// QueuePairContext is QueuePairConfig.Context, ID is Request.ID or
+	// ReceiveRequest.ID.
+	QueuePairContext uint64
+	ID               uint64
+	// RemoteData, if set, is the end of a message that a receive is about: those bytes did
 	// not go to the buffer, where the message has its room all the same.
-	Loan Loan
+	RemoteData RemoteData
 }
 
-// Loan is data of a message that is still where the sender has it: see FlagLend. It is
+// RemoteData is data of a message that is still where the sender has it: see FlagByReference. It is
 // over when it was released, or with the connection. Safe for concurrent use.
-type Loan interface {
+type RemoteData interface {
 	// Len is how many bytes it has.
 	Len() int
-	// Use calls do with the data, to read it and while do runs only. A hostile sender
+	// View calls do with the data, to read it and while do runs only. A hostile sender
 	// can change it at any time: what is checked must be copied first.
 	//
 	// Errors: do's; net.ErrClosed (wrapped) when the loan is over; StatusRemoteError if
 	// the data has gone, which ends the connection, and do with it.
-	Use(do func(p []byte) error) error
+	View(do func(p []byte) error) error
 	// Release ends the loan, of which the program tells the sender in its own way. A
 	// second Release does nothing.
 	Release()

@@ -72,8 +72,8 @@ func TestFlagsLegal(t *testing.T) {
 		{rdma.OpCompareSwap, rdma.FlagInline, false},
 		{rdma.Op(9), 0, false},
 	} {
-		if got := c.op.FlagsLegal(c.flags); got != c.want {
-			t.Errorf("%v.FlagsLegal(%#x) = %v, want %v", c.op, c.flags, got, c.want)
+		if got := c.op.Allows(c.flags); got != c.want {
+			t.Errorf("%v.Allows(%#x) = %v, want %v", c.op, c.flags, got, c.want)
 		}
 	}
 }

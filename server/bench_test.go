@@ -58,7 +58,7 @@ func (l *load) run(n int) {
 			l.c.t.Fatal(err)
 		}
 		if got == 0 {
-			if err := l.c.cq.Notify(context.Background(), rdma.NotifyAny); err != nil {
+			if err := l.c.cq.Wait(context.Background(), rdma.NotifyAny); err != nil {
 				l.c.t.Fatal(err)
 			}
 		}

@@ -101,7 +101,7 @@ type Limits struct {
 	// clamped to 4 KiB..1 MiB and rounded up to whole pages. [OP-61c]
 	MaxRecvBufferSize int
 	// MaxLentBufferSize is MaxRecvBufferSize for providers whose clients can lend the
-	// data of a write (rdma.CapLend), which then stays in their memory: what they do not
+	// data of a write (rdma.CapByReference), which then stays in their memory: what they do not
 	// lend takes as much of the server's. Default 1 MiB, or MaxRecvBufferSize where that
 	// is set; clamped to MaxRecvBufferSize..1 MiB.
 	MaxLentBufferSize int

@@ -136,7 +136,7 @@ func newLayout(l *Limits, info rdma.AdapterInfo) layout {
 	}
 	y.slots = min(l.MaxCredits, info.MaxReceiveQueueDepth-y.ahead)
 	y.receives = y.slots + y.ahead
-	if info.Caps.Has(rdma.CapLend) {
+	if info.Caps.Has(rdma.CapByReference) {
 		y.dataSize = l.MaxLentBufferSize
 	}
 	y.wire = wire.Limits{MaxRecvBufferSize: uint32(y.dataSize), MaxRdmaWindowSize: uint32(l.MaxRdmaWindowSize)}
@@ -172,7 +172,7 @@ func (c *conn) open() (err error) {
 	c.qp, err = a.CreateQueuePair(rdma.QueuePairConfig{
 		ReceiveCQ: c.cq, InitiatorCQ: c.cq,
 		ReceiveDepth: y.receives, InitiatorDepth: y.depth, MaxReceiveSGE: 2, MaxInitiatorSGE: 1,
-		TakeLoans: true,
+		AcceptByReference: true,
 	})
 	if err != nil {
 		return err

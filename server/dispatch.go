@@ -12,8 +12,8 @@ import (
 // Source: [OP-27] [OP-50d]
 func (c *conn) receive(slot int32, r *rdma.Result) error {
 	here := r.Bytes // and the rest is lent
-	if r.Loan != nil {
-		here -= r.Loan.Len()
+	if r.RemoteData != nil {
+		here -= r.RemoteData.Len()
 	}
 	if here < wire.HeaderSize {
 		return violation("a message of %d bytes, of which %d came", r.Bytes, here)
@@ -34,8 +34,8 @@ func (c *conn) receive(slot int32, r *rdma.Result) error {
 		c.woken, c.crowded = c.e.crowd.wake(c.woken)
 	}
 	o.size, o.recv, o.arrived = r.Bytes, slot, c.now
-	if r.Loan != nil {
-		if err := o.borrow(r.Loan, here); err != nil {
+	if r.RemoteData != nil {
+		if err := o.borrow(r.RemoteData, here); err != nil {
 			return err
 		}
 	}

@@ -97,7 +97,7 @@ func (q *fuzzQueue) Post(reqs []rdma.Request) (int, error) {
 	k := q.c.credits
 	q.c.mu.Unlock()
 	for i := range reqs {
-		if !reqs[i].Op.FlagsLegal(reqs[i].Flags) || len(reqs[i].SGL) != 1 {
+		if !reqs[i].Op.Allows(reqs[i].Flags) || len(reqs[i].SGL) != 1 {
 			panic("an illegal request")
 		}
 		if reqs[i].Flags&rdma.FlagImmediate != 0 && (!q.c.f.immediate || reqs[i].Immediate == 0) {

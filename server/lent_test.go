@@ -29,7 +29,7 @@ func (c *rawClient) lendAt(at int, h wire.Header, here, lent []byte) uint64 {
 
 func (c *rawClient) lendRaw(sgl []rdma.SGE) {
 	c.t.Helper()
-	if _, err := c.qp.Post([]rdma.Request{{Op: rdma.OpSend, Flags: rdma.FlagLend, SGL: sgl}}); err != nil {
+	if _, err := c.qp.Post([]rdma.Request{{Op: rdma.OpSend, Flags: rdma.FlagByReference, SGL: sgl}}); err != nil {
 		c.lost = err
 		return
 	}

@@ -38,7 +38,7 @@ func (c *conn) loop() error {
 		if err != nil {
 			return err
 		}
-		if err := c.cq.Notify(c.ctx, rdma.NotifyAny); err != nil {
+		if err := c.cq.Wait(c.ctx, rdma.NotifyAny); err != nil {
 			if cause := context.Cause(c.ctx); cause != nil {
 				return cause
 			}

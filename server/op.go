@@ -36,7 +36,7 @@ type op struct {
 	recv int32
 	// loan is the data of a write that is still where the client has it, or nil. It is
 	// over when the receive is posted again. use is writeFrom, which it calls.
-	loan rdma.Loan
+	loan rdma.RemoteData
 	use  func(p []byte) error
 
 	// rest are the writes that go to the file together with this one, see lane.joins.

@@ -147,7 +147,7 @@ func (c *rawClient) poll(wanted func(*rdma.Result) bool) bool {
 		if n == 1 {
 			break
 		}
-		if err := c.cq.Notify(ctx, rdma.NotifyAny); err != nil {
+		if err := c.cq.Wait(ctx, rdma.NotifyAny); err != nil {
 			c.t.Fatalf("nothing came: %v", err)
 		}
 	}

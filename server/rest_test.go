@@ -18,7 +18,7 @@ type idleQueue struct {
 
 func (q idleQueue) Poll([]rdma.Result) (int, error) { return 0, nil }
 
-func (q idleQueue) Notify(ctx context.Context, _ rdma.NotifyKind) error {
+func (q idleQueue) Wait(ctx context.Context, _ rdma.NotifyKind) error {
 	q.notify()
 	return ctx.Err()
 }

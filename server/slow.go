@@ -58,7 +58,7 @@ func (c *conn) waitOut(d time.Duration, batch *[pollSize]rdma.Result) error {
 		case n > 0:
 			continue
 		}
-		if err := c.cq.Notify(ctx, rdma.NotifyAny); err != nil && ctx.Err() == nil {
+		if err := c.cq.Wait(ctx, rdma.NotifyAny); err != nil && ctx.Err() == nil {
 			return fmt.Errorf("notify: %w", err)
 		}
 	}

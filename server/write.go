@@ -71,7 +71,7 @@ func (r *run) gather(o, next *op) {
 	if o.loan == nil {
 		_ = r.add(o.body())
 	} else {
-		_ = o.loan.Use(r.use)
+		_ = o.loan.View(r.use)
 	}
 }
 
@@ -132,7 +132,7 @@ func (o *op) settle(n int, err error) int {
 func (o *op) writeData() {
 	switch {
 	case o.loan != nil:
-		if err := o.loan.Use(o.use); err != nil {
+		if err := o.loan.View(o.use); err != nil {
 			o.status, o.info, o.known = ntstatus.ConnectionDisconnected, 0, true
 			o.c.cut(err) // what was not done is done when it is sent again
 		}
@@ -154,14 +154,14 @@ func (o *op) writeFrom(p []byte) error {
 // borrow takes what a client lent: the data of a plain write stays where it is until a
 // worker writes it to the file. All else is copied behind the bytes that came. What
 // the client changes meanwhile is its own: nothing of data is ever looked at.
-func (o *op) borrow(l rdma.Loan, here int) error {
+func (o *op) borrow(l rdma.RemoteData, here int) error {
 	if h := &o.h; h.Opcode == wire.OpWrite && h.Flags&wire.FlagCollapse == 0 && here == wire.HeaderSize {
 		o.loan = l
 		o.c.e.count.lent.Add(1)
 		return nil
 	}
 	defer l.Release()
-	return l.Use(func(p []byte) error {
+	return l.View(func(p []byte) error {
 		copy(o.body()[here-wire.HeaderSize:], p)
 		return nil
 	})

@@ -90,7 +90,7 @@ func describeProvider(cmd *cobra.Command, p rdma.Provider) providerJSON {
 		{rdma.CapImmediate, "immediate data"},
 		{rdma.CapFileSource, "file source"},
 		{rdma.CapDirectFile, "files straight into the peer's memory"},
-		{rdma.CapLend, "messages lent"},
+		{rdma.CapByReference, "messages lent"},
 		{rdma.CapConfidential, "confidential"},
 	} {
 		if ad.Info().Caps.Has(c.cap) {

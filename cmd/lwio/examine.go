@@ -171,7 +171,7 @@ func (e *trialEnd) wait(ctx context.Context) error {
 		case n == 1:
 			return nil
 		}
-		if err := e.cq.Notify(ctx, rdma.NotifyAny); err != nil {
+		if err := e.cq.Wait(ctx, rdma.NotifyAny); err != nil {
 			return err
 		}
 	}

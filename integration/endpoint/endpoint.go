@@ -153,7 +153,7 @@ func (e *Endpoint) next(ctx context.Context) (rdma.Result, error) {
 		if n, err := e.cq.Poll(res[:]); n == 1 || err != nil {
 			return res[0], err
 		}
-		if err := e.cq.Notify(ctx, rdma.NotifyAny); err != nil {
+		if err := e.cq.Wait(ctx, rdma.NotifyAny); err != nil {
 			return res[0], err
 		}
 	}

@@ -19,7 +19,7 @@ var fabrics = map[string]struct {
 	local    rdma.Addr
 }{
 	"shm":            {func() rdma.Provider { return shm.New(nil) }, rdma.Addr{Fabric: shm.Name}},
-	"shm, blocking":  {func() rdma.Provider { return shm.New(&shm.Config{BlockingNotify: true}) }, rdma.Addr{Fabric: shm.Name}},
+	"shm, blocking":  {func() rdma.Provider { return shm.New(&shm.Config{BlockingWait: true}) }, rdma.Addr{Fabric: shm.Name}},
 	"iwarp":          {func() rdma.Provider { return iwarp.New(nil) }, loopback},
 	"iwarp, CRC off": {func() rdma.Provider { return iwarp.New(&iwarp.Config{CRC: iwarp.CRCOff}) }, loopback},
 }
@@ -206,7 +206,7 @@ func (l *link) wait() error {
 		}
 		switch {
 		case l.Sleep:
-			if err := l.cq.Notify(l.ctx, rdma.NotifyAny); err != nil {
+			if err := l.cq.Wait(l.ctx, rdma.NotifyAny); err != nil {
 				return err
 			}
 		case i%noSleep == 0:

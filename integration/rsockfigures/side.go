@@ -21,7 +21,7 @@ type job struct {
 	Bench string // a key of benches
 	Via   string // "unix", "tcp", or a provider
 	Spin  bool   // look for progress all the time instead of sleeping
-	Futex bool   // sleep on a futex, with shm's BlockingNotify, not in the network poller
+	Futex bool   // sleep on a futex, with shm's BlockingWait, not in the network poller
 	Size  int    // bytes of one operation
 	Conns int    // connections, where there are several
 	Count int    // operations measured
@@ -84,7 +84,7 @@ func (s *side) config() *rsock.Config {
 	cfg := &rsock.Config{RequireRDMA: true, Negotiation: stall, Linger: stall}
 	switch s.Via {
 	case shm.Name:
-		cfg.Providers = []rdma.Provider{shm.New(&shm.Config{BlockingNotify: s.Futex})}
+		cfg.Providers = []rdma.Provider{shm.New(&shm.Config{BlockingWait: s.Futex})}
 	case iwarp.Name:
 		cfg.Providers = []rdma.Provider{iwarp.New(&iwarp.Config{CRC: iwarp.CRCOff})}
 	}

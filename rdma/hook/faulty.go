@@ -180,12 +180,12 @@ func (t *pairTable) retire(q *queuePair) {
 // translate gives a result the names that the program knows.
 func (t *pairTable) translate(r *rdma.Result) {
 	t.mu.RLock()
-	q := t.pairs[r.QueuePair]
+	q := t.pairs[r.QueuePairContext]
 	t.mu.RUnlock()
 	if q == nil {
 		return
 	}
-	r.QueuePair = q.cfg.Context
+	r.QueuePairContext = q.cfg.Context
 	if r.Op == rdma.OpReceive {
 		return
 	}

@@ -107,7 +107,7 @@ func (s *side) next(t testing.TB) rdma.Result {
 		if n == 1 {
 			return res[0]
 		}
-		check(t, s.cq.Notify(ctx, rdma.NotifyAny))
+		check(t, s.cq.Wait(ctx, rdma.NotifyAny))
 	}
 }
 
@@ -136,7 +136,7 @@ func TestStats(t *testing.T) {
 	active.next(t)
 	active.receive(t, 6, 64)
 	check(t, active.conn.Disconnect(t.Context()))
-	if res := active.next(t); res.Status != rdma.StatusCanceled || res.QueuePair != 7 {
+	if res := active.next(t); res.Status != rdma.StatusCanceled || res.QueuePairContext != 7 {
 		t.Errorf("flushed receive: %+v", res)
 	}
 
@@ -246,7 +246,7 @@ func TestDrop(t *testing.T) {
 		for _, want := range []rdma.Result{{Op: rdma.OpSend, ID: 10}, {Op: op, ID: 12}, {Op: rdma.OpSend, ID: 13}} {
 			got := active.next(t)
 			got.Bytes = 0
-			if want.QueuePair = 7; got != want {
+			if want.QueuePairContext = 7; got != want {
 				t.Errorf("result %+v, want %+v", got, want)
 			}
 		}

@@ -56,7 +56,7 @@ func (s *sharedReceiveQueue) PostReceive(reqs []rdma.ReceiveRequest) (int, error
 	return n, err
 }
 
-func (s *sharedReceiveQueue) Notify(ctx context.Context) error { return s.inner.Notify(ctx) }
+func (s *sharedReceiveQueue) Wait(ctx context.Context) error { return s.inner.Wait(ctx) }
 func (s *sharedReceiveQueue) Modify(depth, threshold int) error {
 	return s.inner.Modify(depth, threshold)
 }

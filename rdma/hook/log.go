@@ -50,7 +50,7 @@ func (e Completed) failure() error {
 
 func (e Completed) describe() (string, []slog.Attr) {
 	return "completed", []slog.Attr{
-		slog.Uint64("pair", e.QueuePair), slog.String("op", e.Op.String()), slog.Uint64("id", e.ID),
+		slog.Uint64("pair", e.QueuePairContext), slog.String("op", e.Op.String()), slog.Uint64("id", e.ID),
 		slog.Int("bytes", e.Bytes),
 	}
 }

@@ -122,7 +122,7 @@ func (h *Provider) noteReceives(context uint64, reqs []rdma.ReceiveRequest, n in
 
 func (q *queuePair) Flush() error { return q.inner.Flush() }
 
-func (q *queuePair) Rest() { q.inner.Rest() }
+func (q *queuePair) TrimIdle() { q.inner.TrimIdle() }
 
 // Close closes what is inside, and then the copies that its requests had.
 func (q *queuePair) Close() error {

@@ -46,7 +46,7 @@ func (q *completionQueue) translate(results []rdma.Result) {
 	for i := range results {
 		r := &results[i]
 		if q.dice != nil && len(results) > 1 {
-			lines = append(lines, lineOf{r.QueuePair, r.Op == rdma.OpReceive})
+			lines = append(lines, lineOf{r.QueuePairContext, r.Op == rdma.OpReceive})
 		}
 		q.a.pairs.translate(r)
 	}
@@ -55,9 +55,9 @@ func (q *completionQueue) translate(results []rdma.Result) {
 	}
 }
 
-func (q *completionQueue) Notify(ctx context.Context, kind rdma.NotifyKind) error {
+func (q *completionQueue) Wait(ctx context.Context, kind rdma.NotifyKind) error {
 	start := q.a.h.start()
-	err := q.inner.Notify(ctx, kind)
+	err := q.inner.Wait(ctx, kind)
 	q.a.h.control(start, "notify", nil, err)
 	if err == nil {
 		q.a.h.count.notifications.Add(1)

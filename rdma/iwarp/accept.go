@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"lwio/rdma"
-	"lwio/rdma/internal/soft"
+	"lwio/rdma/internal/softrdma"
 )
 
 // request is a connection whose request has arrived.
@@ -16,10 +16,10 @@ type request struct {
 	req startup
 }
 
-var _ soft.Request = (*request)(nil)
+var _ softrdma.Request = (*request)(nil)
 
 // Ends are the two addresses.
-func (r *request) Ends() soft.Ends { return endsOf(r.nc) }
+func (r *request) Ends() softrdma.Ends { return endsOf(r.nc) }
 
 // Refuse answers with a rejection and leaves the connection.
 func (r *request) Refuse(private []byte) {
@@ -39,7 +39,7 @@ func (r *request) Refuse(private []byte) {
 // returns at once, and what is posted is held back until something arrived.
 //
 // Source: [ND Connector.Accept], [RFC 5044 §7.1.2 rule 4], [RFC 6581 §9.3]
-func (r *request) Accept(ctx context.Context, qp soft.Pair, limits rdma.ReadLimits, private []byte, end func(error)) (soft.Conn, error) {
+func (r *request) Accept(ctx context.Context, qp softrdma.Pair, limits rdma.ReadLimits, private []byte, end func(error)) (softrdma.Conn, error) {
 	pair := qp.(*queuePair)
 	reply := newReply(&r.a.p.cfg, &r.req, limits, private)
 	if err := r.answer(ctx, reply); err != nil {
@@ -91,11 +91,11 @@ func (c *conn) awaitReady(ctx context.Context) error {
 			return nil
 		default:
 		}
-		return soft.ErrGaveUp
+		return softrdma.ErrGaveUp
 	case <-ctx.Done():
 		err = net.ErrClosed
 	case <-limit.C:
-		err = soft.ErrNotReady
+		err = softrdma.ErrNotReady
 	}
 	c.end(&ending{err: opError("connection", c.peer, rdma.StatusConnectionInvalid, net.ErrClosed), abort: true})
 	return err

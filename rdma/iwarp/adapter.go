@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 
 	"lwio/rdma"
-	"lwio/rdma/internal/soft"
+	"lwio/rdma/internal/softrdma"
 )
 
 // The limits of every adapter, in requests, entries and bytes.
@@ -22,7 +22,7 @@ const (
 // Source: [ND Adapter]
 type adapter struct {
 	rdma.UnimplementedAdapter
-	dom   *soft.Domain
+	dom   *softrdma.Domain
 	p     *Provider
 	local netip.Addr // zero or unspecified: all addresses
 	id    uint64
@@ -33,7 +33,7 @@ type adapter struct {
 var _ rdma.Adapter = (*adapter)(nil)
 
 func newAdapter(p *Provider, local netip.Addr, id uint64) *adapter {
-	a := &adapter{p: p, local: local, id: id, dom: soft.NewDomain(Name)}
+	a := &adapter{p: p, local: local, id: id, dom: softrdma.NewDomain(Name)}
 	return a
 }
 
@@ -41,19 +41,19 @@ func newAdapter(p *Provider, local netip.Addr, id uint64) *adapter {
 func (a *adapter) Info() rdma.AdapterInfo {
 	return rdma.AdapterInfo{
 		AdapterID:                  a.id,
-		MaxRegistrationSize:        soft.MaxRegistration,
-		MaxWindowSize:              soft.MaxRegistration,
-		MaxInitiatorSGE:            soft.MaxSGE,
-		MaxReceiveSGE:              soft.MaxSGE,
-		MaxReadSGE:                 soft.MaxSGE,
-		MaxTransferLength:          soft.MaxTransfer,
-		MaxInlineDataSize:          soft.MaxInline,
+		MaxRegistrationSize:        softrdma.MaxRegistration,
+		MaxWindowSize:              softrdma.MaxRegistration,
+		MaxInitiatorSGE:            softrdma.MaxSGE,
+		MaxReceiveSGE:              softrdma.MaxSGE,
+		MaxReadSGE:                 softrdma.MaxSGE,
+		MaxTransferLength:          softrdma.MaxTransfer,
+		MaxInlineDataSize:          softrdma.MaxInline,
 		MaxInboundReadLimit:        maxReads,
 		MaxOutboundReadLimit:       maxReads,
-		MaxReceiveQueueDepth:       soft.MaxQueueDepth,
-		MaxInitiatorQueueDepth:     soft.MaxQueueDepth,
-		MaxSharedReceiveQueueDepth: soft.MaxQueueDepth,
-		MaxCompletionQueueDepth:    soft.MaxCompletionDepth,
+		MaxReceiveQueueDepth:       softrdma.MaxQueueDepth,
+		MaxInitiatorQueueDepth:     softrdma.MaxQueueDepth,
+		MaxSharedReceiveQueueDepth: softrdma.MaxQueueDepth,
+		MaxCompletionQueueDepth:    softrdma.MaxCompletionDepth,
 		InlineRequestThreshold:     inlineThreshold,
 		LargeRequestThreshold:      largeThreshold,
 		MaxCallerData:              a.p.cfg.privateRoom(),
@@ -100,7 +100,7 @@ func (a *adapter) CreateConnector() (rdma.Connector, error) {
 // CreateListener makes an unbound listener.
 func (a *adapter) CreateListener() (rdma.Listener, error) {
 	cfg := &a.p.cfg
-	return a.dom.CreateListener(a, soft.Limits{Backlog: cfg.MaxBacklog, Startups: cfg.MaxStartups, Logger: cfg.Logger})
+	return a.dom.CreateListener(a, softrdma.Limits{Backlog: cfg.MaxBacklog, Startups: cfg.MaxStartups, Logger: cfg.Logger})
 }
 
 // Close closes all objects, class by class.

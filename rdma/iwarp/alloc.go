@@ -6,7 +6,7 @@ import (
 	"sync"
 
 	"lwio/rdma"
-	"lwio/rdma/internal/soft"
+	"lwio/rdma/internal/softrdma"
 )
 
 // memory is what Alloc gave out.
@@ -26,7 +26,7 @@ func (a *adapter) Alloc(ctx context.Context, size int) (rdma.Memory, error) {
 		return nil, rdma.CanceledBy(ctx, "iwarp: "+op, "")
 	}
 	page := os.Getpagesize()
-	if size <= 0 || uint64(size) > soft.MaxRegistration {
+	if size <= 0 || uint64(size) > softrdma.MaxRegistration {
 		return nil, opError(op, "", rdma.StatusInvalidParameter, nil)
 	}
 	buf, free, err := allocPages((size + page - 1) / page * page)
@@ -34,7 +34,7 @@ func (a *adapter) Alloc(ctx context.Context, size int) (rdma.Memory, error) {
 		return nil, opError(op, "", rdma.StatusInsufficientResources, err)
 	}
 	m := &memory{a: a, buf: buf, free: free}
-	if err := a.dom.Add(soft.Memories, m, op); err != nil {
+	if err := a.dom.Add(softrdma.Memories, m, op); err != nil {
 		_ = free()
 		return nil, err
 	}
@@ -47,7 +47,7 @@ func (m *memory) Bytes() []byte { return m.buf }
 // Close unmaps it.
 func (m *memory) Close() error {
 	m.once.Do(func() {
-		m.a.dom.Remove(soft.Memories, m)
+		m.a.dom.Remove(softrdma.Memories, m)
 		m.err = m.free()
 	})
 	return m.err

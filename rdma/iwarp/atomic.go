@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 
 	"lwio/rdma"
-	"lwio/rdma/internal/soft"
+	"lwio/rdma/internal/softrdma"
 )
 
 // The operations of an Atomic Request.
@@ -64,7 +64,7 @@ func (x *receiver) takeAtomicRequest(payload []byte) error {
 	if f != nil {
 		return x.violation(*f)
 	}
-	word := soft.WordAt(target)
+	word := softrdma.WordAt(target)
 	if word == nil {
 		return x.violation(faultStream)
 	}

@@ -4,7 +4,7 @@ import (
 	"encoding/binary"
 	"hash/crc32"
 
-	"lwio/rdma/internal/soft"
+	"lwio/rdma/internal/softrdma"
 )
 
 // Limits of what one system call writes.
@@ -43,7 +43,7 @@ type batch struct {
 
 // hold is memory that a batch refers to; remote says that a peer asked for it.
 type hold struct {
-	lease  soft.Lease
+	lease  softrdma.Lease
 	remote bool
 }
 

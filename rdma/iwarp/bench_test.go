@@ -45,7 +45,7 @@ func waitFor(cq rdma.CompletionQueue, results []rdma.Result) (int, error) {
 		if n > 0 || err != nil {
 			return n, err
 		}
-		if err := cq.Notify(context.Background(), rdma.NotifyAny); err != nil {
+		if err := cq.Wait(context.Background(), rdma.NotifyAny); err != nil {
 			return 0, err
 		}
 	}

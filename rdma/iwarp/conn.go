@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"lwio/rdma"
-	"lwio/rdma/internal/soft"
+	"lwio/rdma/internal/softrdma"
 )
 
 // ending says why and how a connection ends.
@@ -134,8 +134,8 @@ func (c *conn) Disconnect() bool {
 func (c *conn) opened() {
 	qp := c.qp
 	qp.mu.Lock()
-	if qp.state == soft.PairReserved {
-		qp.state = soft.PairConnected
+	if qp.state == softrdma.PairReserved {
+		qp.state = softrdma.PairConnected
 	}
 	qp.held = false
 	start := c.tx.wakeLocked()
@@ -165,7 +165,7 @@ func (c *conn) run() {
 		}
 	}
 	c.qp.mu.Lock()
-	connected := c.qp.state >= soft.PairConnected
+	connected := c.qp.state >= softrdma.PairConnected
 	c.qp.mu.Unlock()
 	if connected {
 		c.qp.flushAll(e, c.tx.begun())

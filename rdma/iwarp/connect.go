@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"lwio/rdma"
-	"lwio/rdma/internal/soft"
+	"lwio/rdma/internal/softrdma"
 )
 
 // Errors of a start-up that the peer answered.
@@ -24,16 +24,16 @@ type acceptance struct {
 	limits      rdma.ReadLimits // of the program
 }
 
-var _ soft.Acceptance = (*acceptance)(nil)
+var _ softrdma.Acceptance = (*acceptance)(nil)
 
 // Kin tells whether another adapter is of the same provider.
-func (a *adapter) Kin(other soft.Network) bool {
+func (a *adapter) Kin(other softrdma.Network) bool {
 	b, ok := other.(*adapter)
 	return ok && b.p == a.p
 }
 
 // PairOf is a queue pair of this adapter.
-func (a *adapter) PairOf(qp rdma.QueuePair) soft.Pair {
+func (a *adapter) PairOf(qp rdma.QueuePair) softrdma.Pair {
 	if pair, ok := qp.(*queuePair); ok && pair != nil && pair.a == a {
 		return pair
 	}
@@ -79,13 +79,13 @@ func (a *adapter) Status(err error) rdma.Status {
 // Dial opens TCP and exchanges the start-up frames.
 //
 // Source: [ND Connector.Connect], [RFC 5044 §7.1], [RFC 6581 §9]
-func (a *adapter) Dial(ctx context.Context, local, remote rdma.Addr, limits rdma.ReadLimits, private []byte) (soft.Acceptance, *soft.Heard, error) {
+func (a *adapter) Dial(ctx context.Context, local, remote rdma.Addr, limits rdma.ReadLimits, private []byte) (softrdma.Acceptance, *softrdma.Heard, error) {
 	var from *net.TCPAddr
 	if local.AddrPort.IsValid() {
 		from = net.TCPAddrFromAddrPort(local.AddrPort)
 	}
 	nc, req, reply, err := a.dial(ctx, from, net.TCPAddrFromAddrPort(remote.AddrPort), limits, private)
-	var heard *soft.Heard
+	var heard *softrdma.Heard
 	if reply != nil {
 		heard = reply.heard()
 	}
@@ -198,7 +198,7 @@ func (a *adapter) terminate(nc net.Conn, req, reply *startup, f fault) {
 }
 
 // Ends are the two addresses.
-func (p *acceptance) Ends() soft.Ends { return endsOf(p.nc) }
+func (p *acceptance) Ends() softrdma.Ends { return endsOf(p.nc) }
 
 // Refuse gives up a connection that the peer has accepted. MPA has no message for
 // that, so that the private data is not sent; but a peer that waits for the
@@ -217,7 +217,7 @@ func (p *acceptance) Refuse([]byte) {
 // peer so by a first message.
 //
 // Source: [ND Connector.CompleteConnect], [RFC 6581 §9.3]
-func (p *acceptance) Complete(ctx context.Context, qp soft.Pair, end func(error)) (soft.Conn, error) {
+func (p *acceptance) Complete(ctx context.Context, qp softrdma.Pair, end func(error)) (softrdma.Conn, error) {
 	pair := qp.(*queuePair)
 	crc := p.sent.crc || p.reply.crc
 	nc := withMarkers(p.nc, p.reply.markers, p.sent.markers, crc)

@@ -17,7 +17,7 @@ func TestOverrun(t *testing.T) {
 		t.Fatal(err)
 	}
 	notified := make(chan error, 1)
-	go func() { notified <- server.cq.Notify(context.Background(), rdma.NotifyErrors) }()
+	go func() { notified <- server.cq.Wait(context.Background(), rdma.NotifyErrors) }()
 	if err := server.cq.Resize(2); err != nil {
 		t.Fatal(err)
 	}

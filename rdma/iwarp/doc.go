@@ -23,7 +23,7 @@
 // A connection has one reading goroutine for its whole life, which is parked in
 // the network poller while nothing arrives and then holds no buffer. Where others
 // make progress themselves it leaves the reading to them: to a Poll of an empty
-// queue with few queue pairs, which looks at their sockets, and to a Notify of a
+// queue with few queue pairs, which looks at their sockets, and to a Wait of a
 // queue with one queue pair, which waits on its socket (progress.go). When they stop
 // it reads again within two milliseconds. What is
 // posted is written by the poster itself as far as the socket takes it at once;

@@ -9,7 +9,7 @@ import (
 
 	"lwio/internal/pagecache"
 	"lwio/rdma"
-	"lwio/rdma/internal/soft"
+	"lwio/rdma/internal/softrdma"
 )
 
 // errCold says that bytes of a file are not in memory.
@@ -57,7 +57,7 @@ func (a *adapter) RegisterFile(ctx context.Context, f *os.File) (rdma.FileSource
 		return nil, opError(op, f.Name(), rdma.StatusInvalidParameter, err)
 	}
 	s := &fileSource{a: a, f: f, raw: raw}
-	if err := a.dom.Add(soft.Files, s, op); err != nil {
+	if err := a.dom.Add(softrdma.Files, s, op); err != nil {
 		return nil, err
 	}
 	return s, nil
@@ -72,7 +72,7 @@ func (s *fileSource) Close() error {
 	s.mu.Lock()
 	s.closed = true
 	s.mu.Unlock()
-	s.a.dom.Remove(soft.Files, s)
+	s.a.dom.Remove(softrdma.Files, s)
 	return nil
 }
 
@@ -161,7 +161,7 @@ func (qp *queuePair) checkFile(r *rdma.Request) (*fileSource, rdma.Status) {
 		return nil, rdma.StatusInvalidParameter
 	case r.Flags&rdma.FlagInline != 0 || len(r.SGL) != 0:
 		return nil, rdma.StatusInvalidParameterMix
-	case r.FileLength > soft.MaxTransfer:
+	case r.FileLength > softrdma.MaxTransfer:
 		return nil, rdma.StatusBufferOverflow
 	case !s.open():
 		return nil, rdma.StatusAccessViolation

@@ -4,7 +4,7 @@ import (
 	"hash/crc32"
 
 	"lwio/rdma"
-	"lwio/rdma/internal/soft"
+	"lwio/rdma/internal/softrdma"
 )
 
 // payloadFor is how much payload a frame carries: a multiple of the page size if
@@ -51,7 +51,7 @@ func (t *sender) close(f *openFrame) {
 
 // add adds payload from memory, of which it tells whether it is still there.
 // remote says that a peer asked for it.
-func (t *sender) add(f *openFrame, l soft.Lease, data []byte, remote bool) bool {
+func (t *sender) add(f *openFrame, l softrdma.Lease, data []byte, remote bool) bool {
 	b, small := t.b, f.payload <= copyMax
 	if small || t.c.crc {
 		if !t.grip.take(&l) {
@@ -156,7 +156,7 @@ func (t *sender) addPieces(f *openFrame, r *sendRequest, n int) bool {
 	for n > 0 {
 		p := &r.pieces[t.piece]
 		data := p.Buf[t.within:min(len(p.Buf), t.within+n)]
-		if !t.add(f, soft.Lease{Region: p.Region}, data, false) {
+		if !t.add(f, softrdma.Lease{Region: p.Region}, data, false) {
 			return false
 		}
 		n -= len(data)

@@ -1,6 +1,6 @@
 package iwarp
 
-import "lwio/rdma/internal/soft"
+import "lwio/rdma/internal/softrdma"
 
 // grip keeps references to the regions that were used last, so that who handles one frame
 // after another need not take and give back a reference for each. It belongs to who handles
@@ -9,12 +9,12 @@ import "lwio/rdma/internal/soft"
 //
 // Source: [RFC 5042 §6.3.1]
 type grip struct {
-	regions [2]*soft.Region // messages and data are in one each, mostly; the last taken first
+	regions [2]*softrdma.Region // messages and data are in one each, mostly; the last taken first
 }
 
 // take makes sure that there is a reference for l, until give. It fails once the right is
 // gone; but a region that was in hand before it was closed is good until letGo.
-func (g *grip) take(l *soft.Lease) bool {
+func (g *grip) take(l *softrdma.Lease) bool {
 	r := l.Region
 	if r != nil && (g.regions[0] == r || g.regions[1] == r) {
 		return true
@@ -34,7 +34,7 @@ func (g *grip) take(l *soft.Lease) bool {
 
 // give ends the use of l. What a window lends is given back at once: it is mostly for one
 // request.
-func (g *grip) give(l *soft.Lease) {
+func (g *grip) give(l *softrdma.Lease) {
 	if l.Region == nil {
 		l.Release()
 	}

@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"lwio/rdma"
-	"lwio/rdma/internal/soft"
+	"lwio/rdma/internal/softrdma"
 )
 
 // TestGrip: what was taken stays held until it is let go, or others took its place, and
@@ -16,10 +16,10 @@ import (
 //
 // Source: [RFC 5042 §6.3.1]
 func TestGrip(t *testing.T) {
-	d := soft.NewDomain("grip")
+	d := softrdma.NewDomain("grip")
 	t.Cleanup(func() { d.Close() })
 	rapid.Check(t, func(rt *rapid.T) {
-		regions := make([]*soft.Region, 4)
+		regions := make([]*softrdma.Region, 4)
 		open := make([]bool, len(regions))
 		for i := range regions {
 			m, err := d.RegisterMemory(t.Context(), make([]byte, 8), rdma.AccessLocalWrite, nil)
@@ -35,7 +35,7 @@ func TestGrip(t *testing.T) {
 			holds := slices.Contains(held, i)
 			switch rapid.SampledFrom([]string{"take", "take", "take", "close", "let go"}).Draw(rt, "step") {
 			case "take":
-				if got, want := g.take(&soft.Lease{Region: regions[i]}), open[i] || holds; got != want {
+				if got, want := g.take(&softrdma.Lease{Region: regions[i]}), open[i] || holds; got != want {
 					rt.Fatalf("region %d, open %t, held %v: taken %t", i, open[i], held, got)
 				}
 				if open[i] && !holds {
@@ -65,14 +65,14 @@ func TestGrip(t *testing.T) {
 // TestGripHolds: who closes a region that is held waits until it is let go, and who holds
 // it may go on.
 func TestGripHolds(t *testing.T) {
-	d := soft.NewDomain("grip")
+	d := softrdma.NewDomain("grip")
 	t.Cleanup(func() { d.Close() })
 	m, err := d.RegisterMemory(t.Context(), make([]byte, 8), rdma.AccessLocalWrite, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	r := d.RegionOf(m)
-	l := soft.Lease{Region: r}
+	l := softrdma.Lease{Region: r}
 	var g, other grip
 	if !g.take(&l) {
 		t.Fatal("not taken")
@@ -117,7 +117,7 @@ func TestGripPatient(t *testing.T) {
 		tx.patient = false
 	}()
 	for _, tx.patient = range []bool{false, true} {
-		if !tx.grip.take(&soft.Lease{Region: qp.a.dom.RegionOf(client.mr)}) {
+		if !tx.grip.take(&softrdma.Lease{Region: qp.a.dom.RegionOf(client.mr)}) {
 			t.Fatal("not taken")
 		}
 		if data, err := tx.fileData(&sendRequest{file: src.(*fileSource)}, 10); err != nil || string(data) != "0123456789" {

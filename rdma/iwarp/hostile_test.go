@@ -240,7 +240,7 @@ func TestPieces(t *testing.T) {
 			p.send([]byte{b})
 		}
 		r := e.want(rdma.OpReceive, 1, rdma.StatusSuccess)
-		if r.Bytes != 8 || !r.Solicited || r.QueuePair != 7 || string(e.buf[64:72]) != "abcdefgh" {
+		if r.Bytes != 8 || !r.Solicited || r.QueuePairContext != 7 || string(e.buf[64:72]) != "abcdefgh" {
 			t.Errorf("%+v %q", r, e.buf[64:72])
 		}
 		if want := []byte{0, 0, 0, 0xEE, 0, 0, 0, 0, 0xEE, 0xEE, 0xEE, 0xEE, 0xEE, 0xEE, 0xEE, 0xEE, 0}; !bytes.Equal(e.buf[:17], want) {

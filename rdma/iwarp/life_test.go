@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"lwio/rdma"
-	"lwio/rdma/internal/soft"
+	"lwio/rdma/internal/softrdma"
 )
 
 // Source: [ND Connector.Disconnect], [ND Connector.NotifyDisconnect]
@@ -217,7 +217,7 @@ func TestPostRefused(t *testing.T) {
 		"flags of send":  {rdma.Request{Op: rdma.OpSend, Flags: rdma.FlagAllowRead}, rdma.StatusInvalidParameterN(4)},
 		"flags of write": {rdma.Request{Op: rdma.OpWrite, Flags: rdma.FlagSolicitEvent}, rdma.StatusInvalidParameterN(6)},
 		"too many":       {rdma.Request{Op: rdma.OpSend, SGL: append(append(one, one...), one...)}, rdma.StatusDataOverrun},
-		"too long":       {rdma.Request{Op: rdma.OpSend, SGL: client.sgl(0, soft.MaxTransfer+1)}, rdma.StatusBufferOverflow},
+		"too long":       {rdma.Request{Op: rdma.OpSend, SGL: client.sgl(0, softrdma.MaxTransfer+1)}, rdma.StatusBufferOverflow},
 		"inline":         {rdma.Request{Op: rdma.OpSend, Flags: rdma.FlagInline, Inline: make([]byte, 1025)}, rdma.StatusBufferOverflow},
 		"outside":        {rdma.Request{Op: rdma.OpSend, SGL: client.sgl(4096, 1)}, rdma.StatusAccessViolation},
 	} {
@@ -304,7 +304,7 @@ func TestUseAfterClose(t *testing.T) {
 		_, e5 := e.a.Alloc(t.Context(), 1)
 		_, e6 := e.qp.Post([]rdma.Request{{Op: rdma.OpSend}})
 		_, e7 := e.qp.PostReceive([]rdma.ReceiveRequest{{}})
-		for i, err := range []error{e1, e2, e3, e4, e5, e6, e7, e.con.Bind(t.Context(), rdma.Addr{}), e.cq.Notify(t.Context(), rdma.NotifyAny)} {
+		for i, err := range []error{e1, e2, e3, e4, e5, e6, e7, e.con.Bind(t.Context(), rdma.Addr{}), e.cq.Wait(t.Context(), rdma.NotifyAny)} {
 			if !errors.Is(err, net.ErrClosed) {
 				t.Errorf("%d: %v", i, err)
 			}

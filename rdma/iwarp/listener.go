@@ -5,7 +5,7 @@ import (
 	"net"
 
 	"lwio/rdma"
-	"lwio/rdma/internal/soft"
+	"lwio/rdma/internal/softrdma"
 )
 
 // door is a TCP port that a listener has.
@@ -15,7 +15,7 @@ type door struct {
 }
 
 // Listen takes the port.
-func (a *adapter) Listen(ctx context.Context, op string, local rdma.Addr) (soft.Door, error) {
+func (a *adapter) Listen(ctx context.Context, op string, local rdma.Addr) (softrdma.Door, error) {
 	addr, err := a.tcpAddr(op, local)
 	if err != nil {
 		return nil, err
@@ -42,7 +42,7 @@ func (d *door) HostOf(nc net.Conn) string {
 // Greet reads the request of a connection.
 //
 // Source: [RFC 5044 §7.1.2]
-func (d *door) Greet(nc net.Conn) (soft.Request, *soft.Heard, error) {
+func (d *door) Greet(nc net.Conn) (softrdma.Request, *softrdma.Heard, error) {
 	cfg := &d.a.p.cfg
 	limitStartup(nc, cfg.RequestTimeout, cfg.WriteTimeout)
 	req, err := readStartup(nc, false)

@@ -136,7 +136,7 @@ func (e *side) next() rdma.Result {
 			return r[0]
 		}
 		if err == nil {
-			err = e.cq.Notify(ctx, rdma.NotifyAny)
+			err = e.cq.Wait(ctx, rdma.NotifyAny)
 		}
 		if err != nil {
 			e.t.Fatal(err)

@@ -2,7 +2,7 @@ package iwarp
 
 import (
 	"lwio/rdma"
-	"lwio/rdma/internal/soft"
+	"lwio/rdma/internal/softrdma"
 )
 
 // cursor is a place in the pieces of a request.
@@ -12,17 +12,17 @@ type cursor struct {
 }
 
 // destination is the next stretch of memory that payload goes to.
-func (x *receiver) destination() ([]byte, soft.Lease) {
+func (x *receiver) destination() ([]byte, softrdma.Lease) {
 	if x.seg.opcode() == opWrite {
 		return x.target, x.lease
 	}
 	pieces, at := x.scatter()
 	p := &pieces[at.piece]
-	return p.Buf[at.within:], soft.Lease{Region: p.Region}
+	return p.Buf[at.within:], softrdma.Lease{Region: p.Region}
 }
 
 // scatter is the list of pieces that payload goes to, and the place in it.
-func (x *receiver) scatter() ([]soft.Piece, *cursor) {
+func (x *receiver) scatter() ([]softrdma.Piece, *cursor) {
 	if x.answering() {
 		return x.reading.request.pieces, &x.readAt
 	}
@@ -62,7 +62,7 @@ func (x *receiver) place(payload []byte) error {
 		if x.seg.opcode().isSend() {
 			copy(dst[:n], payload)
 		} else {
-			soft.PlaceSoon(dst[:n], payload[:n], &x.fence)
+			softrdma.PlaceSoon(dst[:n], payload[:n], &x.fence)
 		}
 		x.grip.give(&l)
 		x.skip(n)

@@ -2,7 +2,7 @@ package iwarp
 
 import (
 	"lwio/rdma"
-	"lwio/rdma/internal/soft"
+	"lwio/rdma/internal/softrdma"
 )
 
 // Post queues requests and writes as much of them as the socket takes at once,
@@ -48,10 +48,10 @@ func (qp *queuePair) postLocked(r *rdma.Request) rdma.Status {
 	default:
 		return rdma.StatusInvalidParameter
 	}
-	if qp.state != soft.PairConnected || qp.c.ending.Load() != nil {
+	if qp.state != softrdma.PairConnected || qp.c.ending.Load() != nil {
 		return rdma.StatusConnectionInvalid
 	}
-	if !r.Op.FlagsLegal(r.Flags) {
+	if !r.Op.Allows(r.Flags) {
 		return rdma.StatusInvalidParameterN(flagParam)
 	}
 	if qp.sends.Len() >= qp.cfg.InitiatorDepth {
@@ -79,7 +79,7 @@ func (qp *queuePair) postLocked(r *rdma.Request) rdma.Status {
 	if s.pieces == nil {
 		s.pieces = s.room[:0]
 	}
-	s.pieces = soft.AppendPieces(s.pieces[:0], r.SGL)
+	s.pieces = softrdma.AppendPieces(s.pieces[:0], r.SGL)
 	return rdma.StatusSuccess
 }
 
@@ -133,7 +133,7 @@ func (qp *queuePair) postWindowLocked(r *rdma.Request) rdma.Status {
 }
 
 // Rest gives back the pages of the receives that wait.
-func (qp *queuePair) Rest() { qp.recv.Rest() }
+func (qp *queuePair) TrimIdle() { qp.recv.TrimIdle() }
 
 // PostReceive queues receives.
 func (qp *queuePair) PostReceive(reqs []rdma.ReceiveRequest) (int, error) { return qp.recv.Post(reqs) }

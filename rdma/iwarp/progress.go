@@ -12,7 +12,7 @@ import (
 const (
 	seatFree   int32 = iota
 	seatReader       // the connection's own goroutine
-	seatGuest        // a call of Notify
+	seatGuest        // a call of Wait
 )
 
 // Why nobody but the connection's own goroutine may read, in progress.claims.
@@ -45,7 +45,7 @@ const (
 	// no goroutine for nothing at each sleep, where there are hundreds of connections;
 	// where sleeps are short, to leave it running costs less.
 	rareSleeps = 64
-	// freshLooks is how many Looks after a call of Notify that read all there was do
+	// freshLooks is how many Looks after a call of Wait that read all there was do
 	// nothing: who comes from there with all results looks once before it answers them, and
 	// once when it has polled the results of that, and then goes back there.
 	freshLooks = 2
@@ -59,9 +59,9 @@ const (
 // of the network poller, and that is at any time
 //
 //   - the reader, which is the connection's own goroutine;
-//   - a guest, which is a call of Notify: what it waits for needs then no other
+//   - a guest, which is a call of Wait: what it waits for needs then no other
 //     goroutine to be handed over;
-//   - nobody, while somebody polls, or for a moment between two calls of Notify.
+//   - nobody, while somebody polls, or for a moment between two calls of Wait.
 //
 // The reader leaves when it is woken the next time after it was seen that others
 // would read. It comes back when there was no use of that for a while, which is the
@@ -222,7 +222,7 @@ func (c *conn) look() {
 	}
 }
 
-// park lets a call of Notify wait on the socket and read, until something was
+// park lets a call of Wait wait on the socket and read, until something was
 // pushed to its queue, or over says so. It refuses while there are others to serve,
 // and if the reader has the seat, which then leaves it for the next time.
 func (c *conn) park(over func() bool) bool {

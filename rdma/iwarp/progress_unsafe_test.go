@@ -64,14 +64,14 @@ func seen(t *testing.T, e *side, b byte) {
 	})
 }
 
-// notifyAsGuest starts a Notify that waits in the seat.
+// notifyAsGuest starts a Wait that waits in the seat.
 func notifyAsGuest(t testing.TB, ctx context.Context, e, peer *side) (*conn, chan error) {
 	t.Helper()
 	c := linked(t, e)
 	for {
 		done := make(chan error, 1)
-		go func() { done <- e.cq.Notify(ctx, rdma.NotifyAny) }()
-		until(t, "Notify waits", func() bool { return c.progress.parked.Load() || c.qp.sleepers() > 0 })
+		go func() { done <- e.cq.Wait(ctx, rdma.NotifyAny) }()
+		until(t, "Wait waits", func() bool { return c.progress.parked.Load() || c.qp.sleepers() > 0 })
 		if c.progress.parked.Load() {
 			return c, done
 		}
@@ -80,7 +80,7 @@ func notifyAsGuest(t testing.TB, ctx context.Context, e, peer *side) (*conn, cha
 	}
 }
 
-// hear ends a Notify by a message.
+// hear ends a Wait by a message.
 func hear(e, peer *side, done chan error) {
 	e.t.Helper()
 	e.recv(2, 0, 8)
@@ -91,7 +91,7 @@ func hear(e, peer *side, done chan error) {
 	e.want(rdma.OpReceive, 2, rdma.StatusSuccess)
 }
 
-// beGuest is over when a Notify has waited in the seat.
+// beGuest is over when a Wait has waited in the seat.
 func beGuest(t *testing.T, client, server *side) *conn {
 	t.Helper()
 	c, done := notifyAsGuest(t, t.Context(), server, client)
@@ -99,7 +99,7 @@ func beGuest(t *testing.T, client, server *side) *conn {
 	return c
 }
 
-// TestGuest: who waits in Notify reads the socket itself, and is woken by whatever
+// TestGuest: who waits in Wait reads the socket itself, and is woken by whatever
 // ends its wait: a message, a result from another goroutine, its context, the end
 // of the connection. What is written to memory meanwhile it serves too.
 //
@@ -322,7 +322,7 @@ func TestSleepersOfTwoQueues(t *testing.T) {
 	until(t, "the reader is back", func() bool { return c.progress.seat.Load() == seatReader })
 	_, parked := notifyAsGuest(t, t.Context(), server, client)
 	second := make(chan error, 1)
-	go func() { second <- server.cq.Notify(t.Context(), rdma.NotifyAny) }()
+	go func() { second <- server.cq.Wait(t.Context(), rdma.NotifyAny) }()
 	until(t, "somebody sleeps", func() bool { return c.qp.sleepers() > 0 })
 	hear(server, client, parked)
 	if err := <-second; err != nil {

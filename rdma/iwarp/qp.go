@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 
 	"lwio/rdma"
-	"lwio/rdma/internal/soft"
+	"lwio/rdma/internal/softrdma"
 )
 
 // sendRequest is a request of the initiator queue. What a Send or a Write of memory needs
@@ -19,13 +19,13 @@ type sendRequest struct {
 	id        uint64
 	length    int
 	remote    rdma.RemoteAddr
-	pieces    []soft.Piece  // empty if inline
-	room      [1]soft.Piece // of pieces, if that is enough
+	pieces    []softrdma.Piece  // empty if inline
+	room      [1]softrdma.Piece // of pieces, if that is enough
 	// file is where a write takes its data from, or nil; real counts the bytes that
 	// were there.
 	file *fileSource
 	// work is what a bind or an invalidate has to do.
-	work soft.WindowWork
+	work softrdma.WindowWork
 
 	real       int
 	fileOffset int64
@@ -47,27 +47,27 @@ func (r *sendRequest) asks() bool { return r.op == rdma.OpRead || r.op.IsAtomic(
 type queuePair struct {
 	a      *adapter
 	cfg    rdma.QueuePairConfig
-	queues soft.Queues
+	queues softrdma.Queues
 
 	mu      sync.Mutex
 	idle    sync.Cond // signalled when writing becomes false
-	state   soft.PairState
-	c       *conn // since soft.PairConnected; kept afterwards
-	sends   soft.FIFO[sendRequest]
+	state   softrdma.PairState
+	c       *conn // since softrdma.PairConnected; kept afterwards
+	sends   softrdma.FIFO[sendRequest]
 	done    uint64
 	next    uint64
-	reads   soft.FIFO[readOut] // that wait for their answers
-	answers soft.FIFO[answer]  // to reads of the peer
-	cancel  uint64             // requests before this number end with StatusCanceled
+	reads   softrdma.FIFO[readOut] // that wait for their answers
+	answers softrdma.FIFO[answer]  // to reads of the peer
+	cancel  uint64                 // requests before this number end with StatusCanceled
 	writing bool
-	windows soft.Windows
+	windows softrdma.Windows
 	probe   fileReader // of FlagOnlyIfCached
 	held    bool       // the passive side may not send yet
 
 	doneMu  sync.Mutex    // taken before mu: results appear in order
 	settled []rdma.Result // scratch
 
-	recv   soft.ReceiveQueue
+	recv   softrdma.ReceiveQueue
 	resume chan struct{} // gets a value when a shared queue may have a receive
 
 	driven atomic.Pointer[conn] // the connection once it runs on a socket that anybody can read
@@ -77,8 +77,8 @@ type queuePair struct {
 }
 
 var (
-	_ rdma.QueuePair = (*queuePair)(nil)
-	_ soft.Parker    = (*queuePair)(nil)
+	_ rdma.QueuePair  = (*queuePair)(nil)
+	_ softrdma.Parker = (*queuePair)(nil)
 )
 
 // CreateQueuePair makes an unconnected queue pair; its memory grows with use.
@@ -98,7 +98,7 @@ func (a *adapter) CreateQueuePair(cfg rdma.QueuePairConfig) (rdma.QueuePair, err
 	qp.idle.L = &qp.mu
 	qp.windows.Init(a.dom, &qp.mu)
 	qp.probe.init()
-	if err := a.dom.Add(soft.QueuePairs, qp, op); err != nil {
+	if err := a.dom.Add(softrdma.QueuePairs, qp, op); err != nil {
 		return nil, err
 	}
 	if !queues.Attach(qp) {
@@ -128,7 +128,7 @@ func (qp *queuePair) Unreserve() {
 func (qp *queuePair) attach(c *conn) bool {
 	qp.mu.Lock()
 	defer qp.mu.Unlock()
-	if qp.state != soft.PairReserved {
+	if qp.state != softrdma.PairReserved {
 		return false
 	}
 	qp.c = c
@@ -139,8 +139,8 @@ func (qp *queuePair) attach(c *conn) bool {
 func (qp *queuePair) connect(held bool) {
 	qp.mu.Lock()
 	defer qp.mu.Unlock()
-	if qp.state == soft.PairReserved {
-		qp.state, qp.held = soft.PairConnected, held
+	if qp.state == softrdma.PairReserved {
+		qp.state, qp.held = softrdma.PairConnected, held
 	}
 }
 
@@ -155,7 +155,7 @@ func (qp *queuePair) Fail(err error) {
 }
 
 // Look reads what has arrived, if nobody else does.
-func (qp *queuePair) Look(bool, soft.Poller) int {
+func (qp *queuePair) Look(bool, softrdma.Poller) int {
 	if c := qp.driven.Load(); c != nil {
 		c.look()
 	}
@@ -183,7 +183,7 @@ func (qp *queuePair) Unpark() {
 	}
 }
 
-// sleepers is how many calls of Notify need the connection's own goroutine to
+// sleepers is how many calls of Wait need the connection's own goroutine to
 // read.
 func (qp *queuePair) sleepers() int {
 	n := qp.queues.Receive.Sleepers()
@@ -222,7 +222,7 @@ func (qp *queuePair) settle(n uint64) {
 		qp.mu.Lock()
 		qp.next += n
 		n = 0
-		for qp.done != qp.next && len(results) < soft.MaxResults {
+		for qp.done != qp.next && len(results) < softrdma.MaxResults {
 			r := qp.sends.At(qp.done)
 			if r.pending {
 				break
@@ -232,11 +232,11 @@ func (qp *queuePair) settle(n uint64) {
 			r.file = nil
 			qp.windows.GiveUpLocked(&r.work)
 			if r.status != rdma.StatusSuccess || r.flags&rdma.FlagSilentSuccess == 0 {
-				results = append(results, rdma.Result{Status: r.status, Op: r.op, Bytes: r.real, QueuePair: qp.cfg.Context, ID: r.id})
+				results = append(results, rdma.Result{Status: r.status, Op: r.op, Bytes: r.real, QueuePairContext: qp.cfg.Context, ID: r.id})
 				qp.sends.Head = qp.done
 			}
 		}
-		more = len(results) == soft.MaxResults
+		more = len(results) == softrdma.MaxResults
 		qp.mu.Unlock()
 		qp.queues.Initiator.Push(results)
 		qp.settled = results
@@ -251,7 +251,7 @@ func (qp *queuePair) flushAll(e *ending, begun bool) {
 	for qp.writing {
 		qp.idle.Wait()
 	}
-	qp.state = max(qp.state, soft.PairDisconnected)
+	qp.state = max(qp.state, softrdma.PairDisconnected)
 	reading := e.reading
 	for i := qp.done; i != qp.sends.Tail; i++ {
 		r := qp.sends.At(i)
@@ -267,7 +267,7 @@ func (qp *queuePair) flushAll(e *ending, begun bool) {
 		r.pending = false
 	}
 	unwritten := qp.sends.Tail - qp.next
-	qp.reads, qp.answers = soft.FIFO[readOut]{}, soft.FIFO[answer]{}
+	qp.reads, qp.answers = softrdma.FIFO[readOut]{}, softrdma.FIFO[answer]{}
 	qp.mu.Unlock()
 	qp.windows.RevokeAll()
 	qp.settle(unwritten)
@@ -280,7 +280,7 @@ func (qp *queuePair) Close() error {
 	qp.once.Do(func() {
 		qp.mu.Lock()
 		c := qp.c
-		qp.state = soft.PairClosed
+		qp.state = softrdma.PairClosed
 		qp.mu.Unlock()
 		if c != nil {
 			c.Disconnect()
@@ -289,7 +289,7 @@ func (qp *queuePair) Close() error {
 		qp.flushAll(&ending{receive: rdma.StatusCanceled, partly: rdma.StatusCanceled, reading: rdma.StatusCanceled}, false)
 		qp.recv.Close()
 		qp.queues.Detach(qp)
-		qp.a.dom.Remove(soft.QueuePairs, qp)
+		qp.a.dom.Remove(softrdma.QueuePairs, qp)
 	})
 	return nil
 }

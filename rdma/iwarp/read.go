@@ -4,7 +4,7 @@ import (
 	"bytes"
 
 	"lwio/rdma"
-	"lwio/rdma/internal/soft"
+	"lwio/rdma/internal/softrdma"
 )
 
 // Reads in progress.
@@ -37,7 +37,7 @@ type readOut struct {
 type answer struct {
 	req    readRequest
 	msn    uint32
-	lease  soft.Lease // unused if there is nothing to read
+	lease  softrdma.Lease // unused if there is nothing to read
 	source []byte
 
 	atomic   bool
@@ -128,10 +128,10 @@ func (x *receiver) takeReadRequest(payload []byte) error {
 
 // findSource finds the memory that the peer reads, or changes by an atomic
 // operation: STag, then rights, then bounds.
-func (x *receiver) findSource(stag uint32, to, size uint64, access rdma.Access) (soft.Lease, []byte, *fault) {
+func (x *receiver) findSource(stag uint32, to, size uint64, access rdma.Access) (softrdma.Lease, []byte, *fault) {
 	l, source, refused := x.c.qp.windows.Resolve(stag, to, size, access)
-	if refused != soft.Granted {
-		return soft.Lease{}, nil, &readFaults[refused]
+	if refused != softrdma.Granted {
+		return softrdma.Lease{}, nil, &readFaults[refused]
 	}
 	return l, source, nil
 }

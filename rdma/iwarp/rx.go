@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"lwio/rdma/internal/soft"
+	"lwio/rdma/internal/softrdma"
 )
 
 // Sizes that govern reading, in bytes.
@@ -71,10 +71,10 @@ type receiver struct {
 
 	// Where the payload goes: to target, for a Write, else to the pieces of a
 	// receive or a read, which may both be in progress.
-	lease   soft.Lease
+	lease   softrdma.Lease
 	target  []byte
 	grip    grip // of regions, while frames are handled
-	receive *soft.Receive
+	receive *softrdma.Receive
 	stalled bool   // the frame in hand waits for a receive of a shared queue
 	at      cursor // in the receive
 	reading *readOut

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"lwio/rdma"
-	"lwio/rdma/internal/soft"
+	"lwio/rdma/internal/softrdma"
 )
 
 // TestDirectSpace: the end of a frame never goes straight from the socket into
@@ -18,10 +18,10 @@ func TestDirectSpace(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := m.(*soft.Region)
+	r := m.(*softrdma.Region)
 	x := &receiver{
 		c: &conn{a: a}, active: true, left: 60000,
-		seg: taggedSegment(opWrite, 1, 0, true), lease: soft.Lease{Region: r}, target: r.Bytes()[:60000],
+		seg: taggedSegment(opWrite, 1, 0, true), lease: softrdma.Lease{Region: r}, target: r.Bytes()[:60000],
 	}
 	dst, held := x.directSpace()
 	if len(dst) != 60000-8 || held.Region != r {

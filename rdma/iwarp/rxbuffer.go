@@ -1,6 +1,6 @@
 package iwarp
 
-import "lwio/rdma/internal/soft"
+import "lwio/rdma/internal/softrdma"
 
 // space is where the buffer can be filled.
 func (x *receiver) space() []byte {
@@ -50,14 +50,14 @@ func (x *receiver) freeBuffer() {
 // from the socket, and the lease to release after that; nil if there is too
 // little, or if the CRC must be checked first. The last bytes of a frame always
 // go through the buffer: they may be what somebody polls.
-func (x *receiver) directSpace() ([]byte, soft.Lease) {
+func (x *receiver) directSpace() ([]byte, softrdma.Lease) {
 	if !x.active || x.c.crc || x.r != x.w || x.left < directMin {
-		return nil, soft.Lease{}
+		return nil, softrdma.Lease{}
 	}
 	dst, l := x.destination()
 	n := min(len(dst), x.left-8)
 	if n < directMin/2 || !l.Acquire() {
-		return nil, soft.Lease{}
+		return nil, softrdma.Lease{}
 	}
 	return dst[:n], l
 }

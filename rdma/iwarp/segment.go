@@ -5,7 +5,7 @@ import (
 	"errors"
 
 	"lwio/rdma"
-	"lwio/rdma/internal/soft"
+	"lwio/rdma/internal/softrdma"
 )
 
 // violation is what a peer did wrong, with the header of the segment at fault.
@@ -128,10 +128,10 @@ func (x *receiver) acceptTerminate() error {
 // names.
 var (
 	writeFaults = [...]fault{
-		soft.BadToken: faultSTag, soft.Denied: faultSTag, soft.Wraps: faultWrap, soft.OutOfBounds: faultBounds,
+		softrdma.BadToken: faultSTag, softrdma.Denied: faultSTag, softrdma.Wraps: faultWrap, softrdma.OutOfBounds: faultBounds,
 	}
 	readFaults = [...]fault{
-		soft.BadToken: faultReadSTag, soft.Denied: faultReadAccess, soft.Wraps: faultReadWrap, soft.OutOfBounds: faultReadBounds,
+		softrdma.BadToken: faultReadSTag, softrdma.Denied: faultReadAccess, softrdma.Wraps: faultReadWrap, softrdma.OutOfBounds: faultReadBounds,
 	}
 )
 
@@ -145,7 +145,7 @@ func (x *receiver) acceptWrite() error {
 		return nil
 	}
 	lease, target, refused := x.c.qp.windows.Resolve(x.seg.stag, x.seg.to, uint64(x.left), rdma.AccessRemoteWrite)
-	if refused != soft.Granted {
+	if refused != softrdma.Granted {
 		return x.violation(writeFaults[refused])
 	}
 	x.lease, x.target = lease, target

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"lwio/rdma"
-	"lwio/rdma/internal/soft"
+	"lwio/rdma/internal/softrdma"
 )
 
 // TestWriteSocket: one system call takes all parts of a batch, from where an
@@ -38,7 +38,7 @@ func TestWriteSocket(t *testing.T) {
 		}
 		add(1)
 		for i := range frames {
-			b.refer(hold{lease: soft.Lease{}}, payload)
+			b.refer(hold{lease: softrdma.Lease{}}, payload)
 			want = append(want, payload...)
 			add(uint16(i))
 		}

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"lwio/rdma"
-	"lwio/rdma/internal/soft"
+	"lwio/rdma/internal/softrdma"
 )
 
 // limitStartup bounds the start-up of a connection. It comes before watch, whose
@@ -244,13 +244,13 @@ func fabricAddr(a net.Addr) rdma.Addr {
 }
 
 // endsOf are the addresses of a TCP connection.
-func endsOf(nc net.Conn) soft.Ends {
-	return soft.Ends{Local: fabricAddr(nc.LocalAddr()), Peer: fabricAddr(nc.RemoteAddr())}
+func endsOf(nc net.Conn) softrdma.Ends {
+	return softrdma.Ends{Local: fabricAddr(nc.LocalAddr()), Peer: fabricAddr(nc.RemoteAddr())}
 }
 
 // heard is what the peer said with its frame.
-func (s *startup) heard() *soft.Heard {
-	return &soft.Heard{Private: s.private, Limits: peerLimits(s.enhanced)}
+func (s *startup) heard() *softrdma.Heard {
+	return &softrdma.Heard{Private: s.private, Limits: peerLimits(s.enhanced)}
 }
 
 // hangUp closes a connection that is not in full operation in good order: the

@@ -121,7 +121,7 @@ var brokenWays = []struct {
 	}}, found: "message/order read/order window/order"},
 	{name: "what is lent stays behind", flaws: flaws{post: func(q rdma.QueuePair, reqs []rdma.Request) (int, error) {
 		for i := range reqs {
-			if reqs[i].Flags&rdma.FlagLend != 0 {
+			if reqs[i].Flags&rdma.FlagByReference != 0 {
 				reqs[i].SGL = reqs[i].SGL[:1]
 			}
 		}
@@ -136,7 +136,7 @@ var brokenWays = []struct {
 	{name: "results are changed", flaws: flaws{poll: func(q rdma.CompletionQueue, res []rdma.Result) (int, error) {
 		n, err := q.Poll(res)
 		for i := range res[:n] {
-			res[i].QueuePair++
+			res[i].QueuePairContext++
 		}
 		return n, err
 	}}, found: "message/result queue/flush-unconnected end/peer-closes end/queue-pair-closes end/disconnect cq/shared end/post-after"},
@@ -157,7 +157,7 @@ var brokenWays = []struct {
 			return n, nil
 		},
 		notify: func(q rdma.CompletionQueue, ctx context.Context, kind rdma.NotifyKind) error {
-			if err := q.Notify(ctx, kind); rdma.StatusOf(err) != rdma.StatusBufferOverflow {
+			if err := q.Wait(ctx, kind); rdma.StatusOf(err) != rdma.StatusBufferOverflow {
 				return err
 			}
 			return nil
@@ -173,13 +173,13 @@ var brokenWays = []struct {
 	}}, found: `notify/pending-result notify/close notify/no-lost-wake-up notify/releases-all notify/solicited-becomes-any
 		notify/failure-satisfies-solicited close/adapter-closes-all`},
 	{name: "notifications do not know their context", flaws: flaws{notify: func(q rdma.CompletionQueue, _ context.Context, kind rdma.NotifyKind) error {
-		return q.Notify(context.Background(), kind)
+		return q.Wait(context.Background(), kind)
 	}}, found: "cancel/notify notify/once-per-result"},
 	{name: "a result is missed between two notifications", flaws: flaws{notify: func(q rdma.CompletionQueue, ctx context.Context, kind rdma.NotifyKind) error {
 		short, cancel := context.WithTimeout(ctx, time.Millisecond)
 		defer cancel()
-		_ = q.Notify(short, kind)
-		return q.Notify(ctx, kind)
+		_ = q.Wait(short, kind)
+		return q.Wait(ctx, kind)
 	}}, found: "notify/pending-result notify/no-lost-wake-up"},
 	{name: "flush does nothing", flaws: flaws{flush: func(rdma.QueuePair) error { return nil }},
 		found: "queue/flush-unconnected queue/receive-full queue/flush-is-local cq/poll-batches notify/errors"},

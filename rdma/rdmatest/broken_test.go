@@ -174,9 +174,9 @@ func (a brokenAdapter) CreateListener() (rdma.Listener, error) {
 // brokenShared takes no notice of what a shared receive queue is told.
 type brokenShared struct{ rdma.SharedReceiveQueue }
 
-func (brokenShared) Modify(int, int) error        { return nil }
-func (brokenShared) Notify(context.Context) error { return nil }
-func (brokenShared) Close() error                 { return nil }
+func (brokenShared) Modify(int, int) error      { return nil }
+func (brokenShared) Wait(context.Context) error { return nil }
+func (brokenShared) Close() error               { return nil }
 
 type brokenRegion struct {
 	rdma.MemoryRegion
@@ -213,11 +213,11 @@ func (q *brokenQueue) Poll(res []rdma.Result) (int, error) {
 	return q.CompletionQueue.Poll(res)
 }
 
-func (q *brokenQueue) Notify(ctx context.Context, kind rdma.NotifyKind) error {
+func (q *brokenQueue) Wait(ctx context.Context, kind rdma.NotifyKind) error {
 	if q.f.notify != nil {
 		return q.f.notify(q.CompletionQueue, ctx, kind)
 	}
-	return q.CompletionQueue.Notify(ctx, kind)
+	return q.CompletionQueue.Wait(ctx, kind)
 }
 
 func (q *brokenQueue) Resize(depth int) error {
@@ -234,12 +234,12 @@ type brokenPair struct {
 
 func (q *brokenPair) Close() error { return q.f.close("queue pair", q.QueuePair.Close) }
 
-func (q *brokenPair) Rest() {
+func (q *brokenPair) TrimIdle() {
 	if q.f.rest != nil {
 		q.f.rest(q.QueuePair)
 		return
 	}
-	q.QueuePair.Rest()
+	q.QueuePair.TrimIdle()
 }
 
 // bare takes the regions out of what wraps them.

@@ -84,7 +84,7 @@ func cancelNotify(r *rig) {
 	}
 	e.receive(1, nil)
 	r.ok("flush", e.qp.Flush())
-	r.ok("notify after those that were cancelled", e.rcq.Notify(r.ctx(), rdma.NotifyAny))
+	r.ok("notify after those that were cancelled", e.rcq.Wait(r.ctx(), rdma.NotifyAny))
 	if res := r.next(e.rcq); res.Status != rdma.StatusCanceled || res.ID != 1 {
 		r.Errorf("flushed receive: %+v", res)
 	}
@@ -97,7 +97,7 @@ func endedContext(r *rig) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	for what, err := range map[string]error{
-		"notify":             active.rcq.Notify(ctx, rdma.NotifyAny),
+		"notify":             active.rcq.Wait(ctx, rdma.NotifyAny),
 		"connection request": l.ConnectionRequest(ctx, passive.conn),
 		"connect":            active.conn.Connect(ctx, active.qp, addr, rdma.ReadLimits{}, nil),
 	} {

@@ -97,7 +97,7 @@ func useQueueAfterClose(r *rig) {
 	}
 	r.is("poll of a closed queue", err, net.ErrClosed)
 	for _, kind := range []rdma.NotifyKind{rdma.NotifyErrors, rdma.NotifyAny, rdma.NotifySolicited} {
-		r.fails("notify of a closed queue", e.rcq.Notify(r.ctx(), kind), rdma.StatusCanceled)
+		r.fails("notify of a closed queue", e.rcq.Wait(r.ctx(), kind), rdma.StatusCanceled)
 	}
 	if err := e.rcq.Resize(8); err == nil {
 		r.Error("a closed queue is resized")

@@ -31,7 +31,7 @@ func overrun(r *rig) {
 		}
 	}
 	r.fails("notify for errors", n.wait(), rdma.StatusBufferOverflow)
-	r.fails("notify", passive.rcq.Notify(r.ctx(), rdma.NotifyAny), rdma.StatusBufferOverflow)
+	r.fails("notify", passive.rcq.Wait(r.ctx(), rdma.NotifyAny), rdma.StatusBufferOverflow)
 	var res [16]rdma.Result
 	taken := 0
 	r.eventually("poll says that the queue has overrun", func() bool {
@@ -67,7 +67,7 @@ func pollBatches(r *rig) {
 			next++
 		}
 		if n < len(res) && next < 10 {
-			r.ok("notify", e.rcq.Notify(r.ctx(), rdma.NotifyAny))
+			r.ok("notify", e.rcq.Wait(r.ctx(), rdma.NotifyAny))
 		}
 	}
 	if n, err := e.rcq.Poll(nil); n != 0 || err != nil {
@@ -105,7 +105,7 @@ func sharedQueue(r *rig) {
 		if res.Status != rdma.StatusSuccess {
 			r.Errorf("result %+v", res)
 		}
-		got[key{res.QueuePair, res.ID}] = res.Op
+		got[key{res.QueuePairContext, res.ID}] = res.Op
 	}
 	for i := range ends {
 		pair := uint64(i + 1)

@@ -20,7 +20,7 @@ var endCases = []Case{
 func (e *end) flushed(cq rdma.CompletionQueue, id uint64) {
 	e.r.Helper()
 	res := e.r.next(cq)
-	if res.Status != rdma.StatusCanceled || res.ID != id || res.QueuePair != e.context {
+	if res.Status != rdma.StatusCanceled || res.ID != id || res.QueuePairContext != e.context {
 		e.r.Errorf("result %+v, want that of request %d, canceled", res, id)
 	}
 	select {

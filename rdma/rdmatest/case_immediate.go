@@ -65,7 +65,7 @@ func immediateShared(r *rig) {
 	p.post(rdma.Request{Op: rdma.OpWrite, Flags: rdma.FlagImmediate, Immediate: 5, SGL: p.sge(0, 1), Remote: e.at(0)})
 	p.sent()
 	c.post(3, 1)
-	if res := e.received(); res.Status != rdma.StatusSuccess || !res.HasImmediate || res.Immediate != 5 || res.ID != 3 || res.QueuePair != e.context {
+	if res := e.received(); res.Status != rdma.StatusSuccess || !res.HasImmediate || res.Immediate != 5 || res.ID != 3 || res.QueuePairContext != e.context {
 		r.Errorf("receive: %+v", res)
 	}
 }

@@ -21,9 +21,9 @@ func messageLend(r *rig) {
 			clear(passive.mem)
 			passive.receive(uint64(turn), passive.sge(16, 200<<10))
 			sgl := append(active.sge(3, 48), rdma.SGE{Region: lent, Offset: len(mem.Bytes()) - n, Length: n})
-			active.post(rdma.Request{Op: rdma.OpSend, Flags: rdma.FlagLend, SGL: sgl})
+			active.post(rdma.Request{Op: rdma.OpSend, Flags: rdma.FlagByReference, SGL: sgl})
 			res := passive.received()
-			if res.Status != rdma.StatusSuccess || res.Bytes != 48+n || res.Loan != nil && !loans {
+			if res.Status != rdma.StatusSuccess || res.Bytes != 48+n || res.RemoteData != nil && !loans {
 				r.Fatalf("a message that lends %d bytes: %+v", n, res)
 			}
 			r.fetch(passive, res, n)
@@ -42,22 +42,22 @@ func messageLend(r *rig) {
 // end.
 func (r *rig) fetch(e *end, res rdma.Result, n int) {
 	r.Helper()
-	if res.Loan == nil {
+	if res.RemoteData == nil {
 		return
 	}
-	if res.Loan.Len() > n {
-		r.Fatalf("%d bytes are lent instead of %d", res.Loan.Len(), n)
+	if res.RemoteData.Len() > n {
+		r.Fatalf("%d bytes are lent instead of %d", res.RemoteData.Len(), n)
 	}
 	failure := errors.New("a failure")
-	if err := res.Loan.Use(func(p []byte) error {
-		copy(e.mem[16+res.Bytes-res.Loan.Len():], p)
+	if err := res.RemoteData.View(func(p []byte) error {
+		copy(e.mem[16+res.Bytes-res.RemoteData.Len():], p)
 		return failure
 	}); !errors.Is(err, failure) {
 		r.Fatalf("use of a loan: %v, want what the function said", err)
 	}
-	res.Loan.Release()
-	res.Loan.Release()
-	if err := res.Loan.Use(func([]byte) error { return nil }); err == nil {
+	res.RemoteData.Release()
+	res.RemoteData.Release()
+	if err := res.RemoteData.View(func([]byte) error { return nil }); err == nil {
 		r.Error("a loan that was released can be used")
 	}
 }

@@ -49,18 +49,18 @@ func messageResult(r *rig) {
 	passive.receive(1<<63|5, passive.sge(0, 100))
 	active.post(rdma.Request{Op: rdma.OpSend, ID: 1<<62 | 7, SGL: active.sge(0, 9)})
 	got := passive.received()
-	if want := (rdma.Result{Op: rdma.OpReceive, Bytes: 9, QueuePair: passive.context, ID: 1<<63 | 5}); got != want {
+	if want := (rdma.Result{Op: rdma.OpReceive, Bytes: 9, QueuePairContext: passive.context, ID: 1<<63 | 5}); got != want {
 		r.Errorf("receive: %+v, want %+v", got, want)
 	}
 	got = active.sent()
 	got.Bytes = 0
-	if want := (rdma.Result{Op: rdma.OpSend, QueuePair: active.context, ID: 1<<62 | 7}); got != want {
+	if want := (rdma.Result{Op: rdma.OpSend, QueuePairContext: active.context, ID: 1<<62 | 7}); got != want {
 		r.Errorf("send: %+v, want %+v", got, want)
 	}
 	active.post(rdma.Request{Op: rdma.OpWrite, ID: 11, SGL: active.sge(0, 9), Remote: passive.at(0)})
 	got = active.sent()
 	got.Bytes = 0
-	if want := (rdma.Result{Op: rdma.OpWrite, QueuePair: active.context, ID: 11}); got != want {
+	if want := (rdma.Result{Op: rdma.OpWrite, QueuePairContext: active.context, ID: 11}); got != want {
 		r.Errorf("write: %+v, want %+v", got, want)
 	}
 	r.empty("receives", passive.rcq)

@@ -64,7 +64,7 @@ func notifyPending(r *rig) {
 		e.receive(1, nil)
 		e.receive(2, nil)
 		r.ok("flush", e.qp.Flush())
-		r.ok("notify", e.rcq.Notify(r.ctx(), rdma.NotifyAny))
+		r.ok("notify", e.rcq.Wait(r.ctx(), rdma.NotifyAny))
 		for range 2 {
 			if res := r.spin(e.rcq); res.Status != rdma.StatusCanceled {
 				r.Errorf("flushed receive: %+v", res)
@@ -109,7 +109,7 @@ func noLostWakeUp(r *rig) {
 // await waits for one message, and posts the receive for the next.
 func (e *end) await(ctx context.Context) error {
 	for {
-		if err := e.rcq.Notify(ctx, rdma.NotifyAny); err != nil {
+		if err := e.rcq.Wait(ctx, rdma.NotifyAny); err != nil {
 			return err
 		}
 		var res [4]rdma.Result

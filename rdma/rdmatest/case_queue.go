@@ -211,7 +211,7 @@ func flushUnconnected(r *rig) {
 	r.ok("flush", e.qp.Flush())
 	r.ok("notify", n.wait())
 	for id := uint64(1); id <= 2; id++ {
-		want := rdma.Result{Status: rdma.StatusCanceled, Op: rdma.OpReceive, QueuePair: e.context, ID: id}
+		want := rdma.Result{Status: rdma.StatusCanceled, Op: rdma.OpReceive, QueuePairContext: e.context, ID: id}
 		got := e.received()
 		got.Bytes = 0
 		if got != want {
@@ -237,11 +237,11 @@ func flushIsLocal(r *rig) {
 		r.Fatal(err)
 	}
 	r.ok("flush", other.Flush())
-	if res := active.received(); res.QueuePair != 1 || res.ID != 6 || res.Status != rdma.StatusCanceled {
+	if res := active.received(); res.QueuePairContext != 1 || res.ID != 6 || res.Status != rdma.StatusCanceled {
 		r.Errorf("flushed receive: %+v", res)
 	}
 	passive.post(rdma.Request{Op: rdma.OpSend, SGL: passive.sge(0, 8)})
-	if res := active.received(); res.QueuePair != active.context || res.ID != 5 || res.Status != rdma.StatusSuccess {
+	if res := active.received(); res.QueuePairContext != active.context || res.ID != 5 || res.Status != rdma.StatusSuccess {
 		r.Errorf("receive of the other queue pair: %+v", res)
 	}
 }

@@ -25,7 +25,7 @@ func restBesideMessages(r *rig) {
 	for _, e := range ends {
 		calls = append(calls, r.beginMany("rest", func(until context.Context) error {
 			for ctx.Err() == nil && until.Err() == nil {
-				e.qp.Rest()
+				e.qp.TrimIdle()
 				runtime.Gosched()
 			}
 			return nil
@@ -68,10 +68,10 @@ func restBesideMessages(r *rig) {
 func restUnconnected(r *rig) {
 	e := r.end(r.adapter(), shape{})
 	e.receive(1, e.sge(0, 100))
-	e.qp.Rest()
+	e.qp.TrimIdle()
 	r.empty("receives", e.rcq)
 	r.ok("close", e.qp.Close())
-	e.qp.Rest()
+	e.qp.TrimIdle()
 	if res := e.received(); !errors.Is(res.Status, rdma.StatusCanceled) {
 		r.Errorf("receive: %+v", res)
 	}

@@ -83,7 +83,7 @@ func (c *crowd) heard(i int, b byte) {
 	c.r.Helper()
 	e := c.ends[i]
 	res := e.received()
-	if res.Status != rdma.StatusSuccess || res.Op != rdma.OpReceive || res.Bytes != 8 || res.QueuePair != e.context {
+	if res.Status != rdma.StatusSuccess || res.Op != rdma.OpReceive || res.Bytes != 8 || res.QueuePairContext != e.context {
 		c.r.Fatalf("receive: %+v", res)
 	}
 	if !all(c.mem.mem[64*res.ID:64*res.ID+8], b) {
@@ -109,7 +109,7 @@ func sharedEmpty(r *rig) {
 	}
 	c.say(1, 9)
 	r.empty("the queue of an end without receives", c.ends[0].rcq)
-	n := r.begin("notify", func(ctx context.Context) error { return c.ends[1].rcq.Notify(ctx, rdma.NotifyAny) })
+	n := r.begin("notify", func(ctx context.Context) error { return c.ends[1].rcq.Wait(ctx, rdma.NotifyAny) })
 	c.post(0, 5)
 	for i := range 4 {
 		c.heard(0, byte(i+1))
@@ -161,11 +161,11 @@ func sharedWaitingCloses(r *rig) {
 func sharedNotify(r *rig) {
 	c := r.crowd(1, rdma.SharedReceiveQueueConfig{Depth: 16, MaxSGE: 1, NotifyThreshold: 2})
 	notify := func() *call {
-		return r.begin("notify", func(ctx context.Context) error { return c.queue.Notify(ctx) })
+		return r.begin("notify", func(ctx context.Context) error { return c.queue.Wait(ctx) })
 	}
 	r.ok("notify of an empty queue", notify().wait())
 	c.post(0, 3)
-	first, second := r.park(func(ctx context.Context) error { return c.queue.Notify(ctx) }), notify()
+	first, second := r.park(func(ctx context.Context) error { return c.queue.Wait(ctx) }), notify()
 	c.say(0, 1)
 	c.heard(0, 1)
 	if first.over(0) {
@@ -177,9 +177,9 @@ func sharedNotify(r *rig) {
 	r.ok("notify", second.wait())
 
 	c.post(0, 2)
-	canceled := r.park(func(ctx context.Context) error { return c.queue.Notify(ctx) })
+	canceled := r.park(func(ctx context.Context) error { return c.queue.Wait(ctx) })
 	canceled.canceled()
-	raised := r.park(func(ctx context.Context) error { return c.queue.Notify(ctx) })
+	raised := r.park(func(ctx context.Context) error { return c.queue.Wait(ctx) })
 	r.ok("modify", c.queue.Modify(0, 10))
 	r.ok("notify after the threshold was raised", raised.wait())
 }
@@ -268,7 +268,7 @@ func sharedRefused(r *rig) {
 func sharedClose(r *rig) {
 	a := r.adapter()
 	q := r.shared(a, rdma.SharedReceiveQueueConfig{Depth: 4, MaxSGE: 1})
-	n := r.park(func(ctx context.Context) error { return q.Notify(ctx) })
+	n := r.park(func(ctx context.Context) error { return q.Wait(ctx) })
 	r.closeNow("shared receive queue", q)
 	r.fails("notify of a queue that closes", n.wait(), rdma.StatusCanceled)
 	took, err := q.PostReceive([]rdma.ReceiveRequest{{}})
@@ -276,6 +276,6 @@ func sharedClose(r *rig) {
 		r.Error("a closed queue takes a receive")
 	}
 	r.fails("receive after close", err, rdma.StatusInvalidHandle)
-	r.fails("notify after close", q.Notify(r.ctx()), rdma.StatusCanceled)
+	r.fails("notify after close", q.Wait(r.ctx()), rdma.StatusCanceled)
 	r.closeNow("shared receive queue, again", q)
 }

@@ -47,7 +47,7 @@ func (e *end) invalidate(w rdma.MemoryWindow) {
 func (e *end) windowOp(req rdma.Request) {
 	e.r.Helper()
 	e.post(req)
-	if res := e.sent(); res.Status != rdma.StatusSuccess || res.Op != req.Op || res.ID != req.ID || res.QueuePair != e.context {
+	if res := e.sent(); res.Status != rdma.StatusSuccess || res.Op != req.Op || res.ID != req.ID || res.QueuePairContext != e.context {
 		e.r.Fatalf("%v: %+v", req.Op, res)
 	}
 }

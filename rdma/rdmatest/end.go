@@ -91,7 +91,7 @@ func (e *end) config() rdma.QueuePairConfig {
 	return rdma.QueuePairConfig{
 		ReceiveCQ: e.rcq, InitiatorCQ: e.icq, SharedReceive: s.shared, Context: e.context,
 		ReceiveDepth: s.depth, InitiatorDepth: s.depth,
-		MaxReceiveSGE: s.sge, MaxInitiatorSGE: s.sge, InlineSize: s.inline, TakeLoans: s.loans,
+		MaxReceiveSGE: s.sge, MaxInitiatorSGE: s.sge, InlineSize: s.inline, AcceptByReference: s.loans,
 	}
 }
 
@@ -189,7 +189,7 @@ func (r *rig) next(cq rdma.CompletionQueue) rdma.Result {
 			return res[0]
 		}
 		r.ok("poll", err)
-		r.ok("wait for a result", cq.Notify(ctx, rdma.NotifyAny))
+		r.ok("wait for a result", cq.Wait(ctx, rdma.NotifyAny))
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 // next happens to a queue that is armed.
 func (r *rig) notify(cq rdma.CompletionQueue, kind rdma.NotifyKind) *call {
 	r.Helper()
-	return r.park(func(ctx context.Context) error { return cq.Notify(ctx, kind) })
+	return r.park(func(ctx context.Context) error { return cq.Wait(ctx, kind) })
 }
 
 // park starts a notification of any queue and returns once it waits.

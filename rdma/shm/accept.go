@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"lwio/rdma"
-	"lwio/rdma/internal/soft"
+	"lwio/rdma/internal/softrdma"
 )
 
 // request is a connection whose request has arrived.
@@ -20,10 +20,10 @@ type request struct {
 	hello
 }
 
-var _ soft.Request = (*request)(nil)
+var _ softrdma.Request = (*request)(nil)
 
 // Ends are the two addresses.
-func (r *request) Ends() soft.Ends { return r.a.endsOf(r.nc) }
+func (r *request) Ends() softrdma.Ends { return r.a.endsOf(r.nc) }
 
 // Refuse answers with a rejection.
 func (r *request) Refuse(private []byte) { refuse(r.nc, private) }
@@ -41,7 +41,7 @@ const rejectTime = time.Second
 // Accept answers the request and waits for the peer's CompleteConnect.
 //
 // Source: [ND Connector.Accept]
-func (r *request) Accept(ctx context.Context, pair soft.Pair, limits rdma.ReadLimits, private []byte, end func(error)) (soft.Conn, error) {
+func (r *request) Accept(ctx context.Context, pair softrdma.Pair, limits rdma.ReadLimits, private []byte, end func(error)) (softrdma.Conn, error) {
 	limits = agree(limits, &r.hello)
 	own, peer, b, err := r.a.answer(ctx, r.nc, &hello{kind: helloAccept, limits: limits, private: private})
 	return begin(err, r.nc, pair, own, peer, b, limits, end)
@@ -58,7 +58,7 @@ func (a *adapter) answer(ctx context.Context, nc *net.UnixConn, h *hello) (own, 
 	closeAll(others)
 	if err != nil {
 		if isHangup(err) {
-			err = errors.Join(soft.ErrGaveUp, err)
+			err = errors.Join(softrdma.ErrGaveUp, err)
 		}
 		return own, nil, b, err
 	}
@@ -73,9 +73,9 @@ func (a *adapter) answer(ctx context.Context, nc *net.UnixConn, h *hello) (own, 
 	case canceled:
 		err = context.Cause(ctx)
 	case err == nil && ready.kind == helloReject, isHangup(err):
-		err = soft.ErrGaveUp
+		err = softrdma.ErrGaveUp
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		err = soft.ErrNotReady
+		err = softrdma.ErrNotReady
 	case err == nil:
 		err = errHello
 	}

@@ -9,7 +9,7 @@ import (
 	"sync"
 
 	"lwio/rdma"
-	"lwio/rdma/internal/soft"
+	"lwio/rdma/internal/softrdma"
 )
 
 // The limits of every adapter, in requests, entries and bytes.
@@ -19,7 +19,7 @@ const (
 	largeThreshold  = 16 << 10
 	baseCaps        = rdma.CapInOrderPlacement | rdma.CapMultiEngine | rdma.CapCQResize | rdma.CapLoopback | rdma.CapPageable |
 		rdma.CapWindows | rdma.CapSharedReceive | rdma.CapFileSource | rdma.CapDirectFile | rdma.CapConfidential | rdma.CapRead | rdma.CapImmediate | rdma.CapDirectAlloc |
-		rdma.CapLend
+		rdma.CapByReference
 )
 
 // adapter is a protection domain.
@@ -27,7 +27,7 @@ const (
 // Source: [ND Adapter]
 type adapter struct {
 	rdma.UnimplementedAdapter
-	dom  *soft.Domain
+	dom  *softrdma.Domain
 	p    *Provider
 	host [16]byte
 	id   uint64
@@ -39,7 +39,7 @@ type adapter struct {
 var _ rdma.Adapter = (*adapter)(nil)
 
 func newAdapter(p *Provider, host [16]byte, id uint64) *adapter {
-	a := &adapter{p: p, host: host, id: id, dom: soft.NewDomain(Name)}
+	a := &adapter{p: p, host: host, id: id, dom: softrdma.NewDomain(Name)}
 	return a
 }
 
@@ -47,19 +47,19 @@ func newAdapter(p *Provider, host [16]byte, id uint64) *adapter {
 func (a *adapter) Info() rdma.AdapterInfo {
 	return rdma.AdapterInfo{
 		AdapterID:                  a.id,
-		MaxRegistrationSize:        soft.MaxRegistration,
-		MaxWindowSize:              soft.MaxRegistration,
-		MaxInitiatorSGE:            soft.MaxSGE,
-		MaxReceiveSGE:              soft.MaxSGE,
-		MaxTransferLength:          soft.MaxTransfer,
-		MaxInlineDataSize:          soft.MaxInline,
-		MaxReadSGE:                 soft.MaxSGE,
+		MaxRegistrationSize:        softrdma.MaxRegistration,
+		MaxWindowSize:              softrdma.MaxRegistration,
+		MaxInitiatorSGE:            softrdma.MaxSGE,
+		MaxReceiveSGE:              softrdma.MaxSGE,
+		MaxTransferLength:          softrdma.MaxTransfer,
+		MaxInlineDataSize:          softrdma.MaxInline,
+		MaxReadSGE:                 softrdma.MaxSGE,
 		MaxInboundReadLimit:        maxReads,
 		MaxOutboundReadLimit:       maxReads,
-		MaxReceiveQueueDepth:       soft.MaxQueueDepth,
-		MaxInitiatorQueueDepth:     soft.MaxQueueDepth,
-		MaxSharedReceiveQueueDepth: soft.MaxQueueDepth,
-		MaxCompletionQueueDepth:    soft.MaxCompletionDepth,
+		MaxReceiveQueueDepth:       softrdma.MaxQueueDepth,
+		MaxInitiatorQueueDepth:     softrdma.MaxQueueDepth,
+		MaxSharedReceiveQueueDepth: softrdma.MaxQueueDepth,
+		MaxCompletionQueueDepth:    softrdma.MaxCompletionDepth,
 		InlineRequestThreshold:     inlineThreshold,
 		LargeRequestThreshold:      largeThreshold,
 		MaxCallerData:              maxPrivateData,
@@ -77,8 +77,8 @@ func (a *adapter) addr(name string) rdma.Addr {
 }
 
 // endsOf are the addresses of a socket.
-func (a *adapter) endsOf(nc *net.UnixConn) soft.Ends {
-	return soft.Ends{Local: a.addr(nameOf(nc.LocalAddr())), Peer: a.addr(nameOf(nc.RemoteAddr()))}
+func (a *adapter) endsOf(nc *net.UnixConn) softrdma.Ends {
+	return softrdma.Ends{Local: a.addr(nameOf(nc.LocalAddr())), Peer: a.addr(nameOf(nc.RemoteAddr()))}
 }
 
 // ours tells whether an address is on this fabric and host.
@@ -112,7 +112,7 @@ func (a *adapter) CreateConnector() (rdma.Connector, error) {
 // CreateListener makes an unbound listener.
 func (a *adapter) CreateListener() (rdma.Listener, error) {
 	cfg := &a.p.cfg
-	return a.dom.CreateListener(a, soft.Limits{Backlog: cfg.MaxBacklog, Startups: cfg.MaxStartups, Logger: cfg.Logger})
+	return a.dom.CreateListener(a, softrdma.Limits{Backlog: cfg.MaxBacklog, Startups: cfg.MaxStartups, Logger: cfg.Logger})
 }
 
 // Close closes all objects, class by class.

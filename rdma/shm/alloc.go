@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"lwio/rdma"
-	"lwio/rdma/internal/soft"
+	"lwio/rdma/internal/softrdma"
 )
 
 // memory is what Alloc gave out: a memfd of its own.
@@ -54,7 +54,7 @@ func (a *adapter) Alloc(ctx context.Context, size int) (rdma.Memory, error) {
 		return nil, opError(op, "", rdma.StatusInsufficientResources, err)
 	}
 	m := &memory{a: a, buf: buf, fd: fd, id: uint32(a.dom.Keys.Uint64()), regions: make(map[*backing]struct{})}
-	if err := a.dom.Add(soft.Memories, m, op); err != nil {
+	if err := a.dom.Add(softrdma.Memories, m, op); err != nil {
 		m.free()
 		return nil, err
 	}
@@ -131,7 +131,7 @@ func (m *memory) Close() error {
 	m.a.mu.Lock()
 	m.a.memories = slices.DeleteFunc(m.a.memories, func(o *memory) bool { return o == m })
 	m.a.mu.Unlock()
-	m.a.dom.Remove(soft.Memories, m)
+	m.a.dom.Remove(softrdma.Memories, m)
 	return m.free()
 }
 

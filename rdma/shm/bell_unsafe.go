@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// bell is how the sides wake who waits in Notify for this connection alone: two pairs of
+// bell is how the sides wake who waits in Wait for this connection alone: two pairs of
 // sockets, one for each direction. To ring is to shut down what an end sends, again and
 // again: the kernel tells the pollers of that pair each time, whatever was before, and
 // nothing is sent, kept or to be read. It never waits, so that it does not matter what

@@ -82,7 +82,7 @@ func (p *player) take(b testing.TB) error {
 		n, err := p.s.rcq.Poll(p.res[:1])
 		if err == nil && n == 0 {
 			if p.sleep {
-				err = p.s.rcq.Notify(b.Context(), rdma.NotifyAny)
+				err = p.s.rcq.Wait(b.Context(), rdma.NotifyAny)
 			}
 			if err == nil {
 				continue

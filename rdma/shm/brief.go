@@ -6,7 +6,7 @@ import (
 	"runtime/debug"
 
 	"lwio/rdma"
-	"lwio/rdma/internal/soft"
+	"lwio/rdma/internal/softrdma"
 )
 
 // idleLocked tells whether nothing is to be done before the request that was just
@@ -101,7 +101,7 @@ func (qp *queuePair) commitLocked() {
 // heardLocked tells whether the peer looks by itself for such messages, so that nobody
 // needs to wake it.
 func (qp *queuePair) heardLocked() bool {
-	return qp.state == soft.PairConnected && qp.conn.Load().peer.sleep.Load()&sleepHow == sleepNot
+	return qp.state == softrdma.PairConnected && qp.conn.Load().peer.sleep.Load()&sleepHow == sleepNot
 }
 
 // skipLocked makes the slot that of a request which is done.
@@ -137,7 +137,7 @@ func (t *sender) place(reqs []rdma.Request) (n int, err error) {
 		if dst == nil {
 			break
 		}
-		soft.Place(dst, data, &t.c.targets.fence)
+		softrdma.Place(dst, data, &t.c.targets.fence)
 	}
 	return n, nil
 }
@@ -182,7 +182,7 @@ func (t *sender) tell(r *rdma.Request, length int) bool {
 
 // keep takes a reference to a region, unless it is the one that is kept for messages
 // which are posted together.
-func (t *sender) keep(g *soft.Region) bool {
+func (t *sender) keep(g *softrdma.Region) bool {
 	if g == t.kept {
 		return true
 	}

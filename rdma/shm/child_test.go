@@ -74,7 +74,7 @@ func playChild(role string) int {
 
 // childConfig is the configuration that both processes of a test use.
 func childConfig() *Config {
-	return patient(&Config{BlockingNotify: os.Getenv("SHM_TEST_SLEEP") == "futex"})
+	return patient(&Config{BlockingWait: os.Getenv("SHM_TEST_SLEEP") == "futex"})
 }
 
 // runChild connects, sends where its memory is, and plays its role.
@@ -179,7 +179,7 @@ func childEcho(ctx context.Context, cq rdma.CompletionQueue, qp rdma.QueuePair, 
 		if spins++; n > 0 {
 			spins = 0
 		} else if spins > 20_000 || os.Getenv("SHM_TEST_SLEEP") != "" {
-			if err := cq.Notify(ctx, rdma.NotifyAny); err != nil {
+			if err := cq.Wait(ctx, rdma.NotifyAny); err != nil {
 				return err
 			}
 			spins = 0

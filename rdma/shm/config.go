@@ -34,11 +34,11 @@ type Config struct {
 	// that punches holes into its memory lets who writes there pay for the pages. 0
 	// means half of the host's memory.
 	MaxMappedMemory int64
-	// BlockingNotify lets who waits in CompletionQueue.Notify, on a queue of one
+	// BlockingWait lets who waits in CompletionQueue.Wait, on a queue of one
 	// connection, block its thread of the system instead of sleeping in the network
 	// poller. It is woken a little sooner, and every such waiter costs a thread: it
 	// is for few of them.
-	BlockingNotify bool
+	BlockingWait bool
 	// RequestTimeout bounds how long a new connection may take to send its
 	// request; 0 means 5 s.
 	RequestTimeout time.Duration

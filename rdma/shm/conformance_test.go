@@ -32,7 +32,7 @@ var gaps = map[string]string{
 var ways = map[string]*shm.Config{
 	"default":    nil,
 	"small ring": {RingSize: 1},
-	"blocking":   {BlockingNotify: true},
+	"blocking":   {BlockingWait: true},
 }
 
 func TestConformance(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 
 	"lwio/internal/fault"
 	"lwio/rdma"
-	"lwio/rdma/internal/soft"
+	"lwio/rdma/internal/softrdma"
 )
 
 // ending says why and how a connection ends.
@@ -240,10 +240,10 @@ func (c *conn) drainLocked(budget int) error {
 }
 
 // drainToLocked is drainLocked for who polls, and tells how many results that one has got.
-func (c *conn) drainToLocked(budget int, to soft.Poller) (int, error) {
+func (c *conn) drainToLocked(budget int, to softrdma.Poller) (int, error) {
 	c.rx.to, c.rx.handed = to, 0
 	err := c.drainLocked(budget)
-	c.rx.to = soft.Poller{}
+	c.rx.to = softrdma.Poller{}
 	return c.rx.handed, err
 }
 

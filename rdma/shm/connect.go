@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"lwio/rdma"
-	"lwio/rdma/internal/soft"
+	"lwio/rdma/internal/softrdma"
 )
 
 // dialPause is how long a dial waits for room in the listener's queue.
@@ -26,16 +26,16 @@ type acceptance struct {
 	limits rdma.ReadLimits // of the program
 }
 
-var _ soft.Acceptance = (*acceptance)(nil)
+var _ softrdma.Acceptance = (*acceptance)(nil)
 
 // Kin tells whether another adapter is of the same provider.
-func (a *adapter) Kin(other soft.Network) bool {
+func (a *adapter) Kin(other softrdma.Network) bool {
 	b, ok := other.(*adapter)
 	return ok && b.p == a.p
 }
 
 // PairOf is a queue pair of this adapter.
-func (a *adapter) PairOf(qp rdma.QueuePair) soft.Pair {
+func (a *adapter) PairOf(qp rdma.QueuePair) softrdma.Pair {
 	if pair, ok := qp.(*queuePair); ok && pair != nil && pair.a == a {
 		return pair
 	}
@@ -68,9 +68,9 @@ func (a *adapter) Status(err error) rdma.Status { return statusOf(err) }
 // Dial opens the socket and waits for the answer to the request.
 //
 // Source: [ND Connector.Connect]
-func (a *adapter) Dial(ctx context.Context, local, remote rdma.Addr, limits rdma.ReadLimits, private []byte) (soft.Acceptance, *soft.Heard, error) {
+func (a *adapter) Dial(ctx context.Context, local, remote rdma.Addr, limits rdma.ReadLimits, private []byte) (softrdma.Acceptance, *softrdma.Heard, error) {
 	nc, reply, peer, b, err := a.dial(ctx, local.Name, remote.Name, &hello{kind: helloRequest, limits: limits, private: private})
-	var heard *soft.Heard
+	var heard *softrdma.Heard
 	if reply != nil {
 		heard = reply.heard()
 	}
@@ -144,7 +144,7 @@ func openSocket(ctx context.Context, local, remote string) (*net.UnixConn, error
 }
 
 // Ends are the two addresses.
-func (p *acceptance) Ends() soft.Ends { return p.a.endsOf(p.nc) }
+func (p *acceptance) Ends() softrdma.Ends { return p.a.endsOf(p.nc) }
 
 // Refuse rejects the acceptance; the peer learns only that it was refused.
 func (p *acceptance) Refuse(private []byte) {
@@ -156,7 +156,7 @@ func (p *acceptance) Refuse(private []byte) {
 // Complete sends this side's segment, and the connection has begun.
 //
 // Source: [ND Connector.CompleteConnect]
-func (p *acceptance) Complete(ctx context.Context, pair soft.Pair, end func(error)) (soft.Conn, error) {
+func (p *acceptance) Complete(ctx context.Context, pair softrdma.Pair, end func(error)) (softrdma.Conn, error) {
 	own, err := p.a.sendSegment(ctx, p.nc, &hello{kind: helloReady})
 	return begin(err, p.nc, pair, own, p.peer, p.bell, agree(p.limits, p.reply), end)
 }
@@ -183,7 +183,7 @@ func (a *adapter) sendSegment(ctx context.Context, nc *net.UnixConn, h *hello, o
 
 // begin makes the connection and starts its goroutine, unless its start-up failed
 // with err: then, or if it fails now, everything is freed.
-func begin(err error, nc *net.UnixConn, pair soft.Pair, own, peer *segment, b *bell, limits rdma.ReadLimits, end func(error)) (soft.Conn, error) {
+func begin(err error, nc *net.UnixConn, pair softrdma.Pair, own, peer *segment, b *bell, limits rdma.ReadLimits, end func(error)) (softrdma.Conn, error) {
 	qp := pair.(*queuePair)
 	var c *conn
 	if err == nil {

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"lwio/rdma"
-	"lwio/rdma/internal/soft"
+	"lwio/rdma/internal/softrdma"
 )
 
 // fill makes p random.
@@ -341,7 +341,7 @@ func TestLastMessageWhilePolled(t *testing.T) {
 			t.Fatal(err)
 		}
 		var res [1]rdma.Result
-		for range 2 * soft.HotPolls {
+		for range 2 * softrdma.HotPolls {
 			if n, err := passive.rcq.Poll(res[:]); n != 0 || err != nil {
 				t.Fatal(n, err)
 			}

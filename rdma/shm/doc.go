@@ -36,7 +36,7 @@
 // behind the writes before it. Only messages may be overtaken, by writes that come after
 // them, as on any device: nobody knows of a message before it is taken.
 //
-// A send with rdma.FlagLend leaves its last bytes in memory of Alloc, if the peer has
+// A send with rdma.FlagByReference leaves its last bytes in memory of Alloc, if the peer has
 // that memory: only what is before them is in the ring. The first send from a region
 // hands it to the peer, if it has a remote right. The close of the region waits until all
 // loans are released; the end of a connection ends them, and waits for those in use.
@@ -69,7 +69,7 @@
 // the network poller. A killed peer is the end of the stream, and what it had
 // published whole is still taken. A goroutine that polls a completion queue looks
 // into the rings of its connections itself (up to four of them), and one that waits
-// in Notify on a queue of one connection is woken by the peer itself, and then
+// in Wait on a queue of one connection is woken by the peer itself, and then
 // looks. The word in its segment with which each side says how it sleeps knows
 // four ways:
 //
@@ -77,7 +77,7 @@
 //     anybody. If that one stays away for a millisecond, or for up to 16 after it came
 //     back again and again, the goroutine takes over.
 //   - on the socket: the goroutine does, and the peer sends it one byte.
-//   - on the bell: who waits in Notify does, in the network poller. The bell is
+//   - on the bell: who waits in Wait does, in the network poller. The bell is
 //     two pairs of sockets, one in each direction, and is rung by shutting down what
 //     an end sends, each time anew: the poller is told, and nothing is sent that takes
 //     memory and has to be read (OpenAdapter sees whether the kernel does that). It is
@@ -86,7 +86,7 @@
 //     or writes one can hold a lock that the other waits for. Who is woken so, and has
 //     been prompt to answer, rings before it takes what came (prompter), so that the
 //     peer gets up meanwhile.
-//   - on a futex, with Config.BlockingNotify: who waits in Notify does, and blocks
+//   - on a futex, with Config.BlockingWait: who waits in Wait does, and blocks
 //     its thread. The word is in the segment of who wakes, who alone can change it.
 //
 // What is posted is done by the poster, as far as there is room in the ring, and

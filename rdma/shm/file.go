@@ -15,7 +15,7 @@ import (
 
 	"lwio/internal/resident"
 	"lwio/rdma"
-	"lwio/rdma/internal/soft"
+	"lwio/rdma/internal/softrdma"
 )
 
 // fileSource is a regular file that writes take their data from.
@@ -55,7 +55,7 @@ func (a *adapter) RegisterFile(ctx context.Context, f *os.File) (rdma.FileSource
 		return nil, opError(op, f.Name(), rdma.StatusInvalidParameter, errors.New("not a regular file"))
 	}
 	s.cached = fs.Type == unix.TMPFS_MAGIC || fs.Type == unix.RAMFS_MAGIC
-	return s, a.dom.Add(soft.Files, s, op)
+	return s, a.dom.Add(softrdma.Files, s, op)
 }
 
 // File is the file that was registered.
@@ -67,7 +67,7 @@ func (s *fileSource) Close() error {
 	s.closed.Store(true)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.a.dom.Remove(soft.Files, s)
+	s.a.dom.Remove(softrdma.Files, s)
 	return nil
 }
 
@@ -274,7 +274,7 @@ func (t *sender) sendCached(r *rdma.Request, length int) rdma.Status {
 	qp.mu.Lock()
 	qp.sends.Head = qp.done
 	qp.mu.Unlock()
-	t.results = append(t.results, rdma.Result{Op: r.Op, Bytes: s.real, QueuePair: qp.cfg.Context, ID: r.ID})
+	t.results = append(t.results, rdma.Result{Op: r.Op, Bytes: s.real, QueuePairContext: qp.cfg.Context, ID: r.ID})
 	return rdma.StatusSuccess
 }
 

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"lwio/rdma"
-	"lwio/rdma/internal/soft"
+	"lwio/rdma/internal/softrdma"
 )
 
 // source makes a file of n random bytes, which stays in the page cache, and a source of it.
@@ -313,7 +313,7 @@ func TestFileRefused(t *testing.T) {
 	}{
 		"negative offset":   {func(r *rdma.Request) { r.FileOffset = -1 }, rdma.StatusInvalidParameter},
 		"negative length":   {func(r *rdma.Request) { r.FileLength = -1 }, rdma.StatusInvalidParameter},
-		"too long":          {func(r *rdma.Request) { r.FileLength = soft.MaxTransfer + 1 }, rdma.StatusBufferOverflow},
+		"too long":          {func(r *rdma.Request) { r.FileLength = softrdma.MaxTransfer + 1 }, rdma.StatusBufferOverflow},
 		"end beyond 2^63":   {func(r *rdma.Request) { r.FileOffset = 1<<63 - 4 }, rdma.StatusBufferOverflow},
 		"inline":            {func(r *rdma.Request) { r.Flags |= rdma.FlagInline }, rdma.StatusInvalidParameterN(6)},
 		"cached, no file":   {func(r *rdma.Request) { r.File = nil; r.Flags |= rdma.FlagOnlyIfCached }, rdma.StatusInvalidParameterN(6)},

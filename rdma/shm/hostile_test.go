@@ -16,7 +16,7 @@ import (
 
 	"lwio/internal/leakcheck"
 	"lwio/rdma"
-	"lwio/rdma/internal/soft"
+	"lwio/rdma/internal/softrdma"
 )
 
 // raw is a peer that speaks by hand.
@@ -197,7 +197,7 @@ func TestScribbledRing(t *testing.T) {
 			r.put(entry{kind: entryWrite, length: 32, total: 1, token: uint32(s.at(0).Token), addr: s.at(1<<16 - 1).Addr}, 64)
 		},
 		"total too large": func(r *raw, _ *side) {
-			r.put(entry{kind: entrySend, flags: entryFirst, total: soft.MaxTransfer + 1}, 32)
+			r.put(entry{kind: entrySend, flags: entryFirst, total: softrdma.MaxTransfer + 1}, 32)
 		},
 		"middle of nothing": func(r *raw, _ *side) { r.put(entry{kind: entrySend, length: 1, total: 2}, 64) },
 		"first twice": func(r *raw, _ *side) {

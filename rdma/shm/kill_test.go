@@ -54,7 +54,7 @@ func childChaos(ctx context.Context, a rdma.Adapter, cq rdma.CompletionQueue, qp
 		switch rand.IntN(200) {
 		case 0: // sleep, for a while
 			nap, cancel := context.WithTimeout(ctx, time.Millisecond)
-			_ = cq.Notify(nap, rdma.NotifyAny)
+			_ = cq.Wait(nap, rdma.NotifyAny)
 			cancel()
 		case 1: // lend other memory, which goes away
 			if err := chaosMemory(ctx, a); err != nil {
@@ -99,7 +99,7 @@ func chaosMemory(ctx context.Context, a rdma.Adapter) error {
 const victimSends = 12
 
 // victim plays with the child until the connection ends: it writes and reads, and
-// waits in Notify on the other queue.
+// waits in Wait on the other queue.
 func (s *side) victim(at rdma.RemoteAddr) *sync.WaitGroup {
 	var wg sync.WaitGroup
 	wg.Go(func() {
@@ -128,7 +128,7 @@ func (s *side) victim(at rdma.RemoteAddr) *sync.WaitGroup {
 		for {
 			n, err := s.rcq.Poll(res[:])
 			if err == nil && n == 0 {
-				err = s.rcq.Notify(context.Background(), rdma.NotifyAny)
+				err = s.rcq.Wait(context.Background(), rdma.NotifyAny)
 			}
 			if err != nil {
 				return

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"lwio/rdma"
-	"lwio/rdma/internal/soft"
+	"lwio/rdma/internal/softrdma"
 )
 
 // door is a name that a listener has.
@@ -20,7 +20,7 @@ type door struct {
 }
 
 // Listen takes the name, or picks one if there is none.
-func (a *adapter) Listen(_ context.Context, op string, local rdma.Addr) (soft.Door, error) {
+func (a *adapter) Listen(_ context.Context, op string, local rdma.Addr) (softrdma.Door, error) {
 	if !a.ours(local) {
 		return nil, opError(op, local.String(), rdma.StatusInvalidAddress, nil)
 	}
@@ -42,7 +42,7 @@ func (d *door) Local() rdma.Addr { return d.a.addr(d.name) }
 func (d *door) HostOf(net.Conn) string { return "" }
 
 // Greet checks who is there and reads the request.
-func (d *door) Greet(nc net.Conn) (soft.Request, *soft.Heard, error) {
+func (d *door) Greet(nc net.Conn) (softrdma.Request, *softrdma.Heard, error) {
 	cfg := &d.a.p.cfg
 	sock := nc.(*net.UnixConn)
 	_ = sock.SetDeadline(time.Now().Add(cfg.RequestTimeout))

@@ -9,7 +9,7 @@ import (
 	"sync"
 
 	"lwio/rdma"
-	"lwio/rdma/internal/soft"
+	"lwio/rdma/internal/softrdma"
 )
 
 // lend puts a message into the ring without the bytes of its last piece, if the peer can
@@ -55,7 +55,7 @@ func (t *sender) lend(s *sendRequest) (need int, done bool, err error) {
 // lendable tells whether the peer has mapped what a region lies in. If it was not given
 // that yet, though the region has a remote right, it is now, for the next time. The
 // caller holds a reference to the region.
-func (c *conn) lendable(r *soft.Region) bool {
+func (c *conn) lendable(r *softrdma.Region) bool {
 	b, ok := r.Backing().(*backing)
 	if !ok {
 		return false
@@ -94,7 +94,7 @@ type loan struct {
 	released bool
 }
 
-var _ rdma.Loan = (*loan)(nil)
+var _ rdma.RemoteData = (*loan)(nil)
 
 // errLoanOver says that a loan is.
 var errLoanOver = opError("loan", "", rdma.StatusConnectionInvalid, net.ErrClosed)
@@ -179,7 +179,7 @@ func (l *loans) close(t *targets) {
 func (l *loan) Len() int { return len(l.buf) }
 
 // Use calls do with the peer's memory, which stays mapped meanwhile.
-func (l *loan) Use(do func(p []byte) error) (err error) {
+func (l *loan) View(do func(p []byte) error) (err error) {
 	all := &l.c.loans
 	all.mu.Lock()
 	if all.over || l.released {
@@ -252,14 +252,14 @@ func (r *receiver) loan(e *entry) error {
 		return &violation{status: rdma.StatusAccessViolation, err: errNoRegion}
 	}
 	result := rdma.Result{Bytes: int(e.total), Solicited: e.flags&entrySolicited != 0}
-	if r.c.qp.cfg.TakeLoans {
-		result.Loan = l
+	if r.c.qp.cfg.AcceptByReference {
+		result.RemoteData = l
 	}
 	err := r.beginLocked(recv)
 	if err == nil {
-		err = r.fillLoan(recv.CurrentLocked(), e, l, result.Loan == nil)
+		err = r.fillLoan(recv.CurrentLocked(), e, l, result.RemoteData == nil)
 	}
-	if err != nil || result.Loan == nil {
+	if err != nil || result.RemoteData == nil {
 		l.Release()
 	}
 	if err != nil {
@@ -272,14 +272,14 @@ func (r *receiver) loan(e *entry) error {
 
 // fillLoan puts the payload into a receive, and what is lent behind it if that is to be
 // copied.
-func (r *receiver) fillLoan(p *soft.Receive, e *entry, l *loan, all bool) error {
+func (r *receiver) fillLoan(p *softrdma.Receive, e *entry, l *loan, all bool) error {
 	if int(e.total) > p.Length {
 		return &violation{status: rdma.StatusBufferOverflow, receive: rdma.StatusBufferOverflow, err: errTooLong}
 	}
 	a, b := r.in.payload(e)
 	ok := r.scatter(p.Pieces, 0, a) && r.scatter(p.Pieces, len(a), b)
 	if ok && all {
-		if err := l.Use(func(lent []byte) error {
+		if err := l.View(func(lent []byte) error {
 			ok = r.scatter(p.Pieces, int(e.length), lent)
 			return nil
 		}); err != nil {

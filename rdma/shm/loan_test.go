@@ -19,10 +19,10 @@ import (
 func lending(tb testing.TB, cfg *Config, size int) (active, passive *side) {
 	tb.Helper()
 	active = newSide(tb, cfg, size)
-	passive = newSideAs(tb, New(patient(nil)), size, rdma.QueuePairConfig{TakeLoans: true})
+	passive = newSideAs(tb, New(patient(nil)), size, rdma.QueuePairConfig{AcceptByReference: true})
 	join(tb, active, passive)
 	fill(active.mem)
-	if res := active.lend(tb, passive, size); res.Loan != nil {
+	if res := active.lend(tb, passive, size); res.RemoteData != nil {
 		tb.Fatal("what the peer never saw is lent")
 	}
 	c, g := active.inside(), active.a.(*adapter).dom.RegionOf(active.region)
@@ -39,7 +39,7 @@ func (s *side) lend(tb testing.TB, peer *side, size int) rdma.Result {
 	}
 	const header = 64
 	sgl := append(s.sge(0, header), s.sge(header, size-header)...)
-	s.post(tb, rdma.Request{Op: rdma.OpSend, Flags: rdma.FlagLend, SGL: sgl})
+	s.post(tb, rdma.Request{Op: rdma.OpSend, Flags: rdma.FlagByReference, SGL: sgl})
 	if res := next(tb, s.icq); res.Status != rdma.StatusSuccess {
 		tb.Fatal(res.Status)
 	}
@@ -51,9 +51,9 @@ func (s *side) lend(tb testing.TB, peer *side, size int) rdma.Result {
 }
 
 // content is what is lent.
-func content(tb testing.TB, l rdma.Loan) (p []byte) {
+func content(tb testing.TB, l rdma.RemoteData) (p []byte) {
 	tb.Helper()
-	if err := l.Use(func(lent []byte) error { p = bytes.Clone(lent); return nil }); err != nil {
+	if err := l.View(func(lent []byte) error { p = bytes.Clone(lent); return nil }); err != nil {
 		tb.Fatal(err)
 	}
 	return p
@@ -67,20 +67,20 @@ func TestLend(t *testing.T) {
 	clear(passive.mem)
 	before := active.inside().own.tail.Load()
 	res := active.lend(t, passive, size)
-	if res.Loan == nil || res.Loan.Len() != size-64 {
+	if res.RemoteData == nil || res.RemoteData.Len() != size-64 {
 		t.Fatalf("%+v", res)
 	}
 	if n := active.inside().own.tail.Load() - before; n != 96 {
 		t.Errorf("%d bytes went through the ring", n)
 	}
-	if !bytes.Equal(passive.mem[:64], active.mem[:64]) || !bytes.Equal(content(t, res.Loan), active.mem[64:size]) {
+	if !bytes.Equal(passive.mem[:64], active.mem[:64]) || !bytes.Equal(content(t, res.RemoteData), active.mem[64:size]) {
 		t.Error("it arrives changed")
 	}
 	if !bytes.Equal(passive.mem[64:], make([]byte, len(passive.mem)-64)) {
 		t.Error("what is lent went into the receive")
 	}
-	res.Loan.Release()
-	if res := active.lend(t, passive, 64); res.Loan != nil {
+	res.RemoteData.Release()
+	if res := active.lend(t, passive, 64); res.RemoteData != nil {
 		t.Error("a piece is lent that was not to be")
 	}
 
@@ -89,7 +89,7 @@ func TestLend(t *testing.T) {
 	eventually(t, "the region is mapped", func() bool { return passive.inside().lendable(g) })
 	fill(passive.mem)
 	before = passive.inside().own.tail.Load()
-	if back := passive.lend(t, active, size); back.Loan != nil || !bytes.Equal(active.mem[:size], passive.mem[:size]) {
+	if back := passive.lend(t, active, size); back.RemoteData != nil || !bytes.Equal(active.mem[:size], passive.mem[:size]) {
 		t.Errorf("%+v: it arrives changed, or as a loan", back)
 	}
 	if n := passive.inside().own.tail.Load() - before; n != 96 {
@@ -110,7 +110,7 @@ func TestNotLent(t *testing.T) {
 		active.mem, active.region = region.Bytes(), region
 		fill(active.mem)
 		for range 3 {
-			if res := active.lend(t, passive, 8192); res.Loan != nil || !bytes.Equal(passive.mem[:8192], active.mem) {
+			if res := active.lend(t, passive, 8192); res.RemoteData != nil || !bytes.Equal(passive.mem[:8192], active.mem) {
 				t.Fatalf("memory %s: %+v", name, res)
 			}
 		}
@@ -128,16 +128,16 @@ func TestLoanHoldsRegion(t *testing.T) {
 	closed := make(chan error, 1)
 	go func() { closed <- active.region.Close() }()
 	eventually(t, "the slot is cleared", func() bool { return active.inside().own.slot(0).key.Load() == 0 })
-	first.Loan.Release()
+	first.RemoteData.Release()
 	select {
 	case <-closed:
 		t.Fatal("the region is closed while some of it is lent")
 	case <-time.After(20 * time.Millisecond):
 	}
-	if !bytes.Equal(content(t, second.Loan), active.mem[64:4096]) {
+	if !bytes.Equal(content(t, second.RemoteData), active.mem[64:4096]) {
 		t.Error("what is lent has changed")
 	}
-	second.Loan.Release()
+	second.RemoteData.Release()
 	if err := <-closed; err != nil {
 		t.Fatal(err)
 	}
@@ -147,7 +147,7 @@ func TestLoanHoldsRegion(t *testing.T) {
 // bytes, whatever becomes of the region and of its memory, until the connection ends.
 func TestLoanThatStays(t *testing.T) {
 	active := newSide(t, &Config{DrainTimeout: 10 * time.Millisecond}, 4096)
-	passive := newSideAs(t, New(patient(nil)), 8192, rdma.QueuePairConfig{TakeLoans: true})
+	passive := newSideAs(t, New(patient(nil)), 8192, rdma.QueuePairConfig{AcceptByReference: true})
 	join(t, active, passive)
 	m := must[rdma.Memory](t)(active.a.Alloc(t.Context(), 8192))
 	active.mem = m.Bytes()
@@ -156,7 +156,7 @@ func TestLoanThatStays(t *testing.T) {
 	g := active.a.(*adapter).dom.RegionOf(active.region)
 	active.lend(t, passive, 8192)
 	eventually(t, "the region is mapped", func() bool { return active.inside().lendable(g) })
-	loan := active.lend(t, passive, 8192).Loan
+	loan := active.lend(t, passive, 8192).RemoteData
 	if err := active.region.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -186,9 +186,9 @@ func TestLoanThatStays(t *testing.T) {
 // TestLoanEnds: the end of a connection waits for who uses a loan, and ends all others.
 func TestLoanEnds(t *testing.T) {
 	active, passive := lending(t, nil, 8192)
-	used, unused := active.lend(t, passive, 8192).Loan, active.lend(t, passive, 8192).Loan
+	used, unused := active.lend(t, passive, 8192).RemoteData, active.lend(t, passive, 8192).RemoteData
 	closed := make(chan struct{})
-	err := used.Use(func(p []byte) error {
+	err := used.View(func(p []byte) error {
 		go func() {
 			defer close(closed)
 			passive.qp.Close()
@@ -208,8 +208,8 @@ func TestLoanEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-closed
-	for _, l := range []rdma.Loan{used, unused} {
-		if err := l.Use(func([]byte) error { return nil }); !errors.Is(err, net.ErrClosed) {
+	for _, l := range []rdma.RemoteData{used, unused} {
+		if err := l.View(func([]byte) error { return nil }); !errors.Is(err, net.ErrClosed) {
 			t.Errorf("use after the end: %v", err)
 		}
 		l.Release()
@@ -220,14 +220,14 @@ func TestLoanEnds(t *testing.T) {
 // connection can end.
 func TestLoanPanics(t *testing.T) {
 	active, passive := lending(t, nil, 8192)
-	loan := active.lend(t, passive, 8192).Loan
+	loan := active.lend(t, passive, 8192).RemoteData
 	func() {
 		defer func() {
 			if x := recover(); x != "a panic" {
 				t.Errorf("recovered %v", x)
 			}
 		}()
-		_ = loan.Use(func([]byte) error { panic("a panic") })
+		_ = loan.View(func([]byte) error { panic("a panic") })
 	}()
 	loans := &passive.inside().loans
 	loans.mu.Lock()
@@ -244,11 +244,11 @@ func TestLoanPanics(t *testing.T) {
 // TestLoanOfGoneMemory: a fault in what is lent is an error, and the end of the connection.
 func TestLoanOfGoneMemory(t *testing.T) {
 	active, passive := lending(t, nil, 8192)
-	loan := active.lend(t, passive, 8192).Loan
+	loan := active.lend(t, passive, 8192).RemoteData
 	gone := must[[]byte](t)(unix.Mmap(-1, 0, 4096, unix.PROT_NONE, unix.MAP_ANON|unix.MAP_PRIVATE))
 	defer unix.Munmap(gone)
 	var seen byte
-	err := loan.Use(func([]byte) error { seen = gone[0]; return nil })
+	err := loan.View(func([]byte) error { seen = gone[0]; return nil })
 	if rdma.StatusOf(err) != rdma.StatusRemoteError || !errors.Is(err, errFault) || seen != 0 {
 		t.Errorf("a fault: %v", err)
 	}

@@ -6,7 +6,7 @@ import (
 	"runtime/debug"
 
 	"lwio/rdma"
-	"lwio/rdma/internal/soft"
+	"lwio/rdma/internal/softrdma"
 )
 
 // loneRead is up to how many bytes of a file are read while others wait for the lock of the
@@ -91,7 +91,7 @@ func (t *sender) placeWithFile(fd uintptr) {
 	}
 	l.done = 1
 	if dst := t.c.hold(l.to.Addr, uint32(l.to.Token), len(l.data), slotWrite); dst != nil {
-		soft.Place(dst, l.data, &t.c.targets.fence)
+		softrdma.Place(dst, l.data, &t.c.targets.fence)
 		l.done = 2
 	}
 }

@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"lwio/rdma/internal/soft"
+	"lwio/rdma/internal/softrdma"
 )
 
 // The seals that every memory of a peer must have, so that it cannot shrink
@@ -152,7 +152,7 @@ func (s *segment) unmap() {
 
 // roundUp rounds to whole pages; 0 says that it cannot be.
 func roundUp(size, page int) int {
-	if size <= 0 || size > math.MaxInt-page || uint64(size) > soft.MaxRegistration {
+	if size <= 0 || size > math.MaxInt-page || uint64(size) > softrdma.MaxRegistration {
 		return 0
 	}
 	return (size + page - 1) / page * page

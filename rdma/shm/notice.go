@@ -6,7 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 
-	"lwio/rdma/internal/soft"
+	"lwio/rdma/internal/softrdma"
 )
 
 // The messages of a connection on its socket. Payload never goes there.
@@ -67,7 +67,7 @@ func decodeNotice(b []byte) (n notice, err error) {
 	if n.kind == noticeShare {
 		n.slot, n.token = binary.LittleEndian.Uint32(b[8:]), binary.LittleEndian.Uint32(b[12:])
 		n.size = binary.LittleEndian.Uint64(b[16:])
-		if n.slot >= tableSlots || n.size == 0 || n.size > soft.MaxRegistration {
+		if n.slot >= tableSlots || n.size == 0 || n.size > softrdma.MaxRegistration {
 			return notice{}, errNotice
 		}
 	}

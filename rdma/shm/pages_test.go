@@ -69,15 +69,15 @@ func TestRestOfPages(t *testing.T) {
 		}
 		for range 2 {
 			round()
-			passive.qp.Rest()
+			passive.qp.TrimIdle()
 			if empty(buf) || empty(active.inside().own.ring) {
 				t.Fatal("the peer's rest, with no receive that waits, gives something back")
 			}
 			for i := range slots {
 				passive.post1(t, region, i*size, size)
 			}
-			passive.qp.Rest()
-			active.qp.Rest()
+			passive.qp.TrimIdle()
+			active.qp.TrimIdle()
 			if !empty(buf) {
 				t.Error("something is left in the receives that wait")
 			}
@@ -106,8 +106,8 @@ func TestRestOfUntakenMessage(t *testing.T) {
 	c := passive.inside()
 	c.rxMu.Lock()
 	active.post(t, rdma.Request{Op: rdma.OpSend, SGL: active.sge(0, size)})
-	active.qp.Rest()
-	passive.qp.Rest()
+	active.qp.TrimIdle()
+	passive.qp.TrimIdle()
 	c.rxMu.Unlock()
 	if res := next(t, passive.rcq); res.Status != rdma.StatusSuccess || !bytes.Equal(buf, active.mem[:size]) {
 		t.Errorf("%+v, or other bytes", res)
@@ -139,7 +139,7 @@ func TestRestOfHalfMessage(t *testing.T) {
 		copy(r.own.ring[tail+headerSize:], want[i*part:][:part])
 		r.put(e, entrySize(part))
 		eventually(t, "the part is taken", func() bool { return r.peer.head.Load() == r.own.tail.Load() })
-		passive.qp.Rest()
+		passive.qp.TrimIdle()
 	}
 	if res := next(t, passive.rcq); res.Status != rdma.StatusSuccess || !bytes.Equal(buf[:part*parts], want) {
 		t.Errorf("%+v, or other bytes", res)
@@ -183,7 +183,7 @@ func TestRestBesideScribbler(t *testing.T) {
 	}()
 	for range 200 {
 		passive.post(t, rdma.Request{Op: rdma.OpSend, SGL: passive.sge(0, 5000)})
-		passive.qp.Rest()
+		passive.qp.TrimIdle()
 		var res [1]rdma.Result // by polling, as the peer wakes nobody
 		eventually(t, "the message is sent", func() bool { n, _ := passive.icq.Poll(res[:]); return n == 1 })
 		if res[0].Status != rdma.StatusSuccess {
@@ -203,12 +203,12 @@ func TestRestBesideScribbler(t *testing.T) {
 // TestRestWithoutConnection: there is nothing to give back before a connection, nor after it.
 func TestRestWithoutConnection(t *testing.T) {
 	active, passive := newSide(t, nil, 4096), newSide(t, nil, 4096)
-	active.qp.Rest()
+	active.qp.TrimIdle()
 	join(t, active, passive)
 	passive.qp.Close()
 	if err := ends(t, active.conn); err == nil {
 		t.Error("no error")
 	}
-	active.qp.Rest()
-	passive.qp.Rest()
+	active.qp.TrimIdle()
+	passive.qp.TrimIdle()
 }

@@ -177,7 +177,7 @@ func next(tb testing.TB, cq rdma.CompletionQueue) rdma.Result {
 			return res[0]
 		}
 		if err == nil {
-			err = cq.Notify(ctx, rdma.NotifyAny)
+			err = cq.Wait(ctx, rdma.NotifyAny)
 		}
 		if err != nil {
 			tb.Fatal(err)

@@ -9,7 +9,7 @@ import (
 	"lwio/rdma"
 )
 
-// TestParkAsks: whether one who waits in Notify need not sleep is asked when that
+// TestParkAsks: whether one who waits in Wait need not sleep is asked when that
 // which makes it so would already wake it, so that nothing falls in between, and
 // nobody who slept before can take the news.
 //
@@ -45,7 +45,7 @@ func TestParkAsks(t *testing.T) {
 }
 
 // TestParkFlood: a peer that gives more and more to do does not hold who waits in
-// Notify, and what is left is done without it, whether it comes back soon or others
+// Wait, and what is left is done without it, whether it comes back soon or others
 // wait.
 func TestParkFlood(t *testing.T) {
 	for name, others := range map[string]bool{"alone": false, "others sleep": true} {
@@ -64,7 +64,7 @@ func TestParkFlood(t *testing.T) {
 			if !c.park(func() bool {
 				if asked++; asked == 1 {
 					if others {
-						go func() { _ = victim.icq.Notify(t.Context(), rdma.NotifyAny) }()
+						go func() { _ = victim.icq.Wait(t.Context(), rdma.NotifyAny) }()
 						eventually(t, "another sleeps", func() bool { return c.qp.queues.Initiator.Sleepers() > 0 })
 					}
 					r.own.tail.Store(given)

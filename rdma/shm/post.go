@@ -4,7 +4,7 @@ package shm
 
 import (
 	"lwio/rdma"
-	"lwio/rdma/internal/soft"
+	"lwio/rdma/internal/softrdma"
 )
 
 // Post queues requests and does as many of them as there is room for at once,
@@ -104,9 +104,9 @@ func (qp *queuePair) postWindowLocked(r *rdma.Request, flagParam int) rdma.Statu
 // admitLocked tells whether a request with such flags can be taken now.
 func (qp *queuePair) admitLocked(r *rdma.Request, flagParam int) rdma.Status {
 	switch {
-	case qp.state != soft.PairConnected || qp.conn.Load().ending.Load() != nil:
+	case qp.state != softrdma.PairConnected || qp.conn.Load().ending.Load() != nil:
 		return rdma.StatusConnectionInvalid
-	case !r.Op.FlagsLegal(r.Flags):
+	case !r.Op.Allows(r.Flags):
 		return rdma.StatusInvalidParameterN(flagParam)
 	case qp.sends.Len() >= qp.cfg.InitiatorDepth:
 		return rdma.StatusNoMoreEntries
@@ -159,7 +159,7 @@ func (qp *queuePair) checkFile(r *rdma.Request) (int, rdma.Status) {
 		return 0, rdma.StatusAccessViolation
 	case r.FileOffset < 0 || r.FileLength < 0:
 		return 0, rdma.StatusInvalidParameter
-	case r.FileLength > soft.MaxTransfer || r.FileOffset+int64(r.FileLength) < 0:
+	case r.FileLength > softrdma.MaxTransfer || r.FileOffset+int64(r.FileLength) < 0:
 		return 0, rdma.StatusBufferOverflow
 	}
 	return r.FileLength, rdma.StatusSuccess
@@ -177,20 +177,20 @@ func (s *sendRequest) set(r *rdma.Request, length int) {
 	case r.Flags&rdma.FlagInline != 0:
 		s.inline = append(s.inline, r.Inline...)
 	default:
-		s.pieces = soft.AppendPieces(s.pieces, r.SGL)
+		s.pieces = softrdma.AppendPieces(s.pieces, r.SGL)
 		if n := len(r.SGL); n > 0 && r.SGL[n-1].Length == 0 {
-			s.flags &^= rdma.FlagLend // that would be another piece
+			s.flags &^= rdma.FlagByReference // that would be another piece
 		}
 	}
 }
 
 // Rest gives back the pages of the receives that wait, and of the ring that this side
 // writes, unless somebody is sending.
-func (qp *queuePair) Rest() {
-	qp.recv.Rest()
+func (qp *queuePair) TrimIdle() {
+	qp.recv.TrimIdle()
 	qp.mu.Lock()
 	c := qp.conn.Load()
-	free := qp.state == soft.PairConnected && !qp.writing && c.ending.Load() == nil
+	free := qp.state == softrdma.PairConnected && !qp.writing && c.ending.Load() == nil
 	qp.writing = qp.writing || free
 	qp.mu.Unlock()
 	if free {

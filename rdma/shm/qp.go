@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 
 	"lwio/rdma"
-	"lwio/rdma/internal/soft"
+	"lwio/rdma/internal/softrdma"
 )
 
 // sendRequest is a send or write on its way.
@@ -15,7 +15,7 @@ type sendRequest struct {
 	op      rdma.Op
 	flags   rdma.Flags
 	id      uint64
-	pieces  []soft.Piece // of a read the sink; empty if inline or from a file
+	pieces  []softrdma.Piece // of a read the sink; empty if inline or from a file
 	inline  []byte
 	file    *fileSource
 	fileOff int64
@@ -25,9 +25,9 @@ type sendRequest struct {
 	real    int // bytes of the file that were there
 
 	immediate uint32
-	work      soft.WindowWork // of a bind or an invalidate
-	pending   bool            // a read that is asked for in the ring, and not answered
-	status    rdma.Status     // once it is done
+	work      softrdma.WindowWork // of a bind or an invalidate
+	pending   bool                // a read that is asked for in the ring, and not answered
+	status    rdma.Status         // once it is done
 }
 
 // queuePair holds the requests of one connection.
@@ -41,31 +41,31 @@ type sendRequest struct {
 type queuePair struct {
 	a      *adapter
 	cfg    rdma.QueuePairConfig
-	queues soft.Queues
+	queues softrdma.Queues
 	conn   atomic.Pointer[conn] // while connected, and kept afterwards
 
 	mu      sync.Mutex
 	idle    sync.Cond // signalled when writing becomes false
-	state   soft.PairState
-	sends   soft.FIFO[sendRequest]
+	state   softrdma.PairState
+	sends   softrdma.FIFO[sendRequest]
 	done    uint64
 	next    uint64
-	reads   soft.FIFO[*sendRequest] // that are pending
-	answers soft.FIFO[answer]       // to reads of the peer
-	cancel  uint64                  // requests before this number end with StatusCanceled
+	reads   softrdma.FIFO[*sendRequest] // that are pending
+	answers softrdma.FIFO[answer]       // to reads of the peer
+	cancel  uint64                      // requests before this number end with StatusCanceled
 	writing bool
 	told    bool // the peer must be woken for what is new in the ring; set while nobody is writing
 	staged  bool // messages are in the ring that the peer does not see yet; false when mu is free
-	windows soft.Windows
+	windows softrdma.Windows
 
-	recv soft.ReceiveQueue
+	recv softrdma.ReceiveQueue
 
 	once sync.Once
 }
 
 var (
-	_ rdma.QueuePair = (*queuePair)(nil)
-	_ soft.Parker    = (*queuePair)(nil)
+	_ rdma.QueuePair  = (*queuePair)(nil)
+	_ softrdma.Parker = (*queuePair)(nil)
 )
 
 // CreateQueuePair makes an unconnected queue pair; its memory grows with use.
@@ -79,7 +79,7 @@ func (a *adapter) CreateQueuePair(cfg rdma.QueuePairConfig) (rdma.QueuePair, err
 	qp.recv.Init(a.dom, &cfg, queues, qp.unstall)
 	qp.idle.L = &qp.mu
 	qp.windows.Init(a.dom, &qp.mu)
-	if err := a.dom.Add(soft.QueuePairs, qp, op); err != nil {
+	if err := a.dom.Add(softrdma.QueuePairs, qp, op); err != nil {
 		return nil, err
 	}
 	if !queues.Attach(qp) {
@@ -107,10 +107,10 @@ func (qp *queuePair) Unreserve() {
 func (qp *queuePair) attach(c *conn) bool {
 	qp.mu.Lock()
 	defer qp.mu.Unlock()
-	if qp.state != soft.PairReserved {
+	if qp.state != softrdma.PairReserved {
 		return false
 	}
-	qp.state = soft.PairConnected
+	qp.state = softrdma.PairConnected
 	qp.conn.Store(c)
 	return true
 }
@@ -123,7 +123,7 @@ func (qp *queuePair) Fail(err error) {
 }
 
 // Look drives the connection, if there is one.
-func (qp *queuePair) Look(hot bool, to soft.Poller) int {
+func (qp *queuePair) Look(hot bool, to softrdma.Poller) int {
 	if c := qp.conn.Load(); c != nil {
 		return c.look(hot, to)
 	}
@@ -167,7 +167,7 @@ func (qp *queuePair) takeBaton() *conn {
 
 func (qp *queuePair) takeBatonLocked() *conn {
 	c := qp.conn.Load()
-	if qp.state != soft.PairConnected || qp.writing || c.ending.Load() != nil || !qp.busyLocked() {
+	if qp.state != softrdma.PairConnected || qp.writing || c.ending.Load() != nil || !qp.busyLocked() {
 		return nil
 	}
 	qp.writing = true
@@ -214,7 +214,7 @@ func (qp *queuePair) canResume() bool {
 func (qp *queuePair) stopSending() {
 	qp.mu.Lock()
 	defer qp.mu.Unlock()
-	qp.state = max(qp.state, soft.PairDisconnected)
+	qp.state = max(qp.state, softrdma.PairDisconnected)
 	for qp.writing {
 		qp.idle.Wait()
 	}
@@ -248,10 +248,10 @@ func (qp *queuePair) flushAll(receive, reading rdma.Status) {
 		s.pending = false
 	}
 	qp.next = qp.sends.Tail
-	qp.reads, qp.answers = soft.FIFO[*sendRequest]{}, soft.FIFO[answer]{}
+	qp.reads, qp.answers = softrdma.FIFO[*sendRequest]{}, softrdma.FIFO[answer]{}
 	var results []rdma.Result
 	for qp.done != qp.next {
-		results = qp.settleLocked(results, len(results)+soft.MaxResults)
+		results = qp.settleLocked(results, len(results)+softrdma.MaxResults)
 	}
 	qp.sends.Head = qp.next
 	qp.mu.Unlock()
@@ -273,7 +273,7 @@ func (qp *queuePair) settleLocked(results []rdma.Result, most int) []rdma.Result
 		qp.windows.GiveUpLocked(&s.work)
 		if s.status != rdma.StatusSuccess || s.flags&rdma.FlagSilentSuccess == 0 {
 			qp.sends.Head = qp.done
-			results = append(results, rdma.Result{Status: s.status, Op: s.op, Bytes: s.real, QueuePair: qp.cfg.Context, ID: s.id})
+			results = append(results, rdma.Result{Status: s.status, Op: s.op, Bytes: s.real, QueuePairContext: qp.cfg.Context, ID: s.id})
 		}
 	}
 	return results
@@ -290,7 +290,7 @@ func (s *sendRequest) release() {
 func (qp *queuePair) Close() error {
 	qp.once.Do(func() {
 		qp.mu.Lock()
-		qp.state = soft.PairClosed
+		qp.state = softrdma.PairClosed
 		qp.mu.Unlock()
 		if c := qp.conn.Load(); c != nil {
 			c.Disconnect()
@@ -299,7 +299,7 @@ func (qp *queuePair) Close() error {
 		qp.flushAll(rdma.StatusCanceled, rdma.StatusCanceled)
 		qp.recv.Close()
 		qp.queues.Detach(qp)
-		qp.a.dom.Remove(soft.QueuePairs, qp)
+		qp.a.dom.Remove(softrdma.QueuePairs, qp)
 	})
 	return nil
 }

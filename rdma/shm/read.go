@@ -6,7 +6,7 @@ import (
 	"errors"
 
 	"lwio/rdma"
-	"lwio/rdma/internal/soft"
+	"lwio/rdma/internal/softrdma"
 )
 
 // maxReads is how many RDMA reads of each direction a connection may have in
@@ -18,7 +18,7 @@ var errReads = errors.New("the peer reads more at once than it may")
 
 // answer is a read of the peer that is not answered to the last byte.
 type answer struct {
-	lease  soft.Lease // unused if nothing is asked for
+	lease  softrdma.Lease // unused if nothing is asked for
 	source []byte
 	over   bool // it is all in the ring
 }
@@ -31,7 +31,9 @@ func peerLimits(h *hello) rdma.ReadLimits {
 }
 
 // heard is what the peer said with the message.
-func (h *hello) heard() *soft.Heard { return &soft.Heard{Private: h.private, Limits: peerLimits(h)} }
+func (h *hello) heard() *softrdma.Heard {
+	return &softrdma.Heard{Private: h.private, Limits: peerLimits(h)}
+}
 
 // agree lowers this side's wishes to what the peer's allow.
 func agree(own rdma.ReadLimits, peer *hello) rdma.ReadLimits {
@@ -72,7 +74,7 @@ func (t *sender) get(src []byte) error {
 		if !t.hold(p.Region) {
 			return errSinkClosed()
 		}
-		soft.Place(p.Buf, src[:len(p.Buf)], &t.c.targets.fence)
+		softrdma.Place(p.Buf, src[:len(p.Buf)], &t.c.targets.fence)
 		t.unhold()
 		src = src[len(p.Buf):]
 	}
@@ -93,8 +95,8 @@ func (r *receiver) readRequest(e *entry) error {
 	}
 	var a answer
 	if e.total > 0 {
-		var refused soft.Refusal
-		if a.lease, a.source, refused = r.find(e, rdma.AccessRemoteRead); refused != soft.Granted {
+		var refused softrdma.Refusal
+		if a.lease, a.source, refused = r.find(e, rdma.AccessRemoteRead); refused != softrdma.Granted {
 			return &violation{status: rdma.StatusAccessViolation, err: errNoRegion}
 		}
 	}

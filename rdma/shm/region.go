@@ -8,7 +8,7 @@ import (
 	"sync"
 
 	"lwio/rdma"
-	"lwio/rdma/internal/soft"
+	"lwio/rdma/internal/softrdma"
 )
 
 // backing is where a region lies in memory that Alloc gave out. The peer of one
@@ -53,7 +53,7 @@ func (a *adapter) RegisterMemory(ctx context.Context, buf []byte, access rdma.Ac
 // Withdraw waits until the peer that may reach the region has stopped. A peer that
 // does not in time, as it is frozen for instance, loses the memory: the pages of
 // the region are replaced.
-func (b *backing) Withdraw(*soft.Region) error {
+func (b *backing) Withdraw(*softrdma.Region) error {
 	b.mu.Lock()
 	by := b.by
 	b.mu.Unlock()

@@ -8,27 +8,27 @@ import (
 	"sync/atomic"
 	"time"
 
-	"lwio/rdma/internal/soft"
+	"lwio/rdma/internal/softrdma"
 )
 
 // rest says who of this side looks into the peer's ring, and how the peer wakes
-// them. While somebody polls, or comes back to Notify again and again, the
-// connection is attended: the peer need not wake anybody. Who waits in Notify on a
+// them. While somebody polls, or comes back to Wait again and again, the
+// connection is attended: the peer need not wake anybody. Who waits in Wait on a
 // queue of this connection alone sleeps in a place of its own, where the peer wakes
 // it without help of run: in the network poller on the bell, or blocking its thread
 // on a futex. Else run is woken, which sleeps on the socket anyway.
 type rest struct {
 	c    *conn
 	bell *bell
-	how  uint64 // sleepBell or sleepFutex, for who waits in Notify
+	how  uint64 // sleepBell or sleepFutex, for who waits in Wait
 
 	attended atomic.Bool   // somebody looks, or will soon
 	looks    atomic.Uint64 // of who attends: grows between two looks of the timer
 	seen     atomic.Uint64 // looks when the timer last looked
-	napping  atomic.Bool   // somebody sleeps in Notify, or asks over and then will
+	napping  atomic.Bool   // somebody sleeps in Wait, or asks over and then will
 	naps     atomic.Uint64 // how often
 
-	seat   sync.Mutex  // held by who sleeps in Notify, and goes on with what woke it
+	seat   sync.Mutex  // held by who sleeps in Wait, and goes on with what woke it
 	over   func() bool // whether it need not sleep; of who has the seat
 	closed bool        // guarded by both locks: nobody takes the seat any more
 	broken bool        // the peer closed the bell, so that run must be woken
@@ -53,7 +53,7 @@ const (
 
 func (r *rest) init(c *conn, b *bell) {
 	r.c, r.bell, r.how = c, b, sleepBell
-	if c.a.p.cfg.BlockingNotify {
+	if c.a.p.cfg.BlockingWait {
 		r.how = sleepFutex
 	}
 	if b != nil {
@@ -181,7 +181,7 @@ func (r *rest) close() {
 	r.timer.Stop()
 }
 
-// park is how who waits in Notify sleeps, until there may be something to do, which
+// park is how who waits in Wait sleeps, until there may be something to do, which
 // it does then, or over says that it need not. It is false at once if somebody else
 // sleeps so already, or there is no connection any more.
 func (c *conn) park(over func() bool) bool {
@@ -280,7 +280,7 @@ func (r *rest) napOnFutex() {
 // look is what a poll does for the connection. One that goes on for long (hot)
 // makes itself responsible, so that the peer saves the wake-ups. It tells how many results
 // it has handed to who polls.
-func (c *conn) look(hot bool, to soft.Poller) int {
+func (c *conn) look(hot bool, to softrdma.Poller) int {
 	if c.ending.Load() != nil {
 		return 0
 	}
@@ -317,6 +317,6 @@ func (c *conn) drainSome() (more bool, err error) {
 // pollBudget is how many entries are taken from a connection at a time.
 const pollBudget = 64
 
-// sendBudget is how many requests who was woken in Notify sends before it goes on with
+// sendBudget is how many requests who was woken in Wait sends before it goes on with
 // what woke it.
 const sendBudget = 64

@@ -14,13 +14,13 @@ import (
 	"lwio/rdma"
 )
 
-// sleepWays are the ways in which who waits in Notify sleeps.
+// sleepWays are the ways in which who waits in Wait sleeps.
 var sleepWays = map[string]struct {
 	cfg *Config
 	how uint64
 }{
 	"poller": {nil, sleepBell},
-	"futex":  {&Config{BlockingNotify: true}, sleepFutex},
+	"futex":  {&Config{BlockingWait: true}, sleepFutex},
 }
 
 // asleep waits until somebody of a side sleeps in that way.
@@ -43,7 +43,7 @@ func TestSleepInPlace(t *testing.T) {
 			const rings = 64
 			wait := func(ctx context.Context) chan error {
 				done := make(chan error, 1)
-				go func() { done <- passive.rcq.Notify(ctx, rdma.NotifyAny) }()
+				go func() { done <- passive.rcq.Wait(ctx, rdma.NotifyAny) }()
 				asleep(t, passive, way.how)
 				return done
 			}
@@ -84,7 +84,7 @@ func TestSleepInPlace(t *testing.T) {
 				t.Errorf("the peer leaves: %+v", res)
 			}
 			done = make(chan error, 1)
-			go func() { done <- passive.rcq.Notify(t.Context(), rdma.NotifyAny) }()
+			go func() { done <- passive.rcq.Wait(t.Context(), rdma.NotifyAny) }()
 			passive.rcq.Close()
 			if err := <-done; !errors.Is(err, rdma.StatusCanceled) {
 				t.Errorf("closed: %v", err)
@@ -138,7 +138,7 @@ func TestGiveUpSleep(t *testing.T) {
 					t.Fatal(err)
 				}
 				done := make(chan error, 2)
-				go func() { done <- passive.rcq.Notify(t.Context(), rdma.NotifyAny) }()
+				go func() { done <- passive.rcq.Wait(t.Context(), rdma.NotifyAny) }()
 				asleep(t, passive, way.how)
 				active.post(t, rdma.Request{Op: rdma.OpSend})
 				if res := next(t, active.icq); res.Status != rdma.StatusSuccess {
@@ -155,7 +155,7 @@ func TestGiveUpSleep(t *testing.T) {
 					t.Fatal(res.Status)
 				}
 			}
-			go func() { _ = passive.icq.Notify(t.Context(), rdma.NotifyAny) }()
+			go func() { _ = passive.icq.Wait(t.Context(), rdma.NotifyAny) }()
 			asleep(t, passive, way.how)
 			if res := active.read(t, active.sge(0, 8), region.RemoteAddr()); res.Status != rdma.StatusSuccess {
 				t.Fatal(res.Status)
@@ -202,7 +202,7 @@ func TestBrokenBell(t *testing.T) {
 	}
 	for _, harm := range harms {
 		done := make(chan error, 1)
-		go func() { done <- passive.rcq.Notify(t.Context(), rdma.NotifyAny) }()
+		go func() { done <- passive.rcq.Wait(t.Context(), rdma.NotifyAny) }()
 		harm()
 		active.post(t, rdma.Request{Op: rdma.OpSend})
 		passive.inside().nudge()

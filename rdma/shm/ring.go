@@ -7,7 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"lwio/rdma/internal/soft"
+	"lwio/rdma/internal/softrdma"
 )
 
 // errRing says that the peer's ring or its counters make no sense.
@@ -167,7 +167,7 @@ func (c *consumer) next(e *entry) (ok bool, err error) {
 		return false, errRing
 	}
 	e.load(c.peer.ring, int(c.head&uint64(len(c.peer.ring)-1)))
-	if uint64(e.length) > there || uint64(e.size()) > there || e.length > e.total || e.total > soft.MaxTransfer {
+	if uint64(e.length) > there || uint64(e.size()) > there || e.length > e.total || e.total > softrdma.MaxTransfer {
 		return false, errRing
 	}
 	return true, nil

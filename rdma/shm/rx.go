@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 
 	"lwio/rdma"
-	"lwio/rdma/internal/soft"
+	"lwio/rdma/internal/softrdma"
 )
 
 // receiver takes requests of the peer out of its ring and does what they ask for.
@@ -19,13 +19,13 @@ type receiver struct {
 	fence   atomic.Uint32
 	got     int // bytes of the message in progress
 	total   int
-	read    int          // bytes of the answer in progress
-	results bool         // are gathered
-	locked  bool         // the receives, for messages that follow each other
-	kept    *soft.Region // that the last of them went to, with a reference
-	to      soft.Poller  // who gets results
-	handed  int          // and has got so many
-	stalled atomic.Bool  // the first entry waits for a receive of a shared queue
+	read    int              // bytes of the answer in progress
+	results bool             // are gathered
+	locked  bool             // the receives, for messages that follow each other
+	kept    *softrdma.Region // that the last of them went to, with a reference
+	to      softrdma.Poller  // who gets results
+	handed  int              // and has got so many
+	stalled atomic.Bool      // the first entry waits for a receive of a shared queue
 }
 
 func (r *receiver) init(c *conn) {
@@ -160,13 +160,13 @@ func (r *receiver) write(e *entry) error {
 
 func (r *receiver) place(e *entry) error {
 	lease, all, refused := r.find(e, rdma.AccessRemoteWrite)
-	if refused != soft.Granted || !lease.Acquire() {
+	if refused != softrdma.Granted || !lease.Acquire() {
 		return &violation{status: rdma.StatusAccessViolation, err: errNoRegion}
 	}
 	defer lease.Release()
 	a, b := r.in.payload(e)
-	soft.Place(all[:len(a)], a, &r.fence)
-	soft.Place(all[len(a):e.length], b, &r.fence)
+	softrdma.Place(all[:len(a)], a, &r.fence)
+	softrdma.Place(all[len(a):e.length], b, &r.fence)
 	if lease.Region != nil && e.length == e.total {
 		r.c.offer(lease.Region)
 	}
@@ -174,7 +174,7 @@ func (r *receiver) place(e *entry) error {
 }
 
 // find finds the memory that the peer names.
-func (r *receiver) find(e *entry, right rdma.Access) (soft.Lease, []byte, soft.Refusal) {
+func (r *receiver) find(e *entry, right rdma.Access) (softrdma.Lease, []byte, softrdma.Refusal) {
 	return r.c.qp.windows.Resolve(e.token, e.addr, uint64(e.total), right)
 }
 
@@ -189,7 +189,7 @@ func (r *receiver) begin() error {
 	return r.beginLocked(recv)
 }
 
-func (r *receiver) beginLocked(recv *soft.ReceiveQueue) error {
+func (r *receiver) beginLocked(recv *softrdma.ReceiveQueue) error {
 	if recv.CurrentLocked() != nil {
 		return protocolError()
 	}
@@ -252,7 +252,7 @@ func (r *receiver) message(e *entry) error {
 
 // scatter puts p at an offset of pieces, where there is room for it. It keeps the last
 // region until letGo.
-func (r *receiver) scatter(pieces []soft.Piece, at int, p []byte) bool {
+func (r *receiver) scatter(pieces []softrdma.Piece, at int, p []byte) bool {
 	for i := range pieces {
 		if len(p) == 0 {
 			break
@@ -273,7 +273,7 @@ func (r *receiver) scatter(pieces []soft.Piece, at int, p []byte) bool {
 }
 
 // keep takes a reference to a region, unless it is the one that is kept.
-func (r *receiver) keep(g *soft.Region) bool {
+func (r *receiver) keep(g *softrdma.Region) bool {
 	if g == r.kept && g.Open() {
 		return true
 	}

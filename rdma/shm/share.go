@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"lwio/rdma"
-	"lwio/rdma/internal/soft"
+	"lwio/rdma/internal/softrdma"
 )
 
 // shares are the regions that the peer of a connection may reach directly, each a
@@ -25,7 +25,7 @@ func (s *shares) init() { s.memories = make(map[*memory]struct{}) }
 // offer lets the peer reach a region directly from now on, as its rights say, if it
 // lies in memory that is not another connection's. The caller holds a reference to
 // the region.
-func (c *conn) offer(r *soft.Region) {
+func (c *conn) offer(r *softrdma.Region) {
 	b, ok := r.Backing().(*backing)
 	if !ok {
 		return
@@ -65,7 +65,7 @@ func (c *conn) offer(r *soft.Region) {
 }
 
 // slotRights are the rights of a region's slot.
-func (c *conn) slotRights(r *soft.Region) (rights uint64) {
+func (c *conn) slotRights(r *softrdma.Region) (rights uint64) {
 	if r.Access().Has(rdma.AccessRemoteWrite) {
 		rights |= slotWrite
 	}

@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 
 	"lwio/rdma"
-	"lwio/rdma/internal/soft"
+	"lwio/rdma/internal/softrdma"
 )
 
 // directWait is the size above which a write waits until the ring is empty, if it
@@ -26,10 +26,10 @@ type sender struct {
 	reader  fileReader
 	run     fileRun
 	lone    lone
-	attempt sendRequest  // of a write that does not wait
-	current *sendRequest // whose data putFn puts
-	held    *soft.Region // that it holds a reference to
-	kept    *soft.Region // that messages which are staged come from, with a reference; guarded by queuePair.mu
+	attempt sendRequest      // of a write that does not wait
+	current *sendRequest     // whose data putFn puts
+	held    *softrdma.Region // that it holds a reference to
+	kept    *softrdma.Region // that messages which are staged come from, with a reference; guarded by queuePair.mu
 
 	slow  bool                   // putFn may wait for a file
 	putFn func(dst []byte) error // puts the data of current into the peer's memory
@@ -52,7 +52,7 @@ var (
 func (t *sender) init(c *conn) {
 	t.c, t.out = c, producer{own: c.own, peer: c.peer}
 	t.chunk = len(c.own.ring) / 4
-	t.results = make([]rdma.Result, 0, soft.MaxResults)
+	t.results = make([]rdma.Result, 0, softrdma.MaxResults)
 	t.reader.init()
 	t.run.fn, t.lone.fn = t.placeEach, t.placeWithFile
 	t.putFn, t.getFn = t.put, t.get
@@ -129,7 +129,7 @@ func (t *sender) next() (*sendRequest, *answer) {
 	qp := t.c.qp
 	for {
 		qp.mu.Lock()
-		t.results = qp.settleLocked(t.results, soft.MaxResults)
+		t.results = qp.settleLocked(t.results, softrdma.MaxResults)
 		s, a, cancel := t.pickLocked()
 		if s == nil && a == nil && len(t.results) == 0 {
 			qp.writing = false
@@ -141,7 +141,7 @@ func (t *sender) next() (*sendRequest, *answer) {
 		switch {
 		case cancel:
 			t.complete(s, rdma.StatusCanceled)
-		case s == nil && a == nil || len(t.results) == soft.MaxResults:
+		case s == nil && a == nil || len(t.results) == softrdma.MaxResults:
 			t.push()
 		default:
 			return s, a
@@ -228,7 +228,7 @@ func (t *sender) step(s *sendRequest) (need int, err error) {
 		qp.windows.CarryOutLocked(&s.work)
 		return 0, nil
 	}
-	if s.op == rdma.OpSend && s.flags&rdma.FlagLend != 0 && s.sent == 0 {
+	if s.op == rdma.OpSend && s.flags&rdma.FlagByReference != 0 && s.sent == 0 {
 		if need, done, err := t.lend(s); done || need > 0 || err != nil {
 			return need, err
 		}
@@ -339,14 +339,14 @@ func (t *sender) put(dst []byte) error {
 	case s.file != nil:
 		return t.fill(s, dst)
 	case s.flags&rdma.FlagInline != 0:
-		soft.Place(dst, s.inline, fence)
+		softrdma.Place(dst, s.inline, fence)
 		return nil
 	case len(dst) <= 8 && len(s.pieces) > 1:
 		var word [8]byte
 		if err := t.fill(s, word[:len(dst)]); err != nil {
 			return err
 		}
-		soft.Place(dst, word[:len(dst)], fence)
+		softrdma.Place(dst, word[:len(dst)], fence)
 		return nil
 	}
 	for i := range s.pieces {
@@ -354,7 +354,7 @@ func (t *sender) put(dst []byte) error {
 		if !t.hold(p.Region) {
 			return errRegionClosed
 		}
-		soft.Place(dst[:len(p.Buf)], p.Buf, fence)
+		softrdma.Place(dst[:len(p.Buf)], p.Buf, fence)
 		t.unhold()
 		dst = dst[len(p.Buf):]
 	}
@@ -362,7 +362,7 @@ func (t *sender) put(dst []byte) error {
 }
 
 // hold takes a reference for a copy that may run into a fault of the peer's memory.
-func (t *sender) hold(g *soft.Region) bool {
+func (t *sender) hold(g *softrdma.Region) bool {
 	if !g.Acquire() {
 		return false
 	}

@@ -64,7 +64,7 @@ func (s *Stream) discardBuffersLocked() bool {
 	}
 	s.out.catchUpLocked() // for all to be among those that wait
 	s.out.commitLocked()
-	s.sock.Rest()
+	s.sock.TrimIdle()
 	in.usage, s.out.usage = usage{}, usage{}
 	return true
 }

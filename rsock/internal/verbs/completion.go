@@ -119,7 +119,7 @@ func (s *Socket) Wait(ctx context.Context) error {
 	if s.late.Load() {
 		return nil
 	}
-	err := s.cq.Notify(ctx, rdma.NotifyAny)
+	err := s.cq.Wait(ctx, rdma.NotifyAny)
 	switch {
 	case err == nil:
 		return nil

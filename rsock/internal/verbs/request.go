@@ -237,7 +237,7 @@ func (s *Socket) disclaim(o *Overlapped, id uint32) {
 
 // Rest gives memory back that holds nothing until something arrives or is sent, if the
 // provider can: see [rdma.QueuePair].
-func (s *Socket) Rest() { s.qp.Rest() }
+func (s *Socket) TrimIdle() { s.qp.TrimIdle() }
 
 // Commit posts the requests that were deferred.
 //

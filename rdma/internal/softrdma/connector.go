@@ -1,0 +1,232 @@
+package softrdma
+
+import (
+	"context"
+	"net"
+	"sync"
+
+	"lwio/rdma"
+)
+
+// phase says how far a connector is.
+type phase uint8
+
+const (
+	phaseIdle       phase = iota
+	phaseExpecting        // a listener is looking for a request for it
+	phaseRequested        // has a request to accept or reject
+	phaseConnecting       // Connect is at work
+	phaseReplied          // Connect is done, CompleteConnect must follow
+	phaseAccepting        // Accept or CompleteConnect is at work
+	phaseConnected        // has or had a connection
+	phaseDead
+)
+
+// Connector makes one connection over a Network. Its lock is never held while
+// something is waited for; the phase keeps operations apart.
+//
+// Source: [ND Connector], [ND §7]
+type Connector struct {
+	d    *Domain
+	net  Network
+	done chan struct{} // closed at the end of the connection, or by Close
+
+	mu     sync.Mutex
+	phase  phase
+	closed bool
+	bound  bool
+	local  rdma.Addr     // to connect from, or zero
+	cancel func()        // ends the operation at work
+	work   chan struct{} // closed at its end
+	open   Handshake     // a Request or an Acceptance, until there is a conn of it
+	pair   Pair          // for an Acceptance; likewise
+	ends   *Ends         // of open or conn
+	heard  *Heard        // the last of the peer's
+	conn   Conn
+	ended  sync.Once
+	err    error // why it ended; written before done is closed
+	once   sync.Once
+}
+
+var _ rdma.Connector = (*Connector)(nil)
+
+// CreateConnector makes an unbound connector.
+func (d *Domain) CreateConnector(n Network) (rdma.Connector, error) {
+	c := &Connector{d: d, net: n, done: make(chan struct{})}
+	if err := d.Add(Connectors, c, "create connector"); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// Bind sets the address to connect from. That it is free is known only when
+// Connect takes it, but one in use is found here as far as the Network can.
+func (c *Connector) Bind(ctx context.Context, local rdma.Addr) error {
+	const op = "bind connector"
+	if ctx.Err() != nil {
+		return c.d.Canceled(ctx, op, local.String())
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.closed:
+		return c.d.Error(op, local.String(), rdma.StatusInvalidHandle, nil)
+	case c.bound || c.phase != phaseIdle:
+		return c.d.Error(op, local.String(), rdma.StatusAddressAlreadyAssociated, nil)
+	}
+	from, err := c.net.Source(ctx, op, local)
+	if err != nil {
+		return err
+	}
+	c.local, c.bound = from, true
+	return nil
+}
+
+// expect reserves an unused connector for a request.
+func (c *Connector) expect(op string) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.closed:
+		return c.d.Error(op, "", rdma.StatusInvalidHandle, nil)
+	case c.phase != phaseIdle:
+		return c.d.Error(op, "", rdma.StatusConnectionActive, nil)
+	}
+	c.phase = phaseExpecting
+	return nil
+}
+
+// unexpect gives it back.
+func (c *Connector) unexpect() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.phase == phaseExpecting {
+		c.phase = phaseIdle
+	}
+}
+
+// take gives it the request. It is false if the connector was closed meanwhile.
+func (c *Connector) take(r Request, heard *Heard) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.phase != phaseExpecting {
+		return false
+	}
+	c.openLocked(r, nil)
+	c.phase, c.heard = phaseRequested, heard
+	return true
+}
+
+// openLocked keeps a handshake, and the pair that is reserved for it.
+func (c *Connector) openLocked(h Handshake, pair Pair) {
+	ends := h.Ends()
+	c.open, c.pair, c.ends = h, pair, &ends
+}
+
+// ReadLimits are the peer's, clipped.
+func (c *Connector) ReadLimits() (rdma.ReadLimits, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.heard == nil {
+		return rdma.ReadLimits{}, c.d.Error("read limits", "", rdma.StatusConnectionInvalid, nil)
+	}
+	return c.heard.Limits, nil
+}
+
+// PrivateData is the peer's, exactly as it was sent.
+func (c *Connector) PrivateData() ([]byte, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.heard == nil {
+		return nil, c.d.Error("private data", "", rdma.StatusConnectionInvalid, nil)
+	}
+	return append([]byte(nil), c.heard.Private...), nil
+}
+
+// LocalAddr is this side's address.
+func (c *Connector) LocalAddr() (rdma.Addr, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ends == nil {
+		return rdma.Addr{}, c.d.Error("local address", "", rdma.StatusConnectionInvalid, nil)
+	}
+	return c.ends.Local, nil
+}
+
+// PeerAddr is the other side's address.
+func (c *Connector) PeerAddr() (rdma.Addr, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ends == nil {
+		return rdma.Addr{}, c.d.Error("peer address", "", rdma.StatusConnectionInvalid, nil)
+	}
+	return c.ends.Peer, nil
+}
+
+// Done is closed when the connection ends.
+func (c *Connector) Done() <-chan struct{} { return c.done }
+
+// Err tells why the connection ended; nil before that.
+func (c *Connector) Err() error {
+	select {
+	case <-c.done:
+		return c.err
+	default:
+		return nil
+	}
+}
+
+// end closes Done, for that reason; nil stands for none in particular.
+func (c *Connector) end(err error) {
+	c.ended.Do(func() {
+		if err == nil {
+			err = c.d.Error("connection", "", rdma.StatusConnectionInvalid, net.ErrClosed)
+		}
+		c.err = err
+		close(c.done)
+	})
+}
+
+// Disconnect ends the connection in good order and returns when the queue pair
+// is flushed and the socket closed, or when ctx ends; the end then goes on.
+func (c *Connector) Disconnect(ctx context.Context) error {
+	const op = "disconnect"
+	c.mu.Lock()
+	conn, ends := c.conn, c.ends
+	connected := c.phase == phaseConnected
+	c.mu.Unlock()
+	if !connected || !conn.Disconnect() {
+		return c.d.Error(op, "", rdma.StatusConnectionInvalid, nil)
+	}
+	select {
+	case <-conn.Finished():
+		return nil
+	case <-ctx.Done():
+		return c.d.Canceled(ctx, op, ends.Peer.String())
+	}
+}
+
+// Close ends what is at work and the connection, and waits for that.
+func (c *Connector) Close() error {
+	c.mu.Lock()
+	c.closed = true
+	if work := c.work; work != nil {
+		c.cancel()
+		c.mu.Unlock()
+		<-work
+		c.mu.Lock()
+	}
+	conn := c.conn
+	refuse := c.dropLocked()
+	c.mu.Unlock()
+	if conn != nil {
+		conn.Disconnect()
+		<-conn.Finished()
+	}
+	refuse(nil)
+	c.once.Do(func() {
+		c.end(nil)
+		c.d.Remove(Connectors, c)
+	})
+	return nil
+}

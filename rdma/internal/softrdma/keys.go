@@ -1,0 +1,50 @@
+package softrdma
+
+import (
+	crand "crypto/rand"
+	"math/rand/v2"
+	"sync"
+)
+
+// Keys hands out random numbers that nobody can predict, each in some
+// nanoseconds: a generator that is cryptographically strong, seeded by the
+// system. The zero value works. Safe for concurrent use.
+//
+// Source: [RFC 5042 §6.1.1]
+type Keys struct {
+	mu  sync.Mutex
+	gen *rand.ChaCha8
+}
+
+// Seed makes the numbers repeatable, which only tests want.
+func (k *Keys) Seed(seed [32]byte) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.gen = rand.NewChaCha8(seed)
+}
+
+// Uint64 is a random number.
+func (k *Keys) Uint64() uint64 {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.readyLocked().Uint64()
+}
+
+// generator is one more generator, for who has a lock of its own.
+func (k *Keys) generator() *rand.ChaCha8 {
+	var seed [32]byte
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	_, _ = k.readyLocked().Read(seed[:]) // never fails
+	return rand.NewChaCha8(seed)
+}
+
+func (k *Keys) readyLocked() *rand.ChaCha8 {
+	if k.gen == nil {
+		var seed [32]byte
+		// Read of crypto/rand never fails; it ends the program instead.
+		_, _ = crand.Read(seed[:])
+		k.gen = rand.NewChaCha8(seed)
+	}
+	return k.gen
+}

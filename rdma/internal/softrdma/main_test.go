@@ -1,0 +1,26 @@
+package softrdma
+
+import (
+	"testing"
+	"time"
+
+	"lwio/internal/leakcheck"
+	"lwio/rdma"
+)
+
+// testTimeout is how long a test waits for what must happen.
+const testTimeout = time.Minute
+
+func TestMain(m *testing.M) { leakcheck.Main(m) }
+
+// waitFor takes results, and waits for some if there are none.
+func waitFor(t testing.TB, q rdma.CompletionQueue, results []rdma.Result) (int, error) {
+	for {
+		if n, err := q.Poll(results); n > 0 || err != nil {
+			return n, err
+		}
+		if err := q.Wait(t.Context(), rdma.NotifyAny); err != nil {
+			return 0, err
+		}
+	}
+}

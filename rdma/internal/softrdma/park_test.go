@@ -1,0 +1,270 @@
+package softrdma
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"lwio/rdma"
+)
+
+// fakeParker parks on a channel.
+type fakeParker struct {
+	fakePair
+	parked atomic.Int32 // calls of Park under way
+	parks  chan struct{}
+	wakes  chan struct{}
+	off    atomic.Bool
+	before func() // is called when somebody comes to park
+}
+
+func newParker(q *CompletionQueue) *fakeParker {
+	return &fakeParker{fakePair: fakePair{q: q}, parks: make(chan struct{}, 64), wakes: make(chan struct{}, 1)}
+}
+
+func (p *fakeParker) Park(over func() bool) bool {
+	if p.off.Load() {
+		return false
+	}
+	if p.before != nil {
+		p.before()
+	}
+	p.parked.Add(1)
+	defer p.parked.Add(-1)
+	p.parks <- struct{}{}
+	if !over() {
+		<-p.wakes
+	}
+	return true
+}
+
+func (p *fakeParker) Unpark() {
+	if p.parked.Load() == 0 {
+		return
+	}
+	select {
+	case p.wakes <- struct{}{}:
+	default:
+	}
+}
+
+// TestPark: who waits for one connection sleeps there, until a result comes,
+// whoever pushes it; wake-ups for nothing do not matter.
+//
+// Source: [ND CompletionQueue.Notify]
+func TestPark(t *testing.T) {
+	q := newQueue(t, 8)
+	p := newParker(q)
+	if !q.Attach(p) {
+		t.Fatal("refused")
+	}
+	for range 3 {
+		n := startNotify(t, q, rdma.NotifyAny)
+		<-p.parks
+		p.Unpark()
+		<-p.parks
+		if q.Sleepers() != 0 || p.sleeps != 0 {
+			t.Error("who parks counts as a sleeper")
+		}
+		q.Push([]rdma.Result{plainResult})
+		if err := <-n.done; err != nil {
+			t.Fatal(err)
+		}
+		var res [2]rdma.Result
+		if n, err := q.Poll(res[:]); n != 1 || err != nil {
+			t.Fatal(n, err)
+		}
+	}
+	if p.parked.Load() != 0 {
+		t.Error("somebody parks still")
+	}
+}
+
+// TestParkEnds: a context, and the close of the queue, end a notification that
+// parks.
+func TestParkEnds(t *testing.T) {
+	q := newQueue(t, 8)
+	p := newParker(q)
+	q.Attach(p)
+	for range 3 {
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- q.Wait(ctx, rdma.NotifyAny) }()
+		<-p.parks
+		cancel()
+		if err := <-done; !errors.Is(err, context.Canceled) || !errors.Is(err, rdma.StatusCanceled) {
+			t.Errorf("canceled: %v", err)
+		}
+	}
+	n := startNotify(t, q, rdma.NotifyAny)
+	<-p.parks
+	q.Close()
+	if err := <-n.done; !errors.Is(err, rdma.StatusCanceled) {
+		t.Errorf("closed: %v", err)
+	}
+}
+
+// refuser takes nobody in to sleep, and meanwhile something happens.
+type refuser struct {
+	fakePair
+	meanwhile func()
+}
+
+func (p *refuser) Park(func() bool) bool {
+	p.meanwhile()
+	return false
+}
+
+func (p *refuser) Unpark() {}
+
+// TestParkRefused: a result that comes while a notification tries in vain to park ends it,
+// and so does one that comes when it waits elsewhere.
+//
+// Source: [ND CompletionQueue.Notify]
+func TestParkRefused(t *testing.T) {
+	q := newQueue(t, 8)
+	p := &refuser{fakePair: fakePair{q: q}, meanwhile: func() { q.Push([]rdma.Result{plainResult}) }}
+	if !q.Attach(p) {
+		t.Fatal("refused")
+	}
+	if err := q.Wait(t.Context(), rdma.NotifyAny); err != nil {
+		t.Fatal(err)
+	}
+	p.meanwhile = func() {}
+	n := startNotify(t, q, rdma.NotifyAny)
+	for q.Sleepers() == 0 {
+		runtime.Gosched()
+	}
+	q.Push([]rdma.Result{plainResult})
+	if err := <-n.done; err != nil {
+		t.Fatal(err)
+	}
+	var res [4]rdma.Result
+	if n, err := q.Poll(res[:]); n != 2 || err != nil {
+		t.Fatal(n, err)
+	}
+}
+
+// TestParkLate: what ends a wait just before its caller parks is not missed.
+//
+// Source: [ND CompletionQueue.Notify]
+func TestParkLate(t *testing.T) {
+	for name, c := range map[string]struct {
+		end  func(q *CompletionQueue, cancel func())
+		want error
+	}{
+		"result":  {func(q *CompletionQueue, _ func()) { q.Push([]rdma.Result{plainResult}) }, nil},
+		"context": {func(_ *CompletionQueue, cancel func()) { cancel() }, context.Canceled},
+		"close":   {func(q *CompletionQueue, _ func()) { q.Close() }, rdma.StatusCanceled},
+	} {
+		t.Run(name, func(t *testing.T) {
+			q := newQueue(t, 8)
+			p := newParker(q)
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			p.before = func() { c.end(q, cancel) }
+			q.Attach(p)
+			if err := q.Wait(ctx, rdma.NotifyAny); !errors.Is(err, c.want) {
+				t.Errorf("got %v, want %v", err, c.want)
+			}
+		})
+	}
+}
+
+// foreignContext is a context of a kind that package context does not know.
+type foreignContext struct {
+	context.Context
+	done    chan struct{}
+	watched atomic.Int32
+}
+
+func (c *foreignContext) Done() <-chan struct{} { return c.done }
+
+func (c *foreignContext) AfterFunc(func()) (stop func() bool) {
+	c.watched.Add(1)
+	return func() bool { c.watched.Add(-1); return true }
+}
+
+// TestWatchEnds: a context is watched while it is used again and again, but not for
+// ever after, nor when the queue is closed.
+func TestWatchEnds(t *testing.T) {
+	for name, end := range map[string]func(q *CompletionQueue){
+		"idle":  func(*CompletionQueue) { time.Sleep(3 * watchTime) },
+		"close": func(q *CompletionQueue) { q.Close() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				q := newQueue(t, 8)
+				p := newParker(q)
+				q.Attach(p)
+				ctx := &foreignContext{Context: context.Background(), done: make(chan struct{})}
+				p.before = func() { q.Push([]rdma.Result{plainResult}) }
+				for range 8 {
+					if err := q.Wait(ctx, rdma.NotifyAny); err != nil || ctx.watched.Load() != 1 {
+						t.Fatal(err, ctx.watched.Load())
+					}
+					var res [1]rdma.Result
+					_, _ = q.Poll(res[:])
+					time.Sleep(watchTime / 2)
+				}
+				end(q)
+				if n := ctx.watched.Load(); n != 0 {
+					t.Error("watched still: ", n)
+				}
+			})
+		})
+	}
+}
+
+// TestParkOne: a second waiter, one whose connection takes nobody, and one of two
+// connections, sleep without parking.
+func TestParkOne(t *testing.T) {
+	q := newQueue(t, 8)
+	p := newParker(q)
+	q.Attach(p)
+	startNotify(t, q, rdma.NotifyErrors) // of no concern to connections
+	first := startNotify(t, q, rdma.NotifyAny)
+	<-p.parks
+	second := startNotify(t, q, rdma.NotifyAny)
+	eventuallySleepers(t, q, 1)
+	if p.parked.Load() != 1 {
+		t.Error("two park")
+	}
+	q.Push([]rdma.Result{plainResult})
+	if err := errors.Join(<-first.done, <-second.done); err != nil {
+		t.Fatal(err)
+	}
+	var res [2]rdma.Result
+	_, _ = q.Poll(res[:])
+
+	p.off.Store(true)
+	n := startNotify(t, q, rdma.NotifyAny)
+	eventuallySleepers(t, q, 1)
+	q.Push([]rdma.Result{plainResult})
+	if err := <-n.done; err != nil {
+		t.Fatal(err)
+	}
+	_, _ = q.Poll(res[:])
+
+	p.off.Store(false)
+	q.Attach(newParker(q))
+	n = startNotify(t, q, rdma.NotifyAny)
+	eventuallySleepers(t, q, 1)
+	q.Push([]rdma.Result{plainResult})
+	if err := <-n.done; err != nil {
+		t.Fatal(err)
+	}
+}
+
+func eventuallySleepers(t *testing.T, q *CompletionQueue, n int) {
+	t.Helper()
+	for end := time.Now().Add(testTimeout); q.Sleepers() != n; runtime.Gosched() {
+		if time.Now().After(end) {
+			t.Fatal("nobody sleeps")
+		}
+	}
+}

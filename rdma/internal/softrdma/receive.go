@@ -1,0 +1,229 @@
+package softrdma
+
+import (
+	"sync"
+
+	"lwio/rdma"
+)
+
+// MaxResults is how many results are gathered before they go to a completion
+// queue.
+const MaxResults = 64
+
+// Receive is a receive that waits for its message, or is being filled.
+type Receive struct {
+	ID     uint64
+	Pieces []Piece
+	Length int // of Pieces, in bytes
+
+	buffer *buffer  // if a shared queue supplied it
+	room   [2]Piece // of Pieces, if that is enough
+}
+
+// set fills a slot with a request that was checked.
+func (r *Receive) set(req *rdma.ReceiveRequest, length int) {
+	r.ID, r.Length = req.ID, length
+	if r.Pieces == nil {
+		r.Pieces = r.room[:0]
+	}
+	r.Pieces = AppendPieces(r.Pieces[:0], req.SGL)
+}
+
+// ReceiveQueue is the receive queue of a queue pair: its own receives, or those
+// that a shared queue supplies. Results appear in order. Its lock comes before
+// those of a shared and of a completion queue.
+//
+// Source: [ND QueuePair.Receive]
+type ReceiveQueue struct {
+	d      *Domain
+	cq     *CompletionQueue
+	shared *SharedQueue // or nil
+	taker  Taker        // of shared
+
+	context uint64
+	depth   int
+	maxSGE  int
+
+	mu       sync.Mutex
+	receives FIFO[Receive]
+	own      Receive  // that the shared queue supplied
+	current  *Receive // that is being filled, or nil
+	results  []rdma.Result
+	cancel   uint64 // receives before this number end with StatusCanceled
+	flushed  bool   // receives end at once
+	closed   bool   // no more receives are taken
+}
+
+// Init makes the queue, whose memory grows with its use. resume is called when a
+// shared queue may have a receive again, after BeginLocked found none: with locks
+// held, so that it must not wait.
+func (q *ReceiveQueue) Init(d *Domain, cfg *rdma.QueuePairConfig, qs Queues, resume func()) {
+	q.d, q.cq, q.shared = d, qs.Receive, qs.Shared
+	q.context, q.depth, q.maxSGE = cfg.Context, cfg.ReceiveDepth, cfg.MaxReceiveSGE
+	q.taker.resume = resume
+}
+
+// Lock takes the lock that the methods need whose names say so.
+func (q *ReceiveQueue) Lock() { q.mu.Lock() }
+
+// Unlock gives it back.
+func (q *ReceiveQueue) Unlock() { q.mu.Unlock() }
+
+// Post queues receives. After the end of the connection they end at once with
+// StatusCanceled. A queue pair with a shared receive queue takes none:
+// StatusInvalidDeviceRequest.
+//
+// Source: [ND QueuePair.Receive]
+func (q *ReceiveQueue) Post(reqs []rdma.ReceiveRequest) (int, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	n, err := 0, error(nil)
+	for ; n < len(reqs); n++ {
+		if status := q.postLocked(&reqs[n]); status != rdma.StatusSuccess {
+			err = q.d.Error("post", "receive", status, nil)
+			break
+		}
+	}
+	if q.flushed {
+		q.cancel = q.receives.Tail
+		q.cancelLocked()
+	}
+	return n, err
+}
+
+func (q *ReceiveQueue) postLocked(r *rdma.ReceiveRequest) rdma.Status {
+	switch {
+	case q.closed:
+		return rdma.StatusInvalidHandle
+	case q.shared != nil:
+		return rdma.StatusInvalidDeviceRequest
+	case q.receives.Len() >= q.depth:
+		return rdma.StatusNoMoreEntries
+	}
+	length, status := q.d.CheckSGL(r.SGL, q.maxSGE, rdma.AccessLocalWrite)
+	if status == rdma.StatusSuccess {
+		q.receives.Push().set(r, length)
+	}
+	return status
+}
+
+// BeginLocked gives the first receive, to be filled by the caller, who needs no
+// lock for that.
+//
+// Errors: StatusNoMoreEntries if there is none, StatusPending if there is none yet
+// in the shared queue, StatusInvalidHandle if that is closed.
+func (q *ReceiveQueue) BeginLocked() (*Receive, rdma.Status) {
+	switch {
+	case q.shared != nil:
+		if status := q.shared.take(&q.own, &q.taker); status != rdma.StatusSuccess {
+			return nil, status
+		}
+		q.current = &q.own
+	case q.receives.Len() == 0:
+		return nil, rdma.StatusNoMoreEntries
+	default:
+		q.current = q.receives.At(q.receives.Head)
+	}
+	return q.current, rdma.StatusSuccess
+}
+
+// CurrentLocked is the receive that is being filled, or nil.
+func (q *ReceiveQueue) CurrentLocked() *Receive { return q.current }
+
+// FinishLocked ends the current receive with success. with says how many bytes
+// came, and what else came with them.
+func (q *ReceiveQueue) FinishLocked(with *rdma.Result) {
+	q.endLocked(with)
+	switch {
+	case q.receives.Head < q.cancel:
+		q.cancelLocked()
+	case len(q.results) == MaxResults:
+		q.PushLocked()
+	}
+}
+
+// endLocked adds the result of the current receive. It is made where it stays, field by
+// field: to copy one whose fields were just written makes the processor wait for them.
+func (q *ReceiveQueue) endLocked(with *rdma.Result) {
+	r := q.current
+	if q.current = nil; q.shared == nil {
+		q.receives.Head++
+	}
+	clear(r.Pieces)
+	q.results = append(q.results, rdma.Result{})
+	to := &q.results[len(q.results)-1]
+	to.Status, to.Bytes, to.Solicited = with.Status, with.Bytes, with.Solicited
+	to.HasImmediate, to.Immediate, to.RemoteData = with.HasImmediate, with.Immediate, with.RemoteData
+	to.Op, to.QueuePairContext, to.ID = rdma.OpReceive, q.context, r.ID
+}
+
+// Push puts the results that were gathered in the completion queue.
+func (q *ReceiveQueue) Push() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.PushLocked()
+}
+
+// PushLocked is Push for who has the lock.
+func (q *ReceiveQueue) PushLocked() {
+	q.cq.Push(q.results)
+	q.results = q.results[:0]
+}
+
+// PushToLocked is PushLocked while somebody polls: see CompletionQueue.PushTo.
+func (q *ReceiveQueue) PushToLocked(to *Poller) int {
+	n := q.cq.PushTo(to, q.results)
+	q.results = q.results[:0]
+	return n
+}
+
+// cancelLocked ends the receives that were posted before the last Flush.
+func (q *ReceiveQueue) cancelLocked() {
+	for q.receives.Head < q.cancel {
+		q.current = q.receives.At(q.receives.Head)
+		q.endLocked(&rdma.Result{Status: rdma.StatusCanceled})
+		if len(q.results) == MaxResults {
+			q.PushLocked()
+		}
+	}
+	q.PushLocked()
+}
+
+// Flush ends the receives that are not being filled. One that is ends as it would,
+// and before the others.
+func (q *ReceiveQueue) Flush() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.cancel = q.receives.Tail
+	if q.current == nil {
+		q.cancelLocked()
+	}
+}
+
+// Leave ends the wait for a receive of the shared queue, if there is one.
+func (q *ReceiveQueue) Leave() {
+	if q.shared != nil {
+		q.shared.leave(&q.taker)
+	}
+}
+
+// End ends everything, and what is posted later at once: first of all the receive
+// in progress with the given status. Nobody fills receives any more.
+func (q *ReceiveQueue) End(status rdma.Status) {
+	q.Leave()
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.current != nil {
+		q.endLocked(&rdma.Result{Status: status})
+	}
+	q.flushed = true
+	q.cancel = q.receives.Tail
+	q.cancelLocked()
+}
+
+// Close lets no more receives be posted, after End.
+func (q *ReceiveQueue) Close() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.closed = true
+}

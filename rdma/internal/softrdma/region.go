@@ -1,0 +1,208 @@
+package softrdma
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+
+	"lwio/rdma"
+)
+
+// The state of a region: the number of references in its lower half, above that
+// the number of binds that wait for their turn, and what is not possible any more.
+const (
+	regionRefs   = 1<<32 - 1
+	regionPin    = 1 << 32
+	regionPins   = (1<<28 - 1) << 32
+	regionBarred = 1 << 61 // no window may be bound
+	regionClosed = 1 << 62 // no reference is given
+)
+
+// Region is registered memory. Whoever in this process touches its bytes holds a
+// reference for just as long as that takes, and never while waiting for a peer.
+//
+// Source: [ND MemoryRegion], [RFC 5042 §6.3.1]
+type Region struct {
+	d       *Domain
+	buf     []byte
+	access  rdma.Access
+	base    uint64 // what a peer calls the first byte
+	token   uint32
+	backing Backing
+	state   atomic.Int64
+	idle    chan struct{}
+	lent    atomic.Bool // a window was bound to it, at some time
+	usualOf atomic.Pointer[Windows]
+
+	closing sync.Mutex
+	closed  bool // Close is over
+}
+
+// Backing is what a provider knows about the memory of a region, when peers can
+// reach that by themselves.
+type Backing interface {
+	// Withdraw returns when no peer touches the region any more, or with the reason
+	// why that cannot be had now; then the next Close calls it again. It is called
+	// when nobody in this process touches the region.
+	Withdraw(r *Region) error
+}
+
+var _ rdma.MemoryRegion = (*Region)(nil)
+
+// RegisterMemory makes a region of any memory; backing may be nil. Its address on
+// the wire is random but for the offset in a page, which is that of the memory.
+//
+// Source: [OP-18], [RFC 5042 §6.1.1]
+func (d *Domain) RegisterMemory(ctx context.Context, buf []byte, access rdma.Access, backing Backing) (rdma.MemoryRegion, error) {
+	const op = "register memory"
+	switch {
+	case ctx.Err() != nil:
+		return nil, d.Canceled(ctx, op, "")
+	case buf == nil, uint64(len(buf)) > MaxRegistration:
+		return nil, d.Error(op, "", rdma.StatusInvalidParameter, nil)
+	case len(buf) == 0:
+		return nil, d.Error(op, "", rdma.StatusInvalidBufferSize, nil)
+	}
+	r := &Region{d: d, buf: buf, access: access, backing: backing, idle: make(chan struct{}, 1)}
+	r.base = d.Keys.Uint64()>>18<<12 | 1<<46 | pageOffset(buf)
+	if err := d.Add(Regions, r, op); err != nil {
+		return nil, err
+	}
+	d.regions.insert(r)
+	return r, nil
+}
+
+// RegionOf is the region that a caller means, nil if it is not one of this domain.
+func (d *Domain) RegionOf(m rdma.MemoryRegion) *Region {
+	if r, ok := m.(*Region); ok && r != nil && r.d == d {
+		return r
+	}
+	return nil
+}
+
+// Bytes is the memory.
+func (r *Region) Bytes() []byte { return r.buf }
+
+// Access gives the rights.
+func (r *Region) Access() rdma.Access { return r.access }
+
+// Backing is what the region was registered with.
+func (r *Region) Backing() Backing { return r.backing }
+
+// RemoteAddr is how a peer names the first byte.
+func (r *Region) RemoteAddr() rdma.RemoteAddr {
+	return rdma.RemoteAddr{Addr: r.base, Token: rdma.RemoteToken(r.token)}
+}
+
+// Close makes the token invalid and waits until nobody touches the memory. While
+// a window is bound it does nothing but say StatusDeviceBusy; it says that too where
+// a peer cannot be kept from the memory, and may be called again then.
+func (r *Region) Close() error {
+	r.closing.Lock()
+	defer r.closing.Unlock()
+	if r.closed {
+		return nil
+	}
+	// A bind that does not see this is found below.
+	if r.state.Or(regionBarred)&regionPins != 0 || r.lent.Load() && r.d.lends(r) {
+		r.state.And(^regionBarred)
+		return r.d.Error("close region", "", rdma.StatusDeviceBusy, nil)
+	}
+	if r.state.Or(regionClosed)&regionClosed == 0 {
+		r.d.regions.remove(r)
+	}
+	if t := r.usualOf.Load(); t != nil {
+		t.forget(r)
+	}
+	for r.state.Load()&regionRefs != 0 {
+		<-r.idle
+	}
+	if r.backing != nil {
+		if err := r.backing.Withdraw(r); err != nil {
+			return r.d.Error("close region", "", rdma.StatusDeviceBusy, err)
+		}
+	}
+	r.closed = true
+	r.d.Remove(Regions, r)
+	return nil
+}
+
+// Acquire takes a reference; it fails once the region is closed.
+func (r *Region) Acquire() bool {
+	if r.state.Add(1)&regionClosed == 0 {
+		return true
+	}
+	r.Release()
+	return false
+}
+
+// Release gives a reference back.
+func (r *Region) Release() {
+	if s := r.state.Add(-1); s&regionClosed != 0 && s&regionRefs == 0 {
+		select {
+		case r.idle <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// Open tells whether the region is not closed yet.
+func (r *Region) Open() bool { return r.state.Load()&regionClosed == 0 }
+
+// pin keeps the region open for a bind that waits; it fails once that is closing.
+func (r *Region) pin() bool {
+	if r.state.Add(regionPin)&regionBarred == 0 {
+		return true
+	}
+	r.unpin()
+	return false
+}
+
+func (r *Region) unpin() { r.state.Add(-regionPin) }
+
+// lend notes that a window is going to be bound; it fails once the region is
+// closing.
+func (r *Region) lend() bool {
+	if !r.lent.Load() {
+		r.lent.Store(true)
+	}
+	return r.state.Load()&regionBarred == 0
+}
+
+// regionTable finds the regions of a domain.
+type regionTable struct {
+	mu    sync.Mutex
+	table tokenTable[Region]
+}
+
+// insert gives r its token. Those of regions are even, those of windows odd.
+func (t *regionTable) insert(r *Region) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.table.reserve(func(r *Region) uint32 { return r.token })
+	for {
+		token := uint32(r.d.Keys.Uint64()) &^ 1
+		if s := t.table.slot(token); token != 0 && s.Load() == nil {
+			r.token = token
+			s.Store(r)
+			return
+		}
+	}
+}
+
+func (t *regionTable) remove(r *Region) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.table.slot(r.token).Store(nil)
+	t.table.used--
+}
+
+// find gives the region of a token, or nil.
+func (t *regionTable) find(token uint32) *Region {
+	if s := t.table.slot(token); s != nil {
+		if r := s.Load(); r != nil && r.token == token {
+			return r
+		}
+	}
+	return nil
+}

@@ -1,0 +1,335 @@
+package softrdma
+
+import (
+	"context"
+	"slices"
+	"sync"
+
+	"lwio/rdma"
+)
+
+// SharedQueue holds receives for many queue pairs. A connection whose message finds
+// it empty waits, and holds nobody else up.
+//
+// No connection can take all receives: see mayTakeLocked.
+//
+// Source: [ND SharedReceiveQueue], [RFC 5042 §6.4.3.1]
+type SharedQueue struct {
+	d      *Domain
+	maxSGE int
+
+	mu        sync.Mutex
+	receives  FIFO[Receive]
+	depth     int
+	threshold int
+	closed    bool
+	pairs     int           // queue pairs that use it
+	waiting   []*Taker      // for a receive, those that came first in front
+	low       chan struct{} // closed when Wait is satisfied; nil while nobody waits
+
+	// The memory of the receives, by its first byte, and what of it connections
+	// took and the program did not post again.
+	buffers map[*byte]*buffer
+	taken   takenList
+}
+
+// Taker is a connection that takes receives out of a shared queue.
+type Taker struct {
+	resume func() // there may be a receive; called with the queue's lock held
+	held   int    // receives that it took and the program did not post again
+}
+
+// buffer is the memory of a receive: posted, or taken by a connection.
+type buffer struct {
+	first      *byte // nil if it has none
+	by         *Taker
+	prev, next *buffer // in the list of those that are taken
+}
+
+// takenList has the buffers that are taken, in the order of that.
+type takenList struct {
+	root buffer
+	n    int
+}
+
+func (l *takenList) push(b *buffer, by *Taker) {
+	if l.root.next == nil {
+		l.root.prev, l.root.next = &l.root, &l.root
+	}
+	b.by, b.prev, b.next = by, l.root.prev, &l.root
+	b.prev.next, b.next.prev = b, b
+	by.held++
+	l.n++
+}
+
+func (l *takenList) drop(b *buffer) {
+	b.prev.next, b.next.prev = b.next, b.prev
+	b.by.held--
+	b.by, b.prev, b.next = nil, nil, nil
+	l.n--
+}
+
+var _ rdma.SharedReceiveQueue = (*SharedQueue)(nil)
+
+// CreateSharedReceiveQueue makes a queue, whose memory grows with use.
+//
+// Errors: StatusInvalidParameterN(3) for the depth, (4) for MaxSGE, (5) for the
+// threshold.
+func (d *Domain) CreateSharedReceiveQueue(cfg rdma.SharedReceiveQueueConfig) (rdma.SharedReceiveQueue, error) {
+	const op = "create shared receive queue"
+	switch {
+	case cfg.Depth < 1 || cfg.Depth > MaxQueueDepth:
+		return nil, d.Error(op, "", rdma.StatusInvalidParameterN(3), nil)
+	case cfg.MaxSGE < 0 || cfg.MaxSGE > MaxSGE:
+		return nil, d.Error(op, "", rdma.StatusInvalidParameterN(4), nil)
+	case cfg.NotifyThreshold < 0 || cfg.NotifyThreshold > MaxQueueDepth:
+		return nil, d.Error(op, "", rdma.StatusInvalidParameterN(5), nil)
+	}
+	q := &SharedQueue{
+		d: d, maxSGE: cfg.MaxSGE, depth: cfg.Depth, threshold: cfg.NotifyThreshold,
+		buffers: make(map[*byte]*buffer),
+	}
+	if err := d.Add(SharedQueues, q, op); err != nil {
+		return nil, err
+	}
+	return q, nil
+}
+
+// sharedQueueOf is the queue that a caller means, nil if it is not one of this
+// domain.
+func (d *Domain) sharedQueueOf(q rdma.SharedReceiveQueue) *SharedQueue {
+	if s, ok := q.(*SharedQueue); ok && s != nil && s.d == d {
+		return s
+	}
+	return nil
+}
+
+// attach adds a queue pair.
+func (q *SharedQueue) attach() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.pairs++
+}
+
+// detach takes it out.
+func (q *SharedQueue) detach() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.pairs--
+	q.resumeLocked()
+}
+
+// PostReceive queues receives and lets the connections go on that wait for some.
+func (q *SharedQueue) PostReceive(reqs []rdma.ReceiveRequest) (int, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	n, err := 0, error(nil)
+	for ; n < len(reqs); n++ {
+		if status := q.postLocked(&reqs[n]); status != rdma.StatusSuccess {
+			err = q.d.Error("post", "shared receive", status, nil)
+			break
+		}
+	}
+	if n > 0 {
+		q.resumeLocked()
+	}
+	return n, err
+}
+
+func (q *SharedQueue) postLocked(r *rdma.ReceiveRequest) rdma.Status {
+	if q.closed {
+		return rdma.StatusInvalidHandle
+	}
+	if q.receives.Len() >= q.depth {
+		return rdma.StatusNoMoreEntries
+	}
+	length, status := q.d.CheckSGL(r.SGL, q.maxSGE, rdma.AccessLocalWrite)
+	if status != rdma.StatusSuccess {
+		return status
+	}
+	p := q.receives.Push()
+	p.set(r, length)
+	p.buffer = q.backLocked(p)
+	return rdma.StatusSuccess
+}
+
+// backLocked notes that the program gave a receive back: that of the same memory
+// which a connection had taken, else the one that was taken first of all.
+func (q *SharedQueue) backLocked(r *Receive) *buffer {
+	var first *byte
+	if len(r.Pieces) > 0 {
+		first = &r.Pieces[0].Buf[0]
+		if b := q.buffers[first]; b != nil && b.by != nil {
+			q.taken.drop(b)
+			return b
+		}
+	}
+	var b *buffer
+	if q.taken.n == 0 {
+		b = &buffer{}
+	} else {
+		b = q.taken.root.next
+		q.taken.drop(b)
+		if q.buffers[b.first] == b {
+			delete(q.buffers, b.first)
+		}
+	}
+	if b.first = first; first != nil {
+		q.buffers[first] = b
+	}
+	return b
+}
+
+// resumeLocked wakes all connections that wait; those that find nothing wait on,
+// in their places.
+func (q *SharedQueue) resumeLocked() {
+	for _, t := range q.waiting {
+		t.resume()
+	}
+}
+
+// take moves the first receive to into.
+//
+// Errors: StatusPending if there is none for t, which will be woken;
+// StatusInvalidHandle once the queue is closed.
+func (q *SharedQueue) take(into *Receive, t *Taker) rdma.Status {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.closed {
+		return rdma.StatusInvalidHandle
+	}
+	place := slices.Index(q.waiting, t)
+	if !q.mayTakeLocked(t, place) {
+		if place < 0 {
+			q.waiting = append(q.waiting, t)
+		}
+		return rdma.StatusPending
+	}
+	if place >= 0 {
+		q.waiting = slices.Delete(q.waiting, place, place+1)
+	}
+	r := q.receives.At(q.receives.Head)
+	q.receives.Head++
+	into.ID, into.Length = r.ID, r.Length
+	into.Pieces = append(into.Pieces[:0], r.Pieces...)
+	clear(r.Pieces)
+	q.taken.push(r.buffer, t)
+	r.buffer = nil
+	q.notifyLocked()
+	return rdma.StatusSuccess
+}
+
+// mayTakeLocked tells whether a receive is there for t. Those that have waited for
+// longer come first. And where several queue pairs share the queue, no connection
+// may hold more than three quarters of the receives that there are, posted and
+// taken, until the program posts some of those again: the rest is for the others,
+// however fast one peer sends and however slow the program is.
+//
+// Source: [RFC 5042 §6.4.3.1]
+func (q *SharedQueue) mayTakeLocked(t *Taker, place int) bool {
+	if q.fullLocked(t) {
+		return false
+	}
+	if place < 0 {
+		place = len(q.waiting)
+	}
+	before := 0
+	for _, o := range q.waiting[:place] {
+		if !q.fullLocked(o) {
+			before++
+		}
+	}
+	return q.receives.Len() > before
+}
+
+// fullLocked tells whether t holds all that it may.
+func (q *SharedQueue) fullLocked(t *Taker) bool {
+	all := q.receives.Len() + q.taken.n
+	return q.pairs > 1 && t.held > 0 && t.held >= all-max(all/4, 1)
+}
+
+// leave ends the waiting of a connection.
+func (q *SharedQueue) leave(t *Taker) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if i := slices.Index(q.waiting, t); i >= 0 {
+		q.waiting = slices.Delete(q.waiting, i, i+1)
+		q.resumeLocked()
+	}
+}
+
+// notifyLocked satisfies all notifications if there are few receives left.
+func (q *SharedQueue) notifyLocked() {
+	if q.low != nil && (q.closed || q.receives.Len() < q.threshold) {
+		close(q.low)
+		q.low = nil
+	}
+}
+
+// Wait waits until fewer receives than the threshold are left, and returns at
+// once if that is so already.
+func (q *SharedQueue) Wait(ctx context.Context) error {
+	const op = "notify of a shared receive queue"
+	if ctx.Err() != nil {
+		return q.d.Canceled(ctx, op, "")
+	}
+	q.mu.Lock()
+	if !q.closed && q.receives.Len() < q.threshold {
+		q.mu.Unlock()
+		return nil
+	}
+	if q.low == nil {
+		q.low = make(chan struct{})
+	}
+	low := q.low
+	q.notifyLocked()
+	q.mu.Unlock()
+	select {
+	case <-low:
+	case <-ctx.Done():
+		return q.d.Canceled(ctx, op, "")
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.closed {
+		return q.d.Error(op, "", rdma.StatusCanceled, nil)
+	}
+	return nil
+}
+
+// Modify changes depth and threshold; 0 leaves one as it is.
+func (q *SharedQueue) Modify(depth, threshold int) error {
+	const op = "modify shared receive queue"
+	if depth < 0 || depth > MaxQueueDepth || threshold < 0 || threshold > MaxQueueDepth {
+		return q.d.Error(op, "", rdma.StatusInvalidParameter, nil)
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	switch {
+	case q.closed:
+		return q.d.Error(op, "", rdma.StatusInvalidHandle, nil)
+	case depth != 0 && depth < q.receives.Len():
+		return q.d.Error(op, "", rdma.StatusBufferOverflow, nil)
+	}
+	if depth != 0 {
+		q.depth = depth
+	}
+	if threshold != 0 {
+		q.threshold = threshold
+		q.notifyLocked()
+	}
+	return nil
+}
+
+// Close drops the receives that are left and ends all notifications. A message
+// for a queue pair that still uses the queue then ends its connection.
+func (q *SharedQueue) Close() error {
+	q.mu.Lock()
+	q.closed = true
+	q.receives, q.buffers = FIFO[Receive]{}, nil
+	q.resumeLocked()
+	q.notifyLocked()
+	q.mu.Unlock()
+	q.d.Remove(SharedQueues, q)
+	return nil
+}

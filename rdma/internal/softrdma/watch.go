@@ -1,0 +1,79 @@
+package softrdma
+
+import (
+	"context"
+	"time"
+
+	"lwio/rdma"
+)
+
+// watchTime is how long a context is watched, at the least, after the last wait
+// with it.
+const watchTime = time.Second
+
+// watch ends the Park of a caller whose context ends. It is kept for the waiter's
+// next use, which mostly has the same context, but not for long: where a context is
+// of a foreign kind it costs a goroutine. It belongs to who has the waiter.
+type watch struct {
+	done   <-chan struct{}
+	parker Parker
+	cancel func() bool
+	used   bool // since the queue last looked
+}
+
+// begin watches a context on behalf of who parks.
+func (w *watch) begin(ctx context.Context, p Parker) {
+	w.used = true
+	if done := ctx.Done(); done != w.done || p != w.parker {
+		w.stop()
+		if done != nil {
+			w.done, w.parker, w.cancel = done, p, context.AfterFunc(ctx, p.Unpark)
+		}
+	}
+}
+
+// stop ends the watching.
+func (w *watch) stop() {
+	if w.cancel != nil {
+		w.cancel()
+	}
+	w.done, w.parker, w.cancel = nil, nil, nil
+}
+
+// keepLocked keeps a waiter, and sees to it that its watch ends.
+func (q *CompletionQueue) keepLocked(w *waiter) {
+	q.free = append(q.free, w)
+	if w.watch.cancel == nil || q.watching {
+		return
+	}
+	q.watching = true
+	if q.timer == nil {
+		q.timer = time.AfterFunc(watchTime, q.endWatches)
+		return
+	}
+	q.timer.Reset(watchTime)
+}
+
+// endWatches ends the watches that were not used since it was called last.
+func (q *CompletionQueue) endWatches() {
+	q.mu.Lock()
+	var stale []watch
+	q.watching = false
+	for _, w := range q.free {
+		switch {
+		case w.watch.cancel == nil:
+		case w.watch.used && q.failed != rdma.StatusCanceled:
+			w.watch.used, q.watching = false, true
+		default:
+			stale = append(stale, w.watch)
+			w.watch = watch{}
+		}
+	}
+	if q.watching {
+		q.timer.Reset(watchTime)
+	}
+	q.mu.Unlock()
+	for i := range stale {
+		stale[i].stop()
+	}
+}
