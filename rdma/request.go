@@ -208,12 +208,6 @@ type Request struct {
 	File       FileSource
 	FileOffset int64
 	FileLength int
-	// Resident, if set, are these bytes of the file where they are in memory already, for
-	// an adapter that copies from there sooner than it reads the file. It goes with
-	// FlagOnlyIfCached and FlagSilentSuccess, is used until the post returns only, and
-	// ignored unless it has FileLength bytes. They may go away meanwhile, which is a fault,
-	// and no failure of the request: the file is read then.
-	Resident []byte
 }
 
 // ReceiveRequest is a buffer for one incoming send. The SGL is read only during

@@ -62,7 +62,6 @@ type conn struct {
 	tally    tally           // of some of them
 	next     int64           // number of the next message, see outcome
 	request  [1]rdma.Request // that writeFile posts
-	short    []*op           // READs to be done together, by buffers
 	directs  []*op           // READs to be answered by writes from files
 	straight pump            // which it collects, and what is posted with them
 	peek     [1]byte         // that it reads to see whether it can

@@ -88,14 +88,13 @@ func (c *conn) direct(o *op) bool {
 	return true
 }
 
-// maxDirects is how many writes from files are posted together, and READs done together.
+// maxDirects is how many writes from files are posted together.
 const maxDirects = 16
 
 // postDirects does the writes that direct has collected: at once, which takes no slot, if
 // all of it is in the page cache, or in pieces as there is room on the way to the client.
 // The loop does not wait.
 func (c *conn) postDirects() {
-	c.findResident()
 	for done := 0; done < len(c.directs); {
 		n, err := c.qp.Post(c.straight.reqs[done:])
 		for _, o := range c.directs[done : done+n] {
@@ -109,22 +108,6 @@ func (c *conn) postDirects() {
 		c.readElsewise(o)
 	}
 	c.forgetDirects()
-}
-
-// findResident finds what of the directs is locked in memory: of all of them in one go, as
-// that is much faster.
-func (c *conn) findResident() {
-	found, at := 0, 0
-	for i, o := range c.directs {
-		b := o.file.open.Resident(int64(o.h.Offset), int(o.h.Length))
-		if c.straight.reqs[i].Resident = b; b != nil {
-			found++
-			at = i
-		}
-	}
-	if found > 0 {
-		c.directs[at].file.open.CountResident(found)
-	}
 }
 
 // forgetDirects is called when all of them are posted, or go elsewise.
@@ -157,7 +140,6 @@ func (c *conn) answerDirect(o *op) {
 	o.status, o.info = ntstatus.Success, o.h.Length
 	c.fillStatus(&c.straight, o) // behind the data, which takes no slot
 	c.mu.Unlock()
-	c.findResident()
 	n, err := c.postDirect(o)
 	c.forgetDirects()
 	if n > 0 {

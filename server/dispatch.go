@@ -81,8 +81,7 @@ func (c *conn) dispatch(o *op, again bool) error {
 		return nil
 	}
 	if o.h.Opcode != wire.OpRead {
-		c.readTogether() // they came first
-		c.postDirects()
+		c.postDirects() // they came first
 	}
 	switch o.h.Opcode {
 	case wire.OpRead, wire.OpVecRead:

@@ -114,7 +114,6 @@ func newEnv(t testing.TB, ec envConfig) *env {
 	}
 	fs, err := vfs.New(vfs.Config{
 		Shares: []vfs.Share{{Name: "share", Backend: backend}}, RevokeTimeout: cmp.Or(ec.revoke, patience),
-		ResidentReads: 1, // what is read twice comes from memory the second time
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -90,7 +90,6 @@ func (c *conn) handleAll(all []rdma.Result) error {
 			c.flush()
 		}
 	}
-	c.readTogether()
 	c.postDirects()
 	return nil
 }
@@ -108,7 +107,7 @@ func (c *conn) handleAll(all []rdma.Result) error {
 // Source: [LWIO §Wakeup]
 func (c *conn) enough(left int) bool {
 	return c.readySum >= flushBytes ||
-		!c.crowded && c.worthWaking(c.readyNum+len(c.directs)+len(c.short), max(c.begun+left, c.told))
+		!c.crowded && c.worthWaking(c.readyNum+len(c.directs), max(c.begun+left, c.told))
 }
 
 // worthWaking tells whether that many answers, of what is in flight, are worth a wake-up.

@@ -157,7 +157,6 @@ func (o *op) observe(now time.Duration) {
 
 // flush delivers what the loop has answered since the last time.
 func (c *conn) flush() {
-	c.readTogether()
 	if len(c.directs) == 1 && c.ready.empty() {
 		c.answerDirect(c.directs[0])
 	}

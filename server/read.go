@@ -34,56 +34,15 @@ func (c *conn) read(o *op) {
 		c.reply(o, status)
 		return
 	}
-	if !c.direct(o) && !c.readLater(o) {
+	if !c.direct(o) {
 		c.readByBuffer(o)
 	}
 }
 
-// togetherSize is up to how many bytes a READ is one of those that are done together.
-const togetherSize = 16 << 10
-
-// readLater tells whether a READ is done together with those that follow it, by
-// readTogether at the latest. One that nothing follows is done at once.
-func (c *conn) readLater(o *op) bool {
-	if len(c.rest) == 0 && len(c.short) == 0 || o.h.Opcode != wire.OpRead || o.h.Length > togetherSize || !o.file.open.MayRead(int64(o.h.Offset), int(o.h.Length)) {
-		return false
-	}
-	if c.short = append(c.short, o); len(c.short) == maxDirects {
-		c.readTogether()
-	}
-	return true
-}
-
-// readTogether does the READs that readLater has collected. What of them is locked in memory
-// is found in one go, as findResident does, before the first is copied.
-func (c *conn) readTogether() {
-	if len(c.short) == 0 {
-		return
-	}
-	var found [maxDirects][]byte
-	for i, o := range c.short {
-		found[i] = o.file.open.Resident(int64(o.h.Offset), int(o.h.Length))
-	}
-	for i, o := range c.short {
-		if c.byBuffer(o); c.f.arena.take(o) {
-			p, off := o.stage()
-			n, ok, err := o.file.open.ReadFound(p, off, found[i])
-			c.readUp(o, n, ok, err)
-		}
-	}
-	clear(c.short)
-	c.short = c.short[:0]
-}
-
 // readByBuffer reads into memory of the server, which the RDMA writes start from.
 func (c *conn) readByBuffer(o *op) {
-	c.byBuffer(o)
-	c.readStage(o)
-}
-
-// byBuffer says how much of that o needs at a time, and who waits for what is not in memory.
-func (c *conn) byBuffer(o *op) {
 	o.line, o.need = o.file.reading, min(int(o.h.Length), c.e.limits.MaxRdmaWindowSize)
+	c.readStage(o)
 }
 
 // readStage gets o a block and fills it from the page cache; if that needs
@@ -94,11 +53,6 @@ func (c *conn) readStage(o *op) {
 	}
 	p, off := o.stage()
 	n, ok, err := o.file.open.ReadCached(p, off)
-	c.readUp(o, n, ok, err)
-}
-
-// readUp goes on with what is read of a stage: a worker does the rest, or it is answered.
-func (c *conn) readUp(o *op, n int, ok bool, err error) {
 	if !ok {
 		o.done = n
 		c.jobs.Add(1)

@@ -162,7 +162,7 @@ func (s *Server) Stats() Stats {
 	st.ReadMemory, st.MaxReadMemory = s.engine.readMemory()
 	files := s.cfg.FS.Stats()
 	st.OpenFiles, st.MaxOpenFiles = files.Opens, files.MaxOpens
-	st.SkippedEntries, st.Resident = files.SkippedNames, files.Resident
+	st.SkippedEntries = files.SkippedNames
 	st.Locks, st.LockWaits, st.MaxLocks, st.LockWaited = files.Locks-files.LockWaits, files.LockWaits, files.MaxLocks, files.LockWaited
 	st.CreditBudget = s.engine.limits.CreditBudget
 	st.ReadQueue, st.WriteQueue = s.engine.readers.length(), s.engine.writers.length()

@@ -1,10 +1,6 @@
 package server
 
-import (
-	"sync/atomic"
-
-	"lwio/vfs"
-)
+import "sync/atomic"
 
 // Count is how often something was done, and with how many bytes.
 type Count struct {
@@ -31,8 +27,6 @@ type Stats struct {
 	// that may be; LockWaited are those that ever were waited for.
 	Locks, LockWaits, MaxLocks int
 	LockWaited                 uint64
-	// Resident is what is known of the parts of files that are locked in memory.
-	Resident vfs.Resident
 	// SMBMemory is taken by long SMB messages now, ReadMemory by reads over RDMA, in
 	// bytes, of MaxSMBMemory and MaxReadMemory.
 	SMBMemory, MaxSMBMemory, ReadMemory, MaxReadMemory int64

@@ -3,8 +3,6 @@ package vfs
 import (
 	"os"
 	"time"
-
-	"lwio/internal/resident"
 )
 
 // Backend is a tree of files. Paths are slash-separated and relative, have
@@ -81,8 +79,7 @@ type Handle interface {
 	// Entry describes the entry name of a directory, following links inside the
 	// tree. dir is the directory's path.
 	Entry(dir, name string) (FileInfo, error)
-	// File is the descriptor, or nil if there is none. It stays the handle's. The file has
-	// the Device and the ID that Stat tells: by them is found what is in memory of it.
+	// File is the descriptor, or nil if there is none. It stays the handle's.
 	File() *os.File
 	Close() error
 }
@@ -91,8 +88,6 @@ type Handle interface {
 type NodeID struct {
 	Device, File uint64
 }
-
-func (n NodeID) residentKey() resident.Key { return resident.Key{Device: n.Device, Number: n.File} }
 
 // FileInfo describes a file. Sizes are in bytes; a zero time is unknown.
 type FileInfo struct {

@@ -1,11 +1,8 @@
 package vfs_test
 
 import (
-	"bytes"
 	"fmt"
-	"math/rand/v2"
 	"os"
-	"runtime"
 	"testing"
 
 	"lwio/vfs"
@@ -56,57 +53,6 @@ func BenchmarkRead(b *testing.B) {
 				}
 			})
 		}
-	}
-}
-
-// A read of 4 KiB anywhere in a file of 256 MiB, whose pages are in the page cache, by a
-// system call and from memory that is locked. The page cache keeps a file in pieces as large
-// as those that it was written in, up to 2 MiB, and finds large ones sooner.
-func BenchmarkReadHot(b *testing.B) {
-	const size, page = 256 << 20, 4 << 10
-	for _, c := range []struct {
-		name          string
-		memory, piece int64
-	}{
-		{"syscall/written by 4K", -1, page}, {"resident/written by 4K", size, page},
-		{"syscall/written by 1M", -1, 1 << 20}, {"resident/written by 1M", size, 1 << 20},
-	} {
-		b.Run(c.name, func(b *testing.B) {
-			s := newSite(b, func(cfg *vfs.Config) { cfg.ResidentMemory, cfg.ResidentReads = c.memory, 1 })
-			s.put("file")
-			o := s.mustOpen("file")
-			defer closed(b, o)
-			held(b, o, func() {
-				data := bytes.Repeat([]byte("data"), int(c.piece)/4) // see resident.View.Bytes of zeros
-				for off := int64(0); off < size; off += c.piece {
-					if _, err := o.WriteAt(data, off); err != nil {
-						b.Fatal(err)
-					}
-				}
-				if err := o.Sync(); err != nil {
-					b.Fatal(err)
-				}
-				p := make([]byte, page)
-				read := func(off int64) {
-					n, ok, err := o.ReadCached(p, off)
-					if !ok { // the system has taken the page for something else
-						n, err = o.ReadAt(p, off)
-					}
-					if n != page || err != nil {
-						b.Fatal(n, err)
-					}
-				}
-				for off := int64(0); c.memory > 0 && s.Stats().Resident.Bytes < size; off = (off + 2<<20) % size {
-					read(off)
-					runtime.Gosched()
-				}
-				b.SetBytes(page)
-				b.ReportAllocs()
-				for b.Loop() {
-					read(rand.Int64N(size/page) * page)
-				}
-			})
-		})
 	}
 }
 

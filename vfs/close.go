@@ -119,7 +119,6 @@ func (o *Open) leave() error {
 	f.mu.Unlock()
 	var err error
 	if d != nil {
-		f.resident.Forget(n.id.residentKey())
 		err = fail("delete", d.share.Name, d.path, d.share.Backend.Remove(d.path, n.id, d.dir))
 		if err != nil {
 			f.log.Warn("vfs: delete on close", "err", err)

@@ -324,7 +324,6 @@ func (c *creation) withdraw(o *Open) {
 		c.fs.dropLocked(n)
 	}
 	c.fs.mu.Unlock()
-	o.view.Close()
 	o.handle.Close()
 	close(o.done)
 }

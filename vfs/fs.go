@@ -1,7 +1,6 @@
 package vfs
 
 import (
-	"context"
 	"fmt"
 	"io/fs"
 	"log/slog"
@@ -9,8 +8,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"lwio/internal/resident"
 )
 
 // Defaults of Config.
@@ -38,15 +35,6 @@ type Config struct {
 	// of each file and of each open. 0 means DefaultMaxLocks, DefaultMaxFileLocks and
 	// DefaultMaxOpenLocks.
 	MaxLocks, MaxFileLocks, MaxOpenLocks int
-	// ResidentMemory bounds the memory, in bytes, in which the parts of files that many
-	// short reads hit are locked, so that ReadCached and Resident need no system call that
-	// copies (Linux, on ext4, xfs, btrfs and tmpfs). That memory is not to be had for
-	// anything else meanwhile. 0 means an eighth of the memory that the process may have,
-	// and no more than RLIMIT_MEMLOCK if that holds for it; less than 0 is none.
-	// ResidentReads is how many reads make a part of 2 MiB such, if they come within
-	// seconds. 0 means 128.
-	ResidentMemory int64
-	ResidentReads  int
 	// RevokeTimeout bounds how long a close waits for I/O in flight, before and
 	// again after the stall hooks ran. 0 means DefaultRevokeTimeout.
 	//
@@ -73,8 +61,6 @@ type FS struct {
 	skipped atomic.Uint64
 	orphans atomic.Int64
 
-	resident *resident.Cache
-
 	lockWaits  atomic.Int64  // now
 	lockWaited atomic.Uint64 // ever
 
@@ -96,20 +82,8 @@ type Stats struct {
 	// SkippedNames counts directory entries that SMB cannot carry or that are
 	// never served.
 	SkippedNames uint64
-	// Resident is what is known of the parts of files that are locked in memory.
-	Resident Resident
 	// Stalled are closed opens whose I/O has still not come back.
 	Stalled int
-}
-
-// Resident are counters of the parts of files that are locked in memory.
-type Resident struct {
-	// Bytes are locked now, of MaxBytes that may be: Config.ResidentMemory, or what the
-	// system turned out to allow.
-	Bytes, MaxBytes int64
-	// Reads had their bytes from there. Promotions locked a part of a file, Demotions
-	// unlocked one; Refused are the promotions for which the system gave no memory.
-	Reads, Promotions, Demotions, Refused uint64
 }
 
 // New makes the table. On success it owns the backends of cfg.Shares.
@@ -133,7 +107,6 @@ func New(cfg Config) (*FS, error) {
 	if f.log == nil {
 		f.log = slog.New(slog.DiscardHandler)
 	}
-	f.resident = resident.New(resident.Config{Budget: cfg.ResidentMemory, Threshold: cfg.ResidentReads, Logger: f.log})
 	if f.timeout <= 0 {
 		f.timeout = DefaultRevokeTimeout
 	}
@@ -195,15 +168,6 @@ func (f *FS) Stats() Stats {
 		MaxLocks:     f.locks.most,
 		SkippedNames: f.skipped.Load(),
 		Stalled:      int(f.orphans.Load()),
-		Resident:     f.residentStats(),
-	}
-}
-
-func (f *FS) residentStats() Resident {
-	s := f.resident.Stats()
-	return Resident{
-		Bytes: s.Bytes, MaxBytes: s.Budget, Reads: s.Reads,
-		Promotions: s.Promotions, Demotions: s.Demotions, Refused: s.Refused,
 	}
 }
 
@@ -234,7 +198,6 @@ func (f *FS) Close() error {
 	if !first {
 		return nil
 	}
-	f.closeResident()
 	var err error
 	for _, s := range f.list {
 		if e := s.Backend.Close(); e != nil && err == nil {
@@ -242,14 +205,4 @@ func (f *FS) Close() error {
 		}
 	}
 	return err
-}
-
-// closeResident ends the promotions; one that waits for a disk is waited for as long as I/O
-// in flight is by a close.
-func (f *FS) closeResident() {
-	ctx, cancel := context.WithTimeout(context.Background(), f.timeout)
-	defer cancel()
-	if err := f.resident.Close(ctx); err != nil {
-		f.log.Warn("vfs: close", "err", err)
-	}
 }

@@ -4,7 +4,6 @@ import (
 	"math"
 
 	"lwio/internal/ntstatus"
-	"lwio/internal/resident"
 )
 
 // ready refuses I/O that the open does not allow, that has no reference, or
@@ -65,26 +64,6 @@ func (o *Open) ReadCached(p []byte, off int64) (n int, ok bool, err error) {
 	if !o.MayRead(off, len(p)) {
 		return 0, true, o.conflict("read")
 	}
-	return o.readCached(p, off, o.view.Bytes(off, len(p)))
-}
-
-// ReadFound is ReadCached for who has asked MayRead, and Resident for the same bytes, which
-// gave found, perhaps nil.
-//
-// Source: [LWIO §Read] [OP-92a]
-func (o *Open) ReadFound(p []byte, off int64, found []byte) (n int, ok bool, err error) {
-	if err := o.ready("read", dataRead, len(p), off); err != nil || len(p) == 0 {
-		return 0, true, err
-	}
-	return o.readCached(p, off, found)
-}
-
-// readCached reads what is found in locked memory, or else in the page cache.
-func (o *Open) readCached(p []byte, off int64, found []byte) (n int, ok bool, err error) {
-	if found != nil && resident.Copy(p, found) {
-		o.view.Used(1) // it holds the processor up, and so comes behind the copy
-		return len(p), true, nil
-	}
 	n, ok, err = o.handle.ReadCached(p, off)
 	switch {
 	case err != nil:
@@ -94,25 +73,6 @@ func (o *Open) readCached(p []byte, off int64, found []byte) (n int, ok bool, er
 	}
 	return n, ok, nil
 }
-
-// Resident gives n bytes from byte off on where they are locked in memory, for who sends them
-// from there, or nil: then they are read by ReadCached or ReadAt. The caller holds a
-// reference for as long as it uses them, has asked MayRead, and copies them with
-// resident.Copy, as they can go away; they cannot be written. It waits for nothing. Who asks
-// for those of several reads before the first is copied has them sooner, see
-// resident.View.Bytes; CountResident counts them.
-//
-// Source: [LWIO §Read]
-func (o *Open) Resident(off int64, n int) []byte {
-	if o.ready("read", dataRead, n, off) != nil {
-		return nil
-	}
-	return o.view.Bytes(off, n)
-}
-
-// CountResident counts n reads of files of one FS, of which o is one, that Resident gave the
-// bytes of.
-func (o *Open) CountResident(n int) { o.view.Used(n) }
 
 // conflict refuses what a lock forbids.
 //

@@ -89,9 +89,6 @@ func (f *FS) registerLocked(o *Open) {
 		f.nodes[o.nodeID] = n
 	}
 	o.node, o.locks = n, &n.locks
-	if !o.dir {
-		o.view = f.resident.Open(o.nodeID.residentKey(), o.handle.File())
-	}
 	n.opens = append(n.opens, o)
 	n.counts.add(o.granted, o.shareMode, 1)
 	f.byKey[o.key] = o

@@ -7,7 +7,6 @@ import (
 	"sync/atomic"
 
 	"lwio/internal/ntstatus"
-	"lwio/internal/resident"
 )
 
 // Open is a file or directory that somebody has open. Safe for concurrent use.
@@ -19,7 +18,6 @@ type Open struct {
 	nodeID    NodeID
 	node      *node // guarded by FS.mu
 	locks     *lockTable
-	view      resident.View // of handle
 	id        uint64
 	key       [24]byte
 	owner     Owner
@@ -159,7 +157,6 @@ func (o *Open) Release() {
 func (o *Open) closeOrphan() {
 	o.release.Do(func() {
 		o.fs.orphans.Add(-1)
-		o.view.Close()
 		if err := o.handle.Close(); err != nil {
 			o.fs.log.Warn("vfs: close of a stalled file", "open", o.id, "err", err)
 		}

@@ -31,7 +31,6 @@ type serveOptions struct {
 	readOnly  bool
 	allowMD5  bool
 	metrics   string
-	resident  string
 	limits    limitOptions
 }
 
@@ -58,7 +57,6 @@ each line of it is USER:PASSWORD.`,
 	f.BoolVar(&o.readOnly, "read-only", false, "refuse every change")
 	f.BoolVar(&o.allowMD5, "allow-md5", false, "accept clients that sign with unkeyed MD5 only (no protection)")
 	f.StringVar(&o.metrics, "metrics", "", "address and port for Prometheus, at /metrics; it tells users and addresses of clients to who asks")
-	f.StringVar(&o.resident, "resident", "", "memory for the parts of files that are read most, which is locked while they are; 0 for none (Linux; default an eighth of what this process may have)")
 	o.limits.register(cmd)
 	return cmd
 }
@@ -66,10 +64,6 @@ each line of it is USER:PASSWORD.`,
 // serve runs a server until ctx ends, then drains it.
 func (a *app) serve(ctx context.Context, o serveOptions, args []string) error {
 	limits, err := o.limits.limits()
-	if err != nil {
-		return err
-	}
-	memory, err := residentMemory(o.resident)
 	if err != nil {
 		return err
 	}
@@ -85,7 +79,7 @@ func (a *app) serve(ctx context.Context, o serveOptions, args []string) error {
 		return err
 	}
 	log := a.logger(context.WithoutCancel(ctx)) // also of the end
-	files, err := vfs.New(vfs.Config{Shares: shares, MaxOpens: o.limits.files, ResidentMemory: memory, Logger: log})
+	files, err := vfs.New(vfs.Config{Shares: shares, MaxOpens: o.limits.files, Logger: log})
 	if errors.Is(err, fs.ErrExist) {
 		return usagef("two shares have the same name; name one of them otherwise, as in NAME=DIR: %w", err)
 	}

@@ -6,6 +6,3 @@ import "math"
 
 // Total is unknown here, and without bound therefore.
 func Total() int64 { return math.MaxInt64 }
-
-// Usable is unknown here, and without bound therefore.
-func Usable() int64 { return math.MaxInt64 }

@@ -40,7 +40,7 @@ func (q *queuePair) flipData(r *rdma.Request, p *posted, bit uint64) error {
 		return err
 	}
 	p.own = m
-	r.File, r.Resident, r.Flags = nil, nil, r.Flags&^rdma.FlagOnlyIfCached
+	r.File, r.Flags = nil, r.Flags&^rdma.FlagOnlyIfCached
 	r.SGL = []rdma.SGE{{Region: m, Length: len(data)}}
 	return nil
 }

@@ -89,14 +89,6 @@ var brokenWays = []struct {
 		}
 		return q.Post(reqs)
 	}}, found: "file/only-if-whole"},
-	{name: "a file is what is in memory of it", flaws: flaws{post: func(q rdma.QueuePair, reqs []rdma.Request) (int, error) {
-		for i := range reqs {
-			if reqs[i].Resident != nil {
-				reqs[i].FileLength = len(reqs[i].Resident)
-			}
-		}
-		return q.Post(reqs)
-	}}, found: "file/resident"},
 	{name: "sends vanish", fault: drops(rdma.OpSend), found: `connect/dial-listen connect/loopback connect/dual-connect
 		message/sizes shared/many-pairs shared/empty-waits shared/greedy shared/waiting-closes end/no-receive-posted end/message-longer-than-receive flow/credits flow/full-depth flow/both-ways`},
 	{name: "the second request of a pair is lost", fault: func(a hook.Attempt) hook.Action {

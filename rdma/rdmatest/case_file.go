@@ -12,7 +12,6 @@ var fileCases = []Case{
 	{Name: "file/end", Source: "[OP-92i]", Needs: rdma.CapFileSource, run: fileEnds},
 	{Name: "file/order", Source: "[ND QueuePair §Ordering]", Needs: rdma.CapFileSource, run: fileOrder},
 	{Name: "file/only-if-cached", Source: "[OP-92i]", Needs: rdma.CapFileSource, run: fileCached},
-	{Name: "file/resident", Source: "[OP-92i]", Needs: rdma.CapFileSource, run: fileResident},
 	{Name: "file/only-if-whole", Source: "[OP-92i]", Needs: rdma.CapFileSource, run: fileWhole},
 	{Name: "file/refused", Source: "[ND §Status codes]", Needs: rdma.CapFileSource, run: fileRefused},
 }
@@ -173,44 +172,6 @@ func fileWhole(r *rig) {
 		active.deliver(passive)
 		if !same(passive.mem[:50_000], data[50_000:]) {
 			r.Fatal("the file arrives changed")
-		}
-	}
-	r.empty("results of silent writes", active.icq)
-}
-
-// fileResident: a write may say where the bytes of its file are in memory; a provider that
-// has no use for that reads the file, and so does one that is told of too few or too many.
-func fileResident(r *rig) {
-	active, passive := r.pair(shape{memory: 256 << 10})
-	f, data := r.file(100_000)
-	s := r.source(active.adapter, f)
-	memory := append([]byte(nil), data...)
-	const off, n = 1000, 8192
-	for i, resident := range [][]byte{memory[off : off+n], memory[:n-1], memory[:n+1], {}, nil} {
-		for _, together := range []int{1, 3} {
-			clear(passive.mem)
-			var reqs []rdma.Request
-			for k := range together {
-				reqs = append(reqs, rdma.Request{
-					Op: rdma.OpWrite, Flags: rdma.FlagOnlyIfCached | rdma.FlagSilentSuccess, File: s, FileOffset: off, FileLength: n,
-					Remote: passive.at(k * n), Resident: resident,
-				})
-			}
-			taken, err := active.qp.Post(reqs)
-			if taken < together {
-				r.fails("write of what is not in memory", err, rdma.StatusDeviceBusy)
-			}
-			for k := taken; k < together; k++ {
-				active.fromFile(passive, s, off, n, k*n, n)
-			}
-			clear(memory) // from which nothing is copied after the post
-			active.deliver(passive)
-			for k := range together {
-				if !same(passive.mem[k*n:][:n], data[off:off+n]) {
-					r.Fatalf("memory %d, write %d of %d: the file arrives changed", i, k, together)
-				}
-			}
-			copy(memory, data)
 		}
 	}
 	r.empty("results of silent writes", active.icq)

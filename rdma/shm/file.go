@@ -13,7 +13,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"lwio/internal/resident"
 	"lwio/rdma"
 	"lwio/rdma/internal/softrdma"
 )
@@ -160,19 +159,11 @@ func (t *sender) placeEach(fd uintptr) {
 			run.status = rdma.StatusPending
 			return
 		}
-		if !t.placeFile(fd, r, dst) {
+		if !t.reader.readAll(fd, r.File.(*fileSource), dst, r.FileOffset) {
 			run.status = rdma.StatusDeviceBusy
 			return
 		}
 	}
-}
-
-// placeFile puts what a write takes from its file into its place, from memory if it is there, and
-// tells whether that is all of it, without waiting. A fault in either is left to the system
-// call.
-func (t *sender) placeFile(fd uintptr, r *rdma.Request, dst []byte) bool {
-	return r.Resident != nil && len(r.Resident) == len(dst) && resident.Copy(dst, r.Resident) ||
-		t.reader.readAll(fd, r.File.(*fileSource), dst, r.FileOffset)
 }
 
 // runBytes bounds what is written from a file while others wait for their turn.

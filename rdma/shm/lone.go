@@ -86,7 +86,7 @@ func (t *sender) placeLone(file, word *rdma.Request) (err error) {
 // placeWithFile is the part of placeLone that has the descriptor.
 func (t *sender) placeWithFile(fd uintptr) {
 	l := &t.lone
-	if !t.placeFile(fd, l.file, l.dst) {
+	if !t.reader.readAll(fd, l.file.File.(*fileSource), l.dst, l.file.FileOffset) {
 		return
 	}
 	l.done = 1
