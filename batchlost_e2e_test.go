@@ -8,7 +8,7 @@ import (
 	"lwio"
 	"lwio/lwiotest"
 	"lwio/rdma"
-	"lwio/rdma/hook"
+	"lwio/rdma/rdmatest/fault"
 	"lwio/server"
 )
 
@@ -19,19 +19,19 @@ import (
 // Source: [OP-112], [OP-113]
 func TestBatchGoesOn(t *testing.T) {
 	const size, part = 20_000, 4096
-	onEachFabric(t, func(t *testing.T, wrap func(*hook.Config) (client, server rdma.Provider)) {
+	onEachFabric(t, func(t *testing.T, wrap func(*fault.Config) (client, server rdma.Provider)) {
 		step := uint64(1)
 		if testing.Short() || raceEnabled {
 			step = 5
 		}
 		for n := uint64(3); n < 40; n += step {
 			var cut atomic.Bool
-			client, srv := wrap(&hook.Config{Fault: func(a hook.Attempt) hook.Action {
+			client, srv := wrap(&fault.Config{Fault: func(a fault.Attempt) fault.Action {
 				if a.Pair == 1 && a.N == n {
 					cut.Store(true)
-					return hook.Cut()
+					return fault.Cut()
 				}
-				return hook.Pass()
+				return fault.Pass()
 			}})
 			s := lwiotest.NewServer(t, &lwiotest.Options{Providers: []rdma.Provider{srv},
 				Limits: server.Limits{Credits: 2, MaxCredits: 2, MaxRecvBufferSize: part}})

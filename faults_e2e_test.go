@@ -14,7 +14,7 @@ import (
 	"lwio/internal/leakcheck"
 	"lwio/lwiotest"
 	"lwio/rdma"
-	"lwio/rdma/hook"
+	"lwio/rdma/rdmatest/fault"
 )
 
 // faultPatience is how long a call may take that meets a fault; without one it takes
@@ -27,16 +27,16 @@ const dirtyPatience = 200 * time.Millisecond
 
 // onEachFabric runs a test once for each default provider, and for each side that a
 // hook is put around. wrap returns the providers of client and server.
-func onEachFabric(t *testing.T, run func(t *testing.T, wrap func(*hook.Config) (client, server rdma.Provider))) {
+func onEachFabric(t *testing.T, run func(t *testing.T, wrap func(*fault.Config) (client, server rdma.Provider))) {
 	for i, p := range lwio.Defaults() {
 		for _, side := range []string{"client", "server"} {
 			t.Run(p.Name()+"/"+side, func(t *testing.T) {
-				run(t, func(cfg *hook.Config) (client, server rdma.Provider) {
+				run(t, func(cfg *fault.Config) (client, server rdma.Provider) {
 					client, server = lwio.Defaults()[i], lwio.Defaults()[i]
 					if side == "client" {
-						return hook.Wrap(client, cfg), server
+						return fault.Wrap(client, cfg), server
 					}
-					return client, hook.Wrap(server, cfg)
+					return client, fault.Wrap(server, cfg)
 				})
 			})
 		}
@@ -122,9 +122,9 @@ func (s *session) play(url string, cfg *lwio.Config) {
 
 // meet plays one session with a fault function on one side, which spoils the data if
 // dirty is set. It returns how many calls failed.
-func meet(t *testing.T, dirty bool, fault func(hook.Attempt) hook.Action, wrap func(*hook.Config) (client, server rdma.Provider)) int {
+func meet(t *testing.T, dirty bool, decide func(fault.Attempt) fault.Action, wrap func(*fault.Config) (client, server rdma.Provider)) int {
 	before := leakcheck.Take()
-	client, server := wrap(&hook.Config{Fault: fault})
+	client, server := wrap(&fault.Config{Fault: decide})
 	srv, err := lwiotest.Start(&lwiotest.Options{Providers: []rdma.Provider{server}})
 	if err != nil {
 		t.Fatal(err)
@@ -146,11 +146,11 @@ func meet(t *testing.T, dirty bool, fault func(hook.Attempt) hook.Action, wrap f
 //
 // Source: [LWIO §Close], [OP-92i]
 func TestCutAtEveryOperation(t *testing.T) {
-	onEachFabric(t, func(t *testing.T, wrap func(*hook.Config) (client, server rdma.Provider)) {
+	onEachFabric(t, func(t *testing.T, wrap func(*fault.Config) (client, server rdma.Provider)) {
 		var operations atomic.Uint64
-		if failed := meet(t, false, func(a hook.Attempt) hook.Action {
+		if failed := meet(t, false, func(a fault.Attempt) fault.Action {
 			operations.Store(a.N)
-			return hook.Pass()
+			return fault.Pass()
 		}, wrap); failed != 0 {
 			t.Fatalf("%d calls fail without a fault", failed)
 		}
@@ -160,12 +160,12 @@ func TestCutAtEveryOperation(t *testing.T) {
 		}
 		for n := uint64(1); n <= total; n += step {
 			var cuts atomic.Uint64
-			meet(t, false, func(a hook.Attempt) hook.Action {
+			meet(t, false, func(a fault.Attempt) fault.Action {
 				if a.Pair == 1 && a.N == n {
 					cuts.Add(1)
-					return hook.Cut()
+					return fault.Cut()
 				}
-				return hook.Pass()
+				return fault.Pass()
 			}, wrap)
 			if n < total/2 && cuts.Load() == 0 { // credits and the like vary the number a little
 				t.Errorf("operation %d of %d is not reached", n, total)
@@ -184,11 +184,11 @@ func TestFaultsFromSeed(t *testing.T) {
 	if testing.Short() || raceEnabled {
 		seeds = 3
 	}
-	onEachFabric(t, func(t *testing.T, wrap func(*hook.Config) (client, server rdma.Provider)) {
+	onEachFabric(t, func(t *testing.T, wrap func(*fault.Config) (client, server rdma.Provider)) {
 		for seed := range seeds {
-			meet(t, false, hook.Random(seed, hook.Chances{Cut: 0.02, Fail: 0.02, Delay: 0.2}), wrap)
+			meet(t, false, fault.Random(seed, fault.Chances{Cut: 0.02, Fail: 0.02, Delay: 0.2}), wrap)
 			if seed < 3 {
-				meet(t, true, hook.Random(seed, hook.Chances{Flip: 0.2}), wrap)
+				meet(t, true, fault.Random(seed, fault.Chances{Flip: 0.2}), wrap)
 			}
 			if t.Failed() {
 				t.Fatalf("seed %d", seed)
@@ -201,9 +201,9 @@ func TestFaultsFromSeed(t *testing.T) {
 //
 // Source: [ND QueuePair §Ordering]
 func TestMixedOrders(t *testing.T) {
-	onEachFabric(t, func(t *testing.T, wrap func(*hook.Config) (client, server rdma.Provider)) {
+	onEachFabric(t, func(t *testing.T, wrap func(*fault.Config) (client, server rdma.Provider)) {
 		for seed := uint64(1); seed <= 3; seed++ {
-			client, server := wrap(&hook.Config{Shuffle: seed})
+			client, server := wrap(&fault.Config{Shuffle: seed})
 			srv := lwiotest.NewServer(t, &lwiotest.Options{Providers: []rdma.Provider{server}})
 			s := &session{t: t, dir: srv.Dir}
 			// Status blocks need data in order, so that there are none here. [OP-88]

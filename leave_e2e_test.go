@@ -14,7 +14,7 @@ import (
 	"lwio/internal/smb/smbclient"
 	"lwio/lwiotest"
 	"lwio/rdma"
-	"lwio/rdma/hook"
+	"lwio/rdma/rdmatest/fault"
 )
 
 // TestLeaveBeforeThePost ends the context of a write whose message waits until another
@@ -42,14 +42,14 @@ func TestLeaveBeforeThePost(t *testing.T) {
 				const size = 30_000
 				held, release := make(chan struct{}), make(chan struct{})
 				hold := make(chan bool, 1)
-				client := hook.Wrap(lwio.Defaults()[i], &hook.Config{Fault: func(hook.Attempt) hook.Action {
+				client := fault.Wrap(lwio.Defaults()[i], &fault.Config{Fault: func(fault.Attempt) fault.Action {
 					select {
 					case <-hold:
 						close(held)
 						<-release
 					default:
 					}
-					return hook.Pass()
+					return fault.Pass()
 				}})
 				s := lwiotest.NewServer(t, nil)
 				c := s.Client(&lwio.Config{Providers: []rdma.Provider{client}, RequireRDMA: true, Completion: lwio.Interrupt})

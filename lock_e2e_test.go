@@ -19,7 +19,7 @@ import (
 	"lwio"
 	"lwio/lwiotest"
 	"lwio/rdma"
-	"lwio/rdma/hook"
+	"lwio/rdma/rdmatest/fault"
 )
 
 // twoOnEachLane runs a test with two clients that have one file open, once for each lane.
@@ -264,13 +264,13 @@ func TestLockOutlivesConnection(t *testing.T) {
 				t.Fatal(err)
 			}
 			var armed atomic.Bool
-			cut := func(hook.Attempt) hook.Action {
+			cut := func(fault.Attempt) fault.Action {
 				if armed.CompareAndSwap(true, false) {
-					return hook.Cut()
+					return fault.Cut()
 				}
-				return hook.Pass()
+				return fault.Pass()
 			}
-			c := s.Client(&lwio.Config{RequireRDMA: true, Providers: []rdma.Provider{hook.Wrap(p, &hook.Config{Fault: cut})}})
+			c := s.Client(&lwio.Config{RequireRDMA: true, Providers: []rdma.Provider{fault.Wrap(p, &fault.Config{Fault: cut})}})
 			a, b := openRW(t, c), openRW(t, s.Client(&lwio.Config{RequireRDMA: true, Providers: []rdma.Provider{p}}))
 			r := lwio.Range{Off: 100, Len: 1000}
 			must(t, a.Lock(t.Context(), r, lwio.LockExclusive))

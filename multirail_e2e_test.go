@@ -16,7 +16,7 @@ import (
 	"lwio"
 	"lwio/lwiotest"
 	"lwio/rdma"
-	"lwio/rdma/hook"
+	"lwio/rdma/rdmatest/fault"
 	"lwio/server"
 )
 
@@ -26,14 +26,14 @@ type sends struct {
 	pairs map[uint64]int
 }
 
-func (s *sends) fault(a hook.Attempt) hook.Action {
+func (s *sends) fault(a fault.Attempt) fault.Action {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.pairs == nil {
 		s.pairs = make(map[uint64]int)
 	}
 	s.pairs[a.Pair]++
-	return hook.Pass()
+	return fault.Pass()
 }
 
 // least is how many requests the idlest of n pairs made.
@@ -70,7 +70,7 @@ func TestAllConnectionsWork(t *testing.T) {
 				t.Fatal(err)
 			}
 			var count sends
-			c := s.Client(&lwio.Config{Connections: rails, RequireRDMA: true, Providers: []rdma.Provider{hook.Wrap(p, &hook.Config{Fault: count.fault})}})
+			c := s.Client(&lwio.Config{Connections: rails, RequireRDMA: true, Providers: []rdma.Provider{fault.Wrap(p, &fault.Config{Fault: count.fault})}})
 			if tr := c.Transport(); tr.Connections != rails {
 				t.Fatal(tr)
 			}
@@ -130,7 +130,7 @@ func TestAllProviders(t *testing.T) {
 	var counts [2]sends
 	var providers []rdma.Provider
 	for i, p := range lwio.Defaults() {
-		providers = append(providers, hook.Wrap(p, &hook.Config{Fault: counts[i].fault}))
+		providers = append(providers, fault.Wrap(p, &fault.Config{Fault: counts[i].fault}))
 	}
 	c := s.Client(&lwio.Config{Connections: 4, AllProviders: true, Providers: providers})
 	if tr := c.Transport(); tr.Connections != 4 || len(tr.Skipped) != 0 {
@@ -149,13 +149,13 @@ func TestAllProviders(t *testing.T) {
 //
 // Source: [OP-112], [OP-115]
 func TestResumeWithTwoRails(t *testing.T) {
-	onEachFabric(t, func(t *testing.T, wrap func(*hook.Config) (client, server rdma.Provider)) {
+	onEachFabric(t, func(t *testing.T, wrap func(*fault.Config) (client, server rdma.Provider)) {
 		var operations atomic.Uint64
-		if stats, ok := resume(t, 2, func(a hook.Attempt) hook.Action {
+		if stats, ok := resume(t, 2, func(a fault.Attempt) fault.Action {
 			if a.Pair == 2 {
 				operations.Store(a.N)
 			}
-			return hook.Pass()
+			return fault.Pass()
 		}, wrap); !ok || t.Failed() || stats.Lost != 0 {
 			t.Fatalf("it fails without a fault: %+v", stats)
 		}
@@ -168,11 +168,11 @@ func TestResumeWithTwoRails(t *testing.T) {
 			step = 1 + total/5
 		}
 		for n := uint64(2); n <= total; n += step {
-			stats, ok := resume(t, 2, func(a hook.Attempt) hook.Action {
+			stats, ok := resume(t, 2, func(a fault.Attempt) fault.Action {
 				if a.Pair == 2 && a.N == n {
-					return hook.Cut()
+					return fault.Cut()
 				}
-				return hook.Pass()
+				return fault.Pass()
 			}, wrap)
 			if !ok || stats.Lost > 1 {
 				t.Errorf("%+v", stats)
@@ -342,7 +342,7 @@ func TestBatchAndSegmentsOverAll(t *testing.T) {
 				const rails, size, n = 3, 64 << 10, 48
 				s := lwiotest.NewServer(t, nil)
 				var count sends
-				c := s.Client(&lwio.Config{Connections: rails, Completion: mode, RequireRDMA: true, Providers: []rdma.Provider{hook.Wrap(p, &hook.Config{Fault: count.fault})}})
+				c := s.Client(&lwio.Config{Connections: rails, Completion: mode, RequireRDMA: true, Providers: []rdma.Provider{fault.Wrap(p, &fault.Config{Fault: count.fault})}})
 				f, err := c.Create(t.Context(), "f")
 				if err != nil {
 					t.Fatal(err)

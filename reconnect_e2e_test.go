@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"lwio/rdma"
-	"lwio/rdma/hook"
+	"lwio/rdma/rdmatest/fault"
 )
 
 // TestResumeAtEveryOperation cuts the first connection at each of its operations in turn,
@@ -13,11 +13,11 @@ import (
 //
 // Source: [OP-112], [OP-113]
 func TestResumeAtEveryOperation(t *testing.T) {
-	onEachFabric(t, func(t *testing.T, wrap func(*hook.Config) (client, server rdma.Provider)) {
+	onEachFabric(t, func(t *testing.T, wrap func(*fault.Config) (client, server rdma.Provider)) {
 		var operations atomic.Uint64
-		if stats, ok := resume(t, 1, func(a hook.Attempt) hook.Action {
+		if stats, ok := resume(t, 1, func(a fault.Attempt) fault.Action {
 			operations.Store(a.N)
-			return hook.Pass()
+			return fault.Pass()
 		}, wrap); !ok || t.Failed() || stats.Lost != 0 {
 			t.Fatal("it fails without a fault")
 		}
@@ -28,12 +28,12 @@ func TestResumeAtEveryOperation(t *testing.T) {
 		var replayed uint64
 		for n := uint64(1); n <= total; n += step {
 			var cuts atomic.Uint64
-			stats, ok := resume(t, 1, func(a hook.Attempt) hook.Action {
+			stats, ok := resume(t, 1, func(a fault.Attempt) fault.Action {
 				if a.Pair == 1 && a.N == n {
 					cuts.Add(1)
-					return hook.Cut()
+					return fault.Cut()
 				}
-				return hook.Pass()
+				return fault.Pass()
 			}, wrap)
 			// How many operations there are varies; after the first half of them, a run may
 			// need the connection no more.
@@ -57,17 +57,17 @@ func TestResumeAtEveryOperation(t *testing.T) {
 //
 // Source: [OP-112]
 func TestResumeOfAReconnection(t *testing.T) {
-	onEachFabric(t, func(t *testing.T, wrap func(*hook.Config) (client, server rdma.Provider)) {
+	onEachFabric(t, func(t *testing.T, wrap func(*fault.Config) (client, server rdma.Provider)) {
 		step := uint64(1)
 		if testing.Short() || raceEnabled {
 			step = 4
 		}
 		for n := uint64(1); n <= 16; n += step {
-			stats, ok := resume(t, 1, func(a hook.Attempt) hook.Action {
+			stats, ok := resume(t, 1, func(a fault.Attempt) fault.Action {
 				if a.Pair == 1 && a.N == 8 || a.Pair > 1 && a.Pair < 4 && a.N == n {
-					return hook.Cut()
+					return fault.Cut()
 				}
-				return hook.Pass()
+				return fault.Pass()
 			}, wrap)
 			if !ok || stats.Reconnects == 0 {
 				t.Errorf("%+v", stats)
@@ -87,12 +87,12 @@ func TestResumeUnderFire(t *testing.T) {
 	if testing.Short() || raceEnabled {
 		seeds = 2
 	}
-	onEachFabric(t, func(t *testing.T, wrap func(*hook.Config) (client, server rdma.Provider)) {
+	onEachFabric(t, func(t *testing.T, wrap func(*fault.Config) (client, server rdma.Provider)) {
 		for seed := range seeds {
-			random := hook.Random(seed, hook.Chances{Cut: 0.05})
-			resume(t, 1, func(a hook.Attempt) hook.Action {
+			random := fault.Random(seed, fault.Chances{Cut: 0.05})
+			resume(t, 1, func(a fault.Attempt) fault.Action {
 				if a.Pair == 1 && a.N < 5 {
-					return hook.Pass()
+					return fault.Pass()
 				}
 				return random(a)
 			}, wrap)

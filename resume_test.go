@@ -13,7 +13,7 @@ import (
 	"lwio/internal/leakcheck"
 	"lwio/lwiotest"
 	"lwio/rdma"
-	"lwio/rdma/hook"
+	"lwio/rdma/rdmatest/fault"
 	"lwio/vfs"
 )
 
@@ -213,14 +213,14 @@ func (r *resumption) batch() {
 
 // resume plays the session over some connections with a fault function on one side. False
 // says that there was no connection to begin with. It returns the client's statistics.
-func resume(t *testing.T, connections int, fault func(hook.Attempt) hook.Action, wrap func(*hook.Config) (client, server rdma.Provider)) (lwio.Stats, bool) {
+func resume(t *testing.T, connections int, decide func(fault.Attempt) fault.Action, wrap func(*fault.Config) (client, server rdma.Provider)) (lwio.Stats, bool) {
 	before := leakcheck.Take()
 	dir := t.TempDir()
 	r := &resumption{t: t, data: random(200_000, 9)}
 	if err := os.WriteFile(dir+"/data", r.data, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	client, server := wrap(&hook.Config{Fault: fault})
+	client, server := wrap(&fault.Config{Fault: decide})
 	backend := newApplied(t, dir)
 	srv, err := lwiotest.Start(&lwiotest.Options{Backend: backend, Providers: []rdma.Provider{server}})
 	if err != nil {

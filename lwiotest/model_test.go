@@ -19,7 +19,7 @@ import (
 	"lwio/internal/leakcheck"
 	"lwio/lwiotest"
 	"lwio/rdma"
-	"lwio/rdma/hook"
+	"lwio/rdma/rdmatest/fault"
 	"lwio/server"
 	"lwio/vfs"
 )
@@ -130,7 +130,7 @@ func (w *world) serve(rt *rapid.T, dir string) {
 		opts.Backend = slowDisk{disk, &w.stall}
 	}
 	for _, p := range lwio.Defaults() {
-		opts.Providers = append(opts.Providers, hook.Wrap(p, &hook.Config{Fault: w.faults.decide}))
+		opts.Providers = append(opts.Providers, fault.Wrap(p, &fault.Config{Fault: w.faults.decide}))
 	}
 	var err error
 	if w.srv, err = lwiotest.Start(opts); err != nil {
@@ -186,7 +186,7 @@ func (k *client) configure(rt *rapid.T) {
 	for _, p := range lwio.Defaults() {
 		if p.Name() == k.fabric {
 			k.cfg.RequireRDMA = rapid.Bool().Draw(rt, "require RDMA")
-			k.cfg.Providers = []rdma.Provider{hook.Wrap(p, &hook.Config{Fault: k.faults.decide, Shuffle: uint64(shuffle)})}
+			k.cfg.Providers = []rdma.Provider{fault.Wrap(p, &fault.Config{Fault: k.faults.decide, Shuffle: uint64(shuffle)})}
 		}
 	}
 }
@@ -293,13 +293,13 @@ func (w *world) fault(rt *rapid.T) {
 	}
 	switch rapid.SampledFrom(kinds).Draw(rt, "kind") {
 	case "delay":
-		t.act = hook.Delay(time.Duration(rapid.IntRange(0, 2000).Draw(rt, "µs")) * time.Microsecond)
+		t.act = fault.Delay(time.Duration(rapid.IntRange(0, 2000).Draw(rt, "µs")) * time.Microsecond)
 	case "cut":
-		t.act = hook.Cut()
+		t.act = fault.Cut()
 	case "fail":
-		t.act = hook.Fail(rdma.StatusInsufficientResources)
+		t.act = fault.Fail(rdma.StatusInsufficientResources)
 	case "drop":
-		t.act, t.sendsOnly = hook.Drop(), true
+		t.act, t.sendsOnly = fault.Drop(), true
 	}
 	at.arm(t)
 }

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"lwio/rdma"
-	"lwio/rdma/hook"
+	"lwio/rdma/rdmatest/fault"
 	"lwio/vfs"
 )
 
@@ -20,7 +20,7 @@ type faults struct {
 // trap goes off at the post of one of the next requests.
 type trap struct {
 	left      int // posts before it
-	act       hook.Action
+	act       fault.Action
 	sendsOnly bool
 	do        func() // beside act, or nil
 }
@@ -43,11 +43,11 @@ func (f *faults) disarm() {
 	f.armed = nil
 }
 
-// decide is the fault function of a hook.
-func (f *faults) decide(a hook.Attempt) hook.Action {
+// decide is the Fault of a fault.Config.
+func (f *faults) decide(a fault.Attempt) fault.Action {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	act := hook.Pass()
+	act := fault.Pass()
 	kept := f.armed[:0]
 	for _, t := range f.armed {
 		switch {

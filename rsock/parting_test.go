@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"lwio/rdma"
-	"lwio/rdma/hook"
+	"lwio/rdma/rdmatest/fault"
 )
 
 // stopper is what can make a provider's side do nothing any more, as a process that is
@@ -22,14 +22,14 @@ type stopper struct {
 
 // wrap gives a provider whose posts wait while it is stopped.
 func (s *stopper) wrap(p rdma.Provider) rdma.Provider {
-	return hook.Wrap(p, &hook.Config{Fault: func(hook.Attempt) hook.Action {
+	return fault.Wrap(p, &fault.Config{Fault: func(fault.Attempt) fault.Action {
 		s.mu.Lock()
 		stopped := s.stopped
 		s.mu.Unlock()
 		if stopped != nil {
 			<-stopped
 		}
-		return hook.Pass()
+		return fault.Pass()
 	}})
 }
 

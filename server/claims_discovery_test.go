@@ -14,7 +14,7 @@ import (
 	"lwio/internal/smb/smbclient"
 	"lwio/internal/wire"
 	"lwio/rdma"
-	"lwio/rdma/hook"
+	"lwio/rdma/rdmatest/fault"
 )
 
 // Client and server discover what both have, and over that the client posts its
@@ -147,15 +147,15 @@ func testClaim09(t *testing.T, on string) {
 
 	// A bit of what the client sends, and of what the server shows, is wrong.
 	for _, liar := range []string{"client", "server"} {
-		flip := hook.AtOperation(1, hook.Flip(8*(48+30+5)))
+		flip := fault.AtOperation(1, fault.Flip(8*(48+30+5)))
 		if liar == "server" {
-			flip = hook.AtOperation(1, hook.Flip(8*(30+5)))
+			flip = fault.AtOperation(1, fault.Flip(8*(30+5)))
 		}
 		client, server := providers[on](), providers[on]()
 		if liar == "client" {
-			client = hook.Wrap(client, &hook.Config{Fault: flip})
+			client = fault.Wrap(client, &fault.Config{Fault: flip})
 		} else {
-			server = hook.Wrap(server, &hook.Config{Fault: flip})
+			server = fault.Wrap(server, &fault.Config{Fault: flip})
 		}
 		s, addr, _ := newServer(t, context.Background(), Config{
 			Lookup: Users{"alice": "secret"}.Lookup, Providers: []rdma.Provider{server},

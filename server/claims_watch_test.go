@@ -14,7 +14,7 @@ import (
 	"lwio/internal/ntstatus"
 	"lwio/internal/wire"
 	"lwio/rdma"
-	"lwio/rdma/hook"
+	"lwio/rdma/rdmatest/fault"
 )
 
 // The claims of the text, each by a test of its name: TestClaim01 to TestClaim06 in
@@ -38,8 +38,8 @@ type watch struct {
 }
 
 // wrap makes a provider that posts under the eyes of the watch.
-func (w *watch) wrap(p rdma.Provider, by string) *hook.Provider {
-	return hook.Wrap(p, &hook.Config{Fault: func(a hook.Attempt) hook.Action {
+func (w *watch) wrap(p rdma.Provider, by string) *fault.Provider {
+	return fault.Wrap(p, &fault.Config{Fault: func(a fault.Attempt) fault.Action {
 		r := a.Request
 		data := bytes.Clone(r.Inline)
 		for _, s := range r.SGL {
@@ -48,7 +48,7 @@ func (w *watch) wrap(p rdma.Provider, by string) *hook.Provider {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.all = append(w.all, posted{by, r.Op, data, a.Bytes, r.Remote})
-		return hook.Pass()
+		return fault.Pass()
 	}})
 }
 
@@ -115,7 +115,7 @@ type pair struct {
 	watch  *watch
 	tap    *tapped
 	server *Server
-	hook   *hook.Provider // of the server
+	hook   *fault.Provider // of the server
 	addr   net.Addr
 	dir    string
 }

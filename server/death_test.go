@@ -12,8 +12,8 @@ import (
 	"lwio/internal/ntstatus"
 	"lwio/internal/wire"
 	"lwio/rdma"
-	"lwio/rdma/hook"
 	"lwio/rdma/iwarp"
+	"lwio/rdma/rdmatest/fault"
 	"lwio/vfs"
 )
 
@@ -194,16 +194,16 @@ func TestDeathAtEveryOperation(t *testing.T) { onEach(t, testDeathAtEveryOperati
 func testDeathAtEveryOperation(t *testing.T, on string) {
 	const operations = 10 // of the client's; the server has more
 	var at, deaths atomic.Int64
-	cut := func(a hook.Attempt) hook.Action {
+	cut := func(a fault.Attempt) fault.Action {
 		if int64(a.N) == at.Load() {
 			deaths.Add(1)
-			return hook.Cut()
+			return fault.Cut()
 		}
-		return hook.Pass()
+		return fault.Pass()
 	}
 	d := newCemetery(t, envConfig{on: on})
 	for at.Store(1); at.Load() < operations; at.Add(1) {
-		if d.bury(hook.Wrap(providers[on](), &hook.Config{Fault: cut})) {
+		if d.bury(fault.Wrap(providers[on](), &fault.Config{Fault: cut})) {
 			t.Errorf("a client that died at %d lived to the end", at.Load())
 		}
 	}
@@ -212,7 +212,7 @@ func testDeathAtEveryOperation(t *testing.T, on string) {
 	d.check(d.client())
 
 	at.Store(0)
-	d = newCemetery(t, envConfig{on: on, provider: hook.Wrap(providers[on](), &hook.Config{Fault: cut})})
+	d = newCemetery(t, envConfig{on: on, provider: fault.Wrap(providers[on](), &fault.Config{Fault: cut})})
 	for at.Store(1); at.Load() < operations; at.Add(1) {
 		d.bury(providers[on]())
 	}

@@ -8,7 +8,7 @@ import (
 	"lwio/internal/ntstatus"
 	"lwio/internal/wire"
 	"lwio/rdma"
-	"lwio/rdma/hook"
+	"lwio/rdma/rdmatest/fault"
 	"lwio/vfs"
 )
 
@@ -189,10 +189,10 @@ func testOverlapsHaveNoOrder(t *testing.T, on string) {
 // connections notes what a server does with the connections of a provider.
 type connections struct {
 	mu     sync.Mutex
-	events []hook.Event
+	events []fault.Event
 }
 
-func (k *connections) Event(e hook.Event) {
+func (k *connections) Event(e fault.Event) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.events = append(k.events, e)
@@ -207,7 +207,7 @@ func TestAcceptance(t *testing.T) { onEach(t, testAcceptance) }
 func testAcceptance(t *testing.T, on string) {
 	k := new(connections)
 	const size = 12 << 10
-	v := newEnv(t, envConfig{on: on, limits: Limits{MaxRecvBufferSize: size}, provider: hook.Wrap(providers[on](), &hook.Config{Tracer: k})})
+	v := newEnv(t, envConfig{on: on, limits: Limits{MaxRecvBufferSize: size}, provider: fault.Wrap(providers[on](), &fault.Config{Tracer: k})})
 	c := v.client()
 	if limits, err := c.connector.ReadLimits(); err != nil || limits != (rdma.ReadLimits{}) {
 		t.Errorf("the server offers %+v, %v", limits, err)
@@ -221,7 +221,7 @@ func testAcceptance(t *testing.T, on string) {
 	received, accepted, spoken := false, false, false
 	for _, e := range k.events {
 		switch e := e.(type) {
-		case hook.Posted:
+		case fault.Posted:
 			switch {
 			case e.Op == rdma.OpReceive && e.Bytes != wire.HeaderSize+size:
 				t.Errorf("a receive of %d bytes", e.Bytes)
@@ -230,13 +230,13 @@ func testAcceptance(t *testing.T, on string) {
 			case e.Op == rdma.OpRead, !spoken:
 				t.Errorf("the server posts %v; it was spoken to: %v", e.Op, spoken)
 			}
-		case hook.Controlled:
+		case fault.Controlled:
 			if e.Op == "accept" {
 				if accepted = true; !received {
 					t.Error("the server accepts before it has posted a receive")
 				}
 			}
-		case hook.Completed:
+		case fault.Completed:
 			spoken = spoken || e.Op == rdma.OpReceive
 		}
 	}

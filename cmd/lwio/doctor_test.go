@@ -17,7 +17,7 @@ import (
 
 	"lwio"
 	"lwio/rdma"
-	"lwio/rdma/hook"
+	"lwio/rdma/rdmatest/fault"
 )
 
 // diagnose runs the doctor and reads what it found.
@@ -109,9 +109,9 @@ func TestDoctorWithoutSMB(t *testing.T) {
 // TestTrialThatFails tries a provider that does not take the message, and one whose
 // connection breaks: an error comes, and nothing hangs or is left.
 func TestTrialThatFails(t *testing.T) {
-	for name, act := range map[string]hook.Action{"fail": hook.Fail(rdma.StatusInsufficientResources), "cut": hook.Cut()} {
+	for name, act := range map[string]fault.Action{"fail": fault.Fail(rdma.StatusInsufficientResources), "cut": fault.Cut()} {
 		for _, p := range lwio.Defaults() {
-			broken := hook.Wrap(p, &hook.Config{Fault: func(hook.Attempt) hook.Action { return act }})
+			broken := fault.Wrap(p, &fault.Config{Fault: func(fault.Attempt) fault.Action { return act }})
 			if detail, err := tryProvider(t.Context(), broken); err == nil {
 				t.Errorf("%s, %s: %s", name, p.Name(), detail)
 			}

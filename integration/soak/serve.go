@@ -12,13 +12,13 @@ import (
 	"time"
 
 	"lwio"
-	"lwio/rdma/hook"
+	"lwio/rdma/rdmatest/fault"
 	"lwio/server"
 	"lwio/vfs"
 )
 
 // chances are what befalls requests, of either side.
-var chances = hook.Chances{Cut: 0.0002, Fail: 0.00005, Delay: 0.002, MaxDelay: 2 * time.Millisecond}
+var chances = fault.Chances{Cut: 0.0002, Fail: 0.00005, Delay: 0.002, MaxDelay: 2 * time.Millisecond}
 
 // The shares, and who uses them.
 const user = "soak"
@@ -33,7 +33,7 @@ func serve(seed uint64, password string, dirs []string) error {
 		Limits: server.Limits{Credits: 4, MaxCredits: 64, CreditBudget: 96, MaxRecvBufferSize: 16 << 10, MaxRdmaWindowSize: 128 << 10},
 	}
 	for _, p := range lwio.Defaults() {
-		cfg.Providers = append(cfg.Providers, hook.Wrap(p, &hook.Config{Fault: spared(hook.Random(seed, chances))}))
+		cfg.Providers = append(cfg.Providers, fault.Wrap(p, &fault.Config{Fault: spared(fault.Random(seed, chances))}))
 	}
 	var list []vfs.Share
 	for i, dir := range dirs {
@@ -86,12 +86,12 @@ func idleFootprint(s *server.Server) (footprint, error) {
 }
 
 // spared lets the first requests of each connection pass, so that there are some.
-func spared(fault func(hook.Attempt) hook.Action) func(hook.Attempt) hook.Action {
-	return func(a hook.Attempt) hook.Action {
+func spared(decide func(fault.Attempt) fault.Action) func(fault.Attempt) fault.Action {
+	return func(a fault.Attempt) fault.Action {
 		if a.N < 20 {
-			return hook.Pass()
+			return fault.Pass()
 		}
-		return fault(a)
+		return decide(a)
 	}
 }
 

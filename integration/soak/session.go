@@ -11,7 +11,7 @@ import (
 
 	"lwio"
 	"lwio/rdma"
-	"lwio/rdma/hook"
+	"lwio/rdma/rdmatest/fault"
 )
 
 const (
@@ -76,8 +76,8 @@ func (s *soak) dial(r *rand.Rand, share int) (*lwio.Client, string, error) {
 	cfg := &lwio.Config{Completion: lwio.CompletionMode(r.IntN(3)), Credits: 1 + r.IntN(64), SMBOnly: name == lwio.TransportSMB, Timeout: time.Minute}
 	for _, p := range lwio.Defaults() {
 		if p.Name() == name {
-			fault := spared(hook.Random(s.seed^s.pairs.Add(1), chances))
-			cfg.Providers = []rdma.Provider{hook.Wrap(p, &hook.Config{Fault: fault})}
+			decide := spared(fault.Random(s.seed^s.pairs.Add(1), chances))
+			cfg.Providers = []rdma.Provider{fault.Wrap(p, &fault.Config{Fault: decide})}
 		}
 	}
 	var c *lwio.Client

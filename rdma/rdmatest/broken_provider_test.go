@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"lwio/rdma"
-	"lwio/rdma/hook"
 	"lwio/rdma/iwarp"
+	"lwio/rdma/rdmatest/fault"
 )
 
 // impatience is enough for what happens, and is spent where nothing does.
@@ -21,12 +21,12 @@ const impatience = 100 * time.Millisecond
 var errBroken = errors.New("broken on purpose")
 
 // drops lets all requests of one kind vanish.
-func drops(op rdma.Op) func(hook.Attempt) hook.Action {
-	return func(a hook.Attempt) hook.Action {
+func drops(op rdma.Op) func(fault.Attempt) fault.Action {
+	return func(a fault.Attempt) fault.Action {
 		if a.Request.Op == op {
-			return hook.Drop()
+			return fault.Drop()
 		}
-		return hook.Pass()
+		return fault.Pass()
 	}
 }
 
@@ -35,7 +35,7 @@ func drops(op rdma.Op) func(hook.Attempt) hook.Action {
 var brokenWays = []struct {
 	name  string
 	flaws flaws
-	fault func(hook.Attempt) hook.Action
+	fault func(fault.Attempt) fault.Action
 	found string
 }{
 	{name: "writes vanish", fault: drops(rdma.OpWrite), found: `connect/own-domain write/sizes write/gather write/then-send write/descending write/polled-word
@@ -43,11 +43,11 @@ var brokenWays = []struct {
 		violation/rights violation/closed-region violation/other-adapter violation/close-is-final`},
 	{name: "reads vanish", fault: drops(rdma.OpRead), found: `read/sizes read/scatter read/sink-rights
 		read/after-write read/fence read/limits read/both-ways read/violations`},
-	{name: "atomics vanish", fault: func(a hook.Attempt) hook.Action {
+	{name: "atomics vanish", fault: func(a fault.Attempt) fault.Action {
 		if a.Request.Op.IsAtomic() {
-			return hook.Drop()
+			return fault.Drop()
 		}
-		return hook.Pass()
+		return fault.Pass()
 	}, found: "atomic/fetch-add atomic/compare-swap atomic/order atomic/limits atomic/many-connections atomic/violations"},
 	{name: "atomics are plain", flaws: flaws{post: func(q rdma.QueuePair, reqs []rdma.Request) (int, error) {
 		for i := range reqs {
@@ -91,17 +91,17 @@ var brokenWays = []struct {
 	}}, found: "file/only-if-whole"},
 	{name: "sends vanish", fault: drops(rdma.OpSend), found: `connect/dial-listen connect/loopback connect/dual-connect
 		message/sizes shared/many-pairs shared/empty-waits shared/greedy shared/waiting-closes end/no-receive-posted end/message-longer-than-receive flow/credits flow/full-depth flow/both-ways`},
-	{name: "the second request of a pair is lost", fault: func(a hook.Attempt) hook.Action {
+	{name: "the second request of a pair is lost", fault: func(a fault.Attempt) fault.Action {
 		if a.N == 2 {
-			return hook.Drop()
+			return fault.Drop()
 		}
-		return hook.Pass()
+		return fault.Pass()
 	}, found: "message/scatter-gather message/result message/receive-before-connect connect/complete flow/concurrent-posts"},
-	{name: "the connection breaks", fault: func(a hook.Attempt) hook.Action {
+	{name: "the connection breaks", fault: func(a fault.Attempt) fault.Action {
 		if a.N == 2 {
-			return hook.Cut()
+			return fault.Cut()
 		}
-		return hook.Pass()
+		return fault.Pass()
 	}, found: `queue/partial-post write/zero-length read/zero-length window/connection-ends notify/no-lost-wake-up adapter/all-at-maximum
 		queue/initiator-full queue/too-many-entries queue/too-many-bytes queue/flags queue/unsupported-requests memory/bad-sge
 		memory/receive-needs-local-write close/region-use`},
@@ -244,13 +244,13 @@ var brokenWays = []struct {
 }
 
 // broken is the config of a provider that is broken in one way.
-func broken(f *flaws, fault func(hook.Attempt) hook.Action) Config {
+func broken(f *flaws, decide func(fault.Attempt) fault.Action) Config {
 	cfg := onIWARP()
 	cfg.patience = impatience
 	cfg.New = func(testing.TB) rdma.Provider {
 		inner := rdma.Provider(iwarp.New(&iwarp.Config{ReplyTimeout: 4 * impatience, ReadyTimeout: 4 * impatience}))
-		if fault != nil {
-			return hook.Wrap(inner, &hook.Config{Fault: fault})
+		if decide != nil {
+			return fault.Wrap(inner, &fault.Config{Fault: decide})
 		}
 		return brokenProvider{inner, f}
 	}

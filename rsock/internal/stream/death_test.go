@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"lwio/rdma"
-	"lwio/rdma/hook"
+	"lwio/rdma/rdmatest/fault"
 	"lwio/rsock/internal/verbs"
 )
 
@@ -54,12 +54,12 @@ func cutAt(t *testing.T, f fabric, n uint64, active bool, size int, cfg [2]Confi
 	budget := NewBudget(10 * bulk)
 	u.active.Memory, u.passive.Memory = budget, budget
 	wrap := func(p rdma.Provider) rdma.Provider {
-		return hook.Wrap(p, &hook.Config{Fault: func(a hook.Attempt) hook.Action {
+		return fault.Wrap(p, &fault.Config{Fault: func(a fault.Attempt) fault.Action {
 			if a.N != n {
-				return hook.Pass()
+				return fault.Pass()
 			}
 			cut.Store(true)
-			return hook.Cut()
+			return fault.Cut()
 		}})
 	}
 	if active {
@@ -336,11 +336,11 @@ func TestFailureDuringFetch(t *testing.T) {
 	onFabrics(t, func(t *testing.T, f fabric) {
 		var b *Stream
 		u := setup{wrapPassive: func(p rdma.Provider) rdma.Provider {
-			return hook.Wrap(p, &hook.Config{Fault: func(a hook.Attempt) hook.Action {
+			return fault.Wrap(p, &fault.Config{Fault: func(a fault.Attempt) fault.Action {
 				if a.Request.Op == rdma.OpRead {
 					b.fail(errStuck)
 				}
-				return hook.Pass()
+				return fault.Pass()
 			}})
 		}}
 		a, passive := pair(t, f, u)

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"lwio/rdma"
-	"lwio/rdma/hook"
+	"lwio/rdma/rdmatest/fault"
 	"lwio/rsock/internal/verbs"
 )
 
@@ -120,11 +120,11 @@ func TestFetchesAtOnce(t *testing.T) {
 		var b *Stream
 		var before []int // reads that were under way when one was posted
 		u := setup{wrapPassive: func(p rdma.Provider) rdma.Provider {
-			return hook.Wrap(p, &hook.Config{Fault: func(a hook.Attempt) hook.Action {
+			return fault.Wrap(p, &fault.Config{Fault: func(a fault.Attempt) fault.Action {
 				if a.Request.Op == rdma.OpRead {
 					before = append(before, b.in.fetching.busy) // the poster has the lock
 				}
-				return hook.Pass()
+				return fault.Pass()
 			}})
 		}}
 		a, passive := pair(t, f, u)

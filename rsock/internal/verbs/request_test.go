@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"lwio/rdma"
-	"lwio/rdma/hook"
+	"lwio/rdma/rdmatest/fault"
 )
 
 // A request that asks for notification is notified, once, by who drives; one that
@@ -104,11 +104,11 @@ func TestDefer(t *testing.T) {
 func TestPostFails(t *testing.T) {
 	onAll(t, func(t *testing.T, f fabric) {
 		var refuse atomic.Bool
-		p := hook.Wrap(f.make(), &hook.Config{Fault: func(hook.Attempt) hook.Action {
+		p := fault.Wrap(f.make(), &fault.Config{Fault: func(fault.Attempt) fault.Action {
 			if refuse.Load() {
-				return hook.Fail(rdma.StatusNoMoreEntries)
+				return fault.Fail(rdma.StatusNoMoreEntries)
 			}
-			return hook.Pass()
+			return fault.Pass()
 		}})
 		a, b := pairOn(t, f, service(t, p, nil), service(t, f.make(), nil), 4096)
 		var recv, send Overlapped

@@ -1,4 +1,4 @@
-package hook_test
+package fault_test
 
 import (
 	"bytes"
@@ -15,18 +15,18 @@ import (
 	"time"
 
 	"lwio/rdma"
-	"lwio/rdma/hook"
 	"lwio/rdma/iwarp"
+	"lwio/rdma/rdmatest/fault"
 )
 
 // The faults of a seed are always the same, and as frequent as was asked.
 func TestRandom(t *testing.T) {
-	chances := hook.Chances{Cut: 0.01, Fail: 0.1, Drop: 0.1, Flip: 0.1, Delay: 0.1, MaxDelay: time.Second}
-	fates := func(seed uint64) (acts []hook.Action) {
-		f := hook.Random(seed, chances)
+	chances := fault.Chances{Cut: 0.01, Fail: 0.1, Drop: 0.1, Flip: 0.1, Delay: 0.1, MaxDelay: time.Second}
+	fates := func(seed uint64) (acts []fault.Action) {
+		f := fault.Random(seed, chances)
 		for pair := range uint64(4) {
 			for n := range uint64(1000) {
-				acts = append(acts, f(hook.Attempt{Pair: pair + 1, N: n + 1}))
+				acts = append(acts, f(fault.Attempt{Pair: pair + 1, N: n + 1}))
 			}
 		}
 		return acts
@@ -37,7 +37,7 @@ func TestRandom(t *testing.T) {
 		if again[i] != act {
 			t.Fatalf("request %d: %v, then %v", i, act, again[i])
 		}
-		if other[i] == act && act != hook.Pass() {
+		if other[i] == act && act != fault.Pass() {
 			same++
 		}
 		kinds[strings.Fields(act.String())[0]]++
@@ -50,21 +50,21 @@ func TestRandom(t *testing.T) {
 			t.Errorf("%s: %d times, about %d are expected", kind, got, want)
 		}
 	}
-	if act := hook.Random(1, hook.Chances{Fail: 1})(hook.Attempt{}); act != hook.Fail(rdma.StatusInsufficientResources) {
+	if act := fault.Random(1, fault.Chances{Fail: 1})(fault.Attempt{}); act != fault.Fail(rdma.StatusInsufficientResources) {
 		t.Errorf("certain failure: %v", act)
 	}
 }
 
 func TestAtByte(t *testing.T) {
-	f := hook.AtByte(100, hook.Cut())
+	f := fault.AtByte(100, fault.Cut())
 	for _, c := range []struct {
 		before uint64
 		bytes  int
-		want   hook.Action
+		want   fault.Action
 	}{
-		{0, 100, hook.Pass()}, {0, 101, hook.Cut()}, {100, 0, hook.Pass()}, {100, 1, hook.Cut()}, {101, 50, hook.Pass()},
+		{0, 100, fault.Pass()}, {0, 101, fault.Cut()}, {100, 0, fault.Pass()}, {100, 1, fault.Cut()}, {101, 50, fault.Pass()},
 	} {
-		if got := f(hook.Attempt{Before: c.before, Bytes: c.bytes}); got != c.want {
+		if got := f(fault.Attempt{Before: c.before, Bytes: c.bytes}); got != c.want {
 			t.Errorf("%d bytes after %d: %v", c.bytes, c.before, got)
 		}
 	}
@@ -72,7 +72,7 @@ func TestAtByte(t *testing.T) {
 
 // The hook counts the bytes of the requests of a queue pair.
 func TestCutAtByte(t *testing.T) {
-	active, passive := connected(t, hook.Wrap(iwarp.New(nil), &hook.Config{Fault: hook.AtByte(150, hook.Cut())}))
+	active, passive := connected(t, fault.Wrap(iwarp.New(nil), &fault.Config{Fault: fault.AtByte(150, fault.Cut())}))
 	for i, want := range []error{nil, nil, net.ErrClosed} {
 		_, err := active.qp.Post([]rdma.Request{{Op: rdma.OpWrite, SGL: active.sge(0, 70), Remote: passive.at(0)}})
 		if !errors.Is(err, want) {
@@ -84,7 +84,7 @@ func TestCutAtByte(t *testing.T) {
 
 func TestDelayAction(t *testing.T) {
 	const delay = 20 * time.Millisecond
-	active, passive := connected(t, hook.Wrap(iwarp.New(nil), &hook.Config{Fault: hook.AtOperation(1, hook.Delay(delay))}))
+	active, passive := connected(t, fault.Wrap(iwarp.New(nil), &fault.Config{Fault: fault.AtOperation(1, fault.Delay(delay))}))
 	passive.receive(t, 1, 8)
 	start := time.Now()
 	_, err := active.qp.Post([]rdma.Request{{Op: rdma.OpSend}})
@@ -124,7 +124,7 @@ func TestFlip(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			active, passive := connected(t, hook.Wrap(iwarp.New(nil), &hook.Config{Fault: hook.AtOperation(2, hook.Flip(8*1000+3))}))
+			active, passive := connected(t, fault.Wrap(iwarp.New(nil), &fault.Config{Fault: fault.AtOperation(2, fault.Flip(8*1000+3))}))
 			copy(active.mem, content)
 			passive.receive(t, 1, 100)
 			passive.receive(t, 2, 0)
@@ -174,7 +174,7 @@ func difference(a, b []byte) (n int) {
 
 // A read's data is what the peer has, but for the bit.
 func TestFlipRead(t *testing.T) {
-	active, passive := connected(t, hook.Wrap(iwarp.New(nil), &hook.Config{Fault: hook.AtOperation(1, hook.Flip(65))}))
+	active, passive := connected(t, fault.Wrap(iwarp.New(nil), &fault.Config{Fault: fault.AtOperation(1, fault.Flip(65))}))
 	_, err := active.qp.Post([]rdma.Request{{Op: rdma.OpRead, SGL: append(active.sge(0, 8), active.sge(64, 8)...), Remote: passive.readable(t)}})
 	check(t, err)
 	if res := active.next(t); res.Status != rdma.StatusSuccess {
@@ -197,11 +197,11 @@ func TestLogTo(t *testing.T) {
 	for _, level := range []slog.Level{slog.LevelDebug, slog.LevelInfo} {
 		var out bytes.Buffer
 		log := slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: level}))
-		tracer := hook.LogTo(log)
-		tracer.Event(hook.Posted{QueuePair: 7, Op: rdma.OpWrite, ID: 3, Bytes: 24, Action: hook.Drop()})
-		tracer.Event(hook.Completed{Result: rdma.Result{Op: rdma.OpSend, ID: 4, Status: rdma.StatusIOTimeout}})
-		tracer.Event(hook.Completed{Result: rdma.Result{Op: rdma.OpSend, ID: 5}})
-		tracer.Event(hook.Controlled{Op: "connect", Object: "there", Err: context.Canceled})
+		tracer := fault.LogTo(log)
+		tracer.Event(fault.Posted{QueuePair: 7, Op: rdma.OpWrite, ID: 3, Bytes: 24, Action: fault.Drop()})
+		tracer.Event(fault.Completed{Result: rdma.Result{Op: rdma.OpSend, ID: 4, Status: rdma.StatusIOTimeout}})
+		tracer.Event(fault.Completed{Result: rdma.Result{Op: rdma.OpSend, ID: 5}})
+		tracer.Event(fault.Controlled{Op: "connect", Object: "there", Err: context.Canceled})
 		text := out.String()
 		for want, debug := range map[string]bool{
 			"level=DEBUG msg=posted pair=7 op=write id=3 bytes=24 flags=0 fault=drop":  true,

@@ -1,4 +1,4 @@
-package hook_test
+package fault_test
 
 import (
 	"context"
@@ -8,21 +8,21 @@ import (
 	"strings"
 
 	"lwio/rdma"
-	"lwio/rdma/hook"
 	"lwio/rdma/iwarp"
+	"lwio/rdma/rdmatest/fault"
 )
 
 // printer prints the calls of the control path.
 type printer struct{}
 
-func (printer) Event(e hook.Event) {
-	if c, ok := e.(hook.Controlled); ok {
+func (printer) Event(e fault.Event) {
+	if c, ok := e.(fault.Controlled); ok {
 		fmt.Println(strings.TrimSpace(c.Op + " " + c.Object))
 	}
 }
 
 func Example() {
-	h := hook.Wrap(iwarp.New(nil), &hook.Config{Tracer: printer{}})
+	h := fault.Wrap(iwarp.New(nil), &fault.Config{Tracer: printer{}})
 	ctx := context.Background()
 	adapter, err := h.OpenAdapter(ctx, netip.MustParseAddr("127.0.0.1"))
 	if err != nil {

@@ -1,4 +1,4 @@
-package hook_test
+package fault_test
 
 import (
 	"maps"
@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"lwio/rdma"
-	"lwio/rdma/hook"
 	"lwio/rdma/iwarp"
 	"lwio/rdma/rdmatest"
+	"lwio/rdma/rdmatest/fault"
 )
 
 // discard is a tracer that counts what it gets.
@@ -19,7 +19,7 @@ type discard struct {
 	n  int
 }
 
-func (d *discard) Event(hook.Event) {
+func (d *discard) Event(fault.Event) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.n++
@@ -28,15 +28,15 @@ func (d *discard) Event(hook.Event) {
 // conform runs the suite through a hook in every mode: a hook changes nothing. It
 // gets what the suite needs to know of the provider inside.
 func conform(t *testing.T, inner rdmatest.Config) {
-	for name, cfg := range map[string]*hook.Config{
+	for name, cfg := range map[string]*fault.Config{
 		"counting": nil,
 		"tracing":  {Tracer: new(discard)},
-		"faulty":   {Fault: func(hook.Attempt) hook.Action { return hook.Pass() }},
+		"faulty":   {Fault: func(fault.Attempt) fault.Action { return fault.Pass() }},
 		"mixed":    {Shuffle: 42},
 	} {
 		t.Run(name, func(t *testing.T) {
 			outer := inner
-			outer.New = func(tb testing.TB) rdma.Provider { return hook.Wrap(inner.New(tb), cfg) }
+			outer.New = func(tb testing.TB) rdma.Provider { return fault.Wrap(inner.New(tb), cfg) }
 			outer.Gaps = make(map[string]string)
 			maps.Copy(outer.Gaps, inner.Gaps)
 			if name == "mixed" {

@@ -17,4 +17,4 @@
 //
 // Objects of a wrapped provider belong together: memory that was registered
 // through the hook is used with queue pairs made through the hook.
-package hook
+package fault

@@ -1,4 +1,4 @@
-package hook_test
+package fault_test
 
 import (
 	"context"
@@ -6,11 +6,11 @@ import (
 	"testing"
 
 	"lwio/rdma"
-	"lwio/rdma/hook"
+	"lwio/rdma/rdmatest/fault"
 )
 
 // The provider under the benchmark takes a request in no time, so that what is
-// measured is the hook.
+// measured is the fault.
 
 type nullAdapter struct{ rdma.Adapter }
 
@@ -65,12 +65,12 @@ func benchmark(b *testing.B, p rdma.Provider) {
 	}
 }
 
-// BenchmarkOverhead is one post and one poll, without and with a hook.
+// BenchmarkOverhead is one post and one poll, without and with a fault.
 func BenchmarkOverhead(b *testing.B) {
 	b.Run("none", func(b *testing.B) { benchmark(b, nullProvider{}) })
-	b.Run("counting", func(b *testing.B) { benchmark(b, hook.Wrap(nullProvider{}, nil)) })
-	b.Run("tracing", func(b *testing.B) { benchmark(b, hook.Wrap(nullProvider{}, &hook.Config{Tracer: new(discard)})) })
+	b.Run("counting", func(b *testing.B) { benchmark(b, fault.Wrap(nullProvider{}, nil)) })
+	b.Run("tracing", func(b *testing.B) { benchmark(b, fault.Wrap(nullProvider{}, &fault.Config{Tracer: new(discard)})) })
 	b.Run("faulty", func(b *testing.B) {
-		benchmark(b, hook.Wrap(nullProvider{}, &hook.Config{Fault: func(hook.Attempt) hook.Action { return hook.Pass() }}))
+		benchmark(b, fault.Wrap(nullProvider{}, &fault.Config{Fault: func(fault.Attempt) fault.Action { return fault.Pass() }}))
 	})
 }

@@ -1,4 +1,4 @@
-package hook_test
+package fault_test
 
 import (
 	"context"
@@ -11,8 +11,8 @@ import (
 
 	"lwio/internal/leakcheck"
 	"lwio/rdma"
-	"lwio/rdma/hook"
 	"lwio/rdma/iwarp"
+	"lwio/rdma/rdmatest/fault"
 )
 
 func TestMain(m *testing.M) { leakcheck.Main(m) }
@@ -57,7 +57,7 @@ func newSide(t testing.TB, p rdma.Provider, queuePair uint64) *side {
 var limits = rdma.ReadLimits{Inbound: 4, Outbound: 4}
 
 // connected returns the two ends of a connection. The active one is wrapped.
-func connected(t testing.TB, h *hook.Provider) (active, passive *side) {
+func connected(t testing.TB, h *fault.Provider) (active, passive *side) {
 	t.Helper()
 	active, passive = newSide(t, h, 7), newSide(t, iwarp.New(nil), 0)
 	l, err := rdma.Listen(t.Context(), passive.adapter, rdma.IPAddr("iwarp", netip.MustParseAddrPort("127.0.0.1:0")), 0)
@@ -112,7 +112,7 @@ func (s *side) next(t testing.TB) rdma.Result {
 }
 
 func TestStats(t *testing.T) {
-	h := hook.Wrap(iwarp.New(nil), nil)
+	h := fault.Wrap(iwarp.New(nil), nil)
 	active, passive := connected(t, h)
 	passive.receive(t, 1, 100)
 	n, err := active.qp.Post([]rdma.Request{
@@ -141,7 +141,7 @@ func TestStats(t *testing.T) {
 	}
 
 	s := h.Stats()
-	for op, want := range map[rdma.Op]hook.OpStats{
+	for op, want := range map[rdma.Op]fault.OpStats{
 		rdma.OpSend:    {Posted: 2, Bytes: 10, Refused: 1, Completed: 2},
 		rdma.OpWrite:   {Posted: 1, Bytes: 1000, Completed: 1},
 		rdma.OpReceive: {Posted: 2, Bytes: 128, Completed: 2, Failed: 1, Received: 33},
@@ -161,10 +161,10 @@ func TestStats(t *testing.T) {
 // recorder is a tracer that keeps its events.
 type recorder struct {
 	mu     sync.Mutex
-	events []hook.Event
+	events []fault.Event
 }
 
-func (r *recorder) Event(e hook.Event) {
+func (r *recorder) Event(e fault.Event) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.events = append(r.events, e)
@@ -172,7 +172,7 @@ func (r *recorder) Event(e hook.Event) {
 
 func TestTrace(t *testing.T) {
 	rec := new(recorder)
-	active, passive := connected(t, hook.Wrap(iwarp.New(nil), &hook.Config{Tracer: rec}))
+	active, passive := connected(t, fault.Wrap(iwarp.New(nil), &fault.Config{Tracer: rec}))
 	_, err := active.qp.Post([]rdma.Request{{Op: rdma.OpWrite, ID: 3, SGL: active.sge(8, 24), Remote: passive.at(5)}})
 	check(t, err)
 	want := active.next(t)
@@ -185,7 +185,7 @@ func TestTrace(t *testing.T) {
 	defer rec.mu.Unlock()
 	for _, e := range rec.events {
 		switch e := e.(type) {
-		case hook.Posted:
+		case fault.Posted:
 			if e.QueuePair != 7 {
 				t.Errorf("event of queue pair %d", e.QueuePair)
 			}
@@ -194,11 +194,11 @@ func TestTrace(t *testing.T) {
 			} else if posted++; e.ID != 3 || e.Bytes != 24 || e.Op != rdma.OpWrite || e.Remote != passive.at(5) {
 				t.Errorf("posted: %+v", e)
 			}
-		case hook.Completed:
+		case fault.Completed:
 			if completed++; e.Result != want {
 				t.Errorf("completed: %+v, want %+v", e.Result, want)
 			}
-		case hook.Controlled:
+		case fault.Controlled:
 			if e.Err != nil || e.Took < 0 {
 				t.Errorf("control: %+v", e)
 			}
@@ -219,18 +219,18 @@ func TestTrace(t *testing.T) {
 }
 
 // at returns a fault function that acts on request n.
-func at(n uint64, act hook.Action) func(hook.Attempt) hook.Action {
-	return func(a hook.Attempt) hook.Action {
+func at(n uint64, act fault.Action) func(fault.Attempt) fault.Action {
+	return func(a fault.Attempt) fault.Action {
 		if a.N == n {
 			return act
 		}
-		return hook.Pass()
+		return fault.Pass()
 	}
 }
 
 func TestDrop(t *testing.T) {
 	for _, op := range []rdma.Op{rdma.OpSend, rdma.OpWrite} {
-		active, passive := connected(t, hook.Wrap(iwarp.New(nil), &hook.Config{Fault: at(3, hook.Drop())}))
+		active, passive := connected(t, fault.Wrap(iwarp.New(nil), &fault.Config{Fault: at(3, fault.Drop())}))
 		passive.receive(t, 1, 8)
 		passive.receive(t, 2, 8)
 		for i := range 8 {
@@ -263,7 +263,7 @@ func TestDrop(t *testing.T) {
 }
 
 func TestFail(t *testing.T) {
-	active, passive := connected(t, hook.Wrap(iwarp.New(nil), &hook.Config{Fault: at(2, hook.Fail(rdma.StatusInsufficientResources))}))
+	active, passive := connected(t, fault.Wrap(iwarp.New(nil), &fault.Config{Fault: at(2, fault.Fail(rdma.StatusInsufficientResources))}))
 	passive.receive(t, 1, 8)
 	n, err := active.qp.Post([]rdma.Request{{Op: rdma.OpSend}, {Op: rdma.OpWrite}, {Op: rdma.OpWrite}})
 	if n != 1 || !errors.Is(err, rdma.StatusInsufficientResources) {
@@ -276,7 +276,7 @@ func TestFail(t *testing.T) {
 }
 
 func TestCut(t *testing.T) {
-	active, passive := connected(t, hook.Wrap(iwarp.New(nil), &hook.Config{Fault: at(2, hook.Cut())}))
+	active, passive := connected(t, fault.Wrap(iwarp.New(nil), &fault.Config{Fault: at(2, fault.Cut())}))
 	passive.receive(t, 1, 8)
 	n, err := active.qp.Post([]rdma.Request{{Op: rdma.OpSend, ID: 1}, {Op: rdma.OpSend, ID: 2}})
 	if n != 1 || !errors.Is(err, net.ErrClosed) {
@@ -292,12 +292,12 @@ func TestCut(t *testing.T) {
 // A fault function that waits delays a request until the test lets it go.
 func TestDelay(t *testing.T) {
 	reached, release := make(chan struct{}), make(chan struct{})
-	active, passive := connected(t, hook.Wrap(iwarp.New(nil), &hook.Config{Fault: func(a hook.Attempt) hook.Action {
+	active, passive := connected(t, fault.Wrap(iwarp.New(nil), &fault.Config{Fault: func(a fault.Attempt) fault.Action {
 		if a.N == 2 {
 			close(reached)
 			<-release
 		}
-		return hook.Pass()
+		return fault.Pass()
 	}}))
 	passive.receive(t, 1, 8)
 	posted := make(chan error, 1)
@@ -319,7 +319,7 @@ func TestDelay(t *testing.T) {
 
 // Counting allocates nothing.
 func TestPostDoesNotAllocate(t *testing.T) {
-	active, passive := connected(t, hook.Wrap(iwarp.New(nil), nil))
+	active, passive := connected(t, fault.Wrap(iwarp.New(nil), nil))
 	reqs := []rdma.Request{{Op: rdma.OpWrite, SGL: active.sge(0, 64), Remote: passive.at(0)}}
 	res := make([]rdma.Result, 1)
 	allocs := testing.AllocsPerRun(500, func() {

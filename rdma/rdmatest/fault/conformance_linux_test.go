@@ -1,4 +1,4 @@
-package hook_test
+package fault_test
 
 import (
 	"strings"

@@ -1,5 +1,5 @@
 //go:build !race
 
-package hook_test
+package fault_test
 
 const raceEnabled = false
