@@ -13,7 +13,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"lwio/internal/cputime"
+	"lwio/internal/host"
 	"lwio/internal/names"
 )
 
@@ -97,7 +97,7 @@ func (c *Client) Stats() Stats {
 	s.Connections, s.Lost, s.Reconnects = c.connections.Load(), c.lost.Load(), c.reconnects.Load()
 	s.ReplayedReads, s.ReplayedWrites = c.readsAgain.Load(), c.writesAgain.Load()
 	c.counts.snapshot(&s)
-	s.CPU = cputime.Self()
+	s.CPU = host.CPUTime()
 	return s
 }
 

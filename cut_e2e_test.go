@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"lwio"
-	"lwio/internal/mortal"
+	"lwio/internal/test/faultconn"
 	"lwio/lwiotest"
 	"lwio/rdma"
 	"lwio/rdma/iwarp"
@@ -29,7 +29,7 @@ type cutter struct {
 
 // write writes the next piece and returns how many bytes were sent and received when
 // the client had its connection.
-func (k *cutter) write(life *mortal.Life) (sent, received int64) {
+func (k *cutter) write(life *faultconn.Dialer) (sent, received int64) {
 	k.t.Helper()
 	cfg := &lwio.Config{RequireRDMA: true, Reconnect: faultPatience, Timeout: faultPatience}
 	cfg.Providers = []rdma.Provider{iwarp.New(&iwarp.Config{Dial: life.DialTCP})}
@@ -44,7 +44,7 @@ func (k *cutter) write(life *mortal.Life) (sent, received int64) {
 	}
 	n, err := k.put(c, f)
 	if err = errors.Join(err, f.Sync(k.t.Context()), f.Close()); n != k.size || err != nil {
-		k.t.Errorf("dead at %d or %d: %d bytes, %v", life.Out, life.In, n, err)
+		k.t.Errorf("dead at %d or %d: %d bytes, %v", life.SendLimit, life.ReceiveLimit, n, err)
 	}
 	k.off += int64(k.size)
 	st := c.Stats()
@@ -103,7 +103,7 @@ func (k *cutter) cutAtAll(step int64) {
 	t, dir := k.t, k.t.TempDir()
 	k.backend = newApplied(t, dir)
 	k.srv = lwiotest.NewServer(t, &lwiotest.Options{Backend: k.backend, Limits: server.Limits{MaxRecvBufferSize: cutPart}})
-	full := &mortal.Life{Out: -1, In: -1}
+	full := &faultconn.Dialer{SendLimit: -1, ReceiveLimit: -1}
 	sent, received := k.write(full)
 	if all := full.Sent() - sent; all < int64(48+36+48+k.size) || full.Received()-received < 2*16 || k.stats.Lost != 0 {
 		t.Fatalf("undisturbed: %d bytes sent, %d received, %d lost", all, full.Received()-received, k.stats.Lost)
@@ -112,10 +112,10 @@ func (k *cutter) cutAtAll(step int64) {
 		step *= 29
 	}
 	for n := sent + 1; n < full.Sent(); n += step {
-		k.write(&mortal.Life{Out: n, In: -1})
+		k.write(&faultconn.Dialer{SendLimit: n, ReceiveLimit: -1})
 	}
 	for n := received + 1; n < full.Received(); n += min(step, 29) {
-		k.write(&mortal.Life{Out: -1, In: n})
+		k.write(&faultconn.Dialer{SendLimit: -1, ReceiveLimit: n})
 	}
 	if k.stats.Lost == 0 || k.stats.ReplayedWrites == 0 {
 		t.Errorf("%d connections were lost, %d writes sent again", k.stats.Lost, k.stats.ReplayedWrites)

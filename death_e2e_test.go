@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"lwio"
-	"lwio/internal/mortal"
+	"lwio/internal/test/faultconn"
 	"lwio/lwiotest"
 	"lwio/rdma"
 	"lwio/rdma/iwarp"
@@ -28,7 +28,7 @@ type mortalClient struct {
 
 // play dials, writes and reads and closes, and returns what went wrong first: with the
 // dialling, or later. What went well must be right.
-func (m *mortalClient) play(smb, iw *mortal.Life) (dial, later error) {
+func (m *mortalClient) play(smb, iw *faultconn.Dialer) (dial, later error) {
 	m.t.Helper()
 	m.n++
 	name := fmt.Sprintf("f%08d", m.n) // its own: what was given up may be written yet
@@ -70,10 +70,10 @@ func (m *mortalClient) play(smb, iw *mortal.Life) (dial, later error) {
 
 // newMortalClient starts a server, and finds out how many bytes an undisturbed client
 // moves over both of its connections.
-func newMortalClient(t *testing.T) (m *mortalClient, smb, iw *mortal.Life) {
+func newMortalClient(t *testing.T) (m *mortalClient, smb, iw *faultconn.Dialer) {
 	t.Helper()
 	m = &mortalClient{t: t, srv: lwiotest.NewServer(t, nil), timeout: faultPatience}
-	smb, iw = &mortal.Life{Out: -1, In: -1}, &mortal.Life{Out: -1, In: -1}
+	smb, iw = &faultconn.Dialer{SendLimit: -1, ReceiveLimit: -1}, &faultconn.Dialer{SendLimit: -1, ReceiveLimit: -1}
 	if dial, later := m.play(smb, iw); dial != nil || later != nil {
 		t.Fatal(dial, later)
 	}
@@ -85,11 +85,11 @@ func newMortalClient(t *testing.T) (m *mortalClient, smb, iw *mortal.Life) {
 
 // lives are connections that die, or freeze, on the way to n bytes sent and m received,
 // so many each way.
-func lives(freeze bool, sent, received int64, each int64) (all []*mortal.Life) {
+func lives(freeze bool, sent, received int64, each int64) (all []*faultconn.Dialer) {
 	for i := range each {
 		all = append(all,
-			&mortal.Life{Out: i * sent / each, In: -1, Freeze: freeze},
-			&mortal.Life{Out: -1, In: i * received / each, Freeze: freeze})
+			&faultconn.Dialer{SendLimit: i * sent / each, ReceiveLimit: -1, Freeze: freeze},
+			&faultconn.Dialer{SendLimit: -1, ReceiveLimit: i * received / each, Freeze: freeze})
 	}
 	return all
 }
@@ -99,7 +99,7 @@ func lives(freeze bool, sent, received int64, each int64) (all []*mortal.Life) {
 func (m *mortalClient) undisturbed() {
 	m.t.Helper()
 	m.timeout = faultPatience
-	if dial, later := m.play(&mortal.Life{Out: -1, In: -1}, &mortal.Life{Out: -1, In: -1}); dial != nil || later != nil {
+	if dial, later := m.play(&faultconn.Dialer{SendLimit: -1, ReceiveLimit: -1}, &faultconn.Dialer{SendLimit: -1, ReceiveLimit: -1}); dial != nil || later != nil {
 		m.t.Errorf("the next client: %v, %v", dial, later)
 	}
 	for end := time.Now().Add(faultPatience); ; time.Sleep(time.Millisecond) {
@@ -125,11 +125,11 @@ func TestDeathOfTheChannel(t *testing.T) {
 	}
 	refused := 0
 	for _, life := range lives(false, full.Sent(), full.Received(), each) {
-		switch dial, later := m.play(&mortal.Life{Out: -1, In: -1}, life); {
+		switch dial, later := m.play(&faultconn.Dialer{SendLimit: -1, ReceiveLimit: -1}, life); {
 		case later != nil:
-			t.Errorf("dead at %d or %d: %v", life.Out, life.In, later)
+			t.Errorf("dead at %d or %d: %v", life.SendLimit, life.ReceiveLimit, later)
 		case dial != nil && !errors.Is(dial, lwio.ErrNoRDMA):
-			t.Errorf("dead at %d or %d: dial: %v", life.Out, life.In, dial)
+			t.Errorf("dead at %d or %d: dial: %v", life.SendLimit, life.ReceiveLimit, dial)
 		case dial != nil:
 			refused++
 		}
@@ -151,7 +151,7 @@ func TestDeathOfSMB(t *testing.T) {
 	}
 	failed := int64(0)
 	for _, life := range lives(false, full.Sent(), full.Received(), each) {
-		dial, later := m.play(life, &mortal.Life{Out: -1, In: -1})
+		dial, later := m.play(life, &faultconn.Dialer{SendLimit: -1, ReceiveLimit: -1})
 		err := errors.Join(dial, later)
 		if err != nil {
 			failed++
@@ -159,7 +159,7 @@ func TestDeathOfSMB(t *testing.T) {
 		// The keys of RDMA die with the session, before the client may know that it is dead.
 		named := errors.Is(err, net.ErrClosed) || errors.Is(dial, lwio.ErrNoRDMA)
 		if err != nil && (errors.Is(err, context.DeadlineExceeded) || !named) {
-			t.Errorf("dead at %d or %d: %v", life.Out, life.In, err)
+			t.Errorf("dead at %d or %d: %v", life.SendLimit, life.ReceiveLimit, err)
 		}
 	}
 	if failed < each {
@@ -179,22 +179,22 @@ func TestSilenceAtAnyByte(t *testing.T) {
 	}
 	m.timeout = 100 * time.Millisecond
 	failed := int64(0)
-	check := func(life *mortal.Life, err error) {
+	check := func(life *faultconn.Dialer, err error) {
 		t.Helper()
 		if err != nil {
 			failed++
 		}
 		if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) && !errors.Is(err, context.DeadlineExceeded) &&
 			!errors.Is(err, net.ErrClosed) && !errors.Is(err, lwio.ErrNoRDMA) {
-			t.Errorf("silent at %d or %d: %v", life.Out, life.In, err)
+			t.Errorf("silent at %d or %d: %v", life.SendLimit, life.ReceiveLimit, err)
 		}
 	}
 	for _, life := range lives(true, smb.Sent(), smb.Received(), each) {
-		dial, later := m.play(life, &mortal.Life{Out: -1, In: -1})
+		dial, later := m.play(life, &faultconn.Dialer{SendLimit: -1, ReceiveLimit: -1})
 		check(life, errors.Join(dial, later))
 	}
 	for _, life := range lives(true, iw.Sent(), iw.Received(), each) {
-		dial, later := m.play(&mortal.Life{Out: -1, In: -1}, life)
+		dial, later := m.play(&faultconn.Dialer{SendLimit: -1, ReceiveLimit: -1}, life)
 		check(life, errors.Join(dial, later))
 	}
 	if failed < each {

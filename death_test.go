@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"lwio/internal/mortal"
+	"lwio/internal/test/faultconn"
 	"lwio/rdma"
 	"lwio/rdma/iwarp"
 )
@@ -21,7 +21,7 @@ const deathPatience = time.Minute
 
 // outlive dials a server and uses it, on a connection of a given life, and says whether
 // all went well. What failed must say why, and in time; what went well must be right.
-func outlive(t *testing.T, s *rawServer, life *mortal.Life, n int) (whole bool) {
+func outlive(t *testing.T, s *rawServer, life *faultconn.Dialer, n int) (whole bool) {
 	t.Helper()
 	provider := iwarp.New(&iwarp.Config{Dial: life.DialTCP})
 	c, err := s.dial(&Config{
@@ -81,13 +81,13 @@ func TestDeathAtEveryByte(t *testing.T) {
 	share := newFakeShare()
 	share.put("f", bytes.Repeat([]byte{'0'}, 600))
 	n, lived := 0, 0
-	try := func(life *mortal.Life) bool {
+	try := func(life *faultconn.Dialer) bool {
 		s := newRawServer(t, "iwarp", share)
 		defer s.close()
 		n++
 		return outlive(t, s, life, n)
 	}
-	full := mortal.Life{Out: -1, In: -1}
+	full := faultconn.Dialer{SendLimit: -1, ReceiveLimit: -1}
 	if !try(&full) {
 		t.Fatal("without death something fails")
 	}
@@ -96,12 +96,12 @@ func TestDeathAtEveryByte(t *testing.T) {
 		step = 13
 	}
 	for k := int64(0); k < full.Sent(); k += step {
-		if try(&mortal.Life{Out: k, In: -1}) {
+		if try(&faultconn.Dialer{SendLimit: k, ReceiveLimit: -1}) {
 			lived++
 		}
 	}
 	for k := int64(0); k < full.Received(); k += step {
-		if try(&mortal.Life{Out: -1, In: k}) {
+		if try(&faultconn.Dialer{SendLimit: -1, ReceiveLimit: k}) {
 			lived++
 		}
 	}

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"lwio"
-	"lwio/internal/leakcheck"
+	"lwio/internal/test/leakcheck"
 	"lwio/lwiotest"
 	"lwio/rdma"
 	"lwio/rdma/rdmatest/fault"

@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"lwio"
-	"lwio/internal/filemodel"
+	"lwio/internal/test/filemodel"
 	"lwio/lwiotest"
 )
 

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"lwio"
-	"lwio/internal/leakcheck"
+	"lwio/internal/test/leakcheck"
 	"lwio/lwiotest"
 	"lwio/rdma"
 	"lwio/rdma/rdmatest/fault"

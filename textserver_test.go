@@ -9,7 +9,7 @@ import (
 	"sync"
 	"testing"
 
-	"lwio/internal/octets"
+	"lwio/internal/test/hexmsg"
 )
 
 // textServer is a server that goes by the text alone, with the values that are depicted
@@ -20,7 +20,7 @@ type textServer struct {
 	t *testing.T
 
 	mu     sync.Mutex
-	f      octets.Fields
+	f      hexmsg.Fields
 	data   []byte // of the one file
 	next   uint64 // Sequence
 	asked  map[byte]int
@@ -32,7 +32,7 @@ type textServer struct {
 func newTextServer(t *testing.T, on string, mode CompletionMode, data []byte) *textServer {
 	share := newFakeShare()
 	share.put("f", nil)
-	s := &textServer{t: t, rawServer: newRawServer(t, on, share), f: octets.Fields{}, data: data, next: 1, asked: map[byte]int{}}
+	s := &textServer{t: t, rawServer: newRawServer(t, on, share), f: hexmsg.Fields{}, data: data, next: 1, asked: map[byte]int{}}
 	s.mode, s.recvSize = mode, 8<<10
 	s.sess.appKey = nil
 	s.octets = s.answer

@@ -15,8 +15,8 @@ import (
 	"pgregory.net/rapid"
 
 	"lwio"
-	"lwio/internal/filemodel"
-	"lwio/internal/leakcheck"
+	"lwio/internal/test/filemodel"
+	"lwio/internal/test/leakcheck"
 	"lwio/lwiotest"
 	"lwio/rdma"
 	"lwio/rdma/rdmatest/fault"

@@ -17,7 +17,7 @@ import (
 	"pgregory.net/rapid"
 
 	"lwio"
-	"lwio/internal/filemodel"
+	"lwio/internal/test/filemodel"
 )
 
 // owner is whose write may still come, and what was known of the connection.

@@ -7,7 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"lwio/internal/octets"
+	"lwio/internal/test/hexmsg"
 )
 
 // goldenHellos are hellos byte by byte.
@@ -38,7 +38,7 @@ var sameAddrPort = cmp.Comparer(func(a, b netip.AddrPort) bool { return a == b }
 func TestHelloGolden(t *testing.T) {
 	for _, g := range goldenHellos {
 		t.Run(g.name, func(t *testing.T) {
-			wire, err := octets.Fields{}.Make(g.wire)
+			wire, err := hexmsg.Fields{}.Make(g.wire)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -7,7 +7,7 @@ import (
 	"runtime"
 	"time"
 
-	"lwio/internal/descriptors"
+	"lwio/internal/host"
 	"lwio/internal/smb/smbserver"
 	"lwio/rdma"
 	"lwio/vfs"
@@ -195,8 +195,8 @@ func (l Limits) withDefaults() Limits {
 		value    int
 		min, max int
 	}{
-		{&l.SMBConnections, descriptors.Share(DefaultSMBConnections, 4), 1, 1 << 20},
-		{&l.Connections, descriptors.Share(DefaultConnections, 16), 1, 1 << 20},
+		{&l.SMBConnections, host.DescriptorShare(DefaultSMBConnections, 4), 1, 1 << 20},
+		{&l.Connections, host.DescriptorShare(DefaultConnections, 16), 1, 1 << 20},
 		{&l.Unauthenticated, DefaultUnauthenticated, 1, 1 << 20},
 		{&l.ConnectionsPerKey, DefaultConnectionsPerKey, 1, 1 << 20},
 		{&l.FilesPerConnection, DefaultFilesPerConnection, 1, maxFiles},

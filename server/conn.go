@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"lwio/internal/pages"
+	"lwio/internal/host"
 	"lwio/internal/ratelimit"
 	"lwio/internal/wire"
 	"lwio/rdma"
@@ -216,7 +216,7 @@ func (c *conn) discard(slot int32) {
 		return
 	}
 	at := c.f.layout.data + int(slot)*c.f.layout.dataSize
-	pages.Discard(c.buf[at : at+c.f.layout.dataSize])
+	host.DiscardPages(c.buf[at : at+c.f.layout.dataSize])
 }
 
 // serve accepts the connection, runs its loop, and cleans up. Nothing private goes

@@ -8,8 +8,8 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"lwio/internal/mortal"
 	"lwio/internal/ntstatus"
+	"lwio/internal/test/faultconn"
 	"lwio/internal/wire"
 	"lwio/rdma"
 	"lwio/rdma/iwarp"
@@ -152,10 +152,10 @@ func (d *cemetery) wantNothingLeft() {
 func TestDeathAtEveryByte(t *testing.T) {
 	d := newCemetery(t, envConfig{})
 	dying := func(out, in int64) rdma.Provider {
-		life := mortal.Life{Out: out, In: in}
+		life := faultconn.Dialer{SendLimit: out, ReceiveLimit: in}
 		return iwarp.New(&iwarp.Config{Dial: life.DialTCP})
 	}
-	full := mortal.Life{Out: -1, In: -1}
+	full := faultconn.Dialer{SendLimit: -1, ReceiveLimit: -1}
 	if !d.bury(iwarp.New(&iwarp.Config{Dial: full.DialTCP})) {
 		t.Fatal("a client that does not die has not lived")
 	}

@@ -1,8 +1,8 @@
 package server
 
 import (
+	"lwio/internal/host"
 	"lwio/internal/ntstatus"
-	"lwio/internal/pagecache"
 	"lwio/internal/wire"
 	"lwio/rdma"
 	"lwio/vfs"
@@ -200,7 +200,7 @@ func (o *op) fileWrite(r *rdma.Request) {
 // so it guesses from the ends; if that is wrong, later answers of this connection wait
 // for the disk.
 func (c *conn) cached(o *op) bool {
-	if cached, known := pagecache.Cached(o.file.source.File(), int64(o.h.Offset), int(o.h.Length)); known {
+	if cached, known := host.PagesCached(o.file.source.File(), int64(o.h.Offset), int(o.h.Length)); known {
 		return cached
 	}
 	for _, at := range [...]uint64{o.h.Offset, o.h.Offset + uint64(o.h.Length) - 1} {

@@ -17,9 +17,9 @@ import (
 	"testing"
 	"time"
 
-	"lwio/internal/leakcheck"
 	"lwio/internal/ntstatus"
 	"lwio/internal/ratelimit"
+	"lwio/internal/test/leakcheck"
 	"lwio/internal/wire"
 	"lwio/rdma"
 	"lwio/rdma/iwarp"

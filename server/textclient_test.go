@@ -11,7 +11,7 @@ import (
 	"testing"
 	"unicode/utf16"
 
-	"lwio/internal/octets"
+	"lwio/internal/test/hexmsg"
 	"lwio/rdma"
 	"lwio/vfs"
 )
@@ -20,7 +20,7 @@ import (
 // there, byte for byte. It shares no code with the server but the provider.
 type textClient struct {
 	*rawClient
-	octets.Fields
+	hexmsg.Fields
 	sequence uint64
 }
 
@@ -88,7 +88,7 @@ const (
 
 // connectText negotiates, connects and authenticates.
 func connectText(t *testing.T, v *env, on string) *textClient {
-	f := octets.Fields{"Client": units("CLIENT", 256), "Server": units("here", 256), "Fabric": units(on, 64), "CKey": []byte("0123456789abcdef")}
+	f := hexmsg.Fields{"Client": units("CLIENT", 256), "Server": units("here", 256), "Fabric": units(on, 64), "CKey": []byte("0123456789abcdef")}
 	request, err := f.Make("4C57494F 01100000 FE00 A202 Client CKey FFFF 0100 Fabric 0000")
 	if err != nil {
 		t.Fatal(err)

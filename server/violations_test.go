@@ -3,8 +3,8 @@ package server
 import (
 	"testing"
 
-	"lwio/internal/mortal"
 	"lwio/internal/ntstatus"
+	"lwio/internal/test/faultconn"
 	"lwio/internal/wire"
 	"lwio/rdma"
 	"lwio/rdma/iwarp"
@@ -131,15 +131,15 @@ func testImpossibleInterrupts(t *testing.T, on string) {
 // Source: [LWIO §I/O Processing] [OP-94g]
 func TestHalfAMessage(t *testing.T) {
 	v := newEnv(t, envConfig{})
-	full := mortal.Life{Out: -1, In: -1}
+	full := faultconn.Dialer{SendLimit: -1, ReceiveLimit: -1}
 	v.provider = iwarp.New(&iwarp.Config{Dial: full.DialTCP})
 	v.client().connector.Close()
 	eventually(t, "it is gone", v.deserted)
-	half := mortal.Life{Out: full.Sent() + 20, In: -1, Freeze: true}
+	half := faultconn.Dialer{SendLimit: full.Sent() + 20, ReceiveLimit: -1, Freeze: true}
 	v.provider = iwarp.New(&iwarp.Config{Dial: half.DialTCP})
 	c := v.client()
 	c.send(controlHeader(wire.OpCancel, 1), nil)
-	if half.Sent() <= half.Out {
+	if half.Sent() <= half.SendLimit {
 		t.Fatal("the whole message went out")
 	}
 	v.provider = providers["iwarp"]()

@@ -3,7 +3,7 @@ package vfs
 import (
 	"sync"
 
-	"lwio/internal/descriptors"
+	"lwio/internal/host"
 )
 
 // userLimit counts opens, or locks, of all users and of each. Safe for concurrent use.
@@ -18,7 +18,7 @@ type userLimit struct {
 // newOpenLimit fills in the defaults of the two limits.
 func newOpenLimit(most, mostOfUser int) *userLimit {
 	if most <= 0 {
-		most = descriptors.Share(DefaultMaxOpens, 2)
+		most = host.DescriptorShare(DefaultMaxOpens, 2)
 	}
 	return newUserLimit(most, mostOfUser)
 }

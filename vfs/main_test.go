@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"lwio/internal/leakcheck"
 	"lwio/internal/ntstatus"
+	"lwio/internal/test/leakcheck"
 	"lwio/vfs"
 )
 

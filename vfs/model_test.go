@@ -10,8 +10,8 @@ import (
 
 	"pgregory.net/rapid"
 
-	"lwio/internal/leakcheck"
 	"lwio/internal/ntstatus"
+	"lwio/internal/test/leakcheck"
 	"lwio/vfs"
 )
 

@@ -16,7 +16,7 @@ import (
 
 	"lwio"
 	"lwio/cmd/lwio/internal/bench"
-	"lwio/internal/cputime"
+	"lwio/internal/host"
 )
 
 // benchOptions are the flags of bench.
@@ -173,9 +173,9 @@ func (a *app) bench(ctx context.Context, o benchOptions, url string) (err error)
 func (a *app) measure(ctx context.Context, o benchOptions, f *benchFile, j *bench.Job) ([]bench.Summary, error) {
 	cpu := func() (client, server time.Duration) {
 		if f.server == nil {
-			return cputime.Self(), -1
+			return host.CPUTime(), -1
 		}
-		return cputime.Self(), processCPU(f.server.pid())
+		return host.CPUTime(), processCPU(f.server.pid())
 	}
 	if !o.compare {
 		t := a.target(f, o.provider, o.completion)

@@ -16,7 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"lwio"
-	"lwio/internal/cputime"
+	"lwio/internal/host"
 )
 
 // demoOptions are the flags of demo.
@@ -215,12 +215,12 @@ func compareFiles(ctx context.Context, a, b string) (int64, error) {
 // measure runs a step and fills in what it took.
 func (d *demoRun) measure(name string, f func(*demoStep) error) (demoStep, error) {
 	s := demoStep{name: name}
-	before, client, server := d.client.Stats(), cputime.Self(), processCPU(d.server.pid())
+	before, client, server := d.client.Stats(), host.CPUTime(), processCPU(d.server.pid())
 	start := time.Now()
 	err := f(&s)
 	s.took = time.Since(start)
 	after := d.client.Stats()
-	s.client = cputime.Self() - client
+	s.client = host.CPUTime() - client
 	s.server = -1
 	if now := processCPU(d.server.pid()); now >= 0 {
 		s.server = now - server

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"lwio"
-	"lwio/internal/leakcheck"
+	"lwio/internal/test/leakcheck"
 )
 
 // asCommand, set in the environment, makes the test program behave as the

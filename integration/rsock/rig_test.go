@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"lwio/internal/leakcheck"
+	"lwio/internal/test/leakcheck"
 	"lwio/rdma"
 	"lwio/rdma/iwarp"
 	"lwio/rdma/shm"

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"lwio/internal/leakcheck"
+	"lwio/internal/test/leakcheck"
 	"pgregory.net/rapid"
 )
 

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"testing"
 
-	"lwio/internal/leakcheck"
+	"lwio/internal/test/leakcheck"
 )
 
 func TestMain(m *testing.M) { leakcheck.Main(m) }

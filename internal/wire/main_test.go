@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"lwio/internal/leakcheck"
 	"lwio/internal/ntstatus"
+	"lwio/internal/test/leakcheck"
 )
 
 func TestMain(m *testing.M) { leakcheck.Main(m) }

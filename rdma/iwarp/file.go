@@ -7,7 +7,7 @@ import (
 	"sync"
 	"syscall"
 
-	"lwio/internal/pagecache"
+	"lwio/internal/host"
 	"lwio/rdma"
 	"lwio/rdma/internal/softrdma"
 )
@@ -134,7 +134,7 @@ func (r *fileReader) read(s *fileSource, buf []byte, off int64, patient bool) (i
 // whole only, the file must not end before. It reads only where the kernel does not say
 // that all is there.
 func (r *fileReader) cached(s *fileSource, off int64, n int, whole bool) bool {
-	if all, known := pagecache.Cached(s.f, off, n); all && known {
+	if all, known := host.PagesCached(s.f, off, n); all && known {
 		info, err := s.f.Stat()
 		return !whole || err == nil && info.Size() >= off+int64(n)
 	}

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"lwio/internal/leakcheck"
+	"lwio/internal/test/leakcheck"
 
 	"lwio/rdma"
 )

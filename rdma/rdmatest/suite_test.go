@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"lwio/internal/leakcheck"
+	"lwio/internal/test/leakcheck"
 	"lwio/rdma"
 	"lwio/rdma/iwarp"
 )

@@ -4,7 +4,7 @@ import (
 	"log/slog"
 	"time"
 
-	"lwio/internal/hostmemory"
+	"lwio/internal/host"
 )
 
 // Name is the name of the fabric. [OP-38b]
@@ -80,7 +80,7 @@ func withDefaults(cfg *Config) Config {
 		c.MaxPeerMemory = 4 << 30
 	}
 	if c.MaxMappedMemory <= 0 {
-		c.MaxMappedMemory = hostmemory.Total() / 2
+		c.MaxMappedMemory = host.TotalMemory() / 2
 	}
 	for _, d := range []struct {
 		value *time.Duration

@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"time"
 
-	"lwio/internal/fault"
+	"lwio/internal/host"
 	"lwio/rdma"
 	"lwio/rdma/internal/softrdma"
 )
@@ -352,7 +352,7 @@ func (c *conn) hangUp() {
 // it might if a seal did not hold; any other panic goes on. It is called by a
 // deferred function with what recover returned.
 func recovered(old bool, x any) error {
-	if !fault.Caught(old, x) {
+	if !host.CaughtFault(old, x) {
 		return nil
 	}
 	return &violation{status: rdma.StatusRemoteError, err: errFault}

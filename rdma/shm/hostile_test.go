@@ -14,7 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"lwio/internal/leakcheck"
+	"lwio/internal/test/leakcheck"
 	"lwio/rdma"
 	"lwio/rdma/internal/softrdma"
 )

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"lwio/internal/leakcheck"
+	"lwio/internal/test/leakcheck"
 	"lwio/rdma"
 )
 

@@ -6,7 +6,7 @@ import (
 	"os"
 	"testing"
 
-	"lwio/internal/leakcheck"
+	"lwio/internal/test/leakcheck"
 )
 
 // childVariable makes the test binary play a peer of the cross-process tests.

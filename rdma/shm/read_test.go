@@ -7,7 +7,7 @@ import (
 	"errors"
 	"testing"
 
-	"lwio/internal/leakcheck"
+	"lwio/internal/test/leakcheck"
 	"lwio/rdma"
 )
 

@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"lwio/internal/leakcheck"
+	"lwio/internal/test/leakcheck"
 	"lwio/rdma"
 )
 

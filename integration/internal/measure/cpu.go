@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"time"
 
-	"lwio/internal/cputime"
+	"lwio/internal/host"
 )
 
 // tick is the unit of CPU times in /proc.
@@ -48,7 +48,7 @@ func sumTicks(fields [][]byte) time.Duration {
 }
 
 // SelfCPU is the CPU time of this process, as exactly as the kernel keeps it.
-func SelfCPU() time.Duration { return cputime.Self() }
+func SelfCPU() time.Duration { return host.CPUTime() }
 
 // Resident is the memory of a process that is in RAM, in bytes.
 func Resident(pid int) int64 {

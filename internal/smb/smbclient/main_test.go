@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"lwio/internal/leakcheck"
+	"lwio/internal/test/leakcheck"
 
 	"lwio/internal/smb/smbauth"
 	"lwio/internal/smb/smbserver"

@@ -14,7 +14,7 @@ import (
 	"lwio/internal/smb/smbauth"
 	"lwio/vfs"
 
-	"lwio/internal/leakcheck"
+	"lwio/internal/test/leakcheck"
 )
 
 func TestMain(m *testing.M) { leakcheck.Main(m) }

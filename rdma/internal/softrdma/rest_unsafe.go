@@ -5,7 +5,7 @@ import (
 	"slices"
 	"unsafe"
 
-	"lwio/internal/pages"
+	"lwio/internal/host"
 )
 
 // Rest gives the pages of the receives back that wait, but of the one that is being filled.
@@ -64,7 +64,7 @@ func joined(all []stretch) []stretch {
 // somebody's again.
 func (s stretch) discard() {
 	if s.region.Acquire() {
-		pages.Discard(s.region.buf[s.from:s.to])
+		host.DiscardPages(s.region.buf[s.from:s.to])
 		s.region.Release()
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"lwio/internal/cputime"
+	"lwio/internal/host"
 	"lwio/rdma"
 	"lwio/rdma/iwarp"
 	"lwio/rdma/shm"
@@ -76,14 +76,14 @@ func servePeer(name string) error {
 // sink reads the stream in pieces of 1 MiB and tells the CPU time that it took.
 func sink(conn io.ReadWriteCloser) error {
 	buf := make([]byte, 1<<20)
-	before, total := cputime.Self(), 0
+	before, total := host.CPUTime(), 0
 	for {
 		n, err := conn.Read(buf)
 		if total += n; err != nil {
 			break
 		}
 	}
-	_, err := fmt.Fprintf(conn, "%d %d\n", total, cputime.Self()-before)
+	_, err := fmt.Fprintf(conn, "%d %d\n", total, host.CPUTime()-before)
 	return err
 }
 
@@ -215,7 +215,7 @@ func BenchmarkPingPong(b *testing.B) {
 			}
 			buf := make([]byte, 64)
 			b.ReportAllocs()
-			before := cputime.Self()
+			before := host.CPUTime()
 			for b.Loop() {
 				if _, err := conn.Write(buf); err != nil {
 					b.Fatal(err)
@@ -224,7 +224,7 @@ func BenchmarkPingPong(b *testing.B) {
 					b.Fatal(err)
 				}
 			}
-			b.ReportMetric(float64(cputime.Self()-before)/float64(b.N), "cpu-ns/op")
+			b.ReportMetric(float64(host.CPUTime()-before)/float64(b.N), "cpu-ns/op")
 		})
 	}
 }
@@ -240,13 +240,13 @@ func BenchmarkStream(b *testing.B) {
 			}
 			buf := pattern(1 << 20)
 			b.SetBytes(1 << 20)
-			before := cputime.Self()
+			before := host.CPUTime()
 			for b.Loop() {
 				if _, err := conn.Write(buf); err != nil {
 					b.Fatal(err)
 				}
 			}
-			b.ReportMetric(float64(cputime.Self()-before)/float64(b.N), "cpu-ns/op")
+			b.ReportMetric(float64(host.CPUTime()-before)/float64(b.N), "cpu-ns/op")
 			if err := conn.(interface{ CloseWrite() error }).CloseWrite(); err != nil {
 				b.Fatal(err)
 			}

@@ -5,7 +5,7 @@ import (
 	"os"
 	"testing"
 
-	"lwio/internal/leakcheck"
+	"lwio/internal/test/leakcheck"
 )
 
 func TestMain(m *testing.M) {

@@ -1,7 +1,7 @@
 package stream
 
 import (
-	"lwio/internal/pages"
+	"lwio/internal/host"
 	"lwio/rdma"
 )
 
@@ -60,7 +60,7 @@ func (s *Stream) discardBuffersLocked() bool {
 		return false
 	}
 	if in.items.len() == 0 && in.fetching.isIdle() && in.views == 0 {
-		pages.Discard(in.area[len(in.area)-s.cfg.BufferSize:]) // what is fetched into
+		host.DiscardPages(in.area[len(in.area)-s.cfg.BufferSize:]) // what is fetched into
 	}
 	s.out.catchUpLocked() // for all to be among those that wait
 	s.out.commitLocked()
@@ -74,11 +74,11 @@ func (s *Stream) discardBuffersLocked() bool {
 func (o *outbound) discardLocked() bool {
 	switch {
 	case o.lent == nil && len(o.free) == len(o.slots):
-		pages.Discard(o.area)
+		host.DiscardPages(o.area)
 	case o.lent != nil && len(o.free) == len(o.slots)-1:
 		at := o.lent.sge[0].Offset
-		pages.Discard(o.area[:at])
-		pages.Discard(o.area[at+len(o.lent.buf):])
+		host.DiscardPages(o.area[:at])
+		host.DiscardPages(o.area[at+len(o.lent.buf):])
 	default:
 		return false
 	}

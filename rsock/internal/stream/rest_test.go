@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"lwio/internal/pages"
+	"lwio/internal/host"
 	"lwio/rdma"
 )
 
@@ -89,7 +89,9 @@ func (s *Stream) dirty() (out, in bool) {
 	defer s.mu.Unlock()
 	s.out.mu.Lock()
 	defer s.out.mu.Unlock()
-	some := func(b []byte) bool { return bytes.ContainsFunc(pages.Inner(b), func(r rune) bool { return r != 0 }) }
+	some := func(b []byte) bool {
+		return bytes.ContainsFunc(host.WholePages(b), func(r rune) bool { return r != 0 })
+	}
 	return some(s.out.area), some(s.in.area[:len(s.in.area)-s.cfg.BufferSize])
 }
 

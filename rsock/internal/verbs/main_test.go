@@ -3,7 +3,7 @@ package verbs
 import (
 	"testing"
 
-	"lwio/internal/leakcheck"
+	"lwio/internal/test/leakcheck"
 )
 
 func TestMain(m *testing.M) { leakcheck.Main(m) }

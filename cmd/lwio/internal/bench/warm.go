@@ -3,7 +3,7 @@ package bench
 import (
 	"context"
 
-	"lwio/internal/hostmemory"
+	"lwio/internal/host"
 )
 
 // warmChunk is what warm reads at a time, in bytes.
@@ -12,7 +12,7 @@ const warmChunk = 1 << 20
 // warm reads the file by the first target that can, so that it is in the page cache: as
 // much of it as this host has memory. A target that fails says so when it is measured.
 func warm(ctx context.Context, targets []Target, j *Job) {
-	size := min(j.FileSize, hostmemory.Total())
+	size := min(j.FileSize, host.TotalMemory())
 	for _, t := range targets {
 		if readOnce(ctx, t, j, size) == nil || ctx.Err() != nil {
 			return

@@ -1,9 +1,0 @@
-package filemodel
-
-import (
-	"testing"
-
-	"lwio/internal/leakcheck"
-)
-
-func TestMain(m *testing.M) { leakcheck.Main(m) }

@@ -1,2 +1,0 @@
-// Package hostmemory tells how much memory there is.
-package hostmemory
