@@ -5,9 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -22,8 +19,12 @@ import (
 // benchOptions are the flags of bench.
 type benchOptions struct {
 	rw, bs, size         string
+	engine               string
+	mix, batchComplete   int
 	depth, jobs, rounds  int
-	runtime              time.Duration
+	ramp, runtime        time.Duration
+	untimed, overwrite   bool
+	serverPID            int
 	completion, provider string
 	local, dir, plot     string
 	verify, asJSON       bool
@@ -33,19 +34,20 @@ type benchOptions struct {
 func (a *app) benchCommand() *cobra.Command {
 	var o benchOptions
 	cmd := &cobra.Command{
-		Use:   "bench [flags] [URL]",
+		Use:   "bench [flags] [URL|PATH]",
 		Short: "Measure reads and writes: rate, latency, and CPU of both sides",
-		Long: `Measure I/O in the words of fio. The URL names a file to read, or a directory, in
-which a scratch file is made and removed; files of yours are never written. Without a
-URL a server is started in a process of its own, on a scratch file of --size bytes.
+		Long: `Measure I/O in the words of fio. The URL names a file to read, or a directory for a
+scratch file, which is made and removed; a file is written only with --overwrite. A PATH
+names a file of this host. Without either, bench starts a server in a process of its own,
+on a scratch file of --size bytes.
 
 --compare does the same on the local file (without a URL, or with --local), by each
-provider that works here in each way to wait, and over SMB alone, in turns, and prints
-medians and ratios. A file to read is read once before, so that no turn pays for the
-disk; where the file is larger than the memory, some do.`,
+provider that works here in each completion mode, and over SMB alone, in turns, and prints
+medians and ratios. A file to read is read once before, so that no turn waits for the
+disk, unless the file is larger than the memory.`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 {
-				return usagef("bench takes one URL, or nothing")
+				return usagef("bench takes one URL or path, or nothing")
 			}
 			return nil
 		},
@@ -61,15 +63,22 @@ disk; where the file is larger than the memory, some do.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.rw, "rw", string(bench.RandRead), "randread, randwrite, read or write")
+	f.StringVar(&o.rw, "rw", string(bench.RandRead), "randread, randwrite, randrw, read, write or rw")
+	f.IntVar(&o.mix, "rwmixread", 50, "percentage of reads of randrw and rw")
 	f.StringVar(&o.bs, "bs", "4k", "size of a block")
 	f.StringVar(&o.size, "size", "", "size of the scratch file (default 256m; with --pin 1g)")
 	f.IntVar(&o.depth, "iodepth", 32, "operations in flight on each connection")
+	f.StringVar(&o.engine, "ioengine", "", "batch (a Batch of one goroutine), sync (blocking calls, a goroutine each) or vec (one vectored call for --iodepth blocks); default batch over RDMA with --iodepth above 1, else sync")
+	f.IntVar(&o.batchComplete, "iodepth-batch-complete", 1, "completions to wait for at a time, with batch")
 	f.IntVar(&o.jobs, "numjobs", 1, "connections")
-	f.DurationVar(&o.runtime, "runtime", 5*time.Second, "how long; with --compare, of each turn")
-	f.StringVar(&o.completion, "completion", "", "how to wait: adaptive, polling or interrupt")
+	f.DurationVar(&o.ramp, "ramp-time", 0, "run the load for this time before measuring it")
+	f.DurationVar(&o.runtime, "runtime", 5*time.Second, "time to measure; with --compare, of each turn")
+	f.StringVar(&o.completion, "completion", "", "completion mode: adaptive, polling or interrupt")
 	f.StringVar(&o.provider, "provider", "", "transport: shm, iwarp or smb (default: the best)")
 	f.BoolVar(&o.verify, "verify", false, "check every byte (of a scratch file)")
+	f.BoolVar(&o.untimed, "gtod-reduce", false, "omit latencies, whose clock readings cost CPU")
+	f.BoolVar(&o.overwrite, "overwrite", false, "write the named file, whose content is lost")
+	f.IntVar(&o.serverPID, "server-pid", 0, "process of the server on this host, to measure its CPU")
 	f.BoolVar(&o.asJSON, "json", false, "print JSON")
 	f.BoolVar(&o.compare, "compare", false, "compare the transports, in turns")
 	f.IntVar(&o.rounds, "rounds", 5, "turns of --compare")
@@ -80,7 +89,7 @@ disk; where the file is larger than the memory, some do.`,
 	return a.clientFlags(cmd)
 }
 
-// transports are the names of the ways to a server.
+// transports are the names of the transports to a server.
 func transports() (names []string) {
 	for _, p := range lwio.Defaults() {
 		names = append(names, p.Name())
@@ -88,7 +97,7 @@ func transports() (names []string) {
 	return append(names, lwio.TransportSMB)
 }
 
-// job turns the flags into a job, but for the size of the file.
+// job is the job of the flags; the caller sets the size of the file.
 func (o *benchOptions) job(remote bool) (bench.Job, int64, error) {
 	bs, err := bench.ParseSize(o.bs)
 	if err != nil {
@@ -108,12 +117,13 @@ func (o *benchOptions) job(remote bool) (bench.Job, int64, error) {
 		return bench.Job{}, 0, usagef("--rounds: it must be more than 0")
 	}
 	j := bench.Job{
-		Pattern: bench.Pattern(o.rw), BlockSize: int(bs), FileSize: size, Depth: o.depth, Jobs: o.jobs,
-		Runtime: o.runtime, Verify: o.verify,
+		Pattern: bench.Pattern(o.rw), ReadPercent: o.mix, BlockSize: int(bs), FileSize: size, Depth: o.depth, Jobs: o.jobs,
+		Engine: bench.Engine(o.engine), BatchComplete: o.batchComplete, Ramp: o.ramp, Runtime: o.runtime,
+		Verify: o.verify, Untimed: o.untimed,
 	}
 	check := j
-	if remote { // where there may be no scratch file
-		check.FileSize = max(size, bs)
+	if remote { // a scratch file may not be needed
+		check.FileSize = max(size, bs*int64(max(o.depth, 1)))
 	}
 	if err := check.Check(); err != nil {
 		return j, 0, usageError{err}
@@ -121,15 +131,20 @@ func (o *benchOptions) job(remote bool) (bench.Job, int64, error) {
 	return j, size, nil
 }
 
-// bench measures, and leaves nothing behind.
-func (a *app) bench(ctx context.Context, o benchOptions, url string) (err error) {
-	job, size, err := o.job(url != "")
-	if err != nil {
-		return err
-	}
-	switch {
+// isPath reports whether an argument names a file of this host.
+func isPath(arg string) bool { return arg != "" && !strings.Contains(arg, "://") }
+
+// check returns the first mistake in the combination of flags.
+func (o *benchOptions) check(url string) error {
+	switch path := isPath(url); {
 	case url != "" && (o.pin || o.dir != ""):
-		return usagef("--pin and --dir are about a server of bench's own")
+		return usagef("--pin and --dir are for the server that bench starts")
+	case url == "" && (o.overwrite || o.serverPID != 0):
+		return usagef("--overwrite and --server-pid are for a named file")
+	case o.overwrite && o.verify:
+		return usagef("--verify is for a scratch file; it does not go with --overwrite")
+	case path && (o.compare || o.provider != "" || o.completion != "" || o.engine != ""):
+		return usagef("bench %s: a local file has no transport to choose or compare", url)
 	case o.local != "" && (url == "" || !o.compare):
 		return usagef("--local is for --compare with the file of a URL")
 	case !slices.Contains([]string{"", "adaptive", "polling", "interrupt"}, o.completion):
@@ -139,6 +154,18 @@ func (a *app) bench(ctx context.Context, o benchOptions, url string) (err error)
 	case o.compare && (o.provider != "" || o.completion != ""):
 		return usagef("--compare takes each --provider and --completion in turn; choose one of them, or compare")
 	}
+	return nil
+}
+
+// bench measures, and leaves no file behind.
+func (a *app) bench(ctx context.Context, o benchOptions, url string) (err error) {
+	job, size, err := o.job(url != "")
+	if err == nil {
+		err = o.check(url)
+	}
+	if err != nil {
+		return err
+	}
 	var plot pendingFile
 	if o.plot != "" {
 		if plot, err = (localTree{}).Create(ctx, o.plot); err != nil { // rather than after all that time
@@ -147,9 +174,12 @@ func (a *app) bench(ctx context.Context, o benchOptions, url string) (err error)
 		defer func() { err = errors.Join(err, plot.Abort(err)) }()
 	}
 	var f *benchFile
-	if url == "" {
+	switch {
+	case url == "":
 		f, err = a.ownFile(ctx, o, size)
-	} else {
+	case isPath(url):
+		f, err = localFile(o, url)
+	default:
 		f, err = a.remoteFile(ctx, o, url, &job)
 	}
 	if f != nil {
@@ -169,16 +199,23 @@ func (a *app) bench(ctx context.Context, o benchOptions, url string) (err error)
 	return errors.Join(a.report(ctx, o.asJSON, plot, &job, all), bench.Err(all))
 }
 
-// measure does the job, on one target or on all.
+// measure does the job on one target, or on all of them.
 func (a *app) measure(ctx context.Context, o benchOptions, f *benchFile, j *bench.Job) ([]bench.Summary, error) {
+	pid := o.serverPID
+	if f.server != nil {
+		pid = f.server.pid()
+	}
 	cpu := func() (client, server time.Duration) {
-		if f.server == nil {
+		if pid == 0 {
 			return host.CPUTime(), -1
 		}
-		return host.CPUTime(), processCPU(f.server.pid())
+		return host.CPUTime(), processCPU(pid)
 	}
 	if !o.compare {
-		t := a.target(f, o.provider, o.completion)
+		var t bench.Target = &bench.Local{Path: f.local}
+		if f.url != "" {
+			t = a.target(f, o.provider, o.completion)
+		}
 		r, err := bench.Run(ctx, t, j, cpu)
 		if e := context.Cause(ctx); e != nil {
 			return nil, e
@@ -200,7 +237,7 @@ func (a *app) measure(ctx context.Context, o benchOptions, f *benchFile, j *benc
 	})
 }
 
-// target is a way to the file.
+// target is a transport to the file.
 func (a *app) target(f *benchFile, provider, completion string) *bench.Remote {
 	url := f.url
 	if provider != "" {
@@ -217,7 +254,7 @@ func (a *app) target(f *benchFile, provider, completion string) *bench.Remote {
 	}}
 }
 
-// crcOf is what is known of iWARP's CRCs.
+// crcOf describes the CRCs of iWARP.
 func (a *app) crcOf(f *benchFile) string {
 	switch {
 	case !a.noCRC:
@@ -228,7 +265,7 @@ func (a *app) crcOf(f *benchFile) string {
 	return "off"
 }
 
-// report prints what came of it, and draws it if there is a plot.
+// report prints the summaries, and draws them if there is a plot.
 func (a *app) report(ctx context.Context, asJSON bool, plot pendingFile, j *bench.Job, all []bench.Summary) error {
 	var err error
 	if asJSON {
@@ -250,119 +287,4 @@ func (a *app) report(ctx context.Context, asJSON bool, plot pendingFile, j *benc
 		return fmt.Errorf("bench: %w", err)
 	}
 	return nil
-}
-
-// benchFile is the file that is measured.
-type benchFile struct {
-	url, path  string // of the share, and the name in it
-	completion string // as the URL has it
-	password   string
-	size       int64
-	local      string     // the same file on this host, or ""
-	server     *ownServer // of its own, or nil
-	remove     func() error
-}
-
-// ownFile starts a server on a scratch file.
-func (a *app) ownFile(ctx context.Context, o benchOptions, size int64) (*benchFile, error) {
-	dir, err := os.MkdirTemp(o.dir, "lwio-bench-")
-	if err != nil {
-		return nil, fmt.Errorf("bench: %w", err)
-	}
-	f := &benchFile{path: "file", size: size, local: filepath.Join(dir, "file")}
-	f.remove = func() error {
-		if f.server == nil {
-			return os.RemoveAll(dir)
-		}
-		return errors.Join(f.server.stop(), os.RemoveAll(dir))
-	}
-	if err := bench.MakeFile(f.local, size); err != nil {
-		return f, fmt.Errorf("bench: %w", err)
-	}
-	start := func() (err error) {
-		f.server, err = startOwnServer(ctx, a.stderr, dir, fmt.Sprintf("--no-crc=%t", a.noCRC))
-		return err
-	}
-	if o.pin {
-		err = pinned(start)
-	} else {
-		err = start()
-	}
-	if err != nil {
-		return f, err
-	}
-	f.url = f.server.url
-	return f, nil
-}
-
-// remoteFile finds the file of a URL, or makes one in its directory.
-func (a *app) remoteFile(ctx context.Context, o benchOptions, url string, j *bench.Job) (*benchFile, error) {
-	t, err := target(url)
-	if err != nil {
-		return nil, err
-	}
-	if o.compare && (t.Provider != "" || t.Completion != "") {
-		return nil, usagef("bench %s: --compare takes each provider and completion in turn; choose one of them, or compare", t)
-	}
-	password, err := a.password(ctx, t)
-	if err != nil {
-		return nil, err
-	}
-	f := &benchFile{url: url, path: t.Path, completion: t.Completion, password: password, local: o.local, remove: func() error { return nil }}
-	err = a.withTarget(ctx, url, func(c *lwio.Client, t *lwio.Target) error {
-		info, err := c.Stat(ctx, t.Path)
-		switch {
-		case err != nil:
-			return err
-		case info.IsDir() && o.local != "":
-			return usagef("bench %s: --local is the same file, and this is a directory", t)
-		case info.IsDir():
-			if err := j.Check(); err != nil {
-				return usageError{err}
-			}
-			return f.make(ctx, a, c, j.FileSize)
-		case j.Pattern.Writes():
-			return usagef("bench %s: it is a file, and files of yours are never written; name a directory", t)
-		case j.Verify:
-			return usagef("bench %s: only a scratch file can be verified; name a directory", t)
-		}
-		f.size = info.Size()
-		return f.checkLocal()
-	})
-	return f, err
-}
-
-// checkLocal refuses a local file that cannot be the one of the URL.
-func (f *benchFile) checkLocal() error {
-	if f.local == "" {
-		return nil
-	}
-	info, err := os.Stat(f.local)
-	if err != nil {
-		return fmt.Errorf("bench: %w", err)
-	}
-	if info.Size() != f.size {
-		return usagef("--local %s: it is not the same file: it has %d bytes, and that of the URL %d", f.local, info.Size(), f.size)
-	}
-	return nil
-}
-
-// make makes a scratch file in the directory f.path.
-func (f *benchFile) make(ctx context.Context, a *app, c *lwio.Client, size int64) (err error) {
-	dir, url := f.path, f.url
-	f.path, f.size, f.local = path.Join(dir, fmt.Sprintf(".lwio-bench-%d-%d", os.Getpid(), time.Now().UnixNano())), size, ""
-	out, err := c.OpenFile(ctx, f.path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0)
-	if err != nil {
-		return err
-	}
-	f.remove = func() error {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.timeout)
-		defer cancel()
-		return a.withTarget(ctx, url, func(c *lwio.Client, _ *lwio.Target) error { return c.Remove(ctx, f.path) })
-	}
-	err = bench.FillFile(size, func(p []byte, off int64) error {
-		_, err := out.WriteAtContext(ctx, p, off)
-		return err
-	})
-	return errors.Join(err, out.Close())
 }

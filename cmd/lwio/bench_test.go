@@ -1,12 +1,14 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"io"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -16,9 +18,9 @@ import (
 	"lwio/cmd/lwio/internal/bench"
 )
 
-// TestBench measures every pattern over every transport, in a directory of a server,
-// with all bytes verified, and leaves nothing.
-func TestBench(t *testing.T) {
+// Every pattern is measured over every transport, in a directory of a server, with all bytes
+// verified, and no file is left.
+func TestBenchPatternsOverTransports(t *testing.T) {
 	s := startServer(t, t.TempDir())
 	if err := os.Mkdir(filepath.Join(s.dir, "sub"), 0o700); err != nil {
 		t.Fatal(err)
@@ -28,7 +30,7 @@ func TestBench(t *testing.T) {
 		transports = append(transports, p.Name())
 	}
 	for _, provider := range transports {
-		for _, rw := range []string{"randread", "randwrite", "read", "write"} {
+		for _, rw := range []string{"randread", "randwrite", "randrw", "read", "write", "rw"} {
 			r := run(t, exitOK, "bench", "--json", "--verify", "--rw", rw, "--bs", "8k", "--size", "1m", "--iodepth", "4", "--numjobs", "2",
 				"--runtime", "50ms", "--provider", provider, s.url+"/sub")
 			var rows []map[string]any
@@ -47,8 +49,56 @@ func TestBench(t *testing.T) {
 	}
 }
 
-// TestBenchOfAFile reads a file that is there, and does not write it.
-func TestBenchOfAFile(t *testing.T) {
+// Every engine does its operations, and names itself in the report.
+func TestBenchEngines(t *testing.T) {
+	s := startServer(t, t.TempDir())
+	for _, provider := range transports() {
+		for _, args := range [][]string{
+			{"--ioengine", "sync"}, {"--ioengine", "batch"}, {"--ioengine", "vec"},
+			{"--ioengine", "batch", "--iodepth-batch-complete", "4"}, {"--ioengine", "batch", "--gtod-reduce"},
+		} {
+			r := run(t, exitOK, append([]string{
+				"bench", "--json", "--verify", "--rw", "randrw", "--rwmixread", "60", "--bs", "4k", "--size", "1m",
+				"--iodepth", "4", "--ramp-time", "5ms", "--runtime", "30ms", "--provider", provider, s.url,
+			}, args...)...)
+			var rows []map[string]any
+			if err := json.Unmarshal([]byte(r.out), &rows); err != nil || len(rows) != 1 {
+				t.Fatalf("%v: %s", err, r.out)
+			}
+			if m := rows[0]; m["ioengine"] != args[1] || m["operations"].(float64) <= 0 || m["errors"] != 0.0 || (m["latency_us"] == nil) != (len(args) == 3) {
+				t.Errorf("%s %v: %v", provider, args, m)
+			}
+		}
+	}
+	wantNames(t, s.dir)
+}
+
+// A file is written with --overwrite only, by its URL or its path, and the CPU of a server on
+// this host is measured by its process.
+func TestBenchOverwritesNamedFile(t *testing.T) {
+	s := startServer(t, t.TempDir())
+	content := make([]byte, 100_000)
+	file := write(t, content, s.dir, "f")
+	for _, name := range []string{s.url + "/f", file} {
+		run(t, exitUsage, "bench", "--rw", "randwrite", "--runtime", "5ms", name)
+		run(t, exitUsage, "bench", "--rw", "randwrite", "--runtime", "5ms", "--overwrite", "--verify", name)
+		wantFile(t, file, content)
+		r := run(t, exitOK, "bench", "--json", "--rw", "randwrite", "--overwrite", "--runtime", "5ms", "--server-pid", strconv.Itoa(os.Getpid()), name)
+		if strings.Contains(r.out, `"server_cpu_us_per_op": null`) {
+			t.Errorf("%s: %s", name, r.out)
+		}
+		if got, err := os.ReadFile(file); err != nil || len(got) != len(content) || bytes.Equal(got, content) {
+			t.Errorf("%s: the file has %d bytes, %v", name, len(got), err)
+		}
+		write(t, content, s.dir, "f")
+	}
+	run(t, exitFailure, "bench", file+"x")
+	run(t, exitUsage, "bench", t.TempDir())
+	run(t, exitUsage, "bench", "--provider", "shm", file)
+}
+
+// A named file is read, and not written.
+func TestBenchReadsNamedFile(t *testing.T) {
 	s := startServer(t, t.TempDir())
 	content := randomBytes(100_000)
 	file := write(t, content, s.dir, "f")
@@ -83,21 +133,22 @@ func TestBenchOfAFile(t *testing.T) {
 	wantFile(t, file, content)
 }
 
-func TestBenchUsage(t *testing.T) {
+func TestBenchRefusesUsage(t *testing.T) {
 	for _, args := range [][]string{
 		{"--rw", "trim"}, {"--bs", "x"}, {"--bs", "0"}, {"--iodepth", "0"}, {"--numjobs", "0"}, {"--runtime", "0s"}, {"--rounds", "0"},
 		{"--size", "1k"}, {"--completion", "x", "lwio://a:b@h/s"}, {"--provider", "x", "lwio://a:b@h/s"}, {"--pin", "lwio://a:b@h/s"},
 		{"--compare", "--provider", "smb"}, {"--compare", "--completion", "polling", "lwio://a:b@h/s"}, {"a", "b"}, {"http://x"},
 		{"--compare", "lwio://a:b@h/s?provider=shm"}, {"--compare", "lwio://a:b@h/s?completion=polling"},
-		{"--rounds", "2"}, {"--dir", ".", "lwio://a:b@h/s"}, {"--local", "f", "lwio://a:b@h/s"}, {"--local", "f", "--compare"},
+		{"--rounds", "2"}, {"--rwmixread", "101"}, {"--ioengine", "x"}, {"--ramp-time", "-1s"}, {"--iodepth-batch-complete", "33"},
+		{"--overwrite"}, {"--server-pid", "1"}, {"--dir", ".", "lwio://a:b@h/s"}, {"--local", "f", "lwio://a:b@h/s"}, {"--local", "f", "--compare"},
 	} {
 		run(t, exitUsage, append([]string{"bench"}, args...)...)
 	}
 }
 
-// TestBenchCompare measures on a server of its own, interrupted in another run:
-// nothing is left either way.
-func TestBenchCompare(t *testing.T) {
+// A comparison starts a server of its own; it leaves no file behind, not even when it is
+// interrupted.
+func TestBenchCompareTransports(t *testing.T) {
 	t.Setenv(asCommand, "1")
 	dir := t.TempDir()
 	r := run(t, exitOK, "bench", "--compare", "--json", "--rounds", "1", "--runtime", "30ms", "--size", "1m", "--dir", dir)
@@ -127,9 +178,9 @@ func TestBenchCompare(t *testing.T) {
 	wantNames(t, dir)
 }
 
-// TestBenchPlotFails: a plot that cannot be written is refused before anything is measured,
-// and what was there stays when the measurement fails, with nothing beside it.
-func TestBenchPlotFails(t *testing.T) {
+// A plot that cannot be written is refused before the measurement, and a plot of before stays
+// when the measurement fails, with no file beside it.
+func TestBenchPlotThatCannotBeWritten(t *testing.T) {
 	s := startServer(t, t.TempDir())
 	write(t, randomBytes(100_000), s.dir, "f")
 	dir := t.TempDir()
@@ -148,12 +199,12 @@ func TestBenchPlotFails(t *testing.T) {
 	}
 }
 
-// fullDisk is a file that takes nothing.
+// fullDisk is a file of which every write fails.
 type fullDisk struct{ pendingFile }
 
 func (fullDisk) WriteChunk(context.Context, []byte, int64) error { return syscall.ENOSPC }
 
-// TestBenchPlotOnAFullDisk gives the plot no name.
+// A plot that does not fit on the disk gets no name.
 func TestBenchPlotOnAFullDisk(t *testing.T) {
 	dir := t.TempDir()
 	plot, err := (localTree{}).Create(t.Context(), filepath.Join(dir, "p.svg"))

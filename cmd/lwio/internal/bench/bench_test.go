@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -21,7 +22,7 @@ import (
 
 func TestMain(m *testing.M) { leakcheck.Main(m) }
 
-func TestSizes(t *testing.T) {
+func TestParseSizeAndFormatSize(t *testing.T) {
 	for in, want := range map[string]int64{
 		"1": 1, "512b": 512, "4k": 4096, "4K": 4096, "64KiB": 65536, "3m": 3 << 20, "2mb": 2 << 20, "1g": 1 << 30, "1T": 1 << 40,
 	} {
@@ -43,7 +44,7 @@ func TestSizes(t *testing.T) {
 }
 
 // A quantile is within two percent of the true one.
-func TestHistogram(t *testing.T) {
+func TestHistogramQuantileWithinTwoPercent(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var h, other Histogram
 		var all []time.Duration
@@ -74,7 +75,7 @@ func TestHistogram(t *testing.T) {
 	}
 }
 
-func TestContent(t *testing.T) {
+func TestContentDiffersByOffset(t *testing.T) {
 	p := make([]byte, 4096)
 	fill(p, 8192, original)
 	if err := verify(p, 8192, original); err != nil {
@@ -94,46 +95,46 @@ type fake struct {
 	name  string
 	open  error
 	do    func(o Operation, p []byte) (int, error)
-	lane  error
-	lanes int
-	read  int64 // how far the file was read outside the measurement
+	conn  error        // of a connection as a whole
+	conns atomic.Int64 // open now
+	read  int64        // how far the file was read outside the measurement
 }
 
 func (f *fake) Name() string       { return f.name }
 func (f *fake) Completion() string { return "some" }
 
-func (f *fake) Open(context.Context, *Job) (Lane, error) {
+func (f *fake) Open(context.Context, *Job) (Conn, error) {
 	if f.open != nil {
 		return nil, f.open
 	}
-	f.lanes++
-	return fakeLane{f}, nil
+	f.conns.Add(1)
+	return fakeConn{f}, nil
 }
 
-type fakeLane struct{ *fake }
+type fakeConn struct{ *fake }
 
-func (l fakeLane) Run(_ context.Context, w *Worker) error {
-	w.Shared(w.Job.Depth, func(o Operation, p []byte) (int, error) {
-		if l.do == nil {
+func (c fakeConn) Run(_ context.Context, w *Worker) error {
+	w.Calls(cut(make([]byte, w.Job.Depth*w.Job.BlockSize), w.Job.BlockSize), func(o Operation, p []byte) (int, error) {
+		if c.do == nil {
 			fill(p, o.Off, original)
 			return len(p), nil
 		}
-		return l.do(o, p)
+		return c.do(o, p)
 	})
-	return l.lane
+	return c.conn
 }
 
-func (l fakeLane) ReadAt(_ context.Context, p []byte, off int64) (int, error) {
-	if l.read == off {
-		l.read += int64(len(p))
+func (c fakeConn) ReadAt(_ context.Context, p []byte, off int64) (int, error) {
+	if c.read == off {
+		c.read += int64(len(p))
 	}
 	fill(p, off, original)
 	return len(p), nil
 }
 
-func (l fakeLane) WriteAt(_ context.Context, p []byte, _ int64) (int, error) { return len(p), nil }
+func (c fakeConn) WriteAt(_ context.Context, p []byte, _ int64) (int, error) { return len(p), nil }
 
-func (l fakeLane) Close() error { l.lanes--; return nil }
+func (c fakeConn) Close() error { c.conns.Add(-1); return nil }
 
 func job() *Job {
 	return &Job{Pattern: RandRead, BlockSize: 512, FileSize: 1 << 20, Depth: 3, Jobs: 2, Runtime: 20 * time.Millisecond, Verify: true}
@@ -141,11 +142,11 @@ func job() *Job {
 
 func noCPU() (client, server time.Duration) { return 0, -1 }
 
-func TestRun(t *testing.T) {
+func TestRunCountsOperations(t *testing.T) {
 	f := &fake{name: "fake"}
 	r, err := Run(t.Context(), f, job(), noCPU)
-	if err != nil || r.Operations == 0 || r.Bytes != 512*r.Operations || r.Errors != 0 || f.lanes != 0 || r.IOPS() <= 0 || r.ServerPerOp() >= 0 {
-		t.Errorf("%+v, %v, %d lanes open", r, err, f.lanes)
+	if err != nil || r.Operations == 0 || r.Bytes != 512*r.Operations || r.Errors != 0 || f.conns.Load() != 0 || r.IOPS() <= 0 || r.ServerPerOp() >= 0 {
+		t.Errorf("%+v, %v, %d connections open", r, err, f.conns.Load())
 	}
 }
 
@@ -161,18 +162,18 @@ func TestRunIsNeverEmpty(t *testing.T) {
 	}
 }
 
-func TestRunFailures(t *testing.T) {
+func TestRunReportsFailures(t *testing.T) {
 	broken := errors.New("broken")
 	for name, f := range map[string]*fake{
 		"open":        {open: broken},
 		"operation":   {do: func(Operation, []byte) (int, error) { return 0, broken }},
 		"short":       {do: func(_ Operation, p []byte) (int, error) { return len(p) - 1, nil }},
 		"wrong bytes": {do: func(_ Operation, p []byte) (int, error) { return len(p), nil }},
-		"lane":        {lane: broken},
+		"connection":  {conn: broken},
 	} {
 		f.name = "fake"
-		if _, err := Run(t.Context(), f, job(), noCPU); err == nil || !strings.HasPrefix(err.Error(), "fake: ") || f.lanes != 0 {
-			t.Errorf("%s: %v, %d lanes open", name, err, f.lanes)
+		if _, err := Run(t.Context(), f, job(), noCPU); err == nil || !strings.HasPrefix(err.Error(), "fake: ") || f.conns.Load() != 0 {
+			t.Errorf("%s: %v, %d connections open", name, err, f.conns.Load())
 		}
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -183,14 +184,14 @@ func TestRunFailures(t *testing.T) {
 }
 
 // Each target of a comparison has its turns, and one that fails spoils no other.
-func TestCompare(t *testing.T) {
+func TestCompareTakesTurns(t *testing.T) {
 	turns := make(map[string]int)
 	bad := &fake{name: "bad", open: errors.New("no way")}
 	all, err := Compare(t.Context(), []Target{&fake{name: "a"}, bad, &fake{name: "b"}}, job(), 3, noCPU, func(t Target) { turns[t.Name()]++ })
 	if err != nil || turns["a"] != 3 || turns["b"] != 3 || turns["bad"] != 1 {
 		t.Fatalf("%v, turns %v", err, turns)
 	}
-	if all[0].IOPS <= 0 || all[0].Failure != nil || all[1].Failure == nil || all[1].IOPS != 0 || all[2].P50 > all[2].Max || Err(all) == nil {
+	if all[0].IOPS <= 0 || all[0].Failure != nil || all[1].Failure == nil || all[1].IOPS != 0 || all[2].P50 > all[2].Latency.Max() || Err(all) == nil {
 		t.Errorf("%+v", all)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -199,7 +200,7 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-func TestLocal(t *testing.T) {
+func TestLocalFileRunsEveryPattern(t *testing.T) {
 	l := &Local{Path: filepath.Join(t.TempDir(), "f")}
 	if err := MakeFile(l.Path, 100_000); err != nil {
 		t.Fatal(err)
@@ -207,7 +208,7 @@ func TestLocal(t *testing.T) {
 	if err := MakeFile(l.Path, 1); !errors.Is(err, os.ErrExist) {
 		t.Errorf("a file in the way: %v", err)
 	}
-	for _, p := range []Pattern{RandRead, SeqRead, RandWrite, SeqWrite} {
+	for _, p := range []Pattern{RandRead, SeqRead, RandWrite, SeqWrite, RandMixed, SeqMixed} {
 		j := job()
 		j.Pattern, j.FileSize = p, 100_000/8*8
 		if r, err := Run(t.Context(), l, j, noCPU); err != nil || r.Operations == 0 {
@@ -219,18 +220,23 @@ func TestLocal(t *testing.T) {
 	}
 }
 
-func TestJobCheck(t *testing.T) {
+func TestJobCheckNamesTheFlag(t *testing.T) {
 	if err := job().Check(); err != nil {
 		t.Fatal(err)
 	}
 	for want, spoil := range map[string]func(*Job){
-		"--rw":      func(j *Job) { j.Pattern = "trim" },
-		"--bs":      func(j *Job) { j.BlockSize = 1 << 30 },
-		"--iodepth": func(j *Job) { j.Depth = 0 },
-		"--numjobs": func(j *Job) { j.Jobs = -1 },
-		"--runtime": func(j *Job) { j.Runtime = 0 },
-		"no block":  func(j *Job) { j.FileSize = 511 },
-		"--verify":  func(j *Job) { j.BlockSize = 511 },
+		"--rw":            func(j *Job) { j.Pattern = "trim" },
+		"--bs":            func(j *Job) { j.BlockSize = 1 << 30 },
+		"--iodepth":       func(j *Job) { j.Depth = 0 },
+		"--numjobs":       func(j *Job) { j.Jobs = -1 },
+		"--runtime":       func(j *Job) { j.Runtime = 0 },
+		"no 1 blocks":     func(j *Job) { j.FileSize = 511 },
+		"--verify":        func(j *Job) { j.BlockSize = 511 },
+		"--ramp":          func(j *Job) { j.Ramp = -1 },
+		"--ioengine":      func(j *Job) { j.Engine = "uring" },
+		"--rwmixread":     func(j *Job) { j.ReadPercent = 101 },
+		"--iodepth-batch": func(j *Job) { j.BatchComplete = j.Depth + 1 },
+		"no 3 blocks":     func(j *Job) { j.Engine, j.FileSize = EngineVec, 3*512-1 },
 	} {
 		j := job()
 		spoil(j)
@@ -245,14 +251,15 @@ func summaries() []Summary {
 	var h Histogram
 	h.Add(time.Microsecond)
 	h.Add(3 * time.Microsecond)
+	seen := Direction{Operations: 2, Bytes: 1024, Latency: &h}
 	return []Summary{
-		{Target: "local", IOPS: 1000, BytesPerSecond: 512e3, P50: time.Microsecond, ClientPerOp: 2 * time.Microsecond, ServerPerOp: -1, Latency: &h},
-		{Target: "shm", Completion: "interrupt", IOPS: 500, P50: 1500, ClientPerOp: time.Microsecond, ServerPerOp: 2500, Errors: 7, Latency: &h},
-		{Target: "ib & co", Latency: new(Histogram), Failure: errors.New("no device")},
+		{Target: "local", IOPS: 1000, BytesPerSecond: 512e3, P50: time.Microsecond, ClientPerOp: 2 * time.Microsecond, ServerPerOp: -1, Direction: seen},
+		{Target: "shm", Completion: "interrupt", IOPS: 500, P50: 1500, ClientPerOp: time.Microsecond, ServerPerOp: 2500, Errors: 7, Direction: seen, Reads: seen, Writes: Direction{Latency: new(Histogram)}},
+		{Target: "ib & co", Direction: Direction{Latency: new(Histogram)}, Failure: errors.New("no device")},
 	}
 }
 
-func TestWriteJSON(t *testing.T) {
+func TestWriteJSONRows(t *testing.T) {
 	var out bytes.Buffer
 	if err := WriteJSON(&out, job(), summaries()); err != nil {
 		t.Fatal(err)
@@ -273,7 +280,7 @@ func TestWriteJSON(t *testing.T) {
 	}
 }
 
-func TestWriteTable(t *testing.T) {
+func TestWriteTableHasRatios(t *testing.T) {
 	var out strings.Builder
 	if err := WriteTable(&out, job(), summaries()); err != nil {
 		t.Fatal(err)
@@ -291,7 +298,7 @@ func TestWriteTable(t *testing.T) {
 
 // The headline is about the transport with the least CPU, and says so if that is not
 // less than the floor's; without a floor there is none.
-func TestHeadline(t *testing.T) {
+func TestHeadlineNamesCheapestTransport(t *testing.T) {
 	all := summaries()
 	more := all[1]
 	more.Target, more.Completion, more.ClientPerOp, more.Errors = "iwarp", "", 3*time.Microsecond, 0
@@ -319,8 +326,71 @@ func TestHeadline(t *testing.T) {
 	}
 }
 
+// A mixed job has reads and writes in the given proportion, and its report has both.
+func TestMixedJobCountsBothDirections(t *testing.T) {
+	for percent, wantWrites := range map[int]float64{0: 1, 30: 0.7, 100: 0} {
+		l := &Local{Path: filepath.Join(t.TempDir(), "f")}
+		if err := MakeFile(l.Path, 1<<20); err != nil {
+			t.Fatal(err)
+		}
+		j := job()
+		j.Pattern, j.ReadPercent, j.Ramp = RandMixed, percent, time.Millisecond
+		r, err := Run(t.Context(), l, j, noCPU)
+		if err != nil || r.Operations != r.Reads.Operations+r.Writes.Operations || r.Latency.Count() != r.Operations {
+			t.Fatalf("%+v, %v", r, err)
+		}
+		if got := float64(r.Writes.Operations) / float64(r.Operations); math.Abs(got-wantWrites) > 0.2 {
+			t.Errorf("%d %% reads: %.2f of %d operations are writes", percent, got, r.Operations)
+		}
+		var out bytes.Buffer
+		if err := WriteJSON(&out, j, []Summary{Summarize(l, r, nil)}); err != nil {
+			t.Fatal(err)
+		}
+		var rows []summaryJSON
+		if err := json.Unmarshal(out.Bytes(), &rows); err != nil || rows[0].Read == nil || rows[0].Write == nil || rows[0].ReadPercent == nil ||
+			rows[0].Read.Operations+rows[0].Write.Operations != r.Operations || rows[0].Operations != r.Operations || rows[0].Runtime <= 0 {
+			t.Errorf("%v: %s", err, out.String())
+		}
+	}
+}
+
+// Reads beside writes are verified: each word has the original or the written content.
+func TestMixedJobVerifiesReads(t *testing.T) {
+	j := job()
+	j.Pattern, j.ReadPercent = RandMixed, 50
+	for spoil, ok := range map[byte]bool{0: true, 1: false} {
+		f := &fake{name: "fake", do: func(o Operation, p []byte) (int, error) {
+			if !o.Write {
+				fill(p[:256], o.Off, written)
+				fill(p[256:], o.Off+256, original)
+				p[300] ^= spoil
+			}
+			return len(p), nil
+		}}
+		w := newWorker(j, 0, 100, new(atomic.Bool))
+		w.stop.Store(true)
+		if err := (fakeConn{f}).Run(t.Context(), w); err != nil || (w.first == nil) != ok {
+			t.Errorf("%v, %v", err, w.first)
+		}
+	}
+}
+
+// An untimed job has no latencies, and the operations count all the same.
+func TestUntimedJobOmitsLatencies(t *testing.T) {
+	j := job()
+	j.Untimed = true
+	r, err := Run(t.Context(), &fake{name: "fake"}, j, noCPU)
+	if err != nil || r.Operations == 0 || r.Latency.Count() != 0 {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	var out strings.Builder
+	if err := WriteTable(&out, j, []Summary{Summarize(&fake{name: "fake"}, r, nil)}); err != nil || strings.Contains(out.String(), "NaN") {
+		t.Errorf("%v: %s", err, out.String())
+	}
+}
+
 // A plot is well-formed, whatever names and figures.
-func TestWritePlot(t *testing.T) {
+func TestWritePlotIsWellFormed(t *testing.T) {
 	for n, all := range [][]Summary{summaries(), summaries()[2:], nil} {
 		var out bytes.Buffer
 		if err := WritePlot(&out, job(), all); err != nil {

@@ -8,26 +8,28 @@ import (
 	"time"
 )
 
-// Summary is what several runs of a job on one target came to: medians, and the
+// Summary is the outcome of several runs of a job on one target: medians, and the
 // latencies of all of them.
 type Summary struct {
 	Target, Completion       string
 	IOPS, BytesPerSecond     float64
-	Mean, P50, P99, P999     time.Duration
-	Max                      time.Duration
-	ClientPerOp, ServerPerOp time.Duration // the server's is negative if it cannot be told
+	P50                      time.Duration // the median of the runs' medians
+	ClientPerOp, ServerPerOp time.Duration // the server's is negative if it is unknown
+	Took                     time.Duration // of all runs
 	Errors                   uint64
-	Latency                  *Histogram
+	// Direction counts all operations of all runs, Reads and Writes those of a direction.
+	Direction
+	Reads, Writes Direction
 	// Failure is why there are no figures.
 	Failure error
 }
 
 // Compare does a job on several targets in turns, rounds times, each round in an
 // order of its own. A target that fails has its Failure set and is left out of the
-// rounds that follow; only the end of ctx ends it all. What is read is read once before,
-// so that nobody's first turn pays for the disk.
+// rounds that follow; only the end of ctx ends the comparison. A file to read is read once
+// before, so that no target's first turn waits for the disk.
 func Compare(ctx context.Context, targets []Target, j *Job, rounds int, cpu CPU, progress func(Target)) ([]Summary, error) {
-	if !j.Pattern.Writes() {
+	if j.Pattern.Reads() {
 		warm(ctx, targets, j)
 	}
 	runs := make([][]*Result, len(targets))
@@ -67,22 +69,31 @@ func Summarize(t Target, r *Result, err error) Summary {
 }
 
 func summarize(t Target, runs []*Result) Summary {
-	s := Summary{Target: t.Name(), Completion: t.Completion(), Latency: new(Histogram)}
+	s := Summary{Target: t.Name(), Completion: t.Completion()}
+	s.Latency, s.Reads.Latency, s.Writes.Latency = new(Histogram), new(Histogram), new(Histogram)
 	if len(runs) == 0 {
 		return s
 	}
 	for _, r := range runs {
-		s.Latency.Merge(r.Latency)
+		s.Direction.merge(&r.Direction)
+		s.Reads.merge(&r.Reads)
+		s.Writes.merge(&r.Writes)
 		s.Errors += r.Errors
+		s.Took += r.Took
 	}
 	s.IOPS = median(runs, (*Result).IOPS)
 	s.BytesPerSecond = median(runs, (*Result).BytesPerSecond)
 	s.ClientPerOp = median(runs, (*Result).ClientPerOp)
 	s.ServerPerOp = median(runs, (*Result).ServerPerOp)
 	s.P50 = median(runs, func(r *Result) time.Duration { return r.Latency.Quantile(0.5) })
-	s.Mean, s.Max = s.Latency.Mean(), s.Latency.Max()
-	s.P99, s.P999 = s.Latency.Quantile(0.99), s.Latency.Quantile(0.999)
 	return s
+}
+
+// merge adds the operations of another run.
+func (d *Direction) merge(o *Direction) {
+	d.Operations += o.Operations
+	d.Bytes += o.Bytes
+	d.Latency.Merge(o.Latency)
 }
 
 // median is the median of a figure of the runs.

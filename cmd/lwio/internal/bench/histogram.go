@@ -47,7 +47,7 @@ func (h *Histogram) Add(d time.Duration) {
 	h.max = max(h.max, d)
 }
 
-// Merge adds what another one counted.
+// Merge adds the durations of another histogram.
 func (h *Histogram) Merge(o *Histogram) {
 	for i, n := range o.counts {
 		h.counts[i] += n
@@ -57,10 +57,10 @@ func (h *Histogram) Merge(o *Histogram) {
 	h.max = max(h.max, o.max)
 }
 
-// Count is how many durations were counted.
+// Count is the number of durations.
 func (h *Histogram) Count() uint64 { return h.n }
 
-// Mean is their mean, Max the longest.
+// Mean is the mean duration, 0 for an empty histogram.
 func (h *Histogram) Mean() time.Duration {
 	if h.n == 0 {
 		return 0
@@ -71,7 +71,7 @@ func (h *Histogram) Mean() time.Duration {
 // Max is the longest duration.
 func (h *Histogram) Max() time.Duration { return h.max }
 
-// Quantile is a duration that the given part of all is not above.
+// Quantile is the duration that a part q of all durations do not exceed.
 func (h *Histogram) Quantile(q float64) time.Duration {
 	rank := uint64(q*float64(h.n) + 0.5)
 	seen := uint64(0)

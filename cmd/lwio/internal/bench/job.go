@@ -3,7 +3,7 @@ package bench
 import (
 	"errors"
 	"fmt"
-	"strconv"
+	"slices"
 	"strings"
 	"time"
 )
@@ -15,34 +15,80 @@ type Pattern string
 const (
 	RandRead  Pattern = "randread"
 	RandWrite Pattern = "randwrite"
+	RandMixed Pattern = "randrw"
 	SeqRead   Pattern = "read"
 	SeqWrite  Pattern = "write"
+	SeqMixed  Pattern = "rw"
 )
 
-// Writes tells whether the operations are writes.
-func (p Pattern) Writes() bool { return p == RandWrite || p == SeqWrite }
+// patterns are all patterns.
+var patterns = []Pattern{RandRead, RandWrite, RandMixed, SeqRead, SeqWrite, SeqMixed}
 
-// random tells whether the offsets are.
-func (p Pattern) random() bool { return p == RandRead || p == RandWrite }
+// Reads reports whether some operations are reads, Writes whether some are writes.
+func (p Pattern) Reads() bool { return p != RandWrite && p != SeqWrite }
+
+// Writes reports whether some operations are writes.
+func (p Pattern) Writes() bool { return p != RandRead && p != SeqRead }
+
+// mixed reports whether there are both.
+func (p Pattern) mixed() bool { return p.Reads() && p.Writes() }
+
+// random reports whether the offsets are random.
+func (p Pattern) random() bool { return p == RandRead || p == RandWrite || p == RandMixed }
+
+// Engine is the interface by which operations are submitted.
+type Engine string
+
+// The engines.
+const (
+	// EngineAuto is EngineBatch over RDMA with several operations in flight, else EngineSync.
+	EngineAuto Engine = ""
+	// EngineBatch keeps the operations of a connection in flight from one goroutine.
+	EngineBatch Engine = "batch"
+	// EngineSync makes blocking calls, each operation in flight from a goroutine of its own.
+	EngineSync Engine = "sync"
+	// EngineVec makes one vectored call for as many contiguous blocks as are in flight.
+	EngineVec Engine = "vec"
+)
+
+// engines are the engines that a user may choose.
+var engines = []Engine{EngineBatch, EngineSync, EngineVec}
 
 // Job is what to measure.
 type Job struct {
 	Pattern Pattern
+	// ReadPercent is the share of reads of a mixed pattern, 0 to 100.
+	ReadPercent int
 	// BlockSize is the size of one operation, FileSize that of the file, in bytes.
 	BlockSize int
 	FileSize  int64
 	// Depth is the number of operations in flight of each of Jobs connections.
 	Depth, Jobs int
-	// Runtime is how long operations are begun; each connection begins one at least.
-	Runtime time.Duration
-	// Verify checks every byte read, and reads back what was written.
+	Engine      Engine
+	// BatchComplete is how many completions EngineBatch waits for at a time; 0 means 1.
+	// With Depth, all operations are submitted together and all are waited for.
+	BatchComplete int
+	// Ramp is how long the load runs before it is measured. Runtime is how long operations
+	// are begun; each connection begins at least one.
+	Ramp, Runtime time.Duration
+	// Verify checks every byte read, and reads back the written blocks.
 	Verify bool
-	// CRC is what there is to say of iWARP's CRCs: on, off.
+	// Untimed omits the latencies, whose clock readings cost as much as a tenth of a local read.
+	Untimed bool
+	// CRC describes the CRCs of iWARP: on, off.
 	CRC string
 }
 
-// verifiesWrites tells whether to read back what was written.
+// verifiesWrites reports whether the written blocks are read back.
 func (j *Job) verifiesWrites() bool { return j.Verify && j.Pattern.Writes() }
+
+// width is the number of blocks of one call.
+func (j *Job) width() int64 {
+	if j.Engine == EngineVec {
+		return int64(j.Depth)
+	}
+	return 1
+}
 
 // Limits of a job.
 const (
@@ -51,53 +97,40 @@ const (
 	maxJobs  = 1024
 )
 
-// Check tells what is wrong with a job.
+// Check returns the first mistake of a job, by the flag that made it.
 func (j *Job) Check() error {
-	switch j.Pattern {
-	case RandRead, RandWrite, SeqRead, SeqWrite:
-	default:
-		return fmt.Errorf("--rw %s: it is one of %s, %s, %s, %s", j.Pattern, RandRead, RandWrite, SeqRead, SeqWrite)
-	}
 	switch {
+	case !slices.Contains(patterns, j.Pattern):
+		return fmt.Errorf("--rw %s: it is one of %s", j.Pattern, list(patterns))
+	case j.Engine != EngineAuto && !slices.Contains(engines, j.Engine):
+		return fmt.Errorf("--ioengine %s: it is one of %s", j.Engine, list(engines))
+	case j.ReadPercent < 0 || j.ReadPercent > 100:
+		return errors.New("--rwmixread: it is 0 to 100")
 	case j.BlockSize < 1 || j.BlockSize > maxBlock:
 		return fmt.Errorf("--bs: a block has 1 byte to %s", FormatSize(maxBlock))
 	case j.Depth < 1 || j.Depth > maxDepth:
 		return fmt.Errorf("--iodepth: it is 1 to %d", maxDepth)
+	case j.BatchComplete < 0 || j.BatchComplete > j.Depth:
+		return errors.New("--iodepth-batch-complete: it is at most --iodepth")
 	case j.Jobs < 1 || j.Jobs > maxJobs:
 		return fmt.Errorf("--numjobs: it is 1 to %d", maxJobs)
 	case j.Runtime <= 0:
 		return errors.New("--runtime: it must be more than 0")
-	case j.FileSize < int64(j.BlockSize):
-		return fmt.Errorf("a file of %s has no block of %s", FormatSize(j.FileSize), FormatSize(int64(j.BlockSize)))
+	case j.Ramp < 0:
+		return errors.New("--ramp-time: it must not be negative")
+	case j.FileSize < j.width()*int64(j.BlockSize):
+		return fmt.Errorf("a file of %s has no %d blocks of %s", FormatSize(j.FileSize), j.width(), FormatSize(int64(j.BlockSize)))
 	case j.Verify && j.BlockSize%wordSize != 0:
 		return fmt.Errorf("--verify: blocks must be multiples of %d bytes", wordSize)
 	}
 	return nil
 }
 
-// ParseSize reads a size in bytes as fio writes it: 4k, 64KiB, 1m, 1g. The units
-// are powers of 1024.
-func ParseSize(s string) (int64, error) {
-	digits := strings.TrimRight(strings.ToLower(s), "kmgtib")
-	n, err := strconv.ParseInt(digits, 10, 64)
-	shift, ok := map[string]int{
-		"": 0, "b": 0, "k": 10, "kb": 10, "kib": 10, "m": 20, "mb": 20, "mib": 20, "g": 30, "gb": 30, "gib": 30, "t": 40, "tb": 40, "tib": 40,
-	}[strings.ToLower(s[len(digits):])]
-	if err != nil || !ok || n <= 0 || n > 1<<62>>shift {
-		return 0, fmt.Errorf("%q is no size, such as 4k or 1m", s)
+// list joins names for a message.
+func list[T ~string](names []T) string {
+	var all []string
+	for _, n := range names {
+		all = append(all, string(n))
 	}
-	return n << shift, nil
-}
-
-// FormatSize is what ParseSize reads.
-func FormatSize(n int64) string {
-	for _, u := range []struct {
-		shift int
-		name  string
-	}{{40, "t"}, {30, "g"}, {20, "m"}, {10, "k"}} {
-		if n >= 1<<u.shift && n%(1<<u.shift) == 0 {
-			return strconv.FormatInt(n>>u.shift, 10) + u.name
-		}
-	}
-	return strconv.FormatInt(n, 10)
+	return strings.Join(all, ", ")
 }

@@ -16,7 +16,7 @@ const (
 	plotInner             = 300
 )
 
-// colours of the targets, told apart in print too.
+// colours of the targets; they differ in print too.
 var colours = []string{"#1b6ca8", "#c8553d", "#3a7d44", "#8b5fbf", "#b8860b", "#4a4e69", "#00798c", "#a23b72", "#6b705c"}
 
 // WritePlot draws the summaries of a job as SVG: the distributions of latency on
@@ -45,7 +45,7 @@ func WritePlot(out io.Writer, j *Job, all []Summary) error {
 	return err
 }
 
-// bounds are the powers of ten around all latencies, in microseconds, and the
+// bounds returns the powers of ten around all latencies, in microseconds, and the
 // highest rate.
 func bounds(all []Summary) (least, most, rate float64) {
 	least, most = 6, -1
@@ -59,7 +59,7 @@ func bounds(all []Summary) (least, most, rate float64) {
 	return least, math.Max(most, least+1), math.Max(rate, 1)
 }
 
-// across is where a latency lies.
+// across is the horizontal position of a latency.
 func across(us, least, most float64) float64 {
 	x := (math.Log10(math.Max(us, 0.1)) - least) / (most - least)
 	return plotLeft + curveWidth*math.Min(math.Max(x, 0), 1)
@@ -79,7 +79,7 @@ func axes(b *strings.Builder, least, most float64) {
 	}
 }
 
-// curve draws which part of the operations took at most how long.
+// curve draws the distribution function of the latencies.
 func curve(b *strings.Builder, h *Histogram, least, most float64, colour string) {
 	fmt.Fprintf(b, `<polyline fill="none" stroke="%s" stroke-width="2" points="`, colour)
 	for i := 0; i <= 200; i++ {

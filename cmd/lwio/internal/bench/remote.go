@@ -5,34 +5,37 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"time"
+	"sync"
 
 	"lwio"
 )
 
 // Remote is a file of a share over one transport.
 type Remote struct {
-	// Transport is its name, "" for what a client takes, and Mode how operations end, ""
-	// for how they do by themselves.
+	// Transport is its name, "" for the client's choice, and Mode how operations complete, ""
+	// for the default.
 	Transport, Mode string
 	// Path is the file's name in the share.
 	Path string
-	// Dial connects a client of its own.
+	// Dial connects a client for each connection.
 	Dial func(ctx context.Context) (*lwio.Client, error)
 
-	used string // the transport that a client took
+	mu   sync.Mutex
+	used string // the transport that a client chose
 }
 
-// Name is the transport's, which Open finds out if it was left open.
+// Name is the transport's, which Open learns if it was left to the client.
 func (r *Remote) Name() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	if r.Transport == "" {
 		return r.used
 	}
 	return r.Transport
 }
 
-// Completion is the mode; "" for SMB, which has no choice, and for a transport that Open
-// has yet to find out.
+// Completion is the mode; "" for SMB, which has no choice, and for a transport that is
+// not known yet.
 func (r *Remote) Completion() string {
 	switch name := r.Name(); {
 	case name == "" || name == lwio.TransportSMB:
@@ -43,115 +46,114 @@ func (r *Remote) Completion() string {
 	return r.Mode
 }
 
-// Open connects, opens the file, and makes the memory that is read into or written from.
-func (r *Remote) Open(ctx context.Context, j *Job) (Lane, error) {
+// Open connects, opens the file, and allocates the memory of the operations in flight.
+func (r *Remote) Open(ctx context.Context, j *Job) (_ Conn, err error) {
 	c, err := r.Dial(ctx)
 	if err != nil {
 		return nil, err
 	}
+	rc := &remoteConn{c: c}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, rc.Close())
+		}
+	}()
 	flag := os.O_RDONLY
 	if j.Pattern.Writes() {
 		flag = os.O_RDWR
 	}
-	f, err := c.OpenFile(ctx, r.Path, flag, 0)
-	if err != nil {
-		return nil, errors.Join(err, c.Close())
+	if rc.f, err = c.OpenFile(ctx, r.Path, flag, 0); err != nil {
+		return nil, err
 	}
+	r.mu.Lock()
 	r.used = c.Transport().Name
-	if r.used != r.Name() {
-		return nil, errors.Join(fmt.Errorf("the data would go by %s", r.used), f.Close(), c.Close())
+	r.mu.Unlock()
+	if used := c.Transport().Name; used != r.Name() {
+		return nil, fmt.Errorf("the data would go by %s", used)
 	}
-	l := &remoteLane{c: c, f: f}
-	if c.Transport().RDMA() {
-		if err := l.allocate(ctx, j); err != nil {
-			return nil, errors.Join(err, l.Close())
-		}
+	if err := rc.allocate(ctx, j); err != nil {
+		return nil, err
 	}
-	return l, nil
+	return rc, nil
 }
 
-type remoteLane struct {
+type remoteConn struct {
 	c    *lwio.Client
 	f    *lwio.File
 	bufs []*lwio.Buffer
-	mem  [][]byte // of each operation in flight, parts of bufs; none over SMB
+	mem  [][]byte // of each operation in flight; parts of bufs over RDMA
 }
 
-// Run keeps the operations in flight from one goroutine, whose time is not that of
-// many; SMB has each in a call of its own, which waits.
-func (l *remoteLane) Run(ctx context.Context, w *Worker) error {
-	do := l.f.ReadAtContext
-	if w.Job.Pattern.Writes() {
-		do = l.f.WriteAtContext
+// Run does the operations by the job's engine.
+func (c *remoteConn) Run(ctx context.Context, w *Worker) error {
+	engine := w.Job.Engine
+	if engine == EngineAuto {
+		engine = EngineSync
+		if c.c.Transport().RDMA() && w.Job.Depth > 1 {
+			engine = EngineBatch
+		}
 	}
-	switch {
-	case !l.c.Transport().RDMA():
-		w.Shared(w.Job.Depth, func(o Operation, p []byte) (int, error) { return do(ctx, p, o.Off) })
-		return nil
-	case w.Job.Depth > 1:
-		return l.batch(ctx, w)
+	switch engine {
+	case EngineBatch:
+		return c.batch(ctx, w)
+	case EngineVec:
+		c.vectors(ctx, w)
+	default:
+		w.Calls(c.mem, func(o Operation, p []byte) (int, error) {
+			if o.Write {
+				return c.f.WriteAtContext(ctx, p, o.Off)
+			}
+			return c.f.ReadAtContext(ctx, p, o.Off)
+		})
 	}
-	l.calls(w, func(o Operation, p []byte) (int, error) { return do(ctx, p, o.Off) })
 	return nil
 }
 
-// calls does one operation after the other in registered memory.
-func (l *remoteLane) calls(w *Worker, do func(o Operation, p []byte) (int, error)) {
-	for p := l.mem[0]; ; {
-		o, ok := w.Next(time.Now())
-		if !ok {
-			return
-		}
-		if w.Job.Pattern.Writes() {
-			w.Fill(o, p)
-		}
-		n, err := do(o, p)
-		w.Done(o, p, n, err, time.Now())
-	}
-}
-
-// batch does the operations in registered memory.
-func (l *remoteLane) batch(ctx context.Context, w *Worker) error {
-	b := l.c.NewBatch(w.Job.Depth)
-	defer b.Close() // takes the memory back
+// batch keeps the operations in flight from one goroutine, whose time is not that of many.
+func (c *remoteConn) batch(ctx context.Context, w *Worker) error {
+	b := c.c.NewBatch(w.Job.Depth)
+	defer b.Close() // returns the memory
 	ops := make([]Operation, w.Job.Depth)
 	idle := make([]uint64, w.Job.Depth)
 	for i := range idle {
 		idle[i] = uint64(i)
 	}
-	var now time.Time // what comes together was seen at one time
 	for {
-		if err := l.queue(b, w, ops, idle); err != nil {
+		if err := c.queue(b, w, ops, idle); err != nil {
 			return err
 		}
 		if b.Pending() == 0 {
 			return nil
 		}
-		done, err := b.Wait(ctx, 1)
-		idle, now = idle[:0], time.Now()
-		for _, c := range done {
-			w.Done(ops[c.Tag], l.mem[c.Tag], c.N, c.Err, now)
-			idle = append(idle, c.Tag)
-		}
-		if err != nil {
-			return err
+		idle = idle[:0]
+		for len(idle) == 0 || len(idle) < w.Job.BatchComplete && b.Pending() > 0 {
+			done, err := b.Wait(ctx, max(w.Job.BatchComplete-len(idle), 1))
+			now := w.Now() // completions of one Wait were seen at one time
+			for _, d := range done {
+				w.Done(ops[d.Tag], c.mem[d.Tag], d.N, d.Err, now)
+				idle = append(idle, d.Tag)
+			}
+			if err != nil {
+				return err
+			}
 		}
 	}
 }
 
-// queue gives each idle place in the batch its next operation.
-func (l *remoteLane) queue(b *lwio.Batch, w *Worker, ops []Operation, idle []uint64) (err error) {
-	now := time.Now()
+// queue gives each idle entry of the batch its next operation.
+func (c *remoteConn) queue(b *lwio.Batch, w *Worker, ops []Operation, idle []uint64) (err error) {
+	now := w.Now()
 	for _, i := range idle {
 		o, ok := w.Next(now)
 		if !ok {
 			return nil
 		}
-		if ops[i] = o; w.Job.Pattern.Writes() {
-			w.Fill(o, l.mem[i])
-			err = b.Write(l.f, l.mem[i], o.Off, i)
+		ops[i] = o
+		w.Fill(o, c.mem[i])
+		if o.Write {
+			err = b.Write(c.f, c.mem[i], o.Off, i)
 		} else {
-			err = b.Read(l.f, l.mem[i], o.Off, i)
+			err = b.Read(c.f, c.mem[i], o.Off, i)
 		}
 		if err != nil {
 			return err
@@ -160,41 +162,72 @@ func (l *remoteLane) queue(b *lwio.Batch, w *Worker, ops []Operation, idle []uin
 	return nil
 }
 
-// maxRegion bounds one piece of a lane's memory, in bytes.
-const maxRegion = 256 << 20
-
-// allocate makes registered memory for each operation in flight, in as few pieces as may be.
-func (l *remoteLane) allocate(ctx context.Context, j *Job) error {
-	for len(l.mem) < j.Depth {
-		n := min(max(maxRegion/j.BlockSize, 1), j.Depth-len(l.mem))
-		b, err := l.c.Alloc(ctx, n*j.BlockSize)
-		if err != nil {
-			return err
+// vectors moves all blocks by one vectored call after the other.
+func (c *remoteConn) vectors(ctx context.Context, w *Worker) {
+	size := int64(w.Job.BlockSize)
+	block := func(o Operation, i int) Operation { o.Off += int64(i) * size; return o }
+	for {
+		o, ok := w.Next(w.Now())
+		if !ok {
+			return
 		}
-		l.bufs = append(l.bufs, b)
-		for p := b.Bytes(); len(p) > 0; p = p[j.BlockSize:] {
-			l.mem = append(l.mem, p[:j.BlockSize:j.BlockSize])
+		do := c.f.ReadVec
+		if o.Write {
+			do = c.f.WriteVec
+			for i, p := range c.mem {
+				w.Fill(block(o, i), p)
+			}
+		}
+		n, err := do(ctx, c.mem, o.Off)
+		now := w.Now()
+		for i, p := range c.mem {
+			w.Done(block(o, i), p, max(min(n-i*w.Job.BlockSize, w.Job.BlockSize), 0), err, now)
 		}
 	}
-	touch(l.mem)
+}
+
+// maxRegion bounds one allocation of a connection's memory, in bytes.
+const maxRegion = 256 << 20
+
+// allocate makes the memory of each operation in flight, registered over RDMA, in as few
+// allocations as possible.
+func (c *remoteConn) allocate(ctx context.Context, j *Job) error {
+	for len(c.mem) < j.Depth {
+		n := min(max(maxRegion/j.BlockSize, 1), j.Depth-len(c.mem)) * j.BlockSize
+		var mem []byte
+		if c.c.Transport().RDMA() {
+			b, err := c.c.Alloc(ctx, n)
+			if err != nil {
+				return err
+			}
+			c.bufs = append(c.bufs, b)
+			mem = b.Bytes()
+		} else {
+			mem = make([]byte, n)
+		}
+		c.mem = append(c.mem, cut(mem, j.BlockSize)...)
+	}
 	return nil
 }
 
 // ReadAt reads outside the measurement.
-func (l *remoteLane) ReadAt(ctx context.Context, p []byte, off int64) (int, error) {
-	return l.f.ReadAtContext(ctx, p, off)
+func (c *remoteConn) ReadAt(ctx context.Context, p []byte, off int64) (int, error) {
+	return c.f.ReadAtContext(ctx, p, off)
 }
 
 // WriteAt writes outside the measurement.
-func (l *remoteLane) WriteAt(ctx context.Context, p []byte, off int64) (int, error) {
-	return l.f.WriteAtContext(ctx, p, off)
+func (c *remoteConn) WriteAt(ctx context.Context, p []byte, off int64) (int, error) {
+	return c.f.WriteAtContext(ctx, p, off)
 }
 
 // Close closes file and connection, and frees the memory.
-func (l *remoteLane) Close() error {
+func (c *remoteConn) Close() error {
 	var errs []error
-	for _, b := range l.bufs {
+	for _, b := range c.bufs {
 		errs = append(errs, b.Close())
 	}
-	return errors.Join(append(errs, l.f.Close(), l.c.Close())...)
+	if c.f != nil {
+		errs = append(errs, c.f.Close())
+	}
+	return errors.Join(append(errs, c.c.Close())...)
 }

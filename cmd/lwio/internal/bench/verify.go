@@ -5,20 +5,20 @@ import (
 	"fmt"
 )
 
-// restore gives a file its original content again, which what is written differs
-// from: whatever a job before has left, a write that is lost shows.
-func restore(ctx context.Context, l Lane, j *Job) error {
+// restore gives a file its original content again, which differs from the written one, so
+// that a lost write shows whatever an earlier job has left.
+func restore(ctx context.Context, c Conn, j *Job) error {
 	return FillFile(j.FileSize, func(p []byte, off int64) error {
-		if n, err := l.WriteAt(ctx, p, off); err != nil || n < len(p) {
+		if n, err := c.WriteAt(ctx, p, off); err != nil || n < len(p) {
 			return fmt.Errorf("restore at offset %d: %d of %d bytes: %w", off, n, len(p), err)
 		}
 		return nil
 	})
 }
 
-// readBack verifies all of a file: the blocks that the workers wrote hold that, and
-// the others what restore gave them.
-func readBack(ctx context.Context, l Lane, j *Job, workers []*Worker) error {
+// readBack verifies all of a file: the blocks that the workers wrote have the written
+// content, the others that of restore.
+func readBack(ctx context.Context, c Conn, j *Job, workers []*Worker) error {
 	bs := int64(j.BlockSize)
 	wrote := newBlocks(j.FileSize / bs)
 	for _, w := range workers {
@@ -27,7 +27,7 @@ func readBack(ctx context.Context, l Lane, j *Job, workers []*Worker) error {
 	p := make([]byte, max(1<<20/bs, 1)*bs)
 	for off := int64(0); off < j.FileSize; {
 		n := int(min(int64(len(p)), j.FileSize-off))
-		if m, err := l.ReadAt(ctx, p[:n], off); m < n {
+		if m, err := c.ReadAt(ctx, p[:n], off); m < n {
 			return fmt.Errorf("read back at offset %d: %d of %d bytes: %w", off, m, n, err)
 		}
 		for at := 0; at < n; at += j.BlockSize {

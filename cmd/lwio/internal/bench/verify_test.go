@@ -9,37 +9,37 @@ import (
 	"testing"
 )
 
-// spoiled is a local file whose lanes do something else with an operation than they
-// tell.
+// spoiled is a local file whose connections do something else with an operation than they
+// report.
 type spoiled struct {
 	Local
 	do func(f *os.File, o Operation, p []byte)
 }
 
-type spoiledLane struct {
-	*localLane
+type spoiledConn struct {
+	*localConn
 	do func(f *os.File, o Operation, p []byte)
 }
 
-func (s *spoiled) Open(ctx context.Context, j *Job) (Lane, error) {
+func (s *spoiled) Open(ctx context.Context, j *Job) (Conn, error) {
 	l, err := s.Local.Open(ctx, j)
 	if err != nil {
 		return nil, err
 	}
-	return spoiledLane{l.(*localLane), s.do}, nil
+	return spoiledConn{l.(*localConn), s.do}, nil
 }
 
-func (l spoiledLane) Run(_ context.Context, w *Worker) error {
-	w.Shared(w.Job.Depth, func(o Operation, p []byte) (int, error) {
-		l.do(l.f, o, p)
+func (c spoiledConn) Run(_ context.Context, w *Worker) error {
+	w.Calls(c.mem, func(o Operation, p []byte) (int, error) {
+		c.do(c.f, o, p)
 		return len(p), nil
 	})
 	return nil
 }
 
-// TestVerifyWrites finds writes that were told and not done, also on a file that was
-// written by a job before, and writes that were not told.
-func TestVerifyWrites(t *testing.T) {
+// Verification finds writes that were reported and not done, also on a file that an earlier
+// job wrote, and writes that were not reported.
+func TestVerifyFindsLostAndStrayWrites(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "f")
 	j := job()
 	j.Pattern, j.FileSize = RandWrite, 100_000/8*8
@@ -71,26 +71,26 @@ func TestVerifyWrites(t *testing.T) {
 // readOnly cannot be restored.
 type readOnly struct{ fake }
 
-func (r *readOnly) Open(ctx context.Context, j *Job) (Lane, error) {
+func (r *readOnly) Open(ctx context.Context, j *Job) (Conn, error) {
 	l, err := r.fake.Open(ctx, j)
-	return readOnlyLane{l}, err
+	return readOnlyConn{l}, err
 }
 
-type readOnlyLane struct{ Lane }
+type readOnlyConn struct{ Conn }
 
-func (readOnlyLane) WriteAt(context.Context, []byte, int64) (int, error) { return 0, os.ErrPermission }
+func (readOnlyConn) WriteAt(context.Context, []byte, int64) (int, error) { return 0, os.ErrPermission }
 
-func TestNotRestored(t *testing.T) {
+func TestRunReportsFailedRestore(t *testing.T) {
 	j := job()
 	j.Pattern = SeqWrite
-	r := &readOnly{fake{name: "fake"}}
-	if _, err := Run(t.Context(), r, j, noCPU); !errors.Is(err, os.ErrPermission) || r.lanes != 0 {
-		t.Errorf("%v, %d lanes open", err, r.lanes)
+	r := &readOnly{fake: fake{name: "fake"}}
+	if _, err := Run(t.Context(), r, j, noCPU); !errors.Is(err, os.ErrPermission) || r.conns.Load() != 0 {
+		t.Errorf("%v, %d connections open", err, r.conns.Load())
 	}
 }
 
-// A set of blocks has what was added, to it or to what was merged into it.
-func TestBlocks(t *testing.T) {
+// A set of blocks has the blocks that were added to it or to a set merged into it.
+func TestBlocksMerge(t *testing.T) {
 	a, b := newBlocks(130), newBlocks(130)
 	a.add(0)
 	a.add(63)

@@ -6,11 +6,11 @@ import (
 	"lwio/internal/host"
 )
 
-// warmChunk is what warm reads at a time, in bytes.
+// warmChunk is the size of a read of warm, in bytes.
 const warmChunk = 1 << 20
 
-// warm reads the file by the first target that can, so that it is in the page cache: as
-// much of it as this host has memory. A target that fails says so when it is measured.
+// warm reads the file by the first target that can, so that it is in the page cache, at most
+// as much of it as this host has memory. The failure of a target shows when it is measured.
 func warm(ctx context.Context, targets []Target, j *Job) {
 	size := min(j.FileSize, host.TotalMemory())
 	for _, t := range targets {
@@ -22,14 +22,14 @@ func warm(ctx context.Context, targets []Target, j *Job) {
 
 // readOnce reads the first size bytes of the file.
 func readOnce(ctx context.Context, t Target, j *Job, size int64) error {
-	l, err := t.Open(ctx, j)
+	c, err := t.Open(ctx, j)
 	if err != nil {
 		return err
 	}
-	defer l.Close()
+	defer c.Close()
 	p := make([]byte, min(warmChunk, size))
 	for off := int64(0); off < size && ctx.Err() == nil; off += int64(len(p)) {
-		if _, err := l.ReadAt(ctx, p[:min(int64(len(p)), size-off)], off); err != nil {
+		if _, err := c.ReadAt(ctx, p[:min(int64(len(p)), size-off)], off); err != nil {
 			return err
 		}
 	}

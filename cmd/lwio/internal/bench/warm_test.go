@@ -26,8 +26,8 @@ func TestCompareReadsFirst(t *testing.T) {
 				first = good.read
 			}
 		})
-		if err != nil || first != c.want || good.lanes != 0 {
-			t.Errorf("%s of %d bytes: %d were read before, want %d; %d lanes open, %v", c.pattern, c.size, first, c.want, good.lanes, err)
+		if err != nil || first != c.want || good.conns.Load() != 0 {
+			t.Errorf("%s of %d bytes: %d were read before, want %d; %d connections open, %v", c.pattern, c.size, first, c.want, good.conns.Load(), err)
 		}
 	}
 }

@@ -8,69 +8,98 @@ import (
 	"time"
 )
 
+// rampOperations is the least number of operations of a connection before it is measured:
+// among a thousand connections each does few in a time that is long enough for one.
+const rampOperations = 64
+
 // Operation is one read or write.
 type Operation struct {
 	Off   int64
+	Write bool
 	begun time.Time
 }
 
-// Worker gives a lane its operations and counts them. Next and Done may be called
-// by several goroutines only if the lane has several; see Shared.
+// tally counts the successful operations of one direction.
+type tally struct {
+	operations, bytes uint64
+	latency           *Histogram // nil if the job is untimed
+}
+
+// Worker gives a connection its operations and counts them. Next and Done may be called
+// by several goroutines only through Calls.
 type Worker struct {
 	Job  *Job
 	stop *atomic.Bool
 
-	mu     sync.Mutex // of Shared
 	rng    *rand.Rand
-	next   int64
-	step   int64
-	begun  bool // an operation was given
-	blocks int64
-	seen   Histogram
+	next   int64 // block of the next sequential operation
+	blocks int64 // at which an operation may begin
+	given  int   // operations that Next returned
+	least  int   // operations that are given whatever the time
+	reads  tally
+	writes tally
 	errors uint64
-	first  error // of them
-	bytes  uint64
+	first  error  // of them
 	wrote  blocks // if the job verifies writes
 }
 
-// newWorker makes the worker of lane i.
-func newWorker(j *Job, i int, stop *atomic.Bool) *Worker {
-	blocks := j.FileSize / int64(j.BlockSize)
-	w := &Worker{Job: j, stop: stop, blocks: blocks, step: 1}
+// newWorker makes the worker of connection i.
+func newWorker(j *Job, i, least int, stop *atomic.Bool) *Worker {
+	all := j.FileSize / int64(j.BlockSize)
+	w := &Worker{Job: j, stop: stop, blocks: all - j.width() + 1, least: least}
 	w.rng = rand.New(rand.NewPCG(uint64(i)+1, uint64(j.BlockSize)))
-	w.next = blocks * int64(i) / int64(j.Jobs) // each its own part of the file
+	w.next = all * int64(i) / int64(j.Jobs) // each its own part of the file
 	if j.verifiesWrites() {
-		w.wrote = newBlocks(blocks)
+		w.wrote = newBlocks(all)
+	}
+	if !j.Untimed {
+		w.reads.latency, w.writes.latency = new(Histogram), new(Histogram)
 	}
 	return w
 }
 
-// Next is the next operation, which begins now; false when the time is over, but not
-// before there was one.
+// Now is the time, or zero if the job is untimed.
+func (w *Worker) Now() time.Time {
+	if w.Job.Untimed {
+		return time.Time{}
+	}
+	return time.Now()
+}
+
+// Next returns the next operation, which begins now. It returns false when the time is
+// over, though not before the least number of operations.
 func (w *Worker) Next(now time.Time) (Operation, bool) {
-	if w.begun && w.stop.Load() {
+	if w.given >= w.least && w.stop.Load() {
 		return Operation{}, false
 	}
-	w.begun = true
+	w.given++
 	block := w.next % w.blocks
-	w.next++
+	w.next += w.Job.width()
 	if w.Job.Pattern.random() {
 		block = w.rng.Int64N(w.blocks)
 	}
-	return Operation{Off: block * int64(w.Job.BlockSize), begun: now}, true
+	write := w.Job.Pattern.Writes()
+	if w.Job.Pattern.mixed() {
+		write = w.rng.IntN(100) >= w.Job.ReadPercent
+	}
+	return Operation{Off: block * int64(w.Job.BlockSize), Write: write, begun: now}, true
 }
 
-// Fill makes p what an operation writes.
-func (w *Worker) Fill(o Operation, p []byte) { fill(p, o.Off, written) }
+// Fill gives p the content that an operation is to write. Without verification p keeps the
+// content that it has.
+func (w *Worker) Fill(o Operation, p []byte) {
+	if o.Write && w.Job.Verify {
+		fill(p, o.Off, written)
+	}
+}
 
-// Done tells that an operation is over now; p is what was read or written.
+// Done counts an operation that is complete now; p is its block.
 func (w *Worker) Done(o Operation, p []byte, n int, err error, now time.Time) {
-	took := now.Sub(o.begun)
 	if err == nil && n < w.Job.BlockSize {
 		err = fmt.Errorf("%d bytes at offset %d, not %d", n, o.Off, w.Job.BlockSize)
 	}
-	if err == nil && w.Job.Verify && !w.Job.Pattern.Writes() {
-		err = verify(p[:n], o.Off, original)
+	if err == nil && w.Job.Verify && !o.Write {
+		err = w.verify(p[:n], o.Off)
 	}
 	if err != nil {
 		if w.errors++; w.first == nil {
@@ -78,34 +107,58 @@ func (w *Worker) Done(o Operation, p []byte, n int, err error, now time.Time) {
 		}
 		return
 	}
-	w.seen.Add(took)
-	w.bytes += uint64(n)
-	if w.wrote != nil {
-		w.wrote.add(o.Off / int64(w.Job.BlockSize))
+	t := &w.reads
+	if o.Write {
+		t = &w.writes
+		if w.wrote != nil {
+			w.wrote.add(o.Off / int64(w.Job.BlockSize))
+		}
+	}
+	t.operations++
+	t.bytes += uint64(n)
+	if t.latency != nil {
+		t.latency.Add(now.Sub(o.begun))
 	}
 }
 
-// Shared lets several goroutines use the worker: each does all that do says of one
-// operation after the other.
-func (w *Worker) Shared(goroutines int, do func(o Operation, p []byte) (int, error)) {
+// verify checks a block that was read; beside writes it may have been written.
+func (w *Worker) verify(p []byte, off int64) error {
+	if w.Job.Pattern.mixed() {
+		return verify(p, off, original, written)
+	}
+	return verify(p, off, original)
+}
+
+// Calls does the operations one after the other on each of some goroutines, one for each
+// block of memory, by calling do.
+func (w *Worker) Calls(mem [][]byte, do func(o Operation, p []byte) (int, error)) {
+	if len(mem) == 1 {
+		for {
+			o, ok := w.Next(w.Now())
+			if !ok {
+				return
+			}
+			w.Fill(o, mem[0])
+			n, err := do(o, mem[0])
+			w.Done(o, mem[0], n, err, w.Now())
+		}
+	}
+	var mu sync.Mutex // guards w
 	var wg sync.WaitGroup
-	for range goroutines {
+	for _, p := range mem {
 		wg.Go(func() {
-			p := make([]byte, w.Job.BlockSize)
 			for {
-				w.mu.Lock()
-				o, ok := w.Next(time.Now())
-				w.mu.Unlock()
+				mu.Lock()
+				o, ok := w.Next(w.Now())
+				mu.Unlock()
 				if !ok {
 					return
 				}
-				if w.Job.Pattern.Writes() {
-					w.Fill(o, p)
-				}
+				w.Fill(o, p)
 				n, err := do(o, p)
-				w.mu.Lock()
-				w.Done(o, p, n, err, time.Now())
-				w.mu.Unlock()
+				mu.Lock()
+				w.Done(o, p, n, err, w.Now())
+				mu.Unlock()
 			}
 		})
 	}
