@@ -154,7 +154,7 @@ func (s *Server) Stats() Stats {
 	st := s.engine.count.snapshot()
 	smb := s.smb.Stats()
 	st.SMB, st.Sessions = smb.Connections, smb.Sessions
-	st.SMBAuthFailures, st.SMBAuthBraked, st.BadSignatures = smb.AuthFailures, smb.AuthBraked, smb.BadSignatures
+	st.SMBAuthFailures, st.SMBAuthLimited, st.BadSignatures = smb.AuthFailures, smb.AuthLimited, smb.BadSignatures
 	st.SMBAccepted, st.SMBRefused = smb.Accepted, smb.Refused
 	st.SMBReads, st.SMBWrites = Count{smb.Reads, smb.ReadBytes}, Count{smb.Writes, smb.WrittenBytes}
 	st.Slowed += smb.Slowed

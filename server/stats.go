@@ -30,9 +30,10 @@ type Stats struct {
 	// SMBMemory is taken by long SMB messages now, ReadMemory by reads over RDMA, in
 	// bytes, of MaxSMBMemory and MaxReadMemory.
 	SMBMemory, MaxSMBMemory, ReadMemory, MaxReadMemory int64
-	// SMBAuthFailures and BadSignatures are what SMB refused; SMBAuthBraked are those
-	// of the former whose password was not looked at, after too many wrong ones.
-	SMBAuthFailures, SMBAuthBraked, BadSignatures uint64
+	// SMBAuthFailures counts failed SMB authentications; SMBAuthLimited counts those of them
+	// whose password was not compared, after too many wrong ones. BadSignatures counts SMB
+	// messages with a wrong signature.
+	SMBAuthFailures, SMBAuthLimited, BadSignatures uint64
 	// Accepted and Rejected count RDMA connections, AuthFailures those that
 	// failed AUTH, Cut those that the server ended for a violation or a stall, Lost
 	// those that broke: not those whose client left, or logged off.

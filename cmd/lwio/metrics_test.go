@@ -48,7 +48,7 @@ func TestMetrics(t *testing.T) {
 		`lwio_rdma_connections_total{outcome="accepted"} 1`,
 		`lwio_auth_failures_total{protocol="smb"} 0`,
 		`lwio_credit_budget 8192`,
-		`lwio_auth_failures_total{protocol="lwio"} 0`, `lwio_auth_braked_total 0`, `lwio_bad_signatures_total 0`,
+		`lwio_auth_failures_total{protocol="lwio"} 0`, `lwio_auth_limited_total 0`, `lwio_bad_signatures_total 0`,
 		`lwio_rdma_connections_total{outcome="lost"} 0`, `lwio_rdma_connections_total{outcome="rejected"} 0`,
 		`lwio_smb_connections_total{outcome="accepted"} 1`, `lwio_smb_connections_total{outcome="refused"} 0`,
 		`lwio_smb_operations_total{op="read"} 0`, `lwio_smb_bytes_total{op="write"} 0`,

@@ -2,28 +2,28 @@ package smbserver
 
 import "sync"
 
-// headroom precedes every answer: the length word of the transport.
+// headroom is the length of the transport's header before every message, in bytes.
 //
 // Source: [MS-SMB2 2.1]
 const headroom = 4
 
-// bufferSizes are the classes in which buffers are kept: small messages, one
-// credit's worth, and one or several MiB of payload with room for headers.
+// bufferSizes are the size classes of buffers, in bytes: small messages, the payload of one
+// credit, and one or several MiB of payload with room for headers.
 var bufferSizes = [...]int{1 << 10, 16 << 10, 72 << 10, 1<<20 + 8<<10, 8<<20 + 128<<10}
 
-// buffer is memory for one message, in or out. It has one owner at a time, who
-// calls free when done.
+// buffer is the memory of one message, in or out. It has one owner at a time, which calls
+// free.
 type buffer struct {
 	b     []byte
 	pool  *sync.Pool
-	class int // the capacity that belongs into pool
+	class int // the capacity of the buffers of pool
 
-	budget  *budget // that claimed bytes are a part of, for a user
+	quota   *memoryQuota // has charged bytes for user
 	user    string
-	claimed int
+	charged int
 }
 
-// buffers recycles the memory of messages. It is safe for concurrent use.
+// buffers is a buffer pool for messages. It is safe for concurrent use.
 type buffers struct {
 	pools [len(bufferSizes)]sync.Pool
 }
@@ -43,21 +43,23 @@ func (p *buffers) get(n int) *buffer {
 	return &buffer{b: make([]byte, n)}
 }
 
-// free gives the buffer back. A buffer that has grown out of its class is
-// dropped.
+// free returns the buffer to its pool and its bytes to the quota. A buffer that has grown
+// out of its class is left to the garbage collector.
 func (b *buffer) free() {
 	if b == nil {
 		return
 	}
-	claimed := b.claimed
-	b.claimed = 0
-	if claimed > 0 {
-		defer b.budget.give(b.user, claimed)
+	charged := b.charged
+	b.charged = 0
+	if charged > 0 {
+		defer b.quota.give(b.user, charged)
 	}
 	if b.pool != nil && cap(b.b) == b.class {
 		b.pool.Put(b)
 	}
 }
 
-// claim says that n bytes of a user's budget go back with the buffer.
-func (b *buffer) claim(from *budget, user string, n int) { b.budget, b.user, b.claimed = from, user, n }
+// charge makes free return n bytes of a user to the quota they were taken from.
+func (b *buffer) charge(from *memoryQuota, user string, n int) {
+	b.quota, b.user, b.charged = from, user, n
+}

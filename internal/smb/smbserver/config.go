@@ -26,10 +26,10 @@ const (
 	DefaultFailureDelay    = 200 * time.Millisecond
 	DefaultAuthFailures    = 10
 
-	// MinMemory is what Config.Memory is raised to with the default MaxTransferSize.
+	// MinMemory is the least Config.Memory, in bytes, with the default MaxTransferSize.
 	MinMemory = minMessages * (DefaultMaxTransferSize + transferSlack)
 
-	// minMessages is for how many messages of the largest size there is memory at least.
+	// minMessages is how many messages of the largest size fit into the least memory.
 	minMessages     = 4
 	minTransferSize = 64 << 10
 	maxTransferSize = 8 << 20
@@ -37,57 +37,56 @@ const (
 	maxCredits      = 8192
 )
 
-// creditUnit is how many bytes of payload one credit pays for.
+// creditUnit is the payload that one credit pays for, in bytes.
 //
 // Source: [MS-SMB2 3.1.5.2]
 const creditUnit = 64 << 10
 
-// PipeHandler answers on a named pipe.
+// PipeHandler serves a named pipe.
 type PipeHandler interface {
-	// Transact takes one message and returns the answer. maxOutput is how many
-	// bytes the client wants at most; what is longer stays in the pipe for it
-	// to read. s is the session that owns the pipe; ctx ends when the client
-	// cancels, closes the pipe or is gone. request is the server's memory and
-	// must not be kept; the result belongs to the server. An error closes the
-	// pipe, and its NTSTATUS, if it wraps one, goes to the client.
+	// Transact takes one message and returns its result. maxOutput is the most bytes that
+	// the client takes at once; the rest stays in the pipe for it to read. s is the session
+	// that owns the pipe; ctx ends when the client cancels, closes the pipe or disconnects.
+	// request is the server's memory and must not be kept; the result belongs to the
+	// server. An error closes the pipe, and its NTSTATUS, if it wraps one, goes to the
+	// client.
 	//
-	// It must be safe for concurrent use.
+	// Transact must be safe for concurrent use.
 	Transact(ctx context.Context, s *Session, request []byte, maxOutput int) ([]byte, error)
 }
 
-// Config is what New needs. FS is compulsory; nil and zero mean the default
-// everywhere else.
+// Config configures a server. FS is compulsory; nil and zero mean the default everywhere
+// else.
 type Config struct {
-	// FS holds the shares. It stays the caller's, and outlives the server.
+	// FS holds the shares. The caller owns it, and closes it after the server.
 	FS *vfs.FS
-	// ServerName is what the server calls itself. Default: "LWIO".
+	// ServerName is the name of the server in NTLM. Default: "LWIO".
 	ServerName string
 	// GUID identifies the server. Default: random.
 	GUID [16]byte
-	// Lookup gives the NT hash of a user's password; nil knows nobody. It must
-	// be safe for concurrent use.
+	// Lookup returns the NT hash of a user's password; nil has no users. It must be safe
+	// for concurrent use.
 	Lookup func(domain, user string) (ntHash [16]byte, ok bool)
 	// Pipes are the named pipes of IPC$, by name; case does not matter.
 	Pipes map[string]PipeHandler
-	// ResumeKeyContext gives the context of a resume key, in UTF-16LE; nil or
-	// an empty result mean that LWIO is not offered for this open. [OP-30]
+	// ResumeKeyContext returns the context of a resume key, in UTF-16LE; nil or an empty
+	// result mean that LWIO is not offered for this open. [OP-30]
 	ResumeKeyContext func(s *Session, o *vfs.Open) []byte
-	// AllowUnsigned lets clients talk without signatures. Default: every
-	// message of a session must be signed.
+	// AllowUnsigned accepts unsigned messages. Default: every message of a session must be
+	// signed.
 	AllowUnsigned bool
-	// MaxConnections bounds the connections at a time. One more takes the place of
-	// one that has not authenticated, the oldest of the address that has most of
-	// those; if there is none it is closed at once. Default 1024.
+	// MaxConnections bounds the connections. One more evicts a connection that has not
+	// authenticated, the oldest of the address that has most of those; if there is none,
+	// the new one is closed at once. Default 1024.
 	MaxConnections int
 	// MaxSessions, MaxTrees and MaxOpens bound, for each connection, sessions
 	// (those not yet authenticated included), tree connects and opens.
 	// Defaults 64, 256, 16384.
 	MaxSessions, MaxTrees, MaxOpens int
-	// MaxWorkers bounds the requests of a connection that are worked on at a
-	// time. Default 32.
+	// MaxWorkers bounds the messages of a connection that are served at a time. Default 32.
 	MaxWorkers int
-	// MaxWaits bounds the requests of a connection that wait for a lock, beside those
-	// that are worked on. Default 256.
+	// MaxWaits bounds the requests of a connection that wait for a lock, beside those that
+	// are served. Default 256.
 	MaxWaits int
 	// MaxCredits bounds the credits of a connection. Default 512, clamped to
 	// 128..8192.
@@ -96,36 +95,36 @@ type Config struct {
 	// bytes. Default 1 MiB, clamped to 64 KiB..8 MiB.
 	MaxTransferSize int
 	// Memory bounds the messages of 16 KiB and more, in and out, of all connections
-	// together, in bytes; requests wait for it. A user has three quarters at most.
+	// together, in bytes; requests wait for it. One user has at most three quarters of it.
 	// Default 256 MiB, at least four messages of the largest size.
 	Memory int64
 	// AuthTimeout is how long a connection may be without an authenticated
 	// session. Default 10 s.
 	AuthTimeout time.Duration
-	// FailureDelay is how long the answer to a failed authentication waits, and
-	// with it everything else on its connection. Default 200 ms.
+	// FailureDelay delays the response to a failed authentication, and with it all else on
+	// its connection. Default 200 ms.
 	FailureDelay time.Duration
-	// AuthFailures bounds the wrong passwords a minute for one user from one
-	// address, on all connections; all users from an address, and a user from all
-	// addresses, have four times as many. What is above it is refused unseen. A user
-	// who has logged on from an address before is not held up there by what strangers
-	// do elsewhere, or with other names. Default 10; negative for no limit.
+	// AuthFailures bounds the wrong passwords per minute for one user from one address, on
+	// all connections; all users from an address, and a user from all addresses, have four
+	// times as many. An attempt above the bound is refused before its password is compared.
+	// A user that has logged on from an address before is not limited there by failures
+	// elsewhere or with other names. Default 10; negative for no limit.
 	AuthFailures int
-	// RequestRate bounds the requests a second of each user, on all connections and of
-	// whatever shares the user's pace with SMB; those above it wait. Default: no bound.
+	// RequestRate bounds the requests per second of each user, on all connections and of
+	// all protocols that share Session.Limiter; those above it wait. Default: no bound.
 	RequestRate int
-	// ByteRate bounds the bytes a second that each user reads and writes, likewise;
-	// ByteBurst of them may be had at once. Default: no bound, and a tenth of a second's.
+	// ByteRate bounds the bytes per second that each user reads and writes, likewise;
+	// ByteBurst of them pass without a wait. Default: no bound, and the bytes of a tenth of
+	// a second.
 	ByteRate, ByteBurst int64
-	// StallTimeout is how long a message may take from its first byte to its
-	// last, and an answer to be taken by the client, for each MiB begun.
-	// Default 30 s.
+	// StallTimeout bounds the time from the first byte of a message to its last, and the
+	// time in which the client takes a response, for each MiB begun. Default 30 s.
 	StallTimeout time.Duration
-	// Logger hears of logons, failures and broken connections; nil is silent.
+	// Logger receives logons, failures and broken connections; nil is silent.
 	Logger *slog.Logger
 }
 
-// withDefaults returns a copy with every default filled in.
+// withDefaults returns a copy with all defaults filled in.
 func (c Config) withDefaults() Config {
 	for _, d := range []struct {
 		field *int

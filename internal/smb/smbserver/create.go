@@ -8,7 +8,7 @@ import (
 	"lwio/vfs"
 )
 
-// Create options that are refused, and those that do not exist.
+// Create options that are refused, and the bits that have no meaning.
 //
 // Source: [MS-SMB2 2.2.13], [MS-SMB2 3.3.5.9]
 const (
@@ -20,14 +20,10 @@ const (
 // maxImpersonation is the highest impersonation level, delegation.
 const maxImpersonation = 3
 
-// create opens or creates a file, directory or pipe.
+// handleCreate serves CREATE of a file, directory or pipe.
 //
 // Source: [MS-SMB2 3.3.5.9]
-func (r *request) create() ntstatus.Status {
-	q, err := smbwire.DecodeCreateRequest(r.in())
-	if err != nil {
-		return statusOf(err)
-	}
+func handleCreate(r *request, q smbwire.CreateRequest) ntstatus.Status {
 	name, err := smbwire.DecodeUTF16(q.Name)
 	switch {
 	case err != nil:
@@ -39,7 +35,7 @@ func (r *request) create() ntstatus.Status {
 	case q.CreateOptions&(optionOpenByFileID|optionReserveOpfilter) != 0:
 		return ntstatus.NotSupported
 	case r.tree.isPipe():
-		return r.createPipe(name)
+		return createPipe(r, name)
 	case strings.HasPrefix(name, `\`):
 		return ntstatus.InvalidParameter
 	}
@@ -64,7 +60,7 @@ func (r *request) create() ntstatus.Status {
 		o := &open{tree: r.tree, file: file}
 		st := r.session.add(o)
 		if st == ntstatus.Success {
-			r.created(o, uint32(action), &info, q.Contexts)
+			fileCreated(r, o, uint32(action), &info, q.Contexts)
 			return ntstatus.Success
 		}
 		err = st
@@ -73,7 +69,7 @@ func (r *request) create() ntstatus.Status {
 	return statusOf(err)
 }
 
-// fromWire turns backslashes into slashes; what has slashes already is no name.
+// fromWire turns backslashes into slashes. It reports false for a name with slashes.
 func fromWire(name string) (path string, ok bool) {
 	if strings.ContainsRune(name, '/') {
 		return "", false
@@ -81,8 +77,8 @@ func fromWire(name string) (path string, ok bool) {
 	return strings.ReplaceAll(name, `\`, "/"), true
 }
 
-// refuseContexts refuses the contexts that must not be ignored: those that ask
-// for an open, a version or attributes that are not there.
+// refuseContexts refuses the contexts that must not be ignored: those that ask for an open,
+// a version or attributes that do not exist.
 //
 // Source: [MS-SMB2 3.3.5.9.1], [MS-SMB2 3.3.5.9.4], [MS-SMB2 3.3.5.9.7]
 func refuseContexts(list []smbwire.CreateContext) ntstatus.Status {
@@ -97,16 +93,23 @@ func refuseContexts(list []smbwire.CreateContext) ntstatus.Status {
 	return ntstatus.Success
 }
 
-// created answers with what was opened.
+// created makes the response to CREATE and makes the open the one that related requests
+// mean. size is the expected length of the body, in bytes.
+//
+// Source: [MS-SMB2 2.2.14]
+func created(r *request, o *open, resp *smbwire.CreateResponse, size int) {
+	resp.FileID = smbwire.FileID{Persistent: o.id, Volatile: o.id}
+	r.compound.setFile(resp.FileID)
+	r.resp.set(resp.AppendTo(r.resp.begin(size)))
+}
+
+// fileCreated makes the response for a file or directory, with the contexts asked for.
 //
 // Source: [MS-SMB2 3.3.5.9], [MS-SMB2 2.2.14]
-func (r *request) created(o *open, action uint32, info *vfs.FileInfo, asked []smbwire.CreateContext) {
-	id := smbwire.FileID{Persistent: o.id, Volatile: o.id}
-	r.chain.file, r.chain.haveFile = id, true
+func fileCreated(r *request, o *open, action uint32, info *vfs.FileInfo, asked []smbwire.CreateContext) {
 	resp := smbwire.CreateResponse{
 		OplockLevel: smbwire.OplockNone, CreateAction: action, FileTimes: fileTimes(info),
-		AllocationSize: uint64(info.AllocationSize), EndOfFile: uint64(info.Size),
-		FileAttributes: attributes(info), FileID: id,
+		AllocationSize: uint64(info.AllocationSize), EndOfFile: uint64(info.Size), FileAttributes: attributes(info),
 	}
 	for _, x := range asked {
 		switch x.Name {
@@ -117,44 +120,17 @@ func (r *request) created(o *open, action uint32, info *vfs.FileInfo, asked []sm
 			d := smbwire.OnDiskID{FileID: info.ID, VolumeID: info.Device}
 			resp.Contexts = append(resp.Contexts, smbwire.CreateContext{Name: x.Name, Data: d.AppendTo(nil)})
 		}
-		if len(resp.Contexts) == maxAnsweredContexts {
+		if len(resp.Contexts) == maxContexts {
 			break
 		}
 	}
-	r.set(resp.AppendTo(r.body(256)))
+	created(r, o, &resp, 256)
 }
 
-// maxAnsweredContexts bounds the answer to a list that repeats itself.
-const maxAnsweredContexts = 4
+// maxContexts bounds the contexts of a response to a request that repeats some.
+const maxContexts = 4
 
-// createPipe opens a named pipe.
-//
-// Source: [MS-SMB2 3.3.5.9], [OP-34]
-func (r *request) createPipe(name string) ntstatus.Status {
-	name = strings.ToLower(strings.TrimPrefix(name, `\`))
-	h, ok := r.conn.srv.cfg.Pipes[name]
-	if !ok {
-		return ntstatus.ObjectNameNotFound
-	}
-	o := &open{tree: r.tree, pipe: newPipe(r.session, name, h)}
-	if st := r.session.add(o); st != ntstatus.Success {
-		o.pipe.close()
-		return st
-	}
-	id := smbwire.FileID{Persistent: o.id, Volatile: o.id}
-	r.chain.file, r.chain.haveFile = id, true
-	resp := smbwire.CreateResponse{
-		CreateAction: uint32(vfs.Opened), FileAttributes: vfs.AttrNormal, FileID: id,
-		AllocationSize: pipeAllocation,
-	}
-	r.set(resp.AppendTo(r.body(96)))
-	return ntstatus.Success
-}
-
-// pipeAllocation is what a pipe claims to occupy, in bytes, as others do.
-const pipeAllocation = 4096
-
-// fileTimes are the times of a file in the protocol's form.
+// fileTimes returns the times of a file in the form of the protocol.
 func fileTimes(i *vfs.FileInfo) smbwire.FileTimes {
 	return smbwire.FileTimes{
 		CreationTime: smbwire.FiletimeOf(i.Created), LastAccessTime: smbwire.FiletimeOf(i.Accessed),
@@ -162,7 +138,7 @@ func fileTimes(i *vfs.FileInfo) smbwire.FileTimes {
 	}
 }
 
-// attributes are the attributes of a file; there is always one.
+// attributes returns the attributes of a file, of which there is always one.
 //
 // Source: [MS-FSCC 2.6]
 func attributes(i *vfs.FileInfo) uint32 {

@@ -2,13 +2,13 @@ package smbserver
 
 import "sync"
 
-// credits keeps a connection's window of message ids: which the client may
-// use, and which it has used. It is safe for concurrent use.
+// credits is a connection's window of message ids: those that the client may use, and those
+// that it has used. It is safe for concurrent use.
 //
-// The client holds the ids [low, high) that are not marked. A request takes as
-// many as it is charged; its answer grants new ones at high. Ids that the
-// client leaves out keep low where it is, so that the window, which never spans
-// more than max ids, stops growing until they are used.
+// The client holds the ids [low, high) that are not marked. A request takes as many as it
+// is charged; its response grants new ones at high. Ids that the client leaves out keep low
+// where it is, so that the window, which never spans more than max ids, stops growing until
+// they are used.
 //
 // Source: [MS-SMB2 3.3.1.1], [MS-SMB2 3.3.5.2.3]
 type credits struct {
@@ -17,23 +17,24 @@ type credits struct {
 	mu        sync.Mutex
 	low, high uint64
 	used      []uint64 // bitmap, by id modulo max
-	pending   uint64   // ids taken by requests that are not yet answered
+	pending   uint64   // ids taken by requests without a response
 }
 
-// newCredits makes the window that a connection starts with: id 0 alone. limit
-// is rounded up to a multiple of 64.
+// newCredits returns the window of a new connection: id 0 alone. limit is rounded up to a
+// multiple of 64.
 func newCredits(limit int) *credits {
 	words := (limit + 63) / 64
 	return &credits{max: uint64(words) * 64, high: 1, used: make([]uint64, words)}
 }
 
+// bit returns the word and the mask of an id in the bitmap.
 func (c *credits) bit(id uint64) (word *uint64, mask uint64) {
 	at := id % c.max
 	return &c.used[at/64], 1 << (at % 64)
 }
 
-// take uses the ids of one request. It reports false, and changes nothing, if
-// one of them is not the client's to use: the connection is then to be cut.
+// take uses the ids of one request. It reports false, and changes nothing, if the client
+// may not use one of them: the caller then cuts the connection.
 func (c *credits) take(id uint64, charge uint16) bool {
 	n := max(uint64(charge), 1)
 	c.mu.Lock()
@@ -62,7 +63,7 @@ func (c *credits) take(id uint64, charge uint16) bool {
 	return true
 }
 
-// grant gives new ids for the answer to a request that was charged so much and
+// grant returns the number of new ids for the response to a request with that charge, which
 // asked for wanted. A client always keeps at least one.
 //
 // Source: [MS-SMB2 3.3.1.2]

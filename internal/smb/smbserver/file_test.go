@@ -91,8 +91,8 @@ func TestHandleBelongsToItsTree(t *testing.T) {
 	c.want(ntstatus.EndOfFile, cmdRead, readBody(id, 0, 1, 0))
 	// Whoever takes an open out first closes it.
 	ss := s.session(c.session)
-	o := ss.open(le.Uint64(id[:]))
-	if !ss.remove(o) || ss.remove(o) {
+	o := ss.handles.open(le.Uint64(id[:]))
+	if !ss.handles.remove(o) || ss.handles.remove(o) {
 		t.Error("an open was not taken out once")
 	}
 	if err := o.close(); err != nil {

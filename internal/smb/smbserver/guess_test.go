@@ -77,6 +77,6 @@ func TestFailuresAreNotAnsweredByACut(t *testing.T) {
 	c.mustNegotiate(0x0311)
 	c.send(c.message(cmdSessionSetup, setupBody([]byte("nonsense"), 0)))
 	log.wait("smb: authentication failed")
-	s.connections()[0].cancel(errCrowded) // the first half of a cut
+	s.connections()[0].cancel(errEvicted) // the first half of a cut
 	c.wantCut()
 }

@@ -107,15 +107,15 @@ func TestWhoMakesWay(t *testing.T) {
 	s := &Server{conns: make(map[*conn]struct{})}
 	enter := func(from string) *conn {
 		s.arrivals++
-		c := &conn{arrival: s.arrivals, origin: netip.MustParsePrefix(from)}
+		c := &conn{arrival: s.arrivals, origin: netip.MustParsePrefix(from), sessions: newSessionTable(0, 0)}
 		s.conns[c] = struct{}{}
 		return c
 	}
 	lone, known := enter("192.0.2.1/32"), enter("192.0.2.2/32")
-	known.valid.Store(1)
+	known.sessions.valid.Store(1)
 	first, second, third := enter("192.0.2.2/32"), enter("192.0.2.2/32"), enter("192.0.2.2/32")
 	for i, want := range []*conn{first, second, lone, third, nil} {
-		got := s.oldestStrangerLocked()
+		got := s.victimLocked()
 		if got != want {
 			t.Fatalf("displacement %d takes another", i)
 		}

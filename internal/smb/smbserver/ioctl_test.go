@@ -162,9 +162,9 @@ func TestPipeWaitsAndIsCanceled(t *testing.T) {
 //
 // Source: [MS-SMB2 3.3.4.2]
 func TestNoInterimAnswerAfterTheRealOne(t *testing.T) {
-	r := &request{alone: true, answered: true}
-	r.pending()
-	if r.async {
+	p := &response{finished: true}
+	p.sendInterim(func(*buffer) { t.Error("an interim response is written") })
+	if p.async {
 		t.Error("interim answer after the real one")
 	}
 }

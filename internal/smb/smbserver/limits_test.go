@@ -98,11 +98,11 @@ func (c *stalled) until(t *testing.T, ss *Session, reading, writing bool) {
 // authTimeIsOver lets the time for authentication be over of connections that have to hurry.
 func authTimeIsOver(s *Server) {
 	for _, c := range s.connections() {
-		c.mu.Lock()
-		if c.authTimer.Stop() {
-			c.authTimer.Reset(0)
+		c.sessions.mu.Lock()
+		if c.sessions.deadline.Stop() {
+			c.sessions.deadline.Reset(0)
 		}
-		c.mu.Unlock()
+		c.sessions.mu.Unlock()
 	}
 }
 

@@ -9,16 +9,12 @@ import (
 	"lwio/vfs"
 )
 
-// lock locks or unlocks byte ranges. The sequence numbers by which clients of
-// resilient and durable handles, or of several channels, tell a repeated request have
-// no meaning here, as there are none of those.
+// handleLock serves LOCK: it locks or unlocks byte ranges. The sequence numbers by which clients
+// of resilient and durable handles, or of several channels, mark a repeated request are
+// ignored, since the server offers none of those.
 //
 // Source: [MS-SMB2 3.3.5.14]
-func (r *request) lock() ntstatus.Status {
-	q, err := smbwire.DecodeLockRequest(r.in())
-	if err != nil {
-		return statusOf(err)
-	}
+func handleLock(r *request, q smbwire.LockRequest) ntstatus.Status {
 	o, st := r.open(q.FileID)
 	switch {
 	case st != ntstatus.Success:
@@ -28,15 +24,15 @@ func (r *request) lock() ntstatus.Status {
 	case q.Locks[0].Flags&smbwire.LockUnlock != 0:
 		st = unlockRanges(o.file, q.Locks)
 	default:
-		st = r.lockRanges(o.file, q.Locks)
+		st = lockRanges(r, o.file, q.Locks)
 	}
 	if st != ntstatus.Success {
 		return st
 	}
-	return r.empty()
+	return r.resp.empty()
 }
 
-// unlockRanges unlocks one range after the other, as far as that goes.
+// unlockRanges unlocks one range after the other, up to the first that fails.
 //
 // Source: [MS-SMB2 3.3.5.14.1]
 func unlockRanges(f *vfs.Open, list []smbwire.LockElement) ntstatus.Status {
@@ -51,11 +47,11 @@ func unlockRanges(f *vfs.Open, list []smbwire.LockElement) ntstatus.Status {
 	return ntstatus.Success
 }
 
-// lockRanges locks all ranges, or none. Only one alone can be waited for, and not
-// within a chain.
+// lockRanges locks all ranges, or none. A request waits only for a single range, and not
+// within a compound.
 //
 // Source: [MS-SMB2 3.3.5.14.2]
-func (r *request) lockRanges(f *vfs.Open, list []smbwire.LockElement) ntstatus.Status {
+func lockRanges(r *request, f *vfs.Open, list []smbwire.LockElement) ntstatus.Status {
 	locks := make([]vfs.Lock, len(list))
 	for i, l := range list {
 		waits := l.Flags&smbwire.LockFailImmediately == 0
@@ -71,8 +67,8 @@ func (r *request) lockRanges(f *vfs.Open, list []smbwire.LockElement) ntstatus.S
 			Range: vfs.Range{Off: l.Offset, Len: l.Length}, Exclusive: l.Flags&smbwire.LockExclusive != 0,
 		}
 	}
-	if list[0].Flags&smbwire.LockFailImmediately == 0 && r.alone {
-		return r.waitForLock(f, locks[0])
+	if list[0].Flags&smbwire.LockFailImmediately == 0 && r.single {
+		return waitForLock(r, f, locks[0])
 	}
 	err := f.TryLock(locks...)
 	if errors.Is(err, ntstatus.LockNotGranted) && list[0].Flags&smbwire.LockFailImmediately == 0 {
@@ -81,30 +77,30 @@ func (r *request) lockRanges(f *vfs.Open, list []smbwire.LockElement) ntstatus.S
 	return statusOf(err)
 }
 
-// waitForLock locks a range; if that takes time the client is told to wait, and a
-// goroutine does so for it, and answers.
+// waitForLock locks a range. If another open holds it, the client gets an interim response,
+// and a parked goroutine waits for the range and sends the final response.
 //
 // Source: [MS-SMB2 3.3.5.14.2], [MS-SMB2 3.3.4.2]
-func (r *request) waitForLock(f *vfs.Open, l vfs.Lock) ntstatus.Status {
+func waitForLock(r *request, f *vfs.Open, l vfs.Lock) ntstatus.Status {
 	wait, err := f.QueueLock(l)
 	if wait == nil {
 		return statusOf(err)
 	}
-	r.msg = nil // it goes with the job
-	r.parked = r.conn.park(func() {
-		defer r.done()
-		r.pending()
-		st := statusOf(wait.Wait(r.stopped))
+	r.msg = nil // its memory is freed with the message
+	r.parked = r.conn.workers.park(func() {
+		defer r.waitDone()
+		r.interim()
+		st := statusOf(wait.Wait(r.waitCtx))
 		if st == ntstatus.Success {
-			st = r.empty()
+			st = r.resp.empty()
 		}
-		r.finish(st, false)
-		r.conn.write(r.out)
+		r.resp.finish(st, false)
+		r.conn.write(r.resp.out)
 	})
 	if r.parked {
 		return ntstatus.Pending
 	}
-	now, cancel := context.WithCancel(r.stopped)
+	now, cancel := context.WithCancel(r.waitCtx)
 	cancel()
 	if wait.Wait(now) != nil {
 		return ntstatus.InsufficientResources

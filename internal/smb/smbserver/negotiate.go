@@ -15,32 +15,62 @@ import (
 // context, in bytes.
 const saltSize = 32
 
-// negotiated is what a connection has agreed on. It is fixed once dialect is
-// one of the real ones.
+// agreement is the result of the negotiation of a connection. It is fixed once dialect is
+// neither zero nor the wildcard.
 //
 // Source: [MS-SMB2 3.3.1.7]
-type negotiated struct {
-	dialect        uint16 // 0 before negotiation
-	clientGUID     [16]byte
-	clientCaps     uint32
-	clientMode     uint16
-	clientDialects []uint16
-	caps           uint32
-	mode           uint16
-	maxTransfer    uint32 // of a read, write or transaction, in bytes
-	multiCredit    bool
-	signing        smbauth.SigningAlgorithm
+type agreement struct {
+	dialect     uint16 // 0 before negotiation
+	client      smbwire.ValidateNegotiateRequest
+	caps        uint32
+	mode        uint16
+	maxTransfer uint32 // of a read, write or transaction, in bytes
+	multiCredit bool
+	signing     smbauth.SigningAlgorithm
 }
 
-// ready reports whether anything but a negotiation may follow.
-func (n *negotiated) ready() bool { return n.dialect != 0 && n.dialect != smbwire.DialectWildcard }
+// newAgreement returns the values that follow from a dialect.
+func newAgreement(cfg *Config, dialect uint16, signing smbauth.SigningAlgorithm) agreement {
+	a := agreement{
+		dialect: dialect, signing: signing, mode: smbwire.SigningEnabled, maxTransfer: minTransferSize,
+	}
+	if !cfg.AllowUnsigned {
+		a.mode |= smbwire.SigningRequired
+	}
+	if dialect != smbwire.Dialect202 {
+		a.maxTransfer, a.multiCredit, a.caps = uint32(cfg.MaxTransferSize), true, smbwire.CapLargeMTU
+	}
+	return a
+}
 
-// serverDialects are those that are spoken, the best first.
+// ready reports whether commands other than NEGOTIATE may follow.
+func (a *agreement) ready() bool { return a.dialect != 0 && a.dialect != smbwire.DialectWildcard }
+
+// response returns the response to NEGOTIATE, without contexts.
+func (a *agreement) response(srv *Server) smbwire.NegotiateResponse {
+	return smbwire.NegotiateResponse{
+		SecurityMode: a.mode, Dialect: a.dialect, ServerGUID: srv.cfg.GUID, Capabilities: a.caps,
+		MaxTransactSize: a.maxTransfer, MaxReadSize: a.maxTransfer, MaxWriteSize: a.maxTransfer,
+		SystemTime: smbwire.FiletimeOf(time.Now()), ServerStartTime: smbwire.FiletimeOf(srv.start),
+		SecurityBuffer: smbauth.ServerHint(),
+	}
+}
+
+// confirms reports whether the values that a client repeats, now signed, are those of its
+// NEGOTIATE. Others show that the negotiation was tampered with.
+//
+// Source: [MS-SMB2 3.3.5.15.12]
+func (a *agreement) confirms(v *smbwire.ValidateNegotiateRequest) bool {
+	return a.dialect != smbwire.Dialect311 && slices.Equal(v.Dialects, a.client.Dialects) && v.GUID == a.client.GUID &&
+		v.SecurityMode == a.client.SecurityMode && v.Capabilities == a.client.Capabilities
+}
+
+// serverDialects are the dialects that the server speaks, the best first.
 var serverDialects = [...]uint16{
 	smbwire.Dialect311, smbwire.Dialect302, smbwire.Dialect300, smbwire.Dialect210, smbwire.Dialect202,
 }
 
-// dialectName spells a dialect as people do.
+// dialectName returns the usual spelling of a dialect, such as 3.1.1.
 func dialectName(d uint16) string {
 	if d&0xF == 0 {
 		return fmt.Sprintf("%d.%d", d>>8, d>>4&0xF)
@@ -48,10 +78,10 @@ func dialectName(d uint16) string {
 	return fmt.Sprintf("%d.%d.%d", d>>8, d>>4&0xF, d&0xF)
 }
 
-// choose returns the best dialect that both sides speak, or 0.
+// chooseDialect returns the best dialect that both sides speak, or 0.
 //
 // Source: [MS-SMB2 3.3.5.4]
-func choose(client []uint16) uint16 {
+func chooseDialect(client []uint16) uint16 {
 	for _, d := range serverDialects {
 		if slices.Contains(client, d) {
 			return d
@@ -60,74 +90,51 @@ func choose(client []uint16) uint16 {
 	return 0
 }
 
-// agree fixes the dialect and what follows from it.
-func (c *conn) agree(dialect uint16) {
-	c.dialect = dialect
-	c.signing = smbauth.DefaultSigning(dialect)
-	c.mode = smbwire.SigningEnabled
-	if !c.srv.cfg.AllowUnsigned {
-		c.mode |= smbwire.SigningRequired
-	}
-	c.maxTransfer, c.multiCredit, c.caps = minTransferSize, false, 0
-	if dialect != smbwire.Dialect202 {
-		c.maxTransfer, c.multiCredit = uint32(c.srv.cfg.MaxTransferSize), true
-		c.caps = smbwire.CapLargeMTU
-	}
-}
-
-// negotiate answers NEGOTIATE.
+// handleNegotiate serves NEGOTIATE.
 //
 // Source: [MS-SMB2 3.3.5.4]
-func (r *request) negotiate() ntstatus.Status {
+func handleNegotiate(r *request) ntstatus.Status {
 	c := r.conn
-	if c.ready() {
+	if c.agreed.ready() {
 		return r.drop(fmt.Errorf("%w: second negotiation", errProtocol))
 	}
-	q, err := smbwire.DecodeNegotiateRequest(r.in())
+	q, err := smbwire.DecodeNegotiateRequest(r.body())
 	if err != nil {
 		return statusOf(err)
 	}
-	if len(q.Dialects) == 0 {
+	dialect := chooseDialect(q.Dialects)
+	switch {
+	case len(q.Dialects) == 0:
 		return ntstatus.InvalidParameter
-	}
-	dialect := choose(q.Dialects)
-	if dialect == 0 {
+	case dialect == 0:
 		return ntstatus.NotSupported
 	}
 	signing := smbauth.DefaultSigning(dialect)
 	var contexts []smbwire.NegotiateContext
 	if dialect == smbwire.Dialect311 {
 		var st ntstatus.Status
-		if contexts, signing, st = answerContexts(q.Contexts); st != ntstatus.Success {
+		if contexts, signing, st = chooseContexts(q.Contexts); st != ntstatus.Success {
 			return st
 		}
 		c.preauth.Update(r.msg)
-		r.hash = &c.preauth
+		r.resp.hash = &c.preauth
 	}
-	c.agree(dialect)
-	c.signing = signing
-	c.clientGUID, c.clientCaps, c.clientMode, c.clientDialects = q.ClientGUID, q.Capabilities, q.SecurityMode, q.Dialects
-	resp := c.negotiateResponse(dialect)
+	c.agreed = newAgreement(&c.srv.cfg, dialect, signing)
+	c.agreed.client = smbwire.ValidateNegotiateRequest{
+		Capabilities: q.Capabilities, GUID: q.ClientGUID, SecurityMode: q.SecurityMode, Dialects: q.Dialects,
+	}
+	resp := c.agreed.response(c.srv)
 	resp.Contexts = contexts
-	r.set(resp.AppendTo(r.body(256)))
+	r.resp.set(resp.AppendTo(r.resp.begin(256)))
 	return ntstatus.Success
 }
 
-func (c *conn) negotiateResponse(dialect uint16) smbwire.NegotiateResponse {
-	return smbwire.NegotiateResponse{
-		SecurityMode: c.mode, Dialect: dialect, ServerGUID: c.srv.cfg.GUID, Capabilities: c.caps,
-		MaxTransactSize: c.maxTransfer, MaxReadSize: c.maxTransfer, MaxWriteSize: c.maxTransfer,
-		SystemTime: smbwire.FiletimeOf(time.Now()), ServerStartTime: smbwire.FiletimeOf(c.srv.start),
-		SecurityBuffer: smbauth.ServerHint(),
-	}
-}
-
-// answerContexts chooses among what the contexts of dialect 3.1.1 offer. The
-// context for pre-authentication integrity is compulsory. Encryption and
-// compression are not answered, which says that there is none.
+// chooseContexts returns the response to the contexts of dialect 3.1.1. The context for
+// pre-authentication integrity is compulsory. Those for encryption and compression get no
+// response, which means that the server offers neither.
 //
 // Source: [MS-SMB2 3.3.5.4], [MS-SMB2 2.2.4.1]
-func answerContexts(list []smbwire.NegotiateContext) (out []smbwire.NegotiateContext, signing smbauth.SigningAlgorithm, st ntstatus.Status) {
+func chooseContexts(list []smbwire.NegotiateContext) (out []smbwire.NegotiateContext, signing smbauth.SigningAlgorithm, st ntstatus.Status) {
 	signing = smbauth.AESCMAC
 	var seen [2]int
 	for _, x := range list {

@@ -17,8 +17,8 @@ const (
 	wildcard = "*?<>\""
 )
 
-// pattern matches the names of a directory, whatever their case. It is safe
-// for concurrent use.
+// pattern matches the names of a directory without regard to case. It is safe for concurrent
+// use.
 type pattern struct {
 	p   []rune // upper case
 	all bool
@@ -39,9 +39,8 @@ func newPattern(s string) pattern {
 // hasWildcard reports whether s can match more than one name.
 func hasWildcard(s string) bool { return strings.ContainsAny(s, wildcard) }
 
-// match reports whether name matches. It follows all readings of the pattern
-// at a time, so that the cost is at most length of pattern times length of
-// name, whatever a peer made up.
+// match reports whether name matches. It follows all alternatives of the pattern at once,
+// so that the cost is at most the product of the two lengths for any pattern.
 //
 // Source: [MS-FSA 2.1.4.4]
 func (m pattern) match(name string) bool {
@@ -72,8 +71,8 @@ func (m pattern) match(name string) bool {
 	return now[len(m.p)]
 }
 
-// skip adds the places that are reached without a character, before r, which
-// is negative at the end of the name.
+// skip adds the positions that are reached without a character, before r, which is negative
+// at the end of the name.
 func (m pattern) skip(on []bool, r rune) {
 	for at, c := range m.p {
 		if !on[at] {
@@ -90,7 +89,7 @@ func (m pattern) skip(on []bool, r rune) {
 	}
 }
 
-// step adds the places that the character r, at index i of the name, leads to.
+// step adds the positions that the character r, at index i of the name, leads to.
 func (m pattern) step(next []bool, at int, r rune, i, lastDot int) {
 	switch c := m.p[at]; c {
 	case wildAny:

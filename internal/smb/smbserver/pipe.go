@@ -8,8 +8,8 @@ import (
 	"lwio/internal/ntstatus"
 )
 
-// pipe is an open named pipe in message mode: each message that the client
-// writes is answered by one.
+// pipe is an open named pipe in message mode: each message that the client writes has one
+// message as its result.
 //
 // Source: [MS-SMB2 3.3.5.15.1], [OP-34]
 type pipe struct {
@@ -20,8 +20,8 @@ type pipe struct {
 	cancel  context.CancelFunc
 
 	mu     sync.Mutex
-	unread []byte // what is left of the last answer
-	answer bool   // there is one, perhaps empty
+	unread []byte // the rest of the last result
+	result bool   // there is a result to read, perhaps empty
 	broken bool
 }
 
@@ -31,11 +31,11 @@ func newPipe(s *Session, name string, h PipeHandler) *pipe {
 	return p
 }
 
-// close makes the handler give up. It does not wait for it.
+// close ends the context of the handler. It does not wait for the handler.
 func (p *pipe) close() { p.cancel() }
 
-// transact passes one message on and returns the answer, or as much of it as
-// fits into maxOutput with BUFFER_OVERFLOW; READ gives the rest.
+// transact passes one message to the handler and returns the result, or its first maxOutput
+// bytes with BUFFER_OVERFLOW; READ gives the rest.
 //
 // Source: [MS-FSCC 2.3.45], [MS-SMB2 3.3.5.15.3]
 func (p *pipe) transact(ctx context.Context, request []byte, maxOutput int) ([]byte, ntstatus.Status) {
@@ -47,31 +47,32 @@ func (p *pipe) transact(ctx context.Context, request []byte, maxOutput int) ([]b
 	return p.takeLocked(maxOutput)
 }
 
-// write passes one message on and keeps the answer for READ.
+// handleWrite passes one message to the handler and keeps the result for READ.
 func (p *pipe) write(ctx context.Context, request []byte, maxOutput int) ntstatus.Status {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.callLocked(ctx, request, maxOutput)
 }
 
-// read returns the answer, or the next part of it.
+// handleRead returns the result, or the next maxOutput bytes of it.
 func (p *pipe) read(maxOutput int) ([]byte, ntstatus.Status) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
 	case p.broken:
 		return nil, ntstatus.PipeDisconnected
-	case !p.answer:
+	case !p.result:
 		return nil, ntstatus.PipeEmpty
 	}
 	return p.takeLocked(maxOutput)
 }
 
+// callLocked calls the handler and keeps its result. Precondition: mu is held.
 func (p *pipe) callLocked(ctx context.Context, request []byte, maxOutput int) ntstatus.Status {
 	switch {
 	case p.broken || p.ctx.Err() != nil:
 		return ntstatus.PipeDisconnected
-	case p.answer:
+	case p.result:
 		return ntstatus.PipeBusy
 	}
 	ctx, cancel := context.WithCancel(ctx)
@@ -90,16 +91,17 @@ func (p *pipe) callLocked(ctx context.Context, request []byte, maxOutput int) nt
 		}
 		return ntstatus.PipeDisconnected
 	}
-	p.unread, p.answer = out, true
+	p.unread, p.result = out, true
 	return ntstatus.Success
 }
 
+// takeLocked takes up to maxOutput bytes of the result. Precondition: mu is held.
 func (p *pipe) takeLocked(maxOutput int) ([]byte, ntstatus.Status) {
 	out := p.unread
 	if len(out) > maxOutput {
 		p.unread = out[maxOutput:]
 		return out[:maxOutput], ntstatus.BufferOverflow
 	}
-	p.unread, p.answer = nil, false
+	p.unread, p.result = nil, false
 	return out, ntstatus.Success
 }

@@ -2,23 +2,20 @@ package smbserver
 
 import (
 	"encoding/binary"
+	"sync"
 
 	"lwio/internal/ntstatus"
 	"lwio/internal/smb/smbwire"
 	"lwio/vfs"
 )
 
-// bufferFixed is how long the body of a query's answer is without its data.
+// bufferFixed is the length of the body of a query's response without its data, in bytes.
 const bufferFixed = 8
 
-// queryDirectory lists entries of a directory.
+// handleQueryDirectory serves QUERY_DIRECTORY.
 //
 // Source: [MS-SMB2 3.3.5.18]
-func (r *request) queryDirectory() ntstatus.Status {
-	q, err := smbwire.DecodeQueryDirectoryRequest(r.in())
-	if err != nil {
-		return statusOf(err)
-	}
+func handleQueryDirectory(r *request, q smbwire.QueryDirectoryRequest) ntstatus.Status {
 	pattern, err := smbwire.DecodeUTF16(q.Pattern)
 	if err != nil {
 		return statusOf(err)
@@ -29,7 +26,7 @@ func (r *request) queryDirectory() ntstatus.Status {
 		return st
 	case o.file == nil || !o.file.IsDir():
 		return ntstatus.InvalidParameter
-	case q.OutputBufferLength > r.conn.maxTransfer || !r.paid(uint32(len(q.Pattern)), q.OutputBufferLength):
+	case !r.allows(uint32(len(q.Pattern)), q.OutputBufferLength):
 		return ntstatus.InvalidParameter
 	case !q.Class.Known():
 		return ntstatus.InvalidInfoClass
@@ -47,18 +44,26 @@ func (r *request) queryDirectory() ntstatus.Status {
 		class: q.Class, pattern: s.pattern, last: -1,
 		single: q.Flags&smbwire.QueryDirectorySingle != 0, limit: int(q.OutputBufferLength),
 	}
-	// A buffer as large as was asked for, unless that is much: an answer may
-	// well be short.
+	// A buffer of the requested size, up to a bound: most responses are short.
 	var head smbwire.BufferResponse
-	l.b = head.AppendFixed(r.body(bufferFixed+min(l.limit, creditUnit)), 0)
+	l.b = head.AppendFixed(r.resp.begin(bufferFixed+min(l.limit, creditUnit)), 0)
 	l.start = len(l.b)
 	st = l.fill(o, restart)
 	binary.LittleEndian.PutUint32(l.b[l.start-4:], uint32(len(l.b)-l.start))
-	r.set(l.b)
+	r.resp.set(l.b)
 	return st
 }
 
-// begin starts an enumeration.
+// search is the position in the enumeration of a directory.
+type search struct {
+	mu      sync.Mutex
+	pattern pattern
+	single  string // the pattern, if it can match one name only
+	begun   bool
+	over    bool
+}
+
+// begin starts an enumeration. Precondition: mu is held.
 func (s *search) begin(pattern string) {
 	s.pattern, s.single, s.begun, s.over = newPattern(pattern), "", true, false
 	if !hasWildcard(pattern) && pattern != "" && pattern != "." && pattern != ".." {
@@ -66,7 +71,7 @@ func (s *search) begin(pattern string) {
 	}
 }
 
-// listing is the answer to one QUERY_DIRECTORY on its way.
+// listing builds the response to one QUERY_DIRECTORY.
 type listing struct {
 	class   smbwire.DirClass
 	pattern pattern
@@ -76,11 +81,11 @@ type listing struct {
 	b           []byte
 	start, last int
 	count       int
-	tight       bool // the first entry does not fit
+	tight       bool // an entry did not fit
 	name        []byte
 }
 
-// fill collects entries. The search is locked.
+// fill adds the next entries. Precondition: the search's mu is held.
 //
 // Source: [MS-SMB2 3.3.5.18], [MS-FSA 2.1.5.6.3]
 func (l *listing) fill(o *open, restart bool) ntstatus.Status {
@@ -116,8 +121,8 @@ func (l *listing) fill(o *open, restart bool) ntstatus.Status {
 	}
 }
 
-// add appends an entry if it matches; false says that the answer is full, and
-// that the entry belongs into the next one.
+// add appends an entry if it matches. It reports false if the response is full; the entry
+// then belongs to the next one.
 func (l *listing) add(i *vfs.FileInfo) bool {
 	if l.single && l.count == 1 {
 		return false

@@ -8,21 +8,19 @@ import (
 	"lwio/vfs"
 )
 
-// sectorSize is the unit of which allocation units are said to consist, in
-// bytes.
+// sectorSize is the reported sector size, in bytes; allocation units consist of sectors.
 const sectorSize = 512
 
-// maxNameUnits is how long one name may be, in UTF-16 units, on most file
-// systems.
+// maxNameUnits is the length of the longest name on most file systems, in UTF-16 units.
 const maxNameUnits = 255
 
-// queryVolume tells about the file system below a share.
+// queryVolume returns the information of a class about the file system of a share.
 //
 // Source: [MS-SMB2 3.3.5.20.2], [MS-FSCC 2.5]
-func queryVolume(f *vfs.Open, class smbwire.FSClass) (answer, ntstatus.Status) {
+func queryVolume(f *vfs.Open, class smbwire.FSClass) (information, ntstatus.Status) {
 	v, err := f.VolumeInfo()
 	if err != nil {
-		return answer{}, statusOf(err)
+		return information{}, statusOf(err)
 	}
 	unit := uint64(v.BlockSize)
 	if unit == 0 || unit%sectorSize != 0 {
@@ -32,55 +30,56 @@ func queryVolume(f *vfs.Open, class smbwire.FSClass) (answer, ntstatus.Status) {
 	case smbwire.ClassFSVolume:
 		label, err := smbwire.UTF16(f.Share().Name)
 		if err != nil {
-			return answer{}, statusOf(err)
+			return information{}, statusOf(err)
 		}
 		i := smbwire.FSVolumeInfo{
 			CreationTime: smbwire.FiletimeOf(v.Created), SerialNumber: uint32(v.Serial ^ v.Serial>>32), Label: label,
 		}
-		return answer{i.AppendTo(nil), 18}, ntstatus.Success
+		return information{i.AppendTo(nil), 18}, ntstatus.Success
 	case smbwire.ClassFSSize:
 		i := smbwire.FSSizeInfo{
 			TotalUnits: v.Total / unit, AvailableUnits: v.Available / unit,
 			SectorsPerUnit: uint32(unit / sectorSize), BytesPerSector: sectorSize,
 		}
-		return fixed(i.AppendTo(nil))
+		return whole(i.AppendTo(nil))
 	case smbwire.ClassFSFullSize:
 		i := smbwire.FSFullSizeInfo{
 			TotalUnits: v.Total / unit, CallerAvailableUnits: v.Available / unit, ActualAvailableUnits: v.Free / unit,
 			SectorsPerUnit: uint32(unit / sectorSize), BytesPerSector: sectorSize,
 		}
-		return fixed(i.AppendTo(nil))
+		return whole(i.AppendTo(nil))
 	case smbwire.ClassFSDevice:
 		i := smbwire.FSDeviceInfo{DeviceType: smbwire.DeviceTypeDisk, Characteristics: smbwire.DeviceIsMounted}
 		if v.ReadOnly {
 			i.Characteristics |= smbwire.DeviceReadOnly
 		}
-		return fixed(i.AppendTo(nil))
+		return whole(i.AppendTo(nil))
 	case smbwire.ClassFSAttribute:
 		return volumeAttributes(&v)
 	case smbwire.ClassFSObjectID:
 		var i smbwire.FSObjectIDInfo
 		binary.LittleEndian.PutUint64(i.ObjectID[:], v.Serial)
-		return fixed(i.AppendTo(nil))
+		return whole(i.AppendTo(nil))
 	case smbwire.ClassFSSectorSize:
 		i := smbwire.FSSectorSizeInfo{
 			Logical: sectorSize, PhysicalForAtomicity: sectorSize, PhysicalForPerformance: uint32(unit),
 			EffectivePhysicalForAtomicity: sectorSize, Flags: sectorAligned,
 		}
-		return fixed(i.AppendTo(nil))
+		return whole(i.AppendTo(nil))
 	}
-	return answer{}, ntstatus.InvalidInfoClass
+	return information{}, ntstatus.InvalidInfoClass
 }
 
-// sectorAligned says that device and partition begin at sector boundaries.
+// sectorAligned are the flags of a device and a partition that begin at sector boundaries.
 //
 // Source: [MS-FSCC 2.5.7]
 const sectorAligned = 0x3
 
-func volumeAttributes(v *vfs.VolumeInfo) (answer, ntstatus.Status) {
+// volumeAttributes returns the capabilities and the name of a file system.
+func volumeAttributes(v *vfs.VolumeInfo) (information, ntstatus.Status) {
 	name, err := smbwire.UTF16(v.FileSystem)
 	if err != nil {
-		return answer{}, statusOf(err)
+		return information{}, statusOf(err)
 	}
 	i := smbwire.FSAttributeInfo{
 		Attributes:    smbwire.FSCaseSensitiveSearch | smbwire.FSCasePreservedNames | smbwire.FSUnicodeOnDisk,
@@ -92,5 +91,5 @@ func volumeAttributes(v *vfs.VolumeInfo) (answer, ntstatus.Status) {
 	if v.ReadOnly {
 		i.Attributes |= smbwire.FSReadOnlyVolume
 	}
-	return answer{i.AppendTo(nil), 12}, ntstatus.Success
+	return information{i.AppendTo(nil), 12}, ntstatus.Success
 }

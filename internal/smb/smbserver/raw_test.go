@@ -51,7 +51,7 @@ const (
 var le = binary.LittleEndian
 
 // raw is a client that writes the bytes of messages by hand, so that it can
-// write wrong ones, and shares no codec with the server.
+// handleWrite wrong ones, and shares no codec with the server.
 type raw struct {
 	t       testing.TB
 	nc      net.Conn
@@ -434,7 +434,7 @@ func (c *raw) mustConnect(share string) reply {
 	return r
 }
 
-// create is what a CREATE asks for.
+// handleCreate is what a CREATE asks for.
 type create struct {
 	name        string
 	access      uint32

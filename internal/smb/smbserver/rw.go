@@ -1,7 +1,6 @@
 package smbserver
 
 import (
-	"context"
 	"math"
 
 	"lwio/internal/ntstatus"
@@ -9,14 +8,10 @@ import (
 	"lwio/vfs"
 )
 
-// close ends an open, and then answers.
+// handleClose serves CLOSE; the response is sent once the open is closed.
 //
 // Source: [MS-SMB2 3.3.5.10], [OP-58b]
-func (r *request) close() ntstatus.Status {
-	q, err := smbwire.DecodeCloseRequest(r.in())
-	if err != nil {
-		return statusOf(err)
-	}
+func handleClose(r *request, q smbwire.CloseRequest) ntstatus.Status {
 	o, st := r.open(q.FileID)
 	if st != ntstatus.Success {
 		return st
@@ -31,24 +26,20 @@ func (r *request) close() ntstatus.Status {
 			}
 		}
 	}
-	if !r.session.remove(o) {
+	if !r.session.handles.remove(o) {
 		return ntstatus.FileClosed
 	}
 	if err := o.close(); err != nil {
 		return statusOf(err)
 	}
-	r.set(resp.AppendTo(r.body(64)))
+	r.resp.set(resp.AppendTo(r.resp.begin(64)))
 	return ntstatus.Success
 }
 
-// flush puts what was written on stable storage.
+// handleFlush serves FLUSH: the written data of the file are durable afterwards.
 //
 // Source: [MS-SMB2 3.3.5.11]
-func (r *request) flush() ntstatus.Status {
-	q, err := smbwire.DecodeFlushRequest(r.in())
-	if err != nil {
-		return statusOf(err)
-	}
+func handleFlush(r *request, q smbwire.FlushRequest) ntstatus.Status {
 	o, st := r.open(q.FileID)
 	if st != ntstatus.Success {
 		return st
@@ -58,33 +49,29 @@ func (r *request) flush() ntstatus.Status {
 			return statusOf(err)
 		}
 	}
-	return r.empty()
+	return r.resp.empty()
 }
 
-// read reads straight into the place that the answer is sent from.
+// handleRead serves READ. The file is read into the buffer from which the response is sent.
 //
 // Source: [MS-SMB2 3.3.5.12], [OP-92a]
-func (r *request) read() ntstatus.Status {
-	q, err := smbwire.DecodeReadRequest(r.in())
-	if err != nil {
-		return statusOf(err)
-	}
+func handleRead(r *request, q smbwire.ReadRequest) ntstatus.Status {
 	o, st := r.open(q.FileID)
 	switch {
 	case st != ntstatus.Success:
 		return st
-	case q.Length > r.conn.maxTransfer || !r.paid(0, q.Length) || q.Channel != 0:
+	case !r.allows(0, q.Length) || q.Channel != 0:
 		return ntstatus.InvalidParameter
 	case o.pipe != nil:
-		return r.readPipe(o.pipe, &q)
+		return readPipe(r, o.pipe, &q)
 	case q.Offset > math.MaxInt64:
 		return ntstatus.InvalidParameter
 	}
-	if st := r.slow(0, int(q.Length)); st != ntstatus.Success {
+	if st := r.throttle(0, int(q.Length)); st != ntstatus.Success {
 		return st
 	}
 	const fixed = smbwire.ReadResponseFixed
-	b, st := r.longBody(fixed + int(q.Length))
+	b, st := r.reserve(fixed + int(q.Length))
 	if st != ntstatus.Success {
 		return st
 	}
@@ -104,43 +91,27 @@ func (r *request) read() ntstatus.Status {
 	r.conn.srv.stats.readBytes.Add(uint64(n))
 	var resp smbwire.ReadResponse
 	b = resp.AppendFixed(b, n)
-	r.set(b[:len(b)+n])
+	r.resp.set(b[:len(b)+n])
 	return ntstatus.Success
 }
 
-func (r *request) readPipe(p *pipe, q *smbwire.ReadRequest) ntstatus.Status {
-	data, st := p.read(int(q.Length))
-	if !carriesBody(st) {
-		return st
-	}
-	resp := smbwire.ReadResponse{Data: data}
-	r.set(resp.AppendTo(r.body(smbwire.ReadResponseFixed + len(data))))
-	return st
-}
-
-// write writes from the received message.
+// handleWrite serves WRITE, from the received message.
 //
 // Source: [MS-SMB2 3.3.5.13]
-func (r *request) write() ntstatus.Status {
-	q, err := smbwire.DecodeWriteRequest(r.in())
-	if err != nil {
-		return statusOf(err)
-	}
+func handleWrite(r *request, q smbwire.WriteRequest) ntstatus.Status {
 	n := uint32(len(q.Data))
 	o, st := r.open(q.FileID)
 	switch {
 	case st != ntstatus.Success:
 		return st
-	case n > r.conn.maxTransfer || !r.paid(n, 0) || q.Channel != 0:
+	case !r.allows(n, 0) || q.Channel != 0:
 		return ntstatus.InvalidParameter
 	case o.pipe != nil:
-		st = r.waiting(func(ctx context.Context) ntstatus.Status {
-			return o.pipe.write(ctx, q.Data, int(r.conn.maxTransfer))
-		})
+		st = writePipe(r, o.pipe, q.Data)
 	case q.Offset > math.MaxInt64:
 		return ntstatus.InvalidParameter
 	default:
-		if st = r.slow(0, len(q.Data)); st != ntstatus.Success {
+		if st = r.throttle(0, len(q.Data)); st != ntstatus.Success {
 			return st
 		}
 		if st = writeFile(o.file, &q); st == ntstatus.Success {
@@ -152,11 +123,11 @@ func (r *request) write() ntstatus.Status {
 		return st
 	}
 	resp := smbwire.WriteResponse{Count: n}
-	r.set(resp.AppendTo(r.body(32)))
+	r.resp.set(resp.AppendTo(r.resp.begin(32)))
 	return ntstatus.Success
 }
 
-// writeFile writes, durably if the request asks for it.
+// writeFile writes to a file, durably if the request asks for that.
 func writeFile(f *vfs.Open, q *smbwire.WriteRequest) ntstatus.Status {
 	if err := f.Acquire(); err != nil {
 		return statusOf(err)
@@ -171,35 +142,4 @@ func writeFile(f *vfs.Open, q *smbwire.WriteRequest) ntstatus.Status {
 		}
 	}
 	return ntstatus.Success
-}
-
-// unsupported answers what is recognised and not served: change notification,
-// which the file system below does not offer, and the acknowledgement of an oplock
-// that was never granted.
-//
-// Source: [MS-SMB2 3.3.5.19], [MS-SMB2 3.3.5.22.1]
-func (r *request) unsupported() ntstatus.Status {
-	var id smbwire.FileID
-	st := ntstatus.NotSupported
-	switch r.hdr.Command {
-	case smbwire.CommandChangeNotify:
-		q, err := smbwire.DecodeChangeNotifyRequest(r.in())
-		if err != nil {
-			return statusOf(err)
-		}
-		id = q.FileID
-	default:
-		if _, err := smbwire.DecodeLeaseAck(r.in()); err == nil {
-			return ntstatus.ObjectNameNotFound
-		}
-		q, err := smbwire.DecodeOplockBreak(r.in())
-		if err != nil {
-			return statusOf(err)
-		}
-		id, st = q.FileID, ntstatus.InvalidOplockProtocol
-	}
-	if _, bad := r.open(id); bad != ntstatus.Success {
-		return bad
-	}
-	return st
 }

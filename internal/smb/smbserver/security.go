@@ -22,15 +22,14 @@ const (
 	sdHeadSize     = 20
 )
 
-// everyone is S-1-1-0.
+// worldSID is S-1-1-0, the group of all users.
 //
 // Source: [MS-DTYP 2.4.2.4]
-var everyone = [...]byte{1, 1, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0}
+var worldSID = [...]byte{1, 1, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0}
 
-// securityDescriptor makes the self-relative descriptor of a file, as far as
-// the files served here have one: it belongs to everyone, and its list of
-// access rights lets everyone do what the mask says. Who may really do what is
-// decided by the file system below when a file is opened.
+// securityDescriptor returns a self-relative security descriptor for a file: its owner is
+// the group of all users, and its access list allows them the mask. The real rights are
+// checked by vfs when a file is opened.
 //
 // Source: [MS-DTYP 2.4.6], [MS-SMB2 3.3.5.20.3]
 func securityDescriptor(parts, mask uint32) []byte {
@@ -39,11 +38,11 @@ func securityDescriptor(parts, mask uint32) []byte {
 	b[0] = 1
 	if parts&securityOwner != 0 {
 		binary.LittleEndian.PutUint32(b[4:], uint32(len(b)))
-		b = append(b, everyone[:]...)
+		b = append(b, worldSID[:]...)
 	}
 	if parts&securityGroup != 0 {
 		binary.LittleEndian.PutUint32(b[8:], uint32(len(b)))
-		b = append(b, everyone[:]...)
+		b = append(b, worldSID[:]...)
 	}
 	if parts&securitySACL != 0 {
 		control |= sdSACLPresent // and none: nothing is audited
@@ -57,17 +56,16 @@ func securityDescriptor(parts, mask uint32) []byte {
 	return b
 }
 
-// appendACL appends a list with one entry, which allows everyone what mask
-// says.
+// appendACL appends an access list with one entry, which allows all users the mask.
 //
 // Source: [MS-DTYP 2.4.4.2], [MS-DTYP 2.4.5]
 func appendACL(b []byte, mask uint32) []byte {
-	const aceSize, aclSize = 8 + len(everyone), 8 + 8 + len(everyone)
+	const aceSize, aclSize = 8 + len(worldSID), 8 + 8 + len(worldSID)
 	b = append(b, 2, 0)
 	b = binary.LittleEndian.AppendUint16(b, uint16(aclSize))
 	b = append(b, 1, 0, 0, 0)
 	b = append(b, 0, 0)
 	b = binary.LittleEndian.AppendUint16(b, uint16(aceSize))
 	b = binary.LittleEndian.AppendUint32(b, mask)
-	return append(b, everyone[:]...)
+	return append(b, worldSID[:]...)
 }

@@ -18,13 +18,13 @@ import (
 
 // Server serves SMB. It is safe for concurrent use.
 type Server struct {
-	cfg    Config
-	start  time.Time
-	bufs   buffers
-	stats  counters
-	noise  ratelimit.Log // of what strangers cause
-	brake  *brake
-	memory *budget // of long messages
+	cfg       Config
+	start     time.Time
+	bufs      buffers
+	stats     counters
+	peerLog   ratelimit.Log // of lines that unauthenticated peers can cause
+	authLimit *authLimit
+	memory    *memoryQuota // of long messages
 
 	openIDs atomic.Uint64
 
@@ -36,12 +36,12 @@ type Server struct {
 	conns     map[*conn]struct{}
 	arrivals  uint64 // connections so far
 	sessions  map[uint64]*Session
-	paces     map[string]*ratelimit.Limiter // of users who ever logged on
+	limiters  map[string]*ratelimit.Limiter // of users that have logged on, in lower case
 }
 
-// counters are what Stats reports.
+// counters are the counters of Stats.
 type counters struct {
-	accepted, refused, requests, badSignatures, authFailures, authBraked, slowed atomic.Uint64
+	accepted, refused, requests, badSignatures, authFailures, authLimited, slowed atomic.Uint64
 
 	reads, readBytes, writes, writtenBytes atomic.Uint64
 }
@@ -51,19 +51,20 @@ type Stats struct {
 	// Connections and Sessions live now; sessions that have not authenticated
 	// are not counted.
 	Connections, Sessions int
-	// Accepted and Refused count connections, Requests messages, since the
-	// start. BadSignatures and AuthFailures count what was refused; AuthBraked those
-	// of the latter whose password was not looked at, after too many wrong ones. Slowed
-	// are requests that waited for their user's rate.
-	Accepted, Refused, Requests, BadSignatures, AuthFailures, AuthBraked, Slowed uint64
-	// Reads and Writes of files that succeeded, and their bytes.
+	// Accepted and Refused count connections, Requests messages, since the start.
+	// BadSignatures counts messages with a wrong signature. AuthFailures counts failed
+	// authentications; AuthLimited those of them whose password was not compared, after
+	// too many wrong ones. Slowed counts requests delayed by the rates of their user.
+	Accepted, Refused, Requests, BadSignatures, AuthFailures, AuthLimited, Slowed uint64
+	// Reads and Writes count successful reads and writes of files; ReadBytes and
+	// WrittenBytes are their bytes.
 	Reads, ReadBytes, Writes, WrittenBytes uint64
-	// Memory is what long messages have now, in bytes.
+	// Memory is the memory of long messages in use now, in bytes.
 	Memory int64
 }
 
-// New makes a server; the configuration is copied. The caller calls Serve, and
-// Close in the end.
+// New returns a server with a copy of the configuration. The caller calls Serve, and at
+// the end Close.
 func New(cfg Config) (*Server, error) {
 	if cfg.FS == nil {
 		return nil, errors.New("smbserver: new: no file system to serve")
@@ -72,18 +73,18 @@ func New(cfg Config) (*Server, error) {
 	return &Server{
 		cfg:       cfg,
 		start:     time.Now(),
-		brake:     newBrake(cfg.AuthFailures),
-		memory:    newBudget(cfg.Memory),
+		authLimit: newAuthLimit(cfg.AuthFailures),
+		memory:    newMemoryQuota(cfg.Memory),
 		listeners: make(map[net.Listener]struct{}),
 		conns:     make(map[*conn]struct{}),
 		sessions:  make(map[uint64]*Session),
-		paces:     make(map[string]*ratelimit.Limiter),
+		limiters:  make(map[string]*ratelimit.Limiter),
 	}, nil
 }
 
-// Serve accepts connections until the listener fails or the server is closed;
-// then it closes the listener and returns net.ErrClosed for a closed server,
-// or what the listener said. Several listeners may be served at a time.
+// Serve accepts connections until the listener fails or the server is closed. It then
+// closes the listener and returns net.ErrClosed for a closed server, or the error of the
+// listener. Several listeners may be served at a time.
 func (s *Server) Serve(l net.Listener) error {
 	s.mu.Lock()
 	if s.closed {
@@ -117,8 +118,8 @@ func (s *Server) Serve(l net.Listener) error {
 	}
 }
 
-// retryPause is how long to wait after an error of Accept that may pass, such
-// as too few descriptors; zero for one that does not.
+// retryPause returns the pause after a temporary error of Accept, such as too few
+// descriptors; zero for an error that is not temporary.
 func retryPause(last time.Duration, err error) time.Duration {
 	var ne interface{ Temporary() bool }
 	if errors.Is(err, net.ErrClosed) || !errors.As(err, &ne) || !ne.Temporary() {
@@ -127,15 +128,14 @@ func retryPause(last time.Duration, err error) time.Duration {
 	return min(max(2*last, 5*time.Millisecond), time.Second)
 }
 
-// ServeConn serves one connection in the background; the server owns it from
-// now on. If there are too many, one that has no authenticated session makes
-// way, so that peers who say nothing keep nobody out; if all have one, the
-// new connection is closed.
+// ServeConn serves one connection in the background; the server owns it from now on. If
+// there are too many, a connection without an authenticated session is evicted, so that
+// silent peers keep no client out; if all have one, the new connection is closed.
 func (s *Server) ServeConn(nc net.Conn) {
 	c := newConn(s, nc)
 	if err := s.admit(c); err != nil {
 		s.stats.refused.Add(1)
-		s.noise.Warn(s.cfg.Logger, "smb: connection refused", "remote", nc.RemoteAddr(), "cause", err)
+		s.peerLog.Warn(s.cfg.Logger, "smb: connection refused", "remote", nc.RemoteAddr(), "cause", err)
 		nc.Close()
 		return
 	}
@@ -143,7 +143,7 @@ func (s *Server) ServeConn(nc net.Conn) {
 	c.start()
 }
 
-// admit enters a connection, in the place of another one if there are too many.
+// admit enters a connection, and evicts another one if there are too many.
 func (s *Server) admit(c *conn) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -151,12 +151,12 @@ func (s *Server) admit(c *conn) error {
 		return errServerClosed
 	}
 	if len(s.conns) >= s.cfg.MaxConnections {
-		oldest := s.oldestStrangerLocked()
-		if oldest == nil {
+		victim := s.victimLocked()
+		if victim == nil {
 			return errTooMany
 		}
-		delete(s.conns, oldest)
-		oldest.cut(errCrowded)
+		delete(s.conns, victim)
+		victim.cut(errEvicted)
 	}
 	s.arrivals++
 	c.arrival = s.arrivals
@@ -165,30 +165,30 @@ func (s *Server) admit(c *conn) error {
 	return nil
 }
 
-// oldestStrangerLocked finds a connection without an authenticated session, or nil: the
-// oldest of the address that has most of them, so that who floods the server makes way
-// for himself.
-func (s *Server) oldestStrangerLocked() *conn {
-	strangers := make(map[*conn]struct{})
+// victimLocked returns the connection to evict, or nil: of those without an authenticated
+// session, the oldest of the address that has most of them, so that a flood evicts itself.
+// Precondition: mu is held.
+func (s *Server) victimLocked() *conn {
+	candidates := make(map[*conn]struct{})
 	from := make(map[netip.Prefix]int)
 	for c := range s.conns {
-		if !c.authenticated() { // which may change meanwhile
-			strangers[c] = struct{}{}
+		if !c.sessions.authenticated() { // which may change meanwhile
+			candidates[c] = struct{}{}
 			from[c.origin]++
 		}
 	}
-	var oldest *conn
-	for c := range strangers {
-		if oldest == nil || from[c.origin] > from[oldest.origin] ||
-			from[c.origin] == from[oldest.origin] && c.arrival < oldest.arrival {
-			oldest = c
+	var victim *conn
+	for c := range candidates {
+		if victim == nil || from[c.origin] > from[victim.origin] ||
+			from[c.origin] == from[victim.origin] && c.arrival < victim.arrival {
+			victim = c
 		}
 	}
-	return oldest
+	return victim
 }
 
-// forget is called by a connection when its last goroutine ends.
-func (s *Server) forget(c *conn) {
+// remove takes a connection out when its last goroutine ends.
+func (s *Server) remove(c *conn) {
 	s.mu.Lock()
 	delete(s.conns, c)
 	s.mu.Unlock()
@@ -215,10 +215,9 @@ func (s *Server) stopAccepting() {
 	}
 }
 
-// Shutdown stops accepting, reads no more requests, waits until those that have
-// arrived are answered or ctx ends, and then does what Close does. Connections
-// without a request are closed at once. It returns the error of ctx if requests
-// had to be cut off.
+// Shutdown stops accepting and reading requests, waits until those that have arrived have
+// their responses or ctx ends, and then closes the server. Connections without a request
+// are closed at once. It returns the error of ctx if requests were cut off.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.stopAccepting()
 	for _, c := range s.connections() {
@@ -240,7 +239,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	return err
 }
 
-// connections lists those of now.
+// connections lists the connections.
 func (s *Server) connections() []*conn {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -251,8 +250,8 @@ func (s *Server) connections() []*conn {
 	return conns
 }
 
-// Close stops accepting, cuts all connections, closes their sessions' opens
-// and waits for all of that. It always returns nil, and may be called again.
+// Close stops accepting, cuts all connections, closes the opens of their sessions, and
+// waits for all of that. It always returns nil, and may be called again.
 func (s *Server) Close() error {
 	s.stopAccepting()
 	for _, c := range s.connections() {
@@ -267,10 +266,10 @@ func (s *Server) Stats() Stats {
 	st := Stats{
 		Accepted: s.stats.accepted.Load(), Refused: s.stats.refused.Load(), Requests: s.stats.requests.Load(),
 		Slowed: s.stats.slowed.Load(), BadSignatures: s.stats.badSignatures.Load(), AuthFailures: s.stats.authFailures.Load(),
-		AuthBraked: s.stats.authBraked.Load(),
-		Reads:      s.stats.reads.Load(), ReadBytes: s.stats.readBytes.Load(),
+		AuthLimited: s.stats.authLimited.Load(),
+		Reads:       s.stats.reads.Load(), ReadBytes: s.stats.readBytes.Load(),
 		Writes: s.stats.writes.Load(), WrittenBytes: s.stats.writtenBytes.Load(),
-		Memory: s.memory.now(),
+		Memory: s.memory.inUse(),
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -290,7 +289,7 @@ func (s *Server) addSession(ss *Session) {
 	for {
 		var b [8]byte
 		rand.Read(b[:])
-		// The all-ones and zero ids have meanings of their own.
+		// The ids zero and all-ones have special meanings.
 		id := binary.LittleEndian.Uint64(b[:]) &^ (1 << 63)
 		if _, taken := s.sessions[id]; id != 0 && !taken {
 			ss.id = id
@@ -300,29 +299,29 @@ func (s *Server) addSession(ss *Session) {
 	}
 }
 
-func (s *Server) dropSession(ss *Session) {
+func (s *Server) removeSession(ss *Session) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.sessions, ss.id)
 }
 
-// paceOf is the pace that all sessions of a user share.
-func (s *Server) paceOf(user string) *ratelimit.Limiter {
+// limiterOf returns the limiter that all sessions of a user share, nil for no bound.
+func (s *Server) limiterOf(user string) *ratelimit.Limiter {
 	if s.cfg.RequestRate <= 0 && s.cfg.ByteRate <= 0 {
 		return nil
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	user = strings.ToLower(user)
-	p := s.paces[user]
-	if p == nil {
-		p = ratelimit.NewLimiter(max(s.cfg.RequestRate, 0), max(s.cfg.ByteRate, 0), s.cfg.ByteBurst)
-		s.paces[user] = p
+	l := s.limiters[user]
+	if l == nil {
+		l = ratelimit.NewLimiter(max(s.cfg.RequestRate, 0), max(s.cfg.ByteRate, 0), s.cfg.ByteBurst)
+		s.limiters[user] = l
 	}
-	return p
+	return l
 }
 
-// session finds a session of any connection.
+// session returns the session of any connection with an id, or nil.
 func (s *Server) session(id uint64) *Session {
 	s.mu.Lock()
 	defer s.mu.Unlock()

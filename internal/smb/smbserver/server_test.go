@@ -179,11 +179,12 @@ func TestWorkersLeaveAgain(t *testing.T) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for conn := range s.conns {
-		conn.mu.Lock()
-		if conn.workers > s.cfg.MaxWorkers || conn.workers < 1 {
-			t.Errorf("%d goroutines", conn.workers)
+		w := &conn.workers
+		w.mu.Lock()
+		if w.total > s.cfg.MaxWorkers || w.total < 1 {
+			t.Errorf("%d goroutines", w.total)
 		}
-		conn.mu.Unlock()
+		w.mu.Unlock()
 	}
 }
 

@@ -11,25 +11,20 @@ import (
 	"lwio/vfs"
 )
 
-// Flags of RenameEx.
+// renameReplace is the flag of RenameEx that allows the target to be replaced.
 //
 // Source: [MS-FSCC 2.4.43]
 const renameReplace = 0x1
 
-// setInfo changes what is known of a file.
+// handleSetInfo serves SET_INFO.
 //
 // Source: [MS-SMB2 3.3.5.21]
-func (r *request) setInfo() ntstatus.Status {
-	q, err := smbwire.DecodeSetInfoRequest(r.in())
-	if err != nil {
-		return statusOf(err)
-	}
-	n := uint32(len(q.Data))
+func handleSetInfo(r *request, q smbwire.SetInfoRequest) ntstatus.Status {
 	o, st := r.open(q.FileID)
 	switch {
 	case st != ntstatus.Success:
 		return st
-	case n > r.conn.maxTransfer || !r.paid(n, 0):
+	case !r.allows(uint32(len(q.Data)), 0):
 		return ntstatus.InvalidParameter
 	case o.pipe != nil:
 		return ntstatus.NotSupported
@@ -41,12 +36,12 @@ func (r *request) setInfo() ntstatus.Status {
 		return ntstatus.InvalidParameter
 	}
 	if st == ntstatus.Success {
-		r.set(smbwire.SetInfoResponse{}.AppendTo(r.body(8)))
+		r.resp.set(smbwire.SetInfoResponse{}.AppendTo(r.resp.begin(8)))
 	}
 	return st
 }
 
-// setFile dispatches on the class.
+// setFile changes the information of a class about a file.
 //
 // Source: [MS-SMB2 3.3.5.21.1], [MS-FSCC 2.4]
 func setFile(f *vfs.Open, class smbwire.FileClass, data []byte) ntstatus.Status {
@@ -146,7 +141,7 @@ func rename(f *vfs.Open, class smbwire.FileClass, data []byte) error {
 	return f.Rename(path, replace)
 }
 
-// setDisposition marks a file for deletion, or no longer, in the newer form.
+// setDisposition sets or clears the deletion of a file on close, in the newer form.
 //
 // Source: [MS-FSCC 2.4.12]
 func setDisposition(f *vfs.Open, data []byte) error {
@@ -160,6 +155,7 @@ func setDisposition(f *vfs.Open, data []byte) error {
 	return f.SetDeleteOnClose(uint32(i)&smbwire.DispositionDelete != 0)
 }
 
+// setSize sets the length of a file.
 func setSize(f *vfs.Open, size smbwire.Uint64Info) error {
 	if size > math.MaxInt64 {
 		return ntstatus.InvalidParameter
@@ -167,8 +163,8 @@ func setSize(f *vfs.Open, size smbwire.Uint64Info) error {
 	return f.Truncate(int64(size))
 }
 
-// setAllocation cuts a file that is longer than the allocation; more room than
-// needed is not reserved.
+// setAllocation truncates a file that is longer than the allocation. It reserves no space
+// beyond the length of the file.
 //
 // Source: [MS-FSCC 2.4.4]
 func setAllocation(f *vfs.Open, data []byte) error {

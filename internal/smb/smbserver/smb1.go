@@ -4,18 +4,19 @@ import (
 	"errors"
 	"fmt"
 
+	"lwio/internal/smb/smbauth"
 	"lwio/internal/smb/smbwire"
 )
 
 var errSMB1 = errors.New("the client speaks SMB 1 only")
 
-// smb1Negotiate answers an SMB 1 negotiation: with SMB 2 if the client offers
-// that, and otherwise with SMB 1's own way to say that no dialect is spoken;
-// the connection then ends. The caller holds the turn.
+// negotiateSMB1 serves an SMB 1 negotiation: with SMB 2 if the client offers that, and
+// otherwise with the refusal of all dialects that SMB 1 has; the connection then ends.
+// Precondition: the read turn is held.
 //
 // Source: [OP-5c], [LWIO claim 5], [MS-SMB2 3.3.5.3]
-func (c *conn) smb1Negotiate(msg []byte) error {
-	if c.dialect != 0 {
+func (c *conn) negotiateSMB1(msg []byte) error {
+	if c.agreed.dialect != 0 {
 		return fmt.Errorf("%w: SMB 1 after SMB 2", errProtocol)
 	}
 	n, err := smbwire.DecodeSMB1Negotiate(msg)
@@ -36,15 +37,15 @@ func (c *conn) smb1Negotiate(msg []byte) error {
 	if !c.credits.take(0, 1) {
 		return fmt.Errorf("%w: message id 0 is used up", errProtocol)
 	}
-	c.agree(dialect)
-	c.clientDialects = []uint16{dialect}
+	c.agreed = newAgreement(&c.srv.cfg, dialect, smbauth.DefaultSigning(dialect))
+	c.agreed.client.Dialects = []uint16{dialect}
 	h := smbwire.Header{
 		Command: smbwire.CommandNegotiate, Flags: smbwire.FlagResponse,
 		Credits: c.credits.grant(1, 1),
 	}
 	out := c.srv.bufs.get(bodyOffset)
 	h.Put(out.b[headroom:])
-	resp := c.negotiateResponse(dialect)
+	resp := c.agreed.response(c.srv)
 	out.b = resp.AppendTo(out.b)
 	c.write(out)
 	return nil

@@ -12,15 +12,15 @@ import (
 	"lwio/internal/ntstatus"
 )
 
-// braked is a brake with a clock of its own.
-func braked(perMinute int) (*brake, *time.Time) {
-	b, now := newBrake(perMinute), time.Unix(1000, 0)
+// newTestAuthLimit returns an authLimit with a clock of its own.
+func newTestAuthLimit(perMinute int) (*authLimit, *time.Time) {
+	b, now := newAuthLimit(perMinute), time.Unix(1000, 0)
 	b.now = func() time.Time { return now }
 	return b, &now
 }
 
 // tries counts how many of n wrong passwords are looked at.
-func (b *brake) tries(n int, addr netip.Prefix, user string) int {
+func (b *authLimit) tries(n int, addr netip.Prefix, user string) int {
 	seen := 0
 	for range n {
 		if b.admits(addr, user) {
@@ -38,7 +38,7 @@ func prefix(s string) netip.Prefix { return netip.MustParsePrefix(s) }
 //
 // Source: [MS-SMB2 3.3.5.5.3] (the limits are ours)
 func TestBrake(t *testing.T) {
-	b, now := braked(10)
+	b, now := newTestAuthLimit(10)
 	here, there := prefix("192.0.2.1/32"), prefix("2001:db8::/64")
 	if n := b.tries(100, here, "alice"); n != 10 {
 		t.Errorf("%d tries of a user from an address", n)
@@ -75,7 +75,7 @@ func TestBrake(t *testing.T) {
 	if !b.admits(here, "bob") || !b.admits(there, "alice") {
 		t.Error("refused after a minute")
 	}
-	off, _ := braked(-1)
+	off, _ := newTestAuthLimit(-1)
 	if n := off.tries(1000, here, "alice"); n != 1000 {
 		t.Errorf("%d tries without a limit", n)
 	}
@@ -83,7 +83,7 @@ func TestBrake(t *testing.T) {
 
 // Who has logged on from an address is not locked out there by strangers.
 func TestBrakeKnows(t *testing.T) {
-	b, _ := braked(10)
+	b, _ := newTestAuthLimit(10)
 	here := prefix("192.0.2.1/32")
 	b.succeeded(here, "alice")
 	for i := range 100 {
@@ -105,16 +105,16 @@ func TestBrakeKnows(t *testing.T) {
 // However many names and addresses there are, what is remembered is bounded, and who
 // has tried much is remembered.
 func TestBrakeForgets(t *testing.T) {
-	b, _ := braked(10)
+	b, _ := newTestAuthLimit(10)
 	here := prefix("192.0.2.1/32")
 	b.tries(100, here, "alice")
-	for i := range 3 * maxGuesses {
+	for i := range 3 * maxAuthKeys {
 		at := netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)}), 32)
 		b.failed(at, fmt.Sprint("user", i))
 		b.succeeded(at, fmt.Sprint("other", i))
 	}
-	if len(b.debts) > maxGuesses || len(b.known) > maxGuesses {
-		t.Errorf("%d and %d entries", len(b.debts), len(b.known))
+	if len(b.failures) > maxAuthKeys || len(b.known) > maxAuthKeys {
+		t.Errorf("%d and %d entries", len(b.failures), len(b.known))
 	}
 	if b.admits(here, "alice") {
 		t.Error("the one who tried much is forgotten")
@@ -150,9 +150,9 @@ func TestFloodOfGuesses(t *testing.T) {
 		}
 	})
 	now := time.Now()
-	s.brake.mu.Lock()
-	s.brake.now = func() time.Time { return now } // nothing comes free
-	s.brake.mu.Unlock()
+	s.authLimit.mu.Lock()
+	s.authLimit.now = func() time.Time { return now } // nothing comes free
+	s.authLimit.mu.Unlock()
 	mount(t, addr, "data")
 	looks.Store(0)
 	const guessers, each = 16, 10
@@ -178,7 +178,7 @@ func TestFloodOfGuesses(t *testing.T) {
 		t.Errorf("the right password in the flood: %v", r.status)
 	}
 	mount(t, addr, "data").want(ntstatus.Success, cmdEcho, []byte{4, 0, 0, 0})
-	if st := s.Stats(); st.AuthFailures != guessers*each+1 || st.AuthBraked < guessers*each-10-guessers {
-		t.Errorf("%d failures, %d not looked at", st.AuthFailures, st.AuthBraked)
+	if st := s.Stats(); st.AuthFailures != guessers*each+1 || st.AuthLimited < guessers*each-10-guessers {
+		t.Errorf("%d failures, %d not looked at", st.AuthFailures, st.AuthLimited)
 	}
 }

@@ -17,7 +17,7 @@ import (
 // Who waits is served in turn, but nobody waits for another's share.
 func TestBudget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBudget(100)
+		b := newMemoryQuota(100)
 		order := make(chan string, 10)
 		ask := func(user string, n int) {
 			go func() {
@@ -74,7 +74,7 @@ func TestBudget(t *testing.T) {
 // go on who waited behind it.
 func TestBudgetCancel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBudget(100)
+		b := newMemoryQuota(100)
 		why := errors.New("why")
 		for range 100 {
 			b.tryTake("alice", 60)
@@ -107,7 +107,7 @@ func TestBudgetCancel(t *testing.T) {
 func TestBudgetBounds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const most = 1000
-		b := newBudget(most)
+		b := newMemoryQuota(most)
 		type held struct {
 			user string
 			n    int
@@ -170,8 +170,8 @@ func TestFloodOfReads(t *testing.T) {
 	for hers := int64(0); hers < 2<<20; {
 		s.memory.mu.Lock()
 		m := s.memory
-		if hers = m.byUser[testUser]; m.used > m.most || hers > m.mostOfUser {
-			t.Errorf("%d bytes of %d, one user %d", m.used, m.most, hers)
+		if hers = m.byUser[testUser]; m.used > m.limit || hers > m.userLimit {
+			t.Errorf("%d bytes of %d, one user %d", m.used, m.limit, hers)
 		}
 		s.memory.mu.Unlock()
 		runtime.Gosched()

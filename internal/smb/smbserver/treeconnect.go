@@ -7,7 +7,7 @@ import (
 	"lwio/internal/smb/smbwire"
 )
 
-// ipcShare is the name of the share of the named pipes.
+// ipcShare is the share of the named pipes.
 const ipcShare = "IPC$"
 
 // Access masks of shares.
@@ -18,14 +18,10 @@ const (
 	accessReadOnly = 0x001200A9
 )
 
-// treeConnect connects to a share.
+// handleTreeConnect serves TREE_CONNECT.
 //
 // Source: [MS-SMB2 3.3.5.7]
-func (r *request) treeConnect() ntstatus.Status {
-	q, err := smbwire.DecodeTreeConnectRequest(r.in())
-	if err != nil {
-		return statusOf(err)
-	}
+func handleTreeConnect(r *request, q smbwire.TreeConnectRequest) ntstatus.Status {
 	path, err := smbwire.DecodeUTF16(q.Path)
 	if err != nil {
 		return ntstatus.BadNetworkName
@@ -45,22 +41,18 @@ func (r *request) treeConnect() ntstatus.Status {
 			resp.MaximalAccess = accessReadOnly
 		}
 	}
-	if st := r.session.connect(t, cfg.MaxTrees); st != ntstatus.Success {
+	if st := r.session.handles.connect(t); st != ntstatus.Success {
 		return st
 	}
-	r.hdr.TreeID, r.chain.treeID = t.id, t.id
-	r.set(resp.AppendTo(r.body(16)))
+	r.hdr.TreeID, r.compound.treeID = t.id, t.id
+	r.resp.set(resp.AppendTo(r.resp.begin(16)))
 	return ntstatus.Success
 }
 
-// treeDisconnect closes what was opened through the tree connect, and then
-// answers.
+// handleTreeDisconnect closes the opens of the tree connect before the response is sent.
 //
 // Source: [MS-SMB2 3.3.5.8], [OP-58b]
-func (r *request) treeDisconnect() ntstatus.Status {
-	if _, err := smbwire.DecodeEmpty(r.in()); err != nil {
-		return statusOf(err)
-	}
-	closeOpens(r.conn.srv.cfg.FS, r.session.disconnect(r.tree))
-	return r.empty()
+func handleTreeDisconnect(r *request, _ smbwire.Empty) ntstatus.Status {
+	closeAll(r.conn.srv.cfg.FS, r.session.handles.disconnect(r.tree))
+	return r.resp.empty()
 }

@@ -1,0 +1,149 @@
+package smbserver
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"time"
+
+	"lwio/internal/smb/smbwire"
+)
+
+// errFrame reports bytes that are not the transport's header of an allowed message.
+var errFrame = errors.New("not an SMB message, or longer than the limit")
+
+// readAhead is how many bytes of small messages one system call may read.
+const readAhead = 4 << 10
+
+// errDrained reports that the connection is drained.
+var errDrained = errors.New("the server shuts down and reads no more messages")
+
+// frameReader reads messages from a connection. It is used by one goroutine at a time,
+// except for stop.
+//
+// Source: [MS-SMB2 2.1]
+type frameReader struct {
+	nc     net.Conn
+	r      *bufio.Reader
+	bufs   *buffers
+	memory *memoryQuota
+	stall  time.Duration // allowed for each MiB begun
+	timed  bool          // a deadline is set
+
+	mu      sync.Mutex
+	within  bool // a message has begun
+	stopped bool
+}
+
+func newFrameReader(nc net.Conn, bufs *buffers, memory *memoryQuota, stall time.Duration) *frameReader {
+	return &frameReader{nc: nc, r: bufio.NewReaderSize(nc, readAhead), bufs: bufs, memory: memory, stall: stall}
+}
+
+// stop makes next return errDrained, once it has read the message that has begun.
+func (f *frameReader) stop() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.stopped = true
+	if !f.within {
+		f.nc.SetReadDeadline(time.Unix(1, 0)) // wakes next; on a closed connection next is awake
+	}
+}
+
+// pause begins the time between messages, which has no limit.
+func (f *frameReader) pause() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.within = false
+	if f.stopped {
+		return errDrained
+	}
+	if !f.timed || f.r.Buffered() > 0 {
+		return nil
+	}
+	f.timed = false
+	return f.nc.SetReadDeadline(time.Time{})
+}
+
+// resume ends the time between messages. err is the result of the wait.
+func (f *frameReader) resume(err error) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.stopped {
+		return errDrained
+	}
+	f.within = err == nil
+	return err
+}
+
+// next reads one message of at most limit bytes. The wait for its first byte has no limit;
+// the others must follow in time, once the quota of user, if that is known, has room for a
+// long message. The caller frees the result.
+func (f *frameReader) next(ctx context.Context, limit int, user string) (*buffer, error) {
+	if err := f.pause(); err != nil {
+		return nil, err
+	}
+	_, err := f.r.Peek(1)
+	if err := f.resume(err); err != nil {
+		return nil, err
+	}
+	if err := f.expect(headroom); err != nil {
+		return nil, err
+	}
+	head, err := f.r.Peek(headroom)
+	if err != nil {
+		return nil, unexpected(err)
+	}
+	n, err := smbwire.DecodeFrameHeader(head)
+	if err != nil || n > limit {
+		return nil, fmt.Errorf("transport header %x, limit %d bytes: %w", head, limit, errFrame)
+	}
+	if _, err := f.r.Discard(headroom); err != nil {
+		return nil, err
+	}
+	buf, err := f.buffer(ctx, n, user)
+	if err != nil {
+		return nil, err
+	}
+	if err = f.expect(n); err == nil {
+		_, err = io.ReadFull(f.r, buf.b)
+	}
+	if err != nil {
+		buf.free()
+		return nil, unexpected(err)
+	}
+	return buf, nil
+}
+
+// buffer returns the memory for a message.
+func (f *frameReader) buffer(ctx context.Context, n int, user string) (*buffer, error) {
+	if n < longMessage || user == "" {
+		return f.bufs.get(n), nil
+	}
+	if err := f.memory.take(ctx, user, n); err != nil {
+		return nil, err
+	}
+	buf := f.bufs.get(n)
+	buf.charge(f.memory, user, n)
+	return buf, nil
+}
+
+// expect sets a deadline for n more bytes, unless they have arrived already.
+func (f *frameReader) expect(n int) error {
+	if f.r.Buffered() >= n {
+		return nil
+	}
+	f.timed = true
+	return f.nc.SetReadDeadline(time.Now().Add(transferTime(f.stall, n)))
+}
+
+// unexpected turns the end of the stream inside a message into io.ErrUnexpectedEOF.
+func unexpected(err error) error {
+	if errors.Is(err, io.EOF) {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}

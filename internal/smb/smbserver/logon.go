@@ -1,0 +1,181 @@
+package smbserver
+
+import (
+	"errors"
+	"strings"
+	"time"
+
+	"lwio/internal/ntstatus"
+	"lwio/internal/smb/smbauth"
+	"lwio/internal/smb/smbwire"
+)
+
+// logon is the state of an authentication of a session.
+type logon struct {
+	acceptor *smbauth.Acceptor // nil while no authentication is under way
+	preauth  smbauth.PreauthHash
+	user     string
+	tried    bool // the password of the user was compared
+	limited  bool // it was not: authLimit refused the attempt
+}
+
+// handleSessionSetup takes one step of an authentication. Precondition: the read turn is held,
+// so the steps of a connection never overlap.
+//
+// Source: [MS-SMB2 3.3.5.5]
+func handleSessionSetup(r *request, q smbwire.SessionSetupRequest) ntstatus.Status {
+	c := r.conn
+	if q.Flags&smbwire.SessionFlagBinding != 0 && c.agreed.dialect >= smbwire.Dialect300 {
+		return ntstatus.RequestNotAccepted
+	}
+	s, st := sessionToSetUp(r)
+	if st != ntstatus.Success {
+		return st
+	}
+	r.session, r.hdr.SessionID = s, s.id
+	l := &s.logon
+	if l.acceptor == nil {
+		l.user, l.tried, l.limited = "", false, false
+		l.acceptor = smbauth.NewAcceptor(smbauth.AcceptorConfig{ServerName: c.srv.cfg.ServerName, Lookup: s.lookup})
+	}
+	if !s.valid() {
+		l.preauth.Update(r.msg)
+		r.resp.hash = &l.preauth
+	}
+	out, done, err := l.acceptor.Step(q.SecurityBuffer)
+	if err != nil {
+		return authFailed(r, err)
+	}
+	st = ntstatus.MoreProcessingRequired
+	if done {
+		if st = authenticated(r, q.PreviousSessionID); st != ntstatus.Success {
+			return st
+		}
+	}
+	resp := smbwire.SessionSetupResponse{SecurityBuffer: out}
+	r.resp.set(resp.AppendTo(r.resp.begin(64 + len(out))))
+	return st
+}
+
+// sessionToSetUp returns the session that a request names, or a new one if it names none.
+func sessionToSetUp(r *request) (*Session, ntstatus.Status) {
+	c := r.conn
+	if r.session != nil {
+		return r.session, ntstatus.Success
+	}
+	if s := c.sessions.get(r.hdr.SessionID); s != nil {
+		return s, ntstatus.Success
+	}
+	if r.hdr.SessionID != 0 {
+		return nil, ntstatus.UserSessionDeleted
+	}
+	s := newSession(c)
+	if !c.sessions.add(s, c.srv.addSession) {
+		s.cancel()
+		return nil, ntstatus.InsufficientResources
+	}
+	s.logon.preauth = c.preauth
+	return s, ntstatus.Success
+}
+
+// lookup returns the NT hash that the client must prove to know, unless authLimit refuses
+// the attempt.
+func (s *Session) lookup(domain, user string) (ntHash [16]byte, ok bool) {
+	srv := s.conn.srv
+	s.logon.user = user
+	if s.logon.limited = !srv.authLimit.admits(s.conn.origin, user); s.logon.limited {
+		return ntHash, false
+	}
+	s.logon.tried = true
+	if srv.cfg.Lookup == nil {
+		return ntHash, false
+	}
+	return srv.cfg.Lookup(domain, user)
+}
+
+// authFailed ends a session whose authentication failed, also one that was valid before. It
+// delays the response, and so the next attempt, to slow down password guessing.
+//
+// Source: [MS-SMB2 3.3.5.5.3]
+func authFailed(r *request, err error) ntstatus.Status {
+	var e *smbauth.Error
+	domain, user := "", ""
+	if errors.As(err, &e) {
+		domain, user = e.Domain, e.User
+	}
+	srv, l := r.conn.srv, &r.session.logon
+	srv.stats.authFailures.Add(1)
+	if l.limited {
+		srv.stats.authLimited.Add(1)
+		err = errAuthLimited
+	}
+	if l.tried {
+		srv.authLimit.failed(r.conn.origin, l.user)
+	}
+	srv.peerLog.Warn(r.conn.log, "smb: authentication failed", "user", user, "domain", domain, "error", err)
+	r.resp.hash = nil
+	r.session.end()
+	r.conn.authFailures++
+	delay := time.NewTimer(srv.cfg.FailureDelay)
+	defer delay.Stop()
+	select {
+	case <-delay.C:
+	case <-r.conn.ctx.Done():
+	}
+	return statusOf(err)
+}
+
+// authenticated makes the session valid, or confirms it.
+//
+// Source: [MS-SMB2 3.3.5.5.3]
+func authenticated(r *request, previous uint64) ntstatus.Status {
+	s, a, c := r.session, r.session.logon.acceptor, r.conn
+	s.logon.acceptor = nil
+	c.srv.authLimit.succeeded(c.origin, s.logon.user)
+	if s.valid() {
+		if !sameUser(s, a.Domain(), a.User()) {
+			c.srv.peerLog.Warn(c.log, "smb: re-authentication as another user", "user", s.user, "other", a.User())
+			s.end()
+			return ntstatus.AccessDenied
+		}
+		return ntstatus.Success
+	}
+	dialect, signing := c.agreed.dialect, c.agreed.signing
+	s.user, s.domain = a.User(), a.Domain()
+	s.keys = smbauth.DeriveKeys(dialect, a.SessionKey(), s.logon.preauth)
+	s.signer = smbauth.NewSigner(signing, s.keys.Signing)
+	s.limiter = c.srv.limiterOf(s.user)
+	if !c.sessions.establish(s) {
+		return ntstatus.UserSessionDeleted
+	}
+	if c.user == "" {
+		c.user = s.user
+	}
+	r.resp.signer, r.resp.hash = s.signer, nil
+	c.log.Info("smb: logged on", "user", s.user, "domain", s.domain, "dialect", dialectName(dialect), "signing", signing.String())
+	if previous != 0 && previous != s.id {
+		if old := c.srv.session(previous); old != nil && old.valid() && sameUser(old, s.domain, s.user) {
+			old.end()
+		}
+	}
+	return ntstatus.Success
+}
+
+// sameUser compares names as NTLM does: without regard to case.
+func sameUser(s *Session, domain, user string) bool {
+	return strings.EqualFold(s.user, user) && strings.EqualFold(s.domain, domain)
+}
+
+// handleLogoff ends the session and its opens before the response is sent.
+//
+// Source: [MS-SMB2 3.3.5.6], [OP-58b]
+func handleLogoff(r *request, _ smbwire.Empty) ntstatus.Status {
+	r.session.loggedOff.Store(true)
+	r.session.end()
+	return r.resp.empty()
+}
+
+// handleEcho shows that the server is alive.
+//
+// Source: [MS-SMB2 3.3.5.17]
+func handleEcho(r *request, _ smbwire.Empty) ntstatus.Status { return r.resp.empty() }

@@ -1,0 +1,150 @@
+package smbserver
+
+import (
+	"sync"
+
+	"lwio/internal/ntstatus"
+	"lwio/internal/smb/smbauth"
+	"lwio/internal/smb/smbwire"
+)
+
+// bodyOffset is where the body of a response begins in its buffer.
+const bodyOffset = headroom + smbwire.HeaderSize
+
+// response is the response to one request: its memory, credits and signature. It belongs
+// to the goroutine that serves the request, except for sendInterim.
+type response struct {
+	bufs    *buffers
+	credits *credits
+	hdr     *smbwire.Header // of the request
+	charge  uint16
+
+	signer smbauth.Signer       // signs the response, if not nil
+	hash   *smbauth.PreauthHash // includes the response, if not nil
+
+	out     *buffer
+	failure smbwire.ErrorResponse // the body of an error
+
+	mu       sync.Mutex // guards the fields that a timer shares
+	async    bool       // an interim response was sent
+	finished bool
+}
+
+// begin starts a body with room for n bytes and returns the slice to append it to. The
+// caller passes the result to set.
+func (p *response) begin(n int) []byte {
+	if p.out == nil {
+		p.out = p.bufs.get(bodyOffset + n)
+	}
+	p.out.b = p.out.b[:bodyOffset]
+	return p.out.b
+}
+
+// set keeps the body that was appended to the result of begin.
+func (p *response) set(b []byte) { p.out.b = b }
+
+// empty makes the body of a response that has no content.
+func (p *response) empty() ntstatus.Status {
+	p.set(smbwire.Empty{}.AppendTo(p.begin(4)))
+	return ntstatus.Success
+}
+
+// discard frees the memory of a response that is not sent.
+func (p *response) discard() {
+	if p.out != nil {
+		p.out.free()
+		p.out = nil
+	}
+}
+
+// carriesBody reports whether a response with that status has the body of its command
+// rather than that of an error.
+//
+// Source: [MS-SMB2 3.3.4.4]
+func carriesBody(st ntstatus.Status) bool {
+	return !st.Failed() || st == ntstatus.BufferOverflow || st == ntstatus.MoreProcessingRequired
+}
+
+// finish completes the response: header, credits, padding and signature. more reports
+// whether another response of the same message follows.
+//
+// Source: [MS-SMB2 3.3.4.1]
+func (p *response) finish(st ntstatus.Status, more bool) {
+	p.mu.Lock()
+	p.finished = true
+	async := p.async
+	p.mu.Unlock()
+	if p.out == nil || len(p.out.b) == bodyOffset || !carriesBody(st) {
+		p.set(p.failure.AppendTo(p.begin(64)))
+		if !st.Failed() {
+			st = ntstatus.InternalError
+		}
+	}
+	h := p.header(st)
+	if async {
+		h.Flags |= smbwire.FlagAsync
+		h.AsyncID, h.Credits = h.MessageID, 0
+	} else {
+		h.Credits = p.credits.grant(p.charge, p.hdr.Credits)
+	}
+	if more {
+		p.out.b = smbwire.Chain(p.out.b, headroom)
+		h.NextCommand = uint32(len(p.out.b) - headroom)
+	}
+	p.seal(&h)
+}
+
+// size returns a bound of the length of the finished response, padding included.
+func (p *response) size() int {
+	const least = bodyOffset + 128
+	if p.out == nil {
+		return least
+	}
+	return max(least, len(p.out.b)+8)
+}
+
+// header returns the header of a response.
+func (p *response) header(st ntstatus.Status) smbwire.Header {
+	q := p.hdr
+	return smbwire.Header{
+		CreditCharge: q.CreditCharge, Status: st, Command: q.Command,
+		Flags:     smbwire.FlagResponse | q.Flags&(smbwire.FlagRelated|smbwire.FlagPriorityMask),
+		MessageID: q.MessageID, ProcessID: q.ProcessID, TreeID: q.TreeID, SessionID: q.SessionID,
+	}
+}
+
+// seal writes the header into the buffer and signs the message.
+func (p *response) seal(h *smbwire.Header) {
+	msg := p.out.b[headroom:]
+	if p.signer != nil {
+		h.Flags |= smbwire.FlagSigned
+	}
+	h.Put(msg)
+	if p.signer != nil {
+		p.signer.Sign(msg)
+	}
+	if p.hash != nil {
+		p.hash.Update(msg)
+	}
+}
+
+// sendInterim sends an interim response by write, unless the response is finished. An
+// interim response is not signed: with GMAC it would share its nonce with the final one.
+//
+// Source: [MS-SMB2 3.3.4.2], [MS-SMB2 3.3.4.1.1]
+func (p *response) sendInterim(write func(*buffer)) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.finished {
+		return
+	}
+	p.async = true
+	out := p.bufs.get(bodyOffset)
+	out.b = p.failure.AppendTo(out.b)
+	h := p.header(ntstatus.Pending)
+	h.Flags |= smbwire.FlagAsync
+	h.AsyncID = h.MessageID
+	h.Credits = p.credits.grant(p.charge, p.hdr.Credits)
+	h.Put(out.b[headroom:])
+	write(out)
+}

@@ -1,0 +1,106 @@
+package smbserver
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// sessionTable holds the sessions of one connection, and the time limit for a connection
+// without an authenticated one. It is safe for concurrent use.
+type sessionTable struct {
+	limit       int
+	authTimeout time.Duration
+
+	valid atomic.Int32 // sessions that have authenticated; written with mu held
+
+	mu       sync.Mutex
+	byID     map[uint64]*Session
+	deadline *time.Timer // runs while no session is authenticated
+	stopped  bool
+}
+
+func newSessionTable(limit int, authTimeout time.Duration) *sessionTable {
+	return &sessionTable{limit: limit, authTimeout: authTimeout, byID: make(map[uint64]*Session)}
+}
+
+// start begins the time limit. expired is called when it is over, each time that no session
+// is authenticated then.
+func (t *sessionTable) start(expired func()) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.deadline = time.AfterFunc(t.authTimeout, func() {
+		t.mu.Lock()
+		late := t.valid.Load() == 0
+		t.mu.Unlock()
+		if late {
+			expired()
+		}
+	})
+}
+
+// stop ends the time limit and returns the sessions, for the caller to end.
+func (t *sessionTable) stop() []*Session {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.stopped = true
+	t.deadline.Stop()
+	all := make([]*Session, 0, len(t.byID))
+	for _, s := range t.byID {
+		all = append(all, s)
+	}
+	return all
+}
+
+// add enters a session that begins to authenticate; register gives it its id. It reports
+// false if there are too many.
+func (t *sessionTable) add(s *Session, register func(*Session)) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.byID) >= t.limit {
+		return false
+	}
+	register(s)
+	t.byID[s.id] = s
+	return true
+}
+
+// get returns the session with an id, or nil.
+func (t *sessionTable) get(id uint64) *Session {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.byID[id]
+}
+
+// establish makes a session valid. It reports false if the session has ended meanwhile.
+func (t *sessionTable) establish(s *Session) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !s.state.CompareAndSwap(sessionPending, sessionValid) {
+		return false
+	}
+	s.counted = true
+	t.valid.Add(1)
+	t.deadline.Stop()
+	return true
+}
+
+// remove takes a session out. A connection without an authenticated session has to
+// authenticate anew within the time limit.
+func (t *sessionTable) remove(s *Session) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.byID[s.id] != s {
+		return
+	}
+	delete(t.byID, s.id)
+	if !s.counted {
+		return
+	}
+	if t.valid.Add(-1) == 0 && !t.stopped {
+		t.deadline.Reset(t.authTimeout)
+	}
+}
+
+// authenticated reports whether any session is authenticated.
+func (t *sessionTable) authenticated() bool { return t.valid.Load() > 0 }
