@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"lwio/internal/ntstatus"
+	"lwio/internal/ratelimit"
 	"lwio/internal/wire"
 )
 
@@ -17,44 +18,60 @@ var (
 	errCrowded  = errors.New("the user has too many connections")
 )
 
-// auth handles the first message of a connection. Whoever fails is told so,
+// authState is what AUTH left. The receive loop sets it; from then on it is constant, and
+// other goroutines read it after the loop handed them an operation.
+type authState struct {
+	timer   *time.Timer // bounds the time until AUTH
+	refused bool        // the connection ends when the answer has been sent
+	passed  bool        // set with connTable.mu held
+
+	pair       *keyPair
+	session    session
+	pace       *ratelimit.Limiter // of the user's requests; nil for no bound
+	sessionID  [8]byte
+	since      time.Time
+	peerWindow int    // most bytes of one RDMA write
+	peerPage   uint16 // page size of the client, in bytes
+}
+
+// authenticate handles the first message of a connection. Whoever fails is told so,
 // learns nothing else, and is cut off when the answer is gone; what comes until then is not
 // looked at.
 //
 // Source: [LWIO §Connection Authentication] [OP-50c] [OP-50d]
-func (c *conn) auth(o *op) error {
-	if c.denied {
+func (c *conn) authenticate(o *op) error {
+	if c.auth.refused {
 		return nil
 	}
 	if o.h.Opcode != wire.OpAuth {
 		return violation("%v before AUTH", o.h.Opcode)
 	}
-	err := o.h.Check(o.size, c.f.layout.wire)
+	err := o.h.Check(o.size, c.fabric.layout.wire)
 	if err != nil && ntstatus.Of(err) != ntstatus.AccessDenied {
 		return violation("%w", err)
 	}
 	if err == nil {
-		err = c.authenticate(o)
+		err = c.checkAuth(o)
 	}
 	if errors.Is(err, errAuthTimeout) {
 		return err
 	}
 	if errors.Is(err, errCrowded) {
-		c.e.count.crowded.Add(1)
-		c.e.noise.Warn(c.log, "lwio: connection refused", "cause", err)
-		c.denied, o.hangUp, o.recv = true, true, none
+		c.engine.count.crowded.Add(1)
+		c.engine.noise.Warn(c.log, "lwio: connection refused", "cause", err)
+		c.auth.refused, o.hangUp, o.recv = true, true, none
 		c.reply(o, ntstatus.InsufficientResources)
 		return nil
 	}
 	if err != nil {
-		c.e.count.authFailures.Add(1)
-		c.e.noise.Warn(c.log, "lwio: AUTH refused", "cause", err)
-		c.denied, o.hangUp, o.recv = true, true, none
+		c.engine.count.authFailures.Add(1)
+		c.engine.noise.Warn(c.log, "lwio: AUTH refused", "cause", err)
+		c.auth.refused, o.hangUp, o.recv = true, true, none
 		c.reply(o, ntstatus.AccessDenied)
 		return nil
 	}
 	c.log.Info("lwio: client authenticated",
-		"user", c.sess.User(), "session", c.sess.ID(), "credits", c.credits.grant)
+		"user", c.auth.session.User(), "session", c.auth.session.ID(), "credits", c.credits.grant)
 	c.answer(o)
 	return nil
 }
@@ -63,7 +80,7 @@ func (c *conn) auth(o *op) error {
 // connection in and answers with the server's.
 //
 // Source: [LWIO claim 12] [LWIO claim 13] [OP-101]
-func (c *conn) authenticate(o *op) error {
+func (c *conn) checkAuth(o *op) error {
 	block := o.body()
 	p, err := wire.DecodeAuthParams(block)
 	if err != nil {
@@ -72,7 +89,7 @@ func (c *conn) authenticate(o *op) error {
 	if err := checkClient(&p); err != nil {
 		return err
 	}
-	pair, err := c.e.keys.find(*p.Key)
+	pair, err := c.engine.keys.find(*p.Key)
 	if err != nil {
 		return err
 	}
@@ -83,19 +100,19 @@ func (c *conn) authenticate(o *op) error {
 	if p.Keyed != nil {
 		nonce = &p.Keyed.Nonce
 	}
-	if err := c.e.keys.fresh(pair, nonce); err != nil {
+	if err := c.engine.keys.fresh(pair, nonce); err != nil {
 		return err // before it costs another connection its life
 	}
 	if err := c.replace(&p, pair); err != nil {
 		return err
 	}
-	if !c.timer.Stop() {
+	if !c.auth.timer.Stop() {
 		return errAuthTimeout // nobody passes who is being cut
 	}
-	if !c.e.enterUser(c, pair.sess.User()) {
+	if !c.engine.conns.enterUser(c, pair.sess.User()) {
 		return errCrowded
 	}
-	if err := c.e.keys.admit(pair, nonce, c); err != nil {
+	if err := c.engine.keys.admit(pair, nonce, c); err != nil {
 		return err
 	}
 	c.takeIn(&p, pair)
@@ -125,7 +142,7 @@ func (c *conn) verify(o *op, p *wire.AuthParams, pair *keyPair, block []byte) er
 		return err
 	}
 	switch {
-	case p.Keyed == nil && c.e.allowMD5:
+	case p.Keyed == nil && c.engine.allowMD5:
 		return nil
 	case p.Keyed == nil:
 		return errNoKeyed
@@ -146,7 +163,7 @@ func (c *conn) replace(p *wire.AuthParams, pair *keyPair) error {
 		return nil
 	}
 	user := pair.sess.User()
-	if old := c.e.connOf(*p.PreviousSessionID, user); old != nil {
+	if old := c.engine.conns.find(*p.PreviousSessionID, user); old != nil {
 		old.cut(errFenced)
 		select {
 		case <-old.done:
@@ -154,8 +171,8 @@ func (c *conn) replace(p *wire.AuthParams, pair *keyPair) error {
 			return c.ctx.Err()
 		}
 	}
-	if k, ok := c.e.outcomes.take(*p.PreviousSessionID, user, time.Now()); ok && int16(p.BaseSequence-uint16(k.next)) >= 0 {
-		c.inherit(k, p.BaseSequence)
+	if k, ok := c.engine.replay.take(*p.PreviousSessionID, user, time.Now()); ok && int16(p.BaseSequence-uint16(k.next)) >= 0 {
+		c.replay.begin(p.BaseSequence, &k)
 	}
 	return nil
 }
@@ -164,16 +181,17 @@ func (c *conn) replace(p *wire.AuthParams, pair *keyPair) error {
 //
 // Source: [OP-50e] [OP-50i] [OP-60] [OP-74c]
 func (c *conn) takeIn(p *wire.AuthParams, pair *keyPair) {
-	c.pair, c.sess, c.pace = pair, pair.sess, pair.sess.Limiter()
-	rand.Read(c.sessionID[:]) // never fails
-	c.credits.grant = c.e.credits.first(min(max(int(p.Credits), 1), c.e.limits.Credits, c.f.layout.slots))
-	c.peerWindow = int(min(p.MaxRdmaWindowSize, c.f.info.MaxTransferLength))
-	c.peerPage = p.PageSize
-	if c.replaced == nil {
-		c.first = int64(p.BaseSequence + 1)
+	c.auth.pair, c.auth.session, c.auth.pace = pair, pair.sess, pair.sess.Limiter()
+	rand.Read(c.auth.sessionID[:]) // never fails
+	c.credits.grant = c.engine.credits.first(min(max(int(p.Credits), 1), c.engine.limits.Credits, c.fabric.layout.slots))
+	c.auth.peerWindow = int(min(p.MaxRdmaWindowSize, c.fabric.info.MaxTransferLength))
+	c.auth.peerPage = p.PageSize
+	if c.replay.replaced == nil {
+		c.replay.begin(p.BaseSequence, nil)
 	}
-	c.next = c.first
-	c.e.authenticated(c)
+	c.engine.count.authenticated.Add(1)
+	c.engine.count.credits.Add(int64(c.credits.grant))
+	c.engine.conns.pass(c)
 }
 
 // answerAuth writes the server's parameters and posts the receives of the
@@ -183,11 +201,11 @@ func (c *conn) takeIn(p *wire.AuthParams, pair *keyPair) {
 func (c *conn) answerAuth(o *op, client *wire.AuthParams) error {
 	p := wire.AuthParams{
 		RevID: wire.RevID, Endian: 8, PageSize: pageSize, BaseSequence: client.BaseSequence + 1,
-		MaxRdmaWindowSize: c.f.layout.wire.MaxRdmaWindowSize, MaxSendBufferSize: wire.StatusResponseSize,
-		MaxRecvBufferSize: c.f.layout.wire.MaxRecvBufferSize, HeaderSize: wire.HeaderSize, Credits: uint16(c.credits.grant),
-		Key: &c.pair.clientKey, SessionID: &c.sessionID, Signature: new([16]byte),
+		MaxRdmaWindowSize: c.fabric.layout.wire.MaxRdmaWindowSize, MaxSendBufferSize: wire.StatusResponseSize,
+		MaxRecvBufferSize: c.fabric.layout.wire.MaxRecvBufferSize, HeaderSize: wire.HeaderSize, Credits: uint16(c.credits.grant),
+		Key: &c.auth.pair.clientKey, SessionID: &c.auth.sessionID, Signature: new([16]byte),
 	}
-	if c.replaced != nil {
+	if c.replay.replaced != nil {
 		p.PreviousSessionID = client.PreviousSessionID
 	}
 	var peerNonce []byte
@@ -196,10 +214,9 @@ func (c *conn) answerAuth(o *op, client *wire.AuthParams) error {
 		rand.Read(p.Keyed.Nonce[:]) // never fails
 		peerNonce = client.Keyed.Nonce[:]
 	}
-	at := c.f.layout.auth
-	block := p.AppendTo(c.buf[at : at : at+wire.AuthServerRoom])
+	block := p.AppendTo(c.receives.authAnswer())
 	if p.Keyed != nil {
-		err := wire.SignKeyed(block, c.pair.authKey, wire.RoleServer, o.h.AppendTo(nil), peerNonce)
+		err := wire.SignKeyed(block, c.auth.pair.authKey, wire.RoleServer, o.h.AppendTo(nil), peerNonce)
 		if err != nil {
 			return err
 		}
@@ -207,7 +224,7 @@ func (c *conn) answerAuth(o *op, client *wire.AuthParams) error {
 	if err := wire.SignMD5(block); err != nil {
 		return err
 	}
-	if err := c.postSpare(c.credits.grant - 1); err != nil {
+	if err := c.receives.post(c.qp, c.credits.grant-1); err != nil {
 		return err
 	}
 	o.staged, o.info = len(block), wire.AuthInformation(len(block))

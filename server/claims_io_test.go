@@ -297,7 +297,7 @@ func testClaim24(t *testing.T, on string) {
 	c := p.dial(lwio.Config{Completion: lwio.Interrupt, Credits: 8})
 	f := p.file(c, "a", content(5000))
 	conn := p.conn()
-	over := func() bool { k := conn.books(); return k.delta == 0 && c.Credits() == k.grant }
+	over := func() bool { k := conn.credits.snapshot(); return k.delta == 0 && c.Credits() == k.grant }
 	conn.shrink(3)
 	eventually(t, "three credits are given up", func() bool { return over() && c.Credits() == 5 })
 	var readers sync.WaitGroup

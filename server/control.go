@@ -5,9 +5,8 @@ import (
 	"lwio/internal/wire"
 )
 
-// register answers a REGISTER: it makes an open of the client's SMB session a
-// file of this connection. What the client says of the open's flags is not
-// asked.
+// register answers a REGISTER: it makes an open of the client's SMB session a file of this
+// connection. The flags of the open that the client names are ignored.
 //
 // Source: [LWIO §File Registration] [OP-50i] [OP-52] [OP-52b] [OP-56] [OP-57] [OP-59] [LWIO claim 10] [LWIO claim 11]
 func (c *conn) register(o *op) {
@@ -16,21 +15,21 @@ func (c *conn) register(o *op) {
 		c.reply(o, status)
 		return
 	}
-	c.e.count.registrations.Add(1)
+	c.engine.count.registrations.Add(1)
 	o.status, o.info = ntstatus.Success, uint32(f.id)
 	c.answer(o)
 }
 
-// newFile finds the open and enters it.
-func (c *conn) newFile(o *op) (*fid, ntstatus.Status) {
+// newFile finds the open and adds it to the file table.
+func (c *conn) newFile(o *op) (*registeredFile, ntstatus.Status) {
 	p, err := wire.DecodeFIDParams(o.body())
 	if err != nil {
 		return nil, final(err)
 	}
-	if !equal(p.SessionID[:], c.sessionID[:]) {
+	if !equal(p.SessionID[:], c.auth.sessionID[:]) {
 		return nil, ntstatus.AccessDenied
 	}
-	open, err := c.e.fs.ByResumeKey(p.ResumeKey, c.sess)
+	open, err := c.engine.fs.ByResumeKey(p.ResumeKey, c.auth.session)
 	if err != nil {
 		return nil, final(err)
 	}
@@ -38,145 +37,98 @@ func (c *conn) newFile(o *op) (*fid, ntstatus.Status) {
 		return nil, ntstatus.FileIsADirectory
 	}
 	granted := open.Granted()
-	f := &fid{
+	f := &registeredFile{
 		open: open, unbuffered: open.Options()&noBuffering != 0,
 		canRead: granted&mayRead != 0, canWrite: granted&mayWrite != 0,
-		traffic: c.e.shares.get(open.Share().Name),
+		traffic: c.engine.shares.get(open.Share().Name),
 	}
 	if open.Acquire() != nil {
 		return nil, ntstatus.ObjectNameNotFound // as if it were closed already
 	}
 	defer open.Release()
-	f.join(c)
+	f.join(c.engine, c.fabric.buffers)
 	f.attach(c, open)
-	c.mu.Lock()
-	added := c.fids.add(f)
-	if !added {
-		f.retireLocked(c)
-	}
-	c.mu.Unlock()
-	if !added {
+	if !c.files.add(f) {
+		f.detach()
 		return nil, ntstatus.TooManyOpenedFiles
 	}
-	c.e.count.files.Add(1)
+	c.engine.count.files.Add(1)
 	revoke := open.OnRevoke(func() { c.revoke(f) })
 	stall := open.OnStall(func() { c.stalls(f) })
 	f.unhook = func() { revoke(); stall() }
-	c.mu.Lock()
-	alive := c.fids.get(f.id) == f
-	c.mu.Unlock()
-	if !alive {
+	if c.files.get(f.id) != f {
 		f.unhook()
 		return nil, ntstatus.ObjectNameNotFound
 	}
 	return f, ntstatus.Success
 }
 
-// revoke drops a file because SMB closes its open. What is in flight goes on.
+// revoke drops a file because SMB closes its open. I/O in flight goes on.
 //
 // Source: [OP-58] [OP-58b]
-func (c *conn) revoke(f *fid) {
-	c.mu.Lock()
-	removed := c.fids.remove(f)
-	if removed {
-		f.retireLocked(c)
-	}
-	c.mu.Unlock()
-	if removed {
-		c.e.count.files.Add(-1)
+func (c *conn) revoke(f *registeredFile) {
+	if c.files.remove(f) {
+		f.unref()
+		c.engine.count.files.Add(-1)
 	}
 }
 
-// stalls cuts the connection if it is what holds up the close of f's open: by I/O
-// that is being done, or by a client that does not take the outcome.
+// stalls cuts the connection if its I/O holds up the close of f's open: I/O that is not
+// done, or whose client does not take the answer.
 //
 // Source: [OP-58b]
-func (c *conn) stalls(f *fid) {
-	c.mu.Lock()
-	mine := f.held > 0
-	c.mu.Unlock()
-	if mine {
+func (c *conn) stalls(f *registeredFile) {
+	if f.refs.Load() > 0 {
 		c.cut(errRevokeStall)
 	}
 }
 
-// closeFile answers a CLOSE: the file takes no new I/O from now on, and the
-// answer goes out behind those of what is in flight. The SMB open stays.
+// closeFile answers a CLOSE: the file takes no new I/O from now on, and the answer follows
+// those of the I/O in flight. The SMB open stays.
 //
 // Source: [LWIO §Close] [OP-94d] [OP-94e]
 func (c *conn) closeFile(o *op) {
-	c.mu.Lock()
-	f := c.fids.get(o.h.Fid)
-	if f == nil {
-		c.mu.Unlock()
+	f := c.files.get(o.h.Fid)
+	if f == nil || !c.files.remove(f) {
 		c.reply(o, ntstatus.FileClosed)
 		return
 	}
-	c.fids.remove(f)
-	f.retireLocked(c)
-	waits := f.inFlight > 0
-	if waits {
-		f.closer = o
-	}
-	c.mu.Unlock()
 	f.unhook()
-	c.e.count.files.Add(-1)
-	c.e.count.closes.Add(1)
-	if !waits {
+	c.engine.count.files.Add(-1)
+	c.engine.count.closes.Add(1)
+	f.closer = o
+	if f.unref() == o {
 		c.reply(o, ntstatus.Success)
 	}
 }
 
-// cancelFile answers a CANCEL: I/O of the file that nobody has begun with ends
-// as cancelled, before the answer. The file stays, and takes new I/O.
+// cancelFile answers a CANCEL: I/O of the file that no worker has started ends as
+// cancelled, before the answer. The file stays, and takes new I/O.
 //
 // Source: [LWIO §Cancel] [OP-7] [OP-94b] [OP-94c]
 func (c *conn) cancelFile(o *op) {
-	c.mu.Lock()
-	f := c.fids.get(o.h.Fid)
-	c.mu.Unlock()
+	f := c.files.get(o.h.Fid)
 	if f == nil {
 		c.reply(o, ntstatus.FileClosed)
 		return
 	}
-	for _, other := range c.ops {
+	for _, other := range c.ops.all {
 		if other.file == f && c.recall(other) {
-			c.e.count.cancelled.Add(1)
+			c.engine.count.cancelled.Add(1)
 			c.reply(other, ntstatus.Cancelled)
 		}
 	}
-	c.e.count.cancels.Add(1)
+	c.engine.count.cancels.Add(1)
 	c.reply(o, ntstatus.Success)
 }
 
-// saturated is the count of the header's Credits that may stand for more.
-const saturated = 0xFF
-
-// interrupt answers an INTERRUPT, by which a client that polls goes to sleep:
-// at once if it has missed a completion, else with the next one.
+// interrupt answers an INTERRUPT, by which a polling client goes to sleep: at once if it
+// has missed a completion, else with the next one.
 //
 // Source: [LWIO §Wakeup] [OP-93a] [OP-93c] [OP-93e] [OP-93f] [LWIO claim 21]
 func (c *conn) interrupt(o *op) {
-	c.flush() // what is answered counts as complete
-	c.mu.Lock()
-	p := int(o.h.Credits)
-	switch {
-	case c.armed != nil:
-		c.mu.Unlock()
+	c.flush() // answers at hand count as completions
+	if c.send.interrupt(o, int(o.h.Credits)) {
 		c.reply(o, ntstatus.DeviceBusy)
-		return
-	case p == saturated && c.completed, p != saturated && c.pending < p:
-		c.wakeLocked(o)
-		c.postOutbox()
-		return
 	}
-	c.armed = o
-	c.mu.Unlock()
-}
-
-// wakeLocked puts the answer to an INTERRUPT into the outbox.
-func (c *conn) wakeLocked(o *op) {
-	c.completed = false
-	c.e.count.wakeups.Add(1)
-	c.outbox.push(o)
 }

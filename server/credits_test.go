@@ -16,20 +16,26 @@ import (
 // conn is the server's side of the only connection.
 func (v *env) conn() *conn {
 	v.t.Helper()
-	v.e.mu.Lock()
-	defer v.e.mu.Unlock()
-	for c := range v.e.conns {
+	v.e.conns.mu.Lock()
+	defer v.e.conns.mu.Unlock()
+	for c := range v.e.conns.all {
 		return c
 	}
 	v.t.Fatal("no connection")
 	return nil
 }
 
-// books is a copy of a connection's books.
-func (c *conn) books() credits {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.credits
+// creditSnapshot is a copy of a creditState.
+type creditSnapshot struct {
+	grant, delta, extra      int
+	sending, refused, paused bool
+	began                    time.Time
+}
+
+func (k *creditState) snapshot() creditSnapshot {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return creditSnapshot{k.grant, k.delta, k.extra, k.sending, k.refused, k.paused, k.began}
 }
 
 // given is how many credits all connections hold.
@@ -79,8 +85,8 @@ func TestCreditTransactions(t *testing.T) {
 	s := v.conn()
 	want := func(grant, extra int) {
 		t.Helper()
-		eventually(t, "the change is over", func() bool { k := s.books(); return k.delta == 0 && !k.sending })
-		if k := s.books(); k.grant != grant || k.extra != extra || v.e.credits.given() != grant {
+		eventually(t, "the change is over", func() bool { k := s.credits.snapshot(); return k.delta == 0 && !k.sending })
+		if k := s.credits.snapshot(); k.grant != grant || k.extra != extra || v.e.credits.given() != grant {
 			t.Fatalf("grant %d, %d extra, %d of the budget; want %d, %d, %d", k.grant, k.extra, v.e.credits.given(), grant, extra, grant)
 		}
 	}
@@ -185,16 +191,16 @@ func TestCreditStallOfTheSlowed(t *testing.T) {
 	c.auth(n, authOptions{})
 	shrinks(v, c)
 	s := v.conn()
-	began := s.books().began
-	resume := s.pauseCredits()
+	began := s.credits.snapshot().began
+	resume := s.credits.pause()
 	v.e.balance(time.Now().Add(61 * time.Minute))
 	resume()
-	if k := s.books(); k.paused || !k.began.After(began) {
+	if k := s.credits.snapshot(); k.paused || !k.began.After(began) {
 		t.Errorf("%+v, and the change began at %v", k, began)
 	}
 	brisk.pace.Take(1<<30, 0)
 	c.send(creditMessage(-2), nil)
-	eventually(t, "the connection is held back", func() bool { return s.books().paused })
+	eventually(t, "the connection is held back", func() bool { return s.credits.snapshot().paused })
 	v.e.balance(time.Now().Add(61 * time.Minute))
 	if err := context.Cause(s.ctx); err != nil {
 		t.Errorf("cut: %v", err)
@@ -245,7 +251,7 @@ func TestCreditsAreShared(t *testing.T) {
 	b.wantDelta(3)
 	b.reply()
 	b.want(ntstatus.Success, 0, creditMessage(0), nil)
-	if k := sa.books(); k.grant != 8 {
+	if k := sa.credits.snapshot(); k.grant != 8 {
 		t.Errorf("the first connection has %d credits", k.grant)
 	}
 }
@@ -310,7 +316,7 @@ func TestCreditPool(t *testing.T) {
 //
 // Source: [OP-74c]
 func TestFirstGrants(t *testing.T) {
-	p := creditPool{budget: 8192, hungry: make(chan struct{}, 1)}
+	p := creditPool{budget: 8192, exhausted: make(chan struct{}, 1)}
 	var grants []int
 	for range 1000 {
 		grants = append(grants, p.first(32))
@@ -322,11 +328,11 @@ func TestFirstGrants(t *testing.T) {
 		t.Error("small first grants are taken for need")
 	}
 	p.grow(1, p.budget)
-	if n := p.grow(1, 4) + p.grow(2, 4); n != 0 || len(p.hungry) != 1 {
-		t.Errorf("%d are told of who gets nothing", len(p.hungry))
+	if n := p.grow(1, 4) + p.grow(2, 4); n != 0 || len(p.exhausted) != 1 {
+		t.Errorf("%d are told of who gets nothing", len(p.exhausted))
 	}
-	<-p.hungry
-	if !p.look(100) || p.grow(1, 4) != 0 || len(p.hungry) != 0 {
+	<-p.exhausted
+	if !p.look(100) || p.grow(1, 4) != 0 || len(p.exhausted) != 0 {
 		t.Error("a need that is known is told again")
 	}
 }
@@ -384,17 +390,13 @@ func testCreditsUnderLoad(t *testing.T, on string) {
 	close(stop)
 	<-done
 	for _, c := range clients {
-		s := v.e.connOf(c.sessionID, c.v.sess.User())
-		for s.books().delta != 0 {
+		s := v.e.conns.find(c.sessionID, c.v.sess.User())
+		for s.credits.snapshot().delta != 0 {
 			c.step()
 		}
 	}
 	held := func() (sum int) {
-		v.e.mu.Lock()
-		defer v.e.mu.Unlock()
-		for c := range v.e.conns {
-			sum += c.books().grant
-		}
+		v.e.conns.each(func(c *conn) { sum += c.credits.snapshot().grant })
 		return sum
 	}
 	// A credit is given back to the pool right after the connection does without it.

@@ -134,14 +134,14 @@ func (d *cemetery) wantNothingLeft() {
 	if n := d.e.count.files.Load() + d.e.count.authenticated.Load(); n != 0 || d.e.credits.given() != 0 {
 		d.t.Errorf("%d files and connections are left, and %d credits", n, d.e.credits.given())
 	}
-	a := d.e.fabrics[0].arena
+	a := d.e.fabrics[0].buffers
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if size := a.free.Units() * blockUnit; a.spare != size || len(a.portions) != 0 || !a.queue.empty() {
-		d.t.Errorf("%d of %d bytes are free, %d files have some", a.spare, size, len(a.portions))
+	if size := a.free.Units() * blockUnit; a.spare != size || len(a.usages) != 0 || !a.queue.empty() {
+		d.t.Errorf("%d of %d bytes are free, %d files have some", a.spare, size, len(a.usages))
 	}
-	if n := len(d.e.readers.lines) + len(d.e.writers.lines); n != 0 {
-		d.t.Errorf("%d lines of files are left", n)
+	if n := len(d.e.readers.queues) + len(d.e.writers.queues); n != 0 {
+		d.t.Errorf("%d file queues are left", n)
 	}
 }
 

@@ -1,76 +1,73 @@
 package server
 
 import (
+	"time"
+
 	"lwio/internal/ntstatus"
 	"lwio/internal/wire"
 	"lwio/rdma"
 )
 
-// receive handles the message that arrived in a slot. An error ends the
-// connection.
+// receive handles the message that arrived in a slot. An error ends the connection.
 //
 // Source: [OP-27] [OP-50d]
 func (c *conn) receive(slot int32, r *rdma.Result) error {
-	here := r.Bytes // and the rest is lent
+	here := r.Bytes // the rest is by reference
 	if r.RemoteData != nil {
 		here -= r.RemoteData.Len()
 	}
 	if here < wire.HeaderSize {
 		return violation("a message of %d bytes, of which %d came", r.Bytes, here)
 	}
-	o, err := c.newOp()
+	o, err := c.ops.take(c)
 	if err != nil {
 		return err
 	}
-	at := int(slot) * wire.HeaderSize
-	if err = o.h.Decode(c.buf[at : at+wire.HeaderSize]); err != nil {
+	if err = o.h.Decode(c.receives.header(slot)); err != nil {
 		return violation("%w", err)
 	}
-	if c.now == 0 {
-		c.now = c.e.clock()
-	}
-	if c.slept { // of the wake-ups, those by its own requests tell nothing of a crowd
-		c.slept = false
-		c.woken, c.crowded = c.e.crowd.wake(c.woken)
-	}
-	o.size, o.recv, o.arrived = r.Bytes, slot, c.now
+	o.size, o.recv, o.arrived = r.Bytes, slot, c.loop.arrival()
 	if r.RemoteData != nil {
 		if err := o.borrow(r.RemoteData, here); err != nil {
 			return err
 		}
 	}
-	if !c.authenticated {
-		return c.auth(o)
+	if !c.auth.passed {
+		return c.authenticate(o)
 	}
-	if c.draining.Load() {
+	if c.send.draining.Load() {
 		return nil // the connection ends before an answer is due
 	}
-	c.heard = true
-	if c.pace != nil {
-		if err := c.slow(&o.h); err != nil {
+	c.replay.used = true
+	if c.auth.pace != nil {
+		if err := c.loop.throttle(&o.h); err != nil {
 			return err
 		}
 	}
-	again := c.follow(o)
-	if err := c.hear(&o.h); err != nil {
+	number, replayed, gap := c.replay.follow(&o.h)
+	o.number = number
+	if gap {
+		c.engine.count.gaps.Add(1)
+	}
+	if err := c.observeLoad(&o.h); err != nil {
 		return err
 	}
-	return c.dispatch(o, again)
+	return c.dispatch(o, replayed)
 }
 
-// dispatch hands an authenticated client's message to what answers it. What is
-// wrong with it ends the connection or is answered, as package wire says. again
-// says that it is a write which was sent on an earlier connection.
+// dispatch has the message of an authenticated client answered. An invalid one ends the
+// connection or is answered, as package wire says. replayed: it is a write that was sent
+// on an earlier connection.
 //
 // Source: [LWIO §I/O Processing] [OP-27] [OP-63] [OP-92e] [OP-92h] [OP-106] [LWIO claim 15]
-func (c *conn) dispatch(o *op, again bool) error {
-	err := o.h.Check(o.size, c.f.layout.wire)
+func (c *conn) dispatch(o *op, replayed bool) error {
+	err := o.h.Check(o.size, c.fabric.layout.wire)
 	if err != nil && wire.Terminates(err) {
 		return violation("%w", err)
 	}
 	io := o.h.Opcode.IO()
 	if io && !c.begin(o) {
-		return violation("%d requests with %d credits", c.begun, c.credits.grant)
+		return violation("%d requests with %d credits", c.load.begun, c.credits.grant)
 	}
 	switch {
 	case err != nil:
@@ -81,13 +78,13 @@ func (c *conn) dispatch(o *op, again bool) error {
 		return nil
 	}
 	if o.h.Opcode != wire.OpRead {
-		c.postDirects() // they came first
+		c.reads.post() // they came first
 	}
 	switch o.h.Opcode {
 	case wire.OpRead, wire.OpVecRead:
-		c.read(o)
+		c.reads.read(o)
 	case wire.OpWrite, wire.OpVecWrite:
-		if !again || !c.repeat(o) {
+		if !replayed || !c.answerReplayed(o) {
 			c.write(o)
 		}
 	case wire.OpRegister:
@@ -106,37 +103,133 @@ func (c *conn) dispatch(o *op, again bool) error {
 	return nil
 }
 
-// reply answers with a status and nothing else, from the loop.
+// begin counts o among the I/O, finds its file, and takes a reference on it, if the file is
+// not being closed. It is false if the client has no credit for o, though there was a
+// receive.
+//
+// Source: [OP-53] [OP-55] [OP-58b] [OP-66]
+func (c *conn) begin(o *op) bool {
+	o.io = true
+	c.load.begun = c.send.wakeups.begin()
+	if f := c.files.get(o.h.Fid); f != nil {
+		o.file = f
+		o.holds = f.acquire()
+	}
+	return c.load.begun <= c.credits.grant
+}
+
+// reply answers with a status and nothing else, in the receive loop.
 func (c *conn) reply(o *op, status ntstatus.Status) {
 	o.status, o.info, o.staged, o.more = status, 0, 0, false
 	o.count()
 	c.answer(o)
 }
 
-// begin counts o among the I/O, finds its file, and takes a reference on it, if
-// that is still to be had. It is false if the client has no credit for it, though there
-// was a receive.
-//
-// Source: [OP-53] [OP-55] [OP-58b] [OP-66]
-func (c *conn) begin(o *op) bool {
-	o.io = true
-	c.mu.Lock()
-	c.pending++
-	c.begun = c.pending
-	f := c.fids.get(o.h.Fid)
-	if f != nil {
-		o.file = f
-		f.inFlight++
-		if o.holds = f.open.Acquire() == nil; o.holds {
-			f.held++
-		}
-	}
-	credit := c.pending <= c.credits.grant
-	c.mu.Unlock()
-	return credit
+// answer ends the work on o in the receive loop. The next flush posts the answer.
+func (c *conn) answer(o *op) { c.ready.push(o) }
+
+// enoughToPost reports whether the answers at hand are posted now, though left more
+// completions of the batch are not handled.
+func (c *conn) enoughToPost(left int) bool {
+	n := c.ready.n + c.reads.waiting()
+	return c.load.enough(n, c.ready.bytes, left, c.send.held.sharedMemory, c.loop.oversubscribed)
 }
 
-// final turns the outcome of file I/O into what a client may be told.
+// flush posts everything that the receive loop has answered.
+func (c *conn) flush() {
+	c.reads.flush()
+	if c.ready.empty() {
+		return
+	}
+	for o := c.ready.ops.head; o != nil; o = o.next {
+		c.tally.delay(o)
+		c.complete(o)
+	}
+	c.ready.n, c.ready.bytes = 0, 0
+	freed := c.ready.freed
+	c.ready.freed = 0
+	c.send.enqueue(&c.ready.ops, freed)
+	c.tally.empty(c.engine, c) // the client need not wait for that
+}
+
+// deliver sends the answer of o, or a stage of its data, and the answers of the operations
+// that were performed in the same run. A worker calls it that began with them at begun.
+func (c *conn) deliver(o *op, begun time.Time) {
+	now := time.Now()
+	joined := o.joined
+	o.joined = opList{}
+	at := now.Sub(c.engine.born)
+	o.observe(at)
+	c.complete(o)
+	for x := joined.head; x != nil; x = x.next {
+		x.observe(at)
+		c.complete(x)
+	}
+	c.send.deliver(o, &joined, begun, now)
+}
+
+// complete notes that the answer of an I/O request is about to be sent.
+func (c *conn) complete(o *op) {
+	if !o.io || o.more {
+		return
+	}
+	if isWrite(o.h.Opcode) && !o.known {
+		c.replay.record(replayEntry{o.number, o.info, o.status})
+	}
+	c.credits.progress()
+}
+
+// settle handles the completion of an initiator request; bytes are those of a file that an
+// RDMA write transferred.
+func (c *conn) settle(id uint64, bytes int) error {
+	slots := int(id >> idSlots & idCount)
+	c.ready.freed += slots
+	c.send.settle(slots)
+	if n := int(id >> idAnswers & idCount); n > 0 {
+		c.finish(n)
+	}
+	o := c.ops.all[uint32(id)]
+	switch id & idKind {
+	case idStage:
+		c.reads.nextStage(o)
+	case idDirect:
+		c.reads.placed(o, bytes)
+	case idAnswer:
+		if o.hangUp {
+			return errAuthFailed
+		}
+		c.announced()
+	}
+	return nil
+}
+
+// finish ends the first n operations whose answers were posted.
+func (c *conn) finish(n int) {
+	done := c.send.finish(n)
+	c.fabric.buffers.giveAll(&done)
+	for o := done.pop(); o != nil; o = done.pop() {
+		c.ops.put(o)
+	}
+}
+
+// answerBatch is what the receive loop has answered since the last flush.
+type answerBatch struct {
+	ops   opList
+	n     int // operations
+	bytes int // of data
+	freed int // initiator slots that came free
+}
+
+func (b *answerBatch) push(o *op) {
+	b.bytes += int(o.info)
+	b.n++
+	b.ops.push(o)
+}
+
+// empty reports whether there is nothing to post, nor a slot that allows others to.
+func (b *answerBatch) empty() bool { return b.ops.empty() && b.freed == 0 }
+
+// final turns the error of file I/O into the status of the answer.
 //
 // Source: [OP-90]
 func final(err error) ntstatus.Status {

@@ -160,27 +160,19 @@ func testDisconnectDuringIO(t *testing.T, on string) {
 
 // unsent counts the answers of all connections that wait to be posted.
 func (v *env) unsent() (n int) {
-	v.e.mu.Lock()
-	defer v.e.mu.Unlock()
-	for c := range v.e.conns {
-		c.mu.Lock()
-		for o := c.outbox.head; o != nil; o = o.next {
+	v.e.conns.each(func(c *conn) {
+		c.send.mu.Lock()
+		defer c.send.mu.Unlock()
+		for o := c.send.outbox.head; o != nil; o = o.next {
 			n++
 		}
-		c.mu.Unlock()
-	}
+	})
 	return n
 }
 
 // pending counts the I/O requests of all connections.
 func (v *env) pending() (n int) {
-	v.e.mu.Lock()
-	defer v.e.mu.Unlock()
-	for c := range v.e.conns {
-		c.mu.Lock()
-		n += c.pending
-		c.mu.Unlock()
-	}
+	v.e.conns.each(func(c *conn) { n += int(c.send.wakeups.pending.Load()) })
 	return n
 }
 
@@ -259,7 +251,7 @@ func TestStall(t *testing.T) {
 	eventually(t, "the connection is cut", func() bool { return v.e.count.cut.Load() == 1 })
 	eventually(t, "the connection is gone", v.deserted)
 	ear.open()
-	a := v.e.fabrics[0].arena
+	a := v.e.fabrics[0].buffers
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for range a.free.Units() {

@@ -253,9 +253,9 @@ func (v *env) check(c *rawClient) {
 // deserted tells whether the server has forgotten all connections: what they were counted
 // among they are not any more.
 func (v *env) deserted() bool {
-	v.e.mu.Lock()
-	defer v.e.mu.Unlock()
-	return len(v.e.conns) == 0
+	v.e.conns.mu.Lock()
+	defer v.e.conns.mu.Unlock()
+	return len(v.e.conns.all) == 0
 }
 
 // eventually waits until a condition holds.

@@ -19,7 +19,7 @@ type fabric struct {
 	info     rdma.AdapterInfo
 	listener rdma.Listener
 	addr     rdma.Addr
-	arena    *arena
+	buffers  *bufferPool
 	layout   layout
 	// immediate: reads may be completed by immediate data. [OP-86]
 	immediate bool
@@ -48,7 +48,7 @@ func (f *fabric) open(ctx context.Context, p rdma.Provider, ip netip.Addr, l *Li
 		return fmt.Errorf("receives of two parts: %w", errors.ErrUnsupported)
 	}
 	f.layout = newLayout(l, f.info)
-	if f.arena, err = newArena(ctx, f.adapter, l.ReadBufferBytes, l.MaxRdmaWindowSize); err != nil {
+	if f.buffers, err = newBufferPool(ctx, f.adapter, l.ReadBufferBytes, l.MaxRdmaWindowSize); err != nil {
 		return err
 	}
 	local := rdma.Addr{Fabric: f.name}
@@ -62,13 +62,17 @@ func (f *fabric) open(ctx context.Context, p rdma.Provider, ip netip.Addr, l *Li
 	return err
 }
 
+// sharedMemory reports whether the clients of the fabric share memory with the server, and
+// send and receive without system calls.
+func (f *fabric) sharedMemory() bool { return f.info.Caps.Has(rdma.CapDirectAlloc) }
+
 // close frees everything; no connection may be left.
 func (f *fabric) close() {
 	if f.listener != nil {
 		f.listener.Close()
 	}
-	if f.arena != nil {
-		f.arena.close()
+	if f.buffers != nil {
+		f.buffers.close()
 	}
 	if f.adapter != nil {
 		f.adapter.Close()
@@ -105,12 +109,10 @@ const acceptPause = 100 * time.Millisecond
 //
 // Source: [LWIO §Connection Authentication]
 func (e *engine) admit(f *fabric, connector rdma.Connector) {
-	peer, _ := connector.PeerAddr()
-	log := e.log.With(slog.String("provider", f.name), slog.Any("peer", peer))
-	c := &conn{e: e, f: f, log: log, connector: connector, peer: peer.String(), host: peer.AddrPort.Addr().Unmap(), done: make(chan struct{})}
-	c.fids.limit = e.limits.FilesPerConnection
-	c.ctx, c.cancel = context.WithCancelCause(e.ctx)
-	if !e.enter(c) {
+	addr, _ := connector.PeerAddr()
+	log := e.log.With(slog.String("provider", f.name), slog.Any("peer", addr))
+	c := newConn(e, f, connector, log, peer{addr.String(), addr.AddrPort.Addr().Unmap()})
+	if !e.conns.enter(c, func() { e.wg.Go(c.serve) }) {
 		e.count.rejected.Add(1)
 		e.noise.Warn(log, "lwio: connection rejected: too many")
 		connector.Reject(nil)

@@ -46,14 +46,14 @@ func FuzzDispatch(f *testing.F) {
 	add(one(wire.NewRegister(1), make([]byte, 36)...))
 	f.Fuzz(func(t *testing.T, in []byte) {
 		c, qp := newFuzzConn(t)
-		c.f.immediate = len(in)%2 != 0
+		c.fabric.immediate = len(in)%2 != 0
 		var msgs [][]byte
 		for len(in) >= 2 {
 			size := binary.LittleEndian.Uint16(in)
 			n := min(int(size&^together), len(in)-2)
 			msg := in[2 : 2+n]
 			in = in[2+n:]
-			if len(msg) > wire.HeaderSize+c.f.layout.dataSize {
+			if len(msg) > wire.HeaderSize+c.fabric.layout.dataSize {
 				break
 			}
 			msgs = append(msgs, msg)
@@ -93,14 +93,12 @@ type fuzzQueue struct {
 func (q *fuzzQueue) Post(reqs []rdma.Request) (int, error) {
 	q.mu.Lock() // a growth that begins now posts its receives later
 	defer q.mu.Unlock()
-	q.c.mu.Lock()
-	k := q.c.credits
-	q.c.mu.Unlock()
+	k := q.c.credits.snapshot()
 	for i := range reqs {
 		if !reqs[i].Op.Allows(reqs[i].Flags) || len(reqs[i].SGL) != 1 {
 			panic("an illegal request")
 		}
-		if reqs[i].Flags&rdma.FlagImmediate != 0 && (!q.c.f.immediate || reqs[i].Immediate == 0) {
+		if reqs[i].Flags&rdma.FlagImmediate != 0 && (!q.c.fabric.immediate || reqs[i].Immediate == 0) {
 			panic("immediate data that nobody wants")
 		}
 		if reqs[i].SGL[0].Length > q.window { // [OP-60]
@@ -116,7 +114,7 @@ func (q *fuzzQueue) Post(reqs []rdma.Request) (int, error) {
 		}
 	}
 	n := q.arrived - q.answered + len(q.slots)
-	if least := k.grant + k.extra; n < least || n > least+max(k.delta, 0)+q.c.f.layout.ahead { // [OP-66b]
+	if least := k.grant + k.extra; n < least || n > least+max(k.delta, 0)+q.c.fabric.layout.ahead { // [OP-66b]
 		panic("an answer was posted before the receive that it allows the client to use")
 	}
 	return len(reqs), nil
@@ -148,7 +146,7 @@ func (q *fuzzQueue) receive(c *conn, msgs ...[]byte) bool {
 			all = append(all, r)
 		}
 	}
-	if err := c.handleAll(all); err != nil {
+	if err := c.loop.handleAll(all); err != nil {
 		q.cut = true
 		return false
 	}
@@ -166,9 +164,8 @@ func (q *fuzzQueue) arrive(c *conn, msg []byte) (r rdma.Result, ok bool) {
 	slot := q.slots[0]
 	q.slots = q.slots[1:]
 	q.arrived++
-	y := &c.f.layout
-	n := copy(c.buf[int(slot)*wire.HeaderSize:][:wire.HeaderSize], msg)
-	copy(c.buf[y.data+int(slot)*y.dataSize:][:y.dataSize], msg[n:])
+	n := copy(c.receives.header(slot), msg)
+	copy(c.receives.data(slot), msg[n:])
 	return rdma.Result{Op: rdma.OpReceive, ID: uint64(slot), Bytes: len(msg)}, true
 }
 
@@ -183,7 +180,7 @@ func (q *fuzzQueue) settle(c *conn) error {
 			return nil
 		}
 		for _, id := range done {
-			if err := c.handle(&rdma.Result{Op: rdma.OpSend, ID: id}); err != nil {
+			if err := c.loop.handle(&rdma.Result{Op: rdma.OpSend, ID: id}); err != nil {
 				return err
 			}
 		}
@@ -194,35 +191,42 @@ func (q *fuzzQueue) settle(c *conn) error {
 
 // finish demands that all came back but what waits for good: an INTERRUPT.
 func (q *fuzzQueue) finish(t *testing.T, c *conn) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	if q.cut {
-		for _, o := range c.ops {
-			if o.holds {
-				o.file.unholdLocked(c) // as the teardown does
-			}
-		}
+		c.releaseFiles()
 		return
 	}
+	s := &c.send
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	parked := 0
-	if c.armed != nil {
+	if s.wakeups.armed != nil {
 		parked = 1
 	}
-	switch {
-	case c.pending != 0 || !c.outbox.empty() || !c.ready.empty():
-		t.Fatalf("%d requests unanswered", c.pending)
-	case c.slots != c.f.layout.depth || c.owing.Load() != 0:
-		t.Fatalf("%d of %d slots came back", c.slots, c.f.layout.depth)
-	case len(q.slots) != c.f.layout.ahead+c.credits.grant+c.credits.extra-parked:
+	switch pending := s.wakeups.pending.Load(); {
+	case pending != 0 || !s.outbox.empty() || !c.ready.empty():
+		t.Fatalf("%d requests unanswered", pending)
+	case s.slots != c.fabric.layout.depth || s.inUse.Load() != 0:
+		t.Fatalf("%d of %d slots came back", s.slots, c.fabric.layout.depth)
+	case len(q.slots) != c.fabric.layout.ahead+c.credits.grant+c.credits.extra-parked:
 		t.Fatalf("%d receives posted for %d credits", len(q.slots), c.credits.grant)
-	case len(c.free) != len(c.ops)-1-parked:
-		t.Fatalf("%d of %d operations free", len(c.free), len(c.ops))
-	case c.held != 0:
-		t.Fatalf("%d bytes of memory are held", c.held)
+	case len(c.ops.free) != len(c.ops.all)-1-parked:
+		t.Fatalf("%d of %d operations free", len(c.ops.free), len(c.ops.all))
+	case c.poolBytes != 0:
+		t.Fatalf("%d bytes of memory are held", c.poolBytes)
 	}
-	for _, f := range c.fids.files {
-		if f.inFlight != 0 || f.closer != nil {
-			t.Fatalf("file %d has %d in flight", f.id, f.inFlight)
+	for _, f := range c.files.byID {
+		if n := f.refs.Load(); n != 1 || f.closer != nil {
+			t.Fatalf("file %d has %d references", f.id, n)
+		}
+	}
+}
+
+// releaseFiles ends the use of files by all operations, as the teardown does.
+func (c *conn) releaseFiles() {
+	for _, o := range c.ops.all {
+		if o.holds {
+			o.holds = false
+			o.file.release()
 		}
 	}
 }

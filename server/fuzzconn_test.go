@@ -1,7 +1,6 @@
 package server
 
 import (
-	"context"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -41,32 +40,30 @@ func newFuzzConn(t *testing.T) (*conn, *fuzzQueue) {
 	f := &fabric{layout: newLayout(&e.limits, rdma.AdapterInfo{
 		Caps: rdma.CapDirectFile, MaxReceiveQueueDepth: 100, MaxInitiatorQueueDepth: 100,
 	})}
-	f.arena = newTestArena(4, 4, 128<<10)
-	f.arena.bytes = make([]byte, 4*16*blockUnit)
+	f.buffers = newTestBufferPool(4, 4, 128<<10)
+	f.buffers.bytes = make([]byte, 4*16*blockUnit)
 	q := &fuzzQueue{window: 1000}
-	c := &conn{
-		e: e, f: f, log: slog.New(slog.DiscardHandler), qp: q, authenticated: true, sess: newFakeSession(1),
-		buf: make([]byte, f.layout.total), peerWindow: 1000, peerPage: 512,
-	}
-	c.begins()
+	c := newConn(e, f, nil, slog.New(slog.DiscardHandler), peer{})
+	c.setQueues(nil, q)
+	c.auth.passed, c.auth.session, c.auth.peerWindow, c.auth.peerPage = true, newFakeSession(1), 1000, 512
+	c.receives.mem = make([]byte, f.layout.total)
 	q.c = c
-	c.credits.grant, c.spare = 4, c.spare[:len(c.spare)-4-f.layout.ahead]
-	c.ctx, c.cancel = context.WithCancelCause(e.ctx)
-	c.fids.limit = 10
+	c.credits.grant, c.receives.spare = 4, c.receives.spare[:len(c.receives.spare)-4-f.layout.ahead]
+	c.files.limit = 10
 	for i := range 4 + f.layout.ahead {
 		q.slots = append(q.slots, int32(i))
 	}
 	for _, options := range []vfs.Options{0, vfs.NoIntermediateBuffering} {
 		o, _, err := fs.Open(vfs.OpenRequest{
-			Share: "s", Path: "f", Access: vfs.ReadData | vfs.WriteData, Options: options, Owner: c.sess,
+			Share: "s", Path: "f", Access: vfs.ReadData | vfs.WriteData, Options: options, Owner: c.auth.session,
 			ShareMode: vfs.ShareRead | vfs.ShareWrite, Disposition: vfs.OpenIf,
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		f := &fid{open: o, canRead: true, canWrite: true, unbuffered: options != 0, traffic: new(shareTraffic), unhook: func() {}}
-		f.join(c)
-		c.fids.add(f)
+		f := &registeredFile{open: o, canRead: true, canWrite: true, unbuffered: options != 0, traffic: new(shareTraffic), unhook: func() {}}
+		f.join(e, c.fabric.buffers)
+		c.files.add(f)
 	}
 	return c, q
 }

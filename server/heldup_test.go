@@ -129,29 +129,25 @@ func TestSlowFiles(t *testing.T) {
 // Source: [LWIO §Close] [OP-94d]
 func TestSlowFileAgain(t *testing.T) {
 	c, _ := newFuzzConn(t)
-	o, err := c.newOp()
+	o, err := c.ops.take(c)
 	if err != nil {
 		t.Fatal(err)
 	}
 	o.h = wire.NewRead(1, 0, wire.RDMARegion{Length: 8}, wire.Completion{Cookie: 1})
 	c.begin(o)
 	f := o.file
-	c.mu.Lock()
-	for _, x := range []*fid{c.fids.get(1), c.fids.get(2)} {
-		c.fids.remove(x)
-		x.retireLocked(c)
+	for _, x := range []*registeredFile{c.files.get(1), c.files.get(2)} {
+		c.files.remove(x)
+		x.unref()
 	}
-	c.mu.Unlock()
-	again := &fid{open: f.open}
-	again.join(c)
-	if again.reading != f.reading || again.writing != f.writing || again.portion != f.portion {
+	again := &registeredFile{open: f.open}
+	again.join(c.engine, c.fabric.buffers)
+	if again.reading != f.reading || again.writing != f.writing || again.usage != f.usage {
 		t.Error("it begins anew")
 	}
-	c.mu.Lock()
-	f.unholdLocked(c)
-	again.retireLocked(c)
-	c.mu.Unlock()
-	if n := len(c.e.readers.lines) + len(c.e.writers.lines) + len(c.f.arena.portions); n != 0 {
+	f.release()
+	again.detach()
+	if n := len(c.engine.readers.queues) + len(c.engine.writers.queues) + len(c.fabric.buffers.usages); n != 0 {
 		t.Errorf("%d are left in the end", n)
 	}
 }

@@ -452,24 +452,25 @@ func testRequestRate(t *testing.T, on string) {
 //
 // Source: [LWIO §Connection Authentication]
 func TestWhoMakesWay(t *testing.T) {
-	e := &engine{conns: make(map[*conn]struct{})}
+	var table connTable
+	table.init(new(Limits), new(counters))
 	enter := func(host string) *conn {
-		e.arrived++
-		c := &conn{number: e.arrived, host: netip.MustParseAddr(host)}
+		table.arrived++
+		c := &conn{peer: peer{host: netip.MustParseAddr(host)}, place: place{number: table.arrived}}
 		c.ctx, c.cancel = context.WithCancelCause(t.Context())
-		e.conns[c] = struct{}{}
+		table.all[c] = struct{}{}
 		return c
 	}
 	lone, known := enter("192.0.2.1"), enter("192.0.2.2")
-	known.authenticated = true
+	known.auth.passed = true
 	first, second, third := enter("192.0.2.2"), enter("192.0.2.2"), enter("192.0.2.2")
 	for i, want := range []*conn{first, second, lone, third} {
-		e.displaceLocked()
-		if !want.displaced || want.ctx.Err() == nil {
+		table.displaceLocked()
+		if !want.place.displaced || want.ctx.Err() == nil {
 			t.Fatalf("displacement %d took another", i)
 		}
 	}
-	if known.displaced {
+	if known.place.displaced {
 		t.Error("who has passed AUTH made way")
 	}
 }

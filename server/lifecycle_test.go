@@ -163,7 +163,7 @@ func testWaitForMemory(t *testing.T, on string) {
 		}
 	}
 	v.serves()
-	if c.v.e.fabrics[0].arena.queue.head != nil {
+	if c.v.e.fabrics[0].buffers.queue.head != nil {
 		t.Error("somebody still waits")
 	}
 }

@@ -3,177 +3,183 @@ package server
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"sync"
+	"time"
 
 	"lwio/rdma"
 )
 
-// pollSize is how many results are polled at a time.
-const pollSize = 32
+const (
+	// pollSize is the number of completions that are polled at a time.
+	pollSize = 32
+	// flushPolls is the number of polls after which the loop posts the answers, even a few:
+	// other completions may arrive as fast as the loop handles them.
+	flushPolls = 8
+	// spinsPerCheck is the number of polls of a busy-poll between two looks at the time,
+	// which also let other goroutines run: a few microseconds. A look costs as much as a
+	// dozen polls.
+	spinsPerCheck = 64
+)
 
-// flushBytes is how much data the loop moves, in a fraction of a millisecond,
-// before it posts the answers.
-const flushBytes = 3 << 19
+// completions are the loops' scratch memory, so that idle connections have none.
+var completions = sync.Pool{New: func() any { return new([pollSize]rdma.Result) }}
 
-// flushPolls is how often the loop polls before it posts what is answered, though that is
-// not enough: other results may come for good, as fast as it handles them.
-const flushPolls = 8
+// receiveLoop is the goroutine of a connection: it polls the completion queue, has each
+// completion handled, and sees to it that answers are posted. Its state belongs to that
+// goroutine.
+type receiveLoop struct {
+	c  *conn
+	cq rdma.CompletionQueue
 
-// manyInFlight is how many requests in flight are many, see enough: of few there is too
-// little left for the time in which the client wakes up.
-const manyInFlight = 16
+	rest []rdma.Result // the completions of the batch in hand that follow
+	// deferred are messages that arrived while the user's rate limit held the connection
+	// back. There are never more than receives.
+	deferred []rdma.Result
+	now      time.Duration // arrival of the first message of the batch, on the engine's clock; 0 before it
 
-// results are the loops' scratch memory, so that idle connections have none.
-var results = sync.Pool{New: func() any { return new([pollSize]rdma.Result) }}
+	slept          bool   // no message arrived since the loop slept
+	wake           uint64 // number of the last wake-up by a message
+	oversubscribed bool   // as of that wake-up
+	backoff        spinBackoff
+	spinning       bool // the loop has a place among the spinners
+}
 
-// loop serves the connection until it ends, and says why.
-func (c *conn) loop() error {
+// run serves the connection until it ends, and returns the cause.
+func (l *receiveLoop) run() error {
 	for {
-		batch := results.Get().(*[pollSize]rdma.Result)
-		_, err := c.drain(batch)
+		batch := completions.Get().(*[pollSize]rdma.Result)
+		_, err := l.drain(batch)
 		for more := true; more && err == nil; {
-			more, err = c.spin(batch)
+			more, err = l.spin(batch)
 		}
-		results.Put(batch)
+		completions.Put(batch)
 		if err != nil {
 			return err
 		}
-		if err := c.cq.Wait(c.ctx, rdma.NotifyAny); err != nil {
-			if cause := context.Cause(c.ctx); cause != nil {
+		if err := l.cq.Wait(l.c.ctx, rdma.NotifyAny); err != nil {
+			if cause := context.Cause(l.c.ctx); cause != nil {
 				return cause
 			}
 			return fmt.Errorf("notify: %w", err)
 		}
-		c.slept = true
+		l.slept = true
 	}
 }
 
-// drain handles results until there are none, and tells whether there were any.
-func (c *conn) drain(batch *[pollSize]rdma.Result) (found bool, err error) {
+// drain handles completions until there are none, and reports whether there were any.
+func (l *receiveLoop) drain(batch *[pollSize]rdma.Result) (found bool, err error) {
 	for turn := 1; ; turn++ {
-		if err := context.Cause(c.ctx); err != nil {
+		if err := context.Cause(l.c.ctx); err != nil {
 			return found, err
 		}
-		n, err := c.poll(batch)
+		n, err := l.poll(batch)
 		if err != nil {
 			return found, fmt.Errorf("poll: %w", err)
 		}
 		if n == 0 {
-			c.flush()
-			if c.drained() {
+			l.c.flush()
+			if l.c.send.drained() {
 				return found, errShutdown
 			}
 			return found, nil
 		}
 		found = true
-		if err := c.handleAll(batch[:n]); err != nil {
+		if err := l.handleAll(batch[:n]); err != nil {
 			return found, err
 		}
 		if turn%flushPolls == 0 {
-			c.flush()
+			l.c.flush()
 		}
 	}
 }
 
-// handleAll handles results that were polled together. What is answered goes out when
-// it is enough, or with the next flush. READs of what is in the page cache are done
+// handleAll handles completions that were polled together. The answers are posted when
+// there are enough, or with the next flush. READs of data in the page cache are performed
 // several at a time.
-func (c *conn) handleAll(all []rdma.Result) error {
-	c.now = 0
-	for c.rest = all; len(c.rest) > 0; {
-		r := &c.rest[0]
-		c.rest = c.rest[1:]
-		if err := c.handle(r); err != nil {
+func (l *receiveLoop) handleAll(all []rdma.Result) error {
+	l.now = 0
+	for l.rest = all; len(l.rest) > 0; {
+		r := &l.rest[0]
+		l.rest = l.rest[1:]
+		if err := l.handle(r); err != nil {
 			return err
 		}
-		if c.enough(len(c.rest)) {
-			c.flush()
+		if l.c.enoughToPost(len(l.rest)) {
+			l.c.flush()
 		}
 	}
-	c.postDirects()
+	l.c.reads.post()
 	return nil
 }
 
-// enough tells whether to post the answers now, though there are more results in hand.
-// A client that sleeps is woken by them, which costs both sides more than many small
-// requests: half of what is in flight makes it worth that, and leaves the server
-// the other half to do while the client wakes up and sends more. Where the client sends
-// without a system call, and so sooner, three eighths of many are enough for the server.
-//
-// In flight is what began and what is left of the results in hand, or more if the
-// client says so, as far as there is more to do at once. In a crowd the server has
-// other clients to see to, and all that a client gets are wake-ups.
-//
-// Source: [LWIO §Wakeup]
-func (c *conn) enough(left int) bool {
-	return c.readySum >= flushBytes ||
-		!c.crowded && c.worthWaking(c.readyNum+len(c.directs), max(c.begun+left, c.told))
-}
-
-// worthWaking tells whether that many answers, of what is in flight, are worth a wake-up.
-func (c *conn) worthWaking(answers, inFlight int) bool {
-	eighths := 4
-	if inFlight >= manyInFlight && c.f.info.Caps.Has(rdma.CapDirectAlloc) {
-		eighths = 5
-	}
-	return 8*answers > eighths*inFlight
-}
-
-// handle handles one result.
-func (c *conn) handle(r *rdma.Result) error {
+// handle handles one completion.
+func (l *receiveLoop) handle(r *rdma.Result) error {
 	if r.Status != rdma.StatusSuccess {
-		return c.lost(r.Op, r.Status)
+		return l.c.lost(r.Op, r.Status)
 	}
 	if r.Op == rdma.OpReceive {
-		return c.receive(int32(r.ID), r)
+		return l.c.receive(int32(r.ID), r)
 	}
-	return c.settle(r.ID, r.Bytes)
+	return l.c.settle(r.ID, r.Bytes)
 }
 
-// settle handles the result of an initiator request, which for one of direct's tells
-// a number of bytes.
-func (c *conn) settle(id uint64, bytes int) error {
-	slots := int(id >> idSlots & idCount)
-	c.freed += slots
-	c.settled.Add(1)
-	c.owing.Add(-int64(slots))
-	c.over(int(id >> idAnswers & idCount))
-	o := c.ops[uint32(id)]
-	switch id & idKind {
-	case idStage:
-		c.nextStage(o)
-	case idDirect:
-		c.placed(o, bytes)
-	case idAnswer:
-		if o.hangUp {
-			return errAuthFailed
+// arrival returns the time of arrival of the batch in hand, on the engine's clock.
+func (l *receiveLoop) arrival() time.Duration {
+	if l.now == 0 {
+		l.now = l.c.engine.clock()
+	}
+	if l.slept { // wake-ups by completions of own requests tell nothing about oversubscription
+		l.slept = false
+		l.wake, l.oversubscribed = l.c.engine.oversubscription.wake(l.wake)
+	}
+	return l.now
+}
+
+// stopSpinning gives the place among the spinners back, if the loop has one.
+func (l *receiveLoop) stopSpinning() {
+	if l.spinning {
+		l.spinning = false
+		l.c.engine.spinners.leave()
+	}
+}
+
+// spin busy-polls for a while, if that is likely to be fruitful, and handles the
+// completions; false if there are none and the loop is to sleep.
+func (l *receiveLoop) spin(batch *[pollSize]rdma.Result) (bool, error) {
+	e := l.c.engine
+	if l.oversubscribed || !l.backoff.next() || !e.spinners.enter() {
+		return false, nil
+	}
+	l.spinning = true
+	defer l.stopSpinning()
+	for end := time.Duration(0); ; {
+		for range spinsPerCheck {
+			n, err := l.cq.Poll(batch[:])
+			if n == 0 && err == nil {
+				continue
+			}
+			l.backoff.record(true)
+			if err == nil {
+				err = l.handleAll(batch[:n])
+			}
+			if err == nil {
+				_, err = l.drain(batch)
+			}
+			return true, err
 		}
-		c.announced()
+		if found, err := l.drain(batch); found || err != nil {
+			l.backoff.record(true)
+			return true, err
+		}
+		now := e.clock()
+		if end == 0 {
+			end = now + e.limits.SpinTime
+		}
+		if now >= end {
+			l.backoff.record(false)
+			return false, nil
+		}
+		runtime.Gosched()
 	}
-	return nil
-}
-
-// over ends the first n operations whose answers were posted.
-func (c *conn) over(n int) {
-	if n == 0 {
-		return
-	}
-	var done opList
-	c.mu.Lock()
-	for range n {
-		done.push(c.posted.pop())
-	}
-	c.mu.Unlock()
-	c.f.arena.giveAll(&done)
-	for o := done.pop(); o != nil; o = done.pop() {
-		o.reset()
-		c.free = append(c.free, o)
-	}
-}
-
-// answer ends the work on o in the loop.
-func (c *conn) answer(o *op) {
-	c.readySum += int(o.info)
-	c.readyNum++
-	c.ready.push(o)
 }

@@ -138,9 +138,9 @@ func testConnectionsOfAUser(t *testing.T, on string) {
 	v.check(second)
 	first.connector.Close()
 	eventually(t, "there is room again", func() bool {
-		v.e.mu.Lock()
-		defer v.e.mu.Unlock()
-		return v.e.users["alice"] == 1
+		v.e.conns.mu.Lock()
+		defer v.e.conns.mu.Unlock()
+		return v.e.conns.users["alice"] == 1
 	})
 	v.check(v.client())
 }

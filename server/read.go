@@ -8,17 +8,39 @@ import (
 	"lwio/rdma"
 )
 
-// sectorSize is what the last region of an unbuffered vectored read must be a
-// multiple of, in bytes.
+// sectorSize is the unit of the last region of an unbuffered vectored read, in bytes.
 //
 // Source: [OP-82]
 const sectorSize = 512
 
-// read answers a READ or a VEC_READ, whose data goes to many places. What is
-// longer than a block, as only a VEC_READ can be, is done in stages.
+// reader answers READs and VEC_READs. It belongs to the receive loop. There are five ways:
+//
+//  1. inline by a buffer: the page cache has the data; the loop copies it into a block of
+//     the buffer pool, from which RDMA writes send it (readStage).
+//  2. worker by a buffer: a worker reads what the page cache did not have (readRest).
+//  3. direct: the provider writes from the page cache into the client's memory, for several
+//     READs by one post and without a buffer or a slot (postDirect).
+//  4. direct, single: a READ that came alone; data and answer are one post (postSingle).
+//  5. direct, long: a long READ whose client memory is not shared; the provider writes from
+//     the file in pieces and reports their end (postLong).
+//
+// A VEC_READ longer than a block takes ways 1 and 2 in stages. Ways 3 to 5 need a
+// rdma.FileSource, and fall back to way 1 if the data is not in the page cache, or the file
+// is shorter than the READ.
+//
+// Source: [LWIO §Read] [LWIO §Vectored Read]
+type reader struct {
+	c      *conn
+	direct []*op           // READs of way 3 or 4 that are not posted yet
+	writes workRequests    // their RDMA writes, in the same order
+	long   [1]rdma.Request // scratch of postLong
+	probe  [1]byte         // scratch of cached
+}
+
+// read answers a READ or a VEC_READ, whose data goes to many places.
 //
 // Source: [LWIO §Read] [LWIO §Vectored Read] [OP-60] [OP-60b] [OP-83] [OP-92b] [LWIO claim 2]
-func (c *conn) read(o *op) {
+func (r *reader) read(o *op) {
 	status := ntstatus.Success
 	if o.h.Opcode == wire.OpVecRead {
 		sector := uint32(1)
@@ -31,24 +53,26 @@ func (c *conn) read(o *op) {
 		status = ntstatus.AccessDenied
 	}
 	if status != ntstatus.Success || o.h.Length == 0 {
-		c.reply(o, status)
+		r.c.reply(o, status)
 		return
 	}
-	if !c.direct(o) {
-		c.readByBuffer(o)
+	if !r.addDirect(o) {
+		r.readByBuffer(o)
 	}
 }
 
-// readByBuffer reads into memory of the server, which the RDMA writes start from.
-func (c *conn) readByBuffer(o *op) {
-	o.line, o.need = o.file.reading, min(int(o.h.Length), c.e.limits.MaxRdmaWindowSize)
-	c.readStage(o)
+// readByBuffer reads into a block of the buffer pool, in stages of at most
+// Limits.MaxRdmaWindowSize.
+func (r *reader) readByBuffer(o *op) {
+	o.queue, o.need = o.file.reading, min(int(o.h.Length), r.c.engine.limits.MaxRdmaWindowSize)
+	r.readStage(o)
 }
 
-// readStage gets o a block and fills it from the page cache; if that needs
-// waiting, a worker goes on.
-func (c *conn) readStage(o *op) {
-	if o.block == none && !c.f.arena.take(o) {
+// readStage gets a block for o and fills it from the page cache. A worker reads the rest if
+// that may block.
+func (r *reader) readStage(o *op) {
+	c := r.c
+	if o.block == none && !c.fabric.buffers.take(o) {
 		return
 	}
 	p, off := o.stage()
@@ -56,25 +80,25 @@ func (c *conn) readStage(o *op) {
 	if !ok {
 		o.done = n
 		c.jobs.Add(1)
-		o.line.push(o)
+		o.queue.push(o)
 		return
 	}
-	if n < min(o.need, int(o.h.Length)-o.base) {
-		o.file.size = 0 // it has become shorter
+	if n < len(p) {
+		o.file.size = 0 // the file has become shorter
 	}
 	o.finishRead(n, err)
 	c.countInline(o)
 	c.answer(o)
 }
 
-// nextStage goes on with a VEC_READ when a stage has been sent.
-func (c *conn) nextStage(o *op) {
+// nextStage continues a VEC_READ when a stage has been sent.
+func (r *reader) nextStage(o *op) {
 	o.base += o.staged
 	o.sent, o.staged, o.done, o.more = 0, 0, 0, false
-	c.readStage(o)
+	r.readStage(o)
 }
 
-// readRest reads what the page cache did not have, in a worker.
+// readRest reads the part of a stage that the page cache did not have, in a worker.
 func (o *op) readRest() {
 	p, off := o.stage()
 	n, err := o.file.open.ReadAt(p[o.done:], off+int64(o.done))
@@ -84,27 +108,14 @@ func (o *op) readRest() {
 	}
 }
 
-// countInline counts a stage that the page cache answered: a READ, which has no other, when
-// it is cheap.
-func (c *conn) countInline(o *op) {
-	if o.h.Opcode == wire.OpRead && o.status == ntstatus.Success {
-		c.tally.add(c.e, c, o.file, o.info, 0)
-		return
-	}
-	c.e.count.inline.Add(1)
-	if !o.more {
-		o.count()
-	}
-}
-
-// stage is where the stage's bytes go in memory and where they are in the file.
+// stage returns the memory of the stage of o and its offset in the file.
 func (o *op) stage() ([]byte, int64) {
 	n := min(o.need, int(o.h.Length)-o.base)
-	return o.c.f.arena.memory(o)[:n], int64(o.h.Offset) + int64(o.base)
+	return o.c.fabric.buffers.memory(o)[:n], int64(o.h.Offset) + int64(o.base)
 }
 
-// finishRead turns the outcome of a stage into an answer: short at the end of
-// the file, END_OF_FILE only where nothing was left.
+// finishRead turns the result of a stage into an answer: short at the end of the file,
+// END_OF_FILE only where there was no byte to read.
 //
 // Source: [OP-92a]
 func (o *op) finishRead(n int, err error) {
@@ -119,13 +130,13 @@ func (o *op) finishRead(n int, err error) {
 	}
 }
 
-// target is where the next RDMA write of o's stage goes, and how long it may
-// be: no longer than the client and the adapter take at a time. A VEC_READ is no READ,
-// whose address its header has no use for.
+// target returns the place of the next RDMA write of the stage of o, and its length: no more
+// than the client and the adapter take at a time. The address in the header of a VEC_READ is
+// not used.
 //
 // Source: [OP-6] [OP-8] [OP-60] [OP-83] [OP-84]
 func (o *op) target() (rdma.RemoteAddr, int) {
-	n := min(o.staged-o.sent, o.c.peerWindow)
+	n := min(o.staged-o.sent, o.c.auth.peerWindow)
 	at := o.base + o.sent
 	if o.h.Opcode != wire.OpVecRead {
 		return rdma.RemoteAddr{Addr: o.h.DataVa + uint64(at), Token: rdma.RemoteToken(o.h.DataMh)}, n
@@ -133,15 +144,4 @@ func (o *op) target() (rdma.RemoteAddr, int) {
 	page := int(o.h.PageSize)
 	r, in := wire.RegionAt(o.body(), at/page), at%page
 	return rdma.RemoteAddr{Addr: r.DataVa + uint64(in), Token: rdma.RemoteToken(r.DataMh)}, min(n, page-in)
-}
-
-// byImmediate reports whether o, a read that succeeded in full and whose data is sent
-// from a buffer, is completed by immediate data of its last RDMA write instead of a
-// status response: the client has to want a message, and to have named a cookie for it;
-// 0 is none.
-//
-// Source: [LWIO §Read] [LWIO §Vectored Read] [OP-85] [OP-86]
-func (c *conn) byImmediate(o *op) bool {
-	return c.f.immediate && o.h.Interrupt() && o.h.ImmediateCookie != 0 && o.status == ntstatus.Success && !o.more &&
-		o.info == o.h.Length && (o.h.Opcode == wire.OpRead || o.h.Opcode == wire.OpVecRead)
 }

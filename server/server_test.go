@@ -109,18 +109,19 @@ func TestServeEndsWithItsContext(t *testing.T) {
 // Who stalls is cut, and what clients say of their needs is looked at, by whatever server.
 func TestServerLooksAfterConnections(t *testing.T) {
 	s, _, _ := newServer(t, t.Context(), Config{Limits: Limits{StallTimeout: 20 * time.Millisecond}}, t.TempDir())
-	c := &conn{authenticated: true}
+	c := &conn{auth: authState{passed: true}}
 	c.ctx, c.cancel = context.WithCancelCause(t.Context())
-	c.owing.Store(1)
-	c.hint.Store(1)
-	s.engine.mu.Lock()
-	s.engine.conns[c] = struct{}{}
-	s.engine.mu.Unlock()
+	c.send.inUse.Store(1)
+	c.credits.hint.Store(1)
+	table := &s.engine.conns
+	table.mu.Lock()
+	table.all[c] = struct{}{}
+	table.mu.Unlock()
 	eventually(t, "it is cut", func() bool { return errors.Is(context.Cause(c.ctx), errStalled) })
-	eventually(t, "its hint is heard", func() bool { return c.hint.Load() == 0 })
-	s.engine.mu.Lock()
-	delete(s.engine.conns, c)
-	s.engine.mu.Unlock()
+	eventually(t, "its hint is heard", func() bool { return c.credits.hint.Load() == 0 })
+	table.mu.Lock()
+	delete(table.all, c)
+	table.mu.Unlock()
 }
 
 // absent is a provider without a device.

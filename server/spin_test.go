@@ -5,18 +5,18 @@ import (
 	"time"
 
 	"lwio/internal/ntstatus"
-	"lwio/rdma"
 
 	"pgregory.net/rapid"
 )
 
-// A loop that spins in vain does so ever more seldom, and at once again when it paid.
-func TestHope(t *testing.T) {
+// Each fruitless busy-poll doubles the number of sleeps before the next one, and a fruitful
+// one ends that.
+func TestSpinBackoffDoubles(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		var h hope
+		var b spinBackoff
 		asleep, bound := 0, 0
 		for range rapid.IntRange(1, 300).Draw(t, "sleeps") {
-			if !h.tries() {
+			if !b.next() {
 				if asleep++; asleep > bound {
 					t.Fatalf("%d sleeps without a try", asleep)
 				}
@@ -26,7 +26,7 @@ func TestHope(t *testing.T) {
 				t.Fatalf("a try after %d sleeps, want %d", asleep, bound)
 			}
 			paid := rapid.Bool().Draw(t, "paid")
-			h.learn(paid)
+			b.record(paid)
 			asleep, bound = 0, min(max(2*bound, 2), maxSkip)
 			if paid {
 				bound = 0
@@ -55,67 +55,69 @@ func TestSpinners(t *testing.T) {
 	}
 }
 
-// A loop is in a crowd when more others woke up since it did last than there are
-// processors for, and alone it never is.
-func TestCrowd(t *testing.T) {
+// The processors are oversubscribed for a loop when more others woke up since it did last
+// than there are processors for; alone it never finds them so.
+func TestOversubscriptionByOthersWakeUps(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		w := &crowd{most: rapid.Uint64Range(1, 8).Draw(t, "most")}
+		w := &oversubscription{most: rapid.Uint64Range(1, 8).Draw(t, "most")}
 		var last, other uint64
 		for _, others := range rapid.SliceOf(rapid.Uint64Range(0, 20)).Draw(t, "wake-ups of others") {
 			for range others {
 				other, _ = w.wake(other)
 			}
-			var crowded bool
-			if last, crowded = w.wake(last); crowded != (others > w.most) {
-				t.Fatalf("crowded is %t after %d wake-ups of others, of which %d are none", crowded, others, w.most)
+			var over bool
+			if last, over = w.wake(last); over != (others > w.most) {
+				t.Fatalf("oversubscribed: %t after %d wake-ups of others, with a bound of %d", over, others, w.most)
 			}
 		}
 	})
 }
 
-// A client that sleeps gets its answers when they are more than half of what is in flight,
-// or than five eighths of many where it sends the next without a system call.
+// Answers are posted when they are more than half of what is in flight, or than five eighths
+// of many where the client sends the next without a system call.
 //
 // Source: [LWIO §Wakeup]
-func TestEnough(t *testing.T) {
-	direct := &fabric{info: rdma.AdapterInfo{Caps: rdma.CapDirectAlloc}}
+func TestEnoughAnswersToWakeClient(t *testing.T) {
 	for _, tt := range []struct {
-		f                        *fabric
-		begun, told, left, ready int
-		want                     bool
+		shared                       bool
+		begun, hinted, left, answers int
+		want                         bool
 	}{
-		{new(fabric), 32, 0, 0, 16, false},
-		{new(fabric), 32, 0, 0, 17, true},
-		{new(fabric), 16, 0, 16, 17, true},
-		{new(fabric), 16, 40, 0, 17, false},
-		{direct, 32, 0, 0, 20, false},
-		{direct, 32, 0, 0, 21, true},
-		{direct, 8, 0, 0, 4, false},
-		{direct, 8, 0, 0, 5, true},
-		{direct, 1, 0, 0, 1, true},
-		{new(fabric), 1, 0, 0, 1, true},
+		{false, 32, 0, 0, 16, false},
+		{false, 32, 0, 0, 17, true},
+		{false, 16, 0, 16, 17, true},
+		{false, 16, 40, 0, 17, false},
+		{true, 32, 0, 0, 20, false},
+		{true, 32, 0, 0, 21, true},
+		{true, 8, 0, 0, 4, false},
+		{true, 8, 0, 0, 5, true},
+		{true, 1, 0, 0, 1, true},
+		{false, 1, 0, 0, 1, true},
 	} {
-		c := &conn{f: tt.f, begun: tt.begun, told: tt.told, readyNum: tt.ready}
-		if got := c.enough(tt.left); got != tt.want {
-			t.Errorf("%d answers of %d begun, %d left, %d told, direct %t: %t", tt.ready, tt.begun, tt.left, tt.told, tt.f == direct, got)
+		if got := (clientLoad{tt.begun, tt.hinted}).enough(tt.answers, 0, tt.left, tt.shared, false); got != tt.want {
+			t.Errorf("%+v: %t", tt, got)
 		}
 	}
 }
 
-// In a crowd a loop does not spin, and a client gets its answers together.
-func TestCrowdedLoop(t *testing.T) {
-	for _, crowded := range []bool{false, true} {
-		c := &conn{e: &engine{spinners: newSpinners(-1)}, f: new(fabric), begun: 4, readyNum: 3, crowded: crowded}
-		if c.enough(1) == crowded {
-			t.Errorf("crowded %t: three of four answers are enough: %t", crowded, !crowded)
+// While the processors are oversubscribed, answers are posted together, except with much data.
+func TestEnoughWhenOversubscribed(t *testing.T) {
+	load := clientLoad{begun: 4}
+	for _, over := range []bool{false, true} {
+		if got := load.enough(3, 0, 1, false, over); got == over {
+			t.Errorf("oversubscribed %t: three of four answers are enough: %t", over, got)
 		}
-		if c.readySum = flushBytes; !c.enough(1) {
-			t.Errorf("crowded %t: much data waits", crowded)
+		if !load.enough(3, flushBytes, 1, false, over) {
+			t.Errorf("oversubscribed %t: much data waits", over)
 		}
 	}
-	c := &conn{e: &engine{spinners: newSpinners(time.Hour)}, crowded: true}
-	if again, err := c.spin(nil); again || err != nil || c.hope != (hope{}) {
-		t.Errorf("spun in a crowd: %t, %v", again, err)
+}
+
+// While the processors are oversubscribed, a loop does not busy-poll.
+func TestNoSpinWhenOversubscribed(t *testing.T) {
+	l := receiveLoop{c: &conn{engine: &engine{spinners: newSpinners(time.Hour)}}, oversubscribed: true}
+	if again, err := l.spin(nil); again || err != nil || l.backoff != (spinBackoff{}) {
+		t.Errorf("the loop spun: %t, %v", again, err)
 	}
 }
 
@@ -125,8 +127,8 @@ func TestWakeUps(t *testing.T) {
 	onEach(t, func(t *testing.T, on string) {
 		v := newEnv(t, envConfig{on: on, limits: Limits{SpinTime: -1}})
 		o := v.file("f", content(100))
-		v.e.crowd.most = 4 // with many processors there would be more clients than a session has keys for
-		clients := make([]*rawClient, v.e.crowd.most+2)
+		v.e.oversubscription.most = 4 // with many processors there would be more clients than a session has keys for
+		clients := make([]*rawClient, v.e.oversubscription.most+2)
 		fids := make([]uint16, len(clients))
 		messages := uint64(0)
 		for i := range clients {
@@ -140,7 +142,7 @@ func TestWakeUps(t *testing.T) {
 				messages++
 			}
 		}
-		if n := v.e.crowd.wakes.Load(); n == 0 || n > messages {
+		if n := v.e.oversubscription.wakes.Load(); n == 0 || n > messages {
 			t.Errorf("%d wake-ups by %d messages", n, messages)
 		}
 	})

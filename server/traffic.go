@@ -94,6 +94,12 @@ func (t *traffic) snapshot() Traffic {
 	}
 }
 
+// connTraffic is the traffic of a connection.
+type connTraffic struct {
+	traffic
+	reads, writes latencySum
+}
+
 // shareTraffic is ShareStats that change.
 type shareTraffic struct {
 	traffic
@@ -138,7 +144,7 @@ func (o *op) count() {
 	if !o.io {
 		return
 	}
-	o.c.e.count.add(o.h.Opcode, o.info, o.status)
+	o.c.engine.count.add(o.h.Opcode, o.info, o.status)
 	o.c.traffic.add(o.h.Opcode, o.info, o.status)
 	if o.file != nil {
 		o.file.traffic.add(o.h.Opcode, o.info, o.status)
@@ -149,7 +155,7 @@ func (o *op) count() {
 // to what all connections count: reads of one file that the page cache answered, and how
 // long those took whose answers go out together.
 type tally struct {
-	file   *fid
+	file   *registeredFile
 	n      int
 	direct int // of these, how many went straight from the file
 	sum    uint64
@@ -175,7 +181,7 @@ func (w stopwatch) observe(took time.Duration, n int) {
 }
 
 // add counts a read of n bytes of a file; direct is 1 if it went straight from that, else 0.
-func (y *tally) add(e *engine, c *conn, f *fid, n uint32, direct int) {
+func (y *tally) add(e *engine, c *conn, f *registeredFile, n uint32, direct int) {
 	if y.file != f {
 		y.count(e, c)
 		y.file = f
@@ -185,18 +191,38 @@ func (y *tally) add(e *engine, c *conn, f *fid, n uint32, direct int) {
 	y.sum += uint64(n)
 }
 
+// countInline counts a stage that the page cache answered: a READ, which has no other, when
+// it is cheap.
+func (c *conn) countInline(o *op) {
+	if o.h.Opcode == wire.OpRead && o.status == ntstatus.Success {
+		c.tally.add(c.engine, c, o.file, o.info, 0)
+		return
+	}
+	c.engine.count.inline.Add(1)
+	if !o.more {
+		o.count()
+	}
+}
+
 // stopwatch is where the delay of o is counted, if it is.
 func (o *op) stopwatch() (w stopwatch, ok bool) {
 	switch {
 	case o.file == nil || !o.io || o.more:
 		return stopwatch{}, false
 	case o.h.Opcode == wire.OpWrite || o.h.Opcode == wire.OpVecWrite:
-		return stopwatch{&o.file.traffic.writes, &o.c.writes}, true
+		return stopwatch{&o.file.traffic.writes, &o.c.traffic.writes}, true
 	}
-	return stopwatch{&o.file.traffic.reads, &o.c.reads}, true
+	return stopwatch{&o.file.traffic.reads, &o.c.traffic.reads}, true
 }
 
-// delay notes o, whose answer goes out now.
+// observe counts the time since the arrival of o until now, on the engine's clock.
+func (o *op) observe(now time.Duration) {
+	if to, ok := o.stopwatch(); ok {
+		to.observe(now-o.arrived, 1)
+	}
+}
+
+// delay notes o, whose answer is about to be sent.
 func (y *tally) delay(o *op) {
 	to, ok := o.stopwatch()
 	if !ok {
@@ -229,7 +255,7 @@ func (y *tally) count(e *engine, c *conn) {
 		if y.direct > 0 {
 			e.count.direct.Add(uint64(y.direct))
 		}
-		for _, t := range [...]*traffic{&e.count.traffic, &c.traffic, &y.file.traffic.traffic} {
+		for _, t := range [...]*traffic{&e.count.traffic, &c.traffic.traffic, &y.file.traffic.traffic} {
 			t.ops[wire.OpRead].addMany(y.n, y.sum)
 		}
 	}
@@ -241,13 +267,7 @@ func (s *Server) Shares() []ShareStats { return s.engine.shares.snapshot() }
 
 // Connections lists the authenticated RDMA connections, the oldest first.
 func (s *Server) Connections() []ConnectionStats {
-	e := s.engine
-	e.mu.Lock()
-	conns := make([]*conn, 0, len(e.byID))
-	for _, c := range e.byID {
-		conns = append(conns, c)
-	}
-	e.mu.Unlock()
+	conns := s.engine.conns.authenticated()
 	all := make([]ConnectionStats, 0, len(conns))
 	for _, c := range conns {
 		all = append(all, c.stats())
@@ -257,12 +277,10 @@ func (s *Server) Connections() []ConnectionStats {
 }
 
 func (c *conn) stats() ConnectionStats {
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	return ConnectionStats{
-		ID: c.number, Provider: c.f.name, Client: legible(c.peer), User: legible(c.sess.User()), Since: c.since,
-		Files: len(c.fids.files), Pending: c.pending, Credits: c.credits.grant, Traffic: c.traffic.snapshot(),
-		ReadLatency: c.reads.snapshot(), WriteLatency: c.writes.snapshot(),
+		ID: c.place.number, Provider: c.fabric.name, Client: legible(c.peer.name), User: legible(c.auth.session.User()), Since: c.auth.since,
+		Files: c.files.len(), Pending: int(c.send.wakeups.pending.Load()), Credits: c.credits.granted(), Traffic: c.traffic.snapshot(),
+		ReadLatency: c.traffic.reads.snapshot(), WriteLatency: c.traffic.writes.snapshot(),
 	}
 }
 

@@ -38,7 +38,7 @@ func TestTraffic(t *testing.T) {
 // Reads of several files are counted together, those that went straight from a file twice.
 func TestTally(t *testing.T) {
 	e, c := new(engine), new(conn)
-	files := [2]*fid{{traffic: new(shareTraffic)}, {traffic: new(shareTraffic)}}
+	files := [2]*registeredFile{{traffic: new(shareTraffic)}, {traffic: new(shareTraffic)}}
 	var y tally
 	for i, direct := range []int{0, 1, 1, 0, 0} {
 		y.add(e, c, files[i/3], uint32(10+i), direct)
@@ -64,10 +64,10 @@ func TestTally(t *testing.T) {
 // TestNamesOfClients finds statistics in UTF-8, whatever name a client gave its end
 // of the connection, or the server's owner a share; different names stay so.
 func TestNamesOfClients(t *testing.T) {
-	c := &conn{f: &fabric{name: "shm"}, sess: newFakeSession(1)}
+	c := &conn{fabric: &fabric{name: "shm"}, auth: authState{session: newFakeSession(1)}}
 	seen := make(map[string]bool)
 	for _, peer := range []string{"127.0.0.1:1", "6295e134/\xff\xfe", "6295e134/\xff\xff", "\xc3"} {
-		c.peer = peer
+		c.peer.name = peer
 		st := c.stats()
 		if !utf8.ValidString(st.Client) || seen[st.Client] || utf8.ValidString(peer) && st.Client != peer {
 			t.Errorf("%q is told as %q", peer, st.Client)

@@ -19,7 +19,7 @@ func TestOneSidedAccess(t *testing.T) { onEach(t, testOneSidedAccess) }
 func testOneSidedAccess(t *testing.T, on string) {
 	v := newEnv(t, envConfig{on: on})
 	other := v.client()
-	region := v.conn().region.RemoteAddr() // the best guess there could be
+	region := v.conn().receives.region.RemoteAddr() // the best guess there could be
 	for _, at := range []rdma.RemoteAddr{region, {Addr: region.Addr, Token: region.Token + 1}, {}} {
 		c := v.client()
 		req := rdma.Request{Op: rdma.OpWrite, SGL: []rdma.SGE{{Region: c.out, Length: 8}}, Remote: at}

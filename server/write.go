@@ -16,7 +16,7 @@ func (c *conn) write(o *op) {
 	status := ntstatus.Success
 	collapsed := o.h.Flags&wire.FlagCollapse != 0
 	if collapsed {
-		status = ntstatus.Of(o.h.CheckCollapse(c.peerPage, pageSize, uint32(o.file.open.Options())))
+		status = ntstatus.Of(o.h.CheckCollapse(c.auth.peerPage, pageSize, uint32(o.file.open.Options())))
 	}
 	if status == ntstatus.Success && !o.file.canWrite {
 		status = ntstatus.AccessDenied
@@ -25,15 +25,15 @@ func (c *conn) write(o *op) {
 		c.reply(o, status)
 		return
 	}
-	o.line = o.file.writing
+	o.queue = o.file.writing
 	if collapsed {
 		o.need = int(o.h.Length)
-		if !c.f.arena.take(o) {
+		if !c.fabric.buffers.take(o) {
 			return
 		}
 	}
 	c.jobs.Add(1)
-	o.line.push(o)
+	o.queue.push(o)
 }
 
 // goesOn tells whether next is a write of the same file that begins where o ends, and both
@@ -68,10 +68,10 @@ func (r *run) put() {
 // there which o was lent, and writes all. Of a loan that is over nothing is written.
 func (r *run) gather(o, next *op) {
 	r.next = next
-	if o.loan == nil {
+	if o.remote == nil {
 		_ = r.add(o.body())
 	} else {
-		_ = o.loan.View(r.use)
+		_ = o.remote.View(r.use)
 	}
 }
 
@@ -92,17 +92,17 @@ func (r *run) add(p []byte) error {
 //
 // Source: [LWIO §Write] [OP-92f]
 func (o *op) writeRun() {
-	if o.rest.empty() {
+	if o.joined.empty() {
 		o.writeData()
 		return
 	}
 	r := runs.Get().(*run)
 	r.first, r.pieces = o, r.list[:0]
-	r.gather(o, o.rest.head)
+	r.gather(o, o.joined.head)
 	n, err := r.written, r.err
 	r.put()
 	n = o.settle(n, err)
-	for x := o.rest.head; x != nil; x = x.next {
+	for x := o.joined.head; x != nil; x = x.next {
 		n = x.settle(n, err)
 	}
 }
@@ -131,13 +131,13 @@ func (o *op) settle(n int, err error) int {
 // Source: [LWIO §Write] [OP-77] [OP-92f]
 func (o *op) writeData() {
 	switch {
-	case o.loan != nil:
-		if err := o.loan.View(o.use); err != nil {
+	case o.remote != nil:
+		if err := o.remote.View(o.use); err != nil {
 			o.status, o.info, o.known = ntstatus.ConnectionDisconnected, 0, true
 			o.c.cut(err) // what was not done is done when it is sent again
 		}
 	case o.need > 0:
-		_ = o.writeFrom(tile(o.c.f.arena.memory(o), o.body())) // never fails
+		_ = o.writeFrom(tile(o.c.fabric.buffers.memory(o), o.body())) // never fails
 	default:
 		_ = o.writeFrom(o.body())
 	}
@@ -156,8 +156,8 @@ func (o *op) writeFrom(p []byte) error {
 // the client changes meanwhile is its own: nothing of data is ever looked at.
 func (o *op) borrow(l rdma.RemoteData, here int) error {
 	if h := &o.h; h.Opcode == wire.OpWrite && h.Flags&wire.FlagCollapse == 0 && here == wire.HeaderSize {
-		o.loan = l
-		o.c.e.count.lent.Add(1)
+		o.remote = l
+		o.c.engine.count.lent.Add(1)
 		return nil
 	}
 	defer l.Release()

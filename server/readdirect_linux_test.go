@@ -13,16 +13,13 @@ import (
 )
 
 // soleFile is the one file that is registered.
-func (v *env) soleFile() (*conn, *fid) {
+func (v *env) soleFile() (*conn, *registeredFile) {
 	v.t.Helper()
-	v.e.mu.Lock()
-	defer v.e.mu.Unlock()
-	for c := range v.e.conns {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		for _, f := range c.fids.files {
-			return c, f
-		}
+	c := v.conn()
+	c.files.mu.Lock()
+	defer c.files.mu.Unlock()
+	for _, f := range c.files.byID {
+		return c, f
 	}
 	v.t.Fatal("no file is registered")
 	return nil, nil
@@ -110,7 +107,7 @@ func TestStreamed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, size := range []int{100, 4096, streamSize, 100_000, 512 << 10} {
+	for _, size := range []int{100, 4096, longRead, 100_000, 512 << 10} {
 		clear(plain)
 		h := c.readHeader(fid, 77, uint32(size), 0)
 		h.DataVa, h.DataMh = region.RemoteAddr().Addr, uint32(region.RemoteAddr().Token)
@@ -172,9 +169,10 @@ func TestSourceEnds(t *testing.T) {
 			fid := c.register(o)
 			conn, f := v.soleFile()
 			closed := func() bool {
-				conn.mu.Lock()
-				defer conn.mu.Unlock()
-				return f.retired && f.source == nil
+				b := conn.fabric.buffers
+				b.mu.Lock()
+				defer b.mu.Unlock()
+				return len(b.usages) == 0 && f.source == nil
 			}
 			for range clientCredits - 2 {
 				c.send(c.readHeader(fid, 0, 64<<10, 0), nil)

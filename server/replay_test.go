@@ -119,10 +119,10 @@ func TestWhoGetsOutcomes(t *testing.T) {
 		t.Error("twice")
 	}
 	now := time.Now()
-	var table outcomeTable
+	var table replayTable
 	table.most = 2
 	put := func(n byte, expires time.Time) {
-		table.put(keptOutcomes{id: [8]byte{n}, user: "alice", expires: expires})
+		table.put(replayResults{id: [8]byte{n}, user: "alice", expires: expires})
 	}
 	take := func(n byte, user string, at time.Time) bool {
 		_, ok := table.take([8]byte{n}, user, at)
@@ -231,18 +231,18 @@ func TestOutcomesStay(t *testing.T) {
 // Source: [OP-112]
 func TestOutcomesOfManyCredits(t *testing.T) {
 	const written = 512
-	var first, second outcomes
+	first := &replayCache{most: maxCredits}
 	for i := range int64(maxCredits / 2) {
-		first.put(outcome{number: i}, maxCredits)
+		first.record(replayEntry{number: i})
 	}
-	second.earlier = first.all()
+	second := &replayCache{most: maxCredits, earlier: first.all(), first: maxCredits}
 	for i := range int64(maxCredits / 2) {
-		second.putEarlier(outcome{number: maxCredits/2 + i})
+		second.record(replayEntry{number: maxCredits/2 + i})
 	}
 	for i := range int64(written) {
-		second.put(outcome{number: maxCredits + i}, maxCredits)
+		second.record(replayEntry{number: maxCredits + i})
 	}
-	third := outcomes{earlier: second.all()}
+	third := &replayCache{earlier: second.all()}
 	for i := range int64(maxCredits + written) {
 		if _, ok := third.find(i); !ok {
 			t.Fatalf("write %d would be done twice", i)
@@ -271,19 +271,19 @@ func TestOutcomesWithoutAnswerToAuth(t *testing.T) {
 //
 // Source: [OP-112]
 func TestOutcomesAreBounded(t *testing.T) {
-	var r outcomes
+	r := replayCache{most: 7}
 	for i := range int64(10 * maxEarlier) {
-		r.put(outcome{number: i}, 7)
-		r.putEarlier(outcome{number: -i})
+		r.record(replayEntry{number: i})
+		r.record(replayEntry{number: -1 - i})
 	}
 	if all := r.all(); len(all) != maxEarlier || all[maxEarlier-1].number != 10*maxEarlier-1 || len(r.own) != 7 || len(r.earlier) != maxEarlier {
 		t.Errorf("%d in all, %d own, %d earlier", len(all), len(r.own), len(r.earlier))
 	}
-	table := outcomeTable{most: 1000}
+	table := replayTable{most: 1000}
 	now := time.Now()
-	table.put(keptOutcomes{user: "alice", id: [8]byte{1}, expires: now.Add(time.Minute)})
+	table.put(replayResults{user: "alice", id: [8]byte{1}, expires: now.Add(time.Minute)})
 	for range 2000 {
-		table.put(keptOutcomes{user: "bob", expires: now.Add(time.Minute)})
+		table.put(replayResults{user: "bob", expires: now.Add(time.Minute)})
 	}
 	if _, ok := table.take([8]byte{1}, "alice", now); !ok || len(table.kept) != keptPerUser {
 		t.Errorf("%t, %d are kept", ok, len(table.kept))

@@ -73,7 +73,7 @@ func TestAnswerDirect(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c, q := newFuzzConn(t)
 			pair := &filePair{fuzzQueue: q, takes: tt.takes, err: tt.err}
-			c.qp = pair
+			c.setQueues(nil, pair)
 			file, err := os.Create(filepath.Join(t.TempDir(), "f"))
 			if err == nil {
 				err = file.Truncate(20_000)
@@ -82,7 +82,7 @@ func TestAnswerDirect(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer file.Close()
-			f := c.fids.get(1)
+			f := c.files.get(1)
 			f.source = plainFile{file}
 			h := wire.NewRead(1, 100, wire.RDMARegion{Length: 500}, tt.how)
 			if !q.receive(c, h.AppendTo(nil)) {
@@ -97,20 +97,16 @@ func TestAnswerDirect(t *testing.T) {
 				if got := c.traffic.snapshot().Reads; got.Operations != 1 || got.Bytes != 500 {
 					t.Errorf("counted as %+v", got)
 				}
-				if got := c.reads.snapshot().Operations; got != 1 {
+				if got := c.traffic.reads.snapshot().Operations; got != 1 {
 					t.Errorf("%d delays are counted", got)
 				}
-			} else if err := context.Cause(c.ctx); !errors.Is(err, errGone) || !c.dead {
+			} else if err := context.Cause(c.ctx); !errors.Is(err, errGone) || !c.send.dead {
 				t.Errorf("the connection goes on: %v", err)
 			}
 			if diff := cmp.Diff(tt.posts, pair.posts); diff != "" {
 				t.Error("not posted as expected:", diff)
 			}
-			c.mu.Lock()
-			for _, o := range c.ops {
-				c.unholdLocked(o) // as the teardown does
-			}
-			c.mu.Unlock()
+			c.releaseFiles()
 			f.source = nil
 		})
 	}
@@ -120,24 +116,24 @@ func TestAnswerDirect(t *testing.T) {
 // for the flush, which may have to post others' answers because of it.
 func TestAnswerDirectLeaves(t *testing.T) {
 	for name, hinder := range map[string]func(c *conn){
-		"another posts": func(c *conn) { c.pumping, c.freed = true, 1 },
-		"others first":  func(c *conn) { c.outbox.push(c.notice); c.freed = 1 },
-		"the end":       func(c *conn) { c.dead, c.freed = true, 1 },
-		"no room":       func(c *conn) { c.slots = 0 },
+		"another goroutine posts": func(c *conn) { c.send.posting, c.ready.freed = true, 1 },
+		"outbox is not empty":     func(c *conn) { c.send.outbox.push(c.notice); c.ready.freed = 1 },
+		"connection is dead":      func(c *conn) { c.send.dead, c.ready.freed = true, 1 },
+		"no slot":                 func(c *conn) { c.send.slots = 0 },
 	} {
 		t.Run(name, func(t *testing.T) {
 			c, _ := newFuzzConn(t)
-			o, err := c.newOp()
+			o, err := c.ops.take(c)
 			if err != nil {
 				t.Fatal(err)
 			}
-			c.directs = append(c.directs, o)
-			c.straight.next()
+			c.reads.direct = append(c.reads.direct, o)
+			c.reads.writes.next()
 			hinder(c)
-			slots, freed := c.slots, c.freed
-			c.answerDirect(o)
-			if len(c.directs) != 1 || c.slots != slots || c.freed != freed || o.info != 0 {
-				t.Errorf("%d collected, %d slots, %d freed", len(c.directs), c.slots, c.freed)
+			slots, freed := c.send.slots, c.ready.freed
+			c.reads.postSingle(o)
+			if len(c.reads.direct) != 1 || c.send.slots != slots || c.ready.freed != freed || o.info != 0 {
+				t.Errorf("%d collected, %d slots, %d freed", len(c.reads.direct), c.send.slots, c.ready.freed)
 			}
 		})
 	}

@@ -13,12 +13,12 @@ import (
 func TestFidTableModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limit := rapid.IntRange(1, 20).Draw(t, "limit")
-		table := fidTable{limit: limit, last: uint16(rapid.SampledFrom([]int{0, 65530, 100}).Draw(t, "last"))}
-		model := map[uint16]*fid{}
+		table := fileTable{limit: limit, last: uint16(rapid.SampledFrom([]int{0, 65530, 100}).Draw(t, "last"))}
+		model := map[uint16]*registeredFile{}
 		last := table.last
 		t.Repeat(map[string]func(*rapid.T){
 			"add": func(t *rapid.T) {
-				f := &fid{}
+				f := &registeredFile{}
 				ok := table.add(f)
 				if ok != (len(model) < limit) {
 					t.Fatalf("add = %v with %d of %d", ok, len(model), limit)
@@ -56,7 +56,7 @@ func TestFidTableModel(t *testing.T) {
 						t.Fatalf("file %d is lost", id)
 					}
 				}
-				if len(table.files) != len(model) || table.get(0) != nil {
+				if len(table.byID) != len(model) || table.get(0) != nil {
 					t.Fatal("files that nobody added")
 				}
 			},
@@ -69,19 +69,19 @@ func TestFidTableModel(t *testing.T) {
 //
 // Source: [OP-54]
 func TestFidTableFull(t *testing.T) {
-	table := fidTable{limit: maxFiles}
-	files := make([]*fid, maxFiles)
+	table := fileTable{limit: maxFiles}
+	files := make([]*registeredFile, maxFiles)
 	for i := range files {
-		files[i] = &fid{}
+		files[i] = &registeredFile{}
 		if !table.add(files[i]) {
 			t.Fatalf("file %d refused", i)
 		}
 	}
-	if table.add(&fid{}) {
+	if table.add(&registeredFile{}) {
 		t.Fatal("file 65536 was accepted")
 	}
 	table.remove(files[77])
-	f := &fid{}
+	f := &registeredFile{}
 	if !table.add(f) || f.id != files[77].id {
 		t.Fatalf("got number %d, want %d", f.id, files[77].id)
 	}

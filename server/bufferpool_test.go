@@ -4,29 +4,29 @@ import (
 	"slices"
 	"testing"
 
-	"lwio/internal/buddy"
+	"lwio/server/internal/buddy"
 	"lwio/vfs"
 )
 
-// newTestArena is an arena without memory.
-func newTestArena(blocks, top, share int) *arena {
-	return &arena{
+// newTestBufferPool is an arena without memory.
+func newTestBufferPool(blocks, top, share int) *bufferPool {
+	return &bufferPool{
 		share: share, half: blocks << top * blockUnit, free: buddy.New(blocks<<top, top), spare: blocks << top * blockUnit,
-		portions: make(map[vfs.NodeID]*portion),
+		usages: make(map[vfs.NodeID]*fileUsage),
 	}
 }
 
 // newTestLine is a line without workers.
-func newTestLine() *line { return newLane(0, nil).join(vfs.NodeID{}) }
+func newTestLine() *fileQueue { return newWorkerPool(0, nil).join(vfs.NodeID{}) }
 
 // newTestOp is an operation on a file of its own, which a line without workers gets
 // together with its block.
-func newTestOp(c *conn, l *line, need int) *op {
-	return &op{c: c, file: &fid{portion: new(portion)}, line: l, need: need, block: none}
+func newTestOp(c *conn, l *fileQueue, need int) *op {
+	return &op{c: c, file: &registeredFile{usage: new(fileUsage)}, queue: l, need: need, block: none}
 }
 
 // takeAll takes blocks for a connection's file until there are none, and counts them.
-func takeAll(a *arena, c *conn, f *fid, need int) (n int) {
+func takeAll(a *bufferPool, c *conn, f *registeredFile, need int) (n int) {
 	for {
 		o := newTestOp(c, newTestLine(), need)
 		if o.file = f; !a.take(o) {
@@ -38,7 +38,7 @@ func takeAll(a *arena, c *conn, f *fid, need int) (n int) {
 
 func TestArenaServesWaitersInOrder(t *testing.T) {
 	l := newTestLine()
-	a := newTestArena(1, 2, 16*blockUnit)
+	a := newTestBufferPool(1, 2, 16*blockUnit)
 	c := &conn{}
 	big := newTestOp(c, l, 4*blockUnit)
 	if !a.take(big) {
@@ -49,7 +49,7 @@ func TestArenaServesWaitersInOrder(t *testing.T) {
 		t.Fatal("a full arena has memory")
 	}
 	a.give(big)
-	if l.waiting != 1 || l.queue.head != first {
+	if l.waiting != 1 || l.ops.head != first {
 		t.Fatalf("%d operations go on, want the first", l.waiting)
 	}
 	if late := newTestOp(&conn{}, l, blockUnit); a.take(late) {
@@ -64,7 +64,7 @@ func TestArenaServesWaitersInOrder(t *testing.T) {
 // Who waits for much is not starved by those who want little.
 func TestArenaNoOvertaking(t *testing.T) {
 	l := newTestLine()
-	a := newTestArena(1, 2, 16*blockUnit)
+	a := newTestBufferPool(1, 2, 16*blockUnit)
 	little, much := newTestOp(&conn{}, l, 1), newTestOp(&conn{}, l, 4*blockUnit)
 	if !a.take(little) || a.take(much) {
 		t.Fatal("not the memory that this test thinks")
@@ -73,7 +73,7 @@ func TestArenaNoOvertaking(t *testing.T) {
 		t.Fatal("a newcomer overtook a waiter")
 	}
 	a.give(little)
-	if l.queue.head != much {
+	if l.ops.head != much {
 		t.Fatal("the first waiter was not served first")
 	}
 }
@@ -81,7 +81,7 @@ func TestArenaNoOvertaking(t *testing.T) {
 // A connection over its share waits, and holds up nobody else.
 func TestArenaShare(t *testing.T) {
 	l := newTestLine()
-	a := newTestArena(3, 3, 2*blockUnit)
+	a := newTestBufferPool(3, 3, 2*blockUnit)
 	greedy := &conn{}
 	ops := make([]*op, 3)
 	for i := range ops {
@@ -95,11 +95,11 @@ func TestArenaShare(t *testing.T) {
 		t.Fatal("another connection is held up")
 	}
 	a.give(ops[0])
-	if l.waiting != 1 || l.queue.head != ops[2] {
+	if l.waiting != 1 || l.ops.head != ops[2] {
 		t.Fatal("the share came free, and nobody got it")
 	}
-	if greedy.held != 2*blockUnit {
-		t.Fatalf("the connection holds %d bytes", greedy.held)
+	if greedy.poolBytes != 2*blockUnit {
+		t.Fatalf("the connection holds %d bytes", greedy.poolBytes)
 	}
 }
 
@@ -107,11 +107,11 @@ func TestArenaShare(t *testing.T) {
 // something all the same, and more than once.
 func TestArenaLeavesSomething(t *testing.T) {
 	const top = 3
-	a := newTestArena(64, top, 16*blockUnit<<top)
+	a := newTestBufferPool(64, top, 16*blockUnit<<top)
 	for i := range 12 {
-		c, f := &conn{}, &fid{portion: new(portion)}
+		c, f := &conn{}, &registeredFile{usage: new(fileUsage)}
 		takeAll(a, c, f, blockUnit<<top)
-		if c.held == 0 {
+		if c.poolBytes == 0 {
 			t.Fatalf("connection %d gets nothing", i)
 		}
 	}
@@ -125,13 +125,13 @@ func TestArenaLeavesSomething(t *testing.T) {
 
 // A read above the share is served once the connection holds nothing.
 func TestArenaAboveShare(t *testing.T) {
-	a := newTestArena(1, 3, blockUnit)
+	a := newTestBufferPool(1, 3, blockUnit)
 	o := newTestOp(&conn{}, nil, 8*blockUnit)
 	if !a.take(o) {
 		t.Fatal("refused for good")
 	}
 	a.give(o)
-	if o.c.held != 0 || !a.take(o) {
+	if o.c.poolBytes != 0 || !a.take(o) {
 		t.Fatal("memory is lost")
 	}
 }
@@ -140,7 +140,7 @@ func TestArenaAboveShare(t *testing.T) {
 // there is enough.
 func TestArenaGiveAll(t *testing.T) {
 	l := newTestLine()
-	a := newTestArena(1, 2, 16*blockUnit)
+	a := newTestBufferPool(1, 2, 16*blockUnit)
 	var list opList
 	a.giveAll(&list)
 	var ops []*op
@@ -158,11 +158,11 @@ func TestArenaGiveAll(t *testing.T) {
 		t.Fatal("more memory than there is")
 	}
 	a.giveAll(&list)
-	if l.waiting != 1 || l.queue.head != waiting || waiting.block == none {
+	if l.waiting != 1 || l.ops.head != waiting || waiting.block == none {
 		t.Error("who waited has no block")
 	}
 	for i, o := range ops {
-		if o.block != none || o.file.memory != 0 || o.c.held != 0 {
+		if o.block != none || o.file.memory != 0 || o.c.poolBytes != 0 {
 			t.Errorf("operation %d has its block", i)
 		}
 	}
@@ -174,7 +174,7 @@ func TestArenaGiveAll(t *testing.T) {
 
 func TestArenaRemove(t *testing.T) {
 	l := newTestLine()
-	a := newTestArena(1, 0, blockUnit)
+	a := newTestBufferPool(1, 0, blockUnit)
 	o, waiting := newTestOp(&conn{}, l, 1), newTestOp(&conn{}, l, 1)
 	a.take(o)
 	a.take(waiting)
@@ -189,12 +189,12 @@ func TestArenaRemove(t *testing.T) {
 
 func TestLaneRunsInOrderAndEnds(t *testing.T) {
 	var got []uint32
-	lane := newLane(1, func(o *op) { got = append(got, o.index) })
-	l := lane.join(vfs.NodeID{})
+	workers := newWorkerPool(1, func(o *op) { got = append(got, o.index) })
+	l := workers.join(vfs.NodeID{})
 	for i := range 100 {
 		l.push(&op{index: uint32(i)})
 	}
-	lane.close()
+	workers.close()
 	if len(got) != 100 {
 		t.Fatalf("%d of 100 ran", len(got))
 	}
@@ -208,30 +208,30 @@ func TestLaneRunsInOrderAndEnds(t *testing.T) {
 // A run has a bound, and what does not join one begins the next.
 func TestLaneRuns(t *testing.T) {
 	var got []int
-	lane := newLane(1, func(o *op) {
+	workers := newWorkerPool(1, func(o *op) {
 		n := 1
-		for o.rest.pop() != nil {
+		for o.joined.pop() != nil {
 			n++
 		}
 		got = append(got, n)
 	})
-	lane.joins = func(last, next *op) bool { return next.index == last.index+1 }
-	l := lane.join(vfs.NodeID{})
-	lane.mu.Lock() // no worker begins before all wait
+	workers.joins = func(last, next *op) bool { return next.index == last.index+1 }
+	l := workers.join(vfs.NodeID{})
+	workers.mu.Lock() // no worker begins before all wait
 	for i := range 2*runOps + 3 {
 		o := &op{index: uint32(i)}
 		if i == 2*runOps+1 {
 			o.index += 7
 		}
-		o.inLane = true
-		l.queue.push(o)
+		o.queued = true
+		l.ops.push(o)
 		l.waiting++
-		lane.waiting++
+		workers.waiting++
 	}
-	lane.lineUp(l)
-	lane.call()
-	lane.mu.Unlock()
-	lane.close()
+	workers.lineUpLocked(l)
+	workers.callLocked()
+	workers.mu.Unlock()
+	workers.close()
 	if want := []int{runOps, runOps, 1, 1, 1}; !slices.Equal(got, want) {
 		t.Errorf("runs of %d operations, want %d", got, want)
 	}
@@ -242,7 +242,7 @@ func TestLaneRemove(t *testing.T) {
 	a, b := &op{}, &op{}
 	l.push(a)
 	l.push(b)
-	if !l.remove(a) || l.remove(a) || l.queue.head != b {
+	if !l.remove(a) || l.remove(a) || l.ops.head != b {
 		t.Fatal("remove does not remove once")
 	}
 }
@@ -251,11 +251,11 @@ func TestLaneRemove(t *testing.T) {
 // memory, and another file gets its own.
 func TestArenaShareOfAFile(t *testing.T) {
 	const blocks = 32
-	a := newTestArena(blocks, 0, blocks/4*blockUnit)
+	a := newTestBufferPool(blocks, 0, blocks/4*blockUnit)
 	a.half = blocks / 2 * blockUnit
-	p, all := new(portion), 0
+	p, all := new(fileUsage), 0
 	for range 12 {
-		c, f := &conn{}, &fid{portion: p}
+		c, f := &conn{}, &registeredFile{usage: p}
 		n := takeAll(a, c, f, 1)
 		if n > blocks/4*3/4 {
 			t.Fatalf("one file of a connection holds %d of %d blocks", n, blocks)

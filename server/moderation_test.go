@@ -28,7 +28,7 @@ func (s *stream) Poll(results []rdma.Result) (int, error) {
 		results[0], s.first = s.first[0], s.first[1:]
 		return 1, nil
 	}
-	results[0] = rdma.Result{Op: rdma.OpSend, ID: resultID(idProgress, 0, 0, 0)}
+	results[0] = rdma.Result{Op: rdma.OpSend, ID: requestID(idProgress, 0, 0, 0)}
 	return 1, nil
 }
 
@@ -42,14 +42,14 @@ func TestAnswerBehindOthers(t *testing.T) {
 	h.SetPending(c.credits.grant)
 	slot := qp.slots[0]
 	qp.slots, qp.arrived = qp.slots[1:], 1
-	h.AppendTo(c.buf[int(slot)*wire.HeaderSize:][:0])
+	h.AppendTo(c.receives.header(slot)[:0])
 	const most = 1000
 	q := &stream{
 		first: []rdma.Result{{Op: rdma.OpReceive, ID: uint64(slot), Bytes: wire.HeaderSize}},
 		over:  func(polls int) bool { return qp.answered > 0 || polls == most },
 	}
-	c.cq = q
-	if _, err := c.drain(new([pollSize]rdma.Result)); err != nil {
+	c.loop.cq = q
+	if _, err := c.loop.drain(new([pollSize]rdma.Result)); err != nil {
 		t.Fatal(err)
 	}
 	if q.polls == most {
@@ -75,9 +75,9 @@ func (q *postHook) Post(reqs []rdma.Request) (int, error) {
 // Source: [LWIO §Wakeup]
 func TestHeldIsCounted(t *testing.T) {
 	c, _ := newFuzzConn(t)
-	c.pending = 5
+	c.send.wakeups.pending.Store(5)
 	answered := func() *op {
-		o, err := c.newOp()
+		o, err := c.ops.take(c)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -85,11 +85,11 @@ func TestHeldIsCounted(t *testing.T) {
 		return o
 	}
 	first, second := answered(), answered()
-	c.qp = &postHook{QueuePair: nullPair{}, do: func() { c.deliver(second, time.Now()) }}
+	c.setQueues(nil, &postHook{QueuePair: nullPair{}, do: func() { c.deliver(second, time.Now()) }})
 	c.deliver(first, time.Time{}) // took so long that it is posted
-	c.mu.Lock()
-	empty, held := c.outbox.empty(), c.hold.n
-	c.mu.Unlock()
+	c.send.mu.Lock()
+	empty, held := c.send.outbox.empty(), c.send.held.n
+	c.send.mu.Unlock()
 	if !empty || held != 0 {
 		t.Errorf("%d answers count as held, and the outbox is empty: %v", held, empty)
 	}
@@ -104,20 +104,18 @@ func (nullPair) Post(reqs []rdma.Request) (int, error) { return len(reqs), nil }
 // A connection that ends holds no answer any more.
 func TestHeldAtTheEnd(t *testing.T) {
 	c, _ := newFuzzConn(t)
-	c.qp = nullPair{}
-	o, err := c.newOp()
+	c.setQueues(nil, nullPair{})
+	o, err := c.ops.take(c)
 	if err != nil {
 		t.Fatal(err)
 	}
 	o.h.Flags, o.io = wire.FlagInterrupt, true
-	c.pending = 5
-	c.mu.Lock()
-	c.dead = true
-	c.mu.Unlock()
+	c.send.wakeups.pending.Store(5)
+	c.send.kill()
 	c.deliver(o, time.Now())
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.hold.n != 0 || c.hold.timer != nil {
+	c.send.mu.Lock()
+	defer c.send.mu.Unlock()
+	if h := &c.send.held; h.n != 0 || h.timer != nil {
 		t.Error("an answer is held that nobody will post")
 	}
 }
@@ -127,48 +125,43 @@ func TestHeldAtTheEnd(t *testing.T) {
 //
 // Source: [LWIO §Wakeup]
 func TestHolds(t *testing.T) {
-	shared := &fabric{info: rdma.AdapterInfo{Caps: rdma.CapDirectAlloc}}
 	for _, tt := range []struct {
-		f             *fabric
+		shared        bool
 		wakes         bool
 		pending, held int           // outstanding, and answered before
 		took, since   time.Duration // the work, and from the first that is held
 		want          bool
 	}{
-		{new(fabric), true, 16, 14, 0, 0, true},
-		{new(fabric), true, 16, 15, 0, 0, true},
-		{new(fabric), true, 16, 16, 0, 0, false},
-		{new(fabric), true, 0, 0, 0, 0, false},
-		{new(fabric), true, 1, 0, 0, 0, true},
-		{new(fabric), true, 16, 1, holdTime, holdTime, true},
-		{new(fabric), true, 16, 1, holdTime + 1, 0, false},
-		{new(fabric), true, 16, 1, 0, holdTime + 1, false},
-		{shared, true, 16, 14, 0, 0, true},
-		{shared, true, 12, 19, 0, 0, true},
-		{shared, true, 11, 20, 0, 0, false},
-		{shared, true, 7, 6, 0, 0, true},
-		{shared, true, 7, 7, 0, 0, false},
-		{new(fabric), false, 16, polledEnough - 2, 0, 0, true},
-		{new(fabric), false, 16, polledEnough - 1, 0, 0, false},
-		{new(fabric), false, 2, 0, 0, 0, true},
-		{new(fabric), false, 2, 1, 0, 0, false},
-		{new(fabric), false, 1, 0, 0, 0, false},
-		{new(fabric), false, 0, 0, 0, 0, false},
-		{new(fabric), false, 16, 1, polledTime, polledTime, true},
-		{new(fabric), false, 16, 1, polledTime + 1, 0, false},
-		{new(fabric), false, 16, 1, 0, polledTime + 1, false},
-		{shared, false, 16, 1, 0, 0, false},
+		{false, true, 16, 14, 0, 0, true},
+		{false, true, 16, 15, 0, 0, true},
+		{false, true, 16, 16, 0, 0, false},
+		{false, true, 0, 0, 0, 0, false},
+		{false, true, 1, 0, 0, 0, true},
+		{false, true, 16, 1, holdTime, holdTime, true},
+		{false, true, 16, 1, holdTime + 1, 0, false},
+		{false, true, 16, 1, 0, holdTime + 1, false},
+		{true, true, 16, 14, 0, 0, true},
+		{true, true, 12, 19, 0, 0, true},
+		{true, true, 11, 20, 0, 0, false},
+		{true, true, 7, 6, 0, 0, true},
+		{true, true, 7, 7, 0, 0, false},
+		{false, false, 16, polledEnough - 2, 0, 0, true},
+		{false, false, 16, polledEnough - 1, 0, 0, false},
+		{false, false, 2, 0, 0, 0, true},
+		{false, false, 2, 1, 0, 0, false},
+		{false, false, 1, 0, 0, 0, false},
+		{false, false, 0, 0, 0, 0, false},
+		{false, false, 16, 1, polledTime, polledTime, true},
+		{false, false, 16, 1, polledTime + 1, 0, false},
+		{false, false, 16, 1, 0, polledTime + 1, false},
+		{true, false, 16, 1, 0, 0, false},
 	} {
-		c := &conn{f: tt.f, pending: tt.pending}
+		var jobs sync.WaitGroup
 		now := time.Now()
-		c.hold.n, c.hold.since = tt.held, now.Add(-tt.since)
-		c.mu.Lock() // the time may be over before the end
-		got := c.holdsLocked(1, tt.wakes, now.Add(-tt.took), now)
-		if c.hold.timer != nil && c.hold.timer.Stop() {
-			c.jobs.Done()
-		}
-		c.mu.Unlock()
-		c.jobs.Wait()
+		h := heldAnswers{sharedMemory: tt.shared, jobs: &jobs, post: func() {}, n: tt.held, since: now.Add(-tt.since)}
+		got := h.hold(1, tt.pending, tt.wakes, now.Add(-tt.took), now)
+		h.stop()
+		jobs.Wait()
 		if got != tt.want {
 			t.Errorf("%+v: held: %t", tt, got)
 		}
@@ -179,10 +172,10 @@ func TestHolds(t *testing.T) {
 func TestHeldGoesOut(t *testing.T) {
 	for _, flags := range []uint8{0, wire.FlagInterrupt} {
 		c, _ := newFuzzConn(t)
-		c.pending = 5
+		c.send.wakeups.pending.Store(5)
 		gone := make(chan struct{})
-		c.qp = &postHook{QueuePair: nullPair{}, do: func() { close(gone) }}
-		o, err := c.newOp()
+		c.setQueues(nil, &postHook{QueuePair: nullPair{}, do: func() { close(gone) }})
+		o, err := c.ops.take(c)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -201,10 +194,10 @@ func TestHeldForTheShorter(t *testing.T) {
 	for _, flags := range [][2]uint8{{wire.FlagInterrupt, 0}, {0, wire.FlagInterrupt}} {
 		synctest.Test(t, func(t *testing.T) {
 			c, _ := newFuzzConn(t)
-			c.qp = nullPair{}
-			c.pending = 16
+			c.setQueues(nil, nullPair{})
+			c.send.wakeups.pending.Store(16)
 			for _, f := range flags {
-				o, err := c.newOp()
+				o, err := c.ops.take(c)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -213,9 +206,9 @@ func TestHeldForTheShorter(t *testing.T) {
 			}
 			held := func() bool {
 				synctest.Wait()
-				c.mu.Lock()
-				defer c.mu.Unlock()
-				return !c.outbox.empty()
+				c.send.mu.Lock()
+				defer c.send.mu.Unlock()
+				return !c.send.outbox.empty()
 			}
 			if !held() {
 				t.Error("nothing is held")
@@ -233,21 +226,21 @@ func TestHeldForTheShorter(t *testing.T) {
 // Source: [LWIO §Wakeup] [OP-93d]
 func TestHeldByArmed(t *testing.T) {
 	c, _ := newFuzzConn(t)
-	c.qp = nullPair{}
-	c.pending = 5
-	armed, err := c.newOp()
+	c.setQueues(nil, nullPair{})
+	c.send.wakeups.pending.Store(5)
+	armed, err := c.ops.take(c)
 	if err != nil {
 		t.Fatal(err)
 	}
-	answered, err := c.newOp()
+	answered, err := c.ops.take(c)
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.armed, answered.io = armed, true
+	c.send.wakeups.armed, answered.io = armed, true
 	c.deliver(answered, time.Now())
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if !c.outbox.empty() || c.hold.n != 0 {
+	c.send.mu.Lock()
+	defer c.send.mu.Unlock()
+	if !c.send.outbox.empty() || c.send.held.n != 0 {
 		t.Error("the answer to an INTERRUPT is held")
 	}
 }

@@ -29,24 +29,24 @@ func (q idleQueue) Wait(ctx context.Context, _ rdma.NotifyKind) error {
 // Source: [OP-58b]
 func TestRateAndResultsOfOneBatch(t *testing.T) {
 	c, _ := newFuzzConn(t)
-	c.pace = ratelimit.NewLimiter(1, 0, 0)
-	c.pace.Take(1<<20, 0)
+	c.auth.pace = ratelimit.NewLimiter(1, 0, 0)
+	c.auth.pace.Take(1<<20, 0)
 	errSeen := errors.New("seen")
-	c.cq = idleQueue{notify: func() { c.cut(errSeen) }}
+	c.loop.cq = idleQueue{notify: func() { c.cut(errSeen) }}
 	h := wire.NewInterrupt(1, 1)
-	copy(c.buf, h.AppendTo(nil))
+	copy(c.receives.mem, h.AppendTo(nil))
 	message := func(slot uint64) rdma.Result {
 		return rdma.Result{Op: rdma.OpReceive, ID: slot, Bytes: wire.HeaderSize}
 	}
-	c.late = []rdma.Result{message(3)}
-	c.owing.Add(2)
-	sent := rdma.Result{Op: rdma.OpSend, ID: resultID(idProgress, 1, 0, 0)}
-	err := c.handleAll([]rdma.Result{message(0), sent, message(1), sent, message(2)})
-	if !errors.Is(err, errSeen) || c.owing.Load() != 0 || c.settled.Load() != 2 {
-		t.Errorf("%v, %d of 2 results were handled", err, c.settled.Load())
+	c.loop.deferred = []rdma.Result{message(3)}
+	c.send.inUse.Add(2)
+	sent := rdma.Result{Op: rdma.OpSend, ID: requestID(idProgress, 1, 0, 0)}
+	err := c.loop.handleAll([]rdma.Result{message(0), sent, message(1), sent, message(2)})
+	if !errors.Is(err, errSeen) || c.send.inUse.Load() != 0 || c.send.completed.Load() != 2 {
+		t.Errorf("%v, %d of 2 results were handled", err, c.send.completed.Load())
 	}
 	var kept []uint64
-	for _, r := range c.late {
+	for _, r := range c.loop.deferred {
 		kept = append(kept, r.ID)
 	}
 	if len(kept) != 3 || kept[0] != 1 || kept[1] != 2 || kept[2] != 3 {

@@ -1,0 +1,255 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"math/bits"
+	"sync"
+
+	"lwio/rdma"
+	"lwio/server/internal/buddy"
+	"lwio/vfs"
+)
+
+// blockUnit is the smallest block of a buffer pool, in bytes.
+const blockUnit = 4096
+
+// orderOf returns the order of the smallest block that holds n bytes.
+func orderOf(n int) int {
+	if n <= blockUnit {
+		return 0
+	}
+	return bits.Len(uint((n - 1) / blockUnit))
+}
+
+// bufferPool is the memory that READs of a provider go through: one memory region,
+// registered once, from which operations take blocks. The region has no remote rights:
+// RDMA writes read from it, and nothing is written into it remotely [OP-100]. Pages that
+// were never used are never committed.
+//
+// When the memory, or the share of a connection, is used up, operations wait in the
+// order of arrival, except that a connection above its share holds up no other one. The
+// share is a quarter of the free memory: it shrinks as connections take theirs, so that
+// many slow connections leave some for the next. One file gets at most three quarters of
+// the share of a connection, and half of the pool, and while much is free the share does
+// not shrink for the first block of a file: an unresponsive file leaves some for others.
+// Safe for concurrent use.
+type bufferPool struct {
+	mem    rdma.Memory
+	region rdma.MemoryRegion
+	bytes  []byte
+	share  int // bytes that one connection may hold at most, if it holds any
+	half   int // the same of one file, in bytes
+
+	mu     sync.Mutex
+	free   *buddy.Range
+	spare  int    // free bytes
+	queue  opList // operations that wait for memory
+	usages map[vfs.NodeID]*fileUsage
+}
+
+// fileUsage is what one file holds of the pool, for all connections. bufferPool.mu
+// guards it.
+type fileUsage struct {
+	node  vfs.NodeID
+	users int // registered files
+	held  int // bytes
+}
+
+// newBufferPool allocates and registers size bytes, in blocks of up to largest bytes.
+func newBufferPool(ctx context.Context, a rdma.Adapter, size, largest int) (*bufferPool, error) {
+	top := orderOf(largest)
+	size = max(size/(blockUnit<<top), 4) * (blockUnit << top)
+	mem, err := a.Alloc(ctx, size)
+	if err != nil {
+		return nil, fmt.Errorf("allocate %d bytes of read buffers: %w", size, err)
+	}
+	region, err := a.RegisterMemory(ctx, mem.Bytes()[:size], 0)
+	if err != nil {
+		mem.Close()
+		return nil, fmt.Errorf("register %d bytes of read buffers: %w", size, err)
+	}
+	return &bufferPool{
+		mem: mem, region: region, bytes: mem.Bytes()[:size],
+		share: max(size/4, blockUnit<<top), half: size / 2, free: buddy.New(size/blockUnit, top), spare: size,
+		usages: make(map[vfs.NodeID]*fileUsage),
+	}, nil
+}
+
+// join returns the usage of a file and counts one more user, which calls leave.
+func (p *bufferPool) join(node vfs.NodeID) *fileUsage {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	u := p.usages[node]
+	if u == nil {
+		u = &fileUsage{node: node}
+		p.usages[node] = u
+	}
+	u.users++
+	return u
+}
+
+// leave ends a use of u. The blocks of the file stay its own until they are given back.
+func (p *bufferPool) leave(u *fileUsage) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if u.users--; u.users == 0 {
+		delete(p.usages, u.node)
+	}
+}
+
+// take gives o a block of o.need bytes. Without a free block it returns false, o waits as
+// one of the jobs of its connection, and o.queue gets o together with its block later.
+func (p *bufferPool) take(o *op) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.contendedLocked() && p.grantLocked(o) == granted {
+		return true
+	}
+	o.c.jobs.Add(1)
+	o.awaitsMemory = true
+	p.queue.push(o)
+	return false
+}
+
+// grantResult is the outcome of a request for a block.
+type grantResult int
+
+const (
+	granted grantResult = iota
+	noMemory
+	overShare
+)
+
+// contendedLocked reports whether an operation waits for memory and not for the share of its
+// own connection or file.
+func (p *bufferPool) contendedLocked() bool {
+	for o := p.queue.head; o != nil; o = o.next {
+		if !p.overShareLocked(o) {
+			return true
+		}
+	}
+	return false
+}
+
+// overShareLocked reports whether the connection of o, or its file, holds too much to get more.
+func (p *bufferPool) overShareLocked(o *op) bool {
+	size, share, f := blockUnit<<orderOf(o.need), min(p.share, p.spare/4), o.file
+	switch {
+	case f.memory > 0 && f.memory+size > share/4*3, f.usage.held > 0 && f.usage.held+size > p.half:
+		return true
+	case f.memory == 0 && p.spare-size >= p.share:
+		share = p.share // other files took the difference
+	}
+	return o.c.poolBytes > 0 && o.c.poolBytes+size > share
+}
+
+// accountLocked adds size bytes, which may be negative, to what o holds.
+func (p *bufferPool) accountLocked(o *op, size int) {
+	o.c.poolBytes += size
+	o.file.memory += size
+	o.file.usage.held += size
+	p.spare -= size
+}
+
+// grantLocked gives o a block if the shares and the free memory allow it.
+func (p *bufferPool) grantLocked(o *op) grantResult {
+	if p.overShareLocked(o) {
+		return overShare
+	}
+	order := orderOf(o.need)
+	at, ok := p.free.Alloc(order)
+	if !ok {
+		return noMemory
+	}
+	o.block = at
+	p.accountLocked(o, blockUnit<<order)
+	return granted
+}
+
+// give takes the block of o back and serves waiting operations.
+func (p *bufferPool) give(o *op) {
+	p.mu.Lock()
+	p.giveLocked(o)
+	p.serveAndUnlock()
+}
+
+// giveAll takes back all blocks of the operations in a list and serves waiting operations.
+func (p *bufferPool) giveAll(list *opList) {
+	o := list.head
+	for o != nil && o.block == none {
+		o = o.next
+	}
+	if o == nil {
+		return
+	}
+	p.mu.Lock()
+	for ; o != nil; o = o.next {
+		if o.block != none {
+			p.giveLocked(o)
+		}
+	}
+	p.serveAndUnlock()
+}
+
+// giveLocked takes the block of o back.
+func (p *bufferPool) giveLocked(o *op) {
+	size := blockUnit * p.free.Release(o.block)
+	p.accountLocked(o, -size)
+	o.block = none
+}
+
+// serveAndUnlock gives blocks to waiting operations and releases mu.
+//
+// Precondition: mu is held.
+func (p *bufferPool) serveAndUnlock() {
+	var ready opList
+	for w := p.queue.head; w != nil; {
+		next := w.next
+		result := p.grantLocked(w)
+		if result == noMemory {
+			break
+		}
+		if result == granted {
+			w.awaitsMemory = false
+			p.queue.remove(w)
+			ready.push(w)
+		}
+		w = next
+	}
+	p.mu.Unlock()
+	for w := ready.pop(); w != nil; w = ready.pop() {
+		w.queue.push(w)
+	}
+}
+
+// remove takes o out of the queue and reports whether it was there.
+func (p *bufferPool) remove(o *op) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !o.awaitsMemory {
+		return false
+	}
+	o.awaitsMemory = false
+	p.queue.remove(o)
+	return true
+}
+
+// left returns the free bytes.
+func (p *bufferPool) left() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.spare
+}
+
+// memory returns the block of o.
+func (p *bufferPool) memory(o *op) []byte {
+	at := int(o.block) * blockUnit
+	return p.bytes[at : at+o.need : at+o.need]
+}
+
+// close frees the pool. No block may be in use.
+func (p *bufferPool) close() {
+	p.region.Close()
+	p.mem.Close()
+}

@@ -1,0 +1,152 @@
+package server
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// balanceInterval is the time between two balances of the credits.
+	balanceInterval = time.Second
+	// exhaustedDelay is the time between the first request for credits that gets none and
+	// the balance that follows it, in which other connections make their needs known.
+	exhaustedDelay = 50 * time.Millisecond
+	// quietLooks is the number of balances without a request after which a connection is idle.
+	quietLooks = 10
+	// idleCredits is the number of credits that an idle connection keeps.
+	idleCredits = 4
+)
+
+// creditPool shares the budget of the credits of all connections. Each connection has one
+// at least, whatever the budget. Safe for concurrent use.
+//
+// Source: [OP-69] [OP-74c]
+type creditPool struct {
+	budget   int
+	returned atomic.Uint64 // number of times that credits came back
+	// exhausted receives a value when a connection gets nothing, and credits were not short
+	// before.
+	exhausted chan struct{}
+
+	mu    sync.Mutex
+	held  int
+	short bool // a connection got less than it asked for, since the last look
+	// wanted is the sum of all hints while credits are short, else 0.
+	wanted int
+}
+
+// first takes up to want credits for a new connection, and one at least: the fewer, the
+// more of the budget is taken, so that some are left for connections that turn out to need
+// more than they have.
+func (p *creditPool) first(want int) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	left := max(p.budget-p.held, 0)
+	n := max(min((want*left+p.budget-1)/p.budget, left), 1)
+	p.held += n
+	return n
+}
+
+// grow takes more credits for a connection that holds grant and asks for want in all.
+func (p *creditPool) grow(grant, want int) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	most := want
+	if p.wanted > 0 {
+		most = min(want, p.shareLocked(want))
+	}
+	n := max(min(most-grant, p.budget-p.held), 0)
+	p.short = p.short || grant+n < want
+	if n == 0 && p.wanted == 0 {
+		select {
+		case p.exhausted <- struct{}{}:
+		default:
+		}
+	}
+	p.held += n
+	return n
+}
+
+// give returns n credits.
+func (p *creditPool) give(n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.held -= n
+	p.returned.Add(1)
+}
+
+// shareLocked returns what a connection with a hint may hold while credits are short.
+func (p *creditPool) shareLocked(hint int) int { return max(hint*p.budget/max(p.wanted, 1), 1) }
+
+// look reports whether credits were short since the last look; wanted is the sum of the
+// hints since then.
+func (p *creditPool) look(wanted int) (short bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	short, p.short = p.short, false
+	p.wanted = 0
+	if short {
+		p.wanted = max(wanted, 1)
+	}
+	return short
+}
+
+// share returns what a connection with a hint may hold, once look reported that credits
+// are short.
+func (p *creditPool) share(hint int) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.shareLocked(hint)
+}
+
+// watchCredits balances the credits until the engine is closed.
+func (e *engine) watchCredits() {
+	tick := time.NewTicker(balanceInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-e.ctx.Done():
+			return
+		case <-e.credits.exhausted:
+			select {
+			case <-e.ctx.Done():
+				return
+			case <-time.After(exhaustedDelay):
+				e.balance(time.Now())
+			}
+		case now := <-tick.C:
+			e.balance(now)
+			e.replay.expire(now)
+		}
+	}
+}
+
+// balance looks at the hints of all connections. While credits are short each connection
+// may hold a share in proportion to its hint; else an idle one gives up most of its
+// credits, and with them their memory. A client that does not answer a delta is cut off.
+//
+// Source: [LWIO §Credits] [OP-61c] [OP-74c]
+func (e *engine) balance(now time.Time) {
+	conns := e.conns.authenticated()
+	most, wanted := make([]int, len(conns)), 0
+	for i, c := range conns {
+		most[i] = int(c.credits.hint.Swap(0))
+		c.credits.exhausted.Store(0)
+		wanted += most[i]
+	}
+	short := e.credits.look(wanted)
+	for i, c := range conns {
+		// pending is read first: it falls only after the progress of a change is noted.
+		pending := int(c.send.wakeups.pending.Load())
+		look := c.credits.look(most[i], pending, now, e.limits.StallTimeout)
+		switch {
+		case look.late:
+			c.cut(errCreditStall)
+		case short:
+			c.shrink(look.grant - e.credits.share(most[i]))
+		case look.idle:
+			c.shrink(look.grant - idleCredits)
+		}
+	}
+}

@@ -1,0 +1,141 @@
+package server
+
+import (
+	"context"
+	"fmt"
+
+	"lwio/internal/host"
+	"lwio/internal/wire"
+	"lwio/rdma"
+)
+
+// layout describes the memory of a connection: headers and answers lie close together
+// and data apart, in whole pages, so that a connection that writes nothing touches two
+// pages.
+//
+// Source: [OP-61] [OP-61c]
+type layout struct {
+	slots, depth          int // most credits, initiator requests
+	ahead, receives       int // receives beyond the credits, and all receives
+	answers, auth, data   int // offsets; headers are at 0
+	dataSize, total, most int // bytes of data of a receive, of all memory; operations
+	wire                  wire.Limits
+}
+
+// newLayout returns the layout of the connections of an adapter, and the limits of the
+// messages that fit into it.
+func newLayout(l *Limits, info rdma.AdapterInfo) layout {
+	y := layout{dataSize: l.MaxRecvBufferSize}
+	if info.Caps.Has(rdma.CapDirectFile) {
+		y.ahead = 1 // see sendQueue.postSingle
+	}
+	y.slots = min(l.MaxCredits, info.MaxReceiveQueueDepth-y.ahead)
+	y.receives = y.slots + y.ahead
+	if info.Caps.Has(rdma.CapByReference) {
+		y.dataSize = l.MaxLentBufferSize
+	}
+	y.wire = wire.Limits{MaxRecvBufferSize: uint32(y.dataSize), MaxRdmaWindowSize: uint32(l.MaxRdmaWindowSize)}
+	y.depth = min(2*y.slots+64, info.MaxInitiatorQueueDepth)
+	y.most = y.receives + y.depth + 1
+	y.answers = wholePages(y.receives * wire.HeaderSize)
+	y.auth = y.answers + y.most*wire.StatusResponseSize
+	y.data = wholePages(y.auth + wire.AuthServerRoom)
+	y.total = y.data + y.receives*y.dataSize
+	return y
+}
+
+// receiveBuffers are the receive buffers of a connection, and its answers, in one mapping
+// that is registered for local writes alone. The receive loop owns it; the memory of an
+// answer belongs to its operation.
+type receiveBuffers struct {
+	layout *layout
+	region rdma.MemoryRegion
+	mem    []byte
+	// pageable: the pages of a buffer may be given back to the system while the memory is
+	// registered.
+	pageable bool
+	spare    []int32 // slots without a posted receive
+}
+
+// newReceiveBuffers returns buffers without memory, all of whose slots are spare.
+func newReceiveBuffers(f *fabric) receiveBuffers {
+	b := receiveBuffers{layout: &f.layout, pageable: f.info.Caps.Has(rdma.CapPageable)}
+	for slot := b.layout.receives - 1; slot >= 0; slot-- {
+		b.spare = append(b.spare, int32(slot))
+	}
+	return b
+}
+
+// open maps and registers the memory. The caller closes b, also after an error.
+func (b *receiveBuffers) open(ctx context.Context, a rdma.Adapter) (err error) {
+	if b.mem, err = mapPages(b.layout.total); err != nil {
+		return fmt.Errorf("allocate receive buffers: %w", err)
+	}
+	if b.region, err = a.RegisterMemory(ctx, b.mem, rdma.AccessLocalWrite); err != nil {
+		return fmt.Errorf("register receive buffers: %w", err)
+	}
+	return nil
+}
+
+// close frees the memory. No receive may be posted.
+func (b *receiveBuffers) close() {
+	if b.region != nil {
+		b.region.Close()
+	}
+	if b.mem != nil {
+		_ = unmapPages(b.mem)
+		b.mem = nil
+	}
+}
+
+// header returns the header that a slot received.
+func (b *receiveBuffers) header(slot int32) []byte {
+	at := int(slot) * wire.HeaderSize
+	return b.mem[at : at+wire.HeaderSize]
+}
+
+// data returns the place behind the header of a slot.
+func (b *receiveBuffers) data(slot int32) []byte {
+	at := b.layout.data + int(slot)*b.layout.dataSize
+	return b.mem[at : at+b.layout.dataSize : at+b.layout.dataSize]
+}
+
+// answer returns the place of an operation's answer, empty, and its offset in the region.
+func (b *receiveBuffers) answer(index uint32) (place []byte, offset int) {
+	at := b.layout.answers + int(index)*wire.StatusResponseSize
+	return b.mem[at : at : at+wire.StatusResponseSize], at
+}
+
+// authAnswer returns the place of the parameters that answer AUTH, empty.
+func (b *receiveBuffers) authAnswer() []byte {
+	at := b.layout.auth
+	return b.mem[at : at : at+wire.AuthServerRoom]
+}
+
+// post posts the receives of n spare slots.
+func (b *receiveBuffers) post(qp rdma.QueuePair, n int) error {
+	w := takeWorkRequests()
+	defer w.put()
+	for ; n > 0; n-- {
+		slot := b.spare[len(b.spare)-1]
+		b.spare = b.spare[:len(b.spare)-1]
+		if len(w.recvs) == cap(w.recvs) {
+			if err := w.postReceives(qp); err != nil {
+				return err
+			}
+		}
+		w.receive(b, slot)
+	}
+	return w.postReceives(qp)
+}
+
+// retire makes the slot of a finished receive spare, and gives its pages of data back to
+// the system, unless the provider would go on to use the pages that it knows.
+//
+// Source: [OP-61c]
+func (b *receiveBuffers) retire(slot int32) {
+	b.spare = append(b.spare, slot)
+	if b.pageable {
+		host.DiscardPages(b.data(slot))
+	}
+}

@@ -1,0 +1,231 @@
+package server
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"lwio/internal/ntstatus"
+	"lwio/internal/wire"
+)
+
+// replayLife is the time for which the results of writes outlive their connection.
+//
+// Source: [OP-112]
+const replayLife = 60 * time.Second
+
+// replayEntry is the result of a write. number is the write's: the number of messages that
+// the client had sent before it, on this connection and those that it replaced. The low 16
+// bits are its Sequence.
+type replayEntry struct {
+	number int64
+	info   uint32
+	status ntstatus.Status
+}
+
+// replayCache holds the results of the writes that a client may have sent without seeing
+// the answer. A client whose connection broke sends these writes again on the next
+// connection, with their old Sequence; a write that is in here is not performed twice.
+//
+// Source: [OP-21] [OP-112]
+type replayCache struct {
+	most int // own results
+
+	// Owned by the receive loop, and set by AUTH before.
+	next  int64 // number of the client's next message
+	first int64 // number of its first message on this connection
+	// replaced are the results of the connection whose place this one took, or nil; used:
+	// a message came after AUTH, so the client knows of that.
+	replaced *replayResults
+	used     bool
+
+	mu sync.Mutex
+	// own are the last writes of the connection, in the order of their answers: as many as
+	// it may have credits. oldest is the index of the oldest.
+	own    []replayEntry
+	oldest int
+	// earlier are those of the connections that it replaced, and the writes that were
+	// replayed and performed here; no write of its own displaces them.
+	earlier []replayEntry
+}
+
+// maxEarlier bounds the results that go from connection to connection: a client may have
+// lost the answers of as many writes as it had credits, and may replay them though half as
+// many were written since. The writes that it replays and that are performed then are
+// behind the others.
+const maxEarlier = 2 * maxCredits
+
+// begin numbers the messages of a connection. base is the Sequence before the first one.
+// inherited are the results of the connection that it replaces, or nil: then base is the
+// low 16 bits of the number that the client's next message would have had there: some of
+// those that it sent may not have arrived.
+func (r *replayCache) begin(base uint16, inherited *replayResults) {
+	r.first = int64(base + 1)
+	if inherited != nil {
+		r.mu.Lock()
+		r.earlier = inherited.all
+		r.mu.Unlock()
+		r.replaced = inherited
+		r.first = inherited.next + int64(base-uint16(inherited.next)) + 1
+	}
+	r.next = r.first
+}
+
+// follow numbers a message. replayed: it is a write that was sent on an earlier
+// connection, with its old Sequence: those are behind the first of this one. gap: its
+// Sequence is not the next one.
+//
+// Source: [OP-21] [OP-112]
+func (r *replayCache) follow(h *wire.Header) (number int64, replayed, gap bool) {
+	if behind := int16(h.Sequence - uint16(r.first)); r.replaced != nil && isWrite(h.Opcode) && behind < 0 && h.Sequence != uint16(r.next) {
+		return r.first + int64(behind), true, false
+	}
+	n := int64(int16(h.Sequence - uint16(r.next)))
+	number = r.next + n
+	r.next = number + 1
+	return number, false, n != 0
+}
+
+// record notes the result of a write whose answer is about to be sent.
+func (r *replayCache) record(x replayEntry) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if x.number < r.first {
+		r.recordEarlierLocked(x)
+		return
+	}
+	if len(r.own) < r.most {
+		r.own = append(r.own, x)
+		return
+	}
+	r.own[r.oldest] = x
+	r.oldest = (r.oldest + 1) % len(r.own)
+}
+
+// recordEarlierLocked notes the result of a replayed write.
+func (r *replayCache) recordEarlierLocked(x replayEntry) {
+	if len(r.earlier) == maxEarlier {
+		r.earlier = append(r.earlier[:0], r.earlier[1:]...)
+	}
+	r.earlier = append(r.earlier, x)
+}
+
+// find returns the result of a write of an earlier connection.
+func (r *replayCache) find(number int64) (x replayEntry, ok bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, x := range r.earlier {
+		if x.number == number {
+			return x, true
+		}
+	}
+	return replayEntry{}, false
+}
+
+// all returns the results that go to the next connection, the oldest first.
+func (r *replayCache) all() []replayEntry {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	all := append([]replayEntry(nil), r.earlier...)
+	all = append(append(all, r.own[r.oldest:]...), r.own[:r.oldest]...)
+	return all[max(len(all)-maxEarlier, 0):]
+}
+
+// replayResults are the results of a connection that has ended.
+type replayResults struct {
+	all     []replayEntry
+	id      [8]byte // SessionId of the connection
+	user    string
+	next    int64 // number of the client's next message there
+	expires time.Time
+}
+
+// replayTable keeps the results of connections that have ended, each for replayLife. Safe
+// for concurrent use.
+type replayTable struct {
+	most int // connections
+
+	mu   sync.Mutex
+	kept []replayResults // in the order of their expiry
+}
+
+// keptPerUser is the number of connections of one user that are kept: a user who connects
+// and leaves all the time displaces only results of the same user.
+const keptPerUser = 64
+
+// put keeps the results of a connection; if there are too many, those of the user's oldest
+// connection are dropped, or those of the oldest of all.
+func (t *replayTable) put(k replayResults) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	same, oldest := 0, 0
+	for i := len(t.kept) - 1; i >= 0; i-- {
+		if t.kept[i].user == k.user {
+			same, oldest = same+1, i
+		}
+	}
+	switch {
+	case same >= keptPerUser:
+		t.kept = slices.Delete(t.kept, oldest, oldest+1)
+	case len(t.kept) >= t.most:
+		t.kept = slices.Delete(t.kept, 0, len(t.kept)-t.most+1)
+	}
+	t.kept = append(t.kept, k)
+}
+
+// take removes and returns the results of a user's connection.
+func (t *replayTable) take(id [8]byte, user string, now time.Time) (replayResults, bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for i, k := range t.kept {
+		if k.id == id && k.user == user && now.Before(k.expires) {
+			t.kept = slices.Delete(t.kept, i, i+1)
+			return k, true
+		}
+	}
+	return replayResults{}, false
+}
+
+// expire drops the results whose time is over.
+func (t *replayTable) expire(now time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	n := 0
+	for n < len(t.kept) && !now.Before(t.kept[n].expires) {
+		n++
+	}
+	t.kept = slices.Delete(t.kept, 0, n)
+}
+
+// isWrite reports whether a message changes a file.
+func isWrite(op wire.Opcode) bool { return op == wire.OpWrite || op == wire.OpVecWrite }
+
+// keepReplay leaves the results of an ended connection to the connection that replaces it.
+// A client that was refused, or sent nothing after AUTH, may not know that the connection
+// had taken the place of another: the results of that one stay available.
+func (c *conn) keepReplay() {
+	expires := time.Now().Add(replayLife)
+	if r := c.replay.replaced; r != nil && !c.replay.used {
+		r.expires = expires
+		c.engine.replay.put(*r)
+	}
+	if !c.auth.passed {
+		return
+	}
+	c.engine.replay.put(replayResults{
+		all: c.replay.all(), id: c.auth.sessionID, user: c.auth.session.User(), next: c.replay.next, expires: expires,
+	})
+}
+
+// answerReplayed answers a replayed write that has been performed before; false if it has
+// not.
+func (c *conn) answerReplayed(o *op) bool {
+	r, ok := c.replay.find(o.number)
+	if !ok {
+		return false
+	}
+	c.engine.count.repeats.Add(1)
+	o.known, o.status, o.info = true, r.status, r.info
+	c.answer(o)
+	return true
+}

@@ -1,0 +1,90 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"lwio/internal/wire"
+	"lwio/rdma"
+)
+
+// throttle holds the connection back if its user sends requests too fast, or moves too much
+// data, once the answers at hand are posted. A throttled loop does not busy-poll.
+func (l *receiveLoop) throttle(h *wire.Header) error {
+	c := l.c
+	bytes := 0
+	if h.Opcode.IO() {
+		bytes = int(min(h.Length, maxWindow)) // longer ones are refused
+	}
+	wait := c.auth.pace.Take(1, bytes)
+	if wait == 0 {
+		return nil
+	}
+	c.engine.count.slowed.Add(1)
+	l.stopSpinning()
+	batch := completions.Get().(*[pollSize]rdma.Result)
+	defer completions.Put(batch)
+	return l.waitOut(wait, batch)
+}
+
+// waitOut waits for d. I/O that has begun goes on meanwhile, so that no close of a file waits
+// for the connection, and the end of the connection is noticed; new messages are deferred.
+func (l *receiveLoop) waitOut(d time.Duration, batch *[pollSize]rdma.Result) error {
+	c := l.c
+	ctx, cancel := context.WithTimeout(c.ctx, d)
+	defer cancel()
+	defer c.credits.pause()()
+	rest, deferred := l.rest, l.deferred
+	l.rest, l.deferred = nil, nil
+	if err := l.sift(rest); err != nil {
+		return err
+	}
+	l.deferred = append(l.deferred, deferred...) // these arrived after the rest
+	for {
+		n, err := l.cq.Poll(batch[:])
+		if err != nil {
+			return fmt.Errorf("poll: %w", err)
+		}
+		if err := l.sift(batch[:n]); err != nil {
+			return err
+		}
+		c.flush()
+		switch {
+		case c.send.drained():
+			return errShutdown
+		case ctx.Err() != nil:
+			return context.Cause(c.ctx)
+		case n > 0:
+			continue
+		}
+		if err := l.cq.Wait(ctx, rdma.NotifyAny); err != nil && ctx.Err() == nil {
+			return fmt.Errorf("notify: %w", err)
+		}
+	}
+}
+
+// sift handles completions, but defers messages.
+func (l *receiveLoop) sift(all []rdma.Result) error {
+	for i := range all {
+		if r := &all[i]; r.Op == rdma.OpReceive && r.Status == rdma.StatusSuccess {
+			l.deferred = append(l.deferred, *r)
+		} else if err := l.handle(r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// poll returns completions, the deferred messages first.
+func (l *receiveLoop) poll(batch *[pollSize]rdma.Result) (int, error) {
+	if l.deferred == nil {
+		return l.cq.Poll(batch[:])
+	}
+	n := copy(batch[:], l.deferred)
+	if l.deferred = slices.Delete(l.deferred, 0, n); len(l.deferred) == 0 {
+		l.deferred = nil
+	}
+	return n, nil
+}
