@@ -34,7 +34,7 @@ func (a *adapter) Alloc(ctx context.Context, size int) (rdma.Memory, error) {
 		return nil, opError(op, "", rdma.StatusInsufficientResources, err)
 	}
 	m := &memory{a: a, buf: buf, free: free}
-	if err := a.dom.Add(softrdma.Memories, m, op); err != nil {
+	if err := a.Domain.Add(softrdma.Memories, m, op); err != nil {
 		_ = free()
 		return nil, err
 	}
@@ -47,7 +47,7 @@ func (m *memory) Bytes() []byte { return m.buf }
 // Close unmaps it.
 func (m *memory) Close() error {
 	m.once.Do(func() {
-		m.a.dom.Remove(softrdma.Memories, m)
+		m.a.Domain.Remove(softrdma.Memories, m)
 		m.err = m.free()
 	})
 	return m.err

@@ -17,7 +17,7 @@ const (
 )
 
 // atomicWord is the number of bytes that an atomic operation is about.
-const atomicWord = 8
+const atomicWord = softrdma.AtomicSize
 
 // after is the number that takes the place of old.
 //
@@ -108,22 +108,22 @@ func (x *receiver) takeAtomicResponse(payload []byte) error {
 
 // frameAtomic adds an Atomic Request to the batch, which is identified by its
 // number in the queue of requests.
-func (t *sender) frameAtomic(r *sendRequest) (done bool) {
+func (t *sender) frameAtomic(r *softrdma.WorkRequest) (done bool) {
 	b := t.b
 	if !b.room(0) {
 		return false
 	}
 	qp := t.c.qp
-	qp.mu.Lock()
-	r.pending = true
-	*qp.reads.Push() = readOut{request: r, length: r.length, atomic: true, id: t.readMSN}
-	qp.mu.Unlock()
+	qp.Initiator.Lock()
+	r.Pending = true
+	*qp.reads.Push() = readOut{request: r, length: r.Length, atomic: true, id: t.readMSN}
+	qp.Initiator.Unlock()
 	q := atomicRequest{
-		op: atomicFetchAdd, id: t.readMSN, stag: uint32(r.remote.Token), to: r.remote.Addr,
-		data: r.atomic.Value, mask: r.atomic.Mask, compareMask: ^uint64(0),
+		op: atomicFetchAdd, id: t.readMSN, stag: uint32(r.Remote.Token), to: r.Remote.Addr,
+		data: r.Atomic.Value, mask: r.Atomic.Mask, compareMask: ^uint64(0),
 	}
-	if r.op == rdma.OpCompareSwap {
-		q.op, q.compareData, q.compareMask = atomicCompareSwap, r.atomic.Compare, r.atomic.CompareMask
+	if r.Op == rdma.OpCompareSwap {
+		q.op, q.compareData, q.compareMask = atomicCompareSwap, r.Atomic.Compare, r.Atomic.CompareMask
 	}
 	s := untaggedSegment(opAtomicRequest, queueRequest, t.readMSN, 0, true)
 	var f openFrame

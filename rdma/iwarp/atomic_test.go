@@ -202,9 +202,9 @@ func TestAtomicRights(t *testing.T) {
 func TestAtomicExcess(t *testing.T) {
 	e, p := connectReads(t, CRCOn, readyWrite)
 	qp := e.qp.(*queuePair)
-	qp.mu.Lock()
-	qp.writing = true // nobody answers
-	qp.mu.Unlock()
+	qp.Initiator.Lock()
+	qp.Initiator.Sending = true // nobody answers
+	qp.Initiator.Unlock()
 	r := atomicRequest{stag: uint32(e.at(0).Token), to: e.at(0).Addr}
 	stream := p.frame(readSegment(1), (&readRequest{}).appendTo(nil))
 	stream = append(stream, p.frame(atomicSegment(2), r.appendTo(nil))...)
@@ -239,11 +239,11 @@ func TestAtomicOutbound(t *testing.T) {
 		rdma.Request{Op: rdma.OpSend, ID: 3, Flags: rdma.FlagReadFence},
 	)
 	qp := e.qp.(*queuePair)
-	qp.mu.Lock()
+	qp.Initiator.Lock()
 	if n := qp.reads.Len(); n != 2 {
 		t.Errorf("%d requests are out, and the peer takes 2", n)
 	}
-	qp.mu.Unlock()
+	qp.Initiator.Unlock()
 	want := func(op opcode) []byte {
 		t.Helper()
 		s, b, err := p.receive()

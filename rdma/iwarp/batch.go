@@ -20,7 +20,7 @@ const (
 // batch is a number of frames that go out together: what is small stands, frame
 // after frame, in head, and larger payload is referred to where it is.
 type batch struct {
-	requests [batchRequests]*sendRequest
+	requests [batchRequests]*softrdma.WorkRequest
 	taken    int // requests that it may take
 	complete int // of these, how many are in it to their last byte
 	answers  [batchRequests]*answer

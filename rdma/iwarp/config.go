@@ -5,6 +5,8 @@ import (
 	"log/slog"
 	"net"
 	"time"
+
+	"lwio/rdma/internal/softrdma"
 )
 
 // Name is the name of the fabric. [OP-38b]
@@ -89,29 +91,12 @@ func withDefaults(cfg *Config) Config {
 		c.MaxULPDU = maxULPDU
 	}
 	c.MaxULPDU = min(max(c.MaxULPDU, minULPDU), maxULPDU)
-	for _, d := range []struct {
-		value *time.Duration
-		unset time.Duration
-	}{
-		{&c.RequestTimeout, 5 * time.Second},
-		{&c.WriteTimeout, 5 * time.Second},
-		{&c.ReplyTimeout, 10 * time.Second},
-		{&c.ReadyTimeout, 10 * time.Second},
-		{&c.DrainTimeout, 500 * time.Millisecond},
-	} {
-		if *d.value <= 0 {
-			*d.value = d.unset
-		}
-	}
-	if c.MaxStartups <= 0 {
-		c.MaxStartups = 256
-	}
-	if c.MaxBacklog <= 0 {
-		c.MaxBacklog = 1024
-	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
+	softrdma.SetDefault(&c.RequestTimeout, 5*time.Second)
+	softrdma.SetDefault(&c.WriteTimeout, 5*time.Second)
+	softrdma.SetDefault(&c.ReplyTimeout, 10*time.Second)
+	softrdma.SetDefault(&c.ReadyTimeout, 10*time.Second)
+	softrdma.SetDefault(&c.DrainTimeout, 500*time.Millisecond)
+	softrdma.SetListening(&c.MaxStartups, &c.MaxBacklog, &c.Logger)
 	if c.Dial == nil {
 		c.Dial = dialTCP
 	}

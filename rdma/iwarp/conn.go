@@ -133,13 +133,13 @@ func (c *conn) Disconnect() bool {
 // Source: [RFC 5044 §7.1.2 rule 4]
 func (c *conn) opened() {
 	qp := c.qp
-	qp.mu.Lock()
-	if qp.state == softrdma.PairReserved {
-		qp.state = softrdma.PairConnected
+	qp.Initiator.Lock()
+	if qp.State == softrdma.PairReserved {
+		qp.State = softrdma.PairConnected
 	}
 	qp.held = false
 	start := c.tx.wakeLocked()
-	qp.mu.Unlock()
+	qp.Initiator.Unlock()
 	close(c.ready)
 	if start {
 		c.tx.pump()
@@ -164,9 +164,9 @@ func (c *conn) run() {
 			*status = rdma.StatusCanceled
 		}
 	}
-	c.qp.mu.Lock()
-	connected := c.qp.state >= softrdma.PairConnected
-	c.qp.mu.Unlock()
+	c.qp.Initiator.Lock()
+	connected := c.qp.State >= softrdma.PairConnected
+	c.qp.Initiator.Unlock()
 	if connected {
 		c.qp.flushAll(e, c.tx.begun())
 	} else {

@@ -26,20 +26,6 @@ type acceptance struct {
 
 var _ softrdma.Acceptance = (*acceptance)(nil)
 
-// Kin tells whether another adapter is of the same provider.
-func (a *adapter) Kin(other softrdma.Network) bool {
-	b, ok := other.(*adapter)
-	return ok && b.p == a.p
-}
-
-// PairOf is a queue pair of this adapter.
-func (a *adapter) PairOf(qp rdma.QueuePair) softrdma.Pair {
-	if pair, ok := qp.(*queuePair); ok && pair != nil && pair.a == a {
-		return pair
-	}
-	return nil
-}
-
 // Source is an address to connect from. That a port is free is known only when
 // it is tried, but a port in use is found here as far as that can be.
 func (a *adapter) Source(ctx context.Context, op string, local rdma.Addr) (rdma.Addr, error) {

@@ -57,7 +57,7 @@ func (a *adapter) RegisterFile(ctx context.Context, f *os.File) (rdma.FileSource
 		return nil, opError(op, f.Name(), rdma.StatusInvalidParameter, err)
 	}
 	s := &fileSource{a: a, f: f, raw: raw}
-	if err := a.dom.Add(softrdma.Files, s, op); err != nil {
+	if err := a.Domain.Add(softrdma.Files, s, op); err != nil {
 		return nil, err
 	}
 	return s, nil
@@ -72,7 +72,7 @@ func (s *fileSource) Close() error {
 	s.mu.Lock()
 	s.closed = true
 	s.mu.Unlock()
-	s.a.dom.Remove(softrdma.Files, s)
+	s.a.Domain.Remove(softrdma.Files, s)
 	return nil
 }
 
@@ -153,23 +153,18 @@ func (r *fileReader) cached(s *fileSource, off int64, n int, whole bool) bool {
 	return true
 }
 
-// checkFile checks the file of a write.
-func (qp *queuePair) checkFile(r *rdma.Request) (*fileSource, rdma.Status) {
+// checkFile checks the file of a write whose range was checked.
+func (qp *queuePair) checkFile(r *rdma.Request) rdma.Status {
 	s, ok := r.File.(*fileSource)
 	switch {
-	case !ok || s == nil || s.a != qp.a || r.FileOffset < 0 || r.FileLength < 0:
-		return nil, rdma.StatusInvalidParameter
-	case r.Flags&rdma.FlagInline != 0 || len(r.SGL) != 0:
-		return nil, rdma.StatusInvalidParameterMix
-	case r.FileLength > softrdma.MaxTransfer:
-		return nil, rdma.StatusBufferOverflow
+	case !ok || s == nil || s.a != qp.a:
+		return rdma.StatusInvalidParameter
 	case !s.open():
-		return nil, rdma.StatusAccessViolation
+		return rdma.StatusAccessViolation
+	case r.Flags&rdma.FlagOnlyIfCached != 0 && !qp.probe.cached(s, r.FileOffset, r.FileLength, r.Flags&rdma.FlagSilentSuccess != 0):
+		return rdma.StatusDeviceBusy
 	}
-	if r.Flags&rdma.FlagOnlyIfCached != 0 && !qp.probe.cached(s, r.FileOffset, r.FileLength, r.Flags&rdma.FlagSilentSuccess != 0) {
-		return nil, rdma.StatusDeviceBusy
-	}
-	return s, rdma.StatusSuccess
+	return rdma.StatusSuccess
 }
 
 // fileData reads the next n bytes of a request's file into the batch; beyond the
@@ -177,7 +172,7 @@ func (qp *queuePair) checkFile(r *rdma.Request) (*fileSource, rdma.Status) {
 // reading would have to wait and this goroutine must not.
 //
 // Source: [OP-92i]
-func (t *sender) fileData(r *sendRequest, n int) ([]byte, error) {
+func (t *sender) fileData(r *softrdma.WorkRequest, n int) ([]byte, error) {
 	b := t.b
 	if b.file == nil {
 		b.file = readBuffers.Get().(*[readBufferSize]byte)
@@ -186,7 +181,7 @@ func (t *sender) fileData(r *sendRequest, n int) ([]byte, error) {
 		return nil, nil
 	}
 	data := b.file[b.read : b.read+n : b.read+n]
-	if r.real < t.offset { // the file ended before, and that is what counts
+	if r.Real < t.offset { // the file ended before, and that is what counts
 		clear(data)
 		b.read += n
 		return data, nil
@@ -194,7 +189,7 @@ func (t *sender) fileData(r *sendRequest, n int) ([]byte, error) {
 	if t.patient {
 		t.grip.letGo() // it may wait for a disk
 	}
-	got, err := t.files.read(r.file, data, r.fileOffset+int64(t.offset), t.patient)
+	got, err := t.files.read(r.File.(*fileSource), data, r.FileOffset+int64(t.offset), t.patient)
 	if errors.Is(err, errCold) {
 		t.cold = true
 		return nil, nil
@@ -204,6 +199,6 @@ func (t *sender) fileData(r *sendRequest, n int) ([]byte, error) {
 	}
 	clear(data[got:])
 	b.read += n
-	r.real += got
+	r.Real += got
 	return data, nil
 }

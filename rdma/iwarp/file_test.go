@@ -62,9 +62,9 @@ func TestFileCloses(t *testing.T) {
 		t.Fatal(err)
 	}
 	qp := e.qp.(*queuePair)
-	qp.mu.Lock()
-	qp.writing = true
-	qp.mu.Unlock()
+	qp.Initiator.Lock()
+	qp.Initiator.Sending = true
+	qp.Initiator.Unlock()
 	e.post(rdma.Request{Op: rdma.OpWrite, ID: 1, File: src, FileLength: 100})
 	src.Close()
 	qp.c.tx.pump()
@@ -105,7 +105,7 @@ func TestColdFile(t *testing.T) {
 	n, err := qp.Post([]rdma.Request{{
 		Op: rdma.OpWrite, Flags: rdma.FlagOnlyIfCached, File: src, FileOffset: 1 << 20, FileLength: 10, Remote: server.at(0),
 	}})
-	if n != 0 || rdma.StatusOf(err) != rdma.StatusDeviceBusy || qp.sends.Len() != 0 {
+	if n != 0 || rdma.StatusOf(err) != rdma.StatusDeviceBusy || qp.Initiator.Requests.Len() != 0 {
 		t.Error(n, err)
 	}
 }

@@ -73,34 +73,34 @@ func (t *sender) add(f *openFrame, l softrdma.Lease, data []byte, remote bool) b
 
 // frame adds the rest of a request to the batch; done says that it is all
 // in, and an error that its memory or file is gone.
-func (t *sender) frame(r *sendRequest) (done bool, err error) {
-	switch r.op {
+func (t *sender) frame(r *softrdma.WorkRequest) (done bool, err error) {
+	switch r.Op {
 	case rdma.OpRead:
 		return t.frameRead(r), nil
 	case rdma.OpFetchAdd, rdma.OpCompareSwap:
 		return t.frameAtomic(r), nil
 	case rdma.OpBind, rdma.OpInvalidate:
-		t.c.qp.mu.Lock()
-		t.c.qp.windows.CarryOutLocked(&r.work)
-		t.c.qp.mu.Unlock()
+		t.c.qp.Initiator.Lock()
+		t.c.qp.Initiator.Windows.CarryOutLocked(&r.Window)
+		t.c.qp.Initiator.Unlock()
 		return true, nil
 	}
 	b := t.b
 	for {
-		if !b.room(len(r.pieces)) {
+		if !b.room(len(r.Pieces)) {
 			return false, nil
 		}
 		if more, err := t.frameOne(r); !more {
 			return false, err
 		}
-		if t.offset == r.length {
+		if t.offset == r.Length {
 			break
 		}
 	}
 	switch {
-	case r.op == rdma.OpSend:
+	case r.Op == rdma.OpSend:
 		t.msn++
-	case r.flags&rdma.FlagImmediate != 0:
+	case r.Flags&rdma.FlagImmediate != 0:
 		t.frameImmediate(r)
 	}
 	t.offset, t.piece, t.within = 0, 0, 0
@@ -108,14 +108,14 @@ func (t *sender) frame(r *sendRequest) (done bool, err error) {
 }
 
 // frameOne adds one frame, unless there is no room, or no data of a file yet.
-func (t *sender) frameOne(r *sendRequest) (bool, error) {
+func (t *sender) frameOne(r *softrdma.WorkRequest) (bool, error) {
 	limit := t.maxTagged
-	if r.op == rdma.OpSend {
+	if r.Op == rdma.OpSend {
 		limit = t.maxUntagged
 	}
-	n := min(r.length-t.offset, limit)
+	n := min(r.Length-t.offset, limit)
 	var data []byte
-	if r.file != nil && n > 0 {
+	if r.File != nil && n > 0 {
 		var err error
 		if data, err = t.fileData(r, n); data == nil {
 			return false, err
@@ -123,13 +123,13 @@ func (t *sender) frameOne(r *sendRequest) (bool, error) {
 	}
 	var s segment
 	var f openFrame
-	t.segment(&s, r, t.offset+n == r.length)
+	t.segment(&s, r, t.offset+n == r.Length)
 	t.open(&f, &s, n)
 	switch {
-	case r.file != nil:
+	case r.File != nil:
 		t.addOwned(&f, data)
-	case len(r.pieces) == 0:
-		t.addOwned(&f, r.inline[t.offset:t.offset+n])
+	case len(r.Pieces) == 0:
+		t.addOwned(&f, r.Inline[t.offset:t.offset+n])
 	case !t.addPieces(&f, r, n):
 		return false, errRegionClosed
 	}
@@ -139,22 +139,22 @@ func (t *sender) frameOne(r *sendRequest) (bool, error) {
 }
 
 // segment makes s the header of the next frame of a request.
-func (t *sender) segment(s *segment, r *sendRequest, last bool) {
-	if r.op == rdma.OpWrite {
-		s.setTagged(opWrite, uint32(r.remote.Token), r.remote.Addr+uint64(t.offset), last)
+func (t *sender) segment(s *segment, r *softrdma.WorkRequest, last bool) {
+	if r.Op == rdma.OpWrite {
+		s.setTagged(opWrite, uint32(r.Remote.Token), r.Remote.Addr+uint64(t.offset), last)
 		return
 	}
 	op := opSend
-	if r.flags&rdma.FlagSolicitEvent != 0 {
+	if r.Flags&rdma.FlagSolicitEvent != 0 {
 		op = opSendEvent
 	}
 	s.setUntagged(op, queueSend, t.msn, uint32(t.offset), last)
 }
 
 // addPieces adds the next n bytes of a request.
-func (t *sender) addPieces(f *openFrame, r *sendRequest, n int) bool {
+func (t *sender) addPieces(f *openFrame, r *softrdma.WorkRequest, n int) bool {
 	for n > 0 {
-		p := &r.pieces[t.piece]
+		p := &r.Pieces[t.piece]
 		data := p.Buf[t.within:min(len(p.Buf), t.within+n)]
 		if !t.add(f, softrdma.Lease{Region: p.Region}, data, false) {
 			return false

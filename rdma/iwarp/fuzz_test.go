@@ -182,7 +182,7 @@ func newFuzzTarget(t testing.TB, memory []byte) fuzzTarget {
 		}
 	}
 	a := newAdapter(New(&Config{DrainTimeout: time.Second}), loopback, 1)
-	a.dom.Keys.Seed([32]byte{1})
+	a.Domain.Keys.Seed([32]byte{1})
 	cq, err := a.CreateCompletionQueue(16)
 	must(err)
 	pair, err := a.CreateQueuePair(rdma.QueuePairConfig{
@@ -199,10 +199,10 @@ func newFuzzTarget(t testing.TB, memory []byte) fuzzTarget {
 	w, err := a.CreateMemoryWindow()
 	must(err)
 	req := rdma.Request{Op: rdma.OpBind, Flags: rdma.FlagAllowRead | rdma.FlagAllowWrite, Window: w, Region: r, Length: 100}
-	qp.mu.Lock()
-	qp.windows.AdoptLocked(&req)
-	_, status := qp.windows.PostLocked(&req, true)
-	qp.mu.Unlock()
+	qp.Initiator.Lock()
+	qp.Initiator.Windows.AdoptLocked(&req)
+	_, status := qp.Initiator.Windows.PostLocked(&req, true)
+	qp.Initiator.Unlock()
 	if status != rdma.StatusSuccess {
 		t.Fatal(status)
 	}

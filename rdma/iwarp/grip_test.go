@@ -117,10 +117,10 @@ func TestGripPatient(t *testing.T) {
 		tx.patient = false
 	}()
 	for _, tx.patient = range []bool{false, true} {
-		if !tx.grip.take(&softrdma.Lease{Region: qp.a.dom.RegionOf(client.mr)}) {
+		if !tx.grip.take(&softrdma.Lease{Region: qp.a.Domain.RegionOf(client.mr)}) {
 			t.Fatal("not taken")
 		}
-		if data, err := tx.fileData(&sendRequest{file: src.(*fileSource)}, 10); err != nil || string(data) != "0123456789" {
+		if data, err := tx.fileData(&softrdma.WorkRequest{File: src}, 10); err != nil || string(data) != "0123456789" {
 			t.Fatal(data, err)
 		}
 		if held := tx.grip != (grip{}); held == tx.patient {

@@ -4,18 +4,19 @@ import (
 	"encoding/binary"
 
 	"lwio/rdma"
+	"lwio/rdma/internal/softrdma"
 )
 
 // frameImmediate adds the Immediate Data message that follows a write: the value
 // zero-extended to eight bytes.
 //
 // Source: [RFC 7306 §6], [OP-86]
-func (t *sender) frameImmediate(r *sendRequest) {
+func (t *sender) frameImmediate(r *softrdma.WorkRequest) {
 	s := untaggedSegment(opImmediate, queueSend, t.msn, 0, true)
 	var f openFrame
 	t.open(&f, &s, immediateSize)
 	b := t.b
-	binary.BigEndian.PutUint64(b.head[b.used:], uint64(r.immediate))
+	binary.BigEndian.PutUint64(b.head[b.used:], uint64(r.Immediate))
 	b.used += immediateSize
 	t.sumHead(&f)
 	t.close(&f)

@@ -167,9 +167,9 @@ func TestFlushDuringMessage(t *testing.T) {
 	p.fpdu(part, []byte("1234"))
 	qp := e.qp.(*queuePair)
 	for begun := false; !begun; time.Sleep(time.Millisecond) {
-		qp.recv.Lock()
-		begun = qp.recv.CurrentLocked() != nil
-		qp.recv.Unlock()
+		qp.Receives.Lock()
+		begun = qp.Receives.CurrentLocked() != nil
+		qp.Receives.Unlock()
 	}
 	e.qp.Flush()
 	part.ddp, part.mo = part.ddp|ddpLast, 4

@@ -24,7 +24,7 @@ func (x *receiver) destination() ([]byte, softrdma.Lease) {
 // scatter is the list of pieces that payload goes to, and the place in it.
 func (x *receiver) scatter() ([]softrdma.Piece, *cursor) {
 	if x.answering() {
-		return x.reading.request.pieces, &x.readAt
+		return x.reading.request.Pieces, &x.readAt
 	}
 	return x.receive.Pieces, &x.at
 }

@@ -159,7 +159,7 @@ func (c *conn) takeSeat() {
 			if guest {
 				continue // who arms it again
 			}
-			if !stays || c.qp.sleepers() > 0 {
+			if !stays || c.qp.Sleepers() > 0 {
 				p.wanted.Store(false)
 			}
 			p.arm()
@@ -227,7 +227,7 @@ func (c *conn) look() {
 // and if the reader has the seat, which then leaves it for the next time.
 func (c *conn) park(over func() bool) bool {
 	p := &c.progress
-	if !p.mayRead() || c.qp.sleepers() > 0 {
+	if !p.mayRead() || c.qp.Sleepers() > 0 {
 		return false
 	}
 	if !p.seat.CompareAndSwap(seatFree, seatGuest) {
@@ -249,7 +249,7 @@ func (c *conn) park(over func() bool) bool {
 		p.fresh.Store(freshLooks)
 	}
 	p.seat.Store(seatFree)
-	if !p.mayRead() || c.qp.sleepers() > 0 || !p.wanted.Load() {
+	if !p.mayRead() || c.qp.Sleepers() > 0 || !p.wanted.Load() {
 		p.wanted.Store(false)
 		p.nudge()
 	} else {

@@ -71,7 +71,7 @@ func notifyAsGuest(t testing.TB, ctx context.Context, e, peer *side) (*conn, cha
 	for {
 		done := make(chan error, 1)
 		go func() { done <- e.cq.Wait(ctx, rdma.NotifyAny) }()
-		until(t, "Wait waits", func() bool { return c.progress.parked.Load() || c.qp.sleepers() > 0 })
+		until(t, "Wait waits", func() bool { return c.progress.parked.Load() || c.qp.Sleepers() > 0 })
 		if c.progress.parked.Load() {
 			return c, done
 		}
@@ -323,7 +323,7 @@ func TestSleepersOfTwoQueues(t *testing.T) {
 	_, parked := notifyAsGuest(t, t.Context(), server, client)
 	second := make(chan error, 1)
 	go func() { second <- server.cq.Wait(t.Context(), rdma.NotifyAny) }()
-	until(t, "somebody sleeps", func() bool { return c.qp.sleepers() > 0 })
+	until(t, "somebody sleeps", func() bool { return c.qp.Sleepers() > 0 })
 	hear(server, client, parked)
 	if err := <-second; err != nil {
 		t.Error(err)

@@ -24,7 +24,7 @@ const (
 //
 // Source: [RFC 5040 §4.4], [RFC 5042 §6.3], [RFC 7306 §5.2]
 type readOut struct {
-	request *sendRequest // nil for a ready-to-receive message
+	request *softrdma.WorkRequest // nil for a ready-to-receive message
 	length  int
 	stag    uint32
 	to      uint64
@@ -46,15 +46,15 @@ type answer struct {
 
 // register makes an outstanding read of a request, which may be nil, and
 // gives the content of the Read Request. The caller holds queuePair.mu.
-func (c *conn) register(r *sendRequest) readRequest {
-	key := c.a.dom.Keys.Uint64()
+func (c *conn) register(r *softrdma.WorkRequest) readRequest {
+	key := c.a.Domain.Keys.Uint64()
 	o := c.qp.reads.Push()
 	*o = readOut{request: r, stag: uint32(key), to: key >> 32 << 8}
 	q := readRequest{sinkSTag: o.stag, sinkTO: o.to}
 	if r != nil {
-		r.pending = true
-		o.length = r.length
-		q.size, q.sourceSTag, q.sourceTO = uint32(r.length), uint32(r.remote.Token), r.remote.Addr
+		r.Pending = true
+		o.length = r.Length
+		q.size, q.sourceSTag, q.sourceTO = uint32(r.Length), uint32(r.Remote.Token), r.Remote.Addr
 	}
 	return q
 }
@@ -85,17 +85,17 @@ func (x *receiver) acceptControl(qn, msn uint32, size int) error {
 // Source: [RFC 5040 §5.2], [RFC 5042 §6.4.2], [RFC 7306 §5]
 func (x *receiver) excess() bool {
 	qp := x.c.qp
-	qp.mu.Lock()
-	defer qp.mu.Unlock()
+	qp.Initiator.Lock()
+	defer qp.Initiator.Unlock()
 	return qp.answers.Len() >= x.c.limits.Inbound
 }
 
 // answerLater queues an answer for the sender.
 func (x *receiver) answerLater(a answer) {
 	qp := x.c.qp
-	qp.mu.Lock()
+	qp.Initiator.Lock()
 	*qp.answers.Push() = a
-	qp.mu.Unlock()
+	qp.Initiator.Unlock()
 	x.readMSN++
 	x.kick = true
 }
@@ -129,7 +129,7 @@ func (x *receiver) takeReadRequest(payload []byte) error {
 // findSource finds the memory that the peer reads, or changes by an atomic
 // operation: STag, then rights, then bounds.
 func (x *receiver) findSource(stag uint32, to, size uint64, access rdma.Access) (softrdma.Lease, []byte, *fault) {
-	l, source, refused := x.c.qp.windows.Resolve(stag, to, size, access)
+	l, source, refused := x.c.qp.Initiator.Windows.Resolve(stag, to, size, access)
 	if refused != softrdma.Granted {
 		return softrdma.Lease{}, nil, &readFaults[refused]
 	}
@@ -179,8 +179,8 @@ func (x *receiver) acceptReadResponse() error {
 func (x *receiver) nextAnswer() *readOut {
 	if x.reading == nil {
 		qp := x.c.qp
-		qp.mu.Lock()
-		defer qp.mu.Unlock()
+		qp.Initiator.Lock()
+		defer qp.Initiator.Unlock()
 		if qp.reads.Len() > 0 {
 			x.reading, x.readAt = qp.reads.At(qp.reads.Head), cursor{}
 		}
@@ -191,10 +191,10 @@ func (x *receiver) nextAnswer() *readOut {
 // finishRead ends the first outstanding read or atomic operation.
 func (x *receiver) finishRead() {
 	qp := x.c.qp
-	qp.mu.Lock()
-	defer qp.mu.Unlock()
+	qp.Initiator.Lock()
+	defer qp.Initiator.Unlock()
 	if r := x.reading.request; r != nil {
-		r.pending = false
+		r.Pending = false
 		x.settle = true
 	}
 	*x.reading = readOut{}
@@ -233,15 +233,15 @@ func (t *sender) frameAnswer(a *answer) (done bool, err error) {
 }
 
 // frameRead adds the Read Request of a read to the batch.
-func (t *sender) frameRead(r *sendRequest) (done bool) {
+func (t *sender) frameRead(r *softrdma.WorkRequest) (done bool) {
 	b := t.b
 	if !b.room(0) {
 		return false
 	}
 	qp := t.c.qp
-	qp.mu.Lock()
+	qp.Initiator.Lock()
 	q := t.c.register(r)
-	qp.mu.Unlock()
+	qp.Initiator.Unlock()
 	s := untaggedSegment(opReadRequest, queueRequest, t.readMSN, 0, true)
 	var f openFrame
 	t.open(&f, &s, readRequestSize)
@@ -250,12 +250,4 @@ func (t *sender) frameRead(r *sendRequest) (done bool) {
 	t.close(&f)
 	t.readMSN++
 	return true
-}
-
-// heldLocked tells whether a request must wait for earlier reads and atomics.
-//
-// Source: [ND §Op flags READ_FENCE], [RFC 6581 §9.2], [RFC 7306 §5]
-func (t *sender) heldLocked(r *sendRequest) bool {
-	n := t.c.qp.reads.Len()
-	return r.flags&rdma.FlagReadFence != 0 && n > 0 || r.asks() && n >= t.c.limits.Outbound
 }

@@ -292,9 +292,9 @@ func TestReadSourceCloses(t *testing.T) {
 	}
 	// The answer waits for the baton, and the region is gone then.
 	qp := e.qp.(*queuePair)
-	qp.mu.Lock()
-	qp.writing = true
-	qp.mu.Unlock()
+	qp.Initiator.Lock()
+	qp.Initiator.Sending = true
+	qp.Initiator.Unlock()
 	req := readRequest{1, 100, 50, uint32(e.at(0).Token), e.at(9).Addr}
 	p.fpdu(readSegment(1), req.appendTo(nil))
 	e.recv(1, 0, 1)
@@ -318,12 +318,12 @@ func TestReadSourceCloses(t *testing.T) {
 func TestAnswersInBursts(t *testing.T) {
 	e, p := connectReads(t, CRCOff, readyWrite)
 	qp := e.qp.(*queuePair)
-	qp.mu.Lock()
-	qp.writing = true
+	qp.Initiator.Lock()
+	qp.Initiator.Sending = true
 	for i := range 3 * answerBurst {
 		qp.answers.Push().req = readRequest{sinkSTag: uint32(i)}
 	}
-	qp.mu.Unlock()
+	qp.Initiator.Unlock()
 	e.post(rdma.Request{Op: rdma.OpSend, ID: 0}, rdma.Request{Op: rdma.OpSend, ID: 1})
 	qp.c.tx.pump()
 	var order []opcode

@@ -122,7 +122,7 @@ func (x *receiver) close() {
 		x.err = net.ErrClosed
 	}
 	if x.stalled {
-		x.c.qp.recv.Leave()
+		x.c.qp.Receives.Leave()
 	}
 	x.r, x.w = 0, 0
 	x.freeBuffer()
@@ -265,11 +265,11 @@ func (x *receiver) push() {
 	qp := x.c.qp
 	if x.gathered {
 		x.gathered = false
-		qp.recv.Push()
+		qp.Receives.Push()
 	}
 	if x.settle {
 		x.settle = false
-		qp.settle(0)
+		qp.Initiator.Settle(0)
 	}
 	if x.kick {
 		x.kick = false

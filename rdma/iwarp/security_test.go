@@ -122,7 +122,7 @@ func TestSecurity02Bounds(t *testing.T) {
 		if n == 0 {
 			return
 		}
-		_, got, refused := qp.windows.Resolve(uint32(at.Token), to, n, rdma.AccessRemoteWrite)
+		_, got, refused := qp.Initiator.Windows.Resolve(uint32(at.Token), to, n, rdma.AccessRemoteWrite)
 		number := func(v uint64) *big.Int { return new(big.Int).SetUint64(v) }
 		end := number(to)
 		end.Add(end, number(n))
@@ -206,7 +206,7 @@ func TestSecurity04Revocation(t *testing.T) {
 func TestSecurity05Tokens(t *testing.T) {
 	const draws = 4096
 	e, _ := connectRaw(t, CRCOn)
-	e.a.(*adapter).dom.Keys.Seed([32]byte{5}) // no luck in this test
+	e.a.(*adapter).Domain.Keys.Seed([32]byte{5}) // no luck in this test
 	w, err := e.a.CreateMemoryWindow()
 	if err != nil {
 		t.Fatal(err)
@@ -339,11 +339,11 @@ func TestSecurity08Reads(t *testing.T) {
 	go func() { _, _ = p.nc.Write(frames) }()
 	<-e.con.Done()
 	qp := e.qp.(*queuePair)
-	qp.mu.Lock()
+	qp.Initiator.Lock()
 	if n := qp.answers.Len(); n > 2 {
 		t.Errorf("%d answers are kept", n)
 	}
-	qp.mu.Unlock()
+	qp.Initiator.Unlock()
 	p.nc.Close()
 	e.con.Close()
 }

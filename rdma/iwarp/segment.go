@@ -144,7 +144,7 @@ func (x *receiver) acceptWrite() error {
 	if x.left == 0 {
 		return nil
 	}
-	lease, target, refused := x.c.qp.windows.Resolve(x.seg.stag, x.seg.to, uint64(x.left), rdma.AccessRemoteWrite)
+	lease, target, refused := x.c.qp.Initiator.Windows.Resolve(x.seg.stag, x.seg.to, uint64(x.left), rdma.AccessRemoteWrite)
 	if refused != softrdma.Granted {
 		return x.violation(writeFaults[refused])
 	}
@@ -179,7 +179,7 @@ func (x *receiver) acceptSend() error {
 // takeReceive begins the first receive. There may be none, which is an error, or
 // in a shared queue a reason to wait.
 func (x *receiver) takeReceive() error {
-	recv := &x.c.qp.recv
+	recv := &x.c.qp.Receives
 	recv.Lock()
 	r, status := recv.BeginLocked()
 	recv.Unlock()
@@ -229,7 +229,7 @@ func (x *receiver) finish() error {
 	case op.invalidates():
 		// Only a window can be invalidated from afar: regions are shared by all
 		// connections of their adapter.
-		if !x.c.qp.windows.Invalidate(x.seg.stag) {
+		if !x.c.qp.Initiator.Windows.Invalidate(x.seg.stag) {
 			return x.violation(faultCannotInval)
 		}
 	}
@@ -243,7 +243,7 @@ func (x *receiver) deliver(with *rdma.Result) {
 	with.Bytes, with.Solicited = x.at.bytes, x.seg.opcode().solicits()
 	x.receive = nil
 	x.msn++
-	recv := &x.c.qp.recv
+	recv := &x.c.qp.Receives
 	recv.Lock()
 	recv.FinishLocked(with)
 	if x.started && x.r == x.w {

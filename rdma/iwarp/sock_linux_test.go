@@ -115,9 +115,9 @@ func TestDescriptorReused(t *testing.T) {
 	c.rx.mu.Lock()
 	c.rx.readOnce() // of who was about to
 	c.rx.mu.Unlock()
-	qp.mu.Lock()
-	qp.sends.Push().op = rdma.OpSend // that came too late to be refused
-	qp.mu.Unlock()
+	qp.Initiator.Lock()
+	qp.Initiator.Requests.Push().Op = rdma.OpSend // that came too late to be refused
+	qp.Initiator.Unlock()
 	c.tx.wake()
 	got := make([]byte, 16)
 	if n, err := unix.Read(c.fd, got); err != nil || string(got[:n]) != "not ours" {

@@ -203,9 +203,9 @@ func (c *conn) readyMessage(kind readyKind) []byte {
 		c.tx.msn++
 	case readyRead:
 		h := untaggedSegment(opReadRequest, queueRequest, 1, 0, true)
-		c.qp.mu.Lock()
+		c.qp.Initiator.Lock()
 		q := c.register(nil)
-		c.qp.mu.Unlock()
+		c.qp.Initiator.Unlock()
 		ulpdu = q.appendTo(h.appendTo(nil))
 		c.tx.readMSN++
 	default:
@@ -278,7 +278,7 @@ func (a *adapter) part(nc net.Conn, begin func() bool) {
 		nc.Close()
 		return
 	}
-	a.dom.Background(func() {
+	a.Domain.Background(func() {
 		defer a.parting.Add(-1)
 		defer nc.Close()
 		_ = nc.SetDeadline(time.Now().Add(a.p.cfg.DrainTimeout))

@@ -308,9 +308,9 @@ func TestFlushBeforeFirstMessage(t *testing.T) {
 		t.Fatal(err)
 	}
 	qp := e.qp.(*queuePair)
-	qp.mu.Lock()
-	qp.writing = true // as Flush does
-	qp.mu.Unlock()
+	qp.Initiator.Lock()
+	qp.Initiator.Sending = true // as Flush does
+	qp.Initiator.Unlock()
 	e.post(rdma.Request{Op: rdma.OpSend, ID: 1, SGL: e.sgl(0, 4)})
 	qp.c.tx.pump()
 	if n, _ := e.cq.Poll(make([]rdma.Result, 1)); n != 0 {

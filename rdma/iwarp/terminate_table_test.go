@@ -148,9 +148,9 @@ func TestTerminateLocal(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	qp.mu.Lock()
-	qp.writing = true // nobody writes until the region is closed
-	qp.mu.Unlock()
+	qp.Initiator.Lock()
+	qp.Initiator.Sending = true // nobody writes until the region is closed
+	qp.Initiator.Unlock()
 	e.post(rdma.Request{Op: rdma.OpSend, ID: 1, SGL: []rdma.SGE{{Region: mr, Length: 64 << 10}}})
 	mr.Close()
 	qp.c.tx.pump()

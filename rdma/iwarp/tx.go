@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"lwio/rdma"
+	"lwio/rdma/internal/softrdma"
 )
 
 // inlineBatches bounds how long a poster writes before it leaves the rest to the
@@ -168,9 +169,9 @@ func (t *sender) writeBlocking() error {
 // sender was stopped, it gives the baton back and says false.
 func (t *sender) fill() bool {
 	qp := t.c.qp
-	qp.mu.Lock()
+	qp.Initiator.Lock()
 	taken := t.takeLocked()
-	qp.mu.Unlock()
+	qp.Initiator.Unlock()
 	return taken && t.frameTaken()
 }
 
@@ -179,7 +180,7 @@ func (t *sender) fill() bool {
 // go of the lock meanwhile.
 func (t *sender) takeLocked() bool {
 	qp := t.c.qp
-	for t.part != partRequest && qp.next < qp.cancel {
+	for t.part != partRequest && qp.Initiator.Next < qp.Initiator.Cancel {
 		t.cancelLocked()
 	}
 	if t.stopped || qp.held || !t.workLocked() {
@@ -188,11 +189,11 @@ func (t *sender) takeLocked() bool {
 	}
 	t.b = batches.Get().(*batch)
 	most := uint64(batchRequests)
-	if qp.next < qp.cancel {
+	if qp.Initiator.Next < qp.Initiator.Cancel {
 		most = 1 // the one in progress
 	}
-	for i := qp.next; i != min(qp.sends.Tail, qp.next+most); i++ {
-		t.b.requests[t.b.taken] = qp.sends.At(i)
+	for i := qp.Initiator.Next; i != min(qp.Initiator.Requests.Tail, qp.Initiator.Next+most); i++ {
+		t.b.requests[t.b.taken] = qp.Initiator.Requests.At(i)
 		t.b.taken++
 	}
 	for i := qp.answers.Head; i != min(qp.answers.Tail, qp.answers.Head+batchRequests); i++ {
@@ -217,26 +218,26 @@ func (t *sender) frameTaken() bool {
 // workLocked tells whether there is something that may be written now.
 func (t *sender) workLocked() bool {
 	qp := t.c.qp
-	return qp.answers.Len() != 0 || qp.next != qp.sends.Tail &&
-		(t.part == partRequest || !t.heldLocked(qp.sends.At(qp.next)))
+	return qp.answers.Len() != 0 || qp.Initiator.Next != qp.Initiator.Requests.Tail &&
+		(t.part == partRequest || !qp.Initiator.Requests.At(qp.Initiator.Next).Fenced(qp.reads.Len(), t.c.limits.Outbound))
 }
 
 // wakeLocked takes the baton if there is something to write and nobody has it.
 func (t *sender) wakeLocked() bool {
 	qp := t.c.qp
-	if qp.writing || qp.held || !t.workLocked() {
+	if qp.Initiator.Sending || qp.held || !t.workLocked() {
 		return false
 	}
-	qp.writing = true
+	qp.Initiator.Sending = true
 	return true
 }
 
 // wake makes sure that somebody writes what can be written.
 func (t *sender) wake() {
 	qp := t.c.qp
-	qp.mu.Lock()
+	qp.Initiator.Lock()
 	start := t.wakeLocked()
-	qp.mu.Unlock()
+	qp.Initiator.Unlock()
 	if start {
 		t.pump()
 	}
@@ -288,22 +289,22 @@ func (t *sender) frameAll() error {
 	}
 }
 
-// held is heldLocked for who does not hold the lock.
-func (t *sender) held(r *sendRequest) bool {
-	if !r.asks() && r.flags&rdma.FlagReadFence == 0 {
+// held reports whether a request must wait for earlier reads and atomics.
+func (t *sender) held(r *softrdma.WorkRequest) bool {
+	if !r.Asks() && r.Flags&rdma.FlagReadFence == 0 {
 		return false
 	}
-	t.c.qp.mu.Lock()
-	defer t.c.qp.mu.Unlock()
-	return t.heldLocked(r)
+	t.c.qp.Initiator.Lock()
+	defer t.c.qp.Initiator.Unlock()
+	return r.Fenced(t.c.qp.reads.Len(), t.c.limits.Outbound)
 }
 
 // dropAnswer takes the first answer out, all of which is in frames: the peer,
 // which has not got the last of them, may not have begun another read for it.
 func (t *sender) dropAnswer() {
 	qp := t.c.qp
-	qp.mu.Lock()
-	defer qp.mu.Unlock()
+	qp.Initiator.Lock()
+	defer qp.Initiator.Unlock()
 	*qp.answers.At(qp.answers.Head) = answer{}
 	qp.answers.Head++
 }
@@ -312,27 +313,26 @@ func (t *sender) dropAnswer() {
 // It lets go of the lock meanwhile.
 func (t *sender) cancelLocked() {
 	qp := t.c.qp
-	for i := qp.next; i < qp.cancel; i++ {
-		qp.sends.At(i).status = rdma.StatusCanceled
+	for i := qp.Initiator.Next; i < qp.Initiator.Cancel; i++ {
+		qp.Initiator.Requests.At(i).Status = rdma.StatusCanceled
 	}
-	n := qp.cancel - qp.next
-	qp.mu.Unlock()
-	qp.settle(n)
-	qp.mu.Lock()
+	n := qp.Initiator.Cancel - qp.Initiator.Next
+	qp.Initiator.Unlock()
+	qp.Initiator.Settle(n)
+	qp.Initiator.Lock()
 }
 
 // releaseLocked gives the baton back.
 func (t *sender) releaseLocked() {
 	t.patient, t.cold = false, false
-	t.c.qp.writing = false
-	t.c.qp.idle.Broadcast()
+	t.c.qp.Initiator.ReleaseSendingLocked()
 }
 
 // complete ends the requests that the batch has written to the last byte.
 func (t *sender) complete() {
 	n := uint64(t.b.complete)
 	t.drop()
-	t.c.qp.settle(n)
+	t.c.qp.Initiator.Settle(n)
 }
 
 // drop gives the batch back.
@@ -355,10 +355,10 @@ func (t *sender) fail(err error) {
 	if t.b != nil {
 		t.drop()
 	}
-	c.qp.mu.Lock()
+	c.qp.Initiator.Lock()
 	t.err, t.stopped = err, true
 	t.releaseLocked()
-	c.qp.mu.Unlock()
+	c.qp.Initiator.Unlock()
 	if e := c.endingForData(err); e != nil {
 		c.end(e)
 		return
@@ -375,18 +375,16 @@ func (t *sender) stop(abort bool) {
 	}
 	_ = t.c.nc.SetWriteDeadline(deadline)
 	qp := t.c.qp
-	qp.mu.Lock()
-	defer qp.mu.Unlock()
+	qp.Initiator.Lock()
+	defer qp.Initiator.Unlock()
 	t.stopped = true
-	for qp.writing {
-		qp.idle.Wait()
-	}
+	qp.Initiator.AwaitSendingLocked()
 }
 
 // failure is why writing failed.
 func (t *sender) failure() error {
-	t.c.qp.mu.Lock()
-	defer t.c.qp.mu.Unlock()
+	t.c.qp.Initiator.Lock()
+	defer t.c.qp.Initiator.Unlock()
 	if t.err == nil {
 		return net.ErrClosed
 	}

@@ -12,12 +12,12 @@ import (
 func (e *side) nearWrap() uint32 {
 	const first = ^uint32(0) - 1
 	qp := e.qp.(*queuePair)
-	qp.mu.Lock() // nobody writes
+	qp.Initiator.Lock() // nobody writes
 	t := &qp.c.tx
 	t.msn, t.readMSN, t.atomicMSN = first, first, first
 	x := &qp.c.rx
 	x.msn, x.readMSN, x.atomicMSN = first, first, first
-	qp.mu.Unlock()
+	qp.Initiator.Unlock()
 	raceRelease() // the reader, which waits for the socket, sees it
 	return first
 }
@@ -49,8 +49,8 @@ func TestNumbersWrap(t *testing.T) {
 		}
 	}
 	qp := client.qp.(*queuePair)
-	qp.mu.Lock()
-	defer qp.mu.Unlock()
+	qp.Initiator.Lock()
+	defer qp.Initiator.Unlock()
 	if x := &qp.c.tx; x.msn != 2 || x.readMSN != 6 || x.atomicMSN != 2 {
 		t.Errorf("numbers %d %d %d after the wrap", x.msn, x.readMSN, x.atomicMSN)
 	}

@@ -53,8 +53,8 @@ func (a *adapter) Alloc(ctx context.Context, size int) (rdma.Memory, error) {
 	if err != nil {
 		return nil, opError(op, "", rdma.StatusInsufficientResources, err)
 	}
-	m := &memory{a: a, buf: buf, fd: fd, id: uint32(a.dom.Keys.Uint64()), regions: make(map[*backing]struct{})}
-	if err := a.dom.Add(softrdma.Memories, m, op); err != nil {
+	m := &memory{a: a, buf: buf, fd: fd, id: uint32(a.Domain.Keys.Uint64()), regions: make(map[*backing]struct{})}
+	if err := a.Domain.Add(softrdma.Memories, m, op); err != nil {
 		m.free()
 		return nil, err
 	}
@@ -131,7 +131,7 @@ func (m *memory) Close() error {
 	m.a.mu.Lock()
 	m.a.memories = slices.DeleteFunc(m.a.memories, func(o *memory) bool { return o == m })
 	m.a.mu.Unlock()
-	m.a.dom.Remove(softrdma.Memories, m)
+	m.a.Domain.Remove(softrdma.Memories, m)
 	return m.free()
 }
 

@@ -12,7 +12,7 @@ import (
 // idleLocked tells whether nothing is to be done before the request that was just
 // given a slot. Results of what is done may still have to be put in the queue.
 func (qp *queuePair) idleLocked() bool {
-	return !qp.writing && qp.next+1 == qp.sends.Tail && qp.reads.Len() == 0 && qp.answers.Len() == 0
+	return !qp.Initiator.Sending && qp.Initiator.Next+1 == qp.Initiator.Requests.Tail && qp.reads.Len() == 0 && qp.answers.Len() == 0
 }
 
 // plainWrite tells whether a request is a write of one piece of memory and nothing
@@ -26,18 +26,17 @@ const briefWrite = 512
 
 // placeLocked does such a write at once, if the peer's memory can be reached. It lets go
 // of the lock while it copies. It is the short form of all that pump does.
-func (qp *queuePair) placeLocked(s *sendRequest, one []rdma.Request) bool {
+func (qp *queuePair) placeLocked(s *softrdma.WorkRequest, one []rdma.Request) bool {
 	t := &qp.conn.Load().tx
 	qp.commitLocked()
-	qp.writing = true
-	qp.mu.Unlock()
+	qp.Initiator.Sending = true
+	qp.Initiator.Unlock()
 	n, err := t.place(one)
 	if err != nil {
 		t.fail(err)
 	}
-	qp.mu.Lock()
-	qp.writing = false
-	qp.idle.Broadcast()
+	qp.Initiator.Lock()
+	qp.Initiator.ReleaseSendingLocked()
 	if n > 0 {
 		qp.skipLocked(s, &one[0])
 	}
@@ -47,11 +46,11 @@ func (qp *queuePair) placeLocked(s *sendRequest, one []rdma.Request) bool {
 // placeSomeLocked does brief writes at once, if there is nothing before them and the
 // peer's memory can be reached, from the first request on; it tells how many.
 func (qp *queuePair) placeSomeLocked(reqs []rdma.Request) int {
-	if reqs[0].Op != rdma.OpWrite || qp.writing || qp.next != qp.sends.Tail || qp.reads.Len() > 0 || qp.answers.Len() > 0 {
+	if reqs[0].Op != rdma.OpWrite || qp.Initiator.Sending || qp.Initiator.Next != qp.Initiator.Requests.Tail || qp.reads.Len() > 0 || qp.answers.Len() > 0 {
 		return 0
 	}
 	n := 0
-	for room := qp.cfg.InitiatorDepth - qp.sends.Len(); n < min(len(reqs), room); n++ {
+	for room := qp.Config.InitiatorDepth - qp.Initiator.Requests.Len(); n < min(len(reqs), room); n++ {
 		r := &reqs[n]
 		if length, status := qp.checkLocked(r); status != rdma.StatusSuccess || length > briefWrite || !plainWrite(r, length) {
 			break
@@ -66,7 +65,7 @@ func (qp *queuePair) placeSomeLocked(reqs []rdma.Request) int {
 		t.fail(err)
 	}
 	for i := range reqs[:done] {
-		qp.skipLocked(qp.sends.Push(), &reqs[i])
+		qp.skipLocked(qp.Initiator.Requests.Push(), &reqs[i])
 	}
 	return done
 }
@@ -79,7 +78,7 @@ func plainSend(r *rdma.Request, length int) bool {
 // tellLocked puts such a message into the ring at once, if there is room. Post lets
 // the peer see it, and who takes the baton next, which is Post too, wakes the peer
 // without the lock: only the baton keeps the segments mapped then.
-func (qp *queuePair) tellLocked(s *sendRequest, r *rdma.Request, length int) bool {
+func (qp *queuePair) tellLocked(s *softrdma.WorkRequest, r *rdma.Request, length int) bool {
 	if !qp.conn.Load().tx.tell(r, length) {
 		return false
 	}
@@ -101,15 +100,15 @@ func (qp *queuePair) commitLocked() {
 // heardLocked tells whether the peer looks by itself for such messages, so that nobody
 // needs to wake it.
 func (qp *queuePair) heardLocked() bool {
-	return qp.state == softrdma.PairConnected && qp.conn.Load().peer.sleep.Load()&sleepHow == sleepNot
+	return qp.State == softrdma.PairConnected && qp.conn.Load().peer.sleep.Load()&sleepHow == sleepNot
 }
 
 // skipLocked makes the slot that of a request which is done.
-func (qp *queuePair) skipLocked(s *sendRequest, r *rdma.Request) {
-	s.op, s.flags, s.id, s.real, s.status = r.Op, r.Flags, r.ID, 0, rdma.StatusSuccess
-	s.pending = false
-	if qp.next++; r.Flags&rdma.FlagSilentSuccess != 0 && qp.done+1 == qp.next {
-		qp.done++
+func (qp *queuePair) skipLocked(s *softrdma.WorkRequest, r *rdma.Request) {
+	s.Op, s.Flags, s.ID, s.Real, s.Status = r.Op, r.Flags, r.ID, 0, rdma.StatusSuccess
+	s.Pending = false
+	if qp.Initiator.Next++; r.Flags&rdma.FlagSilentSuccess != 0 && qp.Initiator.Done+1 == qp.Initiator.Next {
+		qp.Initiator.Done++
 	}
 }
 
@@ -125,7 +124,7 @@ func (t *sender) place(reqs []rdma.Request) (n int, err error) {
 		data := r.Inline
 		if r.Flags&rdma.FlagInline == 0 {
 			e := &r.SGL[0]
-			if g := t.c.a.dom.RegionOf(e.Region); g != t.held {
+			if g := t.c.a.Domain.RegionOf(e.Region); g != t.held {
 				t.unhold()
 				if !t.hold(g) {
 					return n, errRegionClosed
@@ -164,7 +163,7 @@ func (t *sender) tell(r *rdma.Request, length int) bool {
 		data = nil
 		if length > 0 {
 			piece := &r.SGL[0]
-			g := t.c.a.dom.RegionOf(piece.Region)
+			g := t.c.a.Domain.RegionOf(piece.Region)
 			if !t.keep(g) {
 				return false
 			}

@@ -22,20 +22,20 @@ func TestSendBudget(t *testing.T) {
 	}
 	qp, c := active.qp.(*queuePair), active.inside()
 	eventually(t, "run sleeps", c.rest.isParked) // or it takes up what is left, too
-	qp.mu.Lock()
-	qp.writing = true // somebody else has the baton
-	qp.mu.Unlock()
+	qp.Initiator.Lock()
+	qp.Initiator.Sending = true // somebody else has the baton
+	qp.Initiator.Unlock()
 	for id := range uint64(posts) {
 		active.post(t, rdma.Request{Op: rdma.OpSend, ID: id})
 	}
-	qp.mu.Lock()
-	before := qp.next
-	qp.mu.Unlock()
+	qp.Initiator.Lock()
+	before := qp.Initiator.Next
+	qp.Initiator.Unlock()
 	c.rxMu.Lock() // run stands still
 	c.tx.pump(false, sendBudget)
-	qp.mu.Lock()
-	done, free := qp.next-before, !qp.writing
-	qp.mu.Unlock()
+	qp.Initiator.Lock()
+	done, free := qp.Initiator.Next-before, !qp.Initiator.Sending
+	qp.Initiator.Unlock()
 	c.rxMu.Unlock()
 	if done != sendBudget || !free {
 		t.Errorf("%d requests with a budget of %d; the baton is free: %v", done, sendBudget, free)
@@ -58,19 +58,19 @@ func TestSendBudget(t *testing.T) {
 func TestRestIsSent(t *testing.T) {
 	s, _ := connected(t, nil, 4096)
 	c := s.inside()
-	c.qp.mu.Lock()
-	c.qp.writing = true // somebody else has the baton
-	c.qp.mu.Unlock()
+	c.qp.Initiator.Lock()
+	c.qp.Initiator.Sending = true // somebody else has the baton
+	c.qp.Initiator.Unlock()
 	s.post(t, rdma.Request{Op: rdma.OpWrite, ID: 7})
 	var yielding sync.WaitGroup
-	c.qp.mu.Lock()
+	c.qp.Initiator.Lock()
 	yielding.Go(c.tx.yield)
 	early := false
 	for range 10_000 { // turns, in which it comes as far as it can without the lock
 		runtime.Gosched()
 		early = early || c.tx.kick.Load()
 	}
-	c.qp.mu.Unlock()
+	c.qp.Initiator.Unlock()
 	yielding.Wait()
 	if early {
 		t.Error("others are told before the baton is free")

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"lwio/internal/host"
+	"lwio/rdma/internal/softrdma"
 )
 
 // Name is the name of the fabric. [OP-38b]
@@ -68,41 +69,18 @@ func withDefaults(cfg *Config) Config {
 	if cfg != nil {
 		c = *cfg
 	}
-	if c.RingSize <= 0 {
-		c.RingSize = defaultRing
-	}
+	softrdma.SetDefault(&c.RingSize, defaultRing)
 	size := minRing
 	for size < c.RingSize && size < maxRing {
 		size *= 2
 	}
 	c.RingSize = size
-	if c.MaxPeerMemory <= 0 {
-		c.MaxPeerMemory = 4 << 30
-	}
-	if c.MaxMappedMemory <= 0 {
-		c.MaxMappedMemory = host.TotalMemory() / 2
-	}
-	for _, d := range []struct {
-		value *time.Duration
-		unset time.Duration
-	}{
-		{&c.RequestTimeout, 5 * time.Second},
-		{&c.ReplyTimeout, 10 * time.Second},
-		{&c.ReadyTimeout, 10 * time.Second},
-		{&c.DrainTimeout, 500 * time.Millisecond},
-	} {
-		if *d.value <= 0 {
-			*d.value = d.unset
-		}
-	}
-	if c.MaxStartups <= 0 {
-		c.MaxStartups = 256
-	}
-	if c.MaxBacklog <= 0 {
-		c.MaxBacklog = 1024
-	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
+	softrdma.SetDefault(&c.MaxPeerMemory, 4<<30)
+	softrdma.SetDefault(&c.MaxMappedMemory, host.TotalMemory()/2)
+	softrdma.SetDefault(&c.RequestTimeout, 5*time.Second)
+	softrdma.SetDefault(&c.ReplyTimeout, 10*time.Second)
+	softrdma.SetDefault(&c.ReadyTimeout, 10*time.Second)
+	softrdma.SetDefault(&c.DrainTimeout, 500*time.Millisecond)
+	softrdma.SetListening(&c.MaxStartups, &c.MaxBacklog, &c.Logger)
 	return c
 }

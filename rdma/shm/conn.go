@@ -168,7 +168,7 @@ func (c *conn) run() {
 	e := c.ending.Load()
 	c.onEnd(e.err)
 	c.rest.close()
-	c.qp.stopSending()
+	c.qp.Disconnected()
 	c.wg.Wait()
 	c.loans.close(&c.targets)
 	c.rxMu.Lock()

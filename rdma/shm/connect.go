@@ -28,20 +28,6 @@ type acceptance struct {
 
 var _ softrdma.Acceptance = (*acceptance)(nil)
 
-// Kin tells whether another adapter is of the same provider.
-func (a *adapter) Kin(other softrdma.Network) bool {
-	b, ok := other.(*adapter)
-	return ok && b.p == a.p
-}
-
-// PairOf is a queue pair of this adapter.
-func (a *adapter) PairOf(qp rdma.QueuePair) softrdma.Pair {
-	if pair, ok := qp.(*queuePair); ok && pair != nil && pair.a == a {
-		return pair
-	}
-	return nil
-}
-
 // Source is a name to connect from; no name leaves it to the provider. That a name
 // is free is known only when it is taken.
 func (a *adapter) Source(_ context.Context, op string, local rdma.Addr) (rdma.Addr, error) {

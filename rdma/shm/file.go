@@ -54,7 +54,7 @@ func (a *adapter) RegisterFile(ctx context.Context, f *os.File) (rdma.FileSource
 		return nil, opError(op, f.Name(), rdma.StatusInvalidParameter, errors.New("not a regular file"))
 	}
 	s.cached = fs.Type == unix.TMPFS_MAGIC || fs.Type == unix.RAMFS_MAGIC
-	return s, a.dom.Add(softrdma.Files, s, op)
+	return s, a.Domain.Add(softrdma.Files, s, op)
 }
 
 // File is the file that was registered.
@@ -66,7 +66,7 @@ func (s *fileSource) Close() error {
 	s.closed.Store(true)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.a.dom.Remove(softrdma.Files, s)
+	s.a.Domain.Remove(softrdma.Files, s)
 	return nil
 }
 
@@ -76,22 +76,22 @@ func (s *fileSource) Close() error {
 // did.
 //
 // Source: [OP-92i]
-func (t *sender) readFile(s *sendRequest, dst []byte) error {
-	f := s.file
+func (t *sender) readFile(s *softrdma.WorkRequest, dst []byte) error {
+	f := s.File.(*fileSource)
 	f.mu.RLock()
 	defer f.mu.RUnlock()
 	if f.closed.Load() {
 		return fmt.Errorf("file %s: %w", f.f.Name(), os.ErrClosed)
 	}
-	begin, real, here := t.within, s.real, dst
+	begin, real, here := t.within, s.Real, dst
 	for len(here) > 0 {
 		n, err := 0, error(nil)
-		if s.real == t.within { // else the file ended before, and that is what counts
-			n, err = t.reader.read(f, here, s.fileOff+int64(t.within), t.slow)
+		if s.Real == t.within { // else the file ended before, and that is what counts
+			n, err = t.reader.read(f, here, s.FileOffset+int64(t.within), t.slow)
 		}
 		switch {
 		case errors.Is(err, errWouldBlock):
-			t.within, s.real = begin, real
+			t.within, s.Real = begin, real
 			return err
 		case err != nil && !unreadable(err):
 			return fmt.Errorf("read %s: %w", f.f.Name(), err)
@@ -101,7 +101,7 @@ func (t *sender) readFile(s *sendRequest, dst []byte) error {
 			return nil
 		}
 		t.within += n
-		s.real = t.within
+		s.Real = t.within
 		here = here[n:]
 	}
 	return nil
@@ -182,7 +182,7 @@ func (qp *queuePair) fileRunLocked(reqs []rdma.Request) int {
 		if sum += r.FileLength; n > 0 && sum > runBytes {
 			break
 		}
-		if _, status := qp.checkFile(r); status != rdma.StatusSuccess {
+		if _, status := qp.checkDataLocked(r); status != rdma.StatusSuccess {
 			break
 		}
 	}
@@ -195,37 +195,36 @@ func (qp *queuePair) fileRunLocked(reqs []rdma.Request) int {
 // done so. It lets go of the lock.
 func (qp *queuePair) postCachedLocked(reqs []rdma.Request) (int, rdma.Status) {
 	qp.commitLocked()
-	if c := qp.takeBatonLocked(); c != nil { // what was posted before comes first
-		qp.mu.Unlock()
+	if c := qp.takeSendingLocked(); c != nil { // what was posted before comes first
+		qp.Initiator.Unlock()
 		c.tx.pump(false, 0)
-		qp.mu.Lock()
+		qp.Initiator.Lock()
 	}
 	r := &reqs[0]
 	length, status := qp.checkLocked(r)
-	if status == rdma.StatusSuccess && (qp.writing || qp.next != qp.sends.Tail || qp.done != qp.next) {
+	if status == rdma.StatusSuccess && (qp.Initiator.Sending || qp.Initiator.Next != qp.Initiator.Requests.Tail || qp.Initiator.Done != qp.Initiator.Next) {
 		status = rdma.StatusDeviceBusy
 	}
 	if status != rdma.StatusSuccess {
 		return 0, status
 	}
 	run := qp.fileRunLocked(reqs)
-	qp.writing = true
+	qp.Initiator.Sending = true
 	t := &qp.conn.Load().tx
-	qp.mu.Unlock()
+	qp.Initiator.Unlock()
 	n := 0
 	if status = rdma.StatusPending; run > 0 {
 		n, status = t.placeFiles(reqs[:run])
 	}
 	if n == 0 && status == rdma.StatusPending {
-		defer qp.mu.Lock()
+		defer qp.Initiator.Lock()
 		if status = t.postCached(r, length); status != rdma.StatusSuccess {
 			return 0, status
 		}
 		return 1, status
 	}
-	qp.mu.Lock()
-	qp.writing = false // Post sends what others have queued meanwhile
-	qp.idle.Broadcast()
+	qp.Initiator.Lock()
+	qp.Initiator.ReleaseSendingLocked() // Post sends what others have queued meanwhile
 	if n > 0 {
 		status = rdma.StatusSuccess // the next call tells what is wrong with the next
 	}
@@ -244,8 +243,8 @@ func (t *sender) postCached(r *rdma.Request, length int) rdma.Status {
 func (t *sender) sendCached(r *rdma.Request, length int) rdma.Status {
 	qp := t.c.qp
 	s := &t.attempt
-	s.set(r, length)
-	defer s.release()
+	s.Set(r, length)
+	defer s.Drop()
 	t.slow, t.within = false, 0
 	defer func() { t.within = 0 }()
 	err := t.placeCached(s)
@@ -256,25 +255,25 @@ func (t *sender) sendCached(r *rdma.Request, length int) rdma.Status {
 		t.fail(err)
 		return rdma.StatusConnectionInvalid
 	case r.Flags&rdma.FlagSilentSuccess == 0:
-	case s.real < length:
+	case s.Real < length:
 		return rdma.StatusDeviceBusy
 	default:
 		return rdma.StatusSuccess
 	}
 	// It has no slot: what others have queued meanwhile comes after it.
-	qp.mu.Lock()
-	qp.sends.Head = qp.done
-	qp.mu.Unlock()
-	t.results = append(t.results, rdma.Result{Op: r.Op, Bytes: s.real, QueuePairContext: qp.cfg.Context, ID: r.ID})
+	qp.Initiator.Lock()
+	qp.Initiator.Requests.Head = qp.Initiator.Done
+	qp.Initiator.Unlock()
+	t.results = append(t.results, rdma.Result{Op: r.Op, Bytes: s.Real, QueuePairContext: qp.Config.Context, ID: r.ID})
 	return rdma.StatusSuccess
 }
 
 // probe looks whether all of the data is in memory, before the first byte of it is
 // in the peer's, where it would leave a trace. What goes away after that is waited for.
 // A single page is there or not: nothing needs to be known before it is read.
-func (t *sender) probe(s *sendRequest) error {
+func (t *sender) probe(s *softrdma.WorkRequest) error {
 	page := int64(os.Getpagesize())
-	if s.file.cached || s.fileOff/page == (s.fileOff+int64(s.length)-1)/page {
+	if s.File.(*fileSource).cached || s.FileOffset/page == (s.FileOffset+int64(s.Length)-1)/page {
 		return nil
 	}
 	b, ok := t.c.a.p.scratch.Get().(*[probeSize]byte)
@@ -282,23 +281,23 @@ func (t *sender) probe(s *sendRequest) error {
 		b = new([probeSize]byte)
 	}
 	defer t.c.a.p.scratch.Put(b)
-	for t.within < s.length {
-		if err := t.readFile(s, b[:min(probeSize, s.length-t.within)]); err != nil {
+	for t.within < s.Length {
+		if err := t.readFile(s, b[:min(probeSize, s.Length-t.within)]); err != nil {
 			return err
 		}
 	}
-	t.within, s.real, t.slow = 0, 0, true
+	t.within, s.Real, t.slow = 0, 0, true
 	return nil
 }
 
 // placeCached puts the data into its place, or into the ring if it fits there as
 // one entry.
-func (t *sender) placeCached(s *sendRequest) error {
-	immediate := s.flags&rdma.FlagImmediate != 0
-	if s.length == 0 && !immediate {
+func (t *sender) placeCached(s *softrdma.WorkRequest) error {
+	immediate := s.Flags&rdma.FlagImmediate != 0
+	if s.Length == 0 && !immediate {
 		return nil
 	}
-	if s.length > 0 && !immediate {
+	if s.Length > 0 && !immediate {
 		if err := t.probe(s); err != nil {
 			return err
 		}
@@ -306,12 +305,12 @@ func (t *sender) placeCached(s *sendRequest) error {
 			return err
 		}
 	}
-	need, err := t.lacks(min(s.length, t.chunk))
+	need, err := t.lacks(min(s.Length, t.chunk))
 	switch {
 	case err != nil:
 		return err
-	case need > 0 || s.length > t.chunk:
+	case need > 0 || s.Length > t.chunk:
 		return errWouldBlock
 	}
-	return t.copyOut(s, s.length)
+	return t.copyOut(s, s.Length)
 }

@@ -315,9 +315,9 @@ func TestFileRefused(t *testing.T) {
 		"negative length":   {func(r *rdma.Request) { r.FileLength = -1 }, rdma.StatusInvalidParameter},
 		"too long":          {func(r *rdma.Request) { r.FileLength = softrdma.MaxTransfer + 1 }, rdma.StatusBufferOverflow},
 		"end beyond 2^63":   {func(r *rdma.Request) { r.FileOffset = 1<<63 - 4 }, rdma.StatusBufferOverflow},
-		"inline":            {func(r *rdma.Request) { r.Flags |= rdma.FlagInline }, rdma.StatusInvalidParameterN(6)},
-		"cached, no file":   {func(r *rdma.Request) { r.File = nil; r.Flags |= rdma.FlagOnlyIfCached }, rdma.StatusInvalidParameterN(6)},
-		"another adapter's": {func(r *rdma.Request) { r.File = &fileSource{a: passive.a.(*adapter)} }, rdma.StatusAccessViolation},
+		"inline":            {func(r *rdma.Request) { r.Flags |= rdma.FlagInline }, rdma.StatusInvalidParameterMix},
+		"cached, no file":   {func(r *rdma.Request) { r.File = nil; r.Flags |= rdma.FlagOnlyIfCached }, rdma.StatusInvalidParameterMix},
+		"another adapter's": {func(r *rdma.Request) { r.File = &fileSource{a: passive.a.(*adapter)} }, rdma.StatusInvalidParameter},
 	} {
 		r := base
 		c.change(&r)

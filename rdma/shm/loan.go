@@ -17,13 +17,13 @@ import (
 // is the room that it waits for; not done, it goes as others do.
 //
 // Source: [ND QueuePair.Send]
-func (t *sender) lend(s *sendRequest) (need int, done bool, err error) {
-	last := len(s.pieces) - 1
+func (t *sender) lend(s *softrdma.WorkRequest) (need int, done bool, err error) {
+	last := len(s.Pieces) - 1
 	if last < 0 {
 		return 0, false, nil
 	}
-	p := &s.pieces[last]
-	head := s.length - len(p.Buf)
+	p := &s.Pieces[last]
+	head := s.Length - len(p.Buf)
 	if head > briefWrite || !p.Region.Acquire() {
 		return 0, false, nil
 	}
@@ -40,14 +40,14 @@ func (t *sender) lend(s *sendRequest) (need int, done bool, err error) {
 	}
 	at := p.Region.RemoteAddr()
 	e := entry{
-		kind: entryLend, flags: entryFirst, length: uint32(head), total: uint32(s.length),
+		kind: entryLend, flags: entryFirst, length: uint32(head), total: uint32(s.Length),
 		token: uint32(at.Token), addr: at.Addr + uint64(within(p.Region.Bytes(), p.Buf)),
 	}
-	if s.flags&rdma.FlagSolicitEvent != 0 {
+	if s.Flags&rdma.FlagSolicitEvent != 0 {
 		e.flags |= entrySolicited
 	}
 	t.out.publish(&e)
-	s.sent = s.length
+	s.Sent = s.Length
 	t.c.wake()
 	return 0, true, nil
 }
@@ -241,7 +241,7 @@ func (l *loan) settleLocked() {
 // loan takes a message whose last bytes are lent: as a loan, or, if the program takes
 // none, by a copy.
 func (r *receiver) loan(e *entry) error {
-	recv := &r.c.qp.recv
+	recv := &r.c.qp.Receives
 	recv.Lock()
 	defer recv.Unlock()
 	if e.flags&entryFirst == 0 {
@@ -252,7 +252,7 @@ func (r *receiver) loan(e *entry) error {
 		return &violation{status: rdma.StatusAccessViolation, err: errNoRegion}
 	}
 	result := rdma.Result{Bytes: int(e.total), Solicited: e.flags&entrySolicited != 0}
-	if r.c.qp.cfg.AcceptByReference {
+	if r.c.qp.Config.AcceptByReference {
 		result.RemoteData = l
 	}
 	err := r.beginLocked(recv)

@@ -25,7 +25,7 @@ func lending(tb testing.TB, cfg *Config, size int) (active, passive *side) {
 	if res := active.lend(tb, passive, size); res.RemoteData != nil {
 		tb.Fatal("what the peer never saw is lent")
 	}
-	c, g := active.inside(), active.a.(*adapter).dom.RegionOf(active.region)
+	c, g := active.inside(), active.a.(*adapter).Domain.RegionOf(active.region)
 	eventually(tb, "the region is mapped", func() bool { return c.lendable(g) })
 	return active, passive
 }
@@ -85,7 +85,7 @@ func TestLend(t *testing.T) {
 	}
 
 	passive.lend(t, active, size) // the active side takes none
-	g := passive.a.(*adapter).dom.RegionOf(passive.region)
+	g := passive.a.(*adapter).Domain.RegionOf(passive.region)
 	eventually(t, "the region is mapped", func() bool { return passive.inside().lendable(g) })
 	fill(passive.mem)
 	before = passive.inside().own.tail.Load()
@@ -114,7 +114,7 @@ func TestNotLent(t *testing.T) {
 				t.Fatalf("memory %s: %+v", name, res)
 			}
 		}
-		if active.inside().lendable(active.a.(*adapter).dom.RegionOf(region)) {
+		if active.inside().lendable(active.a.(*adapter).Domain.RegionOf(region)) {
 			t.Errorf("memory %s can be lent", name)
 		}
 	}
@@ -153,7 +153,7 @@ func TestLoanThatStays(t *testing.T) {
 	active.mem = m.Bytes()
 	active.region = must[rdma.MemoryRegion](t)(active.a.RegisterMemory(t.Context(), m.Bytes(), readable))
 	want := bytes.Clone(fill(active.mem))
-	g := active.a.(*adapter).dom.RegionOf(active.region)
+	g := active.a.(*adapter).Domain.RegionOf(active.region)
 	active.lend(t, passive, 8192)
 	eventually(t, "the region is mapped", func() bool { return active.inside().lendable(g) })
 	loan := active.lend(t, passive, 8192).RemoteData

@@ -30,7 +30,7 @@ type lone struct {
 // be reached, and tells how many it did. If that is none, StatusDeviceBusy says that the
 // file's pages are not in the page cache, StatusSuccess that the first goes another way.
 func (qp *queuePair) postLoneLocked(reqs []rdma.Request) (int, rdma.Status) {
-	if len(reqs) != 2 || qp.staged || qp.writing || qp.done != qp.sends.Tail || qp.reads.Len() > 0 || qp.answers.Len() > 0 {
+	if len(reqs) != 2 || qp.staged || qp.Initiator.Sending || qp.Initiator.Done != qp.Initiator.Requests.Tail || qp.reads.Len() > 0 || qp.answers.Len() > 0 {
 		return 0, rdma.StatusSuccess
 	}
 	file, word := &reqs[0], &reqs[1]
@@ -50,7 +50,7 @@ func (qp *queuePair) postLoneLocked(reqs []rdma.Request) (int, rdma.Status) {
 	case t.lone.cold:
 		return 0, rdma.StatusDeviceBusy
 	case t.lone.done == 2:
-		qp.skipLocked(qp.sends.Push(), word)
+		qp.skipLocked(qp.Initiator.Requests.Push(), word)
 	}
 	return t.lone.done, rdma.StatusSuccess
 }
@@ -69,7 +69,7 @@ func (t *sender) placeLone(file, word *rdma.Request) (err error) {
 	defer t.endPlacing(debug.SetPanicOnFault(true), &err)
 	if l.data = word.Inline; word.Flags&rdma.FlagInline == 0 {
 		piece := &word.SGL[0]
-		if !t.hold(t.c.a.dom.RegionOf(piece.Region)) {
+		if !t.hold(t.c.a.Domain.RegionOf(piece.Region)) {
 			return nil
 		}
 		l.data = t.held.Bytes()[piece.Offset : piece.Offset+piece.Length]

@@ -92,8 +92,8 @@ func TestLoneWaits(t *testing.T) {
 	reqs := active.answered(src, passive, 4096, word)
 	for what, hinder := range map[string]func() (undo func()){
 		"somebody sends": func() func() {
-			qp.writing = true
-			return func() { qp.writing = false }
+			qp.Initiator.Sending = true
+			return func() { qp.Initiator.Sending = false }
 		},
 		"a message waits to be seen": func() func() {
 			qp.staged = true
@@ -104,11 +104,11 @@ func TestLoneWaits(t *testing.T) {
 			return src.(*fileSource).mu.Unlock
 		},
 	} {
-		qp.mu.Lock()
+		qp.Initiator.Lock()
 		undo := hinder()
 		n, status := qp.postLoneLocked(reqs)
 		undo()
-		qp.mu.Unlock()
+		qp.Initiator.Unlock()
 		if n != 0 || status != rdma.StatusSuccess {
 			t.Errorf("%s: %d are done, %v", what, n, status)
 		}

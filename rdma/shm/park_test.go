@@ -65,7 +65,7 @@ func TestParkFlood(t *testing.T) {
 				if asked++; asked == 1 {
 					if others {
 						go func() { _ = victim.icq.Wait(t.Context(), rdma.NotifyAny) }()
-						eventually(t, "another sleeps", func() bool { return c.qp.queues.Initiator.Sleepers() > 0 })
+						eventually(t, "another sleeps", func() bool { return c.qp.Queues.Initiator.Sleepers() > 0 })
 					}
 					r.own.tail.Store(given)
 					return false

@@ -15,7 +15,7 @@ import (
 // Source: [ND QueuePair.Send], [ND QueuePair.Write], [ND QueuePair.Read]
 func (qp *queuePair) Post(reqs []rdma.Request) (int, error) {
 	n, err := 0, error(nil)
-	qp.mu.Lock()
+	qp.Initiator.Lock()
 	for n < len(reqs) {
 		k, status := qp.postSomeLocked(reqs[n:])
 		if n += k; status != rdma.StatusSuccess {
@@ -26,11 +26,11 @@ func (qp *queuePair) Post(reqs []rdma.Request) (int, error) {
 		}
 	}
 	qp.commitLocked()
-	if !qp.writing && qp.told && qp.heardLocked() {
+	if !qp.Initiator.Sending && qp.told && qp.heardLocked() {
 		qp.told = false
 	}
-	c := qp.takeBatonLocked()
-	qp.mu.Unlock()
+	c := qp.takeSendingLocked()
+	qp.Initiator.Unlock()
 	if c != nil {
 		c.tx.pump(false, 0)
 	}
@@ -63,141 +63,81 @@ func (qp *queuePair) postSomeLocked(reqs []rdma.Request) (int, rdma.Status) {
 // of the lock.
 func (qp *queuePair) postLocked(one []rdma.Request) rdma.Status {
 	r := &one[0]
-	switch r.Op {
-	case rdma.OpBind:
-		qp.windows.AdoptLocked(r)
-		return qp.postWindowLocked(r, 6)
-	case rdma.OpInvalidate:
-		return qp.postWindowLocked(r, 4)
+	if r.Op == rdma.OpBind {
+		qp.Initiator.Windows.AdoptLocked(r)
+	}
+	if r.Op == rdma.OpBind || r.Op == rdma.OpInvalidate {
+		status := qp.admitLocked(r)
+		if status == rdma.StatusSuccess {
+			status = qp.Initiator.PushWindowLocked(r, qp.reads.Len())
+		}
+		return status
 	}
 	length, status := qp.checkLocked(r)
 	if status != rdma.StatusSuccess {
 		return status
 	}
-	s := qp.sends.Push()
+	s := qp.Initiator.Requests.Push()
 	if qp.idleLocked() && (plainWrite(r, length) && qp.placeLocked(s, one) || plainSend(r, length) && qp.tellLocked(s, r, length)) {
 		return rdma.StatusSuccess
 	}
-	s.set(r, length)
-	return rdma.StatusSuccess
-}
-
-// postWindowLocked checks a bind or an invalidate and queues it; a silent one that
-// has nothing before it is carried out at once, and over then.
-//
-// Source: [ND QueuePair.Bind], [ND QueuePair.Invalidate], [OP-111b]
-func (qp *queuePair) postWindowLocked(r *rdma.Request, flagParam int) rdma.Status {
-	if status := qp.admitLocked(r, flagParam); status != rdma.StatusSuccess {
-		return status
-	}
-	now := r.Flags&rdma.FlagSilentSuccess != 0 && !qp.writing && qp.next == qp.sends.Tail &&
-		(r.Flags&rdma.FlagReadFence == 0 || qp.reads.Len() == 0)
-	work, status := qp.windows.PostLocked(r, now)
-	if status == rdma.StatusSuccess && !now {
-		s := qp.sends.Push()
-		s.set(r, 0)
-		s.work = work
-	}
-	return status
-}
-
-// admitLocked tells whether a request with such flags can be taken now.
-func (qp *queuePair) admitLocked(r *rdma.Request, flagParam int) rdma.Status {
-	switch {
-	case qp.state != softrdma.PairConnected || qp.conn.Load().ending.Load() != nil:
-		return rdma.StatusConnectionInvalid
-	case !r.Op.Allows(r.Flags):
-		return rdma.StatusInvalidParameterN(flagParam)
-	case qp.sends.Len() >= qp.cfg.InitiatorDepth:
-		return rdma.StatusNoMoreEntries
+	s.Set(r, length)
+	if n := len(r.SGL); n > 0 && r.SGL[n-1].Length == 0 {
+		s.Flags &^= rdma.FlagByReference // the last piece is not the last entry
 	}
 	return rdma.StatusSuccess
 }
 
-// checkLocked checks a request and tells how many bytes it moves.
+// admitLocked checks what does not depend on the data of a request.
+func (qp *queuePair) admitLocked(r *rdma.Request) rdma.Status {
+	if r.Op.IsAtomic() {
+		return rdma.StatusNotSupported
+	}
+	connected := qp.State == softrdma.PairConnected && qp.conn.Load().ending.Load() == nil
+	return qp.Initiator.AdmitLocked(r, connected)
+}
+
+// checkLocked checks a send, a write or a read, and returns its length in bytes.
 func (qp *queuePair) checkLocked(r *rdma.Request) (int, rdma.Status) {
-	flagParam := 4
-	switch r.Op {
-	case rdma.OpSend:
-	case rdma.OpWrite:
-		flagParam = 6
-	case rdma.OpRead:
-	case rdma.OpFetchAdd, rdma.OpCompareSwap:
-		return 0, rdma.StatusNotSupported
-	default:
-		return 0, rdma.StatusInvalidParameter
-	}
-	if status := qp.admitLocked(r, flagParam); status != rdma.StatusSuccess {
+	if status := qp.admitLocked(r); status != rdma.StatusSuccess {
 		return 0, status
 	}
-	fromFile := r.Op == rdma.OpWrite && r.File != nil
-	inline := r.Flags&rdma.FlagInline != 0
-	switch {
-	case fromFile && inline, !fromFile && r.Flags&rdma.FlagOnlyIfCached != 0:
-		return 0, rdma.StatusInvalidParameterN(flagParam)
-	case fromFile:
-		return qp.checkFile(r)
-	case inline && len(r.Inline) > qp.cfg.InlineSize:
-		return 0, rdma.StatusBufferOverflow
-	case inline:
-		return len(r.Inline), rdma.StatusSuccess
-	}
-	if r.Op == rdma.OpRead {
-		if qp.conn.Load().limits.Outbound == 0 {
-			return 0, rdma.StatusInvalidDeviceRequest
-		}
-		return qp.a.dom.CheckSGL(r.SGL, qp.cfg.MaxInitiatorSGE, rdma.AccessLocalWrite|rdma.AccessReadSink)
-	}
-	return qp.a.dom.CheckSGL(r.SGL, qp.cfg.MaxInitiatorSGE, 0)
+	return qp.checkDataLocked(r)
 }
 
-// checkFile checks the file that a write takes its data from.
-func (qp *queuePair) checkFile(r *rdma.Request) (int, rdma.Status) {
+// checkDataLocked checks the data of an admitted send, write or read, and returns its
+// length in bytes.
+func (qp *queuePair) checkDataLocked(r *rdma.Request) (int, rdma.Status) {
+	length, status := qp.Initiator.CheckData(r, qp.conn.Load().limits.Outbound)
+	if status == rdma.StatusSuccess && r.Op == rdma.OpWrite && r.File != nil {
+		status = qp.checkFile(r)
+	}
+	return length, status
+}
+
+// checkFile checks the file of a write whose range was checked.
+func (qp *queuePair) checkFile(r *rdma.Request) rdma.Status {
 	f, ok := r.File.(*fileSource)
 	switch {
-	case !ok || f == nil || f.a != qp.a || f.closed.Load():
-		return 0, rdma.StatusAccessViolation
-	case r.FileOffset < 0 || r.FileLength < 0:
-		return 0, rdma.StatusInvalidParameter
-	case r.FileLength > softrdma.MaxTransfer || r.FileOffset+int64(r.FileLength) < 0:
-		return 0, rdma.StatusBufferOverflow
+	case !ok || f == nil || f.a != qp.a:
+		return rdma.StatusInvalidParameter
+	case f.closed.Load():
+		return rdma.StatusAccessViolation
 	}
-	return r.FileLength, rdma.StatusSuccess
-}
-
-// set fills the slot with a request that was checked.
-func (s *sendRequest) set(r *rdma.Request, length int) {
-	*s = sendRequest{
-		op: r.Op, flags: r.Flags, id: r.ID, length: length, remote: r.Remote, immediate: r.Immediate,
-		pieces: s.pieces[:0], inline: s.inline[:0],
-	}
-	switch {
-	case r.Op == rdma.OpWrite && r.File != nil:
-		s.file, s.fileOff = r.File.(*fileSource), r.FileOffset
-	case r.Flags&rdma.FlagInline != 0:
-		s.inline = append(s.inline, r.Inline...)
-	default:
-		s.pieces = softrdma.AppendPieces(s.pieces, r.SGL)
-		if n := len(r.SGL); n > 0 && r.SGL[n-1].Length == 0 {
-			s.flags &^= rdma.FlagByReference // that would be another piece
-		}
-	}
+	return rdma.StatusSuccess
 }
 
 // Rest gives back the pages of the receives that wait, and of the ring that this side
 // writes, unless somebody is sending.
 func (qp *queuePair) TrimIdle() {
-	qp.recv.TrimIdle()
-	qp.mu.Lock()
+	qp.Receives.TrimIdle()
+	qp.Initiator.Lock()
 	c := qp.conn.Load()
-	free := qp.state == softrdma.PairConnected && !qp.writing && c.ending.Load() == nil
-	qp.writing = qp.writing || free
-	qp.mu.Unlock()
+	free := qp.State == softrdma.PairConnected && !qp.Initiator.Sending && c.ending.Load() == nil
+	qp.Initiator.Sending = qp.Initiator.Sending || free
+	qp.Initiator.Unlock()
 	if free {
 		c.tx.out.giveBack()
 		c.tx.pump(false, 0) // what was posted meanwhile
 	}
 }
-
-// PostReceive queues receives.
-func (qp *queuePair) PostReceive(reqs []rdma.ReceiveRequest) (int, error) { return qp.recv.Post(reqs) }

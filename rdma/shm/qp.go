@@ -3,114 +3,58 @@
 package shm
 
 import (
-	"sync"
 	"sync/atomic"
 
 	"lwio/rdma"
 	"lwio/rdma/internal/softrdma"
 )
 
-// sendRequest is a send or write on its way.
-type sendRequest struct {
-	op      rdma.Op
-	flags   rdma.Flags
-	id      uint64
-	pieces  []softrdma.Piece // of a read the sink; empty if inline or from a file
-	inline  []byte
-	file    *fileSource
-	fileOff int64
-	length  int
-	remote  rdma.RemoteAddr
-	sent    int // bytes that are in the ring, or in their place
-	real    int // bytes of the file that were there
-
-	immediate uint32
-	work      softrdma.WindowWork // of a bind or an invalidate
-	pending   bool                // a read that is asked for in the ring, and not answered
-	status    rdma.Status         // once it is done
-}
-
-// queuePair holds the requests of one connection.
-//
-// The initiator queue: requests [head, done) are over but their slots not free
-// yet, because they are silent; [done, next) are done but for the answer to a read,
-// their own or one before them; [next, tail) are not done. Only who holds the
-// baton (writing) advances next and done, and puts results in the queue.
+// queuePair is a queue pair over shared memory.
 //
 // Source: [ND QueuePair]
 type queuePair struct {
-	a      *adapter
-	cfg    rdma.QueuePairConfig
-	queues softrdma.Queues
-	conn   atomic.Pointer[conn] // while connected, and kept afterwards
+	softrdma.QueuePair
+	a    *adapter
+	conn atomic.Pointer[conn] // since PairConnected; kept afterwards
 
-	mu      sync.Mutex
-	idle    sync.Cond // signalled when writing becomes false
-	state   softrdma.PairState
-	sends   softrdma.FIFO[sendRequest]
-	done    uint64
-	next    uint64
-	reads   softrdma.FIFO[*sendRequest] // that are pending
-	answers softrdma.FIFO[answer]       // to reads of the peer
-	cancel  uint64                      // requests before this number end with StatusCanceled
-	writing bool
-	told    bool // the peer must be woken for what is new in the ring; set while nobody is writing
-	staged  bool // messages are in the ring that the peer does not see yet; false when mu is free
-	windows softrdma.Windows
-
-	recv softrdma.ReceiveQueue
-
-	once sync.Once
+	// The lock of Initiator guards these.
+	reads   softrdma.FIFO[*softrdma.WorkRequest] // that wait for their answers
+	answers softrdma.FIFO[answer]                // to reads of the peer
+	told    bool                                 // the peer must be woken for what is new in the ring; set while nobody is writing
+	staged  bool                                 // messages are in the ring that the peer does not see yet; false when the lock is free
 }
 
 var (
-	_ rdma.QueuePair  = (*queuePair)(nil)
-	_ softrdma.Parker = (*queuePair)(nil)
+	_ rdma.QueuePair     = (*queuePair)(nil)
+	_ softrdma.Parker    = (*queuePair)(nil)
+	_ softrdma.Transport = (*queuePair)(nil)
 )
 
 // CreateQueuePair makes an unconnected queue pair; its memory grows with use.
 func (a *adapter) CreateQueuePair(cfg rdma.QueuePairConfig) (rdma.QueuePair, error) {
-	const op = "create queue pair"
-	queues, err := a.dom.CheckPair(&cfg, op)
-	if err != nil {
+	qp := &queuePair{a: a}
+	if err := qp.Init(a.Domain, cfg, qp, qp.unstall); err != nil {
 		return nil, err
-	}
-	qp := &queuePair{a: a, cfg: cfg, queues: queues}
-	qp.recv.Init(a.dom, &cfg, queues, qp.unstall)
-	qp.idle.L = &qp.mu
-	qp.windows.Init(a.dom, &qp.mu)
-	if err := a.dom.Add(softrdma.QueuePairs, qp, op); err != nil {
-		return nil, err
-	}
-	if !queues.Attach(qp) {
-		qp.Close()
-		return nil, opError(op, "", rdma.StatusInvalidHandle, nil)
 	}
 	return qp, nil
 }
 
-// Reserve takes an unconnected queue pair for a connector.
-func (qp *queuePair) Reserve(op string) error {
-	qp.mu.Lock()
-	defer qp.mu.Unlock()
-	return qp.state.Reserve(qp.a.dom, op)
-}
-
-// Unreserve gives it back as it was.
-func (qp *queuePair) Unreserve() {
-	qp.mu.Lock()
-	defer qp.mu.Unlock()
-	qp.state.Unreserve()
+// Connection returns the connection, or nil if there never was one.
+func (qp *queuePair) Connection() softrdma.Conn {
+	if c := qp.conn.Load(); c != nil {
+		return c
+	}
+	return nil
 }
 
 // attach ties the queue pair to its connection and lets it take requests.
 func (qp *queuePair) attach(c *conn) bool {
-	qp.mu.Lock()
-	defer qp.mu.Unlock()
-	if qp.state != softrdma.PairReserved {
+	qp.Initiator.Lock()
+	defer qp.Initiator.Unlock()
+	if qp.State != softrdma.PairReserved {
 		return false
 	}
-	qp.state = softrdma.PairConnected
+	qp.State = softrdma.PairConnected
 	qp.conn.Store(c)
 	return true
 }
@@ -157,40 +101,39 @@ func (qp *queuePair) unstall() {
 	}
 }
 
-// takeBaton makes the caller the one who sends, if there is something to do and
+// takeSending makes the caller the one who sends, if there is something to do and
 // nobody does.
-func (qp *queuePair) takeBaton() *conn {
-	qp.mu.Lock()
-	defer qp.mu.Unlock()
-	return qp.takeBatonLocked()
+func (qp *queuePair) takeSending() *conn {
+	qp.Initiator.Lock()
+	defer qp.Initiator.Unlock()
+	return qp.takeSendingLocked()
 }
 
-func (qp *queuePair) takeBatonLocked() *conn {
+func (qp *queuePair) takeSendingLocked() *conn {
 	c := qp.conn.Load()
-	if qp.state != softrdma.PairConnected || qp.writing || c.ending.Load() != nil || !qp.busyLocked() {
+	if qp.State != softrdma.PairConnected || qp.Initiator.Sending || c.ending.Load() != nil || !qp.busyLocked() {
 		return nil
 	}
-	qp.writing = true
+	qp.Initiator.Sending = true
 	return c
 }
 
 // busyLocked tells whether there is a request to do, a result to put in the queue,
 // the peer to wake, or a read of it to answer.
 func (qp *queuePair) busyLocked() bool {
-	return qp.told || qp.next != qp.sends.Tail || qp.answers.Len() > 0 || qp.done != qp.next && !qp.sends.At(qp.done).pending
+	return qp.told || qp.Initiator.Next != qp.Initiator.Requests.Tail || qp.answers.Len() > 0 || qp.Initiator.Done != qp.Initiator.Next && !qp.Initiator.Requests.At(qp.Initiator.Done).Pending
 }
 
-// releaseBaton gives it back.
-func (qp *queuePair) releaseBaton() {
-	qp.mu.Lock()
-	defer qp.mu.Unlock()
-	qp.writing = false
-	qp.idle.Broadcast()
+// releaseSending gives it back.
+func (qp *queuePair) releaseSending() {
+	qp.Initiator.Lock()
+	defer qp.Initiator.Unlock()
+	qp.Initiator.ReleaseSendingLocked()
 }
 
 // start sends what is queued, or as much of it as pump is told.
 func (qp *queuePair) start(most int) {
-	if c := qp.takeBaton(); c != nil {
+	if c := qp.takeSending(); c != nil {
 		c.tx.pump(false, most)
 	}
 }
@@ -210,96 +153,32 @@ func (qp *queuePair) canResume() bool {
 	return c != nil && (c.tx.kick.Load() || c.tx.waiting.Load() && c.tx.hasRoom())
 }
 
-// stopSending waits until nobody sends any more, and lets nobody begin.
-func (qp *queuePair) stopSending() {
-	qp.mu.Lock()
-	defer qp.mu.Unlock()
-	qp.state = max(qp.state, softrdma.PairDisconnected)
-	for qp.writing {
-		qp.idle.Wait()
-	}
-}
-
 // Flush ends all requests that nothing was sent or received of yet; one that is
 // in progress ends as it would, and before the others.
 func (qp *queuePair) Flush() error {
-	qp.mu.Lock()
-	qp.cancel = qp.sends.Tail
-	qp.mu.Unlock()
+	qp.Initiator.Lock()
+	qp.Initiator.Cancel = qp.Initiator.Requests.Tail
+	qp.Initiator.Unlock()
 	qp.start(0)
-	qp.recv.Flush()
+	qp.Receives.Flush()
 	return nil
 }
 
 // flushAll ends everything, first of all the receive and the read in progress with
 // the given statuses. Nobody sends or receives any more.
 func (qp *queuePair) flushAll(receive, reading rdma.Status) {
-	qp.stopSending()
-	qp.windows.RevokeAll()
-	qp.mu.Lock()
-	for i := qp.done; i != qp.sends.Tail; i++ {
-		s := qp.sends.At(i)
-		switch {
-		case s.pending:
-			s.status, reading = reading, rdma.StatusCanceled
-		case i >= qp.next:
-			s.status = rdma.StatusCanceled
+	qp.Disconnected()
+	qp.Initiator.Lock()
+	qp.reads, qp.answers = softrdma.FIFO[*softrdma.WorkRequest]{}, softrdma.FIFO[answer]{}
+	qp.Initiator.Unlock()
+	qp.Initiator.End(reading, func(n uint64, w *softrdma.WorkRequest) rdma.Status {
+		if n >= qp.Initiator.Next {
+			return rdma.StatusCanceled
 		}
-		s.pending = false
-	}
-	qp.next = qp.sends.Tail
-	qp.reads, qp.answers = softrdma.FIFO[*sendRequest]{}, softrdma.FIFO[answer]{}
-	var results []rdma.Result
-	for qp.done != qp.next {
-		results = qp.settleLocked(results, len(results)+softrdma.MaxResults)
-	}
-	qp.sends.Head = qp.next
-	qp.mu.Unlock()
-	qp.queues.Initiator.Push(results)
-	qp.recv.End(receive)
-}
-
-// settleLocked ends the requests that are done, in their order, up to the first
-// read that is pending, and adds their results, of which there may be most in all.
-// A silent one keeps its slot until a later one with a result ends.
-func (qp *queuePair) settleLocked(results []rdma.Result, most int) []rdma.Result {
-	for qp.done != qp.next && len(results) < most {
-		s := qp.sends.At(qp.done)
-		if s.pending {
-			break
-		}
-		qp.done++
-		s.release()
-		qp.windows.GiveUpLocked(&s.work)
-		if s.status != rdma.StatusSuccess || s.flags&rdma.FlagSilentSuccess == 0 {
-			qp.sends.Head = qp.done
-			results = append(results, rdma.Result{Status: s.status, Op: s.op, Bytes: s.real, QueuePairContext: qp.cfg.Context, ID: s.id})
-		}
-	}
-	return results
-}
-
-// release lets go of what a request refers to.
-func (s *sendRequest) release() {
-	clear(s.pieces)
-	s.file = nil
-}
-
-// Close disconnects, ends all requests and waits until nothing of theirs is
-// touched any more.
-func (qp *queuePair) Close() error {
-	qp.once.Do(func() {
-		qp.mu.Lock()
-		qp.state = softrdma.PairClosed
-		qp.mu.Unlock()
-		if c := qp.conn.Load(); c != nil {
-			c.Disconnect()
-			<-c.finished
-		}
-		qp.flushAll(rdma.StatusCanceled, rdma.StatusCanceled)
-		qp.recv.Close()
-		qp.queues.Detach(qp)
-		qp.a.dom.Remove(softrdma.QueuePairs, qp)
+		return w.Status
 	})
-	return nil
+	qp.Receives.End(receive)
 }
+
+// EndAll completes all requests with StatusCanceled.
+func (qp *queuePair) EndAll() { qp.flushAll(rdma.StatusCanceled, rdma.StatusCanceled) }

@@ -43,32 +43,24 @@ func agree(own rdma.ReadLimits, peer *hello) rdma.ReadLimits {
 
 func clipReads(n int) int { return min(max(n, 0), maxReads) }
 
-// heldLocked tells whether a request must wait for earlier reads.
-//
-// Source: [ND §Op flags READ_FENCE]
-func (t *sender) heldLocked(s *sendRequest) bool {
-	n := t.c.qp.reads.Len()
-	return s.flags&rdma.FlagReadFence != 0 && n > 0 || s.op == rdma.OpRead && n >= t.c.limits.Outbound
-}
-
 // ask puts a read that cannot be done directly into the ring.
-func (t *sender) ask(s *sendRequest) (need int, err error) {
+func (t *sender) ask(s *softrdma.WorkRequest) (need int, err error) {
 	if need, err = t.lacks(0); need > 0 || err != nil {
 		return need, err
 	}
 	qp := t.c.qp
-	qp.mu.Lock()
-	s.pending = true
+	qp.Initiator.Lock()
+	s.Pending = true
 	*qp.reads.Push() = s
-	qp.mu.Unlock()
-	t.out.publish(&entry{kind: entryRead, total: uint32(s.length), token: uint32(s.remote.Token), addr: s.remote.Addr})
+	qp.Initiator.Unlock()
+	t.out.publish(&entry{kind: entryRead, total: uint32(s.Length), token: uint32(s.Remote.Token), addr: s.Remote.Addr})
 	t.c.wake()
 	return 0, nil
 }
 
 // get takes the data of the current request, a read, out of the peer's memory.
 func (t *sender) get(src []byte) error {
-	pieces := t.current.pieces
+	pieces := t.current.Pieces
 	for i := range pieces {
 		p := &pieces[i]
 		if !t.hold(p.Region) {
@@ -101,7 +93,7 @@ func (r *receiver) readRequest(e *entry) error {
 		}
 	}
 	qp := r.c.qp
-	qp.mu.Lock()
+	qp.Initiator.Lock()
 	under := qp.answers.Len()
 	if under > 0 && qp.answers.At(qp.answers.Head).over {
 		under-- // the peer may know that already
@@ -110,7 +102,7 @@ func (r *receiver) readRequest(e *entry) error {
 	if !excess {
 		*qp.answers.Push() = a
 	}
-	qp.mu.Unlock()
+	qp.Initiator.Unlock()
 	if excess {
 		return &violation{status: rdma.StatusRemoteError, err: errReads}
 	}
@@ -136,9 +128,9 @@ func (t *sender) answer(a *answer) (need int, err error) {
 			a.lease.Release()
 		}
 		if n == left {
-			t.c.qp.mu.Lock()
+			t.c.qp.Initiator.Lock()
 			a.over = true
-			t.c.qp.mu.Unlock()
+			t.c.qp.Initiator.Unlock()
 		}
 		t.out.publish(&entry{kind: entryAnswer, length: uint32(n), total: uint32(left)})
 		t.c.wake()
@@ -153,12 +145,12 @@ func (t *sender) answer(a *answer) (need int, err error) {
 func (t *sender) dropAnswer() {
 	qp := t.c.qp
 	t.answered, t.turn = 0, false
-	qp.mu.Lock()
+	qp.Initiator.Lock()
 	a := qp.answers.At(qp.answers.Head)
 	g := a.lease.Region
 	*a = answer{}
 	qp.answers.Head++
-	qp.mu.Unlock()
+	qp.Initiator.Unlock()
 	if g != nil && g.Acquire() {
 		t.c.offer(g)
 		g.Release()
@@ -168,17 +160,17 @@ func (t *sender) dropAnswer() {
 // answer places a part of the answer to the first read that is not answered.
 func (r *receiver) answer(e *entry) error {
 	qp := r.c.qp
-	qp.mu.Lock()
-	var s *sendRequest
+	qp.Initiator.Lock()
+	var s *softrdma.WorkRequest
 	if qp.reads.Len() > 0 {
 		s = *qp.reads.At(qp.reads.Head)
 	}
-	qp.mu.Unlock()
-	if s == nil || int(e.total) != s.length-r.read {
+	qp.Initiator.Unlock()
+	if s == nil || int(e.total) != s.Length-r.read {
 		return protocolError()
 	}
 	a, b := r.in.payload(e)
-	if !r.scatter(s.pieces, r.read, a) || !r.scatter(s.pieces, r.read+len(a), b) {
+	if !r.scatter(s.Pieces, r.read, a) || !r.scatter(s.Pieces, r.read+len(a), b) {
 		return errSinkClosed()
 	}
 	r.read += int(e.length)
@@ -186,10 +178,10 @@ func (r *receiver) answer(e *entry) error {
 		return nil
 	}
 	r.read = 0
-	qp.mu.Lock()
-	s.pending = false
+	qp.Initiator.Lock()
+	s.Pending = false
 	qp.reads.Head++
-	qp.mu.Unlock()
+	qp.Initiator.Unlock()
 	r.c.tx.kick.Store(true)
 	return nil
 }

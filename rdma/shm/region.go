@@ -34,7 +34,7 @@ var (
 func (a *adapter) RegisterMemory(ctx context.Context, buf []byte, access rdma.Access) (rdma.MemoryRegion, error) {
 	m, off := a.memoryOf(buf)
 	if m == nil {
-		return a.dom.RegisterMemory(ctx, buf, access, nil)
+		return a.Domain.RegisterMemory(ctx, buf, access, nil)
 	}
 	if access.Has(rdma.AccessRemoteWrite) || access.Has(rdma.AccessRemoteRead) {
 		if err := m.populate(); err != nil {
@@ -43,7 +43,7 @@ func (a *adapter) RegisterMemory(ctx context.Context, buf []byte, access rdma.Ac
 	}
 	b := &backing{mem: m, off: off, size: len(buf)}
 	m.enter(b)
-	r, err := a.dom.RegisterMemory(ctx, buf, access, b)
+	r, err := a.Domain.RegisterMemory(ctx, buf, access, b)
 	if err != nil {
 		m.leave(b)
 	}

@@ -254,7 +254,7 @@ func (r *rest) lieDown() bool {
 // getUp says that it sleeps no more. Unless others wait whom nobody would wake, it
 // comes back soon, and its peer need not be told, which wakes once for each sleep.
 func (r *rest) getUp() {
-	others := r.c.qp.queues.Receive.Sleepers() + r.c.qp.queues.Initiator.Sleepers()
+	others := r.c.qp.Sleepers()
 	r.napping.Store(false)
 	if others == 0 && r.attended.Load() && r.armed.Load() {
 		return

@@ -91,7 +91,7 @@ func (r *receiver) letGo() {
 	}
 	if r.locked {
 		r.locked = false
-		r.c.qp.recv.Unlock()
+		r.c.qp.Receives.Unlock()
 	}
 }
 
@@ -109,9 +109,9 @@ func (r *receiver) push() {
 		return
 	}
 	if r.results = false; r.locked {
-		r.handed += r.c.qp.recv.PushToLocked(&r.to)
+		r.handed += r.c.qp.Receives.PushToLocked(&r.to)
 	} else {
-		r.c.qp.recv.Push()
+		r.c.qp.Receives.Push()
 	}
 }
 
@@ -175,7 +175,7 @@ func (r *receiver) place(e *entry) error {
 
 // find finds the memory that the peer names.
 func (r *receiver) find(e *entry, right rdma.Access) (softrdma.Lease, []byte, softrdma.Refusal) {
-	return r.c.qp.windows.Resolve(e.token, e.addr, uint64(e.total), right)
+	return r.c.qp.Initiator.Windows.Resolve(e.token, e.addr, uint64(e.total), right)
 }
 
 // begin takes a receive for a message, or for the value that comes with a write. If
@@ -183,7 +183,7 @@ func (r *receiver) find(e *entry, right rdma.Access) (softrdma.Lease, []byte, so
 //
 // Source: [ND §6.5], [OP-86]
 func (r *receiver) begin() error {
-	recv := &r.c.qp.recv
+	recv := &r.c.qp.Receives
 	recv.Lock()
 	defer recv.Unlock()
 	return r.beginLocked(recv)
@@ -193,7 +193,7 @@ func (r *receiver) beginLocked(recv *softrdma.ReceiveQueue) error {
 	if recv.CurrentLocked() != nil {
 		return protocolError()
 	}
-	if r.c.qp.queues.Shared != nil {
+	if r.c.qp.Queues.Shared != nil {
 		r.stalled.Store(true) // before anybody can say that there is one
 	}
 	_, status := recv.BeginLocked()
@@ -201,7 +201,7 @@ func (r *receiver) beginLocked(recv *softrdma.ReceiveQueue) error {
 	case rdma.StatusPending:
 		return errStalled
 	case rdma.StatusSuccess:
-		if r.c.qp.queues.Shared != nil {
+		if r.c.qp.Queues.Shared != nil {
 			r.stalled.Store(false)
 		}
 		return nil
@@ -210,7 +210,7 @@ func (r *receiver) beginLocked(recv *softrdma.ReceiveQueue) error {
 }
 
 func (r *receiver) deliver(with *rdma.Result) {
-	recv := &r.c.qp.recv
+	recv := &r.c.qp.Receives
 	recv.Lock()
 	defer recv.Unlock()
 	recv.FinishLocked(with)
@@ -220,7 +220,7 @@ func (r *receiver) deliver(with *rdma.Result) {
 // message places a part of a message in the first receive. The lock of the receives is
 // held from then on, until letGo.
 func (r *receiver) message(e *entry) error {
-	recv := &r.c.qp.recv
+	recv := &r.c.qp.Receives
 	if !r.locked {
 		recv.Lock()
 		r.locked = true

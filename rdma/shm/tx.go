@@ -26,10 +26,10 @@ type sender struct {
 	reader  fileReader
 	run     fileRun
 	lone    lone
-	attempt sendRequest      // of a write that does not wait
-	current *sendRequest     // whose data putFn puts
-	held    *softrdma.Region // that it holds a reference to
-	kept    *softrdma.Region // that messages which are staged come from, with a reference; guarded by queuePair.mu
+	attempt softrdma.WorkRequest  // of a write that does not wait
+	current *softrdma.WorkRequest // whose data putFn puts
+	held    *softrdma.Region      // that it holds a reference to
+	kept    *softrdma.Region      // that messages which are staged come from, with a reference; guarded by queuePair.mu
 
 	slow  bool                   // putFn may wait for a file
 	putFn func(dst []byte) error // puts the data of current into the peer's memory
@@ -118,26 +118,25 @@ func (t *sender) pump(slow bool, most int) {
 // to take, and nobody would come again.
 func (t *sender) yield() {
 	t.push()
-	t.c.qp.releaseBaton()
+	t.c.qp.releaseSending()
 	t.kick.Store(true)
 	t.c.nudge()
 }
 
 // next is what is to be done next: the first request that is not done, or the
 // answer to a read of the peer. If there is neither, the baton is given back.
-func (t *sender) next() (*sendRequest, *answer) {
+func (t *sender) next() (*softrdma.WorkRequest, *answer) {
 	qp := t.c.qp
 	for {
-		qp.mu.Lock()
-		t.results = qp.settleLocked(t.results, softrdma.MaxResults)
+		qp.Initiator.Lock()
+		t.results = qp.Initiator.SettleLocked(t.results, softrdma.MaxResults)
 		s, a, cancel := t.pickLocked()
 		if s == nil && a == nil && len(t.results) == 0 {
-			qp.writing = false
-			qp.idle.Broadcast()
-			qp.mu.Unlock()
+			qp.Initiator.ReleaseSendingLocked()
+			qp.Initiator.Unlock()
 			return nil, nil
 		}
-		qp.mu.Unlock()
+		qp.Initiator.Unlock()
 		switch {
 		case cancel:
 			t.complete(s, rdma.StatusCanceled)
@@ -151,17 +150,17 @@ func (t *sender) next() (*sendRequest, *answer) {
 
 // pickLocked chooses between a request, which may have to be canceled, and an
 // answer.
-func (t *sender) pickLocked() (s *sendRequest, a *answer, cancel bool) {
+func (t *sender) pickLocked() (s *softrdma.WorkRequest, a *answer, cancel bool) {
 	qp := t.c.qp
 	if t.c.ending.Load() != nil {
 		return nil, nil, false
 	}
-	if qp.next != qp.sends.Tail {
-		s = qp.sends.At(qp.next)
-		if qp.next < qp.cancel && s.sent == 0 {
+	if qp.Initiator.Next != qp.Initiator.Requests.Tail {
+		s = qp.Initiator.Requests.At(qp.Initiator.Next)
+		if qp.Initiator.Next < qp.Initiator.Cancel && s.Sent == 0 {
 			return s, nil, true
 		}
-		if t.heldLocked(s) {
+		if s.Fenced(qp.reads.Len(), t.c.limits.Outbound) {
 			s = nil
 		}
 	}
@@ -173,18 +172,18 @@ func (t *sender) pickLocked() (s *sendRequest, a *answer, cancel bool) {
 }
 
 // complete ends the request in progress.
-func (t *sender) complete(s *sendRequest, status rdma.Status) {
+func (t *sender) complete(s *softrdma.WorkRequest, status rdma.Status) {
 	qp := t.c.qp
 	t.piece, t.within = 0, 0
-	qp.mu.Lock()
-	s.status = status
-	qp.next++
-	qp.mu.Unlock()
+	qp.Initiator.Lock()
+	s.Status = status
+	qp.Initiator.Next++
+	qp.Initiator.Unlock()
 }
 
 // push puts results in the completion queue.
 func (t *sender) push() {
-	t.c.qp.queues.Initiator.Push(t.results)
+	t.c.qp.Queues.Initiator.Push(t.results)
 	t.results = t.results[:0]
 }
 
@@ -205,7 +204,7 @@ func (t *sender) wait(need int) bool {
 	t.c.own.want.Store(1)
 	if !t.hasRoom() {
 		// From here on run finds the room, or the peer wakes it.
-		t.c.qp.releaseBaton()
+		t.c.qp.releaseSending()
 		return false
 	}
 	t.ready()
@@ -220,47 +219,47 @@ func (t *sender) ready() {
 
 // step does what it can of a request. need is the room that it waits for, or 0
 // when the request is done.
-func (t *sender) step(s *sendRequest) (need int, err error) {
-	if s.op == rdma.OpBind || s.op == rdma.OpInvalidate {
+func (t *sender) step(s *softrdma.WorkRequest) (need int, err error) {
+	if s.Op == rdma.OpBind || s.Op == rdma.OpInvalidate {
 		qp := t.c.qp
-		qp.mu.Lock()
-		defer qp.mu.Unlock()
-		qp.windows.CarryOutLocked(&s.work)
+		qp.Initiator.Lock()
+		defer qp.Initiator.Unlock()
+		qp.Initiator.Windows.CarryOutLocked(&s.Window)
 		return 0, nil
 	}
-	if s.op == rdma.OpSend && s.flags&rdma.FlagByReference != 0 && s.sent == 0 {
+	if s.Op == rdma.OpSend && s.Flags&rdma.FlagByReference != 0 && s.Sent == 0 {
 		if need, done, err := t.lend(s); done || need > 0 || err != nil {
 			return need, err
 		}
 	}
-	if s.op != rdma.OpSend && s.sent == 0 && s.length > 0 {
+	if s.Op != rdma.OpSend && s.Sent == 0 && s.Length > 0 {
 		done, err := t.direct(s)
 		switch {
 		case err != nil:
 			return 0, err
-		case done && s.flags&rdma.FlagImmediate == 0:
+		case done && s.Flags&rdma.FlagImmediate == 0:
 			return 0, nil
 		case done:
-			s.sent = s.length // and the immediate data follows
-		case s.length > directWait && !t.out.clear() && t.c.targets.knows(uint32(s.remote.Token)):
+			s.Sent = s.Length // and the immediate data follows
+		case s.Length > directWait && !t.out.clear() && t.c.targets.knows(uint32(s.Remote.Token)):
 			return len(t.c.own.ring), nil
 		}
 	}
-	if s.op == rdma.OpRead {
+	if s.Op == rdma.OpRead {
 		return t.ask(s)
 	}
-	if s.op == rdma.OpWrite && s.length == 0 && s.flags&rdma.FlagImmediate == 0 {
+	if s.Op == rdma.OpWrite && s.Length == 0 && s.Flags&rdma.FlagImmediate == 0 {
 		return 0, nil
 	}
 	for {
-		n := min(s.length-s.sent, t.chunk)
+		n := min(s.Length-s.Sent, t.chunk)
 		if need, err := t.lacks(n); need > 0 || err != nil {
 			return need, err
 		}
 		if err := t.copyOut(s, n); err != nil {
 			return 0, err
 		}
-		if s.sent == s.length {
+		if s.Sent == s.Length {
 			return 0, nil
 		}
 	}
@@ -282,50 +281,50 @@ func (t *sender) lacksRoom(size int) (int, error) {
 }
 
 // copyOut puts the next n bytes of a request into the ring.
-func (t *sender) copyOut(s *sendRequest, n int) error {
-	piece, within, real := t.piece, t.within, s.real
+func (t *sender) copyOut(s *softrdma.WorkRequest, n int) error {
+	piece, within, real := t.piece, t.within, s.Real
 	a, b := t.out.payload(n)
 	err := t.fill(s, a)
 	if err == nil {
 		err = t.fill(s, b)
 	}
 	if err != nil {
-		t.piece, t.within, s.real = piece, within, real
+		t.piece, t.within, s.Real = piece, within, real
 		return err
 	}
-	e := entry{length: uint32(n), total: uint32(s.length - s.sent)}
-	if s.op == rdma.OpSend {
+	e := entry{length: uint32(n), total: uint32(s.Length - s.Sent)}
+	if s.Op == rdma.OpSend {
 		e.kind = entrySend
-		if s.sent == 0 {
+		if s.Sent == 0 {
 			e.flags |= entryFirst
 		}
-		if s.flags&rdma.FlagSolicitEvent != 0 {
+		if s.Flags&rdma.FlagSolicitEvent != 0 {
 			e.flags |= entrySolicited
 		}
 	} else {
-		e.kind, e.token, e.addr = entryWrite, uint32(s.remote.Token), s.remote.Addr+uint64(s.sent)
-		if s.flags&rdma.FlagImmediate != 0 && s.sent+n == s.length {
-			e.flags, e.immediate = entryImmediate, s.immediate
+		e.kind, e.token, e.addr = entryWrite, uint32(s.Remote.Token), s.Remote.Addr+uint64(s.Sent)
+		if s.Flags&rdma.FlagImmediate != 0 && s.Sent+n == s.Length {
+			e.flags, e.immediate = entryImmediate, s.Immediate
 		}
 	}
 	t.out.publish(&e)
-	s.sent += n
+	s.Sent += n
 	t.c.wake()
 	return nil
 }
 
 // direct copies a write into its place, or a read from there, if everything before
 // it has been placed.
-func (t *sender) direct(s *sendRequest) (bool, error) {
+func (t *sender) direct(s *softrdma.WorkRequest) (bool, error) {
 	if !t.out.clear() {
 		return false, nil
 	}
 	t.current = s
 	right, do := uint64(slotWrite), t.putFn
-	if s.op == rdma.OpRead {
+	if s.Op == rdma.OpRead {
 		right, do = slotRead, t.getFn
 	}
-	ok, err := t.c.reach(s.remote.Addr, uint32(s.remote.Token), s.length, right, do)
+	ok, err := t.c.reach(s.Remote.Addr, uint32(s.Remote.Token), s.Length, right, do)
 	t.current = nil
 	t.unhold()
 	return ok, err
@@ -336,12 +335,12 @@ func (t *sender) put(dst []byte) error {
 	s := t.current
 	fence := &t.c.targets.fence
 	switch {
-	case s.file != nil:
+	case s.File != nil:
 		return t.fill(s, dst)
-	case s.flags&rdma.FlagInline != 0:
-		softrdma.Place(dst, s.inline, fence)
+	case s.Flags&rdma.FlagInline != 0:
+		softrdma.Place(dst, s.Inline, fence)
 		return nil
-	case len(dst) <= 8 && len(s.pieces) > 1:
+	case len(dst) <= 8 && len(s.Pieces) > 1:
 		var word [8]byte
 		if err := t.fill(s, word[:len(dst)]); err != nil {
 			return err
@@ -349,8 +348,8 @@ func (t *sender) put(dst []byte) error {
 		softrdma.Place(dst, word[:len(dst)], fence)
 		return nil
 	}
-	for i := range s.pieces {
-		p := &s.pieces[i]
+	for i := range s.Pieces {
+		p := &s.Pieces[i]
 		if !t.hold(p.Region) {
 			return errRegionClosed
 		}
@@ -379,16 +378,16 @@ func (t *sender) unhold() {
 }
 
 // fill takes the next bytes of a request.
-func (t *sender) fill(s *sendRequest, dst []byte) error {
+func (t *sender) fill(s *softrdma.WorkRequest, dst []byte) error {
 	switch {
-	case s.file != nil:
+	case s.File != nil:
 		return t.readFile(s, dst)
-	case s.flags&rdma.FlagInline != 0:
-		t.within += copy(dst, s.inline[t.within:])
+	case s.Flags&rdma.FlagInline != 0:
+		t.within += copy(dst, s.Inline[t.within:])
 		return nil
 	}
 	for len(dst) > 0 {
-		p := &s.pieces[t.piece]
+		p := &s.Pieces[t.piece]
 		if !p.Region.Acquire() {
 			return errRegionClosed
 		}

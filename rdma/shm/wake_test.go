@@ -29,9 +29,9 @@ func TestEndWhileWaking(t *testing.T) {
 				woken++
 				r.nc.Close()
 				<-victim.conn.Done() // the end is under way
-				pair.mu.Lock()
-				defer pair.mu.Unlock()
-				if !pair.writing {
+				pair.Initiator.Lock()
+				defer pair.Initiator.Unlock()
+				if !pair.Initiator.Sending {
 					t.Error("nothing keeps the segments mapped while the peer is woken")
 				}
 			}

@@ -13,11 +13,11 @@ import (
 type Network interface {
 	// Info tells how long private data may be.
 	Info() rdma.AdapterInfo
-	// PairOf is a queue pair of this very adapter, or nil.
+	// PairOf returns qp as a Pair if it belongs to this adapter, else nil.
 	PairOf(qp rdma.QueuePair) Pair
-	// Kin tells whether other is of the same provider, so that each can take the
-	// requests that reach the other.
-	Kin(other Network) bool
+	// Provider returns the provider. Adapters of one provider can take requests that
+	// reach each other's listeners.
+	Provider() rdma.Provider
 	// Source checks an address to connect from, and completes it. Its error is
 	// that of the operation.
 	Source(ctx context.Context, op string, local rdma.Addr) (rdma.Addr, error)

@@ -210,7 +210,7 @@ func (l *Listener) startup(nc net.Conn) {
 func (l *Listener) ConnectionRequest(ctx context.Context, into rdma.Connector) error {
 	const op = "wait for a connection request"
 	c, ok := into.(*Connector)
-	if !ok || c == nil || !l.net.Kin(c.net) {
+	if !ok || c == nil || l.net.Provider() != c.net.Provider() {
 		return l.d.Error(op, "", rdma.StatusInvalidParameter, errors.New("connector of another provider"))
 	}
 	if err := l.expect(ctx, op, c); err != nil {

@@ -1,0 +1,124 @@
+package softrdma
+
+import (
+	"sync"
+
+	"lwio/rdma"
+)
+
+// QueuePair is the part of a queue pair that does not depend on the transport: its
+// configuration, state and queues. A provider's queue pair embeds it.
+//
+// The states follow each other in one direction; only PairReserved may become PairIdle
+// again:
+//
+//	PairIdle ─► PairReserved ─► PairConnected ─► PairDisconnected ─► PairClosed
+//
+// Source: [ND QueuePair]
+type QueuePair struct {
+	Domain    *Domain
+	Config    rdma.QueuePairConfig
+	Queues    Queues
+	Initiator InitiatorQueue
+	Receives  ReceiveQueue
+	State     PairState // guarded by the lock of Initiator
+
+	self Transport
+	once sync.Once // of Close
+}
+
+// Transport is a provider's queue pair.
+type Transport interface {
+	Driver
+	// Close is that of the QueuePair that it embeds.
+	Close() error
+	// Connection returns the connection, or nil if there never was one.
+	Connection() Conn
+	// EndAll completes all requests with StatusCanceled. The connection, if there was
+	// one, has ended.
+	EndAll()
+}
+
+// Init makes the queue pair self of the domain. resume is as with ReceiveQueue.Init.
+//
+// Errors: those of CheckPair; StatusInvalidHandle once the domain or a queue is closed.
+func (q *QueuePair) Init(d *Domain, cfg rdma.QueuePairConfig, self Transport, resume func()) error {
+	const op = "create queue pair"
+	queues, err := d.CheckPair(&cfg, op)
+	if err != nil {
+		return err
+	}
+	q.Domain, q.Config, q.Queues, q.self = d, cfg, queues, self
+	q.Initiator.Init(d, &cfg, queues.Initiator)
+	q.Receives.Init(d, &cfg, queues, resume)
+	if err := d.Add(QueuePairs, self, op); err != nil {
+		return err
+	}
+	if !queues.Attach(self) {
+		self.Close()
+		return d.Error(op, "", rdma.StatusInvalidHandle, nil)
+	}
+	return nil
+}
+
+// Of reports whether the queue pair belongs to d.
+func (q *QueuePair) Of(d *Domain) bool { return q.Domain == d }
+
+// Reserve takes an unconnected queue pair for a connector.
+func (q *QueuePair) Reserve(op string) error {
+	q.Initiator.Lock()
+	defer q.Initiator.Unlock()
+	return q.State.Reserve(q.Domain, op)
+}
+
+// Unreserve returns it as it was.
+func (q *QueuePair) Unreserve() {
+	q.Initiator.Lock()
+	defer q.Initiator.Unlock()
+	q.State.Unreserve()
+}
+
+// PostReceive queues receives.
+func (q *QueuePair) PostReceive(reqs []rdma.ReceiveRequest) (int, error) {
+	return q.Receives.Post(reqs)
+}
+
+// TrimIdle returns the pages of the posted receives to the system.
+func (q *QueuePair) TrimIdle() { q.Receives.TrimIdle() }
+
+// Sleepers returns the number of Wait calls that need the connection's own goroutine to
+// make progress.
+func (q *QueuePair) Sleepers() int {
+	n := q.Queues.Receive.Sleepers()
+	if q.Queues.Initiator != q.Queues.Receive {
+		n += q.Queues.Initiator.Sleepers()
+	}
+	return n
+}
+
+// Disconnected makes the queue pair refuse requests, and waits until no goroutine sends.
+func (q *QueuePair) Disconnected() {
+	q.Initiator.Lock()
+	defer q.Initiator.Unlock()
+	q.State = max(q.State, PairDisconnected)
+	q.Initiator.AwaitSendingLocked()
+}
+
+// Close disconnects, ends all requests and waits until their memory is no longer
+// touched.
+func (q *QueuePair) Close() error {
+	q.once.Do(func() {
+		q.Initiator.Lock()
+		q.State = PairClosed
+		q.Initiator.Unlock()
+		if c := q.self.Connection(); c != nil {
+			c.Disconnect()
+			<-c.Finished()
+		}
+		q.self.EndAll()
+		q.Receives.Close()
+		q.Queues.Detach(q.self)
+		q.Domain.Remove(QueuePairs, q.self)
+	})
+	return nil
+}
