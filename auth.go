@@ -44,7 +44,7 @@ func (c *conn) authenticate(ctx context.Context, a *handshake.Association, prev 
 		return err
 	}
 	defer c.leave()
-	room := make([]byte, wire.AuthServerRoom)
+	room := make([]byte, wire.AuthBufferSize)
 	mr, err := c.adapter.RegisterMemory(ctx, room, rdma.AccessRemoteWrite)
 	if err != nil {
 		return err

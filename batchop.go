@@ -228,18 +228,17 @@ func (o *op) prepare(ctx context.Context, cn *conn, s *slot) (err error) {
 // message makes h and data the next request of o. They are the caller's, and not made
 // anew for each: what is put together and copied at once costs more than all the rest.
 func (o *op) message(h *wire.Header, data *payload) {
-	*h, *data = wire.Header{}, payload{}
+	*data = payload{}
 	if o.same {
 		*h, data.copied = sameHeader(o.fid, o.off+int64(o.done), o.n), o.p[:min(o.n, len(o.p))]
 		return
 	}
-	h.Opcode, h.Fid, h.Length, h.Offset = wire.OpRead, o.fid, uint32(o.n), uint64(o.off+int64(o.done))
 	mr, at := o.mr, o.done
 	if o.to != nil {
 		mr, at = o.to.mr, o.at+o.done
 	}
 	if o.write {
-		h.Opcode = wire.OpWrite
+		*h = wire.NewWrite(o.fid, uint64(o.off+int64(o.done)), uint32(o.n))
 		if mr == nil || copies(len(o.p), o.to) {
 			data.copied = o.p[o.done:][:o.n]
 		} else {
@@ -251,7 +250,8 @@ func (o *op) message(h *wire.Header, data *payload) {
 		mr, at = o.on.landMR, o.s.landAt
 	}
 	to := mr.RemoteAddr()
-	h.DataVa, h.DataMh = to.Addr+uint64(at), uint32(to.Token)
+	*h = wire.NewRead(o.fid, uint64(o.off+int64(o.done)),
+		wire.RDMARegion{DataVa: to.Addr + uint64(at), DataMh: uint32(to.Token), Length: uint32(o.n)})
 }
 
 // answer notes what became of the request.

@@ -127,17 +127,12 @@ func (c *conn) postAs(s *slot, h *wire.Header, data payload, as slotState) error
 // Source: [OP-21], [OP-23], [OP-24], [OP-89], [OP-112]
 func (c *conn) queueLocked(s *slot, h *wire.Header, data *payload, as slotState, at int64) {
 	polled := c.polls(s)
-	h.Marker = wire.Marker
 	if polled {
 		at := c.statusAddr(s)
-		h.IosVa, h.IosMh = at.Addr, uint32(at.Token)
+		h.CompleteByWrite(at.Addr, uint32(at.Token))
 		s.block.Store(wire.PendingBlock().Uint64())
 	} else {
-		h.Flags |= wire.FlagInterrupt
-		h.Cookie, h.ImmediateCookie = s.cookie(), 0
-		if h.Opcode == wire.OpRead || h.Opcode == wire.OpVecRead {
-			h.ImmediateCookie = s.immediate() & c.immediates
-		}
+		h.CompleteBySend(s.cookie(), s.immediate()&c.immediates)
 	}
 	switch {
 	case h.Opcode == wire.OpAuth:
@@ -369,8 +364,7 @@ func statusError(status uint32) error {
 // Source: [LWIO §File Registration], [OP-54]
 func (c *conn) register(ctx context.Context, key [24]byte, options uint32) (uint16, error) {
 	params := wire.FIDParams{ResumeKey: key, SessionID: c.peer.sessionID, FlagsAndAttributes: options}
-	h := wire.Header{Opcode: wire.OpRegister, Length: wire.HeaderSize + wire.FIDParamsSize}
-	info, err := c.call(ctx, h, params.AppendTo(make([]byte, 0, wire.FIDParamsSize)))
+	info, err := c.call(ctx, wire.NewRegister(), params.AppendTo(make([]byte, 0, wire.FIDParamsSize)))
 	if err != nil {
 		return 0, err
 	}
@@ -399,5 +393,6 @@ func (c *conn) closeFid(fid uint16) {
 	}
 	s.kind = kindControl
 	// A failure to post has ended the connection, and the file id with it.
-	_ = c.postDetached(s, &wire.Header{Opcode: wire.OpClose, Length: wire.HeaderSize, Fid: fid})
+	h := wire.NewClose(fid)
+	_ = c.postDetached(s, &h)
 }

@@ -51,7 +51,7 @@ func (c *conn) postCancel(s *slot, w cancelWish) bool {
 		return false
 	}
 	c.counts.cancels.Add(1)
-	h := wire.NewCancel(s.cookie(), w.fid)
+	h := wire.NewCancel(w.fid)
 	h.SetPending(int(c.wanting.Load()))
 	c.queueLocked(s, &h, &payload{}, slotAbandoned, 0)
 	c.startPosting()

@@ -250,7 +250,8 @@ func (k *credits) sendLocked(c *conn, s *slot) bool {
 	k.left--
 	s.kind, s.own = k.kind, false
 	// A failure to post has ended the connection.
-	_ = c.postDetached(s, &wire.Header{Opcode: wire.OpCredit, Length: wire.HeaderSize, Offset: wire.CreditOffset(n)})
+	h := wire.NewCredit(n)
+	_ = c.postDetached(s, &h)
 	return true
 }
 

@@ -122,7 +122,7 @@ func testWhatAuthLends(t *testing.T, on string) {
 	s.handle = func(c *rawConn, h wire.Header, _ []byte) bool {
 		switch h.Opcode {
 		case wire.OpAuth:
-			if r := provider.of(h); r.size != wire.AuthServerRoom || r.access != rdma.AccessRemoteWrite {
+			if r := provider.of(h); r.size != wire.AuthBufferSize || r.access != rdma.AccessRemoteWrite {
 				t.Errorf("AUTH lends %+v", r)
 			}
 			asked <- h

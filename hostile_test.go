@@ -61,7 +61,7 @@ func testAuthRefusals(t *testing.T, on string) {
 		{"sequence not increased", params(func(p *wire.AuthParams) { p.BaseSequence = 0 }), ErrProtocol, "sequence"},
 		{"no window", params(func(p *wire.AuthParams) { p.MaxRdmaWindowSize = 0 }), ErrProtocol, ""},
 		{"no room for writes", params(func(p *wire.AuthParams) { p.MaxRecvBufferSize = 0 }), ErrProtocol, ""},
-		{"more than the buffer", signed(func(b []byte) []byte { return append(b, make([]byte, wire.AuthServerRoom)...) }), net.ErrClosed, ""},
+		{"more than the buffer", signed(func(b []byte) []byte { return append(b, make([]byte, wire.AuthBufferSize)...) }), net.ErrClosed, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := newRawServer(t, on, newFakeShare())
@@ -85,7 +85,8 @@ func testAuthRefusals(t *testing.T, on string) {
 // optionsOf gives the places of the options in AUTH parameters, by code.
 func optionsOf(b []byte) map[byte]int {
 	at := map[byte]int{}
-	for i := wire.AuthFixedSize; b[i] != 0; i += 2 + int(b[i+1]) {
+	const fixedSize = 30 // of AUTH_PARAMS before its options
+	for i := fixedSize; b[i] != 0; i += 2 + int(b[i+1]) {
 		at[b[i]] = i
 	}
 	return at
@@ -362,7 +363,7 @@ func testCreditTransactions(t *testing.T, on string) {
 			if uint32(h.Offset) != 0 || h.Length != wire.HeaderSize {
 				t.Errorf("%+v", h)
 			}
-			numbers = append(numbers, wire.CreditCount(h.Offset))
+			numbers = append(numbers, h.CreditCount())
 		}
 		return numbers
 	}

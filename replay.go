@@ -251,7 +251,7 @@ func (d *debt) gathered() (segs [][]byte) {
 // sendAgain sends a write in slot s that was sent before; at is where its data is in l,
 // unless it is copied. After an error the slot is not the caller's any more.
 func (c *conn) sendAgain(s *slot, fid uint16, o *owedWrite, l *lender, at *cursor) error {
-	h := wire.Header{Opcode: wire.OpWrite, Fid: fid, Length: uint32(o.n), Offset: uint64(o.off)}
+	h := wire.NewWrite(fid, uint64(o.off), uint32(o.n))
 	var data payload
 	n, most := o.n, c.peer.maxWrite
 	switch {

@@ -126,10 +126,8 @@ func (c *conn) readWhole(ctx context.Context, r reading, p []byte) (int, error) 
 // postRead sends a READ of n bytes that lands at to.
 func (c *conn) postRead(s *slot, fid uint16, off int64, n int, to rdma.RemoteAddr) error {
 	s.kind, s.want = kindRead, uint32(n)
-	return c.post(s, &wire.Header{
-		Opcode: wire.OpRead, Fid: fid, Length: uint32(n), Offset: uint64(off),
-		DataVa: to.Addr, DataMh: uint32(to.Token),
-	}, payload{})
+	h := wire.NewRead(fid, uint64(off), wire.RDMARegion{DataVa: to.Addr, DataMh: uint32(to.Token), Length: uint32(n)})
+	return c.post(s, &h, payload{})
 }
 
 // readResult is what an answer to a READ says.
@@ -335,7 +333,7 @@ func (w *writing) fill(ctx context.Context) error {
 		}
 		n := min(w.total-w.next, w.c.peer.maxWrite)
 		data := payload{region: w.mr, offset: w.at + w.next, length: n}
-		h := wire.Header{Opcode: wire.OpWrite, Fid: w.fid, Length: uint32(n), Offset: uint64(w.off + int64(w.next))}
+		h := wire.NewWrite(w.fid, uint64(w.off+int64(w.next)), uint32(n))
 		switch {
 		case w.vec != nil:
 			data = payload{}

@@ -150,7 +150,7 @@ func (h smbHandle) resumeKey(ctx context.Context) (key [24]byte, lwio bool, err 
 	if err != nil {
 		return key, false, bare(err)
 	}
-	k, err := wire.DecodeResumeKey(b, false)
+	k, err := wire.DecodeResumeKey(b)
 	if err != nil {
 		return key, false, protocolError("%v", err)
 	}

@@ -114,8 +114,7 @@ func (c *conn) readVec(ctx context.Context, fid uint16, segs [][]byte, page int,
 			}
 			body, n := l.regions(s, &at, most, page)
 			s.kind, s.want, s.lent = kindRead, uint32(n), l.buffer
-			h := wire.Header{Opcode: wire.OpVecRead, Fid: fid, Length: uint32(n), Offset: uint64(off + int64(next)),
-				NumPages: uint16(len(body) / wire.RDMARegionSize), PageSize: uint16(page)}
+			h := wire.NewVecRead(fid, uint64(off+int64(next)), uint32(n), uint16(len(body)/wire.RDMARegionSize), uint16(page))
 			if err = c.post(s, &h, payload{copied: body}); err != nil {
 				break
 			}

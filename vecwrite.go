@@ -45,5 +45,5 @@ func (l *lender) gather(sges []rdma.SGE, at *cursor, most int) ([]rdma.SGE, int)
 
 // vecHeader is the header of a VEC_WRITE of n bytes.
 func vecHeader(fid uint16, off int64, n int) wire.Header {
-	return wire.NewVecWrite(fid, uint64(off), uint32(n), protocolPage, wire.Completion{Polling: true})
+	return wire.NewVecWrite(fid, uint64(off), uint32(n), protocolPage)
 }

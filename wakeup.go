@@ -37,14 +37,13 @@ func (c *conn) armForOthers() {
 // postWakeUp sends INTERRUPT in the slot that is kept for it.
 func (c *conn) postWakeUp(s *slot) bool {
 	s.kind, s.own, s.want = kindWakeUp, true, 0
-	h := wire.NewInterrupt(s.cookie(), 0)
 	c.sendMu.Lock()
 	pending := c.sent.Load() - c.seen.Load()
 	if pending <= 0 || c.isDown() {
 		c.sendMu.Unlock()
 		return false
 	}
-	h.SetPending(int(pending))
+	h := wire.NewInterrupt(int(pending))
 	c.queueLocked(s, &h, &payload{}, slotAbandoned, 0)
 	c.startPosting()
 	return true

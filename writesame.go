@@ -120,7 +120,7 @@ func (c *conn) writeSame(ctx context.Context, fid uint16, page []byte, off int64
 
 // sameHeader is the header of a collapsed VEC_WRITE of n bytes.
 func sameHeader(fid uint16, off int64, n int) wire.Header {
-	return wire.NewCollapse(fid, uint64(off), uint32(n), protocolPage, wire.Completion{Polling: true})
+	return wire.NewCollapse(fid, uint64(off), uint32(n), protocolPage)
 }
 
 // maxSame is the most that a collapsed write may have: whole pages, so that the next one

@@ -127,7 +127,7 @@ func checkClient(p *wire.AuthParams) error {
 	if err := p.CheckClient(); err != nil {
 		return err
 	}
-	if p.MaxRdmaWindowSize < wire.AuthServerRoom {
+	if p.MaxRdmaWindowSize < wire.AuthBufferSize {
 		return fmt.Errorf("RDMA writes of at most %d bytes", p.MaxRdmaWindowSize)
 	}
 	return nil

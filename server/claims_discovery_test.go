@@ -78,7 +78,7 @@ func testClaim08(t *testing.T, on string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	key, err := wire.DecodeResumeKey(raw, false)
+	key, err := wire.DecodeResumeKey(raw)
 	if err != nil || key.Key == [24]byte{} || key.Context != `\\here\pipe\lwio` {
 		t.Fatalf("the resume key is %+v, %v", key, err)
 	}

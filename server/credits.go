@@ -246,7 +246,7 @@ func (c *conn) announced() {
 //
 // Source: [LWIO §Credits] [OP-67] [OP-70] [OP-71] [OP-72] [OP-74a] [LWIO claim 24]
 func (c *conn) credit(o *op) error {
-	n := int(wire.CreditCount(o.h.Offset))
+	n := int(o.h.CreditCount())
 	given, err := c.credits.answer(n)
 	if err != nil {
 		return err

@@ -70,9 +70,7 @@ func (c *rawClient) wantDelta(n int) {
 
 // creditMessage is a CREDIT.
 func creditMessage(n int32) wire.Header {
-	h := controlHeader(wire.OpCredit, 0)
-	h.Offset = wire.CreditOffset(n)
-	return h
+	return wire.NewCredit(n)
 }
 
 // A client that has more requests than credits gets more; it says what it has no

@@ -53,9 +53,9 @@ func (c *rawClient) life(n *negotiated, o *vfs.Open, data []byte) (written, whol
 		silent bool
 	}{
 		{c.readHeader(fid, 0, 100, 0), nil, false},
-		{wire.NewVecRead(fid, 0, 512, 1, 512, wire.Completion{Cookie: 7}), region.AppendTo(nil), false},
+		{by(wire.NewVecRead(fid, 0, 512, 1, 512), completion{Cookie: 7}), region.AppendTo(nil), false},
 		{polled, nil, true},
-		{wire.NewInterrupt(0, 1), nil, false},
+		{wire.NewInterrupt(1), nil, false},
 		{controlHeader(wire.OpCancel, fid), nil, false},
 		{controlHeader(wire.OpClose, fid), nil, false},
 	} {

@@ -37,7 +37,7 @@ func testIgnoredFields(t *testing.T, on string) {
 	}
 	fid := uint16(s.Information)
 	// The open is buffered, whatever the client says of it.
-	c.want(ntstatus.InvalidParameter, 0, wire.NewCollapse(fid, 0, 8192, 4096, wire.Completion{Cookie: 1}), content(4096))
+	c.want(ntstatus.InvalidParameter, 0, by(wire.NewCollapse(fid, 0, 8192, 4096), completion{Cookie: 1}), content(4096))
 	c.want(ntstatus.Success, 4096, writeHeader(fid, 0, 4096), content(4096)) // more than MaxSendBufferSize
 	msg := c.readHeader(fid, 0, 5000, 0)
 	msg.Cookie, msg.Tid, msg.Sequence, msg.Marker, msg.Flags = 5, 0xDEADBEEF, 0x7777, 0, msg.Flags|wire.FlagControl

@@ -47,7 +47,7 @@ func testEndToEnd(t *testing.T, on string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	key, err := wire.DecodeResumeKey(raw, false)
+	key, err := wire.DecodeResumeKey(raw)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +60,7 @@ func testEndToEnd(t *testing.T, on string) {
 	c := v.connect(n)
 	c.auth(n, authOptions{})
 	params := wire.FIDParams{ResumeKey: key.Key, SessionID: c.sessionID}
-	answer := c.call(wire.NewRegister(0), params.AppendTo(nil))
+	answer := c.call(wire.NewRegister(), params.AppendTo(nil))
 	if answer.Status != 0 {
 		t.Fatalf("REGISTER: %v", ntstatus.Status(answer.Status))
 	}
@@ -81,7 +81,7 @@ func testEndToEnd(t *testing.T, on string) {
 	stranger := v.connect(theirs)
 	stranger.auth(theirs, authOptions{})
 	params.SessionID = stranger.sessionID
-	stranger.want(ntstatus.ObjectNameNotFound, 0, wire.NewRegister(0), params.AppendTo(nil))
+	stranger.want(ntstatus.ObjectNameNotFound, 0, wire.NewRegister(), params.AppendTo(nil))
 
 	if err := f.Close(ctx); err != nil {
 		t.Error(err)
@@ -210,7 +210,7 @@ func TestEndToEndWithoutLWIO(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if key, err := wire.DecodeResumeKey(raw, false); err != nil || key.Context != "" {
+	if key, err := wire.DecodeResumeKey(raw); err != nil || key.Context != "" {
 		t.Errorf("context %q, %v", key.Context, err)
 	}
 	ipc, err := sess.TreeConnect(ctx, "IPC$")

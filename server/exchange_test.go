@@ -203,10 +203,7 @@ func testPolled(t *testing.T, on string) {
 		// is in order.
 		c.want(ntstatus.FileClosed, 0, controlHeader(wire.OpCancel, 0), nil)
 		for {
-			b, err := wire.DecodeIOStatusBlock(word)
-			if err != nil {
-				t.Fatal(err)
-			}
+			b := statusBlock(word)
 			if !b.Pending() {
 				return b
 			}
@@ -223,7 +220,7 @@ func testPolled(t *testing.T, on string) {
 		t.Errorf("WRITE: %+v", b)
 	}
 	unbuffered := c.register(v.open("a", vfs.WriteData, vfs.NoIntermediateBuffering, v.sess))
-	collapse := wire.NewCollapse(unbuffered, 5, 10_000, 4096, wire.Completion{Polling: true})
+	collapse := by(wire.NewCollapse(unbuffered, 5, 10_000, 4096), completion{Polling: true})
 	if b := poll(collapse, data[:4096]); b.Status != 0 || b.Information != 10_000 {
 		t.Errorf("VEC_WRITE, collapsed: %+v", b)
 	}
@@ -264,7 +261,7 @@ func testVecRead(t *testing.T, on string) {
 		return b
 	}
 	vec := func(fid uint16, offset uint64, length, count, page int) wire.Header {
-		h := wire.NewVecRead(fid, offset, uint32(length), uint16(count), uint16(page), wire.Completion{Cookie: 5})
+		h := by(wire.NewVecRead(fid, offset, uint32(length), uint16(count), uint16(page)), completion{Cookie: 5})
 		h.Cookie = 0
 		h.DataVa = 0xDEAD // where nothing is
 		return h
@@ -312,7 +309,7 @@ func testVecReadOfManyRegions(t *testing.T, on string) {
 			DataVa: c.in.RemoteAddr().Addr + uint64(i*512), DataMh: uint32(c.in.RemoteAddr().Token), Length: 512,
 		}.AppendTo(body)
 	}
-	h := wire.NewVecRead(fid, 0, uint32(len(data)), 4096, 512, wire.Completion{Cookie: 9})
+	h := by(wire.NewVecRead(fid, 0, uint32(len(data)), 4096, 512), completion{Cookie: 9})
 	c.want(ntstatus.Success, uint32(len(data)), h, body)
 	if !bytes.Equal(c.in.Bytes()[:len(data)], data) {
 		t.Error("the data read differs")
@@ -329,13 +326,13 @@ func testVecWrite(t *testing.T, on string) {
 	v.file("a", nil).Close()
 	buffered := c.register(v.open("a", vfs.WriteData, 0, v.sess))
 	fid := c.register(v.open("a", vfs.WriteData, vfs.NoIntermediateBuffering, v.sess))
-	h := wire.NewVecWrite(buffered, 3, 6, 4096, wire.Completion{Cookie: 1})
+	h := by(wire.NewVecWrite(buffered, 3, 6, 4096), completion{Cookie: 1})
 	h.NumPages, h.PageSize = 999, 17 // mean nothing
 	c.want(ntstatus.Success, 6, h, []byte("gather"))
 
 	page := content(4096)
 	collapse := func(fid uint16, length uint32) wire.Header {
-		return wire.NewCollapse(fid, 9, length, 4096, wire.Completion{Cookie: 1})
+		return by(wire.NewCollapse(fid, 9, length, 4096), completion{Cookie: 1})
 	}
 	c.want(ntstatus.Success, 10_000, collapse(fid, 10_000), page)
 	got, err := os.ReadFile(filepath.Join(v.dir, "a"))
@@ -351,7 +348,7 @@ func testVecWrite(t *testing.T, on string) {
 	wrong := collapse(fid, 10_000)
 	wrong.NumPages++
 	c.want(ntstatus.InvalidParameter, 0, wrong, page)
-	other := wire.NewCollapse(fid, 9, 10_000, 8192, wire.Completion{Cookie: 1})
+	other := by(wire.NewCollapse(fid, 9, 10_000, 8192), completion{Cookie: 1})
 	c.want(ntstatus.InvalidParameter, 0, other, append(page, page...))
 	v.check(c)
 }

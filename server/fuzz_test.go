@@ -29,21 +29,21 @@ func FuzzDispatch(f *testing.F) {
 		}
 	}
 	one := func(h wire.Header, body ...byte) []byte { return append(h.AppendTo(nil), body...) }
-	poll := wire.Completion{Polling: true, IosVa: 8, IosMh: 9}
-	ask := wire.Completion{Cookie: 3, ImmediateCookie: 4}
+	poll := completion{Polling: true, IosVa: 8, IosMh: 9}
+	ask := completion{Cookie: 3, ImmediateCookie: 4}
 	region := wire.RDMARegion{DataVa: 1, DataMh: 2, Length: 4096}
-	add(one(wire.NewRead(1, 0, region, ask)), one(wire.NewRead(1, 50, region, poll)))
-	add(one(wire.NewWrite(1, 5, 3, ask), 1, 2, 3), one(wire.NewWrite(2, 5, 0, poll)))
-	add(one(wire.NewVecRead(1, 0, 4096, 1, 4096, ask), region.AppendTo(nil)...))
-	add(one(wire.NewCollapse(2, 0, 1000, 512, ask), make([]byte, 512)...))
-	add(one(wire.NewClose(4, 1)), one(wire.NewRead(1, 0, region, ask)), one(wire.NewCancel(5, 2)))
-	hungry := wire.NewRead(1, 0, region, ask)
+	add(one(by(wire.NewRead(1, 0, region), ask)), one(by(wire.NewRead(1, 50, region), poll)))
+	add(one(by(wire.NewWrite(1, 5, 3), ask), 1, 2, 3), one(by(wire.NewWrite(2, 5, 0), poll)))
+	add(one(by(wire.NewVecRead(1, 0, 4096, 1, 4096), ask), region.AppendTo(nil)...))
+	add(one(by(wire.NewCollapse(2, 0, 1000, 512), ask), make([]byte, 512)...))
+	add(one(by(wire.NewClose(1), completion{Cookie: 4})), one(by(wire.NewRead(1, 0, region), ask)), one(by(wire.NewCancel(2), completion{Cookie: 5})))
+	hungry := by(wire.NewRead(1, 0, region), ask)
 	hungry.SetPending(10)
-	add(one(hungry), one(wire.NewCredit(8, 2)), one(hungry))
-	add(one(hungry), one(hungry), one(wire.NewCredit(8, 0)), one(wire.NewCredit(8, 0)))
-	add(one(wire.NewInterrupt(6, 1)), one(wire.NewInterrupt(7, 255)), one(wire.NewRead(1, 0, region, poll)))
-	add(one(wire.NewCredit(8, -1)), one(wire.NewAuth(9, 67, region), make([]byte, 67)...))
-	add(one(wire.NewRegister(1), make([]byte, 36)...))
+	add(one(hungry), one(by(wire.NewCredit(2), completion{Cookie: 8})), one(hungry))
+	add(one(hungry), one(hungry), one(by(wire.NewCredit(0), completion{Cookie: 8})), one(by(wire.NewCredit(0), completion{Cookie: 8})))
+	add(one(by(wire.NewInterrupt(1), completion{Cookie: 6})), one(by(wire.NewInterrupt(255), completion{Cookie: 7})), one(by(wire.NewRead(1, 0, region), poll)))
+	add(one(by(wire.NewCredit(-1), completion{Cookie: 8})), one(by(wire.NewAuth(67, region), completion{Cookie: 9}), make([]byte, 67)...))
+	add(one(by(wire.NewRegister(), completion{Cookie: 1}), make([]byte, 36)...))
 	f.Fuzz(func(t *testing.T, in []byte) {
 		c, qp := newFuzzConn(t)
 		c.fabric.immediate = len(in)%2 != 0

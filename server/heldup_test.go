@@ -133,7 +133,7 @@ func TestSlowFileAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o.h = wire.NewRead(1, 0, wire.RDMARegion{Length: 8}, wire.Completion{Cookie: 1})
+	o.h = by(wire.NewRead(1, 0, wire.RDMARegion{Length: 8}), completion{Cookie: 1})
 	c.begin(o)
 	f := o.file
 	for _, x := range []*registeredFile{c.files.get(1), c.files.get(2)} {

@@ -299,7 +299,7 @@ func testViolations(t *testing.T, on string) {
 		{"WRITE of a Length above the limit", false, message(writeHeader(0, 0, 1<<31), 8192)},
 		{"WRITE above the limit", false, message(writeHeader(0, 0, 8193), 8193)},
 		{"VEC_READ without its regions", false, message(wire.Header{Opcode: wire.OpVecRead, Flags: 0x80, Length: 1, NumPages: 3, PageSize: 4096}, 32)},
-		{"collapsed VEC_WRITE of two pages", false, message(wire.NewCollapse(0, 0, 8192, 4096, wire.Completion{Cookie: 1}), 8192)},
+		{"collapsed VEC_WRITE of two pages", false, message(by(wire.NewCollapse(0, 0, 8192, 4096), completion{Cookie: 1}), 8192)},
 	} {
 		t.Run(r.name, func(t *testing.T) {
 			v.in(t)

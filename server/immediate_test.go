@@ -28,7 +28,7 @@ func testImmediateData(t *testing.T, on string) {
 		return body
 	}
 	vec := func(offset uint64, n uint16) wire.Header {
-		return wire.NewVecRead(fid, offset, uint32(n)*4096, n, 4096, wire.Completion{Cookie: 1, ImmediateCookie: 0xFFFF0001})
+		return by(wire.NewVecRead(fid, offset, uint32(n)*4096, n, 4096), completion{Cookie: 1, ImmediateCookie: 0xFFFF0001})
 	}
 	read := func(offset uint64, length int, immediate uint32) wire.Header {
 		h := c.readHeader(fid, offset, uint32(length), 0)

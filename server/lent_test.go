@@ -79,7 +79,7 @@ func testLent(t *testing.T, on string) {
 	}
 	to := c.in.RemoteAddr()
 	region := wire.RDMARegion{DataVa: to.Addr + 1<<20, DataMh: uint32(to.Token), Length: 4096}.AppendTo(nil)
-	c.lend(wire.NewVecRead(fid, 0, 4096, 1, 4096, wire.Completion{Cookie: 1}), nil, region)
+	c.lend(by(wire.NewVecRead(fid, 0, 4096, 1, 4096), completion{Cookie: 1}), nil, region)
 	if s := c.reply(); s.Status != 0 || s.Information != 4096 || !bytes.Equal(c.in.Bytes()[1<<20:][:4096], data[:4096]) {
 		t.Fatalf("a VEC_READ whose regions are lent: %v, information %d", ntstatus.Status(s.Status), s.Information)
 	}

@@ -38,7 +38,7 @@ func (s *stream) Poll(results []rdma.Result) (int, error) {
 // Source: [LWIO §Wakeup]
 func TestAnswerBehindOthers(t *testing.T) {
 	c, qp := newFuzzConn(t)
-	h := wire.NewRead(99, 0, wire.RDMARegion{Length: 8}, wire.Completion{Cookie: 3})
+	h := by(wire.NewRead(99, 0, wire.RDMARegion{Length: 8}), completion{Cookie: 3})
 	h.SetPending(c.credits.grant)
 	slot := qp.slots[0]
 	qp.slots, qp.arrived = qp.slots[1:], 1

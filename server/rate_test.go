@@ -61,7 +61,7 @@ func testRateOfBytesHoldsNoClose(t *testing.T, on string) {
 	for at := uint64(0); at < size; at += 4096 {
 		body = wire.RDMARegion{DataVa: c.in.RemoteAddr().Addr + at, DataMh: uint32(c.in.RemoteAddr().Token), Length: 4096}.AppendTo(body)
 	}
-	read := c.send(wire.NewVecRead(fid, 0, size, size/4096, 4096, wire.Completion{Cookie: 5}), body)
+	read := c.send(by(wire.NewVecRead(fid, 0, size, size/4096, 4096), completion{Cookie: 5}), body)
 	eventually(t, "the first part is being read", func() bool { return b.waiting() == 1 })
 	greedy.pace.Take(0, 1<<50)
 	for range 3 {

@@ -57,10 +57,10 @@ func (q *filePair) PostReceive(reqs []rdma.ReceiveRequest) (int, error) {
 // Source: [LWIO §I/O Processing] [OP-66b]
 func TestAnswerDirect(t *testing.T) {
 	errGone := errors.New("gone")
-	toBlock := wire.Completion{Polling: true, IosVa: 8}
-	toCookie := wire.Completion{Cookie: 3}
+	toBlock := completion{Polling: true, IosVa: 8}
+	toCookie := completion{Cookie: 3}
 	for name, tt := range map[string]struct {
-		how   wire.Completion
+		how   completion
 		takes int
 		err   error
 		posts [][]rdma.Op
@@ -84,7 +84,7 @@ func TestAnswerDirect(t *testing.T) {
 			defer file.Close()
 			f := c.files.get(1)
 			f.source = plainFile{file}
-			h := wire.NewRead(1, 100, wire.RDMARegion{Length: 500}, tt.how)
+			h := by(wire.NewRead(1, 100, wire.RDMARegion{Length: 500}), tt.how)
 			if !q.receive(c, h.AppendTo(nil)) {
 				t.Fatal("the message is refused")
 			}

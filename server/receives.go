@@ -39,7 +39,7 @@ func newLayout(l *Limits, info rdma.AdapterInfo) layout {
 	y.most = y.receives + y.depth + 1
 	y.answers = wholePages(y.receives * wire.HeaderSize)
 	y.auth = y.answers + y.most*wire.StatusResponseSize
-	y.data = wholePages(y.auth + wire.AuthServerRoom)
+	y.data = wholePages(y.auth + wire.AuthBufferSize)
 	y.total = y.data + y.receives*y.dataSize
 	return y
 }
@@ -109,7 +109,7 @@ func (b *receiveBuffers) answer(index uint32) (place []byte, offset int) {
 // authAnswer returns the place of the parameters that answer AUTH, empty.
 func (b *receiveBuffers) authAnswer() []byte {
 	at := b.layout.auth
-	return b.mem[at : at : at+wire.AuthServerRoom]
+	return b.mem[at : at : at+wire.AuthBufferSize]
 }
 
 // post posts the receives of n spare slots.

@@ -33,7 +33,7 @@ func TestRateAndResultsOfOneBatch(t *testing.T) {
 	c.auth.pace.Take(1<<20, 0)
 	errSeen := errors.New("seen")
 	c.loop.cq = idleQueue{notify: func() { c.cut(errSeen) }}
-	h := wire.NewInterrupt(1, 1)
+	h := by(wire.NewInterrupt(1), completion{Cookie: 1})
 	copy(c.receives.mem, h.AppendTo(nil))
 	message := func(slot uint64) rdma.Result {
 		return rdma.Result{Op: rdma.OpReceive, ID: slot, Bytes: wire.HeaderSize}

@@ -59,8 +59,8 @@ func testAuthOptions(t *testing.T, on string) {
 			n := v.negotiate(v.sess)
 			c := v.connect(n)
 			msg, _ := c.authMessage(n, authOptions{unkeyed: true})
-			params := append(append([]byte{}, msg[wire.HeaderSize:wire.HeaderSize+wire.AuthFixedSize]...), x.option...)
-			params = append(params, msg[wire.HeaderSize+wire.AuthFixedSize:]...)
+			params := append(append([]byte{}, msg[wire.HeaderSize:wire.HeaderSize+authFixedSize]...), x.option...)
+			params = append(params, msg[wire.HeaderSize+authFixedSize:]...)
 			if err := wire.SignMD5(params); err != nil && !x.denied {
 				t.Fatal(err)
 			}
@@ -110,7 +110,7 @@ func testImpossibleInterrupts(t *testing.T, on string) {
 		c.send(h, nil)
 	}
 	for _, count := range []int{0, 1} {
-		armed := c.send(wire.NewInterrupt(0, count), nil)
+		armed := c.send(wire.NewInterrupt(count), nil)
 		c.want(ntstatus.FileClosed, 0, controlHeader(wire.OpCancel, 0xFFFF), nil) // and no answer before this
 		b.open()
 		if s := c.reply(); s.Cookie != armed || s.Status != 0 {

@@ -39,7 +39,7 @@ func testWindowOfTheClient(t *testing.T, on string) {
 		for i := range 100 {
 			body = wire.RDMARegion{DataVa: to.Addr + uint64(i)*4096, DataMh: uint32(to.Token), Length: 4096}.AppendTo(body)
 		}
-		c.want(ntstatus.Success, 100*4096, wire.NewVecRead(fid, 9, 100*4096, 100, 4096, wire.Completion{Cookie: 1}), body)
+		c.want(ntstatus.Success, 100*4096, by(wire.NewVecRead(fid, 9, 100*4096, 100, 4096), completion{Cookie: 1}), body)
 		if !bytes.Equal(c.in.Bytes()[:100*4096], data[9:][:100*4096]) {
 			t.Errorf("window %d: the data of a vectored read differs", window)
 		}
@@ -75,7 +75,7 @@ func testPagesOfTheClient(t *testing.T, on string) {
 		fid := c.register(v.open("a", vfs.WriteData, vfs.NoIntermediateBuffering, v.sess))
 		data := content(int(page))
 		length := 3*uint32(page) + 17
-		c.want(ntstatus.Success, length, wire.NewCollapse(fid, 1, length, page, wire.Completion{Cookie: 1}), data)
+		c.want(ntstatus.Success, length, by(wire.NewCollapse(fid, 1, length, page), completion{Cookie: 1}), data)
 		got, err := os.ReadFile(filepath.Join(v.dir, "a"))
 		if want := append([]byte{0}, bytes.Repeat(data, 4)[:length]...); err != nil || !bytes.Equal(got, want) {
 			t.Errorf("pages of %d: the file differs, %v", page, err)
@@ -84,7 +84,7 @@ func testPagesOfTheClient(t *testing.T, on string) {
 		if other == page {
 			other = 2 * page
 		}
-		c.want(ntstatus.InvalidParameter, 0, wire.NewCollapse(fid, 1, 100, other, wire.Completion{Cookie: 1}), data[:100])
+		c.want(ntstatus.InvalidParameter, 0, by(wire.NewCollapse(fid, 1, 100, other), completion{Cookie: 1}), data[:100])
 		v.check(c)
 		c.connector.Close()
 	}

@@ -23,7 +23,7 @@ type Auth struct {
 
 // Auth makes the AUTH message that proves to the server that this side negotiated, with
 // the parameters p of this side, to which it adds the key and the signatures; p must not
-// change any more. The server's parameters are to arrive in room, wire.AuthServerRoom
+// change any more. The server's parameters are to arrive in room, wire.AuthBufferSize
 // bytes. allowMD5 says that a server may leave out the keyed signature.
 //
 // Errors: where there is no key for a keyed signature and one must be.
@@ -39,7 +39,8 @@ func (a *Association) Auth(cookie uint64, p *wire.AuthParams, room rdma.RemoteAd
 		rand.Read(p.Keyed.Nonce[:]) // never fails
 	}
 	body := p.AppendTo(nil)
-	h := wire.NewAuth(cookie, len(body), wire.RDMARegion{DataVa: room.Addr, DataMh: uint32(room.Token), Length: wire.AuthServerRoom})
+	h := wire.NewAuth(len(body), wire.RDMARegion{DataVa: room.Addr, DataMh: uint32(room.Token), Length: wire.AuthBufferSize})
+	h.CompleteBySend(cookie, 0)
 	if a.authKey != nil {
 		if err := wire.SignKeyed(body, a.authKey, wire.RoleClient, h.AppendTo(nil), nil); err != nil {
 			return nil, err

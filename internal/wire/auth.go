@@ -3,48 +3,48 @@ package wire
 import "math/bits"
 
 const (
-	// AuthServerRoom is the size of the buffer that a client lends for the server's
-	// parameters, and the most that a server writes, in bytes.
+	// AuthBufferSize is the size of the client's buffer for the server's parameters, and the
+	// most that a server writes, in bytes.
 	//
 	// Source: [OP-48]
-	AuthServerRoom = 512
-	// authExtra is what the server adds to the size of its parameters.
+	AuthBufferSize = 512
+	// authExtra is added to the size of the server's parameters in its answer.
 	authExtra = 8
 	// Page sizes that a peer may have, in bytes. [OP-28]
 	minPageSize, maxPageSize = 512, 32768
 )
 
-// NewAuth is the header of an AUTH message with params bytes of AUTH_PARAMS; the
-// server's are written to target, of which at least AuthServerRoom bytes are lent.
+// NewAuth makes the header of an AUTH message with params bytes of AUTH_PARAMS. The server's
+// are written to target, which has AuthBufferSize bytes at least.
 //
 // Source: [LWIO §Connection Authentication], [LWIO claim 12], [OP-26], [OP-48]
-func NewAuth(cookie uint64, params int, target RDMARegion) Header {
-	h := control(OpAuth, cookie, HeaderSize+params)
+func NewAuth(params int, target RDMARegion) Header {
+	h := control(OpAuth, HeaderSize+params)
 	h.DataVa, h.DataMh = target.DataVa, target.DataMh
 	return h
 }
 
-// AuthInformation is what a server answers for n bytes of parameters: n plus 8.
+// AuthInformation is the Information of a server's answer to AUTH that wrote n bytes of
+// parameters: n plus 8.
 //
 // Source: [LWIO §Connection Authentication], [OP-47]
 func AuthInformation(n int) uint32 { return uint32(n) + authExtra }
 
-// AuthParamsLen is the number of bytes of parameters that a server's answer to
-// AUTH stands for.
+// AuthParamsLen is the number of bytes of parameters in a server's answer to AUTH.
 //
-// Errors: *Error, which ends the connection, for a number that cannot be.
+// Errors: *Error, which ends the connection, for an impossible number.
 //
 // Source: [LWIO §Connection Authentication], [OP-47], [OP-48]
 func AuthParamsLen(information uint32) (int, error) {
 	n := int64(information) - authExtra
-	if n < AuthFixedSize || n > AuthServerRoom {
-		return 0, cut(authParams, "the server says that it wrote %d bytes", n)
+	if n < authFixedSize || n > AuthBufferSize {
+		return 0, cut(authParams, "the server reports %d bytes", n)
 	}
 	return int(n), nil
 }
 
-// CheckClient is what a server demands of a client's parameters, besides the value
-// of the key and the signatures.
+// CheckClient checks a client's parameters for the server, all but the value of the key and
+// the signatures.
 //
 // Errors: *Error with ACCESS_DENIED, which ends the connection.
 //
@@ -56,8 +56,8 @@ func (p *AuthParams) CheckClient() error {
 	return p.check()
 }
 
-// CheckServer is what a client demands of a server's parameters, besides the value
-// of the key and the signatures. sent are the parameters that it sent itself.
+// CheckServer checks a server's parameters for the client, all but the value of the key and
+// the signatures. sent are the client's own parameters.
 //
 // Errors: *Error, which ends the connection.
 //
@@ -75,7 +75,7 @@ func (p *AuthParams) CheckServer(sent *AuthParams) error {
 	return p.check()
 }
 
-// check is what both sides demand.
+// check checks the parameters of either side.
 func (p *AuthParams) check() error {
 	switch {
 	case p.RevID != RevID:

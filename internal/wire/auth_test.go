@@ -24,7 +24,8 @@ func TestAuthGolden(t *testing.T) {
 	if len(b) != 115 {
 		t.Fatalf("%d bytes", len(b))
 	}
-	h := NewAuth(0x0123456789ABCDEF, len(body), target)
+	h := NewAuth(len(body), target)
+	h.CompleteBySend(0x0123456789ABCDEF, 9)
 	same(t, append(h.AppendTo(nil), body...), b)
 	want(t, h.Check(len(b), depicted), fine)
 }
@@ -32,7 +33,7 @@ func TestAuthGolden(t *testing.T) {
 // Source: [LWIO §Connection Authentication], [OP-27], [OP-92h], [OP-106]
 func TestAuthCheck(t *testing.T) {
 	length := func(n uint32) func(*Header) { return func(h *Header) { h.Length = n } }
-	runChecks(t, NewAuth(1, 67, target), []checkCase{
+	runChecks(t, NewAuth(67, target), []checkCase{
 		{"as it is", nil, 115, fine},
 		{"without options", length(79), 79, fine},
 		{"less than that", length(78), 78, ended},

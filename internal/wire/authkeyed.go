@@ -97,7 +97,7 @@ func keyedMAC(params, key []byte, role Role, header, peerNonce []byte) (mac []by
 	m := hmac.New(sha256.New, key)
 	m.Write([]byte{byte(role)})
 	m.Write(header)
-	m.Write(params[:AuthFixedSize])
+	m.Write(params[:authFixedSize])
 	at = keyed + 2 + nonceSize
 	for w := walkOptions(params); w.next(); {
 		switch w.code {

@@ -43,7 +43,8 @@ func TestSignKeyed(t *testing.T) {
 	unknown := row{"unknown", "f0 01 55"}
 	signed := golden(t, clientRows(keyRow, nonce, mac, signatureRow, unknown, endRow)...)
 	covered := golden(t, clientRows(keyRow, nonce, unknown, endRow)...)
-	h := NewAuth(5, len(signed), target)
+	h := NewAuth(len(signed), target)
+	h.CompleteBySend(5, 0)
 	header := h.AppendTo(nil)
 	peer := bytes.Repeat([]byte{9}, 16)
 	for _, c := range []struct {

@@ -98,7 +98,7 @@ type optionWalker struct {
 }
 
 func walkOptions(params []byte) optionWalker {
-	return optionWalker{b: params, then: AuthFixedSize}
+	return optionWalker{b: params, then: authFixedSize}
 }
 
 // next goes to the next option. It returns false at the end, and at an error,

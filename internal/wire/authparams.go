@@ -2,10 +2,10 @@ package wire
 
 import "encoding/binary"
 
-// AuthFixedSize is the size of AUTH_PARAMS before its options, in bytes.
+// authFixedSize is the size of AUTH_PARAMS before its options, in bytes.
 //
 // Source: [OP-11]
-const AuthFixedSize = 30
+const authFixedSize = 30
 
 // AuthParams is AUTH_PARAMS, by which each side of a connection describes itself.
 //
@@ -78,8 +78,8 @@ func (p *AuthParams) AppendTo(b []byte) []byte {
 //
 // Source: [LWIO §Connection Authentication], [OP-50a], [OP-50b]
 func DecodeAuthParams(b []byte) (AuthParams, error) {
-	if len(b) < AuthFixedSize {
-		return AuthParams{}, deny(authParams, "%d bytes instead of at least %d", len(b), AuthFixedSize)
+	if len(b) < authFixedSize {
+		return AuthParams{}, deny(authParams, "%d bytes instead of at least %d", len(b), authFixedSize)
 	}
 	if string(b[:4]) != magic {
 		return AuthParams{}, deny(authParams, "begin with % x instead of %q", b[:4], magic)

@@ -214,7 +214,7 @@ func TestAuthParamsRoundTrip(t *testing.T) {
 
 // paramsLen is the law of the length of parameters.
 func paramsLen(p AuthParams) int {
-	n := AuthFixedSize + 1
+	n := authFixedSize + 1
 	for _, o := range []struct {
 		has  bool
 		size int
@@ -242,7 +242,7 @@ func FuzzAuthParams(f *testing.F) {
 			return
 		}
 		again := p.AppendTo(nil)
-		if len(again) > len(b) || !bytes.Equal(again[:AuthFixedSize], b[:AuthFixedSize]) {
+		if len(again) > len(b) || !bytes.Equal(again[:authFixedSize], b[:authFixedSize]) {
 			t.Fatalf("%x encodes to %x", b, again)
 		}
 		p2, err := DecodeAuthParams(again)

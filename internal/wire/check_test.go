@@ -81,18 +81,18 @@ func messages() [][]byte {
 	build := func(h Header, body []byte) []byte { return append(h.AppendTo(nil), body...) }
 	params := p.AppendTo(nil)
 	return [][]byte{
-		build(NewAuth(1, len(params), target), params),
-		build(NewRegister(1), fidParams.AppendTo(nil)),
-		build(NewInterrupt(1, 2), nil),
-		build(NewCredit(1, -1), nil),
-		build(NewClose(1, 2), nil),
-		build(NewCancel(1, 2), nil),
-		build(NewRead(1, 0, target, sent), nil),
-		build(NewRead(1, 0, target, polled), nil),
-		build(NewWrite(1, 0, 5, sent), []byte("hello")),
-		build(NewVecRead(1, 0, 4096, 1, 4096, polled), target.AppendTo(nil)),
-		build(NewVecWrite(1, 0, 5, 4096, sent), []byte("hello")),
-		build(NewCollapse(1, 0, 4096, 512, polled), make([]byte, 512)),
+		build(NewAuth(len(params), target), params),
+		build(NewRegister(), fidParams.AppendTo(nil)),
+		build(NewInterrupt(2), nil),
+		build(NewCredit(-1), nil),
+		build(NewClose(2), nil),
+		build(NewCancel(2), nil),
+		build(by(NewRead(1, 0, target), sent), nil),
+		build(by(NewRead(1, 0, target), polled), nil),
+		build(by(NewWrite(1, 0, 5), sent), []byte("hello")),
+		build(by(NewVecRead(1, 0, 4096, 1, 4096), polled), target.AppendTo(nil)),
+		build(by(NewVecWrite(1, 0, 5, 4096), sent), []byte("hello")),
+		build(by(NewCollapse(1, 0, 4096, 512), polled), make([]byte, 512)),
 	}
 }
 

@@ -19,11 +19,12 @@ func TestCloseGolden(t *testing.T) {
 		row{"ImmediateCookie", "00000000"},
 		row{"Cookie", "efcdab8967452301"},
 	)
-	h := NewClose(0x0123456789ABCDEF, 0x1234)
+	h := NewClose(0x1234)
+	h.CompleteBySend(0x0123456789ABCDEF, 9)
 	h.SetPending(3)
 	h.Sequence = 6
 	same(t, h.AppendTo(nil), b)
 }
 
 // Source: [LWIO §Close], [OP-27], [OP-92h], [OP-106]
-func TestCloseCheck(t *testing.T) { runChecks(t, NewClose(1, 2), controlChecks(HeaderSize)) }
+func TestCloseCheck(t *testing.T) { runChecks(t, NewClose(2), controlChecks(HeaderSize)) }

@@ -1,36 +1,23 @@
 package wire
 
-// Completion says how a message of I/O is to be completed: by a status response
-// that carries Cookie, or, with Polling, by a status block at IosVa.
+// CompleteBySend asks for a status response with that cookie. The cookie is not 0, which is
+// that of a change of credits [OP-73]. A READ or VEC_READ may be completed by the immediate
+// data of an RDMA Write instead, which is then immediate [OP-85]; other messages ignore it.
 //
 // Source: [LWIO §I/O Processing], [LWIO claim 18], [OP-24], [OP-95]
-type Completion struct {
-	// Polling asks for a status block.
-	Polling bool
-	// Cookie is that of the status response; not 0, because that is the cookie of
-	// a change of credits. [OP-73]
-	Cookie uint64
-	// ImmediateCookie may come back as the immediate data of a read instead of a
-	// status response; unused by writes. [OP-85]
-	ImmediateCookie uint32
-	// IosMh and IosVa are where the status block goes, in 8 bytes that are aligned
-	// to 8. [OP-89]
-	IosMh uint32
-	IosVa uint64
+func (h *Header) CompleteBySend(cookie uint64, immediate uint32) {
+	h.Flags |= FlagInterrupt
+	h.Cookie = cookie
+	if h.Opcode == OpRead || h.Opcode == OpVecRead {
+		h.ImmediateCookie = immediate
+	}
 }
 
-// io is the header of a message that transfers file bytes.
+// CompleteByWrite asks for a status block, 8 bytes at a remote address that is aligned to 8.
+// Only READ, WRITE, VEC_READ and VEC_WRITE may be completed so.
 //
-// Source: [OP-23], [OP-26]
-func (c Completion) io(op Opcode, fid uint16, length uint32, offset uint64) Header {
-	h := Header{Length: length, Opcode: op, Marker: Marker, Fid: fid, Offset: offset}
-	if c.Polling {
-		h.IosMh, h.IosVa = c.IosMh, c.IosVa
-		return h
-	}
-	h.Flags, h.Cookie = FlagInterrupt, c.Cookie
-	if op == OpRead || op == OpVecRead {
-		h.ImmediateCookie = c.ImmediateCookie
-	}
-	return h
+// Source: [LWIO §I/O Processing], [LWIO claim 18], [OP-24], [OP-89], [OP-95]
+func (h *Header) CompleteByWrite(iosVa uint64, iosMh uint32) {
+	h.Flags &^= FlagInterrupt
+	h.IosVa, h.IosMh = iosVa, iosMh
 }

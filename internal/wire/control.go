@@ -2,19 +2,19 @@ package wire
 
 import "lwio/internal/ntstatus"
 
-// control is the header of a control message of length bytes, which is always
-// completed by a status response.
+// control is the header of a control message of length bytes, which is always completed by a
+// status response.
 //
 // Source: [OP-23], [OP-26]
-func control(op Opcode, cookie uint64, length int) Header {
-	return Header{Length: uint32(length), Opcode: op, Flags: FlagInterrupt, Marker: Marker, Cookie: cookie}
+func control(op Opcode, length int) Header {
+	return Header{Length: uint32(length), Opcode: op, Flags: FlagInterrupt, Marker: Marker}
 }
 
 // controlSize is the size of a control message, in bytes; AUTH has at least it.
 func controlSize(op Opcode) int {
 	switch op {
 	case OpAuth:
-		return HeaderSize + AuthFixedSize + 1
+		return HeaderSize + authFixedSize + 1
 	case OpRegister:
 		return HeaderSize + FIDParamsSize
 	default:

@@ -2,28 +2,28 @@ package wire
 
 import "encoding/binary"
 
-// ControlHeaderSize is the size of the control header, in bytes.
+// controlHeaderSize is the size of the control header, in bytes.
 //
 // Source: [OP-5]
-const ControlHeaderSize = 12
+const controlHeaderSize = 12
 
-// OpNegotiate is the opcode of NEGOTIATE, in both directions of the pipe.
+// opNegotiate is the opcode of NEGOTIATE, in both directions of the pipe.
 //
 // Source: [LWIO §Network Discovery], [OP-107]
-const OpNegotiate uint16 = 0xFE
+const opNegotiate uint16 = 0xFE
 
-// MaxNegotiateSize is the most bytes that a message on the pipe has, because its
+// maxNegotiateSize is the most bytes that a message on the pipe has, because its
 // length is a u16.
 //
 // Source: [OP-35]
-const MaxNegotiateSize = 0xFFFF
+const maxNegotiateSize = 0xFFFF
 
-// ControlHeader begins a message on the pipe.
+// controlHeader begins a message on the pipe.
 //
 //	0 ProtocolId "LWIO"   4 RevId u32   8 Opcode u16   10 Length u16
 //
 // Source: [LWIO §Network Discovery], [OP-14], [OP-15]
-type ControlHeader struct {
+type controlHeader struct {
 	RevID  uint32
 	Opcode uint16
 	// Length is the size of the whole message, in bytes.
@@ -31,26 +31,26 @@ type ControlHeader struct {
 }
 
 // AppendTo appends the 12 bytes of the header to b.
-func (h ControlHeader) AppendTo(b []byte) []byte {
+func (h controlHeader) AppendTo(b []byte) []byte {
 	b = append(b, magic...)
 	b = binary.LittleEndian.AppendUint32(b, h.RevID)
 	b = binary.LittleEndian.AppendUint16(b, h.Opcode)
 	return binary.LittleEndian.AppendUint16(b, h.Length)
 }
 
-// DecodeControlHeader decodes the header of a whole message of the pipe.
+// decodeControlHeader decodes the header of a whole message of the pipe.
 //
 // Errors: *Error, which closes the pipe: too short, or another protocol.
 //
 // Source: [LWIO §Network Discovery], [OP-15]
-func DecodeControlHeader(b []byte) (ControlHeader, error) {
-	if len(b) < ControlHeaderSize {
-		return ControlHeader{}, wrongSize("control header", len(b), ControlHeaderSize)
+func decodeControlHeader(b []byte) (controlHeader, error) {
+	if len(b) < controlHeaderSize {
+		return controlHeader{}, wrongSize("control header", len(b), controlHeaderSize)
 	}
 	if string(b[:4]) != magic {
-		return ControlHeader{}, cut("control header", "begins with % x instead of %q", b[:4], magic)
+		return controlHeader{}, cut("control header", "begins with % x instead of %q", b[:4], magic)
 	}
-	return ControlHeader{
+	return controlHeader{
 		RevID:  binary.LittleEndian.Uint32(b[4:]),
 		Opcode: binary.LittleEndian.Uint16(b[8:]),
 		Length: binary.LittleEndian.Uint16(b[10:]),
@@ -62,30 +62,30 @@ func DecodeControlHeader(b []byte) (ControlHeader, error) {
 //
 // Source: [LWIO §Network Discovery], [OP-35], [OP-37]
 func negotiateBody(b []byte) (cursor, error) {
-	h, err := DecodeControlHeader(b)
+	h, err := decodeControlHeader(b)
 	switch {
 	case err != nil:
 		return cursor{}, err
 	case h.RevID != RevID:
 		return cursor{}, cut(negotiate, "revision 0x%X instead of 0x%X", h.RevID, RevID)
-	case h.Opcode != OpNegotiate:
-		return cursor{}, cut(negotiate, "opcode 0x%X instead of 0x%X", h.Opcode, OpNegotiate)
+	case h.Opcode != opNegotiate:
+		return cursor{}, cut(negotiate, "opcode 0x%X instead of 0x%X", h.Opcode, opNegotiate)
 	case int(h.Length) != len(b):
 		return cursor{}, cut(negotiate, "length %d in a message of %d bytes", h.Length, len(b))
 	}
-	return cursor{rest: b[ControlHeaderSize:]}, nil
+	return cursor{rest: b[controlHeaderSize:]}, nil
 }
 
 // startNegotiate appends a header without its length, which endNegotiate fills in.
 func startNegotiate(b []byte) []byte {
-	return ControlHeader{RevID: RevID, Opcode: OpNegotiate}.AppendTo(b)
+	return controlHeader{RevID: RevID, Opcode: opNegotiate}.AppendTo(b)
 }
 
 // endNegotiate fills in the length of the message that begins at start.
 func endNegotiate(b []byte, start int) ([]byte, error) {
 	n := len(b) - start
-	if n > MaxNegotiateSize {
-		return nil, cut(negotiate, "%d bytes where %d are allowed", n, MaxNegotiateSize)
+	if n > maxNegotiateSize {
+		return nil, cut(negotiate, "%d bytes where %d are allowed", n, maxNegotiateSize)
 	}
 	binary.LittleEndian.PutUint16(b[start+10:], uint16(n))
 	return b, nil

@@ -10,17 +10,17 @@ func TestControlHeaderGolden(t *testing.T) {
 		row{"Opcode", "fe00"},
 		row{"Length", "2002"},
 	)
-	h := ControlHeader{RevID: RevID, Opcode: OpNegotiate, Length: 0x220}
+	h := controlHeader{RevID: RevID, Opcode: opNegotiate, Length: 0x220}
 	same(t, h.AppendTo(nil), b)
-	got, err := DecodeControlHeader(b)
-	if err != nil || got != h || len(b) != ControlHeaderSize {
+	got, err := decodeControlHeader(b)
+	if err != nil || got != h || len(b) != controlHeaderSize {
 		t.Errorf("%+v, %v", got, err)
 	}
-	refusesPrefixes(t, b, func(b []byte) error { _, err := DecodeControlHeader(b); return err })
+	refusesPrefixes(t, b, func(b []byte) error { _, err := decodeControlHeader(b); return err })
 	for i := range 4 {
 		bad := h.AppendTo(nil)
 		bad[i]++
-		_, err := DecodeControlHeader(bad)
+		_, err := decodeControlHeader(bad)
 		want(t, err, ended)
 	}
 }

@@ -33,27 +33,51 @@ func TestCreditGolden(t *testing.T) {
 			row{"ImmediateCookie", "00000000"},
 			row{"Cookie", "0500000000000000"},
 		)
-		h := NewCredit(5, c.n)
+		h := NewCredit(c.n)
+		h.CompleteBySend(5, 9)
 		h.SetPending(7)
 		h.Sequence = 0x0102
 		same(t, h.AppendTo(nil), b)
-		if got := CreditCount(h.Offset); got != c.n {
+		if got := h.CreditCount(); got != c.n {
 			t.Errorf("%d instead of %d", got, c.n)
 		}
 		want(t, h.Check(HeaderSize, depicted), fine)
 	}
 }
 
-// Source: [OP-70]
-func TestCreditOffset(t *testing.T) {
+// The lower half of Offset is 0 and ignored. Source: [OP-70]
+func TestCreditCountIgnoresLowerHalf(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.Int32().Draw(t, "n")
-		low := rapid.Uint32().Draw(t, "low")
-		offset := CreditOffset(n)
-		if uint32(offset) != 0 || CreditCount(offset) != n || CreditCount(offset|uint64(low)) != n {
-			t.Fatalf("%d is %#x", n, offset)
+		h := NewCredit(n)
+		if uint32(h.Offset) != 0 || h.CreditCount() != n {
+			t.Fatalf("%d is %#x", n, h.Offset)
+		}
+		if h.Offset |= uint64(rapid.Uint32().Draw(t, "low")); h.CreditCount() != n {
+			t.Fatalf("%d is %#x", n, h.Offset)
 		}
 	})
+}
+
+// A delta credit message is a status response with cookie 0, as the server builds it.
+//
+// Source: [LWIO §Credits], [LWIO claim 24], [OP-29], [OP-73]
+func TestDeltaCreditGolden(t *testing.T) {
+	for _, c := range []struct {
+		n   int32
+		hex string
+	}{{3, "03000000"}, {-3, "fdffffff"}, {math.MaxInt32, "ffffff7f"}, {math.MinInt32, "00000080"}} {
+		b := golden(t,
+			row{"Cookie", "0000000000000000"},
+			row{"Information", c.hex},
+			row{"Status", "01000000"},
+		)
+		r := StatusResponse{Information: uint32(c.n), Status: NotifyCredit}
+		same(t, r.AppendTo(nil), b)
+		if got, err := DecodeStatusResponse(b); err != nil || got != r {
+			t.Errorf("%+v, %v", got, err)
+		}
+	}
 }
 
 // Source: [LWIO §Credits], [LWIO claim 24], [OP-67]
@@ -66,4 +90,4 @@ func TestCreditStatus(t *testing.T) {
 }
 
 // Source: [OP-27], [OP-92h], [OP-106]
-func TestCreditCheck(t *testing.T) { runChecks(t, NewCredit(5, -1), controlChecks(HeaderSize)) }
+func TestCreditCheck(t *testing.T) { runChecks(t, NewCredit(-1), controlChecks(HeaderSize)) }

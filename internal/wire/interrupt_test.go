@@ -19,13 +19,14 @@ func TestInterruptGolden(t *testing.T) {
 		row{"ImmediateCookie", "00000000"},
 		row{"Cookie", "efcdab8967452301"},
 	)
-	h := NewInterrupt(0x0123456789ABCDEF, 12)
+	h := NewInterrupt(12)
+	h.CompleteBySend(0x0123456789ABCDEF, 9)
 	h.Sequence = 0xFF
 	same(t, h.AppendTo(nil), b)
-	if many := NewInterrupt(1, 300); many.Credits != 255 {
+	if many := NewInterrupt(300); many.Credits != 255 {
 		t.Errorf("300 outstanding are %d", many.Credits)
 	}
 }
 
 // Source: [LWIO §Wakeup], [OP-27], [OP-92h], [OP-106]
-func TestInterruptCheck(t *testing.T) { runChecks(t, NewInterrupt(1, 2), controlChecks(HeaderSize)) }
+func TestInterruptCheck(t *testing.T) { runChecks(t, NewInterrupt(2), controlChecks(HeaderSize)) }

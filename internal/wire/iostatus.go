@@ -9,8 +9,7 @@ import (
 // IOStatusBlockSize is the size of a status block, in bytes.
 const IOStatusBlockSize = 8
 
-// IOStatusBlock is what a server writes by RDMA to complete a request that was
-// sent without FlagInterrupt.
+// IOStatusBlock completes a request without FlagInterrupt. The server writes it by RDMA.
 //
 //	0 Information u32   4 Status u32
 //
@@ -22,8 +21,8 @@ type IOStatusBlock struct {
 	Status uint32
 }
 
-// PendingBlock is what a client puts where it expects a status block: a value
-// that no server writes.
+// PendingBlock is the content of a client's status block while the request is in flight: a
+// value that no server writes.
 //
 // Source: [OP-89], [OP-90]
 func PendingBlock() IOStatusBlock {
@@ -39,21 +38,7 @@ func (s IOStatusBlock) AppendTo(b []byte) []byte {
 	return binary.LittleEndian.AppendUint32(b, s.Status)
 }
 
-// DecodeIOStatusBlock decodes a status block.
-//
-// Errors: *Error, which ends the connection, unless b has exactly 8 bytes.
-func DecodeIOStatusBlock(b []byte) (IOStatusBlock, error) {
-	if len(b) != IOStatusBlockSize {
-		return IOStatusBlock{}, wrongSize("status block", len(b), IOStatusBlockSize)
-	}
-	return IOStatusBlock{
-		Information: binary.LittleEndian.Uint32(b),
-		Status:      binary.LittleEndian.Uint32(b[4:]),
-	}, nil
-}
-
-// Uint64 is the word of this machine that lies in memory as the block, for atomic
-// stores.
+// Uint64 returns the block as the word of its 8 bytes in memory, for atomic stores.
 //
 // Source: [OP-89]
 func (s IOStatusBlock) Uint64() uint64 {
@@ -61,8 +46,8 @@ func (s IOStatusBlock) Uint64() uint64 {
 	return binary.NativeEndian.Uint64(s.AppendTo(b[:0]))
 }
 
-// IOStatusBlockFromUint64 is the block that lies in memory as the word v, for
-// atomic loads.
+// IOStatusBlockFromUint64 returns the block whose 8 bytes in memory are the word v, for atomic
+// loads.
 //
 // Source: [OP-89]
 func IOStatusBlockFromUint64(v uint64) IOStatusBlock {

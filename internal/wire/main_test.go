@@ -142,3 +142,21 @@ func runChecks(t *testing.T, good Header, cases []checkCase) {
 		})
 	}
 }
+
+// completion is a way to complete a message of I/O: by a status block if polling, else by a
+// status response.
+type completion struct {
+	polling          bool
+	cookie, iosVa    uint64
+	immediate, iosMh uint32
+}
+
+// by sets the completion of h.
+func by(h Header, c completion) Header {
+	if c.polling {
+		h.CompleteByWrite(c.iosVa, c.iosMh)
+	} else {
+		h.CompleteBySend(c.cookie, c.immediate)
+	}
+	return h
+}

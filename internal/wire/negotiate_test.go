@@ -117,7 +117,7 @@ func TestNegotiateResponseGolden(t *testing.T) {
 
 // withLength makes the length of a message right.
 func withLength(b []byte) []byte {
-	if len(b) >= ControlHeaderSize {
+	if len(b) >= controlHeaderSize {
 		b[10], b[11] = byte(len(b)), byte(len(b)>>8)
 	}
 	return b

@@ -22,7 +22,7 @@ type NegotiateRequest struct {
 // AppendTo appends the message to b.
 //
 // Errors: *Error for names that do not fit or are not text, and for a message of
-// more than MaxNegotiateSize.
+// more than maxNegotiateSize.
 func (r *NegotiateRequest) AppendTo(b []byte) ([]byte, error) {
 	start := len(b)
 	b, err := appendName(startNegotiate(b), negotiate, r.ClientName, maxHostName)

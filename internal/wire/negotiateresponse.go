@@ -17,7 +17,7 @@ type NegotiateResponse struct {
 // AppendTo appends the message to b.
 //
 // Errors: *Error for names that do not fit or are not text, and for a message of
-// more than MaxNegotiateSize.
+// more than maxNegotiateSize.
 func (r *NegotiateResponse) AppendTo(b []byte) ([]byte, error) {
 	start := len(b)
 	b, err := appendName(startNegotiate(b), negotiate, r.ServerName, maxHostName)
@@ -39,7 +39,7 @@ func (r *NegotiateResponse) AppendTo(b []byte) ([]byte, error) {
 // Source: [LWIO §Network Discovery], [OP-36]
 func (r *NegotiateResponse) AppendFitting(b []byte, responseLength int) ([]byte, error) {
 	fit := *r
-	room := min(responseLength, MaxNegotiateSize) - negotiateResponseFixed
+	room := min(responseLength, maxNegotiateSize) - negotiateResponseFixed
 	if room < 0 {
 		return nil, cut(negotiate, "a response of %d bytes is wanted where %d are the least",
 			responseLength, negotiateResponseFixed)
@@ -54,7 +54,7 @@ func (r *NegotiateResponse) AppendFitting(b []byte, responseLength int) ([]byte,
 }
 
 // negotiateResponseFixed is the size of a response without providers, in bytes.
-const negotiateResponseFixed = ControlHeaderSize + 2*maxHostName + 16 + 2
+const negotiateResponseFixed = controlHeaderSize + 2*maxHostName + 16 + 2
 
 // size is the number of bytes that the block takes.
 func (a AddressBlock) size() int {

@@ -42,8 +42,8 @@ func TestConstants(t *testing.T) {
 	if FlagInterrupt != 0x80 || FlagControl != 0x40 || FlagCollapse != 0x20 {
 		t.Errorf("flags %#x, %#x, %#x", FlagInterrupt, FlagControl, FlagCollapse)
 	}
-	if RevID != 0x1001 || OpNegotiate != 0xFE || Marker != 0xFF || NotifyCredit != 1 || NoIntermediateBuffering != 8 {
-		t.Errorf("%#x, %#x, %#x, %d, %d", RevID, OpNegotiate, Marker, NotifyCredit, NoIntermediateBuffering)
+	if RevID != 0x1001 || opNegotiate != 0xFE || Marker != 0xFF || NotifyCredit != 1 || NoIntermediateBuffering != 8 {
+		t.Errorf("%#x, %#x, %#x, %d, %d", RevID, opNegotiate, Marker, NotifyCredit, NoIntermediateBuffering)
 	}
 }
 

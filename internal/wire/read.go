@@ -2,14 +2,14 @@ package wire
 
 import "lwio/internal/ntstatus"
 
-// NewRead is a READ message: target.Length bytes of the file at offset go to
-// target.
+// NewRead makes a READ message: target.Length bytes of the file at offset go to target.
 //
-// Source: [LWIO §Read], [LWIO claim 2], [LWIO claim 16], [OP-24], [OP-26]
-func NewRead(fid uint16, offset uint64, target RDMARegion, c Completion) Header {
-	h := c.io(OpRead, fid, target.Length, offset)
-	h.DataVa, h.DataMh = target.DataVa, target.DataMh
-	return h
+// Source: [LWIO §Read], [LWIO claim 2], [LWIO claim 16], [OP-23], [OP-24], [OP-26]
+func NewRead(fid uint16, offset uint64, target RDMARegion) Header {
+	return Header{
+		Opcode: OpRead, Marker: Marker, Fid: fid, Offset: offset,
+		Length: target.Length, DataVa: target.DataVa, DataMh: target.DataMh,
+	}
 }
 
 // checkRead is what a server demands of a READ message of received bytes.

@@ -9,8 +9,8 @@ import (
 
 var (
 	// sent and polled are the two ways of completion.
-	sent   = Completion{Cookie: 0x0123456789ABCDEF, ImmediateCookie: 0x21222324}
-	polled = Completion{Polling: true, IosMh: 0x31323334, IosVa: 0x4142434445464748}
+	sent   = completion{cookie: 0x0123456789ABCDEF, immediate: 0x21222324}
+	polled = completion{polling: true, iosMh: 0x31323334, iosVa: 0x4142434445464748}
 	// target is 4 KiB of a client's memory.
 	target = RDMARegion{DataVa: 0x5152535455565758, DataMh: 0x61626364, Length: 4096}
 )
@@ -19,7 +19,7 @@ var (
 func TestReadGolden(t *testing.T) {
 	for _, c := range []struct {
 		name string
-		how  Completion
+		how  completion
 		rows [3]row
 	}{
 		{"interrupt", sent, [3]row{{"Flags", "80"}, {"ImmediateCookie", "24232221"}, {"Cookie", "efcdab8967452301"}}},
@@ -40,11 +40,11 @@ func TestReadGolden(t *testing.T) {
 				row{"DataMh", "64636261"},
 				c.rows[1], c.rows[2],
 			)
-			h := NewRead(0x1234, 0x100002000, target, c.how)
+			h := by(NewRead(0x1234, 0x100002000, target), c.how)
 			h.SetPending(2)
 			h.Sequence = 1
 			same(t, h.AppendTo(nil), b)
-			if h.Interrupt() == c.how.Polling {
+			if h.Interrupt() == c.how.polling {
 				t.Error("polling and interrupt are the same")
 			}
 		})
@@ -76,7 +76,7 @@ func ioChecks(size int) []checkCase {
 // Source: [LWIO §Read], [OP-27], [OP-60], [OP-63], [OP-92b]
 func TestReadCheck(t *testing.T) {
 	length := func(n uint32) func(*Header) { return func(h *Header) { h.Length = n } }
-	runChecks(t, NewRead(1, 4096, target, sent), append(ioChecks(HeaderSize),
+	runChecks(t, by(NewRead(1, 4096, target), sent), append(ioChecks(HeaderSize),
 		checkCase{"nothing", length(0), HeaderSize, fine},
 		checkCase{"a window", length(depicted.MaxRdmaWindowSize), HeaderSize, fine},
 		checkCase{"a byte more", length(depicted.MaxRdmaWindowSize + 1), HeaderSize, invalid},
@@ -88,7 +88,7 @@ func TestReadCheck(t *testing.T) {
 
 // What is refused with a status says so in terms of the request.
 func TestReadRefusal(t *testing.T) {
-	h := NewRead(1, 0, RDMARegion{Length: 1 << 20}, sent)
+	h := by(NewRead(1, 0, RDMARegion{Length: 1 << 20}), sent)
 	err := h.Check(HeaderSize, depicted)
 	if ntstatus.Of(err) != ntstatus.InvalidParameter {
 		t.Errorf("%v is %v", err, ntstatus.Of(err))

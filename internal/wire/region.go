@@ -5,7 +5,7 @@ import "encoding/binary"
 // RDMARegionSize is the size of a region, in bytes.
 const RDMARegionSize = 16
 
-// RDMARegion is a place in a client's memory that the server may write.
+// RDMARegion is memory of the client that the server may write.
 //
 //	0 DataVa u64   8 DataMh u32   12 Length u32
 //
@@ -25,16 +25,13 @@ func (r RDMARegion) AppendTo(b []byte) []byte {
 	return binary.LittleEndian.AppendUint32(b, r.Length)
 }
 
-// DecodeRDMARegion decodes a region.
-//
-// Errors: *Error, which ends the connection, unless b has exactly 16 bytes.
-func DecodeRDMARegion(b []byte) (RDMARegion, error) {
-	if len(b) != RDMARegionSize {
-		return RDMARegion{}, wrongSize("RDMA region", len(b), RDMARegionSize)
-	}
+// RegionAt decodes the i-th region of the body of a VEC_READ message.
+// Precondition: Header.Check accepted the message.
+func RegionAt(body []byte, i int) RDMARegion {
+	b := body[i*RDMARegionSize:][:RDMARegionSize]
 	return RDMARegion{
 		DataVa: binary.LittleEndian.Uint64(b),
 		DataMh: binary.LittleEndian.Uint32(b[8:]),
 		Length: binary.LittleEndian.Uint32(b[12:]),
-	}, nil
+	}
 }

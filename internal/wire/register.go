@@ -49,12 +49,10 @@ func DecodeFIDParams(b []byte) (FIDParams, error) {
 	}, nil
 }
 
-// NewRegister is the header of a REGISTER message.
+// NewRegister makes the header of a REGISTER message. FID_PARAMS follow it.
 //
 // Source: [LWIO §File Registration], [LWIO claim 10], [OP-26]
-func NewRegister(cookie uint64) Header {
-	return control(OpRegister, cookie, HeaderSize+FIDParamsSize)
-}
+func NewRegister() Header { return control(OpRegister, HeaderSize+FIDParamsSize) }
 
 // RegisteredFid is the file id that a server's answer to REGISTER stands for.
 //

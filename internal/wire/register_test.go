@@ -37,7 +37,8 @@ func TestRegisterGolden(t *testing.T) {
 	if len(b) != 84 {
 		t.Fatalf("%d bytes", len(b))
 	}
-	h := NewRegister(0x0123456789ABCDEF)
+	h := NewRegister()
+	h.CompleteBySend(0x0123456789ABCDEF, 9)
 	h.SetPending(2)
 	h.Sequence = 1
 	same(t, fidParams.AppendTo(h.AppendTo(nil)), b)
@@ -52,7 +53,7 @@ func TestRegisterGolden(t *testing.T) {
 
 // Source: [LWIO §File Registration], [OP-27], [OP-92h], [OP-106]
 func TestRegisterCheck(t *testing.T) {
-	runChecks(t, NewRegister(1), append(controlChecks(HeaderSize+FIDParamsSize),
+	runChecks(t, NewRegister(), append(controlChecks(HeaderSize+FIDParamsSize),
 		checkCase{"without body", func(h *Header) { h.Length = HeaderSize }, HeaderSize, ended}))
 }
 

@@ -1,9 +1,12 @@
 package wire
 
 import (
+	"encoding/binary"
 	"strings"
 	"testing"
+	"unicode/utf16"
 
+	"lwio/internal/smb/smbwire"
 	"pgregory.net/rapid"
 )
 
@@ -39,65 +42,45 @@ func TestResumeKeyGolden(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			k := ResumeKey{Key: exampleKey, Context: c.context}
-			b, err := k.AppendTo(nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			same(t, b, c.bytes)
-			got, err := DecodeResumeKey(b, false)
+			same(t, encodeKey(k), c.bytes)
+			got, err := DecodeResumeKey(c.bytes)
 			if err != nil || got != k {
 				t.Errorf("%+v, %v", got, err)
 			}
 		})
 	}
 	full := keyBytes(t, row{"ContextLength", "1a000000"}, contextRow)
-	refusesPrefixes(t, full, func(b []byte) error { _, err := DecodeResumeKey(b, false); return err })
-	short := keyBytes(t, row{"ContextLength", "1a00"}, contextRow)
-	refusesPrefixes(t, short, func(b []byte) error { _, err := DecodeResumeKey(b, true); return err })
-	if ResumeKeySize != len(keyBytes(t, row{"ContextLength", "00000000"}, row{"Context", "00000000"})) {
-		t.Error("the size without context")
-	}
+	refusesPrefixes(t, full, func(b []byte) error { _, err := DecodeResumeKey(b); return err })
 }
 
 // Source: [OP-30], [OP-31]
 func TestResumeKeyDecode(t *testing.T) {
 	for _, c := range []struct {
-		name         string
-		rest         []row
-		context      string
-		plain, short outcome
+		name    string
+		rest    []row
+		context string
+		want    outcome
 	}{
-		{"no context, 28 bytes", []row{{"ContextLength", "00000000"}}, "", fine, fine},
-		{"no context, anything after it", []row{{"ContextLength", "00000000"}, {"junk", "ffffffffffffffffffffffff"}}, "", fine, fine},
-		{"padded to 8", []row{{"ContextLength", "1a000000"}, contextRow, {"padding", "0000"}}, uncName, fine, fine},
-		{"u16 form", []row{{"ContextLength", "1a00"}, contextRow}, uncName, ended, fine},
-		{"u16 form, no context", []row{{"ContextLength", "0000"}}, "", ended, fine},
-		{"junk after the context", []row{{"ContextLength", "1a000000"}, contextRow, {"junk", "0000000000000000"}}, "", ended, ended},
-		{"cut off", []row{{"ContextLength", "1c000000"}, contextRow}, "", ended, ended},
-		{"4 GiB", []row{{"ContextLength", "ffffffff"}, contextRow}, "", ended, ended},
-		{"half a character", []row{{"ContextLength", "03000000"}, {"Context", "5c005c"}}, "", ended, ended},
-		{"NUL within", []row{{"ContextLength", "06000000"}, {"Context", "5c0000005c00"}}, "", ended, ended},
-		{"half a surrogate", []row{{"ContextLength", "04000000"}, {"Context", "00d85c00"}}, "", ended, ended},
+		{"no context, 28 bytes", []row{{"ContextLength", "00000000"}}, "", fine},
+		{"no context, anything after it", []row{{"ContextLength", "00000000"}, {"junk", "ffffffffffffffffffffffff"}}, "", fine},
+		{"padded to 8", []row{{"ContextLength", "1a000000"}, contextRow, {"padding", "0000"}}, uncName, fine},
+		{"ContextLength of 16 bits", []row{{"ContextLength", "1a00"}, contextRow}, uncName, ended},
+		{"ContextLength of 16 bits, no context", []row{{"ContextLength", "0000"}}, "", ended},
+		{"junk after the context", []row{{"ContextLength", "1a000000"}, contextRow, {"junk", "0000000000000000"}}, "", ended},
+		{"cut off", []row{{"ContextLength", "1c000000"}, contextRow}, "", ended},
+		{"4 GiB", []row{{"ContextLength", "ffffffff"}, contextRow}, "", ended},
+		{"half a character", []row{{"ContextLength", "03000000"}, {"Context", "5c005c"}}, "", ended},
+		{"NUL within", []row{{"ContextLength", "06000000"}, {"Context", "5c0000005c00"}}, "", ended},
+		{"half a surrogate", []row{{"ContextLength", "04000000"}, {"Context", "00d85c00"}}, "", ended},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b := keyBytes(t, c.rest...)
-			for short, o := range map[bool]outcome{false: c.plain, true: c.short} {
-				k, err := DecodeResumeKey(b, short)
-				want(t, err, o)
-				if err == nil && (k.Key != exampleKey || k.Context != c.context) {
-					t.Errorf("%+v", k)
-				}
+			k, err := DecodeResumeKey(b)
+			want(t, err, c.want)
+			if err == nil && (k.Key != exampleKey || k.Context != c.context) {
+				t.Errorf("%+v", k)
 			}
 		})
-	}
-}
-
-func TestResumeKeyNotText(t *testing.T) {
-	for _, s := range []string{"a\x00b", "a\xffb"} {
-		k := ResumeKey{Context: s}
-		if b, err := k.AppendTo(nil); err == nil {
-			t.Errorf("%q encodes to %x", s, b)
-		}
 	}
 }
 
@@ -106,40 +89,39 @@ func drawName(t *rapid.T, label string, units int) string {
 	return rapid.StringOfN(rapid.RuneFrom([]rune{'a', '\\', 'é', '世', '𝄞'}), 0, units/2, -1).Draw(t, label)
 }
 
+// The SMB server's encoding decodes.
 func TestResumeKeyRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		k := ResumeKey{Context: drawName(t, "context", 300)}
 		copy(k.Key[:], rapid.SliceOfN(rapid.Byte(), 24, 24).Draw(t, "key"))
-		b, err := k.AppendTo(nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got, err := DecodeResumeKey(b, rapid.Bool().Draw(t, "short")); err != nil || got != k {
+		if got, err := DecodeResumeKey(encodeKey(k)); err != nil || got != k {
 			t.Fatalf("%+v, %v", got, err)
 		}
 	})
 }
 
+// encodeKey encodes k as the SMB server does.
+func encodeKey(k ResumeKey) []byte {
+	var context []byte
+	for _, u := range utf16.Encode([]rune(k.Context)) {
+		context = binary.LittleEndian.AppendUint16(context, u)
+	}
+	answer := smbwire.ResumeKey{Key: k.Key, Context: context}
+	return answer.AppendTo(nil)
+}
+
 func FuzzResumeKey(f *testing.F) {
 	for _, s := range []string{"", uncName, strings.Repeat("x", 300)} {
-		b, err := (&ResumeKey{Key: exampleKey, Context: s}).AppendTo(nil)
-		if err != nil {
-			f.Fatal(err)
-		}
-		f.Add(b, false)
+		f.Add(encodeKey(ResumeKey{Key: exampleKey, Context: s}))
 	}
-	f.Add(keyBytes(f, row{"ContextLength", "1a00"}, contextRow), true)
-	f.Fuzz(func(t *testing.T, b []byte, short bool) {
-		k, err := DecodeResumeKey(b, short)
+	f.Add(keyBytes(f, row{"ContextLength", "1a00"}, contextRow))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		k, err := DecodeResumeKey(b)
 		if err != nil {
 			want(t, err, ended)
 			return
 		}
-		again, err := k.AppendTo(nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got, err := DecodeResumeKey(again, false); err != nil || got != k {
+		if got, err := DecodeResumeKey(encodeKey(k)); err != nil || got != k {
 			t.Fatalf("%+v, %v instead of %+v", got, err, k)
 		}
 	})

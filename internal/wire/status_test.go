@@ -39,7 +39,7 @@ func TestStatusResponseRoundTrip(t *testing.T) {
 
 func FuzzStatusResponse(f *testing.F) {
 	f.Add(statusResponse.AppendTo(nil))
-	f.Add(DeltaCredit(-2).AppendTo(nil))
+	f.Add(StatusResponse{Information: 0xFFFFFFFE, Status: NotifyCredit}.AppendTo(nil))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		r, err := DecodeStatusResponse(b)
 		if (err == nil) != (len(b) == StatusResponseSize) {

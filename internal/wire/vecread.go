@@ -2,14 +2,15 @@ package wire
 
 import "lwio/internal/ntstatus"
 
-// NewVecRead is the header of a VEC_READ message: length bytes of the file at
-// offset go to regions places of pageSize bytes each, whose RDMARegions follow it.
+// NewVecRead makes the header of a VEC_READ message: length bytes of the file at offset go to
+// regions of pageSize bytes each, whose RDMARegions follow the header.
 //
-// Source: [LWIO §Vectored Read], [LWIO claim 16], [OP-25], [OP-83]
-func NewVecRead(fid uint16, offset uint64, length uint32, regions, pageSize uint16, c Completion) Header {
-	h := c.io(OpVecRead, fid, length, offset)
-	h.NumPages, h.PageSize = regions, pageSize
-	return h
+// Source: [LWIO §Vectored Read], [LWIO claim 16], [OP-23], [OP-25], [OP-83]
+func NewVecRead(fid uint16, offset uint64, length uint32, regions, pageSize uint16) Header {
+	return Header{
+		Opcode: OpVecRead, Marker: Marker, Fid: fid, Offset: offset,
+		Length: length, NumPages: regions, PageSize: pageSize,
+	}
 }
 
 // checkVecRead is what a server demands of the header of a VEC_READ message of
@@ -55,11 +56,4 @@ func (h *Header) CheckRegions(body []byte, sector uint32) error {
 		return refuse(h.Opcode.String(), ntstatus.InvalidParameter, "%d bytes of regions for %d", room, h.Length)
 	}
 	return nil
-}
-
-// RegionAt decodes the i-th region of the body of a VEC_READ message, which must
-// have been checked.
-func RegionAt(body []byte, i int) RDMARegion {
-	r, _ := DecodeRDMARegion(body[i*RDMARegionSize:][:RDMARegionSize]) // the size is right
-	return r
 }

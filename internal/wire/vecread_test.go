@@ -13,7 +13,7 @@ import (
 func TestVecReadGolden(t *testing.T) {
 	for _, c := range []struct {
 		name string
-		how  Completion
+		how  completion
 		rows [3]row
 	}{
 		{"interrupt", sent, [3]row{{"Flags", "80"}, {"ImmediateCookie", "24232221"}, {"Cookie", "efcdab8967452301"}}},
@@ -41,7 +41,7 @@ func TestVecReadGolden(t *testing.T) {
 				row{"DataMh 1", "02000000"},
 				row{"Length 1", "00020000"},
 			)
-			h := NewVecRead(0x1234, 0x100002000, 4096+512, 2, 4096, c.how)
+			h := by(NewVecRead(0x1234, 0x100002000, 4096+512, 2, 4096), c.how)
 			h.SetPending(1)
 			h.Sequence = 1
 			last := RDMARegion{DataVa: 1, DataMh: 2, Length: 512}
@@ -60,7 +60,7 @@ func TestVecReadCheck(t *testing.T) {
 	two := HeaderSize + 2*RDMARegionSize
 	pages := func(n uint16) func(*Header) { return func(h *Header) { h.NumPages = n } }
 	size := func(n uint16) func(*Header) { return func(h *Header) { h.PageSize = n } }
-	runChecks(t, NewVecRead(1, 4096, 4096+512, 2, 4096, sent), append(ioChecks(two),
+	runChecks(t, by(NewVecRead(1, 4096, 4096+512, 2, 4096), sent), append(ioChecks(two),
 		checkCase{"all regions that fit", pages(512), HeaderSize + 8192, fine},
 		checkCase{"one more", pages(513), HeaderSize + 8192 + 16, ended},
 		checkCase{"more regions than announced", pages(1), two, ended},
@@ -104,7 +104,7 @@ func TestCheckRegions(t *testing.T) {
 		{"unbuffered, part of a sector", 4100, 512, []uint32{4096, 100}, invalid},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			h := NewVecRead(1, 0, c.length, uint16(len(c.regions)), 4096, sent)
+			h := by(NewVecRead(1, 0, c.length, uint16(len(c.regions)), 4096), sent)
 			var body []byte
 			for i, n := range c.regions {
 				body = RDMARegion{DataVa: uint64(i), Length: n}.AppendTo(body)
@@ -124,7 +124,7 @@ func TestCheckRegionsProperty(t *testing.T) {
 		page := rapid.SampledFrom([]uint32{512, 4096}).Draw(t, "page")
 		sizes := rapid.SliceOfN(rapid.OneOf(rapid.Just(page), rapid.Uint32Range(0, page+1)), 1, 6).Draw(t, "sizes")
 		length := rapid.Uint32Range(0, 6*page).Draw(t, "length")
-		h := NewVecRead(1, 0, length, uint16(len(sizes)), uint16(page), sent)
+		h := by(NewVecRead(1, 0, length, uint16(len(sizes)), uint16(page)), sent)
 		var body []byte
 		var sum uint64
 		for _, n := range sizes {

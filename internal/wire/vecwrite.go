@@ -2,32 +2,33 @@ package wire
 
 import "lwio/internal/ntstatus"
 
-// NewVecWrite is the header of a VEC_WRITE message; length bytes of data follow
-// it. NumPages and PageSize are filled in, and mean nothing to the server.
+// NewVecWrite makes the header of a VEC_WRITE message. length bytes of data follow it.
+// NumPages and PageSize are set, and mean nothing to the server.
 //
-// Source: [LWIO §Vectored Write], [LWIO claim 16], [OP-1], [OP-80], [OP-81]
-func NewVecWrite(fid uint16, offset uint64, length uint32, pageSize uint16, c Completion) Header {
-	h := c.io(OpVecWrite, fid, length, offset)
-	h.NumPages, h.PageSize = uint16(pages(length, pageSize)), pageSize
-	return h
+// Source: [LWIO §Vectored Write], [LWIO claim 16], [OP-1], [OP-23], [OP-80], [OP-81]
+func NewVecWrite(fid uint16, offset uint64, length uint32, pageSize uint16) Header {
+	return Header{
+		Opcode: OpVecWrite, Marker: Marker, Fid: fid, Offset: offset,
+		Length: length, NumPages: uint16(pages(length, pageSize)), PageSize: pageSize,
+	}
 }
 
-// NewCollapse is the header of a collapsed VEC_WRITE message: the first
-// CollapsedSize bytes of data follow it, and the server repeats them from offset on
-// until it has length bytes. The number of pages must fit 16 bits.
+// NewCollapse makes the header of a collapsed VEC_WRITE message. The first page of the data
+// follows it, or all of it if length is less; the server repeats the page from offset on until
+// it has length bytes. The number of pages must fit 16 bits.
 //
 // Source: [LWIO §Vectored Write], [LWIO claim 17], [OP-75], [OP-76], [OP-77]
-func NewCollapse(fid uint16, offset uint64, length uint32, pageSize uint16, c Completion) Header {
-	h := NewVecWrite(fid, offset, length, pageSize, c)
-	h.Flags |= FlagCollapse
+func NewCollapse(fid uint16, offset uint64, length uint32, pageSize uint16) Header {
+	h := NewVecWrite(fid, offset, length, pageSize)
+	h.Flags = FlagCollapse
 	return h
 }
 
-// CollapsedSize is the number of bytes that a collapsed write of length bytes in
-// pages of pageSize carries.
+// collapsedSize is the number of bytes that a collapsed write of length bytes in pages of
+// pageSize carries.
 //
 // Source: [OP-76]
-func CollapsedSize(length uint32, pageSize uint16) uint32 { return min(length, uint32(pageSize)) }
+func collapsedSize(length uint32, pageSize uint16) uint32 { return min(length, uint32(pageSize)) }
 
 // pages is the number of pages of pageSize bytes that length bytes take.
 func pages(length uint32, pageSize uint16) uint64 {
@@ -43,7 +44,7 @@ func pages(length uint32, pageSize uint16) uint64 {
 //
 // Source: [LWIO §Vectored Write], [OP-27], [OP-76], [OP-78], [OP-92c]
 func (h *Header) checkCollapse(received int, l Limits) error {
-	if want := int64(HeaderSize) + int64(CollapsedSize(h.Length, h.PageSize)); int64(received) != want {
+	if want := int64(HeaderSize) + int64(collapsedSize(h.Length, h.PageSize)); int64(received) != want {
 		return cut(h.Opcode.String(), "%d bytes instead of %d, collapsed", received, want)
 	}
 	if err := h.checkFlags(flagsKnown); err != nil {

@@ -14,7 +14,7 @@ func TestVecWriteGolden(t *testing.T) {
 	for _, c := range []struct {
 		name, flags string
 		collapse    bool
-		how         Completion
+		how         completion
 		rows        [2]row
 	}{
 		{"interrupt", "80", false, sent, interrupt},
@@ -43,7 +43,7 @@ func TestVecWriteGolden(t *testing.T) {
 				row{"PageSize", "0002"},
 				c.rows[0], c.rows[1],
 			), data...)
-			h := build(0x1234, 0x100002000, 1025, 512, c.how)
+			h := by(build(0x1234, 0x100002000, 1025, 512), c.how)
 			h.SetPending(1)
 			h.Sequence = 1
 			same(t, append(h.AppendTo(nil), data...), b)
@@ -56,7 +56,7 @@ func TestVecWriteGolden(t *testing.T) {
 func TestVecWriteCheck(t *testing.T) {
 	size := HeaderSize + 100
 	checks := append(ioChecks(size), writeChecks()...)
-	runChecks(t, NewVecWrite(1, 4096, 100, 4096, sent), append(checks,
+	runChecks(t, by(NewVecWrite(1, 4096, 100, 4096), sent), append(checks,
 		checkCase{"pages do not matter", func(h *Header) { h.NumPages, h.PageSize = 77, 0 }, size, fine}))
 }
 
@@ -66,7 +66,7 @@ func TestCollapseCheck(t *testing.T) {
 	set := func(length uint32, pages, size uint16) func(*Header) {
 		return func(h *Header) { h.Length, h.NumPages, h.PageSize = length, pages, size }
 	}
-	runChecks(t, NewCollapse(1, 4096, 10000, 4096, sent), append(ioChecks(page),
+	runChecks(t, by(NewCollapse(1, 4096, 10000, 4096), sent), append(ioChecks(page),
 		checkCase{"polling", func(h *Header) { h.Flags = FlagCollapse }, page, fine},
 		checkCase{"less than a page", set(100, 1, 4096), HeaderSize + 100, fine},
 		checkCase{"a page", set(4096, 1, 4096), page, fine},
@@ -102,7 +102,7 @@ func TestCheckCollapse(t *testing.T) {
 		{"nothing announced", 0, 0, 4096, 0x8, invalid},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			h := NewCollapse(1, 0, 8192, c.page, sent)
+			h := by(NewCollapse(1, 0, 8192, c.page), sent)
 			want(t, h.CheckCollapse(c.client, c.server, c.options), c.want)
 		})
 	}
@@ -115,8 +115,8 @@ func TestCollapseProperty(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		page := uint16(1) << rapid.IntRange(9, 15).Draw(t, "page")
 		length := rapid.Uint32Range(0, math.MaxUint16*uint32(page)).Draw(t, "length")
-		h := NewCollapse(1, 0, length, page, sent)
-		size := HeaderSize + int(CollapsedSize(length, page))
+		h := by(NewCollapse(1, 0, length, page), sent)
+		size := HeaderSize + int(collapsedSize(length, page))
 		if err := h.Check(size, Limits{MaxRecvBufferSize: 32768, MaxRdmaWindowSize: math.MaxUint32}); err != nil {
 			t.Fatal(err)
 		}

@@ -1,10 +1,10 @@
 package wire
 
-// NewWrite is the header of a WRITE message; length bytes of data follow it.
+// NewWrite makes the header of a WRITE message. length bytes of data follow it.
 //
-// Source: [LWIO §Write], [LWIO claim 2], [LWIO claim 16], [OP-26], [OP-96]
-func NewWrite(fid uint16, offset uint64, length uint32, c Completion) Header {
-	return c.io(OpWrite, fid, length, offset)
+// Source: [LWIO §Write], [LWIO claim 2], [LWIO claim 16], [OP-23], [OP-26], [OP-96]
+func NewWrite(fid uint16, offset uint64, length uint32) Header {
+	return Header{Opcode: OpWrite, Marker: Marker, Fid: fid, Offset: offset, Length: length}
 }
 
 // checkWrite is what a server demands of a WRITE, or of a VEC_WRITE that is not

@@ -9,7 +9,7 @@ import (
 func TestWriteGolden(t *testing.T) {
 	for _, c := range []struct {
 		name string
-		how  Completion
+		how  completion
 		rows [3]row
 	}{
 		{"interrupt", sent, [3]row{{"Flags", "80"}, {"ImmediateCookie", "00000000"}, {"Cookie", "efcdab8967452301"}}},
@@ -31,7 +31,7 @@ func TestWriteGolden(t *testing.T) {
 				c.rows[1], c.rows[2],
 				row{"data", "68656c6c6f"},
 			)
-			h := NewWrite(0x1234, 0x100002000, 5, c.how)
+			h := by(NewWrite(0x1234, 0x100002000, 5), c.how)
 			h.SetPending(1)
 			h.Sequence = 1
 			same(t, append(h.AppendTo(nil), "hello"...), b)
@@ -58,6 +58,6 @@ func writeChecks() []checkCase {
 
 func TestWriteCheck(t *testing.T) {
 	checks := append(ioChecks(HeaderSize+100), writeChecks()...)
-	runChecks(t, NewWrite(1, 4096, 100, sent), append(checks,
+	runChecks(t, by(NewWrite(1, 4096, 100), sent), append(checks,
 		checkCase{"collapsed", func(h *Header) { h.Flags |= FlagCollapse }, HeaderSize + 100, invalid}))
 }
