@@ -93,11 +93,11 @@ func TestBudgetOfReaders(t *testing.T) {
 			if err := <-wrote; err != nil || !bytes.Equal(got, data) {
 				t.Errorf("what was read is not what was written: %v", err)
 			}
-			b.mu.Lock()
-			if b.in.fetching.temp != nil {
+			b.rx.mu.Lock()
+			if b.rx.input.fetch.temp != nil {
 				t.Error("memory was taken that is not there")
 			}
-			b.mu.Unlock()
+			b.rx.mu.Unlock()
 		}
 	})
 }

@@ -19,8 +19,8 @@ const (
 	// DefaultLinger is how long Close, and a call that must wait for the peer to let go of
 	// memory, wait before the connection is broken off.
 	DefaultLinger = 3 * time.Second
-	// offers is how many offers of the peer may be unfinished.
-	offers = 8
+	// maxIncoming is how many offers of the peer may be unfinished.
+	maxIncoming = 8
 	// stageSize is the size of a piece of memory that data is offered from, in bytes, and
 	// stagePieces how many a connection has.
 	stageSize   = 512 << 10
@@ -35,15 +35,6 @@ const (
 	// parts; what is older is dropped.
 	urgentLimit = 16 << 10
 	urgentParts = 256
-	// memoryRest is for how long memory for large data is kept when nobody uses it.
-	memoryRest = time.Second
-	// bufferRest is for how long the pages of control buffers, and what the provider keeps
-	// for the connection, stay when no message comes or goes. They are worth giving back
-	// after restWorth bytes in one direction; each message counts messageShare more, as it
-	// takes a page of a buffer however short it is.
-	bufferRest   = 3 * time.Second
-	restWorth    = 8 << 10
-	messageShare = 4 << 10
 )
 
 // Config tunes a stream. The zero value works.

@@ -1,114 +1,114 @@
 package stream
 
 // reserve is how many credits stream data leaves for messages that the receiver keeps
-// nothing of: without it, two sides whose programs do not read could not tell each other
-// of anything else.
+// nothing of. Without it, two sides whose programs do not read could not send each other
+// anything else.
 const reserve = 4
 
 // class is what a message needs of the credits.
 type class uint8
 
 const (
-	// parked: the receiver may keep the payload until its program reads it, and grants the
-	// credit again only then.
-	parked class = iota
-	// passing: the receiver keeps nothing; the credit comes back as soon as it is worth a
-	// message.
-	passing
-	// granting: a passing message that has nothing but credits. Only it may take the last
-	// one.
-	granting
+	// keptClass: the receiver may keep the payload until its program reads it, and grants
+	// the credit again only then.
+	keptClass class = iota
+	// passingClass: the receiver keeps nothing; the credit comes back as soon as it is worth
+	// a message.
+	passingClass
+	// grantClass: a passing message that grants credits. Only this class may use the last
+	// credit.
+	grantClass
 )
 
 // credits counts, for one connection, how many messages each side may send. It is not safe
 // for concurrent use.
 //
 // Of the window that each side grants, the other keeps reserve for passing messages, and
-// the last one for a message that grants. A side grants when half of its window was
-// consumed, and earlier when the other runs low. So a side that has nothing left can be
-// sure that the other has: what it sent last gave at least one.
+// the last credit for a message that grants. A side grants when half of its window was
+// consumed, and earlier when the other side runs low. So the peer of a side without a credit
+// has at least one: the last message of that side granted it.
 //
 // Source: [WSD §4 credit rules]
 type credits struct {
-	own    int // that this side may send
-	limit  int // the most that it can have: the peer's window
-	window int // this side's
-	peer   int // that the peer has, as far as this side knows
-	owed   int // consumed, and not granted again
-	held   int // consumed by what the program has not read
-	late   int // consumed, and the receive is not posted again yet
+	available     int // messages that this side may send
+	limit         int // the most that available can be: the window of the peer
+	window        int // of this side, in messages
+	peerAvailable int // messages that the peer may send, as known here
+	ungranted     int // consumed, and to be granted with the next message
+	unread        int // consumed by messages that the program has not read
+	delayed       int // consumed by messages whose receive is not posted again yet
 }
 
 // init begins with the windows of both sides, all granted.
-func (c *credits) init(own, peer int) {
-	*c = credits{own: peer, limit: peer, window: own, peer: own}
+func (c *credits) init(window, peerWindow int) {
+	*c = credits{available: peerWindow, limit: peerWindow, window: window, peerAvailable: window}
 }
 
-// may tells whether a message can be sent now.
-func (c *credits) may(k class) bool {
+// allow reports whether a message of a class can be sent now.
+func (c *credits) allow(k class) bool {
 	switch k {
-	case parked:
-		return c.own > reserve
-	case passing:
-		return c.own > 1
-	case granting:
+	case keptClass:
+		return c.available > reserve
+	case passingClass:
+		return c.available > 1
+	case grantClass:
 	}
-	return c.own > 0 && c.owed > 0
+	return c.available > 0 && c.ungranted > 0
 }
 
-// spend sends a message and returns what it grants.
+// spend takes the credit of a message, and returns how many credits the message grants.
 func (c *credits) spend() (granted uint16) {
-	granted = uint16(c.owed)
-	c.own--
-	c.peer += c.owed
-	c.owed = 0
+	granted = uint16(c.ungranted)
+	c.available--
+	c.peerAvailable += c.ungranted
+	c.ungranted = 0
 	return granted
 }
 
-// receive takes in a message with what it grants. The peer has broken a rule if it is
-// false.
+// receive counts a message that arrived, and the credits that it grants. It returns false if
+// the peer broke a rule.
 func (c *credits) receive(granted uint16) bool {
-	c.peer--
-	c.own += int(granted)
-	return c.peer >= 0 && c.own <= c.limit
+	c.peerAvailable--
+	c.available += int(granted)
+	return c.peerAvailable >= 0 && c.available <= c.limit
 }
 
-// consumed says that a message was taken out of its buffer, which is posted again. Its
-// credit is owed at once, or when what it had is read.
-func (c *credits) consumed(keep bool) {
-	if keep {
-		c.held++
+// consumed counts a message whose buffer is posted again. Its credit can be granted at once,
+// or, if its payload is kept, after the program has read that.
+func (c *credits) consumed(kept bool) {
+	if kept {
+		c.unread++
 	} else {
-		c.owed++
+		c.ungranted++
 	}
 }
 
-// read says that so many messages that were kept are read.
+// read counts n kept messages that the program has read.
 func (c *credits) read(n int) {
-	c.held -= n
-	c.owed += n
+	c.unread -= n
+	c.ungranted += n
 }
 
-// grantNow tells whether it is time for a message that has nothing but credits.
-func (c *credits) grantNow() bool { return c.own > 0 && c.enough(c.owed) }
+// grantDue reports whether it is time for a message that has nothing but credits.
+func (c *credits) grantDue() bool { return c.available > 0 && c.worthMessage(c.ungranted) }
 
-// enough tells whether so many credits owed are worth a message.
-func (c *credits) enough(owed int) bool {
-	return owed >= c.window/2 || owed >= reserve/2 && c.peer <= reserve
+// worthMessage reports whether n credits to grant are worth a message.
+func (c *credits) worthMessage(n int) bool {
+	return n >= c.window/2 || n >= reserve/2 && c.peerAvailable <= reserve
 }
 
-// delay says that a message was taken out of its buffer, which is posted again later. It is
-// false if the peer would miss its credit then.
+// delay counts a message whose buffer is posted again later. It returns false, and counts
+// nothing, if the peer would lack the credit meanwhile.
 func (c *credits) delay() bool {
-	if c.enough(c.owed + c.late + 1) {
+	if c.worthMessage(c.ungranted + c.delayed + 1) {
 		return false
 	}
-	c.late++
+	c.delayed++
 	return true
 }
 
-// posted says that a buffer is posted again that was delayed.
+// posted counts a delayed buffer that is posted again.
 func (c *credits) posted() {
-	c.late--
-	c.owed++
+	c.delayed--
+	c.ungranted++
 }

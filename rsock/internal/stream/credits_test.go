@@ -29,13 +29,13 @@ func newCreditModel(w0, w1 int) *creditModel {
 
 // send sends a message of side i if it may.
 func (m *creditModel) send(i int, k class) bool {
-	if !m.side[i].may(k) {
+	if !m.side[i].allow(k) {
 		m.post(i)
 	}
-	if !m.side[i].may(k) {
+	if !m.side[i].allow(k) {
 		return false
 	}
-	m.wire[1-i] = append(m.wire[1-i], modelMessage{m.side[i].spend(), k == parked})
+	m.wire[1-i] = append(m.wire[1-i], modelMessage{m.side[i].spend(), k == keptClass})
 	return true
 }
 
@@ -57,21 +57,21 @@ func (m *creditModel) deliver(t *rapid.T, i int) bool {
 }
 
 func (m *creditModel) read(i, n int) {
-	m.side[i].read(min(n, m.side[i].held))
+	m.side[i].read(min(n, m.side[i].unread))
 	m.grant(i)
 }
 
 // post posts what was delayed.
 func (m *creditModel) post(i int) {
-	for m.side[i].late > 0 {
+	for m.side[i].delayed > 0 {
 		m.side[i].posted()
 	}
 }
 
 func (m *creditModel) grant(i int) {
 	m.post(i)
-	if m.side[i].grantNow() {
-		m.send(i, granting)
+	if m.side[i].grantDue() {
+		m.send(i, grantClass)
 	}
 }
 
@@ -84,10 +84,10 @@ func (m *creditModel) check(t *rapid.T) {
 		for _, msg := range m.wire[1-i] {
 			granted += int(msg.granted)
 		}
-		if sum := peer.own + granted + len(m.wire[i]) + own.held + own.owed + own.late; sum != m.limit[i] {
+		if sum := peer.available + granted + len(m.wire[i]) + own.unread + own.ungranted + own.delayed; sum != m.limit[i] {
 			t.Fatalf("side %d: %d of %d buffers are accounted for", i, sum, m.limit[i])
 		}
-		if own.own < 0 || own.owed < 0 || own.held < 0 || own.held > m.limit[i]-reserve {
+		if own.available < 0 || own.ungranted < 0 || own.unread < 0 || own.unread > m.limit[i]-reserve {
 			t.Fatalf("side %d: %+v", i, *own)
 		}
 	}
@@ -115,9 +115,9 @@ func TestCredits(t *testing.T) {
 			i := rapid.IntRange(0, 1).Draw(t, "side")
 			switch rapid.IntRange(0, 4).Draw(t, "move") {
 			case 0:
-				m.send(i, parked)
+				m.send(i, keptClass)
 			case 1:
-				m.send(i, passing)
+				m.send(i, passingClass)
 			case 2, 3:
 				m.deliver(t, i)
 			case 4:
@@ -127,13 +127,13 @@ func TestCredits(t *testing.T) {
 		}
 		m.settle(t)
 		for i := range 2 {
-			for m.send(i, parked) {
+			for m.send(i, keptClass) {
 			}
 		}
 		m.settle(t)
 		for turn := range 100 {
 			i := rapid.IntRange(0, 1).Draw(t, "sender")
-			if !m.send(i, passing) && !m.send(i, granting) {
+			if !m.send(i, passingClass) && !m.send(i, grantClass) {
 				t.Fatalf("turn %d: side %d cannot send what nobody keeps: %+v", turn, i, m.side)
 			}
 			m.settle(t)
@@ -143,7 +143,7 @@ func TestCredits(t *testing.T) {
 		for sent := 0; sent < 100; sent++ {
 			m.read(i, 1<<20)
 			m.settle(t)
-			if !m.send(1-i, parked) {
+			if !m.send(1-i, keptClass) {
 				t.Fatalf("side %d reads all, and side %d cannot send after %d: %+v", i, 1-i, sent, m.side)
 			}
 			m.settle(t)
@@ -158,26 +158,26 @@ func TestCredits(t *testing.T) {
 func TestLastCredit(t *testing.T) {
 	var c credits
 	c.init(8, 8)
-	for c.may(parked) {
+	for c.allow(keptClass) {
 		c.spend()
 	}
-	if c.own != reserve {
-		t.Errorf("data leaves %d credits, want %d", c.own, reserve)
+	if c.available != reserve {
+		t.Errorf("data leaves %d credits, want %d", c.available, reserve)
 	}
-	for c.may(passing) {
+	for c.allow(passingClass) {
 		c.spend()
 	}
-	if c.own != 1 || c.may(granting) {
-		t.Errorf("%d credits are left, and the last may go: %v", c.own, c.may(granting))
+	if c.available != 1 || c.allow(grantClass) {
+		t.Errorf("%d credits are left, and the last may go: %v", c.available, c.allow(grantClass))
 	}
 	if !c.receive(0) {
 		t.Fatal("a message that there is a credit for")
 	}
-	if c.consumed(false); !c.may(granting) {
+	if c.consumed(false); !c.allow(grantClass) {
 		t.Error("the last one may not go with a grant")
 	}
-	if g := c.spend(); g != 1 || c.own != 0 {
-		t.Errorf("granted %d, and %d are left", g, c.own)
+	if g := c.spend(); g != 1 || c.available != 0 {
+		t.Errorf("granted %d, and %d are left", g, c.available)
 	}
 	if c.receive(9) {
 		t.Error("more credits than the peer has buffers")

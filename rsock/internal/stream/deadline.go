@@ -6,18 +6,18 @@ import (
 	"time"
 )
 
-// deadline is when calls of one kind give up. Programs set it for each request, mostly to be
-// taken back or moved on before it passes: so the timer is made once, and left alone where it
-// fires too early, or for nothing; what is due then is looked at when it fires.
+// deadline is when calls of one kind give up. Programs set it for each request, and mostly
+// clear it or move it on before it passes. So the timer is made once and not touched where it
+// fires too early or in vain; the deadline is checked when it fires. Safe for concurrent use.
 type deadline struct {
 	over atomic.Bool // it has passed
-	wake func()      // tells who waits so; set before the first use
+	wake func()      // wakes the calls; set before the first use
 
 	mu    sync.Mutex // guards what follows
 	at    time.Time  // zero: there is none, or it has passed
 	timer *time.Timer
 	due   time.Time // when the timer fires, at the latest; zero: it does not run
-	ended bool      // nobody sets it any more
+	ended bool      // it is not set any more
 }
 
 // set sets the deadline; the zero time is none.
@@ -34,22 +34,22 @@ func (d *deadline) set(t time.Time) {
 		}
 		return
 	}
-	d.lookLocked()
+	d.checkLocked()
 }
 
-// pass is what the timer calls.
+// pass checks the deadline. The timer calls it.
 func (d *deadline) pass() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.due = time.Time{}
 	if !d.ended && !d.at.IsZero() {
-		d.lookLocked()
+		d.checkLocked()
 	}
 }
 
-// lookLocked sees whether the deadline, which there is, has passed, and else to it that the
-// timer fires by then.
-func (d *deadline) lookLocked() {
+// checkLocked wakes the calls if the deadline has passed, and else has the timer fire by then.
+// Precondition: there is a deadline.
+func (d *deadline) checkLocked() {
 	now := time.Now()
 	left := d.at.Sub(now)
 	if left <= 0 {
@@ -71,7 +71,7 @@ func (d *deadline) lookLocked() {
 	d.due = due
 }
 
-// stop ends the timer, for good.
+// stop ends the timer for good.
 func (d *deadline) stop() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -79,33 +79,4 @@ func (d *deadline) stop() {
 	if d.timer != nil {
 		d.timer.Stop()
 	}
-}
-
-// SetReadDeadline sets when Read, ReadUrgent and WriteTo give up, also those that wait
-// already.
-func (s *Stream) SetReadDeadline(t time.Time) error {
-	if s.closing.Load() {
-		return errClosed
-	}
-	s.readDeadline.set(t)
-	return nil
-}
-
-// SetWriteDeadline sets when Write, WriteUrgent and ReadFrom give up, also those that wait
-// already. A Write that gives up says how much of it is on its way.
-func (s *Stream) SetWriteDeadline(t time.Time) error {
-	if s.closing.Load() {
-		return errClosed
-	}
-	s.writeDeadline.set(t)
-	return nil
-}
-
-// initDeadlines says who waits for which deadline.
-func (s *Stream) initDeadlines() {
-	s.readDeadline.wake = func() {
-		s.baton.signal(&s.reader)
-		s.baton.signal(&s.urgentReader)
-	}
-	s.writeDeadline.wake = func() { s.baton.signal(&s.writer) }
 }

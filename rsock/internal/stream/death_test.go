@@ -176,7 +176,7 @@ func TestCloseWithTransfers(t *testing.T) {
 					}
 					_ = b.Close()
 					wg.Wait()
-					if err := a.failure(); !errors.Is(err, errClosed) || errors.Is(err, errLinger) {
+					if err := a.c.failure(); !errors.Is(err, errClosed) || errors.Is(err, errLinger) {
 						t.Errorf("the stream ended with %v", err)
 					}
 				}
@@ -243,7 +243,7 @@ func TestCloseDuringReadFrom(t *testing.T) {
 			r.Close() // so that no write waits for it
 			done <- err
 		}()
-		for _, n := range []int{100000, a.cfg.Threshold} { // as much as makes it ask for more
+		for _, n := range []int{100000, a.c.cfg.Threshold} { // as much as makes it ask for more
 			if _, err := w.Write(pattern(n)); err != nil {
 				t.Fatal(err)
 			}
@@ -275,9 +275,9 @@ func TestCloseDuringReadFrom(t *testing.T) {
 
 // inUse tells whether somebody uses memory of the stream without a lock.
 func (s *Stream) inUse() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.users > 0
+	s.rx.mu.Lock()
+	defer s.rx.mu.Unlock()
+	return s.rx.users > 0
 }
 
 type stuckWriter struct{ in, out chan struct{} }
@@ -295,7 +295,7 @@ func (w stuckWriter) Write(p []byte) (int, error) {
 func TestCloseWriteBehindClose(t *testing.T) {
 	onFabrics(t, func(t *testing.T, f fabric) {
 		s, r := greeted(t, f, Config{Linger: patience}, true)
-		s.writing.Lock() // as a Write that came before has it
+		s.writer.calls.Lock() // as a Write that came before has it
 		closed := make(chan error, 1)
 		go func() { closed <- s.CloseWrite() }()
 		for !s.finished.Load() {
@@ -307,13 +307,13 @@ func TestCloseWriteBehindClose(t *testing.T) {
 		parted := make(chan struct{})
 		go func() {
 			defer close(parted)
-			s.part()
+			s.closer.disconnect()
 		}()
 		if m := r.hear(TypeShutdown); m.Flags != FlagClosing {
 			t.Errorf("the first shutdown has flags %v", m.Flags)
 		}
 		before := s.Stats().MessagesSent
-		s.writing.Unlock()
+		s.writer.calls.Unlock()
 		if err := <-closed; !errors.Is(err, net.ErrClosed) {
 			t.Errorf("CloseWrite: %v", err)
 		}
@@ -338,7 +338,7 @@ func TestFailureDuringFetch(t *testing.T) {
 		u := setup{wrapPassive: func(p rdma.Provider) rdma.Provider {
 			return fault.Wrap(p, &fault.Config{Fault: func(a fault.Attempt) fault.Action {
 				if a.Request.Op == rdma.OpRead {
-					b.fail(errStuck)
+					b.c.fail(errStuck)
 				}
 				return fault.Pass()
 			}})
@@ -353,11 +353,11 @@ func TestFailureDuringFetch(t *testing.T) {
 		if n, err := b.Read(make([]byte, 50000)); n < maxHead || err != nil {
 			t.Errorf("read %d bytes, %v", n, err)
 		}
-		b.mu.Lock()
-		if b.in.fetching.busy > 0 {
+		b.rx.mu.Lock()
+		if b.rx.input.fetch.busy > 0 {
 			t.Error("data comes into memory that Read has given back")
 		}
-		b.mu.Unlock()
+		b.rx.mu.Unlock()
 		<-wrote
 	})
 }
@@ -378,9 +378,9 @@ func TestFailureOfFetches(t *testing.T) {
 			r.tell(Message{Type: TypeOffer, Transfer: i + 1, Total: size, Descriptor: d})
 		}
 		for offers := 0; offers < maxDirect; runtime.Gosched() {
-			s.mu.Lock()
-			offers = s.in.offers
-			s.mu.Unlock()
+			s.rx.mu.Lock()
+			offers = s.rx.input.open
+			s.rx.mu.Unlock()
 		}
 		if n, err := s.Read(make([]byte, maxDirect*size)); n > 0 || !errors.Is(err, ErrReset) {
 			t.Errorf("read %d bytes, %v", n, err)

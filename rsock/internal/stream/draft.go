@@ -1,56 +1,55 @@
 package stream
 
-// draft is a buffer for a data message that a ReadFrom fills, so that its data is copied
-// once less. There is one at a time: however long its reader takes, the other buffers are
-// there for all else.
+// draft is the buffer of a data message that ReadFrom fills directly, which saves a copy.
+// One draft exists at a time, so that a source that blocks leaves the other buffers free.
 type draft struct {
-	o    *outbound
-	i    int    // of slots
-	data []byte // where the payload goes
+	o    *sender
+	i    int    // index of the slot
+	data []byte // room for the payload
 }
 
-// draft gives a buffer for up to most bytes of data, if one is free and no other is out. It
-// comes back with send or drop.
-func (o *outbound) draft(most int) (d draft, ok bool) {
+// draft returns a buffer for up to size bytes of data. ok is false if no buffer can be spared
+// or another draft exists. The caller ends the draft by trySend or drop.
+func (o *sender) draft(size int) (d draft, ok bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	last := len(o.free) - 1
-	if o.lent != nil || last < 1 {
+	if o.drafted != nil || last < 1 {
 		return d, false
 	}
 	d = draft{o: o, i: o.free[last]}
 	o.free = o.free[:last]
-	o.lent = &o.slots[d.i]
-	d.data = o.slots[d.i].buf[HeaderSize:][:most]
+	o.drafted = &o.slots[d.i]
+	d.data = o.slots[d.i].buf[HeaderSize:][:size]
 	return d, true
 }
 
-// drop gives the buffer back as it is.
+// drop frees the buffer unsent.
 func (d *draft) drop() {
 	d.o.mu.Lock()
 	d.o.free = append(d.o.free, d.i)
-	d.o.lent = nil
+	d.o.drafted = nil
 	d.o.mu.Unlock()
-	d.o.s.baton.signal(&d.o.s.writer)
+	d.o.c.signal(&d.o.c.writeWait)
 }
 
-// trySend sends the first n bytes, if there is a credit, and tells whether it did; then the
-// buffer is back. What cannot be posted ends the stream.
+// trySend sends the first n bytes if there is a credit, and reports whether it did; the draft
+// has ended then. A message that cannot be posted ends the stream.
 func (d *draft) trySend(n int) bool {
 	o := d.o
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if !o.credits.may(parked) {
-		o.s.counts.held.Add(1)
+	if !o.credits.allow(keptClass) {
+		o.c.counts.held.Add(1)
 		return false
 	}
 	t := &o.slots[d.i]
 	m := Message{Type: TypeData, Sequence: o.sequence, Credits: o.credits.spend()}
 	m.appendHeader(t.buf[:0], n)
-	if err := o.sendLocked(t, HeaderSize+n); err != nil {
+	if err := o.postSlotLocked(t, HeaderSize+n); err != nil {
 		o.free = append(o.free, d.i)
-		o.s.fail(connectionError(&o.s.sock, err))
+		o.c.failBelow(err)
 	}
-	o.lent = nil
+	o.drafted = nil
 	return true
 }

@@ -120,27 +120,27 @@ func TestDraftComesBack(t *testing.T) {
 
 // lends tells whether a buffer is with a ReadFrom.
 func (s *Stream) lends() bool {
-	s.out.mu.Lock()
-	defer s.out.mu.Unlock()
-	return s.out.lent != nil
+	s.tx.mu.Lock()
+	defer s.tx.mu.Unlock()
+	return s.tx.drafted != nil
 }
 
-// TestRun: much data is what moves one way in large parts, with nothing the other.
-func TestRun(t *testing.T) {
-	var in, out run
+// TestBulkRun counts data that moves in one direction in large parts, without any in the other.
+func TestBulkRun(t *testing.T) {
+	var in, out bulkRun
 	for i, c := range []struct {
 		in, out            int
 		inIsBulk, outsBulk bool
 	}{
-		{in: bulkRun - bulkPart},
+		{in: bulkThreshold - bulkPart},
 		{in: bulkPart, inIsBulk: true},
 		{out: 1},
-		{in: bulkRun - 1},
+		{in: bulkThreshold - 1},
 		{in: bulkPart - 1},
-		{in: bulkRun - 1},
+		{in: bulkThreshold - 1},
 		{in: bulkPart, inIsBulk: true},
-		{out: bulkRun, outsBulk: true},
-		{in: bulkRun, inIsBulk: true},
+		{out: bulkThreshold, outsBulk: true},
+		{in: bulkThreshold, inIsBulk: true},
 		{in: 1},
 	} {
 		if c.in > 0 {

@@ -272,8 +272,8 @@ func outcomeOf(s *Stream) error {
 	if err != nil {
 		return err
 	}
-	<-s.over
-	return s.failure()
+	<-s.c.over
+	return s.c.failure()
 }
 
 // TestCreditOverrun sends more than there are credits for, to a program that does not read.
@@ -281,16 +281,16 @@ func outcomeOf(s *Stream) error {
 func TestCreditOverrun(t *testing.T) {
 	onFabrics(t, func(t *testing.T, f fabric) {
 		s, r := greeted(t, f, Config{}, true)
-		for i := 0; i < 4*DefaultReceiveBuffers && s.failure() == nil; i++ {
+		for i := 0; i < 4*DefaultReceiveBuffers && s.c.failure() == nil; i++ {
 			r.tell(Message{Type: TypeData, Payload: make([]byte, 1000)})
 		}
-		<-s.over
-		if err := s.failure(); !errors.Is(err, ErrProtocol) && !errors.Is(err, ErrReset) {
+		<-s.c.over
+		if err := s.c.failure(); !errors.Is(err, ErrProtocol) && !errors.Is(err, ErrReset) {
 			t.Errorf("the stream ended with %v", err)
 		}
-		s.mu.Lock()
-		kept := s.in.items.len()
-		s.mu.Unlock()
+		s.rx.mu.Lock()
+		kept := s.rx.input.items.len()
+		s.rx.mu.Unlock()
 		if kept > DefaultReceiveBuffers+1 {
 			t.Errorf("%d messages are kept", kept)
 		}
@@ -302,11 +302,11 @@ func TestOffersOverrun(t *testing.T) {
 	onFabrics(t, func(t *testing.T, f fabric) {
 		s, r := greeted(t, f, Config{}, true)
 		d := r.lendable(100, verbs.MemRead)
-		for i := range uint32(offers + 1) {
+		for i := range uint32(maxIncoming + 1) {
 			r.tell(Message{Type: TypeOffer, Transfer: i + 1, Total: 100, Descriptor: d})
 		}
-		<-s.over
-		if err := s.failure(); !errors.Is(err, ErrProtocol) {
+		<-s.c.over
+		if err := s.c.failure(); !errors.Is(err, ErrProtocol) {
 			t.Errorf("the stream ended with %v", err)
 		}
 	})
@@ -355,8 +355,8 @@ func TestHostileToWriter(t *testing.T) {
 					wrote <- err
 				}()
 				c.violate(r, r.hear(TypeOffer))
-				<-s.over
-				if err := s.failure(); !errors.Is(err, ErrProtocol) {
+				<-s.c.over
+				if err := s.c.failure(); !errors.Is(err, ErrProtocol) {
 					t.Errorf("the stream ended with %v", err)
 				}
 				<-wrote // early or with an error, but it ends

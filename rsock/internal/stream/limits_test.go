@@ -333,11 +333,9 @@ func TestMemoryIsGivenBack(t *testing.T) {
 			}
 		}()
 		held := func() bool {
-			a.out.mu.Lock()
-			defer a.out.mu.Unlock()
-			b.mu.Lock()
-			defer b.mu.Unlock()
-			return a.out.stage.mem != nil || b.in.fetching.temp != nil
+			b.rx.mu.Lock()
+			defer b.rx.mu.Unlock()
+			return a.stage.held() > 0 || b.rx.input.fetch.held() > 0
 		}
 		used := false
 		for n, buf := 0, make([]byte, 1000); n < len(data); {
@@ -385,9 +383,7 @@ func TestSilentReadFrom(t *testing.T) {
 			}
 		}
 		held := func() bool {
-			a.out.mu.Lock()
-			defer a.out.mu.Unlock()
-			return a.out.stage.mem != nil
+			return a.stage.held() > 0
 		}
 		for end := time.Now().Add(patience); held(); time.Sleep(10 * time.Millisecond) {
 			if time.Now().After(end) {
@@ -452,14 +448,14 @@ func (w lastWriter) Write(p []byte) (int, error) {
 
 // reading tells whether a Read waits.
 func reading(s *Stream) bool {
-	s.baton.mu.Lock()
-	defer s.baton.mu.Unlock()
-	for _, w := range s.baton.queue {
-		if w == &s.reader {
+	s.c.poller.mu.Lock()
+	defer s.c.poller.mu.Unlock()
+	for _, w := range s.c.poller.queue {
+		if w == &s.c.readWait {
 			return true
 		}
 	}
-	return s.reader.state.Load() == waiterSleeps
+	return s.c.readWait.state.Load() == waiterSleeps
 }
 
 // TestCloseSmallReads closes with more on offer than the peer's provider reads at once: the
@@ -472,7 +468,7 @@ func TestCloseSmallReads(t *testing.T) {
 	}
 	done := make(chan error, 1)
 	go func() { done <- a.Close() }()
-	for !b.peerLeft.Load() {
+	for !b.c.peerClosed.Load() {
 		time.Sleep(time.Millisecond)
 	}
 	if got, err := io.ReadAll(b); err != nil || !bytes.Equal(got, data) {

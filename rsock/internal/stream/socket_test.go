@@ -41,8 +41,8 @@ func TestProviderWithoutReadReceivesByWrite(t *testing.T) {
 		a, b := pair(t, f, setup{wrapPassive: func(p rdma.Provider) rdma.Provider {
 			return without{p, rdma.CapRead}
 		}})
-		if !a.canRead() || b.canRead() || a.peerReads || !b.peerReads {
-			t.Errorf("reads: %t and %t, known of the peer: %t and %t", a.canRead(), b.canRead(), b.peerReads, a.peerReads)
+		if !a.c.canRead() || b.c.canRead() || a.c.peer.CanRead || !b.c.peer.CanRead {
+			t.Errorf("reads: %t and %t, known of the peer: %t and %t", a.c.canRead(), b.c.canRead(), b.c.peer.CanRead, a.c.peer.CanRead)
 		}
 		data := bytes.Repeat([]byte("0123456789abcdef"), 1<<16)
 		written := make(chan error, 1)

@@ -3,38 +3,47 @@ package stream
 import (
 	"context"
 	"errors"
+	"sync"
 
 	"lwio/rdma"
 	"lwio/rsock/internal/verbs"
 )
 
-// stage is memory of the stream that data is offered from. outbound.mu guards it.
+// stage is memory of the stream that large data is copied into and offered from. It is
+// allocated with the first use, and trim gives it back. Safe for concurrent use.
 type stage struct {
+	c *connection
+
+	mu     sync.Mutex  // guards what follows
 	mem    rdma.Memory // nil if there is none
 	handle verbs.Handle
 	pieces []piece
 	free   []*piece
-	used   bool // since giveBack looked
+	used   bool // since the last trim
 }
 
-// piece is a part of it, which is for one offer at a time.
+// piece is a part of the stage. It holds the data of one offer at a time.
 type piece struct {
 	buf        []byte
-	offset     int // in the memory of the stage
-	size       int // of descriptor
+	handle     verbs.Handle // of the stage, if the peer does not read
+	offset     int          // in the memory of the stage
+	size       int          // of descriptor, in bytes
 	descriptor [MaxDescriptor]byte
 }
 
-// takePiece gives memory to offer from: nil if all of it is on its way.
+// errNoStage: the budget has no memory left for a stage. The data goes by control messages
+// then.
+var errNoStage = errors.New("the memory for large data is used up")
+
+// take returns a free piece, or nil if all pieces are in use.
 //
 // Errors: ErrNoBuffers, errNoStage.
-func (o *outbound) takePiece() (*piece, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	g := &o.stage
+func (g *stage) take() (*piece, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
 	g.used = true
 	if g.mem == nil {
-		if err := o.furnishLocked(); err != nil {
+		if err := g.allocateLocked(); err != nil {
 			return nil, err
 		}
 	}
@@ -46,113 +55,77 @@ func (o *outbound) takePiece() (*piece, error) {
 	return p, nil
 }
 
-// giveLocked takes a piece back.
-func (g *stage) giveLocked(p *piece) { g.free = append(g.free, p) }
-
-// give is giveLocked.
-func (o *outbound) give(p *piece) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.stage.giveLocked(p)
+// give frees a piece.
+func (g *stage) give(p *piece) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.free = append(g.free, p)
 }
 
-// furnishLocked gets the memory and registers it: once for the peer to read, or, where that
-// cannot, to be written from.
+// allocateLocked allocates and registers the memory: for the peer to read, or, if the peer
+// does not read, as the source of RDMA Writes.
 //
 // Source: [WSD §5.2], [WSD §5.4]
-func (o *outbound) furnishLocked() error {
-	ctx, g, sock := context.Background(), &o.stage, &o.s.sock
-	if !o.s.cfg.Memory.take(stagePieces * stageSize) {
+func (g *stage) allocateLocked() error {
+	ctx, sock, peerReads := context.Background(), &g.c.sock, g.c.peer.CanRead
+	if !g.c.cfg.Memory.take(stagePieces * stageSize) {
 		return errNoStage
 	}
 	m, err := sock.Alloc(ctx, stagePieces*stageSize)
 	if err != nil {
-		o.s.cfg.Memory.give(stagePieces * stageSize)
+		g.c.cfg.Memory.give(stagePieces * stageSize)
 		return noBuffers(err)
 	}
 	g.pieces, g.free = make([]piece, stagePieces), nil
-	if !o.sending.peerReads {
+	if !peerReads {
 		g.handle, err = sock.RegisterMemory(ctx, m.Bytes(), verbs.MemRead)
 	}
 	for i := range g.pieces {
 		p := &g.pieces[i]
-		p.offset = i * stageSize
+		p.handle, p.offset = g.handle, i*stageSize
 		p.buf = m.Bytes()[p.offset : p.offset+stageSize]
-		if o.sending.peerReads && err == nil {
+		if peerReads && err == nil {
 			p.size, err = sock.RegisterRdmaMemory(ctx, p.buf, verbs.MemRead, p.descriptor[:])
 		}
 		g.free = append(g.free, p)
 	}
 	g.mem = m
 	if err != nil {
-		if e := o.clearLocked(); e != nil {
-			o.s.fail(connectionError(&o.s.sock, e)) // some of it is with the peer, some not
+		if e := g.freeLocked(); e != nil {
+			g.c.failBelow(e) // the peer may still reach some of the pieces
 		}
 		return noBuffers(err)
 	}
-	o.s.idle.Reset(memoryRest)
+	g.c.trimLater()
 	return nil
 }
 
-// clearLocked gives the memory back; nobody uses it.
-func (o *outbound) clearLocked() error {
-	g := &o.stage
+// freeLocked deregisters and frees the memory. Precondition: no piece is in use. Memory that
+// cannot be deregistered stays.
+func (g *stage) freeLocked() error {
 	var errs []error
 	for i := range g.pieces {
 		if p := &g.pieces[i]; p.size > 0 {
-			errs = append(errs, o.s.sock.DeregisterRdmaMemory(p.descriptor[:p.size]))
+			errs = append(errs, g.c.sock.DeregisterRdmaMemory(p.descriptor[:p.size]))
 		}
 	}
 	if g.handle != (verbs.Handle{}) {
-		errs = append(errs, o.s.sock.DeregisterMemory(g.handle))
+		errs = append(errs, g.c.sock.DeregisterMemory(g.handle))
 	}
 	if err := errors.Join(errs...); err != nil {
-		return err // what the peer cannot be kept from stays
+		return err
 	}
 	err := g.mem.Close()
-	*g = stage{}
-	o.s.cfg.Memory.give(stagePieces * stageSize)
+	g.mem, g.handle, g.pieces, g.free, g.used = nil, verbs.Handle{}, nil, nil, false
+	g.c.cfg.Memory.give(stagePieces * stageSize)
 	return err
 }
 
-// giveBack gives memory back that was not used for a while, and is what a timer calls.
-func (s *Stream) giveBack() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.dead || s.closing.Load() {
-		return
-	}
-	again := s.restTempLocked()
-	again = s.restBuffersLocked() || again
-	if s.out.rest() || again {
-		s.idle.Reset(memoryRest)
-	}
-}
-
-// restTempLocked drops the memory for small reads, and tells whether it is still there.
-func (s *Stream) restTempLocked() bool {
-	f := &s.in.fetching
-	if f.temp == nil || f.stuck {
-		return false
-	}
-	unread := s.in.views > 0 || s.in.items.len() > 0 && s.in.items.at(0).offer != nil && len(s.in.items.at(0).data) > 0
-	if f.tempUsed || f.busy > 0 || unread {
-		f.tempUsed = false
-		return true
-	}
-	if f.tempHandle == (verbs.Handle{}) || s.sock.DeregisterMemory(f.tempHandle) == nil {
-		_ = f.temp.Close() // it is not needed, whatever becomes of it
-		f.temp, f.tempHandle = nil, verbs.Handle{}
-		s.cfg.Memory.give(fetchSize)
-	}
-	return f.temp != nil
-}
-
-// rest drops the memory of the stage, and tells whether it is still there.
-func (o *outbound) rest() bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	g := &o.stage
+// trim frees the memory if it was not used since the last call, and reports whether it is
+// still there.
+func (g *stage) trim() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
 	if g.mem == nil {
 		return false
 	}
@@ -160,8 +133,18 @@ func (o *outbound) rest() bool {
 		g.used = false
 		return true
 	}
-	if err := o.clearLocked(); err != nil {
-		o.s.fail(connectionError(&o.s.sock, err))
+	if err := g.freeLocked(); err != nil {
+		g.c.failBelow(err)
 	}
 	return false
+}
+
+// held returns how many bytes of the budget the stage holds.
+func (g *stage) held() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.mem == nil {
+		return 0
+	}
+	return stagePieces * stageSize
 }

@@ -5,87 +5,53 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"lwio/rsock/internal/verbs"
 )
 
-// Stream is one side of a connection: a stream of bytes in each direction. All methods but
-// Start may be called at any time by many goroutines.
+// Stream is one side of a connection: a stream of bytes in each direction. All methods are
+// safe for concurrent use, but for Start, which is called once.
 //
 // Source: [WSD §4], [WSD §5]
 type Stream struct {
-	sock  socket
-	cfg   Config
-	baton baton
+	reader // Read, WriteTo, ReadUrgent, CloseRead, SetReadDeadline
+	writer // Write, ReadFrom, WriteUrgent, CloseWrite, SetWriteDeadline
+	closer // Close, BeginClose, EndClose, Abort, SetLinger, AfterClose
 
-	running    sync.WaitGroup // the stream's goroutine
-	over       chan struct{}  // closed when the stream has failed or is closed
-	ending     sync.Once
-	err        atomic.Pointer[error] // why it has failed
-	closing    atomic.Bool           // Close was called
-	linger     atomic.Int64          // of Close, in nanoseconds
-	giveUp     *time.Timer           // ends a Close; set by BeginClose
-	closed     chan struct{}         // closed when Close is over
-	afterClose func()                // called when the socket is closed; may be nil
-	finished   atomic.Bool           // CloseWrite was called
-	peerLeft   atomic.Bool           // the peer has closed
-
-	copies, peerReads bool // how offers are made; known from the negotiation on
-	depth             int  // fetches at a time; known from the negotiation on
-	pageable          bool // pages of control buffers may be given back
-
-	runIn, runOut run // of data
-
-	reading, writing            sync.Mutex // held by one Read, one Write
-	reader, writer, idler       waiter
-	urgentReader, closer        waiter
-	urgentReading               sync.Mutex          // held by one ReadUrgent
-	offered                     [MaxDescriptor]byte // of the memory of a Write; writing guards it
-	readDeadline, writeDeadline deadline
-
-	mu    sync.Mutex // guards what follows
-	dead  bool       // nobody polls any more
-	users int        // of memory of the stream, who hold no lock
-	rest  rest       // of the control buffers
-	in    inbound
-	out   outbound // has a lock of its own
-
-	counts counts
-	idle   *time.Timer // gives memory back that nobody uses
+	c       connection
+	tx      sender
+	stage   stage
+	offers  offers
+	rx      receiver
+	trimmer trimmer
 }
 
 // New prepares a stream on a socket that is not connected yet: it registers control buffers
-// and posts the receives. The socket is the stream's from then on, also after an error,
-// and ctx bounds the call.
+// and posts the receives. The socket is the stream's from then on, also after an error. ctx
+// bounds the call.
 //
-// Errors: ErrNoBuffers and what else the socket says (wrapped).
+// Errors: ErrNoBuffers, and those of the socket (wrapped).
 //
 // Source: [WSD §3.3], [WSD §4]
 func New(ctx context.Context, sock *verbs.Socket, cfg Config) (*Stream, error) {
-	var k socket
-	if err := k.init(sock); err != nil {
+	s := new(Stream)
+	c := &s.c
+	if err := c.init(sock, &cfg); err != nil {
 		return nil, errors.Join(err, sock.Close())
 	}
-	s := &Stream{
-		sock: k,
-		cfg:  cfg.withDefaults(sock.Options()),
-		over: make(chan struct{}), closed: make(chan struct{}),
-	}
-	s.linger.Store(int64(s.cfg.Linger))
-	s.pageable = isPageable(s)
-	for _, w := range s.waiters() {
-		w.init()
-	}
-	s.baton.init()
-	s.initDeadlines()
-	s.idle = time.AfterFunc(memoryRest, s.giveBack)
-	s.idle.Stop()
-	err := s.in.init(ctx, s)
+	c.poller.init(&s.rx, c.cfg.Spin)
+	s.stage.c = c
+	s.offers.init(c, &s.tx, &s.stage)
+	s.reader.init(c, &s.rx)
+	s.writer.init(c, &s.rx, &s.tx, &s.offers, &s.stage)
+	s.closer.init(c, &s.rx, &s.tx, &s.offers, &s.stage, &s.reader, &s.writer)
+	s.trimmer = trimmer{c: c, rx: &s.rx, tx: &s.tx, stage: &s.stage}
+	c.trimTimer = time.AfterFunc(trimInterval, s.trimmer.run)
+	c.trimTimer.Stop()
+	err := s.rx.init(ctx, c, &s.tx, &s.offers, &s.closer)
 	if err == nil {
-		err = s.out.init(ctx, s)
+		err = s.tx.init(ctx, c)
 	}
 	if err != nil {
 		return nil, errors.Join(noBuffers(err), s.Close())
@@ -93,112 +59,28 @@ func New(ctx context.Context, sock *verbs.Socket, cfg Config) (*Stream, error) {
 	return s, nil
 }
 
-// waiters are all who may wait.
-func (s *Stream) waiters() []*waiter {
-	return []*waiter{&s.reader, &s.writer, &s.idler, &s.urgentReader, &s.closer}
-}
-
-// Start negotiates: the active side, which is the one that connected, sends first. ctx
-// bounds it. After an error only Close is of use.
+// Start negotiates. The active side is the one that connected, and sends first. ctx bounds
+// the call. After an error only Close is of use.
 //
-// Errors: ErrNegotiation (wrapped), with ctx's error or what the peer did; ErrReset.
+// Errors: ErrNegotiation (wrapped), with the error of ctx or that of the stream.
 //
 // Source: [WSD §3.3]
 func (s *Stream) Start(ctx context.Context, active bool) error {
-	err := s.negotiate(ctx, active)
-	if err != nil {
-		s.fail(err)
+	if err := s.rx.negotiate(ctx, active); err != nil {
+		s.c.fail(err)
 		return fmt.Errorf("%w: %w", ErrNegotiation, err)
 	}
-	s.running.Add(1)
-	go s.attend()
+	s.closer.running.Go(func() {
+		s.c.poller.attend(s.c.over)
+		s.c.hangUp()
+	})
 	return nil
 }
 
-func (s *Stream) negotiate(ctx context.Context, active bool) error {
-	own := s.negotiation()
-	m := Message{Type: TypeNegotiateAck, Credits: uint16(own.Buffers), Payload: own.AppendTo(nil)}
-	s.mu.Lock()
-	s.in.first = TypeNegotiate
-	if active {
-		s.in.first = TypeNegotiateAck
-	}
-	s.mu.Unlock()
-	if active {
-		m.Type = TypeNegotiate
-		if err := s.out.greet(&m); err != nil {
-			return err
-		}
-	}
-	stop := context.AfterFunc(ctx, func() { s.baton.signal(&s.reader) })
-	defer stop()
-	for s.awaited(&s.reader, func() bool { return s.in.met || ctx.Err() != nil }) {
-	}
-	switch err := s.failure(); {
-	case err != nil:
-		return err
-	case ctx.Err() != nil:
-		return context.Cause(ctx)
-	}
-	if active {
-		return nil
-	}
-	return s.out.greet(&m)
-}
+// Stats returns the counters.
+func (s *Stream) Stats() Stats { return s.c.counts.stats() }
 
-// negotiation is what this side tells the other.
-func (s *Stream) negotiation() Negotiation {
-	return Negotiation{
-		Buffers: s.cfg.ReceiveBuffers, BufferSize: s.cfg.BufferSize, Offers: offers,
-		CanRead: s.canRead(),
-	}
-}
-
-// awaited waits for a while unless the condition, which is looked at with mu held, is met
-// or the stream has failed: then it is false.
-func (s *Stream) awaited(w *waiter, met func() bool) bool {
-	w.flag.Store(false)
-	s.mu.Lock()
-	ok := met() || s.failure() != nil
-	s.mu.Unlock()
-	if !ok {
-		s.wait(w)
-	}
-	return !ok
-}
-
-// canRead tells whether this side fetches by RDMA Read.
-func (s *Stream) canRead() bool { return s.sock.canRead() && !s.cfg.NoRead }
-
-// fail ends the stream with an error, which must not be nil; only the first counts.
-func (s *Stream) fail(err error) {
-	s.err.CompareAndSwap(nil, &err)
-	s.end()
-	for _, w := range s.waiters() {
-		s.baton.signal(w)
-	}
-}
-
-// end closes over.
-func (s *Stream) end() { s.ending.Do(func() { close(s.over) }) }
-
-// failure is why the stream has failed, or nil.
-func (s *Stream) failure() error {
-	if p := s.err.Load(); p != nil {
-		return *p
-	}
-	return nil
-}
-
-// connectionError is what the end of the connection below means, of which err tells.
-func connectionError(sock *socket, err error) error {
-	if cause := sock.Err(); cause != nil {
-		err = cause
-	}
-	return fmt.Errorf("%w: %w", ErrReset, err)
-}
-
-// noBuffers adds ErrNoBuffers to an error that says so in the provider's terms.
+// noBuffers adds ErrNoBuffers to an error that is about it in the terms of the socket.
 func noBuffers(err error) error {
 	if errors.Is(err, verbs.ENOBUFS) {
 		return fmt.Errorf("%w: %w", ErrNoBuffers, err)
@@ -206,5 +88,5 @@ func noBuffers(err error) error {
 	return err
 }
 
-// errClosed is what calls get after Close.
+// errClosed is the error of calls after Close.
 var errClosed = net.ErrClosed

@@ -122,7 +122,7 @@ func TestFetchesAtOnce(t *testing.T) {
 		u := setup{wrapPassive: func(p rdma.Provider) rdma.Provider {
 			return fault.Wrap(p, &fault.Config{Fault: func(a fault.Attempt) fault.Action {
 				if a.Request.Op == rdma.OpRead {
-					before = append(before, b.in.fetching.busy) // the poster has the lock
+					before = append(before, b.rx.input.fetch.busy) // the poster has the lock
 				}
 				return fault.Pass()
 			}})
@@ -141,9 +141,9 @@ func TestFetchesAtOnce(t *testing.T) {
 			wrote <- a.CloseWrite()
 		}()
 		for { // until a Write has made all its offers
-			b.mu.Lock()
-			n := b.in.offers
-			b.mu.Unlock()
+			b.rx.mu.Lock()
+			n := b.rx.input.open
+			b.rx.mu.Unlock()
 			if n > 1 {
 				break
 			}
@@ -156,7 +156,7 @@ func TestFetchesAtOnce(t *testing.T) {
 		if err := <-wrote; err != nil {
 			t.Error(err)
 		}
-		want := min(b.depth, 2) - 1
+		want := min(b.c.depth, 2) - 1
 		if len(before) < 2 || before[0] != 0 || before[1] != want {
 			t.Errorf("reads under way: %v, want %d at the second", before, want)
 		}

@@ -127,7 +127,7 @@ func TestPeerKeepsMemory(t *testing.T) {
 			t.Fatal("nobody asked for the memory")
 		}
 		for range 3 {
-			s.giveBack()
+			s.trimmer.run()
 		}
 		if n := k.closed.Load(); n > 0 {
 			t.Errorf("%d memories were closed that the peer may write", n)

@@ -13,25 +13,27 @@ import (
 	"lwio/rdma"
 )
 
-// restNow is what giveBack does after a rest, and tells whether it did.
+// restNow gives the pages back as the trimmer does for an idle stream, and reports whether it did.
 func (s *Stream) restNow() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.out.mu.Lock()
-	defer s.out.mu.Unlock()
-	return s.discardBuffersLocked()
+	s.rx.mu.Lock()
+	defer s.rx.mu.Unlock()
+	s.tx.mu.Lock()
+	defer s.tx.mu.Unlock()
+	return s.trimmer.discardPagesLocked()
 }
 
 // restPair is pair, with rests that the test ticks by hand.
 func restPair(t *testing.T, f fabric, u setup) (a, b *Stream) {
 	a, b = pair(t, f, u)
 	for _, s := range []*Stream{a, b} {
-		s.mu.Lock()
-		s.out.mu.Lock()
-		s.idle.Stop()
-		s.idle = time.AfterFunc(time.Hour, func() {})
-		s.out.mu.Unlock()
-		s.mu.Unlock()
+		s.rx.mu.Lock()
+		s.stage.mu.Lock()
+		s.tx.mu.Lock()
+		s.c.trimTimer.Stop()
+		s.c.trimTimer = time.AfterFunc(time.Hour, func() {})
+		s.tx.mu.Unlock()
+		s.stage.mu.Unlock()
+		s.rx.mu.Unlock()
 	}
 	return a, b
 }
@@ -40,13 +42,13 @@ func restPair(t *testing.T, f fabric, u setup) (a, b *Stream) {
 func tick(n int, streams ...*Stream) {
 	for range n {
 		for _, s := range streams {
-			s.giveBack()
+			s.trimmer.run()
 		}
 	}
 }
 
 // restTicks are those of a rest, after the one that sees that there were messages.
-const restTicks = int(bufferRest / memoryRest)
+const restTicks = int(bufferIdle / trimInterval)
 
 // settle waits until no message is under way, nor about to be.
 func settle(t *testing.T, a, b *Stream) {
@@ -60,13 +62,13 @@ func settle(t *testing.T, a, b *Stream) {
 
 func settled(a, b *Stream) bool {
 	for _, s := range []*Stream{a, b} {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.out.mu.Lock()
-		defer s.out.mu.Unlock()
+		s.rx.mu.Lock()
+		defer s.rx.mu.Unlock()
+		s.tx.mu.Lock()
+		defer s.tx.mu.Unlock()
 	}
 	for _, c := range [][2]*Stream{{a, b}, {b, a}} {
-		if o := &c[0].out; len(o.free) < len(o.slots) || len(o.queue) > 0 || c[0].Stats().MessagesSent != c[1].Stats().MessagesReceived {
+		if o := &c[0].tx; len(o.free) < len(o.slots) || len(o.queue) > 0 || c[0].Stats().MessagesSent != c[1].Stats().MessagesReceived {
 			return false
 		}
 	}
@@ -75,24 +77,24 @@ func settled(a, b *Stream) bool {
 
 // noted tells whether there are pages to give back.
 func (s *Stream) noted() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.out.mu.Lock()
-	defer s.out.mu.Unlock()
-	return s.in.usage.noted || s.out.usage.noted
+	s.rx.mu.Lock()
+	defer s.rx.mu.Unlock()
+	s.tx.mu.Lock()
+	defer s.tx.mu.Unlock()
+	return s.rx.usage.noted || s.tx.usage.noted
 }
 
 // dirty tells whether something is in the whole pages of the buffers that send, and of those
 // that receive.
 func (s *Stream) dirty() (out, in bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.out.mu.Lock()
-	defer s.out.mu.Unlock()
+	s.rx.mu.Lock()
+	defer s.rx.mu.Unlock()
+	s.tx.mu.Lock()
+	defer s.tx.mu.Unlock()
 	some := func(b []byte) bool {
 		return bytes.ContainsFunc(host.WholePages(b), func(r rune) bool { return r != 0 })
 	}
-	return some(s.out.area), some(s.in.area[:len(s.in.area)-s.cfg.BufferSize])
+	return some(s.tx.area), some(s.rx.area[:len(s.rx.area)-s.c.cfg.BufferSize])
 }
 
 // flood sends so much that every buffer is used.
@@ -143,8 +145,8 @@ func TestRest(t *testing.T) {
 func TestRestIsWorthIt(t *testing.T) {
 	onFabrics(t, func(t *testing.T, f fabric) {
 		a, b := restPair(t, f, setup{})
-		exchange(t, a, b, pattern(restWorth))
-		exchange(t, b, a, pattern(restWorth))
+		exchange(t, a, b, pattern(trimWorth))
+		exchange(t, b, a, pattern(trimWorth))
 		settle(t, a, b)
 		tick(1+restTicks, a, b)
 		exchange(t, a, b, pattern(1))
@@ -152,9 +154,9 @@ func TestRestIsWorthIt(t *testing.T) {
 		if a.noted() || b.noted() {
 			t.Error("a message of a byte is worth it")
 		}
-		exchange(t, a, b, pattern(restWorth))
+		exchange(t, a, b, pattern(trimWorth))
 		if !a.noted() || !b.noted() {
-			t.Errorf("%d bytes are not worth it", restWorth)
+			t.Errorf("%d bytes are not worth it", trimWorth)
 		}
 	})
 }
@@ -186,7 +188,7 @@ func TestRestOfDraft(t *testing.T) {
 		a, b := pair(t, f, setup{})
 		flood(t, a, b)
 		settle(t, a, b)
-		d, ok := a.out.draft(10_000)
+		d, ok := a.tx.draft(10_000)
 		if !ok {
 			t.Fatal("no buffer is free")
 		}
@@ -251,7 +253,7 @@ func TestRestBesideData(t *testing.T) {
 					got := make([]byte, len(want))
 					if _, err := io.ReadFull(peer, got); err != nil || !bytes.Equal(got, want) {
 						t.Errorf("message %d: %v, or other bytes", k, err)
-						peer.fail(errors.New("given up"))
+						peer.c.fail(errors.New("given up"))
 						return
 					}
 				}
@@ -292,20 +294,20 @@ func TestRestOfSend(t *testing.T) {
 		for _, lent := range []bool{false, true} {
 			var d draft
 			if lent {
-				d, _ = a.out.draft(1)
+				d, _ = a.tx.draft(1)
 			}
-			a.out.mu.Lock()
-			last := len(a.out.free) - 1
-			i := a.out.free[last]
-			a.out.free = a.out.free[:last] // as a message would
-			a.out.mu.Unlock()
+			a.tx.mu.Lock()
+			last := len(a.tx.free) - 1
+			i := a.tx.free[last]
+			a.tx.free = a.tx.free[:last] // as a message would
+			a.tx.mu.Unlock()
 			tick(2*restTicks, a)
 			if out, _ := a.dirty(); !out || !a.noted() {
 				t.Errorf("lent %v: given back with a message on its way", lent)
 			}
-			a.out.mu.Lock()
-			a.out.free = append(a.out.free, i)
-			a.out.mu.Unlock()
+			a.tx.mu.Lock()
+			a.tx.free = append(a.tx.free, i)
+			a.tx.mu.Unlock()
 			if lent {
 				d.drop()
 			}

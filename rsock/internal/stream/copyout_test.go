@@ -19,9 +19,9 @@ func TestTwoWriteTo(t *testing.T) {
 		}
 	}
 	for arrived := 0; arrived < 3; time.Sleep(time.Millisecond) {
-		b.mu.Lock()
-		arrived = b.in.items.len()
-		b.mu.Unlock()
+		b.rx.mu.Lock()
+		arrived = b.rx.input.items.len()
+		b.rx.mu.Unlock()
 	}
 	early := &stopWriter{at: 2, in: make(chan struct{}), out: make(chan struct{})}
 	late := &stopWriter{}
@@ -40,11 +40,11 @@ func TestTwoWriteTo(t *testing.T) {
 	for late.len() <= len(second) || !reading(b) {
 		time.Sleep(time.Millisecond)
 	}
-	b.mu.Lock()
-	if !b.in.fetching.isIdle() || late.len() == len(second)+len(third) {
+	b.rx.mu.Lock()
+	if !b.rx.input.fetch.isIdle() || late.len() == len(second)+len(third) {
 		t.Error("data is fetched into memory that a WriteTo is at")
 	}
-	b.mu.Unlock()
+	b.rx.mu.Unlock()
 	close(early.out)
 	if err := a.CloseWrite(); err != nil {
 		t.Error(err)

@@ -9,9 +9,9 @@ import (
 
 // books are what a side knows of the credits that the peer has of it.
 func (s *Stream) books() (c credits, spent int) {
-	s.out.mu.Lock()
-	defer s.out.mu.Unlock()
-	return s.out.credits, len(s.out.spent)
+	s.tx.mu.Lock()
+	defer s.tx.mu.Unlock()
+	return s.tx.credits, len(s.tx.delayed)
 }
 
 // until waits for something that must happen.
@@ -50,35 +50,35 @@ func TestDelay(t *testing.T) {
 		a, b := pair(t, f, setup{})
 		var w waiter
 		w.init()
-		if !b.baton.take(&w) {
-			b.baton.claim()
+		if !b.c.poller.take(&w) {
+			b.c.poller.claim()
 			<-w.token
 		}
-		defer b.baton.pass()
+		defer b.c.poller.pass()
 		check := func(when string, late, owed int) {
 			t.Helper()
 			c, spent := b.books()
-			if c.late != late || spent != late || c.owed != owed {
-				t.Errorf("%s: %d late, %d to be posted, %d owed; want %d late, %d owed", when, c.late, spent, c.owed, late, owed)
+			if c.delayed != late || spent != late || c.ungranted != owed {
+				t.Errorf("%s: %d late, %d to be posted, %d owed; want %d late, %d owed", when, c.delayed, spent, c.ungranted, late, owed)
 			}
-			if sum := c.peer + c.owed + c.held + c.late; sum != c.window {
+			if sum := c.peerAvailable + c.ungranted + c.unread + c.delayed; sum != c.window {
 				t.Errorf("%s: %d of %d buffers are accounted for", when, sum, c.window)
 			}
 		}
 		idle := func() bool {
-			b.poll()
-			b.out.mu.Lock()
-			defer b.out.mu.Unlock()
-			return len(b.out.free) == len(b.out.slots)
+			b.rx.poll()
+			b.tx.mu.Lock()
+			defer b.tx.mu.Unlock()
+			return len(b.tx.free) == len(b.tx.slots)
 		}
 		receive := func() {
 			t.Helper()
 			until(t, "what b has sent is over", idle)
-			b.mu.Lock()
-			b.in.dst, b.in.got = make([]byte, 1), 0
-			b.mu.Unlock()
+			b.rx.mu.Lock()
+			b.rx.input.target, b.rx.input.filled = make([]byte, 1), 0
+			b.rx.mu.Unlock()
 			exact(t, a, 1)
-			until(t, "the message arrives", func() bool { return b.poll() > 0 })
+			until(t, "the message arrives", func() bool { return b.rx.poll() > 0 })
 		}
 		exact(t, b, 1) // with what is owed from the negotiation
 		exact(t, a, -1)
@@ -88,7 +88,7 @@ func TestDelay(t *testing.T) {
 			check("a message has come", 1, 0)
 			exact(t, b, 1)
 			check("an answer has gone", 1, 0)
-			b.poll()
+			b.rx.poll()
 			check("a look", 0, 1)
 			exact(t, b, 1)
 			check("a second answer", 0, 0)
@@ -97,15 +97,15 @@ func TestDelay(t *testing.T) {
 		receive()
 		has, _ := b.books()
 		own := func(n int) {
-			b.out.mu.Lock()
-			defer b.out.mu.Unlock()
-			b.out.credits.own = n
+			b.tx.mu.Lock()
+			defer b.tx.mu.Unlock()
+			b.tx.credits.available = n
 		}
 		own(1)
-		if !b.out.trySend(&Message{Type: TypeCredit}, granting) {
+		if !b.tx.trySend(&Message{Type: TypeCredit}, grantClass) {
 			t.Error("the last credit does not grant what it could")
 		}
 		check("a grant", 0, 0)
-		own(has.own - 1)
+		own(has.available - 1)
 	})
 }

@@ -1,0 +1,75 @@
+package stream
+
+import (
+	"runtime"
+	"sync/atomic"
+	"time"
+)
+
+// pollsPerCheck is how many polls of a busy-poll go by between two looks at the time. Each
+// look also yields the processor.
+const pollsPerCheck = 32
+
+// bulkSpin is how long a call that waits for the next part of a bulk transfer polls before
+// it sleeps, although Config.Spin is less: the part takes about that long, and a wake-up for
+// each part costs more.
+const bulkSpin = 100 * time.Microsecond
+
+// bulkThreshold is how many bytes in one direction, without any in the other, make a bulk
+// transfer; bulkPart is how many of them have to come at a time.
+const (
+	bulkThreshold = 64 << 10
+	bulkPart      = 2 << 10
+)
+
+// bulkRun counts the bytes that moved in one direction, in parts of bulkPart and more, since
+// the last bytes in the other direction or the last smaller part. Safe for concurrent use.
+type bulkRun struct{ n atomic.Int64 }
+
+// add counts a part, and ends the run in the other direction.
+func (r *bulkRun) add(n int, other *bulkRun) {
+	if n >= bulkPart {
+		r.n.Add(int64(n))
+	} else if r.n.Load() != 0 {
+		r.n.Store(0)
+	}
+	if other.n.Load() != 0 {
+		other.n.Store(0)
+	}
+}
+
+// isBulk reports whether the run is a bulk transfer.
+func (r *bulkRun) isBulk() bool { return r.n.Load() >= bulkThreshold }
+
+// spinner bounds a busy-poll. A limit of 0 never polls again, a negative one always.
+type spinner struct {
+	limit time.Duration
+	polls int // in vain; 0 begins anew
+	since time.Time
+}
+
+// again reports whether to poll once more before a sleep.
+func (p *spinner) again() bool {
+	if p.limit == 0 {
+		return false
+	}
+	if p.polls == 0 {
+		p.since = time.Time{}
+	}
+	if p.polls++; p.polls%pollsPerCheck != 1 {
+		return true
+	}
+	runtime.Gosched()
+	switch {
+	case p.limit < 0:
+		return true
+	case p.since.IsZero():
+		p.since = time.Now()
+		return true
+	}
+	if time.Since(p.since) < p.limit {
+		return true
+	}
+	p.polls = 0
+	return false
+}
