@@ -15,6 +15,7 @@ import (
 	"lwio/lwiotest"
 	"lwio/server"
 	"lwio/vfs"
+	"lwio/vfs/posix"
 )
 
 // slowDisk is a directory of which nothing is in the cache, and whose reads wait until
@@ -66,7 +67,7 @@ func testCancelledReads(t *testing.T, cfg lwio.Config) {
 	if err := os.WriteFile(filepath.Join(dir, "f"), random(100_000, 1), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	disk, err := vfs.NewDir(dir)
+	disk, err := posix.OpenDir(dir)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 	"lwio"
 	"lwio/lwiotest"
 	"lwio/vfs"
+	"lwio/vfs/posix"
 )
 
 // A pending file is there in whole or not at all.
@@ -125,7 +126,7 @@ func slowShare(t *testing.T) (string, slowRename, *lwiotest.Server) {
 	if err := os.WriteFile(filepath.Join(dir, "f"), []byte("old"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	d, err := vfs.NewDir(dir)
+	d, err := posix.OpenDir(dir)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,6 +15,7 @@ import (
 	"lwio/rdma"
 	"lwio/rdma/rdmatest/fault"
 	"lwio/vfs"
+	"lwio/vfs/posix"
 )
 
 // applied is a directory whose files count how often each byte was written. After each
@@ -35,7 +36,7 @@ type appliedHandle struct {
 }
 
 func newApplied(t *testing.T, dir string) *applied {
-	d, err := vfs.NewDir(dir)
+	d, err := posix.OpenDir(dir)
 	if err != nil {
 		t.Fatal(err)
 	}

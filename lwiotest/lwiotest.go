@@ -25,6 +25,7 @@ import (
 	"lwio/rdma"
 	"lwio/server"
 	"lwio/vfs"
+	"lwio/vfs/posix"
 )
 
 // The user and the share of every server.
@@ -119,7 +120,7 @@ func (s *Server) start(o *Options) (err error) {
 			}
 			s.Dir = s.temp
 		}
-		if backend, err = vfs.NewDir(s.Dir); err != nil {
+		if backend, err = posix.OpenDir(s.Dir); err != nil {
 			return err
 		}
 	}

@@ -21,7 +21,7 @@ import (
 	"lwio/rdma"
 	"lwio/rdma/rdmatest/fault"
 	"lwio/server"
-	"lwio/vfs"
+	"lwio/vfs/posix"
 )
 
 func TestMain(m *testing.M) { leakcheck.Main(m) }
@@ -123,7 +123,7 @@ func (w *world) serve(rt *rapid.T, dir string) {
 	}
 	opts := &lwiotest.Options{Dir: dir, Limits: w.limits}
 	if rapid.Bool().Draw(rt, "slow disk") {
-		disk, err := vfs.NewDir(dir)
+		disk, err := posix.OpenDir(dir)
 		if err != nil {
 			rt.Fatal(err)
 		}

@@ -25,6 +25,7 @@ import (
 	"lwio/rdma/iwarp"
 	"lwio/rdma/shm"
 	"lwio/vfs"
+	"lwio/vfs/posix"
 )
 
 func TestMain(m *testing.M) { leakcheck.Main(m) }
@@ -108,7 +109,7 @@ func newEnv(t testing.TB, ec envConfig) *env {
 	backend := ec.backend
 	if backend == nil {
 		var err error
-		if backend, err = vfs.NewDir(v.dir); err != nil {
+		if backend, err = posix.OpenDir(v.dir); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"lwio/rdma/iwarp"
 	"lwio/server"
 	"lwio/vfs"
+	"lwio/vfs/posix"
 )
 
 // A directory is served to one user, over iWARP and SMB, until the server is closed.
@@ -21,7 +22,7 @@ func Example() {
 		log.Fatal(err)
 	}
 	defer os.RemoveAll(dir)
-	backend, err := vfs.NewDir(dir)
+	backend, err := posix.OpenDir(dir)
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"lwio/rdma"
 	"lwio/vfs"
+	"lwio/vfs/posix"
 )
 
 // newFuzzConn makes an authenticated connection on a fuzzQueue, with two files:
@@ -15,7 +16,7 @@ import (
 func newFuzzConn(t *testing.T) (*conn, *fuzzQueue) {
 	t.Helper()
 	tmp := t.TempDir()
-	dir, err := vfs.NewDir(tmp)
+	dir, err := posix.OpenDir(tmp)
 	if err != nil {
 		t.Fatal(err)
 	}

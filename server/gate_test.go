@@ -10,12 +10,13 @@ import (
 	"testing"
 
 	"lwio/vfs"
+	"lwio/vfs/posix"
 )
 
 // gate is a directory whose reads and writes can be held up, and whose cache
 // never has anything.
 type gate struct {
-	*vfs.Dir
+	*posix.Dir
 	t    testing.TB
 	dir  string
 	fail error  // of every write
@@ -33,7 +34,7 @@ func newGate(t testing.TB) *gate {
 	t.Helper()
 	g := &gate{t: t, dir: t.TempDir()}
 	g.cond = sync.NewCond(&g.mu)
-	d, err := vfs.NewDir(g.dir)
+	d, err := posix.OpenDir(g.dir)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,12 +15,13 @@ import (
 	"lwio/rdma"
 	"lwio/rdma/iwarp"
 	"lwio/vfs"
+	"lwio/vfs/posix"
 )
 
 // newServer makes a server of a directory and starts it.
 func newServer(t *testing.T, ctx context.Context, cfg Config, path string) (s *Server, addr net.Addr, served chan error) {
 	t.Helper()
-	dir, err := vfs.NewDir(path)
+	dir, err := posix.OpenDir(path)
 	if err != nil {
 		t.Fatal(err)
 	}

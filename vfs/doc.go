@@ -4,8 +4,8 @@
 //
 // # Concepts
 //
-//   - A [Share] is a name and a [Backend]; [NewDir] makes a backend of a
-//     directory, from which no path and no symbolic link leads out.
+//   - A [Share] is a name and a [Backend], such as a directory of this host
+//     (package posix).
 //
 //   - [FS.Open] follows the rules of an NT file system: access masks, share
 //     modes, six dispositions, delete on close. Share modes and pending deletes

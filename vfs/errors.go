@@ -7,17 +7,16 @@ import (
 	"lwio/internal/ntstatus"
 )
 
-// Error says which operation failed, on what, with which NT status, and why.
-// errors.Is and errors.As see the status and the cause. The two statuses of the
-// data path that are no fault, end of file and closed, come bare.
+// Error is the failure of an operation. errors.Is and errors.As see the status and the cause.
+// The two statuses of the data path that are no fault, END_OF_FILE and FILE_CLOSED, come bare.
 type Error struct {
 	// Op is a verb: open, read, rename, ...
 	Op string
 	// Name is share and path, separated by a slash.
 	Name string
-	// Status is what a peer is told.
+	// Status is the answer to the peer.
 	Status ntstatus.Status
-	// Err is the cause, or nil if the status says it all.
+	// Err is the cause, or nil if the status says enough.
 	Err error
 }
 
@@ -43,35 +42,20 @@ func fail(op, share, path string, err error) error {
 		return nil
 	}
 	e := &Error{Op: op, Name: share + "/" + path, Status: ntstatus.Of(err), Err: err}
-	var r *refusal
-	switch {
-	case errors.As(err, &r):
-		e.Err = r.err
-	case errors.As(err, new(ntstatus.Status)):
+	if _, bare := err.(ntstatus.Status); bare { //nolint:errorlint // a status itself, which has no cause
 		e.Err = nil
 	}
 	return e
 }
 
-// refusal is a status with what led to it.
-type refusal struct {
-	status ntstatus.Status
-	err    error
-}
+// because returns a status with a reason for the log.
+func because(s ntstatus.Status, reason string) error { return s.Because(errors.New(reason)) }
 
-func (r *refusal) Error() string   { return fmt.Sprintf("%v: %v", r.status, r.err) }
-func (r *refusal) Unwrap() []error { return []error{r.status, r.err} }
+// errRaced reports that the name changed between two steps of an open, which must start
+// again.
+var errRaced = errors.New("vfs: changed by another process meanwhile")
 
-// because makes a status with a reason that a human can read.
-func because(s ntstatus.Status, reason string) error {
-	return &refusal{status: s, err: errors.New(reason)}
-}
-
-// errRaced says that somebody else changed the name between two steps of an
-// open, which must then start again.
-var errRaced = errors.New("vfs: changed by somebody else meanwhile")
-
-// discard closes a handle that nobody will get because of err, and returns err.
+// discard closes a handle that is not used because of err, and returns err.
 func discard(h Handle, err error) error {
 	if e := h.Close(); e != nil {
 		return errors.Join(err, e)

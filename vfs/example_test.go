@@ -8,6 +8,7 @@ import (
 	"os"
 
 	"lwio/vfs"
+	"lwio/vfs/posix"
 )
 
 func Example() {
@@ -16,7 +17,7 @@ func Example() {
 		panic(err)
 	}
 	defer os.RemoveAll(dir)
-	backend, err := vfs.NewDir(dir)
+	backend, err := posix.OpenDir(dir)
 	if err != nil {
 		panic(err)
 	}

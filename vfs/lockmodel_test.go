@@ -13,6 +13,7 @@ import (
 	"lwio/internal/ntstatus"
 	"lwio/internal/test/leakcheck"
 	"lwio/vfs"
+	"lwio/vfs/posix"
 )
 
 // lockModel is what locks are in the simplest words: a list of who has what, and one of
@@ -44,7 +45,7 @@ func TestLockModel(t *testing.T) {
 		t.Fatal(err)
 	}
 	rapid.Check(t, func(t *rapid.T) {
-		d, err := vfs.NewDir(dir)
+		d, err := posix.OpenDir(dir)
 		if err != nil {
 			t.Fatal(err)
 		}

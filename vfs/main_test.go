@@ -9,6 +9,7 @@ import (
 	"lwio/internal/ntstatus"
 	"lwio/internal/test/leakcheck"
 	"lwio/vfs"
+	"lwio/vfs/posix"
 )
 
 func TestMain(m *testing.M) { leakcheck.Main(m) }
@@ -53,9 +54,9 @@ func newSite(t testing.TB, change ...func(*vfs.Config)) *site {
 // patient makes closes wait for I/O as long as a slow machine may need.
 func patient(c *vfs.Config) { c.RevokeTimeout = time.Minute }
 
-func newDir(t testing.TB, path string) *vfs.Dir {
+func newDir(t testing.TB, path string) *posix.Dir {
 	t.Helper()
-	d, err := vfs.NewDir(path)
+	d, err := posix.OpenDir(path)
 	if err != nil {
 		t.Fatal(err)
 	}

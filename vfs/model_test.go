@@ -13,6 +13,7 @@ import (
 	"lwio/internal/ntstatus"
 	"lwio/internal/test/leakcheck"
 	"lwio/vfs"
+	"lwio/vfs/posix"
 )
 
 // model is what the table of opens should be, in the simplest words: what has
@@ -71,7 +72,7 @@ func modelShare(t *rapid.T, base string, cfg vfs.Config) (f *vfs.FS, dir string)
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	d, err := vfs.NewDir(dir)
+	d, err := posix.OpenDir(dir)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -92,36 +92,3 @@ func TestNoOpensAfterClose(t *testing.T) {
 	_, err := s.open("file")
 	wantStatus(t, "open", err, ntstatus.FileClosed)
 }
-
-// The backend itself does not replace what it is not told to, and does not
-// touch a file that is not the one meant.
-func TestDirKeepsItsPromises(t *testing.T) {
-	s := newSite(t)
-	s.put("a", "b", "dir/")
-	d := newDir(t, s.dir)
-	defer d.Close()
-	a, err := d.Stat("a")
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := d.Stat("b")
-	if err != nil {
-		t.Fatal(err)
-	}
-	wantStatus(t, "rename", d.Rename("a", "b", a.Node(), false), ntstatus.ObjectNameCollision)
-	wantStatus(t, "rename of another", d.Rename("a", "c", b.Node(), true), ntstatus.ObjectNameNotFound)
-	wantStatus(t, "remove of another", d.Remove("a", b.Node(), false), ntstatus.ObjectNameNotFound)
-	wantStatus(t, "remove of nothing", d.Remove("c", b.Node(), false), ntstatus.ObjectNameNotFound)
-	_, err = d.Create("a", vfs.How{Write: true}, false)
-	wantStatus(t, "create", err, ntstatus.ObjectNameCollision)
-	wantStatus(t, "mkdir", d.Mkdir("dir"), ntstatus.ObjectNameCollision)
-	_, err = d.Open("dir", vfs.How{Read: true})
-	wantStatus(t, "directory as file", err, ntstatus.FileIsADirectory)
-	_, err = d.Open("a", vfs.How{Dir: true})
-	wantStatus(t, "file as directory", err, ntstatus.NotADirectory)
-	wantStatus(t, "rename", d.Rename("a", "b", a.Node(), true), ntstatus.Success)
-	wantStatus(t, "remove", d.Remove("b", a.Node(), false), ntstatus.Success)
-	if s.exists("a") || s.exists("b") {
-		t.Error("not removed")
-	}
-}

@@ -56,10 +56,3 @@ func TestNewRefusesTwins(t *testing.T) {
 		t.Error(err)
 	}
 }
-
-func TestNewDirNamesWhatIsMissing(t *testing.T) {
-	_, err := vfs.NewDir("/no/such/directory")
-	if !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "/no/such/directory") {
-		t.Error(err)
-	}
-}

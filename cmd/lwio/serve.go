@@ -17,6 +17,7 @@ import (
 	"lwio"
 	"lwio/server"
 	"lwio/vfs"
+	"lwio/vfs/posix"
 )
 
 // drainTime is how long a server that was told to stop waits for what is in
@@ -172,7 +173,7 @@ func openShares(args []string, readOnly bool) ([]vfs.Share, error) {
 			}
 			name = filepath.Base(abs)
 		}
-		backend, err := vfs.NewDir(dir)
+		backend, err := posix.OpenDir(dir)
 		if err != nil {
 			return nil, fmt.Errorf("serve %s: %w", dir, err)
 		}

@@ -15,6 +15,7 @@ import (
 	"lwio/rdma/rdmatest/fault"
 	"lwio/server"
 	"lwio/vfs"
+	"lwio/vfs/posix"
 )
 
 // chances are what befalls requests, of either side.
@@ -37,7 +38,7 @@ func serve(seed uint64, password string, dirs []string) error {
 	}
 	var list []vfs.Share
 	for i, dir := range dirs {
-		b, err := vfs.NewDir(dir)
+		b, err := posix.OpenDir(dir)
 		if err != nil {
 			return err
 		}

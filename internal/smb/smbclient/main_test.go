@@ -14,6 +14,7 @@ import (
 	"lwio/internal/smb/smbserver"
 	"lwio/internal/smb/smbwire"
 	"lwio/vfs"
+	"lwio/vfs/posix"
 )
 
 func TestMain(m *testing.M) { leakcheck.Main(m) }
@@ -51,7 +52,7 @@ func (reverse) Transact(ctx context.Context, _ *smbserver.Session, request []byt
 func startServer(tb testing.TB, change func(*smbserver.Config)) (addr, dir string) {
 	tb.Helper()
 	dir = tb.TempDir()
-	backend, err := vfs.NewDir(dir)
+	backend, err := posix.OpenDir(dir)
 	if err != nil {
 		tb.Fatal(err)
 	}

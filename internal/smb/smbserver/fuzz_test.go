@@ -8,11 +8,12 @@ import (
 	"time"
 
 	"lwio/vfs"
+	"lwio/vfs/posix"
 )
 
 // fuzzServer is a server with a directory of its own.
 func fuzzServer(f testing.TB) *Server {
-	b, err := vfs.NewDir(f.TempDir())
+	b, err := posix.OpenDir(f.TempDir())
 	if err != nil {
 		f.Fatal(err)
 	}

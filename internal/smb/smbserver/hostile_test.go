@@ -13,6 +13,7 @@ import (
 	"lwio/internal/ntstatus"
 	"lwio/internal/ratelimit"
 	"lwio/vfs"
+	"lwio/vfs/posix"
 )
 
 // Source: [MS-SMB2 3.3.5.2]
@@ -191,7 +192,7 @@ func TestRequestRate(t *testing.T) {
 // there are few pipes to a session.
 func TestFloodOfOpens(t *testing.T) {
 	_, addr, _ := testServer(t, func(c *Config) {
-		b, err := vfs.NewDir(t.TempDir())
+		b, err := posix.OpenDir(t.TempDir())
 		if err != nil {
 			t.Fatal(err)
 		}

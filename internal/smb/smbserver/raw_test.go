@@ -13,6 +13,7 @@ import (
 	"lwio/internal/ntstatus"
 	"lwio/internal/smb/smbauth"
 	"lwio/vfs"
+	"lwio/vfs/posix"
 
 	"lwio/internal/test/leakcheck"
 )
@@ -82,11 +83,11 @@ type reply struct {
 func testServer(t testing.TB, change func(*Config)) (s *Server, addr, dir string) {
 	t.Helper()
 	dir = t.TempDir()
-	b, err := vfs.NewDir(dir)
+	b, err := posix.OpenDir(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	ro, err := vfs.NewDir(dir)
+	ro, err := posix.OpenDir(dir)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,9 +1,11 @@
-package vfs
+package posix
 
 import (
 	"errors"
 
 	"golang.org/x/sys/unix"
+
+	"lwio/vfs"
 )
 
 // readMode says how a file system is read without waiting.
@@ -17,12 +19,12 @@ const (
 )
 
 // ReadCached reads what is in the page cache, by preadv2 with RWF_NOWAIT, in
-// pieces of MaxCachedRead. Whether a file system has that is found out at its
+// pieces of vfs.MaxCachedRead. Whether a file system has that is found out at its
 // first read and kept.
 //
 // A file system may answer 0 bytes where it means that it would wait, so the end
 // of the file is believed only to fstat.
-func (h *handle) ReadCached(p []byte, off int64) (n int, ok bool, err error) {
+func (h *file) ReadCached(p []byte, off int64) (n int, ok bool, err error) {
 	mode := readMode(h.mode.Load())
 	if mode == readUnknown {
 		if mode = h.probe(); mode == readUnknown {
@@ -38,7 +40,7 @@ func (h *handle) ReadCached(p []byte, off int64) (n int, ok bool, err error) {
 	default:
 	}
 	for n < len(p) {
-		piece := p[n:min(len(p), n+MaxCachedRead)]
+		piece := p[n:min(len(p), n+vfs.MaxCachedRead)]
 		m, err := h.nowait(piece, off+int64(n))
 		switch {
 		case errors.Is(err, unix.EINTR):
@@ -64,18 +66,18 @@ func (h *handle) ReadCached(p []byte, off int64) (n int, ok bool, err error) {
 }
 
 // nowait is one preadv2.
-func (h *handle) nowait(p []byte, off int64) (int, error) {
+func (h *file) nowait(p []byte, off int64) (int, error) {
 	return preadNowait(h.fd, p, off)
 }
 
 // ends reports whether off is at or beyond the end of the file.
-func (h *handle) ends(off int64) bool {
+func (h *file) ends(off int64) bool {
 	var st unix.Stat_t
 	return unix.Fstat(h.fd, &st) == nil && off >= st.Size
 }
 
 // probe finds out how the file's file system is read.
-func (h *handle) probe() readMode {
+func (h *file) probe() readMode {
 	var st unix.Stat_t
 	if unix.Fstat(h.fd, &st) != nil {
 		return readUnknown

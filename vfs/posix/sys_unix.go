@@ -1,6 +1,6 @@
 //go:build unix && !linux
 
-package vfs
+package posix
 
 import (
 	"errors"
@@ -8,13 +8,15 @@ import (
 	"os"
 	"syscall"
 	"time"
+
+	"lwio/vfs"
 )
 
 // nonBlock makes the open of a FIFO return at once.
 const nonBlock = syscall.O_NONBLOCK | syscall.O_NOCTTY
 
 // fillSys adds what only the operating system's own structure holds.
-func fillSys(_ *Dir, _ string, fi fs.FileInfo, info *FileInfo) error {
+func fillSys(_ *Dir, _ string, fi fs.FileInfo, info *vfs.FileInfo) error {
 	st, ok := fi.Sys().(*syscall.Stat_t)
 	if !ok {
 		return errors.ErrUnsupported
@@ -27,7 +29,7 @@ func fillSys(_ *Dir, _ string, fi fs.FileInfo, info *FileInfo) error {
 }
 
 // fillFile has nothing to add.
-func fillFile(*os.File, *FileInfo) error { return nil }
+func fillFile(*os.File, *vfs.FileInfo) error { return nil }
 
 func setTimes(f *os.File, accessed, modified time.Time) error {
 	tv := []syscall.Timeval{syscall.NsecToTimeval(accessed.UnixNano()), syscall.NsecToTimeval(modified.UnixNano())}

@@ -1,20 +1,23 @@
-package vfs
+package posix
 
 import (
 	"errors"
 	"io/fs"
 	"os"
+	pathpkg "path"
 	"runtime"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"lwio/vfs"
 )
 
 // nonBlock makes the open of a FIFO or a leased file return at once.
 const nonBlock = unix.O_NONBLOCK | unix.O_NOCTTY
 
-func appendFlag(how How) int {
+func appendFlag(how vfs.How) int {
 	if how.Append {
 		return os.O_APPEND
 	}
@@ -22,7 +25,7 @@ func appendFlag(how How) int {
 }
 
 // fillSys adds what only the operating system's own structure holds.
-func fillSys(_ *Dir, _ string, fi fs.FileInfo, info *FileInfo) error {
+func fillSys(_ *Dir, _ string, fi fs.FileInfo, info *vfs.FileInfo) error {
 	st, ok := fi.Sys().(*syscall.Stat_t)
 	if !ok {
 		return errors.ErrUnsupported
@@ -47,20 +50,19 @@ func oldest(a, b time.Time) time.Time {
 
 // parent opens the directory that path lies in.
 func (d *Dir) parent(path string) (f *os.File, name string, err error) {
-	dir, name := split(path)
-	f, err = d.root.OpenFile(onDisk(dir), os.O_RDONLY|unix.O_DIRECTORY|nonBlock, 0)
-	return f, name, translate(err)
+	f, err = d.root.OpenFile(pathpkg.Dir(path), os.O_RDONLY|unix.O_DIRECTORY|nonBlock, 0)
+	return f, lastName(path), translate(err)
 }
 
 // named looks whether name in the directory dir still leads to node. link says
 // that it is a symbolic link.
-func (d *Dir) named(dir *os.File, name, path string, node NodeID) (link bool, err error) {
+func (d *Dir) named(dir *os.File, name, path string, node vfs.NodeID) (link bool, err error) {
 	var st unix.Stat_t
 	if err := unix.Fstatat(int(dir.Fd()), name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
 		return false, err
 	}
 	if st.Mode&unix.S_IFMT != unix.S_IFLNK {
-		if (NodeID{Device: st.Dev, File: st.Ino}) != node {
+		if (vfs.NodeID{Device: st.Dev, File: st.Ino}) != node {
 			return false, stale(path)
 		}
 		return false, nil
@@ -73,7 +75,7 @@ func (d *Dir) named(dir *os.File, name, path string, node NodeID) (link bool, er
 }
 
 // Remove deletes a name.
-func (d *Dir) Remove(path string, node NodeID, dir bool) error {
+func (d *Dir) Remove(path string, node vfs.NodeID, dir bool) error {
 	parent, name, err := d.parent(path)
 	if err != nil {
 		return err
@@ -91,7 +93,7 @@ func (d *Dir) Remove(path string, node NodeID, dir bool) error {
 }
 
 // Rename moves a name.
-func (d *Dir) Rename(from, to string, node NodeID, replace bool) error {
+func (d *Dir) Rename(from, to string, node vfs.NodeID, replace bool) error {
 	oldDir, oldName, err := d.parent(from)
 	if err != nil {
 		return err
@@ -145,22 +147,22 @@ func accessible(fd int, mode uint32) bool {
 }
 
 // Volume asks statfs.
-func (d *Dir) Volume() (VolumeInfo, error) {
+func (d *Dir) Volume() (vfs.VolumeInfo, error) {
 	f, err := d.root.OpenFile(".", os.O_RDONLY|unix.O_DIRECTORY, 0)
 	if err != nil {
-		return VolumeInfo{}, translate(err)
+		return vfs.VolumeInfo{}, translate(err)
 	}
 	defer f.Close()
 	var st unix.Statfs_t
 	if err := eintr(func() error { return unix.Fstatfs(int(f.Fd()), &st) }); err != nil {
-		return VolumeInfo{}, err
+		return vfs.VolumeInfo{}, err
 	}
 	info, err := statx(int(f.Fd()), "")
 	size := uint64(st.Frsize)
 	if size == 0 {
 		size = uint64(st.Bsize)
 	}
-	return VolumeInfo{
+	return vfs.VolumeInfo{
 		Total:      st.Blocks * size,
 		Free:       st.Bfree * size,
 		Available:  st.Bavail * size,
@@ -203,7 +205,7 @@ func eintr(f func() error) error {
 
 // statx describes the file fd, or the entry name of the directory fd without
 // following it.
-func statx(fd int, name string) (FileInfo, error) {
+func statx(fd int, name string) (vfs.FileInfo, error) {
 	flags := unix.AT_SYMLINK_NOFOLLOW | unix.AT_NO_AUTOMOUNT
 	if name == "" {
 		flags |= unix.AT_EMPTY_PATH
@@ -213,9 +215,9 @@ func statx(fd int, name string) (FileInfo, error) {
 		return unix.Statx(fd, name, flags, unix.STATX_BASIC_STATS|unix.STATX_BTIME, &st)
 	})
 	if err != nil {
-		return FileInfo{}, err
+		return vfs.FileInfo{}, err
 	}
-	info := FileInfo{
+	info := vfs.FileInfo{
 		Name:           name,
 		Size:           int64(st.Size),
 		AllocationSize: int64(st.Blocks) * 512,
@@ -231,7 +233,7 @@ func statx(fd int, name string) (FileInfo, error) {
 		info.Created = stamp(st.Btime)
 	}
 	kind := uint32(st.Mode) & unix.S_IFMT
-	info.setMode(kind == unix.S_IFDIR, kind == unix.S_IFREG, st.Mode&0o222 != 0)
+	setMode(&info, kind == unix.S_IFDIR, kind == unix.S_IFREG, st.Mode&0o222 != 0)
 	return info, nil
 }
 

@@ -1,30 +1,32 @@
-package vfs
+// Package posix is the backend of vfs for a directory of this host.
+package posix
 
 import (
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
+	pathpkg "path"
 	"strings"
 	"sync"
 	"syscall"
 
 	"lwio/internal/ntstatus"
+	"lwio/vfs"
 )
 
-// Dir is the Backend of a directory of this host. Nothing outside the directory
-// can be reached through it: every path is resolved below a descriptor of the
-// directory, symbolic links included, however somebody else may change them
-// meanwhile. It follows the directory if that is renamed.
+// Dir serves a directory of this host. Nothing outside the directory can be reached through
+// it: every path is resolved below a descriptor of the directory, symbolic links included,
+// even if other processes change them meanwhile. It follows the directory if that is renamed.
 //
-// A directory from which the server process may not read, or a file that it may
-// neither read nor write, cannot be opened.
+// A directory that the server process may not read, and a file that it may neither read nor
+// write, cannot be opened.
 type Dir struct {
 	root   *os.Root
 	probes sync.Map // device -> readMode, see ReadCached
 }
 
-var _ Backend = (*Dir)(nil)
+var _ vfs.Backend = (*Dir)(nil)
 
 // Permissions of what is created, before the umask.
 const (
@@ -34,10 +36,10 @@ const (
 	writeBits    fs.FileMode = 0o222
 )
 
-// NewDir makes a backend of the directory path.
+// OpenDir opens the directory path as a backend.
 //
-// Errors: those of opening it, with the path.
-func NewDir(path string) (*Dir, error) {
+// Errors: those of opening the directory, with the path.
+func OpenDir(path string) (*Dir, error) {
 	root, err := os.OpenRoot(path)
 	if err != nil {
 		return nil, fmt.Errorf("vfs: share a directory: %w", err)
@@ -45,27 +47,27 @@ func NewDir(path string) (*Dir, error) {
 	return &Dir{root: root}, nil
 }
 
-// Close gives up the descriptor of the directory.
+// Close closes the descriptor of the directory.
 func (d *Dir) Close() error { return d.root.Close() }
 
 // Stat describes what path names.
-func (d *Dir) Stat(path string) (FileInfo, error) {
+func (d *Dir) Stat(path string) (vfs.FileInfo, error) {
 	fi, err := d.root.Stat(onDisk(path))
 	if err != nil {
-		return FileInfo{}, translate(err)
+		return vfs.FileInfo{}, translate(err)
 	}
 	info, err := d.infoOf(onDisk(path), fi)
-	_, info.Name = split(path)
+	info.Name = lastName(path)
 	return info, err
 }
 
 // Open opens a regular file or a directory.
-func (d *Dir) Open(path string, how How) (Handle, error) {
+func (d *Dir) Open(path string, how vfs.How) (vfs.Handle, error) {
 	return d.openFile(path, how, openFlags(how), 0)
 }
 
 // Create creates a regular file.
-func (d *Dir) Create(path string, how How, readOnly bool) (Handle, error) {
+func (d *Dir) Create(path string, how vfs.How, readOnly bool) (vfs.Handle, error) {
 	perm := filePerm
 	if readOnly {
 		perm = readOnlyPerm
@@ -73,14 +75,13 @@ func (d *Dir) Create(path string, how How, readOnly bool) (Handle, error) {
 	return d.openFile(path, how, openFlags(how)|os.O_CREATE|os.O_EXCL, perm)
 }
 
-// openFile opens path and makes sure that it is what a share serves, and what
-// was asked for.
-func (d *Dir) openFile(path string, how How, flags int, perm fs.FileMode) (Handle, error) {
+// openFile opens path and checks that it is a regular file or a directory, as how asks.
+func (d *Dir) openFile(path string, how vfs.How, flags int, perm fs.FileMode) (vfs.Handle, error) {
 	f, err := d.root.OpenFile(onDisk(path), flags|nonBlock, perm)
 	if err != nil {
 		return nil, translate(err)
 	}
-	h, err := newHandle(d, f, how)
+	h, err := newFile(d, f, how)
 	if err != nil {
 		return nil, errors.Join(translate(err), f.Close())
 	}
@@ -88,20 +89,20 @@ func (d *Dir) openFile(path string, how How, flags int, perm fs.FileMode) (Handl
 	switch {
 	case err != nil:
 	case info.Special:
-		err = because(ntstatus.AccessDenied, "neither a file nor a directory")
+		err = ntstatus.AccessDenied.Because(errors.New("neither a file nor a directory"))
 	case info.Dir && !how.Dir:
 		err = ntstatus.FileIsADirectory
 	case !info.Dir && how.Dir:
 		err = ntstatus.NotADirectory
 	}
 	if err != nil {
-		return nil, discard(h, err)
+		return nil, errors.Join(err, h.Close())
 	}
 	return h, nil
 }
 
 // openFlags are the flags of open(2) for how.
-func openFlags(how How) int {
+func openFlags(how vfs.How) int {
 	switch {
 	case how.Dir:
 		return os.O_RDONLY
@@ -124,7 +125,15 @@ func (d *Dir) Link(path string) bool {
 	return err == nil && fi.Mode()&fs.ModeSymlink != 0
 }
 
-// onDisk is the name by which os.Root knows a path.
+// lastName is the last name of a path, "" for the root.
+func lastName(path string) string {
+	if path == "" {
+		return ""
+	}
+	return pathpkg.Base(path)
+}
+
+// onDisk is the name of a path for os.Root.
 func onDisk(path string) string {
 	if path == "" {
 		return "."
@@ -132,8 +141,8 @@ func onDisk(path string) string {
 	return path
 }
 
-// translate finds the status of an error of the operating system where the
-// general table would say something else.
+// translate adds the status to an error of the operating system whose status here is not that
+// of the general table.
 func translate(err error) error {
 	if err == nil {
 		return nil
@@ -143,17 +152,18 @@ func translate(err error) error {
 		var pe *fs.PathError
 		if errors.As(err, &pe) && ntstatus.Of(err) == ntstatus.UnexpectedIOError {
 			// os.Root has no error number for a path that leads outside.
-			return &refusal{status: ntstatus.AccessDenied, err: err}
+			return ntstatus.AccessDenied.Because(err)
 		}
 		return err
 	}
 	if s, ok := special(errno); ok {
-		return &refusal{status: s, err: err}
+		return s.Because(err)
 	}
 	return err
 }
 
-// special holds the error numbers that mean something else here than elsewhere.
+// special returns the status of an error number that means something else here than in the
+// general table.
 func special(errno syscall.Errno) (ntstatus.Status, bool) {
 	switch errno {
 	case syscall.EDQUOT:
@@ -161,7 +171,7 @@ func special(errno syscall.Errno) (ntstatus.Status, bool) {
 	case syscall.ENXIO, syscall.ENODEV, syscall.EOPNOTSUPP:
 		return ntstatus.AccessDenied, true // a FIFO, a socket, a device
 	case syscall.EAGAIN:
-		return ntstatus.SharingViolation, true // somebody's lease
+		return ntstatus.SharingViolation, true // a lease
 	case syscall.ENOTEMPTY:
 		return ntstatus.DirectoryNotEmpty, true
 	default:
@@ -169,9 +179,9 @@ func special(errno syscall.Errno) (ntstatus.Status, bool) {
 	}
 }
 
-// infoOf makes a FileInfo of what os.Root found at path.
-func (d *Dir) infoOf(path string, fi fs.FileInfo) (FileInfo, error) {
-	info := FileInfo{
+// infoOf returns the FileInfo of path, of which os.Root returned fi.
+func (d *Dir) infoOf(path string, fi fs.FileInfo) (vfs.FileInfo, error) {
+	info := vfs.FileInfo{
 		Name:           fi.Name(),
 		Size:           fi.Size(),
 		AllocationSize: fi.Size(),
@@ -180,36 +190,35 @@ func (d *Dir) infoOf(path string, fi fs.FileInfo) (FileInfo, error) {
 		Accessed:       fi.ModTime(),
 		Changed:        fi.ModTime(),
 	}
-	info.setMode(fi.IsDir(), fi.Mode().IsRegular(), fi.Mode()&writeBits != 0)
+	setMode(&info, fi.IsDir(), fi.Mode().IsRegular(), fi.Mode()&writeBits != 0)
 	err := fillSys(d, path, fi, &info)
 	return info, err
 }
 
-// setMode fills in what follows from the type and the permissions of a file.
-func (i *FileInfo) setMode(dir, regular, writable bool) {
+// setMode sets the fields that depend on the type and the permissions of a file.
+func setMode(i *vfs.FileInfo, dir, regular, writable bool) {
 	i.Dir, i.Special = dir, !dir && !regular
 	switch {
 	case dir:
-		i.Attributes = AttrDirectory
+		i.Attributes = vfs.AttrDirectory
 		i.Size, i.AllocationSize = 0, 0
 	case !writable:
-		i.Attributes = AttrReadOnly
+		i.Attributes = vfs.AttrReadOnly
 	default:
-		i.Attributes = AttrNormal
+		i.Attributes = vfs.AttrNormal
 	}
 }
 
-// visible resolves the entry of a directory that is a symbolic link: it is
-// listed as what it leads to.
-func (d *Dir) visible(dir, name string) (FileInfo, error) {
-	info, err := d.Stat(join(dir, name))
+// visible describes the target of a directory entry that is a symbolic link.
+func (d *Dir) visible(dir, name string) (vfs.FileInfo, error) {
+	info, err := d.Stat(pathpkg.Join(dir, name))
 	if errors.Is(err, fs.ErrNotExist) {
-		err = because(ntstatus.AccessDenied, "link leads nowhere")
+		err = ntstatus.AccessDenied.Because(errors.New("link leads nowhere"))
 	}
 	return info, err
 }
 
-// stale says that a name no longer stands for the file that was opened by it.
+// stale is the error of a name that no longer stands for the file that was opened by it.
 func stale(path string) error {
-	return because(ntstatus.ObjectNameNotFound, "another file has the name "+strings.ToValidUTF8(path, "?")+" now")
+	return ntstatus.ObjectNameNotFound.Because(errors.New("another file has the name " + strings.ToValidUTF8(path, "?") + " now"))
 }

@@ -1,17 +1,19 @@
-package vfs
+package posix
 
 import (
 	"io/fs"
 	"os"
 	"syscall"
 	"time"
+
+	"lwio/vfs"
 )
 
 // nonBlock has no meaning here: pipes are not in directories.
 const nonBlock = 0
 
 // fillSys finds the identity of a file, for which it must be opened.
-func fillSys(d *Dir, path string, _ fs.FileInfo, info *FileInfo) error {
+func fillSys(d *Dir, path string, _ fs.FileInfo, info *vfs.FileInfo) error {
 	if path == "" {
 		return nil // fillFile comes next
 	}
@@ -24,7 +26,7 @@ func fillSys(d *Dir, path string, _ fs.FileInfo, info *FileInfo) error {
 }
 
 // fillFile adds the identity and the times of an open file.
-func fillFile(f *os.File, info *FileInfo) error {
+func fillFile(f *os.File, info *vfs.FileInfo) error {
 	raw, err := f.SyscallConn()
 	if err != nil {
 		return err

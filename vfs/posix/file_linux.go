@@ -1,4 +1,4 @@
-package vfs
+package posix
 
 import (
 	"errors"
@@ -9,11 +9,13 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"lwio/vfs"
 )
 
-// handle is an open file of a Dir. The data path uses the descriptor's number:
+// file is an open file of a Dir. The data path uses the descriptor's number:
 // the table of opens closes it only when no reference is left.
-type handle struct {
+type file struct {
 	dir *Dir
 	f   *os.File
 	fd  int
@@ -24,8 +26,8 @@ type handle struct {
 	writeMu sync.Mutex
 }
 
-func newHandle(d *Dir, f *os.File, _ How) (*handle, error) {
-	h := &handle{dir: d, f: f, fd: -1}
+func newFile(d *Dir, f *os.File, _ vfs.How) (*file, error) {
+	h := &file{dir: d, f: f, fd: -1}
 	raw, err := f.SyscallConn()
 	if err != nil {
 		return nil, err
@@ -34,10 +36,10 @@ func newHandle(d *Dir, f *os.File, _ How) (*handle, error) {
 	return h, err
 }
 
-func (h *handle) File() *os.File { return h.f }
-func (h *handle) Close() error   { return h.f.Close() }
+func (h *file) File() *os.File { return h.f }
+func (h *file) Close() error   { return h.f.Close() }
 
-func (h *handle) ReadAt(p []byte, off int64) (int, error) {
+func (h *file) ReadAt(p []byte, off int64) (int, error) {
 	n := 0
 	for n < len(p) {
 		m, err := unix.Pread(h.fd, p[n:], off+int64(n))
@@ -57,7 +59,7 @@ func (h *handle) ReadAt(p []byte, off int64) (int, error) {
 	return n, nil
 }
 
-func (h *handle) WriteAt(p []byte, off int64, durable bool) (int, error) {
+func (h *file) WriteAt(p []byte, off int64, durable bool) (int, error) {
 	return h.writeAll(len(p), durable, func(done, flags int) (int, error) {
 		if flags == 0 {
 			return unix.Pwrite(h.fd, p[done:], off+int64(done))
@@ -68,7 +70,7 @@ func (h *handle) WriteAt(p []byte, off int64, durable bool) (int, error) {
 	})
 }
 
-func (h *handle) WriteVec(pieces [][]byte, off int64, durable bool) (int, error) {
+func (h *file) WriteVec(pieces [][]byte, off int64, durable bool) (int, error) {
 	v := vectors.Get().(*vector)
 	defer vectors.Put(v)
 	size, gone := 0, 0
@@ -95,7 +97,7 @@ func behind(pieces [][]byte, n int) [][]byte {
 
 // writeAll writes size bytes by calls of once, which writes some of what is behind the
 // first done bytes, with flags of RWF_ or none.
-func (h *handle) writeAll(size int, durable bool, once func(done, flags int) (int, error)) (int, error) {
+func (h *file) writeAll(size int, durable bool, once func(done, flags int) (int, error)) (int, error) {
 	defer keep(h.f)
 	n := 0
 	for n < size {
@@ -114,7 +116,7 @@ func (h *handle) writeAll(size int, durable bool, once func(done, flags int) (in
 }
 
 // write calls once, durably by a flag where the kernel has it.
-func (h *handle) write(done int, durable bool, once func(done, flags int) (int, error)) (int, error) {
+func (h *file) write(done int, durable bool, once func(done, flags int) (int, error)) (int, error) {
 	if !durable {
 		h.writeMu.Lock()
 		defer h.writeMu.Unlock()
@@ -130,7 +132,7 @@ func (h *handle) write(done int, durable bool, once func(done, flags int) (int, 
 	return n, eintr(func() error { return unix.Fdatasync(h.fd) })
 }
 
-func (h *handle) Sync() error {
+func (h *file) Sync() error {
 	defer keep(h.f)
 	err := eintr(func() error { return unix.Fsync(h.fd) })
 	if errors.Is(err, unix.EINVAL) {
@@ -139,17 +141,17 @@ func (h *handle) Sync() error {
 	return translate(err)
 }
 
-func (h *handle) Truncate(size int64) error {
+func (h *file) Truncate(size int64) error {
 	defer keep(h.f)
 	return translate(eintr(func() error { return unix.Ftruncate(h.fd, size) }))
 }
 
-func (h *handle) Stat() (FileInfo, error) {
+func (h *file) Stat() (vfs.FileInfo, error) {
 	defer keep(h.f)
 	return statx(h.fd, "")
 }
 
-func (h *handle) SetTimes(t Times) error {
+func (h *file) SetTimes(t vfs.Times) error {
 	defer keep(h.f)
 	ts := []unix.Timespec{timespec(t.Accessed), timespec(t.Modified)}
 	return translate(unix.UtimesNanoAt(h.fd, "", ts, unix.AT_EMPTY_PATH))
@@ -166,7 +168,7 @@ func timespec(t time.Time) unix.Timespec {
 	return ts
 }
 
-func (h *handle) SetReadOnly(on bool) error {
+func (h *file) SetReadOnly(on bool) error {
 	defer keep(h.f)
 	var st unix.Stat_t
 	if err := unix.Fstat(h.fd, &st); err != nil {
@@ -181,12 +183,12 @@ func (h *handle) SetReadOnly(on bool) error {
 	return translate(unix.Fchmod(h.fd, perm))
 }
 
-func (h *handle) Writable() bool {
+func (h *file) Writable() bool {
 	defer keep(h.f)
 	return accessible(h.fd, unix.W_OK)
 }
 
-func (h *handle) Names(n int, restart bool) ([]string, error) {
+func (h *file) Names(n int, restart bool) ([]string, error) {
 	if restart {
 		if _, err := h.f.Seek(0, io.SeekStart); err != nil {
 			return nil, err
@@ -199,7 +201,7 @@ func (h *handle) Names(n int, restart bool) ([]string, error) {
 	return names, err
 }
 
-func (h *handle) Entry(dir, name string) (FileInfo, error) {
+func (h *file) Entry(dir, name string) (vfs.FileInfo, error) {
 	defer keep(h.f)
 	info, err := statx(h.fd, name)
 	if err != nil || !info.Special || !isLink(h.fd, name) {

@@ -1,4 +1,4 @@
-package vfs
+package posix
 
 import (
 	"bytes"
@@ -10,22 +10,23 @@ import (
 	"golang.org/x/sys/unix"
 
 	"lwio/internal/ntstatus"
+	"lwio/vfs"
 )
 
 // openHandle opens a file of dir through a Dir, for both.
-func openHandle(t *testing.T, dir, name string) *handle {
+func openHandle(t *testing.T, dir, name string) *file {
 	t.Helper()
-	d, err := NewDir(dir)
+	d, err := OpenDir(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { d.Close() })
-	h, err := d.Open(name, How{Read: true, Write: true})
+	h, err := d.Open(name, vfs.How{Read: true, Write: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { h.Close() })
-	return h.(*handle)
+	return h.(*file)
 }
 
 // What is cached is read without waiting, what is not is not; and the part that
@@ -123,12 +124,12 @@ func TestDiskReallyFull(t *testing.T) {
 		t.Skip("not allowed to mount a small disk: ", err)
 	}
 	defer unix.Unmount(dir, unix.MNT_DETACH)
-	d, err := NewDir(dir)
+	d, err := OpenDir(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer d.Close()
-	h, err := d.Create("file", How{Write: true}, false)
+	h, err := d.Create("file", vfs.How{Write: true}, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,7 +147,7 @@ func TestDiskReallyFull(t *testing.T) {
 }
 
 func TestVolume(t *testing.T) {
-	d, err := NewDir(t.TempDir())
+	d, err := OpenDir(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,17 +1,20 @@
 //go:build !linux
 
-package vfs
+package posix
 
 import (
 	"errors"
 	"io/fs"
 	"os"
+	pathpkg "path"
+
+	"lwio/vfs"
 )
 
-func appendFlag(How) int { return 0 }
+func appendFlag(vfs.How) int { return 0 }
 
 // named looks whether path still leads to node.
-func (d *Dir) named(path string, node NodeID) error {
+func (d *Dir) named(path string, node vfs.NodeID) error {
 	info, err := d.Stat(path)
 	if err != nil {
 		return err
@@ -23,7 +26,7 @@ func (d *Dir) named(path string, node NodeID) error {
 }
 
 // Remove deletes a name.
-func (d *Dir) Remove(path string, node NodeID, _ bool) error {
+func (d *Dir) Remove(path string, node vfs.NodeID, _ bool) error {
 	if err := d.named(path, node); err != nil {
 		return err
 	}
@@ -32,7 +35,7 @@ func (d *Dir) Remove(path string, node NodeID, _ bool) error {
 
 // Rename moves a name. Without replace it looks first, so that somebody else
 // who creates the target at the same moment may lose it.
-func (d *Dir) Rename(from, to string, node NodeID, replace bool) error {
+func (d *Dir) Rename(from, to string, node vfs.NodeID, replace bool) error {
 	if err := d.named(from, node); err != nil {
 		return err
 	}
@@ -46,8 +49,7 @@ func (d *Dir) Rename(from, to string, node NodeID, replace bool) error {
 
 // Removable believes the permissions of the directory of path.
 func (d *Dir) Removable(path string) error {
-	dir, _ := split(path)
-	fi, err := d.root.Stat(onDisk(dir))
+	fi, err := d.root.Stat(pathpkg.Dir(path))
 	if err != nil {
 		return translate(err)
 	}
@@ -58,6 +60,6 @@ func (d *Dir) Removable(path string) error {
 }
 
 // Volume is not asked for on this system.
-func (d *Dir) Volume() (VolumeInfo, error) {
-	return VolumeInfo{}, errors.ErrUnsupported
+func (d *Dir) Volume() (vfs.VolumeInfo, error) {
+	return vfs.VolumeInfo{}, errors.ErrUnsupported
 }

@@ -1,6 +1,6 @@
 //go:build !linux
 
-package vfs
+package posix
 
 import (
 	"errors"
@@ -8,27 +8,29 @@ import (
 	"os"
 	"sync"
 	"time"
+
+	"lwio/vfs"
 )
 
-// handle is an open file of a Dir.
-type handle struct {
+// file is an open file of a Dir.
+type file struct {
 	dir  *Dir
 	f    *os.File
-	how  How
+	how  vfs.How
 	name string
 
 	mu sync.Mutex // one append at a time
 }
 
-func newHandle(d *Dir, f *os.File, how How) (*handle, error) {
-	return &handle{dir: d, f: f, how: how}, nil
+func newFile(d *Dir, f *os.File, how vfs.How) (*file, error) {
+	return &file{dir: d, f: f, how: how}, nil
 }
 
-func (h *handle) File() *os.File { return h.f }
-func (h *handle) Close() error   { return h.f.Close() }
-func (h *handle) Writable() bool { return h.perm()&writeBits != 0 }
+func (h *file) File() *os.File { return h.f }
+func (h *file) Close() error   { return h.f.Close() }
+func (h *file) Writable() bool { return h.perm()&writeBits != 0 }
 
-func (h *handle) perm() os.FileMode {
+func (h *file) perm() os.FileMode {
 	fi, err := h.f.Stat()
 	if err != nil {
 		return 0
@@ -36,7 +38,7 @@ func (h *handle) perm() os.FileMode {
 	return fi.Mode().Perm()
 }
 
-func (h *handle) ReadAt(p []byte, off int64) (int, error) {
+func (h *file) ReadAt(p []byte, off int64) (int, error) {
 	n, err := h.f.ReadAt(p, off)
 	if errors.Is(err, io.EOF) {
 		err = nil
@@ -45,9 +47,9 @@ func (h *handle) ReadAt(p []byte, off int64) (int, error) {
 }
 
 // ReadCached cannot tell on this system.
-func (h *handle) ReadCached([]byte, int64) (int, bool, error) { return 0, false, nil }
+func (h *file) ReadCached([]byte, int64) (int, bool, error) { return 0, false, nil }
 
-func (h *handle) WriteAt(p []byte, off int64, durable bool) (int, error) {
+func (h *file) WriteAt(p []byte, off int64, durable bool) (int, error) {
 	if h.how.Append {
 		h.mu.Lock()
 		defer h.mu.Unlock()
@@ -64,7 +66,7 @@ func (h *handle) WriteAt(p []byte, off int64, durable bool) (int, error) {
 	return n, translate(err)
 }
 
-func (h *handle) WriteVec(pieces [][]byte, off int64, durable bool) (int, error) {
+func (h *file) WriteVec(pieces [][]byte, off int64, durable bool) (int, error) {
 	n := 0
 	for i, p := range pieces {
 		m, err := h.WriteAt(p, off+int64(n), durable && i == len(pieces)-1)
@@ -75,19 +77,19 @@ func (h *handle) WriteVec(pieces [][]byte, off int64, durable bool) (int, error)
 	return n, nil
 }
 
-func (h *handle) Sync() error {
+func (h *file) Sync() error {
 	if h.how.Dir {
 		return nil
 	}
 	return translate(h.f.Sync())
 }
 
-func (h *handle) Truncate(size int64) error { return translate(h.f.Truncate(size)) }
+func (h *file) Truncate(size int64) error { return translate(h.f.Truncate(size)) }
 
-func (h *handle) Stat() (FileInfo, error) {
+func (h *file) Stat() (vfs.FileInfo, error) {
 	fi, err := h.f.Stat()
 	if err != nil {
-		return FileInfo{}, translate(err)
+		return vfs.FileInfo{}, translate(err)
 	}
 	info, err := h.dir.infoOf("", fi)
 	if err == nil {
@@ -97,7 +99,7 @@ func (h *handle) Stat() (FileInfo, error) {
 }
 
 // SetReadOnly changes the permissions of the file.
-func (h *handle) SetReadOnly(on bool) error {
+func (h *file) SetReadOnly(on bool) error {
 	perm := h.perm()
 	if on {
 		perm &^= writeBits
@@ -108,7 +110,7 @@ func (h *handle) SetReadOnly(on bool) error {
 }
 
 // SetTimes sets both times; one that is to stay is set to what it was.
-func (h *handle) SetTimes(t Times) error {
+func (h *file) SetTimes(t vfs.Times) error {
 	info, err := h.Stat()
 	if err != nil {
 		return err
@@ -122,7 +124,7 @@ func (h *handle) SetTimes(t Times) error {
 	return translate(setTimes(h.f, pick(t.Accessed, info.Accessed), pick(t.Modified, info.Modified)))
 }
 
-func (h *handle) Names(n int, restart bool) ([]string, error) {
+func (h *file) Names(n int, restart bool) ([]string, error) {
 	if restart {
 		if _, err := h.f.Seek(0, io.SeekStart); err != nil {
 			return nil, err
@@ -131,6 +133,6 @@ func (h *handle) Names(n int, restart bool) ([]string, error) {
 	return h.f.Readdirnames(n)
 }
 
-func (h *handle) Entry(dir, name string) (FileInfo, error) {
+func (h *file) Entry(dir, name string) (vfs.FileInfo, error) {
 	return h.dir.visible(dir, name)
 }
