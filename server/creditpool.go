@@ -12,8 +12,9 @@ const (
 	// exhaustedDelay is the time between the first request for credits that gets none and
 	// the balance that follows it, in which other connections make their needs known.
 	exhaustedDelay = 50 * time.Millisecond
-	// quietLooks is the number of balances without a request after which a connection is idle.
-	quietLooks = 10
+	// idleTime is the time without a message after which a connection is idle. Its credits are
+	// taken back at the next balance.
+	idleTime = 10 * time.Second
 	// idleCredits is the number of credits that an idle connection keeps.
 	idleCredits = 4
 )
@@ -139,7 +140,7 @@ func (e *engine) balance(now time.Time) {
 	for i, c := range conns {
 		// pending is read first: it falls only after the progress of a change is noted.
 		pending := int(c.send.wakeups.pending.Load())
-		look := c.credits.look(most[i], pending, now, e.limits.StallTimeout)
+		look := c.credits.look(pending, now, now.Sub(e.born), e.limits.StallTimeout)
 		switch {
 		case look.late:
 			c.cut(errCreditStall)

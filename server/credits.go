@@ -25,6 +25,8 @@ type creditState struct {
 	exhausted atomic.Uint64
 	// changing: delta is not 0.
 	changing atomic.Bool
+	// lastMessage is the arrival of the last message, on the engine's clock.
+	lastMessage atomic.Int64
 
 	mu    sync.Mutex
 	grant int
@@ -41,8 +43,6 @@ type creditState struct {
 	refused bool
 	// extra are receives posted for credits that the client returned unused.
 	extra int
-	// quiet is the number of balances in a row without a request.
-	quiet int
 }
 
 // setDeltaLocked begins or ends a change.
@@ -163,21 +163,20 @@ func (k *creditState) pause() (resume func()) {
 // creditLook is the result of a look at the credits of a connection.
 type creditLook struct {
 	grant int
-	idle  bool // no request for a while
+	idle  bool // no message for idleTime, and no request outstanding
 	late  bool // the client does not answer a change
 }
 
-// look counts a balance of a connection that claimed hint requests since the last one, and
-// has pending outstanding. A client with all credits in use has none for a CREDIT.
-func (k *creditState) look(hint, pending int, now time.Time, stall time.Duration) creditLook {
+// look returns the state of the credits of a connection with pending I/O requests. clock is
+// the time of the engine's clock at now. A client with all credits in use has none for a
+// CREDIT.
+func (k *creditState) look(pending int, now time.Time, clock, stall time.Duration) creditLook {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.quiet++; hint > 0 {
-		k.quiet = 0
-	}
 	return creditLook{
-		grant: k.grant, idle: k.quiet >= quietLooks,
-		late: k.delta != 0 && !k.paused && pending < k.grant && now.Sub(k.began) > stall,
+		grant: k.grant,
+		idle:  !k.paused && pending == 0 && clock-time.Duration(k.lastMessage.Load()) >= idleTime,
+		late:  k.delta != 0 && !k.paused && pending < k.grant && now.Sub(k.began) > stall,
 	}
 }
 

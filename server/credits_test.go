@@ -99,9 +99,11 @@ func TestCreditTransactions(t *testing.T) {
 	c.reply()
 	want(8, 2)
 
-	for range 1 + quietLooks { // the first looks at the requests above
-		v.e.balance(time.Now())
+	for range 30 { // however often it is looked at
+		v.e.balance(time.Now().Add(idleTime - time.Second))
 	}
+	want(8, 2)
+	v.e.balance(time.Now().Add(idleTime))
 	c.wantDelta(-4)
 	for n := int32(-4); n < 0; n++ {
 		c.want(ntstatus.Status(wire.NotifyCredit), 0, creditMessage(n), nil)

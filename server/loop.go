@@ -128,6 +128,7 @@ func (l *receiveLoop) handle(r *rdma.Result) error {
 func (l *receiveLoop) arrival() time.Duration {
 	if l.now == 0 {
 		l.now = l.c.engine.clock()
+		l.c.credits.lastMessage.Store(int64(l.now))
 	}
 	if l.slept { // wake-ups by completions of own requests tell nothing about oversubscription
 		l.slept = false
