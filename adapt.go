@@ -15,10 +15,9 @@ const (
 	adaptivePatience = 50 * time.Microsecond
 	pollingPatience  = time.Millisecond
 	singlePatience   = 20 * time.Microsecond
-	// adaptiveDepth is up to how many calls in flight are polled for, the one that
-	// hands over a batch included; with more there is always something to do when one
-	// wakes up.
-	adaptiveDepth = 9
+	// adaptiveDepth is up to how many requests in flight are polled for; with more there
+	// is always something to do after a wake-up.
+	adaptiveDepth = 8
 	// firstProbe and lastProbe bound how many requests are waited for in the way
 	// that is better before the other is tried again.
 	firstProbe, lastProbe = 16, 1024

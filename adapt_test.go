@@ -153,7 +153,7 @@ func TestGlance(t *testing.T) {
 			s.start(slotPending, true)
 			c.polled.add(0)
 			s.block.Store(1) // a byte was read
-			if ios, got := c.glance(s); got != tt.want || got && ios.Information != 1 {
+			if ios, got := c.busyPoll(s); got != tt.want || got && ios.Information != 1 {
 				t.Errorf("has its answer: %t, %+v", got, ios)
 			}
 			if settling := s.state() == slotSettling; settling != tt.want {

@@ -13,14 +13,14 @@ import (
 
 // onItsWay is a batch with two reads in flight on a leg. Both are answered; one is among
 // those that came back, the other is handed over only after the batch has looked there.
-func onItsWay(t *testing.T) (*Batch, *leg) {
-	b := (&Client{}).NewBatch(2)
-	l := &leg{conn: new(conn)}
+func onItsWay(t *testing.T) (*queue, *flight) {
+	b := (&Client{}).newQueue(2)
+	l := &flight{conn: new(conn)}
 	l.conn.failed.Store(true)
-	b.legs = []*leg{l}
+	b.flights = []*flight{l}
 	for i := range b.ops {
 		o := &b.ops[i]
-		*o = op{b: b, p: make([]byte, 1), size: 1, n: 1, s: new(slot), life: 1, leg: l, ios: wire.IOStatusBlock{Information: 1}}
+		*o = operation{q: b, busy: true, arguments: arguments{p: make([]byte, 1), size: 1}, n: 1, s: new(slot), life: 1, flight: l, ios: wire.IOStatusBlock{Information: 1}}
 		b.sent, l.sent = b.sent+1, l.sent+1
 		l.conn.wanting.Add(1)
 	}
@@ -58,9 +58,7 @@ func TestBatchLosesConnectionWhileAnswered(t *testing.T) {
 // So it is when the batch is closed.
 func TestBatchClosedWhileAnswered(t *testing.T) {
 	b, l := onItsWay(t)
-	if err := b.Close(); err != nil {
-		t.Fatal(err)
-	}
+	b.close()
 	if b.sent != 0 || l.sent != 0 || l.conn.wanting.Load() != 0 {
 		t.Errorf("%d in flight, %d of them on the connection, where %d are wanted", b.sent, l.sent, l.conn.wanting.Load())
 	}
@@ -87,8 +85,8 @@ func testBatchSendsAfterFailure(t *testing.T, on string) {
 	if err := b.Read(g, make([]byte, 100), 0, 2); err != nil {
 		t.Fatal(err)
 	}
-	if err := b.Submit(t.Context()); err != nil || len(b.out) != 1 || b.sent != 1 {
-		t.Errorf("%d are over, %d sent: %v", len(b.out), b.sent, err)
+	if err := b.Submit(t.Context()); err != nil || len(b.q.out) != 1 || b.q.sent != 1 {
+		t.Errorf("%d are over, %d sent: %v", len(b.q.out), b.q.sent, err)
 	}
 }
 
@@ -99,16 +97,16 @@ func testBatchSendsAfterFailure(t *testing.T, on string) {
 func TestExpiredHasItsErrorFirst(t *testing.T) {
 	x := &conn{counts: new(counts), born: time.Now(), slots: make([]slot, 1), polled: newSlotSet(1)}
 	x.free.init(x.slots)
-	b, files := (&Client{}).NewBatch(1), new(epochs.Epochs)
+	b, files := (&Client{}).newQueue(1), new(epochs.Epochs)
 	o, s := &b.ops[0], &x.slots[0]
-	*o = op{b: b, p: make([]byte, 1), size: 1, n: 1, write: true, s: s, epoch: files.Begin()}
-	s.kind, s.want, s.op, s.fid, s.epoch = kindWrite, 1, o, 1, files.Begin()
+	*o = operation{q: b, arguments: arguments{p: make([]byte, 1), size: 1, write: true}, n: 1, s: s, epoch: files.Begin()}
+	s.kind, s.want, s.op, s.fid = kindWrite, 1, o, 1
 	s.start(slotSettling, false)
 	x.credits.mu.Lock() // in the way of CANCEL
 	over := make(chan struct{})
 	go func() {
 		defer close(over)
-		x.expire(s)
+		o.expired(x, s)
 	}()
 	waitFor(t, func() bool { return s.state() == slotAbandoned })
 	s.set(slotSettling)

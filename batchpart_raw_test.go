@@ -208,7 +208,7 @@ func testPartFails(t *testing.T, on string) {
 			waitFor(t, func() bool { return w.held() == sent })
 			for i, e := range test.ends {
 				w.answer(uint64(e.part*partSize), e.n, e.status)
-				waitFor(t, func() bool { return b.count.Load() == int64(i+1) })
+				waitFor(t, func() bool { return b.q.count.Load() == int64(i+1) })
 			}
 			if test.cut {
 				(<-s.accepted).cut()
@@ -296,7 +296,7 @@ func testPartsExpire(t *testing.T, on string) {
 	for _, part := range []uint64{0, 2} {
 		w.answer(part*partSize, partSize, 0)
 	}
-	waitFor(t, func() bool { return b.count.Load() == 2 })
+	waitFor(t, func() bool { return b.q.count.Load() == 2 })
 	cn := c.live()
 	cn.passTimeout()
 	list, err := b.Wait(t.Context(), 1)

@@ -114,7 +114,7 @@ func TestWhichRailIsWaitedFor(t *testing.T) {
 			t.Fatalf("rail %d", r.index)
 		}
 	}
-	if n := c.stripes(1 << 30); n != 0 {
+	if n := c.stripe(1 << 30); n != 0 {
 		t.Errorf("a read is cut up for %d connections", n)
 	}
 	if err := c.fence(t.Context()); err != nil {

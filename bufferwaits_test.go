@@ -173,7 +173,7 @@ func testBufferClosedBetweenStripes(t *testing.T, on string) {
 			}
 			return h.Opcode == wire.OpRead || h.Opcode == wire.OpWrite
 		}
-		c := s.connect(Config{Connections: 2})
+		c := s.connect(Config{Connections: 2, Credits: 2})
 		f := openOn(t, c, "f")
 		b = allocate(t, c, size)
 		if err := closedWaiting[name](t.Context(), f, b.Bytes()); !errors.Is(err, fs.ErrClosed) {

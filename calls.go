@@ -199,17 +199,44 @@ func (c *conn) sendLocked() *rdma.Request {
 // startPosting sees to it that what was queued is posted, and unlocks sendMu, which
 // the caller holds.
 func (c *conn) startPosting() {
-	if c.fresh > 0 {
-		c.sent.Add(c.fresh)
-		c.polled.addSome(c.looked)
-		c.fresh, c.looked = 0, someSlots{}
-	}
+	c.countLocked()
 	if c.posting {
 		c.sendMu.Unlock()
 		return // whoever posts takes it along
 	}
 	c.posting = true
 	c.flushLocked()
+}
+
+// countLocked counts the I/O requests that were queued, and has those that are polled for
+// looked for.
+func (c *conn) countLocked() {
+	if c.fresh > 0 {
+		c.sent.Add(c.fresh)
+		c.polled.addSome(c.looked)
+		c.fresh, c.looked = 0, someSlots{}
+	}
+}
+
+// postTogether is startPosting for a blocking call. Calls whose answers came together are
+// about to send their next requests together: the first of them that finds the others on the
+// way lets them queue theirs, and posts all.
+func (c *conn) postTogether() {
+	others := c.returning.Load()
+	if others > 0 {
+		others = c.returning.Add(-1)
+	}
+	if others > 0 && !c.posting {
+		c.posting = true
+		c.returning.Store(0)
+		c.countLocked()
+		c.sendMu.Unlock()
+		runtime.Gosched()
+		c.sendMu.Lock()
+		c.flushLocked()
+		return
+	}
+	c.startPosting()
 }
 
 // flushLocked posts what is queued until nothing is, and unlocks sendMu, which the
@@ -249,17 +276,17 @@ var (
 	errNoCredit = fmt.Errorf("no answer to earlier requests from the server: %w", os.ErrDeadlineExceeded)
 )
 
-// glances is how often a call looks for its own answer, for a few microseconds, before
+// busyPolls is how often a call looks for its own answer, for a few microseconds, before
 // it begins to see to the whole connection.
-const glances = 1000
+const busyPolls = 1000
 
-// glance looks for the answer of s, if nothing else is in flight and the answer appears
+// busyPoll looks for the answer of s, if nothing else is in flight and the answer appears
 // without anybody's help, and returns it if it came. A call that is alone need not
 // even take the baton for it. Where the program has one processor, of which the server may
 // be in need, a call does so that polls by choice, or whose answers come promptly.
 //
 // Source: [LWIO §I/O Processing]
-func (c *conn) glance(s *slot) (ios wire.IOStatusBlock, came bool) {
+func (c *conn) busyPoll(s *slot) (ios wire.IOStatusBlock, came bool) {
 	if !c.info.Caps.Has(rdma.CapDirectAlloc) || !s.isPolled() || c.sent.Load()-c.seen.Load() != 1 {
 		return ios, false
 	}
@@ -267,7 +294,7 @@ func (c *conn) glance(s *slot) (ios wire.IOStatusBlock, came bool) {
 		return ios, false
 	}
 	var apart atomic.Uint32
-	for range glances {
+	for range busyPolls {
 		if ios, came = c.takeOwn(s); came {
 			break
 		}
@@ -282,9 +309,6 @@ func (c *conn) glance(s *slot) (ios wire.IOStatusBlock, came bool) {
 // wait returns the answer to the request of slot s, which the caller must then
 // release. After an error the slot is not the caller's any more.
 func (c *conn) wait(ctx context.Context, s *slot) (wire.IOStatusBlock, error) {
-	if ios, came := c.glance(s); came {
-		return ios, nil
-	}
 	c.await(ctx, &s.waiter, s, s.began+c.patience(), false)
 	if !s.ready() && ctx.Err() != nil && !c.isDown() {
 		s.tick.Store(c.ticks.Load())

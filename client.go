@@ -29,6 +29,7 @@ type Client struct {
 	stop        context.CancelFunc // ends the keepers, if there are rails
 	keepers     sync.WaitGroup
 	buffers     bufferTable
+	calls       sync.Pool // of queues for blocking calls
 
 	overRDMA                      traffic
 	overSMB                       traffic

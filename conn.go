@@ -99,7 +99,8 @@ type conn struct {
 
 	timers     sync.Pool // of those that wait for a credit
 	ticks      atomic.Int64
-	mourners   mourners
+	watchers   closeWatchers
+	returning  atomic.Int64 // calls that were woken together and have not sent again
 	unanswered atomic.Int64 // writes that were sent and not answered
 	wanting    atomic.Int64 // calls in flight or queued, the hint in every header
 
@@ -210,7 +211,7 @@ func (c *conn) fail(cause error) {
 		c.failed.Store(true)
 		close(c.down)
 		c.sleep.Wake()
-		c.mourners.wake()
+		c.watchers.wake()
 	})
 }
 
@@ -267,7 +268,12 @@ func (c *conn) watch() {
 			return
 		}
 		if st == slotPending && s.word.CompareAndSwap(w, w&^stateMask|uint64(slotSettling)) {
-			c.expire(s)
+			if s.op != nil {
+				s.op.expired(c, s)
+			} else {
+				s.set(slotExpired)
+				c.wake(&s.waiter)
+			}
 		}
 	}
 }
@@ -286,8 +292,12 @@ func (c *conn) tearDown() {
 	c.life.Lock()
 	defer c.life.Unlock()
 	for i := range c.slots {
-		c.slots[i].drop()
-		c.slots[i].set(slotDead)
+		s := &c.slots[i]
+		if s.op != nil && s.kind == kindWrite && s.state() == slotPending {
+			s.op.replayFirst(c.rail)
+		}
+		s.drop()
+		s.set(slotDead)
 	}
 	c.closeRegions()
 	c.cq.Close()
@@ -317,6 +327,20 @@ func (c *conn) tornDown(ctx context.Context) error {
 // enter must succeed before a call touches the connection's memory; leave must
 // follow.
 func (c *conn) enter() error {
+	if err := c.pin(); err != nil {
+		return err
+	}
+	c.wanting.Add(1)
+	return nil
+}
+
+func (c *conn) leave() {
+	c.wanting.Add(-1)
+	c.unpin()
+}
+
+// pin is enter for requests that count themselves; unpin must follow.
+func (c *conn) pin() error {
 	if !c.life.TryRLock() {
 		// Only the teardown takes the lock, once the connection is down.
 		<-c.down
@@ -326,14 +350,10 @@ func (c *conn) enter() error {
 		c.life.RUnlock()
 		return c.err
 	}
-	c.wanting.Add(1)
 	return nil
 }
 
-func (c *conn) leave() {
-	c.wanting.Add(-1)
-	c.life.RUnlock()
-}
+func (c *conn) unpin() { c.life.RUnlock() }
 
 // mayPoll reports whether requests may ask for status blocks at all.
 //

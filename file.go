@@ -3,13 +3,14 @@ package lwio
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"sync/atomic"
 
 	"lwio/internal/epochs"
 	"lwio/internal/ntstatus"
-	"lwio/internal/smb/smbclient"
 )
 
 // File is an open file. Safe for concurrent use; many reads and writes may be in
@@ -65,79 +66,11 @@ func (f *File) ReadAt(p []byte, off int64) (int, error) {
 //
 // Source: [LWIO §Read], [OP-113]
 func (f *File) ReadAtContext(ctx context.Context, p []byte, off int64) (int, error) {
-	n, err := f.read(ctx, p, off, nil)
+	n, err := f.perform(ctx, &arguments{p: p, size: len(p), off: off})
 	if err != nil {
 		return n, f.failed("read", err)
 	}
 	return n, nil
-}
-
-// read reads into p; of is the Buffer that p was found to be part of, or nil.
-func (f *File) read(ctx context.Context, p []byte, off int64, of *Buffer) (int, error) {
-	if err := f.check(ctx, off, len(p)); err != nil || len(p) == 0 {
-		return 0, err
-	}
-	if rails := f.c.stripes(len(p)); rails > 1 {
-		of = f.c.bufferOf(p, of) // parts begin later
-		return striped(rails, len(p), func(at, n int) (int, error) { return f.readOne(ctx, p[at:at+n], off+int64(at), of) })
-	}
-	return f.readOne(ctx, p, off, of)
-}
-
-// readOne reads over one connection at a time.
-func (f *File) readOne(ctx context.Context, p []byte, off int64, of *Buffer) (done int, err error) {
-	for losses := 0; ; losses++ {
-		cn, fid, err := f.laneFor(ctx, p, &of)
-		if err != nil {
-			return done, err
-		}
-		if cn == nil || losses > maxLosses && !f.c.cfg.RequireRDMA {
-			n, err := f.readSMB(ctx, p[done:], off+int64(done), of)
-			return done + n, err
-		}
-		n, err := cn.readAt(ctx, fid, p[done:], off+int64(done), &of)
-		if done += n; n > 0 || err == nil {
-			f.c.overRDMA.read(n)
-			losses = 0
-		}
-		if !isLost(err) || losses > maxLosses {
-			return done, err
-		}
-		of = f.c.bufferOf(p, of)
-		if err := f.lost(ctx, cn); err != nil {
-			return done, err
-		}
-	}
-}
-
-// lost is what a read does whose connection broke before it goes on: it waits until
-// nobody but this process can reach its memory through that one any more.
-//
-// Source: [OP-113]
-func (f *File) lost(ctx context.Context, cn *conn) error {
-	if f.c.cfg.RequireRDMA && f.c.cfg.Reconnect < 0 && len(f.c.rails) == 1 {
-		return cn.err
-	}
-	f.c.readsAgain.Add(1)
-	return cn.tornDown(ctx)
-}
-
-// readSMB reads over SMB; of is the Buffer that p is part of, or nil.
-func (f *File) readSMB(ctx context.Context, p []byte, off int64, of *Buffer) (int, error) {
-	ctx, cancel := f.c.cfg.bounded(ctx)
-	defer cancel()
-	if err := of.reclaim(ctx); err != nil {
-		return 0, err
-	}
-	defer of.letGo()
-	n, err := f.h.readAt(ctx, p, off)
-	if errors.Is(err, ntstatus.EndOfFile) {
-		err = io.EOF
-	}
-	if n > 0 || err == nil {
-		f.c.overSMB.read(n)
-	}
-	return n, err
 }
 
 // WriteAt is WriteAtContext with the background context.
@@ -163,75 +96,11 @@ func (f *File) WriteAt(p []byte, off int64) (int, error) {
 //
 // Source: [LWIO §Write], [OP-112], [OP-113]
 func (f *File) WriteAtContext(ctx context.Context, p []byte, off int64) (int, error) {
-	n, err := f.write(ctx, p, off, nil)
+	n, err := f.perform(ctx, &arguments{p: p, size: len(p), off: off, write: true})
 	if err != nil {
 		return n, f.failed("write", err)
 	}
 	return n, nil
-}
-
-// write writes p; of is as for read.
-func (f *File) write(ctx context.Context, p []byte, off int64, of *Buffer) (int, error) {
-	if err := f.check(ctx, off, len(p)); err != nil || len(p) == 0 {
-		return 0, err
-	}
-	if rails := f.c.stripes(len(p)); rails > 1 {
-		of = f.c.bufferOf(p, of)
-		return striped(rails, len(p), func(at, n int) (int, error) { return f.writeOne(ctx, p[at:at+n], off+int64(at), of) })
-	}
-	return f.writeOne(ctx, p, off, of)
-}
-
-// writeOne writes over one connection at a time.
-func (f *File) writeOne(ctx context.Context, p []byte, off int64, of *Buffer) (done int, err error) {
-	for losses := 0; ; losses++ {
-		cn, fid, err := f.laneFor(ctx, p, &of)
-		if err != nil {
-			return done, err
-		}
-		if cn == nil || losses > maxLosses && !f.c.cfg.RequireRDMA {
-			n, err := f.writeSMB(ctx, p[done:], off+int64(done), of)
-			return done + n, err
-		}
-		n, owed, err := cn.writeAt(ctx, fid, p[done:], off+int64(done), &of, &f.writes)
-		if owed != nil {
-			n, err = f.repay(ctx, n, owed, err)
-		}
-		if done += n; n > 0 || err == nil {
-			f.c.overRDMA.wrote(n)
-			losses = 0
-		}
-		// What is uncertain is not sent again.
-		if err == nil && done == len(p) || err != nil && !isLost(err) || isUncertain(err) || losses > maxLosses {
-			return done, err
-		}
-		of = f.c.bufferOf(p, of)
-	}
-}
-
-// writeSMB writes over SMB; of is as for readSMB.
-func (f *File) writeSMB(ctx context.Context, p []byte, off int64, of *Buffer) (int, error) {
-	ctx, cancel := f.c.cfg.bounded(ctx)
-	defer cancel()
-	if err := f.c.fence(ctx); err != nil {
-		return 0, err
-	}
-	if err := of.reclaim(ctx); err != nil {
-		return 0, err
-	}
-	defer of.letGo()
-	if err := f.c.sess.err(); err != nil {
-		return 0, err
-	}
-	defer f.writes.Begin().End()
-	n, err := f.h.writeAt(ctx, p, off)
-	if n > 0 || err == nil {
-		f.c.overSMB.wrote(n)
-	}
-	if err != nil && !smbclient.Refused(err) {
-		err = &uncertainError{err}
-	}
-	return n, err
 }
 
 // check refuses what need not go on the wire.
@@ -351,3 +220,14 @@ func isLost(err error) bool {
 }
 
 func isUncertain(err error) bool { return errors.Is(err, ErrUncertain) }
+
+// errRange is an offset or a size that no file has.
+var errRange = fmt.Errorf("%w: no file has such a range", fs.ErrInvalid)
+
+// checkRange refuses offsets that no file has. [OP-92c]
+func checkRange(off int64, n int) error {
+	if off < 0 || off > math.MaxInt64-int64(n) {
+		return errRange
+	}
+	return nil
+}

@@ -12,7 +12,7 @@ import (
 type landing struct {
 	at int64 // the time, or 0 if nobody has looked yet
 
-	newest, oldest *op // of one batch, linked as Batch.answered is
+	newest, oldest *operation // of one queue, linked as arrivals.answered is
 	n              int
 	free, unpolled someSlots
 
@@ -82,10 +82,10 @@ func (l *landing) flushCounts(c *conn) {
 // slot.
 func (l *landing) land(c *conn, s *slot, ios wire.IOStatusBlock) {
 	o := s.op
-	if l.newest != nil && l.newest.b != o.b {
+	if l.newest != nil && l.newest.q != o.q {
 		l.handOver(c)
 	}
-	o.land(s, ios)
+	o.deliver(s, ios)
 	o.answer(ios, nil)
 	if o.next = l.newest; l.newest == nil {
 		l.oldest = o
@@ -115,26 +115,12 @@ func (l *landing) handOver(c *conn) {
 	if l.newest == nil {
 		return
 	}
-	b, n := l.newest.b, l.n
-	b.returns(l.newest, l.oldest)
+	q, n := l.newest.q, l.n
+	q.returns(l.newest, l.oldest)
 	c.unused(l.free)
 	l.newest, l.oldest, l.n, l.free = nil, nil, 0, someSlots{}
-	b.arrived(n)
-}
-
-// returns puts operations among those that came back.
-func (b *Batch) returns(newest, oldest *op) {
-	for {
-		oldest.next = b.answered.Load()
-		if b.answered.CompareAndSwap(oldest.next, newest) {
-			return
-		}
+	if q.call {
+		c.returning.Add(1)
 	}
-}
-
-// arrived counts n operations that came back, and wakes the batch if it waits for no more.
-func (b *Batch) arrived(n int) {
-	if b.count.Add(int64(n)) >= b.need.Load() {
-		b.rouse()
-	}
+	q.arrived(n)
 }

@@ -10,23 +10,23 @@ import (
 	"pgregory.net/rapid"
 )
 
-// flight is a connection without a peer, on which requests of several batches, and of a
+// landed is a connection without a peer, on which requests of several batches, and of a
 // call, are outstanding in all its slots.
-type flight struct {
+type landed struct {
 	c       *conn
-	batches []*Batch
-	ops     []*op // by slot; nil is the call's
+	batches []*queue
+	ops     []*operation // by slot; nil is the call's
 	writes  int
 	polled  int
 }
 
-func newFlight(t *rapid.T) *flight {
+func newLanded(t *rapid.T) *landed {
 	const n = 140
 	c := &conn{counts: new(counts), born: time.Now(), slots: make([]slot, n), polled: newSlotSet(n)}
 	c.free.init(c.slots)
-	x := &flight{c: c, batches: make([]*Batch, 3), ops: make([]*op, n)}
+	x := &landed{c: c, batches: make([]*queue, 3), ops: make([]*operation, n)}
 	for i := range x.batches {
-		x.batches[i] = &Batch{}
+		x.batches[i] = &queue{}
 		x.batches[i].need.Store(1 << 40)
 	}
 	call := rapid.IntRange(0, n-1).Draw(t, "call")
@@ -44,7 +44,7 @@ func newFlight(t *rapid.T) *flight {
 			s.waiter.token = make(chan struct{}, 1)
 			continue
 		}
-		o := &op{b: x.batches[rapid.IntRange(0, len(x.batches)-1).Draw(t, "batch")], p: make([]byte, 8), size: 8, n: 8, s: s}
+		o := &operation{q: x.batches[rapid.IntRange(0, len(x.batches)-1).Draw(t, "batch")], arguments: arguments{p: make([]byte, 8), size: 8}, n: 8, s: s, bounce: true}
 		if o.write = rapid.Bool().Draw(t, "write"); o.write {
 			s.kind = kindWrite
 			x.writes++
@@ -57,12 +57,12 @@ func newFlight(t *rapid.T) *flight {
 
 // check demands that each operation came back to its batch at most once, and that a slot is
 // free only then. It returns how many operations came back, and slots are free.
-func (x *flight) check(t *rapid.T) (came, free int) {
-	back := map[*op]bool{}
+func (x *landed) check(t *rapid.T) (came, free int) {
+	back := map[*operation]bool{}
 	for _, b := range x.batches {
 		n := int64(0)
 		for o := b.answered.Load(); o != nil; o = o.next {
-			if back[o] || o.b != b || !o.cameBack() {
+			if back[o] || o.q != b || !o.cameBack() {
 				t.Fatal("an operation came back twice, or to another batch")
 			}
 			back[o] = true
@@ -98,7 +98,7 @@ func (x *flight) check(t *rapid.T) (came, free int) {
 // and nothing is polled for any more.
 func TestLandingModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		x := newFlight(t)
+		x := newLanded(t)
 		c := x.c
 		var l landing
 		order := make([]int, len(c.slots))

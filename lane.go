@@ -14,31 +14,6 @@ type registration struct {
 	why  string // the reason, where fid is 0
 }
 
-// lane returns the RDMA connection and the file id to use, or a nil connection for
-// SMB.
-func (f *File) lane(ctx context.Context) (*conn, uint16, error) {
-	r, err := f.c.rail(ctx)
-	switch {
-	case err != nil:
-		return nil, 0, err
-	case r == nil:
-		return nil, 0, f.noRDMA(errors.New(f.c.withoutRDMA))
-	}
-	return f.laneOn(ctx, r, false)
-}
-
-// laneFor is lane for a call with the memory p. of is the Buffer that p is part of, which is
-// asked for before this waits, and before it answers with none.
-func (f *File) laneFor(ctx context.Context, p []byte, of **Buffer) (*conn, uint16, error) {
-	if rails := f.c.rails; len(rails) == 1 { // as most often, so that it costs nothing
-		if cn, fid := f.laneNow(rails[0]); cn != nil {
-			return cn, fid, nil
-		}
-	}
-	*of = f.c.bufferOf(p, *of)
-	return f.lane(ctx)
-}
-
 // laneNow is the connection of a rail, and the file id, if the file was used on it before.
 func (f *File) laneNow(r *rail) (*conn, uint16) {
 	if g := f.regs[r.index].Load(); g != nil && g.fid != 0 && g.conn == r.cn.Load() && !g.conn.isDown() {

@@ -111,7 +111,7 @@ func (s *rawServer) hurried(timeout time.Duration, name string) *File {
 		if err == nil {
 			var f *File
 			if f, err = c.OpenFile(s.t.Context(), name, os.O_RDWR, 0); err == nil {
-				_, _, err = f.lane(s.t.Context())
+				_, _, err = f.laneOn(s.t.Context(), f.c.rails[0], false)
 			}
 			if err == nil {
 				return f

@@ -3,36 +3,8 @@ package lwio
 import (
 	"context"
 	"math"
-	"sync"
-	"sync/atomic"
 	"time"
 )
-
-const (
-	// minStripe and maxStripe bound how many bytes of a large read or write go over one
-	// connection before the next part may go over another.
-	minStripe = 256 << 10
-	maxStripe = 4 << 20
-	// stripesPerRail is in how many parts for each connection it is cut otherwise, so that
-	// those that are faster do more.
-	stripesPerRail = 4
-)
-
-// rail returns the rail for the next request, nil without RDMA.
-//
-// Errors: those of ctx, and of the fence.
-func (c *Client) rail(ctx context.Context) (*rail, error) {
-	switch len(c.rails) {
-	case 0:
-		return nil, nil
-	case 1:
-		return c.rails[0], nil
-	}
-	if err := c.fenceOrphans(ctx); err != nil {
-		return nil, err
-	}
-	return c.leastBusy(0), nil
-}
 
 // haunted reports whether a write that is uncertain may still be going on, on another
 // connection than the one that is used next.
@@ -103,67 +75,4 @@ func (r *rail) orphan() {
 		r.orphans = true
 		r.c.orphans.Add(1)
 	}
-}
-
-// stripes is how many connections a read or write of n bytes is cut up for; below two it
-// is not.
-func (c *Client) stripes(n int) (rails int) {
-	if len(c.rails) < 2 || n <= minStripe {
-		return 0
-	}
-	for _, r := range c.rails {
-		if r.live() != nil {
-			rails++
-		}
-	}
-	return rails
-}
-
-// striped calls one for parts of total bytes, on as many at a time as rails says, each of
-// which takes the next part when it is done with one. It returns what one would: the bytes
-// from the beginning, and the error behind them.
-func striped(rails, total int, one func(at, n int) (int, error)) (done int, err error) {
-	size := min(max(total/(stripesPerRail*rails), minStripe), maxStripe)
-	size = (size + protocolPage - 1) / protocolPage * protocolPage
-	ends := make([]stripeEnd, (total+size-1)/size)
-	var next atomic.Int64
-	work := func() {
-		for {
-			i := int(next.Add(1)) - 1
-			if i >= len(ends) {
-				return
-			}
-			n, err := one(i*size, min(size, total-i*size))
-			if ends[i] = (stripeEnd{n, err}); err != nil {
-				next.Store(int64(len(ends))) // what comes behind does not count
-			}
-		}
-	}
-	var others sync.WaitGroup
-	for range min(rails, len(ends)) - 1 {
-		others.Go(work)
-	}
-	work()
-	others.Wait()
-	return joinStripes(ends)
-}
-
-// stripeEnd is what became of a part.
-type stripeEnd struct {
-	n   int
-	err error
-}
-
-// joinStripes is the end of all parts: the first error counts, but what is uncertain
-// behind it makes it so too.
-func joinStripes(ends []stripeEnd) (done int, err error) {
-	for _, e := range ends {
-		switch {
-		case err == nil:
-			done, err = done+e.n, e.err
-		case isUncertain(e.err) && !isUncertain(err):
-			err = &uncertainError{err}
-		}
-	}
-	return done, err
 }

@@ -253,21 +253,42 @@ func TestRotated(t *testing.T) {
 	}
 }
 
-func TestJoinStripes(t *testing.T) {
+// An operation in parts has the error of its first part that failed, and the bytes before
+// it; a part behind it whose outcome is unknown makes that of the operation so too.
+//
+// Source: [OP-61b], [OP-112]
+func TestOperationEndsWithItsFirstFailure(t *testing.T) {
 	uncertain := &uncertainError{errTimeout}
 	for name, tc := range map[string]struct {
-		ends []stripeEnd
-		done int
+		done []int // of parts of four bytes
+		ends []error
+		want int
 		err  error
 	}{
-		"all":              {[]stripeEnd{{n: 4}, {n: 3}}, 7, nil},
-		"end of file":      {[]stripeEnd{{n: 4}, {1, io.EOF}, {0, io.EOF}}, 5, io.EOF},
-		"behind a failure": {[]stripeEnd{{n: 4}, {1, errTimeout}, {n: 4}}, 5, errTimeout},
-		"uncertain":        {[]stripeEnd{{1, errTimeout}, {2, uncertain}}, 1, ErrUncertain},
+		"all":              {[]int{4, 4}, []error{nil, nil}, 8, nil},
+		"end of file":      {[]int{4, 1, 0}, []error{nil, io.EOF, io.EOF}, 5, io.EOF},
+		"behind a failure": {[]int{4, 1, 4}, []error{nil, errTimeout, nil}, 5, errTimeout},
+		"uncertain":        {[]int{1, 2}, []error{errTimeout, uncertain}, 1, ErrUncertain},
 	} {
-		done, err := joinStripes(tc.ends)
-		if done != tc.done || !errors.Is(err, tc.err) || isUncertain(err) != errors.Is(tc.err, ErrUncertain) {
-			t.Errorf("%s: %d, %v", name, done, err)
+		for _, backwards := range []bool{false, true} {
+			q := (&Client{}).newQueue(1)
+			q.call = true
+			o := q.add(&File{c: q.c}, &arguments{p: make([]byte, 4*len(tc.ends)), size: 4 * len(tc.ends)}, 0)
+			var parts []*operation
+			for i := range tc.ends {
+				parts = append(parts, q.cut(o, 4))
+				parts[i].done = tc.done[i]
+			}
+			for i := range parts {
+				if backwards {
+					i = len(parts) - 1 - i
+				}
+				q.finish(parts[i], tc.ends[i])
+			}
+			d := q.out[0]
+			if d.N != tc.want || !errors.Is(d.Err, tc.err) || isUncertain(d.Err) != errors.Is(tc.err, ErrUncertain) {
+				t.Errorf("%s: %d, %v", name, d.N, d.Err)
+			}
 		}
 	}
 }
@@ -282,6 +303,7 @@ func testBatchHearsOfAll(t *testing.T, on string) {
 	share := newFakeShare()
 	share.put("f", pattern(2*minStripe))
 	s := newRawServer(t, on, share)
+	s.window = minStripe
 	var free atomic.Bool
 	type request struct {
 		conn   *rawConn
@@ -320,8 +342,8 @@ func testBatchHearsOfAll(t *testing.T, on string) {
 		}
 		done <- err
 	}()
-	var at *leg // where it sleeps
-	waitFor(t, func() bool { at = b.at.Load(); return at != nil })
+	var at *flight // where it sleeps
+	waitFor(t, func() bool { at = b.q.at.Load(); return at != nil })
 	free.Store(true)
 	cut := 1 - at.conn.rail.index
 	conns[cut].cut()

@@ -257,7 +257,7 @@ func testHostileStatusBlocks(t *testing.T, on string) {
 				waitFor(t, func() bool { return !c.Transport().RDMA() })
 			} else {
 				// The answer to its REGISTER is a message, which comes after all that was written.
-				if _, _, err := openOn(t, c, "f").lane(t.Context()); err != nil {
+				if _, _, err := openOn(t, c, "f").laneOn(t.Context(), c.rails[0], false); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -25,9 +25,6 @@ const (
 	provenAfter = time.Second
 	// attemptTimeout bounds one attempt.
 	attemptTimeout = 2 * connectTimeout
-	// maxLosses is over how many connections in a row a call goes on without getting
-	// anywhere: it may be what breaks them.
-	maxLosses = 8
 )
 
 // keep makes the first connection, if there is none yet, and replaces it whenever it

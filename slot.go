@@ -1,9 +1,11 @@
 package lwio
 
 import (
+	"io"
 	"sync/atomic"
 
 	"lwio/internal/epochs"
+	"lwio/internal/ntstatus"
 	"lwio/internal/wire"
 	"lwio/rdma"
 )
@@ -68,7 +70,7 @@ type slot struct {
 	want   uint32        // bytes asked for or sent
 	epoch  *epochs.Epoch // of a write
 	lent   *lease        // that a read goes to or a write is gathered from, or nil
-	op     *op           // of a batch, or nil
+	op     *operation    // of I/O, while a queue waits for it, else nil
 	number uint64        // of the message
 	round  uint64        // of posts, that the message goes with
 	again  bool          // the message was sent on an earlier connection, with that number
@@ -157,4 +159,21 @@ func (s *slot) drop() {
 		s.epoch.End()
 		s.epoch = nil
 	}
+}
+
+// endOfFile is the answer to a read at or after the end.
+const endOfFile = uint32(ntstatus.EndOfFile)
+
+// readResult reads the answer to a READ.
+func readResult(ios wire.IOStatusBlock) (int, error) {
+	switch ios.Status {
+	case 0:
+		if ios.Information == 0 {
+			return 0, protocolError("the server read nothing and does not say why")
+		}
+		return int(ios.Information), nil
+	case endOfFile:
+		return 0, io.EOF
+	}
+	return 0, statusError(ios.Status)
 }

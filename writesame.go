@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"math"
 
-	"lwio/internal/epochs"
 	"lwio/internal/wire"
 )
 
@@ -22,7 +21,7 @@ const Unbuffered = 0x20000000 // a value that no flag of package os has
 const (
 	// samePages bounds the pages of one collapsed write: their number has 16 bits.
 	samePages = math.MaxUint16
-	// sameRun bounds what one call of conn.writeSame does, in bytes.
+	// sameRun bounds one operation, in bytes.
 	sameRun = 1 << 30
 	// sameCopy is how many bytes are written at a time where writes cannot be collapsed.
 	sameCopy = 256 << 10
@@ -56,29 +55,12 @@ func (f *File) writeSame(ctx context.Context, p []byte, off, n int64) (int64, er
 		return 0, err
 	}
 	done := int64(0)
-	for losses := 0; done < n; losses++ {
-		cn, fid, err := f.lane(ctx)
-		if err != nil {
-			return done, err
-		}
-		if cn == nil || cn.peer.maxSame == 0 || losses > maxLosses && !f.c.cfg.RequireRDMA {
-			m, err := f.writeCopies(ctx, page, off+done, n-done)
-			return done + m, err
-		}
-		m, owed, err := cn.writeSame(ctx, fid, page, off+done, int(min(n-done, sameRun)), &f.writes)
-		if owed != nil {
-			m, err = f.repay(ctx, m, owed, err)
-		}
-		if done += int64(m); m > 0 || err == nil {
-			f.c.overRDMA.wrote(m)
-			losses = 0
-		}
-		// What is uncertain is not sent again.
-		if err != nil && (!isLost(err) || isUncertain(err) || losses > maxLosses) {
-			return done, err
-		}
+	for done < n && err == nil {
+		var m int
+		m, err = f.perform(ctx, &arguments{p: page, size: int(min(n-done, sameRun)), off: off + done, write: true, same: true})
+		done += int64(m)
 	}
-	return done, nil
+	return done, err
 }
 
 // samePage checks what is to be written, and returns p as often as it takes to fill a page.
@@ -92,30 +74,6 @@ func (f *File) samePage(p []byte, off, n int64) ([]byte, error) {
 		return nil, fmt.Errorf("%w: WriteSame of %d bytes at offset %d", fs.ErrInvalid, n, off)
 	}
 	return bytes.Repeat(p, protocolPage/len(p)), nil
-}
-
-// writeCopies writes n bytes of the page, over and over, as they are.
-func (f *File) writeCopies(ctx context.Context, page []byte, off, n int64) (done int64, err error) {
-	copies := bytes.Repeat(page, int(min(n, sameCopy)+protocolPage-1)/protocolPage)
-	for done < n && err == nil {
-		var m int
-		m, err = f.write(ctx, copies[:min(n-done, sameCopy)], off+done, nil)
-		done += int64(m)
-	}
-	return done, err
-}
-
-// writeSame writes n bytes, which are the page over and over, with collapsed writes, and
-// returns what writeAt returns.
-//
-// Source: [LWIO §Vectored Write], [LWIO claim 17], [OP-75], [OP-76], [OP-78], [OP-112]
-func (c *conn) writeSame(ctx context.Context, fid uint16, page []byte, off int64, n int, order *epochs.Epochs) (int, *debt, error) {
-	if err := c.enter(); err != nil {
-		return 0, nil, err
-	}
-	defer c.leave()
-	w := writing{c: c, fid: fid, off: off, total: n, same: page, order: order}
-	return w.run(ctx)
 }
 
 // sameHeader is the header of a collapsed VEC_WRITE of n bytes.

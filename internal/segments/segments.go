@@ -32,6 +32,23 @@ func Part(segs [][]byte, at, n int) (list [][]byte) {
 	return list
 }
 
+// Fit is how many bytes, up to most, lie in up to count segments that are not empty, from
+// byte at on.
+func Fit(segs [][]byte, at, count, most int) (n int) {
+	for _, s := range segs {
+		if n >= most || count == 0 {
+			break
+		}
+		skip := min(at, len(s))
+		at -= skip
+		if len(s) > skip {
+			n += len(s) - skip
+			count--
+		}
+	}
+	return min(n, most)
+}
+
 // Page is the largest page size that all segments but the last are whole pages of, or 0
 // if there is none. There is at least one segment.
 //
