@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"time"
 
 	"lwio/internal/handshake"
 	"lwio/internal/smb/smbclient"
@@ -51,14 +50,14 @@ func (s *smbSession) open(ctx context.Context, req openRequest) (handle, error) 
 		Name: req.name, Access: req.access, Share: req.share, Disposition: req.disposition, Options: req.options, ResumeKey: req.resumeKey,
 	})
 	if err != nil {
-		return nil, bare(err)
+		return nil, err
 	}
 	return smbHandle{f}, nil
 }
 
 func (s *smbSession) stat(ctx context.Context, name string) (entry, error) {
 	i, err := s.tree.Stat(ctx, name)
-	return entryOf(&i), bare(err)
+	return entryOf(&i), err
 }
 
 func (s *smbSession) mkdir(ctx context.Context, name string) error {
@@ -73,18 +72,13 @@ func (s *smbSession) rename(ctx context.Context, from, to string) error {
 	return changed(s.tree.Rename(ctx, from, to, true))
 }
 
-// OpenPipe connects to IPC$ for the life of the pipe.
+// OpenPipe opens a named pipe of the server.
 func (s *smbSession) OpenPipe(ctx context.Context, name string) (handshake.Pipe, error) {
-	ipc, err := s.s.TreeConnect(ctx, "IPC$")
+	p, err := s.s.OpenPipe(ctx, name)
 	if err != nil {
-		return nil, bare(err)
+		return nil, err
 	}
-	f, err := ipc.OpenPipe(ctx, name)
-	if err != nil {
-		_ = ipc.Disconnect(ctx) // the first error says more
-		return nil, bare(err)
-	}
-	return &smbPipe{ipc, f}, nil
+	return p, nil
 }
 
 // ApplicationKey is that of the session.
@@ -95,46 +89,14 @@ func (s *smbSession) ApplicationKey() ([]byte, bool) {
 
 func (s *smbSession) err() error { return s.s.Err() }
 
-func (s *smbSession) close(ctx context.Context) error { return bare(s.s.CloseContext(ctx)) }
+func (s *smbSession) close(ctx context.Context) error { return s.s.CloseContext(ctx) }
 
-// bare takes the SMB client's words for the operation off an error: the caller has
-// its own.
-func bare(err error) error {
-	var e *smbclient.Error
-	if errors.As(err, &e) {
-		return e.Unwrap()
+// changed marks an error of a change of names whose outcome is unknown.
+func changed(err error) error {
+	if errors.Is(err, smbclient.ErrUnknownOutcome) {
+		return &uncertainError{err}
 	}
 	return err
-}
-
-// changed is bare for what changes names: without an answer that is uncertain.
-func changed(err error) error {
-	if errors.Is(err, smbclient.ErrUnanswered) {
-		return &uncertainError{bare(err)}
-	}
-	return bare(err)
-}
-
-// smbPipe is a pipe, and its connection to IPC$.
-type smbPipe struct {
-	ipc *smbclient.Tree
-	f   *smbclient.File
-}
-
-// Transact is one message there and one back.
-func (p *smbPipe) Transact(ctx context.Context, in []byte, maxOut int) ([]byte, error) {
-	out, err := p.f.Transceive(ctx, in, min(maxOut, p.ipc.MaxTransact()))
-	return out, bare(err)
-}
-
-// pipeClose bounds the closing of a pipe.
-const pipeClose = 5 * time.Second
-
-// Close disconnects, which closes the pipe.
-func (p *smbPipe) Close() error {
-	ctx, cancel := context.WithTimeout(context.Background(), pipeClose)
-	defer cancel()
-	return bare(p.ipc.Disconnect(ctx))
 }
 
 // smbHandle is a file over the SMB client.
@@ -148,7 +110,7 @@ func (h smbHandle) created() entry {
 func (h smbHandle) resumeKey(ctx context.Context) (key [24]byte, lwio bool, err error) {
 	b, err := h.f.ResumeKey(ctx)
 	if err != nil {
-		return key, false, bare(err)
+		return key, false, err
 	}
 	k, err := wire.DecodeResumeKey(b)
 	if err != nil {
@@ -159,55 +121,55 @@ func (h smbHandle) resumeKey(ctx context.Context) (key [24]byte, lwio bool, err 
 
 func (h smbHandle) readAt(ctx context.Context, p []byte, off int64) (int, error) {
 	n, err := h.f.ReadAt(ctx, p, off)
-	return n, bare(err)
+	return n, err
 }
 
 func (h smbHandle) writeAt(ctx context.Context, p []byte, off int64) (int, error) {
 	n, err := h.f.WriteAt(ctx, p, off)
-	return n, bare(err)
+	return n, err
 }
 
-func (h smbHandle) settle(ctx context.Context) error { return bare(h.f.Settle(ctx)) }
+func (h smbHandle) settle(ctx context.Context) error { return h.f.Settle(ctx) }
 
-func (h smbHandle) flush(ctx context.Context) error { return bare(h.f.Flush(ctx)) }
+func (h smbHandle) flush(ctx context.Context) error { return h.f.Flush(ctx) }
 
 func (h smbHandle) lock(ctx context.Context, r Range, exclusive, wait bool) error {
-	return bare(h.f.Lock(ctx, r.Off, r.Len, exclusive, wait))
+	return h.f.Lock(ctx, r.Off, r.Len, exclusive, wait)
 }
 
 func (h smbHandle) unlock(ctx context.Context, r Range) error {
-	return bare(h.f.Unlock(ctx, r.Off, r.Len))
+	return h.f.Unlock(ctx, r.Off, r.Len)
 }
 
 func (h smbHandle) stat(ctx context.Context) (entry, error) {
 	i, err := h.f.Stat(ctx)
-	return entryOf(&i), bare(err)
+	return entryOf(&i), err
 }
 
 func (h smbHandle) setSize(ctx context.Context, size int64) error {
-	return bare(h.f.SetEndOfFile(ctx, size))
+	return h.f.SetEndOfFile(ctx, size)
 }
 
 func (h smbHandle) rename(ctx context.Context, name string) error {
-	return bare(h.f.Rename(ctx, name, true))
+	return h.f.Rename(ctx, name, true)
 }
 
 func (h smbHandle) setDelete(ctx context.Context, on bool) error {
-	return bare(h.f.SetDeleteOnClose(ctx, on))
+	return h.f.SetDeleteOnClose(ctx, on)
 }
 
 func (h smbHandle) entries(ctx context.Context) ([]entry, error) {
 	var list []entry
 	for i, err := range h.f.ReadDir(ctx, "*") {
 		if err != nil {
-			return nil, bare(err)
+			return nil, err
 		}
 		list = append(list, entryOf(&i))
 	}
 	return list, nil
 }
 
-func (h smbHandle) close(ctx context.Context) error { return bare(h.f.Close(ctx)) }
+func (h smbHandle) close(ctx context.Context) error { return h.f.Close(ctx) }
 
 // entryOf is what the SMB client says about a file.
 func entryOf(i *smbclient.FileInfo) entry {

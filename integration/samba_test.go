@@ -46,7 +46,7 @@ func TestClientWithSamba(t *testing.T) {
 				t.Fatal(err)
 			}
 			sambaData(t, tree, dir)
-			sambaNames(t, tree)
+			sambaNames(t, tree, dir)
 		})
 	}
 	nc := sambaDial(t, server)
@@ -131,7 +131,7 @@ func sambaData(t *testing.T, tree *smb.Tree, dir string) {
 }
 
 // sambaNames makes, lists, moves and removes.
-func sambaNames(t *testing.T, tree *smb.Tree) {
+func sambaNames(t *testing.T, tree *smb.Tree, dir string) {
 	ctx := t.Context()
 	if err := tree.Mkdir(ctx, "dir"); err != nil {
 		t.Fatal(err)
@@ -141,7 +141,7 @@ func sambaNames(t *testing.T, tree *smb.Tree) {
 		t.Fatal(err)
 	}
 	when := time.Date(2001, 2, 3, 4, 5, 6, 0, time.UTC)
-	if err := errors.Join(f.SetBasicInfo(ctx, time.Time{}, time.Time{}, when, time.Time{}, 0), f.Rename(ctx, "dir/b", false), f.Close(ctx)); err != nil {
+	if err := errors.Join(f.Rename(ctx, "dir/b", false), f.Close(ctx), os.Chtimes(filepath.Join(dir, "dir", "b"), time.Time{}, when)); err != nil {
 		t.Error(err)
 	}
 	d, err := tree.Create(ctx, smb.CreateRequest{Name: "dir", Access: 0x00120089, Share: 7, Disposition: 1, Options: 1})

@@ -82,15 +82,11 @@ func testClaim08(t *testing.T, on string) {
 	if err != nil || key.Key == [24]byte{} || key.Context != `\\here\pipe\lwio` {
 		t.Fatalf("the resume key is %+v, %v", key, err)
 	}
-	ipc, err := sess.TreeConnect(ctx, "IPC$")
+	pipe, err := sess.OpenPipe(ctx, "lwio")
 	if err != nil {
 		t.Fatal(err)
 	}
-	pipe, err := ipc.OpenPipe(ctx, "lwio")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer pipe.Close(ctx)
+	defer pipe.Close()
 	for _, has := range [][]string{{"ib", "iwarp", "nothing", "shm", "roce"}, {on}, {"ib"}, {}} {
 		req := wire.NegotiateRequest{ClientName: "there", Key: [16]byte{byte(1 + len(has))}, ResponseLength: 0xFFFF}
 		for _, name := range has {
@@ -100,7 +96,7 @@ func testClaim08(t *testing.T, on string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		out, err := pipe.Transceive(ctx, msg, 0xFFFF)
+		out, err := pipe.Transact(ctx, msg, 0xFFFF)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -125,12 +125,12 @@ func TestShutdownAnswersSMB(t *testing.T) {
 	}()
 	eventually(t, "a read is in progress", func() bool { return g.waiting() == 1 })
 	go func() { stopped <- s.Shutdown(ctx) }()
-	<-idle.Done()
+	eventually(t, "the idle session has ended", func() bool { return idle.Err() != nil })
 	g.open()
 	if err := <-read; err != nil || string(p) != "hello" {
 		t.Errorf("read %q, %v", p, err)
 	}
-	<-busy.Done()
+	eventually(t, "the busy session has ended", func() bool { return busy.Err() != nil })
 	if err := <-stopped; err != nil {
 		t.Error(err)
 	}
@@ -159,21 +159,17 @@ func logOn(t *testing.T, ctx context.Context, addr net.Addr, user, password, sha
 
 func negotiateOverPipe(t *testing.T, ctx context.Context, s *smbclient.Session) *negotiated {
 	t.Helper()
-	ipc, err := s.TreeConnect(ctx, "IPC$")
+	pipe, err := s.OpenPipe(ctx, "lwio")
 	if err != nil {
 		t.Fatal(err)
 	}
-	pipe, err := ipc.OpenPipe(ctx, "lwio")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer pipe.Close(ctx)
+	defer pipe.Close()
 	n := &negotiated{}
 	rand.Read(n.clientKey[:])
 	msg := negotiateRequest(t, func(r *wire.NegotiateRequest) {
 		r.Key, r.Providers = n.clientKey, []wire.AddressBlock{{Name: "iwarp"}, {Name: "shm"}}
 	})
-	out, err := pipe.Transceive(ctx, msg, 0xFFFF)
+	out, err := pipe.Transact(ctx, msg, 0xFFFF)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -213,11 +209,7 @@ func TestEndToEndWithoutLWIO(t *testing.T) {
 	if key, err := wire.DecodeResumeKey(raw); err != nil || key.Context != "" {
 		t.Errorf("context %q, %v", key.Context, err)
 	}
-	ipc, err := sess.TreeConnect(ctx, "IPC$")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := ipc.OpenPipe(ctx, "lwio"); err == nil {
+	if _, err := sess.OpenPipe(ctx, "lwio"); err == nil {
 		t.Error("the pipe is there")
 	}
 }

@@ -2,18 +2,18 @@ package smbclient
 
 import "sync"
 
-// bufferSizes are the classes in which buffers are kept: small messages, one
-// credit's worth of payload, and one or several MiB, each with room for headers.
+// bufferSizes are the size classes of buffers, in bytes: small messages, the payload of one
+// credit, and one or several MiB of payload, each with room for headers.
 var bufferSizes = [...]int{1 << 10, 8 << 10, 68 << 10, 1<<20 + 4<<10, maxIO + 4<<10}
 
-// buffer is memory for one message. It has one owner at a time, who calls free
-// when done; what is never freed is left to the garbage collector.
+// buffer is the memory of one message. It has one owner at a time, which returns it by put;
+// one that is never returned is left to the garbage collector.
 type buffer struct {
 	b     []byte
 	class int // index in bufferSizes, or negative
 }
 
-// buffers recycles the memory of messages. It is safe for concurrent use.
+// buffers is a buffer pool for messages. It is safe for concurrent use.
 type buffers struct {
 	pools [len(bufferSizes)]sync.Pool
 }
@@ -33,7 +33,8 @@ func (p *buffers) get(n int) *buffer {
 	return &buffer{b: make([]byte, n), class: -1}
 }
 
-// put takes a buffer back. One that has grown out of its class is dropped.
+// put takes a buffer back. One that has grown out of its class is left to the garbage
+// collector; nil is allowed.
 func (p *buffers) put(b *buffer) {
 	if b != nil && b.class >= 0 && cap(b.b) == bufferSizes[b.class] {
 		p.pools[b.class].Put(b)

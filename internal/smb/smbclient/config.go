@@ -17,33 +17,32 @@ const (
 	maxCredits = 8192
 )
 
-// Config says who logs on, and how.
+// Config has the credentials and limits of a session.
 type Config struct {
 	User     string
 	Password string
-	// NTHash is used instead of Password if it is not nil.
+	// NTHash is used in place of Password if it is not nil.
 	NTHash *[16]byte
 	// Domain is empty for an account of the server itself.
 	Domain string
-	// Workstation is the name of this machine for the server's logs; it may be
-	// empty.
+	// Workstation is the name of this machine in the server's logs; it may be empty.
 	Workstation string
-	// Dialects are offered, from 2.1 to 3.1.1. Default: 3.0, 3.0.2 and 3.1.1.
-	// Others are left out.
+	// Dialects are the dialects offered, from 2.1 to 3.1.1; others are left out. Default:
+	// 3.0, 3.0.2 and 3.1.1.
 	Dialects []uint16
-	// AllowUnsigned leaves it to the server whether messages are signed. Default:
-	// they must be.
+	// AllowUnsigned lets the server decide whether messages are signed. Default: they must
+	// be.
 	AllowUnsigned bool
-	// Timeout is how long a request may be without progress. Default 30 s.
+	// Timeout bounds the time of a request without progress. Default 30 s.
 	Timeout time.Duration
-	// Credits is how many credits the session tries to have, each for 64 KiB in
-	// flight. Default 512, clamped to 16..8192.
+	// Credits is how many credits the session tries to have, each for 64 KiB in flight.
+	// Default 512, clamped to 16..8192.
 	Credits int
-	// Logger hears of negotiation and lost connections; nil is silent.
+	// Logger receives negotiation and lost connections; nil is silent.
 	Logger *slog.Logger
 }
 
-// withDefaults returns a copy with every default filled in.
+// withDefaults returns a copy with all defaults filled in.
 func (c Config) withDefaults() Config {
 	known := []uint16{smbwire.Dialect210, smbwire.Dialect300, smbwire.Dialect302, smbwire.Dialect311}
 	if len(c.Dialects) == 0 {

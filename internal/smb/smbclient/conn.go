@@ -2,7 +2,6 @@ package smbclient
 
 import (
 	"bufio"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -12,23 +11,18 @@ import (
 	"sync/atomic"
 	"time"
 
-	"lwio/internal/ntstatus"
-	"lwio/internal/smb/smbauth"
 	"lwio/internal/smb/smbwire"
 )
 
 const (
-	// readAhead is how much of small messages one system call may bring in.
+	// readAhead is how many bytes of small messages one system call may read.
 	readAhead = 16 << 10
-	// slack is by how much an answer may be longer than the payload asked for.
+	// slack is by how many bytes a response may be longer than the payload asked for.
 	slack = 4 << 10
-	// cancelGrace is how long a message whose caller has given up may still take to
-	// be written before the connection is given up too: half a message cannot be
-	// taken back.
-	cancelGrace = 2 * time.Second
 )
 
-// conn is the transport: it sends requests and matches answers.
+// conn is the transport: it sends requests and matches responses. Each of its components
+// has a lock of its own.
 //
 // Source: [MS-SMB2 3.2.1.2]
 type conn struct {
@@ -37,67 +31,37 @@ type conn struct {
 	timeout time.Duration
 	bufs    buffers
 
-	writing chan struct{} // holds one token: the turn to write
+	end      *ending
+	credits  *credits
+	requests requestTable
+	writer   frameWriter
+	janitor  janitor
+	wg       sync.WaitGroup // reader and janitor
 
-	wg   sync.WaitGroup // reader and janitor
-	down chan struct{}  // closed when the connection has ended
-	wake chan struct{}  // tells the janitor of jobs
-
-	leaving atomic.Bool // LOGOFF is on its way
-
-	mu      sync.Mutex
-	err     error // why down
-	nextID  uint64
-	credits credits
-	pending map[uint64]*pending
-	jobs    []func(context.Context)
-
-	// Fixed once the session is there.
-	dialect   uint16
-	largeMTU  bool
-	sessionID uint64
-	signer    smbauth.Signer // nil while nothing can be signed
-	mustSign  bool
-	// sent sees every request, while the session is being set up.
-	sent func(msg []byte)
+	agreed  agreement        // fixed once the session is established
+	sent    func(msg []byte) // sees each request while the session is being set up
+	leaving atomic.Bool      // LOGOFF is being sent
 }
 
 func newConn(nc net.Conn, cfg *Config) *conn {
+	end := &ending{down: make(chan struct{})}
 	c := &conn{
-		nc: nc, log: cfg.Logger, timeout: cfg.Timeout,
-		writing: make(chan struct{}, 1), down: make(chan struct{}), wake: make(chan struct{}, 1),
-		pending: make(map[uint64]*pending),
-		credits: credits{target: cfg.Credits, held: 1},
+		nc: nc, log: cfg.Logger, timeout: cfg.Timeout, end: end,
+		credits: &credits{target: cfg.Credits, held: 1, timeout: cfg.Timeout, end: end},
+		writer:  newFrameWriter(nc, cfg.Timeout, end),
+		janitor: janitor{timeout: cfg.Timeout, wake: make(chan struct{}, 1)},
 	}
-	c.writing <- struct{}{}
-	c.wg.Add(2)
-	go c.read()
-	go c.tidy()
+	c.requests = requestTable{credits: c.credits, byID: make(map[uint64]*pending)}
+	c.wg.Go(c.read)
+	c.wg.Go(func() { c.janitor.run(end.down) })
 	return c
 }
 
-// fail ends the connection for the first reason given.
+// fail ends the connection with the first cause given.
 func (c *conn) fail(cause error) {
-	if errors.Is(cause, io.EOF) {
-		cause = errLeft // io.EOF is the end of a file, and would be taken for it
-	}
-	c.mu.Lock()
-	first := c.err == nil
-	if first {
-		c.err = &lostError{cause}
-		close(c.down)
-	}
-	c.mu.Unlock()
-	if first {
+	if c.end.set(cause) {
 		c.nc.Close()
 	}
-}
-
-// broken is why the connection has ended, or nil.
-func (c *conn) broken() error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.err
 }
 
 // close ends the connection and waits for its goroutines.
@@ -106,9 +70,15 @@ func (c *conn) close() {
 	c.wg.Wait()
 }
 
-// read takes answers from the connection until it ends.
+// free returns the memory of a response; nil is allowed.
+func (c *conn) free(r *response) {
+	if r != nil {
+		c.bufs.put(r.buf)
+	}
+}
+
+// read takes responses from the connection until it ends.
 func (c *conn) read() {
-	defer c.wg.Done()
 	r := bufio.NewReaderSize(c.nc, readAhead)
 	for {
 		if err := c.readOne(r); err != nil {
@@ -118,8 +88,8 @@ func (c *conn) read() {
 	}
 }
 
-// readOne reads one message and hands it on. Memory is taken only for an answer
-// to a request that was sent, and as much as it can be long.
+// readOne reads one message and delivers its responses. It takes memory only for a response
+// to a request that was sent, up to its limit.
 func (c *conn) readOne(r *bufio.Reader) error {
 	const peek = smbwire.FrameHeaderSize + smbwire.HeaderSize
 	head, err := r.Peek(peek)
@@ -142,7 +112,7 @@ func (c *conn) readOne(r *bufio.Reader) error {
 		return err
 	}
 	if n > limit || n < smbwire.HeaderSize {
-		return fmt.Errorf("%w: an answer to %v of %d bytes, limit %d", ErrProtocol, h.Command, n, limit)
+		return fmt.Errorf("%w: a response to %v of %d bytes, limit %d", ErrProtocol, h.Command, n, limit)
 	}
 	if _, err := r.Discard(smbwire.FrameHeaderSize); err != nil {
 		return err
@@ -153,8 +123,13 @@ func (c *conn) readOne(r *bufio.Reader) error {
 		return err
 	}
 	if h.NextCommand == 0 {
-		return c.dispatch(&response{Header: h, msg: buf.b, buf: buf})
+		return c.deliver(&response{Header: h, msg: buf.b, buf: buf})
 	}
+	return c.deliverCompound(buf)
+}
+
+// deliverCompound delivers the responses of a compound, each in memory of its own.
+func (c *conn) deliverCompound(buf *buffer) error {
 	defer c.bufs.put(buf)
 	for more := buf.b; more != nil; {
 		h, element, rest, err := smbwire.Next(more)
@@ -163,7 +138,7 @@ func (c *conn) readOne(r *bufio.Reader) error {
 		}
 		own := c.bufs.get(len(element))
 		copy(own.b, element)
-		if err := c.dispatch(&response{Header: h, msg: own.b, buf: own}); err != nil {
+		if err := c.deliver(&response{Header: h, msg: own.b, buf: own}); err != nil {
 			return err
 		}
 		more = rest
@@ -171,107 +146,31 @@ func (c *conn) readOne(r *bufio.Reader) error {
 	return nil
 }
 
-// limit is how long the message that begins with h may be.
+// limit bounds the length of the message that begins with h, in bytes.
 func (c *conn) limit(h *smbwire.Header) (int, error) {
-	if h.Flags&smbwire.FlagResponse == 0 {
+	switch {
+	case h.Flags&smbwire.FlagResponse == 0:
 		return 0, fmt.Errorf("%w: a request from the server", ErrProtocol)
-	}
-	if h.MessageID == smbwire.OplockBreakMessageID {
+	case h.MessageID == smbwire.OplockBreakMessageID:
 		return slack, nil
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	p := c.pending[h.MessageID]
-	if p == nil {
-		return 0, errUnknown(h)
-	}
-	return p.limit, nil
+	return c.requests.limit(h)
 }
 
-func errUnknown(h *smbwire.Header) error {
-	return fmt.Errorf("%w: an answer to %v with an id (%d) that nobody waits for", ErrProtocol, h.Command, h.MessageID)
-}
-
-// dispatch hands an answer to its call.
-func (c *conn) dispatch(r *response) error {
+// deliver gives a response to its call.
+func (c *conn) deliver(r *response) error {
 	if r.MessageID == smbwire.OplockBreakMessageID {
-		c.bufs.put(r.buf)
-		return nil // no oplock is ever asked for, so there is none to break
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	p := c.pending[r.MessageID]
-	switch {
-	case p == nil:
-		return errUnknown(&r.Header)
-	case r.Command != p.command:
-		return fmt.Errorf("%w: an answer to %v instead of %v", ErrProtocol, r.Command, p.command)
-	case r.Status == ntstatus.Pending && r.Flags&smbwire.FlagAsync != 0:
-		p.async, p.asyncID = true, r.AsyncID
-		c.credits.grantedLocked(0, int(r.Credits))
-		c.bufs.put(r.buf)
-		return nil
-	}
-	delete(c.pending, r.MessageID)
-	c.credits.grantedLocked(p.charge, int(r.Credits))
-	if !p.abandoned {
-		p.done <- r
-		return nil
-	}
-	c.lateLocked(p, r)
-	return nil
-}
-
-// lateLocked deals with an answer that nobody waits for any more.
-func (c *conn) lateLocked(p *pending, r *response) {
-	if p.late == nil && p.changes == nil {
-		c.bufs.put(r.buf)
-		return
-	}
-	c.doLocked(func(ctx context.Context) {
-		r, err := c.verify(r)
-		if err != nil {
-			return
-		}
-		if p.late != nil {
-			p.late(ctx, r)
-		}
-		if p.changes != nil {
-			c.mu.Lock()
-			p.changes.unsettled.doneLocked()
-			c.mu.Unlock()
-		}
 		c.free(r)
-	})
-}
-
-// doLocked gives the janitor something to do. The context of a job ends after
-// Config.Timeout.
-func (c *conn) doLocked(job func(context.Context)) {
-	c.jobs = append(c.jobs, job)
-	select {
-	case c.wake <- struct{}{}:
-	default:
+		return nil // this side asks for no oplock, so there is none to break
 	}
-}
-
-// tidy is the janitor.
-func (c *conn) tidy() {
-	defer c.wg.Done()
-	for {
-		select {
-		case <-c.down:
-			return
-		case <-c.wake:
-		}
-		c.mu.Lock()
-		jobs := c.jobs
-		c.jobs = nil
-		c.mu.Unlock()
-		for _, job := range jobs {
-			ctx, cancel := context.WithTimeout(context.Background(), c.timeout)
-			job(ctx)
-			cancel()
-		}
+	abandoned, interim, err := c.requests.receive(r)
+	switch {
+	case err != nil:
+		return err
+	case interim:
+		c.free(r)
+	case abandoned != nil:
+		c.receiveLate(abandoned, r)
 	}
+	return nil
 }

@@ -1,47 +1,127 @@
 package smbclient
 
 import (
+	"context"
 	"fmt"
 	"math"
+	"slices"
+	"sync"
+	"time"
 )
 
-// credits is what the server lets this side send. Guarded by conn.mu.
+// credits are what the server lets this side send. It is safe for concurrent use.
 //
 // Source: [MS-SMB2 3.2.4.1.2], [MS-SMB2 3.2.5.1.4]
 type credits struct {
-	target int // how many this side would like to have
-	held   int // can be spent
-	spent  int // by requests without final answer
-	queue  []*creditWaiter
+	target  int           // how many this side tries to have
+	timeout time.Duration // of a wait
+	end     *ending
+
+	mu    sync.Mutex
+	held  int // can be spent
+	spent int // by requests without a final response
+	queue []*creditWaiter
 }
 
 // creditWaiter is a call that waits for least to want credits.
 type creditWaiter struct {
 	least, want int
-	got         chan int // how many it was given; closed without if there will never be enough
+	got         chan int // the credits given; closed without any if there will never be enough
 }
 
-// tryLocked takes credits if that is possible at once: as many as wanted, or, if
-// no more can be expected, what there is. It reports whether to wait.
-func (c *credits) tryLocked(least, want int) (got int, wait bool) {
-	switch {
-	case c.held >= want:
-		got = want
-	case c.spent > 0:
-		return 0, true
-	case c.held >= least:
-		got = c.held
-	default:
-		return 0, false
+// take waits for credits: as many as wanted, or no less than least if the server grants no
+// more.
+//
+// Errors: that of ctx, errTimeout, the end of the connection; ErrProtocol if the server
+// will never grant least.
+func (c *credits) take(ctx context.Context, least, want int) (int, error) {
+	if err := ctx.Err(); err != nil {
+		return 0, err
 	}
-	c.held -= got
-	c.spent += got
-	return got, false
+	if c.end.over() {
+		return 0, c.end.cause()
+	}
+	c.mu.Lock()
+	wait := true
+	if len(c.queue) == 0 {
+		var got int
+		if got, wait = c.tryLocked(least, want); got > 0 {
+			c.mu.Unlock()
+			return got, nil
+		}
+	}
+	if !wait {
+		c.mu.Unlock()
+		return 0, errCredits(least)
+	}
+	w := &creditWaiter{least: least, want: want, got: make(chan int, 1)}
+	c.queue = append(c.queue, w)
+	c.mu.Unlock()
+
+	timer := time.NewTimer(c.timeout)
+	defer timer.Stop()
+	var err error
+	select {
+	case n, ok := <-w.got:
+		if !ok {
+			return 0, errCredits(least)
+		}
+		return n, nil
+	case <-c.end.down:
+		err = c.end.cause()
+	case <-ctx.Done():
+		err = ctx.Err()
+	case <-timer.C:
+		err = errTimeout
+	}
+	c.leave(w)
+	return 0, err
 }
 
-// grantedLocked enters a server's answer: what it cost is not spent any more (in
-// an interim answer that is nothing yet), and new credits are there.
-func (c *credits) grantedLocked(charge, granted int) {
+// leave ends a wait; credits that came at the last moment go back.
+func (c *credits) leave(w *creditWaiter) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.queue = slices.DeleteFunc(c.queue, func(x *creditWaiter) bool { return x == w })
+	select {
+	case n, ok := <-w.got:
+		if ok {
+			c.grantLocked(n, n)
+			return
+		}
+	default:
+	}
+	c.grantLocked(0, 0) // the next in the queue may want less
+}
+
+// takeNow takes n credits if that takes no wait. It reports whether it has.
+func (c *credits) takeNow(n int) bool {
+	if c.end.over() {
+		return false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.queue) > 0 || c.held < n {
+		return false
+	}
+	c.held -= n
+	c.spent += n
+	return true
+}
+
+// putBack returns credits that were taken and not sent.
+func (c *credits) putBack(n int) { c.grant(n, n) }
+
+// grant enters a response of the server: the request no longer spends charge credits, which
+// is zero for an interim response, and granted new ones have arrived.
+func (c *credits) grant(charge, granted int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.grantLocked(charge, granted)
+}
+
+// grantLocked is grant. Precondition: mu is held.
+func (c *credits) grantLocked(charge, granted int) {
 	c.spent -= charge
 	c.held = min(c.held+granted, math.MaxInt32)
 	for len(c.queue) > 0 {
@@ -59,12 +139,32 @@ func (c *credits) grantedLocked(charge, granted int) {
 	}
 }
 
-// moreLocked is how many credits to ask for beyond those that a request costs.
-func (c *credits) moreLocked() uint16 {
+// tryLocked takes credits if that takes no wait: as many as wanted, or all there are if no
+// more can be expected. It reports whether to wait. Precondition: mu is held.
+func (c *credits) tryLocked(least, want int) (got int, wait bool) {
+	switch {
+	case c.held >= want:
+		got = want
+	case c.spent > 0:
+		return 0, true
+	case c.held >= least:
+		got = c.held
+	default:
+		return 0, false
+	}
+	c.held -= got
+	c.spent += got
+	return got, false
+}
+
+// missing returns how many credits to ask for beyond those that a request costs.
+func (c *credits) missing() uint16 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	return uint16(min(max(c.target-c.held-c.spent, 0), math.MaxUint16))
 }
 
-// errCredits is what a call gets that can never be sent.
+// errCredits is the error of a call that can never be sent.
 func errCredits(least int) error {
-	return fmt.Errorf("%w: it gave too few credits for a request that costs %d", ErrProtocol, least)
+	return fmt.Errorf("%w: it granted too few credits for a request that costs %d", ErrProtocol, least)
 }

@@ -65,7 +65,7 @@ func TestCreditsModel(t *testing.T) {
 				charge, granted := out[0], rapid.IntRange(0, 10).Draw(rt, "granted")
 				out = out[1:]
 				total += granted - charge
-				c.grantedLocked(charge, granted)
+				c.grantLocked(charge, granted)
 				collect()
 			},
 			"": func(rt *rapid.T) {
@@ -134,7 +134,7 @@ func TestServerThatDoesNotRead(t *testing.T) {
 		_, tree := fakeMount(t, onCommand(smbwire.CommandEcho, func(*fake, smbwire.Header, []byte) { <-stuck }), nil)
 		defer close(stuck)
 		file := open(t, tree, readWrite("f"))
-		go func() { _ = tree.s.Echo(t.Context()) }()
+		go func() { _ = echo(t.Context(), tree.s) }()
 		synctest.Wait()
 		var wg sync.WaitGroup
 		start := time.Now()
@@ -181,7 +181,7 @@ func TestLateAnswerTouchesNothing(t *testing.T) {
 		if !bytes.Equal(p, make([]byte, 100)) {
 			t.Error("the buffer was written to")
 		}
-		if err := tree.s.Echo(t.Context()); err != nil {
+		if err := echo(t.Context(), tree.s); err != nil {
 			t.Error(err)
 		}
 	})
@@ -194,7 +194,7 @@ func TestAnswerWhileGivingUp(t *testing.T) {
 	_, tree := fakeMount(t, nil, nil)
 	c := tree.s.conn
 	late := make(chan smbwire.Command, 1)
-	list, err := c.send(t.Context(), part{
+	list, err := c.send(t.Context(), request{
 		command: smbwire.CommandEcho, body: smbwire.Empty{},
 		late: func(_ context.Context, r *response) { late <- r.Command },
 	})

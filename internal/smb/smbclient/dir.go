@@ -9,16 +9,15 @@ import (
 	"lwio/internal/smb/smbwire"
 )
 
-// dirRoom is how many bytes of entries are asked for at once.
+// dirRoom is the requested size of a list of entries, in bytes.
 const dirRoom = 64 << 10
 
-// ReadDir enumerates a directory from its start: the entries that match pattern,
-// where * and ? stand for what they usually do; "" is everything. "." and ".."
-// are left out. The order is the server's. Only one enumeration of a File can be
-// under way at a time.
+// ReadDir enumerates a directory from its start: the entries that match pattern, with the
+// usual wildcards * and ?; "" matches all. "." and ".." are left out. The order is the
+// server's. A File has at most one enumeration at a time.
 //
-// An error ends the enumeration, except for one that is smbwire.ErrName: it
-// stands for an entry whose name cannot be told.
+// An error ends the enumeration, except for one that is smbwire.ErrName: it stands for an
+// entry whose name cannot be represented.
 //
 // Source: [MS-SMB2 3.2.4.17]
 func (f *File) ReadDir(ctx context.Context, pattern string) iter.Seq2[FileInfo, error] {
@@ -36,15 +35,15 @@ func (f *File) ReadDir(ctx context.Context, pattern string) iter.Seq2[FileInfo, 
 			flags = 0
 		}
 		if err != ntstatus.NoMoreFiles && err != ntstatus.NoSuchFile { //nolint:errorlint // the status itself
-			yield(FileInfo{}, fail("list", f.name, err))
+			yield(FileInfo{}, timely(err))
 		}
 	}
 }
 
-// queryDir asks for the next entries.
+// queryDir returns the next entries in their wire form, at least one.
 func (f *File) queryDir(ctx context.Context, pattern []byte, flags uint8) ([]byte, error) {
-	room := min(dirRoom, f.t.MaxTransact())
-	r, err := f.do(ctx, part{
+	room := min(dirRoom, f.t.s.neg.maxTransact)
+	r, err := f.call(ctx, request{
 		command: smbwire.CommandQueryDirectory, payload: room,
 		body: &smbwire.QueryDirectoryRequest{
 			Class: smbwire.ClassIDBothDirectory, Flags: flags, FileID: f.id, OutputBufferLength: uint32(room), Pattern: pattern,
@@ -64,7 +63,8 @@ func (f *File) queryDir(ctx context.Context, pattern []byte, flags uint8) ([]byt
 	return resp.Data, nil // its memory is left to the garbage collector
 }
 
-// entries yields what a list holds; false says to stop.
+// entries yields the entries of a list, and sets failed if it is malformed. It reports false
+// if the consumer has stopped.
 func entries(list []byte, failed *error, yield func(FileInfo, error) bool) bool {
 	for list != nil {
 		e, more, err := smbwire.NextDirEntry(smbwire.ClassIDBothDirectory, list)
@@ -78,7 +78,7 @@ func entries(list []byte, failed *error, yield func(FileInfo, error) bool) bool 
 			err = checkName(name)
 		}
 		if err != nil {
-			if !yield(FileInfo{}, fail("list", "an entry", err)) {
+			if !yield(FileInfo{}, err) {
 				return false
 			}
 			continue

@@ -15,27 +15,28 @@ type FileInfo struct {
 	Size, AllocationSize int64
 	// Attributes are those of [MS-FSCC 2.6].
 	Attributes uint32
-	// ID tells files of one share apart; 0 if the server gives none.
+	// ID identifies the file within its share; 0 if the server gives none.
 	ID uint64
-	// Links and DeletePending are only known from File.Stat.
+	// Links and DeletePending are set by File.Stat only.
 	Links         uint32
 	DeletePending bool
-	// Times; zero if the server gives none.
+	// Created, Accessed, Modified and Changed are zero if the server gives none.
 	Created, Accessed, Modified, Changed time.Time
 }
 
 // IsDir reports whether it is a directory.
 func (i FileInfo) IsDir() bool { return i.Attributes&smbwire.AttributeDirectory != 0 }
 
+// setTimes sets the times from their wire form.
 func (i *FileInfo) setTimes(t *smbwire.FileTimes) {
 	i.Created, i.Accessed = t.CreationTime.Time(), t.LastAccessTime.Time()
 	i.Modified, i.Changed = t.LastWriteTime.Time(), t.ChangeTime.Time()
 }
 
-// size translates a size that the server claims; there are no files that large.
+// size bounds a size on the wire to that of an int64, which no real file exceeds.
 func size(n uint64) int64 { return int64(min(n, math.MaxInt64)) }
 
-// createdInfo is what the answer to a CREATE says.
+// createdInfo returns the description in the response to a CREATE.
 func createdInfo(name string, r *smbwire.CreateResponse) FileInfo {
 	i := FileInfo{Name: name, Size: size(r.EndOfFile), AllocationSize: size(r.AllocationSize), Attributes: r.FileAttributes}
 	i.setTimes(&r.FileTimes)

@@ -16,7 +16,7 @@ import (
 func bare(t testing.TB, nc net.Conn) *Session {
 	cfg := Config{AllowUnsigned: true}.withDefaults()
 	s := &Session{conn: newConn(nc, &cfg), host: "bare", neg: &negotiation{maxRead: 1 << 20, maxWrite: 1 << 20, maxTransact: 1 << 20}}
-	s.conn.dialect, s.conn.largeMTU, s.conn.credits.held = smbwire.Dialect311, true, 100
+	s.conn.agreed.dialect, s.conn.agreed.largeMTU, s.conn.credits.held = smbwire.Dialect311, true, 100
 	s.validated.Store(true)
 	t.Cleanup(func() { s.Close() })
 	return s
@@ -77,8 +77,8 @@ func FuzzAnswers(f *testing.F) {
 // doOne makes one kind of call. That it returns is all that is asked of it.
 func doOne(t *testing.T, s *Session, op byte) {
 	ctx := t.Context()
-	tree := &Tree{s: s, id: 1, name: "t"}
-	file := &File{t: tree, name: "f"}
+	tree := &Tree{s: s, id: 1}
+	file := &File{t: tree}
 	switch op % 7 {
 	case 0:
 		_, _ = s.TreeConnect(ctx, "t")

@@ -20,7 +20,7 @@ import (
 func TestFake(t *testing.T) {
 	for _, d := range []uint16{smbwire.Dialect300, smbwire.Dialect302, smbwire.Dialect311} {
 		f, tree := fakeMount(t, func(f *fake) { f.dialect = d }, nil)
-		if err := tree.s.Echo(t.Context()); err != nil {
+		if err := echo(t.Context(), tree.s); err != nil {
 			t.Errorf("%#x: %v", d, err)
 		}
 		if n := f.count(smbwire.CommandIoctl); (n == 1) != (d != smbwire.Dialect311) {
@@ -218,7 +218,7 @@ func TestHostileAnswers(t *testing.T) {
 			if row.lost {
 				awaitLoss(t, tree.s)
 			}
-			if err := tree.s.Echo(t.Context()); (err != nil) != row.lost || row.lost && !errors.Is(err, net.ErrClosed) {
+			if err := echo(t.Context(), tree.s); (err != nil) != row.lost || row.lost && !errors.Is(err, net.ErrClosed) {
 				t.Errorf("then: %v", err)
 			}
 		})
@@ -229,7 +229,7 @@ func TestHostileAnswers(t *testing.T) {
 func awaitLoss(t *testing.T, s *Session) {
 	t.Helper()
 	select {
-	case <-s.Done():
+	case <-s.conn.end.down:
 	case <-time.After(time.Minute):
 		t.Fatal("the connection is still there")
 	}
@@ -258,9 +258,9 @@ func TestHostileLengths(t *testing.T) {
 	}, nil)
 	f := open(t, tree, readWrite("f"))
 	_, write := f.WriteAt(t.Context(), make([]byte, 10), 0)
-	_, query := f.QueryInfo(t.Context(), smbwire.InfoFile, 4, 0, 49)
+	_, query := f.queryInfo(t.Context(), 4, 49)
 	_, stat := f.Stat(t.Context())
-	_, ioctl := f.Ioctl(t.Context(), 1, nil, 29)
+	_, ioctl := f.ioctl(t.Context(), 1, nil, 29)
 	var found error
 	for _, err := range f.ReadDir(t.Context(), "") {
 		found = err
@@ -347,7 +347,7 @@ func TestShareThatRequiresEncryption(t *testing.T) {
 	if _, err := s.TreeConnect(t.Context(), "data"); !errors.Is(err, ErrEncryption) {
 		t.Error(err)
 	}
-	if f.count(smbwire.CommandTreeDisconnect) != 1 || s.Echo(t.Context()) != nil {
+	if f.count(smbwire.CommandTreeDisconnect) != 1 || echo(t.Context(), s) != nil {
 		t.Error("the share is still connected, or nothing is")
 	}
 }

@@ -95,7 +95,7 @@ func TestLock(t *testing.T) {
 		var s lockServer
 		f := open(t, s.mount(t, nil), readWrite("f"))
 		ctx := t.Context()
-		if err := f.Lock(ctx, 1, 2, false, false); !errors.Is(err, ntstatus.LockNotGranted) || err.Error() != "smb lock f: STATUS_LOCK_NOT_GRANTED" {
+		if err := f.Lock(ctx, 1, 2, false, false); !errors.Is(err, ntstatus.LockNotGranted) || err.Error() != "STATUS_LOCK_NOT_GRANTED" {
 			t.Error(err)
 		}
 		if err := f.Unlock(ctx, 1<<63, 1<<63); err != nil {

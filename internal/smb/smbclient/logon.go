@@ -30,7 +30,7 @@ func (c *conn) logon(ctx context.Context, host string, cfg *Config, n *negotiati
 		if err != nil {
 			return smbauth.SessionKeys{}, err
 		}
-		r, err := c.call(ctx, part{command: smbwire.CommandSessionSetup, body: &smbwire.SessionSetupRequest{
+		r, err := c.call(ctx, request{command: smbwire.CommandSessionSetup, body: &smbwire.SessionSetupRequest{
 			SecurityMode: uint8(n.request.SecurityMode), SecurityBuffer: out,
 		}}, ntstatus.MoreProcessingRequired)
 		if err != nil {
@@ -42,11 +42,11 @@ func (c *conn) logon(ctx context.Context, host string, cfg *Config, n *negotiati
 			return smbauth.SessionKeys{}, fmt.Errorf("%w: %w", ErrProtocol, err)
 		}
 		token = slices.Clone(resp.SecurityBuffer)
-		if c.sessionID != 0 && c.sessionID != r.SessionID {
+		if c.agreed.sessionID != 0 && c.agreed.sessionID != r.SessionID {
 			c.free(r)
 			return smbauth.SessionKeys{}, fmt.Errorf("%w: the session changed its id", ErrProtocol)
 		}
-		c.sessionID = r.SessionID
+		c.agreed.sessionID = r.SessionID
 		if r.Status == ntstatus.Success {
 			defer c.free(r)
 			return c.established(initiator, token, resp.SessionFlags, n.signing, preauth, r)
@@ -57,8 +57,8 @@ func (c *conn) logon(ctx context.Context, host string, cfg *Config, n *negotiati
 	return smbauth.SessionKeys{}, fmt.Errorf("%w: the logon does not end", ErrProtocol)
 }
 
-// established checks the last answer of a logon: what the server proves in its
-// token, and the first signature under the new keys.
+// established checks the last response of a logon: the proof of the server in its token, and
+// the first signature under the new keys.
 //
 // Source: [MS-SMB2 3.2.5.3.1], [MS-SMB2 3.2.5.3.3]
 func (c *conn) established(i *smbauth.Initiator, token []byte, flags uint16, alg smbauth.SigningAlgorithm,
@@ -77,12 +77,12 @@ func (c *conn) established(i *smbauth.Initiator, token []byte, flags uint16, alg
 	case !done:
 		return smbauth.SessionKeys{}, fmt.Errorf("%w: the logon ends too early", ErrProtocol)
 	}
-	keys := smbauth.DeriveKeys(c.dialect, i.SessionKey(), preauth)
+	keys := smbauth.DeriveKeys(c.agreed.dialect, i.SessionKey(), preauth)
 	signer := smbauth.NewSigner(alg, keys.Signing)
 	signed := r.Flags&smbwire.FlagSigned != 0
-	if signed && !signer.Verify(r.msg) || !signed && (c.mustSign || c.dialect == smbwire.Dialect311) {
-		return smbauth.SessionKeys{}, fmt.Errorf("the answer to %v: %w", r.Command, ErrSignature)
+	if signed && !signer.Verify(r.msg) || !signed && (c.agreed.mustSign || c.agreed.dialect == smbwire.Dialect311) {
+		return smbauth.SessionKeys{}, fmt.Errorf("the response to %v: %w", r.Command, ErrSignature)
 	}
-	c.signer = signer
+	c.agreed.signer = signer
 	return keys, nil
 }

@@ -155,3 +155,8 @@ func contents(tb testing.TB, name string) string {
 	}
 	return string(b)
 }
+
+// echo sends one ECHO.
+func echo(ctx context.Context, s *Session) error {
+	return s.conn.run(ctx, request{command: smbwire.CommandEcho, body: smbwire.Empty{}})
+}

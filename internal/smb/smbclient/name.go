@@ -9,11 +9,11 @@ import (
 	"lwio/internal/smb/smbwire"
 )
 
-// encodePath turns a slash-separated path relative to the share, with "" or "."
-// for the root, into the name of a CREATE.
+// encodePath turns a slash-separated path relative to the share, with "" or "." for the
+// root, into the name of a CREATE.
 //
-// Errors: ntstatus.ObjectNameInvalid, which is fs.ErrInvalid, for a name that
-// cannot be carried.
+// Errors: ntstatus.ObjectNameInvalid, which is fs.ErrInvalid, for a name that SMB cannot
+// carry.
 func encodePath(path string) ([]byte, error) {
 	if path == "" || path == "." {
 		return nil, nil
@@ -26,8 +26,7 @@ func encodePath(path string) ([]byte, error) {
 	return smbwire.UTF16(strings.ReplaceAll(path, "/", `\`))
 }
 
-// checkName checks the name of a directory's entry: a server must not smuggle in
-// a path.
+// checkName checks the name of a directory's entry, which must not be a path.
 func checkName(name string) error {
 	if name == "" || strings.ContainsAny(name, `/\`) {
 		return fmt.Errorf("%q: %w", name, smbwire.ErrName)

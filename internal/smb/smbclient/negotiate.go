@@ -11,18 +11,17 @@ import (
 )
 
 const (
-	// creditUnit is how many bytes of payload one credit pays for.
+	// creditUnit is the payload that one credit pays for, in bytes.
 	//
 	// Source: [MS-SMB2 3.1.5.2]
 	creditUnit = 64 << 10
-	// maxIO is the longest read or write that is sent, in bytes, whatever the
-	// server would take.
+	// maxIO bounds a read or write that is sent, in bytes.
 	maxIO = 8 << 20
-	// minIO is what every server must take.
+	// minIO is the least limit of a read or write that a server may have, in bytes.
 	minIO = 4 << 10
 )
 
-// negotiation is what both sides said before anybody was authenticated.
+// negotiation is the exchange before authentication.
 //
 // Source: [MS-SMB2 3.2.1.2]
 type negotiation struct {
@@ -35,7 +34,7 @@ type negotiation struct {
 	maxRead, maxWrite, maxTransact int
 }
 
-// negotiate agrees on dialect and algorithms.
+// negotiate agrees on the dialect and the algorithms.
 //
 // Source: [MS-SMB2 3.2.4.2.2.2], [MS-SMB2 3.2.5.2]
 func (c *conn) negotiate(ctx context.Context, host string, cfg *Config) (*negotiation, error) {
@@ -44,7 +43,7 @@ func (c *conn) negotiate(ctx context.Context, host string, cfg *Config) (*negoti
 		return nil, err
 	}
 	c.sent = n.preauth.Update
-	r, err := c.call(ctx, part{command: smbwire.CommandNegotiate, body: &n.request})
+	r, err := c.call(ctx, request{command: smbwire.CommandNegotiate, body: &n.request})
 	if err != nil {
 		return nil, err
 	}
@@ -62,14 +61,14 @@ func (c *conn) negotiate(ctx context.Context, host string, cfg *Config) (*negoti
 	if n.signing, err = n.algorithms(resp.Contexts); err != nil {
 		return nil, err
 	}
-	c.dialect = resp.Dialect
-	c.largeMTU = resp.Capabilities&smbwire.CapLargeMTU != 0
-	c.mustSign = !cfg.AllowUnsigned || resp.SecurityMode&smbwire.SigningRequired != 0
+	c.agreed.dialect = resp.Dialect
+	c.agreed.largeMTU = resp.Capabilities&smbwire.CapLargeMTU != 0
+	c.agreed.mustSign = !cfg.AllowUnsigned || resp.SecurityMode&smbwire.SigningRequired != 0
 	if min(resp.MaxReadSize, resp.MaxWriteSize, resp.MaxTransactSize) < minIO {
 		return nil, fmt.Errorf("%w: it takes less than %d bytes", ErrProtocol, minIO)
 	}
 	limit := maxIO
-	if !c.largeMTU {
+	if !c.agreed.largeMTU {
 		limit = creditUnit
 	}
 	n.maxRead = min(int(min(resp.MaxReadSize, maxIO)), limit)
@@ -78,7 +77,7 @@ func (c *conn) negotiate(ctx context.Context, host string, cfg *Config) (*negoti
 	return n, nil
 }
 
-// offer makes the request.
+// offer makes the NEGOTIATE request.
 func (n *negotiation) offer(host string, cfg *Config) error {
 	if len(cfg.Dialects) == 0 {
 		return fmt.Errorf("%w: none was configured", ErrDialect)
@@ -107,10 +106,10 @@ func (n *negotiation) offer(host string, cfg *Config) error {
 	return nil
 }
 
-// offeredSigning is what can be signed with, the fastest first.
+// offeredSigning are the signing algorithms, the fastest first.
 var offeredSigning = []uint16{smbwire.SigningAESGMAC, smbwire.SigningAESCMAC, smbwire.SigningHMACSHA256}
 
-// algorithms checks the server's contexts and returns how to sign.
+// algorithms checks the server's contexts and returns the signing algorithm.
 //
 // Source: [MS-SMB2 3.2.5.2]
 func (n *negotiation) algorithms(contexts []smbwire.NegotiateContext) (smbauth.SigningAlgorithm, error) {

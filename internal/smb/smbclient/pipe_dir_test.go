@@ -54,38 +54,49 @@ func TestResumeKey(t *testing.T) {
 	if seen[0] == seen[1] {
 		t.Error("two opens with one key")
 	}
-	out, err := apart.Ioctl(t.Context(), smbwire.FsctlSrvRequestResumeKey, nil, smbwire.ResumeKeySize)
+	out, err := apart.ioctl(t.Context(), smbwire.FsctlSrvRequestResumeKey, nil, smbwire.ResumeKeySize)
 	if err != nil || len(out) != smbwire.ResumeKeySize || !bytes.Equal(out[24:], make([]byte, 8)) {
 		t.Errorf("a plain client gets %x, %v", out, err)
 	}
-	if _, err := apart.Ioctl(t.Context(), 0x00099999, nil, 0); !errors.Is(err, errors.ErrUnsupported) {
+	if _, err := apart.ioctl(t.Context(), 0x00099999, nil, 0); !errors.Is(err, errors.ErrUnsupported) {
 		t.Error(err)
 	}
-	if _, err := apart.Ioctl(t.Context(), 0, nil, tree.MaxTransact()+1); !errors.Is(err, fs.ErrInvalid) {
+	if _, err := apart.ioctl(t.Context(), 0, nil, tree.s.neg.maxTransact+1); !errors.Is(err, fs.ErrInvalid) {
 		t.Error(err)
 	}
+}
+
+// openPipe opens a pipe, which the end of the test closes.
+func openPipe(t *testing.T, s *Session, name string) *Pipe {
+	t.Helper()
+	p, err := s.OpenPipe(t.Context(), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := p.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return p
 }
 
 // Source: [MS-FSCC 2.3.45], [OP-34]
 func TestPipe(t *testing.T) {
 	addr, _ := startServer(t, nil)
 	s := connect(t, addr, nil)
-	ipc, err := s.TreeConnect(t.Context(), "IPC$")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := ipc.OpenPipe(t.Context(), "nosuch"); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := s.OpenPipe(t.Context(), "nosuch"); !errors.Is(err, fs.ErrNotExist) {
 		t.Error(err)
 	}
-	p := open(t, ipc, CreateRequest{Name: "reverse", Access: 0x0012019F, Share: shareAll, Disposition: 1})
+	p := openPipe(t, s, "reverse")
 	for _, in := range []string{"abc", string(random(60000))} {
-		out, err := p.Transceive(t.Context(), []byte(in), 1<<16)
+		out, err := p.Transact(t.Context(), []byte(in), 1<<16)
 		slices.Reverse(out)
 		if err != nil || string(out) != in {
 			t.Errorf("%d bytes: %v", len(in), err)
 		}
 	}
-	out, err := p.Transceive(t.Context(), []byte("abcdef"), 4)
+	out, err := p.Transact(t.Context(), []byte("abcdef"), 4)
 	if string(out) != "fedc" || !errors.Is(err, ntstatus.BufferOverflow) {
 		t.Errorf("%q, %v", out, err)
 	}
@@ -98,34 +109,30 @@ func TestPipe(t *testing.T) {
 func TestCancel(t *testing.T) {
 	addr, _ := startServer(t, nil)
 	s := connect(t, addr, nil)
-	ipc, err := s.TreeConnect(t.Context(), "IPC$")
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := open(t, ipc, CreateRequest{Name: "reverse", Access: 0x0012019F, Share: shareAll, Disposition: 1})
+	p := openPipe(t, s, "reverse")
 	ctx, cancel := context.WithCancel(t.Context())
 	failed := make(chan error, 1)
 	go func() {
-		_, err := p.Transceive(ctx, []byte("hang"), 100)
+		_, err := p.Transact(ctx, []byte("hang"), 100)
 		failed <- err
 	}()
 	for pending := false; !pending; {
-		s.conn.mu.Lock()
-		for _, w := range s.conn.pending {
-			pending = w.command == smbwire.CommandIoctl
+		s.conn.requests.mu.Lock()
+		for _, p := range s.conn.requests.byID {
+			pending = p.command == smbwire.CommandIoctl
 		}
-		s.conn.mu.Unlock()
+		s.conn.requests.mu.Unlock()
 	}
 	cancel()
 	if err := <-failed; !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
-	if err := s.Echo(t.Context()); err != nil {
+	if err := echo(t.Context(), s); err != nil {
 		t.Error(err)
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := s.Echo(ended); !errors.Is(err, context.Canceled) {
+	if err := echo(ended, s); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 }
@@ -154,7 +161,7 @@ func TestCloseWithEndedContext(t *testing.T) {
 		if time.Now().After(deadline) {
 			t.Fatal("the file was not closed")
 		}
-		if err := tree.s.Echo(t.Context()); err != nil {
+		if err := echo(t.Context(), tree.s); err != nil {
 			t.Fatal(err)
 		}
 	}

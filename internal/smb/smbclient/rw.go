@@ -11,37 +11,39 @@ import (
 )
 
 const (
-	// maxPiece is up to how many bytes a read or write is one request.
+	// maxPiece bounds the payload of one request of a read or write, in bytes.
 	maxPiece = 1 << 20
-	// window is how many pieces of one call are in flight.
+	// window is how many requests of one call are in flight.
 	window = 8
 )
 
 // piece is one request of a read or write.
 type piece struct {
 	p     *pending
-	at, n int // which bytes of the caller's
+	at, n int // the bytes of the caller's memory
 }
 
-// transfer is a read or write that is under way.
+// transfer is a read or write in progress. It belongs to the calling goroutine.
 type transfer struct {
 	f    *File
 	ctx  context.Context
 	p    []byte
 	off  int64
 	most int // bytes in a piece
-	make func(at, n int) part
+	// request returns the request for n bytes from byte at of p.
+	request func(at, n int) request
+	// done takes the response of a piece and returns how many of its bytes are done.
 	done func(x piece, r *response) (int, error)
-	// whole: what is in flight when a piece is refused is waited for, because it may still be
-	// done.
+	// whole transfers wait for the pieces in flight after one is refused, since the server
+	// may still execute them.
 	whole bool
 
 	queue []piece
-	next  int // the first byte that no piece has been sent for
+	next  int // the first byte without a piece
 }
 
-// run sends pieces and waits for them, in order. It returns how many bytes are
-// done from the start on; less than all only with an error.
+// run sends pieces and waits for them, in order. It returns how many bytes from the start
+// are done; fewer than all only with an error.
 func (x *transfer) run() (n int, err error) {
 	var room [window]piece
 	x.queue = room[:0]
@@ -56,7 +58,7 @@ func (x *transfer) run() (n int, err error) {
 		got, err := x.outcome(one)
 		n += got
 		if err != nil {
-			return n, x.rest(err)
+			return n, x.drain(err)
 		}
 	}
 	return n, nil
@@ -73,10 +75,10 @@ func (x *transfer) outcome(one piece) (int, error) {
 	return x.done(one, r)
 }
 
-// rest waits, after the server has refused a piece, for those that may still be done, and
-// returns why. If nobody knows of one of them that is the error, and no longer what the
-// server said. After a piece of which nobody knows there is nothing to wait for.
-func (x *transfer) rest(why error) error {
+// drain waits, after the server has refused a piece, for those in flight, and returns the
+// reason of the refusal. If the outcome of one of them is unknown, that is the error
+// instead. After a piece with an unknown outcome there is nothing to wait for.
+func (x *transfer) drain(why error) error {
 	if !x.whole || !Refused(why) {
 		return why
 	}
@@ -86,41 +88,41 @@ func (x *transfer) rest(why error) error {
 		x.queue = x.queue[1:]
 		r, err := c.wait(x.ctx, one.p)
 		if err != nil {
-			return fmt.Errorf("%w, after %v", err, why) //nolint:errorlint // that one is over, the write is not
+			return fmt.Errorf("%w, after %v", err, why) //nolint:errorlint // the refused piece is over, the write is not
 		}
 		c.free(r)
 	}
 	return why
 }
 
-// Refused tells whether an error of WriteAt is the server's: it has said that it did not do
-// all of the write, and no part of it is still to come. After any other error nobody knows,
-// nor after an answer that says nothing.
+// Refused reports whether an error of WriteAt is a refusal of the server: it has not executed
+// all of the write, and no part of it takes effect later. After any other error the outcome
+// is unknown.
 func Refused(err error) bool {
 	var refused ntstatus.Status
-	var over overError
-	return errors.As(err, &refused) && !errors.Is(err, ErrProtocol) || errors.As(err, &over) || errors.Is(err, io.ErrShortWrite)
+	var loggedOff loggedOffError
+	return errors.As(err, &refused) && !errors.Is(err, ErrProtocol) || errors.As(err, &loggedOff) || errors.Is(err, io.ErrShortWrite)
 }
 
-// fill sends pieces as long as there is room in the window and credits are there;
-// one is always in flight when it returns.
+// fill sends pieces while the window and the credits allow it. At least one is in flight
+// when it returns without an error.
 func (x *transfer) fill() error {
 	c := x.f.t.s.conn
 	for x.next < len(x.p) && len(x.queue) < window {
 		n := min(len(x.p)-x.next, x.most)
-		want := c.charge(n)
+		want := c.agreed.charge(n)
 		got, err := want, error(nil)
 		if len(x.queue) > 0 {
-			if !c.takeNow(want) {
+			if !c.credits.takeNow(want) {
 				return nil
 			}
-		} else if got, err = c.take(x.ctx, 1, want); err != nil {
+		} else if got, err = c.credits.take(x.ctx, 1, want); err != nil {
 			return err
 		}
 		if got < want {
 			n = min(n, got*creditUnit)
 		}
-		list, err := c.sendTaken(x.ctx, []part{x.make(x.next, n)})
+		list, err := c.sendTaken(x.ctx, []request{x.request(x.next, n)})
 		if err != nil {
 			return err
 		}
@@ -130,26 +132,14 @@ func (x *transfer) fill() error {
 	return nil
 }
 
-// abandon gives up what is still in flight.
+// abandon abandons the pieces in flight.
 func (x *transfer) abandon() {
 	for _, one := range x.queue {
 		x.f.t.s.conn.abandon(one.p, true)
 	}
 }
 
-// takeNow takes credits if that is possible without waiting.
-func (c *conn) takeNow(n int) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.err != nil || len(c.credits.queue) > 0 || c.credits.held < n {
-		return false
-	}
-	c.credits.held -= n
-	c.credits.spent += n
-	return true
-}
-
-// check refuses what cannot be asked for.
+// check refuses a range that has no request.
 func (f *File) check(n int, off int64) error {
 	switch {
 	case f.closed.Load():
@@ -160,19 +150,18 @@ func (f *File) check(n int, off int64) error {
 	return nil
 }
 
-// ReadAt fills p from byte off on. It returns n < len(p) only with an error:
-// io.EOF where the file ends. p is not used any more when it returns.
-//
-// An answer that is shorter than what was asked for is taken for the file's end.
+// ReadAt fills p from byte off. It returns n < len(p) only with an error: io.EOF where the
+// file ends. p is not used any more when it returns. A response that is shorter than its
+// request is taken for the end of the file.
 //
 // Source: [MS-SMB2 3.2.4.6], [MS-SMB2 3.2.5.11]
 func (f *File) ReadAt(ctx context.Context, p []byte, off int64) (int, error) {
 	if err := f.check(len(p), off); err != nil {
-		return 0, fail("read", f.name, err)
+		return 0, err
 	}
-	x := transfer{f: f, ctx: ctx, p: p, off: off, most: min(maxPiece, f.t.MaxRead())}
-	x.make = func(at, n int) part {
-		return part{command: smbwire.CommandRead, treeID: f.t.id, payload: n, body: &smbwire.ReadRequest{
+	x := transfer{f: f, ctx: ctx, p: p, off: off, most: min(maxPiece, f.t.s.neg.maxRead)}
+	x.request = func(at, n int) request {
+		return request{command: smbwire.CommandRead, treeID: f.t.id, payload: n, body: &smbwire.ReadRequest{
 			Padding: smbwire.HeaderSize + smbwire.ReadResponseFixed, Length: uint32(n), Offset: uint64(off) + uint64(at), FileID: f.id,
 		}}
 	}
@@ -190,22 +179,22 @@ func (f *File) ReadAt(ctx context.Context, p []byte, off int64) (int, error) {
 	if err == io.EOF || err == ntstatus.EndOfFile { //nolint:errorlint // neither is wrapped
 		return n, io.EOF
 	}
-	return n, fail("read", f.name, err)
+	return n, timely(err)
 }
 
-// WriteAt writes p at byte off. It returns n < len(p) only with an error; what
-// was behind the first n bytes may have been written too. p is not used any more
-// when it returns. If the error is not one of those that Refused tells, but ctx's for
-// instance, the server may still be writing: see Settle.
+// WriteAt writes p at byte off. It returns n < len(p) only with an error; bytes behind the
+// first n may have been written too. p is not used any more when it returns. After an error
+// for which Refused is false, such as that of ctx, the server may still be writing: see
+// Settle.
 //
 // Source: [MS-SMB2 3.2.4.7], [MS-SMB2 3.2.5.12]
 func (f *File) WriteAt(ctx context.Context, p []byte, off int64) (int, error) {
 	if err := f.check(len(p), off); err != nil {
-		return 0, fail("write", f.name, err)
+		return 0, err
 	}
-	x := transfer{f: f, ctx: ctx, p: p, off: off, most: min(maxPiece, f.t.MaxWrite()), whole: true}
-	x.make = func(at, n int) part {
-		return part{command: smbwire.CommandWrite, treeID: f.t.id, payload: n, changes: f, body: &smbwire.WriteRequest{
+	x := transfer{f: f, ctx: ctx, p: p, off: off, most: min(maxPiece, f.t.s.neg.maxWrite), whole: true}
+	x.request = func(at, n int) request {
+		return request{command: smbwire.CommandWrite, treeID: f.t.id, payload: n, changes: f, body: &smbwire.WriteRequest{
 			Offset: uint64(off) + uint64(at), FileID: f.id, Data: p[at : at+n],
 		}}
 	}
@@ -220,5 +209,5 @@ func (f *File) WriteAt(ctx context.Context, p []byte, off int64) (int, error) {
 		return one.n, nil
 	}
 	n, err := x.run()
-	return n, fail("write", f.name, err)
+	return n, timely(err)
 }

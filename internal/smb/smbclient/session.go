@@ -14,7 +14,7 @@ import (
 	"lwio/internal/smb/smbwire"
 )
 
-// closeGrace bounds how long Close waits for the server to hear of it.
+// closeGrace bounds the wait of Close for the response to LOGOFF.
 const closeGrace = time.Second
 
 // Session is an authenticated user on a connection.
@@ -26,17 +26,16 @@ type Session struct {
 	keys smbauth.SessionKeys
 	neg  *negotiation
 
-	validated atomic.Bool
+	validated atomic.Bool // by FSCTL_VALIDATE_NEGOTIATE_INFO
 	closing   sync.Once
 }
 
-// New negotiates and logs on. host is the server's name as it goes into names of
-// shares, without a port. The session owns nc from now on, and closes it also if
-// it fails.
+// New negotiates and logs on. host is the server's name in the names of shares, without a
+// port. The session owns nc from now on, and closes it also if New fails.
 //
 // Errors: *Error. A refused user or password is ntstatus.LogonFailure, which is
-// fs.ErrPermission; ErrDialect, ErrEncryption, ErrGuest, ErrSignature and
-// ErrProtocol say what is wrong with the server.
+// fs.ErrPermission; ErrDialect, ErrEncryption, ErrGuest, ErrSignature and ErrProtocol are
+// faults of the server.
 //
 // Source: [MS-SMB2 3.2.4.2]
 func New(ctx context.Context, nc net.Conn, host string, cfg Config) (*Session, error) {
@@ -52,40 +51,30 @@ func New(ctx context.Context, nc net.Conn, host string, cfg Config) (*Session, e
 		s.conn.close()
 		return nil, fail(op, host, err)
 	}
-	cfg.Logger.Debug("smb: session", "server", host, "dialect", fmt.Sprintf("%#04x", s.conn.dialect),
-		"signing", s.neg.signing, "signed", s.conn.mustSign, "user", cfg.User)
+	cfg.Logger.Debug("smb: session", "server", host, "dialect", fmt.Sprintf("%#04x", s.conn.agreed.dialect),
+		"signing", s.neg.signing, "signed", s.conn.agreed.mustSign, "user", cfg.User)
 	return s, nil
 }
 
-// ApplicationKey is the secret that client and server share for protocols
-// beside SMB. Below dialect 3.0 it is the session key itself.
+// ApplicationKey returns the secret that client and server share for protocols beside SMB.
+// Below dialect 3.0 it is the session key itself.
 //
 // Source: [MS-SMB2 3.2.1.3], [OP-46b]
 func (s *Session) ApplicationKey() [16]byte { return s.keys.Application }
 
-// Dialect is what was negotiated, such as 0x0311.
-func (s *Session) Dialect() uint16 { return s.conn.dialect }
+// Dialect returns the negotiated dialect, such as 0x0311.
+func (s *Session) Dialect() uint16 { return s.conn.agreed.dialect }
 
-// Signing names the algorithm of signatures.
-func (s *Session) Signing() string { return s.neg.signing.String() }
-
-// Host is the server's name, as New was told.
-func (s *Session) Host() string { return s.host }
-
-// Done is closed when the session has ended: closed here, or lost.
-func (s *Session) Done() <-chan struct{} { return s.conn.down }
-
-// Err is why the session has ended, nil as long as it has not. It wraps
-// net.ErrClosed.
-func (s *Session) Err() error { return s.conn.broken() }
+// Err returns the cause of the session's end, which wraps net.ErrClosed, nil before it.
+func (s *Session) Err() error { return s.conn.end.cause() }
 
 // Close is CloseContext with the background context.
 func (s *Session) Close() error { return s.CloseContext(context.Background()) }
 
-// CloseContext logs off, which closes everything that is open, closes the connection
-// and waits for the session's goroutines. What is in flight ends with net.ErrClosed,
-// unless the server has done it. When ctx ends the server is not waited for any longer, and
-// not told either if it had ended before. A second Close does nothing but wait.
+// CloseContext logs off, which closes all opens, closes the connection, and waits for the
+// goroutines of the session. Requests in flight end with net.ErrClosed, unless the server
+// has executed them. The end of ctx ends the wait for the server; if it has ended before,
+// LOGOFF is not sent. A second call only waits.
 func (s *Session) CloseContext(ctx context.Context) error {
 	s.closing.Do(func() {
 		ctx, cancel := context.WithTimeout(ctx, min(closeGrace, s.conn.timeout))
@@ -93,8 +82,8 @@ func (s *Session) CloseContext(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return
 		}
-		defer context.AfterFunc(ctx, func() { s.conn.fail(net.ErrClosed) })() // what is being written, too
-		if err := s.logoff(ctx); err != nil && s.conn.broken() == nil {
+		defer context.AfterFunc(ctx, func() { s.conn.fail(net.ErrClosed) })() // ends a write, too
+		if err := s.logoff(ctx); err != nil && s.conn.end.cause() == nil {
 			s.conn.log.Debug("smb: logoff", "server", s.host, "error", err)
 		}
 	})
@@ -102,32 +91,18 @@ func (s *Session) CloseContext(ctx context.Context) error {
 	return nil
 }
 
-// logoff ends the session at the server. Whatever else is in flight then ends with
-// net.ErrClosed, unless the server has done it.
+// logoff ends the session at the server.
 //
 // Source: [MS-SMB2 3.2.4.23]
 func (s *Session) logoff(ctx context.Context) error {
 	s.conn.leaving.Store(true)
-	r, err := s.conn.call(ctx, part{command: smbwire.CommandLogoff, body: smbwire.Empty{}})
-	s.conn.free(r)
-	return err
-}
-
-// Echo asks the server for a sign of life.
-//
-// Source: [MS-SMB2 2.2.28]
-func (s *Session) Echo(ctx context.Context) error {
-	r, err := s.conn.call(ctx, part{command: smbwire.CommandEcho, body: smbwire.Empty{}})
-	if err == nil {
-		s.conn.free(r)
-	}
-	return fail("echo", s.host, err)
+	return s.conn.run(ctx, request{command: smbwire.CommandLogoff, body: smbwire.Empty{}})
 }
 
 // TreeConnect connects to a share, such as IPC$.
 //
-// Errors: ntstatus.BadNetworkName, which is fs.ErrNotExist, for one that is not
-// there; ErrEncryption for one that requires it.
+// Errors: *Error. A share that does not exist is ntstatus.BadNetworkName, which is
+// fs.ErrNotExist; one that requires encryption is ErrEncryption.
 //
 // Source: [MS-SMB2 3.2.4.2.4]
 func (s *Session) TreeConnect(ctx context.Context, share string) (*Tree, error) {
@@ -143,7 +118,7 @@ func (s *Session) treeConnect(ctx context.Context, share string) (*Tree, error) 
 	if err != nil {
 		return nil, err
 	}
-	r, err := s.conn.call(ctx, part{
+	r, err := s.conn.call(ctx, request{
 		command: smbwire.CommandTreeConnect, body: &smbwire.TreeConnectRequest{Path: path},
 		late: func(ctx context.Context, r *response) {
 			if r.Status == ntstatus.Success {
@@ -159,7 +134,7 @@ func (s *Session) treeConnect(ctx context.Context, share string) (*Tree, error) 
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrProtocol, err)
 	}
-	t := &Tree{s: s, id: r.TreeID, name: share, pipe: resp.ShareType == smbwire.ShareTypePipe, access: resp.MaximalAccess}
+	t := &Tree{s: s, id: r.TreeID, pipe: resp.ShareType == smbwire.ShareTypePipe}
 	if resp.ShareFlags&smbwire.ShareFlagEncryptData != 0 {
 		return nil, errors.Join(ErrEncryption, t.disconnect(ctx))
 	}
@@ -169,22 +144,22 @@ func (s *Session) treeConnect(ctx context.Context, share string) (*Tree, error) 
 	return t, nil
 }
 
-// validate asks the server, signed, what it thinks was negotiated. Dialect 3.1.1
-// has its hash for that.
+// validate compares the negotiation with the server's view of it, in a signed message. In
+// dialect 3.1.1 the pre-authentication hash does that.
 //
 // Source: [MS-SMB2 3.2.5.5], [MS-SMB2 3.2.5.14.12]
 func (s *Session) validate(ctx context.Context, t *Tree) error {
-	if s.conn.dialect == smbwire.Dialect311 || s.validated.Load() {
+	if s.conn.agreed.dialect == smbwire.Dialect311 || s.validated.Load() {
 		return nil
 	}
 	q := smbwire.ValidateNegotiateRequest{
 		Capabilities: s.neg.request.Capabilities, GUID: s.neg.request.ClientGUID,
 		SecurityMode: s.neg.request.SecurityMode, Dialects: s.neg.request.Dialects,
 	}
-	out, err := t.ioctl(ctx, smbwire.RelatedFileID, smbwire.FsctlValidateNegotiateInfo, q.AppendTo(nil), 24, true)
-	if s.conn.dialect < smbwire.Dialect300 && isUnsupported(err) {
+	out, err := t.ioctl(ctx, smbwire.RelatedFileID, smbwire.FsctlValidateNegotiateInfo, q.AppendTo(nil), 24)
+	if s.conn.agreed.dialect < smbwire.Dialect300 && isUnsupported(err) {
 		s.validated.Store(true)
-		return nil // servers that know nothing newer cannot do it; their no is signed
+		return nil // older servers do not know the request; their refusal is signed
 	}
 	if err == nil {
 		var v smbwire.ValidateNegotiateResponse
@@ -198,7 +173,7 @@ func (s *Session) validate(ctx context.Context, t *Tree) error {
 			return nil
 		}
 	}
-	if ctx.Err() != nil || s.conn.broken() != nil {
+	if ctx.Err() != nil || s.conn.end.cause() != nil {
 		return err
 	}
 	err = errors.Join(ErrDowngrade, err)
@@ -206,8 +181,7 @@ func (s *Session) validate(ctx context.Context, t *Tree) error {
 	return err
 }
 
-// isUnsupported reports whether a server says that it does not know a control
-// code.
+// isUnsupported reports whether an error is the refusal of an unknown control code.
 func isUnsupported(err error) bool {
 	for _, st := range []ntstatus.Status{
 		ntstatus.NotSupported, ntstatus.InvalidDeviceRequest, ntstatus.FileClosed, ntstatus.InvalidParameter,

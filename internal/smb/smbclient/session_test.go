@@ -33,8 +33,8 @@ func TestDialects(t *testing.T) {
 	} {
 		for _, unsigned := range []bool{false, true} {
 			s := connect(t, addr, func(c *Config) { c.Dialects, c.AllowUnsigned = row.offer, unsigned })
-			if s.Dialect() != row.dialect || s.Signing() != row.signing {
-				t.Errorf("%#x: %#x %s", row.offer, s.Dialect(), s.Signing())
+			if s.Dialect() != row.dialect || s.neg.signing.String() != row.signing {
+				t.Errorf("%#x: %#x %s", row.offer, s.Dialect(), s.neg.signing.String())
 			}
 			tree, err := s.TreeConnect(t.Context(), "data")
 			if err != nil {
@@ -43,7 +43,7 @@ func TestDialects(t *testing.T) {
 			if _, err := tree.Stat(t.Context(), ""); err != nil {
 				t.Error(err)
 			}
-			if err := errors.Join(s.Echo(t.Context()), tree.Disconnect(t.Context())); err != nil {
+			if err := errors.Join(echo(t.Context(), s), tree.Disconnect(t.Context())); err != nil {
 				t.Error(err)
 			}
 		}
@@ -62,7 +62,7 @@ func TestUnsigned(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if s.conn.mustSign || s.conn.signed(smbwire.CommandRead) || !s.conn.signed(smbwire.CommandTreeConnect) || !s.conn.signed(smbwire.CommandIoctl) {
+		if s.conn.agreed.mustSign || s.conn.agreed.signed(smbwire.CommandRead) || !s.conn.agreed.signed(smbwire.CommandTreeConnect) || !s.conn.agreed.signed(smbwire.CommandIoctl) {
 			t.Error("signs the wrong things")
 		}
 		f := open(t, tree, readWrite("f"))
@@ -85,17 +85,17 @@ func TestApplicationKey(t *testing.T) {
 	if err != nil || !ipc.IsPipe() {
 		t.Fatal(err)
 	}
-	p, err := ipc.OpenPipe(t.Context(), "key")
+	p, err := s.OpenPipe(t.Context(), "key")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := p.Transceive(t.Context(), []byte("?"), 10); err != nil {
+	if _, err := p.Transact(t.Context(), []byte("?"), 10); err != nil {
 		t.Fatal(err)
 	}
 	if key := <-keys; key != s.ApplicationKey() || key == [16]byte{} {
 		t.Errorf("the keys are %x and %x", key, s.ApplicationKey())
 	}
-	if err := p.Close(t.Context()); err != nil {
+	if err := p.Close(); err != nil {
 		t.Error(err)
 	}
 }
@@ -147,7 +147,7 @@ func TestUnknownShare(t *testing.T) {
 	if _, err := s.TreeConnect(t.Context(), "a\x00b"); !errors.Is(err, fs.ErrInvalid) {
 		t.Error(err)
 	}
-	if err := s.Echo(t.Context()); err != nil {
+	if err := echo(t.Context(), s); err != nil {
 		t.Error("the session is broken:", err)
 	}
 }
@@ -169,9 +169,9 @@ func TestClose(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	<-s.Done()
+	<-s.conn.end.down
 	_, err := f.ReadAt(t.Context(), make([]byte, 1), 0)
-	for _, err := range []error{err, s.Err(), s.Echo(t.Context()), f.Close(t.Context()), tree.Disconnect(t.Context())} {
+	for _, err := range []error{err, s.Err(), echo(t.Context(), s), f.Close(t.Context()), tree.Disconnect(t.Context())} {
 		if !errors.Is(err, net.ErrClosed) {
 			t.Errorf("%v", err)
 		}
@@ -193,7 +193,7 @@ func TestServerGone(t *testing.T) {
 	if !errors.Is(err, net.ErrClosed) {
 		t.Error(err)
 	}
-	<-s.Done()
+	<-s.conn.end.down
 	if err := s.Err(); !errors.Is(err, net.ErrClosed) {
 		t.Error(err)
 	}

@@ -42,7 +42,7 @@ func TestSilentServer(t *testing.T) {
 		if reads != 4 || cancels != reads {
 			t.Errorf("%d reads, %d cancelled", reads, cancels)
 		}
-		if err := tree.s.Echo(t.Context()); err != nil {
+		if err := echo(t.Context(), tree.s); err != nil {
 			t.Error(err)
 		}
 	})
@@ -55,8 +55,8 @@ func TestSilentServerAtTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, tree := fakeMount(t, onCommand(smbwire.CommandClose, func(*fake, smbwire.Header, []byte) {}), func(c *Config) { c.Timeout = time.Minute })
 		for name, want := range map[string]string{
-			"d/f": "smb close d/f: no answer in time: context deadline exceeded",
-			"":    "smb close .: no answer in time: context deadline exceeded",
+			"d/f": "no answer in time: context deadline exceeded",
+			"":    "no answer in time: context deadline exceeded",
 		} {
 			file := open(t, tree, readWrite(name))
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -181,7 +181,7 @@ func TestFewCredits(t *testing.T) {
 			if n, err := file.ReadAt(t.Context(), got, 0); n != len(data) || err != nil || !bytes.Equal(got, data) {
 				t.Errorf("%d credits: %d, %v", most, n, err)
 			}
-			_, err := file.Ioctl(t.Context(), 1, nil, 1<<20)
+			_, err := file.ioctl(t.Context(), 1, nil, 1<<20)
 			if enough := most >= 16; enough != !errors.Is(err, ErrProtocol) {
 				t.Errorf("%d credits: %v", most, err)
 			}
@@ -199,13 +199,13 @@ func TestNoCredits(t *testing.T) {
 		f.credits = func(*smbwire.Header) uint16 { return 0 }
 		return false
 	}
-	c.mu.Lock()
+	c.credits.mu.Lock()
 	c.credits.target, c.credits.held = 1, 1
-	c.mu.Unlock()
-	if err := tree.s.Echo(t.Context()); err != nil {
+	c.credits.mu.Unlock()
+	if err := echo(t.Context(), tree.s); err != nil {
 		t.Error(err)
 	}
-	if err := tree.s.Echo(t.Context()); !errors.Is(err, ErrProtocol) {
+	if err := echo(t.Context(), tree.s); !errors.Is(err, ErrProtocol) {
 		t.Error(err)
 	}
 }

@@ -14,48 +14,25 @@ import (
 //
 // Source: [MS-SMB2 3.2.1.4]
 type Tree struct {
-	s      *Session
-	id     uint32
-	name   string
-	pipe   bool
-	access uint32
+	s    *Session
+	id   uint32
+	pipe bool
 }
-
-// Name is the share's name, as TreeConnect was told.
-func (t *Tree) Name() string { return t.name }
 
 // IsPipe reports whether the share holds named pipes.
 func (t *Tree) IsPipe() bool { return t.pipe }
 
-// MaximalAccess is what the user may do at most.
-func (t *Tree) MaximalAccess() uint32 { return t.access }
-
-// MaxRead is the longest read that is sent as one request, in bytes.
-func (t *Tree) MaxRead() int { return t.s.neg.maxRead }
-
-// MaxWrite is the longest write that is sent as one request, in bytes.
-func (t *Tree) MaxWrite() int { return t.s.neg.maxWrite }
-
-// MaxTransact is the longest input or output of an Ioctl, in bytes.
-func (t *Tree) MaxTransact() int { return t.s.neg.maxTransact }
-
-// Disconnect ends the use of the share, and closes what is open in it.
+// Disconnect ends the use of the share and closes its opens.
 //
 // Source: [MS-SMB2 3.2.4.22]
-func (t *Tree) Disconnect(ctx context.Context) error {
-	return fail("disconnect", t.name, t.disconnect(ctx))
-}
+func (t *Tree) Disconnect(ctx context.Context) error { return timely(t.disconnect(ctx)) }
 
 func (t *Tree) disconnect(ctx context.Context) error {
-	r, err := t.s.conn.call(ctx, part{command: smbwire.CommandTreeDisconnect, body: smbwire.Empty{}, treeID: t.id})
-	if err == nil {
-		t.s.conn.free(r)
-	}
-	return err
+	return t.s.conn.run(ctx, request{command: smbwire.CommandTreeDisconnect, body: smbwire.Empty{}, treeID: t.id})
 }
 
-// CreateRequest says what to open or create. Numbers are those of [MS-SMB2
-// 2.2.13].
+// CreateRequest opens or creates a file, directory or pipe. The numbers are those of
+// [MS-SMB2 2.2.13].
 type CreateRequest struct {
 	// Name is slash-separated and relative to the share; "" and "." are its root.
 	Name        string
@@ -63,10 +40,10 @@ type CreateRequest struct {
 	Share       uint32
 	Disposition uint32
 	Options     uint32
-	// Attributes are for a file that is created.
+	// Attributes are those of a file that is created.
 	Attributes uint32
-	// ResumeKey asks for the open's resume key in the same round trip. Whether
-	// there is one is seen from File.ResumeKey.
+	// ResumeKey fetches the open's resume key in the same round trip; File.ResumeKey
+	// returns it.
 	ResumeKey bool
 }
 
@@ -90,14 +67,14 @@ func (q *CreateRequest) wire(t *Tree) (*smbwire.CreateRequest, error) {
 // Create opens or creates a file, directory or pipe.
 //
 // Errors: the server's status, such as ObjectNameNotFound (fs.ErrNotExist),
-// ObjectNameCollision (fs.ErrExist), SharingViolation, AccessDenied
-// (fs.ErrPermission); ObjectNameInvalid for a name that SMB cannot carry.
+// ObjectNameCollision (fs.ErrExist), SharingViolation, AccessDenied (fs.ErrPermission);
+// ObjectNameInvalid for a name that SMB cannot carry.
 //
 // Source: [MS-SMB2 3.2.4.3]
 func (t *Tree) Create(ctx context.Context, q CreateRequest) (*File, error) {
 	f, err := t.create(ctx, &q)
 	if err != nil {
-		return nil, fail("create", q.Name, err)
+		return nil, timely(err)
 	}
 	return f, nil
 }
@@ -107,16 +84,16 @@ func (t *Tree) create(ctx context.Context, q *CreateRequest) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
-	parts := []part{{command: smbwire.CommandCreate, body: w, treeID: t.id, late: t.closeLate}}
+	reqs := []request{{command: smbwire.CommandCreate, body: w, treeID: t.id, late: t.closeLate}}
 	if q.ResumeKey {
-		parts = append(parts, ioctlPart(t.id, resumeKeyRequest(smbwire.RelatedFileID)))
+		reqs = append(reqs, ioctlRequest(t.id, resumeKeyRequest(smbwire.RelatedFileID)))
 	}
-	list, err := t.s.conn.send(ctx, parts...)
+	list, err := t.s.conn.send(ctx, reqs...)
 	if err != nil {
 		return nil, err
 	}
-	f := &File{t: t, name: q.Name}
-	if err := t.created(ctx, list[0], f); err != nil {
+	f := &File{t: t}
+	if err := t.created(ctx, list[0], q.Name, f); err != nil {
 		if q.ResumeKey {
 			t.s.conn.abandon(list[1], false)
 		}
@@ -138,8 +115,8 @@ func (t *Tree) create(ctx context.Context, q *CreateRequest) (*File, error) {
 	return f, nil
 }
 
-// created waits for the answer to a CREATE and enters what it says into f.
-func (t *Tree) created(ctx context.Context, p *pending, f *File) error {
+// created waits for the response to a CREATE of name and enters it into f.
+func (t *Tree) created(ctx context.Context, p *pending, name string, f *File) error {
 	r, err := t.s.conn.result(ctx, p)
 	if err != nil {
 		return err
@@ -149,11 +126,11 @@ func (t *Tree) created(ctx context.Context, p *pending, f *File) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrProtocol, err)
 	}
-	f.id, f.action, f.info = resp.FileID, resp.CreateAction, createdInfo(path.Base(f.name), &resp)
+	f.id, f.info = resp.FileID, createdInfo(path.Base(name), &resp)
 	return nil
 }
 
-// closeLate closes what a CREATE opened whose caller has gone.
+// closeLate closes the open of an abandoned CREATE.
 func (t *Tree) closeLate(ctx context.Context, r *response) {
 	if r.Status != ntstatus.Success {
 		return
@@ -163,84 +140,84 @@ func (t *Tree) closeLate(ctx context.Context, r *response) {
 	}
 }
 
-// Stat describes a file in one round trip.
+// Stat describes a file, in one round trip.
 //
 // Errors: as Create.
 func (t *Tree) Stat(ctx context.Context, name string) (FileInfo, error) {
-	info, err := t.brief(ctx, &CreateRequest{
+	info, err := t.openAndClose(ctx, &CreateRequest{
 		Name: name, Access: accessReadAttributes | accessSynchronize, Share: shareAll, Disposition: dispositionOpen,
 	})
-	return info, fail("stat", name, err)
+	return info, timely(err)
 }
 
-// Mkdir makes a directory in one round trip.
+// Mkdir makes a directory, in one round trip.
 //
-// Errors: as Create; ObjectNameCollision if there is something of the name; ErrUnanswered
-// together with the cause if there may be the directory all the same.
+// Errors: as Create; ObjectNameCollision if the name exists; ErrUnknownOutcome with the
+// cause if the directory may exist nevertheless.
 func (t *Tree) Mkdir(ctx context.Context, name string) error {
-	_, err := t.brief(ctx, &CreateRequest{
+	_, err := t.openAndClose(ctx, &CreateRequest{
 		Name: name, Access: accessReadAttributes | accessSynchronize, Share: shareAll, Disposition: dispositionCreate, Options: optionDirectory,
 	})
-	return fail("mkdir", name, err)
+	return timely(err)
 }
 
-// Remove removes a file or an empty directory in one round trip.
+// Remove removes a file or an empty directory, in one round trip.
 //
-// Errors: as Create; DirectoryNotEmpty; ErrUnanswered together with the cause if it may be
-// gone all the same.
+// Errors: as Create; DirectoryNotEmpty; ErrUnknownOutcome with the cause if it may be
+// removed nevertheless.
 func (t *Tree) Remove(ctx context.Context, name string) error {
-	_, err := t.brief(ctx, &CreateRequest{
+	_, err := t.openAndClose(ctx, &CreateRequest{
 		Name: name, Access: accessDelete | accessReadAttributes | accessSynchronize, Share: shareAll, Disposition: dispositionOpen,
 	}, setInfo{smbwire.ClassDisposition, smbwire.DispositionInfo(true).AppendTo(nil)})
-	return fail("remove", name, err)
+	return timely(err)
 }
 
-// Rename moves a file or directory within the share in one round trip. replace
-// allows it to take the place of another file.
+// Rename moves a file or directory within the share, in one round trip. replace allows the
+// replacement of another file.
 //
-// Errors: as Create; ObjectNameCollision if there is something of the new name; ErrUnanswered
-// together with the cause if it may be moved all the same.
+// Errors: as Create; ObjectNameCollision if the new name exists; ErrUnknownOutcome with the
+// cause if it may be moved nevertheless.
 func (t *Tree) Rename(ctx context.Context, from, to string, replace bool) error {
 	name, err := encodePath(to)
 	if err != nil {
-		return fail("rename", to, err)
+		return err
 	}
 	info := smbwire.RenameInfo{ReplaceIfExists: replace, Name: name}
-	_, err = t.brief(ctx, &CreateRequest{
+	_, err = t.openAndClose(ctx, &CreateRequest{
 		Name: from, Access: accessDelete | accessReadAttributes | accessSynchronize, Share: shareAll, Disposition: dispositionOpen,
 	}, setInfo{smbwire.ClassRename, info.AppendTo(nil)})
-	return fail("rename", from, err)
+	return timely(err)
 }
 
-// setInfo is one thing to change.
+// setInfo is one change of a file, encoded for its class.
 type setInfo struct {
 	class smbwire.FileClass
 	data  []byte
 }
 
-// brief opens something, changes it, and closes it again, all in one message.
+// openAndClose opens a file or directory, changes it, and closes it again, in one message.
 //
 // Source: [MS-SMB2 3.2.4.1.4]
-func (t *Tree) brief(ctx context.Context, q *CreateRequest, change ...setInfo) (FileInfo, error) {
+func (t *Tree) openAndClose(ctx context.Context, q *CreateRequest, change ...setInfo) (FileInfo, error) {
 	w, err := q.wire(t)
 	if err != nil {
 		return FileInfo{}, err
 	}
-	parts := []part{{command: smbwire.CommandCreate, body: w, treeID: t.id}}
+	reqs := []request{{command: smbwire.CommandCreate, body: w, treeID: t.id}}
 	for _, s := range change {
-		parts = append(parts, part{
+		reqs = append(reqs, request{
 			command: smbwire.CommandSetInfo, treeID: t.id, payload: len(s.data),
 			body: &smbwire.SetInfoRequest{InfoType: smbwire.InfoFile, Class: uint8(s.class), FileID: smbwire.RelatedFileID, Data: s.data},
 		})
 	}
-	parts = append(parts, part{command: smbwire.CommandClose, treeID: t.id, body: &smbwire.CloseRequest{FileID: smbwire.RelatedFileID}})
-	list, err := t.s.conn.send(ctx, parts...)
+	reqs = append(reqs, request{command: smbwire.CommandClose, treeID: t.id, body: &smbwire.CloseRequest{FileID: smbwire.RelatedFileID}})
+	list, err := t.s.conn.send(ctx, reqs...)
 	if err != nil {
 		return FileInfo{}, err
 	}
-	f := File{t: t, name: q.Name}
-	err = t.created(ctx, list[0], &f)
-	unclosed := false // all is done but the CLOSE
+	f := File{t: t}
+	err = t.created(ctx, list[0], q.Name, &f)
+	unclosed := false // only the CLOSE failed
 	for i, p := range list[1:] {
 		if err != nil {
 			t.s.conn.abandon(p, false)
@@ -254,7 +231,7 @@ func (t *Tree) brief(ctx context.Context, q *CreateRequest, change ...setInfo) (
 		}
 	}
 	if err != nil && (unclosed || !Refused(err)) {
-		err = &unansweredError{timely(err)}
+		err = &unknownOutcomeError{timely(err)}
 	}
 	if err != nil {
 		return FileInfo{}, err
@@ -262,7 +239,7 @@ func (t *Tree) brief(ctx context.Context, q *CreateRequest, change ...setInfo) (
 	return f.info, nil
 }
 
-// What the calls of one round trip ask for.
+// Values of the CREATE requests of this package.
 //
 // Source: [MS-SMB2 2.2.13], [MS-SMB2 2.2.13.1.1]
 const (
@@ -275,11 +252,3 @@ const (
 	dispositionCreate = 2
 	optionDirectory   = 0x00000001
 )
-
-// OpenPipe opens a named pipe for reading and writing.
-//
-// Source: [LWIO §Network Discovery], [MS-SMB2 3.2.4.3]
-func (t *Tree) OpenPipe(ctx context.Context, name string) (*File, error) {
-	const readWrite = 0x0012019F
-	return t.Create(ctx, CreateRequest{Name: name, Access: readWrite, Share: shareAll, Disposition: dispositionOpen})
-}

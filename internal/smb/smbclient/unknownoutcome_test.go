@@ -49,7 +49,7 @@ func TestUnanswered(t *testing.T) {
 					if test.late {
 						cancel()
 					}
-					if err := change(ctx, tree); !errors.Is(err, test.err) || errors.Is(err, ErrUnanswered) != test.unanswered {
+					if err := change(ctx, tree); !errors.Is(err, test.err) || errors.Is(err, ErrUnknownOutcome) != test.unanswered {
 						t.Errorf("%v", err)
 					}
 				})
@@ -64,7 +64,7 @@ func TestUnclosed(t *testing.T) {
 	_, tree := fakeMount(t, onCommand(smbwire.CommandClose, func(f *fake, h smbwire.Header, _ []byte) {
 		f.reply(h, ntstatus.UserSessionDeleted, &smbwire.ErrorResponse{})
 	}), nil)
-	if err := tree.Mkdir(t.Context(), "d"); !errors.Is(err, ErrUnanswered) {
+	if err := tree.Mkdir(t.Context(), "d"); !errors.Is(err, ErrUnknownOutcome) {
 		t.Errorf("%v", err)
 	}
 }

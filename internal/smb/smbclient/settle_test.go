@@ -169,8 +169,8 @@ func TestUncertainWriteReturnsAtOnce(t *testing.T) {
 		patience time.Duration // of the caller
 		want     string
 	}{
-		"given up":  {time.Second, "smb write f: no answer in time: context deadline exceeded"},
-		"no answer": {2 * DefaultTimeout, "smb write f: no answer in time"},
+		"given up":  {time.Second, "no answer in time: context deadline exceeded"},
+		"no answer": {2 * DefaultTimeout, "no answer in time"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -1,0 +1,44 @@
+package smbclient
+
+import (
+	"lwio/internal/smb/smbauth"
+	"lwio/internal/smb/smbwire"
+)
+
+// agreement is what negotiation and logon have fixed for the messages of a connection.
+type agreement struct {
+	dialect   uint16
+	largeMTU  bool // requests may cost several credits
+	mustSign  bool
+	sessionID uint64
+	signer    smbauth.Signer // nil before the logon is complete
+}
+
+// charge returns how many credits a payload costs.
+//
+// Source: [MS-SMB2 3.1.5.2]
+func (a *agreement) charge(payload int) int {
+	if !a.largeMTU {
+		return 1
+	}
+	return max(1, (payload+creditUnit-1)/creditUnit)
+}
+
+// signed reports whether requests and responses of a command are signed: those that protect
+// the negotiation always are.
+//
+// Source: [MS-SMB2 3.2.4.1.1], [MS-SMB2 3.2.5.5]
+func (a *agreement) signed(command smbwire.Command) bool {
+	return a.signer != nil && (a.mustSign || command == smbwire.CommandTreeConnect || command == smbwire.CommandIoctl)
+}
+
+// seal writes the header and the signature of msg.
+func (a *agreement) seal(h *smbwire.Header, msg []byte) {
+	if a.signed(h.Command) {
+		h.Flags |= smbwire.FlagSigned
+	}
+	h.Put(msg)
+	if h.Flags&smbwire.FlagSigned != 0 {
+		a.signer.Sign(msg)
+	}
+}

@@ -1,0 +1,63 @@
+package smbclient
+
+import (
+	"errors"
+	"io"
+	"net"
+	"sync"
+)
+
+// ending is the end of a connection and its cause. It is safe for concurrent use.
+type ending struct {
+	down chan struct{} // closed when the connection has ended
+
+	mu  sync.Mutex
+	err error
+}
+
+// set ends the connection for a cause. It reports false if the connection has ended before.
+func (e *ending) set(cause error) bool {
+	if errors.Is(cause, io.EOF) {
+		cause = errServerLeft // io.EOF means the end of a file to callers
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.err != nil {
+		return false
+	}
+	e.err = &lostError{cause}
+	close(e.down)
+	return true
+}
+
+// cause returns the error of operations after the end, nil before it.
+func (e *ending) cause() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.err
+}
+
+// over reports whether the connection has ended.
+func (e *ending) over() bool {
+	select {
+	case <-e.down:
+		return true
+	default:
+		return false
+	}
+}
+
+// lostError is the end of a connection by its cause. It is net.ErrClosed.
+type lostError struct{ cause error }
+
+func (e *lostError) Error() string {
+	if errors.Is(e.cause, net.ErrClosed) {
+		return e.cause.Error()
+	}
+	return "connection lost: " + e.cause.Error()
+}
+
+func (e *lostError) Unwrap() []error { return []error{net.ErrClosed, e.cause} }
+
+// errServerLeft reports that the server has closed the connection.
+var errServerLeft = errors.New("the server closed it")

@@ -1,0 +1,77 @@
+package smbclient
+
+import (
+	"context"
+	"net"
+	"time"
+)
+
+// cancelGrace is how long a message whose context has ended may still take to be written
+// before the connection is cut: half a message cannot be taken back.
+const cancelGrace = 2 * time.Second
+
+// frameWriter writes messages to a connection. The goroutine that has the turn writes.
+type frameWriter struct {
+	nc      net.Conn
+	timeout time.Duration
+	end     *ending
+	turn    chan struct{} // holds one token
+}
+
+func newFrameWriter(nc net.Conn, timeout time.Duration, end *ending) frameWriter {
+	w := frameWriter{nc: nc, timeout: timeout, end: end, turn: make(chan struct{}, 1)}
+	w.turn <- struct{}{}
+	return w
+}
+
+// acquire waits for the turn. Message ids are given out only with it: a gap in them would
+// cost credits for the life of the connection.
+//
+// Errors: that of ctx; the end of the connection.
+func (w *frameWriter) acquire(ctx context.Context) error {
+	select {
+	case <-w.turn:
+		return nil
+	default:
+	}
+	select {
+	case <-w.turn:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-w.end.down:
+		return w.end.cause()
+	}
+}
+
+// release passes the turn on.
+func (w *frameWriter) release() { w.turn <- struct{}{} }
+
+// write writes a message. If ctx ends meanwhile the rest has cancelGrace. After an error
+// the connection is useless, since the server does not find the next message.
+// Precondition: the caller has the turn.
+func (w *frameWriter) write(ctx context.Context, b []byte) error {
+	if err := w.nc.SetWriteDeadline(time.Now().Add(w.timeout)); err != nil {
+		return err
+	}
+	defer w.limit(ctx)()
+	_, err := w.nc.Write(b)
+	return err
+}
+
+// limit gives a Write cancelGrace to finish when ctx ends, until stop is called.
+func (w *frameWriter) limit(ctx context.Context) (stop func()) {
+	if ctx.Done() == nil {
+		return func() {}
+	}
+	done := make(chan struct{})
+	prevent := context.AfterFunc(ctx, func() {
+		_ = w.nc.SetWriteDeadline(time.Now().Add(cancelGrace)) // Write returns the error
+		close(done)
+	})
+	return func() {
+		if !prevent() {
+			<-done // later it would limit the next message
+		}
+	}
+}

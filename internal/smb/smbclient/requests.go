@@ -1,0 +1,159 @@
+package smbclient
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"lwio/internal/ntstatus"
+	"lwio/internal/smb/smbwire"
+)
+
+// request is one request to send, alone or in a compound.
+type request struct {
+	command smbwire.Command
+	body    interface{ AppendTo([]byte) []byte }
+	treeID  uint32
+	// payload is the length of the data that go with the request or its response, whichever
+	// is longer, in bytes.
+	payload int
+	// late is called with a response that arrives after the request was abandoned.
+	late func(context.Context, *response)
+	// blocking requests may take any time after an interim response. When their context
+	// ends they are cancelled, and the caller learns the outcome.
+	blocking bool
+	// changes is the file that the request may change; nil if it changes none.
+	changes *File
+}
+
+// pending is a request without a final response.
+type pending struct {
+	command  smbwire.Command
+	id       uint64
+	treeID   uint32
+	charge   int
+	limit    int // of the message with the response, in bytes
+	late     func(context.Context, *response)
+	blocking bool
+	changes  *File
+	done     chan *response // has room for the response
+
+	// Guarded by requestTable.mu.
+	abandoned bool
+	async     bool // an interim response has arrived
+	asyncID   uint64
+}
+
+// response is one response. Its owner calls conn.free.
+type response struct {
+	smbwire.Header
+	msg []byte // from the header on
+	buf *buffer
+}
+
+// body returns the bytes that follow the header.
+func (r *response) body() []byte { return r.msg[smbwire.HeaderSize:] }
+
+// requestTable holds the requests of a connection that have no final response. It is safe
+// for concurrent use.
+type requestTable struct {
+	credits *credits
+
+	mu     sync.Mutex
+	nextID uint64
+	byID   map[uint64]*pending
+}
+
+// add gives requests their ids and enters them. limit bounds the message with their
+// responses, in bytes; charge returns the cost of a payload in credits.
+func (t *requestTable) add(reqs []request, charge func(payload int) int, limit int) []*pending {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	list := make([]*pending, len(reqs))
+	for i, q := range reqs {
+		p := &pending{
+			command: q.command, id: t.nextID, treeID: q.treeID, charge: charge(q.payload),
+			limit: limit, late: q.late, blocking: q.blocking, changes: q.changes, done: make(chan *response, 1),
+		}
+		t.nextID += uint64(p.charge)
+		t.byID[p.id] = p
+		list[i] = p
+	}
+	return list
+}
+
+// limit bounds the length of the message that begins with h, in bytes.
+func (t *requestTable) limit(h *smbwire.Header) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	p := t.byID[h.MessageID]
+	if p == nil {
+		return 0, errUnknown(h)
+	}
+	return p.limit, nil
+}
+
+// errUnknown is the error of a response without a request.
+func errUnknown(h *smbwire.Header) error {
+	return fmt.Errorf("%w: a response to %v with the id (%d) of no request", ErrProtocol, h.Command, h.MessageID)
+}
+
+// receive enters a response and its credits, and delivers it to the call that waits. The
+// response stays with the caller if it is an interim one, or if the request, which is then
+// returned, has been abandoned.
+func (t *requestTable) receive(r *response) (abandoned *pending, interim bool, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	p := t.byID[r.MessageID]
+	switch {
+	case p == nil:
+		return nil, false, errUnknown(&r.Header)
+	case r.Command != p.command:
+		return nil, false, fmt.Errorf("%w: a response to %v instead of %v", ErrProtocol, r.Command, p.command)
+	case r.Status == ntstatus.Pending && r.Flags&smbwire.FlagAsync != 0:
+		p.async, p.asyncID = true, r.AsyncID
+		t.credits.grant(0, int(r.Credits))
+		return nil, true, nil
+	}
+	delete(t.byID, p.id)
+	t.credits.grant(p.charge, int(r.Credits))
+	if p.abandoned {
+		return p, false, nil
+	}
+	p.done <- r
+	return nil, false, nil
+}
+
+// abandon makes the response to a request a late one. It reports false if the request is
+// not in the table any more: its response is in p.done, or the connection has ended.
+func (t *requestTable) abandon(p *pending) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	_, ok := t.byID[p.id]
+	if ok {
+		p.abandoned = true
+	}
+	return ok
+}
+
+// cancelHeader returns the header of a CANCEL for a request. It reports false if the
+// request has its final response.
+//
+// Source: [MS-SMB2 2.2.30]
+func (t *requestTable) cancelHeader(p *pending) (smbwire.Header, bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	_, ok := t.byID[p.id]
+	h := smbwire.Header{Command: smbwire.CommandCancel, MessageID: p.id, TreeID: p.treeID}
+	if p.async {
+		h.Flags, h.AsyncID, h.TreeID = smbwire.FlagAsync, p.asyncID, 0
+	}
+	return h, ok
+}
+
+// blocked reports whether a blocking request has an interim response.
+func (t *requestTable) blocked(p *pending) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return p.blocking && p.async
+}

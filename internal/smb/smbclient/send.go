@@ -1,0 +1,108 @@
+package smbclient
+
+import (
+	"context"
+	"math"
+
+	"lwio/internal/ntstatus"
+	"lwio/internal/smb/smbwire"
+)
+
+// send sends requests in one message: the second and later ones are related to the first.
+// The caller waits for each of the results, or abandons it.
+func (c *conn) send(ctx context.Context, reqs ...request) ([]*pending, error) {
+	total := 0
+	for _, q := range reqs {
+		total += c.agreed.charge(q.payload)
+	}
+	if _, err := c.credits.take(ctx, total, total); err != nil {
+		return nil, err
+	}
+	return c.sendTaken(ctx, reqs)
+}
+
+// sendTaken sends requests whose credits have been taken.
+func (c *conn) sendTaken(ctx context.Context, reqs []request) ([]*pending, error) {
+	size, limit, charge := 1024, 0, 0
+	for _, q := range reqs {
+		limit += q.payload + slack
+		charge += c.agreed.charge(q.payload)
+		if q.command == smbwire.CommandWrite {
+			size += q.payload
+		}
+	}
+	buf := c.bufs.get(size)
+	defer func() { c.bufs.put(buf) }()
+	buf.b = encode(buf.b[:0], reqs)
+	if len(buf.b)-smbwire.FrameHeaderSize > smbwire.MaxFrame {
+		c.credits.putBack(charge)
+		return nil, ntstatus.InvalidParameter
+	}
+	if err := c.writer.acquire(ctx); err != nil {
+		c.credits.putBack(charge)
+		return nil, err
+	}
+	defer c.writer.release()
+	if c.end.over() {
+		return nil, c.end.cause()
+	}
+	list := c.requests.add(reqs, c.agreed.charge, limit)
+	c.putHeaders(buf.b, reqs, list)
+	if c.sent != nil {
+		c.sent(buf.b[smbwire.FrameHeaderSize:])
+	}
+	if err := c.write(ctx, buf.b); err != nil {
+		return nil, err
+	}
+	return list, nil
+}
+
+// write writes a message; an error ends the connection. Precondition: the caller has the
+// turn to write.
+func (c *conn) write(ctx context.Context, b []byte) error {
+	if err := c.writer.write(ctx, b); err != nil {
+		c.fail(err)
+		return c.end.cause()
+	}
+	return nil
+}
+
+// encode appends the transport's header and the requests, with room for their headers, in
+// which NextCommand is set.
+func encode(b []byte, reqs []request) []byte {
+	b = append(b, 0, 0, 0, 0)
+	for i, q := range reqs {
+		start := len(b)
+		b = (&smbwire.Header{}).AppendTo(b)
+		b = q.body.AppendTo(b)
+		if i < len(reqs)-1 {
+			b = smbwire.Chain(b, start)
+		}
+	}
+	smbwire.PutFrameHeader(b, len(b)-smbwire.FrameHeaderSize)
+	return b
+}
+
+// putHeaders writes the headers of an encoded message, and signs where that is due. The
+// first request asks for the credits that are missing.
+func (c *conn) putHeaders(b []byte, reqs []request, list []*pending) {
+	b = b[smbwire.FrameHeaderSize:]
+	missing := c.credits.missing()
+	for i, q := range reqs {
+		h, msg, more, err := smbwire.Next(b)
+		if err != nil {
+			panic("smbclient: " + err.Error()) // encode made the message
+		}
+		h.Command, h.MessageID, h.TreeID, h.SessionID = q.command, list[i].id, q.treeID, c.agreed.sessionID
+		if i > 0 {
+			h.Flags |= smbwire.FlagRelated
+		}
+		if c.agreed.largeMTU {
+			h.CreditCharge = uint16(list[i].charge)
+		}
+		h.Credits = uint16(min(list[i].charge+int(missing), math.MaxUint16))
+		missing = 0
+		c.agreed.seal(&h, msg)
+		b = more
+	}
+}

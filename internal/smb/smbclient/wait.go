@@ -1,0 +1,198 @@
+package smbclient
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"slices"
+	"time"
+
+	"lwio/internal/ntstatus"
+	"lwio/internal/smb/smbwire"
+)
+
+// wait returns the response to a request, verified. The caller frees it.
+//
+// Errors: that of ctx, errTimeout, the end of the connection. A status of the server is no
+// error.
+func (c *conn) wait(ctx context.Context, p *pending) (*response, error) {
+	select {
+	case r := <-p.done:
+		return c.verify(r)
+	default:
+	}
+	timer := time.NewTimer(c.timeout)
+	defer timer.Stop()
+	for {
+		select {
+		case r := <-p.done:
+			return c.verify(r)
+		case <-ctx.Done():
+			if p.blocking {
+				return c.takeBack(ctx, p)
+			}
+			c.abandon(p, true)
+			return nil, ctx.Err()
+		case <-timer.C:
+			if c.requests.blocked(p) {
+				continue // the timer does not fire again
+			}
+			c.abandon(p, true)
+			return nil, errTimeout
+		case <-c.end.down:
+		}
+		select {
+		case r := <-p.done:
+			return c.verify(r)
+		default:
+			return nil, c.end.cause()
+		}
+	}
+}
+
+// takeBack cancels a blocking request whose context has ended, and waits up to cancelGrace
+// for its outcome: a request that the server has executed by then succeeds.
+//
+// Source: [MS-SMB2 3.2.4.24]
+func (c *conn) takeBack(ctx context.Context, p *pending) (*response, error) {
+	grace, stop := context.WithTimeout(context.WithoutCancel(ctx), cancelGrace)
+	defer stop()
+	c.cancel(grace, p)
+	select {
+	case r := <-p.done:
+		r, err := c.verify(r)
+		if err != nil || r.Status != ntstatus.Cancelled {
+			return r, err
+		}
+		c.free(r)
+	case <-grace.Done():
+		c.abandon(p, false)
+	case <-c.end.down:
+	}
+	return nil, ctx.Err()
+}
+
+// verify checks the signature of a response. A wrong one ends the connection. After LOGOFF
+// the server has no key left to sign "the session is deleted" with, and the client need not
+// believe it: the call ends with the session, and its outcome is unknown.
+//
+// Source: [MS-SMB2 3.2.5.1.3]
+func (c *conn) verify(r *response) (*response, error) {
+	a := &c.agreed
+	switch {
+	case a.signer == nil, r.Flags&smbwire.FlagSigned == 0 && !a.signed(r.Command):
+		return r, nil
+	case r.Flags&smbwire.FlagSigned != 0 && a.signer.Verify(r.msg):
+		return r, nil
+	case r.Flags&smbwire.FlagSigned == 0 && r.Status == ntstatus.UserSessionDeleted && c.leaving.Load():
+		c.free(r)
+		return nil, &lostError{net.ErrClosed}
+	}
+	c.fail(fmt.Errorf("the response to %v: %w", r.Command, ErrSignature))
+	c.free(r)
+	return nil, c.end.cause()
+}
+
+// abandon gives up a request for whose response no call waits; cancel makes the server stop
+// it. A response that has arrived already is treated as a late one.
+//
+// Source: [MS-SMB2 3.2.4.24]
+func (c *conn) abandon(p *pending, cancel bool) {
+	if p.changes != nil {
+		p.changes.unsettled.add()
+	}
+	if c.requests.abandon(p) {
+		if cancel && p.command != smbwire.CommandClose { // a CLOSE must be executed
+			c.janitor.do(func(ctx context.Context) { c.cancel(ctx, p) })
+		}
+		return
+	}
+	select {
+	case r := <-p.done:
+		c.receiveLate(p, r)
+	default: // the connection has ended
+	}
+}
+
+// receiveLate handles the response to an abandoned request.
+func (c *conn) receiveLate(p *pending, r *response) {
+	if p.late == nil && p.changes == nil {
+		c.free(r)
+		return
+	}
+	c.janitor.do(func(ctx context.Context) {
+		r, err := c.verify(r)
+		if err != nil {
+			return
+		}
+		if p.late != nil {
+			p.late(ctx, r)
+		}
+		if p.changes != nil {
+			p.changes.unsettled.done()
+		}
+		c.free(r)
+	})
+}
+
+// cancel asks the server to stop working on p.
+//
+// Source: [MS-SMB2 2.2.30]
+func (c *conn) cancel(ctx context.Context, p *pending) {
+	h, ok := c.requests.cancelHeader(p)
+	if !ok || c.writer.acquire(ctx) != nil {
+		return
+	}
+	defer c.writer.release()
+	h.SessionID = c.agreed.sessionID
+	b := h.AppendTo(make([]byte, smbwire.FrameHeaderSize, smbwire.FrameHeaderSize+smbwire.HeaderSize+8))
+	b = smbwire.Empty{}.AppendTo(b)
+	smbwire.PutFrameHeader(b, len(b)-smbwire.FrameHeaderSize)
+	c.agreed.seal(&h, b[smbwire.FrameHeaderSize:])
+	_ = c.write(ctx, b) // an error has ended the connection, and with it p
+}
+
+// call sends one request and returns its response, whose status is Success or one of more.
+// The caller frees it.
+//
+// Errors: the server's ntstatus.Status for any other, net.ErrClosed if LOGOFF of this side
+// is its reason, and those of wait.
+func (c *conn) call(ctx context.Context, q request, more ...ntstatus.Status) (*response, error) {
+	list, err := c.send(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	return c.result(ctx, list[0], more...)
+}
+
+// run is call for a request whose response has no content.
+func (c *conn) run(ctx context.Context, q request) error {
+	r, err := c.call(ctx, q)
+	c.free(r)
+	return err
+}
+
+// result waits for one of the requests that send has sent, as call does.
+func (c *conn) result(ctx context.Context, p *pending, more ...ntstatus.Status) (*response, error) {
+	r, err := c.wait(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	if r.Status == ntstatus.Success || slices.Contains(more, r.Status) {
+		return r, nil
+	}
+	st := r.Status
+	c.free(r)
+	switch {
+	case !st.Failed():
+		return nil, fmt.Errorf("%w: unexpected %w", ErrProtocol, st)
+	case c.leaving.Load() && slices.Contains(logoffStatuses, st):
+		return nil, loggedOffError{st}
+	}
+	return nil, st
+}
+
+// logoffStatuses are those of requests that the server refuses because LOGOFF came first.
+var logoffStatuses = []ntstatus.Status{
+	ntstatus.UserSessionDeleted, ntstatus.NetworkNameDeleted, ntstatus.FileClosed, ntstatus.Cancelled,
+}
