@@ -7,13 +7,14 @@ import (
 
 	"lwio/rdma"
 	"lwio/rdma/internal/softrdma"
+	"lwio/rdma/iwarp/internal/frame"
 )
 
 // request is a connection whose request has arrived.
 type request struct {
 	a   *adapter
 	nc  net.Conn
-	req startup
+	req frame.Startup
 }
 
 var _ softrdma.Request = (*request)(nil)
@@ -25,7 +26,7 @@ func (r *request) Ends() softrdma.Ends { return endsOf(r.nc) }
 func (r *request) Refuse(private []byte) {
 	cfg := &r.a.p.cfg
 	reply := newReply(cfg, &r.req, rdma.ReadLimits{}, private)
-	reply.reject = true
+	reply.Reject = true
 	limitStartup(r.nc, cfg.RequestTimeout, cfg.WriteTimeout)
 	if err := writeStartup(r.nc, reply); err != nil {
 		r.nc.Close()
@@ -46,13 +47,13 @@ func (r *request) Accept(ctx context.Context, qp softrdma.Pair, limits rdma.Read
 		r.nc.Close()
 		return nil, err
 	}
-	nc := withMarkers(r.nc, r.req.markers, reply.markers, reply.crc)
-	conn := newConn(pair.a, pair, nc, reply.crc, grantedLimits(reply, &r.req, limits), end)
+	nc := withMarkers(r.nc, r.req.Markers, reply.Markers, reply.CRC)
+	conn := newConn(pair.a, pair, nc, reply.CRC, grantedLimits(reply, &r.req, limits), end)
 	if !pair.attach(conn) {
 		conn.nc.Close()
 		return nil, net.ErrClosed
 	}
-	wait := reply.enhanced != nil && reply.enhanced.peerToPeer
+	wait := reply.Enhanced != nil && reply.Enhanced.PeerToPeer
 	if !wait {
 		pair.connect(true)
 	}
@@ -64,7 +65,7 @@ func (r *request) Accept(ctx context.Context, qp softrdma.Pair, limits rdma.Read
 }
 
 // answer sends the reply.
-func (r *request) answer(ctx context.Context, reply *startup) error {
+func (r *request) answer(ctx context.Context, reply *frame.Startup) error {
 	limitStartup(r.nc, r.a.p.cfg.RequestTimeout, r.a.p.cfg.WriteTimeout)
 	stop := watch(ctx, r.nc)
 	err := writeStartup(r.nc, reply)

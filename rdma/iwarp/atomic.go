@@ -6,40 +6,19 @@ import (
 
 	"lwio/rdma"
 	"lwio/rdma/internal/softrdma"
-)
-
-// The operations of an Atomic Request.
-//
-// Source: [RFC 7306 §5.2.1]
-const (
-	atomicFetchAdd    = 0
-	atomicCompareSwap = 2
+	"lwio/rdma/iwarp/internal/frame"
 )
 
 // atomicWord is the number of bytes that an atomic operation is about.
 const atomicWord = softrdma.AtomicSize
 
-// after is the number that takes the place of old.
-//
-// Source: [RFC 7306 §5.1.1], [RFC 7306 §5.1.2]
-func (r *atomicRequest) after(old uint64) uint64 {
-	if r.op == atomicFetchAdd {
-		// Without the bits of the mask no carry can leave their places.
-		return (old&^r.mask + r.data&^r.mask) ^ (old^r.data)&r.mask
-	}
-	if (old^r.compareData)&r.compareMask != 0 {
-		return old
-	}
-	return old&^r.mask | r.data&r.mask
-}
-
-// apply changes a number in memory and gives what it was before. It is atomic
+// applyAtomic changes a number in memory and gives what it was before. It is atomic
 // with all that uses sync/atomic, the other connections of this process among
 // them.
-func (r *atomicRequest) apply(word *uint64) uint64 {
+func applyAtomic(r *frame.AtomicRequest, word *uint64) uint64 {
 	for {
 		old := atomic.LoadUint64(word)
-		if v := r.after(old); v == old || atomic.CompareAndSwapUint64(word, old, v) {
+		if v := r.After(old); v == old || atomic.CompareAndSwapUint64(word, old, v) {
 			return old
 		}
 	}
@@ -51,29 +30,29 @@ func (r *atomicRequest) apply(word *uint64) uint64 {
 //
 // Source: [RFC 7306 §5], [RFC 5042 §6.3.2]
 func (x *receiver) takeAtomicRequest(payload []byte) error {
-	req, err := decodeAtomicRequest(payload)
+	req, err := frame.DecodeAtomicRequest(payload)
 	switch {
 	case err != nil:
-		return x.violation(faultRDMAPOther)
+		return x.violation(frame.FaultRDMAPOther)
 	case x.excess():
-		return x.violation(faultStream)
-	case req.op != atomicFetchAdd && req.op != atomicCompareSwap:
-		return x.violation(faultOpcode)
+		return x.violation(frame.FaultStream)
+	case req.Op != frame.AtomicFetchAdd && req.Op != frame.AtomicCompareSwap:
+		return x.violation(frame.FaultOpcode)
 	}
-	l, target, f := x.findSource(req.stag, req.to, atomicWord, rdma.AccessRemoteRead|rdma.AccessRemoteWrite)
+	l, target, f := x.findSource(req.STag, req.TO, atomicWord, rdma.AccessRemoteRead|rdma.AccessRemoteWrite)
 	if f != nil {
 		return x.violation(*f)
 	}
 	word := softrdma.WordAt(target)
 	if word == nil {
-		return x.violation(faultStream)
+		return x.violation(frame.FaultStream)
 	}
 	if !l.Acquire() {
-		return x.violation(faultReadSTag)
+		return x.violation(frame.FaultReadSTag)
 	}
-	old := req.apply(word)
+	old := applyAtomic(&req, word)
 	l.Release()
-	x.answerLater(answer{msn: x.seg.msn, atomic: true, response: atomicResponse{req.id, old}})
+	x.answerLater(answer{msn: x.seg.MSN, atomic: true, response: frame.AtomicResponse{ID: req.ID, Original: old}})
 	return nil
 }
 
@@ -82,27 +61,27 @@ func (x *receiver) takeAtomicRequest(payload []byte) error {
 //
 // Source: [RFC 7306 §5.2.2]
 func (x *receiver) acceptAtomicResponse() error {
-	if err := x.acceptControl(queueAtomicResponse, x.atomicMSN, atomicResponseSize); err != nil {
+	if err := x.acceptControl(frame.QueueAtomicResponse, x.atomicMSN, frame.AtomicResponseSize); err != nil {
 		return err
 	}
 	switch o := x.nextAnswer(); {
 	case o == nil:
-		return x.violation(faultNoBuffer)
+		return x.violation(frame.FaultNoBuffer)
 	case !o.atomic:
-		return x.violation(faultOpcode)
+		return x.violation(frame.FaultOpcode)
 	}
 	return nil
 }
 
 // takeAtomicResponse puts what was there before where the request says.
 func (x *receiver) takeAtomicResponse(payload []byte) error {
-	res, err := decodeAtomicResponse(payload)
-	if err != nil || res.id != x.reading.id {
-		return x.violation(faultRDMAPOther)
+	res, err := frame.DecodeAtomicResponse(payload)
+	if err != nil || res.ID != x.reading.id {
+		return x.violation(frame.FaultRDMAPOther)
 	}
 	x.atomicMSN++
 	var word [atomicWord]byte
-	binary.NativeEndian.PutUint64(word[:], res.original)
+	binary.NativeEndian.PutUint64(word[:], res.Original)
 	return x.place(word[:])
 }
 
@@ -118,17 +97,17 @@ func (t *sender) frameAtomic(r *softrdma.WorkRequest) (done bool) {
 	r.Pending = true
 	*qp.reads.Push() = readOut{request: r, length: r.Length, atomic: true, id: t.readMSN}
 	qp.Initiator.Unlock()
-	q := atomicRequest{
-		op: atomicFetchAdd, id: t.readMSN, stag: uint32(r.Remote.Token), to: r.Remote.Addr,
-		data: r.Atomic.Value, mask: r.Atomic.Mask, compareMask: ^uint64(0),
+	q := frame.AtomicRequest{
+		Op: frame.AtomicFetchAdd, ID: t.readMSN, STag: uint32(r.Remote.Token), TO: r.Remote.Addr,
+		Data: r.Atomic.Value, Mask: r.Atomic.Mask, CompareMask: ^uint64(0),
 	}
 	if r.Op == rdma.OpCompareSwap {
-		q.op, q.compareData, q.compareMask = atomicCompareSwap, r.Atomic.Compare, r.Atomic.CompareMask
+		q.Op, q.CompareData, q.CompareMask = frame.AtomicCompareSwap, r.Atomic.Compare, r.Atomic.CompareMask
 	}
-	s := untaggedSegment(opAtomicRequest, queueRequest, t.readMSN, 0, true)
+	s := frame.UntaggedSegment(frame.OpAtomicRequest, frame.QueueRequest, t.readMSN, 0, true)
 	var f openFrame
-	t.open(&f, &s, atomicRequestSize)
-	b.used = len(q.appendTo(b.head[:b.used]))
+	t.open(&f, &s, frame.AtomicRequestSize)
+	b.used = len(q.AppendTo(b.head[:b.used]))
 	t.sumHead(&f)
 	t.close(&f)
 	t.readMSN++
@@ -137,10 +116,10 @@ func (t *sender) frameAtomic(r *softrdma.WorkRequest) (done bool) {
 
 // frameAtomicAnswer adds an Atomic Response to the batch.
 func (t *sender) frameAtomicAnswer(a *answer) {
-	s := untaggedSegment(opAtomicResponse, queueAtomicResponse, t.atomicMSN, 0, true)
+	s := frame.UntaggedSegment(frame.OpAtomicResponse, frame.QueueAtomicResponse, t.atomicMSN, 0, true)
 	var f openFrame
-	t.open(&f, &s, atomicResponseSize)
-	t.b.used = len(a.response.appendTo(t.b.head[:t.b.used]))
+	t.open(&f, &s, frame.AtomicResponseSize)
+	t.b.used = len(a.response.AppendTo(t.b.head[:t.b.used]))
 	t.sumHead(&f)
 	t.close(&f)
 	t.atomicMSN++

@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"lwio/rdma"
+	"lwio/rdma/iwarp/internal/frame"
 )
 
 // TestAtomicArithmetic compares both operations with a model that goes bit by
@@ -17,19 +18,19 @@ import (
 func TestAtomicArithmetic(t *testing.T) {
 	for _, c := range []struct {
 		old, want uint64
-		req       atomicRequest
+		req       frame.AtomicRequest
 	}{
-		{5, 12, atomicRequest{data: 7}},
-		{^uint64(0), 0, atomicRequest{data: 1}},
+		{5, 12, frame.AtomicRequest{Data: 7}},
+		{^uint64(0), 0, frame.AtomicRequest{Data: 1}},
 		// Four independent numbers of 16 bits.
-		{0xFFFF_0001_8000_0000, 0x0000_0002_0000_FFFF, atomicRequest{data: 0x0001_0001_8000_FFFF, mask: 0x8000_8000_8000_8000}},
-		{0xFF, 0x00, atomicRequest{data: 0xFF, mask: ^uint64(0)}}, // every bit for itself
-		{7, 9, atomicRequest{op: atomicCompareSwap, data: 9, mask: ^uint64(0), compareData: 7, compareMask: ^uint64(0)}},
-		{7, 7, atomicRequest{op: atomicCompareSwap, data: 9, mask: ^uint64(0), compareData: 8, compareMask: ^uint64(0)}},
-		{0xAB12, 0xAB34, atomicRequest{op: atomicCompareSwap, data: 0xFF34, mask: 0xFF, compareData: 0xAB00, compareMask: 0xFF00}},
-		{7, 9, atomicRequest{op: atomicCompareSwap, data: 9, mask: ^uint64(0), compareData: 1}}, // compares nothing
+		{0xFFFF_0001_8000_0000, 0x0000_0002_0000_FFFF, frame.AtomicRequest{Data: 0x0001_0001_8000_FFFF, Mask: 0x8000_8000_8000_8000}},
+		{0xFF, 0x00, frame.AtomicRequest{Data: 0xFF, Mask: ^uint64(0)}}, // every bit for itself
+		{7, 9, frame.AtomicRequest{Op: frame.AtomicCompareSwap, Data: 9, Mask: ^uint64(0), CompareData: 7, CompareMask: ^uint64(0)}},
+		{7, 7, frame.AtomicRequest{Op: frame.AtomicCompareSwap, Data: 9, Mask: ^uint64(0), CompareData: 8, CompareMask: ^uint64(0)}},
+		{0xAB12, 0xAB34, frame.AtomicRequest{Op: frame.AtomicCompareSwap, Data: 0xFF34, Mask: 0xFF, CompareData: 0xAB00, CompareMask: 0xFF00}},
+		{7, 9, frame.AtomicRequest{Op: frame.AtomicCompareSwap, Data: 9, Mask: ^uint64(0), CompareData: 1}}, // compares nothing
 	} {
-		if got := c.req.after(c.old); got != c.want {
+		if got := c.req.After(c.old); got != c.want {
 			t.Errorf("%x by %+v is %x, want %x", c.old, c.req, got, c.want)
 		}
 	}
@@ -41,14 +42,14 @@ func TestAtomicArithmetic(t *testing.T) {
 			want |= sum & 1 << bit
 			carry = sum >> 1 &^ (mask >> bit & 1)
 		}
-		if got := (&atomicRequest{data: data, mask: mask}).after(old); got != want {
+		if got := (&frame.AtomicRequest{Data: data, Mask: mask}).After(old); got != want {
 			t.Fatalf("%x + %x without carries out of %x is %x, want %x", old, data, mask, got, want)
 		}
 	})
 }
 
-func atomicSegment(msn uint32) segment {
-	return untaggedSegment(opAtomicRequest, queueRequest, msn, 0, true)
+func atomicSegment(msn uint32) frame.Segment {
+	return frame.UntaggedSegment(frame.OpAtomicRequest, frame.QueueRequest, msn, 0, true)
 }
 
 // TestAtomicFrames compares the requests of this side byte by byte, and puts the
@@ -74,14 +75,14 @@ func TestAtomicFrames(t *testing.T) {
 			"0000000000000003 00000000000000ff 0000000000000004 00000000000000f0",
 	} {
 		s, b, err := p.receive()
-		if got := s.appendTo(nil); err != nil || !bytes.Equal(append(got, b...), unhex(t, want)) {
+		if got := s.AppendTo(nil); err != nil || !bytes.Equal(append(got, b...), decodeHex(t, want)) {
 			t.Errorf("request %d: %x%x %v", i, got, b, err)
 		}
 	}
 	values := []uint64{0x1122334455667788, 1}
 	for i, v := range values {
-		s := untaggedSegment(opAtomicResponse, queueAtomicResponse, uint32(i+1), 0, true)
-		p.fpdu(s, (&atomicResponse{uint32(i + 1), v}).appendTo(nil))
+		s := frame.UntaggedSegment(frame.OpAtomicResponse, frame.QueueAtomicResponse, uint32(i+1), 0, true)
+		p.fpdu(s, (&frame.AtomicResponse{ID: uint32(i + 1), Original: v}).AppendTo(nil))
 	}
 	e.want(rdma.OpFetchAdd, 1, rdma.StatusSuccess)
 	e.want(rdma.OpCompareSwap, 2, rdma.StatusSuccess)
@@ -101,29 +102,29 @@ func TestAtomicAnswers(t *testing.T) {
 	binary.NativeEndian.PutUint64(e.buf[16:], 40)
 	e.recv(1, 0, 1)
 	at := e.at(16)
-	ask := func(msn uint32, r atomicRequest) {
-		r.stag, r.to = uint32(at.Token), at.Addr
-		p.fpdu(atomicSegment(msn), r.appendTo(nil))
+	ask := func(msn uint32, r frame.AtomicRequest) {
+		r.STag, r.TO = uint32(at.Token), at.Addr
+		p.fpdu(atomicSegment(msn), r.AppendTo(nil))
 	}
 	answer := func(msn, id uint32, original uint64) {
 		t.Helper()
 		s, b, err := p.receive()
-		if s != untaggedSegment(opAtomicResponse, queueAtomicResponse, msn, 0, true) || err != nil ||
-			!bytes.Equal(b, (&atomicResponse{id, original}).appendTo(nil)) {
+		if s != frame.UntaggedSegment(frame.OpAtomicResponse, frame.QueueAtomicResponse, msn, 0, true) || err != nil ||
+			!bytes.Equal(b, (&frame.AtomicResponse{ID: id, Original: original}).AppendTo(nil)) {
 			t.Errorf("%+v %x %v, want %d %d", s, b, err, id, original)
 		}
 	}
-	ask(1, atomicRequest{op: atomicFetchAdd, id: 0xABCD, data: 2, compareMask: ^uint64(0)})
+	ask(1, frame.AtomicRequest{Op: frame.AtomicFetchAdd, ID: 0xABCD, Data: 2, CompareMask: ^uint64(0)})
 	answer(1, 0xABCD, 40)
-	p.fpdu(readSegment(2), (&readRequest{1, 2, 8, uint32(at.Token), at.Addr}).appendTo(nil))
-	ask(3, atomicRequest{op: atomicCompareSwap, id: 0, data: 7, mask: ^uint64(0), compareData: 42, compareMask: ^uint64(0)})
-	if s, b, err := p.receive(); s != taggedSegment(opReadResponse, 1, 2, true) || len(b) != 8 || err != nil {
+	p.fpdu(readSegment(2), (&frame.ReadRequest{SinkSTag: 1, SinkTO: 2, Size: 8, SourceSTag: uint32(at.Token), SourceTO: at.Addr}).AppendTo(nil))
+	ask(3, frame.AtomicRequest{Op: frame.AtomicCompareSwap, ID: 0, Data: 7, Mask: ^uint64(0), CompareData: 42, CompareMask: ^uint64(0)})
+	if s, b, err := p.receive(); s != frame.TaggedSegment(frame.OpReadResponse, 1, 2, true) || len(b) != 8 || err != nil {
 		t.Error(s, b, err)
 	}
 	answer(2, 0, 42)
-	ask(4, atomicRequest{op: atomicCompareSwap, id: 3, data: 1, mask: ^uint64(0), compareData: 42, compareMask: ^uint64(0)})
+	ask(4, frame.AtomicRequest{Op: frame.AtomicCompareSwap, ID: 3, Data: 1, Mask: ^uint64(0), CompareData: 42, CompareMask: ^uint64(0)})
 	answer(3, 3, 7)
-	p.fpdu(untaggedSegment(opSend, queueSend, 1, 0, true), nil)
+	p.fpdu(frame.UntaggedSegment(frame.OpSend, frame.QueueSend, 1, 0, true), nil)
 	e.want(rdma.OpReceive, 1, rdma.StatusSuccess)
 	if got := binary.NativeEndian.Uint64(e.buf[16:]); got != 7 {
 		t.Error(got)
@@ -133,22 +134,22 @@ func TestAtomicAnswers(t *testing.T) {
 // atomicTerminates are the atomic operations that a peer must not ask for.
 var atomicTerminates = []struct {
 	name   string
-	change func(s *segment, r *atomicRequest)
+	change func(s *frame.Segment, r *frame.AtomicRequest)
 	size   int
 	want   []byte
 }{
-	{"unaligned", func(_ *segment, r *atomicRequest) { r.to += 4 }, 52, []byte{0x02, 7, 0xC0, 0}},
-	{"unknown operation", func(_ *segment, r *atomicRequest) { r.op = 1 }, 52, []byte{0x02, 6, 0xC0, 0}},
-	{"token", func(_ *segment, r *atomicRequest) { r.stag ^= 2 }, 52, []byte{0x01, 0, 0xC0, 0}},
-	{"one byte too far", func(_ *segment, r *atomicRequest) { r.to += 256<<10 - 7 }, 52, []byte{0x01, 1, 0xC0, 0}},
-	{"one word too early", func(_ *segment, r *atomicRequest) { r.to -= 8 }, 52, []byte{0x01, 1, 0xC0, 0}},
-	{"wraps", func(_ *segment, r *atomicRequest) { r.to = 1<<64 - 8 }, 52, []byte{0x01, 4, 0xC0, 0}},
-	{"queue", func(s *segment, _ *atomicRequest) { s.qn = 0 }, 52, []byte{0x12, 1, 0xC0, 0}},
-	{"sequence", func(s *segment, _ *atomicRequest) { s.msn = 2 }, 52, []byte{0x12, 3, 0xC0, 0}},
-	{"offset", func(s *segment, _ *atomicRequest) { s.mo = 4 }, 52, []byte{0x12, 4, 0xC0, 0}},
-	{"too long", func(*segment, *atomicRequest) {}, 53, []byte{0x12, 5, 0xC0, 0}},
-	{"too short", func(*segment, *atomicRequest) {}, 51, []byte{0x02, 0xFF, 0xC0, 0}},
-	{"not the last", func(s *segment, _ *atomicRequest) { s.ddp &^= ddpLast }, 52, []byte{0x02, 0xFF, 0xC0, 0}},
+	{"unaligned", func(_ *frame.Segment, r *frame.AtomicRequest) { r.TO += 4 }, 52, []byte{0x02, 7, 0xC0, 0}},
+	{"unknown operation", func(_ *frame.Segment, r *frame.AtomicRequest) { r.Op = 1 }, 52, []byte{0x02, 6, 0xC0, 0}},
+	{"token", func(_ *frame.Segment, r *frame.AtomicRequest) { r.STag ^= 2 }, 52, []byte{0x01, 0, 0xC0, 0}},
+	{"one byte too far", func(_ *frame.Segment, r *frame.AtomicRequest) { r.TO += 256<<10 - 7 }, 52, []byte{0x01, 1, 0xC0, 0}},
+	{"one word too early", func(_ *frame.Segment, r *frame.AtomicRequest) { r.TO -= 8 }, 52, []byte{0x01, 1, 0xC0, 0}},
+	{"wraps", func(_ *frame.Segment, r *frame.AtomicRequest) { r.TO = 1<<64 - 8 }, 52, []byte{0x01, 4, 0xC0, 0}},
+	{"queue", func(s *frame.Segment, _ *frame.AtomicRequest) { s.QN = 0 }, 52, []byte{0x12, 1, 0xC0, 0}},
+	{"sequence", func(s *frame.Segment, _ *frame.AtomicRequest) { s.MSN = 2 }, 52, []byte{0x12, 3, 0xC0, 0}},
+	{"offset", func(s *frame.Segment, _ *frame.AtomicRequest) { s.MO = 4 }, 52, []byte{0x12, 4, 0xC0, 0}},
+	{"too long", func(*frame.Segment, *frame.AtomicRequest) {}, 53, []byte{0x12, 5, 0xC0, 0}},
+	{"too short", func(*frame.Segment, *frame.AtomicRequest) {}, 51, []byte{0x02, 0xFF, 0xC0, 0}},
+	{"not the last", func(s *frame.Segment, _ *frame.AtomicRequest) { s.DDP &^= frame.DDPLast }, 52, []byte{0x02, 0xFF, 0xC0, 0}},
 }
 
 // TestAtomicTerminate: the memory is as it was, and the Terminate has the header
@@ -160,10 +161,10 @@ func TestAtomicTerminate(t *testing.T) {
 		for _, crc := range []CRCPolicy{CRCOn, CRCOff} {
 			e, p := connectReads(t, crc, readyWrite)
 			e.recv(1, 0, 1)
-			s, r := atomicSegment(1), atomicRequest{id: 5, stag: uint32(e.at(0).Token), to: e.at(0).Addr, data: ^uint64(0)}
+			s, r := atomicSegment(1), frame.AtomicRequest{ID: 5, STag: uint32(e.at(0).Token), TO: e.at(0).Addr, Data: ^uint64(0)}
 			c.change(&s, &r)
-			p.fpdu(s, append(r.appendTo(nil), 0)[:c.size])
-			want := s.appendTo(binary.BigEndian.AppendUint16(bytes.Clone(c.want), uint16(18+c.size)))
+			p.fpdu(s, append(r.AppendTo(nil), 0)[:c.size])
+			want := s.AppendTo(binary.BigEndian.AppendUint16(bytes.Clone(c.want), uint16(18+c.size)))
 			if got := p.wantTerminate(); !bytes.Equal(got, want) {
 				t.Errorf("%s: Terminate %x, want %x", c.name, got, want)
 			}
@@ -185,8 +186,8 @@ func TestAtomicRights(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r := atomicRequest{stag: uint32(mr.RemoteAddr().Token), to: mr.RemoteAddr().Addr, data: 1}
-		p.fpdu(atomicSegment(1), r.appendTo(nil))
+		r := frame.AtomicRequest{STag: uint32(mr.RemoteAddr().Token), TO: mr.RemoteAddr().Addr, Data: 1}
+		p.fpdu(atomicSegment(1), r.AppendTo(nil))
 		if got := p.wantTerminate(); !bytes.Equal(got[:4], []byte{0x01, 2, 0xC0, 0}) {
 			t.Errorf("access %x: Terminate %x", access, got)
 		}
@@ -205,22 +206,22 @@ func TestAtomicExcess(t *testing.T) {
 	qp.Initiator.Lock()
 	qp.Initiator.Sending = true // nobody answers
 	qp.Initiator.Unlock()
-	r := atomicRequest{stag: uint32(e.at(0).Token), to: e.at(0).Addr}
-	stream := p.frame(readSegment(1), (&readRequest{}).appendTo(nil))
-	stream = append(stream, p.frame(atomicSegment(2), r.appendTo(nil))...)
-	p.send(append(stream, p.frame(atomicSegment(3), r.appendTo(nil))...))
+	r := frame.AtomicRequest{STag: uint32(e.at(0).Token), TO: e.at(0).Addr}
+	stream := p.frame(readSegment(1), (&frame.ReadRequest{}).AppendTo(nil))
+	stream = append(stream, p.frame(atomicSegment(2), r.AppendTo(nil))...)
+	p.send(append(stream, p.frame(atomicSegment(3), r.AppendTo(nil))...))
 	<-e.con.Done()
 	qp.c.tx.pump()
-	var last segment
+	var last frame.Segment
 	var got []byte
-	for last.opcode() != opTerminate {
+	for last.Opcode() != frame.OpTerminate {
 		var err error
 		if last, got, err = p.receive(); err != nil {
 			t.Fatal(err)
 		}
 	}
 	third := atomicSegment(3)
-	if want := third.appendTo([]byte{0x02, 7, 0xC0, 0, 0, 70}); !bytes.Equal(got, want) {
+	if want := third.AppendTo([]byte{0x02, 7, 0xC0, 0, 0, 70}); !bytes.Equal(got, want) {
 		t.Errorf("Terminate %x, want %x", got, want)
 	}
 	p.wantEnd()
@@ -244,31 +245,31 @@ func TestAtomicOutbound(t *testing.T) {
 		t.Errorf("%d requests are out, and the peer takes 2", n)
 	}
 	qp.Initiator.Unlock()
-	want := func(op opcode) []byte {
+	want := func(op frame.Opcode) []byte {
 		t.Helper()
 		s, b, err := p.receive()
-		if err != nil || s.opcode() != op {
+		if err != nil || s.Opcode() != op {
 			t.Fatalf("%+v %v, want opcode %x", s, err, op)
 		}
 		return b
 	}
-	want(opAtomicRequest)
-	read, _ := decodeReadRequest(want(opReadRequest))
+	want(frame.OpAtomicRequest)
+	read, _ := frame.DecodeReadRequest(want(frame.OpReadRequest))
 	e.post(rdma.Request{Op: rdma.OpWrite, ID: 4}) // a sign if something came too early
 	answer := func(msn, id uint32) {
-		p.fpdu(untaggedSegment(opAtomicResponse, queueAtomicResponse, msn, 0, true), (&atomicResponse{id: id}).appendTo(nil))
+		p.fpdu(frame.UntaggedSegment(frame.OpAtomicResponse, frame.QueueAtomicResponse, msn, 0, true), (&frame.AtomicResponse{ID: id}).AppendTo(nil))
 	}
 	answer(1, 1)
-	want(opAtomicRequest)
-	p.fpdu(taggedSegment(opReadResponse, read.sinkSTag, read.sinkTO, true), make([]byte, 8))
+	want(frame.OpAtomicRequest)
+	p.fpdu(frame.TaggedSegment(frame.OpReadResponse, read.SinkSTag, read.SinkTO, true), make([]byte, 8))
 	e.want(rdma.OpFetchAdd, 0, rdma.StatusSuccess)
 	e.want(rdma.OpRead, 1, rdma.StatusSuccess)
 	if n, _ := e.cq.Poll(make([]rdma.Result, 1)); n != 0 {
 		t.Error("the fence does not hold for an atomic")
 	}
 	answer(2, 3)
-	want(opSend)
-	want(opWrite)
+	want(frame.OpSend)
+	want(frame.OpWrite)
 	e.want(rdma.OpCompareSwap, 2, rdma.StatusSuccess)
 }
 
@@ -278,24 +279,24 @@ var atomicAnswerTerminates = []struct {
 	frame func(p *rawPeer) []byte
 	want  []byte
 }{
-	{"identifier", atomicAnswer(func(_ *segment, r *atomicResponse) { r.id++ }, 12), []byte{0x02, 0xFF, 0xC0, 0}},
-	{"queue", atomicAnswer(func(s *segment, _ *atomicResponse) { s.qn = queueRequest }, 12), []byte{0x12, 1, 0xC0, 0}},
-	{"sequence", atomicAnswer(func(s *segment, _ *atomicResponse) { s.msn = 2 }, 12), []byte{0x12, 3, 0xC0, 0}},
-	{"offset", atomicAnswer(func(s *segment, _ *atomicResponse) { s.mo = 12 }, 12), []byte{0x12, 4, 0xC0, 0}},
-	{"too long", atomicAnswer(func(*segment, *atomicResponse) {}, 13), []byte{0x12, 5, 0xC0, 0}},
-	{"too short", atomicAnswer(func(*segment, *atomicResponse) {}, 8), []byte{0x02, 0xFF, 0xC0, 0}},
-	{"not the last", atomicAnswer(func(s *segment, _ *atomicResponse) { s.ddp &^= ddpLast }, 12), []byte{0x02, 0xFF, 0xC0, 0}},
+	{"identifier", atomicAnswer(func(_ *frame.Segment, r *frame.AtomicResponse) { r.ID++ }, 12), []byte{0x02, 0xFF, 0xC0, 0}},
+	{"queue", atomicAnswer(func(s *frame.Segment, _ *frame.AtomicResponse) { s.QN = frame.QueueRequest }, 12), []byte{0x12, 1, 0xC0, 0}},
+	{"sequence", atomicAnswer(func(s *frame.Segment, _ *frame.AtomicResponse) { s.MSN = 2 }, 12), []byte{0x12, 3, 0xC0, 0}},
+	{"offset", atomicAnswer(func(s *frame.Segment, _ *frame.AtomicResponse) { s.MO = 12 }, 12), []byte{0x12, 4, 0xC0, 0}},
+	{"too long", atomicAnswer(func(*frame.Segment, *frame.AtomicResponse) {}, 13), []byte{0x12, 5, 0xC0, 0}},
+	{"too short", atomicAnswer(func(*frame.Segment, *frame.AtomicResponse) {}, 8), []byte{0x02, 0xFF, 0xC0, 0}},
+	{"not the last", atomicAnswer(func(s *frame.Segment, _ *frame.AtomicResponse) { s.DDP &^= frame.DDPLast }, 12), []byte{0x02, 0xFF, 0xC0, 0}},
 	{"as a read's", func(p *rawPeer) []byte {
-		return p.frame(taggedSegment(opReadResponse, 0, 0, true), make([]byte, 8))
+		return p.frame(frame.TaggedSegment(frame.OpReadResponse, 0, 0, true), make([]byte, 8))
 	}, []byte{0x02, 6, 0xC0, 0}},
 }
 
 // atomicAnswer makes the first answer, changed by f and cut to n bytes.
-func atomicAnswer(f func(*segment, *atomicResponse), n int) func(*rawPeer) []byte {
+func atomicAnswer(f func(*frame.Segment, *frame.AtomicResponse), n int) func(*rawPeer) []byte {
 	return func(p *rawPeer) []byte {
-		s, r := untaggedSegment(opAtomicResponse, queueAtomicResponse, 1, 0, true), atomicResponse{1, ^uint64(0)}
+		s, r := frame.UntaggedSegment(frame.OpAtomicResponse, frame.QueueAtomicResponse, 1, 0, true), frame.AtomicResponse{ID: 1, Original: ^uint64(0)}
 		f(&s, &r)
-		return p.frame(s, append(r.appendTo(nil), 0)[:n])
+		return p.frame(s, append(r.AppendTo(nil), 0)[:n])
 	}
 }
 
@@ -326,7 +327,7 @@ func TestAtomicResponses(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		p.send(atomicAnswer(func(_ *segment, r *atomicResponse) { r.id = 2 }, 12)(p))
+		p.send(atomicAnswer(func(_ *frame.Segment, r *frame.AtomicResponse) { r.ID = 2 }, 12)(p))
 		if got := p.wantTerminate(); !bytes.Equal(got[:4], []byte{0x02, 6, 0xC0, 0}) {
 			t.Errorf("Terminate %x", got)
 		}

@@ -2,9 +2,9 @@ package iwarp
 
 import (
 	"encoding/binary"
-	"hash/crc32"
 
 	"lwio/rdma/internal/softrdma"
+	"lwio/rdma/iwarp/internal/frame"
 )
 
 // Limits of what one system call writes.
@@ -14,7 +14,7 @@ const (
 	batchHeader   = 16 << 10  // bytes of headers, trailers and copied payload
 	batchBytes    = 256 << 10 // payload, more or less
 	copyMax       = 256       // payload that is copied rather than referred to
-	frameOverhead = fpduHeaderSize + untaggedSize + 3 + crcSize
+	frameOverhead = frame.FPDUHeaderSize + frame.UntaggedSize + 3 + frame.CRCSize
 )
 
 // batch is a number of frames that go out together: what is small stands, frame
@@ -93,14 +93,7 @@ func (b *batch) refer(h hold, p []byte) {
 
 // end pads the frame and adds the CRC, or zeros.
 func (b *batch) end(ulpdu int, sum uint32, crc bool) {
-	pad := padOf(ulpdu)
-	clear(b.head[b.used : b.used+pad])
-	if crc {
-		sum = crc32.Update(sum, castagnoli, b.head[b.used:b.used+pad])
-	}
-	b.used += pad
-	binary.LittleEndian.PutUint32(b.head[b.used:], sum)
-	b.used += crcSize
+	b.used = len(frame.AppendTrailer(b.head[:b.used], ulpdu, sum, crc))
 }
 
 // seal makes the last bytes of head a part.
@@ -122,7 +115,7 @@ func (b *batch) acquire() error {
 			b.holds[j].lease.Release()
 		}
 		if b.holds[i].remote {
-			return &violation{fault: faultReadSTag}
+			return &violation{fault: frame.FaultReadSTag}
 		}
 		return errRegionClosed
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"lwio/rdma/internal/softrdma"
+	"lwio/rdma/iwarp/internal/frame"
 )
 
 // Name is the name of the fabric. [OP-38b]
@@ -88,9 +89,9 @@ func withDefaults(cfg *Config) Config {
 		c = *cfg
 	}
 	if c.MaxULPDU == 0 {
-		c.MaxULPDU = maxULPDU
+		c.MaxULPDU = frame.MaxULPDU
 	}
-	c.MaxULPDU = min(max(c.MaxULPDU, minULPDU), maxULPDU)
+	c.MaxULPDU = min(max(c.MaxULPDU, frame.MinULPDU), frame.MaxULPDU)
 	softrdma.SetDefault(&c.RequestTimeout, 5*time.Second)
 	softrdma.SetDefault(&c.WriteTimeout, 5*time.Second)
 	softrdma.SetDefault(&c.ReplyTimeout, 10*time.Second)
@@ -130,7 +131,7 @@ func listenTCP(ctx context.Context, local *net.TCPAddr) (net.Listener, error) {
 // privateRoom is how much private data a request or a reply can carry.
 func (c *Config) privateRoom() int {
 	if c.Revision == 1 {
-		return maxPrivateData
+		return frame.MaxPrivateData
 	}
-	return maxPrivateData - enhancedSize
+	return frame.MaxPrivateData - frame.EnhancedSize
 }

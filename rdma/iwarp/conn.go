@@ -13,16 +13,17 @@ import (
 
 	"lwio/rdma"
 	"lwio/rdma/internal/softrdma"
+	"lwio/rdma/iwarp/internal/frame"
 )
 
 // ending says why and how a connection ends.
 type ending struct {
 	err     error
-	abort   bool        // do not wait for anything the peer should do
-	term    *terminate  // to send
-	receive rdma.Status // of the receive in progress; StatusCanceled if 0
-	partly  rdma.Status // of the request that is partly written; likewise
-	reading rdma.Status // of the first read that is not answered; likewise
+	abort   bool             // do not wait for anything the peer should do
+	term    *frame.Terminate // to send
+	receive rdma.Status      // of the receive in progress; StatusCanceled if 0
+	partly  rdma.Status      // of the request that is partly written; likewise
+	reading rdma.Status      // of the first read that is not answered; likewise
 }
 
 // longAgo as a deadline wakes who waits for the socket.
@@ -80,7 +81,7 @@ func newConn(a *adapter, qp *queuePair, nc net.Conn, crc bool, limits rdma.ReadL
 	limit := a.p.cfg.MaxULPDU
 	if a.p.cfg.SegmentAtMSS && c.raw != nil {
 		if mss := segmentSize(c.raw); mss > 0 {
-			limit = min(limit, max(ulpduForMSS(mss), minULPDU))
+			limit = min(limit, max(frame.ULPDUForMSS(mss), frame.MinULPDU))
 		}
 	}
 	if c.raw != nil {
@@ -187,7 +188,7 @@ func (c *conn) endingFor(err error) *ending {
 	case errors.As(err, &v):
 		return v.ending(c)
 	case errors.As(err, &t):
-		status := fault{t.Layer, t.Type, t.Code}.status()
+		status := faultStatus(frame.Fault{Layer: t.Layer, Kind: t.Type, Code: t.Code})
 		e := &ending{err: opError(op, c.peer, status, t), partly: status}
 		if t.read {
 			e.reading = status
@@ -218,7 +219,7 @@ func (c *conn) endingForData(err error) *ending {
 	}
 	return &ending{
 		err:    opError("connection", c.peer, status, err),
-		term:   &terminate{fault: faultLocal},
+		term:   &frame.Terminate{Fault: frame.FaultLocal},
 		partly: status,
 	}
 }
@@ -249,14 +250,14 @@ func (c *conn) shutdown(e *ending) {
 // rule of the layers above.
 //
 // Source: [RFC 5044 §7.1.2 rule 4]
-func (c *conn) mayTerminate(t *terminate) bool {
-	return c.active || c.rx.started || t.fault.layer != layerLLP
+func (c *conn) mayTerminate(t *frame.Terminate) bool {
+	return c.active || c.rx.started || t.Fault.Layer != frame.LayerLLP
 }
 
-func (c *conn) sendTerminate(t *terminate) {
-	h := untaggedSegment(opTerminate, queueTerminate, 1, 0, true)
-	ulpdu := t.appendTo(h.appendTo(nil))
-	if _, err := c.nc.Write(appendFPDU(nil, ulpdu, c.crc)); err != nil {
+func (c *conn) sendTerminate(t *frame.Terminate) {
+	h := frame.UntaggedSegment(frame.OpTerminate, frame.QueueTerminate, 1, 0, true)
+	ulpdu := t.AppendTo(h.AppendTo(nil))
+	if _, err := c.nc.Write(frame.AppendFPDU(nil, ulpdu, c.crc)); err != nil {
 		c.a.p.cfg.Logger.Debug("iwarp: terminate not sent", "peer", c.peer, "err", err)
 	}
 }

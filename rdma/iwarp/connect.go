@@ -8,6 +8,7 @@ import (
 
 	"lwio/rdma"
 	"lwio/rdma/internal/softrdma"
+	"lwio/rdma/iwarp/internal/frame"
 )
 
 // Errors of a start-up that the peer answered.
@@ -20,7 +21,7 @@ var (
 type acceptance struct {
 	a           *adapter
 	nc          net.Conn
-	sent, reply *startup
+	sent, reply *frame.Startup
 	limits      rdma.ReadLimits // of the program
 }
 
@@ -73,7 +74,7 @@ func (a *adapter) Dial(ctx context.Context, local, remote rdma.Addr, limits rdma
 	nc, req, reply, err := a.dial(ctx, from, net.TCPAddrFromAddrPort(remote.AddrPort), limits, private)
 	var heard *softrdma.Heard
 	if reply != nil {
-		heard = reply.heard()
+		heard = heardFrom(reply)
 	}
 	if err != nil {
 		return nil, heard, err
@@ -85,7 +86,7 @@ func (a *adapter) Dial(ctx context.Context, local, remote rdma.Addr, limits rdma
 // if the peer drops that.
 //
 // Source: [RFC 6581 §9.1]
-func (a *adapter) dial(ctx context.Context, local, remote *net.TCPAddr, limits rdma.ReadLimits, private []byte) (net.Conn, *startup, *startup, error) {
+func (a *adapter) dial(ctx context.Context, local, remote *net.TCPAddr, limits rdma.ReadLimits, private []byte) (net.Conn, *frame.Startup, *frame.Startup, error) {
 	cfg := &a.p.cfg
 	revisions := []uint8{2, 1}
 	if cfg.Revision != 0 {
@@ -108,7 +109,7 @@ func (a *adapter) dial(ctx context.Context, local, remote *net.TCPAddr, limits r
 
 // dialOnce opens a connection with one request. If the exchange fails the
 // connection is over, and nc is there only to tell that TCP itself succeeded.
-func (a *adapter) dialOnce(ctx context.Context, local, remote *net.TCPAddr, req *startup) (nc net.Conn, reply *startup, err error) {
+func (a *adapter) dialOnce(ctx context.Context, local, remote *net.TCPAddr, req *frame.Startup) (nc net.Conn, reply *frame.Startup, err error) {
 	cfg := &a.p.cfg
 	dialCtx, cancel := context.WithTimeout(ctx, cfg.ReplyTimeout)
 	defer cancel()
@@ -118,7 +119,7 @@ func (a *adapter) dialOnce(ctx context.Context, local, remote *net.TCPAddr, req 
 	limitStartup(nc, cfg.ReplyTimeout, cfg.WriteTimeout)
 	stop := watch(ctx, nc)
 	if err = writeStartup(nc, req); err == nil {
-		var s startup
+		var s frame.Startup
 		if s, err = readStartup(nc, true); err == nil {
 			reply = &s
 			err = checkReply(req, reply)
@@ -133,9 +134,9 @@ func (a *adapter) dialOnce(ctx context.Context, local, remote *net.TCPAddr, req 
 	switch {
 	case err == nil:
 	case errors.Is(err, errNoReady):
-		a.terminate(nc, req, reply, faultRTR)
+		a.terminate(nc, req, reply, frame.FaultRTR)
 	case errors.Is(err, errDepth):
-		a.terminate(nc, req, reply, faultDepth)
+		a.terminate(nc, req, reply, frame.FaultDepth)
 	case errors.Is(err, errRejected):
 		a.hangUp(nc)
 	default:
@@ -153,30 +154,30 @@ var (
 // checkReply tells whether a reply lets the connection begin.
 //
 // Source: [RFC 5044 §7.1.2 rule 3], [RFC 6581 §9.2]
-func checkReply(req, reply *startup) error {
+func checkReply(req, reply *frame.Startup) error {
 	switch {
-	case reply.reject:
+	case reply.Reject:
 		return errRejected
-	case reply.revision != req.revision || (reply.enhanced != nil) != (req.enhanced != nil):
+	case reply.Revision != req.Revision || (reply.Enhanced != nil) != (req.Enhanced != nil):
 		return errReplyMismatch
-	case reply.enhanced == nil:
+	case reply.Enhanced == nil:
 		return nil
-	case reply.enhanced.outbound != depthUnnegotiated && reply.enhanced.outbound > req.enhanced.inbound:
+	case reply.Enhanced.Outbound != frame.DepthUnnegotiated && reply.Enhanced.Outbound > req.Enhanced.Inbound:
 		return errDepth
-	case reply.enhanced.peerToPeer && readyFor(req.enhanced, reply.enhanced) == readyNone:
+	case reply.Enhanced.PeerToPeer && readyFor(req.Enhanced, reply.Enhanced) == readyNone:
 		return errNoReady
 	}
 	return nil
 }
 
 // terminate sends a Terminate of the start-up phase and hangs up.
-func (a *adapter) terminate(nc net.Conn, req, reply *startup, f fault) {
-	crc := req.crc || reply.crc
-	nc = withMarkers(nc, reply.markers, false, crc)
-	t := terminate{fault: f}
-	h := untaggedSegment(opTerminate, queueTerminate, 1, 0, true)
+func (a *adapter) terminate(nc net.Conn, req, reply *frame.Startup, f frame.Fault) {
+	crc := req.CRC || reply.CRC
+	nc = withMarkers(nc, reply.Markers, false, crc)
+	t := frame.Terminate{Fault: f}
+	h := frame.UntaggedSegment(frame.OpTerminate, frame.QueueTerminate, 1, 0, true)
 	_ = nc.SetWriteDeadline(time.Now().Add(a.p.cfg.WriteTimeout))
-	if _, err := nc.Write(appendFPDU(nil, t.appendTo(h.appendTo(nil)), crc)); err != nil {
+	if _, err := nc.Write(frame.AppendFPDU(nil, t.AppendTo(h.AppendTo(nil)), crc)); err != nil {
 		nc.Close()
 		return
 	}
@@ -192,8 +193,8 @@ func (p *acceptance) Ends() softrdma.Ends { return endsOf(p.nc) }
 //
 // Source: [RFC 5044 §7.1.2 rule 2], [RFC 6581 §9.3]
 func (p *acceptance) Refuse([]byte) {
-	if p.reply.enhanced != nil && p.reply.enhanced.peerToPeer {
-		p.a.terminate(p.nc, p.sent, p.reply, faultStartup)
+	if p.reply.Enhanced != nil && p.reply.Enhanced.PeerToPeer {
+		p.a.terminate(p.nc, p.sent, p.reply, frame.FaultStartup)
 		return
 	}
 	p.a.hangUp(p.nc)
@@ -205,13 +206,13 @@ func (p *acceptance) Refuse([]byte) {
 // Source: [ND Connector.CompleteConnect], [RFC 6581 §9.3]
 func (p *acceptance) Complete(ctx context.Context, qp softrdma.Pair, end func(error)) (softrdma.Conn, error) {
 	pair := qp.(*queuePair)
-	crc := p.sent.crc || p.reply.crc
-	nc := withMarkers(p.nc, p.reply.markers, p.sent.markers, crc)
-	conn := newConn(p.a, pair, nc, crc, finalLimits(p.sent.enhanced, p.reply.enhanced, p.limits), end)
+	crc := p.sent.CRC || p.reply.CRC
+	nc := withMarkers(p.nc, p.reply.Markers, p.sent.Markers, crc)
+	conn := newConn(p.a, pair, nc, crc, finalLimits(p.sent.Enhanced, p.reply.Enhanced, p.limits), end)
 	conn.active = true
 	var ready []byte
-	if e := p.reply.enhanced; e != nil && e.peerToPeer {
-		ready = conn.readyMessage(readyFor(p.sent.enhanced, e))
+	if e := p.reply.Enhanced; e != nil && e.PeerToPeer {
+		ready = conn.readyMessage(readyFor(p.sent.Enhanced, e))
 	}
 	err := p.sendReady(ctx, conn.nc, ready)
 	if err == nil && !pair.attach(conn) {

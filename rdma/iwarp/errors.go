@@ -9,6 +9,7 @@ import (
 	"syscall"
 
 	"lwio/rdma"
+	"lwio/rdma/iwarp/internal/frame"
 )
 
 // opError is the error of an operation of this provider.
@@ -53,4 +54,38 @@ func netStatus(err error, otherwise rdma.Status) rdma.Status {
 func isHangup(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
 		errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) || errors.Is(err, net.ErrClosed)
+}
+
+// faultStatus returns the status of a fault at the side that caused it. [ND §8 row 9]
+func faultStatus(f frame.Fault) rdma.Status {
+	switch {
+	case f.IsProtection():
+		return rdma.StatusAccessViolation
+	case f == frame.FaultCRC:
+		return rdma.StatusDataError
+	}
+	return rdma.StatusRemoteError
+}
+
+// TerminateError is the cause of a connection's end when one of the two sides
+// found an error in what the other did. Layer, Type and Code are the numbers of
+// the Terminate message.
+//
+// Source: [RFC 5040 §4.8]
+type TerminateError struct {
+	Layer, Type, Code uint8
+	// Remote is set when the peer sent the Terminate; otherwise this side found
+	// the error.
+	Remote bool
+
+	read bool // it names a read, or no request
+}
+
+// Error names the side that sent the Terminate, and the error.
+func (e *TerminateError) Error() string {
+	by := "terminated the peer"
+	if e.Remote {
+		by = "terminated by the peer"
+	}
+	return by + ": " + frame.Fault{Layer: e.Layer, Kind: e.Type, Code: e.Code}.String()
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"lwio/rdma"
+	"lwio/rdma/iwarp/internal/frame"
 )
 
 // TestFirstFrameWrong shows that a peer whose very first frame breaks a rule is
@@ -13,7 +14,7 @@ import (
 //
 // Source: [RFC 5040 §4.8], [RFC 5044 §7.1.2 rule 4]
 func TestFirstFrameWrong(t *testing.T) {
-	wrong := taggedSegment(opWrite, 0xDEADBE01, 0, true)
+	wrong := frame.TaggedSegment(frame.OpWrite, 0xDEADBE01, 0, true)
 	badCRC := func(p *rawPeer) []byte {
 		b := p.frame(wrong, make([]byte, 4))
 		b[len(b)-1] ^= 1
@@ -36,7 +37,7 @@ func TestFirstFrameWrong(t *testing.T) {
 			}
 		})
 		t.Run(c.name+", passive side", func(t *testing.T) {
-			_, p, accepted := serveRaw(t, nil, &startup{revision: 2, enhanced: &enhancedData{peerToPeer: true, rtrWrite: true}})
+			_, p, accepted := serveRaw(t, nil, &frame.Startup{Revision: 2, Enhanced: &frame.Enhanced{PeerToPeer: true, RTRWrite: true}})
 			p.send(c.frame(p))
 			if !c.passive {
 				p.wantEnd()
@@ -77,9 +78,9 @@ func acceptRaw(t *testing.T) (*side, *rawPeer) {
 	if _, err := readStartup(nc, false); err != nil {
 		t.Fatal(err)
 	}
-	reply := startup{reply: true, revision: 2, crc: true, enhanced: &enhancedData{}}
+	reply := frame.Startup{Reply: true, Revision: 2, CRC: true, Enhanced: &frame.Enhanced{}}
 	p.crc = true
-	p.send(reply.appendTo(nil))
+	p.send(reply.AppendTo(nil))
 	if err := <-connected; err != nil {
 		t.Fatal(err)
 	}

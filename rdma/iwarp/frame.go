@@ -1,10 +1,9 @@
 package iwarp
 
 import (
-	"hash/crc32"
-
 	"lwio/rdma"
 	"lwio/rdma/internal/softrdma"
+	"lwio/rdma/iwarp/internal/frame"
 )
 
 // payloadFor is how much payload a frame carries: a multiple of the page size if
@@ -27,18 +26,18 @@ type openFrame struct {
 }
 
 // open begins the frame f, which is empty yet, with n bytes of payload.
-func (t *sender) open(f *openFrame, s *segment, n int) {
+func (t *sender) open(f *openFrame, s *frame.Segment, n int) {
 	b := t.b
-	f.start, f.summed, f.payload, f.ulpdu = b.used, b.used, n, s.size()+n
+	f.start, f.summed, f.payload, f.ulpdu = b.used, b.used, n, s.Size()+n
 	b.open(f.ulpdu)
-	b.used = len(s.appendTo(b.head[:b.used]))
+	b.used = len(s.AppendTo(b.head[:b.used]))
 	t.sumHead(f)
 }
 
 // sumHead takes what was added to head into the CRC.
 func (t *sender) sumHead(f *openFrame) {
 	if t.c.crc {
-		f.sum = crc32.Update(f.sum, castagnoli, t.b.head[f.summed:t.b.used])
+		f.sum = frame.UpdateCRC(f.sum, t.b.head[f.summed:t.b.used])
 	}
 	f.summed = t.b.used
 }
@@ -61,7 +60,7 @@ func (t *sender) add(f *openFrame, l softrdma.Lease, data []byte, remote bool) b
 			b.used += copy(b.head[b.used:], data)
 			t.sumHead(f)
 		} else {
-			f.sum = crc32.Update(f.sum, castagnoli, data)
+			f.sum = frame.UpdateCRC(f.sum, data)
 		}
 		t.grip.give(&l)
 	}
@@ -121,7 +120,7 @@ func (t *sender) frameOne(r *softrdma.WorkRequest) (bool, error) {
 			return false, err
 		}
 	}
-	var s segment
+	var s frame.Segment
 	var f openFrame
 	t.segment(&s, r, t.offset+n == r.Length)
 	t.open(&f, &s, n)
@@ -139,16 +138,16 @@ func (t *sender) frameOne(r *softrdma.WorkRequest) (bool, error) {
 }
 
 // segment makes s the header of the next frame of a request.
-func (t *sender) segment(s *segment, r *softrdma.WorkRequest, last bool) {
+func (t *sender) segment(s *frame.Segment, r *softrdma.WorkRequest, last bool) {
 	if r.Op == rdma.OpWrite {
-		s.setTagged(opWrite, uint32(r.Remote.Token), r.Remote.Addr+uint64(t.offset), last)
+		s.SetTagged(frame.OpWrite, uint32(r.Remote.Token), r.Remote.Addr+uint64(t.offset), last)
 		return
 	}
-	op := opSend
+	op := frame.OpSend
 	if r.Flags&rdma.FlagSolicitEvent != 0 {
-		op = opSendEvent
+		op = frame.OpSendEvent
 	}
-	s.setUntagged(op, queueSend, t.msn, uint32(t.offset), last)
+	s.SetUntagged(op, frame.QueueSend, t.msn, uint32(t.offset), last)
 }
 
 // addPieces adds the next n bytes of a request.
@@ -177,7 +176,7 @@ func (t *sender) addOwned(f *openFrame, data []byte) {
 		return
 	}
 	if t.c.crc {
-		f.sum = crc32.Update(f.sum, castagnoli, data)
+		f.sum = frame.UpdateCRC(f.sum, data)
 	}
 	b.seal()
 	b.parts = append(b.parts, data)

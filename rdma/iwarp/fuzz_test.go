@@ -9,75 +9,8 @@ import (
 	"time"
 
 	"lwio/rdma"
+	"lwio/rdma/iwarp/internal/frame"
 )
-
-// Source: [RFC 5044 §7.1]
-func FuzzStartup(f *testing.F) {
-	for _, c := range capturedFrames(f) {
-		if bytes.HasPrefix(c.wire, []byte("MPA")) {
-			f.Add(c.wire, true)
-			f.Add(c.wire, false)
-		}
-	}
-	f.Fuzz(func(t *testing.T, b []byte, reply bool) {
-		s, err := decodeStartup(b, reply)
-		if err != nil {
-			return
-		}
-		again := s.appendTo(nil)
-		b[16] &= mpaMarkers | mpaCRC | mpaReject | mpaEnhanced
-		if s.revision < 2 {
-			b[16] &^= mpaEnhanced
-		}
-		if !bytes.Equal(again, b) {
-			t.Errorf("%x made again as %x", b, again)
-		}
-	})
-}
-
-// Source: [RFC 5044 §4], [RFC 5041 §4], [RFC 5040 §4]
-func FuzzFPDU(f *testing.F) {
-	for i, c := range capturedFrames(f) {
-		if i%8 == 0 && len(c.wire) < 4096 {
-			f.Add(c.wire, i%2 == 0)
-		}
-	}
-	f.Fuzz(func(t *testing.T, b []byte, crc bool) {
-		ulpdu, rest, err := decodeFPDU(b, crc)
-		if err != nil {
-			return
-		}
-		if len(ulpdu)+len(rest) > len(b) {
-			t.Fatal("more out than in")
-		}
-		s, err := decodeSegment(ulpdu)
-		if err != nil {
-			return
-		}
-		payload := ulpdu[s.size():]
-		if again := append(s.appendTo(nil), payload...); !bytes.Equal(again, ulpdu) {
-			t.Errorf("%x made again as %x", ulpdu, again)
-		}
-		if r, err := decodeReadRequest(payload); err == nil && !bytes.Equal(r.appendTo(nil), payload) {
-			t.Error("read request differs")
-		}
-		if r, err := decodeAtomicRequest(payload); err == nil {
-			payload[0], payload[1], payload[2] = 0, 0, 0
-			if payload[3] &= 0x0F; !bytes.Equal(r.appendTo(nil), payload) {
-				t.Error("atomic request differs")
-			}
-		}
-		if r, err := decodeAtomicResponse(payload); err == nil && !bytes.Equal(r.appendTo(nil), payload) {
-			t.Error("atomic response differs")
-		}
-		if term, err := decodeTerminate(payload); err == nil {
-			_ = term.fault.String()
-			if back, err := decodeTerminate(term.appendTo(nil)); err != nil || back.control != term.control {
-				t.Errorf("%+v became %+v: %v", term, back, err)
-			}
-		}
-	})
-}
 
 // FuzzReader feeds a connection in full operation with anything: whatever that
 // is, all receives end, nothing outside the region is touched, and all is over
@@ -89,41 +22,41 @@ func FuzzReader(f *testing.F) {
 	model := newFuzzTarget(f, memory)
 	token, base, lent := uint32(model.at.Token), model.at.Addr, uint32(model.lent.Token)
 	model.a.Close()
-	write := taggedSegment(opWrite, token, base+8, true)
-	send := untaggedSegment(opSend, queueSend, 1, 0, true)
-	frame := func(s segment, n int, crc bool) []byte {
-		return appendFPDU(nil, append(s.appendTo(nil), make([]byte, n)...), crc)
+	write := frame.TaggedSegment(frame.OpWrite, token, base+8, true)
+	send := frame.UntaggedSegment(frame.OpSend, frame.QueueSend, 1, 0, true)
+	makeFrame := func(s frame.Segment, n int, crc bool) []byte {
+		return frame.AppendFPDU(nil, append(s.AppendTo(nil), make([]byte, n)...), crc)
 	}
 	for _, c := range terminateCases {
 		e := &side{mr: model.mr, buf: make([]byte, 64)}
 		for _, crc := range []bool{false, true} {
-			f.Add(append(frame(write, 8, crc), c.frame(e, &rawPeer{crc: crc})...), crc, crc)
+			f.Add(append(makeFrame(write, 8, crc), c.frame(e, &rawPeer{crc: crc})...), crc, crc)
 		}
 	}
-	f.Add(append(frame(write, 20000, false), frame(send, 64, false)...), false, true)
-	f.Add(append(frame(send, 40, true), frame(send, 64, true)...), true, true)
+	f.Add(append(makeFrame(write, 20000, false), makeFrame(send, 64, false)...), false, true)
+	f.Add(append(makeFrame(send, 40, true), makeFrame(send, 64, true)...), true, true)
 	for _, crc := range []bool{false, true} {
 		for _, c := range readTerminates {
-			s, r := readSegment(1), readRequest{1, 2, 8, token, base + 8}
+			s, r := readSegment(1), frame.ReadRequest{SinkSTag: 1, SinkTO: 2, Size: 8, SourceSTag: token, SourceTO: base + 8}
 			c.change(&s, &r)
-			frames := appendFPDU(nil, append(s.appendTo(nil), r.appendTo(nil)...), crc)
-			f.Add(append(frames, frame(send, 8, crc)...), crc, !crc)
+			frames := frame.AppendFPDU(nil, append(s.AppendTo(nil), r.AppendTo(nil)...), crc)
+			f.Add(append(frames, makeFrame(send, 8, crc)...), crc, !crc)
 		}
 		for _, c := range atomicTerminates {
-			s, r := atomicSegment(1), atomicRequest{id: 1, stag: token, to: base + 8}
+			s, r := atomicSegment(1), frame.AtomicRequest{ID: 1, STag: token, TO: base + 8}
 			c.change(&s, &r)
-			frames := appendFPDU(nil, append(s.appendTo(nil), r.appendTo(nil)...), crc)
-			f.Add(append(frames, frame(send, 8, crc)...), crc, !crc)
+			frames := frame.AppendFPDU(nil, append(s.AppendTo(nil), r.AppendTo(nil)...), crc)
+			f.Add(append(frames, makeFrame(send, 8, crc)...), crc, !crc)
 		}
-		f.Add(frame(untaggedSegment(opAtomicResponse, queueAtomicResponse, 1, 0, true), atomicResponseSize, crc), crc, true)
-		r := readRequest{1, 2, 20000, token, base + 8}
+		f.Add(makeFrame(frame.UntaggedSegment(frame.OpAtomicResponse, frame.QueueAtomicResponse, 1, 0, true), frame.AtomicResponseSize, crc), crc, true)
+		r := frame.ReadRequest{SinkSTag: 1, SinkTO: 2, Size: 20000, SourceSTag: token, SourceTO: base + 8}
 		s := readSegment(1)
-		f.Add(appendFPDU(nil, append(s.appendTo(nil), r.appendTo(nil)...), crc), crc, true)
-		f.Add(frame(untaggedSegment(opImmediateEvent, queueSend, 1, 0, true), 8, crc), crc, true)
-		inval := untaggedSegment(opSendInvalidate, queueSend, 1, 0, true)
-		inval.stag = lent
-		f.Add(append(frame(taggedSegment(opWrite, lent, base+8, true), 8, crc), frame(inval, 9, crc)...), crc, true)
-		f.Add(frame(taggedSegment(opReadResponse, token, base, true), 8, crc), crc, true)
+		f.Add(frame.AppendFPDU(nil, append(s.AppendTo(nil), r.AppendTo(nil)...), crc), crc, true)
+		f.Add(makeFrame(frame.UntaggedSegment(frame.OpImmediateEvent, frame.QueueSend, 1, 0, true), 8, crc), crc, true)
+		inval := frame.UntaggedSegment(frame.OpSendInvalidate, frame.QueueSend, 1, 0, true)
+		inval.STag = lent
+		f.Add(append(makeFrame(frame.TaggedSegment(frame.OpWrite, lent, base+8, true), 8, crc), makeFrame(inval, 9, crc)...), crc, true)
+		f.Add(makeFrame(frame.TaggedSegment(frame.OpReadResponse, token, base, true), 8, crc), crc, true)
 	}
 	f.Fuzz(func(t *testing.T, b []byte, crc, tcp bool) {
 		ours, theirs := net.Pipe()

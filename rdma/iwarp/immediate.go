@@ -5,6 +5,7 @@ import (
 
 	"lwio/rdma"
 	"lwio/rdma/internal/softrdma"
+	"lwio/rdma/iwarp/internal/frame"
 )
 
 // frameImmediate adds the Immediate Data message that follows a write: the value
@@ -12,12 +13,12 @@ import (
 //
 // Source: [RFC 7306 §6], [OP-86]
 func (t *sender) frameImmediate(r *softrdma.WorkRequest) {
-	s := untaggedSegment(opImmediate, queueSend, t.msn, 0, true)
+	s := frame.UntaggedSegment(frame.OpImmediate, frame.QueueSend, t.msn, 0, true)
 	var f openFrame
-	t.open(&f, &s, immediateSize)
+	t.open(&f, &s, frame.ImmediateSize)
 	b := t.b
 	binary.BigEndian.PutUint64(b.head[b.used:], uint64(r.Immediate))
-	b.used += immediateSize
+	b.used += frame.ImmediateSize
 	t.sumHead(&f)
 	t.close(&f)
 	t.msn++
@@ -30,16 +31,16 @@ func (t *sender) frameImmediate(r *softrdma.WorkRequest) {
 func (x *receiver) acceptImmediate() error {
 	s := &x.seg
 	switch {
-	case s.qn != queueSend:
-		return x.violation(faultQN)
-	case s.msn != x.msn:
-		return x.violation(faultMSN)
-	case s.mo != 0:
-		return x.violation(faultMO)
-	case x.left > immediateSize:
-		return x.violation(faultTooLong)
-	case x.left < immediateSize || !s.last() || x.receive != nil:
-		return x.violation(faultRDMAPOther)
+	case s.QN != frame.QueueSend:
+		return x.violation(frame.FaultQN)
+	case s.MSN != x.msn:
+		return x.violation(frame.FaultMSN)
+	case s.MO != 0:
+		return x.violation(frame.FaultMO)
+	case x.left > frame.ImmediateSize:
+		return x.violation(frame.FaultTooLong)
+	case x.left < frame.ImmediateSize || !s.Last() || x.receive != nil:
+		return x.violation(frame.FaultRDMAPOther)
 	}
 	return x.takeReceive()
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"lwio/rdma"
+	"lwio/rdma/iwarp/internal/frame"
 )
 
 // TestImmediateFrames compares a write with immediate data with its two frames,
@@ -19,7 +20,7 @@ func TestImmediateFrames(t *testing.T) {
 		SGL: e.sgl(0, 4), Remote: rdma.RemoteAddr{Addr: 0x1000, Token: 0x01020304},
 	})
 	e.want(rdma.OpWrite, 1, rdma.StatusSuccess)
-	want := unhex(t, "0012 c140 01020304 0000000000001000 61626364 00000000"+
+	want := decodeHex(t, "0012 c140 01020304 0000000000001000 61626364 00000000"+
 		"001a 4148 00000000 00000000 00000001 00000000 00000000deadbeef 00000000")
 	got := make([]byte, len(want))
 	for n := 0; n < len(got); {
@@ -31,11 +32,11 @@ func TestImmediateFrames(t *testing.T) {
 	if !bytes.Equal(got, want) {
 		t.Errorf("%x, want %x", got, want)
 	}
-	for i, op := range []opcode{opImmediate, opImmediateEvent} {
+	for i, op := range []frame.Opcode{frame.OpImmediate, frame.OpImmediateEvent} {
 		e.recv(uint64(i), 0, 4)
-		p.fpdu(untaggedSegment(op, queueSend, uint32(i+1), 0, true), []byte{1, 2, 3, 4, 5, 6, 7, 8})
+		p.fpdu(frame.UntaggedSegment(op, frame.QueueSend, uint32(i+1), 0, true), []byte{1, 2, 3, 4, 5, 6, 7, 8})
 		r := e.want(rdma.OpReceive, uint64(i), rdma.StatusSuccess)
-		if !r.HasImmediate || r.Immediate != 0x05060708 || r.Bytes != 0 || r.Solicited != (op == opImmediateEvent) {
+		if !r.HasImmediate || r.Immediate != 0x05060708 || r.Bytes != 0 || r.Solicited != (op == frame.OpImmediateEvent) {
 			t.Errorf("%+v", r)
 		}
 	}
@@ -49,7 +50,7 @@ func TestImmediateFrames(t *testing.T) {
 // Source: [RFC 7306 §6], [RFC 5041 §7]
 func TestImmediateWithoutReceive(t *testing.T) {
 	_, p := connectRaw(t, CRCOn)
-	p.fpdu(untaggedSegment(opImmediate, queueSend, 1, 0, true), make([]byte, 8))
+	p.fpdu(frame.UntaggedSegment(frame.OpImmediate, frame.QueueSend, 1, 0, true), make([]byte, 8))
 	if got := p.wantTerminate(); !bytes.Equal(got[:4], []byte{0x12, 2, 0xC0, 0}) {
 		t.Errorf("Terminate %x", got)
 	}

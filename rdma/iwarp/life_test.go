@@ -12,6 +12,7 @@ import (
 
 	"lwio/rdma"
 	"lwio/rdma/internal/softrdma"
+	"lwio/rdma/iwarp/internal/frame"
 )
 
 // Source: [ND Connector.Disconnect], [ND Connector.NotifyDisconnect]
@@ -163,7 +164,7 @@ func TestFlushDuringMessage(t *testing.T) {
 	e, p := connectRaw(t, CRCOn)
 	e.recv(1, 0, 8)
 	e.recv(2, 0, 8)
-	part := untaggedSegment(opSend, queueSend, 1, 0, false)
+	part := frame.UntaggedSegment(frame.OpSend, frame.QueueSend, 1, 0, false)
 	p.fpdu(part, []byte("1234"))
 	qp := e.qp.(*queuePair)
 	for begun := false; !begun; time.Sleep(time.Millisecond) {
@@ -172,7 +173,7 @@ func TestFlushDuringMessage(t *testing.T) {
 		qp.Receives.Unlock()
 	}
 	e.qp.Flush()
-	part.ddp, part.mo = part.ddp|ddpLast, 4
+	part.DDP, part.MO = part.DDP|frame.DDPLast, 4
 	p.fpdu(part, []byte("5678"))
 	if r := e.want(rdma.OpReceive, 1, rdma.StatusSuccess); r.Bytes != 8 {
 		t.Errorf("%+v", r)
@@ -272,7 +273,7 @@ func TestRegionCloseIsFinal(t *testing.T) {
 			t.Error("written after Close")
 		}
 		var term *TerminateError
-		if err := server.con.Err(); !errors.As(err, &term) || (fault{term.Layer, term.Type, term.Code}) != faultSTag {
+		if err := server.con.Err(); !errors.As(err, &term) || (frame.Fault{Layer: term.Layer, Kind: term.Type, Code: term.Code}) != frame.FaultSTag {
 			t.Error(err)
 		}
 		wg.Wait()

@@ -6,6 +6,7 @@ import (
 
 	"lwio/rdma"
 	"lwio/rdma/internal/softrdma"
+	"lwio/rdma/iwarp/internal/frame"
 )
 
 // door is a TCP port that a listener has.
@@ -46,11 +47,11 @@ func (d *door) Greet(nc net.Conn) (softrdma.Request, *softrdma.Heard, error) {
 	cfg := &d.a.p.cfg
 	limitStartup(nc, cfg.RequestTimeout, cfg.WriteTimeout)
 	req, err := readStartup(nc, false)
-	if err == nil && req.revision == 0 {
-		err = errStartupRevision
+	if err == nil && req.Revision == 0 {
+		err = frame.ErrStartupRevision
 	}
 	if err != nil {
 		return nil, nil, err
 	}
-	return &request{d.a, nc, req}, req.heard(), nil
+	return &request{d.a, nc, req}, heardFrom(&req), nil
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"lwio/rdma"
+	"lwio/rdma/iwarp/internal/frame"
 )
 
 // negotiation is one way in which two sides can meet.
@@ -40,9 +41,9 @@ func negotiations(ways ...string) []negotiation {
 	bools := []bool{false, true}
 	for _, way := range ways {
 		for i := range 16 {
-			room := maxPrivateData
+			room := frame.MaxPrivateData
 			if way != "1" && way != "2" {
-				room -= enhancedSize
+				room -= frame.EnhancedSize
 			}
 			for _, private := range []int{0, 1, room} {
 				if private == 1 && i%3 != 0 {
@@ -82,7 +83,7 @@ func stream(t testing.TB, markers, crc bool, frames ...string) []byte {
 		if markers && i == 0 {
 			b = make([]byte, 4)
 		}
-		b = append(b, unhex(t, f)...)
+		b = append(b, decodeHex(t, f)...)
 		sum := uint32(0)
 		if crc {
 			sum = crc32.Checksum(b, crc32.MakeTable(crc32.Castagnoli))
@@ -248,16 +249,16 @@ func TestActiveNegotiation(t *testing.T) {
 // it.
 func (p *rawPeer) readyByRead(markers, marked, crc bool) {
 	head := stream(p.t, markers, false, frameRead)
-	frame := make([]byte, len(head)-crcSize+readRequestSize+crcSize)
-	if _, err := io.ReadFull(p.nc, frame); err != nil {
+	got := make([]byte, len(head)-frame.CRCSize+frame.ReadRequestSize+frame.CRCSize)
+	if _, err := io.ReadFull(p.nc, got); err != nil {
 		p.t.Error(err)
 	}
-	head = head[:len(head)-crcSize]
-	content := frame[len(head) : len(frame)-crcSize]
-	if !bytes.Equal(frame[:len(head)], head) || !bytes.Equal(content[12:], make([]byte, 16)) {
-		p.t.Errorf("ready-to-receive message %x", frame)
+	head = head[:len(head)-frame.CRCSize]
+	content := got[len(head) : len(got)-frame.CRCSize]
+	if !bytes.Equal(got[:len(head)], head) || !bytes.Equal(content[12:], make([]byte, 16)) {
+		p.t.Errorf("ready-to-receive message %x", got)
 	}
-	if crc && !checkFPDU(frame) {
+	if crc && !frame.CheckFPDU(got) {
 		p.t.Error("its CRC is wrong")
 	}
 	p.send(stream(p.t, marked, crc, fmt.Sprintf("000e c142 %x", content[:12])))

@@ -3,6 +3,7 @@ package iwarp
 import (
 	"lwio/rdma"
 	"lwio/rdma/internal/softrdma"
+	"lwio/rdma/iwarp/internal/frame"
 )
 
 // cursor is a place in the pieces of a request.
@@ -13,7 +14,7 @@ type cursor struct {
 
 // destination is the next stretch of memory that payload goes to.
 func (x *receiver) destination() ([]byte, softrdma.Lease) {
-	if x.seg.opcode() == opWrite {
+	if x.seg.Opcode() == frame.OpWrite {
 		return x.target, x.lease
 	}
 	pieces, at := x.scatter()
@@ -31,14 +32,14 @@ func (x *receiver) scatter() ([]softrdma.Piece, *cursor) {
 
 // answering tells whether the frame answers a read or an atomic operation.
 func (x *receiver) answering() bool {
-	op := x.seg.opcode()
-	return op == opReadResponse || op == opAtomicResponse
+	op := x.seg.Opcode()
+	return op == frame.OpReadResponse || op == frame.OpAtomicResponse
 }
 
 // skip notes that n bytes of the current stretch are placed.
 func (x *receiver) skip(n int) {
 	x.left -= n
-	if x.seg.opcode() == opWrite {
+	if x.seg.Opcode() == frame.OpWrite {
 		x.target = x.target[n:]
 		return
 	}
@@ -59,7 +60,7 @@ func (x *receiver) place(payload []byte) error {
 		if !x.grip.take(&l) {
 			return x.lostRegion()
 		}
-		if x.seg.opcode().isSend() {
+		if x.seg.Opcode().IsSend() {
 			copy(dst[:n], payload)
 		} else {
 			softrdma.PlaceSoon(dst[:n], payload[:n], &x.fence)
@@ -73,10 +74,10 @@ func (x *receiver) place(payload []byte) error {
 
 // lostRegion is the error for memory that was deregistered meanwhile.
 func (x *receiver) lostRegion() error {
-	if x.seg.opcode() == opWrite {
-		return x.violation(faultSTag)
+	if x.seg.Opcode() == frame.OpWrite {
+		return x.violation(frame.FaultSTag)
 	}
-	v := x.violation(faultLocal)
+	v := x.violation(frame.FaultLocal)
 	if x.answering() {
 		v.reading = rdma.StatusAccessViolation
 	} else {

@@ -3,14 +3,17 @@ package iwarp
 import (
 	"context"
 	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"io"
 	"net"
 	"net/netip"
+	"strings"
 	"testing"
 	"time"
 
 	"lwio/rdma"
+	"lwio/rdma/iwarp/internal/frame"
 )
 
 // rawPeer is a peer that speaks bytes.
@@ -19,6 +22,8 @@ type rawPeer struct {
 	nc  net.Conn
 	crc bool
 }
+
+var errWrongCRC = errors.New("wrong CRC")
 
 // testTimeout is when a test gives up waiting for what must come.
 const testTimeout = time.Minute
@@ -57,7 +62,7 @@ func dialRaw(t testing.TB, addr rdma.Addr) *rawPeer {
 
 // serveRaw connects a raw peer to a fresh side with the given request, and
 // returns once the side has sent its reply.
-func serveRaw(t testing.TB, cfg *Config, req *startup) (*side, *rawPeer, <-chan error) {
+func serveRaw(t testing.TB, cfg *Config, req *frame.Startup) (*side, *rawPeer, <-chan error) {
 	t.Helper()
 	server, l, addr := listenSide(t, cfg, shape{depth: 8, sge: 2, buf: 64 << 10, context: 7})
 	p := dialRaw(t, addr)
@@ -69,12 +74,12 @@ func serveRaw(t testing.TB, cfg *Config, req *startup) (*side, *rawPeer, <-chan 
 		}
 		accepted <- err
 	}()
-	p.send(req.appendTo(nil))
+	p.send(req.AppendTo(nil))
 	reply, err := readStartup(p.nc, true)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.crc = reply.crc
+	p.crc = reply.CRC
 	return server, p, accepted
 }
 
@@ -87,10 +92,10 @@ func connectRaw(t testing.TB, crc CRCPolicy) (*side, *rawPeer) {
 // connectRawTo does so with a side of any config.
 func connectRawTo(t testing.TB, cfg *Config) (*side, *rawPeer) {
 	t.Helper()
-	server, p, accepted := serveRaw(t, cfg, &startup{
-		revision: 2, enhanced: &enhancedData{peerToPeer: true, rtrWrite: true},
+	server, p, accepted := serveRaw(t, cfg, &frame.Startup{
+		Revision: 2, Enhanced: &frame.Enhanced{PeerToPeer: true, RTRWrite: true},
 	})
-	h := taggedSegment(opWrite, 0, 0, true)
+	h := frame.TaggedSegment(frame.OpWrite, 0, 0, true)
 	p.fpdu(h, nil)
 	if err := <-accepted; err != nil {
 		t.Fatal(err)
@@ -107,29 +112,30 @@ func (p *rawPeer) send(b []byte) {
 }
 
 // fpdu sends a segment in a frame.
-func (p *rawPeer) fpdu(s segment, payload []byte) { p.t.Helper(); p.send(p.frame(s, payload)) }
+func (p *rawPeer) fpdu(s frame.Segment, payload []byte) { p.t.Helper(); p.send(p.frame(s, payload)) }
 
-func (p *rawPeer) frame(s segment, payload []byte) []byte {
-	return appendFPDU(nil, append(s.appendTo(nil), payload...), p.crc)
+func (p *rawPeer) frame(s frame.Segment, payload []byte) []byte {
+	return frame.AppendFPDU(nil, append(s.AppendTo(nil), payload...), p.crc)
 }
 
 // receive reads one frame.
-func (p *rawPeer) receive() (segment, []byte, error) {
+func (p *rawPeer) receive() (frame.Segment, []byte, error) {
 	var length [2]byte
 	if _, err := io.ReadFull(p.nc, length[:]); err != nil {
-		return segment{}, nil, err
+		return frame.Segment{}, nil, err
 	}
-	fpdu := make([]byte, fpduSize(int(binary.BigEndian.Uint16(length[:]))))
+	fpdu := make([]byte, frame.FPDUSize(int(binary.BigEndian.Uint16(length[:]))))
 	copy(fpdu, length[:])
 	if _, err := io.ReadFull(p.nc, fpdu[2:]); err != nil {
-		return segment{}, nil, err
+		return frame.Segment{}, nil, err
 	}
-	ulpdu, _, err := decodeFPDU(fpdu, p.crc)
-	if err != nil {
-		return segment{}, nil, err
+	if p.crc && !frame.CheckFPDU(fpdu) {
+		return frame.Segment{}, nil, errWrongCRC
 	}
-	s, err := decodeSegment(ulpdu)
-	return s, ulpdu[s.size():], err
+	ulpdu := fpdu[frame.FPDUHeaderSize:][:binary.BigEndian.Uint16(length[:])]
+	var s frame.Segment
+	err := s.Decode(ulpdu)
+	return s, ulpdu[s.Size():], err
 }
 
 // wantTerminate reads a Terminate and the end of the stream.
@@ -139,7 +145,7 @@ func (p *rawPeer) wantTerminate() []byte {
 	if err != nil {
 		p.t.Fatalf("no Terminate: %v", err)
 	}
-	if want := untaggedSegment(opTerminate, queueTerminate, 1, 0, true); s != want {
+	if want := frame.UntaggedSegment(frame.OpTerminate, frame.QueueTerminate, 1, 0, true); s != want {
 		p.t.Fatalf("header %+v, want that of a Terminate", s)
 	}
 	p.wantEnd()
@@ -166,8 +172,12 @@ func (p *rawPeer) wantGone() {
 	p.nc.Close()
 }
 
-// decodeSegment is segment.decode of a new one.
-func decodeSegment(b []byte) (s segment, err error) {
-	err = s.decode(b)
-	return s, err
+// decodeHex returns the bytes that s names in hexadecimal, spaces ignored.
+func decodeHex(t testing.TB, s string) []byte {
+	t.Helper()
+	b, err := hex.DecodeString(strings.ReplaceAll(s, " ", ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
 }

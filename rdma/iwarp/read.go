@@ -5,6 +5,7 @@ import (
 
 	"lwio/rdma"
 	"lwio/rdma/internal/softrdma"
+	"lwio/rdma/iwarp/internal/frame"
 )
 
 // Reads in progress.
@@ -35,26 +36,26 @@ type readOut struct {
 // answer is a read of the peer that is not answered to the last byte, or an
 // atomic operation that was done.
 type answer struct {
-	req    readRequest
+	req    frame.ReadRequest
 	msn    uint32
 	lease  softrdma.Lease // unused if there is nothing to read
 	source []byte
 
 	atomic   bool
-	response atomicResponse
+	response frame.AtomicResponse
 }
 
 // register makes an outstanding read of a request, which may be nil, and
 // gives the content of the Read Request. The caller holds queuePair.mu.
-func (c *conn) register(r *softrdma.WorkRequest) readRequest {
+func (c *conn) register(r *softrdma.WorkRequest) frame.ReadRequest {
 	key := c.a.Domain.Keys.Uint64()
 	o := c.qp.reads.Push()
 	*o = readOut{request: r, stag: uint32(key), to: key >> 32 << 8}
-	q := readRequest{sinkSTag: o.stag, sinkTO: o.to}
+	q := frame.ReadRequest{SinkSTag: o.stag, SinkTO: o.to}
 	if r != nil {
 		r.Pending = true
 		o.length = r.Length
-		q.size, q.sourceSTag, q.sourceTO = uint32(r.Length), uint32(r.Remote.Token), r.Remote.Addr
+		q.Size, q.SourceSTag, q.SourceTO = uint32(r.Length), uint32(r.Remote.Token), r.Remote.Addr
 	}
 	return q
 }
@@ -65,16 +66,16 @@ func (c *conn) register(r *softrdma.WorkRequest) readRequest {
 // Source: [RFC 5040 §4.4], [RFC 5041 §7], [RFC 7306 §5.2]
 func (x *receiver) acceptControl(qn, msn uint32, size int) error {
 	switch s := &x.seg; {
-	case s.qn != qn:
-		return x.violation(faultQN)
-	case s.msn != msn:
-		return x.violation(faultMSN)
-	case s.mo != 0:
-		return x.violation(faultMO)
+	case s.QN != qn:
+		return x.violation(frame.FaultQN)
+	case s.MSN != msn:
+		return x.violation(frame.FaultMSN)
+	case s.MO != 0:
+		return x.violation(frame.FaultMO)
 	case x.left > size:
-		return x.violation(faultTooLong)
-	case !s.last() || x.left != size:
-		return x.violation(faultRDMAPOther)
+		return x.violation(frame.FaultTooLong)
+	case !s.Last() || x.left != size:
+		return x.violation(frame.FaultRDMAPOther)
 	}
 	return nil
 }
@@ -105,17 +106,17 @@ func (x *receiver) answerLater(a answer) {
 //
 // Source: [RFC 5040 §4.4], [RFC 5040 §5.2], [RFC 5042 §6.4.2]
 func (x *receiver) takeReadRequest(payload []byte) error {
-	req, err := decodeReadRequest(payload)
+	req, err := frame.DecodeReadRequest(payload)
 	if err != nil {
-		return x.violation(faultRDMAPOther)
+		return x.violation(frame.FaultRDMAPOther)
 	}
 	if x.excess() {
-		return x.violation(faultStream)
+		return x.violation(frame.FaultStream)
 	}
-	a := answer{req: req, msn: x.seg.msn}
-	if req.size > 0 {
-		var f *fault
-		a.lease, a.source, f = x.findSource(req.sourceSTag, req.sourceTO, uint64(req.size), rdma.AccessRemoteRead)
+	a := answer{req: req, msn: x.seg.MSN}
+	if req.Size > 0 {
+		var f *frame.Fault
+		a.lease, a.source, f = x.findSource(req.SourceSTag, req.SourceTO, uint64(req.Size), rdma.AccessRemoteRead)
 		if f != nil {
 			v := x.violation(*f)
 			v.read = bytes.Clone(payload)
@@ -128,7 +129,7 @@ func (x *receiver) takeReadRequest(payload []byte) error {
 
 // findSource finds the memory that the peer reads, or changes by an atomic
 // operation: STag, then rights, then bounds.
-func (x *receiver) findSource(stag uint32, to, size uint64, access rdma.Access) (softrdma.Lease, []byte, *fault) {
+func (x *receiver) findSource(stag uint32, to, size uint64, access rdma.Access) (softrdma.Lease, []byte, *frame.Fault) {
 	l, source, refused := x.c.qp.Initiator.Windows.Resolve(stag, to, size, access)
 	if refused != softrdma.Granted {
 		return softrdma.Lease{}, nil, &readFaults[refused]
@@ -141,16 +142,16 @@ func (x *receiver) findSource(stag uint32, to, size uint64, access rdma.Access) 
 //
 // Source: [RFC 5040 §4.8]
 func (a *answer) lost(sent int) *violation {
-	s := untaggedSegment(opReadRequest, queueRequest, a.msn, 0, true)
+	s := frame.UntaggedSegment(frame.OpReadRequest, frame.QueueRequest, a.msn, 0, true)
 	left := a.req
-	left.sinkTO += uint64(sent)
-	left.sourceTO += uint64(sent)
-	left.size -= uint32(sent)
+	left.SinkTO += uint64(sent)
+	left.SourceTO += uint64(sent)
+	left.Size -= uint32(sent)
 	return &violation{
-		fault:  faultReadSTag,
-		header: s.appendTo(nil),
-		ulpdu:  untaggedSize + readRequestSize,
-		read:   left.appendTo(nil),
+		fault:  frame.FaultReadSTag,
+		header: s.AppendTo(nil),
+		ulpdu:  frame.UntaggedSize + frame.ReadRequestSize,
+		read:   left.AppendTo(nil),
 	}
 }
 
@@ -161,16 +162,16 @@ func (a *answer) lost(sent int) *violation {
 func (x *receiver) acceptReadResponse() error {
 	o := x.nextAnswer()
 	if o == nil || o.atomic {
-		return x.violation(faultOpcode)
+		return x.violation(frame.FaultOpcode)
 	}
 	done := x.readAt.bytes
 	switch {
-	case x.left > 0 && x.seg.stag != o.stag:
-		return x.violation(faultSTag)
-	case x.left > 0 && x.seg.to != o.to+uint64(done), x.left > o.length-done:
-		return x.violation(faultBounds)
-	case x.seg.last() != (done+x.left == o.length):
-		return x.violation(faultRDMAPOther)
+	case x.left > 0 && x.seg.STag != o.stag:
+		return x.violation(frame.FaultSTag)
+	case x.left > 0 && x.seg.TO != o.to+uint64(done), x.left > o.length-done:
+		return x.violation(frame.FaultBounds)
+	case x.seg.Last() != (done+x.left == o.length):
+		return x.violation(frame.FaultRDMAPOther)
 	}
 	return nil
 }
@@ -217,7 +218,7 @@ func (t *sender) frameAnswer(a *answer) (done bool, err error) {
 		}
 		n := min(len(a.source)-t.offset, t.maxTagged)
 		last := t.offset+n == len(a.source)
-		s := taggedSegment(opReadResponse, a.req.sinkSTag, a.req.sinkTO+uint64(t.offset), last)
+		s := frame.TaggedSegment(frame.OpReadResponse, a.req.SinkSTag, a.req.SinkTO+uint64(t.offset), last)
 		var f openFrame
 		t.open(&f, &s, n)
 		if n > 0 && !t.add(&f, a.lease, a.source[t.offset:t.offset+n], true) {
@@ -242,10 +243,10 @@ func (t *sender) frameRead(r *softrdma.WorkRequest) (done bool) {
 	qp.Initiator.Lock()
 	q := t.c.register(r)
 	qp.Initiator.Unlock()
-	s := untaggedSegment(opReadRequest, queueRequest, t.readMSN, 0, true)
+	s := frame.UntaggedSegment(frame.OpReadRequest, frame.QueueRequest, t.readMSN, 0, true)
 	var f openFrame
-	t.open(&f, &s, readRequestSize)
-	b.used = len(q.appendTo(b.head[:b.used]))
+	t.open(&f, &s, frame.ReadRequestSize)
+	b.used = len(q.AppendTo(b.head[:b.used]))
 	t.sumHead(&f)
 	t.close(&f)
 	t.readMSN++

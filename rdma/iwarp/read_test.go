@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"lwio/rdma"
+	"lwio/rdma/iwarp/internal/frame"
 )
 
 // connectReads connects a raw peer to a side that answers and begins two reads
@@ -28,24 +29,24 @@ func connectReads(t testing.TB, crc CRCPolicy, kind readyKind) (*side, *rawPeer)
 		}
 		accepted <- err
 	}()
-	e := &enhancedData{peerToPeer: true, rtrWrite: kind == readyWrite, rtrRead: kind == readyRead, inbound: 9, outbound: 9}
-	p.send((&startup{revision: 2, enhanced: e}).appendTo(nil))
+	e := &frame.Enhanced{PeerToPeer: true, RTRWrite: kind == readyWrite, RTRRead: kind == readyRead, Inbound: 9, Outbound: 9}
+	p.send((&frame.Startup{Revision: 2, Enhanced: e}).AppendTo(nil))
 	reply, err := readStartup(p.nc, true)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if reply.enhanced.inbound != 2 || reply.enhanced.outbound != 2 || reply.enhanced.rtrRead != (kind == readyRead) {
-		t.Fatalf("reply %+v", reply.enhanced)
+	if reply.Enhanced.Inbound != 2 || reply.Enhanced.Outbound != 2 || reply.Enhanced.RTRRead != (kind == readyRead) {
+		t.Fatalf("reply %+v", reply.Enhanced)
 	}
-	p.crc = reply.crc
+	p.crc = reply.CRC
 	if kind == readyRead {
-		p.fpdu(readSegment(1), (&readRequest{sinkSTag: 5, sinkTO: 6}).appendTo(nil))
+		p.fpdu(readSegment(1), (&frame.ReadRequest{SinkSTag: 5, SinkTO: 6}).AppendTo(nil))
 		s, b, err := p.receive()
-		if want := taggedSegment(opReadResponse, 5, 6, true); s != want || len(b) != 0 || err != nil {
+		if want := frame.TaggedSegment(frame.OpReadResponse, 5, 6, true); s != want || len(b) != 0 || err != nil {
 			t.Fatal("answer to the ready-to-receive message:", s, b, err)
 		}
 	} else {
-		p.fpdu(taggedSegment(opWrite, 0, 0, true), nil)
+		p.fpdu(frame.TaggedSegment(frame.OpWrite, 0, 0, true), nil)
 	}
 	if err := <-accepted; err != nil {
 		t.Fatal(err)
@@ -53,8 +54,8 @@ func connectReads(t testing.TB, crc CRCPolicy, kind readyKind) (*side, *rawPeer)
 	return server, p
 }
 
-func readSegment(msn uint32) segment {
-	return untaggedSegment(opReadRequest, queueRequest, msn, 0, true)
+func readSegment(msn uint32) frame.Segment {
+	return frame.UntaggedSegment(frame.OpReadRequest, frame.QueueRequest, msn, 0, true)
 }
 
 // TestReadByReady connects by a zero-length Read, which counts as a message.
@@ -63,9 +64,9 @@ func readSegment(msn uint32) segment {
 func TestReadByReady(t *testing.T) {
 	e, p := connectReads(t, CRCOn, readyRead)
 	fillRandom(e.buf, 1)
-	p.fpdu(readSegment(2), (&readRequest{1, 100, 5, uint32(e.at(0).Token), e.at(3).Addr}).appendTo(nil))
+	p.fpdu(readSegment(2), (&frame.ReadRequest{SinkSTag: 1, SinkTO: 100, Size: 5, SourceSTag: uint32(e.at(0).Token), SourceTO: e.at(3).Addr}).AppendTo(nil))
 	s, b, err := p.receive()
-	if s != taggedSegment(opReadResponse, 1, 100, true) || !bytes.Equal(b, e.buf[3:8]) || err != nil {
+	if s != frame.TaggedSegment(frame.OpReadResponse, 1, 100, true) || !bytes.Equal(b, e.buf[3:8]) || err != nil {
 		t.Error(s, b, err)
 	}
 }
@@ -75,21 +76,21 @@ func TestReadByReady(t *testing.T) {
 // says so.
 var readTerminates = []struct {
 	name   string
-	change func(s *segment, r *readRequest)
+	change func(s *frame.Segment, r *frame.ReadRequest)
 	size   int
 	want   []byte
 }{
-	{"token", func(_ *segment, r *readRequest) { r.sourceSTag ^= 2 }, 28, []byte{0x01, 0, 0xE0, 0}},
-	{"one byte too far", func(_ *segment, r *readRequest) { r.sourceTO += 256<<10 - 7 }, 28, []byte{0x01, 1, 0xE0, 0}},
-	{"one byte too early", func(_ *segment, r *readRequest) { r.sourceTO-- }, 28, []byte{0x01, 1, 0xE0, 0}},
-	{"all of it", func(_ *segment, r *readRequest) { r.size = 1<<32 - 1 }, 28, []byte{0x01, 1, 0xE0, 0}},
-	{"wraps", func(_ *segment, r *readRequest) { r.sourceTO = 1<<64 - 8 }, 28, []byte{0x01, 4, 0xE0, 0}},
-	{"queue", func(s *segment, _ *readRequest) { s.qn = 0 }, 28, []byte{0x12, 1, 0xC0, 0}},
-	{"sequence", func(s *segment, _ *readRequest) { s.msn = 2 }, 28, []byte{0x12, 3, 0xC0, 0}},
-	{"offset", func(s *segment, _ *readRequest) { s.mo = 4 }, 28, []byte{0x12, 4, 0xC0, 0}},
-	{"too long", func(*segment, *readRequest) {}, 29, []byte{0x12, 5, 0xC0, 0}},
-	{"too short", func(*segment, *readRequest) {}, 27, []byte{0x02, 0xFF, 0xC0, 0}},
-	{"not the last", func(s *segment, _ *readRequest) { s.ddp &^= ddpLast }, 28, []byte{0x02, 0xFF, 0xC0, 0}},
+	{"token", func(_ *frame.Segment, r *frame.ReadRequest) { r.SourceSTag ^= 2 }, 28, []byte{0x01, 0, 0xE0, 0}},
+	{"one byte too far", func(_ *frame.Segment, r *frame.ReadRequest) { r.SourceTO += 256<<10 - 7 }, 28, []byte{0x01, 1, 0xE0, 0}},
+	{"one byte too early", func(_ *frame.Segment, r *frame.ReadRequest) { r.SourceTO-- }, 28, []byte{0x01, 1, 0xE0, 0}},
+	{"all of it", func(_ *frame.Segment, r *frame.ReadRequest) { r.Size = 1<<32 - 1 }, 28, []byte{0x01, 1, 0xE0, 0}},
+	{"wraps", func(_ *frame.Segment, r *frame.ReadRequest) { r.SourceTO = 1<<64 - 8 }, 28, []byte{0x01, 4, 0xE0, 0}},
+	{"queue", func(s *frame.Segment, _ *frame.ReadRequest) { s.QN = 0 }, 28, []byte{0x12, 1, 0xC0, 0}},
+	{"sequence", func(s *frame.Segment, _ *frame.ReadRequest) { s.MSN = 2 }, 28, []byte{0x12, 3, 0xC0, 0}},
+	{"offset", func(s *frame.Segment, _ *frame.ReadRequest) { s.MO = 4 }, 28, []byte{0x12, 4, 0xC0, 0}},
+	{"too long", func(*frame.Segment, *frame.ReadRequest) {}, 29, []byte{0x12, 5, 0xC0, 0}},
+	{"too short", func(*frame.Segment, *frame.ReadRequest) {}, 27, []byte{0x02, 0xFF, 0xC0, 0}},
+	{"not the last", func(s *frame.Segment, _ *frame.ReadRequest) { s.DDP &^= frame.DDPLast }, 28, []byte{0x02, 0xFF, 0xC0, 0}},
 }
 
 // Source: [RFC 5040 §4.8], [RFC 5040 §5.2], [RFC 5042 §6.3]
@@ -98,12 +99,12 @@ func TestReadTerminate(t *testing.T) {
 		for _, crc := range []CRCPolicy{CRCOn, CRCOff} {
 			e, p := connectReads(t, crc, readyWrite)
 			e.recv(1, 0, 1)
-			s, r := readSegment(1), readRequest{1, 2, 8, uint32(e.at(0).Token), e.at(0).Addr}
+			s, r := readSegment(1), frame.ReadRequest{SinkSTag: 1, SinkTO: 2, Size: 8, SourceSTag: uint32(e.at(0).Token), SourceTO: e.at(0).Addr}
 			c.change(&s, &r)
-			payload := append(r.appendTo(nil), 0)[:c.size]
+			payload := append(r.AppendTo(nil), 0)[:c.size]
 			p.fpdu(s, payload)
 			want := binary.BigEndian.AppendUint16(bytes.Clone(c.want), uint16(18+c.size))
-			want = s.appendTo(want)
+			want = s.AppendTo(want)
 			if c.want[2] == 0xE0 {
 				want = append(want, payload...)
 			}
@@ -124,7 +125,7 @@ func TestReadWithoutRight(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.fpdu(readSegment(1), (&readRequest{1, 2, 8, uint32(mr.RemoteAddr().Token), mr.RemoteAddr().Addr}).appendTo(nil))
+	p.fpdu(readSegment(1), (&frame.ReadRequest{SinkSTag: 1, SinkTO: 2, Size: 8, SourceSTag: uint32(mr.RemoteAddr().Token), SourceTO: mr.RemoteAddr().Addr}).AppendTo(nil))
 	if got := p.wantTerminate(); !bytes.Equal(got[:4], []byte{0x01, 2, 0xE0, 0}) {
 		t.Errorf("Terminate %x", got)
 	}
@@ -138,7 +139,7 @@ func TestReadExcess(t *testing.T) {
 	e.recv(1, 0, 1)
 	var frames []byte
 	for msn := range uint32(3) {
-		frames = append(frames, p.frame(readSegment(msn+1), (&readRequest{}).appendTo(nil))...)
+		frames = append(frames, p.frame(readSegment(msn+1), (&frame.ReadRequest{}).AppendTo(nil))...)
 	}
 	p.send(frames)
 	want := readSegment(3)
@@ -147,10 +148,10 @@ func TestReadExcess(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if s.opcode() != opTerminate {
+		if s.Opcode() != frame.OpTerminate {
 			continue
 		}
-		if !bytes.Equal(b, append([]byte{0x02, 7, 0xC0, 0, 0, 46}, want.appendTo(nil)...)) {
+		if !bytes.Equal(b, append([]byte{0x02, 7, 0xC0, 0, 0, 46}, want.AppendTo(nil)...)) {
 			t.Errorf("Terminate %x", b)
 		}
 		break
@@ -162,26 +163,26 @@ func TestReadExcess(t *testing.T) {
 // responseTerminates are wrong answers to a read of 100 bytes.
 var responseTerminates = []struct {
 	name   string
-	answer func(p *rawPeer, r readRequest) []byte
+	answer func(p *rawPeer, r frame.ReadRequest) []byte
 	want   []byte
 }{
-	{"token", func(p *rawPeer, r readRequest) []byte {
-		return p.frame(taggedSegment(opReadResponse, r.sinkSTag+1, r.sinkTO, true), make([]byte, 100))
+	{"token", func(p *rawPeer, r frame.ReadRequest) []byte {
+		return p.frame(frame.TaggedSegment(frame.OpReadResponse, r.SinkSTag+1, r.SinkTO, true), make([]byte, 100))
 	}, []byte{0x11, 0, 0xC0, 0}},
-	{"address", func(p *rawPeer, r readRequest) []byte {
-		return p.frame(taggedSegment(opReadResponse, r.sinkSTag, r.sinkTO+1, true), make([]byte, 100))
+	{"address", func(p *rawPeer, r frame.ReadRequest) []byte {
+		return p.frame(frame.TaggedSegment(frame.OpReadResponse, r.SinkSTag, r.SinkTO+1, true), make([]byte, 100))
 	}, []byte{0x11, 1, 0xC0, 0}},
-	{"too long", func(p *rawPeer, r readRequest) []byte {
-		return p.frame(taggedSegment(opReadResponse, r.sinkSTag, r.sinkTO, true), make([]byte, 101))
+	{"too long", func(p *rawPeer, r frame.ReadRequest) []byte {
+		return p.frame(frame.TaggedSegment(frame.OpReadResponse, r.SinkSTag, r.SinkTO, true), make([]byte, 101))
 	}, []byte{0x11, 1, 0xC0, 0}},
-	{"too short", func(p *rawPeer, r readRequest) []byte {
-		return p.frame(taggedSegment(opReadResponse, r.sinkSTag, r.sinkTO, true), make([]byte, 99))
+	{"too short", func(p *rawPeer, r frame.ReadRequest) []byte {
+		return p.frame(frame.TaggedSegment(frame.OpReadResponse, r.SinkSTag, r.SinkTO, true), make([]byte, 99))
 	}, []byte{0x02, 0xFF, 0xC0, 0}},
-	{"no end", func(p *rawPeer, r readRequest) []byte {
-		return p.frame(taggedSegment(opReadResponse, r.sinkSTag, r.sinkTO, false), make([]byte, 100))
+	{"no end", func(p *rawPeer, r frame.ReadRequest) []byte {
+		return p.frame(frame.TaggedSegment(frame.OpReadResponse, r.SinkSTag, r.SinkTO, false), make([]byte, 100))
 	}, []byte{0x02, 0xFF, 0xC0, 0}},
-	{"write to the sink", func(p *rawPeer, r readRequest) []byte {
-		return p.frame(taggedSegment(opWrite, r.sinkSTag, r.sinkTO, true), make([]byte, 100))
+	{"write to the sink", func(p *rawPeer, r frame.ReadRequest) []byte {
+		return p.frame(frame.TaggedSegment(frame.OpWrite, r.SinkSTag, r.SinkTO, true), make([]byte, 100))
 	}, []byte{0x11, 0, 0xC0, 0}},
 }
 
@@ -193,8 +194,8 @@ func TestReadResponses(t *testing.T) {
 		e, p := connectReads(t, CRCOn, readyWrite)
 		e.post(rdma.Request{Op: rdma.OpRead, ID: 9, SGL: e.sgl(0, 100), Remote: rdma.RemoteAddr{Addr: 77, Token: 88}})
 		s, b, err := p.receive()
-		r, _ := decodeReadRequest(b)
-		if s != readSegment(1) || err != nil || r.size != 100 || r.sourceSTag != 88 || r.sourceTO != 77 {
+		r, _ := frame.DecodeReadRequest(b)
+		if s != readSegment(1) || err != nil || r.Size != 100 || r.SourceSTag != 88 || r.SourceTO != 77 {
 			t.Fatalf("%+v %+v %v", s, r, err)
 		}
 		p.send(c.answer(p, r))
@@ -215,14 +216,14 @@ func TestReadAnswers(t *testing.T) {
 	e.post(rdma.Request{Op: rdma.OpRead, ID: 9, SGL: e.sgl(0, 100), Remote: rdma.RemoteAddr{Addr: 77, Token: 88}},
 		rdma.Request{Op: rdma.OpSend, ID: 10, Flags: rdma.FlagReadFence})
 	_, b, _ := p.receive()
-	r, _ := decodeReadRequest(b)
+	r, _ := frame.DecodeReadRequest(b)
 	data := bytes.Repeat([]byte("x"), 100)
-	first := untaggedSegment(opSend, queueSend, 1, 0, false)
-	p.fpdu(taggedSegment(opReadResponse, r.sinkSTag, r.sinkTO, false), data[:60])
+	first := frame.UntaggedSegment(frame.OpSend, frame.QueueSend, 1, 0, false)
+	p.fpdu(frame.TaggedSegment(frame.OpReadResponse, r.SinkSTag, r.SinkTO, false), data[:60])
 	p.fpdu(first, []byte("abc"))
-	last := taggedSegment(opReadResponse, r.sinkSTag, r.sinkTO+60, true)
+	last := frame.TaggedSegment(frame.OpReadResponse, r.SinkSTag, r.SinkTO+60, true)
 	p.fpdu(last, data[60:])
-	second := untaggedSegment(opSend, queueSend, 1, 3, true)
+	second := frame.UntaggedSegment(frame.OpSend, frame.QueueSend, 1, 3, true)
 	p.fpdu(second, []byte("def"))
 	results := map[rdma.Op]rdma.Result{}
 	for range 3 {
@@ -232,7 +233,7 @@ func TestReadAnswers(t *testing.T) {
 	if results[rdma.OpRead].ID != 9 || results[rdma.OpReceive].Bytes != 6 || results[rdma.OpSend].ID != 10 || !bytes.Equal(e.buf[:101], append(data, 0)) || string(e.buf[4096:4102]) != "abcdef" {
 		t.Errorf("%+v", results)
 	}
-	if s, _, err := p.receive(); s.opcode() != opSend || err != nil {
+	if s, _, err := p.receive(); s.Opcode() != frame.OpSend || err != nil {
 		t.Error("the fenced send:", s, err)
 	}
 	p.fpdu(last, data[60:])
@@ -250,25 +251,25 @@ func TestReadLimitEnforced(t *testing.T) {
 		e.post(rdma.Request{Op: rdma.OpRead, ID: uint64(i), SGL: e.sgl(0, 1)})
 	}
 	e.post(rdma.Request{Op: rdma.OpSend, ID: 4})
-	var open []readRequest
+	var open []frame.ReadRequest
 	for i := range 4 {
 		if i < 2 {
 			_, b, err := p.receive()
-			r, _ := decodeReadRequest(b)
+			r, _ := frame.DecodeReadRequest(b)
 			if open = append(open, r); err != nil {
 				t.Fatal(err)
 			}
 			continue
 		}
-		p.fpdu(taggedSegment(opReadResponse, open[i-2].sinkSTag, open[i-2].sinkTO, true), []byte{1})
+		p.fpdu(frame.TaggedSegment(frame.OpReadResponse, open[i-2].SinkSTag, open[i-2].SinkTO, true), []byte{1})
 		e.want(rdma.OpRead, uint64(i-2), rdma.StatusSuccess)
 		s, b, err := p.receive()
-		r, _ := decodeReadRequest(b)
+		r, _ := frame.DecodeReadRequest(b)
 		if open = append(open, r); err != nil || s != readSegment(uint32(i+1)) {
 			t.Fatalf("%+v %v: the send must wait behind the reads", s, err)
 		}
 	}
-	if s, _, err := p.receive(); err != nil || s.opcode() != opSend {
+	if s, _, err := p.receive(); err != nil || s.Opcode() != frame.OpSend {
 		t.Fatal(s, err)
 	}
 }
@@ -278,10 +279,10 @@ func TestReadLimitEnforced(t *testing.T) {
 //
 // Source: [RFC 5040 §4.8], [RFC 5042 §6.3.1]
 func TestReadSourceCloses(t *testing.T) {
-	a := answer{req: readRequest{1, 100, 50, 7, 1000}, msn: 3}
+	a := answer{req: frame.ReadRequest{SinkSTag: 1, SinkTO: 100, Size: 50, SourceSTag: 7, SourceTO: 1000}, msn: 3}
 	v := a.lost(20)
-	want := (&readRequest{1, 120, 30, 7, 1020}).appendTo(nil)
-	if !bytes.Equal(v.read, want) || v.fault != faultReadSTag || !bytes.Equal(v.header, []byte{0x41, 0x41, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 3, 0, 0, 0, 0}) {
+	want := (&frame.ReadRequest{SinkSTag: 1, SinkTO: 120, Size: 30, SourceSTag: 7, SourceTO: 1020}).AppendTo(nil)
+	if !bytes.Equal(v.read, want) || v.fault != frame.FaultReadSTag || !bytes.Equal(v.header, []byte{0x41, 0x41, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 3, 0, 0, 0, 0}) {
 		t.Errorf("%+v", v)
 	}
 	e, p := connectReads(t, CRCOn, readyWrite)
@@ -295,15 +296,15 @@ func TestReadSourceCloses(t *testing.T) {
 	qp.Initiator.Lock()
 	qp.Initiator.Sending = true
 	qp.Initiator.Unlock()
-	req := readRequest{1, 100, 50, uint32(e.at(0).Token), e.at(9).Addr}
-	p.fpdu(readSegment(1), req.appendTo(nil))
+	req := frame.ReadRequest{SinkSTag: 1, SinkTO: 100, Size: 50, SourceSTag: uint32(e.at(0).Token), SourceTO: e.at(9).Addr}
+	p.fpdu(readSegment(1), req.AppendTo(nil))
 	e.recv(1, 0, 1)
-	p.fpdu(untaggedSegment(opSend, queueSend, 1, 0, true), nil)
+	p.fpdu(frame.UntaggedSegment(frame.OpSend, frame.QueueSend, 1, 0, true), nil)
 	e.want(rdma.OpReceive, 1, rdma.StatusSuccess)
 	e.mr.Close()
 	qp.c.tx.pump()
 	s := readSegment(1)
-	if got := p.wantTerminate(); !bytes.Equal(got, append(s.appendTo([]byte{0x01, 0, 0xE0, 0, 0, 46}), req.appendTo(nil)...)) {
+	if got := p.wantTerminate(); !bytes.Equal(got, append(s.AppendTo([]byte{0x01, 0, 0xE0, 0, 0, 46}), req.AppendTo(nil)...)) {
 		t.Errorf("Terminate %x", got)
 	}
 	<-e.con.Done()
@@ -321,20 +322,20 @@ func TestAnswersInBursts(t *testing.T) {
 	qp.Initiator.Lock()
 	qp.Initiator.Sending = true
 	for i := range 3 * answerBurst {
-		qp.answers.Push().req = readRequest{sinkSTag: uint32(i)}
+		qp.answers.Push().req = frame.ReadRequest{SinkSTag: uint32(i)}
 	}
 	qp.Initiator.Unlock()
 	e.post(rdma.Request{Op: rdma.OpSend, ID: 0}, rdma.Request{Op: rdma.OpSend, ID: 1})
 	qp.c.tx.pump()
-	var order []opcode
+	var order []frame.Opcode
 	for range 3*answerBurst + 2 {
 		s, _, err := p.receive()
 		if err != nil {
 			t.Fatal(err)
 		}
-		order = append(order, s.opcode())
+		order = append(order, s.Opcode())
 	}
-	if order[answerBurst] != opSend || order[2*answerBurst+1] != opSend {
+	if order[answerBurst] != frame.OpSend || order[2*answerBurst+1] != frame.OpSend {
 		t.Error(order)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"lwio/rdma/internal/softrdma"
+	"lwio/rdma/iwarp/internal/frame"
 )
 
 // Sizes that govern reading, in bytes.
@@ -62,8 +63,8 @@ type receiver struct {
 
 	// The frame in progress, whose header was found good.
 	active  bool
-	seg     segment
-	header  [untaggedSize]byte // seg as it arrived
+	seg     frame.Segment
+	header  [frame.UntaggedSize]byte // seg as it arrived
 	ulpdu   int
 	left    int // payload still to come
 	trailer int // pad and CRC
@@ -280,7 +281,7 @@ func (x *receiver) push() {
 // consume handles the frames in the buffer.
 func (x *receiver) consume() error {
 	x.takeBuffer()
-	for x.w-x.r >= fpduHeaderSize || x.active {
+	for x.w-x.r >= frame.FPDUHeaderSize || x.active {
 		if !x.active {
 			more, err := x.begin()
 			if more || err != nil {
@@ -301,30 +302,30 @@ func (x *receiver) begin() (more bool, err error) {
 	b := x.buf[x.r:x.w]
 	n := int(binary.BigEndian.Uint16(b))
 	if x.c.crc {
-		size := fpduSize(n)
+		size := frame.FPDUSize(n)
 		if len(b) < size {
 			return true, nil
 		}
-		if !checkFPDU(b[:size]) {
-			return false, &violation{fault: faultCRC}
+		if !frame.CheckFPDU(b[:size]) {
+			return false, &violation{fault: frame.FaultCRC}
 		}
-	} else if len(b) < fpduHeaderSize+min(n, untaggedSize) {
+	} else if len(b) < frame.FPDUHeaderSize+min(n, frame.UntaggedSize) {
 		return true, nil
 	}
-	b = b[fpduHeaderSize:]
-	if err := x.seg.decode(b[:min(n, len(b))]); err != nil {
-		return false, &violation{fault: faultFraming}
+	b = b[frame.FPDUHeaderSize:]
+	if err := x.seg.Decode(b[:min(n, len(b))]); err != nil {
+		return false, &violation{fault: frame.FaultFraming}
 	}
-	h := x.seg.size()
+	h := x.seg.Size()
 	copy(x.header[:], b[:h])
-	x.ulpdu, x.left, x.trailer = n, n-h, padOf(n)+crcSize
+	x.ulpdu, x.left, x.trailer = n, n-h, frame.PadOf(n)+frame.CRCSize
 	if err := x.accept(); errors.Is(err, errStalled) {
 		x.stalled = true
 		return true, nil
 	} else if err != nil {
 		return false, err
 	}
-	x.r += fpduHeaderSize + h
+	x.r += frame.FPDUHeaderSize + h
 	x.active = true
 	return false, nil
 }

@@ -5,6 +5,7 @@ import (
 
 	"lwio/rdma"
 	"lwio/rdma/internal/softrdma"
+	"lwio/rdma/iwarp/internal/frame"
 )
 
 // TestDirectSpace: the end of a frame never goes straight from the socket into
@@ -21,7 +22,7 @@ func TestDirectSpace(t *testing.T) {
 	r := m.(*softrdma.Region)
 	x := &receiver{
 		c: &conn{a: a}, active: true, left: 60000,
-		seg: taggedSegment(opWrite, 1, 0, true), lease: softrdma.Lease{Region: r}, target: r.Bytes()[:60000],
+		seg: frame.TaggedSegment(frame.OpWrite, 1, 0, true), lease: softrdma.Lease{Region: r}, target: r.Bytes()[:60000],
 	}
 	dst, held := x.directSpace()
 	if len(dst) != 60000-8 || held.Region != r {

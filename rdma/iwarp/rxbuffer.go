@@ -1,6 +1,9 @@
 package iwarp
 
-import "lwio/rdma/internal/softrdma"
+import (
+	"lwio/rdma/internal/softrdma"
+	"lwio/rdma/iwarp/internal/frame"
+)
 
 // space is where the buffer can be filled.
 func (x *receiver) space() []byte {
@@ -8,7 +11,7 @@ func (x *receiver) space() []byte {
 	switch {
 	case x.r == x.w:
 		x.r, x.w = 0, 0
-	case readBufferSize-x.r < maxFPDU:
+	case readBufferSize-x.r < frame.MaxFPDU:
 		x.w = copy(x.buf[:], x.buf[x.r:x.w])
 		x.r = 0
 	}

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"lwio/rdma"
+	"lwio/rdma/iwarp/internal/frame"
 )
 
 // TestPartOfAFrameHasNoBuffer: a peer that sends few bytes of a frame and stops makes
@@ -21,7 +22,7 @@ func TestPartOfAFrameHasNoBuffer(t *testing.T) {
 		msn := uint32(0)
 		for _, r := range []struct{ size, cut int }{{8, 1}, {8, 2}, {8, 10}, {8, 30}, {1000, 999}, {1000, restSize}, {3000, 1}, {3000, 500}} {
 			msn++
-			frame := p.frame(untaggedSegment(opSend, queueSend, msn, 0, true), data[:r.size])
+			frame := p.frame(frame.UntaggedSegment(frame.OpSend, frame.QueueSend, msn, 0, true), data[:r.size])
 			cut := min(r.cut, len(frame)-1)
 			e.recv(uint64(msn), 0, 4096)
 			if _, err := p.nc.Write(frame[:cut]); err != nil {

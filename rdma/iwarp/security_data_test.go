@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"lwio/rdma"
+	"lwio/rdma/iwarp/internal/frame"
 )
 
 // TestSecurity09Stale: a peer sees what it was sent and nothing that was there
@@ -45,11 +46,11 @@ func TestSecurity09Stale(t *testing.T) {
 			e.want(rdma.OpSend, i, rdma.StatusSuccess)
 		}
 		e.post(rdma.Request{Op: rdma.OpSend, ID: 99, Flags: rdma.FlagInline, Inline: make([]byte, n)})
-		got := make([]byte, fpduSize(untaggedSize+n))
+		got := make([]byte, frame.FPDUSize(frame.UntaggedSize+n))
 		if _, err := io.ReadFull(p.nc, got); err != nil {
 			t.Fatal(err)
 		}
-		if tail := got[2+untaggedSize:]; !bytes.Equal(tail, make([]byte, len(tail))) {
+		if tail := got[2+frame.UntaggedSize:]; !bytes.Equal(tail, make([]byte, len(tail))) {
 			t.Errorf("behind %d bytes stands %x", n, tail[n:])
 		}
 		e.want(rdma.OpSend, 99, rdma.StatusSuccess)
@@ -65,9 +66,9 @@ func TestSecurity10RevokeFirst(t *testing.T) {
 	e, p := connectRaw(t, CRCOn)
 	e.recv(1, 4096, 8)
 	_, at := e.lend(0, 8, rdma.FlagAllowWrite)
-	write := taggedSegment(opWrite, uint32(at.Token), at.Addr, true)
-	send := untaggedSegment(opSendInvalidate, queueSend, 1, 0, true)
-	send.stag = uint32(at.Token)
+	write := frame.TaggedSegment(frame.OpWrite, uint32(at.Token), at.Addr, true)
+	send := frame.UntaggedSegment(frame.OpSendInvalidate, frame.QueueSend, 1, 0, true)
+	send.STag = uint32(at.Token)
 	burst := append(p.frame(write, []byte("checked!")), p.frame(send, nil)...)
 	p.send(append(burst, p.frame(write, []byte("changed!"))...))
 	e.want(rdma.OpReceive, 1, rdma.StatusSuccess)
@@ -207,7 +208,7 @@ func TestSecurity15Identity(t *testing.T) {
 	var cons []rdma.Connector
 	for range 2 {
 		p := dialRaw(t, addr)
-		p.send((&startup{revision: 1, crc: true, private: proof}).appendTo(nil))
+		p.send((&frame.Startup{Revision: 1, CRC: true, Private: proof}).AppendTo(nil))
 		con := connectorOf(t, server)
 		if err := l.ConnectionRequest(t.Context(), con); err != nil {
 			t.Fatal(err)
@@ -233,7 +234,7 @@ func TestSecurity15Identity(t *testing.T) {
 		}
 		peers[i].nc.Close()
 	}
-	if len(wire.bytes()) != 2*startupHeaderSize {
+	if len(wire.bytes()) != 2*frame.StartupHeaderSize {
 		t.Errorf("%x is said then", wire.bytes())
 	}
 	server.a.Close()

@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"lwio/rdma"
+	"lwio/rdma/iwarp/internal/frame"
 )
 
 // The tests of this file are one for each requirement that the standards make of
@@ -22,9 +23,9 @@ import (
 func aimed(p *rawPeer, at rdma.RemoteAddr) map[string][]byte {
 	token := uint32(at.Token)
 	return map[string][]byte{
-		"write":  p.frame(taggedSegment(opWrite, token, at.Addr, true), bytes.Repeat([]byte{0xEE}, 8)),
-		"read":   p.frame(readSegment(1), (&readRequest{1, 2, 8, token, at.Addr}).appendTo(nil)),
-		"atomic": p.frame(atomicSegment(1), (&atomicRequest{stag: token, to: at.Addr, data: 0xEE}).appendTo(nil)),
+		"write":  p.frame(frame.TaggedSegment(frame.OpWrite, token, at.Addr, true), bytes.Repeat([]byte{0xEE}, 8)),
+		"read":   p.frame(readSegment(1), (&frame.ReadRequest{SinkSTag: 1, SinkTO: 2, Size: 8, SourceSTag: token, SourceTO: at.Addr}).AppendTo(nil)),
+		"atomic": p.frame(atomicSegment(1), (&frame.AtomicRequest{STag: token, TO: at.Addr, Data: 0xEE}).AppendTo(nil)),
 	}
 }
 
@@ -85,7 +86,7 @@ func joinRaw(t *testing.T, a rdma.Adapter, config ...func(*rdma.QueuePairConfig)
 	}
 	p := dialRaw(t, addr)
 	p.crc = true
-	p.send((&startup{revision: 1, crc: true}).appendTo(nil))
+	p.send((&frame.Startup{Revision: 1, CRC: true}).AppendTo(nil))
 	if err := l.ConnectionRequest(t.Context(), e.con); err != nil {
 		t.Fatal(err)
 	}
@@ -95,7 +96,7 @@ func joinRaw(t *testing.T, a rdma.Adapter, config ...func(*rdma.QueuePairConfig)
 	if _, err := readStartup(p.nc, true); err != nil {
 		t.Fatal(err)
 	}
-	p.fpdu(taggedSegment(opWrite, 0, 0, true), nil)
+	p.fpdu(frame.TaggedSegment(frame.OpWrite, 0, 0, true), nil)
 	e.awaitOpen()
 	return e, p
 }
@@ -147,14 +148,14 @@ func TestSecurity03Rights(t *testing.T) {
 				t.Fatal(err)
 			}
 			p.send(aimed(p, mr.RemoteAddr())[ask])
-			p.fpdu(untaggedSegment(opTerminate, queueTerminate, 1, 0, true), []byte{0, 0, 0, 0})
+			p.fpdu(frame.UntaggedSegment(frame.OpTerminate, frame.QueueTerminate, 1, 0, true), []byte{0, 0, 0, 0})
 			answered := false
 			for {
 				s, _, err := p.receive()
 				if err != nil {
 					break
 				}
-				answered = answered || s.opcode() == opTerminate
+				answered = answered || s.Opcode() == frame.OpTerminate
 			}
 			if refused := !has.Has(needs); answered != refused {
 				t.Errorf("a region of rights %x: %s refused %v", has, ask, answered)
@@ -178,7 +179,7 @@ func TestSecurity04Revocation(t *testing.T) {
 		go func() {
 			defer close(done)
 			for i := byte(1); ; i++ {
-				frame := p.frame(taggedSegment(opWrite, uint32(at.Token), at.Addr, true), bytes.Repeat([]byte{i}, n))
+				frame := p.frame(frame.TaggedSegment(frame.OpWrite, uint32(at.Token), at.Addr, true), bytes.Repeat([]byte{i}, n))
 				if _, err := p.nc.Write(frame); err != nil {
 					return
 				}
@@ -277,18 +278,18 @@ func TestSecurity06Invalidate(t *testing.T) {
 		"sink of a read": func(e *side, p *rawPeer) uint32 {
 			e.post(rdma.Request{Op: rdma.OpRead, ID: 3, Flags: rdma.FlagSilentSuccess, SGL: e.sgl(0, 8)})
 			_, b, err := p.receive()
-			r, _ := decodeReadRequest(b)
+			r, _ := frame.DecodeReadRequest(b)
 			if err != nil {
 				t.Error(err)
 			}
-			return r.sinkSTag
+			return r.SinkSTag
 		},
 		"nothing": func(*side, *rawPeer) uint32 { return 0 },
 	} {
 		e, p := connectReads(t, CRCOn, readyWrite)
 		e.recv(1, 0, 8)
-		s := untaggedSegment(opSendInvalidate, queueSend, 1, 0, true)
-		s.stag = token(e, p)
+		s := frame.UntaggedSegment(frame.OpSendInvalidate, frame.QueueSend, 1, 0, true)
+		s.STag = token(e, p)
 		p.fpdu(s, nil)
 		if got := p.wantTerminate(); !bytes.Equal(got[:2], []byte{0x01, 9}) {
 			t.Errorf("%s: Terminate %x", name, got)
@@ -311,13 +312,13 @@ func TestSecurity07Queues(t *testing.T) {
 		small.recv(i, 0, 8)
 	}
 	for msn := range uint32(4) {
-		if _, err := flooder.nc.Write(flooder.frame(untaggedSegment(opSend, queueSend, msn+1, 0, true), nil)); err != nil {
+		if _, err := flooder.nc.Write(flooder.frame(frame.UntaggedSegment(frame.OpSend, frame.QueueSend, msn+1, 0, true), nil)); err != nil {
 			break
 		}
 	}
 	<-small.con.Done()
 	e.recv(1, 0, 8)
-	p.fpdu(untaggedSegment(opSend, queueSend, 1, 0, true), []byte("alive"))
+	p.fpdu(frame.UntaggedSegment(frame.OpSend, frame.QueueSend, 1, 0, true), []byte("alive"))
 	if r := e.want(rdma.OpReceive, 1, rdma.StatusSuccess); r.Bytes != 5 {
 		t.Errorf("%+v", r)
 	}
@@ -332,8 +333,8 @@ func TestSecurity08Reads(t *testing.T) {
 	fillRandom(e.buf, 8)
 	var frames []byte
 	for msn := range uint32(1000) {
-		r := readRequest{1, 2, 256 << 10, uint32(e.at(0).Token), e.at(0).Addr}
-		frames = append(frames, p.frame(readSegment(msn+1), r.appendTo(nil))...)
+		r := frame.ReadRequest{SinkSTag: 1, SinkTO: 2, Size: 256 << 10, SourceSTag: uint32(e.at(0).Token), SourceTO: e.at(0).Addr}
+		frames = append(frames, p.frame(readSegment(msn+1), r.AppendTo(nil))...)
 	}
 	raceRelease() // who answers sees the bytes
 	go func() { _, _ = p.nc.Write(frames) }()
@@ -448,14 +449,14 @@ func TestSecurity12SharedReceives(t *testing.T) {
 		}
 	}
 	for msn := range uint32(20) {
-		flooder.fpdu(untaggedSegment(opSend, queueSend, msn+1, 0, true), []byte("noise"))
+		flooder.fpdu(frame.UntaggedSegment(frame.OpSend, frame.QueueSend, msn+1, 0, true), []byte("noise"))
 	}
 	for range 6 { // three quarters: no more come to it
 		if r := e.next(); r.Op != rdma.OpReceive || r.Status != rdma.StatusSuccess {
 			t.Fatalf("%+v", r)
 		}
 	}
-	p.fpdu(untaggedSegment(opSend, queueSend, 1, 0, true), []byte("heard"))
+	p.fpdu(frame.UntaggedSegment(frame.OpSend, frame.QueueSend, 1, 0, true), []byte("heard"))
 	if r := victim.want(rdma.OpReceive, 6, rdma.StatusSuccess); string(e.buf[48:53]) != "heard" {
 		t.Errorf("%+v %q", r, e.buf[48:53])
 	}
@@ -479,8 +480,8 @@ func TestSecurity13Claims(t *testing.T) {
 	runtime.ReadMemStats(&before)
 	for _, c := range all {
 		c.e.recv(1, 0, 8)
-		c.p.fpdu(untaggedSegment(opSend, queueSend, 1, 0, false), []byte("begun"))
-		c.p.fpdu(readSegment(1), (&readRequest{1, 2, 1<<32 - 1, uint32(c.e.at(0).Token), c.e.at(0).Addr}).appendTo(nil))
+		c.p.fpdu(frame.UntaggedSegment(frame.OpSend, frame.QueueSend, 1, 0, false), []byte("begun"))
+		c.p.fpdu(readSegment(1), (&frame.ReadRequest{SinkSTag: 1, SinkTO: 2, Size: 1<<32 - 1, SourceSTag: uint32(c.e.at(0).Token), SourceTO: c.e.at(0).Addr}).AppendTo(nil))
 		c.p.send([]byte{0xFF, 0xFF, 0x41, 0x43}) // a frame that never comes
 		if got := c.p.wantTerminate(); !bytes.Equal(got[:2], []byte{0x01, 1}) {
 			t.Errorf("Terminate %x", got)

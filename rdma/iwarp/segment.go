@@ -6,11 +6,12 @@ import (
 
 	"lwio/rdma"
 	"lwio/rdma/internal/softrdma"
+	"lwio/rdma/iwarp/internal/frame"
 )
 
 // violation is what a peer did wrong, with the header of the segment at fault.
 type violation struct {
-	fault   fault
+	fault   frame.Fault
 	header  []byte
 	ulpdu   int
 	read    []byte      // the Read Request that it is about
@@ -29,15 +30,15 @@ func (v *violation) ending(c *conn) *ending {
 		status = v.receive
 	case v.reading != rdma.StatusSuccess:
 		status = v.reading
-	case v.fault == faultCRC:
+	case v.fault == frame.FaultCRC:
 		status = rdma.StatusDataError
 	}
-	t := terminateFor(v.fault, v.header, v.ulpdu)
-	if v.read != nil && t.control != 0 {
-		t.control |= terminateRDMAP
-		t.header = append(bytes.Clone(t.header), v.read...)
+	t := frame.TerminateFor(v.fault, v.header, v.ulpdu)
+	if v.read != nil && t.Control != 0 {
+		t.Control |= frame.TerminateRDMAP
+		t.Header = append(bytes.Clone(t.Header), v.read...)
 	}
-	cause := &TerminateError{Layer: v.fault.layer, Type: v.fault.kind, Code: v.fault.code}
+	cause := &TerminateError{Layer: v.fault.Layer, Type: v.fault.Kind, Code: v.fault.Code}
 	return &ending{
 		err:     opError("connection", c.peer, status, cause),
 		term:    &t,
@@ -47,22 +48,19 @@ func (v *violation) ending(c *conn) *ending {
 }
 
 // violation makes a violation of the segment in hand.
-func (x *receiver) violation(f fault) *violation {
-	return &violation{fault: f, header: x.header[:x.seg.size()], ulpdu: x.ulpdu}
+func (x *receiver) violation(f frame.Fault) *violation {
+	return &violation{fault: f, header: x.header[:x.seg.Size()], ulpdu: x.ulpdu}
 }
 
 // remoteTerminate is the error for a Terminate from the peer.
 func remoteTerminate(payload []byte) error {
-	t, err := decodeTerminate(payload)
+	t, err := frame.DecodeTerminate(payload)
 	if err != nil {
-		t.fault = faultRDMAPOther
+		t.Fault = frame.FaultRDMAPOther
 	}
-	about := len(t.header) < 2
-	if !about {
-		op := opcode(t.header[1] & rdmapOpcodeMask)
-		about = op == opReadRequest || op == opAtomicRequest
-	}
-	return &TerminateError{Layer: t.fault.layer, Type: t.fault.kind, Code: t.fault.code, Remote: true, read: about}
+	op, known := t.Opcode()
+	about := !known || op == frame.OpReadRequest || op == frame.OpAtomicRequest
+	return &TerminateError{Layer: t.Fault.Layer, Type: t.Fault.Kind, Code: t.Fault.Code, Remote: true, read: about}
 }
 
 // errStalled says that a message must wait until a shared receive queue has a
@@ -75,38 +73,38 @@ var errStalled = errors.New("no receive in the shared queue yet")
 func (x *receiver) accept() error {
 	s := &x.seg
 	switch {
-	case !s.versionOK() && s.tagged():
-		return x.violation(faultTaggedVersion)
-	case !s.versionOK():
-		return x.violation(faultUntaggedVers)
-	case !s.rdmapOK():
-		return x.violation(faultRDMAPVersion)
-	case s.tagged():
-		switch s.opcode() {
-		case opWrite:
+	case !s.DDPVersionOK() && s.Tagged():
+		return x.violation(frame.FaultTaggedVersion)
+	case !s.DDPVersionOK():
+		return x.violation(frame.FaultUntaggedVers)
+	case !s.RDMAPVersionOK():
+		return x.violation(frame.FaultRDMAPVersion)
+	case s.Tagged():
+		switch s.Opcode() {
+		case frame.OpWrite:
 			return x.acceptWrite()
-		case opReadResponse:
+		case frame.OpReadResponse:
 			return x.acceptReadResponse()
 		}
-		return x.violation(faultOpcode)
+		return x.violation(frame.FaultOpcode)
 	}
-	switch op := s.opcode(); {
-	case s.qn > queueAtomicResponse:
-		return x.violation(faultQN)
-	case op == opTerminate:
+	switch op := s.Opcode(); {
+	case s.QN > frame.QueueAtomicResponse:
+		return x.violation(frame.FaultQN)
+	case op == frame.OpTerminate:
 		return x.acceptTerminate()
-	case op == opReadRequest:
-		return x.acceptControl(queueRequest, x.readMSN, readRequestSize)
-	case op == opAtomicRequest:
-		return x.acceptControl(queueRequest, x.readMSN, atomicRequestSize)
-	case op == opAtomicResponse:
+	case op == frame.OpReadRequest:
+		return x.acceptControl(frame.QueueRequest, x.readMSN, frame.ReadRequestSize)
+	case op == frame.OpAtomicRequest:
+		return x.acceptControl(frame.QueueRequest, x.readMSN, frame.AtomicRequestSize)
+	case op == frame.OpAtomicResponse:
 		return x.acceptAtomicResponse()
-	case op.isImmediate():
+	case op.IsImmediate():
 		return x.acceptImmediate()
-	case !op.isSend():
-		return x.violation(faultOpcode)
-	case s.qn != queueSend:
-		return x.violation(faultQN)
+	case !op.IsSend():
+		return x.violation(frame.FaultOpcode)
+	case s.QN != frame.QueueSend:
+		return x.violation(frame.FaultQN)
 	}
 	return x.acceptSend()
 }
@@ -114,12 +112,12 @@ func (x *receiver) accept() error {
 // acceptTerminate checks the one message of queue 2.
 func (x *receiver) acceptTerminate() error {
 	switch s := &x.seg; {
-	case s.qn != queueTerminate:
-		return x.violation(faultQN)
-	case s.msn != 1:
-		return x.violation(faultMSN)
-	case s.mo != 0:
-		return x.violation(faultMO)
+	case s.QN != frame.QueueTerminate:
+		return x.violation(frame.FaultQN)
+	case s.MSN != 1:
+		return x.violation(frame.FaultMSN)
+	case s.MO != 0:
+		return x.violation(frame.FaultMO)
 	}
 	return nil
 }
@@ -127,11 +125,11 @@ func (x *receiver) acceptTerminate() error {
 // writeFaults and readFaults tell the peer why it may not write, or read, what it
 // names.
 var (
-	writeFaults = [...]fault{
-		softrdma.BadToken: faultSTag, softrdma.Denied: faultSTag, softrdma.Wraps: faultWrap, softrdma.OutOfBounds: faultBounds,
+	writeFaults = [...]frame.Fault{
+		softrdma.BadToken: frame.FaultSTag, softrdma.Denied: frame.FaultSTag, softrdma.Wraps: frame.FaultWrap, softrdma.OutOfBounds: frame.FaultBounds,
 	}
-	readFaults = [...]fault{
-		softrdma.BadToken: faultReadSTag, softrdma.Denied: faultReadAccess, softrdma.Wraps: faultReadWrap, softrdma.OutOfBounds: faultReadBounds,
+	readFaults = [...]frame.Fault{
+		softrdma.BadToken: frame.FaultReadSTag, softrdma.Denied: frame.FaultReadAccess, softrdma.Wraps: frame.FaultReadWrap, softrdma.OutOfBounds: frame.FaultReadBounds,
 	}
 )
 
@@ -144,7 +142,7 @@ func (x *receiver) acceptWrite() error {
 	if x.left == 0 {
 		return nil
 	}
-	lease, target, refused := x.c.qp.Initiator.Windows.Resolve(x.seg.stag, x.seg.to, uint64(x.left), rdma.AccessRemoteWrite)
+	lease, target, refused := x.c.qp.Initiator.Windows.Resolve(x.seg.STag, x.seg.TO, uint64(x.left), rdma.AccessRemoteWrite)
 	if refused != softrdma.Granted {
 		return x.violation(writeFaults[refused])
 	}
@@ -157,8 +155,8 @@ func (x *receiver) acceptWrite() error {
 // Source: [RFC 5041 §7], [RFC 5040 §4.7]
 func (x *receiver) acceptSend() error {
 	s := &x.seg
-	if s.msn != x.msn {
-		return x.violation(faultMSN)
+	if s.MSN != x.msn {
+		return x.violation(frame.FaultMSN)
 	}
 	if x.receive == nil {
 		if err := x.takeReceive(); err != nil {
@@ -166,10 +164,10 @@ func (x *receiver) acceptSend() error {
 		}
 	}
 	switch {
-	case uint64(s.mo) != uint64(x.at.bytes):
-		return x.violation(faultMO)
+	case uint64(s.MO) != uint64(x.at.bytes):
+		return x.violation(frame.FaultMO)
 	case x.left > x.receive.Length-x.at.bytes:
-		v := x.violation(faultTooLong)
+		v := x.violation(frame.FaultTooLong)
 		v.receive = rdma.StatusBufferOverflow
 		return v
 	}
@@ -190,27 +188,27 @@ func (x *receiver) takeReceive() error {
 	case rdma.StatusPending:
 		return errStalled
 	}
-	return x.violation(faultNoBuffer)
+	return x.violation(frame.FaultNoBuffer)
 }
 
 // control tells whether the payload of the frame is a header of RDMAP, which is
 // looked at when all of it is there.
 func (x *receiver) control() bool {
-	op := x.seg.opcode()
-	return op == opTerminate || op == opReadRequest || op.isImmediate() ||
-		op == opAtomicRequest || op == opAtomicResponse
+	op := x.seg.Opcode()
+	return op == frame.OpTerminate || op == frame.OpReadRequest || op.IsImmediate() ||
+		op == frame.OpAtomicRequest || op == frame.OpAtomicResponse
 }
 
 // takeControl handles such a payload.
 func (x *receiver) takeControl(payload []byte) error {
-	switch x.seg.opcode() {
-	case opTerminate:
+	switch x.seg.Opcode() {
+	case frame.OpTerminate:
 		return remoteTerminate(payload)
-	case opReadRequest:
+	case frame.OpReadRequest:
 		return x.takeReadRequest(payload)
-	case opAtomicRequest:
+	case frame.OpAtomicRequest:
 		return x.takeAtomicRequest(payload)
-	case opAtomicResponse:
+	case frame.OpAtomicResponse:
 		return x.takeAtomicResponse(payload)
 	}
 	x.takeImmediate(payload)
@@ -219,18 +217,18 @@ func (x *receiver) takeControl(payload []byte) error {
 
 // finish ends a segment, and with the last one of a Send its receive.
 func (x *receiver) finish() error {
-	op := x.seg.opcode()
+	op := x.seg.Opcode()
 	switch {
-	case !x.seg.last(), op == opWrite, op == opReadRequest, op == opAtomicRequest, op.isImmediate():
+	case !x.seg.Last(), op == frame.OpWrite, op == frame.OpReadRequest, op == frame.OpAtomicRequest, op.IsImmediate():
 		return nil
 	case x.answering():
 		x.finishRead()
 		return nil
-	case op.invalidates():
+	case op.Invalidates():
 		// Only a window can be invalidated from afar: regions are shared by all
 		// connections of their adapter.
-		if !x.c.qp.Initiator.Windows.Invalidate(x.seg.stag) {
-			return x.violation(faultCannotInval)
+		if !x.c.qp.Initiator.Windows.Invalidate(x.seg.STag) {
+			return x.violation(frame.FaultCannotInval)
 		}
 	}
 	x.deliver(&rdma.Result{})
@@ -240,7 +238,7 @@ func (x *receiver) finish() error {
 // deliver ends the receive in progress, whose result has the immediate data of
 // with.
 func (x *receiver) deliver(with *rdma.Result) {
-	with.Bytes, with.Solicited = x.at.bytes, x.seg.opcode().solicits()
+	with.Bytes, with.Solicited = x.at.bytes, x.seg.Opcode().Solicits()
 	x.receive = nil
 	x.msn++
 	recv := &x.c.qp.Receives

@@ -1,6 +1,7 @@
 package iwarp
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -10,6 +11,7 @@ import (
 
 	"lwio/rdma"
 	"lwio/rdma/internal/softrdma"
+	"lwio/rdma/iwarp/internal/frame"
 )
 
 // limitStartup bounds the start-up of a connection. It comes before watch, whose
@@ -26,41 +28,39 @@ func limitStartup(nc net.Conn, read, write time.Duration) {
 // heels of their reply, and that does no harm: of a reply no byte more is read.
 //
 // Source: [RFC 5044 §7.1.2 rules 4 to 10]
-func readStartup(nc net.Conn, reply bool) (startup, error) {
-	var b [maxStartupSize + 1]byte
+func readStartup(nc net.Conn, reply bool) (frame.Startup, error) {
+	var b [frame.MaxStartupSize + 1]byte
 	most := len(b)
 	if reply {
-		most = startupHeaderSize
+		most = frame.StartupHeaderSize
 	}
-	have, err := io.ReadAtLeast(nc, b[:most], startupHeaderSize)
+	have, err := io.ReadAtLeast(nc, b[:most], frame.StartupHeaderSize)
 	if err != nil {
-		return startup{}, err
+		return frame.Startup{}, err
 	}
-	s, n, err := decodeStartupHeader(b[:startupHeaderSize], reply)
+	n, err := frame.StartupSize(b[:frame.StartupHeaderSize], reply)
 	if err != nil {
-		return startup{}, err
+		return frame.Startup{}, err
 	}
-	n += startupHeaderSize
 	if reply {
 		most = n
 	}
 	if have < n {
 		more, err := io.ReadAtLeast(nc, b[have:most], n-have)
 		if err != nil {
-			return startup{}, err
+			return frame.Startup{}, err
 		}
 		have += more
 	}
 	if have > n {
-		return startup{}, errStartupLength
+		return frame.Startup{}, frame.ErrStartupLength
 	}
-	s.setPrivate(append([]byte{}, b[startupHeaderSize:n]...))
-	return s, nil
+	return frame.DecodeStartup(bytes.Clone(b[:n]), reply)
 }
 
 // writeStartup writes one start-up frame.
-func writeStartup(nc net.Conn, s *startup) error {
-	_, err := nc.Write(s.appendTo(make([]byte, 0, maxStartupSize)))
+func writeStartup(nc net.Conn, s *frame.Startup) error {
+	_, err := nc.Write(s.AppendTo(make([]byte, 0, frame.MaxStartupSize)))
 	return err
 }
 
@@ -73,16 +73,16 @@ func watch(ctx context.Context, nc net.Conn) (stop func() bool) {
 // newRequest is the request that opens a connection with a revision.
 //
 // Source: [RFC 6581 §9.2]
-func newRequest(cfg *Config, revision uint8, limits rdma.ReadLimits, private []byte) *startup {
-	s := &startup{revision: revision, markers: cfg.Markers, crc: cfg.CRC != CRCOff, private: private}
+func newRequest(cfg *Config, revision uint8, limits rdma.ReadLimits, private []byte) *frame.Startup {
+	s := &frame.Startup{Revision: revision, Markers: cfg.Markers, CRC: cfg.CRC != CRCOff, Private: private}
 	if revision == 2 {
-		s.enhanced = &enhancedData{
-			peerToPeer: true,
-			rtrWrite:   true,
-			rtrSend:    true,
-			rtrRead:    clipDepth(limits.Outbound) > 0,
-			inbound:    clipDepth(limits.Inbound),
-			outbound:   clipDepth(limits.Outbound),
+		s.Enhanced = &frame.Enhanced{
+			PeerToPeer: true,
+			RTRWrite:   true,
+			RTRSend:    true,
+			RTRRead:    clipDepth(limits.Outbound) > 0,
+			Inbound:    clipDepth(limits.Inbound),
+			Outbound:   clipDepth(limits.Outbound),
 		}
 	}
 	return s
@@ -93,22 +93,22 @@ func newRequest(cfg *Config, revision uint8, limits rdma.ReadLimits, private []b
 // one.
 //
 // Source: [RFC 6581 §9.2], [RFC 6581 §9.3]
-func newReply(cfg *Config, req *startup, limits rdma.ReadLimits, private []byte) *startup {
-	s := &startup{
-		reply: true, revision: req.revision, private: private, markers: cfg.Markers,
-		crc: req.crc || cfg.CRC != CRCOff,
+func newReply(cfg *Config, req *frame.Startup, limits rdma.ReadLimits, private []byte) *frame.Startup {
+	s := &frame.Startup{
+		Reply: true, Revision: req.Revision, Private: private, Markers: cfg.Markers,
+		CRC: req.CRC || cfg.CRC != CRCOff,
 	}
-	if e := req.enhanced; e != nil {
-		byRead := e.peerToPeer && !e.rtrWrite && !e.rtrSend && e.rtrRead && e.outbound > 0
-		s.enhanced = &enhancedData{
-			peerToPeer: e.peerToPeer,
-			rtrWrite:   e.peerToPeer && (e.rtrWrite || !e.rtrSend && !byRead),
-			rtrSend:    e.peerToPeer && !e.rtrWrite && e.rtrSend,
-			inbound:    answerDepth(e.outbound, limits.Inbound),
-			outbound:   answerDepth(e.inbound, limits.Outbound),
+	if e := req.Enhanced; e != nil {
+		byRead := e.PeerToPeer && !e.RTRWrite && !e.RTRSend && e.RTRRead && e.Outbound > 0
+		s.Enhanced = &frame.Enhanced{
+			PeerToPeer: e.PeerToPeer,
+			RTRWrite:   e.PeerToPeer && (e.RTRWrite || !e.RTRSend && !byRead),
+			RTRSend:    e.PeerToPeer && !e.RTRWrite && e.RTRSend,
+			Inbound:    answerDepth(e.Outbound, limits.Inbound),
+			Outbound:   answerDepth(e.Inbound, limits.Outbound),
 		}
 		if byRead {
-			s.enhanced.rtrRead, s.enhanced.inbound = true, max(s.enhanced.inbound, 1)
+			s.Enhanced.RTRRead, s.Enhanced.Inbound = true, max(s.Enhanced.Inbound, 1)
 		}
 	}
 	return s
@@ -119,18 +119,18 @@ func clipDepth(n int) uint16 { return uint16(min(max(n, 0), maxReads)) }
 
 // answerDepth is what this side grants of what the peer asked or offered.
 func answerDepth(peer uint16, own int) uint16 {
-	if peer == depthUnnegotiated {
-		return depthUnnegotiated
+	if peer == frame.DepthUnnegotiated {
+		return frame.DepthUnnegotiated
 	}
 	return min(peer, clipDepth(own))
 }
 
 // peerLimits are the peer's wishes as this side sees them, clipped.
-func peerLimits(e *enhancedData) rdma.ReadLimits {
+func peerLimits(e *frame.Enhanced) rdma.ReadLimits {
 	if e == nil {
 		return rdma.ReadLimits{}
 	}
-	return rdma.ReadLimits{Inbound: min(int(e.outbound), maxReads), Outbound: min(int(e.inbound), maxReads)}
+	return rdma.ReadLimits{Inbound: min(int(e.Outbound), maxReads), Outbound: min(int(e.Inbound), maxReads)}
 }
 
 // finalLimits are the reads in progress that a side whose frame is own answers
@@ -138,25 +138,25 @@ func peerLimits(e *enhancedData) rdma.ReadLimits {
 // no numbers, or leaves them open, the program's limits stand.
 //
 // Source: [RFC 6581 §9.2]
-func finalLimits(own, peer *enhancedData, limits rdma.ReadLimits) rdma.ReadLimits {
+func finalLimits(own, peer *frame.Enhanced, limits rdma.ReadLimits) rdma.ReadLimits {
 	final := rdma.ReadLimits{Inbound: int(clipDepth(limits.Inbound)), Outbound: int(clipDepth(limits.Outbound))}
 	if own == nil || peer == nil {
 		return final
 	}
-	if own.inbound != depthUnnegotiated && peer.outbound != depthUnnegotiated {
-		final.Inbound = int(min(own.inbound, peer.outbound))
+	if own.Inbound != frame.DepthUnnegotiated && peer.Outbound != frame.DepthUnnegotiated {
+		final.Inbound = int(min(own.Inbound, peer.Outbound))
 	}
-	if own.outbound != depthUnnegotiated && peer.inbound != depthUnnegotiated {
-		final.Outbound = int(min(own.outbound, peer.inbound))
+	if own.Outbound != frame.DepthUnnegotiated && peer.Inbound != frame.DepthUnnegotiated {
+		final.Outbound = int(min(own.Outbound, peer.Inbound))
 	}
 	return final
 }
 
 // grantedLimits are those of the passive side. A Read that is the
 // ready-to-receive message finds room whatever the program's limits are.
-func grantedLimits(reply, req *startup, limits rdma.ReadLimits) rdma.ReadLimits {
-	final := finalLimits(reply.enhanced, req.enhanced, limits)
-	if reply.enhanced != nil && reply.enhanced.rtrRead {
+func grantedLimits(reply, req *frame.Startup, limits rdma.ReadLimits) rdma.ReadLimits {
+	final := finalLimits(reply.Enhanced, req.Enhanced, limits)
+	if reply.Enhanced != nil && reply.Enhanced.RTRRead {
 		final.Inbound = max(final.Inbound, 1)
 	}
 	return final
@@ -177,13 +177,13 @@ const (
 // that the request offered.
 //
 // Source: [RFC 6581 §9.3]
-func readyFor(req, reply *enhancedData) readyKind {
+func readyFor(req, reply *frame.Enhanced) readyKind {
 	switch {
-	case reply.rtrWrite && req.rtrWrite:
+	case reply.RTRWrite && req.RTRWrite:
 		return readyWrite
-	case reply.rtrSend && req.rtrSend:
+	case reply.RTRSend && req.RTRSend:
 		return readySend
-	case reply.rtrRead && req.rtrRead && reply.inbound > 0:
+	case reply.RTRRead && req.RTRRead && reply.Inbound > 0:
 		return readyRead
 	}
 	return readyNone
@@ -195,23 +195,23 @@ func (c *conn) readyMessage(kind readyKind) []byte {
 	var ulpdu []byte
 	switch kind {
 	case readyWrite:
-		h := taggedSegment(opWrite, 0, 0, true)
-		ulpdu = h.appendTo(nil)
+		h := frame.TaggedSegment(frame.OpWrite, 0, 0, true)
+		ulpdu = h.AppendTo(nil)
 	case readySend:
-		h := untaggedSegment(opSend, queueSend, 1, 0, true)
-		ulpdu = h.appendTo(nil)
+		h := frame.UntaggedSegment(frame.OpSend, frame.QueueSend, 1, 0, true)
+		ulpdu = h.AppendTo(nil)
 		c.tx.msn++
 	case readyRead:
-		h := untaggedSegment(opReadRequest, queueRequest, 1, 0, true)
+		h := frame.UntaggedSegment(frame.OpReadRequest, frame.QueueRequest, 1, 0, true)
 		c.qp.Initiator.Lock()
 		q := c.register(nil)
 		c.qp.Initiator.Unlock()
-		ulpdu = q.appendTo(h.appendTo(nil))
+		ulpdu = q.AppendTo(h.AppendTo(nil))
 		c.tx.readMSN++
 	default:
 		return nil
 	}
-	return appendFPDU(nil, ulpdu, c.crc)
+	return frame.AppendFPDU(nil, ulpdu, c.crc)
 }
 
 // tcpAddr turns an address of the fabric into one of TCP.
@@ -248,9 +248,9 @@ func endsOf(nc net.Conn) softrdma.Ends {
 	return softrdma.Ends{Local: fabricAddr(nc.LocalAddr()), Peer: fabricAddr(nc.RemoteAddr())}
 }
 
-// heard is what the peer said with its frame.
-func (s *startup) heard() *softrdma.Heard {
-	return &softrdma.Heard{Private: s.private, Limits: peerLimits(s.enhanced)}
+// heardFrom returns what a peer said with its frame.
+func heardFrom(s *frame.Startup) *softrdma.Heard {
+	return &softrdma.Heard{Private: s.Private, Limits: peerLimits(s.Enhanced)}
 }
 
 // hangUp closes a connection that is not in full operation in good order: the

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"lwio/rdma"
+	"lwio/rdma/iwarp/internal/frame"
 )
 
 // TestRequestLies sends requests whose length is not what follows.
@@ -175,7 +176,7 @@ func TestRejectLeavesOpen(t *testing.T) {
 			if err := server.con.Reject([]byte("no")); err != nil {
 				t.Fatal(err)
 			}
-			c.want[16] |= mpaReject
+			c.want[16] |= 0x20 // the reject bit
 			p.want(c.want)
 			p.send([]byte("a word of another protocol"))
 			if err := p.nc.(*net.TCPConn).CloseWrite(); err != nil {
@@ -210,7 +211,7 @@ func TestRejections(t *testing.T) {
 		if err := con.Reject(nil); err != nil {
 			t.Fatal(err)
 		}
-		if reply, err := readStartup(p.nc, true); err != nil || !reply.reject {
+		if reply, err := readStartup(p.nc, true); err != nil || !reply.Reject {
 			t.Fatal(reply, err)
 		}
 		peers = append(peers, p)
@@ -265,7 +266,7 @@ func TestStartupTimeouts(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer pair.Unreserve()
-		r := &request{a, ours, startup{revision: 1}}
+		r := &request{a, ours, frame.Startup{Revision: 1}}
 		if _, err := r.Accept(t.Context(), pair, rdma.ReadLimits{}, nil, nil); !errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Error(err)
 		}

@@ -11,30 +11,31 @@ import (
 	"time"
 
 	"lwio/rdma"
+	"lwio/rdma/iwarp/internal/frame"
 )
 
 // TestReplies sends requests of all kinds and compares the answers byte by byte.
 //
 // Source: [RFC 5044 §7.1.2], [RFC 6581 §9.2]
 func TestReplies(t *testing.T) {
-	reply := func(rest string) []byte { return append([]byte(replyKey), unhex(t, rest)...) }
+	reply := func(rest string) []byte { return append([]byte(frame.ReplyKey), decodeHex(t, rest)...) }
 	for name, c := range map[string]struct {
 		cfg  Config
-		req  startup
+		req  frame.Startup
 		want []byte
 	}{
-		"revision 1":       {Config{CRC: CRCOff}, startup{revision: 1}, reply("00010002 abcd")},
-		"wants CRC":        {Config{CRC: CRCOff}, startup{revision: 1, crc: true}, reply("40010002 abcd")},
-		"we want CRC":      {Config{}, startup{revision: 1}, reply("40010002 abcd")},
-		"revision 2 plain": {Config{CRC: CRCOff}, startup{revision: 2}, reply("00020002 abcd")},
-		"enhanced":         {Config{CRC: CRCOff}, startup{revision: 2, enhanced: &enhancedData{inbound: 5, outbound: 7}}, reply("10020006 00000000 abcd")},
-		"unnegotiated":     {Config{CRC: CRCOff}, startup{revision: 2, enhanced: &enhancedData{inbound: 0x3FFF, outbound: 0x3FFF}}, reply("10020006 3fff3fff abcd")},
-		"ready by write":   {Config{CRC: CRCOff}, startup{revision: 2, enhanced: &enhancedData{peerToPeer: true, rtrSend: true, rtrWrite: true, rtrRead: true}}, reply("10020006 80008000 abcd")},
-		"ready by send":    {Config{CRC: CRCOff}, startup{revision: 2, enhanced: &enhancedData{peerToPeer: true, rtrSend: true, rtrRead: true}}, reply("10020006 c0000000 abcd")},
-		"markers":          {Config{CRC: CRCOff, Markers: true}, startup{revision: 1}, reply("80010002 abcd")},
-		"peer's markers":   {Config{CRC: CRCOff}, startup{revision: 1, markers: true}, reply("00010002 abcd")},
-		"ready by reads":   {Config{CRC: CRCOff}, startup{revision: 2, enhanced: &enhancedData{peerToPeer: true, rtrRead: true, outbound: 1}}, reply("10020006 80014000 abcd")},
-		"ready by read":    {Config{CRC: CRCOff}, startup{revision: 2, enhanced: &enhancedData{peerToPeer: true, rtrRead: true}}, reply("10020006 80008000 abcd")},
+		"revision 1":       {Config{CRC: CRCOff}, frame.Startup{Revision: 1}, reply("00010002 abcd")},
+		"wants CRC":        {Config{CRC: CRCOff}, frame.Startup{Revision: 1, CRC: true}, reply("40010002 abcd")},
+		"we want CRC":      {Config{}, frame.Startup{Revision: 1}, reply("40010002 abcd")},
+		"revision 2 plain": {Config{CRC: CRCOff}, frame.Startup{Revision: 2}, reply("00020002 abcd")},
+		"enhanced":         {Config{CRC: CRCOff}, frame.Startup{Revision: 2, Enhanced: &frame.Enhanced{Inbound: 5, Outbound: 7}}, reply("10020006 00000000 abcd")},
+		"unnegotiated":     {Config{CRC: CRCOff}, frame.Startup{Revision: 2, Enhanced: &frame.Enhanced{Inbound: 0x3FFF, Outbound: 0x3FFF}}, reply("10020006 3fff3fff abcd")},
+		"ready by write":   {Config{CRC: CRCOff}, frame.Startup{Revision: 2, Enhanced: &frame.Enhanced{PeerToPeer: true, RTRSend: true, RTRWrite: true, RTRRead: true}}, reply("10020006 80008000 abcd")},
+		"ready by send":    {Config{CRC: CRCOff}, frame.Startup{Revision: 2, Enhanced: &frame.Enhanced{PeerToPeer: true, RTRSend: true, RTRRead: true}}, reply("10020006 c0000000 abcd")},
+		"markers":          {Config{CRC: CRCOff, Markers: true}, frame.Startup{Revision: 1}, reply("80010002 abcd")},
+		"peer's markers":   {Config{CRC: CRCOff}, frame.Startup{Revision: 1, Markers: true}, reply("00010002 abcd")},
+		"ready by reads":   {Config{CRC: CRCOff}, frame.Startup{Revision: 2, Enhanced: &frame.Enhanced{PeerToPeer: true, RTRRead: true, Outbound: 1}}, reply("10020006 80014000 abcd")},
+		"ready by read":    {Config{CRC: CRCOff}, frame.Startup{Revision: 2, Enhanced: &frame.Enhanced{PeerToPeer: true, RTRRead: true}}, reply("10020006 80008000 abcd")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			server, l, addr := listenSide(t, &c.cfg, shape{depth: 4, sge: 1, buf: 4096})
@@ -44,7 +45,7 @@ func TestReplies(t *testing.T) {
 					_ = server.con.Accept(context.Background(), server.qp, rdma.ReadLimits{}, []byte{0xAB, 0xCD})
 				}
 			}()
-			p.send(c.req.appendTo(nil))
+			p.send(c.req.AppendTo(nil))
 			got := make([]byte, len(c.want))
 			if _, err := io.ReadFull(p.nc, got); err != nil || !bytes.Equal(got, c.want) {
 				t.Errorf("%x %v, want %x", got, err, c.want)
@@ -61,15 +62,15 @@ func TestReplies(t *testing.T) {
 func TestBadRequests(t *testing.T) {
 	cfg := &Config{RequestTimeout: 200 * time.Millisecond}
 	listening, l, addr := listenSide(t, cfg, shape{depth: 4, sge: 1, buf: 4096})
-	good := (&startup{revision: 1, private: []byte("abc")}).appendTo(nil)
+	good := (&frame.Startup{Revision: 1, Private: []byte("abc")}).AppendTo(nil)
 	bad := map[string][]byte{
 		"silence":    nil,
 		"garbage":    bytes.Repeat([]byte("GET / HTTP/1.1\r\n"), 10),
 		"zeros":      make([]byte, 100),
-		"reply":      (&startup{reply: true, revision: 1}).appendTo(nil),
-		"revision 3": append(append([]byte(requestKey), 0, 3), 0, 0),
-		"revision 0": (&startup{revision: 0}).appendTo(nil),
-		"too long":   append(append([]byte(requestKey), 0, 1), 0xFF, 0xFF),
+		"reply":      (&frame.Startup{Reply: true, Revision: 1}).AppendTo(nil),
+		"revision 3": append(append([]byte(frame.RequestKey), 0, 3), 0, 0),
+		"revision 0": (&frame.Startup{Revision: 0}).AppendTo(nil),
+		"too long":   append(append([]byte(frame.RequestKey), 0, 1), 0xFF, 0xFF),
 	}
 	for i := 1; i < len(good); i++ {
 		bad["half "+string(rune('0'+i))] = good[:i]
@@ -140,7 +141,7 @@ func TestBacklog(t *testing.T) {
 		t.Fatal(err)
 	}
 	addr, _ := l.LocalAddr()
-	request := (&startup{revision: 1}).appendTo(nil)
+	request := (&frame.Startup{Revision: 1}).AppendTo(nil)
 	replies := make(chan bool, 3)
 	for range 3 {
 		p := dialRaw(t, addr)
@@ -148,7 +149,7 @@ func TestBacklog(t *testing.T) {
 		go func() {
 			s, err := readStartup(p.nc, true)
 			p.nc.Close()
-			replies <- err == nil && s.reject
+			replies <- err == nil && s.Reject
 		}()
 	}
 	if !<-replies {
@@ -191,13 +192,13 @@ func rawListener(t *testing.T, serve func(p *rawPeer)) rdma.Addr {
 //
 // Source: [RFC 5044 §7.1.2 rules 3 to 7], [RFC 6581 §9.3]
 func TestBadReplies(t *testing.T) {
-	ok := startup{reply: true, revision: 2, crc: true, enhanced: &enhancedData{peerToPeer: true, rtrWrite: true}}
-	with := func(f func(*startup)) []byte {
+	ok := frame.Startup{Reply: true, Revision: 2, CRC: true, Enhanced: &frame.Enhanced{PeerToPeer: true, RTRWrite: true}}
+	with := func(f func(*frame.Startup)) []byte {
 		s := ok
-		e := *ok.enhanced
-		s.enhanced = &e
+		e := *ok.Enhanced
+		s.Enhanced = &e
 		f(&s)
-		return s.appendTo(nil)
+		return s.AppendTo(nil)
 	}
 	for name, c := range map[string]struct {
 		reply  []byte
@@ -205,13 +206,13 @@ func TestBadReplies(t *testing.T) {
 		cause  error
 	}{
 		"nothing":      {nil, rdma.StatusConnectionRefused, nil},
-		"half":         {ok.appendTo(nil)[:21], rdma.StatusConnectionRefused, nil},
-		"clash":        {(&startup{revision: 2}).appendTo(nil), rdma.StatusConnectionAborted, errStartupClash},
-		"garbage":      {bytes.Repeat([]byte("x"), 40), rdma.StatusConnectionAborted, errStartupKey},
-		"revision 1":   {(&startup{reply: true, revision: 1}).appendTo(nil), rdma.StatusConnectionAborted, errReplyMismatch},
-		"not enhanced": {(&startup{reply: true, revision: 2}).appendTo(nil), rdma.StatusConnectionAborted, errReplyMismatch},
-		"no ready":     {with(func(s *startup) { s.enhanced.rtrWrite, s.enhanced.rtrRead = false, true }), rdma.StatusConnectionAborted, errNoReady},
-		"reject":       {with(func(s *startup) { s.reject, s.private = true, []byte("why") }), rdma.StatusConnectionRefused, errRejected},
+		"half":         {ok.AppendTo(nil)[:21], rdma.StatusConnectionRefused, nil},
+		"clash":        {(&frame.Startup{Revision: 2}).AppendTo(nil), rdma.StatusConnectionAborted, frame.ErrStartupClash},
+		"garbage":      {bytes.Repeat([]byte("x"), 40), rdma.StatusConnectionAborted, frame.ErrStartupKey},
+		"revision 1":   {(&frame.Startup{Reply: true, Revision: 1}).AppendTo(nil), rdma.StatusConnectionAborted, errReplyMismatch},
+		"not enhanced": {(&frame.Startup{Reply: true, Revision: 2}).AppendTo(nil), rdma.StatusConnectionAborted, errReplyMismatch},
+		"no ready":     {with(func(s *frame.Startup) { s.Enhanced.RTRWrite, s.Enhanced.RTRRead = false, true }), rdma.StatusConnectionAborted, errNoReady},
+		"reject":       {with(func(s *frame.Startup) { s.Reject, s.Private = true, []byte("why") }), rdma.StatusConnectionRefused, errRejected},
 	} {
 		t.Run(name, func(t *testing.T) {
 			terminate := make(chan []byte, 1)
@@ -252,10 +253,10 @@ func TestFallback(t *testing.T) {
 	sent := make(chan []byte, 1)
 	addr := rawListener(t, func(p *rawPeer) {
 		s, err := readStartup(p.nc, false)
-		if err != nil || s.revision == 2 {
+		if err != nil || s.Revision == 2 {
 			return
 		}
-		p.send((&startup{reply: true, revision: 1, private: []byte("old")}).appendTo(nil))
+		p.send((&frame.Startup{Reply: true, Revision: 1, Private: []byte("old")}).AppendTo(nil))
 		p.crc = true
 		_, b, _ := p.receive()
 		sent <- b
@@ -283,7 +284,7 @@ func TestFallback(t *testing.T) {
 //
 // Source: [RFC 5044 §7.1.2 rule 4]
 func TestFirstMessageRule(t *testing.T) {
-	e, p, accepted := serveRaw(t, nil, &startup{revision: 1})
+	e, p, accepted := serveRaw(t, nil, &frame.Startup{Revision: 1})
 	if err := <-accepted; err != nil {
 		t.Fatal(err)
 	}
@@ -291,9 +292,9 @@ func TestFirstMessageRule(t *testing.T) {
 	if n, _ := e.cq.Poll(make([]rdma.Result, 1)); n != 0 {
 		t.Error("sent before anything was received")
 	}
-	p.fpdu(taggedSegment(opWrite, 0, 0, true), nil)
+	p.fpdu(frame.TaggedSegment(frame.OpWrite, 0, 0, true), nil)
 	e.want(rdma.OpSend, 1, rdma.StatusSuccess)
-	if s, b, err := p.receive(); err != nil || len(b) != 4 || s != untaggedSegment(opSend, 0, 1, 0, true) {
+	if s, b, err := p.receive(); err != nil || len(b) != 4 || s != frame.UntaggedSegment(frame.OpSend, 0, 1, 0, true) {
 		t.Error(s, b, err)
 	}
 }
@@ -303,7 +304,7 @@ func TestFirstMessageRule(t *testing.T) {
 //
 // Source: [RFC 5044 §7.1.2 rule 4]
 func TestFlushBeforeFirstMessage(t *testing.T) {
-	e, p, accepted := serveRaw(t, nil, &startup{revision: 1})
+	e, p, accepted := serveRaw(t, nil, &frame.Startup{Revision: 1})
 	if err := <-accepted; err != nil {
 		t.Fatal(err)
 	}
@@ -316,7 +317,7 @@ func TestFlushBeforeFirstMessage(t *testing.T) {
 	if n, _ := e.cq.Poll(make([]rdma.Result, 1)); n != 0 {
 		t.Error("sent before anything was received")
 	}
-	p.fpdu(taggedSegment(opWrite, 0, 0, true), nil)
+	p.fpdu(frame.TaggedSegment(frame.OpWrite, 0, 0, true), nil)
 	e.want(rdma.OpSend, 1, rdma.StatusSuccess)
 }
 
@@ -325,7 +326,7 @@ func TestFlushBeforeFirstMessage(t *testing.T) {
 //
 // Source: [ND Connector.Accept], [ND §9 NdConnClose]
 func TestNoFirstMessage(t *testing.T) {
-	req := &startup{revision: 2, enhanced: &enhancedData{peerToPeer: true, rtrWrite: true}}
+	req := &frame.Startup{Revision: 2, Enhanced: &frame.Enhanced{PeerToPeer: true, RTRWrite: true}}
 	t.Run("gone", func(t *testing.T) {
 		e, p, accepted := serveRaw(t, nil, req)
 		e.recv(1, 0, 1)

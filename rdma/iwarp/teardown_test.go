@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"lwio/rdma"
+	"lwio/rdma/iwarp/internal/frame"
 )
 
 // flood sends a frame many times, all of which the connection must take.
@@ -26,14 +27,14 @@ func (p *rawPeer) flood(frame []byte, n int) *sync.WaitGroup {
 
 // drain reads frames until one of opcode op, and then the end of the stream, which
 // must be a good one; it counts the frames before.
-func (p *rawPeer) drain(op opcode) (before int, payload []byte) {
+func (p *rawPeer) drain(op frame.Opcode) (before int, payload []byte) {
 	p.t.Helper()
 	for {
 		s, b, err := p.receive()
 		if err != nil {
 			p.t.Fatalf("after %d frames: %v", before, err)
 		}
-		if s.opcode() == op {
+		if s.Opcode() == op {
 			if n, err := io.Copy(io.Discard, p.nc); n != 0 || err != nil {
 				p.t.Fatalf("%d bytes and %v behind it", n, err)
 			}
@@ -50,12 +51,12 @@ func (p *rawPeer) drain(op opcode) (before int, payload []byte) {
 func TestTerminateArrives(t *testing.T) {
 	for _, crc := range []CRCPolicy{CRCOn, CRCOff} {
 		e, p := connectRaw(t, crc)
-		p.send(p.frame(taggedSegment(opWrite, 2, 0, true), []byte("wrong")))
+		p.send(p.frame(frame.TaggedSegment(frame.OpWrite, 2, 0, true), []byte("wrong")))
 		at := e.at(0)
-		more := p.frame(taggedSegment(opWrite, uint32(at.Token), at.Addr, true), make([]byte, 32<<10))
+		more := p.frame(frame.TaggedSegment(frame.OpWrite, uint32(at.Token), at.Addr, true), make([]byte, 32<<10))
 		wg := p.flood(more, 256)
 		wg.Wait() // all of it is on its way before anything is read
-		if _, b := p.drain(opTerminate); !bytes.Equal(b[:4], []byte{0x11, 0, 0xC0, 0}) {
+		if _, b := p.drain(frame.OpTerminate); !bytes.Equal(b[:4], []byte{0x11, 0, 0xC0, 0}) {
 			t.Errorf("Terminate %x", b)
 		}
 		p.nc.Close()
@@ -76,9 +77,9 @@ func TestTerminateBehindData(t *testing.T) {
 		}
 		e.post(rdma.Request{Op: rdma.OpWrite, ID: uint64(i), SGL: []rdma.SGE{{Region: big, Length: 4 << 20}}})
 	}
-	p.fpdu(taggedSegment(opWrite, 2, 0, true), []byte("wrong"))
+	p.fpdu(frame.TaggedSegment(frame.OpWrite, 2, 0, true), []byte("wrong"))
 	<-e.con.Done()
-	before, b := p.drain(opTerminate)
+	before, b := p.drain(frame.OpTerminate)
 	if before == 0 || before >= 8*65 || !bytes.Equal(b[:4], []byte{0x11, 0, 0xC0, 0}) {
 		t.Errorf("%d frames, then Terminate %x", before, b)
 	}
@@ -93,7 +94,7 @@ func TestOrderlyEnd(t *testing.T) {
 	e, p := connectRaw(t, CRCOff)
 	e.recv(1, 0, 8)
 	at := e.at(0)
-	wg := p.flood(p.frame(taggedSegment(opWrite, uint32(at.Token), at.Addr, true), make([]byte, 32<<10)), 256)
+	wg := p.flood(p.frame(frame.TaggedSegment(frame.OpWrite, uint32(at.Token), at.Addr, true), make([]byte, 32<<10)), 256)
 	left := make(chan error, 1)
 	go func() { left <- e.con.Disconnect(t.Context()) }()
 	wg.Wait()
@@ -118,7 +119,7 @@ func TestTerminateReceivedAmongData(t *testing.T) {
 		t.Fatal(err)
 	}
 	e.post(rdma.Request{Op: rdma.OpWrite, ID: 1, SGL: []rdma.SGE{{Region: big, Length: 16 << 20}}})
-	p.fpdu(untaggedSegment(opTerminate, queueTerminate, 1, 0, true), []byte{0x11, 1, 0, 0})
+	p.fpdu(frame.UntaggedSegment(frame.OpTerminate, frame.QueueTerminate, 1, 0, true), []byte{0x11, 1, 0, 0})
 	<-e.con.Done()
 	p.nc.Close() // with much unread: a reset
 	e.want(rdma.OpWrite, 1, rdma.StatusAccessViolation)
@@ -134,9 +135,9 @@ func TestTerminateReceivedAmongData(t *testing.T) {
 func TestNothingAfterTerminate(t *testing.T) {
 	e, p := connectRaw(t, CRCOn)
 	e.recv(1, 0, 8)
-	wrong := p.frame(taggedSegment(opWrite, 2, 0, true), []byte("wrong"))
-	good := p.frame(untaggedSegment(opSend, queueSend, 1, 0, true), []byte("good"))
-	second := p.frame(untaggedSegment(opSend, queueSend, 9, 0, true), []byte("also wrong"))
+	wrong := p.frame(frame.TaggedSegment(frame.OpWrite, 2, 0, true), []byte("wrong"))
+	good := p.frame(frame.UntaggedSegment(frame.OpSend, frame.QueueSend, 1, 0, true), []byte("good"))
+	second := p.frame(frame.UntaggedSegment(frame.OpSend, frame.QueueSend, 9, 0, true), []byte("also wrong"))
 	p.send(append(append(bytes.Clone(wrong), good...), second...))
 	if got := p.wantTerminate(); !bytes.Equal(got[:2], []byte{0x11, 0}) {
 		t.Errorf("Terminate %x is not about the first error", got)

@@ -7,6 +7,7 @@ import (
 
 	"lwio/rdma"
 	"lwio/rdma/internal/softrdma"
+	"lwio/rdma/iwarp/internal/frame"
 )
 
 // inlineBatches bounds how long a poster writes before it leaves the rest to the
@@ -59,7 +60,7 @@ const (
 
 func (t *sender) init(c *conn, limit int) {
 	t.c, t.msn, t.readMSN, t.atomicMSN = c, 1, 1, 1
-	t.maxTagged, t.maxUntagged = payloadFor(limit, taggedSize), payloadFor(limit, untaggedSize)
+	t.maxTagged, t.maxUntagged = payloadFor(limit, frame.TaggedSize), payloadFor(limit, frame.UntaggedSize)
 	t.waitFn = t.wait
 	t.runFn = t.run
 	t.files.init()

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"lwio/rdma"
+	"lwio/rdma/iwarp/internal/frame"
 )
 
 // lend binds a window of a side to n bytes of its memory.
@@ -26,17 +27,17 @@ func (e *side) lend(off, n int, rights rdma.Flags) (rdma.MemoryWindow, rdma.Remo
 //
 // Source: [RFC 5040 §4.6], [RFC 5040 §5.1], [RFC 5042 §6.3]
 func TestSendWithInvalidate(t *testing.T) {
-	for _, op := range []opcode{opSendInvalidate, opSendEventInval} {
+	for _, op := range []frame.Opcode{frame.OpSendInvalidate, frame.OpSendEventInval} {
 		e, p := connectRaw(t, CRCOn)
 		e.recv(1, 0, 100)
 		e.recv(2, 0, 100)
 		w, at := e.lend(1000, 50, rdma.FlagAllowWrite)
-		p.fpdu(taggedSegment(opWrite, uint32(at.Token), at.Addr, true), []byte("lent"))
-		s := untaggedSegment(op, queueSend, 1, 0, true)
-		s.stag = uint32(at.Token)
+		p.fpdu(frame.TaggedSegment(frame.OpWrite, uint32(at.Token), at.Addr, true), []byte("lent"))
+		s := frame.UntaggedSegment(op, frame.QueueSend, 1, 0, true)
+		s.STag = uint32(at.Token)
 		p.fpdu(s, []byte("hello"))
 		r := e.want(rdma.OpReceive, 1, rdma.StatusSuccess)
-		if r.Bytes != 5 || r.Solicited != (op == opSendEventInval) || string(e.buf[1000:1004]) != "lent" {
+		if r.Bytes != 5 || r.Solicited != (op == frame.OpSendEventInval) || string(e.buf[1000:1004]) != "lent" {
 			t.Errorf("%+v", r)
 		}
 		e.post(rdma.Request{Op: rdma.OpInvalidate, ID: 6, Window: w})
@@ -44,9 +45,9 @@ func TestSendWithInvalidate(t *testing.T) {
 		if err := e.mr.Close(); err != nil {
 			t.Error(err)
 		}
-		s.msn = 2
+		s.MSN = 2
 		p.fpdu(s, nil)
-		want := s.appendTo([]byte{0x01, 9, 0xC0, 0, 0, 18})
+		want := s.AppendTo([]byte{0x01, 9, 0xC0, 0, 0, 18})
 		if got := p.wantTerminate(); !bytes.Equal(got, want) {
 			t.Errorf("Terminate %x, want %x", got, want)
 		}
@@ -68,8 +69,8 @@ func TestInvalidateOthers(t *testing.T) {
 			token = e.at(0).Token
 		}
 		e.recv(1, 0, 8)
-		s := untaggedSegment(opSendInvalidate, queueSend, 1, 0, true)
-		s.stag = uint32(token)
+		s := frame.UntaggedSegment(frame.OpSendInvalidate, frame.QueueSend, 1, 0, true)
+		s.STag = uint32(token)
 		p.fpdu(s, nil)
 		if got := p.wantTerminate(); !bytes.Equal(got[:4], []byte{0x01, 9, 0xC0, 0}) {
 			t.Errorf("Terminate %x", got)
@@ -88,23 +89,23 @@ func TestReadThroughWindow(t *testing.T) {
 	for _, c := range []struct {
 		rights rdma.Flags
 		code   byte
-		change func(e *side, w rdma.MemoryWindow, r *readRequest)
+		change func(e *side, w rdma.MemoryWindow, r *frame.ReadRequest)
 	}{
-		{rdma.FlagAllowWrite, 2, func(*side, rdma.MemoryWindow, *readRequest) {}},
-		{rdma.FlagAllowRead, 1, func(_ *side, _ rdma.MemoryWindow, r *readRequest) { r.size++ }},
-		{rdma.FlagAllowRead, 0, func(e *side, w rdma.MemoryWindow, _ *readRequest) {
+		{rdma.FlagAllowWrite, 2, func(*side, rdma.MemoryWindow, *frame.ReadRequest) {}},
+		{rdma.FlagAllowRead, 1, func(_ *side, _ rdma.MemoryWindow, r *frame.ReadRequest) { r.Size++ }},
+		{rdma.FlagAllowRead, 0, func(e *side, w rdma.MemoryWindow, _ *frame.ReadRequest) {
 			e.post(rdma.Request{Op: rdma.OpInvalidate, ID: 6, Window: w})
 			e.want(rdma.OpInvalidate, 6, rdma.StatusSuccess)
 		}},
 	} {
 		e, p := connectReads(t, CRCOff, readyWrite)
 		w, at := e.lend(3, 50, c.rights)
-		r := readRequest{1, 2, 50, uint32(at.Token), at.Addr}
+		r := frame.ReadRequest{SinkSTag: 1, SinkTO: 2, Size: 50, SourceSTag: uint32(at.Token), SourceTO: at.Addr}
 		c.change(e, w, &r)
 		s := readSegment(1)
-		p.fpdu(s, r.appendTo(nil))
+		p.fpdu(s, r.AppendTo(nil))
 		want := binary.BigEndian.AppendUint16([]byte{0x01, c.code, 0xE0, 0}, 46)
-		if got := p.wantTerminate(); !bytes.Equal(got, r.appendTo(s.appendTo(want))) {
+		if got := p.wantTerminate(); !bytes.Equal(got, r.AppendTo(s.AppendTo(want))) {
 			t.Errorf("Terminate %x", got)
 		}
 	}

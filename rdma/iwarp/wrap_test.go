@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"lwio/rdma"
+	"lwio/rdma/iwarp/internal/frame"
 )
 
 // nearWrap makes the next messages of a side, of all kinds and both directions,
@@ -65,16 +66,16 @@ func TestNumbersOnTheWire(t *testing.T) {
 	e.nearWrap()
 	for i, msn := range []uint32{0xFFFFFFFE, 0xFFFFFFFF, 0, 1} {
 		e.recv(uint64(i), 0, 1)
-		p.fpdu(untaggedSegment(opSend, queueSend, msn, 0, true), nil)
+		p.fpdu(frame.UntaggedSegment(frame.OpSend, frame.QueueSend, msn, 0, true), nil)
 		e.want(rdma.OpReceive, uint64(i), rdma.StatusSuccess)
 		e.post(rdma.Request{Op: rdma.OpSend, ID: 7})
-		if s, _, err := p.receive(); err != nil || s != untaggedSegment(opSend, queueSend, msn, 0, true) {
+		if s, _, err := p.receive(); err != nil || s != frame.UntaggedSegment(frame.OpSend, frame.QueueSend, msn, 0, true) {
 			t.Errorf("%+v %v, want number %d", s, err, msn)
 		}
 		e.want(rdma.OpSend, 7, rdma.StatusSuccess)
 	}
 	e.recv(9, 0, 1)
-	p.fpdu(untaggedSegment(opSend, queueSend, 0xFFFFFFFF, 0, true), nil)
+	p.fpdu(frame.UntaggedSegment(frame.OpSend, frame.QueueSend, 0xFFFFFFFF, 0, true), nil)
 	if got := p.wantTerminate(); !bytes.Equal(got[:2], []byte{0x12, 3}) {
 		t.Errorf("Terminate %x", got)
 	}
@@ -88,12 +89,12 @@ func TestOffsetsWrap(t *testing.T) {
 	e, p := connectReads(t, CRCOff, readyWrite)
 	fillRandom(e.buf[:1000], 3)
 	const top = ^uint64(0)
-	p.fpdu(readSegment(1), (&readRequest{9, top - 99, 100, uint32(e.at(0).Token), e.at(0).Addr}).appendTo(nil))
-	if s, b, err := p.receive(); err != nil || s != taggedSegment(opReadResponse, 9, top-99, true) || !bytes.Equal(b, e.buf[:100]) {
+	p.fpdu(readSegment(1), (&frame.ReadRequest{SinkSTag: 9, SinkTO: top - 99, Size: 100, SourceSTag: uint32(e.at(0).Token), SourceTO: e.at(0).Addr}).AppendTo(nil))
+	if s, b, err := p.receive(); err != nil || s != frame.TaggedSegment(frame.OpReadResponse, 9, top-99, true) || !bytes.Equal(b, e.buf[:100]) {
 		t.Error(s, err)
 	}
 	e.post(rdma.Request{Op: rdma.OpWrite, ID: 1, SGL: e.sgl(0, 100), Remote: rdma.RemoteAddr{Addr: top - 99, Token: 5}})
-	if s, b, err := p.receive(); err != nil || s != taggedSegment(opWrite, 5, top-99, true) || len(b) != 100 {
+	if s, b, err := p.receive(); err != nil || s != frame.TaggedSegment(frame.OpWrite, 5, top-99, true) || len(b) != 100 {
 		t.Error(s, err)
 	}
 	e.want(rdma.OpWrite, 1, rdma.StatusSuccess)
@@ -106,13 +107,13 @@ func TestOffsetsWrap(t *testing.T) {
 func TestNothing(t *testing.T) {
 	e, p := connectReads(t, CRCOn, readyWrite)
 	e.recv(1, 0, 0)
-	p.fpdu(taggedSegment(opWrite, 0xDEADBEEF, ^uint64(0), true), nil)
-	p.fpdu(taggedSegment(opWrite, 0, 0, false), nil)
-	p.fpdu(readSegment(1), (&readRequest{7, 8, 0, 0xDEADBEEF, ^uint64(0)}).appendTo(nil))
-	if s, b, err := p.receive(); err != nil || len(b) != 0 || s != taggedSegment(opReadResponse, 7, 8, true) {
+	p.fpdu(frame.TaggedSegment(frame.OpWrite, 0xDEADBEEF, ^uint64(0), true), nil)
+	p.fpdu(frame.TaggedSegment(frame.OpWrite, 0, 0, false), nil)
+	p.fpdu(readSegment(1), (&frame.ReadRequest{SinkSTag: 7, SinkTO: 8, Size: 0, SourceSTag: 0xDEADBEEF, SourceTO: ^uint64(0)}).AppendTo(nil))
+	if s, b, err := p.receive(); err != nil || len(b) != 0 || s != frame.TaggedSegment(frame.OpReadResponse, 7, 8, true) {
 		t.Error(s, err)
 	}
-	p.fpdu(untaggedSegment(opSend, queueSend, 1, 0, true), nil)
+	p.fpdu(frame.UntaggedSegment(frame.OpSend, frame.QueueSend, 1, 0, true), nil)
 	if r := e.want(rdma.OpReceive, 1, rdma.StatusSuccess); r.Bytes != 0 {
 		t.Errorf("%+v", r)
 	}
@@ -121,10 +122,10 @@ func TestNothing(t *testing.T) {
 		rdma.Request{Op: rdma.OpSend, ID: 3},
 		rdma.Request{Op: rdma.OpRead, ID: 4},
 	)
-	var read readRequest
-	for _, want := range []segment{
-		taggedSegment(opWrite, 0, 0, true),
-		untaggedSegment(opSend, queueSend, 1, 0, true),
+	var read frame.ReadRequest
+	for _, want := range []frame.Segment{
+		frame.TaggedSegment(frame.OpWrite, 0, 0, true),
+		frame.UntaggedSegment(frame.OpSend, frame.QueueSend, 1, 0, true),
 		readSegment(1),
 	} {
 		s, b, err := p.receive()
@@ -132,10 +133,10 @@ func TestNothing(t *testing.T) {
 			t.Fatalf("%+v %v, want %+v", s, err, want)
 		}
 		if len(b) > 0 {
-			read, _ = decodeReadRequest(b)
+			read, _ = frame.DecodeReadRequest(b)
 		}
 	}
-	p.fpdu(taggedSegment(opReadResponse, ^read.sinkSTag, 0, true), nil) // neither is looked at
+	p.fpdu(frame.TaggedSegment(frame.OpReadResponse, ^read.SinkSTag, 0, true), nil) // neither is looked at
 	e.want(rdma.OpWrite, 2, rdma.StatusSuccess)
 	e.want(rdma.OpSend, 3, rdma.StatusSuccess)
 	e.want(rdma.OpRead, 4, rdma.StatusSuccess)
@@ -178,9 +179,9 @@ func TestRevisions(t *testing.T) {
 // Source: [RFC 6581 §9.2], [RFC 5040 §5.2]
 func TestNoReads(t *testing.T) {
 	for name, frame := range map[string]func(p *rawPeer) []byte{
-		"read": func(p *rawPeer) []byte { return p.frame(readSegment(1), make([]byte, readRequestSize)) },
+		"read": func(p *rawPeer) []byte { return p.frame(readSegment(1), make([]byte, frame.ReadRequestSize)) },
 		"atomic": func(p *rawPeer) []byte {
-			return p.frame(atomicSegment(1), make([]byte, atomicRequestSize))
+			return p.frame(atomicSegment(1), make([]byte, frame.AtomicRequestSize))
 		},
 	} {
 		e, p := connectRaw(t, CRCOn)

@@ -1,4 +1,4 @@
-package iwarp
+package frame
 
 import (
 	"bufio"
@@ -85,9 +85,9 @@ func remake(t *testing.T, f captured) (again []byte, kind string) {
 	if !strings.Contains(f.what, " MPA Re") {
 		return remakeFPDU(t, f)
 	}
-	s, err := decodeStartup(f.wire, strings.Contains(f.what, " MPA Rep"))
+	s, err := DecodeStartup(f.wire, strings.Contains(f.what, " MPA Rep"))
 	if strings.Contains(f.what, "rev=3") {
-		if !errors.Is(err, errStartupRevision) {
+		if !errors.Is(err, ErrStartupRevision) {
 			t.Errorf("%s: revision 3: %v", f.where, err)
 		}
 		return nil, "startup of revision 3"
@@ -95,7 +95,7 @@ func remake(t *testing.T, f captured) (again []byte, kind string) {
 	if err != nil {
 		t.Errorf("%s: %v", f.where, err)
 	}
-	return s.appendTo(nil), "startup"
+	return s.AppendTo(nil), "startup"
 }
 
 var layerField = regexp.MustCompile(`as a little-endian bit field: layer (\d) etype (\d) code 0x(\w\w)`)
@@ -125,32 +125,32 @@ func remakeFPDU(t *testing.T, f captured) (again []byte, kind string) {
 		t.Errorf("%s: %v", f.where, err)
 		return nil, "unreadable"
 	}
-	payload, kind := remakeMessage(t, f, &s, ulpdu[s.size():])
-	return appendFPDU(nil, append(s.appendTo(nil), payload...), crc), kind
+	payload, kind := remakeMessage(t, f, &s, ulpdu[s.Size():])
+	return AppendFPDU(nil, append(s.AppendTo(nil), payload...), crc), kind
 }
 
 // remakeMessage makes what follows the header of a segment again, and says of what
 // kind the segment is, by its opcode or by what is wrong with it.
-func remakeMessage(t *testing.T, f captured, s *segment, payload []byte) (again []byte, kind string) {
-	if !s.versionOK() || !s.rdmapOK() {
+func remakeMessage(t *testing.T, f captured, s *Segment, payload []byte) (again []byte, kind string) {
+	if !s.DDPVersionOK() || !s.RDMAPVersionOK() {
 		return payload, "other version"
 	}
-	switch op := s.opcode(); op {
-	case opReadRequest:
-		r, err := decodeReadRequest(payload)
+	switch op := s.Opcode(); op {
+	case OpReadRequest:
+		r, err := DecodeReadRequest(payload)
 		if err != nil {
 			t.Errorf("%s: %v", f.where, err)
 		}
-		return r.appendTo(nil), "read request"
-	case opTerminate:
+		return r.AppendTo(nil), "read request"
+	case OpTerminate:
 		return remakeTerminate(t, f, payload), "terminate"
-	case opWrite:
+	case OpWrite:
 		return payload, "write"
-	case opReadResponse:
+	case OpReadResponse:
 		return payload, "read response"
-	case opSend:
+	case OpSend:
 		return payload, "send"
-	case opSendInvalidate:
+	case OpSendInvalidate:
 		return payload, "send inval"
 	default:
 		return payload, fmt.Sprintf("opcode %d", op)
@@ -160,21 +160,21 @@ func remakeMessage(t *testing.T, f captured, s *segment, payload []byte) (again 
 // remakeTerminate makes a Terminate again, in the order of bits that its sender
 // has, and compares its meaning with what the capture says.
 func remakeTerminate(t *testing.T, f captured, payload []byte) []byte {
-	term, err := decodeTerminate(payload)
+	term, err := DecodeTerminate(payload)
 	m := layerField.FindStringSubmatch(f.what)
 	if err != nil || m == nil {
 		t.Errorf("%s: %v", f.where, err)
 		return nil
 	}
 	code, _ := strconv.ParseUint(m[3], 16, 8)
-	want := fault{m[1][0] - '0', m[2][0] - '0', uint8(code)}
-	rfc := fault{payload[0] >> 4, payload[0] & 15, payload[1]}
+	want := Fault{m[1][0] - '0', m[2][0] - '0', uint8(code)}
+	rfc := Fault{payload[0] >> 4, payload[0] & 15, payload[1]}
 	_, ambiguous := faultNames[rfc]
-	if term.fault != want && (!ambiguous || payload[2] != 0) {
-		t.Errorf("%s: %v, want %v", f.where, term.fault, want)
+	if term.Fault != want && (!ambiguous || payload[2] != 0) {
+		t.Errorf("%s: %v, want %v", f.where, term.Fault, want)
 	}
-	again := term.appendTo(nil)
-	again[0] = want.kind<<4 | want.layer
-	again[2] = term.control>>7 | term.control>>5&2 | term.control>>3&4
+	again := term.AppendTo(nil)
+	again[0] = want.Kind<<4 | want.Layer
+	again[2] = term.Control>>7 | term.Control>>5&2 | term.Control>>3&4
 	return again
 }

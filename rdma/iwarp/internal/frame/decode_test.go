@@ -1,0 +1,35 @@
+package frame
+
+import (
+	"encoding/binary"
+	"errors"
+)
+
+// Errors of decodeFPDU.
+var (
+	errFPDUShort = errors.New("incomplete FPDU")
+	errCRC       = errors.New("wrong CRC")
+)
+
+// decodeFPDU splits the first FPDU off b. It returns errFPDUShort when b ends
+// before it does; the ULPDU is part of b.
+func decodeFPDU(b []byte, crc bool) (ulpdu, rest []byte, err error) {
+	if len(b) < FPDUHeaderSize {
+		return nil, b, errFPDUShort
+	}
+	n := int(binary.BigEndian.Uint16(b))
+	size := FPDUSize(n)
+	if len(b) < size {
+		return nil, b, errFPDUShort
+	}
+	if crc && !CheckFPDU(b[:size]) {
+		return nil, b, errCRC
+	}
+	return b[FPDUHeaderSize : FPDUHeaderSize+n], b[size:], nil
+}
+
+// decodeSegment is segment.decode of a new one.
+func decodeSegment(b []byte) (s Segment, err error) {
+	err = s.Decode(b)
+	return s, err
+}

@@ -1,0 +1,90 @@
+package frame
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math/rand/v2"
+	"testing"
+)
+
+// TestMarkerVectors makes and reads the two frames of the standard's example,
+// whose CRCs cover a marker in front and one within.
+//
+// Source: [RFC 5044 §4.4], [RFC 5044 appendix A]
+func TestMarkerVectors(t *testing.T) {
+	first := unhex(t, "00000000 002a4143 00000000 00000000 00000001 00000000"+"000000000000000000000000000000000000000000000000"+"52239983")
+	second := unhex(t, "002a4143 00000000 00000000 00000002 00000000 00000014"+"000000000000000000000000000000000000000000000000"+"84925898")
+	for _, c := range []struct {
+		wire []byte
+		At   uint64
+		MSN  uint32
+	}{{first, 0, 1}, {second, 512 - 20, 2}} {
+		s := UntaggedSegment(OpSend, QueueSend, c.MSN, 0, true)
+		frame := AppendFPDU(nil, append(s.AppendTo(nil), make([]byte, 24)...), true)
+		w := Marker{CRC: true, At: c.At}
+		if got := w.Mark(nil, frame); !bytes.Equal(got, c.wire) {
+			t.Errorf("made %x, want %x", got, c.wire)
+		}
+		for n := range c.wire {
+			r := Marker{CRC: true, At: c.At}
+			if clean, size, err := r.Unmark(nil, c.wire[:n]); size != 0 || err != nil || len(clean) != 0 {
+				t.Fatal("a part of a frame is taken for a frame:", size, err)
+			}
+		}
+		r := Marker{CRC: true, At: c.At}
+		if clean, size, err := r.Unmark(nil, c.wire); size != len(c.wire) || err != nil || !bytes.Equal(clean, frame) {
+			t.Errorf("read %x of %d bytes, %v", clean, size, err)
+		}
+		bad := bytes.Clone(c.wire)
+		bad[len(bad)-6] ^= 1
+		r = Marker{CRC: true, At: c.At}
+		if clean, _, err := r.Unmark(nil, bad); err != nil || CheckFPDU(clean) {
+			t.Error("a wrong CRC becomes a right one:", err)
+		}
+	}
+}
+
+// TestMarkersEverywhere makes frames of all sizes at all places of the stream,
+// finds the markers where they must be, and reads the frames back.
+//
+// Source: [RFC 5044 §4.3]
+func TestMarkersEverywhere(t *testing.T) {
+	rng := rand.New(rand.NewPCG(4, 4))
+	for _, crc := range []bool{false, true} {
+		w, r := Marker{CRC: crc}, Marker{CRC: crc}
+		var frames, stream []byte
+		for range 2000 {
+			ulpdu := make([]byte, rng.IntN(1800))
+			for i := range ulpdu {
+				ulpdu[i] = byte(rng.Uint32())
+			}
+			frame := AppendFPDU(nil, ulpdu, crc)
+			frames = append(frames, frame...)
+			at := len(stream)
+			stream = w.Mark(stream, frame)
+			for p := (at + markerSpacing - 1) / markerSpacing * markerSpacing; p < len(stream); p += markerSpacing {
+				want := uint32(p - at)
+				if at%markerSpacing == 0 && want != 0 {
+					want -= markerSize
+				}
+				if got := binary.BigEndian.Uint32(stream[p:]); got != want {
+					t.Fatalf("marker at %d of a frame at %d is %d", p, at, got)
+				}
+			}
+		}
+		var back, raw []byte
+		for rest := stream; len(rest) > 0; {
+			n := min(len(rest), 1+rng.IntN(3000))
+			raw, rest = append(raw, rest[:n]...), rest[n:]
+			for size := -1; size != 0; raw = raw[size:] {
+				var err error
+				if back, size, err = r.Unmark(back, raw); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if !bytes.Equal(back, frames) || len(raw) != 0 {
+			t.Error("the frames differ")
+		}
+	}
+}
