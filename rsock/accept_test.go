@@ -41,7 +41,7 @@ func startDial(t *testing.T, d *Dialer, address string) *dialing {
 func TestCondition(t *testing.T) {
 	eachProvider(t, func(t *testing.T, provider func() rdma.Provider) {
 		asked, answer := make(chan *Request), make(chan bool)
-		l := listenOn(t, &ListenConfig{Config: with(provider()), Condition: func(r *Request) bool {
+		l := listenOn(t, &ListenConfig{Config: with(provider()), Admit: func(r *Request) bool {
 			asked <- r
 			return <-answer
 		}}, "127.0.0.1:0")
@@ -49,7 +49,7 @@ func TestCondition(t *testing.T) {
 
 		yes := startDial(t, d, l.Addr().String())
 		r := <-asked
-		if r.Transport != provider().Name() || r.Local.String() != l.Addr().String() || !r.Remote.IP.IsLoopback() || r.Remote.Port == 0 {
+		if r.Transport != provider().Name() || r.LocalAddr.String() != l.Addr().String() || !r.RemoteAddr.IP.IsLoopback() || r.RemoteAddr.Port == 0 {
 			t.Errorf("request: %+v", r)
 		}
 		select {
@@ -62,8 +62,8 @@ func TestCondition(t *testing.T) {
 		if yes.err != nil {
 			t.Fatal(yes.err)
 		}
-		if yes.c.LocalAddr().String() != r.Remote.String() {
-			t.Errorf("the request came from %v, the connection from %v", r.Remote, yes.c.LocalAddr())
+		if yes.c.LocalAddr().String() != r.RemoteAddr.String() {
+			t.Errorf("the request came from %v, the connection from %v", r.RemoteAddr, yes.c.LocalAddr())
 		}
 		a, err := l.AcceptConn()
 		if err != nil {
@@ -104,7 +104,7 @@ func TestBacklogFull(t *testing.T) {
 		_, err := dial()
 		wantIs(t, err, syscall.ECONNREFUSED)
 		var e *Error
-		if !errors.As(err, &e) || !e.Definite {
+		if !errors.As(err, &e) || !e.Final {
 			t.Errorf("the refusal is %v", err)
 		}
 		a, err := l.AcceptConn()
@@ -126,7 +126,7 @@ func TestBacklogFull(t *testing.T) {
 func TestCloseWhileDeciding(t *testing.T) {
 	eachProvider(t, func(t *testing.T, provider func() rdma.Provider) {
 		asked, answer := make(chan *Request), make(chan bool)
-		l := listenOn(t, &ListenConfig{Config: with(provider()), Condition: func(r *Request) bool {
+		l := listenOn(t, &ListenConfig{Config: with(provider()), Admit: func(r *Request) bool {
 			asked <- r
 			return <-answer
 		}}, "127.0.0.1:0")
@@ -134,7 +134,7 @@ func TestCloseWhileDeciding(t *testing.T) {
 		<-asked
 		closed := make(chan error)
 		go func() { closed <- l.Close() }()
-		for usersOf(l.sw) > 1 { // until the companion takes no more requests
+		for usersOf(l.router) > 1 { // until the companion takes no more requests
 			time.Sleep(time.Millisecond)
 		}
 		answer <- true
@@ -147,10 +147,10 @@ func TestCloseWhileDeciding(t *testing.T) {
 }
 
 // usersOf is how many use the adapters of a switch.
-func usersOf(b *board) (n int) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for _, l := range b.lanes {
+func usersOf(b *router) (n int) {
+	b.services.mu.Lock()
+	defer b.services.mu.Unlock()
+	for _, l := range b.services.byKey {
 		n += l.users
 	}
 	return n
@@ -189,15 +189,15 @@ func TestListenerClosedForRDMA(t *testing.T) {
 // TestHostileRequests sends private data that no rsock sends, to a listener that goes on.
 func TestHostileRequests(t *testing.T) {
 	eachProvider(t, func(t *testing.T, provider func() rdma.Provider) {
-		l := listenOn(t, &ListenConfig{Config: with(provider()), Backlog: 1, Condition: func(r *Request) bool {
-			if r.Remote.Port == 666 {
+		l := listenOn(t, &ListenConfig{Config: with(provider()), Backlog: 1, Admit: func(r *Request) bool {
+			if r.RemoteAddr.Port == 666 {
 				t.Errorf("the condition function was asked about %+v", r)
 			}
 			return true
 		}}, "127.0.0.1:0")
 		own := addrOf(l)
 		evil := netip.MustParseAddrPort("127.0.0.1:666")
-		if !pathOf(provider()).inside() {
+		if !fabricOf(provider()).inHost() {
 			evil = netip.MustParseAddrPort("127.0.0.1:0")
 		}
 		good := hello{kind: helloRequest, from: evil, to: own}
@@ -239,10 +239,10 @@ func TestHostileRequests(t *testing.T) {
 func TestSilentRequests(t *testing.T) {
 	eachProvider(t, func(t *testing.T, provider func() rdma.Provider) {
 		cfg := with(provider())
-		cfg.Negotiation = 100 * time.Millisecond
+		cfg.HandshakeTimeout = 100 * time.Millisecond
 		l := listenOn(t, &ListenConfig{Config: cfg, Backlog: 1}, "127.0.0.1:0")
 		from := "127.0.0.1:0"
-		if pathOf(provider()).inside() {
+		if fabricOf(provider()).inHost() {
 			from = "127.0.0.1:50000"
 		}
 		call := hello{kind: helloRequest, from: netip.MustParseAddrPort(from), to: addrOf(l)}

@@ -22,10 +22,10 @@ func TestBulkMemory(t *testing.T) {
 	const limit = 24 << 20 // of each side: for 16 connections
 	n := connections(t, 1000)
 	cfg := with(shm.New(nil))
-	cfg.BulkMemory = limit
+	cfg.MaxBulkMemory = limit
 	l := listenOn(t, &ListenConfig{Config: cfg}, "127.0.0.1:0")
 	d := &Dialer{Config: with(cfg.Providers[0])}
-	d.Config.BulkMemory = limit
+	d.Config.MaxBulkMemory = limit
 	var all [][2]*Conn
 	for range n {
 		c, a := pairOf(t, d, l)
@@ -45,7 +45,7 @@ func TestBulkMemory(t *testing.T) {
 	}
 	for _, ends := range all {
 		for _, c := range ends { // until it is through, or has no credit left
-			for st := c.Stats(); st.BytesWritten == 0 && st.Held == 0; st = c.Stats() {
+			for st := c.Stats(); st.BytesWritten == 0 && st.SendStalls == 0; st = c.Stats() {
 				time.Sleep(time.Millisecond)
 			}
 		}
@@ -84,7 +84,7 @@ func TestBulkMemory(t *testing.T) {
 	if err := errors.Join(d.Drain(t.Context()), l.Drain(t.Context())); err != nil {
 		t.Error(err)
 	}
-	if got := l.sw.bulk.Left(); got != limit {
+	if got := l.router.bulk.Left(); got != limit {
 		t.Errorf("%d bytes are left of %d", got, limit)
 	}
 }

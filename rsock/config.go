@@ -11,101 +11,95 @@ import (
 
 // Defaults of Config and ListenConfig.
 const (
-	// DefaultNegotiation is the default of Config.Negotiation.
-	DefaultNegotiation = 3 * time.Second
-	// DefaultRefresh is the default of Config.Refresh.
-	DefaultRefresh = 5 * time.Second
-	// DefaultRetry is the default of Config.Retry.
-	DefaultRetry = 30 * time.Second
-	// DefaultBacklog is the default of ListenConfig.Backlog, in connections.
-	DefaultBacklog = 1024
-	// DefaultBulkMemory is the default of Config.BulkMemory, in bytes.
-	DefaultBulkMemory = 256 << 20
-	// DefaultLinger is the default of Config.Linger.
-	DefaultLinger = stream.DefaultLinger
+	defaultHandshakeTimeout = 3 * time.Second
+	defaultRefreshInterval  = 5 * time.Second
+	defaultRetryInterval    = 30 * time.Second
+	defaultBacklog          = 1024      // connections
+	defaultMaxBulkMemory    = 256 << 20 // bytes
 )
 
-// Config says how a Dialer or a Listener chooses, and how its connections move data. The
-// zero value works, and nil is the zero value. It is copied at the first use.
+// Config selects the providers of a Dialer or a Listener, and tunes its connections. The zero
+// value works, and nil is the zero value. It is copied at the first use.
 type Config struct {
 	// Providers are tried in this order; none means TCP only.
 	Providers []rdma.Provider
-	// RequireRDMA refuses TCP: a dial fails with ErrNoRDMA where it would have fallen back,
-	// and a listener resets the connections that come by TCP.
+	// RequireRDMA refuses TCP: a dial fails with ErrNoRDMA instead of using TCP, and a
+	// listener resets TCP connections.
 	RequireRDMA bool
-	// Spin is how long Read and Write look for progress before they sleep; 0 is not at all,
-	// a negative time always.
-	Spin time.Duration
-	// Threshold is the size in bytes above which a Write goes by RDMA; up to and including
-	// it, it travels in control messages. 0 leaves it to the provider.
+	// BusyPoll is how long Read and Write poll before they sleep. 0 sleeps at once, a
+	// negative value never.
+	BusyPoll time.Duration
+	// RDMAThreshold is the largest Write, in bytes, that goes by control messages; larger
+	// ones go by RDMA. 0 is the value of the provider.
 	//
 	// Source: [WSD §2.4 SO_RDMA_THRESHOLD_SIZE]
-	Threshold int
+	RDMAThreshold int
 	// ReceiveBuffers is the number of control buffers that receive, of BufferSize bytes
-	// each; 0 leaves them to the session protocol.
+	// each. 0 is the default of the session protocol.
 	ReceiveBuffers, BufferSize int
-	// BulkMemory bounds, in bytes, the memory for large data that all connections of a Dialer,
-	// or of a Listener, have together: 1.5 MiB for one that offers copies (over shm, and of
-	// the ends of large writes over others), 64 KiB for one that reads large data by small
-	// pieces, and what a peer that has closed still had on offer. A connection that gets
-	// none moves its large data in control messages, which is slower and takes more CPU. What
-	// a connection has not used for a second goes back. 0 is DefaultBulkMemory; a negative
-	// number has no bound.
-	BulkMemory int64
-	// Linger is how long the peer has to take what was written before a Close, in the
-	// background if need be; then the connection is broken off. 0 is DefaultLinger.
+	// MaxBulkMemory bounds, in bytes, the memory for large data of all connections of a
+	// Dialer, or of a Listener, together: 1.5 MiB for a connection that offers copies (over
+	// shm, and of the ends of large writes over others), 64 KiB for a connection that reads
+	// large data in small pieces, and the data that a closed peer still had on offer. A
+	// connection without such memory moves large data in control messages, which is slower
+	// and takes more CPU. Memory that a connection has not used for a second is freed. 0 is
+	// 256 MiB; a negative value is no bound.
+	MaxBulkMemory int64
+	// Linger is how long the peer has to take written data after Close, in the background
+	// if need be; then the connection is broken off. 0 is 3 s.
 	Linger time.Duration
-	// NoRead makes this side behave as one whose provider has no RDMA Read, so that peers
-	// write to it.
-	NoRead bool
-	// Negotiation bounds connecting to one companion, or taking one connection from it, up
-	// to the end of the session's negotiation. A dial spends at most half of the time it
-	// has left on it, so that TCP gets its turn. 0 is DefaultNegotiation.
-	Negotiation time.Duration
-	// Retry is how long a dialer leaves a companion alone that did not answer in time, as one
-	// behind a firewall that drops what it does not know, and goes on without it. 0 is
-	// DefaultRetry; a negative time asks it again at once.
-	Retry time.Duration
-	// Refresh is how old the table of subnets may grow before the addresses of the host are
-	// looked at again. On Linux a Listener hears of changes at once; elsewhere, and for a
-	// Dialer, this is how late one may be noticed. 0 is DefaultRefresh.
-	Refresh time.Duration
-	// Companion gives the address of the companion of a TCP address on a fabric; both sides
-	// must agree. A fabric inside one host names its service after that address. Nil is
-	// CompanionAddr.
-	Companion func(fabric string, tcp netip.AddrPort) netip.AddrPort
-	// Logger gets what becomes of attempts and companions; nil is silent.
+	// DisableRDMARead makes this side behave like one whose provider has no RDMA Read, so
+	// that peers write to it.
+	DisableRDMARead bool
+	// HandshakeTimeout bounds the connect to one RDMA listener, or the accept of one RDMA
+	// connection, up to the end of the negotiation. A dial spends at most half of the time
+	// that it has left on it, so that TCP gets its turn. 0 is 3 s.
+	HandshakeTimeout time.Duration
+	// RetryInterval is how long a dialer does not try an RDMA listener that did not answer in
+	// time, such as one behind a firewall that drops packets. 0 is 30 s; with a negative
+	// value it is tried again at once.
+	RetryInterval time.Duration
+	// RefreshInterval is the age at which the table of subnets is made anew. On Linux a
+	// Listener is notified of address changes; elsewhere, and for a Dialer, this is the
+	// delay with which a change is noticed. 0 is 5 s.
+	RefreshInterval time.Duration
+	// RDMAAddr returns the address of the RDMA listener that belongs to a TCP address on a
+	// fabric. Both sides must agree. A fabric inside one host names its service after that
+	// address. Nil is DefaultRDMAAddr.
+	RDMAAddr func(fabric string, tcp netip.AddrPort) netip.AddrPort
+	// Logger gets the outcome of attempts and of RDMA listeners; nil is silent.
 	Logger *slog.Logger
 
-	// hostPrefixes are the addresses of this host with their subnets; nil asks the system.
+	// hostPrefixes returns the addresses of this host with their subnets; nil asks the
+	// system.
 	hostPrefixes func() ([]netip.Prefix, error)
-	// watch tells of changes of them, until stop is called; nil asks the system.
+	// watch notifies of changes of them, until stop is called; nil asks the system.
 	watch func() (changed <-chan struct{}, stop func(), err error)
 }
 
-// withDefaults is a copy with every default filled in.
+// withDefaults returns a copy with the defaults filled in.
 func (c *Config) withDefaults() Config {
 	var cfg Config
 	if c != nil {
 		cfg = *c
 	}
-	if cfg.Negotiation <= 0 {
-		cfg.Negotiation = DefaultNegotiation
+	if cfg.HandshakeTimeout <= 0 {
+		cfg.HandshakeTimeout = defaultHandshakeTimeout
 	}
-	if cfg.BulkMemory == 0 {
-		cfg.BulkMemory = DefaultBulkMemory
+	if cfg.MaxBulkMemory == 0 {
+		cfg.MaxBulkMemory = defaultMaxBulkMemory
 	}
 	if cfg.Linger <= 0 {
-		cfg.Linger = DefaultLinger
+		cfg.Linger = stream.DefaultLinger
 	}
-	if cfg.Retry == 0 {
-		cfg.Retry = DefaultRetry
+	if cfg.RetryInterval == 0 {
+		cfg.RetryInterval = defaultRetryInterval
 	}
-	if cfg.Refresh <= 0 {
-		cfg.Refresh = DefaultRefresh
+	if cfg.RefreshInterval <= 0 {
+		cfg.RefreshInterval = defaultRefreshInterval
 	}
-	if cfg.Companion == nil {
-		cfg.Companion = CompanionAddr
+	if cfg.RDMAAddr == nil {
+		cfg.RDMAAddr = DefaultRDMAAddr
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
@@ -119,25 +113,25 @@ func (c *Config) withDefaults() Config {
 	return cfg
 }
 
-// The fabric whose listeners take ports of TCP itself, and how far its companions are from
-// the ports of TCP listeners: as far as SMB Direct's 5445 from SMB's 445.
+// The fabric whose listeners take TCP ports themselves, and the distance of its RDMA
+// listeners from the ports of TCP listeners: that of SMB Direct's 5445 from SMB's 445.
 const (
-	fabricOverTCP   = "iwarp"
-	companionOffset = 5000
-	firstUserPort   = 1024
+	fabricOverTCP  = "iwarp"
+	rdmaPortOffset = 5000
+	firstUserPort  = 1024
 )
 
-// CompanionAddr is where the companion of a TCP address is, unless Config.Companion says
-// otherwise: at the same address and port, except on the fabric "iwarp", whose ports are
-// those of TCP. There it is 5000 ports higher, and what would be above 65535 goes on at
-// 1024.
+// DefaultRDMAAddr returns the address of the RDMA listener that belongs to a TCP address,
+// unless Config.RDMAAddr is set: the same address and port, except on the fabric "iwarp",
+// whose ports are those of TCP. There the port is 5000 higher; a port above 65535 continues
+// at 1024.
 //
 // Source: [WSD §1]
-func CompanionAddr(fabric string, tcp netip.AddrPort) netip.AddrPort {
+func DefaultRDMAAddr(fabric string, tcp netip.AddrPort) netip.AddrPort {
 	if fabric != fabricOverTCP {
 		return tcp
 	}
-	port := int(tcp.Port()) + companionOffset
+	port := int(tcp.Port()) + rdmaPortOffset
 	if port > 65535 {
 		port += firstUserPort - 65536
 	}

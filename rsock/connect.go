@@ -13,30 +13,30 @@ import (
 	"lwio/rsock/internal/verbs"
 )
 
-// dial connects to a destination by the first provider that can. Without a connection and
-// an error TCP is next; with an error it is not. Why providers were not used is added to
-// skipped.
+// dial connects to a destination by the first provider that can. With neither a connection
+// nor an error TCP is next; after an error it is not. The reasons against providers are
+// added to skipped.
 //
 // Source: [WSD §3.1]
-func (b *board) dial(ctx context.Context, to, from netip.AddrPort, skipped *[]Skipped) (*Conn, error) {
-	table, err := b.subnets(ctx)
+func (r *router) dial(ctx context.Context, to, from netip.AddrPort, skipped *[]Skipped) (*Conn, error) {
+	table, err := r.subnets.current(ctx)
 	if err != nil {
-		for _, p := range b.cfg.Providers {
+		for _, p := range r.cfg.Providers {
 			*skipped = append(*skipped, Skipped{Provider: p.Name(), Reason: err})
 		}
 		return nil, nil
 	}
-	for _, w := range table.ways(to.Addr(), from.Addr()) {
-		name := w.path.provider.Name()
-		err := w.err
+	for _, rt := range table.routes(to.Addr(), from.Addr()) {
+		name := rt.fabric.provider.Name()
+		err := rt.err
 		if err == nil {
 			var c *Conn
-			if c, err = b.connectBy(ctx, w, to, from, *skipped); err == nil {
+			if c, err = r.dialRoute(ctx, rt, to, from, *skipped); err == nil {
 				return c, nil
 			}
-			b.cfg.Logger.Info("rsock: not by RDMA", "provider", name, "to", to, "err", err)
+			r.cfg.Logger.Info("rsock: provider skipped", "provider", name, "to", to, "err", err)
 		}
-		if e := (*Error)(nil); errors.As(err, &e) && e.Definite {
+		if e := (*Error)(nil); errors.As(err, &e) && e.Final {
 			return nil, err
 		}
 		*skipped = append(*skipped, Skipped{Provider: name, Reason: err})
@@ -47,123 +47,124 @@ func (b *board) dial(ctx context.Context, to, from netip.AddrPort, skipped *[]Sk
 	return nil, nil
 }
 
-// connectBy connects by one provider, in the time that it gets.
-func (b *board) connectBy(ctx context.Context, w way, to, from netip.AddrPort, skipped []Skipped) (*Conn, error) {
-	limit := b.cfg.Negotiation
+// dialRoute connects by one provider, within Config.HandshakeTimeout and half of the time
+// that ctx has left.
+func (r *router) dialRoute(ctx context.Context, rt route, to, from netip.AddrPort, skipped []Skipped) (*Conn, error) {
+	limit := r.cfg.HandshakeTimeout
 	if end, ok := ctx.Deadline(); ok {
 		limit = min(limit, time.Until(end)/2)
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	name := w.path.provider.Name()
-	ln, err := b.lane(ctx, &w.path, w.local)
+	name := rt.fabric.provider.Name()
+	svc, err := r.services.open(ctx, &rt.fabric, rt.local)
 	if err != nil {
-		b.outdate()
+		r.subnets.invalidate()
 		return nil, &Error{Op: "connect", Provider: name, Err: err}
 	}
-	if w.local == to.Addr() && !ln.Info().Caps.Has(rdma.CapLoopback) {
-		ln.release()
+	if rt.local == to.Addr() && !svc.Info().Caps.Has(rdma.CapLoopback) {
+		svc.release()
 		return nil, &Error{Op: "connect", Provider: name, Err: errNoLoopback}
 	}
-	for _, p := range targets(&b.cfg, w.path, to, w.local) {
-		if !b.cfg.RequireRDMA && b.isQuiet(p.at) {
-			err = &Error{Op: "connect", Provider: name, Object: p.String(), Err: ErrSilent}
+	for _, e := range dialEndpoints(&r.cfg, rt.fabric, to, rt.local) {
+		if !r.cfg.RequireRDMA && r.unresponsive.has(e.at) {
+			err = &Error{Op: "connect", Provider: name, Object: e.String(), Err: ErrUnresponsive}
 			break
 		}
 		var c *Conn
-		if c, err = b.connectTo(ctx, ln, p, to, from, skipped); err == nil {
+		if c, err = r.dialEndpoint(ctx, svc, e, to, from, skipped); err == nil {
 			return c, nil
 		}
-		if limit == b.cfg.Negotiation && errors.Is(ctx.Err(), context.DeadlineExceeded) {
-			b.hush(p.at)
+		if limit == r.cfg.HandshakeTimeout && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			r.unresponsive.add(e.at, r.cfg.RetryInterval)
 		}
-		if !errors.Is(err, errNobody) {
+		if !errors.Is(err, errNoListener) {
 			break
 		}
 	}
-	ln.release()
+	svc.release()
 	return nil, err
 }
 
-// Reasons why a provider is not used.
+// Reasons against a provider.
 var (
 	errNoLoopback = errors.New("the provider does not connect a host to itself")
-	errNobody     = errors.New("nobody listens at the companion's address")
+	errNoListener = errors.New("no RDMA listener at the address")
 )
 
-// connectTo connects to one address of a companion. On success the lane is the
-// connection's.
-func (b *board) connectTo(ctx context.Context, ln *lane, p place, to, from netip.AddrPort, skipped []Skipped) (*Conn, error) {
-	own := sourceOf(&p, to, from)
-	failed := func(op string, definite bool, err error) error {
-		return &Error{Op: op, Provider: ln.Name(), Object: p.String(), Definite: definite, Err: err}
+// dialEndpoint connects to one RDMA listener. On success the service is the connection's.
+func (r *router) dialEndpoint(ctx context.Context, svc *service, e endpoint, to, from netip.AddrPort, skipped []Skipped) (*Conn, error) {
+	own := sourceOf(&e, to, from)
+	failed := func(op string, final bool, err error) error {
+		return &Error{Op: op, Provider: svc.Name(), Object: e.String(), Final: final, Err: err}
 	}
-	sock, err := ln.Socket(ctx)
+	sock, err := svc.Socket(ctx)
 	if err != nil {
 		return nil, failed("connect", false, err)
 	}
-	if own.Port() != 0 && !p.path.inside() {
-		if err := sock.Bind(rdma.IPAddr(ln.Name(), netip.AddrPortFrom(p.local, own.Port()))); err != nil {
+	if own.Port() != 0 && !e.fabric.inHost() {
+		if err := sock.Bind(rdma.IPAddr(svc.Name(), netip.AddrPortFrom(e.local, own.Port()))); err != nil {
 			sock.Close()
 			return nil, failed("connect", false, err)
 		}
 	}
-	s, err := b.newSession(ctx, sock)
+	s, err := r.newStream(ctx, sock)
 	if err != nil {
 		return nil, failed("connect", false, err)
 	}
 	call := hello{kind: helloRequest, from: withoutZone(own), to: withoutZone(to)}
-	reply, err := sock.Connect(ctx, p.at, call.appendTo(nil))
-	if err = answered(&p, to, reply, err); err != nil {
+	reply, err := sock.Connect(ctx, e.at, call.appendTo(nil))
+	if err = connectOutcome(&e, to, reply, err); err != nil {
 		s.Abort()
-		return nil, failed("connect", isDefinite(err), err)
+		return nil, failed("connect", isFinal(err), err)
 	}
 	if err := s.Start(ctx, true); err != nil {
 		s.Abort()
 		return nil, failed("negotiate", false, err)
 	}
-	if a, err := sock.LocalAddr(); err == nil && !p.path.inside() {
+	if a, err := sock.LocalAddr(); err == nil && !e.fabric.inHost() {
 		own = netip.AddrPortFrom(own.Addr(), a.AddrPort.Port())
 	}
-	return newRDMAConn(s, Transport{Name: ln.Name(), Skipped: skipped}, own, to, ln), nil
+	return r.newRDMAConn(s, Transport{Name: svc.Name(), Skipped: skipped}, own, to, svc), nil
 }
 
-// answered tells from the outcome of a connect, and what the peer said, how it went.
+// connectOutcome turns the result of a connect, and the private data of the peer, into an
+// error, nil if rsock accepted.
 //
 // Source: [WSD §3.1]
-func answered(p *place, to netip.AddrPort, reply []byte, err error) error {
+func connectOutcome(e *endpoint, to netip.AddrPort, reply []byte, err error) error {
 	if err == nil {
 		if _, err := decodeHello(reply, helloAccept); err != nil {
-			return ErrStranger
+			return ErrNotRSock
 		}
 		return nil
 	}
-	if h, e := decodeHello(reply, helloReject); e == nil {
-		return definite{h.reason.errno()}
+	if h, err := decodeHello(reply, helloReject); err == nil {
+		return finalError{h.reason.errno()}
 	}
 	switch verbs.ErrnoOf(err) {
 	case verbs.EHOSTUNREACH:
-		if p.at.AddrPort.Addr() == to.Addr() {
-			return definite{err}
+		if e.at.AddrPort.Addr() == to.Addr() {
+			return finalError{err}
 		}
 	case verbs.ECONNREFUSED:
-		return fmt.Errorf("%w: %w", ErrStranger, err)
+		return fmt.Errorf("%w: %w", ErrNotRSock, err)
 	}
 	if errors.Is(err, rdma.StatusConnectionRefused) {
-		return errNobody
+		return errNoListener
 	}
 	return err
 }
 
-// definite is an error that holds for TCP too.
-type definite struct{ error }
+// finalError is an error that holds for TCP too.
+type finalError struct{ error }
 
-// Unwrap gives the error.
-func (d definite) Unwrap() error { return d.error }
+// Unwrap returns the error.
+func (e finalError) Unwrap() error { return e.error }
 
-func isDefinite(err error) bool { return errors.As(err, new(definite)) }
+func isFinal(err error) bool { return errors.As(err, new(finalError)) }
 
-// errno is what the dialer of a connection that was rejected gets.
+// errno returns the error of the dialer whose connection was rejected.
 func (r rejection) errno() error {
 	if r == rejectedClosing {
 		return syscall.ECONNRESET
@@ -171,21 +172,21 @@ func (r rejection) errno() error {
 	return syscall.ECONNREFUSED
 }
 
-// sourceOf is the address of TCP that a connection comes from. Its port is 0 where the
-// fabric picks one.
-func sourceOf(p *place, to, from netip.AddrPort) netip.AddrPort {
+// sourceOf returns the TCP address that a connection comes from. Its port is 0 if the fabric
+// picks one.
+func sourceOf(e *endpoint, to, from netip.AddrPort) netip.AddrPort {
 	switch {
-	case !p.path.inside():
-		return netip.AddrPortFrom(p.local, from.Port())
+	case !e.fabric.inHost():
+		return netip.AddrPortFrom(e.local, from.Port())
 	case !from.Addr().IsValid():
 		from = netip.AddrPortFrom(to.Addr(), from.Port())
 	}
 	if from.Port() == 0 {
-		from = netip.AddrPortFrom(from.Addr(), firstNumber+rand.N[uint16](65535-firstNumber))
+		from = netip.AddrPortFrom(from.Addr(), firstDynamicPort+rand.N[uint16](65535-firstDynamicPort))
 	}
 	return from
 }
 
-// firstNumber is the first of the numbers that stand for a port of who dials where a fabric
-// has none: they are those that IANA keeps for that.
-const firstNumber = 49152
+// firstDynamicPort is the first number that stands for the port of a dialer over a fabric
+// without ports: the first of IANA's dynamic ports.
+const firstDynamicPort = 49152

@@ -9,18 +9,32 @@ import (
 	"time"
 )
 
-// Dialer connects, by RDMA where it can. The zero value dials TCP. It must not be changed
-// or copied after its first use. Safe for concurrent use.
+// Dialer connects by RDMA where it can, and else by TCP. The zero value dials TCP. Its
+// connections share providers, the table of subnets and the memory for large data, so a
+// program has one Dialer for each Config. It must not be changed or copied after its first
+// use. Safe for concurrent use.
 //
 // Source: [WSD §3.1]
 type Dialer struct {
-	// Config says how to choose; nil is the zero Config.
+	// Config selects the providers and tunes the connections; nil is the zero Config.
 	Config *Config
-	// Net dials TCP, and its Timeout, Deadline, LocalAddr and Resolver count for RDMA too.
-	Net net.Dialer
+	// NetDialer dials TCP; nil is the zero net.Dialer. Its Timeout, Deadline, LocalAddr and
+	// Resolver apply to RDMA too.
+	NetDialer *net.Dialer
 
-	once sync.Once
-	sw   *board
+	once   sync.Once
+	router *router
+	net    *net.Dialer
+}
+
+// init prepares the Dialer at its first use.
+func (d *Dialer) init() {
+	d.once.Do(func() {
+		d.router = newRouter(d.Config)
+		if d.net = d.NetDialer; d.net == nil {
+			d.net = new(net.Dialer)
+		}
+	})
 }
 
 // Dial is DialContext without a context.
@@ -29,12 +43,12 @@ func (d *Dialer) Dial(network, address string) (net.Conn, error) {
 }
 
 // DialContext connects to address, "host:port", on network "tcp", "tcp4" or "tcp6". The
-// connection is a *Conn. Where a name has several addresses, RDMA is tried with each in the
+// connection is a *Conn. If a name has several addresses, RDMA is tried with each in the
 // order of the resolver, and then TCP with those that did not refuse.
 //
-// Errors: a *net.OpError. In it is ECONNREFUSED if nobody listens there, the listener's
-// condition function said no, or its backlog is full; ECONNRESET if the listener was just
-// closing; EHOSTUNREACH; ErrNoRDMA where RDMA is required; the error of ctx.
+// Errors: a *net.OpError. It wraps ECONNREFUSED if no program listens at the address,
+// ListenConfig.Admit returned false or the backlog is full; ECONNRESET if the listener was
+// closing; EHOSTUNREACH; ErrNoRDMA if RDMA is required; the error of ctx.
 func (d *Dialer) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
 	c, err := d.DialConn(ctx, network, address)
 	if err != nil {
@@ -43,45 +57,45 @@ func (d *Dialer) DialContext(ctx context.Context, network, address string) (net.
 	return c, nil
 }
 
-// DialConn is DialContext with the connection as what it is.
+// DialConn is DialContext with the type of the connection.
 func (d *Dialer) DialConn(ctx context.Context, network, address string) (*Conn, error) {
 	switch network {
 	case "tcp", "tcp4", "tcp6":
 	default:
 		return nil, opError("dial", network, nil, nil, net.UnknownNetworkError(network))
 	}
-	d.once.Do(func() { d.sw = newBoard(d.Config) })
-	ctx, cancel := d.limited(ctx)
+	d.init()
+	ctx, cancel := d.withLimits(ctx)
 	defer cancel()
 	at := attempt{d: d, network: network, address: address}
-	if len(d.sw.cfg.Providers) > 0 {
+	if len(d.router.cfg.Providers) > 0 {
 		if c, err := at.rdma(ctx); c != nil || err != nil {
 			return c, err
 		}
 	}
-	if d.sw.cfg.RequireRDMA {
+	if d.router.cfg.RequireRDMA {
 		return nil, opError("dial", network, nil, at.addr(), at.noRDMA())
 	}
 	return at.tcp(ctx)
 }
 
-// Drain waits until no connection of the Dialer that was closed is still delivering what was
-// written. Connections that are open do not count.
+// Drain waits until no closed connection of the Dialer is still delivering written data. Open
+// connections do not count.
 //
-// Errors: that of ctx; the rest goes on.
+// Errors: that of ctx; the deliveries go on.
 func (d *Dialer) Drain(ctx context.Context) error {
-	d.once.Do(func() { d.sw = newBoard(d.Config) })
-	if err := d.sw.partings.wait(ctx); err != nil {
+	d.init()
+	if err := d.router.draining.wait(ctx); err != nil {
 		return opError("close", "tcp", nil, nil, err)
 	}
 	return nil
 }
 
-// limited is ctx with the limits of Net.
-func (d *Dialer) limited(ctx context.Context) (context.Context, context.CancelFunc) {
-	end := d.Net.Deadline
-	if d.Net.Timeout > 0 {
-		if t := time.Now().Add(d.Net.Timeout); end.IsZero() || t.Before(end) {
+// withLimits returns ctx with the limits of NetDialer.
+func (d *Dialer) withLimits(ctx context.Context) (context.Context, context.CancelFunc) {
+	end := d.net.Deadline
+	if d.net.Timeout > 0 {
+		if t := time.Now().Add(d.net.Timeout); end.IsZero() || t.Before(end) {
 			end = t
 		}
 	}
@@ -91,9 +105,10 @@ func (d *Dialer) limited(ctx context.Context) (context.Context, context.CancelFu
 	return context.WithDeadline(ctx, end)
 }
 
-// from is the address to connect from: zero, or only a port, leaves it to the system.
+// from returns the address to connect from. The zero address, or only a port, leaves it to
+// the system.
 func (d *Dialer) from() netip.AddrPort {
-	a, ok := d.Net.LocalAddr.(*net.TCPAddr)
+	a, ok := d.net.LocalAddr.(*net.TCPAddr)
 	if !ok || a == nil {
 		return netip.AddrPort{}
 	}
@@ -109,11 +124,11 @@ type attempt struct {
 	d                *Dialer
 	network, address string
 	resolved         bool
-	dests            []netip.AddrPort // that are left for TCP
+	dests            []netip.AddrPort // left for TCP
 	skipped          []Skipped
 }
 
-// addr is what an error is about.
+// addr returns the destination for an error, or nil.
 func (at *attempt) addr() net.Addr {
 	if len(at.dests) == 0 {
 		return nil
@@ -129,7 +144,7 @@ func (at *attempt) rdma(ctx context.Context) (*Conn, error) {
 	}
 	var refused error
 	for _, to := range dests {
-		c, err := at.d.sw.dial(ctx, to, at.d.from(), &at.skipped)
+		c, err := at.d.router.dial(ctx, to, at.d.from(), &at.skipped)
 		switch {
 		case c != nil:
 			return c, nil
@@ -148,8 +163,8 @@ func (at *attempt) rdma(ctx context.Context) (*Conn, error) {
 	return nil, nil
 }
 
-// tcp connects by TCP: to the address as it was given, or to what is left of those it
-// stands for.
+// tcp connects by TCP: to the address as the caller gave it, or, after a refusal over RDMA,
+// to the remaining ones that it stands for.
 func (at *attempt) tcp(ctx context.Context) (*Conn, error) {
 	addresses := []string{at.address}
 	if at.resolved {
@@ -160,7 +175,7 @@ func (at *attempt) tcp(ctx context.Context) (*Conn, error) {
 	}
 	var first error
 	for _, a := range addresses {
-		nc, err := at.d.Net.DialContext(ctx, at.network, a)
+		nc, err := at.d.net.DialContext(ctx, at.network, a)
 		if err == nil {
 			return newTCPConn(nc.(*net.TCPConn), at.skipped), nil
 		}
@@ -171,7 +186,7 @@ func (at *attempt) tcp(ctx context.Context) (*Conn, error) {
 	return nil, first
 }
 
-// noRDMA is ErrNoRDMA with what stood against each provider.
+// noRDMA returns ErrNoRDMA with the reason against each provider.
 func (at *attempt) noRDMA() error {
 	if len(at.skipped) == 0 {
 		return fmt.Errorf("%w: no provider is configured", ErrNoRDMA)
@@ -183,13 +198,13 @@ func (at *attempt) noRDMA() error {
 	return &Error{Op: "connect", Err: fmt.Errorf("%w: %w", ErrNoRDMA, joined(reasons))}
 }
 
-// resolve gives the addresses that a dial is about, as package net would.
+// resolve returns the addresses of a destination, as package net resolves them.
 func (d *Dialer) resolve(ctx context.Context, network, address string) ([]netip.AddrPort, error) {
 	host, service, err := net.SplitHostPort(address)
 	if err != nil {
 		return nil, err
 	}
-	r := d.Net.Resolver
+	r := d.net.Resolver
 	if r == nil {
 		r = net.DefaultResolver
 	}
@@ -212,7 +227,7 @@ func (d *Dialer) resolve(ctx context.Context, network, address string) ([]netip.
 	return list, nil
 }
 
-// reachable is an address to connect to: the unspecified one means this host.
+// reachable returns an address to connect to: the unspecified address stands for this host.
 func reachable(ip netip.Addr) netip.Addr {
 	switch {
 	case ip == netip.IPv4Unspecified():
@@ -223,7 +238,7 @@ func reachable(ip netip.Addr) netip.Addr {
 	return ip
 }
 
-// joined is one line for several causes.
+// joined returns several causes as an error of one line.
 func joined(errs []error) error {
 	err := errs[0]
 	for _, e := range errs[1:] {

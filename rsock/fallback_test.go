@@ -26,17 +26,17 @@ func TestFallback(t *testing.T) {
 		reason error
 		quick  bool // the negotiation is given up soon
 	}{
-		{name: "no companion", reason: errNobody},
+		{name: "no companion", reason: errNoListener},
 		{name: "a stranger refuses", deal: func(t *testing.T, in *verbs.Incoming) {
 			in.Reject(nil)
 		}},
-		{name: "a stranger refuses with data of its own", reason: ErrStranger, deal: func(t *testing.T, in *verbs.Incoming) {
+		{name: "a stranger refuses with data of its own", reason: ErrNotRSock, deal: func(t *testing.T, in *verbs.Incoming) {
 			in.Reject([]byte("GO AWAY, RSOCK"))
 		}},
-		{name: "a stranger accepts", reason: ErrStranger, deal: func(t *testing.T, in *verbs.Incoming) {
+		{name: "a stranger accepts", reason: ErrNotRSock, deal: func(t *testing.T, in *verbs.Incoming) {
 			acceptAs(t, in, []byte("welcome"))
 		}},
-		{name: "a stranger repeats the request", reason: ErrStranger, deal: func(t *testing.T, in *verbs.Incoming) {
+		{name: "a stranger repeats the request", reason: ErrNotRSock, deal: func(t *testing.T, in *verbs.Incoming) {
 			acceptAs(t, in, in.PrivateData())
 		}},
 		{name: "a companion that says nothing", reason: context.DeadlineExceeded, quick: true, deal: func(t *testing.T, in *verbs.Incoming) {
@@ -77,12 +77,12 @@ func TestFallback(t *testing.T) {
 				if c.alter != nil {
 					c.alter(p)
 				}
-				if p.caps != 0 && pathOf(provider()).inside() {
+				if p.caps != 0 && fabricOf(provider()).inHost() {
 					t.Skip("a fabric inside the host connects it to itself, or is none")
 				}
 				d := &Dialer{Config: with(p)}
 				if c.quick {
-					d.Config.Negotiation = 100 * time.Millisecond
+					d.Config.HandshakeTimeout = 100 * time.Millisecond
 				}
 				conn, err := d.DialConn(t.Context(), "tcp", l.Addr().String())
 				if err != nil {
@@ -97,7 +97,7 @@ func TestFallback(t *testing.T) {
 				}
 				// The same failure is an error where RDMA is required.
 				d = &Dialer{Config: with(p)}
-				d.Config.RequireRDMA, d.Config.Negotiation = true, 100*time.Millisecond
+				d.Config.RequireRDMA, d.Config.HandshakeTimeout = true, 100*time.Millisecond
 				came := l.came.Load()
 				_, err = d.Dial("tcp", l.Addr().String())
 				wantIs(t, err, ErrNoRDMA)
@@ -153,7 +153,7 @@ func TestDefiniteErrors(t *testing.T) {
 				p := &altered{Provider: provider()}
 				if c.alter != nil {
 					c.alter(p)
-					if pathOf(p).inside() {
+					if fabricOf(p).inHost() {
 						t.Skip("a fabric inside the host reaches no other")
 					}
 				}
@@ -168,7 +168,7 @@ func TestDefiniteErrors(t *testing.T) {
 					wantIs(t, err, c.want)
 					var op *net.OpError
 					var e *Error
-					if !errors.As(err, &op) || !errors.As(err, &e) || !e.Definite || e.Provider != p.Name() {
+					if !errors.As(err, &op) || !errors.As(err, &e) || !e.Final || e.Provider != p.Name() {
 						t.Errorf("the error is %#v", err)
 					}
 				}
@@ -197,7 +197,7 @@ func TestHostUnreachableElsewhere(t *testing.T) {
 		p := &altered{Provider: provider(), connect: rdma.StatusHostUnreachable}
 		l := countTCP(t, "127.0.0.1:0")
 		d := &Dialer{Config: with(p)}
-		d.Config.Companion = func(_ string, tcp netip.AddrPort) netip.AddrPort {
+		d.Config.RDMAAddr = func(_ string, tcp netip.AddrPort) netip.AddrPort {
 			return netip.AddrPortFrom(netip.MustParseAddr("127.0.0.77"), tcp.Port())
 		}
 		c, err := d.DialConn(t.Context(), "tcp", l.Addr().String())
@@ -228,7 +228,7 @@ func TestCanceledDial(t *testing.T) {
 			cancel()
 		})
 		d := &Dialer{Config: with(provider())}
-		d.Config.Negotiation = time.Hour
+		d.Config.HandshakeTimeout = time.Hour
 		_, err := d.DialConn(ctx, "tcp", l.Addr().String())
 		wantIs(t, err, context.Canceled)
 	})
@@ -244,7 +244,7 @@ func TestHalfOfTheTimeIsForTCP(t *testing.T) {
 				l := countTCP(t, "127.0.0.1:0")
 				synctest.Test(t, func(t *testing.T) {
 					d := &Dialer{Config: with(&altered{Provider: provider(), waits: true})}
-					d.Config.Negotiation = 2 * limit
+					d.Config.HandshakeTimeout = 2 * limit
 					began, ctx := time.Now(), t.Context()
 					switch how {
 					case "context":
@@ -252,9 +252,9 @@ func TestHalfOfTheTimeIsForTCP(t *testing.T) {
 						defer stop()
 						ctx = c
 					case "timeout of Net":
-						d.Net.Timeout = limit
+						d.NetDialer = &net.Dialer{Timeout: limit}
 					case "deadline of Net":
-						d.Net.Deadline = began.Add(limit)
+						d.NetDialer = &net.Dialer{Deadline: began.Add(limit)}
 					}
 					c, err := d.DialConn(ctx, "tcp", l.Addr().String())
 					if err != nil {
@@ -280,16 +280,16 @@ func TestSilentCompanionIsLeftAlone(t *testing.T) {
 			t.Cleanup(func() { in.Socket().Close() })
 		})
 		d := &Dialer{Config: with(provider())}
-		d.Config.Negotiation, d.Config.Retry = 100*time.Millisecond, time.Hour
+		d.Config.HandshakeTimeout, d.Config.RetryInterval = 100*time.Millisecond, time.Hour
 		if err := d.Drain(t.Context()); err != nil { // which makes the switch
 			t.Fatal(err)
 		}
-		table, err := d.sw.subnets(t.Context())
+		table, err := d.router.subnets.current(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
 		// The provider is open, so that it is the companion alone that can take its time.
-		open, err := d.sw.lane(t.Context(), &table.paths[0], localOf(provider(), addrOf(l).Addr()))
+		open, err := d.router.services.open(t.Context(), &table.fabrics[0], localOf(provider(), addrOf(l).Addr()))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -304,20 +304,20 @@ func TestSilentCompanionIsLeftAlone(t *testing.T) {
 			wantIs(t, reasonOf(t, c, provider().Name()), want)
 		}
 		dial(context.DeadlineExceeded)
-		dial(ErrSilent)
-		d.sw.cfg.RequireRDMA = true
-		if _, err := d.Dial("tcp", l.Addr().String()); !errors.Is(err, ErrNoRDMA) || errors.Is(err, ErrSilent) {
+		dial(ErrUnresponsive)
+		d.router.cfg.RequireRDMA = true
+		if _, err := d.Dial("tcp", l.Addr().String()); !errors.Is(err, ErrNoRDMA) || errors.Is(err, ErrUnresponsive) {
 			t.Errorf("dial that requires RDMA: %v", err)
 		}
-		d.sw.cfg.RequireRDMA = false
-		for at := range d.sw.quiet {
-			d.sw.quiet[at] = time.Now() // its time is over
+		d.router.cfg.RequireRDMA = false
+		for at := range d.router.unresponsive.until {
+			d.router.unresponsive.until[at] = time.Now() // its time is over
 		}
 		dial(context.DeadlineExceeded)
 
 		// What did not get the whole time has proved nothing.
-		d.Config.Negotiation = time.Hour
-		b := newBoard(d.Config)
+		d.Config.HandshakeTimeout = time.Hour
+		b := newRouter(d.Config)
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
 		var skipped []Skipped
@@ -325,7 +325,7 @@ func TestSilentCompanionIsLeftAlone(t *testing.T) {
 			t.Fatalf("dial of a companion that is silent: %v, %v, skipped %v", c, err, skipped)
 		}
 		wantIs(t, skipped[0].Reason, context.DeadlineExceeded)
-		if n := len(b.quiet); n != 0 {
+		if n := len(b.unresponsive.until); n != 0 {
 			t.Errorf("%d companions are left alone", n)
 		}
 	})
@@ -333,11 +333,11 @@ func TestSilentCompanionIsLeftAlone(t *testing.T) {
 
 // TestQuietCompanionsAreBounded counts them.
 func TestQuietCompanionsAreBounded(t *testing.T) {
-	b := newBoard(nil)
-	for i := range 3 * maxQuiet {
-		b.hush(rdma.IPAddr("iwarp", netip.AddrPortFrom(netip.IPv4Unspecified(), uint16(i))))
-		if len(b.quiet) > maxQuiet {
-			t.Fatalf("%d companions are remembered", len(b.quiet))
+	b := newRouter(nil)
+	for i := range 3 * maxUnresponsive {
+		b.unresponsive.add(rdma.IPAddr("iwarp", netip.AddrPortFrom(netip.IPv4Unspecified(), uint16(i))), time.Minute)
+		if len(b.unresponsive.until) > maxUnresponsive {
+			t.Fatalf("%d companions are remembered", len(b.unresponsive.until))
 		}
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"net/netip"
 )
 
-// helloKind is what a hello is part of.
+// helloKind is the message that a hello is part of.
 type helloKind uint8
 
 // The kinds.
@@ -16,21 +16,21 @@ const (
 	helloReject
 )
 
-// rejection says why a listener rejects; what it says holds for TCP too.
+// rejection is why a listener rejects a connection. It holds for TCP too.
 //
 // Source: [WSD §3.1], [WSD §3.2]
 type rejection uint8
 
-// The reasons. rejectedNot is that of what is no rejection.
+// The reasons. notRejected is that of a hello that is no rejection.
 const (
-	rejectedNot     rejection = iota
-	rejectedRefused           // the condition function said no
+	notRejected     rejection = iota
+	rejectedRefused           // Admit returned false
 	rejectedBacklog           // the backlog is full
 	rejectedClosing           // the listener is closing
 )
 
-// hello is the private data of a companion's connection: it says that rsock speaks, and
-// which addresses of TCP the connection stands for. A stranger's private data is none.
+// hello is the private data of the messages that make a connection. It identifies rsock, and
+// has the TCP addresses that the connection stands for.
 //
 // On the wire it is, with numbers in little-endian order:
 //
@@ -38,10 +38,10 @@ const (
 //	5   1  version, 1
 //	6   1  kind
 //	7   1  reason of a rejection, else 0
-//	8  16  address of who sends it; IPv4 is mapped into IPv6
-//	24 16  address of the other
-//	40  2  port of who sends it; 0 from a dialer whose fabric has ports of its own
-//	42  2  port of the other
+//	8  16  address of the sender; IPv4 is mapped into IPv6
+//	24 16  address of the receiver
+//	40  2  port of the sender; 0 from a dialer whose fabric has ports of its own
+//	42  2  port of the receiver
 //	44  4  0
 type hello struct {
 	kind     helloKind
@@ -49,7 +49,7 @@ type hello struct {
 	from, to netip.AddrPort // without zones, as those mean nothing to the peer
 }
 
-// The layout of a hello. Its size fits the 56 bytes of a connection of librdmacm.
+// The layout of a hello. Its size fits the 56 bytes of private data of librdmacm.
 const (
 	helloMagic   = "RSOCK"
 	helloVersion = 1
@@ -59,7 +59,7 @@ const (
 // errHello: private data that is no hello.
 var errHello = errors.New("not the private data of rsock")
 
-// appendTo writes the hello.
+// appendTo appends the hello to b.
 func (h *hello) appendTo(b []byte) []byte {
 	from, to := h.from.Addr().As16(), h.to.Addr().As16()
 	b = append(b, helloMagic...)
@@ -71,7 +71,7 @@ func (h *hello) appendTo(b []byte) []byte {
 	return append(b, 0, 0, 0, 0)
 }
 
-// decodeHello reads a hello of the kind. Zeros behind it, which some fabrics add, are
+// decodeHello decodes a hello of a kind. Zeros behind it, which some fabrics add, are
 // ignored.
 func decodeHello(b []byte, kind helloKind) (hello, error) {
 	if len(b) < helloSize || string(b[:5]) != helloMagic || b[5] != helloVersion || helloKind(b[6]) != kind {
@@ -88,18 +88,18 @@ func decodeHello(b []byte, kind helloKind) (hello, error) {
 		from:   addrPort(b[8:24], b[40:42]),
 		to:     addrPort(b[24:40], b[42:44]),
 	}
-	if reject := h.reason >= rejectedRefused && h.reason <= rejectedClosing; reject != (kind == helloReject) || !reject && h.reason != rejectedNot {
+	if reject := h.reason >= rejectedRefused && h.reason <= rejectedClosing; reject != (kind == helloReject) || !reject && h.reason != notRejected {
 		return hello{}, errHello
 	}
 	return h, nil
 }
 
-// addrPort reads an address and a port.
+// addrPort decodes an address and a port.
 func addrPort(addr, port []byte) netip.AddrPort {
 	return netip.AddrPortFrom(netip.AddrFrom16([16]byte(addr)).Unmap(), binary.LittleEndian.Uint16(port))
 }
 
-// withoutZone is an address as it goes on the wire.
+// withoutZone returns an address in the form of a hello.
 func withoutZone(ap netip.AddrPort) netip.AddrPort {
 	return netip.AddrPortFrom(ap.Addr().Unmap().WithZone(""), ap.Port())
 }

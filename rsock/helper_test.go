@@ -36,7 +36,7 @@ const patience = time.Minute
 
 // with is a Config with providers, which gives nothing up because the machine is busy.
 func with(p ...rdma.Provider) *Config {
-	return &Config{Providers: p, Negotiation: patience, Linger: patience}
+	return &Config{Providers: p, HandshakeTimeout: patience, Linger: patience}
 }
 
 // altered is a provider with some things changed; what is zero is as it was.
@@ -145,7 +145,7 @@ func listenTCP(t *testing.T, network, address string) *net.TCPListener {
 		if err != nil {
 			t.Fatal(err)
 		}
-		over := CompanionAddr(fabricOverTCP, addrOf(l))
+		over := DefaultRDMAAddr(fabricOverTCP, addrOf(l))
 		if probe, err := net.Listen(network, over.String()); err == nil {
 			probe.Close()
 			return l.(*net.TCPListener)
@@ -160,20 +160,20 @@ func addrOf(l net.Listener) netip.AddrPort {
 }
 
 // companionOf is the address of the companion that a listener at tcp would have.
-func companionOf(p rdma.Provider, tcp netip.AddrPort) rdma.Addr {
+func rdmaAddrOf(p rdma.Provider, tcp netip.AddrPort) rdma.Addr {
 	cfg := (*Config)(nil).withDefaults()
-	return companionAt(&cfg, pathOf(p), tcp)
+	return rdmaAddr(&cfg, fabricOf(p), tcp)
 }
 
 // pathOf is the path of a provider.
-func pathOf(p rdma.Provider) *path {
+func fabricOf(p rdma.Provider) *fabric {
 	addrs, _ := p.Addrs(context.Background())
-	return &path{provider: p, addrs: addrs}
+	return &fabric{provider: p, addrs: addrs}
 }
 
 // localOf is the address to open the provider on for a connection within this host.
 func localOf(p rdma.Provider, a netip.Addr) netip.Addr {
-	if pathOf(p).inside() {
+	if fabricOf(p).inHost() {
 		return netip.Addr{}
 	}
 	return a
@@ -195,7 +195,7 @@ func tryStranger(t *testing.T, p rdma.Provider, tcp netip.AddrPort, deal func(*v
 	if err != nil {
 		return err
 	}
-	l, err := svc.Listen(t.Context(), companionOf(p, tcp), 0)
+	l, err := svc.Listen(t.Context(), rdmaAddrOf(p, tcp), 0)
 	if err != nil {
 		return errors.Join(err, svc.Cleanup())
 	}
@@ -251,7 +251,7 @@ func raw(t *testing.T, p rdma.Provider, tcp netip.AddrPort, private []byte) (*ve
 	receiving(t, s)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	reply, err := s.Connect(ctx, companionOf(p, tcp), private)
+	reply, err := s.Connect(ctx, rdmaAddrOf(p, tcp), private)
 	return s, reply, err
 }
 

@@ -9,96 +9,100 @@ import (
 	"syscall"
 )
 
-// ListenConfig says how to listen. The zero value listens on TCP only.
+// ListenConfig holds the options of a listener. The zero value listens on TCP only.
 type ListenConfig struct {
-	// Config says what to listen on beside TCP; nil is the zero Config.
+	// Config selects the providers and tunes the connections; nil is the zero Config.
 	Config *Config
-	// Net listens on TCP.
-	Net net.ListenConfig
-	// Backlog is how many RDMA connections may be on their way from the request to
-	// AcceptConn; more are refused at once. 0 is DefaultBacklog. Those of TCP are in the
-	// hands of the system.
+	// NetListenConfig listens on TCP; nil is the zero net.ListenConfig.
+	NetListenConfig *net.ListenConfig
+	// Backlog is how many RDMA connections may be between their request and AcceptConn;
+	// more are refused at once. 0 is 1024. The backlog of TCP is the system's.
 	//
 	// Source: [WSD §3.2]
 	Backlog int
-	// Condition decides about each connection; nil takes all. Who comes by RDMA learns
-	// nothing before it returned, and gets ECONNREFUSED if it says no; a connection by TCP,
-	// which the system has taken already, is then reset. It may be called by several
-	// goroutines at a time, of which none holds up another: by up to 64 for connections by
-	// TCP, and by Backlog for those by RDMA, where it has Config.Negotiation to answer.
+	// Admit decides on each connection; nil admits all. An RDMA dialer gets no answer before
+	// Admit has returned, and ECONNREFUSED if it returns false; a TCP connection, which the
+	// system has accepted already, is reset then. Admit is called by several goroutines at
+	// a time, of which none delays another: by up to 64 for TCP connections, and by up to
+	// Backlog for RDMA connections, for which it has Config.HandshakeTimeout to return.
 	//
 	// Source: [WSD §3.2]
-	Condition func(*Request) bool
+	Admit func(*Request) bool
 }
 
-// Request is a connection that a condition function decides about.
+// Request is a connection that Admit decides on.
 type Request struct {
-	// Transport is what it comes by: the name of a provider, or TransportTCP.
+	// Transport is the name of the provider that the connection comes by, or TransportTCP.
 	Transport string
-	// Local is the address it is for, Remote that of who asks.
-	Local, Remote *net.TCPAddr
+	// LocalAddr and RemoteAddr are the addresses of the listener and of the dialer.
+	LocalAddr, RemoteAddr *net.TCPAddr
 }
 
 // Listen listens on address, as net.Listen does, on network "tcp", "tcp4" or "tcp6", and
-// beside that on companions.
+// beside that by RDMA.
 func Listen(network, address string, cfg *Config) (*Listener, error) {
 	return (&ListenConfig{Config: cfg}).Listen(context.Background(), network, address)
 }
 
 // Listen listens on address, "host:port", on network "tcp", "tcp4" or "tcp6". For port 0 it
-// picks one at which companions can listen too. An address without a host, or with an
-// unspecified one, gets companions on all addresses of the providers, and on new ones as
-// they come. A companion that cannot listen is left out, and tried again every
-// Config.Refresh.
+// picks a port at which RDMA listeners can listen too. An address without a host, or with an
+// unspecified one, has RDMA listeners on all addresses of the providers, and on new ones as
+// they come. An RDMA listener that cannot listen is left out, and tried again every
+// Config.RefreshInterval.
 //
-// Errors: a *net.OpError. In it is ErrNoRDMA if RDMA is required and no companion listens.
+// Errors: a *net.OpError. It wraps ErrNoRDMA if RDMA is required and no RDMA listener
+// listens.
 func (lc *ListenConfig) Listen(ctx context.Context, network, address string) (*Listener, error) {
 	switch network {
 	case "tcp", "tcp4", "tcp6":
 	default:
 		return nil, opError("listen", network, nil, nil, net.UnknownNetworkError(network))
 	}
-	sw := newBoard(lc.Config)
+	nlc := lc.NetListenConfig
+	if nlc == nil {
+		nlc = new(net.ListenConfig)
+	}
+	r := newRouter(lc.Config)
 	for try := 1; ; try++ {
-		nl, err := lc.Net.Listen(ctx, network, address)
+		nl, err := nlc.Listen(ctx, network, address)
 		if err != nil {
 			return nil, err
 		}
-		l := newListener(lc, sw, nl.(*net.TCPListener), network)
-		failed := l.openAll(ctx)
-		if try < portTries && anyPort(address) && inUse(failed) {
+		l := newListener(lc, r, nl.(*net.TCPListener), network)
+		failed := l.rdma.openAll(ctx)
+		if try < portTries && isAnyPort(address) && inUse(failed) {
 			l.Close()
 			continue
 		}
 		for _, err := range failed {
-			sw.cfg.Logger.Warn("rsock: no companion", "addr", l.Addr(), "err", err)
+			r.cfg.Logger.Warn("rsock: no RDMA listener", "addr", l.Addr(), "err", err)
 		}
-		if sw.cfg.RequireRDMA && len(l.Companions()) == 0 {
+		if r.cfg.RequireRDMA && len(l.RDMAAddrs()) == 0 {
 			addr := l.Addr()
 			l.Close()
-			return nil, opError("listen", network, nil, addr, noCompanion(failed))
+			return nil, opError("listen", network, nil, addr, noListener(failed))
 		}
 		l.start()
 		return l, nil
 	}
 }
 
-// portTries is how many ports are tried where the port is left open.
+// portTries is how many ports are tried for port 0.
 const portTries = 16
 
-// anyPort tells whether the port of an address is left open.
-func anyPort(address string) bool {
+// isAnyPort reports whether an address leaves the port open.
+func isAnyPort(address string) bool {
 	_, port, err := net.SplitHostPort(address)
 	return err == nil && (port == "0" || port == "")
 }
 
-// inUse tells whether a companion could not listen because somebody has its address.
+// inUse reports whether an RDMA listener failed because its address is in use.
 func inUse(failed []error) bool {
 	return slices.ContainsFunc(failed, func(err error) bool { return errors.Is(err, syscall.EADDRINUSE) })
 }
 
-// noCompanion is ErrNoRDMA with what went wrong.
-func noCompanion(failed []error) error {
+// noListener returns ErrNoRDMA with the errors of the RDMA listeners.
+func noListener(failed []error) error {
 	if len(failed) == 0 {
 		return fmt.Errorf("%w: no provider serves the address", ErrNoRDMA)
 	}

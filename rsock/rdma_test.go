@@ -102,7 +102,7 @@ func TestConnectionsFromAGivenAddress(t *testing.T) {
 		free := countTCP(t, "127.0.0.1:0")
 		free.Close()
 		from := &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: int(addrOf(free).Port())}
-		c, a := pairOf(t, &Dialer{Config: with(provider()), Net: net.Dialer{LocalAddr: from}}, l)
+		c, a := pairOf(t, &Dialer{Config: with(provider()), NetDialer: &net.Dialer{LocalAddr: from}}, l)
 		mustBe(t, c, a, provider().Name())
 		if c.LocalAddr().String() != from.String() {
 			t.Errorf("connected from %v, want %v", c.LocalAddr(), from)
@@ -116,16 +116,16 @@ func TestAdaptersEndWithTheLastConnection(t *testing.T) {
 		d := &Dialer{Config: with(provider())}
 		c1, a1 := pairOf(t, d, l)
 		c2, a2 := pairOf(t, d, l)
-		lanes := func(b *board) int {
-			b.mu.Lock()
-			defer b.mu.Unlock()
-			return len(b.lanes)
+		lanes := func(b *router) int {
+			b.services.mu.Lock()
+			defer b.services.mu.Unlock()
+			return len(b.services.byKey)
 		}
-		if n := lanes(d.sw); n != 1 {
+		if n := lanes(d.router); n != 1 {
 			t.Errorf("two connections have %d adapters in use", n)
 		}
 		c1.Close()
-		if n := lanes(d.sw); n != 1 {
+		if n := lanes(d.router); n != 1 {
 			t.Errorf("after one of two is closed, there are %d adapters in use", n)
 		}
 		l.Close()
@@ -137,7 +137,7 @@ func TestAdaptersEndWithTheLastConnection(t *testing.T) {
 		if err := errors.Join(d.Drain(t.Context()), l.Drain(t.Context())); err != nil {
 			t.Error(err)
 		}
-		if n := lanes(d.sw) + lanes(l.sw); n != 0 {
+		if n := lanes(d.router) + lanes(l.router); n != 0 {
 			t.Errorf("after the last, %d adapters are left", n)
 		}
 	})

@@ -19,7 +19,7 @@ import (
 func TestSlowCondition(t *testing.T) {
 	asked, answer := make(chan struct{}), make(chan bool)
 	var first atomic.Bool
-	l := listenOn(t, &ListenConfig{Condition: func(*Request) bool {
+	l := listenOn(t, &ListenConfig{Admit: func(*Request) bool {
 		if first.Swap(true) {
 			return true
 		}
@@ -49,7 +49,7 @@ func TestDecidingIsBounded(t *testing.T) {
 	const more = 8
 	var now, most atomic.Int64
 	asked, answer := make(chan struct{}, deciding+more), make(chan struct{})
-	l := listenOn(t, &ListenConfig{Condition: func(*Request) bool {
+	l := listenOn(t, &ListenConfig{Admit: func(*Request) bool {
 		for n := now.Add(1); ; {
 			if m := most.Load(); n <= m || most.CompareAndSwap(m, n) {
 				break
@@ -87,7 +87,7 @@ func TestDecidingIsBounded(t *testing.T) {
 // then.
 func TestCloseWhileDecidingOverTCP(t *testing.T) {
 	asked, answer := make(chan struct{}), make(chan struct{})
-	l := listenOn(t, &ListenConfig{Condition: func(*Request) bool {
+	l := listenOn(t, &ListenConfig{Admit: func(*Request) bool {
 		close(asked)
 		<-answer
 		return true
@@ -119,16 +119,16 @@ func TestSlowProvider(t *testing.T) {
 		<-opened
 		return nil
 	}}
-	b := newBoard(with(slow, iwarp.New(nil)))
-	table, err := b.subnets(t.Context())
+	b := newRouter(with(slow, iwarp.New(nil)))
+	table, err := b.subnets.current(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	local := netip.MustParseAddr("127.0.0.1")
-	lanes := make(chan *lane, 2)
+	lanes := make(chan *service, 2)
 	var wg sync.WaitGroup
 	open := func() {
-		l, err := b.lane(t.Context(), &table.paths[0], local)
+		l, err := b.services.open(t.Context(), &table.fabrics[0], local)
 		if err != nil {
 			t.Error(err)
 		}
@@ -138,19 +138,19 @@ func TestSlowProvider(t *testing.T) {
 	<-opening
 	wg.Go(open)
 
-	fast, err := b.lane(t.Context(), &table.paths[1], local)
+	fast, err := b.services.open(t.Context(), &table.fabrics[1], local)
 	if err != nil {
 		t.Fatal(err)
 	}
 	fast.share().release()
 	fast.release()
-	b.hush(rdma.Addr{Name: "x"})
-	if !b.isQuiet(rdma.Addr{Name: "x"}) {
+	b.unresponsive.add(rdma.Addr{Name: "x"}, time.Minute)
+	if !b.unresponsive.has(rdma.Addr{Name: "x"}) {
 		t.Error("a companion that is to be left alone is not")
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err = b.lane(ended, &table.paths[0], local)
+	_, err = b.services.open(ended, &table.fabrics[0], local)
 	wantIs(t, err, context.Canceled)
 
 	close(opened)
@@ -166,20 +166,20 @@ func TestSlowProvider(t *testing.T) {
 // TestProviderThatFailsIsOpenedAgain: by the next who needs it.
 func TestProviderThatFailsIsOpenedAgain(t *testing.T) {
 	fails := true
-	b := newBoard(with(&altered{Provider: iwarp.New(nil), open: func() error {
+	b := newRouter(with(&altered{Provider: iwarp.New(nil), open: func() error {
 		if fails {
 			return errBroken
 		}
 		return nil
 	}}))
-	table, err := b.subnets(t.Context())
+	table, err := b.subnets.current(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = b.lane(t.Context(), &table.paths[0], netip.MustParseAddr("127.0.0.1"))
+	_, err = b.services.open(t.Context(), &table.fabrics[0], netip.MustParseAddr("127.0.0.1"))
 	wantIs(t, err, errBroken)
 	fails = false
-	l, err := b.lane(t.Context(), &table.paths[0], netip.MustParseAddr("127.0.0.1"))
+	l, err := b.services.open(t.Context(), &table.fabrics[0], netip.MustParseAddr("127.0.0.1"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -190,14 +190,14 @@ func TestProviderThatFailsIsOpenedAgain(t *testing.T) {
 // dial waits as long as its context says.
 func TestSlowAddresses(t *testing.T) {
 	reading, read := make(chan struct{}), make(chan struct{})
-	b := newBoard(&Config{Refresh: time.Hour, hostPrefixes: func() ([]netip.Prefix, error) {
+	b := newRouter(&Config{RefreshInterval: time.Hour, hostPrefixes: func() ([]netip.Prefix, error) {
 		reading <- struct{}{}
 		<-read
 		return prefixes("10.0.0.1/8")()
 	}})
-	tables := make(chan *subnets, 2)
+	tables := make(chan *subnetTable, 2)
 	look := func() {
-		s, err := b.subnets(context.Background())
+		s, err := b.subnets.current(context.Background())
 		if err != nil {
 			t.Error(err)
 		}
@@ -207,20 +207,20 @@ func TestSlowAddresses(t *testing.T) {
 	<-reading
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := b.subnets(ended); !errors.Is(err, context.Canceled) {
+	if _, err := b.subnets.current(ended); !errors.Is(err, context.Canceled) {
 		t.Errorf("a look while there is no table: %v", err)
 	}
 	read <- struct{}{}
 	first := <-tables
 
-	b.outdate()
+	b.subnets.invalidate()
 	go look()
 	<-reading
-	if s, err := b.subnets(t.Context()); s != first || err != nil {
+	if s, err := b.subnets.current(t.Context()); s != first || err != nil {
 		t.Errorf("a look while the addresses are read anew: %p, %v, want %p", s, err, first)
 	}
-	b.outdate() // which comes too late for who reads now, and not for who asks for the newest
-	if s, err := b.newest(ended); !errors.Is(err, context.Canceled) {
+	b.subnets.invalidate() // which comes too late for who reads now, and not for who asks for the newest
+	if s, err := b.subnets.latest(ended); !errors.Is(err, context.Canceled) {
 		t.Errorf("the newest while the addresses are read anew: %p, %v", s, err)
 	}
 	read <- struct{}{}
@@ -238,16 +238,16 @@ func TestSlowAddresses(t *testing.T) {
 
 // TestCanceledLook: what providers say to a dial that is given up is not kept for others.
 func TestCanceledLook(t *testing.T) {
-	b := newBoard(with(iwarp.New(nil)))
+	b := newRouter(with(iwarp.New(nil)))
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err := b.subnets(ended)
+	_, err := b.subnets.current(ended)
 	wantIs(t, err, context.Canceled)
-	table, err := b.subnets(t.Context())
+	table, err := b.subnets.current(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p := &table.paths[0]; p.err != nil {
+	if p := &table.fabrics[0]; p.err != nil {
 		t.Errorf("the next one hears %v", p.err)
 	}
 }
@@ -268,10 +268,10 @@ func TestCloseWhileACompanionOpens(t *testing.T) {
 		return nil
 	}}
 	cfg := with(p)
-	cfg.Refresh = time.Millisecond
+	cfg.RefreshInterval = time.Millisecond
 	l := listenOn(t, &ListenConfig{Config: cfg}, "127.0.0.1:0")
 	<-opening
-	if list := l.Companions(); len(list) > 0 {
+	if list := l.RDMAAddrs(); len(list) > 0 {
 		t.Errorf("companions %v while the provider opens", list)
 	}
 	closed := make(chan error, 1)
@@ -281,10 +281,10 @@ func TestCloseWhileACompanionOpens(t *testing.T) {
 	if err := <-closed; err != nil {
 		t.Error(err)
 	}
-	if list := l.Companions(); len(list) > 0 {
+	if list := l.RDMAAddrs(); len(list) > 0 {
 		t.Errorf("companions %v of a closed listener", list)
 	}
-	if n := len(l.sw.lanes); n > 0 {
+	if n := len(l.router.services.byKey); n > 0 {
 		t.Errorf("%d providers are open for a closed listener", n)
 	}
 }

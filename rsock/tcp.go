@@ -6,10 +6,10 @@ import (
 	"net"
 )
 
-// tcpCarrier is TCP as a carrier.
+// tcpCarrier carries a Conn over TCP.
 type tcpCarrier struct{ *net.TCPConn }
 
-// errUrgentOverTCP says why there is no urgent data over TCP.
+// errUrgentOverTCP is the error of urgent data over TCP.
 var errUrgentOverTCP = fmt.Errorf("urgent data over TCP, where it can end up in the stream: %w", errors.ErrUnsupported)
 
 func (c tcpCarrier) WriteUrgent([]byte) (int, error) { return 0, c.noUrgent("write") }
@@ -20,7 +20,7 @@ func (c tcpCarrier) noUrgent(op string) error {
 	return opError(op, TransportTCP, c.LocalAddr(), c.RemoteAddr(), errUrgentOverTCP)
 }
 
-// newTCPConn is a connection that went by TCP.
+// newTCPConn returns a connection over TCP.
 func newTCPConn(c *net.TCPConn, skipped []Skipped) *Conn {
 	return &Conn{via: tcpCarrier{c}, transport: Transport{Name: TransportTCP, Skipped: skipped}}
 }

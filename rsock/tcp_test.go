@@ -109,7 +109,7 @@ func TestListenerClosed(t *testing.T) {
 
 func TestConditionResetsTCP(t *testing.T) {
 	asked := make(chan *Request, 1)
-	l := listenOn(t, &ListenConfig{Condition: func(r *Request) bool { asked <- r; return false }}, "127.0.0.1:0")
+	l := listenOn(t, &ListenConfig{Admit: func(r *Request) bool { asked <- r; return false }}, "127.0.0.1:0")
 	c, err := new(Dialer).DialConn(t.Context(), "tcp", l.Addr().String())
 	if err == nil {
 		defer c.Close()
@@ -119,7 +119,7 @@ func TestConditionResetsTCP(t *testing.T) {
 		t.Errorf("dial and read: %v", err)
 	}
 	r := <-asked
-	if r.Transport != TransportTCP || r.Local.String() != l.Addr().String() || !r.Remote.IP.IsLoopback() {
+	if r.Transport != TransportTCP || r.LocalAddr.String() != l.Addr().String() || !r.RemoteAddr.IP.IsLoopback() {
 		t.Errorf("request: %+v", r)
 	}
 }

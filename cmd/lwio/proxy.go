@@ -129,7 +129,7 @@ func (p proxyAddress) at(addr net.Addr) string { return p.scheme + "://" + addr.
 // dialer gives the function that connects to the address.
 func (p proxyAddress) dialer(cfg *rsock.Config, timeout time.Duration) func(context.Context) (net.Conn, error) {
 	if p.scheme == "rsock" {
-		d := &rsock.Dialer{Config: cfg, Net: net.Dialer{Timeout: timeout}}
+		d := &rsock.Dialer{Config: cfg, NetDialer: &net.Dialer{Timeout: timeout}}
 		return func(ctx context.Context) (net.Conn, error) { return d.DialContext(ctx, "tcp", p.address) }
 	}
 	d := &net.Dialer{Timeout: timeout}

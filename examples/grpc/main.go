@@ -39,7 +39,7 @@ func main() {
 }
 
 func run(ctx context.Context, args []string, out io.Writer) error {
-	cfg := &rsock.Config{Providers: []rdma.Provider{shm.New(nil), iwarp.New(nil)}, Negotiation: 20 * time.Second}
+	cfg := &rsock.Config{Providers: []rdma.Provider{shm.New(nil), iwarp.New(nil)}, HandshakeTimeout: 20 * time.Second}
 	switch {
 	case len(args) == 2 && args[0] == "serve":
 		return serve(ctx, cfg, args[1], out)

@@ -36,7 +36,7 @@ type link struct {
 func onAll(t *testing.T, test func(t *testing.T, l *link)) {
 	for _, p := range []rdma.Provider{shm.New(nil), iwarp.New(nil)} {
 		t.Run(p.Name(), func(t *testing.T) {
-			cfg := &rsock.Config{Providers: []rdma.Provider{p}, RequireRDMA: true, Negotiation: stall, Linger: stall}
+			cfg := &rsock.Config{Providers: []rdma.Provider{p}, RequireRDMA: true, HandshakeTimeout: stall, Linger: stall}
 			l := &link{t: t, provider: p.Name(), config: cfg, dialer: rsock.Dialer{Config: cfg}}
 			test(t, l)
 			if l.made.Load() == 0 {

@@ -81,7 +81,7 @@ func playSide(text string) error {
 
 // config is that of sockets over RDMA.
 func (s *side) config() *rsock.Config {
-	cfg := &rsock.Config{RequireRDMA: true, Negotiation: stall, Linger: stall}
+	cfg := &rsock.Config{RequireRDMA: true, HandshakeTimeout: stall, Linger: stall}
 	switch s.Via {
 	case shm.Name:
 		cfg.Providers = []rdma.Provider{shm.New(&shm.Config{BlockingWait: s.Futex})}
@@ -89,7 +89,7 @@ func (s *side) config() *rsock.Config {
 		cfg.Providers = []rdma.Provider{iwarp.New(&iwarp.Config{CRC: iwarp.CRCOff})}
 	}
 	if s.Spin {
-		cfg.Spin = -1
+		cfg.BusyPoll = -1
 	}
 	return cfg
 }

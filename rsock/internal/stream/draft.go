@@ -40,7 +40,7 @@ func (d *draft) trySend(n int) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if !o.credits.allow(keptClass) {
-		o.c.counts.held.Add(1)
+		o.c.counts.stalls.Add(1)
 		return false
 	}
 	t := &o.slots[d.i]

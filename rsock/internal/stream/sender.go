@@ -123,7 +123,7 @@ func (o *sender) trySendLocked(m *Message, k class) bool {
 		o.postDelayedLocked() // the message may have to grant their credits
 	}
 	if len(o.free) == 0 || !o.credits.allow(k) {
-		o.c.counts.held.Add(1)
+		o.c.counts.stalls.Add(1)
 		return false
 	}
 	m.Credits = o.credits.spend()

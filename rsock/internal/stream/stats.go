@@ -4,8 +4,8 @@ import "sync/atomic"
 
 // counts are the counters that Stats shows.
 type counts struct {
-	bytesIn, bytesOut, bytesFetched, bytesOffered atomic.Uint64
-	messagesIn, messagesOut, held, urgentDropped  atomic.Uint64
+	bytesIn, bytesOut, bytesFetched, bytesOffered  atomic.Uint64
+	messagesIn, messagesOut, stalls, urgentDropped atomic.Uint64
 }
 
 // Stats counts the work of a stream.
@@ -16,9 +16,9 @@ type Stats struct {
 	RDMARead, RDMAWritten uint64
 	// MessagesReceived and MessagesSent are control messages.
 	MessagesReceived, MessagesSent uint64
-	// Held is how often a message could not be sent at once, for want of a credit or a
+	// SendStalls is how often a message could not be sent at once, for want of a credit or a
 	// buffer.
-	Held uint64
+	SendStalls uint64
 	// UrgentDropped is urgent data that was not read in time, in bytes.
 	UrgentDropped uint64
 }
@@ -29,6 +29,6 @@ func (c *counts) stats() Stats {
 		BytesRead: c.bytesIn.Load(), BytesWritten: c.bytesOut.Load(),
 		RDMARead: c.bytesFetched.Load(), RDMAWritten: c.bytesOffered.Load(),
 		MessagesReceived: c.messagesIn.Load(), MessagesSent: c.messagesOut.Load(),
-		Held: c.held.Load(), UrgentDropped: c.urgentDropped.Load(),
+		SendStalls: c.stalls.Load(), UrgentDropped: c.urgentDropped.Load(),
 	}
 }

@@ -49,7 +49,7 @@ func TestPortZeroLooksForAFreeCompanion(t *testing.T) {
 		ours := false // else somebody else has that port already
 		p := provider()
 		cfg := with(p)
-		cfg.Companion = func(fabric string, tcp netip.AddrPort) netip.AddrPort {
+		cfg.RDMAAddr = func(fabric string, tcp netip.AddrPort) netip.AddrPort {
 			if len(taken) == 0 {
 				taken = append(taken, tcp)
 				err := tryStranger(t, provider(), tcp, func(*verbs.Incoming) {})
@@ -60,11 +60,11 @@ func TestPortZeroLooksForAFreeCompanion(t *testing.T) {
 			if slices.Contains(taken, tcp) {
 				refused = append(refused, tcp)
 			}
-			return CompanionAddr(fabric, tcp)
+			return DefaultRDMAAddr(fabric, tcp)
 		}
 		l := listenOn(t, &ListenConfig{Config: cfg}, "127.0.0.1:0")
-		if len(refused) == 0 || addrOf(l) == taken[0] || len(l.Companions()) != 1 {
-			t.Errorf("listens at %v with %v, though %v was taken", l.Addr(), l.Companions(), taken)
+		if len(refused) == 0 || addrOf(l) == taken[0] || len(l.RDMAAddrs()) != 1 {
+			t.Errorf("listens at %v with %v, though %v was taken", l.Addr(), l.RDMAAddrs(), taken)
 		}
 		c, a := pairOf(t, &Dialer{Config: with(provider())}, l)
 		mustBe(t, c, a, p.Name())
@@ -79,7 +79,7 @@ func TestPortZeroLooksForAFreeCompanion(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer again.Close()
-		if got := again.Companions(); ours && len(got) != 0 {
+		if got := again.RDMAAddrs(); ours && len(got) != 0 {
 			t.Errorf("companions at a stranger's address: %v", got)
 		}
 	})
@@ -88,7 +88,7 @@ func TestPortZeroLooksForAFreeCompanion(t *testing.T) {
 // TestNewAddresses: a listener of an unspecified address follows the provider's addresses.
 func TestNewAddresses(t *testing.T) {
 	eachProvider(t, func(t *testing.T, provider func() rdma.Provider) {
-		if pathOf(provider()).inside() {
+		if fabricOf(provider()).inHost() {
 			t.Skip("a fabric inside the host has no addresses")
 		}
 		var mu sync.Mutex
@@ -104,18 +104,18 @@ func TestNewAddresses(t *testing.T) {
 			return addresses(has...)()
 		}}
 		cfg := with(p)
-		cfg.Refresh = time.Nanosecond // each look is a new one
+		cfg.RefreshInterval = time.Nanosecond // each look is a new one
 		tcp := listenTCP(t, "tcp4", "0.0.0.0:0")
 		// Without start nobody but this test looks.
-		l := newListener(&ListenConfig{Config: cfg}, newBoard(cfg), tcp, "tcp4")
+		l := newListener(&ListenConfig{Config: cfg}, newRouter(cfg), tcp, "tcp4")
 		defer l.Close()
 		want := func(hosts ...string) {
 			t.Helper()
-			if failed := l.openAll(t.Context()); len(failed) > 0 {
+			if failed := l.rdma.openAll(t.Context()); len(failed) > 0 {
 				t.Fatal(failed)
 			}
 			var at []string
-			for _, a := range l.Companions() {
+			for _, a := range l.RDMAAddrs() {
 				at = append(at, a.(rdma.Addr).AddrPort.Addr().String())
 			}
 			if !slices.Equal(at, hosts) {
@@ -166,15 +166,15 @@ func TestCompanionsAreTriedAgain(t *testing.T) {
 			}
 			return errBroken
 		}})
-		cfg.Refresh = time.Millisecond
+		cfg.RefreshInterval = time.Millisecond
 		free := listenTCP(t, "tcp", "127.0.0.1:0") // with its companion's port
 		free.Close()
 		l := listenOn(t, &ListenConfig{Config: cfg}, free.Addr().String())
-		if n := len(l.Companions()); n != 0 {
+		if n := len(l.RDMAAddrs()); n != 0 {
 			t.Fatalf("%d companions", n)
 		}
 		works.Store(true)
-		for len(l.Companions()) == 0 {
+		for len(l.RDMAAddrs()) == 0 {
 			time.Sleep(time.Millisecond)
 		}
 		c, a := pairOf(t, &Dialer{Config: with(provider())}, l)
@@ -223,10 +223,10 @@ func TestListenerHearsOfChanges(t *testing.T) {
 		defer mu.Unlock()
 		return addresses(list...)()
 	}})
-	cfg.Refresh = time.Hour
+	cfg.RefreshInterval = time.Hour
 	cfg.watch = func() (<-chan struct{}, func(), error) { return changed, func() { close(watched) }, nil }
 	l := listenOn(t, &ListenConfig{Config: cfg}, "0.0.0.0:0")
-	if n := len(l.Companions()); n != 1 {
+	if n := len(l.RDMAAddrs()); n != 1 {
 		t.Fatalf("%d companions of one address", n)
 	}
 	for _, now := range [][]string{{"127.0.0.1", "127.0.0.2"}, {"127.0.0.2"}} {
@@ -234,9 +234,9 @@ func TestListenerHearsOfChanges(t *testing.T) {
 		list = now
 		mu.Unlock()
 		changed <- struct{}{}
-		for end := time.Now().Add(patience); len(l.Companions()) != len(now); time.Sleep(time.Millisecond) {
+		for end := time.Now().Add(patience); len(l.RDMAAddrs()) != len(now); time.Sleep(time.Millisecond) {
 			if time.Now().After(end) {
-				t.Fatalf("companions %v at the addresses %v", l.Companions(), now)
+				t.Fatalf("companions %v at the addresses %v", l.RDMAAddrs(), now)
 			}
 		}
 	}
@@ -254,15 +254,15 @@ func TestListenerMissesNoChange(t *testing.T) {
 		}
 		return addresses("127.0.0.1")()
 	}})
-	cfg.Refresh = time.Hour
+	cfg.RefreshInterval = time.Hour
 	cfg.watch = func() (<-chan struct{}, func(), error) {
 		late.Store(true)
 		return nil, func() {}, nil
 	}
 	l := listenOn(t, &ListenConfig{Config: cfg}, "0.0.0.0:0")
-	for end := time.Now().Add(patience); len(l.Companions()) != 2; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(patience); len(l.RDMAAddrs()) != 2; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("companions %v", l.Companions())
+			t.Fatalf("companions %v", l.RDMAAddrs())
 		}
 	}
 }
@@ -281,7 +281,7 @@ func TestListenerComplainsOnce(t *testing.T) {
 		}
 		return addresses("127.0.0.1")()
 	}})
-	cfg.Refresh, cfg.Logger = time.Hour, slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	cfg.RefreshInterval, cfg.Logger = time.Hour, slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	cfg.watch = func() (<-chan struct{}, func(), error) { return changed, func() {}, nil }
 	l := listenOn(t, &ListenConfig{Config: cfg}, "127.0.0.1:0")
 	changed <- struct{}{} // follow has looked once

@@ -72,13 +72,13 @@ func TestWays(t *testing.T) {
 			from = netip.MustParseAddr(c.from)
 		}
 		var got []string
-		for _, w := range s.ways(netip.MustParseAddr(c.to), from) {
+		for _, w := range s.routes(netip.MustParseAddr(c.to), from) {
 			switch {
 			case w.err != nil && !errors.Is(w.err, ErrNotLocal) && !errors.Is(w.err, ErrNoSubnet):
 				t.Error(w.err)
 			case w.err != nil:
 				got = append(got, no)
-			case w.path.inside():
+			case w.fabric.inHost():
 				got = append(got, yes)
 			default:
 				got = append(got, w.local.String())
@@ -116,9 +116,9 @@ func TestDoors(t *testing.T) {
 	}
 	for _, c := range cases {
 		var got []string
-		for _, p := range s.doors(&cfg, netip.MustParseAddrPort(c.at), c.both) {
+		for _, p := range s.listenEndpoints(&cfg, netip.MustParseAddrPort(c.at), c.both) {
 			at := p.at.Name
-			if !p.path.inside() {
+			if !p.fabric.inHost() {
 				at = p.at.AddrPort.String()
 				if p.local != p.at.AddrPort.Addr() {
 					t.Errorf("%s: %v is opened on %v", c.at, p.at, p.local)
@@ -141,7 +141,7 @@ func TestCompanionAddr(t *testing.T) {
 		{"roce", "10.0.0.1:445", "10.0.0.1:445"},
 		{"shm", "10.0.0.1:445", "10.0.0.1:445"},
 	} {
-		if got := CompanionAddr(c.fabric, netip.MustParseAddrPort(c.tcp)).String(); got != c.want {
+		if got := DefaultRDMAAddr(c.fabric, netip.MustParseAddrPort(c.tcp)).String(); got != c.want {
 			t.Errorf("%s %s: %s, want %s", c.fabric, c.tcp, got, c.want)
 		}
 	}
@@ -151,16 +151,16 @@ func TestCompanionAddr(t *testing.T) {
 // does not tell, the old one serves.
 func TestTheTableIsMadeAnew(t *testing.T) {
 	reads, fail := 0, false
-	b := newBoard(&Config{Refresh: time.Hour, hostPrefixes: func() ([]netip.Prefix, error) {
+	b := newRouter(&Config{RefreshInterval: time.Hour, hostPrefixes: func() ([]netip.Prefix, error) {
 		reads++
 		if fail {
 			return nil, errBroken
 		}
 		return prefixes("10.0.0.1/8")()
 	}})
-	look := func(want int) *subnets {
+	look := func(want int) *subnetTable {
 		t.Helper()
-		s, err := b.subnets(context.Background())
+		s, err := b.subnets.current(context.Background())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -173,16 +173,16 @@ func TestTheTableIsMadeAnew(t *testing.T) {
 	if look(1) != first {
 		t.Error("a fresh table was made anew")
 	}
-	b.outdate()
+	b.subnets.invalidate()
 	second := look(2)
-	b.cfg.Refresh = 0 // every table is too old
+	b.cfg.RefreshInterval = 0 // every table is too old
 	third := look(3)
 	fail = true
 	if second == third || look(4) != third {
 		t.Error("the old table does not serve")
 	}
-	b = newBoard(&Config{hostPrefixes: func() ([]netip.Prefix, error) { return nil, errBroken }})
-	if _, err := b.subnets(context.Background()); !errors.Is(err, errBroken) {
+	b = newRouter(&Config{hostPrefixes: func() ([]netip.Prefix, error) { return nil, errBroken }})
+	if _, err := b.subnets.current(context.Background()); !errors.Is(err, errBroken) {
 		t.Errorf("no addresses: %v", err)
 	}
 }
@@ -215,7 +215,7 @@ func TestTargets(t *testing.T) {
 		{named("iwarp", "127.0.0.1"), "127.0.0.1:80", []string{"127.0.0.1:5080"}},
 	} {
 		var got []string
-		for _, p := range targets(&cfg, *pathOf(c.p), netip.MustParseAddrPort(c.to), netip.Addr{}) {
+		for _, p := range dialEndpoints(&cfg, *fabricOf(c.p), netip.MustParseAddrPort(c.to), netip.Addr{}) {
 			at := p.at.Name
 			if at == "" {
 				at = p.at.AddrPort.String()

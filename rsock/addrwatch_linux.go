@@ -8,9 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// watchAddresses tells of changes of the host's interfaces and addresses, until stop is
-// called: after one or more of them there is something in the channel. It goes by the
-// network namespace of the caller's thread.
+// watchAddresses notifies of changes of the host's interfaces and addresses, until stop is
+// called: after one or more of them the channel has an element. It watches the network
+// namespace of the caller's thread.
 //
 // Source: [WSD §1]
 func watchAddresses() (changed <-chan struct{}, stop func(), err error) {
@@ -23,22 +23,22 @@ func watchAddresses() (changed <-chan struct{}, stop func(), err error) {
 		return nil, nil, errors.Join(os.NewSyscallError("bind", err), unix.Close(fd))
 	}
 	f := os.NewFile(uintptr(fd), "netlink")
-	tell := make(chan struct{}, 1)
+	notify := make(chan struct{}, 1)
 	var wg sync.WaitGroup
-	wg.Go(func() { readChanges(f, tell) })
-	return tell, func() { f.Close(); wg.Wait() }, nil
+	wg.Go(func() { readChanges(f, notify) })
+	return notify, func() { f.Close(); wg.Wait() }, nil
 }
 
-// readChanges tells of what comes until the socket is closed. What it is about does not
-// matter, and neither does what the system has dropped as there was too much.
-func readChanges(f *os.File, tell chan<- struct{}) {
+// readChanges notifies of the messages of the system until the socket is closed. Their content
+// does not matter, nor does it matter if the system has dropped some.
+func readChanges(f *os.File, notify chan<- struct{}) {
 	buf := make([]byte, os.Getpagesize())
 	for {
 		if _, err := f.Read(buf); err != nil && !errors.Is(err, unix.ENOBUFS) {
 			return
 		}
 		select {
-		case tell <- struct{}{}:
+		case notify <- struct{}{}:
 		default:
 		}
 	}

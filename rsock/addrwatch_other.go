@@ -2,7 +2,8 @@
 
 package rsock
 
-// watchAddresses has nobody to ask here: addresses are compared every Config.Refresh.
+// watchAddresses does nothing on this system: addresses are read every
+// Config.RefreshInterval.
 func watchAddresses() (changed <-chan struct{}, stop func(), err error) {
 	return nil, func() {}, nil
 }

@@ -132,22 +132,22 @@ func TestListenerDrain(t *testing.T) {
 
 // TestPartingsAreBounded: so many closes go on in the background, and no more.
 func TestPartingsAreBounded(t *testing.T) {
-	var p partings
+	var p draining
 	if err := p.wait(t.Context()); err != nil {
 		t.Error(err)
 	}
 	for range 2 {
-		for range maxPartings {
+		for range maxDraining {
 			if !p.begin() {
 				t.Fatal("there is no room")
 			}
 		}
 		if p.begin() {
-			t.Errorf("more than %d are in the background", maxPartings)
+			t.Errorf("more than %d are in the background", maxDraining)
 		}
 		done := make(chan error, 1)
 		go func() { done <- p.wait(t.Context()) }()
-		for range maxPartings {
+		for range maxDraining {
 			p.end()
 		}
 		if err := <-done; err != nil {

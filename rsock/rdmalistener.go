@@ -1,0 +1,177 @@
+package rsock
+
+import (
+	"context"
+	"net"
+	"time"
+
+	"lwio/rsock/internal/verbs"
+)
+
+// acceptPause is how long an RDMA listener waits after the provider failed to accept, for
+// want of memory for instance. It doubles up to maxAcceptPause while the failures go on.
+const (
+	acceptPause    = 50 * time.Millisecond
+	maxAcceptPause = 5 * time.Second
+)
+
+// rdmaListener is one RDMA listener of a Listener.
+//
+// Source: [WSD §3.2]
+type rdmaListener struct {
+	l        *Listener
+	at       endpoint
+	service  *service
+	listener *verbs.Listener
+	gone     bool // its address is gone; guarded by rdmaListeners.mu
+}
+
+// run takes requests until the listener is closed. Each is handled by a goroutine of its own,
+// as a peer may delay it.
+func (r *rdmaListener) run() {
+	defer r.service.release()
+	pause := acceptPause
+	for {
+		in, err := r.next()
+		switch {
+		case err == nil:
+			pause = acceptPause
+			svc := r.service.share() // run may end before handle does
+			r.l.wg.Go(func() {
+				defer func() { svc.release(); <-r.l.handling }()
+				r.handle(in)
+			})
+		case r.l.ctx.Err() != nil || r.isGone():
+			return
+		default:
+			r.l.router.cfg.Logger.Warn("rsock: accept failed", "provider", r.service.Name(), "addr", &r.at, "err", err)
+			select {
+			case <-time.After(pause):
+			case <-r.l.closing:
+			}
+			pause = min(2*pause, maxAcceptPause)
+		}
+	}
+}
+
+// next waits for room among the requests that are handled, and then for a request.
+func (r *rdmaListener) next() (*verbs.Incoming, error) {
+	select {
+	case r.l.handling <- struct{}{}:
+	case <-r.l.closing:
+		return nil, net.ErrClosed
+	}
+	in, err := r.listener.Accept(r.l.ctx)
+	if err != nil {
+		<-r.l.handling
+	}
+	return in, err
+}
+
+func (r *rdmaListener) isGone() bool {
+	r.l.rdma.mu.Lock()
+	defer r.l.rdma.mu.Unlock()
+	return r.gone
+}
+
+// handle rejects a request, or makes a connection of it for AcceptConn.
+func (r *rdmaListener) handle(in *verbs.Incoming) {
+	log := r.l.router.cfg.Logger.With("provider", r.service.Name(), "addr", &r.at)
+	call, err := r.readRequest(in)
+	if err != nil {
+		log.Info("rsock: request without valid private data rejected", "err", err, "reject", in.Reject(nil))
+		return
+	}
+	if reason := r.admit(&call); reason != notRejected {
+		no := hello{kind: helloReject, reason: reason, from: call.to, to: call.from}
+		log.Info("rsock: connection rejected", "peer", call.from, "reason", reason.errno(), "reject", in.Reject(no.appendTo(nil)))
+		return
+	}
+	conn, err := r.accept(in, &call)
+	if err != nil {
+		<-r.l.slots
+		log.Info("rsock: handshake failed", "peer", call.from, "err", err)
+		return
+	}
+	r.l.ready <- conn // does not block, as the connection has a slot
+}
+
+// readRequest decodes the hello of a request, and checks that it is for this listener and
+// from the address that the fabric knows.
+func (r *rdmaListener) readRequest(in *verbs.Incoming) (hello, error) {
+	call, err := decodeHello(in.PrivateData(), helloRequest)
+	if err != nil {
+		return call, err
+	}
+	own := r.l.addr
+	if call.to.Port() != own.Port() || !own.Addr().IsUnspecified() && call.to.Addr() != own.Addr().WithZone("") {
+		return call, errHello
+	}
+	peer, err := in.PeerAddr()
+	if err != nil {
+		return call, err
+	}
+	if r.at.fabric.inHost() {
+		table, err := r.l.router.subnets.current(r.l.ctx)
+		if err != nil {
+			return call, err
+		}
+		if !table.isHost(call.from.Addr()) || !table.isHost(call.to.Addr()) {
+			return call, errHello
+		}
+		return call, nil
+	}
+	if peer.AddrPort.Addr().Unmap().WithZone("") != call.from.Addr() {
+		return call, errHello
+	}
+	call.from = peer.AddrPort
+	return call, nil
+}
+
+// admit takes a slot for a connection, and calls Admit. Without a rejection the slot is the
+// connection's.
+func (r *rdmaListener) admit(call *hello) rejection {
+	if r.l.ctx.Err() != nil {
+		return rejectedClosing
+	}
+	select {
+	case r.l.slots <- struct{}{}:
+	default:
+		return rejectedBacklog
+	}
+	wanted := r.l.admit == nil || r.l.admit(&Request{
+		Transport:  r.service.Name(),
+		LocalAddr:  net.TCPAddrFromAddrPort(call.to),
+		RemoteAddr: net.TCPAddrFromAddrPort(call.from),
+	})
+	switch {
+	case wanted && r.l.ctx.Err() == nil:
+		return notRejected
+	case wanted:
+		<-r.l.slots
+		return rejectedClosing
+	}
+	<-r.l.slots
+	return rejectedRefused
+}
+
+// accept makes the connection and negotiates.
+func (r *rdmaListener) accept(in *verbs.Incoming, call *hello) (*Conn, error) {
+	router := r.l.router
+	ctx, cancel := context.WithTimeout(r.l.ctx, router.cfg.HandshakeTimeout)
+	defer cancel()
+	s, err := router.newStream(ctx, in.Socket())
+	if err != nil {
+		return nil, err
+	}
+	yes := hello{kind: helloAccept, from: call.to, to: call.from}
+	if _, err := in.Accept(ctx, yes.appendTo(nil)); err != nil {
+		s.Abort()
+		return nil, err
+	}
+	if err := s.Start(ctx, false); err != nil {
+		s.Abort()
+		return nil, err
+	}
+	return router.newRDMAConn(s, Transport{Name: r.service.Name()}, call.to, call.from, r.service.share()), nil
+}
