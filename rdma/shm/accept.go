@@ -11,6 +11,7 @@ import (
 
 	"lwio/rdma"
 	"lwio/rdma/internal/softrdma"
+	"lwio/rdma/shm/internal/ring"
 )
 
 // request is a connection whose request has arrived.
@@ -49,13 +50,13 @@ func (r *request) Accept(ctx context.Context, pair softrdma.Pair, limits rdma.Re
 
 // answer sends the acceptance with this side's segment and the peer's
 // bell, and waits for the peer's segment.
-func (a *adapter) answer(ctx context.Context, nc *net.UnixConn, h *hello) (own, peer *segment, b *bell, err error) {
-	b, others, err := newBell()
+func (a *adapter) answer(ctx context.Context, nc *net.UnixConn, h *hello) (own, peer *ring.Segment, b *ring.Doorbell, err error) {
+	b, others, err := ring.NewDoorbell()
 	if err != nil {
 		return nil, nil, nil, err
 	}
 	own, err = a.sendSegment(ctx, nc, h, others...)
-	closeAll(others)
+	ring.CloseAll(others)
 	if err != nil {
 		if isHangup(err) {
 			err = errors.Join(softrdma.ErrGaveUp, err)
@@ -65,7 +66,7 @@ func (a *adapter) answer(ctx context.Context, nc *net.UnixConn, h *hello) (own, 
 	_ = nc.SetDeadline(time.Now().Add(a.p.cfg.ReadyTimeout))
 	stop := watch(ctx, nc)
 	ready, peer, extra, err := receiveHello(nc)
-	extra.close() // there is none with ready
+	extra.Close() // there is none with ready
 	canceled := !stop()
 	switch {
 	case err == nil && ready.kind == helloReady && !canceled:

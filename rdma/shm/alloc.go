@@ -5,6 +5,7 @@ package shm
 import (
 	"context"
 	"errors"
+	"math"
 	"os"
 	"slices"
 	"sync"
@@ -13,6 +14,7 @@ import (
 
 	"lwio/rdma"
 	"lwio/rdma/internal/softrdma"
+	"lwio/rdma/shm/internal/ring"
 )
 
 // memory is what Alloc gave out: a memfd of its own.
@@ -49,7 +51,7 @@ func (a *adapter) Alloc(ctx context.Context, size int) (rdma.Memory, error) {
 	if size = roundUp(size, os.Getpagesize()); size == 0 {
 		return nil, opError(op, "", rdma.StatusInvalidParameter, nil)
 	}
-	fd, buf, err := newMemfd("shm-memory", size, 0)
+	fd, buf, err := ring.NewMemfd("shm-memory", size)
 	if err != nil {
 		return nil, opError(op, "", rdma.StatusInsufficientResources, err)
 	}
@@ -72,7 +74,7 @@ func (m *memory) populate() error {
 	if m.populated || m.over() {
 		return nil
 	}
-	err := populate(m.fd, m.buf)
+	err := ring.Populate(m.fd, m.buf)
 	m.populated = err == nil
 	return err
 }
@@ -179,17 +181,25 @@ func (m *memory) replace(b *backing) error {
 		return errShared
 	}
 	from, to := b.span()
-	fd, fresh, err := newMemfd("shm-memory", to-from, 0)
+	fd, fresh, err := ring.NewMemfd("shm-memory", to-from)
 	if err != nil {
 		return err
 	}
 	defer unix.Close(fd)
-	err = populate(fd, fresh)
+	err = ring.Populate(fd, fresh)
 	if err == nil {
 		copy(fresh, m.buf[from:to])
 	}
 	if err := errors.Join(err, unix.Munmap(fresh)); err != nil {
 		return err
 	}
-	return mapOver(fd, m.buf[from:to])
+	return ring.MapOver(fd, m.buf[from:to])
+}
+
+// roundUp rounds to whole pages; 0 means that the size is not possible.
+func roundUp(size, page int) int {
+	if size <= 0 || size > math.MaxInt-page || uint64(size) > softrdma.MaxRegistration {
+		return 0
+	}
+	return (size + page - 1) / page * page
 }

@@ -304,7 +304,7 @@ func (w *wordPlayer) watch(word *atomic.Uint64) bool {
 func benchmarkWord(b *testing.B) {
 	s, _, at := parent(b, "word")
 	w := newWordPlayer(s.mem[1024:], s.icq, s.qp, at)
-	word := (&segment{mem: s.mem}).word(64)
+	word := wordAt(s.mem, 64)
 	b.ReportAllocs()
 	for b.Loop() {
 		w.last++

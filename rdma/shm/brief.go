@@ -7,6 +7,7 @@ import (
 
 	"lwio/rdma"
 	"lwio/rdma/internal/softrdma"
+	"lwio/rdma/shm/internal/ring"
 )
 
 // idleLocked tells whether nothing is to be done before the request that was just
@@ -92,7 +93,7 @@ func (qp *queuePair) commitLocked() {
 	if qp.staged {
 		qp.staged = false
 		t := &qp.conn.Load().tx
-		t.out.commit()
+		t.out.Commit()
 		t.letGo()
 	}
 }
@@ -100,7 +101,7 @@ func (qp *queuePair) commitLocked() {
 // heardLocked tells whether the peer looks by itself for such messages, so that nobody
 // needs to wake it.
 func (qp *queuePair) heardLocked() bool {
-	return qp.State == softrdma.PairConnected && qp.conn.Load().peer.sleep.Load()&sleepHow == sleepNot
+	return qp.State == softrdma.PairConnected && qp.conn.Load().peer.Sleep.Load()&ring.SleepMask == ring.Awake
 }
 
 // skipLocked makes the slot that of a request which is done.
@@ -115,7 +116,7 @@ func (qp *queuePair) skipLocked(s *softrdma.WorkRequest, r *rdma.Request) {
 // place copies plain writes into their places, as far as those can be reached, if every
 // write and read before them is over; it tells how many.
 func (t *sender) place(reqs []rdma.Request) (n int, err error) {
-	if !t.out.clear() {
+	if !t.out.OnlySends() {
 		return 0, nil
 	}
 	defer t.endPlacing(debug.SetPanicOnFault(true), &err)
@@ -132,7 +133,7 @@ func (t *sender) place(reqs []rdma.Request) (n int, err error) {
 			}
 			data = t.held.Bytes()[e.Offset : e.Offset+e.Length]
 		}
-		dst := t.c.hold(r.Remote.Addr, uint32(r.Remote.Token), len(data), slotWrite)
+		dst := t.c.hold(r.Remote.Addr, uint32(r.Remote.Token), len(data), ring.SlotWrite)
 		if dst == nil {
 			break
 		}
@@ -154,8 +155,8 @@ func (t *sender) endPlacing(old bool, err *error) {
 // tell puts a message of one piece into the ring, if there is room and nothing is
 // wrong. The caller commits it, which ends the use of the piece's region too.
 func (t *sender) tell(r *rdma.Request, length int) bool {
-	e := entry{kind: entryBrief, flags: entryFirst, length: uint32(length), total: uint32(length)}
-	if need, err := t.lacksRoom(e.size()); need > 0 || err != nil {
+	e := ring.Entry{Kind: ring.CompactSend, Flags: ring.FlagFirst, Length: uint32(length), Total: uint32(length)}
+	if need, err := t.lacksRoom(e.Size()); need > 0 || err != nil {
 		return false
 	}
 	data := r.Inline
@@ -170,12 +171,12 @@ func (t *sender) tell(r *rdma.Request, length int) bool {
 			data = g.Bytes()[piece.Offset : piece.Offset+length]
 		}
 	}
-	a, b := t.out.behind(briefSize, length)
+	a, b := t.out.Payload(ring.CompactSize, length)
 	copy(b, data[copy(a, data):])
 	if r.Flags&rdma.FlagSolicitEvent != 0 {
-		e.flags |= entrySolicited
+		e.Flags |= ring.FlagSolicited
 	}
-	t.out.stage(&e)
+	t.out.Stage(&e)
 	return true
 }
 

@@ -139,7 +139,7 @@ func childFrozen(mem []byte, qp rdma.QueuePair) error {
 	if _, err := bufio.NewReader(os.Stdin).ReadString('\n'); err != nil {
 		return err
 	}
-	word := (&segment{mem: mem}).word(0)
+	word := wordAt(mem, 0)
 	if !bytes.Equal(mem[childData:childData+4096], fill(make([]byte, 4096))) {
 		return errors.New("the data is not there")
 	}
@@ -193,7 +193,7 @@ func childWord(mem []byte, cq rdma.CompletionQueue, qp rdma.QueuePair, peer rdma
 	w := newWordPlayer(mem[childMemory-64:], cq, qp, peer)
 	for {
 		w.last++
-		if !w.watch((&segment{mem: mem}).word(0)) || w.say() != nil {
+		if !w.watch(wordAt(mem, 0)) || w.say() != nil {
 			return nil
 		}
 	}

@@ -6,18 +6,11 @@ import (
 
 	"lwio/internal/host"
 	"lwio/rdma/internal/softrdma"
+	"lwio/rdma/shm/internal/ring"
 )
 
 // Name is the name of the fabric. [OP-38b]
 const Name = "shm"
-
-// The sizes of a ring, in bytes: what Config may ask for, and what is taken from
-// a peer.
-const (
-	minRing     = 64 << 10
-	maxRing     = 16 << 20
-	defaultRing = 256 << 10
-)
 
 // Config tunes a provider. The zero value is fit for use.
 type Config struct {
@@ -69,9 +62,9 @@ func withDefaults(cfg *Config) Config {
 	if cfg != nil {
 		c = *cfg
 	}
-	softrdma.SetDefault(&c.RingSize, defaultRing)
-	size := minRing
-	for size < c.RingSize && size < maxRing {
+	softrdma.SetDefault(&c.RingSize, ring.DefaultSize)
+	size := ring.MinSize
+	for size < c.RingSize && size < ring.MaxSize {
 		size *= 2
 	}
 	c.RingSize = size

@@ -15,6 +15,7 @@ import (
 	"lwio/internal/host"
 	"lwio/rdma"
 	"lwio/rdma/internal/softrdma"
+	"lwio/rdma/shm/internal/ring"
 )
 
 // ending says why and how a connection ends.
@@ -57,8 +58,8 @@ type conn struct {
 	qp       *queuePair
 	nc       *net.UnixConn
 	raw      syscall.RawConn
-	own      *segment
-	peer     *segment
+	own      *ring.Segment
+	peer     *ring.Segment
 	peerName string
 	limits   rdma.ReadLimits // in progress
 
@@ -85,7 +86,7 @@ type conn struct {
 }
 
 // newConn makes the connection of a queue pair, whose start-up is over.
-func newConn(a *adapter, qp *queuePair, nc *net.UnixConn, own, peer *segment, b *bell, limits rdma.ReadLimits, onEnd func(error)) (*conn, error) {
+func newConn(a *adapter, qp *queuePair, nc *net.UnixConn, own, peer *ring.Segment, b *ring.Doorbell, limits rdma.ReadLimits, onEnd func(error)) (*conn, error) {
 	raw, err := nc.SyscallConn()
 	if err != nil {
 		return nil, err
@@ -96,7 +97,7 @@ func newConn(a *adapter, qp *queuePair, nc *net.UnixConn, own, peer *segment, b 
 		finished: make(chan struct{}),
 	}
 	c.notices.init()
-	c.waker.init()
+	c.waker.init(b)
 	c.rest.init(c, b)
 	c.rx.init(c)
 	c.tx.init(c)
@@ -128,7 +129,7 @@ func (c *conn) Disconnect() bool {
 
 // wake wakes the peer, for what it was given, if it sleeps.
 func (c *conn) wake() {
-	s := c.peer.sleep.Load()
+	s := c.peer.Sleep.Load()
 	c.rest.prompt.answered(s)
 	c.ring(s)
 }
@@ -139,24 +140,24 @@ func (c *conn) wake() {
 // reads the word. Both write before they read, so that the peer sees what it was given,
 // or the giver that the word is another.
 func (c *conn) ring(s uint64) {
-	if s&sleepHow == sleepNot || c.woken.Swap(s) == s {
+	if s&ring.SleepMask == ring.Awake || c.woken.Swap(s) == s {
 		return
 	}
-	switch s & sleepHow {
-	case sleepSocket:
+	switch s & ring.SleepMask {
+	case ring.SleepSocket:
 		_ = c.raw.Control(c.waker.fn)
-	case sleepBell:
-		_ = c.rest.bell.pull.Control(c.waker.bell)
-	case sleepFutex:
-		raceRelease()
-		c.own.bell.Add(1)
-		futexWake(c.own.bell)
+	case ring.SleepDoorbell:
+		c.waker.doorbell()
+	case ring.SleepFutex:
+		ring.RaceRelease()
+		c.own.Futex.Add(1)
+		ring.FutexWake(&c.own.Futex)
 	}
 }
 
 // wakeProducer wakes a peer that waits for room, after some was made.
 func (c *conn) wakeProducer() {
-	if c.peer.want.Load() != 0 {
+	if c.peer.Waiting.Load() != 0 {
 		c.wake()
 	}
 }
@@ -175,11 +176,11 @@ func (c *conn) run() {
 	c.rxClosed = true
 	c.rxMu.Unlock()
 	c.share.clear(c.own)
-	c.own.state.Store(e.state)
+	c.own.State.Store(e.state)
 	c.qp.flushAll(orCanceled(e.receive), orCanceled(e.reading))
 	c.hangUp()
 	c.share.close(c)
-	c.rest.bell.close()
+	c.rest.bell.Close()
 	c.targets.close()
 	if !errors.Is(e.err, net.ErrClosed) {
 		c.a.p.cfg.Logger.Info("shm: connection ended", "peer", c.peerName, "err", e.err)
@@ -217,7 +218,7 @@ func (c *conn) serve() error {
 // pending tells whether there is a reason not to sleep. Only who knows that the
 // segments are mapped may ask.
 func (c *conn) pending() bool {
-	return c.ending.Load() != nil || c.peer.tail.Load() != c.own.head.Load() && !c.rx.stalled.Load() || c.qp.canResume()
+	return c.ending.Load() != nil || c.peer.Tail.Load() != c.own.Head.Load() && !c.rx.stalled.Load() || c.qp.canResume()
 }
 
 // drain takes everything out of the ring.
@@ -251,7 +252,7 @@ func (c *conn) drainToLocked(budget int, to softrdma.Poller) (int, error) {
 // what is left in the ring, which a peer leaves even if it is killed.
 func (c *conn) readNotice(wait bool) error {
 	msg, fds, err := c.notices.read(c.raw, wait)
-	defer closeAll(fds)
+	defer ring.CloseAll(fds)
 	switch {
 	case errors.Is(err, errAgain):
 		return nil
@@ -306,7 +307,7 @@ func (c *conn) endingFor(err error) *ending {
 	case err != nil:
 		return &ending{err: opError(op, c.peerName, rdma.StatusConnectionAborted, err)}
 	}
-	switch state := c.peer.state.Load(); uint32(state) {
+	switch state := c.peer.State.Load(); uint32(state) {
 	case stateOrderly:
 		return &ending{err: opError(op, c.peerName, rdma.StatusConnectionInvalid, net.ErrClosed), state: stateOrderly}
 	case stateFailed:
@@ -335,7 +336,7 @@ func (c *conn) hangUp() {
 	_ = c.nc.SetReadDeadline(end)
 	for !c.gone.Load() {
 		msg, fds, err := c.notices.read(c.raw, true)
-		closeAll(fds)
+		ring.CloseAll(fds)
 		switch {
 		case err == nil && len(msg) != 0:
 		case !errors.Is(err, os.ErrDeadlineExceeded):

@@ -11,6 +11,7 @@ import (
 
 	"lwio/rdma"
 	"lwio/rdma/internal/softrdma"
+	"lwio/rdma/shm/internal/ring"
 )
 
 // dialPause is how long a dial waits for room in the listener's queue.
@@ -21,8 +22,8 @@ type acceptance struct {
 	a      *adapter
 	nc     *net.UnixConn
 	reply  *hello
-	peer   *segment
-	bell   *bell
+	peer   *ring.Segment
+	bell   *ring.Doorbell
 	limits rdma.ReadLimits // of the program
 }
 
@@ -68,7 +69,7 @@ func (a *adapter) Dial(ctx context.Context, local, remote rdma.Addr, limits rdma
 
 // dial opens a socket, checks who is there, and exchanges request and answer. A
 // rejection comes back with errRejected.
-func (a *adapter) dial(ctx context.Context, local, remote string, req *hello) (nc *net.UnixConn, reply *hello, peer *segment, b *bell, err error) {
+func (a *adapter) dial(ctx context.Context, local, remote string, req *hello) (nc *net.UnixConn, reply *hello, peer *ring.Segment, b *ring.Doorbell, err error) {
 	cfg := &a.p.cfg
 	limited, cancel := context.WithTimeout(ctx, cfg.ReplyTimeout)
 	defer cancel()
@@ -100,8 +101,8 @@ func (a *adapter) dial(ctx context.Context, local, remote string, req *hello) (n
 	}
 	if err != nil {
 		nc.Close()
-		peer.unmap()
-		b.close()
+		peer.Unmap()
+		b.Close()
 		return nil, reply, nil, nil, err
 	}
 	return nc, reply, peer, b, nil
@@ -135,8 +136,8 @@ func (p *acceptance) Ends() softrdma.Ends { return p.a.endsOf(p.nc) }
 // Refuse rejects the acceptance; the peer learns only that it was refused.
 func (p *acceptance) Refuse(private []byte) {
 	refuse(p.nc, private)
-	p.peer.unmap()
-	p.bell.close()
+	p.peer.Unmap()
+	p.bell.Close()
 }
 
 // Complete sends this side's segment, and the connection has begun.
@@ -148,13 +149,13 @@ func (p *acceptance) Complete(ctx context.Context, pair softrdma.Pair, end func(
 }
 
 // sendSegment makes this side's segment and sends it, and other descriptors.
-func (a *adapter) sendSegment(ctx context.Context, nc *net.UnixConn, h *hello, others ...int) (*segment, error) {
-	fds, own, err := newOwnSegment(a.p.cfg.RingSize)
+func (a *adapter) sendSegment(ctx context.Context, nc *net.UnixConn, h *hello, others ...int) (*ring.Segment, error) {
+	fds, own, err := ring.NewSegment(a.p.cfg.RingSize)
 	if err != nil {
 		return nil, err
 	}
-	defer fds.close()
-	h.ring = uint32(len(own.ring))
+	defer fds.Close()
+	h.ring = uint32(len(own.Ring))
 	_ = nc.SetDeadline(time.Now().Add(a.p.cfg.RequestTimeout))
 	stop := watch(ctx, nc)
 	err = sendHello(nc, h, append(fds[:], others...)...)
@@ -169,7 +170,7 @@ func (a *adapter) sendSegment(ctx context.Context, nc *net.UnixConn, h *hello, o
 
 // begin makes the connection and starts its goroutine, unless its start-up failed
 // with err: then, or if it fails now, everything is freed.
-func begin(err error, nc *net.UnixConn, pair softrdma.Pair, own, peer *segment, b *bell, limits rdma.ReadLimits, end func(error)) (softrdma.Conn, error) {
+func begin(err error, nc *net.UnixConn, pair softrdma.Pair, own, peer *ring.Segment, b *ring.Doorbell, limits rdma.ReadLimits, end func(error)) (softrdma.Conn, error) {
 	qp := pair.(*queuePair)
 	var c *conn
 	if err == nil {
@@ -180,9 +181,9 @@ func begin(err error, nc *net.UnixConn, pair softrdma.Pair, own, peer *segment, 
 	}
 	if err != nil {
 		nc.Close()
-		own.unmap()
-		peer.unmap()
-		b.close()
+		own.Unmap()
+		peer.Unmap()
+		b.Close()
 		return nil, err
 	}
 	go c.run()

@@ -29,7 +29,7 @@ func TestDirectWrite(t *testing.T) {
 	active, passive := connected(t, nil, 1<<20)
 	fill(active.mem)
 	active.introduce(t, passive.region)
-	before := active.inside().own.tail.Load()
+	before := active.inside().own.Tail.Load()
 	for _, n := range []int{1, 3, 7, 8, 9, 64, 4095, 4096, 65537, 1<<20 - 8} {
 		for _, off := range []int{0, 3, 8} {
 			if off+n > len(passive.mem) {
@@ -48,7 +48,7 @@ func TestDirectWrite(t *testing.T) {
 			}
 		}
 	}
-	if after := active.inside().own.tail.Load(); after != before {
+	if after := active.inside().own.Tail.Load(); after != before {
 		t.Errorf("%d bytes went through the ring", after-before)
 	}
 }
@@ -83,7 +83,7 @@ func TestOrderOfBothWays(t *testing.T) {
 	heap := make([]byte, size)
 	other := must[rdma.MemoryRegion](t)(passive.a.RegisterMemory(t.Context(), heap, rdma.AccessRemoteWrite))
 	active.introduce(t, passive.region)
-	word := (&segment{mem: passive.mem}).word(512 << 10)
+	word := wordAt(passive.mem, 512<<10)
 	for round := range 200 {
 		mark := byte(round%100 + 1)
 		for i := range active.mem[:size] {
@@ -123,13 +123,13 @@ func TestWritesOvertakeMessages(t *testing.T) {
 	}
 	passive.inside().rxMu.Lock() // nobody takes anything out of the ring
 	defer passive.inside().rxMu.Unlock()
-	ring := active.inside().own
+	own := active.inside().own
 	post := func(r rdma.Request) (through uint64) {
 		t.Helper()
-		before := ring.tail.Load()
+		before := own.Tail.Load()
 		r.Flags |= rdma.FlagSilentSuccess
 		active.post(t, r)
-		return ring.tail.Load() - before
+		return own.Tail.Load() - before
 	}
 	if post(rdma.Request{Op: rdma.OpSend, SGL: active.sge(0, 8)}) == 0 {
 		t.Fatal("the message is not in the ring")

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"lwio/rdma"
+	"lwio/rdma/shm/internal/ring"
 )
 
 // TestResultInAStream: a message's result does not wait for the end of the stream of
@@ -17,28 +18,28 @@ func TestResultInAStream(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := victim.inside()
-	r.own.want.Store(1)
-	r.own.sleep.Store(sleepHow + 1 + sleepSocket)
+	r.own.Waiting.Store(1)
+	r.own.Sleep.Store(ring.SleepMask + 1 + ring.SleepSocket)
 	send, early := c.waker.fn, -1
 	c.waker.fn = func(fd uintptr) {
 		if send(fd); early < 0 { // the drain is at the first quarter of the ring
 			var res [4]rdma.Result
 			n, err := victim.rcq.Poll(res[:])
-			if early = n; err != nil || r.peer.head.Load() == r.own.tail.Load() {
+			if early = n; err != nil || r.peer.Head.Load() == r.own.Tail.Load() {
 				t.Errorf("poll: %v, or all of the ring was taken", err)
 			}
 		}
 	}
 	pos := 0
-	for ; pos < len(r.own.ring)/2; pos += headerSize {
-		e := entry{kind: entryWrite}
+	for ; pos < len(r.own.Ring)/2; pos += ring.HeaderSize {
+		e := ring.Entry{Kind: ring.Write}
 		if pos == 0 {
-			e = entry{kind: entrySend, flags: entryFirst}
+			e = ring.Entry{Kind: ring.Send, Flags: ring.FlagFirst}
 		}
-		e.store(r.own.ring, pos)
+		e.Store(r.own.Ring, pos)
 	}
 	c.rxMu.Lock() // so that nobody takes them one by one
-	r.own.tail.Store(uint64(pos))
+	r.own.Tail.Store(uint64(pos))
 	err := c.drainLocked(-1)
 	c.rxMu.Unlock()
 	if err != nil || early != 1 {

@@ -15,6 +15,7 @@ import (
 
 	"lwio/rdma"
 	"lwio/rdma/internal/softrdma"
+	"lwio/rdma/shm/internal/ring"
 )
 
 // fileSource is a regular file that writes take their data from.
@@ -133,7 +134,7 @@ func (t *sender) placeFiles(reqs []rdma.Request) (int, rdma.Status) {
 	switch {
 	case f.closed.Load():
 		return 0, rdma.StatusAccessViolation
-	case !t.out.clear():
+	case !t.out.OnlySends():
 		return 0, rdma.StatusPending
 	}
 	run := &t.run
@@ -154,7 +155,7 @@ func (t *sender) placeEach(fd uintptr) {
 			run.status = rdma.StatusPending
 			return
 		}
-		dst := t.c.hold(r.Remote.Addr, uint32(r.Remote.Token), r.FileLength, slotWrite)
+		dst := t.c.hold(r.Remote.Addr, uint32(r.Remote.Token), r.FileLength, ring.SlotWrite)
 		if dst == nil {
 			run.status = rdma.StatusPending
 			return

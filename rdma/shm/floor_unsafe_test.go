@@ -13,6 +13,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"lwio/rdma/shm/internal/ring"
 )
 
 // floor is what two processes need at the least to answer each other: a word each
@@ -66,7 +68,7 @@ func (f *floor) spin() error {
 
 func (f *floor) futex() error {
 	for v := f.other.Load(); v != f.last; v = f.other.Load() {
-		futexWait(f.other, v)
+		ring.FutexWait(f.other, v)
 	}
 	return nil
 }
@@ -89,7 +91,7 @@ func (f *floor) say(way string) {
 	f.own.Store(f.last)
 	switch way {
 	case "futex":
-		futexWake(f.own)
+		ring.FutexWake(f.own)
 	case "eventfd":
 		_, _ = unix.Write(f.ring, f.word[:])
 	}
@@ -146,4 +148,9 @@ func benchmarkFloor(b *testing.B, way string) {
 			b.Fatal(err)
 		}
 	}
+}
+
+// wordAt is the 8-byte word at an offset of mem that is a multiple of 8.
+func wordAt(mem []byte, off int) *atomic.Uint64 {
+	return (*atomic.Uint64)(unsafe.Pointer(&mem[off : off+8][0]))
 }

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"lwio/rdma"
+	"lwio/rdma/shm/internal/ring"
 )
 
 // freeze stops a side in the middle of a direct write of 100 zeros, until thaw is
@@ -20,7 +21,7 @@ func (s *side) freeze(region rdma.MemoryRegion) (thaw func()) {
 	at := region.RemoteAddr()
 	go func() {
 		defer close(done)
-		_, _ = s.inside().reach(at.Addr, uint32(at.Token), 100, slotWrite, func(dst []byte) error {
+		_, _ = s.inside().reach(at.Addr, uint32(at.Token), 100, ring.SlotWrite, func(dst []byte) error {
 			close(frozen)
 			<-on
 			clear(dst)

@@ -6,9 +6,9 @@ import (
 	"bytes"
 	"encoding/binary"
 	"testing"
-	"unsafe"
 
 	"lwio/rdma"
+	"lwio/rdma/shm/internal/ring"
 )
 
 // FuzzRing gives a receiver a ring of any content: it takes no memory that is not
@@ -25,28 +25,31 @@ func FuzzRing(f *testing.F) {
 		f.Fatal(err)
 	}
 	at := region.RemoteAddr()
-	for _, es := range [][]entry{
-		{{kind: entryWrite, length: 8, total: 8, token: uint32(at.Token), addr: at.Addr}},
-		{{kind: entryWrite, length: 8, total: 1024, token: uint32(at.Token), addr: at.Addr + 1}},
-		{{kind: entrySend, flags: entryFirst, length: 8, total: 16}, {kind: entrySend, length: 8, total: 8}},
-		{{kind: entrySend, flags: entryFirst | entrySolicited}, {kind: 77}},
-		{{kind: entryBrief, flags: entryFirst, length: 48}, {kind: entryBrief, flags: entryFirst, length: 16}},
-		{{kind: entrySend, flags: entryFirst, length: 8, total: 16}, {kind: entryBrief, length: 8}},
-		{{kind: entrySend, flags: entryFirst}, {kind: entrySkip, length: minRing - 2*headerSize, total: minRing - 2*headerSize}},
-		{{kind: entrySkip, length: minRing - headerSize, total: minRing - headerSize}, {kind: entrySend, flags: entryFirst}},
-		{{kind: entryLend, flags: entryFirst, length: 8, total: 16, token: uint32(at.Token), addr: at.Addr}},
+	for _, es := range [][]ring.Entry{
+		{{Kind: ring.Write, Length: 8, Total: 8, Token: uint32(at.Token), Addr: at.Addr}},
+		{{Kind: ring.Write, Length: 8, Total: 1024, Token: uint32(at.Token), Addr: at.Addr + 1}},
+		{{Kind: ring.Send, Flags: ring.FlagFirst, Length: 8, Total: 16}, {Kind: ring.Send, Length: 8, Total: 8}},
+		{{Kind: ring.Send, Flags: ring.FlagFirst | ring.FlagSolicited}, {Kind: 77}},
+		{{Kind: ring.CompactSend, Flags: ring.FlagFirst, Length: 48}, {Kind: ring.CompactSend, Flags: ring.FlagFirst, Length: 16}},
+		{{Kind: ring.Send, Flags: ring.FlagFirst, Length: 8, Total: 16}, {Kind: ring.CompactSend, Length: 8}},
+		{{Kind: ring.Send, Flags: ring.FlagFirst}, {Kind: ring.Skip, Length: ring.MinSize - 2*ring.HeaderSize, Total: ring.MinSize - 2*ring.HeaderSize}},
+		{{Kind: ring.Skip, Length: ring.MinSize - ring.HeaderSize, Total: ring.MinSize - ring.HeaderSize}, {Kind: ring.Send, Flags: ring.FlagFirst}},
+		{{Kind: ring.SendByReference, Flags: ring.FlagFirst, Length: 8, Total: 16, Token: uint32(at.Token), Addr: at.Addr}},
 	} {
 		var seed []byte
 		for _, e := range es {
 			at := len(seed)
-			seed = append(seed, make([]byte, e.size())...)
-			e.store(seed, at)
+			seed = append(seed, make([]byte, e.Size())...)
+			e.Store(seed, at)
 		}
 		f.Add(uint64(len(seed)), uint64(0), seed)
-		f.Add(uint64(minRing+headerSize), uint64(headerSize), seed)
+		f.Add(uint64(ring.MinSize+ring.HeaderSize), uint64(ring.HeaderSize), seed)
 	}
-	f.Fuzz(func(t *testing.T, tail, head uint64, ring []byte) {
-		c := fuzzConn(a, cq, ring, tail, head&^(headerSize-1))
+	own, peer := fuzzSegment(f), fuzzSegment(f)
+	f.Fuzz(func(t *testing.T, tail, head uint64, content []byte) {
+		clear(peer.Ring[copy(peer.Ring, content):])
+		peer.Tail.Store(tail)
+		c := fuzzConn(t, a, cq, own, peer, head&^(ring.HeaderSize-1))
 		defer c.qp.Close()
 		for range 4 {
 			req := rdma.ReceiveRequest{SGL: []rdma.SGE{{Region: region, Offset: 100, Length: 200}, {Region: region, Offset: 0, Length: 50}}}
@@ -65,32 +68,31 @@ func FuzzRing(f *testing.F) {
 	})
 }
 
-// fuzzConn is a connection of which only the receiving half is there, with a peer
-// whose segment is ordinary memory.
-func fuzzConn(a *adapter, cq rdma.CompletionQueue, ring []byte, tail, head uint64) *conn {
-	// Words make it aligned.
-	words := make([]uint64, 2*(segmentSize+minRing)/8)
-	mem := unsafe.Slice((*byte)(unsafe.Pointer(&words[0])), 8*len(words))
-	peer := newSegment(mem[:segmentSize], mem[segmentSize:][:minRing])
-	mem = mem[segmentSize+minRing:]
-	own := newSegment(mem[:segmentSize], mem[segmentSize:])
-	copy(peer.ring, ring)
-	peer.tail.Store(tail)
-	qp, err := a.CreateQueuePair(rdma.QueuePairConfig{ReceiveCQ: cq, InitiatorCQ: cq, ReceiveDepth: 8, MaxReceiveSGE: 2})
+// fuzzSegment is a segment that all runs of a process share.
+func fuzzSegment(f *testing.F) *ring.Segment {
+	fds, s, err := ring.NewSegment(ring.MinSize)
 	if err != nil {
-		panic(err)
+		f.Fatal(err)
 	}
+	fds.Close()
+	f.Cleanup(s.Unmap)
+	return s
+}
+
+// fuzzConn is a connection with a receiver only.
+func fuzzConn(tb testing.TB, a *adapter, cq rdma.CompletionQueue, own, peer *ring.Segment, head uint64) *conn {
+	qp := must[rdma.QueuePair](tb)(a.CreateQueuePair(rdma.QueuePairConfig{ReceiveCQ: cq, InitiatorCQ: cq, ReceiveDepth: 8, MaxReceiveSGE: 2}))
 	c := &conn{a: a, qp: qp.(*queuePair), own: own, peer: peer}
 	c.rx.init(c)
-	c.rx.in.head, c.rx.in.tail = head, head
+	c.rx.in = ring.NewConsumer(peer, head)
 	return c
 }
 
 // FuzzHello: what is read is what would be written. Source: [RFC 5042 §6.4]
 func FuzzHello(f *testing.F) {
 	for _, h := range []hello{
-		{kind: helloRequest, private: []byte("hello")}, {kind: helloAccept, ring: minRing},
-		{kind: helloReject}, {kind: helloForbidden}, {kind: helloReady, ring: maxRing, limits: rdma.ReadLimits{Inbound: 1, Outbound: 1 << 16}},
+		{kind: helloRequest, private: []byte("hello")}, {kind: helloAccept, ring: ring.MinSize},
+		{kind: helloReject}, {kind: helloForbidden}, {kind: helloReady, ring: ring.MaxSize, limits: rdma.ReadLimits{Inbound: 1, Outbound: 1 << 16}},
 	} {
 		f.Add(h.appendTo(nil))
 	}
@@ -120,7 +122,7 @@ func FuzzNotice(f *testing.F) {
 
 // TestPrefixes: no prefix of a message is one, nor is one with a byte more.
 func TestPrefixes(t *testing.T) {
-	h := hello{kind: helloReady, ring: minRing, private: []byte("private")}
+	h := hello{kind: helloReady, ring: ring.MinSize, private: []byte("private")}
 	whole := h.appendTo(nil)
 	for n := range whole {
 		if _, err := decodeHello(whole[:n]); err == nil {
@@ -153,38 +155,5 @@ func TestGolden(t *testing.T) {
 	want = binary.LittleEndian.AppendUint64([]byte{2, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0}, 4)
 	if got := n.appendTo(nil); !bytes.Equal(got, want) {
 		t.Errorf("%x, want %x", got, want)
-	}
-}
-
-// TestGoldenEntry fixes the bytes of headers in a ring, in the order of little-endian hosts.
-func TestGoldenEntry(t *testing.T) {
-	if binary.NativeEndian.Uint16([]byte{1, 0}) != 1 {
-		t.Skip("a ring has the byte order of its host")
-	}
-	full := make([]byte, headerSize)
-	for i := range full {
-		full[i] = 0xEE
-	}
-	for _, x := range []struct {
-		e    entry
-		want []byte
-	}{
-		{entry{kind: entryBrief, flags: entryFirst | entrySolicited, length: 48, total: 48}, []byte{7, 5, 0, 0, 48, 0, 0, 0}},
-		{
-			entry{kind: entryWrite, flags: entryImmediate, length: 2, total: 3, immediate: 4, addr: 5, token: 6},
-			[]byte{2, 8, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0, 6, 0, 0, 0, 5, 0, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0},
-		},
-	} {
-		words := make([]uint64, headerSize/8) // makes it aligned
-		ring := unsafe.Slice((*byte)(unsafe.Pointer(&words[0])), headerSize)
-		copy(ring, full)
-		x.e.store(ring, 0)
-		if n := x.e.header(); n != len(x.want) || !bytes.Equal(ring[:n], x.want) || !bytes.Equal(ring[n:], full[n:]) {
-			t.Errorf("%x, want %x", ring, x.want)
-		}
-		var got entry
-		if got.load(ring, 0); got != x.e {
-			t.Errorf("read as %+v, not %+v", got, x.e)
-		}
 	}
 }

@@ -17,15 +17,16 @@ import (
 	"lwio/internal/test/leakcheck"
 	"lwio/rdma"
 	"lwio/rdma/internal/softrdma"
+	"lwio/rdma/shm/internal/ring"
 )
 
 // raw is a peer that speaks by hand.
 type raw struct {
 	tb   testing.TB
 	nc   *net.UnixConn
-	fds  segmentFDs
-	own  *segment
-	peer *segment
+	fds  ring.SegmentFDs
+	own  *ring.Segment
+	peer *ring.Segment
 }
 
 // attack connects by hand to a passive side and completes, sending what change
@@ -49,13 +50,13 @@ func attack(tb testing.TB, change func(*raw, *hello) []int) (*raw, *side, chan e
 		tb.Fatal(h, err)
 	}
 	r.peer = peer
-	tb.Cleanup(b.close)
-	tb.Cleanup(peer.unmap)
-	if r.fds, r.own, err = newOwnSegment(minRing); err != nil {
+	tb.Cleanup(b.Close)
+	tb.Cleanup(peer.Unmap)
+	if r.fds, r.own, err = ring.NewSegment(ring.MinSize); err != nil {
 		tb.Fatal(err)
 	}
-	tb.Cleanup(func() { r.fds.close(); r.own.unmap() })
-	ready := hello{kind: helloReady, ring: minRing}
+	tb.Cleanup(func() { r.fds.Close(); r.own.Unmap() })
+	ready := hello{kind: helloReady, ring: ring.MinSize}
 	fds := r.fds[:]
 	if change != nil {
 		fds = change(r, &ready)
@@ -68,25 +69,25 @@ func attack(tb testing.TB, change func(*raw, *hello) []int) (*raw, *side, chan e
 }
 
 // put puts an entry into the raw peer's ring and wakes the other side.
-func (r *raw) put(e entry, size int) {
-	tail := r.own.tail.Load()
-	e.store(r.own.ring, int(tail&uint64(len(r.own.ring)-1)))
-	r.own.tail.Store(tail + uint64(size))
+func (r *raw) put(e ring.Entry, size int) {
+	tail := r.own.Tail.Load()
+	e.Store(r.own.Ring, int(tail&uint64(len(r.own.Ring)-1)))
+	r.own.Tail.Store(tail + uint64(size))
 	r.say([]byte{noticeWake})
 }
 
 // share gives a side two pages, as the token, at address 0.
 func (r *raw) share(s *side, token uint32) {
 	r.tb.Helper()
-	fd, mem, err := newMemfd("lent", 8192, 0)
+	fd, mem, err := ring.NewMemfd("lent", 8192)
 	if err == nil {
-		err = populate(fd, mem)
+		err = ring.Populate(fd, mem)
 	}
 	if err != nil {
 		r.tb.Fatal(err)
 	}
-	r.own.slot(0).size.Store(8192)
-	r.own.slot(0).key.Store(uint64(token) | slotWrite)
+	r.own.Slot(0).Size.Store(8192)
+	r.own.Slot(0).Key.Store(uint64(token) | ring.SlotWrite)
 	n := notice{kind: noticeShare, memory: 1, token: token, size: 8192}
 	r.say(n.appendTo(nil), fd)
 	_ = unix.Munmap(mem)
@@ -105,7 +106,7 @@ func (r *raw) say(msg []byte, fds ...int) {
 // TestWrongSegments: a peer whose segment is not what it should be is refused, and
 // leaves nothing behind. Source: design decision 11
 func TestWrongSegments(t *testing.T) {
-	const words, ring = 0, 1
+	const words, data = 0, 1
 	file := func(which, size, seals int, fill bool) func(*raw, *hello) []int {
 		return func(r *raw, _ *hello) []int {
 			fd := must[int](r.tb)(unix.MemfdCreate("bad", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING))
@@ -122,22 +123,22 @@ func TestWrongSegments(t *testing.T) {
 			return fds[:]
 		}
 	}
-	const all = sealSize | unix.F_SEAL_SEAL
+	const all = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
 	for name, change := range map[string]func(*raw, *hello) []int{
-		"no seals":             file(words, segmentSize, 0, true),
-		"may shrink":           file(words, segmentSize, unix.F_SEAL_GROW|unix.F_SEAL_SEAL, true),
-		"one byte short":       file(words, segmentSize-1, all, true),
-		"one page long":        file(words, segmentSize+4096, all, true),
+		"no seals":             file(words, ring.SegmentSize, 0, true),
+		"may shrink":           file(words, ring.SegmentSize, unix.F_SEAL_GROW|unix.F_SEAL_SEAL, true),
+		"one byte short":       file(words, ring.SegmentSize-1, all, true),
+		"one page long":        file(words, ring.SegmentSize+4096, all, true),
 		"empty":                file(words, 0, all, false),
-		"ring without seals":   file(ring, minRing, 0, true),
-		"ring may shrink":      file(ring, minRing, unix.F_SEAL_GROW|unix.F_SEAL_SEAL, true),
-		"ring one byte short":  file(ring, minRing-1, all, true),
-		"ring one page long":   file(ring, minRing+4096, all, true),
-		"empty ring":           file(ring, 0, all, false),
-		"ring as long as both": file(ring, segmentSize+minRing, all, true),
+		"ring without seals":   file(data, ring.MinSize, 0, true),
+		"ring may shrink":      file(data, ring.MinSize, unix.F_SEAL_GROW|unix.F_SEAL_SEAL, true),
+		"ring one byte short":  file(data, ring.MinSize-1, all, true),
+		"ring one page long":   file(data, ring.MinSize+4096, all, true),
+		"empty ring":           file(data, 0, all, false),
+		"ring as long as both": file(data, ring.SegmentSize+ring.MinSize, all, true),
 		"not populated": func(r *raw, h *hello) []int {
-			h.ring = 2 * defaultRing
-			return file(ring, 2*defaultRing, all, false)(r, h)
+			h.ring = 2 * ring.DefaultSize
+			return file(data, 2*ring.DefaultSize, all, false)(r, h)
 		},
 		"no descriptor":     func(*raw, *hello) []int { return nil },
 		"one descriptor":    func(r *raw, _ *hello) []int { return r.fds[:1] },
@@ -146,19 +147,19 @@ func TestWrongSegments(t *testing.T) {
 			return slices.Repeat(r.fds[:], 3)
 		},
 		"a socket": func(r *raw, _ *hello) []int {
-			return []int{must[int](r.tb)(unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)), r.fds[ring]}
+			return []int{must[int](r.tb)(unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)), r.fds[data]}
 		},
 		"a socket as the ring": func(r *raw, _ *hello) []int {
 			return []int{r.fds[words], must[int](r.tb)(unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0))}
 		},
-		"ring of no power":   func(r *raw, h *hello) []int { h.ring = minRing + 4096; return r.fds[:] },
-		"ring too small":     func(r *raw, h *hello) []int { h.ring = minRing / 2; return r.fds[:] },
+		"ring of no power":   func(r *raw, h *hello) []int { h.ring = ring.MinSize + 4096; return r.fds[:] },
+		"ring too small":     func(r *raw, h *hello) []int { h.ring = ring.MinSize / 2; return r.fds[:] },
 		"ring too large":     func(r *raw, h *hello) []int { h.ring = 1 << 31; return r.fds[:] },
 		"other message":      func(r *raw, h *hello) []int { h.kind = helloAccept; return r.fds[:] },
 		"request once again": func(r *raw, h *hello) []int { *h = hello{kind: helloRequest}; return nil },
 	} {
 		t.Run(name, func(t *testing.T) {
-			socket := map[string]int{"a socket": words, "a socket as the ring": ring}
+			socket := map[string]int{"a socket": words, "a socket as the ring": data}
 			which, ours := socket[name]
 			if !ours {
 				leakcheck.Check(t)
@@ -184,101 +185,101 @@ func TestWrongSegments(t *testing.T) {
 // Source: design decision 11
 func TestScribbledRing(t *testing.T) {
 	for name, do := range map[string]func(*raw, *side){
-		"kind":              func(r *raw, _ *side) { r.put(entry{kind: 9}, 32) },
-		"kind 0":            func(r *raw, _ *side) { r.put(entry{}, 32) },
-		"tail far away":     func(r *raw, _ *side) { r.put(entry{kind: entrySend}, 1<<40) },
-		"tail goes back":    func(r *raw, _ *side) { r.put(entry{kind: entrySend}, -32) },
-		"tail not aligned":  func(r *raw, _ *side) { r.put(entry{kind: entrySend}, 33) },
-		"longer than there": func(r *raw, _ *side) { r.put(entry{kind: entryWrite, length: 1, total: 1}, 32) },
+		"kind":              func(r *raw, _ *side) { r.put(ring.Entry{Kind: 9}, 32) },
+		"kind 0":            func(r *raw, _ *side) { r.put(ring.Entry{}, 32) },
+		"tail far away":     func(r *raw, _ *side) { r.put(ring.Entry{Kind: ring.Send}, 1<<40) },
+		"tail goes back":    func(r *raw, _ *side) { r.put(ring.Entry{Kind: ring.Send}, -32) },
+		"tail not aligned":  func(r *raw, _ *side) { r.put(ring.Entry{Kind: ring.Send}, 33) },
+		"longer than there": func(r *raw, _ *side) { r.put(ring.Entry{Kind: ring.Write, Length: 1, Total: 1}, 32) },
 		"longer than ring": func(r *raw, _ *side) {
-			r.put(entry{kind: entryWrite, length: math.MaxUint32, total: math.MaxUint32}, minRing)
+			r.put(ring.Entry{Kind: ring.Write, Length: math.MaxUint32, Total: math.MaxUint32}, ring.MinSize)
 		},
 		"longer than total": func(r *raw, s *side) {
-			r.put(entry{kind: entryWrite, length: 32, total: 1, token: uint32(s.at(0).Token), addr: s.at(1<<16 - 1).Addr}, 64)
+			r.put(ring.Entry{Kind: ring.Write, Length: 32, Total: 1, Token: uint32(s.at(0).Token), Addr: s.at(1<<16 - 1).Addr}, 64)
 		},
 		"total too large": func(r *raw, _ *side) {
-			r.put(entry{kind: entrySend, flags: entryFirst, total: softrdma.MaxTransfer + 1}, 32)
+			r.put(ring.Entry{Kind: ring.Send, Flags: ring.FlagFirst, Total: softrdma.MaxTransfer + 1}, 32)
 		},
-		"middle of nothing": func(r *raw, _ *side) { r.put(entry{kind: entrySend, length: 1, total: 2}, 64) },
+		"middle of nothing": func(r *raw, _ *side) { r.put(ring.Entry{Kind: ring.Send, Length: 1, Total: 2}, 64) },
 		"first twice": func(r *raw, _ *side) {
-			r.put(entry{kind: entrySend, flags: entryFirst, length: 0, total: 0}, 32)
-			r.put(entry{kind: entrySend, flags: entryFirst, length: 8, total: 16}, 64)
-			r.put(entry{kind: entrySend, flags: entryFirst, length: 8, total: 16}, 64)
+			r.put(ring.Entry{Kind: ring.Send, Flags: ring.FlagFirst, Length: 0, Total: 0}, 32)
+			r.put(ring.Entry{Kind: ring.Send, Flags: ring.FlagFirst, Length: 8, Total: 16}, 64)
+			r.put(ring.Entry{Kind: ring.Send, Flags: ring.FlagFirst, Length: 8, Total: 16}, 64)
 		},
 		"token": func(r *raw, s *side) {
-			r.put(entry{kind: entryWrite, length: 8, total: 8, token: uint32(s.at(0).Token) + 1, addr: s.at(0).Addr}, 64)
+			r.put(ring.Entry{Kind: ring.Write, Length: 8, Total: 8, Token: uint32(s.at(0).Token) + 1, Addr: s.at(0).Addr}, 64)
 		},
 		"bounds": func(r *raw, s *side) {
-			r.put(entry{kind: entryWrite, length: 8, total: 8, token: uint32(s.at(0).Token), addr: s.at(1<<16 - 7).Addr}, 64)
+			r.put(ring.Entry{Kind: ring.Write, Length: 8, Total: 8, Token: uint32(s.at(0).Token), Addr: s.at(1<<16 - 7).Addr}, 64)
 		},
 		"total out of bounds": func(r *raw, s *side) {
-			r.put(entry{kind: entryWrite, length: 8, total: 1 << 17, token: uint32(s.at(0).Token), addr: s.at(0).Addr}, 64)
+			r.put(ring.Entry{Kind: ring.Write, Length: 8, Total: 1 << 17, Token: uint32(s.at(0).Token), Addr: s.at(0).Addr}, 64)
 		},
 		"wraps": func(r *raw, s *side) {
-			r.put(entry{kind: entryWrite, length: 8, total: 8, token: uint32(s.at(0).Token), addr: math.MaxUint64 - 3}, 64)
+			r.put(ring.Entry{Kind: ring.Write, Length: 8, Total: 8, Token: uint32(s.at(0).Token), Addr: math.MaxUint64 - 3}, 64)
 		},
 		"read out of bounds": func(r *raw, s *side) {
-			r.put(entry{kind: entryRead, total: 8, token: uint32(s.at(0).Token), addr: s.at(1<<16 - 7).Addr}, 32)
+			r.put(ring.Entry{Kind: ring.ReadRequest, Total: 8, Token: uint32(s.at(0).Token), Addr: s.at(1<<16 - 7).Addr}, 32)
 		},
 		"read of no token": func(r *raw, s *side) {
-			r.put(entry{kind: entryRead, total: 8, token: uint32(s.at(0).Token) + 1, addr: s.at(0).Addr}, 32)
+			r.put(ring.Entry{Kind: ring.ReadRequest, Total: 8, Token: uint32(s.at(0).Token) + 1, Addr: s.at(0).Addr}, 32)
 		},
 		"read with payload": func(r *raw, s *side) {
-			r.put(entry{kind: entryRead, length: 8, total: 8, token: uint32(s.at(0).Token), addr: s.at(0).Addr}, 64)
+			r.put(ring.Entry{Kind: ring.ReadRequest, Length: 8, Total: 8, Token: uint32(s.at(0).Token), Addr: s.at(0).Addr}, 64)
 		},
-		"answer to nothing": func(r *raw, _ *side) { r.put(entry{kind: entryAnswer}, 32) },
+		"answer to nothing": func(r *raw, _ *side) { r.put(ring.Entry{Kind: ring.ReadResponse}, 32) },
 		"answer too long": func(r *raw, s *side) {
 			s.post(r.tb, rdma.Request{Op: rdma.OpRead, SGL: s.sge(0, 8), Remote: rdma.RemoteAddr{Addr: 1, Token: 1}})
-			r.put(entry{kind: entryAnswer, length: 32, total: 32}, 64)
+			r.put(ring.Entry{Kind: ring.ReadResponse, Length: 32, Total: 32}, 64)
 		},
 		"answer too short": func(r *raw, s *side) {
 			s.post(r.tb, rdma.Request{Op: rdma.OpRead, SGL: s.sge(0, 8), Remote: rdma.RemoteAddr{Addr: 1, Token: 1}})
-			r.put(entry{kind: entryAnswer}, 32)
+			r.put(ring.Entry{Kind: ring.ReadResponse}, 32)
 		},
 		"immediate within a message": func(r *raw, _ *side) {
-			r.put(entry{kind: entrySend, flags: entryFirst}, 32)
-			r.put(entry{kind: entrySend, flags: entryFirst, length: 8, total: 16}, 64)
-			r.put(entry{kind: entryWrite, flags: entryImmediate}, 32)
+			r.put(ring.Entry{Kind: ring.Send, Flags: ring.FlagFirst}, 32)
+			r.put(ring.Entry{Kind: ring.Send, Flags: ring.FlagFirst, Length: 8, Total: 16}, 64)
+			r.put(ring.Entry{Kind: ring.Write, Flags: ring.FlagImmediate}, 32)
 		},
 		"brief, longer than there": func(r *raw, _ *side) {
-			r.put(entry{kind: entryBrief, flags: entryFirst, length: 25}, 32)
+			r.put(ring.Entry{Kind: ring.CompactSend, Flags: ring.FlagFirst, Length: 25}, 32)
 		},
 		"brief, longer than the ring": func(r *raw, _ *side) {
-			r.put(entry{kind: entryBrief, flags: entryFirst, length: math.MaxUint32}, minRing)
+			r.put(ring.Entry{Kind: ring.CompactSend, Flags: ring.FlagFirst, Length: math.MaxUint32}, ring.MinSize)
 		},
-		"brief, in the middle of nothing": func(r *raw, _ *side) { r.put(entry{kind: entryBrief, length: 8}, 32) },
+		"brief, in the middle of nothing": func(r *raw, _ *side) { r.put(ring.Entry{Kind: ring.CompactSend, Length: 8}, 32) },
 		"brief, within a message": func(r *raw, _ *side) {
-			r.put(entry{kind: entrySend, flags: entryFirst}, 32)
-			r.put(entry{kind: entrySend, flags: entryFirst, length: 8, total: 16}, 64)
-			r.put(entry{kind: entryBrief, flags: entryFirst, length: 8}, 32)
+			r.put(ring.Entry{Kind: ring.Send, Flags: ring.FlagFirst}, 32)
+			r.put(ring.Entry{Kind: ring.Send, Flags: ring.FlagFirst, Length: 8, Total: 16}, 64)
+			r.put(ring.Entry{Kind: ring.CompactSend, Flags: ring.FlagFirst, Length: 8}, 32)
 		},
 		"skips less than the rest of the ring": func(r *raw, _ *side) {
-			r.put(entry{kind: entrySkip, length: 32, total: 32}, 64)
+			r.put(ring.Entry{Kind: ring.Skip, Length: 32, Total: 32}, 64)
 		},
 		"lends without a region": func(r *raw, _ *side) {
-			r.put(entry{kind: entryLend, flags: entryFirst, total: 64, token: 5}, 32)
+			r.put(ring.Entry{Kind: ring.SendByReference, Flags: ring.FlagFirst, Total: 64, Token: 5}, 32)
 		},
 		"lends nothing": func(r *raw, s *side) {
 			r.share(s, 5)
-			r.put(entry{kind: entryLend, flags: entryFirst, token: 5}, 32)
+			r.put(ring.Entry{Kind: ring.SendByReference, Flags: ring.FlagFirst, Token: 5}, 32)
 		},
 		"lends what it does not have": func(r *raw, s *side) {
 			r.share(s, 5)
-			r.put(entry{kind: entryLend, flags: entryFirst, total: 1, addr: 8192, token: 5}, 32)
+			r.put(ring.Entry{Kind: ring.SendByReference, Flags: ring.FlagFirst, Total: 1, Addr: 8192, Token: 5}, 32)
 		},
 		"lends more than the receive holds": func(r *raw, s *side) {
 			r.share(s, 5)
-			r.put(entry{kind: entryLend, flags: entryFirst, total: 1, token: 5}, 32)
+			r.put(ring.Entry{Kind: ring.SendByReference, Flags: ring.FlagFirst, Total: 1, Token: 5}, 32)
 		},
 		"lends in the middle": func(r *raw, s *side) {
 			r.share(s, 5)
-			r.put(entry{kind: entryLend, total: 1, token: 5}, 32)
+			r.put(ring.Entry{Kind: ring.SendByReference, Total: 1, Token: 5}, 32)
 		},
 		"lends within a message": func(r *raw, s *side) {
 			r.share(s, 5)
-			r.put(entry{kind: entrySend, flags: entryFirst}, 32)
-			r.put(entry{kind: entrySend, flags: entryFirst, length: 8, total: 16}, 64)
-			r.put(entry{kind: entryLend, flags: entryFirst, total: 1, token: 5}, 32)
+			r.put(ring.Entry{Kind: ring.Send, Flags: ring.FlagFirst}, 32)
+			r.put(ring.Entry{Kind: ring.Send, Flags: ring.FlagFirst, Length: 8, Total: 16}, 64)
+			r.put(ring.Entry{Kind: ring.SendByReference, Flags: ring.FlagFirst, Total: 1, Token: 5}, 32)
 		},
 		"message of nothing":   func(r *raw, _ *side) { r.say([]byte{77}) },
 		"message too long":     func(r *raw, _ *side) { r.say(make([]byte, 4096)) },
@@ -292,7 +293,7 @@ func TestScribbledRing(t *testing.T) {
 			r.say(n.appendTo(nil), r.fds[0])
 		},
 		"shares memory with holes": func(r *raw, _ *side) {
-			fd, mem, err := newMemfd("holes", 1<<16, 0)
+			fd, mem, err := ring.NewMemfd("holes", 1<<16)
 			if err != nil {
 				r.tb.Fatal(err)
 			}
@@ -309,7 +310,7 @@ func TestScribbledRing(t *testing.T) {
 			}
 			n := notice{kind: noticeShare, memory: 1, size: 4096}
 			r.say(n.appendTo(nil), p[0])
-			closeAll(p[:])
+			ring.CloseAll(p[:])
 		},
 		"shares a file": func(r *raw, _ *side) {
 			f := must[*os.File](r.tb)(os.Create(filepath.Join(r.tb.TempDir(), "file")))
@@ -330,15 +331,15 @@ func TestScribbledRing(t *testing.T) {
 			_ = unix.Close(fd)
 		},
 		"shares two memories at once": func(r *raw, _ *side) {
-			n := notice{kind: noticeShare, memory: 1, size: segmentSize}
+			n := notice{kind: noticeShare, memory: 1, size: ring.SegmentSize}
 			r.say(n.appendTo(nil), r.fds[0], r.fds[0])
 		},
 		"shares with a crowd of descriptors": func(r *raw, _ *side) {
-			n := notice{kind: noticeShare, memory: 1, size: segmentSize}
+			n := notice{kind: noticeShare, memory: 1, size: ring.SegmentSize}
 			r.say(n.appendTo(nil), r.fds[0], r.fds[0], r.fds[0], r.fds[0], r.fds[0], r.fds[0], r.fds[0], r.fds[0])
 		},
 		"slot out of range": func(r *raw, _ *side) {
-			n := notice{kind: noticeShare, slot: tableSlots, size: segmentSize}
+			n := notice{kind: noticeShare, slot: ring.Slots, size: ring.SegmentSize}
 			r.say(n.appendTo(nil), r.fds[0])
 		},
 	} {
@@ -371,9 +372,9 @@ func TestLyingTable(t *testing.T) {
 	if err := <-accepted; err != nil {
 		t.Fatal(err)
 	}
-	fd, mem, err := newMemfd("lies", 8192, 0)
+	fd, mem, err := ring.NewMemfd("lies", 8192)
 	if err == nil {
-		err = populate(fd, mem)
+		err = ring.Populate(fd, mem)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -384,27 +385,27 @@ func TestLyingTable(t *testing.T) {
 	r.say(n.appendTo(nil), fd)
 	c := passive.inside()
 	eventually(t, "the memory is mapped", func() bool { return c.targets.knows(77) })
-	s := r.own.slot(3)
+	s := r.own.Slot(3)
 	for _, lie := range []struct{ base, size, offset, addr uint64 }{
 		{0, 16384, 0, 0}, {0, 8192, 1, 0}, {0, 8, math.MaxUint64, 0}, {0, math.MaxUint64, 0, 0},
 		{1 << 63, 8192, 0, 0}, {0, 8, 0, 1}, {0, 8192, math.MaxUint64 - 4, 8},
 	} {
-		s.key.Store(77 | slotWrite)
-		s.base.Store(lie.base)
-		s.size.Store(lie.size)
-		s.offset.Store(lie.offset)
-		ok, err := c.reach(lie.addr, 77, 8, slotWrite, func([]byte) error { return nil })
+		s.Key.Store(77 | ring.SlotWrite)
+		s.Base.Store(lie.base)
+		s.Size.Store(lie.size)
+		s.Offset.Store(lie.offset)
+		ok, err := c.reach(lie.addr, 77, 8, ring.SlotWrite, func([]byte) error { return nil })
 		if ok || err != nil {
 			t.Errorf("%+v: %v, %v", lie, ok, err)
 		}
 	}
-	s.offset.Store(0)
-	s.size.Store(8192)
-	s.base.Store(0)
-	if ok, err := c.reach(8184, 77, 8, slotWrite, func([]byte) error { return nil }); !ok || err != nil {
+	s.Offset.Store(0)
+	s.Size.Store(8192)
+	s.Base.Store(0)
+	if ok, err := c.reach(8184, 77, 8, ring.SlotWrite, func([]byte) error { return nil }); !ok || err != nil {
 		t.Errorf("the truth: %v, %v", ok, err)
 	}
-	r.own.head.Store(1 << 50)
+	r.own.Head.Store(1 << 50)
 	// It is looked at when there is no room any more but what the peer made since.
 	eventually(t, "the ring is full", func() bool {
 		_, _ = passive.qp.Post([]rdma.Request{{Op: rdma.OpSend, SGL: passive.sge(0, 4096)}})
@@ -474,9 +475,9 @@ func TestEndWithUnreadMessage(t *testing.T) {
 	if err := <-accepted; err != nil {
 		t.Fatal(err)
 	}
-	r.own.sleep.Store(sleepHow + 1 + sleepSocket)
+	r.own.Sleep.Store(ring.SleepMask + 1 + ring.SleepSocket)
 	victim.post(t, rdma.Request{Op: rdma.OpSend}) // which wakes the peer
-	r.own.state.Store(stateFailed | uint64(rdma.StatusAccessViolation)<<32)
+	r.own.State.Store(stateFailed | uint64(rdma.StatusAccessViolation)<<32)
 	r.nc.Close()
 	if err := ends(t, victim.conn); !errors.Is(err, rdma.StatusAccessViolation) || !errors.Is(err, errPeerEnded) {
 		t.Errorf("the connection ended with %v", err)

@@ -70,8 +70,8 @@ func readRequest(cfg *Config, nc *net.UnixConn) (hello, error) {
 		return hello{}, err
 	}
 	req, peer, b, err := receiveHello(nc)
-	peer.unmap()
-	b.close()
+	peer.Unmap()
+	b.Close()
 	if err == nil && req.kind != helloRequest {
 		err = errHello
 	}

@@ -10,6 +10,7 @@ import (
 
 	"lwio/rdma"
 	"lwio/rdma/internal/softrdma"
+	"lwio/rdma/shm/internal/ring"
 )
 
 // lend puts a message into the ring without the bytes of its last piece, if the peer can
@@ -34,19 +35,19 @@ func (t *sender) lend(s *softrdma.WorkRequest) (need int, done bool, err error) 
 	if need, err := t.lacks(head); need > 0 || err != nil {
 		return need, false, err
 	}
-	a, b := t.out.payload(head)
+	a, b := t.out.Payload(ring.HeaderSize, head)
 	if err := errors.Join(t.fill(s, a), t.fill(s, b)); err != nil {
 		return 0, false, err
 	}
 	at := p.Region.RemoteAddr()
-	e := entry{
-		kind: entryLend, flags: entryFirst, length: uint32(head), total: uint32(s.Length),
-		token: uint32(at.Token), addr: at.Addr + uint64(within(p.Region.Bytes(), p.Buf)),
+	e := ring.Entry{
+		Kind: ring.SendByReference, Flags: ring.FlagFirst, Length: uint32(head), Total: uint32(s.Length),
+		Token: uint32(at.Token), Addr: at.Addr + uint64(within(p.Region.Bytes(), p.Buf)),
 	}
 	if s.Flags&rdma.FlagSolicitEvent != 0 {
-		e.flags |= entrySolicited
+		e.Flags |= ring.FlagSolicited
 	}
-	t.out.publish(&e)
+	t.out.Publish(&e)
 	s.Sent = s.Length
 	t.c.wake()
 	return 0, true, nil
@@ -66,7 +67,7 @@ func (c *conn) lendable(r *softrdma.Region) bool {
 	if by == nil && c.slotRights(r) != 0 {
 		c.offer(r)
 	}
-	return by == c && c.peer.slot(slot).mapped.Load() == uint64(r.RemoteAddr().Token)|slotMapped
+	return by == c && c.peer.Slot(slot).Mapped.Load() == uint64(r.RemoteAddr().Token)|ring.SlotMapped
 }
 
 // loans are what the peer has lent. Its table and this side's segment say so as long as
@@ -112,15 +113,15 @@ func (c *conn) borrow(token uint32, addr, n uint64) *loan {
 		return nil
 	}
 	if g.loans == 0 {
-		c.own.slot(g.slot).lent.Add(1) // before the slot is looked at: see takeBack
+		c.own.Slot(g.slot).References.Add(1) // before the slot is looked at: see takeBack
 	}
 	g.loans++
-	buf := c.check(g, addr, n, slotRead|slotWrite)
+	buf := c.check(g, addr, n, ring.SlotRead|ring.SlotWrite)
 	if buf == nil {
 		c.endLoanLocked(g)
 		return nil
 	}
-	raceAcquire()
+	ring.RaceAcquire()
 	g.mem.loans++
 	l := c.loans.newLocked()
 	l.c, l.g, l.buf = c, g, buf
@@ -141,7 +142,7 @@ func (l *loans) newLocked() *loan {
 // into the same cache line whenever it lends.
 func (c *conn) endLoanLocked(g *target) {
 	if g.loans--; g.loans == 0 {
-		c.own.slot(g.slot).lent.Add(^uint64(0))
+		c.own.Slot(g.slot).References.Add(^uint64(0))
 	}
 }
 
@@ -230,7 +231,7 @@ func (l *loan) settleLocked() {
 	if !l.released || l.using > 0 || all.over {
 		return
 	}
-	raceRelease()
+	ring.RaceRelease()
 	l.c.endLoanLocked(l.g)
 	if mem.loans--; mem.loans == 0 && mem.dropped {
 		delete(all.dropped, mem)
@@ -240,18 +241,18 @@ func (l *loan) settleLocked() {
 
 // loan takes a message whose last bytes are lent: as a loan, or, if the program takes
 // none, by a copy.
-func (r *receiver) loan(e *entry) error {
+func (r *receiver) loan(e *ring.Entry) error {
 	recv := &r.c.qp.Receives
 	recv.Lock()
 	defer recv.Unlock()
-	if e.flags&entryFirst == 0 {
+	if e.Flags&ring.FlagFirst == 0 {
 		return protocolError()
 	}
-	l := r.c.borrow(e.token, e.addr, uint64(e.total-e.length))
+	l := r.c.borrow(e.Token, e.Addr, uint64(e.Total-e.Length))
 	if l == nil {
 		return &violation{status: rdma.StatusAccessViolation, err: errNoRegion}
 	}
-	result := rdma.Result{Bytes: int(e.total), Solicited: e.flags&entrySolicited != 0}
+	result := rdma.Result{Bytes: int(e.Total), Solicited: e.Flags&ring.FlagSolicited != 0}
 	if r.c.qp.Config.AcceptByReference {
 		result.RemoteData = l
 	}
@@ -272,15 +273,15 @@ func (r *receiver) loan(e *entry) error {
 
 // fillLoan puts the payload into a receive, and what is lent behind it if that is to be
 // copied.
-func (r *receiver) fillLoan(p *softrdma.Receive, e *entry, l *loan, all bool) error {
-	if int(e.total) > p.Length {
+func (r *receiver) fillLoan(p *softrdma.Receive, e *ring.Entry, l *loan, all bool) error {
+	if int(e.Total) > p.Length {
 		return &violation{status: rdma.StatusBufferOverflow, receive: rdma.StatusBufferOverflow, err: errTooLong}
 	}
-	a, b := r.in.payload(e)
+	a, b := r.in.Payload(e)
 	ok := r.scatter(p.Pieces, 0, a) && r.scatter(p.Pieces, len(a), b)
 	if ok && all {
 		if err := l.View(func(lent []byte) error {
-			ok = r.scatter(p.Pieces, int(e.length), lent)
+			ok = r.scatter(p.Pieces, int(e.Length), lent)
 			return nil
 		}); err != nil {
 			return &violation{status: rdma.StatusRemoteError, receive: rdma.StatusRemoteError, err: err}

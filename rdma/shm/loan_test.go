@@ -65,12 +65,12 @@ func TestLend(t *testing.T) {
 	const size = 200_000
 	active, passive := lending(t, nil, size)
 	clear(passive.mem)
-	before := active.inside().own.tail.Load()
+	before := active.inside().own.Tail.Load()
 	res := active.lend(t, passive, size)
 	if res.RemoteData == nil || res.RemoteData.Len() != size-64 {
 		t.Fatalf("%+v", res)
 	}
-	if n := active.inside().own.tail.Load() - before; n != 96 {
+	if n := active.inside().own.Tail.Load() - before; n != 96 {
 		t.Errorf("%d bytes went through the ring", n)
 	}
 	if !bytes.Equal(passive.mem[:64], active.mem[:64]) || !bytes.Equal(content(t, res.RemoteData), active.mem[64:size]) {
@@ -88,11 +88,11 @@ func TestLend(t *testing.T) {
 	g := passive.a.(*adapter).Domain.RegionOf(passive.region)
 	eventually(t, "the region is mapped", func() bool { return passive.inside().lendable(g) })
 	fill(passive.mem)
-	before = passive.inside().own.tail.Load()
+	before = passive.inside().own.Tail.Load()
 	if back := passive.lend(t, active, size); back.RemoteData != nil || !bytes.Equal(active.mem[:size], passive.mem[:size]) {
 		t.Errorf("%+v: it arrives changed, or as a loan", back)
 	}
-	if n := passive.inside().own.tail.Load() - before; n != 96 {
+	if n := passive.inside().own.Tail.Load() - before; n != 96 {
 		t.Errorf("%d bytes went through the ring", n)
 	}
 }
@@ -127,7 +127,7 @@ func TestLoanHoldsRegion(t *testing.T) {
 	first, second := active.lend(t, passive, 8192), active.lend(t, passive, 4096)
 	closed := make(chan error, 1)
 	go func() { closed <- active.region.Close() }()
-	eventually(t, "the slot is cleared", func() bool { return active.inside().own.slot(0).key.Load() == 0 })
+	eventually(t, "the slot is cleared", func() bool { return active.inside().own.Slot(0).Key.Load() == 0 })
 	first.RemoteData.Release()
 	select {
 	case <-closed:

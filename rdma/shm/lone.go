@@ -7,6 +7,7 @@ import (
 
 	"lwio/rdma"
 	"lwio/rdma/internal/softrdma"
+	"lwio/rdma/shm/internal/ring"
 )
 
 // loneRead is up to how many bytes of a file are read while others wait for the lock of the
@@ -62,7 +63,7 @@ func (t *sender) placeLone(file, word *rdma.Request) (err error) {
 		return nil // somebody closes it
 	}
 	defer f.mu.RUnlock()
-	if f.closed.Load() || !t.out.clear() {
+	if f.closed.Load() || !t.out.OnlySends() {
 		return nil
 	}
 	defer func() { l.file, l.dst, l.data = nil, nil, nil }()
@@ -74,7 +75,7 @@ func (t *sender) placeLone(file, word *rdma.Request) (err error) {
 		}
 		l.data = t.held.Bytes()[piece.Offset : piece.Offset+piece.Length]
 	}
-	l.dst = t.c.hold(file.Remote.Addr, uint32(file.Remote.Token), file.FileLength, slotWrite)
+	l.dst = t.c.hold(file.Remote.Addr, uint32(file.Remote.Token), file.FileLength, ring.SlotWrite)
 	if l.dst == nil {
 		return nil
 	}
@@ -90,7 +91,7 @@ func (t *sender) placeWithFile(fd uintptr) {
 		return
 	}
 	l.done = 1
-	if dst := t.c.hold(l.to.Addr, uint32(l.to.Token), len(l.data), slotWrite); dst != nil {
+	if dst := t.c.hold(l.to.Addr, uint32(l.to.Token), len(l.data), ring.SlotWrite); dst != nil {
 		softrdma.Place(dst, l.data, &t.c.targets.fence)
 		l.done = 2
 	}

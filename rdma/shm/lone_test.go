@@ -140,11 +140,11 @@ func TestFaultWhilePlacing(t *testing.T) {
 	defer unix.Munmap(gone)
 	copyFrom := func(mem []byte) (n int, err error) {
 		defer c.tx.endPlacing(debug.SetPanicOnFault(true), &err)
-		c.own.busy.Store(1)
+		c.own.Busy.Store(1)
 		return copy(make([]byte, 1), mem), nil
 	}
-	if _, err := copyFrom(gone); !errors.Is(err, errFault) || c.own.busy.Load() != 0 {
-		t.Errorf("a fault: %v, busy %d", err, c.own.busy.Load())
+	if _, err := copyFrom(gone); !errors.Is(err, errFault) || c.own.Busy.Load() != 0 {
+		t.Errorf("a fault: %v, busy %d", err, c.own.Busy.Load())
 	}
 	if n, err := copyFrom([]byte{1}); n != 1 || err != nil {
 		t.Errorf("no fault: %d, %v", n, err)

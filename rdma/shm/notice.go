@@ -7,6 +7,7 @@ import (
 	"errors"
 
 	"lwio/rdma/internal/softrdma"
+	"lwio/rdma/shm/internal/ring"
 )
 
 // The messages of a connection on its socket. Payload never goes there.
@@ -67,7 +68,7 @@ func decodeNotice(b []byte) (n notice, err error) {
 	if n.kind == noticeShare {
 		n.slot, n.token = binary.LittleEndian.Uint32(b[8:]), binary.LittleEndian.Uint32(b[12:])
 		n.size = binary.LittleEndian.Uint64(b[16:])
-		if n.slot >= tableSlots || n.size == 0 || n.size > softrdma.MaxRegistration {
+		if n.slot >= ring.Slots || n.size == 0 || n.size > softrdma.MaxRegistration {
 			return notice{}, errNotice
 		}
 	}

@@ -249,4 +249,4 @@ func (s *side) introduce(tb testing.TB, region rdma.MemoryRegion) {
 	eventually(tb, "the ring is empty", s.drained)
 }
 
-func (s *side) drained() bool { return s.inside().own.tail.Load() == s.inside().peer.head.Load() }
+func (s *side) drained() bool { return s.inside().own.Tail.Load() == s.inside().peer.Head.Load() }

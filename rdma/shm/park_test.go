@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"lwio/rdma"
+	"lwio/rdma/shm/internal/ring"
 )
 
 // TestParkAsks: whether one who waits in Wait need not sleep is asked when that
@@ -54,12 +55,12 @@ func TestParkFlood(t *testing.T) {
 			if err := <-accepted; err != nil {
 				t.Fatal(err)
 			}
-			for i := 0; i < len(r.own.ring); i += headerSize {
-				(&entry{kind: entryWrite}).store(r.own.ring, i)
+			for i := 0; i < len(r.own.Ring); i += ring.HeaderSize {
+				(&ring.Entry{Kind: ring.Write}).Store(r.own.Ring, i)
 			}
 			c := victim.inside()
 			leaveToOthers(t, c)
-			given := uint64(len(r.own.ring) / 2)
+			given := uint64(len(r.own.Ring) / 2)
 			asked, taken := 0, uint64(0)
 			if !c.park(func() bool {
 				if asked++; asked == 1 {
@@ -67,22 +68,22 @@ func TestParkFlood(t *testing.T) {
 						go func() { _ = victim.icq.Wait(t.Context(), rdma.NotifyAny) }()
 						eventually(t, "another sleeps", func() bool { return c.qp.Queues.Initiator.Sleepers() > 0 })
 					}
-					r.own.tail.Store(given)
+					r.own.Tail.Store(given)
 					return false
 				}
-				taken = r.peer.head.Load()
+				taken = r.peer.Head.Load()
 				return true
 			}) {
 				t.Fatal("refused")
 			}
-			if asked != 2 || !others && taken != pollBudget*headerSize {
+			if asked != 2 || !others && taken != pollBudget*ring.HeaderSize {
 				t.Errorf("asked %d times, took %d bytes", asked, taken)
 			}
 			if !others {
 				c.rest.check()
 				c.rest.check()
 			}
-			eventually(t, "the rest is done", func() bool { return r.peer.head.Load() == given })
+			eventually(t, "the rest is done", func() bool { return r.peer.Head.Load() == given })
 			victim.icq.Close()
 		})
 	}
@@ -129,12 +130,12 @@ func TestArrives(t *testing.T) {
 	const turns = 100
 	skipped := uint64(0)
 	for i := range turns {
-		(&entry{kind: entryWrite}).store(r.own.ring, i*headerSize)
-		naps, looks, told := c.rest.naps.Load(), c.rest.looks.Load(), c.own.sleep.Load()
+		(&ring.Entry{Kind: ring.Write}).Store(r.own.Ring, i*ring.HeaderSize)
+		naps, looks, told := c.rest.naps.Load(), c.rest.looks.Load(), c.own.Sleep.Load()
 		given := make(chan struct{})
 		go func() {
 			defer close(given)
-			r.own.tail.Store(uint64(i+1) * headerSize)
+			r.own.Tail.Store(uint64(i+1) * ring.HeaderSize)
 			c.rest.poke()
 		}()
 		if !c.park(func() bool { return false }) {
@@ -142,12 +143,12 @@ func TestArrives(t *testing.T) {
 		}
 		if c.rest.naps.Load() == naps {
 			skipped++
-			if c.own.sleep.Load() != told || c.rest.looks.Load() == looks {
+			if c.own.Sleep.Load() != told || c.rest.looks.Load() == looks {
 				t.Fatal("the peer is told of a sleep, or nobody seems to look")
 			}
 		}
 		<-given
-		for r.peer.head.Load() != r.own.tail.Load() { // it was poked too late the last time
+		for r.peer.Head.Load() != r.own.Tail.Load() { // it was poked too late the last time
 			c.park(func() bool { return false })
 		}
 	}
@@ -155,7 +156,7 @@ func TestArrives(t *testing.T) {
 		t.Errorf("%d of %d times", skipped, turns)
 	}
 	c.rest.attended.Store(false)
-	r.own.tail.Store((turns + 1) * headerSize)
+	r.own.Tail.Store((turns + 1) * ring.HeaderSize)
 	if c.arrives() {
 		t.Error("nobody attends, and it does not lie down")
 	}

@@ -137,7 +137,7 @@ func (qp *queuePair) TrimIdle() {
 	qp.Initiator.Sending = qp.Initiator.Sending || free
 	qp.Initiator.Unlock()
 	if free {
-		c.tx.out.giveBack()
+		c.tx.out.TrimIdle()
 		c.tx.pump(false, 0) // what was posted meanwhile
 	}
 }

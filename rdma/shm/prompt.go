@@ -5,6 +5,8 @@ package shm
 import (
 	"sync/atomic"
 	"time"
+
+	"lwio/rdma/shm/internal/ring"
 )
 
 // prompter foresees that this side answers what it is woken for. To wake a peer takes ten
@@ -64,10 +66,10 @@ func (c *conn) foresee() {
 		for end := p.now() + int64(promptLook); !c.pending() && !r.over() && p.now() < end; {
 		}
 	}
-	if c.peer.tail.Load() == c.own.head.Load() {
+	if c.peer.Tail.Load() == c.own.Head.Load() {
 		return
 	}
-	if s := c.peer.sleep.Load(); s&sleepHow == sleepBell && p.times.Load() >= promptTimes {
+	if s := c.peer.Sleep.Load(); s&ring.SleepMask == ring.SleepDoorbell && p.times.Load() >= promptTimes {
 		p.early.Store(s)
 		c.ring(s)
 	}

@@ -7,6 +7,8 @@ import (
 	"runtime"
 	"testing"
 	"time"
+
+	"lwio/rdma/shm/internal/ring"
 )
 
 // later is when nothing that follows is late, however slow the machine is.
@@ -41,7 +43,7 @@ func TestPrompt(t *testing.T) {
 // the message that woke this side, and not again for the answer, unless it has gone to
 // sleep once more.
 func TestForesee(t *testing.T) {
-	const asleep, again = 4 + sleepBell, 8 + sleepBell
+	const asleep, again = 4 + ring.SleepDoorbell, 8 + ring.SleepDoorbell
 	for name, tt := range map[string]struct {
 		times  int32
 		given  bool
@@ -52,8 +54,8 @@ func TestForesee(t *testing.T) {
 		"expected":       {promptTimes, true, asleep, 1, 1},
 		"not expected":   {promptTimes - 1, true, asleep, 0, 1},
 		"no message":     {promptTimes, false, asleep, 0, 1},
-		"not asleep":     {promptTimes, true, 4 + sleepNot, 0, 0},
-		"not on a bell":  {promptTimes, true, 4 + sleepSocket, 0, 1},
+		"not asleep":     {promptTimes, true, 4 + ring.Awake, 0, 0},
+		"not on a bell":  {promptTimes, true, 4 + ring.SleepSocket, 0, 1},
 		"sleeps another": {promptTimes, true, again, 1, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -67,20 +69,20 @@ func TestForesee(t *testing.T) {
 			c.rxMu.Lock() // so that run takes nothing
 			defer c.rxMu.Unlock()
 			c.waker.fn = func(uintptr) { rings++ }
-			c.waker.bell = c.waker.fn
+			c.waker.doorbell = func() { rings++ }
 			c.rest.over = func() bool { return true } // as park sets it
 			c.rest.prompt.times.Store(tt.times)
-			r.own.sleep.Store(tt.sleep)
+			r.own.Sleep.Store(tt.sleep)
 			if tt.given {
-				(&entry{kind: entryWrite}).store(r.own.ring, 0)
-				r.own.tail.Store(headerSize)
+				(&ring.Entry{Kind: ring.Write}).Store(r.own.Ring, 0)
+				r.own.Tail.Store(ring.HeaderSize)
 			}
 			c.foresee()
 			if rings != tt.early {
 				t.Errorf("%d rings before the answer", rings)
 			}
 			if tt.sleep == again {
-				r.own.sleep.Store(again + 4)
+				r.own.Sleep.Store(again + 4)
 			}
 			if woken := &c.rest.prompt.woken; woken.Load() != 0 {
 				woken.Store(later)

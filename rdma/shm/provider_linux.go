@@ -9,6 +9,7 @@ import (
 	"os"
 
 	"lwio/rdma"
+	"lwio/rdma/shm/internal/ring"
 )
 
 // OpenAdapter opens an adapter; the address must be zero.
@@ -24,7 +25,7 @@ func (p *Provider) OpenAdapter(ctx context.Context, local netip.Addr) (rdma.Adap
 	if err != nil {
 		return nil, opError(op, "", rdma.StatusDeviceNotReady, err)
 	}
-	if err := checkBells(ringBell); err != nil {
+	if err := ring.CheckDoorbells(); err != nil {
 		return nil, opError(op, "", rdma.StatusDeviceNotReady, err)
 	}
 	return newAdapter(p, host, p.adapters.Add(1)), nil

@@ -7,6 +7,7 @@ import (
 
 	"lwio/rdma"
 	"lwio/rdma/internal/softrdma"
+	"lwio/rdma/shm/internal/ring"
 )
 
 // maxReads is how many RDMA reads of each direction a connection may have in
@@ -53,7 +54,7 @@ func (t *sender) ask(s *softrdma.WorkRequest) (need int, err error) {
 	s.Pending = true
 	*qp.reads.Push() = s
 	qp.Initiator.Unlock()
-	t.out.publish(&entry{kind: entryRead, total: uint32(s.Length), token: uint32(s.Remote.Token), addr: s.Remote.Addr})
+	t.out.Publish(&ring.Entry{Kind: ring.ReadRequest, Total: uint32(s.Length), Token: uint32(s.Remote.Token), Addr: s.Remote.Addr})
 	t.c.wake()
 	return 0, nil
 }
@@ -81,12 +82,12 @@ func errSinkClosed() error {
 // readRequest checks what the peer wants to read, and queues the answer.
 //
 // Source: [ND QueuePair.Read], [RFC 5042 §6.4.2]
-func (r *receiver) readRequest(e *entry) error {
-	if e.length != 0 {
+func (r *receiver) readRequest(e *ring.Entry) error {
+	if e.Length != 0 {
 		return protocolError()
 	}
 	var a answer
-	if e.total > 0 {
+	if e.Total > 0 {
 		var refused softrdma.Refusal
 		if a.lease, a.source, refused = r.find(e, rdma.AccessRemoteRead); refused != softrdma.Granted {
 			return &violation{status: rdma.StatusAccessViolation, err: errNoRegion}
@@ -123,7 +124,7 @@ func (t *sender) answer(a *answer) (need int, err error) {
 			if !a.lease.Acquire() {
 				return 0, &violation{status: rdma.StatusAccessViolation, err: errNoRegion}
 			}
-			x, y := t.out.payload(n)
+			x, y := t.out.Payload(ring.HeaderSize, n)
 			copy(y, a.source[t.answered+copy(x, a.source[t.answered:]):])
 			a.lease.Release()
 		}
@@ -132,7 +133,7 @@ func (t *sender) answer(a *answer) (need int, err error) {
 			a.over = true
 			t.c.qp.Initiator.Unlock()
 		}
-		t.out.publish(&entry{kind: entryAnswer, length: uint32(n), total: uint32(left)})
+		t.out.Publish(&ring.Entry{Kind: ring.ReadResponse, Length: uint32(n), Total: uint32(left)})
 		t.c.wake()
 		if t.answered += n; n == left {
 			return 0, nil
@@ -158,7 +159,7 @@ func (t *sender) dropAnswer() {
 }
 
 // answer places a part of the answer to the first read that is not answered.
-func (r *receiver) answer(e *entry) error {
+func (r *receiver) answer(e *ring.Entry) error {
 	qp := r.c.qp
 	qp.Initiator.Lock()
 	var s *softrdma.WorkRequest
@@ -166,15 +167,15 @@ func (r *receiver) answer(e *entry) error {
 		s = *qp.reads.At(qp.reads.Head)
 	}
 	qp.Initiator.Unlock()
-	if s == nil || int(e.total) != s.Length-r.read {
+	if s == nil || int(e.Total) != s.Length-r.read {
 		return protocolError()
 	}
-	a, b := r.in.payload(e)
+	a, b := r.in.Payload(e)
 	if !r.scatter(s.Pieces, r.read, a) || !r.scatter(s.Pieces, r.read+len(a), b) {
 		return errSinkClosed()
 	}
-	r.read += int(e.length)
-	if e.length != e.total {
+	r.read += int(e.Length)
+	if e.Length != e.Total {
 		return nil
 	}
 	r.read = 0

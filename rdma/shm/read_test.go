@@ -9,6 +9,7 @@ import (
 
 	"lwio/internal/test/leakcheck"
 	"lwio/rdma"
+	"lwio/rdma/shm/internal/ring"
 )
 
 // TestDirectRead: once memory of Alloc was read, it is read without the ring, of
@@ -20,7 +21,7 @@ func TestDirectRead(t *testing.T) {
 	active.read(t, active.sge(0, 1), at)
 	eventually(t, "the region is shared", func() bool { return active.inside().targets.knows(uint32(at.Token)) })
 	eventually(t, "the ring is empty", active.drained)
-	before := active.inside().own.tail.Load()
+	before := active.inside().own.Tail.Load()
 	for _, n := range []int{1, 3, 8, 9, 4096, 65537, 1<<20 - 8} {
 		clear(active.mem)
 		sgl := append(active.sge(7, n/2), active.sge(7+n/2, n-n/2)...)
@@ -34,7 +35,7 @@ func TestDirectRead(t *testing.T) {
 			t.Fatalf("%d bytes wrote beside their place", n)
 		}
 	}
-	if after := active.inside().own.tail.Load(); after != before {
+	if after := active.inside().own.Tail.Load(); after != before {
 		t.Errorf("%d bytes went through the ring", after-before)
 	}
 }
@@ -74,9 +75,9 @@ func TestTooManyReads(t *testing.T) {
 	if err := <-accepted; err != nil {
 		t.Fatal(err)
 	}
-	e := entry{kind: entryRead, total: 1 << 16, token: uint32(passive.at(0).Token), addr: passive.at(0).Addr}
+	e := ring.Entry{Kind: ring.ReadRequest, Total: 1 << 16, Token: uint32(passive.at(0).Token), Addr: passive.at(0).Addr}
 	for range 2*someReads.Inbound + 4 {
-		r.put(e, headerSize)
+		r.put(e, ring.HeaderSize)
 	}
 	if err := ends(t, passive.conn); !errors.Is(err, rdma.StatusRemoteError) || !errors.Is(err, errReads) {
 		t.Errorf("too many reads: %v", err)
@@ -115,7 +116,7 @@ func TestSinkCloses(t *testing.T) {
 	}
 	passive.post(t, rdma.Request{Op: rdma.OpRead, ID: 5, SGL: passive.sge(0, 8), Remote: rdma.RemoteAddr{Addr: 1, Token: 1}})
 	passive.region.Close()
-	r.put(entry{kind: entryAnswer, length: 8, total: 8}, 64)
+	r.put(ring.Entry{Kind: ring.ReadResponse, Length: 8, Total: 8}, 64)
 	if res := next(t, passive.icq); res.Status != rdma.StatusAccessViolation || res.ID != 5 {
 		t.Errorf("the read ends with %+v", res)
 	}

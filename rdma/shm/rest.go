@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"lwio/rdma/internal/softrdma"
+	"lwio/rdma/shm/internal/ring"
 )
 
 // rest says who of this side looks into the peer's ring, and how the peer wakes
@@ -19,8 +20,8 @@ import (
 // on a futex. Else run is woken, which sleeps on the socket anyway.
 type rest struct {
 	c    *conn
-	bell *bell
-	how  uint64 // sleepBell or sleepFutex, for who waits in Wait
+	bell *ring.Doorbell
+	how  uint64 // ring.SleepDoorbell or ring.SleepFutex, for who waits in Wait
 
 	attended atomic.Bool   // somebody looks, or will soon
 	looks    atomic.Uint64 // of who attends: grows between two looks of the timer
@@ -51,13 +52,13 @@ const (
 	longGrace = 32 * time.Millisecond
 )
 
-func (r *rest) init(c *conn, b *bell) {
-	r.c, r.bell, r.how = c, b, sleepBell
+func (r *rest) init(c *conn, b *ring.Doorbell) {
+	r.c, r.bell, r.how = c, b, ring.SleepDoorbell
 	if c.a.p.cfg.BlockingWait {
-		r.how = sleepFutex
+		r.how = ring.SleepFutex
 	}
 	if b != nil {
-		b.init(c)
+		b.OnSleep(r.lieDown)
 	}
 	r.period, r.prompt.began = grace, time.Now()
 	r.timer = time.AfterFunc(time.Hour, r.check)
@@ -66,17 +67,17 @@ func (r *rest) init(c *conn, b *bell) {
 
 // publishLocked tells the peer how to wake this side from now on.
 func (r *rest) publishLocked() {
-	how := uint64(sleepNot)
+	how := uint64(ring.Awake)
 	switch {
 	case r.closed:
 		return
 	case r.napping.Load():
 		how = r.how
 	case r.parked && !r.attended.Load():
-		how = sleepSocket
+		how = ring.SleepSocket
 	}
-	if s := r.c.own.sleep.Load(); s&sleepHow != how || how != sleepNot {
-		r.c.own.sleep.Store((s | sleepHow) + 1 + how)
+	if s := r.c.own.Sleep.Load(); s&ring.SleepMask != how || how != ring.Awake {
+		r.c.own.Sleep.Store((s | ring.SleepMask) + 1 + how)
 	}
 }
 
@@ -155,14 +156,14 @@ func (r *rest) poke() {
 	if !r.napping.Load() {
 		return
 	}
-	if r.how == sleepBell {
-		r.bell.poke()
+	if r.how == ring.SleepDoorbell {
+		r.bell.Interrupt()
 		return
 	}
 	// One that is about to sleep may miss it; another that comes after it does not
 	// sleep if it should not.
 	for r.napping.Load() && r.naps.Load() == nap {
-		futexWake(r.c.peer.bell)
+		ring.FutexWake(&r.c.peer.Futex)
 		time.Sleep(futexPause)
 	}
 }
@@ -196,10 +197,10 @@ func (c *conn) park(over func() bool) bool {
 	r.over = over
 	switch {
 	case c.arrives():
-	case r.how == sleepFutex:
+	case r.how == ring.SleepFutex:
 		r.napOnFutex()
 	default:
-		if r.bell.nap(); r.bell.rang {
+		if r.napOnDoorbell() {
 			c.foresee()
 		}
 	}
@@ -266,13 +267,25 @@ func (r *rest) getUp() {
 	r.armLocked()
 }
 
+// napOnDoorbell sleeps in the network poller, and reports whether the peer ended that.
+func (r *rest) napOnDoorbell() bool {
+	prepared, rang, err := r.bell.Sleep()
+	if err != nil {
+		r.broken = true
+	}
+	if prepared {
+		r.getUp()
+	}
+	return rang
+}
+
 // napOnFutex blocks the thread until the peer writes its word, or poke.
 func (r *rest) napOnFutex() {
-	word := r.c.peer.bell
+	word := &r.c.peer.Futex
 	before := word.Load()
 	if r.lieDown() {
-		futexWait(word, before)
-		raceAcquire()
+		ring.FutexWait(word, before)
+		ring.RaceAcquire()
 	}
 	r.getUp()
 }
@@ -292,7 +305,7 @@ func (c *conn) look(hot bool, to softrdma.Poller) int {
 	}
 	n, err := 0, error(nil)
 	if !c.rxClosed && !c.rx.stalled.Load() {
-		if c.rx.in.arrived() {
+		if c.rx.in.Arrived() {
 			n, err = c.drainToLocked(pollBudget, to)
 		}
 	}
@@ -311,7 +324,7 @@ func (c *conn) drainSome() (more bool, err error) {
 	if err := c.drainLocked(pollBudget); err != nil {
 		return false, err
 	}
-	return c.ending.Load() == nil && c.peer.tail.Load() != c.rx.in.head && !c.rx.stalled.Load(), nil
+	return c.ending.Load() == nil && c.peer.Tail.Load() != c.rx.in.Head() && !c.rx.stalled.Load(), nil
 }
 
 // pollBudget is how many entries are taken from a connection at a time.

@@ -12,6 +12,7 @@ import (
 
 	"lwio/internal/test/leakcheck"
 	"lwio/rdma"
+	"lwio/rdma/shm/internal/ring"
 )
 
 // sleepWays are the ways in which who waits in Wait sleeps.
@@ -19,14 +20,14 @@ var sleepWays = map[string]struct {
 	cfg *Config
 	how uint64
 }{
-	"poller": {nil, sleepBell},
-	"futex":  {&Config{BlockingWait: true}, sleepFutex},
+	"poller": {nil, ring.SleepDoorbell},
+	"futex":  {&Config{BlockingWait: true}, ring.SleepFutex},
 }
 
 // asleep waits until somebody of a side sleeps in that way.
 func asleep(tb testing.TB, s *side, how uint64) {
 	tb.Helper()
-	eventually(tb, "somebody sleeps", func() bool { return s.inside().own.sleep.Load()&sleepHow == how })
+	eventually(tb, "somebody sleeps", func() bool { return s.inside().own.Sleep.Load()&ring.SleepMask == how })
 }
 
 // TestSleepInPlace: who waits for one connection alone sleeps where the peer wakes
@@ -166,20 +167,12 @@ func TestGiveUpSleep(t *testing.T) {
 	}
 }
 
-// TestBrokenBell: a peer that sends bytes on the bell, rings without an end, or hangs up
-// costs nothing but the short way.
-func TestBrokenBell(t *testing.T) {
+// A peer that rings without end, or whose doorbell is closed, costs only the short way.
+func TestBrokenDoorbell(t *testing.T) {
 	active, passive := connected(t, nil, 4096)
-	bell := active.inside().rest.bell
-	pull := func(f func(fd uintptr)) { _ = bell.pull.Control(f) }
+	doorbell := active.inside().rest.bell
 	stop, stopped := make(chan struct{}), make(chan struct{})
 	harms := []func(){
-		func() {
-			pull(func(fd uintptr) {
-				for unix.Send(int(fd), make([]byte, 1024), unix.MSG_DONTWAIT) == nil {
-				}
-			})
-		},
 		func() {
 			go func() {
 				defer close(stopped)
@@ -188,14 +181,13 @@ func TestBrokenBell(t *testing.T) {
 					case <-stop:
 						return
 					default:
-						pull(ringBell)
+						doorbell.Ring()
 					}
 				}
 			}()
 		},
 		func() { close(stop); <-stopped },
-		func() { pull(func(fd uintptr) { _ = unix.Shutdown(int(fd), unix.SHUT_RDWR) }) },
-		bell.close,
+		doorbell.Close,
 	}
 	if _, err := passive.qp.PostReceive(make([]rdma.ReceiveRequest, len(harms))); err != nil {
 		t.Fatal(err)
@@ -210,28 +202,6 @@ func TestBrokenBell(t *testing.T) {
 			t.Fatal(err)
 		}
 		next(t, passive.rcq)
-	}
-}
-
-// TestCheckBells: a kernel on which a bell is heard once or never is told from
-// one that tells of each ring.
-func TestCheckBells(t *testing.T) {
-	if err := checkBells(ringBell); err != nil {
-		t.Error(err)
-	}
-	rung := false
-	for name, ring := range map[string]func(fd uintptr){
-		"never": func(uintptr) {},
-		"once": func(fd uintptr) {
-			if !rung {
-				ringBell(fd)
-			}
-			rung = true
-		},
-	} {
-		if err := checkBells(ring); !errors.Is(err, errMute) {
-			t.Errorf("%s: %v", name, err)
-		}
 	}
 }
 
@@ -270,7 +240,7 @@ func TestWrongBell(t *testing.T) {
 			l := must[*net.UnixListener](t)(net.ListenUnix("unixpacket", sockAddr(addr)))
 			answered := answerWith(t, l, bell)
 			err := active.conn.Connect(t.Context(), active.qp, rdma.Addr{Fabric: Name, Name: addr}, someReads, nil)
-			if !errors.Is(err, errBell) && !errors.Is(err, errHello) {
+			if !errors.Is(err, ring.ErrDoorbell) && !errors.Is(err, errHello) {
 				t.Errorf("connect: %v", err)
 			}
 			if err := <-answered; err != nil {
@@ -305,15 +275,15 @@ func answerWith(tb testing.TB, l *net.UnixListener, bell func() []int) chan erro
 		}
 		defer nc.Close()
 		_, _, _, err = receiveHello(nc)
-		seg, own, err2 := newOwnSegment(minRing)
+		seg, own, err2 := ring.NewSegment(ring.MinSize)
 		if err = errors.Join(err, err2); err != nil {
 			done <- err
 			return
 		}
-		defer own.unmap()
+		defer own.Unmap()
 		fds := append(seg[:], bell()...)
-		defer closeAll(fds)
-		done <- sendHello(nc, &hello{kind: helloAccept, ring: minRing}, fds...)
+		defer ring.CloseAll(fds)
+		done <- sendHello(nc, &hello{kind: helloAccept, ring: ring.MinSize}, fds...)
 	}()
 	return done
 }

@@ -9,13 +9,14 @@ import (
 
 	"lwio/rdma"
 	"lwio/rdma/internal/softrdma"
+	"lwio/rdma/shm/internal/ring"
 )
 
 // receiver takes requests of the peer out of its ring and does what they ask for.
 // It is guarded by conn.rxMu.
 type receiver struct {
 	c       *conn
-	in      consumer
+	in      ring.Consumer
 	fence   atomic.Uint32
 	got     int // bytes of the message in progress
 	total   int
@@ -29,7 +30,7 @@ type receiver struct {
 }
 
 func (r *receiver) init(c *conn) {
-	r.c, r.in = c, consumer{peer: c.peer}
+	r.c, r.in = c, ring.NewConsumer(c.peer, 0)
 }
 
 // What a peer may do wrong.
@@ -40,7 +41,9 @@ var (
 	errNoRegion  = errors.New("the peer writes where it may not")
 )
 
-func protocolError() error { return &violation{status: rdma.StatusRemoteError, err: errRing} }
+func protocolError() error {
+	return &violation{status: rdma.StatusRemoteError, err: ring.ErrInconsistent}
+}
 
 // drain takes up to budget entries, or all if that is negative. However long it goes
 // on, at each quarter of the ring results are handed on, and the peer gets the room.
@@ -53,14 +56,17 @@ func (r *receiver) drain(budget int) (err error) {
 		}
 	}()
 	taken := 0
-	var e entry
+	var e ring.Entry
 	for ; budget != 0 && r.c.ending.Load() == nil && !r.stalled.Load(); budget-- {
-		ok, err := r.in.next(&e)
+		ok, err := r.in.Next(&e)
 		if err != nil {
 			return &violation{status: rdma.StatusRemoteError, err: err}
 		}
 		if !ok {
 			break
+		}
+		if e.Total > softrdma.MaxTransfer {
+			return protocolError()
 		}
 		err = r.entry(&e)
 		if errors.Is(err, errStalled) {
@@ -71,8 +77,8 @@ func (r *receiver) drain(budget int) (err error) {
 			r.push()
 			return err
 		}
-		r.in.take(&e)
-		if taken += e.size(); taken >= len(r.in.peer.ring)/4 {
+		r.in.Take(&e)
+		if taken += e.Size(); taken >= r.in.Size()/4 {
 			taken = 0
 			r.handOn()
 		}
@@ -97,7 +103,7 @@ func (r *receiver) letGo() {
 
 // handOn hands results on, and gives the peer the room of what was taken.
 func (r *receiver) handOn() {
-	r.c.own.head.Store(r.in.head)
+	r.c.own.Head.Store(r.in.Head())
 	r.push()
 	r.letGo()
 	r.c.wakeProducer()
@@ -116,22 +122,22 @@ func (r *receiver) push() {
 }
 
 // entry does what one entry asks for.
-func (r *receiver) entry(e *entry) error {
-	if e.kind == entrySend || e.kind == entryBrief {
+func (r *receiver) entry(e *ring.Entry) error {
+	if e.Kind == ring.Send || e.Kind == ring.CompactSend {
 		return r.message(e)
 	}
-	if e.kind == entrySkip && r.in.skips(e) {
+	if r.in.Skips(e) {
 		return nil
 	}
 	r.letGo()
-	switch e.kind {
-	case entryLend:
+	switch e.Kind {
+	case ring.SendByReference:
 		return r.loan(e)
-	case entryWrite:
+	case ring.Write:
 		return r.write(e)
-	case entryRead:
+	case ring.ReadRequest:
 		return r.readRequest(e)
-	case entryAnswer:
+	case ring.ReadResponse:
 		return r.answer(e)
 	}
 	return protocolError()
@@ -140,42 +146,42 @@ func (r *receiver) entry(e *entry) error {
 // write places a part of a write, if all the rest of it may be placed.
 //
 // Source: [OP-88], [OP-89b]
-func (r *receiver) write(e *entry) error {
-	immediate := e.flags&entryImmediate != 0 && e.length == e.total
+func (r *receiver) write(e *ring.Entry) error {
+	immediate := e.Flags&ring.FlagImmediate != 0 && e.Length == e.Total
 	if immediate {
 		if err := r.begin(); err != nil {
 			return err
 		}
 	}
-	if e.total > 0 {
+	if e.Total > 0 {
 		if err := r.place(e); err != nil {
 			return err
 		}
 	}
 	if immediate {
-		r.deliver(&rdma.Result{HasImmediate: true, Immediate: e.immediate})
+		r.deliver(&rdma.Result{HasImmediate: true, Immediate: e.Immediate})
 	}
 	return nil
 }
 
-func (r *receiver) place(e *entry) error {
+func (r *receiver) place(e *ring.Entry) error {
 	lease, all, refused := r.find(e, rdma.AccessRemoteWrite)
 	if refused != softrdma.Granted || !lease.Acquire() {
 		return &violation{status: rdma.StatusAccessViolation, err: errNoRegion}
 	}
 	defer lease.Release()
-	a, b := r.in.payload(e)
+	a, b := r.in.Payload(e)
 	softrdma.Place(all[:len(a)], a, &r.fence)
-	softrdma.Place(all[len(a):e.length], b, &r.fence)
-	if lease.Region != nil && e.length == e.total {
+	softrdma.Place(all[len(a):e.Length], b, &r.fence)
+	if lease.Region != nil && e.Length == e.Total {
 		r.c.offer(lease.Region)
 	}
 	return nil
 }
 
 // find finds the memory that the peer names.
-func (r *receiver) find(e *entry, right rdma.Access) (softrdma.Lease, []byte, softrdma.Refusal) {
-	return r.c.qp.Initiator.Windows.Resolve(e.token, e.addr, uint64(e.total), right)
+func (r *receiver) find(e *ring.Entry, right rdma.Access) (softrdma.Lease, []byte, softrdma.Refusal) {
+	return r.c.qp.Initiator.Windows.Resolve(e.Token, e.Addr, uint64(e.Total), right)
 }
 
 // begin takes a receive for a message, or for the value that comes with a write. If
@@ -219,32 +225,32 @@ func (r *receiver) deliver(with *rdma.Result) {
 
 // message places a part of a message in the first receive. The lock of the receives is
 // held from then on, until letGo.
-func (r *receiver) message(e *entry) error {
+func (r *receiver) message(e *ring.Entry) error {
 	recv := &r.c.qp.Receives
 	if !r.locked {
 		recv.Lock()
 		r.locked = true
 	}
-	if e.flags&entryFirst != 0 {
+	if e.Flags&ring.FlagFirst != 0 {
 		if err := r.beginLocked(recv); err != nil {
 			return err
 		}
-		r.got, r.total = 0, int(e.total)
+		r.got, r.total = 0, int(e.Total)
 	}
 	p := recv.CurrentLocked()
 	switch {
-	case p == nil, int(e.total) != r.total-r.got:
+	case p == nil, int(e.Total) != r.total-r.got:
 		return protocolError()
 	case r.total > p.Length:
 		return &violation{status: rdma.StatusBufferOverflow, receive: rdma.StatusBufferOverflow, err: errTooLong}
 	}
-	a, b := r.in.payload(e)
+	a, b := r.in.Payload(e)
 	if !r.scatter(p.Pieces, r.got, a) || !r.scatter(p.Pieces, r.got+len(a), b) {
 		return &violation{status: rdma.StatusRemoteError, receive: rdma.StatusAccessViolation, err: errRegionClosed}
 	}
-	r.got += int(e.length)
-	if e.length == e.total {
-		recv.FinishLocked(&rdma.Result{Bytes: r.total, Solicited: e.flags&entrySolicited != 0})
+	r.got += int(e.Length)
+	if e.Length == e.Total {
+		recv.FinishLocked(&rdma.Result{Bytes: r.total, Solicited: e.Flags&ring.FlagSolicited != 0})
 		r.results = true
 	}
 	return nil

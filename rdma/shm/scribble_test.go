@@ -10,6 +10,7 @@ import (
 
 	"lwio/internal/test/leakcheck"
 	"lwio/rdma"
+	"lwio/rdma/shm/internal/ring"
 )
 
 // TestScribbler: a peer that goes on to change what it published, its counters and
@@ -27,7 +28,7 @@ func TestScribbler(t *testing.T) {
 
 // scribble plays one round, in which the peer writes nonsense into its ring too, or
 // only lies about its memory.
-func scribble(t *testing.T, ring bool) {
+func scribble(t *testing.T, entries bool) {
 	leakcheck.Check(t)
 	r, victim, accepted := attack(t, nil)
 	if err := <-accepted; err != nil {
@@ -35,9 +36,9 @@ func scribble(t *testing.T, ring bool) {
 	}
 	inner := must[rdma.MemoryRegion](t)(victim.a.RegisterMemory(t.Context(), victim.mem[1<<14:1<<15], readable))
 	victim.region.Close() // only the inner region may be touched
-	fd, mem, err := newMemfd("scribbled", 1<<16, 0)
+	fd, mem, err := ring.NewMemfd("scribbled", 1<<16)
 	if err == nil {
-		err = populate(fd, mem)
+		err = ring.Populate(fd, mem)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -46,10 +47,10 @@ func scribble(t *testing.T, ring bool) {
 	r.say(share.appendTo(nil), fd)
 	_ = unix.Close(fd)
 	eventually(t, "the memory is mapped", func() bool { return victim.inside().targets.knows(77) })
-	slot := r.own.slot(3)
-	slot.base.Store(1 << 20)
-	slot.size.Store(1 << 15)
-	slot.key.Store(77 | slotWrite | slotRead)
+	slot := r.own.Slot(3)
+	slot.Base.Store(1 << 20)
+	slot.Size.Store(1 << 15)
+	slot.Key.Store(77 | ring.SlotWrite | ring.SlotRead)
 
 	stop, stopped := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -61,7 +62,7 @@ func scribble(t *testing.T, ring bool) {
 				return
 			default:
 			}
-			if ring {
+			if entries {
 				r.scribble(at)
 			}
 			r.lie(slot)
@@ -95,36 +96,36 @@ func scribble(t *testing.T, ring bool) {
 
 // scribble writes something that is nearly right, and changes it at once.
 func (r *raw) scribble(at rdma.RemoteAddr) {
-	e := entry{
-		kind: uint8(1 + rand.IntN(5)), flags: uint8(rand.IntN(16)), length: uint32(rand.IntN(64)),
-		total: uint32(rand.IntN(1 << 10)), token: uint32(at.Token), addr: at.Addr + uint64(rand.IntN(1<<14)) - 8,
+	e := ring.Entry{
+		Kind: uint8(1 + rand.IntN(5)), Flags: uint8(rand.IntN(16)), Length: uint32(rand.IntN(64)),
+		Total: uint32(rand.IntN(1 << 10)), Token: uint32(at.Token), Addr: at.Addr + uint64(rand.IntN(1<<14)) - 8,
 	}
-	tail := r.own.tail.Load()
-	pos := int(tail & uint64(len(r.own.ring)-1))
-	e.store(r.own.ring, pos)
-	r.own.tail.Store(tail + uint64(entrySize(int(e.length))))
-	e.length, e.total, e.addr = e.length*4096, e.total*4096, e.addr-1<<15
-	e.store(r.own.ring, pos)
+	tail := r.own.Tail.Load()
+	pos := int(tail & uint64(len(r.own.Ring)-1))
+	e.Store(r.own.Ring, pos)
+	r.own.Tail.Store(tail + uint64(ring.EntrySize(int(e.Length))))
+	e.Length, e.Total, e.Addr = e.Length*4096, e.Total*4096, e.Addr-1<<15
+	e.Store(r.own.Ring, pos)
 }
 
 // lie changes what counts and lends.
-func (r *raw) lie(s slot) {
+func (r *raw) lie(s *ring.Slot) {
 	switch rand.IntN(8) {
 	case 0:
-		r.own.head.Store(r.peer.tail.Load())
+		r.own.Head.Store(r.peer.Tail.Load())
 	case 1:
-		r.own.want.Add(1)
-		r.own.busy.Store(uint64(rand.IntN(300)))
+		r.own.Waiting.Add(1)
+		r.own.Busy.Store(uint64(rand.IntN(300)))
 	case 2:
-		r.own.sleep.Store(rand.Uint64())
+		r.own.Sleep.Store(rand.Uint64())
 	case 3:
-		s.base.Store(1<<20 - uint64(rand.IntN(1<<16)))
-		s.size.Store(uint64(rand.IntN(1 << 18)))
-		s.offset.Store(uint64(rand.IntN(1 << 17)))
+		s.Base.Store(1<<20 - uint64(rand.IntN(1<<16)))
+		s.Size.Store(uint64(rand.IntN(1 << 18)))
+		s.Offset.Store(uint64(rand.IntN(1 << 17)))
 	case 4:
-		s.base.Store(1 << 20)
-		s.size.Store(1 << 15)
-		s.offset.Store(0)
-		r.own.bell.Add(1)
+		s.Base.Store(1 << 20)
+		s.Size.Store(1 << 15)
+		s.Offset.Store(0)
+		r.own.Futex.Add(1)
 	}
 }

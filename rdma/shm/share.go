@@ -8,6 +8,7 @@ import (
 
 	"lwio/rdma"
 	"lwio/rdma/internal/softrdma"
+	"lwio/rdma/shm/internal/ring"
 )
 
 // shares are the regions that the peer of a connection may reach directly, each a
@@ -15,7 +16,7 @@ import (
 // that.
 type shares struct {
 	mu       sync.Mutex
-	used     [tableSlots]*memory // that the region lies in, nil for a free slot
+	used     [ring.Slots]*memory // that the region lies in, nil for a free slot
 	memories map[*memory]struct{}
 	closed   bool // the segments are unmapped
 }
@@ -48,16 +49,16 @@ func (c *conn) offer(r *softrdma.Region) {
 	if _, has := c.share.memories[m]; !has {
 		fd = m.fd
 	}
-	s := c.own.slot(i)
+	s := c.own.Slot(i)
 	at := r.RemoteAddr()
-	s.base.Store(at.Addr)
-	s.size.Store(uint64(len(r.Bytes())))
-	s.offset.Store(uint64(b.off))
-	s.key.Store(uint64(at.Token) | c.slotRights(r))
+	s.Base.Store(at.Addr)
+	s.Size.Store(uint64(len(r.Bytes())))
+	s.Offset.Store(uint64(b.off))
+	s.Key.Store(uint64(at.Token) | c.slotRights(r))
 	n := notice{kind: noticeShare, memory: m.id, slot: uint32(i), token: uint32(at.Token), size: uint64(len(m.buf))}
 	if err := sendNotice(c.raw, n.appendTo(make([]byte, 0, shareSize)), fd); err != nil {
 		// The socket is full, or over: the next write may try again.
-		s.key.Store(0)
+		s.Key.Store(0)
 		return
 	}
 	m.owner, c.share.memories[m], c.share.used[i] = c, struct{}{}, m
@@ -67,10 +68,10 @@ func (c *conn) offer(r *softrdma.Region) {
 // slotRights are the rights of a region's slot.
 func (c *conn) slotRights(r *softrdma.Region) (rights uint64) {
 	if r.Access().Has(rdma.AccessRemoteWrite) {
-		rights |= slotWrite
+		rights |= ring.SlotWrite
 	}
 	if r.Access().Has(rdma.AccessRemoteRead) && c.limits.Inbound > 0 {
-		rights |= slotRead
+		rights |= ring.SlotRead
 	}
 	return rights
 }
@@ -95,7 +96,7 @@ func (c *conn) takeBack(i int) bool {
 			c.share.mu.Unlock()
 			return c.gone.Load()
 		}
-		c.own.slot(i).key.Store(0)
+		c.own.Slot(i).Key.Store(0)
 		if !c.usesLocked(i) {
 			c.share.used[i] = nil
 			c.share.mu.Unlock()
@@ -120,7 +121,7 @@ func (c *conn) withdraw(m *memory, i int) (stopped bool) {
 	}
 	for j, used := range c.share.used {
 		if used == m {
-			c.own.slot(j).key.Store(0)
+			c.own.Slot(j).Key.Store(0)
 		}
 	}
 	return !c.usesLocked(i)
@@ -128,7 +129,7 @@ func (c *conn) withdraw(m *memory, i int) (stopped bool) {
 
 // usesLocked tells whether the peer copies by a slot, or has a loan in it.
 func (c *conn) usesLocked(i int) bool {
-	return !c.gone.Load() && (c.peer.busy.Load() == uint64(i+1) || c.peer.slot(i).lent.Load() != 0)
+	return !c.gone.Load() && (c.peer.Busy.Load() == uint64(i+1) || c.peer.Slot(i).References.Load() != 0)
 }
 
 // unshare tells the peer that a memory is not used any more.
@@ -144,11 +145,11 @@ func (c *conn) unshare(m *memory) {
 }
 
 // clear takes all slots back.
-func (s *shares) clear(own *segment) {
+func (s *shares) clear(own *ring.Segment) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i := range s.used {
-		own.slot(i).key.Store(0)
+		own.Slot(i).Key.Store(0)
 	}
 }
 
@@ -158,6 +159,6 @@ func (s *shares) close(c *conn) {
 	defer s.mu.Unlock()
 	s.closed = true
 	s.memories = nil
-	c.own.unmap()
-	c.peer.unmap()
+	c.own.Unmap()
+	c.peer.Unmap()
 }

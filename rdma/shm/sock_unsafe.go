@@ -9,6 +9,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"lwio/rdma/shm/internal/ring"
 )
 
 // maxFDs is how many descriptors one message is given room for; the kernel
@@ -62,7 +64,7 @@ func (r *noticeReader) attempt(fd uintptr) bool {
 		switch errno {
 		case 0:
 			r.n = int(n)
-			raceAcquire()
+			ring.RaceAcquire()
 			r.descriptors()
 			return true
 		case syscall.EINTR:
@@ -95,15 +97,17 @@ func (r *noticeReader) descriptors() {
 
 // waker wakes the peer.
 type waker struct {
-	fn   func(fd uintptr) // sends the message on the socket
-	bell func(fd uintptr) // rings
+	fn       func(fd uintptr) // sends the message on the socket
+	doorbell func()           // rings
 }
 
-func (w *waker) init() {
-	w.bell = ringBell
+func (w *waker) init(d *ring.Doorbell) {
+	if d != nil {
+		w.doorbell = d.Ring
+	}
 	msg := []byte{noticeWake}
 	w.fn = func(fd uintptr) {
-		raceRelease()
+		ring.RaceRelease()
 		// A socket that is full holds messages that wake as well, and one that
 		// fails is noticed by its reader.
 		_, _, _ = syscall.RawSyscall6(syscall.SYS_SENDTO, fd, uintptr(unsafe.Pointer(&msg[0])), 1,
@@ -120,7 +124,7 @@ func sendNotice(raw syscall.RawConn, msg []byte, fd int) error {
 	}
 	var err error
 	if e := raw.Control(func(s uintptr) {
-		raceRelease()
+		ring.RaceRelease()
 		err = unix.Sendmsg(int(s), msg, oob, nil, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
 	}); e != nil {
 		return e
@@ -145,17 +149,4 @@ func peerUID(nc *net.UnixConn) (uint32, error) {
 		return 0, credErr
 	}
 	return cred.Uid, nil
-}
-
-// mapOver maps a memfd in the place of whole pages of another mapping.
-func mapOver(fd int, pages []byte) error {
-	_, err := unix.MmapPtr(fd, 0, unsafe.Pointer(unsafe.SliceData(pages)), uintptr(len(pages)),
-		unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_FIXED)
-	return err
-}
-
-func closeAll(fds []int) {
-	for _, fd := range fds {
-		_ = unix.Close(fd)
-	}
 }

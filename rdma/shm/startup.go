@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"lwio/rdma"
+	"lwio/rdma/shm/internal/ring"
 )
 
 // maxName is the length of the longest abstract name, in bytes.
@@ -74,12 +75,12 @@ func sendHello(nc *net.UnixConn, h *hello, fds ...int) error {
 // receiveHello reads a start-up message and, if one of that kind carries them, maps
 // the peer's segment and opens the bell. Other descriptors that come with it are
 // closed.
-func receiveHello(nc *net.UnixConn) (h hello, peer *segment, b *bell, err error) {
+func receiveHello(nc *net.UnixConn) (h hello, peer *ring.Segment, b *ring.Doorbell, err error) {
 	buf := make([]byte, maxHello+1)
 	oob := make([]byte, unix.CmsgSpace(4*maxFDs))
 	n, oobn, _, _, err := nc.ReadMsgUnix(buf, oob)
 	fds := rightsIn(oob[:oobn])
-	defer func() { closeAll(fds) }()
+	defer func() { ring.CloseAll(fds) }()
 	if err != nil {
 		return h, nil, nil, err
 	}
@@ -90,14 +91,14 @@ func receiveHello(nc *net.UnixConn) (h hello, peer *segment, b *bell, err error)
 		return h, nil, nil, fmt.Errorf("%w: %d descriptors", errHello, len(fds))
 	}
 	if h.begins() {
-		peer, err = mapPeerSegment(segmentFDs(fds[:2]), h.ring)
+		peer, err = ring.MapSegment(ring.SegmentFDs(fds[:2]), h.ring)
 	}
 	if err == nil && h.kind == helloAccept {
-		b, err = openBell(fds[2], fds[3])
+		b, err = ring.OpenDoorbell(fds[2], fds[3])
 		fds = fds[:2]
 	}
 	if err != nil {
-		peer.unmap()
+		peer.Unmap()
 		return h, nil, nil, err
 	}
 	return h, peer, b, nil

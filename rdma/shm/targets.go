@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"lwio/rdma/shm/internal/ring"
 )
 
 // maxMemories is how many memories of a peer a connection maps.
@@ -27,7 +29,7 @@ type targets struct {
 	fence  atomic.Uint32
 
 	mu       sync.Mutex
-	slots    [tableSlots]*target
+	slots    [ring.Slots]*target
 	byToken  map[uint32]*target
 	memories map[uint32]*peerMemory
 
@@ -62,7 +64,7 @@ func (t *targets) init(limit int64, total *mapped) {
 
 // add notes a slot, and maps its memory where that comes with it and fits the
 // limits. What is not mapped is reached by copy. Only run adds and drops.
-func (t *targets) add(n *notice, fds []int, own *segment) error {
+func (t *targets) add(n *notice, fds []int, own *ring.Segment) error {
 	t.mu.Lock()
 	mem, room := t.memories[n.memory], t.limit-t.bytes.Load()
 	full := len(t.memories) >= maxMemories
@@ -75,7 +77,7 @@ func (t *targets) add(n *notice, fds []int, own *segment) error {
 	case mem == nil && !t.total.take(int64(n.size)):
 		return nil
 	case mem == nil:
-		buf, err := mapMemfd(fds[0], int(n.size), unix.PROT_READ|unix.PROT_WRITE, false)
+		buf, err := ring.MapMemfd(fds[0], int(n.size))
 		if err != nil {
 			t.total.give(int64(n.size))
 			return err
@@ -95,12 +97,12 @@ func (t *targets) add(n *notice, fds []int, own *segment) error {
 	}
 	g := &target{token: n.token, slot: int(n.slot), mem: mem}
 	t.slots[n.slot], t.byToken[n.token] = g, g
-	own.slot(g.slot).mapped.Store(uint64(g.token) | slotMapped)
+	own.Slot(g.slot).Mapped.Store(uint64(g.token) | ring.SlotMapped)
 	return nil
 }
 
 // forget drops what a slot was, and tells whether it was anything.
-func (t *targets) forget(slot int, own *segment) bool {
+func (t *targets) forget(slot int, own *ring.Segment) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	old := t.slots[slot]
@@ -110,9 +112,9 @@ func (t *targets) forget(slot int, own *segment) bool {
 	return old != nil
 }
 
-func (t *targets) forgetLocked(g *target, own *segment) {
+func (t *targets) forgetLocked(g *target, own *ring.Segment) {
 	g.gone.Store(true)
-	own.slot(g.slot).mapped.Store(0)
+	own.Slot(g.slot).Mapped.Store(0)
 	t.slots[g.slot] = nil
 	if t.byToken[g.token] == g {
 		delete(t.byToken, g.token)
@@ -121,14 +123,14 @@ func (t *targets) forgetLocked(g *target, own *segment) {
 }
 
 // drop unmaps a memory when nobody uses it.
-func (t *targets) drop(id uint32, own *segment, l *loans) {
+func (t *targets) drop(id uint32, own *ring.Segment, l *loans) {
 	t.mu.Lock()
 	mem := t.memories[id]
 	if mem == nil {
 		t.mu.Unlock()
 		return
 	}
-	var used [tableSlots]bool
+	var used [ring.Slots]bool
 	for i, g := range t.slots {
 		if g != nil && g.mem == mem {
 			used[i] = true
@@ -151,9 +153,9 @@ func (t *targets) unmap(mem *peerMemory) {
 }
 
 // awaitIdle waits until none of some slots is in use by this side.
-func awaitIdle(own *segment, some func(slot int) bool) {
+func awaitIdle(own *ring.Segment, some func(slot int) bool) {
 	for turn := 0; ; turn++ {
-		if busy := own.busy.Load(); busy == 0 || !some(int(busy-1)) {
+		if busy := own.Busy.Load(); busy == 0 || !some(int(busy-1)) {
 			return
 		}
 		pause(turn)
@@ -209,31 +211,31 @@ func (c *conn) hold(addr uint64, token uint32, length int, right uint64) []byte 
 	if g == nil {
 		return nil
 	}
-	if busy := uint64(g.slot + 1); c.own.busy.Load() != busy {
-		c.own.busy.Store(busy) // it stays from one write to the next that is done with it
+	if busy := uint64(g.slot + 1); c.own.Busy.Load() != busy {
+		c.own.Busy.Store(busy) // it stays from one write to the next that is done with it
 	}
 	if mem := c.check(g, addr, uint64(length), right); mem != nil {
-		raceAcquire()
+		ring.RaceAcquire()
 		return mem
 	}
-	c.own.busy.Store(0)
+	c.own.Busy.Store(0)
 	return nil
 }
 
 // letGo ends the use of the peer's memory.
 func (c *conn) letGo() {
-	raceRelease()
-	c.own.busy.Store(0)
+	ring.RaceRelease()
+	c.own.Busy.Store(0)
 }
 
 // check gives the n bytes that the peer calls addr, if its table lets this side
 // reach them and they are mapped.
 func (c *conn) check(g *target, addr, n, right uint64) []byte {
-	s := c.peer.slot(g.slot)
-	if key := s.key.Load(); g.gone.Load() || uint32(key) != g.token || key&right == 0 {
+	s := c.peer.Slot(g.slot)
+	if key := s.Key.Load(); g.gone.Load() || uint32(key) != g.token || key&right == 0 {
 		return nil
 	}
-	base, size, offset := s.base.Load(), s.size.Load(), s.offset.Load()
+	base, size, offset := s.Base.Load(), s.Size.Load(), s.Offset.Load()
 	buf := g.mem.buf
 	if !inRange(addr, n, base, size) || !inRange(offset, size, 0, uint64(len(buf))) {
 		return nil

@@ -8,6 +8,7 @@ import (
 
 	"lwio/rdma"
 	"lwio/rdma/internal/softrdma"
+	"lwio/rdma/shm/internal/ring"
 )
 
 // directWait is the size above which a write waits until the ring is empty, if it
@@ -18,7 +19,7 @@ const directWait = 4 << 10
 // baton (queuePair.writing).
 type sender struct {
 	c       *conn
-	out     producer
+	out     ring.Producer
 	chunk   int           // the most payload of one entry
 	results []rdma.Result // not in the completion queue yet
 	piece   int           // of the request in progress, where the next byte is
@@ -50,8 +51,8 @@ var (
 )
 
 func (t *sender) init(c *conn) {
-	t.c, t.out = c, producer{own: c.own, peer: c.peer}
-	t.chunk = len(c.own.ring) / 4
+	t.c, t.out = c, ring.NewProducer(c.own, c.peer)
+	t.chunk = len(c.own.Ring) / 4
 	t.results = make([]rdma.Result, 0, softrdma.MaxResults)
 	t.reader.init()
 	t.run.fn, t.lone.fn = t.placeEach, t.placeWithFile
@@ -60,7 +61,7 @@ func (t *sender) init(c *conn) {
 
 // hasRoom tells whether there is as much room as is waited for.
 func (t *sender) hasRoom() bool {
-	room, err := t.out.published()
+	room, err := t.out.Published()
 	return err != nil || int64(room) >= t.need.Load()
 }
 
@@ -201,7 +202,7 @@ func (t *sender) fail(err error) {
 func (t *sender) wait(need int) bool {
 	t.need.Store(int64(need))
 	t.waiting.Store(true)
-	t.c.own.want.Store(1)
+	t.c.own.Waiting.Store(1)
 	if !t.hasRoom() {
 		// From here on run finds the room, or the peer wakes it.
 		t.c.qp.releaseSending()
@@ -214,7 +215,7 @@ func (t *sender) wait(need int) bool {
 // ready ends the wait for room.
 func (t *sender) ready() {
 	t.waiting.Store(false)
-	t.c.own.want.Store(0)
+	t.c.own.Waiting.Store(0)
 }
 
 // step does what it can of a request. need is the room that it waits for, or 0
@@ -241,8 +242,8 @@ func (t *sender) step(s *softrdma.WorkRequest) (need int, err error) {
 			return 0, nil
 		case done:
 			s.Sent = s.Length // and the immediate data follows
-		case s.Length > directWait && !t.out.clear() && t.c.targets.knows(uint32(s.Remote.Token)):
-			return len(t.c.own.ring), nil
+		case s.Length > directWait && !t.out.OnlySends() && t.c.targets.knows(uint32(s.Remote.Token)):
+			return len(t.c.own.Ring), nil
 		}
 	}
 	if s.Op == rdma.OpRead {
@@ -266,11 +267,11 @@ func (t *sender) step(s *softrdma.WorkRequest) (need int, err error) {
 }
 
 // lacks tells how much room an entry with n bytes needs, or 0 if there is enough.
-func (t *sender) lacks(n int) (int, error) { return t.lacksRoom(entrySize(n)) }
+func (t *sender) lacks(n int) (int, error) { return t.lacksRoom(ring.EntrySize(n)) }
 
 // lacksRoom is lacks for an entry of that size.
 func (t *sender) lacksRoom(size int) (int, error) {
-	room, err := t.out.room(size)
+	room, err := t.out.Room(size)
 	switch {
 	case err != nil:
 		return 0, &violation{status: rdma.StatusRemoteError, err: err}
@@ -283,7 +284,7 @@ func (t *sender) lacksRoom(size int) (int, error) {
 // copyOut puts the next n bytes of a request into the ring.
 func (t *sender) copyOut(s *softrdma.WorkRequest, n int) error {
 	piece, within, real := t.piece, t.within, s.Real
-	a, b := t.out.payload(n)
+	a, b := t.out.Payload(ring.HeaderSize, n)
 	err := t.fill(s, a)
 	if err == nil {
 		err = t.fill(s, b)
@@ -292,22 +293,22 @@ func (t *sender) copyOut(s *softrdma.WorkRequest, n int) error {
 		t.piece, t.within, s.Real = piece, within, real
 		return err
 	}
-	e := entry{length: uint32(n), total: uint32(s.Length - s.Sent)}
+	e := ring.Entry{Length: uint32(n), Total: uint32(s.Length - s.Sent)}
 	if s.Op == rdma.OpSend {
-		e.kind = entrySend
+		e.Kind = ring.Send
 		if s.Sent == 0 {
-			e.flags |= entryFirst
+			e.Flags |= ring.FlagFirst
 		}
 		if s.Flags&rdma.FlagSolicitEvent != 0 {
-			e.flags |= entrySolicited
+			e.Flags |= ring.FlagSolicited
 		}
 	} else {
-		e.kind, e.token, e.addr = entryWrite, uint32(s.Remote.Token), s.Remote.Addr+uint64(s.Sent)
+		e.Kind, e.Token, e.Addr = ring.Write, uint32(s.Remote.Token), s.Remote.Addr+uint64(s.Sent)
 		if s.Flags&rdma.FlagImmediate != 0 && s.Sent+n == s.Length {
-			e.flags, e.immediate = entryImmediate, s.Immediate
+			e.Flags, e.Immediate = ring.FlagImmediate, s.Immediate
 		}
 	}
-	t.out.publish(&e)
+	t.out.Publish(&e)
 	s.Sent += n
 	t.c.wake()
 	return nil
@@ -316,13 +317,13 @@ func (t *sender) copyOut(s *softrdma.WorkRequest, n int) error {
 // direct copies a write into its place, or a read from there, if everything before
 // it has been placed.
 func (t *sender) direct(s *softrdma.WorkRequest) (bool, error) {
-	if !t.out.clear() {
+	if !t.out.OnlySends() {
 		return false, nil
 	}
 	t.current = s
-	right, do := uint64(slotWrite), t.putFn
+	right, do := uint64(ring.SlotWrite), t.putFn
 	if s.Op == rdma.OpRead {
-		right, do = slotRead, t.getFn
+		right, do = ring.SlotRead, t.getFn
 	}
 	ok, err := t.c.reach(s.Remote.Addr, uint32(s.Remote.Token), s.Length, right, do)
 	t.current = nil

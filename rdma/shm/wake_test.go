@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"lwio/rdma"
+	"lwio/rdma/shm/internal/ring"
 )
 
 // TestEndWhileWaking: a connection that ends while Post wakes the peer for a
@@ -21,7 +22,7 @@ func TestEndWhileWaking(t *testing.T) {
 			if err := <-accepted; err != nil {
 				t.Fatal(err)
 			}
-			r.own.sleep.Store(sleepHow + 1 + sleepSocket)
+			r.own.Sleep.Store(ring.SleepMask + 1 + ring.SleepSocket)
 			c, pair := victim.inside(), victim.qp.(*queuePair)
 			send, woken := c.waker.fn, 0
 			c.waker.fn = func(fd uintptr) {

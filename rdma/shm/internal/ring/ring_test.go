@@ -1,6 +1,6 @@
 //go:build linux
 
-package shm
+package ring
 
 import (
 	"bytes"
@@ -11,53 +11,53 @@ import (
 
 // ringPair is a ring with a producer and a consumer, and what is under way between them.
 type ringPair struct {
-	in  consumer
-	out producer
-	own *segment // the consumer's
+	in  Consumer
+	out Producer
+	own *Segment // the consumer's
 	way [][]byte
 	n   byte
 }
 
-func newRingPair(ring int) *ringPair {
-	fresh := func() *segment { return newSegment(make([]byte, segmentSize), make([]byte, ring)) }
+func newRingPair(size int) *ringPair {
+	fresh := func() *Segment { return segmentOf(make([]byte, SegmentSize), make([]byte, size)) }
 	a, b := fresh(), fresh()
-	return &ringPair{in: consumer{peer: a}, out: producer{own: a, peer: b}, own: b}
+	return &ringPair{in: NewConsumer(a, 0), out: NewProducer(a, b), own: b}
 }
 
 // put sends n bytes in an entry, if there is room, and tells where in the ring it ends.
 func (r *ringPair) put(n int) (end int, ok bool, err error) {
-	room, err := r.out.room(entrySize(n))
-	if err != nil || room < entrySize(n) {
+	room, err := r.out.Room(EntrySize(n))
+	if err != nil || room < EntrySize(n) {
 		return 0, false, err
 	}
 	r.n++
 	p := bytes.Repeat([]byte{r.n}, n)
-	e := entry{kind: entrySend, length: uint32(n), total: uint32(n)}
+	e := Entry{Kind: Send, Length: uint32(n), Total: uint32(n)}
 	if r.n%2 == 0 {
-		e.kind = entryBrief
+		e.Kind = CompactSend
 	}
-	a, b := r.out.behind(e.header(), n)
+	a, b := r.out.Payload(e.Header(), n)
 	copy(b, p[copy(a, p):])
-	r.out.publish(&e)
+	r.out.Publish(&e)
 	r.way = append(r.way, p)
-	return int(r.out.tail & uint64(len(r.out.own.ring)-1)), true, nil
+	return int(r.out.tail & uint64(len(r.out.own.Ring)-1)), true, nil
 }
 
 // get takes an entry out, and tells whether that was the first under way.
 func (r *ringPair) get() (right bool, err error) {
-	var e entry
-	ok, err := r.in.next(&e)
-	if err == nil && ok && e.kind == entrySkip && r.in.skips(&e) {
-		r.in.take(&e)
-		ok, err = r.in.next(&e)
+	var e Entry
+	ok, err := r.in.Next(&e)
+	if err == nil && ok && r.in.Skips(&e) {
+		r.in.Take(&e)
+		ok, err = r.in.Next(&e)
 	}
 	if err != nil || !ok {
 		return false, err
 	}
-	a, b := r.in.payload(&e)
-	right = (e.kind == entrySend || e.kind == entryBrief) && bytes.Equal(append(bytes.Clone(a), b...), r.way[0])
-	r.in.take(&e)
-	r.own.head.Store(r.in.head)
+	a, b := r.in.Payload(&e)
+	right = (e.Kind == Send || e.Kind == CompactSend) && bytes.Equal(append(bytes.Clone(a), b...), r.way[0])
+	r.in.Take(&e)
+	r.own.Head.Store(r.in.head)
 	r.way = r.way[1:]
 	return right, nil
 }
@@ -66,18 +66,18 @@ func (r *ringPair) get() (right bool, err error) {
 // there is room for all that fits, and the room that others see is the same.
 func TestRingModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		r := newRingPair(minRing)
-		sizes := rapid.OneOf(rapid.IntRange(0, 200), rapid.IntRange(0, minRing/2))
+		r := newRingPair(MinSize)
+		sizes := rapid.OneOf(rapid.IntRange(0, 200), rapid.IntRange(0, MinSize/2))
 		t.Repeat(map[string]func(*rapid.T){
 			"put": func(t *rapid.T) {
 				n := sizes.Draw(t, "size")
-				published, err := r.out.published()
+				published, err := r.out.Published()
 				if err != nil {
 					t.Fatal(err)
 				}
 				_, ok, err := r.put(n)
-				if err != nil || ok != (published >= entrySize(n)) {
-					t.Fatalf("%d bytes of %d that are free: %v, %v", entrySize(n), published, ok, err)
+				if err != nil || ok != (published >= EntrySize(n)) {
+					t.Fatalf("%d bytes of %d that are free: %v, %v", EntrySize(n), published, ok, err)
 				}
 			},
 			"get": func(t *rapid.T) {
@@ -89,7 +89,7 @@ func TestRingModel(t *testing.T) {
 				}
 			},
 			"": func(t *rapid.T) {
-				if there := r.in.arrived(); there != (len(r.way) > 0) {
+				if there := r.in.Arrived(); there != (len(r.way) > 0) {
 					t.Fatalf("a look finds something: %v, with %d entries under way", there, len(r.way))
 				}
 			},
@@ -106,10 +106,10 @@ func TestRingModel(t *testing.T) {
 // pages of the ring are used.
 func TestRingStaysShort(t *testing.T) {
 	for _, size := range []int{0, 64, 4 << 10, 17 << 10, 60 << 10} {
-		r := newRingPair(defaultRing)
+		r := newRingPair(DefaultSize)
 		for range 1000 {
 			end, ok, err := r.put(size)
-			if most := rewindAfter*5/4 + 2*entrySize(size); err != nil || !ok || end > most {
+			if most := RewindAfter*5/4 + 2*EntrySize(size); err != nil || !ok || end > most {
 				t.Fatalf("an entry of %d bytes ends at %d, not within %d: %v, %v", size, end, most, ok, err)
 			}
 			if right, err := r.get(); err != nil || !right {
@@ -121,9 +121,9 @@ func TestRingStaysShort(t *testing.T) {
 
 // TestEmptyRingHasRoom: an empty ring takes whatever fits, wherever it is.
 func TestEmptyRingHasRoom(t *testing.T) {
-	r := newRingPair(minRing)
+	r := newRingPair(MinSize)
 	for i := range 1000 {
-		size := (i*7 + i*i) * headerSize % (minRing - headerSize)
+		size := (i*7 + i*i) * HeaderSize % (MinSize - HeaderSize)
 		if _, ok, err := r.put(size); err != nil || !ok {
 			t.Fatalf("an entry of %d bytes at %d: %v, %v", size, r.out.tail, ok, err)
 		}

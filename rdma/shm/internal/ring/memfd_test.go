@@ -1,6 +1,6 @@
 //go:build linux
 
-package shm
+package ring
 
 import (
 	"testing"
@@ -21,43 +21,51 @@ func blocks(tb testing.TB, fd int) int64 {
 // TestSegmentPages: a segment that nobody has used has next to no pages, on either
 // side, and one with a large ring all of those.
 func TestSegmentPages(t *testing.T) {
-	for ring, want := range map[int]int64{minRing: 0, defaultRing: 0, 2 * defaultRing: 2 * defaultRing} {
-		fds, own, err := newOwnSegment(ring)
+	for ring, want := range map[int]int64{MinSize: 0, DefaultSize: 0, 2 * DefaultSize: 2 * DefaultSize} {
+		fds, own, err := NewSegment(ring)
 		if err != nil {
 			t.Fatal(err)
 		}
-		peer, err := mapPeerSegment(fds, uint32(ring))
+		peer, err := MapSegment(fds, uint32(ring))
 		if err != nil {
 			t.Fatal(err)
 		}
 		if words, data := blocks(t, fds[0]), blocks(t, fds[1]); words != 0 || data != want {
 			t.Errorf("a ring of %d bytes: %d and %d bytes of pages", ring, words, data)
 		}
-		own.ring[ring-1] = 5
-		if got := peer.ring[ring-1]; got != 5 {
+		own.Ring[ring-1] = 5
+		if got := peer.Ring[ring-1]; got != 5 {
 			t.Errorf("the peer sees %d", got)
 		}
-		own.tail.Store(7)
-		if got := peer.tail.Load(); got != 7 {
+		own.Tail.Store(7)
+		if got := peer.Tail.Load(); got != 7 {
 			t.Errorf("the peer sees a tail of %d", got)
 		}
-		peer.unmap()
-		own.unmap()
-		fds.close()
+		peer.Unmap()
+		own.Unmap()
+		fds.Close()
 	}
 }
 
 // TestSeals: a peer can write the ring that it is sent, but not the words, and neither can
 // it have a mapping of another size. Source: design decision 11
 func TestSeals(t *testing.T) {
-	fds, own, err := newOwnSegment(minRing)
+	fds, own, err := NewSegment(MinSize)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer fds.close()
-	defer own.unmap()
-	if _, err := unix.Mmap(fds[0], 0, segmentSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED); err != unix.EPERM {
+	defer fds.Close()
+	defer own.Unmap()
+	if _, err := unix.Mmap(fds[0], 0, SegmentSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED); err != unix.EPERM {
 		t.Errorf("the words can be mapped to write: %v", err)
+	}
+	peer, err := MapSegment(fds, MinSize)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer peer.Unmap()
+	if err := unix.Mprotect(peer.mem, unix.PROT_READ|unix.PROT_WRITE); err != unix.EACCES {
+		t.Errorf("the peer's mapping of the words can be made writable: %v", err)
 	}
 	if _, err := unix.Pwrite(fds[0], []byte{1}, 0); err != unix.EPERM {
 		t.Errorf("the words can be written: %v", err)

@@ -1,0 +1,73 @@
+//go:build linux
+
+package ring
+
+// Consumer takes entries out of the peer's ring. The ring may change at any moment: each
+// byte of a header is read once, and the copy is checked. One goroutine uses it at a time.
+type Consumer struct {
+	peer *Segment
+	head uint64 // taken
+	tail uint64 // known to be there
+	idle bool   // the last look found nothing
+}
+
+// NewConsumer makes a consumer of a ring of which head bytes are taken.
+func NewConsumer(peer *Segment, head uint64) Consumer {
+	return Consumer{peer: peer, head: head, tail: head}
+}
+
+// Head is the number of bytes taken so far.
+func (c *Consumer) Head() uint64 { return c.head }
+
+// Size is the size of the ring in bytes.
+func (c *Consumer) Size() int { return len(c.peer.Ring) }
+
+// Arrived reports whether there are entries. A repeated look that finds none also loads the
+// place of the next entry, so that its first bytes are in the processor's cache, or on the
+// way to it, when the tail announces it. Under a steady stream of entries that load would
+// only disturb the peer, which is writing there.
+func (c *Consumer) Arrived() bool {
+	if c.idle {
+		word(c.peer.Ring, int(c.head&uint64(len(c.peer.Ring)-1))).Load()
+	}
+	c.idle = c.peer.Tail.Load() == c.head
+	return !c.idle
+}
+
+// Pending reports whether the peer has published entries that are not taken.
+func (c *Consumer) Pending() bool { return c.peer.Tail.Load() != c.head }
+
+// Next copies the header of the next entry into e; false means that there is none.
+//
+// Errors: ErrInconsistent.
+func (c *Consumer) Next(e *Entry) (bool, error) {
+	if c.head == c.tail {
+		c.tail = c.peer.Tail.Load()
+		if c.tail == c.head {
+			return false, nil
+		}
+		RaceAcquire()
+	}
+	there := c.tail - c.head
+	if there > uint64(len(c.peer.Ring)) || there%HeaderSize != 0 {
+		return false, ErrInconsistent
+	}
+	e.load(c.peer.Ring, int(c.head&uint64(len(c.peer.Ring)-1)))
+	if uint64(e.Length) > there || uint64(e.Size()) > there || e.Length > e.Total {
+		return false, ErrInconsistent
+	}
+	return true, nil
+}
+
+// Payload is the payload of the next entry: two slices if it wraps around.
+func (c *Consumer) Payload(e *Entry) (a, b []byte) {
+	return around(c.peer.Ring, c.head+uint64(e.Header()), int(e.Length))
+}
+
+// Skips reports whether e, the next entry, is a skip that ends where the ring does.
+func (c *Consumer) Skips(e *Entry) bool {
+	return e.Kind == Skip && (c.head+uint64(e.Size()))&uint64(len(c.peer.Ring)-1) == 0
+}
+
+// Take removes the next entry.
+func (c *Consumer) Take(e *Entry) { c.head += uint64(e.Size()) }
