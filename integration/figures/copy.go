@@ -1,257 +1,277 @@
 package main
 
 import (
+	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
-	"net"
+	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
+	"syscall"
 	"time"
+
+	"lwio/integration/figures/internal/sides"
+	"lwio/integration/internal/measure"
+	"lwio/integration/samba"
 )
 
-// copyLarge measures the copy of one large file, from the server and to it.
-func (l *lab) copyLarge() error {
-	if err := l.makeLarge(); err != nil {
-		return err
-	}
-	large, dst := filepath.Join(l.share, "large"), filepath.Join(l.local, "copy")
-	get := "get large " + dst
-	down := []*subject{{name: "floor: pread to TCP to file", run: func() (*os.ProcessState, error) { return l.floor(large, dst) }}}
-	down = append(down, l.overEach("lwio cp", func(query string) *exec.Cmd {
-		return exec.Command(l.bin, "cp", l.remote("large", query), dst)
-	})...)
-	down = append(down, &subject{name: "smbclient get, our server", server: l.server.Process.Pid,
-		run: command(func() *exec.Cmd { return l.smbclient(false, get) })})
-	if l.samba != nil {
-		down = append(down, &subject{name: "smbclient get, Samba", server: l.samba.Pid,
-			run: command(func() *exec.Cmd { return l.smbclient(true, get) })})
-	}
-	fresh := func() error { return errors.Join(removeIf(dst), readAll(large)) }
-	if err := inTurns(l.rounds, down, fresh); err != nil {
-		return err
-	}
-	mb := float64(l.size) / 1e6
-	if err := table(fmt.Sprintf("copy of %d MiB from the server", l.size>>20), down, mb, "MB/s"); err != nil {
-		return err
-	}
-	if err := l.throwAway(large, mb); err != nil {
-		return err
-	}
-	return l.copyUp(large, mb)
+// direction is the direction of a copy.
+type direction string
+
+// The directions.
+
+const (
+	down  direction = "down"  // from the server into a file
+	null  direction = "null"  // from the server, thrown away
+	up    direction = "up"    // to the server
+	tree  direction = "tree"  // many small files from the server
+	plant direction = "plant" // many small files to the server
+)
+
+// smallSize is the size of a small file.
+const smallSize = 4 * kib
+
+// smallFiles is their number: 10,000, or fewer with a small size of the large file.
+func smallFiles(l *measure.Lab) int { return int(min(10_000, l.Size/(100*kib))) }
+
+// tool is the program of a copy.
+type tool string
+
+const (
+	lwioTool  tool = "lwio"
+	smbclient tool = "smbclient"
+	localTool tool = "cp -r"
+	floorTool tool = "floor" // one process preads and sends over TCP, another receives
+)
+
+// copying copies once.
+type copying struct {
+	tool tool
+	way  direction
+	via  string        // the transport of lwioTool
+	peer *samba.Server // the server of smbclient; nil is ours
 }
 
-// throwAway measures the copy to a destination that costs nothing.
-func (l *lab) throwAway(large string, mb float64) error {
-	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
-	if err != nil {
-		return err
-	}
-	defer null.Close()
-	get := "get large " + os.DevNull
-	subjects := []*subject{{name: "floor: pread to TCP to nothing", run: func() (*os.ProcessState, error) { return l.floor(large, os.DevNull) }}}
-	subjects = append(subjects, l.overEach("lwio cat", func(query string) *exec.Cmd {
-		c := exec.Command(l.bin, "cat", l.remote("large", query))
-		c.Stdout = null
-		return c
-	})...)
-	subjects = append(subjects, &subject{name: "smbclient get, our server", server: l.server.Process.Pid,
-		run: command(func() *exec.Cmd { return l.smbclient(false, get) })})
-	if l.samba != nil {
-		subjects = append(subjects, &subject{name: "smbclient get, Samba", server: l.samba.Pid,
-			run: command(func() *exec.Cmd { return l.smbclient(true, get) })})
-	}
-	if err := inTurns(l.rounds, subjects, func() error { return readAll(large) }); err != nil {
-		return err
-	}
-	return table(fmt.Sprintf("%d MiB from the server, thrown away", l.size>>20), subjects, mb, "MB/s")
-}
-
-// copyUp measures the other direction.
-func (l *lab) copyUp(large string, mb float64) error {
-	src, dst := filepath.Join(l.local, "large"), filepath.Join(l.share, "up")
-	if err := os.Rename(large, src); err != nil {
-		return err
-	}
-	put := fmt.Sprintf("put %s up", src)
-	up := []*subject{{name: "floor: pread to TCP to file", run: func() (*os.ProcessState, error) { return l.floor(src, dst) }}}
-	up = append(up, l.overEach("lwio cp", func(query string) *exec.Cmd {
-		return exec.Command(l.bin, "cp", src, l.remote("up", query))
-	})...)
-	up = append(up, &subject{name: "smbclient put, our server", server: l.server.Process.Pid,
-		run: command(func() *exec.Cmd { return l.smbclient(false, put) })})
-	if l.samba != nil {
-		up = append(up, &subject{name: "smbclient put, Samba", server: l.samba.Pid,
-			run: command(func() *exec.Cmd { return l.smbclient(true, put) })})
-	}
-	fresh := func() error { return errors.Join(removeIf(dst), readAll(src)) }
-	if err := inTurns(l.rounds, up, fresh); err != nil {
-		return err
-	}
-	return errors.Join(table(fmt.Sprintf("copy of %d MiB to the server", l.size>>20), up, mb, "MB/s"), removeIf(dst), os.Remove(src))
-}
-
-// overEach is one of our commands over each of our transports, which the query of a
-// URL chooses.
-func (l *lab) overEach(what string, cmd func(query string) *exec.Cmd) (rows []*subject) {
-	for _, t := range []struct{ provider, name string }{
-		{"shm", "shm"}, {"iwarp", "iwarp, CRC on"}, {"smb", "SMB alone"},
-	} {
-		rows = append(rows, &subject{
-			name: what + " (" + t.name + ")", server: l.server.Process.Pid,
-			run: command(func() *exec.Cmd { return cmd("provider=" + t.provider) }),
-		})
-	}
-	return rows
-}
-
-// makeLarge makes the file to copy, of random bytes.
-func (l *lab) makeLarge() error {
-	f, err := os.Create(filepath.Join(l.share, "large"))
-	if err != nil {
-		return err
-	}
-	_, err = io.CopyN(f, rand.Reader, l.size)
-	return errors.Join(err, f.Close())
-}
-
-func removeIf(name string) error {
-	err := os.Remove(name)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil
-	}
-	return err
-}
-
-// floor copies a file by the least that a pair of processes can do: one preads
-// and writes to a TCP connection, the other reads and writes to a file.
-func (l *lab) floor(src, dst string) (*os.ProcessState, error) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
+// prepareCopy makes the files and starts Samba, if it is there.
+func prepareCopy(l *measure.Lab, _ options) ([]measure.Row, error) {
+	if err := build(l); err != nil {
 		return nil, err
 	}
-	addr := ln.Addr().String()
-	if err := ln.Close(); err != nil {
-		return nil, err
-	}
-	sender := exec.Command(l.self, "floor", "send", addr, src)
-	if err := sender.Start(); err != nil {
-		return nil, err
-	}
-	receiver := exec.Command(l.self, "floor", "receive", addr, dst)
-	out, err := receiver.CombinedOutput()
+	s, err := samba.Start(l.Share)
 	if err != nil {
-		_ = sender.Process.Kill()
-		return nil, errors.Join(fmt.Errorf("floor: %w\n%s", err, out), sender.Wait())
-	}
-	return receiver.ProcessState, sender.Wait()
-}
-
-// floorProcess is one of the two processes.
-func floorProcess(args []string) error {
-	if args[0] == "send" {
-		return floorSend(args[1], args[2])
-	}
-	return floorReceive(args[1], args[2])
-}
-
-func floorSend(addr, src string) error {
-	ln, err := net.Listen("tcp", addr)
-	if err != nil {
-		return err
-	}
-	c, err := ln.Accept()
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	f, err := os.Open(src)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	buf := make([]byte, 256<<10)
-	for off := int64(0); ; {
-		n, err := f.ReadAt(buf, off)
-		if _, werr := c.Write(buf[:n]); werr != nil {
-			return werr
+		fmt.Fprintln(os.Stderr, "figures: without Samba:", err)
+	} else {
+		l.OnClose(s.Stop)
+		if err := measure.Pin(s.Pid, l.Server); err != nil {
+			return nil, err
 		}
-		off += int64(n)
-		if errors.Is(err, io.EOF) {
-			return nil
+	}
+	if err := errors.Join(os.Mkdir(local(l), 0o755), makeLarge(l), makeSmall(l)); err != nil {
+		return nil, err
+	}
+	return []measure.Row{
+		copies("large-from", fmt.Sprintf("copy of %d MiB from the server", l.Size>>20), down, s),
+		copies("large-null", fmt.Sprintf("%d MiB from the server, thrown away", l.Size>>20), null, s),
+		copies("large-to", fmt.Sprintf("copy of %d MiB to the server", l.Size>>20), up, s),
+		copies("small-from", fmt.Sprintf("%d files of 4 KiB from the server", smallFiles(l)), tree, s),
+		copies("small-to", fmt.Sprintf("%d files of 4 KiB to the server", smallFiles(l)), plant, s),
+	}, nil
+}
+
+// copies is the row of a direction.
+func copies(name, title string, way direction, s *samba.Server) measure.Row {
+	r := measure.Row{Name: name, Title: title}
+	add := func(name string, c copying) { r.Subjects = append(r.Subjects, measure.Subject{Name: name, Job: c}) }
+	if way == tree || way == plant {
+		add("cp -r, local", copying{tool: localTool, way: way})
+	} else {
+		add("floor: pread and TCP", copying{tool: floorTool, way: way})
+	}
+	for _, t := range []struct{ via, name string }{{viaShm, "shm"}, {viaIWARP, "iwarp, CRC on"}, {viaSMB, "SMB alone"}} {
+		add("lwio, "+t.name, copying{tool: lwioTool, way: way, via: t.via})
+	}
+	if way == plant {
+		return r
+	}
+	add("smbclient, our server", copying{tool: smbclient, way: way})
+	if s != nil {
+		add("smbclient, Samba", copying{tool: smbclient, way: way, peer: s})
+	}
+	return r
+}
+
+// local is the directory of the client's files.
+func local(l *measure.Lab) string { return filepath.Join(l.Dir, "local") }
+
+// source and destination are the files of a copy.
+func (c copying) source(l *measure.Lab) string {
+	switch c.way {
+	case tree, plant:
+		return filepath.Join(l.Share, "small")
+	case up:
+		return filepath.Join(local(l), "large")
+	case down, null:
+	}
+	return filepath.Join(l.Share, "large")
+}
+
+func (c copying) destination(l *measure.Lab) string {
+	switch c.way {
+	case null:
+		return os.DevNull
+	case up, plant:
+		return filepath.Join(l.Share, "copy")
+	case tree:
+		return filepath.Join(local(l), filepath.Base(c.source(l)))
+	case down:
+	}
+	return filepath.Join(local(l), "copy")
+}
+
+// Run removes the destination of the run before, brings the source into the page cache, writes
+// the disk's queue back, and copies.
+func (c copying) Run(ctx context.Context, l *measure.Lab) (measure.Sample, error) {
+	src, dst := c.source(l), c.destination(l)
+	if c.way != null {
+		if err := os.RemoveAll(dst); err != nil {
+			return nil, err
 		}
+		defer os.RemoveAll(dst)
+	}
+	if c.way != tree && c.way != plant {
+		if err := warm(src); err != nil {
+			return nil, err
+		}
+	}
+	syscall.Sync()
+	if c.tool == floorTool {
+		return sides.Job{Bench: "copy", Via: "tcp", File: src, To: dst, Up: c.way == up}.Run(ctx, l)
+	}
+	return c.command(ctx, l, src, dst)
+}
+
+// reap is the time for a server to reap the child that served a connection, so that its CPU
+// time shows.
+const reap = 300 * time.Millisecond
+
+// command copies by a command.
+func (c copying) command(ctx context.Context, l *measure.Lab, src, dst string) (measure.Sample, error) {
+	s, err := server(l, binary(l), l.Server, false)
+	if err != nil {
+		return nil, err
+	}
+	argv, pid, out := c.argv(l, s, src, dst), s.PID(), (*os.File)(nil)
+	if c.peer != nil {
+		pid = c.peer.Pid
+	}
+	if c.way == null {
+		if out, err = os.OpenFile(os.DevNull, os.O_WRONLY, 0); err != nil {
+			return nil, err
+		}
+		defer out.Close()
+	}
+	m := measure.StartMeter(pid)
+	if _, err := l.Command(ctx, m, out, argv...); err != nil {
+		return nil, err
+	}
+	if c.peer != nil {
+		time.Sleep(reap)
+		m.Server = m.ServerSince()
+	}
+	sample := measure.Sample{
+		measure.Each: float64(m.Took), measure.ClientCPU: float64(m.Client), measure.MachineCPU: float64(m.Machine),
+	}
+	if c.tool != localTool {
+		sample[measure.ServerCPU] = float64(m.Server)
+	}
+	if c.way == tree || c.way == plant {
+		for _, f := range []measure.Figure{measure.Each, measure.ClientCPU, measure.ServerCPU, measure.MachineCPU} {
+			if _, ok := sample[f]; ok {
+				sample[f] /= float64(smallFiles(l))
+			}
+		}
+		sample[measure.Rate] = float64(smallFiles(l)) / m.Took.Seconds()
+	} else {
+		sample[measure.Throughput] = float64(l.Size) / m.Took.Seconds()
+	}
+	return sample, nil
+}
+
+// argv is the command line of a copy.
+func (c copying) argv(l *measure.Lab, s *measure.Service, src, dst string) []string {
+	switch c.tool {
+	case localTool:
+		return []string{"cp", "-r", src, dst}
+	case smbclient:
+		return c.smbclient(l, s, src, dst)
+	case lwioTool, floorTool:
+	}
+	remote := func(name string) string { return s.At + "/" + filepath.Base(name) + "?provider=" + c.via }
+	switch c.way {
+	case null:
+		return []string{binary(l), "cat", remote(src)}
+	case up:
+		return []string{binary(l), "cp", src, remote(dst)}
+	case tree:
+		return []string{binary(l), "cp", "-r", remote(src), dst}
+	case plant:
+		return []string{binary(l), "cp", "-r", src, remote(dst)}
+	case down:
+	}
+	return []string{binary(l), "cp", remote(src), dst}
+}
+
+// smbclient is the command line of a copy with signing.
+func (c copying) smbclient(l *measure.Lab, s *measure.Service, src, dst string) []string {
+	host, port, user, password := "", "", samba.User, samba.Password
+	if c.peer != nil {
+		host, port = c.peer.Host, c.peer.Port
+	} else if u, err := url.Parse(s.At); err == nil {
+		host, port, user = u.Hostname(), u.Port(), u.User.Username()
+		password, _ = u.User.Password()
+	}
+	do := fmt.Sprintf("get %s %s", filepath.Base(src), dst)
+	switch c.way {
+	case up:
+		do = fmt.Sprintf("put %s %s", src, filepath.Base(dst))
+	case tree:
+		do = fmt.Sprintf("prompt OFF; recurse ON; lcd %s; mget %s", local(l), filepath.Base(src))
+	case down, null, plant:
+	}
+	return []string{
+		"smbclient", "//" + host + "/" + samba.Share, "-p", port, "-U", user + "%" + password, "--client-protection=sign", "-c", do,
+	}
+}
+
+// makeLarge makes the file to copy, of random bytes, on both sides.
+func makeLarge(l *measure.Lab) error {
+	for _, dir := range []string{l.Share, local(l)} {
+		f, err := os.Create(filepath.Join(dir, "large"))
 		if err != nil {
 			return err
 		}
-	}
-}
-
-func floorReceive(addr, dst string) error {
-	var c net.Conn
-	var err error
-	for range 1000 {
-		if c, err = net.Dial("tcp", addr); err == nil {
-			break
-		}
-		time.Sleep(time.Millisecond)
-	}
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	f, err := os.Create(dst)
-	if err != nil {
-		return err
-	}
-	buf := make([]byte, 2<<20) // as large as a huge page: what a file takes most gladly
-	for {
-		n, err := io.ReadFull(c, buf)
-		if _, werr := f.Write(buf[:n]); werr != nil {
-			return werr
-		}
-		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-			return f.Close()
-		}
-		if err != nil {
+		_, err = io.CopyN(f, rand.Reader, l.Size)
+		if err = errors.Join(err, f.Close()); err != nil {
 			return err
 		}
 	}
+	return nil
 }
 
-// smallFiles measures the copy of 10,000 files of 4 KiB.
-func (l *lab) smallFiles() error {
-	const count, size = 10_000, 4 << 10
-	src := filepath.Join(l.share, "small")
-	if err := os.Mkdir(src, 0o755); err != nil {
+// makeSmall makes the small files, of random bytes.
+func makeSmall(l *measure.Lab) error {
+	dir := filepath.Join(l.Share, "small")
+	if err := os.Mkdir(dir, 0o755); err != nil {
 		return err
 	}
-	block := make([]byte, size)
-	for i := range count {
+	block := make([]byte, smallSize)
+	for i := range smallFiles(l) {
 		_, _ = rand.Read(block)
-		if err := os.WriteFile(filepath.Join(src, fmt.Sprintf("%05d", i)), block, 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("%05d", i)), block, 0o644); err != nil {
 			return err
 		}
 	}
-	dst, up := filepath.Join(l.local, "small"), filepath.Join(l.share, "small-up")
-	mget := fmt.Sprintf("prompt OFF; recurse ON; lcd %s; mget small", l.local)
-	subjects := []*subject{{name: "cp -r (local)", run: command(func() *exec.Cmd { return exec.Command("cp", "-r", src, dst) })}}
-	subjects = append(subjects, l.overEach("lwio cp -r from the server", func(query string) *exec.Cmd {
-		return exec.Command(l.bin, "cp", "-r", l.remote("small", query), dst)
-	})...)
-	subjects = append(subjects, l.overEach("lwio cp -r to the server", func(query string) *exec.Cmd {
-		return exec.Command(l.bin, "cp", "-r", src, l.remote("small-up", query))
-	})...)
-	subjects = append(subjects, &subject{name: "smbclient mget, our server", server: l.server.Process.Pid,
-		run: command(func() *exec.Cmd { return l.smbclient(false, mget) })})
-	if l.samba != nil {
-		subjects = append(subjects, &subject{name: "smbclient mget, Samba", server: l.samba.Pid,
-			run: command(func() *exec.Cmd { return l.smbclient(true, mget) })})
-	}
-	fresh := func() error { return errors.Join(os.RemoveAll(dst), os.RemoveAll(up)) }
-	if err := inTurns(min(l.rounds, 3), subjects, fresh); err != nil {
-		return err
-	}
-	return errors.Join(table("10,000 files of 4 KiB", subjects, count, "files/s"), fresh(), os.RemoveAll(src))
+	return nil
 }

@@ -1,57 +1,50 @@
-// Command figures measures LWIO beside what a user would take instead, in one
-// run and in turns: the copy of a large file beside smbclient (from our server
-// and from Samba) and beside a program that sends a file over TCP (the floor);
-// small random reads; many small files; the memory of a server with many
-// connections. It prints tables; the ratios are what counts.
+// Command figures measures LWIO beside the programs that a user would take instead, and
+// beside the floors, the least that a pair of processes can do:
 //
-//	go run ./figures [-size MiB] [-rounds N] [-dir DIR]
+//		go run ./figures io|rdma|sock|copy [--only ROW,...] [--rounds 5] [--runtime 1s] [--dir DIR] [--size MiB] [--json]
+//		go run ./figures compare --old LWIO [--new LWIO] [the same flags]
 //
-// Without Samba's programs, or root for smbd, the rows that need them are left
-// out, and it says so.
+//	  - io: file I/O by 'lwio bench', beside a local file, TCP, and nbdkit with fio;
+//	  - rdma: the verbs of package rdma over each provider, beside shared memory and TCP;
+//	  - sock: sockets of package rsock, beside those of the system;
+//	  - copy: files copied by 'lwio cp', beside smbclient and Samba;
+//	  - compare: two binaries of lwio beside each other, on the same file.
+//
+// Client and server are processes of their own, each on one core, where a row does not say
+// otherwise; files are in the page cache. All subjects of a row run in turns, each time in a
+// fresh client; a figure is the median of its runs. The ratio within a row counts, beside a
+// bar. "others" shows how many cores other processes used meanwhile: figures of a busy machine
+// mean little. A subject whose programs are missing is named as not measured.
 package main
 
 import (
-	"bufio"
+	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
-	"net/url"
+	"io"
 	"os"
-	"os/exec"
+	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
+	"syscall"
+	"time"
 
-	"lwio/integration/samba"
+	"lwio/integration/figures/internal/sides"
+	"lwio/integration/internal/measure"
 )
 
-// lab holds what all measurements use.
-type lab struct {
-	dir    string // holds share and local, on a disk file system
-	share  string // what the servers serve
-	local  string // where copies go
-	bin    string // the lwio command
-	self   string // this program
-	size   int64
-	rounds int
-
-	server *exec.Cmd // lwio serve
-	url    *url.URL
-	samba  *samba.Server // nil without Samba
-}
-
 func main() {
-	if len(os.Args) > 1 && os.Args[1] == "floor" {
-		exitOn(floorProcess(os.Args[2:]))
+	if job, ok := measure.Side(); ok {
+		exitOn(sides.Play(job))
 		return
 	}
-	var l lab
-	mib := flag.Int64("size", 1024, "size of the large file, in MiB")
-	flag.IntVar(&l.rounds, "rounds", 5, "rounds; each figure is the median")
-	dir := flag.String("dir", ".", "directory on a disk file system, for scratch files")
-	only := flag.String("only", "copy,random,small,memory", "measurements to run")
-	flag.Parse()
-	l.size = *mib << 20
-	exitOn(l.run(*dir, *only))
+	// The end of a pipe, too, ends the program in order.
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGPIPE)
+	defer stop()
+	exitOn(run(ctx, os.Stdout, os.Args[1:]))
 }
 
 func exitOn(err error) {
@@ -61,85 +54,114 @@ func exitOn(err error) {
 	}
 }
 
-// run sets the lab up, measures, and cleans up.
-func (l *lab) run(dir, only string) (err error) {
-	if l.dir, err = os.MkdirTemp(dir, "lwio-figures-"); err != nil {
+// options are the flags.
+type options struct {
+	measure.Plan
+	only     string
+	asJSON   bool
+	old, new string
+}
+
+// areas are the names of the areas, and the preparation of each, which returns its rows.
+var areas = map[string]func(l *measure.Lab, o options) ([]measure.Row, error){
+	"io":      prepareIO,
+	"rdma":    func(*measure.Lab, options) ([]measure.Row, error) { return rdmaRows, nil },
+	"sock":    func(*measure.Lab, options) ([]measure.Row, error) { return sockRows, nil },
+	"copy":    prepareCopy,
+	"compare": prepareCompare,
+}
+
+// parse parses the command line: an area, and flags.
+func parse(args []string) (area string, o options, err error) {
+	if len(args) == 0 || areas[args[0]] == nil {
+		return "", o, errors.New("name what to measure: io, rdma, sock, copy or compare")
+	}
+	f := flag.NewFlagSet("figures "+args[0], flag.ContinueOnError)
+	f.IntVar(&o.Rounds, "rounds", 5, "runs of each subject; each figure is their median")
+	f.DurationVar(&o.Runtime, "runtime", time.Second, "time of each run")
+	f.StringVar(&o.Parent, "dir", ".", "directory on a disk file system, for scratch files")
+	mib := f.Int64("size", 1024, "size of the file, in MiB")
+	f.StringVar(&o.only, "only", "", "rows to measure, separated by commas; default all")
+	f.BoolVar(&o.asJSON, "json", false, "print JSON")
+	f.StringVar(&o.old, "old", "", "the old lwio, for compare")
+	f.StringVar(&o.new, "new", "", "the new lwio, for compare; default this checkout's")
+	if err := f.Parse(args[1:]); err != nil {
+		return "", o, err
+	}
+	o.Size = *mib << 20
+	if o.Rounds < 1 || o.Runtime <= 0 || o.Size <= 0 || f.NArg() > 0 || (o.old != "") != (args[0] == "compare") {
+		return "", o, errors.New("--rounds, --runtime and --size must be more than 0, and --old goes with compare")
+	}
+	return args[0], o, nil
+}
+
+// run measures the rows of an area and prints each when it is known.
+func run(ctx context.Context, out io.Writer, args []string) (err error) {
+	area, o, err := parse(args)
+	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(l.dir)) }()
-	if l.dir, err = filepath.Abs(l.dir); err != nil {
+	l, err := measure.NewLab(o.Plan)
+	if err != nil {
 		return err
 	}
-	l.share, l.local, l.bin = filepath.Join(l.dir, "share"), filepath.Join(l.dir, "local"), filepath.Join(l.dir, "lwio")
-	if err := errors.Join(os.Mkdir(l.share, 0o755), os.Mkdir(l.local, 0o755)); err != nil {
+	defer func() { err = errors.Join(err, l.Close()) }()
+	rows, err := areas[area](l, o)
+	if err != nil {
 		return err
 	}
-	if l.self, err = os.Executable(); err != nil {
+	if rows, err = choose(rows, o.only); err != nil {
 		return err
 	}
-	if out, err := exec.Command("go", "build", "-C", "..", "-o", l.bin, "./cmd/lwio").CombinedOutput(); err != nil {
-		return fmt.Errorf("build: %w\n%s", err, out)
+	if !o.asJSON {
+		fmt.Fprintln(out, l)
 	}
-	if err := l.startServer(); err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, l.stopServer()) }()
-	if l.samba, err = samba.Start(l.share); err != nil {
-		fmt.Println("without Samba:", err)
-	} else {
-		defer l.samba.Stop()
-	}
-	for _, m := range []struct {
-		name string
-		run  func() error
-	}{{"copy", l.copyLarge}, {"random", l.randomReads}, {"small", l.smallFiles}, {"memory", l.memory}} {
-		if strings.Contains(only, m.name) {
-			if err := m.run(); err != nil {
-				return fmt.Errorf("%s: %w", m.name, err)
-			}
+	var all []measure.Table
+	for _, r := range rows {
+		t, err := r.Measure(ctx, l)
+		if err != nil {
+			return fmt.Errorf("%s: %w", r.Name, err)
+		}
+		all = append(all, t)
+		if o.asJSON || area == "compare" {
+			continue
+		}
+		if err := t.Print(out); err != nil {
+			return err
 		}
 	}
-	return nil
+	switch {
+	case o.asJSON && area == "compare":
+		return encodeComparison(out, all)
+	case o.asJSON:
+		e := json.NewEncoder(out)
+		e.SetIndent("", "  ")
+		return e.Encode(all)
+	case area == "compare":
+		return printComparison(out, all)
+	}
+	return measure.PrintBars(out, all)
 }
 
-func (l *lab) startServer() error {
-	l.server = exec.Command(l.bin, "serve", "--listen", "127.0.0.1:0", samba.Share+"="+l.share)
-	l.server.Stderr = os.Stderr
-	out, err := l.server.StdoutPipe()
-	if err != nil {
-		return err
+// choose returns the rows of a list with commas, all of which must exist; all rows for none.
+func choose(rows []measure.Row, only string) ([]measure.Row, error) {
+	if only == "" {
+		return rows, nil
 	}
-	if err := l.server.Start(); err != nil {
-		return err
+	var chosen []measure.Row
+	for _, name := range strings.Split(only, ",") {
+		i := slices.IndexFunc(rows, func(r measure.Row) bool { return r.Name == name })
+		if i < 0 {
+			var names []string
+			for _, r := range rows {
+				names = append(names, r.Name)
+			}
+			return nil, fmt.Errorf("there is no row %q, but %s", name, strings.Join(names, ", "))
+		}
+		chosen = append(chosen, rows[i])
 	}
-	line, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		return errors.Join(err, l.stopServer())
-	}
-	l.url, err = url.Parse(strings.TrimSpace(line))
-	return err
+	return chosen, nil
 }
 
-func (l *lab) stopServer() error {
-	_ = l.server.Process.Signal(os.Interrupt)
-	return l.server.Wait()
-}
-
-// remote is the URL of a name on our server; query may choose a transport.
-func (l *lab) remote(name, query string) string {
-	u := *l.url
-	u.Path += "/" + name
-	u.RawQuery = query
-	return u.String()
-}
-
-// smbclient is the command line that runs commands on a server.
-func (l *lab) smbclient(toSamba bool, commands string) *exec.Cmd {
-	host, port, user := l.url.Hostname(), l.url.Port(), l.url.User.Username()
-	password, _ := l.url.User.Password()
-	if toSamba {
-		host, port, user, password = l.samba.Host, l.samba.Port, samba.User, samba.Password
-	}
-	return exec.Command("smbclient", "//"+host+"/"+samba.Share, "-p", port, "-U", user+"%"+password,
-		"--client-protection=sign", "-c", commands)
-}
+// binary is the path of the checkout's lwio in the lab.
+func binary(l *measure.Lab) string { return filepath.Join(l.Dir, "lwio") }

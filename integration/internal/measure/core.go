@@ -3,32 +3,44 @@ package measure
 import (
 	"errors"
 	"fmt"
+	"net"
 	"os/exec"
 	"runtime"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
 
 // StartOn starts a command all of whose threads keep to one core, from its first
-// instruction on: it inherits that from the thread that starts it. It is killed if
+// instruction on: it inherits the core from the thread that starts it. It is killed if
 // this process ends before it.
 func StartOn(cmd *exec.Cmd, core int) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	var before, one unix.CPUSet
+	var before unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &before); err != nil {
 		return fmt.Errorf("sched_getaffinity: %w", err)
 	}
-	one.Set(core)
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = new(syscall.SysProcAttr)
 	}
-	cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL // Go keeps the thread, too, until then
-	if err := unix.SchedSetaffinity(0, &one); err != nil {
-		return fmt.Errorf("sched_setaffinity to core %d: %w", core, err)
+	cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL // Go keeps the thread until then, too
+	if err := Pin(0, core); err != nil {
+		return err
 	}
 	return errors.Join(cmd.Start(), unix.SchedSetaffinity(0, &before))
+}
+
+// Pin keeps a thread, and the processes that it starts later, to one core; 0 is the calling
+// thread.
+func Pin(tid, core int) error {
+	var one unix.CPUSet
+	one.Set(core)
+	if err := unix.SchedSetaffinity(tid, &one); err != nil {
+		return fmt.Errorf("sched_setaffinity to core %d: %w", core, err)
+	}
+	return nil
 }
 
 // Cores lists the cores that this process may use.
@@ -44,4 +56,17 @@ func Cores() ([]int, error) {
 		}
 	}
 	return cores, nil
+}
+
+// awaitListener returns when a server accepts connections at an address.
+func awaitListener(address string) error {
+	for end := time.Now().Add(Patience); ; time.Sleep(10 * time.Millisecond) {
+		c, err := net.Dial("tcp", address)
+		if err == nil {
+			return c.Close()
+		}
+		if time.Now().After(end) {
+			return err
+		}
+	}
 }

@@ -7,16 +7,18 @@ import (
 	"strconv"
 	"time"
 
-	"lwio/internal/host"
+	"golang.org/x/sys/unix"
 )
 
 // tick is the unit of CPU times in /proc.
 const tick = time.Second / 100
 
-// ProcessCPU is the CPU time of a process and of its children that ended, in
-// whole hundredths of a second; 0 for a process that is not there.
+// ProcessCPU is the CPU time of a process, and of its children that ended in hundredths of a
+// second; 0 for a process that does not exist.
 func ProcessCPU(pid int) time.Duration {
-	if pid == 0 {
+	var t unix.Timespec
+	// The id of another process's clock, as clock_getcpuclockid(3) makes it.
+	if pid == 0 || unix.ClockGettime(int32(^pid<<3|2), &t) != nil {
 		return 0
 	}
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
@@ -24,11 +26,11 @@ func ProcessCPU(pid int) time.Duration {
 		return 0
 	}
 	fields := bytes.Fields(b[bytes.LastIndexByte(b, ')')+1:])
-	return sumTicks(fields[11:15])
+	return time.Duration(t.Nano()) + sumTicks(fields[13:15])
 }
 
-// MachineCPU is the time that all processors were not idle, softirqs with it.
-func MachineCPU() time.Duration {
+// machineCPU is the time that all processors were not idle, softirqs included.
+func machineCPU() time.Duration {
 	b, err := os.ReadFile("/proc/stat")
 	if err != nil {
 		return 0
@@ -47,9 +49,6 @@ func sumTicks(fields [][]byte) time.Duration {
 	return time.Duration(n) * tick
 }
 
-// SelfCPU is the CPU time of this process, as exactly as the kernel keeps it.
-func SelfCPU() time.Duration { return host.CPUTime() }
-
 // Resident is the memory of a process that is in RAM, in bytes.
 func Resident(pid int) int64 {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
@@ -60,3 +59,29 @@ func Resident(pid int) int64 {
 	kib, _ := strconv.ParseInt(string(bytes.Fields(rest)[0]), 10, 64)
 	return kib << 10
 }
+
+// Meter measures the CPU of a run: of the client's process, of the server's, and of the machine.
+type Meter struct {
+	server          int
+	cpu, machine    time.Duration
+	start           time.Time
+	Took            time.Duration
+	Client, Server  time.Duration
+	Machine, Others time.Duration
+}
+
+// StartMeter begins a measurement; server is the process of the server, or 0.
+func StartMeter(server int) *Meter {
+	return &Meter{server: server, cpu: ProcessCPU(server), machine: machineCPU(), start: time.Now()}
+}
+
+// Stop ends the measurement; client is the state of the client's process, which has ended.
+func (m *Meter) Stop(client *os.ProcessState) {
+	m.Took, m.Machine = time.Since(m.start), machineCPU()-m.machine
+	m.Client = client.UserTime() + client.SystemTime()
+	m.Server = m.ServerSince()
+	m.Others = max(m.Machine-m.Client-m.Server, 0)
+}
+
+// ServerSince is the CPU time of the server's process since the beginning, up to now.
+func (m *Meter) ServerSince() time.Duration { return ProcessCPU(m.server) - m.cpu }

@@ -1,14 +1,16 @@
 package measure
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"strings"
-	"sync/atomic"
 	"testing"
 )
 
-func TestMedian(t *testing.T) {
+func TestMedianIsMiddleValue(t *testing.T) {
 	for want, values := range map[int][]int{1: {1}, 2: {2, 1}, 3: {9, 1, 3}, 5: {7, 1, 5, 2}} {
 		if got := Median(values); got != want {
 			t.Errorf("median of %v is %d", values, got)
@@ -16,8 +18,8 @@ func TestMedian(t *testing.T) {
 	}
 }
 
-// Every subject runs once a round, in more than one order.
-func TestInTurns(t *testing.T) {
+// Every subject runs once per round, in more than one order.
+func TestInTurnsRunsEachSubjectOncePerRound(t *testing.T) {
 	const rounds, n = 30, 4
 	var ran []int
 	if err := InTurns(rounds, n, func(i int) error { ran = append(ran, i); return nil }); err != nil {
@@ -40,9 +42,9 @@ func TestInTurns(t *testing.T) {
 	}
 }
 
-// A command that is started on a core may use that alone, and this process what it
-// could use before.
-func TestStartOn(t *testing.T) {
+// A command that is started on a core may use that core alone, and this process the same
+// cores as before.
+func TestStartOnKeepsToOneCore(t *testing.T) {
 	cores, err := Cores()
 	if err != nil {
 		t.Fatal(err)
@@ -66,23 +68,98 @@ func TestStartOn(t *testing.T) {
 	}
 }
 
-// Each number comes once, and no more at a time than wanted.
-func TestEach(t *testing.T) {
-	const n, width = 100, 3
-	var now, most atomic.Int32
-	seen := make([]atomic.Int32, n)
-	Each(n, width, func(i int) {
-		most.Store(max(most.Load(), now.Add(1)))
-		seen[i].Add(1)
-		now.Add(-1)
-	})
-	for i := range seen {
-		if got := seen[i].Load(); got != 1 {
-			t.Errorf("%d came %d times", i, got)
+// A bar passes by its ratio, by its amount, or by a floor that misses the bar too.
+func TestJudgeBars(t *testing.T) {
+	all := []Medians{
+		{Name: "floor", Values: Sample{Rate: 100, ClientCPU: 10, P50: 1, ServerMemory: 5}},
+		{Name: "ours", Values: Sample{Rate: 80, ClientCPU: 5, P50: 1.5, ServerMemory: 6}},
+		{Name: "broken", Failure: "why"},
+	}
+	for _, c := range []struct {
+		bar           Bar
+		pass, byFloor bool
+		missing       string
+	}{
+		{Bar{1, 0, Rate, AtLeast, 0.8, 0}, true, false, ""},
+		{Bar{1, 0, Rate, AtLeast, 0.81, 0}, false, false, ""},
+		{Bar{1, Best, Rate, AtLeast, 0.8, 0}, true, false, ""},
+		{Bar{1, Best, Rate, AtLeast, 0.81, 0}, false, false, ""},
+		{Bar{1, 0, ClientCPU, AtMost, 0.5, 0}, true, false, ""},
+		{Bar{1, 0, ClientCPU, AtMost, 0.49, 0}, false, false, ""},
+		{Bar{1, 0, P50, Plus, 0.5, 0}, true, false, ""},
+		{Bar{1, 0, P50, Plus, 0.49, 0}, false, false, ""},
+		{Bar{1, None, ServerMemory, AtMost, 6, 0}, true, false, ""},
+		{Bar{1, None, ServerMemory, AtMost, 5.9, 0}, false, false, ""},
+		{Bar{2, 0, Rate, AtLeast, 0, 0}, false, false, "why"},
+		{Bar{0, 2, Rate, AtLeast, 0, 0}, false, false, "why"},
+		// Twice the own rate is out of reach of a floor of 100; 80 is not nine tenths of it, 100 is.
+		{Bar{1, 1, Rate, AtLeast, 2, 0}.Or(0), false, false, ""},
+		{Bar{0, 1, Rate, AtLeast, 2, 0}.Or(0), true, true, ""},
+		// A floor that passes answers no bar.
+		{Bar{1, 1, Rate, AtLeast, 1.1, 0}.Or(0), false, false, ""},
+		{Bar{1, 0, P50, AtMost, 0.9, 0}.Or(1), true, true, ""},
+	} {
+		v := c.bar.judge("row", all)
+		if v.Pass != c.pass || (v.ByFloor != "") != c.byFloor || v.Missing != c.missing {
+			t.Errorf("%+v: %+v", c.bar, v)
 		}
 	}
-	if got := most.Load(); got > width {
-		t.Errorf("%d at a time", got)
+}
+
+// constant is a job with a fixed outcome.
+type constant struct {
+	sample Sample
+	err    error
+	runs   *int
+}
+
+func (c constant) Run(context.Context, *Lab) (Sample, error) {
+	*c.runs++
+	return c.sample, c.err
+}
+
+// A subject that fails is left out of the rounds that remain, and the tables show all subjects
+// and bars.
+func TestRowMeasuresAndPrints(t *testing.T) {
+	var good, bad int
+	r := Row{"row", "Title", []Subject{
+		{"floor", constant{Sample{Rate: 1000, ClientCPU: 1500}, nil, &good}},
+		{"ours", constant{nil, errors.New("no\nway"), &bad}},
+	}, []Bar{{0, 0, Rate, AtLeast, 1, 0}, {1, 0, Rate, AtLeast, 1, 0}}}
+	table, err := r.Measure(t.Context(), &Lab{Plan: Plan{Rounds: 3}})
+	if err != nil || good != 3 || bad != 1 {
+		t.Fatalf("%v, %d and %d runs", err, good, bad)
 	}
-	Each(0, width, func(int) { t.Error("there is none") })
+	var out strings.Builder
+	if err := errors.Join(table.Print(&out), PrintBars(&out, []Table{table})); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"1000/s", "1.50 us", "ours: not measured: no way", "| pass", "| not measured", "at least 1"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("no %q in\n%s", want, out.String())
+		}
+	}
+}
+
+// Each duration has its unit.
+func TestDurationUnits(t *testing.T) {
+	var got []string
+	for _, ns := range []float64{3.14, 999, 1000, 9990, 12_340, 1e6, 2.5e9} {
+		got = append(got, Duration(ns))
+	}
+	const want = "3.1 ns, 999.0 ns, 1.00 us, 9.99 us, 12.3 us, 1.00 ms, 2.50 s"
+	if text := strings.Join(got, ", "); text != want {
+		t.Errorf("%s, want %s", text, want)
+	}
+}
+
+// The CPU time of a process grows with its work; a process that does not exist has none.
+func TestProcessCPUGrows(t *testing.T) {
+	first := ProcessCPU(os.Getpid())
+	for ProcessCPU(os.Getpid()) <= first {
+		_ = make([]byte, 1<<20)
+	}
+	if first <= 0 || ProcessCPU(0) != 0 {
+		t.Errorf("%v, and %v of no process", first, ProcessCPU(0))
+	}
 }

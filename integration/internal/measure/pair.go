@@ -23,18 +23,18 @@ func Side() (job string, ok bool) {
 	return "", false
 }
 
-// Pair says how this program is started twice, for the two sides of a run. It may be
-// used by several goroutines.
+// Pair starts this program twice, for the two sides of a run. It may be used by several
+// goroutines.
 type Pair struct {
 	Cores [2]int     // of the active side, of the passive one
 	Procs int        // GOMAXPROCS of each
-	Files []*os.File // that both inherit, from descriptor 3 on; the caller's
+	Files []*os.File // that both inherit, from descriptor 3 on; owned by the caller
 }
 
 // Run plays one run, which ends with ctx. The passive side starts first, with its job;
-// the line that it prints first makes the job of the active one. Then each prints what
-// it measured, the active side for outcomes[0]. All jobs and outcomes are JSON. Errors
-// have what a side that failed wrote to its standard error.
+// the line that it prints first makes the job of the active one. Then each prints its
+// outcome, the active side for outcomes[0]. All jobs and outcomes are JSON. Errors have the
+// standard error of a side that failed.
 func (p Pair) Run(ctx context.Context, passive any, active func(line string) any, outcomes [2]any) error {
 	second, err := p.start(ctx, passive, p.Cores[1])
 	if err != nil {
@@ -81,7 +81,7 @@ func (p Pair) start(ctx context.Context, job any, core int) (*process, error) {
 	return s, StartOn(s.cmd, core)
 }
 
-// outcome waits for what the process measured.
+// outcome waits for the outcome of the process.
 func (s *process) outcome(to any) error {
 	line, err := s.out.ReadString('\n')
 	if err == nil {
@@ -93,7 +93,7 @@ func (s *process) outcome(to any) error {
 	return nil
 }
 
-// failed ends the process and adds what it said to the error.
+// failed ends the process and adds its standard error to the error.
 func (s *process) failed(err error) error {
 	return errors.Join(err, s.stop(), errors.New(s.stderr.String()))
 }

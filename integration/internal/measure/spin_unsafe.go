@@ -8,9 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Spinner is a socket that does not block, by its descriptor: reads and writes of it spin. It
-// goes around the scheduler, so that it suits a process that has nothing else to run.
-// It leaves the socket to the connection that it belongs to, which must outlive it.
+// Spinner is the descriptor of a socket that does not block: its reads and writes spin. It
+// goes around the scheduler of Go, which suits a process without other goroutines to run. It
+// does not own the socket, whose connection must outlive it.
 type Spinner uintptr
 
 // Read waits for some bytes; p is not empty.
@@ -41,6 +41,3 @@ func (s Spinner) Write(p []byte) (done int, err error) {
 	}
 	return done, nil
 }
-
-// Close leaves the socket as it is.
-func (Spinner) Close() error { return nil }

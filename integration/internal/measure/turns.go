@@ -1,5 +1,5 @@
-// Package measure holds what the programs that print figures have in common: flags, runs
-// in turns, medians, CPU times, and processes that keep to one core.
+// Package measure runs what the figures compare: processes that keep to one core, their CPU
+// times, rows of subjects in turns, medians, bars and tables.
 package measure
 
 import (
@@ -8,8 +8,8 @@ import (
 	"slices"
 )
 
-// InTurns calls run for each of n subjects, rounds times. Each round has a random
-// order of its own, because what ran before often decides what a run costs.
+// InTurns calls run for each of n subjects, rounds times. Each round has a random order of its
+// own, because the cost of a run often depends on the run before it.
 func InTurns(rounds, n int, run func(subject int) error) error {
 	for range rounds {
 		for _, i := range rand.Perm(n) {
@@ -21,8 +21,7 @@ func InTurns(rounds, n int, run func(subject int) error) error {
 	return nil
 }
 
-// Median is the middle one of the values, of which there must be one at least; of
-// an even number it is the upper of two.
+// Median is the middle value, the upper one of two. There must be at least one.
 func Median[T cmp.Ordered](values []T) T {
 	v := slices.Sorted(slices.Values(values))
 	return v[len(v)/2]

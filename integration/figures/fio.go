@@ -1,0 +1,124 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os/exec"
+	"strconv"
+	"strings"
+
+	"lwio/integration/internal/measure"
+	"lwio/integration/internal/port"
+)
+
+// fio is a job of fio with nbdkit's file plugin, over TCP.
+type fio struct {
+	RW    string
+	Size  int
+	Depth int
+	Paged bool
+}
+
+// missingNBD is why nbdkit cannot be measured; nil if it can.
+func missingNBD() error {
+	for _, name := range []string{"nbdkit", "fio"} {
+		if _, err := exec.LookPath(name); err != nil {
+			return fmt.Errorf("install the packages nbdkit and fio: %w", err)
+		}
+	}
+	engines, err := exec.Command("fio", "--enghelp").Output()
+	if err != nil {
+		return err
+	}
+	if !strings.Contains(string(engines), "nbd") {
+		return errors.New("fio is without its nbd engine")
+	}
+	return nil
+}
+
+// nbdServer starts nbdkit's file plugin, unless it runs.
+func nbdServer(l *measure.Lab, file string) (*measure.Service, error) {
+	free, err := port.Take()
+	if err != nil {
+		return nil, err
+	}
+	defer free.Close() // nbdkit listens by then
+	number := strconv.Itoa(free.Number)
+	return l.Serve("nbdkit, "+file, l.Server, net.JoinHostPort("127.0.0.1", number),
+		"nbdkit", "--foreground", "--exit-with-parent", "--ipaddr", "127.0.0.1", "--port", number, "file", file)
+}
+
+// Run does the job once. Like the other subjects, fio does not time each operation and does
+// not keep a map of the blocks.
+func (j fio) Run(ctx context.Context, l *measure.Lab) (measure.Sample, error) {
+	if err := missingNBD(); err != nil {
+		return nil, err
+	}
+	name, err := makeFile(l, j.Paged)
+	if err != nil {
+		return nil, err
+	}
+	s, err := nbdServer(l, name)
+	if err != nil {
+		return nil, err
+	}
+	ramp := l.Runtime / 8
+	m := measure.StartMeter(s.PID())
+	out, err := l.Command(ctx, m, nil, "fio", "--name=figures", "--ioengine=nbd", "--uri=nbd://"+s.At, "--rw="+j.RW,
+		fmt.Sprintf("--bs=%d", j.Size), fmt.Sprintf("--iodepth=%d", j.Depth), fmt.Sprintf("--size=%d", l.Size),
+		fmt.Sprintf("--runtime=%dms", l.Runtime.Milliseconds()), fmt.Sprintf("--ramp_time=%dms", ramp.Milliseconds()),
+		"--time_based", "--norandommap", "--randrepeat=0", "--gtod_reduce=1", "--output-format=json")
+	if err != nil {
+		return nil, err
+	}
+	ops, seconds, client, err := readFio(out, j.RW == "randwrite")
+	if err != nil {
+		return nil, err
+	}
+	rate := ops / seconds
+	return measure.Sample{
+		measure.Rate: rate, measure.Throughput: rate * float64(j.Size), measure.ClientCPU: client / ops * 1e9,
+		// The operations of the ramp took as much each as the measured ones.
+		measure.ServerCPU: float64(m.Server) * seconds / (seconds + ramp.Seconds()) / ops,
+		measure.Others:    m.Others.Seconds() / m.Took.Seconds(),
+	}, nil
+}
+
+// errIdle is the error of a run without operations, on a busy machine.
+var errIdle = errors.New("fio did nothing")
+
+// readFio reads the JSON of fio, before which lines may stand: the operations, their time and
+// fio's CPU time, in seconds.
+func readFio(text string, write bool) (ops, seconds, cpu float64, err error) {
+	type side struct {
+		Ops     float64 `json:"total_ios"`
+		Runtime float64 `json:"runtime"` // milliseconds
+	}
+	var report struct {
+		Jobs []struct {
+			Error       int
+			Read, Write side
+			User        float64 `json:"usr_cpu"` // percent of job_runtime
+			System      float64 `json:"sys_cpu"`
+			Runtime     float64 `json:"job_runtime"` // milliseconds
+		}
+	}
+	if err := json.Unmarshal([]byte(text[max(strings.IndexByte(text, '{'), 0):]), &report); err != nil {
+		return 0, 0, 0, fmt.Errorf("fio: %w\n%s", err, text)
+	}
+	if len(report.Jobs) != 1 || report.Jobs[0].Error != 0 {
+		return 0, 0, 0, fmt.Errorf("fio: %s", text)
+	}
+	j := report.Jobs[0]
+	did := j.Read
+	if write {
+		did = j.Write
+	}
+	if did.Ops == 0 || did.Runtime == 0 {
+		return 0, 0, 0, fmt.Errorf("%w: %s", errIdle, text)
+	}
+	return did.Ops, did.Runtime / 1e3, (j.User + j.System) / 100 * j.Runtime / 1e3, nil
+}

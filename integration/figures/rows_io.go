@@ -1,0 +1,234 @@
+package main
+
+import (
+	"lwio/integration/figures/internal/sides"
+	"lwio/integration/internal/measure"
+)
+
+// The loads of several rows.
+var (
+	single   = bench{RW: "randread", Size: 4 * kib, Depth: 1}
+	deep     = bench{RW: "randread", Size: 4 * kib, Depth: 32}
+	mid      = bench{RW: "randread", Size: 64 * kib, Depth: 8}
+	large    = bench{RW: "randread", Size: mib, Depth: 8}
+	together = bench{RW: "randread", Size: 4 * kib, Depth: 256, Mode: interrupt}
+)
+
+// via is the job over a transport.
+func (j bench) via(transport, mode string) bench { j.Via, j.Mode = transport, mode; return j }
+
+// local is the job on the local file.
+func (j bench) local() bench { return j.via(viaLocal, "") }
+
+// writing is the job with writes, mixed with both in fio's usual proportion.
+func (j bench) writing() bench { j.RW = "randwrite"; return j }
+func (j bench) mixed() bench   { j.RW = "randrw"; return j }
+
+func (j bench) noCRC() bench            { j.NoCRC = true; return j }
+func (j bench) paged() bench            { j.Paged = true; return j }
+func (j bench) oneCore() bench          { j.Shared = true; return j }
+func (j bench) by(engine string) bench  { j.Engine = engine; return j }
+func (j bench) burst() bench            { j.Burst = true; return j }
+func (j bench) connections(n int) bench { j.Conns, j.Depth = n, 4; return j }
+func (j bench) nbd() fio                { return fio{j.RW, j.Size, j.Depth, j.Paged} }
+func tcp(j sides.Job, spin bool) tcpJob { j.Via, j.Spin = "tcp", spin; return tcpJob{Job: j} }
+func (j tcpJob) cubic() tcpJob          { j.Congestion = "cubic"; return j }
+func (j tcpJob) withFile() tcpJob       { j.needsFile = true; return j }
+
+// The floors over TCP.
+var (
+	ask       = sides.Job{Bench: "ask", Size: 4 * kib, Count: 20_000}
+	fileRead  = sides.Job{Bench: "file read", Size: mib, Flight: 8, Count: 2_000}
+	fileWrite = sides.Job{Bench: "file write", Size: mib, Flight: 8, Count: 2_000}
+	drain     = sides.Job{Bench: "drain", Size: mib, Flight: 8, Count: 3_000}
+)
+
+const (
+	idleConns  = 1000
+	idleMemory = 256 * kib // of a connection, beyond the granted buffers, which idle ones do not use
+	idleTotal  = 400 * mib
+)
+
+// ioRows are the rows of file I/O.
+var ioRows = []measure.Row{
+	{Name: "shm-1", Title: "shm: 4 KiB random reads, one at a time", Subjects: []measure.Subject{
+		{Name: "local", Job: single.local()},
+		{Name: "shm, polling", Job: single.via(viaShm, polling)},
+	}, Bars: []measure.Bar{atMost(1, 0, measure.P50, 1.8)}},
+
+	{Name: "shm-32", Title: "shm: 4 KiB random reads, 32 in flight", Subjects: []measure.Subject{
+		{Name: "local", Job: deep.local()},
+		{Name: "shm, polling", Job: deep.via(viaShm, polling)},
+		{Name: "shm, interrupt", Job: deep.via(viaShm, interrupt)},
+	}, Bars: []measure.Bar{
+		atLeast(1, 0, measure.Rate, 0.8), atLeast(2, 0, measure.Rate, 0.55), atMost(2, 0, measure.ClientCPU, 0.6),
+	}},
+
+	{Name: "calls-32", Title: "4 KiB random reads by 32 goroutines that call ReadAt, beside one Batch", Subjects: []measure.Subject{
+		{Name: "shm, Batch", Job: deep.via(viaShm, adaptive)},
+		{Name: "shm, calls", Job: deep.via(viaShm, adaptive).by("sync")},
+		{Name: "iwarp, CRC on, Batch", Job: deep.via(viaIWARP, adaptive)},
+		{Name: "iwarp, CRC on, calls", Job: deep.via(viaIWARP, adaptive).by("sync")},
+		{Name: "SMB alone, Batch", Job: deep.via(viaSMB, "").by("batch")},
+		{Name: "SMB alone, calls", Job: deep.via(viaSMB, "").by("sync")},
+		{Name: "local", Job: deep.local()},
+	}, Bars: []measure.Bar{
+		atLeast(1, 0, measure.Rate, 0.6), atLeast(3, 2, measure.Rate, 0.6), atMost(3, 2, measure.ClientCPU, 2),
+	}},
+
+	{Name: "calls-1m", Title: "1 MiB reads by 4 goroutines that call ReadAt", Subjects: []measure.Subject{
+		{Name: "local", Job: large.depth(4).local()},
+		{Name: "shm", Job: large.depth(4).via(viaShm, adaptive).by("sync")},
+		{Name: "iwarp, CRC on", Job: large.depth(4).via(viaIWARP, adaptive).by("sync")},
+		{Name: "SMB alone", Job: large.depth(4).via(viaSMB, "").by("sync")},
+	}},
+
+	{Name: "mixed-4k", Title: "4 KiB random reads and writes, half each, 32 in flight, to the file of pages", Subjects: []measure.Subject{
+		{Name: "local", Job: deep.local().mixed().paged()},
+		{Name: "nbdkit, file plugin, and fio, over TCP", Job: deep.mixed().paged().nbd()},
+		{Name: "shm", Job: deep.via(viaShm, adaptive).mixed().paged()},
+		{Name: "iwarp, CRC on", Job: deep.via(viaIWARP, adaptive).mixed().paged()},
+	}},
+
+	{Name: "adaptive-1", Title: "adaptive: 4 KiB random reads, one at a time", Subjects: []measure.Subject{
+		{Name: "shm, polling", Job: single.via(viaShm, polling)},
+		{Name: "shm, adaptive", Job: single.via(viaShm, adaptive)},
+		{Name: "iwarp, CRC on, polling", Job: single.via(viaIWARP, polling)},
+		{Name: "iwarp, CRC on, adaptive", Job: single.via(viaIWARP, adaptive)},
+	}, Bars: []measure.Bar{atMost(1, 0, measure.P50, 1.2), atMost(3, 2, measure.P50, 1.2)}},
+
+	{Name: "adaptive-32", Title: "adaptive: 4 KiB random reads, 32 in flight", Subjects: []measure.Subject{
+		{Name: "shm, interrupt", Job: deep.via(viaShm, interrupt)},
+		{Name: "shm, adaptive", Job: deep.via(viaShm, adaptive)},
+		{Name: "iwarp, CRC on, interrupt", Job: deep.via(viaIWARP, interrupt)},
+		{Name: "iwarp, CRC on, adaptive", Job: deep.via(viaIWARP, adaptive)},
+	}, Bars: []measure.Bar{atMost(1, 0, measure.ClientCPU, 1.2), atMost(3, 2, measure.ClientCPU, 1.2)}},
+
+	{Name: "adaptive-core", Title: "adaptive: 4 KiB random reads, client and server on one core", Subjects: []measure.Subject{
+		{Name: "shm, 32 in flight, interrupt", Job: deep.via(viaShm, interrupt).oneCore()},
+		{Name: "shm, 32 in flight, adaptive", Job: deep.via(viaShm, adaptive).oneCore()},
+		{Name: "shm, one at a time, interrupt", Job: single.via(viaShm, interrupt).oneCore()},
+		{Name: "shm, one at a time, adaptive", Job: single.via(viaShm, adaptive).oneCore()},
+	}, Bars: []measure.Bar{atLeast(1, 0, measure.Rate, 0.8), atLeast(3, 2, measure.Rate, 0.8)}},
+
+	{Name: "shm-1m", Title: "shm: 1 MiB reads, 8 in flight", Subjects: []measure.Subject{
+		{Name: "local", Job: large.local()},
+		{Name: "shm, polling", Job: large.via(viaShm, polling)},
+		{Name: "shm, interrupt", Job: large.via(viaShm, interrupt)},
+	}, Bars: []measure.Bar{
+		atLeast(1, 0, measure.Rate, 0.95), atLeast(2, 0, measure.Rate, 0.8), atMost(2, 0, measure.ClientCPU, 0.2),
+	}},
+
+	{Name: "shm-64k", Title: "shm: 64 KiB random reads, 8 in flight", Subjects: []measure.Subject{
+		{Name: "local", Job: mid.local()},
+		{Name: "shm, interrupt", Job: mid.via(viaShm, interrupt)},
+	}, Bars: []measure.Bar{atLeast(1, 0, measure.Rate, 0.85), atMost(1, 0, measure.ClientCPU, 0.35)}},
+
+	{Name: "iwarp-32", Title: "iwarp: 4 KiB random reads, 32 in flight", Subjects: []measure.Subject{
+		{Name: "nbdkit, file plugin, and fio, over TCP", Job: deep.nbd()},
+		{Name: "iwarp, CRC off, adaptive", Job: deep.via(viaIWARP, adaptive).noCRC()},
+		{Name: "iwarp, CRC off, interrupt", Job: deep.via(viaIWARP, interrupt).noCRC()},
+		{Name: "iwarp, CRC off, polling", Job: deep.via(viaIWARP, polling).noCRC()},
+	}, Bars: []measure.Bar{
+		atLeast(1, 0, measure.Rate, 2.5), atMost(1, 0, measure.ClientCPU, 0.25),
+		atLeast(2, 0, measure.Rate, 2.5), atMost(2, 0, measure.ClientCPU, 0.25),
+	}},
+
+	{Name: "iwarp-1", Title: "iwarp: 4 KiB random reads, one at a time", Subjects: []measure.Subject{
+		{Name: "TCP ping-pong, spinning", Job: tcp(ask, true)},
+		{Name: "iwarp, CRC off, polling", Job: single.via(viaIWARP, polling).noCRC()},
+		{Name: "iwarp, CRC on, polling", Job: single.via(viaIWARP, polling)},
+		{Name: "TCP ping-pong, asleep", Job: tcp(ask, false)},
+		{Name: "iwarp, CRC off, interrupt", Job: single.via(viaIWARP, interrupt).noCRC()},
+		{Name: "iwarp, CRC on, interrupt", Job: single.via(viaIWARP, interrupt)},
+		{Name: "TCP ping-pong, spinning, with cubic", Job: tcp(ask, true).cubic()},
+		{Name: "TCP ping-pong, asleep, with cubic", Job: tcp(ask, false).cubic()},
+	}, Bars: []measure.Bar{
+		atMost(1, 0, measure.P50, 1.15), atMost(2, 0, measure.P50, 1.15),
+		atMost(4, 3, measure.P50, 1.15), atMost(5, 3, measure.P50, 1.15),
+	}},
+
+	{Name: "iwarp-1m", Title: "iwarp: 1 MiB reads, 8 in flight", Subjects: []measure.Subject{
+		{Name: "pread and TCP", Job: tcp(fileRead, false).withFile()},
+		{Name: "iwarp, CRC off", Job: large.via(viaIWARP, adaptive).noCRC()},
+		{Name: "iwarp, CRC on", Job: large.via(viaIWARP, adaptive)},
+		{Name: "pread and TCP, with cubic", Job: tcp(fileRead, false).withFile().cubic()},
+	}, Bars: []measure.Bar{atLeast(1, 0, measure.Rate, 0.9), atLeast(2, 0, measure.Rate, 0.6)}},
+
+	{Name: "together-shm", Title: "shm, interrupt: 256 reads of 4 KiB submitted together", Subjects: []measure.Subject{
+		{Name: "calls", Job: together.via(viaShm, interrupt).by("sync")},
+		{Name: "Batch, random", Job: together.via(viaShm, interrupt).burst()},
+		{Name: "VEC_READ, contiguous", Job: together.via(viaShm, interrupt).by("vec")},
+	}, Bars: []measure.Bar{atMost(1, 0, measure.ClientCPU, 0.5), atMost(2, 0, measure.ClientCPU, 0.5)}},
+
+	{Name: "together-iwarp", Title: "iwarp, CRC on, interrupt: 256 reads of 4 KiB submitted together", Subjects: []measure.Subject{
+		{Name: "calls", Job: together.via(viaIWARP, interrupt).by("sync")},
+		{Name: "Batch, random", Job: together.via(viaIWARP, interrupt).burst()},
+		{Name: "VEC_READ, contiguous", Job: together.via(viaIWARP, interrupt).by("vec")},
+	}, Bars: []measure.Bar{atMost(1, 0, measure.ClientCPU, 0.5), atMost(2, 0, measure.ClientCPU, 0.5)}},
+
+	writes("write-4k", "4 KiB random writes, 32 in flight", deep.writing()),
+	writes("write-4k-paged", "4 KiB random writes, 32 in flight, to the file of pages", deep.writing().paged()),
+	largeWrites(),
+
+	{Name: "connections", Title: "iwarp, CRC on: 4 KiB random reads, 4 in flight on each connection", Subjects: []measure.Subject{
+		{Name: "1 connection", Job: deep.via(viaIWARP, adaptive).connections(1)},
+		{Name: "10 connections", Job: deep.via(viaIWARP, adaptive).connections(10)},
+		{Name: "100 connections", Job: deep.via(viaIWARP, adaptive).connections(100)},
+		{Name: "1000 connections", Job: deep.via(viaIWARP, adaptive).connections(1000)},
+	}, Bars: []measure.Bar{
+		atLeast(0, measure.Best, measure.Rate, 0.7), atLeast(1, measure.Best, measure.Rate, 0.7),
+		atLeast(2, measure.Best, measure.Rate, 0.7), atLeast(3, measure.Best, measure.Rate, 0.7),
+	}},
+
+	{Name: "memory", Title: "memory of the server with 1000 idle connections", Subjects: []measure.Subject{
+		{Name: "iwarp", Job: idle{viaIWARP, idleConns}},
+		{Name: "shm", Job: idle{viaShm, idleConns}},
+	}, Bars: []measure.Bar{
+		under(0, measure.ServerMemory, idleMemory), under(0, measure.TotalMemory, idleTotal),
+		under(1, measure.ServerMemory, idleMemory), under(1, measure.TotalMemory, idleTotal),
+	}},
+}
+
+// writes is a row of small writes. No write over a network is faster than a local one.
+func writes(name, title string, j bench) measure.Row {
+	return measure.Row{Name: name, Title: title, Subjects: []measure.Subject{
+		{Name: "local", Job: j.local()},
+		{Name: "shm", Job: j.via(viaShm, adaptive)},
+		{Name: "nbdkit, file plugin, and fio, over TCP", Job: j.nbd()},
+		{Name: "iwarp, CRC off", Job: j.via(viaIWARP, adaptive).noCRC()},
+		{Name: "iwarp, CRC on", Job: j.via(viaIWARP, adaptive)},
+	}, Bars: []measure.Bar{
+		atLeast(1, 0, measure.Rate, 0.7), atLeast(3, 2, measure.Rate, 2).Or(0), atLeast(4, 2, measure.Rate, 2).Or(0),
+	}}
+}
+
+// largeWrites has two floors more: TCP with a file behind it, and without.
+func largeWrites() measure.Row {
+	r := writes("write-1m", "1 MiB random writes, 8 in flight", large.writing())
+	r.Subjects = append(r.Subjects,
+		measure.Subject{Name: "TCP and pwrite", Job: tcp(fileWrite, false).withFile()},
+		measure.Subject{Name: "TCP and pwrite, with cubic", Job: tcp(fileWrite, false).withFile().cubic()},
+		measure.Subject{Name: "TCP alone", Job: tcp(drain, false)},
+		measure.Subject{Name: "TCP alone, with cubic", Job: tcp(drain, false).cubic()})
+	for i := 1; i < len(r.Bars); i++ {
+		r.Bars[i] = r.Bars[i].Or(5)
+	}
+	return r
+}
+
+// depth is the job with another number of operations in flight.
+func (j bench) depth(n int) bench { j.Depth = n; return j }
+
+// atMost, atLeast and under are bars without a floor.
+func atMost(ours, beside int, f measure.Figure, amount float64) measure.Bar {
+	return measure.Bar{Ours: ours, Beside: beside, Figure: f, Kind: measure.AtMost, Amount: amount}
+}
+
+func atLeast(ours, beside int, f measure.Figure, amount float64) measure.Bar {
+	return measure.Bar{Ours: ours, Beside: beside, Figure: f, Kind: measure.AtLeast, Amount: amount}
+}
+
+func under(ours int, f measure.Figure, amount float64) measure.Bar {
+	return measure.Bar{Ours: ours, Beside: measure.None, Figure: f, Kind: measure.AtMost, Amount: amount}
+}
