@@ -39,7 +39,7 @@ func (c *conn) receive(slot int32, r *rdma.Result) error {
 		return nil // the connection ends before an answer is due
 	}
 	c.replay.used = true
-	if c.auth.pace != nil {
+	if c.auth.limiter != nil {
 		if err := c.loop.throttle(&o.h); err != nil {
 			return err
 		}

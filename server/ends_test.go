@@ -247,7 +247,7 @@ func TestStall(t *testing.T) {
 	for range clientCredits - 1 {
 		c.send(c.readHeader(fid, 0, 512<<10, 0), nil)
 	}
-	v.e.lookAfter() // sooner it might cut a client that is only slow
+	v.e.startWatching() // sooner it might cut a client that is only slow
 	eventually(t, "the connection is cut", func() bool { return v.e.count.cut.Load() == 1 })
 	eventually(t, "the connection is gone", v.deserted)
 	ear.open()

@@ -9,25 +9,24 @@ import (
 	"time"
 
 	"lwio/internal/ratelimit"
+	"lwio/internal/wire"
 	"lwio/rdma"
+	"lwio/server/internal/association"
 	"lwio/vfs"
 )
 
-// engine is the LWIO side of a server: everything but SMB, of which it knows
-// only the sessions.
+// engine is the LWIO side of a server. Of SMB it knows the sessions alone, by its
+// association.
 type engine struct {
-	fs       *vfs.FS
-	name     string
-	log      *slog.Logger
-	allowMD5 bool
-	// immediate is Config.ImmediateData.
-	immediate bool
-	limits    Limits
-	count     counters
-	shares    shareTable
-	noise     ratelimit.Log // of what strangers cause
-	born      time.Time     // when clock began
-	keys      *keyTable
+	fs          *vfs.FS
+	log         *slog.Logger
+	immediate   bool // Config.ImmediateData
+	limits      Limits
+	count       counters
+	shares      shareTable
+	noise       ratelimit.Log // for log lines that unauthenticated peers cause
+	born        time.Time     // when clock began
+	association *association.Association
 
 	readers, writers *workerPool
 	credits          creditPool
@@ -43,19 +42,20 @@ type engine struct {
 
 	mu      sync.Mutex
 	fabrics []*fabric
-	stop    bool // no new connections
+	stopped bool // no new connections
 	closed  bool // no new goroutines
 }
 
-// newEngine makes an engine of a configuration with its defaults filled in. The
-// caller closes it.
+// newEngine makes an engine of a configuration with its defaults filled in. The caller closes
+// it.
 func newEngine(cfg *Config) *engine {
-	e := &engine{
-		fs: cfg.FS, name: cfg.ServerName, log: cfg.Logger, allowMD5: cfg.AllowMD5, immediate: cfg.ImmediateData, limits: cfg.Limits, born: time.Now(),
-		keys: newKeyTable(cfg.Limits.ConnectionsPerKey),
-	}
-	e.conns.init(&e.limits, &e.count)
+	e := &engine{fs: cfg.FS, log: cfg.Logger, immediate: cfg.ImmediateData, limits: cfg.Limits, born: time.Now()}
 	e.ctx, e.cancel = context.WithCancel(context.Background())
+	e.association = association.New(association.Config{
+		ServerName: cfg.ServerName, Logger: cfg.Logger, AllowMD5: cfg.AllowMD5, ConnectionsPerKey: cfg.Limits.ConnectionsPerKey,
+		Fabrics: e.blocks, Go: e.spawn, Closing: e.ctx.Done(),
+	})
+	e.conns.init(&e.limits, &e.count)
 	e.readers = newWorkerPool(e.limits.Workers, func(o *op) { o.work(o.readRest) })
 	e.writers = newWorkerPool(e.limits.Workers, func(o *op) { o.work(o.writeRun) })
 	e.writers.joins = (*op).goesOn
@@ -66,18 +66,17 @@ func newEngine(cfg *Config) *engine {
 	return e
 }
 
-// lookAfter sees to it that connections which stall are cut, and that credits go to those who
-// have use for them. It is called once.
-func (e *engine) lookAfter() {
+// startWatching starts the goroutines that cut stalled connections and balance the credits.
+// It is called once.
+func (e *engine) startWatching() {
 	e.spawn(e.watchStalls)
 	e.spawn(e.watchCredits)
 }
 
-// clock is the time since the engine was made. To ask for it costs half of what time.Now
-// does.
+// clock returns the time since the engine was made. It costs half of what time.Now does.
 func (e *engine) clock() time.Duration { return time.Since(e.born) }
 
-// work is a worker's part.
+// work performs o, and the operations that joined it, in a worker.
 func (o *op) work(do func()) {
 	c, begun, n := o.c, time.Now(), 1 // o may be at work again as soon as it is delivered
 	for next := o.joined.head; next != nil; next = next.next {
@@ -88,8 +87,7 @@ func (o *op) work(do func()) {
 	c.jobs.Add(-n)
 }
 
-// spawn runs f in a goroutine that close waits for; false says that the engine
-// is closed.
+// spawn runs f in a goroutine that close waits for; false if the engine is closed.
 func (e *engine) spawn(f func()) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -100,35 +98,16 @@ func (e *engine) spawn(f func()) bool {
 	return true
 }
 
-// listen opens all providers on ip and begins to accept. A provider that has no
-// device here is left out, and the log says so, as long as there is another. On
-// failure nothing is left open.
+// listen opens all providers on ip and begins to accept. A provider without a device on this
+// machine is left out, with a warning in the log, as long as there is another. On failure
+// nothing is left open.
 func (e *engine) listen(ctx context.Context, providers []rdma.Provider, ip netip.Addr) error {
-	var opened []*fabric
-	var missing error
-	for _, p := range providers {
-		f, err := openFabric(ctx, p, ip, &e.limits)
-		if err == nil {
-			f.immediate = e.immediate && f.info.Caps.Has(rdma.CapImmediate)
-		}
-		switch {
-		case err == nil:
-			opened = append(opened, f)
-		case rdma.StatusOf(err) == rdma.StatusDeviceNotReady:
-			missing = errors.Join(missing, err)
-		default:
-			closeAll(opened)
-			return err
-		}
-	}
-	if len(opened) == 0 && missing != nil {
-		return missing
-	}
-	if missing != nil {
-		e.log.Warn("lwio: going on without a provider", "reason", missing)
+	opened, err := e.open(ctx, providers, ip)
+	if err != nil {
+		return err
 	}
 	e.mu.Lock()
-	stopped := e.stop
+	stopped := e.stopped
 	if !stopped {
 		e.fabrics = append(e.fabrics, opened...)
 		for _, f := range opened {
@@ -146,24 +125,53 @@ func (e *engine) listen(ctx context.Context, providers []rdma.Provider, ip netip
 	return nil
 }
 
+// open opens the providers that have a device.
+func (e *engine) open(ctx context.Context, providers []rdma.Provider, ip netip.Addr) ([]*fabric, error) {
+	var opened []*fabric
+	var missing error
+	for _, p := range providers {
+		f, err := openFabric(ctx, p, ip, &e.limits)
+		switch {
+		case err == nil:
+			f.immediate = e.immediate && f.info.Caps.Has(rdma.CapImmediate)
+			opened = append(opened, f)
+		case rdma.StatusOf(err) == rdma.StatusDeviceNotReady:
+			missing = errors.Join(missing, err)
+		default:
+			closeAll(opened)
+			return nil, err
+		}
+	}
+	if len(opened) == 0 && missing != nil {
+		return nil, missing
+	}
+	if missing != nil {
+		e.log.Warn("lwio: provider left out", "reason", missing)
+	}
+	return opened, nil
+}
+
 func closeAll(fabrics []*fabric) {
 	for _, f := range fabrics {
 		f.close()
 	}
 }
 
-// listening lists the providers that clients can be told of.
-func (e *engine) listening() []*fabric {
+// blocks returns the address blocks of the providers that accept connections.
+func (e *engine) blocks() []wire.AddressBlock {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.stop {
+	if e.stopped {
 		return nil
 	}
-	return e.fabrics
+	var all []wire.AddressBlock
+	for _, f := range e.fabrics {
+		all = append(all, f.block())
+	}
+	return all
 }
 
-// readMemory is what reads have of the memory of all providers, and what there is, in
-// bytes.
+// readMemory returns the bytes of the buffer pools of all providers, taken and in all.
 func (e *engine) readMemory() (taken, all int64) {
 	e.mu.Lock()
 	fabrics := e.fabrics
@@ -175,16 +183,17 @@ func (e *engine) readMemory() (taken, all int64) {
 	return taken, all
 }
 
-func (e *engine) stopped() bool {
+// isStopped reports whether the engine refuses new connections.
+func (e *engine) isStopped() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.stop
+	return e.stopped
 }
 
 // forget is called by a connection when it has given everything back.
 func (e *engine) forget(c *conn) {
 	if c.auth.passed {
-		e.keys.leave(c.auth.pair, c)
+		e.association.Leave(c.auth.client, c)
 		grant := c.credits.granted()
 		e.count.authenticated.Add(-1)
 		e.count.credits.Add(-int64(grant))
@@ -193,13 +202,12 @@ func (e *engine) forget(c *conn) {
 	e.conns.leave(c)
 }
 
-// drain stops accepting, lets every connection finish what is in flight, and
-// waits until all have ended or ctx has.
+// drain stops accepting, lets every connection finish what is in flight, and waits until all
+// have ended or ctx has.
 func (e *engine) drain(ctx context.Context) error {
 	e.stopListening()
-	gone := e.conns.drain()
 	select {
-	case <-gone:
+	case <-e.conns.drain():
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)
@@ -209,7 +217,7 @@ func (e *engine) drain(ctx context.Context) error {
 // stopListening refuses new connections.
 func (e *engine) stopListening() {
 	e.mu.Lock()
-	e.stop = true
+	e.stopped = true
 	fabrics := e.fabrics
 	e.mu.Unlock()
 	e.conns.stop()
@@ -234,8 +242,7 @@ func (e *engine) close() {
 	})
 }
 
-// watchStalls cuts connections that owe the server the room for answers and
-// make no progress.
+// watchStalls cuts connections whose initiator requests make no progress for StallTimeout.
 func (e *engine) watchStalls() {
 	tick := time.NewTicker(max(e.limits.StallTimeout/4, time.Millisecond))
 	defer tick.Stop()

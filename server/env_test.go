@@ -76,7 +76,7 @@ func onEach(t *testing.T, run func(t *testing.T, on string)) {
 }
 
 // env is an engine over a directory, and a session to use it with. Nobody looks after its
-// connections (engine.lookAfter), unless the test does: a client that has not asked for much
+// connections (engine.startWatching), unless the test does: a client that has not asked for much
 // lately would be told of that at a time of its own.
 type env struct {
 	t        testing.TB
@@ -203,7 +203,7 @@ func (v *env) renegotiate(sess *fakeSession, n *negotiated, names ...string) {
 	if err != nil {
 		v.t.Fatal(err)
 	}
-	out, err := v.e.negotiate(context.Background(), sess, msg, 0xFFFF)
+	out, err := v.e.association.Negotiate(context.Background(), sess, msg, 0xFFFF)
 	if err != nil {
 		v.t.Fatal(err)
 	}

@@ -2,12 +2,14 @@ package server
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net/netip"
 	"time"
 
+	"lwio/internal/wire"
 	"lwio/rdma"
 )
 
@@ -62,6 +64,18 @@ func (f *fabric) open(ctx context.Context, p rdma.Provider, ip netip.Addr, l *Li
 	return err
 }
 
+// block returns the address block of the fabric for NEGOTIATE: on IP fabrics the address is the
+// one at which SMB was reached, on the port that follows.
+//
+// Source: [OP-38b] [OP-39]
+func (f *fabric) block() wire.AddressBlock {
+	in := wire.NetAddress{HostAddress: f.addr.Host[:], Discriminator: []byte(f.addr.Name)}
+	if f.addr.AddrPort.IsValid() {
+		in = wire.NetAddress{Discriminator: binary.BigEndian.AppendUint16(nil, f.addr.AddrPort.Port())}
+	}
+	return wire.AddressBlock{Name: f.name, Instances: []wire.NetAddress{in}}
+}
+
 // sharedMemory reports whether the clients of the fabric share memory with the server, and
 // send and receive without system calls.
 func (f *fabric) sharedMemory() bool { return f.info.Caps.Has(rdma.CapDirectAlloc) }
@@ -90,7 +104,7 @@ func (e *engine) accept(f *fabric) {
 			}
 			connector.Close()
 		}
-		if e.ctx.Err() != nil || e.stopped() {
+		if e.ctx.Err() != nil || e.isStopped() {
 			return
 		}
 		e.log.Warn("lwio: accept failed, trying again", "provider", f.name, "error", err)

@@ -201,27 +201,6 @@ func testNoApplicationKey(t *testing.T, on string) {
 	}
 }
 
-// A pair of keys dies if nobody uses it, and lives on if somebody has.
-//
-// Source: [OP-42]
-func TestKeyLife(t *testing.T) { onEach(t, testKeyLife) }
-
-func testKeyLife(t *testing.T, on string) {
-	v := newEnv(t, envConfig{on: on})
-	used, unused := v.negotiate(v.sess), v.negotiate(v.sess)
-	c := v.connect(used)
-	c.auth(used, authOptions{})
-	v.e.keys.mu.Lock()
-	v.e.keys.now = func() time.Time { return time.Now().Add(unusedKeyLife + time.Second) }
-	v.e.keys.mu.Unlock()
-	late := v.connect(unused)
-	msg, _ := late.authMessage(unused, authOptions{})
-	late.wantDenied(msg)
-	c = v.connect(used)
-	c.auth(used, authOptions{})
-	v.check(c)
-}
-
 // Who has a receive more than the AUTH needs has no second try.
 //
 // Source: [OP-50d]

@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"lwio/internal/smb/smbserver"
+	"lwio/server/internal/association"
 	"lwio/vfs"
 )
 
@@ -41,25 +42,25 @@ func New(cfg Config) (*Server, error) {
 		RequestRate: cfg.Limits.RequestRate, ByteRate: cfg.Limits.ByteRate, ByteBurst: cfg.Limits.ByteBurst, Memory: cfg.Limits.SMBMemory,
 	}
 	if len(cfg.Providers) > 0 {
-		smb.Pipes = map[string]smbserver.PipeHandler{pipeName: pipe{s.engine}}
-		smb.ResumeKeyContext = func(*smbserver.Session, *vfs.Open) []byte { return s.engine.resumeContext() }
+		smb.Pipes = map[string]smbserver.PipeHandler{association.PipeName: pipe{s.engine.association}}
+		smb.ResumeKeyContext = func(*smbserver.Session, *vfs.Open) []byte { return s.engine.association.ResumeContext() }
 	}
 	if s.smb, err = smbserver.New(smb); err != nil {
 		s.engine.close()
 		return nil, fmt.Errorf("server: new: %w", err)
 	}
-	s.engine.lookAfter()
+	s.engine.startWatching()
 	return s, nil
 }
 
 // pipe is the association's end of the pipe on which clients negotiate.
 //
 // Source: [LWIO §Network Discovery] [OP-34]
-type pipe struct{ e *engine }
+type pipe struct{ a *association.Association }
 
 // Transact answers a NEGOTIATE.
 func (p pipe) Transact(ctx context.Context, s *smbserver.Session, request []byte, maxOutput int) ([]byte, error) {
-	return p.e.negotiate(ctx, s, request, maxOutput)
+	return p.a.Negotiate(ctx, s, request, maxOutput)
 }
 
 // Serve serves SMB on l and LWIO on the address of l, on a free port of each

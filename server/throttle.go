@@ -18,7 +18,7 @@ func (l *receiveLoop) throttle(h *wire.Header) error {
 	if h.Opcode.IO() {
 		bytes = int(min(h.Length, maxWindow)) // longer ones are refused
 	}
-	wait := c.auth.pace.Take(1, bytes)
+	wait := c.auth.limiter.Take(1, bytes)
 	if wait == 0 {
 		return nil
 	}

@@ -29,8 +29,8 @@ func (q idleQueue) Wait(ctx context.Context, _ rdma.NotifyKind) error {
 // Source: [OP-58b]
 func TestRateAndResultsOfOneBatch(t *testing.T) {
 	c, _ := newFuzzConn(t)
-	c.auth.pace = ratelimit.NewLimiter(1, 0, 0)
-	c.auth.pace.Take(1<<20, 0)
+	c.auth.limiter = ratelimit.NewLimiter(1, 0, 0)
+	c.auth.limiter.Take(1<<20, 0)
 	errSeen := errors.New("seen")
 	c.loop.cq = idleQueue{notify: func() { c.cut(errSeen) }}
 	h := by(wire.NewInterrupt(1), completion{Cookie: 1})

@@ -13,11 +13,11 @@ var rulesOfClients = []rule{
 	// NEGOTIATE and keys.
 	{"A message that is malformed, has another RevId, or whose Length is not its size breaks the pipe.", "server.TestNegotiateRefused"},
 	{"if even none fit, the pipe fails", "server.TestNegotiateRoom"},
-	{"one that no AUTH has used expires after 60 s", "server.TestKeyLife"},
+	{"one that no AUTH has used expires after 60 s", "association.TestUnusedKeysExpire"},
 	{"first ends all connections of those pairs and waits until none of their I/O goes on", "server.TestReplacedConnection"},
-	{"| key pairs of an SMB session | 16 | the oldest unused goes |", "server.TestPairsPerSession; server.TestPairsInUse; server.TestFloodOfNegotiations"},
-	{"| AUTHs with option 0x80 under one key pair | 4096 |", "server.TestNoncesPerPair"},
-	{"| connections under one key pair | 16 |", "server.TestConnectionsPerKey"},
+	{"| key pairs of an SMB session | 16 | the oldest unused goes |", "association.TestPairsPerSessionAreBounded; server.TestKeysInUseSurviveNegotiations; server.TestFloodOfNegotiations"},
+	{"| AUTHs with option 0x80 under one key pair | 4096 |", "association.TestNoncesPerPairAreBounded"},
+	{"| connections under one key pair | 16 |", "server.TestConnectionsPerKey; association.TestConnectionsPerKeyAreBounded"},
 	{"ClientName is logged and believed by nobody.", "server.TestClientNameMeansNothing"},
 
 	// AUTH.

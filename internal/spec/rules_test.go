@@ -27,7 +27,7 @@ func TestRulesHaveCases(t *testing.T) {
 	}
 	document := plain(string(text))
 	cases := make(map[string]bool)
-	for name, dir := range map[string]string{"lwio": "", "server": "server", "wire": "internal/wire"} {
+	for name, dir := range map[string]string{"lwio": "", "server": "server", "wire": "internal/wire", "association": "server/internal/association"} {
 		casesOf(t, name, filepath.Join("..", "..", dir), cases)
 	}
 	if len(cases) < 1000 {

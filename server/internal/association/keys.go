@@ -1,8 +1,9 @@
-package server
+package association
 
 import (
 	"crypto/rand"
 	"crypto/sha256"
+	"crypto/subtle"
 	"errors"
 	"sync"
 	"time"
@@ -10,37 +11,35 @@ import (
 	"lwio/internal/wire"
 )
 
-// keyPair is what a negotiation left on both sides: the key that the client
-// shows in AUTH and the one that the server answers with. keyTable.mu guards
-// what changes.
+// keyPair is the result of a negotiation on both sides: the key that the client shows in AUTH
+// and the key that the server answers with. keyTable.mu guards the fields that change.
 //
 // Source: [LWIO §Network Discovery] [OP-42] [OP-42b]
 type keyPair struct {
-	sess                 session
+	sess                 Session
 	clientKey, serverKey [16]byte
-	// authKey is what the keyed option of AUTH is made with; nil if the session
-	// has no secret to make it from.
+	// authKey is the key of the keyed signatures; nil if the session has no secret to derive
+	// it from.
 	authKey []byte
 	name    [sha256.Size]byte // in keyTable.pairs
 	made    time.Time
 
 	used   bool // by an AUTH that succeeded
 	dead   bool
-	conns  map[*conn]struct{}
+	conns  map[Conn]struct{}
 	nonces map[[16]byte]struct{}
 }
 
 const (
 	// unusedKeyLife is how long a pair waits for its first AUTH. [OP-42]
 	unusedKeyLife = 60 * time.Second
-	// pairsPerSession bounds what one session can make the server remember.
+	// pairsPerSession bounds the pairs of one session.
 	pairsPerSession = 16
-	// noncesPerPair bounds the AUTHs under one pair; then a client negotiates
-	// anew.
+	// noncesPerPair bounds the AUTHs with one pair; then a client negotiates again.
 	noncesPerPair = 4096
 )
 
-// Why AUTH, or a negotiation, is refused. The client hears none of it.
+// Causes of a refusal of AUTH or of a negotiation. The client does not learn them.
 var (
 	errUnknownKey   = errors.New("unknown key")
 	errReplay       = errors.New("nonce seen before")
@@ -56,20 +55,20 @@ type keyTable struct {
 
 	mu        sync.Mutex
 	pairs     map[[sha256.Size]byte]*keyPair // by nameOf(serverKey)
-	bySession map[session][]*keyPair
+	bySession map[Session][]*keyPair
 }
 
 func newKeyTable(limit int) *keyTable {
 	t := &keyTable{
 		now: time.Now, limit: limit,
-		pairs: make(map[[sha256.Size]byte]*keyPair), bySession: make(map[session][]*keyPair),
+		pairs: make(map[[sha256.Size]byte]*keyPair), bySession: make(map[Session][]*keyPair),
 	}
 	rand.Read(t.secret[:]) // never fails
 	return t
 }
 
-// nameOf is how a key is looked up: nobody outside can steer the comparisons
-// of the map.
+// nameOf returns the name that a key is looked up by: a client cannot steer the comparisons of
+// the map.
 func (t *keyTable) nameOf(key [16]byte) [sha256.Size]byte {
 	h := sha256.New()
 	h.Write(t.secret[:])
@@ -77,9 +76,9 @@ func (t *keyTable) nameOf(key [16]byte) [sha256.Size]byte {
 	return [sha256.Size]byte(h.Sum(nil))
 }
 
-// add makes a pair for a session. first says that the session had none.
-func (t *keyTable) add(sess session, clientKey [16]byte) (p *keyPair, first bool, err error) {
-	p = &keyPair{sess: sess, clientKey: clientKey, made: t.now(), conns: make(map[*conn]struct{})}
+// add makes a pair for a session. first: the session had none.
+func (t *keyTable) add(sess Session, clientKey [16]byte) (p *keyPair, first bool, err error) {
+	p = &keyPair{sess: sess, clientKey: clientKey, made: t.now(), conns: make(map[Conn]struct{})}
 	rand.Read(p.serverKey[:]) // never fails
 	if app := sess.ApplicationKey(); app != [16]byte{} {
 		p.authKey = wire.DeriveAuthKey(app[:], p.clientKey, p.serverKey)
@@ -117,23 +116,25 @@ func (t *keyTable) evictLocked(list []*keyPair) []*keyPair {
 	return nil
 }
 
+// dropLocked removes a pair from the look-up.
 func (t *keyTable) dropLocked(p *keyPair) {
 	p.dead = true
 	delete(t.pairs, p.name)
 }
 
-// drop forgets a pair that nobody has heard of.
+// drop removes a pair that the client has not learned.
 func (t *keyTable) drop(p *keyPair) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.dropLocked(p)
 }
 
+// expiredLocked reports whether a pair is of no use any more.
 func (t *keyTable) expiredLocked(p *keyPair) bool {
 	return p.dead || !p.used && t.now().Sub(p.made) > unusedKeyLife
 }
 
-// find finds the pair that a client shows the server's key of.
+// find returns the pair of a server's key that a client shows.
 func (t *keyTable) find(serverKey [16]byte) (*keyPair, error) {
 	name := t.nameOf(serverKey)
 	t.mu.Lock()
@@ -145,7 +146,7 @@ func (t *keyTable) find(serverKey [16]byte) (*keyPair, error) {
 	return p, nil
 }
 
-// fresh fails if a nonce was seen before.
+// fresh fails if a nonce was used before.
 //
 // Source: [OP-42b]
 func (t *keyTable) fresh(p *keyPair, nonce *[16]byte) error {
@@ -159,11 +160,11 @@ func (t *keyTable) fresh(p *keyPair, nonce *[16]byte) error {
 	return nil
 }
 
-// admit enters a connection that has proved that it knows the pair. nonce is
-// that of the keyed option, nil without.
+// admit adds a connection that has proved the knowledge of the pair. nonce is that of the
+// keyed option, nil without one.
 //
 // Source: [OP-42b]
-func (t *keyTable) admit(p *keyPair, nonce *[16]byte, c *conn) error {
+func (t *keyTable) admit(p *keyPair, nonce *[16]byte, c Conn) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch {
@@ -189,20 +190,20 @@ func (t *keyTable) admit(p *keyPair, nonce *[16]byte, c *conn) error {
 	return nil
 }
 
-// leave takes a connection out.
-func (t *keyTable) leave(p *keyPair, c *conn) {
+// leave removes a connection.
+func (t *keyTable) leave(p *keyPair, c Conn) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(p.conns, c)
 }
 
-// endSession forgets a session's pairs and returns its connections.
+// endSession removes the pairs of a session and returns its connections.
 //
 // Source: [OP-42]
-func (t *keyTable) endSession(sess session) []*conn {
+func (t *keyTable) endSession(sess Session) []Conn {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	var conns []*conn
+	var conns []Conn
 	for _, p := range t.bySession[sess] {
 		t.dropLocked(p)
 		for c := range p.conns {
@@ -213,14 +214,13 @@ func (t *keyTable) endSession(sess session) []*conn {
 	return conns
 }
 
-// fence forgets a session's pairs with a client key and returns their
-// connections.
+// fence removes the pairs of a session that have a client key and returns their connections.
 //
 // Source: [OP-112]
-func (t *keyTable) fence(sess session, clientKey [16]byte) []*conn {
+func (t *keyTable) fence(sess Session, clientKey [16]byte) []Conn {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	var conns []*conn
+	var conns []Conn
 	for _, p := range t.bySession[sess] {
 		if !equal(p.clientKey[:], clientKey[:]) {
 			continue
@@ -232,3 +232,6 @@ func (t *keyTable) fence(sess session, clientKey [16]byte) []*conn {
 	}
 	return conns
 }
+
+// equal compares secrets in a time that does not depend on them.
+func equal(a, b []byte) bool { return subtle.ConstantTimeCompare(a, b) == 1 }

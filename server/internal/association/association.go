@@ -1,0 +1,141 @@
+package association
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"unicode/utf16"
+
+	"lwio/internal/wire"
+)
+
+// PipeName is the name of the pipe on which clients negotiate.
+//
+// Source: [OP-34]
+const PipeName = "lwio"
+
+// Config configures an Association. All fields but AllowMD5 are required.
+type Config struct {
+	ServerName string
+	Logger     *slog.Logger
+	// AllowMD5 accepts an AUTH without the keyed signature.
+	AllowMD5 bool
+	// ConnectionsPerKey bounds the connections that use one pair of keys at a time.
+	ConnectionsPerKey int
+	// Fabrics returns the address blocks of the providers that listen, the best first; none
+	// when LWIO is not offered.
+	Fabrics func() []wire.AddressBlock
+	// Go runs a function in a goroutine; false if the server is closing. Closing is closed
+	// then.
+	Go      func(func()) bool
+	Closing <-chan struct{}
+}
+
+// Association negotiates with SMB sessions and authenticates the connections of their
+// clients.
+type Association struct {
+	cfg  Config
+	keys *keyTable
+}
+
+// New returns an Association without keys.
+func New(cfg Config) *Association {
+	return &Association{cfg: cfg, keys: newKeyTable(cfg.ConnectionsPerKey)}
+}
+
+// errClosing refuses a negotiation while the server is closing.
+var errClosing = fmt.Errorf("the server shuts down: %w", net.ErrClosed)
+
+// ResumeContext returns the context beside a resume key: the UNC of the pipe, or nothing if
+// LWIO is not offered.
+//
+// Source: [LWIO §Discovery] [OP-30] [OP-32]
+func (a *Association) ResumeContext() []byte {
+	if len(a.cfg.Fabrics()) == 0 {
+		return nil
+	}
+	var b []byte
+	for _, u := range utf16.Encode([]rune(`\\` + a.cfg.ServerName + `\pipe\` + PipeName)) {
+		b = binary.LittleEndian.AppendUint16(b, u)
+	}
+	return b
+}
+
+// Negotiate answers a message on the pipe of an SMB session with at most maxOutput bytes; an
+// error closes the pipe. The name that the client gives itself is logged and has no other
+// use. Connections of the same session with the same client key are fenced before.
+//
+// Source: [LWIO §Network Discovery] [OP-35] [OP-36] [OP-37] [OP-41] [OP-112] [LWIO claim 8]
+func (a *Association) Negotiate(ctx context.Context, sess Session, request []byte, maxOutput int) ([]byte, error) {
+	req, err := wire.DecodeNegotiateRequest(request)
+	if err != nil {
+		return nil, fmt.Errorf("lwio: negotiate: %w", err)
+	}
+	for _, c := range a.keys.fence(sess, req.Key) {
+		c.Fence()
+		select {
+		case <-c.Done():
+		case <-ctx.Done():
+			return nil, fmt.Errorf("lwio: negotiate: %w", context.Cause(ctx))
+		}
+	}
+	pair, first, err := a.keys.add(sess, req.Key)
+	if err != nil {
+		return nil, fmt.Errorf("lwio: negotiate: %w", err)
+	}
+	if first && !a.watch(sess) {
+		a.keys.endSession(sess)
+		return nil, fmt.Errorf("lwio: negotiate: %w", errClosing)
+	}
+	resp := wire.NegotiateResponse{
+		ServerName: a.cfg.ServerName, Key: pair.serverKey, Providers: common(req.Providers, a.cfg.Fabrics()),
+	}
+	out, err := resp.AppendFitting(nil, min(int(req.ResponseLength), maxOutput))
+	if err != nil {
+		a.keys.drop(pair)
+		return nil, fmt.Errorf("lwio: negotiate: %w", err)
+	}
+	a.cfg.Logger.Debug("lwio: negotiated", "user", sess.User(), "client", req.ClientName)
+	return out, nil
+}
+
+// watch ends the keys and the connections of a session with it; false if the server is
+// closing.
+func (a *Association) watch(sess Session) bool {
+	return a.cfg.Go(func() {
+		select {
+		case <-sess.Done():
+		case <-a.cfg.Closing:
+		}
+		loggedOff := sess.LoggedOff()
+		for _, c := range a.keys.endSession(sess) {
+			c.EndSession(loggedOff)
+		}
+	})
+}
+
+// common returns the fabrics that both sides have, in the server's order: a fabric is the
+// same if its name is.
+//
+// Source: [OP-38] [OP-38b]
+func common(theirs, ours []wire.AddressBlock) []wire.AddressBlock {
+	var both []wire.AddressBlock
+	for _, f := range ours {
+		for _, p := range theirs {
+			if p.Name == f.Name {
+				both = append(both, f)
+				break
+			}
+		}
+	}
+	return both
+}
+
+// Causes of a refusal of AUTH, beside those of package wire and of the table of keys.
+var (
+	errNoKeyed  = errors.New("no keyed signature")
+	errNoSecret = errors.New("the SMB session has no application key")
+)

@@ -1,0 +1,111 @@
+package association
+
+import (
+	"crypto/rand"
+	"fmt"
+
+	"lwio/internal/wire"
+)
+
+// Client is a client whose AUTH was checked.
+type Client struct {
+	// Params are those of the AUTH.
+	Params wire.AuthParams
+	pair   *keyPair
+	header []byte // of the AUTH
+}
+
+// Session returns the SMB session that the client negotiated on.
+func (c *Client) Session() Session { return c.pair.sess }
+
+// nonce returns the nonce of the keyed option; nil without one.
+func (c *Client) nonce() *[16]byte {
+	if c.Params.Keyed == nil {
+		return nil
+	}
+	return &c.Params.Keyed.Nonce
+}
+
+// Check checks the header of an AUTH and the parameters behind it. It changes nothing: the
+// caller goes on with Admit.
+//
+// Source: [LWIO claim 12] [LWIO claim 13] [OP-101]
+func (a *Association) Check(header wire.Header, params []byte) (*Client, error) {
+	p, err := wire.DecodeAuthParams(params)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkParams(&p); err != nil {
+		return nil, err
+	}
+	pair, err := a.keys.find(*p.Key)
+	if err != nil {
+		return nil, err
+	}
+	c := &Client{Params: p, pair: pair, header: header.AppendTo(nil)}
+	if err := a.verify(c, params); err != nil {
+		return nil, err
+	}
+	return c, a.keys.fresh(pair, c.nonce())
+}
+
+// checkParams demands what this server needs, beside the rules of package wire: the server's
+// parameters fit into one RDMA write, and READs need not be split into tiny ones.
+//
+// Source: [OP-48] [OP-60]
+func checkParams(p *wire.AuthParams) error {
+	if err := p.CheckClient(); err != nil {
+		return err
+	}
+	if p.MaxRdmaWindowSize < wire.AuthBufferSize {
+		return fmt.Errorf("RDMA writes of at most %d bytes", p.MaxRdmaWindowSize)
+	}
+	return nil
+}
+
+// verify checks the signatures: the text's always, the keyed one if it is present or
+// required.
+//
+// Source: [OP-45] [OP-46] [OP-46b]
+func (a *Association) verify(c *Client, params []byte) error {
+	if err := wire.VerifyMD5(params); err != nil {
+		return err
+	}
+	switch {
+	case c.Params.Keyed == nil && a.cfg.AllowMD5:
+		return nil
+	case c.Params.Keyed == nil:
+		return errNoKeyed
+	case c.pair.authKey == nil:
+		return errNoSecret
+	}
+	return wire.VerifyKeyed(params, c.pair.authKey, wire.RoleClient, c.header, nil)
+}
+
+// Admit adds the connection of a client that Check accepted, unless its pair of keys has
+// ended, or too many connections use it, or the nonce was used meanwhile. The caller calls
+// Leave when the connection has ended.
+func (a *Association) Admit(c *Client, conn Conn) error { return a.keys.admit(c.pair, c.nonce(), conn) }
+
+// Leave removes a connection that was admitted.
+func (a *Association) Leave(c *Client, conn Conn) { a.keys.leave(c.pair, conn) }
+
+// Answer puts the server's parameters p, which answer the AUTH of c, into b, which is empty:
+// with the client's key, and a keyed signature if the client sent one.
+//
+// Source: [LWIO §Connection Authentication] [OP-47] [LWIO claim 14]
+func (a *Association) Answer(b []byte, c *Client, p wire.AuthParams) ([]byte, error) {
+	p.Key, p.Signature = &c.pair.clientKey, new([16]byte)
+	if c.Params.Keyed != nil {
+		p.Keyed = &wire.KeyedOption{}
+		rand.Read(p.Keyed.Nonce[:]) // never fails
+	}
+	block := p.AppendTo(b)
+	if p.Keyed != nil {
+		err := wire.SignKeyed(block, c.pair.authKey, wire.RoleServer, c.header, c.Params.Keyed.Nonce[:])
+		if err != nil {
+			return nil, err
+		}
+	}
+	return block, wire.SignMD5(block)
+}
