@@ -31,7 +31,7 @@ type slowFile struct {
 	d *slowDisk
 }
 
-func (d *slowDisk) Open(path string, how vfs.How) (vfs.Handle, error) {
+func (d *slowDisk) Open(path string, how vfs.HandleMode) (vfs.Handle, error) {
 	h, err := d.Backend.Open(path, how)
 	if err != nil {
 		return nil, err

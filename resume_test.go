@@ -43,17 +43,17 @@ func newApplied(t *testing.T, dir string) *applied {
 	return &applied{Backend: d}
 }
 
-func (b *applied) Open(path string, how vfs.How) (vfs.Handle, error) {
+func (b *applied) Open(path string, how vfs.HandleMode) (vfs.Handle, error) {
 	h, err := b.Backend.Open(path, how)
 	return b.wrap(h, how, err)
 }
 
-func (b *applied) Create(path string, how vfs.How, readOnly bool) (vfs.Handle, error) {
+func (b *applied) Create(path string, how vfs.HandleMode, readOnly bool) (vfs.Handle, error) {
 	h, err := b.Backend.Create(path, how, readOnly)
 	return b.wrap(h, how, err)
 }
 
-func (b *applied) wrap(h vfs.Handle, how vfs.How, err error) (vfs.Handle, error) {
+func (b *applied) wrap(h vfs.Handle, how vfs.HandleMode, err error) (vfs.Handle, error) {
 	if err != nil || !how.Write {
 		return h, err
 	}

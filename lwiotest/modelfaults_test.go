@@ -74,11 +74,11 @@ type slowDisk struct {
 	stall *atomic.Int32 // writes until one that takes long; below 0 for none
 }
 
-func (d slowDisk) Open(path string, how vfs.How) (vfs.Handle, error) {
+func (d slowDisk) Open(path string, how vfs.HandleMode) (vfs.Handle, error) {
 	return d.slow(d.Backend.Open(path, how))
 }
 
-func (d slowDisk) Create(path string, how vfs.How, readOnly bool) (vfs.Handle, error) {
+func (d slowDisk) Create(path string, how vfs.HandleMode, readOnly bool) (vfs.Handle, error) {
 	return d.slow(d.Backend.Create(path, how, readOnly))
 }
 

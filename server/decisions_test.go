@@ -149,7 +149,7 @@ func testConnectionsAreIndependent(t *testing.T, on string) {
 // cachedGate is a gate whose reads are in the cache: only writes are held up.
 type cachedGate struct{ *gate }
 
-func (g *cachedGate) Open(path string, how vfs.How) (vfs.Handle, error) {
+func (g *cachedGate) Open(path string, how vfs.HandleMode) (vfs.Handle, error) {
 	h, err := g.Dir.Open(path, how)
 	return &cachedFile{&gated{h, g.gate, true}}, err
 }

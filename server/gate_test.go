@@ -49,7 +49,7 @@ func (g *gate) make(name string, content []byte) {
 	}
 }
 
-func (g *gate) Open(path string, how vfs.How) (vfs.Handle, error) {
+func (g *gate) Open(path string, how vfs.HandleMode) (vfs.Handle, error) {
 	h, err := g.Dir.Open(path, how)
 	if err != nil {
 		return nil, err

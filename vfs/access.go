@@ -1,11 +1,11 @@
 package vfs
 
-// Access is an NT access mask: what an open asks for, and what it was granted.
+// Access is an NT access mask.
 //
 // Source: [MS-SMB2 2.2.13.1]
 type Access uint32
 
-// The rights of files and, where a second name is given, of directories.
+// The rights of files and, with a second name, of directories.
 const (
 	ReadData        Access = 0x00000001
 	WriteData       Access = 0x00000002
@@ -23,20 +23,17 @@ const (
 	Synchronize     Access = 0x00100000
 	// AccessSystemSecurity is never granted.
 	AccessSystemSecurity Access = 0x01000000
-	// MaximumAllowed asks for all that the file lets the server do.
+	// MaximumAllowed asks for all access that the server can have.
 	MaximumAllowed Access = 0x02000000
 	GenericAll     Access = 0x10000000
 	GenericExecute Access = 0x20000000
 	GenericWrite   Access = 0x40000000
 	GenericRead    Access = 0x80000000
 
-	ListDirectory   = ReadData
-	AddFile         = WriteData
-	AddSubdirectory = AppendData
-	Traverse        = Execute
+	ListDirectory = ReadData
 )
 
-// What the generic rights stand for, and what they have in common.
+// The meaning of the generic rights, and rights that are checked together.
 //
 // Source: [MS-SMB2 2.2.13.1.1] [MS-SMB2 2.2.13.1.2]
 const (
@@ -54,7 +51,7 @@ const (
 // Has reports whether all of want is in a.
 func (a Access) Has(want Access) bool { return a&want == want }
 
-// specific replaces the generic rights by what they stand for.
+// specific replaces the generic rights by their meaning.
 func (a Access) specific() Access {
 	for _, g := range [...]struct{ generic, means Access }{
 		{GenericAll, fileAllAccess},
@@ -69,7 +66,7 @@ func (a Access) specific() Access {
 	return a
 }
 
-// ShareMode says what other opens of the file may do while this one lives.
+// ShareMode is the access that other opens of the file may have during an open.
 //
 // Source: [MS-SMB2 2.2.13]
 type ShareMode uint32
@@ -82,7 +79,7 @@ const (
 	ShareAll              = ShareRead | ShareWrite | ShareDelete
 )
 
-// Disposition says what to do if the file exists, and if it does not.
+// Disposition is the action for a file that exists, and for one that does not.
 //
 // Source: [MS-SMB2 2.2.13]
 type Disposition uint32
@@ -105,19 +102,18 @@ func (d Disposition) empties() bool { return d == Supersede || d == Overwrite ||
 // Source: [MS-SMB2 2.2.13] [OP-51]
 type Options uint32
 
-// The options that matter here.
+// The options that have an effect.
 const (
 	DirectoryFile           Options = 0x00000001
 	WriteThrough            Options = 0x00000002
 	SequentialOnly          Options = 0x00000004
 	NoIntermediateBuffering Options = 0x00000008
 	NonDirectoryFile        Options = 0x00000040
-	RandomAccess            Options = 0x00000800
 	DeleteOnClose           Options = 0x00001000
 	OpenByFileID            Options = 0x00002000
 )
 
-// Action says what an open did.
+// Action is the effect of an open.
 //
 // Source: [MS-SMB2 2.2.14]
 type Action uint32

@@ -16,9 +16,9 @@ type Backend interface {
 	Stat(path string) (FileInfo, error)
 	// Open opens a regular file or, with how.Dir, a directory that exists. It
 	// never waits for another process, whatever the name turns out to be.
-	Open(path string, how How) (Handle, error)
+	Open(path string, how HandleMode) (Handle, error)
 	// Create creates a regular file, which must not exist, and opens it.
-	Create(path string, how How, readOnly bool) (Handle, error)
+	Create(path string, how HandleMode, readOnly bool) (Handle, error)
 	// Mkdir creates a directory.
 	Mkdir(path string) error
 	// Remove deletes the name path if it still stands for the file node. The
@@ -37,8 +37,8 @@ type Backend interface {
 	Close() error
 }
 
-// How says what a handle is for.
-type How struct {
+// HandleMode is the use of a handle.
+type HandleMode struct {
 	Read, Write bool
 	// Append: every write goes to the end of the file, whatever its offset.
 	Append bool

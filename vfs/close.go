@@ -1,18 +1,15 @@
 package vfs
 
-import (
-	"sync"
-	"time"
-)
+import "sync"
 
 // Close ends the open: it refuses new references, ends waits for locks, runs the revoke
-// hooks, waits for the references that are held, unlocks what is locked, and deletes the
-// file if that is pending and this was the last open of it. I/O that has not come back
-// after the time limit is announced to the stall hooks; if that does not help either,
-// Close goes on, and the last Release closes the descriptor.
+// hooks, waits for the references that are held, gives back the locks, and deletes the file if
+// that is pending and this was its last open. If I/O has not ended within the time limit, the
+// stall hooks run; if it has not ended within the limit after that either, Close goes on, and
+// the last Release closes the descriptor.
 //
-// Close is idempotent: every call returns when the first is over, with its
-// result. Errors: those of a delete that failed; the open is closed all the same.
+// Close is idempotent: every call returns when the first is over, with its result.
+// Errors: those of a failed delete; the open is closed all the same.
 //
 // Source: [OP-58b] [MS-SMB2 3.3.5.10]
 func (o *Open) Close() error {
@@ -20,22 +17,22 @@ func (o *Open) Close() error {
 	return o.closeErr
 }
 
-// CloseAll closes opens of the table together, as Open.Close does each. It waits no
-// longer than one of them would, and one whose I/O does not come back holds up no other:
-// neither its locks, nor its share mode, nor its delete.
+// CloseAll closes opens of the table together, each as Open.Close does. It waits no longer
+// than one of them would, and an open whose I/O does not end delays no other: neither its
+// locks, nor its share mode, nor its delete.
 func (f *FS) CloseAll(opens ...*Open) {
-	var mine []*Open
+	var first []*Open
 	for _, o := range opens {
-		if o.beginClose() {
-			mine = append(mine, o)
+		if f.table.beginClose(o) {
+			first = append(first, o)
 		}
 	}
-	for _, o := range mine {
-		o.locks.dropWaits(o)
-		o.runHooks(&o.revoke)
+	for _, o := range first {
+		o.locks.refuse()
+		o.revoke.run()
 	}
 	var held sync.WaitGroup
-	for _, o := range mine {
+	for _, o := range first {
 		if o.refs.held() {
 			held.Go(o.endClose)
 		} else {
@@ -48,84 +45,49 @@ func (f *FS) CloseAll(opens ...*Open) {
 	}
 }
 
-// beginClose refuses new references and reports whether it was the first.
-func (o *Open) beginClose() bool {
-	o.fs.mu.Lock()
-	defer o.fs.mu.Unlock()
-	if o.closing {
-		return false
-	}
-	o.closing = true
-	delete(o.fs.byKey, o.key)
-	o.drained = make(chan struct{})
-	if o.refs.add(refsClosing) {
-		o.drain.Do(func() { close(o.drained) })
-	}
-	return true
-}
-
-// endClose waits until nothing is in flight, as long as that is waited for, and finishes.
+// endClose waits for the I/O in flight and finishes the close.
 func (o *Open) endClose() {
-	if !o.drains() {
-		o.fs.log.Warn("vfs: I/O in flight holds up a close", "open", o.id, "file", o.share.Name+"/"+o.Path())
-		o.runHooks(&o.stall)
-		o.drains()
+	if !o.refs.wait(o.fs.timeout) {
+		o.fs.log.Warn("vfs: I/O in flight delays a close", "open", o.id, "file", o.share.Name+"/"+o.Path())
+		o.stall.run()
+		o.refs.wait(o.fs.timeout)
 	}
-	o.closeErr = o.finish()
+	o.locks.release()
+	o.closeErr = o.leave()
+	o.fs.opens.give(o.user, 1)
+	o.fs.orphans.Add(1)
+	if o.refs.abandon() {
+		o.closeOrphan()
+	}
 	close(o.done)
 }
 
-// drains reports whether nothing is in flight before the time limit is over.
-func (o *Open) drains() bool {
-	if !o.refs.held() {
-		return true
-	}
-	timeout := time.NewTimer(o.fs.timeout)
-	defer timeout.Stop()
-	select {
-	case <-o.drained:
-		return true
-	case <-timeout.C:
-		return false
-	}
-}
-
-// finish lets go of what the open has locked, takes it out of the table, deletes what is
-// to be deleted, and closes the descriptor, or leaves that to the I/O that has not come
-// back.
-func (o *Open) finish() error {
-	o.locks.dropLocks(o)
-	err := o.leave()
-	o.fs.opens.give(o.user, 1)
-	o.fs.orphans.Add(1)
-	if o.refs.add(refsOrphan) {
-		o.closeOrphan()
-	}
-	return err
-}
-
+// leave removes the open from the table, and deletes the file if it is to be deleted.
 func (o *Open) leave() error {
 	f := o.fs
 	o.share.ns.RLock()
 	defer o.share.ns.RUnlock()
-	path := o.Path() // only a rename changes it, and none is under way
-	stripe := o.share.stripe(path)
+	stripe := o.share.stripe(o.Path()) // only a rename changes the path, and none is in progress
 	stripe.Lock()
 	defer stripe.Unlock()
 
-	f.mu.Lock()
-	n := o.node
-	d := f.unregisterLocked(o)
-	f.mu.Unlock()
-	var err error
-	if d != nil {
-		err = fail("delete", d.share.Name, d.path, d.share.Backend.Remove(d.path, n.id, d.dir))
-		if err != nil {
-			f.log.Warn("vfs: delete on close", "err", err)
-		}
-		f.mu.Lock()
-		f.dropLocked(n)
-		f.mu.Unlock()
+	n := o.node // fixed while the open is in the table
+	d := f.table.unregister(o)
+	if d == nil {
+		return nil
 	}
+	err := fail("delete", d.share.Name, d.path, d.share.Backend.Remove(d.path, n.id, d.dir))
+	if err != nil {
+		f.log.Warn("vfs: delete on close", "err", err)
+	}
+	f.table.drop(n)
 	return err
+}
+
+// closeOrphan closes the descriptor of an open that no I/O uses any more.
+func (o *Open) closeOrphan() {
+	o.fs.orphans.Add(-1)
+	if err := o.handle.Close(); err != nil {
+		o.fs.log.Warn("vfs: close of a file", "open", o.id, "err", err)
+	}
 }

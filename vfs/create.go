@@ -8,11 +8,11 @@ import (
 	"lwio/internal/ntstatus"
 )
 
-// OpenRequest is what an open asks for.
+// OpenRequest describes an open to be made.
 //
 // Source: [MS-SMB2 2.2.13]
 type OpenRequest struct {
-	// Share is a share's name in any case, Path what to open in it.
+	// Share is a share's name in any case, Path a path in it.
 	Share, Path string
 	// Access may hold generic rights and MaximumAllowed; 0 is refused.
 	Access      Access
@@ -21,26 +21,25 @@ type OpenRequest struct {
 	Options     Options
 	// Attributes of a file that is created; AttrReadOnly has an effect.
 	Attributes uint32
-	// Owner is whose the open will be. Comparable, or nil for nobody's.
+	// Owner will own the open: a comparable value, or nil for none.
 	Owner Owner
-	// User is who is behind the owner, as far as Config.MaxUserOpens is concerned; ""
-	// is nobody.
+	// User is the user whom Config.MaxUserOpens and the limits of locks charge; "" is none.
 	User string
 }
 
-// maxRaces bounds how often an open starts again because somebody else changes
-// the name under it.
+// maxRaces bounds how often an open starts again because another process changes the name
+// meanwhile.
 const maxRaces = 16
 
 // Open opens or creates a file or directory. The caller closes the result; so
 // does CloseOwner for the request's owner, and FS.Close.
 //
 // Errors, as statuses: BAD_NETWORK_NAME; OBJECT_NAME_INVALID and
-// OBJECT_PATH_SYNTAX_BAD for the path; INVALID_PARAMETER for what contradicts
-// itself; OBJECT_NAME_NOT_FOUND, OBJECT_PATH_NOT_FOUND, OBJECT_NAME_COLLISION,
+// OBJECT_PATH_SYNTAX_BAD for the path; INVALID_PARAMETER for a request that
+// contradicts itself; OBJECT_NAME_NOT_FOUND, OBJECT_PATH_NOT_FOUND, OBJECT_NAME_COLLISION,
 // FILE_IS_A_DIRECTORY, NOT_A_DIRECTORY; SHARING_VIOLATION, DELETE_PENDING;
-// ACCESS_DENIED for what the share, the file or the operating system forbids and
-// for what leads out of the share or is neither file nor directory;
+// ACCESS_DENIED if the share, the file or the operating system forbids it, for a path that
+// leads out of the share, and for a special file;
 // CANNOT_DELETE, DIRECTORY_NOT_EMPTY for delete on close;
 // TOO_MANY_OPENED_FILES; FILE_CLOSED after FS.Close.
 //
@@ -77,13 +76,16 @@ func (f *FS) open(req *OpenRequest) (*Open, Action, error) {
 	c := creation{fs: f, share: s, path: path, req: req, want: req.Access.specific()}
 	o, action, err := c.run()
 	if err != nil {
-		f.opens.give(req.User, 1)
+		if !c.withdrawn {
+			f.opens.give(req.User, 1)
+		}
 		return nil, 0, err
 	}
 	return o, action, nil
 }
 
-// check refuses what contradicts itself, and writing to a read-only share.
+// check returns an error for a request that contradicts itself, and for a write to a read-only
+// share.
 //
 // Source: [MS-FSA 2.1.5.1] [MS-SMB2 3.3.5.9]
 func (r *OpenRequest) check(readOnly bool) error {
@@ -111,13 +113,14 @@ func (r *OpenRequest) check(readOnly bool) error {
 	return nil
 }
 
-// creation is one open on its way.
+// creation is an open in progress.
 type creation struct {
-	fs    *FS
-	share *share
-	path  string
-	req   *OpenRequest
-	want  Access // without generic rights
+	fs        *FS
+	share     *share
+	path      string
+	req       *OpenRequest
+	want      Access // without generic rights
+	withdrawn bool   // the open counts until another goroutine has closed it
 }
 
 func (c *creation) run() (*Open, Action, error) {
@@ -137,10 +140,7 @@ func (c *creation) run() (*Open, Action, error) {
 
 // try makes one attempt; errRaced asks for another one.
 func (c *creation) try() (*Open, Action, error) {
-	c.fs.mu.Lock()
-	doomed := c.share.doomedAboveLocked(c.path)
-	c.fs.mu.Unlock()
-	if doomed {
+	if c.fs.table.deletePendingAbove(c.share, c.path) {
 		return nil, 0, ntstatus.DeletePending
 	}
 	info, err := c.share.Backend.Stat(c.path)
@@ -155,7 +155,8 @@ func (c *creation) try() (*Open, Action, error) {
 	return c.create()
 }
 
-// missing tells a name that is not there from a path that is not.
+// missing returns err for a name that does not exist, OBJECT_PATH_NOT_FOUND if its directory
+// does not exist.
 func (c *creation) missing(err error) error {
 	parent, _ := split(c.path)
 	if info, e := c.share.Backend.Stat(parent); e != nil || !info.Dir {
@@ -164,8 +165,8 @@ func (c *creation) missing(err error) error {
 	return err
 }
 
-// create makes the file or directory. Its creator gets all the access he asked
-// for, whatever its permissions say to others.
+// create makes the file or directory. The open gets all the access it asks for, whatever the
+// permissions of the file.
 func (c *creation) create() (*Open, Action, error) {
 	readOnly := c.req.Attributes&AttrReadOnly != 0
 	isDir := c.req.Options&DirectoryFile != 0
@@ -183,10 +184,10 @@ func (c *creation) create() (*Open, Action, error) {
 	var err error
 	if isDir {
 		if err = c.share.Backend.Mkdir(c.path); err == nil {
-			o.handle, err = c.share.Backend.Open(c.path, How{Dir: true})
+			o.handle, err = c.share.Backend.Open(c.path, HandleMode{Dir: true})
 		}
 	} else {
-		how := How{Read: true, Write: true, Append: appendOnly(o.granted)}
+		how := HandleMode{Read: true, Write: true, Append: appendOnly(o.granted)}
 		o.handle, err = c.share.Backend.Create(c.path, how, readOnly)
 	}
 	switch {
@@ -203,7 +204,7 @@ func (c *creation) create() (*Open, Action, error) {
 	return o, Created, nil
 }
 
-// existing opens what is there.
+// existing opens an existing file or directory.
 func (c *creation) existing(info FileInfo) (*Open, Action, error) {
 	if err := c.mayOpen(info); err != nil {
 		return nil, 0, err
@@ -238,9 +239,7 @@ func (c *creation) existing(info FileInfo) (*Open, Action, error) {
 // mayOpen applies the rules that need no descriptor.
 func (c *creation) mayOpen(info FileInfo) error {
 	d, opts := c.req.Disposition, c.req.Options
-	c.fs.mu.Lock()
-	busy := c.fs.admitLocked(info.Node(), c.want|c.emptying(info), c.req.ShareMode)
-	c.fs.mu.Unlock()
+	busy := c.fs.table.admit(info.Node(), c.want|c.emptying(info), c.req.ShareMode)
 	locked := info.ReadOnly() && !info.Dir
 	switch {
 	case errors.Is(busy, ntstatus.DeletePending):
@@ -265,8 +264,8 @@ func (c *creation) mayOpen(info FileInfo) error {
 	return busy
 }
 
-// admit puts o into the table, unless the file is not the one that was looked
-// at, or somebody else was faster. If it fails, o is closed.
+// admit adds o to the table, unless the file is not the described one, or another open
+// conflicts by now. If it fails, the handle of o is closed.
 func (c *creation) admit(o *Open, looked FileInfo) error {
 	info, err := o.handle.Stat()
 	switch {
@@ -279,14 +278,11 @@ func (c *creation) admit(o *Open, looked FileInfo) error {
 		err = checkEmpty(o.handle)
 	}
 	if err == nil {
-		o.nodeID, o.dir = info.Node(), info.Dir
-		c.fs.mu.Lock()
-		if c.fs.closed {
-			err = ntstatus.FileClosed
-		} else if err = c.fs.admitLocked(o.nodeID, o.granted|c.emptying(looked), o.shareMode); err == nil {
-			c.fs.registerLocked(o)
+		o.nodeID = info.Node()
+		if info.Dir {
+			o.dir = &directory{handle: o.handle, backend: c.share.Backend, table: &c.fs.table}
 		}
-		c.fs.mu.Unlock()
+		err = c.fs.table.register(o, o.granted|c.emptying(looked))
 	}
 	if err != nil {
 		return discard(o.handle, err)
@@ -294,8 +290,8 @@ func (c *creation) admit(o *Open, looked FileInfo) error {
 	return nil
 }
 
-// emptying is the access by which an open that empties a file takes part in
-// sharing, over and above what it is granted.
+// emptying is the access with which an open that empties a file takes part in sharing, beyond
+// the granted access.
 func (c *creation) emptying(looked FileInfo) Access {
 	if c.req.Disposition.empties() && looked.ID != 0 {
 		return WriteData
@@ -303,7 +299,7 @@ func (c *creation) emptying(looked FileInfo) Access {
 	return 0
 }
 
-// empty truncates a file that was opened for that.
+// empty truncates the file of an open with such a disposition.
 func (c *creation) empty(o *Open) error {
 	if err := o.handle.Truncate(0); err != nil {
 		return err
@@ -314,16 +310,17 @@ func (c *creation) empty(o *Open) error {
 	return nil
 }
 
-// withdraw takes back an admit that nobody has heard of yet.
+// withdraw removes an open from the table that its caller does not get.
 func (c *creation) withdraw(o *Open) {
-	o.deleteOnClose = false
-	o.beginClose()
-	c.fs.mu.Lock()
-	n := o.node
-	if d := c.fs.unregisterLocked(o); d != nil {
-		c.fs.dropLocked(n)
+	if !c.fs.table.beginClose(o) {
+		c.withdrawn = true // FS.Close or FS.CloseOwner closes it meanwhile
+		return
 	}
-	c.fs.mu.Unlock()
+	o.deleteOnClose = false
+	n := o.node
+	if c.fs.table.unregister(o) != nil {
+		c.fs.table.drop(n)
+	}
 	o.handle.Close()
 	close(o.done)
 }

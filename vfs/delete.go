@@ -7,14 +7,14 @@ import (
 	"lwio/internal/ntstatus"
 )
 
-// SetDeleteOnClose says that the file is to be deleted when its last open is
-// closed, or takes that back. What goes is the name: if that is a symbolic link,
-// its target stays as it is, and need not be empty. While it is pending nobody can open the file, nor
-// anything below a directory. It is not the option DeleteOnClose, which belongs
-// to one open and cannot be taken back.
+// SetDeleteOnClose makes the delete of the file pending, or takes that back: its name is
+// removed with the last close of an open of it. The target of a symbolic link stays as it is,
+// and need not be empty. While the delete is pending the file cannot be opened, nor anything
+// below a directory. The option DeleteOnClose differs: it belongs to one open and cannot be
+// taken back.
 //
-// Errors: ACCESS_DENIED without Delete, CANNOT_DELETE for a read-only file and
-// the root, DIRECTORY_NOT_EMPTY.
+// Errors: ACCESS_DENIED without Delete, CANNOT_DELETE for a read-only file and the root,
+// DIRECTORY_NOT_EMPTY.
 //
 // Source: [MS-FSCC 2.4.11] [MS-FSA 2.1.5.15.3]
 func (o *Open) SetDeleteOnClose(on bool) error {
@@ -22,19 +22,17 @@ func (o *Open) SetDeleteOnClose(on bool) error {
 		if o.granted&Delete == 0 {
 			return ntstatus.AccessDenied
 		}
-		if on {
-			return o.condemn()
+		if !on {
+			o.fs.table.clearDeletion(o)
+			return nil
 		}
-		o.fs.mu.Lock()
-		defer o.fs.mu.Unlock()
-		o.fs.spareLocked(o.node)
-		return nil
+		return o.setDeletePending()
 	})
 }
 
-func (o *Open) condemn() error {
-	if o.dir {
-		// Nothing may be created in it between the look and the note.
+func (o *Open) setDeletePending() error {
+	if o.IsDir() {
+		// Nothing may be created in it between the check and the mark.
 		o.share.ns.Lock()
 		defer o.share.ns.Unlock()
 	} else {
@@ -47,32 +45,24 @@ func (o *Open) condemn() error {
 		return err
 	case o.Path() == "":
 		return because(ntstatus.CannotDelete, "root of the share")
-	case !o.dir && info.ReadOnly():
+	case !o.IsDir() && info.ReadOnly():
 		return because(ntstatus.CannotDelete, "file is read-only")
-	case o.dir && !o.share.Backend.Link(o.Path()):
-		if err := o.checkEmpty(); err != nil {
+	case o.IsDir() && !o.share.Backend.Link(o.Path()):
+		// Through a handle of its own: the other may be in use by an enumeration.
+		h, err := o.share.Backend.Open(o.Path(), HandleMode{Dir: true})
+		if err != nil {
+			return err
+		}
+		if err := discard(h, checkEmpty(h)); err != nil {
 			return err
 		}
 	}
-	o.fs.mu.Lock()
-	defer o.fs.mu.Unlock()
-	if o.node.doom == nil {
-		o.fs.doomLocked(o)
-	}
+	o.fs.table.setDeletion(o)
 	return nil
 }
 
-// checkEmpty looks for an entry, through a handle of its own: somebody may be
-// enumerating with the other.
-func (o *Open) checkEmpty() error {
-	h, err := o.share.Backend.Open(o.Path(), How{Dir: true})
-	if err != nil {
-		return err
-	}
-	return discard(h, checkEmpty(h))
-}
-
-// checkEmpty looks whether a directory that nobody enumerates has an entry.
+// checkEmpty returns DIRECTORY_NOT_EMPTY if a directory has an entry. It uses the handle for
+// an enumeration.
 func checkEmpty(h Handle) error {
 	names, err := h.Names(1, true)
 	switch {
@@ -82,12 +72,4 @@ func checkEmpty(h Handle) error {
 		return nil
 	}
 	return err
-}
-
-// DeletePending reports whether the file will go with its last open. An open
-// with the option DeleteOnClose only makes that so when it is closed.
-func (o *Open) DeletePending() bool {
-	o.fs.mu.Lock()
-	defer o.fs.mu.Unlock()
-	return o.node.doom != nil
 }

@@ -19,7 +19,7 @@ func TestDeleteAtLastClose(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, o := range []*vfs.Open{a, b} {
-		if info, err := o.Stat(); err != nil || !info.DeletePending || !o.DeletePending() {
+		if info, err := o.Stat(); err != nil || !info.DeletePending {
 			t.Errorf("delete not pending: %+v, %v", info, err)
 		}
 	}
@@ -63,12 +63,12 @@ func TestDeleteOnCloseOption(t *testing.T) {
 	s := newSite(t)
 	s.put("dir/")
 	a := s.mustOpen("file", disposition(vfs.Create), options(vfs.DeleteOnClose))
-	if a.DeletePending() {
+	if deletePending(t, a) {
 		t.Error("pending before its close")
 	}
 	b := s.mustOpen("file")
 	closed(t, a)
-	if !b.DeletePending() || !s.exists("file") {
+	if !deletePending(t, b) || !s.exists("file") {
 		t.Error("not pending after its close")
 	}
 	_, err := s.open("file")
@@ -157,4 +157,14 @@ func TestDeleteSparesAStranger(t *testing.T) {
 	if !s.exists("file") || !s.exists("moved") {
 		t.Error("deleted somebody else's file")
 	}
+}
+
+// deletePending reports whether the delete of the file is pending.
+func deletePending(t testing.TB, o *vfs.Open) bool {
+	t.Helper()
+	info, err := o.Stat()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return info.DeletePending
 }

@@ -13,7 +13,7 @@ type smallDisk struct {
 	room int64
 }
 
-func (d *smallDisk) Create(path string, how vfs.How, readOnly bool) (vfs.Handle, error) {
+func (d *smallDisk) Create(path string, how vfs.HandleMode, readOnly bool) (vfs.Handle, error) {
 	h, err := d.Backend.Create(path, how, readOnly)
 	return smallFile{h, d.room}, err
 }
@@ -51,6 +51,7 @@ type hooked struct {
 	looked    func(path string) // after each Stat
 	removable error
 	durable   []bool // of the writes so far
+	truncate  func() error
 }
 
 func (h *hooked) Close() error { return nil }
@@ -70,7 +71,7 @@ func (h *hooked) Stat(path string) (vfs.FileInfo, error) {
 	return info, err
 }
 
-func (h *hooked) Open(path string, how vfs.How) (vfs.Handle, error) {
+func (h *hooked) Open(path string, how vfs.HandleMode) (vfs.Handle, error) {
 	f, err := h.Backend.Open(path, how)
 	return &hookedFile{f, h}, err
 }
@@ -83,6 +84,13 @@ type hookedFile struct {
 func (f *hookedFile) WriteAt(p []byte, off int64, durable bool) (int, error) {
 	f.b.durable = append(f.b.durable, durable)
 	return f.Handle.WriteAt(p, off, durable)
+}
+
+func (f *hookedFile) Truncate(size int64) error {
+	if f.b.truncate != nil {
+		return f.b.truncate()
+	}
+	return f.Handle.Truncate(size)
 }
 
 func (f *hookedFile) WriteVec(pieces [][]byte, off int64, durable bool) (int, error) {

@@ -5,9 +5,10 @@ import (
 	"io/fs"
 	"log/slog"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
+
+	"lwio/internal/ntstatus"
 )
 
 // Defaults of Config.
@@ -52,23 +53,13 @@ type FS struct {
 	shares  map[string]*share // by folded name; fixed
 	list    []*share          // as configured
 
-	opens  *userLimit // those that live, and those being made
-	locks  *userLimit // those that are held, and those that are waited for
+	table  table
+	opens  *userLimit // those in the table, and those being made
+	locks  lockQuota
 	lastID atomic.Uint64
 
-	maxFileLocks, maxOpenLocks int
-
-	skipped atomic.Uint64
-	orphans atomic.Int64
-
-	lockWaits  atomic.Int64  // now
-	lockWaited atomic.Uint64 // ever
-
-	mu     sync.Mutex // see the package comment
-	closed bool
-	nodes  map[NodeID]*node
-	byKey  map[[24]byte]*Open
-	owners map[Owner]map[*Open]struct{}
+	skipped atomic.Uint64 // directory entries that are not served
+	orphans atomic.Int64  // closed opens whose I/O has not ended
 }
 
 // Stats are counters since the start, and what there is now.
@@ -94,15 +85,14 @@ func New(cfg Config) (*FS, error) {
 	f := &FS{
 		log:     cfg.Logger,
 		timeout: cfg.RevokeTimeout,
-		locks:   newUserLimit(positive(cfg.MaxLocks, DefaultMaxLocks), 0),
 		opens:   newOpenLimit(cfg.MaxOpens, cfg.MaxUserOpens),
 		shares:  make(map[string]*share),
-		nodes:   make(map[NodeID]*node),
-		byKey:   make(map[[24]byte]*Open),
-		owners:  make(map[Owner]map[*Open]struct{}),
-
-		maxFileLocks: positive(cfg.MaxFileLocks, DefaultMaxFileLocks),
-		maxOpenLocks: positive(cfg.MaxOpenLocks, DefaultMaxOpenLocks),
+	}
+	f.table.init()
+	f.locks = lockQuota{
+		all:     newUserLimit(positive(cfg.MaxLocks, DefaultMaxLocks), 0),
+		perFile: positive(cfg.MaxFileLocks, DefaultMaxFileLocks),
+		perOpen: positive(cfg.MaxOpenLocks, DefaultMaxOpenLocks),
 	}
 	if f.log == nil {
 		f.log = slog.New(slog.DiscardHandler)
@@ -138,15 +128,6 @@ func positive(n, otherwise int) int {
 // foldShare is what two names of one share have in common.
 func foldShare(name string) string { return strings.ToLower(strings.ToUpper(name)) }
 
-// Shares lists the shares as they were configured.
-func (f *FS) Shares() []ShareInfo {
-	infos := make([]ShareInfo, len(f.list))
-	for i, s := range f.list {
-		infos[i] = ShareInfo{Name: s.Name, ReadOnly: s.ReadOnly}
-	}
-	return infos
-}
-
 // Lookup finds a share by name, in any case. The result must not be changed.
 func (f *FS) Lookup(name string) (*Share, bool) {
 	s, ok := f.shares[foldShare(name)]
@@ -158,42 +139,43 @@ func (f *FS) Lookup(name string) (*Share, bool) {
 
 // Stats returns the counters.
 func (f *FS) Stats() Stats {
-	locks := f.locks.now()
+	locks := f.locks.all.now()
 	return Stats{
 		Opens:        f.opens.now(),
 		MaxOpens:     f.opens.most,
 		Locks:        locks,
-		LockWaits:    min(int(f.lockWaits.Load()), locks), // others change both meanwhile
-		LockWaited:   f.lockWaited.Load(),
-		MaxLocks:     f.locks.most,
+		LockWaits:    min(int(f.locks.waits.Load()), locks), // both change meanwhile
+		LockWaited:   f.locks.waited.Load(),
+		MaxLocks:     f.locks.all.most,
 		SkippedNames: f.skipped.Load(),
 		Stalled:      int(f.orphans.Load()),
 	}
 }
 
+// ByResumeKey finds an open by its resume key, for its owner only.
+//
+// Errors: OBJECT_NAME_NOT_FOUND for an unknown key, for that of another owner, or of an open
+// that is being closed.
+//
+// Source: [OP-56] [LWIO §File Registration]
+func (f *FS) ByResumeKey(key [24]byte, owner Owner) (*Open, error) {
+	o := f.table.find(key)
+	if o == nil || owner == nil || o.owner != owner {
+		return nil, &Error{Op: "resume", Name: "key", Status: ntstatus.ObjectNameNotFound}
+	}
+	return o, nil
+}
+
 // CloseOwner closes all opens of owner, as Open.Close does, and all at a time:
 // it waits no longer than one of them would. For a logoff or a lost connection.
 func (f *FS) CloseOwner(owner Owner) {
-	f.mu.Lock()
-	opens := make([]*Open, 0, len(f.owners[owner]))
-	for o := range f.owners[owner] {
-		opens = append(opens, o)
-	}
-	f.mu.Unlock()
-	f.CloseAll(opens...)
+	f.CloseAll(f.table.ownedBy(owner)...)
 }
 
 // Close refuses new opens, closes all that there are, and then the backends.
 // A second Close does nothing.
 func (f *FS) Close() error {
-	f.mu.Lock()
-	first := !f.closed
-	f.closed = true
-	var opens []*Open
-	for _, n := range f.nodes {
-		opens = append(opens, n.opens...)
-	}
-	f.mu.Unlock()
+	opens, first := f.table.close()
 	f.CloseAll(opens...)
 	if !first {
 		return nil

@@ -7,24 +7,24 @@ import (
 	"lwio/internal/ntstatus"
 )
 
-// appendOnly reports whether a may add to a file but not change it.
+// appendOnly reports whether a allows appending to a file but not changing it.
 func appendOnly(a Access) bool { return a&dataWrite == AppendData }
 
-// openFile opens a regular file with the access that was asked for and, for
-// MaximumAllowed, as much more as the operating system gives.
+// openFile opens a regular file with the requested access and, for MaximumAllowed, with as much
+// more as the operating system allows.
 func (c *creation) openFile(o *Open, readOnly, empties bool) error {
 	max := c.want&MaximumAllowed != 0
-	must := How{Read: c.want&dataRead != 0, Write: c.want&dataWrite != 0 || empties}
-	tries := []How{must}
+	must := HandleMode{Read: c.want&dataRead != 0, Write: c.want&dataWrite != 0 || empties}
+	tries := []HandleMode{must}
 	switch {
 	case max && !readOnly && !c.share.ReadOnly:
-		tries = []How{{Read: true, Write: true}, {Read: true, Write: must.Write}, {Read: must.Read, Write: true}}
+		tries = []HandleMode{{Read: true, Write: true}, {Read: true, Write: must.Write}, {Read: must.Read, Write: true}}
 	case max:
-		tries = []How{{Read: true, Write: must.Write}}
+		tries = []HandleMode{{Read: true, Write: must.Write}}
 	case !must.Read && !must.Write:
-		tries = []How{{Read: true}, {Write: true}}
+		tries = []HandleMode{{Read: true}, {Write: true}}
 	}
-	var how How
+	var how HandleMode
 	var err error
 	for _, how = range tries {
 		how.Append = appendOnly(c.want) && !max
@@ -45,7 +45,7 @@ func (c *creation) openFile(o *Open, readOnly, empties bool) error {
 // openDir opens a directory.
 func (c *creation) openDir(o *Open) error {
 	var err error
-	if o.handle, err = c.share.Backend.Open(c.path, How{Dir: true}); err != nil {
+	if o.handle, err = c.share.Backend.Open(c.path, HandleMode{Dir: true}); err != nil {
 		return gone(err)
 	}
 	writable := !c.share.ReadOnly && o.handle.Writable()
@@ -62,9 +62,9 @@ func (c *creation) openDir(o *Open) error {
 	return c.grantDelete(o)
 }
 
-// grantDelete checks the right to delete, which lies with the directory above:
-// if it was asked for, its lack is an error, and else it is left out. The root
-// never goes, but who asks for all rights gets them there, too.
+// grantDelete checks the right to delete, which depends on the directory above: if the request
+// names it, its lack is an error, else it is left out. The root is never deleted, but a
+// request for all rights gets them there, too.
 func (c *creation) grantDelete(o *Open) error {
 	if c.path == "" {
 		return nil
@@ -83,7 +83,7 @@ func (c *creation) grantDelete(o *Open) error {
 	return discard(o.handle, err)
 }
 
-// maximum are the rights that MaximumAllowed stands for.
+// maximum is the access for MaximumAllowed.
 func (c *creation) maximum(read, write bool) Access {
 	a := ReadAttributes | ReadEA | ReadControl | Synchronize
 	if read {
@@ -98,7 +98,7 @@ func (c *creation) maximum(read, write bool) Access {
 	return a
 }
 
-// MaximalAccess are the rights that an open of this file would get at most.
+// MaximalAccess is the most access that an open of this file would get.
 //
 // Source: [MS-SMB2 2.2.14.2.5]
 func (o *Open) MaximalAccess() Access {
@@ -118,12 +118,12 @@ func (o *Open) MaximalAccess() Access {
 	return a | o.granted
 }
 
-// refused reports whether another, weaker attempt makes sense.
+// refused reports whether an attempt with less access makes sense.
 func refused(err error) bool {
 	return errors.Is(err, fs.ErrPermission) || errors.Is(err, ntstatus.SharingViolation)
 }
 
-// gone turns the error of a file that was there a moment ago into a new attempt.
+// gone replaces the error of a file that disappeared since it was described by errRaced.
 func gone(err error) error {
 	switch ntstatus.Of(err) {
 	case ntstatus.ObjectNameNotFound, ntstatus.FileIsADirectory, ntstatus.NotADirectory:

@@ -155,7 +155,7 @@ func TestSpecialFiles(t *testing.T) {
 	// A FIFO that takes the place of a file after the look at it.
 	d := newDir(t, s.dir)
 	defer d.Close()
-	for _, how := range []vfs.How{{Read: true}, {Write: true}, {Read: true, Write: true}} {
+	for _, how := range []vfs.HandleMode{{Read: true}, {Write: true}, {Read: true, Write: true}} {
 		h, err := d.Open("fifo", how)
 		wantStatus(t, "the backend itself", err, ntstatus.AccessDenied)
 		if err == nil {
@@ -247,14 +247,14 @@ func TestPermissionsOfTheProcess(t *testing.T) {
 	wantStatus(t, "delete on close", err, ntstatus.AccessDenied)
 	_, err = s.open("dir/new", disposition(vfs.Create))
 	wantStatus(t, "create", err, ntstatus.AccessDenied)
-	_, err = s.open("dir", access(vfs.AddFile))
+	_, err = s.open("dir", access(vfs.WriteData))
 	wantStatus(t, "add", err, ntstatus.AccessDenied)
 	o := s.mustOpen("dir/x", access(vfs.MaximumAllowed))
 	if o.Granted()&vfs.Delete != 0 || !o.Granted().Has(vfs.ReadData|vfs.WriteData) {
 		t.Errorf("granted %x", o.Granted())
 	}
 	d := s.mustOpen("dir", access(vfs.MaximumAllowed))
-	if d.Granted()&(vfs.AddFile|vfs.DeleteChild) != 0 || !d.Granted().Has(vfs.ListDirectory) {
+	if d.Granted()&(vfs.WriteData|vfs.DeleteChild) != 0 || !d.Granted().Has(vfs.ListDirectory) {
 		t.Errorf("granted %x", d.Granted())
 	}
 	closed(t, o, d)

@@ -10,10 +10,8 @@ func (o *Open) Stat() (info FileInfo, err error) {
 		if info, err = o.handle.Stat(); err != nil {
 			return err
 		}
-		o.fs.mu.Lock()
-		_, info.Name = split(o.path)
-		info.DeletePending = o.node.doom != nil
-		o.fs.mu.Unlock()
+		_, info.Name = split(o.Path())
+		info.DeletePending = o.fs.table.deletePending(o.nodeID)
 		return nil
 	})
 	return info, err
@@ -51,10 +49,10 @@ func (o *Open) SetAttributes(attributes uint32) error {
 		case o.granted&WriteAttributes == 0:
 			return ntstatus.AccessDenied
 		case attributes&^attrKnown != 0,
-			!o.dir && attributes&AttrDirectory != 0,
-			o.dir && attributes&AttrTemporary != 0:
+			!o.IsDir() && attributes&AttrDirectory != 0,
+			o.IsDir() && attributes&AttrTemporary != 0:
 			return ntstatus.InvalidParameter
-		case attributes == 0 || o.dir:
+		case attributes == 0 || o.IsDir():
 			return nil
 		}
 		info, err := o.handle.Stat()
@@ -68,9 +66,9 @@ func (o *Open) SetAttributes(attributes uint32) error {
 	})
 }
 
-// VolumeInfo describes the file system that the share is on.
+// VolumeInfo describes the file system of the share.
 //
-// Errors: NOT_SUPPORTED where the operating system is not asked.
+// Errors: NOT_SUPPORTED on a system without support.
 //
 // Source: [MS-FSCC 2.5]
 func (o *Open) VolumeInfo() (VolumeInfo, error) {

@@ -6,13 +6,14 @@ import (
 	"lwio/internal/host"
 )
 
-// userLimit counts opens, or locks, of all users and of each. Safe for concurrent use.
+// userLimit counts the opens, or locks, of all users and of each, and bounds them. Safe for
+// concurrent use.
 type userLimit struct {
 	most, mostOfUser int
 
 	mu    sync.Mutex
 	all   int
-	users map[string]int // who has any
+	users map[string]int // those that have any
 }
 
 // newOpenLimit fills in the defaults of the two limits.
@@ -23,7 +24,7 @@ func newOpenLimit(most, mostOfUser int) *userLimit {
 	return newUserLimit(most, mostOfUser)
 }
 
-// newUserLimit fills in the default of what a user may have: three quarters.
+// newUserLimit fills in the default for each user: three quarters of most.
 func newUserLimit(most, mostOfUser int) *userLimit {
 	if mostOfUser <= 0 {
 		mostOfUser = most - most/4
@@ -31,8 +32,8 @@ func newUserLimit(most, mostOfUser int) *userLimit {
 	return &userLimit{most: most, mostOfUser: mostOfUser, users: make(map[string]int)}
 }
 
-// take counts one more of a user; false says that there are too many. What is nobody's
-// in particular, "", is bounded with all others only.
+// take counts one more of a user; false if that would exceed a limit. The user "" is bounded by
+// the limit of all only.
 func (l *userLimit) take(user string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -44,7 +45,7 @@ func (l *userLimit) take(user string) bool {
 	return true
 }
 
-// give takes n out.
+// give undoes the counting of n.
 func (l *userLimit) give(user string, n int) {
 	if n == 0 {
 		return
@@ -57,7 +58,7 @@ func (l *userLimit) give(user string, n int) {
 	}
 }
 
-// now is how many there are.
+// now is the count of all.
 func (l *userLimit) now() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -364,10 +364,11 @@ func TestLockLimits(t *testing.T) {
 	user := func(name string) func(*vfs.OpenRequest) {
 		return func(r *vfs.OpenRequest) { r.User = name }
 	}
+	base := uint64(0) // of the ranges of each flood
 	flood := func(o *vfs.Open) (n int) {
 		t.Helper()
-		for {
-			err := o.TryLock(exclusive(uint64(1000*o.ID())+uint64(n), 1))
+		for base += 1000; ; {
+			err := o.TryLock(exclusive(base+uint64(n), 1))
 			if err != nil {
 				wantStatus(t, "flood", err, ntstatus.InsufficientResources)
 				_, err := o.QueueLock(exclusive(0, 1))

@@ -1,7 +1,8 @@
 package vfs
 
 // Range is a range of bytes of a file: Len of them from Off on. It may reach beyond the
-// end of the file, up to the byte 2^64-1. One without bytes is a place between two bytes.
+// end of the file, up to the byte 2^64-1. A range without bytes is a position between two
+// bytes.
 //
 // Source: [MS-SMB2 2.2.26.1]
 type Range struct{ Off, Len uint64 }
@@ -17,8 +18,8 @@ func (r Range) last() uint64 {
 	return r.Off + (r.Len - 1)
 }
 
-// meets reports whether two ranges have something in common: a byte, or the place
-// inside one where the other, which has no bytes, lies. Two places have nothing in common.
+// meets reports whether two ranges overlap: they have a byte in common, or one is a position
+// inside the other. Two positions do not overlap.
 //
 // Source: [MS-FSA 2.1.4.10]
 func (r Range) meets(s Range) bool {

@@ -1,20 +1,19 @@
 package vfs
 
 import (
+	"slices"
 	"strings"
 
 	"lwio/internal/ntstatus"
 )
 
-// Rename gives the file that o opened the path newPath in the same share. With
-// replace a file of that name is deleted, if nobody has it open. All opens of
-// the file follow.
+// Rename gives the file of the open the path newPath in the same share. With replace, a file
+// of that name is deleted if it is not open. All opens of the file follow.
 //
-// Errors: ACCESS_DENIED without Delete, for the root, for a directory with opens
-// below it, for a target that is open, read-only, or not a file, and for a file
-// whose delete is pending; OBJECT_NAME_COLLISION; OBJECT_PATH_NOT_FOUND;
-// DELETE_PENDING for a target or a directory above it that is about to go; the
-// statuses of a bad path.
+// Errors: ACCESS_DENIED without Delete, for the root, for a directory with opens below it, for
+// a target that is open, read-only, or not a file, and for a file whose delete is pending;
+// OBJECT_NAME_COLLISION; OBJECT_PATH_NOT_FOUND; DELETE_PENDING for a target or a directory
+// above it whose delete is pending; the statuses of a bad path.
 //
 // Source: [MS-FSCC 2.4.37] [MS-FSA 2.1.5.15.11]
 func (o *Open) Rename(newPath string, replace bool) error {
@@ -27,82 +26,89 @@ func (o *Open) Rename(newPath string, replace bool) error {
 			return ntstatus.AccessDenied
 		case to == "":
 			return because(ntstatus.ObjectNameCollision, "root of the share")
-		case wantDir && !o.dir:
+		case wantDir && !o.IsDir():
 			return because(ntstatus.ObjectNameInvalid, "a file's name ends in a slash")
 		}
 		o.share.ns.Lock()
 		defer o.share.ns.Unlock()
-		return o.renameTo(to, replace)
+		r := renaming{open: o, table: &o.fs.table, from: o.Path(), to: to, replace: replace}
+		return r.run()
 	})
 }
 
-// renameTo does it with the name space of the share to itself.
-func (o *Open) renameTo(to string, replace bool) error {
-	from := o.Path()
-	if to == from {
+// renaming is a rename in progress. It has exclusive use of the names of the share: ns is held.
+type renaming struct {
+	open     *Open
+	table    *table
+	from, to string
+	replace  bool
+}
+
+func (r *renaming) run() error {
+	if r.to == r.from {
 		return nil
 	}
-	if err := o.mayMove(from, to); err != nil {
+	if err := r.mayMove(); err != nil {
 		return err
 	}
-	target, err := o.share.Backend.Stat(to)
+	backend := r.open.share.Backend
+	target, err := backend.Stat(r.to)
 	switch {
 	case err == nil:
-		if err := o.mayReplace(target, replace); err != nil {
+		if err := r.mayReplace(target); err != nil {
 			return err
 		}
 	case ntstatus.Of(err) != ntstatus.ObjectNameNotFound:
 		return err
 	}
-	if err := o.share.Backend.Rename(from, to, o.nodeID, replace); err != nil {
-		parent, _ := split(to)
-		if info, e := o.share.Backend.Stat(parent); e != nil || !info.Dir {
+	if err := backend.Rename(r.from, r.to, r.open.nodeID, r.replace); err != nil {
+		parent, _ := split(r.to)
+		if info, e := backend.Stat(parent); e != nil || !info.Dir {
 			return because(ntstatus.ObjectPathNotFound, err.Error())
 		}
 		return err
 	}
-	o.follow(from, to)
+	r.follow()
 	return nil
 }
 
 // mayMove applies the rules for the file that moves.
-func (o *Open) mayMove(from, to string) error {
-	f := o.fs
-	f.mu.Lock()
-	defer f.mu.Unlock()
+func (r *renaming) mayMove() error {
+	o := r.open
+	r.table.mu.Lock()
+	defer r.table.mu.Unlock()
 	switch {
-	case from == "":
+	case r.from == "":
 		return because(ntstatus.AccessDenied, "root of the share")
-	case o.node.doom != nil:
+	case o.node.deletion != nil:
 		return because(ntstatus.AccessDenied, "delete is pending")
-	case o.share.doomedAboveLocked(to):
+	case o.share.deletePendingAboveLocked(r.to):
 		return ntstatus.DeletePending
-	case !o.dir:
+	case !o.IsDir():
 		return nil
-	case strings.HasPrefix(to, from+"/"):
+	case strings.HasPrefix(r.to, r.from+"/"):
 		return because(ntstatus.AccessDenied, "into itself")
 	}
-	for _, n := range f.nodes {
+	for _, n := range r.table.nodes {
 		for _, other := range n.opens {
-			if other.share == o.share && strings.HasPrefix(other.path, from+"/") {
-				return because(ntstatus.AccessDenied, "something below is open")
+			if other.share == o.share && strings.HasPrefix(other.path, r.from+"/") {
+				return because(ntstatus.AccessDenied, "a file below the directory is open")
 			}
 		}
 	}
 	return nil
 }
 
-// mayReplace applies the rules for the file in the way.
-func (o *Open) mayReplace(target FileInfo, replace bool) error {
-	f := o.fs
-	f.mu.Lock()
-	n := f.nodes[target.Node()]
-	pending := n != nil && n.doom != nil
-	f.mu.Unlock()
+// mayReplace applies the rules for an existing target.
+func (r *renaming) mayReplace(target FileInfo) error {
+	r.table.mu.Lock()
+	n := r.table.nodes[target.Node()]
+	pending := n != nil && n.deletion != nil
+	r.table.mu.Unlock()
 	switch {
 	case pending:
 		return ntstatus.DeletePending
-	case !replace:
+	case !r.replace:
 		return ntstatus.ObjectNameCollision
 	case n != nil:
 		return because(ntstatus.AccessDenied, "target is open")
@@ -112,32 +118,31 @@ func (o *Open) mayReplace(target FileInfo, replace bool) error {
 		return because(ntstatus.AccessDenied, "target is a directory")
 	case target.ReadOnly():
 		return because(ntstatus.AccessDenied, "target is read-only")
-	case o.dir:
+	case r.open.IsDir():
 		return because(ntstatus.AccessDenied, "a directory cannot replace a file")
 	}
 	return nil
 }
 
-// follow gives the opens of the file their new path: those of the old name, and
-// those whose own name the rename has taken away. Nobody else changes names.
-func (o *Open) follow(from, to string) {
-	f := o.fs
-	f.mu.Lock()
-	opens := append([]*Open(nil), o.node.opens...)
-	f.mu.Unlock()
+// follow gives the opens of the file their new path: those of the old name, and those whose
+// own name the rename has removed. No other goroutine changes names meanwhile.
+func (r *renaming) follow() {
+	o := r.open
+	r.table.mu.Lock()
+	opens := slices.Clone(o.node.opens)
+	r.table.mu.Unlock()
 	for _, other := range opens {
-		path := other.Path()
 		if other.share != o.share {
 			continue
 		}
-		if path != from {
+		if path := other.Path(); path != r.from {
 			info, err := o.share.Backend.Stat(path)
 			if err == nil && info.Node() == o.nodeID {
 				continue
 			}
 		}
-		f.mu.Lock()
-		other.path = to
-		f.mu.Unlock()
+		r.table.mu.Lock()
+		other.path = r.to
+		r.table.mu.Unlock()
 	}
 }

@@ -4,7 +4,10 @@ import (
 	"io/fs"
 	"os"
 	"slices"
+	"sync"
+	"syscall"
 	"testing"
+	"time"
 
 	"lwio/internal/ntstatus"
 	"lwio/vfs"
@@ -49,19 +52,60 @@ func TestOpenIsRaced(t *testing.T) {
 	}
 }
 
+// WriteAt and WriteVec of an open with write-through are durable, of others not.
+//
 // Source: [OP-92f]
 func TestWriteThroughReachesTheBackend(t *testing.T) {
 	h := &hooked{}
 	s := newSite(t, hook(h))
 	defer h.Backend.Close()
 	s.put("file")
-	for _, opt := range []vfs.Options{0, vfs.WriteThrough, vfs.NoIntermediateBuffering} {
-		o := s.mustOpen("file", options(opt))
-		held(t, o, func() { o.WriteAt([]byte("x"), 0) })
-		closed(t, o)
+	for name, write := range map[string]func(o *vfs.Open) (int, error){
+		"WriteAt":  func(o *vfs.Open) (int, error) { return o.WriteAt([]byte("xy"), 0) },
+		"WriteVec": func(o *vfs.Open) (int, error) { return o.WriteVec([][]byte{{'x'}, {'y'}}, 0) },
+	} {
+		h.durable = nil
+		for _, opt := range []vfs.Options{0, vfs.WriteThrough, vfs.NoIntermediateBuffering} {
+			o := s.mustOpen("file", options(opt))
+			held(t, o, func() {
+				if n, err := write(o); n != 2 || err != nil {
+					t.Errorf("%s: %d, %v", name, n, err)
+				}
+			})
+			closed(t, o)
+		}
+		if want := []bool{false, true, false}; !slices.Equal(h.durable, want) {
+			t.Errorf("%s durable: %v, want %v", name, h.durable, want)
+		}
 	}
-	if want := []bool{false, true, false}; !slices.Equal(h.durable, want) {
-		t.Errorf("durable: %v, want %v", h.durable, want)
+}
+
+// An open whose file cannot be emptied fails and leaves nothing behind, also if its owner's
+// opens are closed meanwhile.
+func TestFailedOverwriteDuringCloseOwner(t *testing.T) {
+	for _, during := range []bool{false, true} {
+		h := &hooked{}
+		s := newSite(t, hook(h))
+		s.put("file")
+		var closing sync.WaitGroup
+		h.truncate = func() error {
+			if during {
+				closing.Go(func() { s.CloseOwner("alice") })
+				time.Sleep(20 * time.Millisecond) // until it waits for the open in progress
+			}
+			return syscall.EIO
+		}
+		if o, err := s.open("file", disposition(vfs.Overwrite)); err == nil {
+			t.Errorf("opened %v", o)
+		}
+		closing.Wait()
+		if st := s.Stats(); st.Opens != 0 || st.Stalled != 0 {
+			t.Errorf("%+v", st)
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+		h.Backend.Close()
 	}
 }
 

@@ -20,12 +20,6 @@ type Share struct {
 	ReadOnly bool
 }
 
-// ShareInfo is what may be told about a share.
-type ShareInfo struct {
-	Name     string
-	ReadOnly bool
-}
-
 // maxShareName bounds a share's name, in characters.
 //
 // Source: [MS-SMB2 2.2.9]
@@ -58,13 +52,12 @@ type share struct {
 	ns    sync.RWMutex            // see the package comment
 	paths [pathStripes]sync.Mutex // see the package comment
 
-	// doomed holds the paths of directories whose delete is pending. Guarded by
-	// FS.mu.
-	doomed map[string]struct{}
+	// deletedDirs has the paths of directories whose delete is pending. Guarded by table.mu.
+	deletedDirs map[string]struct{}
 }
 
 func newShare(s Share) *share {
-	return &share{Share: s, seed: maphash.MakeSeed(), doomed: make(map[string]struct{})}
+	return &share{Share: s, seed: maphash.MakeSeed(), deletedDirs: make(map[string]struct{})}
 }
 
 // stripe is the lock that serialises what is done to the name path.
@@ -72,14 +65,15 @@ func (s *share) stripe(path string) *sync.Mutex {
 	return &s.paths[maphash.String(s.seed, path)%pathStripes]
 }
 
-// doomedAboveLocked reports whether a directory above path is about to go.
-func (s *share) doomedAboveLocked(path string) bool {
-	if len(s.doomed) == 0 {
+// deletePendingAboveLocked reports whether the delete of a directory above path is pending.
+// Precondition: table.mu is held.
+func (s *share) deletePendingAboveLocked(path string) bool {
+	if len(s.deletedDirs) == 0 {
 		return false
 	}
 	for path != "" {
 		path, _ = split(path)
-		if _, yes := s.doomed[path]; yes {
+		if _, yes := s.deletedDirs[path]; yes {
 			return true
 		}
 	}

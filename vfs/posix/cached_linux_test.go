@@ -21,7 +21,7 @@ func openHandle(t *testing.T, dir, name string) *file {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { d.Close() })
-	h, err := d.Open(name, vfs.How{Read: true, Write: true})
+	h, err := d.Open(name, vfs.HandleMode{Read: true, Write: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,7 +129,7 @@ func TestDiskReallyFull(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer d.Close()
-	h, err := d.Create("file", vfs.How{Write: true}, false)
+	h, err := d.Create("file", vfs.HandleMode{Write: true}, false)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -62,12 +62,12 @@ func (d *Dir) Stat(path string) (vfs.FileInfo, error) {
 }
 
 // Open opens a regular file or a directory.
-func (d *Dir) Open(path string, how vfs.How) (vfs.Handle, error) {
+func (d *Dir) Open(path string, how vfs.HandleMode) (vfs.Handle, error) {
 	return d.openFile(path, how, openFlags(how), 0)
 }
 
 // Create creates a regular file.
-func (d *Dir) Create(path string, how vfs.How, readOnly bool) (vfs.Handle, error) {
+func (d *Dir) Create(path string, how vfs.HandleMode, readOnly bool) (vfs.Handle, error) {
 	perm := filePerm
 	if readOnly {
 		perm = readOnlyPerm
@@ -76,7 +76,7 @@ func (d *Dir) Create(path string, how vfs.How, readOnly bool) (vfs.Handle, error
 }
 
 // openFile opens path and checks that it is a regular file or a directory, as how asks.
-func (d *Dir) openFile(path string, how vfs.How, flags int, perm fs.FileMode) (vfs.Handle, error) {
+func (d *Dir) openFile(path string, how vfs.HandleMode, flags int, perm fs.FileMode) (vfs.Handle, error) {
 	f, err := d.root.OpenFile(onDisk(path), flags|nonBlock, perm)
 	if err != nil {
 		return nil, translate(err)
@@ -102,7 +102,7 @@ func (d *Dir) openFile(path string, how vfs.How, flags int, perm fs.FileMode) (v
 }
 
 // openFlags are the flags of open(2) for how.
-func openFlags(how vfs.How) int {
+func openFlags(how vfs.HandleMode) int {
 	switch {
 	case how.Dir:
 		return os.O_RDONLY

@@ -17,7 +17,7 @@ import (
 // nonBlock makes the open of a FIFO or a leased file return at once.
 const nonBlock = unix.O_NONBLOCK | unix.O_NOCTTY
 
-func appendFlag(how vfs.How) int {
+func appendFlag(how vfs.HandleMode) int {
 	if how.Append {
 		return os.O_APPEND
 	}

@@ -11,7 +11,7 @@ import (
 	"lwio/vfs"
 )
 
-func appendFlag(vfs.How) int { return 0 }
+func appendFlag(vfs.HandleMode) int { return 0 }
 
 // named looks whether path still leads to node.
 func (d *Dir) named(path string, node vfs.NodeID) error {

@@ -26,7 +26,7 @@ type file struct {
 	writeMu sync.Mutex
 }
 
-func newFile(d *Dir, f *os.File, _ vfs.How) (*file, error) {
+func newFile(d *Dir, f *os.File, _ vfs.HandleMode) (*file, error) {
 	h := &file{dir: d, f: f, fd: -1}
 	raw, err := f.SyscallConn()
 	if err != nil {

@@ -16,13 +16,13 @@ import (
 type file struct {
 	dir  *Dir
 	f    *os.File
-	how  vfs.How
+	how  vfs.HandleMode
 	name string
 
 	mu sync.Mutex // one append at a time
 }
 
-func newFile(d *Dir, f *os.File, how vfs.How) (*file, error) {
+func newFile(d *Dir, f *os.File, how vfs.HandleMode) (*file, error) {
 	return &file{dir: d, f: f, how: how}, nil
 }
 

@@ -1,0 +1,170 @@
+package vfs
+
+import (
+	"context"
+	"slices"
+	"sync/atomic"
+
+	"lwio/internal/ntstatus"
+)
+
+// lockQuota bounds the locks of a table of opens, held and waited for, and counts the waits.
+type lockQuota struct {
+	all              *userLimit
+	perFile, perOpen int
+
+	waits  atomic.Int64  // now
+	waited atomic.Uint64 // ever
+}
+
+// openLocks are the byte-range locks of one open. Safe for concurrent use.
+type openLocks struct {
+	table *lockTable // of the file
+	quota *lockQuota
+	user  string
+
+	count   int  // held or waited for; guarded by table.mu
+	refused bool // no more locks: the open is being closed; guarded by table.mu
+}
+
+// lockWait is a queued lock request.
+type lockWait struct {
+	Lock
+	owner *openLocks
+	done  chan error // has room for the result
+}
+
+// try takes locks, all or none.
+func (k *openLocks) try(locks []Lock) error {
+	t := k.table
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for i, l := range locks {
+		err := k.admitLocked(l.Range, i)
+		if err == nil && (t.conflictsLocked(k, l.Range, l.use()) || l.conflictsWith(locks[:i])) {
+			k.uncountLocked(1)
+			err = ntstatus.LockNotGranted
+		}
+		if err != nil {
+			k.uncountLocked(i)
+			return err
+		}
+	}
+	t.addLocked(k, locks)
+	return nil
+}
+
+// queue takes a lock and returns nil, or queues it.
+func (k *openLocks) queue(l Lock) (*lockWait, error) {
+	t := k.table
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if err := k.admitLocked(l.Range, 0); err != nil || t.grantLocked(k, l) {
+		return nil, err
+	}
+	w := &lockWait{Lock: l, owner: k, done: make(chan error, 1)}
+	t.waiting = append(t.waiting, w)
+	k.quota.waited.Add(1)
+	k.quota.waits.Add(1)
+	return w, nil
+}
+
+// await waits for the result of a queued lock.
+func (k *openLocks) await(ctx context.Context, w *lockWait) error {
+	select {
+	case err := <-w.done:
+		return err
+	case <-ctx.Done():
+	}
+	t := k.table
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	i := slices.Index(t.waiting, w)
+	if i < 0 {
+		return <-w.done // it came first
+	}
+	t.waiting = slices.Delete(t.waiting, i, i+1)
+	k.quota.waits.Add(-1)
+	k.uncountLocked(1)
+	return context.Cause(ctx)
+}
+
+func (k *openLocks) unlock(r Range) error {
+	t := k.table
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !r.valid() {
+		return ntstatus.InvalidLockRange
+	}
+	if !t.removeLocked(k, Lock{r, true}) && !t.removeLocked(k, Lock{r, false}) {
+		return ntstatus.RangeNotLocked
+	}
+	k.uncountLocked(1)
+	t.grantWaitingLocked(r.meets)
+	return nil
+}
+
+// allow reports whether no lock of the file conflicts with I/O of the open.
+func (k *openLocks) allow(r Range, use lockUse) bool {
+	return !k.table.any() || !k.table.conflicts(k, r, use)
+}
+
+// refuse ends the waits of the open; it takes no more locks.
+//
+// Source: [MS-SMB2 3.3.5.10]
+func (k *openLocks) refuse() {
+	t := k.table
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	k.refused = true
+	n := len(t.waiting)
+	t.waiting = slices.DeleteFunc(t.waiting, func(w *lockWait) bool {
+		if w.owner == k {
+			w.done <- ntstatus.RangeNotLocked
+		}
+		return w.owner == k
+	})
+	n -= len(t.waiting)
+	k.quota.waits.Add(int64(-n))
+	k.uncountLocked(n)
+}
+
+// release gives back all locks of the open. The queue is looked at once, not once for each
+// lock: there may be thousands of both.
+func (k *openLocks) release() {
+	t := k.table
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	n := len(t.list)
+	t.list = slices.DeleteFunc(t.list, func(l heldLock) bool { return l.owner == k })
+	if n -= len(t.list); n == 0 {
+		return
+	}
+	t.changedLocked(0)
+	t.grantWaitingLocked(func(Range) bool { return true })
+	k.uncountLocked(n)
+}
+
+// admitLocked checks a lock that is wanted together with others, and counts it.
+func (k *openLocks) admitLocked(r Range, others int) error {
+	switch {
+	case k.refused:
+		return ntstatus.FileClosed
+	case !r.valid():
+		return ntstatus.InvalidLockRange
+	case k.count >= k.quota.perOpen:
+		return because(ntstatus.InsufficientResources, "too many locks of one open")
+	case len(k.table.list)+len(k.table.waiting)+others >= k.quota.perFile:
+		return because(ntstatus.InsufficientResources, "too many locks of one file")
+	case !k.quota.all.take(k.user):
+		return because(ntstatus.InsufficientResources, "too many locks")
+	}
+	k.count++
+	return nil
+}
+
+// uncountLocked undoes the counting of n locks.
+func (k *openLocks) uncountLocked(n int) {
+	k.count -= n
+	k.quota.all.give(k.user, n)
+}

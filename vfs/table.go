@@ -1,0 +1,221 @@
+package vfs
+
+import (
+	"slices"
+	"sync"
+
+	"lwio/internal/ntstatus"
+)
+
+// table is the open files of all shares and the opens of each. mu guards all of it, and is
+// never held over I/O.
+type table struct {
+	mu     sync.Mutex
+	closed bool
+	nodes  map[NodeID]*node
+	byKey  map[[24]byte]*Open
+	owners map[Owner]map[*Open]struct{}
+}
+
+func (t *table) init() {
+	t.nodes = make(map[NodeID]*node)
+	t.byKey = make(map[[24]byte]*Open)
+	t.owners = make(map[Owner]map[*Open]struct{})
+}
+
+// node is a file that is open. table.mu guards all fields but locks.
+type node struct {
+	id     NodeID
+	locks  lockTable
+	opens  []*Open
+	counts shareCounts
+	// deletion is the name that is removed with the last open, or nil.
+	deletion *deletion
+}
+
+// deletion is a delete that is pending.
+type deletion struct {
+	share *share
+	path  string
+	dir   bool
+}
+
+// admitLocked returns an error if a new open of the file id is refused. access may hold more
+// than the access to be granted.
+func (t *table) admitLocked(id NodeID, access Access, mode ShareMode) error {
+	n := t.nodes[id]
+	switch {
+	case n == nil:
+		return nil
+	case n.deletion != nil:
+		return ntstatus.DeletePending
+	case n.counts.conflicts(access, mode):
+		return ntstatus.SharingViolation
+	}
+	return nil
+}
+
+// admit is admitLocked.
+func (t *table) admit(id NodeID, access Access, mode ShareMode) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.admitLocked(id, access, mode)
+}
+
+// register adds o to the table, with its node, if a new open with that access is admitted.
+func (t *table) register(o *Open, access Access) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closed {
+		return ntstatus.FileClosed
+	}
+	if err := t.admitLocked(o.nodeID, access, o.shareMode); err != nil {
+		return err
+	}
+	n := t.nodes[o.nodeID]
+	if n == nil {
+		n = &node{id: o.nodeID}
+		t.nodes[o.nodeID] = n
+	}
+	o.node = n
+	o.locks = openLocks{table: &n.locks, quota: &o.fs.locks, user: o.user}
+	n.opens = append(n.opens, o)
+	n.counts.add(o.granted, o.shareMode, 1)
+	t.byKey[o.key] = o
+	if t.owners[o.owner] == nil {
+		t.owners[o.owner] = make(map[*Open]struct{})
+	}
+	t.owners[o.owner][o] = struct{}{}
+	return nil
+}
+
+// unregister removes o from the table. If that was the last open of a file whose delete is
+// pending, the node stays, so that the file cannot be opened meanwhile, and the deletion is
+// returned: the caller removes the name, then calls drop.
+func (t *table) unregister(o *Open) *deletion {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	n := o.node
+	if i := slices.Index(n.opens, o); i >= 0 {
+		n.opens = slices.Delete(n.opens, i, i+1)
+	}
+	n.counts.add(o.granted, o.shareMode, -1)
+	delete(t.byKey, o.key)
+	delete(t.owners[o.owner], o)
+	if len(t.owners[o.owner]) == 0 {
+		delete(t.owners, o.owner)
+	}
+	if o.deleteOnClose {
+		t.setDeletionLocked(o)
+	}
+	if len(n.opens) > 0 {
+		return nil
+	}
+	if n.deletion == nil {
+		t.dropLocked(n)
+	}
+	return n.deletion
+}
+
+// drop removes a node without opens.
+func (t *table) drop(n *node) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.dropLocked(n)
+}
+
+func (t *table) dropLocked(n *node) {
+	t.clearDeletionLocked(n)
+	delete(t.nodes, n.id)
+}
+
+// setDeletion makes the delete of the file of o pending.
+func (t *table) setDeletion(o *Open) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.setDeletionLocked(o)
+}
+
+func (t *table) setDeletionLocked(o *Open) {
+	if o.node.deletion != nil {
+		return
+	}
+	o.node.deletion = &deletion{share: o.share, path: o.path, dir: o.IsDir()}
+	if o.IsDir() {
+		o.share.deletedDirs[o.path] = struct{}{}
+	}
+}
+
+// clearDeletion takes back the pending delete of the file of o.
+func (t *table) clearDeletion(o *Open) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.clearDeletionLocked(o.node)
+}
+
+func (t *table) clearDeletionLocked(n *node) {
+	if n.deletion != nil && n.deletion.dir {
+		delete(n.deletion.share.deletedDirs, n.deletion.path)
+	}
+	n.deletion = nil
+}
+
+// deletePending reports whether a delete of the file id is pending.
+func (t *table) deletePending(id NodeID) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	n := t.nodes[id]
+	return n != nil && n.deletion != nil
+}
+
+// deletePendingAbove reports whether the delete of a directory above path is pending.
+func (t *table) deletePendingAbove(s *share, path string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return s.deletePendingAboveLocked(path)
+}
+
+// beginClose makes o unknown by its resume key and refuses new references. It reports whether
+// it was the first call for o.
+func (t *table) beginClose(o *Open) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if o.closing {
+		return false
+	}
+	o.closing = true
+	delete(t.byKey, o.key)
+	o.refs.refuse()
+	return true
+}
+
+// close refuses new opens and returns those that there are. It reports whether it was the
+// first call.
+func (t *table) close() (opens []*Open, first bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	first = !t.closed
+	t.closed = true
+	for _, n := range t.nodes {
+		opens = append(opens, n.opens...)
+	}
+	return opens, first
+}
+
+// ownedBy returns the opens of an owner.
+func (t *table) ownedBy(owner Owner) []*Open {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	opens := make([]*Open, 0, len(t.owners[owner]))
+	for o := range t.owners[owner] {
+		opens = append(opens, o)
+	}
+	return opens
+}
+
+// find returns the open of a resume key, or nil.
+func (t *table) find(key [24]byte) *Open {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.byKey[key]
+}
