@@ -35,8 +35,8 @@ var (
 	_ syscall.Conn = (*Conn)(nil)
 )
 
-// Transport returns what carries the connection, and why not a preferred provider. It does
-// not change.
+// Transport returns the transport of the connection, and why it is not a preferred provider.
+// It does not change.
 func (c *Conn) Transport() Transport { return c.transport }
 
 // Read reads data from the connection. Over RDMA, large data is placed straight into p if p
@@ -96,8 +96,8 @@ func (c *Conn) SetWriteDeadline(t time.Time) error { return c.via.SetWriteDeadli
 // sends it at once.
 func (c *Conn) SetNoDelay(noDelay bool) error { return c.via.SetNoDelay(noDelay) }
 
-// SetLinger sets what Close does with data that is not delivered, as net.TCPConn.SetLinger
-// does. With 0 seconds Close drops it, and the peer sees a reset; with more Close waits for
+// SetLinger sets how Close treats data that is not delivered, as net.TCPConn.SetLinger does.
+// With 0 seconds Close drops it, and the peer sees a reset; with more Close waits for
 // so long until the peer has the data; with less the delivery goes on in the background,
 // which is the default.
 func (c *Conn) SetLinger(sec int) error { return c.via.SetLinger(sec) }

@@ -11,8 +11,8 @@
 // addresses of its providers, and looks up whether the destination is on a subnet of one of
 // them. Then it connects to the RDMA listener there; both sides negotiate buffers and move
 // bytes by control messages and RDMA. A failure before the end of the negotiation leads to
-// TCP; after it there is no way back. Conn.Transport returns what carries a connection, and
-// why not a preferred provider; Config.RequireRDMA refuses everything else.
+// TCP; after it there is no way back. Conn.Transport returns the transport of a connection,
+// and why it is not a preferred provider; Config.RequireRDMA refuses TCP.
 //
 // A refusal by the peer itself is not tried again over TCP: Admit returned false, the
 // backlog is full, the listener is closing, the host cannot be reached.

@@ -20,7 +20,7 @@ const (
 // draining counts the connections of a Dialer or a Listener that are closed in the
 // background. Safe for concurrent use.
 type draining struct {
-	mu   sync.Mutex // guards what follows
+	mu   sync.Mutex // guards the fields below
 	n    int
 	none chan struct{} // closed when n is 0 again; nil before the first
 }

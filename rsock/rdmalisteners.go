@@ -19,7 +19,7 @@ type rdmaListeners struct {
 	dual    bool           // the TCP listener takes both families
 	logged  map[int]string // by provider: the logged reason for having no address; openAll uses it
 
-	mu   sync.Mutex // guards what follows
+	mu   sync.Mutex // guards the fields below
 	list []*rdmaListener
 }
 

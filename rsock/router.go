@@ -10,9 +10,9 @@ import (
 	"lwio/rsock/internal/verbs"
 )
 
-// router chooses what carries the connections of a Dialer or a Listener, and holds what they
-// share: the table of subnets, the providers in use, the budget for large data. Safe for
-// concurrent use.
+// router chooses the transport of the connections of a Dialer or a Listener, and holds their
+// shared state: the table of subnets, the providers in use, the budget for large data. Safe
+// for concurrent use.
 type router struct {
 	cfg          Config
 	bulk         *stream.Budget // nil: no bound
@@ -51,7 +51,7 @@ const maxUnresponsive = 1024
 // unresponsive holds the addresses of RDMA listeners that did not answer in time, and until
 // when they are not tried. Safe for concurrent use.
 type unresponsive struct {
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	until map[rdma.Addr]time.Time
 }
 

@@ -14,11 +14,11 @@ import (
 type servicePool struct {
 	cfg *Config
 
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	byKey map[serviceKey]*service
 }
 
-// serviceKey is what a service is open on.
+// serviceKey identifies a service.
 type serviceKey struct {
 	provider int // in Config.Providers
 	local    netip.Addr

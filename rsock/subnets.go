@@ -139,7 +139,7 @@ type subnetCache struct {
 	cfg     *Config
 	reading chan struct{} // has one element while a call reads the addresses
 
-	mu      sync.Mutex // guards what follows; no caller waits with it held
+	mu      sync.Mutex // guards the fields below; no caller waits with it held
 	table   *subnetTable
 	changes uint64 // of addresses that were reported or suspected
 }

@@ -6,7 +6,7 @@ import "strings"
 // are those of RDMA providers.
 const TransportTCP = "tcp"
 
-// Transport is what carries a connection, and why not a preferred provider.
+// Transport is the transport of a connection, and why it is not a preferred provider.
 type Transport struct {
 	// Name is the RDMA provider, such as "shm" or "iwarp", or TransportTCP.
 	Name string

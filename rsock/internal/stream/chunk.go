@@ -5,8 +5,8 @@ import "sync"
 // chunk is memory for data that no Read waits for.
 type chunk struct{ buf []byte }
 
-// The sizes of the chunks that are kept for use, in bytes; the larger one fits what a control
-// message of the default size has.
+// The sizes of pooled chunks, in bytes. The larger one fits the payload of a control message
+// of the default size.
 const (
 	smallChunk = 4 << 10
 	largeChunk = DefaultBufferSize
@@ -17,7 +17,7 @@ var (
 	largeChunks = sync.Pool{New: func() any { return &chunk{make([]byte, largeChunk)} }}
 )
 
-// newChunk gives a chunk for n bytes.
+// newChunk returns a chunk for n bytes.
 func newChunk(n int) *chunk {
 	switch {
 	case n <= smallChunk:
@@ -31,7 +31,7 @@ func newChunk(n int) *chunk {
 // fill copies p into the chunk.
 func (c *chunk) fill(p []byte) []byte { return c.buf[:copy(c.buf, p)] }
 
-// drop gives the chunk back; nil is none.
+// drop returns the chunk to its pool. The chunk may be nil.
 func (c *chunk) drop() {
 	if c == nil {
 		return

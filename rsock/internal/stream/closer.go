@@ -153,7 +153,7 @@ func (l *closer) disconnect() {
 	}) {
 	}
 	if l.c.failure() == nil {
-		l.c.hangUp() // the close of the socket does what is left
+		l.c.hangUp() // the close of the socket does the rest
 	}
 }
 

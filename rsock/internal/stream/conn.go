@@ -11,9 +11,9 @@ import (
 	"lwio/rsock/internal/verbs"
 )
 
-// connection is what the components of one stream share: the socket, the configuration, the
-// failure, the poller with the waiters of the calls, and the counters. Safe for concurrent
-// use, but for the fields that the comments name.
+// connection is the state that the components of one stream share: the socket, the
+// configuration, the failure, the poller with the waiters of the calls, and the counters.
+// Safe for concurrent use, but for the fields of which the comments say otherwise.
 type connection struct {
 	sock   socket
 	cfg    Config

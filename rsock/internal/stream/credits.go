@@ -5,7 +5,7 @@ package stream
 // anything else.
 const reserve = 4
 
-// class is what a message needs of the credits.
+// class is the use of credits by a message.
 type class uint8
 
 const (

@@ -13,7 +13,7 @@ type deadline struct {
 	over atomic.Bool // it has passed
 	wake func()      // wakes the calls; set before the first use
 
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	at    time.Time  // zero: there is none, or it has passed
 	timer *time.Timer
 	due   time.Time // when the timer fires, at the latest; zero: it does not run

@@ -49,8 +49,8 @@ func (in *input) fetchDirect(p []byte, follows bool) {
 }
 
 // collect takes data that is here, and the fetches that have ended, in the order of the
-// stream, for a Read with the memory p. A fetch that brought nothing is over, whatever is
-// missing before it.
+// stream, for a Read with the memory p. A fetch that brought no bytes is over even if bytes
+// before it are missing.
 func (in *input) collect(p []byte) (n int) {
 	g := &in.fetch
 	for {

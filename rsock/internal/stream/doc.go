@@ -25,7 +25,7 @@
 //
 // A [Stream] is composed of components, each with its own state:
 //
-//	connection  what all share: socket, configuration, failure, waiters, counters
+//	connection  the shared state: socket, configuration, failure, waiters, counters
 //	poller      which goroutine handles completions
 //	sender      control messages that leave: buffers, credits, queue
 //	offers      large data that leaves: the offers of this side, RDMA Writes

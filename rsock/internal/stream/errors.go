@@ -7,15 +7,15 @@ import (
 	"syscall"
 )
 
-// Why streams fail. All but ErrNoBuffers and those of deadlines end the connection, or are
-// seen because it ended.
+// The errors of streams. All but ErrNoBuffers and those of deadlines end the connection, or
+// report that it has ended.
 var (
-	// ErrProtocol: the peer broke a rule of the protocol.
+	// ErrProtocol: the peer violated the protocol.
 	ErrProtocol = errors.New("the peer breaks the session protocol")
-	// ErrSuspend: the peer wants to hand its end to another process.
+	// ErrSuspend: the peer asked to move its end to another process.
 	ErrSuspend = errors.New("the peer asks to suspend the connection, which is not supported")
-	// ErrNoBuffers: memory could not be had or registered. The stream can be used on. It is
-	// syscall.ENOBUFS. [WSD §5.4]
+	// ErrNoBuffers: memory could not be allocated or registered. The stream can be used on.
+	// It is syscall.ENOBUFS. [WSD §5.4]
 	ErrNoBuffers error = &meaning{"no buffer space", []error{syscall.ENOBUFS}}
 	// ErrReset: the peer broke the connection off, or is gone. It is syscall.ECONNRESET and
 	// net.ErrClosed.
@@ -27,13 +27,13 @@ var (
 	ErrWriteClosed error = &meaning{"write after CloseWrite", []error{syscall.EPIPE}}
 	// errStuck: a transfer did not end in time.
 	errStuck error = &meaning{"the peer does not let go of memory", []error{ErrReset}}
-	// errLinger: the peer did not take what was written before Close.
+	// errLinger: the peer did not take the data that was written before Close.
 	errLinger error = &meaning{"closed before all was delivered", []error{net.ErrClosed}}
-	// ErrNegotiation: the peer did not answer, or not as one of this protocol.
+	// ErrNegotiation: the peer did not answer, or not by this protocol.
 	ErrNegotiation = errors.New("session negotiation failed")
 )
 
-// meaning is an error that is others too.
+// meaning is an error that wraps others without their text.
 type meaning struct {
 	text string
 	is   []error
@@ -42,7 +42,7 @@ type meaning struct {
 func (e *meaning) Error() string   { return e.text }
 func (e *meaning) Unwrap() []error { return e.is }
 
-// violation is ErrProtocol with what was wrong.
+// violation returns ErrProtocol with a description.
 func violation(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrProtocol, fmt.Sprintf(format, args...))
 }

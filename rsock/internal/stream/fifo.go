@@ -11,7 +11,7 @@ func (f *fifo[T]) init(size int) { f.ring = make([]T, size) }
 
 func (f *fifo[T]) len() int { return f.n }
 
-// at is entry i, counted from the oldest.
+// at returns entry i, counted from the oldest.
 func (f *fifo[T]) at(i int) *T { return &f.ring[(f.head+i)%len(f.ring)] }
 
 func (f *fifo[T]) push(v T) {

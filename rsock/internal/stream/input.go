@@ -25,7 +25,7 @@ type input struct {
 
 	fetch fetcher
 
-	progressed func() // sends what the end of an offer leads to
+	progressed func() // sends the messages that the end of an offer leads to
 }
 
 // item is a part of the stream: data that is here, then data that the peer offers.

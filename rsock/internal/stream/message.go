@@ -11,10 +11,10 @@ const Version = 1
 // HeaderSize is the size of the header of every control message, in bytes.
 const HeaderSize = 32
 
-// MaxDescriptor is the most bytes that a descriptor of RDMA memory has.
+// MaxDescriptor is the largest size of a descriptor of RDMA memory, in bytes.
 const MaxDescriptor = 64
 
-// Where the fields of a header are. Numbers are little-endian.
+// The offsets of the fields of a header. Numbers are little-endian.
 const (
 	offVersion    = 0  // 1 byte
 	offType       = 1  // 1 byte
@@ -43,14 +43,14 @@ const (
 	TypeData Type = 3
 	// TypeUrgent carries bytes that go beside the stream.
 	TypeUrgent Type = 4
-	// TypeOffer says that more of the stream waits to be moved by RDMA: with a
-	// descriptor the receiver reads it, without one it answers TypeReady.
+	// TypeOffer announces bytes of the stream that wait to be moved by RDMA: the receiver
+	// reads them by the descriptor, or answers TypeReady to an offer without one.
 	TypeOffer Type = 5
 	// TypeReady names memory that the sender of an offer writes to.
 	TypeReady Type = 6
-	// TypeDone says that data was moved.
+	// TypeDone reports that data was moved.
 	TypeDone Type = 7
-	// TypeCredit has nothing but credits.
+	// TypeCredit grants credits and has no other purpose.
 	TypeCredit Type = 8
 	// TypeShutdown ends the sender's stream.
 	TypeShutdown Type = 9
@@ -70,7 +70,7 @@ var typeNames = [...]string{
 	TypeFail: "rdma-fail",
 }
 
-// String names the kind.
+// String returns the name of the type.
 func (t Type) String() string {
 	if int(t) < len(typeNames) && typeNames[t] != "" {
 		return typeNames[t]
@@ -78,7 +78,7 @@ func (t Type) String() string {
 	return fmt.Sprintf("type %d", uint8(t))
 }
 
-// Flags say more about a message.
+// Flags qualify a message.
 type Flags uint16
 
 // The flags.
@@ -89,14 +89,14 @@ const (
 	// message offered; without it, one that its sender offered.
 	FlagYours Flags = 1 << 1
 	// FlagClosing (shutdown): the sender reads no more either, and waits until the
-	// receiver has what was sent.
+	// receiver has all data.
 	FlagClosing Flags = 1 << 2
 	// FlagTaken (shutdown): the answer to FlagClosing.
 	FlagTaken Flags = 1 << 3
 )
 
-// Message is a control message. Descriptor and Payload of a decoded one are parts of what
-// was decoded.
+// Message is a control message. Descriptor and Payload of a decoded message alias the
+// decoded bytes.
 //
 // Source: [WSD §4]
 type Message struct {
@@ -106,12 +106,12 @@ type Message struct {
 	Sequence uint32
 	// Credits is how many more messages the receiver may send.
 	Credits uint16
-	// Transfer names an offer and what belongs to it; each side counts its own from 1.
+	// Transfer is the id of an offer; each side counts its own from 1.
 	Transfer uint32
-	// Total is, in bytes, what an offer is about, its payload included; the memory that a
-	// ready has; and what was moved by RDMA for a done or a fail.
+	// Total is, in bytes, the data of an offer, its payload included; the memory of a ready;
+	// and the data that was moved by RDMA for a done or a fail.
 	Total uint64
-	// Status of a fail says why.
+	// Status is the reason of a fail.
 	Status     FailStatus
 	Descriptor []byte
 	Payload    []byte
@@ -128,11 +128,11 @@ const (
 	FailNoBuffers FailStatus = 2
 )
 
-// shape is what messages of one kind have besides type, sequence and credits.
+// shape is the fields that messages of one type have besides type, sequence and credits.
 type shape struct {
 	known                       bool
-	flags                       Flags // that it may have
-	transfer, status, mustGrant bool  // that it must have
+	flags                       Flags // allowed
+	transfer, status, mustGrant bool  // required
 	total, descriptor, payload  need
 }
 
@@ -160,17 +160,17 @@ var shapes = [TypeFail + 1]shape{
 	TypeFail:         {known: true, flags: FlagYours, transfer: true, status: true, total: maybe},
 }
 
-// Size is how many bytes AppendTo appends.
+// Size returns how many bytes AppendTo appends.
 func (m *Message) Size() int { return HeaderSize + len(m.Descriptor) + len(m.Payload) }
 
-// AppendTo appends the message to b. It copies; nothing is kept.
+// AppendTo appends a copy of the message to b.
 func (m *Message) AppendTo(b []byte) []byte {
 	b = m.appendHeader(b, len(m.Payload))
 	b = append(b, m.Descriptor...)
 	return append(b, m.Payload...)
 }
 
-// appendHeader appends the header of a message with so many bytes of payload.
+// appendHeader appends the header of a message with the given bytes of payload.
 func (m *Message) appendHeader(b []byte, payload int) []byte {
 	b = append(b, Version, byte(m.Type))
 	b = binary.LittleEndian.AppendUint16(b, uint16(m.Flags))
@@ -183,8 +183,8 @@ func (m *Message) appendHeader(b []byte, payload int) []byte {
 	return binary.LittleEndian.AppendUint32(b, uint32(m.Status))
 }
 
-// Decode reads a message, which has to be all of b. What its kind has no use for must be
-// zero.
+// Decode decodes a message, which must be all of b. Fields that its type does not use must
+// be zero.
 //
 // Errors: ErrProtocol (wrapped).
 func Decode(b []byte) (Message, error) {
@@ -213,7 +213,7 @@ func Decode(b []byte) (Message, error) {
 	return m, m.check()
 }
 
-// check compares the message with the shape of its kind.
+// check compares the message with the shape of its type.
 func (m *Message) check() error {
 	if int(m.Type) >= len(shapes) || !shapes[m.Type].known {
 		return violation("a message of %v", m.Type)
@@ -238,7 +238,7 @@ func (m *Message) check() error {
 	return m.checkMore()
 }
 
-// checkMore is what shapes do not say.
+// checkMore checks the rules that shapes do not express.
 func (m *Message) checkMore() error {
 	switch m.Type {
 	case TypeOffer:
@@ -262,7 +262,7 @@ func (m *Message) checkMore() error {
 	return nil
 }
 
-// fits tells whether a value is there or not as needed.
+// fits reports whether a value of the given size is allowed.
 func (n need) fits(size uint64) bool {
 	switch n {
 	case never:

@@ -2,19 +2,19 @@ package stream
 
 import "encoding/binary"
 
-// MaxNegotiation is the most bytes that a message of the negotiation has, with its header.
+// MaxNegotiation is the largest size of a message of the negotiation with its header, in bytes.
 //
 // Source: [WSD §3.3]
 const MaxNegotiation = 256
 
-// negotiationSize is the size of a Negotiation, in bytes. What follows it in the payload
-// is of later versions, and is not looked at.
+// negotiationSize is the size of a Negotiation, in bytes. Further payload is that of later
+// versions, and is ignored.
 const negotiationSize = 16
 
 // canRead is the bit of the only ability.
 const canRead = 1 << 0
 
-// Limits of what a peer may announce.
+// The limits of a negotiation of the peer.
 const (
 	minBuffers    = 8
 	maxBuffers    = 4096
@@ -23,7 +23,7 @@ const (
 	maxOffers     = 64
 )
 
-// Negotiation is what each side tells the other in its first message, as its payload.
+// Negotiation is the payload of the first message of each side.
 //
 //	0   4  receive buffers that are posted
 //	4   4  size of each, in bytes
@@ -32,13 +32,12 @@ const (
 //
 // Source: [WSD §3.3], [WSD §5.3]
 type Negotiation struct {
-	// Buffers is how many control messages may be under way to this side, which is what
-	// the credits of the message are too, and BufferSize the most bytes of each.
+	// Buffers is how many control messages may be in flight to this side, which equals the
+	// credits of the message, and BufferSize the most bytes of each.
 	Buffers, BufferSize int
 	// Offers is how many offers to this side may be unfinished.
 	Offers int
-	// CanRead says that this side fetches by RDMA Read what it is offered; else it offers
-	// memory to be written.
+	// CanRead: this side fetches offers by RDMA Read; else the peer writes to its memory.
 	CanRead bool
 }
 
@@ -54,7 +53,7 @@ func (n *Negotiation) AppendTo(b []byte) []byte {
 	return binary.LittleEndian.AppendUint32(b, flags)
 }
 
-// DecodeNegotiation reads the payload of a negotiate or a negotiate-ack.
+// DecodeNegotiation decodes the payload of a negotiate or a negotiate-ack.
 //
 // Errors: ErrProtocol (wrapped).
 func DecodeNegotiation(b []byte) (Negotiation, error) {

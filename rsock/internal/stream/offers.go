@@ -30,7 +30,7 @@ type offers struct {
 	tx    *sender
 	stage *stage
 
-	mu        sync.Mutex // guards what follows
+	mu        sync.Mutex // guards the fields below
 	limit     int        // unfinished offers that the peer takes
 	last      uint32     // id of the last offer
 	open      []*outgoing

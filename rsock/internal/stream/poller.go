@@ -9,7 +9,7 @@ import (
 	"lwio/internal/waker"
 )
 
-// source is what a poller polls.
+// source is the completion source of a poller.
 type source interface {
 	// poll handles the completions that are there, and returns their number. Only the
 	// poller calls it.
@@ -30,7 +30,7 @@ type poller struct {
 	summon chan struct{} // wakes the goroutine of the stream
 	idler  waiter        // of the goroutine of the stream
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	held   bool       // there is a poller
 	byIdle bool       // it is the goroutine of the stream
 	queue  []*waiter  // parked calls, the oldest first

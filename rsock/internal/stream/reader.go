@@ -114,7 +114,7 @@ func (r *reader) takeTarget() int {
 	return n
 }
 
-// readableLocked returns why nothing can be read whatever is here, or nil.
+// readableLocked returns why no data can be read even if there is some, or nil.
 func (r *reader) readableLocked() error {
 	switch {
 	case r.c.closing.Load():

@@ -19,7 +19,7 @@ type receiver struct {
 	offers *offers
 	closer *closer
 
-	mu       sync.Mutex   // guards what follows
+	mu       sync.Mutex   // guards the fields below
 	handle   verbs.Handle // of area
 	area     []byte       // the buffers of slots, and the spare buffer of the fetcher
 	slots    []recvSlot
@@ -68,8 +68,8 @@ func (r *receiver) init(ctx context.Context, c *connection, tx *sender, f *offer
 	return c.sock.Commit()
 }
 
-// poll handles the completions that are there and sends what they lead to. It returns their
-// number.
+// poll handles the completions that are there and sends the messages that they lead to. It
+// returns the number of completions.
 func (r *receiver) poll() int {
 	r.mu.Lock()
 	if r.c.dead.Load() {
@@ -93,7 +93,7 @@ func (r *receiver) poll() int {
 	return n
 }
 
-// progressLocked sends what completions lead to.
+// progressLocked sends the messages that completions lead to.
 func (r *receiver) progressLocked() {
 	r.closer.progressLocked()
 	r.tx.flush()

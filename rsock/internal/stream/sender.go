@@ -12,7 +12,7 @@ import (
 type sender struct {
 	c *connection
 
-	mu         sync.Mutex   // guards what follows
+	mu         sync.Mutex   // guards the fields below
 	handle     verbs.Handle // of area
 	area       []byte       // the buffers of slots
 	slots      []sendSlot
@@ -245,8 +245,7 @@ func (o *sender) postDelayedLocked() {
 	o.delayed = o.delayed[:0]
 }
 
-// released counts n kept messages that the program has read, and sends what waits for their
-// credits.
+// released counts n kept messages that the program has read, and sends the queue.
 func (o *sender) released(n int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 type stage struct {
 	c *connection
 
-	mu     sync.Mutex  // guards what follows
+	mu     sync.Mutex  // guards the fields below
 	mem    rdma.Memory // nil if there is none
 	handle verbs.Handle
 	pieces []piece

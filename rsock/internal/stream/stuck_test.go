@@ -20,7 +20,7 @@ type keeper struct {
 	kept   atomic.Int64 // closes of regions that failed
 	closed atomic.Int64 // memories of Alloc
 
-	mu   sync.Mutex // guards what follows
+	mu   sync.Mutex // guards the fields below
 	mems []*keptMemory
 	most int // regions on one memory of Alloc at a time
 }

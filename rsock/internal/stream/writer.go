@@ -18,7 +18,7 @@ type writer struct {
 	deadline deadline
 	finished atomic.Bool // CloseWrite was called
 
-	calls   sync.Mutex          // held by one call; guards what follows
+	calls   sync.Mutex          // held by one call; guards the fields below
 	offered [MaxDescriptor]byte // descriptor of the program's memory that a Write offers
 }
 

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// BenchmarkPingPong sends 96 bytes there and back; both sides look, and do not sleep.
+// BenchmarkPingPong sends 96 bytes in both directions. Both sides poll without sleeping.
 func BenchmarkPingPong(b *testing.B) {
 	for _, f := range fabrics {
 		b.Run(f.name, func(b *testing.B) {
@@ -50,7 +50,7 @@ func (e *end) ping(n int) error {
 	return nil
 }
 
-// echo sends back what comes, until stop is closed.
+// echo sends received bytes back until stop is closed.
 func (e *end) echo(posted chan<- struct{}, stop <-chan struct{}) error {
 	var send, recv [2]Overlapped
 	var in, out [2][]BufferEx
@@ -75,7 +75,7 @@ func (e *end) echo(posted chan<- struct{}, stop <-chan struct{}) error {
 	}
 }
 
-// spin looks for the outcome of a request until it is there, or stop is closed.
+// spin polls until a request has ended, or stop is closed.
 func (e *end) spin(o *Overlapped, stop <-chan struct{}) error {
 	for i := 1; !o.isDone(); i++ {
 		if _, err := e.Poll(); err != nil {

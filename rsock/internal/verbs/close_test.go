@@ -14,8 +14,8 @@ import (
 	"lwio/rdma/iwarp"
 )
 
-// jam is a connection whose writes block once it is shut, until it is closed or
-// somebody sets a limit to that.
+// jam is a connection whose writes block once it is shut, until it is closed or a
+// deadline is set.
 type jam struct {
 	net.Conn
 	shut  *atomic.Bool
@@ -54,8 +54,9 @@ func (j *jam) SetWriteDeadline(t time.Time) error {
 	return j.Conn.SetWriteDeadline(t)
 }
 
-// Close ends everything that is pending, RDMA in flight too: receives are reset, the
-// rest is aborted, each is notified once, and the memory is free then.
+// TestCloseWithRequestsInFlight closes a socket with pending requests, RDMA included:
+// receives end with a reset, the others are aborted, each is notified once, and by then
+// the memory is deregistered.
 //
 // Source: [WSD §7]
 func TestCloseWithRequestsInFlight(t *testing.T) {
@@ -70,14 +71,14 @@ func TestCloseWithRequestsInFlight(t *testing.T) {
 	}})
 	watch := &spy{Provider: p}
 	a, b := pairOn(t, f, service(t, watch, nil), service(t, f.make(), nil), 1<<20)
-	desc := b.lend(make([]byte, 1<<20), MemReadWrite)
+	desc := b.expose(make([]byte, 1<<20), MemReadWrite)
 	shut.Store(true)
 
-	var told [5]int
+	var notified [5]int
 	var open [5]int64
-	over := make([]Overlapped, len(told))
+	over := make([]Overlapped, len(notified))
 	for i := range over {
-		over[i].Complete = func(*Overlapped) { told[i]++; open[i] = watch.open.Load() }
+		over[i].Complete = func(*Overlapped) { notified[i]++; open[i] = watch.open.Load() }
 	}
 	if err := errors.Join(
 		a.Recv(&over[0], a.part(0, 8), 0),
@@ -98,8 +99,8 @@ func TestCloseWithRequestsInFlight(t *testing.T) {
 		}
 		_, err := a.GetResult(&over[i])
 		fails(t, "pending request", err, want)
-		if told[i] != 1 || open[i] != 0 {
-			t.Errorf("request %d: told %d times, with %d regions open", i, told[i], open[i])
+		if notified[i] != 1 || open[i] != 0 {
+			t.Errorf("request %d: notified %d times, with %d regions open", i, notified[i], open[i])
 		}
 	}
 	if a.Close() != nil {
@@ -118,10 +119,10 @@ func TestCloseWithRequestsInFlight(t *testing.T) {
 	fails(t, "connect", err, EISCONN)
 }
 
-// The end that the peer makes shows on this side as the peer's close.
+// TestPeerCloseResetsRequests closes the peer: pending and later requests end with a reset.
 //
 // Source: [WSD §7]
-func TestPeerCloses(t *testing.T) {
+func TestPeerCloseResetsRequests(t *testing.T) {
 	onAll(t, func(t *testing.T, f fabric) {
 		a, b := pair(t, f, nil, 4096)
 		var recv, o Overlapped
@@ -142,10 +143,11 @@ func TestPeerCloses(t *testing.T) {
 	})
 }
 
-// What was sent before a disconnect arrives.
+// TestDisconnectDeliversSentMessages receives the messages that were sent before a
+// disconnect.
 //
 // Source: [WSD §7]
-func TestDisconnect(t *testing.T) {
+func TestDisconnectDeliversSentMessages(t *testing.T) {
 	onAll(t, func(t *testing.T, f fabric) {
 		a, b := pair(t, f, nil, 4096)
 		var recv, last, send Overlapped
@@ -161,7 +163,7 @@ func TestDisconnect(t *testing.T) {
 	})
 }
 
-// A close aborts a connect at work, and ends who waits.
+// TestCloseWhileConnecting closes a socket during Connect and Wait, which return.
 //
 // Source: [WSD §7]
 func TestCloseWhileConnecting(t *testing.T) {
@@ -191,13 +193,13 @@ func TestCloseWhileConnecting(t *testing.T) {
 		_, err = e.GetResult(&e.hole)
 		fails(t, "pending receive", err, ECONNRESET)
 		if err := in.Reject(nil); err != nil {
-			t.Log("reject to who has gone:", err)
+			t.Log("reject of a closed connect:", err)
 		}
 	})
 }
 
-// Cleanup ends sockets and listeners.
-func TestCleanup(t *testing.T) {
+// TestCleanupClosesSocketsAndListeners uses a service and its objects after Cleanup.
+func TestCleanupClosesSocketsAndListeners(t *testing.T) {
 	onAll(t, func(t *testing.T, f fabric) {
 		a, b := pair(t, f, nil, 64)
 		v := a.Service()

@@ -7,12 +7,12 @@ import (
 	"lwio/rdma"
 )
 
-// pollBatch is how many completions one Poll hands out at most.
+// pollBatch is the most completions of one Poll.
 const pollBatch = 16
 
-// Poll hands out what has ended: it fills in each Overlapped and notifies who asked
-// for that, in the order of the completions, and returns how many there were. It
-// never blocks. Of calls at the same time one does the work, and the others return 0.
+// Poll handles the completions that are there: it gives each Overlapped its outcome and
+// calls its Complete function, in the order of the completions, and returns their number.
+// It never blocks. Of concurrent calls one does the work, and the others return 0.
 //
 // Errors: ENOTSOCK once the socket is closed, ENETDOWN if the provider failed. The
 // end of the connection is no error here: it ends the requests, and shows in Err.
@@ -41,7 +41,7 @@ func (s *Socket) pollLocked() (int, error) {
 	return late + n, nil
 }
 
-// closedOr is err, or a status that says ENOTSOCK where the socket is closed.
+// closedOr returns err, or a status for ENOTSOCK if the socket is closed.
 func (s *Socket) closedOr(err error) error {
 	if errors.Is(err, rdma.StatusBufferOverflow) {
 		return &rdma.Error{Op: "completion queue", Status: rdma.StatusInternalError, Err: err}
@@ -70,7 +70,7 @@ func (s *Socket) complete(res *rdma.Result) {
 	}
 }
 
-// flushed is how a request ends that the end of the connection found pending.
+// flushed returns the error of a request that was pending at the end of the connection.
 //
 // Source: [WSD §7]
 func flushed(op string) error {
@@ -111,8 +111,8 @@ func (s *Socket) GetResult(o *Overlapped) (int, error) {
 	return o.n, o.err
 }
 
-// Wait sleeps until there may be something for Poll, or ctx ends. What came after a
-// Poll that returned 0 ends it at once. Many may wait.
+// Wait sleeps until there may be a completion for Poll, or ctx ends. A completion after a
+// Poll that returned 0 ends it at once. Safe for concurrent use.
 //
 // Errors: ctx's; ENOTSOCK once the socket is closed, ENETDOWN.
 func (s *Socket) Wait(ctx context.Context) error {
@@ -129,7 +129,7 @@ func (s *Socket) Wait(ctx context.Context) error {
 	return failed("wait", "", s.closedOr(err))
 }
 
-// drain hands out all that is left, after the queue pair was closed.
+// drain handles the remaining completions. Precondition: the queue pair is closed.
 func (s *Socket) drain() {
 	s.polling.Lock()
 	defer s.polling.Unlock()

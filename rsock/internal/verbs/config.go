@@ -2,15 +2,13 @@ package verbs
 
 import "lwio/rdma"
 
-// The shape of a socket whose Config leaves it open, and what bounds it.
+// The defaults and the limits of sockets.
 const (
-	// DefaultDepth is how many receives, and how many other requests, of a socket
-	// may be pending.
+	// DefaultDepth is the default of Config.ReceiveDepth and Config.SendDepth, in requests.
 	DefaultDepth = 32
-	// MaxBuffers is how many buffers one request may name.
+	// MaxBuffers is how many buffers one request may have.
 	MaxBuffers = 4
-	// MaxDescriptorSize is the room, in bytes, that a descriptor of any provider
-	// fits in.
+	// MaxDescriptorSize is the largest size of a descriptor of any provider, in bytes.
 	MaxDescriptorSize = 64
 	// MaxOffset is the largest offset of an RDMA operation, in bytes.
 	MaxOffset = 1<<32 - 1
@@ -18,19 +16,19 @@ const (
 	readsInProgress = 16
 )
 
-// Config tunes a service. The zero value is fit for use.
+// Config tunes a service. The zero value works.
 type Config struct {
 	// ReceiveDepth is how many receives of a socket may be pending, SendDepth how
 	// many sends and RDMA operations; 0 means DefaultDepth, and other values are
-	// clamped to 1 and what the adapter has.
+	// clamped to 1 and the limit of the adapter.
 	ReceiveDepth, SendDepth int
-	// MaxRdmaSize bounds one RDMA operation, in bytes; 0, or more than the adapter
-	// has, means what the adapter has.
+	// MaxRdmaSize bounds one RDMA operation, in bytes; 0, or more than the limit of the
+	// adapter, means that limit.
 	MaxRdmaSize int
 }
 
-// Options are what a socket of a service can carry: the values of the socket options
-// that a provider has to have.
+// Options are the limits of the sockets of a service: the values of the socket options
+// that a provider must have.
 //
 // Source: [WSD §2.4]
 type Options struct {
@@ -39,17 +37,17 @@ type Options struct {
 	// MaxRdmaSize is the largest RdmaRead or RdmaWrite, in bytes
 	// (SO_MAX_RDMA_SIZE): larger transfers have to be split.
 	MaxRdmaSize int
-	// RdmaThresholdSize: blocks of more bytes go better by RDMA, others by Send
-	// (SO_RDMA_THRESHOLD_SIZE).
+	// RdmaThresholdSize is the largest block, in bytes, that is better moved by Send;
+	// larger ones are better moved by RDMA (SO_RDMA_THRESHOLD_SIZE).
 	RdmaThresholdSize int
-	// MaxBuffers is how many buffers a Send, a Recv or an RdmaWrite may name,
+	// MaxBuffers is how many buffers a Send, a Recv or an RdmaWrite may have,
 	// MaxReadBuffers how many an RdmaRead.
 	MaxBuffers, MaxReadBuffers int
 	// ReceiveDepth and SendDepth are those of the Config, clamped.
 	ReceiveDepth, SendDepth int
 }
 
-// optionsOf are the options of a service on an adapter.
+// optionsOf returns the options of a service on an adapter.
 func optionsOf(cfg *Config, info *rdma.AdapterInfo) Options {
 	most := min(uint64(info.MaxTransferLength), info.MaxRegistrationSize, 1<<31-1)
 	o := Options{
@@ -67,7 +65,7 @@ func optionsOf(cfg *Config, info *rdma.AdapterInfo) Options {
 	return o
 }
 
-// depth is that of a queue.
+// depth returns the depth of a queue.
 func depth(want, most int) int {
 	if want == 0 {
 		want = DefaultDepth
@@ -75,7 +73,7 @@ func depth(want, most int) int {
 	return min(max(want, 1), most)
 }
 
-// limits are the RDMA reads of a connection.
+// limits returns the limits of RDMA reads of a connection.
 func limits(info *rdma.AdapterInfo) rdma.ReadLimits {
 	return rdma.ReadLimits{
 		Inbound:  min(readsInProgress, info.MaxInboundReadLimit),

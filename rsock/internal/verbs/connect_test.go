@@ -9,7 +9,8 @@ import (
 	"lwio/rdma"
 )
 
-// Who refuses is heard; who is not there says nothing about TCP.
+// TestConnectFails distinguishes a listener that refuses from a missing one, whose error
+// leaves room for TCP.
 //
 // Source: [WSD §3.1], [WSD §3.2]
 func TestConnectFails(t *testing.T) {
@@ -61,7 +62,7 @@ func TestConnectFails(t *testing.T) {
 			t.Error(err)
 		}
 		_, err = s.Connect(t.Context(), addr, nil)
-		fails(t, "nobody listens", err, ETIMEDOUT)
+		fails(t, "no listener", err, ETIMEDOUT)
 		fails(t, "bind twice", errors.Join(s.Bind(rdma.Addr{}), s.Bind(rdma.Addr{})), 0)
 		if e.hole.isDone() {
 			t.Error("the receive has ended")
@@ -69,10 +70,10 @@ func TestConnectFails(t *testing.T) {
 	})
 }
 
-// An acceptor posts a receive first; one connection is all a socket makes.
+// TestConnectOnce accepts only after a receive is posted, and connects a socket only once.
 //
 // Source: [WSD §3.3]
-func TestConnect(t *testing.T) {
+func TestConnectOnce(t *testing.T) {
 	onAll(t, func(t *testing.T, f fabric) {
 		v := service(t, f.make(), nil)
 		l, addr := listen(t, f, v)
@@ -94,7 +95,7 @@ func TestConnect(t *testing.T) {
 		_, err = in.Accept(t.Context(), nil)
 		fails(t, "accept without a receive", err, EINVAL)
 		if err := <-done; err == nil {
-			t.Error("connected to who did not accept")
+			t.Error("connected without an accept")
 		}
 
 		a, b := pairOn(t, f, v, v, 8)

@@ -15,7 +15,7 @@ var golden = descriptor{access: MemReadWrite, at: rdma.RemoteAddr{Addr: 0x112233
 const goldenBytes = "01030000" + "d4c3b2a1" + "8877665544332211" + "0504030201000000"
 
 // Source: [WSD §2.3 WSPRegisterRdmaMemory]
-func TestDescriptor(t *testing.T) {
+func TestDescriptorLayout(t *testing.T) {
 	b := golden.appendTo(nil)
 	if hex.EncodeToString(b) != goldenBytes || len(b) != DescriptorSize || DescriptorSize > MaxDescriptorSize {
 		t.Errorf("bytes %x", b)
@@ -57,8 +57,8 @@ func TestDescriptorRoundTrip(t *testing.T) {
 	})
 }
 
-// FuzzDescriptor: what is taken for a descriptor is written the same way again, and
-// names no memory that wraps around.
+// FuzzDescriptor decodes random bytes: a valid descriptor encodes to the same bytes, and
+// its memory does not wrap around.
 func FuzzDescriptor(f *testing.F) {
 	f.Add(golden.appendTo(nil))
 	f.Add([]byte{})

@@ -1,7 +1,6 @@
-// Package verbs is what the socket switch of package rsock asks of a provider: the
-// functions by which the service provider interface of Windows Sockets Direct goes
-// beyond plain sockets, with their meaning and their errors, over any provider of
-// the rdma seam.
+// Package verbs has the functions that the socket switch of package rsock calls: those
+// of the service provider interface of Windows Sockets Direct that go beyond plain
+// sockets, with their meaning and their errors, over any provider of package rdma.
 //
 //	svc, err := verbs.StartupEx(ctx, provider, netip.Addr{}, nil)
 //	s, err := svc.Socket(ctx)                       // WSPSocket
@@ -17,7 +16,7 @@
 // # Requests
 //
 // [Socket.Send], [Socket.Recv], [Socket.RdmaRead] and [Socket.RdmaWrite] never
-// block. Each takes an [Overlapped], which is the caller's and holds the outcome.
+// block. Each takes an [Overlapped], which belongs to the caller and holds the outcome.
 // A request without a Complete function is polled for with [Socket.GetResult]; the
 // Complete function of any other is called when it has ended, and calls GetResult for
 // the outcome. [Socket.Poll] takes the completions and calls the Complete functions in
@@ -29,16 +28,15 @@
 //
 // # Memory
 //
-// What a request names has been registered with [Socket.RegisterMemory] on the same
-// socket. What the peer may touch has been registered with
-// [Socket.RegisterRdmaMemory], whose descriptor goes to the peer in a message and
-// means something there only: every socket has an adapter, and so a protection
-// domain, of its own.
+// The memory of a request has been registered with [Socket.RegisterMemory] on the same
+// socket. Memory that the peer may access has been registered with
+// [Socket.RegisterRdmaMemory], whose descriptor goes to the peer in a message and is
+// valid there only: every socket has an adapter, and so a protection domain, of its own.
 //
 // # Locks
 //
 // Socket.polling comes before Socket.posting, this before Socket.mu, which is held
-// for no call of the provider but those that register.
+// during no call of the provider.
 //
 // Source: [WSD §2], [WSD §6]
 package verbs

@@ -8,9 +8,8 @@ import (
 	"syscall"
 )
 
-// Errno is the code of a failure, in the numbering of Windows Sockets. It is an
-// error, and errors.Is finds in it the Go error and the errno of the system that
-// mean the same.
+// Errno is the code of a failure, in the numbering of Windows Sockets. It is an error;
+// errors.Is matches it with the Go error and the errno of the system of the same meaning.
 //
 // Source: [WSD §2.3]
 type Errno uint16
@@ -23,7 +22,7 @@ const (
 	IOIncomplete Errno = 996
 	// EACCES: the address may not be used.
 	EACCES Errno = 10013
-	// EFAULT: memory that no registration covers, or room that is too small.
+	// EFAULT: no registration covers the memory, or the room is too small.
 	EFAULT Errno = 10014
 	// EINVAL: an argument is wrong, or the object is still in use.
 	EINVAL Errno = 10022
@@ -33,33 +32,33 @@ const (
 	EMSGSIZE Errno = 10040
 	// EOPNOTSUPP: the provider lacks the function.
 	EOPNOTSUPP Errno = 10045
-	// EADDRINUSE: somebody has the address.
+	// EADDRINUSE: the address is in use.
 	EADDRINUSE Errno = 10048
 	// EADDRNOTAVAIL: the provider does not have the address.
 	EADDRNOTAVAIL Errno = 10049
 	// ENETDOWN: the provider or its device failed.
 	ENETDOWN Errno = 10050
-	// ENETUNREACH: there is no way to the network.
+	// ENETUNREACH: the network cannot be reached.
 	ENETUNREACH Errno = 10051
-	// ECONNABORTED: the peer gave a connection up before it was made.
+	// ECONNABORTED: the peer gave the connection up before it was made.
 	ECONNABORTED Errno = 10053
 	// ECONNRESET: the connection is gone.
 	ECONNRESET Errno = 10054
-	// ENOBUFS: memory, or a place in a queue, could not be had.
+	// ENOBUFS: no memory, or no room in a queue.
 	ENOBUFS Errno = 10055
 	// EISCONN: the socket is connected, or was.
 	EISCONN Errno = 10056
 	// ENOTCONN: the socket is not connected.
 	ENOTCONN Errno = 10057
-	// ETIMEDOUT: no connection came about; that of TCP might.
+	// ETIMEDOUT: no connection was made; one by TCP might be.
 	ETIMEDOUT Errno = 10060
-	// ECONNREFUSED: the peer's program, or its full backlog, said no.
+	// ECONNREFUSED: the peer's program refused, or its backlog is full.
 	ECONNREFUSED Errno = 10061
-	// EHOSTUNREACH: there is no such host.
+	// EHOSTUNREACH: no such host.
 	EHOSTUNREACH Errno = 10065
 )
 
-// meaning is the text of a code and what it is for errors.Is.
+// meaning is the text of a code, and the errors that errors.Is matches it with.
 type meaning struct {
 	text string
 	is   []error
@@ -88,7 +87,7 @@ var meanings = map[Errno]meaning{
 	EHOSTUNREACH:     {"no route to host", []error{syscall.EHOSTUNREACH}},
 }
 
-// Error describes the code in a few words.
+// Error returns the text of the code.
 func (e Errno) Error() string {
 	if m, ok := meanings[e]; ok {
 		return m.text
@@ -96,7 +95,7 @@ func (e Errno) Error() string {
 	return "winsock error " + strconv.Itoa(int(e))
 }
 
-// Is makes errors.Is(e, target) true for the errors that mean the same.
+// Is reports whether target has the same meaning. It is for errors.Is.
 func (e Errno) Is(target error) bool {
 	for _, m := range meanings[e].is {
 		if m == target {

@@ -12,10 +12,11 @@ import (
 	"lwio/rdma"
 )
 
-// Codes have Windows' numbers and mean what they mean elsewhere.
+// TestErrnoNumbersAndMeanings compares the codes with the numbers of Windows and the errors
+// of the system.
 //
 // Source: [WSD §2.3], [WSD §10]
-func TestErrno(t *testing.T) {
+func TestErrnoNumbersAndMeanings(t *testing.T) {
 	for _, c := range []struct {
 		code   Errno
 		number int
@@ -61,8 +62,9 @@ func TestErrno(t *testing.T) {
 	}
 }
 
-// Every status of a provider has a code, and is still found in the error.
-func TestErrors(t *testing.T) {
+// TestStatusesHaveCodes gives every status of a provider a code, and finds the status in
+// the error.
+func TestStatusesHaveCodes(t *testing.T) {
 	for status, want := range map[rdma.Status]Errno{
 		rdma.StatusNoMemory:              ENOBUFS,
 		rdma.StatusInvalidParameterN(4):  EINVAL,

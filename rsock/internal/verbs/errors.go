@@ -9,23 +9,23 @@ import (
 	"lwio/rdma"
 )
 
-// Error is what the functions of this package return when they fail, but for
-// [IOIncomplete], which comes bare.
+// Error is the error of the functions of this package, but for [IOIncomplete], which is
+// not wrapped.
 type Error struct {
-	// Op is the operation, as "send".
+	// Op is the operation, such as "send".
 	Op string
-	// Object names what it was about, such as an address; it may be empty.
+	// Object is the object of the operation, such as an address; it may be empty.
 	Object string
 	// Errno is the code.
 	Errno Errno
-	// Need is how many bytes of room the descriptor of RegisterRdmaMemory takes,
-	// where there were fewer; else 0.
+	// Need is the room that the descriptor of RegisterRdmaMemory takes, in bytes, if
+	// there was less; else 0.
 	Need int
-	// Err is the provider's error, or that of a context, if there is one.
+	// Err is the error of the provider or of a context; it may be nil.
 	Err error
 }
 
-// Error says operation, object, code and cause.
+// Error returns operation, object, code and cause.
 func (e *Error) Error() string {
 	s := "verbs: " + e.Op
 	if e.Object != "" {
@@ -41,8 +41,8 @@ func (e *Error) Error() string {
 	return s
 }
 
-// Unwrap gives the code and the cause to errors.Is and errors.As. The cause of
-// ETIMEDOUT may be a refusal: Errno is what counts.
+// Unwrap returns the code and the cause. The cause of ETIMEDOUT may be a refusal; Errno
+// decides.
 func (e *Error) Unwrap() []error {
 	if e.Err == nil {
 		return []error{e.Errno}
@@ -50,16 +50,16 @@ func (e *Error) Unwrap() []error {
 	return []error{e.Errno, e.Err}
 }
 
-// Timeout reports whether the operation ran out of time, as net.Error asks.
+// Timeout reports whether a time limit was exceeded. It makes Error a net.Error.
 func (e *Error) Timeout() bool {
 	return errors.Is(e.Err, os.ErrDeadlineExceeded) || errors.Is(e.Err, context.DeadlineExceeded)
 }
 
-// Temporary is always false; it is there for net.Error.
+// Temporary returns false. It makes Error a net.Error.
 func (e *Error) Temporary() bool { return false }
 
-// ErrnoOf is the code that err wraps: 0 for nil, and ENETDOWN for an error that has
-// none.
+// ErrnoOf returns the code that err wraps: 0 for nil, and ENETDOWN for an error without
+// one.
 func ErrnoOf(err error) Errno {
 	if err == nil {
 		return 0
@@ -75,12 +75,12 @@ func ErrnoOf(err error) Errno {
 	return ENETDOWN
 }
 
-// failed turns an error of the provider into one of this package.
+// failed returns an error of the provider as an Error.
 func failed(op, object string, err error) error {
 	return &Error{Op: op, Object: object, Errno: errnoOf(rdma.StatusOf(err)), Err: err}
 }
 
-// errnos says what the statuses of a provider are here.
+// errnos are the codes of the statuses of a provider.
 var errnos = map[rdma.Status]Errno{
 	rdma.StatusBufferOverflow:           EMSGSIZE,
 	rdma.StatusDataOverrun:              EINVAL,
@@ -113,7 +113,7 @@ var errnos = map[rdma.Status]Errno{
 	rdma.StatusRemoteError:              ECONNRESET,
 }
 
-// errnoOf is the code of a status; ENETDOWN is that of all others.
+// errnoOf returns the code of a status, or ENETDOWN for a status without one.
 func errnoOf(s rdma.Status) Errno {
 	if e, ok := errnos[s]; ok {
 		return e

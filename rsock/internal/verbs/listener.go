@@ -7,7 +7,7 @@ import (
 	"lwio/rdma"
 )
 
-// Listener takes incoming connections. Safe for concurrent use.
+// Listener accepts incoming connections. Safe for concurrent use.
 //
 // Source: [WSD §3.2]
 type Listener struct {
@@ -15,8 +15,8 @@ type Listener struct {
 	l rdma.Listener
 }
 
-// Listen makes a listener at local. More than backlog requests that nobody has taken
-// yet are refused; 0 leaves the number to the provider.
+// Listen makes a listener at local. Requests beyond backlog that wait for Accept are
+// refused; 0 leaves the number to the provider.
 //
 // Errors: EADDRINUSE, EADDRNOTAVAIL, ENOTSOCK once the service is closed.
 //
@@ -29,7 +29,7 @@ func (v *Service) Listen(ctx context.Context, local rdma.Addr, backlog int) (*Li
 	return &Listener{v: v, l: l}, nil
 }
 
-// Addr is the address of the listener, with the port that was picked.
+// Addr returns the address of the listener, with the port that the provider picked.
 func (l *Listener) Addr() (rdma.Addr, error) {
 	a, err := l.l.LocalAddr()
 	if err != nil {
@@ -38,9 +38,9 @@ func (l *Listener) Addr() (rdma.Addr, error) {
 	return a, nil
 }
 
-// Accept waits for a request for a connection. The caller looks at it, which is what
-// the condition function of WSPAccept is for, and ends it with Accept or Reject; the
-// peer hears nothing before that.
+// Accept waits for a request for a connection. The caller decides on it, as the
+// condition function of WSPAccept does, by Accept or Reject; the peer gets no answer
+// before that.
 //
 // Errors: ctx's; OperationAborted once the listener is closed.
 //
@@ -75,30 +75,31 @@ func (l *Listener) take(ctx context.Context, s *Socket) (*Incoming, error) {
 	return in, errors.Join(s.build(), l.v.enter(s))
 }
 
-// Close stops listening; requests that nobody took are refused. Sockets stay. A
+// Close stops listening; requests that wait for Accept are refused. Sockets stay open. A
 // second Close does nothing.
 func (l *Listener) Close() error { return l.l.Close() }
 
-// Incoming is a request for a connection. It is for one goroutine.
+// Incoming is a request for a connection. It is not safe for concurrent use.
 type Incoming struct {
 	s       *Socket
 	private []byte
 }
 
-// PrivateData is what the peer sent with the request; some fabrics pad it with zeros.
+// PrivateData returns the data that the peer sent with the request; some fabrics pad it
+// with zeros.
 func (in *Incoming) PrivateData() []byte { return in.private }
 
 // LocalAddr and PeerAddr are the ends of the connection.
 func (in *Incoming) LocalAddr() (rdma.Addr, error) { return in.s.LocalAddr() }
 
-// PeerAddr is the address of the peer.
+// PeerAddr returns the address of the peer.
 func (in *Incoming) PeerAddr() (rdma.Addr, error) { return in.s.PeerAddr() }
 
-// Socket is the socket that the connection is going to have: register and post what
-// the peer's first messages need before Accept.
+// Socket returns the socket of the connection. The caller posts receives for the first
+// messages of the peer before Accept.
 func (in *Incoming) Socket() *Socket { return in.s }
 
-// Accept begins the connection, with some private data for the peer. If it fails the
+// Accept begins the connection, with private data for the peer. After an error the
 // socket is closed.
 //
 // Errors: EINVAL if no receive is posted yet or for too much private data;
@@ -125,8 +126,8 @@ func (in *Incoming) Accept(ctx context.Context, private []byte) (*Socket, error)
 	return s, nil
 }
 
-// Reject refuses the connection, with some private data, so that the peer's Connect
-// fails with ECONNREFUSED, and closes the socket.
+// Reject refuses the connection, with private data for the peer, whose Connect fails with
+// ECONNREFUSED, and closes the socket.
 //
 // Source: [WSD §3.2 CF_REJECT]
 func (in *Incoming) Reject(private []byte) error {

@@ -7,14 +7,14 @@ import (
 	"lwio/rdma"
 )
 
-// Access says what memory is registered for.
+// Access is the use that memory is registered for.
 //
 // Source: [WSD §2.3 WSPRegisterMemory]
 type Access uint8
 
-// The rights. For RegisterMemory, to read is to be the source of a Send or an
-// RdmaWrite, to write the target of a Recv or an RdmaRead; for RegisterRdmaMemory
-// they are those of the peer.
+// The rights. For RegisterMemory, MemRead allows the source of a Send or an RdmaWrite, and
+// MemWrite the target of a Recv or an RdmaRead; for RegisterRdmaMemory they are the rights
+// of the peer.
 const (
 	MemRead      Access = 1
 	MemWrite     Access = 2
@@ -23,7 +23,7 @@ const (
 
 func (a Access) valid() bool { return a != 0 && a&^MemReadWrite == 0 }
 
-// local are the rights of a region that no peer may touch.
+// local returns the rights of a region that no peer may access.
 func (a Access) local() rdma.Access {
 	if a&MemWrite != 0 {
 		return rdma.AccessLocalWrite | rdma.AccessReadSink
@@ -31,7 +31,7 @@ func (a Access) local() rdma.Access {
 	return 0
 }
 
-// remote are those of one that the peer may.
+// remote returns the rights of a region that the peer may access.
 func (a Access) remote() (r rdma.Access) {
 	if a&MemRead != 0 {
 		r |= rdma.AccessRemoteRead
@@ -42,16 +42,15 @@ func (a Access) remote() (r rdma.Access) {
 	return r
 }
 
-// Handle stands for memory that was registered with a socket. It can be compared;
-// the zero Handle stands for none.
+// Handle stands for memory that is registered with a socket. It is comparable; the zero
+// Handle stands for none.
 //
 // Source: [WSD §2.3 WSPRegisterMemory]
 type Handle struct{ r *registration }
 
-// Alloc gives zeroed memory that may be faster for this socket than any other; size
-// is in bytes and is rounded up to whole pages. The caller closes it when its
-// registrations are gone, and must not use it any more once Close of the socket is
-// called.
+// Alloc returns zeroed memory that may be faster for this socket than other memory. size is
+// in bytes and is rounded up to whole pages. The caller closes the memory after it has
+// deregistered it, and must not use it once Close of the socket is called.
 //
 // Errors: ENOBUFS, ENOTSOCK, ctx's.
 func (s *Socket) Alloc(ctx context.Context, size int) (rdma.Memory, error) {
@@ -63,9 +62,8 @@ func (s *Socket) Alloc(ctx context.Context, size int) (rdma.Memory, error) {
 }
 
 // RegisterMemory registers memory for requests of this socket, before or after it is
-// connected. The same memory with the same rights has one Handle, which counts how
-// often it was registered. buf stays the caller's, but while a request uses it; it is
-// kept alive.
+// connected. The same memory with the same rights has one Handle, which counts its
+// registrations. buf stays the caller's except while a request uses it; it is kept alive.
 //
 // Errors: EFAULT for no memory, EINVAL for the rights, ENOBUFS, ENOTSOCK, ctx's.
 //
@@ -86,14 +84,10 @@ func (s *Socket) RegisterMemory(ctx context.Context, buf []byte, access Access) 
 	if err != nil {
 		return Handle{}, registerError(op, err)
 	}
-	r, err := s.again(op, key)
-	if r != nil || err != nil {
-		return Handle{r}, errors.Join(err, region.Close()) // somebody else was faster
-	}
 	return s.enter(op, &registration{s: s, region: region, key: key})
 }
 
-// again finds a registration of the same memory, and counts it up.
+// again adds a reference to the registration of the same memory, if there is one.
 func (s *Socket) again(op string, key memoryKey) (*registration, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -103,7 +97,7 @@ func (s *Socket) again(op string, key memoryKey) (*registration, error) {
 	return s.memory.again(key), nil
 }
 
-// enter makes a registration known.
+// enter adds a registration.
 func (s *Socket) enter(op string, r *registration) (Handle, error) {
 	s.mu.Lock()
 	if s.closed {
@@ -121,11 +115,10 @@ func (s *Socket) enter(op string, r *registration) (Handle, error) {
 	return Handle{r}, nil
 }
 
-// DeregisterMemory takes one registration back. With the last one the Handle is
-// worth nothing any more.
+// DeregisterMemory undoes one registration. With the last one the Handle becomes invalid.
 //
-// Errors: EINVAL for a Handle that is not, or no longer, of this socket, and for the
-// last registration while a request uses the memory; then it stays.
+// Errors: EINVAL for a Handle that is not valid on this socket, and for the last
+// registration while a request uses the memory; then it stays.
 //
 // Source: [WSD §2.3 WSPDeregisterMemory], [WSD §6]
 func (s *Socket) DeregisterMemory(h Handle) error {
@@ -147,9 +140,9 @@ func (s *Socket) DeregisterMemory(h Handle) error {
 	return nil
 }
 
-// check looks whether buffers lie in memory that is registered for access, and adds
-// up their lengths. The caller holds mu.
-func (s *Socket) check(bufs []BufferEx, access Access) (int, Errno) {
+// checkLocked checks that buffers lie in memory that is registered for access, and returns
+// the sum of their lengths.
+func (s *Socket) checkLocked(bufs []BufferEx, access Access) (int, Errno) {
 	length := 0
 	for i := range bufs {
 		b := &bufs[i]
@@ -163,11 +156,10 @@ func (s *Socket) check(bufs []BufferEx, access Access) (int, Errno) {
 	return length, 0
 }
 
-// RegisterRdmaMemory lets the peer of this connection, and nobody else, touch memory
-// until DeregisterRdmaMemory, and writes a descriptor for it into desc, which is for
-// a message to the peer. It returns the size of the descriptor, in bytes, which is at
-// most MaxDescriptorSize. buf stays the caller's, but what the peer may write can
-// change at any time.
+// RegisterRdmaMemory lets the peer of this connection, and no other, access memory until
+// DeregisterRdmaMemory, and writes a descriptor of it to desc, for a message to the peer.
+// It returns the size of the descriptor, in bytes, which is at most MaxDescriptorSize. buf
+// stays the caller's, but memory that the peer may write can change at any time.
 //
 // Errors: EFAULT for no memory, and, with Error.Need, for a desc that is too short;
 // EINVAL for the rights; ENOTCONN; ENOBUFS; ctx's.
@@ -203,12 +195,12 @@ func (s *Socket) RegisterRdmaMemory(ctx context.Context, buf []byte, access Acce
 	return DescriptorSize, nil
 }
 
-// DeregisterRdmaMemory ends that the peer may touch what a descriptor of this socket
-// names. When it has returned, the peer does not.
+// DeregisterRdmaMemory ends the peer's access to the memory of a descriptor of this socket.
+// When it has returned, the peer does not access the memory any more.
 //
-// Errors: EINVAL for a descriptor that is not, or no longer, one of this socket, and
-// while a peer that keeps on writing cannot be kept from it; then it stays, though the
-// peer may begin nothing more, and the call may be made again.
+// Errors: EINVAL for a descriptor that is not valid on this socket, and while a write of
+// the peer that has begun cannot be stopped; then the memory stays registered, though the
+// peer can begin no further access, and the call may be repeated.
 //
 // Source: [WSD §2.3 WSPDeregisterRdmaMemory], [WSD §6]
 func (s *Socket) DeregisterRdmaMemory(desc []byte) error {
@@ -229,7 +221,7 @@ func (s *Socket) DeregisterRdmaMemory(desc []byte) error {
 	return nil
 }
 
-// registerError is why memory could not be had or registered.
+// registerError returns the error of memory that could not be allocated or registered.
 //
 // Source: [WSD §2.3 WSPRegisterMemory], [WSD §5.4]
 func registerError(op string, err error) error {

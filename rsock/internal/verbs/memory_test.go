@@ -11,10 +11,11 @@ import (
 	"lwio/rdma"
 )
 
-// Registrations are counted, stay while they are used, and mean nothing elsewhere.
+// TestRegisterMemoryCountsReferences registers memory several times: the handle is valid
+// until the last deregistration, not while a request uses it, and on one socket only.
 //
 // Source: [WSD §2.3 WSPRegisterMemory], [WSD §2.3 WSPDeregisterMemory], [WSD §6]
-func TestRegisterMemory(t *testing.T) {
+func TestRegisterMemoryCountsReferences(t *testing.T) {
 	onAll(t, func(t *testing.T, f fabric) {
 		a, b := pair(t, f, nil, 4096)
 		buf := make([]byte, 64)
@@ -36,7 +37,7 @@ func TestRegisterMemory(t *testing.T) {
 		if err := a.DeregisterMemory(h); err != nil {
 			t.Error("one of two:", err)
 		}
-		fails(t, "deregister what is in use", a.DeregisterMemory(h), EINVAL)
+		fails(t, "deregister memory in use", a.DeregisterMemory(h), EINVAL)
 		var send Overlapped
 		b.ok("send", &send, b.Send(&send, b.part(0, 64), 0))
 		a.ok("receive", &o, nil)
@@ -46,7 +47,7 @@ func TestRegisterMemory(t *testing.T) {
 		fails(t, "deregister twice", a.DeregisterMemory(h), EINVAL)
 		fails(t, "deregister nothing", a.DeregisterMemory(Handle{}), EINVAL)
 		fails(t, "deregister another socket's", a.DeregisterMemory(b.h), EINVAL)
-		fails(t, "receive into what is gone", a.Recv(&o, part, 0), EFAULT)
+		fails(t, "receive into deregistered memory", a.Recv(&o, part, 0), EFAULT)
 		fails(t, "receive into another socket's", a.Recv(&o, b.part(0, 8), 0), EFAULT)
 		if _, err := a.RegisterMemory(t.Context(), nil, MemRead); ErrnoOf(err) != EFAULT {
 			t.Error("no memory:", err)
@@ -59,15 +60,16 @@ func TestRegisterMemory(t *testing.T) {
 	})
 }
 
-// Requests stay within what was registered for them.
+// TestInvalidRequestsAreRefused posts requests outside the registered memory, or with the
+// wrong rights.
 //
 // Source: [WSD §2.3], [WSD §6]
-func TestBadRequests(t *testing.T) {
+func TestInvalidRequestsAreRefused(t *testing.T) {
 	onAll(t, func(t *testing.T, f fabric) {
 		a, b := pair(t, f, &Config{MaxRdmaSize: 1000}, 4096)
 		ro, wo := a.register(make([]byte, 64), MemRead), a.register(make([]byte, 64), MemWrite)
-		desc := b.lend(make([]byte, 2000), MemReadWrite)
-		readable, writable := b.lend(make([]byte, 64), MemRead), b.lend(make([]byte, 64), MemWrite)
+		desc := b.expose(make([]byte, 2000), MemReadWrite)
+		readable, writable := b.expose(make([]byte, 64), MemRead), b.expose(make([]byte, 64), MemWrite)
 		one := func(h Handle) []BufferEx { return []BufferEx{{Handle: h, Length: 1}} }
 		var o Overlapped
 		for what, c := range map[string]struct {
@@ -87,8 +89,8 @@ func TestBadRequests(t *testing.T) {
 			"larger than an RDMA may be":     {a.RdmaWrite(&o, a.part(0, 1001), desc, 0, 0), EINVAL},
 			"no descriptor":                  {a.RdmaWrite(&o, a.part(0, 1), nil, 0, 0), EINVAL},
 			"half a descriptor":              {a.RdmaWrite(&o, a.part(0, 1), desc[:12], 0, 0), EINVAL},
-			"write to what is to read":       {a.RdmaWrite(&o, a.part(0, 1), readable, 0, 0), EINVAL},
-			"read of what is to write":       {a.RdmaRead(&o, a.part(0, 1), writable, 0, 0), EINVAL},
+			"write to readable memory":       {a.RdmaWrite(&o, a.part(0, 1), readable, 0, 0), EINVAL},
+			"read of writable memory":        {a.RdmaRead(&o, a.part(0, 1), writable, 0, 0), EINVAL},
 			"write past the end":             {a.RdmaWrite(&o, a.part(0, 2), desc, 1999, 0), EFAULT},
 			"read past the end":              {a.RdmaRead(&o, a.part(0, 1000), desc, 1001, 0), EFAULT},
 			"offset of 32 bits past the end": {a.RdmaRead(&o, a.part(0, 1), desc, MaxOffset, 0), EFAULT},
@@ -105,10 +107,10 @@ func TestBadRequests(t *testing.T) {
 	})
 }
 
-// A socket whose memory cannot be registered goes on.
+// TestFailedRegistrationKeepsSocket uses a socket after a registration failed.
 //
 // Source: [WSD §5.4]
-func TestRegistrationFails(t *testing.T) {
+func TestFailedRegistrationKeepsSocket(t *testing.T) {
 	for _, f := range fabrics {
 		t.Run(f.name, func(t *testing.T) {
 			p := &spy{Provider: f.make()}
@@ -179,10 +181,11 @@ func TestRegistryModel(t *testing.T) {
 	})
 }
 
-// Memory is lent to a connected peer only, for as long as it is registered.
+// TestRegisterRdmaMemoryNeedsConnection registers memory for the peer, which a connected
+// socket allows, until it is deregistered.
 //
 // Source: [WSD §2.3 WSPRegisterRdmaMemory], [WSD §2.3 WSPDeregisterRdmaMemory]
-func TestRegisterRdmaMemory(t *testing.T) {
+func TestRegisterRdmaMemoryNeedsConnection(t *testing.T) {
 	onAll(t, func(t *testing.T, f fabric) {
 		a, b := pair(t, f, nil, 64)
 		buf, desc := make([]byte, 64), make([]byte, MaxDescriptorSize)
@@ -202,7 +205,7 @@ func TestRegisterRdmaMemory(t *testing.T) {
 		_, err = a.RegisterRdmaMemory(t.Context(), buf, 0, desc)
 		fails(t, "no rights", err, EINVAL)
 
-		d := a.lend(buf, MemReadWrite)
+		d := a.expose(buf, MemReadWrite)
 		fails(t, "deregister the peer's", b.DeregisterRdmaMemory(d), EINVAL)
 		fails(t, "deregister a part", a.DeregisterRdmaMemory(d[:8]), EINVAL)
 		for i := range d {

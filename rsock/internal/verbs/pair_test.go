@@ -12,7 +12,7 @@ import (
 	"lwio/rdma/shm"
 )
 
-// patience is how long a test waits for what must happen at once.
+// patience is how long a test waits for an event that must happen at once.
 const patience = 30 * time.Second
 
 // fabric is a provider under test, and the address to listen at.
@@ -34,7 +34,7 @@ func onAll(t *testing.T, test func(t *testing.T, f fabric)) {
 	}
 }
 
-// service starts one up for the rest of a test.
+// service returns a service for the rest of a test.
 func service(tb testing.TB, p rdma.Provider, cfg *Config) *Service {
 	tb.Helper()
 	v, err := StartupEx(tb.Context(), p, netip.Addr{}, cfg)
@@ -55,7 +55,7 @@ type end struct {
 	tb   testing.TB
 	buf  []byte
 	h    Handle
-	hole Overlapped // of the receive that a connection begins with
+	hole Overlapped // of the receive that is posted before the connection
 }
 
 func newEnd(tb testing.TB, s *Socket, size int) *end {
@@ -80,8 +80,8 @@ func (e *end) register(buf []byte, access Access) Handle {
 // part names n bytes of the end's memory.
 func (e *end) part(off, n int) []BufferEx { return []BufferEx{{Handle: e.h, Offset: off, Length: n}} }
 
-// lend registers memory for the peer.
-func (e *end) lend(buf []byte, access Access) []byte {
+// expose registers memory for the peer, and returns the descriptor.
+func (e *end) expose(buf []byte, access Access) []byte {
 	e.tb.Helper()
 	desc := make([]byte, MaxDescriptorSize)
 	n, err := e.RegisterRdmaMemory(e.tb.Context(), buf, access, desc)
@@ -138,7 +138,7 @@ func (e *end) fill(peer *end) {
 	}
 }
 
-// listen gives a listener, which the caller closes, and where it is.
+// listen returns a listener, which the caller closes, and its address.
 func listen(tb testing.TB, f fabric, v *Service) (*Listener, rdma.Addr) {
 	tb.Helper()
 	l, err := v.Listen(tb.Context(), f.listen, 0)

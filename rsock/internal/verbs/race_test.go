@@ -2,5 +2,5 @@
 
 package verbs
 
-// raceEnabled says that the race detector is at work, which allocates.
+// raceEnabled reports whether the race detector runs, which allocates.
 const raceEnabled = true

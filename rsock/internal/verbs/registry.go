@@ -6,8 +6,8 @@ import (
 	"lwio/rdma"
 )
 
-// memoryKey tells registrations apart: where the memory begins, its size in bytes,
-// and the rights.
+// memoryKey identifies a registration: the address of the memory, its size in bytes, and
+// the rights.
 type memoryKey struct {
 	address uintptr
 	size    int
@@ -60,7 +60,7 @@ func (g *registry) drop(r *registration) *registration {
 	return r
 }
 
-// closeMemory closes all regions, of a socket that enters no more.
+// closeMemory closes all regions. Precondition: the socket is closed, so that none is added.
 func (s *Socket) closeMemory() error {
 	s.mu.Lock()
 	regions := make([]rdma.MemoryRegion, 0, len(s.memory.byKey)+len(s.memory.remote))

@@ -8,16 +8,16 @@ import (
 	"testing"
 )
 
-// A peer that uses a descriptor as it may not reaches nothing, and loses its
-// connection; nobody else does.
+// TestHostileDescriptors has a peer misuse descriptors: it reaches no memory and loses its
+// connection, and no other connection ends.
 //
 // Source: [WSD §6], [WSD §2.3 WSPRegisterRdmaMemory]
 func TestHostileDescriptors(t *testing.T) {
 	const size = 4096
 	for name, c := range map[string]struct {
-		lent Access
-		bend func(t *testing.T, b, other *end, desc []byte) []byte
-		read bool
+		access Access
+		bend   func(t *testing.T, b, other *end, desc []byte) []byte
+		read   bool
 	}{
 		"after deregistration": {MemReadWrite, func(t *testing.T, b, _ *end, desc []byte) []byte {
 			if err := b.DeregisterRdmaMemory(desc); err != nil {
@@ -32,10 +32,10 @@ func TestHostileDescriptors(t *testing.T) {
 			return desc
 		}, true},
 		"of another connection": {MemReadWrite, func(_ *testing.T, _, other *end, _ []byte) []byte {
-			return other.lend(other.buf, MemReadWrite)
+			return other.expose(other.buf, MemReadWrite)
 		}, false},
 		"read of another connection": {MemReadWrite, func(_ *testing.T, _, other *end, _ []byte) []byte {
-			return other.lend(other.buf, MemReadWrite)
+			return other.expose(other.buf, MemReadWrite)
 		}, true},
 		"wrong direction": {MemRead, func(_ *testing.T, _, _ *end, desc []byte) []byte {
 			desc[1] = byte(MemReadWrite)
@@ -66,7 +66,7 @@ func TestHostileDescriptors(t *testing.T) {
 				random(a.buf)
 				mine := bytes.Clone(a.buf)
 				target := make([]byte, size)
-				desc := c.bend(t, b, other, b.lend(target, c.lent))
+				desc := c.bend(t, b, other, b.expose(target, c.access))
 				var o, recv Overlapped
 				if err := b.Recv(&recv, nil, 0); err != nil {
 					t.Fatal(err)

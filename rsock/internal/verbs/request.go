@@ -6,8 +6,8 @@ import (
 	"lwio/rdma"
 )
 
-// BufferEx names part of registered memory: Length bytes from Offset, both counted
-// in the memory that Handle was given for.
+// BufferEx is a part of registered memory: Length bytes from Offset in the memory of
+// Handle.
 //
 // Source: [WSD §2.3 WSABUFEX]
 type BufferEx struct {
@@ -22,9 +22,8 @@ type Flags uint8
 // flag, or by Commit.
 const Defer Flags = 1
 
-// Overlapped holds the state and the outcome of one request at a time. It is the
-// caller's, may be used again and again, and must not be copied or let go of while a
-// request is pending.
+// Overlapped holds the state and the outcome of one request at a time. It belongs to the
+// caller, can be used again, and must not be copied or freed while a request is pending.
 //
 // Source: [WSD §5.6]
 type Overlapped struct {
@@ -51,7 +50,7 @@ const (
 // isDone reports whether the request has ended and its outcome is there.
 func (o *Overlapped) isDone() bool { return o.state.Load() == overDone }
 
-// finish gives the request its outcome.
+// finish sets the outcome of the request, and calls Complete.
 func (o *Overlapped) finish(n int, err error) {
 	o.n, o.err = n, err
 	complete := o.Complete
@@ -74,8 +73,8 @@ const (
 // socket's until the request has ended. bufs is read only during the call.
 //
 // Errors: EFAULT for memory that is not registered, EINVAL for too many buffers or
-// an Overlapped in use, EMSGSIZE, ENOBUFS if as many requests are pending as may be,
-// ENOTCONN, ENOTSOCK. Then nothing is queued, and the Overlapped is free.
+// an Overlapped in use, EMSGSIZE, ENOBUFS if the queue is full, ENOTCONN, ENOTSOCK.
+// After an error no request is queued, and the Overlapped is free.
 //
 // Source: [WSD §2.1 WSPSend], [WSD §5.6]
 func (s *Socket) Send(o *Overlapped, bufs []BufferEx, flags Flags) error {
@@ -83,8 +82,8 @@ func (s *Socket) Send(o *Overlapped, bufs []BufferEx, flags Flags) error {
 }
 
 // Recv posts a receive for one message, into memory that was registered for
-// MemWrite; it may be called before the socket is connected. All else is as with
-// Send. The outcome has the length of the message.
+// MemWrite; it may be called before the socket is connected. The outcome has the length
+// of the message. In other respects it is like Send.
 //
 // Errors: those of Send, but for EMSGSIZE and ENOTCONN.
 //
@@ -103,14 +102,14 @@ func (s *Socket) Recv(o *Overlapped, bufs []BufferEx, flags Flags) error {
 	return s.commitLocked(refusal{o: o})
 }
 
-// RdmaRead copies from the peer's memory, at a byte offset of what the descriptor
-// names, into memory that was registered for MemWrite. All else is as with Send. A
-// request that the peer's side refuses, as it does with a descriptor that is not or no
-// longer valid, fails and ends the connection.
+// RdmaRead copies from the peer's memory, at a byte offset in the memory of the descriptor
+// target, into memory that was registered for MemWrite. A request that the peer's side
+// refuses, as it does for an invalid descriptor, fails and ends the connection. In other
+// respects it is like Send.
 //
-// Errors: those of Send; EOPNOTSUPP if the provider cannot; EINVAL for a descriptor
-// that is none or does not allow reads, and for more than Options.MaxRdmaSize bytes;
-// EFAULT for a part that is not all in the peer's memory.
+// Errors: those of Send; EOPNOTSUPP if the provider lacks it; EINVAL for an invalid
+// descriptor or one that does not allow reads, and for more than Options.MaxRdmaSize
+// bytes; EFAULT for a range outside the peer's memory.
 //
 // Source: [WSD §2.3 WSPRdmaRead]
 func (s *Socket) RdmaRead(o *Overlapped, bufs []BufferEx, target []byte, offset uint32, flags Flags) error {
@@ -120,8 +119,8 @@ func (s *Socket) RdmaRead(o *Overlapped, bufs []BufferEx, target []byte, offset 
 	return s.initiate(o, opRead, rdma.Request{Op: rdma.OpRead}, bufs, target, offset, flags)
 }
 
-// RdmaWrite copies memory that was registered for MemRead to the peer's, at a byte
-// offset of what the descriptor names. All else is as with RdmaRead.
+// RdmaWrite copies memory that was registered for MemRead to the peer's memory, at a byte
+// offset in the memory of the descriptor target. In other respects it is like RdmaRead.
 //
 // Source: [WSD §2.3 WSPRdmaWrite]
 func (s *Socket) RdmaWrite(o *Overlapped, bufs []BufferEx, target []byte, offset uint32, flags Flags) error {
@@ -158,7 +157,7 @@ func (s *Socket) initiate(o *Overlapped, op string, r rdma.Request, bufs []Buffe
 	return s.commitLocked(refusal{o: o})
 }
 
-// aim looks at a descriptor.
+// aim decodes a descriptor, and checks that it allows the operation.
 func aim(op string, target []byte) (descriptor, Errno) {
 	d, ok := decodeDescriptor(target)
 	want := MemRead
@@ -171,8 +170,8 @@ func aim(op string, target []byte) (descriptor, Errno) {
 	return d, 0
 }
 
-// claim checks a request, finds a place for it, and makes its list. The caller holds
-// posting.
+// claim checks a request, enters it, and makes its scatter/gather list. Precondition:
+// posting is held.
 func (s *Socket) claim(o *Overlapped, op string, bufs []BufferEx) (id uint32, sgl []rdma.SGE, length int, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -194,7 +193,7 @@ func (s *Socket) claim(o *Overlapped, op string, bufs []BufferEx) (id uint32, sg
 	case len(t.free) == 0:
 		errno = ENOBUFS
 	default:
-		length, errno = s.check(bufs, access)
+		length, errno = s.checkLocked(bufs, access)
 	}
 	if errno == 0 {
 		errno = s.v.opts.tooLong(op, length)
@@ -216,7 +215,7 @@ func (s *Socket) claim(o *Overlapped, op string, bufs []BufferEx) (id uint32, sg
 	return id, s.sges[first:len(s.sges):len(s.sges)], length, nil
 }
 
-// tooLong tells whether a request is.
+// tooLong returns the code of a request that is too long, or 0.
 func (o *Options) tooLong(op string, length int) Errno {
 	switch {
 	case op == opSend && length > o.MaxMsgSize:
@@ -227,7 +226,7 @@ func (o *Options) tooLong(op string, length int) Errno {
 	return 0
 }
 
-// disclaim takes a claim of a request that is not a receive back.
+// disclaim undoes claim for a request that is not a receive.
 func (s *Socket) disclaim(o *Overlapped, id uint32) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -241,22 +240,23 @@ func (s *Socket) TrimIdle() { s.qp.TrimIdle() }
 
 // Commit posts the requests that were deferred.
 //
-// Errors: why one could not be posted; it and those after it end with that error.
+// Errors: that of the first request that could not be posted; it and those after it end
+// with their errors.
 func (s *Socket) Commit() error {
 	s.posting.Lock()
 	defer s.posting.Unlock()
 	return s.commitLocked(refusal{})
 }
 
-// refusal is a request that was deferred and could not be posted then.
+// refusal is a deferred request that could not be posted.
 type refusal struct {
 	o   *Overlapped
 	err error
 }
 
-// commitLocked posts what is queued, receives first. Of what the provider does not
-// take, now is freed and its error returned; the rest ends with that error when
-// somebody polls. Without now the first error is returned.
+// commitLocked posts the queued requests, receives first. If the provider refuses requests,
+// now is freed and its error returned; the others end with their errors at the next Poll.
+// Without now the first error is returned.
 func (s *Socket) commitLocked(now refusal) error {
 	if n := len(s.recvs); n > 0 {
 		taken, err := s.qp.PostReceive(s.recvs)
@@ -284,7 +284,7 @@ func (s *Socket) commitLocked(now refusal) error {
 }
 
 // refuseLocked ends a request that could not be posted.
-func (s *Socket) refuseLocked(t *slots, id uint64, now *refusal, cause error) {
+func (s *Socket) refuseLocked(t *requestTable, id uint64, now *refusal, cause error) {
 	s.mu.Lock()
 	p := t.give(uint32(id))
 	closed := s.closed
@@ -302,7 +302,7 @@ func (s *Socket) refuseLocked(t *slots, id uint64, now *refusal, cause error) {
 	s.late.Store(true)
 }
 
-// postError is why a request could not be posted.
+// postError returns the error of a request that could not be posted.
 func (s *Socket) postError(op string, closed bool, cause error) error {
 	errno := errnoOf(rdma.StatusOf(cause))
 	switch {
@@ -314,8 +314,7 @@ func (s *Socket) postError(op string, closed bool, cause error) error {
 	return &Error{Op: op, Errno: errno, Err: cause}
 }
 
-// dropLocked ends the requests that were deferred and never posted, as the socket
-// closes.
+// dropLocked ends the deferred requests of a socket that closes.
 func (s *Socket) dropLocked() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -10,22 +10,22 @@ import (
 	"lwio/rdma/rdmatest/fault"
 )
 
-// A request that asks for notification is notified, once, by who drives; one that
-// does not is polled for.
+// TestCompleteIsCalledOnce posts requests with and without Complete: the function is called
+// once by Poll, the others are polled for.
 //
 // Source: [WSD §5.6]
-func TestNotification(t *testing.T) {
+func TestCompleteIsCalledOnce(t *testing.T) {
 	onAll(t, func(t *testing.T, f fabric) {
 		a, b := pair(t, f, nil, 4096)
 		ctx, stop := context.WithCancel(t.Context())
 		var recv, echo [4]Overlapped
-		told := 0
+		notified := 0
 		for i := range recv {
 			recv[i].Complete = func(o *Overlapped) {
 				if _, err := b.GetResult(o); err != nil {
 					return // the end of the test
 				}
-				told++
+				notified++
 				if err := errors.Join(b.Recv(o, b.part(0, 8), Defer), b.Send(&echo[i], b.part(0, 8), 0)); err != nil {
 					t.Error(err)
 				}
@@ -47,8 +47,8 @@ func TestNotification(t *testing.T) {
 		}
 		stop()
 		fails(t, "drive", <-ended, OperationAborted)
-		if told != n {
-			t.Errorf("told %d times of %d messages", told, n)
+		if notified != n {
+			t.Errorf("notified %d times of %d messages", notified, n)
 		}
 	})
 }
@@ -66,8 +66,9 @@ func driveUntil(ctx context.Context, s *Socket) error {
 	}
 }
 
-// What is deferred is posted by the next request that is not, in order, or by Commit.
-func TestDefer(t *testing.T) {
+// TestDeferredRequestsArePostedInOrder defers requests: the next request without Defer, or
+// Commit, posts them.
+func TestDeferredRequestsArePostedInOrder(t *testing.T) {
 	onAll(t, func(t *testing.T, f fabric) {
 		a, b := pair(t, f, nil, 4096)
 		copy(a.buf, "onetwosix")
@@ -99,9 +100,9 @@ func TestDefer(t *testing.T) {
 	})
 }
 
-// A request that the provider does not take ends with an error: at once if it was
-// posted alone, else when somebody polls, and nothing that came later overtakes it.
-func TestPostFails(t *testing.T) {
+// TestRefusedPostEndsWithError posts requests that the provider refuses: a single one fails
+// at once, deferred ones end in the next Poll, and no later request overtakes them.
+func TestRefusedPostEndsWithError(t *testing.T) {
 	onAll(t, func(t *testing.T, f fabric) {
 		var refuse atomic.Bool
 		p := fault.Wrap(f.make(), &fault.Config{Fault: func(fault.Attempt) fault.Action {
@@ -113,8 +114,8 @@ func TestPostFails(t *testing.T) {
 		a, b := pairOn(t, f, service(t, p, nil), service(t, f.make(), nil), 4096)
 		var recv, send Overlapped
 		var two [2]Overlapped
-		told := 0
-		two[1].Complete = func(*Overlapped) { told++ }
+		notified := 0
+		two[1].Complete = func(*Overlapped) { notified++ }
 		if err := b.Recv(&recv, b.part(0, 8), 0); err != nil {
 			t.Fatal(err)
 		}
@@ -137,8 +138,8 @@ func TestPostFails(t *testing.T) {
 			_, err := a.GetResult(&two[i])
 			fails(t, "deferred", err, ENOBUFS)
 		}
-		if told != 1 {
-			t.Errorf("told %d times", told)
+		if notified != 1 {
+			t.Errorf("notified %d times", notified)
 		}
 		refuse.Store(false)
 		a.ok("send", &send, a.Send(&send, a.part(0, 8), 0))
@@ -151,15 +152,16 @@ func TestPostFails(t *testing.T) {
 	})
 }
 
-// As many requests may be pending as the service says, and each is until it is polled.
-func TestDepth(t *testing.T) {
+// TestQueueDepthIsEnforced fills the queues of a socket; each request is pending until Poll
+// returns it.
+func TestQueueDepthIsEnforced(t *testing.T) {
 	onAll(t, func(t *testing.T, f fabric) {
 		a, b := pair(t, f, &Config{ReceiveDepth: 2, SendDepth: 3}, 4096)
 		if o := a.Options(); o.ReceiveDepth != 2 || o.SendDepth != 3 {
 			t.Errorf("options %+v", o)
 		}
 		var recv, send [4]Overlapped
-		desc := b.lend(make([]byte, 8), MemWrite)
+		desc := b.expose(make([]byte, 8), MemWrite)
 		if err := errors.Join(b.Recv(&recv[0], nil, 0), b.Recv(&recv[1], nil, 0)); err != nil {
 			t.Fatal(err)
 		}
@@ -178,7 +180,7 @@ func TestDepth(t *testing.T) {
 }
 
 // Source: [WSD §2.4]
-func TestOptions(t *testing.T) {
+func TestOptionsFollowAdapterAndConfig(t *testing.T) {
 	for _, f := range fabrics {
 		v := service(t, f.make(), nil)
 		o := v.Options()
@@ -193,11 +195,11 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// Messages and RDMA cost no memory.
+// TestNoAllocations sends, receives and writes without an allocation.
 func TestNoAllocations(t *testing.T) {
 	onAll(t, func(t *testing.T, f fabric) {
 		a, b := pair(t, f, nil, 4096)
-		desc := b.lend(make([]byte, 4096), MemReadWrite)
+		desc := b.expose(make([]byte, 4096), MemReadWrite)
 		var recv, send, write Overlapped
 		bufs, there := a.part(0, 64), b.part(0, 64)
 		turn := func() {

@@ -19,17 +19,17 @@ type Service struct {
 	cfg      Config
 	info     rdma.AdapterInfo
 	opts     Options
-	base     rdma.Adapter // that of listeners
+	base     rdma.Adapter // of the listeners
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	closed  bool
-	sockets map[*Socket]struct{} // that are open
+	sockets map[*Socket]struct{} // open ones
 }
 
 // StartupEx begins the use of a provider by a switch, on the address local; the zero
-// address leaves that to the provider. cfg may be nil, and is copied. It plays the
-// part of the function that tells a provider who is above it: what is opened here is
-// for connections of the switch only. Cleanup ends it.
+// address leaves that to the provider. cfg may be nil, and is copied. It stands for the
+// function that tells a provider that a switch is above it: the adapters that it opens
+// are for connections of the switch only. Cleanup ends it.
 //
 // Errors: EADDRNOTAVAIL if the provider does not have the address, ENETDOWN if there
 // is no device.
@@ -49,16 +49,16 @@ func StartupEx(ctx context.Context, p rdma.Provider, local netip.Addr, cfg *Conf
 	return v, nil
 }
 
-// Name is the fabric of the provider.
+// Name returns the fabric of the provider.
 func (v *Service) Name() string { return v.provider.Name() }
 
-// Options are those of every socket of the service.
+// Options returns the options of the sockets of the service.
 func (v *Service) Options() Options { return v.opts }
 
-// Info is that of the adapter below.
+// Info describes the adapter.
 func (v *Service) Info() rdma.AdapterInfo { return v.info }
 
-// Socket makes an unconnected socket, which the caller closes.
+// Socket returns an unconnected socket, which the caller closes.
 //
 // Errors: ENOTSOCK once the service is closed, ENOBUFS, ENETDOWN.
 //
@@ -74,7 +74,7 @@ func (v *Service) Socket(ctx context.Context) (*Socket, error) {
 	return s, nil
 }
 
-// open begins a socket: its protection domain.
+// open opens the adapter of a socket, which is its protection domain.
 func (v *Service) open(ctx context.Context) (*Socket, error) {
 	a, err := v.provider.OpenAdapter(ctx, v.local)
 	if err != nil {
@@ -83,7 +83,7 @@ func (v *Service) open(ctx context.Context) (*Socket, error) {
 	return newSocket(v, a), nil
 }
 
-// enter makes a socket known that is complete.
+// enter adds a socket that is complete.
 func (v *Service) enter(s *Socket) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -94,14 +94,14 @@ func (v *Service) enter(s *Socket) error {
 	return nil
 }
 
-// forget drops a socket that is closed.
+// forget removes a socket that is closed.
 func (v *Service) forget(s *Socket) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	delete(v.sockets, s)
 }
 
-// all are the sockets that are open.
+// all returns the open sockets.
 func (v *Service) all() []*Socket {
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -23,30 +23,30 @@ type Socket struct {
 
 	connecting sync.Mutex // held by Connect; guards the next two
 	local      rdma.Addr
-	conn       rdma.Connector // once connected it stays
+	conn       rdma.Connector // set once, when the socket is connected or accepted
 	connected  atomic.Bool
 
-	polling sync.Mutex // held by who hands out completions; guards results
+	polling sync.Mutex // held by one Poll; guards results
 	results [pollBatch]rdma.Result
-	late    atomic.Bool // there is something in refused
+	late    atomic.Bool // refused is not empty
 
-	posting sync.Mutex // held by who posts; guards the next four
+	posting sync.Mutex // held by one post; guards the next four
 	recvs   []rdma.ReceiveRequest
 	sends   []rdma.Request
 	sges    []rdma.SGE
 	refused []refusal
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	closed  bool
-	recving slots
-	sending slots
+	recving requestTable
+	sending requestTable
 	memory  registry
 
 	closing sync.Once
 	err     error // of Close
 }
 
-// newSocket begins a socket on an adapter of its own.
+// newSocket returns a socket without queues on an adapter of its own.
 func newSocket(v *Service, a rdma.Adapter) *Socket {
 	s := &Socket{v: v, adapter: a}
 	s.life, s.end = context.WithCancel(context.Background())
@@ -56,7 +56,7 @@ func newSocket(v *Service, a rdma.Adapter) *Socket {
 	return s
 }
 
-// build makes the queues.
+// build creates the queues.
 func (s *Socket) build() (err error) {
 	o := &s.v.opts
 	if s.cq, err = s.adapter.CreateCompletionQueue(o.ReceiveDepth + o.SendDepth); err != nil {
@@ -73,10 +73,10 @@ func (s *Socket) build() (err error) {
 	return nil
 }
 
-// Options are those of the service.
+// Options returns those of the service.
 func (s *Socket) Options() Options { return s.v.opts }
 
-// Service is what made the socket.
+// Service returns the service of the socket.
 func (s *Socket) Service() *Service { return s.v }
 
 // Bind sets the address to connect from; without it the provider picks one.
@@ -94,14 +94,14 @@ func (s *Socket) Bind(local rdma.Addr) error {
 	return nil
 }
 
-// Connect connects to a listener, with some private data, and returns that of the
-// peer, also if it refused. After a failure it may be called again. Post receives
+// Connect connects to a listener, with private data, and returns that of the peer, also if
+// the peer refused. After a failure it may be called again. The caller posts receives
 // before, as the peer may send at once.
 //
-// Errors: ECONNREFUSED if somebody listens there and refused; EHOSTUNREACH if there
-// is no such host; ETIMEDOUT for all that says nothing about TCP: no answer, and no
-// listener; ENETUNREACH; EINVAL if no receive is posted, and for too much private
-// data; EISCONN; ENOTSOCK; ctx's.
+// Errors: ECONNREFUSED if a listener refused; EHOSTUNREACH if there is no such host;
+// ETIMEDOUT for a failure that may not concern TCP: no answer, and no listener;
+// ENETUNREACH; EINVAL if no receive is posted, and for too much private data; EISCONN;
+// ENOTSOCK; ctx's.
 //
 // Source: [WSD §2.1 WSPConnect], [WSD §3.1]
 func (s *Socket) Connect(ctx context.Context, remote rdma.Addr, private []byte) ([]byte, error) {
@@ -138,7 +138,7 @@ func (s *Socket) Connect(ctx context.Context, remote rdma.Addr, private []byte) 
 	return reply, nil
 }
 
-// connectError is the error of a Connect. silent says that the peer has not answered.
+// connectError returns the error of a Connect. silent: the peer has not answered.
 func connectError(ctx context.Context, remote rdma.Addr, silent bool, err error) error {
 	e := &Error{Op: "connect", Object: remote.String(), Errno: errnoOf(rdma.StatusOf(err)), Err: err}
 	switch {
@@ -150,7 +150,7 @@ func connectError(ctx context.Context, remote rdma.Addr, silent bool, err error)
 	return e
 }
 
-// posted makes sure that a receive is posted, as a connection needs at least one.
+// posted returns an error unless a receive is posted, as a connection needs one.
 func (s *Socket) posted(op string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -163,7 +163,7 @@ func (s *Socket) posted(op string) error {
 	return nil
 }
 
-// connector is that of the connection.
+// connector returns the connector of the connection, or nil.
 func (s *Socket) connector() rdma.Connector {
 	if !s.connected.Load() {
 		return nil
@@ -171,14 +171,14 @@ func (s *Socket) connector() rdma.Connector {
 	return s.conn
 }
 
-// LocalAddr is this side's end of the connection, or of the request for one.
+// LocalAddr returns the address of this side of the connection, or of the request for one.
 //
 // Errors: ENOTCONN.
 func (s *Socket) LocalAddr() (rdma.Addr, error) {
 	return s.address("local address", rdma.Connector.LocalAddr)
 }
 
-// PeerAddr is the other end.
+// PeerAddr returns the address of the peer.
 //
 // Errors: ENOTCONN.
 func (s *Socket) PeerAddr() (rdma.Addr, error) {
@@ -198,7 +198,7 @@ func (s *Socket) address(op string, of func(rdma.Connector) (rdma.Addr, error)) 
 	return a, nil
 }
 
-// Err says why the connection ended: nil while it goes on, or before there was one.
+// Err returns why the connection ended: nil while it goes on, and before there was one.
 func (s *Socket) Err() error {
 	c := s.connector()
 	if c == nil {
@@ -211,9 +211,9 @@ func (s *Socket) Err() error {
 	return &Error{Op: "connection", Errno: ECONNRESET, Err: err}
 }
 
-// Disconnect ends the connection in good order: what was posted before it leaves
-// first, as far as the peer takes it. Pending requests end as with Close; they still
-// come out of Poll.
+// Disconnect ends the connection in good order: requests that were posted before it are
+// sent first, if the peer receives them. Pending requests end as with Close; Poll still
+// returns them.
 //
 // Errors: ENOTCONN; ctx's, the end then goes on.
 func (s *Socket) Disconnect(ctx context.Context) error {
@@ -227,13 +227,13 @@ func (s *Socket) Disconnect(ctx context.Context) error {
 	return nil
 }
 
-// Close ends the connection, if there is one, and all that the socket has. When the
-// provider touches no memory any more, and what was registered is released, the
+// Close ends the connection, if there is one, and closes everything that the socket has.
+// When the provider accesses no memory any more, and the registrations are released, the
 // pending receives end with ECONNRESET, and all other pending requests with
-// OperationAborted; who has asked for that is notified before Close returns. It must
+// OperationAborted; their Complete functions are called before Close returns. Close must
 // not be called from a Complete function. A second Close waits for the first.
 //
-// Memory of Alloc is gone then: nobody may use it while Close runs.
+// Memory of Alloc is freed: it must not be used while Close runs, or later.
 //
 // Source: [WSD §7]
 func (s *Socket) Close() error {
@@ -256,7 +256,7 @@ func (s *Socket) close() error {
 	if s.qp != nil {
 		errs = append(errs, s.qp.Close())
 	}
-	s.posting.Lock() // who posts meanwhile fails, and is not missed
+	s.posting.Lock() // a request that is posted meanwhile fails
 	s.dropLocked()
 	s.posting.Unlock()
 	errs = append(errs, s.closeMemory())

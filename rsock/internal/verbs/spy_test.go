@@ -8,7 +8,7 @@ import (
 	"lwio/rdma"
 )
 
-// spy is a provider that counts registrations, and refuses them when it is told to.
+// spy is a provider that counts open registrations, and refuses new ones on demand.
 type spy struct {
 	rdma.Provider
 	open   atomic.Int64
@@ -78,7 +78,7 @@ func (m *spyRegion) Close() error {
 	return err
 }
 
-// bare takes the regions of a list out of the spy.
+// bare replaces the regions of a list by those of the provider below.
 func bare(sgl []rdma.SGE) []rdma.SGE {
 	out := make([]rdma.SGE, len(sgl))
 	for i, e := range sgl {

@@ -13,10 +13,11 @@ func random(b []byte) {
 	}
 }
 
-// Messages and both kinds of RDMA arrive whole, from and to several buffers.
+// TestTransfersWithSeveralBuffers moves messages, RDMA Reads and RDMA Writes from and to
+// several buffers.
 //
 // Source: [WSD §2.3 WSPRdmaRead], [WSD §2.3 WSPRdmaWrite], [WSD §5.6]
-func TestTransfers(t *testing.T) {
+func TestTransfersWithSeveralBuffers(t *testing.T) {
 	onAll(t, func(t *testing.T, f fabric) {
 		a, b := pair(t, f, nil, 1<<20)
 		var send, recv, op Overlapped
@@ -34,7 +35,7 @@ func TestTransfers(t *testing.T) {
 
 		theirs := make([]byte, 1<<20)
 		random(theirs)
-		desc := b.lend(theirs, MemReadWrite)
+		desc := b.expose(theirs, MemReadWrite)
 		n := a.ok("rdma read", &op, a.RdmaRead(&op, []BufferEx{{a.h, 0, 500_000}, {a.h, 600_000, 5}}, desc, 1000, 0))
 		if got := append(bytes.Clone(a.buf[:500_000]), a.buf[600_000:600_005]...); n != 500_005 || !bytes.Equal(got, theirs[1000:501_005]) {
 			t.Errorf("rdma read of %d bytes: other bytes", n)
