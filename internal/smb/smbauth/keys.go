@@ -11,7 +11,6 @@ import (
 //
 // Source: [MS-SMB2 2.2.3]
 const (
-	Dialect202 = 0x0202
 	Dialect210 = 0x0210
 	Dialect300 = 0x0300
 	Dialect302 = 0x0302

@@ -16,16 +16,6 @@ type ChangeNotifyRequest struct {
 	CompletionFilter   uint32
 }
 
-// AppendTo appends the body.
-func (r *ChangeNotifyRequest) AppendTo(b []byte) []byte {
-	b = le.AppendUint16(b, changeNotifyRequestFixed)
-	b = le.AppendUint16(b, r.Flags)
-	b = le.AppendUint32(b, r.OutputBufferLength)
-	b = r.FileID.appendTo(b)
-	b = le.AppendUint32(b, r.CompletionFilter)
-	return le.AppendUint32(b, 0)
-}
-
 // DecodeChangeNotifyRequest decodes a body.
 func DecodeChangeNotifyRequest(body []byte) (ChangeNotifyRequest, error) {
 	if err := checkBody("CHANGE_NOTIFY request", body, changeNotifyRequestFixed, changeNotifyRequestFixed); err != nil {

@@ -53,17 +53,3 @@ func (r *CloseResponse) AppendTo(b []byte) []byte {
 	b = le.AppendUint64(b, r.EndOfFile)
 	return le.AppendUint32(b, r.FileAttributes)
 }
-
-// DecodeCloseResponse decodes a body.
-func DecodeCloseResponse(body []byte) (CloseResponse, error) {
-	if err := checkBody("CLOSE response", body, closeResponseFixed, closeResponseFixed); err != nil {
-		return CloseResponse{}, err
-	}
-	return CloseResponse{
-		Flags:          le.Uint16(body[2:]),
-		FileTimes:      fileTimes(body[8:]),
-		AllocationSize: le.Uint64(body[40:]),
-		EndOfFile:      le.Uint64(body[48:]),
-		FileAttributes: le.Uint32(body[56:]),
-	}, nil
-}

@@ -88,7 +88,6 @@ var codecs = map[string]codec{
 	"NegotiateRequest":      of(DecodeNegotiateRequest, fitDialects),
 	"NegotiateResponse":     of(DecodeNegotiateResponse, fitNegotiateResponse),
 	"PreauthIntegrity":      of(DecodePreauthIntegrity, nil),
-	"Compression":           of(DecodeCompression, nil),
 	"SessionSetupRequest":   of(DecodeSessionSetupRequest, nil),
 	"SessionSetupResponse":  of(DecodeSessionSetupResponse, nil),
 	"Empty":                 of(DecodeEmpty, nil),
@@ -115,7 +114,6 @@ var codecs = map[string]codec{
 	"SetInfoRequest":        of(DecodeSetInfoRequest, nil),
 	"SetInfoResponse":       of(DecodeSetInfoResponse, nil),
 	"OplockBreak":           of(DecodeOplockBreak, nil),
-	"LeaseBreak":            of(DecodeLeaseBreak, nil),
 	"LeaseAck":              of(DecodeLeaseAck, nil),
 	"ErrorResponse":         of(DecodeErrorResponse, fitError),
 
@@ -123,7 +121,6 @@ var codecs = map[string]codec{
 	"ValidateNegotiateResponse": of(exact(DecodeValidateNegotiateResponse), nil),
 	"ResumeKey":                 of(DecodeResumeKey, nil),
 	"PipeWait":                  of(DecodePipeWait, nil),
-	"PipePeek":                  of(exact(DecodePipePeek), nil),
 
 	"BasicInfo":        of(DecodeBasicInfo, nil),
 	"StandardInfo":     of(DecodeStandardInfo, nil),
@@ -141,7 +138,6 @@ var codecs = map[string]codec{
 	"FSFullSizeInfo":   of(DecodeFSFullSizeInfo, nil),
 	"FSDeviceInfo":     of(DecodeFSDeviceInfo, nil),
 	"FSAttributeInfo":  of(DecodeFSAttributeInfo, nil),
-	"FSControlInfo":    of(DecodeFSControlInfo, nil),
 	"FSObjectIDInfo":   of(DecodeFSObjectIDInfo, nil),
 	"FSSectorSizeInfo": of(DecodeFSSectorSizeInfo, nil),
 }

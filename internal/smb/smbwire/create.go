@@ -9,11 +9,9 @@ const (
 //
 // Source: [MS-SMB2 2.2.13]
 const (
-	OplockNone      uint8 = 0x00
-	OplockLevelII   uint8 = 0x01
-	OplockExclusive uint8 = 0x08
-	OplockBatch     uint8 = 0x09
-	OplockLease     uint8 = 0xFF
+	OplockNone    uint8 = 0x00
+	OplockLevelII uint8 = 0x01
+	OplockBatch   uint8 = 0x09
 )
 
 // ImpersonationImpersonation is what clients ask for: the server acts as the

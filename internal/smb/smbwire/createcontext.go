@@ -8,12 +8,8 @@ const (
 	CreateContextQueryOnDiskID     = "QFid"
 	CreateContextDurableRequest    = "DHnQ"
 	CreateContextDurableReconnect  = "DHnC"
-	CreateContextDurableV2         = "DH2Q"
 	CreateContextDurableV2Connect  = "DH2C"
-	CreateContextLease             = "RqLs"
 	CreateContextExtendedAttribute = "ExtA"
-	CreateContextSecurity          = "SecD"
-	CreateContextAllocationSize    = "AlSi"
 	CreateContextTimewarp          = "TWrp"
 )
 
@@ -117,14 +113,6 @@ type MaximalAccess struct {
 func (m *MaximalAccess) AppendTo(b []byte) []byte {
 	b = le.AppendUint32(b, m.Status)
 	return le.AppendUint32(b, m.Access)
-}
-
-// DecodeMaximalAccess decodes the data.
-func DecodeMaximalAccess(b []byte) (MaximalAccess, error) {
-	if len(b) < 8 {
-		return MaximalAccess{}, fault("maximal access context", "", ErrShort)
-	}
-	return MaximalAccess{Status: le.Uint32(b), Access: le.Uint32(b[4:])}, nil
 }
 
 // OnDiskID is the data of CreateContextQueryOnDiskID in a response.

@@ -49,36 +49,3 @@ func (r *ErrorResponse) AppendTo(b []byte) []byte {
 	}
 	return b
 }
-
-// DecodeErrorResponse decodes a body.
-func DecodeErrorResponse(body []byte) (ErrorResponse, error) {
-	const name, field = "ERROR response", "ErrorData"
-	if err := checkBody(name, body, errorResponseFixed, errorResponseFixed+1); err != nil {
-		return ErrorResponse{}, err
-	}
-	data, err := rest(name, field, body, errorResponseFixed, le.Uint32(body[4:]))
-	count := int(body[2])
-	if err != nil || count == 0 {
-		return ErrorResponse{Data: data}, err
-	}
-	r := ErrorResponse{Contexts: make([]ErrorContext, 0, count)}
-	for {
-		if len(data) < errorContextFixed {
-			return ErrorResponse{}, fault(name, field, ErrShort)
-		}
-		n := le.Uint32(data)
-		item, err := rest(name, field, data, errorContextFixed, n)
-		if err != nil {
-			return ErrorResponse{}, err
-		}
-		r.Contexts = append(r.Contexts, ErrorContext{ID: le.Uint32(data[4:]), Data: item})
-		if len(r.Contexts) == count {
-			return r, nil
-		}
-		next := (errorContextFixed + int64(n) + 7) &^ 7
-		if next > int64(len(data)) {
-			return ErrorResponse{}, fault(name, field, ErrShort)
-		}
-		data = data[next:]
-	}
-}

@@ -26,7 +26,6 @@ const (
 	ClassAlternateName   FileClass = 21
 	ClassStream          FileClass = 22
 	ClassPipe            FileClass = 23
-	ClassPipeLocal       FileClass = 24
 	ClassCompression     FileClass = 28
 	ClassNetworkOpen     FileClass = 34
 	ClassAttributeTag    FileClass = 35
@@ -40,24 +39,14 @@ const (
 //
 // Source: [MS-FSCC 2.4.12]
 const (
-	DispositionDelete         uint32 = 0x01
-	DispositionPOSIXSemantics uint32 = 0x02
-	DispositionIgnoreReadOnly uint32 = 0x10
+	DispositionDelete uint32 = 0x01
 )
 
 // File attributes.
 //
 // Source: [MS-FSCC 2.6]
 const (
-	AttributeReadOnly     uint32 = 0x00000001
-	AttributeHidden       uint32 = 0x00000002
-	AttributeSystem       uint32 = 0x00000004
-	AttributeDirectory    uint32 = 0x00000010
-	AttributeArchive      uint32 = 0x00000020
-	AttributeNormal       uint32 = 0x00000080
-	AttributeTemporary    uint32 = 0x00000100
-	AttributeSparseFile   uint32 = 0x00000200
-	AttributeReparsePoint uint32 = 0x00000400
+	AttributeDirectory uint32 = 0x00000010
 )
 
 func checkSize(structure string, b []byte, size int) error {
@@ -132,14 +121,4 @@ const nameInfoFixed = 4
 func (i *NameInfo) AppendTo(b []byte) []byte {
 	b = le.AppendUint32(b, uint32(len(i.Name)))
 	return append(b, i.Name...)
-}
-
-// DecodeNameInfo decodes the information.
-func DecodeNameInfo(b []byte) (NameInfo, error) {
-	const name = "name information"
-	if err := checkSize(name, b, nameInfoFixed); err != nil {
-		return NameInfo{}, err
-	}
-	text, err := rest(name, "FileName", b, nameInfoFixed, le.Uint32(b))
-	return NameInfo{Name: text}, err
 }

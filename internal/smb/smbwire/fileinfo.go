@@ -138,19 +138,6 @@ func (i *NetworkOpenInfo) AppendTo(b []byte) []byte {
 	return le.AppendUint32(b, 0)
 }
 
-// DecodeNetworkOpenInfo decodes the information.
-func DecodeNetworkOpenInfo(b []byte) (NetworkOpenInfo, error) {
-	if err := checkSize("network open information", b, networkOpenInfoSize); err != nil {
-		return NetworkOpenInfo{}, err
-	}
-	return NetworkOpenInfo{
-		FileTimes:      fileTimes(b),
-		AllocationSize: le.Uint64(b[32:]),
-		EndOfFile:      le.Uint64(b[40:]),
-		FileAttributes: le.Uint32(b[48:]),
-	}, nil
-}
-
 // AttributeTagInfo is the form of ClassAttributeTag.
 //
 // Source: [MS-FSCC 2.4.6]
@@ -162,14 +149,6 @@ type AttributeTagInfo struct {
 func (i *AttributeTagInfo) AppendTo(b []byte) []byte {
 	b = le.AppendUint32(b, i.FileAttributes)
 	return le.AppendUint32(b, i.ReparseTag)
-}
-
-// DecodeAttributeTagInfo decodes the information.
-func DecodeAttributeTagInfo(b []byte) (AttributeTagInfo, error) {
-	if err := checkSize("attribute tag information", b, attributeTagSize); err != nil {
-		return AttributeTagInfo{}, err
-	}
-	return AttributeTagInfo{FileAttributes: le.Uint32(b), ReparseTag: le.Uint32(b[4:])}, nil
 }
 
 // CompressionInfo is the form of ClassCompression. Files here are never
@@ -186,14 +165,6 @@ func (i *CompressionInfo) AppendTo(b []byte) []byte {
 	b = le.AppendUint64(b, i.CompressedFileSize)
 	b = le.AppendUint16(b, i.Format)
 	return appendZeros(b, 6)
-}
-
-// DecodeCompressionInfo decodes the information.
-func DecodeCompressionInfo(b []byte) (CompressionInfo, error) {
-	if err := checkSize("compression information", b, compressionInfoSize); err != nil {
-		return CompressionInfo{}, err
-	}
-	return CompressionInfo{CompressedFileSize: le.Uint64(b), Format: le.Uint16(b[8:])}, nil
 }
 
 // RenameInfo is the form of ClassRename and ClassLink, as SMB 2 has it.
@@ -254,32 +225,4 @@ func AppendStreamInfo(b []byte, list ...StreamInfo) []byte {
 		}
 	}
 	return b
-}
-
-// DecodeStreamInfo decodes the list; there may be none.
-func DecodeStreamInfo(b []byte) ([]StreamInfo, error) {
-	const name = "stream information"
-	var list []StreamInfo
-	for len(b) > 0 {
-		if len(b) < streamInfoFixed {
-			return nil, fault(name, "", ErrShort)
-		}
-		one, next := b, le.Uint32(b)
-		if next != 0 {
-			if next%8 != 0 || next < streamInfoFixed || uint64(next) >= uint64(len(b)) {
-				return nil, fault(name, "NextEntryOffset", ErrOffset)
-			}
-			one = b[:next]
-		}
-		text, err := rest(name, "StreamName", one, streamInfoFixed, le.Uint32(b[4:]))
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, StreamInfo{Size: le.Uint64(b[8:]), AllocationSize: le.Uint64(b[16:]), Name: text})
-		if next == 0 {
-			break
-		}
-		b = b[next:]
-	}
-	return list, nil
 }

@@ -96,29 +96,6 @@ func TestOffsets(t *testing.T) {
 	}
 }
 
-// Source: [MS-SMB2 2.2.20]
-func TestReadResponseFixed(t *testing.T) {
-	r := ReadResponse{Data: []byte("12345")}
-	whole := r.AppendTo(nil)
-	at, n, err := DecodeReadResponseFixed(whole[:ReadResponseFixed])
-	if err != nil || string(whole[at:at+n]) != "12345" {
-		t.Error(at, n, err)
-	}
-	for n := range ReadResponseFixed {
-		if _, _, err := DecodeReadResponseFixed(whole[:n]); !errors.Is(err, ErrShort) {
-			t.Error(n, err)
-		}
-	}
-	whole[2] = HeaderSize
-	if _, _, err := DecodeReadResponseFixed(whole); !errors.Is(err, ErrOffset) {
-		t.Error(err)
-	}
-	le.PutUint32(whole[4:], 0)
-	if at, n, err := DecodeReadResponseFixed(whole); at != ReadResponseFixed || n != 0 || err != nil {
-		t.Error(at, n, err)
-	}
-}
-
 // Source: [MS-SMB2 2.2], [MS-FSCC 2.1.5]
 func TestText(t *testing.T) {
 	for s, want := range map[string]string{

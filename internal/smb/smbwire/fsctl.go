@@ -5,19 +5,11 @@ package smbwire
 // Source: [MS-SMB2 2.2.31], [MS-FSCC 2.3]
 const (
 	FsctlDFSGetReferrals           uint32 = 0x00060194
-	FsctlPipePeek                  uint32 = 0x0011400C
 	FsctlPipeWait                  uint32 = 0x00110018
 	FsctlPipeTransceive            uint32 = 0x0011C017
 	FsctlSrvRequestResumeKey       uint32 = 0x00140078
-	FsctlSrvCopychunk              uint32 = 0x001440F2
-	FsctlSrvCopychunkWrite         uint32 = 0x001480F2
-	FsctlSrvEnumerateSnapshots     uint32 = 0x00144064
-	FsctlLMRRequestResiliency      uint32 = 0x001401D4
 	FsctlQueryNetworkInterfaceInfo uint32 = 0x001401FC
 	FsctlValidateNegotiateInfo     uint32 = 0x00140204
-	FsctlSetReparsePoint           uint32 = 0x000900A4
-	FsctlGetReparsePoint           uint32 = 0x000900A8
-	FsctlCreateOrGetObjectID       uint32 = 0x000900C0
 )
 
 const (
@@ -145,15 +137,6 @@ type PipeWait struct {
 	Name []byte
 }
 
-// AppendTo appends the input of the IOCTL.
-func (p *PipeWait) AppendTo(b []byte) []byte {
-	b = le.AppendUint64(b, uint64(p.Timeout))
-	b = le.AppendUint32(b, uint32(len(p.Name)))
-	b = appendBool(b, p.TimeoutSpecified)
-	b = append(b, 0)
-	return append(b, p.Name...)
-}
-
 // DecodePipeWait decodes the input of the IOCTL.
 func DecodePipeWait(b []byte) (PipeWait, error) {
 	const name = "PIPE_WAIT"
@@ -167,38 +150,4 @@ func DecodePipeWait(b []byte) (PipeWait, error) {
 // States of a named pipe.
 //
 // Source: [MS-FSCC 2.3.46]
-const (
-	PipeConnected uint32 = 3
-	PipeClosing   uint32 = 4
-)
-
-const pipePeekFixed = 16
-
-// PipePeek is the output of FSCTL_PIPE_PEEK.
-//
-// Source: [MS-FSCC 2.3.46]
-type PipePeek struct {
-	State, Available, Messages, MessageLength uint32
-	Data                                      []byte
-}
-
-// AppendTo appends the output of the IOCTL.
-func (p *PipePeek) AppendTo(b []byte) []byte {
-	b = le.AppendUint32(b, p.State)
-	b = le.AppendUint32(b, p.Available)
-	b = le.AppendUint32(b, p.Messages)
-	b = le.AppendUint32(b, p.MessageLength)
-	return append(b, p.Data...)
-}
-
-// DecodePipePeek decodes the output of the IOCTL.
-func DecodePipePeek(b []byte) (PipePeek, error) {
-	if len(b) < pipePeekFixed {
-		return PipePeek{}, fault("PIPE_PEEK", "", ErrShort)
-	}
-	p := PipePeek{State: le.Uint32(b), Available: le.Uint32(b[4:]), Messages: le.Uint32(b[8:]), MessageLength: le.Uint32(b[12:])}
-	if len(b) > pipePeekFixed {
-		p.Data = b[pipePeekFixed:]
-	}
-	return p, nil
-}
+const ()

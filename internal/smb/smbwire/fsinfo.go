@@ -8,11 +8,9 @@ type FSClass uint8
 // The file system information classes.
 const (
 	ClassFSVolume     FSClass = 1
-	ClassFSLabel      FSClass = 2
 	ClassFSSize       FSClass = 3
 	ClassFSDevice     FSClass = 4
 	ClassFSAttribute  FSClass = 5
-	ClassFSControl    FSClass = 6
 	ClassFSFullSize   FSClass = 7
 	ClassFSObjectID   FSClass = 8
 	ClassFSSectorSize FSClass = 11
@@ -25,15 +23,11 @@ const (
 	FSCaseSensitiveSearch uint32 = 0x00000001
 	FSCasePreservedNames  uint32 = 0x00000002
 	FSUnicodeOnDisk       uint32 = 0x00000004
-	FSPersistentACLs      uint32 = 0x00000008
-	FSSupportsSparseFiles uint32 = 0x00000040
 	FSReadOnlyVolume      uint32 = 0x00080000
 
-	DeviceTypeDisk      uint32 = 0x00000007
-	DeviceTypeNamedPipe uint32 = 0x00000011
-	DeviceIsMounted     uint32 = 0x00000020
-	DeviceReadOnly      uint32 = 0x00000002
-	DeviceRemote        uint32 = 0x00000010
+	DeviceTypeDisk  uint32 = 0x00000007
+	DeviceIsMounted uint32 = 0x00000020
+	DeviceReadOnly  uint32 = 0x00000002
 )
 
 const (
@@ -41,7 +35,6 @@ const (
 	fsSizeSize       = 24
 	fsDeviceSize     = 8
 	fsAttributeFixed = 12
-	fsControlSize    = 48
 	fsFullSizeSize   = 32
 	fsObjectIDSize   = 64
 	fsSectorSizeSize = 28
@@ -68,18 +61,6 @@ func (i *FSVolumeInfo) AppendTo(b []byte) []byte {
 	return append(b, i.Label...)
 }
 
-// DecodeFSVolumeInfo decodes the information.
-func DecodeFSVolumeInfo(b []byte) (FSVolumeInfo, error) {
-	const name = "volume information"
-	if err := checkSize(name, b, fsVolumeFixed); err != nil {
-		return FSVolumeInfo{}, err
-	}
-	label, err := rest(name, "VolumeLabel", b, fsVolumeFixed, le.Uint32(b[12:]))
-	return FSVolumeInfo{
-		CreationTime: Filetime(le.Uint64(b)), SerialNumber: le.Uint32(b[8:]), SupportsObjects: b[16] != 0, Label: label,
-	}, err
-}
-
 // FSSizeInfo is the form of ClassFSSize, in allocation units.
 //
 // Source: [MS-FSCC 2.5.8]
@@ -94,14 +75,6 @@ func (i *FSSizeInfo) AppendTo(b []byte) []byte {
 	b = le.AppendUint64(b, i.AvailableUnits)
 	b = le.AppendUint32(b, i.SectorsPerUnit)
 	return le.AppendUint32(b, i.BytesPerSector)
-}
-
-// DecodeFSSizeInfo decodes the information.
-func DecodeFSSizeInfo(b []byte) (FSSizeInfo, error) {
-	if err := checkSize("size information", b, fsSizeSize); err != nil {
-		return FSSizeInfo{}, err
-	}
-	return FSSizeInfo{le.Uint64(b), le.Uint64(b[8:]), le.Uint32(b[16:]), le.Uint32(b[20:])}, nil
 }
 
 // FSFullSizeInfo is the form of ClassFSFullSize, in allocation units.
@@ -121,14 +94,6 @@ func (i *FSFullSizeInfo) AppendTo(b []byte) []byte {
 	return le.AppendUint32(b, i.BytesPerSector)
 }
 
-// DecodeFSFullSizeInfo decodes the information.
-func DecodeFSFullSizeInfo(b []byte) (FSFullSizeInfo, error) {
-	if err := checkSize("full size information", b, fsFullSizeSize); err != nil {
-		return FSFullSizeInfo{}, err
-	}
-	return FSFullSizeInfo{le.Uint64(b), le.Uint64(b[8:]), le.Uint64(b[16:]), le.Uint32(b[24:]), le.Uint32(b[28:])}, nil
-}
-
 // FSDeviceInfo is the form of ClassFSDevice.
 //
 // Source: [MS-FSCC 2.5.10]
@@ -140,14 +105,6 @@ type FSDeviceInfo struct {
 func (i *FSDeviceInfo) AppendTo(b []byte) []byte {
 	b = le.AppendUint32(b, i.DeviceType)
 	return le.AppendUint32(b, i.Characteristics)
-}
-
-// DecodeFSDeviceInfo decodes the information.
-func DecodeFSDeviceInfo(b []byte) (FSDeviceInfo, error) {
-	if err := checkSize("device information", b, fsDeviceSize); err != nil {
-		return FSDeviceInfo{}, err
-	}
-	return FSDeviceInfo{le.Uint32(b), le.Uint32(b[4:])}, nil
 }
 
 // FSAttributeInfo is the form of ClassFSAttribute.
@@ -169,44 +126,6 @@ func (i *FSAttributeInfo) AppendTo(b []byte) []byte {
 	return append(b, i.Name...)
 }
 
-// DecodeFSAttributeInfo decodes the information.
-func DecodeFSAttributeInfo(b []byte) (FSAttributeInfo, error) {
-	const name = "attribute information"
-	if err := checkSize(name, b, fsAttributeFixed); err != nil {
-		return FSAttributeInfo{}, err
-	}
-	text, err := rest(name, "FileSystemName", b, fsAttributeFixed, le.Uint32(b[8:]))
-	return FSAttributeInfo{Attributes: le.Uint32(b), MaxNameLength: le.Uint32(b[4:]), Name: text}, err
-}
-
-// FSControlInfo is the form of ClassFSControl: quotas.
-//
-// Source: [MS-FSCC 2.5.2]
-type FSControlInfo struct {
-	StartFiltering, FilteringThreshold, StopFiltering uint64
-	DefaultQuotaThreshold, DefaultQuotaLimit          uint64
-	Flags                                             uint32
-}
-
-// AppendTo appends the information.
-func (i *FSControlInfo) AppendTo(b []byte) []byte {
-	b = le.AppendUint64(b, i.StartFiltering)
-	b = le.AppendUint64(b, i.FilteringThreshold)
-	b = le.AppendUint64(b, i.StopFiltering)
-	b = le.AppendUint64(b, i.DefaultQuotaThreshold)
-	b = le.AppendUint64(b, i.DefaultQuotaLimit)
-	b = le.AppendUint32(b, i.Flags)
-	return le.AppendUint32(b, 0)
-}
-
-// DecodeFSControlInfo decodes the information.
-func DecodeFSControlInfo(b []byte) (FSControlInfo, error) {
-	if err := checkSize("control information", b, fsControlSize); err != nil {
-		return FSControlInfo{}, err
-	}
-	return FSControlInfo{le.Uint64(b), le.Uint64(b[8:]), le.Uint64(b[16:]), le.Uint64(b[24:]), le.Uint64(b[32:]), le.Uint32(b[40:])}, nil
-}
-
 // FSObjectIDInfo is the form of ClassFSObjectID.
 //
 // Source: [MS-FSCC 2.5.6]
@@ -219,14 +138,6 @@ type FSObjectIDInfo struct {
 func (i *FSObjectIDInfo) AppendTo(b []byte) []byte {
 	b = append(b, i.ObjectID[:]...)
 	return append(b, i.Extended[:]...)
-}
-
-// DecodeFSObjectIDInfo decodes the information.
-func DecodeFSObjectIDInfo(b []byte) (FSObjectIDInfo, error) {
-	if err := checkSize("object id information", b, fsObjectIDSize); err != nil {
-		return FSObjectIDInfo{}, err
-	}
-	return FSObjectIDInfo{[16]byte(b[:16]), [48]byte(b[16:64])}, nil
 }
 
 // FSSectorSizeInfo is the form of ClassFSSectorSize, in bytes.
@@ -248,14 +159,4 @@ func (i *FSSectorSizeInfo) AppendTo(b []byte) []byte {
 		b = le.AppendUint32(b, v)
 	}
 	return b
-}
-
-// DecodeFSSectorSizeInfo decodes the information.
-func DecodeFSSectorSizeInfo(b []byte) (FSSectorSizeInfo, error) {
-	if err := checkSize("sector size information", b, fsSectorSizeSize); err != nil {
-		return FSSectorSizeInfo{}, err
-	}
-	return FSSectorSizeInfo{
-		le.Uint32(b), le.Uint32(b[4:]), le.Uint32(b[8:]), le.Uint32(b[12:]), le.Uint32(b[16:]), le.Uint32(b[20:]), le.Uint32(b[24:]),
-	}, nil
 }

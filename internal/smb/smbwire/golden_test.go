@@ -52,7 +52,6 @@ var goldens = []golden{
 	}, "4100 0300 1103 0100" + guidWire + "01000000 00001000 00002000 00003000 0500000000000000 0600000000000000 8000 0300 88000000" +
 		"600102 0000000000 0100 0600 00000000 010000000100"},
 	{"preauth", "PreauthIntegrity", PreauthIntegrity{Hashes: []uint16{HashSHA512}, Salt: []byte{9, 8, 7}}, "0100 0300 0100 090807"},
-	{"compression", "Compression", Compression{Flags: 1, Algorithms: []uint16{2, 3}}, "0200 0000 01000000 0200 0300"},
 	{"token", "SessionSetupRequest", SessionSetupRequest{
 		Flags: SessionFlagBinding, SecurityMode: 2, Capabilities: CapDFS, Channel: 3, PreviousSessionID: 4, SecurityBuffer: []byte{1, 2, 3},
 	}, "1900 01 02 01000000 03000000 5800 0300 0400000000000000 010203"},
@@ -135,11 +134,6 @@ var goldens = []golden{
 	},
 	{"", "SetInfoResponse", SetInfoResponse{}, "0200"},
 	{"", "OplockBreak", OplockBreak{OplockLevel: OplockLevelII, FileID: sampleID}, "1800 01 00 00000000" + idWire},
-	{
-		"", "LeaseBreak",
-		LeaseBreak{NewEpoch: 1, Flags: 2, LeaseKey: guid, CurrentLeaseState: 7, NewLeaseState: 3, BreakReason: 4, AccessMask: 5, SharedMask: 6},
-		"2c00 0100 02000000" + guidWire + "07000000 03000000 04000000 05000000 06000000",
-	},
 	{"", "LeaseAck", LeaseAck{Flags: 2, LeaseKey: guid, LeaseState: 3}, "2400 0000 02000000" + guidWire + "03000000 0000000000000000"},
 	{"data", "ErrorResponse", ErrorResponse{Data: []byte{1, 2, 3, 4}}, "0900 00 00 04000000 01020304"},
 	{
@@ -163,7 +157,6 @@ var goldens = []golden{
 		"010203000000000000000000000000000000000000000018 06000000 610062006300",
 	},
 	{"", "PipeWait", PipeWait{Timeout: -2, TimeoutSpecified: true, Name: text("p")}, "feffffffffffffff 02000000 01 00 7000"},
-	{"", "PipePeek", PipePeek{State: PipeConnected, Available: 1, Messages: 2, MessageLength: 3}, "03000000 01000000 02000000 03000000"},
 	{"", "BasicInfo", BasicInfo{FileTimes: sampleTimes, FileAttributes: 0x20}, timesWire + "20000000 00000000"},
 	{
 		"", "StandardInfo",
@@ -196,11 +189,6 @@ var goldens = []golden{
 	},
 	{"", "FSDeviceInfo", FSDeviceInfo{DeviceType: DeviceTypeDisk, Characteristics: DeviceIsMounted}, "07000000 20000000"},
 	{"", "FSAttributeInfo", FSAttributeInfo{Attributes: 7, MaxNameLength: 255, Name: text("FS")}, "07000000 ff000000 04000000 46005300"},
-	{
-		"", "FSControlInfo",
-		FSControlInfo{1, 2, 3, 4, 5, 6},
-		"0100000000000000 0200000000000000 0300000000000000 0400000000000000 0500000000000000 06000000 00000000",
-	},
 	{
 		"", "FSObjectIDInfo",
 		FSObjectIDInfo{ObjectID: guid, Extended: [48]byte{0: 1, 47: 2}},

@@ -66,8 +66,6 @@ const (
 	FlagRelated      Flags = 0x00000004
 	FlagSigned       Flags = 0x00000008
 	FlagPriorityMask Flags = 0x00000070
-	FlagDFS          Flags = 0x10000000
-	FlagReplay       Flags = 0x20000000
 )
 
 // RelatedFileID stands for the handle of the request before, in a chain of
@@ -77,10 +75,7 @@ const (
 var RelatedFileID = FileID{^uint64(0), ^uint64(0)}
 
 // RelatedID stands for the session or tree of the request before.
-const (
-	RelatedSessionID uint64 = 1<<64 - 1
-	RelatedTreeID    uint32 = 1<<32 - 1
-)
+const ()
 
 // OplockBreakMessageID is the message id of notifications, which answer nothing.
 const OplockBreakMessageID uint64 = 1<<64 - 1

@@ -25,14 +25,9 @@ const (
 //
 // Source: [MS-SMB2 2.2.3]
 const (
-	CapDFS               uint32 = 0x00000001
-	CapLeasing           uint32 = 0x00000002
-	CapLargeMTU          uint32 = 0x00000004
-	CapMultiChannel      uint32 = 0x00000008
-	CapPersistentHandles uint32 = 0x00000010
-	CapDirectoryLeasing  uint32 = 0x00000020
-	CapEncryption        uint32 = 0x00000040
-	CapNotifications     uint32 = 0x00000080
+	CapDFS        uint32 = 0x00000001
+	CapLargeMTU   uint32 = 0x00000004
+	CapEncryption uint32 = 0x00000040
 )
 
 const (

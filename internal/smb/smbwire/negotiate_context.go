@@ -8,11 +8,7 @@ type ContextType uint16
 // The negotiate contexts.
 const (
 	ContextPreauthIntegrity ContextType = 1
-	ContextEncryption       ContextType = 2
-	ContextCompression      ContextType = 3
 	ContextNetname          ContextType = 5
-	ContextTransport        ContextType = 6
-	ContextRDMATransform    ContextType = 7
 	ContextSigning          ContextType = 8
 )
 
@@ -21,11 +17,6 @@ const (
 // Source: [MS-SMB2 2.2.3.1.1], [MS-SMB2 2.2.3.1.2], [MS-SMB2 2.2.3.1.7]
 const (
 	HashSHA512 uint16 = 1
-
-	CipherAES128CCM uint16 = 1
-	CipherAES128GCM uint16 = 2
-	CipherAES256CCM uint16 = 3
-	CipherAES256GCM uint16 = 4
 
 	SigningHMACSHA256 uint16 = 0
 	SigningAESCMAC    uint16 = 1
@@ -140,34 +131,4 @@ func DecodeAlgorithms(b []byte) ([]uint16, error) {
 		return nil, fault(name, "count", ErrShort)
 	}
 	return uint16s(b[2:], n), nil
-}
-
-// Compression is the data of ContextCompression.
-//
-// Source: [MS-SMB2 2.2.3.1.3]
-type Compression struct {
-	// Flags is 1 if messages may be compressed in chained form.
-	Flags      uint32
-	Algorithms []uint16
-}
-
-// AppendTo appends the data.
-func (c *Compression) AppendTo(b []byte) []byte {
-	b = le.AppendUint16(b, uint16(len(c.Algorithms)))
-	b = le.AppendUint16(b, 0)
-	b = le.AppendUint32(b, c.Flags)
-	return appendUint16s(b, c.Algorithms)
-}
-
-// DecodeCompression decodes the data.
-func DecodeCompression(b []byte) (Compression, error) {
-	const name = "compression context"
-	if len(b) < 8 {
-		return Compression{}, fault(name, "", ErrShort)
-	}
-	n := int(le.Uint16(b))
-	if len(b) < 8+2*n {
-		return Compression{}, fault(name, "CompressionAlgorithmCount", ErrShort)
-	}
-	return Compression{Flags: le.Uint32(b[4:]), Algorithms: uint16s(b[8:], n)}, nil
 }

@@ -1,9 +1,8 @@
 package smbwire
 
 const (
-	oplockBreakFixed       = 24
-	leaseNotificationFixed = 44
-	leaseAckFixed          = 36
+	oplockBreakFixed = 24
+	leaseAckFixed    = 36
 )
 
 // OplockBreak is the notification of a broken oplock, the client's
@@ -13,14 +12,6 @@ const (
 type OplockBreak struct {
 	OplockLevel uint8
 	FileID      FileID
-}
-
-// AppendTo appends the body.
-func (r *OplockBreak) AppendTo(b []byte) []byte {
-	b = le.AppendUint16(b, oplockBreakFixed)
-	b = append(b, r.OplockLevel)
-	b = appendZeros(b, 5)
-	return r.FileID.appendTo(b)
 }
 
 // DecodeOplockBreak decodes a body.
@@ -33,47 +24,6 @@ func DecodeOplockBreak(body []byte) (OplockBreak, error) {
 	return OplockBreak{OplockLevel: body[2], FileID: fileID(body[8:])}, nil
 }
 
-// LeaseBreak is the notification of a broken lease.
-//
-// Source: [MS-SMB2 2.2.23.2]
-type LeaseBreak struct {
-	NewEpoch                            uint16
-	Flags                               uint32
-	LeaseKey                            [16]byte
-	CurrentLeaseState, NewLeaseState    uint32
-	BreakReason, AccessMask, SharedMask uint32
-}
-
-// AppendTo appends the body.
-func (r *LeaseBreak) AppendTo(b []byte) []byte {
-	b = le.AppendUint16(b, leaseNotificationFixed)
-	b = le.AppendUint16(b, r.NewEpoch)
-	b = le.AppendUint32(b, r.Flags)
-	b = append(b, r.LeaseKey[:]...)
-	b = le.AppendUint32(b, r.CurrentLeaseState)
-	b = le.AppendUint32(b, r.NewLeaseState)
-	b = le.AppendUint32(b, r.BreakReason)
-	b = le.AppendUint32(b, r.AccessMask)
-	return le.AppendUint32(b, r.SharedMask)
-}
-
-// DecodeLeaseBreak decodes a body.
-func DecodeLeaseBreak(body []byte) (LeaseBreak, error) {
-	if err := checkBody("lease break notification", body, leaseNotificationFixed, leaseNotificationFixed); err != nil {
-		return LeaseBreak{}, err
-	}
-	return LeaseBreak{
-		NewEpoch:          le.Uint16(body[2:]),
-		Flags:             le.Uint32(body[4:]),
-		LeaseKey:          [16]byte(body[8:24]),
-		CurrentLeaseState: le.Uint32(body[24:]),
-		NewLeaseState:     le.Uint32(body[28:]),
-		BreakReason:       le.Uint32(body[32:]),
-		AccessMask:        le.Uint32(body[36:]),
-		SharedMask:        le.Uint32(body[40:]),
-	}, nil
-}
-
 // LeaseAck is the client's acknowledgement of a broken lease, and the server's
 // answer to that.
 //
@@ -82,16 +32,6 @@ type LeaseAck struct {
 	Flags      uint32
 	LeaseKey   [16]byte
 	LeaseState uint32
-}
-
-// AppendTo appends the body.
-func (r *LeaseAck) AppendTo(b []byte) []byte {
-	b = le.AppendUint16(b, leaseAckFixed)
-	b = le.AppendUint16(b, 0)
-	b = le.AppendUint32(b, r.Flags)
-	b = append(b, r.LeaseKey[:]...)
-	b = le.AppendUint32(b, r.LeaseState)
-	return appendZeros(b, 8)
 }
 
 // DecodeLeaseAck decodes a body.

@@ -8,7 +8,6 @@ const queryDirectoryRequestFixed = 32
 const (
 	QueryDirectoryRestart uint8 = 0x01
 	QueryDirectorySingle  uint8 = 0x02
-	QueryDirectoryIndex   uint8 = 0x04
 	QueryDirectoryReopen  uint8 = 0x10
 )
 

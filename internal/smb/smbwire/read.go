@@ -96,21 +96,3 @@ func DecodeReadResponse(body []byte) (ReadResponse, error) {
 	data, err := span(name, "Data", body, ReadResponseFixed, uint32(body[2]), le.Uint32(body[4:]))
 	return ReadResponse{Remaining: le.Uint32(body[8:]), Data: data}, err
 }
-
-// DecodeReadResponseFixed decodes the first ReadResponseFixed bytes of a body
-// whose payload is still to come: it begins at byte at of the body, and is n
-// bytes long. How long the message is must be checked by the caller.
-func DecodeReadResponseFixed(body []byte) (at, n int, err error) {
-	const name = "READ response"
-	if err := checkBody(name, body, ReadResponseFixed, ReadResponseFixed+1); err != nil {
-		return 0, 0, err
-	}
-	at, count := int(body[2])-HeaderSize, le.Uint32(body[4:])
-	if count == 0 {
-		return ReadResponseFixed, 0, nil
-	}
-	if at < ReadResponseFixed || count > MaxFrame {
-		return 0, 0, fault(name, "Data", ErrOffset)
-	}
-	return at, int(count), nil
-}

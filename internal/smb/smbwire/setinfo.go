@@ -55,8 +55,3 @@ type SetInfoResponse struct{}
 func (SetInfoResponse) AppendTo(b []byte) []byte {
 	return le.AppendUint16(b, setInfoResponseFixed)
 }
-
-// DecodeSetInfoResponse checks a body.
-func DecodeSetInfoResponse(body []byte) (SetInfoResponse, error) {
-	return SetInfoResponse{}, checkBody("SET_INFO response", body, setInfoResponseFixed, setInfoResponseFixed)
-}

@@ -26,28 +26,6 @@ type SMB1Negotiate struct {
 	IDs [10]byte
 }
 
-// AppendTo appends the whole message: SMB 1 header, the dialects of SMB 1 that
-// everybody knows, and those of SMB 2 that are offered.
-func (n *SMB1Negotiate) AppendTo(b []byte) []byte {
-	b = appendSMB1Header(b, 0, n.IDs)
-	b = append(b, 0, 0, 0)
-	at := len(b)
-	dialects := []string{"NT LM 0.12"}
-	if n.SMB2002 {
-		dialects = append(dialects, dialectSMB2002)
-	}
-	if n.SMB2Wildcard {
-		dialects = append(dialects, dialectSMB2Unknown)
-	}
-	for _, d := range dialects {
-		b = append(b, 2)
-		b = append(b, d...)
-		b = append(b, 0)
-	}
-	le.PutUint16(b[at-2:], uint16(len(b)-at))
-	return b
-}
-
 func appendSMB1Header(b []byte, flags byte, ids [10]byte) []byte {
 	b = le.AppendUint32(b, protocolSMB1)
 	b = append(b, smb1CommandNegotiate, 0, 0, 0, 0, flags, 0, 0)

@@ -9,9 +9,8 @@ const (
 //
 // Source: [MS-SMB2 2.2.10]
 const (
-	ShareTypeDisk  uint8 = 1
-	ShareTypePipe  uint8 = 2
-	ShareTypePrint uint8 = 3
+	ShareTypeDisk uint8 = 1
+	ShareTypePipe uint8 = 2
 )
 
 // Flags and capabilities of a share that this project looks at.
@@ -19,11 +18,7 @@ const (
 // Source: [MS-SMB2 2.2.10]
 const (
 	ShareFlagNoCaching   uint32 = 0x00000030
-	ShareFlagDFS         uint32 = 0x00000001
 	ShareFlagEncryptData uint32 = 0x00008000
-
-	ShareCapDFS                    uint32 = 0x00000008
-	ShareCapContinuousAvailability uint32 = 0x00000010
 )
 
 // TreeConnectRequest names a share: \\server\share in UTF-16LE. Contexts of the

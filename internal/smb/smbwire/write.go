@@ -11,8 +11,7 @@ const (
 //
 // Source: [MS-SMB2 2.2.21]
 const (
-	WriteFlagThrough    uint32 = 0x00000001
-	WriteFlagUnbuffered uint32 = 0x00000002
+	WriteFlagThrough uint32 = 0x00000001
 )
 
 // WriteRequest writes Data at byte Offset.
