@@ -75,7 +75,7 @@ func DecodeCreateRequest(body []byte) (CreateRequest, error) {
 		CreateOptions:      le.Uint32(body[40:]),
 	}
 	var err error
-	if r.Name, err = span(name, "Name", body, createRequestFixed, uint32(le.Uint16(body[44:])), uint32(le.Uint16(body[46:]))); err != nil {
+	if r.Name, err = span16(name, "Name", body, createRequestFixed, 44); err != nil {
 		return r, err
 	}
 	r.Contexts, err = decodeCreateContexts(name, body, createRequestFixed, body[48:])

@@ -61,10 +61,10 @@ func DecodeIoctlRequest(body []byte) (IoctlRequest, error) {
 		Flags:             le.Uint32(body[48:]),
 	}
 	var err error
-	if r.Input, err = span(name, "Input", body, ioctlRequestFixed, le.Uint32(body[24:]), le.Uint32(body[28:])); err != nil {
+	if r.Input, err = span32(name, "Input", body, ioctlRequestFixed, 24); err != nil {
 		return r, err
 	}
-	r.Output, err = span(name, "Output", body, ioctlRequestFixed, le.Uint32(body[36:]), le.Uint32(body[40:]))
+	r.Output, err = span32(name, "Output", body, ioctlRequestFixed, 36)
 	return r, err
 }
 
@@ -109,9 +109,9 @@ func DecodeIoctlResponse(body []byte) (IoctlResponse, error) {
 	}
 	r := IoctlResponse{CtlCode: le.Uint32(body[4:]), FileID: fileID(body[8:]), Flags: le.Uint32(body[40:])}
 	var err error
-	if r.Input, err = span(name, "Input", body, ioctlResponseFixed, le.Uint32(body[24:]), le.Uint32(body[28:])); err != nil {
+	if r.Input, err = span32(name, "Input", body, ioctlResponseFixed, 24); err != nil {
 		return r, err
 	}
-	r.Output, err = span(name, "Output", body, ioctlResponseFixed, le.Uint32(body[32:]), le.Uint32(body[36:]))
+	r.Output, err = span32(name, "Output", body, ioctlResponseFixed, 32)
 	return r, err
 }

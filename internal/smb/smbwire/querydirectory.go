@@ -44,7 +44,7 @@ func DecodeQueryDirectoryRequest(body []byte) (QueryDirectoryRequest, error) {
 	if err := checkBody(name, body, queryDirectoryRequestFixed, queryDirectoryRequestFixed+1); err != nil {
 		return QueryDirectoryRequest{}, err
 	}
-	pattern, err := span(name, "FileName", body, queryDirectoryRequestFixed, uint32(le.Uint16(body[24:])), uint32(le.Uint16(body[26:])))
+	pattern, err := span16(name, "FileName", body, queryDirectoryRequestFixed, 24)
 	return QueryDirectoryRequest{
 		Class:              DirClass(body[2]),
 		Flags:              body[3],

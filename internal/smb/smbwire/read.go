@@ -50,7 +50,7 @@ func DecodeReadRequest(body []byte) (ReadRequest, error) {
 	if err := checkBody(name, body, readRequestFixed, readRequestFixed+1); err != nil {
 		return ReadRequest{}, err
 	}
-	info, err := span(name, "ReadChannelInfo", body, readRequestFixed, uint32(le.Uint16(body[44:])), uint32(le.Uint16(body[46:])))
+	info, err := span16(name, "ReadChannelInfo", body, readRequestFixed, 44)
 	return ReadRequest{
 		Padding:        body[2],
 		Flags:          body[3],

@@ -1,8 +1,7 @@
 package smbwire
 
 const (
-	sessionSetupRequestFixed  = 24
-	sessionSetupResponseFixed = 8
+	sessionSetupRequestFixed = 24
 )
 
 // SessionFlagBinding in a request binds an existing session to a connection.
@@ -47,7 +46,7 @@ func DecodeSessionSetupRequest(body []byte) (SessionSetupRequest, error) {
 	if err := checkBody(name, body, sessionSetupRequestFixed, sessionSetupRequestFixed+1); err != nil {
 		return SessionSetupRequest{}, err
 	}
-	token, err := span(name, "SecurityBuffer", body, sessionSetupRequestFixed, uint32(le.Uint16(body[12:])), uint32(le.Uint16(body[14:])))
+	token, err := span16(name, "SecurityBuffer", body, sessionSetupRequestFixed, 12)
 	return SessionSetupRequest{
 		Flags:             body[2],
 		SecurityMode:      body[3],
@@ -68,19 +67,11 @@ type SessionSetupResponse struct {
 
 // AppendTo appends the body.
 func (r *SessionSetupResponse) AppendTo(b []byte) []byte {
-	b = le.AppendUint16(b, sessionSetupResponseFixed+1)
-	b = le.AppendUint16(b, r.SessionFlags)
-	b = le.AppendUint16(b, HeaderSize+sessionSetupResponseFixed)
-	b = le.AppendUint16(b, uint16(len(r.SecurityBuffer)))
-	return append(b, r.SecurityBuffer...)
+	return appendFlags(b, r.SessionFlags, r.SecurityBuffer)
 }
 
 // DecodeSessionSetupResponse decodes a body.
 func DecodeSessionSetupResponse(body []byte) (SessionSetupResponse, error) {
-	const name = "SESSION_SETUP response"
-	if err := checkBody(name, body, sessionSetupResponseFixed, sessionSetupResponseFixed+1); err != nil {
-		return SessionSetupResponse{}, err
-	}
-	token, err := span(name, "SecurityBuffer", body, sessionSetupResponseFixed, uint32(le.Uint16(body[4:])), uint32(le.Uint16(body[6:])))
-	return SessionSetupResponse{SessionFlags: le.Uint16(body[2:]), SecurityBuffer: token}, err
+	flags, token, err := decodeFlags("SESSION_SETUP response", "SecurityBuffer", body)
+	return SessionSetupResponse{SessionFlags: flags, SecurityBuffer: token}, err
 }

@@ -1,7 +1,6 @@
 package smbwire
 
 const (
-	treeConnectRequestFixed  = 8
 	treeConnectResponseFixed = 16
 )
 
@@ -32,21 +31,13 @@ type TreeConnectRequest struct {
 
 // AppendTo appends the body.
 func (r *TreeConnectRequest) AppendTo(b []byte) []byte {
-	b = le.AppendUint16(b, treeConnectRequestFixed+1)
-	b = le.AppendUint16(b, r.Flags)
-	b = le.AppendUint16(b, HeaderSize+treeConnectRequestFixed)
-	b = le.AppendUint16(b, uint16(len(r.Path)))
-	return append(b, r.Path...)
+	return appendFlags(b, r.Flags, r.Path)
 }
 
 // DecodeTreeConnectRequest decodes a body.
 func DecodeTreeConnectRequest(body []byte) (TreeConnectRequest, error) {
-	const name = "TREE_CONNECT request"
-	if err := checkBody(name, body, treeConnectRequestFixed, treeConnectRequestFixed+1); err != nil {
-		return TreeConnectRequest{}, err
-	}
-	path, err := span(name, "Path", body, treeConnectRequestFixed, uint32(le.Uint16(body[4:])), uint32(le.Uint16(body[6:])))
-	return TreeConnectRequest{Flags: le.Uint16(body[2:]), Path: path}, err
+	flags, path, err := decodeFlags("TREE_CONNECT request", "Path", body)
+	return TreeConnectRequest{Flags: flags, Path: path}, err
 }
 
 // TreeConnectResponse describes a share.
