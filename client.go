@@ -14,7 +14,7 @@ import (
 	"sync/atomic"
 
 	"lwio/internal/host"
-	"lwio/internal/names"
+	"lwio/internal/smb/smbwire"
 )
 
 // Client is a connection to one share of a server. Safe for concurrent use.
@@ -239,7 +239,7 @@ func (c *Client) open(ctx context.Context, name string, req openRequest) (*File,
 
 // handle checks the name and sends the CREATE.
 func (c *Client) handle(ctx context.Context, name string, req openRequest) (handle, string, error) {
-	clean, err := names.Clean(name)
+	clean, err := smbwire.CleanPath(name)
 	if err != nil {
 		return nil, "", err
 	}
@@ -274,7 +274,7 @@ func (c *Client) Stat(ctx context.Context, name string) (fs.FileInfo, error) {
 
 // named checks a name and calls do with it and a deadline.
 func (c *Client) named(ctx context.Context, name string, do func(ctx context.Context, clean string) error) (string, error) {
-	clean, err := names.Clean(name)
+	clean, err := smbwire.CleanPath(name)
 	if err != nil {
 		return "", err
 	}
@@ -331,7 +331,7 @@ func listing(ctx context.Context, h handle) ([]fs.DirEntry, error) {
 	}
 	list := make([]fs.DirEntry, 0, len(entries))
 	for _, e := range entries {
-		if names.IsElement(e.name) {
+		if smbwire.IsElement(e.name) {
 			list = append(list, &fileInfo{e.name, e})
 		}
 	}
@@ -369,7 +369,7 @@ func (c *Client) Remove(ctx context.Context, name string) error {
 // Errors: fs.ErrNotExist; fs.ErrPermission, among other reasons for what is in the way and
 // is open, or a directory; ErrUncertain together with the cause if the answer did not come.
 func (c *Client) Rename(ctx context.Context, from, to string) error {
-	clean, err := names.Clean(to)
+	clean, err := smbwire.CleanPath(to)
 	switch {
 	case err != nil:
 		return wrap("rename", to, err)

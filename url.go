@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"lwio/internal/names"
+	"lwio/internal/smb/smbwire"
 )
 
 // DefaultPort is the TCP port of a server whose URL names none.
@@ -135,11 +135,11 @@ func (t *Target) parsePath(path string) error {
 			elems = append(elems, e)
 		}
 	}
-	if err := names.CheckElement(t.Share); err != nil {
+	if err := smbwire.CheckElement(t.Share); err != nil {
 		return fmt.Errorf("share: %w", err)
 	}
 	t.Path = strings.Join(elems, "/")
-	_, err := names.Clean(t.Path)
+	_, err := smbwire.CleanPath(t.Path)
 	return err
 }
 

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 
-	"lwio/internal/names"
 	"lwio/internal/ntstatus"
 	"lwio/internal/smb/smbwire"
 )
@@ -19,7 +18,7 @@ func encodePath(path string) ([]byte, error) {
 		return nil, nil
 	}
 	for elem := range strings.SplitSeq(path, "/") {
-		if err := names.CheckElement(elem); err != nil {
+		if err := smbwire.CheckElement(elem); err != nil {
 			return nil, fmt.Errorf("%w: %w", ntstatus.ObjectNameInvalid, err)
 		}
 	}

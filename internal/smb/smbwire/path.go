@@ -1,9 +1,4 @@
-// Package names says which names of files, directories and shares SMB can carry. What
-// it would take for something else, such as a backslash for a separator or a colon for a
-// stream, is found before it goes on the wire.
-//
-// Source: [MS-FSCC 2.1.5]
-package names
+package smbwire
 
 import (
 	"fmt"
@@ -12,13 +7,13 @@ import (
 	"unicode/utf8"
 )
 
-// maxElement is how many UTF-16 units one element of a path may have.
+// maxElement bounds one element of a path, in UTF-16 units.
 const maxElement = 255
 
-// maxName is how many bytes a whole path may have.
-const maxName = 32767
+// maxPath bounds a whole path, in bytes.
+const maxPath = 32767
 
-// errBadName is a name that SMB cannot carry. It is fs.ErrInvalid.
+// errBadName reports a name that SMB cannot carry. It is fs.ErrInvalid.
 var errBadName error = badName{}
 
 type badName struct{}
@@ -26,19 +21,21 @@ type badName struct{}
 func (badName) Error() string        { return "invalid name" }
 func (badName) Is(target error) bool { return target == fs.ErrInvalid }
 
-// Clean checks the name of a file or directory, slash-separated, and returns it without
-// a trailing slash; the root of the share is "".
+// CleanPath checks the path of a file or directory, slash-separated and relative to its
+// share, and returns it without a trailing slash; the root of the share is "". A path with
+// characters that SMB takes for something else, such as a backslash for a separator or a
+// colon for a stream, is refused before it goes on the wire.
 //
 // Errors: fs.ErrInvalid.
 //
 // Source: [MS-FSCC 2.1.5]
-func Clean(name string) (string, error) {
+func CleanPath(name string) (string, error) {
 	if name == "" || name == "." {
 		return "", nil
 	}
 	name = strings.TrimSuffix(name, "/")
-	if len(name) > maxName {
-		return "", fmt.Errorf("%w: longer than %d bytes", errBadName, maxName)
+	if len(name) > maxPath {
+		return "", fmt.Errorf("%w: longer than %d bytes", errBadName, maxPath)
 	}
 	rest := name
 	for {
@@ -82,8 +79,8 @@ func CheckElement(e string) error {
 	return nil
 }
 
-// IsElement reports whether a name that a server lists is one: a server has no
-// business with names that lead elsewhere.
+// IsElement reports whether a name in the listing of a server is a single element, and not
+// a path to another directory.
 func IsElement(e string) bool {
 	return e != "" && e != "." && e != ".." && !strings.ContainsAny(e, "/\\\x00")
 }

@@ -1,4 +1,4 @@
-package names
+package smbwire
 
 import (
 	"errors"
@@ -8,26 +8,26 @@ import (
 )
 
 // Source: [MS-FSCC 2.1.5]
-func TestClean(t *testing.T) {
+func TestCleanPathRefusesNamesThatSMBCannotCarry(t *testing.T) {
 	long := strings.Repeat("x", maxElement)
 	for name, want := range map[string]string{
 		"": "", ".": "", "a": "a", "a/": "a", "a/b c/ä😀": "a/b c/ä😀", "a.": "a.", "a ": "a ", "..a": "..a", long: long,
 	} {
-		if got, err := Clean(name); err != nil || got != want {
+		if got, err := CleanPath(name); err != nil || got != want {
 			t.Errorf("%q: %q, %v", name, got, err)
 		}
 	}
 	for _, name := range []string{
 		"/", "/a", "a//b", "a//", "..", "a/..", "../a", "./a", "a/.", `a\b`, "a:b", "a*", "a?", `a"`, "a<", "a>", "a|", "a\x00", "a\n",
-		"a\xff", long + "x", strings.Repeat("😀", 128), strings.Repeat("a/", maxName/2) + "aa",
+		"a\xff", long + "x", strings.Repeat("😀", 128), strings.Repeat("a/", maxPath/2) + "aa",
 	} {
-		if got, err := Clean(name); !errors.Is(err, fs.ErrInvalid) || !strings.HasPrefix(err.Error(), "invalid name: ") {
+		if got, err := CleanPath(name); !errors.Is(err, fs.ErrInvalid) || !strings.HasPrefix(err.Error(), "invalid name: ") {
 			t.Errorf("%.20q: %q, %v", name, got, err)
 		}
 	}
 }
 
-func TestIsElement(t *testing.T) {
+func TestIsElementRefusesPaths(t *testing.T) {
 	for name, want := range map[string]bool{"a": true, "a:b": true, "": false, ".": false, "..": false, "a/b": false, `a\b`: false, "a\x00": false} {
 		if IsElement(name) != want {
 			t.Errorf("%q: %v", name, !want)
