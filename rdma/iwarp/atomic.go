@@ -34,7 +34,7 @@ func (x *receiver) takeAtomicRequest(payload []byte) error {
 	switch {
 	case err != nil:
 		return x.violation(frame.FaultRDMAPOther)
-	case x.excess():
+	case x.c.qp.reads.full(x.c.limits.Inbound):
 		return x.violation(frame.FaultStream)
 	case req.Op != frame.AtomicFetchAdd && req.Op != frame.AtomicCompareSwap:
 		return x.violation(frame.FaultOpcode)
@@ -82,21 +82,17 @@ func (x *receiver) takeAtomicResponse(payload []byte) error {
 	x.atomicMSN++
 	var word [atomicWord]byte
 	binary.NativeEndian.PutUint64(word[:], res.Original)
-	return x.place(word[:])
+	return x.placePayload(word[:])
 }
 
 // frameAtomic adds an Atomic Request to the batch, which is identified by its
 // number in the queue of requests.
-func (t *sender) frameAtomic(r *softrdma.WorkRequest) (done bool) {
+func (t *framer) frameAtomic(r *softrdma.WorkRequest) (done bool) {
 	b := t.b
 	if !b.room(0) {
 		return false
 	}
-	qp := t.c.qp
-	qp.Initiator.Lock()
-	r.Pending = true
-	*qp.reads.Push() = readOut{request: r, length: r.Length, atomic: true, id: t.readMSN}
-	qp.Initiator.Unlock()
+	t.qp.reads.askAtomic(r, t.readMSN)
 	q := frame.AtomicRequest{
 		Op: frame.AtomicFetchAdd, ID: t.readMSN, STag: uint32(r.Remote.Token), TO: r.Remote.Addr,
 		Data: r.Atomic.Value, Mask: r.Atomic.Mask, CompareMask: ^uint64(0),
@@ -115,7 +111,7 @@ func (t *sender) frameAtomic(r *softrdma.WorkRequest) (done bool) {
 }
 
 // frameAtomicAnswer adds an Atomic Response to the batch.
-func (t *sender) frameAtomicAnswer(a *answer) {
+func (t *framer) frameAtomicAnswer(a *answer) {
 	s := frame.UntaggedSegment(frame.OpAtomicResponse, frame.QueueAtomicResponse, t.atomicMSN, 0, true)
 	var f openFrame
 	t.open(&f, &s, frame.AtomicResponseSize)

@@ -241,7 +241,7 @@ func TestAtomicOutbound(t *testing.T) {
 	)
 	qp := e.qp.(*queuePair)
 	qp.Initiator.Lock()
-	if n := qp.reads.Len(); n != 2 {
+	if n := qp.reads.own.Len(); n != 2 {
 		t.Errorf("%d requests are out, and the peer takes 2", n)
 	}
 	qp.Initiator.Unlock()

@@ -172,7 +172,7 @@ func (qp *queuePair) checkFile(r *rdma.Request) rdma.Status {
 // reading would have to wait and this goroutine must not.
 //
 // Source: [OP-92i]
-func (t *sender) fileData(r *softrdma.WorkRequest, n int) ([]byte, error) {
+func (t *framer) fileData(r *softrdma.WorkRequest, n int) ([]byte, error) {
 	b := t.b
 	if b.file == nil {
 		b.file = readBuffers.Get().(*[readBufferSize]byte)
@@ -187,7 +187,7 @@ func (t *sender) fileData(r *softrdma.WorkRequest, n int) ([]byte, error) {
 		return data, nil
 	}
 	if t.patient {
-		t.grip.letGo() // it may wait for a disk
+		t.regions.flush() // it may wait for a disk
 	}
 	got, err := t.files.read(r.File.(*fileSource), data, r.FileOffset+int64(t.offset), t.patient)
 	if errors.Is(err, errCold) {

@@ -86,7 +86,7 @@ func TestColdFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	tx := &client.qp.(*queuePair).c.tx
-	tx.files.fn = func(uintptr) { tx.files.n, tx.files.err = 0, errCold }
+	tx.framer.files.fn = func(uintptr) { tx.framer.files.n, tx.framer.files.err = 0, errCold }
 	server.recv(2, 100, 4)
 	client.post(rdma.Request{Op: rdma.OpWrite, ID: 1, File: src, FileLength: 10, Remote: server.at(0)}, rdma.Request{Op: rdma.OpSend, ID: 2})
 	if r := client.want(rdma.OpWrite, 1, rdma.StatusSuccess); r.Bytes != 10 {
@@ -126,7 +126,7 @@ func testFileShrinks(t *testing.T, end error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &client.qp.(*queuePair).c.tx.files // which reads as if all of it stayed in memory
+	r := &client.qp.(*queuePair).c.tx.framer.files // which reads as if all of it stayed in memory
 	calls := 0
 	r.fn = func(uintptr) {
 		if calls++; calls == 2 { // the file is short

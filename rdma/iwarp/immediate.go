@@ -12,7 +12,7 @@ import (
 // zero-extended to eight bytes.
 //
 // Source: [RFC 7306 §6], [OP-86]
-func (t *sender) frameImmediate(r *softrdma.WorkRequest) {
+func (t *framer) frameImmediate(r *softrdma.WorkRequest) {
 	s := frame.UntaggedSegment(frame.OpImmediate, frame.QueueSend, t.msn, 0, true)
 	var f openFrame
 	t.open(&f, &s, frame.ImmediateSize)

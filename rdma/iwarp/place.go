@@ -1,6 +1,8 @@
 package iwarp
 
 import (
+	"sync/atomic"
+
 	"lwio/rdma"
 	"lwio/rdma/internal/softrdma"
 	"lwio/rdma/iwarp/internal/frame"
@@ -12,73 +14,102 @@ type cursor struct {
 	bytes         int // in all
 }
 
-// destination is the next stretch of memory that payload goes to.
-func (x *receiver) destination() ([]byte, softrdma.Lease) {
-	if x.seg.Opcode() == frame.OpWrite {
-		return x.target, x.lease
+// advance moves the cursor by n bytes of the current piece.
+func (c *cursor) advance(pieces []softrdma.Piece, n int) {
+	c.bytes += n
+	if c.within += n; c.within == len(pieces[c.piece].Buf) {
+		c.piece, c.within = c.piece+1, 0
 	}
-	pieces, at := x.scatter()
-	p := &pieces[at.piece]
-	return p.Buf[at.within:], softrdma.Lease{Region: p.Region}
 }
 
-// scatter is the list of pieces that payload goes to, and the place in it.
-func (x *receiver) scatter() ([]softrdma.Piece, *cursor) {
-	if x.answering() {
-		return x.reading.request.Pieces, &x.readAt
-	}
-	return x.receive.Pieces, &x.at
+// placement is where the payload of arriving messages goes: that of a Write to target, any
+// other to the pieces of a receive or of a read, which may both be in progress.
+type placement struct {
+	lease   softrdma.Lease // of target
+	target  []byte
+	receive *softrdma.Receive
+	at      cursor // in receive
+	reading *readOut
+	readAt  cursor      // in reading
+	regions regionCache // in use while frames are handled
+	fence   atomic.Uint32
 }
 
-// answering tells whether the frame answers a read or an atomic operation.
-func (x *receiver) answering() bool {
-	op := x.seg.Opcode()
+// answers reports whether a message answers a read or an atomic operation.
+func answers(op frame.Opcode) bool {
 	return op == frame.OpReadResponse || op == frame.OpAtomicResponse
 }
 
-// skip notes that n bytes of the current stretch are placed.
-func (x *receiver) skip(n int) {
-	x.left -= n
-	if x.seg.Opcode() == frame.OpWrite {
-		x.target = x.target[n:]
-		return
+// scatter returns the pieces that payload goes to, and the place in them.
+func (p *placement) scatter(op frame.Opcode) ([]softrdma.Piece, *cursor) {
+	if answers(op) {
+		return p.reading.request.Pieces, &p.readAt
 	}
-	pieces, at := x.scatter()
-	at.bytes += n
-	if at.within += n; at.within == len(pieces[at.piece].Buf) {
-		at.piece, at.within = at.piece+1, 0
-	}
+	return p.receive.Pieces, &p.at
 }
 
-// place puts payload where it belongs. Only what a Write brings may be polled for.
+// destination returns the next stretch of memory that payload goes to.
+func (p *placement) destination(op frame.Opcode) ([]byte, softrdma.Lease) {
+	if op == frame.OpWrite {
+		return p.target, p.lease
+	}
+	pieces, at := p.scatter(op)
+	piece := &pieces[at.piece]
+	return piece.Buf[at.within:], softrdma.Lease{Region: piece.Region}
+}
+
+// advance moves past n placed bytes of the current stretch.
+func (p *placement) advance(op frame.Opcode, n int) {
+	if op == frame.OpWrite {
+		p.target = p.target[n:]
+		return
+	}
+	pieces, at := p.scatter(op)
+	at.advance(pieces, n)
+}
+
+// place copies payload to its destination and returns how much of it: less than all if a
+// region was closed. Only the payload of a Write may be polled.
 //
 // Source: [OP-88]
-func (x *receiver) place(payload []byte) error {
-	for len(payload) > 0 {
-		dst, l := x.destination()
-		n := min(len(dst), len(payload))
-		if !x.grip.take(&l) {
-			return x.lostRegion()
+func (p *placement) place(op frame.Opcode, payload []byte) (placed int) {
+	for placed < len(payload) {
+		dst, l := p.destination(op)
+		n := min(len(dst), len(payload)-placed)
+		if !p.regions.acquire(&l) {
+			break
 		}
-		if x.seg.Opcode().IsSend() {
-			copy(dst[:n], payload)
+		src := payload[placed : placed+n]
+		if op.IsSend() {
+			copy(dst[:n], src)
 		} else {
-			softrdma.PlaceSoon(dst[:n], payload[:n], &x.fence)
+			softrdma.PlaceSoon(dst[:n], src, &p.fence)
 		}
-		x.grip.give(&l)
-		x.skip(n)
-		payload = payload[n:]
+		p.regions.release(&l)
+		p.advance(op, n)
+		placed += n
+	}
+	return placed
+}
+
+// placePayload places payload of the frame in progress.
+func (x *receiver) placePayload(payload []byte) error {
+	n := x.place(x.seg.Opcode(), payload)
+	x.left -= n
+	if n < len(payload) {
+		return x.lostRegion()
 	}
 	return nil
 }
 
 // lostRegion is the error for memory that was deregistered meanwhile.
 func (x *receiver) lostRegion() error {
-	if x.seg.Opcode() == frame.OpWrite {
+	op := x.seg.Opcode()
+	if op == frame.OpWrite {
 		return x.violation(frame.FaultSTag)
 	}
 	v := x.violation(frame.FaultLocal)
-	if x.answering() {
+	if answers(op) {
 		v.reading = rdma.StatusAccessViolation
 	} else {
 		v.receive = rdma.StatusAccessViolation

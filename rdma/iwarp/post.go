@@ -42,7 +42,7 @@ func (qp *queuePair) postLocked(r *rdma.Request) rdma.Status {
 		return status
 	}
 	if r.Op == rdma.OpBind || r.Op == rdma.OpInvalidate {
-		return qp.Initiator.PushWindowLocked(r, qp.reads.Len())
+		return qp.Initiator.PushWindowLocked(r, qp.reads.own.Len())
 	}
 	length, status := qp.Initiator.CheckData(r, qp.c.limits.Outbound)
 	if status == rdma.StatusSuccess && r.Op == rdma.OpWrite && r.File != nil {

@@ -201,25 +201,39 @@ func (c *conn) look() {
 		return
 	}
 	x.readOnce()
-	yields := false
-	if x.vain++; !x.idle {
-		x.vain = 0
-	} else if x.vain == vainLooks {
-		x.vain, yields = 0, c.alone
-	}
-	if x.looks++; x.looks == streakLooks {
-		x.looks = 0
-		now := time.Now()
-		if now.Sub(x.streak) < streakTime {
-			p.uses.Add(1)
-			p.wanted.Store(true)
-		}
-		x.streak = now
+	vain, streak := x.looks.count(x.idle)
+	if streak {
+		p.uses.Add(1)
+		p.wanted.Store(true)
 	}
 	x.mu.Unlock()
-	if yields {
+	if vain && c.alone {
 		runtime.Gosched()
 	}
+}
+
+// lookCounter counts the looks of pollers.
+type lookCounter struct {
+	looks int       // since the streak began
+	vain  int       // looks in a row that found nothing
+	begun time.Time // when the streak began
+}
+
+// count counts a look. vain reports vainLooks looks in a row that found nothing, streak
+// reports streakLooks looks within streakTime.
+func (l *lookCounter) count(idle bool) (vain, streak bool) {
+	if l.vain++; !idle {
+		l.vain = 0
+	} else if l.vain == vainLooks {
+		l.vain, vain = 0, true
+	}
+	if l.looks++; l.looks == streakLooks {
+		l.looks = 0
+		now := time.Now()
+		streak = now.Sub(l.begun) < streakTime
+		l.begun = now
+	}
+	return vain, streak
 }
 
 // park lets a call of Wait wait on the socket and read, until something was

@@ -174,7 +174,7 @@ func TestGuestAlone(t *testing.T) {
 	looks := func() int {
 		c.rx.mu.Lock()
 		defer c.rx.mu.Unlock()
-		return c.rx.looks
+		return c.rx.looks.looks
 	}
 	stopped := 0 // once the timer may have been one of before that ran out
 	until(t, "the timer is stopped", func() bool {
@@ -299,7 +299,7 @@ func pollHot(t *testing.T, client, server *side) *conn {
 		for poll() == 0 {
 		}
 		c.rx.mu.Lock()
-		c.rx.streak = time.Now().Add(time.Hour)
+		c.rx.looks.begun = time.Now().Add(time.Hour)
 		c.rx.mu.Unlock()
 		for i := 0; i < 4*streakLooks && !left; i++ {
 			if n := poll(); n != 0 {
@@ -348,7 +348,7 @@ func TestIdleHasNoBuffer(t *testing.T) {
 			until(t, "the buffer is given back", func() bool {
 				x.mu.Lock()
 				defer x.mu.Unlock()
-				return x.buf == nil
+				return x.in.buf == nil
 			})
 		})
 	}

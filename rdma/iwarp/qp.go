@@ -15,11 +15,10 @@ type queuePair struct {
 	a *adapter
 
 	// The lock of Initiator guards these.
-	c       *conn                  // since PairConnected; kept afterwards
-	reads   softrdma.FIFO[readOut] // that wait for their answers
-	answers softrdma.FIFO[answer]  // to reads of the peer
-	probe   fileReader             // of FlagOnlyIfCached
-	held    bool                   // the passive side may not send yet
+	c     *conn // since PairConnected; kept afterwards
+	reads readTable
+	probe fileReader // of FlagOnlyIfCached
+	held  bool       // the passive side may not send yet
 
 	resume chan struct{} // gets a value when a shared queue may have a receive
 
@@ -37,6 +36,7 @@ var (
 func (a *adapter) CreateQueuePair(cfg rdma.QueuePairConfig) (rdma.QueuePair, error) {
 	qp := &queuePair{a: a, resume: make(chan struct{}, 1)}
 	qp.probe.init()
+	qp.reads.mu = &qp.Initiator.Mutex
 	resume := func() {
 		select {
 		case qp.resume <- struct{}{}:
@@ -152,7 +152,7 @@ func (qp *queuePair) Flush() error {
 func (qp *queuePair) flushAll(e *ending, begun bool) {
 	qp.Disconnected()
 	qp.Initiator.Lock()
-	qp.reads, qp.answers = softrdma.FIFO[readOut]{}, softrdma.FIFO[answer]{}
+	qp.reads.own, qp.reads.answers = softrdma.FIFO[readOut]{}, softrdma.FIFO[answer]{}
 	qp.Initiator.Unlock()
 	qp.Initiator.End(e.reading, func(n uint64, w *softrdma.WorkRequest) rdma.Status {
 		switch {

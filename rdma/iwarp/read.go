@@ -2,6 +2,7 @@ package iwarp
 
 import (
 	"bytes"
+	"sync"
 
 	"lwio/rdma"
 	"lwio/rdma/internal/softrdma"
@@ -45,11 +46,20 @@ type answer struct {
 	response frame.AtomicResponse
 }
 
-// register makes an outstanding read of a request, which may be nil, and
-// gives the content of the Read Request. The caller holds queuePair.mu.
-func (c *conn) register(r *softrdma.WorkRequest) frame.ReadRequest {
-	key := c.a.Domain.Keys.Uint64()
-	o := c.qp.reads.Push()
+// readTable has the reads and atomics in progress of a connection, in both directions.
+// The lock of the initiator queue guards it.
+type readTable struct {
+	mu      *sync.Mutex
+	own     softrdma.FIFO[readOut] // of this side; they wait for their answers
+	answers softrdma.FIFO[answer]  // to the peer's
+}
+
+// ask enters a read of r, or of nothing if r is nil, with the random key of its sink, and
+// returns the content of the Read Request.
+func (t *readTable) ask(r *softrdma.WorkRequest, key uint64) frame.ReadRequest {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	o := t.own.Push()
 	*o = readOut{request: r, stag: uint32(key), to: key >> 32 << 8}
 	q := frame.ReadRequest{SinkSTag: o.stag, SinkTO: o.to}
 	if r != nil {
@@ -58,6 +68,72 @@ func (c *conn) register(r *softrdma.WorkRequest) frame.ReadRequest {
 		q.Size, q.SourceSTag, q.SourceTO = uint32(r.Length), uint32(r.Remote.Token), r.Remote.Addr
 	}
 	return q
+}
+
+// askAtomic enters the atomic operation of r with the given identifier.
+func (t *readTable) askAtomic(r *softrdma.WorkRequest, id uint32) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	r.Pending = true
+	*t.own.Push() = readOut{request: r, length: r.Length, atomic: true, id: id}
+}
+
+// first returns the read or atomic that the peer has to answer first, or nil.
+func (t *readTable) first() *readOut {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.own.Len() == 0 {
+		return nil
+	}
+	return t.own.At(t.own.Head)
+}
+
+// finish removes o, which is first, and reports whether a request is complete with it.
+func (t *readTable) finish(o *readOut) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	r := o.request
+	if r != nil {
+		r.Pending = false
+	}
+	*o = readOut{}
+	t.own.Head++
+	return r != nil
+}
+
+// full reports whether the peer has inbound or more reads and atomics in progress.
+//
+// Source: [RFC 5040 §5.2], [RFC 5042 §6.4.2], [RFC 7306 §5]
+func (t *readTable) full(inbound int) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.answers.Len() >= inbound
+}
+
+// answer queues an answer for the sender.
+func (t *readTable) answer(a answer) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	*t.answers.Push() = a
+}
+
+// answered removes the first answer, which is framed whole: the peer, which has not
+// received its end, may not begin another read before.
+func (t *readTable) answered() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	*t.answers.At(t.answers.Head) = answer{}
+	t.answers.Head++
+}
+
+// fenced reports whether a request must wait for earlier reads and atomics.
+func (t *readTable) fenced(r *softrdma.WorkRequest, outbound int) bool {
+	if !r.Asks() && r.Flags&rdma.FlagReadFence == 0 {
+		return false
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return r.Fenced(t.own.Len(), outbound)
 }
 
 // acceptControl checks the header of a message that carries a header of RDMAP
@@ -80,23 +156,9 @@ func (x *receiver) acceptControl(qn, msn uint32, size int) error {
 	return nil
 }
 
-// excess tells whether the peer has as many reads and atomic operations in
-// progress as it may.
-//
-// Source: [RFC 5040 §5.2], [RFC 5042 §6.4.2], [RFC 7306 §5]
-func (x *receiver) excess() bool {
-	qp := x.c.qp
-	qp.Initiator.Lock()
-	defer qp.Initiator.Unlock()
-	return qp.answers.Len() >= x.c.limits.Inbound
-}
-
 // answerLater queues an answer for the sender.
 func (x *receiver) answerLater(a answer) {
-	qp := x.c.qp
-	qp.Initiator.Lock()
-	*qp.answers.Push() = a
-	qp.Initiator.Unlock()
+	x.c.qp.reads.answer(a)
 	x.readMSN++
 	x.kick = true
 }
@@ -110,7 +172,7 @@ func (x *receiver) takeReadRequest(payload []byte) error {
 	if err != nil {
 		return x.violation(frame.FaultRDMAPOther)
 	}
-	if x.excess() {
+	if x.c.qp.reads.full(x.c.limits.Inbound) {
 		return x.violation(frame.FaultStream)
 	}
 	a := answer{req: req, msn: x.seg.MSN}
@@ -176,37 +238,26 @@ func (x *receiver) acceptReadResponse() error {
 	return nil
 }
 
-// nextAnswer is what the peer has to answer first, or nil.
+// nextAnswer returns the read or atomic that the peer has to answer first, or nil.
 func (x *receiver) nextAnswer() *readOut {
 	if x.reading == nil {
-		qp := x.c.qp
-		qp.Initiator.Lock()
-		defer qp.Initiator.Unlock()
-		if qp.reads.Len() > 0 {
-			x.reading, x.readAt = qp.reads.At(qp.reads.Head), cursor{}
-		}
+		x.reading, x.readAt = x.c.qp.reads.first(), cursor{}
 	}
 	return x.reading
 }
 
-// finishRead ends the first outstanding read or atomic operation.
+// finishRead completes the first read or atomic in progress.
 func (x *receiver) finishRead() {
-	qp := x.c.qp
-	qp.Initiator.Lock()
-	defer qp.Initiator.Unlock()
-	if r := x.reading.request; r != nil {
-		r.Pending = false
+	if x.c.qp.reads.finish(x.reading) {
 		x.settle = true
 	}
-	*x.reading = readOut{}
-	qp.reads.Head++
 	x.reading = nil
 	x.kick = true
 }
 
 // frameAnswer adds the rest of an answer to the batch; done says that it is all
 // in.
-func (t *sender) frameAnswer(a *answer) (done bool, err error) {
+func (t *framer) frameAnswer(a *answer) (done bool, err error) {
 	b := t.b
 	for {
 		if !b.room(1) {
@@ -234,15 +285,12 @@ func (t *sender) frameAnswer(a *answer) (done bool, err error) {
 }
 
 // frameRead adds the Read Request of a read to the batch.
-func (t *sender) frameRead(r *softrdma.WorkRequest) (done bool) {
+func (t *framer) frameRead(r *softrdma.WorkRequest) (done bool) {
 	b := t.b
 	if !b.room(0) {
 		return false
 	}
-	qp := t.c.qp
-	qp.Initiator.Lock()
-	q := t.c.register(r)
-	qp.Initiator.Unlock()
+	q := t.qp.reads.ask(r, t.qp.Domain.Keys.Uint64())
 	s := frame.UntaggedSegment(frame.OpReadRequest, frame.QueueRequest, t.readMSN, 0, true)
 	var f openFrame
 	t.open(&f, &s, frame.ReadRequestSize)

@@ -322,7 +322,7 @@ func TestAnswersInBursts(t *testing.T) {
 	qp.Initiator.Lock()
 	qp.Initiator.Sending = true
 	for i := range 3 * answerBurst {
-		qp.answers.Push().req = frame.ReadRequest{SinkSTag: uint32(i)}
+		qp.reads.answers.Push().req = frame.ReadRequest{SinkSTag: uint32(i)}
 	}
 	qp.Initiator.Unlock()
 	e.post(rdma.Request{Op: rdma.OpSend, ID: 0}, rdma.Request{Op: rdma.OpSend, ID: 1})

@@ -6,10 +6,7 @@ import (
 	"io"
 	"net"
 	"sync"
-	"sync/atomic"
-	"time"
 
-	"lwio/rdma/internal/softrdma"
 	"lwio/rdma/iwarp/internal/frame"
 )
 
@@ -41,17 +38,13 @@ type receiver struct {
 	c  *conn
 	mu sync.Mutex
 
-	buf  *[readBufferSize]byte // nil while nothing arrives
-	r, w int                   // what is in it, or in rest while it is nil
-	rest []byte                // a short part of a frame whose rest does not come
-	err  error                 // reading is over
+	in  inBuffer
+	err error // reading is over
 
 	readFn, guestFn func(fd uintptr) bool // of who has the seat
 	naps            uint64                // when the reader last began to read
-	looks           int
-	vain            int       // looks in a row that found nothing
-	streak          time.Time // when the last streakLooks began
-	idle            bool      // a look found nothing
+	looks           lookCounter
+	idle            bool // a look found nothing
 
 	started   bool   // a frame was found good
 	msn       uint32 // of the next Send
@@ -61,27 +54,21 @@ type receiver struct {
 	settle    bool   // reads are complete
 	kick      bool   // the sender may have something to do
 
-	// The frame in progress, whose header was found good.
+	inFrame
+	placement
+
+	direct  int  // see directFrames
+	stalled bool // the frame in hand waits for a receive of a shared queue
+}
+
+// inFrame is the frame in progress, whose header was found good.
+type inFrame struct {
 	active  bool
 	seg     frame.Segment
 	header  [frame.UntaggedSize]byte // seg as it arrived
 	ulpdu   int
 	left    int // payload still to come
 	trailer int // pad and CRC
-	direct  int // see directFrames
-
-	// Where the payload goes: to target, for a Write, else to the pieces of a
-	// receive or a read, which may both be in progress.
-	lease   softrdma.Lease
-	target  []byte
-	grip    grip // of regions, while frames are handled
-	receive *softrdma.Receive
-	stalled bool   // the frame in hand waits for a receive of a shared queue
-	at      cursor // in the receive
-	reading *readOut
-	readAt  cursor // in the read
-
-	fence atomic.Uint32
 }
 
 func (x *receiver) init(c *conn) {
@@ -100,7 +87,7 @@ func (x *receiver) loop() error {
 				err = nil
 			}
 			c.progress.seat.Store(seatFree)
-		} else if n, e := c.nc.Read(x.space()); x.took(n, e) {
+		} else if n, e := c.nc.Read(x.in.space(x.readAhead())); x.took(n, e) {
 			continue
 		}
 		switch {
@@ -125,8 +112,8 @@ func (x *receiver) close() {
 	if x.stalled {
 		x.c.qp.Receives.Leave()
 	}
-	x.r, x.w = 0, 0
-	x.freeBuffer()
+	x.in.r, x.in.w = 0, 0
+	x.in.free()
 }
 
 // fail notes that reading is over and ends the connection.
@@ -172,7 +159,7 @@ func (x *receiver) read(uintptr) bool {
 		if more, ok := x.readSome(); !ok {
 			return true
 		} else if !more {
-			x.freeBuffer()
+			x.in.free()
 			return x.c.progress.wanted.Load() && x.c.progress.mayRead()
 		}
 	}
@@ -188,7 +175,7 @@ func (x *receiver) readAsGuest(uintptr) bool {
 		x.mu.Lock()
 		var ok bool
 		if more, ok = x.readSome(); !more {
-			x.freeBuffer()
+			x.in.free()
 		}
 		x.mu.Unlock()
 		if !ok || p.over() || !p.mayRead() {
@@ -204,7 +191,7 @@ func (x *receiver) readAsGuest(uintptr) bool {
 func (x *receiver) readOnce() {
 	more, _ := x.readSome()
 	x.idle = !more
-	x.freeBuffer()
+	x.in.free()
 }
 
 // readSome reads once. more says that there may be more, ok that reading can go
@@ -214,7 +201,7 @@ func (x *receiver) readSome() (more, ok bool) {
 		return false, false
 	}
 	place, held := x.directSpace()
-	n, there, err := readSocket(x.c.fd, place, x.space())
+	n, there, err := readSocket(x.c.fd, place, x.in.space(x.readAhead()))
 	if place != nil {
 		held.Release()
 	}
@@ -223,7 +210,8 @@ func (x *receiver) readSome() (more, ok bool) {
 	}
 	if n > 0 && place != nil {
 		d := min(n, len(place))
-		x.skip(d)
+		x.left -= d
+		x.advance(x.seg.Opcode(), d)
 		n -= d
 		x.direct = directFrames
 		if n == 0 {
@@ -239,14 +227,14 @@ func (x *receiver) readSome() (more, ok bool) {
 // took handles the outcome of a read into the buffer; false says that no more can
 // be read, for now or for good.
 func (x *receiver) took(n int, err error) bool {
-	x.w += n
+	x.in.w += n
 	fault := x.consume()
-	x.grip.letGo()
+	x.regions.flush()
 	x.push()
 	if fault != nil {
 		err = fault
 	}
-	if errors.Is(err, io.EOF) && (x.active || x.r != x.w || x.receive != nil || x.reading != nil) {
+	if errors.Is(err, io.EOF) && (x.active || x.in.r != x.in.w || x.receive != nil || x.reading != nil) {
 		err = io.ErrUnexpectedEOF
 	}
 	switch {
@@ -280,8 +268,8 @@ func (x *receiver) push() {
 
 // consume handles the frames in the buffer.
 func (x *receiver) consume() error {
-	x.takeBuffer()
-	for x.w-x.r >= frame.FPDUHeaderSize || x.active {
+	x.in.take()
+	for x.in.w-x.in.r >= frame.FPDUHeaderSize || x.active {
 		if !x.active {
 			more, err := x.begin()
 			if more || err != nil {
@@ -299,7 +287,7 @@ func (x *receiver) consume() error {
 // begin looks at the header of the next frame. more says that it is not all
 // there.
 func (x *receiver) begin() (more bool, err error) {
-	b := x.buf[x.r:x.w]
+	b := x.in.buf[x.in.r:x.in.w]
 	n := int(binary.BigEndian.Uint16(b))
 	if x.c.crc {
 		size := frame.FPDUSize(n)
@@ -325,7 +313,7 @@ func (x *receiver) begin() (more bool, err error) {
 	} else if err != nil {
 		return false, err
 	}
-	x.r += frame.FPDUHeaderSize + h
+	x.in.r += frame.FPDUHeaderSize + h
 	x.active = true
 	return false, nil
 }
@@ -333,24 +321,24 @@ func (x *receiver) begin() (more bool, err error) {
 // body handles the payload of the frame in progress. more says that it is not
 // all there.
 func (x *receiver) body() (more bool, err error) {
-	have := x.w - x.r
+	have := x.in.w - x.in.r
 	if have < x.left+x.trailer {
 		missing := x.left - have
 		if x.c.raw == nil || x.c.crc || missing < directMin || x.control() {
 			return true, nil
 		}
-		err := x.place(x.buf[x.r:x.w])
-		x.r = x.w
+		err := x.placePayload(x.in.buf[x.in.r:x.in.w])
+		x.in.r = x.in.w
 		return true, err
 	}
-	payload := x.buf[x.r : x.r+x.left]
-	x.r += x.left + x.trailer
+	payload := x.in.buf[x.in.r : x.in.r+x.left]
+	x.in.r += x.left + x.trailer
 	x.active = false
 	x.direct = max(x.direct-1, 0)
 	if x.control() {
 		err = x.takeControl(payload)
 	} else {
-		err = x.place(payload)
+		err = x.placePayload(payload)
 	}
 	if err != nil {
 		return false, err

@@ -8,11 +8,11 @@ import (
 	"lwio/rdma/iwarp/internal/frame"
 )
 
-// TestDirectSpace: the end of a frame never goes straight from the socket into
-// its place, and nothing does while a CRC is to be checked.
+// The end of a frame never goes straight from the socket into its place, and nothing does
+// while a CRC is to be checked.
 //
 // Source: [OP-88], [RFC 5044 §4.4]
-func TestDirectSpace(t *testing.T) {
+func TestDirectReadLeavesTheFrameEndAndCheckedFramesToTheBuffer(t *testing.T) {
 	a := newAdapter(New(nil), loopback, 1)
 	defer a.Close()
 	m, err := a.RegisterMemory(t.Context(), make([]byte, 64<<10), rdma.AccessRemoteWrite)
@@ -21,8 +21,9 @@ func TestDirectSpace(t *testing.T) {
 	}
 	r := m.(*softrdma.Region)
 	x := &receiver{
-		c: &conn{a: a}, active: true, left: 60000,
-		seg: frame.TaggedSegment(frame.OpWrite, 1, 0, true), lease: softrdma.Lease{Region: r}, target: r.Bytes()[:60000],
+		c:         &conn{a: a},
+		inFrame:   inFrame{active: true, left: 60000, seg: frame.TaggedSegment(frame.OpWrite, 1, 0, true)},
+		placement: placement{lease: softrdma.Lease{Region: r}, target: r.Bytes()[:60000]},
 	}
 	dst, held := x.directSpace()
 	if len(dst) != 60000-8 || held.Region != r {

@@ -5,59 +5,72 @@ import (
 	"lwio/rdma/iwarp/internal/frame"
 )
 
-// space is where the buffer can be filled.
-func (x *receiver) space() []byte {
-	x.takeBuffer()
-	switch {
-	case x.r == x.w:
-		x.r, x.w = 0, 0
-	case readBufferSize-x.r < frame.MaxFPDU:
-		x.w = copy(x.buf[:], x.buf[x.r:x.w])
-		x.r = 0
-	}
-	most := readBufferSize
-	switch {
-	case x.direct > 0:
-		most = x.w + directExtra
-	case x.ulpdu < directMin:
-		most = x.w + smallRead
-	}
-	return x.buf[x.w:min(readBufferSize, most)]
+// inBuffer holds bytes that were read and not handled. While nothing arrives it has no
+// buffer of its own, and keeps a few bytes elsewhere.
+type inBuffer struct {
+	buf  *[readBufferSize]byte // nil while nothing arrives
+	r, w int                   // the bytes are [r, w) of buf, or of rest while buf is nil
+	rest []byte                // a short part of a frame
 }
 
-// takeBuffer sees to it that there is a buffer.
-func (x *receiver) takeBuffer() {
-	if x.buf == nil {
-		x.buf = readBuffers.Get().(*[readBufferSize]byte)
-		copy(x.buf[x.r:x.w], x.rest)
+// space returns the free part of the buffer, at most most bytes, with room for the largest
+// frame.
+func (b *inBuffer) space(most int) []byte {
+	b.take()
+	switch {
+	case b.r == b.w:
+		b.r, b.w = 0, 0
+	case readBufferSize-b.r < frame.MaxFPDU:
+		b.w = copy(b.buf[:], b.buf[b.r:b.w])
+		b.r = 0
+	}
+	return b.buf[b.w:min(readBufferSize, b.w+most)]
+}
+
+// take makes sure that there is a buffer.
+func (b *inBuffer) take() {
+	if b.buf == nil {
+		b.buf = readBuffers.Get().(*[readBufferSize]byte)
+		copy(b.buf[b.r:b.w], b.rest)
 	}
 }
 
-// freeBuffer gives the buffer back if little or nothing is in it.
-func (x *receiver) freeBuffer() {
-	n := x.w - x.r
-	if x.buf == nil || n > restSize {
+// free returns the buffer to the pool if it has few bytes or none.
+func (b *inBuffer) free() {
+	n := b.w - b.r
+	if b.buf == nil || n > restSize {
 		return
 	}
 	if n > 0 {
-		if x.rest == nil {
-			x.rest = make([]byte, restSize)
+		if b.rest == nil {
+			b.rest = make([]byte, restSize)
 		}
-		copy(x.rest, x.buf[x.r:x.w])
+		copy(b.rest, b.buf[b.r:b.w])
 	}
-	readBuffers.Put(x.buf)
-	x.buf, x.r, x.w = nil, 0, n
+	readBuffers.Put(b.buf)
+	b.buf, b.r, b.w = nil, 0, n
 }
 
-// directSpace is where payload of the frame in progress may be read to straight
-// from the socket, and the lease to release after that; nil if there is too
-// little, or if the CRC must be checked first. The last bytes of a frame always
-// go through the buffer: they may be what somebody polls.
+// readAhead returns how many bytes are read into the buffer at once.
+func (x *receiver) readAhead() int {
+	switch {
+	case x.direct > 0:
+		return directExtra
+	case x.ulpdu < directMin:
+		return smallRead
+	}
+	return readBufferSize
+}
+
+// directSpace returns the memory that payload of the frame in progress is read into
+// straight from the socket, and the lease to release after that: nil if there is too
+// little, or if the CRC must be checked first. The last bytes of a frame always go through
+// the buffer, as a program may poll them.
 func (x *receiver) directSpace() ([]byte, softrdma.Lease) {
-	if !x.active || x.c.crc || x.r != x.w || x.left < directMin {
+	if !x.active || x.c.crc || x.in.r != x.in.w || x.left < directMin {
 		return nil, softrdma.Lease{}
 	}
-	dst, l := x.destination()
+	dst, l := x.destination(x.seg.Opcode())
 	n := min(len(dst), x.left-8)
 	if n < directMin/2 || !l.Acquire() {
 		return nil, softrdma.Lease{}

@@ -31,7 +31,7 @@ func TestPartOfAFrameHasNoBuffer(t *testing.T) {
 			until(t, "the part is there and the buffer is not", func() bool {
 				x.mu.Lock()
 				defer x.mu.Unlock()
-				return x.buf == nil && (x.w-x.r > 0 || x.active)
+				return x.in.buf == nil && (x.in.w-x.in.r > 0 || x.active)
 			})
 			clear(e.buf)
 			if _, err := p.nc.Write(frame[cut:]); err != nil {
@@ -48,7 +48,7 @@ func TestPartOfAFrameHasNoBuffer(t *testing.T) {
 		until(t, "the part is there", func() bool {
 			x.mu.Lock()
 			defer x.mu.Unlock()
-			return x.w-x.r == 1
+			return x.in.w-x.in.r == 1
 		})
 		p.nc.Close()
 		<-e.con.Done()

@@ -341,7 +341,7 @@ func TestSecurity08Reads(t *testing.T) {
 	<-e.con.Done()
 	qp := e.qp.(*queuePair)
 	qp.Initiator.Lock()
-	if n := qp.answers.Len(); n > 2 {
+	if n := qp.reads.answers.Len(); n > 2 {
 		t.Errorf("%d answers are kept", n)
 	}
 	qp.Initiator.Unlock()

@@ -221,7 +221,7 @@ func (x *receiver) finish() error {
 	switch {
 	case !x.seg.Last(), op == frame.OpWrite, op == frame.OpReadRequest, op == frame.OpAtomicRequest, op.IsImmediate():
 		return nil
-	case x.answering():
+	case answers(op):
 		x.finishRead()
 		return nil
 	case op.Invalidates():
@@ -244,7 +244,7 @@ func (x *receiver) deliver(with *rdma.Result) {
 	recv := &x.c.qp.Receives
 	recv.Lock()
 	recv.FinishLocked(with)
-	if x.started && x.r == x.w {
+	if x.started && x.in.r == x.in.w {
 		recv.PushLocked() // nothing follows that could be gathered with it
 	} else {
 		x.gathered = true

@@ -200,14 +200,12 @@ func (c *conn) readyMessage(kind readyKind) []byte {
 	case readySend:
 		h := frame.UntaggedSegment(frame.OpSend, frame.QueueSend, 1, 0, true)
 		ulpdu = h.AppendTo(nil)
-		c.tx.msn++
+		c.tx.framer.msn++
 	case readyRead:
 		h := frame.UntaggedSegment(frame.OpReadRequest, frame.QueueRequest, 1, 0, true)
-		c.qp.Initiator.Lock()
-		q := c.register(nil)
-		c.qp.Initiator.Unlock()
+		q := c.qp.reads.ask(nil, c.a.Domain.Keys.Uint64())
 		ulpdu = q.AppendTo(h.AppendTo(nil))
-		c.tx.readMSN++
+		c.tx.framer.readMSN++
 	default:
 		return nil
 	}

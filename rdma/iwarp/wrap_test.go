@@ -14,7 +14,7 @@ func (e *side) nearWrap() uint32 {
 	const first = ^uint32(0) - 1
 	qp := e.qp.(*queuePair)
 	qp.Initiator.Lock() // nobody writes
-	t := &qp.c.tx
+	t := &qp.c.tx.framer
 	t.msn, t.readMSN, t.atomicMSN = first, first, first
 	x := &qp.c.rx
 	x.msn, x.readMSN, x.atomicMSN = first, first, first
@@ -52,7 +52,7 @@ func TestNumbersWrap(t *testing.T) {
 	qp := client.qp.(*queuePair)
 	qp.Initiator.Lock()
 	defer qp.Initiator.Unlock()
-	if x := &qp.c.tx; x.msn != 2 || x.readMSN != 6 || x.atomicMSN != 2 {
+	if x := &qp.c.tx.framer; x.msn != 2 || x.readMSN != 6 || x.atomicMSN != 2 {
 		t.Errorf("numbers %d %d %d after the wrap", x.msn, x.readMSN, x.atomicMSN)
 	}
 }

@@ -11,12 +11,12 @@ import (
 	"lwio/rdma/internal/softrdma"
 )
 
-// TestGrip: what was taken stays held until it is let go, or others took its place, and
-// nothing is held after that; a region that is closed is not taken anew.
+// An acquired region stays referenced until flush, or until other regions replace it. A
+// closed region is not acquired again.
 //
 // Source: [RFC 5042 §6.3.1]
-func TestGrip(t *testing.T) {
-	d := softrdma.NewDomain("grip")
+func TestRegionCacheHoldsItsLastTwoRegions(t *testing.T) {
+	d := softrdma.NewDomain("cache")
 	t.Cleanup(func() { d.Close() })
 	rapid.Check(t, func(rt *rapid.T) {
 		regions := make([]*softrdma.Region, 4)
@@ -28,14 +28,14 @@ func TestGrip(t *testing.T) {
 			}
 			regions[i], open[i] = d.RegionOf(m), true
 		}
-		var g grip
+		var g regionCache
 		var held []int // the last two that were taken, at most
 		for range rapid.IntRange(0, 30).Draw(rt, "steps") {
 			i := rapid.IntRange(0, len(regions)-1).Draw(rt, "region")
 			holds := slices.Contains(held, i)
-			switch rapid.SampledFrom([]string{"take", "take", "take", "close", "let go"}).Draw(rt, "step") {
+			switch rapid.SampledFrom([]string{"take", "take", "take", "close", "flush"}).Draw(rt, "step") {
 			case "take":
-				if got, want := g.take(&softrdma.Lease{Region: regions[i]}), open[i] || holds; got != want {
+				if got, want := g.acquire(&softrdma.Lease{Region: regions[i]}), open[i] || holds; got != want {
 					rt.Fatalf("region %d, open %t, held %v: taken %t", i, open[i], held, got)
 				}
 				if open[i] && !holds {
@@ -48,12 +48,12 @@ func TestGrip(t *testing.T) {
 						rt.Fatal(err)
 					}
 				}
-			case "let go":
-				g.letGo()
+			case "flush":
+				g.flush()
 				held = nil
 			}
 		}
-		g.letGo()
+		g.flush()
 		for _, r := range regions {
 			if err := r.Close(); err != nil {
 				rt.Fatal(err)
@@ -62,10 +62,9 @@ func TestGrip(t *testing.T) {
 	})
 }
 
-// TestGripHolds: who closes a region that is held waits until it is let go, and who holds
-// it may go on.
-func TestGripHolds(t *testing.T) {
-	d := softrdma.NewDomain("grip")
+// Close of a cached region waits for flush; the cache may use the region until then.
+func TestCloseWaitsForRegionCacheFlush(t *testing.T) {
+	d := softrdma.NewDomain("cache")
 	t.Cleanup(func() { d.Close() })
 	m, err := d.RegisterMemory(t.Context(), make([]byte, 8), rdma.AccessLocalWrite, nil)
 	if err != nil {
@@ -73,8 +72,8 @@ func TestGripHolds(t *testing.T) {
 	}
 	r := d.RegionOf(m)
 	l := softrdma.Lease{Region: r}
-	var g, other grip
-	if !g.take(&l) {
+	var g, other regionCache
+	if !g.acquire(&l) {
 		t.Fatal("not taken")
 	}
 	closed := make(chan struct{})
@@ -85,10 +84,10 @@ func TestGripHolds(t *testing.T) {
 	for r.Open() {
 		runtime.Gosched()
 	}
-	if !g.take(&l) {
+	if !g.acquire(&l) {
 		t.Error("what is held was lost")
 	}
-	if other.take(&l) {
+	if other.acquire(&l) {
 		t.Error("what is closed was taken")
 	}
 	select {
@@ -96,12 +95,12 @@ func TestGripHolds(t *testing.T) {
 		t.Error("closed while it is held")
 	default:
 	}
-	g.letGo()
+	g.flush()
 	<-closed
 }
 
-// TestGripPatient: who may wait for a disk holds no memory meanwhile.
-func TestGripPatient(t *testing.T) {
+// A goroutine that may wait for a disk references no memory meanwhile.
+func TestPatientFileReadHoldsNoRegions(t *testing.T) {
 	client, _ := connect(t, nil, nil, shape{depth: 4, sge: 1, buf: 4096})
 	src, err := client.a.RegisterFile(t.Context(), testFile(t, []byte("0123456789")))
 	if err != nil {
@@ -109,22 +108,22 @@ func TestGripPatient(t *testing.T) {
 	}
 	qp := client.qp.(*queuePair)
 	tx := &qp.c.tx
-	tx.files.fn = func(uintptr) { tx.files.n, tx.files.err = copy(tx.files.buf, "0123456789"), nil } // as if in memory
-	tx.b = batches.Get().(*batch)                                                                    // nobody else writes
+	tx.framer.files.fn = func(uintptr) { tx.framer.files.n, tx.framer.files.err = copy(tx.framer.files.buf, "0123456789"), nil } // as if in memory
+	tx.framer.b = batches.Get().(*batch)                                                                                         // nobody else writes
 	defer func() {
-		tx.grip.letGo()
+		tx.framer.regions.flush()
 		tx.drop()
-		tx.patient = false
+		tx.framer.patient = false
 	}()
-	for _, tx.patient = range []bool{false, true} {
-		if !tx.grip.take(&softrdma.Lease{Region: qp.a.Domain.RegionOf(client.mr)}) {
+	for _, tx.framer.patient = range []bool{false, true} {
+		if !tx.framer.regions.acquire(&softrdma.Lease{Region: qp.a.Domain.RegionOf(client.mr)}) {
 			t.Fatal("not taken")
 		}
-		if data, err := tx.fileData(&softrdma.WorkRequest{File: src}, 10); err != nil || string(data) != "0123456789" {
+		if data, err := tx.framer.fileData(&softrdma.WorkRequest{File: src}, 10); err != nil || string(data) != "0123456789" {
 			t.Fatal(data, err)
 		}
-		if held := tx.grip != (grip{}); held == tx.patient {
-			t.Errorf("patient %t, holds memory %t", tx.patient, held)
+		if held := tx.framer.regions != (regionCache{}); held == tx.framer.patient {
+			t.Errorf("patient %t, holds memory %t", tx.framer.patient, held)
 		}
 	}
 }

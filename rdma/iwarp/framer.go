@@ -16,6 +16,91 @@ func payloadFor(ulpdu, header int) int {
 	return n &^ 7
 }
 
+// framer turns the requests and answers that a batch takes into frames. It belongs to the
+// goroutine that has the right to send.
+type framer struct {
+	qp                     *queuePair
+	crc                    bool
+	outbound               int // reads in progress that this side may have
+	maxTagged, maxUntagged int // payload of one frame
+
+	b         *batch
+	regions   regionCache // in use while frames are made
+	files     fileReader
+	msn       uint32 // of the next Send
+	readMSN   uint32 // of the next Read or Atomic Request
+	atomicMSN uint32 // of the next Atomic Response
+	part      part   // the kind of message that is partly framed
+	offset    int    // bytes of it that are framed
+	piece     int    // the piece where they end
+	within    int    // the place in that piece
+	patient   bool   // reading a file may wait: this is the writing goroutine
+	cold      bool   // reading a file would have to wait
+}
+
+// part says what a message belongs to of which a part is in frames.
+type part uint8
+
+const (
+	partNone    part = iota
+	partRequest      // queuePair.next
+	partAnswer       // the first answer
+)
+
+func (t *framer) init(c *conn, limit int) {
+	t.qp, t.crc, t.outbound = c.qp, c.crc, c.limits.Outbound
+	t.msn, t.readMSN, t.atomicMSN = 1, 1, 1
+	t.maxTagged, t.maxUntagged = payloadFor(limit, frame.TaggedSize), payloadFor(limit, frame.UntaggedSize)
+	t.files.init()
+}
+
+// frameAll frames what the batch may take, message after message: requests, and
+// answers to the peer in bursts between them.
+//
+// Source: [RFC 5040 §5.3]
+func (t *framer) frameAll() error {
+	defer t.regions.flush()
+	b := t.b
+	for burst := 0; ; {
+		requests, answers := b.complete < b.taken, b.answered < b.asked
+		switch {
+		case answers && t.part != partRequest && (t.part == partAnswer || !requests || burst < answerBurst):
+			done, err := t.frameAnswer(b.answers[b.answered])
+			if err != nil || !done {
+				t.part = partAnswer
+				return err
+			}
+			t.part = partNone
+			t.qp.reads.answered()
+			b.answered++
+			burst++
+		case requests:
+			r := b.requests[b.complete]
+			if t.part == partNone && t.qp.reads.fenced(r, t.outbound) {
+				b.taken = b.complete
+				clear(b.requests[b.taken:])
+				continue
+			}
+			done, err := t.frame(r)
+			t.part = partRequest
+			if err != nil {
+				return err
+			}
+			if !done {
+				if t.offset == 0 {
+					t.part = partNone
+				}
+				return nil
+			}
+			t.part = partNone
+			b.complete++
+			burst = 0
+		default:
+			return nil
+		}
+	}
+}
+
 // openFrame is a frame in the making.
 type openFrame struct {
 	start   int // where it begins in head
@@ -26,7 +111,7 @@ type openFrame struct {
 }
 
 // open begins the frame f, which is empty yet, with n bytes of payload.
-func (t *sender) open(f *openFrame, s *frame.Segment, n int) {
+func (t *framer) open(f *openFrame, s *frame.Segment, n int) {
 	b := t.b
 	f.start, f.summed, f.payload, f.ulpdu = b.used, b.used, n, s.Size()+n
 	b.open(f.ulpdu)
@@ -35,25 +120,25 @@ func (t *sender) open(f *openFrame, s *frame.Segment, n int) {
 }
 
 // sumHead takes what was added to head into the CRC.
-func (t *sender) sumHead(f *openFrame) {
-	if t.c.crc {
+func (t *framer) sumHead(f *openFrame) {
+	if t.crc {
 		f.sum = frame.UpdateCRC(f.sum, t.b.head[f.summed:t.b.used])
 	}
 	f.summed = t.b.used
 }
 
 // close ends a frame.
-func (t *sender) close(f *openFrame) {
-	t.b.end(f.ulpdu, f.sum, t.c.crc)
+func (t *framer) close(f *openFrame) {
+	t.b.end(f.ulpdu, f.sum, t.crc)
 	t.b.bytes += f.payload
 }
 
 // add adds payload from memory, of which it tells whether it is still there.
 // remote says that a peer asked for it.
-func (t *sender) add(f *openFrame, l softrdma.Lease, data []byte, remote bool) bool {
+func (t *framer) add(f *openFrame, l softrdma.Lease, data []byte, remote bool) bool {
 	b, small := t.b, f.payload <= copyMax
-	if small || t.c.crc {
-		if !t.grip.take(&l) {
+	if small || t.crc {
+		if !t.regions.acquire(&l) {
 			return false
 		}
 		if small {
@@ -62,7 +147,7 @@ func (t *sender) add(f *openFrame, l softrdma.Lease, data []byte, remote bool) b
 		} else {
 			f.sum = frame.UpdateCRC(f.sum, data)
 		}
-		t.grip.give(&l)
+		t.regions.release(&l)
 	}
 	if !small {
 		b.refer(hold{l, remote}, data)
@@ -72,16 +157,16 @@ func (t *sender) add(f *openFrame, l softrdma.Lease, data []byte, remote bool) b
 
 // frame adds the rest of a request to the batch; done says that it is all
 // in, and an error that its memory or file is gone.
-func (t *sender) frame(r *softrdma.WorkRequest) (done bool, err error) {
+func (t *framer) frame(r *softrdma.WorkRequest) (done bool, err error) {
 	switch r.Op {
 	case rdma.OpRead:
 		return t.frameRead(r), nil
 	case rdma.OpFetchAdd, rdma.OpCompareSwap:
 		return t.frameAtomic(r), nil
 	case rdma.OpBind, rdma.OpInvalidate:
-		t.c.qp.Initiator.Lock()
-		t.c.qp.Initiator.Windows.CarryOutLocked(&r.Window)
-		t.c.qp.Initiator.Unlock()
+		t.qp.Initiator.Lock()
+		t.qp.Initiator.Windows.CarryOutLocked(&r.Window)
+		t.qp.Initiator.Unlock()
 		return true, nil
 	}
 	b := t.b
@@ -107,7 +192,7 @@ func (t *sender) frame(r *softrdma.WorkRequest) (done bool, err error) {
 }
 
 // frameOne adds one frame, unless there is no room, or no data of a file yet.
-func (t *sender) frameOne(r *softrdma.WorkRequest) (bool, error) {
+func (t *framer) frameOne(r *softrdma.WorkRequest) (bool, error) {
 	limit := t.maxTagged
 	if r.Op == rdma.OpSend {
 		limit = t.maxUntagged
@@ -138,7 +223,7 @@ func (t *sender) frameOne(r *softrdma.WorkRequest) (bool, error) {
 }
 
 // segment makes s the header of the next frame of a request.
-func (t *sender) segment(s *frame.Segment, r *softrdma.WorkRequest, last bool) {
+func (t *framer) segment(s *frame.Segment, r *softrdma.WorkRequest, last bool) {
 	if r.Op == rdma.OpWrite {
 		s.SetTagged(frame.OpWrite, uint32(r.Remote.Token), r.Remote.Addr+uint64(t.offset), last)
 		return
@@ -151,7 +236,7 @@ func (t *sender) segment(s *frame.Segment, r *softrdma.WorkRequest, last bool) {
 }
 
 // addPieces adds the next n bytes of a request.
-func (t *sender) addPieces(f *openFrame, r *softrdma.WorkRequest, n int) bool {
+func (t *framer) addPieces(f *openFrame, r *softrdma.WorkRequest, n int) bool {
 	for n > 0 {
 		p := &r.Pieces[t.piece]
 		data := p.Buf[t.within:min(len(p.Buf), t.within+n)]
@@ -168,14 +253,14 @@ func (t *sender) addPieces(f *openFrame, r *softrdma.WorkRequest, n int) bool {
 
 // addOwned adds inline data, which lives as long as its slot, or that of a file,
 // which is in the batch: a copy if it is small, else a reference.
-func (t *sender) addOwned(f *openFrame, data []byte) {
+func (t *framer) addOwned(f *openFrame, data []byte) {
 	b := t.b
 	if len(data) <= copyMax {
 		b.used += copy(b.head[b.used:], data)
 		t.sumHead(f)
 		return
 	}
-	if t.c.crc {
+	if t.crc {
 		f.sum = frame.UpdateCRC(f.sum, data)
 	}
 	b.seal()
