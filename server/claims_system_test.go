@@ -248,6 +248,30 @@ func wantBench(t *testing.T, on string, out []byte) {
 	}
 }
 
+// wantDoctor checks the report of the doctor: of the RDMA providers of this host the one common
+// provider works and is in use, and no other works; SMB works and is not in use.
+func wantDoctor(t *testing.T, on string, out []byte) {
+	t.Helper()
+	var found []struct {
+		Transport    string
+		Usable, Used bool
+	}
+	if err := json.Unmarshal(out, &found); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	seen := make(map[string]bool)
+	for _, f := range found {
+		seen[f.Transport] = true
+		common := f.Transport == on
+		if f.Used != common || f.Usable != (common || f.Transport == lwio.TransportSMB) {
+			t.Errorf("doctor reports %+v, and %s is common", f, on)
+		}
+	}
+	if len(found) != len(lwio.Defaults())+1 || !seen[on] || !seen[lwio.TransportSMB] {
+		t.Errorf("doctor reports %s", out)
+	}
+}
+
 // build makes the command's program.
 func build(t *testing.T) string {
 	t.Helper()

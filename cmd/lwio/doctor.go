@@ -12,15 +12,14 @@ import (
 	"lwio"
 )
 
-// finding is what the doctor says of a transport, or of a feature of the host.
+// finding is the doctor's report of a transport.
 type finding struct {
-	Transport string `json:"transport,omitempty"`
-	Feature   string `json:"feature,omitempty"`
-	// Usable says that it works, Used that a client takes it.
+	Transport string `json:"transport"`
+	// Usable is whether the transport works, Used whether a client chooses it.
 	Usable bool   `json:"usable"`
 	Used   bool   `json:"used"`
 	Detail string `json:"detail"`
-	// Next is what to do where it is not usable.
+	// Next is the advice for a transport that does not work.
 	Next string `json:"next,omitempty"`
 }
 
@@ -78,7 +77,7 @@ func (a *app) printFindings(found []finding, asJSON bool) error {
 		case f.Usable:
 			state = "works"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\n", f.Transport+f.Feature, state, printable(f.Detail))
+		fmt.Fprintf(w, "%s\t%s\t%s\n", f.Transport, state, printable(f.Detail))
 		if f.Next != "" {
 			fmt.Fprintf(w, "\t\t-> %s\n", f.Next)
 		}
