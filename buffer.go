@@ -23,7 +23,7 @@ var ErrInDoubt = errors.New("a read into the buffer or a write from it was given
 // see or change does not belong there. Safe for concurrent use; whose bytes they are
 // at a time is up to the caller.
 //
-// Source: [LWIO §Read], [OP-91], [OP-113]
+// Source: [LWIO §Read], [OP-91], [OP-111], [OP-113]
 type Buffer struct {
 	bytes []byte
 	table *bufferTable

@@ -43,5 +43,5 @@
 // The active side of a connection sends first: a passive side that posts before
 // it has received anything may see its request held back by the provider.
 //
-// Source: [ND Overview], [ND §Asynchronous operations]
+// Source: [ND Overview], [ND §3]
 package rdma

@@ -7,7 +7,7 @@ import (
 
 // Caps are what an adapter can do beyond the least that a provider must.
 //
-// Source: [ND2_ADAPTER_INFO AdapterFlags]
+// Source: [ND ND2_ADAPTER_INFO AdapterFlags]
 type Caps uint32
 
 // The capabilities. The first five are NetworkDirect's and have its values.
@@ -61,7 +61,7 @@ func (c Caps) Has(want Caps) bool { return c&want == want }
 // AdapterInfo holds the identity and the limits of an adapter. All sizes are in
 // bytes, all depths in requests.
 //
-// Source: [ND2_ADAPTER_INFO]
+// Source: [ND ND2_ADAPTER_INFO]
 type AdapterInfo struct {
 	// VendorID, DeviceID and AdapterID identify the adapter; AdapterID is unique
 	// on a host.

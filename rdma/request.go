@@ -20,7 +20,7 @@ func (a Access) Has(want Access) bool { return a&want == want }
 // Op is the kind of a request. The first six are NetworkDirect's and have its
 // values.
 //
-// Source: [ND2_REQUEST_TYPE], [RFC 7306 §5]
+// Source: [ND ND2_REQUEST_TYPE], [RFC 7306 §5]
 type Op uint8
 
 // The kinds of requests.
@@ -66,7 +66,7 @@ func (o Op) String() string {
 // Flags modify a request. The first six are NetworkDirect's and have its
 // values.
 //
-// Source: [ND §Op flags]
+// Source: [ND Op flags]
 type Flags uint32
 
 // The flags of requests.
@@ -119,7 +119,7 @@ var legalFlags = [...]Flags{
 
 // Allows reports whether a request of kind o may carry the flags f.
 //
-// Source: [ND §Op flags]
+// Source: [ND Op flags]
 func (o Op) Allows(f Flags) bool {
 	if int(o) >= len(legalFlags) || f&^legalFlags[o] != 0 {
 		return false
@@ -129,7 +129,7 @@ func (o Op) Allows(f Flags) bool {
 
 // SGE names part of a registered region.
 //
-// Source: [ND2_SGE]
+// Source: [ND ND2_SGE]
 type SGE struct {
 	Region         MemoryRegion
 	Offset, Length int
@@ -221,7 +221,7 @@ type ReceiveRequest struct {
 
 // Result is the outcome of a request.
 //
-// Source: [ND2_RESULT]
+// Source: [ND ND2_RESULT]
 type Result struct {
 	// Status is StatusSuccess or says why the request failed; a failure ends the
 	// connection.

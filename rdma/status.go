@@ -13,12 +13,12 @@ import (
 // (which is that of NTSTATUS). It is an error; StatusSuccess is never returned
 // as one.
 //
-// Source: [ND §Status codes]
+// Source: [ND Status codes]
 type Status uint32
 
 // The statuses of NetworkDirect, and the three that its tests use besides.
 //
-// Source: [ND §Status codes]
+// Source: [ND Status codes]
 const (
 	StatusSuccess                  Status = 0x00000000
 	StatusTimeout                  Status = 0x00000102

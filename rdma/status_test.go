@@ -11,7 +11,7 @@ import (
 	"lwio/rdma"
 )
 
-// Source: [ND §Status codes]
+// Source: [ND Status codes]
 func TestStatusMeanings(t *testing.T) {
 	for _, c := range []struct {
 		status rdma.Status
@@ -52,7 +52,7 @@ func TestCanceledByIsBoth(t *testing.T) {
 	}
 }
 
-// Source: [ND §Op flags]
+// Source: [ND Op flags]
 func TestFlagsLegal(t *testing.T) {
 	for _, c := range []struct {
 		op    rdma.Op

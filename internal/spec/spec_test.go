@@ -22,7 +22,7 @@ func TestTagsExist(t *testing.T) {
 		t.Errorf("only %d tags: the search is broken", len(tags))
 	}
 	for _, tag := range tags {
-		if !k[tag.text] {
+		if !tag.foreign() && !k[tag.text] {
 			t.Errorf("%v does not exist", tag)
 		}
 	}
@@ -167,7 +167,7 @@ func (
 	want := []string{
 		"x.go:1: [OP-1]", "x.go:3: [LWIO §Vectored Read]", "x.go:3: [LWIO claim 3]",
 		"x.go:3: [OP-46b]", "x.go:3: [OP-47]", "x.go:3: [LWIO §Raed]", "x.go:3: [LWIO Claim 2]",
-		"x.go:6: [OP-46b,47]", "x.go:8: [OP]",
+		"x.go:6: [OP-46b,47]", "x.go:8: [RFC 5044 §4.2]", "x.go:8: [ND §x]", "x.go:8: [OP]",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got  %q\nwant %q", got, want)
@@ -175,7 +175,7 @@ func (
 	k := known()
 	bad := 0
 	for _, tag := range tagsOf("x.go", []byte(src)) {
-		if !k[tag.text] {
+		if !tag.foreign() && !k[tag.text] {
 			bad++
 		}
 	}

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// tag is a tag of the text or of a decision, and where it stands.
+// tag is a tag of a text or of a decision, and its place.
 type tag struct {
 	text string // without brackets
 	file string // slash-separated, relative to the repository
@@ -44,15 +44,22 @@ func (t tag) kind() kind {
 	return k
 }
 
-// bracketed finds what looks like one of our tags, also when it is misspelt: it is
-// for known to decide.
-var bracketed = regexp.MustCompile(`\[((?:LWIO|OP)\b[^\[\]]*)\]`)
+// foreign reports whether the tag names a text other than that of LWIO.
+func (t tag) foreign() bool {
+	return !strings.HasPrefix(t.text, "LWIO") && !strings.HasPrefix(t.text, "OP")
+}
+
+// bracketed finds anything like a tag, also if it is misspelt.
+var bracketed = regexp.MustCompile(`\[((?:LWIO|OP|WSD|RFC|ND|MS-[A-Z0-9]+)\b[^\[\]]*|ND2[^\[\]]*)\]`)
+
+// sourceString is the literal of a list of tags, as the conformance cases have one.
+var sourceString = regexp.MustCompile("^[\"`](\\[[^\\[\\]]+\\](, | and | to )?)+[\"`]$")
 
 // lineStart joins the lines of a comment.
 var lineStart = regexp.MustCompile(`\s*\n\s*//\s*`)
 
-// tagsOf finds the tags in the comments of a Go file, also in one that does not
-// compile.
+// tagsOf finds the tags in the comments of a Go file, and those of other texts in the string
+// literals that consist of tags, also if the file does not compile.
 func tagsOf(name string, src []byte) []tag {
 	fset := token.NewFileSet()
 	file := fset.AddFile(name, -1, len(src))
@@ -73,6 +80,14 @@ func tagsOf(name string, src []byte) []tag {
 		if tok == token.EOF {
 			flush()
 			return all
+		}
+		if tok == token.STRING && sourceString.MatchString(lit) {
+			for _, m := range bracketed.FindAllStringSubmatch(lit, -1) {
+				if found := (tag{m[1], name, file.Line(pos)}); found.foreign() {
+					all = append(all, found)
+				}
+			}
+			continue
 		}
 		if tok != token.COMMENT {
 			continue
@@ -116,7 +131,7 @@ func repositoryTags(t *testing.T) []tag {
 		}
 		src, err := os.ReadFile(path)
 		if os.IsNotExist(err) {
-			return nil // somebody removed it meanwhile
+			return nil // removed meanwhile
 		}
 		if err != nil {
 			return err

@@ -15,7 +15,7 @@ import (
 const noCompletion = "MPA revision 1 has no message for CompleteConnect: Accept does not wait for it"
 
 // ways are the configurations that the suite runs with, and for each the cases
-// that it does not pass. Source: [ND §Unit tests]
+// that it does not pass. Source: [ND §9]
 var ways = map[string]struct {
 	cfg  *iwarp.Config
 	gaps map[string]string

@@ -11,13 +11,13 @@ import (
 )
 
 var adapterCases = []Case{
-	{Name: "adapter/info", Source: "[ND2_ADAPTER_INFO], [ND ndadapterinfo]", run: adapterInfo},
+	{Name: "adapter/info", Source: "[ND ND2_ADAPTER_INFO], [ND ndadapterinfo]", run: adapterInfo},
 	{Name: "adapter/addresses", Source: "[ND Provider.QueryAddressList], [ND ndadapterinfo]", run: adapterAddresses},
 	{Name: "adapter/foreign-address", Source: "[ND Provider.OpenAdapter]", run: foreignAddress},
 	{Name: "adapter/completion-queue-depth", Source: "[ND Adapter.CreateCompletionQueue]", run: completionQueueDepth},
 	{Name: "adapter/queue-pair-parameters", Source: "[ND Adapter.CreateQueuePair], [ND NdLargeQPDepth]", run: queuePairParameters},
 	{Name: "adapter/all-at-maximum", Source: "[ND NdQpMaxAll]", run: allAtMaximum},
-	{Name: "adapter/unsupported", Source: "[ND §Status codes]", run: unsupportedObjects},
+	{Name: "adapter/unsupported", Source: "[ND Status codes]", run: unsupportedObjects},
 }
 
 func adapterInfo(r *rig) {

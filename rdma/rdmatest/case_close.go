@@ -8,7 +8,7 @@ import (
 )
 
 var closeCases = []Case{
-	{Name: "close/twice", Source: "[ND §IUnknown.Release]", run: closeTwice},
+	{Name: "close/twice", Source: "[ND IUnknown.Release]", run: closeTwice},
 	{Name: "close/region-use", Source: "[ND MemoryRegion.Deregister]", run: useRegionAfterClose},
 	{Name: "close/window-use", Source: "[ND MemoryWindow]", Needs: rdma.CapWindows, run: useWindowAfterClose},
 	{Name: "close/queue-use", Source: "[ND CompletionQueue]", run: useQueueAfterClose},

@@ -11,7 +11,7 @@ import (
 
 var connectCases = []Case{
 	{Name: "connect/complete", Source: "[ND Connector.Connect], [ND Connector.CompleteConnect], [ND Connector.Accept]", run: connectComplete},
-	{Name: "connect/dial-listen", Source: "[ND §Connection state machine]", run: dialListen},
+	{Name: "connect/dial-listen", Source: "[ND §7]", run: dialListen},
 	{Name: "connect/private-data", Source: "[ND Connector.GetPrivateData], [ND ndmw]", run: privateData},
 	{Name: "connect/private-data-too-long", Source: "[ND NdLargePrivateData]", run: privateDataTooLong},
 	{Name: "connect/read-limits", Source: "[ND Connector.GetReadLimits]", run: readLimits},
@@ -19,8 +19,8 @@ var connectCases = []Case{
 	{Name: "connect/dual-bind", Source: "[ND NdDualConnection]", run: dualBind},
 	{Name: "connect/dual-connect", Source: "[ND NdDualConnection]", run: dualConnect},
 	{Name: "connect/queue-pair-once", Source: "[ND Connector.Disconnect]", run: queuePairOnce},
-	{Name: "connect/invalid-state", Source: "[ND §Connection state machine]", run: connectInvalidState},
-	{Name: "connect/loopback", Source: "[ND2_ADAPTER_INFO AdapterFlags]", Needs: rdma.CapLoopback, run: loopback},
+	{Name: "connect/invalid-state", Source: "[ND §7]", run: connectInvalidState},
+	{Name: "connect/loopback", Source: "[ND ND2_ADAPTER_INFO AdapterFlags]", Needs: rdma.CapLoopback, run: loopback},
 	{Name: "connect/own-domain", Source: "[ND Listener.GetConnectionRequest]", run: ownDomain},
 	{Name: "connect/many", Source: "[ND ndconn]", run: connectMany},
 }

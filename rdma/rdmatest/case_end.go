@@ -9,8 +9,8 @@ import (
 var endCases = []Case{
 	{Name: "end/disconnect", Source: "[ND Connector.Disconnect], [ND Connector.NotifyDisconnect]", run: disconnect},
 	{Name: "end/peer-closes", Source: "[ND NdReceiveConnClosed]", run: peerCloses},
-	{Name: "end/queue-pair-closes", Source: "[ND QueuePair.Release]", run: queuePairCloses},
-	{Name: "end/message-longer-than-receive", Source: "[ND ndmval], [ND §ND2_RESULT]", run: messageTooLong},
+	{Name: "end/queue-pair-closes", Source: "[ND IUnknown.Release]", run: queuePairCloses},
+	{Name: "end/message-longer-than-receive", Source: "[ND ndmval], [ND ND2_RESULT]", run: messageTooLong},
 	{Name: "end/no-receive-posted", Source: "[ND NdSendNoReceive]", run: noReceivePosted},
 	{Name: "end/post-after", Source: "[ND QueuePair.Send]", run: postAfterEnd},
 }

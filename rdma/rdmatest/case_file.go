@@ -13,7 +13,7 @@ var fileCases = []Case{
 	{Name: "file/order", Source: "[ND QueuePair §Ordering]", Needs: rdma.CapFileSource, run: fileOrder},
 	{Name: "file/only-if-cached", Source: "[OP-92i]", Needs: rdma.CapFileSource, run: fileCached},
 	{Name: "file/only-if-whole", Source: "[OP-92i]", Needs: rdma.CapFileSource, run: fileWhole},
-	{Name: "file/refused", Source: "[ND §Status codes]", Needs: rdma.CapFileSource, run: fileRefused},
+	{Name: "file/refused", Source: "[ND Status codes]", Needs: rdma.CapFileSource, run: fileRefused},
 }
 
 // file makes a file of n bytes, and returns it open, and what is in it.

@@ -12,7 +12,7 @@ var memoryCases = []Case{
 	{Name: "memory/register", Source: "[ND MemoryRegion.Register], [ND MemoryRegion.GetRemoteToken]", run: register},
 	{Name: "memory/invalid-buffer", Source: "[ND NdMRInvalidBuffer]", run: invalidBuffer},
 	{Name: "memory/alloc", Source: "[ND Adapter.CreateMemoryRegion]", run: alloc},
-	{Name: "memory/bad-sge", Source: "[ND §ND2_RESULT]", run: badSGE},
+	{Name: "memory/bad-sge", Source: "[ND ND2_RESULT]", run: badSGE},
 	{Name: "memory/receive-needs-local-write", Source: "[ND MR flags]", run: receiveNeedsLocalWrite},
 }
 

@@ -6,13 +6,13 @@ import (
 
 var messageCases = []Case{
 	{Name: "message/sizes", Source: "[ND QueuePair.Send], [ND QueuePair.Receive]", run: messageSizes},
-	{Name: "message/result", Source: "[ND2_RESULT]", run: messageResult},
-	{Name: "message/scatter-gather", Source: "[ND2_SGE]", run: scatterGather},
-	{Name: "message/inline", Source: "[ND §Op flags INLINE]", run: inline},
+	{Name: "message/result", Source: "[ND ND2_RESULT]", run: messageResult},
+	{Name: "message/scatter-gather", Source: "[ND ND2_SGE]", run: scatterGather},
+	{Name: "message/inline", Source: "[ND Op flags INLINE]", run: inline},
 	{Name: "message/order", Source: "[ND QueuePair §Ordering]", run: messageOrder},
-	{Name: "message/silent-success", Source: "[ND §Op flags SILENT_SUCCESS]", run: silentSuccess},
+	{Name: "message/silent-success", Source: "[ND Op flags SILENT_SUCCESS]", run: silentSuccess},
 	{Name: "message/lend", Source: "[ND QueuePair.Send]", run: messageLend},
-	{Name: "message/read-fence", Source: "[ND §Op flags READ_FENCE]", run: readFence},
+	{Name: "message/read-fence", Source: "[ND Op flags READ_FENCE]", run: readFence},
 	{Name: "message/receive-before-connect", Source: "[ND QueuePair.Receive]", run: receiveBeforeConnect},
 }
 

@@ -12,12 +12,12 @@ var notifyCases = []Case{
 	{Name: "notify/once-per-result", Source: "[ND CompletionQueue.Notify]", run: notifyOnce},
 	{Name: "notify/pending-result", Source: "[ND CompletionQueue.Notify]", run: notifyPending},
 	{Name: "notify/no-lost-wake-up", Source: "[ND CompletionQueue.Notify]", run: noLostWakeUp},
-	{Name: "notify/solicited", Source: "[ND §Op flags SEND_AND_SOLICIT_EVENT]", run: notifySolicited},
+	{Name: "notify/solicited", Source: "[ND Op flags SEND_AND_SOLICIT_EVENT]", run: notifySolicited},
 	{Name: "notify/solicited-becomes-any", Source: "[ND CompletionQueue.Notify]", run: solicitedBecomesAny},
 	{Name: "notify/failure-satisfies-solicited", Source: "[ND CompletionQueue.Notify]", run: failureSatisfiesSolicited},
 	{Name: "notify/errors", Source: "[ND CompletionQueue.Notify]", run: notifyErrors},
 	{Name: "notify/close", Source: "[ND CompletionQueue.Notify]", run: notifyClose},
-	{Name: "notify/silent", Source: "[ND §Op flags SILENT_SUCCESS]", run: notifySilent},
+	{Name: "notify/silent", Source: "[ND Op flags SILENT_SUCCESS]", run: notifySilent},
 }
 
 // notifyReleasesAll: one result ends all notifications that wait for it.

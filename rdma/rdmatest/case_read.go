@@ -8,12 +8,12 @@ import (
 
 var readCases = []Case{
 	{Name: "read/sizes", Source: "[ND QueuePair.Read]", Needs: rdma.CapRead, run: readSizes},
-	{Name: "read/scatter", Source: "[ND QueuePair.Read], [ND2_SGE]", Needs: rdma.CapRead, run: readScatter},
+	{Name: "read/scatter", Source: "[ND QueuePair.Read], [ND ND2_SGE]", Needs: rdma.CapRead, run: readScatter},
 	{Name: "read/zero-length", Source: "[ND QueuePair.Read]", Needs: rdma.CapRead, run: readNothing},
 	{Name: "read/sink-rights", Source: "[ND MR flags]", Needs: rdma.CapRead, run: readSinkRights},
 	{Name: "read/order", Source: "[ND QueuePair §Ordering]", Needs: rdma.CapRead, run: readOrder},
 	{Name: "read/after-write", Source: "[ND QueuePair §Ordering]", Needs: rdma.CapRead, run: readAfterWrite},
-	{Name: "read/fence", Source: "[ND §Op flags READ_FENCE]", Needs: rdma.CapRead, run: fencedWrite},
+	{Name: "read/fence", Source: "[ND Op flags READ_FENCE]", Needs: rdma.CapRead, run: fencedWrite},
 	{Name: "read/limits", Source: "[ND Connector.GetReadLimits]", Needs: rdma.CapRead, run: readsAboveLimit},
 	{Name: "read/both-ways", Source: "[ND QueuePair.Read]", Needs: rdma.CapRead, run: readBothWays},
 	{Name: "read/violations", Source: "[ND NdInvalidRead], [ND NdOverRead]", Needs: rdma.CapRead, run: readViolations},

@@ -15,7 +15,7 @@ var sharedCases = []Case{
 	{Name: "shared/notify", Source: "[ND SharedReceiveQueue.Notify]", Needs: rdma.CapSharedReceive, run: sharedNotify},
 	{Name: "shared/modify", Source: "[ND SharedReceiveQueue.Modify]", Needs: rdma.CapSharedReceive, run: sharedModify},
 	{Name: "shared/refused", Source: "[ND SharedReceiveQueue.Receive], [ND Adapter.CreateSharedReceiveQueue]", Needs: rdma.CapSharedReceive, run: sharedRefused},
-	{Name: "shared/close", Source: "[ND SharedReceiveQueue.Release]", Needs: rdma.CapSharedReceive, run: sharedClose},
+	{Name: "shared/close", Source: "[ND IUnknown.Release]", Needs: rdma.CapSharedReceive, run: sharedClose},
 }
 
 // shared makes a shared receive queue for the rest of the case.

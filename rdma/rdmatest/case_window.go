@@ -11,7 +11,7 @@ var windowCases = []Case{
 	{Name: "window/cycle", Source: "[ND QueuePair.Bind], [OP-111b]", Needs: rdma.CapWindows, run: windowCycle},
 	{Name: "window/busy", Source: "[ND NdMRDeregister]", Needs: rdma.CapWindows, run: windowBusy},
 	{Name: "window/refused", Source: "[ND QueuePair.Bind], [ND QueuePair.Invalidate]", Needs: rdma.CapWindows, run: windowRefused},
-	{Name: "window/connection-ends", Source: "[ND QueuePair.Release]", Needs: rdma.CapWindows, run: windowEnds},
+	{Name: "window/connection-ends", Source: "[ND IUnknown.Release]", Needs: rdma.CapWindows, run: windowEnds},
 	{Name: "window/write-violations", Source: "[ND NdInvalidWrite], [ND NdOverWrite], [ND NdWriteViolation]", Needs: rdma.CapWindows, run: windowWriteViolations},
 	{Name: "window/read-violations", Source: "[ND NdInvalidRead], [ND NdOverRead]", Needs: rdma.CapWindows | rdma.CapRead, run: windowReadViolations},
 }

@@ -9,7 +9,7 @@ import (
 
 var writeCases = []Case{
 	{Name: "write/sizes", Source: "[ND QueuePair.Write]", run: writeSizes},
-	{Name: "write/gather", Source: "[ND QueuePair.Write], [ND2_SGE]", run: writeGather},
+	{Name: "write/gather", Source: "[ND QueuePair.Write], [ND ND2_SGE]", run: writeGather},
 	{Name: "write/zero-length", Source: "[ND QueuePair.Write]", run: writeNothing},
 	{Name: "write/then-send", Source: "[ND QueuePair §Ordering]", run: writeThenSend},
 	{Name: "write/descending", Source: "[ND ndmw]", run: writeDescending},

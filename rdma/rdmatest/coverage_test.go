@@ -10,7 +10,7 @@ import (
 // official names, for every test that came with NetworkDirect, the cases that check
 // what it checked. Each of the cases has the name of the test in its Source.
 //
-// Source: [ND §Unit tests]
+// Source: [ND §9]
 var official = map[string]string{
 	"ndadapterinfo":       "adapter/info adapter/addresses",
 	"ndping":              "flow/credits flow/full-depth",

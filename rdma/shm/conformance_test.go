@@ -28,7 +28,7 @@ var gaps = map[string]string{
 
 // ways are the configurations that the suite runs with.
 //
-// Source: [ND §Unit tests]
+// Source: [ND §9]
 var ways = map[string]*shm.Config{
 	"default":    nil,
 	"small ring": {RingSize: 1},

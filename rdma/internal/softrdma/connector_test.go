@@ -245,7 +245,7 @@ func TestOvertaken(t *testing.T) {
 // TestRefused: a request or an acceptance that nobody wants is refused once, and the
 // queue pair given back.
 //
-// Source: [ND Connector.Reject], [ND Connector.Close]
+// Source: [ND Connector.Reject], [ND IUnknown.Release]
 func TestRefused(t *testing.T) {
 	for _, p := range []phase{phaseRequested, phaseReplied} {
 		for _, reject := range []bool{true, false} {

@@ -88,7 +88,7 @@ func TestDomainLeftovers(t *testing.T) {
 	d.Close()
 }
 
-// Source: [ND §Status codes]
+// Source: [ND Status codes]
 func TestDomainErrors(t *testing.T) {
 	d := NewDomain("soft")
 	if got := d.Error("post", "send", rdma.StatusNoMoreEntries, nil).Error(); got != "soft: post send: queue full" {

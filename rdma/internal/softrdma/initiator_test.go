@@ -68,7 +68,7 @@ func TestSettleWaitsForAnswersInOrder(t *testing.T) {
 	wantResults(t, cq, rdma.Result{Op: rdma.OpRead, ID: 2}, rdma.Result{Op: rdma.OpSend, ID: 3})
 }
 
-// Source: [ND §Op flags SILENT_SUCCESS]
+// Source: [ND Op flags SILENT_SUCCESS]
 func TestSilentRequestKeepsItsSlotUntilALaterResult(t *testing.T) {
 	q, cq := newInitiator(t)
 	q.push(1, silent, silent)
@@ -85,7 +85,7 @@ func TestSilentRequestKeepsItsSlotUntilALaterResult(t *testing.T) {
 	}
 }
 
-// Source: [ND §Op flags SILENT_SUCCESS]
+// Source: [ND Op flags SILENT_SUCCESS]
 func TestSilentRequestThatFailsHasAResult(t *testing.T) {
 	q, cq := newInitiator(t)
 	q.push(1, silent)
@@ -185,7 +185,7 @@ func TestCheckDataRefusesByKindOfData(t *testing.T) {
 	}
 }
 
-// Source: [ND §Op flags READ_FENCE], [RFC 6581 §9.2]
+// Source: [ND Op flags READ_FENCE], [RFC 6581 §9.2]
 func TestFencedRequestWaitsForReads(t *testing.T) {
 	for what, c := range map[string]struct {
 		w        WorkRequest

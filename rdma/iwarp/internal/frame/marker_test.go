@@ -10,7 +10,7 @@ import (
 // TestMarkerVectors makes and reads the two frames of the standard's example,
 // whose CRCs cover a marker in front and one within.
 //
-// Source: [RFC 5044 §4.4], [RFC 5044 appendix A]
+// Source: [RFC 5044 §4.4], [RFC 5044 Appendix A]
 func TestMarkerVectors(t *testing.T) {
 	first := unhex(t, "00000000 002a4143 00000000 00000000 00000001 00000000"+"000000000000000000000000000000000000000000000000"+"52239983")
 	second := unhex(t, "002a4143 00000000 00000000 00000002 00000000 00000014"+"000000000000000000000000000000000000000000000000"+"84925898")
