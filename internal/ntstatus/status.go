@@ -1,6 +1,5 @@
-// Package ntstatus holds the 32-bit NTSTATUS codes in which SMB, LWIO and the
-// file layer tell each other how an operation ended, and their translation to
-// and from Go's errors.
+// Package ntstatus holds the 32-bit NTSTATUS codes in which SMB, LWIO and the file layer
+// report the result of an operation, and their translation to and from Go's errors.
 package ntstatus
 
 import (
@@ -14,18 +13,17 @@ import (
 	"syscall"
 )
 
-// Status is an NTSTATUS. It is an error, so that a layer can wrap it; the zero
-// value means success and should never be returned as an error.
+// Status is an NTSTATUS. It is an error, so that a layer can wrap it; the zero value means
+// success and is never returned as an error.
 //
-// errors.Is maps it to what a Go program tests for: fs.ErrNotExist,
-// fs.ErrExist, fs.ErrPermission, fs.ErrClosed, fs.ErrInvalid, io.EOF,
+// errors.Is maps it to the errors of the standard library: fs.ErrNotExist, fs.ErrExist, fs.ErrPermission, fs.ErrClosed, fs.ErrInvalid, io.EOF,
 // os.ErrDeadlineExceeded, errors.ErrUnsupported, context.Canceled,
 // net.ErrClosed, and the errno that a local file system would have given.
 //
 // Source: [MS-ERREF 2.3]
 type Status uint32
 
-// Error gives the name of the status as the specification spells it.
+// Error returns the name of the status as the specification spells it.
 func (s Status) Error() string {
 	if n, ok := names[s]; ok {
 		return "STATUS_" + n
@@ -33,8 +31,8 @@ func (s Status) Error() string {
 	return fmt.Sprintf("NTSTATUS 0x%08X", uint32(s))
 }
 
-// Failed reports whether s is a warning or an error, rather than a success or
-// an informational status.
+// Failed reports whether s is a warning or an error, and not a success or an informational
+// status.
 func (s Status) Failed() bool { return s>>30 >= 2 }
 
 // Err returns nil for a success status and s itself for any other.
@@ -45,7 +43,7 @@ func (s Status) Err() error {
 	return nil
 }
 
-// Is makes errors.Is(s, target) true for the Go error that means the same.
+// Is makes errors.Is(s, target) true for a Go error with the same meaning.
 func (s Status) Is(target error) bool {
 	for _, m := range meanings[s] {
 		if m == target {
@@ -105,9 +103,8 @@ var meanings = map[Status][]error{
 	ConnectionRefused:      {syscall.ECONNREFUSED},
 }
 
-// Of finds the status that describes err best: the Status that err wraps, or
-// the translation of a Go error or errno. It returns Success for nil and
-// UnexpectedIOError for an error that nothing is known of.
+// Of returns the status for an error: the Status that err wraps, or the translation of a Go
+// error or errno. It returns Success for nil and UnexpectedIOError for an unknown error.
 func Of(err error) Status {
 	if err == nil {
 		return Success

@@ -8,21 +8,20 @@ import (
 	"time"
 )
 
-// AcceptorConfig says who a server is and whom it knows.
+// AcceptorConfig has the identity and the users of a server.
 type AcceptorConfig struct {
 	// ServerName is the server's NetBIOS and DNS computer name. Empty means
 	// "LWIO".
 	ServerName string
-	// Lookup gives the NT hash of a user's password. domain is what the
-	// client typed, often its own machine's name. It must be safe for
-	// concurrent use if acceptors share it.
+	// Lookup returns the NT hash of a user's password. domain is the domain that the
+	// client names, often its own machine. Lookup must be safe for concurrent use if
+	// acceptors share it.
 	Lookup func(domain, user string) (ntHash [16]byte, ok bool)
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
 }
 
-// Acceptor is the server's side of one authentication. It is not safe for
-// concurrent use.
+// Acceptor is the server's side of one authentication. It is not safe for concurrent use.
 //
 // Source: [MS-NLMP 3.2], [MS-SPNG 3.2], [RFC 4178 §4]
 type Acceptor struct {
@@ -52,7 +51,8 @@ const (
 	acceptorFailed
 )
 
-// NewAcceptor prepares an authentication; the configuration is copied.
+// NewAcceptor returns the server's side of an authentication with a copy of the
+// configuration.
 func NewAcceptor(cfg AcceptorConfig) *Acceptor {
 	if cfg.ServerName == "" {
 		cfg.ServerName = "LWIO"
@@ -66,18 +66,18 @@ func NewAcceptor(cfg AcceptorConfig) *Acceptor {
 	return &Acceptor{cfg: cfg}
 }
 
-// ServerHint returns the token for a server's NEGOTIATE response: it says that
-// NTLM in SPNEGO is to be used. The caller owns it.
+// ServerHint returns the token for a server's NEGOTIATE response, which offers NTLM in
+// SPNEGO. The caller owns it.
 //
 // Source: [MS-SPNG 3.2.5.2], [MS-SMB2 3.3.5.4]
 func ServerHint() []byte { return serverHint() }
 
-// Step takes the client's token and returns the next one to send. With done,
-// the user is who User says; out is then the last token, to go with the
-// SUCCESS response, and empty if the client spoke NTLM without SPNEGO.
+// Step takes the client's token and returns the next one to send. When done is true, the
+// client has proved to be User; out is then the last token, which goes with the SUCCESS
+// response, and is empty if the client spoke NTLM without SPNEGO.
 //
-// Errors: *Error, wrapping one of the sentinels and the NTSTATUS to answer
-// with; after an error the Acceptor is of no more use.
+// Errors: *Error, wrapping one of the sentinels and the NTSTATUS of the response; after an
+// error the Acceptor cannot be used.
 //
 // Source: [MS-NLMP 3.2.5], [RFC 4178 §5]
 func (a *Acceptor) Step(in []byte) (out []byte, done bool, err error) {
@@ -100,8 +100,8 @@ func (a *Acceptor) Step(in []byte) (out []byte, done bool, err error) {
 	return out, done, nil
 }
 
-// User is who was authenticated, as the client spelled it; empty before Step
-// reported done.
+// User returns the authenticated user as the client spelled it, empty before Step has
+// returned done.
 func (a *Acceptor) User() string {
 	if a.state != acceptorDone {
 		return ""
@@ -109,7 +109,7 @@ func (a *Acceptor) User() string {
 	return a.user
 }
 
-// Domain is the domain that the authenticated user named; it may be empty.
+// Domain returns the domain that the authenticated user named; it may be empty.
 func (a *Acceptor) Domain() string {
 	if a.state != acceptorDone {
 		return ""
@@ -117,8 +117,7 @@ func (a *Acceptor) Domain() string {
 	return a.domain
 }
 
-// SessionKey is the secret shared with the client; zero before Step reported
-// done.
+// SessionKey returns the secret shared with the client, zero before Step has returned done.
 func (a *Acceptor) SessionKey() [16]byte {
 	if a.state != acceptorDone {
 		return [16]byte{}
@@ -126,8 +125,8 @@ func (a *Acceptor) SessionKey() [16]byte {
 	return a.sessionKey
 }
 
-// first takes NTLM NEGOTIATE, bare or in SPNEGO, or a SPNEGO token for a
-// mechanism that is not ours.
+// first takes NTLM NEGOTIATE, bare or in SPNEGO, or a SPNEGO token whose preferred mechanism
+// is another.
 func (a *Acceptor) first(in []byte) ([]byte, error) {
 	if isNTLM(in) {
 		return a.challengeFor(in)
@@ -156,7 +155,7 @@ func (a *Acceptor) first(in []byte) ([]byte, error) {
 	return a.wrapChallenge(t.Token, oidNTLMSSP)
 }
 
-// second takes NTLM NEGOTIATE after the client was told to use NTLM.
+// second takes NTLM NEGOTIATE after the server has chosen NTLM.
 func (a *Acceptor) second(in []byte) ([]byte, error) {
 	resp, err := decodeNegTokenResp(in)
 	if err != nil {
@@ -174,7 +173,7 @@ func (a *Acceptor) wrapChallenge(negotiate []byte, mech string) ([]byte, error) 
 	return resp.appendTo(nil), nil
 }
 
-// challengeFor answers NTLM NEGOTIATE.
+// challengeFor returns the response to NTLM NEGOTIATE.
 //
 // Source: [MS-NLMP 3.2.5.1.1]
 func (a *Acceptor) challengeFor(in []byte) ([]byte, error) {

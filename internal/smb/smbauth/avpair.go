@@ -23,7 +23,7 @@ const (
 // avFlagMIC is the bit of avFlags that announces a MIC in AUTHENTICATE.
 const avFlagMIC = 0x2
 
-// maxAVPairs bounds how many pairs are looked at; real messages have ten.
+// maxAVPairs bounds the pairs of a message; real messages have ten.
 const maxAVPairs = 64
 
 // avPair is one attribute of the target information.
@@ -32,8 +32,8 @@ type avPair struct {
 	Value []byte
 }
 
-// decodeAVPairs parses pairs up to the end mark, which must be there. Values
-// point into b; rest is what follows the mark.
+// decodeAVPairs decodes pairs up to the end mark, which is compulsory. Values point into b;
+// rest is the bytes behind the mark.
 func decodeAVPairs(b []byte) (pairs []avPair, rest []byte, err error) {
 	for len(pairs) < maxAVPairs {
 		if len(b) < 4 {

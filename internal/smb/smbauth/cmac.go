@@ -13,7 +13,7 @@ import (
 type cmacSigner struct {
 	block  cipher.Block
 	k1, k2 [16]byte
-	pool   sync.Pool // of *[16]byte, because what a cipher.Block sees escapes
+	pool   sync.Pool // of *[16]byte, because the arguments of a cipher.Block escape
 }
 
 func newCMACSigner(key [16]byte) *cmacSigner {
@@ -26,7 +26,7 @@ func newCMACSigner(key [16]byte) *cmacSigner {
 	return s
 }
 
-// newAES cannot fail with a key of 16 bytes.
+// newAES returns the cipher of a key of 16 bytes, with which NewCipher cannot fail.
 func newAES(key [16]byte) cipher.Block {
 	b, err := aes.NewCipher(key[:])
 	if err != nil {
@@ -48,7 +48,7 @@ func double(in [16]byte) (out [16]byte) {
 	return out
 }
 
-// mac is AES-CMAC of msg.
+// mac returns the AES-CMAC of msg.
 //
 // Source: [RFC 4493 §2.4]
 func (s *cmacSigner) mac(msg []byte) (sig [signatureSize]byte) {

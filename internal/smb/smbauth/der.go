@@ -12,12 +12,11 @@ const (
 	derContext     = 0xA0 // [0], constructed; add the number
 )
 
-// derMaxLength is the longest element that is accepted, in bytes. SMB's own
-// limit on a security buffer is 65535.
+// derMaxLength bounds an element, in bytes. The limit of a security buffer in SMB is 65535.
 const derMaxLength = 1 << 16
 
-// derNext splits the first element of b into tag, content and the rest. Only
-// single-byte tags and definite, shortest-form lengths are accepted.
+// derNext splits the first element of b into tag, content and the rest. It accepts only
+// single-byte tags and definite, shortest-form lengths.
 func derNext(b []byte) (tag byte, content, rest []byte, err error) {
 	if len(b) < 2 {
 		return 0, nil, nil, fmt.Errorf("DER element of %d bytes: %w", len(b), ErrToken)
@@ -45,7 +44,7 @@ func derNext(b []byte) (tag byte, content, rest []byte, err error) {
 	return tag, b[head : head+n : head+n], b[head+n:], nil
 }
 
-// derOnly returns the content of the one element that b must consist of.
+// derOnly returns the content of the single element of b.
 func derOnly(b []byte, want byte) ([]byte, error) {
 	tag, content, rest, err := derNext(b)
 	if err != nil {

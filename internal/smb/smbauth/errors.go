@@ -8,32 +8,31 @@ import (
 )
 
 var (
-	// ErrToken says that a token of the peer does not have the form that
-	// NTLM or SPNEGO prescribes, or came out of turn.
+	// ErrToken reports a token that does not have the form of NTLM or SPNEGO, or that
+	// arrived out of order.
 	ErrToken = errors.New("malformed or unexpected authentication token")
 
-	// ErrMechanism says that the peers have no mechanism in common.
+	// ErrMechanism reports peers without a common mechanism.
 	ErrMechanism = errors.New("no common authentication mechanism")
 
-	// ErrWeak says that the peer offered only what this package refuses: LM,
-	// NTLMv1, no extended session security, or keys below 128 bits.
+	// ErrWeak reports a peer that offers only refused forms: LM, NTLMv1, no extended
+	// session security, or keys below 128 bits.
 	ErrWeak = errors.New("authentication too weak")
 
-	// ErrAnonymous says that the peer asked for an anonymous logon.
+	// ErrAnonymous reports an anonymous logon.
 	ErrAnonymous = errors.New("anonymous logon refused")
 
-	// ErrCredentials says that the user is unknown or the password wrong.
-	// The two cannot be told apart.
+	// ErrCredentials reports an unknown user or a wrong password, without a difference
+	// between the two.
 	ErrCredentials = errors.New("unknown user or wrong password")
 
-	// ErrIntegrity says that a message integrity code does not match: a token
-	// was changed on its way.
+	// ErrIntegrity reports a message integrity code that does not match: a token was
+	// modified on the way.
 	ErrIntegrity = errors.New("integrity check of authentication tokens failed")
 )
 
-// Error reports a failed authentication. Domain and User are what the peer
-// claims, empty before it claimed anything; they are not proven and not
-// cleaned of control characters.
+// Error reports a failed authentication. Domain and User are the claims of the peer, empty
+// before it has made any; they are not proven and may contain control characters.
 type Error struct {
 	Op     string
 	Domain string
@@ -50,7 +49,7 @@ func (e *Error) Error() string {
 	return s + ": " + e.Err.Error()
 }
 
-// Unwrap gives the sentinel and the NTSTATUS that SMB reports for it.
+// Unwrap returns the sentinel and the NTSTATUS that SMB reports for it.
 func (e *Error) Unwrap() []error { return []error{e.Err, statusOf(e.Err)} }
 
 // statusOf maps a sentinel to the status of a SESSION_SETUP response.

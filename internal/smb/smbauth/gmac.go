@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// smbCancel is the command number of CANCEL, which the nonce tells apart
-// because it repeats the MessageId of the request it cancels.
+// smbCancel is the command number of CANCEL. It has a bit in the nonce, because CANCEL
+// repeats the MessageId of the request it cancels.
 const smbCancel = 0x0C
 
 // smbFromServer is the header flag of a response.
@@ -19,7 +19,7 @@ const smbFromServer = 0x1
 // Source: [MS-SMB2 3.1.4.1], [RFC 4543]
 type gmacSigner struct {
 	aead cipher.AEAD
-	pool sync.Pool // of *gmacState, because what an AEAD sees escapes
+	pool sync.Pool // of *gmacState, because the arguments of an AEAD escape
 }
 
 type gmacState struct {
@@ -37,8 +37,8 @@ func newGMACSigner(key [16]byte) *gmacSigner {
 	return s
 }
 
-// gmacNonce is the MessageId, then a word whose bit 0 is the sender's role
-// (1 for the server) and bit 1 is set for CANCEL.
+// gmacNonce returns the nonce of a message: the MessageId, then a word whose bit 0 is the
+// sender's role (1 for the server) and whose bit 1 is set for CANCEL.
 //
 // Source: [MS-SMB2 3.1.4.1]
 func gmacNonce(nonce *[12]byte, msg []byte) {

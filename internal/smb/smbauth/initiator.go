@@ -8,25 +8,24 @@ import (
 	"time"
 )
 
-// InitiatorConfig says who logs on, and where.
+// InitiatorConfig has the credentials of a client and its target.
 type InitiatorConfig struct {
 	User     string
 	Password string
-	// NTHash is used instead of Password if it is not nil.
+	// NTHash is used in place of Password if it is not nil.
 	NTHash *[16]byte
 	// Domain is empty for an account of the server itself.
 	Domain string
 	// Workstation is the name of this machine, for the server's logs.
 	Workstation string
-	// TargetSPN is the service that is meant, such as "cifs/host". The
-	// server is told in a form that nobody on the way can change.
+	// TargetSPN is the target service, such as "cifs/host". It is sent under the
+	// protection of the message integrity code.
 	TargetSPN string
 	// Now is the clock for servers that send no time; nil means time.Now.
 	Now func() time.Time
 }
 
-// Initiator is the client's side of one authentication. It is not safe for
-// concurrent use.
+// Initiator is the client's side of one authentication. It is not safe for concurrent use.
 //
 // Source: [MS-NLMP 3.1], [MS-SPNG 3.1], [RFC 4178 §4]
 type Initiator struct {
@@ -49,7 +48,8 @@ const (
 	initiatorFailed
 )
 
-// NewInitiator prepares an authentication; the configuration is copied.
+// NewInitiator returns the client's side of an authentication with a copy of the
+// configuration.
 func NewInitiator(cfg InitiatorConfig) *Initiator {
 	if cfg.NTHash != nil {
 		h := *cfg.NTHash
@@ -67,13 +67,12 @@ func NewInitiator(cfg InitiatorConfig) *Initiator {
 
 // Step takes the server's token and returns the next one to send.
 //
-// The first call takes the security buffer of the server's NEGOTIATE response,
-// or nothing. done is true once the server has accepted and everything that it
-// proved has been checked; out is nil then. A server that answers SUCCESS with
-// an empty buffer is passed on as an empty in.
+// The first call takes the security buffer of the server's NEGOTIATE response, or nil. done
+// is true once the server has accepted and its proofs have been checked; out is nil then. A
+// SUCCESS response with an empty buffer is an empty in.
 //
-// Errors: *Error, wrapping ErrToken, ErrMechanism, ErrWeak or ErrIntegrity;
-// after an error the Initiator is of no more use.
+// Errors: *Error, wrapping ErrToken, ErrMechanism, ErrWeak or ErrIntegrity; after an error
+// the Initiator cannot be used.
 //
 // Source: [MS-NLMP 3.1.5], [RFC 4178 §5]
 func (i *Initiator) Step(in []byte) (out []byte, done bool, err error) {
@@ -81,7 +80,7 @@ func (i *Initiator) Step(in []byte) (out []byte, done bool, err error) {
 	case initiatorStart:
 		out, err = i.start(in)
 	case initiatorChallenge:
-		out, err = i.answer(in)
+		out, err = i.respond(in)
 	case initiatorFinal:
 		err = i.finish(in)
 		done = err == nil
@@ -96,11 +95,11 @@ func (i *Initiator) Step(in []byte) (out []byte, done bool, err error) {
 	return out, done, nil
 }
 
-// SessionKey is the secret that both sides share once Step has returned the
-// AUTHENTICATE message; before that it is zero.
+// SessionKey returns the secret that both sides share, zero before Step has returned the
+// AUTHENTICATE message.
 func (i *Initiator) SessionKey() [16]byte { return i.sessionKey }
 
-// start makes the first token.
+// start returns the first token.
 func (i *Initiator) start(hint []byte) ([]byte, error) {
 	if isSPNEGOInit(hint) {
 		t, err := decodeNegTokenInit(hint)
@@ -118,8 +117,8 @@ func (i *Initiator) start(hint []byte) ([]byte, error) {
 	return t.appendTo(nil), nil
 }
 
-// answer turns the server's CHALLENGE into AUTHENTICATE.
-func (i *Initiator) answer(in []byte) ([]byte, error) {
+// respond returns the AUTHENTICATE message for the server's CHALLENGE.
+func (i *Initiator) respond(in []byte) ([]byte, error) {
 	resp, err := decodeNegTokenResp(in)
 	if err != nil {
 		return nil, err
@@ -162,7 +161,7 @@ func (i *Initiator) authenticate(challenge []byte) ([]byte, uint32, error) {
 	owf := ntowfv2(*i.cfg.NTHash, i.cfg.Domain, i.cfg.User)
 	var nonce [8]byte
 	rand.Read(nonce[:])
-	proven := appendClientChallenge(nil, binary.LittleEndian.Uint64(now), nonce, i.answerPairs(pairs))
+	proven := appendClientChallenge(nil, binary.LittleEndian.Uint64(now), nonce, i.responsePairs(pairs))
 	proof := ntProof(owf, c.Challenge, proven)
 	i.sessionKey = hmacMD5(owf[:], proof[:])
 
@@ -185,10 +184,10 @@ func (i *Initiator) authenticate(challenge []byte) ([]byte, uint32, error) {
 	return auth, c.Flags, nil
 }
 
-// answerPairs are the server's pairs with what the client adds.
+// responsePairs returns the server's pairs with those that the client adds.
 //
 // Source: [MS-NLMP 3.1.5.1.2]
-func (i *Initiator) answerPairs(server []avPair) []avPair {
+func (i *Initiator) responsePairs(server []avPair) []avPair {
 	flags := uint32(avFlagMIC)
 	var pairs []avPair
 	for _, p := range server {
@@ -208,9 +207,8 @@ func (i *Initiator) answerPairs(server []avPair) []avPair {
 		avPair{avTargetName, appendUTF16(nil, i.cfg.TargetSPN)})
 }
 
-// finish checks the server's last token. The server may leave its MIC out,
-// because only one mechanism was offered and it was the one that was used.
-// NTLM has nothing more to say, so a further token is a fault.
+// finish checks the server's last token. The server may leave its MIC out, because the only
+// mechanism that was offered is the one in use. NTLM has no further token.
 //
 // Source: [RFC 4178 §5]
 func (i *Initiator) finish(in []byte) error {

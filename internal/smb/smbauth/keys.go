@@ -7,7 +7,7 @@ import (
 	"encoding/binary"
 )
 
-// SMB dialect numbers that the key derivation tells apart.
+// Dialects with key derivations of their own.
 //
 // Source: [MS-SMB2 2.2.3]
 const (
@@ -29,9 +29,9 @@ type SessionKeys struct {
 	ServerToClient [16]byte
 }
 
-// DeriveKeys derives the keys of a session from the key that the
-// authentication left. preauthHash is the session's pre-authentication hash,
-// used by dialect 3.1.1 only. Below 3.0 the session key itself signs.
+// DeriveKeys derives the keys of a session from the key of its authentication. preauthHash
+// is the session's pre-authentication hash, which dialect 3.1.1 uses. Below 3.0 the session
+// key itself signs.
 //
 // Source: [MS-SMB2 3.1.4.2]
 func DeriveKeys(dialect uint16, sessionKey [16]byte, preauthHash [64]byte) SessionKeys {
@@ -61,8 +61,8 @@ func kdf16(key [16]byte, label, context string) (out [16]byte) {
 	return out
 }
 
-// kdf is SP800-108's key derivation in counter mode with HMAC-SHA-256 and
-// 32-bit counter and length; it gives n bytes.
+// kdf returns n bytes of SP800-108's key derivation in counter mode with HMAC-SHA-256 and
+// 32-bit counter and length.
 //
 // Source: [MS-SMB2 3.1.4.2], [NIST SP 800-108 §5.1]
 func kdf(key, label, context []byte, n int) []byte {
@@ -82,13 +82,13 @@ func kdf(key, label, context []byte, n int) []byte {
 	return out[:n]
 }
 
-// PreauthHash is the running SHA-512 over the messages that precede a session.
-// The zero value is where every connection starts.
+// PreauthHash is the running SHA-512 over the messages that precede a session. The zero
+// value is that of a new connection.
 //
 // Source: [MS-SMB2 3.1.4.4.1]
 type PreauthHash [64]byte
 
-// Update takes one whole message in, from its SMB2 header on.
+// Update adds one whole message, from its SMB2 header.
 func (p *PreauthHash) Update(msg []byte) {
 	h := sha512.New()
 	h.Write(p[:])

@@ -39,8 +39,8 @@ func (m *authenticateMessage) appendTo(b []byte) []byte {
 	return b
 }
 
-// decodeAuthenticate parses b; the byte slices of the result point into b.
-// Whether a MIC is present is told by the AV pairs of NT, not by the layout.
+// decodeAuthenticate decodes b; the byte slices of the result point into b. The AV pairs of
+// NT, not the layout, indicate whether a MIC is present.
 func decodeAuthenticate(b []byte) (authenticateMessage, error) {
 	if err := checkNTLM(b, ntlmAuthenticate, authenticateMinSize); err != nil {
 		return authenticateMessage{}, err

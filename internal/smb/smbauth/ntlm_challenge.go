@@ -29,7 +29,7 @@ func (m *challengeMessage) appendTo(b []byte) []byte {
 	return append(b, m.TargetInfo...)
 }
 
-// decodeChallenge parses b; TargetInfo points into b.
+// decodeChallenge decodes b; TargetInfo points into b.
 func decodeChallenge(b []byte) (challengeMessage, error) {
 	if err := checkNTLM(b, ntlmChallenge, challengeMinSize); err != nil {
 		return challengeMessage{}, err

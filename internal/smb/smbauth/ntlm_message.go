@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// ntlmSignature starts every NTLM message.
+// ntlmSignature begins every NTLM message.
 const ntlmSignature = "NTLMSSP\x00"
 
 // NTLM message types.
@@ -17,7 +17,7 @@ const (
 	ntlmAuthenticate = 3
 )
 
-// NTLM negotiate flags that this package sends or looks at.
+// NTLM negotiate flags that this package sends or checks.
 //
 // Source: [MS-NLMP 2.2.2.5]
 const (
@@ -38,12 +38,12 @@ const (
 	flagKeyExchange      = 0x40000000
 	flag56               = 0x80000000
 
-	// requiredFlags must be agreed on, or the logon is refused.
+	// requiredFlags are those without which a logon is refused.
 	requiredFlags = flagUnicode | flagNTLM | flagExtendedSession | flag128
 )
 
-// ntlmVersion is the VERSION structure that we send: 6.1, build 7600, NTLMSSP
-// revision 15. Peers only print it.
+// ntlmVersion is the VERSION structure that is sent: 6.1, build 7600, NTLMSSP revision 15.
+// Peers only print it.
 //
 // Source: [MS-NLMP 2.2.2.10]
 var ntlmVersion = [8]byte{6, 1, 0xB0, 0x1D, 0, 0, 0, 15}
@@ -59,7 +59,7 @@ const (
 	authenticateSize    = 88
 )
 
-// isNTLM reports whether b starts like an NTLM message.
+// isNTLM reports whether b begins with the signature of an NTLM message.
 func isNTLM(b []byte) bool { return len(b) >= 8 && string(b[:8]) == ntlmSignature }
 
 // checkNTLM verifies signature, type and least length of an NTLM message.
@@ -73,8 +73,8 @@ func checkNTLM(b []byte, typ uint32, minSize int) error {
 	return nil
 }
 
-// ntlmField reads the {length, maximum length, offset} triple at off and
-// returns the bytes it names, which lie inside b and not before minOff.
+// ntlmField returns the bytes named by the {length, maximum length, offset} triple at off.
+// They lie inside b and not before minOff.
 func ntlmField(b []byte, off, minOff int) ([]byte, error) {
 	n := int64(binary.LittleEndian.Uint16(b[off:]))
 	at := int64(binary.LittleEndian.Uint32(b[off+4:]))

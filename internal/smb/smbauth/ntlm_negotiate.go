@@ -2,8 +2,8 @@ package smbauth
 
 import "encoding/binary"
 
-// negotiateMessage is NTLM's first message, from the client. The name fields
-// are OEM text without authority and only kept for completeness.
+// negotiateMessage is NTLM's first message, from the client. The name fields are OEM text
+// and are not used.
 //
 // Source: [MS-NLMP 2.2.1.1]
 type negotiateMessage struct {
@@ -23,7 +23,7 @@ func (m *negotiateMessage) appendTo(b []byte) []byte {
 	return append(b, m.Workstation...)
 }
 
-// decodeNegotiate parses b; the result points into b.
+// decodeNegotiate decodes b; the result points into b.
 func decodeNegotiate(b []byte) (negotiateMessage, error) {
 	if err := checkNTLM(b, ntlmNegotiate, negotiateMinSize); err != nil {
 		return negotiateMessage{}, err

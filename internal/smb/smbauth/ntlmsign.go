@@ -24,7 +24,7 @@ type ntlmSigner struct {
 	seq     uint32
 }
 
-// newNTLMSigner makes the signer for the direction client to server or back.
+// newNTLMSigner returns the signer of one direction.
 func newNTLMSigner(sessionKey [16]byte, fromClient, keyExchange bool) *ntlmSigner {
 	sign, seal := magicServerSign, magicServerSeal
 	if fromClient {
@@ -38,7 +38,7 @@ func newNTLMSigner(sessionKey [16]byte, fromClient, keyExchange bool) *ntlmSigne
 	return s
 }
 
-// mic returns the signature of msg and steps on.
+// mic returns the signature of msg and advances the sequence number.
 //
 // Source: [MS-NLMP 3.4.4.2] (with extended session security)
 func (s *ntlmSigner) mic(msg []byte) [16]byte {
@@ -55,7 +55,7 @@ func (s *ntlmSigner) mic(msg []byte) [16]byte {
 	return out
 }
 
-// verify checks the signature of msg in constant time and steps on.
+// verify checks the signature of msg in constant time and advances the sequence number.
 func (s *ntlmSigner) verify(msg, mic []byte) bool {
 	want := s.mic(msg)
 	return subtle.ConstantTimeCompare(want[:], mic) == 1
@@ -66,7 +66,7 @@ func deriveMD5(key [16]byte, text string) [16]byte {
 	return md5.Sum(append(key[:], text...))
 }
 
-// newRC4 cannot fail with a key of 16 bytes.
+// newRC4 returns the cipher of a key of 16 bytes, with which NewCipher cannot fail.
 func newRC4(key [16]byte) *rc4.Cipher {
 	c, err := rc4.NewCipher(key[:])
 	if err != nil {

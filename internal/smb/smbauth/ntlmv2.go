@@ -10,8 +10,8 @@ import (
 	"golang.org/x/crypto/md4" //nolint:staticcheck // NTLM prescribes it
 )
 
-// NTHash gives the hash of a password that NTLM works with. It is as good as
-// the password itself: keep it as secret.
+// NTHash returns the hash of a password that NTLM uses. It is equivalent to the password
+// and must be kept as secret.
 //
 // Source: [MS-NLMP 3.3.1] (NTOWFv1)
 func NTHash(password string) [16]byte {
@@ -20,7 +20,7 @@ func NTHash(password string) [16]byte {
 	return [16]byte(h.Sum(nil))
 }
 
-// hmacMD5 is HMAC-MD5 of the concatenated parts.
+// hmacMD5 returns the HMAC-MD5 of the concatenated parts.
 func hmacMD5(key []byte, parts ...[]byte) [16]byte {
 	h := hmac.New(md5.New, key)
 	for _, p := range parts {
@@ -29,18 +29,18 @@ func hmacMD5(key []byte, parts ...[]byte) [16]byte {
 	return [16]byte(h.Sum(nil))
 }
 
-// ntowfv2 ties the hash of the password to user and domain.
+// ntowfv2 returns the hash of the password bound to user and domain.
 //
 // Source: [MS-NLMP 3.3.2]
 func ntowfv2(ntHash [16]byte, domain, user string) [16]byte {
 	return hmacMD5(ntHash[:], appendUTF16(appendUTF16(nil, upper(user)), domain))
 }
 
-// clientChallengeHead is the size of what precedes the AV pairs in an NTLMv2
-// client challenge.
+// clientChallengeHead is the size of an NTLMv2 client challenge before its AV pairs, in
+// bytes.
 const clientChallengeHead = 28
 
-// ntlmv1ResponseSize is the size of every LM and NTLMv1 response.
+// ntlmv1ResponseSize is the size of every LM and NTLMv1 response, in bytes.
 const ntlmv1ResponseSize = 24
 
 // appendClientChallenge appends the structure that an NTLMv2 response proves.
@@ -55,9 +55,8 @@ func appendClientChallenge(b []byte, timestamp uint64, nonce [8]byte, pairs []av
 	return append(b, 0, 0, 0, 0)
 }
 
-// decodeNTLMv2Response splits an NTLMv2 response into its proof, the client
-// challenge that is proven, and the AV pairs in that. Older responses are
-// refused as weak.
+// decodeNTLMv2Response splits an NTLMv2 response into its proof, the proven client
+// challenge, and the AV pairs of the challenge. Older responses are refused as weak.
 //
 // Source: [MS-NLMP 2.2.2.8]
 func decodeNTLMv2Response(nt []byte) (proof [16]byte, challenge []byte, pairs []avPair, err error) {
@@ -75,7 +74,7 @@ func decodeNTLMv2Response(nt []byte) (proof [16]byte, challenge []byte, pairs []
 	return [16]byte(nt[:16]), challenge, pairs, err
 }
 
-// ntProof is the proof of an NTLMv2 response.
+// ntProof returns the proof of an NTLMv2 response.
 //
 // Source: [MS-NLMP 3.3.2] (NTProofStr)
 func ntProof(owf [16]byte, serverChallenge [8]byte, clientChallenge []byte) [16]byte {

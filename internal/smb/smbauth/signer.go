@@ -20,7 +20,7 @@ const (
 	AESGMAC    SigningAlgorithm = 2
 )
 
-// String names the algorithm.
+// String returns the name of the algorithm.
 func (a SigningAlgorithm) String() string {
 	switch a {
 	case HMACSHA256:
@@ -33,8 +33,7 @@ func (a SigningAlgorithm) String() string {
 	return "unknown signing algorithm"
 }
 
-// DefaultSigning is the algorithm of a dialect when no capability for another
-// was negotiated.
+// DefaultSigning returns the algorithm of a dialect for which none was negotiated.
 //
 // Source: [MS-SMB2 3.1.4.1]
 func DefaultSigning(dialect uint16) SigningAlgorithm {
@@ -44,7 +43,7 @@ func DefaultSigning(dialect uint16) SigningAlgorithm {
 	return HMACSHA256
 }
 
-// Place of the signature, and of what a nonce is made of, in an SMB2 header.
+// Offsets of the signature, and of the parts of a nonce, in an SMB2 header.
 const (
 	smbHeaderSize   = 64
 	offsetCommand   = 12
@@ -57,22 +56,20 @@ const (
 // Signer signs and verifies SMB2 messages under one key. It is safe for
 // concurrent use with different messages.
 //
-// A message is one element of a chain: the 64-byte header, the body, and in a
-// chain the padding up to the next header, contiguous.
+// A message is one element of a compound: the 64-byte header, the body, and in a compound
+// the padding up to the next header, contiguous.
 //
 // Source: [MS-SMB2 3.1.4.1], [MS-SMB2 3.1.5.1]
 type Signer interface {
-	// Sign writes the signature into the header. The caller has set the
-	// SIGNED flag, which is covered like the rest.
+	// Sign writes the signature into the header. The caller has set the SIGNED flag, which
+	// the signature covers.
 	Sign(msg []byte)
-	// Verify reports, in constant time, whether the signature is right. It
-	// writes to the signature field and leaves it as it was. Messages shorter
-	// than a header are never right.
+	// Verify reports, in constant time, whether the signature is valid. It writes to the
+	// signature field and restores it. Messages shorter than a header are not valid.
 	Verify(msg []byte) bool
 }
 
-// NewSigner makes a signer. An algorithm that is not one of the three is taken
-// for AESCMAC.
+// NewSigner returns a signer. An unknown algorithm is taken for AESCMAC.
 func NewSigner(alg SigningAlgorithm, key [16]byte) Signer {
 	switch alg {
 	case HMACSHA256:
@@ -112,7 +109,7 @@ func (s *hmacSigner) mac(msg []byte) (sig [signatureSize]byte) {
 func (s *hmacSigner) Sign(msg []byte)        { sign(msg, s.mac) }
 func (s *hmacSigner) Verify(msg []byte) bool { return verify(msg, s.mac) }
 
-// sign computes the signature with the field zeroed and puts it there.
+// sign computes the signature over a zeroed field and writes it there.
 func sign(msg []byte, mac func([]byte) [signatureSize]byte) {
 	field := msg[offsetSignature : offsetSignature+signatureSize]
 	clear(field)
@@ -120,7 +117,7 @@ func sign(msg []byte, mac func([]byte) [signatureSize]byte) {
 	copy(field, sig[:])
 }
 
-// verify compares the signature with the one that would be right.
+// verify compares the signature with the computed one.
 func verify(msg []byte, mac func([]byte) [signatureSize]byte) bool {
 	if len(msg) < smbHeaderSize {
 		return false

@@ -22,15 +22,15 @@ const (
 	stateAbsent           = 0xFF
 )
 
-// negHint is what every Windows server puts into the hints of its first token.
+// negHint is the hint in the first token of Windows servers.
 //
 // Source: [MS-SPNG 2.2.1]
 const negHint = "not_defined_in_RFC4178@please_ignore"
 
-// maxMechs bounds the list of mechanisms that is looked at.
+// maxMechs bounds the list of mechanisms of a token.
 const maxMechs = 32
 
-// negTokenInit opens a SPNEGO exchange.
+// negTokenInit is the first token of a SPNEGO exchange.
 //
 // Source: [RFC 4178 §4.2.1], [MS-SPNG 2.2.1] (NegTokenInit2)
 type negTokenInit struct {
@@ -40,7 +40,7 @@ type negTokenInit struct {
 	MIC      []byte
 }
 
-// negTokenResp continues one.
+// negTokenResp is a later token of a SPNEGO exchange.
 //
 // Source: [RFC 4178 §4.2.2]
 type negTokenResp struct {
@@ -87,7 +87,7 @@ func (t *negTokenResp) appendTo(b []byte) []byte {
 	return append(b, derWrap(body, derContext+1, derSequence)...)
 }
 
-// serverHint is the token a server sends unasked in its NEGOTIATE response.
+// serverHint returns the token of a server's NEGOTIATE response.
 func serverHint() []byte {
 	body := derAppend(nil, derContext, ntlmMechList())
 	hint := derWrap([]byte(negHint), derSequence, derContext, 0x1B) // GeneralString
@@ -97,7 +97,7 @@ func serverHint() []byte {
 	return derAppend(nil, derApp0, inner)
 }
 
-// derFields walks the numbered fields of a SEQUENCE, which must ascend.
+// derFields calls a function for each numbered field of a SEQUENCE; the numbers must ascend.
 func derFields(seq []byte, field func(n byte, content []byte) error) error {
 	last := -1
 	for len(seq) > 0 {
@@ -117,7 +117,7 @@ func derFields(seq []byte, field func(n byte, content []byte) error) error {
 	return nil
 }
 
-// decodeNegTokenInit parses a framed negTokenInit; the result points into b.
+// decodeNegTokenInit decodes a framed negTokenInit; the result points into b.
 func decodeNegTokenInit(b []byte) (negTokenInit, error) {
 	var t negTokenInit
 	frame, err := derOnly(b, derApp0)
@@ -165,7 +165,7 @@ func (t *negTokenInit) field(n byte, content []byte) (err error) {
 	return err
 }
 
-// decodeMechs parses a MechTypeList.
+// decodeMechs decodes a MechTypeList.
 func decodeMechs(b []byte) ([]string, error) {
 	list, err := derOnly(b, derSequence)
 	if err != nil {
@@ -185,7 +185,7 @@ func decodeMechs(b []byte) ([]string, error) {
 	return mechs, nil
 }
 
-// decodeNegTokenResp parses a negTokenResp; the result points into b.
+// decodeNegTokenResp decodes a negTokenResp; the result points into b.
 func decodeNegTokenResp(b []byte) (negTokenResp, error) {
 	t := negTokenResp{State: stateAbsent}
 	choice, err := derOnly(b, derContext+1)
@@ -224,5 +224,5 @@ func (t *negTokenResp) field(n byte, content []byte) (err error) {
 	return err
 }
 
-// isSPNEGOInit reports whether b starts with a GSS-API frame.
+// isSPNEGOInit reports whether b begins with a GSS-API frame.
 func isSPNEGOInit(b []byte) bool { return bytes.HasPrefix(b, []byte{derApp0}) }

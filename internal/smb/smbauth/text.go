@@ -31,7 +31,7 @@ func utf16String(b []byte) (string, bool) {
 	return string(utf16.Decode(u)), true
 }
 
-// upper maps every character by itself, as NTLM does for user names.
+// upper maps each character on its own to upper case, as NTLM does for user names.
 //
 // Source: [MS-NLMP 6] (UpperCase)
 func upper(s string) string {

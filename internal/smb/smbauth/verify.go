@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// authenticate checks an NTLM AUTHENTICATE message and derives the session
-// key. It takes the same steps for users it knows and users it does not.
+// authenticate checks an NTLM AUTHENTICATE message and derives the session key. It takes the
+// same steps for known and for unknown users.
 //
 // Source: [MS-NLMP 3.2.5.1.2], [MS-NLMP 3.3.2]
 func (a *Acceptor) authenticate(in []byte) (keyExchange bool, err error) {
@@ -49,8 +49,8 @@ func (a *Acceptor) authenticate(in []byte) (keyExchange bool, err error) {
 	return keyExchange, nil
 }
 
-// checkMIC verifies the code over all three NTLM messages. That it is there is
-// announced under the protection of the user's password.
+// checkMIC verifies the code over all three NTLM messages. Its presence is announced under
+// the protection of the user's password.
 //
 // Source: [MS-NLMP 3.2.5.1.2]
 func (a *Acceptor) checkMIC(key [16]byte, authenticate []byte) error {

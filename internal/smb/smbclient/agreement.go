@@ -5,7 +5,7 @@ import (
 	"lwio/internal/smb/smbwire"
 )
 
-// agreement is what negotiation and logon have fixed for the messages of a connection.
+// agreement is the result of negotiation and logon for the messages of a connection.
 type agreement struct {
 	dialect   uint16
 	largeMTU  bool // requests may cost several credits

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// credits are what the server lets this side send. It is safe for concurrent use.
+// credits are the rights to send that the server has granted. It is safe for concurrent use.
 //
 // Source: [MS-SMB2 3.2.4.1.2], [MS-SMB2 3.2.5.1.4]
 type credits struct {

@@ -113,8 +113,8 @@ func (c *conn) next() (m *message, ok bool) {
 	return m, err == nil
 }
 
-// receive reads the next message and does what must be done in order. It returns the rest
-// of the work, nil if there is none. An error ends the connection.
+// receive reads the next message and serves it if it must be served in order. It returns any
+// other message, nil if nothing is left to serve. An error ends the connection.
 //
 // Source: [MS-SMB2 3.3.5.2]
 func (c *conn) receive() (*message, error) {

@@ -109,7 +109,7 @@ func (r *request) throttle(requests, bytes int) ntstatus.Status {
 
 // reserve begins a response with n bytes of body and takes them from the memory quota if
 // they are many. A request that holds some of the quota already, as one of a compound may,
-// does not wait for more: others may wait for what it holds.
+// does not wait for more: other requests may wait for that part.
 func (r *request) reserve(n int) ([]byte, ntstatus.Status) {
 	if n < longMessage {
 		return r.resp.begin(n), ntstatus.Success

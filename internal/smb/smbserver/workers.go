@@ -35,7 +35,7 @@ func (w *workers) start() {
 	go w.run()
 }
 
-// run takes turns at reading a message, and serves what it has read.
+// run takes turns at reading a message, and serves the message.
 func (w *workers) run() {
 	defer w.leave()
 	for {

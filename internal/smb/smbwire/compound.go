@@ -1,12 +1,11 @@
 package smbwire
 
-// Next splits the first element off a chain of messages. The element reaches up
-// to the next header, padding included, as signatures cover it; more is what
-// follows, nil behind the last. The element's header has been checked as far as
-// DecodeHeader does.
+// Next splits the first element off a compound. The element reaches to the next header,
+// padding included, as signatures cover it; more is the bytes behind it, nil behind the
+// last. The checks of the element's header are those of DecodeHeader.
 //
-// Errors: those of DecodeHeader; ErrOffset if NextCommand is no multiple of 8,
-// or leads into the element's header or out of the message.
+// Errors: those of DecodeHeader; ErrOffset if NextCommand is no multiple of 8, or points
+// into the element's header or out of the message.
 //
 // Source: [MS-SMB2 3.2.4.1.4], [MS-SMB2 3.3.5.2.7]
 func Next(msg []byte) (h Header, element, more []byte, err error) {
@@ -21,8 +20,8 @@ func Next(msg []byte) (h Header, element, more []byte, err error) {
 	return h, msg[:n:n], msg[n:], nil
 }
 
-// Chain ends the element that begins at start in b, so that another can be
-// appended: it pads to 8 bytes and writes NextCommand into its header.
+// Chain ends the element that begins at start in b, so that another can be appended: it
+// pads to 8 bytes and writes NextCommand into its header.
 func Chain(b []byte, start int) []byte {
 	b = pad8(b, start)
 	le.PutUint32(b[start+offNextCommand:], uint32(len(b)-start))

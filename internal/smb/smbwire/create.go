@@ -14,7 +14,7 @@ const (
 	OplockBatch   uint8 = 0x09
 )
 
-// ImpersonationImpersonation is what clients ask for: the server acts as the
+// ImpersonationImpersonation is the impersonation level of clients: the server acts as the
 // user.
 const ImpersonationImpersonation uint32 = 2
 
@@ -82,7 +82,7 @@ func DecodeCreateRequest(body []byte) (CreateRequest, error) {
 	return r, err
 }
 
-// CreateResponse describes what was opened.
+// CreateResponse describes the opened file.
 //
 // Source: [MS-SMB2 2.2.14]
 type CreateResponse struct {

@@ -15,8 +15,7 @@ const (
 
 const createContextFixed = 16
 
-// CreateContext is one context of CREATE. Contexts that a receiver does not
-// know are ignored.
+// CreateContext is one context of CREATE. A receiver ignores unknown contexts.
 //
 // Source: [MS-SMB2 2.2.13.2]
 type CreateContext struct {
@@ -25,8 +24,8 @@ type CreateContext struct {
 	Data []byte
 }
 
-// appendCreateContexts appends the list behind the body that began at start, and
-// writes its offset and length at field.
+// appendCreateContexts appends the list behind the body that begins at start, and writes
+// its offset and length at field.
 func appendCreateContexts(b []byte, start, field int, list []CreateContext) []byte {
 	b = pad8(b, start)
 	first := len(b)
@@ -52,8 +51,7 @@ func appendCreateContexts(b []byte, start, field int, list []CreateContext) []by
 	return b
 }
 
-// decodeCreateContexts decodes the list whose offset and length are at the start
-// of field.
+// decodeCreateContexts decodes the list with the offset and length at the start of field.
 func decodeCreateContexts(structure string, body []byte, fixed int, field []byte) ([]CreateContext, error) {
 	const what = "CreateContexts"
 	b, err := span(structure, what, body, fixed, le.Uint32(field), le.Uint32(field[4:]))

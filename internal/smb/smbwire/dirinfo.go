@@ -15,7 +15,7 @@ const (
 	ClassIDFullDirectory DirClass = 38
 )
 
-// dirLayout says where the parts of an entry are; 0 for those that it lacks.
+// dirLayout has the offsets of the parts of an entry; 0 for those that it lacks.
 type dirLayout struct {
 	nameLength, eaSize, shortName, fileID, name int
 }
@@ -46,8 +46,8 @@ func (c DirClass) Known() bool {
 
 const maxShortName = 24
 
-// DirEntry is one entry of a directory. What a class does not carry is not sent,
-// and decoded as zero.
+// DirEntry is one entry of a directory. Fields that a class does not carry are not sent, and
+// decoded as zero.
 //
 // Source: [MS-FSCC 2.4.10], [MS-FSCC 2.4.14], [MS-FSCC 2.4.18], [MS-FSCC 2.4.19], [MS-FSCC 2.4.8], [MS-FSCC 2.4.28]
 type DirEntry struct {
@@ -61,8 +61,8 @@ type DirEntry struct {
 	Name, ShortName []byte
 }
 
-// DirEntrySize is how long an entry with a name of n bytes is, without padding;
-// 0 for a class that is not known.
+// DirEntrySize returns the length of an entry with a name of n bytes, without padding; 0 for
+// an unknown class.
 func DirEntrySize(c DirClass, n int) int {
 	l, ok := c.layout()
 	if !ok {
@@ -71,9 +71,9 @@ func DirEntrySize(c DirClass, n int) int {
 	return l.name + n
 }
 
-// AppendDirEntry appends an entry to a list that begins at start. last is where
-// the entry before begins, or negative for the first; the result says where this
-// one does. The class must be known.
+// AppendDirEntry appends an entry to a list that begins at start. last is the offset of the
+// entry before, negative for the first; the second result is the offset of this entry.
+// Precondition: the class is known.
 func AppendDirEntry(b []byte, start, last int, c DirClass, e *DirEntry) (_ []byte, at int) {
 	l, ok := c.layout()
 	if !ok {
@@ -107,10 +107,10 @@ func AppendDirEntry(b []byte, start, last int, c DirClass, e *DirEntry) (_ []byt
 	return append(b, e.Name...), at
 }
 
-// NextDirEntry decodes the first entry of a list; more is what follows, nil
-// behind the last.
+// NextDirEntry decodes the first entry of a list; more is the bytes behind it, nil behind
+// the last.
 //
-// Errors: ErrShort, ErrOffset, ErrValue for a class that is not known.
+// Errors: ErrShort, ErrOffset, ErrValue for an unknown class.
 func NextDirEntry(c DirClass, list []byte) (e DirEntry, more []byte, err error) {
 	const name = "directory entry"
 	l, ok := c.layout()

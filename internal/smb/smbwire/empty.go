@@ -1,8 +1,7 @@
 package smbwire
 
-// Empty is the body of messages that say nothing more than their header: LOGOFF,
-// TREE_DISCONNECT, ECHO in both directions, the CANCEL request, and the FLUSH
-// and LOCK responses.
+// Empty is the body of messages without content: LOGOFF, TREE_DISCONNECT, ECHO in both
+// directions, the CANCEL request, and the FLUSH and LOCK responses.
 //
 // Source: [MS-SMB2 2.2.7], [MS-SMB2 2.2.8], [MS-SMB2 2.2.11], [MS-SMB2 2.2.12], [MS-SMB2 2.2.18], [MS-SMB2 2.2.27],
 // [MS-SMB2 2.2.28], [MS-SMB2 2.2.29], [MS-SMB2 2.2.30]

@@ -5,9 +5,8 @@ const (
 	errorContextFixed  = 8
 )
 
-// ErrorResponse is the body of a response whose status says that the request
-// failed. With dialect 3.1.1, Contexts may hold what is known about the failure;
-// before it, Data.
+// ErrorResponse is the body of a response to a failed request. Details of the failure are in
+// Contexts with dialect 3.1.1, and in Data before it.
 //
 // Source: [MS-SMB2 2.2.2]
 type ErrorResponse struct {

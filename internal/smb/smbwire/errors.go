@@ -6,34 +6,33 @@ import (
 	"lwio/internal/ntstatus"
 )
 
-// What is wrong with bytes that a peer sent.
+// Faults of the bytes of a peer.
 var (
-	// ErrShort says that a message ends before what it must hold.
+	// ErrShort reports a message that ends before its last field.
 	ErrShort = errors.New("too short")
-	// ErrStructureSize says that a structure names another size than its own.
+	// ErrStructureSize reports a structure that names another size than its own.
 	ErrStructureSize = errors.New("wrong structure size")
-	// ErrOffset says that an offset or length leads out of the message, or into
-	// its fixed part.
+	// ErrOffset reports an offset or length that points out of the message, or into its
+	// fixed part.
 	ErrOffset = errors.New("offset or length outside the message")
-	// ErrValue says that a field has a value that it cannot have.
+	// ErrValue reports a field with an invalid value.
 	ErrValue = errors.New("invalid value")
-	// ErrName says that a name cannot be carried: NUL, an unpaired surrogate,
+	// ErrName reports a name that cannot be represented: NUL, an unpaired surrogate,
 	// invalid UTF-8, an odd number of bytes, or too long.
 	ErrName = errors.New("name cannot be represented")
-	// ErrProtocol says that the bytes are no SMB 2 message at all.
+	// ErrProtocol reports bytes that are no SMB 2 message.
 	ErrProtocol = errors.New("not an SMB 2 message")
-	// ErrSMB1 says that the message is SMB 1.
+	// ErrSMB1 reports a message of SMB 1.
 	ErrSMB1 = errors.New("SMB 1 is not supported")
-	// ErrEncrypted says that the message is encrypted (a transform header).
+	// ErrEncrypted reports an encrypted message (a transform header).
 	ErrEncrypted = errors.New("encrypted messages are not supported")
-	// ErrCompressed says that the message is compressed.
+	// ErrCompressed reports a compressed message.
 	ErrCompressed = errors.New("compressed messages are not supported")
 )
 
-// Error says which structure could not be decoded, and why.
+// Error reports a structure that cannot be decoded.
 type Error struct {
-	// Structure is the message or structure, Field what of it is wrong, empty for
-	// the whole.
+	// Structure is the message or structure, Field the faulty field, empty for the whole.
 	Structure, Field string
 	// Err is one of the sentinels of this package.
 	Err error
@@ -47,7 +46,7 @@ func (e *Error) Error() string {
 	return "smbwire: " + e.Structure + ": " + e.Field + ": " + e.Err.Error()
 }
 
-// Unwrap gives the sentinel and the NTSTATUS that a server answers with.
+// Unwrap returns the sentinel and the NTSTATUS of a server's response.
 func (e *Error) Unwrap() []error {
 	if errors.Is(e.Err, ErrName) {
 		return []error{e.Err, ntstatus.ObjectNameInvalid}

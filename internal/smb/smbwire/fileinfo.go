@@ -9,8 +9,8 @@ const (
 	renameInfoFixed     = 20
 )
 
-// BasicInfo is the form of ClassBasic. In SET_INFO, zero attributes and
-// FiletimeKeep leave things as they are.
+// BasicInfo is the form of ClassBasic. In SET_INFO, zero attributes and FiletimeKeep change
+// nothing.
 //
 // Source: [MS-FSCC 2.4.7]
 type BasicInfo struct {
@@ -96,8 +96,8 @@ func (i *AllInfo) AppendTo(b []byte) []byte {
 	return (&NameInfo{i.Name}).AppendTo(b)
 }
 
-// DecodeAllInfo decodes the information. The name may be cut off, as a server
-// does with BUFFER_OVERFLOW; what is there of it is returned.
+// DecodeAllInfo decodes the information. The name may be cut, as a server does with
+// BUFFER_OVERFLOW; the present part is returned.
 func DecodeAllInfo(b []byte) (AllInfo, error) {
 	const name = "all information"
 	if err := checkSize(name, b, allInfoName+nameInfoFixed); err != nil {
@@ -151,8 +151,8 @@ func (i *AttributeTagInfo) AppendTo(b []byte) []byte {
 	return le.AppendUint32(b, i.ReparseTag)
 }
 
-// CompressionInfo is the form of ClassCompression. Files here are never
-// compressed on disk: the shifts are sent as zero and not decoded.
+// CompressionInfo is the form of ClassCompression. Files are not compressed on disk: the
+// shifts are sent as zero.
 //
 // Source: [MS-FSCC 2.4.9]
 type CompressionInfo struct {
@@ -173,12 +173,11 @@ func (i *CompressionInfo) AppendTo(b []byte) []byte {
 type RenameInfo struct {
 	ReplaceIfExists bool
 	RootDirectory   uint64
-	// Name is UTF-16LE, from the share's root on, with backslashes.
+	// Name is UTF-16LE, relative to the share's root, with backslashes.
 	Name []byte
 }
 
-// AppendTo appends the information. Some servers want it to be at least 24 bytes
-// long; zeros make it up.
+// AppendTo appends the information, padded to the 24 bytes that some servers require.
 func (i *RenameInfo) AppendTo(b []byte) []byte {
 	b = appendBool(b, i.ReplaceIfExists)
 	b = appendZeros(b, 7)

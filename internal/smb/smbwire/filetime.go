@@ -2,8 +2,7 @@ package smbwire
 
 import "time"
 
-// Filetime counts 100 ns from the start of 1601, UTC. Zero means that no time is
-// given.
+// Filetime counts units of 100 ns from the start of 1601, UTC. Zero is no time.
 //
 // Source: [MS-DTYP 2.3.3]
 type Filetime uint64
@@ -12,12 +11,12 @@ type Filetime uint64
 //
 // Source: [MS-FSCC 2.4.7]
 const (
-	// FiletimeKeep leaves a time as it is.
+	// FiletimeKeep changes nothing.
 	FiletimeKeep Filetime = 0
-	// FiletimeFreeze leaves a time as it is, and later writes through this handle
-	// do not change it either.
+	// FiletimeFreeze changes nothing, and keeps later writes through this handle from
+	// changing the time.
 	FiletimeFreeze Filetime = 1<<64 - 1
-	// FiletimeThaw ends what FiletimeFreeze began.
+	// FiletimeThaw ends FiletimeFreeze.
 	FiletimeThaw Filetime = 1<<64 - 2
 )
 
@@ -28,8 +27,8 @@ const (
 	maxFiletime    = 1<<63 - 1
 )
 
-// FiletimeOf translates t, rounding down to 100 ns. The zero Time, and what lies
-// before 1601, becomes 0; what lies beyond the last FILETIME becomes that one.
+// FiletimeOf translates t, rounding down to 100 ns. The zero Time and times before 1601
+// become 0; times after the last FILETIME become that one.
 func FiletimeOf(t time.Time) Filetime {
 	if t.IsZero() {
 		return 0
@@ -44,7 +43,7 @@ func FiletimeOf(t time.Time) Filetime {
 	return Filetime(s*ticksPerSecond + int64(t.Nanosecond()/100))
 }
 
-// Time translates f to UTC; 0 becomes the zero Time, and so does what is no time
+// Time translates f to UTC. 0 becomes the zero Time, and so do values that are no time
 // (FiletimeFreeze and others with the highest bit set).
 func (f Filetime) Time() time.Time {
 	if f == 0 || f > maxFiletime {

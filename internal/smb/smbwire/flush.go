@@ -2,7 +2,7 @@ package smbwire
 
 const flushRequestFixed = 24
 
-// FlushRequest puts a file's data on stable storage. The response is Empty.
+// FlushRequest makes the data of a file durable. The response is Empty.
 //
 // Source: [MS-SMB2 2.2.17]
 type FlushRequest struct {

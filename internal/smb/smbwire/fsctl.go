@@ -17,7 +17,7 @@ const (
 	validateResponseSize = 24
 )
 
-// ValidateNegotiateRequest repeats, signed, what the client negotiated with.
+// ValidateNegotiateRequest repeats the values of the client's NEGOTIATE in a signed message.
 //
 // Source: [MS-SMB2 2.2.31.4]
 type ValidateNegotiateRequest struct {
@@ -54,7 +54,7 @@ func DecodeValidateNegotiateRequest(b []byte) (ValidateNegotiateRequest, error) 
 	}, nil
 }
 
-// ValidateNegotiateResponse repeats what the server chose.
+// ValidateNegotiateResponse repeats the choices of the server.
 //
 // Source: [MS-SMB2 2.2.32.6]
 type ValidateNegotiateResponse struct {
@@ -92,8 +92,8 @@ func DecodeValidateNegotiateResponse(b []byte) (ValidateNegotiateResponse, error
 
 const (
 	resumeKeyFixed = 28
-	// ResumeKeySize is the output that plain clients offer for a resume key, in
-	// bytes, and what they get: one without context, and four bytes of zero.
+	// ResumeKeySize is the room of plain clients for a resume key, in bytes. They get a key
+	// without context, and four bytes of zero.
 	ResumeKeySize = 32
 )
 

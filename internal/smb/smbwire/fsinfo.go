@@ -16,7 +16,7 @@ const (
 	ClassFSSectorSize FSClass = 11
 )
 
-// What a file system can do, and the kind of its device.
+// Attributes of a file system, and the kind of its device.
 //
 // Source: [MS-FSCC 2.5.1], [MS-FSCC 2.5.10]
 const (
@@ -112,7 +112,7 @@ func (i *FSDeviceInfo) AppendTo(b []byte) []byte {
 // Source: [MS-FSCC 2.5.1]
 type FSAttributeInfo struct {
 	Attributes uint32
-	// MaxNameLength is how long one element of a path may be, in UTF-16 units.
+	// MaxNameLength bounds one element of a path, in UTF-16 units.
 	MaxNameLength uint32
 	// Name of the file system is UTF-16LE.
 	Name []byte

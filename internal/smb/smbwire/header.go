@@ -13,7 +13,7 @@ const (
 	protocolCompressed = 0x424D53FC
 )
 
-// Command says what a message asks for or answers.
+// Command is the operation of a message.
 //
 // Source: [MS-SMB2 2.2.1.2]
 type Command uint16
@@ -46,7 +46,7 @@ var commandNames = [...]string{
 	"LOCK", "IOCTL", "CANCEL", "ECHO", "QUERY_DIRECTORY", "CHANGE_NOTIFY", "QUERY_INFO", "SET_INFO", "OPLOCK_BREAK",
 }
 
-// String names the command as the specification does.
+// String returns the name of the command in the specification.
 func (c Command) String() string {
 	if int(c) < len(commandNames) {
 		return commandNames[c]
@@ -68,8 +68,8 @@ const (
 	FlagPriorityMask Flags = 0x00000070
 )
 
-// RelatedFileID stands for the handle of the request before, in a chain of
-// related requests.
+// RelatedFileID stands for the handle of the request before, in a compound of related
+// requests.
 //
 // Source: [MS-SMB2 3.3.5.2.7.2]
 var RelatedFileID = FileID{^uint64(0), ^uint64(0)}
@@ -77,10 +77,10 @@ var RelatedFileID = FileID{^uint64(0), ^uint64(0)}
 // RelatedID stands for the session or tree of the request before.
 const ()
 
-// OplockBreakMessageID is the message id of notifications, which answer nothing.
+// OplockBreakMessageID is the message id of notifications, which have no request.
 const OplockBreakMessageID uint64 = 1<<64 - 1
 
-// Offsets in the header of what is often changed in place.
+// Offsets of header fields that are changed in place.
 const (
 	offCreditCharge = 6
 	offStatus       = 8
@@ -95,22 +95,22 @@ const (
 	offSignature    = 48
 )
 
-// Header is the header of a request or response, in both its forms: with
-// FlagAsync set, AsyncID is sent, and otherwise ProcessID and TreeID are; what
-// is not sent is decoded as zero.
+// Header is the header of a request or response, in both its forms: with FlagAsync set,
+// AsyncID is sent, and otherwise ProcessID and TreeID are; fields that are not sent are
+// decoded as zero.
 //
 // Source: [MS-SMB2 2.2.1.1], [MS-SMB2 2.2.1.2]
 type Header struct {
 	// CreditCharge is how many credits the request costs.
 	CreditCharge uint16
-	// Status is how a request ended. In a request of dialect 3.x its low half is
-	// the channel sequence number.
+	// Status is the result of a request. In a request of dialect 3.x its low half is the
+	// channel sequence number.
 	Status  ntstatus.Status
 	Command Command
 	// Credits is how many credits are asked for or granted.
 	Credits uint16
 	Flags   Flags
-	// NextCommand is the distance to the next header of a chain in bytes, or 0.
+	// NextCommand is the distance to the next header of a compound in bytes, or 0.
 	NextCommand uint32
 	MessageID   uint64
 	AsyncID     uint64
@@ -120,8 +120,7 @@ type Header struct {
 	Signature   [16]byte
 }
 
-// Put writes the header into the first HeaderSize bytes of b, which must be
-// there.
+// Put writes the header into the first HeaderSize bytes of b. Precondition: b has as many.
 func (h *Header) Put(b []byte) {
 	_ = b[HeaderSize-1]
 	le.PutUint32(b, protocolSMB2)
@@ -185,7 +184,7 @@ func DecodeHeader(b []byte) (Header, error) {
 	return h, nil
 }
 
-// CheckProtocol looks at the first four bytes of a message: nil for SMB 2.
+// CheckProtocol checks the first four bytes of a message. It returns nil for SMB 2.
 //
 // Errors: ErrSMB1, ErrEncrypted, ErrCompressed, ErrProtocol, ErrShort.
 //

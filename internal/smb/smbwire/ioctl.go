@@ -19,7 +19,7 @@ type IoctlRequest struct {
 	MaxOutputResponse uint32
 	Flags             uint32
 	Input             []byte
-	// Output is not used by any control code of today.
+	// Output is used by no control code of this package.
 	Output []byte
 }
 
@@ -68,8 +68,7 @@ func DecodeIoctlRequest(body []byte) (IoctlRequest, error) {
 	return r, err
 }
 
-// IoctlResponse carries what a control operation returned. Input is empty in
-// practice.
+// IoctlResponse carries the result of a control operation. Input is empty in practice.
 //
 // Source: [MS-SMB2 2.2.32]
 type IoctlResponse struct {

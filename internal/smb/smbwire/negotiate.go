@@ -9,7 +9,7 @@ const (
 	Dialect300 uint16 = 0x0300
 	Dialect302 uint16 = 0x0302
 	Dialect311 uint16 = 0x0311
-	// DialectWildcard answers an SMB 1 negotiation: another NEGOTIATE follows.
+	// DialectWildcard is the response to an SMB 1 negotiation: another NEGOTIATE follows.
 	DialectWildcard uint16 = 0x02FF
 )
 
@@ -100,7 +100,7 @@ func DecodeNegotiateRequest(body []byte) (NegotiateRequest, error) {
 	return r, err
 }
 
-// NegotiateResponse says what was chosen. Contexts are sent with dialect 3.1.1,
+// NegotiateResponse carries the choices of the server. Contexts are sent with dialect 3.1.1,
 // and only then decoded.
 //
 // Source: [MS-SMB2 2.2.4]

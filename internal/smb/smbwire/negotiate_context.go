@@ -1,6 +1,6 @@
 package smbwire
 
-// ContextType tells negotiate contexts apart.
+// ContextType is the kind of a negotiate context.
 //
 // Source: [MS-SMB2 2.2.3.1]
 type ContextType uint16

@@ -5,8 +5,8 @@ const (
 	leaseAckFixed    = 36
 )
 
-// OplockBreak is the notification of a broken oplock, the client's
-// acknowledgement, and the server's answer to that.
+// OplockBreak is the notification of a broken oplock, the client's acknowledgement, and the
+// server's response to that.
 //
 // Source: [MS-SMB2 2.2.23.1], [MS-SMB2 2.2.24.1], [MS-SMB2 2.2.25.1]
 type OplockBreak struct {
@@ -24,8 +24,8 @@ func DecodeOplockBreak(body []byte) (OplockBreak, error) {
 	return OplockBreak{OplockLevel: body[2], FileID: fileID(body[8:])}, nil
 }
 
-// LeaseAck is the client's acknowledgement of a broken lease, and the server's
-// answer to that.
+// LeaseAck is the client's acknowledgement of a broken lease, and the server's response to
+// that.
 //
 // Source: [MS-SMB2 2.2.24.2], [MS-SMB2 2.2.25.2]
 type LeaseAck struct {

@@ -20,7 +20,7 @@ type QueryDirectoryRequest struct {
 	Flags     uint8
 	FileIndex uint32
 	FileID    FileID
-	// OutputBufferLength is how many bytes of entries are wanted at most.
+	// OutputBufferLength bounds the entries of the response, in bytes.
 	OutputBufferLength uint32
 	// Pattern is UTF-16LE.
 	Pattern []byte

@@ -2,7 +2,7 @@ package smbwire
 
 const queryInfoRequestFixed = 40
 
-// InfoType says what QUERY_INFO and SET_INFO are about.
+// InfoType is the kind of information of QUERY_INFO and SET_INFO.
 //
 // Source: [MS-SMB2 2.2.37]
 type InfoType uint8

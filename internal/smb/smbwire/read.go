@@ -2,17 +2,16 @@ package smbwire
 
 const (
 	readRequestFixed = 48
-	// ReadResponseFixed is how long the body of a READ response is without its
-	// payload, in bytes.
+	// ReadResponseFixed is the length of the body of a READ response without its payload,
+	// in bytes.
 	ReadResponseFixed = 16
 )
 
-// ReadRequest asks for Length bytes from byte Offset on.
+// ReadRequest asks for Length bytes from byte Offset.
 //
 // Source: [MS-SMB2 2.2.19]
 type ReadRequest struct {
-	// Padding is where the client would like the payload to begin, from the
-	// header on.
+	// Padding is the requested offset of the payload, from the header.
 	Padding        uint8
 	Flags          uint8
 	Length         uint32
@@ -64,7 +63,7 @@ func DecodeReadRequest(body []byte) (ReadRequest, error) {
 	}, err
 }
 
-// ReadResponse carries the bytes that were read.
+// ReadResponse carries the bytes of a read.
 //
 // Source: [MS-SMB2 2.2.20]
 type ReadResponse struct {
@@ -77,8 +76,8 @@ func (r *ReadResponse) AppendTo(b []byte) []byte {
 	return append(r.AppendFixed(b, len(r.Data)), r.Data...)
 }
 
-// AppendFixed appends the ReadResponseFixed bytes that precede a payload of n
-// bytes. The payload is sent right behind; r.Data is not looked at.
+// AppendFixed appends the ReadResponseFixed bytes before a payload of n bytes, which the
+// caller appends. r.Data is ignored.
 func (r *ReadResponse) AppendFixed(b []byte, n int) []byte {
 	b = le.AppendUint16(b, ReadResponseFixed+1)
 	b = append(b, HeaderSize+ReadResponseFixed, 0)

@@ -5,8 +5,7 @@ const (
 	setInfoResponseFixed = 2
 )
 
-// SetInfoRequest changes what a FileClass, a FSClass or a security descriptor
-// says.
+// SetInfoRequest changes the information of a FileClass, an FSClass or a security descriptor.
 //
 // Source: [MS-SMB2 2.2.39]
 type SetInfoRequest struct {

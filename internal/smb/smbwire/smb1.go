@@ -12,17 +12,17 @@ const (
 	dialectSMB2Unknown = "SMB 2.???"
 )
 
-// SMB1Negotiate is what matters of a negotiation that begins in the manner of
-// SMB 1. Whoever offers neither form of SMB 2 speaks SMB 1 alone.
+// SMB1Negotiate is the relevant part of an SMB 1 negotiation. A client that offers neither
+// form of SMB 2 speaks SMB 1 only.
 //
 // Source: [MS-SMB2 3.3.5.3], [MS-CIFS 2.2.4.52.1], [OP-5c]
 type SMB1Negotiate struct {
-	// SMB2002 is an offer of dialect 2.0.2 as it is.
+	// SMB2002 is an offer of dialect 2.0.2.
 	SMB2002 bool
 	// SMB2Wildcard is an offer to negotiate again in SMB 2.
 	SMB2Wildcard bool
 
-	// IDs are the tree, process, user and multiplex ids, for the answer.
+	// IDs are the tree, process, user and multiplex ids, for the response.
 	IDs [10]byte
 }
 
@@ -68,8 +68,7 @@ func DecodeSMB1Negotiate(msg []byte) (SMB1Negotiate, error) {
 	return n, nil
 }
 
-// AppendRefusal appends the SMB 1 answer that says that none of the dialects
-// is served.
+// AppendRefusal appends the SMB 1 response that refuses all dialects.
 //
 // Source: [MS-CIFS 2.2.4.52.2]
 func (n *SMB1Negotiate) AppendRefusal(b []byte) []byte {

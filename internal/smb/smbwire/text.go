@@ -34,20 +34,20 @@ func AppendUTF16(b []byte, s string) ([]byte, error) {
 	return b, nil
 }
 
-// isReplacement tells a replacement character that is in the text from one that
-// stands for a broken byte.
+// isReplacement reports whether s begins with a replacement character of the text, and not
+// with an invalid byte.
 func isReplacement(s string) bool {
 	_, size := utf8.DecodeRuneInString(s)
 	return size > 1
 }
 
-// UTF16 is AppendUTF16 into new memory.
+// UTF16 returns s in UTF-16LE, in new memory.
 func UTF16(s string) ([]byte, error) {
 	return AppendUTF16(make([]byte, 0, 2*len(s)), s)
 }
 
-// DecodeUTF16 translates UTF-16LE. Nothing is replaced: what has no exact
-// counterpart is refused.
+// DecodeUTF16 translates UTF-16LE. Text without an exact counterpart is refused, not
+// replaced.
 //
 // Errors: ErrName for NUL, an unpaired surrogate, or an odd number of bytes.
 func DecodeUTF16(b []byte) (string, error) {

@@ -12,7 +12,7 @@ const (
 	ShareTypePipe uint8 = 2
 )
 
-// Flags and capabilities of a share that this project looks at.
+// Flags and capabilities of a share that this project uses.
 //
 // Source: [MS-SMB2 2.2.10]
 const (
@@ -20,8 +20,8 @@ const (
 	ShareFlagEncryptData uint32 = 0x00008000
 )
 
-// TreeConnectRequest names a share: \\server\share in UTF-16LE. Contexts of the
-// extended form are not looked at.
+// TreeConnectRequest names a share: \\server\share in UTF-16LE. Contexts of the extended
+// form are ignored.
 //
 // Source: [MS-SMB2 2.2.9]
 type TreeConnectRequest struct {

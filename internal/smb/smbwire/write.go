@@ -1,8 +1,8 @@
 package smbwire
 
 const (
-	// WriteRequestFixed is how long the body of a WRITE request is without its
-	// payload, in bytes.
+	// WriteRequestFixed is the length of the body of a WRITE request without its payload,
+	// in bytes.
 	WriteRequestFixed  = 48
 	writeResponseFixed = 16
 )
@@ -31,8 +31,8 @@ func (r *WriteRequest) AppendTo(b []byte) []byte {
 	return append(r.AppendFixed(b, len(r.Data)), r.Data...)
 }
 
-// AppendFixed appends the WriteRequestFixed bytes that precede a payload of n
-// bytes. The payload is sent right behind; r.Data is not looked at.
+// AppendFixed appends the WriteRequestFixed bytes before a payload of n bytes, which the
+// caller appends. r.Data is ignored.
 func (r *WriteRequest) AppendFixed(b []byte, n int) []byte {
 	b = le.AppendUint16(b, WriteRequestFixed+1)
 	b = le.AppendUint16(b, HeaderSize+WriteRequestFixed)
@@ -45,8 +45,8 @@ func (r *WriteRequest) AppendFixed(b []byte, n int) []byte {
 	return le.AppendUint32(b, r.Flags)
 }
 
-// DecodeWriteRequest decodes a body. Channel information is not looked at: a
-// server that knows no channel refuses the request by Channel.
+// DecodeWriteRequest decodes a body. Channel information is ignored: a server without
+// channels refuses the request by Channel.
 func DecodeWriteRequest(body []byte) (WriteRequest, error) {
 	const name = "WRITE request"
 	if err := checkBody(name, body, WriteRequestFixed, WriteRequestFixed+1); err != nil {
@@ -63,7 +63,7 @@ func DecodeWriteRequest(body []byte) (WriteRequest, error) {
 	}, err
 }
 
-// WriteResponse says how many bytes were written.
+// WriteResponse carries the number of written bytes.
 //
 // Source: [MS-SMB2 2.2.22]
 type WriteResponse struct {
