@@ -1,0 +1,38 @@
+package stream
+
+import (
+	"errors"
+	"testing"
+
+	"lwio/rdma"
+)
+
+// TestConnectionKeepsFirstFailure fails a connection twice.
+func TestConnectionKeepsFirstFailure(t *testing.T) {
+	onFabrics(t, func(t *testing.T, f fabric) {
+		a, _ := pair(t, f, setup{})
+		a.c.fail(ErrNoBuffers)
+		a.c.fail(ErrReset)
+		if err := a.c.failure(); !errors.Is(err, ErrNoBuffers) {
+			t.Errorf("failure %v, want the first", err)
+		}
+		if !isClosed(a.c.over) {
+			t.Error("the stream is not over")
+		}
+	})
+}
+
+// TestDepthFollowsAdapters fetches one at a time where a read is a mere copy or the peer
+// writes, and several where reads have a delay.
+func TestDepthFollowsAdapters(t *testing.T) {
+	onFabrics(t, func(t *testing.T, f fabric) {
+		a, b := pair(t, f, setup{passive: Config{NoRead: true}})
+		direct := a.c.hasCap(rdma.CapDirectAlloc)
+		if want := map[bool]int{true: 1, false: maxDirect}[direct]; a.c.depth != want {
+			t.Errorf("depth %d, want %d", a.c.depth, want)
+		}
+		if b.c.depth != 1 || a.c.copies || b.c.copies != direct {
+			t.Errorf("depth %d without reads; copies %t to a side without reads, %t to one with", b.c.depth, a.c.copies, b.c.copies)
+		}
+	})
+}
