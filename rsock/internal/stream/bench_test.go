@@ -18,16 +18,16 @@ import (
 	"lwio/rsock/internal/verbs"
 )
 
-// The benchmarks run the peer in a process of its own. They print the CPU time of this
-// process per operation too; the other's is what it needs to be the peer of that.
+// The benchmarks run the peer in a process of its own. They print the CPU time per operation
+// of this process, and that of the peer.
 
 // benchPeer is the name of the variable that makes this program a peer.
 const benchPeer = "SESSION_BENCH_PEER"
 
-// transportNames are what the benchmarks compare.
+// transportNames are the compared transports.
 var transportNames = []string{"unix", "shm", "shm-spin", "tcp", "iwarp", "iwarp-spin"}
 
-// benchConfig is that of a transport.
+// benchConfig returns the Config of a transport.
 func benchConfig(name string) Config {
 	switch name {
 	case "shm-spin", "iwarp-spin":
@@ -36,7 +36,7 @@ func benchConfig(name string) Config {
 	return Config{}
 }
 
-// benchProvider is that of a transport, nil for a socket.
+// benchProvider returns the provider of a transport, nil for a socket.
 func benchProvider(name string) rdma.Provider {
 	switch name {
 	case "shm", "shm-spin":
@@ -47,8 +47,8 @@ func benchProvider(name string) rdma.Provider {
 	return nil
 }
 
-// servePeer takes one connection and does what its first byte says: echo messages of 64
-// bytes, or read all there is.
+// servePeer accepts one connection and, as its first byte selects, echoes messages of 64
+// bytes, or reads the stream.
 func servePeer(name string) error {
 	conn, err := acceptPeer(name)
 	if err != nil {
@@ -73,7 +73,7 @@ func servePeer(name string) error {
 	return sink(conn)
 }
 
-// sink reads the stream in pieces of 1 MiB and tells the CPU time that it took.
+// sink reads the stream in pieces of 1 MiB and reports its CPU time.
 func sink(conn io.ReadWriteCloser) error {
 	buf := make([]byte, 1<<20)
 	before, total := host.CPUTime(), 0
@@ -87,7 +87,7 @@ func sink(conn io.ReadWriteCloser) error {
 	return err
 }
 
-// acceptPeer listens, says where, and takes one connection.
+// acceptPeer listens, prints its address, and accepts one connection.
 func acceptPeer(name string) (io.ReadWriteCloser, error) {
 	p := benchProvider(name)
 	if p == nil {
@@ -140,7 +140,7 @@ func acceptPeer(name string) (io.ReadWriteCloser, error) {
 	return s, s.Start(ctx, false)
 }
 
-// fabricOf is the fabric of a provider.
+// fabricOf returns the fabric of a provider.
 func fabricOf(p rdma.Provider) (fabric, bool) {
 	for _, f := range fabrics() {
 		if f.name == p.Name() {
@@ -204,7 +204,7 @@ func dialPeer(b *testing.B, name string) io.ReadWriteCloser {
 	return s
 }
 
-// BenchmarkPingPong sends 64 bytes there and back.
+// BenchmarkPingPong sends 64 bytes in both directions.
 func BenchmarkPingPong(b *testing.B) {
 	for _, name := range transportNames {
 		b.Run(name, func(b *testing.B) {

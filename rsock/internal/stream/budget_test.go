@@ -11,15 +11,16 @@ import (
 	"lwio/rdma"
 )
 
-// bulk is what one stream takes to offer copies from.
+// bulk is the size of the stage of one stream, in bytes.
 const bulk = stagePieces * stageSize
 
-// TestBudget has two connections share memory that is enough for one: the other moves its
-// large data in control messages, in all calls, until the memory comes back.
+// TestStreamWithoutBudgetUsesMessages has two connections share memory that is enough for
+// one: the other moves its large data in control messages, in all calls, until the memory is
+// free again.
 //
 // Source: [WSD §5.1], [WSD §5.4]
-func TestBudget(t *testing.T) {
-	f := fabrics()[0] // where data is offered from copies
+func TestStreamWithoutBudgetUsesMessages(t *testing.T) {
+	f := fabrics()[0] // which offers copies
 	budget := NewBudget(bulk + 1000)
 	data := pattern(100000)
 	one, _ := pair(t, f, setup{active: Config{Memory: budget}})
@@ -30,7 +31,7 @@ func TestBudget(t *testing.T) {
 	if left := budget.Left(); left != 1000 {
 		t.Fatalf("%d bytes are left", left)
 	}
-	// It stays, as nobody reads.
+	// The memory stays in use, as the data is not read.
 	exchange(t, two, peer, data)
 	exchange(t, peer, two, data)
 	copied := make(chan error, 1)
@@ -43,7 +44,7 @@ func TestBudget(t *testing.T) {
 	}()
 	got := make([]byte, len(data))
 	if _, err := io.ReadFull(peer, got); err != nil || !bytes.Equal(got, data) {
-		t.Errorf("what ReadFrom sent: %v", err)
+		t.Errorf("data of ReadFrom: %v", err)
 	}
 	if err := <-copied; err != nil {
 		t.Error(err)
@@ -60,7 +61,7 @@ func TestBudget(t *testing.T) {
 	}
 	exchange(t, two, peer, data)
 	if two.Stats().RDMAWritten == 0 {
-		t.Error("nothing went by RDMA although there is memory again")
+		t.Error("no data went by RDMA although there is memory again")
 	}
 	closeBoth(two, peer)
 	if left := budget.Left(); left != bulk+1000 {
@@ -68,11 +69,11 @@ func TestBudget(t *testing.T) {
 	}
 }
 
-// TestBudgetOfReaders has no memory on the side that reads in small pieces, nor on one that
-// cannot RDMA Read: they use their control buffers.
+// TestReaderWithoutBudgetUsesControlBuffers has no memory on the side that reads in small
+// pieces, with and without RDMA Read.
 //
 // Source: [WSD §5.2], [WSD §5.3]
-func TestBudgetOfReaders(t *testing.T) {
+func TestReaderWithoutBudgetUsesControlBuffers(t *testing.T) {
 	onFabrics(t, func(t *testing.T, f fabric) {
 		for _, noRead := range []bool{false, true} {
 			a, b := pair(t, f, setup{passive: Config{Memory: NewBudget(0), NoRead: noRead}})
@@ -91,22 +92,22 @@ func TestBudgetOfReaders(t *testing.T) {
 				n += k
 			}
 			if err := <-wrote; err != nil || !bytes.Equal(got, data) {
-				t.Errorf("what was read is not what was written: %v", err)
+				t.Errorf("the read data differs from the written data: %v", err)
 			}
 			b.rx.mu.Lock()
 			if b.rx.input.fetch.temp != nil {
-				t.Error("memory was taken that is not there")
+				t.Error("memory was allocated beyond the budget")
 			}
 			b.rx.mu.Unlock()
 		}
 	})
 }
 
-// TestBudgetOfDrain closes with large data on offer to a side that has no memory for it: its
-// program reads it. With memory it need not.
+// TestDrainIsCountedInBudget closes with large data on offer. A side with memory fetches it,
+// and counts it; on a side without memory the program has to read it.
 //
 // Source: [WSD §7]
-func TestBudgetOfDrain(t *testing.T) {
+func TestDrainIsCountedInBudget(t *testing.T) {
 	f := fabrics()[0]
 	data := pattern(100000)
 	for _, limit := range []int64{0, 1 << 20} {
@@ -122,7 +123,7 @@ func TestBudgetOfDrain(t *testing.T) {
 				t.Error(err)
 			}
 			if left := budget.Left(); left >= limit {
-				t.Error("what was fetched for the program is not counted")
+				t.Error("data that was fetched for the program is not counted")
 			}
 			done <- nil
 		}
@@ -139,8 +140,8 @@ func TestBudgetOfDrain(t *testing.T) {
 	}
 }
 
-// TestBudgetOfFailures gives back what could not be had or registered.
-func TestBudgetOfFailures(t *testing.T) {
+// TestFailedAllocationReturnsBudget fails to allocate and to register the stage.
+func TestFailedAllocationReturnsBudget(t *testing.T) {
 	f := fabrics()[0]
 	budget := NewBudget(10 * bulk)
 	a, b := pair(t, f, setup{active: Config{Memory: budget}, wrap: func(p rdma.Provider) rdma.Provider { return &halfStage{Provider: p} }})
@@ -153,8 +154,9 @@ func TestBudgetOfFailures(t *testing.T) {
 	}
 }
 
-// TestBudgetGoesBack leaves a connection alone after large data, and another gets its memory.
-func TestBudgetGoesBack(t *testing.T) {
+// TestIdleStreamReturnsBudget leaves a connection idle after large data, and another gets its
+// memory.
+func TestIdleStreamReturnsBudget(t *testing.T) {
 	f := fabrics()[0]
 	budget := NewBudget(bulk)
 	one, far := pair(t, f, setup{active: Config{Memory: budget}})
@@ -167,12 +169,12 @@ func TestBudgetGoesBack(t *testing.T) {
 	two, peer := pair(t, f, setup{active: Config{Memory: budget}})
 	exchange(t, two, peer, pattern(100000))
 	if two.Stats().RDMAWritten == 0 {
-		t.Error("nothing went by RDMA although there is memory")
+		t.Error("no data went by RDMA although there is memory")
 	}
 }
 
-// TestBudgetTake has many take and give: never more than there is.
-func TestBudgetTake(t *testing.T) {
+// TestBudgetIsNeverExceeded takes and gives concurrently.
+func TestBudgetIsNeverExceeded(t *testing.T) {
 	b := NewBudget(10)
 	var mu sync.Mutex
 	var wg sync.WaitGroup

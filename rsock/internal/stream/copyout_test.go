@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// TestTwoWriteTo: while one WriteTo is at data that was fetched, nothing is fetched into the
-// same memory, although another one comes, takes what follows and goes.
-func TestTwoWriteTo(t *testing.T) {
+// TestConcurrentWriteTo runs a second WriteTo while the first uses fetched data: no data is
+// fetched into the same memory, although the second takes the data that follows and returns.
+func TestConcurrentWriteTo(t *testing.T) {
 	a, b := pair(t, fabrics()[0], setup{active: Config{Threshold: 8 << 10}})
 	first, second, third := pattern(40000), []byte("between"), pattern(50000)
 	for _, p := range [][]byte{first, second, third} {
@@ -35,14 +35,14 @@ func TestTwoWriteTo(t *testing.T) {
 		})
 	}
 	copyTo(early)
-	<-early.in // with all of first that was fetched
+	<-early.in // with the fetched part of first
 	copyTo(late)
 	for late.len() <= len(second) || !reading(b) {
 		time.Sleep(time.Millisecond)
 	}
 	b.rx.mu.Lock()
 	if !b.rx.input.fetch.isIdle() || late.len() == len(second)+len(third) {
-		t.Error("data is fetched into memory that a WriteTo is at")
+		t.Error("data is fetched into memory that a WriteTo uses")
 	}
 	b.rx.mu.Unlock()
 	close(early.out)
@@ -54,12 +54,12 @@ func TestTwoWriteTo(t *testing.T) {
 		t.Fatalf("%d bytes came", n)
 	}
 	if !bytes.Equal(early.got[:len(first)], first) || !bytes.HasPrefix(late.got, second) {
-		t.Error("what came first is not what was written first")
+		t.Error("the first data differs from the data that was written first")
 	}
 }
 
-// stopWriter keeps what it is given; its call number at stops before that, if that is not 0,
-// until out is closed.
+// stopWriter keeps the written data. Its call number at blocks before that until out is
+// closed; 0 blocks none.
 type stopWriter struct {
 	at      int
 	in, out chan struct{}
@@ -84,7 +84,7 @@ func (w *stopWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// len is how many bytes it has.
+// len returns the number of bytes.
 func (w *stopWriter) len() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -6,14 +6,13 @@ import (
 	"pgregory.net/rapid"
 )
 
-// modelMessage is a message of a model that has nothing but credits.
+// modelMessage is a message of the model.
 type modelMessage struct {
 	granted uint16
-	keep    bool
+	kept    bool
 }
 
-// creditModel is two sides, what is under way between them, and what their programs have
-// not read.
+// creditModel is two sides and the messages in flight between them.
 type creditModel struct {
 	side  [2]credits
 	wire  [2][]modelMessage // to side i
@@ -27,7 +26,7 @@ func newCreditModel(w0, w1 int) *creditModel {
 	return m
 }
 
-// send sends a message of side i if it may.
+// send sends a message of side i if the credits allow it.
 func (m *creditModel) send(i int, k class) bool {
 	if !m.side[i].allow(k) {
 		m.post(i)
@@ -39,7 +38,7 @@ func (m *creditModel) send(i int, k class) bool {
 	return true
 }
 
-// deliver takes the first message in at side i, and answers as the stream does.
+// deliver receives the first message at side i, and answers like a stream.
 func (m *creditModel) deliver(t *rapid.T, i int) bool {
 	if len(m.wire[i]) == 0 {
 		return false
@@ -49,8 +48,8 @@ func (m *creditModel) deliver(t *rapid.T, i int) bool {
 	if !m.side[i].receive(msg.granted) {
 		t.Fatalf("side %d: a message without a credit, or too many granted", i)
 	}
-	if msg.keep || !rapid.Bool().Draw(t, "later") || !m.side[i].delay() {
-		m.side[i].consumed(msg.keep)
+	if msg.kept || !rapid.Bool().Draw(t, "later") || !m.side[i].delay() {
+		m.side[i].consumed(msg.kept)
 		m.grant(i)
 	}
 	return true
@@ -61,7 +60,7 @@ func (m *creditModel) read(i, n int) {
 	m.grant(i)
 }
 
-// post posts what was delayed.
+// post posts the delayed receives.
 func (m *creditModel) post(i int) {
 	for m.side[i].delayed > 0 {
 		m.side[i].posted()
@@ -75,8 +74,8 @@ func (m *creditModel) grant(i int) {
 	}
 }
 
-// check holds the books: every buffer of a side is the peer's to use, under way, kept, owed,
-// or not posted yet.
+// check counts the buffers of each side: available to the peer, in flight, unread, to be
+// granted, or not posted yet.
 func (m *creditModel) check(t *rapid.T) {
 	for i := range 2 {
 		own, peer := &m.side[i], &m.side[1-i]
@@ -93,22 +92,21 @@ func (m *creditModel) check(t *rapid.T) {
 	}
 }
 
-// settle delivers until nothing is under way; the number of messages that this may take is
-// bounded.
+// settle delivers until no message is in flight, in a bounded number of turns.
 func (m *creditModel) settle(t *rapid.T) {
 	for turn := 0; m.deliver(t, 0) || m.deliver(t, 1); turn++ {
 		if turn > 1000 {
-			t.Fatal("credits go back and forth for ever")
+			t.Fatal("the credit messages do not end")
 		}
 	}
 }
 
-// TestCredits plays random games. However they end, with programs that read nothing and
-// both sides' windows full, each side can still send what the other keeps nothing of, as
-// often as it likes; and if one program reads, the other side can send data.
+// TestCreditsNeverDeadlock sends and receives at random. In every state, with programs that do not read and
+// both windows full, each side can still send passing messages without limit; and if one
+// program reads, the other side can send data.
 //
 // Source: [WSD §4 credit rules]
-func TestCredits(t *testing.T) {
+func TestCreditsNeverDeadlock(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := newCreditModel(rapid.IntRange(minBuffers, 40).Draw(t, "w0"), rapid.IntRange(minBuffers, 40).Draw(t, "w1"))
 		for range rapid.IntRange(0, 300).Draw(t, "moves") {
@@ -134,7 +132,7 @@ func TestCredits(t *testing.T) {
 		for turn := range 100 {
 			i := rapid.IntRange(0, 1).Draw(t, "sender")
 			if !m.send(i, passingClass) && !m.send(i, grantClass) {
-				t.Fatalf("turn %d: side %d cannot send what nobody keeps: %+v", turn, i, m.side)
+				t.Fatalf("turn %d: side %d cannot send a passing message: %+v", turn, i, m.side)
 			}
 			m.settle(t)
 			m.check(t)
@@ -152,10 +150,10 @@ func TestCredits(t *testing.T) {
 	})
 }
 
-// TestLastCredit spends the last credit only on a message that grants.
+// TestLastCreditIsForGrants spends the last credit only on a message that grants.
 //
 // Source: [WSD §4 credit rules]
-func TestLastCredit(t *testing.T) {
+func TestLastCreditIsForGrants(t *testing.T) {
 	var c credits
 	c.init(8, 8)
 	for c.allow(keptClass) {

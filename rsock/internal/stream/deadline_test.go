@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// A deadline has passed exactly when the last that was set has, whatever was set before, and
-// who waits is told of each; the clock is that of the test.
-func TestDeadline(t *testing.T) {
+// TestLastDeadlineCounts sets deadlines at random: the last one that was set counts, and each
+// that passes wakes the calls. The clock is that of the test.
+func TestLastDeadlineCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const tick = time.Second
 		var d deadline
@@ -28,7 +28,7 @@ func TestDeadline(t *testing.T) {
 			case 1:
 				at = time.Now().Add(-k * tick)
 				d.set(at)
-				was = false // who waits is told again
+				was = false // the calls are woken again
 			case 2, 3:
 				at = time.Now().Add((k + 1) * tick)
 				d.set(at)
@@ -40,15 +40,15 @@ func TestDeadline(t *testing.T) {
 			if d.over.Load() != over {
 				t.Fatalf("passed: %v, want %v", !over, over)
 			}
-			if told := woken.Load() > before; told != (over && !was) {
-				t.Fatalf("told %v, passed %v, and before %v", told, over, was)
+			if wakes := woken.Load() > before; wakes != (over && !was) {
+				t.Fatalf("woken %v, passed %v, and before %v", wakes, over, was)
 			}
 		}
 	})
 }
 
-// A deadline that was stopped wakes nobody any more, and cannot be set.
-func TestDeadlineStopped(t *testing.T) {
+// TestStoppedDeadlineStaysSilent sets a deadline that was stopped.
+func TestStoppedDeadlineStaysSilent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var d deadline
 		d.wake = func() { t.Error("woken after the end") }
@@ -60,8 +60,8 @@ func TestDeadlineStopped(t *testing.T) {
 	})
 }
 
-// To set a deadline, to move it and to take it back allocates nothing.
-func TestDeadlineAllocations(t *testing.T) {
+// TestDeadlineAllocatesNothing sets, moves and clears a deadline.
+func TestDeadlineAllocatesNothing(t *testing.T) {
 	onFabrics(t, func(t *testing.T, f fabric) {
 		a, b := pair(t, f, setup{})
 		defer closeBoth(a, b)

@@ -19,8 +19,8 @@ import (
 )
 
 // TestCutAtEveryRequest cuts the connection before each request of one side in turn, and then
-// of the other, during an exchange of all sorts. Both sides' calls end, what was read is the beginning of what was
-// written, and nothing is left behind.
+// of the other, during an exchange with all calls. The calls of both sides end, the read data
+// is the beginning of the written data, and no memory stays allocated.
 //
 // Source: [WSD §7]
 func TestCutAtEveryRequest(t *testing.T) {
@@ -45,8 +45,8 @@ func TestCutAtEveryRequest(t *testing.T) {
 	})
 }
 
-// cutAt runs the exchange with a cut before request n of one side, and tells whether it came
-// that far.
+// cutAt runs the exchange with a cut before request n of one side, and reports whether the
+// exchange had so many requests.
 func cutAt(t *testing.T, f fabric, n uint64, active bool, size int, cfg [2]Config) bool {
 	var cut atomic.Bool
 	u := setup{active: cfg[0], passive: cfg[1]}
@@ -87,7 +87,7 @@ func cutAt(t *testing.T, f fabric, n uint64, active bool, size int, cfg [2]Confi
 	return cut.Load()
 }
 
-// exerciseCut is what one side does until an error.
+// exerciseCut runs the calls of one side until an error.
 func exerciseCut(t *testing.T, n uint64, data []byte, s *Stream, active bool) {
 	defer s.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -108,7 +108,7 @@ func exerciseCut(t *testing.T, n uint64, data []byte, s *Stream, active bool) {
 	got, err := io.ReadAll(onlyReader{s})
 	wg.Wait()
 	if !bytes.HasPrefix(data, got) {
-		t.Errorf("cut at %d: what was read is not what was written", n)
+		t.Errorf("cut at %d: the read data differs from the written data", n)
 	}
 	if err == nil && len(got) != len(data) {
 		t.Errorf("cut at %d: the stream of %d bytes ends after %d as if that were all", n, len(data), len(got))
@@ -118,10 +118,10 @@ func exerciseCut(t *testing.T, n uint64, data []byte, s *Stream, active bool) {
 	}
 }
 
-// TestAbort breaks off while the peer reads and writes.
+// TestAbortEndsCallsOfPeer aborts while the peer reads and writes.
 //
 // Source: [WSD §7]
-func TestAbort(t *testing.T) {
+func TestAbortEndsCallsOfPeer(t *testing.T) {
 	onFabrics(t, func(t *testing.T, f fabric) {
 		a, b := pair(t, f, setup{})
 		ended := make(chan error, 2)
@@ -148,7 +148,7 @@ func TestAbort(t *testing.T) {
 	})
 }
 
-// TestCloseWithTransfers closes one side while large data is under way in both directions.
+// TestCloseWithTransfers closes one side while large data is in flight in both directions.
 //
 // Source: [WSD §7]
 func TestCloseWithTransfers(t *testing.T) {
@@ -185,9 +185,8 @@ func TestCloseWithTransfers(t *testing.T) {
 	})
 }
 
-// TestCloseOfStuckPeer closes while the peer's process does nothing at all: it ends when the
-// time of Linger is over.
-func TestCloseOfStuckPeer(t *testing.T) {
+// TestCloseEndsAfterLinger closes while the process of the peer does not run.
+func TestCloseEndsAfterLinger(t *testing.T) {
 	onFabrics(t, func(t *testing.T, f fabric) {
 		s, r := greeted(t, f, Config{Linger: 30 * time.Millisecond}, true)
 		wrote := make(chan error, 1)
@@ -195,7 +194,7 @@ func TestCloseOfStuckPeer(t *testing.T) {
 			_, err := s.Write(pattern(4 << 20))
 			wrote <- err
 		}()
-		r.hear(TypeOffer)
+		r.receive(TypeOffer)
 		if err := s.Close(); err != nil {
 			t.Error(err)
 		}
@@ -205,8 +204,8 @@ func TestCloseOfStuckPeer(t *testing.T) {
 	})
 }
 
-// TestClosedErrors calls everything after Close.
-func TestClosedErrors(t *testing.T) {
+// TestCallsAfterCloseFail calls every method after Close.
+func TestCallsAfterCloseFail(t *testing.T) {
 	a, _ := pair(t, fabrics()[0], setup{})
 	if err := a.Close(); err != nil {
 		t.Fatal(err)
@@ -231,8 +230,8 @@ func TestClosedErrors(t *testing.T) {
 	}
 }
 
-// TestCloseDuringReadFrom closes while the reader of a ReadFrom, which has memory of the
-// stream, does not return; and while the writer of a WriteTo does not.
+// TestCloseDuringReadFrom closes while the source of a ReadFrom, which has memory of the
+// stream, blocks; and while the destination of a WriteTo blocks.
 func TestCloseDuringReadFrom(t *testing.T) {
 	onFabrics(t, func(t *testing.T, f fabric) {
 		a, b := pair(t, f, setup{})
@@ -243,7 +242,7 @@ func TestCloseDuringReadFrom(t *testing.T) {
 			r.Close() // so that no write waits for it
 			done <- err
 		}()
-		for _, n := range []int{100000, a.c.cfg.Threshold} { // as much as makes it ask for more
+		for _, n := range []int{100000, a.c.cfg.Threshold} { // sizes that make ReadFrom read more
 			if _, err := w.Write(pattern(n)); err != nil {
 				t.Fatal(err)
 			}
@@ -273,7 +272,7 @@ func TestCloseDuringReadFrom(t *testing.T) {
 	})
 }
 
-// inUse tells whether somebody uses memory of the stream without a lock.
+// inUse reports whether a call uses memory of the stream without a lock.
 func (s *Stream) inUse() bool {
 	s.rx.mu.Lock()
 	defer s.rx.mu.Unlock()
@@ -288,28 +287,28 @@ func (w stuckWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestCloseWriteBehindClose has a CloseWrite wait while Close tells the peer that it goes: it
-// says nothing after that, which the peer would take for a broken rule.
+// TestCloseWriteBehindClose has a CloseWrite wait while Close sends its shutdown: CloseWrite
+// sends no message after that, which would violate the protocol.
 //
 // Source: [WSD §7]
 func TestCloseWriteBehindClose(t *testing.T) {
 	onFabrics(t, func(t *testing.T, f fabric) {
 		s, r := greeted(t, f, Config{Linger: patience}, true)
-		s.writer.calls.Lock() // as a Write that came before has it
+		s.writer.calls.Lock() // like a Write that came before
 		closed := make(chan error, 1)
 		go func() { closed <- s.CloseWrite() }()
 		for !s.finished.Load() {
 			time.Sleep(time.Millisecond)
 		}
 		if !s.BeginClose() {
-			t.Fatal("somebody has closed the stream")
+			t.Fatal("the stream is closed")
 		}
 		parted := make(chan struct{})
 		go func() {
 			defer close(parted)
 			s.closer.disconnect()
 		}()
-		if m := r.hear(TypeShutdown); m.Flags != FlagClosing {
+		if m := r.receive(TypeShutdown); m.Flags != FlagClosing {
 			t.Errorf("the first shutdown has flags %v", m.Flags)
 		}
 		before := s.Stats().MessagesSent
@@ -320,7 +319,7 @@ func TestCloseWriteBehindClose(t *testing.T) {
 		if n := s.Stats().MessagesSent - before; n != 0 {
 			t.Errorf("%d messages were sent after the last", n)
 		}
-		r.tell(Message{Type: TypeShutdown, Flags: FlagTaken, Credits: 1})
+		r.sendMessage(Message{Type: TypeShutdown, Flags: FlagTaken, Credits: 1})
 		<-parted
 		if err := s.EndClose(); err != nil {
 			t.Error(err)
@@ -328,8 +327,8 @@ func TestCloseWriteBehindClose(t *testing.T) {
 	})
 }
 
-// TestFailureDuringFetch has the stream fail in the moment in which a Read asks for data that
-// comes into its memory: it returns what it had before, and not while the data can come.
+// TestFailureDuringFetch fails the stream while a Read starts a fetch into its memory: the
+// Read returns the data it had before, and not while the fetch is in flight.
 //
 // Source: [WSD §5.2]
 func TestFailureDuringFetch(t *testing.T) {
@@ -348,7 +347,7 @@ func TestFailureDuringFetch(t *testing.T) {
 		wrote := make(chan struct{})
 		go func() {
 			defer close(wrote)
-			_, _ = a.Write(pattern(100000)) // which fails or not, as the provider has it
+			_, _ = a.Write(pattern(100000)) // fails or not, depending on the provider
 		}()
 		if n, err := b.Read(make([]byte, 50000)); n < maxHead || err != nil {
 			t.Errorf("read %d bytes, %v", n, err)
@@ -362,8 +361,8 @@ func TestFailureDuringFetch(t *testing.T) {
 	})
 }
 
-// TestFailureOfFetches has a Read ask for several offers at once whose memory is gone: none of
-// them comes, and Read says so.
+// TestFailureOfFetches has a Read fetch several offers whose memory is deregistered: none of
+// them comes, and Read returns an error.
 //
 // Source: [WSD §5.2]
 func TestFailureOfFetches(t *testing.T) {
@@ -371,11 +370,11 @@ func TestFailureOfFetches(t *testing.T) {
 		s, r := greeted(t, f, Config{}, true)
 		const size = 2 * directRead
 		for i := range uint32(maxDirect) {
-			d := r.lendable(size, verbs.MemRead)
+			d := r.expose(size, verbs.MemRead)
 			if err := r.sock.DeregisterRdmaMemory(d); err != nil {
 				t.Fatal(err)
 			}
-			r.tell(Message{Type: TypeOffer, Transfer: i + 1, Total: size, Descriptor: d})
+			r.sendMessage(Message{Type: TypeOffer, Transfer: i + 1, Total: size, Descriptor: d})
 		}
 		for offers := 0; offers < maxDirect; runtime.Gosched() {
 			s.rx.mu.Lock()

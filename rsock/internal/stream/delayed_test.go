@@ -7,24 +7,24 @@ import (
 	"time"
 )
 
-// books are what a side knows of the credits that the peer has of it.
-func (s *Stream) books() (c credits, spent int) {
+// creditState returns the credits of a side and its number of delayed receives.
+func (s *Stream) creditState() (c credits, delayed int) {
 	s.tx.mu.Lock()
 	defer s.tx.mu.Unlock()
 	return s.tx.credits, len(s.tx.delayed)
 }
 
-// until waits for something that must happen.
-func until(t *testing.T, what string, f func() bool) {
+// until waits for an event that must happen.
+func until(t *testing.T, event string, f func() bool) {
 	t.Helper()
 	for end := time.Now().Add(patience); !f(); runtime.Gosched() {
 		if time.Now().After(end) {
-			t.Fatal("never: ", what)
+			t.Fatal("never: ", event)
 		}
 	}
 }
 
-// exact writes so many bytes in messages of one, or reads so many if n is negative.
+// exact writes n bytes in messages of one byte, or reads -n bytes if n is negative.
 func exact(t *testing.T, s *Stream, n int) {
 	t.Helper()
 	p := make([]byte, 1)
@@ -40,12 +40,12 @@ func exact(t *testing.T, s *Stream, n int) {
 	}
 }
 
-// TestDelay: the receive of a message that a Read has got is posted again after the answer
-// was sent, with the next look, and no credit goes back before. Where the answer needs the
-// credit, it is posted before that. Nobody but the test looks.
+// TestReceiveIsPostedAfterAnswer reads messages: the receive of a message that completed a
+// Read is posted by the poll after the answer, and its credit is not granted before; an answer
+// that needs the credit posts it at once. Only the test polls.
 //
 // Source: [WSD §4 credit rules]
-func TestDelay(t *testing.T) {
+func TestReceiveIsPostedAfterAnswer(t *testing.T) {
 	onFabrics(t, func(t *testing.T, f fabric) {
 		a, b := pair(t, f, setup{})
 		var w waiter
@@ -55,11 +55,11 @@ func TestDelay(t *testing.T) {
 			<-w.token
 		}
 		defer b.c.poller.pass()
-		check := func(when string, late, owed int) {
+		check := func(when string, delayed, ungranted int) {
 			t.Helper()
-			c, spent := b.books()
-			if c.delayed != late || spent != late || c.ungranted != owed {
-				t.Errorf("%s: %d late, %d to be posted, %d owed; want %d late, %d owed", when, c.delayed, spent, c.ungranted, late, owed)
+			c, receives := b.creditState()
+			if c.delayed != delayed || receives != delayed || c.ungranted != ungranted {
+				t.Errorf("%s: %d delayed, %d receives, %d to be granted; want %d and %d", when, c.delayed, receives, c.ungranted, delayed, ungranted)
 			}
 			if sum := c.peerAvailable + c.ungranted + c.unread + c.delayed; sum != c.window {
 				t.Errorf("%s: %d of %d buffers are accounted for", when, sum, c.window)
@@ -73,14 +73,14 @@ func TestDelay(t *testing.T) {
 		}
 		receive := func() {
 			t.Helper()
-			until(t, "what b has sent is over", idle)
+			until(t, "the messages of b are sent", idle)
 			b.rx.mu.Lock()
 			b.rx.input.target, b.rx.input.filled = make([]byte, 1), 0
 			b.rx.mu.Unlock()
 			exact(t, a, 1)
 			until(t, "the message arrives", func() bool { return b.rx.poll() > 0 })
 		}
-		exact(t, b, 1) // with what is owed from the negotiation
+		exact(t, b, 1) // which grants the credit of the negotiation
 		exact(t, a, -1)
 		check("at first", 0, 0)
 		for range 3 * DefaultReceiveBuffers {
@@ -89,13 +89,13 @@ func TestDelay(t *testing.T) {
 			exact(t, b, 1)
 			check("an answer has gone", 1, 0)
 			b.rx.poll()
-			check("a look", 0, 1)
+			check("a poll", 0, 1)
 			exact(t, b, 1)
 			check("a second answer", 0, 0)
 			exact(t, a, -2)
 		}
 		receive()
-		has, _ := b.books()
+		has, _ := b.creditState()
 		own := func(n int) {
 			b.tx.mu.Lock()
 			defer b.tx.mu.Unlock()
@@ -103,7 +103,7 @@ func TestDelay(t *testing.T) {
 		}
 		own(1)
 		if !b.tx.trySend(&Message{Type: TypeCredit}, grantClass) {
-			t.Error("the last credit does not grant what it could")
+			t.Error("the last credit grants nothing")
 		}
 		check("a grant", 0, 0)
 		own(has.available - 1)

@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// TestOneMessage: what the threshold lets go by messages, and a record of TLS, is one of them,
-// from a Write as from a ReadFrom.
-func TestOneMessage(t *testing.T) {
+// TestThresholdFitsOneMessage sends data of the size of the threshold, and of a TLS record, by
+// Write and by ReadFrom: each is one message.
+func TestThresholdFitsOneMessage(t *testing.T) {
 	const record = 16<<10 + 256 + 5
 	onFabrics(t, func(t *testing.T, f fabric) {
 		a, b := pair(t, f, setup{active: Config{Threshold: record}, passive: Config{Threshold: record}})
@@ -39,7 +39,7 @@ func TestOneMessage(t *testing.T) {
 	})
 }
 
-// blockedReader says that it was asked, and has its data when it is told to.
+// blockedReader reports each Read in asked, and returns the data that the test sends.
 type blockedReader struct {
 	asked chan struct{}
 	data  chan []byte
@@ -54,8 +54,8 @@ func (r blockedReader) Read(p []byte) (int, error) {
 	return copy(p, b), nil
 }
 
-// TestManySilentReaders: however many ReadFroms wait for readers that give nothing, both sides
-// go on to write.
+// TestManySilentReaders has many ReadFroms wait for sources that return no data: both sides
+// can write.
 func TestManySilentReaders(t *testing.T) {
 	onFabrics(t, func(t *testing.T, f fabric) {
 		a, b := pair(t, f, setup{})
@@ -82,9 +82,9 @@ func TestManySilentReaders(t *testing.T) {
 	})
 }
 
-// TestDraftComesBack: a buffer that a ReadFrom had is there again, whatever the reader gave and
-// whether it could be sent.
-func TestDraftComesBack(t *testing.T) {
+// TestDraftIsFreedAfterRead returns no data, an end, or data that cannot be sent to a ReadFrom
+// with a draft: its buffer is free again.
+func TestDraftIsFreedAfterRead(t *testing.T) {
 	onFabrics(t, func(t *testing.T, f fabric) {
 		a, _ := pair(t, f, setup{})
 		r := blockedReader{make(chan struct{}), make(chan []byte)}
@@ -95,16 +95,16 @@ func TestDraftComesBack(t *testing.T) {
 				done <- err
 			}()
 			<-r.asked
-			if !a.lends() {
+			if !a.hasDraft() {
 				t.Error("the reader has no buffer of the stream")
 			}
 		}
 		start()
-		r.data <- nil // nothing, and no error
+		r.data <- nil // no data, and no error
 		<-r.asked
 		close(r.data)
-		if err := <-done; err != nil || a.lends() {
-			t.Errorf("after nothing: %v; out: %v", err, a.lends())
+		if err := <-done; err != nil || a.hasDraft() {
+			t.Errorf("after no data: %v; draft: %v", err, a.hasDraft())
 		}
 		r.data = make(chan []byte)
 		start()
@@ -112,14 +112,14 @@ func TestDraftComesBack(t *testing.T) {
 			t.Fatal(err)
 		}
 		r.data <- pattern(10)
-		if err := <-done; !errors.Is(err, ErrWriteClosed) || a.lends() {
-			t.Errorf("after CloseWrite: %v; out: %v", err, a.lends())
+		if err := <-done; !errors.Is(err, ErrWriteClosed) || a.hasDraft() {
+			t.Errorf("after CloseWrite: %v; draft: %v", err, a.hasDraft())
 		}
 	})
 }
 
-// lends tells whether a buffer is with a ReadFrom.
-func (s *Stream) lends() bool {
+// hasDraft reports whether a ReadFrom has a draft.
+func (s *Stream) hasDraft() bool {
 	s.tx.mu.Lock()
 	defer s.tx.mu.Unlock()
 	return s.tx.drafted != nil
@@ -155,9 +155,9 @@ func TestBulkRun(t *testing.T) {
 	}
 }
 
-// TestChunks: a chunk has room for what it was asked for, and its memory is used again only for
-// chunks of its size.
-func TestChunks(t *testing.T) {
+// TestChunksFitTheirSize makes chunks of all sizes: each has room, and its memory is pooled
+// only with chunks of its size.
+func TestChunksFitTheirSize(t *testing.T) {
 	for n, size := range map[int]int{
 		1: smallChunk, smallChunk: smallChunk, smallChunk + 1: largeChunk, largeChunk: largeChunk,
 		largeChunk + 1: largeChunk + 1,

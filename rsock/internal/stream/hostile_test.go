@@ -10,7 +10,7 @@ import (
 	"lwio/rsock/internal/verbs"
 )
 
-// raw is a peer that says what the test wants.
+// raw is a peer that sends the messages of a test.
 type raw struct {
 	tb       testing.TB
 	sock     *verbs.Socket
@@ -44,22 +44,22 @@ func (r *raw) post(i int) error {
 	return r.sock.Recv(r.recvs[i], []verbs.BufferEx{{Handle: r.handle, Offset: i * rawSize, Length: rawSize}}, 0)
 }
 
-// say sends bytes.
-func (r *raw) say(b []byte) {
+// sendBytes sends bytes.
+func (r *raw) sendBytes(b []byte) {
 	r.tb.Helper()
 	n := copy(r.area[rawBuffers*rawSize:], b)
 	if err := r.sock.Send(&r.send, []verbs.BufferEx{{Handle: r.handle, Offset: rawBuffers * rawSize, Length: n}}, 0); err != nil {
-		return // the connection has ended, which the test sees elsewhere
+		return // the connection has ended, which the test notices elsewhere
 	}
 	r.until(func() bool { return r.isDone(&r.send) })
 }
 
-// tell sends a message with the right sequence.
-func (r *raw) tell(m Message) {
+// sendMessage sends a message with the right sequence.
+func (r *raw) sendMessage(m Message) {
 	r.tb.Helper()
 	m.Sequence = r.sequence
 	r.sequence++
-	r.say(m.AppendTo(nil))
+	r.sendBytes(m.AppendTo(nil))
 }
 
 // isDone polls once, and reports whether a request has ended.
@@ -68,19 +68,19 @@ func (r *raw) isDone(o *verbs.Overlapped) bool {
 	return !errors.Is(err, verbs.IOIncomplete)
 }
 
-// until polls until something is so.
+// until polls until a condition is met.
 func (r *raw) until(so func() bool) {
 	r.tb.Helper()
 	for end := time.Now().Add(patience); !so(); {
 		if _, err := r.sock.Poll(); err != nil || time.Now().After(end) {
-			r.tb.Fatalf("the raw peer waits in vain: %v", err)
+			r.tb.Fatalf("the raw peer waited in vain: %v", err)
 		}
 		time.Sleep(10 * time.Microsecond)
 	}
 }
 
-// hear waits for a message of a kind, and skips others.
-func (r *raw) hear(want Type) Message {
+// receive waits for a message of a type, and skips others.
+func (r *raw) receive(want Type) Message {
 	r.tb.Helper()
 	for {
 		o := r.recvs[r.next]
@@ -103,12 +103,12 @@ func (r *raw) hear(want Type) Message {
 	}
 }
 
-// hello is a good first message.
+// hello returns a valid first message.
 func hello(canRead bool) Message {
 	return Message{Type: TypeNegotiate, Credits: rawBuffers, Payload: (&Negotiation{Buffers: rawBuffers, BufferSize: rawSize, Offers: 8, CanRead: canRead}).AppendTo(nil)}
 }
 
-// against gives a stream whose peer is raw, before the negotiation.
+// against returns a stream whose peer is raw, before the negotiation.
 func against(tb testing.TB, f fabric, cfg Config) (s *Stream, r *raw) {
 	tb.Helper()
 	sockets(tb, f, setup{}, func(sock *verbs.Socket, active bool) (err error) {
@@ -123,22 +123,22 @@ func against(tb testing.TB, f fabric, cfg Config) (s *Stream, r *raw) {
 	return s, r
 }
 
-// greeted is against after the negotiation.
+// greeted returns a stream whose peer is raw, after the negotiation.
 func greeted(tb testing.TB, f fabric, cfg Config, canRead bool) (s *Stream, r *raw) {
 	tb.Helper()
 	s, r = against(tb, f, cfg)
 	started := make(chan error, 1)
 	go func() { started <- s.Start(tb.Context(), false) }()
-	r.tell(hello(canRead))
-	r.hear(TypeNegotiateAck)
+	r.sendMessage(hello(canRead))
+	r.receive(TypeNegotiateAck)
 	if err := <-started; err != nil {
 		tb.Fatal(err)
 	}
 	return s, r
 }
 
-// lendable registers memory of the raw peer for the stream.
-func (r *raw) lendable(size int, access verbs.Access) []byte {
+// expose registers memory of the raw peer for the stream, and returns the descriptor.
+func (r *raw) expose(size int, access verbs.Access) []byte {
 	r.tb.Helper()
 	d := make([]byte, MaxDescriptor)
 	n, err := r.sock.RegisterRdmaMemory(r.tb.Context(), pattern(size), access, d)
@@ -156,92 +156,94 @@ func outcome(s *Stream) error {
 
 type onlyReader struct{ io.Reader }
 
-// TestViolations breaks each rule of an established session: the stream ends with an error
-// that says so, and so does the connection.
+// TestViolationsEndStream violates each rule of an established session: the stream ends with
+// ErrProtocol, and so does the connection.
 //
 // Source: [WSD §4], [WSD §5]
-func TestViolations(t *testing.T) {
+func TestViolationsEndStream(t *testing.T) {
 	data := func(n int) Message { return Message{Type: TypeData, Payload: make([]byte, n)} }
 	for name, c := range map[string]struct {
 		cfg     Config
 		want    error
 		violate func(r *raw, s *Stream)
 	}{
-		"short message": {violate: func(r *raw, _ *Stream) { r.say(make([]byte, 10)) }},
-		"empty message": {violate: func(r *raw, _ *Stream) { r.say(nil) }},
-		"not a message": {violate: func(r *raw, _ *Stream) { r.say(pattern(500)) }},
-		"sequence":      {violate: func(r *raw, _ *Stream) { r.sequence += 5; r.tell(data(1)) }},
-		"second hello":  {violate: func(r *raw, _ *Stream) { r.tell(hello(true)) }},
+		"short message": {violate: func(r *raw, _ *Stream) { r.sendBytes(make([]byte, 10)) }},
+		"empty message": {violate: func(r *raw, _ *Stream) { r.sendBytes(nil) }},
+		"not a message": {violate: func(r *raw, _ *Stream) { r.sendBytes(pattern(500)) }},
+		"sequence":      {violate: func(r *raw, _ *Stream) { r.sequence += 5; r.sendMessage(data(1)) }},
+		"second hello":  {violate: func(r *raw, _ *Stream) { r.sendMessage(hello(true)) }},
 		"hello of the other": {violate: func(r *raw, _ *Stream) {
 			m := hello(true)
 			m.Type = TypeNegotiateAck
-			r.tell(m)
+			r.sendMessage(m)
 		}},
-		"suspend":     {want: ErrSuspend, violate: func(r *raw, _ *Stream) { r.tell(Message{Type: TypeSuspend}) }},
-		"suspend-ack": {want: ErrSuspend, violate: func(r *raw, _ *Stream) { r.tell(Message{Type: TypeSuspendAck}) }},
-		"resume":      {want: ErrSuspend, violate: func(r *raw, _ *Stream) { r.tell(Message{Type: TypeResume}) }},
+		"suspend":     {want: ErrSuspend, violate: func(r *raw, _ *Stream) { r.sendMessage(Message{Type: TypeSuspend}) }},
+		"suspend-ack": {want: ErrSuspend, violate: func(r *raw, _ *Stream) { r.sendMessage(Message{Type: TypeSuspendAck}) }},
+		"resume":      {want: ErrSuspend, violate: func(r *raw, _ *Stream) { r.sendMessage(Message{Type: TypeResume}) }},
 		"too many credits": {violate: func(r *raw, _ *Stream) {
-			r.tell(Message{Type: TypeCredit, Credits: DefaultReceiveBuffers + 1})
-			r.tell(Message{Type: TypeCredit, Credits: rawBuffers})
+			r.sendMessage(Message{Type: TypeCredit, Credits: DefaultReceiveBuffers + 1})
+			r.sendMessage(Message{Type: TypeCredit, Credits: rawBuffers})
 		}},
-		"data after the end": {violate: func(r *raw, _ *Stream) { r.tell(Message{Type: TypeShutdown}); r.tell(data(1)) }},
+		"data after the end": {violate: func(r *raw, _ *Stream) { r.sendMessage(Message{Type: TypeShutdown}); r.sendMessage(data(1)) }},
 		"urgent after the end": {violate: func(r *raw, _ *Stream) {
-			r.tell(Message{Type: TypeShutdown})
-			r.tell(Message{Type: TypeUrgent, Payload: []byte{1}})
+			r.sendMessage(Message{Type: TypeShutdown})
+			r.sendMessage(Message{Type: TypeUrgent, Payload: []byte{1}})
 		}},
 		"two ends": {violate: func(r *raw, _ *Stream) {
-			r.tell(Message{Type: TypeShutdown})
-			r.tell(Message{Type: TypeShutdown})
+			r.sendMessage(Message{Type: TypeShutdown})
+			r.sendMessage(Message{Type: TypeShutdown})
 		}},
 		"closing twice": {violate: func(r *raw, _ *Stream) {
-			r.tell(Message{Type: TypeShutdown, Flags: FlagClosing})
-			r.tell(Message{Type: TypeShutdown, Flags: FlagClosing})
+			r.sendMessage(Message{Type: TypeShutdown, Flags: FlagClosing})
+			r.sendMessage(Message{Type: TypeShutdown, Flags: FlagClosing})
 		}},
-		"taken what was not asked":  {violate: func(r *raw, _ *Stream) { r.tell(Message{Type: TypeShutdown, Flags: FlagTaken}) }},
-		"done for nothing":          {violate: func(r *raw, _ *Stream) { r.tell(Message{Type: TypeDone, Flags: FlagYours, Transfer: 1, Total: 1}) }},
-		"written what was not lent": {violate: func(r *raw, _ *Stream) { r.tell(Message{Type: TypeDone, Transfer: 1, Total: 1}) }},
+		"answer without a close": {violate: func(r *raw, _ *Stream) { r.sendMessage(Message{Type: TypeShutdown, Flags: FlagTaken}) }},
+		"done for nothing": {violate: func(r *raw, _ *Stream) {
+			r.sendMessage(Message{Type: TypeDone, Flags: FlagYours, Transfer: 1, Total: 1})
+		}},
+		"written without a ready": {violate: func(r *raw, _ *Stream) { r.sendMessage(Message{Type: TypeDone, Transfer: 1, Total: 1}) }},
 		"ready for nothing": {violate: func(r *raw, _ *Stream) {
-			r.tell(Message{Type: TypeReady, Flags: FlagYours, Transfer: 1, Total: 1, Descriptor: []byte{1}})
+			r.sendMessage(Message{Type: TypeReady, Flags: FlagYours, Transfer: 1, Total: 1, Descriptor: []byte{1}})
 		}},
 		"fail for nothing": {violate: func(r *raw, _ *Stream) {
-			r.tell(Message{Type: TypeFail, Flags: FlagYours, Transfer: 1, Status: FailNoBuffers})
+			r.sendMessage(Message{Type: TypeFail, Flags: FlagYours, Transfer: 1, Status: FailNoBuffers})
 		}},
-		"withdrawal of nothing": {violate: func(r *raw, _ *Stream) { r.tell(Message{Type: TypeFail, Transfer: 1, Status: FailWithdrawn}) }},
+		"withdrawal of nothing": {violate: func(r *raw, _ *Stream) { r.sendMessage(Message{Type: TypeFail, Transfer: 1, Status: FailWithdrawn}) }},
 		"transfer out of turn": {violate: func(r *raw, _ *Stream) {
-			r.tell(Message{Type: TypeOffer, Transfer: 2, Total: 100, Descriptor: r.lendable(100, verbs.MemRead)})
+			r.sendMessage(Message{Type: TypeOffer, Transfer: 2, Total: 100, Descriptor: r.expose(100, verbs.MemRead)})
 		}},
 		"transfer twice": {violate: func(r *raw, _ *Stream) {
-			d := r.lendable(100, verbs.MemRead)
-			r.tell(Message{Type: TypeOffer, Transfer: 1, Total: 100, Descriptor: d})
-			r.tell(Message{Type: TypeOffer, Transfer: 1, Total: 100, Descriptor: d})
+			d := r.expose(100, verbs.MemRead)
+			r.sendMessage(Message{Type: TypeOffer, Transfer: 1, Total: 100, Descriptor: d})
+			r.sendMessage(Message{Type: TypeOffer, Transfer: 1, Total: 100, Descriptor: d})
 		}},
-		"offer without memory": {violate: func(r *raw, _ *Stream) { r.tell(Message{Type: TypeOffer, Transfer: 1, Total: 100}) }},
-		"memory for one who cannot read": {cfg: Config{NoRead: true}, violate: func(r *raw, _ *Stream) {
-			r.tell(Message{Type: TypeOffer, Transfer: 1, Total: 100, Descriptor: r.lendable(100, verbs.MemRead)})
+		"offer without memory": {violate: func(r *raw, _ *Stream) { r.sendMessage(Message{Type: TypeOffer, Transfer: 1, Total: 100}) }},
+		"descriptor for a side that cannot read": {cfg: Config{NoRead: true}, violate: func(r *raw, _ *Stream) {
+			r.sendMessage(Message{Type: TypeOffer, Transfer: 1, Total: 100, Descriptor: r.expose(100, verbs.MemRead)})
 		}},
 		"descriptor of nothing": {violate: func(r *raw, _ *Stream) {
-			r.tell(Message{Type: TypeOffer, Transfer: 1, Total: 100, Descriptor: []byte("nonsense")})
+			r.sendMessage(Message{Type: TypeOffer, Transfer: 1, Total: 100, Descriptor: []byte("nonsense")})
 		}},
 		"descriptor that is too small": {violate: func(r *raw, _ *Stream) {
-			r.tell(Message{Type: TypeOffer, Transfer: 1, Total: 101, Descriptor: r.lendable(100, verbs.MemRead)})
+			r.sendMessage(Message{Type: TypeOffer, Transfer: 1, Total: 101, Descriptor: r.expose(100, verbs.MemRead)})
 		}},
 		"descriptor to be written": {violate: func(r *raw, _ *Stream) {
-			r.tell(Message{Type: TypeOffer, Transfer: 1, Total: 100, Descriptor: r.lendable(100, verbs.MemWrite)})
+			r.sendMessage(Message{Type: TypeOffer, Transfer: 1, Total: 100, Descriptor: r.expose(100, verbs.MemWrite)})
 		}},
 		"huge offer": {violate: func(r *raw, _ *Stream) {
-			r.tell(Message{Type: TypeOffer, Transfer: 1, Total: 1 << 40, Descriptor: r.lendable(100, verbs.MemRead)})
+			r.sendMessage(Message{Type: TypeOffer, Transfer: 1, Total: 1 << 40, Descriptor: r.expose(100, verbs.MemRead)})
 		}},
 		"descriptor that is over": {want: ErrReset, violate: func(r *raw, _ *Stream) {
-			d := r.lendable(100, verbs.MemRead)
+			d := r.expose(100, verbs.MemRead)
 			if err := r.sock.DeregisterRdmaMemory(d); err != nil {
 				r.tb.Error(err)
 			}
-			r.tell(Message{Type: TypeOffer, Transfer: 1, Total: 100, Descriptor: d})
+			r.sendMessage(Message{Type: TypeOffer, Transfer: 1, Total: 100, Descriptor: d})
 		}},
 		"wrote too much": {cfg: Config{NoRead: true}, violate: func(r *raw, _ *Stream) {
-			r.tell(Message{Type: TypeOffer, Transfer: 1, Total: 100})
-			m := r.hear(TypeReady)
-			r.tell(Message{Type: TypeDone, Transfer: 1, Total: m.Total + 1})
+			r.sendMessage(Message{Type: TypeOffer, Transfer: 1, Total: 100})
+			m := r.receive(TypeReady)
+			r.sendMessage(Message{Type: TypeDone, Transfer: 1, Total: m.Total + 1})
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -276,13 +278,13 @@ func outcomeOf(s *Stream) error {
 	return s.c.failure()
 }
 
-// TestCreditOverrun sends more than there are credits for, to a program that does not read.
-// No more is kept than the window.
+// TestCreditOverrun sends more messages than there are credits for, to a program that does
+// not read: no more than the window is kept.
 func TestCreditOverrun(t *testing.T) {
 	onFabrics(t, func(t *testing.T, f fabric) {
 		s, r := greeted(t, f, Config{}, true)
 		for i := 0; i < 4*DefaultReceiveBuffers && s.c.failure() == nil; i++ {
-			r.tell(Message{Type: TypeData, Payload: make([]byte, 1000)})
+			r.sendMessage(Message{Type: TypeData, Payload: make([]byte, 1000)})
 		}
 		<-s.c.over
 		if err := s.c.failure(); !errors.Is(err, ErrProtocol) && !errors.Is(err, ErrReset) {
@@ -301,9 +303,9 @@ func TestCreditOverrun(t *testing.T) {
 func TestOffersOverrun(t *testing.T) {
 	onFabrics(t, func(t *testing.T, f fabric) {
 		s, r := greeted(t, f, Config{}, true)
-		d := r.lendable(100, verbs.MemRead)
+		d := r.expose(100, verbs.MemRead)
 		for i := range uint32(maxIncoming + 1) {
-			r.tell(Message{Type: TypeOffer, Transfer: i + 1, Total: 100, Descriptor: d})
+			r.sendMessage(Message{Type: TypeOffer, Transfer: i + 1, Total: 100, Descriptor: d})
 		}
 		<-s.c.over
 		if err := s.c.failure(); !errors.Is(err, ErrProtocol) {
@@ -312,38 +314,40 @@ func TestOffersOverrun(t *testing.T) {
 	})
 }
 
-// TestHostileToWriter breaks rules about what the stream offers.
+// TestHostileToWriter violates the rules about the offers of a stream.
 func TestHostileToWriter(t *testing.T) {
 	for name, c := range map[string]struct {
 		canRead bool
 		violate func(r *raw, offer Message)
 	}{
-		"done too little": {true, func(r *raw, m Message) { r.tell(Message{Type: TypeDone, Flags: FlagYours, Transfer: 1, Total: 1}) }},
+		"done too little": {true, func(r *raw, m Message) {
+			r.sendMessage(Message{Type: TypeDone, Flags: FlagYours, Transfer: 1, Total: 1})
+		}},
 		"done too much": {true, func(r *raw, m Message) {
-			r.tell(Message{Type: TypeDone, Flags: FlagYours, Transfer: 1, Total: m.Total})
+			r.sendMessage(Message{Type: TypeDone, Flags: FlagYours, Transfer: 1, Total: m.Total})
 		}},
 		"done twice": {true, func(r *raw, m Message) {
 			done := Message{Type: TypeDone, Flags: FlagYours, Transfer: 1, Total: m.Total - uint64(len(m.Payload))}
-			r.tell(done)
-			r.tell(done)
+			r.sendMessage(done)
+			r.sendMessage(done)
 		}},
-		"ready from one who reads": {true, func(r *raw, m Message) {
-			r.tell(Message{Type: TypeReady, Flags: FlagYours, Transfer: 1, Total: 10, Descriptor: r.lendable(10, verbs.MemWrite)})
+		"ready from a side that reads": {true, func(r *raw, m Message) {
+			r.sendMessage(Message{Type: TypeReady, Flags: FlagYours, Transfer: 1, Total: 10, Descriptor: r.expose(10, verbs.MemWrite)})
 		}},
 		"ready for too much": {false, func(r *raw, m Message) {
-			r.tell(Message{Type: TypeReady, Flags: FlagYours, Transfer: 1, Total: m.Total, Descriptor: r.lendable(int(m.Total), verbs.MemWrite)})
+			r.sendMessage(Message{Type: TypeReady, Flags: FlagYours, Transfer: 1, Total: m.Total, Descriptor: r.expose(int(m.Total), verbs.MemWrite)})
 		}},
 		"ready with too little memory": {false, func(r *raw, m Message) {
-			r.tell(Message{Type: TypeReady, Flags: FlagYours, Transfer: 1, Total: 1000, Descriptor: r.lendable(100, verbs.MemWrite)})
+			r.sendMessage(Message{Type: TypeReady, Flags: FlagYours, Transfer: 1, Total: 1000, Descriptor: r.expose(100, verbs.MemWrite)})
 		}},
 		"ready with nonsense": {false, func(r *raw, m Message) {
-			r.tell(Message{Type: TypeReady, Flags: FlagYours, Transfer: 1, Total: 1000, Descriptor: pattern(24)})
+			r.sendMessage(Message{Type: TypeReady, Flags: FlagYours, Transfer: 1, Total: 1000, Descriptor: pattern(24)})
 		}},
 		"ready to be read": {false, func(r *raw, m Message) {
-			r.tell(Message{Type: TypeReady, Flags: FlagYours, Transfer: 1, Total: 100, Descriptor: r.lendable(100, verbs.MemRead)})
+			r.sendMessage(Message{Type: TypeReady, Flags: FlagYours, Transfer: 1, Total: 100, Descriptor: r.expose(100, verbs.MemRead)})
 		}},
 		"fail after all": {true, func(r *raw, m Message) {
-			r.tell(Message{Type: TypeFail, Flags: FlagYours, Transfer: 1, Status: FailNoBuffers, Total: m.Total})
+			r.sendMessage(Message{Type: TypeFail, Flags: FlagYours, Transfer: 1, Status: FailNoBuffers, Total: m.Total})
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -354,18 +358,18 @@ func TestHostileToWriter(t *testing.T) {
 					_, err := s.Write(pattern(100000))
 					wrote <- err
 				}()
-				c.violate(r, r.hear(TypeOffer))
+				c.violate(r, r.receive(TypeOffer))
 				<-s.c.over
 				if err := s.c.failure(); !errors.Is(err, ErrProtocol) {
 					t.Errorf("the stream ended with %v", err)
 				}
-				<-wrote // early or with an error, but it ends
+				<-wrote // it returns, early or with an error
 			})
 		})
 	}
 }
 
-// TestBadNegotiation begins with anything but a good first message, or says nothing.
+// TestBadNegotiation begins with an invalid first message, or with none.
 //
 // Source: [WSD §3.3]
 func TestBadNegotiation(t *testing.T) {
@@ -387,7 +391,7 @@ func TestBadNegotiation(t *testing.T) {
 					ctx, cancel = context.WithTimeout(t.Context(), 20*time.Millisecond)
 					defer cancel()
 				} else {
-					r.say(b)
+					r.sendBytes(b)
 				}
 				err := s.Start(ctx, false)
 				want := ErrProtocol
@@ -402,8 +406,8 @@ func TestBadNegotiation(t *testing.T) {
 	}
 }
 
-// FuzzStream lets a peer say anything after the negotiation: the stream goes on or ends,
-// and closes in time.
+// FuzzStream sends any messages after the negotiation: the stream goes on or ends, and closes
+// in time.
 func FuzzStream(f *testing.F) {
 	for _, g := range golden {
 		m := g.m
@@ -420,8 +424,8 @@ func FuzzStream(f *testing.F) {
 		s, r := greeted(t, fabrics()[0], Config{Linger: 50 * time.Millisecond}, true)
 		done := make(chan error, 1)
 		go func() { done <- outcome(s) }()
-		r.say(first)
-		r.say(second)
+		r.sendBytes(first)
+		r.sendBytes(second)
 		r.sock.Close()
 		<-done
 	})

@@ -17,18 +17,18 @@ import (
 	"lwio/rsock/internal/verbs"
 )
 
-// TestThresholdOfNone gives what every way of sending can work with, though the provider
-// names no threshold.
-func TestThresholdOfNone(t *testing.T) {
+// TestThresholdWithoutProviderValue uses a threshold of 1 byte if the provider has none.
+func TestThresholdWithoutProviderValue(t *testing.T) {
 	if got := (Config{}).withDefaults(verbs.Options{}).Threshold; got != 1 {
 		t.Errorf("a threshold of %d bytes", got)
 	}
 }
 
-// TestThreshold sends as much as the threshold by messages, and a byte more by RDMA.
+// TestThresholdSelectsRDMA sends data of the size of the threshold by messages, and one byte
+// more by RDMA.
 //
 // Source: [WSD §2.4 SO_RDMA_THRESHOLD_SIZE], [WSD §5.4]
-func TestThreshold(t *testing.T) {
+func TestThresholdSelectsRDMA(t *testing.T) {
 	onFabrics(t, func(t *testing.T, f fabric) {
 		const threshold = 20000
 		a, b := pair(t, f, setup{active: Config{Threshold: threshold}, passive: Config{Threshold: threshold}})
@@ -47,7 +47,7 @@ func TestThreshold(t *testing.T) {
 	})
 }
 
-// variants are how two sides may move large data.
+// variants are the configurations of two sides that select the way of large data.
 var variants = map[string][2]Config{
 	"messages": {{Threshold: 1 << 30, ReceiveBuffers: minBuffers, BufferSize: minBufferSize}, {Threshold: 1 << 30, ReceiveBuffers: minBuffers, BufferSize: minBufferSize}},
 	"reads":    {{}, {}},
@@ -55,11 +55,11 @@ var variants = map[string][2]Config{
 	"mixed":    {{NoRead: true}, {ReceiveBuffers: minBuffers}},
 }
 
-// TestBothFull writes on both sides while nobody reads, until all credits are gone; then one
-// side reads, and the other's Write must end although that one's own is stuck.
+// TestFullWindowsDoNotDeadlock writes on both sides without reads until all credits are used; then one side
+// reads, and the Write of the other must end although that of the reading side is stuck.
 //
 // Source: [WSD §4 credit rules]
-func TestBothFull(t *testing.T) {
+func TestFullWindowsDoNotDeadlock(t *testing.T) {
 	onFabrics(t, func(t *testing.T, f fabric) {
 		for name, cfg := range variants {
 			t.Run(name, func(t *testing.T) {
@@ -103,10 +103,11 @@ func TestBothFull(t *testing.T) {
 	})
 }
 
-// TestUrgent sends urgent data between two large transfers that nobody reads.
+// TestUrgentPassesLargeTransfers sends urgent data between two large transfers that are not
+// read.
 //
 // Source: [WSD §5.5]
-func TestUrgent(t *testing.T) {
+func TestUrgentPassesLargeTransfers(t *testing.T) {
 	onFabrics(t, func(t *testing.T, f fabric) {
 		a, b := pair(t, f, setup{})
 		data := pattern(50000)
@@ -145,13 +146,13 @@ func TestUrgent(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := b.ReadUrgent(buf); !errors.Is(err, os.ErrDeadlineExceeded) {
-			t.Errorf("ReadUrgent with nothing to come: %v", err)
+			t.Errorf("ReadUrgent at the end: %v", err)
 		}
 	})
 }
 
-// TestUrgentUnread sends more urgent data than is kept, and the stream goes on.
-func TestUrgentUnread(t *testing.T) {
+// TestUnreadUrgentDataIsDropped sends more urgent data than is kept; the stream goes on.
+func TestUnreadUrgentDataIsDropped(t *testing.T) {
 	a, b := pair(t, fabrics()[0], setup{})
 	for range 4 * urgentLimit / 1000 {
 		if _, err := a.WriteUrgent(pattern(1000)); err != nil {
@@ -165,7 +166,7 @@ func TestUrgentUnread(t *testing.T) {
 	}
 }
 
-// scarce is a provider that gives no memory while short is set.
+// scarce is a provider that allocates and registers no memory while short is set.
 type scarce struct {
 	rdma.Provider
 	short *atomic.Bool
@@ -195,11 +196,11 @@ func (a scarceAdapter) RegisterMemory(ctx context.Context, buf []byte, access rd
 	return a.Adapter.RegisterMemory(ctx, buf, access)
 }
 
-// TestNoBuffers has no memory for a while: large sends fail, small ones do not, reads find
-// a way where they can read, and afterwards all is well.
+// TestNoBuffersFailsLargeWrites has no memory for a while: large writes fail, small ones do
+// not, a side that reads still reads, and the stream goes on afterwards.
 //
 // Source: [WSD §5.4]
-func TestNoBuffers(t *testing.T) {
+func TestNoBuffersFailsLargeWrites(t *testing.T) {
 	onFabrics(t, func(t *testing.T, f fabric) {
 		var short atomic.Bool
 		a, b := pair(t, f, setup{wrap: func(p rdma.Provider) rdma.Provider { return scarce{p, &short} }})
@@ -218,10 +219,11 @@ func TestNoBuffers(t *testing.T) {
 	})
 }
 
-// TestNoBuffersToLend has no memory on a side that cannot read: the other's send fails.
+// TestNoBuffersForPeerWrites has no memory on a side that cannot read: the write of the other
+// side fails.
 //
 // Source: [WSD §5.4]
-func TestNoBuffersToLend(t *testing.T) {
+func TestNoBuffersForPeerWrites(t *testing.T) {
 	onFabrics(t, func(t *testing.T, f fabric) {
 		var short atomic.Bool
 		a, b := pair(t, f, setup{
@@ -256,11 +258,11 @@ func TestNoBuffersToLend(t *testing.T) {
 	})
 }
 
-// TestWriteTimeout gives a large write up in the middle: it says how much went, and what is
-// written next follows that.
+// TestWriteTimeoutCountsBytes gives a large write up in the middle: it returns how many bytes
+// went, and the next write continues there.
 //
 // Source: [WSD §7]
-func TestWriteTimeout(t *testing.T) {
+func TestWriteTimeoutCountsBytes(t *testing.T) {
 	onFabrics(t, func(t *testing.T, f fabric) {
 		for name, cfg := range variants {
 			t.Run(name, func(t *testing.T) {
@@ -293,8 +295,8 @@ func TestWriteTimeout(t *testing.T) {
 	})
 }
 
-// TestCopy moves data by ReadFrom and WriteTo.
-func TestCopy(t *testing.T) {
+// TestReadFromAndWriteTo moves data by ReadFrom and WriteTo.
+func TestReadFromAndWriteTo(t *testing.T) {
 	onFabrics(t, func(t *testing.T, f fabric) {
 		for name, cfg := range variants {
 			t.Run(name, func(t *testing.T) {
@@ -320,8 +322,8 @@ func TestCopy(t *testing.T) {
 
 type onlyWriter struct{ io.Writer }
 
-// TestMemoryIsGivenBack leaves a connection alone after large data.
-func TestMemoryIsGivenBack(t *testing.T) {
+// TestIdleStreamFreesMemory leaves a connection idle after large data.
+func TestIdleStreamFreesMemory(t *testing.T) {
 	onFabrics(t, func(t *testing.T, f fabric) {
 		a, b := pair(t, f, setup{})
 		data := pattern(100000)
@@ -358,9 +360,9 @@ func TestMemoryIsGivenBack(t *testing.T) {
 	})
 }
 
-// TestSilentReadFrom has a ReadFrom wait for a reader that gave much and then nothing, as in
-// a program that carries connections: it holds no memory for large data meanwhile.
-func TestSilentReadFrom(t *testing.T) {
+// TestSilentReadFromHoldsNoStage has a ReadFrom wait for a source that returned much and then
+// nothing, as in a proxy: it holds no memory for large data meanwhile.
+func TestSilentReadFromHoldsNoStage(t *testing.T) {
 	onFabrics(t, func(t *testing.T, f fabric) {
 		a, b := pair(t, f, setup{})
 		r, w := io.Pipe()
@@ -379,7 +381,7 @@ func TestSilentReadFrom(t *testing.T) {
 		}
 		for end := time.Now().Add(patience); a.Stats().RDMAWritten == 0; time.Sleep(time.Millisecond) {
 			if time.Now().After(end) { // it is counted when the peer may have read it already
-				t.Fatal("nothing went by RDMA")
+				t.Fatal("no data went by RDMA")
 			}
 		}
 		held := func() bool {
@@ -397,8 +399,8 @@ func TestSilentReadFrom(t *testing.T) {
 	})
 }
 
-// TestReadAfterWriteTo has a Read ask for large data while a WriteTo is at the part before
-// it: the Read goes on when that is through, without a word of the peer.
+// TestReadAfterWriteTo has a Read wait for large data while a WriteTo uses the part before it:
+// the Read goes on when the WriteTo is done, without a message of the peer.
 func TestReadAfterWriteTo(t *testing.T) {
 	onFabrics(t, func(t *testing.T, f fabric) {
 		a, b := pair(t, f, setup{})
@@ -414,7 +416,7 @@ func TestReadAfterWriteTo(t *testing.T) {
 			_, err := b.WriteTo(lastWriter{stuck})
 			copied <- err
 		}()
-		<-stuck.in // with what came before the offer's memory
+		<-stuck.in // with the data before the offer's memory
 		done := make(chan error, 1)
 		go func() {
 			_, err := b.Read(make([]byte, 1000))
@@ -438,7 +440,7 @@ func TestReadAfterWriteTo(t *testing.T) {
 	})
 }
 
-// lastWriter takes one part.
+// lastWriter accepts one part.
 type lastWriter struct{ stuckWriter }
 
 func (w lastWriter) Write(p []byte) (int, error) {
@@ -446,7 +448,7 @@ func (w lastWriter) Write(p []byte) (int, error) {
 	return n, io.ErrClosedPipe
 }
 
-// reading tells whether a Read waits.
+// reading reports whether a Read waits.
 func reading(s *Stream) bool {
 	s.c.poller.mu.Lock()
 	defer s.c.poller.mu.Unlock()
@@ -458,10 +460,10 @@ func reading(s *Stream) bool {
 	return s.c.readWait.state.Load() == waiterSleeps
 }
 
-// TestCloseSmallReads closes with more on offer than the peer's provider reads at once: the
-// peer's program reads all of it.
+// TestCloseSmallReads closes with more data on offer than the peer's provider reads at once:
+// the peer's program reads all of it.
 func TestCloseSmallReads(t *testing.T) {
-	a, b := pair(t, fabrics()[0], setup{passiveSPI: &verbs.Config{MaxRdmaSize: 64 << 10}})
+	a, b := pair(t, fabrics()[0], setup{passiveVerbs: &verbs.Config{MaxRdmaSize: 64 << 10}})
 	data := pattern(300 << 10)
 	if _, err := a.Write(data); err != nil {
 		t.Fatal(err)

@@ -26,9 +26,9 @@ var golden = []struct {
 		"01030000 07000000 02000300 00000000 0000000000000000 00000000 00000000 616263"},
 	{"urgent", Message{Type: TypeUrgent, Sequence: 1, Payload: []byte("!")},
 		"01040000 01000000 00000100 00000000 0000000000000000 00000000 00000000 21"},
-	{"offer to one who reads", Message{Type: TypeOffer, Flags: FlagBegins, Sequence: 2, Transfer: 5, Total: 70000, Descriptor: []byte{1, 2, 3}, Payload: []byte("he")},
+	{"offer to a side that reads", Message{Type: TypeOffer, Flags: FlagBegins, Sequence: 2, Transfer: 5, Total: 70000, Descriptor: []byte{1, 2, 3}, Payload: []byte("he")},
 		"01050100 02000000 00000200 05000000 7011010000000000 03000000 00000000 010203 6865"},
-	{"offer to one who does not", Message{Type: TypeOffer, Transfer: 1, Total: 1},
+	{"offer to a side that does not", Message{Type: TypeOffer, Transfer: 1, Total: 1},
 		"01050000 00000000 00000000 01000000 0100000000000000 00000000 00000000"},
 	{"ready", Message{Type: TypeReady, Flags: FlagYours, Transfer: 5, Total: 65536, Descriptor: []byte{9}},
 		"01060200 00000000 00000000 05000000 0000010000000000 01000000 00000000 09"},
@@ -59,11 +59,11 @@ func unhex(t testing.TB, s string) []byte {
 	return b
 }
 
-// TestMessages encodes and decodes every kind, and refuses every prefix and whatever
-// follows a message.
+// TestMessageRoundTrip encodes and decodes every type, and refuses every prefix and every
+// byte behind a message.
 //
 // Source: [WSD §4]
-func TestMessages(t *testing.T) {
+func TestMessageRoundTrip(t *testing.T) {
 	for _, g := range golden {
 		t.Run(g.name, func(t *testing.T) {
 			want := unhex(t, g.hex)
@@ -93,8 +93,8 @@ func TestMessages(t *testing.T) {
 	}
 }
 
-// TestBrokenMessages changes one thing in a good message.
-func TestBrokenMessages(t *testing.T) {
+// TestBrokenMessagesAreRefused changes one field of a valid message.
+func TestBrokenMessagesAreRefused(t *testing.T) {
 	message := func(name string) []byte {
 		for _, g := range golden {
 			if g.name == name {
@@ -117,11 +117,11 @@ func TestBrokenMessages(t *testing.T) {
 		{"unknown flag of a shutdown", "shutdown", offFlags, 0x10},
 		{"closing and taken", "shutdown", offFlags, 0x0c},
 		{"transfer of data", "data", offTransfer, 1},
-		{"no transfer", "offer to one who does not", offTransfer, 0},
+		{"no transfer", "offer to a side that does not", offTransfer, 0},
 		{"total of data", "data", offTotal, 1},
-		{"offer of nothing", "offer to one who does not", offTotal, 0},
-		{"begins without a payload", "offer to one who does not", offFlags, 1},
-		{"payload that does not begin", "offer to one who reads", offFlags, 0},
+		{"offer of nothing", "offer to a side that does not", offTotal, 0},
+		{"begins without a payload", "offer to a side that does not", offFlags, 1},
+		{"payload that does not begin", "offer to a side that reads", offFlags, 0},
 		{"ready of no memory", "done by the writer", offType, byte(TypeReady)},
 		{"ready for a transfer of its sender", "ready", offFlags, 0},
 		{"status of a done", "done by the writer", offStatus, 1},
@@ -147,14 +147,14 @@ func TestBrokenMessages(t *testing.T) {
 	}
 }
 
-// TestNegotiation refuses what nobody could work with.
+// TestNegotiationLimits refuses a negotiation outside the limits.
 //
 // Source: [WSD §3.3]
-func TestNegotiation(t *testing.T) {
+func TestNegotiationLimits(t *testing.T) {
 	good := Negotiation{Buffers: 16, BufferSize: 4096, Offers: 8, CanRead: true}
 	b := good.AppendTo(nil)
 	if n, err := DecodeNegotiation(append(b, 1, 2, 3)); err != nil || n != good {
-		t.Errorf("with what a later version may add: %+v, %v", n, err)
+		t.Errorf("with fields of a later version: %+v, %v", n, err)
 	}
 	for n := range b {
 		if _, err := DecodeNegotiation(b[:n]); !errors.Is(err, ErrProtocol) {
@@ -177,11 +177,11 @@ func TestNegotiation(t *testing.T) {
 		}
 	}
 	if _, err := DecodeNegotiation(make([]byte, MaxNegotiation)); !errors.Is(err, ErrProtocol) {
-		t.Errorf("one that is too long: %v", err)
+		t.Errorf("a negotiation that is too long: %v", err)
 	}
 }
 
-// FuzzDecode decodes anything: what is accepted encodes to the same bytes.
+// FuzzDecode decodes random bytes: an accepted message encodes to the same bytes.
 func FuzzDecode(f *testing.F) {
 	for _, g := range golden {
 		f.Add(unhex(f, g.hex))

@@ -12,10 +12,10 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestModel plays random games on both sides at once: writes of all sizes, some with a
-// deadline, and reads of all sizes, until the half-close of each. Each side must read what
-// the other says it has written, to the last byte.
-func TestModel(t *testing.T) {
+// TestRandomWritesAndReads writes on both sides at once with random sizes, some with a
+// deadline, and reads with random sizes, until the half-close of each. Each side must read the
+// bytes that the other reports as written.
+func TestRandomWritesAndReads(t *testing.T) {
 	onFabrics(t, func(t *testing.T, f fabric) {
 		rapid.Check(t, func(rt *rapid.T) {
 			var u setup
@@ -50,7 +50,7 @@ func TestModel(t *testing.T) {
 	})
 }
 
-// playWrites writes and returns what went, and ends the stream.
+// playWrites writes, returns the written bytes, and ends the stream.
 func playWrites(t *testing.T, s *Stream, sizes []int, hurried bool) (all []byte) {
 	for i, size := range sizes {
 		p := pattern(size + i)

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/net/nettest"
 )
 
-// netConn makes a net.Conn of a stream.
+// netConn is a stream as a net.Conn.
 type netConn struct{ *Stream }
 
 func (c netConn) LocalAddr() net.Addr  { return &net.TCPAddr{} }
@@ -31,7 +31,7 @@ func (c netConn) Write(p []byte) (int, error) {
 	return n, asNet(err)
 }
 
-// asNet makes the one error that has to be a net.Error of its own one.
+// asNet returns the error of a deadline as a net.Error.
 func asNet(err error) error {
 	if err == os.ErrDeadlineExceeded { //nolint:errorlint // it is never wrapped
 		return &net.OpError{Op: "test", Net: "test", Err: err}
@@ -39,8 +39,9 @@ func asNet(err error) error {
 	return err
 }
 
-// TestConn is the standard test of a net.Conn, with data in messages, by reads and by writes.
-func TestConn(t *testing.T) {
+// TestNetConnSuite runs the test of package nettest, with data in messages, by RDMA Reads and
+// by RDMA Writes.
+func TestNetConnSuite(t *testing.T) {
 	onFabrics(t, func(t *testing.T, f fabric) {
 		for name, cfg := range map[string]Config{
 			"plain":    {},

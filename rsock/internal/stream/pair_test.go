@@ -15,10 +15,10 @@ import (
 	"lwio/rsock/internal/verbs"
 )
 
-// patience is how long a test waits for something that must happen.
+// patience is how long a test waits for an event that must happen.
 const patience = time.Minute
 
-// fabric is one to run tests over.
+// fabric is a provider to run tests over.
 type fabric struct {
 	name     string
 	provider func() rdma.Provider
@@ -27,7 +27,7 @@ type fabric struct {
 
 var names atomic.Int64
 
-// fabrics are those of this machine.
+// fabrics returns the fabrics of this machine.
 func fabrics() []fabric {
 	return []fabric{
 		{"shm", func() rdma.Provider { return shm.New(nil) }, rdma.Addr{}},
@@ -43,7 +43,7 @@ func onFabrics(t *testing.T, test func(t *testing.T, f fabric)) {
 	}
 }
 
-// service opens the provider.
+// service returns a service on a provider for the rest of a test.
 func service(tb testing.TB, p rdma.Provider, local netip.Addr, cfg *verbs.Config) *verbs.Service {
 	tb.Helper()
 	v, err := verbs.StartupEx(tb.Context(), p, local, cfg)
@@ -58,15 +58,15 @@ func service(tb testing.TB, p rdma.Provider, local netip.Addr, cfg *verbs.Config
 	return v
 }
 
-// setup is how a pair is made.
+// setup is the configuration of a pair.
 type setup struct {
-	active, passive       Config
-	activeSPI, passiveSPI *verbs.Config
+	active, passive           Config
+	activeVerbs, passiveVerbs *verbs.Config
 	// wrap and wrapPassive, if set, change the providers of the sides.
 	wrap, wrapPassive func(rdma.Provider) rdma.Provider
 }
 
-// sockets gives two connected sockets after prepare was called for each.
+// sockets returns two connected sockets after it has called prepare for each.
 func sockets(tb testing.TB, f fabric, u setup, prepare func(sock *verbs.Socket, active bool) error) (active, passive *verbs.Socket) {
 	tb.Helper()
 	p := f.provider()
@@ -78,7 +78,7 @@ func sockets(tb testing.TB, f fabric, u setup, prepare func(sock *verbs.Socket, 
 	if u.wrapPassive != nil {
 		back = u.wrapPassive(p)
 	}
-	near, far := service(tb, front, local, u.activeSPI), service(tb, back, local, u.passiveSPI)
+	near, far := service(tb, front, local, u.activeVerbs), service(tb, back, local, u.passiveVerbs)
 	at := f.listen
 	if !at.AddrPort.IsValid() {
 		at = rdma.Addr{Fabric: f.name, Name: fmt.Sprintf("session-%d-%d", time.Now().UnixNano(), names.Add(1))}
@@ -115,8 +115,8 @@ func sockets(tb testing.TB, f fabric, u setup, prepare func(sock *verbs.Socket, 
 	return active, passive
 }
 
-// pair gives two streams that are connected, and closes them at the end. Neither gives the
-// other up because the machine is busy.
+// pair returns two connected streams, and closes them at the end of the test. Their Linger is
+// long enough for a busy machine.
 func pair(tb testing.TB, f fabric, u setup) (active, passive *Stream) {
 	tb.Helper()
 	for _, cfg := range []*Config{&u.active, &u.passive} {
@@ -143,7 +143,7 @@ func pair(tb testing.TB, f fabric, u setup) (active, passive *Stream) {
 	return active, passive
 }
 
-// closeBoth closes both at the same time.
+// closeBoth closes two streams at the same time.
 func closeBoth(a, b *Stream) {
 	done := make(chan struct{})
 	go func() {

@@ -14,7 +14,7 @@ import (
 	"lwio/rsock/internal/verbs"
 )
 
-// pattern gives n bytes that differ from place to place.
+// pattern returns n bytes that differ from one offset to the next.
 func pattern(n int) []byte {
 	b := make([]byte, n)
 	x := uint32(n)*2654435761 + 1
@@ -25,8 +25,8 @@ func pattern(n int) []byte {
 	return b
 }
 
-// TestSizes sends data of sizes around every limit, in both directions.
-func TestSizes(t *testing.T) {
+// TestSizesAroundLimits sends data of sizes around every limit, in both directions.
+func TestSizesAroundLimits(t *testing.T) {
 	onFabrics(t, func(t *testing.T, f fabric) {
 		for _, noRead := range []bool{false, true} {
 			t.Run(fmt.Sprintf("noRead=%v", noRead), func(t *testing.T) {
@@ -65,8 +65,8 @@ func exchange(t *testing.T, from, to *Stream, data []byte) {
 	}
 }
 
-// TestCloseWrite reads all that was written, and then the end.
-func TestCloseWrite(t *testing.T) {
+// TestCloseWriteEndsStream reads all written data, and then the end.
+func TestCloseWriteEndsStream(t *testing.T) {
 	onFabrics(t, func(t *testing.T, f fabric) {
 		a, b := pair(t, f, setup{})
 		data := pattern(300 << 10)
@@ -85,8 +85,8 @@ func TestCloseWrite(t *testing.T) {
 	})
 }
 
-// TestCloseDelivers closes right after a write whose data the peer has not read.
-func TestCloseDelivers(t *testing.T) {
+// TestCloseDeliversWrittenData closes right after a write whose data the peer has not read.
+func TestCloseDeliversWrittenData(t *testing.T) {
 	onFabrics(t, func(t *testing.T, f fabric) {
 		a, b := pair(t, f, setup{})
 		data := pattern(20 << 10)
@@ -111,14 +111,14 @@ func TestCloseDelivers(t *testing.T) {
 	})
 }
 
-// TestFetchesAtOnce reads what two offers bring with one Read: both RDMA Reads are under way
-// at the same time, where they take a while, and what comes is in its place.
+// TestReadFetchesTwoOffersAtOnce reads the data of two offers with one Read: both RDMA Reads
+// are in flight at the same time, if reads have a delay, and the data is in order.
 //
 // Source: [WSD §5.2]
-func TestFetchesAtOnce(t *testing.T) {
+func TestReadFetchesTwoOffersAtOnce(t *testing.T) {
 	onFabrics(t, func(t *testing.T, f fabric) {
 		var b *Stream
-		var before []int // reads that were under way when one was posted
+		var before []int // reads in flight when one was posted
 		u := setup{wrapPassive: func(p rdma.Provider) rdma.Provider {
 			return fault.Wrap(p, &fault.Config{Fault: func(a fault.Attempt) fault.Action {
 				if a.Request.Op == rdma.OpRead {
@@ -151,24 +151,24 @@ func TestFetchesAtOnce(t *testing.T) {
 		}
 		got := make([]byte, len(data))
 		if _, err := io.ReadFull(b, got); err != nil || !bytes.Equal(got, data) {
-			t.Errorf("what was read is not what was written, %v", err)
+			t.Errorf("the read data differs from the written data, %v", err)
 		}
 		if err := <-wrote; err != nil {
 			t.Error(err)
 		}
 		want := min(b.c.depth, 2) - 1
 		if len(before) < 2 || before[0] != 0 || before[1] != want {
-			t.Errorf("reads under way: %v, want %d at the second", before, want)
+			t.Errorf("reads in flight: %v, want %d at the second", before, want)
 		}
 	})
 }
 
-// TestFewRequests: where few requests may be pending, a Read asks for no more at once than
-// there is room for beside control messages and what this side writes.
-func TestFewRequests(t *testing.T) {
+// TestFetchesFitSmallQueues has few requests that may be pending: a Read starts no more
+// fetches than there is room for beside control messages and RDMA Writes.
+func TestFetchesFitSmallQueues(t *testing.T) {
 	onFabrics(t, func(t *testing.T, f fabric) {
 		for depth := 3; depth < 10; depth++ {
-			a, b := pair(t, f, setup{passiveSPI: &verbs.Config{SendDepth: depth, MaxRdmaSize: directRead}})
+			a, b := pair(t, f, setup{passiveVerbs: &verbs.Config{SendDepth: depth, MaxRdmaSize: directRead}})
 			data := pattern(10 * directRead)
 			wrote := make(chan error, 1)
 			go func() {
@@ -177,7 +177,7 @@ func TestFewRequests(t *testing.T) {
 			}()
 			got := make([]byte, len(data))
 			if _, err := io.ReadFull(b, got); err != nil || !bytes.Equal(got, data) {
-				t.Errorf("%d requests: what was read is not what was written, %v", depth, err)
+				t.Errorf("%d requests: the read data differs from the written data, %v", depth, err)
 			}
 			if err := <-wrote; err != nil {
 				t.Errorf("%d requests: %v", depth, err)

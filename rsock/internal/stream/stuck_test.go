@@ -12,8 +12,8 @@ import (
 	"lwio/rdma"
 )
 
-// keeper is a provider whose peer keeps memory that it may write while hold is set, as one
-// whose process is stopped in the middle of a write does.
+// keeper is a provider whose peer keeps writable memory while hold is set, like a peer whose
+// process is stopped in the middle of a write.
 type keeper struct {
 	rdma.Provider
 	hold   atomic.Bool
@@ -60,7 +60,7 @@ func (a keeperAdapter) RegisterMemory(ctx context.Context, buf []byte, access rd
 		a.k.most = max(a.k.most, a.k.mems[i].regions)
 	}
 	if !access.Has(rdma.AccessRemoteWrite) {
-		return r, nil // which requests name, and so cannot be another
+		return r, nil // requests name it, so it cannot be wrapped
 	}
 	kept := &keptRegion{MemoryRegion: r, k: a.k}
 	if i >= 0 {
@@ -100,11 +100,11 @@ func (r *keptRegion) Close() error {
 	return r.MemoryRegion.Close()
 }
 
-// TestPeerKeepsMemory has the peer of a side that cannot read keep the memory that it wrote
-// to: what is in it is not read, and it is neither used again nor closed before the socket.
+// TestMemoryKeptByPeerIsNotReused has the peer of a side that cannot read keep the memory that
+// it wrote to: the memory is not read, not used again and not closed before the socket.
 //
 // Source: [WSD §5.3], [WSD §6]
-func TestPeerKeepsMemory(t *testing.T) {
+func TestMemoryKeptByPeerIsNotReused(t *testing.T) {
 	onFabrics(t, func(t *testing.T, f fabric) {
 		k := &keeper{Provider: f.provider()}
 		f.provider = func() rdma.Provider { return k }
@@ -116,15 +116,15 @@ func TestPeerKeepsMemory(t *testing.T) {
 			_, err := s.Read(buf)
 			read <- err
 		}()
-		r.tell(Message{Type: TypeOffer, Credits: 1, Transfer: 1, Total: uint64(len(data))})
-		ready := r.hear(TypeReady)
+		r.sendMessage(Message{Type: TypeOffer, Credits: 1, Transfer: 1, Total: uint64(len(data))})
+		ready := r.receive(TypeReady)
 		k.hold.Store(true)
-		r.tell(Message{Type: TypeDone, Credits: 1, Transfer: 1, Total: ready.Total})
+		r.sendMessage(Message{Type: TypeDone, Credits: 1, Transfer: 1, Total: ready.Total})
 		if err := <-read; !errors.Is(err, rdma.StatusDeviceBusy) {
 			t.Errorf("read of memory that stays with the peer: %v", err)
 		}
 		if k.kept.Load() == 0 {
-			t.Fatal("nobody asked for the memory")
+			t.Fatal("the memory was not deregistered")
 		}
 		for range 3 {
 			s.trimmer.run()
@@ -142,12 +142,11 @@ func TestPeerKeepsMemory(t *testing.T) {
 	})
 }
 
-// TestStageStays has the peer keep a part of memory that was to be offered, when another
-// part of it could not be registered: the connection ends, as nothing can be offered any
-// more.
+// TestStageKeptByPeerEndsStream has the peer keep a piece of the stage after another piece
+// could not be registered: the stream ends, as no data can be offered any more.
 //
 // Source: [WSD §5.4], [WSD §6]
-func TestStageStays(t *testing.T) {
+func TestStageKeptByPeerEndsStream(t *testing.T) {
 	a, _ := pair(t, fabrics()[0], setup{wrap: func(p rdma.Provider) rdma.Provider { return &halfStage{Provider: p} }})
 	if _, err := a.Write(pattern(100000)); !errors.Is(err, ErrNoBuffers) {
 		t.Errorf("first write: %v", err)
@@ -157,8 +156,8 @@ func TestStageStays(t *testing.T) {
 	}
 }
 
-// halfStage is a provider of which the second region that a peer may read cannot be had,
-// and the first not closed at the first time.
+// halfStage is a provider that does not register the second region that a peer may read, and
+// does not close the first at the first attempt.
 type halfStage struct {
 	rdma.Provider
 }

@@ -13,8 +13,8 @@ import (
 	"lwio/rdma"
 )
 
-// restNow gives the pages back as the trimmer does for an idle stream, and reports whether it did.
-func (s *Stream) restNow() bool {
+// trimNow gives the pages back as the trimmer does for an idle stream, and reports whether it did.
+func (s *Stream) trimNow() bool {
 	s.rx.mu.Lock()
 	defer s.rx.mu.Unlock()
 	s.tx.mu.Lock()
@@ -22,8 +22,8 @@ func (s *Stream) restNow() bool {
 	return s.trimmer.discardPagesLocked()
 }
 
-// restPair is pair, with rests that the test ticks by hand.
-func restPair(t *testing.T, f fabric, u setup) (a, b *Stream) {
+// trimPair is pair without the timer of the trimmers, which the test runs by tick.
+func trimPair(t *testing.T, f fabric, u setup) (a, b *Stream) {
 	a, b = pair(t, f, u)
 	for _, s := range []*Stream{a, b} {
 		s.rx.mu.Lock()
@@ -38,7 +38,7 @@ func restPair(t *testing.T, f fabric, u setup) (a, b *Stream) {
 	return a, b
 }
 
-// tick calls giveBack as the timer would.
+// tick runs the trimmers n times.
 func tick(n int, streams ...*Stream) {
 	for range n {
 		for _, s := range streams {
@@ -47,10 +47,10 @@ func tick(n int, streams ...*Stream) {
 	}
 }
 
-// restTicks are those of a rest, after the one that sees that there were messages.
-const restTicks = int(bufferIdle / trimInterval)
+// trimTicks is the number of runs without messages after which pages are given back.
+const trimTicks = int(bufferIdle / trimInterval)
 
-// settle waits until no message is under way, nor about to be.
+// settle waits until no message is in flight or queued.
 func settle(t *testing.T, a, b *Stream) {
 	t.Helper()
 	for end := time.Now().Add(patience); !settled(a, b); runtime.Gosched() {
@@ -75,7 +75,7 @@ func settled(a, b *Stream) bool {
 	return true
 }
 
-// noted tells whether there are pages to give back.
+// noted reports whether there are pages to give back.
 func (s *Stream) noted() bool {
 	s.rx.mu.Lock()
 	defer s.rx.mu.Unlock()
@@ -84,8 +84,8 @@ func (s *Stream) noted() bool {
 	return s.rx.usage.noted || s.tx.usage.noted
 }
 
-// dirty tells whether something is in the whole pages of the buffers that send, and of those
-// that receive.
+// dirty reports whether the whole pages of the send buffers, and of the receive buffers, have
+// data.
 func (s *Stream) dirty() (out, in bool) {
 	s.rx.mu.Lock()
 	defer s.rx.mu.Unlock()
@@ -97,7 +97,7 @@ func (s *Stream) dirty() (out, in bool) {
 	return some(s.tx.area), some(s.rx.area[:len(s.rx.area)-s.c.cfg.BufferSize])
 }
 
-// flood sends so much that every buffer is used.
+// flood sends enough messages to use every buffer.
 func flood(t *testing.T, from, to *Stream) {
 	t.Helper()
 	for range 2 * max(DefaultReceiveBuffers, sendBuffers) {
@@ -105,11 +105,11 @@ func flood(t *testing.T, from, to *Stream) {
 	}
 }
 
-// TestRest: the buffers of a connection through which much went hold nothing after a rest, on
-// either side, and it goes on as before. Not before the end of the rest is something given back.
-func TestRest(t *testing.T) {
+// TestIdleStreamGivesPagesBack leaves a connection idle after much data: the pages of its
+// buffers are given back on both sides, not before bufferIdle, and the connection goes on.
+func TestIdleStreamGivesPagesBack(t *testing.T) {
 	onFabrics(t, func(t *testing.T, f fabric) {
-		a, b := restPair(t, f, setup{})
+		a, b := trimPair(t, f, setup{})
 		full := func(when string) {
 			t.Helper()
 			for _, s := range []*Stream{a, b} {
@@ -122,16 +122,16 @@ func TestRest(t *testing.T) {
 			flood(t, a, b)
 			flood(t, b, a)
 			settle(t, a, b)
-			tick(restTicks, a, b)
-			full("before the rest is over")
+			tick(trimTicks, a, b)
+			full("before the idle time is over")
 			exchange(t, a, b, pattern(1))
 			settle(t, a, b)
-			tick(restTicks, a, b)
-			full("in the middle of a rest that a byte has begun anew")
+			tick(trimTicks, a, b)
+			full("after a byte has begun the idle time anew")
 			tick(1, a, b)
 			for _, s := range []*Stream{a, b} {
 				if out, in := s.dirty(); out || in || s.noted() {
-					t.Errorf("after a rest: sent from %v, received %v, noted %v", out, in, s.noted())
+					t.Errorf("after a trim: sent from %v, received %v, noted %v", out, in, s.noted())
 				}
 			}
 		}
@@ -140,15 +140,15 @@ func TestRest(t *testing.T) {
 	})
 }
 
-// TestRestIsWorthIt: a message of a byte from a connection that has rested begins no new rest;
-// more does.
-func TestRestIsWorthIt(t *testing.T) {
+// TestSmallMessagesDoNotStartTrimmer sends one byte after a trim, which is not worth another,
+// and then enough bytes.
+func TestSmallMessagesDoNotStartTrimmer(t *testing.T) {
 	onFabrics(t, func(t *testing.T, f fabric) {
-		a, b := restPair(t, f, setup{})
+		a, b := trimPair(t, f, setup{})
 		exchange(t, a, b, pattern(trimWorth))
 		exchange(t, b, a, pattern(trimWorth))
 		settle(t, a, b)
-		tick(1+restTicks, a, b)
+		tick(1+trimTicks, a, b)
 		exchange(t, a, b, pattern(1))
 		settle(t, a, b)
 		if a.noted() || b.noted() {
@@ -161,18 +161,18 @@ func TestRestIsWorthIt(t *testing.T) {
 	})
 }
 
-// TestRestBeforeRead: what has arrived, and is not read or not even looked at yet, stays.
-func TestRestBeforeRead(t *testing.T) {
+// TestTrimKeepsUnreadData trims with messages that arrived and are not read or not polled yet.
+func TestTrimKeepsUnreadData(t *testing.T) {
 	onFabrics(t, func(t *testing.T, f fabric) {
 		a, b := pair(t, f, setup{})
-		for n := 1; n <= 6; n++ { // messages that are under way at a time
+		for n := 1; n <= 6; n++ { // messages in flight at a time
 			p := pattern(n * 10_000)
 			for off := 0; off < len(p); off += 10_000 {
 				if _, err := a.Write(p[off : off+10_000]); err != nil {
 					t.Fatal(err)
 				}
-				b.restNow()
-				a.restNow()
+				b.trimNow()
+				a.trimNow()
 			}
 			got := make([]byte, len(p))
 			if _, err := io.ReadFull(b, got); err != nil || !bytes.Equal(got, p) {
@@ -182,8 +182,8 @@ func TestRestBeforeRead(t *testing.T) {
 	})
 }
 
-// TestRestOfDraft: a buffer that a ReadFrom fills meanwhile stays; the others go.
-func TestRestOfDraft(t *testing.T) {
+// TestTrimKeepsDraft trims while a ReadFrom fills a buffer: that buffer stays.
+func TestTrimKeepsDraft(t *testing.T) {
 	onFabrics(t, func(t *testing.T, f fabric) {
 		a, b := pair(t, f, setup{})
 		flood(t, a, b)
@@ -194,8 +194,8 @@ func TestRestOfDraft(t *testing.T) {
 		}
 		p := pattern(10_000)
 		copy(d.data, p)
-		if !a.restNow() {
-			t.Fatal("nothing is given back while a ReadFrom has a buffer")
+		if !a.trimNow() {
+			t.Fatal("no page is given back while a ReadFrom has a buffer")
 		}
 		if out, _ := a.dirty(); !out {
 			t.Fatal("the draft is gone")
@@ -210,24 +210,24 @@ func TestRestOfDraft(t *testing.T) {
 	})
 }
 
-// TestRestBesideData gives the pages back again and again while both sides send messages of all
-// sizes: no byte is lost.
-func TestRestBesideData(t *testing.T) {
+// TestTrimDuringTraffic trims repeatedly while both sides send messages of all sizes: no byte
+// is lost.
+func TestTrimDuringTraffic(t *testing.T) {
 	onFabrics(t, func(t *testing.T, f fabric) {
 		a, b := pair(t, f, setup{})
 		stop := make(chan struct{})
 		var resting, moving sync.WaitGroup
-		rested := [2]int{}
+		trims := [2]int{}
 		for i, s := range []*Stream{a, b} {
 			resting.Go(func() {
 				over, end := false, time.Time{}
-				for !over || rested[i] == 0 && time.Now().Before(end) {
-					if s.restNow() {
-						rested[i]++
+				for !over || trims[i] == 0 && time.Now().Before(end) {
+					if s.trimNow() {
+						trims[i]++
 					}
 					runtime.Gosched() // or each turn of the others waits for the end of a time slice
 					select {
-					case <-stop: // none of the others has anything on its way any more
+					case <-stop: // the other goroutines are done
 						if !over {
 							over, end = true, time.Now().Add(patience)
 						}
@@ -262,38 +262,38 @@ func TestRestBesideData(t *testing.T) {
 		moving.Wait()
 		close(stop)
 		resting.Wait()
-		if rested[0] == 0 || rested[1] == 0 {
-			t.Errorf("given back %v times", rested)
+		if trims[0] == 0 || trims[1] == 0 {
+			t.Errorf("%v trims", trims)
 		}
 	})
 }
 
-// TestNoRestOfPinnedMemory: where the provider does not say that pages may go, they stay.
-func TestNoRestOfPinnedMemory(t *testing.T) {
+// TestPinnedMemoryIsNotTrimmed uses a provider without CapPageable.
+func TestPinnedMemoryIsNotTrimmed(t *testing.T) {
 	onFabrics(t, func(t *testing.T, f fabric) {
 		pin := func(p rdma.Provider) rdma.Provider { return without{p, rdma.CapPageable} }
-		a, b := restPair(t, f, setup{wrap: pin, wrapPassive: pin})
+		a, b := trimPair(t, f, setup{wrap: pin, wrapPassive: pin})
 		flood(t, a, b)
 		flood(t, b, a)
 		settle(t, a, b)
-		tick(2*restTicks, a, b)
+		tick(2*trimTicks, a, b)
 		for _, s := range []*Stream{a, b} {
 			if out, in := s.dirty(); !out || !in {
-				t.Errorf("after a rest: sent from %v, received %v", out, in)
+				t.Errorf("after a trim: sent from %v, received %v", out, in)
 			}
 		}
 	})
 }
 
-// TestRestOfSend: while something is on its way from a buffer nothing is given back.
-func TestRestOfSend(t *testing.T) {
+// TestTrimWaitsForSends trims while a message is being sent: no page is given back.
+func TestTrimWaitsForSends(t *testing.T) {
 	onFabrics(t, func(t *testing.T, f fabric) {
-		a, b := restPair(t, f, setup{})
+		a, b := trimPair(t, f, setup{})
 		flood(t, a, b)
 		settle(t, a, b)
-		for _, lent := range []bool{false, true} {
+		for _, drafted := range []bool{false, true} {
 			var d draft
-			if lent {
+			if drafted {
 				d, _ = a.tx.draft(1)
 			}
 			a.tx.mu.Lock()
@@ -301,27 +301,27 @@ func TestRestOfSend(t *testing.T) {
 			i := a.tx.free[last]
 			a.tx.free = a.tx.free[:last] // as a message would
 			a.tx.mu.Unlock()
-			tick(2*restTicks, a)
+			tick(2*trimTicks, a)
 			if out, _ := a.dirty(); !out || !a.noted() {
-				t.Errorf("lent %v: given back with a message on its way", lent)
+				t.Errorf("draft %v: pages given back with a message in flight", drafted)
 			}
 			a.tx.mu.Lock()
 			a.tx.free = append(a.tx.free, i)
 			a.tx.mu.Unlock()
-			if lent {
+			if drafted {
 				d.drop()
 			}
 		}
 		tick(1, a)
 		if out, _ := a.dirty(); out || a.noted() {
-			t.Error("nothing is given back although no message is on its way any more")
+			t.Error("no page is given back although no message is in flight")
 		}
 	})
 }
 
-// TestRestOfFetched: what was fetched into the end of the control buffers, for want of other
-// memory, stays until it is read.
-func TestRestOfFetched(t *testing.T) {
+// TestTrimKeepsFetchedData trims with unread data in the spare buffer, which was fetched there
+// for want of other memory.
+func TestTrimKeepsFetchedData(t *testing.T) {
 	onFabrics(t, func(t *testing.T, f fabric) {
 		a, b := pair(t, f, setup{passive: Config{Memory: NewBudget(1)}})
 		p := pattern(100_000)
@@ -337,7 +337,7 @@ func TestRestOfFetched(t *testing.T) {
 				t.Fatal(err)
 			}
 			n += k
-			b.restNow()
+			b.trimNow()
 		}
 		if err := <-done; err != nil || !bytes.Equal(got, p) {
 			t.Errorf("%v, or other bytes", err)
@@ -345,20 +345,20 @@ func TestRestOfFetched(t *testing.T) {
 	})
 }
 
-// restingWriter keeps what it gets, after a rest of the stream that it comes from.
-type restingWriter struct {
+// trimmingWriter keeps the written data, after it has trimmed the stream of the data.
+type trimmingWriter struct {
 	s   *Stream
 	got []byte
 }
 
-func (w *restingWriter) Write(p []byte) (int, error) {
-	w.s.restNow()
+func (w *trimmingWriter) Write(p []byte) (int, error) {
+	w.s.trimNow()
 	w.got = append(w.got, p...)
 	return len(p), nil
 }
 
-// TestRestInWriteTo: what a WriteTo is at stays, wherever it is.
-func TestRestInWriteTo(t *testing.T) {
+// TestTrimDuringWriteTo trims while a WriteTo uses data.
+func TestTrimDuringWriteTo(t *testing.T) {
 	onFabrics(t, func(t *testing.T, f fabric) {
 		a, b := pair(t, f, setup{passive: Config{Memory: NewBudget(1)}})
 		p := pattern(100_000)
@@ -367,7 +367,7 @@ func TestRestInWriteTo(t *testing.T) {
 			_, err := a.Write(p)
 			done <- errors.Join(err, a.CloseWrite())
 		}()
-		w := &restingWriter{s: b}
+		w := &trimmingWriter{s: b}
 		_, err := b.WriteTo(w)
 		if err := errors.Join(err, <-done); err != nil || !bytes.Equal(w.got, p) {
 			t.Errorf("%v, or other bytes", err)
