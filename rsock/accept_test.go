@@ -14,7 +14,7 @@ import (
 	"lwio/rdma"
 )
 
-// dialing is a dial under way.
+// dialing is a dial in progress.
 type dialing struct {
 	done chan struct{}
 	c    *Conn
@@ -36,9 +36,9 @@ func startDial(t *testing.T, d *Dialer, address string) *dialing {
 	return r
 }
 
-// TestCondition: nothing is signaled to the peer before the function answered, and what it
-// says counts for TCP too. [WSD §3.2]
-func TestCondition(t *testing.T) {
+// TestAdmitDecidesBeforePeerIsAnswered dials while Admit blocks: the peer gets no answer
+// before Admit returns. A refusal over RDMA is final for TCP too. [WSD §3.2]
+func TestAdmitDecidesBeforePeerIsAnswered(t *testing.T) {
 	eachProvider(t, func(t *testing.T, provider func() rdma.Provider) {
 		asked, answer := make(chan *Request), make(chan bool)
 		l := listenOn(t, &ListenConfig{Config: with(provider()), Admit: func(r *Request) bool {
@@ -54,7 +54,7 @@ func TestCondition(t *testing.T) {
 		}
 		select {
 		case <-yes.done:
-			t.Error("the dial ended before the condition function answered")
+			t.Error("the dial ended before Admit returned")
 		default:
 		}
 		answer <- true
@@ -85,7 +85,7 @@ func TestCondition(t *testing.T) {
 	})
 }
 
-func TestBacklogFull(t *testing.T) {
+func TestFullBacklogRefuses(t *testing.T) {
 	eachProvider(t, func(t *testing.T, provider func() rdma.Provider) {
 		l := listenOn(t, &ListenConfig{Config: with(provider()), Backlog: 2}, "127.0.0.1:0")
 		d := &Dialer{Config: with(provider())}
@@ -122,7 +122,7 @@ func TestBacklogFull(t *testing.T) {
 	})
 }
 
-// TestCloseWhileDeciding: who asked while the listener closes hears that.
+// TestCloseWhileDeciding closes the listener while Admit decides: the dialer gets ECONNRESET.
 func TestCloseWhileDeciding(t *testing.T) {
 	eachProvider(t, func(t *testing.T, provider func() rdma.Provider) {
 		asked, answer := make(chan *Request), make(chan bool)
@@ -134,7 +134,7 @@ func TestCloseWhileDeciding(t *testing.T) {
 		<-asked
 		closed := make(chan error)
 		go func() { closed <- l.Close() }()
-		for usersOf(l.router) > 1 { // until the companion takes no more requests
+		for usersOf(l.router) > 1 { // until the RDMA listener takes no more requests
 			time.Sleep(time.Millisecond)
 		}
 		answer <- true
@@ -146,7 +146,7 @@ func TestCloseWhileDeciding(t *testing.T) {
 	})
 }
 
-// usersOf is how many use the adapters of a switch.
+// usersOf returns the number of users of the services of a router.
 func usersOf(b *router) (n int) {
 	b.services.mu.Lock()
 	defer b.services.mu.Unlock()
@@ -156,8 +156,9 @@ func usersOf(b *router) (n int) {
 	return n
 }
 
-// TestCloseResetsWhatNobodyAccepted is about connections by RDMA that wait for AcceptConn.
-func TestCloseResetsWhatNobodyAccepted(t *testing.T) {
+// TestCloseResetsUnacceptedConnections closes a listener with RDMA connections that wait for
+// AcceptConn.
+func TestCloseResetsUnacceptedConnections(t *testing.T) {
 	eachProvider(t, func(t *testing.T, provider func() rdma.Provider) {
 		l := listenOn(t, &ListenConfig{Config: with(provider())}, "127.0.0.1:0")
 		c, err := (&Dialer{Config: with(provider())}).DialConn(t.Context(), "tcp", l.Addr().String())
@@ -179,19 +180,19 @@ func TestListenerClosedForRDMA(t *testing.T) {
 		l := listenOn(t, &ListenConfig{Config: with(provider())}, "127.0.0.1:0")
 		l.Close()
 		_, err := (&Dialer{Config: with(provider())}).Dial("tcp", l.Addr().String())
-		wantIs(t, err, syscall.ECONNREFUSED) // as TCP said after the companion was not there
+		wantIs(t, err, syscall.ECONNREFUSED) // from TCP, after there was no RDMA listener
 		if _, err := l.Accept(); !errors.Is(err, net.ErrClosed) {
 			t.Errorf("accept: %v", err)
 		}
 	})
 }
 
-// TestHostileRequests sends private data that no rsock sends, to a listener that goes on.
+// TestHostileRequests sends invalid private data to a listener, which goes on.
 func TestHostileRequests(t *testing.T) {
 	eachProvider(t, func(t *testing.T, provider func() rdma.Provider) {
 		l := listenOn(t, &ListenConfig{Config: with(provider()), Backlog: 1, Admit: func(r *Request) bool {
 			if r.RemoteAddr.Port == 666 {
-				t.Errorf("the condition function was asked about %+v", r)
+				t.Errorf("Admit was called for %+v", r)
 			}
 			return true
 		}}, "127.0.0.1:0")
@@ -216,7 +217,7 @@ func TestHostileRequests(t *testing.T) {
 			"another version":      append([]byte("RSOCK\x02"), good.appendTo(nil)[6:]...),
 			"another port":         wrong(func(h *hello) { h.to = netip.AddrPortFrom(own.Addr(), own.Port()+1) }),
 			"another address":      wrong(func(h *hello) { h.to = netip.AddrPortFrom(netip.MustParseAddr("127.0.0.2"), own.Port()) }),
-			"somebody else's name": wrong(func(h *hello) { h.from = netip.MustParseAddrPort("192.0.2.1:666") }),
+			"address of another host": wrong(func(h *hello) { h.from = netip.MustParseAddrPort("192.0.2.1:666") }),
 			"a lot of text":        bytes.Repeat([]byte("RSOCK\x01\x01\x00"), 60),
 		}
 		for name, private := range cases {
@@ -225,7 +226,7 @@ func TestHostileRequests(t *testing.T) {
 				t.Errorf("%s: accepted", name)
 			}
 			if _, e := decodeHello(reply, helloReject); e == nil {
-				t.Errorf("%s: the listener introduces itself to a stranger", name)
+				t.Errorf("%s: the rejection has private data", name)
 			}
 			s.Close()
 		}
@@ -234,9 +235,9 @@ func TestHostileRequests(t *testing.T) {
 	})
 }
 
-// TestSilentRequests: who asks and then says nothing has a place in the backlog no longer
-// than the negotiation may take.
-func TestSilentRequests(t *testing.T) {
+// TestSilentDialersLoseTheirPlace sends requests without a negotiation: they have a place in
+// the backlog for HandshakeTimeout at most.
+func TestSilentDialersLoseTheirPlace(t *testing.T) {
 	eachProvider(t, func(t *testing.T, provider func() rdma.Provider) {
 		cfg := with(provider())
 		cfg.HandshakeTimeout = 100 * time.Millisecond
@@ -247,7 +248,7 @@ func TestSilentRequests(t *testing.T) {
 		}
 		call := hello{kind: helloRequest, from: netip.MustParseAddrPort(from), to: addrOf(l)}
 		end := time.Now().Add(patience)
-		for came := false; !came; { // for as long as it is too late for the listener to accept it
+		for came := false; !came; { // the listener may be too late to accept it
 			s, _, err := raw(t, provider(), addrOf(l), call.appendTo(nil))
 			if came = err == nil; came {
 				for s.Err() == nil { // until the listener gives up
@@ -267,7 +268,7 @@ func TestSilentRequests(t *testing.T) {
 			accepted <- err
 		}()
 		d := &Dialer{Config: with(provider())}
-		for { // until the listener has tidied up, and does not give this one up as well
+		for { // until the listener has freed the place, and does not give this one up as well
 			c, err := d.DialConn(t.Context(), "tcp", l.Addr().String())
 			if err == nil {
 				_, err = c.Read(make([]byte, 1))

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestWatchAddresses brings an interface up in a network namespace of its own.
-func TestWatchAddresses(t *testing.T) {
+// TestWatchAddressesNotifies brings an interface up in a network namespace of its own.
+func TestWatchAddressesNotifies(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { // on a thread that ends with it, and the namespace with that
 		runtime.LockOSThread()
@@ -23,7 +23,7 @@ func TestWatchAddresses(t *testing.T) {
 	}
 }
 
-// bringUp makes a namespace of the thread, and looks whether watchAddresses tells that the
+// bringUp makes a namespace of the thread, and checks that watchAddresses notifies when the
 // loopback interface comes up and gets its addresses.
 func bringUp(t *testing.T) error {
 	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
@@ -36,7 +36,7 @@ func bringUp(t *testing.T) error {
 	defer stop()
 	select {
 	case <-changed:
-		t.Error("something has changed before anything did")
+		t.Error("a notification came before any change")
 	default:
 	}
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)

@@ -15,9 +15,9 @@ import (
 	"lwio/rdma/shm"
 )
 
-// TestBulkMemory has a thousand connections write large data that nobody reads yet, both
-// ways: all together take no more memory for it than both sides allow, and those that get
-// none deliver theirs too.
+// TestBulkMemory has a thousand connections write large data in both directions that is not
+// read yet: together they take no more memory for it than both sides allow, and connections
+// without such memory deliver their data too.
 func TestBulkMemory(t *testing.T) {
 	const limit = 24 << 20 // of each side: for 16 connections
 	n := connections(t, 1000)
@@ -44,14 +44,14 @@ func TestBulkMemory(t *testing.T) {
 		}
 	}
 	for _, ends := range all {
-		for _, c := range ends { // until it is through, or has no credit left
+		for _, c := range ends { // until it is written, or no credit is left
 			for st := c.Stats(); st.BytesWritten == 0 && st.SendStalls == 0; st = c.Stats() {
 				time.Sleep(time.Millisecond)
 			}
 		}
 	}
 	took := shared(t) - before
-	t.Logf("%d connections with %d KiB under way in each direction take %d MiB for it", n, len(data)>>10, took>>20)
+	t.Logf("%d connections with %d KiB in flight in each direction take %d MiB for it", n, len(data)>>10, took>>20)
 	if took <= 0 || took > 2*limit {
 		t.Errorf("%d connections take %d bytes, both sides allow %d", n, took, 2*limit)
 	}
@@ -61,7 +61,7 @@ func TestBulkMemory(t *testing.T) {
 			reading.Go(func() {
 				got := make([]byte, len(data))
 				if _, err := io.ReadFull(c, got); err != nil || !bytes.Equal(got, data) {
-					t.Errorf("what was read is not what was written: %v", err)
+					t.Errorf("the read data differs from the written data: %v", err)
 				}
 			})
 		}
@@ -89,7 +89,7 @@ func TestBulkMemory(t *testing.T) {
 	}
 }
 
-// connections is how many a test can have, of those that it wants.
+// connections returns how many of the wanted connections a test can have.
 func connections(t *testing.T, want int) int {
 	t.Helper()
 	if testing.Short() || raceEnabled {
@@ -99,11 +99,11 @@ func connections(t *testing.T, want int) int {
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {
 		t.Fatal(err)
 	}
-	const each = 16 // descriptors of both ends, and some to spare
+	const each = 16 // descriptors of both ends, with a margin
 	return min(want, int(min(files.Cur, 1<<20)/each))
 }
 
-// shared is how much memory of shm's Alloc the process has, in bytes.
+// shared returns the memory of shm's Alloc in the process, in bytes.
 func shared(t *testing.T) int64 {
 	t.Helper()
 	maps, err := os.ReadFile("/proc/self/maps")

@@ -13,14 +13,13 @@ import (
 	"lwio/rdma/rdmatest/fault"
 )
 
-// stopper is what can make a provider's side do nothing any more, as a process that is
-// stopped.
+// stopper stops the side of a provider, like a process that is stopped.
 type stopper struct {
 	mu      sync.Mutex
-	stopped chan struct{} // nil: it runs
+	stopped chan struct{} // nil: the side runs
 }
 
-// wrap gives a provider whose posts wait while it is stopped.
+// wrap returns a provider whose posts wait while the side is stopped.
 func (s *stopper) wrap(p rdma.Provider) rdma.Provider {
 	return fault.Wrap(p, &fault.Config{Fault: func(fault.Attempt) fault.Action {
 		s.mu.Lock()
@@ -33,7 +32,7 @@ func (s *stopper) wrap(p rdma.Provider) rdma.Provider {
 	}})
 }
 
-// stop stops it; the function that is returned lets it go on.
+// stop stops the side; the returned function lets it go on.
 func (s *stopper) stop() (proceed func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -46,9 +45,9 @@ func (s *stopper) stop() (proceed func()) {
 	})
 }
 
-// TestCloseOfAStoppedPeer: Close returns although the peer does nothing; what was written is
-// delivered when it goes on, which Drain waits for. With SetLinger it is Close that waits.
-func TestCloseOfAStoppedPeer(t *testing.T) {
+// TestCloseWithStoppedPeer closes while the peer is stopped: Close returns, the written data is
+// delivered when the peer goes on, and Drain waits for that. With SetLinger Close waits.
+func TestCloseWithStoppedPeer(t *testing.T) {
 	eachProvider(t, func(t *testing.T, provider func() rdma.Provider) {
 		for _, linger := range []bool{false, true} {
 			var peer stopper
@@ -101,14 +100,14 @@ func TestCloseOfAStoppedPeer(t *testing.T) {
 	})
 }
 
-// isClosing tells whether Close was called.
+// isClosing reports whether Close was called.
 func isClosing(c *Conn) bool {
 	_, err := c.Write(nil)
 	return errors.Is(err, net.ErrClosed)
 }
 
-// TestListenerDrain: that of a listener waits for connections that it has handed out.
-func TestListenerDrain(t *testing.T) {
+// TestListenerDrainWaits drains a listener whose accepted connection is still delivering.
+func TestListenerDrainWaits(t *testing.T) {
 	eachProvider(t, func(t *testing.T, provider func() rdma.Provider) {
 		var peer stopper
 		l := listenOn(t, &ListenConfig{Config: with(provider())}, "127.0.0.1:0")
@@ -130,8 +129,8 @@ func TestListenerDrain(t *testing.T) {
 	})
 }
 
-// TestPartingsAreBounded: so many closes go on in the background, and no more.
-func TestPartingsAreBounded(t *testing.T) {
+// TestDrainingIsBounded begins maxDraining closes in the background, and one more.
+func TestDrainingIsBounded(t *testing.T) {
 	var p draining
 	if err := p.wait(t.Context()); err != nil {
 		t.Error(err)

@@ -45,7 +45,7 @@ func Example() {
 	// Output: hello, gopher <nil>
 }
 
-// A connection tells what carries it.
+// A connection reports its transport.
 func ExampleConn_Transport() {
 	cfg := &rsock.Config{Providers: []rdma.Provider{iwarp.New(nil)}}
 	tcpOnly, err := net.Listen("tcp", "127.0.0.1:0")

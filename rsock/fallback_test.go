@@ -14,37 +14,37 @@ import (
 	"lwio/rsock/internal/verbs"
 )
 
-// errBroken is what a broken provider says.
+// errBroken is the error of a broken provider.
 var errBroken = errors.New("the device is on fire")
 
-// TestFallback has every failure that leads to TCP. [WSD §3.1]
-func TestFallback(t *testing.T) {
+// TestFallbackToTCP has every failure that leads to TCP. [WSD §3.1]
+func TestFallbackToTCP(t *testing.T) {
 	cases := []struct {
 		name   string
-		deal   func(*testing.T, *verbs.Incoming) // of a stranger at the companion's address
+		deal   func(*testing.T, *verbs.Incoming) // of a foreign program at the RDMA address
 		alter  func(*altered)                    // the dialer's provider
 		reason error
-		quick  bool // the negotiation is given up soon
+		quick  bool // the handshake timeout is short
 	}{
-		{name: "no companion", reason: errNoListener},
-		{name: "a stranger refuses", deal: func(t *testing.T, in *verbs.Incoming) {
+		{name: "no RDMA listener", reason: errNoListener},
+		{name: "a foreign program refuses", deal: func(t *testing.T, in *verbs.Incoming) {
 			in.Reject(nil)
 		}},
-		{name: "a stranger refuses with data of its own", reason: ErrNotRSock, deal: func(t *testing.T, in *verbs.Incoming) {
+		{name: "a foreign program refuses with data of its own", reason: ErrNotRSock, deal: func(t *testing.T, in *verbs.Incoming) {
 			in.Reject([]byte("GO AWAY, RSOCK"))
 		}},
-		{name: "a stranger accepts", reason: ErrNotRSock, deal: func(t *testing.T, in *verbs.Incoming) {
+		{name: "a foreign program accepts", reason: ErrNotRSock, deal: func(t *testing.T, in *verbs.Incoming) {
 			acceptAs(t, in, []byte("welcome"))
 		}},
-		{name: "a stranger repeats the request", reason: ErrNotRSock, deal: func(t *testing.T, in *verbs.Incoming) {
+		{name: "a foreign program repeats the request", reason: ErrNotRSock, deal: func(t *testing.T, in *verbs.Incoming) {
 			acceptAs(t, in, in.PrivateData())
 		}},
-		{name: "a companion that says nothing", reason: context.DeadlineExceeded, quick: true, deal: func(t *testing.T, in *verbs.Incoming) {
+		{name: "an RDMA listener that does not negotiate", reason: context.DeadlineExceeded, quick: true, deal: func(t *testing.T, in *verbs.Incoming) {
 			call, _ := decodeHello(in.PrivateData(), helloRequest)
 			yes := hello{kind: helloAccept, from: call.to, to: call.from}
 			acceptAs(t, in, yes.appendTo(nil))
 		}},
-		{name: "a stranger that does not answer", reason: context.DeadlineExceeded, quick: true, deal: func(t *testing.T, in *verbs.Incoming) {
+		{name: "a foreign program that does not answer", reason: context.DeadlineExceeded, quick: true, deal: func(t *testing.T, in *verbs.Incoming) {
 			t.Cleanup(func() { in.Socket().Close() })
 		}},
 		{name: "the adapter does not open", reason: errBroken, alter: func(p *altered) {
@@ -71,7 +71,7 @@ func TestFallback(t *testing.T) {
 			t.Run(c.name, func(t *testing.T) {
 				l := countTCP(t, "127.0.0.1:0")
 				if c.deal != nil {
-					stranger(t, provider(), addrOf(l), func(in *verbs.Incoming) { c.deal(t, in) })
+					foreignListener(t, provider(), addrOf(l), func(in *verbs.Incoming) { c.deal(t, in) })
 				}
 				p := &altered{Provider: provider()}
 				if c.alter != nil {
@@ -95,7 +95,7 @@ func TestFallback(t *testing.T) {
 				if err := reasonOf(t, conn, p.Name()); c.reason != nil {
 					wantIs(t, err, c.reason)
 				}
-				// The same failure is an error where RDMA is required.
+				// The same failure is an error if RDMA is required.
 				d = &Dialer{Config: with(p)}
 				d.Config.RequireRDMA, d.Config.HandshakeTimeout = true, 100*time.Millisecond
 				came := l.came.Load()
@@ -123,9 +123,9 @@ func acceptAs(t *testing.T, in *verbs.Incoming, private []byte) {
 	}
 }
 
-// TestDefiniteErrors has every failure that does not lead to TCP: what the companion said,
-// and a host that cannot be reached. [WSD §3.1]
-func TestDefiniteErrors(t *testing.T) {
+// TestFinalErrors has every failure that does not lead to TCP: the rejections of an RDMA
+// listener, and a host that cannot be reached. [WSD §3.1]
+func TestFinalErrors(t *testing.T) {
 	reject := func(why rejection) func(*testing.T, *verbs.Incoming) {
 		return func(t *testing.T, in *verbs.Incoming) {
 			call, err := decodeHello(in.PrivateData(), helloRequest)
@@ -159,7 +159,7 @@ func TestDefiniteErrors(t *testing.T) {
 				}
 				l := countTCP(t, "127.0.0.1:0")
 				if c.deal != nil {
-					stranger(t, provider(), addrOf(l), func(in *verbs.Incoming) { c.deal(t, in) })
+					foreignListener(t, provider(), addrOf(l), func(in *verbs.Incoming) { c.deal(t, in) })
 				}
 				for _, require := range []bool{false, true} {
 					d := &Dialer{Config: with(p)}
@@ -172,7 +172,7 @@ func TestDefiniteErrors(t *testing.T) {
 						t.Errorf("the error is %#v", err)
 					}
 				}
-				// A connection by TCP that came before this one has been counted when this one is.
+				// An earlier TCP connection has been counted when this one is.
 				d := new(Dialer)
 				last, err := d.Dial("tcp", l.Addr().String())
 				if err != nil {
@@ -190,8 +190,8 @@ func TestDefiniteErrors(t *testing.T) {
 	})
 }
 
-// TestHostUnreachableElsewhere is about a companion that is not at the destination itself:
-// that it cannot be reached says nothing of TCP.
+// TestHostUnreachableElsewhere has an RDMA listener at another address than the destination:
+// its error does not concern TCP.
 func TestHostUnreachableElsewhere(t *testing.T) {
 	eachProvider(t, func(t *testing.T, provider func() rdma.Provider) {
 		p := &altered{Provider: provider(), connect: rdma.StatusHostUnreachable}
@@ -217,13 +217,14 @@ func TestNoProviderIsConfigured(t *testing.T) {
 	wantIs(t, err, ErrNoRDMA)
 }
 
-// TestCanceledDial: a dial that is given up ends at once, and does not go on with TCP.
-func TestCanceledDial(t *testing.T) {
+// TestCanceledDialEndsWithoutTCP cancels a dial, which ends at once and does not go on with
+// TCP.
+func TestCanceledDialEndsWithoutTCP(t *testing.T) {
 	eachProvider(t, func(t *testing.T, provider func() rdma.Provider) {
 		l := countTCP(t, "127.0.0.1:0")
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		stranger(t, provider(), addrOf(l), func(in *verbs.Incoming) {
+		foreignListener(t, provider(), addrOf(l), func(in *verbs.Incoming) {
 			t.Cleanup(func() { in.Socket().Close() })
 			cancel()
 		})
@@ -234,8 +235,8 @@ func TestCanceledDial(t *testing.T) {
 	})
 }
 
-// TestHalfOfTheTimeIsForTCP: a dial whose time is limited gives RDMA half of it. The clock is
-// that of the test.
+// TestHalfOfTheTimeIsForTCP limits the time of a dial: RDMA gets half of it. The clock is that
+// of the test.
 func TestHalfOfTheTimeIsForTCP(t *testing.T) {
 	const limit = 2 * time.Hour
 	eachProvider(t, func(t *testing.T, provider func() rdma.Provider) {
@@ -271,24 +272,24 @@ func TestHalfOfTheTimeIsForTCP(t *testing.T) {
 	})
 }
 
-// TestSilentCompanionIsLeftAlone: the second dial does not wait for it again, until its time
-// is over, or where RDMA is required.
-func TestSilentCompanionIsLeftAlone(t *testing.T) {
+// TestUnresponsiveListenerIsSkipped dials an RDMA listener that does not answer: the second
+// dial does not wait for it again, until RetryInterval is over, or if RDMA is required.
+func TestUnresponsiveListenerIsSkipped(t *testing.T) {
 	eachProvider(t, func(t *testing.T, provider func() rdma.Provider) {
 		l := countTCP(t, "127.0.0.1:0")
-		stranger(t, provider(), addrOf(l), func(in *verbs.Incoming) {
+		foreignListener(t, provider(), addrOf(l), func(in *verbs.Incoming) {
 			t.Cleanup(func() { in.Socket().Close() })
 		})
 		d := &Dialer{Config: with(provider())}
 		d.Config.HandshakeTimeout, d.Config.RetryInterval = 100*time.Millisecond, time.Hour
-		if err := d.Drain(t.Context()); err != nil { // which makes the switch
+		if err := d.Drain(t.Context()); err != nil { // which makes the router
 			t.Fatal(err)
 		}
 		table, err := d.router.subnets.current(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
-		// The provider is open, so that it is the companion alone that can take its time.
+		// The provider is open already, so that only the RDMA listener delays the dial.
 		open, err := d.router.services.open(t.Context(), &table.fabrics[0], localOf(provider(), addrOf(l).Addr()))
 		if err != nil {
 			t.Fatal(err)
@@ -311,33 +312,33 @@ func TestSilentCompanionIsLeftAlone(t *testing.T) {
 		}
 		d.router.cfg.RequireRDMA = false
 		for at := range d.router.unresponsive.until {
-			d.router.unresponsive.until[at] = time.Now() // its time is over
+			d.router.unresponsive.until[at] = time.Now() // the interval is over
 		}
 		dial(context.DeadlineExceeded)
 
-		// What did not get the whole time has proved nothing.
+		// A listener that had less than HandshakeTimeout is tried again.
 		d.Config.HandshakeTimeout = time.Hour
-		b := newRouter(d.Config)
+		r := newRouter(d.Config)
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
 		var skipped []Skipped
-		if c, err := b.dial(ctx, addrOf(l), netip.AddrPort{}, &skipped); c != nil || err != nil || len(skipped) != 1 {
-			t.Fatalf("dial of a companion that is silent: %v, %v, skipped %v", c, err, skipped)
+		if c, err := r.dial(ctx, addrOf(l), netip.AddrPort{}, &skipped); c != nil || err != nil || len(skipped) != 1 {
+			t.Fatalf("dial of a silent RDMA listener: %v, %v, skipped %v", c, err, skipped)
 		}
 		wantIs(t, skipped[0].Reason, context.DeadlineExceeded)
-		if n := len(b.unresponsive.until); n != 0 {
-			t.Errorf("%d companions are left alone", n)
+		if n := len(r.unresponsive.until); n != 0 {
+			t.Errorf("%d listeners are skipped", n)
 		}
 	})
 }
 
-// TestQuietCompanionsAreBounded counts them.
-func TestQuietCompanionsAreBounded(t *testing.T) {
-	b := newRouter(nil)
+// TestUnresponsiveListenersAreBounded enters more than maxUnresponsive addresses.
+func TestUnresponsiveListenersAreBounded(t *testing.T) {
+	r := newRouter(nil)
 	for i := range 3 * maxUnresponsive {
-		b.unresponsive.add(rdma.IPAddr("iwarp", netip.AddrPortFrom(netip.IPv4Unspecified(), uint16(i))), time.Minute)
-		if len(b.unresponsive.until) > maxUnresponsive {
-			t.Fatalf("%d companions are remembered", len(b.unresponsive.until))
+		r.unresponsive.add(rdma.IPAddr("iwarp", netip.AddrPortFrom(netip.IPv4Unspecified(), uint16(i))), time.Minute)
+		if len(r.unresponsive.until) > maxUnresponsive {
+			t.Fatalf("%d addresses are remembered", len(r.unresponsive.until))
 		}
 	}
 }

@@ -45,7 +45,7 @@ func TestHelloGolden(t *testing.T) {
 			if got := g.h.appendTo(nil); !bytes.Equal(got, wire) || len(got) != helloSize {
 				t.Errorf("encoded\n% X, want\n% X", got, wire)
 			}
-			for _, pad := range []int{0, 1, 8, 100} { // as some fabrics do
+			for _, pad := range []int{0, 1, 8, 100} { // some fabrics pad
 				got, err := decodeHello(append(bytes.Clone(wire), make([]byte, pad)...), g.h.kind)
 				if err != nil {
 					t.Fatal(err)
@@ -68,8 +68,8 @@ func TestHelloGolden(t *testing.T) {
 	}
 }
 
-// TestHelloRefuses changes one byte of a request to what it may not be.
-func TestHelloRefuses(t *testing.T) {
+// TestInvalidHelloIsRefused changes one byte of a request to an invalid value.
+func TestInvalidHelloIsRefused(t *testing.T) {
 	good := goldenHellos[0].h.appendTo(nil)
 	cases := []struct {
 		name string
@@ -77,7 +77,7 @@ func TestHelloRefuses(t *testing.T) {
 		to   byte
 	}{
 		{"magic", 0, 'r'}, {"end of the magic", 4, 'k'}, {"version 0", 5, 0}, {"version 2", 5, 2}, {"kind", 6, 9},
-		{"a request with a reason", 7, 1}, {"reserved", 44, 1}, {"end of reserved", 47, 1}, {"what follows", 48, 1},
+		{"a request with a reason", 7, 1}, {"reserved", 44, 1}, {"end of reserved", 47, 1}, {"behind the end", 48, 1},
 	}
 	for _, c := range cases {
 		b := append(bytes.Clone(good), 0)

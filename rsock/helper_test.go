@@ -31,21 +31,21 @@ func eachProvider(t *testing.T, test func(t *testing.T, provider func() rdma.Pro
 	})
 }
 
-// patience is how long a test waits for what must happen.
+// patience is how long a test waits for an event that must happen.
 const patience = time.Minute
 
-// with is a Config with providers, which gives nothing up because the machine is busy.
+// with returns a Config with providers, and with timeouts for a busy machine.
 func with(p ...rdma.Provider) *Config {
 	return &Config{Providers: p, HandshakeTimeout: patience, Linger: patience}
 }
 
-// altered is a provider with some things changed; what is zero is as it was.
+// altered is a provider with changes; zero fields change nothing.
 type altered struct {
 	rdma.Provider
 	name    string
 	addrs   func() ([]netip.Addr, error)
 	open    func() error
-	caps    rdma.Caps // taken away
+	caps    rdma.Caps // removed
 	connect error     // of every connector
 	waits   bool      // connectors get no answer
 }
@@ -137,7 +137,7 @@ func countTCP(t *testing.T, address string) *counting {
 	return l
 }
 
-// listenTCP listens by TCP, where a companion would have its port.
+// listenTCP listens by TCP at a port for which an RDMA listener would have its port.
 func listenTCP(t *testing.T, network, address string) *net.TCPListener {
 	t.Helper()
 	for {
@@ -154,24 +154,24 @@ func listenTCP(t *testing.T, network, address string) *net.TCPListener {
 	}
 }
 
-// addrOf is the address of a listener.
+// addrOf returns the address of a listener.
 func addrOf(l net.Listener) netip.AddrPort {
 	return l.Addr().(*net.TCPAddr).AddrPort()
 }
 
-// companionOf is the address of the companion that a listener at tcp would have.
+// rdmaAddrOf returns the address of the RDMA listener that a listener at tcp would have.
 func rdmaAddrOf(p rdma.Provider, tcp netip.AddrPort) rdma.Addr {
 	cfg := (*Config)(nil).withDefaults()
 	return rdmaAddr(&cfg, fabricOf(p), tcp)
 }
 
-// pathOf is the path of a provider.
+// fabricOf returns the fabric of a provider.
 func fabricOf(p rdma.Provider) *fabric {
 	addrs, _ := p.Addrs(context.Background())
 	return &fabric{provider: p, addrs: addrs}
 }
 
-// localOf is the address to open the provider on for a connection within this host.
+// localOf returns the address to open the provider on for a connection within this host.
 func localOf(p rdma.Provider, a netip.Addr) netip.Addr {
 	if fabricOf(p).inHost() {
 		return netip.Addr{}
@@ -179,17 +179,17 @@ func localOf(p rdma.Provider, a netip.Addr) netip.Addr {
 	return a
 }
 
-// stranger is a program at the address of a companion that is none: it does with requests
-// what the test wants.
-func stranger(t *testing.T, p rdma.Provider, tcp netip.AddrPort, deal func(*verbs.Incoming)) {
+// foreignListener is a foreign program at the address of an RDMA listener. The test handles
+// its requests.
+func foreignListener(t *testing.T, p rdma.Provider, tcp netip.AddrPort, handle func(*verbs.Incoming)) {
 	t.Helper()
-	if err := tryStranger(t, p, tcp, deal); err != nil {
+	if err := tryForeignListener(t, p, tcp, handle); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// tryStranger is stranger, unless there is one already.
-func tryStranger(t *testing.T, p rdma.Provider, tcp netip.AddrPort, deal func(*verbs.Incoming)) error {
+// tryForeignListener is foreignListener, unless the address is in use.
+func tryForeignListener(t *testing.T, p rdma.Provider, tcp netip.AddrPort, handle func(*verbs.Incoming)) error {
 	t.Helper()
 	svc, err := verbs.StartupEx(t.Context(), p, localOf(p, tcp.Addr()), nil)
 	if err != nil {
@@ -208,7 +208,7 @@ func tryStranger(t *testing.T, p rdma.Provider, tcp netip.AddrPort, deal func(*v
 			if err != nil {
 				return
 			}
-			deal(in)
+			handle(in)
 		}
 	}()
 	t.Cleanup(func() {
@@ -222,7 +222,7 @@ func tryStranger(t *testing.T, p rdma.Provider, tcp netip.AddrPort, deal func(*v
 	return nil
 }
 
-// receiving posts a receive, as an accept asks for.
+// receiving posts a receive, which an accept needs.
 func receiving(t *testing.T, s *verbs.Socket) *verbs.Overlapped {
 	o := new(verbs.Overlapped)
 	h, err := s.RegisterMemory(context.Background(), make([]byte, 256), verbs.MemReadWrite)
@@ -235,8 +235,8 @@ func receiving(t *testing.T, s *verbs.Socket) *verbs.Overlapped {
 	return o
 }
 
-// raw is a socket that is no companion's: it connects to the companion at tcp with private
-// data of the test's choice, and gives the answer.
+// raw connects to the RDMA listener of tcp with private data of the test, and returns the
+// socket and the answer.
 func raw(t *testing.T, p rdma.Provider, tcp netip.AddrPort, private []byte) (*verbs.Socket, []byte, error) {
 	t.Helper()
 	svc, err := verbs.StartupEx(t.Context(), p, localOf(p, tcp.Addr()), nil)
@@ -255,7 +255,7 @@ func raw(t *testing.T, p rdma.Provider, tcp netip.AddrPort, private []byte) (*ve
 	return s, reply, err
 }
 
-// echo checks that bytes go both ways.
+// echo checks that bytes go in both directions.
 func echo(t *testing.T, a, b net.Conn) {
 	t.Helper()
 	for _, way := range [][2]net.Conn{{a, b}, {b, a}} {
@@ -269,18 +269,18 @@ func echo(t *testing.T, a, b net.Conn) {
 	}
 }
 
-// reasonOf is why a connection does not go by a provider.
+// reasonOf returns why a connection does not use a provider.
 func reasonOf(t *testing.T, c *Conn, provider string) error {
 	t.Helper()
 	skipped := c.Transport().Skipped
 	i := slices.IndexFunc(skipped, func(s Skipped) bool { return s.Provider == provider })
 	if i < 0 {
-		t.Fatalf("nothing is said about %s: %v", provider, c.Transport())
+		t.Fatalf("no reason against %s: %v", provider, c.Transport())
 	}
 	return skipped[i].Reason
 }
 
-// wantIs checks that an error is another.
+// wantIs checks that an error wraps another.
 func wantIs(t *testing.T, err, target error) {
 	t.Helper()
 	if !errors.Is(err, target) {

@@ -11,9 +11,9 @@ import (
 	"lwio/rdma"
 )
 
-// TestLateRead: a Read whose time is over says so as package net does, and takes no memory for
-// that but the first time.
-func TestLateRead(t *testing.T) {
+// TestReadTimeoutAllocatesOnce reads after the deadline: the error is that of package net, and
+// is allocated only once.
+func TestReadTimeoutAllocatesOnce(t *testing.T) {
 	eachProvider(t, func(t *testing.T, provider func() rdma.Provider) {
 		l := listenOn(t, &ListenConfig{Config: with(provider())}, "127.0.0.1:0")
 		c, a := pairOf(t, &Dialer{Config: with(provider())}, l)
@@ -29,17 +29,17 @@ func TestLateRead(t *testing.T) {
 			t.Errorf("read: %#v", err)
 		}
 		n := 1.0
-		for i := 0; i < 10 && n >= 1; i++ { // what goes on beside it allocates, too, now and then
+		for i := 0; i < 10 && n >= 1; i++ { // other goroutines allocate, too, now and then
 			n = testing.AllocsPerRun(100, func() { _, _ = c.Read(buf) })
 		}
 		if n >= 1 && !raceEnabled {
-			t.Errorf("a Read whose time is over allocates %v times", n)
+			t.Errorf("a Read after the deadline allocates %v times", n)
 		}
 	})
 }
 
-// TestLingerOf: so many seconds that no time.Duration holds them are many, and stay so.
-func TestLingerOf(t *testing.T) {
+// TestLingerOfLargeSeconds converts more seconds than a time.Duration holds.
+func TestLingerOfLargeSeconds(t *testing.T) {
 	for sec, ok := range map[int]func(time.Duration) bool{
 		math.MinInt: func(d time.Duration) bool { return d < 0 },
 		-1:          func(d time.Duration) bool { return d < 0 },

@@ -10,9 +10,9 @@ import (
 	"lwio/rdma"
 )
 
-// TestManyConnections dials, accepts and closes again and again: memory and descriptors
-// stay as they are.
-func TestManyConnections(t *testing.T) {
+// TestManyConnectionsLeakNothing dials, accepts and closes repeatedly: memory and descriptors
+// do not grow.
+func TestManyConnectionsLeakNothing(t *testing.T) {
 	rounds, at := 10_000, 8
 	if testing.Short() || raceEnabled {
 		rounds = 400
@@ -51,7 +51,7 @@ func TestManyConnections(t *testing.T) {
 				})
 			}
 			wg.Wait()
-			serving.Wait() // of all that were dialed
+			serving.Wait() // until all dialed connections are closed
 			if err := errors.Join(d.Drain(t.Context()), l.Drain(t.Context())); err != nil {
 				t.Error(err)
 			}
@@ -73,7 +73,7 @@ func TestManyConnections(t *testing.T) {
 	})
 }
 
-// once is one connection with a byte there and back.
+// once makes a connection and sends a byte in both directions.
 func once(t *testing.T, d *Dialer, l *Listener) error {
 	c, err := d.DialConn(t.Context(), "tcp", l.Addr().String())
 	if err != nil {
@@ -90,7 +90,7 @@ func once(t *testing.T, d *Dialer, l *Listener) error {
 	return err
 }
 
-// usage is what a process has.
+// usage is the resources of the process.
 type usage struct {
 	heap  uint64 // bytes in use after a collection
 	files int

@@ -10,8 +10,8 @@ import (
 	"lwio/rdma"
 )
 
-// TestConn is the conformance suite of net.Conn, over each provider and over TCP.
-func TestConn(t *testing.T) {
+// TestNetConnSuite runs the test of package nettest over each provider and over TCP.
+func TestNetConnSuite(t *testing.T) {
 	t.Run("tcp", func(t *testing.T) { nettest.TestConn(t, pipe(func() *Config { return nil }, TransportTCP)) })
 	eachProvider(t, func(t *testing.T, provider func() rdma.Provider) {
 		p := provider() // one for all, as in a program

@@ -2,5 +2,5 @@
 
 package rsock
 
-// raceEnabled says whether the race detector runs.
+// raceEnabled reports whether the race detector runs.
 const raceEnabled = false

@@ -60,7 +60,7 @@ func TestDialByRDMA(t *testing.T) {
 	})
 }
 
-// needIPv6 skips a test of an address of IPv6 where there is none.
+// needIPv6 skips a test of an IPv6 address on a host without IPv6.
 func needIPv6(t *testing.T, address string) {
 	if address[0] != '[' {
 		return
@@ -85,7 +85,7 @@ func TestProvidersAreTriedInOrder(t *testing.T) {
 	})
 }
 
-// addresses are those of a provider that always has the same.
+// addresses returns a function that returns fixed addresses.
 func addresses(list ...string) func() ([]netip.Addr, error) {
 	return func() ([]netip.Addr, error) {
 		var addrs []netip.Addr
@@ -116,28 +116,28 @@ func TestAdaptersEndWithTheLastConnection(t *testing.T) {
 		d := &Dialer{Config: with(provider())}
 		c1, a1 := pairOf(t, d, l)
 		c2, a2 := pairOf(t, d, l)
-		lanes := func(b *router) int {
+		services := func(b *router) int {
 			b.services.mu.Lock()
 			defer b.services.mu.Unlock()
 			return len(b.services.byKey)
 		}
-		if n := lanes(d.router); n != 1 {
+		if n := services(d.router); n != 1 {
 			t.Errorf("two connections have %d adapters in use", n)
 		}
 		c1.Close()
-		if n := lanes(d.router); n != 1 {
+		if n := services(d.router); n != 1 {
 			t.Errorf("after one of two is closed, there are %d adapters in use", n)
 		}
 		l.Close()
 		a1.Close()
-		echo(t, c2, a2) // what was accepted outlives the listener
+		echo(t, c2, a2) // accepted connections outlive the listener
 		c2.Close()
 		a2.Close()
-		// One that does not hear from the other end at once closes in the background.
+		// A connection whose peer does not answer at once is closed in the background.
 		if err := errors.Join(d.Drain(t.Context()), l.Drain(t.Context())); err != nil {
 			t.Error(err)
 		}
-		if n := lanes(d.router) + lanes(l.router); n != 0 {
+		if n := services(d.router) + services(l.router); n != 0 {
 			t.Errorf("after the last, %d adapters are left", n)
 		}
 	})

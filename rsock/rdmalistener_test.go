@@ -19,8 +19,8 @@ import (
 	"lwio/rsock/internal/verbs"
 )
 
-// TestRequireRDMAOfListener: connections by TCP are reset, those by RDMA taken.
-func TestRequireRDMAOfListener(t *testing.T) {
+// TestRequireRDMAResetsTCP dials a listener that requires RDMA by TCP and by RDMA.
+func TestRequireRDMAResetsTCP(t *testing.T) {
 	eachProvider(t, func(t *testing.T, provider func() rdma.Provider) {
 		cfg := with(provider())
 		cfg.RequireRDMA = true
@@ -42,17 +42,18 @@ func TestRequireRDMAOfListener(t *testing.T) {
 	})
 }
 
-// TestPortZeroLooksForAFreeCompanion: the first port's companion is somebody else's.
-func TestPortZeroLooksForAFreeCompanion(t *testing.T) {
+// TestPortZeroFindsFreeRDMAPort listens at port 0 while the RDMA address of the first port is
+// in use.
+func TestPortZeroFindsFreeRDMAPort(t *testing.T) {
 	eachProvider(t, func(t *testing.T, provider func() rdma.Provider) {
 		var taken, refused []netip.AddrPort
-		ours := false // else somebody else has that port already
+		ours := false // else another program has that port already
 		p := provider()
 		cfg := with(p)
 		cfg.RDMAAddr = func(fabric string, tcp netip.AddrPort) netip.AddrPort {
 			if len(taken) == 0 {
 				taken = append(taken, tcp)
-				err := tryStranger(t, provider(), tcp, func(*verbs.Incoming) {})
+				err := tryForeignListener(t, provider(), tcp, func(*verbs.Incoming) {})
 				if ours = err == nil; !ours && !errors.Is(err, syscall.EADDRINUSE) {
 					t.Error(err)
 				}
@@ -69,24 +70,25 @@ func TestPortZeroLooksForAFreeCompanion(t *testing.T) {
 		c, a := pairOf(t, &Dialer{Config: with(provider())}, l)
 		mustBe(t, c, a, p.Name())
 
-		// With a port of one's own choice there is no companion then.
+		// For a port that is not 0 there is no RDMA listener then.
 		l.Close()
 		again, err := Listen("tcp", taken[0].String(), with(provider()))
 		if errors.Is(err, syscall.EADDRINUSE) {
-			t.Skip("somebody else has the first port by now")
+			t.Skip("another program has the first port by now")
 		}
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer again.Close()
 		if got := again.RDMAAddrs(); ours && len(got) != 0 {
-			t.Errorf("companions at a stranger's address: %v", got)
+			t.Errorf("RDMA listeners at an address in use: %v", got)
 		}
 	})
 }
 
-// TestNewAddresses: a listener of an unspecified address follows the provider's addresses.
-func TestNewAddresses(t *testing.T) {
+// TestListenersFollowAddresses changes the addresses of a provider: a listener of an
+// unspecified address opens and closes RDMA listeners.
+func TestListenersFollowAddresses(t *testing.T) {
 	eachProvider(t, func(t *testing.T, provider func() rdma.Provider) {
 		if fabricOf(provider()).inHost() {
 			t.Skip("a fabric inside the host has no addresses")
@@ -104,9 +106,9 @@ func TestNewAddresses(t *testing.T) {
 			return addresses(has...)()
 		}}
 		cfg := with(p)
-		cfg.RefreshInterval = time.Nanosecond // each look is a new one
+		cfg.RefreshInterval = time.Nanosecond // every table is too old
 		tcp := listenTCP(t, "tcp4", "0.0.0.0:0")
-		// Without start nobody but this test looks.
+		// Without start only this test calls openAll.
 		l := newListener(&ListenConfig{Config: cfg}, newRouter(cfg), tcp, "tcp4")
 		defer l.Close()
 		want := func(hosts ...string) {
@@ -119,7 +121,7 @@ func TestNewAddresses(t *testing.T) {
 				at = append(at, a.(rdma.Addr).AddrPort.Addr().String())
 			}
 			if !slices.Equal(at, hosts) {
-				t.Errorf("companions at %v, want %v", at, hosts)
+				t.Errorf("RDMA listeners at %v, want %v", at, hosts)
 			}
 			for _, h := range hosts {
 				address := net.JoinHostPort(h, tcpPort(l))
@@ -144,20 +146,20 @@ func TestNewAddresses(t *testing.T) {
 		c, err := (&Dialer{Config: &Config{Providers: []rdma.Provider{provider()}, RequireRDMA: true}}).DialConn(t.Context(), "tcp", net.JoinHostPort("127.0.0.1", tcpPort(l)))
 		if err == nil {
 			c.Close()
-			t.Error("an address that is gone is still served")
+			t.Error("an RDMA listener still listens at an address that is gone")
 		}
 		set()
 	})
 }
 
-// tcpPort is the port of a listener.
+// tcpPort returns the port of a listener.
 func tcpPort(l net.Listener) string {
 	_, port, _ := net.SplitHostPort(l.Addr().String())
 	return port
 }
 
-// TestCompanionsAreTriedAgain: one that could not listen does so when it can.
-func TestCompanionsAreTriedAgain(t *testing.T) {
+// TestFailedListenersAreRetried frees the address of an RDMA listener that could not listen.
+func TestFailedListenersAreRetried(t *testing.T) {
 	eachProvider(t, func(t *testing.T, provider func() rdma.Provider) {
 		var works atomic.Bool
 		cfg := with(&altered{Provider: provider(), open: func() error {
@@ -167,11 +169,11 @@ func TestCompanionsAreTriedAgain(t *testing.T) {
 			return errBroken
 		}})
 		cfg.RefreshInterval = time.Millisecond
-		free := listenTCP(t, "tcp", "127.0.0.1:0") // with its companion's port
+		free := listenTCP(t, "tcp", "127.0.0.1:0") // with the port of its RDMA listener
 		free.Close()
 		l := listenOn(t, &ListenConfig{Config: cfg}, free.Addr().String())
 		if n := len(l.RDMAAddrs()); n != 0 {
-			t.Fatalf("%d companions", n)
+			t.Fatalf("%d RDMA listeners", n)
 		}
 		works.Store(true)
 		for len(l.RDMAAddrs()) == 0 {
@@ -182,9 +184,9 @@ func TestCompanionsAreTriedAgain(t *testing.T) {
 	})
 }
 
-// TestProviderFailsForAWhile: a listener whose provider cannot make connections for a while
-// takes them later.
-func TestProviderFailsForAWhile(t *testing.T) {
+// TestListenerSurvivesProviderFailure has a provider fail to accept for a while: the listener
+// accepts later connections.
+func TestListenerSurvivesProviderFailure(t *testing.T) {
 	eachProvider(t, func(t *testing.T, provider func() rdma.Provider) {
 		var fails atomic.Bool
 		var opened atomic.Int32
@@ -204,7 +206,7 @@ func TestProviderFailsForAWhile(t *testing.T) {
 			time.Sleep(time.Millisecond)
 		}
 		fails.Store(true)
-		pairOf(t, d, l) // by the adapter that is open for the next already
+		pairOf(t, d, l) // by the adapter that is already open for the next request
 		<-failed
 		fails.Store(false)
 		c, a := pairOf(t, d, l)
@@ -212,9 +214,9 @@ func TestProviderFailsForAWhile(t *testing.T) {
 	})
 }
 
-// TestListenerHearsOfChanges: a listener follows the addresses when it is told that they have
-// changed, long before it would look at them by itself. [WSD §1]
-func TestListenerHearsOfChanges(t *testing.T) {
+// TestListenerFollowsNotifications notifies a listener of address changes: it follows them long
+// before RefreshInterval is over. [WSD §1]
+func TestListenerFollowsNotifications(t *testing.T) {
 	var mu sync.Mutex
 	list := []string{"127.0.0.1"}
 	changed, watched := make(chan struct{}), make(chan struct{})
@@ -227,7 +229,7 @@ func TestListenerHearsOfChanges(t *testing.T) {
 	cfg.watch = func() (<-chan struct{}, func(), error) { return changed, func() { close(watched) }, nil }
 	l := listenOn(t, &ListenConfig{Config: cfg}, "0.0.0.0:0")
 	if n := len(l.RDMAAddrs()); n != 1 {
-		t.Fatalf("%d companions of one address", n)
+		t.Fatalf("%d RDMA listeners of one address", n)
 	}
 	for _, now := range [][]string{{"127.0.0.1", "127.0.0.2"}, {"127.0.0.2"}} {
 		mu.Lock()
@@ -236,7 +238,7 @@ func TestListenerHearsOfChanges(t *testing.T) {
 		changed <- struct{}{}
 		for end := time.Now().Add(patience); len(l.RDMAAddrs()) != len(now); time.Sleep(time.Millisecond) {
 			if time.Now().After(end) {
-				t.Fatalf("companions %v at the addresses %v", l.RDMAAddrs(), now)
+				t.Fatalf("RDMA listeners %v at the addresses %v", l.RDMAAddrs(), now)
 			}
 		}
 	}
@@ -244,8 +246,8 @@ func TestListenerHearsOfChanges(t *testing.T) {
 	<-watched
 }
 
-// TestListenerMissesNoChange: an address that comes after a listener has looked, and before it
-// hears of changes, gets a companion too. [WSD §1]
+// TestListenerMissesNoChange adds an address after a listener has read the addresses, and
+// before it is notified of changes: the address gets an RDMA listener too. [WSD §1]
 func TestListenerMissesNoChange(t *testing.T) {
 	var late atomic.Bool
 	cfg := with(&altered{Provider: iwarp.New(nil), addrs: func() ([]netip.Addr, error) {
@@ -262,14 +264,14 @@ func TestListenerMissesNoChange(t *testing.T) {
 	l := listenOn(t, &ListenConfig{Config: cfg}, "0.0.0.0:0")
 	for end := time.Now().Add(patience); len(l.RDMAAddrs()) != 2; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("companions %v", l.RDMAAddrs())
+			t.Fatalf("RDMA listeners %v", l.RDMAAddrs())
 		}
 	}
 }
 
-// TestListenerComplainsOnce: why a provider has no addresses is logged when it changes, not
-// each time that it is looked at.
-func TestListenerComplainsOnce(t *testing.T) {
+// TestUnusableProviderIsLoggedOnce logs why a provider has no addresses when that changes, not
+// each time that the addresses are read.
+func TestUnusableProviderIsLoggedOnce(t *testing.T) {
 	var why atomic.Pointer[error]
 	set := func(err error) { why.Store(&err) }
 	set(errors.New("first"))
@@ -284,9 +286,9 @@ func TestListenerComplainsOnce(t *testing.T) {
 	cfg.RefreshInterval, cfg.Logger = time.Hour, slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	cfg.watch = func() (<-chan struct{}, func(), error) { return changed, func() {}, nil }
 	l := listenOn(t, &ListenConfig{Config: cfg}, "127.0.0.1:0")
-	changed <- struct{}{} // follow has looked once
+	changed <- struct{}{} // follow has read the addresses once
 	for _, err := range []error{errors.New("second"), nil, errors.New("second")} {
-		changed <- struct{}{} // and what came before is dealt with
+		changed <- struct{}{} // and has handled the notifications before
 		set(err)
 		changed <- struct{}{}
 		changed <- struct{}{}
@@ -315,5 +317,5 @@ func (l *lines) text() string {
 	return l.buf.String()
 }
 
-// n is how often a word is in it.
+// n returns how often a word is in the log.
 func (l *lines) n(word string) int { return strings.Count(l.text(), word) }

@@ -14,9 +14,9 @@ import (
 	"lwio/rdma/iwarp"
 )
 
-// TestSlowCondition: a connection by TCP about which the condition function has not decided
-// holds up no other. [WSD §3.2]
-func TestSlowCondition(t *testing.T) {
+// TestSlowAdmitDelaysNoOther has Admit block for a TCP connection: other connections are
+// accepted. [WSD §3.2]
+func TestSlowAdmitDelaysNoOther(t *testing.T) {
 	asked, answer := make(chan struct{}), make(chan bool)
 	var first atomic.Bool
 	l := listenOn(t, &ListenConfig{Admit: func(*Request) bool {
@@ -43,8 +43,8 @@ func TestSlowCondition(t *testing.T) {
 	echo(t, slow, b)
 }
 
-// TestDecidingIsBounded: the condition function is asked about so many connections by TCP at
-// a time, and about the others later.
+// TestDecidingIsBounded opens many TCP connections: Admit is called for a bounded number at a
+// time, and for the others later.
 func TestDecidingIsBounded(t *testing.T) {
 	const more = 8
 	var now, most atomic.Int64
@@ -79,12 +79,12 @@ func TestDecidingIsBounded(t *testing.T) {
 		defer a.Close()
 	}
 	if most.Load() != deciding {
-		t.Errorf("the function was asked about %d connections at a time, want %d", most.Load(), deciding)
+		t.Errorf("Admit was called for %d connections at a time, want %d", most.Load(), deciding)
 	}
 }
 
-// TestCloseWhileDecidingOverTCP: Close waits for a condition function, and resets what it takes
-// then.
+// TestCloseWhileDecidingOverTCP closes while Admit runs: Close waits for it, and resets the
+// connection that it admits then.
 func TestCloseWhileDecidingOverTCP(t *testing.T) {
 	asked, answer := make(chan struct{}), make(chan struct{})
 	l := listenOn(t, &ListenConfig{Admit: func(*Request) bool {
@@ -106,56 +106,56 @@ func TestCloseWhileDecidingOverTCP(t *testing.T) {
 		t.Error(err)
 	}
 	if _, err := c.Read(make([]byte, 1)); err == nil {
-		t.Error("a connection that was taken while the listener closed goes on")
+		t.Error("a connection that was admitted while the listener closed goes on")
 	}
 }
 
-// TestSlowProvider: while a provider opens, others and what else the switch has go on; who
-// waits for it does so as long as its context says; and then all share it.
-func TestSlowProvider(t *testing.T) {
+// TestSlowProviderDelaysNoOther has a provider open slowly: other providers and the rest of
+// the router go on; calls that need it wait within their contexts, and share it then.
+func TestSlowProviderDelaysNoOther(t *testing.T) {
 	opening, opened := make(chan struct{}, 2), make(chan struct{})
 	slow := &altered{Provider: iwarp.New(nil), name: "slow", open: func() error {
 		opening <- struct{}{}
 		<-opened
 		return nil
 	}}
-	b := newRouter(with(slow, iwarp.New(nil)))
-	table, err := b.subnets.current(t.Context())
+	r := newRouter(with(slow, iwarp.New(nil)))
+	table, err := r.subnets.current(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	local := netip.MustParseAddr("127.0.0.1")
-	lanes := make(chan *service, 2)
+	services := make(chan *service, 2)
 	var wg sync.WaitGroup
 	open := func() {
-		l, err := b.services.open(t.Context(), &table.fabrics[0], local)
+		l, err := r.services.open(t.Context(), &table.fabrics[0], local)
 		if err != nil {
 			t.Error(err)
 		}
-		lanes <- l
+		services <- l
 	}
 	wg.Go(open)
 	<-opening
 	wg.Go(open)
 
-	fast, err := b.services.open(t.Context(), &table.fabrics[1], local)
+	fast, err := r.services.open(t.Context(), &table.fabrics[1], local)
 	if err != nil {
 		t.Fatal(err)
 	}
 	fast.share().release()
 	fast.release()
-	b.unresponsive.add(rdma.Addr{Name: "x"}, time.Minute)
-	if !b.unresponsive.has(rdma.Addr{Name: "x"}) {
-		t.Error("a companion that is to be left alone is not")
+	r.unresponsive.add(rdma.Addr{Name: "x"}, time.Minute)
+	if !r.unresponsive.has(rdma.Addr{Name: "x"}) {
+		t.Error("an unresponsive address is tried")
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err = b.services.open(ended, &table.fabrics[0], local)
+	_, err = r.services.open(ended, &table.fabrics[0], local)
 	wantIs(t, err, context.Canceled)
 
 	close(opened)
 	wg.Wait()
-	first, second := <-lanes, <-lanes
+	first, second := <-services, <-services
 	if first != second || len(opening) > 0 {
 		t.Error("the provider was opened twice")
 	}
@@ -163,41 +163,41 @@ func TestSlowProvider(t *testing.T) {
 	second.release()
 }
 
-// TestProviderThatFailsIsOpenedAgain: by the next who needs it.
-func TestProviderThatFailsIsOpenedAgain(t *testing.T) {
+// TestFailedProviderIsOpenedAgain fails to open a provider: the next call opens it.
+func TestFailedProviderIsOpenedAgain(t *testing.T) {
 	fails := true
-	b := newRouter(with(&altered{Provider: iwarp.New(nil), open: func() error {
+	r := newRouter(with(&altered{Provider: iwarp.New(nil), open: func() error {
 		if fails {
 			return errBroken
 		}
 		return nil
 	}}))
-	table, err := b.subnets.current(t.Context())
+	table, err := r.subnets.current(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = b.services.open(t.Context(), &table.fabrics[0], netip.MustParseAddr("127.0.0.1"))
+	_, err = r.services.open(t.Context(), &table.fabrics[0], netip.MustParseAddr("127.0.0.1"))
 	wantIs(t, err, errBroken)
 	fails = false
-	l, err := b.services.open(t.Context(), &table.fabrics[0], netip.MustParseAddr("127.0.0.1"))
+	l, err := r.services.open(t.Context(), &table.fabrics[0], netip.MustParseAddr("127.0.0.1"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	l.release()
 }
 
-// TestSlowAddresses: while the addresses are read anew, the old table serves; without one, a
-// dial waits as long as its context says.
-func TestSlowAddresses(t *testing.T) {
+// TestSlowAddressesUseOldTable reads the addresses slowly: the old table stays in use; without
+// one, a dial waits within its context.
+func TestSlowAddressesUseOldTable(t *testing.T) {
 	reading, read := make(chan struct{}), make(chan struct{})
-	b := newRouter(&Config{RefreshInterval: time.Hour, hostPrefixes: func() ([]netip.Prefix, error) {
+	r := newRouter(&Config{RefreshInterval: time.Hour, hostPrefixes: func() ([]netip.Prefix, error) {
 		reading <- struct{}{}
 		<-read
 		return prefixes("10.0.0.1/8")()
 	}})
 	tables := make(chan *subnetTable, 2)
 	look := func() {
-		s, err := b.subnets.current(context.Background())
+		s, err := r.subnets.current(context.Background())
 		if err != nil {
 			t.Error(err)
 		}
@@ -207,26 +207,26 @@ func TestSlowAddresses(t *testing.T) {
 	<-reading
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := b.subnets.current(ended); !errors.Is(err, context.Canceled) {
-		t.Errorf("a look while there is no table: %v", err)
+	if _, err := r.subnets.current(ended); !errors.Is(err, context.Canceled) {
+		t.Errorf("current without a table: %v", err)
 	}
 	read <- struct{}{}
 	first := <-tables
 
-	b.subnets.invalidate()
+	r.subnets.invalidate()
 	go look()
 	<-reading
-	if s, err := b.subnets.current(t.Context()); s != first || err != nil {
-		t.Errorf("a look while the addresses are read anew: %p, %v, want %p", s, err, first)
+	if s, err := r.subnets.current(t.Context()); s != first || err != nil {
+		t.Errorf("current while the addresses are read: %p, %v, want %p", s, err, first)
 	}
-	b.subnets.invalidate() // which comes too late for who reads now, and not for who asks for the newest
-	if s, err := b.subnets.latest(ended); !errors.Is(err, context.Canceled) {
-		t.Errorf("the newest while the addresses are read anew: %p, %v", s, err)
+	r.subnets.invalidate() // too late for the call that reads now, in time for latest
+	if s, err := r.subnets.latest(ended); !errors.Is(err, context.Canceled) {
+		t.Errorf("latest while the addresses are read: %p, %v", s, err)
 	}
 	read <- struct{}{}
 	second := <-tables
 	if second == first {
-		t.Error("the addresses were not read anew")
+		t.Error("the addresses were not read again")
 	}
 	go look()
 	<-reading
@@ -236,25 +236,26 @@ func TestSlowAddresses(t *testing.T) {
 	}
 }
 
-// TestCanceledLook: what providers say to a dial that is given up is not kept for others.
-func TestCanceledLook(t *testing.T) {
-	b := newRouter(with(iwarp.New(nil)))
+// TestCanceledReadIsNotCached cancels a dial while it reads the addresses: the errors of the
+// providers are not kept for other dials.
+func TestCanceledReadIsNotCached(t *testing.T) {
+	r := newRouter(with(iwarp.New(nil)))
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err := b.subnets.current(ended)
+	_, err := r.subnets.current(ended)
 	wantIs(t, err, context.Canceled)
-	table, err := b.subnets.current(t.Context())
+	table, err := r.subnets.current(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	if p := &table.fabrics[0]; p.err != nil {
-		t.Errorf("the next one hears %v", p.err)
+		t.Errorf("the next dial gets %v", p.err)
 	}
 }
 
-// TestCloseWhileACompanionOpens: the listener tells of its companions and begins to close
-// while a provider opens, and what that gives is closed too.
-func TestCloseWhileACompanionOpens(t *testing.T) {
+// TestCloseWhileProviderOpens lists the RDMA listeners and closes while a provider opens, which
+// is closed too.
+func TestCloseWhileProviderOpens(t *testing.T) {
 	opening, opened := make(chan struct{}), make(chan struct{})
 	var tries atomic.Int64
 	p := &altered{Provider: iwarp.New(nil), open: func() error {
@@ -272,7 +273,7 @@ func TestCloseWhileACompanionOpens(t *testing.T) {
 	l := listenOn(t, &ListenConfig{Config: cfg}, "127.0.0.1:0")
 	<-opening
 	if list := l.RDMAAddrs(); len(list) > 0 {
-		t.Errorf("companions %v while the provider opens", list)
+		t.Errorf("RDMA listeners %v while the provider opens", list)
 	}
 	closed := make(chan error, 1)
 	go func() { closed <- l.Close() }()
@@ -282,7 +283,7 @@ func TestCloseWhileACompanionOpens(t *testing.T) {
 		t.Error(err)
 	}
 	if list := l.RDMAAddrs(); len(list) > 0 {
-		t.Errorf("companions %v of a closed listener", list)
+		t.Errorf("RDMA listeners %v of a closed listener", list)
 	}
 	if n := len(l.router.services.byKey); n > 0 {
 		t.Errorf("%d providers are open for a closed listener", n)

@@ -11,12 +11,12 @@ import (
 	"lwio/rdma"
 )
 
-// named is a provider of which only name and addresses are asked for.
+// named is a provider that has only a name and addresses.
 func named(name string, addrs ...string) rdma.Provider {
 	return &altered{name: name, addrs: addresses(addrs...)}
 }
 
-// prefixes are those of a host.
+// prefixes returns the subnets of a host.
 func prefixes(list ...string) func() ([]netip.Prefix, error) {
 	return func() ([]netip.Prefix, error) {
 		var all []netip.Prefix
@@ -27,8 +27,8 @@ func prefixes(list ...string) func() ([]netip.Prefix, error) {
 	}
 }
 
-// TestWays says which destinations go by which provider.
-func TestWays(t *testing.T) {
+// TestRoutesOfDestinations looks up which provider reaches which destination.
+func TestRoutesOfDestinations(t *testing.T) {
 	cfg := (&Config{
 		Providers: []rdma.Provider{
 			named("inside"),
@@ -45,7 +45,7 @@ func TestWays(t *testing.T) {
 	const no, yes = "", "here" // of the fabric inside
 	cases := []struct {
 		to, from            string
-		inside, roce, iwarp string // the address it goes from
+		inside, roce, iwarp string // the source address
 	}{
 		{to: "127.0.0.1", inside: yes, roce: no, iwarp: "127.0.0.1"},
 		{to: "127.9.9.9", inside: yes, roce: no, iwarp: "127.0.0.1"},
@@ -90,8 +90,8 @@ func TestWays(t *testing.T) {
 	}
 }
 
-// TestDoors says where the companions of a listener listen.
-func TestDoors(t *testing.T) {
+// TestListenEndpoints lists where the RDMA listeners of a listener listen.
+func TestListenEndpoints(t *testing.T) {
 	cfg := (&Config{
 		Providers:    []rdma.Provider{named("inside"), named("roce", "10.1.0.5", "fd00::5"), named("iwarp", "127.0.0.1", "10.1.0.5")},
 		hostPrefixes: prefixes("127.0.0.1/8", "10.1.0.5/16", "fd00::5/64"),
@@ -132,7 +132,7 @@ func TestDoors(t *testing.T) {
 	}
 }
 
-func TestCompanionAddr(t *testing.T) {
+func TestDefaultRDMAAddr(t *testing.T) {
 	for _, c := range []struct{ fabric, tcp, want string }{
 		{"iwarp", "10.0.0.1:445", "10.0.0.1:5445"},
 		{"iwarp", "[::1]:60535", "[::1]:65535"},
@@ -147,20 +147,20 @@ func TestCompanionAddr(t *testing.T) {
 	}
 }
 
-// TestTheTableIsMadeAnew: when it is too old, and when an address failed; while the system
-// does not tell, the old one serves.
-func TestTheTableIsMadeAnew(t *testing.T) {
+// TestSubnetTableIsRenewed makes the table anew when it is too old and after invalidate; if
+// that fails, the old table stays in use.
+func TestSubnetTableIsRenewed(t *testing.T) {
 	reads, fail := 0, false
-	b := newRouter(&Config{RefreshInterval: time.Hour, hostPrefixes: func() ([]netip.Prefix, error) {
+	r := newRouter(&Config{RefreshInterval: time.Hour, hostPrefixes: func() ([]netip.Prefix, error) {
 		reads++
 		if fail {
 			return nil, errBroken
 		}
 		return prefixes("10.0.0.1/8")()
 	}})
-	look := func(want int) *subnetTable {
+	current := func(want int) *subnetTable {
 		t.Helper()
-		s, err := b.subnets.current(context.Background())
+		s, err := r.subnets.current(context.Background())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -169,26 +169,26 @@ func TestTheTableIsMadeAnew(t *testing.T) {
 		}
 		return s
 	}
-	first := look(1)
-	if look(1) != first {
+	first := current(1)
+	if current(1) != first {
 		t.Error("a fresh table was made anew")
 	}
-	b.subnets.invalidate()
-	second := look(2)
-	b.cfg.RefreshInterval = 0 // every table is too old
-	third := look(3)
+	r.subnets.invalidate()
+	second := current(2)
+	r.cfg.RefreshInterval = 0 // every table is too old
+	third := current(3)
 	fail = true
-	if second == third || look(4) != third {
-		t.Error("the old table does not serve")
+	if second == third || current(4) != third {
+		t.Error("the old table is not in use")
 	}
-	b = newRouter(&Config{hostPrefixes: func() ([]netip.Prefix, error) { return nil, errBroken }})
-	if _, err := b.subnets.current(context.Background()); !errors.Is(err, errBroken) {
+	r = newRouter(&Config{hostPrefixes: func() ([]netip.Prefix, error) { return nil, errBroken }})
+	if _, err := r.subnets.current(context.Background()); !errors.Is(err, errBroken) {
 		t.Errorf("no addresses: %v", err)
 	}
 }
 
-// TestAddressesOfTheHostAreUnknown: then dials go by TCP, and say why.
-func TestAddressesOfTheHostAreUnknown(t *testing.T) {
+// TestUnknownHostAddressesLeadToTCP fails to read the addresses of the host.
+func TestUnknownHostAddressesLeadToTCP(t *testing.T) {
 	l := countTCP(t, "127.0.0.1:0")
 	cfg := with(named("roce", "127.0.0.1"))
 	cfg.hostPrefixes = func() ([]netip.Prefix, error) { return nil, errBroken }
@@ -200,9 +200,9 @@ func TestAddressesOfTheHostAreUnknown(t *testing.T) {
 	wantIs(t, reasonOf(t, c, "roce"), errBroken)
 }
 
-// TestTargets: inside the host, a listener that is bound to the address comes before one
+// TestDialEndpoints tries, inside the host, a listener that is bound to the address before one
 // that is not.
-func TestTargets(t *testing.T) {
+func TestDialEndpoints(t *testing.T) {
 	cfg := (*Config)(nil).withDefaults()
 	for _, c := range []struct {
 		p    rdma.Provider

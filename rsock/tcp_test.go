@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// pairOf is a connection from d to l, both ends of which the test closes at its end.
+// pairOf returns a connection from d to l. The test closes both ends when it ends.
 func pairOf(t *testing.T, d *Dialer, l *Listener) (dialed, accepted *Conn) {
 	t.Helper()
 	c, err := d.DialConn(t.Context(), "tcp", l.Addr().String())
@@ -24,7 +24,7 @@ func pairOf(t *testing.T, d *Dialer, l *Listener) (dialed, accepted *Conn) {
 	return c, a
 }
 
-// listenOn listens as lc says until the test ends.
+// listenOn listens with lc until the test ends.
 func listenOn(t *testing.T, lc *ListenConfig, address string) *Listener {
 	t.Helper()
 	l, err := lc.Listen(t.Context(), "tcp", address)
@@ -35,7 +35,7 @@ func listenOn(t *testing.T, lc *ListenConfig, address string) *Listener {
 	return l
 }
 
-func TestWithoutProvidersItIsTCP(t *testing.T) {
+func TestNoProvidersMeansTCP(t *testing.T) {
 	l := listenOn(t, &ListenConfig{}, "127.0.0.1:0")
 	c, a := pairOf(t, new(Dialer), l)
 	if got := c.Transport().String(); got != TransportTCP || c.Transport().RDMA() {
@@ -79,7 +79,7 @@ func TestOtherNetworksAreUnknown(t *testing.T) {
 	}
 }
 
-func TestNobodyListens(t *testing.T) {
+func TestDialWithoutListenerIsRefused(t *testing.T) {
 	l := listenOn(t, &ListenConfig{}, "127.0.0.1:0")
 	l.Close()
 	_, err := new(Dialer).Dial("tcp", l.Addr().String())
@@ -89,7 +89,7 @@ func TestNobodyListens(t *testing.T) {
 	}
 }
 
-func TestListenerClosed(t *testing.T) {
+func TestClosedListenerFailsCalls(t *testing.T) {
 	l := listenOn(t, &ListenConfig{}, "127.0.0.1:0")
 	accept := make(chan error)
 	go func() {
@@ -107,7 +107,7 @@ func TestListenerClosed(t *testing.T) {
 	}
 }
 
-func TestConditionResetsTCP(t *testing.T) {
+func TestRefusedTCPIsReset(t *testing.T) {
 	asked := make(chan *Request, 1)
 	l := listenOn(t, &ListenConfig{Admit: func(r *Request) bool { asked <- r; return false }}, "127.0.0.1:0")
 	c, err := new(Dialer).DialConn(t.Context(), "tcp", l.Addr().String())

@@ -13,7 +13,7 @@ import (
 )
 
 // TestGRPC runs gRPC's own interoperability tests, and then many of them at a time.
-// What of them fails ends the program with a message.
+// A test that fails ends the program with a message.
 func TestGRPC(t *testing.T) {
 	onAll(t, func(t *testing.T, l *link) {
 		nl := l.listen()

@@ -15,7 +15,7 @@ import (
 )
 
 // serveHTTP starts a server of the standard library that echoes bodies, behind TLS if
-// asked for, and gives a client that reaches it.
+// asked for, and returns a client of it.
 func (l *link) serveHTTP(start func(*httptest.Server)) (*http.Client, string) {
 	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_ = http.NewResponseController(w).EnableFullDuplex() // HTTP/2 is
@@ -42,7 +42,7 @@ func (l *link) serveHTTP(start func(*httptest.Server)) (*http.Client, string) {
 	return &http.Client{Transport: tr}, srv.URL
 }
 
-// echo sends a body and wants it back.
+// echo sends a body and checks that it comes back.
 func echo(ctx context.Context, c *http.Client, url string, body []byte, major int) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, io.NopCloser(bytes.NewReader(body)))
 	if err != nil {
@@ -65,9 +65,9 @@ func echo(ctx context.Context, c *http.Client, url string, body []byte, major in
 	return nil
 }
 
-// TestHTTP: HTTP/1.1, TLS, and HTTP/2 over it, with bodies of all sizes, one after the
-// other and on 32 connections at a time.
-func TestHTTP(t *testing.T) {
+// TestHTTPBodiesOfAllSizes runs HTTP/1.1, TLS and HTTP/2 with bodies of all sizes, one after
+// the other and on 32 connections at a time.
+func TestHTTPBodiesOfAllSizes(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		major int

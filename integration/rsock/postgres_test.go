@@ -21,8 +21,8 @@ import (
 	"lwio/integration/skips"
 )
 
-// postgres starts Debian's PostgreSQL with a data base of its own, as a user without
-// rights where this one is root, and gives the path of its socket.
+// postgres starts Debian's PostgreSQL with a database of its own, as an unprivileged user if
+// the test runs as root, and returns the path of its socket.
 func postgres(t *testing.T) string {
 	t.Helper()
 	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
@@ -77,8 +77,8 @@ func postgres(t *testing.T) string {
 	}
 }
 
-// unprivileged is who owns dir from now on, and runs the data base: nil for this user,
-// who is not root.
+// unprivileged makes an unprivileged user the owner of dir, and returns the credentials for the
+// database: nil if this user is not root.
 func unprivileged(t *testing.T, dir string) *syscall.Credential {
 	t.Helper()
 	if os.Getuid() != 0 {
@@ -96,9 +96,9 @@ func unprivileged(t *testing.T, dir string) *syscall.Credential {
 	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
 }
 
-// TestPostgres: pgx, which knows nothing of it, works through a pair of 'lwio proxy' with RDMA
-// between them, one beside it and one beside the data base.
-func TestPostgres(t *testing.T) {
+// TestPostgresThroughProxies runs pgx through a pair of 'lwio proxy' with RDMA between them,
+// one beside the client and one beside the database.
+func TestPostgresThroughProxies(t *testing.T) {
 	socket, command := postgres(t), buildCommand(t)
 	onAll(t, func(t *testing.T, l *link) {
 		const clients = 4
@@ -126,7 +126,7 @@ func TestPostgres(t *testing.T) {
 	})
 }
 
-// work makes a table, fills it by COPY and by statements, reads it, and has an error in
+// work makes a table, fills it by COPY and by statements, reads it, and causes an error in
 // between that the connection survives.
 func work(ctx context.Context, url, table string) error {
 	c, err := pgx.Connect(ctx, url)

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// buildCommand builds the command and gives its path.
+// buildCommand builds the command and returns its path.
 func buildCommand(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "lwio")
@@ -24,12 +24,12 @@ func buildCommand(t *testing.T) string {
 
 // proxy is a running 'lwio proxy'.
 type proxy struct {
-	at  string // where it listens, as scheme://address
+	at  string // its address, in the form scheme://address
 	end func() // interrupts it and waits, once
 	log bytes.Buffer
 }
 
-// startProxy runs a proxy, a process of its own, until the test or end ends it.
+// startProxy runs a proxy in a process of its own, until end is called or the test ends.
 func startProxy(t *testing.T, command string, flags ...string) *proxy {
 	t.Helper()
 	p := new(proxy)
@@ -61,8 +61,8 @@ func startProxy(t *testing.T, command string, flags ...string) *proxy {
 	return p
 }
 
-// connections is how many it says to have carried of which one side went by a transport: "by"
-// is the side that it listens at, "over" the one that it connects to. The proxy has ended.
+// connections returns how many connections the proxy logged with a transport on one side: "by"
+// is the listening side, "over" the connecting one. Precondition: the proxy has ended.
 func (p *proxy) connections(side, transport string) int {
 	return strings.Count(p.log.String(), side+"="+transport+"\n") + strings.Count(p.log.String(), side+"="+transport+" ")
 }

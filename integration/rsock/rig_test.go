@@ -17,13 +17,13 @@ import (
 
 func TestMain(m *testing.M) { leakcheck.Main(m) }
 
-// patience is how long one test may take, and stall how long a side may stand still.
+// patience is the time limit of one test, and stall that of one step of a side.
 const (
 	patience = 5 * time.Minute
 	stall    = time.Minute
 )
 
-// link is what connects the two programs of a test, and counts the connections.
+// link connects the two programs of a test, and counts the connections.
 type link struct {
 	t        *testing.T
 	provider string
@@ -46,7 +46,7 @@ func onAll(t *testing.T, test func(t *testing.T, l *link)) {
 	}
 }
 
-// ctx is the context of a test.
+// ctx returns the context of a test.
 func (l *link) ctx() context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	l.t.Cleanup(cancel)
@@ -63,7 +63,7 @@ func (l *link) listen() *rsock.Listener {
 	return nl
 }
 
-// dial connects, and makes sure that it is by RDMA.
+// dial connects, and checks that the connection goes by RDMA.
 func (l *link) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	c, err := l.dialer.DialConn(ctx, network, address)
 	if err != nil {
@@ -74,7 +74,7 @@ func (l *link) dial(ctx context.Context, network, address string) (net.Conn, err
 	return c, nil
 }
 
-// check notes a failure if a connection, from whichever side, is none of the provider.
+// check fails the test if a connection, of either side, does not use the provider.
 func (l *link) check(c net.Conn) {
 	rc, ok := c.(*rsock.Conn)
 	if !ok {
