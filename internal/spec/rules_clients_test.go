@@ -14,11 +14,11 @@ var rulesOfClients = []rule{
 	{"A message that is malformed, has another RevId, or whose Length is not its size breaks the pipe.", "server.TestNegotiateRefused"},
 	{"if even none fit, the pipe fails", "server.TestNegotiateRoom"},
 	{"one that no AUTH has used expires after 60 s", "association.TestUnusedKeysExpire"},
-	{"first ends all connections of those pairs and waits until none of their I/O goes on", "server.TestReplacedConnection"},
-	{"| key pairs of an SMB session | 16 | the oldest unused goes |", "association.TestPairsPerSessionAreBounded; server.TestKeysInUseSurviveNegotiations; server.TestFloodOfNegotiations"},
+	{"before first ends all connections of those key pairs and waits until none of their I/O is in flight", "server.TestReplacedConnection"},
+	{"| key pairs of an SMB session | 16 | the oldest unused is dropped |", "association.TestPairsPerSessionAreBounded; server.TestKeysInUseSurviveNegotiations; server.TestFloodOfNegotiations"},
 	{"| AUTHs with option 0x80 under one key pair | 4096 |", "association.TestNoncesPerPairAreBounded"},
 	{"| connections under one key pair | 16 |", "server.TestConnectionsPerKey; association.TestConnectionsPerKeyAreBounded"},
-	{"ClientName is logged and believed by nobody.", "server.TestClientNameMeansNothing"},
+	{"ClientName is logged and not trusted.", "server.TestClientNameMeansNothing"},
 
 	// AUTH.
 	{"Key: that of the *other* side, from NEGOTIATE", "server.TestAuthRefused/wrong key; server.TestAuthRefused/no key; server.TestClaim13"},
@@ -39,9 +39,9 @@ var rulesOfClients = []rule{
 	{"| 20 | 4 | MaxRecvBufferSize | 16 |", "server.TestAuthRefused/receives below an answer"},
 	{"in AUTH with ACCESS_DENIED", "server.TestAuthRefused/unknown flags"},
 	{"ends and drains the connection that option 0x81 names (of the same user)", "server.TestReplacedConnection; server.TestWhoGetsOutcomes"},
-	{"with a number from before BaseSequence is answered with the outcome it had, and done only if it had none",
+	{"with a number from before BaseSequence is answered with the result it had, and done only if it had none",
 		"server.TestWritesOnceAcrossConnections; server.TestOutcomesWrap; server.TestOutcomesOfAnOldRound"},
-	{"up to 2048 outcomes", "server.TestOutcomesAreBounded"},
+	{"up to 2048 results", "server.TestOutcomesAreBounded"},
 
 	// REGISTER, Fids, rights.
 	{"| ACCESS_DENIED | another SessionId |", "server.TestRegisterRules"},
@@ -77,14 +77,14 @@ var rulesOfClients = []rule{
 	{"an open with FILE_NO_INTERMEDIATE_BUFFERING (0x8), and a Length of at most the server's MaxRdmaWindowSize", "server.TestVecWrite"},
 
 	// Memory.
-	{"The server never lends memory", "server.TestOneSidedAccess; server.TestNoMemoryExposed; server.TestClaim02"},
+	{"The server never exposes memory", "server.TestOneSidedAccess; server.TestNoMemoryExposed; server.TestClaim02"},
 	{"| wrong address or handle | the RDMA layer ends the connection |", "server.TestWrongAddress"},
 
 	// Wake-up and credits.
 	{"| an INTERRUPT waits already | DEVICE_BUSY |", "server.TestInterrupt"},
 	{"The server has O outstanding, and O ≤ P", "server.TestImpossibleInterrupts"},
 	{"Every message takes one and gives it back with its answer.", "server.TestCreditOverrun"},
-	{"A CREDIT that does not fit the change in progress, or none within the stall limit, ends the connection.",
+	{"A CREDIT that does not fit the change in progress, or none within the stall limit of 30 s, ends the connection.",
 		`server.TestCreditStall; server.TestWrongCredits/nothing was asked; server.TestWrongCredits/gives up unasked;
 		server.TestWrongCredits/more unused than granted; server.TestWrongCredits/gives up a growth;
 		server.TestWrongCredits/answers a growth twice; server.TestWrongCredits/uses a shrink;
@@ -93,7 +93,7 @@ var rulesOfClients = []rule{
 
 	// Flooding, stalling, dying.
 	{"| connections, of them before AUTH | 1024, 64 |", "server.TestLimitsOfConnections; server.TestFloodOfStrangers"},
-	{"| time that an answer may stay untaken | 30 s |", "server.TestStall"},
+	{"| time that an answer may stay untaken (stall limit) | 30 s |", "server.TestStall"},
 	{"Requests run concurrently and complete in any order.", "server.TestSlowFile; server.TestSlowFiles; server.TestConnectionsAreIndependent"},
 	{"When a connection ends, the server touches no memory of the client's any more.", `server.TestDisconnectDuringIO;
 		server.TestDeathAtEveryByte; server.TestDeathAtEveryOperation; server.TestHalfAMessage`},

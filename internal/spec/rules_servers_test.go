@@ -5,10 +5,10 @@ var rulesOfServers = []rule{
 	// Discovery and NEGOTIATE.
 	{"A message that is malformed, has another RevId, or whose Length is not its size breaks the pipe.",
 		`lwio.TestNegotiateRefusals/garbage; lwio.TestNegotiateRefusals/cut short; lwio.TestNegotiateRefusals/nothing`},
-	{"if SMB says that there is none, the server has no LWIO", "lwio.TestNegotiateRefusals/LWIO off"},
-	{"The response lists what both sides have", `lwio.TestNegotiateRefusals/nothing in common;
+	{"if SMB answers that it does not exist, the server has no LWIO", "lwio.TestNegotiateRefusals/LWIO off"},
+	{"The response lists the providers of both sides", `lwio.TestNegotiateRefusals/nothing in common;
 		lwio.TestNegotiateRefusals/not offered`},
-	{"| iwarp | 0, 4 or 16 bytes of IP address; 0 means where SMB was reached | port, 2 bytes, big-endian |",
+	{"| iwarp | 0, 4 or 16 bytes of IP address; 0 means the address of the SMB server | port, 2 bytes, big-endian |",
 		`lwio.TestNegotiateRefusals/no address; lwio.TestNegotiateRefusals/odd address; lwio.TestNegotiateRefusals/odd port`},
 	{"It connects to the first address that works", "lwio.TestNextInstance; lwio.TestNegotiateRefusals/nobody there"},
 
@@ -23,7 +23,7 @@ var rulesOfServers = []rule{
 		lwio.TestAuthRefusals/no credits; lwio.TestAuthRefusals/more credits than asked for`},
 	{"| 0x80 | 48 | Keyed: Nonce 16, MAC 32 | unless AllowMD5 | if the client did |", `lwio.TestAuthRefusals/MD5 alone;
 		lwio.TestAuthWithMD5Allowed`},
-	{"Everything that it does not like is answered with ACCESS_DENIED", `lwio.TestAuthRefusals/access denied;
+	{"Its status is ACCESS_DENIED", `lwio.TestAuthRefusals/access denied;
 		lwio.TestAuthRefusals/another status`},
 	{"| 4 | 2 | RevId | 0x1001 | 0x1001 |", "lwio.TestAuthRefusals/another revision"},
 	{"| 24 | 2 | HeaderSize | 48 | 48 |", "lwio.TestAuthRefusals/another header"},
@@ -33,8 +33,8 @@ var rulesOfServers = []rule{
 	{"| 20 | 4 | MaxRecvBufferSize | 16 | most bytes behind the header |", "lwio.TestAuthRefusals/no room for writes"},
 	{"DataVa and DataMh name a buffer of at least 512 bytes.", "lwio.TestAuthRefusals/more than the buffer; lwio.TestWhatAuthLends"},
 	{"| time from accepting to AUTH | 5 s |", "lwio.TestAuthSilence"},
-	{"without it they are not to be had", "lwio.TestNoOutcomes"},
-	{"A write more than 32,767 messages old cannot be sent again.", "lwio.TestTooOld"},
+	{"without it they are not available", "lwio.TestNoOutcomes"},
+	{"A write more than 32,767 messages old cannot be replayed.", "lwio.TestTooOld"},
 
 	// Answers.
 	{"A client ends the connection over an answer that is not 16 bytes, has a cookie that is not outstanding, reports more bytes than were asked for",
@@ -53,7 +53,7 @@ var rulesOfServers = []rule{
 	{"| else | SUCCESS after the next completion, in whatever mode that is |", "lwio.TestHostileWakeUp"},
 
 	// Memory.
-	{"The client lends memory for writing only", `lwio.TestHostileAnswers/write beyond what was lent;
+	{"The client exposes memory for writing only", `lwio.TestHostileAnswers/write beyond what was lent;
 		lwio.TestHostileAnswers/write with a wrong handle; lwio.TestHostileStatusBlocks/beside it;
 		lwio.TestHostileStatusBlocks/with another handle`},
 
