@@ -2,7 +2,7 @@ package rdma
 
 import "context"
 
-// DialConfig says how Dial connects.
+// DialConfig configures Dial.
 type DialConfig struct {
 	// Local is the address to connect from; zero leaves it to the provider.
 	Local Addr
@@ -13,8 +13,8 @@ type DialConfig struct {
 }
 
 // Dial connects qp to remote and completes the handshake. The caller closes the
-// connector. It is for protocols that have nothing to look at between the
-// peer's acceptance and the end of the handshake.
+// connector. Dial suits protocols that need nothing from the peer's acceptance before the
+// end of the handshake.
 //
 // Errors: those of Connector.Bind, Connect and CompleteConnect.
 func Dial(ctx context.Context, a Adapter, qp QueuePair, remote Addr, cfg DialConfig) (Connector, error) {

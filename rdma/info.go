@@ -5,17 +5,16 @@ import (
 	"net/netip"
 )
 
-// Caps are what an adapter can do beyond the least that a provider must.
+// Caps are the optional capabilities of an adapter.
 //
 // Source: [ND ND2_ADAPTER_INFO AdapterFlags]
 type Caps uint32
 
 // The capabilities. The first five are NetworkDirect's and have its values.
 const (
-	// CapInOrderPlacement: what a peer writes becomes visible in the order of
-	// its requests and of the bytes in each, and an aligned 8-byte write is
-	// stored by one atomic store after all earlier placement, so that a program
-	// may poll memory. [OP-88] [OP-89b]
+	// CapInOrderPlacement: data that a peer writes becomes visible in the order of its
+	// requests and of the bytes in each. An aligned 8-byte write is one atomic store
+	// after all earlier placement, so that a program may poll memory. [OP-88] [OP-89b]
 	CapInOrderPlacement Caps = 0x00000001
 	// CapInterruptModeration: the completion queue can delay notifications.
 	CapInterruptModeration Caps = 0x00000004
@@ -42,16 +41,17 @@ const (
 	// CapAtomics: OpFetchAdd and OpCompareSwap. They count as reads: towards the
 	// read limits, and for FlagReadFence.
 	CapAtomics Caps = 0x40000000
-	// CapPageable: regions are reached by the addresses of the process, and their pages
-	// are not pinned. The program may give pages of a registered region back to the
-	// system while no request uses them; what comes there later, comes into fresh ones.
+	// CapPageable: regions are accessed by the addresses of the process, and their pages
+	// are not pinned. The program may return pages of a registered region to the system
+	// while no request uses them; later accesses get fresh pages.
 	CapPageable Caps = 0x00100000
-	// CapDirectAlloc: a peer reads and writes memory of Alloc straight, and other memory
-	// only by way of this side's process.
+	// CapDirectAlloc: a peer accesses memory of Alloc directly, and other memory only
+	// through this side's process.
 	CapDirectAlloc Caps = 0x00200000
-	// CapByReference: data of a message may stay where the sender has it, see FlagByReference.
+	// CapByReference: data of a message may stay in the sender's memory, see
+	// FlagByReference.
 	CapByReference Caps = 0x00400000
-	// CapConfidential: nobody but the two peers can see the data. [OP-114]
+	// CapConfidential: only the two peers can see the data. [OP-114]
 	CapConfidential Caps = 0x20000000
 )
 
@@ -81,8 +81,8 @@ type AdapterInfo struct {
 	// MaxInboundReadLimit bounds the reads of a peer in progress on one
 	// connection, MaxOutboundReadLimit those of this side.
 	MaxInboundReadLimit, MaxOutboundReadLimit int
-	// Depths of the queues. A MaxSharedReceiveQueueDepth of 0 says that there
-	// are no shared receive queues.
+	// MaxReceiveQueueDepth and the other three bound the depths of the queues. A
+	// MaxSharedReceiveQueueDepth of 0 means that there are no shared receive queues.
 	MaxReceiveQueueDepth, MaxInitiatorQueueDepth        int
 	MaxSharedReceiveQueueDepth, MaxCompletionQueueDepth int
 	// InlineRequestThreshold is the size up to which inline data is faster,
@@ -92,13 +92,12 @@ type AdapterInfo struct {
 	// MaxCallerData bounds the private data of a Connect, MaxCalleeData that of
 	// an Accept or a Reject.
 	MaxCallerData, MaxCalleeData int
-	// Caps tells what the adapter can do.
+	// Caps are the optional capabilities.
 	Caps Caps
 }
 
-// Addr names an end point of a fabric. It is comparable, and it is a net.Addr.
-// On IP fabrics only AddrPort is set; on a fabric inside one host, Host and
-// Name.
+// Addr names an end point of a fabric. It is comparable and implements net.Addr. On IP
+// fabrics only AddrPort is set; on a fabric inside one host, Host and Name.
 type Addr struct {
 	// Fabric is the name of the fabric: "iwarp", "shm", "roce", "ib". [OP-38b]
 	Fabric string
@@ -110,13 +109,13 @@ type Addr struct {
 	Name string
 }
 
-// IPAddr is the address of an end point of an IP fabric.
+// IPAddr returns the address of an end point of an IP fabric.
 func IPAddr(fabric string, ap netip.AddrPort) Addr { return Addr{Fabric: fabric, AddrPort: ap} }
 
 // Network returns the fabric.
 func (a Addr) Network() string { return a.Fabric }
 
-// String returns the address for people to read.
+// String returns the address in readable form.
 func (a Addr) String() string {
 	if a.AddrPort.IsValid() {
 		return a.AddrPort.String()

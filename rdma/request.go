@@ -1,7 +1,7 @@
 package rdma
 
-// Access says what may be done to the memory of a region, besides reading it
-// for a send or a write, which is always allowed.
+// Access is a set of rights to the memory of a region. Reading it for a send or a write
+// is always allowed.
 //
 // Source: [ND MR flags]
 type Access uint32
@@ -31,8 +31,8 @@ const (
 	OpInvalidate Op = 3
 	OpRead       Op = 4
 	OpWrite      Op = 5
-	// OpFetchAdd and OpCompareSwap change 8 bytes of the peer's memory in one
-	// step and fetch what was there before: see Atomic. Need CapAtomics.
+	// OpFetchAdd and OpCompareSwap change 8 bytes of the peer's memory in one step and
+	// return their old value: see Atomic. They need CapAtomics.
 	OpFetchAdd    Op = 6
 	OpCompareSwap Op = 7
 )
@@ -40,7 +40,7 @@ const (
 // IsAtomic reports whether the operation is one of the two atomics.
 func (o Op) IsAtomic() bool { return o == OpFetchAdd || o == OpCompareSwap }
 
-// String names the operation.
+// String returns the name of the operation.
 func (o Op) String() string {
 	switch o {
 	case OpReceive:
@@ -71,9 +71,9 @@ type Flags uint32
 
 // The flags of requests.
 const (
-	// FlagSilentSuccess: a success makes no result; a failure always does. The
-	// slot is free again once a later request with a result has completed, so
-	// post one such per queue depth.
+	// FlagSilentSuccess: a success makes no result; a failure always does. The slot is
+	// free again once a later request with a result has completed, so post one such per
+	// queue depth.
 	FlagSilentSuccess Flags = 0x01
 	// FlagReadFence: the request begins after all earlier reads and atomics are
 	// complete.
@@ -89,22 +89,22 @@ const (
 	// FlagImmediate (write): Request.Immediate is delivered with the write and
 	// consumes a receive of the peer. Needs CapImmediate.
 	FlagImmediate Flags = 0x0100
-	// FlagOnlyIfCached (write from a file): fail at once with StatusDeviceBusy,
-	// without a result or a slot of the queue, unless the file's pages are in
-	// memory. With FlagSilentSuccess, as nothing tells then how many bytes there
-	// were, also if the file ends before; some of them may have been placed.
+	// FlagOnlyIfCached (write from a file): fails at once with StatusDeviceBusy, without
+	// a result or a slot of the queue, unless the file's pages are in memory. With
+	// FlagSilentSuccess it also fails if the file ends before, as no result reports the
+	// number of bytes; some of them may have been placed.
 	FlagOnlyIfCached Flags = 0x0200
-	// FlagByReference (send): the bytes of the last SGE may stay where they are. The peer may
-	// read them until the program knows from the peer itself that it is done with them,
-	// whenever the result of the send comes: the program does not change them, nor
-	// close the region, before. Where the fabric hands memory of Alloc itself to a peer
-	// (rdma/shm), a region with a remote right of which something is lent is handed
-	// over too. It is a wish: without CapByReference, or where the peer cannot reach the
-	// region, the send is like any other.
+	// FlagByReference (send): the bytes of the last SGE may stay in place. The peer may
+	// read them until it reports to the program that it is done with them, independent of
+	// the result of the send. Until then the program neither changes them nor closes the
+	// region. Where the fabric maps memory of Alloc into the peer (rdma/shm), a region
+	// with a remote right that a send refers to is mapped too. The flag is a hint:
+	// without CapByReference, or where the peer cannot access the region, the send is an
+	// ordinary one.
 	FlagByReference Flags = 0x0400
 )
 
-// legalFlags says which flags a request of each kind may carry.
+// legalFlags are the flags that a request of each kind may carry.
 var legalFlags = [...]Flags{
 	OpReceive:    0,
 	OpSend:       FlagSilentSuccess | FlagReadFence | FlagSolicitEvent | FlagInline | FlagByReference,
@@ -135,76 +135,72 @@ type SGE struct {
 	Offset, Length int
 }
 
-// RemoteToken is the handle that lets a peer reach a region or a window: random,
-// and opaque to all but the provider that made it. It is a number; a protocol
-// that carries it writes it in its own byte order. [OP-19]
+// RemoteToken is the handle of a region or window for a peer: random, and opaque to all
+// but the provider that made it. It is a number; a protocol that carries it writes it in
+// its own byte order. [OP-19]
 type RemoteToken uint32
 
-// RemoteAddr names memory of the peer: an address in the terms of the region
-// there, and its token.
+// RemoteAddr names memory of the peer: an address within the region there, and its token.
 type RemoteAddr struct {
 	Addr  uint64
 	Token RemoteToken
 }
 
-// Atomic is what an atomic request does to the 8 bytes that it names, which are
-// one number in the byte order of the peer's machine. Two atomics never mix, on
-// whatever connections of the peer's provider they came; other accesses to these
-// bytes mix with them unless they are of package sync/atomic.
+// Atomic is the operand of an atomic request on 8 bytes, which are one number in the byte
+// order of the peer's machine. Atomics of all connections of the peer's provider exclude
+// each other. Other accesses to these bytes are atomic to them only if they use package
+// sync/atomic.
 //
 // Source: [RFC 7306 §5.1]
 type Atomic struct {
-	// Value is what OpFetchAdd adds and OpCompareSwap stores.
+	// Value is the number that OpFetchAdd adds and OpCompareSwap stores.
 	Value uint64
-	// Mask of OpFetchAdd has a bit set where no carry goes on to the next bit, so
-	// that the number falls into parts that are added each for itself; 0 is plain
-	// addition. Mask of OpCompareSwap has a bit set where Value is stored; the
-	// other bits stay; all ones is a plain swap.
+	// Mask of OpFetchAdd has a bit set at the top of each field: no carry leaves a field,
+	// and the fields are added separately; 0 is plain addition. Mask of OpCompareSwap has
+	// a bit set where Value is stored; the other bits stay; all ones is a plain swap.
 	Mask uint64
-	// Compare of OpCompareSwap must be what is there, as far as CompareMask has
-	// bits set, or else nothing is stored.
+	// Compare of OpCompareSwap must equal the old value in the bits of CompareMask, or
+	// nothing is stored.
 	Compare, CompareMask uint64
 }
 
-// Request is work for the initiator queue of a queue pair. The SGL is read only
-// during the post, and not any more once the peer can have the request, whose answer
-// may be there before the post of others returns; the memory that it names, and Region,
-// Window and File, stay with the adapter until the result was polled.
+// Request is a work request for the initiator queue of a queue pair. The SGL is read only
+// during the post, and no longer once the peer can have the request, whose answer may
+// arrive before the post of the others returns. The memory that it names, and Region,
+// Window and File, belong to the adapter until the result is polled.
 //
 // Source: [ND QueuePair.Send], [ND QueuePair.Write], [ND QueuePair.Read],
 // [ND QueuePair.Bind], [ND QueuePair.Invalidate]
 type Request struct {
-	// Op is anything but OpReceive.
+	// Op is any operation but OpReceive.
 	Op    Op
 	Flags Flags
-	// ID comes back in the Result.
+	// ID is returned in the Result.
 	ID uint64
-	// SGL is the data of a send or write, or the sink of a read. It may be
-	// empty: a send, read or write of nothing is legal. Of an atomic it names the
-	// 8 bytes that what was there before goes to, in the byte order of this
-	// machine; any other length is StatusInvalidBufferSize.
+	// SGL is the data of a send or write, or the sink of a read. It may be empty: a send,
+	// read or write of no bytes is legal. For an atomic it names the 8 bytes that receive
+	// the old value, in the byte order of this machine; any other length is
+	// StatusInvalidBufferSize.
 	SGL []SGE
-	// Inline is the data instead of SGL where FlagInline is set.
+	// Inline is the data in place of SGL where FlagInline is set.
 	Inline []byte
-	// Remote is where a write goes or a read comes from, or the 8 bytes of an
-	// atomic, which must lie at a multiple of 8 and be open to the peer's reads
-	// and writes.
+	// Remote is the target of a write, the source of a read, or the 8 bytes of an atomic,
+	// which must lie at a multiple of 8 and be open to the peer's reads and writes.
 	Remote RemoteAddr
-	// Atomic says what an atomic does.
+	// Atomic is the operand of an atomic.
 	Atomic Atomic
-	// Immediate goes with a write that has FlagImmediate.
+	// Immediate accompanies a write that has FlagImmediate.
 	Immediate uint32
 
-	// Window is the window to bind or invalidate. A bind lends the bytes
-	// [Offset, Offset+Length) of Region.
+	// Window is the window to bind or invalidate. A bind exposes the bytes [Offset,
+	// Offset+Length) of Region.
 	Window         MemoryWindow
 	Region         MemoryRegion
 	Offset, Length int
 
-	// File, if set, is where a write takes its data from instead of SGL:
-	// FileLength bytes from FileOffset. A file that turns out shorter, or that
-	// cannot be read any further, ends the data with zeros; Result.Bytes says how many
-	// bytes were real. [OP-92i]
+	// File, if set, is the source of a write in place of SGL: FileLength bytes from
+	// FileOffset. Where the file is shorter or cannot be read, the data ends with zeros;
+	// Result.Bytes is the number of real bytes. [OP-92i]
 	File       FileSource
 	FileOffset int64
 	FileLength int
@@ -223,46 +219,45 @@ type ReceiveRequest struct {
 //
 // Source: [ND ND2_RESULT]
 type Result struct {
-	// Status is StatusSuccess or says why the request failed; a failure ends the
-	// connection.
+	// Status is StatusSuccess or the cause of the failure; a failure ends the connection.
 	Status Status
 	// Op is the kind of the request.
 	Op Op
 	// Solicited is set for a receive whose send asked for an event.
 	Solicited bool
-	// HasImmediate is set for a receive that was consumed by a write with
-	// immediate data, which is then in Immediate.
+	// HasImmediate is set for a receive that a write with immediate data consumed;
+	// Immediate is that data.
 	HasImmediate bool
 	Immediate    uint32
-	// Bytes is how much was received, or, for a write from a file, how much was
-	// really there. Undefined for other requests and after a failure.
+	// Bytes is the number of bytes received, or, for a write from a file, read from it.
+	// Undefined for other requests and after a failure.
 	Bytes int
 	// QueuePairContext is QueuePairConfig.Context, ID is Request.ID or
 	// ReceiveRequest.ID.
 	QueuePairContext uint64
 	ID               uint64
-	// RemoteData, if set, is the end of a message that a receive is about: those bytes did
-	// not go to the buffer, where the message has its room all the same.
+	// RemoteData, if set, is the end of a received message that was not copied into the
+	// buffer, which must have space for it all the same.
 	RemoteData RemoteData
 }
 
-// RemoteData is data of a message that is still where the sender has it: see FlagByReference. It is
-// over when it was released, or with the connection. Safe for concurrent use.
+// RemoteData is data of a message that is still in the sender's memory: see
+// FlagByReference. It ends with Release or with the connection. Safe for concurrent use.
 type RemoteData interface {
-	// Len is how many bytes it has.
+	// Len returns the number of bytes.
 	Len() int
-	// View calls do with the data, to read it and while do runs only. A hostile sender
-	// can change it at any time: what is checked must be copied first.
+	// View calls do with the data, which is valid for reading until do returns. A hostile
+	// sender can change it at any time: copy data before checking it.
 	//
-	// Errors: do's; net.ErrClosed (wrapped) when the loan is over; StatusRemoteError if
-	// the data has gone, which ends the connection, and do with it.
+	// Errors: do's; net.ErrClosed (wrapped) after the end of the data; StatusRemoteError
+	// if the data is gone, which ends the connection, and do with it.
 	View(do func(p []byte) error) error
-	// Release ends the loan, of which the program tells the sender in its own way. A
-	// second Release does nothing.
+	// Release ends the use of the data. The program reports that to the sender in its own
+	// protocol. A second Release does nothing.
 	Release()
 }
 
-// NotifyKind says which event a notification waits for.
+// NotifyKind is the kind of event that CompletionQueue.Wait waits for.
 //
 // Source: [ND CompletionQueue.Notify]
 type NotifyKind uint8

@@ -16,7 +16,7 @@ import (
 // Source: [ND Status codes]
 type Status uint32
 
-// The statuses of NetworkDirect, and the three that its tests use besides.
+// The statuses of NetworkDirect, and the three others that its tests use.
 //
 // Source: [ND Status codes]
 const (
@@ -59,8 +59,8 @@ const (
 	StatusDeviceRemoved            Status = 0xC00002B6
 )
 
-// StatusInvalidParameterN is the status that says that parameter n of a call, 1
-// to 10, is wrong, counted as NetworkDirect counts.
+// StatusInvalidParameterN returns the status for an invalid parameter n of a call, 1 to
+// 10, in NetworkDirect's counting.
 func StatusInvalidParameterN(n int) Status { return 0xC00000EF + Status(n-1) }
 
 var statusNames = map[Status]string{
@@ -103,7 +103,7 @@ var statusNames = map[Status]string{
 	StatusDeviceRemoved:            "device removed",
 }
 
-// Error describes the status in a few words.
+// Error describes the status.
 func (s Status) Error() string {
 	if n, ok := statusNames[s]; ok {
 		return n
@@ -114,7 +114,7 @@ func (s Status) Error() string {
 	return fmt.Sprintf("status 0x%08X", uint32(s))
 }
 
-// param is n for StatusInvalidParameterN(n), else 0.
+// param returns n for StatusInvalidParameterN(n), else 0.
 func (s Status) param() int {
 	if s >= StatusInvalidParameterN(1) && s <= StatusInvalidParameterN(10) {
 		return int(s-StatusInvalidParameterN(1)) + 1
@@ -122,10 +122,10 @@ func (s Status) param() int {
 	return 0
 }
 
-// Is makes errors.Is(s, target) true for the Go error that means the same:
-// net.ErrClosed, os.ErrDeadlineExceeded, errors.ErrUnsupported, and the errno of
-// a refused, aborted or unreachable connection or an address in use. The numbered
-// invalid parameters are all StatusInvalidParameter.
+// Is makes errors.Is(s, target) true for the equivalent Go error: net.ErrClosed,
+// os.ErrDeadlineExceeded, errors.ErrUnsupported, and the errno of a refused, aborted or
+// unreachable connection or an address in use. All numbered invalid parameters are
+// StatusInvalidParameter.
 func (s Status) Is(target error) bool {
 	if target == StatusInvalidParameter && s.param() > 0 {
 		return true
@@ -138,8 +138,7 @@ func (s Status) Is(target error) bool {
 	return false
 }
 
-// statusMeanings lists, for a status, the Go errors it satisfies under
-// errors.Is.
+// statusMeanings lists the Go errors that each status satisfies under errors.Is.
 var statusMeanings = map[Status][]error{
 	StatusCanceled:                 {net.ErrClosed},
 	StatusTimeout:                  {os.ErrDeadlineExceeded},
@@ -157,12 +156,11 @@ var statusMeanings = map[Status][]error{
 	StatusNotSupported:             {errors.ErrUnsupported},
 }
 
-// Error is what the operations of a provider return when they fail.
+// Error is the error of a provider's operation.
 type Error struct {
 	// Op is the operation, as "iwarp: connect".
 	Op string
-	// Object names what the operation was about, such as an address; it may be
-	// empty.
+	// Object names the object of the operation, such as an address; it may be empty.
 	Object string
 	// Status is the outcome in NetworkDirect's terms.
 	Status Status
@@ -170,7 +168,7 @@ type Error struct {
 	Err error
 }
 
-// Error says operation, object, status and cause.
+// Error returns operation, object, status and cause.
 func (e *Error) Error() string {
 	s := e.Op
 	if e.Object != "" {
@@ -183,7 +181,7 @@ func (e *Error) Error() string {
 	return s
 }
 
-// Unwrap gives both the status and the cause to errors.Is and errors.As.
+// Unwrap returns the status and the cause.
 func (e *Error) Unwrap() []error {
 	if e.Err == nil {
 		return []error{e.Status}
@@ -191,16 +189,16 @@ func (e *Error) Unwrap() []error {
 	return []error{e.Status, e.Err}
 }
 
-// Timeout reports whether the operation ran out of time, as net.Error asks.
+// Timeout reports whether the operation timed out, as net.Error defines.
 func (e *Error) Timeout() bool {
 	return errors.Is(e.Status, os.ErrDeadlineExceeded) || errors.Is(e.Err, context.DeadlineExceeded)
 }
 
-// Temporary is always false; it is there for net.Error.
+// Temporary is always false; net.Error requires it.
 func (e *Error) Temporary() bool { return false }
 
-// CanceledBy returns the error of a control operation that ended because ctx
-// did: it is both ctx's cause and StatusCanceled.
+// CanceledBy returns the error of a control operation that ended because ctx did. It is
+// both ctx's cause and StatusCanceled.
 func CanceledBy(ctx context.Context, op, object string) error {
 	return &Error{Op: op, Object: object, Status: StatusCanceled, Err: context.Cause(ctx)}
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"math/rand/v2"
 	"net"
 	"testing"
 	"time"
@@ -115,7 +116,7 @@ func newFuzzTarget(t testing.TB, memory []byte) fuzzTarget {
 		}
 	}
 	a := newAdapter(New(&Config{DrainTimeout: time.Second}), loopback, 1)
-	a.Domain.Keys.Seed([32]byte{1})
+	a.Domain.Keys.Generator = rand.NewChaCha8([32]byte{1})
 	cq, err := a.CreateCompletionQueue(16)
 	must(err)
 	pair, err := a.CreateQueuePair(rdma.QueuePairConfig{

@@ -12,15 +12,9 @@ import (
 //
 // Source: [RFC 5042 §6.1.1]
 type Keys struct {
-	mu  sync.Mutex
-	gen *rand.ChaCha8
-}
-
-// Seed makes the numbers repeatable, which only tests want.
-func (k *Keys) Seed(seed [32]byte) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.gen = rand.NewChaCha8(seed)
+	mu sync.Mutex
+	// Generator is nil for one that is seeded by the system. It is set before first use.
+	Generator *rand.ChaCha8
 }
 
 // Uint64 is a random number.
@@ -40,11 +34,11 @@ func (k *Keys) generator() *rand.ChaCha8 {
 }
 
 func (k *Keys) readyLocked() *rand.ChaCha8 {
-	if k.gen == nil {
+	if k.Generator == nil {
 		var seed [32]byte
 		// Read of crypto/rand never fails; it ends the program instead.
 		_, _ = crand.Read(seed[:])
-		k.gen = rand.NewChaCha8(seed)
+		k.Generator = rand.NewChaCha8(seed)
 	}
-	return k.gen
+	return k.Generator
 }
