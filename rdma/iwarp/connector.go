@@ -66,13 +66,13 @@ func (a *adapter) Status(err error) rdma.Status {
 // Dial opens TCP and exchanges the start-up frames.
 //
 // Source: [ND Connector.Connect], [RFC 5044 §7.1], [RFC 6581 §9]
-func (a *adapter) Dial(ctx context.Context, local, remote rdma.Addr, limits rdma.ReadLimits, private []byte) (softrdma.Acceptance, *softrdma.Heard, error) {
+func (a *adapter) Dial(ctx context.Context, local, remote rdma.Addr, limits rdma.ReadLimits, private []byte) (softrdma.Acceptance, *softrdma.PeerParams, error) {
 	var from *net.TCPAddr
 	if local.AddrPort.IsValid() {
 		from = net.TCPAddrFromAddrPort(local.AddrPort)
 	}
 	nc, req, reply, err := a.dial(ctx, from, net.TCPAddrFromAddrPort(remote.AddrPort), limits, private)
-	var heard *softrdma.Heard
+	var heard *softrdma.PeerParams
 	if reply != nil {
 		heard = heardFrom(reply)
 	}

@@ -9,14 +9,14 @@ import (
 	"lwio/rdma/iwarp/internal/frame"
 )
 
-// door is a TCP port that a listener has.
-type door struct {
+// listenSocket is a TCP port that a listener has.
+type listenSocket struct {
 	net.Listener
 	a *adapter
 }
 
 // Listen takes the port.
-func (a *adapter) Listen(ctx context.Context, op string, local rdma.Addr) (softrdma.Door, error) {
+func (a *adapter) Listen(ctx context.Context, op string, local rdma.Addr) (softrdma.ListenSocket, error) {
 	addr, err := a.tcpAddr(op, local)
 	if err != nil {
 		return nil, err
@@ -25,14 +25,14 @@ func (a *adapter) Listen(ctx context.Context, op string, local rdma.Addr) (softr
 	if err != nil {
 		return nil, opError(op, addr.String(), netStatus(err, rdma.StatusInvalidAddress), err)
 	}
-	return &door{nl, a}, nil
+	return &listenSocket{nl, a}, nil
 }
 
 // Local is the address that was bound.
-func (d *door) Local() rdma.Addr { return fabricAddr(d.Addr()) }
+func (d *listenSocket) Local() rdma.Addr { return fabricAddr(d.Addr()) }
 
 // HostOf is the address that a connection comes from, without the port.
-func (d *door) HostOf(nc net.Conn) string {
+func (d *listenSocket) HostOf(nc net.Conn) string {
 	addr := nc.RemoteAddr().String()
 	if host, _, err := net.SplitHostPort(addr); err == nil {
 		return host
@@ -40,10 +40,10 @@ func (d *door) HostOf(nc net.Conn) string {
 	return addr
 }
 
-// Greet reads the request of a connection.
+// ReadRequest reads the request of a connection.
 //
 // Source: [RFC 5044 §7.1.2]
-func (d *door) Greet(nc net.Conn) (softrdma.Request, *softrdma.Heard, error) {
+func (d *listenSocket) ReadRequest(nc net.Conn) (softrdma.Request, *softrdma.PeerParams, error) {
 	cfg := &d.a.p.cfg
 	limitStartup(nc, cfg.RequestTimeout, cfg.WriteTimeout)
 	req, err := readStartup(nc, false)

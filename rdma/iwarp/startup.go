@@ -247,8 +247,8 @@ func endsOf(nc net.Conn) softrdma.Ends {
 }
 
 // heardFrom returns what a peer said with its frame.
-func heardFrom(s *frame.Startup) *softrdma.Heard {
-	return &softrdma.Heard{Private: s.Private, Limits: peerLimits(s.Enhanced)}
+func heardFrom(s *frame.Startup) *softrdma.PeerParams {
+	return &softrdma.PeerParams{Private: s.Private, Limits: peerLimits(s.Enhanced)}
 }
 
 // hangUp closes a connection that is not in full operation in good order: the

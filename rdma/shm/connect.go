@@ -55,9 +55,9 @@ func (a *adapter) Status(err error) rdma.Status { return statusOf(err) }
 // Dial opens the socket and waits for the answer to the request.
 //
 // Source: [ND Connector.Connect]
-func (a *adapter) Dial(ctx context.Context, local, remote rdma.Addr, limits rdma.ReadLimits, private []byte) (softrdma.Acceptance, *softrdma.Heard, error) {
+func (a *adapter) Dial(ctx context.Context, local, remote rdma.Addr, limits rdma.ReadLimits, private []byte) (softrdma.Acceptance, *softrdma.PeerParams, error) {
 	nc, reply, peer, b, err := a.dial(ctx, local.Name, remote.Name, &hello{kind: helloRequest, limits: limits, private: private})
-	var heard *softrdma.Heard
+	var heard *softrdma.PeerParams
 	if reply != nil {
 		heard = reply.heard()
 	}

@@ -12,15 +12,15 @@ import (
 	"lwio/rdma/internal/softrdma"
 )
 
-// door is a name that a listener has.
-type door struct {
+// listenSocket is a name that a listener has.
+type listenSocket struct {
 	*net.UnixListener
 	a    *adapter
 	name string
 }
 
 // Listen takes the name, or picks one if there is none.
-func (a *adapter) Listen(_ context.Context, op string, local rdma.Addr) (softrdma.Door, error) {
+func (a *adapter) Listen(_ context.Context, op string, local rdma.Addr) (softrdma.ListenSocket, error) {
 	if !a.ours(local) {
 		return nil, opError(op, local.String(), rdma.StatusInvalidAddress, nil)
 	}
@@ -32,17 +32,17 @@ func (a *adapter) Listen(_ context.Context, op string, local rdma.Addr) (softrdm
 	if err != nil {
 		return nil, opError(op, a.addr(name).String(), statusOf(err), err)
 	}
-	return &door{nl, a, name}, nil
+	return &listenSocket{nl, a, name}, nil
 }
 
 // Local is the address of the name.
-func (d *door) Local() rdma.Addr { return d.a.addr(d.name) }
+func (d *listenSocket) Local() rdma.Addr { return d.a.addr(d.name) }
 
 // HostOf is the same for all: there is one host.
-func (d *door) HostOf(net.Conn) string { return "" }
+func (d *listenSocket) HostOf(net.Conn) string { return "" }
 
-// Greet checks who is there and reads the request.
-func (d *door) Greet(nc net.Conn) (softrdma.Request, *softrdma.Heard, error) {
+// ReadRequest checks who is there and reads the request.
+func (d *listenSocket) ReadRequest(nc net.Conn) (softrdma.Request, *softrdma.PeerParams, error) {
 	cfg := &d.a.p.cfg
 	sock := nc.(*net.UnixConn)
 	_ = sock.SetDeadline(time.Now().Add(cfg.RequestTimeout))

@@ -32,8 +32,8 @@ func peerLimits(h *hello) rdma.ReadLimits {
 }
 
 // heard is what the peer said with the message.
-func (h *hello) heard() *softrdma.Heard {
-	return &softrdma.Heard{Private: h.private, Limits: peerLimits(h)}
+func (h *hello) heard() *softrdma.PeerParams {
+	return &softrdma.PeerParams{Private: h.private, Limits: peerLimits(h)}
 }
 
 // agree lowers this side's wishes to what the peer's allow.

@@ -10,7 +10,7 @@ import (
 
 var errForeignPair = errors.New("queue pair of another adapter")
 
-// Connect asks the peer for a connection of qp and waits for its answer.
+// Connect requests a connection of qp and waits for the peer's answer.
 //
 // Source: [ND Connector.Connect]
 func (c *Connector) Connect(ctx context.Context, qp rdma.QueuePair, remote rdma.Addr, limits rdma.ReadLimits, privateData []byte) error {
@@ -42,15 +42,15 @@ func (c *Connector) Connect(ctx context.Context, qp rdma.QueuePair, remote rdma.
 	work := c.beginLocked(ctx, phaseConnecting)
 	c.mu.Unlock()
 
-	accepted, heard, err := c.net.Dial(work, local, remote, limits, privateData)
+	accepted, params, err := c.net.Dial(work, local, remote, limits, privateData)
 	if err != nil {
 		err = c.failure(ctx, work, op, object, c.net.Status(err), err)
 		pair.Unreserve()
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if heard != nil {
-		c.heard = heard
+	if params != nil {
+		c.params = params
 	}
 	if err != nil {
 		c.finishLocked(phaseIdle)
@@ -63,7 +63,7 @@ func (c *Connector) Connect(ctx context.Context, qp rdma.QueuePair, remote rdma.
 	return nil
 }
 
-// connectableLocked tells whether a Connect may begin.
+// connectableLocked returns StatusSuccess if a Connect may begin.
 func (c *Connector) connectableLocked() rdma.Status {
 	switch {
 	case c.closed:
@@ -98,14 +98,14 @@ func (c *Connector) CompleteConnect(ctx context.Context) error {
 	if err != nil {
 		status := c.net.Status(err)
 		if status == rdma.StatusConnectionRefused {
-			status = rdma.StatusConnectionAborted // what was accepted is not refused
+			status = rdma.StatusConnectionAborted // an accepted connection is not refused
 		}
 		err = c.failure(ctx, work, op, object, status, err)
 	}
 	return c.settle(op, object, pair, conn, err)
 }
 
-// Accept answers the request, and the connection begins.
+// Accept answers the request and begins the connection.
 //
 // Source: [ND Connector.Accept]
 func (c *Connector) Accept(ctx context.Context, qp rdma.QueuePair, limits rdma.ReadLimits, privateData []byte) error {
@@ -140,7 +140,7 @@ func (c *Connector) Accept(ctx context.Context, qp rdma.QueuePair, limits rdma.R
 	return c.settle(op, object, pair, conn, err)
 }
 
-// acceptStatusLocked is why there is nothing to accept.
+// acceptStatusLocked returns the status for a connector without a request.
 func (c *Connector) acceptStatusLocked() rdma.Status {
 	switch c.phase {
 	case phaseConnecting, phaseReplied, phaseAccepting, phaseConnected:
@@ -149,9 +149,8 @@ func (c *Connector) acceptStatusLocked() rdma.Status {
 	return rdma.StatusConnectionInvalid
 }
 
-// acceptFailure is the status and the cause of a failed Accept. A peer that gave up
-// after it had its answer refused it as much as it aborted the connection.
-// [ND §9 NdConnReject]
+// acceptFailure returns the status and the cause of a failed Accept. A peer that gave up
+// after the answer has both refused and aborted the connection. [ND §9 NdConnReject]
 func acceptFailure(err error) (rdma.Status, error) {
 	switch {
 	case errors.Is(err, ErrNotReady):
@@ -184,8 +183,8 @@ func (c *Connector) Reject(privateData []byte) error {
 	return nil
 }
 
-// dropLocked ends the connector and returns what refuses the handshake that it had,
-// if there is no connection of it yet.
+// dropLocked ends the connector and returns a function that refuses its handshake, if
+// there is no connection of it yet.
 func (c *Connector) dropLocked() (refuse func(private []byte)) {
 	open, pair := c.open, c.pair
 	c.phase, c.open, c.pair = phaseDead, nil, nil
@@ -201,16 +200,16 @@ func (c *Connector) dropLocked() (refuse func(private []byte)) {
 	}
 }
 
-// beginLocked enters a phase in which an operation waits for the peer; ctx ends
-// with the operation, or when Close asks for that.
+// beginLocked enters a phase in which an operation waits for the peer. The returned
+// context ends with the operation, or when Close cancels it.
 func (c *Connector) beginLocked(ctx context.Context, p phase) context.Context {
 	c.phase, c.work = p, make(chan struct{})
 	ctx, c.cancel = context.WithCancel(ctx)
 	return ctx
 }
 
-// finishLocked leaves it for another phase and tells whether Close was called
-// meanwhile, in which case the phase is phaseDead.
+// finishLocked leaves that phase for another and reports whether Close was called
+// meanwhile; the phase is phaseDead then.
 func (c *Connector) finishLocked(next phase) (closed bool) {
 	c.cancel()
 	close(c.work)
@@ -221,8 +220,8 @@ func (c *Connector) finishLocked(next phase) (closed bool) {
 	return c.closed
 }
 
-// failure is the error of an operation that is not finished: the end of its
-// context, or a Close, comes before what that led to.
+// failure returns the error of an unfinished operation. The end of its context, or a
+// Close, takes precedence over the cause.
 func (c *Connector) failure(ctx, work context.Context, op, object string, status rdma.Status, cause error) error {
 	switch {
 	case ctx.Err() != nil:
@@ -255,7 +254,7 @@ func (c *Connector) settle(op, object string, pair Pair, conn Conn, err error) e
 	closed := c.finishLocked(phaseConnected)
 	c.mu.Unlock()
 	if closed {
-		<-conn.Finished() // as Close sees to that
+		<-conn.Finished() // Close disconnects it
 		return c.d.Error(op, object, rdma.StatusCanceled, net.ErrClosed)
 	}
 	return nil

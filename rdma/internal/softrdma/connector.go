@@ -8,22 +8,22 @@ import (
 	"lwio/rdma"
 )
 
-// phase says how far a connector is.
+// phase is the progress of a connector.
 type phase uint8
 
 const (
 	phaseIdle       phase = iota
-	phaseExpecting        // a listener is looking for a request for it
+	phaseExpecting        // a listener waits for a request for it
 	phaseRequested        // has a request to accept or reject
-	phaseConnecting       // Connect is at work
+	phaseConnecting       // Connect is in progress
 	phaseReplied          // Connect is done, CompleteConnect must follow
-	phaseAccepting        // Accept or CompleteConnect is at work
+	phaseAccepting        // Accept or CompleteConnect is in progress
 	phaseConnected        // has or had a connection
 	phaseDead
 )
 
-// Connector makes one connection over a Network. Its lock is never held while
-// something is waited for; the phase keeps operations apart.
+// Connector makes one connection over a Network. Its lock is never held during a wait;
+// the phase keeps operations apart.
 //
 // Source: [ND Connector], [ND §7]
 type Connector struct {
@@ -35,16 +35,16 @@ type Connector struct {
 	phase  phase
 	closed bool
 	bound  bool
-	local  rdma.Addr     // to connect from, or zero
-	cancel func()        // ends the operation at work
-	work   chan struct{} // closed at its end
-	open   Handshake     // a Request or an Acceptance, until there is a conn of it
-	pair   Pair          // for an Acceptance; likewise
+	local  rdma.Addr     // the address to connect from, or zero
+	cancel func()        // ends the operation in progress
+	work   chan struct{} // closed at the end of the operation
+	open   Handshake     // a Request or an Acceptance, until it has a conn
+	pair   Pair          // of an Acceptance; likewise
 	ends   *Ends         // of open or conn
-	heard  *Heard        // the last of the peer's
+	params *PeerParams   // in the peer's last frame
 	conn   Conn
 	ended  sync.Once
-	err    error // why it ended; written before done is closed
+	err    error // the reason for the end; written before done is closed
 	once   sync.Once
 }
 
@@ -59,8 +59,8 @@ func (d *Domain) CreateConnector(n Network) (rdma.Connector, error) {
 	return c, nil
 }
 
-// Bind sets the address to connect from. That it is free is known only when
-// Connect takes it, but one in use is found here as far as the Network can.
+// Bind sets the address to connect from. Whether it is free is known only when Connect
+// uses it, but an address in use is found here if the Network can.
 func (c *Connector) Bind(ctx context.Context, local rdma.Addr) error {
 	const op = "bind connector"
 	if ctx.Err() != nil {
@@ -96,7 +96,7 @@ func (c *Connector) expect(op string) error {
 	return nil
 }
 
-// unexpect gives it back.
+// unexpect ends the reservation.
 func (c *Connector) unexpect() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -105,45 +105,46 @@ func (c *Connector) unexpect() {
 	}
 }
 
-// take gives it the request. It is false if the connector was closed meanwhile.
-func (c *Connector) take(r Request, heard *Heard) bool {
+// take gives the connector the request. It returns false if the connector was closed
+// meanwhile.
+func (c *Connector) take(r Request, params *PeerParams) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.phase != phaseExpecting {
 		return false
 	}
 	c.openLocked(r, nil)
-	c.phase, c.heard = phaseRequested, heard
+	c.phase, c.params = phaseRequested, params
 	return true
 }
 
-// openLocked keeps a handshake, and the pair that is reserved for it.
+// openLocked keeps a handshake and the pair that is reserved for it.
 func (c *Connector) openLocked(h Handshake, pair Pair) {
 	ends := h.Ends()
 	c.open, c.pair, c.ends = h, pair, &ends
 }
 
-// ReadLimits are the peer's, clipped.
+// ReadLimits returns the peer's read limits, clipped.
 func (c *Connector) ReadLimits() (rdma.ReadLimits, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.heard == nil {
+	if c.params == nil {
 		return rdma.ReadLimits{}, c.d.Error("read limits", "", rdma.StatusConnectionInvalid, nil)
 	}
-	return c.heard.Limits, nil
+	return c.params.Limits, nil
 }
 
-// PrivateData is the peer's, exactly as it was sent.
+// PrivateData returns the peer's private data, exactly as sent.
 func (c *Connector) PrivateData() ([]byte, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.heard == nil {
+	if c.params == nil {
 		return nil, c.d.Error("private data", "", rdma.StatusConnectionInvalid, nil)
 	}
-	return append([]byte(nil), c.heard.Private...), nil
+	return append([]byte(nil), c.params.Private...), nil
 }
 
-// LocalAddr is this side's address.
+// LocalAddr returns this side's address.
 func (c *Connector) LocalAddr() (rdma.Addr, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -153,7 +154,7 @@ func (c *Connector) LocalAddr() (rdma.Addr, error) {
 	return c.ends.Local, nil
 }
 
-// PeerAddr is the other side's address.
+// PeerAddr returns the peer's address.
 func (c *Connector) PeerAddr() (rdma.Addr, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -166,7 +167,7 @@ func (c *Connector) PeerAddr() (rdma.Addr, error) {
 // Done is closed when the connection ends.
 func (c *Connector) Done() <-chan struct{} { return c.done }
 
-// Err tells why the connection ended; nil before that.
+// Err returns the reason for the end of the connection; nil before that.
 func (c *Connector) Err() error {
 	select {
 	case <-c.done:
@@ -176,7 +177,7 @@ func (c *Connector) Err() error {
 	}
 }
 
-// end closes Done, for that reason; nil stands for none in particular.
+// end closes Done with a reason; nil stands for an unspecific one.
 func (c *Connector) end(err error) {
 	c.ended.Do(func() {
 		if err == nil {
@@ -187,8 +188,8 @@ func (c *Connector) end(err error) {
 	})
 }
 
-// Disconnect ends the connection in good order and returns when the queue pair
-// is flushed and the socket closed, or when ctx ends; the end then goes on.
+// Disconnect ends the connection in order. It returns when the queue pair is flushed and
+// the socket closed, or when ctx ends; the end then continues.
 func (c *Connector) Disconnect(ctx context.Context) error {
 	const op = "disconnect"
 	c.mu.Lock()
@@ -206,7 +207,7 @@ func (c *Connector) Disconnect(ctx context.Context) error {
 	}
 }
 
-// Close ends what is at work and the connection, and waits for that.
+// Close ends the operation in progress and the connection, and waits for both.
 func (c *Connector) Close() error {
 	c.mu.Lock()
 	c.closed = true

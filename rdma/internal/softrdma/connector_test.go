@@ -45,11 +45,11 @@ func (*fakeNetwork) Source(_ context.Context, _ string, local rdma.Addr) (rdma.A
 	return local, nil
 }
 
-func (n *fakeNetwork) Dial(ctx context.Context, _, _ rdma.Addr, _ rdma.ReadLimits, private []byte) (Acceptance, *Heard, error) {
+func (n *fakeNetwork) Dial(ctx context.Context, _, _ rdma.Addr, _ rdma.ReadLimits, private []byte) (Acceptance, *PeerParams, error) {
 	if err := n.dial(ctx); err != nil {
-		return nil, &Heard{Private: []byte("no")}, err
+		return nil, &PeerParams{Private: []byte("no")}, err
 	}
-	return n, &Heard{Private: private}, nil
+	return n, &PeerParams{Private: private}, nil
 }
 
 func (n *fakeNetwork) Complete(ctx context.Context, _ Pair, end func(error)) (Conn, error) {
@@ -109,7 +109,7 @@ func inPhase(t *testing.T, n *fakeNetwork, p phase) *Connector {
 	switch p {
 	case phaseExpecting, phaseRequested:
 		err = c.expect("test")
-		if p == phaseRequested && !c.take(n, &Heard{}) {
+		if p == phaseRequested && !c.take(n, &PeerParams{}) {
 			t.Fatal("not taken")
 		}
 	case phaseReplied, phaseConnected:

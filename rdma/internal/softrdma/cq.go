@@ -11,28 +11,28 @@ import (
 	"lwio/rdma"
 )
 
-// firstResults is how many results a queue has room for before it grows, up to
-// its depth, with what is in it.
+// firstResults is the number of results that a queue has room for before it grows, up to
+// its depth.
 const firstResults = 64
 
-// CompletionQueue is a ring of results. A result has a number, counted from the
-// first ever; head <= number < tail are in the ring.
+// CompletionQueue is a ring of results. Results are numbered from the first ever; those
+// with head <= number < tail are in the ring.
 //
 // Source: [ND CompletionQueue]
 type CompletionQueue struct {
 	d     *Domain
-	count atomic.Int64 // tail - head, or anything else than 0 after a failure
+	count atomic.Int64 // tail - head, or a value other than 0 after a failure
 
 	mu         sync.Mutex
 	ring       []rdma.Result
 	head, tail uint64
 	depth      int
-	// What satisfied a notification: all results before seen, and all that a
-	// NotifySolicited waits for before seenSolicited.
+	// The results that ended a Wait: all before seen, and for NotifySolicited all before
+	// seenSolicited.
 	seen, seenSolicited uint64
-	// One more than the number of the last result of each sort, 0 for none.
+	// One more than the number of the last result of each sort; 0 for none.
 	lastPlain, lastSolicited uint64
-	waiters                  []*waiter // in places, like free, for as long as there is one
+	waiters                  []*waiter // waiters are the calls of Wait in progress, free those that are recycled
 	free                     []*waiter
 	places                   [2]*waiter
 	first                    waiter
@@ -40,17 +40,17 @@ type CompletionQueue struct {
 	timer                    *time.Timer // calls endWatches
 	failed                   rdma.Status // StatusBufferOverflow, or StatusCanceled when closed
 	drivers                  map[Driver]struct{}
-	sole                     Parker // the only one of them, if it is one
+	sole                     Parker // the only driver, if there is one and it is a Parker
 
 	waiting  atomic.Int32             // the length of waiters
-	sleepers atomic.Int32             // notifications that wait for others to push
-	polls    atomic.Int64             // of the empty queue since somebody slept, as far as they are counted
+	sleepers atomic.Int32             // calls of Wait that need other goroutines to push
+	polls    atomic.Int64             // of the empty queue since the last sleep, up to HotPolls
 	driven   atomic.Pointer[[]Driver] // the drivers, if polls drive them
 }
 
 var _ rdma.CompletionQueue = (*CompletionQueue)(nil)
 
-// CreateCompletionQueue makes a queue, whose memory grows with its use.
+// CreateCompletionQueue makes a queue whose memory grows with use.
 //
 // Errors: StatusInvalidParameterN(3) for the depth.
 func (d *Domain) CreateCompletionQueue(depth int) (rdma.CompletionQueue, error) {
@@ -66,8 +66,7 @@ func (d *Domain) CreateCompletionQueue(depth int) (rdma.CompletionQueue, error) 
 	return q, nil
 }
 
-// CompletionQueueOf is the queue that a caller means, nil if it is not one of
-// this domain.
+// CompletionQueueOf returns q if it is a queue of this domain, else nil.
 func (d *Domain) CompletionQueueOf(q rdma.CompletionQueue) *CompletionQueue {
 	if s, ok := q.(*CompletionQueue); ok && s != nil && s.d == d {
 		return s
@@ -75,8 +74,8 @@ func (d *Domain) CompletionQueueOf(q rdma.CompletionQueue) *CompletionQueue {
 	return nil
 }
 
-// Attach adds a queue pair that polls make progress for and that an overrun ends.
-// It fails once the queue is closed or has overrun.
+// Attach adds a queue pair that polls drive and that an overrun ends. It fails once the
+// queue is closed or has overrun.
 func (q *CompletionQueue) Attach(p Driver) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -88,7 +87,7 @@ func (q *CompletionQueue) Attach(p Driver) bool {
 	return true
 }
 
-// Detach takes it out. A poll that is under way may still look once.
+// Detach removes a queue pair. A poll in progress may still call its Look once.
 func (q *CompletionQueue) Detach(p Driver) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -96,8 +95,8 @@ func (q *CompletionQueue) Detach(p Driver) {
 	q.drivenLocked()
 }
 
-// Push adds results and wakes who waits for such. If they do not fit, the queue
-// has overrun, and its queue pairs end.
+// Push adds results and ends the calls of Wait that they satisfy. If they do not fit, the
+// queue has overrun, and its queue pairs end.
 //
 // Source: [RFC 5042 §6.4.3.1]
 func (q *CompletionQueue) Push(results []rdma.Result) {
@@ -126,8 +125,8 @@ func (q *CompletionQueue) Push(results []rdma.Result) {
 	}
 }
 
-// addLocked adds one result, for which there is room within the depth. The caller
-// sets count.
+// addLocked adds one result, for which there is room within the depth. The caller sets
+// count.
 func (q *CompletionQueue) addLocked(r *rdma.Result) {
 	if q.tail-q.head == uint64(len(q.ring)) {
 		q.resizeLocked(max(2*len(q.ring), firstResults))
@@ -142,12 +141,12 @@ func (q *CompletionQueue) addLocked(r *rdma.Result) {
 		q.lastPlain = q.tail
 	}
 	if len(q.waiters) != 0 {
-		q.count.Store(int64(q.tail - q.head)) // before anybody comes for it
+		q.count.Store(int64(q.tail - q.head)) // before a poller can take it
 		q.triggerLocked(n, solicited)
 	}
 }
 
-// resizeLocked makes the ring n long, a power of two that what is in it fits.
+// resizeLocked makes the ring n long, a power of two that its results fit into.
 func (q *CompletionQueue) resizeLocked(n int) {
 	ring := make([]rdma.Result, n)
 	for i := q.head; i != q.tail; i++ {
@@ -156,8 +155,8 @@ func (q *CompletionQueue) resizeLocked(n int) {
 	q.ring = ring
 }
 
-// failLocked ends the queue and all notifications with a status, and gives the
-// queue pairs that must end too.
+// failLocked ends the queue and all calls of Wait with a status, and returns the queue
+// pairs that must end too.
 func (q *CompletionQueue) failLocked(status rdma.Status) []Driver {
 	q.failed = status
 	q.count.Store(1)
@@ -170,8 +169,8 @@ func (q *CompletionQueue) failLocked(status rdma.Status) []Driver {
 	return slices.Collect(maps.Keys(q.drivers))
 }
 
-// Poll takes results without blocking. If there are none it drives the
-// connections itself. After an overrun it hands out what is left together with the error.
+// Poll takes results without blocking. If there are none it drives the connections
+// itself. After an overrun it returns the remaining results together with the error.
 func (q *CompletionQueue) Poll(results []rdma.Result) (int, error) {
 	n := 0
 	if q.count.Load() == 0 {
@@ -216,7 +215,7 @@ func (q *CompletionQueue) Resize(depth int) error {
 	return nil
 }
 
-// Close ends all notifications; results that are left can still be polled.
+// Close ends all calls of Wait; remaining results can still be polled.
 func (q *CompletionQueue) Close() error {
 	q.mu.Lock()
 	if q.failed != rdma.StatusCanceled {

@@ -8,7 +8,7 @@ import (
 	"lwio/rdma"
 )
 
-// The limits of what is in this package, in requests, entries and bytes.
+// Limits of all software providers, in requests, entries and bytes.
 const (
 	MaxQueueDepth      = 16384
 	MaxCompletionDepth = 1 << 20
@@ -18,8 +18,8 @@ const (
 	MaxRegistration    = 1 << 40
 )
 
-// Class is a kind of objects of a Domain. The order of the classes is that in
-// which a Domain closes what is left.
+// Class is a kind of objects of a Domain. A Domain closes its objects in the order of the
+// classes.
 type Class int
 
 // The classes.
@@ -36,8 +36,8 @@ const (
 	numClasses
 )
 
-// Domain is the protection domain of an adapter: it owns everything that the
-// adapter made. Safe for concurrent use.
+// Domain is the protection domain of an adapter: it owns all objects of the adapter. Safe
+// for concurrent use.
 //
 // Source: [ND Adapter]
 type Domain struct {
@@ -46,15 +46,15 @@ type Domain struct {
 
 	fabric  string
 	regions regionTable
-	nowhere Windows // home of the windows that were never bound
+	nowhere Windows // of the windows that were never bound
 	mu      sync.Mutex
 	closed  bool
 	objects [numClasses]map[io.Closer]struct{}
 	waiting bool           // Close has closed everything
-	wg      sync.WaitGroup // of Background
+	wg      sync.WaitGroup // goroutines of Background
 }
 
-// NewDomain makes a domain of the fabric whose name its errors begin with.
+// NewDomain makes a domain. Its errors begin with the name of the fabric.
 func NewDomain(fabric string) *Domain {
 	d := &Domain{fabric: fabric}
 	d.nowhere.Init(d, new(sync.Mutex))
@@ -64,17 +64,17 @@ func NewDomain(fabric string) *Domain {
 	return d
 }
 
-// Error is the error of an operation of the domain's provider.
+// Error returns the error of an operation of the domain's provider.
 func (d *Domain) Error(op, object string, status rdma.Status, cause error) error {
 	return &rdma.Error{Op: d.fabric + ": " + op, Object: object, Status: status, Err: cause}
 }
 
-// Canceled is the error of an operation that ended because ctx did.
+// Canceled returns the error of an operation that ended because ctx did.
 func (d *Domain) Canceled(ctx context.Context, op, object string) error {
 	return rdma.CanceledBy(ctx, d.fabric+": "+op, object)
 }
 
-// Add makes the domain the owner of an object that op has made.
+// Add makes the domain the owner of an object that the operation op has made.
 //
 // Errors: StatusInvalidHandle once the domain is closed.
 func (d *Domain) Add(class Class, o io.Closer, op string) error {
@@ -87,16 +87,15 @@ func (d *Domain) Add(class Class, o io.Closer, op string) error {
 	return nil
 }
 
-// Remove ends the ownership of an object that was closed.
+// Remove ends the ownership of a closed object.
 func (d *Domain) Remove(class Class, o io.Closer) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.objects[class], o)
 }
 
-// Background runs f in a goroutine that Close waits for, or in this one when
-// Close does that already: what the closing of many objects leaves to be waited
-// for is waited for together.
+// Background runs f in a goroutine that Close waits for, or in the calling one while
+// Close waits already. The waits that many closed objects leave thus run concurrently.
 func (d *Domain) Background(f func()) {
 	d.mu.Lock()
 	if d.waiting {

@@ -2,50 +2,47 @@ package softrdma
 
 import "lwio/rdma"
 
-// Driver is a queue pair as its completion queues see it: something that can be
-// driven by who polls.
+// Driver is a queue pair as its completion queues see it: a poller drives it.
 type Driver interface {
-	// Look does what there is to do for the connection, without waiting: somebody
-	// polls and finds the queue empty. It may be called by many goroutines at once,
-	// also before and after the connection's life, and pushes results to that very
-	// queue. hot says that the polling goes on for long: then the connection may
-	// leave all progress to it, until Sleep, or until it sees that no Look comes. It
-	// may hand results to who polls, as far as PushTo says so, and tells how many.
+	// Look makes progress on the connection without waiting. A poller calls it when the
+	// queue is empty, also from many goroutines at once, and before and after the
+	// connection's life. Look pushes results to that queue. hot means that the polling
+	// lasts: the connection may then leave all progress to it, until Sleep, or until it
+	// sees that no Look comes. Look may pass results to the poller where PushTo allows
+	// that, and returns their number.
 	Look(hot bool, to Poller) int
-	// Sleep gives the progress back to the connection's own goroutines: who polled
-	// waits in Wait now. A result that can be had from then on must be pushed
-	// without any further poll.
+	// Sleep returns progress to the connection's own goroutines because the poller sleeps
+	// in Wait. From then on results must be pushed without a further poll.
 	Sleep()
-	// Fail ends the connection: the queue has overrun.
+	// Fail ends the connection because the queue has overrun.
 	Fail(err error)
 }
 
-// Parker is a Driver that lets who waits in Wait sleep in the place where the
-// peer's wake-up arrives, so that no other goroutine must run first.
+// Parker is a Driver that lets a call of Wait sleep where the peer's wake-up arrives, so
+// that no other goroutine must run first.
 type Parker interface {
 	Driver
-	// Park sleeps until there may be something for the connection, does it, pushes
-	// results, and returns true; it may return at any time. It is false at once if
-	// it cannot be done now: then what there is must come without it.
+	// Park sleeps until the connection may have progress to make, makes it, pushes
+	// results, and returns true; it may return at any time. It returns false at once if
+	// it cannot park now: results must then arrive without it.
 	//
-	// over tells whether the caller need not sleep any more. It is asked when
-	// Unpark would already find the sleeper, so that what becomes so later is not
-	// missed, and between parts of the work, so that a peer that gives more and
-	// more of it does not hold the caller.
+	// over reports whether the caller need not sleep any more. Park calls it after Unpark
+	// can find the sleeper, so that no change is missed, and between parts of the work,
+	// so that a peer that sends without end does not hold the caller.
 	Park(over func() bool) bool
-	// Unpark ends the Park that is under way, if there is one, whoever called it. It
-	// may be called at any time, by who parks too, and with the lock of a queue held.
+	// Unpark ends the Park in progress, if there is one, of any caller. It may be called
+	// at any time, also by the parking goroutine, and with the lock of a queue held.
 	Unpark()
 }
 
-// maxDriven is up to how many queue pairs a poll of the empty queue drives
-// itself; more are left to the goroutines of their connections.
+// maxDriven bounds the queue pairs that a poll of the empty queue drives; more are left
+// to the goroutines of their connections.
 const maxDriven = 4
 
-// HotPolls is after how many polls of the empty queue a poller counts as hot.
+// HotPolls is the number of polls of the empty queue after which a poller is hot.
 const HotPolls = 64
 
-// drivenLocked notes the queue pairs that polls drive.
+// drivenLocked sets the queue pairs that polls drive.
 func (q *CompletionQueue) drivenLocked() {
 	var list []Driver
 	if len(q.drivers) <= maxDriven {
@@ -60,8 +57,8 @@ func (q *CompletionQueue) drivenLocked() {
 	}
 }
 
-// drive is what a poll of the empty queue does for the connections, and how many results it
-// gets from them.
+// drive makes progress on the connections for a poll of the empty queue, and returns the
+// number of results that it put into results.
 func (q *CompletionQueue) drive(results []rdma.Result) int {
 	list := q.driven.Load()
 	if list == nil || len(*list) == 0 {
@@ -74,15 +71,16 @@ func (q *CompletionQueue) drive(results []rdma.Result) int {
 	return n
 }
 
-// Poller is who polls a queue, and has room for results.
+// Poller is a poll of a queue, with room for results. The zero value is none.
 type Poller struct {
-	q       *CompletionQueue // or nil for nobody
+	q       *CompletionQueue // nil for no poll
 	results []rdma.Result
 }
 
-// PushTo is Push while somebody polls the queue, who gets the results, without the queue
-// between, if it is empty, and nobody waits for results of it; it tells how many. They have
-// left the queue then, and what is pushed to it later comes later.
+// PushTo pushes results straight to a poll if the queue is empty and no call of Wait
+// waits for results; else it is Push. It returns the number of results that the poll
+// received. Those have left the queue; results that are pushed to it afterwards come
+// later.
 func (q *CompletionQueue) PushTo(to *Poller, results []rdma.Result) int {
 	if to.q != q || len(results) > len(to.results) || q.count.Load() != 0 || q.waiting.Load() != 0 {
 		q.Push(results)
@@ -93,8 +91,8 @@ func (q *CompletionQueue) PushTo(to *Poller, results []rdma.Result) int {
 	return n
 }
 
-// rest tells the connections that who polled sleeps.
-func (q *CompletionQueue) rest() {
+// sleepDrivers tells the connections that the poller sleeps.
+func (q *CompletionQueue) sleepDrivers() {
 	q.polls.Store(0)
 	if list := q.driven.Load(); list != nil {
 		for _, p := range *list {

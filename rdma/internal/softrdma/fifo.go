@@ -1,22 +1,22 @@
 package softrdma
 
-// firstSlots is how many slots a queue of requests begins with.
+// firstSlots is the number of slots that a queue of requests begins with.
 const firstSlots = 8
 
-// FIFO is a queue of slots that are made when first needed, several at a time so that they
-// lie side by side, and used again. An
-// element has a number, counted from the first ever; those from Head to Tail are
-// in the queue. To take the first one out, add one to Head. The zero value works.
+// FIFO is a queue of reusable slots. Slots are allocated on first use, several at a time
+// so that they are adjacent. Elements are numbered from the first ever; those from Head
+// to Tail are in the queue. To remove the first, add one to Head. The zero value is an
+// empty queue.
 type FIFO[T any] struct {
 	Head, Tail uint64
 
-	slots []*T // a power of two
+	slots []*T // their number is a power of two
 }
 
-// Len is the number of elements.
+// Len returns the number of elements.
 func (f *FIFO[T]) Len() int { return int(f.Tail - f.Head) }
 
-// At is element i.
+// At returns element i.
 func (f *FIFO[T]) At(i uint64) *T { return f.slots[i&uint64(len(f.slots)-1)] }
 
 // Push adds an element, whose slot may have the content of an earlier one.

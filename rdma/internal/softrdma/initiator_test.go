@@ -218,7 +218,7 @@ func TestBindWithNothingBeforeItIsCarriedOutAtOnce(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		bind := rdma.Request{Op: rdma.OpBind, ID: 1, Flags: c.flags | lendAll, Window: w, Region: r, Length: 8}
+		bind := rdma.Request{Op: rdma.OpBind, ID: 1, Flags: c.flags | bindAll, Window: w, Region: r, Length: 8}
 		q.Lock()
 		q.Windows.AdoptLocked(&bind)
 		status, slots := q.PushWindowLocked(&bind, 0), q.Requests.Len()

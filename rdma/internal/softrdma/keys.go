@@ -6,25 +6,25 @@ import (
 	"sync"
 )
 
-// Keys hands out random numbers that nobody can predict, each in some
-// nanoseconds: a generator that is cryptographically strong, seeded by the
-// system. The zero value works. Safe for concurrent use.
+// Keys makes unpredictable random numbers in some nanoseconds each, with a
+// cryptographically strong generator. The zero value works. Safe for concurrent use.
 //
 // Source: [RFC 5042 §6.1.1]
 type Keys struct {
 	mu sync.Mutex
-	// Generator is nil for one that is seeded by the system. It is set before first use.
+	// Generator is set before first use, or nil for a generator that is seeded by the
+	// system.
 	Generator *rand.ChaCha8
 }
 
-// Uint64 is a random number.
+// Uint64 returns a random number.
 func (k *Keys) Uint64() uint64 {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.readyLocked().Uint64()
 }
 
-// generator is one more generator, for who has a lock of its own.
+// generator returns a further generator, for callers with a lock of their own.
 func (k *Keys) generator() *rand.ChaCha8 {
 	var seed [32]byte
 	k.mu.Lock()

@@ -6,49 +6,49 @@ import (
 	"lwio/rdma"
 )
 
-// Refusal says why a peer may not touch what it names.
+// Refusal is the reason why a peer may not access memory.
 type Refusal uint8
 
-// The refusals, in the order in which the reasons for them are looked for.
+// The refusals, in the order of the checks.
 const (
 	Granted     Refusal = iota
-	BadToken            // no such token, or none of this domain and stream
+	BadToken            // no such token in this domain and stream
 	Denied              // the right is missing
 	Wraps               // the range wraps around
-	OutOfBounds         // the range is not all in the memory
+	OutOfBounds         // the range exceeds the memory
 )
 
-// Lease is the right to touch memory: that of a region as long as it is open, or
-// that of a window as long as one binding is in force. Leases can be compared.
+// Lease is the right to access memory: of a region until it is closed, or of a window
+// until its binding ends. Leases are comparable.
 type Lease struct {
-	// Region is whose memory it is, or nil if a window lends it.
+	// Region is the region of the memory, or nil for the memory of a window.
 	Region *Region
 
-	lent  *lent
-	token uint32
+	binding *binding
+	token   uint32
 }
 
-// Acquire takes a reference; it fails once the right is gone.
+// Acquire takes a reference; it fails once the right has ended.
 func (l *Lease) Acquire() bool {
-	if l.lent != nil {
-		return l.lent.acquire(l.token)
+	if l.binding != nil {
+		return l.binding.acquire(l.token)
 	}
 	return l.Region.Acquire()
 }
 
-// Release gives it back.
+// Release returns the reference.
 func (l *Lease) Release() {
-	if l.lent != nil {
-		l.lent.release()
+	if l.binding != nil {
+		l.binding.release()
 		return
 	}
 	l.Region.Release()
 }
 
-// Resolve finds the n bytes that the peer of the queue pair calls addr of a
-// token, if it may do with them what it wants. n is not zero. It is the one way
-// of a peer's request to memory of this side: the token must be valid in this
-// domain and on this stream, then the rights count, then the bounds.
+// Resolve returns the n bytes at addr of a token, if the peer of the queue pair has the
+// wanted rights to them. n is not zero. Every request of a peer for memory of this side
+// passes here: it checks the token in this domain and on this stream, then the rights,
+// then the bounds.
 //
 // Source: [RFC 5041 §7], [RFC 5040 §8.1.1], [RFC 5042 §6.3]
 func (t *Windows) Resolve(token uint32, addr, n uint64, want rdma.Access) (Lease, []byte, Refusal) {
@@ -66,10 +66,10 @@ func (t *Windows) Resolve(token uint32, addr, n uint64, want rdma.Access) (Lease
 	}
 	defer l.release()
 	mem, refused := slice(l.buf, l.base, l.access, addr, n, want)
-	return Lease{lent: l, token: token}, mem, refused
+	return Lease{binding: l, token: token}, mem, refused
 }
 
-// slice is the part [addr, addr+n) of memory that begins at base.
+// slice returns the part [addr, addr+n) of memory that begins at base.
 func slice(buf []byte, base uint64, has rdma.Access, addr, n uint64, want rdma.Access) ([]byte, Refusal) {
 	switch {
 	case !has.Has(want):
@@ -83,15 +83,15 @@ func slice(buf []byte, base uint64, has rdma.Access, addr, n uint64, want rdma.A
 	return buf[off : off+n : off+n], Granted
 }
 
-// lent is what a window lends. It stays in its slot of the table when that is
-// over, for the next.
-type lent struct {
+// binding is the memory that a window exposes. It stays in its slot of the table for
+// reuse.
+type binding struct {
 	t *Windows
-	// state has the token in its upper half while it is in force, else 0, and the
-	// number of references in its lower half.
+	// state has the token in its upper half while the binding is in force, else 0, and
+	// the number of references in its lower half.
 	state atomic.Uint64
 
-	// Who holds a reference for the token may read these; others need the lock.
+	// A holder of a reference for the token may read these; other readers need the lock.
 	token  uint32 // 0: free
 	window *Window
 	region *Region
@@ -100,8 +100,8 @@ type lent struct {
 	access rdma.Access
 }
 
-// acquire takes a reference, if the token is in force.
-func (l *lent) acquire(token uint32) bool {
+// acquire takes a reference if the token is in force.
+func (l *binding) acquire(token uint32) bool {
 	if uint32(l.state.Add(1)>>32) == token {
 		return true
 	}
@@ -109,7 +109,7 @@ func (l *lent) acquire(token uint32) bool {
 	return false
 }
 
-func (l *lent) release() {
+func (l *binding) release() {
 	if l.state.Add(^uint64(0)) == 0 {
 		select {
 		case l.t.idle <- struct{}{}:

@@ -11,38 +11,38 @@ import (
 	"lwio/rdma"
 )
 
-// acceptPause is how long a listener waits after the system refused to give it
-// a connection, for want of descriptors for instance.
+// acceptPause is the wait of a listener after the system refused a connection, for
+// instance for want of descriptors.
 const acceptPause = 50 * time.Millisecond
 
-// Door is the bound socket of a listener.
-type Door interface {
+// ListenSocket is the bound socket of a listener.
+type ListenSocket interface {
 	net.Listener
-	// Local is its address on the fabric.
+	// Local returns its address on the fabric.
 	Local() rdma.Addr
-	// HostOf tells whose a connection is. Of connections in start-up the host that
-	// has most gives way.
+	// HostOf returns the host of a connection. Of the connections in start-up one of the
+	// host that has most is dropped first.
 	HostOf(nc net.Conn) string
-	// Greet reads the request of a connection, within a time of its own, or until
-	// that is closed. If it fails the listener closes the connection.
-	Greet(nc net.Conn) (Request, *Heard, error)
+	// ReadRequest reads the request of a connection, within a time limit of its own, or
+	// until the connection is closed. The listener closes the connection if it fails.
+	ReadRequest(nc net.Conn) (Request, *PeerParams, error)
 }
 
-// Limits are those of a listener.
+// Limits are the limits of a listener.
 type Limits struct {
-	Backlog  int // requests that wait to be taken
-	Startups int // connections whose request has not arrived; at least 1
+	Backlog  int // requests that wait for a connector
+	Startups int // connections that have not sent their request; at least 1
 	Logger   *slog.Logger
 }
 
-// arrival is a request that has arrived.
+// arrival is a received request.
 type arrival struct {
 	Request
-	heard *Heard
+	params *PeerParams
 }
 
-// Listener takes connections and reads their requests, one goroutine for each;
-// requests wait in a bounded queue to be taken.
+// Listener takes connections and reads their requests, each in a goroutine. Requests wait
+// in a bounded queue for a connector.
 //
 // Source: [ND Listener]
 type Listener struct {
@@ -52,9 +52,9 @@ type Listener struct {
 	closing chan struct{}
 
 	mu       sync.Mutex
-	door     Door
+	socket   ListenSocket
 	requests chan arrival        // made by Listen
-	starting map[net.Conn]uint64 // connections in start-up, and when they came
+	starting map[net.Conn]uint64 // connections in start-up, with their numbers of arrival
 	arrivals uint64
 	closed   bool
 	wg       sync.WaitGroup
@@ -71,7 +71,7 @@ func (d *Domain) CreateListener(n Network, limits Limits) (rdma.Listener, error)
 	return l, nil
 }
 
-// Bind takes the address; connections wait in the system until Listen.
+// Bind binds the address; connections wait in the system until Listen.
 func (l *Listener) Bind(ctx context.Context, local rdma.Addr) error {
 	const op = "bind listener"
 	if ctx.Err() != nil {
@@ -82,19 +82,19 @@ func (l *Listener) Bind(ctx context.Context, local rdma.Addr) error {
 	switch {
 	case l.closed:
 		return l.d.Error(op, local.String(), rdma.StatusInvalidHandle, nil)
-	case l.door != nil:
+	case l.socket != nil:
 		return l.d.Error(op, local.String(), rdma.StatusAddressAlreadyAssociated, nil)
 	}
-	door, err := l.net.Listen(ctx, op, local)
+	socket, err := l.net.Listen(ctx, op, local)
 	if err != nil {
 		return err
 	}
-	l.door = door
+	l.socket = socket
 	return nil
 }
 
-// Listen begins to take connections. backlog is how many requests may wait; more
-// are refused.
+// Listen begins to take connections. backlog bounds the requests that wait; more are
+// refused.
 func (l *Listener) Listen(backlog int) error {
 	const op = "listen"
 	l.mu.Lock()
@@ -102,7 +102,7 @@ func (l *Listener) Listen(backlog int) error {
 	switch {
 	case l.closed:
 		return l.d.Error(op, "", rdma.StatusInvalidHandle, nil)
-	case l.door == nil, l.requests != nil:
+	case l.socket == nil, l.requests != nil:
 		return l.d.Error(op, "", rdma.StatusInvalidDeviceState, nil)
 	case backlog < 0:
 		return l.d.Error(op, "", rdma.StatusInvalidParameter, nil)
@@ -117,21 +117,21 @@ func (l *Listener) Listen(backlog int) error {
 	return nil
 }
 
-// LocalAddr is the address that was bound.
+// LocalAddr returns the bound address.
 func (l *Listener) LocalAddr() (rdma.Addr, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.requests == nil || l.closed {
 		return rdma.Addr{}, l.d.Error("local address", "", rdma.StatusInvalidDeviceState, nil)
 	}
-	return l.door.Local(), nil
+	return l.socket.Local(), nil
 }
 
 // acceptAll takes connections until the listener is closed.
 func (l *Listener) acceptAll() {
 	defer l.wg.Done()
 	for {
-		nc, err := l.door.Accept()
+		nc, err := l.socket.Accept()
 		if err == nil {
 			l.start(nc)
 			continue
@@ -139,7 +139,7 @@ func (l *Listener) acceptAll() {
 		if errors.Is(err, net.ErrClosed) {
 			return
 		}
-		l.limits.Logger.Warn(l.d.fabric+": accept", "addr", l.door.Addr(), "err", err)
+		l.limits.Logger.Warn(l.d.fabric+": accept", "addr", l.socket.Addr(), "err", err)
 		select {
 		case <-l.closing:
 			return
@@ -148,8 +148,8 @@ func (l *Listener) acceptAll() {
 	}
 }
 
-// start begins the start-up of a connection. If too many are at it, one of the
-// host that has most of them is dropped: the oldest, which is the slowest.
+// start begins the start-up of a connection. If there are too many, the oldest of the
+// host that has most is dropped, which is the slowest.
 //
 // Source: [RFC 5042 §6.4]
 func (l *Listener) start(nc net.Conn) {
@@ -170,16 +170,16 @@ func (l *Listener) start(nc net.Conn) {
 	go l.startup(nc)
 }
 
-// slowestLocked is the connection that gives way to a new one.
+// slowestLocked returns the connection that is dropped for a new one.
 func (l *Listener) slowestLocked() net.Conn {
 	hosts := make(map[string]int)
 	for c := range l.starting {
-		hosts[l.door.HostOf(c)]++
+		hosts[l.socket.HostOf(c)]++
 	}
 	var slowest net.Conn
 	most := 0
 	for c, when := range l.starting {
-		n := hosts[l.door.HostOf(c)]
+		n := hosts[l.socket.HostOf(c)]
 		if n > most || n == most && when < l.starting[slowest] {
 			slowest, most = c, n
 		}
@@ -190,7 +190,7 @@ func (l *Listener) slowestLocked() net.Conn {
 // startup reads the request of a connection and queues it.
 func (l *Listener) startup(nc net.Conn) {
 	defer l.wg.Done()
-	r, heard, err := l.door.Greet(nc)
+	r, params, err := l.socket.ReadRequest(nc)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.starting, nc)
@@ -200,13 +200,13 @@ func (l *Listener) startup(nc net.Conn) {
 		return
 	}
 	select {
-	case l.requests <- arrival{r, heard}:
+	case l.requests <- arrival{r, params}:
 	default:
 		r.Refuse(nil)
 	}
 }
 
-// ConnectionRequest waits for a request and hands it to a connector.
+// ConnectionRequest waits for a request and gives it to a connector.
 func (l *Listener) ConnectionRequest(ctx context.Context, into rdma.Connector) error {
 	const op = "wait for a connection request"
 	c, ok := into.(*Connector)
@@ -218,7 +218,7 @@ func (l *Listener) ConnectionRequest(ctx context.Context, into rdma.Connector) e
 	}
 	select {
 	case r := <-l.requests:
-		if c.take(r.Request, r.heard) {
+		if c.take(r.Request, r.params) {
 			return nil
 		}
 		r.Refuse(nil)
@@ -232,8 +232,8 @@ func (l *Listener) ConnectionRequest(ctx context.Context, into rdma.Connector) e
 	}
 }
 
-// expect reserves the connector for a request. The lock is held all along: where
-// an adapter closes its listener, and then its connectors, the listener counts.
+// expect reserves the connector for a request. It holds the lock throughout: where an
+// adapter closes its listener and then its connectors, the status of the listener counts.
 func (l *Listener) expect(ctx context.Context, op string, c *Connector) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -248,8 +248,8 @@ func (l *Listener) expect(ctx context.Context, op string, c *Connector) error {
 	return c.expect(op)
 }
 
-// Close stops listening, drops connections in start-up and refuses the requests
-// that nobody took.
+// Close stops listening, drops connections in start-up and refuses the requests that
+// wait.
 func (l *Listener) Close() error {
 	l.mu.Lock()
 	if l.closed {
@@ -259,8 +259,8 @@ func (l *Listener) Close() error {
 	}
 	l.closed = true
 	close(l.closing)
-	if l.door != nil {
-		l.door.Close()
+	if l.socket != nil {
+		l.socket.Close()
 	}
 	for nc := range l.starting {
 		nc.Close()
@@ -271,7 +271,7 @@ func (l *Listener) Close() error {
 	for l.requests != nil {
 		select {
 		case r := <-l.requests:
-			refusals.Go(func() { r.Refuse(nil) }) // none waits for another
+			refusals.Go(func() { r.Refuse(nil) }) // concurrently
 			continue
 		default:
 		}

@@ -8,49 +8,48 @@ import (
 	"lwio/rdma"
 )
 
-// The state of a region: the number of references in its lower half, above that
-// the number of binds that wait for their turn, and what is not possible any more.
+// The state of a region has the number of references in its lower half, above that the
+// number of binds that wait for their turn, and flags.
 const (
 	regionRefs   = 1<<32 - 1
 	regionPin    = 1 << 32
 	regionPins   = (1<<28 - 1) << 32
-	regionBarred = 1 << 61 // no window may be bound
-	regionClosed = 1 << 62 // no reference is given
+	regionBarred = 1 << 61 // no window can be bound
+	regionClosed = 1 << 62 // no reference can be taken
 )
 
-// Region is registered memory. Whoever in this process touches its bytes holds a
-// reference for just as long as that takes, and never while waiting for a peer.
+// Region is registered memory. Code of this process that accesses its bytes holds a
+// reference for the time of the access, and never while it waits for a peer.
 //
 // Source: [ND MemoryRegion], [RFC 5042 §6.3.1]
 type Region struct {
-	d       *Domain
-	buf     []byte
-	access  rdma.Access
-	base    uint64 // what a peer calls the first byte
-	token   uint32
-	backing Backing
-	state   atomic.Int64
-	idle    chan struct{}
-	lent    atomic.Bool // a window was bound to it, at some time
-	usualOf atomic.Pointer[Windows]
+	d        *Domain
+	buf      []byte
+	access   rdma.Access
+	base     uint64 // the peer's address of the first byte
+	token    uint32
+	backing  Backing
+	state    atomic.Int64
+	idle     chan struct{}
+	windowed atomic.Bool // a window was bound to it at some time
+	cachedBy atomic.Pointer[Windows]
 
 	closing sync.Mutex
-	closed  bool // Close is over
+	closed  bool // Close has finished
 }
 
-// Backing is what a provider knows about the memory of a region, when peers can
-// reach that by themselves.
+// Backing is a provider's knowledge of memory that peers can access by themselves.
 type Backing interface {
-	// Withdraw returns when no peer touches the region any more, or with the reason
-	// why that cannot be had now; then the next Close calls it again. It is called
-	// when nobody in this process touches the region.
+	// Withdraw returns when no peer accesses the region any more, or with the reason why
+	// a peer still can; the next Close then calls it again. It is called when no code of
+	// this process accesses the region.
 	Withdraw(r *Region) error
 }
 
 var _ rdma.MemoryRegion = (*Region)(nil)
 
-// RegisterMemory makes a region of any memory; backing may be nil. Its address on
-// the wire is random but for the offset in a page, which is that of the memory.
+// RegisterMemory makes a region of any memory; backing may be nil. The address on the
+// wire is random, but has the page offset of the memory.
 //
 // Source: [OP-18], [RFC 5042 §6.1.1]
 func (d *Domain) RegisterMemory(ctx context.Context, buf []byte, access rdma.Access, backing Backing) (rdma.MemoryRegion, error) {
@@ -72,7 +71,7 @@ func (d *Domain) RegisterMemory(ctx context.Context, buf []byte, access rdma.Acc
 	return r, nil
 }
 
-// RegionOf is the region that a caller means, nil if it is not one of this domain.
+// RegionOf returns m if it is a region of this domain, else nil.
 func (d *Domain) RegionOf(m rdma.MemoryRegion) *Region {
 	if r, ok := m.(*Region); ok && r != nil && r.d == d {
 		return r
@@ -80,23 +79,23 @@ func (d *Domain) RegionOf(m rdma.MemoryRegion) *Region {
 	return nil
 }
 
-// Bytes is the memory.
+// Bytes returns the memory.
 func (r *Region) Bytes() []byte { return r.buf }
 
-// Access gives the rights.
+// Access returns the rights.
 func (r *Region) Access() rdma.Access { return r.access }
 
-// Backing is what the region was registered with.
+// Backing returns the backing that the region was registered with.
 func (r *Region) Backing() Backing { return r.backing }
 
-// RemoteAddr is how a peer names the first byte.
+// RemoteAddr returns the peer's address of the first byte.
 func (r *Region) RemoteAddr() rdma.RemoteAddr {
 	return rdma.RemoteAddr{Addr: r.base, Token: rdma.RemoteToken(r.token)}
 }
 
-// Close makes the token invalid and waits until nobody touches the memory. While
-// a window is bound it does nothing but say StatusDeviceBusy; it says that too where
-// a peer cannot be kept from the memory, and may be called again then.
+// Close invalidates the token and waits until the memory is not accessed any more. While
+// a window is bound it only returns StatusDeviceBusy. It also returns StatusDeviceBusy
+// while a peer cannot be kept from the memory, and may then be called again.
 func (r *Region) Close() error {
 	r.closing.Lock()
 	defer r.closing.Unlock()
@@ -104,15 +103,15 @@ func (r *Region) Close() error {
 		return nil
 	}
 	// A bind that does not see this is found below.
-	if r.state.Or(regionBarred)&regionPins != 0 || r.lent.Load() && r.d.lends(r) {
+	if r.state.Or(regionBarred)&regionPins != 0 || r.windowed.Load() && r.d.bound(r) {
 		r.state.And(^regionBarred)
 		return r.d.Error("close region", "", rdma.StatusDeviceBusy, nil)
 	}
 	if r.state.Or(regionClosed)&regionClosed == 0 {
 		r.d.regions.remove(r)
 	}
-	if t := r.usualOf.Load(); t != nil {
-		t.forget(r)
+	if t := r.cachedBy.Load(); t != nil {
+		t.uncache(r)
 	}
 	for r.state.Load()&regionRefs != 0 {
 		<-r.idle
@@ -136,7 +135,7 @@ func (r *Region) Acquire() bool {
 	return false
 }
 
-// Release gives a reference back.
+// Release returns a reference.
 func (r *Region) Release() {
 	if s := r.state.Add(-1); s&regionClosed != 0 && s&regionRefs == 0 {
 		select {
@@ -146,10 +145,10 @@ func (r *Region) Release() {
 	}
 }
 
-// Open tells whether the region is not closed yet.
+// Open reports whether the region is not closed yet.
 func (r *Region) Open() bool { return r.state.Load()&regionClosed == 0 }
 
-// pin keeps the region open for a bind that waits; it fails once that is closing.
+// pin keeps the region open for a bind that waits; it fails once the region is closing.
 func (r *Region) pin() bool {
 	if r.state.Add(regionPin)&regionBarred == 0 {
 		return true
@@ -160,22 +159,22 @@ func (r *Region) pin() bool {
 
 func (r *Region) unpin() { r.state.Add(-regionPin) }
 
-// lend notes that a window is going to be bound; it fails once the region is
+// markWindowed records that a window is going to be bound; it fails once the region is
 // closing.
-func (r *Region) lend() bool {
-	if !r.lent.Load() {
-		r.lent.Store(true)
+func (r *Region) markWindowed() bool {
+	if !r.windowed.Load() {
+		r.windowed.Store(true)
 	}
 	return r.state.Load()&regionBarred == 0
 }
 
-// regionTable finds the regions of a domain.
+// regionTable finds the regions of a domain by token.
 type regionTable struct {
 	mu    sync.Mutex
 	table tokenTable[Region]
 }
 
-// insert gives r its token. Those of regions are even, those of windows odd.
+// insert gives r its token. Tokens of regions are even, those of windows odd.
 func (t *regionTable) insert(r *Region) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -197,7 +196,7 @@ func (t *regionTable) remove(r *Region) {
 	t.table.used--
 }
 
-// find gives the region of a token, or nil.
+// find returns the region of a token, or nil.
 func (t *regionTable) find(token uint32) *Region {
 	if s := t.table.slot(token); s != nil {
 		if r := s.Load(); r != nil && r.token == token {

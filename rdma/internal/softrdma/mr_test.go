@@ -14,7 +14,7 @@ import (
 // Source: [RFC 5041 §7], [RFC 5042 §6.3]
 func TestResolve(t *testing.T) {
 	d := newDomain(t)
-	l, other, foreign := newLender(t, d), newLender(t, d), newLender(t, newDomain(t))
+	l, other, foreign := newWindowHost(t, d), newWindowHost(t, d), newWindowHost(t, newDomain(t))
 	w, v, f := l.window(), other.window(), foreign.window()
 	l.bind(w, 100, 50, true)
 	other.bind(v, 0, 50, true)
@@ -58,7 +58,7 @@ func TestResolve(t *testing.T) {
 // name, and neither does that this one was closed.
 func TestResolveUsual(t *testing.T) {
 	d := newDomain(t)
-	l := newLender(t, d)
+	l := newWindowHost(t, d)
 	var regions []*Region
 	for range 3 {
 		regions = append(regions, d.register(t, 64, rdma.AccessRemoteWrite))
@@ -85,8 +85,8 @@ func TestResolveUsual(t *testing.T) {
 // nor a region a connection that is over.
 func TestUsualIsForgotten(t *testing.T) {
 	d := newDomain(t)
-	first, second := newLender(t, d), newLender(t, d)
-	name := func(l *lender, r *Region) {
+	first, second := newWindowHost(t, d), newWindowHost(t, d)
+	name := func(l *windowHost, r *Region) {
 		t.Helper()
 		at := r.RemoteAddr()
 		if _, _, got := l.Resolve(uint32(at.Token), at.Addr, 64, rdma.AccessRemoteWrite); got != Granted {
@@ -96,22 +96,22 @@ func TestUsualIsForgotten(t *testing.T) {
 	region := d.register(t, 64, rdma.AccessRemoteWrite)
 	name(first, region)
 	name(second, region)
-	if first.usual.Load() != region || second.usual.Load() != nil {
+	if first.cached.Load() != region || second.cached.Load() != nil {
 		t.Error("the region is not that of the first connection alone")
 	}
 	first.RevokeAll()
-	if first.usual.Load() != nil || region.usualOf.Load() != nil {
-		t.Error("the connection is over, and the region is its usual one")
+	if first.cached.Load() != nil || region.cachedBy.Load() != nil {
+		t.Error("the connection is over, and the region is its cached one")
 	}
 	name(second, region)
-	if second.usual.Load() != region {
+	if second.cached.Load() != region {
 		t.Error("the region is not that of the next connection")
 	}
 	if err := region.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if second.usual.Load() != nil || region.usualOf.Load() != nil {
-		t.Error("the region is closed, and the usual one of a connection")
+	if second.cached.Load() != nil || region.cachedBy.Load() != nil {
+		t.Error("the region is closed, and the cached one of a connection")
 	}
 }
 
@@ -129,7 +129,7 @@ func (f *fence) Withdraw(*Region) error { f.withdrawn++; return f.err }
 // Source: [RFC 5042 §6.3.1], [ND MemoryRegion.Deregister]
 func TestRegionClose(t *testing.T) {
 	d := newDomain(t)
-	l := newLender(t, d)
+	l := newWindowHost(t, d)
 	f := &fence{}
 	m, err := d.RegisterMemory(t.Context(), make([]byte, 64), rdma.AccessRemoteWrite, f)
 	if err != nil {

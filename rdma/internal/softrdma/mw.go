@@ -6,27 +6,27 @@ import (
 	"lwio/rdma"
 )
 
-// Window lends a part of a region to the peer of one queue pair at a time. Bind
-// and invalidate take effect when their turn comes in the initiator queue.
+// Window exposes a part of a region to the peer of one queue pair at a time. Bind and
+// invalidate take effect in the order of the initiator queue.
 //
 // Source: [ND MemoryWindow], [OP-111b]
 type Window struct {
 	d *Domain
-	// home is the table that the window stands in, or could; its lock guards what
-	// follows. Only a window that lends nothing, now or soon, moves.
+	// home is the table of the window; its lock guards the fields below. Only a window
+	// without a binding, present or pending, moves to another table.
 	home atomic.Pointer[Windows]
 
-	cur     *lent // in force
-	last    *lent // of the last bind that was posted, while that counts
-	revoked bool  // the peer, or the end of a connection, has ended it
-	waiting int   // requests that are not carried out
+	cur     *binding // in force
+	last    *binding // of the last posted bind, until it is invalidated
+	revoked bool     // the peer, or the end of a connection, ended the binding
+	waiting int      // requests that are not carried out yet
 	closed  bool
 	addr    rdma.RemoteAddr
 }
 
 var _ rdma.MemoryWindow = (*Window)(nil)
 
-// CreateMemoryWindow makes a window that lends nothing yet.
+// CreateMemoryWindow makes an unbound window.
 func (d *Domain) CreateMemoryWindow() (rdma.MemoryWindow, error) {
 	w := &Window{d: d}
 	w.home.Store(&d.nowhere)
@@ -36,7 +36,7 @@ func (d *Domain) CreateMemoryWindow() (rdma.MemoryWindow, error) {
 	return w, nil
 }
 
-// lock locks the table that the window is in.
+// lock locks the table of the window and returns it.
 func (w *Window) lock() *Windows {
 	for {
 		h := w.home.Load()
@@ -48,14 +48,14 @@ func (w *Window) lock() *Windows {
 	}
 }
 
-// RemoteAddr is that of the last bind that was posted.
+// RemoteAddr returns the address of the last posted bind.
 func (w *Window) RemoteAddr() rdma.RemoteAddr {
 	h := w.lock()
 	defer h.mu.Unlock()
 	return w.addr
 }
 
-// Close revokes the window at once, without waiting for its turn.
+// Close revokes the binding at once, ahead of queued requests.
 func (w *Window) Close() error {
 	h := w.lock()
 	w.closed = true
@@ -65,7 +65,7 @@ func (w *Window) Close() error {
 	return nil
 }
 
-// moveTo makes t the home of the window, if nothing keeps it where it is. The
+// moveTo makes t the home of the window if it has no binding, present or pending. The
 // caller holds no lock.
 func (w *Window) moveTo(t *Windows) {
 	h := w.lock()
@@ -76,7 +76,7 @@ func (w *Window) moveTo(t *Windows) {
 	}
 }
 
-// endLocked ends what is in force.
+// endLocked ends the binding in force.
 func (w *Window) endLocked() {
 	if l := w.cur; l != nil {
 		w.cur = nil
@@ -84,8 +84,8 @@ func (w *Window) endLocked() {
 	}
 }
 
-// lends tells whether some window of the domain is bound to r.
-func (d *Domain) lends(r *Region) bool {
+// bound reports whether a window of the domain is bound to r.
+func (d *Domain) bound(r *Region) bool {
 	for _, o := range d.snapshot(MemoryWindows) {
 		w := o.(*Window)
 		h := w.lock()

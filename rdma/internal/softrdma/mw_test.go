@@ -9,8 +9,8 @@ import (
 	"lwio/rdma"
 )
 
-// lender is the windows of one queue pair with the memory that they lend.
-type lender struct {
+// windowHost is the windows of one queue pair with the memory that they lend.
+type windowHost struct {
 	Windows
 	t      testing.TB
 	mu     sync.Mutex
@@ -32,13 +32,13 @@ func (d *Domain) register(t testing.TB, size int, access rdma.Access) *Region {
 	return m.(*Region)
 }
 
-func newLender(t testing.TB, d *Domain) *lender {
-	l := &lender{t: t, region: d.register(t, 4096, rdma.AccessRemoteWrite)}
+func newWindowHost(t testing.TB, d *Domain) *windowHost {
+	l := &windowHost{t: t, region: d.register(t, 4096, rdma.AccessRemoteWrite)}
 	l.Init(d, &l.mu)
 	return l
 }
 
-func (l *lender) window() *Window {
+func (l *windowHost) window() *Window {
 	l.t.Helper()
 	w, err := l.d.CreateMemoryWindow()
 	if err != nil {
@@ -47,26 +47,26 @@ func (l *lender) window() *Window {
 	return w.(*Window)
 }
 
-const lendAll = rdma.FlagAllowRead | rdma.FlagAllowWrite
+const bindAll = rdma.FlagAllowRead | rdma.FlagAllowWrite
 
 // post does what a queue pair does with a request.
-func (l *lender) post(r rdma.Request, now bool) (WindowWork, rdma.Status) {
+func (l *windowHost) post(r rdma.Request, now bool) (WindowWork, rdma.Status) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.AdoptLocked(&r)
 	return l.PostLocked(&r, now)
 }
 
-func (l *lender) bind(w *Window, off, n int, now bool) WindowWork {
+func (l *windowHost) bind(w *Window, off, n int, now bool) WindowWork {
 	l.t.Helper()
-	x, status := l.post(rdma.Request{Op: rdma.OpBind, Flags: lendAll, Window: w, Region: l.region, Offset: off, Length: n}, now)
+	x, status := l.post(rdma.Request{Op: rdma.OpBind, Flags: bindAll, Window: w, Region: l.region, Offset: off, Length: n}, now)
 	if status != rdma.StatusSuccess {
 		l.t.Fatal("bind:", status)
 	}
 	return x
 }
 
-func (l *lender) invalidate(w *Window, now bool) WindowWork {
+func (l *windowHost) invalidate(w *Window, now bool) WindowWork {
 	l.t.Helper()
 	x, status := l.post(rdma.Request{Op: rdma.OpInvalidate, Window: w}, now)
 	if status != rdma.StatusSuccess {
@@ -75,16 +75,16 @@ func (l *lender) invalidate(w *Window, now bool) WindowWork {
 	return x
 }
 
-func (l *lender) carryOut(x WindowWork) { l.mu.Lock(); defer l.mu.Unlock(); l.CarryOutLocked(&x) }
-func (l *lender) giveUp(x WindowWork)   { l.mu.Lock(); defer l.mu.Unlock(); l.GiveUpLocked(&x) }
+func (l *windowHost) carryOut(x WindowWork) { l.mu.Lock(); defer l.mu.Unlock(); l.CarryOutLocked(&x) }
+func (l *windowHost) giveUp(x WindowWork)   { l.mu.Lock(); defer l.mu.Unlock(); l.GiveUpLocked(&x) }
 
 // reach is what becomes of the peer's wish to write one byte at the beginning.
-func (l *lender) reach(at rdma.RemoteAddr) Refusal {
+func (l *windowHost) reach(at rdma.RemoteAddr) Refusal {
 	_, _, refused := l.Resolve(uint32(at.Token), at.Addr, 1, rdma.AccessRemoteWrite)
 	return refused
 }
 
-func (l *lender) wants(what string, at rdma.RemoteAddr, want Refusal) {
+func (l *windowHost) wants(what string, at rdma.RemoteAddr, want Refusal) {
 	l.t.Helper()
 	if got := l.reach(at); got != want {
 		l.t.Errorf("%s: refusal %d, want %d", what, got, want)
@@ -96,7 +96,7 @@ func (l *lender) wants(what string, at rdma.RemoteAddr, want Refusal) {
 // Source: [OP-111b], [RFC 5042 §6.1.1]
 func TestManyWindows(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
-	l := newLender(t, newDomain(t))
+	l := newWindowHost(t, newDomain(t))
 	windows := make([]*Window, 300)
 	bound := map[int]rdma.RemoteAddr{}
 	for i := range windows {
@@ -140,9 +140,9 @@ func TestManyWindows(t *testing.T) {
 
 // TestWindowCost: no allocation, once the table has its size.
 func TestWindowCost(t *testing.T) {
-	l := newLender(t, newDomain(t))
+	l := newWindowHost(t, newDomain(t))
 	w := l.window()
-	bind := rdma.Request{Op: rdma.OpBind, Flags: lendAll, Window: w, Region: l.region, Length: 8}
+	bind := rdma.Request{Op: rdma.OpBind, Flags: bindAll, Window: w, Region: l.region, Length: 8}
 	inval := rdma.Request{Op: rdma.OpInvalidate, Window: w}
 	cycle := func() {
 		l.mu.Lock()
@@ -164,7 +164,7 @@ func TestWindowCost(t *testing.T) {
 //
 // Source: [RFC 5042 §6.3.1]
 func TestWindowReferences(t *testing.T) {
-	l := newLender(t, newDomain(t))
+	l := newWindowHost(t, newDomain(t))
 	w := l.window()
 	l.bind(w, 0, 8, true)
 	at := w.RemoteAddr()
@@ -189,7 +189,7 @@ func TestWindowReferences(t *testing.T) {
 	}
 	lease.Release()
 	<-gone
-	if _, status := l.post(rdma.Request{Op: rdma.OpBind, Flags: lendAll, Window: w, Region: l.region, Length: 8}, true); status != rdma.StatusInvalidHandle {
+	if _, status := l.post(rdma.Request{Op: rdma.OpBind, Flags: bindAll, Window: w, Region: l.region, Length: 8}, true); status != rdma.StatusInvalidHandle {
 		t.Error("bind of a closed window:", status)
 	}
 }
@@ -199,7 +199,7 @@ func TestWindowReferences(t *testing.T) {
 //
 // Source: [RFC 5042 §6.3.1]
 func TestRevocationIsFinal(t *testing.T) {
-	l := newLender(t, newDomain(t))
+	l := newWindowHost(t, newDomain(t))
 	w := l.window()
 	tokens := make(chan rdma.RemoteAddr, 1)
 	var wg sync.WaitGroup
@@ -238,7 +238,7 @@ func TestRevocationIsFinal(t *testing.T) {
 //
 // Source: [ND QueuePair.Bind], [ND QueuePair §Ordering]
 func TestWindowTurns(t *testing.T) {
-	l := newLender(t, newDomain(t))
+	l := newWindowHost(t, newDomain(t))
 	w := l.window()
 	x := l.bind(w, 0, 8, false)
 	first := w.RemoteAddr()
@@ -250,9 +250,9 @@ func TestWindowTurns(t *testing.T) {
 		t.Error("the peer invalidates what is not in force yet")
 	}
 	if err := l.region.Close(); rdma.StatusOf(err) != rdma.StatusDeviceBusy {
-		t.Error("close of a region that is going to be lent:", err)
+		t.Error("close of a region that is going to be binding:", err)
 	}
-	if newLender(t, l.d).refuses(w) != rdma.StatusInvalidDeviceRequest {
+	if newWindowHost(t, l.d).refuses(w) != rdma.StatusInvalidDeviceRequest {
 		t.Error("a window was taken from where it is in use")
 	}
 	l.carryOut(x)
@@ -288,8 +288,8 @@ func TestWindowTurns(t *testing.T) {
 }
 
 // refuses is why the window cannot be bound here.
-func (l *lender) refuses(w *Window) rdma.Status {
-	_, status := l.post(rdma.Request{Op: rdma.OpBind, Flags: lendAll, Window: w, Region: l.region, Length: 8}, true)
+func (l *windowHost) refuses(w *Window) rdma.Status {
+	_, status := l.post(rdma.Request{Op: rdma.OpBind, Flags: bindAll, Window: w, Region: l.region, Length: 8}, true)
 	return status
 }
 
@@ -299,7 +299,7 @@ func (l *lender) refuses(w *Window) rdma.Status {
 // Source: [ND MemoryWindow]
 func TestWindowMoves(t *testing.T) {
 	d := newDomain(t)
-	l, m := newLender(t, d), newLender(t, d)
+	l, m := newWindowHost(t, d), newWindowHost(t, d)
 	w := l.window()
 	for range 3 {
 		l.bind(w, 0, 8, true)
@@ -325,11 +325,11 @@ func TestWindowMoves(t *testing.T) {
 // TestWindowsConcurrent lets two queue pairs fight for windows of one region.
 func TestWindowsConcurrent(t *testing.T) {
 	d := newDomain(t)
-	l := newLender(t, d)
+	l := newWindowHost(t, d)
 	windows := []*Window{l.window(), l.window(), l.window()}
 	var wg sync.WaitGroup
 	for i := range 3 {
-		p := &lender{t: t, region: l.region}
+		p := &windowHost{t: t, region: l.region}
 		p.Init(d, &p.mu)
 		wg.Go(func() {
 			for j := range 1000 {

@@ -8,38 +8,36 @@ import (
 	"lwio/rdma"
 )
 
-// Windows are the windows of one queue pair: a table of what its peer may touch,
-// besides the regions of the domain. It works under the lock of the queue pair's
-// initiator queue, but for Resolve, which takes none.
+// Windows is the table of the memory windows of one queue pair. All methods but Resolve
+// work under the lock of the queue pair's initiator queue.
 //
 // Source: [ND MemoryWindow], [OP-111b]
 type Windows struct {
 	d     *Domain
 	mu    *sync.Mutex
 	gen   *rand.ChaCha8
-	table tokenTable[lent]
-	// usual is the region that the peer named first, until that is closed: mostly it names
-	// no other, and need not be looked for. A region is that of one connection only, whose
-	// name it has, so that its memory is not kept when it is closed.
-	usual atomic.Pointer[Region]
-	idle  chan struct{} // gets a value when something has no references any more
+	table tokenTable[binding]
+	// cached is the region that the peer named first, until it is closed. Mostly the peer
+	// names no other, so that no table is searched. A region is cached by one connection
+	// only and refers to it, so that its memory is released when it is closed.
+	cached atomic.Pointer[Region]
+	idle   chan struct{} // gets a value when a binding has no references any more
 }
 
-// Init makes the table, with the lock that guards it.
+// Init makes the table with the lock that guards it.
 func (t *Windows) Init(d *Domain, mu *sync.Mutex) {
 	t.d, t.mu, t.idle = d, mu, make(chan struct{}, 1)
 }
 
-// WindowWork is a bind or an invalidate that waits for its turn. The zero value
-// is none.
+// WindowWork is a bind or an invalidate that waits for its turn. The zero value is none.
 type WindowWork struct {
-	window *Window
-	lent   *lent // of a bind
+	window  *Window
+	binding *binding // of a bind
 }
 
-// AdoptLocked makes it possible to bind a window here that was used elsewhere. A
-// post of a bind or an invalidate begins with it, as it may let go of the lock
-// meanwhile. If it cannot be, PostLocked says why.
+// AdoptLocked moves an unbound window from another queue pair to this one. A post of a
+// bind or an invalidate begins with it. It may release the lock meanwhile. If the window
+// cannot be moved, PostLocked returns the reason.
 func (t *Windows) AdoptLocked(r *rdma.Request) {
 	w, ok := r.Window.(*Window)
 	if !ok || w == nil || w.d != t.d || w.home.Load() == t || r.Op != rdma.OpBind {
@@ -50,12 +48,12 @@ func (t *Windows) AdoptLocked(r *rdma.Request) {
 	t.mu.Lock()
 }
 
-// PostLocked checks a bind or an invalidate. If it is to be now, it is carried
-// out, else when the caller says so, or given up.
+// PostLocked checks a bind or an invalidate, and carries it out if now is set; else the
+// caller carries it out or gives it up later.
 //
-// Errors: StatusInvalidParameter for the window, StatusAccessViolation for the
-// region, StatusInvalidHandle for a closed window, StatusInvalidDeviceRequest for
-// a bind of one that is bound or an invalidate of one that is not.
+// Errors: StatusInvalidParameter for the window, StatusAccessViolation for the region,
+// StatusInvalidHandle for a closed window, StatusInvalidDeviceRequest for a bind of a
+// bound window or an invalidate of an unbound one.
 //
 // Source: [ND QueuePair.Bind], [ND QueuePair.Invalidate], [OP-111b]
 func (t *Windows) PostLocked(r *rdma.Request, now bool) (WindowWork, rdma.Status) {
@@ -90,7 +88,7 @@ func (t *Windows) bindLocked(w *Window, r *rdma.Request, now bool) (WindowWork, 
 		return WindowWork{}, rdma.StatusInvalidHandle
 	case w.last != nil:
 		return WindowWork{}, rdma.StatusInvalidDeviceRequest
-	case !m.lend() || !now && !m.pin():
+	case !m.markWindowed() || !now && !m.pin():
 		return WindowWork{}, rdma.StatusAccessViolation
 	}
 	l := t.newLocked()
@@ -106,7 +104,7 @@ func (t *Windows) bindLocked(w *Window, r *rdma.Request, now bool) (WindowWork, 
 	return WindowWork{w, l}, rdma.StatusSuccess
 }
 
-// invalidateLocked: a window that the peer has invalidated already may be
+// invalidateLocked invalidates the window. A window that the peer has invalidated may be
 // invalidated again, as the program cannot know.
 func (t *Windows) invalidateLocked(w *Window, now bool) (WindowWork, rdma.Status) {
 	switch {
@@ -126,9 +124,9 @@ func (t *Windows) invalidateLocked(w *Window, now bool) (WindowWork, rdma.Status
 	return WindowWork{window: w}, rdma.StatusSuccess
 }
 
-// CarryOutLocked does what a request says whose turn it is.
+// CarryOutLocked carries out a request in its turn.
 func (t *Windows) CarryOutLocked(x *WindowWork) {
-	w, l := x.window, x.lent
+	w, l := x.window, x.binding
 	*x = WindowWork{}
 	w.waiting--
 	switch {
@@ -138,16 +136,16 @@ func (t *Windows) CarryOutLocked(x *WindowWork) {
 		l.region.unpin()
 		t.freeLocked(l)
 	default:
-		w.endLocked() // if an invalidate before it was given up
+		w.endLocked() // if an earlier invalidate was given up
 		t.forceLocked(l)
 		l.region.unpin()
 	}
 }
 
-// GiveUpLocked undoes what a request has done that will not be carried out, if x
-// is one.
+// GiveUpLocked undoes the effects of a request that will not be carried out; the zero
+// value has none.
 func (t *Windows) GiveUpLocked(x *WindowWork) {
-	w, l := x.window, x.lent
+	w, l := x.window, x.binding
 	if w == nil {
 		return
 	}
@@ -161,7 +159,7 @@ func (t *Windows) GiveUpLocked(x *WindowWork) {
 	}
 }
 
-// Invalidate ends a binding for the peer. It is false if there is none.
+// Invalidate ends a binding for the peer. It returns false if there is none.
 //
 // Source: [RFC 5040 §4.6]
 func (t *Windows) Invalidate(token uint32) bool {
@@ -175,10 +173,10 @@ func (t *Windows) Invalidate(token uint32) bool {
 	return true
 }
 
-// RevokeAll ends all bindings, at the end of the connection, and that it has a usual region.
+// RevokeAll ends all bindings at the end of the connection, and drops the cached region.
 func (t *Windows) RevokeAll() {
-	if r := t.usual.Load(); r != nil {
-		t.forget(r)
+	if r := t.cached.Load(); r != nil {
+		t.uncache(r)
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -193,7 +191,7 @@ func (t *Windows) RevokeAll() {
 	}
 }
 
-// lostLocked ends what is in force without the program's asking for it.
+// lostLocked ends the binding in force without a request of the program.
 func (w *Window) lostLocked() {
 	if w.last == w.cur {
 		w.last, w.revoked = nil, true
@@ -201,18 +199,18 @@ func (w *Window) lostLocked() {
 	w.endLocked()
 }
 
-// newLocked is a free place in the table, with a token.
-func (t *Windows) newLocked() *lent {
+// newLocked returns a free binding with a new token.
+func (t *Windows) newLocked() *binding {
 	if t.gen == nil {
 		t.gen = t.d.Keys.generator()
 	}
-	t.table.reserve(func(l *lent) uint32 { return l.token })
+	t.table.reserve(func(l *binding) uint32 { return l.token })
 	for {
 		token := uint32(t.gen.Uint64()) | 1
 		s := t.table.slot(token)
 		l := s.Load()
 		if l == nil {
-			l = &lent{t: t}
+			l = &binding{t: t}
 			s.Store(l)
 		}
 		if l.token == 0 {
@@ -223,16 +221,16 @@ func (t *Windows) newLocked() *lent {
 }
 
 // forceLocked puts a binding in force.
-func (t *Windows) forceLocked(l *lent) {
+func (t *Windows) forceLocked(l *binding) {
 	l.window.cur = l
 	l.state.Add(uint64(l.token) << 32)
 }
 
-// revokeLocked ends a binding and waits until nobody touches the memory for its
-// sake: one copy, or one system call that does not block.
+// revokeLocked ends a binding and waits until no access by it is in progress: one copy,
+// or one system call that does not block.
 //
 // Source: [RFC 5042 §6.3.1]
-func (t *Windows) revokeLocked(l *lent) {
+func (t *Windows) revokeLocked(l *binding) {
 	s := l.state.Add(-(uint64(l.token) << 32))
 	for s != 0 {
 		<-t.idle
@@ -241,40 +239,40 @@ func (t *Windows) revokeLocked(l *lent) {
 	t.freeLocked(l)
 }
 
-// freeLocked makes a place free again.
-func (t *Windows) freeLocked(l *lent) {
+// freeLocked makes a binding free for reuse.
+func (t *Windows) freeLocked(l *binding) {
 	l.token, l.window, l.region, l.buf = 0, nil, nil, nil
 	t.table.used--
 }
 
-// find gives the place of a token, or nil. What is there may be of another token.
-func (t *Windows) find(token uint32) *lent {
+// find returns the binding in the slot of a token, which may have another token, or nil.
+func (t *Windows) find(token uint32) *binding {
 	if s := t.table.slot(token); s != nil {
 		return s.Load()
 	}
 	return nil
 }
 
-// region gives the open region of a token, or nil.
+// region returns the open region of a token, or nil.
 func (t *Windows) region(token uint32) *Region {
-	usual := t.usual.Load()
-	if usual != nil && usual.token == token && usual.Open() {
-		return usual
+	cached := t.cached.Load()
+	if cached != nil && cached.token == token && cached.Open() {
+		return cached
 	}
 	r := t.d.regions.find(token)
 	if r == nil || !r.Open() {
 		return nil
 	}
-	if usual == nil && r.usualOf.CompareAndSwap(nil, t) {
-		if t.usual.Store(r); !r.Open() {
-			t.forget(r) // Close may have looked before
+	if cached == nil && r.cachedBy.CompareAndSwap(nil, t) {
+		if t.cached.Store(r); !r.Open() {
+			t.uncache(r) // Close may have looked before
 		}
 	}
 	return r
 }
 
-// forget ends that a region is the usual one.
-func (t *Windows) forget(r *Region) {
-	t.usual.CompareAndSwap(r, nil)
-	r.usualOf.CompareAndSwap(t, nil)
+// uncache drops r as the cached region.
+func (t *Windows) uncache(r *Region) {
+	t.cached.CompareAndSwap(r, nil)
+	r.cachedBy.CompareAndSwap(t, nil)
 }

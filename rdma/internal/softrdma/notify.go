@@ -11,11 +11,11 @@ import (
 type waiter struct {
 	kind   rdma.NotifyKind
 	status rdma.Status
-	done   atomic.Bool // the wait is ended
-	parker Parker      // where it sleeps until then, or nil: at ch
+	done   atomic.Bool // the wait has ended
+	parker Parker      // the connection that it sleeps in, or nil: at ch
 	ctx    context.Context
-	over   func() bool   // whether it should not sleep in parker any more
-	ch     chan struct{} // gets one value when the wait is ended
+	over   func() bool   // reports that it need not sleep in parker any more
+	ch     chan struct{} // gets one value at the end of the wait
 	watch  watch
 }
 
@@ -25,7 +25,7 @@ func (w *waiter) init() *waiter {
 	return w
 }
 
-// release ends the wait; the caller holds the queue's lock.
+// release ends the wait. Precondition: the queue's lock is held.
 func (w *waiter) release() {
 	w.done.Store(true)
 	if w.parker != nil {
@@ -35,8 +35,8 @@ func (w *waiter) release() {
 	w.ch <- struct{}{}
 }
 
-// pendingLocked tells whether a result that is in the queue and satisfied no
-// notification yet satisfies one of this kind, and if so marks all of them.
+// pendingLocked reports whether the queue has a result that satisfies kind and has not
+// ended a wait yet. If so all results count as seen.
 func (q *CompletionQueue) pendingLocked(kind rdma.NotifyKind) bool {
 	seen := max(q.seen, q.head)
 	seenSolicited := max(seen, q.seenSolicited)
@@ -58,8 +58,8 @@ func (q *CompletionQueue) pendingLocked(kind rdma.NotifyKind) bool {
 	return true
 }
 
-// Wait waits for an event. Every result satisfies the notifications that wait
-// when it arrives, or the next one, and no others.
+// Wait waits for an event. Every result ends the waits in progress at its arrival that it
+// satisfies, or else the next one.
 //
 // Source: [ND CompletionQueue.Notify], [ND §6.4]
 func (q *CompletionQueue) Wait(ctx context.Context, kind rdma.NotifyKind) error {
@@ -83,7 +83,7 @@ func (q *CompletionQueue) Wait(ctx context.Context, kind rdma.NotifyKind) error 
 	w := q.waiterLocked(ctx, kind)
 	q.mu.Unlock()
 	canceled := q.sleep(ctx, w)
-	status := q.giveBack(w)
+	status := q.recycle(w)
 	switch {
 	case canceled:
 		return q.d.Canceled(ctx, op, "")
@@ -93,7 +93,7 @@ func (q *CompletionQueue) Wait(ctx context.Context, kind rdma.NotifyKind) error 
 	return nil
 }
 
-// sleep waits until a notification is satisfied; true says that ctx ended first.
+// sleep sleeps until the wait is over, and reports whether ctx ended first.
 func (q *CompletionQueue) sleep(ctx context.Context, w *waiter) (canceled bool) {
 	if w.parker != nil {
 		q.polls.Store(0)
@@ -109,14 +109,14 @@ func (q *CompletionQueue) sleep(ctx context.Context, w *waiter) (canceled bool) 
 				break
 			}
 		}
-		if !q.unseat(w) {
+		if !q.waitOnChannel(w) {
 			return false
 		}
 	}
-	if w.kind != rdma.NotifyErrors { // which has nothing to do with connections
+	if w.kind != rdma.NotifyErrors { // NotifyErrors needs no progress of connections
 		q.sleepers.Add(1)
 		defer q.sleepers.Add(-1)
-		q.rest()
+		q.sleepDrivers()
 	}
 	select {
 	case <-w.ch:
@@ -126,21 +126,20 @@ func (q *CompletionQueue) sleep(ctx context.Context, w *waiter) (canceled bool) 
 	return false
 }
 
-// unseat makes a notification wait at its channel; false says that it was satisfied
-// meanwhile.
-func (q *CompletionQueue) unseat(w *waiter) bool {
+// waitOnChannel makes a parked waiter wait at its channel. It returns false if the wait
+// is over already.
+func (q *CompletionQueue) waitOnChannel(w *waiter) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	w.parker = nil
 	return !w.done.Load()
 }
 
-// Sleepers is how many wait in Wait for results that they do not fetch
-// themselves.
+// Sleepers returns the number of Wait calls that need other goroutines to fetch results.
 func (q *CompletionQueue) Sleepers() int { return int(q.sleepers.Load()) }
 
-// parkerLocked is where a new waiter sleeps: where the only connection of the queue
-// is woken, unless another waiter is there.
+// parkerLocked returns the only connection of the queue as the place to sleep for a new
+// waiter, or nil if another waiter is parked there.
 func (q *CompletionQueue) parkerLocked() Parker {
 	for _, w := range q.waiters {
 		if w.parker != nil {
@@ -150,7 +149,7 @@ func (q *CompletionQueue) parkerLocked() Parker {
 	return q.sole
 }
 
-// waiterLocked enters a notification.
+// waiterLocked adds a waiter.
 func (q *CompletionQueue) waiterLocked(ctx context.Context, kind rdma.NotifyKind) *waiter {
 	var w *waiter
 	if n := len(q.free); n > 0 {
@@ -168,7 +167,7 @@ func (q *CompletionQueue) waiterLocked(ctx context.Context, kind rdma.NotifyKind
 	return w
 }
 
-// leave takes a notification out; false says that it was satisfied meanwhile.
+// leave removes a waiter. It returns false if the wait is over already.
 func (q *CompletionQueue) leave(w *waiter) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -185,8 +184,8 @@ func (q *CompletionQueue) leave(w *waiter) bool {
 	return false
 }
 
-// giveBack keeps a waiter for later use and tells how it ended.
-func (q *CompletionQueue) giveBack(w *waiter) rdma.Status {
+// recycle keeps a waiter for reuse and returns the status of its wait.
+func (q *CompletionQueue) recycle(w *waiter) rdma.Status {
 	if w.ctx.Err() != nil {
 		w.watch.stop()
 	}
@@ -203,7 +202,7 @@ func (q *CompletionQueue) giveBack(w *waiter) rdma.Status {
 	return status
 }
 
-// triggerLocked lets result n satisfy the notifications that wait for such.
+// triggerLocked ends the waits that result n satisfies.
 func (q *CompletionQueue) triggerLocked(n uint64, solicited bool) {
 	anyone, wanted := false, false
 	for _, w := range q.waiters {
@@ -221,7 +220,7 @@ func (q *CompletionQueue) triggerLocked(n uint64, solicited bool) {
 	q.releaseLocked()
 }
 
-// releaseLocked ends all notifications but those of NotifyErrors.
+// releaseLocked ends all waits but those for NotifyErrors.
 func (q *CompletionQueue) releaseLocked() {
 	kept := q.waiters[:0]
 	for _, w := range q.waiters {

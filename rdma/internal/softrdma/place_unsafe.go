@@ -6,11 +6,11 @@ import (
 	"unsafe"
 )
 
-// Place copies src to dst, of equal length, so that who polls the end of dst
-// sees it change last: what ends at a multiple of 8 (or 4) bytes in memory is
-// ended by one atomic store of the last word, and any other by a store of the last
-// byte after a fence. An aligned 8-byte write is thereby one atomic store. Who sees after
-// that that the peer does not sleep yet knows that it will see the change.
+// Place copies src to dst, of equal length, so that a program that polls the end of dst
+// sees it change last. Memory that ends at a multiple of 8 (or 4) bytes is completed by
+// one atomic store of the last word, other memory by a store of the last byte after a
+// fence. An aligned 8-byte write is thus one atomic store. If the caller sees afterwards
+// that the peer does not sleep yet, the peer will see the change.
 //
 // Source: [OP-88], [OP-89b]
 func Place(dst, src []byte, fence *atomic.Uint32) {
@@ -33,9 +33,9 @@ func Place(dst, src []byte, fence *atomic.Uint32) {
 	}
 }
 
-// PlaceSoon is Place for who takes or gives back a lock before it asks whether somebody
-// sleeps who would look: until then the change of more than 8 bytes may not be seen. It does
-// not hold the processor up until memory that was in no cache is there.
+// PlaceSoon is Place for callers that take or release a lock before they check whether
+// the peer sleeps: until then a change of more than 8 bytes may stay invisible. It does
+// not stall the processor until memory outside its caches is loaded.
 func PlaceSoon(dst, src []byte, fence *atomic.Uint32) {
 	n := len(src)
 	if n <= 8 || (uintptr(unsafe.Pointer(unsafe.SliceData(dst)))+uintptr(n))%8 != 0 {
@@ -46,12 +46,12 @@ func PlaceSoon(dst, src []byte, fence *atomic.Uint32) {
 	storeLast(unsafe.Pointer(&dst[n-8]), binary.NativeEndian.Uint64(src[n-8:]))
 }
 
-// pageOffset is the offset of buf's first byte in its page.
+// pageOffset returns the offset of buf's first byte in its page.
 func pageOffset(buf []byte) uint64 {
 	return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(buf)))) & 4095
 }
 
-// WordAt is the first 8 bytes of buf as a number, or nil if that is not aligned.
+// WordAt returns the first 8 bytes of buf as a number, or nil if they are not aligned.
 func WordAt(buf []byte) *uint64 {
 	p := unsafe.Pointer(unsafe.SliceData(buf))
 	if len(buf) < 8 || uintptr(p)%8 != 0 {

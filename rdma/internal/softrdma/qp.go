@@ -123,23 +123,23 @@ func (q *QueuePair) Close() error {
 	return nil
 }
 
-// PairState says what a queue pair can do. The lock of the queue pair guards it.
+// PairState is the state of a queue pair. The lock of the queue pair guards it.
 type PairState uint8
 
-// The states of a queue pair, which it goes through in this order; only PairReserved may
-// become PairIdle again.
+// The states of a queue pair, in their order; only PairReserved may become PairIdle
+// again.
 const (
 	PairIdle         PairState = iota // not connected, may become so
-	PairReserved                      // a connector is at work with it
+	PairReserved                      // a connector uses it
 	PairConnected                     // takes requests
-	PairDisconnected                  // will never take any again
+	PairDisconnected                  // refuses requests for good
 	PairClosed
 )
 
 // Reserve takes an unconnected queue pair of d for a connector.
 //
-// Errors: StatusInvalidHandle once it is closed, StatusConnectionActive where it is, or was,
-// a connector's.
+// Errors: StatusInvalidHandle once it is closed, StatusConnectionActive where a connector
+// uses or has used it.
 func (s *PairState) Reserve(d *Domain, op string) error {
 	switch *s {
 	case PairIdle:
@@ -151,7 +151,7 @@ func (s *PairState) Reserve(d *Domain, op string) error {
 	return d.Error(op, "queue pair", rdma.StatusConnectionActive, nil)
 }
 
-// Unreserve takes that back, if the queue pair has not become anything else since.
+// Unreserve makes a reserved queue pair idle again, and reports whether it was reserved.
 func (s *PairState) Unreserve() bool {
 	if *s != PairReserved {
 		return false
@@ -160,15 +160,15 @@ func (s *PairState) Unreserve() bool {
 	return true
 }
 
-// Queues are what a queue pair is made with.
+// Queues are the queues of a queue pair.
 type Queues struct {
 	Receive, Initiator *CompletionQueue
 	Shared             *SharedQueue // or nil
 }
 
-// CheckPair checks the shape of a queue pair and finds its queues.
+// CheckPair checks the configuration of a queue pair and finds its queues.
 //
-// Errors: StatusInvalidParameterN, as [rdma.Adapter] says.
+// Errors: StatusInvalidParameterN, as [rdma.Adapter] defines.
 //
 // Source: [ND Adapter.CreateQueuePair], [ND Adapter.CreateQueuePairWithSrq]
 func (d *Domain) CheckPair(cfg *rdma.QueuePairConfig, op string) (Queues, error) {
@@ -210,8 +210,8 @@ func (d *Domain) CheckPair(cfg *rdma.QueuePairConfig, op string) (Queues, error)
 	return qs, nil
 }
 
-// Attach ties a queue pair to its queues. It fails once one of them is closed, or
-// has overrun; Detach is right then too.
+// Attach attaches a queue pair to its queues. It fails once one of them is closed or has
+// overrun; the caller then calls Detach.
 func (qs *Queues) Attach(p Driver) bool {
 	if qs.Shared != nil {
 		qs.Shared.attach()
@@ -219,7 +219,7 @@ func (qs *Queues) Attach(p Driver) bool {
 	return qs.Receive.Attach(p) && qs.Initiator.Attach(p)
 }
 
-// Detach takes that back.
+// Detach detaches the queue pair.
 func (qs *Queues) Detach(p Driver) {
 	qs.Receive.Detach(p)
 	qs.Initiator.Detach(p)

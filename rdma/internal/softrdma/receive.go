@@ -6,21 +6,21 @@ import (
 	"lwio/rdma"
 )
 
-// MaxResults is how many results are gathered before they go to a completion
-// queue.
+// MaxResults is the number of results that are gathered before they are pushed to a
+// completion queue.
 const MaxResults = 64
 
-// Receive is a receive that waits for its message, or is being filled.
+// Receive is a posted receive, or the one that is being filled.
 type Receive struct {
 	ID     uint64
 	Pieces []Piece
 	Length int // of Pieces, in bytes
 
-	buffer *buffer  // if a shared queue supplied it
-	room   [2]Piece // of Pieces, if that is enough
+	buffer *buffer  // set if a shared queue supplied it
+	room   [2]Piece // backs Pieces when two are enough
 }
 
-// set fills a slot with a request that was checked.
+// set fills a slot with a checked request.
 func (r *Receive) set(req *rdma.ReceiveRequest, length int) {
 	r.ID, r.Length = req.ID, length
 	if r.Pieces == nil {
@@ -29,9 +29,9 @@ func (r *Receive) set(req *rdma.ReceiveRequest, length int) {
 	r.Pieces = AppendPieces(r.Pieces[:0], req.SGL)
 }
 
-// ReceiveQueue is the receive queue of a queue pair: its own receives, or those
-// that a shared queue supplies. Results appear in order. Its lock comes before
-// those of a shared and of a completion queue.
+// ReceiveQueue is the receive queue of a queue pair: its own receives, or those of a
+// shared queue. Results appear in order. Its lock comes before those of a shared queue
+// and of a completion queue.
 //
 // Source: [ND QueuePair.Receive]
 type ReceiveQueue struct {
@@ -46,27 +46,27 @@ type ReceiveQueue struct {
 
 	mu       sync.Mutex
 	receives FIFO[Receive]
-	own      Receive  // that the shared queue supplied
-	current  *Receive // that is being filled, or nil
+	own      Receive  // a receive of the shared queue
+	current  *Receive // the receive that is being filled, or nil
 	results  []rdma.Result
 	cancel   uint64 // receives before this number end with StatusCanceled
 	flushed  bool   // receives end at once
-	closed   bool   // no more receives are taken
+	closed   bool   // no more receives are accepted
 }
 
-// Init makes the queue, whose memory grows with its use. resume is called when a
-// shared queue may have a receive again, after BeginLocked found none: with locks
-// held, so that it must not wait.
+// Init makes the queue, whose memory grows with use. The shared queue calls resume when
+// it may have a receive again after BeginLocked found none; resume runs with locks held
+// and must not wait.
 func (q *ReceiveQueue) Init(d *Domain, cfg *rdma.QueuePairConfig, qs Queues, resume func()) {
 	q.d, q.cq, q.shared = d, qs.Receive, qs.Shared
 	q.context, q.depth, q.maxSGE = cfg.Context, cfg.ReceiveDepth, cfg.MaxReceiveSGE
 	q.taker.resume = resume
 }
 
-// Lock takes the lock that the methods need whose names say so.
+// Lock takes the lock that the xLocked methods need.
 func (q *ReceiveQueue) Lock() { q.mu.Lock() }
 
-// Unlock gives it back.
+// Unlock releases the lock.
 func (q *ReceiveQueue) Unlock() { q.mu.Unlock() }
 
 // Post queues receives. After the end of the connection they end at once with
@@ -107,11 +107,10 @@ func (q *ReceiveQueue) postLocked(r *rdma.ReceiveRequest) rdma.Status {
 	return status
 }
 
-// BeginLocked gives the first receive, to be filled by the caller, who needs no
-// lock for that.
+// BeginLocked returns the first receive. The caller fills it without the lock.
 //
-// Errors: StatusNoMoreEntries if there is none, StatusPending if there is none yet
-// in the shared queue, StatusInvalidHandle if that is closed.
+// Errors: StatusNoMoreEntries if there is none, StatusPending if there is none yet in the
+// shared queue, StatusInvalidHandle if that is closed.
 func (q *ReceiveQueue) BeginLocked() (*Receive, rdma.Status) {
 	switch {
 	case q.shared != nil:
@@ -127,11 +126,11 @@ func (q *ReceiveQueue) BeginLocked() (*Receive, rdma.Status) {
 	return q.current, rdma.StatusSuccess
 }
 
-// CurrentLocked is the receive that is being filled, or nil.
+// CurrentLocked returns the receive that is being filled, or nil.
 func (q *ReceiveQueue) CurrentLocked() *Receive { return q.current }
 
-// FinishLocked ends the current receive with success. with says how many bytes
-// came, and what else came with them.
+// FinishLocked completes the current receive. with has the number of bytes and the other
+// data of the result.
 func (q *ReceiveQueue) FinishLocked(with *rdma.Result) {
 	q.endLocked(with)
 	switch {
@@ -142,8 +141,8 @@ func (q *ReceiveQueue) FinishLocked(with *rdma.Result) {
 	}
 }
 
-// endLocked adds the result of the current receive. It is made where it stays, field by
-// field: to copy one whose fields were just written makes the processor wait for them.
+// endLocked adds the result of the current receive. It fills the result in place, field
+// by field: the processor stalls where a copy follows the stores of the fields.
 func (q *ReceiveQueue) endLocked(with *rdma.Result) {
 	r := q.current
 	if q.current = nil; q.shared == nil {
@@ -157,20 +156,20 @@ func (q *ReceiveQueue) endLocked(with *rdma.Result) {
 	to.Op, to.QueuePairContext, to.ID = rdma.OpReceive, q.context, r.ID
 }
 
-// Push puts the results that were gathered in the completion queue.
+// Push pushes the gathered results to the completion queue.
 func (q *ReceiveQueue) Push() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.PushLocked()
 }
 
-// PushLocked is Push for who has the lock.
+// PushLocked is Push with the lock held.
 func (q *ReceiveQueue) PushLocked() {
 	q.cq.Push(q.results)
 	q.results = q.results[:0]
 }
 
-// PushToLocked is PushLocked while somebody polls: see CompletionQueue.PushTo.
+// PushToLocked is PushLocked during a poll: see CompletionQueue.PushTo.
 func (q *ReceiveQueue) PushToLocked(to *Poller) int {
 	n := q.cq.PushTo(to, q.results)
 	q.results = q.results[:0]
@@ -189,8 +188,8 @@ func (q *ReceiveQueue) cancelLocked() {
 	q.PushLocked()
 }
 
-// Flush ends the receives that are not being filled. One that is ends as it would,
-// and before the others.
+// Flush ends the receives that are not being filled. A receive that is being filled ends
+// as it would, before the others.
 func (q *ReceiveQueue) Flush() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -207,8 +206,8 @@ func (q *ReceiveQueue) Leave() {
 	}
 }
 
-// End ends everything, and what is posted later at once: first of all the receive
-// in progress with the given status. Nobody fills receives any more.
+// End ends all receives, the one in progress with the given status, and makes those that
+// are posted later end at once. Precondition: no receive is being filled any more.
 func (q *ReceiveQueue) End(status rdma.Status) {
 	q.Leave()
 	q.mu.Lock()
@@ -221,7 +220,7 @@ func (q *ReceiveQueue) End(status rdma.Status) {
 	q.cancelLocked()
 }
 
-// Close lets no more receives be posted, after End.
+// Close makes the queue refuse receives, after End.
 func (q *ReceiveQueue) Close() {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -2,16 +2,15 @@ package softrdma
 
 import "lwio/rdma"
 
-// Piece is an entry of a scatter/gather list that was checked. Who touches Buf
-// holds a reference to Region.
+// Piece is a checked entry of a scatter/gather list. Code that accesses Buf holds a
+// reference to Region.
 type Piece struct {
 	Region *Region
 	Buf    []byte
 }
 
-// CheckSGL checks a list of up to most entries, whose regions need one of the
-// rights in access, if there is any in it, and tells how many bytes the list
-// names.
+// CheckSGL checks a list of up to most entries and returns the number of bytes that it
+// names. If access is not 0, each region must have one of its rights.
 //
 // Source: [ND QueuePair.Send], [ND QueuePair.Receive]
 func (d *Domain) CheckSGL(sgl []rdma.SGE, most int, access rdma.Access) (int, rdma.Status) {
@@ -35,7 +34,7 @@ func (d *Domain) CheckSGL(sgl []rdma.SGE, most int, access rdma.Access) (int, rd
 	return length, rdma.StatusSuccess
 }
 
-// AppendPieces translates a list that was checked; empty entries are left out.
+// AppendPieces translates a checked list, without its empty entries.
 func AppendPieces(ps []Piece, sgl []rdma.SGE) []Piece {
 	for i := range sgl {
 		if e := &sgl[i]; e.Length > 0 {
@@ -46,5 +45,5 @@ func AppendPieces(ps []Piece, sgl []rdma.SGE) []Piece {
 	return ps
 }
 
-// inside tells whether [off, off+n) lies within size bytes.
+// inside reports whether [off, off+n) lies within size bytes.
 func inside(off, n, size int) bool { return off >= 0 && n >= 0 && off <= size && n <= size-off }

@@ -8,8 +8,8 @@ import (
 	"lwio/rdma"
 )
 
-// SharedQueue holds receives for many queue pairs. A connection whose message finds
-// it empty waits, and holds nobody else up.
+// SharedQueue holds receives for many queue pairs. A connection whose message finds it
+// empty waits, without holding up any other.
 //
 // No connection can take all receives: see mayTakeLocked.
 //
@@ -24,29 +24,29 @@ type SharedQueue struct {
 	threshold int
 	closed    bool
 	pairs     int           // queue pairs that use it
-	waiting   []*Taker      // for a receive, those that came first in front
-	low       chan struct{} // closed when Wait is satisfied; nil while nobody waits
+	waiting   []*Taker      // for a receive, in the order of their arrival
+	low       chan struct{} // closed to end the calls of Wait; nil if there are none
 
-	// The memory of the receives, by its first byte, and what of it connections
-	// took and the program did not post again.
+	// The memory of the receives, by its first byte, and the buffers that connections
+	// took and the program has not posted again.
 	buffers map[*byte]*buffer
 	taken   takenList
 }
 
-// Taker is a connection that takes receives out of a shared queue.
+// Taker is a connection that takes receives from a shared queue.
 type Taker struct {
-	resume func() // there may be a receive; called with the queue's lock held
-	held   int    // receives that it took and the program did not post again
+	resume func() // called when there may be a receive, with the queue's lock held
+	held   int    // receives that it took and the program has not posted again
 }
 
 // buffer is the memory of a receive: posted, or taken by a connection.
 type buffer struct {
-	first      *byte // nil if it has none
+	first      *byte // nil for a receive without memory
 	by         *Taker
-	prev, next *buffer // in the list of those that are taken
+	prev, next *buffer // in the list of taken buffers
 }
 
-// takenList has the buffers that are taken, in the order of that.
+// takenList is the list of the taken buffers, in the order of taking.
 type takenList struct {
 	root buffer
 	n    int
@@ -71,7 +71,7 @@ func (l *takenList) drop(b *buffer) {
 
 var _ rdma.SharedReceiveQueue = (*SharedQueue)(nil)
 
-// CreateSharedReceiveQueue makes a queue, whose memory grows with use.
+// CreateSharedReceiveQueue makes a queue whose memory grows with use.
 //
 // Errors: StatusInvalidParameterN(3) for the depth, (4) for MaxSGE, (5) for the
 // threshold.
@@ -95,8 +95,7 @@ func (d *Domain) CreateSharedReceiveQueue(cfg rdma.SharedReceiveQueueConfig) (rd
 	return q, nil
 }
 
-// sharedQueueOf is the queue that a caller means, nil if it is not one of this
-// domain.
+// sharedQueueOf returns q if it is a queue of this domain, else nil.
 func (d *Domain) sharedQueueOf(q rdma.SharedReceiveQueue) *SharedQueue {
 	if s, ok := q.(*SharedQueue); ok && s != nil && s.d == d {
 		return s
@@ -111,7 +110,7 @@ func (q *SharedQueue) attach() {
 	q.pairs++
 }
 
-// detach takes it out.
+// detach removes a queue pair.
 func (q *SharedQueue) detach() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -119,7 +118,7 @@ func (q *SharedQueue) detach() {
 	q.resumeLocked()
 }
 
-// PostReceive queues receives and lets the connections go on that wait for some.
+// PostReceive queues receives and resumes the connections that wait for one.
 func (q *SharedQueue) PostReceive(reqs []rdma.ReceiveRequest) (int, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -153,8 +152,8 @@ func (q *SharedQueue) postLocked(r *rdma.ReceiveRequest) rdma.Status {
 	return rdma.StatusSuccess
 }
 
-// backLocked notes that the program gave a receive back: that of the same memory
-// which a connection had taken, else the one that was taken first of all.
+// backLocked records that the program returned a receive: the taken one with the same
+// memory, else the one that was taken first.
 func (q *SharedQueue) backLocked(r *Receive) *buffer {
 	var first *byte
 	if len(r.Pieces) > 0 {
@@ -180,8 +179,8 @@ func (q *SharedQueue) backLocked(r *Receive) *buffer {
 	return b
 }
 
-// resumeLocked wakes all connections that wait; those that find nothing wait on,
-// in their places.
+// resumeLocked wakes all connections that wait; those that find no receive keep their
+// place in the queue.
 func (q *SharedQueue) resumeLocked() {
 	for _, t := range q.waiting {
 		t.resume()
@@ -190,7 +189,7 @@ func (q *SharedQueue) resumeLocked() {
 
 // take moves the first receive to into.
 //
-// Errors: StatusPending if there is none for t, which will be woken;
+// Errors: StatusPending if there is none for t, which is resumed later;
 // StatusInvalidHandle once the queue is closed.
 func (q *SharedQueue) take(into *Receive, t *Taker) rdma.Status {
 	q.mu.Lock()
@@ -219,11 +218,11 @@ func (q *SharedQueue) take(into *Receive, t *Taker) rdma.Status {
 	return rdma.StatusSuccess
 }
 
-// mayTakeLocked tells whether a receive is there for t. Those that have waited for
-// longer come first. And where several queue pairs share the queue, no connection
-// may hold more than three quarters of the receives that there are, posted and
-// taken, until the program posts some of those again: the rest is for the others,
-// however fast one peer sends and however slow the program is.
+// mayTakeLocked reports whether there is a receive for t. Connections that have waited
+// for longer come first. Where several queue pairs share the queue, no connection may
+// hold more than three quarters of all receives, posted and taken, until the program
+// posts some of those again. The rest is for the other connections, independent of the
+// speed of a peer and of the program.
 //
 // Source: [RFC 5042 §6.4.3.1]
 func (q *SharedQueue) mayTakeLocked(t *Taker, place int) bool {
@@ -242,13 +241,13 @@ func (q *SharedQueue) mayTakeLocked(t *Taker, place int) bool {
 	return q.receives.Len() > before
 }
 
-// fullLocked tells whether t holds all that it may.
+// fullLocked reports whether t holds as many receives as it may.
 func (q *SharedQueue) fullLocked(t *Taker) bool {
 	all := q.receives.Len() + q.taken.n
 	return q.pairs > 1 && t.held > 0 && t.held >= all-max(all/4, 1)
 }
 
-// leave ends the waiting of a connection.
+// leave ends the wait of a connection.
 func (q *SharedQueue) leave(t *Taker) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -258,7 +257,7 @@ func (q *SharedQueue) leave(t *Taker) {
 	}
 }
 
-// notifyLocked satisfies all notifications if there are few receives left.
+// notifyLocked ends the calls of Wait if there are few receives left.
 func (q *SharedQueue) notifyLocked() {
 	if q.low != nil && (q.closed || q.receives.Len() < q.threshold) {
 		close(q.low)
@@ -266,8 +265,8 @@ func (q *SharedQueue) notifyLocked() {
 	}
 }
 
-// Wait waits until fewer receives than the threshold are left, and returns at
-// once if that is so already.
+// Wait waits until fewer receives than the threshold are left. It returns at once if that
+// is so already.
 func (q *SharedQueue) Wait(ctx context.Context) error {
 	const op = "notify of a shared receive queue"
 	if ctx.Err() != nil {
@@ -297,7 +296,7 @@ func (q *SharedQueue) Wait(ctx context.Context) error {
 	return nil
 }
 
-// Modify changes depth and threshold; 0 leaves one as it is.
+// Modify changes depth and threshold; 0 keeps a value.
 func (q *SharedQueue) Modify(depth, threshold int) error {
 	const op = "modify shared receive queue"
 	if depth < 0 || depth > MaxQueueDepth || threshold < 0 || threshold > MaxQueueDepth {
@@ -321,8 +320,8 @@ func (q *SharedQueue) Modify(depth, threshold int) error {
 	return nil
 }
 
-// Close drops the receives that are left and ends all notifications. A message
-// for a queue pair that still uses the queue then ends its connection.
+// Close drops the remaining receives and ends all calls of Wait. A message for a queue
+// pair that still uses the queue then ends its connection.
 func (q *SharedQueue) Close() error {
 	q.mu.Lock()
 	q.closed = true

@@ -2,13 +2,13 @@ package softrdma
 
 import "sync/atomic"
 
-// firstTokens is how many slots a table of tokens begins with.
+// firstTokens is the number of slots that a token table begins with.
 const firstTokens = 16
 
-// tokenTable finds things by their tokens. A thing stands in the one slot that
-// the low bits of its token name: a token is drawn again until its slot is free,
-// and the table is kept half empty, so that tokens are as random as the draws,
-// over all of their bits. Who looks takes no lock; who changes the table holds one.
+// tokenTable finds objects by their tokens. An object is in the one slot that the low
+// bits of its token name. A token is drawn again until its slot is free, and at least
+// half of the table is kept free, so that tokens are as random as the draws, in all of
+// their bits. Readers take no lock; writers hold one.
 //
 // Source: [RFC 5042 §6.1.1]
 type tokenTable[T any] struct {
@@ -16,7 +16,7 @@ type tokenTable[T any] struct {
 	used  int
 }
 
-// slot is where a token stands, or would stand; nil while the table is empty.
+// slot returns the slot of a token, or nil while the table is empty.
 func (t *tokenTable[T]) slot(token uint32) *atomic.Pointer[T] {
 	slots := t.slots.Load()
 	if slots == nil {
@@ -25,8 +25,8 @@ func (t *tokenTable[T]) slot(token uint32) *atomic.Pointer[T] {
 	return &(*slots)[int(token>>1)&(len(*slots)-1)]
 }
 
-// reserve makes room for one more. Those that are in the table move to their
-// slots in a larger one; there is a slot for each, as there was in the smaller.
+// reserve makes room for one more object. The objects move to their slots in a larger
+// table, which has a slot for each, as the smaller one had.
 func (t *tokenTable[T]) reserve(tokenOf func(*T) uint32) {
 	t.used++
 	old := t.slots.Load()

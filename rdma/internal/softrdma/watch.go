@@ -7,21 +7,20 @@ import (
 	"lwio/rdma"
 )
 
-// watchTime is how long a context is watched, at the least, after the last wait
-// with it.
+// watchTime is the least time for which a context is watched after the last wait with it.
 const watchTime = time.Second
 
-// watch ends the Park of a caller whose context ends. It is kept for the waiter's
-// next use, which mostly has the same context, but not for long: where a context is
-// of a foreign kind it costs a goroutine. It belongs to who has the waiter.
+// watch ends a Park when its context ends. It is kept for the waiter's next use, which
+// mostly has the same context, but not for long: a watch of a foreign kind of context
+// costs a goroutine. It belongs to the user of the waiter.
 type watch struct {
 	done   <-chan struct{}
 	parker Parker
 	cancel func() bool
-	used   bool // since the queue last looked
+	used   bool // since the last endWatches
 }
 
-// begin watches a context on behalf of who parks.
+// begin watches a context for a Park.
 func (w *watch) begin(ctx context.Context, p Parker) {
 	w.used = true
 	if done := ctx.Done(); done != w.done || p != w.parker {
@@ -40,7 +39,7 @@ func (w *watch) stop() {
 	w.done, w.parker, w.cancel = nil, nil, nil
 }
 
-// keepLocked keeps a waiter, and sees to it that its watch ends.
+// keepLocked recycles a waiter, and starts the timer that ends its watch.
 func (q *CompletionQueue) keepLocked(w *waiter) {
 	q.free = append(q.free, w)
 	if w.watch.cancel == nil || q.watching {
@@ -54,7 +53,7 @@ func (q *CompletionQueue) keepLocked(w *waiter) {
 	q.timer.Reset(watchTime)
 }
 
-// endWatches ends the watches that were not used since it was called last.
+// endWatches ends the watches that were not used since the last call.
 func (q *CompletionQueue) endWatches() {
 	q.mu.Lock()
 	var stale []watch

@@ -8,8 +8,8 @@ import (
 	"lwio/internal/host"
 )
 
-// Rest gives the pages of the receives back that wait, but of the one that is being filled.
-// Nobody begins another one meanwhile.
+// TrimIdle returns the pages of posted receives to the system, except those of the
+// receive that is being filled. No receive begins meanwhile.
 func (q *ReceiveQueue) TrimIdle() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -37,14 +37,14 @@ type stretch struct {
 	to     int
 }
 
-// stretchOf is where a piece is.
+// stretchOf returns the memory of a piece.
 func stretchOf(p Piece) stretch {
 	at := uintptr(unsafe.Pointer(unsafe.SliceData(p.Buf))) - uintptr(unsafe.Pointer(unsafe.SliceData(p.Region.buf)))
 	return stretch{p.Region, int(at), int(at) + len(p.Buf)}
 }
 
-// joined makes one of stretches that follow each other or overlap, so that a page which is
-// in several counts as whole.
+// joined merges stretches that adjoin or overlap, so that a page that is in several of
+// them counts as whole.
 func joined(all []stretch) []stretch {
 	slices.SortFunc(all, func(a, b stretch) int {
 		return cmp.Or(cmp.Compare(a.region.token, b.region.token), cmp.Compare(a.from, b.from))
@@ -60,8 +60,8 @@ func joined(all []stretch) []stretch {
 	return out
 }
 
-// discard gives its whole pages back, if the region is open: else the memory may be
-// somebody's again.
+// discard returns the whole pages of the stretch, if the region is open: the memory of a
+// closed region may have another use.
 func (s stretch) discard() {
 	if s.region.Acquire() {
 		host.DiscardPages(s.region.buf[s.from:s.to])
