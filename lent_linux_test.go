@@ -38,19 +38,19 @@ func TestWritesAreLent(t *testing.T) {
 		if n, err := f.WriteAt(b.Bytes(), 3); n != size || err != nil {
 			t.Fatal(n, err)
 		}
-		if got := s.Server.Stats().Lent; round > 1 && got >= 3 {
+		if got := s.Server.Stats().ByReference; round > 1 && got >= 3 {
 			break // all of the last write
 		}
 	}
-	if got := s.Server.Stats().Lent; got < 3 {
+	if got := s.Server.Stats().ByReference; got < 3 {
 		t.Fatalf("%d writes were lent", got)
 	}
 	for _, write := range []struct{ size, lent int }{{1024, 0}, {1025, 1}, {4096, 1}} {
-		before := s.Server.Stats().Lent
+		before := s.Server.Stats().ByReference
 		if _, err := f.WriteAt(b.Bytes()[:write.size], 3); err != nil {
 			t.Fatal(err)
 		}
-		if n := s.Server.Stats().Lent - before; n != uint64(write.lent) {
+		if n := s.Server.Stats().ByReference - before; n != uint64(write.lent) {
 			t.Errorf("%d writes of %d bytes were lent, want %d", n, write.size, write.lent)
 		}
 	}

@@ -19,7 +19,7 @@ func TestByteRate(t *testing.T) {
 			c := s.Client(&cfg)
 			want := random(200_000, 1)
 			put(t, c, "f", want)
-			written := s.Server.Stats().Slowed
+			written := s.Server.Stats().Throttled
 			f, err := c.OpenFile(t.Context(), "f", os.O_RDONLY, 0)
 			if err != nil {
 				t.Fatal(err)
@@ -29,7 +29,7 @@ func TestByteRate(t *testing.T) {
 			if n, err := f.ReadAt(got, 0); n != len(got) || err != nil || !bytes.Equal(got, want) {
 				t.Error(n, err)
 			}
-			if all := s.Server.Stats().Slowed; written == 0 || all == written {
+			if all := s.Server.Stats().Throttled; written == 0 || all == written {
 				t.Errorf("%d writes and %d reads waited", written, all-written)
 			}
 		})

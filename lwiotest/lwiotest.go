@@ -129,12 +129,15 @@ func (s *Server) start(o *Options) (err error) {
 		return err
 	}
 	providers := o.Providers
-	if providers == nil {
+	switch {
+	case o.NoLWIO:
+		providers = nil
+	case providers == nil:
 		providers = lwio.Defaults()
 	}
 	s.Server, err = server.New(server.Config{
 		FS: s.fs, Lookup: server.Users{User: s.password}.Lookup, Providers: providers,
-		DisableLWIO: o.NoLWIO, AllowMD5: o.AllowMD5, ImmediateData: o.ImmediateData, Limits: o.Limits, Logger: o.Logger,
+		AllowMD5: o.AllowMD5, ImmediateData: o.ImmediateData, Limits: o.Limits, Logger: o.Logger,
 	})
 	if err != nil {
 		return err

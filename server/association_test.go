@@ -215,16 +215,14 @@ func testKeysInUseSurviveNegotiations(t *testing.T, on string) {
 // Source: [OP-30]
 func TestNoProviders(t *testing.T) {
 	v := newEnv(t, envConfig{})
-	for _, cfg := range []Config{{FS: v.fs}, {FS: v.fs, Providers: nil, DisableLWIO: true}} {
-		s, err := New(cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if s.engine.association.ResumeContext() != nil {
-			t.Error("LWIO is announced")
-		}
-		s.Close()
+	s, err := New(Config{FS: v.fs})
+	if err != nil {
+		t.Fatal(err)
 	}
+	if s.engine.association.ResumeContext() != nil {
+		t.Error("LWIO is announced")
+	}
+	s.Close()
 	if _, err := New(Config{}); err == nil {
 		t.Error("a server of nothing")
 	}
@@ -233,12 +231,12 @@ func TestNoProviders(t *testing.T) {
 // Source: [OP-42]
 func TestLimitsDefaults(t *testing.T) {
 	l := Limits{}.withDefaults()
-	if l.Credits != 32 || l.MaxRecvBufferSize != 64<<10 || l.MaxLentBufferSize != 1<<20 || l.MaxRdmaWindowSize != 512<<10 ||
-		l.AuthTimeout != DefaultAuthTimeout || l.FilesPerConnection != 4096 {
+	if l.Credits != 32 || l.MaxRecvBufferSize != 64<<10 || l.MaxByReferenceSize != 1<<20 || l.MaxRdmaWindowSize != 512<<10 ||
+		l.AuthTimeout != defaultAuthTimeout || l.FilesPerConnection != 4096 {
 		t.Errorf("%+v", l)
 	}
 	l = Limits{Credits: 1 << 20, MaxRecvBufferSize: 1, MaxRdmaWindowSize: 1 << 30, FilesPerConnection: 1 << 20}.withDefaults()
-	if l.Credits != 1024 || l.MaxRecvBufferSize != 4096 || l.MaxLentBufferSize != 4096 || l.MaxRdmaWindowSize != 8<<20 ||
+	if l.Credits != 1024 || l.MaxRecvBufferSize != 4096 || l.MaxByReferenceSize != 4096 || l.MaxRdmaWindowSize != 8<<20 ||
 		l.FilesPerConnection != 65535 || l.ReadBufferBytes < 4*l.MaxRdmaWindowSize {
 		t.Errorf("%+v", l)
 	}

@@ -53,7 +53,7 @@ func (c *conn) authenticate(o *op) error {
 	case errors.Is(err, errAuthTimeout):
 		return err
 	case errors.Is(err, errUserLimit):
-		c.engine.count.crowded.Add(1)
+		c.engine.count.userLimited.Add(1)
 		c.engine.noise.Warn(c.log, "lwio: connection refused", "cause", err)
 		c.refuse(o, ntstatus.InsufficientResources)
 	case err != nil:

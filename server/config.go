@@ -13,136 +13,136 @@ import (
 	"lwio/vfs"
 )
 
-// Config is what New needs. FS is compulsory; nil and zero mean the default
-// everywhere else. New copies it.
+// Config configures a Server. FS is required; for every other field nil and zero mean the
+// default. New copies it.
 type Config struct {
-	// FS is what is served. It stays the caller's, who closes it after the
+	// FS is the file system to serve. It belongs to the caller, which closes it after the
 	// server.
 	FS *vfs.FS
-	// ServerName is what the server calls itself. Default: the host's name.
+	// ServerName is the name of the server in SMB and LWIO. Default: the host name.
 	ServerName string
-	// Lookup gives the NT hash of a user's password; nil knows nobody. It must
-	// be safe for concurrent use. Users.Lookup is one.
+	// Lookup returns the NT hash of a user's password; nil knows no user. It must be safe for
+	// concurrent use. Users.Lookup is one.
 	Lookup func(domain, user string) (ntHash [16]byte, ok bool)
-	// Providers are the fabrics that LWIO is offered on, best first. None: SMB
-	// alone. One that has no device here is left out, with a warning, unless it is
-	// the only one. Who may connect by shared memory is shm.Config.AllowUID of the
-	// provider: by default this process's user, and root.
+	// Providers are the fabrics that LWIO is offered on, the best first; with none the server
+	// serves SMB alone. A provider without a device on this machine is left out, with a
+	// warning, unless it is the only one. shm.Config.AllowUID of the provider says which users
+	// may connect by shared memory: by default the user of this process, and root.
 	Providers []rdma.Provider
-	// DisableLWIO keeps to SMB alone, whatever Providers holds.
-	DisableLWIO bool
-	// AllowMD5 accepts clients whose AUTH carries nothing but the unkeyed MD5 of
-	// the text, which whoever sees the connection can forge. [OP-46b]
+	// AllowMD5 accepts clients whose AUTH carries only the unkeyed MD5 of the text, which
+	// anything that sees the connection can forge. [OP-46b]
 	AllowMD5 bool
-	// ImmediateData completes a read that succeeded in full by immediate data of its
-	// last RDMA write, instead of a message, where the provider has that and the client
-	// waits for a message. What goes from the page cache straight into the client's
-	// memory has a message all the same. [OP-85]
+	// ImmediateData completes a read that succeeded in full by immediate data of its last RDMA
+	// write, instead of a message, where the provider supports that and the client waits for a
+	// message. Reads whose data goes from the page cache straight into the client's memory are
+	// always completed by a message. [OP-85]
 	ImmediateData bool
-	// Limits bound what clients can make the server hold.
+	// Limits bound the resources that clients take.
 	Limits Limits
-	// Logger hears of connections, refusals and failures; nil is silent.
+	// Logger receives connections, refusals and failures; nil discards them.
 	Logger *slog.Logger
 }
 
-// Limits bound the resources of the LWIO side. Zero means the default.
+// Limits bound the resources of a server. Zero means the default.
 type Limits struct {
-	// SMBConnections bounds the SMB connections. One more takes the place of the oldest
-	// that nobody has authenticated on, and is closed at once if there is none. Default
-	// 1024, or a quarter of the descriptors that the process may have.
+	// SMBConnections bounds the SMB connections. One more evicts the oldest unauthenticated
+	// one, and is closed at once if there is none. Default 1024, or a quarter of the
+	// descriptors that the process may have.
 	SMBConnections int
-	// SMBMemory bounds the SMB messages of 16 KiB and more, of all connections together,
-	// in bytes; requests wait for it. A user has three quarters at most. Default 256
-	// MiB, at least MinSMBMemory.
+	// SMBMemory bounds the SMB messages of 16 KiB and more, of all connections together, in
+	// bytes; requests wait for it. A user gets three quarters at most. Default 256 MiB, at
+	// least MinSMBMemory.
 	SMBMemory int64
-	// Connections bounds the RDMA connections; one more is rejected. Unauthenticated
-	// bounds those of them that have not passed AUTH; one more takes the place of
-	// another, which is cut: the oldest of the address that has most. Defaults 1024, or
-	// a sixteenth of the descriptors, and 64.
+	// Connections bounds the RDMA connections; one more is rejected. Unauthenticated bounds
+	// those of them that have not passed AUTH; one more evicts the oldest of the address with
+	// most of them. Defaults 1024, or a sixteenth of the descriptors, and 64.
 	Connections, Unauthenticated int
-	// ConnectionsPerKey bounds the connections that use one pair of negotiated
-	// keys at a time. Default 16. [OP-42b]
+	// ConnectionsPerKey bounds the connections that use one pair of negotiated keys at a
+	// time. Default 16. [OP-42b]
 	ConnectionsPerKey int
-	// FilesPerConnection bounds the file ids of a connection. Default 4096, at
-	// most 65535. [OP-54]
+	// FilesPerConnection bounds the file ids of a connection. Default 4096, at most 65535.
+	// [OP-54]
 	FilesPerConnection int
-	// AuthTimeout is how long after it was accepted a connection may take to
-	// pass AUTH. Default 5 s. [OP-44]
+	// AuthTimeout bounds the time from accepting a connection to AUTH. Default 5 s. [OP-44]
 	AuthTimeout time.Duration
-	// AuthFailures bounds the wrong passwords a minute for one user from one address;
-	// all users from an address, and a user from all addresses, have four times as
-	// many. What is above it is refused unseen, but a user who has logged on from an
-	// address before is not held up there by what strangers try elsewhere, or with
-	// other names. Default 10; negative for no limit.
+	// AuthFailures bounds the wrong passwords a minute for one user from one address; for all
+	// users from an address, and for a user from all addresses, the bound is four times as
+	// high. Attempts above it are refused without a comparison. A user who has logged on from
+	// an address before is not refused there for attempts from other addresses or with other
+	// names. Default 10; negative for no bound.
 	AuthFailures int
-	// RequestRate bounds the requests a second of each user, over SMB and LWIO
-	// together, on all connections; those above it wait. Default: no bound; at least
-	// 100.
+	// RequestRate bounds the requests a second of each user, over SMB and LWIO together, on
+	// all connections; further requests wait. Default: no bound; at least MinRequestRate.
 	RequestRate int
-	// ByteRate bounds the bytes a second that each user reads and writes, over SMB and
-	// LWIO together, on all connections; what is above it waits. ByteBurst of them may be
-	// had at once. Default: no bound, at least 1 MiB; and a tenth of a second's.
+	// ByteRate bounds the bytes a second that each user reads and writes, over SMB and LWIO
+	// together, on all connections; further requests wait. ByteBurst is the number of bytes
+	// that may be moved at once. Default: no bound, at least MinByteRate; and a tenth of the
+	// bytes of a second.
 	ByteRate, ByteBurst int64
-	// ConnectionsPerUser bounds the RDMA connections of one user that have passed AUTH;
-	// one more is refused. Default: all but a sixty-fourth of Connections.
+	// ConnectionsPerUser bounds the RDMA connections of one user that have passed AUTH; one
+	// more is refused. Default: all but a sixty-fourth of Connections.
 	ConnectionsPerUser int
-	// StallTimeout is how long a client may leave what was sent to it untaken.
+	// StallTimeout bounds the time for which a client may leave what was sent to it unread.
 	// Default 30 s.
 	StallTimeout time.Duration
-	// Credits bounds the requests that a new connection may have outstanding;
-	// MaxCredits those of one that has use for more. Defaults 32 and 128, at most
-	// 1024, and MaxCredits is at least Credits. [OP-74c]
+	// Credits bounds the outstanding requests of a new connection, MaxCredits those of a
+	// connection that asks for more. Defaults 32 and 128, at most 1024; MaxCredits is at least
+	// Credits. [OP-74c]
 	Credits, MaxCredits int
-	// CreditBudget bounds the credits of all connections together, and with them
-	// the memory of receives (MaxRecvBufferSize each). While it is short each has
-	// a share by what it asks for, and one at least. Default 8192.
+	// CreditBudget bounds the credits of all connections together, and with them the memory
+	// of receives (MaxRecvBufferSize each). While credits are short, each connection has a
+	// share in proportion to its requests, and one at least. Default 8192.
 	CreditBudget int
-	// MaxRecvBufferSize is the data of one write, in bytes. Default 64 KiB,
-	// clamped to 4 KiB..1 MiB and rounded up to whole pages. [OP-61c]
+	// MaxRecvBufferSize bounds the data of one write, in bytes. Default 64 KiB, clamped to
+	// 4 KiB..1 MiB and rounded up to whole pages. [OP-61c]
 	MaxRecvBufferSize int
-	// MaxLentBufferSize is MaxRecvBufferSize for providers whose clients can lend the
-	// data of a write (rdma.CapByReference), which then stays in their memory: what they do not
-	// lend takes as much of the server's. Default 1 MiB, or MaxRecvBufferSize where that
-	// is set; clamped to MaxRecvBufferSize..1 MiB.
-	MaxLentBufferSize int
-	// MaxRdmaWindowSize is the data of one read, in bytes. Default 512 KiB,
-	// clamped to 64 KiB..8 MiB. [OP-60]
+	// MaxByReferenceSize replaces MaxRecvBufferSize for providers over which the data of a
+	// write can stay in the client's memory (rdma.CapByReference): data that does not, takes
+	// as much memory of the server. Default 1 MiB, or MaxRecvBufferSize where that is set;
+	// clamped to MaxRecvBufferSize..1 MiB.
+	MaxByReferenceSize int
+	// MaxRdmaWindowSize bounds the data of one read, in bytes. Default 512 KiB, clamped to
+	// 64 KiB..8 MiB. [OP-60]
 	MaxRdmaWindowSize int
-	// ReadBufferBytes is the memory, for each provider, that reads go through.
-	// Default 64 MiB, at least four reads of the largest size.
+	// ReadBufferBytes is the memory of each provider that reads go through, in bytes. Default
+	// 64 MiB, at least four reads of the largest size.
 	ReadBufferBytes int
-	// SpinTime is how long a connection's loop looks for requests before it sleeps,
-	// while requests come faster than that; at most half of the processors do so at a
-	// time. Default 50 µs; negative for never.
+	// SpinTime bounds the time for which a connection busy-polls for requests before it
+	// sleeps. At most half of the processors busy-poll at a time. Default 50 µs; negative for
+	// never.
 	SpinTime time.Duration
-	// Workers is the number of goroutines for the reads of one file that wait for a
-	// disk, and that for its writes; for all files there are up to 32 times as many.
-	// Default four for each CPU, at least 8.
+	// Workers is the number of goroutines for the reads of one file that wait for a disk, and
+	// as many for its writes; for all files there are up to 32 times as many. Default four for
+	// each processor, at least 8.
 	Workers int
 }
 
 // Defaults of Limits.
 const (
-	DefaultSMBConnections     = 1024
-	DefaultSMBMemory          = 256 << 20
-	DefaultConnections        = 1024
-	DefaultUnauthenticated    = 64
-	DefaultConnectionsPerKey  = 16
-	DefaultFilesPerConnection = 4096
-	DefaultAuthTimeout        = 5 * time.Second
-	DefaultStallTimeout       = 30 * time.Second
-	DefaultAuthFailures       = 10
-	DefaultCredits            = 32
-	DefaultMaxCredits         = 128
-	DefaultCreditBudget       = 8192
-	DefaultMaxRecvBufferSize  = 64 << 10
-	DefaultMaxLentBufferSize  = 1 << 20
-	DefaultMaxRdmaWindowSize  = 512 << 10
-	DefaultReadBufferBytes    = 64 << 20
-	DefaultSpinTime           = 50 * time.Microsecond
+	DefaultSMBConnections    = 1024
+	DefaultSMBMemory         = 256 << 20
+	DefaultConnections       = 1024
+	DefaultUnauthenticated   = 64
+	DefaultAuthFailures      = 10
+	DefaultCreditBudget      = 8192
+	DefaultMaxRecvBufferSize = 64 << 10
+	DefaultReadBufferBytes   = 64 << 20
 )
 
-// Bounds that the defaults are clamped to.
+// The other defaults of Limits.
+const (
+	defaultConnectionsPerKey  = 16
+	defaultFilesPerConnection = 4096
+	defaultAuthTimeout        = 5 * time.Second
+	defaultStallTimeout       = 30 * time.Second
+	defaultCredits            = 32
+	defaultMaxCredits         = 128
+	defaultMaxByReferenceSize = 1 << 20
+	defaultMaxRdmaWindowSize  = 512 << 10
+	defaultSpinTime           = 50 * time.Microsecond
+)
+
+// Bounds of Limits.
 const (
 	maxCredits    = 1024
 	minRecvBuffer = 4 << 10
@@ -152,15 +152,16 @@ const (
 	maxFiles      = 1<<16 - 1
 )
 
-// What limits are raised to, if they are lower.
+// Lower bounds of Limits: lower values are raised to them.
 const (
-	// MinRequestRate keeps the turns of DefaultConnections short of StallTimeout.
+	// MinRequestRate keeps the turns of DefaultConnections shorter than StallTimeout.
 	MinRequestRate = 100
-	MinByteRate    = 1 << 20
-	// MinSMBMemory and MinReadBufferBytes are for four messages, and four reads, of the
-	// largest size, with the default MaxRdmaWindowSize; both in bytes.
+	// MinByteRate is in bytes a second.
+	MinByteRate = 1 << 20
+	// MinSMBMemory holds four messages, and MinReadBufferBytes four reads, of the largest
+	// size, with the default MaxRdmaWindowSize; in bytes.
 	MinSMBMemory       = smbserver.MinMemory
-	MinReadBufferBytes = 4 * DefaultMaxRdmaWindowSize
+	MinReadBufferBytes = 4 * defaultMaxRdmaWindowSize
 )
 
 // withDefaults checks c and returns a copy with every default filled in.
@@ -174,9 +175,6 @@ func (c Config) withDefaults() (Config, error) {
 	if c.ServerName == "" {
 		c.ServerName = "LWIO"
 	}
-	if c.DisableLWIO {
-		c.Providers = nil
-	}
 	c.Providers = append([]rdma.Provider(nil), c.Providers...)
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
@@ -187,8 +185,8 @@ func (c Config) withDefaults() (Config, error) {
 
 // withDefaults returns a copy with every default filled in.
 func (l Limits) withDefaults() Limits {
-	if l.MaxLentBufferSize <= 0 && l.MaxRecvBufferSize <= 0 {
-		l.MaxLentBufferSize = DefaultMaxLentBufferSize
+	if l.MaxByReferenceSize <= 0 && l.MaxRecvBufferSize <= 0 {
+		l.MaxByReferenceSize = defaultMaxByReferenceSize
 	}
 	for _, d := range []struct {
 		field    *int
@@ -198,13 +196,13 @@ func (l Limits) withDefaults() Limits {
 		{&l.SMBConnections, host.DescriptorShare(DefaultSMBConnections, 4), 1, 1 << 20},
 		{&l.Connections, host.DescriptorShare(DefaultConnections, 16), 1, 1 << 20},
 		{&l.Unauthenticated, DefaultUnauthenticated, 1, 1 << 20},
-		{&l.ConnectionsPerKey, DefaultConnectionsPerKey, 1, 1 << 20},
-		{&l.FilesPerConnection, DefaultFilesPerConnection, 1, maxFiles},
-		{&l.Credits, DefaultCredits, 1, maxCredits},
-		{&l.MaxCredits, DefaultMaxCredits, 1, maxCredits},
+		{&l.ConnectionsPerKey, defaultConnectionsPerKey, 1, 1 << 20},
+		{&l.FilesPerConnection, defaultFilesPerConnection, 1, maxFiles},
+		{&l.Credits, defaultCredits, 1, maxCredits},
+		{&l.MaxCredits, defaultMaxCredits, 1, maxCredits},
 		{&l.CreditBudget, DefaultCreditBudget, 1, 1 << 30},
 		{&l.MaxRecvBufferSize, DefaultMaxRecvBufferSize, minRecvBuffer, maxRecvBuffer},
-		{&l.MaxRdmaWindowSize, DefaultMaxRdmaWindowSize, minWindow, maxWindow},
+		{&l.MaxRdmaWindowSize, defaultMaxRdmaWindowSize, minWindow, maxWindow},
 		{&l.ReadBufferBytes, DefaultReadBufferBytes, 4 * minWindow, 1 << 40},
 		{&l.Workers, max(8, 4*runtime.GOMAXPROCS(0)), 1, 1 << 16},
 	} {
@@ -215,7 +213,7 @@ func (l Limits) withDefaults() Limits {
 	}
 	l.MaxCredits = max(l.MaxCredits, l.Credits)
 	l.MaxRecvBufferSize = wholePages(l.MaxRecvBufferSize)
-	l.MaxLentBufferSize = wholePages(min(max(l.MaxLentBufferSize, l.MaxRecvBufferSize), maxRecvBuffer))
+	l.MaxByReferenceSize = wholePages(min(max(l.MaxByReferenceSize, l.MaxRecvBufferSize), maxRecvBuffer))
 	l.ReadBufferBytes = max(l.ReadBufferBytes, 4*l.MaxRdmaWindowSize)
 	if l.RequestRate > 0 {
 		l.RequestRate = max(l.RequestRate, MinRequestRate)
@@ -227,10 +225,10 @@ func (l Limits) withDefaults() Limits {
 		l.ConnectionsPerUser = l.Connections - l.Connections/64
 	}
 	if l.SpinTime == 0 {
-		l.SpinTime = DefaultSpinTime
+		l.SpinTime = defaultSpinTime
 	}
 	if l.AuthTimeout <= 0 {
-		l.AuthTimeout = DefaultAuthTimeout
+		l.AuthTimeout = defaultAuthTimeout
 	}
 	if l.SMBMemory <= 0 {
 		l.SMBMemory = DefaultSMBMemory
@@ -239,12 +237,13 @@ func (l Limits) withDefaults() Limits {
 		l.AuthFailures = DefaultAuthFailures
 	}
 	if l.StallTimeout <= 0 {
-		l.StallTimeout = DefaultStallTimeout
+		l.StallTimeout = defaultStallTimeout
 	}
 	return l
 }
 
-// pageSize is what the server calls a page, in bytes, whatever the hardware's.
+// pageSize is the size of a page in the protocol, in bytes, whatever the size of the
+// hardware's.
 //
 // Source: [OP-28]
 const pageSize = 4096

@@ -13,7 +13,6 @@ import (
 	"lwio/internal/smb/smbclient"
 	"lwio/internal/wire"
 	"lwio/rdma"
-	"lwio/rdma/iwarp"
 	"lwio/vfs"
 )
 
@@ -195,7 +194,7 @@ func TestEndToEndWithoutLWIO(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, addr, _ := newServer(t, context.Background(), Config{
-		Lookup: Users{"alice": "secret"}.Lookup, Providers: []rdma.Provider{iwarp.New(nil)}, DisableLWIO: true,
+		Lookup: Users{"alice": "secret"}.Lookup,
 	}, dir)
 	tree, sess := logOn(t, ctx, addr, "alice", "secret", "share")
 	f, err := tree.Create(ctx, smbclient.CreateRequest{Name: "a", Access: uint32(vfs.ReadData), Share: 7, Disposition: 1})

@@ -40,7 +40,7 @@ func (c *rawClient) lendRaw(sgl []rdma.SGE) {
 // lends lets the server know the client's memory, so that what is lent is from then on.
 func (c *rawClient) lends(fid uint16) {
 	c.t.Helper()
-	for n := c.v.e.count.lent.Load(); c.v.e.count.lent.Load() == n; {
+	for n := c.v.e.count.byReference.Load(); c.v.e.count.byReference.Load() == n; {
 		c.lend(writeHeader(fid, 0, 5), nil, []byte("first"))
 		if s := c.reply(); s.Status != 0 || s.Information != 5 {
 			c.t.Fatalf("%v, information %d", ntstatus.Status(s.Status), s.Information)
@@ -64,7 +64,7 @@ func testLent(t *testing.T, on string) {
 	}
 	size := int(c.params.MaxRecvBufferSize)
 	data := content(size)
-	before := v.e.count.lent.Load()
+	before := v.e.count.byReference.Load()
 	for _, here := range []int{0, 1, 100, 400} {
 		clear(c.in.Bytes())
 		c.want(0, uint32(size), writeHeader(fid, 0, size), make([]byte, size))
@@ -74,7 +74,7 @@ func testLent(t *testing.T, on string) {
 		}
 		v.wantContent(o, string(data))
 	}
-	if n := v.e.count.lent.Load() - before; n != map[string]uint64{"iwarp": 0, "shm": 1}[on] {
+	if n := v.e.count.byReference.Load() - before; n != map[string]uint64{"iwarp": 0, "shm": 1}[on] {
 		t.Errorf("%d writes came from the client's memory", n)
 	}
 	to := c.in.RemoteAddr()

@@ -29,7 +29,7 @@ func testRateOfBytes(t *testing.T, on string) {
 	greedy.pace.Take(0, 1<<40)
 	c.send(c.readHeader(fid, 0, 10, 0), nil)
 	eventually(t, "it does not while it waits", func() bool { return v.e.spinners.now.Load() == 0 })
-	if n := v.e.count.slowed.Load(); n != 1 {
+	if n := v.e.count.throttled.Load(); n != 1 {
 		t.Errorf("%d requests waited", n)
 	}
 	v.check(v.client())
@@ -67,7 +67,7 @@ func testRateOfBytesHoldsNoClose(t *testing.T, on string) {
 	for range 3 {
 		c.send(c.readHeader(fid, 0, 10, 0), nil)
 	}
-	eventually(t, "the connection is held back", func() bool { return v.e.count.slowed.Load() == 1 })
+	eventually(t, "the connection is held back", func() bool { return v.e.count.throttled.Load() == 1 })
 	closed := make(chan error, 1)
 	go func() { closed <- o.Close() }()
 	eventually(t, "the file is revoked", func() bool { return v.e.count.files.Load() == 0 })
@@ -75,8 +75,8 @@ func testRateOfBytesHoldsNoClose(t *testing.T, on string) {
 	if s := c.reply(); s.Cookie != read || s.Status != 0 || s.Information != size || !bytes.Equal(c.in.Bytes()[:size], data) {
 		t.Errorf("the read that was begun: %+v", s)
 	}
-	if err := <-closed; err != nil || v.e.count.slowed.Load() != 1 {
-		t.Errorf("%v, %d requests waited", err, v.e.count.slowed.Load())
+	if err := <-closed; err != nil || v.e.count.throttled.Load() != 1 {
+		t.Errorf("%v, %d requests waited", err, v.e.count.throttled.Load())
 	}
 	c.connector.Close()
 	eventually(t, "the connection has ended", v.deserted)
@@ -95,7 +95,7 @@ func testRateKeepsOrder(t *testing.T, on string) {
 	c.auth(n, authOptions{})
 	fid := c.register(v.open("a", vfs.ReadData, 0, brisk))
 	sent := make(map[uint64]bool)
-	slowed := &v.e.count.slowed
+	slowed := &v.e.count.throttled
 	for round := 0; round < 5 || slowed.Load() == 0 && round < 100; round++ {
 		if slowed.Load() == 0 {
 			brisk.pace.Take(200, 0) // a slow machine may use that up before the first message comes
@@ -131,7 +131,7 @@ func testConnectionsOfAUser(t *testing.T, on string) {
 		msg, _ := c.authMessage(n, authOptions{})
 		c.wantRefused(msg, ntstatus.InsufficientResources)
 	}
-	if crowded, failures := v.e.count.crowded.Load(), v.e.count.authFailures.Load(); crowded != 20 || failures != 0 {
+	if crowded, failures := v.e.count.userLimited.Load(), v.e.count.authFailures.Load(); crowded != 20 || failures != 0 {
 		t.Errorf("%d refused, %d failures", crowded, failures)
 	}
 	v.check(first)

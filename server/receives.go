@@ -32,7 +32,7 @@ func newLayout(l *Limits, info rdma.AdapterInfo) layout {
 	y.slots = min(l.MaxCredits, info.MaxReceiveQueueDepth-y.ahead)
 	y.receives = y.slots + y.ahead
 	if info.Caps.Has(rdma.CapByReference) {
-		y.dataSize = l.MaxLentBufferSize
+		y.dataSize = l.MaxByReferenceSize
 	}
 	y.wire = wire.Limits{MaxRecvBufferSize: uint32(y.dataSize), MaxRdmaWindowSize: uint32(l.MaxRdmaWindowSize)}
 	y.depth = min(2*y.slots+64, info.MaxInitiatorQueueDepth)

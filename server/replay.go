@@ -224,7 +224,7 @@ func (c *conn) answerReplayed(o *op) bool {
 	if !ok {
 		return false
 	}
-	c.engine.count.repeats.Add(1)
+	c.engine.count.replays.Add(1)
 	o.known, o.status, o.info = true, r.status, r.info
 	c.answer(o)
 	return true

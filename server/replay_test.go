@@ -98,8 +98,8 @@ func TestWritesOnceAcrossConnections(t *testing.T) {
 		}
 	}
 	v.wantContent(o, "DDDD")
-	if st := v.e.count.snapshot(); st.Repeats != 5 || st.SequenceGaps != 0 {
-		t.Errorf("%d repeats, %d gaps", st.Repeats, st.SequenceGaps)
+	if st := v.e.count.snapshot(); st.Replays != 5 || st.SequenceGaps != 0 {
+		t.Errorf("%d repeats, %d gaps", st.Replays, st.SequenceGaps)
 	}
 }
 
@@ -219,7 +219,7 @@ func TestOutcomesStay(t *testing.T) {
 		next.again(base+i, writeHeader(fid, uint64(i), 1), []byte("A"))
 	}
 	v.wantContent(o, "NNNN")
-	if n := v.e.count.repeats.Load(); n != 4 {
+	if n := v.e.count.replays.Load(); n != 4 {
 		t.Errorf("%d repeats", n)
 	}
 }

@@ -158,7 +158,7 @@ func (s *Server) Stats() Stats {
 	st.SMBAuthFailures, st.SMBAuthLimited, st.BadSignatures = smb.AuthFailures, smb.AuthLimited, smb.BadSignatures
 	st.SMBAccepted, st.SMBRefused = smb.Accepted, smb.Refused
 	st.SMBReads, st.SMBWrites = Count{smb.Reads, smb.ReadBytes}, Count{smb.Writes, smb.WrittenBytes}
-	st.Slowed += smb.Slowed
+	st.Throttled += smb.Slowed
 	st.SMBMemory, st.MaxSMBMemory = smb.Memory, s.cfg.Limits.SMBMemory
 	st.ReadMemory, st.MaxReadMemory = s.engine.readMemory()
 	files := s.cfg.FS.Stats()

@@ -22,7 +22,7 @@ func (l *receiveLoop) throttle(h *wire.Header) error {
 	if wait == 0 {
 		return nil
 	}
-	c.engine.count.slowed.Add(1)
+	c.engine.count.throttled.Add(1)
 	l.stopSpinning()
 	batch := completions.Get().(*[pollSize]rdma.Result)
 	defer completions.Put(batch)

@@ -157,7 +157,7 @@ func (o *op) writeFrom(p []byte) error {
 func (o *op) borrow(l rdma.RemoteData, here int) error {
 	if h := &o.h; h.Opcode == wire.OpWrite && h.Flags&wire.FlagCollapse == 0 && here == wire.HeaderSize {
 		o.remote = l
-		o.c.engine.count.lent.Add(1)
+		o.c.engine.count.byReference.Add(1)
 		return nil
 	}
 	defer l.Release()
