@@ -208,17 +208,17 @@ func TestHostileRequests(t *testing.T) {
 			return h.appendTo(nil)
 		}
 		cases := map[string][]byte{
-			"nothing":              nil,
-			"one byte":             {'R'},
-			"cut":                  good.appendTo(nil)[:helloSize-1],
-			"something behind":     append(good.appendTo(nil), 1),
-			"an acceptance":        wrong(func(h *hello) { h.kind = helloAccept }),
-			"a rejection":          wrong(func(h *hello) { h.kind, h.reason = helloReject, rejectedRefused }),
-			"another version":      append([]byte("RSOCK\x02"), good.appendTo(nil)[6:]...),
-			"another port":         wrong(func(h *hello) { h.to = netip.AddrPortFrom(own.Addr(), own.Port()+1) }),
-			"another address":      wrong(func(h *hello) { h.to = netip.AddrPortFrom(netip.MustParseAddr("127.0.0.2"), own.Port()) }),
+			"nothing":                 nil,
+			"one byte":                {'R'},
+			"cut":                     good.appendTo(nil)[:helloSize-1],
+			"something behind":        append(good.appendTo(nil), 1),
+			"an acceptance":           wrong(func(h *hello) { h.kind = helloAccept }),
+			"a rejection":             wrong(func(h *hello) { h.kind, h.reason = helloReject, rejectedRefused }),
+			"another version":         append([]byte("RSOCK\x02"), good.appendTo(nil)[6:]...),
+			"another port":            wrong(func(h *hello) { h.to = netip.AddrPortFrom(own.Addr(), own.Port()+1) }),
+			"another address":         wrong(func(h *hello) { h.to = netip.AddrPortFrom(netip.MustParseAddr("127.0.0.2"), own.Port()) }),
 			"address of another host": wrong(func(h *hello) { h.from = netip.MustParseAddrPort("192.0.2.1:666") }),
-			"a lot of text":        bytes.Repeat([]byte("RSOCK\x01\x01\x00"), 60),
+			"a lot of text":           bytes.Repeat([]byte("RSOCK\x01\x01\x00"), 60),
 		}
 		for name, private := range cases {
 			s, reply, err := raw(t, provider(), own, private)

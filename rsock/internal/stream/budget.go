@@ -13,9 +13,6 @@ func NewBudget(limit int64) *Budget {
 	return b
 }
 
-// Left returns how many bytes are free.
-func (b *Budget) Left() int64 { return b.left.Load() }
-
 // take takes n bytes, and returns false if fewer are free.
 func (b *Budget) take(n int) bool {
 	if b == nil {

@@ -28,7 +28,7 @@ func TestStreamWithoutBudgetUsesMessages(t *testing.T) {
 	if _, err := one.Write(data); err != nil {
 		t.Fatal(err)
 	}
-	if left := budget.Left(); left != 1000 {
+	if left := budget.left.Load(); left != 1000 {
 		t.Fatalf("%d bytes are left", left)
 	}
 	// The memory stays in use, as the data is not read.
@@ -56,7 +56,7 @@ func TestStreamWithoutBudgetUsesMessages(t *testing.T) {
 	}
 
 	one.Abort()
-	if left := budget.Left(); left != bulk+1000 {
+	if left := budget.left.Load(); left != bulk+1000 {
 		t.Fatalf("%d bytes are left after the first connection", left)
 	}
 	exchange(t, two, peer, data)
@@ -64,7 +64,7 @@ func TestStreamWithoutBudgetUsesMessages(t *testing.T) {
 		t.Error("no data went by RDMA although there is memory again")
 	}
 	closeBoth(two, peer)
-	if left := budget.Left(); left != bulk+1000 {
+	if left := budget.left.Load(); left != bulk+1000 {
 		t.Errorf("%d bytes are left at the end", left)
 	}
 }
@@ -122,7 +122,7 @@ func TestDrainIsCountedInBudget(t *testing.T) {
 			if err := <-done; err != nil {
 				t.Error(err)
 			}
-			if left := budget.Left(); left >= limit {
+			if left := budget.left.Load(); left >= limit {
 				t.Error("data that was fetched for the program is not counted")
 			}
 			done <- nil
@@ -134,7 +134,7 @@ func TestDrainIsCountedInBudget(t *testing.T) {
 			t.Error(err)
 		}
 		b.Abort()
-		if left := budget.Left(); left != limit {
+		if left := budget.left.Load(); left != limit {
 			t.Errorf("%d bytes are left of %d", left, limit)
 		}
 	}
@@ -149,7 +149,7 @@ func TestFailedAllocationReturnsBudget(t *testing.T) {
 		t.Errorf("write: %v", err)
 	}
 	closeBoth(a, b)
-	if left := budget.Left(); left != 10*bulk {
+	if left := budget.left.Load(); left != 10*bulk {
 		t.Errorf("%d bytes are left of %d", left, 10*bulk)
 	}
 }
@@ -161,7 +161,7 @@ func TestIdleStreamReturnsBudget(t *testing.T) {
 	budget := NewBudget(bulk)
 	one, far := pair(t, f, setup{active: Config{Memory: budget}})
 	exchange(t, one, far, pattern(100000))
-	for end := time.Now().Add(patience); budget.Left() < bulk; time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(patience); budget.left.Load() < bulk; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("memory for large data is kept")
 		}
@@ -196,7 +196,7 @@ func TestBudgetIsNeverExceeded(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if b.Left() != 10 {
-		t.Errorf("%d are left of 10", b.Left())
+	if b.left.Load() != 10 {
+		t.Errorf("%d are left of 10", b.left.Load())
 	}
 }

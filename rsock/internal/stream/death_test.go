@@ -81,7 +81,7 @@ func cutAt(t *testing.T, f fabric, n uint64, active bool, size int, cfg [2]Confi
 	wg.Go(func() { exerciseCut(t, n, data, a, true) })
 	wg.Go(func() { exerciseCut(t, n, data, b, false) })
 	wg.Wait()
-	if left := budget.Left(); left != 10*bulk {
+	if left := budget.left.Load(); left != 10*bulk {
 		t.Errorf("cut at %d: %d bytes of memory for large data are left of %d", n, left, 10*bulk)
 	}
 	return cut.Load()

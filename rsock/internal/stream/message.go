@@ -3,6 +3,8 @@ package stream
 import (
 	"encoding/binary"
 	"fmt"
+
+	"lwio/rsock/internal/verbs"
 )
 
 // Version is the only version of the protocol.
@@ -12,7 +14,7 @@ const Version = 1
 const HeaderSize = 32
 
 // MaxDescriptor is the largest size of a descriptor of RDMA memory, in bytes.
-const MaxDescriptor = 64
+const MaxDescriptor = verbs.MaxDescriptorSize
 
 // The offsets of the fields of a header. Numbers are little-endian.
 const (

@@ -43,6 +43,16 @@ func waitFor(p *poller, w *waiter) <-chan struct{} {
 	return done
 }
 
+// pollAndPark starts two calls: the first is the poller and sleeps, the second is parked.
+func pollAndPark(t *testing.T, p *poller, src *fakeSource, first, second *waiter) (firstDone, secondDone <-chan struct{}) {
+	t.Helper()
+	firstDone = waitFor(p, first)
+	<-src.sleeping
+	secondDone = waitFor(p, second)
+	until(t, "the second call parks", func() bool { return p.parkedWaiters() == 1 })
+	return firstDone, secondDone
+}
+
 // parkedWaiters returns the number of parked calls.
 func (p *poller) parkedWaiters() int {
 	p.mu.Lock()
@@ -53,15 +63,11 @@ func (p *poller) parkedWaiters() int {
 // TestPollerPassesRoleToParkedCall has two calls wait: the first is the poller and sleeps, the
 // second parks, and becomes the poller when the first returns.
 func TestPollerPassesRoleToParkedCall(t *testing.T) {
-	src := newFakeSource()
-	var p poller
+	src, p := newFakeSource(), new(poller)
 	p.init(src, 0)
 	defer p.stop()
 	var first, second waiter
-	firstDone := waitFor(&p, &first)
-	<-src.sleeping
-	secondDone := waitFor(&p, &second)
-	until(t, "the second call parks", func() bool { return p.parkedWaiters() == 1 })
+	firstDone, secondDone := pollAndPark(t, p, src, &first, &second)
 	p.signal(&first)
 	<-firstDone
 	<-src.sleeping // of the second call
@@ -74,15 +80,11 @@ func TestPollerPassesRoleToParkedCall(t *testing.T) {
 
 // TestPollerWakesParkedCall signals a parked call, which returns while the poller goes on.
 func TestPollerWakesParkedCall(t *testing.T) {
-	src := newFakeSource()
-	var p poller
+	src, p := newFakeSource(), new(poller)
 	p.init(src, 0)
 	defer p.stop()
 	var first, second waiter
-	firstDone := waitFor(&p, &first)
-	<-src.sleeping
-	secondDone := waitFor(&p, &second)
-	until(t, "the second call parks", func() bool { return p.parkedWaiters() == 1 })
+	firstDone, secondDone := pollAndPark(t, p, src, &first, &second)
 	p.signal(&second)
 	<-secondDone
 	select {

@@ -22,8 +22,8 @@ func TestStagePiecesAreExclusive(t *testing.T) {
 			}
 			seen[p] = true
 		}
-		if len(seen) != stagePieces || budget.Left() != 0 {
-			t.Errorf("%d pieces, %d bytes of the budget left", len(seen), budget.Left())
+		if len(seen) != stagePieces || budget.left.Load() != 0 {
+			t.Errorf("%d pieces, %d bytes of the budget left", len(seen), budget.left.Load())
 		}
 		if !a.stage.trim() || !a.stage.trim() {
 			t.Error("a trim frees pieces in use")
@@ -31,8 +31,8 @@ func TestStagePiecesAreExclusive(t *testing.T) {
 		for p := range seen {
 			a.stage.give(p)
 		}
-		if a.stage.trim() || budget.Left() != stagePieces*stageSize {
-			t.Errorf("after the trim %d bytes of the budget are left", budget.Left())
+		if a.stage.trim() || budget.left.Load() != stagePieces*stageSize {
+			t.Errorf("after the trim %d bytes of the budget are left", budget.left.Load())
 		}
 	})
 }

@@ -18,13 +18,10 @@ type Socket struct {
 	cq      rdma.CompletionQueue
 	qp      rdma.QueuePair
 
+	link
+
 	life context.Context // ends with the socket
 	end  context.CancelFunc
-
-	connecting sync.Mutex // held by Connect; guards the next two
-	local      rdma.Addr
-	conn       rdma.Connector // set once, when the socket is connected or accepted
-	connected  atomic.Bool
 
 	polling sync.Mutex // held by one Poll; guards results
 	results [pollBatch]rdma.Result
@@ -78,21 +75,6 @@ func (s *Socket) Options() Options { return s.v.opts }
 
 // Service returns the service of the socket.
 func (s *Socket) Service() *Service { return s.v }
-
-// Bind sets the address to connect from; without it the provider picks one.
-//
-// Errors: EINVAL once connected.
-//
-// Source: [WSD §2.1 WSPBind]
-func (s *Socket) Bind(local rdma.Addr) error {
-	s.connecting.Lock()
-	defer s.connecting.Unlock()
-	if s.conn != nil {
-		return &Error{Op: "bind", Object: local.String(), Errno: EINVAL}
-	}
-	s.local = local
-	return nil
-}
 
 // Connect connects to a listener, with private data, and returns that of the peer, also if
 // the peer refused. After a failure it may be called again. The caller posts receives
@@ -159,70 +141,6 @@ func (s *Socket) posted(op string) error {
 		return &Error{Op: op, Errno: ENOTSOCK}
 	case s.recving.used() == 0:
 		return &Error{Op: op, Object: "no receive is posted", Errno: EINVAL}
-	}
-	return nil
-}
-
-// connector returns the connector of the connection, or nil.
-func (s *Socket) connector() rdma.Connector {
-	if !s.connected.Load() {
-		return nil
-	}
-	return s.conn
-}
-
-// LocalAddr returns the address of this side of the connection, or of the request for one.
-//
-// Errors: ENOTCONN.
-func (s *Socket) LocalAddr() (rdma.Addr, error) {
-	return s.address("local address", rdma.Connector.LocalAddr)
-}
-
-// PeerAddr returns the address of the peer.
-//
-// Errors: ENOTCONN.
-func (s *Socket) PeerAddr() (rdma.Addr, error) {
-	return s.address("peer address", rdma.Connector.PeerAddr)
-}
-
-func (s *Socket) address(op string, of func(rdma.Connector) (rdma.Addr, error)) (rdma.Addr, error) {
-	s.connecting.Lock()
-	defer s.connecting.Unlock()
-	if s.conn == nil {
-		return rdma.Addr{}, &Error{Op: op, Errno: ENOTCONN}
-	}
-	a, err := of(s.conn)
-	if err != nil {
-		return rdma.Addr{}, failed(op, "", err)
-	}
-	return a, nil
-}
-
-// Err returns why the connection ended: nil while it goes on, and before there was one.
-func (s *Socket) Err() error {
-	c := s.connector()
-	if c == nil {
-		return nil
-	}
-	err := c.Err()
-	if err == nil {
-		return nil
-	}
-	return &Error{Op: "connection", Errno: ECONNRESET, Err: err}
-}
-
-// Disconnect ends the connection in good order: requests that were posted before it are
-// sent first, if the peer receives them. Pending requests end as with Close; Poll still
-// returns them.
-//
-// Errors: ENOTCONN; ctx's, the end then goes on.
-func (s *Socket) Disconnect(ctx context.Context) error {
-	c := s.connector()
-	if c == nil {
-		return &Error{Op: "disconnect", Errno: ENOTCONN}
-	}
-	if err := c.Disconnect(ctx); err != nil {
-		return failed("disconnect", "", err)
 	}
 	return nil
 }
