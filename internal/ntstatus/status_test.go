@@ -38,7 +38,7 @@ func TestOfAndIsAgree(t *testing.T) {
 	}
 }
 
-func TestFailed(t *testing.T) {
+func TestFailedIsTrueForWarningsAndErrors(t *testing.T) {
 	for s, want := range map[ntstatus.Status]bool{
 		ntstatus.Success: false, ntstatus.Pending: false,
 		ntstatus.BufferOverflow: true, ntstatus.AccessDenied: true,

@@ -99,8 +99,7 @@ func TestSPNEGORoundTrip(t *testing.T) {
 	})
 }
 
-// The token that Windows and Samba servers send in NEGOTIATE, as far as it
-// concerns a server with NTLM alone.
+// The token that Windows and Samba servers send in NEGOTIATE, for a server with NTLM only.
 //
 // Source: [MS-SPNG 2.2.1]
 func TestServerHintBytes(t *testing.T) {

@@ -18,8 +18,8 @@ func newPair(user, password string) (*Initiator, *Acceptor) {
 	return i, a
 }
 
-// run carries tokens to and fro until both are done or one fails. mangle, if
-// not nil, may change a token; step counts them from 0.
+// run passes tokens between the two sides until both are done or one fails. mangle, if not
+// nil, may change a token; step counts them from 0.
 func run(i *Initiator, a *Acceptor, hint []byte, mangle func(step int, token []byte) []byte) (ierr, aerr error) {
 	if mangle == nil {
 		mangle = func(_ int, t []byte) []byte { return t }
@@ -39,7 +39,7 @@ func run(i *Initiator, a *Acceptor, hint []byte, mangle func(step int, token []b
 }
 
 // Source: [MS-NLMP 3.1.5], [MS-NLMP 3.2.5], [RFC 4178 §5]
-func TestExchange(t *testing.T) {
+func TestInitiatorAndAcceptorAgreeOnKeys(t *testing.T) {
 	for name, hint := range map[string][]byte{"no hint": nil, "hint": ServerHint()} {
 		i, a := newPair("alice", "wonderland")
 		if ierr, aerr := run(i, a, hint, nil); ierr != nil || aerr != nil {
@@ -61,7 +61,7 @@ func TestExchange(t *testing.T) {
 }
 
 // Source: [MS-NLMP 3.2.5.1.2]
-func TestWrongCredentials(t *testing.T) {
+func TestWrongCredentialsAreRefused(t *testing.T) {
 	for _, c := range []struct{ user, password string }{{"alice", "Wonderland"}, {"bob", "wonderland"}, {"bob", ""}} {
 		i, a := newPair(c.user, c.password)
 		_, err := run(i, a, nil, nil)
@@ -78,11 +78,11 @@ func TestWrongCredentials(t *testing.T) {
 	}
 }
 
-// Any single changed bit of the NTLM messages, of the list of mechanisms, or of
-// the codes over it keeps the peers from agreeing.
+// The exchange fails after a change of any bit of the NTLM messages, of the list of
+// mechanisms, or of the codes over it.
 //
 // Source: [MS-NLMP 3.1.5.1.2] (MIC), [RFC 4178 §5]
-func TestChangedTokensAreNoticed(t *testing.T) {
+func TestModifiedTokensAreRefused(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		step := rapid.IntRange(0, 3).Draw(t, "step")
 		at, bit := rapid.IntRange(0, 1000).Draw(t, "at"), rapid.IntRange(0, 7).Draw(t, "bit")
@@ -106,7 +106,7 @@ func TestChangedTokensAreNoticed(t *testing.T) {
 }
 
 // Source: [MS-NLMP 3.2.5.1.1]
-func TestRawNTLM(t *testing.T) {
+func TestNTLMWithoutSPNEGOIsAccepted(t *testing.T) {
 	i, a := newPair("alice", "wonderland")
 	if _, _, err := i.Step(nil); err != nil {
 		t.Fatal(err)
@@ -128,11 +128,11 @@ func TestRawNTLM(t *testing.T) {
 	}
 }
 
-// A client that would rather use Kerberos is told to use NTLM, and then must
-// protect its list of mechanisms.
+// The server chooses NTLM for a client that prefers Kerberos; the client then must protect its
+// list of mechanisms.
 //
 // Source: [RFC 4178 §4.2.2] (request-mic), [MS-SPNG 3.2.5.4]
-func TestAnotherMechanismPreferred(t *testing.T) {
+func TestClientThatPrefersAnotherMechanismIsLedToNTLM(t *testing.T) {
 	const kerberos = "\x2a\x86\x48\x86\xf7\x12\x01\x02\x02"
 	list := derWrap(append(derAppend(nil, derOID, []byte(kerberos)), derAppend(nil, derOID, []byte(oidNTLMSSP))...), derSequence)
 	for _, withMIC := range []bool{true, false} {
@@ -179,7 +179,7 @@ func TestAnotherMechanismPreferred(t *testing.T) {
 }
 
 // Source: [MS-NLMP 3.2.5.1.2], [MS-NLMP 2.2.2.5]
-func TestRefusals(t *testing.T) {
+func TestAcceptorRefusesWeakOrMalformedTokens(t *testing.T) {
 	start := func(t *testing.T) *Acceptor {
 		_, a := newPair("alice", "wonderland")
 		m := negotiateMessage{Flags: requiredFlags}
@@ -216,7 +216,7 @@ func TestRefusals(t *testing.T) {
 // A message that announces a code must be long enough to hold one.
 //
 // Source: [MS-NLMP 2.2.1.3]
-func TestAnnouncedCodeMustExist(t *testing.T) {
+func TestAnnouncedMICMustExist(t *testing.T) {
 	_, a := newPair("alice", "wonderland")
 	if err := a.checkMIC([16]byte{}, make([]byte, authenticateSize-1)); !errors.Is(err, ErrToken) {
 		t.Errorf("short message: %v", err)

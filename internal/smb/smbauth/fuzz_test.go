@@ -11,7 +11,7 @@ func addSeeds(f *testing.F) {
 	}
 }
 
-// What parses must encode to something that parses to the same.
+// A decoded message is encoded to bytes that decode to the same message.
 func FuzzNTLM(f *testing.F) {
 	addSeeds(f)
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -57,7 +57,7 @@ func FuzzSPNEGO(f *testing.F) {
 	})
 }
 
-// Nothing a stranger sends, in either step, logs on or panics.
+// No bytes of a peer without the password, in either step, log on or cause a panic.
 func FuzzAcceptor(f *testing.F) {
 	for _, m := range sampleMessages() {
 		f.Add(m.raw, m.raw)
@@ -70,7 +70,7 @@ func FuzzAcceptor(f *testing.F) {
 		_, a := newPair("", "")
 		for _, tok := range [][]byte{one, two, two} {
 			if _, done, err := a.Step(tok); done {
-				t.Fatal("a stranger logged on")
+				t.Fatal("a peer without the password logged on")
 			} else if err != nil {
 				return
 			}
@@ -78,7 +78,7 @@ func FuzzAcceptor(f *testing.F) {
 	})
 }
 
-// Nothing a server sends panics the client.
+// No bytes of a server cause a panic of the client.
 func FuzzInitiator(f *testing.F) {
 	for _, m := range sampleMessages() {
 		f.Add(m.raw, m.raw)

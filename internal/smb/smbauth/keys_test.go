@@ -57,7 +57,7 @@ func TestKDFAcrossRounds(t *testing.T) {
 }
 
 // Source: [MS-SMB2 3.1.4.4.1]
-func TestPreauthHash(t *testing.T) {
+func TestPreauthHashOfKnownMessages(t *testing.T) {
 	var h PreauthHash
 	h.Update([]byte("abc"))
 	if want := sha512.Sum512(append(make([]byte, 64), "abc"...)); h != want {

@@ -96,7 +96,7 @@ func TestNTLMSignerCountsAndRefuses(t *testing.T) {
 }
 
 // Source: [MS-NLMP 2.2.2.8]
-func TestOldResponsesAreWeak(t *testing.T) {
+func TestLMAndNTLMv1ResponsesAreWeak(t *testing.T) {
 	for _, n := range []int{1, 23, 24} {
 		if _, _, _, err := decodeNTLMv2Response(make([]byte, n)); !errors.Is(err, ErrWeak) {
 			t.Errorf("response of %d bytes: %v, want ErrWeak", n, err)

@@ -75,7 +75,7 @@ func sampleHeader(n int, command uint16, flags uint32, id uint64) []byte {
 }
 
 // Source: [MS-SMB2 3.1.4.1]
-func TestHMACSigner(t *testing.T) {
+func TestHMACSignerOfKnownMessage(t *testing.T) {
 	key := key16(t, "000102030405060708090a0b0c0d0e0f")
 	msg := sampleHeader(30, 1, 8, 5)
 	h := hmac.New(sha256.New, key[:])
@@ -117,11 +117,10 @@ func TestGMACNonceAndValue(t *testing.T) {
 	}
 }
 
-// Any changed bit makes any signature wrong, and checking leaves the message
-// as it was.
+// A change of any bit invalidates the signature, and Verify restores the message.
 //
 // Source: [MS-SMB2 3.1.5.1]
-func TestSignersNoticeChanges(t *testing.T) {
+func TestVerifyRefusesModifiedMessages(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		alg := rapid.SampledFrom([]SigningAlgorithm{HMACSHA256, AESCMAC, AESGMAC}).Draw(t, "alg")
 		key := [16]byte(rapid.SliceOfN(rapid.Byte(), 16, 16).Draw(t, "key"))

@@ -2,8 +2,7 @@ package smbclient
 
 import "testing"
 
-// BenchmarkReadAt is the way of bulk data and of small reads, signed, against our own server in the
-// same process.
+// BenchmarkReadAt measures large and small signed reads, with the server in the same process.
 func BenchmarkReadAt(b *testing.B) {
 	for name, n := range map[string]int{"4KiB": 4 << 10, "16MiB": 16 << 20} {
 		b.Run(name, func(b *testing.B) {
@@ -24,7 +23,7 @@ func BenchmarkReadAt(b *testing.B) {
 	}
 }
 
-// BenchmarkWriteAt is the other direction.
+// BenchmarkWriteAt measures large signed writes, with the server in the same process.
 func BenchmarkWriteAt(b *testing.B) {
 	tree, _ := mount(b, nil)
 	f := open(b, tree, readWrite("f"))

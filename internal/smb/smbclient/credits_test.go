@@ -19,8 +19,8 @@ import (
 	"lwio/internal/smb/smbwire"
 )
 
-// Whatever is taken and granted: nobody gets what is not there, and nobody waits
-// when nothing is left that could bring more.
+// In any order of takes and grants, no call gets more credits than there are, and no call
+// waits when no response is outstanding.
 //
 // Source: [MS-SMB2 3.2.4.1.2], [MS-SMB2 3.2.5.1.4]
 func TestCreditsModel(t *testing.T) {
@@ -84,10 +84,10 @@ func TestCreditsModel(t *testing.T) {
 	})
 }
 
-// Answers come in any order, some of them together in one message.
+// Responses arrive in any order, some of them together in one message.
 //
 // Source: [MS-SMB2 3.2.5.1.8], [MS-SMB2 3.2.5.1.9]
-func TestAnswersInAnyOrder(t *testing.T) {
+func TestResponsesArriveInAnyOrder(t *testing.T) {
 	const calls = 4
 	var frames [][]byte
 	_, tree := fakeMount(t, onCommand(smbwire.CommandRead, func(f *fake, h smbwire.Header, body []byte) {
@@ -104,7 +104,7 @@ func TestAnswersInAnyOrder(t *testing.T) {
 		for i, one := range [][]byte{frames[2], frames[0], frames[1]} {
 			start := len(b)
 			if b = append(b, one[smbwire.FrameHeaderSize:]...); i < 2 {
-				b = smbwire.Chain(b, start)
+				b = smbwire.EndElement(b, start)
 			}
 			f.signer.Sign(b[start:])
 		}
@@ -124,8 +124,7 @@ func TestAnswersInAnyOrder(t *testing.T) {
 	wg.Wait()
 }
 
-// A server that takes no more requests holds nobody longer than the context, and
-// a moment, says.
+// A call to a server that does not read returns soon after the end of its context.
 //
 // Source: [MS-SMB2 3.2.6.1]
 func TestServerThatDoesNotRead(t *testing.T) {
@@ -158,11 +157,10 @@ func TestServerThatDoesNotRead(t *testing.T) {
 	})
 }
 
-// The caller's memory is left alone once a call has returned, whatever comes
-// later.
+// A late response does not write to the memory of its caller.
 //
 // Source: [MS-SMB2 3.2.5.11]
-func TestLateAnswerTouchesNothing(t *testing.T) {
+func TestLateResponseLeavesCallersMemoryAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
 		_, tree := fakeMount(t, onCommand(smbwire.CommandRead, func(f *fake, h smbwire.Header, _ []byte) {
@@ -187,10 +185,10 @@ func TestLateAnswerTouchesNothing(t *testing.T) {
 	})
 }
 
-// An answer that came while its caller was giving up is a late one too.
+// A response that arrives while its request is being abandoned is a late one.
 //
 // Source: [MS-SMB2 3.2.5.7]
-func TestAnswerWhileGivingUp(t *testing.T) {
+func TestResponseDuringAbandonIsTreatedAsLate(t *testing.T) {
 	_, tree := fakeMount(t, nil, nil)
 	c := tree.s.conn
 	late := make(chan smbwire.Command, 1)
@@ -201,7 +199,7 @@ func TestAnswerWhileGivingUp(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for len(list[0].done) == 0 { // nobody takes it
+	for len(list[0].done) == 0 { // no call waits for it
 		runtime.Gosched()
 	}
 	c.abandon(list[0], true)
@@ -211,6 +209,6 @@ func TestAnswerWhileGivingUp(t *testing.T) {
 			t.Error(got)
 		}
 	case <-time.After(time.Minute):
-		t.Error("nobody dealt with it")
+		t.Error("the late handler was not called")
 	}
 }

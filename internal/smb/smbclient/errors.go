@@ -106,7 +106,7 @@ var errTimeout net.Error = timeoutError{}
 
 type timeoutError struct{}
 
-func (timeoutError) Error() string        { return "no answer in time" }
+func (timeoutError) Error() string        { return "no response in time" }
 func (timeoutError) Is(target error) bool { return target == os.ErrDeadlineExceeded }
 func (timeoutError) Timeout() bool        { return true }
 func (timeoutError) Temporary() bool      { return false }

@@ -22,8 +22,8 @@ var fakeFile = smbwire.FileID{Persistent: 1, Volatile: 2}
 
 type appender interface{ AppendTo([]byte) []byte }
 
-// fake is a server that does what a test makes of it. Its fields change what it
-// does before a session is there; on answers what comes then.
+// fake is a server with the behaviour that a test gives it. Its fields change the logon; on
+// serves the requests after it.
 type fake struct {
 	t  *testing.T
 	nc net.Conn
@@ -31,11 +31,11 @@ type fake struct {
 	dialect   uint16
 	negotiate func(*smbwire.NegotiateResponse)
 	setup     func(*smbwire.SessionSetupResponse)
-	// spoil changes an answer after it was signed.
+	// spoil changes a response after it is signed.
 	spoil   func(h *smbwire.Header, frame []byte)
 	share   smbwire.TreeConnectResponse
 	credits func(h *smbwire.Header) uint16
-	// on is called with a request; false passes it on to what the fake knows.
+	// on serves a request; false leaves it to the defaults of the fake.
 	on func(f *fake, h smbwire.Header, body []byte) bool
 
 	acceptor *smbauth.Acceptor
@@ -49,7 +49,7 @@ type fake struct {
 	seen []smbwire.Header
 }
 
-// newFake makes a fake server and the connection to it.
+// newFake returns a fake server and the connection to it.
 func newFake(t *testing.T, change func(*fake)) (*fake, net.Conn) {
 	client, server := net.Pipe()
 	f := &fake{
@@ -66,7 +66,7 @@ func newFake(t *testing.T, change func(*fake)) (*fake, net.Conn) {
 	return f, client
 }
 
-// logon makes a session with a fake server.
+// logon opens a session with a fake server.
 func (f *fake) logon(client net.Conn, change func(*Config)) (*Session, error) {
 	cfg := Config{User: testUser, Password: testPassword, Dialects: []uint16{f.dialect}}
 	if change != nil {
@@ -75,7 +75,7 @@ func (f *fake) logon(client net.Conn, change func(*Config)) (*Session, error) {
 	return New(f.t.Context(), client, "fake", cfg)
 }
 
-// fakeMount makes a session and connects to a share.
+// fakeMount opens a session and connects to a share.
 func fakeMount(t *testing.T, change func(*fake), config func(*Config)) (*fake, *Tree) {
 	t.Helper()
 	f, client := newFake(t, change)
@@ -91,14 +91,14 @@ func fakeMount(t *testing.T, change func(*fake), config func(*Config)) (*fake, *
 	return f, tree
 }
 
-// requests lists what has come so far.
+// requests returns the headers of the requests so far.
 func (f *fake) requests() []smbwire.Header {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return append([]smbwire.Header(nil), f.seen...)
 }
 
-// count is how many requests of a command have come.
+// count returns the number of requests with a command so far.
 func (f *fake) count(c smbwire.Command) (n int) {
 	for _, h := range f.requests() {
 		if h.Command == c {
@@ -170,7 +170,7 @@ func (f *fake) request(h smbwire.Header, msg []byte) {
 	}
 }
 
-// answer makes the frame of an answer.
+// answer returns the frame of a response.
 func (f *fake) answer(h smbwire.Header, st ntstatus.Status, body appender) []byte {
 	h.Status, h.NextCommand, h.Signature = st, 0, [16]byte{}
 	h.Flags = h.Flags&smbwire.FlagAsync | smbwire.FlagResponse
@@ -189,7 +189,7 @@ func (f *fake) answer(h smbwire.Header, st ntstatus.Status, body appender) []byt
 	return b
 }
 
-// write sends bytes as they are. An error means that the client has gone.
+// write sends bytes. An error means that the client has disconnected.
 func (f *fake) write(b []byte) { _, _ = f.nc.Write(b) }
 
 func (f *fake) reply(h smbwire.Header, st ntstatus.Status, body appender) {
@@ -250,7 +250,7 @@ func (f *fake) logged(h smbwire.Header, msg []byte) {
 	}
 }
 
-// validate answers with what was really negotiated.
+// validate responds with the negotiated values.
 func (f *fake) validate(h smbwire.Header, body []byte) {
 	q, err := smbwire.DecodeIoctlRequest(body)
 	if err != nil || q.CtlCode != smbwire.FsctlValidateNegotiateInfo {
@@ -262,7 +262,7 @@ func (f *fake) validate(h smbwire.Header, body []byte) {
 	f.reply(h, ntstatus.Success, &smbwire.IoctlResponse{CtlCode: q.CtlCode, FileID: q.FileID, Output: v.AppendTo(nil)})
 }
 
-// onCommand makes an on that handles one command.
+// onCommand returns an on that serves one command.
 func onCommand(c smbwire.Command, do func(f *fake, h smbwire.Header, body []byte)) func(*fake) {
 	return func(f *fake) {
 		f.on = func(f *fake, h smbwire.Header, body []byte) bool {

@@ -20,7 +20,7 @@ import (
 	"lwio/internal/smb/smbwire"
 )
 
-// random is that much noise, the same every time.
+// random returns n bytes of noise, the same each time.
 func random(n int) []byte {
 	b := make([]byte, n)
 	r := rand.NewChaCha8([32]byte{1})
@@ -28,10 +28,10 @@ func random(n int) []byte {
 	return b
 }
 
-// Reads and writes of every length, split as the server wants them.
+// Reads and writes of many lengths, split to the limits of the server.
 //
 // Source: [MS-SMB2 3.2.4.6], [MS-SMB2 3.2.4.7]
-func TestReadWrite(t *testing.T) {
+func TestReadReturnsWrittenBytes(t *testing.T) {
 	tree, dir := mount(t, nil)
 	for _, n := range []int{0, 1, 4096, creditUnit, creditUnit + 1, maxPiece - 1, maxPiece, maxPiece + 1, 9*maxPiece + 5} {
 		name := fmt.Sprint("f", n)
@@ -54,7 +54,7 @@ func TestReadWrite(t *testing.T) {
 }
 
 // Source: [MS-SMB2 3.2.4.6]
-func TestReadAtTheEnd(t *testing.T) {
+func TestReadPastEOFReturnsShort(t *testing.T) {
 	tree, _ := mount(t, nil)
 	f := open(t, tree, readWrite("f"))
 	if _, err := f.WriteAt(t.Context(), []byte("12345"), 0); err != nil {
@@ -75,10 +75,10 @@ func TestReadAtTheEnd(t *testing.T) {
 	}
 }
 
-// Many callers share a session, and few credits.
+// Many callers share a session with few credits.
 //
 // Source: [MS-SMB2 3.2.4.1.2]
-func TestManyInFlight(t *testing.T) {
+func TestConcurrentCallsReturnTheirCredits(t *testing.T) {
 	tree, _ := mount(t, func(c *Config) { c.Credits = 1 })
 	data := random(64 * 40000)
 	f := open(t, tree, readWrite("f"))
@@ -134,10 +134,10 @@ func TestCreateErrors(t *testing.T) {
 	}
 }
 
-// What SMB would take for something else never goes on the wire.
+// Names that SMB takes for something else are not sent.
 //
 // Source: [MS-FSCC 2.1.5]
-func TestNames(t *testing.T) {
+func TestInvalidNamesAreRefusedBeforeTheWire(t *testing.T) {
 	const maxElement = 255 // UTF-16 units
 	tree, dir := mount(t, nil)
 	for _, name := range []string{
@@ -160,7 +160,7 @@ func TestNames(t *testing.T) {
 }
 
 // Source: [MS-FSCC 2.4.2], [MS-FSCC 2.4.7], [MS-FSCC 2.4.14], [MS-FSCC 2.4.11], [MS-FSCC 2.4.42]
-func TestInfo(t *testing.T) {
+func TestFileInformationIsReadAndChanged(t *testing.T) {
 	tree, dir := mount(t, nil)
 	f := open(t, tree, readWrite("f"))
 	if f.Info().Size != 0 || f.Info().IsDir() || f.Info().ID == 0 {
@@ -216,7 +216,7 @@ func TestInfo(t *testing.T) {
 }
 
 // Source: [MS-SMB2 3.2.4.1.4]
-func TestOneRoundTrip(t *testing.T) {
+func TestOpenAndCloseTakesOneRoundTrip(t *testing.T) {
 	tree, dir := mount(t, nil)
 	ctx := t.Context()
 	if err := os.WriteFile(filepath.Join(dir, "a"), []byte("a"), 0o600); err != nil {
@@ -230,7 +230,7 @@ func TestOneRoundTrip(t *testing.T) {
 		{"mkdir", tree.Mkdir(ctx, "d"), nil},
 		{"mkdir again", tree.Mkdir(ctx, "d"), fs.ErrExist},
 		{"rename", tree.Rename(ctx, "a", "d/b", false), nil},
-		{"rename what has gone", tree.Rename(ctx, "a", "d/b", false), fs.ErrNotExist},
+		{"rename a moved file", tree.Rename(ctx, "a", "d/b", false), fs.ErrNotExist},
 		{"remove a full directory", tree.Remove(ctx, "d"), syscall.ENOTEMPTY},
 		{"mkdir two", tree.Mkdir(ctx, "e"), nil},
 		{"rename onto", tree.Rename(ctx, "d", "e", false), fs.ErrExist},

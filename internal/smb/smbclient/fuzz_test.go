@@ -11,8 +11,8 @@ import (
 	"lwio/internal/smb/smbwire"
 )
 
-// bare makes a session that has skipped the logon: signatures are not asked for,
-// so that everything a server sends gets as far as it can.
+// bare returns a session without a logon. Signatures are not required, so that the bytes of a
+// server reach the decoders.
 func bare(t testing.TB, nc net.Conn) *Session {
 	cfg := Config{AllowUnsigned: true}.withDefaults()
 	s := &Session{conn: newConn(nc, &cfg), host: "bare", neg: &negotiation{maxRead: 1 << 20, maxWrite: 1 << 20, maxTransact: 1 << 20}}
@@ -22,7 +22,7 @@ func bare(t testing.TB, nc net.Conn) *Session {
 	return s
 }
 
-// FuzzAnswers lets a server say anything to every kind of request.
+// FuzzAnswers sends arbitrary responses to each kind of request.
 //
 // Source: [MS-SMB2 3.2.5]
 func FuzzAnswers(f *testing.F) {
@@ -57,7 +57,7 @@ func FuzzAnswers(f *testing.F) {
 		client, server := net.Pipe()
 		s := bare(t, client)
 		done := make(chan struct{})
-		go func() { // takes requests, and says all it has to say after the first
+		go func() { // takes requests, and sends all responses after the first
 			defer close(done)
 			if _, err := readFrame(server); err == nil {
 				go func() { _, _ = server.Write(answers); server.Close() }()
@@ -74,7 +74,7 @@ func FuzzAnswers(f *testing.F) {
 	})
 }
 
-// doOne makes one kind of call. That it returns is all that is asked of it.
+// doOne makes one kind of call, which has to return.
 func doOne(t *testing.T, s *Session, op byte) {
 	ctx := t.Context()
 	tree := &Tree{s: s, id: 1}
@@ -109,7 +109,7 @@ func doOne(t *testing.T, s *Session, op byte) {
 	}
 }
 
-// FuzzNegotiate lets a server answer the first message with anything.
+// FuzzNegotiate sends arbitrary responses to the first message.
 //
 // Source: [MS-SMB2 3.2.5.2], [MS-SMB2 3.2.5.3]
 func FuzzNegotiate(f *testing.F) {
@@ -138,7 +138,7 @@ func FuzzNegotiate(f *testing.F) {
 		s, err := New(t.Context(), client, "fuzz", Config{User: "u", Password: "p"})
 		var e *Error
 		if s != nil || !errors.As(err, &e) {
-			t.Fatalf("%v, %v: nobody can know the password", s, err)
+			t.Fatalf("%v, %v: the server does not know the password", s, err)
 		}
 		server.Close()
 		<-done

@@ -17,7 +17,7 @@ import (
 )
 
 // Source: [MS-SMB2 3.2.4.2], [MS-SMB2 3.2.5.3]
-func TestFake(t *testing.T) {
+func TestNegotiationIsValidatedBelowDialect311(t *testing.T) {
 	for _, d := range []uint16{smbwire.Dialect300, smbwire.Dialect302, smbwire.Dialect311} {
 		f, tree := fakeMount(t, func(f *fake) { f.dialect = d }, nil)
 		if err := echo(t.Context(), tree.s); err != nil {
@@ -29,10 +29,10 @@ func TestFake(t *testing.T) {
 	}
 }
 
-// What a server may say before the session is there, and what becomes of it.
+// Invalid responses during negotiation and logon, and their errors.
 //
 // Source: [MS-SMB2 3.2.5.2], [MS-SMB2 3.2.5.3], [MS-SMB2 3.2.5.1.3]
-func TestHostileLogon(t *testing.T) {
+func TestHostileLogonIsRefused(t *testing.T) {
 	context := func(kind smbwire.ContextType, data []byte) func(*fake) {
 		return func(f *fake) {
 			f.negotiate = func(r *smbwire.NegotiateResponse) {
@@ -121,8 +121,7 @@ func TestHostileLogon(t *testing.T) {
 	}
 }
 
-// onHash makes the fake take the bytes that it meant to send into its hash, not
-// those that a tamperer made of them.
+// onHash makes the hash of the fake cover the bytes before they are tampered with.
 func onHash(f *fake) {
 	f.on = func(f *fake, h smbwire.Header, body []byte) bool {
 		if h.Command != smbwire.CommandNegotiate {
@@ -145,11 +144,11 @@ func replyEmptySetup(f *fake, h smbwire.Header, _ []byte) {
 	f.reply(h, ntstatus.Success, &smbwire.SessionSetupResponse{})
 }
 
-// What a server may say when the session is there: nothing of it is taken for an
-// answer, and no call hangs.
+// Invalid messages of a server with a session are not taken for responses, and no call
+// hangs.
 //
 // Source: [MS-SMB2 3.2.5.1]
-func TestHostileAnswers(t *testing.T) {
+func TestHostileResponsesEndTheConnection(t *testing.T) {
 	raw := func(do func(f *fake, h smbwire.Header) []byte) func(*fake) {
 		return onCommand(smbwire.CommandRead, func(f *fake, h smbwire.Header, _ []byte) { f.write(do(f, h)) })
 	}
@@ -180,7 +179,7 @@ func TestHostileAnswers(t *testing.T) {
 		"long frame":      {spoilt(func(b []byte) { b[1], b[2], b[3] = 0xFF, 0xFF, 0xFF }), ErrProtocol, true},
 		"wrong signature": {spoilt(func(b []byte) { b[body+20] ^= 1 }), ErrSignature, true},
 		"no signature":    {spoilt(func(b []byte) { b[smbwire.FrameHeaderSize+16] &^= 8 }), ErrSignature, true},
-		"nobody's id":     {spoilt(func(b []byte) { binary.LittleEndian.PutUint64(b[smbwire.FrameHeaderSize+24:], 1<<40) }), ErrProtocol, true},
+		"unknown id":      {spoilt(func(b []byte) { binary.LittleEndian.PutUint64(b[smbwire.FrameHeaderSize+24:], 1<<40) }), ErrProtocol, true},
 		"another command": {spoilt(func(b []byte) { b[smbwire.FrameHeaderSize+12]++ }), ErrProtocol, true},
 		"next outside":    {spoilt(func(b []byte) { binary.LittleEndian.PutUint32(b[smbwire.FrameHeaderSize+20:], 1<<20) }), ErrProtocol, true},
 		"encrypted":       {spoilt(func(b []byte) { b[smbwire.FrameHeaderSize] = 0xFD }), smbwire.ErrEncrypted, true},
@@ -225,7 +224,7 @@ func TestHostileAnswers(t *testing.T) {
 	}
 }
 
-// awaitLoss returns when the session has ended, and does not wait for ever.
+// awaitLoss waits for the end of the session, up to a minute.
 func awaitLoss(t *testing.T, s *Session) {
 	t.Helper()
 	select {
@@ -236,7 +235,7 @@ func awaitLoss(t *testing.T, s *Session) {
 }
 
 // Source: [MS-SMB2 3.2.5.11], [MS-SMB2 3.2.5.12], [MS-SMB2 3.2.5.14], [MS-SMB2 3.2.5.15], [MS-SMB2 3.2.5.17]
-func TestHostileLengths(t *testing.T) {
+func TestHostileLengthsAreProtocolErrors(t *testing.T) {
 	dir := smbwire.DirEntry{Name: []byte{'.', 0, '.', 0, '/', 0, 'x', 0}}
 	list, last := smbwire.AppendDirEntry(nil, 0, -1, smbwire.ClassIDBothDirectory, &dir)
 	broken := bytes.Clone(list)
@@ -274,7 +273,7 @@ func TestHostileLengths(t *testing.T) {
 	if n, err := f.WriteAt(t.Context(), make([]byte, 10), 0); n != 9 || err == nil {
 		t.Error(n, err)
 	}
-	// A name with a path in it is no name; the entries behind it are.
+	// A name that is a path is an error; the entries behind it are listed.
 	dir.Name = []byte{'o', 0, 'k', 0}
 	list, _ = smbwire.AppendDirEntry(list, 0, last, smbwire.ClassIDBothDirectory, &dir)
 	replies[smbwire.CommandQueryDirectory] = &smbwire.BufferResponse{Data: list}
@@ -295,7 +294,7 @@ func TestHostileLengths(t *testing.T) {
 }
 
 // Source: [MS-SMB2 3.2.5.5], [MS-SMB2 3.2.5.14.12]
-func TestTamperedNegotiation(t *testing.T) {
+func TestTamperedNegotiationIsADowngrade(t *testing.T) {
 	validation := func(v func(*smbwire.ValidateNegotiateResponse)) func(*fake) {
 		return onCommand(smbwire.CommandIoctl, func(f *fake, h smbwire.Header, _ []byte) {
 			r := f.chosen()

@@ -16,8 +16,8 @@ import (
 	"lwio/internal/smb/smbwire"
 )
 
-// lockServer is a fake that says that locks take time, and grants or refuses them when it
-// is told to, or when the client cancels them.
+// lockServer is a fake that sends interim responses to locks, and grants or refuses them when
+// the test decides so, or when the client cancels them.
 type lockServer struct {
 	t        *testing.T
 	onCancel ntstatus.Status // Pending: nothing
@@ -74,7 +74,7 @@ func (s *lockServer) on(f *fake, h smbwire.Header, body []byte) bool {
 	return false
 }
 
-// answer ends the first wait.
+// answer sends the final response to the first waiting lock.
 func (s *lockServer) answer(st ntstatus.Status) {
 	s.mu.Lock()
 	h := s.waiting[0]
@@ -87,10 +87,10 @@ func (s *lockServer) answer(st ntstatus.Status) {
 	}
 }
 
-// What goes over the wire, and what comes of it.
+// The requests of Lock and Unlock, and the meaning of their responses.
 //
 // Source: [MS-SMB2 3.2.4.19], [MS-SMB2 3.2.4.20]
-func TestLock(t *testing.T) {
+func TestLockAndUnlockMapToStatuses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var s lockServer
 		f := open(t, s.mount(t, nil), readWrite("f"))
@@ -104,7 +104,7 @@ func TestLock(t *testing.T) {
 		if err := f.Unlock(ctx, 666, 1); !errors.Is(err, ntstatus.RangeNotLocked) {
 			t.Error(err)
 		}
-		// A server that says that it takes time may take more than the time limit.
+		// After an interim response the server may take longer than the timeout.
 		time.AfterFunc(time.Hour, func() { s.answer(ntstatus.Success) })
 		if err := f.Lock(ctx, 5, 6, true, true); err != nil {
 			t.Error(err)
@@ -132,11 +132,11 @@ func TestLock(t *testing.T) {
 	})
 }
 
-// A lock that is given up is cancelled; if it was granted by then it is had, and if it is
-// granted later it is unlocked.
+// A lock whose context ends is cancelled; if the server has granted it by then, Lock succeeds,
+// and if it grants it later, the lock is unlocked.
 //
 // Source: [MS-SMB2 3.2.4.24]
-func TestLockGivenUp(t *testing.T) {
+func TestCanceledLockIsUnlockedIfGrantedLater(t *testing.T) {
 	lock, unlock := smbwire.LockElement{Offset: 1, Length: 2, Flags: 2}, smbwire.LockElement{Offset: 1, Length: 2, Flags: 4}
 	for name, c := range map[string]struct {
 		onCancel, later ntstatus.Status
@@ -173,8 +173,8 @@ func TestLockGivenUp(t *testing.T) {
 	}
 }
 
-// A server that says nothing at all is not waited for.
-func TestLockSilence(t *testing.T) {
+// Without an interim response the timeout ends a lock.
+func TestLockTimesOutWithoutInterimResponse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, tree := fakeMount(t, onCommand(smbwire.CommandLock, func(*fake, smbwire.Header, []byte) {}), func(c *Config) { c.Timeout = time.Minute })
 		f := open(t, tree, readWrite("f"))

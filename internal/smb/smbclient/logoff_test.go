@@ -12,8 +12,8 @@ import (
 	"lwio/internal/smb/smbwire"
 )
 
-// A read that the server finds no session for any more, because of this side's LOGOFF, is
-// answered without a signature, and is a read of a closed session.
+// The unsigned response to a read that the server refuses after LOGOFF is the error of a closed
+// session.
 //
 // Source: [MS-SMB2 3.3.5.2.9]
 func TestReadAfterLogoff(t *testing.T) {
@@ -36,11 +36,10 @@ func TestReadAfterLogoff(t *testing.T) {
 	}
 }
 
-// What is in flight while the session is closed ends with that, but who forges an answer
-// even then is found out.
+// Requests in flight during LOGOFF end with the session; forged responses are still detected.
 //
 // Source: [MS-SMB2 3.2.5.1.3]
-func TestAnswersWhileClosing(t *testing.T) {
+func TestRequestsInFlightEndWithLogoff(t *testing.T) {
 	unsigned := func(b []byte) { b[smbwire.FrameHeaderSize+16] &^= 8 }
 	wrong := func(b []byte) { b[smbwire.FrameHeaderSize+48] ^= 1 }
 	signed := func([]byte) {}
@@ -97,9 +96,9 @@ func TestAnswersWhileClosing(t *testing.T) {
 
 func second(_ int, err error) error { return err }
 
-// The server is told of the end of a session unless there is no time for that.
-func TestCloseContext(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) { // or it may be too slow to be told
+// CloseContext sends LOGOFF unless its context has ended.
+func TestCloseContextEndsWithItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // so that the server is never too slow
 		ended, cancel := context.WithCancel(t.Context())
 		cancel()
 		for ctx, want := range map[context.Context]int{t.Context(): 1, ended: 0} {

@@ -9,8 +9,8 @@ import (
 	"lwio/internal/smb/smbwire"
 )
 
-// A server that goes, however orderly, is not the end of the file.
-func TestLostIsNotTheEndOfAFile(t *testing.T) {
+// An orderly end of the connection is not the end of a file.
+func TestLostConnectionIsNotEOF(t *testing.T) {
 	f, tree := fakeMount(t, func(f *fake) {
 		f.on = func(f *fake, h smbwire.Header, _ []byte) bool {
 			if h.Command == smbwire.CommandRead {

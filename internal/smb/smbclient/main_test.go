@@ -24,16 +24,16 @@ const (
 	testPassword = "pässword"
 )
 
-// unc is what the test server names in its resume keys.
+// unc is the context in the resume keys of the test server.
 const unc = `\\server\pipe\lwio`
 
-// lookup knows one user.
+// lookup has one user.
 func lookup(_, user string) ([16]byte, bool) {
 	return smbauth.NTHash(testPassword), user == testUser
 }
 
-// reverse is a pipe that answers with the bytes turned round, and with nothing
-// until the client gives up for "hang".
+// reverse is a pipe that returns the bytes in reverse order; "hang" blocks until the client
+// cancels.
 type reverse struct{}
 
 func (reverse) Transact(ctx context.Context, _ *smbserver.Session, request []byte, _ int) ([]byte, error) {
@@ -127,7 +127,7 @@ func mount(tb testing.TB, change func(*Config)) (t *Tree, dir string) {
 	return t, dir
 }
 
-// readWrite opens or creates a file for everything.
+// readWrite opens or creates a file with all rights.
 func readWrite(name string) CreateRequest {
 	return CreateRequest{Name: name, Access: 0x0013019F, Share: shareAll, Disposition: 3, Options: 0x40}
 }

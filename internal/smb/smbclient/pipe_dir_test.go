@@ -19,8 +19,8 @@ import (
 	"lwio/internal/smb/smbwire"
 )
 
-// The resume key is there after the round trip of the open, or one of its own;
-// it names the pipe, since more room is offered than plain clients do.
+// The resume key comes with the round trip of the open, or with one of its own; it names the
+// pipe, since the client offers more room than plain clients do.
 //
 // Source: [LWIO §Discovery], [LWIO claim 4], [OP-30], [OP-31], [OP-33]
 func TestResumeKey(t *testing.T) {
@@ -82,7 +82,7 @@ func openPipe(t *testing.T, s *Session, name string) *Pipe {
 }
 
 // Source: [MS-FSCC 2.3.45], [OP-34]
-func TestPipe(t *testing.T) {
+func TestPipeTransactReturnsTheResult(t *testing.T) {
 	addr, _ := startServer(t, nil)
 	s := connect(t, addr, nil)
 	if _, err := s.OpenPipe(t.Context(), "nosuch"); !errors.Is(err, fs.ErrNotExist) {
@@ -102,11 +102,11 @@ func TestPipe(t *testing.T) {
 	}
 }
 
-// A call that hangs on the server ends with its context, the server is told, and
-// the session goes on.
+// A call that hangs at the server ends with its context and is cancelled there; the session
+// continues.
 //
 // Source: [MS-SMB2 3.2.4.24]
-func TestCancel(t *testing.T) {
+func TestCanceledCallIsCancelledAtTheServer(t *testing.T) {
 	addr, _ := startServer(t, nil)
 	s := connect(t, addr, nil)
 	p := openPipe(t, s, "reverse")
@@ -137,7 +137,7 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-// A file whose Close came too late is closed nevertheless.
+// A Close whose context has ended still closes the file.
 //
 // Source: [MS-SMB2 3.2.4.5]
 func TestCloseWithEndedContext(t *testing.T) {
@@ -225,10 +225,10 @@ func TestReadDir(t *testing.T) {
 	}
 }
 
-// A file is what a slice in memory would be.
+// Reads, writes and sizes of a file agree with a slice in memory.
 //
 // Source: [MS-SMB2 3.2.4.6], [MS-SMB2 3.2.4.7]
-func TestFileIsMemory(t *testing.T) {
+func TestFileMatchesMemoryModel(t *testing.T) {
 	tree, _ := mount(t, nil)
 	f := open(t, tree, readWrite("f"))
 	rapid.Check(t, func(rt *rapid.T) {

@@ -76,7 +76,7 @@ func encode(b []byte, reqs []request) []byte {
 		b = (&smbwire.Header{}).AppendTo(b)
 		b = q.body.AppendTo(b)
 		if i < len(reqs)-1 {
-			b = smbwire.Chain(b, start)
+			b = smbwire.EndElement(b, start)
 		}
 	}
 	smbwire.PutFrameHeader(b, len(b)-smbwire.FrameHeaderSize)

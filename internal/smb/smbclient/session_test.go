@@ -14,11 +14,11 @@ import (
 	"lwio/internal/smb/smbwire"
 )
 
-// Every dialect, signed as it has it, with validation of the negotiation where
-// there is one.
+// Each dialect has its signing algorithm and, where it exists, the validation of the
+// negotiation.
 //
 // Source: [MS-SMB2 3.2.4.2], [MS-SMB2 3.2.5.5], [MS-SMB2 3.1.4.2]
-func TestDialects(t *testing.T) {
+func TestDialectsAndSigningAreNegotiated(t *testing.T) {
 	addr, _ := startServer(t, nil)
 	for _, row := range []struct {
 		offer   []uint16
@@ -50,11 +50,11 @@ func TestDialects(t *testing.T) {
 	}
 }
 
-// A server that does not insist on signatures gets none if the client does not
-// either, but where the negotiation is protected.
+// If neither side requires signatures, only the messages that protect the negotiation are
+// signed.
 //
 // Source: [MS-SMB2 3.2.4.1.1]
-func TestUnsigned(t *testing.T) {
+func TestUnsignedSessionSignsOnlyTheNegotiation(t *testing.T) {
 	addr, _ := startServer(t, func(c *smbserver.Config) { c.AllowUnsigned = true })
 	for _, d := range []uint16{smbwire.Dialect302, smbwire.Dialect311} {
 		s := connect(t, addr, func(c *Config) { c.AllowUnsigned, c.Dialects = true, []uint16{d} })
@@ -72,7 +72,7 @@ func TestUnsigned(t *testing.T) {
 	}
 }
 
-// Client and server derive the same keys, which nobody sends.
+// Client and server derive the same keys, which are not sent.
 //
 // Source: [OP-46b], [MS-SMB2 3.1.4.2]
 func TestApplicationKey(t *testing.T) {
@@ -108,7 +108,7 @@ func (k keyPipe) Transact(_ context.Context, s *smbserver.Session, _ []byte, _ i
 }
 
 // Source: [MS-SMB2 3.2.5.3], [MS-NLMP 3.2.5.1.2]
-func TestRefusedLogon(t *testing.T) {
+func TestRefusedLogonIsErrPermission(t *testing.T) {
 	addr, _ := startServer(t, nil)
 	for _, cfg := range []Config{{User: testUser, Password: "wrong"}, {User: "nobody", Password: testPassword}} {
 		nc, err := net.Dial("tcp", addr)
@@ -153,7 +153,7 @@ func TestUnknownShare(t *testing.T) {
 }
 
 // Source: [MS-SMB2 3.2.4.23]
-func TestClose(t *testing.T) {
+func TestCloseEndsAllCallsAndGoroutines(t *testing.T) {
 	tree, _ := mount(t, nil)
 	s := tree.s
 	f := open(t, tree, readWrite("f"))
@@ -179,7 +179,7 @@ func TestClose(t *testing.T) {
 }
 
 // Source: [MS-SMB2 3.2.7.1]
-func TestServerGone(t *testing.T) {
+func TestOperationsFailAfterConnectionLoss(t *testing.T) {
 	addr, _ := startServer(t, nil)
 	relay := newRelay(t, addr)
 	s := connect(t, relay.addr, nil)

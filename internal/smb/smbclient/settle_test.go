@@ -12,7 +12,7 @@ import (
 	"lwio/internal/smb/smbwire"
 )
 
-// holder is a fake that keeps changes until a test answers them.
+// holder is a fake that holds changes until the test sends their responses.
 type holder struct {
 	f    *fake
 	file *File
@@ -34,7 +34,7 @@ func newHolder(t *testing.T) *holder {
 	return &h
 }
 
-// giveUp makes a change whose caller has no patience.
+// giveUp makes a change whose context ends at once.
 func giveUp(t *testing.T, change func(ctx context.Context) error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -51,11 +51,11 @@ func (h *holder) unsettled(t *testing.T) {
 	giveUp(t, h.file.Settle)
 }
 
-// A change that was given up is over when the server has answered it, and not before:
-// each piece of a write, and a new size, whatever the answer is.
+// An abandoned change is settled when the server has responded to it: each piece of a write,
+// and a new size, with any status.
 //
 // Source: [MS-SMB2 3.2.4.24], [MS-SMB2 3.3.5.16]
-func TestSettle(t *testing.T) {
+func TestSettleWaitsForAbandonedWrites(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHolder(t)
 		if err := h.file.Settle(t.Context()); err != nil {
@@ -87,11 +87,10 @@ func TestSettle(t *testing.T) {
 	})
 }
 
-// What did not come from the server settles nothing, and neither does the end of the
-// connection.
+// Neither a forged response nor the end of the connection settles a change.
 //
 // Source: [MS-SMB2 3.2.5.1.3]
-func TestForgedAnswerSettlesNothing(t *testing.T) {
+func TestForgedResponseDoesNotSettle(t *testing.T) {
 	for name, happens := range map[string]func(h *holder){
 		"forged": func(h *holder) {
 			b := h.f.answer(h.held[0], ntstatus.Cancelled, &smbwire.ErrorResponse{})
@@ -122,11 +121,11 @@ func TestForgedAnswerSettlesNothing(t *testing.T) {
 	}
 }
 
-// A write of which the server refuses a piece is over when it returns: the others have
-// their answers too. If they do not come, the error is not the refusal.
+// A write with a refused piece returns after the responses to its other pieces. Without those
+// responses the error is not the refusal.
 //
 // Source: [MS-SMB2 3.2.5.12]
-func TestRefusedWriteIsOver(t *testing.T) {
+func TestRefusedWriteWaitsForPiecesInFlight(t *testing.T) {
 	const refused = ntstatus.FileLockConflict
 	for name, answers := range map[string]bool{"all are answered": true, "one is not": false} {
 		t.Run(name, func(t *testing.T) {
@@ -162,15 +161,15 @@ func TestRefusedWriteIsOver(t *testing.T) {
 	}
 }
 
-// A write that is uncertain all the same waits for nobody: its time is over once, however
-// many pieces have no answer, and its error says so once.
-func TestUncertainWriteReturnsAtOnce(t *testing.T) {
+// A write without responses returns after one timeout, with any number of pieces in flight,
+// and its error names the timeout once.
+func TestWriteWithUnknownOutcomeReturnsAtOnce(t *testing.T) {
 	for name, end := range map[string]struct {
 		patience time.Duration // of the caller
 		want     string
 	}{
-		"given up":  {time.Second, "no answer in time: context deadline exceeded"},
-		"no answer": {2 * DefaultTimeout, "no answer in time"},
+		"given up":  {time.Second, "no response in time: context deadline exceeded"},
+		"no answer": {2 * DefaultTimeout, "no response in time"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -14,11 +14,10 @@ import (
 	"lwio/internal/smb/smbwire"
 )
 
-// A server that says nothing is waited for as long as the context or the
-// configuration says; then the session goes on without the answer.
+// A read from a silent server ends with its context or the timeout; the session continues.
 //
 // Source: [MS-SMB2 3.2.6.1], [MS-SMB2 3.2.4.24]
-func TestSilentServer(t *testing.T) {
+func TestSilentServerTimesOutReads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, tree := fakeMount(t, onCommand(smbwire.CommandRead, func(*fake, smbwire.Header, []byte) {}), func(c *Config) { c.Timeout = time.Minute })
 		file := open(t, tree, readWrite("f"))
@@ -48,15 +47,15 @@ func TestSilentServer(t *testing.T) {
 	})
 }
 
-// An error of Close says what was to be closed, and that there was no answer.
+// The error of Close is a timeout if the server does not respond.
 //
 // Source: [MS-SMB2 3.2.4.5], [MS-SMB2 3.2.6.1]
-func TestSilentServerAtTheEnd(t *testing.T) {
+func TestSilentServerTimesOutClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, tree := fakeMount(t, onCommand(smbwire.CommandClose, func(*fake, smbwire.Header, []byte) {}), func(c *Config) { c.Timeout = time.Minute })
 		for name, want := range map[string]string{
-			"d/f": "no answer in time: context deadline exceeded",
-			"":    "no answer in time: context deadline exceeded",
+			"d/f": "no response in time: context deadline exceeded",
+			"":    "no response in time: context deadline exceeded",
 		} {
 			file := open(t, tree, readWrite(name))
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -74,7 +73,7 @@ func TestSilentServerAtTheEnd(t *testing.T) {
 }
 
 // Source: [MS-SMB2 3.2.4.2.2]
-func TestSilentServerAtTheStart(t *testing.T) {
+func TestSilentServerTimesOutLogon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client, server := net.Pipe()
 		defer server.Close()
@@ -82,18 +81,17 @@ func TestSilentServerAtTheStart(t *testing.T) {
 		defer cancel()
 		start := time.Now()
 		_, err := New(ctx, client, "silent", Config{Timeout: time.Hour})
-		// Nobody reads: the message is stuck, and is given a moment longer.
+		// The server does not read: the write has cancelGrace to finish.
 		if took := time.Since(start); !errors.Is(err, os.ErrDeadlineExceeded) || took != 5*time.Second+cancelGrace {
 			t.Errorf("after %v: %v", took, err)
 		}
 	})
 }
 
-// An answer that takes its time is announced; CANCEL then goes by the id that
-// was announced.
+// An interim response precedes a slow one; CANCEL then names the id of the interim response.
 //
 // Source: [MS-SMB2 3.2.5.1.5], [MS-SMB2 3.2.4.24]
-func TestAsync(t *testing.T) {
+func TestInterimResponsesAreFollowedByFinalOnes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var held []smbwire.Header
 		f, tree := fakeMount(t, onCommand(smbwire.CommandRead, func(f *fake, h smbwire.Header, _ []byte) {
@@ -126,7 +124,7 @@ func TestAsync(t *testing.T) {
 	})
 }
 
-// A file that is opened after its caller has gone is closed.
+// An open that succeeds after its CREATE was abandoned is closed.
 //
 // Source: [MS-SMB2 3.2.5.7]
 func TestLateOpenIsClosed(t *testing.T) {
@@ -149,10 +147,10 @@ func TestLateOpenIsClosed(t *testing.T) {
 	})
 }
 
-// Large reads go in as many pieces as the credits allow, down to one.
+// Large reads are split to the credits, down to one.
 //
 // Source: [MS-SMB2 3.2.4.1.2], [MS-SMB2 3.1.5.2]
-func TestFewCredits(t *testing.T) {
+func TestTransfersSplitToFewCredits(t *testing.T) {
 	for _, most := range []uint16{1, 3, 40} {
 		synctest.Test(t, func(t *testing.T) {
 			data := random(2<<20 + 100)
@@ -189,10 +187,10 @@ func TestFewCredits(t *testing.T) {
 	}
 }
 
-// A server that takes the last credit away leaves nothing to wait for.
+// A call fails at once if the server has taken the last credit away.
 //
 // Source: [MS-SMB2 3.3.1.2]
-func TestNoCredits(t *testing.T) {
+func TestNoCreditsIsAProtocolError(t *testing.T) {
 	f, tree := fakeMount(t, nil, nil)
 	c := tree.s.conn
 	f.on = func(f *fake, h smbwire.Header, _ []byte) bool {

@@ -11,11 +11,11 @@ import (
 	"lwio/internal/smb/smbwire"
 )
 
-// A change that was asked for and not answered may have been made, and the error says so; one
-// that was refused, or never asked for, has not, and the error does not.
+// The outcome of a change that was sent and has no response is unknown; that of a change that
+// was refused, or not sent, is not.
 //
 // Source: [MS-SMB2 3.2.4.1.4]
-func TestUnanswered(t *testing.T) {
+func TestLostResponseLeavesOutcomeUnknown(t *testing.T) {
 	changes := map[string]func(context.Context, *Tree) error{
 		"mkdir":  func(ctx context.Context, tree *Tree) error { return tree.Mkdir(ctx, "d") },
 		"remove": func(ctx context.Context, tree *Tree) error { return tree.Remove(ctx, "d") },
@@ -58,9 +58,8 @@ func TestUnanswered(t *testing.T) {
 	}
 }
 
-// What was changed before its CLOSE was refused is changed, or will be: the error says that
-// nobody knows.
-func TestUnclosed(t *testing.T) {
+// The outcome of a change whose CLOSE is refused is unknown.
+func TestRefusedCloseAfterChangeLeavesOutcomeUnknown(t *testing.T) {
 	_, tree := fakeMount(t, onCommand(smbwire.CommandClose, func(f *fake, h smbwire.Header, _ []byte) {
 		f.reply(h, ntstatus.UserSessionDeleted, &smbwire.ErrorResponse{})
 	}), nil)

@@ -19,7 +19,7 @@ func newTestAuthLimit(perMinute int) (*authLimit, *time.Time) {
 	return b, &now
 }
 
-// tries counts how many of n wrong passwords are looked at.
+// tries returns how many of n wrong passwords are compared.
 func (b *authLimit) tries(n int, addr netip.Prefix, user string) int {
 	seen := 0
 	for range n {
@@ -33,11 +33,11 @@ func (b *authLimit) tries(n int, addr netip.Prefix, user string) int {
 
 func prefix(s string) netip.Prefix { return netip.MustParsePrefix(s) }
 
-// The limits: of a user from an address, of the address, of the user; and what time
-// gives back.
+// The limits of a user from an address, of the address, and of the user; attempts become
+// free with time.
 //
 // Source: [MS-SMB2 3.3.5.5.3] (the limits are ours)
-func TestBrake(t *testing.T) {
+func TestAuthLimitBoundsUserAndAddress(t *testing.T) {
 	b, now := newTestAuthLimit(10)
 	here, there := prefix("192.0.2.1/32"), prefix("2001:db8::/64")
 	if n := b.tries(100, here, "alice"); n != 10 {
@@ -50,7 +50,7 @@ func TestBrake(t *testing.T) {
 	if n := b.tries(100, here, "alice"); n != 2 {
 		t.Errorf("%d tries more after 12 seconds", n)
 	}
-	// 12 of 40 are used up, less what came free.
+	// 12 of 40 are used up, less those that became free.
 	n := 0
 	for i := range 100 {
 		n += b.tries(1, here, fmt.Sprint("user", i))
@@ -81,8 +81,8 @@ func TestBrake(t *testing.T) {
 	}
 }
 
-// Who has logged on from an address is not locked out there by strangers.
-func TestBrakeKnows(t *testing.T) {
+// A user that has logged on from an address is not locked out there by other peers.
+func TestAuthLimitExemptsKnownUsersFromOthersFailures(t *testing.T) {
 	b, _ := newTestAuthLimit(10)
 	here := prefix("192.0.2.1/32")
 	b.succeeded(here, "alice")
@@ -91,10 +91,10 @@ func TestBrakeKnows(t *testing.T) {
 		b.tries(1, here, fmt.Sprint("user", i))
 	}
 	if b.admits(here, "bob") || b.admits(prefix("203.0.113.1/32"), "alice") {
-		t.Error("strangers are let in")
+		t.Error("another user passes the limit of the address")
 	}
 	if n := b.tries(9, here, "alice"); n != 9 {
-		t.Errorf("%d tries of a user who is known", n)
+		t.Errorf("%d tries of a known user", n)
 	}
 	b.succeeded(here, "alice")
 	if n := b.tries(100, here, "alice"); n != 10 {
@@ -102,9 +102,8 @@ func TestBrakeKnows(t *testing.T) {
 	}
 }
 
-// However many names and addresses there are, what is remembered is bounded, and who
-// has tried much is remembered.
-func TestBrakeForgets(t *testing.T) {
+// The memory for names and addresses is bounded, and keys with many failures stay in it.
+func TestAuthLimitMemoryIsBounded(t *testing.T) {
 	b, _ := newTestAuthLimit(10)
 	here := prefix("192.0.2.1/32")
 	b.tries(100, here, "alice")
@@ -117,12 +116,12 @@ func TestBrakeForgets(t *testing.T) {
 		t.Errorf("%d and %d entries", len(b.failures), len(b.known))
 	}
 	if b.admits(here, "alice") {
-		t.Error("the one who tried much is forgotten")
+		t.Error("the key with most failures was evicted")
 	}
 }
 
 // Source: [MS-SMB2 3.3.5.5.3] (the limits are ours)
-func TestOrigin(t *testing.T) {
+func TestOriginIsTheHostOrItsNetwork(t *testing.T) {
 	for in, want := range map[net.Addr]string{
 		&net.TCPAddr{IP: net.IPv4(192, 0, 2, 7)}:                            "192.0.2.7/32",
 		&net.TCPAddr{IP: net.ParseIP("::ffff:192.0.2.7")}:                   "192.0.2.7/32",
@@ -136,25 +135,25 @@ func TestOrigin(t *testing.T) {
 	}
 }
 
-// Passwords are guessed on many connections at a time. Few are looked at, the right
-// one is refused with the wrong ones, and a user who was there before gets in.
+// Passwords are guessed on many connections at a time. Few are compared, the right one is
+// refused with the wrong ones, and a user that is known at its address logs on.
 //
 // Source: [MS-SMB2 3.3.5.5.3] (the limits are ours)
-func TestFloodOfGuesses(t *testing.T) {
-	var looks atomic.Int64
+func TestPasswordGuessingOnManyConnectionsIsLimited(t *testing.T) {
+	var compared atomic.Int64
 	s, addr, _ := testServer(t, func(c *Config) {
 		c.MaxConnections = 1000
 		c.Lookup = func(domain, user string) ([16]byte, bool) {
-			looks.Add(1)
+			compared.Add(1)
 			return lookupTest(domain, user)
 		}
 	})
 	now := time.Now()
 	s.authLimit.mu.Lock()
-	s.authLimit.now = func() time.Time { return now } // nothing comes free
+	s.authLimit.now = func() time.Time { return now } // nothing becomes free
 	s.authLimit.mu.Unlock()
 	mount(t, addr, "data")
-	looks.Store(0)
+	compared.Store(0)
 	const guessers, each = 16, 10
 	var wg sync.WaitGroup
 	for range guessers {
@@ -168,9 +167,9 @@ func TestFloodOfGuesses(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	// Some may have been under way together.
-	if n := looks.Load(); n < 10 || n > 10+guessers {
-		t.Errorf("%d of %d passwords were looked at", n, guessers*each)
+	// Some may have been compared concurrently.
+	if n := compared.Load(); n < 10 || n > 10+guessers {
+		t.Errorf("%d of %d passwords were compared", n, guessers*each)
 	}
 	c := dial(t, addr)
 	c.mustNegotiate(0x0311)

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// BenchmarkRead keeps reads in flight on one signed connection. It measures
-// server and client together; the client checks nothing.
+// BenchmarkRead keeps reads in flight on one signed connection. It measures server and
+// client together; the client checks no signatures.
 func BenchmarkRead(b *testing.B) {
 	for _, v := range []struct{ size, inFlight int }{{4 << 10, 1}, {4 << 10, 32}, {64 << 10, 8}, {1 << 20, 4}} {
 		b.Run(fmt.Sprintf("%dKiB/%dInFlight", v.size>>10, v.inFlight), func(b *testing.B) {

@@ -7,7 +7,7 @@ import (
 )
 
 // Source: [MS-SMB2 3.3.1.1], [MS-SMB2 3.3.5.2.3]
-func TestCreditWindow(t *testing.T) {
+func TestCreditWindowRefusesUsedAndFutureIDs(t *testing.T) {
 	c := newCredits(128)
 	if c.take(1, 1) {
 		t.Error("id 1 taken before it was granted")
@@ -28,7 +28,7 @@ func TestCreditWindow(t *testing.T) {
 		t.Error("ids 1 to 10 in two pieces: wrong answer")
 	}
 	if n := c.grant(6, 1000); n != 124 {
-		t.Errorf("granted %d, want what is left of 128 beside 4 that are pending", n)
+		t.Errorf("granted %d, want 128 less the 4 that are pending", n)
 	}
 	if c.take(^uint64(0), 1) || c.take(^uint64(0)-1, 65535) {
 		t.Error("id at the end of the range taken")
@@ -48,10 +48,10 @@ func TestCreditsNeverRunDry(t *testing.T) {
 	}
 }
 
-// The window agrees with a model that keeps every id in a set.
+// The window agrees with a model that keeps each id in a set.
 //
 // Source: [MS-SMB2 3.3.1.1]
-func TestCreditsModel(t *testing.T) {
+func TestCreditWindowMatchesModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := newCredits(64)
 		free, next, pending := map[uint64]bool{0: true}, uint64(1), 0

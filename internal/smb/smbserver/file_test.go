@@ -15,7 +15,7 @@ import (
 )
 
 // Source: [MS-SMB2 3.3.5.9]
-func TestCreate(t *testing.T) {
+func TestCreateDispositionsAndOptions(t *testing.T) {
 	_, addr, dir := testServer(t, nil)
 	if err := os.WriteFile(filepath.Join(dir, "old"), []byte("12345"), 0o600); err != nil {
 		t.Fatal(err)
@@ -89,7 +89,7 @@ func TestHandleBelongsToItsTree(t *testing.T) {
 	c.want(ntstatus.FileClosed, cmdRead, readBody(id, 0, 1, 0))
 	c.tree = first
 	c.want(ntstatus.EndOfFile, cmdRead, readBody(id, 0, 1, 0))
-	// Whoever takes an open out first closes it.
+	// Only the first removal of an open succeeds.
 	ss := s.session(c.session)
 	o := ss.handles.open(le.Uint64(id[:]))
 	if !ss.handles.remove(o) || ss.handles.remove(o) {
@@ -159,7 +159,7 @@ func TestCreateContexts(t *testing.T) {
 		o.contexts = createContext(name, make([]byte, 32), true)
 		c.want(want, cmdCreate, o.body())
 	}
-	o.contexts = createContext("QFid", nil, false) // names a successor that is not there
+	o.contexts = createContext("QFid", nil, false) // names a successor that does not exist
 	c.want(ntstatus.InvalidParameter, cmdCreate, o.body())
 }
 
@@ -207,10 +207,10 @@ func TestReadWriteFlushClose(t *testing.T) {
 	c.want(ntstatus.AccessDenied, cmdWrite, writeBody(ro, 0, []byte("x")))
 }
 
-// Many requests in flight on one connection each get their own answer.
+// Many requests in flight on one connection each get their own response.
 //
 // Source: [MS-SMB2 3.3.5.1]
-func TestManyInFlight(t *testing.T) {
+func TestConcurrentRequestsAreServed(t *testing.T) {
 	_, addr, _ := testServer(t, nil)
 	c := mount(t, addr, "data")
 	id := c.mustCreate(rw("f"))
@@ -311,8 +311,7 @@ func TestQueryDirectory(t *testing.T) {
 	if got := c.list(id, 37, 1|2, "*", 65536); len(got) != 302 {
 		t.Errorf("one entry at a time: %d", len(got))
 	}
-	// An enumeration goes on with the pattern that it began with, and begins
-	// anew when told so.
+	// An enumeration continues with its first pattern, and restarts on request.
 	r := c.want(ntstatus.Success, cmdQueryDirectory, findBody(id, 12, 1|2, "*", 1000))
 	if n := le.Uint32(r.body[4:]); n != 14 {
 		t.Errorf("one entry of %d bytes", n)
@@ -357,7 +356,7 @@ func TestQueryInfo(t *testing.T) {
 	if b := ask(1, 18, 0, 1000); len(b) < 100 || le.Uint64(b[48:]) != 5000 {
 		t.Errorf("all information %x", b)
 	}
-	// What does not fit is cut, if its fixed part fits.
+	// Information that does not fit is cut, if its fixed part fits.
 	r := c.want(ntstatus.BufferOverflow, cmdQueryInfo, queryBody(id, 1, 18, 0, 101))
 	if n := le.Uint32(r.body[4:]); n != 101 {
 		t.Errorf("%d bytes of 101", n)

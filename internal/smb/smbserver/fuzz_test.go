@@ -41,17 +41,16 @@ func pipeTo(t testing.TB, s *Server) *raw {
 	return &raw{t: t, nc: a}
 }
 
-// idOffset is where the body of a command has its FileId.
+// idOffset is the offset of the FileId in the body of a command.
 var idOffset = map[byte]int{
 	cmdClose: 8, cmdFlush: 8, cmdRead: 16, cmdWrite: 16, cmdLock: 8, cmdIoctl: 8, cmdQueryDirectory: 8, cmdChangeNotify: 8,
 	cmdQueryInfo: 24, cmdSetInfo: 16, cmdOplockBreak: 8,
 }
 
-// FuzzRequests sends requests of an authenticated client: command, a byte that
-// says whether the request is related to the one before and which handle it
-// names, and a body. Every message gets as many answers as it has requests, or
-// the connection ends. Each input gets a fresh server: what one did to the files
-// (a read-only attribute, say) must not be taken for a fault of the next.
+// FuzzRequests sends requests of an authenticated client: a command, a byte for its relation
+// to the request before and for its handle, and a body. Each message gets as many responses
+// as it has requests, or the connection ends. Each input has a new server, so that changes
+// of files (a read-only attribute, say) do not affect the next input.
 func FuzzRequests(f *testing.F) {
 	seed := func(cmd, how byte, body []byte) []byte {
 		return append(binary.LittleEndian.AppendUint16([]byte{cmd, how}, uint16(len(body))), body...)
@@ -116,8 +115,8 @@ func FuzzRequests(f *testing.F) {
 	})
 }
 
-// exchange sends a message and reads its answers; false says that the server
-// has cut the connection.
+// exchange sends a message and reads its responses. It reports false if the server has cut
+// the connection.
 func (c *raw) exchange(msgs [][]byte) bool {
 	if err := c.nc.SetDeadline(time.Now().Add(ioTimeout)); err != nil {
 		c.t.Fatal(err)
@@ -142,7 +141,7 @@ func (c *raw) exchange(msgs [][]byte) bool {
 			if binary.LittleEndian.Uint32(b[8:]) != 0x103 {
 				answers++
 			} else if b[12] == cmdLock {
-				c.cancel(binary.LittleEndian.Uint64(b[24:]), true) // or it waits for ever
+				c.cancel(binary.LittleEndian.Uint64(b[24:]), true) // otherwise it waits without end
 			}
 			next := binary.LittleEndian.Uint32(b[20:])
 			if next == 0 {
@@ -157,7 +156,7 @@ func (c *raw) exchange(msgs [][]byte) bool {
 	return true
 }
 
-// FuzzBytes sends whatever comes to mind to a server that knows nobody yet.
+// FuzzBytes sends arbitrary bytes to a server before authentication.
 func FuzzBytes(f *testing.F) {
 	s := fuzzServer(f)
 	c := &raw{t: f}

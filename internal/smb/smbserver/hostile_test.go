@@ -60,9 +60,9 @@ func TestHostilePeersAreCut(t *testing.T) {
 	good.want(ntstatus.Success, cmdWrite, writeBody(id, 0, []byte("still here")))
 }
 
-// Every prefix of a negotiation, and of a session set-up, is waited for, not
-// acted on; the connection then ends with the peer.
-func TestHalfMessages(t *testing.T) {
+// The server waits for the rest of a prefix of a negotiation or a session set-up; the
+// connection ends with the peer.
+func TestPartialMessagesAreNotServed(t *testing.T) {
 	s, addr, _ := testServer(t, nil)
 	whole := (&raw{}).message(cmdNegotiate, negotiateBody(0x0311))
 	f := (&raw{}).frame(whole)
@@ -79,9 +79,9 @@ func TestHalfMessages(t *testing.T) {
 	}
 }
 
-// Peers who connect and say nothing, or begin and stop, keep nobody out, however
-// many they are.
-func TestStrangersMakeWay(t *testing.T) {
+// Any number of peers that connect and send nothing, or a part of a message, keep no client
+// out.
+func TestUnauthenticatedConnectionsAreEvicted(t *testing.T) {
 	s, addr, _ := testServer(t, func(c *Config) { c.MaxConnections, c.AuthTimeout = 3, time.Hour })
 	first := mount(t, addr, "data")
 	for i := range 20 {
@@ -95,7 +95,7 @@ func TestStrangersMakeWay(t *testing.T) {
 	for _, c := range []*raw{first, second, third} {
 		c.want(ntstatus.Success, cmdEcho, []byte{4, 0, 0, 0})
 	}
-	// Who has authenticated makes way for nobody.
+	// Authenticated connections are not evicted.
 	dial(t, addr).wantCut()
 	first.want(ntstatus.Success, cmdEcho, []byte{4, 0, 0, 0})
 	if st := s.Stats(); st.Connections != 3 || st.Refused != 1 {
@@ -103,8 +103,8 @@ func TestStrangersMakeWay(t *testing.T) {
 	}
 }
 
-// Who makes way is the oldest stranger of the address with most of them.
-func TestWhoMakesWay(t *testing.T) {
+// The victim is the oldest unauthenticated connection of the address with most of them.
+func TestVictimIsOldestOfBusiestAddress(t *testing.T) {
 	s := &Server{conns: make(map[*conn]struct{})}
 	enter := func(from string) *conn {
 		s.arrivals++
@@ -140,7 +140,7 @@ func TestMessageIDsAreUsedOnce(t *testing.T) {
 	c.wantCut()
 }
 
-func TestLimits(t *testing.T) {
+func TestConnectionsSessionsTreesAndOpensAreBounded(t *testing.T) {
 	s, addr, _ := testServer(t, func(c *Config) {
 		c.MaxConnections, c.MaxSessions, c.MaxTrees, c.MaxOpens = 2, 2, 2, 2
 	})
@@ -165,9 +165,9 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// A user whose requests come too fast waits on all connections; others do not, and the
-// end of the connection ends the wait.
-func TestRequestRate(t *testing.T) {
+// A user above its rate waits on all connections; others do not, and the end of the
+// connection ends the wait.
+func TestRequestsAboveTheRateWait(t *testing.T) {
 	s, addr, _ := testServer(t, func(c *Config) { c.RequestRate = 1000 })
 	good := dial(t, addr)
 	good.mustNegotiate(0x0311)
@@ -188,9 +188,9 @@ func TestRequestRate(t *testing.T) {
 	}
 }
 
-// A user who opens files without end, on many connections, leaves some to others, and
-// there are few pipes to a session.
-func TestFloodOfOpens(t *testing.T) {
+// A user that opens files on many connections leaves opens to others, and a session has few
+// pipes.
+func TestOpensOfAConnectionAreBounded(t *testing.T) {
 	_, addr, _ := testServer(t, func(c *Config) {
 		b, err := posix.OpenDir(t.TempDir())
 		if err != nil {
@@ -232,9 +232,9 @@ func TestFloodOfOpens(t *testing.T) {
 	good.want(ntstatus.PipeNotAvailable, cmdCreate, rw("echo").body())
 }
 
-// Chains that cost much are bounded by credits; a chain of requests that fail
-// is answered whole.
-func TestLongChain(t *testing.T) {
+// Expensive compounds are bounded by credits; each failed request of a compound has a
+// response.
+func TestLongCompoundIsServed(t *testing.T) {
 	_, addr, _ := testServer(t, nil)
 	c := mount(t, addr, "data")
 	for range 4 {
@@ -250,13 +250,13 @@ func TestLongChain(t *testing.T) {
 	}
 }
 
-// Strangers who are cut fill no disk with what is logged of them.
-func TestStrangersAreLoggedInBounds(t *testing.T) {
-	log := make(heard, 1000)
+// The log lines about cut peers are bounded.
+func TestLogOfUnauthenticatedPeersIsBounded(t *testing.T) {
+	log := make(logMessages, 1000)
 	start := time.Now()
 	s, addr, _ := testServer(t, func(c *Config) { c.Logger = slog.New(log) })
-	const strangers = 50
-	for range strangers {
+	const peers = 50
+	for range peers {
 		c := dial(t, addr)
 		c.write([]byte("GET / HTTP/1.1\r\n\r\n"))
 		c.wantCut()
@@ -264,6 +264,6 @@ func TestStrangersAreLoggedInBounds(t *testing.T) {
 	s.Close()
 	lines := len(log)
 	if most := 1 + int(time.Since(start)/ratelimit.LogInterval); lines < 1 || lines > most {
-		t.Errorf("%d lines about %d strangers, want 1 to %d", lines, strangers, most)
+		t.Errorf("%d lines about %d peers, want 1 to %d", lines, peers, most)
 	}
 }

@@ -9,8 +9,7 @@ import (
 	"lwio/vfs"
 )
 
-// testPipe answers with the request and the session's user, waits if asked to,
-// and fails if asked to.
+// testPipe returns the request and the session's user; it waits or fails on request.
 type testPipe struct{ gone chan error }
 
 func (p testPipe) Transact(ctx context.Context, s *Session, request []byte, maxOutput int) ([]byte, error) {
@@ -89,7 +88,7 @@ func TestIoctlRefusals(t *testing.T) {
 }
 
 // Source: [MS-SMB2 3.3.5.15.3], [MS-FSCC 2.3.45], [OP-34]
-func TestPipe(t *testing.T) {
+func TestPipeMessagesReadsAndOverflow(t *testing.T) {
 	_, addr, _ := testServer(t, pipes(nil))
 	c := mount(t, addr, "IPC$")
 	c.want(ntstatus.ObjectNameNotFound, cmdCreate, rw("srvsvc").body())
@@ -99,7 +98,7 @@ func TestPipe(t *testing.T) {
 	if out(r) != "alice:hi" {
 		t.Errorf("answer %q", out(r))
 	}
-	// What does not fit stays in the pipe.
+	// Bytes that do not fit stay in the pipe.
 	r = c.want(ntstatus.BufferOverflow, cmdIoctl, ioctlBody(id, fsctlTransceive, []byte("big"), 1000))
 	if len(out(r)) != 1000 {
 		t.Errorf("first part of %d bytes", len(out(r)))
@@ -122,8 +121,7 @@ func TestPipe(t *testing.T) {
 	c.want(ntstatus.Success, cmdClose, closeBody(id, 0))
 }
 
-// A pipe that takes its time makes the server say so, can be canceled, and
-// ends with its connection.
+// A slow pipe causes an interim response, can be cancelled, and ends with its connection.
 //
 // Source: [MS-SMB2 3.3.5.15.3], [MS-SMB2 3.3.5.16], [MS-SMB2 3.3.4.2]
 func TestPipeWaitsAndIsCanceled(t *testing.T) {
@@ -137,7 +135,7 @@ func TestPipeWaitsAndIsCanceled(t *testing.T) {
 	if interim.status != ntstatus.Pending || interim.flags&2 == 0 || interim.flags&8 != 0 || interim.credits == 0 {
 		t.Fatalf("interim answer: %v, flags %#x", interim.status, interim.flags)
 	}
-	// The connection is not held up.
+	// Other requests of the connection are served.
 	c.want(ntstatus.Success, cmdEcho, []byte{4, 0, 0, 0})
 	cancel := c.message(cmdCancel, []byte{4, 0, 0, 0})
 	c.id--
@@ -158,10 +156,10 @@ func TestPipeWaitsAndIsCanceled(t *testing.T) {
 	<-gone
 }
 
-// Who has been answered is not told to wait.
+// No interim response follows a final one.
 //
 // Source: [MS-SMB2 3.3.4.2]
-func TestNoInterimAnswerAfterTheRealOne(t *testing.T) {
+func TestNoInterimAfterFinalResponse(t *testing.T) {
 	p := &response{finished: true}
 	p.sendInterim(func(*buffer) { t.Error("an interim response is written") })
 	if p.async {

@@ -10,8 +10,8 @@ import (
 	"lwio/internal/ntstatus"
 )
 
-// stalled is the server's end of a connection, for which time passes as a test says. The limits
-// of time that a server of patient has are an hour.
+// stalled is the server's end of a connection whose deadlines expire when a test calls pass.
+// The deadlines of a server with the configuration of patient are an hour.
 type stalled struct {
 	net.Conn
 
@@ -35,7 +35,7 @@ func (c *stalled) SetWriteDeadline(t time.Time) error {
 	return c.Conn.SetWriteDeadline(t)
 }
 
-// pass lets so much time pass that what has a limit is over.
+// pass makes the deadlines that are set expire.
 func (c *stalled) pass(reading, writing bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -48,7 +48,7 @@ func (c *stalled) pass(reading, writing bool) {
 	}
 }
 
-// patientMount connects to a share over a connection of which the test says how time passes.
+// patientMount connects to a share over a stalled connection.
 func patientMount(t *testing.T, s *Server) (*raw, *stalled) {
 	t.Helper()
 	a, b := tcpPair(t)
@@ -61,7 +61,7 @@ func patientMount(t *testing.T, s *Server) (*raw, *stalled) {
 	return c, over
 }
 
-// tcpPair is both ends of a connection; the test closes the first.
+// tcpPair returns both ends of a connection; the end of the test closes the first.
 func tcpPair(t *testing.T) (a, b net.Conn) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -79,7 +79,7 @@ func tcpPair(t *testing.T) (a, b net.Conn) {
 	return a, b
 }
 
-// until lets time pass on a connection until its session has ended.
+// until makes deadlines of a connection expire until its session has ended.
 func (c *stalled) until(t *testing.T, ss *Session, reading, writing bool) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); ; runtime.Gosched() {
@@ -95,7 +95,7 @@ func (c *stalled) until(t *testing.T, ss *Session, reading, writing bool) {
 	}
 }
 
-// authTimeIsOver lets the time for authentication be over of connections that have to hurry.
+// authTimeIsOver ends the time limit of connections without an authenticated session.
 func authTimeIsOver(s *Server) {
 	for _, c := range s.connections() {
 		c.sessions.mu.Lock()
@@ -106,7 +106,7 @@ func authTimeIsOver(s *Server) {
 	}
 }
 
-// Who says nothing is cut when the time for that is over.
+// A silent connection is cut at the end of the authentication timeout.
 func TestSilentPeerIsCut(t *testing.T) {
 	_, addr, _ := testServer(t, func(c *Config) { c.AuthTimeout = time.Millisecond })
 	dial(t, addr).wantCut()
@@ -120,21 +120,21 @@ func TestSilentPeersAreCutInTime(t *testing.T) {
 	half.write([]byte{0, 0, 1, 0, 0xfe, 'S'})
 	halfway := dial(t, addr)
 	halfway.mustNegotiate(0x0311)
-	other := mount(t, addr, "data") // the server knows those before, too
+	other := mount(t, addr, "data") // the server has accepted those before, too
 	authTimeIsOver(s)
 	for _, cut := range []*raw{silent, half, halfway} {
 		cut.wantCut()
 	}
 	other.want(ntstatus.Success, cmdEcho, []byte{4, 0, 0, 0})
 
-	// Who logs off has to authenticate anew in time.
+	// After LOGOFF the connection has to authenticate anew in time.
 	other.want(ntstatus.Success, cmdLogoff, []byte{4, 0, 0, 0})
 	authTimeIsOver(s)
 	other.wantCut()
 }
 
-// Who has authenticated may be silent, but not in the middle of a message.
-func TestSilenceWithinAMessage(t *testing.T) {
+// An authenticated connection may be silent, but not within a message.
+func TestSilenceWithinAMessageIsCut(t *testing.T) {
 	s, _, _ := testServer(t, patient)
 	c, over := patientMount(t, s)
 	for range 100 {
@@ -147,8 +147,8 @@ func TestSilenceWithinAMessage(t *testing.T) {
 	c.wantCut()
 }
 
-// A client that does not read its answers is cut, and nobody else notices.
-func TestClientThatDoesNotRead(t *testing.T) {
+// A client that does not read its responses is cut; others are served.
+func TestClientThatDoesNotReadIsCut(t *testing.T) {
 	s, addr, _ := testServer(t, patient)
 	c, over := patientMount(t, s)
 	ss := s.session(c.session)

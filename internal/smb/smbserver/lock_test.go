@@ -27,7 +27,7 @@ type element struct {
 func lockBody(id [16]byte, list ...element) []byte {
 	b := le.AppendUint16(nil, 48)
 	b = le.AppendUint16(b, uint16(len(list)))
-	b = le.AppendUint32(b, 0x00000123) // a sequence number, which means nothing
+	b = le.AppendUint32(b, 0x00000123) // a sequence number, which is ignored
 	b = append(b, id[:]...)
 	for _, l := range list {
 		b = le.AppendUint64(b, l.off)
@@ -38,8 +38,8 @@ func lockBody(id [16]byte, list ...element) []byte {
 	return b
 }
 
-// pend sends a LOCK that has to wait, and returns the id of the message once the server
-// has said so.
+// pend sends a LOCK that has to wait, and returns the id of the message after the interim
+// response.
 func (c *raw) pend(id [16]byte, l element) (message uint64) {
 	c.t.Helper()
 	m := c.message(cmdLock, lockBody(id, l))
@@ -51,7 +51,7 @@ func (c *raw) pend(id [16]byte, l element) (message uint64) {
 	return r.id
 }
 
-// late reads the answer to a LOCK that had to wait.
+// late reads the final response to a LOCK that had to wait.
 func (c *raw) late(message uint64, want ntstatus.Status) {
 	c.t.Helper()
 	c.isLate(c.recv()[0], message, want)
@@ -78,10 +78,10 @@ func (c *raw) cancel(message uint64, async bool) {
 	c.send(m)
 }
 
-// What LOCK answers, byte by byte.
+// The responses to LOCK, byte by byte.
 //
 // Source: [MS-SMB2 2.2.26] [MS-SMB2 3.3.5.14] [MS-SMB2 3.3.5.14.1] [MS-SMB2 3.3.5.14.2]
-func TestLock(t *testing.T) {
+func TestLocksConflictAcrossOpens(t *testing.T) {
 	_, addr, _ := testServer(t, nil)
 	a, b := mount(t, addr, "data"), mount(t, addr, "data")
 	f, g := a.mustCreate(rw("f")), b.mustCreate(rw("f"))
@@ -138,7 +138,7 @@ func TestLock(t *testing.T) {
 	b.want(ok, cmdWrite, writeBody(g, 0, []byte("x")))
 	b.want(ok, cmdClose, closeBody(g, 0))
 	a.want(ok, cmdWrite, writeBody(f, 0, []byte("x")))
-	// Part of a message is none.
+	// A part of a message is refused.
 	whole := lockBody(f, element{0, 1, lockShared}, element{5, 1, lockShared})
 	for n := range len(whole) {
 		a.want(invalid, cmdLock, whole[:n])
@@ -148,11 +148,11 @@ func TestLock(t *testing.T) {
 	a.mustConnect("IPC$")
 }
 
-// A LOCK that has to wait is answered when it is granted, cancelled, or its file goes.
-// Meanwhile its client is served.
+// A LOCK that has to wait gets its final response when it is granted or cancelled, or when
+// its file is closed. Other requests of its client are served meanwhile.
 //
 // Source: [MS-SMB2 3.3.5.14.2] [MS-SMB2 3.3.4.2] [MS-SMB2 3.3.5.16] [MS-SMB2 3.3.5.10]
-func TestLockPending(t *testing.T) {
+func TestWaitingLockGetsInterimResponse(t *testing.T) {
 	s, addr, _ := testServer(t, func(c *Config) { c.MaxWorkers = 2 })
 	a, b := mount(t, addr, "data"), mount(t, addr, "data")
 	f := a.mustCreate(rw("f"))
@@ -242,10 +242,10 @@ func TestLockPending(t *testing.T) {
 	}
 }
 
-// There is nothing to wait with in a chain.
+// A LOCK in a compound does not wait.
 //
 // Source: [MS-SMB2 3.3.4.2]
-func TestLockInChain(t *testing.T) {
+func TestLockInCompoundDoesNotWait(t *testing.T) {
 	_, addr, _ := testServer(t, nil)
 	a, b := mount(t, addr, "data"), mount(t, addr, "data")
 	f, g := a.mustCreate(rw("f")), b.mustCreate(rw("f"))
@@ -265,12 +265,12 @@ func TestLockInChain(t *testing.T) {
 	}
 }
 
-// Those who wait are bounded, and a server that shuts down waits for none of them.
-func TestLockFlood(t *testing.T) {
+// The waiting locks are bounded, and a shutdown waits for none of them.
+func TestWaitingLocksAreBounded(t *testing.T) {
 	s, addr, _ := testServer(t, func(c *Config) { c.MaxWaits = 5 })
 	a, b := mount(t, addr, "data"), mount(t, addr, "data")
 	f, g := a.mustCreate(rw("f")), b.mustCreate(rw("f"))
-	holder, _, err := s.cfg.FS.Open(vfs.OpenRequest{ // whom no shutdown concerns
+	holder, _, err := s.cfg.FS.Open(vfs.OpenRequest{ // no shutdown closes it
 		Share: "data", Path: "f", Access: vfs.ReadData, ShareMode: vfs.ShareAll, Disposition: vfs.OpenExisting, Owner: t,
 	})
 	if err != nil {
@@ -288,8 +288,8 @@ func TestLockFlood(t *testing.T) {
 	if n := s.cfg.FS.Stats().Locks; n != 6 {
 		t.Errorf("%d locks", n)
 	}
-	b.want(ntstatus.Success, cmdLock, lockBody(g, element{5, 1, lockExclusive})) // what is free needs no wait
-	// An array of more than there may be is refused as a whole.
+	b.want(ntstatus.Success, cmdLock, lockBody(g, element{5, 1, lockExclusive})) // a free range needs no wait
+	// An array above the limit is refused as a whole.
 	var many []element
 	for i := range uint64(vfs.DefaultMaxOpenLocks + 1) {
 		many = append(many, element{100 + i, 1, lockShared | lockNow})

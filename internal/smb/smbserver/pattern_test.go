@@ -9,7 +9,7 @@ import (
 )
 
 // Source: [MS-FSA 2.1.4.4]
-func TestPattern(t *testing.T) {
+func TestPatternMatchesWildcards(t *testing.T) {
 	for _, c := range []struct {
 		pattern string
 		yes, no []string
@@ -47,7 +47,7 @@ func TestPattern(t *testing.T) {
 	}
 }
 
-// Without the DOS wildcards a pattern means what it means in path.Match.
+// Without the DOS wildcards a pattern has the meaning of path.Match.
 //
 // Source: [MS-FSA 2.1.4.4]
 func TestPatternAgreesWithPathMatch(t *testing.T) {
@@ -64,7 +64,7 @@ func TestPatternAgreesWithPathMatch(t *testing.T) {
 	})
 }
 
-// A pattern made to be slow is not.
+// Patterns made to be slow are matched in bounded time.
 func TestPatternCostIsBounded(t *testing.T) {
 	p := newPattern(strings.Repeat("*a", 120))
 	if p.match(strings.Repeat("a", 119)) {

@@ -14,8 +14,8 @@ import (
 	"lwio/internal/ntstatus"
 )
 
-// Who waits is served in turn, but nobody waits for another's share.
-func TestBudget(t *testing.T) {
+// Requests are granted in turn, except that no user waits for the part of another.
+func TestMemoryQuotaGrantsInOrderOfArrival(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newMemoryQuota(100)
 		order := make(chan string, 10)
@@ -45,7 +45,7 @@ func TestBudget(t *testing.T) {
 		want()
 		ask("bob", 20)
 		want("bob")
-		ask("carol", 30) // above all
+		ask("carol", 30) // above the limit
 		want()
 		ask("dave", 5) // would fit, but carol was first
 		want()
@@ -59,20 +59,20 @@ func TestBudget(t *testing.T) {
 		b.give("alice", 10)
 		b.give("carol", 30)
 		if !b.tryTake("eve", 75) || b.tryTake("eve", 1) || b.tryTake("bob", 21) {
-			t.Error("wrong about what is left")
+			t.Error("wrong about the free bytes")
 		}
 		b.give("eve", 75)
 		b.give("dave", 5)
 		if !b.tryTake("eve", 1000) || b.tryTake("bob", 1) {
-			t.Error("wrong about one that is larger than all")
+			t.Error("wrong about a request above the limit")
 		}
 		b.give("eve", 1000)
 	})
 }
 
-// The end of a wait leaves nothing behind, also if it was granted just then, and lets
-// go on who waited behind it.
-func TestBudgetCancel(t *testing.T) {
+// The end of a wait leaves no bytes taken, also if it was granted at the same moment, and the
+// next in the queue is granted.
+func TestMemoryQuotaWaitEndsWithContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newMemoryQuota(100)
 		why := errors.New("why")
@@ -104,7 +104,7 @@ func TestBudgetCancel(t *testing.T) {
 }
 
 // Source: [MS-SMB2 3.3.5.2] (the limit is ours)
-func TestBudgetBounds(t *testing.T) {
+func TestMemoryQuotaBoundsUserAndTotal(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const most = 1000
 		b := newMemoryQuota(most)
@@ -137,9 +137,9 @@ func TestBudgetBounds(t *testing.T) {
 	})
 }
 
-// A user who asks for much, on many connections, and takes none of it holds a bounded
-// part of the memory, and others read and write.
-func TestFloodOfReads(t *testing.T) {
+// A user that requests reads on many connections and takes no response holds a bounded part
+// of the memory; others read and write.
+func TestUnreadResponsesHoldBoundedMemory(t *testing.T) {
 	s, addr, _ := testServer(t, func(c *Config) { c.Memory, c.StallTimeout = 1, time.Hour })
 	good := dial(t, addr)
 	good.mustNegotiate(0x0311)

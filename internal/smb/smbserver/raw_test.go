@@ -51,8 +51,8 @@ const (
 
 var le = binary.LittleEndian
 
-// raw is a client that writes the bytes of messages by hand, so that it can
-// handleWrite wrong ones, and shares no codec with the server.
+// raw is a client that writes the bytes of messages by hand, so that it can write wrong
+// ones, and shares no codec with the server.
 type raw struct {
 	t       testing.TB
 	nc      net.Conn
@@ -66,7 +66,7 @@ type raw struct {
 	keys    smbauth.SessionKeys
 }
 
-// reply is one element of an answer.
+// reply is one response of a message.
 type reply struct {
 	status  ntstatus.Status
 	command uint16
@@ -79,7 +79,7 @@ type reply struct {
 	body    []byte
 }
 
-// testServer starts a server on a fresh directory and stops it with the test.
+// testServer starts a server on a new directory and closes it at the end of the test.
 func testServer(t testing.TB, change func(*Config)) (s *Server, addr, dir string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -130,7 +130,7 @@ func lookupTest(_, user string) ([16]byte, bool) {
 	return smbauth.NTHash(testPassword), user == testUser || user == "bob"
 }
 
-// dial connects without saying anything.
+// dial connects and sends nothing.
 func dial(t testing.TB, addr string) *raw {
 	t.Helper()
 	nc, err := net.Dial("tcp", addr)
@@ -190,7 +190,7 @@ func related(msgs ...[]byte) [][]byte {
 	return msgs
 }
 
-// frame chains messages, signs them if there is a key, and frames them.
+// frame makes a compound of messages, signs them if there is a key, and frames them.
 func (c *raw) frame(msgs ...[]byte) []byte {
 	out := make([]byte, 4)
 	for i, m := range msgs {
@@ -281,8 +281,8 @@ func (c *raw) recv() []reply {
 	}
 }
 
-// call sends one message and returns its answer, the last if the server said before
-// that it takes its time, as it may of any pipe on a busy machine.
+// call sends one message and returns its final response. An interim one may precede it, for
+// any pipe on a busy machine.
 func (c *raw) call(command uint16, body []byte) reply {
 	c.t.Helper()
 	c.send(c.message(command, body))
@@ -313,7 +313,7 @@ func (c *raw) wantCut() {
 	}
 }
 
-// negotiateBody asks for dialects, the last with contexts if it is 3.1.1.
+// negotiateBody offers dialects, the last with contexts if it is 3.1.1.
 func negotiateBody(dialects ...uint16) []byte {
 	b := make([]byte, 36)
 	le.PutUint16(b, 36)
@@ -368,7 +368,7 @@ func setupBody(token []byte, previous uint64) []byte {
 	return append(b, token...)
 }
 
-// setup runs a session set-up to its end and returns the last answer.
+// setup runs a session set-up to its end and returns the last response.
 func (c *raw) setup(user, password string, previous uint64) reply {
 	c.t.Helper()
 	i := smbauth.NewInitiator(smbauth.InitiatorConfig{User: user, Password: password, TargetSPN: "cifs/x"})
@@ -418,7 +418,7 @@ func utf16le(s string) (b []byte) {
 	return b
 }
 
-// connectBody asks for a share.
+// connectBody is a TREE_CONNECT of a share.
 func connectBody(share string) []byte {
 	p := utf16le(`\\host\` + share)
 	b := le.AppendUint16(nil, 9)
@@ -435,7 +435,7 @@ func (c *raw) mustConnect(share string) reply {
 	return r
 }
 
-// handleCreate is what a CREATE asks for.
+// create has the fields of a CREATE.
 type create struct {
 	name        string
 	access      uint32

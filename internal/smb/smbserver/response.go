@@ -88,7 +88,7 @@ func (p *response) finish(st ntstatus.Status, more bool) {
 		h.Credits = p.credits.grant(p.charge, p.hdr.Credits)
 	}
 	if more {
-		p.out.b = smbwire.Chain(p.out.b, headroom)
+		p.out.b = smbwire.EndElement(p.out.b, headroom)
 		h.NextCommand = uint32(len(p.out.b) - headroom)
 	}
 	p.seal(&h)

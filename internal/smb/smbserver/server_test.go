@@ -19,9 +19,9 @@ func TestNewNeedsAFileSystem(t *testing.T) {
 	}
 }
 
-// Close cuts clients, closes their opens, and may be called again; a closed
-// server serves no more.
-func TestClose(t *testing.T) {
+// Close cuts clients, closes their opens, and may be called again; a closed server serves no
+// connection.
+func TestCloseEndsSessionsAndOpens(t *testing.T) {
 	s, addr, dir := testServer(t, nil)
 	c := mount(t, addr, "data")
 	c.mustCreate(create{name: "doomed", access: 0x10003, disposition: 2, options: 0x1040})
@@ -57,7 +57,7 @@ func TestClose(t *testing.T) {
 	}
 }
 
-// heldPipe answers when it is told to.
+// heldPipe returns its result when the test releases it.
 type heldPipe struct{ begun, release chan struct{} }
 
 func (p heldPipe) Transact(ctx context.Context, _ *Session, request []byte, _ int) ([]byte, error) {
@@ -82,7 +82,7 @@ func held(t *testing.T) (s *Server, p heldPipe, busy, idle, half *raw, echo []by
 	half.mustSetup(testUser, testPassword)
 	echo = half.frame(half.message(cmdEcho, []byte{4, 0, 0, 0}))
 	half.write(echo[:1])
-	half.write(echo[1:4]) // when this has been read the server waits for the rest
+	half.write(echo[1:4]) // the server reads this and waits for the rest
 	busy = mount(t, addr, "IPC$")
 	id := busy.mustCreate(create{name: "lwio", access: 3, share: 7, disposition: 1})
 	busy.send(busy.message(cmdIoctl, ioctlBody(id, fsctlTransceive, []byte("slow"), 1000)))
@@ -93,9 +93,9 @@ func held(t *testing.T) (s *Server, p heldPipe, busy, idle, half *raw, echo []by
 	return s, p, busy, idle, half, echo[4:]
 }
 
-// Requests that have arrived are answered, a message that has begun with them;
-// who has none is not waited for.
-func TestShutdown(t *testing.T) {
+// Shutdown waits for requests that have arrived and for a message that has begun, and not
+// for idle connections.
+func TestShutdownWaitsForRequests(t *testing.T) {
 	s, p, busy, idle, half, echo := held(t)
 	done := make(chan error, 1)
 	go func() { done <- s.Shutdown(context.Background()) }()
@@ -118,7 +118,7 @@ func TestShutdown(t *testing.T) {
 	}
 }
 
-// Whose requests take longer than Shutdown may is cut.
+// Connections whose requests take longer than the context of Shutdown are cut.
 func TestShutdownInTime(t *testing.T) {
 	s, _, busy, idle, half, _ := held(t)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -133,9 +133,8 @@ func TestShutdownInTime(t *testing.T) {
 	half.wantCut()
 }
 
-// Several clients at a time read, write, create and delete without getting
-// into each other's way.
-func TestManyClients(t *testing.T) {
+// Several clients read, write, create and delete concurrently.
+func TestManyClientsReadAndWrite(t *testing.T) {
 	s, addr, _ := testServer(t, nil)
 	var wg sync.WaitGroup
 	for i := range 8 {
@@ -160,9 +159,8 @@ func TestManyClients(t *testing.T) {
 	}
 }
 
-// A connection that has worked on many requests at a time goes back to few
-// goroutines.
-func TestWorkersLeaveAgain(t *testing.T) {
+// A connection that has served many requests at a time returns to few goroutines.
+func TestIdleWorkersEnd(t *testing.T) {
 	s, addr, _ := testServer(t, nil)
 	c := mount(t, addr, "data")
 	for range 8 {
@@ -188,10 +186,10 @@ func TestWorkersLeaveAgain(t *testing.T) {
 	}
 }
 
-// Answers that are too long for one message come in several.
+// Responses that are too long for one message are sent in several.
 //
 // Source: [MS-SMB2 2.1]
-func TestChainOfLongAnswers(t *testing.T) {
+func TestLongResponsesOfACompoundAreSplit(t *testing.T) {
 	_, addr, _ := testServer(t, nil)
 	c := mount(t, addr, "data")
 	id := c.mustCreate(rw("f"))

@@ -14,7 +14,7 @@ import (
 var allDialects = []uint16{0x0202, 0x0210, 0x0300, 0x0302, 0x0311}
 
 // Source: [MS-SMB2 3.3.5.4], [MS-SMB2 3.3.5.5]
-func TestDialects(t *testing.T) {
+func TestEachDialectNegotiatesAndLogsOn(t *testing.T) {
 	s, addr, _ := testServer(t, nil)
 	for _, d := range allDialects {
 		c := login(t, addr, d)
@@ -37,7 +37,7 @@ func TestDialects(t *testing.T) {
 	}
 }
 
-// A session that ends with its connection was not logged off.
+// A session that ends with its connection is not logged off.
 //
 // Source: [MS-SMB2 3.3.7.1]
 func TestLostSessionIsNotLoggedOff(t *testing.T) {
@@ -52,7 +52,7 @@ func TestLostSessionIsNotLoggedOff(t *testing.T) {
 }
 
 // Source: [MS-SMB2 3.3.5.4]
-func TestNegotiateAnswer(t *testing.T) {
+func TestNegotiateResponseFields(t *testing.T) {
 	_, addr, _ := testServer(t, nil)
 	r := dial(t, addr).mustNegotiate(0x0311)
 	if le.Uint16(r.body) != 65 || le.Uint16(r.body[2:]) != 3 || le.Uint32(r.body[24:]) != 4 {
@@ -151,7 +151,7 @@ func TestSMB1NegotiateLeadsToSMB2(t *testing.T) {
 	c.id, c.dialect = 1, 0x0202
 	c.mustSetup(testUser, testPassword)
 
-	// After the wild card only a negotiation may follow.
+	// After the wildcard only a negotiation may follow.
 	c = dial(t, addr)
 	c.write(smb1Negotiate("SMB 2.???"))
 	c.recv()
@@ -184,7 +184,7 @@ func TestLogonFailures(t *testing.T) {
 		if r := cl.setup(c.user, c.password, 0); r.status != ntstatus.LogonFailure {
 			t.Errorf("%s/%s: %v", c.user, c.password, r.status)
 		}
-		// The session is gone, the connection lives.
+		// The session has ended, the connection has not.
 		if s.session(cl.session) != nil {
 			t.Errorf("%s/%s: session is still known", c.user, c.password)
 		}
@@ -205,7 +205,7 @@ func TestLogonFailures(t *testing.T) {
 }
 
 // Source: [MS-SMB2 3.3.5.5.3] (re-authentication)
-func TestReauthentication(t *testing.T) {
+func TestReauthenticationKeepsTheSession(t *testing.T) {
 	_, addr, _ := testServer(t, nil)
 	c := mount(t, addr, "data")
 	id := c.mustCreate(rw("f"))
@@ -214,7 +214,7 @@ func TestReauthentication(t *testing.T) {
 	}
 	c.want(ntstatus.Success, cmdWrite, writeBody(id, 0, []byte("x")))
 	if r := c.setup("bob", testPassword, 0); r.status != ntstatus.AccessDenied {
-		t.Errorf("as somebody else: %v", r.status)
+		t.Errorf("as another user: %v", r.status)
 	}
 	if r := c.call(cmdWrite, writeBody(id, 0, []byte("x"))); r.status != ntstatus.UserSessionDeleted {
 		t.Errorf("after a failure: %v", r.status)
@@ -239,7 +239,7 @@ func TestPreviousSession(t *testing.T) {
 		t.Fatal(r.status)
 	}
 	if ss := s.session(old.session); ss == nil || !ss.valid() {
-		t.Fatal("somebody else has ended the session")
+		t.Fatal("another user has ended the session")
 	}
 	c := dial(t, addr)
 	c.mustNegotiate(0x0311)
@@ -350,7 +350,7 @@ func TestEchoAndCancel(t *testing.T) {
 	c := dial(t, addr)
 	c.mustNegotiate(0x0311)
 	c.want(ntstatus.Success, cmdEcho, []byte{4, 0, 0, 0})
-	// A cancel of nothing has no answer and takes no id.
+	// A CANCEL of no request has no response and takes no id.
 	m := c.message(cmdCancel, []byte{4, 0, 0, 0})
 	c.id--
 	c.send(m)
@@ -358,7 +358,7 @@ func TestEchoAndCancel(t *testing.T) {
 }
 
 // Source: [MS-SMB2 3.3.5.19], [MS-SMB2 3.3.5.22]
-func TestWhatIsNotThere(t *testing.T) {
+func TestUnsupportedCommandsAreRefused(t *testing.T) {
 	_, addr, _ := testServer(t, nil)
 	c := mount(t, addr, "data")
 	id := c.mustCreate(rw("f"))
@@ -405,7 +405,7 @@ func TestValidateNegotiate(t *testing.T) {
 }
 
 // Source: [MS-SMB2 3.3.5.2.7.2], [MS-SMB2 3.3.4.1.3]
-func TestCompound(t *testing.T) {
+func TestCompoundRequestsShareAHandle(t *testing.T) {
 	_, addr, _ := testServer(t, nil)
 	c := mount(t, addr, "data")
 	statuses := func(msgs ...[]byte) (st []ntstatus.Status) {
@@ -429,7 +429,7 @@ func TestCompound(t *testing.T) {
 		t.Errorf("failed create: %v", got)
 	}
 	id := c.mustCreate(rw("f"))
-	// An error other than the create's does not spread.
+	// An error of a request other than the CREATE does not affect the related ones.
 	got = statuses(related(c.message(cmdRead, readBody(id, 100, 1, 0)), c.message(cmdRead, readBody(noID, 0, 3, 0)))...)
 	if !slices.Equal(got, []ntstatus.Status{ntstatus.EndOfFile, 0}) {
 		t.Errorf("read at the end, read: %v", got)

@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// of makes a codec. fit changes a random value into one that can be sent.
+// of returns a codec. fit changes a random value into one that can be sent.
 func of[T any, P appender[T]](decode func([]byte) (T, error), fit func(*T)) codec {
 	return codec{
 		recode: func(b []byte) ([]byte, error) {
@@ -44,7 +44,7 @@ func of[T any, P appender[T]](decode func([]byte) (T, error), fit func(*T)) code
 				before := []byte("before")
 				b := P(&want).AppendTo(bytes.Clone(before))
 				if !bytes.HasPrefix(b, before) {
-					t.Fatal("AppendTo changed what was there")
+					t.Fatal("AppendTo changed the bytes before")
 				}
 				b = append(b[len(before):], 0, 0, 0)
 				got, err := decode(b)
@@ -56,8 +56,8 @@ func of[T any, P appender[T]](decode func([]byte) (T, error), fit func(*T)) code
 	}
 }
 
-// exact cuts what the padding of the random test adds, for structures that are
-// not in a message and whose end is the end of the input.
+// exact cuts the padding of the random test, for structures that are not in a message and
+// whose end is the end of the input.
 func exact[T any](decode func([]byte) (T, error)) func([]byte) (T, error) {
 	return func(b []byte) (T, error) {
 		if len(b) >= 3 && bytes.Equal(b[len(b)-3:], []byte{0, 0, 0}) {
@@ -81,7 +81,7 @@ func fitContexts(list []CreateContext) {
 	}
 }
 
-// codecs are all structures with one form of their own.
+// codecs are all structures with a single form.
 var codecs = map[string]codec{
 	"Header":                of(DecodeHeader, fitHeader),
 	"SMB1Negotiate":         of(DecodeSMB1Negotiate, nil),
@@ -168,7 +168,7 @@ func fitError(r *ErrorResponse) {
 	}
 }
 
-// Every value that can be sent is decoded as it was, also with padding behind.
+// Each value that can be sent is decoded to itself, also with padding behind.
 //
 // Source: [MS-SMB2 2.2], [MS-FSCC 2.4], [MS-FSCC 2.5]
 func TestRandomRoundTrip(t *testing.T) {
@@ -177,8 +177,7 @@ func TestRandomRoundTrip(t *testing.T) {
 	}
 }
 
-// FuzzStructures feeds every decoder: what it accepts must survive being sent
-// again.
+// FuzzStructures feeds each decoder: an accepted value is encoded and decoded to itself.
 //
 // Source: [MS-SMB2 2.2], [MS-FSCC 2.4], [MS-FSCC 2.5]
 func FuzzStructures(f *testing.F) {

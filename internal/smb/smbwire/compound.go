@@ -20,9 +20,9 @@ func Next(msg []byte) (h Header, element, more []byte, err error) {
 	return h, msg[:n:n], msg[n:], nil
 }
 
-// Chain ends the element that begins at start in b, so that another can be appended: it
+// EndElement ends the element that begins at start in b, so that another can be appended: it
 // pads to 8 bytes and writes NextCommand into its header.
-func Chain(b []byte, start int) []byte {
+func EndElement(b []byte, start int) []byte {
 	b = pad8(b, start)
 	le.PutUint32(b[start+offNextCommand:], uint32(len(b)-start))
 	return b

@@ -34,7 +34,7 @@ func TestFrameHeader(t *testing.T) {
 }
 
 // Source: [MS-SMB2 2.2.1], [MS-SMB2 2.2.41], [MS-SMB2 2.2.42]
-func TestOtherProtocolsAreTold(t *testing.T) {
+func TestOtherProtocolsHaveErrorsOfTheirOwn(t *testing.T) {
 	for first, want := range map[byte]error{0xFE: nil, 0xFF: ErrSMB1, 0xFD: ErrEncrypted, 0xFC: ErrCompressed, 0x00: ErrProtocol} {
 		msg := append([]byte{first, 'S', 'M', 'B', 64, 0}, make([]byte, 58)...)
 		if _, err := DecodeHeader(msg); !errors.Is(err, want) {
@@ -47,13 +47,13 @@ func TestOtherProtocolsAreTold(t *testing.T) {
 }
 
 // Source: [MS-SMB2 3.2.4.1.4], [MS-SMB2 3.3.5.2.7]
-func TestChain(t *testing.T) {
+func TestCompoundElementsAreSplit(t *testing.T) {
 	close := CloseRequest{FileID: RelatedFileID}
 	open := CreateRequest{Name: text("abc")}
-	b := []byte{9, 9, 9, 9} // what precedes a message
+	b := []byte{9, 9, 9, 9} // bytes before a message
 	start := len(b)
 	b = (&Header{Command: CommandCreate, MessageID: 1}).AppendTo(b)
-	b = Chain(open.AppendTo(b), start)
+	b = EndElement(open.AppendTo(b), start)
 	second := len(b)
 	b = (&Header{Command: CommandClose, Flags: FlagRelated, MessageID: 2}).AppendTo(b)
 	b = close.AppendTo(b)
@@ -77,10 +77,10 @@ func TestChain(t *testing.T) {
 	}
 }
 
-// Offsets that lead into the fixed part or out of the message are refused.
+// Offsets into the fixed part or out of the message are refused.
 //
 // Source: [MS-SMB2 3.3.5.13], [MS-SMB2 3.3.5.15]
-func TestOffsets(t *testing.T) {
+func TestOffsetsOutsideTheMessageAreRefused(t *testing.T) {
 	w := WriteRequest{Data: []byte("data")}
 	for _, offset := range []uint16{0, 63, HeaderSize, HeaderSize + WriteRequestFixed - 1, HeaderSize + WriteRequestFixed + 1, math.MaxUint16} {
 		b := w.AppendTo(nil)
@@ -97,7 +97,7 @@ func TestOffsets(t *testing.T) {
 }
 
 // Source: [MS-SMB2 2.2], [MS-FSCC 2.1.5]
-func TestText(t *testing.T) {
+func TestUTF16RoundTripAndRefusals(t *testing.T) {
 	for s, want := range map[string]string{
 		"":        "",
 		"aä€":     "6100 e400 ac20",
@@ -127,7 +127,7 @@ func TestText(t *testing.T) {
 }
 
 // Source: [MS-DTYP 2.3.3]
-func TestFiletime(t *testing.T) {
+func TestFiletimeConversionClampsAndRounds(t *testing.T) {
 	for _, row := range []struct {
 		f Filetime
 		t time.Time
@@ -188,10 +188,10 @@ func TestSMB1Refusal(t *testing.T) {
 	}
 }
 
-// What is sent with every block of data allocates nothing, either way.
+// The codec of messages with payload allocates nothing in either direction.
 //
 // Source: [MS-SMB2 2.2.19], [MS-SMB2 2.2.21]
-func TestNoAllocations(t *testing.T) {
+func TestReadAndWriteCodecDoesNotAllocate(t *testing.T) {
 	buf := make([]byte, 0, 512)
 	for name, f := range map[string]func(){
 		"header":   func() { h := Header{MessageID: 1}; _, _ = DecodeHeader(h.AppendTo(buf)) },

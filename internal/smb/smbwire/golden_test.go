@@ -20,7 +20,7 @@ var (
 
 const guidWire = "a0a1a2a3a4a5a6a7a8a9aaabacadaeaf"
 
-// goldens are one value of each kind at least, with bytes laid out by hand.
+// goldens are at least one value of each kind, with bytes written by hand.
 var goldens = []golden{
 	{"sync header", "Header", Header{
 		CreditCharge: 2, Status: ntstatus.AccessDenied, Command: CommandRead, Credits: 3, Flags: FlagResponse | FlagSigned,
@@ -197,11 +197,10 @@ var goldens = []golden{
 	{"", "FSSectorSizeInfo", FSSectorSizeInfo{512, 4096, 4096, 4096, 3, 0, 1}, "00020000 00100000 00100000 00100000 03000000 00000000 01000000"},
 }
 
-// Each structure looks as the specification lays it out, and no prefix of it is
-// accepted.
+// Each structure has the layout of the specification, and no prefix of it is accepted.
 //
 // Source: [MS-SMB2 2.2], [MS-FSCC 2.4], [MS-FSCC 2.5]
-func TestGolden(t *testing.T) {
+func TestStructuresMatchGoldenBytes(t *testing.T) {
 	seen := map[string]bool{}
 	for _, g := range goldens {
 		seen[g.codec] = true

@@ -57,7 +57,7 @@ func TestDirEntryGolden(t *testing.T) {
 	}
 }
 
-// known returns of e what the class carries.
+// known returns e with the fields that the class carries.
 func known(c DirClass, e DirEntry) DirEntry {
 	l, _ := c.layout()
 	if c == ClassNames {
@@ -133,7 +133,7 @@ func TestDirEntryRefusals(t *testing.T) {
 }
 
 // Source: [MS-FSCC 2.4.49]
-func TestStreamInfo(t *testing.T) {
+func TestStreamInfoListRoundTrip(t *testing.T) {
 	raw := unhex(t, "20000000 04000000 0100000000000000 0200000000000000 61006200 00000000"+
 		"00000000 02000000 0300000000000000 0400000000000000 6300")
 	want := []StreamInfo{{1, 2, text("ab")}, {3, 4, text("c")}}
@@ -155,7 +155,7 @@ func TestStreamInfo(t *testing.T) {
 }
 
 // Source: [MS-SMB2 2.2.3.1.2], [MS-SMB2 2.2.3.1.7]
-func TestAlgorithms(t *testing.T) {
+func TestAlgorithmListsRoundTrip(t *testing.T) {
 	raw := unhex(t, "0200 0200 0100")
 	if got := AppendAlgorithms(nil, SigningAESGMAC, SigningAESCMAC); !bytes.Equal(got, raw) {
 		t.Errorf("%x", got)
@@ -171,7 +171,7 @@ func TestAlgorithms(t *testing.T) {
 	}
 }
 
-// A server cuts the name of ClassAll to the room there is.
+// A server cuts the name of ClassAll to the room of the client.
 //
 // Source: [MS-FSCC 2.4.2], [MS-SMB2 3.3.5.20.1]
 func TestAllInfoWithCutName(t *testing.T) {

@@ -20,7 +20,7 @@ func unhex(tb testing.TB, s string) []byte {
 	return b
 }
 
-// text is UTF-16LE of what certainly can be said so.
+// text returns s in UTF-16LE, which must be possible.
 func text(s string) []byte {
 	b, err := UTF16(s)
 	if err != nil {
@@ -35,15 +35,15 @@ type appender[T any] interface {
 	AppendTo([]byte) []byte
 }
 
-// codec is a structure without its type: how to decode bytes and encode the
-// result, and the tests of golden and random values.
+// codec is a structure without its type: its recoding and the tests of its golden and random
+// values.
 type codec struct {
 	recode func(b []byte) ([]byte, error)
 	golden func(t *testing.T, g golden)
 	random func(t *testing.T)
 }
 
-// golden is a value and how it looks on the wire.
+// golden is a value and its bytes on the wire.
 type golden struct {
 	name  string
 	codec string

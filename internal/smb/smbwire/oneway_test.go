@@ -231,8 +231,8 @@ func DecodeSetInfoResponse(body []byte) (SetInfoResponse, error) {
 	return SetInfoResponse{}, checkBody("SET_INFO response", body, setInfoResponseFixed, setInfoResponseFixed)
 }
 
-// AppendTo appends the whole message: SMB 1 header, the dialects of SMB 1 that
-// everybody knows, and those of SMB 2 that are offered.
+// AppendTo appends the whole message: SMB 1 header, the usual dialects of SMB 1, and the
+// offered ones of SMB 2.
 func (n *SMB1Negotiate) AppendTo(b []byte) []byte {
 	b = appendSMB1Header(b, 0, n.IDs)
 	b = append(b, 0, 0, 0)

@@ -46,7 +46,7 @@ func structureOf(h Header) string {
 	return bodies[h.Command][1]
 }
 
-// recodeMessage decodes and encodes a whole chain.
+// recodeMessage decodes and encodes a whole compound.
 func recodeMessage(msg []byte) ([]byte, error) {
 	var out []byte
 	for {
@@ -67,7 +67,7 @@ func recodeMessage(msg []byte) ([]byte, error) {
 		if more == nil {
 			return out, nil
 		}
-		out, msg = Chain(out, start), more
+		out, msg = EndElement(out, start), more
 	}
 }
 
@@ -98,8 +98,8 @@ func transcripts(tb testing.TB) []string {
 	return files
 }
 
-// plain returns a message without what may be one way or another: zeros at the
-// end, the byte of an empty buffer, and where an empty buffer begins.
+// plain returns a message without its optional parts: zeros at the end, the byte of an empty
+// buffer, and the offset of an empty buffer.
 func plain(structure string, msg []byte) []byte {
 	msg = bytes.Clone(msg)
 	body := msg[HeaderSize:]
@@ -115,11 +115,11 @@ func plain(structure string, msg []byte) []byte {
 	return bytes.TrimRight(msg, "\x00")
 }
 
-// What Samba's client and server sent each other is decoded, and encoded to the
-// same bytes again.
+// Recorded messages between Samba's client and server are decoded, and encoded to the same
+// bytes.
 //
 // Source: [MS-SMB2 2.2], [OP-5c]
-func TestTranscripts(t *testing.T) {
+func TestRecordedMessagesDecode(t *testing.T) {
 	for _, file := range transcripts(t) {
 		t.Run(filepath.Base(file), func(t *testing.T) {
 			for i, msg := range transcript(t, file) {
@@ -143,7 +143,7 @@ func TestTranscripts(t *testing.T) {
 	}
 }
 
-// FuzzMessage feeds whole chains, as a server and a client would meet them.
+// FuzzMessage feeds whole compounds, in the directions of a server and a client.
 //
 // Source: [MS-SMB2 2.2], [MS-SMB2 3.3.5.2.7]
 func FuzzMessage(f *testing.F) {

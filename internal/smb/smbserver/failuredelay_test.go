@@ -9,27 +9,27 @@ import (
 	"lwio/internal/ntstatus"
 )
 
-// heard passes on the messages that are logged.
-type heard chan string
+// logMessages is a log handler that passes its messages on.
+type logMessages chan string
 
-func (h heard) Enabled(context.Context, slog.Level) bool { return true }
-func (h heard) WithAttrs([]slog.Attr) slog.Handler       { return h }
-func (h heard) WithGroup(string) slog.Handler            { return h }
-func (h heard) Handle(_ context.Context, r slog.Record) error {
+func (h logMessages) Enabled(context.Context, slog.Level) bool { return true }
+func (h logMessages) WithAttrs([]slog.Attr) slog.Handler       { return h }
+func (h logMessages) WithGroup(string) slog.Handler            { return h }
+func (h logMessages) Handle(_ context.Context, r slog.Record) error {
 	h <- r.Message
 	return nil
 }
 
-// wait returns once the message has been logged.
-func (h heard) wait(message string) {
+// wait returns once a message has been logged.
+func (h logMessages) wait(message string) {
 	for <-h != message {
 	}
 }
 
-// A connection has five attempts, whether it succeeds in between or not.
+// A connection has five failed attempts, with or without a success between them.
 //
 // Source: [MS-SMB2 3.3.5.5.3] (the limit is ours)
-func TestGuessingIsCut(t *testing.T) {
+func TestPasswordGuessingIsCut(t *testing.T) {
 	s, addr, _ := testServer(t, nil)
 	c := dial(t, addr)
 	c.mustNegotiate(0x0311)
@@ -50,12 +50,12 @@ func TestGuessingIsCut(t *testing.T) {
 	mount(t, addr, "data")
 }
 
-// A failed attempt is answered late. That holds up neither other connections nor
-// the end of the server.
+// The response to a failed attempt is delayed. The delay affects neither other connections
+// nor Close.
 //
 // Source: [MS-SMB2 3.3.5.5.3] (the delay is ours)
-func TestFailuresAreAnsweredLate(t *testing.T) {
-	log := make(heard, 100)
+func TestFailedAuthenticationIsDelayed(t *testing.T) {
+	log := make(logMessages, 100)
 	s, addr, _ := testServer(t, func(c *Config) { c.FailureDelay, c.Logger = time.Hour, slog.New(log) })
 	c := dial(t, addr)
 	c.mustNegotiate(0x0311)
@@ -63,15 +63,15 @@ func TestFailuresAreAnsweredLate(t *testing.T) {
 	log.wait("smb: authentication failed")
 	mount(t, addr, "data").want(ntstatus.Success, cmdEcho, []byte{4, 0, 0, 0})
 	s.Close()
-	c.wantCut() // and there was no answer before
+	c.wantCut() // without a response before
 }
 
-// Nor does the answer come early on a connection that is about to be cut, as one is
-// that makes way for others.
+// A delayed response is not sent early on a connection that is being cut, such as an evicted
+// one.
 //
 // Source: [MS-SMB2 3.3.5.5.3] (the delay is ours)
-func TestFailuresAreNotAnsweredByACut(t *testing.T) {
-	log := make(heard, 100)
+func TestCutSendsNoDelayedResponse(t *testing.T) {
+	log := make(logMessages, 100)
 	s, addr, _ := testServer(t, func(c *Config) { c.FailureDelay, c.Logger = time.Hour, slog.New(log) })
 	c := dial(t, addr)
 	c.mustNegotiate(0x0311)
