@@ -37,7 +37,7 @@ func (d *Dialer) init() {
 	})
 }
 
-// Dial is DialContext without a context.
+// Dial is DialContext with context.Background.
 func (d *Dialer) Dial(network, address string) (net.Conn, error) {
 	return d.DialContext(context.Background(), network, address)
 }
@@ -57,7 +57,7 @@ func (d *Dialer) DialContext(ctx context.Context, network, address string) (net.
 	return c, nil
 }
 
-// DialConn is DialContext with the type of the connection.
+// DialConn is DialContext that returns the connection as a *Conn.
 func (d *Dialer) DialConn(ctx context.Context, network, address string) (*Conn, error) {
 	switch network {
 	case "tcp", "tcp4", "tcp6":

@@ -87,8 +87,8 @@ type Flags uint16
 const (
 	// FlagBegins (offer): the payload is the beginning of the data that is offered.
 	FlagBegins Flags = 1 << 0
-	// FlagYours (ready, done, fail): the transfer is one that the receiver of this
-	// message offered; without it, one that its sender offered.
+	// FlagYours (ready, done, fail): the receiver of this message offered the transfer;
+	// without the flag its sender did.
 	FlagYours Flags = 1 << 1
 	// FlagClosing (shutdown): the sender reads no more either, and waits until the
 	// receiver has all data.

@@ -166,8 +166,8 @@ func (o *sender) enqueue(m Message) {
 	o.queue = append(o.queue, c)
 }
 
-// flush sends the queue as far as the credits go, and credits if it is time, and posts the
-// receives.
+// flush sends the messages of the queue that the credits allow, and credits if it is time,
+// and posts the receives.
 func (o *sender) flush() {
 	o.mu.Lock()
 	defer o.mu.Unlock()

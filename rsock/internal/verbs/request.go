@@ -18,8 +18,8 @@ type BufferEx struct {
 // Flags modify a request.
 type Flags uint8
 
-// Defer leaves the request to be posted with the next one that does not have the
-// flag, or by Commit.
+// Defer leaves the request to be posted with the next request without the flag, or by
+// Commit.
 const Defer Flags = 1
 
 // Overlapped holds the state and the outcome of one request at a time. It belongs to the
