@@ -30,7 +30,7 @@ type adapter struct {
 	host [16]byte
 
 	mu       sync.Mutex
-	memories []*memory // that are open
+	memories []*memory // open ones
 }
 
 var _ rdma.Adapter = (*adapter)(nil)
@@ -61,7 +61,7 @@ func (a *adapter) endsOf(nc *net.UnixConn) softrdma.Ends {
 	return softrdma.Ends{Local: a.addr(nameOf(nc.LocalAddr())), Peer: a.addr(nameOf(nc.RemoteAddr()))}
 }
 
-// ours tells whether an address is on this fabric and host.
+// ours reports whether an address is on this fabric and host.
 func (a *adapter) ours(addr rdma.Addr) bool {
 	return !addr.AddrPort.IsValid() && (addr.Fabric == Name || addr.Fabric == "") &&
 		(addr.Host == a.host || addr.Host == [16]byte{}) && len(addr.Name) <= maxName

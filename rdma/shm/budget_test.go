@@ -21,7 +21,7 @@ func TestSendBudget(t *testing.T) {
 		}
 	}
 	qp, c := active.qp.(*queuePair), active.inside()
-	eventually(t, "run sleeps", c.rest.isParked) // or it takes up what is left, too
+	eventually(t, "run sleeps", c.sleeper.isParked) // or it takes up what is left, too
 	qp.Initiator.Lock()
 	qp.Initiator.Sending = true // somebody else has the baton
 	qp.Initiator.Unlock()
@@ -68,7 +68,7 @@ func TestRestIsSent(t *testing.T) {
 	early := false
 	for range 10_000 { // turns, in which it comes as far as it can without the lock
 		runtime.Gosched()
-		early = early || c.tx.kick.Load()
+		early = early || c.tx.more.Load()
 	}
 	c.qp.Initiator.Unlock()
 	yielding.Wait()

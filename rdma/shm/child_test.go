@@ -256,7 +256,7 @@ func parent(tb testing.TB, role string) (*side, *child, rdma.RemoteAddr) {
 func TestOneSided(t *testing.T) {
 	s, c, at := parent(t, "frozen")
 	s.write(t, rdma.Request{Flags: rdma.FlagInline, Inline: []byte{0}, Remote: at})
-	eventually(t, "the region is shared", func() bool { return s.inside().targets.knows(uint32(at.Token)) })
+	eventually(t, "the region is shared", func() bool { return s.inside().mappings.knows(uint32(at.Token)) })
 	eventually(t, "the ring is empty", s.drained)
 	stop(t, c.cmd.Process.Pid)
 	copy(s.mem, fill(make([]byte, 4096)))

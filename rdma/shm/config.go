@@ -12,50 +12,49 @@ import (
 // Name is the name of the fabric. [OP-38b]
 const Name = "shm"
 
-// Config tunes a provider. The zero value is fit for use.
+// Config configures a provider. The zero value is ready to use.
 type Config struct {
-	// AllowUID says whether a process of that user may be a peer, on both sides
-	// of a connection; the kernel vouches for the number. nil allows the user of
-	// this process and root. It is called by many goroutines.
+	// AllowUID reports whether a process of that user may be a peer, on both sides of a
+	// connection; the number comes from the kernel. nil allows the user of this process
+	// and root. Many goroutines call it.
 	AllowUID func(uid uint32) bool
-	// RingSize is how many bytes may be under way to a peer: 0 means 256 KiB,
+	// RingSize is the number of bytes that may be in flight to a peer: 0 means 256 KiB;
 	// other values are rounded up to a power of two within 64 KiB..16 MiB.
 	RingSize int
-	// MaxPeerMemory bounds the memory of one peer that a connection maps, in
-	// bytes; what is beyond it is reached by copy. 0 means 4 GiB.
+	// MaxPeerMemory bounds the memory of one peer that a connection maps, in bytes; memory
+	// beyond it is reached through the ring. 0 means 4 GiB.
 	MaxPeerMemory int64
-	// MaxMappedMemory bounds it over all connections of the provider, in bytes: a peer
-	// that punches holes into its memory lets who writes there pay for the pages. 0
-	// means half of the host's memory.
+	// MaxMappedMemory bounds the mapped memory of all peers of the provider, in bytes: if
+	// a peer punches holes into its memory, this process is charged for the pages that it
+	// writes there. 0 means half of the host's memory.
 	MaxMappedMemory int64
-	// BlockingWait lets who waits in CompletionQueue.Wait, on a queue of one
-	// connection, block its thread of the system instead of sleeping in the network
-	// poller. It is woken a little sooner, and every such waiter costs a thread: it
-	// is for few of them.
+	// BlockingWait makes CompletionQueue.Wait on a queue of one connection block its
+	// thread instead of sleeping in the network poller. It wakes a little sooner, and
+	// every such call costs a thread.
 	BlockingWait bool
-	// RequestTimeout bounds how long a new connection may take to send its
-	// request; 0 means 5 s.
+	// RequestTimeout bounds the time until a new connection has sent its request; 0 means
+	// 5 s.
 	RequestTimeout time.Duration
-	// ReplyTimeout bounds how long Connect waits for the peer's answer, which
-	// includes the time that the peer's program takes to decide; 0 means 10 s.
+	// ReplyTimeout bounds the time that Connect waits for the peer's answer, including the
+	// decision of the peer's program; 0 means 10 s.
 	ReplyTimeout time.Duration
-	// ReadyTimeout bounds how long Accept waits for the peer's CompleteConnect;
-	// 0 means 10 s.
+	// ReadyTimeout bounds the time that Accept waits for the peer's CompleteConnect; 0
+	// means 10 s.
 	ReadyTimeout time.Duration
-	// DrainTimeout bounds how long the end of a connection, and the close of a
-	// region that the peer is writing, wait for the peer; 0 means 500 ms.
+	// DrainTimeout bounds the time that the end of a connection, and the close of a region
+	// that the peer is writing, wait for the peer; 0 means 500 ms.
 	DrainTimeout time.Duration
-	// MaxStartups bounds the connections of one listener that have not sent
-	// their request yet; one more takes the place of the oldest. 0 means 256.
+	// MaxStartups bounds the connections of one listener that have not sent their request
+	// yet; one more evicts the oldest. 0 means 256.
 	MaxStartups int
-	// MaxBacklog bounds the requests of one listener that wait to be taken and
-	// clips the backlog of Listen; 0 means 1024.
+	// MaxBacklog bounds the pending requests of one listener, and the backlog of Listen; 0
+	// means 1024.
 	MaxBacklog int
-	// Logger gets what is worth telling an operator; nil means silence.
+	// Logger gets messages for operators; nil discards them.
 	Logger *slog.Logger
 }
 
-// withDefaults is a copy of cfg, which may be nil, with everything set but
+// withDefaults is a copy of cfg, which may be nil, with every field set but
 // AllowUID.
 func withDefaults(cfg *Config) Config {
 	var c Config

@@ -18,22 +18,22 @@ import (
 	"lwio/rdma/shm/internal/ring"
 )
 
-// ending says why and how a connection ends.
+// ending is the cause and the manner of the end of a connection.
 type ending struct {
 	err     error
-	state   uint64      // for the peer
+	state   uint64      // Segment.State, for the peer
 	receive rdma.Status // of the receive in progress; StatusCanceled if 0
 	reading rdma.Status // of the first read that is not answered; likewise
 }
 
-// How a connection was ended, as its segment tells the peer: the low half says
-// stateOrderly or stateFailed, the high half of the latter has a status.
+// The values of Segment.State: in the low half stateOrderly or stateFailed, in the high half
+// of the latter the rdma.Status.
 const (
 	stateOrderly = 1
 	stateFailed  = 2
 )
 
-// violation is what the peer did wrong.
+// violation is a violation of the protocol by the peer.
 type violation struct {
 	status  rdma.Status
 	receive rdma.Status
@@ -51,8 +51,8 @@ var (
 	errPeerDied  = errors.New("the peer is gone")
 )
 
-// conn is a connection in full operation. One goroutine (run) sleeps on the
-// socket, serves what nobody polls, and ends the connection.
+// conn is an established connection. One goroutine (run) sleeps on the socket, serves the
+// connection while no other goroutine polls it, and ends it.
 type conn struct {
 	a        *adapter
 	qp       *queuePair
@@ -65,14 +65,13 @@ type conn struct {
 
 	ending   atomic.Pointer[ending] // set once
 	onEnd    func(error)            // closes Done of the connector
-	finished chan struct{}          // closed when all is over and the socket closed
-	gone     atomic.Bool            // the peer does not write directly any more
+	finished chan struct{}          // closed once the socket is closed
+	peerGone atomic.Bool            // the peer does not copy into this side's memory any more
 	wg       sync.WaitGroup         // goroutines that read files
 
 	notices noticeReader // of run
 	waker   waker
-	woken   atomic.Uint64 // the sleep of the peer that it was last woken from
-	rest    rest
+	sleeper sleeper
 
 	rxMu     sync.Mutex
 	rx       receiver
@@ -80,12 +79,12 @@ type conn struct {
 
 	tx sender
 
-	share   shares
-	targets targets
-	loans   loans
+	exports    exports
+	mappings   mappings
+	references references
 }
 
-// newConn makes the connection of a queue pair, whose start-up is over.
+// newConn makes the connection of a queue pair after its start-up.
 func newConn(a *adapter, qp *queuePair, nc *net.UnixConn, own, peer *ring.Segment, b *ring.Doorbell, limits rdma.ReadLimits, onEnd func(error)) (*conn, error) {
 	raw, err := nc.SyscallConn()
 	if err != nil {
@@ -96,18 +95,23 @@ func newConn(a *adapter, qp *queuePair, nc *net.UnixConn, own, peer *ring.Segmen
 		peerName: nameOf(nc.RemoteAddr()),
 		finished: make(chan struct{}),
 	}
-	c.notices.init()
-	c.waker.init(b)
-	c.rest.init(c, b)
-	c.rx.init(c)
-	c.tx.init(c)
-	c.share.init()
-	c.targets.init(c.a.p.cfg.MaxPeerMemory, &c.a.p.mapped)
-	c.loans.init()
+	c.init(b)
 	return c, nil
 }
 
-// end begins the end of the connection; only the first call counts, and is true.
+// init makes the components of a connection whose segments are set; d is its doorbell.
+func (c *conn) init(d *ring.Doorbell) {
+	c.notices.init()
+	c.waker.init(c.own, c.peer, c.raw, d)
+	c.sleeper.init(c.own, c.peer, d, c.a.p.cfg.BlockingWait, c, c.waker.prediction.slept)
+	c.rx.init(c)
+	c.tx.init(c)
+	c.exports.init(c)
+	c.mappings.init(c.own, c.peer, c.a.p.cfg.MaxPeerMemory, &c.a.p.mapped)
+	c.references.init(c.own, &c.mappings, c.peerName, c.fail)
+}
+
+// end begins the end of the connection. Only the first call has an effect and returns true.
 func (c *conn) end(e *ending) bool {
 	if !c.ending.CompareAndSwap(nil, e) {
 		return false
@@ -119,7 +123,7 @@ func (c *conn) end(e *ending) bool {
 // nudge wakes run.
 func (c *conn) nudge() { _ = c.nc.SetReadDeadline(longAgo) }
 
-// Finished is closed when all is over and the socket closed.
+// Finished is closed when the connection has ended and its socket is closed.
 func (c *conn) Finished() <-chan struct{} { return c.finished }
 
 // Disconnect ends the connection in good order.
@@ -127,61 +131,32 @@ func (c *conn) Disconnect() bool {
 	return c.end(&ending{err: opError("connection", c.peerName, rdma.StatusConnectionInvalid, net.ErrClosed), state: stateOrderly})
 }
 
-// wake wakes the peer, for what it was given, if it sleeps.
-func (c *conn) wake() {
-	s := c.peer.Sleep.Load()
-	c.rest.prompt.answered(s)
-	c.ring(s)
-}
+// fail ends the connection because of an error.
+func (c *conn) fail(err error) { c.end(c.endingFor(err)) }
 
-// ring wakes the peer if s, the word in its segment, says that it sleeps. Once is enough
-// for each sleep, also if there was nothing to see then: before it sleeps again the peer
-// writes another word, and then looks. Who gives it something does that first, and then
-// reads the word. Both write before they read, so that the peer sees what it was given,
-// or the giver that the word is another.
-func (c *conn) ring(s uint64) {
-	if s&ring.SleepMask == ring.Awake || c.woken.Swap(s) == s {
-		return
-	}
-	switch s & ring.SleepMask {
-	case ring.SleepSocket:
-		_ = c.raw.Control(c.waker.fn)
-	case ring.SleepDoorbell:
-		c.waker.doorbell()
-	case ring.SleepFutex:
-		ring.RaceRelease()
-		c.own.Futex.Add(1)
-		ring.FutexWake(&c.own.Futex)
-	}
-}
+// sleepers is the number of Wait calls that only run can serve.
+func (c *conn) sleepers() int { return c.qp.Sleepers() }
 
-// wakeProducer wakes a peer that waits for room, after some was made.
-func (c *conn) wakeProducer() {
-	if c.peer.Waiting.Load() != 0 {
-		c.wake()
-	}
-}
-
-// run serves the connection until it ends, and then ends all of it.
+// run serves the connection until it ends, and then frees all that it has.
 func (c *conn) run() {
 	defer close(c.finished)
 	c.end(c.endingFor(c.serve()))
 	e := c.ending.Load()
 	c.onEnd(e.err)
-	c.rest.close()
+	c.sleeper.close()
 	c.qp.Disconnected()
 	c.wg.Wait()
-	c.loans.close(&c.targets)
+	c.references.close()
 	c.rxMu.Lock()
 	c.rxClosed = true
 	c.rxMu.Unlock()
-	c.share.clear(c.own)
+	c.exports.clear()
 	c.own.State.Store(e.state)
 	c.qp.flushAll(orCanceled(e.receive), orCanceled(e.reading))
 	c.hangUp()
-	c.share.close(c)
-	c.rest.bell.Close()
-	c.targets.close()
+	c.exports.close()
+	c.sleeper.doorbell.Close()
+	c.mappings.close()
 	if !errors.Is(e.err, net.ErrClosed) {
 		c.a.p.cfg.Logger.Info("shm: connection ended", "peer", c.peerName, "err", e.err)
 	}
@@ -195,19 +170,19 @@ func orCanceled(s rdma.Status) rdma.Status {
 	return s
 }
 
-// serve takes what comes, and sleeps when nothing does.
+// serve takes entries and messages, and sleeps when there are none.
 func (c *conn) serve() error {
 	for c.ending.Load() == nil {
 		if err := c.drain(); err != nil {
 			return err
 		}
 		c.qp.resume(0)
-		c.rest.socket(true)
+		c.sleeper.setRunSleeps(true)
 		var err error
-		if c.ending.Load() == nil && (c.rest.attended.Load() || !c.pending()) {
-			err = c.readNotice(true)
+		if c.ending.Load() == nil && (c.sleeper.polled.Load() || !c.pending()) {
+			err = c.readNotice()
 		}
-		c.rest.socket(false)
+		c.sleeper.setRunSleeps(false)
 		if err != nil {
 			return err
 		}
@@ -215,8 +190,7 @@ func (c *conn) serve() error {
 	return nil
 }
 
-// pending tells whether there is a reason not to sleep. Only who knows that the
-// segments are mapped may ask.
+// pending reports whether there is a reason not to sleep. The segments are mapped.
 func (c *conn) pending() bool {
 	return c.ending.Load() != nil || c.peer.Tail.Load() != c.own.Head.Load() && !c.rx.stalled.Load() || c.qp.canResume()
 }
@@ -230,8 +204,8 @@ func (c *conn) drain() error {
 	}
 }
 
-// drainLocked takes up to budget entries. What is wrong with one of them ends the
-// connection before anybody can look at the same entry again.
+// drainLocked takes up to budget entries. An invalid entry ends the connection before it can
+// be read again.
 func (c *conn) drainLocked(budget int) error {
 	err := c.rx.drain(budget)
 	if err != nil {
@@ -240,7 +214,7 @@ func (c *conn) drainLocked(budget int) error {
 	return err
 }
 
-// drainToLocked is drainLocked for who polls, and tells how many results that one has got.
+// drainToLocked is drainLocked for a poller, and returns the number of results handed to it.
 func (c *conn) drainToLocked(budget int, to softrdma.Poller) (int, error) {
 	c.rx.to, c.rx.handed = to, 0
 	err := c.drainLocked(budget)
@@ -248,22 +222,20 @@ func (c *conn) drainToLocked(budget int, to softrdma.Poller) (int, error) {
 	return c.rx.handed, err
 }
 
-// readNotice takes one message from the socket. At the end of the stream it takes
-// what is left in the ring, which a peer leaves even if it is killed.
-func (c *conn) readNotice(wait bool) error {
-	msg, fds, err := c.notices.read(c.raw, wait)
+// readNotice waits for one message from the socket. At the end of the stream it takes what
+// is left in the ring: a peer leaves that even if it is killed.
+func (c *conn) readNotice() error {
+	msg, fds, err := c.notices.read(c.raw)
 	defer ring.CloseAll(fds)
 	switch {
-	case errors.Is(err, errAgain):
-		return nil
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		// Somebody wants run to look: at the end, or into the ring.
+		// nudge was called: the connection ends, or the ring has entries.
 		_ = c.nc.SetReadDeadline(time.Time{})
 		return nil
 	case err == nil && len(msg) != 0:
 		return c.handleNotice(msg, fds)
 	}
-	c.gone.Store(true)
+	c.peerGone.Store(true)
 	if derr := c.drain(); derr != nil {
 		return derr
 	}
@@ -273,7 +245,7 @@ func (c *conn) readNotice(wait bool) error {
 	return err
 }
 
-// handleNotice does what a message asks for.
+// handleNotice carries out a message.
 func (c *conn) handleNotice(msg []byte, fds []int) error {
 	n, err := decodeNotice(msg)
 	if err == nil && len(fds) > 0 && (n.kind != noticeShare || len(fds) > 1) {
@@ -282,9 +254,9 @@ func (c *conn) handleNotice(msg []byte, fds []int) error {
 	if err == nil {
 		switch n.kind {
 		case noticeShare:
-			err = c.targets.add(&n, fds, c.own)
+			err = c.mappings.add(&n, fds)
 		case noticeUnshare:
-			c.targets.drop(n.memory, c.own, &c.loans)
+			c.mappings.drop(n.memory, &c.references)
 		}
 	}
 	if err != nil {
@@ -293,7 +265,7 @@ func (c *conn) handleNotice(msg []byte, fds []int) error {
 	return nil
 }
 
-// endingFor tells what the error means that serve ended with.
+// endingFor is the ending that an error of serve stands for; nil is the end of the stream.
 func (c *conn) endingFor(err error) *ending {
 	const op = "connection"
 	var v *violation
@@ -317,7 +289,7 @@ func (c *conn) endingFor(err error) *ending {
 	return &ending{err: opError(op, c.peerName, rdma.StatusConnectionAborted, errPeerDied), reading: rdma.StatusIOTimeout}
 }
 
-// remoteStatus is what a status of the peer means here.
+// remoteStatus is the local status for a status of the peer.
 func remoteStatus(s rdma.Status) rdma.Status {
 	if s == rdma.StatusAccessViolation {
 		return s
@@ -325,22 +297,22 @@ func remoteStatus(s rdma.Status) rdma.Status {
 	return rdma.StatusRemoteError
 }
 
-// hangUp tells the peer that it is over and waits, for a while, for it to say the
-// same: then it has stopped to write this side's memory.
+// hangUp ends the stream to the peer and waits up to Config.DrainTimeout for the end of the
+// peer's: then the peer has stopped to write this side's memory.
 func (c *conn) hangUp() {
 	defer c.nc.Close()
 	if c.nc.CloseWrite() != nil {
-		c.gone.Store(true)
+		c.peerGone.Store(true)
 	}
 	end := time.Now().Add(c.a.p.cfg.DrainTimeout)
 	_ = c.nc.SetReadDeadline(end)
-	for !c.gone.Load() {
-		msg, fds, err := c.notices.read(c.raw, true)
+	for !c.peerGone.Load() {
+		msg, fds, err := c.notices.read(c.raw)
 		ring.CloseAll(fds)
 		switch {
 		case err == nil && len(msg) != 0:
 		case !errors.Is(err, os.ErrDeadlineExceeded):
-			c.gone.Store(true)
+			c.peerGone.Store(true)
 		case time.Now().After(end):
 			return
 		default:
@@ -349,9 +321,9 @@ func (c *conn) hangUp() {
 	}
 }
 
-// recovered makes an error of a fault in memory that the peer can take away, as
-// it might if a seal did not hold; any other panic goes on. It is called by a
-// deferred function with what recover returned.
+// recovered turns a fault in memory that the peer can take away, as if a seal did not hold,
+// into an error; any other panic continues. A deferred function calls it with the results of
+// debug.SetPanicOnFault and recover.
 func recovered(old bool, x any) error {
 	if !host.CaughtFault(old, x) {
 		return nil

@@ -254,12 +254,12 @@ func TestMemoryOfOneConnection(t *testing.T) {
 		}
 	}
 	second.deliver(t, &again)
-	share := &again.inside().share
-	share.mu.Lock()
-	if n := len(share.memories); n != 0 {
+	exports := &again.inside().exports
+	exports.mu.Lock()
+	if n := len(exports.memories); n != 0 {
 		t.Errorf("the second peer was given %d memories", n)
 	}
-	share.mu.Unlock()
+	exports.mu.Unlock()
 	first.conn.Close()
 	if err := ends(t, passive.conn); !errors.Is(err, net.ErrClosed) {
 		t.Errorf("an orderly end: %v", err)
@@ -274,7 +274,7 @@ func TestUnshare(t *testing.T) {
 	active.introduce(t, region)
 	region.Close()
 	m.Close()
-	targets := &active.inside().targets
+	targets := &active.inside().mappings
 	eventually(t, "the peer unmaps", func() bool {
 		targets.mu.Lock()
 		defer targets.mu.Unlock()
@@ -296,7 +296,7 @@ func TestLimitOfPeerMemory(t *testing.T) {
 	if !bytes.Equal(active.mem, passive.mem) {
 		t.Error("the memory differs")
 	}
-	if active.inside().targets.knows(uint32(passive.at(0).Token)) {
+	if active.inside().mappings.knows(uint32(passive.at(0).Token)) {
 		t.Error("memory beyond the limit is mapped")
 	}
 }
@@ -321,7 +321,7 @@ func TestLimitOfMappedMemory(t *testing.T) {
 	}
 	_, small := other.alloc(t, 4096)
 	second.introduce(t, small) // which comes after what does not fit, and fits
-	if n := p.mapped.now.Load(); n != 8192+4096 || second.inside().targets.knows(uint32(other.at(0).Token)) {
+	if n := p.mapped.now.Load(); n != 8192+4096 || second.inside().mappings.knows(uint32(other.at(0).Token)) {
 		t.Errorf("%d bytes are mapped", n)
 	}
 	first.conn.Close()

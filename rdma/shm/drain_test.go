@@ -20,8 +20,8 @@ func TestResultInAStream(t *testing.T) {
 	c := victim.inside()
 	r.own.Waiting.Store(1)
 	r.own.Sleep.Store(ring.SleepMask + 1 + ring.SleepSocket)
-	send, early := c.waker.fn, -1
-	c.waker.fn = func(fd uintptr) {
+	send, early := c.waker.notify, -1
+	c.waker.notify = func(fd uintptr) {
 		if send(fd); early < 0 { // the drain is at the first quarter of the ring
 			var res [4]rdma.Result
 			n, err := victim.rcq.Poll(res[:])

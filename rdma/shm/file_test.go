@@ -146,7 +146,7 @@ func testFileShrinks(t *testing.T, end unix.Errno) {
 	}{{"direct", passive.at(0), passive.mem}, {"by copy", byCopy.RemoteAddr(), heap}} {
 		_, data, src := active.source(t, size)
 		tx := &active.inside().tx
-		r, chunk := &tx.reader, tx.chunk
+		r, chunk := &tx.data.reader, tx.chunk
 		if way.name == "by copy" {
 			tx.chunk = 4096 // three entries
 		}
@@ -182,7 +182,7 @@ func TestFileHalfCached(t *testing.T) {
 	src.(*fileSource).cached = false
 	active.introduce(t, passive.region)
 	clear(passive.mem)
-	r := &active.inside().tx.reader
+	r := &active.inside().tx.data.reader
 	read := r.fn
 	r.fn = func(fd uintptr) {
 		if r.off >= 4096 {
@@ -209,7 +209,7 @@ func TestFileCachedAndOthers(t *testing.T) {
 	_, data, src := active.source(t, 4096)
 	src.(*fileSource).cached = false
 	active.introduce(t, passive.region)
-	r := &active.qp.(*queuePair).conn.Load().tx.reader
+	r := &active.qp.(*queuePair).conn.Load().tx.data.reader
 	read := r.fn
 	for _, cold := range []bool{false, true} {
 		clear(passive.mem)
@@ -254,7 +254,7 @@ func TestFileRun(t *testing.T) {
 	_, data, src := active.source(t, count*page)
 	src.(*fileSource).cached = false
 	active.introduce(t, passive.region)
-	r := &active.inside().tx.reader
+	r := &active.inside().tx.data.reader
 	read := r.fn
 	defer func() { r.fn = read }()
 	for good := range count {

@@ -14,8 +14,8 @@ import (
 // and of a call of more than 20 us it takes the processor away, again and again.
 const shortRead = 1 << 20
 
-// fileReader reads files with one system call at a time; it belongs to who holds the
-// baton.
+// fileReader reads files with one system call at a time. It belongs to the goroutine that
+// has the right to send.
 type fileReader struct {
 	iov  unix.Iovec
 	off  int64

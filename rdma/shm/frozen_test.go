@@ -21,7 +21,7 @@ func (s *side) freeze(region rdma.MemoryRegion) (thaw func()) {
 	at := region.RemoteAddr()
 	go func() {
 		defer close(done)
-		_, _ = s.inside().reach(at.Addr, uint32(at.Token), 100, ring.SlotWrite, func(dst []byte) error {
+		_, _ = s.inside().mappings.access(at.Addr, uint32(at.Token), 100, ring.SlotWrite, func(dst []byte) error {
 			close(frozen)
 			<-on
 			clear(dst)

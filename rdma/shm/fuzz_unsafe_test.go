@@ -83,7 +83,7 @@ func fuzzSegment(f *testing.F) *ring.Segment {
 func fuzzConn(tb testing.TB, a *adapter, cq rdma.CompletionQueue, own, peer *ring.Segment, head uint64) *conn {
 	qp := must[rdma.QueuePair](tb)(a.CreateQueuePair(rdma.QueuePairConfig{ReceiveCQ: cq, InitiatorCQ: cq, ReceiveDepth: 8, MaxReceiveSGE: 2}))
 	c := &conn{a: a, qp: qp.(*queuePair), own: own, peer: peer}
-	c.rx.init(c)
+	c.init(nil)
 	c.rx.in = ring.NewConsumer(peer, head)
 	return c
 }

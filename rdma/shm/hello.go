@@ -11,11 +11,11 @@ import (
 	"lwio/rdma"
 )
 
-// The messages of a start-up: the request and its answer, which is that the user is
-// forbidden if the policy says so, and ready, with which the active side completes.
-// Those that begin a connection (accept, ready) carry the sender's segment, its words and
-// its ring, and accept two ends of pairs of sockets besides, the bell: where its receiver is
-// rung, and with which it rings; the others have no descriptors.
+// The messages of a start-up: the request; its answer, which is accept, reject, or forbidden
+// for a user that the policy refuses; and ready, with which the active side completes. The
+// messages that begin a connection (accept, ready) carry the descriptors of the sender's
+// segment, its words and its ring. Accept also carries the receiver's doorbell: the socket
+// that it sleeps on, and the one that it rings with. The others have no descriptors.
 //
 //	0 magic, 8 kind, 9 zeros, 12 size of the ring, 16 and 20 read limits,
 //	24 length of the private data, 28 zeros, 32 private data
@@ -32,10 +32,10 @@ const (
 // maxHello is the size of the longest message of a start-up.
 const maxHello = helloSize + maxPrivateData
 
-// hello is one of them. All numbers are little-endian.
+// hello is one message. All numbers are little-endian.
 type hello struct {
 	kind    uint8
-	ring    uint32 // bytes, of the segment that comes with it, else 0
+	ring    uint32 // size of the segment's ring in bytes, 0 without a segment
 	limits  rdma.ReadLimits
 	private []byte
 }
@@ -48,7 +48,7 @@ var (
 	errUser      = fmt.Errorf("%w: the peer's user is not allowed", fs.ErrPermission)
 )
 
-// carries is how many descriptors come with the message.
+// carries is the number of descriptors that come with the message.
 func (h *hello) carries() int {
 	switch h.kind {
 	case helloAccept:
@@ -59,7 +59,7 @@ func (h *hello) carries() int {
 	return 0
 }
 
-// begins tells whether the message carries a segment.
+// begins reports whether the message carries a segment.
 func (h *hello) begins() bool { return h.kind == helloAccept || h.kind == helloReady }
 
 func (h *hello) appendTo(b []byte) []byte {
@@ -75,7 +75,7 @@ func (h *hello) appendTo(b []byte) []byte {
 
 func clipLimit(n int) uint32 { return uint32(min(max(n, 0), 1<<16)) }
 
-// decodeHello reads a message, which must be just that.
+// decodeHello decodes a message of exactly its length.
 func decodeHello(b []byte) (h hello, err error) {
 	if len(b) < helloSize || len(b) > maxHello || string(b[:8]) != helloMagic {
 		return h, errHello

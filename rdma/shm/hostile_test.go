@@ -92,7 +92,7 @@ func (r *raw) share(s *side, token uint32) {
 	r.say(n.appendTo(nil), fd)
 	_ = unix.Munmap(mem)
 	_ = unix.Close(fd)
-	eventually(r.tb, "the memory is mapped", func() bool { return s.inside().targets.knows(token) })
+	eventually(r.tb, "the memory is mapped", func() bool { return s.inside().mappings.knows(token) })
 }
 
 func (r *raw) say(msg []byte, fds ...int) {
@@ -384,7 +384,7 @@ func TestLyingTable(t *testing.T) {
 	n := notice{kind: noticeShare, memory: 1, slot: 3, token: 77, size: 8192}
 	r.say(n.appendTo(nil), fd)
 	c := passive.inside()
-	eventually(t, "the memory is mapped", func() bool { return c.targets.knows(77) })
+	eventually(t, "the memory is mapped", func() bool { return c.mappings.knows(77) })
 	s := r.own.Slot(3)
 	for _, lie := range []struct{ base, size, offset, addr uint64 }{
 		{0, 16384, 0, 0}, {0, 8192, 1, 0}, {0, 8, math.MaxUint64, 0}, {0, math.MaxUint64, 0, 0},
@@ -394,7 +394,7 @@ func TestLyingTable(t *testing.T) {
 		s.Base.Store(lie.base)
 		s.Size.Store(lie.size)
 		s.Offset.Store(lie.offset)
-		ok, err := c.reach(lie.addr, 77, 8, ring.SlotWrite, func([]byte) error { return nil })
+		ok, err := c.mappings.access(lie.addr, 77, 8, ring.SlotWrite, func([]byte) error { return nil })
 		if ok || err != nil {
 			t.Errorf("%+v: %v, %v", lie, ok, err)
 		}
@@ -402,7 +402,7 @@ func TestLyingTable(t *testing.T) {
 	s.Offset.Store(0)
 	s.Size.Store(8192)
 	s.Base.Store(0)
-	if ok, err := c.reach(8184, 77, 8, ring.SlotWrite, func([]byte) error { return nil }); !ok || err != nil {
+	if ok, err := c.mappings.access(8184, 77, 8, ring.SlotWrite, func([]byte) error { return nil }); !ok || err != nil {
 		t.Errorf("the truth: %v, %v", ok, err)
 	}
 	r.own.Head.Store(1 << 50)

@@ -12,14 +12,14 @@ import (
 	"lwio/rdma/internal/softrdma"
 )
 
-// listenSocket is a name that a listener has.
+// listenSocket is the name of a listener.
 type listenSocket struct {
 	*net.UnixListener
 	a    *adapter
 	name string
 }
 
-// Listen takes the name, or picks one if there is none.
+// Listen takes the name, or picks one for an empty name.
 func (a *adapter) Listen(_ context.Context, op string, local rdma.Addr) (softrdma.ListenSocket, error) {
 	if !a.ours(local) {
 		return nil, opError(op, local.String(), rdma.StatusInvalidAddress, nil)
@@ -38,10 +38,10 @@ func (a *adapter) Listen(_ context.Context, op string, local rdma.Addr) (softrdm
 // Local is the address of the name.
 func (d *listenSocket) Local() rdma.Addr { return d.a.addr(d.name) }
 
-// HostOf is the same for all: there is one host.
+// HostOf is the same for all peers: there is one host.
 func (d *listenSocket) HostOf(net.Conn) string { return "" }
 
-// ReadRequest checks who is there and reads the request.
+// ReadRequest checks the user of the peer and reads its request.
 func (d *listenSocket) ReadRequest(nc net.Conn) (softrdma.Request, *softrdma.PeerParams, error) {
 	cfg := &d.a.p.cfg
 	sock := nc.(*net.UnixConn)
@@ -53,11 +53,11 @@ func (d *listenSocket) ReadRequest(nc net.Conn) (softrdma.Request, *softrdma.Pee
 	if err != nil {
 		return nil, nil, err
 	}
-	return &request{d.a, sock, req}, req.heard(), nil
+	return &request{d.a, sock, req}, req.params(), nil
 }
 
-// forbid tells a peer why it is not served. Its request is taken out first, as to
-// close a socket with something in it takes away from the peer what was sent to it.
+// forbid tells a peer that its user is refused. It reads the request first: the close of a
+// socket with unread messages discards what was sent to the peer.
 func forbid(nc *net.UnixConn) {
 	_, _ = nc.Read(make([]byte, 1)) // within the time for a request
 	_ = nc.SetDeadline(time.Now().Add(rejectTime))

@@ -245,7 +245,7 @@ func (s *side) introduce(tb testing.TB, region rdma.MemoryRegion) {
 	tb.Helper()
 	at := region.RemoteAddr()
 	s.write(tb, rdma.Request{Flags: rdma.FlagInline, Inline: []byte{0}, Remote: at})
-	eventually(tb, "the region is shared", func() bool { return s.inside().targets.knows(uint32(at.Token)) })
+	eventually(tb, "the region is shared", func() bool { return s.inside().mappings.knows(uint32(at.Token)) })
 	eventually(tb, "the ring is empty", s.drained)
 }
 

@@ -22,7 +22,7 @@ func TestParkAsks(t *testing.T) {
 			c := passive.inside()
 			asked := 0
 			if !c.park(func() bool {
-				if c.rest.napping.Load() {
+				if c.sleeper.inWait.Load() {
 					asked++
 				}
 				return true
@@ -33,7 +33,7 @@ func TestParkAsks(t *testing.T) {
 			over := false
 			if !c.park(func() bool {
 				if !over {
-					go func() { defer close(poked); c.rest.poke() }()
+					go func() { defer close(poked); c.sleeper.interrupt() }()
 				}
 				defer func() { over = true }()
 				return over
@@ -80,8 +80,8 @@ func TestParkFlood(t *testing.T) {
 				t.Errorf("asked %d times, took %d bytes", asked, taken)
 			}
 			if !others {
-				c.rest.check()
-				c.rest.check()
+				c.sleeper.check()
+				c.sleeper.check()
 			}
 			eventually(t, "the rest is done", func() bool { return r.peer.Head.Load() == given })
 			victim.icq.Close()
@@ -93,16 +93,16 @@ func TestParkFlood(t *testing.T) {
 // somebody calls it: a run that has not slept yet would take what a test puts there.
 func leaveToOthers(tb testing.TB, c *conn) {
 	tb.Helper()
-	r := &c.rest
+	r := &c.sleeper
 	parked := func(keep bool) bool {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		was := r.parked
-		r.parked = was && keep
+		was := r.runSleeps
+		r.runSleeps = was && keep
 		return was
 	}
 	r.armed.Store(true) // no timer calls it
-	r.attend(true)
+	r.setPolled(true)
 	if parked(false) {
 		c.nudge() // it may not have seen that
 	}
@@ -111,10 +111,10 @@ func leaveToOthers(tb testing.TB, c *conn) {
 
 // isParked tells whether run sleeps on the socket, or has seen that there is nothing to do
 // and is about to.
-func (r *rest) isParked() bool {
+func (r *sleeper) isParked() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.parked
+	return r.runSleeps
 }
 
 // TestArrives: who is about to sleep lets others run, and does not sleep, nor says so, if
@@ -131,19 +131,19 @@ func TestArrives(t *testing.T) {
 	skipped := uint64(0)
 	for i := range turns {
 		(&ring.Entry{Kind: ring.Write}).Store(r.own.Ring, i*ring.HeaderSize)
-		naps, looks, told := c.rest.naps.Load(), c.rest.looks.Load(), c.own.Sleep.Load()
+		naps, looks, told := c.sleeper.waitSleeps.Load(), c.sleeper.polls.Load(), c.own.Sleep.Load()
 		given := make(chan struct{})
 		go func() {
 			defer close(given)
 			r.own.Tail.Store(uint64(i+1) * ring.HeaderSize)
-			c.rest.poke()
+			c.sleeper.interrupt()
 		}()
 		if !c.park(func() bool { return false }) {
 			t.Fatal("refused")
 		}
-		if c.rest.naps.Load() == naps {
+		if c.sleeper.waitSleeps.Load() == naps {
 			skipped++
-			if c.own.Sleep.Load() != told || c.rest.looks.Load() == looks {
+			if c.own.Sleep.Load() != told || c.sleeper.polls.Load() == looks {
 				t.Fatal("the peer is told of a sleep, or nobody seems to look")
 			}
 		}
@@ -155,9 +155,9 @@ func TestArrives(t *testing.T) {
 	if skipped < turns/2 {
 		t.Errorf("%d of %d times", skipped, turns)
 	}
-	c.rest.attended.Store(false)
+	c.sleeper.polled.Store(false)
 	r.own.Tail.Store((turns + 1) * ring.HeaderSize)
-	if c.arrives() {
+	if c.sleeper.workArrives() {
 		t.Error("nobody attends, and it does not lie down")
 	}
 }

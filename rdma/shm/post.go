@@ -7,10 +7,9 @@ import (
 	"lwio/rdma/internal/softrdma"
 )
 
-// Post queues requests and does as many of them as there is room for at once,
-// unless another goroutine is sending already: a send, or a write to memory that
-// cannot be reached directly, is copied into the ring; a write that can is copied
-// into its place, and a read from there.
+// Post queues requests and carries out as many of them as there is room for, unless another
+// goroutine sends already: a send, or a write to memory that cannot be reached directly, is
+// copied into the ring; any other write is copied into its place, and a read from there.
 //
 // Source: [ND QueuePair.Send], [ND QueuePair.Write], [ND QueuePair.Read]
 func (qp *queuePair) Post(reqs []rdma.Request) (int, error) {
@@ -26,8 +25,8 @@ func (qp *queuePair) Post(reqs []rdma.Request) (int, error) {
 		}
 	}
 	qp.commitLocked()
-	if !qp.Initiator.Sending && qp.told && qp.heardLocked() {
-		qp.told = false
+	if !qp.Initiator.Sending && qp.unannounced && qp.peerPollsLocked() {
+		qp.unannounced = false
 	}
 	c := qp.takeSendingLocked()
 	qp.Initiator.Unlock()
@@ -40,12 +39,12 @@ func (qp *queuePair) Post(reqs []rdma.Request) (int, error) {
 // errNotCached is the answer to FlagOnlyIfCached, which comes often.
 var errNotCached = opError("post", rdma.OpWrite.String(), rdma.StatusDeviceBusy, nil)
 
-// postSomeLocked does or queues the first of the requests, and perhaps others that can be
-// done along with it; it tells how many, which is none if there is an error.
+// postSomeLocked carries out or queues the first of the requests, and perhaps others
+// together with it. It returns their number, 0 with an error.
 func (qp *queuePair) postSomeLocked(reqs []rdma.Request) (int, rdma.Status) {
 	r := &reqs[0]
 	if r.Op == rdma.OpWrite && r.Flags&rdma.FlagOnlyIfCached != 0 {
-		if n, status := qp.postLoneLocked(reqs); n > 0 || status != rdma.StatusSuccess {
+		if n, status := qp.postPairLocked(reqs); n > 0 || status != rdma.StatusSuccess {
 			return n, status
 		}
 		return qp.postCachedLocked(reqs)
@@ -59,8 +58,8 @@ func (qp *queuePair) postSomeLocked(reqs []rdma.Request) (int, rdma.Status) {
 	return 1, rdma.StatusSuccess
 }
 
-// postLocked checks one request and queues it, or does it at once, for which it may let go
-// of the lock.
+// postLocked checks one request and queues it, or carries it out at once, for which it may
+// release the lock.
 func (qp *queuePair) postLocked(one []rdma.Request) rdma.Status {
 	r := &one[0]
 	if r.Op == rdma.OpBind {
@@ -78,7 +77,7 @@ func (qp *queuePair) postLocked(one []rdma.Request) rdma.Status {
 		return status
 	}
 	s := qp.Initiator.Requests.Push()
-	if qp.idleLocked() && (plainWrite(r, length) && qp.placeLocked(s, one) || plainSend(r, length) && qp.tellLocked(s, r, length)) {
+	if qp.idleLocked() && (plainWrite(r, length) && qp.placeLocked(s, one) || plainSend(r, length) && qp.stageLocked(s, r, length)) {
 		return rdma.StatusSuccess
 	}
 	s.Set(r, length)
@@ -127,8 +126,8 @@ func (qp *queuePair) checkFile(r *rdma.Request) rdma.Status {
 	return rdma.StatusSuccess
 }
 
-// Rest gives back the pages of the receives that wait, and of the ring that this side
-// writes, unless somebody is sending.
+// TrimIdle returns the pages of the posted receives to the system, and of this side's ring
+// unless a goroutine is sending.
 func (qp *queuePair) TrimIdle() {
 	qp.Receives.TrimIdle()
 	qp.Initiator.Lock()
@@ -138,6 +137,6 @@ func (qp *queuePair) TrimIdle() {
 	qp.Initiator.Unlock()
 	if free {
 		c.tx.out.TrimIdle()
-		c.tx.pump(false, 0) // what was posted meanwhile
+		c.tx.pump(false, 0) // requests that were posted meanwhile
 	}
 }

@@ -20,13 +20,13 @@ type Provider struct {
 	mapped   mapped        // of all connections
 }
 
-// mapped is how much memory of peers is mapped, in bytes. Safe for concurrent use.
+// mapped counts the mapped memory of peers, in bytes. Safe for concurrent use.
 type mapped struct {
 	most int64
 	now  atomic.Int64
 }
 
-// take counts n bytes more; false says that they are too many.
+// take adds n bytes, or returns false if they exceed the limit.
 func (m *mapped) take(n int64) bool {
 	if m.now.Add(n) <= m.most {
 		return true
@@ -39,7 +39,7 @@ func (m *mapped) give(n int64) { m.now.Add(-n) }
 
 var _ rdma.Provider = (*Provider)(nil)
 
-// probeSize is how much of a file is looked at with one read.
+// probeSize is the number of bytes of a file that one read probes.
 const probeSize = 64 << 10
 
 // New makes a provider; cfg may be nil and is copied.

@@ -18,10 +18,10 @@ type queuePair struct {
 	conn atomic.Pointer[conn] // since PairConnected; kept afterwards
 
 	// The lock of Initiator guards these.
-	reads   softrdma.FIFO[*softrdma.WorkRequest] // that wait for their answers
-	answers softrdma.FIFO[answer]                // to reads of the peer
-	told    bool                                 // the peer must be woken for what is new in the ring; set while nobody is writing
-	staged  bool                                 // messages are in the ring that the peer does not see yet; false when the lock is free
+	reads       softrdma.FIFO[*softrdma.WorkRequest] // that wait for their responses
+	peerReads   softrdma.FIFO[peerRead]              // in the order of their answers
+	unannounced bool                                 // the peer must be woken for new messages in the ring; set while no goroutine sends
+	staged      bool                                 // the ring holds messages that are not committed; false when the lock is free
 }
 
 var (
@@ -74,14 +74,14 @@ func (qp *queuePair) Look(hot bool, to softrdma.Poller) int {
 	return 0
 }
 
-// Sleep ends the driving.
+// Sleep ends the driving of the connection.
 func (qp *queuePair) Sleep() {
 	if c := qp.conn.Load(); c != nil {
-		c.rest.attend(false)
+		c.sleeper.setPolled(false)
 	}
 }
 
-// Park sleeps until there may be something for the connection, and does it.
+// Park sleeps until the connection may have work, and does that.
 func (qp *queuePair) Park(over func() bool) bool {
 	c := qp.conn.Load()
 	return c != nil && c.park(over)
@@ -90,19 +90,19 @@ func (qp *queuePair) Park(over func() bool) bool {
 // Unpark ends a Park that is under way.
 func (qp *queuePair) Unpark() {
 	if c := qp.conn.Load(); c != nil {
-		c.rest.poke()
+		c.sleeper.interrupt()
 	}
 }
 
-// unstall lets a message go on that waited for a receive of a shared queue.
+// unstall resumes a message that waited for a receive of a shared queue.
 func (qp *queuePair) unstall() {
 	if c := qp.conn.Load(); c != nil && c.rx.stalled.Swap(false) {
 		c.nudge()
 	}
 }
 
-// takeSending makes the caller the one who sends, if there is something to do and
-// nobody does.
+// takeSending gives the caller the right to send, if there is work and no goroutine has
+// that right.
 func (qp *queuePair) takeSending() *conn {
 	qp.Initiator.Lock()
 	defer qp.Initiator.Unlock()
@@ -118,43 +118,43 @@ func (qp *queuePair) takeSendingLocked() *conn {
 	return c
 }
 
-// busyLocked tells whether there is a request to do, a result to put in the queue,
-// the peer to wake, or a read of it to answer.
+// busyLocked reports whether there is a request to send, a result to push, the peer to wake,
+// or a read of the peer to answer.
 func (qp *queuePair) busyLocked() bool {
-	return qp.told || qp.Initiator.Next != qp.Initiator.Requests.Tail || qp.answers.Len() > 0 || qp.Initiator.Done != qp.Initiator.Next && !qp.Initiator.Requests.At(qp.Initiator.Done).Pending
+	q := &qp.Initiator
+	return qp.unannounced || q.Next != q.Requests.Tail || qp.peerReads.Len() > 0 || q.Done != q.Next && !q.Requests.At(q.Done).Pending
 }
 
-// releaseSending gives it back.
+// releaseSending releases the right to send.
 func (qp *queuePair) releaseSending() {
 	qp.Initiator.Lock()
 	defer qp.Initiator.Unlock()
 	qp.Initiator.ReleaseSendingLocked()
 }
 
-// start sends what is queued, or as much of it as pump is told.
+// start sends queued requests; most is as with pump.
 func (qp *queuePair) start(most int) {
 	if c := qp.takeSending(); c != nil {
 		c.tx.pump(false, most)
 	}
 }
 
-// resume goes on to send where that had stopped for want of room, or of an answer
-// to a read.
+// resume continues to send after that stopped for lack of room, or of a response to a
+// read.
 func (qp *queuePair) resume(most int) {
-	if c := qp.conn.Load(); c != nil && (c.tx.kick.Load() && c.tx.kick.Swap(false) || c.tx.waiting.Load()) {
+	if c := qp.conn.Load(); c != nil && (c.tx.more.Load() && c.tx.more.Swap(false) || c.tx.room.waiting.Load()) {
 		qp.start(most)
 	}
 }
 
-// canResume tells whether resume would get anywhere. Only run may ask, as only it
-// knows that the segments are mapped.
+// canResume reports whether resume would make progress. The segments are mapped.
 func (qp *queuePair) canResume() bool {
 	c := qp.conn.Load()
-	return c != nil && (c.tx.kick.Load() || c.tx.waiting.Load() && c.tx.hasRoom())
+	return c != nil && (c.tx.more.Load() || c.tx.room.waiting.Load() && c.tx.room.satisfied())
 }
 
-// Flush ends all requests that nothing was sent or received of yet; one that is
-// in progress ends as it would, and before the others.
+// Flush ends all requests of which nothing was sent or received yet. A request in progress
+// completes as usual, and before the others.
 func (qp *queuePair) Flush() error {
 	qp.Initiator.Lock()
 	qp.Initiator.Cancel = qp.Initiator.Requests.Tail
@@ -164,12 +164,12 @@ func (qp *queuePair) Flush() error {
 	return nil
 }
 
-// flushAll ends everything, first of all the receive and the read in progress with
-// the given statuses. Nobody sends or receives any more.
+// flushAll completes all requests: the receive and the read in progress with the given
+// statuses, the others with StatusCanceled. No goroutine sends or receives any more.
 func (qp *queuePair) flushAll(receive, reading rdma.Status) {
 	qp.Disconnected()
 	qp.Initiator.Lock()
-	qp.reads, qp.answers = softrdma.FIFO[*softrdma.WorkRequest]{}, softrdma.FIFO[answer]{}
+	qp.reads, qp.peerReads = softrdma.FIFO[*softrdma.WorkRequest]{}, softrdma.FIFO[peerRead]{}
 	qp.Initiator.Unlock()
 	qp.Initiator.End(reading, func(n uint64, w *softrdma.WorkRequest) rdma.Status {
 		if n >= qp.Initiator.Next {

@@ -10,33 +10,33 @@ import (
 	"lwio/rdma/shm/internal/ring"
 )
 
-// maxReads is how many RDMA reads of each direction a connection may have in
-// progress.
+// maxReads is the number of RDMA reads that a connection may have in progress in each
+// direction.
 const maxReads = 128
 
-// errReads says that the peer has more reads in progress than it may.
+// errReads means that the peer has more reads in progress than its limit.
 var errReads = errors.New("the peer reads more at once than it may")
 
-// answer is a read of the peer that is not answered to the last byte.
-type answer struct {
-	lease  softrdma.Lease // unused if nothing is asked for
-	source []byte
-	over   bool // it is all in the ring
+// peerRead is a read of the peer that is not answered to the last byte.
+type peerRead struct {
+	lease    softrdma.Lease // unused for a read of 0 bytes
+	source   []byte
+	answered bool // the answer is all in the ring
 }
 
-// peerLimits are the peer's wishes as this side sees them, clipped.
+// peerLimits are the read limits of the peer's message from this side's view, clipped.
 //
 // Source: [ND Connector.GetReadLimits]
 func peerLimits(h *hello) rdma.ReadLimits {
 	return rdma.ReadLimits{Inbound: clipReads(h.limits.Outbound), Outbound: clipReads(h.limits.Inbound)}
 }
 
-// heard is what the peer said with the message.
-func (h *hello) heard() *softrdma.PeerParams {
+// params are the contents of the message for the connector.
+func (h *hello) params() *softrdma.PeerParams {
 	return &softrdma.PeerParams{Private: h.private, Limits: peerLimits(h)}
 }
 
-// agree lowers this side's wishes to what the peer's allow.
+// agree lowers this side's read limits to those of the peer.
 func agree(own rdma.ReadLimits, peer *hello) rdma.ReadLimits {
 	p := peerLimits(peer)
 	return rdma.ReadLimits{Inbound: min(clipReads(own.Inbound), p.Inbound), Outbound: min(clipReads(own.Outbound), p.Outbound)}
@@ -44,8 +44,8 @@ func agree(own rdma.ReadLimits, peer *hello) rdma.ReadLimits {
 
 func clipReads(n int) int { return min(max(n, 0), maxReads) }
 
-// ask puts a read that cannot be done directly into the ring.
-func (t *sender) ask(s *softrdma.WorkRequest) (need int, err error) {
+// requestRead puts a read that cannot be carried out directly into the ring.
+func (t *sender) requestRead(s *softrdma.WorkRequest) (need int, err error) {
 	if need, err = t.lacks(0); need > 0 || err != nil {
 		return need, err
 	}
@@ -55,38 +55,23 @@ func (t *sender) ask(s *softrdma.WorkRequest) (need int, err error) {
 	*qp.reads.Push() = s
 	qp.Initiator.Unlock()
 	t.out.Publish(&ring.Entry{Kind: ring.ReadRequest, Total: uint32(s.Length), Token: uint32(s.Remote.Token), Addr: s.Remote.Addr})
-	t.c.wake()
+	t.c.waker.wake()
 	return 0, nil
 }
 
-// get takes the data of the current request, a read, out of the peer's memory.
-func (t *sender) get(src []byte) error {
-	pieces := t.current.Pieces
-	for i := range pieces {
-		p := &pieces[i]
-		if !t.hold(p.Region) {
-			return errSinkClosed()
-		}
-		softrdma.Place(p.Buf, src[:len(p.Buf)], &t.c.targets.fence)
-		t.unhold()
-		src = src[len(p.Buf):]
-	}
-	return nil
-}
-
-// errSinkClosed says that the sink of a read is gone.
+// errSinkClosed means that the sink of a read is closed.
 func errSinkClosed() error {
 	return &violation{status: rdma.StatusRemoteError, reading: rdma.StatusAccessViolation, err: errRegionClosed}
 }
 
-// readRequest checks what the peer wants to read, and queues the answer.
+// readRequest checks a read of the peer and queues it.
 //
 // Source: [ND QueuePair.Read], [RFC 5042 §6.4.2]
 func (r *receiver) readRequest(e *ring.Entry) error {
 	if e.Length != 0 {
 		return protocolError()
 	}
-	var a answer
+	var a peerRead
 	if e.Total > 0 {
 		var refused softrdma.Refusal
 		if a.lease, a.source, refused = r.find(e, rdma.AccessRemoteRead); refused != softrdma.Granted {
@@ -95,27 +80,35 @@ func (r *receiver) readRequest(e *ring.Entry) error {
 	}
 	qp := r.c.qp
 	qp.Initiator.Lock()
-	under := qp.answers.Len()
-	if under > 0 && qp.answers.At(qp.answers.Head).over {
-		under-- // the peer may know that already
+	pending := qp.peerReads.Len()
+	if pending > 0 && qp.peerReads.At(qp.peerReads.Head).answered {
+		pending-- // the peer may have seen its end
 	}
-	excess := under >= r.c.limits.Inbound
+	excess := pending >= r.c.limits.Inbound
 	if !excess {
-		*qp.answers.Push() = a
+		*qp.peerReads.Push() = a
 	}
 	qp.Initiator.Unlock()
 	if excess {
 		return &violation{status: rdma.StatusRemoteError, err: errReads}
 	}
-	r.c.tx.kick.Store(true)
+	r.c.tx.more.Store(true)
 	return nil
 }
 
-// answer puts the answer to a read of the peer into the ring. need is the room
-// that it waits for, or 0 when it is all in.
-func (t *sender) answer(a *answer) (need int, err error) {
+// readResponder answers the reads of the peer. It belongs to the goroutine that has the
+// right to send.
+type readResponder struct {
+	t    *sender
+	sent int // bytes of the first answer that are in the ring
+}
+
+// respond puts the answer to a read of the peer into the ring. need is the room that it
+// waits for, or 0 when all of it is in the ring.
+func (p *readResponder) respond(a *peerRead) (need int, err error) {
+	t := p.t
 	for {
-		left := len(a.source) - t.answered
+		left := len(a.source) - p.sent
 		n := min(left, t.chunk)
 		if need, err = t.lacks(n); need > 0 || err != nil {
 			return need, err
@@ -125,41 +118,41 @@ func (t *sender) answer(a *answer) (need int, err error) {
 				return 0, &violation{status: rdma.StatusAccessViolation, err: errNoRegion}
 			}
 			x, y := t.out.Payload(ring.HeaderSize, n)
-			copy(y, a.source[t.answered+copy(x, a.source[t.answered:]):])
+			copy(y, a.source[p.sent+copy(x, a.source[p.sent:]):])
 			a.lease.Release()
 		}
 		if n == left {
 			t.c.qp.Initiator.Lock()
-			a.over = true
+			a.answered = true
 			t.c.qp.Initiator.Unlock()
 		}
 		t.out.Publish(&ring.Entry{Kind: ring.ReadResponse, Length: uint32(n), Total: uint32(left)})
-		t.c.wake()
-		if t.answered += n; n == left {
+		t.c.waker.wake()
+		if p.sent += n; n == left {
 			return 0, nil
 		}
 	}
 }
 
-// dropAnswer ends the answer that is all in the ring. From then on the peer may
-// read the region directly, if its memory can be shared.
-func (t *sender) dropAnswer() {
-	qp := t.c.qp
-	t.answered, t.turn = 0, false
+// finish removes the read whose answer is all in the ring. From then on the peer may read
+// the region directly, if its memory can be exported.
+func (p *readResponder) finish() {
+	qp := p.t.c.qp
+	p.sent = 0
 	qp.Initiator.Lock()
-	a := qp.answers.At(qp.answers.Head)
+	a := qp.peerReads.At(qp.peerReads.Head)
 	g := a.lease.Region
-	*a = answer{}
-	qp.answers.Head++
+	*a = peerRead{}
+	qp.peerReads.Head++
 	qp.Initiator.Unlock()
 	if g != nil && g.Acquire() {
-		t.c.offer(g)
+		p.t.c.exports.offer(g)
 		g.Release()
 	}
 }
 
-// answer places a part of the answer to the first read that is not answered.
-func (r *receiver) answer(e *ring.Entry) error {
+// readResponse places a part of the answer to the first unanswered read.
+func (r *receiver) readResponse(e *ring.Entry) error {
 	qp := r.c.qp
 	qp.Initiator.Lock()
 	var s *softrdma.WorkRequest
@@ -183,6 +176,6 @@ func (r *receiver) answer(e *ring.Entry) error {
 	s.Pending = false
 	qp.reads.Head++
 	qp.Initiator.Unlock()
-	r.c.tx.kick.Store(true)
+	r.c.tx.more.Store(true)
 	return nil
 }

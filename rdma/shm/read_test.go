@@ -19,7 +19,7 @@ func TestDirectRead(t *testing.T) {
 	fill(passive.mem)
 	at := passive.at(0)
 	active.read(t, active.sge(0, 1), at)
-	eventually(t, "the region is shared", func() bool { return active.inside().targets.knows(uint32(at.Token)) })
+	eventually(t, "the region is shared", func() bool { return active.inside().mappings.knows(uint32(at.Token)) })
 	eventually(t, "the ring is empty", active.drained)
 	before := active.inside().own.Tail.Load()
 	for _, n := range []int{1, 3, 8, 9, 4096, 65537, 1<<20 - 8} {
@@ -58,7 +58,7 @@ func TestDirectRights(t *testing.T) {
 		if res := next(t, active.icq); res.Status != rdma.StatusSuccess {
 			t.Fatal(res.Status)
 		}
-		eventually(t, "the region is shared", func() bool { return active.inside().targets.knows(uint32(at.Token)) })
+		eventually(t, "the region is shared", func() bool { return active.inside().mappings.knows(uint32(at.Token)) })
 		eventually(t, "the ring is empty", active.drained)
 		active.post(t, rdma.Request{Op: c.then, SGL: active.sge(0, 8), Remote: at})
 		if err := ends(t, active.conn); !errors.Is(err, rdma.StatusAccessViolation) {

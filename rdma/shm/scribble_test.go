@@ -46,7 +46,7 @@ func scribble(t *testing.T, entries bool) {
 	share := notice{kind: noticeShare, memory: 1, slot: 3, token: 77, size: 1 << 16}
 	r.say(share.appendTo(nil), fd)
 	_ = unix.Close(fd)
-	eventually(t, "the memory is mapped", func() bool { return victim.inside().targets.knows(77) })
+	eventually(t, "the memory is mapped", func() bool { return victim.inside().mappings.knows(77) })
 	slot := r.own.Slot(3)
 	slot.Base.Store(1 << 20)
 	slot.Size.Store(1 << 15)

@@ -3,7 +3,6 @@
 package shm
 
 import (
-	"errors"
 	"net"
 	"syscall"
 	"unsafe"
@@ -13,18 +12,15 @@ import (
 	"lwio/rdma/shm/internal/ring"
 )
 
-// maxFDs is how many descriptors one message is given room for; the kernel
-// closes what is more. None has as many.
+// maxFDs is the number of descriptors that one message has room for; the kernel closes the
+// others. No valid message has as many.
 const maxFDs = 5
 
 // maxNotice is the size of the longest message of a connection.
 const maxNotice = 64
 
-// errAgain says that the socket has, or takes, nothing now.
-var errAgain = errors.New("the socket would block")
-
-// noticeReader receives the messages of a connection. The other side of the
-// socket has flags of its own, so that nothing it does can make a read block.
+// noticeReader receives the messages of a connection. The peer's end of the socket has its
+// own flags, so the peer cannot make a read block.
 type noticeReader struct {
 	buf [maxNotice]byte
 	oob [128]byte // room for maxFDs
@@ -34,7 +30,6 @@ type noticeReader struct {
 	fds []int
 	err error
 	fn  func(fd uintptr) bool
-	now bool // do not wait
 }
 
 func (r *noticeReader) init() {
@@ -42,10 +37,9 @@ func (r *noticeReader) init() {
 	r.fn = r.attempt
 }
 
-// read waits for one message, or for the deadline of the socket. The descriptors
-// that came with it are the caller's.
-func (r *noticeReader) read(raw syscall.RawConn, wait bool) ([]byte, []int, error) {
-	r.now = !wait
+// read waits for one message, or for the deadline of the socket. The caller owns the
+// descriptors that come with it; the message is valid until the next call.
+func (r *noticeReader) read(raw syscall.RawConn) ([]byte, []int, error) {
 	if err := raw.Read(r.fn); err != nil {
 		return nil, nil, err
 	}
@@ -69,8 +63,7 @@ func (r *noticeReader) attempt(fd uintptr) bool {
 			return true
 		case syscall.EINTR:
 		case syscall.EAGAIN:
-			r.err = errAgain
-			return r.now
+			return false
 		default:
 			r.err = errno
 			return true
@@ -78,7 +71,7 @@ func (r *noticeReader) attempt(fd uintptr) bool {
 	}
 }
 
-// descriptors takes them out of the control message.
+// descriptors takes the descriptors out of the control message.
 func (r *noticeReader) descriptors() {
 	if r.hdr.Controllen == 0 {
 		return
@@ -95,28 +88,18 @@ func (r *noticeReader) descriptors() {
 	}
 }
 
-// waker wakes the peer.
-type waker struct {
-	fn       func(fd uintptr) // sends the message on the socket
-	doorbell func()           // rings
-}
-
-func (w *waker) init(d *ring.Doorbell) {
-	if d != nil {
-		w.doorbell = d.Ring
-	}
+// wakeNotifier is a function that sends a wake-up message on a socket. A socket that is
+// full holds messages that wake as well, and the reader of a failed one notices that.
+func wakeNotifier() func(fd uintptr) {
 	msg := []byte{noticeWake}
-	w.fn = func(fd uintptr) {
+	return func(fd uintptr) {
 		ring.RaceRelease()
-		// A socket that is full holds messages that wake as well, and one that
-		// fails is noticed by its reader.
 		_, _, _ = syscall.RawSyscall6(syscall.SYS_SENDTO, fd, uintptr(unsafe.Pointer(&msg[0])), 1,
 			unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, 0, 0)
 	}
 }
 
-// sendNotice sends a message, perhaps with a descriptor (fd >= 0), without
-// waiting.
+// sendNotice sends a message without waiting, with a descriptor unless fd is negative.
 func sendNotice(raw syscall.RawConn, msg []byte, fd int) error {
 	var oob []byte
 	if fd >= 0 {
@@ -132,7 +115,7 @@ func sendNotice(raw syscall.RawConn, msg []byte, fd int) error {
 	return err
 }
 
-// peerUID asks the kernel who is at the other end.
+// peerUID is the user of the process at the other end, by the kernel.
 func peerUID(nc *net.UnixConn) (uint32, error) {
 	raw, err := nc.SyscallConn()
 	if err != nil {

@@ -23,10 +23,10 @@ import (
 // maxName is the length of the longest abstract name, in bytes.
 const maxName = 107
 
-// longAgo as a deadline wakes who waits for the socket.
+// longAgo, as a deadline, ends every wait for a socket.
 var longAgo = time.Unix(1, 0)
 
-// randomName is an abstract name that nobody has.
+// randomName is a new abstract name.
 func randomName() string {
 	var b [12]byte
 	_, _ = rand.Read(b[:]) // never fails
@@ -45,12 +45,12 @@ func nameOf(a net.Addr) string {
 	return u.Name[1:]
 }
 
-// watch ends all that waits for a socket when ctx ends.
+// watch ends all waits for a socket when ctx ends.
 func watch(ctx context.Context, nc net.Conn) (stop func() bool) {
 	return context.AfterFunc(ctx, func() { _ = nc.SetDeadline(longAgo) })
 }
 
-// checkUser asks the policy about the process at the other end.
+// checkUser checks the user of the process at the other end against the policy.
 func (c *Config) checkUser(nc *net.UnixConn) error {
 	uid, err := peerUID(nc)
 	if err != nil {
@@ -72,9 +72,8 @@ func sendHello(nc *net.UnixConn, h *hello, fds ...int) error {
 	return err
 }
 
-// receiveHello reads a start-up message and, if one of that kind carries them, maps
-// the peer's segment and opens the bell. Other descriptors that come with it are
-// closed.
+// receiveHello reads a start-up message and, if a message of its kind carries them, maps the
+// peer's segment and opens the doorbell. Other descriptors are closed.
 func receiveHello(nc *net.UnixConn) (h hello, peer *ring.Segment, b *ring.Doorbell, err error) {
 	buf := make([]byte, maxHello+1)
 	oob := make([]byte, unix.CmsgSpace(4*maxFDs))
@@ -118,7 +117,7 @@ func rightsIn(oob []byte) (fds []int) {
 	return fds
 }
 
-// statusOf is the status that tells best what a start-up ran into.
+// statusOf is the status of an error of a start-up.
 func statusOf(err error) rdma.Status {
 	switch {
 	case errors.Is(err, errRejected), errors.Is(err, errForbidden), isHangup(err), errors.Is(err, syscall.ECONNREFUSED):
@@ -133,7 +132,7 @@ func statusOf(err error) rdma.Status {
 	return rdma.StatusConnectionAborted
 }
 
-// isHangup tells whether err says that the peer is gone.
+// isHangup reports whether err means that the peer is gone.
 func isHangup(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }

@@ -24,8 +24,8 @@ func TestEndWhileWaking(t *testing.T) {
 			}
 			r.own.Sleep.Store(ring.SleepMask + 1 + ring.SleepSocket)
 			c, pair := victim.inside(), victim.qp.(*queuePair)
-			send, woken := c.waker.fn, 0
-			c.waker.fn = func(fd uintptr) {
+			send, woken := c.waker.notify, 0
+			c.waker.notify = func(fd uintptr) {
 				send(fd)
 				woken++
 				r.nc.Close()

@@ -26,7 +26,7 @@ func lending(tb testing.TB, cfg *Config, size int) (active, passive *side) {
 		tb.Fatal("what the peer never saw is lent")
 	}
 	c, g := active.inside(), active.a.(*adapter).Domain.RegionOf(active.region)
-	eventually(tb, "the region is mapped", func() bool { return c.lendable(g) })
+	eventually(tb, "the region is mapped", func() bool { return c.exports.reachable(g) })
 	return active, passive
 }
 
@@ -86,7 +86,7 @@ func TestLend(t *testing.T) {
 
 	passive.lend(t, active, size) // the active side takes none
 	g := passive.a.(*adapter).Domain.RegionOf(passive.region)
-	eventually(t, "the region is mapped", func() bool { return passive.inside().lendable(g) })
+	eventually(t, "the region is mapped", func() bool { return passive.inside().exports.reachable(g) })
 	fill(passive.mem)
 	before = passive.inside().own.Tail.Load()
 	if back := passive.lend(t, active, size); back.RemoteData != nil || !bytes.Equal(active.mem[:size], passive.mem[:size]) {
@@ -114,7 +114,7 @@ func TestNotLent(t *testing.T) {
 				t.Fatalf("memory %s: %+v", name, res)
 			}
 		}
-		if active.inside().lendable(active.a.(*adapter).Domain.RegionOf(region)) {
+		if active.inside().exports.reachable(active.a.(*adapter).Domain.RegionOf(region)) {
 			t.Errorf("memory %s can be lent", name)
 		}
 	}
@@ -155,7 +155,7 @@ func TestLoanThatStays(t *testing.T) {
 	want := bytes.Clone(fill(active.mem))
 	g := active.a.(*adapter).Domain.RegionOf(active.region)
 	active.lend(t, passive, 8192)
-	eventually(t, "the region is mapped", func() bool { return active.inside().lendable(g) })
+	eventually(t, "the region is mapped", func() bool { return active.inside().exports.reachable(g) })
 	loan := active.lend(t, passive, 8192).RemoteData
 	if err := active.region.Close(); err != nil {
 		t.Fatal(err)
@@ -168,11 +168,11 @@ func TestLoanThatStays(t *testing.T) {
 	if err := m.Close(); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the memory is withdrawn", func() bool { return !passive.inside().targets.knows(token) })
+	eventually(t, "the memory is withdrawn", func() bool { return !passive.inside().mappings.knows(token) })
 	if !bytes.Equal(content(t, loan), want[64:]) {
 		t.Error("the memory has gone under the loan")
 	}
-	mapped, peers := &passive.inside().a.p.mapped, &passive.inside().targets.bytes
+	mapped, peers := &passive.inside().a.p.mapped, &passive.inside().mappings.bytes
 	held, charged := mapped.now.Load(), peers.Load()
 	loan.Release()
 	if left := mapped.now.Load(); left != held-8192 {
@@ -229,9 +229,9 @@ func TestLoanPanics(t *testing.T) {
 		}()
 		_ = loan.View(func([]byte) error { panic("a panic") })
 	}()
-	loans := &passive.inside().loans
+	loans := &passive.inside().references
 	loans.mu.Lock()
-	using := loans.using
+	using := loans.viewing
 	loans.mu.Unlock()
 	if using != 0 {
 		t.Fatalf("%d calls use loans", using)

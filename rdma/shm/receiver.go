@@ -12,28 +12,27 @@ import (
 	"lwio/rdma/shm/internal/ring"
 )
 
-// receiver takes requests of the peer out of its ring and does what they ask for.
-// It is guarded by conn.rxMu.
+// receiver takes entries out of the peer's ring and carries them out. conn.rxMu guards it.
 type receiver struct {
 	c       *conn
 	in      ring.Consumer
 	fence   atomic.Uint32
 	got     int // bytes of the message in progress
 	total   int
-	read    int              // bytes of the answer in progress
-	results bool             // are gathered
-	locked  bool             // the receives, for messages that follow each other
-	kept    *softrdma.Region // that the last of them went to, with a reference
-	to      softrdma.Poller  // who gets results
-	handed  int              // and has got so many
-	stalled atomic.Bool      // the first entry waits for a receive of a shared queue
+	read    int             // bytes of the read response in progress
+	results bool            // there are results to push
+	locked  bool            // the receives, for consecutive messages
+	sink    regionRef       // of the last message
+	to      softrdma.Poller // gets results directly
+	handed  int             // results that it got
+	stalled atomic.Bool     // the first entry waits for a receive of a shared queue
 }
 
 func (r *receiver) init(c *conn) {
 	r.c, r.in = c, ring.NewConsumer(c.peer, 0)
 }
 
-// What a peer may do wrong.
+// Violations of a peer.
 var (
 	errNoReceive = errors.New("no receive is posted for the peer's message")
 	errTooLong   = errors.New("the peer's message is longer than the receive")
@@ -45,12 +44,12 @@ func protocolError() error {
 	return &violation{status: rdma.StatusRemoteError, err: ring.ErrInconsistent}
 }
 
-// drain takes up to budget entries, or all if that is negative. However long it goes
-// on, at each quarter of the ring results are handed on, and the peer gets the room.
+// drain takes up to budget entries, or all if that is negative. After each quarter of the
+// ring it pushes the results and gives the peer the room.
 func (r *receiver) drain(budget int) (err error) {
 	old := debug.SetPanicOnFault(true)
 	defer func() {
-		r.letGo()
+		r.release()
 		if e := recovered(old, recover()); e != nil {
 			err = e
 		}
@@ -73,40 +72,37 @@ func (r *receiver) drain(budget int) (err error) {
 			break
 		}
 		if err != nil {
-			r.letGo()
+			r.release()
 			r.push()
 			return err
 		}
 		r.in.Take(&e)
 		if taken += e.Size(); taken >= r.in.Size()/4 {
 			taken = 0
-			r.handOn()
+			r.deliverTaken()
 		}
 	}
 	if taken > 0 {
-		r.handOn()
+		r.deliverTaken()
 	}
 	return nil
 }
 
-// letGo gives back what is kept from one message to the next.
-func (r *receiver) letGo() {
-	if r.kept != nil {
-		r.kept.Release()
-		r.kept = nil
-	}
+// release releases what is held from one message to the next.
+func (r *receiver) release() {
+	r.sink.drop()
 	if r.locked {
 		r.locked = false
 		r.c.qp.Receives.Unlock()
 	}
 }
 
-// handOn hands results on, and gives the peer the room of what was taken.
-func (r *receiver) handOn() {
+// deliverTaken pushes results, and gives the peer the room of the taken entries.
+func (r *receiver) deliverTaken() {
 	r.c.own.Head.Store(r.in.Head())
 	r.push()
-	r.letGo()
-	r.c.wakeProducer()
+	r.release()
+	r.c.waker.madeRoom()
 }
 
 // push puts the results in the completion queue.
@@ -121,7 +117,7 @@ func (r *receiver) push() {
 	}
 }
 
-// entry does what one entry asks for.
+// entry carries out one entry.
 func (r *receiver) entry(e *ring.Entry) error {
 	if e.Kind == ring.Send || e.Kind == ring.CompactSend {
 		return r.message(e)
@@ -129,16 +125,16 @@ func (r *receiver) entry(e *ring.Entry) error {
 	if r.in.Skips(e) {
 		return nil
 	}
-	r.letGo()
+	r.release()
 	switch e.Kind {
 	case ring.SendByReference:
-		return r.loan(e)
+		return r.byReference(e)
 	case ring.Write:
 		return r.write(e)
 	case ring.ReadRequest:
 		return r.readRequest(e)
 	case ring.ReadResponse:
-		return r.answer(e)
+		return r.readResponse(e)
 	}
 	return protocolError()
 }
@@ -174,18 +170,18 @@ func (r *receiver) place(e *ring.Entry) error {
 	softrdma.Place(all[:len(a)], a, &r.fence)
 	softrdma.Place(all[len(a):e.Length], b, &r.fence)
 	if lease.Region != nil && e.Length == e.Total {
-		r.c.offer(lease.Region)
+		r.c.exports.offer(lease.Region)
 	}
 	return nil
 }
 
-// find finds the memory that the peer names.
+// find finds the memory that an entry names.
 func (r *receiver) find(e *ring.Entry, right rdma.Access) (softrdma.Lease, []byte, softrdma.Refusal) {
 	return r.c.qp.Initiator.Windows.Resolve(e.Token, e.Addr, uint64(e.Total), right)
 }
 
-// begin takes a receive for a message, or for the value that comes with a write. If
-// it must be waited for, the rest of the ring waits too.
+// begin takes a receive for a message, or for the immediate data of a write. If there is
+// none in a shared queue, the rest of the ring waits too.
 //
 // Source: [ND §6.5], [OP-86]
 func (r *receiver) begin() error {
@@ -200,7 +196,7 @@ func (r *receiver) beginLocked(recv *softrdma.ReceiveQueue) error {
 		return protocolError()
 	}
 	if r.c.qp.Queues.Shared != nil {
-		r.stalled.Store(true) // before anybody can say that there is one
+		r.stalled.Store(true) // before a receive can be announced
 	}
 	_, status := recv.BeginLocked()
 	switch status {
@@ -223,8 +219,8 @@ func (r *receiver) deliver(with *rdma.Result) {
 	r.results = true
 }
 
-// message places a part of a message in the first receive. The lock of the receives is
-// held from then on, until letGo.
+// message places a part of a message in the first receive. The lock of the receives stays
+// held until release.
 func (r *receiver) message(e *ring.Entry) error {
 	recv := &r.c.qp.Receives
 	if !r.locked {
@@ -256,8 +252,8 @@ func (r *receiver) message(e *ring.Entry) error {
 	return nil
 }
 
-// scatter puts p at an offset of pieces, where there is room for it. It keeps the last
-// region until letGo.
+// scatter puts p at an offset of pieces, which have room for it. It holds the last region
+// until release.
 func (r *receiver) scatter(pieces []softrdma.Piece, at int, p []byte) bool {
 	for i := range pieces {
 		if len(p) == 0 {
@@ -269,26 +265,11 @@ func (r *receiver) scatter(pieces []softrdma.Piece, at int, p []byte) bool {
 			continue
 		}
 		n := min(len(piece.Buf)-at, len(p))
-		if !r.keep(piece.Region) {
+		if !r.sink.hold(piece.Region) {
 			return false
 		}
 		copy(piece.Buf[at:at+n], p[:n])
 		at, p = 0, p[n:]
 	}
-	return true
-}
-
-// keep takes a reference to a region, unless it is the one that is kept.
-func (r *receiver) keep(g *softrdma.Region) bool {
-	if g == r.kept && g.Open() {
-		return true
-	}
-	if !g.Acquire() {
-		return false
-	}
-	if r.kept != nil {
-		r.kept.Release()
-	}
-	r.kept = g
 	return true
 }

@@ -170,7 +170,7 @@ func TestGiveUpSleep(t *testing.T) {
 // A peer that rings without end, or whose doorbell is closed, costs only the short way.
 func TestBrokenDoorbell(t *testing.T) {
 	active, passive := connected(t, nil, 4096)
-	doorbell := active.inside().rest.bell
+	doorbell := active.inside().sleeper.doorbell
 	stop, stopped := make(chan struct{}), make(chan struct{})
 	harms := []func(){
 		func() {

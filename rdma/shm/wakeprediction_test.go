@@ -17,24 +17,24 @@ const later = int64(time.Hour)
 // TestPrompt: an answer is expected after a row of prompt ones, which what is late, what
 // is missing, and a peer that was woken for nothing end.
 func TestPrompt(t *testing.T) {
-	p := &prompter{began: time.Now()}
+	p := &wakePrediction{began: time.Now()}
 	for name, bad := range map[string]func(){
 		"late":        func() { p.woken.Store(-later); p.answered(1) },
-		"missing":     func() { p.woken.Store(later); p.missed() },
+		"missing":     func() { p.woken.Store(later); p.slept() },
 		"for nothing": func() { p.woken.Store(later); p.early.Store(5); p.answered(9) },
 	} {
-		for range 2 * promptTimes {
+		for range 2 * promptRun {
 			p.woken.Store(later)
 			p.early.Store(5)
 			p.answered(5)
 			p.answered(7) // of which nobody was told anything
-			p.missed()
+			p.slept()
 		}
-		if n := p.times.Load(); n != promptTimes {
+		if n := p.prompts.Load(); n != promptRun {
 			t.Errorf("%d prompt answers in a row", n)
 		}
-		if bad(); p.times.Load() != 0 || p.woken.Load() != 0 || p.early.Load() != 0 {
-			t.Errorf("%s: %d in a row, woken %d, early %d", name, p.times.Load(), p.woken.Load(), p.early.Load())
+		if bad(); p.prompts.Load() != 0 || p.woken.Load() != 0 || p.early.Load() != 0 {
+			t.Errorf("%s: %d in a row, woken %d, early %d", name, p.prompts.Load(), p.woken.Load(), p.early.Load())
 		}
 	}
 }
@@ -51,12 +51,12 @@ func TestForesee(t *testing.T) {
 		early  int
 		answer int // rings, of the early one and the answer
 	}{
-		"expected":       {promptTimes, true, asleep, 1, 1},
-		"not expected":   {promptTimes - 1, true, asleep, 0, 1},
-		"no message":     {promptTimes, false, asleep, 0, 1},
-		"not asleep":     {promptTimes, true, 4 + ring.Awake, 0, 0},
-		"not on a bell":  {promptTimes, true, 4 + ring.SleepSocket, 0, 1},
-		"sleeps another": {promptTimes, true, again, 1, 2},
+		"expected":       {promptRun, true, asleep, 1, 1},
+		"not expected":   {promptRun - 1, true, asleep, 0, 1},
+		"no message":     {promptRun, false, asleep, 0, 1},
+		"not asleep":     {promptRun, true, 4 + ring.Awake, 0, 0},
+		"not on a bell":  {promptRun, true, 4 + ring.SleepSocket, 0, 1},
+		"sleeps another": {promptRun, true, again, 1, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r, victim, accepted := attack(t, nil)
@@ -64,34 +64,34 @@ func TestForesee(t *testing.T) {
 				t.Fatal(err)
 			}
 			c, rings := victim.inside(), 0
-			c.rest.seat.Lock() // which keeps the segments mapped
-			defer c.rest.seat.Unlock()
+			c.sleeper.seat.Lock() // which keeps the segments mapped
+			defer c.sleeper.seat.Unlock()
 			c.rxMu.Lock() // so that run takes nothing
 			defer c.rxMu.Unlock()
-			c.waker.fn = func(uintptr) { rings++ }
+			c.waker.notify = func(uintptr) { rings++ }
 			c.waker.doorbell = func() { rings++ }
-			c.rest.over = func() bool { return true } // as park sets it
-			c.rest.prompt.times.Store(tt.times)
+			c.sleeper.over = func() bool { return true } // as park sets it
+			c.waker.prediction.prompts.Store(tt.times)
 			r.own.Sleep.Store(tt.sleep)
 			if tt.given {
 				(&ring.Entry{Kind: ring.Write}).Store(r.own.Ring, 0)
 				r.own.Tail.Store(ring.HeaderSize)
 			}
-			c.foresee()
+			c.wakeEarly()
 			if rings != tt.early {
 				t.Errorf("%d rings before the answer", rings)
 			}
 			if tt.sleep == again {
 				r.own.Sleep.Store(again + 4)
 			}
-			if woken := &c.rest.prompt.woken; woken.Load() != 0 {
+			if woken := &c.waker.prediction.woken; woken.Load() != 0 {
 				woken.Store(later)
 			}
-			if c.wake(); rings != tt.answer {
+			if c.waker.wake(); rings != tt.answer {
 				t.Errorf("%d rings with the answer", rings)
 			}
-			if early := tt.early > 0; early && (c.rest.prompt.times.Load() == 0) != (tt.sleep == again) {
-				t.Errorf("%d prompt answers in a row", c.rest.prompt.times.Load())
+			if early := tt.early > 0; early && (c.waker.prediction.prompts.Load() == 0) != (tt.sleep == again) {
+				t.Errorf("%d prompt answers in a row", c.waker.prediction.prompts.Load())
 			}
 		})
 	}
@@ -125,7 +125,7 @@ func TestNoWakeIsLost(t *testing.T) {
 						}
 					}
 					loiter(rnd)
-					p.s.inside().rest.prompt.times.Store(rnd.Int32N(2) * promptTimes)
+					p.s.inside().waker.prediction.prompts.Store(rnd.Int32N(2) * promptRun)
 					if err := p.send(); err != nil {
 						return err
 					}

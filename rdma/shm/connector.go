@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"os"
 	"syscall"
 	"time"
 
@@ -14,10 +15,10 @@ import (
 	"lwio/rdma/shm/internal/ring"
 )
 
-// dialPause is how long a dial waits for room in the listener's queue.
+// dialPause is the time between two attempts to enter a listener's full queue.
 const dialPause = 2 * time.Millisecond
 
-// acceptance is a connection whose peer accepted.
+// acceptance is a connection that the peer has accepted.
 type acceptance struct {
 	a      *adapter
 	nc     *net.UnixConn
@@ -29,8 +30,8 @@ type acceptance struct {
 
 var _ softrdma.Acceptance = (*acceptance)(nil)
 
-// Source is a name to connect from; no name leaves it to the provider. That a name
-// is free is known only when it is taken.
+// Source is a name to connect from; an empty name leaves the choice to the provider. Whether
+// a name is free is known only when it is taken.
 func (a *adapter) Source(_ context.Context, op string, local rdma.Addr) (rdma.Addr, error) {
 	if !a.ours(local) {
 		return rdma.Addr{}, opError(op, local.String(), rdma.StatusInvalidAddress, nil)
@@ -38,7 +39,7 @@ func (a *adapter) Source(_ context.Context, op string, local rdma.Addr) (rdma.Ad
 	return local, nil
 }
 
-// Target checks where to connect to.
+// Target checks the address to connect to.
 func (a *adapter) Target(op string, remote rdma.Addr) error {
 	switch {
 	case remote.Fabric == Name && remote.Host != a.host && remote.Host != [16]byte{}:
@@ -49,7 +50,7 @@ func (a *adapter) Target(op string, remote rdma.Addr) error {
 	return nil
 }
 
-// Status is that of an error of a start-up.
+// Status is the status of an error of a start-up.
 func (a *adapter) Status(err error) rdma.Status { return statusOf(err) }
 
 // Dial opens the socket and waits for the answer to the request.
@@ -57,18 +58,18 @@ func (a *adapter) Status(err error) rdma.Status { return statusOf(err) }
 // Source: [ND Connector.Connect]
 func (a *adapter) Dial(ctx context.Context, local, remote rdma.Addr, limits rdma.ReadLimits, private []byte) (softrdma.Acceptance, *softrdma.PeerParams, error) {
 	nc, reply, peer, b, err := a.dial(ctx, local.Name, remote.Name, &hello{kind: helloRequest, limits: limits, private: private})
-	var heard *softrdma.PeerParams
+	var params *softrdma.PeerParams
 	if reply != nil {
-		heard = reply.heard()
+		params = reply.params()
 	}
 	if err != nil {
-		return nil, heard, err
+		return nil, params, err
 	}
-	return &acceptance{a: a, nc: nc, reply: reply, peer: peer, bell: b, limits: limits}, heard, nil
+	return &acceptance{a: a, nc: nc, reply: reply, peer: peer, bell: b, limits: limits}, params, nil
 }
 
-// dial opens a socket, checks who is there, and exchanges request and answer. A
-// rejection comes back with errRejected.
+// dial opens a socket, checks the user of the peer, and exchanges request and answer. A
+// rejection is errRejected.
 func (a *adapter) dial(ctx context.Context, local, remote string, req *hello) (nc *net.UnixConn, reply *hello, peer *ring.Segment, b *ring.Doorbell, err error) {
 	cfg := &a.p.cfg
 	limited, cancel := context.WithTimeout(ctx, cfg.ReplyTimeout)
@@ -108,7 +109,7 @@ func (a *adapter) dial(ctx context.Context, local, remote string, req *hello) (n
 	return nc, reply, peer, b, nil
 }
 
-// openSocket connects; a listener whose queue is full is tried again.
+// openSocket connects, with new attempts while the queue of the listener is full.
 func openSocket(ctx context.Context, local, remote string) (*net.UnixConn, error) {
 	if local == "" {
 		local = randomName()
@@ -133,14 +134,14 @@ func openSocket(ctx context.Context, local, remote string) (*net.UnixConn, error
 // Ends are the two addresses.
 func (p *acceptance) Ends() softrdma.Ends { return p.a.endsOf(p.nc) }
 
-// Refuse rejects the acceptance; the peer learns only that it was refused.
+// Refuse rejects the acceptance; the peer learns only that, not the cause.
 func (p *acceptance) Refuse(private []byte) {
 	refuse(p.nc, private)
 	p.peer.Unmap()
 	p.bell.Close()
 }
 
-// Complete sends this side's segment, and the connection has begun.
+// Complete sends this side's segment, which begins the connection.
 //
 // Source: [ND Connector.CompleteConnect]
 func (p *acceptance) Complete(ctx context.Context, pair softrdma.Pair, end func(error)) (softrdma.Conn, error) {
@@ -148,7 +149,7 @@ func (p *acceptance) Complete(ctx context.Context, pair softrdma.Pair, end func(
 	return begin(err, p.nc, pair, own, p.peer, p.bell, agree(p.limits, p.reply), end)
 }
 
-// sendSegment makes this side's segment and sends it, and other descriptors.
+// sendSegment makes this side's segment and sends it with other descriptors.
 func (a *adapter) sendSegment(ctx context.Context, nc *net.UnixConn, h *hello, others ...int) (*ring.Segment, error) {
 	fds, own, err := ring.NewSegment(a.p.cfg.RingSize)
 	if err != nil {
@@ -168,8 +169,8 @@ func (a *adapter) sendSegment(ctx context.Context, nc *net.UnixConn, h *hello, o
 	return own, err
 }
 
-// begin makes the connection and starts its goroutine, unless its start-up failed
-// with err: then, or if it fails now, everything is freed.
+// begin makes the connection and starts its goroutine. If its start-up failed with err, or
+// fails now, everything is freed.
 func begin(err error, nc *net.UnixConn, pair softrdma.Pair, own, peer *ring.Segment, b *ring.Doorbell, limits rdma.ReadLimits, end func(error)) (softrdma.Conn, error) {
 	qp := pair.(*queuePair)
 	var c *conn
@@ -188,4 +189,73 @@ func begin(err error, nc *net.UnixConn, pair softrdma.Pair, own, peer *ring.Segm
 	}
 	go c.run()
 	return c, nil
+}
+
+// request is a connection request that has arrived.
+type request struct {
+	a  *adapter
+	nc *net.UnixConn
+	hello
+}
+
+var _ softrdma.Request = (*request)(nil)
+
+// Ends are the two addresses.
+func (r *request) Ends() softrdma.Ends { return r.a.endsOf(r.nc) }
+
+// Refuse answers with a rejection.
+func (r *request) Refuse(private []byte) { refuse(r.nc, private) }
+
+// refuse sends a rejection, unless the socket is full, and closes the connection.
+func refuse(nc *net.UnixConn, private []byte) {
+	_ = nc.SetDeadline(time.Now().Add(rejectTime))
+	_ = sendHello(nc, &hello{kind: helloReject, private: private})
+	nc.Close()
+}
+
+// rejectTime bounds the time to send a rejection.
+const rejectTime = time.Second
+
+// Accept answers the request and waits for the peer's CompleteConnect.
+//
+// Source: [ND Connector.Accept]
+func (r *request) Accept(ctx context.Context, pair softrdma.Pair, limits rdma.ReadLimits, private []byte, end func(error)) (softrdma.Conn, error) {
+	limits = agree(limits, &r.hello)
+	own, peer, b, err := r.a.answer(ctx, r.nc, &hello{kind: helloAccept, limits: limits, private: private})
+	return begin(err, r.nc, pair, own, peer, b, limits, end)
+}
+
+// answer sends the acceptance with this side's segment and the peer's doorbell, and waits
+// for the peer's segment.
+func (a *adapter) answer(ctx context.Context, nc *net.UnixConn, h *hello) (own, peer *ring.Segment, b *ring.Doorbell, err error) {
+	b, others, err := ring.NewDoorbell()
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	own, err = a.sendSegment(ctx, nc, h, others...)
+	ring.CloseAll(others)
+	if err != nil {
+		if isHangup(err) {
+			err = errors.Join(softrdma.ErrGaveUp, err)
+		}
+		return own, nil, b, err
+	}
+	_ = nc.SetDeadline(time.Now().Add(a.p.cfg.ReadyTimeout))
+	stop := watch(ctx, nc)
+	ready, peer, extra, err := receiveHello(nc)
+	extra.Close() // ready has none
+	canceled := !stop()
+	switch {
+	case err == nil && ready.kind == helloReady && !canceled:
+		return own, peer, b, nc.SetDeadline(time.Time{})
+	case canceled:
+		err = context.Cause(ctx)
+	case err == nil && ready.kind == helloReject, isHangup(err):
+		err = softrdma.ErrGaveUp
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		err = softrdma.ErrNotReady
+	case err == nil:
+		err = errHello
+	}
+	return own, peer, b, err
 }

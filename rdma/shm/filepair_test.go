@@ -28,7 +28,7 @@ func TestLone(t *testing.T) {
 	active, passive := connected(t, nil, 1<<20)
 	_, data, src := active.source(t, 100_000)
 	active.introduce(t, passive.region)
-	r := &active.inside().tx.reader
+	r := &active.inside().tx.data.reader
 	read := r.fn
 	_, strange := passive.alloc(t, 4096) // which is not introduced
 	for what, x := range map[string]struct {
@@ -39,8 +39,8 @@ func TestLone(t *testing.T) {
 	}{
 		"a byte":       {n: 1, posted: 2},
 		"a page":       {n: 4096, posted: 2},
-		"the most":     {n: loneRead, posted: 2},
-		"too long":     {n: loneRead + 1, posted: 2},
+		"the most":     {n: pairRead, posted: 2},
+		"too long":     {n: pairRead + 1, posted: 2},
 		"from memory":  {func(reqs []rdma.Request) { reqs[1].Flags, reqs[1].SGL = 0, active.sge(8, 8) }, 4096, 2, nil},
 		"not cached":   {func([]rdma.Request) { r.fn = func(uintptr) { r.n, r.err = -1, unix.EAGAIN } }, 4096, 0, rdma.StatusDeviceBusy},
 		"at the end":   {func(reqs []rdma.Request) { reqs[0].FileOffset = 99_000 }, 4096, 0, rdma.StatusDeviceBusy},
@@ -106,7 +106,7 @@ func TestLoneWaits(t *testing.T) {
 	} {
 		qp.Initiator.Lock()
 		undo := hinder()
-		n, status := qp.postLoneLocked(reqs)
+		n, status := qp.postPairLocked(reqs)
 		undo()
 		qp.Initiator.Unlock()
 		if n != 0 || status != rdma.StatusSuccess {

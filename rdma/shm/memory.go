@@ -17,32 +17,32 @@ import (
 	"lwio/rdma/shm/internal/ring"
 )
 
-// memory is what Alloc gave out: a memfd of its own.
+// memory is memory of Alloc: a memory file of its own.
 type memory struct {
 	a   *adapter
 	buf []byte
-	id  uint32 // how connections name it
+	id  uint32 // its name on connections
 
-	pages     sync.Mutex // held while pages come, change or go; before mu
+	pages     sync.Mutex // held while pages are populated, replaced or unmapped; before mu
 	populated bool       // guarded by pages
 
 	mu       sync.Mutex
 	fd       int
-	owner    *conn                 // the one connection whose peer got it, for ever
-	regions  map[*backing]struct{} // that are open
-	replaced bool                  // in part, so that the peer's mapping is another memory
+	owner    *exports              // of the one connection whose peer was ever given it
+	regions  map[*backing]struct{} // open ones
+	replaced bool                  // in part: the peer's mapping is other memory
 	closed   bool
 }
 
-// Alloc maps a sealed memfd of whole pages. Regions on it with the right of remote
-// write can be written by the peer directly: the first write through a connection
-// hands the whole memory to that connection's peer, and to no other ever. What else
-// is in the memory, that peer's process can read and write too, until it ends: a
-// program keeps in it what that peer may see. Close of a region may replace its pages,
-// down to the last byte of each: the program does not write there meanwhile.
+// Alloc maps a sealed memory file of whole pages. The peer can write regions on it with the
+// right of remote write directly: the first write through a connection hands the whole
+// memory to that connection's peer, and to no other ever. That peer's process can read and
+// write all of the memory until it ends, so a program keeps in it only data that this peer
+// may see. The close of a region may replace its pages, down to the last byte of each: the
+// program does not write there meanwhile.
 //
-// Pages come with their first use, or all of them with the first region that has a
-// remote right: a peer takes no memory with holes.
+// Pages come with their first use, or all of them with the first region that has a remote
+// right: a peer accepts no memory with holes.
 func (a *adapter) Alloc(ctx context.Context, size int) (rdma.Memory, error) {
 	const op = "allocate memory"
 	if ctx.Err() != nil {
@@ -66,8 +66,8 @@ func (a *adapter) Alloc(ctx context.Context, size int) (rdma.Memory, error) {
 	return m, nil
 }
 
-// populate makes all its pages be there. It may take long, and holds up nobody but
-// who wants the same.
+// populate allocates all pages. It may take long, and delays only other calls of populate
+// and replace.
 func (m *memory) populate() error {
 	m.pages.Lock()
 	defer m.pages.Unlock()
@@ -79,30 +79,30 @@ func (m *memory) populate() error {
 	return err
 }
 
-// over tells whether it is closed.
+// over reports whether the memory is closed.
 func (m *memory) over() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.closed
 }
 
-// enter notes a region that is open from now on.
+// enter notes an open region.
 func (m *memory) enter(b *backing) {
-	m.pages.Lock() // a replacement goes by what it found
+	m.pages.Lock() // replace relies on the regions that it found
 	defer m.pages.Unlock()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.regions[b] = struct{}{}
 }
 
-// leave says that it is closed.
+// leave notes that a region is closed.
 func (m *memory) leave(b *backing) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.regions, b)
 }
 
-// memoryOf finds the memory that buf is a part of.
+// memoryOf finds the memory that contains buf, and the offset of buf.
 func (a *adapter) memoryOf(buf []byte) (*memory, int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -117,7 +117,7 @@ func (a *adapter) memoryOf(buf []byte) (*memory, int) {
 // Bytes is the memory; its length is the size rounded up.
 func (m *memory) Bytes() []byte { return m.buf }
 
-// Close unmaps it, on the peer's side too if that is honest.
+// Close unmaps the memory, and tells the peer to do the same.
 func (m *memory) Close() error {
 	m.mu.Lock()
 	if m.closed {
@@ -137,7 +137,7 @@ func (m *memory) Close() error {
 	return m.free()
 }
 
-// free gives the mapping and the descriptor back.
+// free releases the mapping and the descriptor.
 func (m *memory) free() error {
 	m.pages.Lock()
 	defer m.pages.Unlock()
@@ -148,13 +148,13 @@ func (m *memory) free() error {
 	return err
 }
 
-// span is what a region is in, in whole pages.
+// span is the range of whole pages that contains a region.
 func (b *backing) span() (from, to int) {
 	page := os.Getpagesize()
 	return b.off / page * page, (b.off + b.size + page - 1) / page * page
 }
 
-// alone tells whether no other open region is on a region's pages.
+// alone reports whether no other open region is on a region's pages.
 func (m *memory) alone(b *backing) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -167,10 +167,9 @@ func (m *memory) alone(b *backing) bool {
 	return true
 }
 
-// replace puts other pages with the same content in the place of a closed region's,
-// so that a peer which has the memory, and may be writing it, has no part in them.
-// Pages on which there is another region stay, as nobody could say who writes there
-// meanwhile.
+// replace maps other pages with the same content in the place of a closed region's, so that
+// a peer which has the memory, and may be writing it, does not reach them. Pages with
+// another region stay, as writes to that may be under way.
 func (m *memory) replace(b *backing) error {
 	m.pages.Lock()
 	defer m.pages.Unlock()

@@ -18,15 +18,15 @@ func TestSlotComesAgain(t *testing.T) {
 	active.introduce(t, other)
 	c := active.inside()
 	at := passive.at(0)
-	g := c.targets.find(uint32(at.Token))
+	g := c.mappings.find(uint32(at.Token))
 	thaw := active.freeze(passive.region)
-	n := notice{kind: noticeShare, memory: passive.inside().share.used[g.slot].id, slot: uint32(g.slot), token: uint32(at.Token), size: 1 << 16}
+	n := notice{kind: noticeShare, memory: passive.inside().exports.used[g.slot].id, slot: uint32(g.slot), token: uint32(at.Token), size: 1 << 16}
 	added := make(chan error, 1)
-	go func() { added <- c.targets.add(&n, nil, c.own) }()
+	go func() { added <- c.mappings.add(&n, nil) }()
 	eventually(t, "the slot is forgotten", g.gone.Load)
 	free := make(chan bool, 1)
 	go func() {
-		free <- c.targets.find(uint32(other.RemoteAddr().Token)+2) == nil && c.targets.knows(uint32(other.RemoteAddr().Token))
+		free <- c.mappings.find(uint32(other.RemoteAddr().Token)+2) == nil && c.mappings.knows(uint32(other.RemoteAddr().Token))
 	}()
 	select {
 	case ok := <-free:
@@ -42,7 +42,7 @@ func TestSlotComesAgain(t *testing.T) {
 	default:
 	}
 	thaw()
-	if err := <-added; err != nil || !c.targets.knows(uint32(at.Token)) {
+	if err := <-added; err != nil || !c.mappings.knows(uint32(at.Token)) {
 		t.Errorf("announce again: %v", err)
 	}
 	if res := active.write(t, rdma.Request{SGL: active.sge(0, 8), Remote: at}); res.Status != rdma.StatusSuccess {

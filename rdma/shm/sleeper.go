@@ -1,0 +1,360 @@
+//go:build linux
+
+package shm
+
+import (
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"lwio/rdma/internal/softrdma"
+	"lwio/rdma/shm/internal/ring"
+)
+
+// sleeper decides which goroutine of this side watches the peer's ring, and tells the peer
+// how to wake it. While a goroutine polls, or returns to Wait again and again, the
+// connection is polled and the peer wakes nothing. A goroutine that waits in Wait on a
+// queue of this connection alone sleeps here, where the peer wakes it directly: in the
+// network poller on the doorbell, or on a futex, which blocks its thread. Otherwise the
+// peer wakes the connection's own goroutine (run), which sleeps on the socket.
+//
+// Lock order: seat before mu.
+type sleeper struct {
+	own, peer *ring.Segment
+	doorbell  *ring.Doorbell
+	how       uint64 // of a sleep in Wait: SleepDoorbell or SleepFutex
+	work      sleeperWork
+	slept     func() // called before each sleep in Wait
+
+	polled     atomic.Bool   // a goroutine polls, or will soon
+	polls      atomic.Uint64 // grows between two checks of the timer while polled
+	seenPolls  atomic.Uint64 // polls at the last check
+	inWait     atomic.Bool   // a goroutine sleeps in Wait, or is about to
+	waitSleeps atomic.Uint64 // number of such sleeps
+
+	seat   sync.Mutex  // held by the goroutine that sleeps in Wait and handles what woke it
+	over   func() bool // whether it need not sleep; guarded by seat
+	closed bool        // no goroutine takes the seat any more; guarded by both locks
+	broken bool        // the peer closed the doorbell, so that run must be woken; guarded by seat
+
+	mu        sync.Mutex
+	runSleeps bool // run sleeps on the socket
+	armed     atomic.Bool
+	timer     *time.Timer   // checks whether the connection is still polled
+	period    time.Duration // until the next check
+}
+
+// sleeperWork is what a sleeper must know of its connection.
+type sleeperWork interface {
+	// pending reports whether there is a reason not to sleep; the segments are mapped.
+	pending() bool
+	// nudge wakes run.
+	nudge()
+	// sleepers is the number of Wait calls that only run can serve.
+	sleepers() int
+}
+
+// A goroutine that polled and stays away for pollGrace hands over to run. The more often a
+// check finds that it came back, the rarer the checks, down to one every longPollGrace: a
+// timer that is due before the kernel's next tick makes every sleep in the network poller
+// set the kernel's clock, and every wake-up set it back.
+const (
+	pollGrace     = time.Millisecond
+	longPollGrace = 32 * time.Millisecond
+)
+
+func (r *sleeper) init(own, peer *ring.Segment, d *ring.Doorbell, blocking bool, work sleeperWork, slept func()) {
+	r.own, r.peer, r.doorbell, r.work, r.slept = own, peer, d, work, slept
+	if d != nil {
+		d.OnSleep(r.beginSleep)
+	}
+	r.how = ring.SleepDoorbell
+	if blocking {
+		r.how = ring.SleepFutex
+	}
+	r.period = pollGrace
+	r.timer = time.AfterFunc(time.Hour, r.check)
+	r.timer.Stop()
+}
+
+// publishLocked tells the peer how to wake this side from now on.
+func (r *sleeper) publishLocked() {
+	how := uint64(ring.Awake)
+	switch {
+	case r.closed:
+		return
+	case r.inWait.Load():
+		how = r.how
+	case r.runSleeps && !r.polled.Load():
+		how = ring.SleepSocket
+	}
+	if s := r.own.Sleep.Load(); s&ring.SleepMask != how || how != ring.Awake {
+		r.own.Sleep.Store((s | ring.SleepMask) + 1 + how)
+	}
+}
+
+// setRunSleeps notes that run is about to sleep on the socket, or awake again.
+func (r *sleeper) setRunSleeps(yes bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.runSleeps = yes
+	if !r.inWait.Load() {
+		r.publishLocked()
+	}
+}
+
+// setPolled notes that a goroutine polls from now on, or that none does.
+func (r *sleeper) setPolled(yes bool) {
+	if r.polled.Load() == yes {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		return
+	}
+	if r.polled.Store(yes); yes {
+		r.armLocked()
+	}
+	if r.inWait.Load() {
+		return
+	}
+	if r.publishLocked(); !yes && r.runSleeps && r.work.pending() {
+		r.work.nudge()
+	}
+}
+
+// notePoll is called by a goroutine that polls repeatedly.
+func (r *sleeper) notePoll() {
+	if r.polls.Load() == r.seenPolls.Load() {
+		r.polls.Add(1)
+	}
+	r.setPolled(true)
+}
+
+// armLocked starts the timer that checks whether the connection is still polled.
+func (r *sleeper) armLocked() {
+	if !r.armed.Load() {
+		r.armed.Store(true)
+		r.timer.Reset(r.period)
+	}
+}
+
+// check hands over to run if no goroutine polled since the last check.
+func (r *sleeper) check() {
+	r.mu.Lock()
+	r.armed.Store(false) // before inWait is read: see endSleep
+	polls := r.polls.Load()
+	stays := polls != r.seenPolls.Load()
+	r.seenPolls.Store(polls)
+	if stays {
+		r.period = min(2*r.period, longPollGrace)
+	} else {
+		r.period = pollGrace
+	}
+	if stays && !r.closed {
+		r.armLocked()
+	}
+	away := !stays && !r.inWait.Load()
+	r.mu.Unlock()
+	if away {
+		r.setPolled(false)
+	}
+}
+
+// interrupt ends the sleep of the goroutine in the seat. It never waits long.
+func (r *sleeper) interrupt() {
+	sleep := r.waitSleeps.Load()
+	if !r.inWait.Load() {
+		return
+	}
+	if r.how == ring.SleepDoorbell {
+		r.doorbell.Interrupt()
+		return
+	}
+	// A thread that is about to sleep may miss a wake-up, so it is repeated. A later sleep
+	// does not begin if it should not.
+	for r.inWait.Load() && r.waitSleeps.Load() == sleep {
+		ring.FutexWake(&r.peer.Futex)
+		time.Sleep(futexPause)
+	}
+}
+
+// futexPause is the time that a thread may take to fall asleep on a futex.
+const futexPause = 20 * time.Microsecond
+
+// close ends polling and waiting: it waits for the goroutine in the seat, and lets no
+// other one in.
+func (r *sleeper) close() {
+	r.interrupt()
+	r.seat.Lock()
+	defer r.seat.Unlock()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.closed = true
+	r.timer.Stop()
+}
+
+// beginSleep announces that the caller is about to sleep in Wait. False means that there is
+// a reason not to.
+func (r *sleeper) beginSleep() bool {
+	r.polls.Add(1)
+	r.slept()
+	r.mu.Lock()
+	r.waitSleeps.Add(1) // before inWait: see interrupt
+	r.inWait.Store(true)
+	r.publishLocked()
+	r.mu.Unlock()
+	return !r.over() && !r.work.pending()
+}
+
+// endSleep announces the end of a sleep in Wait. Unless other waits exist that need run, the
+// caller comes back soon, and the peer need not be told: it wakes once for each sleep.
+func (r *sleeper) endSleep() {
+	others := r.work.sleepers()
+	r.inWait.Store(false)
+	if others == 0 && r.polled.Load() && r.armed.Load() {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.polled.Store(others == 0)
+	r.publishLocked()
+	r.armLocked()
+}
+
+// sleep sleeps until the peer wakes this side or interrupt is called, and reports whether
+// the doorbell woke it. Precondition: seat is held, and over is set.
+func (r *sleeper) sleep() (rang bool) {
+	if r.how == ring.SleepFutex {
+		word := &r.peer.Futex
+		before := word.Load()
+		if r.beginSleep() {
+			ring.FutexWait(word, before)
+			ring.RaceAcquire()
+		}
+		r.endSleep()
+		return false
+	}
+	prepared, rang, err := r.doorbell.Sleep()
+	if err != nil {
+		r.broken = true
+	}
+	if prepared {
+		r.endSleep()
+	}
+	return rang
+}
+
+// workArrives lets other goroutines run before a sleep, and reports whether there is work
+// then. With many busy connections there often is, which saves the peer a wake-up. The
+// connection must be polled, as the peer does not learn that this side looks.
+func (r *sleeper) workArrives() bool {
+	if !r.polled.Load() {
+		return false
+	}
+	if !r.work.pending() {
+		runtime.Gosched()
+	}
+	if !r.work.pending() {
+		return false
+	}
+	r.polls.Add(1)
+	return true
+}
+
+// park sleeps in Wait until there may be something to do, which it does, or over returns
+// true. It returns false at once if another goroutine sleeps so already, or the connection
+// is over.
+func (c *conn) park(over func() bool) bool {
+	r := &c.sleeper
+	if r.doorbell == nil || !r.seat.TryLock() {
+		return false
+	}
+	defer r.seat.Unlock()
+	if r.closed || r.broken || c.ending.Load() != nil {
+		return false
+	}
+	r.over = over
+	if !r.workArrives() && r.sleep() {
+		c.wakeEarly()
+	}
+	r.over = nil
+	more, err := true, error(nil)
+	for more && err == nil {
+		if more, err = c.drainSome(); over() {
+			break
+		}
+	}
+	if err == nil {
+		c.qp.resume(sendBudget)
+	}
+	if more && !r.polled.Load() {
+		c.nudge() // the peer may have no reason to wake run
+	}
+	return true
+}
+
+// wakeEarly is called after the peer's ring woke this side. If the wake-up came before its
+// message, it polls for that for a moment; if a prompt answer is expected, it wakes the
+// peer. Precondition: the seat is held, so that the segments are mapped.
+func (c *conn) wakeEarly() {
+	p := &c.waker.prediction
+	if !c.pending() {
+		for end := p.now() + int64(earlyLook); !c.pending() && !c.sleeper.over() && p.now() < end; {
+		}
+	}
+	if c.peer.Tail.Load() == c.own.Head.Load() {
+		return
+	}
+	if s := c.peer.Sleep.Load(); s&ring.SleepMask == ring.SleepDoorbell && p.expected() {
+		p.early.Store(s)
+		c.waker.end(s)
+	}
+	p.woken.Store(p.now())
+}
+
+// look is a poll's share of the connection's work. A goroutine that polls repeatedly (hot)
+// takes over the ring, which saves the peer the wake-ups. It returns the number of results
+// that it has handed to the poller.
+func (c *conn) look(hot bool, to softrdma.Poller) int {
+	if c.ending.Load() != nil {
+		return 0
+	}
+	if hot {
+		c.sleeper.notePoll()
+	}
+	if !c.rxMu.TryLock() {
+		return 0
+	}
+	n, err := 0, error(nil)
+	if !c.rxClosed && !c.rx.stalled.Load() {
+		if c.rx.in.Arrived() {
+			n, err = c.drainToLocked(pollBudget, to)
+		}
+	}
+	c.rxMu.Unlock()
+	if err == nil {
+		c.qp.resume(0)
+	}
+	return n
+}
+
+// drainSome takes up to pollBudget entries out of the ring; other goroutines may take some
+// before it is called again. more reports that there are more.
+func (c *conn) drainSome() (more bool, err error) {
+	c.rxMu.Lock()
+	defer c.rxMu.Unlock()
+	if err := c.drainLocked(pollBudget); err != nil {
+		return false, err
+	}
+	return c.ending.Load() == nil && c.rx.in.Pending() && !c.rx.stalled.Load(), nil
+}
+
+// pollBudget is the number of entries taken from a connection at a time.
+const pollBudget = 64
+
+// sendBudget is the number of requests that a goroutine woken in Wait sends before it
+// handles what woke it.
+const sendBudget = 64

@@ -1,0 +1,68 @@
+//go:build linux
+
+package shm
+
+import (
+	"sync/atomic"
+	"syscall"
+
+	"lwio/rdma/shm/internal/ring"
+)
+
+// waker wakes the peer when it sleeps and this side has something for it. Safe for
+// concurrent use while the segments are mapped.
+type waker struct {
+	own, peer  *ring.Segment
+	raw        syscall.RawConn
+	notify     func(fd uintptr) // sends a wake-up on the socket
+	doorbell   func()           // rings the peer's doorbell
+	woken      atomic.Uint64    // the sleep of the peer that was last ended
+	prediction wakePrediction
+}
+
+func (w *waker) init(own, peer *ring.Segment, raw syscall.RawConn, d *ring.Doorbell) {
+	w.own, w.peer, w.raw = own, peer, raw
+	w.notify = wakeNotifier()
+	if d != nil {
+		w.doorbell = d.Ring
+	}
+	w.prediction.init()
+}
+
+// wake wakes the peer for something that it was just given.
+func (w *waker) wake() {
+	s := w.peer.Sleep.Load()
+	w.prediction.answered(s)
+	w.end(s)
+}
+
+// end wakes the peer if s, the word in its segment, says that it sleeps. One wake-up is
+// enough for each sleep, even if there was nothing for the peer yet: it writes another word
+// before it sleeps again, and then looks for work. This side publishes first and reads the
+// word after that, so either the peer sees what was published or this side sees the new
+// word.
+func (w *waker) end(s uint64) {
+	if s&ring.SleepMask == ring.Awake || w.woken.Swap(s) == s {
+		return
+	}
+	switch s & ring.SleepMask {
+	case ring.SleepSocket:
+		_ = w.raw.Control(w.notify)
+	case ring.SleepDoorbell:
+		w.doorbell()
+	case ring.SleepFutex:
+		ring.RaceRelease()
+		w.own.Futex.Add(1)
+		ring.FutexWake(&w.own.Futex)
+	}
+}
+
+// madeRoom wakes a peer that waits for room in its ring, after this side took entries.
+func (w *waker) madeRoom() {
+	if w.peer.Waiting.Load() != 0 {
+		w.wake()
+	}
+}
+
+// peerPolls reports whether the peer finds what it is given without a wake-up.
+func (w *waker) peerPolls() bool { return w.peer.Sleep.Load()&ring.SleepMask == ring.Awake }
