@@ -49,8 +49,8 @@ func (c *Conn) Read(p []byte) (int, error) { return c.via.Read(p) }
 
 // Write writes data to the connection. It returns when p is the caller's again.
 //
-// Errors: those of Read but for io.EOF; ENOBUFS (wrapped) if memory could not be allocated or registered,
-// after which the stream can still be used; EPIPE (wrapped) after CloseWrite.
+// Errors: those of Read but for io.EOF; ENOBUFS (wrapped) if memory could not be allocated
+// or registered, after which the stream can still be used; EPIPE (wrapped) after CloseWrite.
 func (c *Conn) Write(p []byte) (int, error) { return c.via.Write(p) }
 
 // ReadFrom writes the data that r returns until its end, and returns the number of bytes.

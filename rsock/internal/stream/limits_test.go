@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/netip"
 	"os"
-	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -101,69 +100,6 @@ func TestFullWindowsDoNotDeadlock(t *testing.T) {
 			})
 		}
 	})
-}
-
-// TestUrgentPassesLargeTransfers sends urgent data between two large transfers that are not
-// read.
-//
-// Source: [WSD §5.5]
-func TestUrgentPassesLargeTransfers(t *testing.T) {
-	onFabrics(t, func(t *testing.T, f fabric) {
-		a, b := pair(t, f, setup{})
-		data := pattern(50000)
-		var wg sync.WaitGroup
-		wg.Go(func() {
-			if _, err := a.Write(data[:25000]); err != nil {
-				t.Error(err)
-			}
-			if _, err := a.WriteUrgent([]byte("now")); err != nil {
-				t.Error(err)
-			}
-			if _, err := a.Write(data[25000:]); err != nil {
-				t.Error(err)
-			}
-		})
-		got, buf := make([]byte, 0, len(data)), make([]byte, 10)
-		if f.name != "shm" { // where Write has to wait for the reader
-			got = got[:25000]
-			if _, err := io.ReadFull(b, got); err != nil {
-				t.Fatal(err)
-			}
-		}
-		n, err := b.ReadUrgent(buf[:2])
-		if err != nil || string(buf[:n]) != "no" {
-			t.Errorf("ReadUrgent: %q, %v", buf[:n], err)
-		}
-		if n, err = b.ReadUrgent(buf); err != nil || string(buf[:n]) != "w" {
-			t.Errorf("ReadUrgent: %q, %v", buf[:n], err)
-		}
-		rest := make([]byte, len(data)-len(got))
-		if _, err := io.ReadFull(b, rest); err != nil || !bytes.Equal(append(got, rest...), data) {
-			t.Errorf("the stream: %v", err)
-		}
-		wg.Wait()
-		if err := b.SetReadDeadline(time.Now()); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := b.ReadUrgent(buf); !errors.Is(err, os.ErrDeadlineExceeded) {
-			t.Errorf("ReadUrgent at the end: %v", err)
-		}
-	})
-}
-
-// TestUnreadUrgentDataIsDropped sends more urgent data than is kept; the stream goes on.
-func TestUnreadUrgentDataIsDropped(t *testing.T) {
-	a, b := pair(t, fabrics()[0], setup{})
-	for range 4 * urgentLimit / 1000 {
-		if _, err := a.WriteUrgent(pattern(1000)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	exchange(t, a, b, pattern(100))
-	st := b.Stats()
-	if st.UrgentDropped < 3*urgentLimit-1000 {
-		t.Errorf("%d bytes were dropped", st.UrgentDropped)
-	}
 }
 
 // scarce is a provider that allocates and registers no memory while short is set.
@@ -295,31 +231,6 @@ func TestWriteTimeoutCountsBytes(t *testing.T) {
 	})
 }
 
-// TestReadFromAndWriteTo moves data by ReadFrom and WriteTo.
-func TestReadFromAndWriteTo(t *testing.T) {
-	onFabrics(t, func(t *testing.T, f fabric) {
-		for name, cfg := range variants {
-			t.Run(name, func(t *testing.T) {
-				a, b := pair(t, f, setup{active: cfg[0], passive: cfg[1]})
-				data := pattern(3<<20 + 11)
-				go func() {
-					n, err := a.ReadFrom(io.LimitReader(bytes.NewReader(data), 1<<40))
-					if n != int64(len(data)) || err != nil {
-						t.Errorf("ReadFrom: %d, %v", n, err)
-					}
-					_, _ = a.Write(data[:10])
-					_ = a.CloseWrite()
-				}()
-				var got bytes.Buffer
-				n, err := b.WriteTo(onlyWriter{&got})
-				if n != int64(len(data)+10) || err != nil || !bytes.Equal(got.Bytes()[:len(data)], data) {
-					t.Errorf("WriteTo: %d of %d, %v", n, len(data)+10, err)
-				}
-			})
-		}
-	})
-}
-
 type onlyWriter struct{ io.Writer }
 
 // TestIdleStreamFreesMemory leaves a connection idle after large data.
@@ -357,45 +268,6 @@ func TestIdleStreamFreesMemory(t *testing.T) {
 			}
 		}
 		exchange(t, a, b, data)
-	})
-}
-
-// TestSilentReadFromHoldsNoStage has a ReadFrom wait for a source that returned much and then
-// nothing, as in a proxy: it holds no memory for large data meanwhile.
-func TestSilentReadFromHoldsNoStage(t *testing.T) {
-	onFabrics(t, func(t *testing.T, f fabric) {
-		a, b := pair(t, f, setup{})
-		r, w := io.Pipe()
-		done := make(chan error, 1)
-		go func() {
-			_, err := a.ReadFrom(r)
-			done <- err
-		}()
-		data := pattern(100000)
-		if _, err := w.Write(data); err != nil {
-			t.Fatal(err)
-		}
-		got := make([]byte, len(data))
-		if _, err := io.ReadFull(b, got); err != nil || !bytes.Equal(got, data) {
-			t.Fatalf("read: %v", err)
-		}
-		for end := time.Now().Add(patience); a.Stats().RDMAWritten == 0; time.Sleep(time.Millisecond) {
-			if time.Now().After(end) { // it is counted when the peer may have read it already
-				t.Fatal("no data went by RDMA")
-			}
-		}
-		held := func() bool {
-			return a.stage.held() > 0
-		}
-		for end := time.Now().Add(patience); held(); time.Sleep(10 * time.Millisecond) {
-			if time.Now().After(end) {
-				t.Fatal("memory for large data is kept")
-			}
-		}
-		w.Close()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
 	})
 }
 

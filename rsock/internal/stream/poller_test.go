@@ -4,7 +4,6 @@ import (
 	"context"
 	"sync/atomic"
 	"testing"
-	"time"
 )
 
 // fakeSource is a source whose completions the test adds.
@@ -146,24 +145,4 @@ func TestIdleGoroutinePolls(t *testing.T) {
 	close(over)
 	p.signal(&p.idler)
 	<-done
-}
-
-// TestSpinnerLimits polls never, for the limit, or always.
-func TestSpinnerLimits(t *testing.T) {
-	never := spinner{}
-	if never.again() {
-		t.Error("a limit of 0 polls again")
-	}
-	always := spinner{limit: -1}
-	for range 10 * pollsPerCheck {
-		if !always.again() {
-			t.Fatal("a negative limit ends")
-		}
-	}
-	began := time.Now()
-	for limited := (spinner{limit: time.Millisecond}); limited.again(); {
-	}
-	if took := time.Since(began); took < time.Millisecond {
-		t.Errorf("a limit of 1 ms ends after %v", took)
-	}
 }

@@ -2,7 +2,12 @@ package stream
 
 import (
 	"bytes"
+	"errors"
+	"io"
+	"os"
+	"sync"
 	"testing"
+	"time"
 )
 
 // TestUrgentQueueDropsOldest pushes more than the limits: the oldest parts are dropped, and
@@ -54,5 +59,68 @@ func TestUrgentQueueCopies(t *testing.T) {
 	p := make([]byte, 3)
 	if u.pop(p); !bytes.Equal(p, []byte("abc")) {
 		t.Errorf("popped %q", p)
+	}
+}
+
+// TestUrgentPassesLargeTransfers sends urgent data between two large transfers that are not
+// read.
+//
+// Source: [WSD §5.5]
+func TestUrgentPassesLargeTransfers(t *testing.T) {
+	onFabrics(t, func(t *testing.T, f fabric) {
+		a, b := pair(t, f, setup{})
+		data := pattern(50000)
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			if _, err := a.Write(data[:25000]); err != nil {
+				t.Error(err)
+			}
+			if _, err := a.WriteUrgent([]byte("now")); err != nil {
+				t.Error(err)
+			}
+			if _, err := a.Write(data[25000:]); err != nil {
+				t.Error(err)
+			}
+		})
+		got, buf := make([]byte, 0, len(data)), make([]byte, 10)
+		if f.name != "shm" { // where Write has to wait for the reader
+			got = got[:25000]
+			if _, err := io.ReadFull(b, got); err != nil {
+				t.Fatal(err)
+			}
+		}
+		n, err := b.ReadUrgent(buf[:2])
+		if err != nil || string(buf[:n]) != "no" {
+			t.Errorf("ReadUrgent: %q, %v", buf[:n], err)
+		}
+		if n, err = b.ReadUrgent(buf); err != nil || string(buf[:n]) != "w" {
+			t.Errorf("ReadUrgent: %q, %v", buf[:n], err)
+		}
+		rest := make([]byte, len(data)-len(got))
+		if _, err := io.ReadFull(b, rest); err != nil || !bytes.Equal(append(got, rest...), data) {
+			t.Errorf("the stream: %v", err)
+		}
+		wg.Wait()
+		if err := b.SetReadDeadline(time.Now()); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := b.ReadUrgent(buf); !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("ReadUrgent at the end: %v", err)
+		}
+	})
+}
+
+// TestUnreadUrgentDataIsDropped sends more urgent data than is kept; the stream goes on.
+func TestUnreadUrgentDataIsDropped(t *testing.T) {
+	a, b := pair(t, fabrics()[0], setup{})
+	for range 4 * urgentLimit / 1000 {
+		if _, err := a.WriteUrgent(pattern(1000)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	exchange(t, a, b, pattern(100))
+	st := b.Stats()
+	if st.UrgentDropped < 3*urgentLimit-1000 {
+		t.Errorf("%d bytes were dropped", st.UrgentDropped)
 	}
 }
