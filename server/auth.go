@@ -14,7 +14,7 @@ import (
 // errUserLimit refuses an AUTH.
 var errUserLimit = errors.New("the user has too many connections")
 
-// authState is what AUTH left. The receive loop sets it; from then on it is constant, and
+// authState is the result of AUTH. The receive loop sets it; from then on it is constant, and
 // other goroutines read it after the loop handed them an operation.
 type authState struct {
 	timer   *time.Timer // bounds the time until AUTH

@@ -48,7 +48,7 @@ type bufferPool struct {
 	usages map[vfs.NodeID]*fileUsage
 }
 
-// fileUsage is what one file holds of the pool, for all connections. bufferPool.mu
+// fileUsage is the part of the pool that one file holds, for all connections. bufferPool.mu
 // guards it.
 type fileUsage struct {
 	node  vfs.NodeID
@@ -112,7 +112,7 @@ func (p *bufferPool) take(o *op) bool {
 	return false
 }
 
-// grantResult is the outcome of a request for a block.
+// grantResult is the result of a request for a block.
 type grantResult int
 
 const (
@@ -144,7 +144,7 @@ func (p *bufferPool) overShareLocked(o *op) bool {
 	return o.c.poolBytes > 0 && o.c.poolBytes+size > share
 }
 
-// accountLocked adds size bytes, which may be negative, to what o holds.
+// accountLocked adds size bytes, which may be negative, to the part of the pool that o holds.
 func (p *bufferPool) accountLocked(o *op, size int) {
 	o.c.poolBytes += size
 	o.file.memory += size

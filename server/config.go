@@ -67,7 +67,7 @@ type Limits struct {
 	AuthTimeout time.Duration
 	// AuthFailures bounds the wrong passwords a minute for one user from one address; for all
 	// users from an address, and for a user from all addresses, the bound is four times as
-	// high. Attempts above it are refused without a comparison. A user who has logged on from
+	// high. Attempts above it are refused without a comparison. A user that has logged on from
 	// an address before is not refused there for attempts from other addresses or with other
 	// names. Default 10; negative for no bound.
 	AuthFailures int
@@ -82,7 +82,7 @@ type Limits struct {
 	// ConnectionsPerUser bounds the RDMA connections of one user that have passed AUTH; one
 	// more is refused. Default: all but a sixty-fourth of Connections.
 	ConnectionsPerUser int
-	// StallTimeout bounds the time for which a client may leave what was sent to it unread.
+	// StallTimeout bounds the time for which a client may leave sent messages unreceived.
 	// Default 30 s.
 	StallTimeout time.Duration
 	// Credits bounds the outstanding requests of a new connection, MaxCredits those of a

@@ -77,7 +77,7 @@ func (p *creditPool) give(n int) {
 	p.returned.Add(1)
 }
 
-// shareLocked returns what a connection with a hint may hold while credits are short.
+// shareLocked returns the credits that a connection with a hint may hold while they are short.
 func (p *creditPool) shareLocked(hint int) int { return max(hint*p.budget/max(p.wanted, 1), 1) }
 
 // look reports whether credits were short since the last look; wanted is the sum of the
@@ -93,8 +93,8 @@ func (p *creditPool) look(wanted int) (short bool) {
 	return short
 }
 
-// share returns what a connection with a hint may hold, once look reported that credits
-// are short.
+// share returns the credits that a connection with a hint may hold, once look reported that
+// they are short.
 func (p *creditPool) share(hint int) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -188,7 +188,7 @@ func (k *creditState) granted() int {
 }
 
 // observeLoad notes how many requests the client has, and gives it more credits if it may
-// not have so many in flight. The receives are posted before the client is told.
+// not have so many in flight. The receives are posted before the delta is sent.
 //
 // Source: [LWIO §Credits] [OP-64] [OP-71] [OP-74b] [OP-74c] [LWIO claim 22]
 func (c *conn) observeLoad(h *wire.Header) error {

@@ -28,7 +28,7 @@ func (c *conn) receive(slot int32, r *rdma.Result) error {
 	}
 	o.size, o.recv, o.arrived = r.Bytes, slot, c.loop.arrival()
 	if r.RemoteData != nil {
-		if err := o.borrow(r.RemoteData, here); err != nil {
+		if err := o.takeRemote(r.RemoteData, here); err != nil {
 			return err
 		}
 	}
@@ -212,7 +212,7 @@ func (c *conn) finish(n int) {
 	}
 }
 
-// answerBatch is what the receive loop has answered since the last flush.
+// answerBatch holds the operations that the receive loop has answered since the last flush.
 type answerBatch struct {
 	ops   opList
 	n     int // operations

@@ -57,8 +57,8 @@ func newEngine(cfg *Config) *engine {
 	})
 	e.conns.init(&e.limits, &e.count)
 	e.readers = newWorkerPool(e.limits.Workers, func(o *op) { o.work(o.readRest) })
-	e.writers = newWorkerPool(e.limits.Workers, func(o *op) { o.work(o.writeRun) })
-	e.writers.joins = (*op).goesOn
+	e.writers = newWorkerPool(e.limits.Workers, func(o *op) { o.work(o.writeJoined) })
+	e.writers.joins = (*op).continuedBy
 	e.spinners = newSpinners(e.limits.SpinTime)
 	e.oversubscription = newOversubscription()
 	e.credits.exhausted = make(chan struct{}, 1)

@@ -9,13 +9,13 @@ import (
 	"lwio/rdma"
 )
 
-// Why the server ends a connection.
+// Causes of the end of a connection.
 var (
 	errAuthTimeout  = errors.New("no AUTH in time")
-	errDisplaced    = errors.New("no AUTH yet, and others wait for the place")
+	errDisplaced    = errors.New("evicted before AUTH: too many unauthenticated connections")
 	errAuthFailed   = errors.New("AUTH failed")
 	errCreditStall  = errors.New("the client does not answer a change of its credits")
-	errStalled      = errors.New("the client does not take what is sent to it")
+	errStalled      = errors.New("the client does not receive its answers")
 	errRevokeStall  = errors.New("I/O in flight holds up the close of a file")
 	errSessionEnded = errors.New("the SMB session has ended")
 	errFenced       = errors.New("the client replaced the connection")
@@ -25,18 +25,18 @@ var (
 	errShutdown     = fmt.Errorf("the server shuts down: %w", net.ErrClosed)
 )
 
-// violation describes what the client did that the protocol forbids.
+// violation returns the cause of the end of a connection whose client broke the protocol.
 func violation(format string, args ...any) error {
 	return fmt.Errorf("%w: %w", errViolation, fmt.Errorf(format, args...))
 }
 
-// isOrderly reports whether a connection ended as it should, with everything
-// delivered that was posted.
+// isOrderly reports whether everything that was posted is delivered before the connection
+// ends.
 func isOrderly(err error) bool {
 	return errors.Is(err, errShutdown) || errors.Is(err, errAuthFailed)
 }
 
-// isViolation reports whether it was the server that had enough.
+// isViolation reports whether the server ended the connection because of its client.
 func isViolation(err error) bool {
 	for _, e := range []error{
 		errViolation, errAuthTimeout, errDisplaced, errStalled, errCreditStall, errRevokeStall, errFenced, errInternal,
@@ -48,15 +48,15 @@ func isViolation(err error) bool {
 	return false
 }
 
-// lost says why a request failed: the end of the connection, if that has come. A
-// client that names memory which it did not lend has no one else to blame.
+// lost returns why a work request failed: the end of the connection, if it has ended. Memory
+// of the client that it did not make accessible ends the connection.
 //
 // Source: [OP-92g]
 func (c *conn) lost(op rdma.Op, status rdma.Status) error {
 	return c.ended(fmt.Errorf("%s: %w", op, status))
 }
 
-// ended says why the connection has ended; err, if it has not.
+// ended returns why the connection has ended; err, if it has not.
 func (c *conn) ended(err error) error {
 	end := c.connector.Err()
 	switch {

@@ -13,8 +13,7 @@ import (
 	"lwio/rdma"
 )
 
-// fabric is a provider at work: an adapter, a listener, and the memory that
-// reads go through.
+// fabric is an open provider: an adapter, a listener, and the buffer pool of reads.
 type fabric struct {
 	name     string
 	adapter  rdma.Adapter
@@ -27,8 +26,8 @@ type fabric struct {
 	immediate bool
 }
 
-// openFabric opens a provider on ip, or wherever it likes if ip says nothing or
-// its fabric has no IP addresses, and listens on a free port or name.
+// openFabric opens a provider on ip, or on an address of its choice if ip is unspecified or the
+// fabric has no IP addresses, and listens on a free port or name.
 func openFabric(ctx context.Context, p rdma.Provider, ip netip.Addr, l *Limits) (*fabric, error) {
 	f := &fabric{name: p.Name()}
 	if err := f.open(ctx, p, ip, l); err != nil {
@@ -65,7 +64,7 @@ func (f *fabric) open(ctx context.Context, p rdma.Provider, ip netip.Addr, l *Li
 }
 
 // block returns the address block of the fabric for NEGOTIATE: on IP fabrics the address is the
-// one at which SMB was reached, on the port that follows.
+// address at which the client reached SMB, and the block holds the port.
 //
 // Source: [OP-38b] [OP-39]
 func (f *fabric) block() wire.AddressBlock {
@@ -80,7 +79,7 @@ func (f *fabric) block() wire.AddressBlock {
 // send and receive without system calls.
 func (f *fabric) sharedMemory() bool { return f.info.Caps.Has(rdma.CapDirectAlloc) }
 
-// close frees everything; no connection may be left.
+// close frees everything. No connection may be left.
 func (f *fabric) close() {
 	if f.listener != nil {
 		f.listener.Close()
@@ -107,7 +106,7 @@ func (e *engine) accept(f *fabric) {
 		if e.ctx.Err() != nil || e.isStopped() {
 			return
 		}
-		e.log.Warn("lwio: accept failed, trying again", "provider", f.name, "error", err)
+		e.log.Warn("lwio: accept failed, retrying", "provider", f.name, "error", err)
 		select {
 		case <-e.ctx.Done():
 			return
@@ -116,7 +115,7 @@ func (e *engine) accept(f *fabric) {
 	}
 }
 
-// acceptPause is how long to wait after a failure to accept.
+// acceptPause is the delay after a failure to accept.
 const acceptPause = 100 * time.Millisecond
 
 // admit starts a connection, or rejects it if there are too many.

@@ -73,7 +73,7 @@ func (f *registeredFile) acquire() bool {
 	return false
 }
 
-// release ends what acquire began, and returns the CLOSE that is to be answered now, or nil.
+// release undoes acquire, and returns the CLOSE that is to be answered now, or nil.
 func (f *registeredFile) release() (closer *op) {
 	f.open.Release()
 	return f.unref()

@@ -23,7 +23,7 @@ const (
 
 // worthWaking reports whether that many answers, out of the requests in flight, are worth
 // a wake-up of the client. A wake-up costs both sides more than many small requests: half
-// of what is in flight makes it worth that, and leaves the server the other half to work
+// of the requests in flight make it worth that, and leaves the server the other half to work
 // on while the client wakes up and sends more. Where the client sends without a system
 // call, and so sooner, three eighths of many are enough for the server.
 func worthWaking(answers, inFlight int, sharedMemory bool) bool {
@@ -34,7 +34,7 @@ func worthWaking(answers, inFlight int, sharedMemory bool) bool {
 	return 8*answers > eighths*inFlight
 }
 
-// clientLoad is what the receive loop knows of the requests in flight of its client.
+// clientLoad is the receive loop's view of the requests in flight of its client.
 type clientLoad struct {
 	begun  int // I/O requests outstanding when the last one arrived
 	hinted int // I/O requests of the client according to the last header

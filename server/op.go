@@ -35,7 +35,7 @@ type op struct {
 	size int
 	// recv is the slot of the receive until that is posted again, then none.
 	recv int32
-	// loan is the data of a write that is still in the client's memory, or nil. It is
+	// remote is the data of a write that is still in the client's memory, or nil. It is
 	// valid until the receive is posted again. use is writeFrom, which it calls.
 	remote rdma.RemoteData
 	use    func(p []byte) error

@@ -1,7 +1,7 @@
 package server
 
-// opList is a queue of operations, linked through them: it never allocates. An
-// operation is in at most one list. The owner of the list guards it.
+// opList is a queue of operations, linked through their own fields, so that it never allocates.
+// An operation is in at most one list. The owner of the list guards it.
 type opList struct {
 	head, tail *op
 }
@@ -19,7 +19,7 @@ func (l *opList) push(o *op) {
 	l.tail = o
 }
 
-// pop takes the first out; nil if there is none.
+// pop removes and returns the first operation; nil if there is none.
 func (l *opList) pop() *op {
 	o := l.head
 	if o != nil {
@@ -28,7 +28,7 @@ func (l *opList) pop() *op {
 	return o
 }
 
-// remove takes o, which is in the list, out.
+// remove removes o, which is in the list.
 func (l *opList) remove(o *op) {
 	if o.prev == nil {
 		l.head = o.next

@@ -2,7 +2,7 @@
 
 package server
 
-// mapPages gives zeroed memory.
+// mapPages returns zeroed memory.
 func mapPages(size int) ([]byte, error) { return make([]byte, size), nil }
 
 func unmapPages([]byte) error { return nil }

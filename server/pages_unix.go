@@ -4,7 +4,7 @@ package server
 
 import "golang.org/x/sys/unix"
 
-// mapPages gives zeroed memory that takes no room until it is used.
+// mapPages returns zeroed memory whose pages are committed when they are used.
 func mapPages(size int) ([]byte, error) {
 	return unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
 }

@@ -17,7 +17,7 @@ const sectorSize = 512
 //
 //  1. inline by a buffer: the page cache has the data; the loop copies it into a block of
 //     the buffer pool, from which RDMA writes send it (readStage).
-//  2. worker by a buffer: a worker reads what the page cache did not have (readRest).
+//  2. worker by a buffer: a worker reads the data that the page cache did not have (readRest).
 //  3. direct: the provider writes from the page cache into the client's memory, for several
 //     READs by one post and without a buffer or a slot (postDirect).
 //  4. direct, single: a READ that came alone; data and answer are one post (postSingle).

@@ -149,7 +149,7 @@ type replayTable struct {
 	kept []replayResults // in the order of their expiry
 }
 
-// keptPerUser is the number of connections of one user that are kept: a user who connects
+// keptPerUser is the number of connections of one user that are kept: a user that connects
 // and leaves all the time displaces only results of the same user.
 const keptPerUser = 64
 

@@ -6,8 +6,8 @@ import (
 	"lwio/vfs"
 )
 
-// What an open must have been granted for its data to be read or written, and
-// the option that a collapsed write needs. vfs has the last word.
+// Access rights of an open that allow to read and to write, and the option that a collapsed
+// write needs. vfs checks them again.
 //
 // Source: [OP-57] [OP-51]
 const (

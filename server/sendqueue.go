@@ -367,7 +367,7 @@ func (q *sendQueue) postClaimed(w *workRequests, o *op) (n int, err error) {
 	return n, err
 }
 
-// unclaim ends what claim began: n of data and answer were posted.
+// unclaim undoes claim, after n of data and answer were posted.
 func (q *sendQueue) unclaim(o *op, n int, err error) {
 	q.mu.Lock()
 	q.posting = false

@@ -26,10 +26,10 @@ type Server struct {
 	stopped  bool
 }
 
-// New makes a server, which serves nothing until Serve is called. The caller
-// closes it, and cfg.FS after it.
+// New returns a server, which serves nothing until Serve is called. The caller closes it, and
+// cfg.FS after it.
 //
-// Errors: those of a configuration that makes no sense.
+// Errors: an invalid configuration.
 func New(cfg Config) (*Server, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
@@ -53,7 +53,7 @@ func New(cfg Config) (*Server, error) {
 	return s, nil
 }
 
-// pipe is the association's end of the pipe on which clients negotiate.
+// pipe is the server's end of the pipe on which clients negotiate.
 //
 // Source: [LWIO §Network Discovery] [OP-34]
 type pipe struct{ a *association.Association }
@@ -63,12 +63,11 @@ func (p pipe) Transact(ctx context.Context, s *smbserver.Session, request []byte
 	return p.a.Negotiate(ctx, s, request, maxOutput)
 }
 
-// Serve serves SMB on l and LWIO on the address of l, on a free port of each
-// provider, until Shutdown or Close, after which it returns nil, or until ctx
-// ends, which closes the server and gives ctx's cause. It may be called once,
-// and closes l.
+// Serve serves SMB on l, and LWIO on the address of l, on a free port of each provider. After
+// Shutdown or Close it returns nil. The end of ctx closes the server; then Serve returns the
+// cause of ctx. Serve may be called once, and closes l.
 //
-// Errors: a provider that cannot listen, a listener that fails.
+// Errors: a provider cannot listen, the listener fails.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	s.mu.Lock()
 	if s.stopped || s.listener != nil {
@@ -99,7 +98,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	return err
 }
 
-// hostOf is the IP address of a listener; the zero Addr if it has none.
+// hostOf returns the IP address of a listener; the zero Addr if it has none.
 func hostOf(a net.Addr) netip.Addr {
 	if tcp, ok := a.(*net.TCPAddr); ok {
 		return tcp.AddrPort().Addr().Unmap()
@@ -125,11 +124,10 @@ func (s *Server) stopListening() {
 	s.engine.stopListening()
 }
 
-// Shutdown takes no new clients, lets the requests finish that have arrived over
-// LWIO, then those over SMB, and does what Close does. Clients that only sit there
-// are not waited for.
+// Shutdown refuses new clients, waits until the requests that have arrived over LWIO, and then
+// those over SMB, are answered, and closes the server. It does not wait for idle clients.
 //
-// Errors: ctx's, if requests had to be cut off; those of Close.
+// Errors: the error of ctx, if it ended before all requests were answered; those of Close.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.stopListening()
 	err := s.engine.drain(ctx)
@@ -142,15 +140,15 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	return nil
 }
 
-// Close cuts all clients off, and waits until nothing of the server runs any
-// more. A second Close does nothing.
+// Close ends all connections, and waits until no goroutine of the server runs. A second Close
+// does nothing.
 func (s *Server) Close() error {
 	s.stopListening()
 	s.engine.close() // first: SMB waits for LWIO's I/O before it closes a file
 	return s.smb.Close()
 }
 
-// Stats returns the counters.
+// Stats returns a snapshot of the state and the counters.
 func (s *Server) Stats() Stats {
 	st := s.engine.count.snapshot()
 	smb := s.smb.Stats()

@@ -15,49 +15,49 @@ import (
 	"lwio/internal/wire"
 )
 
-// Traffic counts the I/O that was answered, failures included; Failures are those
-// of them that had an error status.
+// Traffic counts the I/O that was answered, failures included. Failures counts the answers with
+// an error status.
 type Traffic struct {
 	Reads, Writes, VectoredReads, VectoredWrites Count
 	Failures                                     uint64
 }
 
-// ShareStats is the LWIO traffic of a share. Latencies are those of reads, vectored
-// ones included, and of writes.
+// ShareStats is the LWIO traffic of a share. ReadLatency and WriteLatency include vectored
+// reads and writes.
 type ShareStats struct {
 	Share string
 	Traffic
 	ReadLatency, WriteLatency Histogram
 }
 
-// Histogram is how long operations took, from the arrival of the request to its
-// answer.
+// Histogram counts operations by their latency, from the arrival of the request to its answer.
 type Histogram = latency.Histogram
 
 // ConnectionStats is a snapshot of one authenticated RDMA connection.
 type ConnectionStats struct {
 	// ID numbers connections in the order of arrival.
 	ID uint64
-	// Provider is the fabric, Client the client's address there, User who it is;
-	// quoted, as in Go, where it is not UTF-8: a client may have a hand in it.
+	// Provider is the fabric, Client the client's address there, and User its user. A string
+	// that is not UTF-8, as a client may cause, is quoted as in Go.
 	Provider, Client, User string
-	// Since is when it passed AUTH.
+	// Since is the time of AUTH.
 	Since time.Time
-	// Files are registered, Pending requests outstanding, Credits granted.
+	// Files are the registered files, Pending the outstanding requests, Credits the granted
+	// credits.
 	Files, Pending, Credits int
 	Traffic
-	// ReadLatency and WriteLatency are those of I/O on registered files, as in ShareStats.
+	// ReadLatency and WriteLatency cover I/O on registered files, as in ShareStats.
 	ReadLatency, WriteLatency Latency
 }
 
-// Latency is how long operations took together, from the arrival of the request to its
-// answer; by their number it is the mean.
+// Latency is the sum of the latencies of operations, from the arrival of the request to its
+// answer, and their number.
 type Latency struct {
 	Operations uint64
 	Sum        time.Duration
 }
 
-// latencySum is a Latency that changes.
+// latencySum is a Latency that changes. Safe for concurrent use.
 type latencySum struct {
 	operations atomic.Uint64
 	sum        atomic.Int64
@@ -73,7 +73,8 @@ func (l *latencySum) snapshot() Latency {
 	return Latency{Operations: l.operations.Load(), Sum: time.Duration(l.sum.Load())}
 }
 
-// traffic is Traffic that changes: a counter for each opcode of I/O.
+// traffic is a Traffic that changes, with a counter for each opcode of I/O. Safe for concurrent
+// use.
 type traffic struct {
 	ops      [wire.OpVecWrite + 1]counter
 	failures counter
@@ -100,13 +101,13 @@ type connTraffic struct {
 	reads, writes latencySum
 }
 
-// shareTraffic is ShareStats that change.
+// shareTraffic is a ShareStats that changes. Safe for concurrent use.
 type shareTraffic struct {
 	traffic
 	reads, writes latency.Counter
 }
 
-// shareTable has the traffic of each share that was ever used.
+// shareTable holds the traffic of each share that was ever used. Safe for concurrent use.
 type shareTable struct {
 	mu     sync.Mutex
 	byName map[string]*shareTraffic
@@ -139,7 +140,7 @@ func (t *shareTable) snapshot() []ShareStats {
 	return all
 }
 
-// count counts I/O that is over.
+// count counts o if it is I/O. It is answered.
 func (o *op) count() {
 	if !o.io {
 		return
@@ -151,25 +152,25 @@ func (o *op) count() {
 	}
 }
 
-// tally is what the loop counts until it is cheap, and nobody waits for it, to add it
-// to what all connections count: reads of one file that the page cache answered, and how
-// long those took whose answers go out together.
+// tally collects counts of the receive loop until they are added to the shared counters, after
+// the answers are posted, so that no client waits for that: reads of one file that the page
+// cache answered, and the latencies of answers that are posted together.
 type tally struct {
 	file   *registeredFile
 	n      int
-	direct int // of these, how many went straight from the file
+	direct int // of these, the ones that went straight from the file
 	sum    uint64
-	delays []delay // never longer than it was made; its memory stays
+	delays []delay // its memory is reused
 }
 
-// delay is that of n operations which arrived together.
+// delay is the latency of n operations that arrived together.
 type delay struct {
 	to      stopwatch
 	arrived time.Duration // on the engine's clock
 	n       int
 }
 
-// stopwatch is where delays are counted: those of the share, and of the connection.
+// stopwatch refers to the latency counters of a share and of a connection.
 type stopwatch struct {
 	share *latency.Counter
 	conn  *latencySum
@@ -180,7 +181,7 @@ func (w stopwatch) observe(took time.Duration, n int) {
 	w.conn.observe(took, n)
 }
 
-// add counts a read of n bytes of a file; direct is 1 if it went straight from that, else 0.
+// add counts a read of n bytes of a file; direct is 1 if they went straight from the file, else 0.
 func (y *tally) add(e *engine, c *conn, f *registeredFile, n uint32, direct int) {
 	if y.file != f {
 		y.count(e, c)
@@ -191,8 +192,8 @@ func (y *tally) add(e *engine, c *conn, f *registeredFile, n uint32, direct int)
 	y.sum += uint64(n)
 }
 
-// countInline counts a stage that the page cache answered: a READ, which has no other, when
-// it is cheap.
+// countInline counts a stage that the page cache answered: a READ, which has one stage, in the
+// tally.
 func (c *conn) countInline(o *op) {
 	if o.h.Opcode == wire.OpRead && o.status == ntstatus.Success {
 		c.tally.add(c.engine, c, o.file, o.info, 0)
@@ -204,7 +205,7 @@ func (c *conn) countInline(o *op) {
 	}
 }
 
-// stopwatch is where the delay of o is counted, if it is.
+// stopwatch returns the latency counters of o; false if its latency is not counted.
 func (o *op) stopwatch() (w stopwatch, ok bool) {
 	switch {
 	case o.file == nil || !o.io || o.more:
@@ -222,7 +223,7 @@ func (o *op) observe(now time.Duration) {
 	}
 }
 
-// delay notes o, whose answer is about to be sent.
+// delay notes the latency of o, whose answer is about to be posted.
 func (y *tally) delay(o *op) {
 	to, ok := o.stopwatch()
 	if !ok {
@@ -235,7 +236,7 @@ func (y *tally) delay(o *op) {
 	y.delays = append(y.delays, delay{to, o.arrived, 1})
 }
 
-// empty adds what there is to the counters.
+// empty adds the tally to the counters.
 func (y *tally) empty(e *engine, c *conn) {
 	y.count(e, c)
 	if len(y.delays) == 0 {
@@ -284,8 +285,7 @@ func (c *conn) stats() ConnectionStats {
 	}
 }
 
-// legible is a name as statistics may tell it: UTF-8, which not every reader of them
-// checks.
+// legible returns a name as UTF-8, for readers of statistics that do not check it.
 func legible(name string) string {
 	if utf8.ValidString(name) {
 		return name

@@ -6,11 +6,11 @@ import (
 	"lwio/internal/smb/smbauth"
 )
 
-// Users are passwords by user name, in whatever case; the domain that a client
-// names plays no part. It must not change while a server uses it.
+// Users maps user names, without regard to case, to passwords. The domain that a client names
+// is ignored. The map must not change while a server uses it.
 type Users map[string]string
 
-// Lookup is a Config.Lookup.
+// Lookup returns the NT hash of a user's password, as Config.Lookup does.
 func (u Users) Lookup(_, user string) (ntHash [16]byte, ok bool) {
 	password, ok := u[user]
 	if !ok {

@@ -8,8 +8,8 @@ import (
 	"lwio/rdma"
 )
 
-// write answers a WRITE or a VEC_WRITE: a worker writes straight from the
-// receive buffer. Only a collapsed one needs memory, to repeat its page in.
+// write answers a WRITE or a VEC_WRITE: a worker writes straight from the receive buffer. Only
+// a collapsed write needs memory, in which its page is repeated.
 //
 // Source: [LWIO §Write] [LWIO §Vectored Write] [OP-75] [OP-76] [OP-80] [LWIO claim 17]
 func (c *conn) write(o *op) {
@@ -36,37 +36,39 @@ func (c *conn) write(o *op) {
 	o.queue.push(o)
 }
 
-// goesOn tells whether next is a write of the same file that begins where o ends, and both
-// write what was received, or lent.
-func (o *op) goesOn(next *op) bool {
+// continuedBy reports whether next is a write of the same file that begins where o ends, and
+// neither is collapsed.
+func (o *op) continuedBy(next *op) bool {
 	return o.file == next.file && o.need == 0 && next.need == 0 && next.h.Offset == o.h.Offset+uint64(o.h.Length)
 }
 
-// run is what a worker writes by one call of the system.
-type run struct {
-	first, next *op // next is the one whose data comes next, or nil
+// writeRun is a run of writes that continue one another, which a worker performs by one system
+// call.
+type writeRun struct {
+	first, next *op // next is the operation whose data follows, or nil
 	list        [runOps][]byte
 	pieces      [][]byte // of list: the data so far
 	written     int
 	err         error
-	use         func(p []byte) error // is add
+	use         func(p []byte) error // add
 }
 
-var runs = sync.Pool{New: func() any {
-	r := new(run)
+var writeRuns = sync.Pool{New: func() any {
+	r := new(writeRun)
 	r.use = r.add
 	return r
 }}
 
-// put gives the memory back, without what it refers to.
-func (r *run) put() {
-	*r = run{use: r.use}
-	runs.Put(r)
+// put gives r back to the pool, without the memory that it refers to.
+func (r *writeRun) put() {
+	*r = writeRun{use: r.use}
+	writeRuns.Put(r)
 }
 
-// gather adds the data of o, and then that of next and of those behind it, while that is
-// there which o was lent, and writes all. Of a loan that is over nothing is written.
-func (r *run) gather(o, next *op) {
+// gather adds the data of o, then that of next and of the operations behind it, while the data
+// of o is valid, and writes all. If the data of one of them is not valid any more, nothing is
+// written.
+func (r *writeRun) gather(o, next *op) {
 	r.next = next
 	if o.remote == nil {
 		_ = r.add(o.body())
@@ -75,8 +77,8 @@ func (r *run) gather(o, next *op) {
 	}
 }
 
-// add adds data, and goes on with the next.
-func (r *run) add(p []byte) error {
+// add adds data, and goes on with the next operation; after the last one it writes.
+func (r *writeRun) add(p []byte) error {
 	r.pieces = append(r.pieces, p)
 	if r.next != nil {
 		r.gather(r.next, r.next.next)
@@ -86,31 +88,31 @@ func (r *run) add(p []byte) error {
 	return nil
 }
 
-// writeRun writes o and all that joined it, in a worker, by one call of the system: a file
-// system works on whole large pages, so that a large write costs much less than the
-// small ones that it came as.
+// writeJoined writes o and all operations that joined it, in a worker, by one system call: a file
+// system works on whole large pages, so that a large write costs much less than the small
+// writes that it came as.
 //
 // Source: [LWIO §Write] [OP-92f]
-func (o *op) writeRun() {
+func (o *op) writeJoined() {
 	if o.joined.empty() {
 		o.writeData()
 		return
 	}
-	r := runs.Get().(*run)
+	r := writeRuns.Get().(*writeRun)
 	r.first, r.pieces = o, r.list[:0]
 	r.gather(o, o.joined.head)
 	n, err := r.written, r.err
 	r.put()
-	n = o.settle(n, err)
+	n = o.assign(n, err)
 	for x := o.joined.head; x != nil; x = x.next {
-		n = x.settle(n, err)
+		n = x.assign(n, err)
 	}
 }
 
-// settle gives o its part of the n bytes that were written until err, and returns what is
-// left. An operation that was not begun with is done by itself: why that is so may be the
-// fault of another, as a lock is which is in the way of that.
-func (o *op) settle(n int, err error) int {
+// assign gives o its part of the n bytes that were written before err, and returns the rest. An
+// operation of which nothing was written is performed by itself: the cause may lie in another
+// one, as a lock in the way of that does.
+func (o *op) assign(n int, err error) int {
 	size := int(o.h.Length)
 	switch {
 	case n >= size:
@@ -125,8 +127,8 @@ func (o *op) settle(n int, err error) int {
 	return max(n-size, 0)
 }
 
-// writeData writes, in a worker. Information says how much was written, also
-// when the rest was not.
+// writeData writes the data of o, in a worker. Information is the number of bytes written, also
+// after an error.
 //
 // Source: [LWIO §Write] [OP-77] [OP-92f]
 func (o *op) writeData() {
@@ -134,7 +136,7 @@ func (o *op) writeData() {
 	case o.remote != nil:
 		if err := o.remote.View(o.use); err != nil {
 			o.status, o.info, o.known = ntstatus.ConnectionDisconnected, 0, true
-			o.c.cut(err) // what was not done is done when it is sent again
+			o.c.cut(err) // the client replays the write on its next connection
 		}
 	case o.need > 0:
 		_ = o.writeFrom(tile(o.c.fabric.buffers.memory(o), o.body())) // never fails
@@ -144,17 +146,18 @@ func (o *op) writeData() {
 	o.count()
 }
 
-// writeFrom writes p. What goes wrong is in the status, and not an error of who calls.
+// writeFrom writes p. An error goes into the status of o; the result is nil.
 func (o *op) writeFrom(p []byte) error {
 	n, err := o.file.open.WriteAt(p, int64(o.h.Offset))
 	o.status, o.info = final(err), uint32(n)
 	return nil
 }
 
-// borrow takes what a client lent: the data of a plain write stays where it is until a
-// worker writes it to the file. All else is copied behind the bytes that came. What
-// the client changes meanwhile is its own: nothing of data is ever looked at.
-func (o *op) borrow(l rdma.RemoteData, here int) error {
+// takeRemote takes the part of a message that is by reference, in the client's memory. The data
+// of a plain write stays there until a worker writes it to the file; everything else is copied
+// behind the here bytes that were received. The client may change the data meanwhile: the
+// server does not interpret it.
+func (o *op) takeRemote(l rdma.RemoteData, here int) error {
 	if h := &o.h; h.Opcode == wire.OpWrite && h.Flags&wire.FlagCollapse == 0 && here == wire.HeaderSize {
 		o.remote = l
 		o.c.engine.count.byReference.Add(1)
@@ -167,7 +170,7 @@ func (o *op) borrow(l rdma.RemoteData, here int) error {
 	})
 }
 
-// tile fills dst with src over and over; the last time may be cut.
+// tile fills dst with copies of src, the last of which may be cut.
 func tile(dst, src []byte) []byte {
 	for n := copy(dst, src); n < len(dst); n *= 2 {
 		copy(dst[n:], dst[:n])

@@ -49,7 +49,7 @@ func (a *Association) Check(header wire.Header, params []byte) (*Client, error) 
 	return c, a.keys.fresh(pair, c.nonce())
 }
 
-// checkParams demands what this server needs, beside the rules of package wire: the server's
+// checkParams checks the needs of this server, beside the rules of package wire: the server's
 // parameters fit into one RDMA write, and READs need not be split into tiny ones.
 //
 // Source: [OP-48] [OP-60]

@@ -1,17 +1,16 @@
-// Package buddy deals out blocks of a range of units; a block is a power of two of them
-// and begins at a multiple of its size. The block that came back last goes out first, while
-// its memory is still warm.
+// Package buddy allocates blocks of a range of units; the size of a block is a power of two, and
+// it begins at a multiple of its size. The block that was released last is allocated first,
+// while its memory is still in the CPU's cache.
 package buddy
 
-// Range is a range of units, some of which are in blocks that are out. Not safe for
-// concurrent use.
+// Range is a range of units, some of which are in allocated blocks. Not safe for concurrent use.
 type Range struct {
 	top   int // order of the largest block
 	heads []int32
 	units []unit
 }
 
-// unit describes the block that begins there.
+// unit describes the block that begins at a unit.
 type unit struct {
 	next, prev int32
 	order      int8
@@ -28,8 +27,8 @@ const (
 // none ends a list of blocks.
 const none = int32(-1)
 
-// New is a range of n units, rounded down to whole blocks of 1<<top units, which are the
-// largest that there are.
+// New returns a range of n units, rounded down to whole blocks of 1<<top units, the largest
+// ones.
 func New(n, top int) *Range {
 	r := &Range{top: top, heads: make([]int32, top+1), units: make([]unit, n>>top<<top)}
 	for i := range r.heads {
@@ -41,11 +40,10 @@ func New(n, top int) *Range {
 	return r
 }
 
-// Units is how many units there are, in blocks that are out or not.
+// Units returns the number of units, allocated or free.
 func (r *Range) Units() int { return len(r.units) }
 
-// Alloc takes a block of 1<<order units out and returns its first unit; false if there is
-// none.
+// Alloc allocates a block of 1<<order units and returns its first unit; false if there is none.
 func (r *Range) Alloc(order int) (int32, bool) {
 	have := order
 	for have <= r.top && r.heads[have] == none {
@@ -63,8 +61,8 @@ func (r *Range) Alloc(order int) (int32, bool) {
 	return at, true
 }
 
-// Release takes back the block that begins at a unit, and joins it with its neighbour as
-// often as that is free too. It returns the size in units.
+// Release frees the block that begins at a unit, joins it with its neighbour as often as that is
+// free, too, and returns the size of the freed block in units.
 func (r *Range) Release(at int32) int {
 	order := int(r.units[at].order)
 	size := 1 << order
@@ -82,7 +80,7 @@ func (r *Range) Release(at int32) int {
 	return size
 }
 
-// push makes the block that begins at a unit the first free one of its order.
+// push makes the block at a unit the first free one of its order.
 func (r *Range) push(at int32, order int) {
 	head := r.heads[order]
 	r.units[at] = unit{next: head, prev: none, order: int8(order), state: unitFree}
@@ -92,7 +90,7 @@ func (r *Range) push(at int32, order int) {
 	r.heads[order] = at
 }
 
-// unlink takes a free block off the list of its order.
+// unlink removes a free block from the list of its order.
 func (r *Range) unlink(at int32) {
 	u := r.units[at]
 	if u.prev == none {
