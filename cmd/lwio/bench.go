@@ -1,10 +1,6 @@
 package main
 
 import (
-	"bytes"
-	"context"
-	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -13,7 +9,6 @@ import (
 
 	"lwio"
 	"lwio/cmd/lwio/internal/bench"
-	"lwio/internal/host"
 )
 
 // benchOptions are the flags of bench.
@@ -59,7 +54,7 @@ disk, unless the file is larger than the memory.`,
 			if !o.compare && cmd.Flags().Changed("rounds") {
 				return usagef("--rounds is for --compare")
 			}
-			return a.bench(cmd.Context(), o, url)
+			return benchRun{a, o}.run(cmd.Context(), url)
 		},
 	}
 	f := cmd.Flags()
@@ -153,138 +148,6 @@ func (o *benchOptions) check(url string) error {
 		return usagef("--provider %s: there are %s", o.provider, strings.Join(transports(), ", "))
 	case o.compare && (o.provider != "" || o.completion != ""):
 		return usagef("--compare takes each --provider and --completion in turn; choose one of them, or compare")
-	}
-	return nil
-}
-
-// bench measures, and leaves no file behind.
-func (a *app) bench(ctx context.Context, o benchOptions, url string) (err error) {
-	job, size, err := o.job(url != "")
-	if err == nil {
-		err = o.check(url)
-	}
-	if err != nil {
-		return err
-	}
-	var plot pendingFile
-	if o.plot != "" {
-		if plot, err = (localTree{}).Create(ctx, o.plot); err != nil { // rather than after all that time
-			return fmt.Errorf("bench: %w", err)
-		}
-		defer func() { err = errors.Join(err, plot.Abort(err)) }()
-	}
-	var f *benchFile
-	switch {
-	case url == "":
-		f, err = a.ownFile(ctx, o, size)
-	case isPath(url):
-		f, err = localFile(o, url)
-	default:
-		f, err = a.remoteFile(ctx, o, url, &job)
-	}
-	if f != nil {
-		defer func() { err = errors.Join(err, f.remove()) }()
-	}
-	if err != nil {
-		return err
-	}
-	job.FileSize, job.CRC = f.size, a.crcOf(f)
-	if err := job.Check(); err != nil {
-		return usageError{err}
-	}
-	all, err := a.measure(ctx, o, f, &job)
-	if err != nil {
-		return err
-	}
-	return errors.Join(a.report(ctx, o.asJSON, plot, &job, all), bench.Err(all))
-}
-
-// measure does the job on one target, or on all of them.
-func (a *app) measure(ctx context.Context, o benchOptions, f *benchFile, j *bench.Job) ([]bench.Summary, error) {
-	pid := o.serverPID
-	if f.server != nil {
-		pid = f.server.pid()
-	}
-	cpu := func() (client, server time.Duration) {
-		if pid == 0 {
-			return host.CPUTime(), -1
-		}
-		return host.CPUTime(), processCPU(pid)
-	}
-	if !o.compare {
-		var t bench.Target = &bench.Local{Path: f.local}
-		if f.url != "" {
-			t = a.target(f, o.provider, o.completion)
-		}
-		r, err := bench.Run(ctx, t, j, cpu)
-		if e := context.Cause(ctx); e != nil {
-			return nil, e
-		}
-		return []bench.Summary{bench.Summarize(t, r, err)}, nil
-	}
-	var targets []bench.Target
-	if f.local != "" {
-		targets = append(targets, &bench.Local{Path: f.local})
-	}
-	for _, p := range lwio.Defaults() {
-		for _, mode := range []string{"polling", "adaptive", "interrupt"} {
-			targets = append(targets, a.target(f, p.Name(), mode))
-		}
-	}
-	targets = append(targets, a.target(f, lwio.TransportSMB, ""))
-	return bench.Compare(ctx, targets, j, o.rounds, cpu, func(t bench.Target) {
-		a.logger(ctx).Debug("bench: measuring", "transport", t.Name(), "completion", t.Completion())
-	})
-}
-
-// target is a transport to the file.
-func (a *app) target(f *benchFile, provider, completion string) *bench.Remote {
-	url := f.url
-	if provider != "" {
-		url = withQuery(url, "provider", provider)
-	}
-	if completion == "" {
-		completion = f.completion
-	}
-	url = withQuery(url, "completion", completion)
-	return &bench.Remote{Transport: provider, Mode: completion, Path: f.path, Dial: func(ctx context.Context) (*lwio.Client, error) {
-		return lwio.Dial(ctx, url, &lwio.Config{
-			Password: f.password, Providers: a.providers(), RequireRDMA: a.requireRDMA, AllowMD5: a.allowMD5, Timeout: a.timeout,
-		})
-	}}
-}
-
-// crcOf describes the CRCs of iWARP.
-func (a *app) crcOf(f *benchFile) string {
-	switch {
-	case !a.noCRC:
-		return "on"
-	case f.server == nil:
-		return "off if the server agrees"
-	}
-	return "off"
-}
-
-// report prints the summaries, and draws them if there is a plot.
-func (a *app) report(ctx context.Context, asJSON bool, plot pendingFile, j *bench.Job, all []bench.Summary) error {
-	var err error
-	if asJSON {
-		err = bench.WriteJSON(a.stdout, j, all)
-	} else {
-		err = bench.WriteTable(a.stdout, j, all)
-	}
-	if err != nil || plot == nil {
-		return err
-	}
-	var b bytes.Buffer
-	if err := bench.WritePlot(&b, j, all); err != nil {
-		return err
-	}
-	if err = plot.WriteChunk(ctx, b.Bytes(), 0); err == nil {
-		err = plot.Commit(ctx)
-	}
-	if err != nil {
-		return fmt.Errorf("bench: %w", err)
 	}
 	return nil
 }

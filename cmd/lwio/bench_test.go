@@ -212,7 +212,7 @@ func TestBenchPlotOnAFullDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	j := &bench.Job{Pattern: bench.RandRead, BlockSize: 512, FileSize: 512, Depth: 1, Jobs: 1}
-	err = (&app{stdout: io.Discard}).report(t.Context(), false, fullDisk{plot}, j, nil)
+	err = benchRun{app: &app{stdout: io.Discard}}.report(t.Context(), fullDisk{plot}, j, nil)
 	if !errors.Is(err, syscall.ENOSPC) {
 		t.Errorf("the report ended with %v", err)
 	}

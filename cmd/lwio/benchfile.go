@@ -25,7 +25,7 @@ type benchFile struct {
 }
 
 // localFile is a file of this host.
-func localFile(o benchOptions, path string) (*benchFile, error) {
+func (r benchRun) localFile(path string) (*benchFile, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, fmt.Errorf("bench: %w", err)
@@ -33,23 +33,23 @@ func localFile(o benchOptions, path string) (*benchFile, error) {
 	if !info.Mode().IsRegular() {
 		return nil, usagef("bench %s: it is no regular file", path)
 	}
-	return &benchFile{local: path, size: info.Size(), remove: func() error { return nil }}, o.checkFile(path)
+	return &benchFile{local: path, size: info.Size(), remove: func() error { return nil }}, r.checkFile(path)
 }
 
 // checkFile refuses to write or verify a named file.
-func (o *benchOptions) checkFile(name any) error {
+func (r benchRun) checkFile(name any) error {
 	switch {
-	case bench.Pattern(o.rw).Writes() && !o.overwrite:
+	case bench.Pattern(r.rw).Writes() && !r.overwrite:
 		return usagef("bench %s: it is a file, which is written only with --overwrite; name a directory for a scratch file", name)
-	case o.verify:
+	case r.verify:
 		return usagef("bench %s: only a scratch file can be verified; name a directory", name)
 	}
 	return nil
 }
 
 // ownFile starts a server on a scratch file.
-func (a *app) ownFile(ctx context.Context, o benchOptions, size int64) (*benchFile, error) {
-	dir, err := os.MkdirTemp(o.dir, "lwio-bench-")
+func (r benchRun) ownFile(ctx context.Context, size int64) (*benchFile, error) {
+	dir, err := os.MkdirTemp(r.dir, "lwio-bench-")
 	if err != nil {
 		return nil, fmt.Errorf("bench: %w", err)
 	}
@@ -64,10 +64,10 @@ func (a *app) ownFile(ctx context.Context, o benchOptions, size int64) (*benchFi
 		return f, fmt.Errorf("bench: %w", err)
 	}
 	start := func() (err error) {
-		f.server, err = startOwnServer(ctx, a.stderr, dir, fmt.Sprintf("--no-crc=%t", a.noCRC))
+		f.server, err = startOwnServer(ctx, r.stderr, dir, fmt.Sprintf("--no-crc=%t", r.noCRC))
 		return err
 	}
-	if o.pin {
+	if r.pin {
 		err = pinned(start)
 	} else {
 		err = start()
@@ -80,33 +80,33 @@ func (a *app) ownFile(ctx context.Context, o benchOptions, size int64) (*benchFi
 }
 
 // remoteFile finds the file of a URL, or makes one in its directory.
-func (a *app) remoteFile(ctx context.Context, o benchOptions, url string, j *bench.Job) (*benchFile, error) {
+func (r benchRun) remoteFile(ctx context.Context, url string, j *bench.Job) (*benchFile, error) {
 	t, err := target(url)
 	if err != nil {
 		return nil, err
 	}
-	if o.compare && (t.Provider != "" || t.Completion != "") {
+	if r.compare && (t.Provider != "" || t.Completion != "") {
 		return nil, usagef("bench %s: --compare takes each provider and completion in turn; choose one of them, or compare", t)
 	}
-	password, err := a.password(ctx, t)
+	password, err := r.password(ctx, t)
 	if err != nil {
 		return nil, err
 	}
-	f := &benchFile{url: url, path: t.Path, completion: t.Completion, password: password, local: o.local, remove: func() error { return nil }}
-	err = a.withTarget(ctx, url, func(c *lwio.Client, t *lwio.Target) error {
+	f := &benchFile{url: url, path: t.Path, completion: t.Completion, password: password, local: r.local, remove: func() error { return nil }}
+	err = r.withTarget(ctx, url, func(c *lwio.Client, t *lwio.Target) error {
 		info, err := c.Stat(ctx, t.Path)
 		switch {
 		case err != nil:
 			return err
-		case info.IsDir() && o.local != "":
+		case info.IsDir() && r.local != "":
 			return usagef("bench %s: --local is the same file, and this is a directory", t)
 		case info.IsDir():
 			if err := j.Check(); err != nil {
 				return usageError{err}
 			}
-			return f.make(ctx, a, c, j.FileSize)
+			return f.make(ctx, r.app, c, j.FileSize)
 		}
-		if err := o.checkFile(t); err != nil {
+		if err := r.checkFile(t); err != nil {
 			return err
 		}
 		f.size = info.Size()

@@ -9,57 +9,42 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The words of the shared memory, each in a cache line that no other is in; the
-// first is the active side's to write, the second the passive's.
+// The words of the shared memory, each alone in its cache line: the active side writes the
+// first, the passive one the second.
 const (
 	activeWord  = 0
 	passiveWord = 256
 	copies      = 4096 // where the buffers begin
 )
 
-// common maps the memory that both processes share, populated.
-func common() ([]byte, error) {
-	mem, err := unix.Mmap(3, 0, commonSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_POPULATE)
+// common maps the memory that both processes share, populated, and waits until both have
+// started. own and other are the offsets of the word that this side writes, and of the word
+// that it watches.
+func (s *side) common() (mem []byte, own, other int, err error) {
+	mem, err = unix.Mmap(3, 0, commonSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_POPULATE)
 	if err != nil {
-		return nil, fmt.Errorf("mmap: %w", err)
+		return nil, 0, 0, fmt.Errorf("mmap: %w", err)
 	}
-	return mem, nil
-}
-
-// words are the offsets of the word that this side writes, and of the word that it
-// watches.
-func (s *side) words() (own, other int) {
-	if s.Active {
-		return activeWord, passiveWord
-	}
-	return passiveWord, activeWord
-}
-
-// meet makes each side wait until the other has started.
-func (s *side) meet(mem []byte) error {
-	own, other := s.words()
+	own, other = activeWord, passiveWord
 	if !s.Active {
+		own, other = other, own
 		if err := s.ready(""); err != nil {
-			return err
+			return nil, 0, 0, err
 		}
 	}
 	wordAt(mem, own+64).Store(1)
 	for wordAt(mem, other+64).Load() == 0 {
 		runtime.Gosched()
 	}
-	return nil
+	return mem, own, other, nil
 }
 
 // floorWords answers a word with a word: two processes that spin on one each.
 func floorWords(s *side) error {
-	mem, err := common()
+	mem, o, w, err := s.common()
 	if err != nil {
 		return err
 	}
-	if err := s.meet(mem); err != nil {
-		return err
-	}
-	o, w := s.words()
 	own, other := wordAt(mem, o), wordAt(mem, w)
 	last := uint64(0)
 	return s.phases(func(ops int) error {
@@ -81,11 +66,8 @@ func floorWords(s *side) error {
 // floorMemmove copies through as many buffers as the writes of a stream, from one
 // shared memory into another, as an adapter's memory is shared too.
 func floorMemmove(s *side) error {
-	dst, err := common()
+	dst, _, _, err := s.common()
 	if err != nil {
-		return err
-	}
-	if err := s.meet(dst); err != nil {
 		return err
 	}
 	if !s.Active {

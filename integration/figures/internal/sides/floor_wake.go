@@ -15,14 +15,10 @@ const (
 
 // floorFutex wakes a thread that sleeps on a futex, and sleeps on another.
 func floorFutex(s *side) error {
-	mem, err := common()
+	mem, own, other, err := s.common()
 	if err != nil {
 		return err
 	}
-	if err := s.meet(mem); err != nil {
-		return err
-	}
-	own, other := s.words()
 	var last uint64
 	send := func() error {
 		wordAt(mem, own).Store(last)
@@ -31,15 +27,7 @@ func floorFutex(s *side) error {
 		return asError(errno)
 	}
 	receive := func() error { return sleepOn(mem[other:], last) }
-	return s.phases(func(ops int) error {
-		for range ops {
-			last++
-			if err := s.turn(send, receive); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+	return s.pingPong(&last, send, receive)
 }
 
 // sleepOn sleeps until the first word, whose low half is the futex, has a value.
@@ -57,6 +45,19 @@ func sleepOn(mem []byte, want uint64) error {
 	}
 }
 
+// pingPong sends and receives a number that grows with each round trip.
+func (s *side) pingPong(last *uint64, send, receive func() error) error {
+	return s.phases(func(ops int) error {
+		for range ops {
+			*last++
+			if err := s.turn(send, receive); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
 func asError(errno unix.Errno) error {
 	if errno == 0 {
 		return nil
@@ -68,7 +69,7 @@ func asError(errno unix.Errno) error {
 // other side writes. A word counts the messages, so that the eventfd is never read:
 // the poller reports every write.
 func floorEventfd(s *side) error {
-	mem, err := common()
+	mem, o, w, err := s.common()
 	if err != nil {
 		return err
 	}
@@ -83,10 +84,6 @@ func floorEventfd(s *side) error {
 	if err != nil {
 		return err
 	}
-	if err := s.meet(mem); err != nil {
-		return err
-	}
-	o, w := s.words()
 	own, other := wordAt(mem, o), wordAt(mem, w)
 	one := binary.NativeEndian.AppendUint64(nil, 1)
 	var last uint64
@@ -97,13 +94,5 @@ func floorEventfd(s *side) error {
 		return asError(errno)
 	}
 	receive := func() error { return conn.Read(woken) }
-	return s.phases(func(ops int) error {
-		for range ops {
-			last++
-			if err := s.turn(send, receive); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+	return s.pingPong(&last, send, receive)
 }
