@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"lwio"
+	"lwio/internal/test/skip"
 	"lwio/lwiotest"
 )
 
@@ -126,7 +127,7 @@ func collect(rt *rapid.T, b *lwio.Batch, n int, check func(d lwio.Completion)) {
 // A batch costs no allocation for an operation whose memory is registered.
 func TestBatchAllocations(t *testing.T) {
 	if raceEnabled {
-		t.Skip("the race detector allocates")
+		skip.Test(t, "the race detector allocates")
 	}
 	onEachLane(t, func(t *testing.T, _ *lwiotest.Server, c *lwio.Client) {
 		if !c.Transport().RDMA() {

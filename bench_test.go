@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"lwio"
+	"lwio/internal/test/skip"
 	"lwio/lwiotest"
 )
 
@@ -156,7 +157,7 @@ func allocations(most float64, f func()) float64 {
 // Each call allocates little, and the same whatever its size.
 func TestAllocations(t *testing.T) {
 	if raceEnabled {
-		t.Skip("the race detector allocates")
+		skip.Test(t, "the race detector allocates")
 	}
 	onEachLane(t, func(t *testing.T, s *lwiotest.Server, c *lwio.Client) {
 		if !c.Transport().RDMA() {

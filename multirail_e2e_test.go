@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"lwio"
+	"lwio/internal/test/skip"
 	"lwio/lwiotest"
 	"lwio/rdma"
 	"lwio/rdma/rdmatest/fault"
@@ -124,7 +125,7 @@ func TestAllConnectionsWork(t *testing.T) {
 // Source: [OP-38b], [OP-109]
 func TestAllProviders(t *testing.T) {
 	if len(lwio.Defaults()) < 2 {
-		t.Skip("one provider only")
+		skip.Test(t, "one provider only")
 	}
 	s := lwiotest.NewServer(t, nil)
 	var counts [2]sends
@@ -294,7 +295,7 @@ func TestSecondConnectionComesLater(t *testing.T) {
 // Source: [OP-109], [OP-113]
 func TestMissingConnectionCostsNothing(t *testing.T) {
 	if raceEnabled {
-		t.Skip("the race detector allocates")
+		skip.Test(t, "the race detector allocates")
 	}
 	for _, p := range lwio.Defaults() {
 		t.Run(p.Name(), func(t *testing.T) {

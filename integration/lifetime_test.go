@@ -30,7 +30,7 @@ func dial(t *testing.T, s *lwioServer, transport string, timeout time.Duration) 
 	})
 }
 
-// footprint is what a process holds: memory in RAM, in bytes, descriptors, mappings
+// footprint are the resources of a process: memory in RAM, in bytes, descriptors, mappings
 // and threads.
 type footprint struct{ resident, descriptors, mappings, threads int }
 
@@ -122,7 +122,7 @@ func TestManyVisits(t *testing.T) {
 	}
 }
 
-// grew tells whether a process holds more than before, by more than what is chance.
+// grew reports whether a process holds more than before, beyond the usual variation.
 func (f footprint) grew(before footprint) bool {
 	return f.resident > before.resident+16<<20 || f.descriptors > before.descriptors+8 ||
 		f.mappings > before.mappings+32 || f.threads > before.threads+8

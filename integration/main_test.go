@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"lwio/integration/skips"
+	"lwio/internal/test/skip"
 )
 
 // lwioBin is the command, built once for all tests.
@@ -44,7 +44,7 @@ func need(t *testing.T, program string) string {
 			return path
 		}
 	}
-	skips.Skip(t, fmt.Errorf("%s is not installed", program))
+	skip.Test(t, "a program is not installed", program)
 	return ""
 }
 
@@ -87,7 +87,7 @@ func serve(t *testing.T, dir string, flags ...string) *lwioServer {
 	return &lwioServer{u, u.Hostname(), u.Port(), u.User.Username(), password, dir, cmd}
 }
 
-// lwio runs the command and returns what it printed.
+// lwio runs the command and returns its output.
 func lwio(t *testing.T, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)

@@ -14,9 +14,9 @@ import (
 	"time"
 
 	"lwio/integration/samba"
-	"lwio/integration/skips"
 	smb "lwio/internal/smb/smbclient"
 	"lwio/internal/smb/smbwire"
+	"lwio/internal/test/skip"
 )
 
 // TestClientWithSamba lets our SMB client work on Samba's smbd, in every dialect,
@@ -26,7 +26,7 @@ import (
 func TestClientWithSamba(t *testing.T) {
 	need(t, "smbd")
 	if os.Getuid() != 0 {
-		skips.Skip(t, errors.New("smbd needs root"))
+		skip.Test(t, "smbd needs root")
 	}
 	dir := t.TempDir()
 	server, err := samba.Start(dir)

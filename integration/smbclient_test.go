@@ -28,7 +28,7 @@ func smbclient(t *testing.T, host, port, share, user, password, commands string,
 	return string(out), err
 }
 
-// protocols are the ways smbclient is told to speak.
+// protocols are the options of smbclient for each dialect.
 var protocols = map[string][]string{
 	"SMB3":    {"-m", "SMB3"},
 	"SMB3_11": {"--option=client min protocol=SMB3_11"},
@@ -39,7 +39,7 @@ var protocols = map[string][]string{
 // TestSmbclient lists, copies, makes, renames and removes with smbclient.
 //
 // Source: [LWIO claim 4], [MS-SMB2 3.3.5]
-func TestSmbclient(t *testing.T) {
+func TestSmbclientTransfersFiles(t *testing.T) {
 	need(t, "smbclient")
 	for name, options := range protocols {
 		t.Run(name, func(t *testing.T) {
@@ -65,11 +65,11 @@ func TestSmbclient(t *testing.T) {
 			}
 			got, err := os.ReadFile(filepath.Join(dir, "sub", "here"))
 			if err != nil || !bytes.Equal(got, content) {
-				t.Fatalf("what was put differs: %v", err)
+				t.Fatalf("the stored file differs: %v", err)
 			}
 			do(fmt.Sprintf("get sub\\here \"%s\"", filepath.Join(local, "got")))
 			if got, err = os.ReadFile(filepath.Join(local, "got")); err != nil || !bytes.Equal(got, content) {
-				t.Fatalf("what was got differs: %v", err)
+				t.Fatalf("the fetched file differs: %v", err)
 			}
 			do("rm sub\\here; rmdir sub")
 			if _, err := os.Stat(filepath.Join(dir, "sub")); !os.IsNotExist(err) {
@@ -79,7 +79,7 @@ func TestSmbclient(t *testing.T) {
 	}
 }
 
-// TestSmbclientRefused shows smbclient what is refused.
+// smbclient sees each refusal of the server.
 func TestSmbclientRefused(t *testing.T) {
 	need(t, "smbclient")
 	s := serve(t, t.TempDir())
@@ -106,8 +106,8 @@ func TestSmbclientRefused(t *testing.T) {
 	}
 }
 
-// TestGibibyte moves 1 GiB both ways with smbclient and with lwio.
-func TestGibibyte(t *testing.T) {
+// 1 GiB arrives unchanged both ways with smbclient and with lwio.
+func TestGibibyteArrivesUnchanged(t *testing.T) {
 	need(t, "smbclient")
 	dir, local := t.TempDir(), t.TempDir()
 	s := serve(t, dir)

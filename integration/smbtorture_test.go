@@ -11,12 +11,12 @@ import (
 	"time"
 )
 
-// tortureTest is one of smbtorture's tests, and what comes of it if that is not success.
+// tortureTest is one of smbtorture's tests, and its result if that is not success.
 type tortureTest struct {
 	name string
-	// fails is what the test says that it wanted and did not get; "" is success.
+	// fails is the expectation that the test reports as missed; "" is success.
 	fails string
-	// why is the reason for that.
+	// why is the reason for the miss.
 	why string
 }
 
@@ -54,10 +54,10 @@ var lockTests = []tortureTest{
 	},
 }
 
-// tortureResult is what smbtorture says of a test in the end.
+// tortureResult is the last line of smbtorture about a test.
 var tortureResult = regexp.MustCompile(`(?m)^(success|failure|skip|error): (\S+)`)
 
-// judge compares what smbtorture printed with what is expected of a test.
+// judge compares the output of smbtorture with the expectation of a test.
 func (c *tortureTest) judge(out string) error {
 	m := tortureResult.FindStringSubmatch(out)
 	switch {
@@ -92,7 +92,7 @@ func TestSmbtortureLocks(t *testing.T) {
 	}
 }
 
-// TestTortureJudge shows what is held against a test.
+// A result other than the expected one fails a test.
 func TestTortureJudge(t *testing.T) {
 	good, bad := tortureTest{name: "a"}, tortureTest{name: "a", fails: "was 0", why: "it is"}
 	for _, c := range []struct {

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"lwio/internal/test/skip"
 )
 
 // TestWatchAddressesNotifies brings an interface up in a network namespace of its own.
@@ -17,7 +19,7 @@ func TestWatchAddressesNotifies(t *testing.T) {
 	}()
 	switch err := <-done; {
 	case errors.Is(err, unix.EPERM):
-		t.Skipf("no right to make a network namespace: %v", err)
+		skip.Test(t, "no right to make a network namespace", err)
 	case err != nil:
 		t.Error(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"lwio/internal/test/skip"
 	"lwio/rdma"
 	"lwio/rsock/internal/verbs"
 )
@@ -78,7 +79,7 @@ func TestFallbackToTCP(t *testing.T) {
 					c.alter(p)
 				}
 				if p.caps != 0 && fabricOf(provider()).inHost() {
-					t.Skip("a fabric inside the host connects it to itself, or is none")
+					skip.Test(t, "a fabric inside the host connects it to itself, or is none")
 				}
 				d := &Dialer{Config: with(p)}
 				if c.quick {
@@ -154,7 +155,7 @@ func TestFinalErrors(t *testing.T) {
 				if c.alter != nil {
 					c.alter(p)
 					if fabricOf(p).inHost() {
-						t.Skip("a fabric inside the host reaches no other")
+						skip.Test(t, "a fabric inside the host reaches no other")
 					}
 				}
 				l := countTCP(t, "127.0.0.1:0")

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"lwio/internal/test/skip"
 	"lwio/rdma"
 	"lwio/rdma/iwarp"
 	"lwio/rdma/shm"
@@ -25,7 +26,7 @@ func eachProvider(t *testing.T, test func(t *testing.T, provider func() rdma.Pro
 	})
 	t.Run("shm", func(t *testing.T) {
 		if runtime.GOOS != "linux" {
-			t.Skip("shared memory is for Linux")
+			skip.Test(t, "shared memory is for Linux")
 		}
 		test(t, func() rdma.Provider { return shm.New(nil) })
 	})

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"testing"
 
+	"lwio/internal/test/skip"
 	"lwio/rdma"
 )
 
@@ -67,7 +68,7 @@ func needIPv6(t *testing.T, address string) {
 	}
 	l, err := net.Listen("tcp", "[::1]:0")
 	if err != nil {
-		t.Skipf("no IPv6 here: %v", err)
+		skip.Test(t, "no IPv6 here", err)
 	}
 	l.Close()
 }

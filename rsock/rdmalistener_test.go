@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"lwio/internal/test/skip"
 	"lwio/rdma"
 	"lwio/rdma/iwarp"
 	"lwio/rsock/internal/verbs"
@@ -74,7 +75,7 @@ func TestPortZeroFindsFreeRDMAPort(t *testing.T) {
 		l.Close()
 		again, err := Listen("tcp", taken[0].String(), with(provider()))
 		if errors.Is(err, syscall.EADDRINUSE) {
-			t.Skip("another program has the first port by now")
+			skip.Test(t, "another program has the first port by now")
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -91,7 +92,7 @@ func TestPortZeroFindsFreeRDMAPort(t *testing.T) {
 func TestListenersFollowAddresses(t *testing.T) {
 	eachProvider(t, func(t *testing.T, provider func() rdma.Provider) {
 		if fabricOf(provider()).inHost() {
-			t.Skip("a fabric inside the host has no addresses")
+			skip.Test(t, "a fabric inside the host has no addresses")
 		}
 		var mu sync.Mutex
 		has := []string{"127.0.0.1"}

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"unicode/utf16"
 
+	"lwio/internal/test/skip"
 	"lwio/internal/wire"
 	"lwio/rdma"
 	"lwio/rdma/iwarp"
@@ -98,7 +99,7 @@ func TestNegotiate(t *testing.T) {
 // Source: [LWIO §Network Discovery] [OP-38] [OP-38b] [OP-39]
 func TestNegotiateSeveral(t *testing.T) {
 	if runtime.GOOS != "linux" {
-		t.Skip("there is no second provider")
+		skip.Test(t, "there is no second provider")
 	}
 	v := newEnv(t, envConfig{on: "shm"})
 	if err := v.e.listen(t.Context(), []rdma.Provider{iwarp.New(nil)}, loopback); err != nil {

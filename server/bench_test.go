@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"testing"
 
+	"lwio/internal/test/skip"
 	"lwio/internal/wire"
 	"lwio/rdma"
 )
@@ -125,7 +126,7 @@ func BenchmarkWrite64K(b *testing.B) { benchmark(b, newLoad(b, 16, 64<<10, 64<<1
 // A read and a write allocate nothing, on either side.
 func TestNoAllocationPerIO(t *testing.T) {
 	if raceEnabled {
-		t.Skip("the race detector empties pools")
+		skip.Test(t, "the race detector empties pools")
 	}
 	for _, l := range []struct {
 		name string

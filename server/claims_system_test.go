@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"lwio"
+	"lwio/internal/test/skip"
 	"lwio/internal/wire"
 	"lwio/rdma"
 )
@@ -277,7 +278,7 @@ func build(t *testing.T) string {
 	t.Helper()
 	goCommand, err := exec.LookPath("go")
 	if err != nil {
-		t.Skip("no go command here to build the program with")
+		skip.Test(t, "no go command here to build the program with")
 	}
 	program := filepath.Join(t.TempDir(), "lwio")
 	if runtime.GOOS == "windows" {

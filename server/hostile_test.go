@@ -14,6 +14,7 @@ import (
 
 	"lwio/internal/ntstatus"
 	"lwio/internal/ratelimit"
+	"lwio/internal/test/skip"
 	"lwio/internal/wire"
 	"lwio/rdma"
 	"lwio/vfs"
@@ -206,7 +207,7 @@ func testNoApplicationKey(t *testing.T, on string) {
 // Source: [OP-50d]
 func TestOneTry(t *testing.T) {
 	if runtime.GOOS != "linux" {
-		t.Skip("no provider has that")
+		skip.Test(t, "no provider has that")
 	}
 	v := newEnv(t, envConfig{on: "shm"})
 	n := v.negotiate(v.sess)

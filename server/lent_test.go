@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"lwio/internal/ntstatus"
+	"lwio/internal/test/skip"
 	"lwio/internal/wire"
 	"lwio/rdma"
 )
@@ -107,7 +108,7 @@ func TestLentWrong(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			if providers["shm"] == nil {
-				t.Skip("no provider that lends")
+				skip.Test(t, "no provider that lends")
 			}
 			v := newEnv(t, envConfig{on: "shm"})
 			c := v.client()

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"lwio/internal/ntstatus"
+	"lwio/internal/test/skip"
 	"lwio/vfs"
 )
 
@@ -282,7 +283,7 @@ func TestOpenAfterSomebodyDeleted(t *testing.T) {
 	s.put("file")
 	o := s.mustOpen("file")
 	if err := os.Remove(s.host("file")); err != nil {
-		t.Skip("file system that cannot: ", err)
+		skip.Test(t, "file system that cannot", err)
 	}
 	_, err := s.open("file")
 	wantStatus(t, "open", err, ntstatus.ObjectNameNotFound)

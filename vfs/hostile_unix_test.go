@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"lwio/internal/ntstatus"
+	"lwio/internal/test/skip"
 	"lwio/vfs"
 )
 
@@ -131,7 +132,7 @@ func TestLinksInsideTheShare(t *testing.T) {
 func TestSpecialFiles(t *testing.T) {
 	s := newSite(t)
 	if err := syscall.Mkfifo(s.host("fifo"), 0o666); err != nil {
-		t.Skip("no FIFOs here: ", err)
+		skip.Test(t, "no FIFOs here", err)
 	}
 	l, err := net.Listen("unix", s.host("socket"))
 	if err != nil {
@@ -229,7 +230,7 @@ func TestLinkRace(t *testing.T) {
 // Source: [OP-57]
 func TestPermissionsOfTheProcess(t *testing.T) {
 	if os.Getuid() == 0 {
-		t.Skip("root may do everything")
+		skip.Test(t, "root may do everything")
 	}
 	s := newSite(t)
 	s.put("file", "dir/", "dir/x")

@@ -64,7 +64,7 @@ func (a *app) providersCommand() *cobra.Command {
 	return cmd
 }
 
-// describeProvider opens an adapter to see what it can do.
+// describeProvider opens an adapter and lists its capabilities.
 func describeProvider(cmd *cobra.Command, p rdma.Provider) providerJSON {
 	d := providerJSON{Name: p.Name()}
 	addrs, err := p.Addrs(cmd.Context())
@@ -90,7 +90,7 @@ func describeProvider(cmd *cobra.Command, p rdma.Provider) providerJSON {
 		{rdma.CapImmediate, "immediate data"},
 		{rdma.CapFileSource, "file source"},
 		{rdma.CapDirectFile, "files straight into the peer's memory"},
-		{rdma.CapByReference, "messages lent"},
+		{rdma.CapByReference, "messages by reference"},
 		{rdma.CapConfidential, "confidential"},
 	} {
 		if ad.Info().Caps.Has(c.cap) {

@@ -13,8 +13,8 @@ import (
 	"lwio/rdma"
 )
 
-// plain is the text of an error without what the reader knows: that it comes from
-// the library, what was dialled, and over which transport.
+// plain is the text of an error without the parts that the reader knows: the prefix of the
+// library, the dialled address, and the transport.
 func plain(transport string, err error) string {
 	text := strings.TrimPrefix(err.Error(), "lwio: ")
 	var e *lwio.Error
@@ -27,7 +27,7 @@ func plain(transport string, err error) string {
 	return text
 }
 
-// advice is what to do about a transport that does not work.
+// advice is the next step for a transport that does not work.
 func advice(transport string, err error) string {
 	smb := transport == lwio.TransportSMB
 	var dns *net.DNSError
@@ -37,7 +37,7 @@ func advice(transport string, err error) string {
 	case errors.Is(err, lwio.ErrNotOffered):
 		return "start the server with --provider " + transport
 	case errors.Is(err, lwio.ErrSpoofed):
-		return "somebody else answers at the server's RDMA port: look for what is between here and the server"
+		return "another program answers at the server's RDMA port: look for a proxy between this host and the server"
 	case transport == "shm" && errors.Is(err, fs.ErrPermission) && errors.Is(err, rdma.StatusConnectionAborted):
 		return "the server runs as another user: name that with --allow-uid here if you trust it, and this user at the server"
 	case transport == "shm" && errors.Is(err, rdma.StatusConnectionRefused):
@@ -57,7 +57,7 @@ func advice(transport string, err error) string {
 	case errors.Is(err, rdma.StatusDeviceNotReady):
 		return "there is no device for it on this host"
 	case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, rdma.StatusConnectionRefused):
-		return "nobody listens there: is the server running, is the port right, does a firewall refuse it?"
+		return "nothing listens there: is the server running, is the port right, does a firewall refuse it?"
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, rdma.StatusIOTimeout):
 		return "no answer: a firewall may drop it; the RDMA ports of the server must be open besides SMB's"
 	case errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH),
@@ -66,5 +66,5 @@ func advice(transport string, err error) string {
 	case smb:
 		return "check that an LWIO or SMB 3 server answers at this address"
 	}
-	return "look at the server's log; -v shows what happens here"
+	return "look at the server's log; -v prints this side's"
 }

@@ -88,7 +88,7 @@ func unprefixed(text string) string {
 
 // messages are the texts of an error: one for each of those that were joined.
 func messages(err error) []string {
-	joined, ok := err.(interface{ Unwrap() []error }) // what is wrapped deeper is part of one text
+	joined, ok := err.(interface{ Unwrap() []error }) // errors wrapped deeper are part of one text
 	if !ok {
 		return []string{err.Error()}
 	}
@@ -132,7 +132,7 @@ func (a *app) root() *cobra.Command {
 		Use:   "lwio",
 		Short: "Remote file I/O over RDMA, with almost no CPU of the client's own",
 		Long: `lwio serves directories and works with the files of such servers over RDMA:
-shared verbs, one URL, whatever transport the two hosts can share.
+the same commands and URLs over every transport that two hosts have in common.
 
 A URL is lwio://USER:PASSWORD@HOST:PORT/SHARE/PATH; '?provider=shm', '?provider=iwarp'
 or '?provider=smb' chooses the transport, '?connections=4' makes as many RDMA connections.
@@ -191,7 +191,7 @@ func (p *positive) Set(text string) error {
 // String is the value as the command line would have it.
 func (p *positive) String() string { return time.Duration(*p).String() }
 
-// Type is what the help calls the value.
+// Type is the name of the value in the help.
 func (p *positive) Type() string { return "duration" }
 
 // exactArgs checks the number of arguments.
@@ -214,8 +214,8 @@ func minArgs(what string) cobra.PositionalArgs {
 	}
 }
 
-// logger logs to standard error until ctx ends: what breaks then was told to, and the
-// command's own message says so.
+// logger logs to standard error until ctx ends: failures after that follow from the end of
+// ctx, which the command's own message names.
 func (a *app) logger(ctx context.Context) *slog.Logger {
 	var level slog.Leveler = warnUntil{ctx}
 	if a.verbose {
@@ -286,8 +286,8 @@ func (a *app) password(ctx context.Context, t *lwio.Target) (string, error) {
 	return askPassword(ctx, int(f.Fd()))
 }
 
-// dial connects to the share of a URL and says on standard error if the
-// connection fell back to SMB though nobody asked for that.
+// dial connects to the share of a URL and reports on standard error a connection that fell
+// back to SMB without being asked to.
 func (a *app) dial(ctx context.Context, arg string) (*lwio.Client, *lwio.Target, error) {
 	t, err := target(arg)
 	if err != nil {

@@ -6,9 +6,11 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"lwio/internal/test/skip"
 )
 
-func TestVerbs(t *testing.T) {
+func TestCommandsOverTransports(t *testing.T) {
 	for _, transport := range []string{"iwarp", "smb"} {
 		t.Run(transport, func(t *testing.T) {
 			s := startServer(t, t.TempDir())
@@ -82,7 +84,7 @@ func TestCopyDestinations(t *testing.T) {
 	run(t, exitOK, "cp", src, s.url+"/dir2/")
 	wantNames(t, filepath.Join(s.dir, "dir2"), "src", "sub")
 
-	// What is named by its place has no name to be copied under.
+	// A source such as ".." has no name for its copy.
 	if err := os.Mkdir(filepath.Join(local, "sub"), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -112,7 +114,7 @@ func TestRemoveTreeStaysInside(t *testing.T) {
 	write(t, nil, s.dir, "dir", "sub", "file")
 	for link, target := range map[string]string{"dir/link": "../kept", "dir/sub/link": "../../kept", "link": "kept"} {
 		if err := os.Symlink(target, filepath.Join(s.dir, filepath.FromSlash(link))); err != nil {
-			t.Skip("no symbolic links here: ", err)
+			skip.Test(t, "no symbolic links here", err)
 		}
 	}
 	run(t, exitOK, "rm", "-r", s.url+"/dir")
@@ -186,7 +188,7 @@ func TestCopyTree(t *testing.T) {
 	run(t, exitFailure, "cp", s.url+"/tree", back)
 }
 
-func TestUsage(t *testing.T) {
+func TestUsageErrorsExitWithTwo(t *testing.T) {
 	for _, args := range [][]string{
 		{"frobnicate"},
 		{"cp", "a"},
@@ -242,7 +244,7 @@ func TestMoveBetweenShares(t *testing.T) {
 	run(t, exitUsage, "mv", s.url+"/a", strings.Replace(s.url, "/data", "/other", 1)+"/a")
 }
 
-func TestAbout(t *testing.T) {
+func TestVersionAndProvidersPrint(t *testing.T) {
 	if r := run(t, exitOK, "version"); !strings.Contains(r.out, "0x1001") {
 		t.Errorf("version printed %q", r.out)
 	}

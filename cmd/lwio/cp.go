@@ -33,7 +33,7 @@ func (a *app) cpCommand() *cobra.Command {
 		Long: `Copy a file, or with -r a directory, from or to a share. SRC and DST are URLs or
 local paths; '-' is standard input or output. If DST is a directory, the copy goes
 into it. A file gets its name only when all of it has arrived: a copy that fails
-leaves what was there before, or says that it cannot know.`,
+leaves the file of before, or reports that the outcome is unknown.`,
 		Args: exactArgs(2, "a source and a destination"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.cp(cmd.Context(), o, args[0], args[1])
@@ -50,7 +50,7 @@ type place struct {
 	name   string
 	isDir  bool // the name was typed with a slash at its end: a directory is meant
 	stream bool
-	target *lwio.Target // what the URL named, if the tree is a share
+	target *lwio.Target // of the URL, if the tree is a share
 	client *lwio.Client // and the connection to close
 }
 
@@ -84,10 +84,10 @@ func (a *app) cp(ctx context.Context, o cpOptions, srcArg, dstArg string) error 
 	case !isURL(srcArg) && !isURL(dstArg):
 		return usagef("neither %q nor %q is a URL; use cp for local files", srcArg, dstArg)
 	case o.verify && dstArg == "-":
-		return usagef("what went to standard output cannot be verified")
+		return usagef("--verify cannot read standard output back")
 	}
 	j := &copyJob{opts: o, bar: newProgress(a.stderr)}
-	beside := *a // what the connections have to say must not go through the bar
+	beside := *a // messages of the connections go above the bar
 	beside.stderr = j.bar
 	src, err := beside.place(ctx, srcArg)
 	if err != nil {
@@ -147,8 +147,8 @@ func (a *app) copyPlaces(ctx context.Context, j *copyJob, src, dst *place) error
 	return err
 }
 
-// baseName is the name that a source has in the directory it is copied into; the
-// root of a share has none, nor has what was named by its place, such as "..".
+// baseName is the name of the copy of a source in a directory. The root of a share has none,
+// nor has a source such as "..".
 func baseName(p *place) string {
 	base := path.Base(filepath.ToSlash(p.name))
 	if base == "." || base == ".." || base == "/" {
@@ -214,13 +214,13 @@ func (j *copyJob) file(ctx context.Context, src tree, from string, dst tree, to 
 	return n, nil
 }
 
-// What has become of the destination of a copy that failed.
+// The states of the destination of a failed copy.
 const (
 	asItWas   = "is as it was"
 	asItMayBe = "is as it was, or the copy"
 )
 
-// commit gives a file its name, and says what is there if that fails.
+// commit gives a file its name; after a failure left describes the file under that name.
 func commit(ctx context.Context, out pendingFile) (left string, err error) {
 	if err = out.Commit(ctx); errors.Is(err, lwio.ErrUncertain) {
 		return asItMayBe, err

@@ -31,9 +31,9 @@ type treeCopy struct {
 	lost   bool // the connection is gone, or its server silent: there is no point in going on
 }
 
-// directory copies a directory with all that is in it. It goes on after the
-// failure of a file, and says at the end what was copied and what was not. It
-// returns how many files and bytes arrived.
+// directory copies a directory with all of its entries. It goes on after the failure of a
+// file, and its error names the files that were not copied. It returns the number of files
+// and bytes that arrived.
 func (j *copyJob) directory(ctx context.Context, src tree, from string, dst tree, to string) (files, bytes int64, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -111,8 +111,8 @@ func (t *treeCopy) makeDir(ctx context.Context, name string) error {
 	return err
 }
 
-// fail notes a failure, and stops the copy if it was the connection. What was
-// given up because the copy was stopped did not fail by itself.
+// fail notes a failure, and stops the copy if the connection failed. Files that are abandoned
+// because the copy stops do not count as failures.
 func (t *treeCopy) fail(ctx context.Context, err error, cancel func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

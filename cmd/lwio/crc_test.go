@@ -10,8 +10,8 @@ import (
 	"lwio"
 )
 
-// Both sides take --no-crc, and a connection does without only if both do: a peer that
-// asks for no CRC is told by the server whether it wants them.
+// Both sides take --no-crc, and a connection does without only if both do: the
+// server answers a peer that asks for no CRC with its own choice.
 //
 // Source: [RFC 5044 §7.1]
 func TestNoCRC(t *testing.T) {

@@ -30,8 +30,8 @@ func (a *app) demoCommand() *cobra.Command {
 		Use:   "demo [--src DIR] [--dir DIR]",
 		Short: "Show the main job: copy real files to a server and back, and compare them",
 		Long: `Start a server in a process of its own, copy a directory to it and back by each
-RDMA provider, compare every byte, and print what it took. By default the files are those of
-the Go toolchain's own source. Nothing is left behind.`,
+RDMA provider, compare every byte, and print times and CPU. By default the files are those of
+the Go toolchain's own source. No file is left behind.`,
 		Args: exactArgs(0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.demo(cmd.Context(), o) },
 	}
@@ -51,7 +51,7 @@ type demoStep struct {
 	ios       uint64
 	transport string
 	client    time.Duration // CPU of this process
-	server    time.Duration // CPU of the server; negative if it cannot be told
+	server    time.Duration // CPU of the server; negative if it is unknown
 }
 
 func (a *app) demo(ctx context.Context, o demoOptions) (err error) {
@@ -84,8 +84,8 @@ func (a *app) demo(ctx context.Context, o demoOptions) (err error) {
 	return printSteps(a.stdout, steps)
 }
 
-// within reports whether a directory is another one or lies in it, by whatever
-// names.
+// within reports whether a directory is another one or lies in it; symbolic links are
+// resolved.
 func within(dir, other string) bool {
 	want, err := os.Stat(other)
 	if err != nil {
@@ -212,7 +212,7 @@ func compareFiles(ctx context.Context, a, b string) (int64, error) {
 	return fa.Size(), nil
 }
 
-// measure runs a step and fills in what it took.
+// measure runs a step and fills in its time and CPU.
 func (d *demoRun) measure(name string, f func(*demoStep) error) (demoStep, error) {
 	s := demoStep{name: name}
 	before, client, server := d.client.Stats(), host.CPUTime(), processCPU(d.server.pid())

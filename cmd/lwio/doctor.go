@@ -27,10 +27,10 @@ func (a *app) doctorCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "doctor [flags] [URL]",
-		Short: "Say which transports work, and why the others do not",
+		Short: "Report which transports work, and why the others do not",
 		Long: `Without a URL, try every RDMA provider of this host against itself. With one, try
-every transport against that server, and say which one a client takes, why not each
-other one, and what to do about it. The exit status is 1 if no RDMA provider works,
+every transport against that server, and report the one that a client uses, why each
+other one does not work, and the next step. The exit status is 1 if no RDMA provider works,
 or if the transport that the URL or --require-rdma asks for does not.`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 {
@@ -85,8 +85,8 @@ func (a *app) printFindings(found []finding, asJSON bool) error {
 	return w.Flush()
 }
 
-// examineServer tries each transport against the server of a URL, and then what the
-// URL itself asks for.
+// examineServer tries each transport against the server of a URL, and then the choice of the
+// URL itself.
 func (a *app) examineServer(ctx context.Context, arg string) ([]finding, error) {
 	t, err := target(arg)
 	if err != nil {
@@ -96,7 +96,7 @@ func (a *app) examineServer(ctx context.Context, arg string) ([]finding, error) 
 	if err != nil {
 		return nil, err
 	}
-	var log *slog.Logger // what would be logged is found
+	var log *slog.Logger // the findings have the failures
 	if a.verbose {
 		log = a.logger(ctx)
 	}
@@ -128,7 +128,7 @@ func (a *app) examineServer(ctx context.Context, arg string) ([]finding, error) 
 	found = append(found, smb)
 	tr, err := dial("", a.requireRDMA)
 	if err != nil {
-		return found, fmt.Errorf("doctor %s: what was asked for cannot be had: %w", t, err)
+		return found, fmt.Errorf("doctor %s: the required transport does not work: %w", t, err)
 	}
 	for i := range found {
 		found[i].Used = found[i].Transport == tr.Name

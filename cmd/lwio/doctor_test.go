@@ -16,11 +16,12 @@ import (
 	"testing"
 
 	"lwio"
+	"lwio/internal/test/skip"
 	"lwio/rdma"
 	"lwio/rdma/rdmatest/fault"
 )
 
-// diagnose runs the doctor and reads what it found.
+// diagnose runs the doctor and reads its findings.
 func diagnose(t *testing.T, code int, args ...string) (map[string]finding, result) {
 	t.Helper()
 	r := run(t, code, append([]string{"doctor", "--json"}, args...)...)
@@ -66,7 +67,7 @@ func TestDoctorOfAServer(t *testing.T) {
 	} {
 		t.Run(c.offers+c.query, func(t *testing.T) {
 			if c.not == "shm" && runtime.GOOS != "linux" {
-				t.Skip("there is no shared memory on this system")
+				skip.Test(t, "there is no shared memory on this system")
 			}
 			s := startServer(t, t.TempDir(), "--provider", c.offers)
 			found, r := diagnose(t, c.code, s.url+c.query)
@@ -92,7 +93,7 @@ func TestDoctorOfAServer(t *testing.T) {
 func TestDoctorWithoutSMB(t *testing.T) {
 	s := startServer(t, t.TempDir())
 	for _, c := range []struct{ url, next string }{
-		{"lwio://a:b@127.0.0.1:1/x", "nobody listens"},
+		{"lwio://a:b@127.0.0.1:1/x", "nothing listens"},
 		{strings.Replace(s.url, "@", "x@", 1), "user and password"},
 		{s.url + "x", "share"},
 	} {
@@ -165,8 +166,8 @@ func TestExamineDevices(t *testing.T) {
 	}
 }
 
-// TestAdvice wants a next step for every kind of failure, and none that misleads.
-func TestAdvice(t *testing.T) {
+// Every kind of failure has a next step, and none that misleads.
+func TestAdviceForEachFailure(t *testing.T) {
 	for _, c := range []struct {
 		transport string
 		err       error
@@ -177,8 +178,8 @@ func TestAdvice(t *testing.T) {
 		{"shm", rdma.StatusConnectionRefused, "own user"},
 		{"shm", syscall.EACCES, "same user"},
 		{"shm", fmt.Errorf("%w: %w", rdma.StatusConnectionAborted, os.ErrPermission), "--allow-uid here"},
-		{"iwarp", lwio.ErrSpoofed, "somebody else"},
-		{"iwarp", syscall.ECONNREFUSED, "nobody listens"},
+		{"iwarp", lwio.ErrSpoofed, "another program"},
+		{"iwarp", syscall.ECONNREFUSED, "nothing listens"},
 		{"iwarp", context.DeadlineExceeded, "firewall"},
 		{"iwarp", rdma.StatusIOTimeout, "firewall"},
 		{"iwarp", syscall.EHOSTUNREACH, "route"},

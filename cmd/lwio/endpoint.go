@@ -40,12 +40,12 @@ type fileSource interface {
 // pendingFile is a file that is being written under a temporary name.
 type pendingFile interface {
 	sink
-	// Source reads back what was written.
+	// Source reads the written data back.
 	Source(size int64) source
-	// Commit gives the file its name, replacing what has it. After an error that is
-	// lwio.ErrUncertain nobody knows whether it did.
+	// Commit gives the file its name, and replaces a file of that name. After an error that
+	// is lwio.ErrUncertain either file may have the name.
 	Commit(ctx context.Context) error
-	// Abort removes what was written, after a copy that ended with why. After Commit it
+	// Abort removes the unfinished file, after a copy that ended with why. After Commit it
 	// does nothing.
 	Abort(why error) error
 }
@@ -111,8 +111,8 @@ func (localTree) Create(_ context.Context, name string) (pendingFile, error) {
 	return &localPending{f: f, name: name}, nil
 }
 
-// renamed says of the file under its final name what err says of the temporary
-// one, of which the user has never heard.
+// renamed is an error of the temporary file under the final name, which is the one that the
+// user knows.
 func renamed(err error, op, name string) error {
 	var pe *fs.PathError
 	if errors.As(err, &pe) {

@@ -34,7 +34,7 @@ func examineHost(ctx context.Context) []finding {
 	return append(found, examineDevices(deviceDir))
 }
 
-// examineDevices tells of RDMA hardware.
+// examineDevices reports the RDMA hardware.
 func examineDevices(dir string) finding {
 	f := finding{Transport: "verbs", Next: "nothing to do: shared memory and iWARP over TCP need no device"}
 	entries, err := os.ReadDir(dir)
@@ -85,8 +85,8 @@ func tryProvider(ctx context.Context, p rdma.Provider) (detail string, err error
 	return "on " + joinAddrs(addrs), nil
 }
 
-// trial sends a message and takes it. The end that fails first ends the other, and is
-// the one to tell of.
+// trial sends a message and takes it. The end that fails first ends the other one, and its
+// error is returned.
 func trial(ctx context.Context, a rdma.Adapter, l rdma.Listener) error {
 	c, err := a.CreateConnector()
 	if err != nil {
@@ -104,7 +104,7 @@ func trial(ctx context.Context, a rdma.Adapter, l rdma.Listener) error {
 		answered <- err
 	}()
 	err = sendTrial(ctx, a, l, fail)
-	fail(nil) // ends an answer that nobody asked for
+	fail(nil) // ends the answering side of a failed trial
 	if e := <-answered; err == nil || e != nil && errors.Is(context.Cause(ctx), e) {
 		return e
 	}
@@ -126,7 +126,7 @@ func trialAddr(ctx context.Context, p rdma.Provider) (netip.Addr, error) {
 	return addrs[0], nil
 }
 
-// trialEnd is one end of the trial's connection.
+// trialEnd is one end of the connection of a trial.
 type trialEnd struct {
 	cq     rdma.CompletionQueue
 	qp     rdma.QueuePair
@@ -195,8 +195,8 @@ func answerTrial(ctx context.Context, a rdma.Adapter, l rdma.Listener, c rdma.Co
 	return e.wait(ctx)
 }
 
-// sendTrial connects and sends. If it fails it says so before it leaves, which the
-// other end takes for a failure.
+// sendTrial connects and sends. It reports a failure before it closes the connection, which
+// would be a failure of the other end.
 func sendTrial(ctx context.Context, a rdma.Adapter, l rdma.Listener, fail func(error)) (err error) {
 	at, err := l.LocalAddr()
 	if err != nil {
@@ -219,7 +219,7 @@ func sendTrial(ctx context.Context, a rdma.Adapter, l rdma.Listener, fail func(e
 		return err
 	}
 	select {
-	case <-c.Done(): // the other end has the message, and leaves
+	case <-c.Done(): // the other end has the message, and has closed
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()

@@ -16,9 +16,8 @@ import (
 	"lwio"
 )
 
-// TestFailures shows what a user sees of the failures that happen to users. Each
-// message names the object, and the server serves on.
-func TestFailures(t *testing.T) {
+// The message of each failure that a user meets names the object, and the server serves on.
+func TestFailureMessagesNameTheObject(t *testing.T) {
 	s := startServer(t, t.TempDir())
 	outside := t.TempDir()
 	write(t, []byte("secret"), outside, "secret")
@@ -57,7 +56,7 @@ func TestFailures(t *testing.T) {
 		{"stream name", []string{"cp", src, s.url + "/a:b"}, "a:b"},
 		{"wildcard", []string{"cp", src, s.url + "/a%2Ab"}, "'*'"},
 		{"backslash", []string{"cp", src, s.url + `/a%5Cb`}, "a%5Cb"},
-		{"nobody listens", []string{"ls", "lwio://u:p@127.0.0.1:1/data"}, "127.0.0.1:1"},
+		{"no listener", []string{"ls", "lwio://u:p@127.0.0.1:1/data"}, "127.0.0.1:1"},
 	} {
 		t.Run(c.what, func(t *testing.T) {
 			r := runCommand(t.Context(), strings.NewReader(""), c.args...)
@@ -79,7 +78,7 @@ func TestFailures(t *testing.T) {
 
 // TestMessages shows how errors with several parts come out: each on a line of its
 // own, and nothing else makes lines.
-func TestMessages(t *testing.T) {
+func TestErrorsPrintOneLineEach(t *testing.T) {
 	a, b := errors.New("a\nx"), errors.New("lwio: b\x1b[2J")
 	for _, c := range []struct {
 		err  error
@@ -109,7 +108,7 @@ func TestMessages(t *testing.T) {
 	}
 }
 
-// TestPermissionDenied needs a user whom permissions bind.
+// A read-only share refuses each change.
 func TestPermissionDenied(t *testing.T) {
 	s := startServer(t, t.TempDir(), "--read-only")
 	src := write(t, []byte("new"), t.TempDir(), "src")
@@ -142,9 +141,9 @@ type endless struct{}
 
 func (endless) Read(p []byte) (int, error) { return len(p), nil }
 
-// TestInterrupt interrupts copies half-way: nothing is left of them, under any
-// name, and what had the name before is as it was.
-func TestInterrupt(t *testing.T) {
+// An interrupted copy leaves no file under any name, and a file that had the name before is
+// unchanged.
+func TestInterruptedCopyLeavesNoFile(t *testing.T) {
 	s := startServer(t, t.TempDir())
 	write(t, []byte("before"), s.dir, "dst")
 	ctx, cancel := context.WithCancel(t.Context())
@@ -187,9 +186,9 @@ func (s stoppingTree) Open(ctx context.Context, name string) (fileSource, error)
 	return s.localTree.Open(ctx, name)
 }
 
-// TestInterruptedTree stops the copy of a directory. What was not begun has not
-// failed, and what is said to be copied is there.
-func TestInterruptedTree(t *testing.T) {
+// An interrupted copy of a directory reports no failure of files that it did not begin, and
+// the files that it reports as copied exist.
+func TestInterruptedTreeReportsCopiedFiles(t *testing.T) {
 	src, dst := t.TempDir(), filepath.Join(t.TempDir(), "dst")
 	for i := range 100 {
 		write(t, []byte("content"), src, fmt.Sprint(i))
@@ -219,12 +218,12 @@ func TestServerGone(t *testing.T) {
 	if r.code != exitFailure || !strings.Contains(r.err, "as it was") {
 		t.Errorf("exit status %d, %q", r.code, r.err)
 	}
-	s.stop() // the command need not wait for what is at its end
+	s.stop() // the command need not wait for the end of the copy
 	wantFile(t, filepath.Join(s.dir, "dst"), []byte("before"))
 	wantNames(t, s.dir, "dst")
 }
 
-// doubtfulTree is the local file system; what became of a commit nobody knows.
+// doubtfulTree is the local file system with commits whose outcome is unknown.
 type doubtfulTree struct{ localTree }
 
 type doubtfulFile struct{ pendingFile }

@@ -60,8 +60,7 @@ func (a *app) lsCommand() *cobra.Command {
 	return a.clientFlags(cmd)
 }
 
-// list returns what ls shows of a name: the entries of a directory, or the file
-// itself.
+// list returns the output of ls for a name: the entries of a directory, or the file itself.
 func list(ctx context.Context, c *lwio.Client, name string) ([]fs.FileInfo, error) {
 	fi, err := c.Stat(ctx, name)
 	if err != nil || !fi.IsDir() {
@@ -169,8 +168,8 @@ func (a *app) rmCommand() *cobra.Command {
 
 // removeAll removes a name and, if it is a directory, everything below it. It
 // goes on after a failure and reports them all, unless the server is lost or silent.
-// Nobody looks into what can be removed as it is: of a link to a directory, only the link
-// goes.
+// An entry that can be removed as it is is not searched: of a link to a directory, only the
+// link goes.
 func removeAll(ctx context.Context, c *lwio.Client, name string) error {
 	err := c.Remove(ctx, name)
 	if !errors.Is(err, syscall.ENOTEMPTY) {
@@ -208,7 +207,7 @@ func (a *app) mkdirCommand() *cobra.Command {
 	return a.clientFlags(cmd)
 }
 
-// mkdirAll makes a directory and its parents; what is there stays.
+// mkdirAll makes a directory and its parents, those that do not exist.
 func mkdirAll(ctx context.Context, c *lwio.Client, name string) error {
 	if name == "" || name == "." {
 		return nil

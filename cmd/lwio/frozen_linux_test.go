@@ -15,10 +15,9 @@ import (
 	"lwio"
 )
 
-// TestFrozenServer stops the server's process in the middle of a copy. The command says
-// what did not come in time, and asks nothing more of it: one more thing to wait for
-// would be one more failure to tell.
-func TestFrozenServer(t *testing.T) {
+// The server's process stops in the middle of a copy. The command names the request that was
+// not answered in time, and sends no further one, which would only fail too.
+func TestFrozenServerEndsCopy(t *testing.T) {
 	t.Setenv(asCommand, "1")
 	for _, provider := range []string{lwio.Defaults()[0].Name(), "iwarp", lwio.TransportSMB} {
 		t.Run(provider, func(t *testing.T) {
@@ -80,9 +79,9 @@ func (s silentTree) Open(context.Context, string) (fileSource, error) {
 	return nil, &fs.PathError{Op: "open", Path: "f", Err: s.err}
 }
 
-// TestTreeOfASilentServer copies a directory from a server that does not answer: after
-// the first file that says so, nobody begins with another.
-func TestTreeOfASilentServer(t *testing.T) {
+// The copy of a directory from a server that does not answer begins no further file after the
+// first failure.
+func TestSilentServerEndsTreeCopy(t *testing.T) {
 	src := t.TempDir()
 	for i := range 20 * treeWorkers {
 		write(t, nil, src, fmt.Sprint(i))

@@ -30,7 +30,7 @@ func (l *lockedBuffer) String() string {
 	return l.b.String()
 }
 
-// result is what a run of the command printed and returned.
+// result is the output and the exit status of a run of the command.
 type result struct {
 	out, err string
 	code     int
@@ -114,7 +114,7 @@ func wantFile(t *testing.T, name string, want []byte) {
 	}
 }
 
-// wantNames checks what is in a directory, hidden files with it.
+// wantNames checks the names in a directory, hidden files included.
 func wantNames(t *testing.T, dir string, want ...string) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)

@@ -10,7 +10,7 @@ import (
 	"lwio/vfs"
 )
 
-// limitOptions are the flags of serve that bound what clients can make it hold.
+// limitOptions are the flags of serve that bound the resources of clients.
 type limitOptions struct {
 	smbConnections, connections, unauthenticated, files int
 	requestRate, authFailures, userConnections          int
@@ -27,7 +27,7 @@ func (o *limitOptions) register(cmd *cobra.Command) {
 	f.IntVar(&o.files, "files", 0, fmt.Sprintf("files open at a time, of which a user may have three quarters (default %d%s)", vfs.DefaultMaxOpens, few))
 	f.StringVar(&o.smbMemory, "smb-memory", bench.FormatSize(server.DefaultSMBMemory), "memory for SMB messages")
 	f.StringVar(&o.readMemory, "read-memory", bench.FormatSize(server.DefaultReadBufferBytes), "memory of each RDMA provider for reads that do not come straight from the page cache")
-	f.StringVar(&o.writeMemory, "write-memory", bench.FormatSize(server.DefaultCreditBudget*server.DefaultMaxRecvBufferSize), "memory for what RDMA clients send")
+	f.StringVar(&o.writeMemory, "write-memory", bench.FormatSize(server.DefaultCreditBudget*server.DefaultMaxRecvBufferSize), "memory for messages of RDMA clients")
 	f.IntVar(&o.requestRate, "request-rate", 0, "requests a second that each user may make, over SMB and RDMA together, at least 100 (default unlimited)")
 	f.StringVar(&o.byteRate, "byte-rate", "", "bytes a second that each user may read and write, over SMB and RDMA together, at least 1m (default unlimited)")
 	f.StringVar(&o.byteBurst, "byte-burst", "", "bytes of these that may be had at once (default a tenth of a second's)")

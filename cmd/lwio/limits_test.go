@@ -9,7 +9,7 @@ import (
 	"lwio/server"
 )
 
-// The flags arrive in the limits, and what makes no sense is a usage error.
+// The flags arrive in the limits, and values without a meaning are usage errors.
 func TestLimitFlags(t *testing.T) {
 	for _, r := range []struct {
 		args string

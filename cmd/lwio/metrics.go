@@ -14,12 +14,12 @@ func metric(name, help string, labels ...string) *prometheus.Desc {
 	return prometheus.NewDesc("lwio_"+name, help, labels, nil)
 }
 
-// What the server tells.
+// The metrics of the server.
 var (
 	metricConnections  = metric("connections", "Connections now.", "kind")
 	metricByProvider   = metric("provider_connections", "Authenticated RDMA connections now.", "provider")
-	metricUntold       = metric("untold_connections", "Authenticated RDMA connections without metrics of their own.")
-	metricSMB          = metric("smb_connections_total", "SMB connections, by what became of them.", "outcome")
+	metricUnreported   = metric("unreported_connections", "Authenticated RDMA connections without metrics of their own.")
+	metricSMB          = metric("smb_connections_total", "SMB connections, by their outcome.", "outcome")
 	metricSMBOps       = metric("smb_operations_total", "Reads and writes over SMB.", "op")
 	metricSMBBytes     = metric("smb_bytes_total", "Bytes read or written over SMB.", "op")
 	metricOpens        = metric("open_files", "Files open now.")
@@ -27,21 +27,21 @@ var (
 	metricSkipped      = metric("skipped_entries_total", "Entries of directories that listings left out.")
 	metricLocks        = metric("locks", "Byte-range locks now.", "state")
 	metricMaxLocks     = metric("locks_limit", "Byte-range locks that may be held or waited for.")
-	metricLockWaits    = metric("lock_waits_total", "Byte-range locks that had to be waited for.")
+	metricLockWaits    = metric("lock_waits_total", "Byte-range locks that waited.")
 	metricMemory       = metric("memory_bytes", "Memory taken by requests now.", "for")
 	metricMaxMemory    = metric("memory_limit_bytes", "Memory that requests may take.", "for")
 	metricSessions     = metric("sessions", "SMB sessions of known users now.")
 	metricFiles        = metric("files", "Files registered now.")
 	metricCredits      = metric("credits", "Credits granted now, of all connections.")
 	metricCreditBudget = metric("credit_budget", "Credits that all connections may have.")
-	metricQueue        = metric("queue_depth", "Operations that wait for a worker now.", "lane")
-	metricRDMA         = metric("rdma_connections_total", "RDMA connections, by what became of them.", "outcome")
+	metricQueue        = metric("queue_depth", "Operations that wait for a worker now.", "pool")
+	metricRDMA         = metric("rdma_connections_total", "RDMA connections, by their outcome.", "outcome")
 	metricAuth         = metric("auth_failures_total", "Authentications that failed.", "protocol")
 	metricAuthLimited  = metric("auth_limited_total", "SMB authentications refused before the password was compared, after too many failures.")
 	metricSignatures   = metric("bad_signatures_total", "SMB messages with a wrong signature.")
 	metricSlowed       = metric("slowed_total", "Requests that waited for the rate of their user.")
 	metricWakeups      = metric("wakeups_total", "Sleeping clients that were woken.")
-	metricCancelled    = metric("cancelled_total", "I/O that clients gave up before anybody had begun with it.")
+	metricCancelled    = metric("cancelled_total", "I/O that clients canceled before the server began it.")
 	metricInline       = metric("inline_reads_total", "Reads that the page cache answered at once.")
 	metricDirect       = metric("direct_reads_total", "Reads from the page cache straight into the client's memory.")
 
@@ -119,10 +119,10 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 	o.connections(c.srv.Connections())
 }
 
-// maxTold bounds the connections with metrics of their own: the oldest.
-const maxTold = 256
+// maxSeries bounds the connections with metrics of their own: the oldest.
+const maxSeries = 256
 
-// connections tells of the RDMA connections.
+// connections writes the metrics of the RDMA connections.
 func (o output) connections(all []server.ConnectionStats) {
 	by := make(map[string]int)
 	for _, s := range all {
@@ -131,9 +131,9 @@ func (o output) connections(all []server.ConnectionStats) {
 	for provider, n := range by {
 		o.gauge(metricByProvider, n, provider)
 	}
-	told := all[:min(len(all), maxTold)]
-	o.gauge(metricUntold, len(all)-len(told))
-	for _, s := range told {
+	reported := all[:min(len(all), maxSeries)]
+	o.gauge(metricUnreported, len(all)-len(reported))
+	for _, s := range reported {
 		labels := []string{strconv.FormatUint(s.ID, 10), s.Client, s.User, s.Provider}
 		o.traffic(metricConnOps, metricConnBytes, s.Traffic, labels...)
 		o.counter(metricConnFailures, s.Failures, labels...)
@@ -187,10 +187,10 @@ func (o output) mean(d *prometheus.Desc, l server.Latency, labels ...string) {
 	o.put(d, m, err)
 }
 
-// The buckets that a histogram is told with: from one microsecond to four seconds.
+// The buckets of a histogram: from one microsecond to four seconds.
 const firstBucket, lastBucket = 10, 32
 
-// latency gives a histogram, whose buckets count what is below their bound.
+// latency writes a histogram, each of whose buckets counts the delays below its bound.
 func (o output) latency(d *prometheus.Desc, h server.Histogram, labels ...string) {
 	below, total := make(map[float64]uint64, lastBucket-firstBucket+1), uint64(0)
 	for i, n := range h.Counts {

@@ -34,8 +34,8 @@ func scrape(t *testing.T, s *testServer) string {
 	return string(b)
 }
 
-// TestMetrics copies a file and finds that in the metrics.
-func TestMetrics(t *testing.T) {
+// A copied file shows in the metrics.
+func TestMetricsCountCopiedFile(t *testing.T) {
 	s := startServer(t, t.TempDir(), "--metrics", "127.0.0.1:0")
 	file := write(t, randomBytes(100_000), s.dir, "f")
 	run(t, exitOK, "cp", "--require-rdma", s.url+"/f", filepath.Join(t.TempDir(), "copy"))
@@ -52,9 +52,9 @@ func TestMetrics(t *testing.T) {
 		`lwio_rdma_connections_total{outcome="lost"} 0`, `lwio_rdma_connections_total{outcome="rejected"} 0`,
 		`lwio_smb_connections_total{outcome="accepted"} 1`, `lwio_smb_connections_total{outcome="refused"} 0`,
 		`lwio_smb_operations_total{op="read"} 0`, `lwio_smb_bytes_total{op="write"} 0`,
-		`lwio_queue_depth{lane="read"} 0`, `lwio_queue_depth{lane="write"} 0`,
+		`lwio_queue_depth{pool="read"} 0`, `lwio_queue_depth{pool="write"} 0`,
 		`lwio_memory_limit_bytes{for="smb"} 2.68435456e+08`, `lwio_memory_bytes{for="rdma_reads"} 0`,
-		`lwio_untold_connections 0`, `lwio_open_files_limit `,
+		`lwio_unreported_connections 0`, `lwio_open_files_limit `,
 		`process_open_fds`, `go_goroutines`,
 	} {
 		if !strings.Contains(text, want) {
@@ -137,23 +137,23 @@ func (m many) Collect(ch chan<- prometheus.Metric) { output(ch).connections(m) }
 
 // There are never more than so many connections with series of their own.
 func TestMetricsAreBounded(t *testing.T) {
-	all := make(many, 10*maxTold)
+	all := make(many, 10*maxSeries)
 	for i := range all {
 		all[i] = server.ConnectionStats{ID: uint64(i), Client: fmt.Sprint(i), User: "u", Provider: []string{"shm", "iwarp"}[i%2]}
 	}
 	w := httptest.NewRecorder()
 	metricsServer(all).Handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 	text := w.Body.String()
-	told := make(map[string]bool)
+	reported := make(map[string]bool)
 	for _, m := range regexp.MustCompile(`connection="(\d+)"`).FindAllStringSubmatch(text, -1) {
-		told[m[1]] = true
+		reported[m[1]] = true
 	}
-	if len(told) != maxTold {
-		t.Errorf("series of %d connections", len(told))
+	if len(reported) != maxSeries {
+		t.Errorf("series of %d connections", len(reported))
 	}
 	for _, want := range []string{
 		`lwio_provider_connections{provider="shm"} 1280`, `lwio_provider_connections{provider="iwarp"} 1280`,
-		`lwio_untold_connections 2304`,
+		`lwio_unreported_connections 2304`,
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %s", want)

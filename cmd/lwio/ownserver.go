@@ -64,7 +64,7 @@ func (s *ownServer) stop() error {
 	}
 	var killed atomic.Bool
 	late := time.AfterFunc(s.patience, func() {
-		killed.Store(true) // before anybody can see its end
+		killed.Store(true) // before its end is seen
 		_ = s.cmd.Process.Kill()
 	})
 	defer late.Stop()

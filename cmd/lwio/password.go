@@ -47,7 +47,7 @@ func readLines(name string) ([]string, error) {
 	return strings.Split(strings.ReplaceAll(string(b), "\r\n", "\n"), "\n"), nil
 }
 
-// readCredentials reads who may use a server. With a user, the file's first line
+// readCredentials reads the users of a server. With a user, the file's first line
 // is that user's password; without one, each line is USER:PASSWORD.
 func readCredentials(name, user string) (server.Users, error) {
 	if user != "" {

@@ -17,7 +17,7 @@ type progress struct {
 	w        io.Writer
 	terminal bool
 
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	p     *mpb.Progress
 	bar   *mpb.Bar
 	total int64
@@ -45,7 +45,7 @@ func (p *progress) startLocked() bool {
 	return true
 }
 
-// expect adds to what is to come.
+// expect adds to the bytes to come.
 func (p *progress) expect(bytes int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -64,8 +64,8 @@ func (p *progress) add(n int) {
 	}
 }
 
-// Write prints whole lines, above the bar if there is one, which would wipe out
-// what was written past it.
+// Write prints whole lines, above the bar if there is one, which would overwrite text beside
+// it.
 func (p *progress) Write(b []byte) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -26,7 +26,7 @@ func (a *app) providers() []rdma.Provider {
 	return all
 }
 
-// crc is what this side asks for.
+// crc is this side's policy for iWARP's CRCs.
 func (a *app) crc() iwarp.CRCPolicy {
 	if a.noCRC {
 		return iwarp.CRCOff
@@ -35,14 +35,14 @@ func (a *app) crc() iwarp.CRCPolicy {
 }
 
 // uids is the value of a flag: the users that memory may be shared with, besides this
-// one and root. The kernel vouches for who they are.
+// one and root. The kernel reports the user of a peer.
 type uids struct {
 	any  bool
 	list []uint32
 }
 
-// allows tells whether a process of that user may be a peer. Nobody but root and the
-// user itself is by default.
+// allows tells whether a process of that user may be a peer. Only root and the user
+// itself are by default.
 func (u *uids) allows(uid uint32) bool {
 	return u.any || uid == 0 || uid == uint32(os.Geteuid()) || slices.Contains(u.list, uid)
 }
@@ -75,7 +75,7 @@ func (u *uids) String() string {
 	return strings.Join(words, ",")
 }
 
-// Type is what the help calls the value.
+// Type is the name of the value in the help.
 func (u *uids) Type() string { return "uids" }
 
 // pickProviders turns a list of names into providers.

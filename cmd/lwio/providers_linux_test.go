@@ -9,6 +9,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"lwio/internal/test/skip"
 )
 
 func TestUIDs(t *testing.T) {
@@ -49,11 +51,11 @@ func TestAllowUID(t *testing.T) {
 	run(t, exitUsage, "ls", "--allow-uid", "bob", s.url)
 }
 
-// TestDoctorOfAnotherUser has a server that runs as nobody, which root does not share
-// memory with by itself: doctor says that this is why, and with which flag it would.
-func TestDoctorOfAnotherUser(t *testing.T) {
+// The doctor names --allow-uid for the server of another user: root does not share memory with
+// that by default.
+func TestDoctorNamesAllowUIDForAnotherUser(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("only root can start a server as another user")
+		skip.Test(t, "only root can start a server as another user")
 	}
 	dir := t.TempDir()
 	for d := dir; d != os.TempDir(); d = filepath.Dir(d) {

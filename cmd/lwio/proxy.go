@@ -149,8 +149,8 @@ type proxy struct {
 // for want of descriptors for instance.
 const proxyPause = 50 * time.Millisecond
 
-// run takes connections until ctx ends, and waits for those under way; what takes longer
-// than the drain time is broken off.
+// run takes connections until ctx ends, and waits for those that are open; it resets those
+// that last longer than the drain time.
 func (p *proxy) run(ctx context.Context, l net.Listener) error {
 	working, breakOff := context.WithCancel(context.WithoutCancel(ctx))
 	defer breakOff()
@@ -226,7 +226,7 @@ func (p *proxy) carry(ctx context.Context, c net.Conn) {
 // errDrained is why a proxy that was interrupted breaks a connection off.
 var errDrained = errors.New("the proxy was interrupted, and it takes too long")
 
-// forward moves what comes from one connection to another, and its end.
+// forward copies one direction of a connection to another one, and its end.
 func forward(to, from net.Conn) error {
 	if _, err := io.Copy(to, from); err != nil {
 		return err
@@ -246,7 +246,7 @@ func hangUp(c net.Conn) {
 // seconds. The connection keeps its place until then, and the proxy does not end.
 const proxyLinger = 3
 
-// closeAfter closes a connection once its peer has what was written.
+// closeAfter closes a connection once its peer has the written data.
 func closeAfter(c net.Conn) {
 	if r, ok := c.(*rsock.Conn); ok && r.Transport().RDMA() {
 		_ = r.SetLinger(proxyLinger)
@@ -254,7 +254,7 @@ func closeAfter(c net.Conn) {
 	c.Close()
 }
 
-// transportOf says what a connection goes by.
+// transportOf is the transport of a connection.
 func transportOf(c net.Conn) string {
 	if r, ok := c.(*rsock.Conn); ok {
 		return r.Transport().String()

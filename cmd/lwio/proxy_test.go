@@ -127,9 +127,9 @@ func tryAt(t *testing.T, at string) (c net.Conn, err error) {
 	return c, nil
 }
 
-// TestProxyCarries goes by every pair of addresses, with a half-close on the way: the server
-// answers what it has read to the end.
-func TestProxyCarries(t *testing.T) {
+// A connection between every pair of addresses carries data and a half-close: the server
+// answers after the end of its input.
+func TestProxyCarriesHalfClose(t *testing.T) {
 	text := bytes.Repeat([]byte("over there "), 100_000)
 	for _, from := range []string{"tcp", "unix", "rsock"} {
 		for _, to := range []string{"tcp", "unix", "rsock"} {
@@ -176,9 +176,9 @@ func TestProxyPair(t *testing.T) {
 	}
 }
 
-// TestProxyEnds: an interrupted proxy takes no more connections, lets those under way end,
-// and breaks off what takes too long.
-func TestProxyEnds(t *testing.T) {
+// An interrupted proxy takes no more connections, lets open ones end, and resets those that
+// last too long.
+func TestInterruptedProxyDrains(t *testing.T) {
 	t.Run("in good order", func(t *testing.T) {
 		s, at := startReplying(t, "tcp")
 		p := startProxy(t, "--listen", "rsock://127.0.0.1:0", "--to", at, "--drain", "1m")
@@ -225,7 +225,7 @@ func TestProxyEnds(t *testing.T) {
 	})
 }
 
-// TestProxyPassesResets: who cannot be connected, or whose peer breaks off, sees a reset.
+// A client that cannot be connected, or whose peer resets, sees a reset.
 func TestProxyPassesResets(t *testing.T) {
 	nl, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -29,8 +29,8 @@ func openRemote(ctx context.Context, c *lwio.Client, name string) (*remoteSource
 func (s *remoteSource) Size() int64           { return s.size }
 func (s *remoteSource) Close(why error) error { return closeRemote(s.f, why) }
 
-// closeRemote closes a file of a share. To a server whose time was up nobody says that:
-// it closes the file, and deletes one that is not committed, when the connection ends.
+// closeRemote closes a file of a share. It sends no request to a server that did not answer in
+// time: that closes the file, and deletes an uncommitted one, when the connection ends.
 func closeRemote(f io.Closer, why error) error {
 	if outOfTime(why) {
 		return nil
@@ -38,8 +38,8 @@ func closeRemote(f io.Closer, why error) error {
 	return f.Close()
 }
 
-// gone reports whether an error is the end of a connection, or of the patience with its
-// server: what comes after it on the same connection fares no better.
+// gone reports whether an error is the end of a connection, or of the time for its server:
+// further requests on the same connection fail too.
 func gone(err error) bool { return errors.Is(err, net.ErrClosed) || outOfTime(err) }
 
 // outOfTime reports whether it was a time limit that ended something.

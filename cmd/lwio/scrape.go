@@ -16,8 +16,8 @@ import (
 	"lwio/server"
 )
 
-// maxScrapers bounds the connections to the metrics, which anybody may make; others
-// wait for a place.
+// maxScrapers bounds the connections to the metrics, which need no password; further
+// connections wait.
 const maxScrapers = 64
 
 // serveMetrics answers scrapes on addr until stop is called, which waits for those
@@ -41,8 +41,8 @@ func serveMetrics(addr string, srv *server.Server) (at net.Addr, stop func() err
 	}, nil
 }
 
-// metricsServer answers with what the collectors tell. A metric that cannot be told
-// hides no other, and no connection stays that asks for nothing.
+// metricsServer answers with the metrics of the collectors. A metric that fails hides no
+// other, and idle connections are closed.
 func metricsServer(all ...prometheus.Collector) *http.Server {
 	reg := prometheus.NewRegistry()
 	reg.MustRegister(all...)

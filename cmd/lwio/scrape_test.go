@@ -30,8 +30,8 @@ func (l labelled) Collect(ch chan<- prometheus.Metric) {
 	o.gauge(l.desc, 7, "text")
 }
 
-// TestMetricsOfABadLabel must not end the process, nor hide what else there is.
-func TestMetricsOfABadLabel(t *testing.T) {
+// A metric with a bad label neither ends the process nor hides another metric.
+func TestBadLabelHidesNoOtherMetric(t *testing.T) {
 	h := metricsServer(labelled{prometheus.NewDesc("some", "Some.", []string{"name"}, nil)})
 	w := httptest.NewRecorder()
 	h.Handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
@@ -62,7 +62,7 @@ func (p *pipes) Addr() net.Addr { return &net.TCPAddr{} }
 
 // TestLimit has no more connections than it has places, and one place for each
 // that was closed, however often.
-func TestLimit(t *testing.T) {
+func TestConnectionLimitCountsCloseOnce(t *testing.T) {
 	p := &pipes{conns: make(chan net.Conn, 3), closed: make(chan struct{})}
 	for range cap(p.conns) {
 		_, c := net.Pipe()

@@ -20,8 +20,7 @@ import (
 	"lwio/vfs/posix"
 )
 
-// drainTime is how long a server that was told to stop waits for what is in
-// flight.
+// drainTime is how long an interrupted server waits for requests in flight.
 const drainTime = 10 * time.Second
 
 // serveOptions are the flags of serve.
@@ -57,7 +56,7 @@ each line of it is USER:PASSWORD.`,
 	f.StringVar(&o.user, "user", "", "name of the only user")
 	f.BoolVar(&o.readOnly, "read-only", false, "refuse every change")
 	f.BoolVar(&o.allowMD5, "allow-md5", false, "accept clients that sign with unkeyed MD5 only (no protection)")
-	f.StringVar(&o.metrics, "metrics", "", "address and port for Prometheus, at /metrics; it tells users and addresses of clients to who asks")
+	f.StringVar(&o.metrics, "metrics", "", "address and port for Prometheus, at /metrics; it shows names of users and addresses of clients, without a password")
 	o.limits.register(cmd)
 	return cmd
 }
@@ -111,7 +110,7 @@ func (a *app) serve(ctx context.Context, o serveOptions, args []string) error {
 		fmt.Fprintf(a.stderr, "metrics: http://%s/metrics\n", at)
 	}
 	for _, s := range shares {
-		// Who cannot read this knows neither port nor password.
+		// Without this line neither port nor password is known.
 		if _, err := fmt.Fprintln(a.stdout, shareURL(shown, l.Addr(), s.Name)); err != nil {
 			return errors.Join(err, l.Close(), srv.Close())
 		}
@@ -119,7 +118,7 @@ func (a *app) serve(ctx context.Context, o serveOptions, args []string) error {
 	return runServer(ctx, srv, l)
 }
 
-// runServer serves until ctx ends and then gives what is in flight its time.
+// runServer serves until ctx ends and then drains requests in flight.
 func runServer(ctx context.Context, srv *server.Server, l net.Listener) error {
 	done := make(chan error, 1)
 	go func() { done <- srv.Serve(context.WithoutCancel(ctx), l) }()
@@ -134,8 +133,7 @@ func runServer(ctx context.Context, srv *server.Server, l net.Listener) error {
 	return errors.Join(err, srv.Close(), <-done)
 }
 
-// credentials finds out who may use the server; shown is what the printed URLs
-// say of it.
+// credentials returns the users of the server; shown is the part of the printed URLs.
 func (a *app) credentials(o serveOptions) (users server.Users, shown *url.Userinfo, err error) {
 	if a.passwordFile != "" {
 		users, err = readCredentials(a.passwordFile, o.user)

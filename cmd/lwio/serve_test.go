@@ -25,7 +25,7 @@ func TestPasswordFile(t *testing.T) {
 		{"empty, one user", "", "bob", nil, "first line is empty"},
 		{"empty line, one user", "\nsecret\n", "bob", nil, "first line is empty"},
 		{"several", "# us\nbob:a:b\r\n\nann: c\n", "", server.Users{"bob": "a:b", "ann": " c"}, ""},
-		{"nobody", "# nobody\n", "", nil, "no user"},
+		{"comment only", "# no user\n", "", nil, "no user"},
 		{"no colon", "bob:x\nann\n", "", nil, "line 2"},
 		{"no name", ":x\n", "", nil, "line 1"},
 		{"too long", strings.Repeat("p", maxPasswordFile+1), "bob", nil, "longer"},
@@ -49,7 +49,7 @@ type full struct{}
 
 func (full) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
 
-// A server whose URLs nobody gets to see does not start.
+// A server that cannot print its URLs does not start.
 func TestServeCannotPrint(t *testing.T) {
 	var log lockedBuffer
 	a := &app{stdin: strings.NewReader(""), stdout: full{}, stderr: &log, env: func(string) string { return "" }}
@@ -76,8 +76,8 @@ func TestShareNames(t *testing.T) {
 	}
 }
 
-// TestNamesOfShares: a name that cannot be served is told of in the command's own words.
-func TestNamesOfShares(t *testing.T) {
+// The name of a share that cannot be served is refused in the command's own words.
+func TestServeRefusesShareNames(t *testing.T) {
 	r := run(t, exitFailure, "serve", "--listen", "127.0.0.1:0", "IPC$="+t.TempDir())
 	if !strings.HasPrefix(r.err, `lwio: share "IPC$": `) {
 		t.Errorf("message %q", r.err)

@@ -11,11 +11,10 @@ import (
 	"time"
 )
 
-// TestSecondSignal interrupts a command that cannot stop, because nobody reads
-// what it writes; the second signal does not wait for that.
-func TestSecondSignal(t *testing.T) {
-	// What runs in the background of a script ignores interrupts, and passes that on to its
-	// children unless it wants to know of them.
+// A second signal ends a command that cannot stop because its output is not read.
+func TestSecondSignalEndsBlockedCommand(t *testing.T) {
+	// A background process of a script ignores interrupts, and its children inherit that
+	// unless it handles them.
 	own := make(chan os.Signal, 1)
 	signal.Notify(own, os.Interrupt)
 	defer signal.Stop(own)

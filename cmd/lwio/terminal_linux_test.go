@@ -14,14 +14,16 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"lwio/internal/test/skip"
 )
 
-// terminal opens a pseudo-terminal: what a user has, and what a program has.
+// terminal opens a pseudo-terminal: the side of a user, and the side of a program.
 func terminal(t *testing.T) (user, program *os.File) {
 	t.Helper()
 	user, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
 	if err != nil {
-		t.Skip("no pseudo-terminals here: ", err)
+		skip.Test(t, "no pseudo-terminals here", err)
 	}
 	t.Cleanup(func() { user.Close() })
 	fd := int(user.Fd())
@@ -33,13 +35,13 @@ func terminal(t *testing.T) (user, program *os.File) {
 		program, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0)
 	}
 	if err != nil {
-		t.Skip("no pseudo-terminals here: ", err)
+		skip.Test(t, "no pseudo-terminals here", err)
 	}
 	t.Cleanup(func() { program.Close() })
 	return user, program
 }
 
-// echoes reports whether a terminal shows what is typed.
+// echoes reports whether a terminal shows its input.
 func echoes(t *testing.T, f *os.File) bool {
 	t.Helper()
 	state, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS)
@@ -66,7 +68,7 @@ func TestInterruptAtPasswordPrompt(t *testing.T) {
 		t.Errorf("exit status %d, %q", code, stderr.String())
 	}
 	if !echoes(t, program) {
-		t.Error("the terminal does not show what is typed any more")
+		t.Error("the terminal does not show its input any more")
 	}
 	if _, err := user.WriteString("\n"); err != nil { // for the goroutine that still reads
 		t.Fatal(err)
@@ -92,8 +94,8 @@ func TestPasswordPrompt(t *testing.T) {
 	}
 }
 
-// screen reads what a terminal is sent, up to a bell, and returns what is to be
-// read on it then.
+// screen reads the output of a terminal up to a bell, and returns the text on the screen
+// then.
 // It closes drawn when the first percentage is there.
 func screen(t *testing.T, user *os.File, drawn chan struct{}) string {
 	t.Helper()
@@ -133,8 +135,8 @@ func screen(t *testing.T, user *os.File, drawn chan struct{}) string {
 	}
 }
 
-// watched opens a terminal of 100 columns for a program; shown returns what is to
-// be read on it once the program has done with it, and drawn is closed when it has
+// watched opens a terminal of 100 columns for a program; shown returns the text
+// on its screen once the program has ended, and drawn is closed when it has
 // shown a percentage.
 func watched(t *testing.T) (program *os.File, drawn chan struct{}, shown func() string) {
 	t.Helper()
@@ -169,8 +171,8 @@ func TestMessagesBesideTheBar(t *testing.T) {
 	}
 }
 
-// TestProgress shows that cp draws a bar, and what else it has to say.
-func TestProgress(t *testing.T) {
+// cp draws a bar, with its messages above.
+func TestProgressBarWithMessages(t *testing.T) {
 	s := startServer(t, t.TempDir())
 	src := t.TempDir()
 	for i := range 30 {

@@ -48,7 +48,7 @@ type sink interface {
 type transferOptions struct {
 	// depth is how many chunks may be in flight; at least 1.
 	depth int
-	// progress, if set, is told of bytes that arrived.
+	// progress, if set, is called with the number of bytes that arrived.
 	progress func(n int)
 }
 
@@ -92,7 +92,7 @@ func transfer(ctx context.Context, src source, dst sink, opts transferOptions) (
 	return t.arrived.Load(), context.Cause(ctx)
 }
 
-// transferState is what the workers of one transfer share.
+// transferState is shared by the workers of one transfer.
 type transferState struct {
 	ctx  context.Context // ends with the first failure: no chunk is begun after it
 	io   context.Context // of chunks in flight
@@ -166,9 +166,8 @@ func (t *transferState) readStream(buf []byte) (off int64, n int, err error) {
 		return t.next, 0, nil
 	}
 	off = t.next
-	n, err = t.src.ReadChunk(t.ctx, buf, off) // who knows when a stream has more
-	// After a failure too nobody reads again: a read that was given up may still be
-	// at it.
+	n, err = t.src.ReadChunk(t.ctx, buf, off) // a stream may block
+	// No worker reads again after a failure: a canceled read may still use the stream.
 	t.ended = err != nil
 	if errors.Is(err, io.EOF) {
 		err = nil
@@ -191,7 +190,7 @@ func (t *transferState) write(p []byte, off int64) error {
 		return context.Cause(t.ctx)
 	}
 	if err := t.dst.WriteChunk(t.io, p, off); err != nil {
-		return err // nobody's turn comes after a failure
+		return err // no later chunk is written after a failure
 	}
 	t.mu.Lock()
 	t.written = off + int64(len(p))

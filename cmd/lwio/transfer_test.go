@@ -79,14 +79,14 @@ func TestTransferMovesEveryByte(t *testing.T) {
 			src = &streamSource{bytes.NewReader(content)}
 		}
 		dst := &memSink{ordered: rapid.Bool().Draw(t, "ordered"), failAt: -1}
-		var told int64
+		var reported int64
 		var mu sync.Mutex
 		n, err := transfer(context.Background(), src, dst, transferOptions{
 			depth:    rapid.IntRange(0, 9).Draw(t, "depth"),
-			progress: func(n int) { mu.Lock(); told += int64(n); mu.Unlock() },
+			progress: func(n int) { mu.Lock(); reported += int64(n); mu.Unlock() },
 		})
-		if err != nil || n != int64(len(content)) || told != n {
-			t.Fatalf("transfer = %d, %v (progress %d), want %d", n, err, told, len(content))
+		if err != nil || n != int64(len(content)) || reported != n {
+			t.Fatalf("transfer = %d, %v (progress %d), want %d", n, err, reported, len(content))
 		}
 		if !bytes.Equal(dst.b, content) {
 			t.Fatal("the copy differs")
@@ -180,9 +180,8 @@ func (r *oneAtATime) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestStreamThatIsGivenUp cancels a copy while its stream is being read: nobody
-// else begins to read it.
-func TestStreamThatIsGivenUp(t *testing.T) {
+// A canceled copy whose stream is being read begins no second read of the stream.
+func TestCanceledCopyReadsStreamOnce(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	r := &oneAtATime{t: t, cancel: cancel, over: make(chan struct{})}

@@ -64,7 +64,7 @@ func serve(ctx context.Context, cfg *rsock.Config, addr string, out io.Writer) e
 	return srv.Serve(l)
 }
 
-// ask asks the server how it is, and prints that and what carried the question.
+// ask requests the health of the server, and prints it with the transport of the connection.
 func ask(ctx context.Context, cfg *rsock.Config, addr string, out io.Writer) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// The two halves of the example find each other, by shared memory.
-func TestExample(t *testing.T) {
+// Client and server of the example connect by shared memory.
+func TestExampleConnectsBySharedMemory(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	r, w := io.Pipe()
 	served := make(chan error, 1)

@@ -1,6 +1,6 @@
-// Package endpoint is a queue pair with all that one goroutine needs to use it in
-// step: post, wait for the result, go on. It is for tests against other programs,
-// which want to be read, not to be fast.
+// Package endpoint is a queue pair with the objects that one goroutine needs to use it
+// step by step: post, wait for the result, go on. It is for tests against other programs,
+// where clarity counts more than speed.
 package endpoint
 
 import (
@@ -24,13 +24,13 @@ type Shape struct {
 // Endpoint is an unconnected queue pair, its completion queue and its memory, in
 // which the peer may read and write. It is not safe for concurrent use.
 type Endpoint struct {
-	// QP is what a connector connects.
+	// QP is the queue pair, for a connector to connect.
 	QP     rdma.QueuePair
 	shape  Shape
 	cq     rdma.CompletionQueue
 	memory rdma.Memory
 	region rdma.MemoryRegion
-	// arrived are receives that came while something else was waited for.
+	// arrived are receives that completed during a wait for another result.
 	arrived []rdma.Result
 }
 
@@ -94,7 +94,7 @@ func (e *Endpoint) SGE(at, n int) []rdma.SGE {
 	return []rdma.SGE{{Region: e.region, Offset: at, Length: n}}
 }
 
-// RemoteAddr is where the peer finds a byte of the data memory.
+// RemoteAddr is the address of a byte of the data memory for the peer.
 func (e *Endpoint) RemoteAddr(at int) rdma.RemoteAddr {
 	r := e.region.RemoteAddr()
 	r.Addr += uint64(at)

@@ -102,7 +102,7 @@ func prepareCompare(l *measure.Lab, o options) ([]measure.Row, error) {
 	return rows, nil
 }
 
-// load is what both binaries do.
+// load is the work of both binaries.
 type load struct {
 	name, title string
 	job         bench

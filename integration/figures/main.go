@@ -74,7 +74,7 @@ var areas = map[string]func(l *measure.Lab, o options) ([]measure.Row, error){
 // parse parses the command line: an area, and flags.
 func parse(args []string) (area string, o options, err error) {
 	if len(args) == 0 || areas[args[0]] == nil {
-		return "", o, errors.New("name what to measure: io, rdma, sock, copy or compare")
+		return "", o, errors.New("the first argument is io, rdma, sock, copy or compare")
 	}
 	f := flag.NewFlagSet("figures "+args[0], flag.ContinueOnError)
 	f.IntVar(&o.Rounds, "rounds", 5, "runs of each subject; each figure is their median")

@@ -13,7 +13,7 @@ import (
 
 	"lwio/integration/figures/internal/sides"
 	"lwio/integration/internal/measure"
-	"lwio/integration/skips"
+	"lwio/internal/test/skip"
 	"lwio/rdma"
 )
 
@@ -68,7 +68,7 @@ func short(j measure.Job) measure.Job {
 	return j
 }
 
-// Every subject of every area runs for a moment and has figures, whatever they are.
+// Every subject of every area runs for a moment and has figures.
 func TestRowsHaveFigures(t *testing.T) {
 	for area, prepare := range areas {
 		if area == "compare" {
@@ -93,15 +93,15 @@ func runSubject(t *testing.T, l *measure.Lab, j measure.Job) {
 	switch j := j.(type) {
 	case fio:
 		if err := missingNBD(); err != nil {
-			skips.Skip(t, err)
+			skip.Test(t, "a program is missing", err)
 		}
 	case copying:
 		if _, err := exec.LookPath("smbclient"); err != nil && j.tool == smbclient {
-			skips.Skip(t, err)
+			skip.Test(t, "a program is missing", err)
 		}
 	}
 	got, err := short(j).Run(t.Context(), l)
-	for l := *l; errors.Is(err, errIdle) && l.Runtime < measure.Patience; { // fio ends on time, whatever it has done
+	for l := *l; errors.Is(err, errIdle) && l.Runtime < measure.Patience; { // fio ends on time, also without an operation
 		l.Runtime *= 4
 		got, err = short(j).Run(t.Context(), &l)
 	}
@@ -192,7 +192,7 @@ func TestReadBenchRefusesFailures(t *testing.T) {
 
 // The program prints tables and bars, or JSON, refuses unknown areas, rows and flags, and leaves
 // no file behind.
-func TestProgram(t *testing.T) {
+func TestProgramPrintsTablesAndJSON(t *testing.T) {
 	t.Chdir("..")
 	dir := t.TempDir()
 	flags := []string{"--rounds", "1", "--runtime", "20ms", "--size", "2", "--dir", dir}

@@ -15,12 +15,12 @@ import (
 )
 
 // settle is how long our initiator waits before its first message where no
-// ready-to-receive message goes before: siw begins to look at the socket only
-// after its reply is out, and overlooks what came before that until more comes.
+// ready-to-receive message goes before: siw begins to read the socket only
+// after it has sent its reply, and does not see earlier data until more data arrives.
 const settle = 250 * time.Millisecond
 
-// edges are sizes around what headers, padding, segments and buffers have their
-// limits at, and some by chance.
+// edges are sizes around the limits of headers, padding, segments and buffers, and some
+// random ones.
 func edges() []int {
 	sizes := []int{
 		1, 2, 3, 4, 5, 6, 7, 8, 9, 63, 64, 65, 127, 128, 129, 1023, 1024, 1025, 1429, 1430, 1431, 1447, 1448, 1449,

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// event is what an agent says about a command: some of its output, or its end.
+// event is a report of the agent about a command: some of its output, or its end.
 type event struct {
 	Output string `json:",omitempty"`
 	Ended  bool   `json:",omitempty"`
@@ -50,7 +50,7 @@ func (g *Guest) Begin(ctx context.Context, argv ...string) (*Command, error) {
 	return cmd, nil
 }
 
-// follow notes what the agent says.
+// follow notes the reports of the agent.
 func (c *Command) follow() {
 	defer close(c.ended)
 	defer c.conn.Close()
@@ -68,7 +68,7 @@ func (c *Command) follow() {
 	}
 }
 
-// Output is what it printed so far, on both streams.
+// Output is the output so far, of both streams.
 func (c *Command) Output() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -99,11 +99,11 @@ func (c *Command) Wait(ctx context.Context) (output string, err error) {
 // killTime bounds how long Kill waits for the guest.
 const killTime = time.Minute
 
-// Kill kills the command and returns when it has ended, so that what it had is free, or is
-// given up for lost.
+// Kill kills the command and returns when it has ended, and its resources are free, or when
+// the guest does not report that in time.
 func (c *Command) Kill() {
 	defer time.AfterFunc(killTime, func() { c.conn.Close() }).Stop()
-	_ = c.conn.CloseWrite() // the end of what it hears is the agent's order
+	_ = c.conn.CloseWrite() // the agent kills the command at the end of its input
 	<-c.ended
 }
 

@@ -20,7 +20,7 @@ import (
 const (
 	// Addr is the guest.
 	Addr = "10.0.2.15"
-	// Host is what the guest calls the host's 127.0.0.1.
+	// Host is the address of the host's 127.0.0.1 in the guest.
 	Host = "10.0.2.2"
 )
 

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"lwio/integration/guest"
-	"lwio/integration/skips"
+	"lwio/internal/test/skip"
 	"lwio/rdma"
 	"lwio/rdma/iwarp"
 )
@@ -45,7 +45,7 @@ func TestMain(m *testing.M) {
 func boot(t *testing.T) *guest.Guest {
 	t.Helper()
 	if err := guest.Available(); err != nil {
-		skips.Skip(t, err)
+		skip.Test(t, "a program is missing", err)
 	}
 	booted.once.Do(func() {
 		booted.g, booted.err = guest.Start(context.Background(), os.Stderr, rpingPort, farPort)

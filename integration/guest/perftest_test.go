@@ -17,9 +17,9 @@ import (
 
 // perftest's programs make two connections on iWARP. On the first the client sends
 // a message and waits for one, again and again: the version, sizes of memory and
-// the MTU, which our side repeats to agree to them; then, to stay in step, where its
-// buffer is, and our side says where ours is; at the end figures. What is measured
-// goes over the second, which the client makes after the first of those places.
+// the MTU, which our side repeats to agree to them; then, to stay in step, the address of
+// its buffer, which our side answers with its own; at the end figures. The measured data
+// goes over the second, which the client makes after the first of those addresses.
 const (
 	talkToConnect = 5  // messages before the second connection
 	placeSize     = 56 // bytes of the message that says where a buffer is
@@ -35,8 +35,8 @@ const (
 // perfKind is a program of perftest.
 type perfKind struct {
 	args []string
-	// before and after are the numbers of messages around what is done on the
-	// second connection as far as our side must take part in that.
+	// before and after are the numbers of messages before and after the work on the
+	// second connection in which our side takes part.
 	before, after int
 	// serve, if set, is that part; place is the client's buffer.
 	serve func(ctx context.Context, e *endpoint.Endpoint, place rdma.RemoteAddr) error
@@ -49,7 +49,7 @@ type perfKind struct {
 // and sends under the credits that perftest has on iWARP.
 //
 // Source: [RFC 5040 §5]
-func TestPerftest(t *testing.T) {
+func TestPerftestWithKernel(t *testing.T) {
 	g := boot(t)
 	siw(t, g)
 	for _, c := range []perfKind{

@@ -14,7 +14,7 @@ import (
 // small to more than a frame can be, and ours does here too.
 //
 // Source: [RFC 5044 §4], [RFC 5041 §4]
-func TestSegments(t *testing.T) {
+func TestKernelSegmentsDecode(t *testing.T) {
 	g := boot(t)
 	siw(t, g)
 	kernelServer(t, g)

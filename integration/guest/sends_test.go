@@ -22,7 +22,7 @@ func messageShape() endpoint.Shape {
 	return endpoint.Shape{Receives: messages, ReceiveSize: messageSize, Data: messageSize}
 }
 
-// sendAll and receiveAll are what each side does once.
+// sendAll and receiveAll are the parts of the two sides.
 func sendAll(ctx context.Context, e *endpoint.Endpoint) error {
 	for range messages {
 		if err := e.Do(ctx, rdma.Request{Op: rdma.OpSend, SGL: e.SGE(0, messageSize)}); err != nil {

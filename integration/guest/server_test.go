@@ -41,9 +41,8 @@ func kernelClient(t *testing.T, g *guest.Guest, a rdma.Adapter, l rdma.Listener,
 	}
 }
 
-// lateEvent is what rping says when the thread in which it waits for events finds
-// them closed by its other thread, all rounds being done; it then exits with a status
-// of failure.
+// lateEvent is the message of rping when the thread that waits for events finds them closed
+// by its other thread, after all rounds; it then exits with a status of failure.
 const lateEvent = "rdma_get_cm_event: Bad file descriptor"
 
 // ping runs the kernel's client.
@@ -141,7 +140,7 @@ func TestServerRejectsSiw(t *testing.T) {
 		if err := c.Reject([]byte("no")); err != nil {
 			t.Fatal(err)
 		}
-		eventually(ctx, t, "the kernel's client is told", func() bool {
+		eventually(ctx, t, "the kernel's client sees the rejection", func() bool {
 			return strings.Contains(client.Output(), "RDMA_CM_EVENT_REJECTED")
 		})
 	}

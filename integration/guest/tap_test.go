@@ -24,7 +24,7 @@ const (
 	rtrRead     = 0x4000 // of the second
 )
 
-// frame is the beginning of what one side sent: its start-up frame.
+// frame is the start-up frame of one side, the first bytes that it sent.
 type frame []byte
 
 func (f frame) flags() byte    { return f.at(16) }
@@ -138,8 +138,8 @@ func clearBits(inbound, outbound uint16) func([]byte) {
 	}
 }
 
-// audit looks at the CRCs of what came by itself: a frame that is wrong here was
-// wrong when it came, and another was made wrong by our side.
+// audit checks the CRCs of the captured bytes by itself: a frame that is wrong here arrived
+// wrong, any other was damaged by our side.
 //
 // Source: [RFC 5044 §4.4]
 func (p *tap) audit() string {

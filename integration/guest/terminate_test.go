@@ -61,7 +61,7 @@ func TestTerminateOfSiw(t *testing.T) {
 				}
 				return
 			}
-			t.Error("siw never told why it ended the connection")
+			t.Error("siw sent no Terminate message")
 		})
 	}
 }
@@ -138,7 +138,7 @@ func TestWrongCRC(t *testing.T) {
 		}
 		return
 	}
-	t.Error("siw never told why it ended the connection")
+	t.Error("siw sent no Terminate message")
 }
 
 // TestTerminateToSiw sends the kernel's server to memory that is not there: our

@@ -8,7 +8,7 @@ import (
 	"lwio/rdma"
 )
 
-// ClientConfig says what a client does.
+// ClientConfig describes the rounds of a client.
 type ClientConfig struct {
 	// Sizes are the bytes of each round, 1 to MaxSize, one round after another on
 	// one connection.

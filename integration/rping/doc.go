@@ -21,8 +21,8 @@ import (
 // more.
 const MaxSize = 65535
 
-// infoSize is the size of every message, in bytes. What the server sends has no
-// other meaning than that it was sent.
+// infoSize is the size of every message, in bytes. The content of the server's messages has
+// no meaning.
 const infoSize = 16
 
 // PutInfo writes the message that says where a buffer is, and its size in bytes.

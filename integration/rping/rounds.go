@@ -11,7 +11,7 @@ import (
 	"lwio/rdma"
 )
 
-// The layout of an end's memory, in bytes: what is sent, and two buffers of data.
+// The layout of an end's memory, in bytes: the message to send, and two buffers of data.
 const (
 	sendAt   = 0
 	sourceAt = 4096

@@ -18,7 +18,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"lwio/integration/skips"
+	"lwio/internal/test/skip"
 )
 
 // postgres starts Debian's PostgreSQL with a database of its own, as an unprivileged user if
@@ -27,7 +27,7 @@ func postgres(t *testing.T) string {
 	t.Helper()
 	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
 	if len(found) == 0 {
-		skips.Skip(t, errors.New("postgresql is not installed"))
+		skip.Test(t, "postgresql is not installed")
 	}
 	bin := filepath.Dir(found[len(found)-1])
 	// The socket's name must be short, and another user must get there.

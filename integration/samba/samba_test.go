@@ -5,14 +5,14 @@ import (
 	"testing"
 
 	"lwio/integration/samba"
-	"lwio/integration/skips"
+	"lwio/internal/test/skip"
 )
 
-// TestStart shows that smbd runs and lets its user in.
-func TestStart(t *testing.T) {
+// smbd runs and admits its user.
+func TestSambaAdmitsItsUser(t *testing.T) {
 	s, err := samba.Start(t.TempDir())
 	if err != nil {
-		skips.Skip(t, err)
+		skip.Test(t, "a program is missing", err)
 	}
 	defer s.Stop()
 	cmd := exec.Command("smbclient", "//127.0.0.1/"+samba.Share, "-p", s.Port, "-U", samba.User+"%"+samba.Password, "-c", "ls")

@@ -6,7 +6,7 @@ import (
 	"hash/crc32"
 )
 
-// blockSize is what describes itself, in bytes.
+// blockSize is the size of a block that describes itself, in bytes.
 const blockSize = 512
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)

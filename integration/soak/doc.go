@@ -4,9 +4,8 @@
 //
 //	go run ./soak -time 10m -seed 1
 //
-// Each 512 bytes of the files say what file and place they are from, which write they
-// are of, and a checksum. The program knows which writes may be there, and compares
-// whatever it reads. Between rounds everything is closed, and both processes count
+// Each 512 bytes of the files hold their file and place, the number of their write, and a
+// checksum. The program knows which writes may be there, and compares every read. Between rounds everything is closed, and both processes count
 // goroutines, descriptors, mappings and memory, which must not grow from round to round.
 // It fails on any wrong byte, on an error without a reason, on growth, and on a call that
 // does not end, after it has printed all goroutines.

@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// footprint is what a process holds: bytes in RAM and in Go's heap, and numbers of others.
+// footprint are the resources of a process: bytes in RAM and in Go's heap, and the numbers of
+// others.
 type footprint struct {
 	Resident, Heap                   int64
 	Goroutines, Descriptors, Mapping int
@@ -20,9 +21,8 @@ func (f footprint) String() string {
 		float64(f.Resident)/(1<<20), float64(f.Heap)/(1<<20), f.Goroutines, f.Descriptors, f.Mapping)
 }
 
-// ownFootprint is that of this process, without what nobody uses any more. What is in a
-// sync.Pool goes at the second collection, and what that kept alive at the third: how much
-// that is depends on when the last ones were.
+// ownFootprint is the footprint of this process without garbage. The entries of a sync.Pool
+// go at the second collection, and the memory that they referred to at the third.
 func ownFootprint() (f footprint, err error) {
 	for range 3 {
 		debug.FreeOSMemory()
@@ -49,15 +49,14 @@ func ownFootprint() (f footprint, err error) {
 	return f, err
 }
 
-// still is for how long nothing must have gone away before what is left is taken for what
-// stays, and look how often that is seen after.
+// still is the time without a decrease after which the rest counts as permanent, and look the
+// interval between two readings.
 const (
 	still = time.Second
 	look  = 50 * time.Millisecond
 )
 
-// settledFootprint is ownFootprint once what was closed has gone, which goes on in the
-// background for a moment.
+// settledFootprint is ownFootprint after the closes that go on in the background for a moment.
 func settledFootprint() (footprint, error) {
 	f, err := ownFootprint()
 	for since := time.Now(); err == nil && time.Since(since) < still; {
@@ -81,8 +80,8 @@ const (
 	mostGoroutines = 64
 )
 
-// grown tells what has grown, if anything.
-func grown(who string, rounds []footprint) error {
+// grown is an error that names the resource which grew from round to round.
+func grown(process string, rounds []footprint) error {
 	if len(rounds) < 4 {
 		return nil
 	}
@@ -102,7 +101,7 @@ func grown(who string, rounds []footprint) error {
 			values[i] = float64(get.of(f))
 		}
 		if rise := slope(values) * float64(len(values)-1); rise > float64(get.most) {
-			return fmt.Errorf("%s of the %s grew by %.0f in %d rounds: %v", what, who, rise, len(values), values)
+			return fmt.Errorf("%s of the %s grew by %.0f in %d rounds: %v", what, process, rise, len(values), values)
 		}
 	}
 	return nil

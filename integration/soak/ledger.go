@@ -11,19 +11,19 @@ import (
 type ledger struct {
 	file  uint32
 	first int        // block
-	turn  sync.Mutex // of whoever writes
+	turn  sync.Mutex // held by the writer
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	blocks []history
 	begun  uint64 // the newest write
 	busy   bool   // it goes on
 }
 
-// history is what one block may be of.
+// history are the writes that one block may hold.
 type history struct {
 	done  uint64   // the last write that was done for certain
 	maybe []uint64 // those that may have been done after it
-	late  []uint64 // those that may still be done, whatever comes after them
+	late  []uint64 // those that may still be done, also after later ones
 }
 
 func newLedger(file uint32, first, n int) *ledger {
@@ -39,8 +39,8 @@ func (l *ledger) begin() uint64 {
 	return l.begun
 }
 
-// end says what became of the write of n blocks from block at of the part on: done are
-// those that were done for certain; late tells whether others may still come.
+// end notes the outcome of the write of n blocks from block at of the part on: done are
+// those that were written for certain; late is whether others may still be written.
 func (l *ledger) end(write uint64, at, n, done int, late bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -57,7 +57,7 @@ func (l *ledger) end(write uint64, at, n, done int, late bool) {
 	}
 }
 
-// settle says that nothing of what is late comes any more.
+// settle notes that no late write is done any more.
 func (l *ledger) settle() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -67,7 +67,7 @@ func (l *ledger) settle() {
 	}
 }
 
-// view is what blocks may be of when a read begins.
+// view are the writes that blocks may hold when a read begins.
 type view struct {
 	blocks []history
 	begun  uint64
@@ -84,8 +84,7 @@ func (l *ledger) view(at, n int) view {
 	return v
 }
 
-// check compares what a read brought of block at of the part and those after it, which
-// began at a view.
+// check compares the data of a read, from block at of the part on, which began at a view.
 func (l *ledger) check(v view, p []byte, at int) error {
 	l.mu.Lock()
 	begun := l.begun

@@ -17,7 +17,7 @@ import (
 
 func main() {
 	length := flag.Duration("time", 2*time.Minute, "how long")
-	seed := flag.Uint64("seed", uint64(time.Now().UnixNano()), "of what is random; what befalls when depends on the machine too")
+	seed := flag.Uint64("seed", uint64(time.Now().UnixNano()), "of the random numbers; the times of faults depend on the machine too")
 	dir := flag.String("dir", "", "where the files are made; the default is that of temporary files")
 	password := flag.String("serve", "", "be the server's process (for the program itself)")
 	flag.Parse()
@@ -50,7 +50,7 @@ type soak struct {
 	pairs atomic.Uint64           // hooks made
 }
 
-// counts are what was done.
+// counts are the operations so far.
 type counts struct {
 	sessions, reads, writes, bytes, left, uncertain, syncs, opens, lost, replayed, pauses atomic.Uint64
 }

@@ -2,8 +2,8 @@ package main
 
 import "testing"
 
-// What a read may bring, and what it may not.
-func TestLedger(t *testing.T) {
+// A read returns the last write of a block, or one that may have been done after it.
+func TestLedgerChecksReads(t *testing.T) {
 	const n = 4
 	content := func(writes ...uint64) []byte {
 		p := make([]byte, n*blockSize)
@@ -27,7 +27,7 @@ func TestLedger(t *testing.T) {
 	try("half done, half late", l.view(0, n), true, 1, 1, 0, 1)
 	try("half done, half late", l.view(0, n), false, 0, 1, 0, 1)
 	l.end(l.begin(), 0, n, n, false)
-	try("over what is late", l.view(0, n), true, 2, 2, 1, 2)
+	try("over late blocks", l.view(0, n), true, 2, 2, 1, 2)
 	l.settle()
 	l.end(l.begin(), 0, n, n, false)
 	try("after that", l.view(0, n), false, 3, 3, 1, 3)
@@ -44,8 +44,8 @@ func TestLedger(t *testing.T) {
 	}
 }
 
-// Growth is what goes on rising after the first rounds.
-func TestGrown(t *testing.T) {
+// Growth goes on after the first rounds.
+func TestGrownSeesSteadyGrowth(t *testing.T) {
 	rounds := func(of ...int64) (list []footprint) {
 		for _, v := range of {
 			list = append(list, footprint{Resident: v << 20})

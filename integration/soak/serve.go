@@ -18,10 +18,10 @@ import (
 	"lwio/vfs/posix"
 )
 
-// chances are what befalls requests, of either side.
+// chances are the faults of requests, of either side.
 var chances = fault.Chances{Cut: 0.0002, Fail: 0.00005, Delay: 0.002, MaxDelay: 2 * time.Millisecond}
 
-// The shares, and who uses them.
+// The shares, and their user.
 const user = "soak"
 
 var shares = []string{"one", "two"}

@@ -12,7 +12,7 @@ import (
 	"lwio"
 )
 
-// usage is what one goroutine of a session does with a file.
+// usage is the use of a file by one goroutine of a session.
 type usage struct {
 	s         *soak
 	c         *lwio.Client
@@ -92,8 +92,8 @@ func (u *usage) scribble() error {
 	})
 }
 
-// patience is a context, and whether it ends soon. Over SMB alone it does not: nobody can
-// say when a write is over that was given up there.
+// patience is a context, and whether it ends soon. Over SMB alone it does not: the end of a
+// canceled write is unknown there.
 func (u *usage) patience() (context.Context, context.CancelFunc, bool) {
 	if u.transport == lwio.TransportSMB || u.r.IntN(10) > 0 {
 		return context.Background(), func() {}, false
@@ -166,12 +166,12 @@ func (u *usage) read() error {
 	return l.check(v, p, at)
 }
 
-// write writes some blocks. If nobody knows what became of them it waits until they are
-// written, or never will be.
+// write writes some blocks. After an unknown outcome it waits until they are written, or
+// can no longer be written.
 func (u *usage) write() error {
 	l, at, n := u.place()
 	if !l.turn.TryLock() {
-		return nil // somebody else writes there
+		return nil // another goroutine writes there
 	}
 	defer l.turn.Unlock()
 	p, err := u.memory(n * blockSize)

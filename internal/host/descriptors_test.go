@@ -3,6 +3,8 @@ package host
 import (
 	"os"
 	"testing"
+
+	"lwio/internal/test/skip"
 )
 
 func TestDescriptorShareBounds(t *testing.T) {
@@ -18,7 +20,7 @@ func TestDescriptorShareBounds(t *testing.T) {
 func TestDescriptorLimitCoversOpenFile(t *testing.T) {
 	n := descriptorLimit()
 	if n == 0 {
-		t.Skip("no limit is known here")
+		skip.Test(t, "no limit is known here")
 	}
 	f, err := os.Open(os.DevNull)
 	if err != nil {

@@ -4,6 +4,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"lwio/internal/test/skip"
 )
 
 // Written pages are cached; a range with a single page of a hole is not.
@@ -22,7 +24,7 @@ func TestPagesCachedOfHoles(t *testing.T) {
 	}
 	write()
 	if _, known := PagesCached(f, 0, 1); !known {
-		t.Skip("this kernel does not report it")
+		skip.Test(t, "this kernel does not report it")
 	}
 	for _, r := range []struct {
 		off, n int

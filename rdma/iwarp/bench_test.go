@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"lwio/internal/test/skip"
 	"lwio/rdma"
 )
 
@@ -104,7 +105,7 @@ type spinConn struct {
 func newSpinConn(b *testing.B, c net.Conn) *spinConn {
 	c, raw := adopt(c)
 	if raw == nil {
-		b.Skip("sockets are not polled on this system")
+		skip.Test(b, "sockets are not polled on this system")
 	}
 	s := &spinConn{Conn: c, raw: raw}
 	s.fn = func(fd uintptr) bool {

@@ -10,6 +10,7 @@ import (
 	"time"
 	"unsafe"
 
+	"lwio/internal/test/skip"
 	"lwio/rdma"
 )
 
@@ -34,7 +35,7 @@ func until(t testing.TB, what string, f func() bool) {
 func progressPair(t testing.TB) (client, server *side) {
 	client, server = connect(t, nil, nil, shape{depth: 64, sge: 1, buf: 4096})
 	if client.qp.(*queuePair).c.raw == nil {
-		t.Skip("sockets are read by their own goroutines on this system")
+		skip.Test(t, "sockets are read by their own goroutines on this system")
 	}
 	return client, server
 }

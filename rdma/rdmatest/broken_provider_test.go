@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"lwio/internal/test/skip"
 	"lwio/rdma"
 	"lwio/rdma/iwarp"
 	"lwio/rdma/rdmatest/fault"
@@ -261,7 +262,7 @@ func broken(f *flaws, decide func(fault.Attempt) fault.Action) Config {
 // be none.
 func TestSuiteFindsFaults(t *testing.T) {
 	if testing.Short() {
-		t.Skip("waits for what does not happen")
+		skip.Test(t, "waits for what does not happen")
 	}
 	leaveNoFailFiles(t)
 	cases := make(map[string]Case)

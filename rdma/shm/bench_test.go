@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"lwio/internal/test/skip"
 	"lwio/rdma"
 )
 
@@ -320,7 +321,7 @@ func benchmarkWord(b *testing.B) {
 // TestNoAllocations: the data path allocates nothing, in either way.
 func TestNoAllocations(t *testing.T) {
 	if raceEnabled {
-		t.Skip("the race detector allocates")
+		skip.Test(t, "the race detector allocates")
 	}
 	active, passive := connected(t, nil, 1<<16)
 	heap := make([]byte, 4096)

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"lwio/internal/test/skip"
 	"lwio/rdma"
 	"lwio/rdma/internal/softrdma"
 )
@@ -76,7 +77,7 @@ func TestDirectGather(t *testing.T) {
 // Source: [ND QueuePair §Ordering], [OP-88]
 func TestOrderOfBothWays(t *testing.T) {
 	if raceEnabled {
-		t.Skip("the race detector does not see the order that a word in shared memory makes")
+		skip.Test(t, "the race detector does not see the order that a word in shared memory makes")
 	}
 	const size = 200_000
 	active, passive := connected(t, nil, 1<<20)

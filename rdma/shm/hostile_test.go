@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"lwio/internal/test/leakcheck"
+	"lwio/internal/test/skip"
 	"lwio/rdma"
 	"lwio/rdma/internal/softrdma"
 	"lwio/rdma/shm/internal/ring"
@@ -425,7 +426,7 @@ func TestHoledMemory(t *testing.T) {
 	m, _ := passive.a.(*adapter).memoryOf(passive.mem)
 	for range 20 {
 		if err := unix.Fallocate(m.fd, unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, 0, 1<<16); err != nil {
-			t.Skip("holes cannot be made:", err)
+			skip.Test(t, "holes cannot be made", err)
 		}
 		if res := active.write(t, rdma.Request{SGL: active.sge(0, 1<<16), Remote: passive.at(0)}); res.Status != rdma.StatusSuccess {
 			t.Fatal(res.Status)

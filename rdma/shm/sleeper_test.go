@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"lwio/internal/test/leakcheck"
+	"lwio/internal/test/skip"
 	"lwio/rdma"
 	"lwio/rdma/shm/internal/ring"
 )
@@ -99,7 +100,7 @@ func TestSleepInPlace(t *testing.T) {
 // TestSleepAllocatesNothing: being woken allocates nothing.
 func TestSleepAllocatesNothing(t *testing.T) {
 	if raceEnabled {
-		t.Skip("the race detector allocates")
+		skip.Test(t, "the race detector allocates")
 	}
 	for name, way := range sleepWays {
 		t.Run(name, func(t *testing.T) {

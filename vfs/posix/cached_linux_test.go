@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"lwio/internal/ntstatus"
+	"lwio/internal/test/skip"
 	"lwio/vfs"
 )
 
@@ -48,9 +49,9 @@ func TestReadCachedIsHonest(t *testing.T) {
 	n, ok, err := h.ReadCached(p, 0)
 	switch readMode(h.mode.Load()) {
 	case readNever:
-		t.Skip("the scratch directory's file system cannot tell what is cached")
+		skip.Test(t, "the scratch directory's file system cannot tell what is cached")
 	case readPlain:
-		t.Skip("the scratch directory is in memory")
+		skip.Test(t, "the scratch directory is in memory")
 	}
 	for tries := 1; !ok && err == nil && tries < cachedTries; tries++ { // the system may have taken some away
 		if _, err := h.ReadAt(p, 0); err != nil {
@@ -89,7 +90,7 @@ func TestReadCachedIsHonest(t *testing.T) {
 			return
 		}
 	}
-	t.Skipf("of %d tries the kernel kept or brought in all of the pages in each, or took all away", cachedTries)
+	skip.Test(t, "the kernel cached all of the pages or none in each try", cachedTries)
 }
 
 // cachedTries is how often something is tried that depends on what the kernel keeps in memory.
@@ -99,7 +100,7 @@ const cachedTries = 1000
 func TestReadCachedInMemory(t *testing.T) {
 	dir, err := os.MkdirTemp("/dev/shm", "vfs") //nolint:usetesting // must be in memory
 	if err != nil {
-		t.Skip("no file system in memory: ", err)
+		skip.Test(t, "no file system in memory", err)
 	}
 	defer os.RemoveAll(dir)
 	if err := os.WriteFile(filepath.Join(dir, "file"), []byte("content"), 0o644); err != nil {
@@ -121,7 +122,7 @@ func TestReadCachedInMemory(t *testing.T) {
 func TestDiskReallyFull(t *testing.T) {
 	dir := t.TempDir()
 	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=64k"); err != nil {
-		t.Skip("not allowed to mount a small disk: ", err)
+		skip.Test(t, "not allowed to mount a small disk", err)
 	}
 	defer unix.Unmount(dir, unix.MNT_DETACH)
 	d, err := OpenDir(dir)

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// sideJob is what a side of TestPair does.
+// sideJob is the job of a side in the tests.
 type sideJob struct {
 	Name, Peer string
 	Fail       bool

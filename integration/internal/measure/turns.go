@@ -1,5 +1,5 @@
-// Package measure runs what the figures compare: processes that keep to one core, their CPU
-// times, rows of subjects in turns, medians, bars and tables.
+// Package measure runs the comparisons of the figures: processes that keep to one core, their
+// CPU times, rows of subjects in turns, medians, bars and tables.
 package measure
 
 import (

@@ -1,5 +1,5 @@
-// Package port reserves TCP ports for servers that must be told theirs, where one that was
-// free a moment ago may be somebody else's by then.
+// Package port reserves TCP ports for servers that take a port number, where another process
+// could take a free port before the server does.
 package port
 
 import (
@@ -8,9 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Hold is a port of 127.0.0.1 that is kept for a server. The system gives it to nobody who
-// asks for any port. A server that sets SO_REUSEADDR, as they do, can listen there all the
-// same. Not safe for concurrent use.
+// Hold is a port of 127.0.0.1 that is kept for a server. The system does not choose it for a
+// socket without a port of its own. A server that sets SO_REUSEADDR, as servers do, can
+// listen there all the same. Not safe for concurrent use.
 type Hold struct {
 	// Number is the port.
 	Number int

@@ -10,9 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Whoever asks for a port that is held by its number gets it if it may be shared, and not
-// otherwise; afterwards anybody does.
-func TestHold(t *testing.T) {
+// A held port can be bound by a socket with SO_REUSEADDR, by no other, and after Close by any.
+func TestHoldAdmitsOnlySharedBinds(t *testing.T) {
 	h, err := Take()
 	if err != nil {
 		t.Fatal(err)
@@ -37,12 +36,12 @@ func TestHold(t *testing.T) {
 	}
 	h.Close()
 	h.Close()
-	if err := plainBind(h.Number); err != nil && !errors.Is(err, syscall.EADDRINUSE) { // somebody may have it by now
+	if err := plainBind(h.Number); err != nil && !errors.Is(err, syscall.EADDRINUSE) { // another process may have it by now
 		t.Errorf("bind of a port that is free: %v", err)
 	}
 }
 
-// plainBind binds a port as those do who share none.
+// plainBind binds a port without SO_REUSEADDR.
 func plainBind(port int) error {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {

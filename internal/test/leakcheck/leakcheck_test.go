@@ -9,6 +9,8 @@ import (
 	"runtime/debug"
 	"strings"
 	"testing"
+
+	"lwio/internal/test/skip"
 )
 
 func TestMain(m *testing.M) { Main(m) }
@@ -53,7 +55,7 @@ func TestGoroutineLeft(t *testing.T) {
 
 func TestDescriptorLeft(t *testing.T) {
 	if runtime.GOOS != "linux" {
-		t.Skip("descriptors are counted on Linux only")
+		skip.Test(t, "descriptors are counted on Linux only")
 	}
 	path := filepath.Join(t.TempDir(), "forgotten")
 	s := impatient()
@@ -70,7 +72,7 @@ func TestDescriptorLeft(t *testing.T) {
 // Pipes that the Go runtime keeps for the next copy between sockets are no leak.
 func TestPooledPipes(t *testing.T) {
 	if runtime.GOOS != "linux" {
-		t.Skip("descriptors are counted on Linux only")
+		skip.Test(t, "descriptors are counted on Linux only")
 	}
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	s := Take()
@@ -86,7 +88,7 @@ func TestPooledPipes(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !onlyPipes(s.left()) {
-		t.Skipf("the runtime kept %q", s.left())
+		skip.Test(t, "the runtime kept", s.left())
 	}
 	if err := s.Err(); err != nil {
 		t.Error(err)
@@ -114,7 +116,7 @@ func connected(t *testing.T) [2]net.Conn {
 // A descriptor that was open before is no leak; one that took its number is.
 func TestDescriptorReplaced(t *testing.T) {
 	if runtime.GOOS != "linux" {
-		t.Skip("descriptors are counted on Linux only")
+		skip.Test(t, "descriptors are counted on Linux only")
 	}
 	dir := t.TempDir()
 	old, err := os.Create(filepath.Join(dir, "old"))

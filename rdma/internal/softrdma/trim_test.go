@@ -9,6 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"lwio/internal/test/skip"
 	"lwio/rdma"
 )
 
@@ -16,7 +17,7 @@ import (
 // of them are the pages that anything else has a part in.
 func TestRestModel(t *testing.T) {
 	if runtime.GOOS != "linux" {
-		t.Skip("discarded memory is not known to be zero")
+		skip.Test(t, "discarded memory is not known to be zero")
 	}
 	page := os.Getpagesize()
 	const pagesEach = 6

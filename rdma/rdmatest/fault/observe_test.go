@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"lwio/internal/test/leakcheck"
+	"lwio/internal/test/skip"
 	"lwio/rdma"
 	"lwio/rdma/iwarp"
 	"lwio/rdma/rdmatest/fault"
@@ -337,7 +338,7 @@ func TestPostDoesNotAllocate(t *testing.T) {
 		}
 	})
 	if raceEnabled {
-		t.Skip("the race detector empties pools")
+		skip.Test(t, "the race detector empties pools")
 	}
 	if allocs >= 1 {
 		t.Errorf("%v allocations for a write", allocs)

@@ -90,7 +90,7 @@ func TestContentDiffersByOffset(t *testing.T) {
 	}
 }
 
-// fake is a target that does nothing, or what its functions say.
+// fake is a target that does nothing, or calls its functions.
 type fake struct {
 	name  string
 	open  error
@@ -389,7 +389,7 @@ func TestUntimedJobOmitsLatencies(t *testing.T) {
 	}
 }
 
-// A plot is well-formed, whatever names and figures.
+// A plot of any names and figures is well-formed.
 func TestWritePlotIsWellFormed(t *testing.T) {
 	for n, all := range [][]Summary{summaries(), summaries()[2:], nil} {
 		var out bytes.Buffer

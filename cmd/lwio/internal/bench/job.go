@@ -54,7 +54,7 @@ const (
 // engines are the engines that a user may choose.
 var engines = []Engine{EngineBatch, EngineSync, EngineVec}
 
-// Job is what to measure.
+// Job describes the load to measure.
 type Job struct {
 	Pattern Pattern
 	// ReadPercent is the share of reads of a mixed pattern, 0 to 100.

@@ -19,7 +19,7 @@ type Direction struct {
 	Latency           *Histogram // empty if the job is untimed
 }
 
-// Result is what a job did on a target.
+// Result is the outcome of a job on a target.
 type Result struct {
 	Target, Completion string
 	Took               time.Duration

@@ -6,7 +6,7 @@ import (
 )
 
 // restore gives a file its original content again, which differs from the written one, so
-// that a lost write shows whatever an earlier job has left.
+// that a lost write shows also in a file that an earlier job wrote.
 func restore(ctx context.Context, c Conn, j *Job) error {
 	return FillFile(j.FileSize, func(p []byte, off int64) error {
 		if n, err := c.WriteAt(ctx, p, off); err != nil || n < len(p) {

@@ -35,7 +35,7 @@ type Worker struct {
 	next   int64 // block of the next sequential operation
 	blocks int64 // at which an operation may begin
 	given  int   // operations that Next returned
-	least  int   // operations that are given whatever the time
+	least  int   // operations that are given even after the time
 	reads  tally
 	writes tally
 	errors uint64

@@ -1,4 +1,4 @@
-// Package sides measures what two processes do with each other: verbs of package rdma,
+// Package sides measures the exchange of two processes: verbs of package rdma,
 // sockets of package rsock and of the system, and the floors beneath both. Each process is a
 // side of its own, on a core of its own; the active one is the client.
 package sides
@@ -44,7 +44,7 @@ type Job struct {
 	Peer   string // for the active one, the address of the passive one
 }
 
-// outcome is what one process measured.
+// outcome is the measurement of one process.
 type outcome struct {
 	Ops       int
 	Took, CPU time.Duration

@@ -126,7 +126,7 @@ func (l *link) connect() error {
 	return l.asleep(l.Active)
 }
 
-// asleep sends a message or waits for one, asleep whatever the job says, for the parts of a
+// asleep sends a message or waits for one, asleep also in a job that polls, for the parts of a
 // run that are not measured.
 func (l *link) asleep(send bool) error {
 	defer func(was bool) { l.Spin = was }(l.Spin)
