@@ -24,7 +24,7 @@ type adapter struct {
 	p     *Provider
 	local netip.Addr // zero or unspecified: all addresses
 
-	parting atomic.Int64 // connections of part
+	draining atomic.Int64 // connections of drainUntilClosed
 }
 
 var _ rdma.Adapter = (*adapter)(nil)
@@ -42,7 +42,7 @@ func newAdapter(p *Provider, local netip.Addr, id uint64) *adapter {
 	return a
 }
 
-// Addrs lists the one address of the adapter, or all of the host.
+// Addrs returns the one address of the adapter, or all of the host.
 func (a *adapter) Addrs(ctx context.Context) ([]netip.Addr, error) {
 	if a.local.IsValid() && !a.local.IsUnspecified() {
 		return []netip.Addr{a.local}, nil

@@ -9,12 +9,11 @@ import (
 	"lwio/rdma/iwarp/internal/frame"
 )
 
-// atomicWord is the number of bytes that an atomic operation is about.
+// atomicWord is the size in bytes of the operand of an atomic operation.
 const atomicWord = softrdma.AtomicSize
 
-// applyAtomic changes a number in memory and gives what it was before. It is atomic
-// with all that uses sync/atomic, the other connections of this process among
-// them.
+// applyAtomic changes a number in memory and returns its old value. It is atomic with all
+// users of sync/atomic, among them the other connections of this process.
 func applyAtomic(r *frame.AtomicRequest, word *uint64) uint64 {
 	for {
 		old := atomic.LoadUint64(word)
@@ -24,9 +23,9 @@ func applyAtomic(r *frame.AtomicRequest, word *uint64) uint64 {
 	}
 }
 
-// takeAtomicRequest does what the peer wants to have done, before anything that
-// it sent later is looked at, and queues the answer among those to its reads. The
-// peer needs both rights, as it learns and changes what is there.
+// takeAtomicRequest carries out an atomic operation of the peer, before it handles later
+// messages, and queues the answer among those to the peer's reads. The peer needs both
+// rights, as it reads and changes the memory.
 //
 // Source: [RFC 7306 §5], [RFC 5042 §6.3.2]
 func (x *receiver) takeAtomicRequest(payload []byte) error {
@@ -56,8 +55,8 @@ func (x *receiver) takeAtomicRequest(payload []byte) error {
 	return nil
 }
 
-// acceptAtomicResponse checks the header of an Atomic Response: it must be the
-// turn of an atomic operation to be answered.
+// acceptAtomicResponse checks the header of an Atomic Response: an atomic operation must
+// be the next to be answered.
 //
 // Source: [RFC 7306 §5.2.2]
 func (x *receiver) acceptAtomicResponse() error {
@@ -73,7 +72,7 @@ func (x *receiver) acceptAtomicResponse() error {
 	return nil
 }
 
-// takeAtomicResponse puts what was there before where the request says.
+// takeAtomicResponse places the old value where the request wants it.
 func (x *receiver) takeAtomicResponse(payload []byte) error {
 	res, err := frame.DecodeAtomicResponse(payload)
 	if err != nil || res.ID != x.reading.id {
@@ -85,8 +84,8 @@ func (x *receiver) takeAtomicResponse(payload []byte) error {
 	return x.placePayload(word[:])
 }
 
-// frameAtomic adds an Atomic Request to the batch, which is identified by its
-// number in the queue of requests.
+// frameAtomic adds an Atomic Request to the batch. Its number in the queue of requests
+// identifies it.
 func (t *framer) frameAtomic(r *softrdma.WorkRequest) (done bool) {
 	b := t.b
 	if !b.room(0) {

@@ -7,41 +7,42 @@ import (
 	"lwio/rdma/iwarp/internal/frame"
 )
 
-// Limits of what one system call writes.
+// Limits of one system call.
 const (
 	batchRequests = 64
 	batchParts    = 192
 	batchHeader   = 16 << 10  // bytes of headers, trailers and copied payload
-	batchBytes    = 256 << 10 // payload, more or less
-	copyMax       = 256       // payload that is copied rather than referred to
+	batchBytes    = 256 << 10 // of payload, approximately
+	copyMax       = 256       // payload up to this size is copied, other payload is referred to
 	frameOverhead = frame.FPDUHeaderSize + frame.UntaggedSize + 3 + frame.CRCSize
 )
 
-// batch is a number of frames that go out together: what is small stands, frame
-// after frame, in head, and larger payload is referred to where it is.
+// batch is a number of frames that are written together. Small data stands in head, frame
+// after frame; parts refers to head and to larger payload in its place.
 type batch struct {
 	requests [batchRequests]*softrdma.WorkRequest
-	taken    int // requests that it may take
-	complete int // of these, how many are in it to their last byte
+	taken    int // number of requests
+	complete int // requests that are framed whole
 	answers  [batchRequests]*answer
-	asked    int // answers that it may take
-	answered int // as complete
+	asked    int // number of answers
+	answered int // answers that are framed whole
 
 	head    [batchHeader]byte
-	used    int // bytes of head
-	begun   int // where in head the part begins that is not in parts yet
+	used    int // bytes used of head
+	begun   int // start of the part of head that is not in parts yet
 	parts   [][]byte
-	written int // bytes of the first part that are gone
-	first   int // parts before this one are gone
-	bytes   int // payload
+	written int // bytes of the first part that are written
+	first   int // parts before this one are written
+	bytes   int // of payload
 	touched bool
-	holds   []hold // what parts refer to
+	holds   []hold // the memory that parts refers to
 	io      vectors
-	file    *[readBufferSize]byte // data of files, or nil
-	read    int                   // how much
+	file    *[readBufferSize]byte // buffer of file data, or nil
+	read    int                   // bytes used of file
 }
 
-// hold is memory that a batch refers to; remote says that a peer asked for it.
+// hold is memory that a batch refers to. remote means that it is the source of a peer's
+// read.
 type hold struct {
 	lease  softrdma.Lease
 	remote bool
@@ -51,7 +52,7 @@ func newBatch() *batch {
 	return &batch{parts: make([][]byte, 0, batchParts), holds: make([]hold, 0, batchParts)}
 }
 
-// reset empties the batch and lets go of all memory.
+// reset empties the batch and drops its references.
 func (b *batch) reset() {
 	clear(b.requests[:b.taken])
 	clear(b.answers[:b.asked])
@@ -64,14 +65,13 @@ func (b *batch) reset() {
 	b.parts, b.holds, b.touched = b.parts[:0], b.holds[:0], false
 }
 
-// room tells whether a frame of a request with that many pieces fits in.
+// room reports whether a frame of a request with that many pieces fits.
 func (b *batch) room(pieces int) bool {
 	return b.bytes < batchBytes && len(b.parts)+2*pieces+2 <= batchParts &&
 		b.used+2*frameOverhead+copyMax <= batchHeader
 }
 
-// open begins a frame with a ULPDU of n bytes and gives the place for the DDP
-// header.
+// open begins a frame with a ULPDU of that size.
 func (b *batch) open(ulpdu int) { b.put16(uint16(ulpdu)) }
 
 func (b *batch) put16(v uint16) {
@@ -79,7 +79,7 @@ func (b *batch) put16(v uint16) {
 	b.used += 2
 }
 
-// refer adds payload that stays where it is.
+// refer adds payload without copying it.
 func (b *batch) refer(h hold, p []byte) {
 	if b.begun != b.used {
 		b.parts = append(b.parts, b.head[b.begun:b.used])
@@ -91,7 +91,7 @@ func (b *batch) refer(h hold, p []byte) {
 	}
 }
 
-// end pads the frame and adds the CRC, or zeros.
+// end appends padding and the CRC, or zeros.
 func (b *batch) end(ulpdu int, sum uint32, crc bool) {
 	b.used = len(frame.AppendTrailer(b.head[:b.used], ulpdu, sum, crc))
 }
@@ -104,8 +104,8 @@ func (b *batch) seal() {
 	}
 }
 
-// acquire takes references to all memory, or to none if some of it is gone; the
-// error says whose that is.
+// acquire takes references to all memory, or to none if some of it is gone; the error
+// depends on the side that names the memory.
 func (b *batch) acquire() error {
 	for i := range b.holds {
 		if b.holds[i].lease.Acquire() {
@@ -128,7 +128,7 @@ func (b *batch) release() {
 	}
 }
 
-// advance notes that n bytes were written and tells whether that was all.
+// advance records that n bytes were written and reports whether all are.
 func (b *batch) advance(n int) bool {
 	b.touched = b.touched || n > 0
 	for b.first < len(b.parts) {

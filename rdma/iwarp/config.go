@@ -13,8 +13,8 @@ import (
 // Name is the name of the fabric. [OP-38b]
 const Name = "iwarp"
 
-// CRCPolicy says whether a side asks for CRCs. They are on for a connection if
-// either side asks.
+// CRCPolicy is a side's wish for CRCs. A connection uses CRCs if either side asks for
+// them.
 //
 // Source: [RFC 5044 §7.1]
 type CRCPolicy uint8
@@ -23,66 +23,62 @@ type CRCPolicy uint8
 const (
 	// CRCOn asks for CRCs.
 	CRCOn CRCPolicy = iota
-	// CRCOff does without them if the peer does too. TCP's own checksum is then
-	// all that guards the data.
+	// CRCOff does without CRCs if the peer does too. Only TCP's checksum then protects
+	// the data.
 	CRCOff
 )
 
-// Config tunes a provider. The zero value is fit for use.
+// Config configures a provider. The zero value works.
 type Config struct {
-	// CRC is what this side asks for.
+	// CRC is this side's wish for CRCs.
 	CRC CRCPolicy
-	// MaxULPDU is the most that is sent in one frame, headers of DDP included,
-	// in bytes: 0 means 64768, and other values are clamped to 128..64768.
+	// MaxULPDU bounds one frame that is sent, in bytes with the headers of DDP: 0 means
+	// 64768, and other values are clamped to 128..64768.
 	MaxULPDU int
-	// SegmentAtMSS lowers MaxULPDU to what fits one TCP segment of the
-	// connection, where the system tells its size. It is off by default:
-	// that each segment holds one whole frame is up to TCP, which a program cannot
-	// tell where to cut, and on a path of 1500 bytes the many small frames cost up to
-	// 40% of the rate. Switch it on for a peer whose adapter does better with them.
+	// SegmentAtMSS lowers MaxULPDU so that a frame fits into one TCP segment of the
+	// connection, where the system reports its size. It is off by default: TCP decides
+	// where segments end, and on a path of 1500 bytes the many small frames cost up to
+	// 40% of the rate. Use it for a peer whose adapter is faster with such frames.
 	//
 	// Source: [RFC 5044 §4.1]
 	SegmentAtMSS bool
-	// Markers asks for markers in what this side receives, which costs time and has
-	// no use but to test a peer. Those that a peer asks for are always sent.
+	// Markers asks for markers in the stream that this side receives, which costs time
+	// and serves only to test a peer. Markers that a peer asks for are always sent.
 	Markers bool
-	// Revision is the MPA revision that this side begins with: 1, 2, or 0 for
-	// revision 2 and then 1 if the peer drops that. Revision 2 carries the read
-	// limits, lets the passive side send first, and makes Accept wait for the
-	// peer's CompleteConnect. The passive side takes what comes.
+	// Revision is the MPA revision that the active side begins with: 1, 2, or 0 for
+	// revision 2 and then 1 if the peer drops that. Revision 2 carries the read limits,
+	// lets the passive side send first, and makes Accept wait for the peer's
+	// CompleteConnect. The passive side accepts both revisions.
 	Revision int
-	// RequestTimeout bounds how long a new connection may take to send its
-	// request, WriteTimeout how long a start-up frame may take to leave; 0 means
-	// 5 s for both.
+	// RequestTimeout bounds the time until a new connection has sent its request,
+	// WriteTimeout the time to write a start-up frame; 0 means 5 s for both.
 	RequestTimeout, WriteTimeout time.Duration
-	// ReplyTimeout bounds how long Connect waits for TCP and for the peer's
-	// answer each, which includes the time that the peer's program takes to
-	// decide; 0 means 10 s.
+	// ReplyTimeout bounds the waits of Connect, for TCP and for the peer's answer, each.
+	// The latter includes the time in which the peer's program decides. 0 means 10 s.
 	ReplyTimeout time.Duration
-	// ReadyTimeout bounds how long Accept waits for the peer's CompleteConnect;
-	// 0 means 10 s.
+	// ReadyTimeout bounds the wait of Accept for the peer's CompleteConnect; 0 means 10
+	// s.
 	ReadyTimeout time.Duration
-	// DrainTimeout bounds how long the end of a connection may take so that what
-	// was sent last arrives; 0 means 500 ms.
+	// DrainTimeout bounds the end of a connection, which delivers the last data; 0 means
+	// 500 ms.
 	DrainTimeout time.Duration
-	// MaxStartups bounds the connections of one listener that have not sent
-	// their request yet; one more takes the place of the oldest of the host that
-	// has most. It also bounds those of an adapter that wait for DrainTimeout
-	// because they were refused or given up; one more is closed at once. 0 means
-	// 256.
+	// MaxStartups bounds the connections of one listener that have not sent their request
+	// yet. A further one replaces the oldest of the host that has most. It also bounds
+	// the refused and abandoned connections of an adapter that wait for DrainTimeout; a
+	// further one is closed at once. 0 means 256.
 	MaxStartups int
-	// MaxBacklog bounds the requests of one listener that wait to be taken and
-	// clips the backlog of Listen; 0 means 1024.
+	// MaxBacklog bounds the requests of one listener that wait for a connector, and clips
+	// the backlog of Listen; 0 means 1024.
 	MaxBacklog int
-	// Logger gets what is worth telling an operator; nil means silence.
+	// Logger receives messages for an operator; nil discards them.
 	Logger *slog.Logger
-	// Dial and Listen make TCP connections; nil means the net package's. They
-	// may return any net.Conn, though only a *net.TCPConn is fast.
+	// Dial and Listen make TCP connections; nil means the net package's. They may return
+	// any net.Conn, but only a *net.TCPConn is fast.
 	Dial   func(ctx context.Context, local, remote *net.TCPAddr) (net.Conn, error)
 	Listen func(ctx context.Context, local *net.TCPAddr) (net.Listener, error)
 }
 
-// withDefaults is a copy of cfg, which may be nil, with everything set.
+// withDefaults returns a copy of cfg, which may be nil, with all fields set.
 func withDefaults(cfg *Config) Config {
 	var c Config
 	if cfg != nil {
@@ -107,8 +103,7 @@ func withDefaults(cfg *Config) Config {
 	return c
 }
 
-// keepAlive lets TCP notice after half a minute that a peer is gone, although nobody
-// sends.
+// keepAlive makes TCP detect a dead peer within half a minute on an idle connection.
 //
 // Source: [OP-94g]
 func keepAlive() net.KeepAliveConfig {
@@ -128,7 +123,7 @@ func listenTCP(ctx context.Context, local *net.TCPAddr) (net.Listener, error) {
 	return lc.Listen(ctx, "tcp", local.String())
 }
 
-// privateRoom is how much private data a request or a reply can carry.
+// privateRoom returns the maximum size of private data in a request or a reply.
 func (c *Config) privateRoom() int {
 	if c.Revision == 1 {
 		return frame.MaxPrivateData

@@ -16,59 +16,59 @@ import (
 	"lwio/rdma/iwarp/internal/frame"
 )
 
-// ending says why and how a connection ends.
+// ending is the reason and the manner of a connection's end.
 type ending struct {
 	err     error
-	abort   bool             // do not wait for anything the peer should do
+	abort   bool             // do not wait for the peer
 	term    *frame.Terminate // to send
 	receive rdma.Status      // of the receive in progress; StatusCanceled if 0
 	partly  rdma.Status      // of the request that is partly written; likewise
 	reading rdma.Status      // of the first read that is not answered; likewise
 }
 
-// longAgo as a deadline wakes who waits for the socket.
+// longAgo as a deadline wakes a goroutine that waits for the socket.
 var longAgo = time.Unix(1, 0)
 
-// conn is a connection in full operation, or on the passive side one that waits
-// for the peer's first frame. One goroutine (run) reads, and ends it.
+// conn is a connection in full operation, or on the passive side one that waits for the
+// peer's first frame. One goroutine (run) reads, and ends it.
 //
 // Source: [RFC 5040 §5], [RFC 5044 §7]
 type conn struct {
 	a   *adapter
 	qp  *queuePair
 	nc  net.Conn
-	raw syscall.RawConn // nil unless the socket can be used without blocking
-	// fd is raw's descriptor. It is closed after the receiver, and after the last batch
-	// was written: who may read, or write a batch, need not ask raw for it.
+	raw syscall.RawConn // nil if the socket can only block
+	// fd is the descriptor of raw. It is closed after the receiver, and after the last
+	// batch was written: code that reads, or writes a batch, uses it without raw.
 	fd   int
 	crc  bool
 	peer string
-	// active says that this side asked for the connection, and so may send first.
+	// active is set if this side requested the connection, and so may send first.
 	active bool
-	// limits are the reads in progress that this side answers and begins.
+	// limits bound the reads in progress that this side answers and begins.
 	limits rdma.ReadLimits
 
 	ending   atomic.Pointer[ending] // set once
 	onEnd    func(error)            // closes Done of the connector
-	ended    chan struct{}          // closed when it ends, before anything is flushed
-	ready    chan struct{}          // closed when the first frame arrived
-	finished chan struct{}          // closed when all is over and the socket closed
+	ended    chan struct{}          // closed at the end, before the flush
+	ready    chan struct{}          // closed at the arrival of the first frame
+	finished chan struct{}          // closed after the flush, with the socket closed
 
 	tx sender
 	rx receiver
 	wg sync.WaitGroup // writing goroutines
 
-	progress progress
-	alone    bool // there is one processor: who polls must let others run
+	progress  progress
+	singleCPU bool // GOMAXPROCS is 1: pollers must yield
 
 	deadlineMu  sync.Mutex // of the read deadline
-	woken       bool       // who reads was told that the connection ends
-	interrupted bool       // who reads was told to look about
+	woken       bool       // the deadline tells the reader that the connection ends
+	interrupted bool       // the deadline tells the reader to check its state
 	readLimit   time.Time  // see limitRead
 }
 
-// newConn makes the connection of a queue pair over a TCP connection whose
-// start-up is over, and takes that over: use conn.nc from now on.
+// newConn makes the connection of a queue pair over a TCP connection after its start-up.
+// It takes ownership of nc: use conn.nc from now on.
 func newConn(a *adapter, qp *queuePair, nc net.Conn, crc bool, limits rdma.ReadLimits, onEnd func(error)) *conn {
 	nc, raw := adopt(nc)
 	c := &conn{
@@ -85,16 +85,17 @@ func newConn(a *adapter, qp *queuePair, nc net.Conn, crc bool, limits rdma.ReadL
 		}
 	}
 	if c.raw != nil {
-		_ = c.raw.Control(func(fd uintptr) { c.fd = int(fd) }) // nobody has closed it yet
+		_ = c.raw.Control(func(fd uintptr) { c.fd = int(fd) }) // it is open
 	}
 	c.tx.init(c, limit)
 	c.rx.init(c)
 	c.progress.init()
-	c.alone = runtime.GOMAXPROCS(0) == 1
+	c.singleCPU = runtime.GOMAXPROCS(0) == 1
 	return c
 }
 
-// end begins the end of the connection; only the first call counts, and is true.
+// end begins the end of the connection. Only the first call has an effect, and returns
+// true.
 func (c *conn) end(e *ending) bool {
 	if !c.ending.CompareAndSwap(nil, e) {
 		return false
@@ -109,7 +110,7 @@ func (c *conn) end(e *ending) bool {
 	return true
 }
 
-// limitRead gives the reader a last while to find out why writing failed.
+// limitRead gives the reader a time limit to find the reason for a failed write.
 func (c *conn) limitRead(d time.Duration) {
 	c.deadlineMu.Lock()
 	c.readLimit = time.Now().Add(d)
@@ -120,16 +121,16 @@ func (c *conn) limitRead(d time.Duration) {
 	c.claim(claimFail)
 }
 
-// Finished is closed when all is over and the socket closed.
+// Finished is closed after the end, with the socket closed.
 func (c *conn) Finished() <-chan struct{} { return c.finished }
 
-// Disconnect ends the connection in good order.
+// Disconnect begins an orderly end.
 func (c *conn) Disconnect() bool {
 	return c.end(&ending{err: opError("connection", c.peer, rdma.StatusConnectionInvalid, net.ErrClosed)})
 }
 
-// opened is called by the reader when the peer's first frame was found good:
-// from now on this side may send.
+// opened is called by the reader after the peer's first valid frame: from now on this
+// side may send.
 //
 // Source: [RFC 5044 §7.1.2 rule 4]
 func (c *conn) opened() {
@@ -155,7 +156,7 @@ func (c *conn) run() {
 	}
 	c.end(c.endingFor(c.rx.loop()))
 	<-c.ended
-	c.takeSeat()
+	c.becomeSleeper()
 	c.rx.close()
 	e := c.ending.Load()
 	c.tx.stop(e.abort)
@@ -179,7 +180,7 @@ func (c *conn) run() {
 	}
 }
 
-// endingFor tells what the error means that the reader ended with.
+// endingFor returns the ending for the error that the reader ended with.
 func (c *conn) endingFor(err error) *ending {
 	var v *violation
 	var t *TerminateError
@@ -203,8 +204,8 @@ func (c *conn) endingFor(err error) *ending {
 	return &ending{err: opError(op, c.peer, rdma.StatusConnectionAborted, err), abort: true, partly: rdma.StatusIOTimeout, reading: rdma.StatusIOTimeout}
 }
 
-// endingForData is the end for want of the data of a request or of an answer; nil
-// for any other error.
+// endingForData returns the ending for lost data of a request or of an answer; nil for
+// any other error.
 func (c *conn) endingForData(err error) *ending {
 	var v *violation
 	var f *fileError
@@ -225,8 +226,8 @@ func (c *conn) endingForData(err error) *ending {
 }
 
 // shutdown sends a Terminate, if there is one and the peer can understand it,
-// half-closes, and waits until the peer has closed too, so that no reset
-// destroys what was sent last; all that within DrainTimeout.
+// half-closes, and waits until the peer has closed too, so that no reset destroys the
+// data that was sent last. DrainTimeout bounds all of that.
 //
 // Source: [RFC 5040 §5.4], [RFC 5044 §8]
 func (c *conn) shutdown(e *ending) {
@@ -245,9 +246,9 @@ func (c *conn) shutdown(e *ending) {
 	c.rx.discard()
 }
 
-// mayTerminate tells whether the peer expects frames yet: the passive side sends
-// none before it has got a good one, which it may be even if what is in it breaks a
-// rule of the layers above.
+// mayTerminate reports whether the peer expects frames yet. The passive side sends none
+// before it has received a valid one. A frame is valid for that also if its content
+// breaks a rule of the layers above.
 //
 // Source: [RFC 5044 §7.1.2 rule 4]
 func (c *conn) mayTerminate(t *frame.Terminate) bool {

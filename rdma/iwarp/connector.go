@@ -17,18 +17,18 @@ var (
 	errReplyMismatch = errors.New("the reply does not match the request")
 )
 
-// acceptance is a connection whose peer accepted.
+// acceptance is a connection that the peer accepted.
 type acceptance struct {
 	a           *adapter
 	nc          net.Conn
 	sent, reply *frame.Startup
-	limits      rdma.ReadLimits // of the program
+	limits      rdma.ReadLimits // the program's wishes
 }
 
 var _ softrdma.Acceptance = (*acceptance)(nil)
 
-// Source is an address to connect from. That a port is free is known only when
-// it is tried, but a port in use is found here as far as that can be.
+// Source returns an address to connect from. Whether a port is free is known only when it
+// is used, but a port in use is found here if possible.
 func (a *adapter) Source(ctx context.Context, op string, local rdma.Addr) (rdma.Addr, error) {
 	if local == (rdma.Addr{}) && (!a.local.IsValid() || a.local.IsUnspecified()) {
 		return local, nil
@@ -47,7 +47,7 @@ func (a *adapter) Source(ctx context.Context, op string, local rdma.Addr) (rdma.
 	return fabricAddr(addr), nil
 }
 
-// Target checks where to connect to.
+// Target checks the address to connect to.
 func (a *adapter) Target(op string, remote rdma.Addr) error {
 	if !remote.AddrPort.IsValid() || remote.AddrPort.Port() == 0 || remote.Fabric != "" && remote.Fabric != Name {
 		return opError(op, remote.String(), rdma.StatusInvalidAddress, nil)
@@ -55,7 +55,7 @@ func (a *adapter) Target(op string, remote rdma.Addr) error {
 	return nil
 }
 
-// Status is that of an error of a start-up.
+// Status returns the status of an error of a start-up.
 func (a *adapter) Status(err error) rdma.Status {
 	if errors.Is(err, errRejected) || isHangup(err) {
 		return rdma.StatusConnectionRefused
@@ -63,7 +63,7 @@ func (a *adapter) Status(err error) rdma.Status {
 	return netStatus(err, rdma.StatusConnectionAborted)
 }
 
-// Dial opens TCP and exchanges the start-up frames.
+// Dial opens a TCP connection and exchanges the start-up frames.
 //
 // Source: [ND Connector.Connect], [RFC 5044 §7.1], [RFC 6581 §9]
 func (a *adapter) Dial(ctx context.Context, local, remote rdma.Addr, limits rdma.ReadLimits, private []byte) (softrdma.Acceptance, *softrdma.PeerParams, error) {
@@ -74,7 +74,7 @@ func (a *adapter) Dial(ctx context.Context, local, remote rdma.Addr, limits rdma
 	nc, req, reply, err := a.dial(ctx, from, net.TCPAddrFromAddrPort(remote.AddrPort), limits, private)
 	var heard *softrdma.PeerParams
 	if reply != nil {
-		heard = heardFrom(reply)
+		heard = paramsOf(reply)
 	}
 	if err != nil {
 		return nil, heard, err
@@ -82,8 +82,8 @@ func (a *adapter) Dial(ctx context.Context, local, remote rdma.Addr, limits rdma
 	return &acceptance{a: a, nc: nc, sent: req, reply: reply, limits: limits}, heard, nil
 }
 
-// dial opens a connection with the preferred revision, and again with revision 1
-// if the peer drops that.
+// dial opens a connection with the preferred revision, and again with revision 1 if the
+// peer drops that.
 //
 // Source: [RFC 6581 §9.1]
 func (a *adapter) dial(ctx context.Context, local, remote *net.TCPAddr, limits rdma.ReadLimits, private []byte) (net.Conn, *frame.Startup, *frame.Startup, error) {
@@ -107,8 +107,8 @@ func (a *adapter) dial(ctx context.Context, local, remote *net.TCPAddr, limits r
 	return nil, nil, nil, errReplyMismatch
 }
 
-// dialOnce opens a connection with one request. If the exchange fails the
-// connection is over, and nc is there only to tell that TCP itself succeeded.
+// dialOnce opens a connection with one request. A connection whose exchange fails has
+// ended; nc is then not nil if TCP itself succeeded.
 func (a *adapter) dialOnce(ctx context.Context, local, remote *net.TCPAddr, req *frame.Startup) (nc net.Conn, reply *frame.Startup, err error) {
 	cfg := &a.p.cfg
 	dialCtx, cancel := context.WithTimeout(ctx, cfg.ReplyTimeout)
@@ -145,13 +145,13 @@ func (a *adapter) dialOnce(ctx context.Context, local, remote *net.TCPAddr, req 
 	return nc, reply, err
 }
 
-// Errors of what the two sides cannot agree on.
+// Errors of a failed negotiation.
 var (
 	errNoReady = errors.New("no common ready-to-receive message")
 	errDepth   = errors.New("the peer wants more reads in progress than were offered")
 )
 
-// checkReply tells whether a reply lets the connection begin.
+// checkReply returns nil if a reply lets the connection begin.
 //
 // Source: [RFC 5044 §7.1.2 rule 3], [RFC 6581 §9.2]
 func checkReply(req, reply *frame.Startup) error {
@@ -184,12 +184,12 @@ func (a *adapter) terminate(nc net.Conn, req, reply *frame.Startup, f frame.Faul
 	a.hangUp(nc)
 }
 
-// Ends are the two addresses.
+// Ends returns the two addresses.
 func (p *acceptance) Ends() softrdma.Ends { return endsOf(p.nc) }
 
-// Refuse gives up a connection that the peer has accepted. MPA has no message for
-// that, so that the private data is not sent; but a peer that waits for the
-// ready-to-receive message gets a Terminate in its place.
+// Refuse gives up a connection that the peer has accepted. MPA has no message for that,
+// so that the private data is not sent. A peer that waits for the ready-to-receive
+// message gets a Terminate in its place.
 //
 // Source: [RFC 5044 §7.1.2 rule 2], [RFC 6581 §9.3]
 func (p *acceptance) Refuse([]byte) {
@@ -200,8 +200,8 @@ func (p *acceptance) Refuse([]byte) {
 	p.a.hangUp(p.nc)
 }
 
-// Complete begins full operation; where both sides agreed on that, it tells the
-// peer so by a first message.
+// Complete begins full operation. If both sides agreed on a ready-to-receive message, it
+// sends that.
 //
 // Source: [ND Connector.CompleteConnect], [RFC 6581 §9.3]
 func (p *acceptance) Complete(ctx context.Context, qp softrdma.Pair, end func(error)) (softrdma.Conn, error) {
@@ -244,7 +244,7 @@ func (p *acceptance) sendReady(ctx context.Context, nc net.Conn, frame []byte) e
 	return err
 }
 
-// request is a connection whose request has arrived.
+// request is a connection that has sent its request.
 type request struct {
 	a   *adapter
 	nc  net.Conn
@@ -253,10 +253,10 @@ type request struct {
 
 var _ softrdma.Request = (*request)(nil)
 
-// Ends are the two addresses.
+// Ends returns the two addresses.
 func (r *request) Ends() softrdma.Ends { return endsOf(r.nc) }
 
-// Refuse answers with a rejection and leaves the connection.
+// Refuse answers with a rejection and drains the connection.
 func (r *request) Refuse(private []byte) {
 	cfg := &r.a.p.cfg
 	reply := newReply(cfg, &r.req, rdma.ReadLimits{}, private)
@@ -266,12 +266,12 @@ func (r *request) Refuse(private []byte) {
 		r.nc.Close()
 		return
 	}
-	r.a.leave(r.nc)
+	r.a.drain(r.nc)
 }
 
-// Accept answers the request. Where the two sides agreed on a first message of
-// the active side, it waits for that, which is the peer's CompleteConnect; else it
-// returns at once, and what is posted is held back until something arrived.
+// Accept answers the request. If both sides agreed on a first message of the active side,
+// it waits for that, which is the peer's CompleteConnect; else it returns at once, and
+// posted requests are held back until a frame arrives.
 //
 // Source: [ND Connector.Accept], [RFC 5044 §7.1.2 rule 4], [RFC 6581 §9.3]
 func (r *request) Accept(ctx context.Context, qp softrdma.Pair, limits rdma.ReadLimits, private []byte, end func(error)) (softrdma.Conn, error) {
@@ -322,7 +322,7 @@ func (c *conn) awaitReady(ctx context.Context) error {
 		return nil
 	case <-c.ended:
 		select {
-		case <-c.ready: // and then it ended
+		case <-c.ready: // it ended after that
 			return nil
 		default:
 		}

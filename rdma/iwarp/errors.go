@@ -12,12 +12,12 @@ import (
 	"lwio/rdma/iwarp/internal/frame"
 )
 
-// opError is the error of an operation of this provider.
+// opError returns the error of an operation of this provider.
 func opError(op, object string, status rdma.Status, cause error) error {
 	return &rdma.Error{Op: "iwarp: " + op, Object: object, Status: status, Err: cause}
 }
 
-// errno statuses of the socket calls, in NetworkDirect's terms. [ND §8 row 13]
+// errnoStatus maps the errors of socket calls to NetworkDirect's statuses. [ND §8 row 13]
 var errnoStatus = []struct {
 	errno  syscall.Errno
 	status rdma.Status
@@ -37,7 +37,8 @@ var errnoStatus = []struct {
 	{syscall.ENOMEM, rdma.StatusNoMemory},
 }
 
-// netStatus is the status that tells best what a network call ran into.
+// netStatus returns the status for the error of a network call, or otherwise if no other
+// fits.
 func netStatus(err error, otherwise rdma.Status) rdma.Status {
 	for _, e := range errnoStatus {
 		if errors.Is(err, e.errno) {
@@ -50,7 +51,7 @@ func netStatus(err error, otherwise rdma.Status) rdma.Status {
 	return otherwise
 }
 
-// isHangup tells whether err says that the peer is gone.
+// isHangup reports whether err means that the peer is gone.
 func isHangup(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
 		errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) || errors.Is(err, net.ErrClosed)
@@ -67,9 +68,8 @@ func faultStatus(f frame.Fault) rdma.Status {
 	return rdma.StatusRemoteError
 }
 
-// TerminateError is the cause of a connection's end when one of the two sides
-// found an error in what the other did. Layer, Type and Code are the numbers of
-// the Terminate message.
+// TerminateError is the cause of a connection's end when one side found an error of the
+// other. Layer, Type and Code are the numbers of the Terminate message.
 //
 // Source: [RFC 5040 §4.8]
 type TerminateError struct {

@@ -12,17 +12,17 @@ import (
 	"lwio/rdma/internal/softrdma"
 )
 
-// errCold says that bytes of a file are not in memory.
-var errCold = errors.New("not in memory")
+// errNotCached reports that bytes of a file are not in memory.
+var errNotCached = errors.New("not in memory")
 
-// fileError is what went wrong with the file of a request.
+// fileError is the failure of a request's file.
 type fileError struct{ err error }
 
 func (e *fileError) Error() string { return "file source: " + e.err.Error() }
 func (e *fileError) Unwrap() error { return e.err }
 
-// fileSource is a file that writes take their data from, by reading it; it is
-// never mapped, so that a file that shrinks harms nobody.
+// fileSource is a file that writes read their data from. It is never mapped, so that a
+// file whose size shrinks causes no fault.
 //
 // Source: [OP-92i]
 type fileSource struct {
@@ -63,11 +63,11 @@ func (a *adapter) RegisterFile(ctx context.Context, f *os.File) (rdma.FileSource
 	return s, nil
 }
 
-// File is the file that was registered.
+// File returns the registered file.
 func (s *fileSource) File() *os.File { return s.f }
 
-// Close waits for a read in progress. A request that is not all framed then fails
-// with StatusAccessViolation and ends its connection.
+// Close waits for a read in progress. A request that is not framed whole then fails with
+// StatusAccessViolation and ends its connection.
 func (s *fileSource) Close() error {
 	s.mu.Lock()
 	s.closed = true
@@ -76,14 +76,14 @@ func (s *fileSource) Close() error {
 	return nil
 }
 
-// open tells whether the source is not closed yet.
+// open reports whether the source is not closed yet.
 func (s *fileSource) open() bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return !s.closed
 }
 
-// fileReader reads files, for one goroutine at a time.
+// fileReader reads files for one goroutine at a time.
 type fileReader struct {
 	buf []byte
 	off int64
@@ -96,16 +96,16 @@ func (r *fileReader) init() {
 	r.fn = func(fd uintptr) { r.n, r.err = preadCached(int(fd), r.buf, r.off) }
 }
 
-// read fills buf from the file as far as that goes, and tells how far: to the end of
-// the file, or to where it cannot be read, which the program finds out by reading. Unless
-// patient it does not wait for a disk: it returns errCold instead.
-func (r *fileReader) read(s *fileSource, buf []byte, off int64, patient bool) (int, error) {
+// read fills buf from the file and returns the number of bytes: to the end of the file,
+// or to where it cannot be read, which the program finds by reading itself. Without
+// mayBlock it does not wait for a disk: it returns errNotCached instead.
+func (r *fileReader) read(s *fileSource, buf []byte, off int64, mayBlock bool) (int, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	if s.closed {
 		return 0, errRegionClosed
 	}
-	if patient {
+	if mayBlock {
 		n, err := s.f.ReadAt(buf, off)
 		if errors.Is(err, os.ErrClosed) {
 			return 0, &fileError{err}
@@ -119,8 +119,8 @@ func (r *fileReader) read(s *fileSource, buf []byte, off int64, patient bool) (i
 		switch {
 		case err != nil:
 			return 0, &fileError{err}
-		case errors.Is(r.err, errCold):
-			return 0, errCold
+		case errors.Is(r.err, errNotCached):
+			return 0, errNotCached
 		case r.err != nil:
 			return n, nil
 		}
@@ -130,9 +130,8 @@ func (r *fileReader) read(s *fileSource, buf []byte, off int64, patient bool) (i
 	}
 }
 
-// cached tells whether all of a part of a file is in memory now; where it counts as
-// whole only, the file must not end before. It reads only where the kernel does not say
-// that all is there.
+// cached reports whether a part of a file is in memory now. With whole set, the file must
+// also not end before. It reads only where the kernel does not report that all is there.
 func (r *fileReader) cached(s *fileSource, off int64, n int, whole bool) bool {
 	if all, known := host.PagesCached(s.f, off, n); all && known {
 		info, err := s.f.Stat()
@@ -167,9 +166,9 @@ func (qp *queuePair) checkFile(r *rdma.Request) rdma.Status {
 	return rdma.StatusSuccess
 }
 
-// fileData reads the next n bytes of a request's file into the batch; beyond the
-// end of the file there are zeros. It gives nil if there is no room, or if the
-// reading would have to wait and this goroutine must not.
+// fileData reads the next n bytes of a request's file into the batch; beyond the end of
+// the file there are zeros. It returns nil if there is no room, or if reading would block
+// and must not.
 //
 // Source: [OP-92i]
 func (t *framer) fileData(r *softrdma.WorkRequest, n int) ([]byte, error) {
@@ -181,17 +180,17 @@ func (t *framer) fileData(r *softrdma.WorkRequest, n int) ([]byte, error) {
 		return nil, nil
 	}
 	data := b.file[b.read : b.read+n : b.read+n]
-	if r.Real < t.offset { // the file ended before, and that is what counts
+	if r.Real < t.offset { // the file ended before, and stays at that length for this request
 		clear(data)
 		b.read += n
 		return data, nil
 	}
-	if t.patient {
+	if t.mayBlock {
 		t.regions.flush() // it may wait for a disk
 	}
-	got, err := t.files.read(r.File.(*fileSource), data, r.FileOffset+int64(t.offset), t.patient)
-	if errors.Is(err, errCold) {
-		t.cold = true
+	got, err := t.files.read(r.File.(*fileSource), data, r.FileOffset+int64(t.offset), t.mayBlock)
+	if errors.Is(err, errNotCached) {
+		t.wouldBlock = true
 		return nil, nil
 	}
 	if err != nil {

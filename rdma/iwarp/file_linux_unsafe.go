@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// preadCached reads what is in memory of a file; errCold says that the next byte
-// is not, or that the file system cannot tell. As it does not wait for a disk, the
-// scheduler is not told, see writeSocket.
+// preadCached reads the part of a file that is in memory. errNotCached means that the
+// next byte is not, or that the file system cannot tell. As it does not wait for a disk
+// it bypasses the scheduler, see writeSocket.
 func preadCached(fd int, buf []byte, off int64) (int, error) {
 	if len(buf) == 0 {
 		return 0, nil
@@ -26,7 +26,7 @@ func preadCached(fd int, buf []byte, off int64) (int, error) {
 			return int(n), nil
 		case syscall.EINTR:
 		case syscall.EAGAIN, syscall.EOPNOTSUPP, syscall.ENOSYS:
-			return 0, errCold
+			return 0, errNotCached
 		default:
 			return 0, errno
 		}

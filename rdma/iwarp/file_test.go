@@ -86,7 +86,7 @@ func TestColdFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	tx := &client.qp.(*queuePair).c.tx
-	tx.framer.files.fn = func(uintptr) { tx.framer.files.n, tx.framer.files.err = 0, errCold }
+	tx.framer.files.fn = func(uintptr) { tx.framer.files.n, tx.framer.files.err = 0, errNotCached }
 	server.recv(2, 100, 4)
 	client.post(rdma.Request{Op: rdma.OpWrite, ID: 1, File: src, FileLength: 10, Remote: server.at(0)}, rdma.Request{Op: rdma.OpSend, ID: 2})
 	if r := client.want(rdma.OpWrite, 1, rdma.StatusSuccess); r.Bytes != 10 {
@@ -98,7 +98,7 @@ func TestColdFile(t *testing.T) {
 		t.Errorf("%q", server.buf[:10])
 	}
 	qp := client.qp.(*queuePair)
-	qp.probe.fn = func(uintptr) { qp.probe.n, qp.probe.err = 0, errCold }
+	qp.probe.fn = func(uintptr) { qp.probe.n, qp.probe.err = 0, errNotCached }
 	if err := os.Truncate(src.File().Name(), 2<<20); err != nil { // by a hole, of which the kernel has nothing
 		t.Fatal(err)
 	}

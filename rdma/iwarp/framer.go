@@ -6,8 +6,8 @@ import (
 	"lwio/rdma/iwarp/internal/frame"
 )
 
-// payloadFor is how much payload a frame carries: a multiple of the page size if
-// it is large, so that a transfer stays aligned, else of 8 bytes.
+// payloadFor returns the payload of a frame with that ULPDU and header: a multiple of the
+// page size if it is large, so that a transfer stays aligned, else of 8 bytes.
 func payloadFor(ulpdu, header int) int {
 	n := ulpdu - header
 	if n >= 16<<10 {
@@ -24,26 +24,26 @@ type framer struct {
 	outbound               int // reads in progress that this side may have
 	maxTagged, maxUntagged int // payload of one frame
 
-	b         *batch
-	regions   regionCache // in use while frames are made
-	files     fileReader
-	msn       uint32 // of the next Send
-	readMSN   uint32 // of the next Read or Atomic Request
-	atomicMSN uint32 // of the next Atomic Response
-	part      part   // the kind of message that is partly framed
-	offset    int    // bytes of it that are framed
-	piece     int    // the piece where they end
-	within    int    // the place in that piece
-	patient   bool   // reading a file may wait: this is the writing goroutine
-	cold      bool   // reading a file would have to wait
+	b          *batch
+	regions    regionCache // in use while frames are made
+	files      fileReader
+	msn        uint32 // of the next Send
+	readMSN    uint32 // of the next Read or Atomic Request
+	atomicMSN  uint32 // of the next Atomic Response
+	part       part   // the kind of message that is partly framed
+	offset     int    // bytes of it that are framed
+	piece      int    // the piece where they end
+	within     int    // the place in that piece
+	mayBlock   bool   // reading a file may wait: this is the writing goroutine
+	wouldBlock bool   // reading a file would have to wait
 }
 
-// part says what a message belongs to of which a part is in frames.
+// part is the kind of a message that is partly framed.
 type part uint8
 
 const (
 	partNone    part = iota
-	partRequest      // queuePair.next
+	partRequest      // request InitiatorQueue.Next
 	partAnswer       // the first answer
 )
 
@@ -54,8 +54,8 @@ func (t *framer) init(c *conn, limit int) {
 	t.files.init()
 }
 
-// frameAll frames what the batch may take, message after message: requests, and
-// answers to the peer in bursts between them.
+// frameAll frames the messages of the batch, one after another: requests, and answers to
+// the peer in bursts between them.
 //
 // Source: [RFC 5040 §5.3]
 func (t *framer) frameAll() error {
@@ -101,16 +101,16 @@ func (t *framer) frameAll() error {
 	}
 }
 
-// openFrame is a frame in the making.
+// openFrame is an incomplete frame.
 type openFrame struct {
-	start   int // where it begins in head
-	summed  int // how far the CRC covers head
+	start   int // its offset in head
+	summed  int // end of the bytes of head that the CRC covers
 	payload int
 	ulpdu   int
 	sum     uint32
 }
 
-// open begins the frame f, which is empty yet, with n bytes of payload.
+// open begins the frame f with the header s and n bytes of payload.
 func (t *framer) open(f *openFrame, s *frame.Segment, n int) {
 	b := t.b
 	f.start, f.summed, f.payload, f.ulpdu = b.used, b.used, n, s.Size()+n
@@ -119,7 +119,7 @@ func (t *framer) open(f *openFrame, s *frame.Segment, n int) {
 	t.sumHead(f)
 }
 
-// sumHead takes what was added to head into the CRC.
+// sumHead adds the new bytes of head to the CRC.
 func (t *framer) sumHead(f *openFrame) {
 	if t.crc {
 		f.sum = frame.UpdateCRC(f.sum, t.b.head[f.summed:t.b.used])
@@ -133,8 +133,8 @@ func (t *framer) close(f *openFrame) {
 	t.b.bytes += f.payload
 }
 
-// add adds payload from memory, of which it tells whether it is still there.
-// remote says that a peer asked for it.
+// add adds payload from memory and reports whether the memory is still there. remote
+// means that it is the source of a peer's read.
 func (t *framer) add(f *openFrame, l softrdma.Lease, data []byte, remote bool) bool {
 	b, small := t.b, f.payload <= copyMax
 	if small || t.crc {
@@ -155,8 +155,8 @@ func (t *framer) add(f *openFrame, l softrdma.Lease, data []byte, remote bool) b
 	return true
 }
 
-// frame adds the rest of a request to the batch; done says that it is all
-// in, and an error that its memory or file is gone.
+// frame adds the rest of a request to the batch. done means that it is framed whole, an
+// error that its memory or file is gone.
 func (t *framer) frame(r *softrdma.WorkRequest) (done bool, err error) {
 	switch r.Op {
 	case rdma.OpRead:
@@ -251,8 +251,8 @@ func (t *framer) addPieces(f *openFrame, r *softrdma.WorkRequest, n int) bool {
 	return true
 }
 
-// addOwned adds inline data, which lives as long as its slot, or that of a file,
-// which is in the batch: a copy if it is small, else a reference.
+// addOwned adds inline data, which lives as long as its slot, or file data, which is in
+// the batch: a copy if it is small, else a reference.
 func (t *framer) addOwned(f *openFrame, data []byte) {
 	b := t.b
 	if len(data) <= copyMax {

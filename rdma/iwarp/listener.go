@@ -9,13 +9,13 @@ import (
 	"lwio/rdma/iwarp/internal/frame"
 )
 
-// listenSocket is a TCP port that a listener has.
+// listenSocket is the TCP port of a listener.
 type listenSocket struct {
 	net.Listener
 	a *adapter
 }
 
-// Listen takes the port.
+// Listen binds the port.
 func (a *adapter) Listen(ctx context.Context, op string, local rdma.Addr) (softrdma.ListenSocket, error) {
 	addr, err := a.tcpAddr(op, local)
 	if err != nil {
@@ -28,10 +28,10 @@ func (a *adapter) Listen(ctx context.Context, op string, local rdma.Addr) (softr
 	return &listenSocket{nl, a}, nil
 }
 
-// Local is the address that was bound.
+// Local returns the bound address.
 func (d *listenSocket) Local() rdma.Addr { return fabricAddr(d.Addr()) }
 
-// HostOf is the address that a connection comes from, without the port.
+// HostOf returns the address that a connection comes from, without the port.
 func (d *listenSocket) HostOf(nc net.Conn) string {
 	addr := nc.RemoteAddr().String()
 	if host, _, err := net.SplitHostPort(addr); err == nil {
@@ -53,5 +53,5 @@ func (d *listenSocket) ReadRequest(nc net.Conn) (softrdma.Request, *softrdma.Pee
 	if err != nil {
 		return nil, nil, err
 	}
-	return &request{d.a, nc, req}, heardFrom(&req), nil
+	return &request{d.a, nc, req}, paramsOf(&req), nil
 }

@@ -7,12 +7,12 @@ import (
 	"lwio/rdma/iwarp/internal/frame"
 )
 
-// markedConn is a TCP connection in full operation with markers: those that the
-// peer asked for go into what is written, and those that this side asked for are
-// taken out of what is read, with the CRCs changed to match. Connections with
-// markers are rare, so that this costs copies.
+// markedConn is a TCP connection in full operation with markers. It inserts markers into
+// the written stream if the peer asked for them, removes them from the read stream if
+// this side did, and changes the CRCs to match. Connections with markers are rare, so
+// that copies are acceptable.
 //
-// Write must get whole frames, from one goroutine; Read has another.
+// Write takes whole frames, from one goroutine; Read has another.
 type markedConn struct {
 	net.Conn
 	send, receive bool
@@ -24,11 +24,11 @@ type markedConn struct {
 	raw   []byte       // the bytes behind them
 	clean []byte       // frames without markers, not read yet
 	spare []byte       // of clean
-	fault error        // what follows clean is no frame
+	fault error        // the bytes behind clean are no frame
 	chunk [16 << 10]byte
 }
 
-// withMarkers is nc itself if neither side asked for markers.
+// withMarkers returns nc itself if neither side asked for markers.
 func withMarkers(nc net.Conn, send, receive, crc bool) net.Conn {
 	if !send && !receive {
 		return nc
@@ -36,7 +36,7 @@ func withMarkers(nc net.Conn, send, receive, crc bool) net.Conn {
 	return &markedConn{Conn: nc, send: send, receive: receive, sent: frame.Marker{CRC: crc}, took: frame.Marker{CRC: crc}}
 }
 
-// CloseWrite half-closes the connection where it can be.
+// CloseWrite half-closes the connection, if it can be.
 func (c *markedConn) CloseWrite() error {
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()
@@ -44,8 +44,7 @@ func (c *markedConn) CloseWrite() error {
 	return net.ErrClosed
 }
 
-// Write writes whole frames. What it returns counts bytes of p only if all are
-// written.
+// Write writes whole frames. It counts the bytes of p only if all are written.
 func (c *markedConn) Write(p []byte) (int, error) {
 	if !c.send {
 		return c.Conn.Write(p)

@@ -9,7 +9,7 @@ import (
 	"lwio/rdma/internal/softrdma"
 )
 
-// memory is what Alloc gave out.
+// memory is the memory of an Alloc.
 type memory struct {
 	a    *adapter
 	buf  []byte
@@ -18,8 +18,8 @@ type memory struct {
 	err  error
 }
 
-// Alloc maps memory outside the Go heap, of whole pages. This provider gains
-// nothing from it but that it does not weigh on the garbage collector.
+// Alloc maps whole pages outside the Go heap. The only gain with this provider is that
+// they do not burden the garbage collector.
 func (a *adapter) Alloc(ctx context.Context, size int) (rdma.Memory, error) {
 	const op = "allocate memory"
 	if ctx.Err() != nil {
@@ -41,10 +41,10 @@ func (a *adapter) Alloc(ctx context.Context, size int) (rdma.Memory, error) {
 	return m, nil
 }
 
-// Bytes is the memory; its length is the size rounded up.
+// Bytes returns the memory, whose length is the size rounded up.
 func (m *memory) Bytes() []byte { return m.buf }
 
-// Close unmaps it.
+// Close unmaps the memory.
 func (m *memory) Close() error {
 	m.once.Do(func() {
 		m.a.Domain.Remove(softrdma.Memories, m)

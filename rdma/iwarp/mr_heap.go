@@ -2,9 +2,9 @@
 
 package iwarp
 
-// allocPages takes size bytes from the Go heap, where the system offers nothing
-// else, and under the race detector, which would not see how an atomic store in
-// mapped memory orders others. An allocation of whole pages is page-aligned.
+// allocPages allocates size bytes of the Go heap: where the system has no mmap, and under
+// the race detector, which does not see how an atomic store in mapped memory orders other
+// accesses. An allocation of whole pages is page-aligned.
 func allocPages(size int) ([]byte, func() error, error) {
 	return make([]byte, size), func() error { return nil }, nil
 }

@@ -8,156 +8,159 @@ import (
 	"time"
 )
 
-// Who may sleep on the socket, in progress.seat.
+// The goroutine that sleeps on the socket, in progress.sleeper.
 const (
-	seatFree   int32 = iota
-	seatReader       // the connection's own goroutine
-	seatGuest        // a call of Wait
+	sleeperNone   int32 = iota
+	sleeperReader       // the connection's own goroutine
+	sleeperWaiter       // a call of Wait
 )
 
-// Why nobody but the connection's own goroutine may read, in progress.claims.
+// The reasons to let only the connection's own goroutine read, in progress.claims.
 const (
 	claimEnd   uint32 = 1 << iota // the connection ends
-	claimFail                     // writing failed, and the peer may have said why
+	claimFail                     // writing failed, and the peer may have sent the reason
 	claimStall                    // a message waits for a shared receive
 )
 
 const (
-	// leave is how long the reader stays away, in which nobody reads, before it
-	// reads itself again. When it is over all who can run have a turn first, as it may be
-	// they who read. It doubles, up to longestLeave, each time that others have read: a
-	// timer that is due soon makes every sleep of theirs dearer, as the kernel sets the
-	// processor's clock for it. When they stop, nobody reads for up to three times as long as
-	// they have, and for no more than two longestLeaves.
-	leave        = time.Millisecond
-	longestLeave = 32 * leave
-	// It doubles too, but up to crowdedLeave, each time that the reader runs busyDelay
-	// late, as the processors are busy: others who would read have not had their turn
-	// then. Timers of an idle machine are late too, by up to one leave.
-	crowdedLeave = 16 * leave
-	busyDelay    = 4 * leave
-	// streakLooks is after how many looks within streakTime somebody counts as
+	// absence is the time for which the reader leaves the socket to other goroutines
+	// before it reads again. At its end all goroutines that can run have a turn first, as
+	// one of them may be reading. It doubles, up to longestAbsence, each time that others
+	// have read: a timer that is due soon makes every sleep of theirs more expensive, as
+	// the kernel sets the processor's clock for it. When they stop, the socket is not
+	// read for up to three times as long as they have read, and for no more than two
+	// longestAbsences.
+	absence        = time.Millisecond
+	longestAbsence = 32 * absence
+	// It doubles also, but up to busyAbsence, each time that the reader runs busyDelay
+	// late, as the processors are busy: other goroutines that would read have not had
+	// their turn then. Timers of an idle machine are late too, by up to one absence.
+	busyAbsence = 16 * absence
+	busyDelay   = 4 * absence
+	// streakLooks is the number of looks within streakTime after which a caller counts as
 	// polling.
 	streakLooks = 64
 	streakTime  = 200 * time.Microsecond
-	// rareSleeps is for how many sleeps of guests the timer is stopped, each time that it
-	// ran out while one slept who had slept but once since it ran out before. So it wakes
-	// no goroutine for nothing at each sleep, where there are hundreds of connections;
-	// where sleeps are short, to leave it running costs less.
-	rareSleeps = 64
-	// freshLooks is how many Looks after a call of Wait that read all there was do
-	// nothing: who comes from there with all results looks once before it answers them, and
-	// once when it has polled the results of that, and then goes back there.
-	freshLooks = 2
-	// vainLooks is after how many looks in a row that found nothing who polls lets others
-	// run, where there is one processor. To do that takes as long as a look.
-	vainLooks = 8
+	// timerStops is the number of sleeps of waiters for which the timer is stopped, each
+	// time that it ran out during a sleep and at most one sleep had ended since it ran
+	// out before. Where there are hundreds of connections, the timer then does not wake a
+	// goroutine in vain at each sleep; where sleeps are short, a running timer costs
+	// less.
+	timerStops = 64
+	// skippedLooks is the number of Looks that do nothing after a Wait that read all
+	// data: a caller that returns from Wait with all results looks once before it answers
+	// them, once when it has polled the results of that, and then waits again.
+	skippedLooks = 2
+	// emptyLooks is the number of looks in a row without data after which a poller
+	// yields, where there is one processor. A yield takes as long as a look.
+	emptyLooks = 8
 )
 
-// progress is about who reads the socket: whoever holds receiver.mu, for as long
-// as there is something to read. Who waits for more does so in the seat, in front
-// of the network poller, and that is at any time
+// progress decides which goroutine reads the socket: the holder of receiver.mu, for as
+// long as there is data. One goroutine sleeps on the socket, in the network poller
+// (sleeper). At any time that is
 //
 //   - the reader, which is the connection's own goroutine;
-//   - a guest, which is a call of Wait: what it waits for needs then no other
-//     goroutine to be handed over;
-//   - nobody, while somebody polls, or for a moment between two calls of Wait.
+//   - a waiter, which is a call of Wait: its results then need no hand-over from
+//     another goroutine;
+//   - none, during polls, or for a moment between two calls of Wait.
 //
-// The reader leaves when it is woken the next time after it was seen that others
-// would read. It comes back when there was no use of that for a while, which is the
-// longer the longer they have read, when somebody sleeps whom it must serve, or for good
-// when there is a claim. Without syscall.RawConn it never leaves.
+// The reader leaves the socket at its next wake-up after it was found that others read.
+// It returns when that was of no use for a while, which grows with the time for which
+// others have read, when a goroutine sleeps that needs the reader, or for good when there
+// is a claim. Without syscall.RawConn it never leaves.
 type progress struct {
-	seat   atomic.Int32
-	claims atomic.Uint32
-	wanted atomic.Bool   // others read: the reader is to stay away
-	away   atomic.Bool   // it is
-	uses   atomic.Uint64 // of its being away
-	kick   chan struct{} // makes the reader look about
-	tick   *time.Timer   // so does this
-	armed  atomic.Bool   // the timer runs
-	leave  atomic.Int64  // for how long, in nanoseconds
-	rare   atomic.Int32  // for how many sleeps of guests to come the timer is stopped
+	sleeper atomic.Int32
+	claims  atomic.Uint32
+	wanted  atomic.Bool   // others read: the reader stays away
+	away    atomic.Bool   // the reader stays away
+	uses    atomic.Uint64 // reads by others during its absence
+	wakeup  chan struct{} // makes the reader check its state
+	tick    *time.Timer   // as wakeup, after absence
+	armed   atomic.Bool   // the timer runs
+	absence atomic.Int64  // nanoseconds
+	stops   atomic.Int32  // sleeps of waiters to come for which the timer is stopped
 
-	parked atomic.Bool  // the guest sleeps, or asks over and then will
-	over   func() bool  // whether it need not; of who has the seat
-	fresh  atomic.Int32 // how many of the next Looks are in vain, as there was one
+	parked atomic.Bool  // the waiter sleeps, or will unless over reports true
+	over   func() bool  // reports that the sleeper need not sleep; belongs to it
+	skips  atomic.Int32 // number of Looks to come that do nothing
 }
 
 func (p *progress) init() {
-	p.kick = make(chan struct{}, 1)
-	p.tick = time.NewTimer(leave)
+	p.wakeup = make(chan struct{}, 1)
+	p.tick = time.NewTimer(absence)
 	p.tick.Stop()
-	p.leave.Store(int64(leave))
+	p.absence.Store(int64(absence))
 }
 
-// nudge makes the reader look about.
+// nudge makes the reader check its state.
 func (p *progress) nudge() {
 	select {
-	case p.kick <- struct{}{}:
+	case p.wakeup <- struct{}{}:
 	default:
 	}
 }
 
-// arm makes it look about in a while.
+// arm makes the reader check its state after absence.
 func (p *progress) arm() {
 	if !p.armed.Load() && !p.armed.Swap(true) {
-		p.tick.Reset(time.Duration(p.leave.Load()))
+		p.tick.Reset(time.Duration(p.absence.Load()))
 	}
 }
 
-// disarm keeps it from that while there is a guest, if guests sleep for long.
+// disarm stops the timer while a waiter sleeps, if waiters sleep for long.
 func (p *progress) disarm() {
-	if p.rare.Load() > 0 && p.rare.Add(-1) >= 0 && p.armed.Load() && p.tick.Stop() {
+	if p.stops.Load() > 0 && p.stops.Add(-1) >= 0 && p.armed.Load() && p.tick.Stop() {
 		p.armed.Store(false)
 	}
 }
 
-// claim keeps all others from reading.
+// claim makes the reader the only goroutine that reads.
 func (c *conn) claim(why uint32) {
 	c.progress.claims.Or(why)
 	c.interrupt()
 	c.progress.nudge()
 }
 
-// mayRead tells whether others than the reader may read.
+// mayRead reports whether other goroutines than the reader may read.
 func (p *progress) mayRead() bool { return p.claims.Load() == 0 }
 
-// takeSeat waits until the reader should sleep on the socket, and takes the seat.
-func (c *conn) takeSeat() {
+// becomeSleeper waits until the reader should sleep on the socket, and makes it the
+// sleeper.
+func (c *conn) becomeSleeper() {
 	p := &c.progress
-	if p.seat.CompareAndSwap(seatFree, seatReader) && !p.wanted.Load() {
+	if p.sleeper.CompareAndSwap(sleeperNone, sleeperReader) && !p.wanted.Load() {
 		return
 	}
-	p.seat.CompareAndSwap(seatReader, seatFree)
+	p.sleeper.CompareAndSwap(sleeperReader, sleeperNone)
 	p.away.Store(true)
 	defer p.away.Store(false)
-	if c.qp.naps.Load() != c.rx.naps {
-		p.wanted.Store(false) // somebody slept who did not see that nobody is here
+	if c.qp.sleeps.Load() != c.rx.sleeps {
+		p.wanted.Store(false) // a goroutine slept without seeing that the reader is away
 	}
 	p.armed.Store(true)
-	p.tick.Reset(time.Duration(p.leave.Load()))
+	p.tick.Reset(time.Duration(p.absence.Load()))
 	seen := p.uses.Load()
 	for {
-		if (!p.wanted.Load() || !p.mayRead()) && p.seat.CompareAndSwap(seatFree, seatReader) {
-			p.leave.Store(int64(leave))
+		if (!p.wanted.Load() || !p.mayRead()) && p.sleeper.CompareAndSwap(sleeperNone, sleeperReader) {
+			p.absence.Store(int64(absence))
 			return
 		}
 		select {
-		case <-p.kick:
+		case <-p.wakeup:
 		case due := <-p.tick.C:
 			p.armed.Store(false)
-			if p.seat.Load() != seatGuest {
-				runtime.Gosched() // to those who were to run before, and may be who reads
+			if p.sleeper.Load() != sleeperWaiter {
+				runtime.Gosched() // to the goroutines that were to run before, one of which may read
 			}
-			guest, now := p.seat.Load() == seatGuest, p.uses.Load()
-			if guest && now-seen <= 1 {
-				p.rare.Store(rareSleeps)
+			waiter, now := p.sleeper.Load() == sleeperWaiter, p.uses.Load()
+			if waiter && now-seen <= 1 {
+				p.stops.Store(timerStops)
 			}
-			stays := p.stays(guest || now != seen, time.Since(due))
+			stays := p.stays(waiter || now != seen, time.Since(due))
 			seen = now
-			if guest {
-				continue // who arms it again
+			if waiter {
+				continue // the waiter arms it again
 			}
 			if !stays || c.qp.Sleepers() > 0 {
 				p.wanted.Store(false)
@@ -167,34 +170,35 @@ func (c *conn) takeSeat() {
 	}
 }
 
-// stays tells whether the reader is to stay away when its time is over, and notes for how
-// long. read says that others have read meanwhile, and late is how late the reader runs.
+// stays reports whether the reader stays away at the end of its absence, and sets the
+// next absence. read means that others have read meanwhile, and late is the delay of the
+// reader.
 func (p *progress) stays(read bool, late time.Duration) bool {
-	away := time.Duration(p.leave.Load())
+	away := time.Duration(p.absence.Load())
 	switch {
 	case read:
-		p.leave.Store(int64(min(2*away, longestLeave)))
+		p.absence.Store(int64(min(2*away, longestAbsence)))
 		return true
-	case late >= busyDelay && away < crowdedLeave:
-		p.leave.Store(int64(2 * away))
+	case late >= busyDelay && away < busyAbsence:
+		p.absence.Store(int64(2 * away))
 		return true
 	}
 	return false
 }
 
-// recall makes the reader come back, unless there is a guest.
+// recall makes the reader return, unless a waiter sleeps on the socket.
 func (c *conn) recall() {
 	p := &c.progress
-	if p.away.Load() && p.seat.Load() != seatGuest {
+	if p.away.Load() && p.sleeper.Load() != sleeperWaiter {
 		p.wanted.Store(false)
 		p.nudge()
 	}
 }
 
-// look reads once for who polls. One that goes on makes the reader leave.
+// look reads once for a poller. A poller that continues makes the reader stay away.
 func (c *conn) look() {
 	p, x := &c.progress, &c.rx
-	if !p.mayRead() || p.fresh.Load() > 0 && p.fresh.Add(-1) >= 0 {
+	if !p.mayRead() || p.skips.Load() > 0 && p.skips.Add(-1) >= 0 {
 		return
 	}
 	if !x.mu.TryLock() {
@@ -207,7 +211,7 @@ func (c *conn) look() {
 		p.wanted.Store(true)
 	}
 	x.mu.Unlock()
-	if vain && c.alone {
+	if vain && c.singleCPU {
 		runtime.Gosched()
 	}
 }
@@ -219,12 +223,12 @@ type lookCounter struct {
 	begun time.Time // when the streak began
 }
 
-// count counts a look. vain reports vainLooks looks in a row that found nothing, streak
+// count counts a look. vain reports emptyLooks looks in a row that found nothing, streak
 // reports streakLooks looks within streakTime.
 func (l *lookCounter) count(idle bool) (vain, streak bool) {
 	if l.vain++; !idle {
 		l.vain = 0
-	} else if l.vain == vainLooks {
+	} else if l.vain == emptyLooks {
 		l.vain, vain = 0, true
 	}
 	if l.looks++; l.looks == streakLooks {
@@ -236,22 +240,22 @@ func (l *lookCounter) count(idle bool) (vain, streak bool) {
 	return vain, streak
 }
 
-// park lets a call of Wait wait on the socket and read, until something was
-// pushed to its queue, or over says so. It refuses while there are others to serve,
-// and if the reader has the seat, which then leaves it for the next time.
+// park lets a call of Wait sleep on the socket and read, until a result was pushed to its
+// queue, or over reports true. It returns false while other calls need the reader, and if
+// the reader is the sleeper, which then leaves for the next time.
 func (c *conn) park(over func() bool) bool {
 	p := &c.progress
 	if !p.mayRead() || c.qp.Sleepers() > 0 {
 		return false
 	}
-	if !p.seat.CompareAndSwap(seatFree, seatGuest) {
+	if !p.sleeper.CompareAndSwap(sleeperNone, sleeperWaiter) {
 		p.wanted.Store(true)
 		return false
 	}
 	p.disarm()
 	p.over = over
-	err := c.raw.Read(c.rx.guestFn)
-	p.rise()
+	err := c.raw.Read(c.rx.waiterFn)
+	p.setAwake()
 	p.over = nil
 	if err != nil && !c.spurious(err) {
 		c.rx.mu.Lock()
@@ -259,10 +263,10 @@ func (c *conn) park(over func() bool) bool {
 		c.rx.mu.Unlock()
 	}
 	p.uses.Add(1)
-	if p.fresh.Load() != freshLooks {
-		p.fresh.Store(freshLooks)
+	if p.skips.Load() != skippedLooks {
+		p.skips.Store(skippedLooks)
 	}
-	p.seat.Store(seatFree)
+	p.sleeper.Store(sleeperNone)
 	if !p.mayRead() || c.qp.Sleepers() > 0 || !p.wanted.Load() {
 		p.wanted.Store(false)
 		p.nudge()
@@ -272,21 +276,21 @@ func (c *conn) park(over func() bool) bool {
 	return true
 }
 
-// rise notes that the guest is awake.
-func (p *progress) rise() {
+// setAwake records that the waiter is awake.
+func (p *progress) setAwake() {
 	if p.parked.Load() {
 		p.parked.Store(false)
 	}
 }
 
-// unpark ends a park that is under way.
+// unpark ends the park in progress.
 func (c *conn) unpark() {
 	if c.progress.parked.Load() {
 		c.interrupt()
 	}
 }
 
-// interrupt makes who is in the seat look about, or the next who takes it.
+// interrupt makes the sleeper check its state, or the next one.
 func (c *conn) interrupt() {
 	if c.raw == nil {
 		return
@@ -297,8 +301,8 @@ func (c *conn) interrupt() {
 	_ = c.nc.SetReadDeadline(longAgo)
 }
 
-// spurious tells whether an error of the seat is that of interrupt, and takes it
-// back. The caller still has the seat: who is in it next may be interrupted too.
+// spurious reports whether an error of the sleeper is that of interrupt, and resets it.
+// The caller is still the sleeper: the next one may be interrupted too.
 func (c *conn) spurious(err error) bool {
 	if !errors.Is(err, os.ErrDeadlineExceeded) {
 		return false

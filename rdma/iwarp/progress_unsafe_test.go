@@ -65,8 +65,8 @@ func seen(t *testing.T, e *side, b byte) {
 	})
 }
 
-// notifyAsGuest starts a Wait that waits in the seat.
-func notifyAsGuest(t testing.TB, ctx context.Context, e, peer *side) (*conn, chan error) {
+// waitOnSocket starts a Wait that waits in the seat.
+func waitOnSocket(t testing.TB, ctx context.Context, e, peer *side) (*conn, chan error) {
 	t.Helper()
 	c := linked(t, e)
 	for {
@@ -92,10 +92,10 @@ func hear(e, peer *side, done chan error) {
 	e.want(rdma.OpReceive, 2, rdma.StatusSuccess)
 }
 
-// beGuest is over when a Wait has waited in the seat.
-func beGuest(t *testing.T, client, server *side) *conn {
+// waitOnceOnSocket is over when a Wait has waited in the seat.
+func waitOnceOnSocket(t *testing.T, client, server *side) *conn {
 	t.Helper()
-	c, done := notifyAsGuest(t, t.Context(), server, client)
+	c, done := waitOnSocket(t, t.Context(), server, client)
 	hear(server, client, done)
 	return c
 }
@@ -151,13 +151,13 @@ func TestGuest(t *testing.T) {
 			client, server := progressPair(t)
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			c, done := notifyAsGuest(t, ctx, server, client)
+			c, done := waitOnSocket(t, ctx, server, client)
 			server.recv(7, 0, 8)
 			want := end(t, client, server, cancel)
 			if err := <-done; !errors.Is(err, want) {
 				t.Errorf("got %v, want %v", err, want)
 			}
-			if c.progress.seat.Load() == seatGuest {
+			if c.progress.sleeper.Load() == sleeperWaiter {
 				t.Error("still a guest")
 			}
 		})
@@ -169,9 +169,9 @@ func TestGuest(t *testing.T) {
 // those of the answers.
 func TestGuestAlone(t *testing.T) {
 	client, server := progressPair(t)
-	c := beGuest(t, client, server)
-	c.progress.leave.Store(int64(time.Hour))
-	c.progress.rare.Store(rareSleeps)
+	c := waitOnceOnSocket(t, client, server)
+	c.progress.absence.Store(int64(time.Hour))
+	c.progress.stops.Store(timerStops)
 	looks := func() int {
 		c.rx.mu.Lock()
 		defer c.rx.mu.Unlock()
@@ -180,7 +180,7 @@ func TestGuestAlone(t *testing.T) {
 	stopped := 0 // once the timer may have been one of before that ran out
 	until(t, "the timer is stopped", func() bool {
 		ran := c.progress.armed.Load()
-		_, done := notifyAsGuest(t, t.Context(), server, client)
+		_, done := waitOnSocket(t, t.Context(), server, client)
 		if ran && !c.progress.armed.Load() {
 			stopped++
 		}
@@ -216,7 +216,7 @@ func TestParkAsks(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			client, server := progressPair(t)
-			c := beGuest(t, client, server)
+			c := waitOnceOnSocket(t, client, server)
 			asked := 0
 			until(t, "the seat is free", func() bool {
 				if c.park(func() bool {
@@ -246,7 +246,7 @@ func TestGuestAgain(t *testing.T) {
 	client, server := progressPair(t)
 	for range 50 {
 		ctx, cancel := context.WithCancel(t.Context())
-		_, done := notifyAsGuest(t, ctx, server, client)
+		_, done := waitOnSocket(t, ctx, server, client)
 		cancel()
 		if err := <-done; !errors.Is(err, context.Canceled) {
 			t.Fatal(err)
@@ -261,7 +261,7 @@ func TestGuestAgain(t *testing.T) {
 func TestNobodyReads(t *testing.T) {
 	for name, use := range map[string]func(t *testing.T, client, server *side) *conn{
 		"poll":   pollHot,
-		"notify": beGuest,
+		"notify": waitOnceOnSocket,
 	} {
 		t.Run(name, func(t *testing.T) {
 			client, server := progressPair(t)
@@ -271,7 +271,7 @@ func TestNobodyReads(t *testing.T) {
 				write(client, server)
 				seen(t, server, byte(i+1))
 			}
-			until(t, "the reader is back", func() bool { return c.progress.seat.Load() == seatReader })
+			until(t, "the reader is back", func() bool { return c.progress.sleeper.Load() == sleeperReader })
 			use(t, client, server)
 			client.con.Close()
 			<-server.con.Done()
@@ -320,8 +320,8 @@ func TestSleepersOfTwoQueues(t *testing.T) {
 	if c.qp.Sleep(); c.progress.away.Load() && c.progress.wanted.Load() {
 		t.Error("the reader is not told")
 	}
-	until(t, "the reader is back", func() bool { return c.progress.seat.Load() == seatReader })
-	_, parked := notifyAsGuest(t, t.Context(), server, client)
+	until(t, "the reader is back", func() bool { return c.progress.sleeper.Load() == sleeperReader })
+	_, parked := waitOnSocket(t, t.Context(), server, client)
 	second := make(chan error, 1)
 	go func() { second <- server.cq.Wait(t.Context(), rdma.NotifyAny) }()
 	until(t, "somebody sleeps", func() bool { return c.qp.Sleepers() > 0 })
@@ -335,7 +335,7 @@ func TestSleepersOfTwoQueues(t *testing.T) {
 // whoever read last.
 func TestIdleHasNoBuffer(t *testing.T) {
 	for name, use := range map[string]func(t *testing.T, client, server *side) *conn{
-		"poll": pollHot, "notify": beGuest,
+		"poll": pollHot, "notify": waitOnceOnSocket,
 		"once": func(t *testing.T, client, server *side) *conn {
 			server.recv(1, 0, 8)
 			say(client)

@@ -17,13 +17,13 @@ import (
 // Source: [ND Provider]
 type Provider struct {
 	cfg      Config
-	adapters atomic.Uint64 // numbers the adapters
+	adapters atomic.Uint64 // the number of adapters opened
 }
 
 var _ rdma.Provider = (*Provider)(nil)
 
-// The scratch memory of all connections of the process, so that those which are served one
-// after the other use the same, whoever made their providers.
+// The scratch memory of all connections of the process. Connections that are served one
+// after the other use the same memory, also those of different providers.
 var (
 	readBuffers = sync.Pool{New: func() any { return new([readBufferSize]byte) }}
 	batches     = sync.Pool{New: func() any { return newBatch() }}
@@ -51,10 +51,10 @@ func (p *Provider) Addrs(ctx context.Context) ([]netip.Addr, error) {
 	return usable(ifs)
 }
 
-// errNoAddress: the host has no address that a connection can use.
+// errNoAddress reports that the host has no address for connections.
 var errNoAddress = errors.New("the host has no address")
 
-// usable are those of the interfaces' addresses that a connection can use.
+// usable returns the addresses of interfaces that a connection can use.
 func usable(ifs []net.Addr) ([]netip.Addr, error) {
 	var addrs []netip.Addr
 	for _, i := range ifs {
@@ -72,9 +72,9 @@ func usable(ifs []net.Addr) ([]netip.Addr, error) {
 	return addrs, nil
 }
 
-// OpenAdapter opens an adapter on one address of the host, or, for the zero or
-// an unspecified address, on all of them; such an adapter listens on 127.0.0.1
-// where the address is left to it.
+// OpenAdapter opens an adapter on one address of the host, or, for the zero or an
+// unspecified address, on all of them. An adapter on all addresses listens on 127.0.0.1
+// if the listener has no address.
 func (p *Provider) OpenAdapter(ctx context.Context, local netip.Addr) (rdma.Adapter, error) {
 	local = local.Unmap()
 	if local.IsValid() && !local.IsUnspecified() && !local.IsLoopback() {

@@ -23,7 +23,7 @@ type queuePair struct {
 	resume chan struct{} // gets a value when a shared queue may have a receive
 
 	driven atomic.Pointer[conn] // the connection once pollers can read its socket
-	naps   atomic.Uint64        // calls of Sleep
+	sleeps atomic.Uint64        // calls of Sleep
 }
 
 var (
@@ -72,7 +72,7 @@ func (qp *queuePair) conn() *conn {
 	return qp.c
 }
 
-// attach ties the queue pair to its connection, so that Close finds that.
+// attach ties the queue pair to its connection, which Close then ends.
 func (qp *queuePair) attach(c *conn) bool {
 	qp.Initiator.Lock()
 	defer qp.Initiator.Unlock()
@@ -83,7 +83,7 @@ func (qp *queuePair) attach(c *conn) bool {
 	return true
 }
 
-// connect lets the queue pair take requests; held ones are not sent yet.
+// connect makes the queue pair accept requests; held ones are not sent yet.
 func (qp *queuePair) connect(held bool) {
 	qp.Initiator.Lock()
 	defer qp.Initiator.Unlock()
@@ -99,7 +99,7 @@ func (qp *queuePair) Fail(err error) {
 	}
 }
 
-// Look reads what has arrived, if nobody else does.
+// Look reads the socket, if no other goroutine does.
 func (qp *queuePair) Look(bool, softrdma.Poller) int {
 	if c := qp.driven.Load(); c != nil {
 		c.look()
@@ -107,29 +107,29 @@ func (qp *queuePair) Look(bool, softrdma.Poller) int {
 	return 0
 }
 
-// Sleep makes sure that the connection's own goroutine reads.
+// Sleep makes the connection's own goroutine read.
 func (qp *queuePair) Sleep() {
-	qp.naps.Add(1)
+	qp.sleeps.Add(1)
 	if c := qp.driven.Load(); c != nil {
 		c.recall()
 	}
 }
 
-// Park sleeps on the socket and reads what arrives.
+// Park sleeps on the socket and reads it.
 func (qp *queuePair) Park(over func() bool) bool {
 	c := qp.driven.Load()
 	return c != nil && c.park(over)
 }
 
-// Unpark ends a Park that is under way.
+// Unpark ends the Park in progress.
 func (qp *queuePair) Unpark() {
 	if c := qp.driven.Load(); c != nil {
 		c.unpark()
 	}
 }
 
-// Flush ends all requests that nothing was sent or received of yet; one that is
-// in progress ends as it would, and before the others.
+// Flush ends all requests that are neither sent nor received in part. A request in
+// progress ends as it would, before the others.
 func (qp *queuePair) Flush() error {
 	qp.Initiator.Lock()
 	qp.Initiator.Cancel = qp.Initiator.Requests.Tail
@@ -146,9 +146,9 @@ func (qp *queuePair) Flush() error {
 	return nil
 }
 
-// flushAll ends everything, with the statuses of the ending for what is in
-// progress; begun says that a request is partly written. The writer has stopped,
-// and the reader is the caller or has ended.
+// flushAll ends all requests, those in progress with the statuses of the ending. begun
+// means that a request is partly written. Precondition: the writer has stopped, and the
+// reader is the caller or has ended.
 func (qp *queuePair) flushAll(e *ending, begun bool) {
 	qp.Disconnected()
 	qp.Initiator.Lock()

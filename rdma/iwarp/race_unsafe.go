@@ -7,8 +7,8 @@ import (
 	"unsafe"
 )
 
-// socketOrder stands for the order that a socket makes between who writes and
-// who reads, which the race detector cannot see in bare system calls.
+// socketOrder stands for the order that a socket makes between writer and reader, which
+// the race detector cannot see in bare system calls.
 var socketOrder byte
 
 func raceRelease() { runtime.RaceReleaseMerge(unsafe.Pointer(&socketOrder)) }

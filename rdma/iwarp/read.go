@@ -9,20 +9,18 @@ import (
 	"lwio/rdma/iwarp/internal/frame"
 )
 
-// Reads in progress.
+// Limits of reads in progress.
 const (
-	// maxReads is how many RDMA reads of each direction a connection may have in
-	// progress.
+	// maxReads bounds the RDMA reads in progress of each direction of a connection.
 	maxReads = 128
-	// answerBurst is how many answers go out in a row while requests of this side
-	// wait.
+	// answerBurst is the number of answers that are sent in a row while requests of this
+	// side wait.
 	answerBurst = 4
 )
 
-// readOut is a read or an atomic operation of this side whose answer is not
-// complete. A read has a sink STag of its own, which is good for this one answer on
-// this one connection, so that the memory that it reads into needs no right of
-// remote write.
+// readOut is a read or an atomic operation of this side without a complete answer. A read
+// has a sink STag of its own, which is valid for this one answer on this one connection,
+// so that its memory needs no right of remote write.
 //
 // Source: [RFC 5040 §4.4], [RFC 5042 §6.3], [RFC 7306 §5.2]
 type readOut struct {
@@ -31,15 +29,15 @@ type readOut struct {
 	stag    uint32
 	to      uint64
 	atomic  bool
-	id      uint32 // of an atomic operation
+	id      uint32 // identifies an atomic operation
 }
 
-// answer is a read of the peer that is not answered to the last byte, or an
-// atomic operation that was done.
+// answer is a read of the peer that is not answered whole, or an atomic operation that
+// was carried out.
 type answer struct {
 	req    frame.ReadRequest
 	msn    uint32
-	lease  softrdma.Lease // unused if there is nothing to read
+	lease  softrdma.Lease // unused for a read of no bytes
 	source []byte
 
 	atomic   bool
@@ -50,12 +48,12 @@ type answer struct {
 // The lock of the initiator queue guards it.
 type readTable struct {
 	mu      *sync.Mutex
-	own     softrdma.FIFO[readOut] // of this side; they wait for their answers
-	answers softrdma.FIFO[answer]  // to the peer's
+	own     softrdma.FIFO[readOut] // of this side, waiting for answers
+	answers softrdma.FIFO[answer]  // to reads and atomics of the peer
 }
 
-// ask enters a read of r, or of nothing if r is nil, with the random key of its sink, and
-// returns the content of the Read Request.
+// ask enters the read of r with the random key of its sink, and returns the content of
+// the Read Request. A nil r is a read of no bytes.
 func (t *readTable) ask(r *softrdma.WorkRequest, key uint64) frame.ReadRequest {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -117,8 +115,8 @@ func (t *readTable) answer(a answer) {
 	*t.answers.Push() = a
 }
 
-// answered removes the first answer, which is framed whole: the peer, which has not
-// received its end, may not begin another read before.
+// answered removes the first answer, which is framed whole. Before, the peer has not
+// received its end and may not begin another read.
 func (t *readTable) answered() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -136,8 +134,8 @@ func (t *readTable) fenced(r *softrdma.WorkRequest, outbound int) bool {
 	return r.Fenced(t.own.Len(), outbound)
 }
 
-// acceptControl checks the header of a message that carries a header of RDMAP
-// and nothing else: its queue, that it is the next one there, and its size.
+// acceptControl checks the header of a message that consists of an RDMAP header: its
+// queue, its sequence number, and its size.
 //
 // Source: [RFC 5040 §4.4], [RFC 5041 §7], [RFC 7306 §5.2]
 func (x *receiver) acceptControl(qn, msn uint32, size int) error {
@@ -160,11 +158,11 @@ func (x *receiver) acceptControl(qn, msn uint32, size int) error {
 func (x *receiver) answerLater(a answer) {
 	x.c.qp.reads.answer(a)
 	x.readMSN++
-	x.kick = true
+	x.wakeSender = true
 }
 
-// takeReadRequest checks what the peer wants to read and queues the answer. Of a
-// read of nothing only the place in the queue is checked.
+// takeReadRequest checks a Read Request of the peer and queues the answer. For a read of
+// no bytes it checks only the place in the queue.
 //
 // Source: [RFC 5040 §4.4], [RFC 5040 §5.2], [RFC 5042 §6.4.2]
 func (x *receiver) takeReadRequest(payload []byte) error {
@@ -189,8 +187,8 @@ func (x *receiver) takeReadRequest(payload []byte) error {
 	return nil
 }
 
-// findSource finds the memory that the peer reads, or changes by an atomic
-// operation: STag, then rights, then bounds.
+// findSource returns the memory that the peer reads or changes, checking STag, then
+// rights, then bounds.
 func (x *receiver) findSource(stag uint32, to, size uint64, access rdma.Access) (softrdma.Lease, []byte, *frame.Fault) {
 	l, source, refused := x.c.qp.Initiator.Windows.Resolve(stag, to, size, access)
 	if refused != softrdma.Granted {
@@ -199,7 +197,7 @@ func (x *receiver) findSource(stag uint32, to, size uint64, access rdma.Access) 
 	return l, source, nil
 }
 
-// lost is the violation for an answer whose memory is gone when sent bytes of it
+// lost returns the violation for an answer whose memory is gone after sent bytes of it
 // are framed.
 //
 // Source: [RFC 5040 §4.8]
@@ -217,8 +215,8 @@ func (a *answer) lost(sent int) *violation {
 	}
 }
 
-// acceptReadResponse checks a segment of the answer to the first outstanding
-// read: answers come in the order of the reads, byte after byte.
+// acceptReadResponse checks a segment of the answer to the first read in progress:
+// answers come in the order of the reads, byte after byte.
 //
 // Source: [RFC 5040 §4.4], [RFC 5042 §6.3]
 func (x *receiver) acceptReadResponse() error {
@@ -249,14 +247,14 @@ func (x *receiver) nextAnswer() *readOut {
 // finishRead completes the first read or atomic in progress.
 func (x *receiver) finishRead() {
 	if x.c.qp.reads.finish(x.reading) {
-		x.settle = true
+		x.readsDone = true
 	}
 	x.reading = nil
-	x.kick = true
+	x.wakeSender = true
 }
 
-// frameAnswer adds the rest of an answer to the batch; done says that it is all
-// in.
+// frameAnswer adds the rest of an answer to the batch; done means that it is framed
+// whole.
 func (t *framer) frameAnswer(a *answer) (done bool, err error) {
 	b := t.b
 	for {

@@ -113,17 +113,17 @@ func TestPatientFileReadHoldsNoRegions(t *testing.T) {
 	defer func() {
 		tx.framer.regions.flush()
 		tx.drop()
-		tx.framer.patient = false
+		tx.framer.mayBlock = false
 	}()
-	for _, tx.framer.patient = range []bool{false, true} {
+	for _, tx.framer.mayBlock = range []bool{false, true} {
 		if !tx.framer.regions.acquire(&softrdma.Lease{Region: qp.a.Domain.RegionOf(client.mr)}) {
 			t.Fatal("not taken")
 		}
 		if data, err := tx.framer.fileData(&softrdma.WorkRequest{File: src}, 10); err != nil || string(data) != "0123456789" {
 			t.Fatal(data, err)
 		}
-		if held := tx.framer.regions != (regionCache{}); held == tx.framer.patient {
-			t.Errorf("patient %t, holds memory %t", tx.framer.patient, held)
+		if held := tx.framer.regions != (regionCache{}); held == tx.framer.mayBlock {
+			t.Errorf("patient %t, holds memory %t", tx.framer.mayBlock, held)
 		}
 	}
 }

@@ -14,26 +14,25 @@ import (
 const (
 	// readBufferSize holds some of the largest frames.
 	readBufferSize = 256 << 10
-	// smallRead is what is read at once while frames are small: they are copied out
-	// of the buffer, which is faster while it is in the processor's cache. More than
-	// TCP puts in a segment, so that what was written together is read together.
+	// smallRead is the size of a read while frames are small. They are copied out of the
+	// buffer, which is faster while it is in the processor's cache. It exceeds a TCP
+	// segment, so that data that was written together is read together.
 	smallRead = 96 << 10
-	// directMin is how much payload must be missing for it to be read straight
-	// into its place.
+	// directMin is the least missing payload that is read straight into its place.
 	directMin = 8 << 10
-	// directExtra is read into the buffer behind such payload: the trailer, and
-	// the beginning of what follows.
+	// directExtra is read into the buffer behind such payload: the trailer and the
+	// beginning of the next frame.
 	directExtra = 4 << 10
-	// directFrames is for how many frames after such payload the buffer is
-	// filled by no more than directExtra.
+	// directFrames is the number of frames after such payload for which the buffer is
+	// filled by at most directExtra.
 	directFrames = 8
-	// restSize is up to how many bytes of a frame are kept elsewhere while nothing
-	// arrives, so that few bytes of a peer cost no whole buffer.
+	// restSize is the most bytes of a frame that are kept outside a buffer while nothing
+	// arrives, so that few bytes of a peer do not occupy a whole buffer.
 	restSize = 1 << 10
 )
 
-// receiver reads frames and places what they carry. It belongs to who holds mu,
-// or where there is no syscall.RawConn to the reading goroutine.
+// receiver reads frames and places their payload. It belongs to the holder of mu, or
+// without a syscall.RawConn to the reading goroutine.
 type receiver struct {
 	c  *conn
 	mu sync.Mutex
@@ -41,53 +40,53 @@ type receiver struct {
 	in  inBuffer
 	err error // reading is over
 
-	readFn, guestFn func(fd uintptr) bool // of who has the seat
-	naps            uint64                // when the reader last began to read
-	looks           lookCounter
-	idle            bool // a look found nothing
+	readFn, waiterFn func(fd uintptr) bool // belong to the sleeper
+	sleeps           uint64                // value of queuePair.sleeps at the reader's last read
+	looks            lookCounter
+	idle             bool // the last look found no data
 
-	started   bool   // a frame was found good
-	msn       uint32 // of the next Send
-	readMSN   uint32 // of the next Read or Atomic Request
-	atomicMSN uint32 // of the next Atomic Response
-	gathered  bool   // there are results of receives
-	settle    bool   // reads are complete
-	kick      bool   // the sender may have something to do
+	started    bool   // a valid frame has arrived
+	msn        uint32 // of the next Send
+	readMSN    uint32 // of the next Read or Atomic Request
+	atomicMSN  uint32 // of the next Atomic Response
+	gathered   bool   // results of receives are gathered
+	readsDone  bool   // reads are complete
+	wakeSender bool   // the sender may have work
 
 	inFrame
 	placement
 
 	direct  int  // see directFrames
-	stalled bool // the frame in hand waits for a receive of a shared queue
+	stalled bool // the frame waits for a receive of a shared queue
 }
 
-// inFrame is the frame in progress, whose header was found good.
+// inFrame is the frame in progress, whose header is valid.
 type inFrame struct {
 	active  bool
 	seg     frame.Segment
 	header  [frame.UntaggedSize]byte // seg as it arrived
 	ulpdu   int
-	left    int // payload still to come
-	trailer int // pad and CRC
+	left    int // payload that is not placed yet
+	trailer int // size of padding and CRC
 }
 
 func (x *receiver) init(c *conn) {
 	x.c, x.msn, x.readMSN, x.atomicMSN = c, 1, 1, 1
-	x.readFn, x.guestFn = x.read, x.readAsGuest
+	x.readFn, x.waiterFn = x.read, x.readForWaiter
 }
 
-// loop reads until the connection ends and says why.
+// loop reads until the connection ends and returns the reason.
 func (x *receiver) loop() error {
 	c := x.c
 	for c.ending.Load() == nil {
 		var err error
 		if c.raw != nil {
-			c.takeSeat()
+			c.becomeSleeper()
 			if err = c.raw.Read(x.readFn); err != nil && c.spurious(err) {
 				err = nil
 			}
-			c.progress.seat.Store(seatFree)
-		} else if n, e := c.nc.Read(x.in.space(x.readAhead())); x.took(n, e) {
+			c.progress.sleeper.Store(sleeperNone)
+		} else if n, e := c.nc.Read(x.in.space(x.readAhead())); x.handleRead(n, e) {
 			continue
 		}
 		switch {
@@ -102,7 +101,7 @@ func (x *receiver) loop() error {
 	return io.EOF
 }
 
-// close ends reading for good. The caller has the seat.
+// close ends reading for good. The caller is the sleeper.
 func (x *receiver) close() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -116,7 +115,7 @@ func (x *receiver) close() {
 	x.in.free()
 }
 
-// fail notes that reading is over and ends the connection.
+// fail ends reading and the connection.
 func (x *receiver) fail(err error) {
 	if x.err == nil {
 		x.err = err
@@ -124,8 +123,8 @@ func (x *receiver) fail(err error) {
 	}
 }
 
-// await waits until the message in hand has a receive, and goes on with what is
-// in the buffer. Nothing is read meanwhile.
+// await waits until the message in progress has a receive, and continues with the content
+// of the buffer. The socket is not read meanwhile.
 //
 // Source: [ND §6.5]
 func (x *receiver) await() error {
@@ -137,7 +136,7 @@ func (x *receiver) await() error {
 		}
 		x.mu.Lock()
 		x.stalled = false
-		x.took(0, nil)
+		x.handleRead(0, nil)
 		err, stalled := x.err, x.stalled
 		if !stalled {
 			x.c.progress.claims.And(^claimStall)
@@ -149,10 +148,9 @@ func (x *receiver) await() error {
 	}
 }
 
-// read takes all that is there, for the reader. False says that it must wait for
-// more.
+// read reads all data, for the reader. It returns false if the reader must wait for more.
 func (x *receiver) read(uintptr) bool {
-	x.naps = x.c.qp.naps.Load()
+	x.sleeps = x.c.qp.sleeps.Load()
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	for x.c.ending.Load() == nil {
@@ -166,11 +164,10 @@ func (x *receiver) read(uintptr) bool {
 	return true
 }
 
-// readAsGuest takes what is there until something was pushed that the guest waits
-// for.
-func (x *receiver) readAsGuest(uintptr) bool {
+// readForWaiter reads data until a result was pushed that the waiter waits for.
+func (x *receiver) readForWaiter(uintptr) bool {
 	p := &x.c.progress
-	p.rise()
+	p.setAwake()
 	for more := true; more; {
 		x.mu.Lock()
 		var ok bool
@@ -186,16 +183,15 @@ func (x *receiver) readAsGuest(uintptr) bool {
 	return p.over() || !p.mayRead()
 }
 
-// readOnce takes some of what is there, for who polls. Nobody may come after that,
-// so it keeps no buffer.
+// readOnce reads some data for a poller. It keeps no buffer, as no other call may follow.
 func (x *receiver) readOnce() {
 	more, _ := x.readSome()
 	x.idle = !more
 	x.in.free()
 }
 
-// readSome reads once. more says that there may be more, ok that reading can go
-// on at all. After the last read the buffer is to be freed.
+// readSome reads once. more means that there may be more data, ok that reading can
+// continue. The caller frees the buffer after the last read.
 func (x *receiver) readSome() (more, ok bool) {
 	if x.err != nil || x.stalled {
 		return false, false
@@ -221,12 +217,12 @@ func (x *receiver) readSome() (more, ok bool) {
 	if n == 0 && err == nil {
 		err = io.EOF
 	}
-	return true, x.took(n, err)
+	return true, x.handleRead(n, err)
 }
 
-// took handles the outcome of a read into the buffer; false says that no more can
-// be read, for now or for good.
-func (x *receiver) took(n int, err error) bool {
+// handleRead handles the outcome of a read into the buffer. It returns false if no more
+// can be read, for now or for good.
+func (x *receiver) handleRead(n int, err error) bool {
 	x.in.w += n
 	fault := x.consume()
 	x.regions.flush()
@@ -248,20 +244,20 @@ func (x *receiver) took(n int, err error) bool {
 	return true
 }
 
-// push puts the results that were gathered in the completion queues, and lets
-// the sender go on if it could not. It never waits for it.
+// push pushes the gathered results to the completion queues, and wakes the sender if it
+// may have work. It never waits for the sender.
 func (x *receiver) push() {
 	qp := x.c.qp
 	if x.gathered {
 		x.gathered = false
 		qp.Receives.Push()
 	}
-	if x.settle {
-		x.settle = false
+	if x.readsDone {
+		x.readsDone = false
 		qp.Initiator.Settle(0)
 	}
-	if x.kick {
-		x.kick = false
+	if x.wakeSender {
+		x.wakeSender = false
 		x.c.tx.wake()
 	}
 }
@@ -284,8 +280,7 @@ func (x *receiver) consume() error {
 	return nil
 }
 
-// begin looks at the header of the next frame. more says that it is not all
-// there.
+// begin decodes the header of the next frame. more means that it is incomplete.
 func (x *receiver) begin() (more bool, err error) {
 	b := x.in.buf[x.in.r:x.in.w]
 	n := int(binary.BigEndian.Uint16(b))
@@ -318,8 +313,7 @@ func (x *receiver) begin() (more bool, err error) {
 	return false, nil
 }
 
-// body handles the payload of the frame in progress. more says that it is not
-// all there.
+// body handles the payload of the frame in progress. more means that it is incomplete.
 func (x *receiver) body() (more bool, err error) {
 	have := x.in.w - x.in.r
 	if have < x.left+x.trailer {

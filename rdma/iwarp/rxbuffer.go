@@ -5,8 +5,8 @@ import (
 	"lwio/rdma/iwarp/internal/frame"
 )
 
-// inBuffer holds bytes that were read and not handled. While nothing arrives it has no
-// buffer of its own, and keeps a few bytes elsewhere.
+// inBuffer holds bytes that were read and not handled. While nothing arrives it returns
+// its buffer to the pool and keeps a few bytes elsewhere.
 type inBuffer struct {
 	buf  *[readBufferSize]byte // nil while nothing arrives
 	r, w int                   // the bytes are [r, w) of buf, or of rest while buf is nil
@@ -51,7 +51,7 @@ func (b *inBuffer) free() {
 	b.buf, b.r, b.w = nil, 0, n
 }
 
-// readAhead returns how many bytes are read into the buffer at once.
+// readAhead returns the number of bytes that one read into the buffer may have.
 func (x *receiver) readAhead() int {
 	switch {
 	case x.direct > 0:

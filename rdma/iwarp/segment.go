@@ -9,20 +9,21 @@ import (
 	"lwio/rdma/iwarp/internal/frame"
 )
 
-// violation is what a peer did wrong, with the header of the segment at fault.
+// violation is a violation of the protocol by the peer, with the header of the segment at
+// fault.
 type violation struct {
 	fault   frame.Fault
 	header  []byte
 	ulpdu   int
-	read    []byte      // the Read Request that it is about
+	read    []byte      // the Read Request at fault
 	receive rdma.Status // of the receive in progress
 	reading rdma.Status // of the read that is being answered
 }
 
-// Error says what is wrong.
+// Error returns the name of the fault.
 func (v *violation) Error() string { return v.fault.String() }
 
-// ending is the end of the connection that the violation leads to.
+// ending returns the end of the connection that the violation leads to.
 func (v *violation) ending(c *conn) *ending {
 	status := rdma.StatusRemoteError
 	switch {
@@ -47,12 +48,12 @@ func (v *violation) ending(c *conn) *ending {
 	}
 }
 
-// violation makes a violation of the segment in hand.
+// violation returns a violation by the segment in progress.
 func (x *receiver) violation(f frame.Fault) *violation {
 	return &violation{fault: f, header: x.header[:x.seg.Size()], ulpdu: x.ulpdu}
 }
 
-// remoteTerminate is the error for a Terminate from the peer.
+// remoteTerminate returns the error for a Terminate from the peer.
 func remoteTerminate(payload []byte) error {
 	t, err := frame.DecodeTerminate(payload)
 	if err != nil {
@@ -63,11 +64,10 @@ func remoteTerminate(payload []byte) error {
 	return &TerminateError{Layer: t.Fault.Layer, Type: t.Fault.Kind, Code: t.Fault.Code, Remote: true, read: about}
 }
 
-// errStalled says that a message must wait until a shared receive queue has a
-// receive for it.
+// errStalled reports that a message must wait for a receive of a shared receive queue.
 var errStalled = errors.New("no receive in the shared queue yet")
 
-// accept checks the header of a segment and finds the place of its payload.
+// accept checks the header of a segment and finds the destination of its payload.
 //
 // Source: [RFC 5041 §7], [RFC 5040 §7], [OP-88]
 func (x *receiver) accept() error {
@@ -109,7 +109,7 @@ func (x *receiver) accept() error {
 	return x.acceptSend()
 }
 
-// acceptTerminate checks the one message of queue 2.
+// acceptTerminate checks the only message of queue 2.
 func (x *receiver) acceptTerminate() error {
 	switch s := &x.seg; {
 	case s.QN != frame.QueueTerminate:
@@ -122,8 +122,7 @@ func (x *receiver) acceptTerminate() error {
 	return nil
 }
 
-// writeFaults and readFaults tell the peer why it may not write, or read, what it
-// names.
+// writeFaults and readFaults are the faults for a refused write and a refused read.
 var (
 	writeFaults = [...]frame.Fault{
 		softrdma.BadToken: frame.FaultSTag, softrdma.Denied: frame.FaultSTag, softrdma.Wraps: frame.FaultWrap, softrdma.OutOfBounds: frame.FaultBounds,
@@ -133,9 +132,9 @@ var (
 	}
 )
 
-// acceptWrite checks token, rights and bounds, in this order. A missing right is
-// reported as an invalid STag, for want of a code of its own; of a segment
-// without payload nothing is checked.
+// acceptWrite checks token, rights and bounds, in this order. The RFC has no code for a
+// missing right: it is reported as an invalid STag. A segment without payload is not
+// checked.
 //
 // Source: [RFC 5041 §7], [RFC 5042 §6.3]
 func (x *receiver) acceptWrite() error {
@@ -174,8 +173,8 @@ func (x *receiver) acceptSend() error {
 	return nil
 }
 
-// takeReceive begins the first receive. There may be none, which is an error, or
-// in a shared queue a reason to wait.
+// takeReceive begins the first receive. Without one it fails, or with a shared queue the
+// message waits.
 func (x *receiver) takeReceive() error {
 	recv := &x.c.qp.Receives
 	recv.Lock()
@@ -191,15 +190,15 @@ func (x *receiver) takeReceive() error {
 	return x.violation(frame.FaultNoBuffer)
 }
 
-// control tells whether the payload of the frame is a header of RDMAP, which is
-// looked at when all of it is there.
+// control reports whether the payload of the frame is an RDMAP header, which is handled
+// when it is complete.
 func (x *receiver) control() bool {
 	op := x.seg.Opcode()
 	return op == frame.OpTerminate || op == frame.OpReadRequest || op.IsImmediate() ||
 		op == frame.OpAtomicRequest || op == frame.OpAtomicResponse
 }
 
-// takeControl handles such a payload.
+// takeControl handles such a header.
 func (x *receiver) takeControl(payload []byte) error {
 	switch x.seg.Opcode() {
 	case frame.OpTerminate:
@@ -225,7 +224,7 @@ func (x *receiver) finish() error {
 		x.finishRead()
 		return nil
 	case op.Invalidates():
-		// Only a window can be invalidated from afar: regions are shared by all
+		// Only a window can be invalidated by a peer: regions are shared by all
 		// connections of their adapter.
 		if !x.c.qp.Initiator.Windows.Invalidate(x.seg.STag) {
 			return x.violation(frame.FaultCannotInval)
@@ -235,8 +234,7 @@ func (x *receiver) finish() error {
 	return nil
 }
 
-// deliver ends the receive in progress, whose result has the immediate data of
-// with.
+// deliver completes the receive in progress with the immediate data of with.
 func (x *receiver) deliver(with *rdma.Result) {
 	with.Bytes, with.Solicited = x.at.bytes, x.seg.Opcode().Solicits()
 	x.receive = nil
@@ -245,7 +243,7 @@ func (x *receiver) deliver(with *rdma.Result) {
 	recv.Lock()
 	recv.FinishLocked(with)
 	if x.started && x.in.r == x.in.w {
-		recv.PushLocked() // nothing follows that could be gathered with it
+		recv.PushLocked() // no frame follows whose results could be gathered with it
 	} else {
 		x.gathered = true
 	}

@@ -10,29 +10,28 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// socket is a TCP connection as a file, whose RawConn, other than that of a
-// net.TCPConn, allocates nothing when a deadline ends a wait.
+// socket is a TCP connection as a file. Its RawConn, unlike that of a net.TCPConn,
+// allocates nothing when a deadline ends a wait.
 type socket struct {
 	*os.File
 	local, remote net.Addr
 }
 
-// localCongestion is the congestion control of connections within the host. There is no
-// network whose bandwidth could be found out or shared: those that do so, and pace what is
-// sent, only cost time there. This one does the least, and every kernel has it. It does not
-// end the pacing that another began when the connection was made, but that is by its own
-// rate then, and holds nothing up.
+// localCongestion is the congestion control of connections within the host. Algorithms
+// that estimate bandwidth and pace the stream only cost time there; this one does the
+// least, and every kernel has it. Pacing that another algorithm began when the connection
+// was made continues, but at this one's rate, and delays nothing.
 const localCongestion = "reno"
 
-// sameHost tells whether a connection does not leave the host.
+// sameHost reports whether a connection stays within the host.
 func sameHost(local, remote net.Addr) bool {
 	l, ok := local.(*net.TCPAddr)
 	r, same := remote.(*net.TCPAddr)
 	return ok && same && (r.IP.IsLoopback() || r.IP.Equal(l.IP) && r.Zone == l.Zone)
 }
 
-// adopt makes a TCP connection usable without blocking, if nc is one, and takes
-// it over. Anything else is left as it is, without a RawConn.
+// adopt makes a TCP connection usable without blocking and takes ownership of it. Any
+// other connection is returned as it is, without a RawConn.
 func adopt(nc net.Conn) (net.Conn, syscall.RawConn) {
 	tcp, ok := nc.(*net.TCPConn)
 	if !ok {
@@ -49,7 +48,7 @@ func adopt(nc net.Conn) (net.Conn, syscall.RawConn) {
 	}
 	tcp.Close()
 	if sameHost(nc.LocalAddr(), nc.RemoteAddr()) {
-		// It works without, too.
+		// A failure does no harm.
 		_ = raw.Control(func(fd uintptr) {
 			_ = unix.SetsockoptString(int(fd), unix.IPPROTO_TCP, unix.TCP_CONGESTION, localCongestion)
 		})

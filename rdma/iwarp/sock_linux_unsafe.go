@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// vectors is what the system call takes of a batch.
+// vectors is the argument of the system call that writes a batch.
 type vectors struct {
 	iov  [batchParts]unix.Iovec
 	used int
@@ -20,7 +20,7 @@ func (v *vectors) reset() {
 	v.used = 0
 }
 
-// segmentSize asks for the size of a TCP segment; 0 if it cannot be had.
+// segmentSize returns the size of a TCP segment, or 0 if it is unknown.
 func segmentSize(raw syscall.RawConn) int {
 	mss := 0
 	_ = raw.Control(func(fd uintptr) {
@@ -31,9 +31,9 @@ func segmentSize(raw syscall.RawConn) int {
 	return mss
 }
 
-// writeSocket writes what is left of the batch with one system call, of those for sockets
-// alone if it has one part: the kernel's way is shorter there. Like all of the data path it
-// does not wait, and the scheduler is not told of it: that takes time, and wakes the
+// writeSocket writes the rest of the batch with one system call: one for sockets if the
+// batch has one part, as the kernel's path is shorter. Like all of the data path it does
+// not block, and bypasses the scheduler: to tell the scheduler takes time, and wakes the
 // runtime's monitor where the process has slept before.
 func (b *batch) writeSocket(fd int) (int, error) {
 	n := 0
@@ -68,8 +68,8 @@ func (b *batch) writeSocket(fd int) (int, error) {
 	}
 }
 
-// readSocket reads into a and then b with one system call; either may be empty.
-// there is false when nothing is. The scheduler is not told, see writeSocket.
+// readSocket reads into a and then b with one system call; either may be empty. there is
+// false if there is no data. It bypasses the scheduler, see writeSocket.
 func readSocket(fd int, a, b []byte) (read int, there bool, err error) {
 	iov := [2]unix.Iovec{{Base: unsafe.SliceData(a)}, {Base: unsafe.SliceData(b)}}
 	iov[0].SetLen(len(a))

@@ -7,15 +7,15 @@ import (
 	"syscall"
 )
 
-// vectors is what a system call takes of a batch: nothing here.
+// vectors is the argument of the system call that writes a batch: none on this system.
 type vectors struct{}
 
 func (*vectors) reset() {}
 
-// adopt says that sockets are used by blocking calls only.
+// adopt returns no RawConn: sockets are used by blocking calls only.
 func adopt(nc net.Conn) (net.Conn, syscall.RawConn) { return nc, nil }
 
-// segmentSize says that the size of a TCP segment is not known.
+// segmentSize returns 0: the size of a TCP segment is unknown.
 func segmentSize(syscall.RawConn) int { return 0 }
 
 // writeSocket and readSocket are never called without a raw connection.

@@ -14,18 +14,18 @@ import (
 	"lwio/rdma/iwarp/internal/frame"
 )
 
-// limitStartup bounds the start-up of a connection. It comes before watch, whose
-// deadline must be the last.
+// limitStartup bounds the start-up of a connection. It precedes watch, whose deadline
+// must be the last.
 func limitStartup(nc net.Conn, read, write time.Duration) {
 	now := time.Now()
 	_ = nc.SetReadDeadline(now.Add(read))
 	_ = nc.SetWriteDeadline(now.Add(write))
 }
 
-// readStartup reads one start-up frame. The active side may send nothing behind
-// its request before it has a reply, so that what comes with it is an error. The
-// passive side may not either, before it has got a frame; but some begin on the
-// heels of their reply, and that does no harm: of a reply no byte more is read.
+// readStartup reads one start-up frame. The active side may send nothing behind its
+// request before it has a reply; bytes behind a request are an error. The passive side
+// may not send either before it has received a frame. Some peers do so right behind their
+// reply, which does no harm: of a reply no byte more is read.
 //
 // Source: [RFC 5044 §7.1.2 rules 4 to 10]
 func readStartup(nc net.Conn, reply bool) (frame.Startup, error) {
@@ -64,13 +64,12 @@ func writeStartup(nc net.Conn, s *frame.Startup) error {
 	return err
 }
 
-// watch makes ctx's end wake whoever waits for nc; the function that it returns
-// ends that.
+// watch makes the end of ctx wake the goroutine that waits for nc; stop ends the watch.
 func watch(ctx context.Context, nc net.Conn) (stop func() bool) {
 	return context.AfterFunc(ctx, func() { _ = nc.SetDeadline(longAgo) })
 }
 
-// newRequest is the request that opens a connection with a revision.
+// newRequest returns the request that opens a connection with a revision.
 //
 // Source: [RFC 6581 §9.2]
 func newRequest(cfg *Config, revision uint8, limits rdma.ReadLimits, private []byte) *frame.Startup {
@@ -88,9 +87,8 @@ func newRequest(cfg *Config, revision uint8, limits rdma.ReadLimits, private []b
 	return s
 }
 
-// newReply is the answer to a request. Of the kinds of ready-to-receive messages
-// this side takes a Write, or else a Send, or else a Read, for which it must grant
-// one.
+// newReply returns the answer to a request. Of the kinds of ready-to-receive messages
+// this side chooses a Write, or else a Send, or else a Read, for which it must grant one.
 //
 // Source: [RFC 6581 §9.2], [RFC 6581 §9.3]
 func newReply(cfg *Config, req *frame.Startup, limits rdma.ReadLimits, private []byte) *frame.Startup {
@@ -114,10 +112,10 @@ func newReply(cfg *Config, req *frame.Startup, limits rdma.ReadLimits, private [
 	return s
 }
 
-// clipDepth is a number of reads as this provider may offer it.
+// clipDepth returns the number of reads that this provider may offer.
 func clipDepth(n int) uint16 { return uint16(min(max(n, 0), maxReads)) }
 
-// answerDepth is what this side grants of what the peer asked or offered.
+// answerDepth returns the number of reads that this side grants of the peer's offer.
 func answerDepth(peer uint16, own int) uint16 {
 	if peer == frame.DepthUnnegotiated {
 		return frame.DepthUnnegotiated
@@ -125,7 +123,7 @@ func answerDepth(peer uint16, own int) uint16 {
 	return min(peer, clipDepth(own))
 }
 
-// peerLimits are the peer's wishes as this side sees them, clipped.
+// peerLimits returns the peer's read limits as this side sees them, clipped.
 func peerLimits(e *frame.Enhanced) rdma.ReadLimits {
 	if e == nil {
 		return rdma.ReadLimits{}
@@ -133,9 +131,9 @@ func peerLimits(e *frame.Enhanced) rdma.ReadLimits {
 	return rdma.ReadLimits{Inbound: min(int(e.Outbound), maxReads), Outbound: min(int(e.Inbound), maxReads)}
 }
 
-// finalLimits are the reads in progress that a side whose frame is own answers
-// and begins on the connection, given the other side's frame. Where a frame has
-// no numbers, or leaves them open, the program's limits stand.
+// finalLimits returns the reads in progress that a side whose frame is own answers and
+// begins on the connection, given the other side's frame. Where a frame has no numbers,
+// or leaves them open, the program's limits count.
 //
 // Source: [RFC 6581 §9.2]
 func finalLimits(own, peer *frame.Enhanced, limits rdma.ReadLimits) rdma.ReadLimits {
@@ -152,8 +150,8 @@ func finalLimits(own, peer *frame.Enhanced, limits rdma.ReadLimits) rdma.ReadLim
 	return final
 }
 
-// grantedLimits are those of the passive side. A Read that is the
-// ready-to-receive message finds room whatever the program's limits are.
+// grantedLimits returns the final limits of the passive side. A Read that is the
+// ready-to-receive message fits independent of the program's limits.
 func grantedLimits(reply, req *frame.Startup, limits rdma.ReadLimits) rdma.ReadLimits {
 	final := finalLimits(reply.Enhanced, req.Enhanced, limits)
 	if reply.Enhanced != nil && reply.Enhanced.RTRRead {
@@ -172,9 +170,8 @@ const (
 	readyRead
 )
 
-// readyFor is the kind of message that tells the passive side, whose answer is
-// reply, that the active one is ready: a zero-length Write, Send or Read, of those
-// that the request offered.
+// readyFor returns the kind of the ready-to-receive message of the active side, given the
+// reply: a zero-length Write, Send or Read, of those that the request offered.
 //
 // Source: [RFC 6581 §9.3]
 func readyFor(req, reply *frame.Enhanced) readyKind {
@@ -189,7 +186,7 @@ func readyFor(req, reply *frame.Enhanced) readyKind {
 	return readyNone
 }
 
-// readyMessage is the frame of that message; it notes what it takes of the
+// readyMessage returns the frame of that message and counts it in the state of the
 // connection.
 func (c *conn) readyMessage(kind readyKind) []byte {
 	var ulpdu []byte
@@ -212,7 +209,7 @@ func (c *conn) readyMessage(kind readyKind) []byte {
 	return frame.AppendFPDU(nil, ulpdu, c.crc)
 }
 
-// tcpAddr turns an address of the fabric into one of TCP.
+// tcpAddr returns an address of the fabric as one of TCP.
 func (a *adapter) tcpAddr(op string, addr rdma.Addr) (*net.TCPAddr, error) {
 	ap := addr.AddrPort
 	if addr.Fabric != "" && addr.Fabric != Name || addr.Name != "" {
@@ -231,7 +228,7 @@ func (a *adapter) tcpAddr(op string, addr rdma.Addr) (*net.TCPAddr, error) {
 	return net.TCPAddrFromAddrPort(netip.AddrPortFrom(ip, ap.Port())), nil
 }
 
-// fabricAddr turns an address of TCP into one of the fabric.
+// fabricAddr returns an address of TCP as one of the fabric.
 func fabricAddr(a net.Addr) rdma.Addr {
 	t, ok := a.(*net.TCPAddr)
 	if !ok {
@@ -241,43 +238,43 @@ func fabricAddr(a net.Addr) rdma.Addr {
 	return rdma.IPAddr(Name, netip.AddrPortFrom(ap.Addr().Unmap(), ap.Port()))
 }
 
-// endsOf are the addresses of a TCP connection.
+// endsOf returns the addresses of a TCP connection.
 func endsOf(nc net.Conn) softrdma.Ends {
 	return softrdma.Ends{Local: fabricAddr(nc.LocalAddr()), Peer: fabricAddr(nc.RemoteAddr())}
 }
 
-// heardFrom returns what a peer said with its frame.
-func heardFrom(s *frame.Startup) *softrdma.PeerParams {
+// paramsOf returns the parameters in a peer's frame.
+func paramsOf(s *frame.Startup) *softrdma.PeerParams {
 	return &softrdma.PeerParams{Private: s.Private, Limits: peerLimits(s.Enhanced)}
 }
 
-// hangUp closes a connection that is not in full operation in good order: the
-// peer gets what was sent.
+// hangUp closes a connection that is not in full operation in order: the peer receives
+// all that was sent.
 func (a *adapter) hangUp(nc net.Conn) {
-	a.part(nc, func() bool {
+	a.drainUntilClosed(nc, func() bool {
 		half, ok := nc.(interface{ CloseWrite() error })
 		return ok && half.CloseWrite() == nil
 	})
 }
 
-// leave does so after a rejection, which leaves the connection to the peer: it
-// may close it first.
+// drain waits for the peer's close after a rejection: the peer may close the connection
+// first.
 //
 // Source: [RFC 5044 §7.1.2 rule 2]
-func (a *adapter) leave(nc net.Conn) { a.part(nc, func() bool { return true }) }
+func (a *adapter) drain(nc net.Conn) { a.drainUntilClosed(nc, func() bool { return true }) }
 
-// part waits in the background until the peer has closed a connection, but no
-// longer than DrainTimeout, and for no more connections than may be in start-up.
+// drainUntilClosed waits in the background until the peer has closed a connection.
+// DrainTimeout bounds the time, MaxStartups the number of connections.
 //
 // Source: [RFC 5042 §6.4]
-func (a *adapter) part(nc net.Conn, begin func() bool) {
-	if a.parting.Add(1) > int64(a.p.cfg.MaxStartups) {
-		a.parting.Add(-1)
+func (a *adapter) drainUntilClosed(nc net.Conn, begin func() bool) {
+	if a.draining.Add(1) > int64(a.p.cfg.MaxStartups) {
+		a.draining.Add(-1)
 		nc.Close()
 		return
 	}
 	a.Domain.Background(func() {
-		defer a.parting.Add(-1)
+		defer a.draining.Add(-1)
 		defer nc.Close()
 		_ = nc.SetDeadline(time.Now().Add(a.p.cfg.DrainTimeout))
 		if begin() {

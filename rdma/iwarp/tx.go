@@ -8,14 +8,14 @@ import (
 	"lwio/rdma"
 )
 
-// inlineBatches bounds how long a poster writes before it leaves the rest to the
+// inlineBatches bounds the batches that a post writes before it leaves the rest to the
 // writing goroutine.
 const inlineBatches = 16
 
-// errAgain says that the socket takes nothing now.
+// errAgain reports that the socket is full.
 var errAgain = errors.New("socket is full")
 
-// errRegionClosed says that the memory of a request is gone.
+// errRegionClosed reports that the memory of a request is gone.
 var errRegionClosed = errors.New("memory region of a request is closed")
 
 // sender writes the frames of a connection. Its fields belong to the goroutine that has the
@@ -26,7 +26,7 @@ type sender struct {
 
 	flat    []byte // see writeBlocking
 	stopped bool   // guarded by the lock of the initiator queue: take no more requests
-	err     error  // why writing failed
+	err     error  // the reason for the failure of a write
 	mid     bool   // the stream was left in the middle of a frame
 
 	waitFn func(fd uintptr) bool
@@ -40,14 +40,14 @@ func (t *sender) init(c *conn, limit int) {
 	t.runFn = t.run
 }
 
-// pump writes what is queued as far as the socket takes it without waiting. The
-// caller holds the baton, which pump gives back or hands to a goroutine.
+// pump writes queued messages until the socket is full. The caller has the right to send,
+// which pump releases or passes to a goroutine.
 func (t *sender) pump() {
 	for range inlineBatches {
 		if t.framer.b == nil && !t.fill() {
 			return
 		}
-		if t.c.raw == nil || t.framer.cold {
+		if t.c.raw == nil || t.framer.wouldBlock {
 			break
 		}
 		err := t.write()
@@ -67,7 +67,7 @@ func (t *sender) pump() {
 // run is the writing goroutine: it writes until the queue is empty.
 func (t *sender) run() {
 	defer t.c.wg.Done()
-	t.framer.patient, t.framer.cold = true, false
+	t.framer.mayBlock, t.framer.wouldBlock = true, false
 	if t.c.raw != nil {
 		if err := t.c.raw.Write(t.waitFn); err != nil {
 			t.fail(err)
@@ -83,7 +83,7 @@ func (t *sender) run() {
 	}
 }
 
-// wait writes until the queue is empty or the socket takes no more (false).
+// wait writes until the queue is empty. It returns false if the socket is full.
 func (t *sender) wait(uintptr) bool {
 	for t.framer.b != nil || t.fill() {
 		switch err := t.write(); {
@@ -98,8 +98,8 @@ func (t *sender) wait(uintptr) bool {
 	return true
 }
 
-// write writes the batch, holding its regions for that long. It ends with nil
-// when all is written.
+// write writes the batch, with references to its regions. It returns nil when all is
+// written.
 func (t *sender) write() error {
 	b := t.framer.b
 	if len(b.parts) == 0 {
@@ -120,8 +120,8 @@ func (t *sender) write() error {
 	}
 }
 
-// writeBlocking writes the batch to a connection that can only block. A region
-// must not be held while that lasts, so the frames are copied.
+// writeBlocking writes the batch to a connection that can only block. It copies the
+// frames, as a region must not be referenced for so long.
 func (t *sender) writeBlocking() error {
 	b := t.framer.b
 	if len(b.parts) == 0 {
@@ -140,8 +140,8 @@ func (t *sender) writeBlocking() error {
 	return err
 }
 
-// fill frames what is queued into a new batch. If there is nothing, or the
-// sender was stopped, it gives the baton back and says false.
+// fill frames queued messages into a new batch. If there are none, or the sender was
+// stopped, it releases the right to send and returns false.
 func (t *sender) fill() bool {
 	qp := t.c.qp
 	qp.Initiator.Lock()
@@ -150,9 +150,9 @@ func (t *sender) fill() bool {
 	return taken && t.frameTaken()
 }
 
-// takeLocked begins a new batch with what is queued, which frameTaken frames. If there is
-// nothing, or the sender was stopped, it gives the baton back and says false. It may let
-// go of the lock meanwhile.
+// takeLocked begins a new batch with the queued messages, which frameTaken frames. If
+// there are none, or the sender was stopped, it releases the right to send and returns
+// false. It may release the lock meanwhile.
 func (t *sender) takeLocked() bool {
 	qp := t.c.qp
 	for t.framer.part != partRequest && qp.Initiator.Next < qp.Initiator.Cancel {
@@ -178,7 +178,8 @@ func (t *sender) takeLocked() bool {
 	return true
 }
 
-// frameTaken frames what was taken into the batch; false says that writing is over for good.
+// frameTaken frames the messages of the batch; false means that writing has ended for
+// good.
 func (t *sender) frameTaken() bool {
 	err := t.framer.frameAll()
 	if err != nil {
@@ -189,14 +190,15 @@ func (t *sender) frameTaken() bool {
 	return true
 }
 
-// workLocked tells whether there is something that may be written now.
+// workLocked reports whether a message can be written now.
 func (t *sender) workLocked() bool {
 	qp := t.c.qp
 	return qp.reads.answers.Len() != 0 || qp.Initiator.Next != qp.Initiator.Requests.Tail &&
 		(t.framer.part == partRequest || !qp.Initiator.Requests.At(qp.Initiator.Next).Fenced(qp.reads.own.Len(), t.c.limits.Outbound))
 }
 
-// wakeLocked takes the baton if there is something to write and nobody has it.
+// wakeLocked takes the right to send if there is a message to write and no other
+// goroutine sends.
 func (t *sender) wakeLocked() bool {
 	qp := t.c.qp
 	if qp.Initiator.Sending || qp.held || !t.workLocked() {
@@ -206,7 +208,7 @@ func (t *sender) wakeLocked() bool {
 	return true
 }
 
-// wake makes sure that somebody writes what can be written.
+// wake makes sure that messages are written.
 func (t *sender) wake() {
 	qp := t.c.qp
 	qp.Initiator.Lock()
@@ -217,8 +219,8 @@ func (t *sender) wake() {
 	}
 }
 
-// cancelLocked ends the requests before queuePair.cancel, none of which is begun.
-// It lets go of the lock meanwhile.
+// cancelLocked ends the requests before InitiatorQueue.Cancel, none of which is begun. It
+// releases the lock meanwhile.
 func (t *sender) cancelLocked() {
 	qp := t.c.qp
 	for i := qp.Initiator.Next; i < qp.Initiator.Cancel; i++ {
@@ -230,20 +232,20 @@ func (t *sender) cancelLocked() {
 	qp.Initiator.Lock()
 }
 
-// releaseLocked gives the baton back.
+// releaseLocked releases the right to send.
 func (t *sender) releaseLocked() {
-	t.framer.patient, t.framer.cold = false, false
+	t.framer.mayBlock, t.framer.wouldBlock = false, false
 	t.c.qp.Initiator.ReleaseSendingLocked()
 }
 
-// complete ends the requests that the batch has written to the last byte.
+// complete completes the requests that the batch has written whole.
 func (t *sender) complete() {
 	n := uint64(t.framer.b.complete)
 	t.drop()
 	t.c.qp.Initiator.Settle(n)
 }
 
-// drop gives the batch back.
+// drop returns the batch to the pool.
 func (t *sender) drop() {
 	b := t.framer.b
 	t.framer.b = nil
@@ -254,9 +256,9 @@ func (t *sender) drop() {
 	batches.Put(b)
 }
 
-// fail ends writing for good and gives the baton back. Why the connection ended
-// is left to the reader to find out, for which it gets a while: the peer may have
-// sent a Terminate.
+// fail ends writing for good and releases the right to send. The reader finds the reason
+// for the end of the connection within a time limit, as the peer may have sent a
+// Terminate.
 func (t *sender) fail(err error) {
 	c := t.c
 	t.mid = t.mid || t.framer.b != nil && t.framer.b.touched
@@ -274,8 +276,7 @@ func (t *sender) fail(err error) {
 	c.limitRead(c.a.p.cfg.DrainTimeout)
 }
 
-// stop makes the writer stop after the batch that it is at, or at once, and waits
-// for that.
+// stop makes the writer stop, at once or after the batch in progress, and waits for that.
 func (t *sender) stop(abort bool) {
 	deadline := longAgo
 	if !abort {
@@ -289,7 +290,7 @@ func (t *sender) stop(abort bool) {
 	qp.Initiator.AwaitSendingLocked()
 }
 
-// failure is why writing failed.
+// failure returns the reason for the failure of a write.
 func (t *sender) failure() error {
 	t.c.qp.Initiator.Lock()
 	defer t.c.qp.Initiator.Unlock()
@@ -299,10 +300,12 @@ func (t *sender) failure() error {
 	return t.err
 }
 
-// begun tells, once the sender has stopped, whether a request is partly written.
+// begun reports whether a request is partly written. Precondition: the sender has
+// stopped.
 func (t *sender) begun() bool { return t.framer.part == partRequest || t.err != nil }
 
-// clean tells, once the sender has stopped, whether the stream is between frames.
+// clean reports whether the stream is between frames. Precondition: the sender has
+// stopped.
 func (t *sender) clean() bool {
 	return !t.mid && (t.err == nil || t.c.endingForData(t.err) != nil)
 }

@@ -23,15 +23,15 @@ func TestLeave(t *testing.T) {
 		p.init()
 		unread := 0
 		for _, x := range turns.Draw(t, "turns") {
-			before := time.Duration(p.leave.Load())
+			before := time.Duration(p.absence.Load())
 			stays := p.stays(x.Read, time.Duration(x.Late))
-			after, busy := time.Duration(p.leave.Load()), x.Late >= int64(busyDelay)
+			after, busy := time.Duration(p.absence.Load()), x.Late >= int64(busyDelay)
 			switch {
-			case x.Read && (!stays || after != min(2*before, longestLeave)):
+			case x.Read && (!stays || after != min(2*before, longestAbsence)):
 				t.Fatalf("others read for %v: stays %t, for %v", before, stays, after)
-			case !x.Read && stays && (!busy || after != 2*before || after > crowdedLeave):
+			case !x.Read && stays && (!busy || after != 2*before || after > busyAbsence):
 				t.Fatalf("%v late: stays away for %v after %v", time.Duration(x.Late), after, before)
-			case !stays && busy && before < crowdedLeave:
+			case !stays && busy && before < busyAbsence:
 				t.Fatalf("%v late: comes back after %v", time.Duration(x.Late), before)
 			}
 			if unread++; x.Read {
@@ -60,7 +60,7 @@ func TestReaderIsLast(t *testing.T) {
 	stayed := 0
 	for range rounds {
 		const long = int64(time.Hour) // the timer is ours
-		p.leave.Store(long)
+		p.absence.Store(long)
 		p.wanted.Store(true)
 		c.interrupt()
 		until(t, "the reader is away", p.away.Load)
@@ -71,18 +71,18 @@ func TestReaderIsLast(t *testing.T) {
 			close(seen)
 		}()
 		p.tick.Reset(0)
-		until(t, "the reader looks", func() bool { return p.leave.Load() != long && p.armed.Load() })
+		until(t, "the reader looks", func() bool { return p.absence.Load() != long && p.armed.Load() })
 		<-seen
 		if p.wanted.Load() {
 			stayed++
-			if got := time.Duration(p.leave.Load()); got != longestLeave {
+			if got := time.Duration(p.absence.Load()); got != longestAbsence {
 				t.Errorf("others have read, and the reader stays away for %v", got)
 			}
 		}
 		p.wanted.Store(false)
 		p.nudge()
 		until(t, "the reader is back", func() bool { return !p.away.Load() })
-		if got := time.Duration(p.leave.Load()); got != leave {
+		if got := time.Duration(p.absence.Load()); got != absence {
 			t.Errorf("the reader is back, and stays away for %v the next time", got)
 		}
 	}
@@ -92,7 +92,7 @@ func TestReaderIsLast(t *testing.T) {
 }
 
 // TestLooksYield: where there is one processor, who looks again and again and finds nothing
-// lets others run, each vainLooks looks.
+// lets others run, each emptyLooks looks.
 func TestLooksYield(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	_, server := progressPair(t)
@@ -101,13 +101,13 @@ func TestLooksYield(t *testing.T) {
 	for range 5 {
 		ran := make(chan struct{})
 		go close(ran)
-		for range 2 * vainLooks {
+		for range 2 * emptyLooks {
 			c.look()
 		}
 		select {
 		case <-ran:
 		default:
-			t.Fatalf("nobody else has run in %d looks", 2*vainLooks)
+			t.Fatalf("nobody else has run in %d looks", 2*emptyLooks)
 		}
 	}
 }
