@@ -72,14 +72,14 @@ func (a *adapter) Dial(ctx context.Context, local, remote rdma.Addr, limits rdma
 		from = net.TCPAddrFromAddrPort(local.AddrPort)
 	}
 	nc, req, reply, err := a.dial(ctx, from, net.TCPAddrFromAddrPort(remote.AddrPort), limits, private)
-	var heard *softrdma.PeerParams
+	var params *softrdma.PeerParams
 	if reply != nil {
-		heard = paramsOf(reply)
+		params = paramsOf(reply)
 	}
 	if err != nil {
-		return nil, heard, err
+		return nil, params, err
 	}
-	return &acceptance{a: a, nc: nc, sent: req, reply: reply, limits: limits}, heard, nil
+	return &acceptance{a: a, nc: nc, sent: req, reply: reply, limits: limits}, params, nil
 }
 
 // dial opens a connection with the preferred revision, and again with revision 1 if the

@@ -2,5 +2,5 @@
 
 package iwarp
 
-// preadCached cannot tell what is in memory on this system: it returns errNotCached.
+// preadCached returns errNotCached: this system does not report which pages are in memory.
 func preadCached(int, []byte, int64) (int, error) { return 0, errNotCached }

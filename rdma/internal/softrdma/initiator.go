@@ -63,7 +63,7 @@ func (w *WorkRequest) Set(r *rdma.Request, length int) {
 	w.Pieces = AppendPieces(w.Pieces[:0], r.SGL)
 }
 
-// Drop releases what the request refers to.
+// Drop releases the memory and the file of the request.
 func (w *WorkRequest) Drop() {
 	clear(w.Pieces)
 	w.File = nil
@@ -109,8 +109,8 @@ func (q *InitiatorQueue) Init(d *Domain, cfg *rdma.QueuePairConfig, cq *Completi
 	q.Windows.Init(d, &q.Mutex)
 }
 
-// AdmitLocked checks what does not depend on the data of a request: its operation, the
-// state of the connection, its flags and the depth of the queue.
+// AdmitLocked checks the operation of a request, the state of the connection, the flags
+// and the depth of the queue, but not the data.
 //
 // Errors: StatusInvalidParameter, StatusConnectionInvalid, StatusInvalidParameterN,
 // StatusNoMoreEntries.

@@ -10,6 +10,5 @@
 //	Terminate             Terminate, Fault
 //	                                     RFC 5040 §4.8
 //
-// Decoders copy what they keep, unless they say otherwise, and check lengths before
-// anything else. Reserved bits are ignored.
+// Decoders copy values, unless they say otherwise, and check lengths first. Reserved bits are ignored.
 package frame

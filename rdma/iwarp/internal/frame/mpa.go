@@ -46,7 +46,7 @@ var (
 // Source: [RFC 5044 §7.1.1], [RFC 6581 §9]
 type Startup struct {
 	Reply    bool
-	Markers  bool // the sender wants markers in what it receives
+	Markers  bool // the sender wants to receive markers
 	CRC      bool // the sender prefers CRC
 	Reject   bool
 	Revision uint8
