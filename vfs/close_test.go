@@ -15,7 +15,7 @@ import (
 )
 
 // Source: [OP-56] [MS-SMB2 2.2.32.3]
-func TestResumeKeys(t *testing.T) {
+func TestResumeKeyFindsOwnOpenOnly(t *testing.T) {
 	s := newSite(t)
 	s.put("file")
 	a, b := s.mustOpen("file"), s.mustOpen("file", owner("bob"))
@@ -29,10 +29,10 @@ func TestResumeKeys(t *testing.T) {
 	flipped := a.ResumeKey()
 	flipped[23] ^= 1
 	for what, f := range map[string]func() (*vfs.Open, error){
-		"somebody else's": func() (*vfs.Open, error) { return s.ByResumeKey(b.ResumeKey(), "alice") },
-		"unknown":         func() (*vfs.Open, error) { return s.ByResumeKey(flipped, "alice") },
-		"zero":            func() (*vfs.Open, error) { return s.ByResumeKey([24]byte{}, "alice") },
-		"nobody's":        func() (*vfs.Open, error) { return s.ByResumeKey(nobody.ResumeKey(), nil) },
+		"of another owner": func() (*vfs.Open, error) { return s.ByResumeKey(b.ResumeKey(), "alice") },
+		"unknown":          func() (*vfs.Open, error) { return s.ByResumeKey(flipped, "alice") },
+		"zero":             func() (*vfs.Open, error) { return s.ByResumeKey([24]byte{}, "alice") },
+		"nobody's":         func() (*vfs.Open, error) { return s.ByResumeKey(nobody.ResumeKey(), nil) },
 	} {
 		o, err := f()
 		wantStatus(t, what, err, ntstatus.ObjectNameNotFound)
@@ -48,7 +48,7 @@ func TestResumeKeys(t *testing.T) {
 // A close refuses new I/O, then runs the hooks, then waits, then deletes.
 //
 // Source: [OP-58b]
-func TestCloseOrder(t *testing.T) {
+func TestCloseRunsItsStepsInOrder(t *testing.T) {
 	s := newSite(t, patient)
 	s.put("file")
 	o := s.mustOpen("file", options(vfs.DeleteOnClose))
@@ -100,11 +100,11 @@ func TestCloseOrder(t *testing.T) {
 	closed(t, o)
 }
 
-// I/O that does not come back is announced after the time limit; cutting its
-// connection lets the close go on.
+// If I/O does not end within the time limit the stall hooks run; a close continues when the cut
+// connection ends the I/O.
 //
 // Source: [OP-58b]
-func TestCloseCutsWhatStalls(t *testing.T) {
+func TestCloseRunsStallHooksAfterTimeout(t *testing.T) {
 	s := newSite(t)
 	s.put("file")
 	synctest.Test(t, func(t *testing.T) {
@@ -122,11 +122,11 @@ func TestCloseCutsWhatStalls(t *testing.T) {
 	})
 }
 
-// If nothing helps the close goes on, and the file stays open for the I/O that
-// still uses its descriptor.
+// If the I/O does not end after the stall hooks either, the close finishes, and the descriptor
+// stays open for the I/O.
 //
 // Source: [OP-58b]
-func TestCloseLeavesWhatIsStuck(t *testing.T) {
+func TestCloseLeavesStalledDescriptorOpen(t *testing.T) {
 	s := newSite(t)
 	s.put("a", "b")
 	synctest.Test(t, func(t *testing.T) {
@@ -162,10 +162,10 @@ func TestCloseLeavesWhatIsStuck(t *testing.T) {
 	})
 }
 
-// An open whose I/O does not come back holds up none that is closed with it.
+// An open whose I/O does not end delays no open that is closed with it.
 //
 // Source: [OP-58b]
-func TestCloseHoldsUpNoOther(t *testing.T) {
+func TestStalledOpenDelaysNoOther(t *testing.T) {
 	s := newSite(t)
 	s.put("a", "b")
 	synctest.Test(t, func(t *testing.T) {
@@ -181,7 +181,7 @@ func TestCloseHoldsUpNoOther(t *testing.T) {
 			defer close(all)
 			s.CloseAll(stuck, idle)
 		}()
-		wantStatus(t, "lock of what is closed", w.Wait(t.Context()), ntstatus.Success)
+		wantStatus(t, "lock of a closed open", w.Wait(t.Context()), ntstatus.Success)
 		if took := time.Since(start); took != 0 {
 			t.Errorf("another's lock is held for %v", took)
 		}
@@ -195,7 +195,7 @@ func TestCloseHoldsUpNoOther(t *testing.T) {
 	})
 }
 
-func TestCloseOwner(t *testing.T) {
+func TestCloseOwnerClosesAllItsOpens(t *testing.T) {
 	s := newSite(t)
 	s.put("file")
 	a1, a2, b := s.mustOpen("file"), s.mustOpen("file"), s.mustOpen("file", owner("bob"))
@@ -213,7 +213,7 @@ func TestCloseOwner(t *testing.T) {
 	}
 }
 
-func TestCloseOfTheTable(t *testing.T) {
+func TestFSCloseClosesAllOpens(t *testing.T) {
 	s := newSite(t)
 	s.put("file")
 	o := s.mustOpen("file", options(vfs.DeleteOnClose))
@@ -229,7 +229,7 @@ func TestCloseOfTheTable(t *testing.T) {
 	}
 }
 
-// Everything at a time: I/O, closes, hooks, and a logoff. Run with -race.
+// I/O, closes, hooks and a logoff run concurrently. Run with -race.
 //
 // Source: [OP-58b]
 func TestCloseUnderLoad(t *testing.T) {
@@ -278,7 +278,7 @@ func TestReleaseWithoutAcquire(t *testing.T) {
 }
 
 // A file that was deleted on disk is not found under its name again.
-func TestOpenAfterSomebodyDeleted(t *testing.T) {
+func TestOpenAfterDeleteOnDisk(t *testing.T) {
 	s := newSite(t)
 	s.put("file")
 	o := s.mustOpen("file")

@@ -23,7 +23,7 @@ type OpenRequest struct {
 	Attributes uint32
 	// Owner will own the open: a comparable value, or nil for none.
 	Owner Owner
-	// User is the user whom Config.MaxUserOpens and the limits of locks charge; "" is none.
+	// User is charged for the open and its locks (Config.MaxUserOpens); "" is no user.
 	User string
 }
 
@@ -165,7 +165,7 @@ func (c *creation) missing(err error) error {
 	return err
 }
 
-// create makes the file or directory. The open gets all the access it asks for, whatever the
+// create makes the file or directory. The open gets all the access it asks for, regardless of the
 // permissions of the file.
 func (c *creation) create() (*Open, Action, error) {
 	readOnly := c.req.Attributes&AttrReadOnly != 0

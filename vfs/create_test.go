@@ -9,10 +9,10 @@ import (
 	"lwio/vfs"
 )
 
-// Every disposition meets a file, a directory and nothing.
+// Every disposition is applied to a file, a directory and a missing name.
 //
 // Source: [MS-FSA 2.1.5.1] [MS-SMB2 2.2.13]
-func TestDispositions(t *testing.T) {
+func TestDispositionsOfFileDirectoryAndNothing(t *testing.T) {
 	const (
 		missing = ntstatus.ObjectNameNotFound
 		taken   = ntstatus.ObjectNameCollision
@@ -108,7 +108,7 @@ func TestOpenRefusals(t *testing.T) {
 		{"read-only file, overwrite", "dir/sub/x", []change{access(vfs.ReadData), disposition(vfs.OverwriteIf)}, ntstatus.AccessDenied},
 		{"read-only file, delete on close", "dir/sub/x", []change{access(vfs.Delete), options(vfs.DeleteOnClose)}, ntstatus.CannotDelete},
 		{"delete on close without delete", "file", []change{access(vfs.ReadData), options(vfs.DeleteOnClose)}, ntstatus.InvalidParameter},
-		{"delete on close of what has entries", "dir", []change{access(vfs.Delete), options(vfs.DeleteOnClose)}, ntstatus.DirectoryNotEmpty},
+		{"delete on close of a directory with entries", "dir", []change{access(vfs.Delete), options(vfs.DeleteOnClose)}, ntstatus.DirectoryNotEmpty},
 		{"delete on close of the root", "", []change{access(vfs.Delete), options(vfs.DeleteOnClose)}, ntstatus.CannotDelete},
 		{"create read-only with delete on close", "new", []change{disposition(vfs.Create), attributes(vfs.AttrReadOnly), options(vfs.DeleteOnClose)}, ntstatus.CannotDelete},
 	} {
@@ -229,10 +229,10 @@ func TestCreateReadOnly(t *testing.T) {
 	}
 	closed(t, o)
 	_, err = s.open("new", access(vfs.WriteData))
-	wantStatus(t, "write what is read-only", err, ntstatus.AccessDenied)
+	wantStatus(t, "write a read-only file", err, ntstatus.AccessDenied)
 }
 
-func TestMaxOpens(t *testing.T) {
+func TestMaxOpensIsEnforced(t *testing.T) {
 	s := newSite(t, func(c *vfs.Config) { c.MaxOpens = 2 })
 	s.put("a")
 	a, b := s.mustOpen("a"), s.mustOpen("a")
@@ -242,8 +242,8 @@ func TestMaxOpens(t *testing.T) {
 	closed(t, b, s.mustOpen("a"))
 }
 
-// One user does not take the opens of the others; what fails takes none.
-func TestMaxUserOpens(t *testing.T) {
+// A user cannot take the opens of other users; a failed open takes none.
+func TestMaxUserOpensIsEnforced(t *testing.T) {
 	s := newSite(t, func(c *vfs.Config) { c.MaxOpens = 8 })
 	s.put("a")
 	user := func(name string) func(*vfs.OpenRequest) { return func(r *vfs.OpenRequest) { r.User = name } }
@@ -255,7 +255,7 @@ func TestMaxUserOpens(t *testing.T) {
 	wantStatus(t, "the seventh of one user", err, ntstatus.TooManyOpenedFiles)
 	for range 20 {
 		_, err := s.open("nowhere", user("bob"), disposition(vfs.OpenExisting))
-		wantStatus(t, "what is not there", err, ntstatus.ObjectNameNotFound)
+		wantStatus(t, "missing file", err, ntstatus.ObjectNameNotFound)
 	}
 	bob, nobody := s.mustOpen("a", user("bob")), s.mustOpen("a")
 	_, err = s.open("a", user("bob"))
@@ -268,7 +268,7 @@ func TestMaxUserOpens(t *testing.T) {
 	}
 }
 
-// Emptying a file is writing to it, whatever else is asked for.
+// A disposition that empties the file needs shared write access.
 //
 // Source: [MS-FSA 2.1.5.1.2]
 func TestEmptyingNeedsSharedWrite(t *testing.T) {
@@ -277,7 +277,7 @@ func TestEmptyingNeedsSharedWrite(t *testing.T) {
 	reader := s.mustOpen("file", access(vfs.ReadData), sharing(vfs.ShareRead))
 	for _, d := range []vfs.Disposition{vfs.Supersede, vfs.Overwrite, vfs.OverwriteIf} {
 		_, err := s.open("file", access(vfs.ReadData), disposition(d))
-		wantStatus(t, "empty what is not shared for writing", err, ntstatus.SharingViolation)
+		wantStatus(t, "empty a file not shared for writing", err, ntstatus.SharingViolation)
 	}
 	if info, err := reader.Stat(); err != nil || info.Size == 0 {
 		t.Errorf("%d bytes, %v", info.Size, err)

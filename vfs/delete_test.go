@@ -40,7 +40,7 @@ func TestDeleteAtLastClose(t *testing.T) {
 	closed(t, s.mustOpen("file", disposition(vfs.Create)))
 }
 
-func TestDeleteTakenBack(t *testing.T) {
+func TestPendingDeleteCanBeCleared(t *testing.T) {
 	s := newSite(t)
 	s.put("file", "dir/")
 	for _, path := range []string{"file", "dir"} {
@@ -82,11 +82,11 @@ func TestDeleteOnCloseOption(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = s.open("file", access(vfs.Delete), options(vfs.DeleteOnClose))
-	wantStatus(t, "delete what is not shared", err, ntstatus.SharingViolation)
+	wantStatus(t, "delete a file not shared for deletion", err, ntstatus.SharingViolation)
 }
 
 // Source: [MS-FSA 2.1.5.15.3]
-func TestDeleteRefused(t *testing.T) {
+func TestDeleteRefusals(t *testing.T) {
 	s := newSite(t)
 	s.put("file", "locked", "full/", "full/x", "odd/", "odd/a\\b")
 	if err := os.Chmod(s.host("locked"), 0o444); err != nil {
@@ -112,7 +112,7 @@ func TestDeleteRefused(t *testing.T) {
 	}
 }
 
-func TestNothingIsCreatedInWhatGoes(t *testing.T) {
+func TestNoCreateBelowPendingDelete(t *testing.T) {
 	s := newSite(t)
 	s.put("dir/")
 	o := s.mustOpen("dir")
@@ -131,8 +131,8 @@ func TestNothingIsCreatedInWhatGoes(t *testing.T) {
 	}
 }
 
-// A delete on close that cannot be done says so, and the open is closed.
-func TestDeleteFailsLate(t *testing.T) {
+// A delete on close that fails is reported, and the open is closed.
+func TestFailedDeleteOnCloseIsReported(t *testing.T) {
 	s := newSite(t)
 	s.put("dir/")
 	o := s.mustOpen("dir", options(vfs.DeleteOnClose))
@@ -142,8 +142,8 @@ func TestDeleteFailsLate(t *testing.T) {
 	closed(t, s.mustOpen("dir/late"), s.mustOpen("dir"))
 }
 
-// What somebody else has put under the name meanwhile is not ours to delete.
-func TestDeleteSparesAStranger(t *testing.T) {
+// A file that another process has given the name meanwhile is not deleted.
+func TestDeleteOnCloseSparesReplacedFile(t *testing.T) {
 	s := newSite(t)
 	s.put("file")
 	o := s.mustOpen("file", options(vfs.DeleteOnClose))
@@ -155,7 +155,7 @@ func TestDeleteSparesAStranger(t *testing.T) {
 		t.Error(err)
 	}
 	if !s.exists("file") || !s.exists("moved") {
-		t.Error("deleted somebody else's file")
+		t.Error("deleted the file of another process")
 	}
 }
 

@@ -23,7 +23,7 @@ func names(o *vfs.Open, restart bool, max int) (list []string, err error) {
 }
 
 // Source: [MS-SMB2 3.3.5.18]
-func TestReadDir(t *testing.T) {
+func TestReadDirListsAllEntries(t *testing.T) {
 	s := newSite(t)
 	s.put("dir/", "dir/sub/")
 	want := []string{".", "..", "sub"}
@@ -60,8 +60,8 @@ func TestReadDir(t *testing.T) {
 	wantStatus(t, "after the end", err, ntstatus.NoMoreFiles)
 }
 
-// An entry that finds no room comes again; none is lost, none comes twice.
-func TestReadDirRefusedEntry(t *testing.T) {
+// An entry that yield refuses is returned again; none is lost, none is returned twice.
+func TestReadDirReturnsRefusedEntryAgain(t *testing.T) {
 	s := newSite(t)
 	s.put("a", "b")
 	o := s.mustOpen("")
@@ -91,7 +91,7 @@ func TestReadDirRefusals(t *testing.T) {
 }
 
 // Source: [MS-FSCC 2.1.5]
-func TestReadDirSkipsWhatSMBCannotName(t *testing.T) {
+func TestReadDirSkipsNamesInvalidInSMB(t *testing.T) {
 	s := newSite(t)
 	odd := []string{"a\\b", "a:b", "a*b", "a?b", "a<b", "a>b", "a\"b", "a|b", "a\nb", "a\xffb"}
 	made := 0
@@ -111,7 +111,7 @@ func TestReadDirSkipsWhatSMBCannotName(t *testing.T) {
 	}
 }
 
-func TestEntry(t *testing.T) {
+func TestEntryDescribesOneName(t *testing.T) {
 	s := newSite(t)
 	s.put("dir/", "dir/file", "dir/sub/")
 	d, f := s.mustOpen("dir"), s.mustOpen("dir/file")

@@ -8,7 +8,7 @@
 //
 //   - [FS.Open] follows the rules of an NT file system: access masks, share modes, six
 //     dispositions, delete on close. Share modes and pending deletes belong to the file (device
-//     and inode), whatever path or share leads to it.
+//     and inode), not to the path or share by which it was opened.
 //
 //   - An [Open] has an owner, an opaque value by which the opens of a session are found and
 //     closed, and a resume key of 24 random bytes by which its owner finds it again. [OP-56]

@@ -45,7 +45,7 @@ func (f smallFile) Truncate(size int64) error {
 	return f.Handle.Truncate(size)
 }
 
-// hooked is a backend into which a test reaches.
+// hooked is a backend whose calls a test observes and changes.
 type hooked struct {
 	vfs.Backend
 	looked    func(path string) // after each Stat

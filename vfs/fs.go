@@ -20,16 +20,16 @@ const (
 	DefaultMaxOpenLocks  = 4096
 )
 
-// Config is what New needs. The zero value serves nothing.
+// Config configures an FS. The zero value serves no shares.
 type Config struct {
 	Shares []Share
-	// Logger hears of what no caller can be told; nil is silent.
+	// Logger gets events that no caller gets as an error; nil discards them.
 	Logger *slog.Logger
-	// MaxOpens bounds the opens that live at a time. 0 means DefaultMaxOpens, or half
-	// of the descriptors that the process may have if those are fewer.
+	// MaxOpens bounds the opens at a time. 0 means DefaultMaxOpens, or half of the descriptors
+	// that the process may have if those are fewer.
 	MaxOpens int
-	// MaxUserOpens bounds those of each user, so that one leaves some to the others.
-	// 0 means three quarters of MaxOpens.
+	// MaxUserOpens bounds the opens of each user, so that one user cannot take all. 0 means
+	// three quarters of MaxOpens.
 	MaxUserOpens int
 	// MaxLocks bounds the byte-range locks that are held or waited for at a time, of
 	// which a user has three quarters at most; MaxFileLocks and MaxOpenLocks bound those
@@ -43,7 +43,7 @@ type Config struct {
 	RevokeTimeout time.Duration
 }
 
-// Owner is whose an open is: any comparable value, for SMB the session.
+// Owner is the owner of an open: any comparable value, for SMB the session.
 type Owner any
 
 // FS is the table of opens over a fixed set of shares. Safe for concurrent use.
@@ -62,25 +62,25 @@ type FS struct {
 	orphans atomic.Int64  // closed opens whose I/O has not ended
 }
 
-// Stats are counters since the start, and what there is now.
+// Stats are counters since the start, and current numbers.
 type Stats struct {
-	// Opens are alive now, of MaxOpens that may be.
+	// Opens is the current number, of at most MaxOpens.
 	Opens, MaxOpens int
-	// Locks are held or waited for now, of MaxLocks that may be; LockWaits are those that
-	// are waited for, LockWaited those that ever were.
+	// Locks is the number held or waited for now, of at most MaxLocks; LockWaits those waited
+	// for, LockWaited those that were ever waited for.
 	Locks, LockWaits, MaxLocks int
 	LockWaited                 uint64
 	// SkippedNames counts directory entries that SMB cannot carry or that are
 	// never served.
 	SkippedNames uint64
-	// Stalled are closed opens whose I/O has still not come back.
+	// Stalled is the number of closed opens whose I/O has not ended.
 	Stalled int
 }
 
-// New makes the table. On success it owns the backends of cfg.Shares.
+// New returns an FS. On success it owns the backends of cfg.Shares.
 //
-// Errors: fs.ErrInvalid for a name that a share cannot have, fs.ErrExist for
-// two that differ at most in case.
+// Errors: fs.ErrInvalid for an invalid name of a share, fs.ErrExist for two names that differ in
+// case only or not at all.
 func New(cfg Config) (*FS, error) {
 	f := &FS{
 		log:     cfg.Logger,
@@ -117,7 +117,7 @@ func New(cfg Config) (*FS, error) {
 	return f, nil
 }
 
-// positive is n, or a default if n is not positive.
+// positive is n, or otherwise if n is not positive.
 func positive(n, otherwise int) int {
 	if n > 0 {
 		return n
@@ -125,7 +125,7 @@ func positive(n, otherwise int) int {
 	return otherwise
 }
 
-// foldShare is what two names of one share have in common.
+// foldShare maps all names of one share to one string.
 func foldShare(name string) string { return strings.ToLower(strings.ToUpper(name)) }
 
 // Lookup finds a share by name, in any case. The result must not be changed.
@@ -166,13 +166,13 @@ func (f *FS) ByResumeKey(key [24]byte, owner Owner) (*Open, error) {
 	return o, nil
 }
 
-// CloseOwner closes all opens of owner, as Open.Close does, and all at a time:
-// it waits no longer than one of them would. For a logoff or a lost connection.
+// CloseOwner closes all opens of owner together, each as Open.Close does: it waits no longer than
+// one of them would. For a logoff or a lost connection.
 func (f *FS) CloseOwner(owner Owner) {
 	f.CloseAll(f.table.ownedBy(owner)...)
 }
 
-// Close refuses new opens, closes all that there are, and then the backends.
+// Close refuses new opens, closes all opens, and then the backends.
 // A second Close does nothing.
 func (f *FS) Close() error {
 	opens, first := f.table.close()

@@ -35,7 +35,7 @@ func outside(t *testing.T) string {
 	return dir
 }
 
-// No symbolic link leads out, whatever is asked for. [OP-57]
+// No symbolic link leads out of the share, in any operation. [OP-57]
 func TestLinksThatLeaveTheShare(t *testing.T) {
 	s := newSite(t)
 	out := outside(t)
@@ -128,8 +128,8 @@ func TestLinksInsideTheShare(t *testing.T) {
 	}
 }
 
-// FIFOs, sockets and devices neither hang an open nor are opened.
-func TestSpecialFiles(t *testing.T) {
+// FIFOs, sockets and devices are not opened, and do not block an open.
+func TestSpecialFilesAreNotOpened(t *testing.T) {
 	s := newSite(t)
 	if err := syscall.Mkfifo(s.host("fifo"), 0o666); err != nil {
 		skip.Test(t, "no FIFOs here", err)
@@ -153,7 +153,7 @@ func TestSpecialFiles(t *testing.T) {
 		_, err := s.open(path, options(vfs.DirectoryFile))
 		wantStatus(t, path, err, ntstatus.AccessDenied)
 	}
-	// A FIFO that takes the place of a file after the look at it.
+	// A FIFO replaces a file after it was described.
 	d := newDir(t, s.dir)
 	defer d.Close()
 	for _, how := range []vfs.HandleMode{{Read: true}, {Write: true}, {Read: true, Write: true}} {
@@ -169,9 +169,9 @@ func TestSpecialFiles(t *testing.T) {
 	}
 }
 
-// While somebody swaps a directory for a link that leads out, opens, creates,
-// renames and deletes go inside or fail; never outside.
-func TestLinkRace(t *testing.T) {
+// While another process swaps a directory for a link that leads out, opens, creates, renames and
+// deletes stay inside the share or fail.
+func TestSwappedLinkNeverLeadsOutside(t *testing.T) {
 	s := newSite(t)
 	out := outside(t)
 	s.put("real/", "real/secret", "file")
@@ -225,10 +225,10 @@ func TestLinkRace(t *testing.T) {
 	}
 }
 
-// What the server process may not do is refused, and not granted.
+// Access that the server process does not have is refused, and not granted.
 //
 // Source: [OP-57]
-func TestPermissionsOfTheProcess(t *testing.T) {
+func TestProcessPermissionsLimitAccess(t *testing.T) {
 	if os.Getuid() == 0 {
 		skip.Test(t, "root may do everything")
 	}
@@ -261,7 +261,7 @@ func TestPermissionsOfTheProcess(t *testing.T) {
 	closed(t, o, d)
 }
 
-// What is deleted is the name: the target of a link stays as it is, full or not.
+// A delete removes the name: the target of a link stays as it is, with entries or without.
 // [OP-57]
 func TestDeleteOfALinkLeavesItsTarget(t *testing.T) {
 	for _, target := range []string{"full", "bare", "file"} {
@@ -291,7 +291,7 @@ func TestDeleteOfALinkLeavesItsTarget(t *testing.T) {
 	}
 }
 
-// A rename does not take the place of what is neither a file nor a directory.
+// A rename does not replace a special file.
 func TestRenameOverAFIFO(t *testing.T) {
 	s := newSite(t)
 	s.put("file")

@@ -76,13 +76,12 @@ func (o *Open) ReadCached(p []byte, off int64) (n int, ok bool, err error) {
 // with other work.
 const MaxCachedRead = 64 << 10
 
-// WriteAt writes p at byte offset off. When it returns without an error all of p
-// is written and, if the open asked for write-through, on stable storage. An
-// open that may only append writes at the end of the file, whatever off is. The
-// caller holds a reference.
+// WriteAt writes p at byte offset off. When it returns without an error all of p is written and,
+// if the open has write-through, on stable storage. An open that may only append ignores off and
+// writes at the end of the file. The caller holds a reference.
 //
-// Errors, with the count of bytes that were written: DISK_FULL; FILE_TOO_LARGE
-// beyond what the file system or a limit allows; ACCESS_DENIED without WriteData
+// Errors, with the count of written bytes: DISK_FULL; FILE_TOO_LARGE beyond a limit of the file
+// system or of the process; ACCESS_DENIED without WriteData
 // and AppendData; FILE_LOCK_CONFLICT where any open has a shared lock, or another open an
 // exclusive one; otherwise as ReadAt.
 //

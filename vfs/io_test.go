@@ -13,7 +13,7 @@ import (
 )
 
 // Source: [OP-92a] [OP-92b] [OP-92c] [LWIO §Read]
-func TestReadAt(t *testing.T) {
+func TestReadAtEndOfFileAndOffsets(t *testing.T) {
 	s := newSite(t)
 	s.put("file") // "content of file", 15 bytes
 	o := s.mustOpen("file", access(vfs.GenericRead))
@@ -99,7 +99,7 @@ func TestIOWithoutTheRight(t *testing.T) {
 }
 
 // Source: [OP-92b] [OP-92c] [OP-92f] [LWIO §Write]
-func TestWriteAt(t *testing.T) {
+func TestWriteAtOffsetsAndLimits(t *testing.T) {
 	for _, opt := range []vfs.Options{0, vfs.WriteThrough, vfs.NoIntermediateBuffering} {
 		s := newSite(t)
 		o := s.mustOpen("new", disposition(vfs.Create), options(opt))
@@ -122,8 +122,8 @@ func TestWriteAt(t *testing.T) {
 					t.Errorf("wrote %d of %q", n, c.data)
 				}
 			}
-			// Most file systems refuse this; one in memory makes a file of 2^63
-			// bytes, which nobody must read.
+			// Most file systems refuse this; one in memory makes a file of 2^63 bytes, which no
+			// test must read.
 			if _, err := o.WriteAt([]byte("x"), math.MaxInt64-1); err == nil {
 				wantStatus(t, "truncate", o.Truncate(11), ntstatus.Success)
 			}
@@ -141,11 +141,10 @@ func TestWriteAt(t *testing.T) {
 	}
 }
 
-// Memory in pieces comes to the file as if it were one, also if that takes several calls of
-// the system.
+// Memory in pieces is written as if it were one, also if that takes several system calls.
 //
 // Source: [OP-92c] [OP-92f] [LWIO §Write]
-func TestWriteVec(t *testing.T) {
+func TestWriteVecWritesPiecesAsOne(t *testing.T) {
 	for _, opt := range []vfs.Options{0, vfs.WriteThrough} {
 		s := newSite(t)
 		o := s.mustOpen("new", disposition(vfs.Create), options(opt))
@@ -207,7 +206,7 @@ func TestAppendOnly(t *testing.T) {
 }
 
 // Source: [MS-FSCC 2.4.14]
-func TestTruncate(t *testing.T) {
+func TestTruncateGrowsAndShrinks(t *testing.T) {
 	s := newSite(t)
 	s.put("file")
 	o := s.mustOpen("file")
@@ -218,7 +217,7 @@ func TestTruncate(t *testing.T) {
 		}
 	}
 	wantStatus(t, "negative", o.Truncate(-1), ntstatus.InvalidParameter)
-	// What is too large is the file system's to say.
+	// The file system limits the size.
 	if err := o.Truncate(math.MaxInt64); err != nil {
 		wantStatus(t, "too large", err, ntstatus.FileTooLarge)
 	}
@@ -253,7 +252,7 @@ func TestStatAndSetTimes(t *testing.T) {
 }
 
 // Source: [MS-FSCC 2.6]
-func TestSetAttributes(t *testing.T) {
+func TestSetAttributesReadOnly(t *testing.T) {
 	s := newSite(t)
 	s.put("file", "dir/")
 	o, d := s.mustOpen("file"), s.mustOpen("dir")
@@ -279,7 +278,7 @@ func TestSetAttributes(t *testing.T) {
 	}
 }
 
-// The data path must not make garbage. [OP-92a]
+// The data path does not allocate. [OP-92a]
 func TestIODoesNotAllocate(t *testing.T) {
 	s := newSite(t)
 	s.put("file")
@@ -287,7 +286,7 @@ func TestIODoesNotAllocate(t *testing.T) {
 	d := s.mustOpen("file", options(vfs.WriteThrough))
 	p, vec := make([]byte, 15), new([2][]byte)
 	held(t, d, func() {
-		// What a goroutine beside allocates now and then is less than one a run.
+		// Allocations of other goroutines are less than one a run.
 		for name, f := range map[string]func(){
 			"ReadAt":        func() { o.ReadAt(p, 0) },
 			"ReadCached":    func() { o.ReadCached(p, 0) },
@@ -309,8 +308,8 @@ func TestIODoesNotAllocate(t *testing.T) {
 	})
 }
 
-// A disk that is full fails the write with the count of what is on it.
-func TestDiskFull(t *testing.T) {
+// A write to a full disk fails with the count of written bytes.
+func TestDiskFullReportsWrittenBytes(t *testing.T) {
 	const room = 10
 	s := newSite(t, func(c *vfs.Config) {
 		c.Shares[0].Backend = &smallDisk{Backend: c.Shares[0].Backend, room: room}

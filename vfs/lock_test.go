@@ -20,7 +20,7 @@ func exclusive(off, n uint64) vfs.Lock {
 	return vfs.Lock{Range: vfs.Range{Off: off, Len: n}, Exclusive: true}
 }
 
-// queue takes a place for a lock that must not be free.
+// queue queues a lock that is not free.
 func queue(t testing.TB, o *vfs.Open, l vfs.Lock) *vfs.LockWait {
 	t.Helper()
 	w, err := o.QueueLock(l)
@@ -80,10 +80,10 @@ func TestLockConflicts(t *testing.T) {
 	}
 }
 
-// What cannot be locked, or unlocked.
+// Invalid locks and unlocks.
 //
 // Source: [MS-FSA 2.1.5.8] [MS-FSA 2.1.5.9]
-func TestLockRefused(t *testing.T) {
+func TestLockRefusals(t *testing.T) {
 	s := newSite(t)
 	s.put("f", "d/")
 	o, d := s.mustOpen("f"), s.mustOpen("d")
@@ -101,7 +101,7 @@ func TestLockRefused(t *testing.T) {
 	wantStatus(t, "lock", o.TryLock(exclusive(0, 10)), ntstatus.Success)
 	wantStatus(t, "part of it", o.Unlock(vfs.Range{Len: 5}), ntstatus.RangeNotLocked)
 	other := s.mustOpen("f")
-	wantStatus(t, "somebody else's", other.Unlock(vfs.Range{Len: 10}), ntstatus.RangeNotLocked)
+	wantStatus(t, "of another open", other.Unlock(vfs.Range{Len: 10}), ntstatus.RangeNotLocked)
 	closed(t, o)
 	wantStatus(t, "closed", o.TryLock(exclusive(0, 10)), ntstatus.FileClosed)
 	wantStatus(t, "closed", o.Unlock(vfs.Range{Len: 10}), ntstatus.RangeNotLocked)
@@ -122,7 +122,7 @@ func TestLockAllOrNone(t *testing.T) {
 	if n := s.Stats().Locks; n != 1 {
 		t.Errorf("%d locks, want 1", n)
 	}
-	wantStatus(t, "what was given back", a.TryLock(exclusive(0, 90)), ntstatus.Success)
+	wantStatus(t, "released range", a.TryLock(exclusive(0, 90)), ntstatus.Success)
 	wantStatus(t, "unlock", a.Unlock(vfs.Range{Off: 100, Len: 1}), ntstatus.Success)
 	wantStatus(t, "array", b.TryLock(exclusive(90, 20), shared(90, 20)), ntstatus.Success)
 	if n := s.Stats().Locks; n != 3 {
@@ -143,10 +143,10 @@ func TestLockAllOrNone(t *testing.T) {
 	wantStatus(t, "exclusive", a.TryLock(exclusive(96, 1)), ntstatus.LockNotGranted)
 }
 
-// Locks hold for I/O, of everybody.
+// Locks apply to the I/O of all opens.
 //
 // Source: [MS-FSA 2.1.5.3] [MS-FSA 2.1.5.4] [MS-FSA 2.1.4.10]
-func TestLockedIO(t *testing.T) {
+func TestLocksApplyToReadsAndWrites(t *testing.T) {
 	s := newSite(t)
 	if err := os.WriteFile(s.host("f"), make([]byte, 200), 0o600); err != nil {
 		t.Fatal(err)
@@ -158,7 +158,7 @@ func TestLockedIO(t *testing.T) {
 	const ok, conflict = ntstatus.Success, ntstatus.FileLockConflict
 	for _, c := range []struct {
 		off, n int64
-		// reading and writing, by a, who has the locks, and b.
+		// reading and writing, by a, which has the locks, and b.
 		ar, aw, br, bw ntstatus.Status
 	}{
 		{0, 20, ok, ok, ok, ok},
@@ -199,39 +199,39 @@ func TestLockedIO(t *testing.T) {
 			})
 		}
 	}
-	// What is appended goes to the end, whatever the offset says.
+	// An append goes to the end of the file and ignores its offset.
 	held(t, appends, func() {
 		_, err := appends.WriteAt([]byte("x"), 105)
 		wantStatus(t, "append", err, ok)
 		wantStatus(t, "lock the end", a.TryLock(exclusive(201, 10)), ok)
 		_, err = appends.WriteAt([]byte("x"), 0)
-		wantStatus(t, "append to what is locked", err, conflict)
+		wantStatus(t, "append to a locked range", err, conflict)
 	})
 	wantStatus(t, "unlock", a.Unlock(vfs.Range{Off: 100, Len: 10}), ok)
 	held(t, b, func() {
 		_, err := b.WriteAt([]byte("x"), 100)
-		wantStatus(t, "write what was unlocked", err, ok)
+		wantStatus(t, "write an unlocked range", err, ok)
 	})
 }
 
-// Who waits is served in turn, as far as what was unlocked is what he waits for.
+// Waiting locks are granted in order, as far as an unlocked range frees theirs.
 //
 // Source: [MS-SMB2 3.3.5.14.2]
-func TestLockWaits(t *testing.T) {
+func TestLockWaitsAreGrantedInOrder(t *testing.T) {
 	s := newSite(t)
 	s.put("f")
 	a, b, c := s.mustOpen("f"), s.mustOpen("f"), s.mustOpen("f")
 	ctx := t.Context()
 	wantStatus(t, "lock", a.TryLock(exclusive(0, 10), exclusive(20, 10)), ntstatus.Success)
 	if w, err := b.QueueLock(shared(10, 10)); w != nil || err != nil {
-		t.Fatalf("what is free has to be waited for: %v", err)
+		t.Fatalf("a free range is waited for: %v", err)
 	}
 	first, second, other := queue(t, b, shared(5, 1)), queue(t, c, shared(0, 10)), queue(t, b, exclusive(20, 1))
 	late := queue(t, c, exclusive(5, 1))
 	wantStatus(t, "unlock", a.Unlock(vfs.Range{Len: 10}), ntstatus.Success)
 	wantStatus(t, "first", first.Wait(ctx), ntstatus.Success)
 	wantStatus(t, "second", second.Wait(ctx), ntstatus.Success)
-	// The two that are left wait on.
+	// The other two still wait.
 	gone, cancel := context.WithCancelCause(ctx)
 	cause := errors.New("enough")
 	cancel(cause)
@@ -240,10 +240,10 @@ func TestLockWaits(t *testing.T) {
 	}
 	wantStatus(t, "unlock", b.Unlock(vfs.Range{Off: 5, Len: 1}), ntstatus.Success)
 	wantStatus(t, "unlock", c.Unlock(vfs.Range{Len: 10}), ntstatus.Success)
-	wantStatus(t, "what was given up is free", a.TryLock(exclusive(5, 1)), ntstatus.Success)
+	wantStatus(t, "abandoned range is free", a.TryLock(exclusive(5, 1)), ntstatus.Success)
 	closed(t, a)
 	wantStatus(t, "the last", other.Wait(ctx), ntstatus.Success)
-	// A lock that is granted before its wait is given up is had.
+	// A lock that is granted before its wait is abandoned is held.
 	wantStatus(t, "unlock", b.Unlock(vfs.Range{Off: 10, Len: 10}), ntstatus.Success)
 	wantStatus(t, "lock", b.TryLock(exclusive(0, 1)), ntstatus.Success)
 	w := queue(t, c, exclusive(0, 1))
@@ -256,11 +256,10 @@ func TestLockWaits(t *testing.T) {
 	}
 }
 
-// A close ends the waits of the open at once, and gives up its locks when its I/O has
-// come back.
+// A close ends the waits of the open at once, and releases its locks when its I/O has ended.
 //
 // Source: [MS-SMB2 3.3.5.10] [OP-58b]
-func TestLockClose(t *testing.T) {
+func TestCloseEndsWaitsAndReleasesLocks(t *testing.T) {
 	s := newSite(t, patient)
 	s.put("f")
 	a, b := s.mustOpen("f", owner("bob")), s.mustOpen("f")
@@ -275,7 +274,7 @@ func TestLockClose(t *testing.T) {
 		defer close(over)
 		s.CloseOwner("bob")
 	}()
-	wantStatus(t, "wait of what is closed", mine.Wait(t.Context()), ntstatus.RangeNotLocked)
+	wantStatus(t, "wait of a closed open", mine.Wait(t.Context()), ntstatus.RangeNotLocked)
 	wantStatus(t, "lock while I/O is in flight", b.TryLock(exclusive(0, 10)), ntstatus.LockNotGranted)
 	a.Release()
 	wantStatus(t, "wait of another", others.Wait(t.Context()), ntstatus.Success)
@@ -283,11 +282,11 @@ func TestLockClose(t *testing.T) {
 	closed(t, b)
 }
 
-// Those who wait for what a close gives back, wherever that was, are served in the order
-// in which they came.
+// Locks that wait for those of a closed open are granted in the order of arrival, wherever the
+// locks were.
 //
 // Source: [MS-SMB2 3.3.5.14.2]
-func TestLockCloseServesInTurn(t *testing.T) {
+func TestCloseGrantsWaitingLocksInOrder(t *testing.T) {
 	s := newSite(t)
 	s.put("f")
 	a, b, c := s.mustOpen("f"), s.mustOpen("f"), s.mustOpen("f")
@@ -301,7 +300,7 @@ func TestLockCloseServesInTurn(t *testing.T) {
 	wantStatus(t, "first", first.Wait(now), ntstatus.Success)
 	wantStatus(t, "the last byte", end.Wait(now), ntstatus.Success)
 	if err := second.Wait(now); !errors.Is(err, context.Canceled) {
-		t.Errorf("who came later: %v", err)
+		t.Errorf("the later lock: %v", err)
 	}
 	closed(t, b, c)
 }
@@ -331,7 +330,7 @@ func BenchmarkLockArray(b *testing.B) {
 	closed(b, o, keepers[0], keepers[1])
 }
 
-// BenchmarkLockClose is the close of an open with many locks, for which many wait.
+// BenchmarkLockClose is the close of an open with many locks, for which many others wait.
 func BenchmarkLockClose(b *testing.B) {
 	const n = 2000
 	s := newSite(b)
@@ -395,7 +394,7 @@ func TestLockLimits(t *testing.T) {
 	wantStatus(t, "array", d.TryLock(shared(1, 1), shared(2, 1)), ntstatus.InsufficientResources)
 	closed(t, a)
 	wantStatus(t, "array", d.TryLock(shared(1, 1), shared(2, 1)), ntstatus.Success)
-	// Those who wait count.
+	// Waiting locks count.
 	w := queue(t, d, exclusive(1, 1))
 	_, err := d.QueueLock(exclusive(1, 1))
 	wantStatus(t, "another wait", err, ntstatus.InsufficientResources)

@@ -16,8 +16,8 @@ import (
 	"lwio/vfs/posix"
 )
 
-// lockModel is what locks are in the simplest words: a list of who has what, and one of
-// who waits for what.
+// lockModel is the simplest model of locks: a list of those held, and a list of those waited
+// for.
 type lockModel struct {
 	s       *vfs.FS
 	opens   []*vfs.Open
@@ -38,7 +38,7 @@ type modelWait struct {
 // Random locks, unlocks, waits, reads, writes and closes of one file by several opens.
 //
 // Source: [MS-FSA 2.1.4.10] [MS-FSA 2.1.5.8] [MS-FSA 2.1.5.9]
-func TestLockModel(t *testing.T) {
+func TestLocksMatchModel(t *testing.T) {
 	leakcheck.Check(t)
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "f"), make([]byte, 64), 0o600); err != nil {
@@ -91,14 +91,14 @@ func modelLocks(t *rapid.T) vfs.Lock {
 	return vfs.Lock{Range: modelRange(t), Exclusive: rapid.Bool().Draw(t, "exclusive")}
 }
 
-// ends are where a range begins and ends, in numbers that have room for that.
+// ends are the beginning and the end of a range, as numbers of any size.
 func ends(r vfs.Range) (lo, hi *big.Int) {
 	lo = new(big.Int).SetUint64(r.Off)
 	return lo, new(big.Int).Add(lo, new(big.Int).SetUint64(r.Len))
 }
 
-// meet counts in half bytes: a range is what lies between its two ends, and one of no
-// bytes is the point that both its ends are.
+// meet reports whether two ranges overlap: a range is the interval between its two ends, and a
+// range without bytes is a point.
 func meet(a, b vfs.Range) bool {
 	alo, ahi := ends(a)
 	blo, bhi := ends(b)
@@ -176,7 +176,7 @@ func (m *lockModel) unlock(t *rapid.T) {
 	m.grant(t)
 }
 
-// grant serves those who wait.
+// grant grants waiting locks.
 func (m *lockModel) grant(t *rapid.T) {
 	m.waiting = slices.DeleteFunc(m.waiting, func(w modelWait) bool {
 		if !m.free(w.o, w.l) {
@@ -190,7 +190,7 @@ func (m *lockModel) grant(t *rapid.T) {
 
 func (m *lockModel) giveUp(t *rapid.T) {
 	if len(m.waiting) == 0 {
-		t.Skip("nobody waits")
+		t.Skip("no lock waits")
 	}
 	i := rapid.IntRange(0, len(m.waiting)-1).Draw(t, "wait")
 	ctx, cancel := context.WithCancel(context.Background())

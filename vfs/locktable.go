@@ -63,7 +63,7 @@ func (t *lockTable) conflictsLocked(owner *openLocks, r Range, use lockUse) bool
 		return 1
 	})
 	for i--; i >= 0 && t.list[i].reach >= r.Off; i-- {
-		if l := &t.list[i]; l.meets(r) && l.forbids(owner, use) {
+		if l := &t.list[i]; l.overlaps(r) && l.forbids(owner, use) {
 			return true
 		}
 	}
@@ -163,5 +163,5 @@ func (l Lock) use() lockUse {
 // conflictsWith reports whether locks of the same open, which are not in the table yet, forbid
 // l.
 func (l Lock) conflictsWith(locks []Lock) bool {
-	return l.Exclusive && slices.ContainsFunc(locks, func(m Lock) bool { return m.meets(l.Range) })
+	return l.Exclusive && slices.ContainsFunc(locks, func(m Lock) bool { return m.overlaps(l.Range) })
 }

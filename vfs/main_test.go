@@ -14,7 +14,7 @@ import (
 
 func TestMain(m *testing.M) { leakcheck.Main(m) }
 
-// everything is what a creator asks for in most tests.
+// everything is the access of most opens of the tests.
 const everything = vfs.GenericAll
 
 // site is a table of opens over one scratch directory, as the shares "data" and

@@ -16,8 +16,8 @@ import (
 	"lwio/vfs/posix"
 )
 
-// model is what the table of opens should be, in the simplest words: what has
-// which name, and who has it open. No counters, no locks, no descriptors.
+// model is the simplest model of the table of opens: the files by name, and the opens of each. It
+// has no counters, no locks, no descriptors.
 type model struct {
 	t     *rapid.T
 	s     *vfs.FS
@@ -47,7 +47,7 @@ type user struct {
 // table, the model and the disk agree.
 //
 // Source: [MS-FSA 2.1.5] [OP-56] [OP-58b]
-func TestModel(t *testing.T) {
+func TestOpensMatchModel(t *testing.T) {
 	leakcheck.Check(t)
 	base := t.TempDir()
 	rapid.Check(t, func(t *rapid.T) {
@@ -123,7 +123,7 @@ func (m *model) hasChild(path string) bool {
 	return false
 }
 
-// predict says how an open ends, and what it opens.
+// predict returns the result of an open.
 func (m *model) predict(path string, r vfs.OpenRequest) (ntstatus.Status, vfs.Action) {
 	wantDir := r.Options&vfs.DirectoryFile != 0
 	empties := r.Disposition == vfs.Supersede || r.Disposition == vfs.Overwrite || r.Disposition == vfs.OverwriteIf
@@ -209,7 +209,7 @@ func (m *model) pick(t *rapid.T) *user {
 	return m.opens[rapid.IntRange(0, len(m.opens)-1).Draw(t, "open")]
 }
 
-// gone takes a user out of the model and says how his close ends.
+// gone removes an open from the model and returns the result of its close.
 func (m *model) gone(u *user) ntstatus.Status {
 	m.opens = slices.DeleteFunc(m.opens, func(o *user) bool { return o == u })
 	if u.doc && u.on.goes == "" {

@@ -86,7 +86,7 @@ func (o *Open) Options() Options { return o.options }
 // IsDir reports whether the open is of a directory.
 func (o *Open) IsDir() bool { return o.dir != nil }
 
-// Node identifies the file, whatever its name.
+// Node identifies the file, independently of its name.
 func (o *Open) Node() NodeID { return o.nodeID }
 
 // File is the open file itself, for a data path that needs it, or nil if the backend has

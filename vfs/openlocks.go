@@ -100,7 +100,7 @@ func (k *openLocks) unlock(r Range) error {
 		return ntstatus.RangeNotLocked
 	}
 	k.uncountLocked(1)
-	t.grantWaitingLocked(r.meets)
+	t.grantWaitingLocked(r.overlaps)
 	return nil
 }
 

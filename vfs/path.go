@@ -13,8 +13,8 @@ const (
 	maxNameBytes = 3 * 255
 )
 
-// parsePath checks a path that a peer sent and returns it without a trailing
-// slash, which it reports instead: it promises a directory.
+// parsePath checks a path from a peer and returns it without a trailing slash. wantDir reports
+// the slash: the path is of a directory.
 //
 // Errors: OBJECT_PATH_SYNTAX_BAD for an absolute path and for "..",
 // OBJECT_NAME_INVALID for every other name that NT does not have.
@@ -45,7 +45,7 @@ func parsePath(p string) (path string, wantDir bool, err error) {
 }
 
 // validName reports whether SMB can carry name as one component of a path.
-// Streams ("file:stream") are not among what is served.
+// Streams ("file:stream") are not served.
 func validName(name string) bool {
 	if name == "" || name == "." || name == ".." || len(name) > maxNameBytes || !utf8.ValidString(name) {
 		return false

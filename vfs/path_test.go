@@ -63,7 +63,7 @@ func TestParsePath(t *testing.T) {
 	}
 }
 
-// What the parser lets through is local, clean, and comes out again.
+// An accepted path is local and clean, and parses to itself.
 //
 // Source: [MS-FSCC 2.1.5]
 func FuzzParsePath(f *testing.F) {

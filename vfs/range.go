@@ -18,11 +18,11 @@ func (r Range) last() uint64 {
 	return r.Off + (r.Len - 1)
 }
 
-// meets reports whether two ranges overlap: they have a byte in common, or one is a position
+// overlaps reports whether two ranges overlap: they have a byte in common, or one is a position
 // inside the other. Two positions do not overlap.
 //
 // Source: [MS-FSA 2.1.4.10]
-func (r Range) meets(s Range) bool {
+func (r Range) overlaps(s Range) bool {
 	switch {
 	case r.Len == 0 && s.Len == 0:
 		return false

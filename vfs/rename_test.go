@@ -11,7 +11,7 @@ import (
 )
 
 // Source: [MS-FSCC 2.4.37] [MS-FSA 2.1.5.15.11]
-func TestRename(t *testing.T) {
+func TestRenameRules(t *testing.T) {
 	type step struct {
 		path, to string
 		replace  bool
@@ -32,9 +32,9 @@ func TestRename(t *testing.T) {
 		{"replace nothing", step{"file", "new", true, ntstatus.Success}},
 		{"replace a directory", step{"file", "dir", true, ntstatus.AccessDenied}},
 		{"replace by a directory", step{"dir", "file", true, ntstatus.AccessDenied}},
-		{"replace what is read-only", step{"file", "locked", true, ntstatus.AccessDenied}},
-		{"replace what is open", step{"file", "busy", true, ntstatus.AccessDenied}},
-		{"collide with what is open", step{"file", "busy", false, ntstatus.ObjectNameCollision}},
+		{"replace a read-only file", step{"file", "locked", true, ntstatus.AccessDenied}},
+		{"replace an open file", step{"file", "busy", true, ntstatus.AccessDenied}},
+		{"collide with an open file", step{"file", "busy", false, ntstatus.ObjectNameCollision}},
 		{"to nowhere", step{"file", "no/new", false, ntstatus.ObjectPathNotFound}},
 		{"through a file", step{"file", "locked/new", false, ntstatus.ObjectPathNotFound}},
 		{"into itself", step{"dir", "dir/new", false, ntstatus.AccessDenied}},
@@ -105,7 +105,7 @@ func TestRenameThenDelete(t *testing.T) {
 	}
 	o = s.mustOpen("file")
 	wantStatus(t, "delete", o.SetDeleteOnClose(true), ntstatus.Success)
-	wantStatus(t, "rename what is about to go", o.Rename("new", false), ntstatus.AccessDenied)
+	wantStatus(t, "rename with a pending delete", o.Rename("new", false), ntstatus.AccessDenied)
 }
 
 // A hard link keeps its name when the other one is renamed.
@@ -130,7 +130,7 @@ func TestRenameOfOneLink(t *testing.T) {
 	}(), ntstatus.SharingViolation)
 }
 
-func TestRenameOfWhatSomebodyMoved(t *testing.T) {
+func TestRenameAfterMoveOnDisk(t *testing.T) {
 	s := newSite(t)
 	s.put("file")
 	o := s.mustOpen("file")
@@ -140,6 +140,6 @@ func TestRenameOfWhatSomebodyMoved(t *testing.T) {
 	s.put("file")
 	wantStatus(t, "rename", o.Rename("new", false), ntstatus.ObjectNameNotFound)
 	if !s.exists("file") || s.exists("new") {
-		t.Error("renamed somebody else's file")
+		t.Error("renamed the file of another process")
 	}
 }

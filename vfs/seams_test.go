@@ -13,10 +13,10 @@ import (
 	"lwio/vfs"
 )
 
-// An open that finds another file than it looked at begins again.
+// An open begins again if the name stands for another file than the described one.
 //
 // Source: [MS-FSA 2.1.5.1]
-func TestOpenIsRaced(t *testing.T) {
+func TestOpenRetriesWhenTheNameChanges(t *testing.T) {
 	h := &hooked{}
 	s := newSite(t, hook(h))
 	defer h.Backend.Close()
@@ -33,13 +33,13 @@ func TestOpenIsRaced(t *testing.T) {
 		}
 	}
 	_, err := s.open("file", access(vfs.ReadData|vfs.WriteData))
-	wantStatus(t, "write what is read-only by now", err, ntstatus.AccessDenied)
+	wantStatus(t, "write a file that has become read-only", err, ntstatus.AccessDenied)
 	if looks < 2 && os.Getuid() == 0 {
 		t.Errorf("looked %d times", looks)
 	}
 	looks = 1
 	h.looked = func(path string) {
-		// Now there, now not: an open ends all the same.
+		// The file appears and disappears: an open ends all the same.
 		if looks++; looks%2 == 0 {
 			os.Rename(s.host("file"), s.host("away"))
 		} else {

@@ -11,12 +11,12 @@ import (
 
 // Share is a tree of files under a name.
 type Share struct {
-	// Name is what clients call it, in any case: 1 to 80 characters, none of
+	// Name is its name for clients, in any case: 1 to 80 characters, none of
 	// them a control character or one of "\/[]:|<>+=;,*?, and not IPC$.
 	Name string
 	// Backend holds the files. FS.Close closes it.
 	Backend Backend
-	// ReadOnly refuses whatever would change something.
+	// ReadOnly refuses all changes.
 	ReadOnly bool
 }
 
@@ -25,7 +25,7 @@ type Share struct {
 // Source: [MS-SMB2 2.2.9]
 const maxShareName = 80
 
-// checkShareName says why a share cannot have that name, or returns nil.
+// checkShareName returns an error for an invalid name of a share.
 func checkShareName(name string) error {
 	switch {
 	case name == "", name == ".", name == "..", !utf8.ValidString(name):
@@ -42,10 +42,10 @@ func checkShareName(name string) error {
 	return fmt.Errorf("vfs: share %q: %w: not a name for a share", name, fs.ErrInvalid)
 }
 
-// pathStripes is the number of locks among which the names of a share are dealt.
+// pathStripes is the number of locks for the names of a share.
 const pathStripes = 64
 
-// share is a Share at work.
+// share is a Share with its locks.
 type share struct {
 	Share
 	seed  maphash.Seed
@@ -60,7 +60,7 @@ func newShare(s Share) *share {
 	return &share{Share: s, seed: maphash.MakeSeed(), deletedDirs: make(map[string]struct{})}
 }
 
-// stripe is the lock that serialises what is done to the name path.
+// stripe is the lock that serialises operations on the name path.
 func (s *share) stripe(path string) *sync.Mutex {
 	return &s.paths[maphash.String(s.seed, path)%pathStripes]
 }

@@ -44,7 +44,7 @@ func TestShareLookup(t *testing.T) {
 	wantStatus(t, "open in no share", err, ntstatus.BadNetworkName)
 }
 
-func TestNewRefusesTwins(t *testing.T) {
+func TestNewRefusesDuplicateNames(t *testing.T) {
 	d := newDir(t, t.TempDir())
 	defer d.Close()
 	_, err := vfs.New(vfs.Config{Shares: []vfs.Share{{Name: "a", Backend: d}, {Name: "A", Backend: d}}})

@@ -2,8 +2,8 @@ package vfs
 
 import "testing"
 
-// Two opens share a file if each allows what the other one does. The counters
-// must say the same as that rule, for every pair, and go back to nothing.
+// Two opens share a file if each allows the access of the other. The counters agree with that
+// rule for every pair, and return to zero.
 //
 // Source: [MS-FSA 2.1.5.1.2.2]
 func TestShareModeMatrix(t *testing.T) {

@@ -33,7 +33,7 @@ func TestPagesCachedOfHoles(t *testing.T) {
 		{0, 1, true}, {7, 0, true}, {0, 30 * page, true}, {5, 29 * page, true}, {31 * page, 30 * page, true}, {60*page + 5, 1, true},
 		{0, 30*page + 1, false}, {30 * page, 1, false}, {31*page - 1, 2, false}, {0, 61 * page, false}, {31 * page, 31 * page, false},
 	} {
-		write() // what is not on disk yet is not dropped
+		write() // the kernel does not drop dirty pages
 		if cached, known := PagesCached(f, int64(r.off), r.n); cached != r.want || !known {
 			t.Errorf("%d bytes at %d: %v, %v", r.n, r.off, cached, known)
 		}

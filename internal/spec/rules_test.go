@@ -13,9 +13,9 @@ import (
 	"testing"
 )
 
-// rule is a rule of the protocol that a peer can break, in the words of
-// docs/protocol.md, and the tests in which a hostile one does: "package.Test", or
-// "package.Test/case" where the test has many.
+// rule is a rule of the protocol that a peer can break, in the words of docs/protocol.md, and the
+// tests in which a hostile peer does: "package.Test", or "package.Test/case" where the test has
+// several.
 type rule struct{ says, cases string }
 
 // TestRulesHaveCases: every rule of the tables is one of docs/protocol.md, and every
@@ -130,8 +130,8 @@ func casesOf(t *testing.T, pkg, dir string, cases map[string]bool) {
 	}
 }
 
-// rowsOf finds the names of the rows of a test's table: the keys of a map, or what
-// each row of a list begins with.
+// rowsOf finds the names of the rows of a test's table: the keys of a map, or the first value of
+// each row of a list.
 func rowsOf(t *testing.T, pkg, test string) map[string]bool {
 	t.Helper()
 	rows := make(map[string]bool)

@@ -1,8 +1,8 @@
-// Package spec lists what there is to implement: the sections and the claims of
-// the LWIO text, and the decisions of docs/protocol.md. Its test collects the tags
-// by which code and tests say what they follow, prints what has none, and fails for
-// a tag that names something that does not exist. Other tests hold tables of the rules
-// that a peer can break, and of the tests in which a hostile one does.
+// Package spec lists the sections and the claims of the LWIO text, and the decisions of
+// docs/protocol.md. Its test collects the source tags of code and tests, prints sections, claims
+// and decisions without a tag, and fails for a tag that names a section of any text that does not
+// exist. Other tests have tables of the rules that a peer can break, and of the tests in which a
+// hostile peer does.
 //
 // Source: [LWIO §Network Discovery], [LWIO claim 1]
 package spec
@@ -14,8 +14,8 @@ import (
 )
 
 // Sections are the sections of the text that specify the protocol, in its order.
-// "Discovery" is what precedes "Network Discovery": the announcement of the server
-// and the resume key.
+// "Discovery" is the part before "Network Discovery": the announcement of the server and the
+// resume key.
 func Sections() []string {
 	return []string{
 		"Discovery", "Network Discovery", "Connection Authentication", "File Registration",
@@ -27,7 +27,7 @@ func Sections() []string {
 // Claim is a claim of the text.
 type Claim struct {
 	Number int
-	// About says in a few words what it asks of an implementation.
+	// About is its subject in a few words.
 	About string
 }
 

@@ -29,7 +29,7 @@ func TestTagsExist(t *testing.T) {
 }
 
 // Every section and every claim has code and a test besides those of the codec.
-func TestCoverage(t *testing.T) {
+func TestSectionsAndClaimsAreCovered(t *testing.T) {
 	count := make(map[string]*[kinds]int)
 	for _, tag := range repositoryTags(t) {
 		if count[tag.text] == nil {
@@ -95,7 +95,7 @@ func TestDecisionsAreCovered(t *testing.T) {
 	}
 }
 
-// item is what needs code and a test.
+// item is a section or a claim, which needs code and a test.
 type item struct{ tag, about string }
 
 func items() []item {
@@ -109,7 +109,7 @@ func items() []item {
 	return all
 }
 
-// The table of gaps names only what exists, and gives reasons.
+// The table of gaps names existing items only, and gives reasons.
 func TestGapsTable(t *testing.T) {
 	tags := items()
 	for _, d := range Decisions() {
@@ -123,7 +123,7 @@ func TestGapsTable(t *testing.T) {
 	}
 }
 
-func TestLists(t *testing.T) {
+func TestListsAreComplete(t *testing.T) {
 	if n := len(Sections()); n != 13 {
 		t.Errorf("%d sections", n)
 	}
@@ -184,8 +184,8 @@ func (
 	}
 }
 
-// Source files are told apart by what they are.
-func TestKind(t *testing.T) {
+// The kind of a source file follows from its path.
+func TestKindOfFile(t *testing.T) {
 	for file, want := range map[string]kind{
 		"internal/wire/read.go": codec, "internal/wire/read_test.go": codecTest,
 		"server/read.go": engine, "server/read_test.go": engineTest,

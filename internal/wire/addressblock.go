@@ -23,15 +23,15 @@ type AddressBlock struct {
 	Instances []NetAddress
 }
 
-// NetAddress says how to reach an instance of a provider. What the bytes mean is
-// the provider's affair.
+// NetAddress is the address of an instance of a provider. The provider gives the bytes their
+// meaning.
 //
 //	0 HostAddressLen u16   2 DiscriminatorLen u16   4 HostAddress   Discriminator
 //
 // Source: [LWIO §Network Discovery], [OP-17], [OP-39], [OP-38b]
 type NetAddress struct {
-	// HostAddress is for iwarp 4 or 16 bytes of IP address, or none: where SMB was
-	// reached.
+	// HostAddress is for iwarp 4 or 16 bytes of IP address, or none for the address of the SMB
+	// server.
 	HostAddress []byte
 	// Discriminator is for iwarp the port, 2 bytes, big-endian.
 	Discriminator []byte
@@ -79,8 +79,8 @@ func appendBlocks(b []byte, blocks []AddressBlock) ([]byte, error) {
 	return b, nil
 }
 
-// blocks reads the number of blocks and the blocks, whose bytes are copied. The
-// counts do not matter to what is allocated; the bytes that are there do.
+// blocks reads the number of blocks and the blocks, whose bytes are copied. Allocations are
+// bounded by the size of the message, not by the counts in it.
 //
 // Source: [LWIO §Network Discovery], [OP-17]
 func (c *cursor) blocks() []AddressBlock {
@@ -112,7 +112,7 @@ func (c *cursor) addresses() []NetAddress {
 	return addresses
 }
 
-// end demands that the message is read to its last byte.
+// end returns an error unless the message has been read to its last byte.
 func (c *cursor) end(message string) error {
 	if !c.ok() {
 		return cut(message, "cut off, or a name that is not text")

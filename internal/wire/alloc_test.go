@@ -2,9 +2,8 @@ package wire
 
 import "testing"
 
-// What has a fixed size costs no allocation, nor does a message that passes its
-// checks.
-func TestNoAllocations(t *testing.T) {
+// Structures of fixed size and the checks of valid messages cost no allocation.
+func TestFixedSizesDoNotAllocate(t *testing.T) {
 	buf := make([]byte, 0, 256)
 	h := by(NewVecRead(1, 0, 4096, 1, 4096), sent)
 	header := h.AppendTo(nil)

@@ -109,7 +109,7 @@ type paramsCheck struct {
 	want   outcome
 }
 
-// bothChecks are what either side demands of the other's parameters.
+// bothChecks are the checks of either side's parameters.
 func bothChecks() []paramsCheck {
 	return []paramsCheck{
 		{"as they are", func(*AuthParams) {}, fine},

@@ -6,8 +6,7 @@ import (
 	"encoding/binary"
 )
 
-// Role is the side that made a MAC, so that what one side sent is worth nothing
-// when it is sent back.
+// Role is the side that made a MAC, so that a MAC cannot be sent back to its sender.
 //
 // Source: [OP-46b]
 type Role uint8

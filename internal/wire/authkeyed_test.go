@@ -58,7 +58,7 @@ func TestSignKeyed(t *testing.T) {
 			if err := SignKeyed(b, key, c.role, header, c.peer); err != nil {
 				t.Fatal(err)
 			}
-			if err := SignMD5(b); err != nil { // does not change what the MAC covers
+			if err := SignMD5(b); err != nil { // does not change the bytes under the MAC
 				t.Fatal(err)
 			}
 			message := append(append(append([]byte{c.byte}, header...), covered...), c.peer...)

@@ -71,7 +71,7 @@ func (p *AuthParams) AppendTo(b []byte) []byte {
 }
 
 // DecodeAuthParams decodes parameters and their options. The result does not
-// refer to b. Only what cannot be read is an error; Check methods demand the rest.
+// refer to b. Only unreadable parameters are an error; the Check methods validate the rest.
 //
 // Errors: *Error with ACCESS_DENIED, which ends the connection: too short, another
 // magic, an option of a wrong length, a repeated option, no end or bytes after it.

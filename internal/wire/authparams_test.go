@@ -9,7 +9,7 @@ import (
 
 func ptr[T any](v T) *T { return &v }
 
-// clientParams are what the text's client depicts.
+// clientParams are the parameters of the client in the text's figure.
 func clientParams() AuthParams {
 	return AuthParams{
 		RevID: RevID, Endian: 8, PageSize: 4096, BaseSequence: 0,
@@ -20,7 +20,7 @@ func clientParams() AuthParams {
 	}
 }
 
-// serverParams are what the text's server depicts.
+// serverParams are the parameters of the server in the text's figure.
 func serverParams() AuthParams {
 	return AuthParams{
 		RevID: RevID, Endian: 8, PageSize: 4096, BaseSequence: 1,
@@ -110,7 +110,7 @@ func TestAuthParamsGolden(t *testing.T) {
 			}
 			same(t, got.AppendTo(nil), c.bytes)
 			refusesPrefixes(t, c.bytes, func(b []byte) error { _, err := DecodeAuthParams(b); return err })
-			// What was decoded does not refer to what it was decoded from.
+			// The decoded value does not refer to the bytes.
 			clear(c.bytes)
 			same(t, got.AppendTo(nil), c.params.AppendTo(nil))
 		})
@@ -250,7 +250,7 @@ func FuzzAuthParams(f *testing.F) {
 			t.Fatal(err)
 		}
 		same(t, p2.AppendTo(nil), again)
-		// Signing what decodes never fails for another reason than a missing option.
+		// Signing decodable parameters fails for a missing option only.
 		if err := SignMD5(b); (err == nil) != (p.Signature != nil) {
 			t.Fatal(err)
 		}

@@ -9,7 +9,7 @@ import (
 // bytes, the end of the options included, without the 18 bytes of the signature
 // option. It comes last, after SignKeyed.
 //
-// It proves that nothing was damaged, not who sent it.
+// It detects damage, and does not prove the identity of the sender.
 //
 // Errors: *Error if params do not decode or have no signature option.
 //

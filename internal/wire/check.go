@@ -6,7 +6,7 @@ import (
 	"lwio/internal/ntstatus"
 )
 
-// Limits are what a receiver of clients' messages takes.
+// Limits bound the messages that a server accepts.
 type Limits struct {
 	// MaxRecvBufferSize is the most bytes after the header of one message. [OP-61]
 	MaxRecvBufferSize uint32
@@ -15,13 +15,12 @@ type Limits struct {
 	MaxRdmaWindowSize uint32
 }
 
-// Check is what a server demands of a client's header when received bytes have
-// arrived, the header's included. Beyond it, CheckRegions and CheckCollapse look at
-// what depends on the file. Before AUTH no other message may come, after it no
-// other AUTH; that is the caller's to know.
+// Check checks a client's header for the server. received is the size of the whole message.
+// CheckRegions and CheckCollapse check the conditions that depend on the file. The caller checks
+// that AUTH is the first message and the only AUTH.
 //
-// Errors: *Error. Sizes that disagree and messages that cannot be answered end the
-// connection; values that can be answered are.
+// Errors: *Error. Sizes that disagree and messages that cannot be answered end the connection;
+// bad values are answered.
 //
 // Source: [LWIO §I/O Processing], [OP-27], [OP-63], [OP-92e], [OP-92h], [OP-106]
 func (h *Header) Check(received int, l Limits) error {
@@ -50,7 +49,7 @@ func (h *Header) Check(received int, l Limits) error {
 	return refuse(h.Opcode.String(), ntstatus.InvalidDeviceRequest, "unknown")
 }
 
-// checkRange demands that the bytes can lie in a file.
+// checkRange checks that the bytes can be part of a file.
 //
 // Source: [OP-92c]
 func (h *Header) checkRange() error {

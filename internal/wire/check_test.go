@@ -8,8 +8,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Whatever arrives, what passes is within the limits of the receiver, and what
-// does not pass is answered with a failure or ends the connection.
+// Every accepted message is within the limits of the receiver, and every other is answered with
+// a failure or ends the connection.
 //
 // Source: [OP-27], [OP-63], [OP-106]
 func checkAnything(t failer, b []byte) {

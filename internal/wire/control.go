@@ -10,7 +10,7 @@ func control(op Opcode, length int) Header {
 	return Header{Length: uint32(length), Opcode: op, Flags: FlagInterrupt, Marker: Marker}
 }
 
-// controlSize is the size of a control message, in bytes; AUTH has at least it.
+// controlSize is the size of a control message, in bytes; for AUTH the smallest.
 func controlSize(op Opcode) int {
 	switch op {
 	case OpAuth:
@@ -22,7 +22,7 @@ func controlSize(op Opcode) int {
 	}
 }
 
-// checkControl is what a server demands of a control message of received bytes.
+// checkControl checks a control message of received bytes.
 //
 // Source: [OP-27], [OP-92h], [OP-106]
 func (h *Header) checkControl(received int) error {
@@ -42,7 +42,7 @@ func (h *Header) checkControl(received int) error {
 	return h.checkFlags(FlagInterrupt | FlagControl)
 }
 
-// checkFlags demands that no flags but the allowed ones are set.
+// checkFlags checks that only allowed flags are set.
 //
 // Source: [OP-92h], [OP-106]
 func (h *Header) checkFlags(allowed uint8) error {

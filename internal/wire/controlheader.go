@@ -12,8 +12,8 @@ const controlHeaderSize = 12
 // Source: [LWIO §Network Discovery], [OP-107]
 const opNegotiate uint16 = 0xFE
 
-// maxNegotiateSize is the most bytes that a message on the pipe has, because its
-// length is a u16.
+// maxNegotiateSize is the size of the largest message on the pipe, in bytes: its length is a
+// u16.
 //
 // Source: [OP-35]
 const maxNegotiateSize = 0xFFFF
@@ -57,8 +57,8 @@ func decodeControlHeader(b []byte) (controlHeader, error) {
 	}, nil
 }
 
-// negotiateBody checks the header of a whole NEGOTIATE message and returns a cursor
-// on what follows.
+// negotiateBody checks the header of a whole NEGOTIATE message and returns a cursor on its
+// body.
 //
 // Source: [LWIO §Network Discovery], [OP-35], [OP-37]
 func negotiateBody(b []byte) (cursor, error) {

@@ -2,14 +2,14 @@ package wire
 
 import "encoding/binary"
 
-// cursor reads a message of variable size. Once it lacks bytes it stays failed and
-// gives zeros, so that one look at ok at the end is enough.
+// cursor reads a message of variable size. Once bytes are missing it stays failed and returns
+// zeros, so that one check of ok at the end is enough.
 type cursor struct {
 	rest   []byte
 	failed bool
 }
 
-// take gives the next n bytes, which alias the message, or nil.
+// take returns the next n bytes, which alias the message, or nil.
 func (c *cursor) take(n int) []byte {
 	if c.failed || n > len(c.rest) {
 		c.failed = true
@@ -27,5 +27,5 @@ func (c *cursor) u16() uint16 {
 	return 0
 }
 
-// ok reports whether all that was asked for was there.
+// ok reports whether no bytes were missing.
 func (c *cursor) ok() bool { return !c.failed }

@@ -7,22 +7,22 @@ import (
 	"lwio/internal/ntstatus"
 )
 
-// Error is what is wrong with a peer's message, and what follows from it:
+// Error is a violation in a peer's message, and its consequence:
 //
 //	Terminate  Status
 //	true       0          the connection ends at once
-//	true       a failure  the sender is told the status, then the connection ends
-//	false      a failure  the sender is told the status, and may go on
+//	true       a failure  the sender gets the status, then the connection ends
+//	false      a failure  the sender gets the status, and may go on
 //
 // Source: [OP-27], [OP-50c], [OP-63]
 type Error struct {
 	// Message is the message or structure, as the protocol text spells it.
 	Message string
-	// Reason says what is wrong.
+	// Reason describes the violation.
 	Reason string
-	// Status is what to answer with; Success if there is nothing to answer.
+	// Status is the answer; Success if there is none.
 	Status ntstatus.Status
-	// Terminate says that the connection (or the pipe) ends.
+	// Terminate ends the connection (or the pipe).
 	Terminate bool
 }
 

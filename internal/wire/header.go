@@ -7,9 +7,9 @@ import "encoding/binary"
 // Source: [OP-11]
 const HeaderSize = 48
 
-// Header begins every message from the client. Of the two arms at offset 32 the
-// opcode chooses one [OP-25], of those at 36 the flag INTERRUPT [OP-24]; the
-// fields of the other arm are not sent, and are zero after decoding.
+// Header begins every message from the client. The opcode chooses between the two arms at
+// offset 32 [OP-25], the flag INTERRUPT between those at 36 [OP-24]; the fields of the other arm
+// are not sent, and are zero after decoding.
 //
 //	 0 Length u32     4 Opcode u8     5 Flags u8   6 Credits u8   7 Marker u8
 //	 8 Fid u16       10 Sequence u16  12 Tid u32
@@ -30,13 +30,13 @@ type Header struct {
 	Credits uint8
 	// Marker is 0xFF. [OP-23]
 	Marker uint8
-	// Fid is the file id that REGISTER gave; 0 is none.
+	// Fid is the file id of REGISTER; 0 is none.
 	Fid uint16
 	// Sequence numbers the messages after AUTH. [OP-21]
 	Sequence uint16
 	// Tid is 0 and ignored. [OP-22]
 	Tid uint32
-	// Offset is a byte offset in the file; in CREDIT see CreditOffset.
+	// Offset is a byte offset in the file; in CREDIT see NewCredit.
 	Offset uint64
 	// DataVa is the remote address that data is written to, chosen by the
 	// transport. [OP-18]
@@ -72,8 +72,8 @@ func (h *Header) SetPending(requests int) { h.Credits = uint8(min(max(requests, 
 
 // AppendTo appends the 48 bytes of the header.
 func (h *Header) AppendTo(b []byte) []byte {
-	// Whole words, and the widest field first: fields of one size that were just set, and
-	// which the compiler then takes together, make the processor wait for its own stores.
+	// Whole words, and the widest field first: if the compiler combines fields of one size that
+	// were just set, the load waits for their stores.
 	b = binary.LittleEndian.AppendUint64(b, uint64(h.Length)|uint64(h.Opcode)<<32|uint64(h.Flags)<<40|
 		uint64(h.Credits)<<48|uint64(h.Marker)<<56)
 	b = binary.LittleEndian.AppendUint64(b, uint64(h.Tid)<<32|uint64(h.Fid)|uint64(h.Sequence)<<16)
@@ -93,8 +93,8 @@ func (h *Header) AppendTo(b []byte) []byte {
 	return binary.LittleEndian.AppendUint64(b, h.IosVa)
 }
 
-// Decode reads the header of a message, which is its first 48 bytes; b holds just
-// these, or the whole message. It takes any values: Check demands what a receiver must.
+// Decode reads the header of a message, which is its first 48 bytes; b holds these, or the whole
+// message. It accepts any values: Check validates them.
 //
 // Errors: *Error, which ends the connection, for fewer than 48 bytes.
 func (h *Header) Decode(b []byte) error {

@@ -53,8 +53,8 @@ func same(tb failer, got, want []byte) {
 	tb.Fatalf("%d bytes instead of %d, first difference at %d:\n got %x\nwant %x", len(got), len(want), at, got, want)
 }
 
-// refusesPrefixes demands that decode refuses every proper prefix of message with
-// an *Error, and does not look beyond its end.
+// refusesPrefixes fails the test unless decode refuses every proper prefix of message with an
+// *Error, and does not read beyond its end.
 func refusesPrefixes(t *testing.T, message []byte, decode func([]byte) error) {
 	t.Helper()
 	for n := range message {
@@ -69,7 +69,7 @@ func refusesPrefixes(t *testing.T, message []byte, decode func([]byte) error) {
 	}
 }
 
-// refusesMore demands that decode refuses message with one byte more.
+// refusesMore fails the test unless decode refuses message with one byte more.
 func refusesMore(t *testing.T, message []byte, decode func([]byte) error) {
 	t.Helper()
 	if err := decode(append(bytes.Clone(message), 0)); !Terminates(err) {
@@ -77,7 +77,7 @@ func refusesMore(t *testing.T, message []byte, decode func([]byte) error) {
 	}
 }
 
-// outcome is what must come of a message: nothing, an answer, or the end of the
+// outcome is the expected consequence of a message: none, an answer, or the end of the
 // connection.
 type outcome struct {
 	status ntstatus.Status
@@ -91,7 +91,7 @@ var (
 	denied  = outcome{status: ntstatus.AccessDenied, cut: true}
 )
 
-// want demands an outcome of err.
+// want fails the test unless err is that outcome.
 func want(t *testing.T, err error, o outcome) {
 	t.Helper()
 	if err == nil {
@@ -108,7 +108,7 @@ func want(t *testing.T, err error, o outcome) {
 		t.Errorf("%v: status %v, end %v; want status %v, end %v", err, got.status, got.cut, o.status, o.cut)
 	}
 	if e.Message == "" || e.Reason == "" {
-		t.Errorf("%+v does not say what is wrong", e)
+		t.Errorf("%+v has no message or reason", e)
 	}
 	if Terminates(err) != o.cut {
 		t.Errorf("Terminates(%v) = %v", err, !o.cut)
@@ -121,7 +121,7 @@ func want(t *testing.T, err error, o outcome) {
 // depicted are the limits of the protocol text's figures.
 var depicted = Limits{MaxRecvBufferSize: 8192, MaxRdmaWindowSize: 512 << 10}
 
-// checkCase is a header, how many bytes came with it, and what must follow.
+// checkCase is a header, the size of its message, and the expected outcome.
 type checkCase struct {
 	name     string
 	change   func(*Header)

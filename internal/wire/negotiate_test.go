@@ -89,7 +89,7 @@ func TestNegotiateRequestGolden(t *testing.T) {
 	refusesPrefixes(t, b, decode)
 	refusesMore(t, b, decode)
 	refusesPrefixes(t, b, func(p []byte) error { return decode(withLength(p)) })
-	// What was decoded does not refer to what it was decoded from.
+	// The decoded value does not refer to the bytes.
 	clear(b)
 	if r.Providers[0].Instances[0].HostAddress[0] != 10 {
 		t.Error("the addresses are those of the message")
@@ -208,7 +208,7 @@ func TestNegotiateNames(t *testing.T) {
 		})
 	}
 	b := golden(t, requestRows()...)
-	copy(b[12+2:], "\x00\x00\x00\xd8") // what follows the NUL is ignored
+	copy(b[12+2:], "\x00\x00\x00\xd8") // units after the NUL are ignored
 	if r, err := DecodeNegotiateRequest(b); err != nil || r.ClientName != "b" {
 		t.Errorf("%q, %v", r.ClientName, err)
 	}

@@ -72,7 +72,7 @@ const (
 	FlagInterrupt uint8 = 0x80
 	// FlagControl marks the INTERRUPT message; receivers ignore it.
 	FlagControl uint8 = 0x40
-	// FlagCollapse says that all pages of a VEC_WRITE are the same and one was sent.
+	// FlagCollapse: all pages of a VEC_WRITE are the same and one was sent.
 	FlagCollapse uint8 = 0x20
 	// flagsKnown are all of them.
 	flagsKnown = FlagInterrupt | FlagControl | FlagCollapse

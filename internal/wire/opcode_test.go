@@ -10,7 +10,7 @@ import (
 // Those of claim 15 are the first six; the others exist as well.
 //
 // Source: [LWIO §Network Discovery], [LWIO claim 15], [OP-1], [OP-2], [OP-99]
-func TestOpcodes(t *testing.T) {
+func TestOpcodeNumbersAndNames(t *testing.T) {
 	for _, c := range []struct {
 		op           Opcode
 		value        uint8
@@ -38,7 +38,7 @@ func TestOpcodes(t *testing.T) {
 }
 
 // Source: [LWIO §Network Discovery], [LWIO claim 17], [LWIO claim 19], [OP-3], [OP-4]
-func TestConstants(t *testing.T) {
+func TestConstantsOfTheText(t *testing.T) {
 	if FlagInterrupt != 0x80 || FlagControl != 0x40 || FlagCollapse != 0x20 {
 		t.Errorf("flags %#x, %#x, %#x", FlagInterrupt, FlagControl, FlagCollapse)
 	}
@@ -60,8 +60,8 @@ func TestCheckUnknownOpcode(t *testing.T) {
 	}
 }
 
-// What is longer than the receive buffers, or shorter than a header, ends the
-// connection whatever it is.
+// A message longer than the receive buffers, or shorter than a header, ends the connection,
+// whichever its opcode is.
 //
 // Source: [LWIO §Write], [OP-27], [OP-63]
 func TestCheckSize(t *testing.T) {

@@ -12,7 +12,7 @@ func NewRead(fid uint16, offset uint64, target RDMARegion) Header {
 	}
 }
 
-// checkRead is what a server demands of a READ message of received bytes.
+// checkRead checks a READ message of received bytes.
 //
 // Source: [LWIO §Read], [OP-27], [OP-60], [OP-63], [OP-92c]
 func (h *Header) checkRead(received int, l Limits) error {

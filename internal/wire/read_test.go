@@ -86,8 +86,8 @@ func TestReadCheck(t *testing.T) {
 	))
 }
 
-// What is refused with a status says so in terms of the request.
-func TestReadRefusal(t *testing.T) {
+// A READ of more than a window is refused with a status.
+func TestReadAboveWindowIsInvalidParameter(t *testing.T) {
 	h := by(NewRead(1, 0, RDMARegion{Length: 1 << 20}), sent)
 	err := h.Check(HeaderSize, depicted)
 	if ntstatus.Of(err) != ntstatus.InvalidParameter {

@@ -19,12 +19,12 @@ const NoIntermediateBuffering = 0x8
 //
 // Source: [LWIO §File Registration], [LWIO claim 11], [OP-50i], [OP-51], [OP-52b]
 type FIDParams struct {
-	// ResumeKey is that of the open, as SMB gave it.
+	// ResumeKey is that of the open, from SMB.
 	ResumeKey [24]byte
 	// SessionID is the server's name for this connection, from AUTH.
 	SessionID [8]byte
-	// FlagsAndAttributes are the create options of the open; the server goes by
-	// those that it keeps itself.
+	// FlagsAndAttributes are the create options of the open; the server uses its own record of
+	// them.
 	FlagsAndAttributes uint32
 }
 
@@ -54,7 +54,7 @@ func DecodeFIDParams(b []byte) (FIDParams, error) {
 // Source: [LWIO §File Registration], [LWIO claim 10], [OP-26]
 func NewRegister() Header { return control(OpRegister, HeaderSize+FIDParamsSize) }
 
-// RegisteredFid is the file id that a server's answer to REGISTER stands for.
+// RegisteredFid is the file id in a server's answer to REGISTER.
 //
 // Errors: *Error, which ends the connection, unless it is in 1 to 65535.
 //

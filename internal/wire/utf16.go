@@ -37,8 +37,8 @@ func appendUnits(b []byte, u []uint16) []byte {
 	return b
 }
 
-// name reads a name of units UTF-16 units, up to its first NUL if it has one; what
-// comes after that is ignored. A name that is not valid UTF-16 fails.
+// name reads a name of units UTF-16 units, up to its first NUL if it has one; further units are
+// ignored. A name that is not valid UTF-16 fails.
 //
 // Source: [OP-16]
 func (c *cursor) name(units int) string {

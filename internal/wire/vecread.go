@@ -13,8 +13,8 @@ func NewVecRead(fid uint16, offset uint64, length uint32, regions, pageSize uint
 	}
 }
 
-// checkVecRead is what a server demands of the header of a VEC_READ message of
-// received bytes. The number of regions is bounded by the size of the message.
+// checkVecRead checks the header of a VEC_READ message of received bytes. The number of regions
+// is bounded by the size of the message.
 //
 // Source: [LWIO §Vectored Read], [OP-27], [OP-60b], [OP-83], [OP-92c]
 func (h *Header) checkVecRead(received int) error {
@@ -30,10 +30,10 @@ func (h *Header) checkVecRead(received int) error {
 	return h.checkRange()
 }
 
-// CheckRegions is what a server demands of the body of a VEC_READ message, after
-// Check: every region but the last has the page size, the last has 1 byte to a
-// page, and together they hold Length. The last is also a multiple of sector, the
-// sector size in bytes; 1 for a file that is not opened unbuffered.
+// CheckRegions checks the body of a VEC_READ message for the server, after Check: every region
+// but the last has the page size, the last has 1 byte to a page, and together they hold Length.
+// The last is also a multiple of sector, the sector size in bytes; 1 for a file that is not
+// opened unbuffered.
 //
 // Errors: *Error with INVALID_PARAMETER.
 //

@@ -116,7 +116,7 @@ func TestCheckRegions(t *testing.T) {
 	}
 }
 
-// What passes has a place for every byte, and no byte beyond what was lent.
+// Accepted regions hold every byte, and no region is larger than a page.
 //
 // Source: [OP-83]
 func TestCheckRegionsProperty(t *testing.T) {

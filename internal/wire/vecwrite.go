@@ -38,9 +38,8 @@ func pages(length uint32, pageSize uint16) uint64 {
 	return (uint64(length) + uint64(pageSize) - 1) / uint64(pageSize)
 }
 
-// checkCollapse is what a server demands of a collapsed VEC_WRITE message of
-// received bytes. More than the window is not too much data on the connection, so
-// it is answered.
+// checkCollapse checks a collapsed VEC_WRITE message of received bytes. A Length above the window
+// is answered, as the message itself is not too long.
 //
 // Source: [LWIO §Vectored Write], [OP-27], [OP-76], [OP-78], [OP-92c]
 func (h *Header) checkCollapse(received int, l Limits) error {
@@ -61,9 +60,9 @@ func (h *Header) checkCollapse(received int, l Limits) error {
 	return h.checkRange()
 }
 
-// CheckCollapse is what a server demands of a collapsed VEC_WRITE message beyond
-// Check: it has the page size that the client announced in AUTH, that one and the
-// server's divide each other, and the file is opened unbuffered.
+// CheckCollapse checks a collapsed VEC_WRITE message for the server, after Check: it has the page
+// size of the client's AUTH, one of that size and the server's divides the other, and the file is
+// opened unbuffered.
 //
 // Errors: *Error with INVALID_PARAMETER.
 //
@@ -83,8 +82,8 @@ func (h *Header) CheckCollapse(clientPage, serverPage uint16, createOptions uint
 	return nil
 }
 
-// PagesDivide reports whether one page size is a multiple of the other, without
-// which writes cannot be collapsed.
+// PagesDivide reports whether one page size is a multiple of the other; else writes cannot be
+// collapsed.
 //
 // Source: [LWIO §Vectored Write], [OP-79]
 func PagesDivide(a, b uint16) bool {

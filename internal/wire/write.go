@@ -7,9 +7,8 @@ func NewWrite(fid uint16, offset uint64, length uint32) Header {
 	return Header{Opcode: OpWrite, Marker: Marker, Fid: fid, Offset: offset, Length: length}
 }
 
-// checkWrite is what a server demands of a WRITE, or of a VEC_WRITE that is not
-// collapsed, of received bytes. More data than the server takes ends the
-// connection.
+// checkWrite checks a WRITE, or a VEC_WRITE that is not collapsed, of received bytes. More data
+// than the server accepts ends the connection.
 //
 // Source: [LWIO §Write], [LWIO §Vectored Write], [OP-27], [OP-61], [OP-63], [OP-80], [OP-92c]
 func (h *Header) checkWrite(received int, l Limits) error {

@@ -8,22 +8,21 @@ import (
 	"lwio/vfs"
 )
 
-// readMode says how a file system is read without waiting.
+// readMode is the way to read a file system without waiting.
 type readMode uint32
 
 const (
 	readUnknown readMode = iota
 	readNowait           // preadv2 with RWF_NOWAIT
-	readPlain            // it lives in memory: pread does not wait
-	readNever            // it cannot tell
+	readPlain            // it is in memory: pread does not wait
+	readNever            // not supported
 )
 
-// ReadCached reads what is in the page cache, by preadv2 with RWF_NOWAIT, in
-// pieces of vfs.MaxCachedRead. Whether a file system has that is found out at its
-// first read and kept.
+// ReadCached reads from the page cache, by preadv2 with RWF_NOWAIT, in pieces of
+// vfs.MaxCachedRead. The first read of a file system finds out whether it supports that.
 //
-// A file system may answer 0 bytes where it means that it would wait, so the end
-// of the file is believed only to fstat.
+// A file system may return 0 bytes where it would wait, so the end of the file is checked with
+// fstat.
 func (h *file) ReadCached(p []byte, off int64) (n int, ok bool, err error) {
 	mode := readMode(h.mode.Load())
 	if mode == readUnknown {
@@ -76,7 +75,7 @@ func (h *file) ends(off int64) bool {
 	return unix.Fstat(h.fd, &st) == nil && off >= st.Size
 }
 
-// probe finds out how the file's file system is read.
+// probe finds the readMode of the file's file system.
 func (h *file) probe() readMode {
 	var st unix.Stat_t
 	if unix.Fstat(h.fd, &st) != nil {

@@ -30,11 +30,11 @@ func openHandle(t *testing.T, dir, name string) *file {
 	return h.(*file)
 }
 
-// What is cached is read without waiting, what is not is not; and the part that
-// is comes with the answer that the rest is not.
+// Cached bytes are read without waiting, others are not; of a range that is cached in part the
+// first part is returned with ok false.
 //
 // Source: [LWIO §Read] [OP-92a]
-func TestReadCachedIsHonest(t *testing.T) {
+func TestReadCachedReadsCachedPartOnly(t *testing.T) {
 	const size = 4 << 20
 	dir := t.TempDir()
 	data := make([]byte, size)
@@ -60,14 +60,14 @@ func TestReadCachedIsHonest(t *testing.T) {
 		n, ok, err = h.ReadCached(p, 0)
 	}
 	if !ok || n != size || err != nil || !bytes.Equal(p, data) {
-		t.Fatalf("what was just written: %d, %v, %v", n, ok, err)
+		t.Fatalf("just written: %d, %v, %v", n, ok, err)
 	}
 	if err := h.Sync(); err != nil {
 		t.Fatal(err)
 	}
-	// Without read-ahead, little is cached after a read of little. But a read that does not wait
-	// has the system begin to bring in what it did not find: on a busy processor that can be
-	// there a moment later, and all of it be cached in the end.
+	// Without read-ahead, little is cached after a small read. But a read that does not wait makes
+	// the system load the missing pages: on a busy processor they can be cached a moment later, and
+	// all of them in the end.
 	if err := unix.Fadvise(h.fd, 0, 0, unix.FADV_RANDOM); err != nil {
 		t.Fatal(err)
 	}
@@ -93,7 +93,7 @@ func TestReadCachedIsHonest(t *testing.T) {
 	skip.Test(t, "the kernel cached all of the pages or none in each try", cachedTries)
 }
 
-// cachedTries is how often something is tried that depends on what the kernel keeps in memory.
+// cachedTries bounds the attempts that depend on pages that the kernel keeps in memory.
 const cachedTries = 1000
 
 // A file system that refuses RWF_NOWAIT, but lives in memory, is read plainly.
@@ -147,7 +147,7 @@ func TestDiskReallyFull(t *testing.T) {
 	}
 }
 
-func TestVolume(t *testing.T) {
+func TestVolumeDescribesFileSystem(t *testing.T) {
 	d, err := OpenDir(t.TempDir())
 	if err != nil {
 		t.Fatal(err)

@@ -28,7 +28,7 @@ type Dir struct {
 
 var _ vfs.Backend = (*Dir)(nil)
 
-// Permissions of what is created, before the umask.
+// Permissions of created files and directories, before the umask.
 const (
 	filePerm     fs.FileMode = 0o666
 	readOnlyPerm fs.FileMode = 0o444
@@ -50,7 +50,7 @@ func OpenDir(path string) (*Dir, error) {
 // Close closes the descriptor of the directory.
 func (d *Dir) Close() error { return d.root.Close() }
 
-// Stat describes what path names.
+// Stat describes the file at path.
 func (d *Dir) Stat(path string) (vfs.FileInfo, error) {
 	fi, err := d.root.Stat(onDisk(path))
 	if err != nil {

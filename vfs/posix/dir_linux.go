@@ -24,7 +24,7 @@ func appendFlag(how vfs.HandleMode) int {
 	return 0
 }
 
-// fillSys adds what only the operating system's own structure holds.
+// fillSys adds the fields that only the operating system's structure has.
 func fillSys(_ *Dir, _ string, fi fs.FileInfo, info *vfs.FileInfo) error {
 	st, ok := fi.Sys().(*syscall.Stat_t)
 	if !ok {
@@ -40,7 +40,7 @@ func fillSys(_ *Dir, _ string, fi fs.FileInfo, info *vfs.FileInfo) error {
 	return nil
 }
 
-// oldest stands in for a time of creation that is not known.
+// oldest replaces an unknown time of creation.
 func oldest(a, b time.Time) time.Time {
 	if a.Before(b) {
 		return a
@@ -48,14 +48,14 @@ func oldest(a, b time.Time) time.Time {
 	return b
 }
 
-// parent opens the directory that path lies in.
+// parent opens the directory of path and returns the last name.
 func (d *Dir) parent(path string) (f *os.File, name string, err error) {
 	f, err = d.root.OpenFile(pathpkg.Dir(path), os.O_RDONLY|unix.O_DIRECTORY|nonBlock, 0)
 	return f, lastName(path), translate(err)
 }
 
-// named looks whether name in the directory dir still leads to node. link says
-// that it is a symbolic link.
+// named checks that name in the directory dir still leads to node. link reports whether it is a
+// symbolic link.
 func (d *Dir) named(dir *os.File, name, path string, node vfs.NodeID) (link bool, err error) {
 	var st unix.Stat_t
 	if err := unix.Fstatat(int(dir.Fd()), name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
@@ -113,7 +113,7 @@ func (d *Dir) Rename(from, to string, node vfs.NodeID, replace bool) error {
 	}
 	err = eintr(func() error { return unix.Renameat2(oldFd, oldName, newFd, newName, unix.RENAME_NOREPLACE) })
 	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) {
-		// The file system cannot do it in one step.
+		// The file system cannot do it atomically.
 		var st unix.Stat_t
 		if e := unix.Fstatat(newFd, newName, &st, unix.AT_SYMLINK_NOFOLLOW); e == nil {
 			return fs.ErrExist
@@ -136,7 +136,7 @@ func (d *Dir) Removable(path string) error {
 	return nil
 }
 
-// accessible asks whether the process may use the file fd in that way.
+// accessible reports whether the process may access the file fd in that mode.
 func accessible(fd int, mode uint32) bool {
 	err := unix.Faccessat2(fd, "", mode, unix.AT_EMPTY_PATH|unix.AT_EACCESS)
 	if errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EINVAL) || errors.Is(err, unix.EPERM) {
@@ -146,7 +146,7 @@ func accessible(fd int, mode uint32) bool {
 	return err == nil
 }
 
-// Volume asks statfs.
+// Volume describes the file system, by statfs.
 func (d *Dir) Volume() (vfs.VolumeInfo, error) {
 	f, err := d.root.OpenFile(".", os.O_RDONLY|unix.O_DIRECTORY, 0)
 	if err != nil {
@@ -194,7 +194,7 @@ func fsName(magic int64) string {
 	return "unix"
 }
 
-// eintr repeats what a signal interrupted.
+// eintr repeats f while a signal interrupts it.
 func eintr(f func() error) error {
 	for {
 		if err := f(); !errors.Is(err, unix.EINTR) {
@@ -246,5 +246,5 @@ func isLink(fd int, name string) bool {
 	return err == nil && st.Mode&unix.S_IFMT == unix.S_IFLNK
 }
 
-// keep holds f open until here.
+// keep keeps f open up to this call.
 func keep(f *os.File) { runtime.KeepAlive(f) }

@@ -13,7 +13,7 @@ import (
 
 func appendFlag(vfs.HandleMode) int { return 0 }
 
-// named looks whether path still leads to node.
+// named checks that path still leads to node.
 func (d *Dir) named(path string, node vfs.NodeID) error {
 	info, err := d.Stat(path)
 	if err != nil {
@@ -33,8 +33,8 @@ func (d *Dir) Remove(path string, node vfs.NodeID, _ bool) error {
 	return translate(d.root.Remove(path))
 }
 
-// Rename moves a name. Without replace it looks first, so that somebody else
-// who creates the target at the same moment may lose it.
+// Rename moves a name. Without replace it checks for the target first, so that a target that
+// another process creates at the same moment may be lost.
 func (d *Dir) Rename(from, to string, node vfs.NodeID, replace bool) error {
 	if err := d.named(from, node); err != nil {
 		return err
@@ -47,7 +47,7 @@ func (d *Dir) Rename(from, to string, node vfs.NodeID, replace bool) error {
 	return translate(d.root.Rename(from, to))
 }
 
-// Removable believes the permissions of the directory of path.
+// Removable checks the permissions of the directory of path.
 func (d *Dir) Removable(path string) error {
 	fi, err := d.root.Stat(pathpkg.Dir(path))
 	if err != nil {
@@ -59,7 +59,7 @@ func (d *Dir) Removable(path string) error {
 	return nil
 }
 
-// Volume is not asked for on this system.
+// Volume is not supported on this system.
 func (d *Dir) Volume() (vfs.VolumeInfo, error) {
 	return vfs.VolumeInfo{}, errors.ErrUnsupported
 }

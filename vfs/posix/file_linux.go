@@ -13,16 +13,16 @@ import (
 	"lwio/vfs"
 )
 
-// file is an open file of a Dir. The data path uses the descriptor's number:
-// the table of opens closes it only when no reference is left.
+// file is an open file of a Dir. The data path uses the descriptor's number: the table of opens
+// closes it only when no reference is held.
 type file struct {
 	dir *Dir
 	f   *os.File
 	fd  int
 	// mode is a readMode once it is known.
 	mode atomic.Uint32
-	// writeMu lets one writer at a time into the kernel, which would make the others
-	// spin for the file's lock.
+	// writeMu admits one writer at a time to the kernel, which would make the others spin for
+	// the file's lock.
 	writeMu sync.Mutex
 }
 
@@ -78,13 +78,13 @@ func (h *file) WriteVec(pieces [][]byte, off int64, durable bool) (int, error) {
 		size += len(p)
 	}
 	return h.writeAll(size, durable, func(done, flags int) (int, error) {
-		pieces, gone = behind(pieces, done-gone), done
+		pieces, gone = after(pieces, done-gone), done
 		return v.write(h.fd, pieces, off+int64(done), flags)
 	})
 }
 
-// behind is what follows the first n bytes of the pieces.
-func behind(pieces [][]byte, n int) [][]byte {
+// after returns the pieces after their first n bytes.
+func after(pieces [][]byte, n int) [][]byte {
 	for n > 0 && n >= len(pieces[0]) {
 		n -= len(pieces[0])
 		pieces = pieces[1:]
@@ -95,8 +95,8 @@ func behind(pieces [][]byte, n int) [][]byte {
 	return pieces
 }
 
-// writeAll writes size bytes by calls of once, which writes some of what is behind the
-// first done bytes, with flags of RWF_ or none.
+// writeAll writes size bytes by calls of once, which writes some of the bytes after the first
+// done ones, with flags of RWF_ or none.
 func (h *file) writeAll(size int, durable bool, once func(done, flags int) (int, error)) (int, error) {
 	defer keep(h.f)
 	n := 0
@@ -115,7 +115,7 @@ func (h *file) writeAll(size int, durable bool, once func(done, flags int) (int,
 	return n, nil
 }
 
-// write calls once, durably by a flag where the kernel has it.
+// write calls once, durably by a flag where the kernel supports it.
 func (h *file) write(done int, durable bool, once func(done, flags int) (int, error)) (int, error) {
 	if !durable {
 		h.writeMu.Lock()
@@ -136,7 +136,7 @@ func (h *file) Sync() error {
 	defer keep(h.f)
 	err := eintr(func() error { return unix.Fsync(h.fd) })
 	if errors.Is(err, unix.EINVAL) {
-		return nil // nothing to sync in there
+		return nil // it has nothing to sync
 	}
 	return translate(err)
 }

@@ -46,7 +46,7 @@ func (h *file) ReadAt(p []byte, off int64) (int, error) {
 	return n, translate(err)
 }
 
-// ReadCached cannot tell on this system.
+// ReadCached is not supported on this system.
 func (h *file) ReadCached([]byte, int64) (int, bool, error) { return 0, false, nil }
 
 func (h *file) WriteAt(p []byte, off int64, durable bool) (int, error) {
@@ -109,7 +109,7 @@ func (h *file) SetReadOnly(on bool) error {
 	return translate(h.f.Chmod(perm))
 }
 
-// SetTimes sets both times; one that is to stay is set to what it was.
+// SetTimes sets both times; a zero time is set to its current value.
 func (h *file) SetTimes(t vfs.Times) error {
 	info, err := h.Stat()
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 // nonBlock makes the open of a FIFO return at once.
 const nonBlock = syscall.O_NONBLOCK | syscall.O_NOCTTY
 
-// fillSys adds what only the operating system's own structure holds.
+// fillSys adds the fields that only the operating system's structure has.
 func fillSys(_ *Dir, _ string, fi fs.FileInfo, info *vfs.FileInfo) error {
 	st, ok := fi.Sys().(*syscall.Stat_t)
 	if !ok {

@@ -9,18 +9,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// vectorPieces is how many pieces of memory one call of the system takes.
+// vectorPieces is the number of pieces of memory in one system call.
 const vectorPieces = 64
 
-// vector is what the system call takes: the standard one would be made anew for each.
+// vector is the argument of the system call; package unix would allocate one for each call.
 type vector struct {
 	iov [vectorPieces]unix.Iovec
 }
 
 var vectors = sync.Pool{New: func() any { return new(vector) }}
 
-// write writes the first pieces, none of them empty, at a place in a file, with flags of
-// RWF_ or none, and returns how many bytes that were.
+// write writes the first pieces, none of them empty, at an offset of a file, with flags of RWF_
+// or none, and returns the number of written bytes.
 func (v *vector) write(fd int, pieces [][]byte, off int64, flags int) (int, error) {
 	pieces = pieces[:min(len(pieces), vectorPieces)]
 	for i, p := range pieces {
@@ -41,8 +41,8 @@ func (v *vector) write(fd int, pieces [][]byte, off int64, flags int) (int, erro
 	return int(n), nil
 }
 
-// preadNowait reads from the page cache, and waits for nothing: so the scheduler is not told
-// of the system call.
+// preadNowait reads from the page cache. It never waits, so it is a raw system call, which the
+// scheduler does not notice.
 func preadNowait(fd int, p []byte, off int64) (int, error) {
 	iov := unix.Iovec{Base: unsafe.SliceData(p)}
 	iov.SetLen(len(p))
@@ -54,7 +54,7 @@ func preadNowait(fd int, p []byte, off int64) (int, error) {
 	return int(n), nil
 }
 
-// halves is an offset as the system calls take it.
+// halves splits an offset for the system calls.
 func halves(off int64) (low, high uintptr) {
 	const bits = 8 * unix.SizeofLong
 	return uintptr(off), uintptr(uint64(off) >> (bits - 1) >> 1)

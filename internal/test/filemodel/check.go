@@ -7,15 +7,15 @@ import (
 	"slices"
 )
 
-// Read is what a read brought: Data from Off on, and whether the file ends there.
+// Read is the result of a read: Data at Off, and whether the file ends after it.
 type Read struct {
 	Off  int64
 	Data []byte
 	EOF  bool
 }
 
-// Check tells whether a read may have brought what it did while the writes were going
-// on. If there were none, and nothing is late, the model has learnt from it.
+// Check returns an error if a read that was concurrent with the writes during cannot have that
+// result. Without such writes and late operations, the model learns from the result.
 func (f *File) Check(r Read, during ...Write) error {
 	if err := f.during(during).check(r); err != nil {
 		return err
@@ -26,7 +26,7 @@ func (f *File) Check(r Read, during ...Write) error {
 	return nil
 }
 
-// during is the model while writes are going on, any of which may be done or not.
+// during is the model while writes are in flight, any of which may be done or not.
 func (f *File) during(writes []Write) *File {
 	if len(writes) == 0 {
 		return f
@@ -60,8 +60,8 @@ func (f *File) check(r Read) error {
 	return nil
 }
 
-// holds tells whether each byte of p may be in the span from offset lo on, or which
-// one may not.
+// holds reports whether each byte of p may be in the span from offset lo on, and else the offset
+// of the first that may not.
 func (s *span) holds(lo int64, p []byte) (int64, bool) {
 	for i := range s.may {
 		src := &s.may[i]
@@ -86,7 +86,7 @@ func (s *source) at(off int64) byte {
 	return s.data[off-s.off]
 }
 
-// learn narrows down what is possible to what was seen.
+// learn excludes contents that contradict a read.
 func (f *File) learn(r Read) {
 	end := r.Off + int64(len(r.Data))
 	if r.EOF {
@@ -105,7 +105,7 @@ func (f *File) learn(r Read) {
 	}
 }
 
-// CheckSize tells whether the file may have a size, and learns from it as Check does.
+// CheckSize returns an error if the file cannot have a size, and learns from it as Check does.
 func (f *File) CheckSize(size int64, during ...Write) error {
 	seen := f.during(during)
 	if err := seen.check(Read{Off: size, EOF: true}); err != nil {
@@ -122,12 +122,12 @@ func (f *File) CheckSize(size int64, during ...Write) error {
 	return nil
 }
 
-// present notes that the file does not end before size.
+// present excludes an end of the file before size.
 func (f *File) present(size int64) {
 	f.split(size)
 	for i := range f.spans {
 		if s := &f.spans[i]; s.hi <= size && len(s.may) > 1 {
-			s.there()
+			s.mustExist()
 		}
 	}
 }
@@ -142,7 +142,7 @@ func (f *File) Size() int64 {
 	return 0
 }
 
-// at lists what is possible at an offset.
+// at lists the possible contents at an offset.
 func (s *span) at(off int64) (list []string) {
 	for i := range s.may {
 		switch src := &s.may[i]; src.kind {

@@ -1,9 +1,7 @@
-// Package filemodel says what a file may hold after operations that overlap in time
-// or whose outcome nobody knows: each byte is one of those that the operations leave
-// possible, and nothing else. Tests compare with it what they read.
+// Package filemodel models the possible contents of a file after operations that overlap in time
+// or whose outcome is unknown. Tests compare the results of reads with it.
 //
-// The bytes are judged one by one: that two of them come from different operations is
-// always possible.
+// The model treats each byte on its own: two bytes may always come from different operations.
 package filemodel
 
 import (
@@ -11,17 +9,16 @@ import (
 	"slices"
 )
 
-// Outcome is what is known of an operation, or of the rest of it, that did not
-// succeed.
+// Outcome is the knowledge about an operation, or about the rest of it, that did not succeed.
 type Outcome uint8
 
 // The outcomes.
 const (
 	// Not done.
 	Not Outcome = iota
-	// Maybe done, in part or as a whole; if so it is over.
+	// Maybe done, in part or as a whole; it has no effect from now on.
 	Maybe
-	// Late: maybe done, and maybe still to come, until File.Settle.
+	// Late: maybe done, and may still take effect, until File.Settle.
 	Late
 )
 
@@ -29,11 +26,11 @@ const (
 type Write struct {
 	Off  int64
 	Data []byte // must not change any more
-	// Done is how many bytes from the beginning are there for certain.
+	// Done is the number of bytes from the beginning that are written for certain.
 	Done int
-	// Rest is what became of the others.
+	// Rest is the outcome of the others.
 	Rest Outcome
-	// Owner is who can say that nothing of a Late rest comes any more.
+	// Owner identifies the operation for File.Settle, if Rest is Late.
 	Owner any
 }
 
@@ -49,8 +46,8 @@ type span struct {
 	may    []source
 }
 
-// source is where a byte may come from: data that begins at the offset off of the
-// file; or, without data, the end of the file before it, or a hole.
+// source is a possible origin of a byte: data that begins at the offset off of the file; or,
+// without data, the end of the file before it, or a hole.
 type source struct {
 	kind sourceKind
 	off  int64
@@ -65,24 +62,24 @@ const (
 	hole
 )
 
-// late is a write, or a change of size, that may still come.
+// late is a write, or a change of size, that may still take effect.
 type late struct {
 	change
 	owner any
 }
 
-// change is what an operation does: it sets the file's size, or writes data.
+// change is the effect of an operation: a new size of the file, or data.
 type change struct {
 	off, end int64
 	src      source // absent for a size
 }
 
-// New makes the model of an empty file.
+// New returns the model of an empty file.
 func New() *File {
 	return &File{spans: []span{{0, math.MaxInt64, []source{{kind: absent}}}}}
 }
 
-// split sees to it that a span begins at off, and returns its index.
+// split makes a span begin at off, and returns its index.
 func (f *File) split(off int64) int {
 	i, found := slices.BinarySearchFunc(f.spans, off, func(s span, off int64) int {
 		switch {
@@ -103,8 +100,8 @@ func (f *File) split(off int64) int {
 	return i
 }
 
-// Apply makes changes of writes that were tried at the same time. Where several were
-// done the last one is unknown.
+// Apply applies writes that were tried at the same time. Where several were done, the order is
+// unknown.
 func (f *File) Apply(writes ...Write) {
 	var sure, unsure []change
 	for _, w := range writes {
@@ -124,7 +121,7 @@ func (f *File) Apply(writes ...Write) {
 	f.change(sure, unsure)
 }
 
-// Truncate sets the size, for certain if done, or else as rest says.
+// Truncate sets the size, for certain if done, else with the outcome rest.
 func (f *File) Truncate(size int64, done bool, rest Outcome, owner any) {
 	c := change{size, math.MaxInt64, source{kind: absent}}
 	switch {
@@ -140,14 +137,14 @@ func (f *File) Truncate(size int64, done bool, rest Outcome, owner any) {
 	}
 }
 
-// Settle says that nothing of what is late comes any more, for those owners that gone
-// says so of.
+// Settle ends the late operations of the owners for which gone returns true: they take no effect
+// from now on.
 func (f *File) Settle(gone func(owner any) bool) {
 	f.late = slices.DeleteFunc(f.late, func(l late) bool { return gone(l.owner) })
 }
 
-// change makes changes: one of the sure ones is the last everywhere, but for any of
-// the unsure and the late ones.
+// change applies changes: one of the sure ones is the last everywhere, unless an unsure or a late
+// one comes after it.
 func (f *File) change(sure, unsure []change) {
 	for _, l := range f.late {
 		unsure = append(unsure, l.change)
@@ -174,29 +171,29 @@ func (f *File) change(sure, unsure []change) {
 				}
 			}
 		}
-		// What one change takes away another may make a hole of, a sure one too.
+		// One change may make a hole of bytes that another cuts off, a sure one too.
 		for _, c := range unsure {
-			s.suffer(c)
+			s.addPossible(c)
 		}
 		for _, c := range all {
-			s.suffer(c)
+			s.addPossible(c)
 		}
 	}
 }
 
 func (c *change) covers(s *span) bool { return c.off <= s.lo && s.hi <= c.end }
 
-// extends tells whether there is a hole in the span, or data, and not the end of the
-// file, after the change.
+// extends reports whether the span has data or a hole, and not the end of the file, after the
+// change.
 func (c *change) extends(s *span) bool { return s.hi <= c.off }
 
-// suffer adds what the change might make of the span.
-func (s *span) suffer(c change) {
+// addPossible adds the possible effects of the change on the span.
+func (s *span) addPossible(c change) {
 	covers := c.covers(s)
 	if covers {
 		s.add(c.src)
 	}
-	// Of data too the last part may be there, and not what comes before.
+	// The last part of data may be written without the part before it.
 	if s.mayEnd() && (c.extends(s) || covers && c.src.kind == fromData) {
 		s.add(source{kind: hole})
 	}
@@ -208,23 +205,23 @@ func (s *span) add(src source) {
 	}
 }
 
-// same tells whether two sources are the same memory.
+// same reports whether two sources are the same memory.
 func (s source) same(o source) bool {
 	return s.kind == o.kind && s.off == o.off && len(s.data) == len(o.data) && (len(s.data) == 0 || &s.data[0] == &o.data[0])
 }
 
-// mayEnd tells whether the file may end before the span.
+// mayEnd reports whether the file may end before the span.
 func (s *span) mayEnd() bool { return slices.ContainsFunc(s.may, isAbsent) }
 
 func isAbsent(src source) bool { return src.kind == absent }
 
-// fill makes a hole of the end of the file.
+// fill replaces the end of the file by a hole.
 func (s *span) fill() {
 	if s.mayEnd() {
-		s.there()
+		s.mustExist()
 		s.add(source{kind: hole})
 	}
 }
 
-// there notes that the file does not end before the span.
-func (s *span) there() { s.may = slices.DeleteFunc(slices.Clone(s.may), isAbsent) }
+// mustExist excludes an end of the file before the span.
+func (s *span) mustExist() { s.may = slices.DeleteFunc(slices.Clone(s.may), isAbsent) }

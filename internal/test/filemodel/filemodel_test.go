@@ -14,8 +14,8 @@ func write(off int64, data string, done int, rest Outcome) Write {
 
 func done(off int64, data string) Write { return write(off, data, len(data), Not) }
 
-// What may be read after some operations, and what may not.
-func TestPossible(t *testing.T) {
+// Reads that are possible after some operations, and reads that are not.
+func TestCheckAfterOperations(t *testing.T) {
 	type reads map[string]bool // content from 0 to the end of the file: possible or not
 	for name, c := range map[string]struct {
 		do   func(f *File)
@@ -66,8 +66,8 @@ func TestPossible(t *testing.T) {
 	}
 }
 
-// What was seen once must stay, unless something late may come.
-func TestLearns(t *testing.T) {
+// Bytes that were read once must stay, unless a late operation may take effect.
+func TestCheckLearnsFromReads(t *testing.T) {
 	for _, rest := range []Outcome{Maybe, Late} {
 		f := New()
 		f.Apply(done(0, "abc"))
@@ -92,8 +92,8 @@ func TestLearns(t *testing.T) {
 	}
 }
 
-// A read beside writes may see any of them, and what follows does not know it.
-func TestDuring(t *testing.T) {
+// A read concurrent with writes may see any of them, and the model does not learn from it.
+func TestCheckDuringWrites(t *testing.T) {
 	f := New()
 	f.Apply(done(0, "ab"))
 	beside := done(1, "xy")
@@ -113,10 +113,9 @@ func TestDuring(t *testing.T) {
 	}
 }
 
-// However operations happen to go, the model agrees with a file to which they are
-// done one after another, in one of the orders that are left open, and it takes no
-// byte for another.
-func TestAgainstFile(t *testing.T) {
+// The model agrees with a file to which the operations are applied one after another, in any of
+// the possible orders, and refuses every other byte.
+func TestModelAgreesWithFile(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		f := New()
 		var file []byte
@@ -141,7 +140,7 @@ func TestAgainstFile(t *testing.T) {
 		small := rapid.IntRange(0, 30)
 		outcome := rapid.SampledFrom([]Outcome{Not, Maybe, Late})
 		happens := rapid.Bool()
-		// try is what an outcome comes to.
+		// try applies an operation with some outcome.
 		try := func(rt *rapid.T, rest Outcome, do func()) {
 			switch {
 			case rest == Late:
@@ -150,7 +149,7 @@ func TestAgainstFile(t *testing.T) {
 				do()
 			}
 		}
-		// arrive lets something late come.
+		// arrive applies a late operation.
 		arrive := func(rt *rapid.T) {
 			if len(waiting) > 0 && happens.Draw(rt, "late") {
 				i := rapid.IntRange(0, len(waiting)-1).Draw(rt, "which")
@@ -232,7 +231,7 @@ func TestAgainstFile(t *testing.T) {
 		r.Data = bytes.Clone(r.Data)
 		r.Data[rapid.IntRange(0, len(file)-1).Draw(rt, "wrong")] ^= 1
 		if f.Check(r) == nil {
-			rt.Fatal("a byte that was seen changed, and nobody minds")
+			rt.Fatal("the change of a byte that was read is not detected")
 		}
 	})
 }

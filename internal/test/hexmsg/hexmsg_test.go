@@ -28,7 +28,7 @@ func TestMakeAndMatch(t *testing.T) {
 	}
 }
 
-func TestMismatches(t *testing.T) {
+func TestMatchReportsMismatch(t *testing.T) {
 	for template, cause := range map[string]string{
 		"01 02":        "1 bytes behind the end",
 		"01 02 03 04":  "04 at 3",

@@ -1,5 +1,5 @@
-// Package leakcheck fails tests that leave something behind: goroutines, open
-// descriptors, shared mappings. The last two are looked at on Linux only.
+// Package leakcheck fails tests that leak goroutines, open descriptors or shared mappings. The
+// last two are checked on Linux only.
 //
 // A package's tests use it once, or around a single test:
 //
@@ -7,8 +7,8 @@
 //
 //	func TestOne(t *testing.T) { leakcheck.Check(t); ... }
 //
-// It is for tests that run one after another; a test that runs in parallel
-// would be blamed for what its neighbours have open.
+// It is for tests that run one after another: a test that runs in parallel would fail for the
+// resources of others.
 package leakcheck
 
 import (
@@ -24,26 +24,26 @@ import (
 	"go.uber.org/goleak"
 )
 
-// patience is how long something may take to go away after its owner closed it. Only
-// what is left indeed makes a test wait so long; what a crowded machine holds up is gone
-// sooner, but not within seconds.
+// patience is the time in which a resource must disappear after its owner closed it. Only a real
+// leak makes a test wait so long; on a busy machine resources disappear sooner, but not within
+// seconds.
 const patience = 30 * time.Second
 
-// Snapshot is what was there at a moment and is no leak therefore.
+// Snapshot is the resources that exist at some time and are no leak therefore.
 type Snapshot struct {
 	goroutines goleak.Option
 	open       map[string]string
 	patience   time.Duration
 }
 
-// Take notes what is there now.
+// Take returns a snapshot of the current resources.
 func Take() Snapshot {
 	startPoller()
 	return Snapshot{goroutines: goleak.IgnoreCurrent(), open: resources(), patience: patience}
 }
 
-// Err waits up to half a minute for what came after the snapshot to go away, and
-// lists what did not. It is nil if nothing is left.
+// Err waits up to half a minute until the resources that are newer than the snapshot are gone, and
+// lists those that are left. It is nil if there are none.
 func (s Snapshot) Err() error {
 	goroutines, left := goleak.Find(s.goroutines), s.left()
 	for end := time.Now().Add(s.patience); (goroutines != nil || len(left) > 0) && time.Now().Before(end); {
@@ -66,28 +66,27 @@ func (s Snapshot) Err() error {
 // left lists the descriptors and mappings that the snapshot does not have.
 func (s Snapshot) left() []string {
 	var left []string
-	for name, what := range resources() {
-		if was, ok := s.open[name]; !ok || was != what {
-			left = append(left, name+" "+what)
+	for name, target := range resources() {
+		if was, ok := s.open[name]; !ok || was != target {
+			left = append(left, name+" "+target)
 		}
 	}
 	return left
 }
 
-// onlyPipes tells whether there is something left, and nothing but pipes: those that the
-// Go runtime copies between sockets with stay in a pool until it collects garbage.
+// onlyPipes reports whether pipes are left and nothing else: the Go runtime pools pipes for copies
+// between sockets until it collects garbage.
 func onlyPipes(left []string) bool {
 	return len(left) > 0 && !slices.ContainsFunc(left, func(s string) bool { return !strings.Contains(s, " pipe:[") })
 }
 
-// Check fails the test at its end, after all its other cleanups, if it left
-// something behind. Call it first.
+// Check fails the test at its end, after all its other cleanups, if it leaks. Call it first.
 func Check(tb testing.TB) {
 	tb.Helper()
 	Take().checkAtEnd(tb)
 }
 
-// checkAtEnd fails the test at its end if more is there then than in the snapshot.
+// checkAtEnd fails the test at its end if it leaks.
 func (s Snapshot) checkAtEnd(tb testing.TB) {
 	tb.Helper()
 	tb.Cleanup(func() {
@@ -97,8 +96,8 @@ func (s Snapshot) checkAtEnd(tb testing.TB) {
 	})
 }
 
-// Main runs the tests of a package and exits, with status 1 if a test failed or
-// if they left something behind together.
+// Main runs the tests of a package and exits, with status 1 if a test failed or if they leak
+// together.
 func Main(m *testing.M) {
 	s := Take()
 	code := m.Run()
@@ -111,8 +110,7 @@ func Main(m *testing.M) {
 	os.Exit(code)
 }
 
-// startPoller makes the Go runtime open the descriptors that it keeps for
-// itself, so that they are there before and after.
+// startPoller makes the Go runtime open its own descriptors, so that they are in the snapshot.
 func startPoller() {
 	r, w, err := os.Pipe()
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 
 func TestMain(m *testing.M) { Main(m) }
 
-// impatient is a snapshot that does not wait for what is left indeed.
+// impatient is a snapshot that does not wait for real leaks.
 func impatient() Snapshot {
 	s := Take()
 	s.patience = 0
@@ -69,7 +69,7 @@ func TestDescriptorLeft(t *testing.T) {
 	}
 }
 
-// Pipes that the Go runtime keeps for the next copy between sockets are no leak.
+// Pipes that the Go runtime pools for copies between sockets are no leak.
 func TestPooledPipes(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		skip.Test(t, "descriptors are counted on Linux only")
@@ -125,7 +125,7 @@ func TestDescriptorReplaced(t *testing.T) {
 	}
 	s := Take()
 	if err := s.Err(); err != nil {
-		t.Errorf("what was open before counts: %v", err)
+		t.Errorf("a file that was open before counts: %v", err)
 	}
 	old.Close()
 	s.patience = 0
@@ -139,7 +139,7 @@ func TestDescriptorReplaced(t *testing.T) {
 	}
 }
 
-// recorder keeps the errors and cleanups of a test that is watched.
+// recorder records the errors and cleanups of a test.
 type recorder struct {
 	testing.TB
 	errors   []string

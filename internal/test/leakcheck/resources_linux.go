@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// resources returns the open descriptors of the process and its shared
-// mappings, by name, and what each is.
+// resources returns the open descriptors of the process and its shared mappings: the target of
+// each, by name.
 func resources() map[string]string {
 	all := make(map[string]string)
 	entries, err := os.ReadDir("/proc/self/fd")

@@ -2,5 +2,5 @@
 
 package leakcheck
 
-// resources knows of nothing on this system.
+// resources returns nothing on this system.
 func resources() map[string]string { return nil }
