@@ -2,14 +2,12 @@ package lwio
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"io/fs"
-	"math"
+
+	"lwio/internal/client/fileio"
 )
 
 // ErrBatchFull is one operation more than the batch was made for.
-var ErrBatchFull = errors.New("the batch is full")
+var ErrBatchFull = fileio.ErrBatchFull
 
 // Batch keeps many reads and writes in flight from one goroutine. Operations are
 // queued with Read, Write and WriteSame, sent by Submit, many with one system call, and come
@@ -27,37 +25,30 @@ var ErrBatchFull = errors.New("the batch is full")
 // not wait for those first.
 //
 // Source: [LWIO §I/O Processing], [OP-113]
-type Batch struct {
-	q       *queue
-	closed  bool
-	offered int // completions that the last Wait returned
-}
+type Batch struct{ b *fileio.Batch }
 
-// Completion is the end of an operation of a Batch.
-type Completion struct {
-	// Tag is what the operation was given.
-	Tag uint64
-	// N is how many bytes were read or written, from the beginning.
-	N int
-	// Err is nil if that is all of them, io.EOF, or an *Error as of ReadAt and WriteAt.
-	Err error
-}
+// Completion is the end of an operation of a Batch:
+//
+//   - Tag is what the operation was given, a uint64.
+//   - N is how many bytes were read or written, from the beginning.
+//   - Err is nil if that is all of them, io.EOF, or an *Error as of ReadAt and WriteAt.
+type Completion = fileio.Completion
 
 // NewBatch makes a batch of up to n operations at a time, at least 1. Close it.
-func (c *Client) NewBatch(n int) *Batch { return &Batch{q: c.newQueue(max(n, 1))} }
+func (c *Client) NewBatch(n int) *Batch { return &Batch{c.c.NewBatch(n)} }
 
 // Read queues a read of f into p from byte offset off.
 //
 // Errors: ErrBatchFull; fs.ErrClosed once the batch is closed.
 func (b *Batch) Read(f *File, p []byte, off int64, tag uint64) error {
-	return b.add(f, &arguments{p: p, size: len(p), off: off}, tag)
+	return b.b.Read(f.f, p, off, tag)
 }
 
 // Write queues a write of p to f at byte offset off.
 //
 // Errors: as Read.
 func (b *Batch) Write(f *File, p []byte, off int64, tag uint64) error {
-	return b.add(f, &arguments{p: p, size: len(p), off: off, write: true}, tag)
+	return b.b.Write(f.f, p, off, tag)
 }
 
 // WriteSame queues what [File.WriteSame] does: p is written over and over from byte offset
@@ -68,49 +59,18 @@ func (b *Batch) Write(f *File, p []byte, off int64, tag uint64) error {
 //
 // Source: [LWIO §Vectored Write], [LWIO claim 17], [OP-112]
 func (b *Batch) WriteSame(f *File, p []byte, off, n int64, tag uint64) error {
-	page, err := f.samePage(p, off, n)
-	if err == nil && n > math.MaxInt {
-		err = fmt.Errorf("%w: %d bytes at a time", fs.ErrInvalid, n)
-	}
-	if err != nil {
-		return wrap("batch", f.name, err)
-	}
-	return b.add(f, &arguments{p: page, size: int(n), off: off, write: true, same: true}, tag)
-}
-
-func (b *Batch) add(f *File, r *arguments, tag uint64) error {
-	switch {
-	case b.closed:
-		return wrap("batch", f.name, fs.ErrClosed)
-	case b.Pending() >= len(b.q.ops):
-		return wrap("batch", f.name, ErrBatchFull)
-	}
-	b.q.add(f, r, tag)
-	return nil
+	return b.b.WriteSame(f.f, p, off, n, tag)
 }
 
 // Submit sends what is queued, as far as there are credits; Wait sends the rest. It
 // waits only for files that are used for the first time, and for an RDMA connection to
 // take the place of one that was lost. What goes wrong with an operation is in its
 // completion.
-func (b *Batch) Submit(ctx context.Context) error {
-	if b.closed {
-		return wrap("batch", "", fs.ErrClosed)
-	}
-	err := b.q.send(ctx, false)
-	b.q.tally()
-	b.q.all(func(l *flight) {
-		if l.conn.enter() == nil {
-			l.conn.armForOthers() // no goroutine waits yet, but a Sync may
-			l.conn.leave()
-		}
-	})
-	return wrap("batch", "", err)
-}
+func (b *Batch) Submit(ctx context.Context) error { return b.b.Submit(ctx) }
 
 // Pending is how many operations are queued, in flight, or done and not returned by
 // Wait.
-func (b *Batch) Pending() int { return len(b.q.ops) - len(b.q.idle) + len(b.q.out) - b.offered }
+func (b *Batch) Pending() int { return b.b.Pending() }
 
 // Wait sends what is queued and returns completions as soon as there are least of
 // them, or all that there will be. The completions are good until the next call of any
@@ -118,23 +78,9 @@ func (b *Batch) Pending() int { return len(b.q.ops) - len(b.q.idle) + len(b.q.ou
 //
 // Errors: ctx's, as *Error, together with what is there; operations stay in flight.
 func (b *Batch) Wait(ctx context.Context, least int) ([]Completion, error) {
-	if b.closed {
-		return nil, wrap("batch", "", fs.ErrClosed)
-	}
-	b.q.out = b.q.out[:copy(b.q.out, b.q.out[b.offered:])]
-	b.offered = 0
-	err := b.q.wait(ctx, min(least, b.Pending()))
-	b.q.tally()
-	b.offered = len(b.q.out)
-	return b.q.out, wrap("batch", "", err)
+	return b.b.Wait(ctx, least)
 }
 
 // Close gives up what is queued or in flight, and takes the memory back. The outcome of its
 // writes is unknown. A second Close does nothing.
-func (b *Batch) Close() error {
-	if !b.closed {
-		b.closed = true
-		b.q.close()
-	}
-	return nil
-}
+func (b *Batch) Close() error { return b.b.Close() }

@@ -6,35 +6,26 @@ import (
 	"net"
 	"time"
 
+	"lwio/internal/client/base"
 	"lwio/rdma"
 )
 
-// The defaults and bounds of Config.
+// The defaults of Config.
 const (
 	// DefaultCredits is how many messages in flight the client asks for.
-	DefaultCredits = 128
+	DefaultCredits = base.DefaultCredits
 	// DefaultSmallRead is up to how many bytes a read is copied out of a buffer
 	// that is always registered. [LWIO §Read]
-	DefaultSmallRead = 1<<10 - 1
+	DefaultSmallRead = base.DefaultSmallRead
 	// DefaultMaxReadSize is how many bytes one read request asks for at most.
-	DefaultMaxReadSize = 1 << 20
+	DefaultMaxReadSize = base.DefaultMaxReadSize
 	// DefaultMaxRdmaWindowSize is how many bytes one RDMA write of the server may have.
-	DefaultMaxRdmaWindowSize = 1 << 20
+	DefaultMaxRdmaWindowSize = base.DefaultMaxRdmaWindowSize
 	// DefaultTimeout bounds a call that has no deadline of its own.
-	DefaultTimeout = 30 * time.Second
+	DefaultTimeout = base.DefaultTimeout
 	// DefaultReconnect is how long reads and writes wait for a lost connection to be
 	// replaced.
-	DefaultReconnect = 5 * time.Second
-
-	maxCredits   = 4096
-	maxSmallRead = 64 << 10
-	minReadSize  = 4 << 10
-	maxReadSize  = 64 << 20
-	// maxConnections bounds Config.Connections: the server keeps twice as many key pairs
-	// of a session.
-	maxConnections = 8
-	minWindow      = 512
-	maxWindow      = 64 << 20
+	DefaultReconnect = base.DefaultReconnect
 )
 
 // Config says how Dial connects. Nil and the zero value work. Dial copies it.
@@ -92,48 +83,4 @@ type Config struct {
 	DialContext func(ctx context.Context, network, addr string) (net.Conn, error)
 	// Logger gets what happened to connections; nil is silent.
 	Logger *slog.Logger
-}
-
-// withDefaults returns a copy with everything filled in and clamped.
-func (c *Config) withDefaults() Config {
-	var cfg Config
-	if c != nil {
-		cfg = *c
-	}
-	cfg.Credits = clamp(cfg.Credits, DefaultCredits, 1, maxCredits)
-	cfg.Connections = clamp(cfg.Connections, 1, 1, maxConnections)
-	cfg.MaxReadSize = clamp(cfg.MaxReadSize, DefaultMaxReadSize, minReadSize, maxReadSize)
-	cfg.MaxRdmaWindowSize = clamp(cfg.MaxRdmaWindowSize, DefaultMaxRdmaWindowSize, minWindow, maxWindow)
-	cfg.SmallRead = clamp(cfg.SmallRead, DefaultSmallRead, 1, maxSmallRead)
-	if cfg.Timeout <= 0 {
-		cfg.Timeout = DefaultTimeout
-	}
-	if cfg.Reconnect == 0 {
-		cfg.Reconnect = DefaultReconnect
-	}
-	if cfg.DialContext == nil {
-		cfg.DialContext = new(net.Dialer).DialContext
-	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
-	}
-	if cfg.Providers == nil {
-		cfg.Providers = Defaults()
-	}
-	return cfg
-}
-
-func clamp(v, zero, low, high int) int {
-	if v == 0 {
-		v = zero
-	}
-	return min(max(v, low), high)
-}
-
-// bounded gives ctx the default deadline if it has none.
-func (c *Config) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
-	if _, ok := ctx.Deadline(); ok {
-		return ctx, func() {}
-	}
-	return context.WithTimeout(ctx, c.Timeout)
 }

@@ -1,16 +1,7 @@
 package lwio
 
 import (
-	"context"
-	"errors"
-	"fmt"
-	"io"
-	"net"
-	"os"
-	"slices"
-	"strings"
-
-	"lwio/internal/handshake"
+	"lwio/internal/client/base"
 	"lwio/internal/ntstatus"
 )
 
@@ -21,206 +12,32 @@ type Status = ntstatus.Status
 
 // Error is what every operation of the package returns when it fails, io.EOF
 // excepted. It reads "lwio: OP OBJECT: CAUSE".
-type Error struct {
-	// Op is the operation: "dial", "open", "read".
-	Op string
-	// Name is what it was about: a name in the share, or an address.
-	Name string
-	// Status is what the server answered, 0 if the failure is not an answer.
-	Status Status
-	// Remote is true if the server refused, false if the failure was on this side
-	// or on the way.
-	Remote bool
-	// Err is the cause.
-	Err error
-}
-
-// Error says operation, object and cause.
-func (e *Error) Error() string {
-	s := "lwio: " + e.Op
-	if e.Name != "" {
-		s += " " + e.Name
-	}
-	switch {
-	case e.Remote:
-		s += ": " + describe(e.Status)
-	case e.Err != nil:
-		s += ": " + e.Err.Error()
-	}
-	return s
-}
-
-// Unwrap gives the cause to errors.Is and errors.As.
-func (e *Error) Unwrap() error {
-	if e.Err == nil && e.Status != 0 {
-		return e.Status
-	}
-	return e.Err
-}
-
-// Is makes errors.Is(err, ErrLocked) true for what a lock prevented, and
-// errors.Is(err, os.ErrDeadlineExceeded) for every Timeout, whose cause may be the context's.
-func (e *Error) Is(target error) bool {
-	switch target {
-	case ErrLocked:
-		return e.Status == ntstatus.LockNotGranted || e.Status == ntstatus.FileLockConflict
-	case os.ErrDeadlineExceeded:
-		return e.Timeout()
-	}
-	return false
-}
-
-// Timeout reports whether time ran out, as net.Error asks.
-func (e *Error) Timeout() bool {
-	return errors.Is(e.Err, context.DeadlineExceeded) || errors.Is(e.Err, os.ErrDeadlineExceeded)
-}
-
-// Temporary is always false; it is there for net.Error.
-func (e *Error) Temporary() bool { return false }
+//
+// Its fields are Op, the operation, such as "dial", "open", "read"; Name, a name in the share
+// or an address; Status, the server's answer, 0 if the failure is not an answer; Remote, true
+// if the server refused, false if the failure was on this side or on the way; and Err, the
+// cause. It implements net.Error, unwraps to its cause, and errors.Is maps Status to the
+// errors of io/fs and syscall.
+type Error = base.Error
 
 // The conditions that a program may want to tell apart.
 var (
 	// ErrUncertain: a write, or another change, may or may not have been done,
 	// because the connection was lost, or the caller left, before the answer came.
 	// [OP-112]
-	ErrUncertain = errors.New("outcome uncertain")
+	ErrUncertain = base.ErrUncertain
 	// ErrLocked: somebody else has locked what was to be locked, read or written.
-	ErrLocked = errors.New("locked by somebody else")
+	ErrLocked = base.ErrLocked
 	// ErrSpoofed: the peer of the RDMA connection is not the server that SMB
 	// authenticated. [OP-50j]
-	ErrSpoofed = errors.New("spoofing: the RDMA peer is not the server that SMB authenticated")
+	ErrSpoofed = base.ErrSpoofed
 	// ErrProtocol: the peer broke the protocol.
-	ErrProtocol = errors.New("protocol error")
+	ErrProtocol = base.ErrProtocol
 	// ErrNoRDMA: RDMA is required and cannot be had.
-	ErrNoRDMA = errors.New("no RDMA")
+	ErrNoRDMA = base.ErrNoRDMA
 	// ErrNotOffered: the server does not offer a provider.
-	ErrNotOffered = errors.New("the server does not offer it")
-	// errLWIOOff: the server speaks SMB alone.
-	errLWIOOff error = offError{}
+	ErrNotOffered = base.ErrNotOffered
 	// ErrOtherHost: a provider works within one host only, and the server is on
 	// another.
-	ErrOtherHost = errors.New("the server is on another host")
+	ErrOtherHost = base.ErrOtherHost
 )
-
-// errClientClosed is the use of a client, or a file of it, after the client was closed.
-var errClientClosed = fmt.Errorf("the client is closed: %w", net.ErrClosed)
-
-// lostError is a connection that is gone. It is net.ErrClosed and its cause.
-type lostError struct{ cause error }
-
-func (e *lostError) Error() string {
-	if e.cause == nil {
-		return "connection lost"
-	}
-	return "connection lost: " + e.cause.Error()
-}
-
-func (e *lostError) Is(target error) bool { return target == net.ErrClosed }
-
-func (e *lostError) Unwrap() error { return e.cause }
-
-// uncertainError is a change that may have happened, and why nobody knows.
-type uncertainError struct{ cause error }
-
-func (e *uncertainError) Error() string { return ErrUncertain.Error() + ": " + e.cause.Error() }
-
-func (e *uncertainError) Unwrap() []error { return []error{ErrUncertain, e.cause} }
-
-// reasons are those of one failure, in the order in which they came about. Its text has each
-// once: what another one says too is left to that.
-type reasons []error
-
-func (r reasons) Error() string {
-	var said []string
-	for i, e := range r {
-		text := e.Error()
-		again := slices.ContainsFunc(r[i+1:], func(o error) bool { return strings.Contains(o.Error(), text) })
-		if !again && !strings.Contains(strings.Join(said, "; "), text) {
-			said = append(said, text)
-		}
-	}
-	return strings.Join(said, "; ")
-}
-
-func (r reasons) Unwrap() []error { return r }
-
-// protocolError says how the peer broke the protocol.
-func protocolError(format string, args ...any) error {
-	return fmt.Errorf("%w: %w", ErrProtocol, fmt.Errorf(format, args...))
-}
-
-// handshakeError says in this package's words what was wrong with the peer.
-func handshakeError(err error) error {
-	var e *handshake.Error
-	if !errors.As(err, &e) {
-		return err
-	}
-	switch e.Fault {
-	case handshake.Off:
-		return errLWIOOff
-	case handshake.Spoofed:
-		return fmt.Errorf("%w: %w", ErrSpoofed, e.Err)
-	}
-	return fmt.Errorf("%w: %w", ErrProtocol, e.Err)
-}
-
-// wrap makes an *Error of err, unless it is nil, io.EOF, or one already.
-func wrap(op, name string, err error) error {
-	if err == nil || err == io.EOF { //nolint:errorlint // bare io.EOF is part of the contract of io.ReaderAt
-		return err
-	}
-	var e *Error
-	if errors.As(err, &e) {
-		return err
-	}
-	e = &Error{Op: op, Name: name, Err: err}
-	if name == "" {
-		e.Name = "."
-	}
-	var s ntstatus.Status
-	if errors.As(err, &s) {
-		e.Status, e.Remote = s, !errors.Is(err, net.ErrClosed) && !errors.Is(err, ErrUncertain) && !errors.Is(err, ErrNoRDMA)
-	}
-	return e
-}
-
-// words says in words what the commonest statuses mean.
-var words = map[Status]string{
-	ntstatus.AccessDenied:        "permission denied",
-	ntstatus.AccountLockedOut:    "too many wrong passwords, for now; try again in a minute",
-	ntstatus.BadNetworkName:      "no such share",
-	ntstatus.CannotDelete:        "cannot be deleted",
-	ntstatus.DirectoryNotEmpty:   "directory not empty",
-	ntstatus.DiskFull:            "no space left at the server",
-	ntstatus.FileIsADirectory:    "is a directory",
-	ntstatus.FileClosed:          "file already closed",
-	ntstatus.FileTooLarge:        "file too large",
-	ntstatus.FileLockConflict:    "locked by somebody else",
-	ntstatus.InvalidLockRange:    "no file has such a range",
-	ntstatus.InvalidParameter:    "invalid argument",
-	ntstatus.LockNotGranted:      "locked by somebody else",
-	ntstatus.RangeNotLocked:      "not locked",
-	ntstatus.LogonFailure:        "wrong user name or password",
-	ntstatus.MediaWriteProtected: "the share is read-only",
-	ntstatus.NotADirectory:       "not a directory",
-	ntstatus.ObjectNameCollision: "file exists",
-	ntstatus.ObjectNameInvalid:   "the server does not take this name",
-	ntstatus.ObjectNameNotFound:  "no such file or directory",
-	ntstatus.ObjectPathNotFound:  "no such directory",
-	ntstatus.SharingViolation:    "in use by another program",
-	ntstatus.DeletePending:       "is being deleted",
-	ntstatus.TooManyOpenedFiles:  "too many open files at the server",
-}
-
-// offError is an ErrNotOffered of all providers.
-type offError struct{}
-
-func (offError) Error() string        { return "LWIO is off at the server" }
-func (offError) Is(target error) bool { return target == ErrNotOffered }
-
-func describe(s Status) string {
-	if w, ok := words[s]; ok {
-		return w + " (" + s.Error() + ")"
-	}
-	return s.Error()
-}

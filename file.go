@@ -2,31 +2,17 @@ package lwio
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"io"
 	"io/fs"
-	"math"
-	"sync/atomic"
 
-	"lwio/internal/epochs"
-	"lwio/internal/ntstatus"
+	"lwio/internal/client/fileio"
+	"lwio/internal/client/smbshare"
 )
 
 // File is an open file. Safe for concurrent use; many reads and writes may be in
 // flight. Reads and writes that overlap in place and time have no order.
 // [OP-92d]
-type File struct {
-	c       *Client
-	name    string
-	h       handle
-	options uint32
-	closed  atomic.Bool
-	writes  epochs.Epochs // what Sync, Truncate, Unlock and Close wait for
-
-	regs        []atomic.Pointer[registration] // of each rail
-	registering []chan struct{}                // of each rail: holds a token while somebody registers
-}
+type File struct{ f *fileio.File }
 
 var (
 	_ io.ReaderAt = (*File)(nil)
@@ -34,24 +20,32 @@ var (
 	_ io.Closer   = (*File)(nil)
 )
 
+// fileOf is a file of the engine as a File.
+func fileOf(f *fileio.File, err error) (*File, error) {
+	if err != nil {
+		return nil, err
+	}
+	return &File{f}, nil
+}
+
+// Unbuffered is a flag for OpenFile, beside those of package os: the server is asked
+// not to cache the file, which WriteSame needs. Servers may then insist on offsets and
+// sizes that are whole sectors; this project's does not, but for the last segment of
+// ReadVec, a multiple of 512 bytes.
+//
+// Source: [LWIO §Vectored Write], [OP-51], [OP-82]
+const Unbuffered = fileio.Unbuffered
+
 // Name is the name that the file was opened by, without a trailing slash.
-func (f *File) Name() string { return f.name }
+func (f *File) Name() string { return f.f.Name() }
 
 // Transport says what carries this file's data: that of the client, unless the
 // server refused to have this file on RDMA.
-func (f *File) Transport() Transport {
-	t := f.c.Transport()
-	for i := range f.regs {
-		if g := f.regs[i].Load(); g != nil && g.fid == 0 && !g.conn.isDown() && t.RDMA() {
-			return Transport{Name: TransportSMB, Reason: g.why}
-		}
-	}
-	return t
-}
+func (f *File) Transport() Transport { return Transport(f.f.Transport()) }
 
 // ReadAt is ReadAtContext with the background context.
 func (f *File) ReadAt(p []byte, off int64) (int, error) {
-	return f.ReadAtContext(context.Background(), p, off)
+	return f.f.ReadAtContext(context.Background(), p, off)
 }
 
 // ReadAtContext fills p from byte offset off. It returns n < len(p) only with an
@@ -66,16 +60,12 @@ func (f *File) ReadAt(p []byte, off int64) (int, error) {
 //
 // Source: [LWIO §Read], [OP-113]
 func (f *File) ReadAtContext(ctx context.Context, p []byte, off int64) (int, error) {
-	n, err := f.perform(ctx, &arguments{p: p, size: len(p), off: off})
-	if err != nil {
-		return n, f.failed("read", err)
-	}
-	return n, nil
+	return f.f.ReadAtContext(ctx, p, off)
 }
 
 // WriteAt is WriteAtContext with the background context.
 func (f *File) WriteAt(p []byte, off int64) (int, error) {
-	return f.WriteAtContext(context.Background(), p, off)
+	return f.f.WriteAtContext(context.Background(), p, off)
 }
 
 // WriteAtContext writes p at byte offset off and returns when the server has done
@@ -96,28 +86,44 @@ func (f *File) WriteAt(p []byte, off int64) (int, error) {
 //
 // Source: [LWIO §Write], [OP-112], [OP-113]
 func (f *File) WriteAtContext(ctx context.Context, p []byte, off int64) (int, error) {
-	n, err := f.perform(ctx, &arguments{p: p, size: len(p), off: off, write: true})
-	if err != nil {
-		return n, f.failed("write", err)
-	}
-	return n, nil
+	return f.f.WriteAtContext(ctx, p, off)
 }
 
-// check refuses what need not go on the wire.
-func (f *File) check(ctx context.Context, off int64, n int) error {
-	if f.closed.Load() {
-		return fs.ErrClosed
-	}
-	if f.c.closed.Load() {
-		return errClientClosed
-	}
-	if err := checkRange(off, n); err != nil {
-		return err
-	}
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	return nil
+// ReadVec fills the segments, one after another, from byte offset off, and returns how
+// many bytes it read. Segments that are all whole pages of one size, a power of two
+// from 512 bytes to 32 KiB, but for the last, are asked for together, up to 256 pages
+// with one message; others one by one.
+//
+// Errors: as ReadAtContext.
+//
+// Source: [LWIO §Vectored Read]
+func (f *File) ReadVec(ctx context.Context, segs [][]byte, off int64) (int, error) {
+	return f.f.ReadVec(ctx, segs, off)
+}
+
+// WriteVec writes the segments, one after another, at byte offset off, as few messages
+// as hold them, and returns how many bytes from the beginning are written for certain.
+//
+// Errors: as WriteAtContext.
+//
+// Source: [LWIO §Vectored Write], [OP-112]
+func (f *File) WriteVec(ctx context.Context, segs [][]byte, off int64) (int, error) {
+	return f.f.WriteVec(ctx, segs, off)
+}
+
+// WriteSame writes p over and over, from byte offset off on until n bytes are written;
+// the last time may be cut. p has 1 to 4096 bytes, a power of two. The file must have
+// been opened Unbuffered. Over RDMA a message carries one page, whatever n is, and the
+// server repeats it; over SMB alone, or to a server that cannot, all bytes are sent.
+//
+// It returns how many bytes from the beginning are written for certain.
+//
+// Errors: as WriteAtContext; fs.ErrInvalid for another size of p, and for a file that
+// was not opened Unbuffered.
+//
+// Source: [LWIO §Vectored Write], [LWIO claim 17], [OP-75], [OP-77], [OP-112]
+func (f *File) WriteSame(ctx context.Context, p []byte, off, n int64) (int64, error) {
+	return f.f.WriteSame(ctx, p, off, n)
 }
 
 // Sync returns when everything that was written before the call is on stable
@@ -125,109 +131,25 @@ func (f *File) check(ctx context.Context, off int64, n int) error {
 // uncertain, or a Truncate that was given up, is done by then, or never will be.
 //
 // Source: [OP-92f], [OP-112], [OP-115]
-func (f *File) Sync(ctx context.Context) error {
-	return wrap("sync", f.name, f.ordered(ctx, func(ctx context.Context) error { return f.h.flush(ctx) }))
-}
+func (f *File) Sync(ctx context.Context) error { return f.f.Sync(ctx) }
 
 // Truncate changes the size, after all earlier writes.
 //
 // Source: [OP-115]
-func (f *File) Truncate(ctx context.Context, size int64) error {
-	if size < 0 {
-		return wrap("truncate", f.name, errRange)
-	}
-	return wrap("truncate", f.name, f.ordered(ctx, func(ctx context.Context) error { return f.h.setSize(ctx, size) }))
-}
-
-// ordered calls do after all earlier writes, those included that lost connections may
-// still carry, and those that were given up over SMB and are not answered.
-func (f *File) ordered(ctx context.Context, do func(ctx context.Context) error) error {
-	if err := f.check(ctx, 0, 0); err != nil {
-		return err
-	}
-	ctx, cancel := f.c.cfg.bounded(ctx)
-	defer cancel()
-	if err := f.writes.Wait(ctx); err != nil {
-		return err
-	}
-	if err := f.c.fence(ctx); err != nil {
-		return err
-	}
-	if err := f.h.settle(ctx); err != nil {
-		return err
-	}
-	return do(ctx)
-}
+func (f *File) Truncate(ctx context.Context, size int64) error { return f.f.Truncate(ctx, size) }
 
 // Stat describes the file as it is now. Sys of what it returns is an *Info.
-func (f *File) Stat(ctx context.Context) (fs.FileInfo, error) {
-	if err := f.check(ctx, 0, 0); err != nil {
-		return nil, wrap("stat", f.name, err)
-	}
-	ctx, cancel := f.c.cfg.bounded(ctx)
-	defer cancel()
-	e, err := f.h.stat(ctx)
-	if err != nil {
-		return nil, wrap("stat", f.name, err)
-	}
-	return infoOf(f.name, e), nil
-}
+func (f *File) Stat(ctx context.Context) (fs.FileInfo, error) { return infoOf(f.f.Stat(ctx)) }
 
 // Opened describes the file as it was when it was opened, without asking the
 // server. Sys of what it returns is an *Info.
-func (f *File) Opened() fs.FileInfo { return infoOf(f.name, f.h.created()) }
+func (f *File) Opened() fs.FileInfo {
+	return fileInfo{f.f.Opened().(*smbshare.FileInfo)}
+}
 
 // Close waits for earlier writes and closes the file at the server, within
 // Config.Timeout. Reads that are in flight end with fs.ErrClosed, unless the server has
 // begun with them. The error of a second Close is fs.ErrClosed.
 //
 // Source: [LWIO §Close], [LWIO §Cancel], [OP-115]
-func (f *File) Close() error {
-	if f.closed.Swap(true) {
-		return wrap("close", f.name, fs.ErrClosed)
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), f.c.cfg.Timeout)
-	defer cancel()
-	err := f.writes.Wait(ctx)
-	for i := range f.regs {
-		if g := f.regs[i].Load(); g != nil && g.fid != 0 {
-			g.conn.closeFid(g.fid)
-		}
-	}
-	if e := closeHandle(ctx, &f.c.cfg, f.h); err == nil {
-		err = e
-	}
-	return wrap("close", f.name, err)
-}
-
-// failed makes an *Error of what ended an operation: what the server gave up, or
-// was not asked for, because the file was closed meanwhile is fs.ErrClosed.
-func (f *File) failed(op string, err error) error {
-	if err != nil && f.closed.Load() &&
-		(errors.Is(err, ntstatus.Cancelled) || errors.Is(err, ntstatus.RangeNotLocked) || errors.Is(err, ntstatus.FileClosed)) {
-		err = fs.ErrClosed
-	}
-	return wrap(op, f.name, err)
-}
-
-// isLost reports whether err is the end of an RDMA connection.
-func isLost(err error) bool {
-	if err == nil {
-		return false // without the allocation that errors.As needs
-	}
-	var lost *lostError
-	return errors.As(err, &lost)
-}
-
-func isUncertain(err error) bool { return errors.Is(err, ErrUncertain) }
-
-// errRange is an offset or a size that no file has.
-var errRange = fmt.Errorf("%w: no file has such a range", fs.ErrInvalid)
-
-// checkRange refuses offsets that no file has. [OP-92c]
-func checkRange(off int64, n int) error {
-	if off < 0 || off > math.MaxInt64-int64(n) {
-		return errRange
-	}
-	return nil
-}
+func (f *File) Close() error { return f.f.Close() }

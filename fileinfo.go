@@ -2,8 +2,9 @@ package lwio
 
 import (
 	"io/fs"
-	"path"
 	"time"
+
+	"lwio/internal/client/smbshare"
 )
 
 // Info is what Sys of a FileInfo returns: what SMB says about a file and
@@ -19,51 +20,27 @@ type Info struct {
 	Created, Accessed, Changed time.Time
 }
 
-// fileInfo is an entry as fs.FileInfo and fs.DirEntry.
-type fileInfo struct {
-	name string
-	e    entry
+// fileInfo is an fs.FileInfo and fs.DirEntry with an *Info.
+type fileInfo struct{ *smbshare.FileInfo }
+
+// Info returns the entry itself.
+func (i fileInfo) Info() (fs.FileInfo, error) { return i, nil }
+
+// Sys returns an *Info.
+func (i fileInfo) Sys() any { return (*Info)(i.FileInfo.Sys().(*smbshare.Info)) }
+
+// infoOf is a description by the engine as one of this package.
+func infoOf(i fs.FileInfo, err error) (fs.FileInfo, error) {
+	if err != nil {
+		return nil, err
+	}
+	return fileInfo{i.(*smbshare.FileInfo)}, nil
 }
 
-// infoOf describes e, whose path is name.
-func infoOf(name string, e entry) *fileInfo {
-	base := "."
-	if name != "" {
-		base = path.Base(name)
+// entriesOf is a listing by the engine as one of this package.
+func entriesOf(list []fs.DirEntry, err error) ([]fs.DirEntry, error) {
+	for i, e := range list {
+		list[i] = fileInfo{e.(*smbshare.FileInfo)}
 	}
-	return &fileInfo{base, e}
-}
-
-func (i *fileInfo) Name() string               { return i.name }
-func (i *fileInfo) IsDir() bool                { return i.e.isDir() }
-func (i *fileInfo) ModTime() time.Time         { return i.e.modified }
-func (i *fileInfo) Type() fs.FileMode          { return i.Mode().Type() }
-func (i *fileInfo) Info() (fs.FileInfo, error) { return i, nil }
-func (i *fileInfo) String() string             { return fs.FormatFileInfo(i) }
-
-// Size is 0 for a directory, whatever the server says.
-func (i *fileInfo) Size() int64 {
-	if i.IsDir() {
-		return 0
-	}
-	return i.e.size
-}
-
-// Mode has the permissions that the attributes stand for: SMB has no others.
-func (i *fileInfo) Mode() fs.FileMode {
-	mode := fs.FileMode(0o666)
-	if i.IsDir() {
-		mode = fs.ModeDir | 0o777
-	}
-	if i.e.attributes&attributeReadOnly != 0 {
-		mode &^= 0o222
-	}
-	return mode
-}
-
-func (i *fileInfo) Sys() any {
-	return &Info{
-		Attributes: i.e.attributes, ID: i.e.id, Allocated: i.e.allocated,
-		Created: i.e.created, Accessed: i.e.accessed, Changed: i.e.changed,
-	}
+	return list, err
 }

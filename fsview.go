@@ -19,7 +19,7 @@ type viewShare struct{ *Client }
 
 // Open opens a file or directory.
 func (s viewShare) Open(ctx context.Context, name string) (fsview.File, error) {
-	f, err := s.open(ctx, name, openRequest{access: accessRead, share: shareAll, disposition: dispositionOpen, resumeKey: true})
+	f, err := fileOf(s.c.OpenDir(ctx, name))
 	if err != nil {
 		return nil, err
 	}
@@ -45,10 +45,5 @@ type viewFile struct{ *File }
 
 // ReadDir lists a directory.
 func (f viewFile) ReadDir(ctx context.Context) ([]fs.DirEntry, error) {
-	if err := f.check(ctx, 0, 0); err != nil {
-		return nil, err
-	}
-	ctx, cancel := f.c.cfg.bounded(ctx)
-	defer cancel()
-	return listing(ctx, f.h)
+	return entriesOf(f.f.ReadDir(ctx))
 }

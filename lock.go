@@ -2,8 +2,9 @@ package lwio
 
 import (
 	"context"
-	"fmt"
-	"io/fs"
+
+	"lwio/internal/client/fileio"
+	"lwio/internal/client/smbshare"
 )
 
 // Range is a range of bytes of a file: Len of them from Off on. It may lie beyond the end
@@ -49,26 +50,14 @@ const (
 //
 // Source: [MS-SMB2 3.2.4.19], [OP-115]
 func (f *File) Lock(ctx context.Context, r Range, mode LockMode) error {
-	return f.failed("lock", f.lock(ctx, r, mode, true))
+	return f.f.Lock(ctx, smbshare.Range(r), fileio.LockMode(mode))
 }
 
 // TryLock is Lock without waiting for others: the error is [ErrLocked] then.
 //
 // Source: [MS-SMB2 3.2.4.19]
 func (f *File) TryLock(ctx context.Context, r Range, mode LockMode) error {
-	return f.failed("lock", f.lock(ctx, r, mode, false))
-}
-
-func (f *File) lock(ctx context.Context, r Range, mode LockMode, wait bool) error {
-	if err := f.check(ctx, 0, 0); err != nil {
-		return err
-	}
-	if mode > LockShared {
-		return fmt.Errorf("%w: %d is no LockMode", fs.ErrInvalid, mode)
-	}
-	ctx, cancel := f.c.cfg.bounded(ctx)
-	defer cancel()
-	return f.h.lock(ctx, r, mode == LockExclusive, wait)
+	return f.f.TryLock(ctx, smbshare.Range(r), fileio.LockMode(mode))
 }
 
 // Unlock ends one lock of exactly that range, an exclusive one first, after all earlier
@@ -78,6 +67,4 @@ func (f *File) lock(ctx context.Context, r Range, mode LockMode, wait bool) erro
 // range may be locked or not.
 //
 // Source: [MS-SMB2 3.2.4.20], [OP-115]
-func (f *File) Unlock(ctx context.Context, r Range) error {
-	return f.failed("unlock", f.ordered(ctx, func(ctx context.Context) error { return f.h.unlock(ctx, r) }))
-}
+func (f *File) Unlock(ctx context.Context, r Range) error { return f.f.Unlock(ctx, smbshare.Range(r)) }

@@ -1,7 +1,6 @@
 package lwio
 
 import (
-	"sync/atomic"
 	"time"
 
 	"lwio/internal/latency"
@@ -42,29 +41,9 @@ type Stats struct {
 // Histogram counts delays.
 type Histogram = latency.Histogram
 
-// Traffic counts calls that succeeded, also in part, and their bytes. Of a ReadVec or a
-// WriteVec each segment counts that goes by itself, as over SMB, and of a call that is cut up
-// for several connections each piece.
+// Traffic counts calls that succeeded, also in part, and their bytes, and operations of
+// batches.
 type Traffic struct {
 	Reads, Writes           uint64
 	ReadBytes, WrittenBytes uint64
-}
-
-// traffic is Traffic as it is counted.
-type traffic struct {
-	reads, writes, readBytes, writtenBytes atomic.Uint64
-}
-
-func (t *traffic) read(n int) {
-	t.reads.Add(1)
-	t.readBytes.Add(uint64(n))
-}
-
-func (t *traffic) wrote(n int) {
-	t.writes.Add(1)
-	t.writtenBytes.Add(uint64(n))
-}
-
-func (t *traffic) snapshot() Traffic {
-	return Traffic{t.reads.Load(), t.writes.Load(), t.readBytes.Load(), t.writtenBytes.Load()}
 }

@@ -1,10 +1,10 @@
 package lwio
 
-import "strings"
+import "lwio/internal/client/base"
 
 // TransportSMB is the Name of a transport that is SMB alone; the other names are
 // those of RDMA providers.
-const TransportSMB = "smb"
+const TransportSMB = base.TransportSMB
 
 // Transport says what carries the data of a client or a file, and why.
 type Transport struct {
@@ -26,17 +26,7 @@ type Transport struct {
 }
 
 // RDMA reports whether data moves by RDMA.
-func (t Transport) RDMA() bool { return t.Name != TransportSMB && t.Name != "" }
+func (t Transport) RDMA() bool { return base.Transport(t).RDMA() }
 
 // String is one line for people.
-func (t Transport) String() string {
-	var b strings.Builder
-	b.WriteString(t.Name)
-	if t.Addr != "" {
-		b.WriteString(" " + t.Addr)
-	}
-	if notes := append([]string{t.Reason}, t.Skipped...); len(t.Skipped) > 0 || t.Reason != "" {
-		b.WriteString(" (" + strings.Join(notes, "; ") + ")")
-	}
-	return b.String()
-}
+func (t Transport) String() string { return base.Transport(t).String() }

@@ -1,0 +1,87 @@
+package barrier
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+)
+
+// Source: [OP-115]
+func TestEpochsWaitForEarlierWritesOnly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var e Barrier
+		ctx := t.Context()
+		if err := e.Wait(ctx); err != nil {
+			t.Fatal(err)
+		}
+		first := e.Begin()
+		sibling := e.Begin()
+		waited := make(chan int, 2)
+		wait := func(id int) {
+			if err := e.Wait(ctx); err != nil {
+				t.Error(err)
+			}
+			waited <- id
+		}
+		go wait(1)
+		synctest.Wait()
+		second := e.Begin()
+		go wait(2)
+		synctest.Wait()
+		third := e.Begin()
+
+		second.End()
+		synctest.Wait()
+		if len(waited) != 0 {
+			t.Fatalf("waiter %d did not wait for the first write", <-waited)
+		}
+		first.End()
+		synctest.Wait()
+		if len(waited) != 0 {
+			t.Fatalf("waiter %d did not wait for all of the first writes", <-waited)
+		}
+		sibling.End()
+		synctest.Wait()
+		if len(waited) != 2 {
+			t.Fatalf("%d of 2 waiters returned", len(waited))
+		}
+		third.End()
+		if err := e.Wait(ctx); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+func TestEpochsWaitEndsWithContext(t *testing.T) {
+	var e Barrier
+	w := e.Begin()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 3 {
+		if err := e.Wait(ctx); !errors.Is(err, context.Canceled) {
+			t.Fatal(err)
+		}
+	}
+	w.End()
+	if err := e.Wait(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// What is over is not waited for, so that it does not matter whether ctx has ended.
+func TestEpochsWaitForNothingAfterContext(t *testing.T) {
+	var e Barrier
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 50 {
+		w := e.Begin()
+		if err := e.Wait(ctx); !errors.Is(err, context.Canceled) {
+			t.Fatal(err)
+		}
+		w.End()
+		if err := e.Wait(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

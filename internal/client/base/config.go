@@ -1,0 +1,148 @@
+package base
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"math"
+	"net"
+	"slices"
+	"time"
+
+	"lwio/rdma"
+)
+
+// The defaults and bounds of Config.
+const (
+	// DefaultCredits is how many messages in flight the client asks for.
+	DefaultCredits = 128
+	// DefaultSmallRead is up to how many bytes a read is copied out of a buffer
+	// that is always registered. [LWIO §Read]
+	DefaultSmallRead = 1<<10 - 1
+	// DefaultMaxReadSize is how many bytes one read request asks for at most.
+	DefaultMaxReadSize = 1 << 20
+	// DefaultMaxRdmaWindowSize is how many bytes one RDMA write of the server may have.
+	DefaultMaxRdmaWindowSize = 1 << 20
+	// DefaultTimeout bounds a call that has no deadline of its own.
+	DefaultTimeout = 30 * time.Second
+	// DefaultReconnect is how long reads and writes wait for a lost connection to be
+	// replaced.
+	DefaultReconnect = 5 * time.Second
+
+	MaxCredits   = 4096
+	maxSmallRead = 64 << 10
+	minReadSize  = 4 << 10
+	maxReadSize  = 64 << 20
+	// maxConnections bounds Config.Connections: the server keeps twice as many key pairs
+	// of a session.
+	maxConnections = 8
+	minWindow      = 512
+	maxWindow      = 64 << 20
+)
+
+// Config are the settings of a client, field by field those of lwio.Config.
+type Config struct {
+	User, Password, Domain string
+	Providers              []rdma.Provider
+	RequireRDMA            bool
+	SMBOnly                bool
+	AllowMD5               bool
+	Credits                int
+	Connections            int
+	AllProviders           bool
+	MaxReadSize            int
+	MaxRdmaWindowSize      int
+	Completion             CompletionMode
+	SmallRead              int
+	Timeout                time.Duration
+	Reconnect              time.Duration
+	DialContext            func(ctx context.Context, network, addr string) (net.Conn, error)
+	Logger                 *slog.Logger
+}
+
+// WithDefaults returns a copy with everything filled in and clamped.
+func (c *Config) WithDefaults() Config {
+	var cfg Config
+	if c != nil {
+		cfg = *c
+	}
+	cfg.Credits = clamp(cfg.Credits, DefaultCredits, 1, MaxCredits)
+	cfg.Connections = clamp(cfg.Connections, 1, 1, maxConnections)
+	cfg.MaxReadSize = clamp(cfg.MaxReadSize, DefaultMaxReadSize, minReadSize, maxReadSize)
+	cfg.MaxRdmaWindowSize = clamp(cfg.MaxRdmaWindowSize, DefaultMaxRdmaWindowSize, minWindow, maxWindow)
+	cfg.SmallRead = clamp(cfg.SmallRead, DefaultSmallRead, 1, maxSmallRead)
+	if cfg.Timeout <= 0 {
+		cfg.Timeout = DefaultTimeout
+	}
+	if cfg.Reconnect == 0 {
+		cfg.Reconnect = DefaultReconnect
+	}
+	if cfg.DialContext == nil {
+		cfg.DialContext = new(net.Dialer).DialContext
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	return cfg
+}
+
+func clamp(v, zero, low, high int) int {
+	if v == 0 {
+		v = zero
+	}
+	return min(max(v, low), high)
+}
+
+// Bounded gives ctx the default deadline if it has none.
+func (c *Config) Bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	if _, ok := ctx.Deadline(); ok {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, c.Timeout)
+}
+
+// ErrRange is an offset or a size that no file has.
+var ErrRange = fmt.Errorf("%w: no file has such a range", fs.ErrInvalid)
+
+// CheckRange refuses offsets that no file has. [OP-92c]
+func CheckRange(off int64, n int) error {
+	if off < 0 || off > math.MaxInt64-int64(n) {
+		return ErrRange
+	}
+	return nil
+}
+
+// Apply merges what the URL asks for.
+func (c *Config) Apply(t *Target) error {
+	if t.User != "" || t.HasPassword {
+		c.User = t.User
+	}
+	if t.HasPassword || t.Password != "" {
+		c.Password = t.Password
+	}
+	if m, ok := completionMode(t.Completion); ok {
+		c.Completion = m
+	}
+	if t.Connections != 0 {
+		c.Connections = clamp(t.Connections, 1, 1, maxConnections)
+	}
+	if c.Completion > Interrupt {
+		return fmt.Errorf("%v: %w", c.Completion, fs.ErrInvalid)
+	}
+	switch t.Provider {
+	case "":
+	case TransportSMB:
+		c.SMBOnly = true
+	default:
+		c.RequireRDMA = true
+		c.Providers = slices.DeleteFunc(slices.Clone(c.Providers), func(p rdma.Provider) bool { return p.Name() != t.Provider })
+		if len(c.Providers) == 0 {
+			return fmt.Errorf("provider=%s: there is no such provider here: %w", t.Provider, ErrNoRDMA)
+		}
+	}
+	if c.SMBOnly && c.RequireRDMA {
+		return fmt.Errorf("SMB alone and RDMA required: %w", ErrNoRDMA)
+	}
+	return nil
+}

@@ -1,0 +1,24 @@
+package base
+
+import (
+	"sync/atomic"
+
+	"lwio/internal/latency"
+)
+
+// Counts are what the connections of a client count.
+type Counts struct {
+	Polled, Interrupt latency.Counter // requests of I/O, by how their answers came
+	WakeUps, Spurious atomic.Uint64   // answers to INTERRUPT, and those that brought nothing
+	Cancels           atomic.Uint64   // CANCEL messages
+}
+
+// Snapshot fills in the statistics.
+func (k *Counts) Snapshot(s *Stats) {
+	polled, interrupt := k.Polled.Snapshot(), k.Interrupt.Snapshot()
+	s.Polled, s.Interrupts = polled.Count(), interrupt.Count()
+	s.Latency = latency.Sum(polled, interrupt)
+	s.SpuriousWakeUps = k.Spurious.Load() // before those that they are of: there are never more
+	s.WakeUps = k.WakeUps.Load()
+	s.Cancels = k.Cancels.Load()
+}

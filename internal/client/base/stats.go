@@ -1,0 +1,49 @@
+package base
+
+import (
+	"sync/atomic"
+	"time"
+
+	"lwio/internal/latency"
+)
+
+// Stats are the counters of a client, field by field those of lwio.Stats.
+type Stats struct {
+	RDMA, SMB                     Traffic
+	Credits, InFlight             int
+	Polled, Interrupts            uint64
+	WakeUps, SpuriousWakeUps      uint64
+	Cancels                       uint64
+	Latency                       Histogram
+	CPU                           time.Duration
+	Connections, Lost, Reconnects uint64
+	ReplayedReads, ReplayedWrites uint64
+}
+
+// Histogram counts delays.
+type Histogram = latency.Histogram
+
+// Traffic is lwio.Traffic.
+type Traffic struct {
+	Reads, Writes           uint64
+	ReadBytes, WrittenBytes uint64
+}
+
+// TrafficCounter is Traffic as it is counted.
+type TrafficCounter struct {
+	Reads, writes, ReadBytes, writtenBytes atomic.Uint64
+}
+
+func (t *TrafficCounter) Read(n int) {
+	t.Reads.Add(1)
+	t.ReadBytes.Add(uint64(n))
+}
+
+func (t *TrafficCounter) Wrote(n int) {
+	t.writes.Add(1)
+	t.writtenBytes.Add(uint64(n))
+}
+
+func (t *TrafficCounter) Snapshot() Traffic {
+	return Traffic{t.Reads.Load(), t.writes.Load(), t.ReadBytes.Load(), t.writtenBytes.Load()}
+}

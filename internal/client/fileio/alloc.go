@@ -1,0 +1,33 @@
+package fileio
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"lwio/internal/client/base"
+	"lwio/internal/client/rdmaconn"
+)
+
+// Alloc is that of lwio.Client.
+func (c *Client) Alloc(ctx context.Context, size int) (*rdmaconn.Buffer, error) {
+	b, err := c.alloc(ctx, size)
+	if err != nil {
+		return nil, base.Wrap("alloc", fmt.Sprintf("%d bytes", size), err)
+	}
+	return b, nil
+}
+
+func (c *Client) alloc(ctx context.Context, size int) (*rdmaconn.Buffer, error) {
+	if size <= 0 || size > maxBuffer {
+		return nil, fmt.Errorf("a buffer has 1 to %d bytes: %w", maxBuffer, errors.ErrUnsupported)
+	}
+	cn, err := c.Home(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return c.Buffers.Alloc(ctx, cn, size)
+}
+
+// maxBuffer bounds a Buffer, in bytes.
+const maxBuffer = 1 << 30

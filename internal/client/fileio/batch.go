@@ -1,0 +1,108 @@
+package fileio
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+
+	"lwio/internal/client/base"
+)
+
+// ErrBatchFull is one operation more than the batch was made for.
+var ErrBatchFull = errors.New("the batch is full")
+
+// Batch is the engine of an lwio.Batch.
+type Batch struct {
+	q       *queue
+	closed  bool
+	offered int // completions that the last Wait returned
+}
+
+// Completion is the end of an operation of a Batch.
+type Completion struct {
+	// Tag is what the operation was given.
+	Tag uint64
+	// N is how many bytes were read or written, from the beginning.
+	N int
+	// Err is nil if that is all of them, io.EOF, or an *Error as of ReadAt and WriteAt.
+	Err error
+}
+
+// NewBatch is that of lwio.Client.
+func (c *Client) NewBatch(n int) *Batch { return &Batch{q: c.newQueue(max(n, 1))} }
+
+// Read is that of lwio.Batch.
+func (b *Batch) Read(f *File, p []byte, off int64, tag uint64) error {
+	return b.add(f, &arguments{p: p, size: len(p), off: off}, tag)
+}
+
+// Write is that of lwio.Batch.
+func (b *Batch) Write(f *File, p []byte, off int64, tag uint64) error {
+	return b.add(f, &arguments{p: p, size: len(p), off: off, write: true}, tag)
+}
+
+// WriteSame is that of lwio.Batch.
+func (b *Batch) WriteSame(f *File, p []byte, off, n int64, tag uint64) error {
+	page, err := f.samePage(p, off, n)
+	if err == nil && n > math.MaxInt {
+		err = fmt.Errorf("%w: %d bytes at a time", fs.ErrInvalid, n)
+	}
+	if err != nil {
+		return base.Wrap("batch", f.name, err)
+	}
+	return b.add(f, &arguments{p: page, size: int(n), off: off, write: true, same: true}, tag)
+}
+
+func (b *Batch) add(f *File, r *arguments, tag uint64) error {
+	switch {
+	case b.closed:
+		return base.Wrap("batch", f.name, fs.ErrClosed)
+	case b.Pending() >= len(b.q.ops):
+		return base.Wrap("batch", f.name, ErrBatchFull)
+	}
+	b.q.add(f, r, tag)
+	return nil
+}
+
+// Submit is that of lwio.Batch.
+func (b *Batch) Submit(ctx context.Context) error {
+	if b.closed {
+		return base.Wrap("batch", "", fs.ErrClosed)
+	}
+	err := b.q.send(ctx, false)
+	b.q.tally()
+	b.q.all(func(l *flight) {
+		if l.Conn.Enter() == nil {
+			l.Conn.ArmForOthers() // no goroutine waits yet, but a Sync may
+			l.Conn.Leave()
+		}
+	})
+	return base.Wrap("batch", "", err)
+}
+
+// Pending is that of lwio.Batch.
+func (b *Batch) Pending() int { return len(b.q.ops) - len(b.q.idle) + len(b.q.out) - b.offered }
+
+// Wait is that of lwio.Batch.
+func (b *Batch) Wait(ctx context.Context, least int) ([]Completion, error) {
+	if b.closed {
+		return nil, base.Wrap("batch", "", fs.ErrClosed)
+	}
+	b.q.out = b.q.out[:copy(b.q.out, b.q.out[b.offered:])]
+	b.offered = 0
+	err := b.q.wait(ctx, min(least, b.Pending()))
+	b.q.tally()
+	b.offered = len(b.q.out)
+	return b.q.out, base.Wrap("batch", "", err)
+}
+
+// Close is that of lwio.Batch.
+func (b *Batch) Close() error {
+	if !b.closed {
+		b.closed = true
+		b.q.Close()
+	}
+	return nil
+}

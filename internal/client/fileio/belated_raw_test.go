@@ -1,0 +1,220 @@
+package fileio
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"lwio/internal/client/base"
+	"lwio/internal/client/rdmaconn"
+	"lwio/internal/ntstatus"
+	"lwio/internal/wire"
+)
+
+// A client that had to begin without RDMA tries again, and makes use of it when it comes:
+// for files that were open before, and for buffers. Until then no call waits for it.
+//
+// Source: [LWIO §Network Discovery], [OP-112]
+func TestRDMAAfterAll(t *testing.T) { onEach(t, testRDMAAfterAll) }
+
+func testRDMAAfterAll(t *testing.T, on string) {
+	share := newFakeShare()
+	share.put("f", pattern(10_000))
+	s := newRawServer(t, on, share)
+	s.away(true)
+	var log bytes.Buffer
+	c, err := s.dial(&base.Config{Connections: 2, Reconnect: time.Hour, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if tr := c.Transport(); tr.RDMA() || !strings.Contains(tr.Reason, base.ErrNotOffered.Error()) {
+		t.Error(tr)
+	}
+	f := openOn(t, c, "f")
+	b, err := c.Alloc(t.Context(), 10_000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	if n, err := f.ReadAt(b.Bytes(), 0); n != 10_000 || err != nil || !bytes.Equal(b.Bytes(), pattern(10_000)) {
+		t.Error(n, err)
+	}
+	if n, err := f.WriteAt([]byte("over SMB"), 0); n != 8 || err != nil {
+		t.Error(n, err)
+	}
+	if s.sess.counted(&s.sess.smbReads) == 0 || c.Stats().SMB.Writes != 1 {
+		t.Error("it did not go over SMB")
+	}
+	s.away(false)
+	waitFor(t, func() bool { return c.Transport().Connections == 2 })
+	if tr := c.Transport(); tr.Name != on || !strings.Contains(tr.Reason, "2 of 2 connections; 2 came after Dial") {
+		t.Error(tr)
+	}
+	if n, err := f.ReadAt(b.Bytes(), 0); n != 10_000 || err != nil || string(b.Bytes()[:8]) != "over SMB" {
+		t.Error(n, err)
+	}
+	if n, err := f.WriteAt(b.Bytes()[:5000], 5000); n != 5000 || err != nil {
+		t.Error(n, err)
+	}
+	if st := c.Stats(); st.RDMA.Reads != 1 || st.RDMA.Writes != 1 || st.Connections != 2 || st.Reconnects != 0 || st.Lost != 0 {
+		t.Errorf("%+v", st)
+	}
+	c.Close()
+	for _, want := range []string{"no RDMA, going on over SMB", "RDMA after all"} {
+		if !strings.Contains(log.String(), want) {
+			t.Errorf("the log does not say %q:\n%s", want, &log)
+		}
+	}
+	if n := strings.Count(log.String(), "still no RDMA"); n != 0 {
+		t.Errorf("the log says %d times what it has said:\n%s", n, &log)
+	}
+}
+
+// A client that is not to replace connections does not try again either, and one whose
+// SMB session ends gives it up.
+func TestNoRDMAForGood(t *testing.T) {
+	share := newFakeShare()
+	s := newRawServer(t, "iwarp", share)
+	s.away(true)
+	c, err := s.dial(&base.Config{Connections: 2, Reconnect: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(c.Paths) != 0 || c.Transport().RDMA() {
+		t.Error(len(c.Paths), c.Transport())
+	}
+	if c, err = s.dial(&base.Config{Reconnect: time.Hour}); err != nil {
+		t.Fatal(err)
+	}
+	s.sess.lose(fmt.Errorf("the server has gone: %w", net.ErrClosed))
+	c.Keepers.Wait()
+	if tr := c.Transport(); tr.RDMA() || !strings.Contains(tr.Reason, "SMB session has ended") {
+		t.Error(tr)
+	}
+}
+
+// While no rail has a connection, calls take the one that there is still something to be
+// hoped of, and not one that never had any.
+func TestWhichRailIsWaitedFor(t *testing.T) {
+	c := new(Client)
+	for i := range 3 {
+		r := c.NewPath(i)
+		r.Why = errors.New("no")
+		c.Paths = append(c.Paths, r)
+	}
+	c.Paths[1].Until = time.Now().Add(time.Minute)
+	c.Paths[2].Until = time.Now().Add(-time.Minute)
+	for range 6 {
+		if r := c.LeastBusy(0); r != c.Paths[1] {
+			t.Fatalf("rail %d", r.Index)
+		}
+	}
+	if n := c.Stripe(1 << 30); n != 0 {
+		t.Errorf("a read is cut up for %d connections", n)
+	}
+	if err := c.Fence(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// Whoever closes a client, everything has ended when Close returns.
+func TestCloseAtOnce(t *testing.T) { onEach(t, testCloseAtOnce) }
+
+func testCloseAtOnce(t *testing.T, on string) {
+	share := newFakeShare()
+	s := newRawServer(t, on, share)
+	c := s.connect(base.Config{Reconnect: time.Hour})
+	release := make(chan struct{})
+	s.sess.onClose = func(context.Context) { <-release }
+	closed := make(chan error)
+	for range 3 {
+		go func() {
+			err := c.Close()
+			select {
+			case <-release:
+			default:
+				err = errors.New("closed while the session is not")
+			}
+			closed <- err
+		}()
+	}
+	waitFor(t, c.Closed.Load)
+	for range 100 { // let those run that have nothing to wait for
+		runtime.Gosched()
+	}
+	close(release)
+	for range 3 {
+		if err := <-closed; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// Whoever loses the SMB session while RDMA connects is told of that, not of the key that
+// the server does not know any more.
+//
+// Source: [OP-42]
+func TestSessionLostInDial(t *testing.T) { onEach(t, testSessionLostInDial) }
+
+func testSessionLostInDial(t *testing.T, on string) {
+	s := newRawServer(t, on, newFakeShare())
+	s.handle = func(c *rawConn, h wire.Header, _ []byte) bool {
+		if h.Opcode != wire.OpAuth {
+			return false
+		}
+		s.sess.lose(fmt.Errorf("the cable: %w", net.ErrClosed))
+		c.status(h.Cookie, 0, uint32(ntstatus.AccessDenied))
+		return true
+	}
+	for _, required := range []bool{false, true} {
+		c, err := s.dial(&base.Config{RequireRDMA: required, Reconnect: time.Hour})
+		if c != nil || !errors.Is(err, net.ErrClosed) || !strings.Contains(err.Error(), "SMB session has ended: the cable") {
+			t.Errorf("%v, %v", c, err)
+		}
+	}
+}
+
+// A fence that had to wait while a connection was made in the place of the one that was
+// lost leaves that alone.
+//
+// Source: [OP-112]
+func TestFenceLeavesTheNextAlone(t *testing.T) {
+	s := newRawServer(t, "iwarp", newFakeShare())
+	s.away(true)
+	c, err := s.dial(nil) // which has no rail that negotiates beside
+	if err != nil {
+		t.Fatal(err)
+	}
+	lost := &rdmaconn.Conn{Down: make(chan struct{}), Gone: make(chan struct{})}
+	close(lost.Gone)
+	lost.Unanswered.Store(1)
+	r := c.NewPath(0)
+	r.Last, r.Fenced = lost, false
+	r.Turn <- struct{}{} // the keeper connects
+	before := s.sess.counted(&s.sess.negotiations)
+	done := make(chan error)
+	go func() { done <- r.Fence(t.Context()) }()
+	for range 1000 { // let it come to where it waits for its turn
+		runtime.Gosched()
+	}
+	r.Mu.Lock()
+	r.Fenced = true // by its NEGOTIATE; nobody is told yet
+	r.Mu.Unlock()
+	<-r.Turn
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	if n := s.sess.counted(&s.sess.negotiations); n != before {
+		t.Errorf("%d negotiations", n-before)
+	}
+	if r.Fenced = false; !r.Unfenced(lost) || r.Unfenced(new(rdmaconn.Conn)) {
+		t.Error("it does not tell connections apart")
+	}
+}

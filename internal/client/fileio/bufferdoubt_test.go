@@ -1,0 +1,252 @@
+package fileio
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"lwio/internal/client/base"
+	"lwio/internal/client/rdmaconn"
+	"lwio/internal/ntstatus"
+	"lwio/internal/wire"
+)
+
+// As long as a broken connection is not torn down its buffers are the server's: a read
+// does not go on over SMB into one, and who asks is told.
+//
+// Source: [OP-94f], [OP-113]
+func TestBufferOfBrokenConnection(t *testing.T) { onEach(t, testBufferOfBrokenConnection) }
+
+func testBufferOfBrokenConnection(t *testing.T, on string) {
+	for _, require := range []bool{false, true} {
+		share := newFakeShare()
+		want := pattern(100_000)
+		share.put("f", want)
+		s := newRawServer(t, on, share)
+		s.handle = func(c *rawConn, h wire.Header, _ []byte) bool {
+			if h.Opcode == wire.OpRead {
+				c.send([]byte("nonsense")) // the client ends the connection
+			}
+			return h.Opcode == wire.OpRead
+		}
+		c := s.connect(base.Config{RequireRDMA: require})
+		f := openOn(t, c, "f")
+		b := allocate(t, c, 50_000)
+		cn := c.Live()
+		cn.Life.RLock() // holds up the teardown
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() {
+			<-cn.Down
+			cancel()
+		}()
+		_, err := f.ReadAtContext(ctx, b.Bytes(), 0)
+		if !b.InDoubt() || err == nil || errors.Is(err, context.Canceled) == require || s.sess.counted(&s.sess.smbReads) != 0 {
+			t.Errorf("required %v: in doubt %v, %v", require, b.InDoubt(), err)
+		}
+		cn.Life.RUnlock()
+		<-cn.Gone
+		c.Keepers.Wait() // and nobody looks at that
+		c.Cfg.RequireRDMA = false
+		if n, err := f.ReadAt(b.Bytes(), 0); err != nil || !bytes.Equal(b.Bytes()[:n], want[:50_000]) || b.InDoubt() {
+			t.Errorf("required %v: %d, %v", require, n, err)
+		}
+	}
+}
+
+// Nor does anything go on over another connection with a buffer of the broken one.
+//
+// Source: [OP-109], [OP-113]
+func TestBufferOfBrokenConnectionElsewhere(t *testing.T) { onEach(t, testBufferElsewhere) }
+
+func testBufferElsewhere(t *testing.T, on string) {
+	share := newFakeShare()
+	want := pattern(100_000)
+	share.put("f", want)
+	s := newRawServer(t, on, share)
+	var others atomic.Int64
+	s.handle = func(c *rawConn, h wire.Header, _ []byte) bool {
+		switch {
+		case h.Opcode == wire.OpRead && h.Offset == 77:
+			c.send([]byte("nonsense")) // the client ends the connection
+			return true
+		case h.Opcode.IO():
+			others.Add(1)
+		}
+		return false
+	}
+	c := s.connect(base.Config{Connections: 2})
+	f, b := openOn(t, c, "f"), allocate(t, c, 50_000)
+	conns := []*rdmaconn.Conn{c.Paths[0].Live(), c.Paths[1].Live()}
+	for _, cn := range conns {
+		cn.Life.RLock() // holds up the teardown
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		select {
+		case <-conns[0].Down:
+		case <-conns[1].Down:
+		}
+		cancel()
+	}()
+	if _, err := f.ReadAtContext(ctx, b.Bytes(), 77); !errors.Is(err, context.Canceled) || !b.InDoubt() {
+		t.Errorf("%v, in doubt %v", err, b.InDoubt())
+	}
+	ways := map[string]func(ctx context.Context) error{
+		"ReadAt":   func(ctx context.Context) error { _, err := f.ReadAtContext(ctx, b.Bytes(), 0); return err },
+		"WriteAt":  func(ctx context.Context) error { _, err := f.WriteAtContext(ctx, b.Bytes()[:9000], 0); return err },
+		"ReadVec":  func(ctx context.Context) error { _, err := f.ReadVec(ctx, cut(b.Bytes(), 8192), 0); return err },
+		"WriteVec": func(ctx context.Context) error { _, err := f.WriteVec(ctx, cut(b.Bytes(), 10_000), 0); return err },
+		"Batch": func(ctx context.Context) error {
+			batch := c.NewBatch(1)
+			err := batch.Read(f, b.Bytes(), 0, 1)
+			if err == nil {
+				var list []Completion
+				if list, err = batch.Wait(ctx, 1); len(list) == 1 {
+					err = list[0].Err
+				}
+			}
+			return errors.Join(err, batch.Close())
+		},
+	}
+	for name, do := range ways {
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+		if err := do(ctx); !errors.Is(err, context.DeadlineExceeded) || others.Load() != 0 {
+			t.Errorf("%s does not wait: %v", name, err)
+		}
+		cancel()
+	}
+	for _, cn := range conns {
+		cn.Life.RUnlock()
+	}
+	for name, do := range ways {
+		if err := do(t.Context()); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if b.InDoubt() {
+		t.Error("the buffer is in doubt in the end")
+	}
+}
+
+// untilHeld is a context that ends once a server holds a request, and the channel that
+// has the request then.
+func untilHeld(t *testing.T, held <-chan func()) (context.Context, <-chan func()) {
+	ctx, cancel := context.WithCancel(t.Context())
+	answer := make(chan func(), 1)
+	go func() {
+		defer cancel()
+		select {
+		case a := <-held:
+			answer <- a
+		case <-t.Context().Done():
+		}
+	}()
+	return ctx, answer
+}
+
+// A write from a buffer that is given up leaves it in doubt until the server has
+// answered, unless the data was copied: it may not have been sent yet.
+//
+// Source: [LWIO §Write], [OP-113]
+func TestBufferOfWriteGivenUp(t *testing.T) { onEach(t, testBufferOfWriteGivenUp) }
+
+func testBufferOfWriteGivenUp(t *testing.T, on string) {
+	share := newFakeShare()
+	share.put("f", nil)
+	s := newRawServer(t, on, share)
+	s.mu.Lock()
+	s.recvSize = 64 << 10
+	s.mu.Unlock()
+	held := make(chan func(), 1)
+	s.handle = func(c *rawConn, h wire.Header, body []byte) bool {
+		if h.Opcode.IO() {
+			held <- func() { c.answer(h, body) }
+		}
+		return h.Opcode.IO()
+	}
+	c := s.connect(base.Config{})
+	f := openOn(t, c, "f")
+	b := allocate(t, c, 50_000)
+	for name, write := range map[string]func(ctx context.Context, p []byte) error{
+		"WriteAt": func(ctx context.Context, p []byte) error {
+			_, err := f.WriteAtContext(ctx, p, 0)
+			return err
+		},
+		"WriteVec": func(ctx context.Context, p []byte) error {
+			_, err := f.WriteVec(ctx, cut(p, 10_000), 0)
+			return err
+		},
+		"Batch": func(ctx context.Context, p []byte) error {
+			batch := c.NewBatch(1)
+			err := batch.Write(f, p, 0, 1)
+			if err == nil {
+				_, err = batch.Wait(ctx, 1)
+			}
+			return errors.Join(err, batch.Close())
+		},
+	} {
+		for _, n := range []int{rdmaconn.CopyBuffer, rdmaconn.CopyBuffer + 1, 50_000} {
+			ctx, answer := untilHeld(t, held)
+			err := write(ctx, b.Bytes()[:n])
+			gathered := n > rdmaconn.CopyBuffer || name == "WriteVec"
+			if !errors.Is(err, context.Canceled) || b.InDoubt() != gathered {
+				t.Errorf("%s of %d bytes: %v, in doubt %v", name, n, err, b.InDoubt())
+			}
+			if gathered {
+				if _, err := f.WriteAt(b.Bytes()[:10], 0); !errors.Is(err, rdmaconn.ErrInDoubt) {
+					t.Errorf("%s of %d bytes: then %v", name, n, err)
+				}
+			}
+			(<-answer)()
+			waitFor(t, func() bool { return !b.InDoubt() && c.Live().Free.Size() == int(s.grant) })
+		}
+	}
+}
+
+// A buffer that is in doubt on the connection is refused also by a file that goes over
+// SMB.
+//
+// Source: [OP-56], [OP-113]
+func TestBufferInDoubtOverSMB(t *testing.T) { onEach(t, testBufferInDoubtOverSMB) }
+
+func testBufferInDoubtOverSMB(t *testing.T, on string) {
+	share := newFakeShare()
+	share.put("f", pattern(100_000))
+	share.put("g", pattern(100_000))
+	s := newRawServer(t, on, share)
+	held := make(chan func(), 1)
+	registered := 0
+	s.handle = func(c *rawConn, h wire.Header, body []byte) bool {
+		switch h.Opcode {
+		case wire.OpRead:
+			held <- func() { c.answer(h, body) }
+			return true
+		case wire.OpRegister:
+			if registered++; registered == 2 {
+				c.status(h.Cookie, 0, uint32(ntstatus.AccessDenied))
+				return true
+			}
+		}
+		return false
+	}
+	c := s.connect(base.Config{})
+	f, g := openOn(t, c, "f"), openOn(t, c, "g")
+	b := allocate(t, c, 10_000)
+	ctx, answer := untilHeld(t, held)
+	if _, err := f.ReadAtContext(ctx, b.Bytes(), 0); !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	_, read := g.ReadAt(b.Bytes(), 0)
+	_, write := g.WriteAt(b.Bytes(), 0)
+	if !errors.Is(read, rdmaconn.ErrInDoubt) || !errors.Is(write, rdmaconn.ErrInDoubt) {
+		t.Errorf("%v, %v", read, write)
+	}
+	(<-answer)()
+	waitFor(t, func() bool { return !b.InDoubt() })
+	if _, err := g.ReadAt(b.Bytes(), 0); err != nil || g.Transport().RDMA() {
+		t.Error(err)
+	}
+}

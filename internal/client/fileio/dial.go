@@ -1,0 +1,69 @@
+package fileio
+
+import (
+	"context"
+	"net"
+	"net/netip"
+
+	"lwio/internal/client/base"
+	"lwio/internal/client/smbshare"
+)
+
+// Dial is lwio.Dial.
+func Dial(ctx context.Context, rawURL string, cfg *base.Config) (*Client, error) {
+	t, err := base.ParseURL(rawURL)
+	if err != nil {
+		return nil, err
+	}
+	return DialTarget(ctx, t, cfg)
+}
+
+// DialTarget connects to the server and the share that t names.
+func DialTarget(ctx context.Context, t *base.Target, cfg *base.Config) (*Client, error) {
+	c, err := dial(ctx, t, cfg.WithDefaults())
+	if err != nil {
+		return nil, base.Wrap("dial", t.Host+"/"+t.Share, err)
+	}
+	return c, nil
+}
+
+func dial(ctx context.Context, t *base.Target, cfg base.Config) (*Client, error) {
+	if err := cfg.Apply(t); err != nil {
+		return nil, err
+	}
+	ctx, cancel := cfg.Bounded(ctx)
+	defer cancel()
+	raw, err := cfg.DialContext(ctx, "tcp", t.Host)
+	if err != nil {
+		return nil, err
+	}
+	sess, err := smbshare.NewSession(ctx, raw, t, &cfg)
+	if err != nil {
+		return nil, err
+	}
+	c, err := newClient(ctx, sess, addrOf(raw.RemoteAddr()), t, cfg)
+	if err != nil {
+		sess.Close(ctx)
+		return nil, err
+	}
+	return c, nil
+}
+
+// newClient makes the client of a session, with an RDMA connection if it can.
+func newClient(ctx context.Context, sess smbshare.Session, server netip.Addr, t *base.Target, cfg base.Config) (*Client, error) {
+	c := &Client{sess: sess}
+	c.Cfg, c.Target, c.Smb, c.Server = cfg, t.Host, sess, server
+	c.Cfg.Password = ""
+	if err := c.Begin(ctx); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// addrOf is the IP address of a TCP end point, or the zero Addr.
+func addrOf(a net.Addr) netip.Addr {
+	if tcp, ok := a.(*net.TCPAddr); ok {
+		return tcp.AddrPort().Addr().Unmap().WithZone(tcp.Zone)
+	}
+	return netip.Addr{}
+}

@@ -1,0 +1,172 @@
+package fileio
+
+import (
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"sync/atomic"
+
+	"lwio/internal/client/barrier"
+	"lwio/internal/client/base"
+	"lwio/internal/client/smbshare"
+	"lwio/internal/ntstatus"
+)
+
+// File is the engine of an lwio.File. Safe for concurrent use.
+// [OP-92d]
+type File struct {
+	c       *Client
+	name    string
+	h       smbshare.Handle
+	options uint32
+	closed  atomic.Bool
+	writes  barrier.Barrier // what Sync, Truncate, Unlock and Close wait for
+
+	regs        []atomic.Pointer[registration] // of each rail
+	registering []chan struct{}                // of each rail: holds a token while somebody registers
+}
+
+var (
+	_ io.ReaderAt = (*File)(nil)
+	_ io.WriterAt = (*File)(nil)
+	_ io.Closer   = (*File)(nil)
+)
+
+// Name is that of lwio.File.
+func (f *File) Name() string { return f.name }
+
+// Transport is that of lwio.File.
+func (f *File) Transport() base.Transport {
+	t := f.c.Transport()
+	for i := range f.regs {
+		if g := f.regs[i].Load(); g != nil && g.fid == 0 && !g.conn.IsDown() && t.RDMA() {
+			return base.Transport{Name: base.TransportSMB, Reason: g.why}
+		}
+	}
+	return t
+}
+
+// ReadAt is that of lwio.File.
+func (f *File) ReadAt(p []byte, off int64) (int, error) {
+	return f.ReadAtContext(context.Background(), p, off)
+}
+
+// ReadAtContext is that of lwio.File.
+func (f *File) ReadAtContext(ctx context.Context, p []byte, off int64) (int, error) {
+	n, err := f.perform(ctx, &arguments{p: p, size: len(p), off: off})
+	if err != nil {
+		return n, f.failed("read", err)
+	}
+	return n, nil
+}
+
+// WriteAt is that of lwio.File.
+func (f *File) WriteAt(p []byte, off int64) (int, error) {
+	return f.WriteAtContext(context.Background(), p, off)
+}
+
+// WriteAtContext is that of lwio.File.
+func (f *File) WriteAtContext(ctx context.Context, p []byte, off int64) (int, error) {
+	n, err := f.perform(ctx, &arguments{p: p, size: len(p), off: off, write: true})
+	if err != nil {
+		return n, f.failed("write", err)
+	}
+	return n, nil
+}
+
+// check refuses what need not go on the wire.
+func (f *File) check(ctx context.Context, off int64, n int) error {
+	if f.closed.Load() {
+		return fs.ErrClosed
+	}
+	if f.c.Closed.Load() {
+		return base.ErrClientClosed
+	}
+	if err := base.CheckRange(off, n); err != nil {
+		return err
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return nil
+}
+
+// Sync is that of lwio.File.
+func (f *File) Sync(ctx context.Context) error {
+	return base.Wrap("sync", f.name, f.ordered(ctx, func(ctx context.Context) error { return f.h.Flush(ctx) }))
+}
+
+// Truncate is that of lwio.File.
+func (f *File) Truncate(ctx context.Context, size int64) error {
+	if size < 0 {
+		return base.Wrap("truncate", f.name, base.ErrRange)
+	}
+	return base.Wrap("truncate", f.name, f.ordered(ctx, func(ctx context.Context) error { return f.h.SetSize(ctx, size) }))
+}
+
+// ordered calls do after all earlier writes, those included that lost connections may
+// still carry, and those that were given up over SMB and are not answered.
+func (f *File) ordered(ctx context.Context, do func(ctx context.Context) error) error {
+	if err := f.check(ctx, 0, 0); err != nil {
+		return err
+	}
+	ctx, cancel := f.c.Cfg.Bounded(ctx)
+	defer cancel()
+	if err := f.writes.Wait(ctx); err != nil {
+		return err
+	}
+	if err := f.c.Fence(ctx); err != nil {
+		return err
+	}
+	if err := f.h.Settle(ctx); err != nil {
+		return err
+	}
+	return do(ctx)
+}
+
+// Stat is that of lwio.File.
+func (f *File) Stat(ctx context.Context) (fs.FileInfo, error) {
+	if err := f.check(ctx, 0, 0); err != nil {
+		return nil, base.Wrap("stat", f.name, err)
+	}
+	ctx, cancel := f.c.Cfg.Bounded(ctx)
+	defer cancel()
+	e, err := f.h.Stat(ctx)
+	if err != nil {
+		return nil, base.Wrap("stat", f.name, err)
+	}
+	return smbshare.InfoOf(f.name, e), nil
+}
+
+// Opened is that of lwio.File.
+func (f *File) Opened() fs.FileInfo { return smbshare.InfoOf(f.name, f.h.Created()) }
+
+// Close is that of lwio.File.
+func (f *File) Close() error {
+	if f.closed.Swap(true) {
+		return base.Wrap("close", f.name, fs.ErrClosed)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), f.c.Cfg.Timeout)
+	defer cancel()
+	err := f.writes.Wait(ctx)
+	for i := range f.regs {
+		if g := f.regs[i].Load(); g != nil && g.fid != 0 {
+			g.conn.CloseFid(g.fid)
+		}
+	}
+	if e := closeHandle(ctx, &f.c.Cfg, f.h); err == nil {
+		err = e
+	}
+	return base.Wrap("close", f.name, err)
+}
+
+// failed makes an *Error of what ended an operation: what the server gave up, or
+// was not asked for, because the file was closed meanwhile is fs.ErrClosed.
+func (f *File) failed(op string, err error) error {
+	if err != nil && f.closed.Load() &&
+		(errors.Is(err, ntstatus.Cancelled) || errors.Is(err, ntstatus.RangeNotLocked) || errors.Is(err, ntstatus.FileClosed)) {
+		err = fs.ErrClosed
+	}
+	return base.Wrap(op, f.name, err)
+}

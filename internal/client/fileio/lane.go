@@ -1,0 +1,130 @@
+package fileio
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"lwio/internal/client/base"
+	"lwio/internal/client/paths"
+	"lwio/internal/client/rdmaconn"
+)
+
+// registration is how a file is known on an RDMA connection.
+type registration struct {
+	conn *rdmaconn.Conn
+	fid  uint16 // 0: the server does not want this file on RDMA
+	why  string // the reason, where fid is 0
+}
+
+// pathNow is the connection of a rail, and the file id, if the file was used on it before.
+func (f *File) pathNow(r *paths.Path) (*rdmaconn.Conn, uint16) {
+	if g := f.regs[r.Index].Load(); g != nil && g.fid != 0 && g.conn == r.Cn.Load() && !g.conn.IsDown() {
+		return g.conn, g.fid
+	}
+	return nil, 0
+}
+
+// pathFor is lane for one rail. owes says that the caller has writes to send again.
+func (f *File) pathFor(ctx context.Context, r *paths.Path, owes bool) (*rdmaconn.Conn, uint16, error) {
+	if cn, fid := f.pathNow(r); cn != nil {
+		return cn, fid, nil
+	}
+	ctx, cancel := f.c.Cfg.Bounded(ctx)
+	defer cancel()
+	for range maxLosses {
+		cn, err := r.Get(ctx, owes)
+		if err != nil {
+			return nil, 0, err
+		}
+		if cn == nil {
+			break
+		}
+		g := f.regs[r.Index].Load()
+		if g == nil || g.conn != cn {
+			if g, err = f.register(ctx, cn); err != nil {
+				return nil, 0, err
+			}
+		}
+		switch {
+		case g.fid != 0:
+			return cn, g.fid, nil
+		case !cn.IsDown():
+			return nil, 0, f.noRDMA(errors.New(g.why))
+		}
+	}
+	if f.c.Closed.Load() {
+		return nil, 0, base.ErrClientClosed
+	}
+	return nil, 0, f.noRDMA(r.Reason())
+}
+
+// noRDMA is an error if RDMA is required.
+func (f *File) noRDMA(why error) error {
+	if !f.c.Cfg.RequireRDMA {
+		return nil
+	}
+	return fmt.Errorf("%w: %w", base.ErrNoRDMA, why)
+}
+
+// register makes the file known on cn, once.
+//
+// Source: [LWIO §File Registration]
+func (f *File) register(ctx context.Context, cn *rdmaconn.Conn) (*registration, error) {
+	ctx, cancel := f.c.Cfg.Bounded(ctx)
+	defer cancel()
+	token := f.registering[paths.PathOf(cn).Index]
+	select {
+	case token <- struct{}{}:
+		defer func() { <-token }()
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	known := &f.regs[paths.PathOf(cn).Index]
+	if g := known.Load(); g != nil && g.conn == cn {
+		return g, nil
+	}
+	g, err := f.registerNow(ctx, cn)
+	switch {
+	case err != nil:
+		return nil, err
+	case g.fid == 0 && f.closed.Load():
+		return nil, fs.ErrClosed // and so the server knows no such file
+	case g.fid == 0 && !cn.IsDown():
+		f.c.Cfg.Logger.Info("lwio: file goes over SMB", "name", f.name, "reason", g.why)
+	}
+	known.Store(g)
+	return g, nil
+}
+
+// tokens are n places for one token each.
+func tokens(n int) []chan struct{} {
+	list := make([]chan struct{}, n)
+	for i := range list {
+		list[i] = make(chan struct{}, 1)
+	}
+	return list
+}
+
+// registerNow asks for the resume key and sends REGISTER. What the server refuses
+// goes over SMB.
+func (f *File) registerNow(ctx context.Context, cn *rdmaconn.Conn) (*registration, error) {
+	key, lwio, err := f.h.ResumeKey(ctx)
+	switch {
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	case err != nil:
+		return &registration{conn: cn, why: "no resume key: " + err.Error()}, nil
+	case !lwio:
+		return &registration{conn: cn, why: "the server does not offer LWIO for this file"}, nil
+	}
+	fid, err := cn.Register(ctx, key, f.options)
+	switch {
+	case err == nil:
+		return &registration{conn: cn, fid: fid}, nil
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	}
+	return &registration{conn: cn, why: "REGISTER: " + err.Error()}, nil
+}

@@ -1,0 +1,45 @@
+package fileio
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+
+	"lwio/internal/client/smbshare"
+)
+
+// LockMode is lwio.LockMode.
+type LockMode uint8
+
+// The modes.
+const (
+	LockExclusive LockMode = iota
+	LockShared
+)
+
+// Lock is that of lwio.File.
+func (f *File) Lock(ctx context.Context, r smbshare.Range, mode LockMode) error {
+	return f.failed("lock", f.LockRange(ctx, r, mode, true))
+}
+
+// TryLock is that of lwio.File.
+func (f *File) TryLock(ctx context.Context, r smbshare.Range, mode LockMode) error {
+	return f.failed("lock", f.LockRange(ctx, r, mode, false))
+}
+
+func (f *File) LockRange(ctx context.Context, r smbshare.Range, mode LockMode, wait bool) error {
+	if err := f.check(ctx, 0, 0); err != nil {
+		return err
+	}
+	if mode > LockShared {
+		return fmt.Errorf("%w: %d is no LockMode", fs.ErrInvalid, mode)
+	}
+	ctx, cancel := f.c.Cfg.Bounded(ctx)
+	defer cancel()
+	return f.h.Lock(ctx, r, mode == LockExclusive, wait)
+}
+
+// Unlock is that of lwio.File.
+func (f *File) Unlock(ctx context.Context, r smbshare.Range) error {
+	return f.failed("unlock", f.ordered(ctx, func(ctx context.Context) error { return f.h.Unlock(ctx, r) }))
+}

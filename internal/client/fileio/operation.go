@@ -1,0 +1,396 @@
+package fileio
+
+import (
+	"context"
+	"io"
+
+	"lwio/internal/client/barrier"
+	"lwio/internal/client/base"
+	"lwio/internal/client/paths"
+	"lwio/internal/client/rdmaconn"
+	"lwio/internal/client/segments"
+	"lwio/internal/ntstatus"
+	"lwio/internal/wire"
+	"lwio/rdma"
+)
+
+// arguments are the parameters of an operation.
+type arguments struct {
+	p     []byte   // memory; a page for same; nil for segments
+	segs  [][]byte // memory of a vectored operation, or nil
+	page  int      // page size of a vectored read, 0 if it has none
+	size  int      // bytes
+	off   int64
+	write bool
+	same  bool               // p is a page to be written over and over
+	timed bool               // the caller has a deadline of its own
+	held  []*rdmaconn.Buffer // that segs are parts of
+}
+
+// operation is an operation of a queue, or a part of one. A part has one request in flight at
+// a time, and goes on with the next after a short answer. It is the queue's goroutine's, but
+// from when it was sent until it is among those that came back.
+type operation struct {
+	rdmaconn.Ticket
+	arguments
+	q    *queue
+	f    *File
+	tag  uint64
+	busy bool
+	done int // bytes
+
+	s      *rdmaconn.Request
+	life   uint64                 // the generation of s
+	flight *flight                // of s
+	mr     rdma.MemoryRegion      // made for it
+	shared rdma.MemoryRegion      // that of the operation that it is a part of, or nil
+	list   segmentList            // of segs
+	leased *rdmaconn.BufferRegion // of buf
+	buf    *rdmaconn.Buffer       // that p is part of, or nil
+	at     int                    // where p begins in the memory of leased or shared
+	on     *rdmaconn.Conn         // of mr, list and leased
+	fid    uint16
+	n      int            // bytes of the request in flight
+	bulk   []byte         // of same, where the server repeats no pages: copies of the page
+	bounce bool           // the data of a read comes through the request table
+	epoch  *barrier.Epoch // of a write, until its last request is answered
+	used   bool           // RDMA was
+	moved  int            // bytes over RDMA
+
+	overSMB bool // it goes over SMB from now on
+	smb     smbResult
+
+	of *operation // that it is a part of, or nil
+	whole
+
+	unacked *unacknowledged // of a write: the request was sent, on a connection that is gone
+	keeps   bool            // buf is held until then
+	first   *paths.Path     // whose next connection is for its replay before all else, or nil
+	losses  int             // connections that broke under it since it last got anywhere
+
+	ios    wire.IOStatusBlock
+	failed error // instead of ios
+}
+
+// begin makes o an operation of q that is not used.
+func (o *operation) begin(q *queue) {
+	*o = operation{q: q}
+	o.To, o.Owner = &q.Arrivals, o
+}
+
+// joins reports whether o can be sent on cn without waiting for anything but a credit: as
+// long as the caller uses the connection, nothing takes its place.
+func (o *operation) joins(ctx context.Context, cn *rdmaconn.Conn) bool {
+	if o.unacked != nil || o.size == 0 || o.overSMB || o.q.c.MustFence() || o.f.check(ctx, o.off, o.size) != nil {
+		return false
+	}
+	if o.cut == 0 && o.on != nil && o.on != cn && !o.on.IsDown() {
+		return false // it goes on where it is registered
+	}
+	next, fid := o.f.pathNow(paths.PathOf(cn))
+	o.fid = fid
+	return next == cn
+}
+
+// limit is how many bytes the next request of o may have on cn, from its byte at on.
+//
+// Source: [OP-60], [OP-60b], [OP-61], [OP-76]
+func (o *operation) limit(cn *rdmaconn.Conn, at int) int {
+	left := o.size - at
+	switch {
+	case o.bulk != nil:
+		return min(left, len(o.bulk)-at%rdmaconn.ProtocolPage, cn.Peer.MaxWrite)
+	case o.same:
+		return min(left, cn.Peer.MaxSame)
+	case o.segs == nil && o.write:
+		return min(left, cn.Peer.MaxWrite)
+	case o.segs == nil:
+		return min(left, cn.Peer.MaxRead)
+	case o.write:
+		return segments.Fit(o.segs, at, len(cn.Requests[0].Sges)-1, cn.Peer.MaxWrite)
+	case o.page > 0 && at%o.page == 0:
+		return min(left, o.page*min(maxRegions, cn.Peer.MaxWrite/wire.RDMARegionSize))
+	}
+	return segments.Fit(o.segs, at, 1, cn.Peer.MaxRead)
+}
+
+// prepare registers o's memory and gives it the slot s.
+func (o *operation) prepare(ctx context.Context, cn *rdmaconn.Conn, s *rdmaconn.Request) error {
+	if o.on != cn {
+		o.takeBack()
+		o.on = cn
+	}
+	if err := o.gone(); err != nil {
+		return err
+	}
+	if err := o.reach(ctx, cn); err != nil {
+		return err
+	}
+	s.Kind, o.n = rdmaconn.KindRead, o.limit(cn, o.done)
+	if o.write {
+		s.Kind = rdmaconn.KindWrite
+		if o.epoch == nil {
+			o.epoch = o.f.writes.Begin()
+		}
+	}
+	o.bounce = !o.write && o.segs == nil && o.mr == nil && o.shared == nil && o.leased == nil
+	if o.segs != nil || !o.write || !copies(len(o.p), o.leased) {
+		s.Buffer = o.leased
+	}
+	s.Want, s.Own, s.Op = uint32(o.n), o.timed, &o.Ticket
+	if o.unacked != nil {
+		if err := o.repeat(cn, s); err != nil {
+			return err
+		}
+	}
+	o.s, o.life, o.failed, o.used = s, s.Generation(), nil, true
+	if o.Late.Load() {
+		o.Late.Store(false)
+	}
+	return nil
+}
+
+// gone is errBufferClosed once a Buffer of o's memory is closed.
+func (o *operation) gone() error {
+	for _, b := range o.held {
+		if err := b.Gone(); err != nil {
+			return err
+		}
+	}
+	return o.buf.Gone()
+}
+
+// reach makes o's memory known to the adapter of cn, unless its data is copied.
+//
+// Source: [OP-91]
+func (o *operation) reach(ctx context.Context, cn *rdmaconn.Conn) (err error) {
+	small, access := cn.Cfg.SmallRead, rdma.AccessRemoteWrite
+	switch {
+	case o.write:
+		small, access = rdmaconn.CopyWrite, 0
+	case o.of != nil && o.of.segs == nil:
+		small = 0 // a part of a read that is not small
+	}
+	if o.same && o.bulk == nil && o.unacked == nil && cn.Peer.MaxSame == 0 {
+		o.bulk = copiesOf(o.p, o.size)
+	}
+	switch {
+	case o.bulk != nil:
+		if o.mr == nil && len(o.bulk) > small {
+			o.mr, err = cn.Adapter.RegisterMemory(ctx, o.bulk, access)
+		}
+	case o.same:
+	case o.segs != nil:
+		if o.list.parts == nil {
+			err = o.list.register(ctx, cn, o.segs, access)
+			o.leased = o.list.buffer
+		}
+	case o.leased != nil || o.mr != nil || o.shared != nil:
+	case o.buf != nil:
+		if o.leased, o.at, err = cn.Lease(ctx, o.p, o.buf); err == nil && o.leased == nil && len(o.p) > small {
+			o.mr, err = cn.Adapter.RegisterMemory(ctx, o.p, access)
+		}
+	case len(o.p) > small && o.of != nil && (o.of.on == nil || o.of.on == cn):
+		err = o.share(ctx, cn, access)
+	case len(o.p) > small:
+		o.mr, err = cn.Adapter.RegisterMemory(ctx, o.p, access)
+	}
+	return err
+}
+
+// share uses the registration of the operation that o is a part of, which is made for the
+// first of its parts.
+func (o *operation) share(ctx context.Context, cn *rdmaconn.Conn, access rdma.Access) (err error) {
+	w := o.of
+	if w.segs != nil {
+		o.mr, err = cn.Adapter.RegisterMemory(ctx, o.p, access)
+		return err
+	}
+	if w.mr == nil {
+		if w.mr, err = cn.Adapter.RegisterMemory(ctx, w.p, access); err != nil {
+			return err
+		}
+		w.on = cn
+	}
+	o.shared, o.at = w.mr, int(o.off-w.off)
+	return nil
+}
+
+// takeBack ends the registration of the memory of an operation that is not in flight.
+func (o *operation) takeBack() {
+	if o.mr != nil {
+		o.mr.Close()
+	}
+	o.list.Close()
+	o.mr, o.shared, o.leased, o.on = nil, nil, nil, nil
+}
+
+// copies tells whether a write of n bytes is copied behind its header; from is the Buffer
+// that they are part of, or nil. Where the server reaches a Buffer nothing of what is sent by
+// reference is copied but by the file system, and elsewhere to gather is no dearer than to
+// copy.
+func copies(n int, from *rdmaconn.BufferRegion) bool {
+	if from != nil {
+		return n <= rdmaconn.CopyBuffer
+	}
+	return n <= rdmaconn.CopyWrite
+}
+
+// message makes h and data the next request of o. They are the caller's, and not made
+// anew for each: what is put together and copied at once costs more than all the rest.
+func (o *operation) message(h *wire.Header, data *rdmaconn.Payload) {
+	*data = rdmaconn.Payload{}
+	switch {
+	case o.segs != nil:
+		o.vectored(h, data)
+		return
+	case o.bulk != nil:
+		*h = wire.NewWrite(o.fid, uint64(o.off+int64(o.done)), uint32(o.n))
+		if at := o.done % rdmaconn.ProtocolPage; o.mr == nil {
+			data.Copied = o.bulk[at:][:o.n]
+		} else {
+			data.Region, data.Offset, data.Length = o.mr, at, o.n
+		}
+		return
+	case o.same:
+		*h, data.Copied = sameHeader(o.fid, o.off+int64(o.done), o.n), o.p[:min(o.n, len(o.p))]
+		return
+	}
+	mr, at := o.mr, o.done
+	switch {
+	case o.leased != nil:
+		mr, at = o.leased.Mr, o.at+o.done
+	case o.shared != nil:
+		mr, at = o.shared, o.at+o.done
+	}
+	if o.write {
+		*h = wire.NewWrite(o.fid, uint64(o.off+int64(o.done)), uint32(o.n))
+		if mr == nil || copies(len(o.p), o.leased) {
+			data.Copied = o.p[o.done:][:o.n]
+		} else {
+			data.Region, data.Offset, data.Length = mr, at, o.n
+		}
+		return
+	}
+	if o.bounce {
+		mr, at = o.on.LandMR, o.s.LandAt
+	}
+	to := mr.RemoteAddr()
+	*h = wire.NewRead(o.fid, uint64(o.off+int64(o.done)),
+		wire.RDMARegion{DataVa: to.Addr + uint64(at), DataMh: uint32(to.Token), Length: uint32(o.n)})
+}
+
+// Answer notes the answer to the request, and ends the epoch of a write that has no other
+// request to send.
+func (o *operation) Answer(ios wire.IOStatusBlock, err error) {
+	o.ios, o.failed = ios, err
+	if o.epoch != nil && !o.goesOn() {
+		o.epoch.End()
+		o.epoch = nil
+	}
+}
+
+// goesOn reports whether a write that was answered has another request to send.
+func (o *operation) goesOn() bool {
+	return o.failed == nil && o.ios.Status == 0 && int(o.ios.Information) == o.n && o.done+o.n < o.size
+}
+
+// Deliver copies the data of a small read, if o is one, before its slot is used again.
+func (o *operation) Deliver(s *rdmaconn.Request, ios wire.IOStatusBlock) {
+	if o.bounce && ios.Status == 0 {
+		copy(o.p[o.done:][:o.n], s.Bounce[:min(int(ios.Information), o.n)])
+	}
+}
+
+// take reads the answer to o's request.
+func (o *operation) take() error {
+	o.acknowledge()
+	switch {
+	case o.smb.over:
+		return o.takeSMB()
+	case o.failed != nil && o.write:
+		return base.Uncertain(o.failed)
+	case o.failed != nil:
+		return o.failed
+	}
+	n, err := int(o.ios.Information), error(nil)
+	switch {
+	case !o.write:
+		n, err = readResult(o.ios)
+	case o.ios.Status != 0:
+		n, err = 0, rdmaconn.StatusError(o.ios.Status)
+	case n < o.n:
+		err = io.ErrShortWrite
+	}
+	o.done += n
+	o.moved += n
+	if n > 0 {
+		o.losses = 0
+	}
+	return err
+}
+
+// finish ends o.
+func (q *queue) finish(o *operation, err error) {
+	o.acknowledge()
+	o.takeBack()
+	if o.epoch != nil {
+		o.epoch.End()
+		o.epoch = nil
+	}
+	if o.of != nil {
+		q.ended(o, err)
+		return
+	}
+	q.tallied(o, err)
+	if err != nil && !q.Call {
+		err = o.f.failed(o.verb(), err)
+	}
+	q.out = append(q.out, Completion{o.tag, o.done, err})
+	o.begin(q)
+	q.idle = append(q.idle, o)
+}
+
+// verb names the operation in an error.
+func (o *operation) verb() string {
+	if o.write {
+		return "write"
+	}
+	return "read"
+}
+
+// tallied counts an operation that is over, by the transports that carried its data.
+func (q *queue) tallied(o *operation, err error) {
+	if o.used && (o.moved > 0 || err == nil) {
+		if o.write {
+			q.c.overRDMA.Wrote(o.moved)
+		} else {
+			q.reads++
+			q.readBytes += uint64(o.moved)
+		}
+	}
+	if o.smb.used && (o.smb.moved > 0 || err == nil) {
+		if o.write {
+			q.c.overSMB.Wrote(o.smb.moved)
+		} else {
+			q.c.overSMB.Read(o.smb.moved)
+		}
+	}
+}
+
+// endOfFile is the answer to a read at or after the end.
+const endOfFile = uint32(ntstatus.EndOfFile)
+
+// readResult reads the answer to a READ.
+func readResult(ios wire.IOStatusBlock) (int, error) {
+	switch ios.Status {
+	case 0:
+		if ios.Information == 0 {
+			return 0, base.ProtocolError("the server read nothing and does not say why")
+		}
+		return int(ios.Information), nil
+	case endOfFile:
+		return 0, io.EOF
+	}
+	return 0, rdmaconn.StatusError(ios.Status)
+}

@@ -1,0 +1,249 @@
+package fileio
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"slices"
+
+	"lwio/internal/client/base"
+	"lwio/internal/client/rdmaconn"
+	"lwio/internal/client/segments"
+	"lwio/internal/ntstatus"
+)
+
+// An operation that takes several requests is sent in parts, each an operation of its own, so
+// that they are in flight at once: the server writes to the file together what goes on where
+// the one before ended, and large operations use all connections. There are as many parts at
+// a time as there are credits.
+//
+// Source: [LWIO §Read], [LWIO §Write], [OP-60], [OP-61b]
+
+// whole is the state of an operation that is sent in parts.
+type whole struct {
+	cut    int   // bytes that were cut off as parts
+	parts  int   // that are not over
+	stripe int   // bytes of a part at most; 0 before the first is cut, or for no limit
+	wrong  error // of the part that ended at done
+	doubt  bool  // the outcome of some part is unknown
+}
+
+// nextCut is how many bytes the next part of o has on cn, or over SMB where cn is nil.
+func (o *operation) nextCut(cn *rdmaconn.Conn) int {
+	left := o.size - o.cut
+	switch {
+	case cn != nil && (!o.same || cn.Peer.MaxSame > 0):
+		left = o.limit(cn, o.cut)
+		if o.stripe > 0 {
+			left = min(left, o.stripe)
+		}
+	case o.same:
+		left = min(left, sameCopy)
+	case o.segs != nil:
+		left = segments.Fit(o.segs, o.cut, 1, left)
+	}
+	return left
+}
+
+// inParts reports whether o is sent in parts on cn, or over SMB where cn is nil.
+func (o *operation) inParts(cn *rdmaconn.Conn) bool {
+	if o.of != nil || o.unacked != nil {
+		return false
+	}
+	if o.cut > 0 {
+		return true
+	}
+	if o.done > 0 || o.size == 0 {
+		return false
+	}
+	o.stripe = 0
+	if cn != nil {
+		o.stripe = o.q.c.Stripe(o.size)
+		if o.stripe > 0 && o.page > 0 {
+			o.stripe = max(o.stripe/o.page, 1) * o.page
+		}
+	}
+	return o.nextCut(cn) < o.size
+}
+
+// dequeue takes the next operation out of the queue, or cuts off the next part of it.
+func (q *queue) dequeue(cn *rdmaconn.Conn) *operation {
+	o := q.pending[q.head]
+	if o.inParts(cn) {
+		return q.cut(o, o.nextCut(cn))
+	}
+	q.head++
+	return o
+}
+
+// dequeueRest takes the next operation out of the queue, without what was cut off.
+func (q *queue) dequeueRest() *operation {
+	o := q.pending[q.head]
+	if o.cut > 0 {
+		return q.cut(o, o.size-o.cut)
+	}
+	q.head++
+	return o
+}
+
+// putBack queues the operation that was taken out last before everything else.
+func (q *queue) putBack(o *operation) {
+	if q.head > 0 {
+		q.head--
+		q.pending[q.head] = o
+		return
+	}
+	q.pending = slices.Insert(q.pending, 0, o)
+}
+
+// requests is how many requests are queued for cn, counted up to most.
+func (q *queue) requests(cn *rdmaconn.Conn, most int) int {
+	n := 0
+	for i := q.head; i < len(q.pending) && n < most; i++ {
+		n++
+		if o := q.pending[i]; o.inParts(cn) {
+			n += (o.size - o.cut - 1) / max(o.nextCut(cn), 1)
+		}
+	}
+	return n
+}
+
+// cut cuts the next n bytes off o, which is the first in the queue. All parts of a write
+// belong to the epoch in which the first began, so that a call that waits for one waits for
+// all.
+//
+// Source: [OP-115]
+func (q *queue) cut(o *operation, n int) *operation {
+	var x *operation
+	if last := len(q.spare) - 1; last >= 0 {
+		x, q.spare = q.spare[last], q.spare[:last]
+	} else {
+		x = new(operation)
+	}
+	if o.cut == 0 {
+		if o.write {
+			o.epoch = o.f.writes.Begin()
+		}
+		q.wholes++
+	}
+	x.begin(q)
+	x.f, x.arguments, x.of, x.busy, x.buf, x.fid, x.epoch, x.bulk = o.f, o.arguments, o, true, o.buf, o.fid, o.epoch, o.bulk
+	x.size, x.off = n, o.off+int64(o.cut)
+	switch {
+	case o.same:
+	case o.segs == nil:
+		x.p = o.p[o.cut : o.cut+n]
+	default:
+		x.segs = segments.Part(o.segs, o.cut, n)
+		if len(x.segs) == 1 && x.page == 0 && !x.write {
+			x.p, x.segs = x.segs[0], nil
+			x.buf = q.c.Buffers.Of(x.p)
+		}
+	}
+	q.parts = append(q.parts, x)
+	o.cut += n
+	o.parts++
+	if o.cut < o.size {
+		if x.epoch != nil {
+			x.epoch.More()
+		}
+	} else {
+		o.epoch = nil // which passes to the last part
+		q.head++
+	}
+	return x
+}
+
+// ended ends a part, and with the last one all of its operation, of which that is certain
+// which lies before everything that went wrong.
+//
+// Source: [OP-61b], [OP-112]
+func (q *queue) ended(x *operation, err error) {
+	o := x.of
+	o.parts--
+	o.moved += x.moved
+	o.used = o.used || x.used
+	o.smb.add(&x.smb)
+	if err != nil {
+		q.wentWrong(o, int(x.off-o.off)+x.done, err)
+	}
+	i := slices.Index(q.parts, x)
+	q.parts = slices.Delete(q.parts, i, i+1)
+	*x = operation{}
+	q.spare = append(q.spare, x)
+	if o.parts == 0 && o.cut == o.size {
+		q.endWhole(o)
+	}
+}
+
+// wentWrong notes that an operation in parts failed at its byte at. The rest is not sent.
+func (q *queue) wentWrong(o *operation, at int, err error) {
+	o.doubt = o.doubt || base.IsUncertain(err)
+	if o.wrong == nil || at < o.done {
+		o.done, o.wrong = at, err
+	}
+	if o.cut == o.size {
+		return
+	}
+	if i := slices.Index(q.pending[q.head:], o); i >= 0 {
+		q.pending = slices.Delete(q.pending, q.head+i, q.head+i+1)
+	}
+	o.cut = o.size
+	if o.epoch != nil {
+		o.epoch.End()
+		o.epoch = nil
+	}
+}
+
+// endWhole ends an operation all parts of which are over. The outcome of a write is unknown
+// that was given up, while parts behind its end were written.
+func (q *queue) endWhole(o *operation) {
+	q.wholes--
+	err := o.wrong
+	switch {
+	case err == nil:
+		o.done = o.size
+	case !base.IsUncertain(err) && (o.doubt || o.write && o.moved+o.smb.moved > o.done && !isRefusal(err)):
+		err = base.Uncertain(err)
+	}
+	q.finish(o, err)
+}
+
+// live are all operations and all parts that are not over.
+func (q *queue) live() []*operation {
+	all := slices.Clone(q.parts)
+	for i := range q.ops {
+		if q.ops[i].busy {
+			all = append(all, &q.ops[i])
+		}
+	}
+	return all
+}
+
+// answersFor is how many answers must come, at least, for n operations to be over.
+func (q *queue) answersFor(n int) int {
+	if q.wholes == 0 {
+		return n
+	}
+	least := 0
+	for i := range q.ops {
+		switch o := &q.ops[i]; {
+		case o.s != nil || o.smb.running:
+			return n
+		case o.parts > 0 && (least == 0 || o.parts < least):
+			least = o.parts
+		}
+	}
+	return n * max(least, 1)
+}
+
+// copiesOf is the page over and over, for a write of n bytes.
+func copiesOf(page []byte, n int) []byte {
+	return bytes.Repeat(page, (min(n, sameCopy)+rdmaconn.ProtocolPage-1)/rdmaconn.ProtocolPage)
+}
+
+// isRefusal reports whether err is an answer of the server.
+func isRefusal(err error) bool {
+	var status ntstatus.Status
+	return errors.Is(err, io.ErrShortWrite) || errors.As(err, &status)
+}

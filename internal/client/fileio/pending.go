@@ -1,0 +1,146 @@
+package fileio
+
+import (
+	"context"
+	"crypto/rand"
+	"io/fs"
+	"os"
+	"path"
+	"sync"
+
+	"lwio/internal/client/base"
+	"lwio/internal/client/rdmaconn"
+	"lwio/internal/client/smbshare"
+	"lwio/internal/ntstatus"
+	"lwio/internal/smb/smbclient"
+)
+
+// PendingFile is the engine of an lwio.PendingFile.
+type PendingFile struct {
+	*File
+	final string
+
+	mu    sync.Mutex // guards what follows
+	done  bool       // committed or closed
+	doubt bool       // the server was asked for the final name, and nobody knows whether it gave it
+}
+
+// CreatePending is that of lwio.Client.
+func (c *Client) CreatePending(ctx context.Context, name string) (*PendingFile, error) {
+	p, err := c.createPending(ctx, name)
+	if err != nil {
+		return nil, base.Wrap("create", name, err)
+	}
+	return p, nil
+}
+
+func (c *Client) createPending(ctx context.Context, name string) (*PendingFile, error) {
+	var e smbshare.Entry
+	final, err := c.named(ctx, name, func(ctx context.Context, clean string) (err error) {
+		e, err = c.sess.Stat(ctx, clean)
+		return err
+	})
+	switch {
+	case err == nil && e.IsDir():
+		return nil, ntstatus.FileIsADirectory
+	case final == "":
+		return nil, err
+	}
+	req, err := openFlags(os.O_RDWR | os.O_CREATE | os.O_EXCL)
+	if err != nil {
+		return nil, err
+	}
+	req.Access |= smbshare.AccessDelete
+	f, err := c.OpenEntry(ctx, path.Join(path.Dir(final), ".lwio-"+rand.Text()+".part"), req)
+	if err != nil {
+		return nil, err
+	}
+	p := &PendingFile{File: f, final: final}
+	err = f.ordered(ctx, func(ctx context.Context) error { return f.h.SetDelete(ctx, true) })
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return p, nil
+}
+
+// Name is that of lwio.PendingFile.
+func (p *PendingFile) Name() string { return p.final }
+
+// Commit is that of lwio.PendingFile.
+func (p *PendingFile) Commit(ctx context.Context) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.done {
+		return base.Wrap("commit", p.final, fs.ErrClosed)
+	}
+	if err := p.ordered(ctx, p.giveName); err != nil {
+		if p.doubt {
+			err = base.Uncertain(err)
+		}
+		return base.Wrap("commit", p.final, err)
+	}
+	p.done = true
+	if err := p.File.Close(); err != nil {
+		return &base.Error{Op: "commit", Name: p.final, Err: base.Uncertain(err)}
+	}
+	return nil
+}
+
+// giveName renames the file, or sees to it that it is deleted when it is closed, unless there
+// is doubt whether it is renamed. What was given up before has been answered.
+func (p *PendingFile) giveName(ctx context.Context) error {
+	if p.doubt {
+		named, err := p.hasName(ctx)
+		if p.doubt = err != nil; named || p.doubt {
+			return err
+		}
+	}
+	err := p.h.SetDelete(ctx, false)
+	asked := err == nil
+	if asked {
+		if err = p.h.Rename(ctx, p.final); err == nil {
+			return nil
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rdmaconn.CloseGrace)
+	defer cancel()
+	silent := p.h.Settle(ctx)
+	if asked && !smbclient.Refused(err) {
+		named, e := false, silent
+		if e == nil {
+			named, e = p.hasName(ctx)
+		}
+		switch p.doubt = e != nil; {
+		case named:
+			return nil // it was renamed before it was given up
+		case p.doubt:
+			return err
+		}
+	}
+	// If this fails the server is silent, or the session lost, and a file of the temporary
+	// name is left behind.
+	_ = p.h.SetDelete(ctx, true)
+	return err
+}
+
+// hasName tells whether the file has its final name, which is so if there is none of the
+// temporary one.
+func (p *PendingFile) hasName(ctx context.Context) (bool, error) {
+	_, err := p.c.sess.Stat(ctx, p.name)
+	if ntstatus.Of(err) == ntstatus.ObjectNameNotFound {
+		return true, nil
+	}
+	return false, err
+}
+
+// Close is that of lwio.PendingFile.
+func (p *PendingFile) Close() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.done {
+		return nil
+	}
+	p.done = true
+	return p.File.Close()
+}

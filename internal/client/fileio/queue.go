@@ -1,0 +1,166 @@
+package fileio
+
+import (
+	"context"
+	"io/fs"
+
+	"lwio/internal/client/paths"
+	"lwio/internal/client/rdmaconn"
+)
+
+// queue is the one engine of file I/O: it splits operations into requests, keeps those in
+// flight over RDMA or over SMB, replays them after a loss, and collects completions. A Batch
+// has one for its life; a blocking call takes one with a single operation from the client's
+// pool and waits for it. A queue is for one goroutine at a time.
+//
+// Source: [LWIO §I/O Processing], [OP-113]
+type queue struct {
+	c       *Client
+	ops     []operation
+	idle    []*operation
+	pending []*operation // to be sent, in order, from head on
+	head    int
+	flying  []*operation // being prepared, scratch
+	parts   []*operation // of operations that are sent in parts, not over
+	spare   []*operation // parts that are over
+	wholes  int          // operations that are sent in parts
+	out     []Completion
+	flights []*flight // one for each path, nil for those that were not used
+	smb     smbFlight
+	sent    int         // in flight on all
+	asleep  *flight     // where the goroutine sleeps, or slept last
+	dealer  *paths.Path // the path of the next operations, up to so many bytes
+	deal    int
+
+	reads, readBytes uint64 // over RDMA, not in Client.overRDMA yet
+
+	over   <-chan struct{} // of the context whose end wakes
+	heeded *rdmaconn.Conn  // the connection that it wakes
+	unheed func() bool
+
+	rdmaconn.Arrivals
+}
+
+// newQueue makes a queue of up to n operations at a time.
+func (c *Client) newQueue(n int) *queue {
+	q := &queue{c: c, ops: make([]operation, n), idle: make([]*operation, 0, n), pending: make([]*operation, 0, 2*n),
+		flying: make([]*operation, 0, n), out: make([]Completion, 0, 2*n), flights: make([]*flight, len(c.Paths))}
+	for i := range q.ops {
+		q.ops[i].begin(q)
+		q.idle = append(q.idle, &q.ops[i])
+	}
+	q.smb.flight.Place = rdmaconn.NewPlace(nil)
+	return q
+}
+
+// add queues an operation. The caller has checked that there is room.
+func (q *queue) add(f *File, r *arguments, tag uint64) *operation {
+	last := len(q.idle) - 1
+	o := q.idle[last]
+	q.idle = q.idle[:last]
+	o.f, o.arguments, o.tag, o.busy = f, *r, tag, true
+	if r.segs == nil {
+		o.buf = q.c.Buffers.Of(r.p)
+	}
+	q.push(o)
+	return o
+}
+
+// push queues o.
+func (q *queue) push(o *operation) {
+	if len(q.pending) == cap(q.pending) {
+		q.pending = q.pending[:copy(q.pending, q.pending[q.head:])]
+		q.head = 0
+	}
+	q.pending = append(q.pending, o)
+}
+
+// queued reports whether operations are to be sent.
+func (q *queue) queued() bool { return q.head < len(q.pending) }
+
+// wait sends what is queued, and returns when there are least completions.
+//
+// Errors: ctx's; errNoCredit.
+func (q *queue) wait(ctx context.Context, least int) error {
+	for {
+		q.reap()
+		if err := q.bury(ctx); err != nil {
+			return err
+		}
+		if err := q.send(ctx, len(q.out) < least); err != nil {
+			return err
+		}
+		if len(q.out) >= least {
+			return nil
+		}
+		if ctx.Err() != nil && q.broken() == nil {
+			return context.Cause(ctx)
+		}
+		if q.sent > 0 {
+			q.sleep(ctx, least-len(q.out))
+		}
+	}
+}
+
+// tally counts the reads that are over.
+func (q *queue) tally() {
+	if q.reads > 0 {
+		q.c.overRDMA.Reads.Add(q.reads)
+		q.c.overRDMA.ReadBytes.Add(q.readBytes)
+		q.reads, q.readBytes = 0, 0
+	}
+}
+
+// perform does one operation of the file and waits for it. After an error n bytes from the
+// beginning are read or written for certain. When it returns, the memory of the operation is
+// the caller's, unless it is part of a Buffer that is still in use by the server then.
+func (f *File) perform(ctx context.Context, r *arguments) (n int, err error) {
+	if err := f.check(ctx, r.off, r.size); err != nil || r.size == 0 {
+		return 0, err
+	}
+	q, ok := f.c.calls.Get().(*queue)
+	if !ok {
+		q = f.c.newQueue(1)
+		q.Call = true
+	}
+	_, r.timed = ctx.Deadline()
+	q.dealer = nil
+	q.add(f, r, 0)
+	if err := q.wait(ctx, 1); err != nil {
+		q.giveUp(err)
+	}
+	d := q.out[0]
+	q.out = q.out[:0]
+	q.tally()
+	f.c.calls.Put(q)
+	return d.N, d.Err
+}
+
+// Close gives up what is queued or in flight, and takes the memory back.
+func (q *queue) Close() {
+	q.ignore()
+	q.giveUp(fs.ErrClosed)
+	q.tally()
+	q.idle, q.pending, q.head, q.parts, q.out = nil, nil, 0, nil, nil
+}
+
+// heed lets the end of ctx wake the poller of the connection, which may be the queue's
+// goroutine. That costs an allocation, so that it lasts as long as the same context comes
+// again.
+func (q *queue) heed(ctx context.Context, c *rdmaconn.Conn) {
+	if q.over == ctx.Done() && q.heeded == c {
+		return
+	}
+	q.ignore()
+	q.over, q.heeded = ctx.Done(), c
+	if q.over != nil {
+		q.unheed = context.AfterFunc(ctx, c.Sleep.Wake)
+	}
+}
+
+func (q *queue) ignore() {
+	if q.unheed != nil {
+		q.unheed()
+	}
+	q.unheed, q.over, q.heeded = nil, nil, nil
+}

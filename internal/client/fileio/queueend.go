@@ -1,0 +1,237 @@
+package fileio
+
+import (
+	"context"
+	"runtime"
+	"slices"
+
+	"lwio/internal/client/base"
+	"lwio/internal/client/paths"
+	"lwio/internal/client/rdmaconn"
+)
+
+// maxLosses is over how many connections in a row an operation goes on without getting
+// anywhere: it may be the cause of their end.
+const maxLosses = 8
+
+// bury ends the flights of connections that are down; what was in flight there is queued
+// again.
+func (q *queue) bury(ctx context.Context) error {
+	if q.Failed.Load() {
+		q.Failed.Store(false)
+	}
+	for i, l := range q.flights {
+		if l == nil || !l.Conn.IsDown() {
+			continue
+		}
+		if l.sent == 0 && !q.registeredOn(l.Conn) {
+			q.flights[i] = nil
+			continue
+		}
+		q.lose(l)
+		if err := l.Conn.TornDown(ctx); err != nil {
+			return err // nothing goes elsewhere before
+		}
+		q.flights[i] = nil
+	}
+	return nil
+}
+
+// registeredOn reports whether memory of an operation is registered on a connection.
+func (q *queue) registeredOn(cn *rdmaconn.Conn) bool {
+	for _, x := range q.parts {
+		if x.on == cn {
+			return true
+		}
+	}
+	for i := range q.ops {
+		if q.ops[i].on == cn {
+			return true
+		}
+	}
+	return false
+}
+
+// lose takes back what was in flight on a connection that is down. It is queued before
+// everything else, to be sent on the connection that takes the place of that one: writes
+// under their old numbers, by which the server does them once.
+//
+// Source: [OP-112]
+func (q *queue) lose(l *flight) {
+	cn := l.Conn
+	cn.Life.RLock() // the teardown is not at the slots meanwhile
+	defer cn.Life.RUnlock()
+	l.starve(0)
+	var again []*operation
+	for _, o := range q.live() {
+		if o.s == nil || o.flight != l {
+			continue
+		}
+		if _, taken := o.recall(rdmaconn.RequestDead); !taken {
+			continue
+		}
+		if o.write {
+			o.unacked = &unacknowledged{path: paths.PathOf(cn), lineage: cn.Lineage, number: o.s.Number, n: o.n, cause: cn.Err}
+			o.replayFirst(paths.PathOf(cn))
+		}
+		q.returned(o)
+		if err := o.afterLoss(cn); err != nil {
+			q.finish(o, err)
+			continue
+		}
+		again = append(again, o)
+	}
+	q.pending = slices.Insert(q.pending, q.head, again...)
+	for q.reap(); l.sent > 0; q.reap() {
+		runtime.Gosched() // the goroutine that settled the others is about to hand them over
+	}
+	// Nothing is in flight there now. What goes on is registered anew, also what had a
+	// part answered before, and waits to send the next.
+	for _, o := range q.live() {
+		if o.on == cn {
+			o.takeBack()
+		}
+	}
+}
+
+// afterLoss decides what becomes of an operation whose connection broke: it goes on
+// elsewhere, or ends with the error.
+func (o *operation) afterLoss(cn *rdmaconn.Conn) error {
+	c := o.q.c
+	o.losses++
+	gone := o.gone()
+	switch {
+	case o.write && gone != nil:
+		return o.unacked.uncertain(gone)
+	case gone != nil:
+		return gone
+	case o.write && o.losses > maxLosses:
+		return o.unacked.uncertain(nil)
+	case o.write:
+		return nil
+	case o.losses > maxLosses && c.Cfg.RequireRDMA, c.Cfg.RequireRDMA && c.Cfg.Reconnect < 0 && len(c.Paths) == 1:
+		return cn.Err
+	}
+	o.overSMB = o.losses > maxLosses
+	c.readsAgain.Add(1)
+	return nil
+}
+
+// recall takes the slot away from an operation that is in flight; false says that
+// its answer is there. What becomes of the slot is next; round is that of its message.
+func (o *operation) recall(next rdmaconn.RequestState) (round uint64, taken bool) {
+	for s := o.s; ; runtime.Gosched() {
+		w := s.Word.Load()
+		if o.cameBack() {
+			return 0, false
+		}
+		switch rdmaconn.RequestState(w & rdmaconn.StateMask) {
+		case rdmaconn.RequestDead:
+			return 0, true
+		case rdmaconn.RequestPending:
+			if !s.Word.CompareAndSwap(w, w&^rdmaconn.StateMask|uint64(rdmaconn.RequestSettling)) {
+				continue
+			}
+			s.Op, round = nil, s.Round
+			if next == rdmaconn.RequestAbandoned {
+				o.Abandon(s)
+			}
+			s.Set(next)
+			return round, true
+		}
+	}
+}
+
+// Abandon leaves the request of o, which is settling, to the slot: the Buffer is in use, and
+// a write in its epoch, until the server has answered.
+func (o *operation) Abandon(s *rdmaconn.Request) {
+	if s.Buffer != nil {
+		s.Buffer.Doubted(1)
+	}
+	s.Epoch, o.epoch = o.epoch, nil
+	if s.Own {
+		s.Tick.Store(o.on.Ticks.Load())
+	}
+}
+
+// cameBack reports whether o, which was in flight, is among those that came back, or
+// about to be: its slot is not its any more.
+func (o *operation) cameBack() bool { return o.Late.Load() || o.s.Generation() != o.life }
+
+// leftIO is I/O that no call waits for any more.
+type leftIO struct {
+	conn *rdmaconn.Conn
+	fid  uint16
+}
+
+// giveUp ends everything that is queued or in flight with cause, and takes the memory back.
+func (q *queue) giveUp(cause error) {
+	q.stopSMB()
+	var used []*rdmaconn.Conn
+	q.all(func(l *flight) {
+		l.starve(0)
+		if l.sent > 0 { // else the teardown may go on
+			l.Conn.Life.RLock()
+			used = append(used, l.Conn)
+		}
+	})
+	var wishes []leftIO
+	var given []*operation
+	for _, o := range q.live() {
+		if o.s == nil {
+			continue
+		}
+		if round, taken := o.recall(rdmaconn.RequestAbandoned); taken {
+			cn := o.flight.Conn
+			cn.AwaitPost(round)
+			q.returned(o)
+			given = append(given, o)
+			if w := (leftIO{cn, o.fid}); !slices.Contains(wishes, w) {
+				wishes = append(wishes, w)
+			}
+		}
+	}
+	for q.reap(); q.sent > 0; q.reap() { // as in lose
+		runtime.Gosched()
+	}
+	q.pending, q.head = q.pending[:0], 0
+	q.endAll(given, cause)
+	for _, w := range wishes {
+		w.conn.Credits.Cancel(w.conn, w.fid, false)
+	}
+	for _, c := range used {
+		c.Life.RUnlock()
+	}
+}
+
+// endAll ends all operations with cause. The outcome of writes that were given up is unknown.
+func (q *queue) endAll(given []*operation, cause error) {
+	end := func(o *operation) {
+		err := cause
+		switch {
+		case o.unacked != nil:
+			err = o.unacked.uncertain(cause)
+		case o.write && slices.Contains(given, o):
+			err = base.Uncertain(cause)
+			if o.flight.Conn.IsDown() {
+				paths.PathOf(o.flight.Conn).Orphan()
+			}
+		}
+		q.finish(o, err)
+	}
+	for i := range q.ops {
+		if o := &q.ops[i]; o.busy && o.cut > 0 && o.cut < o.size {
+			if q.wentWrong(o, o.cut, cause); o.parts == 0 {
+				q.endWhole(o)
+			}
+		}
+	}
+	for _, x := range slices.Clone(q.parts) {
+		end(x)
+	}
+	for i := range q.ops {
+		if o := &q.ops[i]; o.busy {
+			end(o)
+		}
+	}
+}

@@ -1,0 +1,221 @@
+package fileio
+
+import (
+	"context"
+	"errors"
+	"math"
+
+	"lwio/internal/client/base"
+	"lwio/internal/client/paths"
+	"lwio/internal/client/rdmaconn"
+	"lwio/internal/wire"
+	"lwio/rdma"
+)
+
+// send sends what is queued while there are credits. With block it waits for one
+// credit if nothing is in flight.
+func (q *queue) send(ctx context.Context, block bool) error {
+	if !q.queued() {
+		return nil
+	}
+	var full paths.PathBits // paths without a credit
+	for wait := false; q.queued(); {
+		if q.broken() != nil || q.most() == 0 {
+			return nil // wait sees to that
+		}
+		o := q.pending[q.head]
+		r := q.pathOf(o, full)
+		if r == nil && full != 0 { // no credit anywhere
+			if !block || q.sent > 0 || wait {
+				return nil
+			}
+			wait, full = true, 0
+			continue
+		}
+		cn, err := q.route(ctx, o, r)
+		if err != nil && ctx.Err() != nil {
+			return err // the operation stays queued
+		}
+		if err != nil {
+			q.finish(q.dequeueRest(), err)
+			continue
+		}
+		if cn == nil {
+			q.sendSMB(ctx, q.dequeue(nil))
+			continue
+		}
+		if l := q.flights[paths.PathOf(cn).Index]; l != nil && l.Conn != cn && l.sent > 0 {
+			return nil // that one is down, and wait sees to it first
+		}
+		n, err := q.sendOn(ctx, q.flightOn(cn), wait && q.sent == 0)
+		switch {
+		case err != nil:
+			return err
+		case n > 0:
+		case cn.IsDown():
+			return nil // wait goes another way
+		default:
+			full.Add(paths.PathOf(cn))
+		}
+	}
+	q.pending, q.head = q.pending[:0], 0
+	for _, l := range q.flights {
+		if l != nil {
+			l.starve(0)
+		}
+	}
+	return nil
+}
+
+// pathOf is the path for o: the one that it was on before, or the one whose turn it is;
+// nil if that has no credit, and no other has, or if there is no RDMA.
+//
+// The operations of a queue have no order among each other, so that they are dealt over
+// all connections; but a few small ones stay together, as each connection that answers
+// costs a wake-up.
+func (q *queue) pathOf(o *operation, full paths.PathBits) *paths.Path {
+	rails := q.c.Paths
+	switch {
+	case o.unacked != nil:
+		return full.Unless(o.unacked.path)
+	case len(rails) == 0 || o.overSMB:
+		return nil
+	case len(rails) == 1:
+		return full.Unless(rails[0])
+	case o.cut == 0 && o.on != nil && !o.on.IsDown() && !full.Has(paths.PathOf(o.on)):
+		return paths.PathOf(o.on)
+	}
+	if r := q.dealer; r == nil || q.deal <= 0 || full.Has(r) || r.Live() == nil {
+		q.dealer, q.deal = q.c.LeastBusy(full), paths.MinStripe
+	}
+	return q.dealer
+}
+
+// route is the connection of path r for o, or nil for SMB.
+func (q *queue) route(ctx context.Context, o *operation, r *paths.Path) (*rdmaconn.Conn, error) {
+	err := o.f.check(ctx, o.off, o.size)
+	if err != nil && o.unacked != nil && ctx.Err() == nil {
+		return nil, o.unacked.uncertain(err)
+	}
+	switch {
+	case err != nil || o.size == 0 || o.overSMB:
+		return nil, err
+	case o.unacked != nil:
+		return q.routeAgain(ctx, o)
+	case r == nil:
+		return nil, o.f.noRDMA(errors.New(q.c.WithoutRDMA))
+	}
+	if err := q.c.FenceOrphans(ctx); err != nil {
+		return nil, err
+	}
+	cn, fid, err := o.f.pathFor(ctx, r, false)
+	o.fid = fid
+	return cn, err
+}
+
+// sendOn sends queued operations on a connection, with one post for all, and returns how many
+// it took from the queue, parts too: also those that could not be sent, and are over. With
+// several paths it ends where it is the turn of another.
+func (q *queue) sendOn(ctx context.Context, l *flight, block bool) (int, error) {
+	cn := l.Conn
+	if cn.Pin() != nil {
+		return 0, nil
+	}
+	defer cn.Unpin()
+	q.flying = q.flying[:0]
+	var taken rdmaconn.SomeRequests
+	took, starved, most := 0, 0, q.most()
+	for first := true; q.queued() && took < most; first = false {
+		o := q.pending[q.head]
+		if !first && (!o.joins(ctx, cn) || len(q.flights) > 1 && (o.on != cn || o.cut > 0) && q.deal <= 0) {
+			break
+		}
+		if taken.Members == 0 {
+			taken = cn.Free.TakeSome(min(q.requests(cn, rdmaconn.RequestsAtOnce), most-took))
+		}
+		s := cn.Free.Next(&taken)
+		if s == nil && block && first {
+			var err error
+			l.starve(q.requests(cn, base.MaxCredits))
+			if s, err = cn.Acquire(ctx, true); err != nil && !base.IsLost(err) {
+				return 0, err
+			}
+		}
+		if s == nil {
+			starved = q.requests(cn, base.MaxCredits)
+			break
+		}
+		o = q.dequeue(cn)
+		if err := o.prepare(ctx, cn, s); err != nil {
+			s.Again = false
+			cn.Release(s)
+			if base.IsLost(err) || ctx.Err() != nil {
+				q.putBack(o)
+				break
+			}
+			took++
+			if o.unacked != nil { // it was sent before, and may have been done
+				err = o.unacked.uncertain(err)
+			}
+			q.finish(o, err)
+			continue
+		}
+		took++
+		o.flight = l
+		if o.done == 0 {
+			q.deal -= o.size
+		}
+		q.flying = append(q.flying, o)
+	}
+	cn.Unused(taken)
+	q.launch(l, starved)
+	return took, nil
+}
+
+// postAtOnce is how many operations are posted together where that costs no system call,
+// so that the server begins while others are made ready.
+const postAtOnce = 8
+
+// launch posts what is prepared for a connection, while so many more wait for a credit there.
+// The caller uses the connection.
+func (q *queue) launch(l *flight, starved int) {
+	cn := l.Conn
+	l.starve(starved)
+	if len(q.flying) == 0 {
+		return
+	}
+	cn.Wanting.Add(int64(len(q.flying)))
+	q.sent += len(q.flying)
+	l.sent += len(q.flying)
+	at, pending := cn.Clock(), int(cn.Wanting.Load())
+	var h wire.Header
+	var data rdmaconn.Payload
+	early := cn.Info.Caps.Has(rdma.CapDirectAlloc)
+	cn.SendMu.Lock()
+	for i, o := range q.flying {
+		if early && i > 0 && i%postAtOnce == 0 {
+			cn.StartPosting()
+			cn.SendMu.Lock()
+		}
+		o.message(&h, &data)
+		h.SetPending(pending)
+		cn.QueueLocked(o.s, &h, &data, rdmaconn.RequestPending, at)
+	}
+	if q.Call {
+		cn.PostTogether()
+		return
+	}
+	cn.StartPosting()
+}
+
+// most is how many requests more the queue may have in flight: those of a blocking call
+// leave credits to others.
+func (q *queue) most() int {
+	if q.Call {
+		return max(maxPieces-q.sent, 0)
+	}
+	return math.MaxInt
+}
+
+// maxPieces is how many requests a blocking call keeps in flight.
+const maxPieces = 32

@@ -1,0 +1,100 @@
+package fileio
+
+import (
+	"context"
+	"errors"
+
+	"lwio/internal/client/base"
+	"lwio/internal/client/paths"
+	"lwio/internal/client/rdmaconn"
+)
+
+// Why writes cannot be sent again.
+var (
+	errForgotten = errors.New("the server does not know what became of the writes")
+	errTooOld    = errors.New("too many messages ago")
+	errDifferent = errors.New("the server takes other sizes now")
+)
+
+// unacknowledged is the replay record of a write: its request was sent, and not answered
+// before the connection broke. The write is sent again under its old number, by which the
+// server does it once.
+//
+// Source: [OP-112]
+type unacknowledged struct {
+	path    *paths.Path
+	lineage uint64 // of the connections that know the outcome
+	number  uint64
+	n       int   // bytes
+	cause   error // what broke the connection
+}
+
+// uncertain is the error of a write that cannot be sent again, and why.
+func (w *unacknowledged) uncertain(why error) error {
+	w.path.Orphan()
+	if why == nil {
+		return base.Uncertain(w.cause)
+	}
+	return base.Uncertain(base.Reasons{w.cause, why})
+}
+
+// replayFirst keeps o's Buffer, and the connection that takes the place of the lost one for
+// replays, until o's is over: a blocking call waits for it. The caller holds up the teardown of the
+// connection.
+func (o *operation) replayFirst(r *paths.Path) {
+	if o.buf != nil && !o.keeps {
+		o.keeps = o.buf.Hold() == nil
+	}
+	if o.q.Call && o.first == nil {
+		o.first = r
+		r.BeginReplay()
+	}
+}
+
+// Unanswered has the connection that takes the place of the lost one replay a write first.
+func (o *operation) Unanswered(c *rdmaconn.Conn) {
+	if o.write {
+		o.replayFirst(paths.PathOf(c))
+	}
+}
+
+// acknowledge ends the replay of o, answered or not.
+func (o *operation) acknowledge() {
+	o.unacked = nil
+	if o.keeps {
+		o.buf.Release()
+		o.keeps = false
+	}
+	if o.first != nil {
+		o.first.EndReplay()
+		o.first = nil
+	}
+}
+
+// routeAgain is the connection for a write that was sent before.
+func (q *queue) routeAgain(ctx context.Context, o *operation) (*rdmaconn.Conn, error) {
+	cn, fid, err := o.f.pathFor(ctx, o.unacked.path, true)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return nil, err
+	case err != nil || cn == nil:
+		return nil, o.unacked.uncertain(err)
+	case cn.Lineage != o.unacked.lineage:
+		return nil, o.unacked.uncertain(errForgotten)
+	}
+	o.fid = fid
+	return cn, nil
+}
+
+// repeat makes the request in slot s the one that was sent before.
+func (o *operation) repeat(cn *rdmaconn.Conn, s *rdmaconn.Request) error {
+	switch {
+	case o.n != o.unacked.n:
+		return errDifferent
+	case cn.TooOld(o.unacked.number):
+		return errTooOld
+	}
+	s.Number, s.Again = o.unacked.number, true
+	o.q.c.writesAgain.Add(1)
+	return nil
+}

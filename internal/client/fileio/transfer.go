@@ -1,0 +1,177 @@
+package fileio
+
+import (
+	"context"
+	"errors"
+	"io"
+	"sync"
+
+	"lwio/internal/client/base"
+	"lwio/internal/client/rdmaconn"
+	"lwio/internal/ntstatus"
+	"lwio/internal/smb/smbclient"
+)
+
+// smbFlight is what a queue has in flight over SMB: an operation of a blocking call is done
+// by its goroutine, others have one each.
+type smbFlight struct {
+	flight  flight
+	ctx     context.Context // of operations that no call waits for; made when it is first used
+	stop    context.CancelFunc
+	running sync.WaitGroup
+}
+
+// smbResult is the state of an operation that goes over SMB.
+type smbResult struct {
+	used    bool
+	running bool // its goroutine has not ended
+	over    bool // n and err are there
+	n       int
+	moved   int // bytes
+	err     error
+}
+
+// add counts the bytes of a part.
+func (r *smbResult) add(part *smbResult) {
+	r.used = r.used || part.used
+	r.moved += part.moved
+}
+
+// sendSMB does o over SMB.
+func (q *queue) sendSMB(ctx context.Context, o *operation) {
+	if o.size == 0 {
+		q.finish(o, nil)
+		return
+	}
+	if o.write && o.epoch == nil {
+		o.epoch = o.f.writes.Begin()
+	}
+	o.smb.used = true
+	if q.Call && o.of == nil {
+		o.smb.n, o.smb.err = o.transfer(ctx)
+		q.finish(o, o.takeSMB())
+		return
+	}
+	if !q.Call {
+		if q.smb.ctx == nil {
+			q.smb.ctx, q.smb.stop = context.WithCancel(context.Background())
+		}
+		ctx = q.smb.ctx
+	}
+	o.flight, o.smb.running = &q.smb.flight, true
+	q.sent++
+	o.flight.sent++
+	q.smb.running.Go(func() {
+		o.smb.n, o.smb.err = o.transfer(ctx)
+		o.smb.over = true
+		q.Returns(&o.Ticket, &o.Ticket)
+		q.Arrived(1)
+	})
+}
+
+// takeSMB reads the result of a transfer.
+func (o *operation) takeSMB() error {
+	n, err := o.smb.n, o.smb.err
+	o.smb.over, o.smb.running = false, false
+	o.smb.moved += n
+	if o.done += n; err == nil && o.done < o.size {
+		err = io.ErrNoProgress
+	}
+	return err
+}
+
+// transfer does the rest of o over SMB, and returns how many bytes of it are done.
+func (o *operation) transfer(ctx context.Context) (n int, err error) {
+	do := o.f.readSMB
+	if o.write {
+		do = o.f.writeSMB
+	}
+	if o.same && o.bulk == nil {
+		o.bulk = copiesOf(o.p, o.size)
+	}
+	skip := o.done
+	switch {
+	case o.bulk != nil:
+		for at := o.done; at < o.size && err == nil; at = o.done + n {
+			p := o.bulk[at%rdmaconn.ProtocolPage:]
+			var m int
+			m, err = do(ctx, p[:min(len(p), o.size-at)], o.off+int64(at), nil)
+			n += m
+		}
+		return n, err
+	case o.segs == nil:
+		return do(ctx, o.p[o.done:], o.off+int64(o.done), o.buf)
+	}
+	if err := o.gone(); err != nil {
+		return 0, err
+	}
+	for _, p := range o.segs {
+		if skip >= len(p) {
+			skip -= len(p)
+			continue
+		}
+		p = p[skip:]
+		skip = 0
+		m, err := do(ctx, p, o.off+int64(o.done+n), o.q.c.Buffers.Of(p))
+		if n += m; err != nil || m < len(p) {
+			return n, err
+		}
+	}
+	return n, nil
+}
+
+// sleepSMB waits for operations over SMB while nothing is in flight elsewhere.
+func (q *queue) sleepSMB(ctx context.Context) {
+	for !q.Ready() {
+		select {
+		case <-q.smb.flight.Waiter.Token:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// stopSMB ends the operations over SMB, and waits for them.
+func (q *queue) stopSMB() {
+	if q.smb.stop != nil {
+		q.smb.stop()
+		q.smb.ctx, q.smb.stop = nil, nil
+	}
+	q.smb.running.Wait()
+}
+
+// readSMB reads over SMB; of is the Buffer that p is part of, or nil.
+func (f *File) readSMB(ctx context.Context, p []byte, off int64, of *rdmaconn.Buffer) (int, error) {
+	ctx, cancel := f.c.Cfg.Bounded(ctx)
+	defer cancel()
+	if err := of.Reclaim(ctx); err != nil {
+		return 0, err
+	}
+	defer of.Release()
+	n, err := f.h.ReadAt(ctx, p, off)
+	if errors.Is(err, ntstatus.EndOfFile) {
+		err = io.EOF
+	}
+	return n, err
+}
+
+// writeSMB writes over SMB; of is as for readSMB.
+func (f *File) writeSMB(ctx context.Context, p []byte, off int64, of *rdmaconn.Buffer) (int, error) {
+	ctx, cancel := f.c.Cfg.Bounded(ctx)
+	defer cancel()
+	if err := f.c.Fence(ctx); err != nil {
+		return 0, err
+	}
+	if err := of.Reclaim(ctx); err != nil {
+		return 0, err
+	}
+	defer of.Release()
+	if err := f.c.sess.Err(); err != nil {
+		return 0, err
+	}
+	n, err := f.h.WriteAt(ctx, p, off)
+	if err != nil && !smbclient.Refused(err) {
+		err = base.Uncertain(err)
+	}
+	return n, err
+}

@@ -1,0 +1,266 @@
+package paths
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"lwio/internal/client/base"
+	"lwio/internal/client/handshake"
+	"lwio/internal/client/rdmaconn"
+	"lwio/rdma"
+)
+
+// Set are the RDMA connections of a client, and how they are made.
+type Set struct {
+	Cfg    base.Config
+	Target string // host and port, for the log
+	Smb    sessionLife
+	Server netip.Addr // where SMB was reached
+
+	Paths       []*Path            // none if there is no RDMA for good
+	WithoutRDMA string             // why
+	stop        context.CancelFunc // ends the keepers, if there are rails
+	Keepers     sync.WaitGroup
+	Buffers     rdmaconn.BufferTable
+
+	Counts                        base.Counts
+	Connections, Lost, Reconnects atomic.Uint64
+	belated                       atomic.Uint64 // connections that are the first of their rails, and came after Dial
+	turn                          atomic.Uint32 // which rail comes first among equals
+	orphans                       atomic.Int32  // rails with writes that are uncertain and may still be going on
+	Closed                        atomic.Bool
+}
+
+// sessionLife is the SMB session, as paths know it.
+type sessionLife interface {
+	handshake.Session
+	// Err is why the session has ended, nil as long as it has not.
+	Err() error
+}
+
+// Transport says what carries data now, and why.
+func (c *Set) Transport() base.Transport {
+	if len(c.Paths) == 0 {
+		if c.Closed.Load() {
+			return base.Transport{Name: base.TransportSMB, Reason: base.ErrClientClosed.Error()}
+		}
+		return base.Transport{Name: base.TransportSMB, Reason: c.WithoutRDMA}
+	}
+	var t base.Transport
+	up := 0
+	for _, r := range c.Paths {
+		rt := r.transport()
+		if rt.RDMA() {
+			up++
+		}
+		if up == 1 || t.Name == "" {
+			t = rt
+		}
+	}
+	t.Connections = up
+	if n := len(c.Paths); n > 1 {
+		t.Reason += fmt.Sprintf("; %d of %d connections", up, n)
+	}
+	if n := c.belated.Load(); n > 0 && t.RDMA() {
+		t.Reason += fmt.Sprintf("; %d came after Dial", n)
+	}
+	if n := c.Reconnects.Load(); n > 0 && t.RDMA() {
+		t.Reason += fmt.Sprintf("; took the place of a lost connection %d times", n)
+	}
+	return t
+}
+
+// Live returns the RDMA connection, nil if there is none now.
+func (c *Set) Live() *rdmaconn.Conn {
+	for _, r := range c.Paths {
+		if cn := r.Live(); cn != nil {
+			return cn
+		}
+	}
+	return nil
+}
+
+// smbDepth is how many calls are worth having in flight over SMB alone.
+const smbDepth = 16
+
+// Credits is how many calls are worth having in flight: the messages that the
+// server grants on the RDMA connections, or what is good for SMB. More calls wait.
+func (c *Set) Credits() int {
+	sum := 0
+	for _, r := range c.Paths {
+		if cn := r.Live(); cn != nil {
+			sum += cn.Credits.Current()
+		}
+	}
+	if sum == 0 {
+		return smbDepth
+	}
+	return sum
+}
+
+// Home is the connection for a new buffer, or nil. It waits for one to take the place of
+// one that was lost.
+func (c *Set) Home(ctx context.Context) (*rdmaconn.Conn, error) {
+	if cn := c.Live(); cn != nil || len(c.Paths) == 0 {
+		return cn, nil
+	}
+	ctx, cancel := c.Cfg.Bounded(ctx)
+	defer cancel()
+	return c.LeastBusy(0).Get(ctx, false)
+}
+
+// AllUp reports whether every rail has a connection. Those before it are torn down then.
+func (c *Set) AllUp() bool {
+	for _, r := range c.Paths {
+		if cn := r.Cn.Load(); cn == nil || cn.IsDown() {
+			return false
+		}
+	}
+	return true
+}
+
+// End ends the RDMA connections, and waits for that.
+func (c *Set) End() {
+	if c.stop != nil {
+		c.stop()
+	}
+	ends := make([]*rdmaconn.Conn, len(c.Paths))
+	for i, r := range c.Paths {
+		ends[i] = r.end(base.ErrClientClosed)
+	}
+	c.Keepers.Wait()
+	for _, cn := range ends { // all at once
+		if cn != nil {
+			cn.Fail(net.ErrClosed)
+		}
+	}
+	for _, cn := range ends {
+		if cn != nil {
+			<-cn.Gone
+		}
+	}
+}
+
+// Begin makes the RDMA connections, if it can, and lets them go on.
+func (c *Set) Begin(ctx context.Context) error {
+	if c.Cfg.SMBOnly {
+		c.WithoutRDMA = "asked for"
+		return nil
+	}
+	rails, up, err := c.makePaths(ctx)
+	switch {
+	case up > 0:
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case c.Smb.Err() != nil: // why there is no RDMA follows from that
+		return fmt.Errorf("the SMB session has ended: %w; RDMA: %w", c.Smb.Err(), err)
+	case c.Cfg.RequireRDMA:
+		return fmt.Errorf("%w: %w", base.ErrNoRDMA, err)
+	}
+	if err != nil {
+		c.sayFewer(up, err)
+	}
+	if c.Cfg.Reconnect < 0 { // what is not there now will not come
+		rails = rails[:up]
+	}
+	if len(rails) == 0 {
+		c.WithoutRDMA = err.Error()
+		return nil
+	}
+	c.run(rails)
+	return nil
+}
+
+// makePaths makes the rails that the configuration asks for, and their connections as
+// far as that can be done: the first up of them have one, err is why the others have not.
+func (c *Set) makePaths(ctx context.Context) (rails []*Path, up int, err error) {
+	for i := range c.Cfg.Connections {
+		r := c.NewPath(i)
+		rails = append(rails, r)
+		if err != nil {
+			r.Why = err
+			continue
+		}
+		if err = r.begin(ctx); err == nil {
+			up++
+		}
+	}
+	return rails, up, err
+}
+
+// sayFewer logs why there are not as many connections as asked for.
+func (c *Set) sayFewer(up int, err error) {
+	then := "it is tried again"
+	if c.Cfg.Reconnect < 0 {
+		then = "it stays so"
+	}
+	if up > 0 {
+		c.Cfg.Logger.Warn("lwio: fewer RDMA connections than asked for", "server", c.Target, "asked for", c.Cfg.Connections,
+			"made", up, "err", err, "then", then)
+		return
+	}
+	log := c.Cfg.Logger.Info
+	if errors.Is(err, base.ErrSpoofed) || errors.Is(err, base.ErrProtocol) {
+		log = c.Cfg.Logger.Warn
+	}
+	log("lwio: no RDMA, going on over SMB", "server", c.Target, "reason", err, "then", then)
+}
+
+// run watches over the rails from now on.
+func (c *Set) run(rails []*Path) {
+	c.Paths = rails
+	ctx, stop := context.WithCancel(context.Background())
+	c.stop = stop
+	for _, r := range rails {
+		c.Keepers.Add(1)
+		go r.maintain(ctx)
+	}
+}
+
+// connectTimeout bounds connecting to one address, AUTH included. [OP-44]
+const connectTimeout = 5 * time.Second
+
+// connectTo connects to one address, authenticates, and registers the buffers.
+func (c *Set) connectTo(ctx context.Context, r *Path, assoc *handshake.Association, p rdma.Provider, remote rdma.Addr) (*rdmaconn.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, min(connectTimeout, c.Cfg.Timeout))
+	defer cancel()
+	cn, err := rdmaconn.DialConn(ctx, p, remote, rdmaconn.ConnConfig{
+		Credits: c.Cfg.Credits, SmallRead: c.Cfg.SmallRead, ReadSize: c.Cfg.MaxReadSize, Window: c.Cfg.MaxRdmaWindowSize,
+		Timeout: c.Cfg.Timeout, Mode: c.Cfg.Completion, Counts: &c.Counts,
+	})
+	if err != nil {
+		return nil, err
+	}
+	cn.Owner = r
+	if err := cn.Authenticate(ctx, assoc, r.Last, c.Cfg.AllowMD5); err != nil {
+		cn.Close()
+		return nil, fmt.Errorf("authenticate %v: %w", remote, err)
+	}
+	if err := c.Buffers.Lease(ctx, cn); err != nil {
+		cn.Close()
+		return nil, fmt.Errorf("register buffers: %w", err)
+	}
+	c.Connections.Add(1)
+	c.Cfg.Logger.Info("lwio: RDMA connection", "server", c.Target, "provider", p.Name(), "addr", remote.String(),
+		"credits", cn.Credits.Current(), "keyed", cn.Peer.Keyed)
+	return cn, nil
+}
+
+// Fence makes the server forget writes that broken connections may still carry, before
+// anything is changed over SMB, or said to be on stable storage.
+//
+// Source: [OP-112]
+func (c *Set) Fence(ctx context.Context) error {
+	for _, r := range c.Paths {
+		if err := r.Fence(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,263 @@
+package paths
+
+import (
+	"context"
+	"crypto/rand"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"lwio/internal/client/base"
+	"lwio/internal/client/rdmaconn"
+)
+
+// pathState is what there is of a rail.
+type pathState uint8
+
+const (
+	pathUp        pathState = iota // a connection for all
+	pathReplaying                  // a connection for those alone that owe writes to the one before
+	PathLost                       // none; another one may come
+	pathOver                       // none, and none will come
+)
+
+// Path is an RDMA connection of a client and, one after another, those that take its
+// place when it breaks. A goroutine waits for the loss of each and replaces it; where
+// there was none when the client was made, it goes on trying for the first. The client
+// key stays the same, so that each NEGOTIATE ends what was there before; that is the
+// fence, too, after which SMB may change what RDMA could have been changing.
+//
+// A call whose writes were not answered owes them: it counts itself in before it leaves
+// the connection that broke, sends them again on the next one, before anything else is
+// sent there, and counts itself out.
+//
+// Source: [OP-112]
+type Path struct {
+	Set   *Set
+	Index int                           // among the client's
+	key   [16]byte                      // the client's in NEGOTIATE
+	Cn    atomic.Pointer[rdmaconn.Conn] // for all; nil or down if there is none
+	Turn  chan struct{}                 // holds a token while somebody negotiates or connects
+
+	// Mu guards what follows.
+	Mu        sync.Mutex
+	State     pathState
+	Last      *rdmaconn.Conn // the newest; nil if there never was one
+	Changed   chan struct{}  // closed when the state changes
+	Until     time.Time      // calls wait for the next connection
+	Fenced    bool           // nothing of the last connection goes on at the server
+	replaying int            // calls that owe writes
+	orphans   bool           // writes are uncertain and may still be going on
+	Why       error          // there is no connection, or was none the last time
+}
+
+// NewPath makes the rail with that number, without a connection.
+func (c *Set) NewPath(index int) *Path {
+	r := &Path{Set: c, Index: index, State: PathLost, Fenced: true, Turn: make(chan struct{}, 1), Changed: make(chan struct{})}
+	rand.Read(r.key[:]) // never fails
+	return r
+}
+
+// begin makes the first connection. It is called before anybody else knows the rail.
+func (r *Path) begin(ctx context.Context) error {
+	cn, err := r.connect(ctx)
+	if r.Why = err; err == nil {
+		r.offer(cn)
+	}
+	return err
+}
+
+// waits is until when calls wait for a connection.
+func (r *Path) waits() time.Time {
+	r.Mu.Lock()
+	defer r.Mu.Unlock()
+	return r.Until
+}
+
+// Live returns the connection if there is one for all, else nil. It notices when the
+// connection has ended.
+func (r *Path) Live() *rdmaconn.Conn {
+	cn := r.Cn.Load()
+	if cn == nil || !cn.IsDown() {
+		return cn
+	}
+	r.lose(cn)
+	return nil
+}
+
+// notice notes the loss of the newest connection if that is down, whoever it is for.
+func (r *Path) notice() {
+	r.Mu.Lock()
+	cn := r.Last
+	r.Mu.Unlock()
+	if cn != nil && cn.IsDown() {
+		r.lose(cn)
+	}
+}
+
+// Get is live that waits for a connection to take the place of one that was lost, as
+// long as ctx and Config.Reconnect allow. Those who owe writes get it before others. It
+// returns nil if there is none.
+//
+// Errors: ctx's.
+func (r *Path) Get(ctx context.Context, owes bool) (*rdmaconn.Conn, error) {
+	var late <-chan time.Time
+	for {
+		if cn := r.Live(); cn != nil {
+			return cn, nil
+		}
+		r.Mu.Lock()
+		state, last, changed, left := r.State, r.Last, r.Changed, time.Until(r.Until)
+		r.Mu.Unlock()
+		switch {
+		case state == pathUp:
+			continue
+		case state == pathReplaying && owes:
+			if !last.IsDown() {
+				return last, nil
+			}
+			r.lose(last)
+			continue
+		case state == pathOver || left <= 0:
+			return nil, nil
+		}
+		if late == nil {
+			t := time.NewTimer(left)
+			defer t.Stop()
+			late = t.C
+		}
+		select {
+		case <-changed:
+		case <-late:
+			late = nil // unless the connection has come and gone, until is over
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// Reason says why there is no connection: net.ErrClosed where it was lost.
+func (r *Path) Reason() error {
+	r.Mu.Lock()
+	defer r.Mu.Unlock()
+	return r.Why
+}
+
+// lose notes that a connection is down.
+func (r *Path) lose(cn *rdmaconn.Conn) {
+	if !r.down(cn) {
+		return
+	}
+	r.Set.Cfg.Logger.Warn("lwio: RDMA connection lost", "server", r.Set.Target, "provider", cn.Fabric, "addr", cn.Remote.String(),
+		"err", cn.Err, "writes unanswered", cn.Unanswered.Load(), "then", r.AfterLoss())
+}
+
+// AfterLoss says what comes after the loss of a connection, as far as that is known.
+func (r *Path) AfterLoss() string {
+	cfg := &r.Set.Cfg
+	switch {
+	case r.Set.Closed.Load():
+		return "nothing: the client is being closed"
+	case r.Set.Smb.Err() != nil:
+		return "nothing: the SMB session has ended too"
+	case cfg.Reconnect >= 0:
+		return "trying to replace it"
+	case len(r.Set.Paths) > 1:
+		return "it is not to be replaced"
+	case cfg.RequireRDMA:
+		return "it is not to be replaced: reads and writes fail"
+	}
+	return "it is not to be replaced: going on over SMB"
+}
+
+// down is lose for the state alone. False says that it is known.
+func (r *Path) down(cn *rdmaconn.Conn) bool {
+	r.Mu.Lock()
+	defer r.Mu.Unlock()
+	if r.Last != cn || r.State == PathLost || r.State == pathOver {
+		return false
+	}
+	r.Set.Lost.Add(1) // before anybody sees the state
+	r.Cn.Store(nil)
+	r.Why = cn.Err
+	r.Fenced = false
+	r.Until = time.Now().Add(max(r.Set.Cfg.Reconnect, 0))
+	r.setLocked(PathLost)
+	return true
+}
+
+// offer makes cn the connection. False says that the rail is over.
+func (r *Path) offer(cn *rdmaconn.Conn) bool {
+	r.Mu.Lock()
+	defer r.Mu.Unlock()
+	if r.State == pathOver {
+		return false
+	}
+	r.Last = cn
+	if r.replaying > 0 {
+		r.setLocked(pathReplaying)
+		return true
+	}
+	r.Cn.Store(cn)
+	r.setLocked(pathUp)
+	return true
+}
+
+// BeginReplay counts in a call that has writes to send again. It still holds up the teardown of
+// the connection that they were sent on.
+func (r *Path) BeginReplay() {
+	r.Mu.Lock()
+	defer r.Mu.Unlock()
+	r.replaying++
+}
+
+// EndReplay counts it out. After the last one the connection is for all.
+func (r *Path) EndReplay() {
+	r.Mu.Lock()
+	defer r.Mu.Unlock()
+	if r.replaying--; r.replaying == 0 && r.State == pathReplaying {
+		r.Cn.Store(r.Last)
+		r.setLocked(pathUp)
+	}
+}
+
+// end says that no connection comes any more, and returns the last one, or nil.
+func (r *Path) end(why error) *rdmaconn.Conn {
+	r.Mu.Lock()
+	defer r.Mu.Unlock()
+	if r.State != pathOver {
+		r.Why = why
+		r.Cn.Store(nil)
+		r.setLocked(pathOver)
+	}
+	return r.Last
+}
+
+// setLocked changes the state. The caller holds mu.
+func (r *Path) setLocked(s pathState) {
+	r.State = s
+	close(r.Changed)
+	r.Changed = make(chan struct{})
+}
+
+// transport says what the rail is.
+func (r *Path) transport() base.Transport {
+	r.Live()
+	r.Mu.Lock()
+	defer r.Mu.Unlock()
+	if r.State == pathUp || r.State == pathReplaying {
+		return r.Last.Transport()
+	}
+	return base.Transport{Name: base.TransportSMB, Reason: r.Why.Error()}
+}
+
+// PathOf is the path of a connection.
+func PathOf(c *rdmaconn.Conn) *Path { return c.Owner.(*Path) }
+
+// AllUp reports whether every path has a connection. Those before it are torn down then.
+func (r *Path) AllUp() bool { return r.Set.AllUp() }
+
+// Bounded gives ctx the default deadline if it has none.
+func (r *Path) Bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	return r.Set.Cfg.Bounded(ctx)
+}

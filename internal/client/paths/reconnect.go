@@ -1,0 +1,291 @@
+package paths
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"lwio/internal/client/base"
+	"lwio/internal/client/handshake"
+	"lwio/internal/client/rdmaconn"
+)
+
+const (
+	// MinPause and maxPause bound the time between two attempts to replace a connection.
+	// Each time it doubles, and up to half of it is left to chance. While calls wait it is
+	// at most one of waitParts of Config.Reconnect.
+	MinPause  = 5 * time.Millisecond
+	MaxPause  = 10 * time.Second
+	waitParts = 8
+	// firstPause and maxFirstPause bound it for a connection that could not be made when
+	// the client was: often it never can.
+	firstPause    = time.Second
+	maxFirstPause = time.Minute
+	// ProvenAfter is for how long a connection must have lived that is replaced without a
+	// pause.
+	ProvenAfter = time.Second
+	// attemptTimeout bounds one attempt.
+	attemptTimeout = 2 * connectTimeout
+)
+
+// maintain makes the first connection, if there is none yet, and replaces it whenever it
+// breaks, until ctx ends, or the SMB session.
+func (r *Path) maintain(ctx context.Context) {
+	defer r.Set.Keepers.Done()
+	cn := r.Last
+	var pause Backoff
+	if cn == nil {
+		pause.pause = firstPause
+		cn = r.make(ctx, nil, &pause)
+	}
+	for cn != nil {
+		select {
+		case <-cn.Down:
+		case <-ctx.Done():
+			return
+		}
+		r.lose(cn)
+		if r.Set.Cfg.Reconnect < 0 {
+			return
+		}
+		pause.Lived(time.Since(cn.Born), cn.Seen.Load() > 0)
+		cn = r.replace(ctx, cn, &pause)
+	}
+}
+
+// replace makes a connection in place of cn. It returns nil if there will be none.
+func (r *Path) replace(ctx context.Context, cn *rdmaconn.Conn, pause *Backoff) *rdmaconn.Conn {
+	select {
+	case <-cn.Gone: // with it all calls have left, and told what they owe
+	case <-ctx.Done():
+		return nil
+	}
+	return r.make(ctx, cn, pause)
+}
+
+// make makes a connection in place of cn, or the first one, with as many attempts as it
+// takes. It returns nil if there will be none.
+func (r *Path) make(ctx context.Context, cn *rdmaconn.Conn, pause *Backoff) *rdmaconn.Conn {
+	for try := 1; pause.sleep(ctx, r.longestPause()); try++ {
+		next, err := r.attempt(ctx)
+		if err == nil {
+			return r.replaced(cn, next, try)
+		}
+		if e := r.Set.Smb.Err(); e != nil {
+			r.end(base.Reasons{r.loss(), fmt.Errorf("the SMB session has ended too: %w", e)})
+			lost := "lwio: SMB session lost"
+			if cn != nil {
+				lost += ", and the RDMA connection with it"
+			}
+			r.Set.Cfg.Logger.Warn(lost, "server", r.Set.Target, "err", e)
+			return nil
+		}
+		if ctx.Err() == nil {
+			r.failed(err, try)
+		}
+	}
+	return nil
+}
+
+// loss is reason without what came of attempts to replace the connection that was lost.
+func (r *Path) loss() error {
+	r.Mu.Lock()
+	defer r.Mu.Unlock()
+	if r.Last != nil {
+		return r.Last.Err
+	}
+	return r.Why
+}
+
+// longestPause bounds the time until the next attempt.
+func (r *Path) longestPause() time.Duration {
+	r.Mu.Lock()
+	defer r.Mu.Unlock()
+	switch {
+	case r.Last == nil:
+		return maxFirstPause
+	case time.Now().After(r.Until):
+		return MaxPause
+	}
+	return min(max(r.Set.Cfg.Reconnect/waitParts, MinPause), MaxPause)
+}
+
+// attempt tries once.
+func (r *Path) attempt(ctx context.Context) (*rdmaconn.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, min(attemptTimeout, r.Set.Cfg.Timeout))
+	defer cancel()
+	return r.connect(ctx)
+}
+
+// replaced hands out the connection that takes the place of cn, or is the first.
+func (r *Path) replaced(cn, next *rdmaconn.Conn, tries int) *rdmaconn.Conn {
+	count := &r.Set.Reconnects
+	if cn == nil {
+		count = &r.Set.belated
+	}
+	count.Add(1) // before a call can see it
+	if !r.offer(next) {
+		next.Close()
+		return nil
+	}
+	if cn == nil {
+		r.Set.Cfg.Logger.Info("lwio: RDMA after all", "server", r.Set.Target, "provider", next.Fabric, "addr", next.Remote.String(), "attempts", tries)
+		return next
+	}
+	r.Set.Cfg.Logger.Info("lwio: RDMA connection replaced", "server", r.Set.Target, "provider", next.Fabric, "addr", next.Remote.String(),
+		"attempts", tries, "outcomes of writes known", next.Lineage == cn.Lineage)
+	return next
+}
+
+// failed notes why an attempt failed. The log gets the first failure, and each after
+// which calls do not wait any more; where there never was a connection, each that is
+// another one than before.
+func (r *Path) failed(err error, try int) {
+	r.Mu.Lock()
+	if r.Last == nil {
+		news := r.Why.Error() != err.Error()
+		if r.State == PathLost {
+			r.Why = err
+		}
+		r.Mu.Unlock()
+		if news {
+			r.Set.Cfg.Logger.Info("lwio: still no RDMA", "server", r.Set.Target, "attempt", try, "reason", err)
+		}
+		return
+	}
+	if r.State == PathLost {
+		r.Why = base.Reasons{r.Last.Err, fmt.Errorf("attempt %d to replace it: %w", try, err)}
+	}
+	away := time.Now().After(r.Until)
+	r.Mu.Unlock()
+	if try == 1 || away {
+		r.Set.Cfg.Logger.Warn("lwio: the RDMA connection is not replaced yet", "server", r.Set.Target, "attempt", try, "calls wait", !away, "err", err)
+	}
+}
+
+// connect negotiates, which ends what there was of the rail at the server, and connects
+// in the place of the last connection.
+func (r *Path) connect(ctx context.Context) (*rdmaconn.Conn, error) {
+	select {
+	case r.Turn <- struct{}{}:
+		defer func() { <-r.Turn }()
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	assoc, err := r.negotiate(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return r.Set.connect(ctx, r, assoc)
+}
+
+// negotiate asks the server with the rail's key. The caller has the turn.
+func (r *Path) negotiate(ctx context.Context) (*handshake.Association, error) {
+	assoc, err := handshake.Negotiate(ctx, r.Set.Smb, r.Set.Cfg.Providers, r.key)
+	if err != nil {
+		return nil, rdmaconn.HandshakeError(err)
+	}
+	r.SetFenced(nil)
+	return assoc, nil
+}
+
+// SetFenced notes that nothing goes on at the server: of the connection cn alone, if
+// that is not nil.
+func (r *Path) SetFenced(cn *rdmaconn.Conn) {
+	r.Mu.Lock()
+	defer r.Mu.Unlock()
+	if cn != nil && cn != r.Last {
+		return
+	}
+	if !r.Fenced && r.State != pathUp {
+		r.Fenced = true
+		r.setLocked(r.State)
+	}
+	if r.orphans {
+		r.orphans = false
+		r.Set.orphans.Add(-1)
+	}
+}
+
+// Unfenced reports whether the connection cn, which was lost, is the last there was, and
+// may be going on at the server.
+func (r *Path) Unfenced(cn *rdmaconn.Conn) bool {
+	r.Mu.Lock()
+	defer r.Mu.Unlock()
+	return r.Last == cn && r.State > pathReplaying && !r.Fenced
+}
+
+// Fence makes the server forget writes that a broken connection may still carry, before
+// anything is changed over SMB: a NEGOTIATE with the same client key tears down the
+// connections of the pair and waits for their I/O.
+//
+// Source: [OP-112]
+func (r *Path) Fence(ctx context.Context) error {
+	for {
+		r.notice()
+		r.Mu.Lock()
+		cn, changed, needed := r.Last, r.Changed, r.State > pathReplaying && !r.Fenced
+		r.Mu.Unlock()
+		if !needed {
+			return nil
+		}
+		select {
+		case <-cn.Gone:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		if cn.Unanswered.Load() == 0 {
+			r.SetFenced(cn)
+			continue
+		}
+		select {
+		case r.Turn <- struct{}{}:
+			var err error
+			if r.Unfenced(cn) { // and not cut off what has been made meanwhile
+				_, err = r.negotiate(ctx)
+			}
+			<-r.Turn
+			if err != nil {
+				return fmt.Errorf("the server may still be doing writes of the lost RDMA connection, and cannot be asked: %w", err)
+			}
+			return nil
+		case <-changed:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// Backoff is how long to wait before the next attempt.
+type Backoff struct{ pause time.Duration }
+
+// Lived says for how long the last connection was there, and whether it was of use.
+func (b *Backoff) Lived(d time.Duration, used bool) {
+	switch {
+	case d >= ProvenAfter:
+		b.pause = 0
+	case used:
+		b.pause = min(b.pause, MinPause)
+	}
+}
+
+// Next is the longest pause before the next attempt, if it must not be longer than most.
+func (b *Backoff) Next(most time.Duration) time.Duration {
+	d := min(b.pause, most)
+	b.pause = max(2*d, MinPause)
+	return d
+}
+
+// sleep waits, and reports false if ctx has ended.
+func (b *Backoff) sleep(ctx context.Context, most time.Duration) bool {
+	if d := b.Next(most); d > 0 {
+		t := time.NewTimer(d/2 + rand.N(d/2+1))
+		defer t.Stop()
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+		}
+	}
+	return ctx.Err() == nil
+}

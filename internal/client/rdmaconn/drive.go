@@ -1,0 +1,264 @@
+package rdmaconn
+
+import (
+	"context"
+	"runtime"
+	"time"
+
+	"lwio/internal/client/base"
+	"lwio/rdma"
+)
+
+// ready is what a call waits for.
+type ready interface {
+	// Ready reports whether the call need not wait any longer. It is called with
+	// no lock held, by any number of goroutines.
+	Ready() bool
+}
+
+// Clock is the time since the connection was made, in nanoseconds.
+func (c *Conn) Clock() int64 { return int64(time.Since(c.Born)) }
+
+// Patience is for how long a call looks for an answer before it sleeps.
+func (c *Conn) Patience() int64 {
+	switch {
+	case c.Cfg.Mode == base.Polling:
+		return int64(pollingPatience)
+	case c.single.Load():
+		return int64(singlePatience)
+	}
+	return int64(adaptivePatience)
+}
+
+// Await waits until r is ready, ctx ends, or the connection is down. Until then, on
+// the connection's clock, it looks rather than sleeps if there is something to look
+// at. heeded says that the end of ctx kicks, so that the call may sleep for all.
+//
+// Source: [LWIO §I/O Processing], [LWIO §Wakeup]
+func (c *Conn) Await(ctx context.Context, w *waiter, r ready, until int64, heeded bool) {
+	over := ctx.Done()
+	if !c.Polled.Empty() && c.spin(over, r, until) {
+		return
+	}
+	for !r.Ready() {
+		if c.Poller.park(w, over == nil || heeded) {
+			c.hold(over, w, r, until)
+			if c.IsDown() || ended(over) {
+				return
+			}
+			continue
+		}
+		// Whoever sleeps may have fallen asleep before our request was there to be
+		// polled for.
+		c.ArmForOthers()
+		if r.Ready() {
+			c.unpark(w)
+			return
+		}
+		select {
+		case <-w.Token:
+			if w.got() {
+				c.hold(over, w, r, until)
+			}
+		case <-over:
+			c.unpark(w)
+			return
+		case <-c.Down:
+			c.unpark(w)
+			return
+		}
+	}
+}
+
+func (c *Conn) unpark(w *waiter) {
+	if c.Poller.unpark(w) {
+		c.Poller.pass()
+	}
+}
+
+// spin looks for what r waits for, and reports whether nothing is to be waited for
+// any more. It does so with the baton, for all; without it only if who has it
+// sleeps, and only one call at a time: then it looks at memory alone, and the
+// provider's own goroutine moves the data.
+func (c *Conn) spin(over <-chan struct{}, r ready, until int64) bool {
+	if c.asleep.Load() && c.Poller.claim() {
+		c.Sleep.Wake() // the reader leaves the connection to us
+	}
+	if !c.spinning.CompareAndSwap(false, true) {
+		return false
+	}
+	defer c.spinning.Store(false)
+	every := c.spinsPerCheck()
+	for i := 1; !r.Ready(); i++ {
+		if c.Poller.take() {
+			c.lookFor(over, r, until)
+			c.Poller.pass()
+			return r.Ready() || c.IsDown()
+		}
+		if !c.asleep.Load() {
+			return false // whoever has the baton looks too
+		}
+		c.scan()
+		if i%every == 0 && !c.goOn(over, until) {
+			return c.IsDown()
+		}
+	}
+	return true
+}
+
+// lookFor looks for what r waits for with the baton.
+func (c *Conn) lookFor(over <-chan struct{}, r ready, until int64) {
+	every := c.spinsPerCheck()
+	for i := 1; !r.Ready() && !c.Polled.Empty(); i++ {
+		found, err := c.advance(false)
+		if err != nil {
+			c.Fail(c.reason(err))
+			return
+		}
+		if found > 0 && !r.Ready() {
+			runtime.Gosched() // let those run whose answers these were
+			if c.Cfg.Mode == base.Polling {
+				until = c.Clock() + c.Patience()
+			}
+		}
+		if i%every == 0 && !c.goOn(over, until) {
+			return
+		}
+	}
+}
+
+// spinsPerCheck is how many times a call looks for its answer before it looks at
+// the time, and lets others run where there is one processor.
+func (c *Conn) spinsPerCheck() int {
+	switch {
+	case !c.single.Load():
+		return 64
+	case c.Cfg.Mode == base.Polling:
+		return 8
+	}
+	return 1
+}
+
+// ended reports whether over is closed.
+func ended(over <-chan struct{}) bool {
+	select {
+	case <-over:
+		return true
+	default:
+		return false
+	}
+}
+
+// goOn reports whether a call may look a while longer.
+func (c *Conn) goOn(over <-chan struct{}, until int64) bool {
+	if ended(over) || c.IsDown() {
+		return false
+	}
+	if c.single.Load() {
+		runtime.Gosched() // with a second processor it would wake that one for nothing
+	}
+	return c.Clock() < until
+}
+
+// hold is what a call does that was given the baton: it hands out what arrives
+// until r is ready, over is closed or the connection is down, and passes the baton on.
+func (c *Conn) hold(over <-chan struct{}, w *waiter, r ready, until int64) {
+	for !r.Ready() && !c.IsDown() && !ended(over) {
+		if !c.Polled.Empty() {
+			if c.Cfg.Mode == base.Polling {
+				until = c.Clock() + c.Patience()
+			}
+			c.lookFor(over, r, until)
+		}
+		c.doze(over, w, r)
+	}
+	c.Poller.pass()
+}
+
+// doze sleeps on the completion queue, unless there is something to hand out, over is
+// closed, or r is ready. The caller, which waits at w, has the baton.
+//
+// Nobody polls the queue between the last look of who falls asleep and the sleep,
+// so that what arrives then ends it. A request that is posted then, and polled for,
+// is in the set before its caller sees that somebody sleeps, or is seen by arm:
+// either of the two asks for a wake-up.
+func (c *Conn) doze(over <-chan struct{}, w *waiter, r ready) {
+	ctx := c.Sleep.Next()
+	if r.Ready() || ended(over) {
+		return
+	}
+	found, err := c.advance(true)
+	if err == nil && found == 0 {
+		if !c.arm() || c.scan() == 0 {
+			c.sleeper.Store(w)
+			if !r.Ready() {
+				err = c.cq.Wait(ctx, rdma.NotifyAny)
+			}
+			c.sleeper.Store(nil)
+		}
+		c.asleep.Store(false)
+		if ctx.Err() != nil {
+			err = nil // kicked
+		}
+		if err == nil {
+			_, err = c.advance(false) // what ended the sleep
+		}
+	}
+	if err != nil {
+		c.Fail(c.reason(err))
+	}
+}
+
+// wake ends the wait of a call whose answer is there, wherever it sleeps.
+func (c *Conn) wake(w *waiter) {
+	c.Poller.wake(w)
+	if c.sleeper.Load() == w {
+		c.Sleep.Wake()
+	}
+}
+
+// advance takes what is in the completion queue and looks at the status blocks; it
+// returns how much there was. If it was nothing, the caller may be asleep from then
+// on.
+func (c *Conn) advance(sleep bool) (int, error) {
+	c.progressMu.Lock()
+	defer c.progressMu.Unlock()
+	n, err := c.advanceLocked()
+	if sleep && err == nil && n == 0 {
+		c.asleep.Store(true)
+	}
+	return n, err
+}
+
+// advanceLocked takes what is in the completion queue and looks at the status
+// blocks; it returns how much there was. The caller holds progressMu.
+func (c *Conn) advanceLocked() (int, error) {
+	b := &c.scratch
+	n, err := c.cq.Poll(b.results[:])
+	if n > 0 && err == nil {
+		err = c.take(b, n)
+	}
+	if err != nil {
+		return n, err
+	}
+	seen := c.scan()
+	if c.woken {
+		c.woken = false
+		if seen == 0 {
+			c.Counts.Spurious.Add(1)
+		}
+	}
+	return n + seen, nil
+}
+
+// scan finishes the polled requests whose answers are there, and returns how many.
+func (c *Conn) scan() int {
+	n, l := 0, Delivery{}
+	c.Polled.each(func(i int) {
+		if c.look(&c.Requests[i], &l) {
+			n++
+		}
+	})
+	l.HandOver(c)
+	return n
+}

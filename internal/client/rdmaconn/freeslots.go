@@ -1,0 +1,124 @@
+package rdmaconn
+
+import (
+	"math/bits"
+	"slices"
+	"sync"
+	"sync/atomic"
+)
+
+// freeRequests are the slots that are granted and not in use. To take some that are there,
+// and to give some back while nobody waits, is one atomic operation for up to 64. Who
+// waits comes before who does not, in the order in which they came. Safe for concurrent
+// use.
+type freeRequests struct {
+	slots   []Request
+	Set     requestSet
+	Waiting atomic.Int32 // the length of queue; changes under mu
+
+	mu    sync.Mutex // guards what follows
+	queue []chan *Request
+	spare []chan *Request // of those that have waited
+}
+
+func (f *freeRequests) Init(slots []Request) { f.slots, f.Set = slots, NewRequestSet(len(slots)) }
+
+// Size is how many there are.
+func (f *freeRequests) Size() (n int) {
+	for i := range f.Set {
+		n += bits.OnesCount64(f.Set[i].Load())
+	}
+	return n
+}
+
+// put adds one.
+func (f *freeRequests) put(s *Request) { f.putBack(SomeRequests{s.Index / 64, 1 << (s.Index % 64)}) }
+
+// putBack adds some.
+func (f *freeRequests) putBack(some SomeRequests) {
+	if some.Members == 0 {
+		return
+	}
+	f.Set[some.word].Or(some.Members)
+	if f.Waiting.Load() > 0 {
+		f.mu.Lock()
+		f.serveLocked()
+		f.mu.Unlock()
+	}
+}
+
+// take takes one; nil says that there is none, or that others wait.
+func (f *freeRequests) take() *Request {
+	some := f.TakeSome(1)
+	return f.Next(&some)
+}
+
+// TakeSome takes up to n, of those that are next to each other. There are none if others
+// wait.
+func (f *freeRequests) TakeSome(n int) SomeRequests {
+	if f.Waiting.Load() > 0 {
+		return SomeRequests{}
+	}
+	return f.Set.takeSome(n)
+}
+
+// Next takes one of some that were taken, or returns nil.
+func (f *freeRequests) Next(some *SomeRequests) *Request {
+	if some.Members == 0 {
+		return nil
+	}
+	i := 64*some.word + bits.TrailingZeros64(some.Members)
+	some.Members &= some.Members - 1
+	return &f.slots[i]
+}
+
+// serveLocked gives what there is to those who wait.
+func (f *freeRequests) serveLocked() {
+	for len(f.queue) > 0 {
+		some := f.Set.takeSome(1)
+		s := f.Next(&some)
+		if s == nil {
+			return
+		}
+		f.queue[0] <- s
+		f.leaveLocked(0)
+	}
+}
+
+// leaveLocked takes the one at place i out of the queue.
+func (f *freeRequests) leaveLocked(i int) {
+	f.queue = slices.Delete(f.queue, i, i+1)
+	f.Waiting.Add(-1)
+}
+
+// join begins to wait: one comes by what it returns, which is for leave in any case.
+func (f *freeRequests) join() chan *Request {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var place chan *Request
+	if last := len(f.spare) - 1; last >= 0 {
+		place, f.spare = f.spare[last], f.spare[:last]
+	} else {
+		place = make(chan *Request, 1)
+	}
+	f.queue = append(f.queue, place)
+	f.Waiting.Add(1) // before the set is looked at: who puts one in looks here after that
+	f.serveLocked()
+	return place
+}
+
+// leave ends the wait. A slot that came and was not received goes back.
+func (f *freeRequests) leave(place chan *Request) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if i := slices.Index(f.queue, place); i >= 0 {
+		f.leaveLocked(i)
+	}
+	select {
+	case s := <-place:
+		f.Set.Add(s.Index)
+		f.serveLocked()
+	default:
+	}
+	f.spare = append(f.spare, place)
+}

@@ -1,0 +1,70 @@
+package rdmaconn
+
+import (
+	"context"
+
+	"lwio/internal/wire"
+	"lwio/rdma"
+)
+
+// landAlign is what the places where small reads land are aligned to, in bytes.
+const landAlign = 64
+
+// allocate gives every slot its memory: receives and messages to send, and, in memory
+// of its own, the places where small reads land and status blocks. Each kind is a
+// region of its own.
+func (c *Conn) allocate(ctx context.Context, n int) (err error) {
+	sendSize, landSize := wire.HeaderSize+CopyWrite, (c.Cfg.SmallRead+landAlign-1)/landAlign*landAlign
+	recv, send, land := (n+1)*wire.StatusResponseSize, n*sendSize, n*landSize
+	statusAt := (land + wire.IOStatusBlockSize - 1) / wire.IOStatusBlockSize * wire.IOStatusBlockSize
+	lentSize := statusAt + n*wire.IOStatusBlockSize
+	if c.mem, err = c.Adapter.Alloc(ctx, recv+send); err != nil {
+		return err
+	}
+	if c.Land, err = c.Adapter.Alloc(ctx, lentSize); err != nil {
+		return err
+	}
+	own, lent := c.mem.Bytes(), c.Land.Bytes()
+	recvPart, sendPart := own[:recv:recv], own[recv:recv+send]
+	landPart, statusPart := lent[:land:land], statusMemory(lent[statusAt:lentSize])
+	for _, part := range []struct {
+		mr     *rdma.MemoryRegion
+		memory []byte
+		access rdma.Access
+	}{
+		{&c.RecvMR, recvPart, rdma.AccessLocalWrite}, {&c.SendMR, sendPart, 0},
+		{&c.statusMR, statusPart, rdma.AccessRemoteWrite}, {&c.LandMR, landPart, rdma.AccessRemoteWrite},
+	} {
+		if *part.mr, err = c.Adapter.RegisterMemory(ctx, part.memory, part.access); err != nil {
+			return err
+		}
+	}
+	c.Requests, c.Polled = make([]Request, n), NewRequestSet(n)
+	c.queue, c.batch = make([]rdma.Request, 0, n), make([]rdma.Request, 0, n)
+	c.Free.Init(c.Requests)
+	words := wordsOf(statusPart)
+	for i := range c.Requests {
+		s := &c.Requests[i]
+		s.Index, s.sendAt, s.LandAt = i, i*sendSize, i*landSize
+		s.Block = &words[i]
+		s.Send = sendPart[s.sendAt : s.sendAt+sendSize : s.sendAt+sendSize]
+		s.Bounce = landPart[s.LandAt : s.LandAt+c.Cfg.SmallRead]
+		s.Sges = make([]rdma.SGE, min(c.Info.MaxInitiatorSGE, maxGather))
+		s.Waiter.Token = make(chan struct{}, 1)
+		s.renew()
+	}
+	return nil
+}
+
+func (c *Conn) closeRegions() {
+	for _, mr := range []rdma.MemoryRegion{c.SendMR, c.LandMR, c.RecvMR, c.statusMR} {
+		if mr != nil {
+			mr.Close()
+		}
+	}
+	for _, m := range []rdma.Memory{c.mem, c.Land} {
+		if m != nil {
+			m.Close()
+		}
+	}
+}

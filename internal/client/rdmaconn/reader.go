@@ -1,0 +1,58 @@
+package rdmaconn
+
+import (
+	"runtime"
+	"time"
+)
+
+// readerRest is how long the reader leaves a connection alone that calls have used:
+// for as long as that, the loss of a credit or a late answer goes unnoticed. It doubles,
+// up to longestRest, each time that there is nothing to do for the reader: those of a
+// thousand connections in use are not to keep a processor busy.
+const (
+	readerRest  = 5 * time.Millisecond
+	longestRest = 64 * readerRest
+)
+
+// read has the baton whenever no call does, until the connection is down.
+func (c *Conn) read() {
+	defer c.reading.Done()
+	rest := readerRest
+	timer := time.NewTimer(rest)
+	defer timer.Stop()
+	for {
+		c.single.Store(runtime.GOMAXPROCS(0) == 1) // it may change
+		if c.Poller.takeForReader() {
+			for !c.Poller.Ready() && !c.IsDown() {
+				c.doze(nil, nil, &c.Poller)
+			}
+			c.Poller.pass()
+			rest = readerRest
+		} else {
+			rest = min(2*rest, longestRest)
+		}
+		timer.Reset(rest)
+		select {
+		case <-c.Poller.summon:
+		case <-timer.C:
+		case <-c.Down:
+			return
+		}
+	}
+}
+
+// Ready tells the reader that a call wants the baton.
+func (b *poller) Ready() bool { return b.used.Load() }
+
+// reason prefers what the connector says about the end of the connection to what
+// the queue saw of it.
+func (c *Conn) reason(err error) error {
+	select {
+	case <-c.connector.Done():
+		if e := c.connector.Err(); e != nil {
+			return e
+		}
+	default:
+	}
+	return err
+}

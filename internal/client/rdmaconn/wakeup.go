@@ -1,0 +1,71 @@
+package rdmaconn
+
+import (
+	"lwio/internal/client/base"
+	"lwio/internal/wire"
+	"lwio/rdma"
+)
+
+// arm asks the server for a wake-up, as somebody is about to sleep while polled
+// requests are outstanding, unless it was asked already. After it reported true the
+// caller looks once more before it sleeps.
+//
+// P, the number of I/O requests that were sent and not seen complete, is taken
+// where messages get their order, so that the server, which compares it with what
+// it has outstanding, knows whether the client has missed a completion.
+//
+// Source: [LWIO §Wakeup], [LWIO claim 21], [OP-93a], [OP-93b], [OP-93c], [OP-93f]
+func (c *Conn) arm() bool {
+	if c.Polled.Empty() || !c.armed.CompareAndSwap(false, true) {
+		return false
+	}
+	s := c.Credits.forWakeUp()
+	if s == nil || !c.postWakeUp(s) {
+		c.armed.Store(false)
+		return false
+	}
+	return true
+}
+
+// ArmForOthers is called by who depends on answers that it does not wait for itself:
+// if somebody sleeps, it sees to it that they end the sleep.
+func (c *Conn) ArmForOthers() {
+	if c.asleep.Load() {
+		c.arm()
+	}
+}
+
+// postWakeUp sends INTERRUPT in the slot that is kept for it.
+func (c *Conn) postWakeUp(s *Request) bool {
+	s.Kind, s.Own, s.Want = kindWakeUp, true, 0
+	c.SendMu.Lock()
+	pending := c.sent.Load() - c.Seen.Load()
+	if pending <= 0 || c.IsDown() {
+		c.SendMu.Unlock()
+		return false
+	}
+	h := wire.NewInterrupt(int(pending))
+	c.QueueLocked(s, &h, &Payload{}, RequestAbandoned, 0)
+	c.StartPosting()
+	return true
+}
+
+// wokenUp ends an INTERRUPT. Called with progressMu held.
+func (c *Conn) wokenUp(s *Request, status uint32) error {
+	if status != 0 && status != DeviceBusy {
+		return base.ProtocolError("the server answered INTERRUPT with status %#x", status)
+	}
+	c.woken = true
+	c.Counts.WakeUps.Add(1)
+	s.renew()
+	c.armed.Store(false)
+	c.Credits.afterWakeUp(c)
+	return nil
+}
+
+// statusAddr is where the status block of a slot lies for the server.
+func (c *Conn) statusAddr(s *Request) rdma.RemoteAddr {
+	at := c.statusMR.RemoteAddr()
+	at.Addr += uint64(s.Index) * wire.IOStatusBlockSize
+	return at
+}

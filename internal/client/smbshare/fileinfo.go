@@ -1,0 +1,64 @@
+package smbshare
+
+import (
+	"io/fs"
+	"path"
+	"time"
+)
+
+// Info is lwio.Info.
+type Info struct {
+	Attributes                 uint32
+	ID                         uint64
+	Allocated                  int64
+	Created, Accessed, Changed time.Time
+}
+
+// FileInfo is an entry as fs.FileInfo and fs.DirEntry.
+type FileInfo struct {
+	name string
+	e    Entry
+}
+
+// InfoOf describes e, whose path is name.
+func InfoOf(name string, e Entry) *FileInfo {
+	base := "."
+	if name != "" {
+		base = path.Base(name)
+	}
+	return &FileInfo{base, e}
+}
+
+func (i *FileInfo) Name() string               { return i.name }
+func (i *FileInfo) IsDir() bool                { return i.e.IsDir() }
+func (i *FileInfo) ModTime() time.Time         { return i.e.Modified }
+func (i *FileInfo) Type() fs.FileMode          { return i.Mode().Type() }
+func (i *FileInfo) Info() (fs.FileInfo, error) { return i, nil }
+func (i *FileInfo) String() string             { return fs.FormatFileInfo(i) }
+
+// Size is 0 for a directory, whatever the server says.
+func (i *FileInfo) Size() int64 {
+	if i.IsDir() {
+		return 0
+	}
+	return i.e.Size
+}
+
+// Mode has the permissions that the attributes stand for: SMB has no others.
+func (i *FileInfo) Mode() fs.FileMode {
+	mode := fs.FileMode(0o666)
+	if i.IsDir() {
+		mode = fs.ModeDir | 0o777
+	}
+	if i.e.Attributes&attributeReadOnly != 0 {
+		mode &^= 0o222
+	}
+	return mode
+}
+
+func (i *FileInfo) Sys() any {
+	return &Info{
+		Attributes: i.e.Attributes, ID: i.e.id, Allocated: i.e.allocated,
+		Created: i.e.created, Accessed: i.e.accessed, Changed: i.e.changed,
+	}
+}

@@ -1,0 +1,118 @@
+package smbshare
+
+import (
+	"context"
+	"time"
+
+	"lwio/internal/client/handshake"
+	"lwio/internal/wire"
+)
+
+// Session is what the client needs of an SMB session with one share. All calls
+// return when ctx ends, errors carry the server's status, and a lost connection is
+// net.ErrClosed.
+//
+// Source: [LWIO §Discovery], [MS-SMB2 3.2]
+type Session interface {
+	// Open opens or creates a file or directory of the share.
+	Open(ctx context.Context, req OpenRequest) (Handle, error)
+	// stat, mkdir, remove and rename do what they say in one round trip. rename
+	// replaces a file that is in the way.
+	Stat(ctx context.Context, name string) (Entry, error)
+	Mkdir(ctx context.Context, name string) error
+	Remove(ctx context.Context, name string) error
+	Rename(ctx context.Context, from, to string) error
+	handshake.Session
+	// Err is why the session has ended, nil as long as it has not.
+	Err() error
+	// Close ends the session, and tells the server as long as ctx lets it. A second close
+	// does nothing.
+	Close(ctx context.Context) error
+}
+
+// OpenRequest is an SMB CREATE.
+type OpenRequest struct {
+	Name        string // slash-separated; "" is the root of the share
+	Access      uint32
+	Share       uint32
+	Disposition uint32
+	Options     uint32
+	ResumeKey   bool // ask for the resume key in the same round trip, if that is possible
+}
+
+// The parts of CREATE that the client uses.
+//
+// Source: [MS-SMB2 2.2.13], [MS-SMB2 2.2.13.1.1]
+const (
+	accessReadData        = 0x00000001
+	accessWriteData       = 0x00000002
+	accessAppendData      = 0x00000004
+	accessReadEA          = 0x00000008
+	accessWriteEA         = 0x00000010
+	accessReadAttributes  = 0x00000080
+	accessWriteAttributes = 0x00000100
+	AccessDelete          = 0x00010000
+	accessReadControl     = 0x00020000
+	accessSynchronize     = 0x00100000
+
+	AccessRead  = accessReadData | accessReadEA | accessReadAttributes | accessReadControl | accessSynchronize
+	AccessWrite = accessWriteData | accessAppendData | accessWriteEA | accessWriteAttributes | accessReadAttributes |
+		accessReadControl | accessSynchronize
+
+	ShareAll = 0x7
+
+	DispositionOpen        = 1
+	DispositionCreate      = 2
+	DispositionOpenIf      = 3
+	DispositionOverwrite   = 4
+	DispositionOverwriteIf = 5
+
+	OptionDirectory    = 0x00000001
+	OptionWriteThrough = 0x00000002
+	OptionUnbuffered   = wire.NoIntermediateBuffering
+	OptionNonDirectory = 0x00000040
+
+	attributeReadOnly  = 0x00000001
+	AttributeDirectory = 0x00000010
+)
+
+// Handle is an open file or directory.
+type Handle interface {
+	// Created is what the open found.
+	Created() Entry
+	// ResumeKey returns the key of the open, and whether the server offers LWIO for
+	// it. [OP-30] [OP-33]
+	ResumeKey(ctx context.Context) (key [24]byte, lwio bool, err error)
+	// ReadAt and writeAt follow io.ReaderAt and io.WriterAt.
+	ReadAt(ctx context.Context, p []byte, off int64) (int, error)
+	WriteAt(ctx context.Context, p []byte, off int64) (int, error)
+	Flush(ctx context.Context) error
+	// Settle waits until no writeAt or setSize that was given up may still be done.
+	Settle(ctx context.Context) error
+	// Lock locks a range, and waits for it or not; unlock ends one lock of it.
+	Lock(ctx context.Context, r Range, exclusive, wait bool) error
+	Unlock(ctx context.Context, r Range) error
+	Stat(ctx context.Context) (Entry, error)
+	SetSize(ctx context.Context, size int64) error
+	// Rename moves the open file to a name in the share, in place of what is there.
+	Rename(ctx context.Context, name string) error
+	// SetDelete says whether the file is deleted when its last open is closed.
+	SetDelete(ctx context.Context, on bool) error
+	// Entries lists a directory, without . and .., in no order.
+	Entries(ctx context.Context) ([]Entry, error)
+	Close(ctx context.Context) error
+}
+
+// Entry describes a file or directory as SMB does.
+type Entry struct {
+	Name                                 string // last element; "" where the server does not say
+	Size, allocated                      int64
+	Attributes                           uint32
+	id                                   uint64
+	created, accessed, Modified, changed time.Time
+}
+
+func (e *Entry) IsDir() bool { return e.Attributes&AttributeDirectory != 0 }
+
+// Range is lwio.Range.
+type Range struct{ Off, Len uint64 }

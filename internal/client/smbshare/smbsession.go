@@ -1,0 +1,181 @@
+package smbshare
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+
+	"lwio/internal/client/base"
+	"lwio/internal/client/handshake"
+	"lwio/internal/smb/smbclient"
+	"lwio/internal/wire"
+)
+
+// firstKeyedDialect is the first with an application key of its own. [OP-46b]
+const firstKeyedDialect = 0x0300
+
+// smbSession is a session over the SMB client.
+type smbSession struct {
+	s    *smbclient.Session
+	tree *smbclient.Tree
+}
+
+// NewSession signs in and connects to the share. It owns raw from now on, also if
+// it fails.
+func NewSession(ctx context.Context, raw net.Conn, t *base.Target, cfg *base.Config) (Session, error) {
+	host, _, err := net.SplitHostPort(t.Host)
+	if err != nil {
+		raw.Close()
+		return nil, err
+	}
+	s, err := smbclient.New(ctx, raw, host, smbclient.Config{
+		User: cfg.User, Password: cfg.Password, Domain: cfg.Domain, Timeout: cfg.Timeout, Logger: cfg.Logger,
+	})
+	if err != nil {
+		return nil, err
+	}
+	tree, err := s.TreeConnect(ctx, t.Share)
+	if err == nil && tree.IsPipe() {
+		err = fmt.Errorf("share %s holds pipes, not files", t.Share)
+	}
+	if err != nil {
+		s.Close()
+		return nil, err
+	}
+	return &smbSession{s, tree}, nil
+}
+
+func (s *smbSession) Open(ctx context.Context, req OpenRequest) (Handle, error) {
+	f, err := s.tree.Create(ctx, smbclient.CreateRequest{
+		Name: req.Name, Access: req.Access, Share: req.Share, Disposition: req.Disposition, Options: req.Options, ResumeKey: req.ResumeKey,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return smbHandle{f}, nil
+}
+
+func (s *smbSession) Stat(ctx context.Context, name string) (Entry, error) {
+	i, err := s.tree.Stat(ctx, name)
+	return entryOf(&i), err
+}
+
+func (s *smbSession) Mkdir(ctx context.Context, name string) error {
+	return changed(s.tree.Mkdir(ctx, name))
+}
+
+func (s *smbSession) Remove(ctx context.Context, name string) error {
+	return changed(s.tree.Remove(ctx, name))
+}
+
+func (s *smbSession) Rename(ctx context.Context, from, to string) error {
+	return changed(s.tree.Rename(ctx, from, to, true))
+}
+
+// OpenPipe opens a named pipe of the server.
+func (s *smbSession) OpenPipe(ctx context.Context, name string) (handshake.Pipe, error) {
+	p, err := s.s.OpenPipe(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// ApplicationKey is that of the session.
+func (s *smbSession) ApplicationKey() ([]byte, bool) {
+	key := s.s.ApplicationKey()
+	return key[:], s.s.Dialect() >= firstKeyedDialect && key != [16]byte{}
+}
+
+func (s *smbSession) Err() error { return s.s.Err() }
+
+func (s *smbSession) Close(ctx context.Context) error { return s.s.CloseContext(ctx) }
+
+// changed marks an error of a change of names whose outcome is unknown.
+func changed(err error) error {
+	if errors.Is(err, smbclient.ErrUnknownOutcome) {
+		return base.Uncertain(err)
+	}
+	return err
+}
+
+// smbHandle is a file over the SMB client.
+type smbHandle struct{ f *smbclient.File }
+
+func (h smbHandle) Created() Entry {
+	i := h.f.Info()
+	return entryOf(&i)
+}
+
+func (h smbHandle) ResumeKey(ctx context.Context) (key [24]byte, lwio bool, err error) {
+	b, err := h.f.ResumeKey(ctx)
+	if err != nil {
+		return key, false, err
+	}
+	k, err := wire.DecodeResumeKey(b)
+	if err != nil {
+		return key, false, base.ProtocolError("%v", err)
+	}
+	return k.Key, k.Context != "", nil
+}
+
+func (h smbHandle) ReadAt(ctx context.Context, p []byte, off int64) (int, error) {
+	n, err := h.f.ReadAt(ctx, p, off)
+	return n, err
+}
+
+func (h smbHandle) WriteAt(ctx context.Context, p []byte, off int64) (int, error) {
+	n, err := h.f.WriteAt(ctx, p, off)
+	return n, err
+}
+
+func (h smbHandle) Settle(ctx context.Context) error { return h.f.Settle(ctx) }
+
+func (h smbHandle) Flush(ctx context.Context) error { return h.f.Flush(ctx) }
+
+func (h smbHandle) Lock(ctx context.Context, r Range, exclusive, wait bool) error {
+	return h.f.Lock(ctx, r.Off, r.Len, exclusive, wait)
+}
+
+func (h smbHandle) Unlock(ctx context.Context, r Range) error {
+	return h.f.Unlock(ctx, r.Off, r.Len)
+}
+
+func (h smbHandle) Stat(ctx context.Context) (Entry, error) {
+	i, err := h.f.Stat(ctx)
+	return entryOf(&i), err
+}
+
+func (h smbHandle) SetSize(ctx context.Context, size int64) error {
+	return h.f.SetEndOfFile(ctx, size)
+}
+
+func (h smbHandle) Rename(ctx context.Context, name string) error {
+	return h.f.Rename(ctx, name, true)
+}
+
+func (h smbHandle) SetDelete(ctx context.Context, on bool) error {
+	return h.f.SetDeleteOnClose(ctx, on)
+}
+
+func (h smbHandle) Entries(ctx context.Context) ([]Entry, error) {
+	var list []Entry
+	for i, err := range h.f.ReadDir(ctx, "*") {
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, entryOf(&i))
+	}
+	return list, nil
+}
+
+func (h smbHandle) Close(ctx context.Context) error { return h.f.Close(ctx) }
+
+// entryOf is what the SMB client says about a file.
+func entryOf(i *smbclient.FileInfo) Entry {
+	return Entry{
+		Name: i.Name, Size: i.Size, allocated: i.AllocationSize, Attributes: i.Attributes, id: i.ID,
+		created: i.Created, accessed: i.Accessed, Modified: i.Modified, changed: i.Changed,
+	}
+}

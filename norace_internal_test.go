@@ -1,5 +1,0 @@
-//go:build !race
-
-package lwio
-
-const raceDetector = false

@@ -1,7 +1,0 @@
-//go:build !race
-
-package lwio
-
-// statusMemory is where the status blocks of a connection lie: in the adapter's
-// memory.
-func statusMemory(b []byte) []byte { return b }
