@@ -129,7 +129,7 @@ func (q *queue) busyPoll(l *flight) bool {
 	if o.s == nil {
 		return false // a part, or over SMB
 	}
-	ios, came := l.Conn.BusyPoll(o.s)
+	ios, came := l.Conn.BusyPoll(o.s, &o.Ticket, o.life)
 	if !came {
 		return false
 	}

@@ -154,7 +154,7 @@ func TestGlance(t *testing.T) {
 			s.Start(RequestPending, true)
 			c.Polled.Add(0)
 			s.Block.Store(1) // a byte was read
-			if ios, got := c.BusyPoll(s); got != tt.want || got && ios.Information != 1 {
+			if ios, got := c.BusyPoll(s, &Ticket{pace: s.pace, polled: true}, 0); got != tt.want || got && ios.Information != 1 {
 				t.Errorf("has its answer: %t, %+v", got, ios)
 			}
 			if settling := s.State() == RequestSettling; settling != tt.want {
@@ -187,4 +187,23 @@ func TestSlotSet(t *testing.T) {
 			t.Fatalf("%d members, want %d", count, len(want))
 		}
 	})
+}
+
+// A call that looks for its answer leaves that of a later request of the same entry, which is
+// another call's, alone.
+func TestBusyPollLeavesLaterGenerationAlone(t *testing.T) {
+	c := &Conn{Counts: new(base.Counts), Born: time.Now(), Requests: make([]Request, 1), Polled: NewRequestSet(1)}
+	c.Info.Caps = rdma.CapDirectAlloc
+	c.sent.Store(1)
+	s := &c.Requests[0]
+	s.Block, s.Kind, s.Want = new(atomic.Uint64), KindRead, 1
+	s.renew()
+	s.Start(RequestPending, true)
+	s.Block.Store(1)
+	if _, got := c.BusyPoll(s, &Ticket{polled: true}, 0); got || s.State() != RequestPending {
+		t.Error("a call took the answer of another")
+	}
+	if _, got := c.BusyPoll(s, &Ticket{polled: true}, 1); !got {
+		t.Error("a call did not find its answer")
+	}
 }

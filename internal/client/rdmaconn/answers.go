@@ -148,12 +148,12 @@ func (c *Conn) look(s *Request, l *Delivery) bool {
 	return false
 }
 
-// takeOwn is look for the call that the request of s is of, and nobody has given up: the
-// answer goes to it without a detour by the slot, which stays slotSettling until the call
-// releases it.
-func (c *Conn) takeOwn(s *Request) (ios wire.IOStatusBlock, came bool) {
+// takeOwn is look for the call that made the request of s with generation life: the answer
+// goes to it without a detour by arrivals. The entry stays settling until the call releases
+// it. A later generation belongs to another call.
+func (c *Conn) takeOwn(s *Request, life uint64) (ios wire.IOStatusBlock, came bool) {
 	w := s.Word.Load()
-	if w&(polledBit|StateMask) != polledBit|uint64(RequestPending) {
+	if w>>stateBits != life || w&(polledBit|StateMask) != polledBit|uint64(RequestPending) {
 		return ios, false
 	}
 	ios = wire.IOStatusBlockFromUint64(s.Block.Load())

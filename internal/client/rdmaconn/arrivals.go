@@ -23,10 +23,12 @@ type completer interface {
 // Ticket is the part of an operation that a connection sees: it comes back, by arrivals, when
 // the request is answered.
 type Ticket struct {
-	Owner completer
-	To    *Arrivals
-	Late  atomic.Bool // its time was up: it came back, or is about to, and its slot is not free
-	Next  *Ticket     // that came back before
+	Owner  completer
+	To     *Arrivals
+	pace   *pace       // of its request, or nil
+	polled bool        // the answer to its request is a status block
+	Late   atomic.Bool // its time was up: it came back, or is about to, and its slot is not free
+	Next   *Ticket     // that came back before
 }
 
 // Arrivals collects the operations of a queue that were answered, and wakes its goroutine

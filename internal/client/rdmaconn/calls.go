@@ -128,6 +128,9 @@ func (c *Conn) postAs(s *Request, h *wire.Header, data Payload, as RequestState)
 // Source: [OP-21], [OP-23], [OP-24], [OP-89], [OP-112]
 func (c *Conn) QueueLocked(s *Request, h *wire.Header, data *Payload, as RequestState, at int64) {
 	polled := c.polls(s)
+	if t := s.Op; t != nil {
+		t.pace, t.polled = s.pace, polled
+	}
 	if polled {
 		at := c.statusAddr(s)
 		h.CompleteByWrite(at.Addr, uint32(at.Token))
@@ -287,16 +290,16 @@ const busyPolls = 1000
 // be in need, a call does so that polls by choice, or whose answers come promptly.
 //
 // Source: [LWIO §I/O Processing]
-func (c *Conn) BusyPoll(s *Request) (ios wire.IOStatusBlock, came bool) {
-	if !c.Info.Caps.Has(rdma.CapDirectAlloc) || !s.isPolled() || c.sent.Load()-c.Seen.Load() != 1 {
+func (c *Conn) BusyPoll(s *Request, t *Ticket, life uint64) (ios wire.IOStatusBlock, came bool) {
+	if !c.Info.Caps.Has(rdma.CapDirectAlloc) || !t.polled || c.sent.Load()-c.Seen.Load() != 1 {
 		return ios, false
 	}
-	if c.single.Load() && s.pace != nil && !s.pace.isPrompt() {
+	if c.single.Load() && t.pace != nil && !t.pace.isPrompt() {
 		return ios, false
 	}
 	var apart atomic.Uint32
 	for range busyPolls {
-		if ios, came = c.takeOwn(s); came {
+		if ios, came = c.takeOwn(s, life); came {
 			break
 		}
 		// The processor begins loads of the next turns before that of this one is over,
