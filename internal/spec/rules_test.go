@@ -27,7 +27,7 @@ func TestRulesHaveCases(t *testing.T) {
 	}
 	document := plain(string(text))
 	cases := make(map[string]bool)
-	for name, dir := range map[string]string{"lwio": "", "server": "server", "wire": "internal/wire", "association": "server/internal/association"} {
+	for name, dir := range map[string]string{"lwio": "", "fileio": "internal/client/fileio", "rdmaconn": "internal/client/rdmaconn", "server": "server", "wire": "internal/wire", "association": "server/internal/association"} {
 		casesOf(t, name, filepath.Join("..", "..", dir), cases)
 	}
 	if len(cases) < 1000 {
@@ -57,7 +57,7 @@ func TestHostileCasesHaveRules(t *testing.T) {
 	all := listed.String() + ";"
 	for _, test := range []string{
 		"server.TestViolations", "server.TestAuthRefused", "server.TestWrongCredits",
-		"lwio.TestAuthRefusals", "lwio.TestHostileAnswers", "lwio.TestHostileStatusBlocks", "lwio.TestNegotiateRefusals",
+		"fileio.TestAuthRefusals", "fileio.TestHostileAnswers", "fileio.TestHostileStatusBlocks", "fileio.TestNegotiateRefusals",
 	} {
 		pkg, name, _ := strings.Cut(test, ".")
 		rows := 0
@@ -135,7 +135,7 @@ func casesOf(t *testing.T, pkg, dir string, cases map[string]bool) {
 func rowsOf(t *testing.T, pkg, test string) map[string]bool {
 	t.Helper()
 	rows := make(map[string]bool)
-	dir := filepath.Join("..", "..", map[string]string{"server": "server"}[pkg])
+	dir := filepath.Join("..", "..", map[string]string{"server": "server", "fileio": "internal/client/fileio"}[pkg])
 	for _, file := range testFiles(t, dir) {
 		for _, d := range file.Decls {
 			name, f := testName(d)
