@@ -14,7 +14,7 @@ import (
 // Source: [ND QueuePair.Send]
 func TestNoAllocations(t *testing.T) {
 	if raceEnabled {
-		skip.Test(t, "under the race detector pools drop what they hold")
+		skip.Test(t, "the race detector empties pools")
 	}
 	for name, cfg := range transferConfigs {
 		client, server := connect(t, cfg, cfg, shape{depth: 16, sge: 2, buf: 1 << 20, limits: rdma.ReadLimits{Inbound: 1, Outbound: 1}})

@@ -262,7 +262,7 @@ func broken(f *flaws, decide func(fault.Attempt) fault.Action) Config {
 // be none.
 func TestSuiteFindsFaults(t *testing.T) {
 	if testing.Short() {
-		skip.Test(t, "waits for what does not happen")
+		skip.Test(t, "each case waits for its time limit")
 	}
 	leaveNoFailFiles(t)
 	cases := make(map[string]Case)

@@ -15,7 +15,7 @@ import (
 )
 
 // Only an entry of the same package and reason accepts a skip, and only under its condition.
-func TestAccepts(t *testing.T) {
+func TestTableAcceptsByPackageAndReason(t *testing.T) {
 	yes, no := func() bool { return true }, func() bool { return false }
 	table := []entry{{pkg: "p", reason: "always"}, {pkg: "p", reason: "now", when: yes}, {pkg: "p", reason: "never", when: no}}
 	for reason, want := range map[string]bool{"always": true, "now": true, "never": false, "other": false} {

@@ -30,8 +30,8 @@ const (
 var table = []entry{
 	{"lwio", "the race detector allocates", race, withoutRace},
 	{"lwio/internal/test/leakcheck", "the runtime kept", nil, "the runtime frees its pooled pipes at any garbage collection"},
-	{"lwio/rdma/iwarp", "under the race detector pools drop what they hold", race, withoutRace},
-	{"lwio/rdma/rdmatest", "waits for what does not happen", short, withoutShort},
+	{"lwio/rdma/iwarp", "the race detector empties pools", race, withoutRace},
+	{"lwio/rdma/rdmatest", "each case waits for its time limit", short, withoutShort},
 	{"lwio/rdma/rdmatest/fault", "the race detector empties pools", race, withoutRace},
 	{"lwio/rdma/shm", "the race detector allocates", race, withoutRace},
 	{"lwio/rdma/shm", "the race detector does not see the order that a word in shared memory makes", race, withoutRace},
