@@ -103,6 +103,16 @@ func (r *raw) receive(want Type) Message {
 	}
 }
 
+// quiet fails the test if a message comes within a short time.
+func (r *raw) quiet(when string) {
+	r.tb.Helper()
+	for end := time.Now().Add(50 * time.Millisecond); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		if r.isDone(r.recvs[r.next]) {
+			r.tb.Fatalf("a message comes %s", when)
+		}
+	}
+}
+
 // hello returns a valid first message.
 func hello(canRead bool) Message {
 	return Message{Type: TypeNegotiate, Credits: rawBuffers, Payload: (&Negotiation{Buffers: rawBuffers, BufferSize: rawSize, Offers: 8, CanRead: canRead}).AppendTo(nil)}
@@ -126,10 +136,16 @@ func against(tb testing.TB, f fabric, cfg Config) (s *Stream, r *raw) {
 // greeted returns a stream whose peer is raw, after the negotiation.
 func greeted(tb testing.TB, f fabric, cfg Config, canRead bool) (s *Stream, r *raw) {
 	tb.Helper()
+	return greetedBy(tb, f, cfg, hello(canRead))
+}
+
+// greetedBy is greeted with the first message of the peer.
+func greetedBy(tb testing.TB, f fabric, cfg Config, first Message) (s *Stream, r *raw) {
+	tb.Helper()
 	s, r = against(tb, f, cfg)
 	started := make(chan error, 1)
 	go func() { started <- s.Start(tb.Context(), false) }()
-	r.sendMessage(hello(canRead))
+	r.sendMessage(first)
 	r.receive(TypeNegotiateAck)
 	if err := <-started; err != nil {
 		tb.Fatal(err)

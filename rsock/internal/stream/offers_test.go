@@ -7,6 +7,35 @@ import (
 	"lwio/rsock/internal/verbs"
 )
 
+// TestOffersStayWithinPeerLimit writes to a peer that takes one unfinished offer: the next
+// offer comes after the first is done.
+//
+// Source: [WSD §5.2]
+func TestOffersStayWithinPeerLimit(t *testing.T) {
+	onFabrics(t, func(t *testing.T, f fabric) {
+		announced := Negotiation{Buffers: rawBuffers, BufferSize: rawSize, Offers: 1, CanRead: true}
+		s, r := greetedBy(t, f, Config{}, Message{Type: TypeNegotiate, Credits: rawBuffers, Payload: announced.AppendTo(nil)})
+		written := make(chan error, 1)
+		go func() {
+			_, err := s.Write(pattern(2 * stageSize))
+			written <- err
+		}()
+		for id := uint32(1); id <= 2; id++ {
+			offer := r.receive(TypeOffer)
+			if offer.Transfer != id {
+				t.Fatalf("offer %d comes as number %d", offer.Transfer, id)
+			}
+			r.quiet("although the peer takes no further offer")
+			r.sendMessage(Message{Type: TypeDone, Flags: FlagYours, Transfer: id, Total: offer.Total - uint64(len(offer.Payload))})
+			if total := offer.Total; id == 1 && total == 2*stageSize {
+				break // all of the data in one offer
+			}
+		}
+		s.c.fail(errClosed) // the rest is of no interest
+		<-written
+	})
+}
+
 // TestHostileToWriter violates the rules about the offers of a stream.
 func TestHostileToWriter(t *testing.T) {
 	for name, c := range map[string]struct {

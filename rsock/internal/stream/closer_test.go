@@ -1,0 +1,39 @@
+package stream
+
+import (
+	"errors"
+	"net"
+	"testing"
+)
+
+// TestCloseWaitsForPeerWrites closes while the peer writes to memory of the stream: the
+// shutdown is sent only after the peer has written, as it may disconnect after that, and the
+// memory is freed.
+//
+// Source: [WSD §7]
+func TestCloseWaitsForPeerWrites(t *testing.T) {
+	onFabrics(t, func(t *testing.T, f fabric) {
+		s, r := greeted(t, f, Config{NoRead: true, Linger: patience}, true)
+		read := make(chan error, 1)
+		go func() {
+			_, err := s.Read(make([]byte, 100)) // not enough to be written to
+			read <- err
+		}()
+		r.sendMessage(Message{Type: TypeOffer, Credits: 1, Transfer: 1, Total: 1000})
+		ready := r.receive(TypeReady)
+		closed := make(chan error, 1)
+		go func() { closed <- s.Close() }()
+		if err := <-read; !errors.Is(err, net.ErrClosed) {
+			t.Errorf("read: %v", err)
+		}
+		r.quiet("while the peer may write")
+		r.sendMessage(Message{Type: TypeDone, Credits: 1, Transfer: 1, Total: ready.Total})
+		if m := r.receive(TypeShutdown); m.Flags != FlagClosing {
+			t.Errorf("shutdown with flags %v", m.Flags)
+		}
+		r.sendMessage(Message{Type: TypeShutdown, Flags: FlagTaken})
+		if err := <-closed; err != nil {
+			t.Error(err)
+		}
+	})
+}
