@@ -18,7 +18,7 @@ import (
 func onItsWay(t *testing.T) (*queue, *flight) {
 	b := (&Client{}).newQueue(2)
 	l := &flight{Place: rdmaconn.NewPlace(new(rdmaconn.Conn))}
-	l.Conn.Failed.Store(true)
+	l.Conn.Life.Failed.Store(true)
 	b.flights = []*flight{l}
 	for i := range b.ops {
 		o := &b.ops[i]
@@ -97,10 +97,11 @@ func testBatchSendsAfterFailure(t *testing.T, on string) {
 //
 // Source: [OP-113]
 func TestExpiredHasItsErrorFirst(t *testing.T) {
-	x := &rdmaconn.Conn{Counts: new(base.Counts), Born: time.Now(), Requests: make([]rdmaconn.Request, 1), Polled: rdmaconn.NewRequestSet(1)}
-	x.Free.Init(x.Requests)
+	x := &rdmaconn.Conn{Counts: new(base.Counts), Born: time.Now()}
+	x.Table.Entries, x.Status.Polled = make([]rdmaconn.Request, 1), rdmaconn.NewRequestSet(1)
+	x.Table.Free.Init(x.Table.Entries)
 	b, files := (&Client{}).newQueue(1), new(barrier.Barrier)
-	o, s := &b.ops[0], &x.Requests[0]
+	o, s := &b.ops[0], &x.Table.Entries[0]
 	o.p, o.size, o.write, o.n, o.s, o.epoch = make([]byte, 1), 1, true, 1, s, files.Begin()
 	s.Kind, s.Want, s.Op, s.Fid = rdmaconn.KindWrite, 1, &o.Ticket, 1
 	s.Start(rdmaconn.RequestSettling, false)

@@ -272,7 +272,7 @@ func testPartsOfOneEpoch(t *testing.T, on string) {
 		waitFor(t, func() bool { return w.has((part + 2) * partSize) })
 	}
 	w.answer(3*partSize, partSize, 0)
-	waitFor(t, func() bool { return f.c.Live().Free.Size() == 1 })
+	waitFor(t, func() bool { return f.c.Live().Table.Free.Size() == 1 })
 	cancel()
 	if err := <-synced; !errors.Is(err, context.Canceled) {
 		t.Errorf("the write counts as over while a part is in flight: %v", err)
@@ -312,7 +312,7 @@ func testPartsExpire(t *testing.T, on string) {
 	}
 	waitFor(t, func() bool { return c.Stats().InFlight == 0 && cn.Unanswered.Load() == 0 })
 	if cn.IsDown() {
-		t.Error(cn.Err)
+		t.Error(cn.Life.Err)
 	}
 	if err := errors.Join(b.Close(), f.Close()); err != nil {
 		t.Error(err)

@@ -192,8 +192,9 @@ func TestFenceLeavesTheNextAlone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	lost := &rdmaconn.Conn{Down: make(chan struct{}), Gone: make(chan struct{})}
-	close(lost.Gone)
+	lost := new(rdmaconn.Conn)
+	lost.Life.Down, lost.Life.Gone = make(chan struct{}), make(chan struct{})
+	close(lost.Life.Gone)
 	lost.Unanswered.Store(1)
 	r := c.NewPath(0)
 	r.Last, r.Fenced = lost, false

@@ -36,18 +36,18 @@ func testBufferOfBrokenConnection(t *testing.T, on string) {
 		f := openOn(t, c, "f")
 		b := allocate(t, c, 50_000)
 		cn := c.Live()
-		cn.Life.RLock() // holds up the teardown
+		cn.Life.Mu.RLock() // holds up the teardown
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() {
-			<-cn.Down
+			<-cn.Life.Down
 			cancel()
 		}()
 		_, err := f.ReadAtContext(ctx, b.Bytes(), 0)
 		if !b.InDoubt() || err == nil || errors.Is(err, context.Canceled) == require || s.sess.counted(&s.sess.smbReads) != 0 {
 			t.Errorf("required %v: in doubt %v, %v", require, b.InDoubt(), err)
 		}
-		cn.Life.RUnlock()
-		<-cn.Gone
+		cn.Life.Mu.RUnlock()
+		<-cn.Life.Gone
 		c.Keepers.Wait() // and nobody looks at that
 		c.Cfg.RequireRDMA = false
 		if n, err := f.ReadAt(b.Bytes(), 0); err != nil || !bytes.Equal(b.Bytes()[:n], want[:50_000]) || b.InDoubt() {
@@ -81,13 +81,13 @@ func testBufferElsewhere(t *testing.T, on string) {
 	f, b := openOn(t, c, "f"), allocate(t, c, 50_000)
 	conns := []*rdmaconn.Conn{c.Paths[0].Live(), c.Paths[1].Live()}
 	for _, cn := range conns {
-		cn.Life.RLock() // holds up the teardown
+		cn.Life.Mu.RLock() // holds up the teardown
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
 		select {
-		case <-conns[0].Down:
-		case <-conns[1].Down:
+		case <-conns[0].Life.Down:
+		case <-conns[1].Life.Down:
 		}
 		cancel()
 	}()
@@ -119,7 +119,7 @@ func testBufferElsewhere(t *testing.T, on string) {
 		cancel()
 	}
 	for _, cn := range conns {
-		cn.Life.RUnlock()
+		cn.Life.Mu.RUnlock()
 	}
 	for name, do := range ways {
 		if err := do(t.Context()); err != nil {
@@ -201,7 +201,7 @@ func testBufferOfWriteGivenUp(t *testing.T, on string) {
 				}
 			}
 			(<-answer)()
-			waitFor(t, func() bool { return !b.InDoubt() && c.Live().Free.Size() == int(s.grant) })
+			waitFor(t, func() bool { return !b.InDoubt() && c.Live().Table.Free.Size() == int(s.grant) })
 		}
 	}
 }

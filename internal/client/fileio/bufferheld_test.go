@@ -118,7 +118,7 @@ func testBufferClosedBeforeTheCopy(t *testing.T, on string) {
 	go write(first, make([]byte, 8))
 	answer := <-held
 	go write(second, b.Bytes()[:8])
-	waitFor(t, func() bool { return c.Live().Free.Waiting.Load() == 1 })
+	waitFor(t, func() bool { return c.Live().Table.Free.Waiting.Load() == 1 })
 	b.Close()
 	answer()
 	if err := <-first; err != nil {

@@ -96,8 +96,8 @@ func TestLandingMemoryIsAlone(t *testing.T) { onEach(t, testLandingMemoryIsAlone
 func testLandingMemoryIsAlone(t *testing.T, on string) {
 	s := newRawServer(t, on, newFakeShare())
 	cn := s.connect(base.Config{}).Live()
-	land := cn.Land.Bytes()
-	for name, mr := range map[string]rdma.MemoryRegion{"messages to send": cn.SendMR, "answers": cn.RecvMR} {
+	land := cn.Memory.Land.Bytes()
+	for name, mr := range map[string]rdma.MemoryRegion{"messages to send": cn.Memory.SendMR, "answers": cn.Memory.RecvMR} {
 		before := bytes.Clone(mr.Bytes())
 		for i := range land {
 			land[i] ^= 0xFF
@@ -106,7 +106,7 @@ func testLandingMemoryIsAlone(t *testing.T, on string) {
 			t.Errorf("%s lie in it", name)
 		}
 	}
-	if !cn.LandMR.Access().Has(rdma.AccessRemoteWrite) || fmt.Sprintf("%p", land) != fmt.Sprintf("%p", cn.LandMR.Bytes()) {
+	if !cn.Memory.LandMR.Access().Has(rdma.AccessRemoteWrite) || fmt.Sprintf("%p", land) != fmt.Sprintf("%p", cn.Memory.LandMR.Bytes()) {
 		t.Error("the server writes elsewhere")
 	}
 }

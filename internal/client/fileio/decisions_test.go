@@ -188,7 +188,7 @@ func testSmallReadsAreCopied(t *testing.T, on string) {
 		s := newRawServer(t, on, share)
 		c := s.connect(base.Config{SmallRead: r.small, Credits: 8})
 		f, cn, conn := openOn(t, c, "f"), c.Live(), <-s.accepted
-		land := uint32(cn.LandMR.RemoteAddr().Token)
+		land := uint32(cn.Memory.LandMR.RemoteAddr().Token)
 		buf := allocate(t, c, 1000)
 		for _, p := range [][]byte{make([]byte, 1), make([]byte, r.copied), make([]byte, r.copied+1), make([]byte, 70_000), buf.Bytes()} {
 			before := len(conn.seen(wire.OpRead))

@@ -228,7 +228,7 @@ func testCreditsAreNeverExceeded(t *testing.T, on string) {
 	}
 	c := s.connect(base.Config{})
 	// Every message takes one of these, and gives it back when it was answered.
-	if n := c.Live().Free.Size(); n != 3 || c.Credits() != 3 {
+	if n := c.Live().Table.Free.Size(); n != 3 || c.Credits() != 3 {
 		t.Fatalf("%d credits, granted 3", n)
 	}
 	f := openOn(t, c, "f")
@@ -391,7 +391,7 @@ func testDeadline(t *testing.T, on string) {
 	cn := c.Live()
 	conn := <-s.accepted
 	// 2 of 4 requests are outstanding; the server was asked to cancel them.
-	waitFor(t, func() bool { return len(conn.seen(wire.OpCancel)) == 2 && cn.Free.Size() == 2 })
+	waitFor(t, func() bool { return len(conn.seen(wire.OpCancel)) == 2 && cn.Table.Free.Size() == 2 })
 	syncing, cancelSync := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancelSync()
 	if err := f.Sync(syncing); !errors.Is(err, context.DeadlineExceeded) {
@@ -401,7 +401,7 @@ func testDeadline(t *testing.T, on string) {
 	<-held
 	close(release)
 	late.Wait()
-	waitFor(t, func() bool { return cn.Free.Size() == 4 })
+	waitFor(t, func() bool { return cn.Table.Free.Size() == 4 })
 	if err := f.Sync(t.Context()); err != nil {
 		t.Error(err)
 	}

@@ -116,7 +116,7 @@ func (q *queue) sleep(ctx context.Context, n int) {
 		q.heed(ctx, c)
 	}
 	until := int64(0)
-	if !c.Polled.Empty() {
+	if !c.Status.Polled.Empty() {
 		until = c.Clock() + c.Patience()
 	}
 	c.Await(ctx, &l.Waiter, &q.Arrivals, until, heeded)
@@ -148,19 +148,19 @@ func (q *queue) delegate(at *flight) (over func()) {
 		if l == nil || l == at || l.sent == 0 {
 			continue
 		}
-		l.Conn.Watchers.Add(l.Conn, q)
+		l.Conn.Life.Watchers.Add(l.Conn, q)
 		if l.Conn.Enter() != nil {
-			l.Conn.Watchers.Remove(q)
+			l.Conn.Life.Watchers.Remove(q)
 			continue // one that is down has woken the queue
 		}
-		l.Conn.Poller.Block()
+		l.Conn.Progress.Poller.Block()
 		l.Conn.ArmForOthers()
 		left = append(left, l.Conn)
 	}
 	return func() {
 		for _, c := range left {
-			c.Watchers.Remove(q)
-			c.Poller.Unblock()
+			c.Life.Watchers.Remove(q)
+			c.Progress.Poller.Unblock()
 			c.Leave()
 		}
 	}

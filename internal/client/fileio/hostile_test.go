@@ -384,7 +384,7 @@ func testCreditTransactions(t *testing.T, on string) {
 		if got := change(step.n); !slices.Equal(got, step.numbers) {
 			t.Errorf("%+v: CREDIT messages %v", step, got)
 		}
-		waitFor(t, func() bool { return cn.Credits.Current() == step.grant && cn.Free.Size() == step.grant })
+		waitFor(t, func() bool { return cn.Credits.Current() == step.grant && cn.Table.Free.Size() == step.grant })
 		read()
 	}
 	// While everything is in use. A change begins when the one before is over: what is given
@@ -403,7 +403,7 @@ func testCreditTransactions(t *testing.T, on string) {
 		waitFor(t, func() bool { return cn.Credits.Current() == grant })
 	}
 	<-done
-	waitFor(t, func() bool { return cn.Credits.Current() == 1 && cn.Free.Size() == 1 })
+	waitFor(t, func() bool { return cn.Credits.Current() == 1 && cn.Table.Free.Size() == 1 })
 	read()
 }
 
@@ -441,7 +441,7 @@ func testCreditsRightAfterAuth(t *testing.T, on string) {
 			continue
 		}
 		cn := c.Live()
-		waitFor(t, func() bool { return cn.Free.Size() == tc.grant && cn.Credits.Current() == tc.grant })
+		waitFor(t, func() bool { return cn.Table.Free.Size() == tc.grant && cn.Credits.Current() == tc.grant })
 		f := openOn(t, c, "f")
 		if _, err := f.ReadAt(make([]byte, 10), 0); err != nil {
 			t.Errorf("%+v: %v", tc, err)

@@ -89,7 +89,7 @@ func testReadsByImmediateData(t *testing.T, on string) {
 		b.Close()
 	}
 	cn := c.Live()
-	waitFor(t, func() bool { return cn.Free.Size() == 16 })
+	waitFor(t, func() bool { return cn.Table.Free.Size() == 16 })
 }
 
 // Immediate data for a read that was given up gives its credit back.
@@ -119,7 +119,7 @@ func testLateImmediateData(t *testing.T, on string) {
 	if !(<-held)() {
 		t.Fatal("no immediate data")
 	}
-	waitFor(t, func() bool { return cn.Free.Size() == 16 })
+	waitFor(t, func() bool { return cn.Table.Free.Size() == 16 })
 	if !bytes.Equal(p, make([]byte, 10)) || !c.Transport().RDMA() {
 		t.Errorf("%x, %v", p, c.Transport())
 	}

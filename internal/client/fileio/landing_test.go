@@ -24,8 +24,9 @@ type landed struct {
 
 func newLanded(t *rapid.T) *landed {
 	const n = 140
-	c := &rdmaconn.Conn{Counts: new(base.Counts), Born: time.Now(), Requests: make([]rdmaconn.Request, n), Polled: rdmaconn.NewRequestSet(n)}
-	c.Free.Init(c.Requests)
+	c := &rdmaconn.Conn{Counts: new(base.Counts), Born: time.Now()}
+	c.Table.Entries, c.Status.Polled = make([]rdmaconn.Request, n), rdmaconn.NewRequestSet(n)
+	c.Table.Free.Init(c.Table.Entries)
 	x := &landed{c: c, batches: make([]*queue, 3), ops: make([]*operation, n)}
 	for i := range x.batches {
 		x.batches[i] = new(queue)
@@ -33,12 +34,12 @@ func newLanded(t *rapid.T) *landed {
 	}
 	call := rapid.IntRange(0, n-1).Draw(t, "call")
 	blocks := make([]atomic.Uint64, n)
-	for i := range c.Requests {
-		s := &c.Requests[i]
+	for i := range c.Table.Entries {
+		s := &c.Table.Entries[i]
 		s.Index, s.Block, s.Kind, s.Want, s.Bounce = i, &blocks[i], rdmaconn.KindRead, 8, []byte("answered")
 		polled := rapid.Bool().Draw(t, "polled")
 		if polled {
-			c.Polled.Add(i)
+			c.Status.Polled.Add(i)
 			x.polled++
 		}
 		s.Start(rdmaconn.RequestPending, polled)
@@ -81,7 +82,7 @@ func (x *landed) check(t *rapid.T) (came, free int) {
 		if o == nil {
 			continue
 		}
-		is := x.c.Free.Set[i/64].Load()>>(i%64)&1 == 1
+		is := x.c.Table.Free.Set[i/64].Load()>>(i%64)&1 == 1
 		if is {
 			free++
 		}
@@ -92,8 +93,8 @@ func (x *landed) check(t *rapid.T) (came, free int) {
 			t.Fatalf("slot %d: %q was read", i, o.p)
 		}
 	}
-	if x.c.Free.Size() != free {
-		t.Fatalf("%d slots are free, %d are of operations", x.c.Free.Size(), free)
+	if x.c.Table.Free.Size() != free {
+		t.Fatalf("%d slots are free, %d are of operations", x.c.Table.Free.Size(), free)
 	}
 	return len(back), free
 }
@@ -106,13 +107,13 @@ func TestLandingModel(t *testing.T) {
 		x := newLanded(t)
 		c := x.c
 		var l rdmaconn.Delivery
-		order := make([]int, len(c.Requests))
+		order := make([]int, len(c.Table.Entries))
 		for i := range order {
 			order[i] = i
 		}
 		order = rapid.Permutation(order).Draw(t, "order")
 		for _, i := range order {
-			s := &c.Requests[i]
+			s := &c.Table.Entries[i]
 			s.Set(rdmaconn.RequestSettling)
 			if err := c.Settle(s, rdmaconn.RequestPending, wire.IOStatusBlock{Information: 8}, &l); err != nil {
 				t.Fatal(err)
@@ -126,16 +127,16 @@ func TestLandingModel(t *testing.T) {
 			x.check(t)
 		}
 		l.HandOver(c)
-		if came, free := x.check(t); came != len(c.Requests)-1 || free != came {
-			t.Fatalf("%d of %d came back, %d slots are free", came, len(c.Requests)-1, free)
+		if came, free := x.check(t); came != len(c.Table.Entries)-1 || free != came {
+			t.Fatalf("%d of %d came back, %d slots are free", came, len(c.Table.Entries)-1, free)
 		}
 		k := c.Counts
-		if c.Seen.Load() != int64(len(c.Requests)) || c.Unanswered.Load() != 0 || !c.Polled.Empty() {
-			t.Errorf("seen %d, unanswered %d, polled for %v", c.Seen.Load(), c.Unanswered.Load(), !c.Polled.Empty())
+		if c.Seen.Load() != int64(len(c.Table.Entries)) || c.Unanswered.Load() != 0 || !c.Status.Polled.Empty() {
+			t.Errorf("seen %d, unanswered %d, polled for %v", c.Seen.Load(), c.Unanswered.Load(), !c.Status.Polled.Empty())
 		}
 		var got base.Stats
 		k.Snapshot(&got)
-		if got.Polled != uint64(x.polled) || got.Interrupts != uint64(len(c.Requests)-x.polled) || got.Latency.Count() != uint64(len(c.Requests)) {
+		if got.Polled != uint64(x.polled) || got.Interrupts != uint64(len(c.Table.Entries)-x.polled) || got.Latency.Count() != uint64(len(c.Table.Entries)) {
 			t.Errorf("counted %d polled of %d, %d not, %d delays", got.Polled, x.polled, got.Interrupts, got.Latency.Count())
 		}
 	})

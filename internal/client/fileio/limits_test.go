@@ -36,16 +36,16 @@ func (c *lateConn) Write(p []byte) (int, error) {
 
 // posted is how many sends there were since the last that made a result.
 func posted(c *rdmaconn.Conn) int {
-	c.SendMu.Lock()
-	defer c.SendMu.Unlock()
-	return c.Sends % rdmaconn.SignalEvery
+	c.Queue.Mu.Lock()
+	defer c.Queue.Mu.Unlock()
+	return c.Queue.Sends % rdmaconn.SignalEvery
 }
 
 // idle tells whether the provider has all that was queued.
 func isIdle(c *rdmaconn.Conn) bool {
-	c.SendMu.Lock()
-	defer c.SendMu.Unlock()
-	return !c.Posting
+	c.Queue.Mu.Lock()
+	defer c.Queue.Mu.Unlock()
+	return !c.Queue.Posting
 }
 
 // A credit may come back before the provider is done with the send that took it;
@@ -80,7 +80,7 @@ func TestAnswersBeforeSendsAreDone(t *testing.T) {
 	}
 	free := func(n int) {
 		t.Helper()
-		waitFor(t, func() bool { return cn.Free.Size() == n })
+		waitFor(t, func() bool { return cn.Table.Free.Size() == n })
 	}
 	read(1)
 	readers.Wait()
@@ -90,7 +90,7 @@ func TestAnswersBeforeSendsAreDone(t *testing.T) {
 	}
 	slow.Store(true)
 	read(1) // the last that makes no result, on its way alone
-	waitFor(t, func() bool { return posted(cn) == rdmaconn.SignalEvery-1 && cn.Free.Size() == credits })
+	waitFor(t, func() bool { return posted(cn) == rdmaconn.SignalEvery-1 && cn.Table.Free.Size() == credits })
 	read(credits) // wait for it
 	waitFor(t, func() bool { return posted(cn) == credits-1 && isIdle(cn) })
 	tokens <- struct{}{}

@@ -107,7 +107,7 @@ func (o *operation) limit(cn *rdmaconn.Conn, at int) int {
 	case o.segs == nil:
 		return min(left, cn.Peer.MaxRead)
 	case o.write:
-		return segments.Fit(o.segs, at, len(cn.Requests[0].Sges)-1, cn.Peer.MaxWrite)
+		return segments.Fit(o.segs, at, len(cn.Table.Entries[0].Sges)-1, cn.Peer.MaxWrite)
 	case o.page > 0 && at%o.page == 0:
 		return min(left, o.page*min(maxRegions, cn.Peer.MaxWrite/wire.RDMARegionSize))
 	}
@@ -273,7 +273,7 @@ func (o *operation) message(h *wire.Header, data *rdmaconn.Payload) {
 		return
 	}
 	if o.bounce {
-		mr, at = o.on.LandMR, o.s.LandAt
+		mr, at = o.on.Memory.LandMR, o.s.LandAt
 	}
 	to := mr.RemoteAddr()
 	*h = wire.NewRead(o.fid, uint64(o.off+int64(o.done)),

@@ -96,7 +96,7 @@ func testWakeUp(t *testing.T, on string) {
 	}
 	c := s.connect(base.Config{})
 	f := openOn(t, c, "f")
-	if n := c.Live().Free.Size(); n != 7 {
+	if n := c.Live().Table.Free.Size(); n != 7 {
 		t.Errorf("%d of 8 credits for I/O, want 7: one is for INTERRUPT", n)
 	}
 	var wg sync.WaitGroup
@@ -316,13 +316,13 @@ func testLateStatusBlock(t *testing.T, on string) {
 		}
 	}
 	cn := c.Live()
-	if n := cn.Free.Size(); n != 0 {
+	if n := cn.Table.Free.Size(); n != 0 {
 		t.Errorf("%d credits free while 3 of 4 requests are outstanding and 1 is for INTERRUPT", n)
 	}
 	for range 3 {
 		(<-held)()
 	}
-	waitFor(t, func() bool { return cn.Free.Size() == 3 })
+	waitFor(t, func() bool { return cn.Table.Free.Size() == 3 })
 	p := make([]byte, 100)
 	if _, err := f.ReadAt(p, 1); err != nil || !bytes.Equal(p, want[1:101]) || !c.Transport().RDMA() {
 		t.Error(err, c.Transport())
@@ -357,14 +357,14 @@ func testPollingWithFewCredits(t *testing.T, on string) {
 	}
 	conn := <-s.accepted
 	conn.status(0, uint32(0xFFFFFFFF-4), wire.NotifyCredit) // five less
-	waitFor(t, func() bool { return c.Credits() == 1 && c.Live().Free.Size() == 1 })
+	waitFor(t, func() bool { return c.Credits() == 1 && c.Live().Table.Free.Size() == 1 })
 	for range 3 {
 		if h := read(); !h.Interrupt() {
 			t.Error("polled for with one credit")
 		}
 	}
 	conn.status(0, 3, wire.NotifyCredit) // three more
-	waitFor(t, func() bool { return c.Credits() == 4 && c.Live().Free.Size() == 3 })
+	waitFor(t, func() bool { return c.Credits() == 4 && c.Live().Table.Free.Size() == 3 })
 	if h := read(); h.Interrupt() {
 		t.Error("not polled for, though there are credits again")
 	}

@@ -59,8 +59,8 @@ func (q *queue) registeredOn(cn *rdmaconn.Conn) bool {
 // Source: [OP-112]
 func (q *queue) lose(l *flight) {
 	cn := l.Conn
-	cn.Life.RLock() // the teardown is not at the slots meanwhile
-	defer cn.Life.RUnlock()
+	cn.Life.Mu.RLock() // the teardown is not at the slots meanwhile
+	defer cn.Life.Mu.RUnlock()
 	l.starve(0)
 	var again []*operation
 	for _, o := range q.live() {
@@ -71,7 +71,7 @@ func (q *queue) lose(l *flight) {
 			continue
 		}
 		if o.write {
-			o.unacked = &unacknowledged{path: paths.PathOf(cn), lineage: cn.Lineage, number: o.s.Number, n: o.n, cause: cn.Err}
+			o.unacked = &unacknowledged{path: paths.PathOf(cn), lineage: cn.Lineage, number: o.s.Number, n: o.n, cause: cn.Life.Err}
 			o.replayFirst(paths.PathOf(cn))
 		}
 		q.returned(o)
@@ -110,7 +110,7 @@ func (o *operation) afterLoss(cn *rdmaconn.Conn) error {
 	case o.write:
 		return nil
 	case o.losses > maxLosses && c.Cfg.RequireRDMA, c.Cfg.RequireRDMA && c.Cfg.Reconnect < 0 && len(c.Paths) == 1:
-		return cn.Err
+		return cn.Life.Err
 	}
 	o.overSMB = o.losses > maxLosses
 	c.readsAgain.Add(1)
@@ -171,7 +171,7 @@ func (q *queue) giveUp(cause error) {
 	q.all(func(l *flight) {
 		l.starve(0)
 		if l.sent > 0 { // else the teardown may go on
-			l.Conn.Life.RLock()
+			l.Conn.Life.Mu.RLock()
 			used = append(used, l.Conn)
 		}
 	})
@@ -200,7 +200,7 @@ func (q *queue) giveUp(cause error) {
 		w.conn.Credits.Cancel(w.conn, w.fid, false)
 	}
 	for _, c := range used {
-		c.Life.RUnlock()
+		c.Life.Mu.RUnlock()
 	}
 }
 

@@ -131,9 +131,9 @@ func (q *queue) sendOn(ctx context.Context, l *flight, block bool) (int, error) 
 			break
 		}
 		if taken.Members == 0 {
-			taken = cn.Free.TakeSome(min(q.requests(cn, rdmaconn.RequestsAtOnce), most-took))
+			taken = cn.Table.Free.TakeSome(min(q.requests(cn, rdmaconn.RequestsAtOnce), most-took))
 		}
-		s := cn.Free.Next(&taken)
+		s := cn.Table.Free.Next(&taken)
 		if s == nil && block && first {
 			var err error
 			l.starve(q.requests(cn, base.MaxCredits))
@@ -191,11 +191,11 @@ func (q *queue) launch(l *flight, starved int) {
 	var h wire.Header
 	var data rdmaconn.Payload
 	early := cn.Info.Caps.Has(rdma.CapDirectAlloc)
-	cn.SendMu.Lock()
+	cn.Queue.Mu.Lock()
 	for i, o := range q.flying {
 		if early && i > 0 && i%postAtOnce == 0 {
 			cn.StartPosting()
-			cn.SendMu.Lock()
+			cn.Queue.Mu.Lock()
 		}
 		o.message(&h, &data)
 		h.SetPending(pending)

@@ -142,7 +142,7 @@ func (c *Set) End() {
 	}
 	for _, cn := range ends {
 		if cn != nil {
-			<-cn.Gone
+			<-cn.Life.Gone
 		}
 	}
 }

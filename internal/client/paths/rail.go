@@ -149,7 +149,7 @@ func (r *Path) lose(cn *rdmaconn.Conn) {
 		return
 	}
 	r.Set.Cfg.Logger.Warn("lwio: RDMA connection lost", "server", r.Set.Target, "provider", cn.Fabric, "addr", cn.Remote.String(),
-		"err", cn.Err, "writes unanswered", cn.Unanswered.Load(), "then", r.AfterLoss())
+		"err", cn.Life.Err, "writes unanswered", cn.Unanswered.Load(), "then", r.AfterLoss())
 }
 
 // AfterLoss says what comes after the loss of a connection, as far as that is known.
@@ -179,7 +179,7 @@ func (r *Path) down(cn *rdmaconn.Conn) bool {
 	}
 	r.Set.Lost.Add(1) // before anybody sees the state
 	r.Cn.Store(nil)
-	r.Why = cn.Err
+	r.Why = cn.Life.Err
 	r.Fenced = false
 	r.Until = time.Now().Add(max(r.Set.Cfg.Reconnect, 0))
 	r.setLocked(PathLost)

@@ -41,7 +41,7 @@ func (r *Path) maintain(ctx context.Context) {
 	}
 	for cn != nil {
 		select {
-		case <-cn.Down:
+		case <-cn.Life.Down:
 		case <-ctx.Done():
 			return
 		}
@@ -57,7 +57,7 @@ func (r *Path) maintain(ctx context.Context) {
 // replace makes a connection in place of cn. It returns nil if there will be none.
 func (r *Path) replace(ctx context.Context, cn *rdmaconn.Conn, pause *Backoff) *rdmaconn.Conn {
 	select {
-	case <-cn.Gone: // with it all calls have left, and told what they owe
+	case <-cn.Life.Gone: // with it all calls have left, and told what they owe
 	case <-ctx.Done():
 		return nil
 	}
@@ -93,7 +93,7 @@ func (r *Path) loss() error {
 	r.Mu.Lock()
 	defer r.Mu.Unlock()
 	if r.Last != nil {
-		return r.Last.Err
+		return r.Last.Life.Err
 	}
 	return r.Why
 }
@@ -155,7 +155,7 @@ func (r *Path) failed(err error, try int) {
 		return
 	}
 	if r.State == PathLost {
-		r.Why = base.Reasons{r.Last.Err, fmt.Errorf("attempt %d to replace it: %w", try, err)}
+		r.Why = base.Reasons{r.Last.Life.Err, fmt.Errorf("attempt %d to replace it: %w", try, err)}
 	}
 	away := time.Now().After(r.Until)
 	r.Mu.Unlock()
@@ -231,7 +231,7 @@ func (r *Path) Fence(ctx context.Context) error {
 			return nil
 		}
 		select {
-		case <-cn.Gone:
+		case <-cn.Life.Gone:
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}

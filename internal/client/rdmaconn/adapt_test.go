@@ -140,11 +140,12 @@ func TestGlance(t *testing.T) {
 		{"the peer writes nothing by itself", 0, false, choice, 1, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			c := &Conn{Counts: new(base.Counts), Born: time.Now(), Requests: make([]Request, 1), Polled: NewRequestSet(1)}
+			c := &Conn{Counts: new(base.Counts), Born: time.Now()}
+			c.Table.Entries, c.Status.Polled = make([]Request, 1), NewRequestSet(1)
 			c.Info.Caps = tt.caps
-			c.single.Store(tt.single)
-			c.sent.Store(tt.sent)
-			s := &c.Requests[0]
+			c.Progress.single.Store(tt.single)
+			c.Queue.sent.Store(tt.sent)
+			s := &c.Table.Entries[0]
 			s.Block, s.Kind, s.Want = new(atomic.Uint64), KindRead, 1
 			if tt.mean != choice {
 				s.pace = new(pace)
@@ -152,7 +153,7 @@ func TestGlance(t *testing.T) {
 			}
 			s.Waiter.Token = make(chan struct{}, 1)
 			s.Start(RequestPending, true)
-			c.Polled.Add(0)
+			c.Status.Polled.Add(0)
 			s.Block.Store(1) // a byte was read
 			if ios, got := c.BusyPoll(s, &Ticket{pace: s.pace, polled: true}, 0); got != tt.want || got && ios.Information != 1 {
 				t.Errorf("has its answer: %t, %+v", got, ios)
@@ -192,10 +193,11 @@ func TestSlotSet(t *testing.T) {
 // A call that looks for its answer leaves that of a later request of the same entry, which is
 // another call's, alone.
 func TestBusyPollLeavesLaterGenerationAlone(t *testing.T) {
-	c := &Conn{Counts: new(base.Counts), Born: time.Now(), Requests: make([]Request, 1), Polled: NewRequestSet(1)}
+	c := &Conn{Counts: new(base.Counts), Born: time.Now()}
+	c.Table.Entries, c.Status.Polled = make([]Request, 1), NewRequestSet(1)
 	c.Info.Caps = rdma.CapDirectAlloc
-	c.sent.Store(1)
-	s := &c.Requests[0]
+	c.Queue.sent.Store(1)
+	s := &c.Table.Entries[0]
 	s.Block, s.Kind, s.Want = new(atomic.Uint64), KindRead, 1
 	s.renew()
 	s.Start(RequestPending, true)

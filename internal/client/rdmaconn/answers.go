@@ -41,7 +41,7 @@ func (c *Conn) take(b *scratch, n int) error {
 			continue
 		}
 		k := len(receives)
-		b.sges[k] = c.receiveSGE(r.ID)
+		b.sges[k] = c.Memory.receiveSGE(r.ID)
 		receives = append(receives, rdma.ReceiveRequest{ID: r.ID, SGL: b.sges[k : k+1 : k+1]})
 	}
 	if len(receives) > 0 {
@@ -60,8 +60,8 @@ func (c *Conn) take(b *scratch, n int) error {
 	return nil
 }
 
-func (c *Conn) receiveSGE(id uint64) rdma.SGE {
-	return rdma.SGE{Region: c.RecvMR, Offset: int(id) * wire.StatusResponseSize, Length: wire.StatusResponseSize}
+func (m *messageMemory) receiveSGE(id uint64) rdma.SGE {
+	return rdma.SGE{Region: m.RecvMR, Offset: int(id) * wire.StatusResponseSize, Length: wire.StatusResponseSize}
 }
 
 // decode reads one completion: a status message, or the immediate data of a read
@@ -74,13 +74,13 @@ func (c *Conn) decode(r *rdma.Result) (wire.StatusResponse, error) {
 		return wire.StatusResponse{}, base.ProtocolError("the server sent %d bytes where a status has %d", r.Bytes, wire.StatusResponseSize)
 	}
 	var private [wire.StatusResponseSize]byte
-	copy(private[:], c.RecvMR.Bytes()[int(r.ID)*wire.StatusResponseSize:])
+	copy(private[:], c.Memory.RecvMR.Bytes()[int(r.ID)*wire.StatusResponseSize:])
 	return wire.DecodeStatusResponse(private[:])
 }
 
 func (c *Conn) fromImmediate(v uint32) (wire.StatusResponse, error) {
-	if i := int(v&IndexMask) - 1; i >= 0 && i < len(c.Requests) {
-		s := &c.Requests[i]
+	if i := int(v&IndexMask) - 1; i >= 0 && i < len(c.Table.Entries) {
+		s := &c.Table.Entries[i]
 		w := s.Word.Load()
 		if RequestState(w&StateMask).owed() && w&polledBit == 0 && s.immediate() == v && s.Kind == KindRead {
 			return wire.StatusResponse{Cookie: s.cookie(), Information: s.Want}, nil
@@ -95,10 +95,10 @@ func (c *Conn) deliver(a wire.StatusResponse, l *Delivery) error {
 		return c.Credits.delta(c, a)
 	}
 	i := int(a.Cookie&IndexMask) - 1
-	if i < 0 || i >= len(c.Requests) {
+	if i < 0 || i >= len(c.Table.Entries) {
 		return base.ProtocolError("the server answered a request that was never sent")
 	}
-	s := &c.Requests[i]
+	s := &c.Table.Entries[i]
 	for {
 		w := s.Word.Load()
 		for RequestState(w&StateMask) == RequestSettling && w&polledBit == 0 {

@@ -98,10 +98,10 @@ func (c *Conn) clientParams(prev *Conn) *wire.AuthParams {
 		RevID: wire.RevID, Endian: pointerSize, PageSize: ProtocolPage,
 		MaxRdmaWindowSize: min(uint32(c.Cfg.Window), c.Info.MaxTransferLength),
 		MaxSendBufferSize: announcedSend, MaxRecvBufferSize: wire.StatusResponseSize,
-		HeaderSize: wire.HeaderSize, Credits: uint16(len(c.Requests)),
+		HeaderSize: wire.HeaderSize, Credits: uint16(len(c.Table.Entries)),
 	}
 	if prev != nil {
-		p.BaseSequence = uint16(prev.nextNumber())
+		p.BaseSequence = uint16(prev.Queue.nextNumber())
 		p.PreviousSessionID = &prev.Peer.sessionID
 	}
 	return p
@@ -129,15 +129,15 @@ func (c *Conn) adopt(p *wire.AuthParams, prev *Conn) error {
 		return base.ProtocolError("the server takes writes of %d bytes and reads of %d", c.Peer.MaxWrite, c.Peer.MaxRead)
 	}
 	c.Peer.MaxSame = maxSame(p, c.Peer.MaxWrite)
-	c.seq = uint64(p.BaseSequence)
+	c.Queue.seq = uint64(p.BaseSequence)
 	if prev != nil {
-		c.seq = prev.nextNumber() + 1
+		c.Queue.seq = prev.Queue.nextNumber() + 1
 		c.Lineage, c.priorFirst = prev.Lineage, prev.firstNumber
 		if p.PreviousSessionID == nil {
 			c.Lineage++
 		}
 	}
-	c.firstNumber = c.seq
+	c.firstNumber = c.Queue.seq
 	return c.Credits.granted(c, int(p.Credits))
 }
 

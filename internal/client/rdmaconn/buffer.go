@@ -58,7 +58,7 @@ func (b *Buffer) InDoubt() bool {
 	}
 	b.Table.Mu.Lock()
 	defer b.Table.Mu.Unlock()
-	return slices.ContainsFunc(b.Leases, func(l *BufferRegion) bool { return l.conn.IsDown() && !l.conn.isGone() })
+	return slices.ContainsFunc(b.Leases, func(l *BufferRegion) bool { return l.conn.IsDown() && !l.conn.Life.isGone() })
 }
 
 // Close is that of lwio.Buffer.

@@ -18,26 +18,26 @@ import (
 // waits no longer than ctx allows or, if ctx has no deadline, than Config.Timeout.
 func (c *Conn) Acquire(ctx context.Context, block bool) (*Request, error) {
 	_, own := ctx.Deadline()
-	if s := c.Free.take(); s != nil {
+	if s := c.Table.Free.take(); s != nil {
 		s.Own = own
 		return s, nil
 	}
 	if !block {
 		return nil, nil
 	}
-	c.Poller.Block()
-	defer c.Poller.Unblock()
+	c.Progress.Poller.Block()
+	defer c.Progress.Poller.Unblock()
 	c.ArmForOthers()
 	var late <-chan time.Time
 	if !own {
 		t := c.timer()
-		defer c.timers.Put(t)
+		defer c.Table.timers.Put(t)
 		defer t.Stop()
 		late = t.C
 	}
-	place := c.Free.join()
+	place := c.Table.Free.join()
 	defer func() {
-		c.Free.leave(place)
+		c.Table.Free.leave(place)
 		c.Unused(SomeRequests{})
 	}()
 	select {
@@ -46,8 +46,8 @@ func (c *Conn) Acquire(ctx context.Context, block bool) (*Request, error) {
 		return s, nil
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
-	case <-c.Down:
-		return nil, c.Err
+	case <-c.Life.Down:
+		return nil, c.Life.Err
 	case <-late:
 		return nil, ErrNoCredit
 	}
@@ -55,7 +55,7 @@ func (c *Conn) Acquire(ctx context.Context, block bool) (*Request, error) {
 
 // timer starts a timer for Config.Timeout, one that was used before if there is one.
 func (c *Conn) timer() *time.Timer {
-	t, ok := c.timers.Get().(*time.Timer)
+	t, ok := c.Table.timers.Get().(*time.Timer)
 	if !ok {
 		return time.NewTimer(c.Cfg.Timeout)
 	}
@@ -70,14 +70,14 @@ func (c *Conn) Release(s *Request) {
 	if c.Credits.work.Load() && c.Credits.use(c, s) {
 		return
 	}
-	c.Free.put(s)
+	c.Table.Free.put(s)
 	c.Unused(SomeRequests{})
 }
 
 // Unused gives back credits that were taken and not used, if any, and sees to the CREDIT
 // and CANCEL messages that may have found none meanwhile.
 func (c *Conn) Unused(some SomeRequests) {
-	c.Free.putBack(some)
+	c.Table.Free.putBack(some)
 	if c.Credits.work.Load() {
 		c.Credits.pump(c)
 	}
@@ -111,11 +111,11 @@ func (c *Conn) postAs(s *Request, h *wire.Header, data Payload, as RequestState)
 	if h.Opcode != wire.OpAuth {
 		h.SetPending(int(c.Wanting.Load()))
 	}
-	c.SendMu.Lock()
+	c.Queue.Mu.Lock()
 	if c.IsDown() {
-		c.SendMu.Unlock()
+		c.Queue.Mu.Unlock()
 		s.Set(RequestDead)
-		return c.Err
+		return c.Life.Err
 	}
 	c.QueueLocked(s, h, &data, as, c.Clock())
 	c.StartPosting()
@@ -132,7 +132,7 @@ func (c *Conn) QueueLocked(s *Request, h *wire.Header, data *Payload, as Request
 		t.pace, t.polled = s.pace, polled
 	}
 	if polled {
-		at := c.statusAddr(s)
+		at := c.Memory.statusAddr(s)
 		h.CompleteByWrite(at.Addr, uint32(at.Token))
 		s.Block.Store(wire.PendingBlock().Uint64())
 	} else {
@@ -143,11 +143,11 @@ func (c *Conn) QueueLocked(s *Request, h *wire.Header, data *Payload, as Request
 	case s.Again:
 		h.Sequence, s.Again = uint16(s.Number), false
 	default:
-		h.Sequence, s.Number = uint16(c.seq), c.seq
-		c.seq++
+		h.Sequence, s.Number = uint16(c.Queue.seq), c.Queue.seq
+		c.Queue.seq++
 	}
 	msg := append(h.AppendTo(s.Send[:0]), data.Copied...)
-	s.Sges[0] = rdma.SGE{Region: c.SendMR, Offset: s.sendAt, Length: len(msg)}
+	s.Sges[0] = rdma.SGE{Region: c.Memory.SendMR, Offset: s.sendAt, Length: len(msg)}
 	sgl := s.Sges[:1]
 	if data.Region != nil {
 		s.Sges[1] = rdma.SGE{Region: data.Region, Offset: data.Offset, Length: data.Length}
@@ -156,17 +156,17 @@ func (c *Conn) QueueLocked(s *Request, h *wire.Header, data *Payload, as Request
 	if data.Gather != nil {
 		sgl = s.Sges[:1+len(data.Gather)]
 	}
-	req := c.sendLocked()
+	req := c.Queue.addLocked()
 	req.ID, req.SGL, req.Flags = uint64(s.Index), sgl, 0
-	if c.Sends++; c.Sends%SignalEvery != 0 {
+	if c.Queue.Sends++; c.Queue.Sends%SignalEvery != 0 {
 		req.Flags = rdma.FlagSilentSuccess
 	}
 	if s.Buffer != nil && s.Kind == KindWrite {
 		req.Flags |= rdma.FlagByReference // until the answer is there, whoever waits for it
 	}
-	s.Fid, s.Round = 0, c.round
+	s.Fid, s.Round = 0, c.Queue.round
 	if s.Kind.io() {
-		c.fresh++
+		c.Queue.fresh++
 		s.began, s.Fid = at, h.Fid
 	}
 	if s.Kind == KindWrite {
@@ -180,45 +180,45 @@ func (c *Conn) QueueLocked(s *Request, h *wire.Header, data *Payload, as Request
 		s.Tick.Store(tick)
 	}
 	s.Start(as, polled)
-	if polled && !c.freshPolled.add(s.Index) {
-		c.Polled.addSome(c.freshPolled)
-		c.freshPolled = SomeRequests{}
-		c.freshPolled.add(s.Index)
+	if polled && !c.Queue.freshPolled.add(s.Index) {
+		c.Status.Polled.addSome(c.Queue.freshPolled)
+		c.Queue.freshPolled = SomeRequests{}
+		c.Queue.freshPolled.add(s.Index)
 	}
 }
 
-// sendLocked adds a send to the queue, which may be one that was there before: of its ID,
+// addLocked adds a send to the queue, which may be one that was there before: of its ID,
 // SGL and Flags, which are all that the sends of a connection differ in.
-func (c *Conn) sendLocked() *rdma.Request {
-	n := len(c.queue)
-	if n < cap(c.queue) {
-		c.queue = c.queue[:n+1]
+func (q *sendQueue) addLocked() *rdma.Request {
+	n := len(q.queue)
+	if n < cap(q.queue) {
+		q.queue = q.queue[:n+1]
 	} else {
-		c.queue = append(c.queue, rdma.Request{})
+		q.queue = append(q.queue, rdma.Request{})
 	}
-	c.queue[n].Op = rdma.OpSend
-	return &c.queue[n]
+	q.queue[n].Op = rdma.OpSend
+	return &q.queue[n]
 }
 
 // StartPosting sees to it that what was queued is posted, and unlocks sendMu, which
 // the caller holds.
 func (c *Conn) StartPosting() {
 	c.countLocked()
-	if c.Posting {
-		c.SendMu.Unlock()
+	if c.Queue.Posting {
+		c.Queue.Mu.Unlock()
 		return // whoever posts takes it along
 	}
-	c.Posting = true
+	c.Queue.Posting = true
 	c.flushLocked()
 }
 
 // countLocked counts the I/O requests that were queued, and has those that are polled for
 // looked for.
 func (c *Conn) countLocked() {
-	if c.fresh > 0 {
-		c.sent.Add(c.fresh)
-		c.Polled.addSome(c.freshPolled)
-		c.fresh, c.freshPolled = 0, SomeRequests{}
+	if c.Queue.fresh > 0 {
+		c.Queue.sent.Add(c.Queue.fresh)
+		c.Status.Polled.addSome(c.Queue.freshPolled)
+		c.Queue.fresh, c.Queue.freshPolled = 0, SomeRequests{}
 	}
 }
 
@@ -226,17 +226,17 @@ func (c *Conn) countLocked() {
 // about to send their next requests together: the first of them that finds the others on the
 // way lets them queue theirs, and posts all.
 func (c *Conn) PostTogether() {
-	others := c.returning.Load()
+	others := c.Queue.returning.Load()
 	if others > 0 {
-		others = c.returning.Add(-1)
+		others = c.Queue.returning.Add(-1)
 	}
-	if others > 0 && !c.Posting {
-		c.Posting = true
-		c.returning.Store(0)
+	if others > 0 && !c.Queue.Posting {
+		c.Queue.Posting = true
+		c.Queue.returning.Store(0)
 		c.countLocked()
-		c.SendMu.Unlock()
+		c.Queue.Mu.Unlock()
 		runtime.Gosched()
-		c.SendMu.Lock()
+		c.Queue.Mu.Lock()
 		c.flushLocked()
 		return
 	}
@@ -247,29 +247,29 @@ func (c *Conn) PostTogether() {
 // caller holds with posting set. A failure ends the connection.
 func (c *Conn) flushLocked() {
 	for range postRounds {
-		if len(c.queue) == 0 {
-			c.Posting = false
-			c.SendMu.Unlock()
+		if len(c.Queue.queue) == 0 {
+			c.Queue.Posting = false
+			c.Queue.Mu.Unlock()
 			return
 		}
-		c.queue, c.batch = c.batch[:0], c.queue
-		c.round++
-		c.SendMu.Unlock()
-		if _, err := c.qp.Post(c.batch); err != nil {
+		c.Queue.queue, c.Queue.batch = c.Queue.batch[:0], c.Queue.queue
+		c.Queue.round++
+		c.Queue.Mu.Unlock()
+		if _, err := c.qp.Post(c.Queue.batch); err != nil {
 			c.Fail(c.reason(err))
 		}
-		c.SendMu.Lock()
-		c.over = c.round
+		c.Queue.Mu.Lock()
+		c.Queue.over = c.Queue.round
 	}
-	c.SendMu.Unlock()
+	c.Queue.Mu.Unlock()
 	// Others keep the queue full; a caller is not to be held up by that for good.
 	// The teardown waits for the goroutine by taking life.
 	go func() {
-		if !c.Life.TryRLock() {
+		if !c.Life.Mu.TryRLock() {
 			return // the connection is down
 		}
-		defer c.Life.RUnlock()
-		c.SendMu.Lock()
+		defer c.Life.Mu.RUnlock()
+		c.Queue.Mu.Lock()
 		c.flushLocked()
 	}()
 }
@@ -291,10 +291,10 @@ const busyPolls = 1000
 //
 // Source: [LWIO §I/O Processing]
 func (c *Conn) BusyPoll(s *Request, t *Ticket, life uint64) (ios wire.IOStatusBlock, came bool) {
-	if !c.Info.Caps.Has(rdma.CapDirectAlloc) || !t.polled || c.sent.Load()-c.Seen.Load() != 1 {
+	if !c.Info.Caps.Has(rdma.CapDirectAlloc) || !t.polled || c.Queue.sent.Load()-c.Seen.Load() != 1 {
 		return ios, false
 	}
-	if c.single.Load() && t.pace != nil && !t.pace.isPrompt() {
+	if c.Progress.single.Load() && t.pace != nil && !t.pace.isPrompt() {
 		return ios, false
 	}
 	var apart atomic.Uint32
@@ -325,7 +325,7 @@ func (c *Conn) wait(ctx context.Context, s *Request) (wire.IOStatusBlock, error)
 		runtime.Gosched()
 	}
 	if !s.Ready() {
-		return wire.IOStatusBlock{}, c.Err // the connection is down
+		return wire.IOStatusBlock{}, c.Life.Err // the connection is down
 	}
 	return c.answer(s)
 }
@@ -345,12 +345,12 @@ func (c *Conn) answer(s *Request) (wire.IOStatusBlock, error) {
 			return wire.IOStatusBlock{}, ErrTimeout
 		case RequestSettling: // it is becoming late
 			if c.IsDown() {
-				return wire.IOStatusBlock{}, c.Err
+				return wire.IOStatusBlock{}, c.Life.Err
 			}
 			runtime.Gosched()
 		default:
-			<-c.Down
-			return wire.IOStatusBlock{}, c.Err
+			<-c.Life.Down
+			return wire.IOStatusBlock{}, c.Life.Err
 		}
 	}
 }
@@ -399,7 +399,7 @@ func (c *Conn) Register(ctx context.Context, key [24]byte, options uint32) (uint
 	fid, err := wire.RegisteredFid(info)
 	if err != nil {
 		c.Fail(base.ProtocolError("%v", err))
-		return 0, c.Err
+		return 0, c.Life.Err
 	}
 	return fid, nil
 }
@@ -436,13 +436,13 @@ const maxFarBehind = 512
 // TooOld tells whether a message was sent too long ago to be sent again. That leaves
 // room enough for those that others may send meanwhile.
 func (c *Conn) TooOld(number uint64) bool {
-	behind := c.nextNumber() - number
+	behind := c.Queue.nextNumber() - number
 	return behind > maxBehind || number < c.priorFirst && behind > maxFarBehind
 }
 
 // nextNumber is the number of the next message.
-func (c *Conn) nextNumber() uint64 {
-	c.SendMu.Lock()
-	defer c.SendMu.Unlock()
-	return c.seq
+func (q *sendQueue) nextNumber() uint64 {
+	q.Mu.Lock()
+	defer q.Mu.Unlock()
+	return q.seq
 }

@@ -45,9 +45,9 @@ func (k *credits) Cancel(c *Conn, fid uint16, all bool) {
 // Source: [LWIO §Cancel], [OP-94a]
 func (c *Conn) postCancel(s *Request, w cancelWish) bool {
 	s.Kind, s.Own = kindControl, false
-	c.SendMu.Lock()
+	c.Queue.Mu.Lock()
 	if c.IsDown() || !c.cancellableLocked(w) {
-		c.SendMu.Unlock()
+		c.Queue.Mu.Unlock()
 		return false
 	}
 	c.Counts.Cancels.Add(1)
@@ -62,8 +62,8 @@ func (c *Conn) postCancel(s *Request, w cancelWish) bool {
 // again. The caller holds sendMu.
 func (c *Conn) cancellableLocked(w cancelWish) bool {
 	var found []*Request
-	for i := range c.Requests {
-		s := &c.Requests[i]
+	for i := range c.Table.Entries {
+		s := &c.Table.Entries[i]
 		if s.Fid != w.fid {
 			continue
 		}
@@ -107,9 +107,9 @@ func (c *Conn) giveUp(s *Request, from RequestState) bool {
 // somebody else may be about to post its message.
 func (c *Conn) AwaitPost(round uint64) {
 	for ; !c.IsDown(); runtime.Gosched() {
-		c.SendMu.Lock()
-		over := c.over > round
-		c.SendMu.Unlock()
+		c.Queue.Mu.Lock()
+		over := c.Queue.over > round
+		c.Queue.Mu.Unlock()
 		if over {
 			return
 		}

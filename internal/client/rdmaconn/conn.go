@@ -61,77 +61,105 @@ type ConnConfig struct {
 type Conn struct {
 	Cfg       ConnConfig
 	Counts    *base.Counts
-	Owner     owner // whose connection this is
+	Owner     owner // the path that the connection belongs to
 	Fabric    string
 	Remote    rdma.Addr
-	Skipped   []string // which providers were not used, and why
+	Skipped   []string // the providers that were not used, and why
 	Adapter   rdma.Adapter
 	Info      rdma.AdapterInfo
 	cq        rdma.CompletionQueue
 	qp        rdma.QueuePair
 	connector rdma.Connector
-	mem       rdma.Memory // of messages
-	Land      rdma.Memory // where the server writes, and nothing else: it may get all of it
-
-	SendMR, LandMR, RecvMR, statusMR rdma.MemoryRegion
+	Born      time.Time
 
 	// Set by authenticate.
 	Peer        peerParams
 	firstNumber uint64 // the number of the first message after AUTH
 	priorFirst  uint64 // that of the connection that this one replaced
-	Lineage     uint64 // is that of the connection that this one replaced, if the server knows what became of its writes
+	Lineage     uint64 // is that of the connection that this one replaced, if the server knows the outcomes of its writes
 
 	immediates uint32 // all ones if the adapter takes immediate data, else 0 [OP-86]
 
-	buffers  buffers
-	Born     time.Time
-	Requests []Request
-	Free     freeRequests
+	Memory   messageMemory
+	Table    requestTable
 	Credits  credits
+	Queue    sendQueue
+	Status   statusBlocks
+	Progress progress
+	Life     lifecycle
+	buffers  buffers
+
+	Ticks      atomic.Int64 // of the watchdog
+	Seen       atomic.Int64 // I/O requests that were seen complete
+	Unanswered atomic.Int64 // writes that were sent and not answered
+	Wanting    atomic.Int64 // requests in flight or queued, the hint in every header
+}
+
+// messageMemory is the memory of a connection's messages, in regions of its own.
+type messageMemory struct {
+	mem  rdma.Memory // of messages
+	Land rdma.Memory // where the server writes, and nothing else: it may get all of it
+
+	SendMR, LandMR, RecvMR, statusMR rdma.MemoryRegion
+}
+
+// requestTable has an entry for each request that may be in flight.
+type requestTable struct {
+	Entries []Request
+	Free    freeRequests
+	timers  sync.Pool // of calls that wait for a credit
+}
+
+// statusBlocks are the requests that are polled for, and the decision to poll.
+type statusBlocks struct {
+	polling atomic.Bool // requests may ask for status blocks
+	Polled  requestSet  // those that did and are outstanding
+	paces   paces
+	armed   atomic.Bool // an INTERRUPT is outstanding
+}
+
+// progress is how completions are taken: by the poller, which looks at status blocks or
+// sleeps on the completion queue.
+type progress struct {
 	Poller   poller
 	Sleep    waker.Waker
-	polling  atomic.Bool // requests may ask for status blocks
-	Polled   requestSet  // those that did and are outstanding
-	paces    paces
 	single   atomic.Bool            // the program has one processor
-	asleep   atomic.Bool            // who has the baton is in Wait
-	sleeper  atomic.Pointer[waiter] // who does
+	asleep   atomic.Bool            // the poller is in Wait
+	sleeper  atomic.Pointer[waiter] // where the poller waits, if it is a call
 	spinning atomic.Bool            // a call looks without having parked
-	armed    atomic.Bool            // an INTERRUPT is outstanding
-	sent     atomic.Int64           // I/O requests; changes under sendMu
-	Seen     atomic.Int64           // those that were seen complete
 
-	timers     sync.Pool // of those that wait for a credit
-	Ticks      atomic.Int64
-	Watchers   closeWatchers
-	returning  atomic.Int64 // calls that were woken together and have not sent again
-	Unanswered atomic.Int64 // writes that were sent and not answered
-	Wanting    atomic.Int64 // calls in flight or queued, the hint in every header
+	// mu is held while completions are taken; it guards what follows.
+	mu      sync.Mutex
+	scratch scratch
+	woken   bool // an INTERRUPT was answered
+}
 
-	// Life is held, read side, by every call that uses the connection's memory,
+// lifecycle is the end of a connection, from the failure until everything is freed.
+type lifecycle struct {
+	// Mu is held, read side, by every call that uses the connection's memory,
 	// and taken by the teardown.
-	Life     sync.RWMutex
+	Mu       sync.RWMutex
 	failOnce sync.Once
-	Failed   atomic.Bool   // set by fail, after err
+	Failed   atomic.Bool   // set by Fail, after Err
 	Down     chan struct{} // closed after that
 	Err      error
 	stop     context.CancelFunc // ends every sleep
 	reading  sync.WaitGroup
 	Gone     chan struct{} // closed when everything is freed
+	Watchers closeWatchers
+}
 
-	// progressMu is held by whoever takes completions; it guards what follows.
-	progressMu sync.Mutex
-	scratch    scratch
-	woken      bool // an INTERRUPT was answered
+// sendQueue orders the messages of a connection. One caller at a time posts, with the
+// messages that others have queued meanwhile, so that many messages cost one system call.
+type sendQueue struct {
+	sent      atomic.Int64 // I/O requests; changes under Mu
+	returning atomic.Int64 // calls that were woken together and have not sent again
 
-	// SendMu orders the messages; it guards what follows. One caller at a time
-	// posts, with what others have queued meanwhile, so that many messages cost one
-	// system call.
-	SendMu      sync.Mutex
-	seq         uint64 // the number of the next message; its low 16 bits are the Sequence
+	Mu          sync.Mutex // guards what follows
+	seq         uint64     // the number of the next message; its low 16 bits are the Sequence
 	Sends       int
 	fresh       int64        // I/O requests in queue that sent does not count yet
-	freshPolled SomeRequests // those of them that are polled for, and not in polled yet
+	freshPolled SomeRequests // those of them that are polled for, and not in statusBlocks.Polled yet
 	Posting     bool
 	round       uint64 // of posts, that the next message goes with
 	over        uint64 // rounds that are done with
@@ -149,9 +177,9 @@ func DialConn(ctx context.Context, p rdma.Provider, remote rdma.Addr, cfg ConnCo
 	}
 	c := &Conn{
 		Cfg: cfg, Counts: cfg.Counts, Fabric: p.Name(), Remote: remote, Adapter: a, Info: a.Info(),
-		Down: make(chan struct{}), Gone: make(chan struct{}), Born: time.Now(),
+		Born: time.Now(), Life: lifecycle{Down: make(chan struct{}), Gone: make(chan struct{})},
 	}
-	c.Poller.init()
+	c.Progress.Poller.init()
 	if err := c.setUp(ctx); err != nil {
 		a.Close()
 		return nil, err
@@ -160,12 +188,12 @@ func DialConn(ctx context.Context, p rdma.Provider, remote rdma.Addr, cfg ConnCo
 	c.connector, err = rdma.Dial(ctx, a, c.qp, remote, rdma.DialConfig{})
 	if err != nil {
 		c.qp.Close()
-		c.closeRegions()
+		c.Memory.close()
 		a.Close()
 		return nil, err
 	}
-	c.Sleep.Base, c.stop = context.WithCancel(context.WithoutCancel(ctx))
-	c.reading.Add(1)
+	c.Progress.Sleep.Base, c.Life.stop = context.WithCancel(context.WithoutCancel(ctx))
+	c.Life.reading.Add(1)
 	go c.read()
 	go c.supervise()
 	return c, nil
@@ -206,32 +234,32 @@ func (c *Conn) setUp(ctx context.Context) error {
 
 // Fail ends the connection for the first reason that is given.
 func (c *Conn) Fail(cause error) {
-	c.failOnce.Do(func() {
+	c.Life.failOnce.Do(func() {
 		var named *rdma.Error
 		if !errors.As(cause, &named) { // which says the provider
 			cause = fmt.Errorf("%s: %w", c.Fabric, cause)
 		}
-		c.Err = base.Lost(cause)
-		c.Failed.Store(true)
-		close(c.Down)
-		c.Sleep.Wake()
-		c.Watchers.wake()
+		c.Life.Err = base.Lost(cause)
+		c.Life.Failed.Store(true)
+		close(c.Life.Down)
+		c.Progress.Sleep.Wake()
+		c.Life.Watchers.wake()
 	})
 }
 
 // IsDown reports whether the connection has ended.
-func (c *Conn) IsDown() bool { return c.Failed.Load() }
+func (c *Conn) IsDown() bool { return c.Life.Failed.Load() }
 
 // Close ends the connection and waits until its goroutines are gone and its
 // memory is free.
 func (c *Conn) Close() {
 	c.Fail(net.ErrClosed)
-	<-c.Gone
+	<-c.Life.Gone
 }
 
 // supervise runs until the connection is torn down.
 func (c *Conn) supervise() {
-	defer close(c.Gone)
+	defer close(c.Life.Gone)
 	tick := time.NewTicker(max(c.Cfg.Timeout/WatchParts, time.Millisecond))
 	defer tick.Stop()
 	ended := c.connector.Done()
@@ -242,7 +270,7 @@ func (c *Conn) supervise() {
 			ended = nil
 		case <-tick.C:
 			c.Watch()
-		case <-c.Down:
+		case <-c.Life.Down:
 			c.tearDown()
 			return
 		}
@@ -257,8 +285,8 @@ func (c *Conn) supervise() {
 func (c *Conn) Watch() {
 	now := c.Ticks.Add(1)
 	var l Delivery
-	for i := range c.Requests {
-		s := &c.Requests[i]
+	for i := range c.Table.Entries {
+		s := &c.Table.Entries[i]
 		c.look(s, &l)
 		l.HandOver(c)
 		w := s.Word.Load()
@@ -279,34 +307,34 @@ func (c *Conn) Watch() {
 
 // tearDown frees everything. Waiters have seen down and leave by themselves.
 func (c *Conn) tearDown() {
-	if errors.Is(c.Err, net.ErrClosed) && !errors.Is(c.Err, base.ErrProtocol) {
+	if errors.Is(c.Life.Err, net.ErrClosed) && !errors.Is(c.Life.Err, base.ErrProtocol) {
 		ctx, cancel := context.WithTimeout(context.Background(), CloseGrace)
 		_ = c.connector.Disconnect(ctx) // the connection may be gone, which is as good
 		cancel()
 	}
 	c.connector.Close()
 	c.qp.Close()
-	c.stop()
-	c.reading.Wait()
-	c.Life.Lock()
-	defer c.Life.Unlock()
-	for i := range c.Requests {
-		s := &c.Requests[i]
+	c.Life.stop()
+	c.Life.reading.Wait()
+	c.Life.Mu.Lock()
+	defer c.Life.Mu.Unlock()
+	for i := range c.Table.Entries {
+		s := &c.Table.Entries[i]
 		if s.Op != nil && s.State() == RequestPending {
 			s.Op.Owner.Unanswered(c)
 		}
 		s.drop()
 		s.Set(RequestDead)
 	}
-	c.closeRegions()
+	c.Memory.close()
 	c.cq.Close()
 	c.buffers.tearDown(c)
 }
 
 // isGone reports whether nobody else can reach memory through the connection any more.
-func (c *Conn) isGone() bool {
+func (l *lifecycle) isGone() bool {
 	select {
-	case <-c.Gone:
+	case <-l.Gone:
 		return true
 	default:
 		return false
@@ -316,7 +344,7 @@ func (c *Conn) isGone() bool {
 // TornDown waits until isGone, for a connection that is down.
 func (c *Conn) TornDown(ctx context.Context) error {
 	select {
-	case <-c.Gone:
+	case <-c.Life.Gone:
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)
@@ -340,19 +368,19 @@ func (c *Conn) Leave() {
 
 // Pin is enter for requests that count themselves; unpin must follow.
 func (c *Conn) Pin() error {
-	if !c.Life.TryRLock() {
+	if !c.Life.Mu.TryRLock() {
 		// Only the teardown takes the lock, once the connection is down.
-		<-c.Down
-		return c.Err
+		<-c.Life.Down
+		return c.Life.Err
 	}
 	if c.IsDown() {
-		c.Life.RUnlock()
-		return c.Err
+		c.Life.Mu.RUnlock()
+		return c.Life.Err
 	}
 	return nil
 }
 
-func (c *Conn) Unpin() { c.Life.RUnlock() }
+func (c *Conn) Unpin() { c.Life.Mu.RUnlock() }
 
 // mayPoll reports whether requests may ask for status blocks at all.
 //
@@ -365,14 +393,14 @@ func (c *Conn) mayPoll() bool {
 func (c *Conn) polls(s *Request) bool {
 	s.pace = nil
 	switch {
-	case !s.Kind.io() || !c.polling.Load():
+	case !s.Kind.io() || !c.Status.polling.Load():
 		return false
 	case c.Cfg.Mode == base.Polling:
 		return true
 	case c.Wanting.Load() > adaptiveDepth:
 		return false
 	}
-	s.pace = c.paces.of(s.Kind, s.Want)
+	s.pace = c.Status.paces.of(s.Kind, s.Want)
 	return s.pace.polls()
 }
 

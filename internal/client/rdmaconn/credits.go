@@ -48,11 +48,11 @@ type credits struct {
 // init grants one message, for AUTH, and posts the receives for as many as will be
 // asked for.
 func (k *credits) init(c *Conn, n int) error {
-	for i := range c.Requests[1:] {
-		k.idle = append(k.idle, &c.Requests[len(c.Requests)-1-i])
+	for i := range c.Table.Entries[1:] {
+		k.idle = append(k.idle, &c.Table.Entries[len(c.Table.Entries)-1-i])
 	}
 	k.grant = 1
-	c.Free.put(&c.Requests[0])
+	c.Table.Free.put(&c.Table.Entries[0])
 	for id := range uint64(n + 1) {
 		k.spare = append(k.spare, id)
 	}
@@ -64,7 +64,7 @@ func (k *credits) init(c *Conn, n int) error {
 func (k *credits) postReceives(c *Conn, want int) error {
 	for k.posted < want && len(k.spare) > 0 {
 		id := k.spare[len(k.spare)-1]
-		sge := [1]rdma.SGE{c.receiveSGE(id)}
+		sge := [1]rdma.SGE{c.Memory.receiveSGE(id)}
 		if _, err := c.qp.PostReceive([]rdma.ReceiveRequest{{ID: id, SGL: sge[:]}}); err != nil {
 			return err
 		}
@@ -95,10 +95,10 @@ func (k *credits) add(c *Conn, n int) {
 		k.idle = k.idle[:len(k.idle)-1]
 		if k.wakeUp == nil && k.grant > 1 && c.mayPoll() {
 			k.wakeUp = s
-			c.polling.Store(true)
+			c.Status.polling.Store(true)
 			continue
 		}
-		c.Free.put(s)
+		c.Table.Free.put(s)
 	}
 }
 
@@ -118,12 +118,12 @@ func (k *credits) keepLocked(c *Conn) {
 	if k.grant > 1 || k.wakeUp == nil {
 		return
 	}
-	c.polling.Store(false)
-	if c.armed.CompareAndSwap(false, true) {
+	c.Status.polling.Store(false)
+	if c.Status.armed.CompareAndSwap(false, true) {
 		// Nobody is using it, and nobody will.
-		c.Free.put(k.wakeUp)
+		c.Table.Free.put(k.wakeUp)
 		k.wakeUp = nil
-		c.armed.Store(false)
+		c.Status.armed.Store(false)
 	}
 }
 
@@ -145,10 +145,10 @@ func (k *credits) Current() int {
 // the answer that retires a credit; id is its place. [OP-67]
 func (k *credits) keeps(c *Conn, cookie, id uint64) bool {
 	i := int(cookie&IndexMask) - 1
-	if i < 0 || i >= len(c.Requests) {
+	if i < 0 || i >= len(c.Table.Entries) {
 		return false
 	}
-	s := &c.Requests[i]
+	s := &c.Table.Entries[i]
 	if s.State() != RequestAbandoned || s.cookie() != cookie || s.Kind != kindRetire {
 		return false
 	}
@@ -205,12 +205,12 @@ func (k *credits) pump(c *Conn) {
 	k.Mu.Lock()
 	defer k.Mu.Unlock()
 	for k.waitsLocked() {
-		s := c.Free.take()
+		s := c.Table.Free.take()
 		if s == nil {
 			return
 		}
 		if !k.sendLocked(c, s) {
-			c.Free.put(s)
+			c.Table.Free.put(s)
 		}
 	}
 }

@@ -24,7 +24,7 @@ func (c *Conn) Patience() int64 {
 	switch {
 	case c.Cfg.Mode == base.Polling:
 		return int64(pollingPatience)
-	case c.single.Load():
+	case c.Progress.single.Load():
 		return int64(singlePatience)
 	}
 	return int64(adaptivePatience)
@@ -37,11 +37,11 @@ func (c *Conn) Patience() int64 {
 // Source: [LWIO §I/O Processing], [LWIO §Wakeup]
 func (c *Conn) Await(ctx context.Context, w *waiter, r ready, until int64, heeded bool) {
 	over := ctx.Done()
-	if !c.Polled.Empty() && c.spin(over, r, until) {
+	if !c.Status.Polled.Empty() && c.spin(over, r, until) {
 		return
 	}
 	for !r.Ready() {
-		if c.Poller.park(w, over == nil || heeded) {
+		if c.Progress.Poller.park(w, over == nil || heeded) {
 			c.hold(over, w, r, until)
 			if c.IsDown() || ended(over) {
 				return
@@ -63,7 +63,7 @@ func (c *Conn) Await(ctx context.Context, w *waiter, r ready, until int64, heede
 		case <-over:
 			c.unpark(w)
 			return
-		case <-c.Down:
+		case <-c.Life.Down:
 			c.unpark(w)
 			return
 		}
@@ -71,8 +71,8 @@ func (c *Conn) Await(ctx context.Context, w *waiter, r ready, until int64, heede
 }
 
 func (c *Conn) unpark(w *waiter) {
-	if c.Poller.unpark(w) {
-		c.Poller.pass()
+	if c.Progress.Poller.unpark(w) {
+		c.Progress.Poller.pass()
 	}
 }
 
@@ -81,21 +81,21 @@ func (c *Conn) unpark(w *waiter) {
 // sleeps, and only one call at a time: then it looks at memory alone, and the
 // provider's own goroutine moves the data.
 func (c *Conn) spin(over <-chan struct{}, r ready, until int64) bool {
-	if c.asleep.Load() && c.Poller.claim() {
-		c.Sleep.Wake() // the reader leaves the connection to us
+	if c.Progress.asleep.Load() && c.Progress.Poller.claim() {
+		c.Progress.Sleep.Wake() // the reader leaves the connection to us
 	}
-	if !c.spinning.CompareAndSwap(false, true) {
+	if !c.Progress.spinning.CompareAndSwap(false, true) {
 		return false
 	}
-	defer c.spinning.Store(false)
+	defer c.Progress.spinning.Store(false)
 	every := c.spinsPerCheck()
 	for i := 1; !r.Ready(); i++ {
-		if c.Poller.take() {
+		if c.Progress.Poller.take() {
 			c.lookFor(over, r, until)
-			c.Poller.pass()
+			c.Progress.Poller.pass()
 			return r.Ready() || c.IsDown()
 		}
-		if !c.asleep.Load() {
+		if !c.Progress.asleep.Load() {
 			return false // whoever has the baton looks too
 		}
 		c.scan()
@@ -109,7 +109,7 @@ func (c *Conn) spin(over <-chan struct{}, r ready, until int64) bool {
 // lookFor looks for what r waits for with the baton.
 func (c *Conn) lookFor(over <-chan struct{}, r ready, until int64) {
 	every := c.spinsPerCheck()
-	for i := 1; !r.Ready() && !c.Polled.Empty(); i++ {
+	for i := 1; !r.Ready() && !c.Status.Polled.Empty(); i++ {
 		found, err := c.advance(false)
 		if err != nil {
 			c.Fail(c.reason(err))
@@ -131,7 +131,7 @@ func (c *Conn) lookFor(over <-chan struct{}, r ready, until int64) {
 // the time, and lets others run where there is one processor.
 func (c *Conn) spinsPerCheck() int {
 	switch {
-	case !c.single.Load():
+	case !c.Progress.single.Load():
 		return 64
 	case c.Cfg.Mode == base.Polling:
 		return 8
@@ -154,7 +154,7 @@ func (c *Conn) goOn(over <-chan struct{}, until int64) bool {
 	if ended(over) || c.IsDown() {
 		return false
 	}
-	if c.single.Load() {
+	if c.Progress.single.Load() {
 		runtime.Gosched() // with a second processor it would wake that one for nothing
 	}
 	return c.Clock() < until
@@ -164,7 +164,7 @@ func (c *Conn) goOn(over <-chan struct{}, until int64) bool {
 // until r is ready, over is closed or the connection is down, and passes the baton on.
 func (c *Conn) hold(over <-chan struct{}, w *waiter, r ready, until int64) {
 	for !r.Ready() && !c.IsDown() && !ended(over) {
-		if !c.Polled.Empty() {
+		if !c.Status.Polled.Empty() {
 			if c.Cfg.Mode == base.Polling {
 				until = c.Clock() + c.Patience()
 			}
@@ -172,7 +172,7 @@ func (c *Conn) hold(over <-chan struct{}, w *waiter, r ready, until int64) {
 		}
 		c.doze(over, w, r)
 	}
-	c.Poller.pass()
+	c.Progress.Poller.pass()
 }
 
 // doze sleeps on the completion queue, unless there is something to hand out, over is
@@ -183,20 +183,20 @@ func (c *Conn) hold(over <-chan struct{}, w *waiter, r ready, until int64) {
 // is in the set before its caller sees that somebody sleeps, or is seen by arm:
 // either of the two asks for a wake-up.
 func (c *Conn) doze(over <-chan struct{}, w *waiter, r ready) {
-	ctx := c.Sleep.Next()
+	ctx := c.Progress.Sleep.Next()
 	if r.Ready() || ended(over) {
 		return
 	}
 	found, err := c.advance(true)
 	if err == nil && found == 0 {
 		if !c.arm() || c.scan() == 0 {
-			c.sleeper.Store(w)
+			c.Progress.sleeper.Store(w)
 			if !r.Ready() {
 				err = c.cq.Wait(ctx, rdma.NotifyAny)
 			}
-			c.sleeper.Store(nil)
+			c.Progress.sleeper.Store(nil)
 		}
-		c.asleep.Store(false)
+		c.Progress.asleep.Store(false)
 		if ctx.Err() != nil {
 			err = nil // kicked
 		}
@@ -211,9 +211,9 @@ func (c *Conn) doze(over <-chan struct{}, w *waiter, r ready) {
 
 // wake ends the wait of a call whose answer is there, wherever it sleeps.
 func (c *Conn) wake(w *waiter) {
-	c.Poller.wake(w)
-	if c.sleeper.Load() == w {
-		c.Sleep.Wake()
+	c.Progress.Poller.wake(w)
+	if c.Progress.sleeper.Load() == w {
+		c.Progress.Sleep.Wake()
 	}
 }
 
@@ -221,11 +221,11 @@ func (c *Conn) wake(w *waiter) {
 // returns how much there was. If it was nothing, the caller may be asleep from then
 // on.
 func (c *Conn) advance(sleep bool) (int, error) {
-	c.progressMu.Lock()
-	defer c.progressMu.Unlock()
+	c.Progress.mu.Lock()
+	defer c.Progress.mu.Unlock()
 	n, err := c.advanceLocked()
 	if sleep && err == nil && n == 0 {
-		c.asleep.Store(true)
+		c.Progress.asleep.Store(true)
 	}
 	return n, err
 }
@@ -233,7 +233,7 @@ func (c *Conn) advance(sleep bool) (int, error) {
 // advanceLocked takes what is in the completion queue and looks at the status
 // blocks; it returns how much there was. The caller holds progressMu.
 func (c *Conn) advanceLocked() (int, error) {
-	b := &c.scratch
+	b := &c.Progress.scratch
 	n, err := c.cq.Poll(b.results[:])
 	if n > 0 && err == nil {
 		err = c.take(b, n)
@@ -242,8 +242,8 @@ func (c *Conn) advanceLocked() (int, error) {
 		return n, err
 	}
 	seen := c.scan()
-	if c.woken {
-		c.woken = false
+	if c.Progress.woken {
+		c.Progress.woken = false
 		if seen == 0 {
 			c.Counts.Spurious.Add(1)
 		}
@@ -254,8 +254,8 @@ func (c *Conn) advanceLocked() (int, error) {
 // scan finishes the polled requests whose answers are there, and returns how many.
 func (c *Conn) scan() int {
 	n, l := 0, Delivery{}
-	c.Polled.each(func(i int) {
-		if c.look(&c.Requests[i], &l) {
+	c.Status.Polled.each(func(i int) {
+		if c.look(&c.Table.Entries[i], &l) {
 			n++
 		}
 	})

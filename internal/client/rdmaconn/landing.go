@@ -46,7 +46,7 @@ func (l *Delivery) observe(c *Conn, s *Request) {
 		s.pace.took(polled, took)
 	}
 	if polled && !l.unpolled.add(s.Index) {
-		c.Polled.removeSome(l.unpolled)
+		c.Status.Polled.removeSome(l.unpolled)
 		l.unpolled = SomeRequests{}
 		l.unpolled.add(s.Index)
 	}
@@ -73,7 +73,7 @@ func (l *Delivery) flushCounts(c *Conn) {
 	if l.writes > 0 {
 		c.Unanswered.Add(-int64(l.writes))
 	}
-	c.Polled.removeSome(l.unpolled)
+	c.Status.Polled.removeSome(l.unpolled)
 	l.unpolled = SomeRequests{}
 	l.io, l.writes = 0, 0
 }
@@ -120,7 +120,7 @@ func (l *Delivery) HandOver(c *Conn) {
 	c.Unused(l.free)
 	l.newest, l.oldest, l.n, l.free = nil, nil, 0, SomeRequests{}
 	if to.Call {
-		c.returning.Add(1)
+		c.Queue.returning.Add(1)
 	}
 	to.Arrived(n)
 }

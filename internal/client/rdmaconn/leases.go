@@ -57,7 +57,7 @@ func (t *BufferTable) add(ctx context.Context, b *Buffer) error {
 func (t *BufferTable) Lease(ctx context.Context, cn *Conn) error {
 	t.Mu.Lock()
 	defer t.Mu.Unlock()
-	t.conns = append(slices.DeleteFunc(t.conns, (*Conn).isGone), cn)
+	t.conns = append(slices.DeleteFunc(t.conns, func(c *Conn) bool { return c.Life.isGone() }), cn)
 	for _, b := range t.all() {
 		if err := t.leaseLocked(ctx, b, cn); err != nil {
 			return err
@@ -76,7 +76,7 @@ func (t *BufferTable) leaseLocked(ctx context.Context, b *Buffer, cn *Conn) erro
 		return err
 	}
 	l := &BufferRegion{b: b, conn: cn, Mr: mr}
-	b.Leases = append(slices.DeleteFunc(b.Leases, func(l *BufferRegion) bool { return l.conn.isGone() }), l)
+	b.Leases = append(slices.DeleteFunc(b.Leases, func(l *BufferRegion) bool { return l.conn.Life.isGone() }), l)
 	cn.buffers.add(l)
 	return nil
 }
@@ -157,13 +157,13 @@ func ReleaseAll(list []*Buffer) {
 func (b *Buffer) takenBack(ctx context.Context, c *Conn) error {
 	var down <-chan struct{}
 	if c != nil {
-		down = c.Down
+		down = c.Life.Down
 	}
 	for cn := b.lostConn(); cn != nil; cn = b.lostConn() {
 		select {
-		case <-cn.Gone:
+		case <-cn.Life.Gone:
 		case <-down:
-			return c.Err
+			return c.Life.Err
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
@@ -176,7 +176,7 @@ func (b *Buffer) lostConn() *Conn {
 	b.Table.Mu.Lock()
 	defer b.Table.Mu.Unlock()
 	for _, l := range b.Leases {
-		if l.conn.IsDown() && !l.conn.isGone() {
+		if l.conn.IsDown() && !l.conn.Life.isGone() {
 			return l.conn
 		}
 	}

@@ -18,13 +18,13 @@ func (c *Conn) allocate(ctx context.Context, n int) (err error) {
 	recv, send, land := (n+1)*wire.StatusResponseSize, n*sendSize, n*landSize
 	statusAt := (land + wire.IOStatusBlockSize - 1) / wire.IOStatusBlockSize * wire.IOStatusBlockSize
 	lentSize := statusAt + n*wire.IOStatusBlockSize
-	if c.mem, err = c.Adapter.Alloc(ctx, recv+send); err != nil {
+	if c.Memory.mem, err = c.Adapter.Alloc(ctx, recv+send); err != nil {
 		return err
 	}
-	if c.Land, err = c.Adapter.Alloc(ctx, lentSize); err != nil {
+	if c.Memory.Land, err = c.Adapter.Alloc(ctx, lentSize); err != nil {
 		return err
 	}
-	own, lent := c.mem.Bytes(), c.Land.Bytes()
+	own, lent := c.Memory.mem.Bytes(), c.Memory.Land.Bytes()
 	recvPart, sendPart := own[:recv:recv], own[recv:recv+send]
 	landPart, statusPart := lent[:land:land], statusMemory(lent[statusAt:lentSize])
 	for _, part := range []struct {
@@ -32,19 +32,19 @@ func (c *Conn) allocate(ctx context.Context, n int) (err error) {
 		memory []byte
 		access rdma.Access
 	}{
-		{&c.RecvMR, recvPart, rdma.AccessLocalWrite}, {&c.SendMR, sendPart, 0},
-		{&c.statusMR, statusPart, rdma.AccessRemoteWrite}, {&c.LandMR, landPart, rdma.AccessRemoteWrite},
+		{&c.Memory.RecvMR, recvPart, rdma.AccessLocalWrite}, {&c.Memory.SendMR, sendPart, 0},
+		{&c.Memory.statusMR, statusPart, rdma.AccessRemoteWrite}, {&c.Memory.LandMR, landPart, rdma.AccessRemoteWrite},
 	} {
 		if *part.mr, err = c.Adapter.RegisterMemory(ctx, part.memory, part.access); err != nil {
 			return err
 		}
 	}
-	c.Requests, c.Polled = make([]Request, n), NewRequestSet(n)
-	c.queue, c.batch = make([]rdma.Request, 0, n), make([]rdma.Request, 0, n)
-	c.Free.Init(c.Requests)
+	c.Table.Entries, c.Status.Polled = make([]Request, n), NewRequestSet(n)
+	c.Queue.queue, c.Queue.batch = make([]rdma.Request, 0, n), make([]rdma.Request, 0, n)
+	c.Table.Free.Init(c.Table.Entries)
 	words := wordsOf(statusPart)
-	for i := range c.Requests {
-		s := &c.Requests[i]
+	for i := range c.Table.Entries {
+		s := &c.Table.Entries[i]
 		s.Index, s.sendAt, s.LandAt = i, i*sendSize, i*landSize
 		s.Block = &words[i]
 		s.Send = sendPart[s.sendAt : s.sendAt+sendSize : s.sendAt+sendSize]
@@ -56,13 +56,13 @@ func (c *Conn) allocate(ctx context.Context, n int) (err error) {
 	return nil
 }
 
-func (c *Conn) closeRegions() {
-	for _, mr := range []rdma.MemoryRegion{c.SendMR, c.LandMR, c.RecvMR, c.statusMR} {
+func (m *messageMemory) close() {
+	for _, mr := range []rdma.MemoryRegion{m.SendMR, m.LandMR, m.RecvMR, m.statusMR} {
 		if mr != nil {
 			mr.Close()
 		}
 	}
-	for _, m := range []rdma.Memory{c.mem, c.Land} {
+	for _, m := range []rdma.Memory{m.mem, m.Land} {
 		if m != nil {
 			m.Close()
 		}

@@ -16,26 +16,26 @@ const (
 
 // read has the baton whenever no call does, until the connection is down.
 func (c *Conn) read() {
-	defer c.reading.Done()
+	defer c.Life.reading.Done()
 	rest := readerRest
 	timer := time.NewTimer(rest)
 	defer timer.Stop()
 	for {
-		c.single.Store(runtime.GOMAXPROCS(0) == 1) // it may change
-		if c.Poller.takeForReader() {
-			for !c.Poller.Ready() && !c.IsDown() {
-				c.doze(nil, nil, &c.Poller)
+		c.Progress.single.Store(runtime.GOMAXPROCS(0) == 1) // it may change
+		if c.Progress.Poller.takeForReader() {
+			for !c.Progress.Poller.Ready() && !c.IsDown() {
+				c.doze(nil, nil, &c.Progress.Poller)
 			}
-			c.Poller.pass()
+			c.Progress.Poller.pass()
 			rest = readerRest
 		} else {
 			rest = min(2*rest, longestRest)
 		}
 		timer.Reset(rest)
 		select {
-		case <-c.Poller.summon:
+		case <-c.Progress.Poller.summon:
 		case <-timer.C:
-		case <-c.Down:
+		case <-c.Life.Down:
 			return
 		}
 	}

@@ -16,12 +16,12 @@ import (
 //
 // Source: [LWIO §Wakeup], [LWIO claim 21], [OP-93a], [OP-93b], [OP-93c], [OP-93f]
 func (c *Conn) arm() bool {
-	if c.Polled.Empty() || !c.armed.CompareAndSwap(false, true) {
+	if c.Status.Polled.Empty() || !c.Status.armed.CompareAndSwap(false, true) {
 		return false
 	}
 	s := c.Credits.forWakeUp()
 	if s == nil || !c.postWakeUp(s) {
-		c.armed.Store(false)
+		c.Status.armed.Store(false)
 		return false
 	}
 	return true
@@ -30,7 +30,7 @@ func (c *Conn) arm() bool {
 // ArmForOthers is called by who depends on answers that it does not wait for itself:
 // if somebody sleeps, it sees to it that they end the sleep.
 func (c *Conn) ArmForOthers() {
-	if c.asleep.Load() {
+	if c.Progress.asleep.Load() {
 		c.arm()
 	}
 }
@@ -38,10 +38,10 @@ func (c *Conn) ArmForOthers() {
 // postWakeUp sends INTERRUPT in the slot that is kept for it.
 func (c *Conn) postWakeUp(s *Request) bool {
 	s.Kind, s.Own, s.Want = kindWakeUp, true, 0
-	c.SendMu.Lock()
-	pending := c.sent.Load() - c.Seen.Load()
+	c.Queue.Mu.Lock()
+	pending := c.Queue.sent.Load() - c.Seen.Load()
 	if pending <= 0 || c.IsDown() {
-		c.SendMu.Unlock()
+		c.Queue.Mu.Unlock()
 		return false
 	}
 	h := wire.NewInterrupt(int(pending))
@@ -55,17 +55,17 @@ func (c *Conn) wokenUp(s *Request, status uint32) error {
 	if status != 0 && status != DeviceBusy {
 		return base.ProtocolError("the server answered INTERRUPT with status %#x", status)
 	}
-	c.woken = true
+	c.Progress.woken = true
 	c.Counts.WakeUps.Add(1)
 	s.renew()
-	c.armed.Store(false)
+	c.Status.armed.Store(false)
 	c.Credits.afterWakeUp(c)
 	return nil
 }
 
 // statusAddr is where the status block of a slot lies for the server.
-func (c *Conn) statusAddr(s *Request) rdma.RemoteAddr {
-	at := c.statusMR.RemoteAddr()
+func (m *messageMemory) statusAddr(s *Request) rdma.RemoteAddr {
+	at := m.statusMR.RemoteAddr()
 	at.Addr += uint64(s.Index) * wire.IOStatusBlockSize
 	return at
 }
