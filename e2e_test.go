@@ -332,7 +332,7 @@ func TestConcurrency(t *testing.T) {
 }
 
 func TestFallback(t *testing.T) {
-	s := lwiotest.NewServer(t, &lwiotest.Options{NoLWIO: true})
+	s := lwiotest.NewServer(t, &lwiotest.Options{DisableLWIO: true})
 	c := s.Client(nil)
 	if tr := c.Transport(); tr.Name != lwio.TransportSMB || tr.Reason == "" {
 		t.Errorf("transport %v", tr)

@@ -1,12 +1,12 @@
-// Package lwiotest runs an LWIO server inside a test: on loopback, with a free
-// port, a temporary directory and a password of its own.
+// Package lwiotest runs an LWIO server inside a test: on loopback, with a free port, a temporary
+// directory and a random password.
 //
 //	s := lwiotest.NewServer(t, nil)
 //	c := s.Client(nil)
 //	f, err := c.Create(ctx, "greeting")
 //
-// The server and the clients are closed when the test ends. [Start] is for
-// programs that have no test at hand.
+// The server and the clients are closed when the test ends. [Start] is for programs that are not
+// tests.
 package lwiotest
 
 import (
@@ -34,31 +34,31 @@ const (
 	Share = "share"
 )
 
-// Options change a server. Nil and the zero value work.
+// Options configure a server. Nil and the zero value work.
 type Options struct {
 	// Dir is the directory to serve; "" means a temporary one.
 	Dir string
 	// Backend is served instead of a directory, if it is set.
 	Backend vfs.Backend
-	// ReadOnly refuses changes.
+	// ReadOnly makes the share read-only.
 	ReadOnly bool
-	// Providers are the fabrics that LWIO is offered on; nil means lwio.Defaults().
+	// Providers are the providers on which LWIO is offered; nil means lwio.Defaults().
 	Providers []rdma.Provider
-	// NoLWIO leaves SMB alone.
-	NoLWIO bool
-	// AllowMD5 accepts clients that sign as the text says, without a key.
+	// DisableLWIO offers SMB only.
+	DisableLWIO bool
+	// AllowMD5 accepts clients whose signature has no key.
 	AllowMD5 bool
 	// ImmediateData completes reads by immediate data where the provider has it.
 	ImmediateData bool
-	// Limits are those of the server.
+	// Limits are the limits of the server.
 	Limits server.Limits
-	// Logger hears what the server does; nil is silent.
+	// Logger gets the log of the server; nil discards it.
 	Logger *slog.Logger
 }
 
 // Server is a running server. Safe for concurrent use.
 type Server struct {
-	// Dir is the directory that is served; "" with a Backend of the options.
+	// Dir is the served directory; "" with a Backend of the options.
 	Dir string
 	// Server is the server itself.
 	Server *server.Server
@@ -73,8 +73,7 @@ type Server struct {
 	err      error
 }
 
-// NewServer starts a server that lives as long as the test. It fails the test if
-// it cannot.
+// NewServer starts a server and closes it when the test ends. A failure to start fails the test.
 func NewServer(tb testing.TB, opts *Options) *Server {
 	tb.Helper()
 	var o Options
@@ -97,7 +96,7 @@ func NewServer(tb testing.TB, opts *Options) *Server {
 	return s
 }
 
-// Start starts a server, which the caller closes.
+// Start starts a server. The caller closes it.
 func Start(opts *Options) (*Server, error) {
 	var o Options
 	if opts != nil {
@@ -130,7 +129,7 @@ func (s *Server) start(o *Options) (err error) {
 	}
 	providers := o.Providers
 	switch {
-	case o.NoLWIO:
+	case o.DisableLWIO:
 		providers = nil
 	case providers == nil:
 		providers = lwio.Defaults()
@@ -163,9 +162,12 @@ func (s *Server) URL(elem ...string) string {
 	return u.JoinPath(elem...).String()
 }
 
-// Client connects to the share and closes with the test. It fails the test if it
-// cannot. It is only for servers of NewServer.
+// Client returns a client that is connected to the share and is closed when the test ends. A
+// failure to connect fails the test. Client panics for a server of Start: use lwio.Dial there.
 func (s *Server) Client(cfg *lwio.Config) *lwio.Client {
+	if s.tb == nil {
+		panic("lwiotest: Client of a server without a test; use lwio.Dial")
+	}
 	s.tb.Helper()
 	c, err := lwio.Dial(context.Background(), s.URL(), cfg)
 	if err != nil {
@@ -179,8 +181,8 @@ func (s *Server) Client(cfg *lwio.Config) *lwio.Client {
 	return c
 }
 
-// Close stops the server, waits for it, and removes the directory if Start made
-// it. A second Close returns what the first did.
+// Close stops the server, waits for it, and removes the directory if Start created it. A second
+// Close returns the result of the first.
 func (s *Server) Close() error {
 	s.once.Do(func() {
 		s.err = s.Server.Close()

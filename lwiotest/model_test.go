@@ -26,14 +26,14 @@ import (
 
 func TestMain(m *testing.M) { leakcheck.Main(m) }
 
-// TestModel does random things to a file, by one or two clients, over each transport and
-// over several at once, with all manners of calls, sizes, memory, completion and
-// credits, at once and one after another, while callers leave, connections break and parts
-// of the file are locked, and compares with what the file may hold after that. -rapid.checks says how often, and
-// -rapid.seed repeats.
+// TestFileMatchesModel runs random operations on a file by one or two clients, over each
+// transport and over several at once, with all kinds of calls, sizes, memory, completion and
+// credits, concurrently and one after another, while callers give up, connections break and ranges
+// of the file are locked, and compares the file with its model. -rapid.checks sets the number of
+// runs, -rapid.seed repeats one.
 //
 // Source: [LWIO §Read], [LWIO §Write], [LWIO §Credits], [OP-92d], [OP-112], [OP-113], [OP-115]
-func TestModel(t *testing.T) {
+func TestFileMatchesModel(t *testing.T) {
 	fabrics := []string{lwio.TransportSMB}
 	for _, p := range lwio.Defaults() {
 		fabrics = append(fabrics, p.Name())
@@ -51,10 +51,10 @@ func TestModel(t *testing.T) {
 	})
 }
 
-// fileName is the file that everything is done to.
+// fileName is the file of all operations.
 const fileName = "file"
 
-// world is a server and its clients, and the model of a file that all have open.
+// world is a server and its clients, and the model of the file that all have open.
 type world struct {
 	srv       *lwiotest.Server
 	file      *filemodel.File
@@ -62,7 +62,7 @@ type world struct {
 	faults    *faults // of the server's side
 	clients   []*client
 	serial    int  // of writes
-	impatient bool // messages may vanish, and calls do not wait for long
+	impatient bool // messages may be lost, and calls have short timeouts
 	neighbour bool // another client is busy beside the next operations
 	memories  []*memory
 	history   []filemodel.Write
@@ -160,16 +160,15 @@ type client struct {
 	lost    uint64         // and after them
 }
 
-// String names the client, and what became of its connections.
+// String names the client and counts its lost connections.
 func (k *client) String() string {
 	return fmt.Sprintf("%s %p (%d lost, before %d)", k.fabric, k, k.lost, k.before)
 }
 
-// patient is for how long a call waits for a connection to be replaced that there is time
-// to replace.
+// patient is the time for which a patient client waits until a lost connection is replaced.
 const patient = time.Minute
 
-// configure chooses what Config says.
+// configure draws the Config.
 func (k *client) configure(rt *rapid.T) {
 	some := rapid.SampledFrom[[]int]
 	k.cfg = lwio.Config{
@@ -191,7 +190,7 @@ func (k *client) configure(rt *rapid.T) {
 	}
 }
 
-// dial connects and opens the file. Nothing is wrong meanwhile.
+// dial connects and opens the file, without faults.
 func (k *client) dial(rt *rapid.T) {
 	k.faults.disarm()
 	k.w.faults.disarm()
@@ -201,7 +200,7 @@ func (k *client) dial(rt *rapid.T) {
 		if !k.w.impatient || ctx.Err() != nil {
 			rt.Fatal(err)
 		}
-		k.cfg.Timeout *= 2 // a busy machine takes longer than who is impatient waits
+		k.cfg.Timeout *= 2 // a busy machine takes longer than an impatient client waits
 	}
 	k.before, k.lost = 0, 0
 }
@@ -224,8 +223,7 @@ func (k *client) connect(ctx context.Context) error {
 	return errors.Join(err, c.Close())
 }
 
-// reopen closes the file and opens it again. All that was written before has come, or
-// never will.
+// reopen closes the file and opens it again. No earlier write takes effect after that.
 func (k *client) reopen(rt *rapid.T) {
 	k.quiet()
 	k.close(rt)
@@ -250,7 +248,7 @@ func (k *client) reopen(rt *rapid.T) {
 	}
 }
 
-// quiet disarms what could befall the client.
+// quiet disarms the faults of the client.
 func (k *client) quiet() {
 	k.faults.disarm()
 	k.w.faults.disarm()
@@ -283,7 +281,7 @@ func (k *client) redial(rt *rapid.T) {
 	k.dial(rt)
 }
 
-// fault arms a trap.
+// fault arms a fault.
 func (w *world) fault(rt *rapid.T) {
 	at := w.side(rt)
 	t := trap{left: rapid.OneOf(rapid.IntRange(0, 2), rapid.IntRange(0, 30)).Draw(rt, "requests before")}
@@ -304,7 +302,7 @@ func (w *world) fault(rt *rapid.T) {
 	at.arm(t)
 }
 
-// finish closes everything and looks at the file itself.
+// finish closes the clients and the server, and checks the file on disk.
 func (w *world) finish(rt *rapid.T) {
 	for _, k := range w.clients {
 		k.quiet()

@@ -11,13 +11,13 @@ import (
 	"lwio/vfs"
 )
 
-// faults is what befalls the requests that one side posts.
+// faults are injected into the requests that one side posts.
 type faults struct {
 	mu    sync.Mutex
 	armed []trap
 }
 
-// trap goes off at the post of one of the next requests.
+// trap is a fault of one of the next requests.
 type trap struct {
 	left      int // posts before it
 	act       fault.Action
@@ -25,8 +25,8 @@ type trap struct {
 	do        func() // beside act, or nil
 }
 
-// arm adds a trap, in place of another one if there are many: some losses in a row are
-// what a call goes on over.
+// arm adds a trap, in place of another if there are three: a call survives so many losses in a
+// row.
 func (f *faults) arm(t trap) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -36,7 +36,7 @@ func (f *faults) arm(t trap) {
 	f.armed = append(f.armed, t)
 }
 
-// disarm forgets the traps that have not gone off.
+// disarm removes the traps that have not had their effect.
 func (f *faults) disarm() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -67,8 +67,8 @@ func (f *faults) decide(a fault.Attempt) fault.Action {
 	return act
 }
 
-// slowDisk is a backend some of whose writes take their time, so that they are done in
-// another order than they came in, and when whom they were for has gone.
+// slowDisk is a backend with slow writes, so that writes are done in another order than they
+// arrived, and after their clients have disconnected.
 type slowDisk struct {
 	vfs.Backend
 	stall *atomic.Int32 // writes until one that takes long; below 0 for none

@@ -20,7 +20,7 @@ import (
 	"lwio/internal/test/filemodel"
 )
 
-// owner is whose write may still come, and what was known of the connection.
+// owner is the origin of a write that may still take effect, with the state of its connection.
 type owner struct {
 	client *client
 	f      *lwio.File
@@ -36,20 +36,20 @@ type operation struct {
 	mem   *memory
 	segs  [][]byte // instead of all of the memory in one, or nil
 	off   int64
-	data  []byte // of a write, a copy that nobody changes
+	data  []byte // of a write; never changed
 
 	n    int
 	err  error
-	over bool // it was answered; else it was given up
+	over bool // it was answered; else the caller gave up
 }
 
-// String says what became of the operation.
+// String describes the operation and its result.
 func (o *operation) String() string {
-	what := map[bool]string{false: "read", true: "write"}[o.write]
+	verb := map[bool]string{false: "read", true: "write"}[o.write]
 	if !o.over {
-		return fmt.Sprintf("%s: %s [%d, +%d): given up", o.k, what, o.off, len(o.mem.p))
+		return fmt.Sprintf("%s: %s [%d, +%d): given up", o.k, verb, o.off, len(o.mem.p))
 	}
-	return fmt.Sprintf("%s: %s [%d, +%d): %d, %v", o.k, what, o.off, len(o.mem.p), o.n, o.err)
+	return fmt.Sprintf("%s: %s [%d, +%d): %d, %v", o.k, verb, o.off, len(o.mem.p), o.n, o.err)
 }
 
 // caller is a goroutine that does one operation, or several with a batch.
@@ -59,7 +59,7 @@ type caller struct {
 	leaves bool // closes the batch when its context ends, instead of waiting
 }
 
-// source is what writes write: pieces of it.
+// source is the data of all writes: each takes a part of it.
 var source = func() []byte {
 	p := make([]byte, 8<<20)
 	_, _ = rand.NewChaCha8([32]byte{'m'}).Read(p)
@@ -302,15 +302,14 @@ func (w *world) disturb() {
 		wg.Go(func() {
 			p := make([]byte, 100)
 			for range 8 {
-				_, _ = f.ReadAtContext(ctx, p, int64(i*len(p))) // what it reads is the others' business
+				_, _ = f.ReadAtContext(ctx, p, int64(i*len(p))) // the data is not checked
 			}
 		})
 	}
 	wg.Wait()
 }
 
-// judge compares what the operations brought with what is possible, and what they
-// failed with.
+// judge checks the results of the operations against the model, and their errors.
 func (w *world) judge(rt *rapid.T, ops []*operation, left bool) {
 	var writes []filemodel.Write
 	for _, o := range ops {
@@ -344,7 +343,7 @@ func (w *world) judge(rt *rapid.T, ops []*operation, left bool) {
 	w.history = append(w.history, writes...)
 }
 
-// suspects names, for an error message, the writes that what was read begins with.
+// suspects lists, for an error message, the writes whose data the read begins with.
 func (w *world) suspects(r filemodel.Read) (list string) {
 	first := r.Data[:min(len(r.Data), 2)]
 	for i, x := range w.history {
@@ -355,9 +354,9 @@ func (w *world) suspects(r filemodel.Read) (list string) {
 	return list
 }
 
-// fenced notes that a write of the client was done: what connections carried that were
-// lost before the group is over. One that was lost during it may have carried that write
-// too.
+// fenced notes that a write of the client was done: earlier writes on connections that were lost
+// before the group take no effect any more. A connection that was lost during the group may have
+// carried that write too.
 func (w *world) fenced(k *client) {
 	w.file.Settle(func(o any) bool {
 		x := o.(*owner)
@@ -365,13 +364,13 @@ func (w *world) fenced(k *client) {
 	})
 }
 
-// synced notes that all earlier writes of the client's file are over, and changes of its
-// size, over whatever connection they went.
+// synced notes that all earlier writes and changes of size of the client's file are over, on all
+// connections.
 func (w *world) synced(k *client) {
 	w.file.Settle(func(o any) bool { return o.(*owner).f == k.f })
 }
 
-// written is what a write has come to.
+// written is the write for the model.
 func (o *operation) written() filemodel.Write {
 	w := filemodel.Write{Off: o.off, Data: o.data, Done: o.n}
 	switch {
@@ -381,13 +380,13 @@ func (o *operation) written() filemodel.Write {
 	case errors.Is(o.err, context.Canceled) && len(o.data) <= 4096: // one message, that was not sent
 	case errors.Is(o.err, lwio.ErrLocked) && len(o.data) <= 4096: // one that was refused
 	default:
-		w.Rest = filemodel.Maybe // what comes after a failure may have been written too
+		w.Rest = filemodel.Maybe // the bytes after a failure may be written too
 	}
 	return w
 }
 
-// late is the owner of what the client gave up just now. A call that ended because of its
-// caller may have been sent again, and go on at the connection that took the lost one's place.
+// late is the owner of a write that the client has just given up. A call that ended because of its
+// caller may have been replayed, and be in flight on the connection that replaced the lost one.
 func (k *client) late(err error) *owner {
 	left := errors.Is(err, context.Canceled) || errors.Is(err, os.ErrDeadlineExceeded)
 	return &owner{client: k, f: k.f, smb: k.cfg.SMBOnly || k.cfg.Reconnect < patient && k.lost > 0,
@@ -414,8 +413,8 @@ func (o *operation) excuse(rt *rapid.T, left bool) {
 	rt.Fatalf("there is no reason for: %v; callers left: %v", o, left)
 }
 
-// excuses tells whether there was a reason for an error. A connection that breaks is none
-// if there is time to replace it.
+// excuses reports whether there was a reason for an error. A lost connection is none if there is
+// time to replace it.
 func (k *client) excuses(err error, left bool) bool {
 	broke := k.lost > k.before
 	switch {
@@ -449,7 +448,7 @@ func (w *world) truncate(rt *rapid.T) {
 	w.file.Truncate(size, err == nil, filemodel.Late, &owner{client: k, f: k.f, smb: true})
 }
 
-// sync waits for everything that was written.
+// sync waits for all earlier writes.
 func (w *world) sync(rt *rapid.T) {
 	k := w.some(rt)
 	if w.ordered(rt, k, "sync", k.f.Sync) == nil {
@@ -458,13 +457,13 @@ func (w *world) sync(rt *rapid.T) {
 }
 
 // ordered makes a call that comes after all writes, with a context that may end.
-func (w *world) ordered(rt *rapid.T, k *client, what string, call func(ctx context.Context) error) error {
+func (w *world) ordered(rt *rapid.T, k *client, name string, call func(ctx context.Context) error) error {
 	ctx, cancel := w.start(w.patience(rt, ""))
 	defer cancel()
 	k.before = k.c.Stats().Lost
 	err := call(ctx)
 	k.lost = k.c.Stats().Lost
-	rt.Logf("%s: %s: %v", k, what, err)
+	rt.Logf("%s: %s: %v", k, name, err)
 	if err != nil && !w.impatient && !(errors.Is(err, context.Canceled) && ctx.Err() != nil) {
 		rt.Fatalf("%s: there is no reason for that", k)
 	}
@@ -486,11 +485,11 @@ func (w *world) stat(rt *rapid.T) {
 	}
 }
 
-// memory is what an operation reads into or writes from.
+// memory is the memory of an operation.
 type memory struct {
 	p      []byte
 	around []byte // p and its margins, nil in a Buffer
-	was    []byte // what was in around when it was last looked at
+	was    []byte // the content of around when it was checked last
 }
 
 const margin = 16
@@ -521,7 +520,7 @@ func (k *client) take(n int) []byte {
 	return k.buf.Bytes()[k.used-n:][:n:n]
 }
 
-// renew gives the Buffer away that is in doubt.
+// renew sets aside a Buffer that may still be in use.
 func (k *client) renew() {
 	k.used = 0
 	if k.buf != nil && k.buf.InDoubt() {
@@ -539,8 +538,8 @@ func (k *client) freeBuffers() {
 	k.spoiled, k.buf, k.used = nil, nil, 0
 }
 
-// untouched sees to it that memory of calls that have returned stays as it is, and its
-// margins too. Then it is spoiled, because nobody may read it any more.
+// untouched checks that memory of calls that have returned, and its margins, do not change. It
+// overwrites the memory at the first check, as no operation may read it any more.
 func (w *world) untouched(rt *rapid.T) {
 	for _, m := range w.memories {
 		if m.was == nil {

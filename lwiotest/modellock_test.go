@@ -12,7 +12,7 @@ import (
 	"lwio"
 )
 
-// heldLock is a lock that a client has, or that it may have if it is not sure.
+// heldLock is a lock that a client has, or may have if it is not sure.
 type heldLock struct {
 	k    *client
 	f    *lwio.File
@@ -29,7 +29,7 @@ func (h *heldLock) denies(x heldLock) bool {
 	return h.meets(x.r) && (x.mode == lwio.LockExclusive || h.mode == lwio.LockExclusive && h.f != x.f)
 }
 
-// bars reports whether the lock keeps an operation from what it does.
+// bars reports whether the lock forbids an operation.
 func (h *heldLock) bars(o *operation) bool {
 	if len(o.mem.p) == 0 || !h.meets(lwio.Range{Off: uint64(o.off), Len: uint64(len(o.mem.p))}) {
 		return false
@@ -40,8 +40,7 @@ func (h *heldLock) bars(o *operation) bool {
 	return h.mode == lwio.LockExclusive && h.f != o.k.f
 }
 
-// lockedFor tells whether locks are in the way of something for certain, and whether
-// perhaps.
+// lockedFor reports whether a lock conflicts for certain, and whether one may.
 func (w *world) lockedFor(inTheWay func(h *heldLock) bool) (surely, perhaps bool) {
 	for i := range w.locks {
 		if h := &w.locks[i]; inTheWay(h) {
@@ -61,7 +60,7 @@ func (w *world) drawLock(rt *rapid.T) heldLock {
 	}
 }
 
-// lockPatience draws when who locks or unlocks leaves.
+// lockPatience draws the time after which a caller gives up.
 func (w *world) lockPatience(rt *rapid.T) patience {
 	if rapid.IntRange(0, 4).Draw(rt, "leaves") < 4 {
 		return patience{}
@@ -69,18 +68,18 @@ func (w *world) lockPatience(rt *rapid.T) patience {
 	return w.patience(rt, "at a time")
 }
 
-// lockCall makes a call about locks and tells whether its outcome is not known.
-func (w *world) lockCall(rt *rapid.T, x heldLock, p patience, what string, call func(ctx context.Context) error) (unknown bool, err error) {
+// lockCall makes a call about locks and reports whether its outcome is unknown.
+func (w *world) lockCall(rt *rapid.T, x heldLock, p patience, name string, call func(ctx context.Context) error) (unknown bool, err error) {
 	ctx, cancel := w.start(p)
 	defer cancel()
 	x.k.before = x.k.c.Stats().Lost
 	err = call(ctx)
 	x.k.lost = x.k.c.Stats().Lost
-	rt.Logf("%s: %s %+v: %v", x.k, what, x.r, err)
+	rt.Logf("%s: %s %+v: %v", x.k, name, x.r, err)
 	return err != nil && (w.impatient || errors.Is(err, context.Canceled) && ctx.Err() != nil), err
 }
 
-// tryLock locks a range if nobody has locked it.
+// tryLock locks a range that is free.
 func (w *world) tryLock(rt *rapid.T) {
 	x := w.drawLock(rt)
 	surely, perhaps := w.lockedFor(func(h *heldLock) bool { return h.denies(x) })
@@ -94,7 +93,7 @@ func (w *world) tryLock(rt *rapid.T) {
 	}
 }
 
-// waitForLock locks a range, for which those that are in the way are unlocked.
+// waitForLock waits for a lock while the conflicting locks are unlocked.
 func (w *world) waitForLock(rt *rapid.T) {
 	x := w.drawLock(rt)
 	if surely, perhaps := w.lockedFor(func(h *heldLock) bool { return h.denies(x) && (!h.sure || h.f != h.k.f) }); surely || perhaps {
@@ -117,7 +116,7 @@ func (w *world) waitForLock(rt *rapid.T) {
 		}
 		w.locks = append(w.locks, x)
 	case <-time.After(hang):
-		rt.Fatal("a lock that nothing is in the way of is not granted")
+		rt.Fatal("a lock without conflict is not granted")
 	}
 }
 
@@ -135,7 +134,7 @@ func (w *world) unlockSome(rt *rapid.T) {
 	w.unlock(rt, rapid.SampledFrom(mine).Draw(rt, "lock"), w.lockPatience(rt))
 }
 
-// unlock unlocks the range of a lock. All earlier writes of the file are over then.
+// unlock unlocks the range of a lock. All earlier writes of the file are over after that.
 func (w *world) unlock(rt *rapid.T, x heldLock, p patience) {
 	unknown, err := w.lockCall(rt, x, p, "unlock", func(ctx context.Context) error { return x.f.Unlock(ctx, x.r) })
 	same := func(h heldLock) bool { return h.f == x.f && h.r == x.r }
@@ -156,7 +155,7 @@ func (w *world) unlock(rt *rapid.T, x heldLock, p patience) {
 	}
 }
 
-// unlocked takes out one of the locks of a range: an exclusive one first.
+// unlocked removes one of the locks of a range, an exclusive one first.
 func (w *world) unlocked(kind func(mode lwio.LockMode, sure bool) int, same func(h heldLock) bool) {
 	i := kind(lwio.LockExclusive, true)
 	if i < 0 && kind(lwio.LockExclusive, false) >= 0 {
@@ -180,8 +179,8 @@ func (w *world) unsure(some func(h heldLock) bool) {
 	}
 }
 
-// lockless notes that a file was closed, for which the server has let its locks go, or may
-// yet.
+// lockless notes that a file was closed, so that the server has released its locks, or may still
+// release them.
 func (w *world) lockless(f *lwio.File, gone bool) {
 	mine := func(h heldLock) bool { return h.f == f }
 	if gone {

@@ -49,7 +49,7 @@ func TestReadCachedReadsCachedPartOnly(t *testing.T) {
 	n, ok, err := h.ReadCached(p, 0)
 	switch readMode(h.mode.Load()) {
 	case readNever:
-		skip.Test(t, "the scratch directory's file system cannot tell what is cached")
+		skip.Test(t, "the scratch directory's file system cannot report cached pages")
 	case readPlain:
 		skip.Test(t, "the scratch directory is in memory")
 	}
