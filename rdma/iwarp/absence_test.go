@@ -8,9 +8,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestLeave: the reader stays away for longer while others read, but comes back soon when
-// nobody does any more, and in the end wherever the processors are busy, too.
-func TestLeave(t *testing.T) {
+// The reader stays away for longer while other goroutines read. It returns soon when they
+// stop, and in the end also where the processors are busy.
+func TestReaderAbsenceDoublesWhileOthersRead(t *testing.T) {
 	type turn struct {
 		Read bool
 		Late int64
@@ -47,11 +47,11 @@ func TestLeave(t *testing.T) {
 	})
 }
 
-// TestReaderIsLast: whoever can run when the reader's time away is over has had a turn
-// before the reader looks whether anybody reads, also with one processor, where timers come
-// first. The scheduler may do otherwise now and then, but not mostly. If somebody has read,
-// the reader stays away for longer, and in any case its next time begins as the first.
-func TestReaderIsLast(t *testing.T) {
+// Goroutines that can run at the end of the reader's absence have a turn before the
+// reader checks whether others read, also with one processor, where timers come first.
+// The scheduler may differ now and then, but not mostly. After a read by others the
+// reader stays away for longer, and its next absence begins as the first in any case.
+func TestOtherGoroutinesRunBeforeTheReader(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	_, server := progressPair(t)
 	c := linked(t, server)
@@ -59,7 +59,7 @@ func TestReaderIsLast(t *testing.T) {
 	const rounds = 20
 	stayed := 0
 	for range rounds {
-		const long = int64(time.Hour) // the timer is ours
+		const long = int64(time.Hour) // so that the timer never runs out by itself
 		p.absence.Store(long)
 		p.wanted.Store(true)
 		c.interrupt()
@@ -91,13 +91,12 @@ func TestReaderIsLast(t *testing.T) {
 	}
 }
 
-// TestLooksYield: where there is one processor, who looks again and again and finds nothing
-// lets others run, each emptyLooks looks.
-func TestLooksYield(t *testing.T) {
+// With one processor a poller without results yields at every emptyLooks looks.
+func TestEmptyLooksYieldOnOneProcessor(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	_, server := progressPair(t)
 	c := linked(t, server)
-	c.look() // what the beginning of the connection left to be read
+	c.look() // reads the data of the connection's beginning
 	for range 5 {
 		ran := make(chan struct{})
 		go close(ran)
@@ -107,7 +106,7 @@ func TestLooksYield(t *testing.T) {
 		select {
 		case <-ran:
 		default:
-			t.Fatalf("nobody else has run in %d looks", 2*emptyLooks)
+			t.Fatalf("no other goroutine has run in %d looks", 2*emptyLooks)
 		}
 	}
 }

@@ -11,8 +11,7 @@ import (
 	"lwio/rdma/iwarp/internal/frame"
 )
 
-// TestAtomicArithmetic compares both operations with a model that goes bit by
-// bit.
+// Both operations agree with a model that computes bit by bit.
 //
 // Source: [RFC 7306 §5.1.1], [RFC 7306 §5.1.2]
 func TestAtomicArithmetic(t *testing.T) {
@@ -24,7 +23,7 @@ func TestAtomicArithmetic(t *testing.T) {
 		{^uint64(0), 0, frame.AtomicRequest{Data: 1}},
 		// Four independent numbers of 16 bits.
 		{0xFFFF_0001_8000_0000, 0x0000_0002_0000_FFFF, frame.AtomicRequest{Data: 0x0001_0001_8000_FFFF, Mask: 0x8000_8000_8000_8000}},
-		{0xFF, 0x00, frame.AtomicRequest{Data: 0xFF, Mask: ^uint64(0)}}, // every bit for itself
+		{0xFF, 0x00, frame.AtomicRequest{Data: 0xFF, Mask: ^uint64(0)}}, // each bit separately
 		{7, 9, frame.AtomicRequest{Op: frame.AtomicCompareSwap, Data: 9, Mask: ^uint64(0), CompareData: 7, CompareMask: ^uint64(0)}},
 		{7, 7, frame.AtomicRequest{Op: frame.AtomicCompareSwap, Data: 9, Mask: ^uint64(0), CompareData: 8, CompareMask: ^uint64(0)}},
 		{0xAB12, 0xAB34, frame.AtomicRequest{Op: frame.AtomicCompareSwap, Data: 0xFF34, Mask: 0xFF, CompareData: 0xAB00, CompareMask: 0xFF00}},
@@ -52,8 +51,7 @@ func atomicSegment(msn uint32) frame.Segment {
 	return frame.UntaggedSegment(frame.OpAtomicRequest, frame.QueueRequest, msn, 0, true)
 }
 
-// TestAtomicFrames compares the requests of this side byte by byte, and puts the
-// answers where they belong.
+// The requests of this side are right byte by byte, and the answers are placed.
 //
 // Source: [RFC 7306 §5.2.1], [RFC 7306 §5.2.2]
 func TestAtomicFrames(t *testing.T) {
@@ -93,8 +91,7 @@ func TestAtomicFrames(t *testing.T) {
 	}
 }
 
-// TestAtomicAnswers sends both operations among reads and compares the answers,
-// which come in the order of the requests.
+// Both operations are sent among reads; the answers come in the order of the requests.
 //
 // Source: [RFC 7306 §5.2.2], [RFC 7306 §5.1]
 func TestAtomicAnswers(t *testing.T) {
@@ -131,7 +128,7 @@ func TestAtomicAnswers(t *testing.T) {
 	}
 }
 
-// atomicTerminates are the atomic operations that a peer must not ask for.
+// atomicTerminates are the atomic operations that a peer must not request.
 var atomicTerminates = []struct {
 	name   string
 	change func(s *frame.Segment, r *frame.AtomicRequest)
@@ -152,8 +149,7 @@ var atomicTerminates = []struct {
 	{"not the last", func(s *frame.Segment, _ *frame.AtomicRequest) { s.DDP &^= frame.DDPLast }, 52, []byte{0x02, 0xFF, 0xC0, 0}},
 }
 
-// TestAtomicTerminate: the memory is as it was, and the Terminate has the header
-// of DDP and none of RDMAP.
+// The memory is unchanged, and the Terminate has the header of DDP and none of RDMAP.
 //
 // Source: [RFC 7306 §5.1], [RFC 7306 §8], [RFC 5040 §4.8]
 func TestAtomicTerminate(t *testing.T) {
@@ -176,7 +172,7 @@ func TestAtomicTerminate(t *testing.T) {
 	}
 }
 
-// TestAtomicRights: it takes the right to read and that to write.
+// An atomic operation needs the rights of remote read and of remote write.
 //
 // Source: [RFC 5042 §6.3.2], [RFC 7306 §5]
 func TestAtomicRights(t *testing.T) {
@@ -197,14 +193,14 @@ func TestAtomicRights(t *testing.T) {
 	}
 }
 
-// TestAtomicExcess: atomics and reads in progress count together.
+// Atomics and reads in progress count together.
 //
 // Source: [RFC 7306 §5], [RFC 6581 §9.2], [RFC 5042 §6.4.2]
-func TestAtomicExcess(t *testing.T) {
+func TestTooManyAtomicsEndTheConnection(t *testing.T) {
 	e, p := connectReads(t, CRCOn, readyWrite)
 	qp := e.qp.(*queuePair)
 	qp.Initiator.Lock()
-	qp.Initiator.Sending = true // nobody answers
+	qp.Initiator.Sending = true // no goroutine answers
 	qp.Initiator.Unlock()
 	r := frame.AtomicRequest{STag: uint32(e.at(0).Token), TO: e.at(0).Addr}
 	stream := p.frame(readSegment(1), (&frame.ReadRequest{}).AppendTo(nil))
@@ -227,7 +223,7 @@ func TestAtomicExcess(t *testing.T) {
 	p.wantEnd()
 }
 
-// TestAtomicOutbound: no more atomics and reads go out than the peer takes.
+// At most as many atomics and reads are sent as the peer accepts.
 //
 // Source: [RFC 7306 §5], [RFC 5040 §5.2]
 func TestAtomicOutbound(t *testing.T) {
@@ -255,7 +251,7 @@ func TestAtomicOutbound(t *testing.T) {
 	}
 	want(frame.OpAtomicRequest)
 	read, _ := frame.DecodeReadRequest(want(frame.OpReadRequest))
-	e.post(rdma.Request{Op: rdma.OpWrite, ID: 4}) // a sign if something came too early
+	e.post(rdma.Request{Op: rdma.OpWrite, ID: 4}) // arrives after any request that was sent too early
 	answer := func(msn, id uint32) {
 		p.fpdu(frame.UntaggedSegment(frame.OpAtomicResponse, frame.QueueAtomicResponse, msn, 0, true), (&frame.AtomicResponse{ID: id}).AppendTo(nil))
 	}
@@ -300,7 +296,7 @@ func atomicAnswer(f func(*frame.Segment, *frame.AtomicResponse), n int) func(*ra
 	}
 }
 
-// TestAtomicResponses: only the right answer, in its turn, is placed.
+// Only the right answer, in its turn, is placed.
 //
 // Source: [RFC 7306 §5.2.2], [RFC 5041 §7]
 func TestAtomicResponses(t *testing.T) {

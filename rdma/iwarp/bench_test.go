@@ -16,7 +16,8 @@ import (
 	"lwio/rdma"
 )
 
-// tcpPair is the floor: two ends of a TCP connection over loopback.
+// tcpPair returns both ends of a TCP connection over loopback, the floor of the
+// benchmarks.
 func tcpPair(b *testing.B) (client, server net.Conn) {
 	b.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -52,7 +53,7 @@ func waitFor(cq rdma.CompletionQueue, results []rdma.Result) (int, error) {
 	}
 }
 
-// pollFor polls results without a pause, but for others on the only processor.
+// pollFor polls results without a pause; with one processor it yields.
 func pollFor(cq rdma.CompletionQueue, results []rdma.Result) (int, error) {
 	for {
 		if n, err := cq.Poll(results); n > 0 || err != nil {
@@ -159,7 +160,7 @@ func benchPingPong(b *testing.B, polled bool, crc CRCPolicy) {
 	var floor, ours []time.Duration
 	b.ReportAllocs()
 	for b.Loop() {
-		// Only one of the two is at work at a time, and nobody else polls.
+		// Only one of the two runs at a time, and no other goroutine polls.
 		floor = append(floor, against(func() { echoTCP(ts, size) }, func() { pingTCP(b, tc, size) }))
 		ours = append(ours, against(func() { echo(server, size, rounds, wait) }, func() { ping(b, client, size, wait) }))
 	}
@@ -169,7 +170,7 @@ func benchPingPong(b *testing.B, polled bool, crc CRCPolicy) {
 	b.ReportMetric(float64(o)/float64(f), "ratio")
 }
 
-// against runs two functions, and tells how long the second took.
+// against runs two functions and returns the time of the second.
 func against(other, f func()) time.Duration {
 	done := make(chan struct{})
 	go func() {
@@ -235,9 +236,9 @@ func ping(b *testing.B, e *side, size int, wait waiting) {
 	}
 }
 
-// BenchmarkWrite streams RDMA writes with a number of them in flight, each turn
-// ended by a send that the other side answers, in turns with a TCP stream of the
-// same bytes in writes of at most 64 KiB gathered by the same number.
+// BenchmarkWrite streams RDMA writes with a number of them in flight. The other side
+// answers a send at the end of each turn. The turns alternate with a TCP stream of the
+// same bytes in writes of at most 64 KiB, gathered by the same number.
 func BenchmarkWrite(b *testing.B) {
 	for _, size := range []int{4 << 10, 64 << 10, 512 << 10, 1 << 20} {
 		for _, crc := range []CRCPolicy{CRCOff, CRCOn} {

@@ -10,12 +10,12 @@ import (
 	"lwio/rdma/rdmatest"
 )
 
-// What revision 1 of MPA lacks: a message by which the active side completes, so
-// that Accept could wait for it.
+// Revision 1 of MPA has no message by which the active side completes, so that Accept
+// cannot wait for it.
 const noCompletion = "MPA revision 1 has no message for CompleteConnect: Accept does not wait for it"
 
-// ways are the configurations that the suite runs with, and for each the cases
-// that it does not pass. Source: [ND §9]
+// ways are the configurations of the suite, and for each the cases that it does not pass.
+// Source: [ND §9]
 var ways = map[string]struct {
 	cfg  *iwarp.Config
 	gaps map[string]string
@@ -23,12 +23,12 @@ var ways = map[string]struct {
 	"default": {},
 	"plain":   {cfg: &iwarp.Config{CRC: iwarp.CRCOff}},
 	"markers": {cfg: &iwarp.Config{Markers: true, MaxULPDU: 1000}, gaps: map[string]string{
-		"violation/bounds": "a message of many frames is checked frame by frame, so what lies within the bounds is placed",
+		"violation/bounds": "a message of many frames is checked frame by frame, so the part within the bounds is placed",
 	}},
 	"small": {
 		cfg: &iwarp.Config{MaxULPDU: 128},
 		gaps: map[string]string{
-			"violation/bounds": "a message of many frames is checked frame by frame, so what lies within the bounds is placed",
+			"violation/bounds": "a message of many frames is checked frame by frame, so the part within the bounds is placed",
 		},
 	},
 	"revision 1": {
@@ -43,7 +43,7 @@ var ways = map[string]struct {
 	},
 }
 
-// slow is a config with time limits that no machine comes near to.
+// slow returns a config with time limits that no machine reaches.
 func slow(cfg *iwarp.Config) *iwarp.Config {
 	c := iwarp.Config{}
 	if cfg != nil {
@@ -54,7 +54,7 @@ func slow(cfg *iwarp.Config) *iwarp.Config {
 	return &c
 }
 
-func TestConformance(t *testing.T) {
+func TestConformanceCases(t *testing.T) {
 	for name, way := range ways {
 		t.Run(name, func(t *testing.T) {
 			rdmatest.Run(t, rdmatest.Config{
@@ -66,11 +66,11 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// TestRandom compares random operations with a model: a million of them are
-// -rapid.checks=1000 -rapid.steps=1000.
+// Random operations agree with a model: a million of them are -rapid.checks=1000
+// -rapid.steps=1000.
 //
 // Source: [ND QueuePair]
-func TestRandom(t *testing.T) {
+func TestRandomOperations(t *testing.T) {
 	rdmatest.Random(t, rdmatest.Config{
 		New:  func(testing.TB) rdma.Provider { return iwarp.New(slow(nil)) },
 		Addr: rdma.IPAddr(iwarp.Name, netip.MustParseAddrPort("127.0.0.1:0")),

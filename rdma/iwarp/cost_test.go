@@ -8,8 +8,8 @@ import (
 	"lwio/rdma"
 )
 
-// TestNoAllocations moves messages of many sizes both ways: nothing may be
-// allocated for them once the queues have grown.
+// Messages of many sizes are moved both ways without an allocation once the queues have
+// grown.
 //
 // Source: [ND QueuePair.Send]
 func TestNoAllocations(t *testing.T) {
@@ -69,8 +69,7 @@ func TestNoAllocations(t *testing.T) {
 	}
 }
 
-// BenchmarkIdle reports what a connection costs while nothing happens on it, of
-// both its ends.
+// BenchmarkIdle reports the memory of both ends of an idle connection.
 func BenchmarkIdle(b *testing.B) {
 	const n = 100
 	for b.Loop() {

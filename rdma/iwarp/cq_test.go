@@ -7,10 +7,10 @@ import (
 	"lwio/rdma"
 )
 
-// TestOverrun: the queue and the connections on it end, others do not.
+// The queue and the connections on it end; others continue.
 //
 // Source: [ND CompletionQueue.Notify], [RFC 5042 §6.4.3.1]
-func TestOverrun(t *testing.T) {
+func TestCompletionQueueOverrunEndsConnections(t *testing.T) {
 	client, server := connect(t, nil, nil, shape{depth: 8, sge: 1, buf: 4096})
 	other, err := server.a.CreateCompletionQueue(4)
 	if err != nil {

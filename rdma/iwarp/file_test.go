@@ -23,8 +23,8 @@ func testFile(t testing.TB, data []byte) *os.File {
 	return f
 }
 
-// TestFileAndFrames writes a file in all configurations, in more than one frame
-// and more than one batch, and answers to reads between.
+// A file is written in all configurations, in several frames and batches, with answers to
+// reads between them.
 //
 // Source: [OP-92i]
 func TestFileAndFrames(t *testing.T) {
@@ -51,11 +51,10 @@ func TestFileAndFrames(t *testing.T) {
 	}
 }
 
-// TestFileCloses closes the source under a request: it fails and the connection
-// ends with a Terminate.
+// A request whose source is closed fails, and the connection ends with a Terminate.
 //
 // Source: [OP-92i], [RFC 5040 §4.8]
-func TestFileCloses(t *testing.T) {
+func TestFileCloseFailsItsRequests(t *testing.T) {
 	e, p := connectRaw(t, CRCOn)
 	src, err := e.a.RegisterFile(t.Context(), testFile(t, make([]byte, 100)))
 	if err != nil {
@@ -74,11 +73,11 @@ func TestFileCloses(t *testing.T) {
 	e.want(rdma.OpWrite, 1, rdma.StatusAccessViolation)
 }
 
-// TestColdFile: who may not wait for a disk leaves the file to the writing
-// goroutine, which sends it.
+// A goroutine that must not wait for a disk leaves the file to the writing goroutine,
+// which sends it.
 //
 // Source: [OP-92i]
-func TestColdFile(t *testing.T) {
+func TestUncachedFileIsReadByTheWriter(t *testing.T) {
 	data := []byte("0123456789")
 	client, server := connect(t, nil, nil, shape{depth: 4, sge: 1, buf: 4096})
 	src, err := client.a.RegisterFile(t.Context(), testFile(t, data))
@@ -99,7 +98,7 @@ func TestColdFile(t *testing.T) {
 	}
 	qp := client.qp.(*queuePair)
 	qp.probe.fn = func(uintptr) { qp.probe.n, qp.probe.err = 0, errNotCached }
-	if err := os.Truncate(src.File().Name(), 2<<20); err != nil { // by a hole, of which the kernel has nothing
+	if err := os.Truncate(src.File().Name(), 2<<20); err != nil { // a hole has no cached pages
 		t.Fatal(err)
 	}
 	n, err := qp.Post([]rdma.Request{{
@@ -110,14 +109,15 @@ func TestColdFile(t *testing.T) {
 	}
 }
 
-// TestFileShrinks: a file that ends in the middle of a write, and grows again, has
-// ended: the rest are zeros, and do not count.
+// A file that ends in the middle of a write, and grows again, has ended for the request:
+// the rest are zeros and do not count.
 //
 // Source: [OP-92i]
-func TestFileShrinks(t *testing.T) { testFileShrinks(t, nil) }
+func TestShrunkFileEndsWithZeros(t *testing.T) { testFileShrinks(t, nil) }
 
-// TestFileUnreadable: so has one that cannot be read any further; the connection goes on.
-func TestFileUnreadable(t *testing.T) { testFileShrinks(t, syscall.EIO) }
+// A file that cannot be read any further has ended for the request too; the connection
+// continues.
+func TestUnreadableFileEndsWithZeros(t *testing.T) { testFileShrinks(t, syscall.EIO) }
 
 func testFileShrinks(t *testing.T, end error) {
 	const size = 200_000
@@ -126,7 +126,7 @@ func testFileShrinks(t *testing.T, end error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &client.qp.(*queuePair).c.tx.framer.files // which reads as if all of it stayed in memory
+	r := &client.qp.(*queuePair).c.tx.framer.files // reads as if all pages stayed in memory
 	calls := 0
 	r.fn = func(uintptr) {
 		if calls++; calls == 2 { // the file is short

@@ -9,8 +9,8 @@ import (
 	"lwio/rdma/iwarp/internal/frame"
 )
 
-// TestFirstFrameWrong shows that a peer whose very first frame breaks a rule is
-// told so: by the active side always, by the passive side if it was a frame.
+// A peer whose first frame breaks a rule gets a Terminate: always from the active side,
+// from the passive side if the frame itself was valid.
 //
 // Source: [RFC 5040 §4.8], [RFC 5044 §7.1.2 rule 4]
 func TestFirstFrameWrong(t *testing.T) {
@@ -23,8 +23,8 @@ func TestFirstFrameWrong(t *testing.T) {
 	for _, c := range []struct {
 		name            string
 		frame           func(*rawPeer) []byte
-		want            []byte // how a Terminate begins
-		active, passive bool   // who sends it
+		want            []byte // beginning of the Terminate
+		active, passive bool   // sides that send it
 	}{
 		{"no STag", func(p *rawPeer) []byte { return p.frame(wrong, make([]byte, 4)) }, []byte{0x11, 0}, true, true},
 		{"wrong CRC", badCRC, []byte{0x20, 2}, true, false},
@@ -51,8 +51,8 @@ func TestFirstFrameWrong(t *testing.T) {
 	}
 }
 
-// acceptRaw lets a side connect to a raw peer, which asks for no first message,
-// and returns when it is in full operation.
+// acceptRaw connects a side to a raw peer that asks for no first message, and returns in
+// full operation.
 func acceptRaw(t *testing.T) (*side, *rawPeer) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

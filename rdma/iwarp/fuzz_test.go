@@ -13,15 +13,14 @@ import (
 	"lwio/rdma/iwarp/internal/frame"
 )
 
-// FuzzReader feeds a connection in full operation with anything: whatever that
-// is, all receives end, nothing outside the region is touched, and all is over
-// when the stream is.
+// FuzzReader feeds arbitrary bytes to a connection in full operation: all receives end,
+// no memory outside the region changes, and the connection ends with the stream.
 //
 // Source: [RFC 5042 §6], [RFC 5041 §7]
 func FuzzReader(f *testing.F) {
 	memory := make([]byte, 64<<10) // on a page of its own
 	model := newFuzzTarget(f, memory)
-	token, base, lent := uint32(model.at.Token), model.at.Addr, uint32(model.lent.Token)
+	token, base, windowAt := uint32(model.at.Token), model.at.Addr, uint32(model.windowAt.Token)
 	model.a.Close()
 	write := frame.TaggedSegment(frame.OpWrite, token, base+8, true)
 	send := frame.UntaggedSegment(frame.OpSend, frame.QueueSend, 1, 0, true)
@@ -55,8 +54,8 @@ func FuzzReader(f *testing.F) {
 		f.Add(frame.AppendFPDU(nil, append(s.AppendTo(nil), r.AppendTo(nil)...), crc), crc, true)
 		f.Add(makeFrame(frame.UntaggedSegment(frame.OpImmediateEvent, frame.QueueSend, 1, 0, true), 8, crc), crc, true)
 		inval := frame.UntaggedSegment(frame.OpSendInvalidate, frame.QueueSend, 1, 0, true)
-		inval.STag = lent
-		f.Add(append(makeFrame(frame.TaggedSegment(frame.OpWrite, lent, base+8, true), 8, crc), makeFrame(inval, 9, crc)...), crc, true)
+		inval.STag = windowAt
+		f.Add(append(makeFrame(frame.TaggedSegment(frame.OpWrite, windowAt, base+8, true), 8, crc), makeFrame(inval, 9, crc)...), crc, true)
 		f.Add(makeFrame(frame.TaggedSegment(frame.OpReadResponse, token, base, true), 8, crc), crc, true)
 	}
 	f.Fuzz(func(t *testing.T, b []byte, crc, tcp bool) {
@@ -98,14 +97,14 @@ func FuzzReader(f *testing.F) {
 	})
 }
 
-// fuzzTarget is a queue pair with four receives in a region, and a window on that.
-// All of these have the same tokens and addresses, one like the other.
+// fuzzTarget is a queue pair with four receives in a region, and a window on that. All
+// fuzz targets have the same tokens and addresses.
 type fuzzTarget struct {
-	a        *adapter
-	cq       rdma.CompletionQueue
-	qp       *queuePair
-	mr       rdma.MemoryRegion
-	at, lent rdma.RemoteAddr
+	a            *adapter
+	cq           rdma.CompletionQueue
+	qp           *queuePair
+	mr           rdma.MemoryRegion
+	at, windowAt rdma.RemoteAddr
 }
 
 func newFuzzTarget(t testing.TB, memory []byte) fuzzTarget {
@@ -143,7 +142,7 @@ func newFuzzTarget(t testing.TB, memory []byte) fuzzTarget {
 	return fuzzTarget{a, cq, qp, r, r.RemoteAddr(), w.RemoteAddr()}
 }
 
-// fuzzTCP is a TCP connection whose both ends are here.
+// fuzzTCP returns both ends of a TCP connection.
 func fuzzTCP(t *testing.T) (ours, theirs net.Conn) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -26,11 +26,11 @@ func (c *countingConn) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-// TestGathered: what is posted together goes out by one call, headers, payload and
-// trailers, and many small frames are read by one.
+// Requests that are posted together are written by one call, with headers, payload and
+// trailers; one call reads many small frames.
 //
 // Source: [RFC 5044 §4]
-func TestGathered(t *testing.T) {
+func TestPostsShareOneSystemCall(t *testing.T) {
 	const n = 16
 	var nc *countingConn
 	cfg := &Config{Dial: func(ctx context.Context, local, remote *net.TCPAddr) (net.Conn, error) {

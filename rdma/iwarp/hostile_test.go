@@ -11,14 +11,13 @@ import (
 	"lwio/rdma/iwarp/internal/frame"
 )
 
-// terminateCases are the ways in which a peer can break the rules, and the
-// Terminate that each must get, without the header of the segment, which follows
-// where the layout says so.
+// terminateCases are violations of the protocol, with the Terminate for each. The header
+// of the segment, which follows where the layout says so, is left out.
 var terminateCases = []struct {
 	name  string
 	frame func(e *side, p *rawPeer) []byte
 	want  []byte // first four bytes
-	// receive is what becomes of the first receive.
+	// receive is the status of the first receive.
 	receive rdma.Status
 	status  rdma.Status
 }{
@@ -79,11 +78,11 @@ func untagged(f func(*frame.Segment), n int) func(*side, *rawPeer) []byte {
 	}
 }
 
-// TestTerminate sends each wrong frame and more behind it, and compares the
-// Terminate byte by byte.
+// Each wrong frame, with more data behind it, is answered by the right Terminate, byte by
+// byte.
 //
 // Source: [RFC 5040 §4.8], [RFC 5040 §7], [RFC 5041 §7], [RFC 5042 §6.3]
-func TestTerminate(t *testing.T) {
+func TestViolationsAreAnsweredByTerminate(t *testing.T) {
 	for _, crc := range []CRCPolicy{CRCOn, CRCOff} {
 		for _, c := range terminateCases {
 			name := c.name
@@ -158,7 +157,7 @@ func TestSendWithoutReceive(t *testing.T) {
 	<-e.con.Done()
 }
 
-// TestReadOnlyRegion writes to a region that allows only less.
+// A write to a region without the right of remote write is refused.
 //
 // Source: [RFC 5042 §6.3.2]
 func TestReadOnlyRegion(t *testing.T) {
@@ -179,7 +178,7 @@ func TestReadOnlyRegion(t *testing.T) {
 	}
 }
 
-// TestOtherAdapterToken uses a token of another protection domain.
+// A token of another protection domain is refused.
 //
 // Source: [RFC 5042 §6.3.1]
 func TestOtherAdapterToken(t *testing.T) {
@@ -192,7 +191,7 @@ func TestOtherAdapterToken(t *testing.T) {
 	<-e.con.Done()
 }
 
-// TestTerminateReceived takes Terminates in both bit orders.
+// Terminates in both bit orders are understood.
 //
 // Source: [RFC 5040 §4.8], [ND §8 row 9]
 func TestTerminateReceived(t *testing.T) {
@@ -224,10 +223,10 @@ func TestTerminateReceived(t *testing.T) {
 	}
 }
 
-// TestPieces sends good frames byte by byte.
+// Valid frames that arrive byte by byte are handled.
 //
 // Source: [RFC 5044 §4], [OP-89b]
-func TestPieces(t *testing.T) {
+func TestFramesArriveByteByByte(t *testing.T) {
 	for _, crc := range []CRCPolicy{CRCOn, CRCOff} {
 		e, p := connectRaw(t, crc)
 		e.recv(1, 64, 16)
@@ -251,11 +250,11 @@ func TestPieces(t *testing.T) {
 	}
 }
 
-// TestCutShort ends the stream after each byte of some frames: at the end of a
-// message that is an orderly end, elsewhere it is not.
+// The end of the stream behind a whole message is an orderly end; at any other byte it is
+// not.
 //
 // Source: [RFC 5044 §8], [RFC 5040 §5.4]
-func TestCutShort(t *testing.T) {
+func TestTruncatedStreamEndsTheConnection(t *testing.T) {
 	for _, crc := range []CRCPolicy{CRCOn, CRCOff} {
 		length := len(untagged(func(*frame.Segment) {}, 20)(nil, &rawPeer{}))
 		for cut := 0; cut <= length; cut += 3 {

@@ -8,8 +8,8 @@ import (
 	"lwio/rdma/iwarp/internal/frame"
 )
 
-// TestImmediateFrames compares a write with immediate data with its two frames,
-// byte by byte, and takes both kinds of the message.
+// A write with immediate data is two frames, right byte by byte, and both kinds of the
+// message are received.
 //
 // Source: [RFC 7306 §6], [OP-86]
 func TestImmediateFrames(t *testing.T) {
@@ -45,7 +45,7 @@ func TestImmediateFrames(t *testing.T) {
 	}
 }
 
-// TestImmediateWithoutReceive: it needs a receive as a Send does.
+// Immediate data needs a receive as a Send does.
 //
 // Source: [RFC 7306 §6], [RFC 5041 §7]
 func TestImmediateWithoutReceive(t *testing.T) {

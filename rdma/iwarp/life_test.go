@@ -16,7 +16,7 @@ import (
 )
 
 // Source: [ND Connector.Disconnect], [ND Connector.NotifyDisconnect]
-func TestDisconnect(t *testing.T) {
+func TestDisconnectFlushesBothSides(t *testing.T) {
 	client, server := connect(t, nil, nil, shape{depth: 8, sge: 1, buf: 4096, context: 5})
 	for i := range 3 {
 		client.recv(uint64(i), 0, 8)
@@ -54,10 +54,10 @@ func TestDisconnect(t *testing.T) {
 	}
 }
 
-// TestReset: a peer that resets the connection ends everything here.
+// All requests end when the peer resets the connection.
 //
 // Source: [RFC 5040 §5.4], [ND §9 NdReceiveConnClosed]
-func TestReset(t *testing.T) {
+func TestResetByPeerEndsAllRequests(t *testing.T) {
 	e, p := connectRaw(t, CRCOn)
 	e.recv(1, 0, 8)
 	if err := p.nc.(*net.TCPConn).SetLinger(0); err != nil {
@@ -71,8 +71,8 @@ func TestReset(t *testing.T) {
 	}
 }
 
-// TestStalledPeer: a peer that reads nothing stalls the queue, never a post, and
-// nothing that is closed waits for it for long.
+// A peer that does not read stalls the queue, never a post, and Close does not wait for
+// it for long.
 //
 // Source: [ND QueuePair.Send], [ND QueuePair.Flush], [RFC 5042 §6.4]
 func TestStalledPeer(t *testing.T) {
@@ -136,10 +136,10 @@ func TestStalledPeer(t *testing.T) {
 	}
 }
 
-// TestFlush ends what waits, in order, and leaves the connection.
+// Queued requests end in order, and the connection continues.
 //
 // Source: [ND QueuePair.Flush], [ND §9 NdReceiveFlushQP]
-func TestFlush(t *testing.T) {
+func TestFlushCancelsQueuedRequests(t *testing.T) {
 	client, server := connect(t, nil, nil, shape{depth: 8, sge: 1, buf: 4096})
 	server.recv(1, 0, 8)
 	server.recv(2, 0, 8)
@@ -157,7 +157,7 @@ func TestFlush(t *testing.T) {
 	idle.want(rdma.OpReceive, 1, rdma.StatusCanceled)
 }
 
-// TestFlushDuringMessage: a receive that is being filled ends as it would.
+// A receive that is being filled ends as it would.
 //
 // Source: [ND QueuePair.Flush]
 func TestFlushDuringMessage(t *testing.T) {
@@ -181,11 +181,10 @@ func TestFlushDuringMessage(t *testing.T) {
 	e.want(rdma.OpReceive, 2, rdma.StatusCanceled)
 }
 
-// TestSilentSuccess: the slots of silent requests are free again once a later one
-// has its result.
+// The slots of silent requests are free again once a later one has its result.
 //
 // Source: [ND QueuePair.Send]
-func TestSilentSuccess(t *testing.T) {
+func TestSilentSuccessHasNoResult(t *testing.T) {
 	client, server := connect(t, nil, nil, shape{depth: 4, sge: 1, buf: 4096})
 	write := rdma.Request{Op: rdma.OpWrite, Flags: rdma.FlagSilentSuccess, SGL: client.sgl(0, 8), Remote: server.at(0)}
 	for range 5 {
@@ -202,7 +201,7 @@ func TestSilentSuccess(t *testing.T) {
 }
 
 // Source: [ND QueuePair.Send], [ND QueuePair.Write], [ND QueuePair.Receive]
-func TestPostRefused(t *testing.T) {
+func TestPostRefusesInvalidRequests(t *testing.T) {
 	client, _ := connect(t, nil, nil, shape{depth: 4, sge: 2, buf: 4096})
 	one := client.sgl(0, 1)
 	for name, c := range map[string]struct {
@@ -233,8 +232,8 @@ func TestPostRefused(t *testing.T) {
 	}
 }
 
-// TestRegionCloseIsFinal closes regions while a peer writes to them; no byte may
-// change after Close has returned, and the connection ends.
+// Regions are closed while a peer writes to them: no byte changes after Close has
+// returned, and the connection ends.
 //
 // Source: [ND MemoryRegion.Deregister], [RFC 5042 §6.3.1]
 func TestRegionCloseIsFinal(t *testing.T) {
@@ -280,10 +279,10 @@ func TestRegionCloseIsFinal(t *testing.T) {
 	}
 }
 
-// TestUseAfterClose calls everything on closed objects.
+// All calls on closed objects fail.
 //
 // Source: [ND Adapter]
-func TestUseAfterClose(t *testing.T) {
+func TestUseAfterCloseFails(t *testing.T) {
 	client, server := connect(t, nil, nil, shape{depth: 4, sge: 1, buf: 4096})
 	for _, e := range []*side{client, server} {
 		for range 2 {
@@ -313,10 +312,10 @@ func TestUseAfterClose(t *testing.T) {
 	}
 }
 
-// TestConnectCanceled ends attempts by their context and by Close.
+// Attempts end with their context and with Close.
 //
 // Source: [ND Overlapped.CancelOverlappedRequests]
-func TestConnectCanceled(t *testing.T) {
+func TestCanceledConnectLeavesTheQueuePair(t *testing.T) {
 	block := make(chan struct{})
 	addr := rawListener(t, func(p *rawPeer) { <-block })
 	t.Cleanup(func() { close(block) })

@@ -10,10 +10,10 @@ import (
 	"lwio/rdma/iwarp/internal/frame"
 )
 
-// TestWrongMarker: a marker that disagrees with the lengths ends the connection.
+// A marker that disagrees with the lengths ends the connection.
 //
 // Source: [RFC 5044 §8]
-func TestWrongMarker(t *testing.T) {
+func TestWrongMarkerEndsTheConnection(t *testing.T) {
 	e, p, accepted := serveRaw(t, &Config{CRC: CRCOff, Markers: true}, &frame.Startup{Revision: 1, Markers: true})
 	if err := <-accepted; err != nil {
 		t.Fatal(err)

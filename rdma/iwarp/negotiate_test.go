@@ -13,7 +13,7 @@ import (
 	"lwio/rdma/iwarp/internal/frame"
 )
 
-// negotiation is one way in which two sides can meet.
+// negotiation is one combination of the wishes of two sides.
 type negotiation struct {
 	way                     string // revision, and the ready-to-receive message
 	peerCRC, ownCRC         bool
@@ -25,7 +25,7 @@ func (n negotiation) String() string {
 	return fmt.Sprintf("%s crc %v %v markers %v %v private %d", n.way, n.peerCRC, n.ownCRC, n.peerMarkers, n.ownMarkers, n.private)
 }
 
-// config is that of this side, which does not begin with more than the revision.
+// config returns the config of this side, which begins with at most the revision.
 func (n negotiation) config() *Config {
 	cfg := &Config{Markers: n.ownMarkers, Revision: int(n.way[0] - '0')}
 	if !n.ownCRC {
@@ -34,8 +34,7 @@ func (n negotiation) config() *Config {
 	return cfg
 }
 
-// negotiations lists all of them: every combination of flags, and of sizes of
-// the private data one after the other.
+// negotiations lists all combinations of flags, with the sizes of private data in turn.
 func negotiations(ways ...string) []negotiation {
 	var all []negotiation
 	bools := []bool{false, true}
@@ -74,7 +73,7 @@ func startupBytes(key string, markers, crc bool, revision byte, enhanced []byte,
 	return append(append(b, enhanced...), private...)
 }
 
-// stream is what a side sends first: a marker if the other wants some, then
+// stream returns the first bytes of a side: a marker if the other side wants them, then
 // frames, given without their CRCs.
 func stream(t testing.TB, markers, crc bool, frames ...string) []byte {
 	var out []byte
@@ -95,15 +94,16 @@ func stream(t testing.TB, markers, crc bool, frames ...string) []byte {
 
 // Frames without their CRCs.
 const (
-	frameWrite    = "000e c140 00000000 0000000000000000"                     // of nothing
-	frameSend     = "0012 4143 00000000 00000000 00000001 00000000"           // likewise
-	frameRead     = "002e 4141 00000000 00000001 00000001 00000000"           // and its content
-	readContent   = "00000005 0000000000000006 00000000 00000000" + "%016x"   // of nothing
-	frameResponse = "000e c142 00000005 0000000000000006"                     // to that
+	frameWrite    = "000e c140 00000000 0000000000000000"                     // of no bytes
+	frameSend     = "0012 4143 00000000 00000000 00000001 00000000"           // of no bytes
+	frameRead     = "002e 4141 00000000 00000001 00000001 00000000"           // followed by its content
+	readContent   = "00000005 0000000000000006 00000000 00000000" + "%016x"   // of no bytes
+	frameResponse = "000e c142 00000005 0000000000000006"                     // to that read
 	frameHi       = "0014 4143 00000000 00000000 0000000%d 00000000 68690000" // Send
 )
 
-// terms are what the passive side of a way gets and answers, of limits 3 and 2.
+// terms are the limits that the passive side of a way gets and answers, of limits 3 and
+// 2.
 var terms = map[string]struct {
 	request, reply []byte
 	first          string // of the active side
@@ -121,8 +121,8 @@ var terms = map[string]struct {
 	"2 none":          {request: []byte{0x80, 0, 0x00, 0}, reply: []byte{0x80, 0, 0x80, 0}, first: frameWrite},
 }
 
-// TestPassiveNegotiation plays the active side of every negotiation, byte by
-// byte, up to the first message of each side.
+// The passive side is right in every negotiation, byte by byte, up to the first message
+// of each side.
 //
 // Source: [RFC 5044 §7.1], [RFC 5044 §4.3], [RFC 6581 §9]
 func TestPassiveNegotiation(t *testing.T) {
@@ -168,7 +168,7 @@ func TestPassiveNegotiation(t *testing.T) {
 	}
 }
 
-// want reads exactly that.
+// want reads exactly b.
 func (p *rawPeer) want(b []byte) {
 	p.t.Helper()
 	got := make([]byte, len(b))
@@ -177,8 +177,8 @@ func (p *rawPeer) want(b []byte) {
 	}
 }
 
-// offers are what the active side of limits 3 and 2 asks for, what a peer may
-// answer, and how it goes on.
+// offers are the limits that the active side of limits 3 and 2 asks for, the answers that
+// a peer may give, and the following messages.
 var offers = map[string]struct {
 	reply []byte
 	first string
@@ -193,7 +193,7 @@ var offers = map[string]struct {
 	"2 send or read":  {reply: []byte{0xC0, 1, 0x40, 1}, first: frameSend, next: 2},
 }
 
-// TestActiveNegotiation plays the passive side of every negotiation.
+// The active side is right in every negotiation.
 //
 // Source: [RFC 5044 §7.1], [RFC 5044 §4.3], [RFC 6581 §9]
 func TestActiveNegotiation(t *testing.T) {
@@ -245,8 +245,7 @@ func TestActiveNegotiation(t *testing.T) {
 	}
 }
 
-// readyByRead takes a Read of nothing to a sink that nobody can know, and answers
-// it.
+// readyByRead receives a Read of no bytes to an unknown sink, and answers it.
 func (p *rawPeer) readyByRead(markers, marked, crc bool) {
 	head := stream(p.t, markers, false, frameRead)
 	got := make([]byte, len(head)-frame.CRCSize+frame.ReadRequestSize+frame.CRCSize)
@@ -264,11 +263,11 @@ func (p *rawPeer) readyByRead(markers, marked, crc bool) {
 	p.send(stream(p.t, marked, crc, fmt.Sprintf("000e c142 %x", content[:12])))
 }
 
-// TestReadyFindsRoom: a Read that is the ready-to-receive message is answered by
-// a side that grants no reads, whether numbers are named or not.
+// A side that grants no reads answers a Read that is the ready-to-receive message, with
+// and without numbers in the frames.
 //
 // Source: [RFC 6581 §9.2], [RFC 6581 §9.3]
-func TestReadyFindsRoom(t *testing.T) {
+func TestReadyReadFitsWithoutReadLimits(t *testing.T) {
 	for _, c := range []struct{ request, reply []byte }{
 		{[]byte{0x80, 0, 0x40, 1}, []byte{0x80, 1, 0x40, 0}},
 		{[]byte{0xBF, 0xFF, 0x7F, 0xFF}, []byte{0xBF, 0xFF, 0x7F, 0xFF}},

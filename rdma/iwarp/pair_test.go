@@ -15,7 +15,7 @@ func TestMain(m *testing.M) { leakcheck.Main(m) }
 
 var loopback = netip.AddrFrom4([4]byte{127, 0, 0, 1})
 
-// side is one end of a connection under test, with all that belongs to it.
+// side is one end of a connection under test, with all its objects.
 type side struct {
 	t   testing.TB
 	a   rdma.Adapter
@@ -26,7 +26,7 @@ type side struct {
 	buf []byte
 }
 
-// shape is how the queue pairs of tests are made.
+// shape configures the queue pairs of tests.
 type shape struct {
 	depth, sge, buf int
 	context         uint64
@@ -35,7 +35,7 @@ type shape struct {
 
 func newSide(t testing.TB, cfg *Config, s shape) *side {
 	t.Helper()
-	a, err := New(patient(cfg)).OpenAdapter(context.Background(), loopback)
+	a, err := New(noTimeouts(cfg)).OpenAdapter(context.Background(), loopback)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,9 +43,9 @@ func newSide(t testing.TB, cfg *Config, s shape) *side {
 	return newSideOn(t, a, s)
 }
 
-// patient is a config without the time limits that are not what a test is about: it waits
-// long enough for any machine.
-func patient(cfg *Config) *Config {
+// noTimeouts returns a config whose time limits, if no test is about them, are long
+// enough for any machine.
+func noTimeouts(cfg *Config) *Config {
 	var c Config
 	if cfg != nil {
 		c = *cfg
@@ -58,7 +58,7 @@ func patient(cfg *Config) *Config {
 	return &c
 }
 
-// newSideOn makes a side of an adapter that others use too.
+// newSideOn makes a side of an adapter with other sides.
 func newSideOn(t testing.TB, a rdma.Adapter, s shape) *side {
 	t.Helper()
 	e := &side{t: t, a: a}
@@ -87,7 +87,7 @@ func newSideOn(t testing.TB, a rdma.Adapter, s shape) *side {
 	return e
 }
 
-// connect makes both ends of a connection; client connects to server.
+// connect makes both ends of a connection, from client to server.
 func connect(t testing.TB, ccfg, scfg *Config, s shape) (client, server *side) {
 	t.Helper()
 	client, server = newSide(t, ccfg, s), newSide(t, scfg, s)
@@ -144,7 +144,7 @@ func (e *side) next() rdma.Result {
 	}
 }
 
-// want waits for a result of a certain kind.
+// want waits for a result with these values.
 func (e *side) want(op rdma.Op, id uint64, status rdma.Status) rdma.Result {
 	e.t.Helper()
 	r := e.next()
@@ -172,7 +172,7 @@ func (e *side) post(r ...rdma.Request) {
 	}
 }
 
-// at is how the peer names a byte of the region.
+// at returns the peer's address of a byte of the region.
 func (e *side) at(off int) rdma.RemoteAddr {
 	a := e.mr.RemoteAddr()
 	a.Addr += uint64(off)

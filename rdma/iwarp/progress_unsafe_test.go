@@ -14,7 +14,7 @@ import (
 	"lwio/rdma"
 )
 
-// linked is the connection of a side, once it can be driven.
+// linked returns the connection of a side, once pollers can drive it.
 func linked(t testing.TB, e *side) *conn {
 	t.Helper()
 	qp := e.qp.(*queuePair)
@@ -31,7 +31,7 @@ func until(t testing.TB, what string, f func() bool) {
 	}
 }
 
-// progressPair is two sides whose sockets anybody can read.
+// progressPair returns two sides whose sockets pollers can read.
 func progressPair(t testing.TB) (client, server *side) {
 	client, server = connect(t, nil, nil, shape{depth: 64, sge: 1, buf: 4096})
 	if client.qp.(*queuePair).c.raw == nil {
@@ -40,14 +40,14 @@ func progressPair(t testing.TB) (client, server *side) {
 	return client, server
 }
 
-// say sends a message and takes the result of that.
+// say sends a message and takes its result.
 func say(e *side) {
 	e.t.Helper()
 	e.post(rdma.Request{Op: rdma.OpSend, ID: 99, SGL: e.sgl(0, 8)})
 	e.want(rdma.OpSend, 99, rdma.StatusSuccess)
 }
 
-// write writes 8 bytes to where the word of seen is.
+// write writes 8 bytes to the word of seen.
 func write(e, peer *side) {
 	e.t.Helper()
 	e.post(rdma.Request{Op: rdma.OpWrite, ID: 98, SGL: e.sgl(8, 8), Remote: peer.at(1024)})
@@ -65,7 +65,7 @@ func seen(t *testing.T, e *side, b byte) {
 	})
 }
 
-// waitOnSocket starts a Wait that waits in the seat.
+// waitOnSocket starts a Wait that sleeps on the socket.
 func waitOnSocket(t testing.TB, ctx context.Context, e, peer *side) (*conn, chan error) {
 	t.Helper()
 	c := linked(t, e)
@@ -76,13 +76,13 @@ func waitOnSocket(t testing.TB, ctx context.Context, e, peer *side) (*conn, chan
 		if c.progress.parked.Load() {
 			return c, done
 		}
-		// The reader has the seat, which it now knows that others want.
-		hear(e, peer, done)
+		// The reader is the sleeper, and knows now that others want to be.
+		endWait(e, peer, done)
 	}
 }
 
-// hear ends a Wait by a message.
-func hear(e, peer *side, done chan error) {
+// endWait ends a Wait by a message.
+func endWait(e, peer *side, done chan error) {
 	e.t.Helper()
 	e.recv(2, 0, 8)
 	say(peer)
@@ -92,20 +92,20 @@ func hear(e, peer *side, done chan error) {
 	e.want(rdma.OpReceive, 2, rdma.StatusSuccess)
 }
 
-// waitOnceOnSocket is over when a Wait has waited in the seat.
+// waitOnceOnSocket returns when a Wait has slept on the socket.
 func waitOnceOnSocket(t *testing.T, client, server *side) *conn {
 	t.Helper()
 	c, done := waitOnSocket(t, t.Context(), server, client)
-	hear(server, client, done)
+	endWait(server, client, done)
 	return c
 }
 
-// TestGuest: who waits in Wait reads the socket itself, and is woken by whatever
-// ends its wait: a message, a result from another goroutine, its context, the end
-// of the connection. What is written to memory meanwhile it serves too.
+// A call of Wait reads the socket itself, and wakes at the end of its wait: by a message,
+// a result from another goroutine, its context, the end of the connection. It also places
+// writes to memory meanwhile.
 //
 // Source: [ND CompletionQueue.Notify], [ND §6.4]
-func TestGuest(t *testing.T) {
+func TestWaitReadsTheSocketItself(t *testing.T) {
 	for name, end := range map[string]func(t *testing.T, client, server *side, cancel func()) error{
 		"message": func(_ *testing.T, client, server *side, _ func()) error {
 			say(client)
@@ -164,10 +164,9 @@ func TestGuest(t *testing.T) {
 	}
 }
 
-// TestGuestAlone: while a guest sleeps for long no timer wakes the reader, and when the guest comes
-// back it has all there was: to look for more does nothing twice, for the results and for
-// those of the answers.
-func TestGuestAlone(t *testing.T) {
+// During a long Wait no timer wakes the reader. When Wait returns it has read all data:
+// two looks do nothing, for the results and for those of the answers.
+func TestLongWaitStopsTheReadersTimer(t *testing.T) {
 	client, server := progressPair(t)
 	c := waitOnceOnSocket(t, client, server)
 	c.progress.absence.Store(int64(time.Hour))
@@ -177,7 +176,7 @@ func TestGuestAlone(t *testing.T) {
 		defer c.rx.mu.Unlock()
 		return c.rx.looks.looks
 	}
-	stopped := 0 // once the timer may have been one of before that ran out
+	stopped := 0 // how often the timer did not run, since an earlier one may have run out
 	until(t, "the timer is stopped", func() bool {
 		ran := c.progress.armed.Load()
 		_, done := waitOnSocket(t, t.Context(), server, client)
@@ -204,12 +203,11 @@ func TestGuestAlone(t *testing.T) {
 	})
 }
 
-// TestParkAsks: whether a guest need not sleep is asked when that which makes it so
-// would already wake it, so that nothing falls in between, and no earlier guest can
-// take the news.
+// Wait calls over when Unpark would already wake it, so that no change is missed, and no
+// earlier Wait can consume it.
 //
 // Source: [ND CompletionQueue.Notify]
-func TestParkAsks(t *testing.T) {
+func TestParkChecksOverAfterUnparkCanFindIt(t *testing.T) {
 	for name, end := range map[string]func(c *conn) bool{
 		"over before": func(*conn) bool { return true },
 		"over after":  func(c *conn) bool { c.unpark(); return false },
@@ -228,7 +226,7 @@ func TestParkAsks(t *testing.T) {
 				}) {
 					return true
 				}
-				// The reader is back in it, and leaves it when it is woken the next time.
+				// The reader is the sleeper again, and leaves at its next wake-up.
 				server.recv(2, 0, 8)
 				say(client)
 				server.want(rdma.OpReceive, 2, rdma.StatusSuccess)
@@ -241,8 +239,8 @@ func TestParkAsks(t *testing.T) {
 	}
 }
 
-// TestGuestAgain: a wait that was given up leaves nothing behind for the next.
-func TestGuestAgain(t *testing.T) {
+// A canceled wait has no effect on the next.
+func TestCanceledWaitLeavesNoTrace(t *testing.T) {
 	client, server := progressPair(t)
 	for range 50 {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -254,11 +252,11 @@ func TestGuestAgain(t *testing.T) {
 	}
 }
 
-// TestNobodyReads: after somebody polled, or waited, and went away, the
-// connection is served all the same: writes appear, and its end is noticed.
+// After polls or waits have stopped, the connection is still served: writes appear, and
+// its end is noticed.
 //
 // Source: [RFC 5040 §5.4]
-func TestNobodyReads(t *testing.T) {
+func TestReaderReturnsWhenPollersStop(t *testing.T) {
 	for name, use := range map[string]func(t *testing.T, client, server *side) *conn{
 		"poll":   pollHot,
 		"notify": waitOnceOnSocket,
@@ -279,8 +277,8 @@ func TestNobodyReads(t *testing.T) {
 	}
 }
 
-// pollHot polls until that makes the reader leave. How fast it polls does not matter: the
-// streak, which the clock would end on a busy machine, begins in the future.
+// pollHot polls until the reader leaves. The rate of polls does not matter: the streak,
+// which the clock would end on a busy machine, begins in the future.
 func pollHot(t *testing.T, client, server *side) *conn {
 	t.Helper()
 	c := linked(t, server)
@@ -312,28 +310,27 @@ func pollHot(t *testing.T, client, server *side) *conn {
 	return c
 }
 
-// TestSleepersOfTwoQueues: who sleeps on another queue of a pair than is polled, or
-// waited for, is served by the reader.
+// The reader serves a call of Wait on the other queue of a pair than the one that is
+// polled or waited for.
 func TestSleepersOfTwoQueues(t *testing.T) {
 	client, server := progressPair(t)
 	c := pollHot(t, client, server)
 	if c.qp.Sleep(); c.progress.away.Load() && c.progress.wanted.Load() {
-		t.Error("the reader is not told")
+		t.Error("the reader is not woken")
 	}
 	until(t, "the reader is back", func() bool { return c.progress.sleeper.Load() == sleeperReader })
 	_, parked := waitOnSocket(t, t.Context(), server, client)
 	second := make(chan error, 1)
 	go func() { second <- server.cq.Wait(t.Context(), rdma.NotifyAny) }()
-	until(t, "somebody sleeps", func() bool { return c.qp.Sleepers() > 0 })
-	hear(server, client, parked)
+	until(t, "a call of Wait sleeps", func() bool { return c.qp.Sleepers() > 0 })
+	endWait(server, client, parked)
 	if err := <-second; err != nil {
 		t.Error(err)
 	}
 }
 
-// TestIdleHasNoBuffer: when nothing arrives any more a connection holds no buffer,
-// whoever read last.
-func TestIdleHasNoBuffer(t *testing.T) {
+// A connection on which nothing arrives holds no buffer, after any kind of reader.
+func TestIdleConnectionHasNoBuffer(t *testing.T) {
 	for name, use := range map[string]func(t *testing.T, client, server *side) *conn{
 		"poll": pollHot, "notify": waitOnceOnSocket,
 		"once": func(t *testing.T, client, server *side) *conn {

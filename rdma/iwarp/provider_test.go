@@ -10,9 +10,9 @@ import (
 	"lwio/rdma"
 )
 
-// TestUsable: a host without an address says so, as no address at all would mean a fabric
-// that has none. Source: [ND Provider]
-func TestUsable(t *testing.T) {
+// A host without an address reports that, as an empty list means a fabric without
+// addresses. Source: [ND Provider]
+func TestHostWithoutAddressIsNotReady(t *testing.T) {
 	ipNet := func(s string) net.Addr {
 		ip, n, err := net.ParseCIDR(s)
 		if err != nil {

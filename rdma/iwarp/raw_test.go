@@ -16,7 +16,7 @@ import (
 	"lwio/rdma/iwarp/internal/frame"
 )
 
-// rawPeer is a peer that speaks bytes.
+// rawPeer is a peer that sends and receives bytes.
 type rawPeer struct {
 	t   testing.TB
 	nc  net.Conn
@@ -25,7 +25,7 @@ type rawPeer struct {
 
 var errWrongCRC = errors.New("wrong CRC")
 
-// testTimeout is when a test gives up waiting for what must come.
+// testTimeout bounds the waits of tests.
 const testTimeout = time.Minute
 
 func newRawPeer(t testing.TB, nc net.Conn) *rawPeer {
@@ -36,7 +36,7 @@ func newRawPeer(t testing.TB, nc net.Conn) *rawPeer {
 	return &rawPeer{t: t, nc: nc}
 }
 
-// listenSide makes a side that listens, and its address.
+// listenSide makes a side that listens, and returns its address.
 func listenSide(t testing.TB, cfg *Config, s shape) (*side, rdma.Listener, rdma.Addr) {
 	t.Helper()
 	server := newSide(t, cfg, s)
@@ -89,7 +89,7 @@ func connectRaw(t testing.TB, crc CRCPolicy) (*side, *rawPeer) {
 	return connectRawTo(t, &Config{CRC: crc})
 }
 
-// connectRawTo does so with a side of any config.
+// connectRawTo connects a raw peer to a side with any config.
 func connectRawTo(t testing.TB, cfg *Config) (*side, *rawPeer) {
 	t.Helper()
 	server, p, accepted := serveRaw(t, cfg, &frame.Startup{
@@ -105,7 +105,7 @@ func connectRawTo(t testing.TB, cfg *Config) (*side, *rawPeer) {
 
 func (p *rawPeer) send(b []byte) {
 	p.t.Helper()
-	raceRelease() // who reads sees what the test did before
+	raceRelease() // readers see the earlier steps of the test
 	if _, err := p.nc.Write(b); err != nil {
 		p.t.Fatal(err)
 	}
@@ -152,7 +152,7 @@ func (p *rawPeer) wantTerminate() []byte {
 	return payload
 }
 
-// wantEnd expects that the peer half-closes in good order, and answers that.
+// wantEnd expects that the peer half-closes in order, and closes.
 func (p *rawPeer) wantEnd() {
 	p.t.Helper()
 	if n, err := io.Copy(io.Discard, p.nc); n != 0 || err != nil {
@@ -161,7 +161,7 @@ func (p *rawPeer) wantEnd() {
 	p.nc.Close()
 }
 
-// wantGone expects that the connection ends in some way.
+// wantGone expects that the connection ends, in any way.
 func (p *rawPeer) wantGone() {
 	p.t.Helper()
 	_, err := io.Copy(io.Discard, p.nc)

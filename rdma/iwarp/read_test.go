@@ -58,10 +58,10 @@ func readSegment(msn uint32) frame.Segment {
 	return frame.UntaggedSegment(frame.OpReadRequest, frame.QueueRequest, msn, 0, true)
 }
 
-// TestReadByReady connects by a zero-length Read, which counts as a message.
+// The ready-to-receive message may be a zero-length Read, which counts as a message.
 //
 // Source: [RFC 6581 §9.3]
-func TestReadByReady(t *testing.T) {
+func TestReadyMessageMayBeARead(t *testing.T) {
 	e, p := connectReads(t, CRCOn, readyRead)
 	fillRandom(e.buf, 1)
 	p.fpdu(readSegment(2), (&frame.ReadRequest{SinkSTag: 1, SinkTO: 100, Size: 5, SourceSTag: uint32(e.at(0).Token), SourceTO: e.at(3).Addr}).AppendTo(nil))
@@ -71,9 +71,8 @@ func TestReadByReady(t *testing.T) {
 	}
 }
 
-// readTerminates are the reads that a peer must not ask for, and the Terminates,
-// which carry the header of the segment, and that of the read where the layout
-// says so.
+// readTerminates are the reads that a peer must not request, and the Terminates, which
+// carry the header of the segment, and that of the read where the layout says so.
 var readTerminates = []struct {
 	name   string
 	change func(s *frame.Segment, r *frame.ReadRequest)
@@ -116,7 +115,7 @@ func TestReadTerminate(t *testing.T) {
 	}
 }
 
-// TestReadWithoutRight: to write and to be read are two rights.
+// A region with the right of remote write only cannot be read.
 //
 // Source: [RFC 5042 §6.3.2]
 func TestReadWithoutRight(t *testing.T) {
@@ -131,10 +130,10 @@ func TestReadWithoutRight(t *testing.T) {
 	}
 }
 
-// TestReadExcess asks for one read too many at once.
+// One read above the limit ends the connection.
 //
 // Source: [RFC 6581 §9.2], [RFC 5042 §6.4.2]
-func TestReadExcess(t *testing.T) {
+func TestTooManyReadsEndTheConnection(t *testing.T) {
 	e, p := connectReads(t, CRCOn, readyWrite)
 	e.recv(1, 0, 1)
 	var frames []byte
@@ -186,7 +185,7 @@ var responseTerminates = []struct {
 	}, []byte{0x11, 0, 0xC0, 0}},
 }
 
-// TestReadResponses: a sink serves one answer, byte after byte, and nothing else.
+// A sink accepts one answer, byte after byte, and nothing else.
 //
 // Source: [RFC 5040 §4.4], [RFC 5042 §6.3]
 func TestReadResponses(t *testing.T) {
@@ -206,8 +205,8 @@ func TestReadResponses(t *testing.T) {
 	}
 }
 
-// TestReadAnswers: good answers in parts, among other frames; a second one for
-// the same read is no answer.
+// Valid answers in parts, among other frames, are placed; a second answer to the same
+// read is refused.
 //
 // Source: [RFC 5040 §4.4], [RFC 5041 §5]
 func TestReadAnswers(t *testing.T) {
@@ -242,7 +241,7 @@ func TestReadAnswers(t *testing.T) {
 	}
 }
 
-// TestReadLimitEnforced: no more reads go out than the peer takes.
+// At most as many reads are sent as the peer accepts.
 //
 // Source: [RFC 6581 §9.2], [RFC 5040 §5.2]
 func TestReadLimitEnforced(t *testing.T) {
@@ -274,8 +273,7 @@ func TestReadLimitEnforced(t *testing.T) {
 	}
 }
 
-// TestReadSourceCloses closes the region under an answer: the Terminate carries
-// what is left of the read.
+// The Terminate for a region that is closed under an answer carries the rest of the read.
 //
 // Source: [RFC 5040 §4.8], [RFC 5042 §6.3.1]
 func TestReadSourceCloses(t *testing.T) {
@@ -291,7 +289,7 @@ func TestReadSourceCloses(t *testing.T) {
 	if _, _, err := p.receive(); err != nil {
 		t.Fatal(err)
 	}
-	// The answer waits for the baton, and the region is gone then.
+	// The answer waits for the right to send, and finds the region closed.
 	qp := e.qp.(*queuePair)
 	qp.Initiator.Lock()
 	qp.Initiator.Sending = true
@@ -313,7 +311,7 @@ func TestReadSourceCloses(t *testing.T) {
 	}
 }
 
-// TestAnswersInBursts: what this side posts goes out among many answers.
+// Requests of this side are sent among many answers.
 //
 // Source: [RFC 5040 §5.3]
 func TestAnswersInBursts(t *testing.T) {

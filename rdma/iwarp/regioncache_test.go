@@ -29,7 +29,7 @@ func TestRegionCacheHoldsItsLastTwoRegions(t *testing.T) {
 			regions[i], open[i] = d.RegionOf(m), true
 		}
 		var g regionCache
-		var held []int // the last two that were taken, at most
+		var held []int // the last two acquired, at most
 		for range rapid.IntRange(0, 30).Draw(rt, "steps") {
 			i := rapid.IntRange(0, len(regions)-1).Draw(rt, "region")
 			holds := slices.Contains(held, i)
@@ -85,10 +85,10 @@ func TestCloseWaitsForRegionCacheFlush(t *testing.T) {
 		runtime.Gosched()
 	}
 	if !g.acquire(&l) {
-		t.Error("what is held was lost")
+		t.Error("a cached region is lost")
 	}
 	if other.acquire(&l) {
-		t.Error("what is closed was taken")
+		t.Error("a closed region is acquired")
 	}
 	select {
 	case <-closed:
@@ -109,7 +109,7 @@ func TestPatientFileReadHoldsNoRegions(t *testing.T) {
 	qp := client.qp.(*queuePair)
 	tx := &qp.c.tx
 	tx.framer.files.fn = func(uintptr) { tx.framer.files.n, tx.framer.files.err = copy(tx.framer.files.buf, "0123456789"), nil } // as if in memory
-	tx.framer.b = batches.Get().(*batch)                                                                                         // nobody else writes
+	tx.framer.b = batches.Get().(*batch)                                                                                         // no other goroutine writes
 	defer func() {
 		tx.framer.regions.flush()
 		tx.drop()

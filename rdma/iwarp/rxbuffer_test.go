@@ -7,8 +7,8 @@ import (
 	"lwio/rdma/iwarp/internal/frame"
 )
 
-// TestPartOfAFrameHasNoBuffer: a peer that sends few bytes of a frame and stops makes
-// nobody keep a buffer for that, and nothing of the frame is lost.
+// A connection with a few bytes of an unfinished frame holds no buffer, and loses none of
+// them.
 //
 // Source: [RFC 5042 §6.4]
 func TestPartOfAFrameHasNoBuffer(t *testing.T) {
@@ -41,7 +41,7 @@ func TestPartOfAFrameHasNoBuffer(t *testing.T) {
 				t.Errorf("CRC %v, %d bytes cut at %d: %+v, or other data", crc, r.size, cut, res)
 			}
 		}
-		// The end in the middle of a frame is seen for what it is.
+		// The end in the middle of a frame is an abort.
 		if _, err := p.nc.Write([]byte{0}); err != nil {
 			t.Fatal(err)
 		}

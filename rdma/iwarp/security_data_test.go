@@ -17,8 +17,8 @@ import (
 	"lwio/rdma/iwarp/internal/frame"
 )
 
-// TestSecurity09Stale: a peer sees what it was sent and nothing that was there
-// before: memory of Alloc is zero, and so are pad and CRC field without CRC.
+// A peer sees only the data that was sent to it: memory of Alloc is zero, and so are
+// padding and the CRC field without CRC.
 //
 // Source: [RFC 5042 §6.3], [RFC 5044 §4.1]
 func TestSecurity09Stale(t *testing.T) {
@@ -57,15 +57,14 @@ func TestSecurity09Stale(t *testing.T) {
 	}
 }
 
-// TestSecurity10RevokeFirst: a program that gets the message by which its peer
-// gives a window back can trust what is in there: the window was gone before the
-// message was delivered.
+// The window is invalid before the message that invalidates it is delivered, so that a
+// program can trust its content then.
 //
 // Source: [RFC 5042 §6.3.1], [RFC 5040 §5.1]
 func TestSecurity10RevokeFirst(t *testing.T) {
 	e, p := connectRaw(t, CRCOn)
 	e.recv(1, 4096, 8)
-	_, at := e.lend(0, 8, rdma.FlagAllowWrite)
+	_, at := e.bindWindow(0, 8, rdma.FlagAllowWrite)
 	write := frame.TaggedSegment(frame.OpWrite, uint32(at.Token), at.Addr, true)
 	send := frame.UntaggedSegment(frame.OpSendInvalidate, frame.QueueSend, 1, 0, true)
 	send.STag = uint32(at.Token)
@@ -83,7 +82,7 @@ func TestSecurity10RevokeFirst(t *testing.T) {
 	}
 }
 
-// taps are the bytes that connections wrote to TCP.
+// taps are the bytes that connections write to TCP.
 type taps struct {
 	mu  sync.Mutex
 	all []byte
@@ -95,7 +94,7 @@ func (w *taps) bytes() []byte {
 	return bytes.Clone(w.all)
 }
 
-// tappedListener takes connections under a tap.
+// tappedListener accepts tapped connections.
 type tappedListener struct {
 	net.Listener
 	to *taps
@@ -106,7 +105,7 @@ func (l tappedListener) Accept() (net.Conn, error) {
 	return tapped{nc, l.to}, err
 }
 
-// tapped is a connection under a tap.
+// tapped is a connection whose written bytes are recorded.
 type tapped struct {
 	net.Conn
 	to *taps
@@ -119,8 +118,8 @@ func (c tapped) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
-// TestSecurity14Confidential: the provider does not claim that nobody can listen.
-// Who wants that gives it a stream that is encrypted, which it takes as any other.
+// The provider does not claim confidentiality. A program that needs it supplies an
+// encrypted stream, which works as any other.
 //
 // Source: [RFC 5042 §5.4], [RFC 7146 §2], [OP-114]
 func TestSecurity14Confidential(t *testing.T) {
@@ -167,7 +166,7 @@ func TestSecurity14Confidential(t *testing.T) {
 	}
 }
 
-// selfSigned makes the two configs of an encrypted stream to 127.0.0.1.
+// selfSigned returns the two configs of an encrypted stream to 127.0.0.1.
 func selfSigned(t *testing.T) (client, server *tls.Config) {
 	t.Helper()
 	public, private, err := ed25519.GenerateKey(nil)
@@ -192,9 +191,9 @@ func selfSigned(t *testing.T) (client, server *tls.Config) {
 		&tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: private}}}
 }
 
-// TestSecurity15Identity: MPA says nothing of who a peer is. A connector is tied to
-// one TCP connection, tells its true address, and hands over what the peer said
-// to prove itself exactly as it came, before anything is answered.
+// MPA does not identify a peer. A connector is tied to one TCP connection, reports its
+// true address, and has the peer's private data, exactly as sent, before anything is
+// answered.
 //
 // Source: [RFC 5042 §5.1], [RFC 5044 §7.1], [OP-46b]
 func TestSecurity15Identity(t *testing.T) {
@@ -203,7 +202,7 @@ func TestSecurity15Identity(t *testing.T) {
 		l, err := listenTCP(ctx, local)
 		return tappedListener{l, &wire}, err
 	}}, shape{depth: 4, sge: 1, buf: 4096})
-	proof := []byte("\x00 it is I, says everybody \xFF")
+	proof := []byte("\x00 a proof of identity \xFF")
 	var peers []*rawPeer
 	var cons []rdma.Connector
 	for range 2 {

@@ -17,10 +17,10 @@ import (
 	"lwio/rdma/iwarp/internal/frame"
 )
 
-// The tests of this file are one for each requirement that the standards make of
-// an implementation for the sake of security; most have closer ones elsewhere.
+// This file has one test for each requirement that the standards make of an
+// implementation for security; most requirements have more specific tests elsewhere.
 
-// aimed makes the three requests by which a peer reaches for 8 bytes.
+// aimed makes the three requests by which a peer accesses 8 bytes.
 func aimed(p *rawPeer, at rdma.RemoteAddr) map[string][]byte {
 	token := uint32(at.Token)
 	return map[string][]byte{
@@ -30,8 +30,8 @@ func aimed(p *rawPeer, at rdma.RemoteAddr) map[string][]byte {
 	}
 }
 
-// TestSecurity01Scope: a token works in its protection domain only, and that of a
-// window on its connection only, for all that a peer can ask for.
+// A token is valid in its protection domain only, that of a window on its connection
+// only, for all requests of a peer.
 //
 // Source: [RFC 5042 §6.3], [RFC 5040 §8.1.1]
 func TestSecurity01Scope(t *testing.T) {
@@ -43,7 +43,7 @@ func TestSecurity01Scope(t *testing.T) {
 			},
 			"window of another connection": func(e *side) (*side, rdma.RemoteAddr) {
 				other, _ := joinRaw(t, e.a)
-				_, at := other.lend(0, 64, rdma.FlagAllowRead|rdma.FlagAllowWrite)
+				_, at := other.bindWindow(0, 64, rdma.FlagAllowRead|rdma.FlagAllowWrite)
 				return other, at
 			},
 		} {
@@ -64,8 +64,8 @@ func TestSecurity01Scope(t *testing.T) {
 	}
 }
 
-// joinRaw connects a raw peer to a fresh queue pair of an adapter, or to one that
-// has what config changes.
+// joinRaw connects a raw peer to a fresh queue pair of an adapter, with changes to its
+// config.
 func joinRaw(t *testing.T, a rdma.Adapter, config ...func(*rdma.QueuePairConfig)) (*side, *rawPeer) {
 	t.Helper()
 	e := newSideOn(t, a, shape{depth: 8, sge: 2, buf: 4096})
@@ -102,21 +102,20 @@ func joinRaw(t *testing.T, a rdma.Adapter, config ...func(*rdma.QueuePairConfig)
 	return e, p
 }
 
-// awaitOpen waits until the first frame of the peer has come.
+// awaitOpen waits for the first frame of the peer.
 func (e *side) awaitOpen() { <-e.qp.(*queuePair).c.ready }
 
-// TestSecurity02Bounds compares what may be touched with arithmetic that knows no
-// overflow.
+// The accessible range agrees with arithmetic without overflow.
 //
 // Source: [RFC 5042 §6.3], [RFC 5041 §7]
 func TestSecurity02Bounds(t *testing.T) {
 	e, _ := connectRaw(t, CRCOn)
-	_, lent := e.lend(100, 50, rdma.FlagAllowRead|rdma.FlagAllowWrite)
+	_, windowAt := e.bindWindow(100, 50, rdma.FlagAllowRead|rdma.FlagAllowWrite)
 	qp := e.qp.(*queuePair)
 	rapid.Check(t, func(t *rapid.T) {
 		at, length := e.at(0), uint64(len(e.buf))
 		if rapid.Bool().Draw(t, "window") {
-			at, length = lent, 50
+			at, length = windowAt, 50
 		}
 		edge := rapid.SampledFrom([]uint64{at.Addr, at.Addr + length, 0, 1 << 63, at.Addr + 1<<32}).Draw(t, "edge")
 		to := edge + uint64(rapid.Int64Range(-70, 70).Draw(t, "off"))
@@ -135,8 +134,8 @@ func TestSecurity02Bounds(t *testing.T) {
 	})
 }
 
-// TestSecurity03Rights: what a peer may do is what the region or window says, no
-// right follows from another, and none is given by default.
+// A peer has the rights of the region or window, no right follows from another, and none
+// is given by default.
 //
 // Source: [RFC 5042 §6.3.2], [RFC 5040 §8.1.1]
 func TestSecurity03Rights(t *testing.T) {
@@ -167,15 +166,15 @@ func TestSecurity03Rights(t *testing.T) {
 	}
 }
 
-// TestSecurity04Revocation: once the result of an invalidate is there, or Close
-// of the region has returned, no byte changes any more.
+// No byte changes after the result of an invalidate, or after Close of the region has
+// returned.
 //
 // Source: [RFC 5042 §6.3.1], [OP-111b]
 func TestSecurity04Revocation(t *testing.T) {
 	for _, crc := range []CRCPolicy{CRCOn, CRCOff} {
 		e, p := connectRawTo(t, &Config{CRC: crc, DrainTimeout: time.Millisecond})
 		const n = 48 << 10
-		w, at := e.lend(0, n, rdma.FlagAllowWrite)
+		w, at := e.bindWindow(0, n, rdma.FlagAllowWrite)
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
@@ -201,8 +200,8 @@ func TestSecurity04Revocation(t *testing.T) {
 	}
 }
 
-// TestSecurity05Tokens: tokens and addresses are spread over all their bits, have
-// no order, differ from adapter to adapter, and do not come back soon.
+// Tokens and addresses are spread over all their bits, have no order, differ between
+// adapters, and are not reused soon.
 //
 // Source: [RFC 5042 §6.1.1], [RFC 5040 §8.1.1]
 func TestSecurity05Tokens(t *testing.T) {
@@ -264,8 +263,7 @@ func TestSecurity05Tokens(t *testing.T) {
 	}
 }
 
-// TestSecurity06Invalidate: a peer can invalidate the windows of its own
-// connection and nothing else.
+// A peer can invalidate only the windows of its own connection.
 //
 // Source: [RFC 5042 §6.3], [RFC 5040 §4.6]
 func TestSecurity06Invalidate(t *testing.T) {
@@ -273,7 +271,7 @@ func TestSecurity06Invalidate(t *testing.T) {
 		"region": func(e *side, _ *rawPeer) uint32 { return uint32(e.at(0).Token) },
 		"window of another connection": func(e *side, _ *rawPeer) uint32 {
 			other, _ := joinRaw(t, e.a)
-			_, at := other.lend(0, 8, rdma.FlagAllowWrite)
+			_, at := other.bindWindow(0, 8, rdma.FlagAllowWrite)
 			return uint32(at.Token)
 		},
 		"sink of a read": func(e *side, p *rawPeer) uint32 {
@@ -298,8 +296,8 @@ func TestSecurity06Invalidate(t *testing.T) {
 	}
 }
 
-// TestSecurity07Queues: a completion queue that overruns ends the connections that
-// use it, and no others of the adapter.
+// A completion queue that overruns ends the connections that use it, and no others of the
+// adapter.
 //
 // Source: [RFC 5042 §6.4.1], [ND CompletionQueue]
 func TestSecurity07Queues(t *testing.T) {
@@ -325,8 +323,8 @@ func TestSecurity07Queues(t *testing.T) {
 	}
 }
 
-// TestSecurity08Reads: however many reads a peer asks for without taking the
-// answers, no more than were agreed on are kept.
+// A peer that requests reads without reading the answers makes this side keep only as
+// many as were agreed on.
 //
 // Source: [RFC 5042 §6.4.2], [RFC 6581 §9.2]
 func TestSecurity08Reads(t *testing.T) {
@@ -337,7 +335,7 @@ func TestSecurity08Reads(t *testing.T) {
 		r := frame.ReadRequest{SinkSTag: 1, SinkTO: 2, Size: 256 << 10, SourceSTag: uint32(e.at(0).Token), SourceTO: e.at(0).Addr}
 		frames = append(frames, p.frame(readSegment(msn+1), r.AppendTo(nil))...)
 	}
-	raceRelease() // who answers sees the bytes
+	raceRelease() // the answering goroutine sees the bytes
 	go func() { _, _ = p.nc.Write(frames) }()
 	<-e.con.Done()
 	qp := e.qp.(*queuePair)
@@ -350,7 +348,7 @@ func TestSecurity08Reads(t *testing.T) {
 	e.con.Close()
 }
 
-// slowHost is a connection that seems to come from some host and says nothing.
+// slowHost is a connection from some host that sends nothing.
 type slowHost struct {
 	net.Conn
 	host string
@@ -358,8 +356,8 @@ type slowHost struct {
 
 func (c slowHost) RemoteAddr() net.Addr { return &net.TCPAddr{IP: net.ParseIP(c.host), Port: 1} }
 
-// slowHosts is a listener for them. Nil in the channel is taken when what came
-// before has been dealt with.
+// slowHosts is a listener for them. A nil in the channel is accepted after the preceding
+// connections were handled.
 type slowHosts struct {
 	net.Listener
 	come   chan net.Conn
@@ -385,9 +383,10 @@ func (l *slowHosts) Close() error {
 	return l.Listener.Close()
 }
 
-// TestSecurity11Limits: a host that opens more connections than may be in start-up
-// loses its own, and those of others stay. (Time limits: TestStartupTimeouts,
-// TestRequestLies; queued requests: TestBacklog; refused ones: TestRejections.)
+// A host that opens more connections than may be in start-up loses its own, and those of
+// other hosts stay. (Time limits: TestStartupTimeouts, TestRequestOfWrongLengthIsRefused;
+// queued requests: TestRequestsAboveTheBacklogAreRefused; refused ones:
+// TestRejectedPeersAreDrainedTogether.)
 //
 // Source: [RFC 5042 §6.4]
 func TestSecurity11Limits(t *testing.T) {
@@ -428,11 +427,11 @@ func TestSecurity11Limits(t *testing.T) {
 	}
 }
 
-// netStatusIsTimeout tells whether a read ended because nothing came.
+// netStatusIsTimeout reports whether a read timed out.
 func netStatusIsTimeout(err error) bool { return netStatus(err, 0) == rdma.StatusIOTimeout }
 
-// TestSecurity12SharedReceives: a peer whose messages nobody takes cannot use up
-// the receives of the others.
+// A peer whose messages the program does not take cannot use up the receives of other
+// peers.
 //
 // Source: [RFC 5042 §6.4.3.1], [ND SharedReceiveQueue]
 func TestSecurity12SharedReceives(t *testing.T) {
@@ -452,7 +451,7 @@ func TestSecurity12SharedReceives(t *testing.T) {
 	for msn := range uint32(20) {
 		flooder.fpdu(frame.UntaggedSegment(frame.OpSend, frame.QueueSend, msn+1, 0, true), []byte("noise"))
 	}
-	for range 6 { // three quarters: no more come to it
+	for range 6 { // three quarters: it gets no more
 		if r := e.next(); r.Op != rdma.OpReceive || r.Status != rdma.StatusSuccess {
 			t.Fatalf("%+v", r)
 		}
@@ -463,7 +462,7 @@ func TestSecurity12SharedReceives(t *testing.T) {
 	}
 }
 
-// TestSecurity13Claims: what a peer only says of lengths costs no memory.
+// Lengths that a peer announces cost no memory.
 //
 // Source: [RFC 5042 §6.4], [RFC 5044 §8]
 func TestSecurity13Claims(t *testing.T) {
@@ -483,7 +482,7 @@ func TestSecurity13Claims(t *testing.T) {
 		c.e.recv(1, 0, 8)
 		c.p.fpdu(frame.UntaggedSegment(frame.OpSend, frame.QueueSend, 1, 0, false), []byte("begun"))
 		c.p.fpdu(readSegment(1), (&frame.ReadRequest{SinkSTag: 1, SinkTO: 2, Size: 1<<32 - 1, SourceSTag: uint32(c.e.at(0).Token), SourceTO: c.e.at(0).Addr}).AppendTo(nil))
-		c.p.send([]byte{0xFF, 0xFF, 0x41, 0x43}) // a frame that never comes
+		c.p.send([]byte{0xFF, 0xFF, 0x41, 0x43}) // a frame that never arrives
 		if got := c.p.wantTerminate(); !bytes.Equal(got[:2], []byte{0x01, 1}) {
 			t.Errorf("Terminate %x", got)
 		}
@@ -491,6 +490,6 @@ func TestSecurity13Claims(t *testing.T) {
 	}
 	runtime.ReadMemStats(&after)
 	if used := after.TotalAlloc - before.TotalAlloc; used > peers*2*readBufferSize {
-		t.Errorf("%d bytes allocated for what %d peers claimed", used, peers)
+		t.Errorf("%d bytes allocated for the claims of %d peers", used, peers)
 	}
 }

@@ -17,8 +17,7 @@ import (
 	"lwio/rdma/internal/softrdma"
 )
 
-// TestWriteSocket: one system call takes all parts of a batch, from where an
-// earlier one left off.
+// One system call writes all parts of a batch, from the end of an earlier write.
 //
 // Source: [RFC 5044 §4]
 func TestWriteSocket(t *testing.T) {
@@ -68,10 +67,10 @@ func TestWriteSocket(t *testing.T) {
 	}
 }
 
-// TestDescriptorReused: once a connection is closed, nobody reads from its descriptor or
-// writes to it, which may be another's by then: neither who looked when it ended, nor who
-// looks or posts after that.
-func TestDescriptorReused(t *testing.T) {
+// After the end of a connection no goroutine reads from its descriptor or writes to it,
+// as it may belong to another connection: neither a look that began before the end, nor
+// later looks and posts.
+func TestClosedDescriptorIsNotUsed(t *testing.T) {
 	_, server := progressPair(t)
 	c := linked(t, server)
 	qp := server.qp.(*queuePair)
@@ -113,22 +112,22 @@ func TestDescriptorReused(t *testing.T) {
 	}
 	c.look()
 	c.rx.mu.Lock()
-	c.rx.readOnce() // of who was about to
+	c.rx.readOnce() // a look that began before
 	c.rx.mu.Unlock()
 	qp.Initiator.Lock()
-	qp.Initiator.Requests.Push().Op = rdma.OpSend // that came too late to be refused
+	qp.Initiator.Requests.Push().Op = rdma.OpSend // a post that began before
 	qp.Initiator.Unlock()
 	c.tx.wake()
 	got := make([]byte, 16)
 	if n, err := unix.Read(c.fd, got); err != nil || string(got[:n]) != "not ours" {
-		t.Errorf("what another is to read was read: %q, %v", got[:max(n, 0)], err)
+		t.Errorf("the data of another connection was read: %q, %v", got[:max(n, 0)], err)
 	}
 	if n, err := unix.Read(far, got); !errors.Is(err, unix.EAGAIN) {
 		t.Errorf("%d bytes were written for another, %v", n, err)
 	}
 }
 
-// TestKeepAlive: TCP looks after both ends of a connection on which nobody sends.
+// TCP checks both ends of an idle connection.
 //
 // Source: [OP-94g]
 func TestKeepAlive(t *testing.T) {
@@ -169,7 +168,7 @@ func TestKeepAlive(t *testing.T) {
 	}
 }
 
-// TestLocalCongestion: a connection within the host looks for no bandwidth.
+// A connection within the host does not estimate bandwidth.
 func TestLocalCongestion(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -193,7 +192,7 @@ func TestLocalCongestion(t *testing.T) {
 	}
 }
 
-// TestSameHost: the same address on both sides, or one of loopback, is this host.
+// Equal addresses of both sides, and loopback addresses, are on this host.
 func TestSameHost(t *testing.T) {
 	addr := func(s string) net.Addr { return net.TCPAddrFromAddrPort(netip.MustParseAddrPort(s)) }
 	for _, c := range []struct {

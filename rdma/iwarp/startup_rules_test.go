@@ -17,10 +17,10 @@ import (
 	"lwio/rdma/iwarp/internal/frame"
 )
 
-// TestRequestLies sends requests whose length is not what follows.
+// A request whose length differs from the bytes that follow is refused.
 //
 // Source: [RFC 5044 §7.1.2 rules 7 and 10]
-func TestRequestLies(t *testing.T) {
+func TestRequestOfWrongLengthIsRefused(t *testing.T) {
 	plain := func(length int, private ...byte) []byte {
 		b := startupBytes("Req", false, true, 1, nil, nil)
 		b[18], b[19] = byte(length>>8), byte(length)
@@ -29,8 +29,8 @@ func TestRequestLies(t *testing.T) {
 	first := stream(t, false, true, frameWrite)
 	for name, c := range map[string]struct {
 		wire   []byte
-		end    bool // and nothing more
-		silent bool // but TCP stays open
+		end    bool // and no more bytes
+		silent bool // no bytes, but TCP stays open
 	}{
 		"a byte more":         {plain(3, 1, 2, 3, 4), false, false},
 		"a frame behind":      {append(plain(0), first...), false, false},
@@ -65,11 +65,11 @@ func TestRequestLies(t *testing.T) {
 	}
 }
 
-// TestReservedBits: what is reserved in a request means nothing, and so does in
-// revision 1 the flag of revision 2.
+// Reserved bits in a request have no meaning, nor has the flag of revision 2 in revision
+// 1.
 //
 // Source: [RFC 5044 §7.1.1], [RFC 6581 §9.1]
-func TestReservedBits(t *testing.T) {
+func TestReservedBitsAreIgnored(t *testing.T) {
 	for name, c := range map[string]struct {
 		flags, revision byte
 		want            []byte
@@ -97,7 +97,7 @@ func TestReservedBits(t *testing.T) {
 	}
 }
 
-// loggedConn notes in which order a connection is closed.
+// loggedConn records the order of closing a connection.
 type loggedConn struct {
 	net.Conn
 	mu  sync.Mutex
@@ -128,7 +128,7 @@ func (c *loggedConn) Close() error {
 	return c.Conn.Close()
 }
 
-// loggedListener hands out such connections.
+// loggedListener accepts logged connections.
 type loggedListener struct {
 	net.Listener
 	conns chan *loggedConn
@@ -144,11 +144,11 @@ func (l loggedListener) Accept() (net.Conn, error) {
 	return c, nil
 }
 
-// TestRejectLeavesOpen: a rejection is answered with the private data and leaves
-// TCP open, for the peer to close.
+// A rejection is answered with the private data and leaves TCP open for the peer to
+// close.
 //
 // Source: [RFC 5044 §7.1.2 rule 2]
-func TestRejectLeavesOpen(t *testing.T) {
+func TestRejectedPeerMayCloseFirst(t *testing.T) {
 	for name, c := range map[string]struct{ req, want []byte }{
 		"revision 1": {
 			startupBytes("Req", false, true, 1, nil, nil),
@@ -194,11 +194,11 @@ func TestRejectLeavesOpen(t *testing.T) {
 	}
 }
 
-// TestRejections: more rejected peers than may be in start-up are not waited for,
-// and closing waits for none of them longer than for one.
+// Rejected peers above the limit of start-ups are not waited for, and Close waits for all
+// others as long as for one.
 //
 // Source: [RFC 5042 §6.4]
-func TestRejections(t *testing.T) {
+func TestRejectedPeersAreDrainedTogether(t *testing.T) {
 	server, l, addr := listenSide(t, &Config{DrainTimeout: time.Hour, MaxStartups: 2}, shape{depth: 4, sge: 1, buf: 4096})
 	var peers []*rawPeer
 	for range 3 {
@@ -223,7 +223,7 @@ func TestRejections(t *testing.T) {
 	server.a.Close()
 }
 
-// TestStartupTimeouts: no step of the start-up waits for ever.
+// Every step of the start-up has a time limit.
 //
 // Source: [RFC 5044 §7.1.2 rule 9], [RFC 5042 §6.4]
 func TestStartupTimeouts(t *testing.T) {
@@ -273,9 +273,8 @@ func TestStartupTimeouts(t *testing.T) {
 	})
 }
 
-// TestStartupTerminates: what the two sides cannot agree on, and what this side
-// gives up, is told by a Terminate in the place of the first message, with the
-// markers and the CRC that were agreed on.
+// A failed negotiation, or a refused acceptance, is reported by a Terminate in place of
+// the first message, with the agreed markers and CRC.
 //
 // Source: [RFC 6581 §9.2], [RFC 6581 §9.3], [RFC 5044 §4.3]
 func TestStartupTerminates(t *testing.T) {
@@ -324,11 +323,10 @@ func TestStartupTerminates(t *testing.T) {
 	}
 }
 
-// TestGivenUpQuietly: where no message is agreed on, TCP is closed and nothing
-// said.
+// Where no message is agreed on, TCP is closed without a message.
 //
 // Source: [RFC 5044 §7.1.2 rule 3]
-func TestGivenUpQuietly(t *testing.T) {
+func TestFailedNegotiationClosesSilently(t *testing.T) {
 	done := make(chan struct{})
 	addr := rawListener(t, func(p *rawPeer) {
 		defer close(done)
@@ -344,10 +342,10 @@ func TestGivenUpQuietly(t *testing.T) {
 	<-done
 }
 
-// TestHeelsOfReply: frames that come with the reply are taken as what they are.
+// Frames that arrive together with the reply are handled as frames.
 //
 // Source: [RFC 5044 §7.1.2 rule 3]
-func TestHeelsOfReply(t *testing.T) {
+func TestFramesRightBehindTheReplyAreRead(t *testing.T) {
 	reply := startupBytes("Rep", false, true, 1, nil, []byte("ab"))
 	addr := rawListener(t, func(p *rawPeer) {
 		if _, err := readStartup(p.nc, false); err == nil {

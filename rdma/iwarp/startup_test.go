@@ -14,10 +14,10 @@ import (
 	"lwio/rdma/iwarp/internal/frame"
 )
 
-// TestReplies sends requests of all kinds and compares the answers byte by byte.
+// Requests of all kinds have the right reply, byte by byte.
 //
 // Source: [RFC 5044 §7.1.2], [RFC 6581 §9.2]
-func TestReplies(t *testing.T) {
+func TestRepliesMatchTheRequest(t *testing.T) {
 	reply := func(rest string) []byte { return append([]byte(frame.ReplyKey), decodeHex(t, rest)...) }
 	for name, c := range map[string]struct {
 		cfg  Config
@@ -55,8 +55,7 @@ func TestReplies(t *testing.T) {
 	}
 }
 
-// TestBadRequests sends what is no request: the connection must end, and the
-// listener must go on.
+// Bytes that are no request end the connection; the listener continues.
 //
 // Source: [RFC 5044 §7.1.2 rules 5 to 9], [RFC 5042 §6.4]
 func TestBadRequests(t *testing.T) {
@@ -87,7 +86,7 @@ func TestBadRequests(t *testing.T) {
 	server := listening.con
 	requested := make(chan error, 1)
 	go func() { requested <- l.ConnectionRequest(t.Context(), server) }()
-	for came := false; !came; { // one that a busy machine makes late is tried again
+	for came := false; !came; { // an attempt that a busy machine delays is repeated
 		p := dialRaw(t, addr)
 		_, _ = p.nc.Write(good)
 		late := make(chan struct{})
@@ -118,7 +117,7 @@ func connectorOf(t *testing.T, s *side) rdma.Connector {
 	return c
 }
 
-// TestStartupLimit: one silent connection too many drops the oldest.
+// A silent connection above the limit replaces the oldest.
 //
 // Source: [RFC 5042 §6.4]
 func TestStartupLimit(t *testing.T) {
@@ -130,11 +129,11 @@ func TestStartupLimit(t *testing.T) {
 	silent[0].wantGone()
 }
 
-// TestBacklog: requests that find the queue full are rejected, and so are those
-// that wait when the listener closes.
+// Requests that find the queue full are rejected, and so are those that wait when the
+// listener closes.
 //
 // Source: [ND Listener.Listen]
-func TestBacklog(t *testing.T) {
+func TestRequestsAboveTheBacklogAreRefused(t *testing.T) {
 	server := newSide(t, nil, shape{depth: 4, sge: 1, buf: 4096})
 	l, err := rdma.Listen(t.Context(), server.a, rdma.IPAddr(Name, netip.AddrPortFrom(loopback, 0)), 2)
 	if err != nil {
@@ -163,7 +162,7 @@ func TestBacklog(t *testing.T) {
 	}
 }
 
-// rawListener is a passive peer that speaks bytes.
+// rawListener is a passive peer that sends and receives bytes.
 func rawListener(t *testing.T, serve func(p *rawPeer)) rdma.Addr {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -188,7 +187,7 @@ func rawListener(t *testing.T, serve func(p *rawPeer)) rdma.Addr {
 	return addr
 }
 
-// TestBadReplies answers Connect with what is no acceptance.
+// Connect fails on a reply that is no acceptance.
 //
 // Source: [RFC 5044 §7.1.2 rules 3 to 7], [RFC 6581 §9.3]
 func TestBadReplies(t *testing.T) {
@@ -246,10 +245,10 @@ func TestBadReplies(t *testing.T) {
 	}
 }
 
-// TestFallback: a peer that drops revision 2 gets a request of revision 1.
+// A peer that drops revision 2 gets a request of revision 1.
 //
 // Source: [RFC 6581 §9.1]
-func TestFallback(t *testing.T) {
+func TestDialFallsBackToRevision1(t *testing.T) {
 	sent := make(chan []byte, 1)
 	addr := rawListener(t, func(p *rawPeer) {
 		s, err := readStartup(p.nc, false)
@@ -279,8 +278,8 @@ func TestFallback(t *testing.T) {
 	c.Close()
 }
 
-// TestFirstMessageRule: without a ready-to-receive message, what the passive side
-// posts waits for the first frame.
+// Without a ready-to-receive message the requests of the passive side wait for the first
+// frame.
 //
 // Source: [RFC 5044 §7.1.2 rule 4]
 func TestFirstMessageRule(t *testing.T) {
@@ -299,8 +298,8 @@ func TestFirstMessageRule(t *testing.T) {
 	}
 }
 
-// TestFlushBeforeFirstMessage: a Flush does not send what is posted while it is at
-// work, which waits for the first frame too.
+// A Flush does not send requests that are posted during it, which wait for the first
+// frame too.
 //
 // Source: [RFC 5044 §7.1.2 rule 4]
 func TestFlushBeforeFirstMessage(t *testing.T) {
@@ -321,8 +320,8 @@ func TestFlushBeforeFirstMessage(t *testing.T) {
 	e.want(rdma.OpSend, 1, rdma.StatusSuccess)
 }
 
-// TestNoFirstMessage: a peer that gives up, or says nothing, after the reply
-// fails Accept and leaves the queue pair usable.
+// A peer that gives up, or is silent, after the reply fails Accept and leaves the queue
+// pair usable.
 //
 // Source: [ND Connector.Accept], [ND §9 NdConnClose]
 func TestNoFirstMessage(t *testing.T) {

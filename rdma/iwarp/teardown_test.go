@@ -11,7 +11,7 @@ import (
 	"lwio/rdma/iwarp/internal/frame"
 )
 
-// flood sends a frame many times, all of which the connection must take.
+// flood sends a frame many times; the connection must read all of them.
 func (p *rawPeer) flood(frame []byte, n int) *sync.WaitGroup {
 	var wg sync.WaitGroup
 	wg.Go(func() {
@@ -25,8 +25,8 @@ func (p *rawPeer) flood(frame []byte, n int) *sync.WaitGroup {
 	return &wg
 }
 
-// drain reads frames until one of opcode op, and then the end of the stream, which
-// must be a good one; it counts the frames before.
+// drain reads frames until one of opcode op, and then the orderly end of the stream; it
+// returns the number of frames before.
 func (p *rawPeer) drain(op frame.Opcode) (before int, payload []byte) {
 	p.t.Helper()
 	for {
@@ -44,8 +44,8 @@ func (p *rawPeer) drain(op frame.Opcode) (before int, payload []byte) {
 	}
 }
 
-// TestTerminateArrives: what the peer has still under way when it breaks a rule
-// does not become a reset that destroys the Terminate.
+// Data that the peer has in flight when it breaks a rule does not cause a reset that
+// destroys the Terminate.
 //
 // Source: [RFC 5040 §4.8], [RFC 5040 §5.4], [RFC 5041 §6.2]
 func TestTerminateArrives(t *testing.T) {
@@ -55,7 +55,7 @@ func TestTerminateArrives(t *testing.T) {
 		at := e.at(0)
 		more := p.frame(frame.TaggedSegment(frame.OpWrite, uint32(at.Token), at.Addr, true), make([]byte, 32<<10))
 		wg := p.flood(more, 256)
-		wg.Wait() // all of it is on its way before anything is read
+		wg.Wait() // all data is in flight before any is read
 		if _, b := p.drain(frame.OpTerminate); !bytes.Equal(b[:4], []byte{0x11, 0, 0xC0, 0}) {
 			t.Errorf("Terminate %x", b)
 		}
@@ -64,8 +64,7 @@ func TestTerminateArrives(t *testing.T) {
 	}
 }
 
-// TestTerminateBehindData: what this side has begun to write is ended, frame by
-// frame, and the Terminate stands behind it.
+// Frames that this side has begun to write are completed, and the Terminate follows them.
 //
 // Source: [RFC 5040 §4.8], [RFC 5040 §5.4]
 func TestTerminateBehindData(t *testing.T) {
@@ -86,8 +85,7 @@ func TestTerminateBehindData(t *testing.T) {
 	p.nc.Close()
 }
 
-// TestOrderlyEnd: Disconnect says nothing and resets nothing, whatever the peer
-// has under way.
+// Disconnect sends no Terminate and no reset, also with data of the peer in flight.
 //
 // Source: [RFC 5040 §5.4], [RFC 5041 §6.2]
 func TestOrderlyEnd(t *testing.T) {
@@ -108,8 +106,8 @@ func TestOrderlyEnd(t *testing.T) {
 	}
 }
 
-// TestTerminateReceivedAmongData: a Terminate of the peer is read though this
-// side cannot write, and names the error in spite of the reset behind it.
+// A Terminate of the peer is read although this side cannot write, and names the error in
+// spite of the reset behind it.
 //
 // Source: [RFC 5040 §4.8], [RFC 5040 §5.4]
 func TestTerminateReceivedAmongData(t *testing.T) {
@@ -121,15 +119,15 @@ func TestTerminateReceivedAmongData(t *testing.T) {
 	e.post(rdma.Request{Op: rdma.OpWrite, ID: 1, SGL: []rdma.SGE{{Region: big, Length: 16 << 20}}})
 	p.fpdu(frame.UntaggedSegment(frame.OpTerminate, frame.QueueTerminate, 1, 0, true), []byte{0x11, 1, 0, 0})
 	<-e.con.Done()
-	p.nc.Close() // with much unread: a reset
+	p.nc.Close() // with unread data: a reset
 	e.want(rdma.OpWrite, 1, rdma.StatusAccessViolation)
 	if err := e.con.Err(); rdma.StatusOf(err) != rdma.StatusAccessViolation {
 		t.Error(err)
 	}
 }
 
-// TestNothingAfterTerminate: what this side has not begun to write when it finds
-// an error is never written, and what it still gets is not looked at.
+// Requests that are not begun when this side finds an error are never written, and later
+// data is not handled.
 //
 // Source: [RFC 5040 §4.8], [RFC 5041 §7]
 func TestNothingAfterTerminate(t *testing.T) {
@@ -151,8 +149,7 @@ func TestNothingAfterTerminate(t *testing.T) {
 	}
 }
 
-// TestSilentPeerAtTheEnd: a peer that neither reads nor closes does not hold the
-// end of the connection.
+// A peer that neither reads nor closes does not delay the end of the connection.
 //
 // Source: [RFC 5042 §6.4]
 func TestSilentPeerAtTheEnd(t *testing.T) {

@@ -10,23 +10,23 @@ import (
 	"lwio/rdma/iwarp/internal/frame"
 )
 
-// sent is how this side comes to send the Terminate of one row of the error
-// tables, or why it never does.
+// sent is the cause of one row of the error tables at this side, or the reason why its
+// Terminate is never sent.
 type sent struct {
-	// frame is what the peer sends, given with a header and without a CRC; %t and
-	// %a stand for token and address of a region of 64 KiB that it may read and
-	// write. The headers that the Terminate has are those of the frame.
+	// frame is a frame of the peer, with a header and without a CRC; %t and %a stand for
+	// token and address of a region of 64 KiB with remote read and write rights. The
+	// headers in the Terminate are those of the frame.
 	frame string
 	want  string // first four bytes
 	never string
 }
 
-// Reasons for what is never sent.
+// Reasons for Terminates that are never sent.
 const (
-	notAsked = "a token of another stream is not looked for: it is as unknown as any, and the peer learns nothing of it"
-	notGuess = "what is wrong is always known better"
-	notHere  = "what this side runs out of ends the connection without blaming anybody"
-	noWire   = "there is no connection that it could be sent on"
+	otherStream = "a token of another stream is not looked for: it is as unknown as any, and the peer gets no hint"
+	alwaysKnown = "a more specific error is always known"
+	localCause  = "a lack of resources ends the connection without a Terminate"
+	noWire      = "there is no connection that it could be sent on"
 )
 
 // rows are all rows of all error tables.
@@ -37,20 +37,20 @@ var rows = map[frame.Fault]sent{
 	frame.FaultReadSTag:             {frame: "002e 4141 00000000 00000001 00000001 00000000 00000001 0000000000000002 00000008 00000002 %a", want: "0100e000"},
 	frame.FaultReadBounds:           {frame: "002e 4141 00000000 00000001 00000001 00000000 00000001 0000000000000002 00010001 %t %a", want: "0101e000"},
 	frame.FaultReadAccess:           {frame: "002e 4141 00000000 00000001 00000001 00000000 00000001 0000000000000002 00000008 %t %a", want: "0102e000"},
-	{Layer: 0, Kind: 1, Code: 3}:    {never: notAsked},
+	{Layer: 0, Kind: 1, Code: 3}:    {never: otherStream},
 	frame.FaultReadWrap:             {frame: "002e 4141 00000000 00000001 00000001 00000000 00000001 0000000000000002 00000008 %t fffffffffffffffc", want: "0104e000"},
 	frame.FaultCannotInval:          {frame: "0012 4144 %t 00000000 00000001 00000000", want: "0109c000"},
-	{Layer: 0, Kind: 1, Code: 0xFF}: {never: notGuess},
+	{Layer: 0, Kind: 1, Code: 0xFF}: {never: alwaysKnown},
 	frame.FaultRDMAPVersion:         {frame: "0012 4103 00000000 00000000 00000001 00000000", want: "0205c000"},
 	frame.FaultOpcode:               {frame: "0012 414f 00000000 00000000 00000001 00000000", want: "0206c000"},
 	frame.FaultStream:               {frame: "0046 414a 00000000 00000001 00000001 00000000 00000000 00000001 %t 0000400000000004" + fmt.Sprintf("%064x", 0), want: "0207c000"},
-	{Layer: 0, Kind: 2, Code: 8}:    {never: notHere},
+	{Layer: 0, Kind: 2, Code: 8}:    {never: localCause},
 	{Layer: 0, Kind: 2, Code: 9}:    {never: "the same as a remote protection error says more"},
 	frame.FaultRDMAPOther:           {frame: "001a 4148 00000000 00000000 00000001 00000000", want: "02ffc000"},
-	{Layer: 1, Kind: 0, Code: 0}:    {never: notHere},
+	{Layer: 1, Kind: 0, Code: 0}:    {never: localCause},
 	frame.FaultSTag:                 {frame: "0012 c140 00000002 %a 01020304", want: "1100c000"},
 	frame.FaultBounds:               {frame: "0012 c140 %t 0000400000000fff 01020304", want: "1101c000"},
-	{Layer: 1, Kind: 1, Code: 2}:    {never: notAsked},
+	{Layer: 1, Kind: 1, Code: 2}:    {never: otherStream},
 	frame.FaultWrap:                 {frame: "0012 c140 %t ffffffffffffffff 01020304", want: "1103c000"},
 	frame.FaultTaggedVersion:        {frame: "0012 c240 %t %a 01020304", want: "1104c000"},
 	frame.FaultQN:                   {frame: "0012 4143 00000000 00000004 00000001 00000000", want: "1201c000"},
@@ -68,8 +68,7 @@ var rows = map[frame.Fault]sent{
 	frame.FaultRTR:                  {want: "20070000"},
 }
 
-// TestTerminateTable breaks every rule once and compares what this side sends
-// then, to the last byte.
+// Every rule is broken once, and the Terminate is right to the last byte.
 //
 // Source: [RFC 5040 §4.8], [RFC 5041 §7], [RFC 5044 §8], [RFC 6581 §9]
 func TestTerminateTable(t *testing.T) {
@@ -103,7 +102,7 @@ func TestTerminateTable(t *testing.T) {
 			filled := bytes.ReplaceAll([]byte(row.frame), []byte("%t"), fmt.Appendf(nil, "%08x", at.Token))
 			filled = bytes.ReplaceAll(filled, []byte("%a"), fmt.Appendf(nil, "%016x", at.Addr))
 			sending := decodeHex(t, string(filled))
-			if f == frame.FaultStream { // an address that is not aligned, but there
+			if f == frame.FaultStream { // an address in the region that is not aligned
 				for i := range 8 {
 					sending[2+18+12+i] = byte((at.Addr + 4) >> (56 - 8*i))
 				}
@@ -140,8 +139,8 @@ func TestTerminateTable(t *testing.T) {
 	}
 }
 
-// TestTerminateLocal: what is this side's own fault is called that, without a
-// header, in the place of the message that could not be made.
+// A fault of this side is reported as local, without a header, in place of the message
+// that could not be made.
 //
 // Source: [RFC 5040 §4.8]
 func TestTerminateLocal(t *testing.T) {
@@ -152,7 +151,7 @@ func TestTerminateLocal(t *testing.T) {
 		t.Fatal(err)
 	}
 	qp.Initiator.Lock()
-	qp.Initiator.Sending = true // nobody writes until the region is closed
+	qp.Initiator.Sending = true // no goroutine writes until the region is closed
 	qp.Initiator.Unlock()
 	e.post(rdma.Request{Op: rdma.OpSend, ID: 1, SGL: []rdma.SGE{{Region: mr, Length: 64 << 10}}})
 	mr.Close()
@@ -162,7 +161,7 @@ func TestTerminateLocal(t *testing.T) {
 	e.want(rdma.OpSend, 1, rdma.StatusAccessViolation)
 }
 
-// knownFaults is the set of faults that have a name.
+// knownFaults returns the faults that have a name.
 func knownFaults() map[frame.Fault]bool {
 	known := make(map[frame.Fault]bool)
 	for layer := range uint8(16) {

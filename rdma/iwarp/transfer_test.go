@@ -16,7 +16,7 @@ func fillRandom(b []byte, seed uint64) {
 	}
 }
 
-// transferConfigs are the ways in which a connection may work.
+// transferConfigs are the modes of a connection.
 var transferConfigs = map[string]*Config{
 	"crc":       nil,
 	"plain":     {CRC: CRCOff},

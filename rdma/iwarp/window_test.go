@@ -10,8 +10,8 @@ import (
 	"lwio/rdma/iwarp/internal/frame"
 )
 
-// lend binds a window of a side to n bytes of its memory.
-func (e *side) lend(off, n int, rights rdma.Flags) (rdma.MemoryWindow, rdma.RemoteAddr) {
+// bindWindow binds a window of a side to n bytes of its memory.
+func (e *side) bindWindow(off, n int, rights rdma.Flags) (rdma.MemoryWindow, rdma.RemoteAddr) {
 	e.t.Helper()
 	w, err := e.a.CreateMemoryWindow()
 	if err != nil {
@@ -22,8 +22,8 @@ func (e *side) lend(off, n int, rights rdma.Flags) (rdma.MemoryWindow, rdma.Remo
 	return w, w.RemoteAddr()
 }
 
-// TestSendWithInvalidate: the window is gone when the message is delivered, and
-// its region free; the same token again is an error of the peer.
+// The window is invalid when the message is delivered, and its region free; the same
+// token again is an error of the peer.
 //
 // Source: [RFC 5040 §4.6], [RFC 5040 §5.1], [RFC 5042 §6.3]
 func TestSendWithInvalidate(t *testing.T) {
@@ -31,13 +31,13 @@ func TestSendWithInvalidate(t *testing.T) {
 		e, p := connectRaw(t, CRCOn)
 		e.recv(1, 0, 100)
 		e.recv(2, 0, 100)
-		w, at := e.lend(1000, 50, rdma.FlagAllowWrite)
-		p.fpdu(frame.TaggedSegment(frame.OpWrite, uint32(at.Token), at.Addr, true), []byte("lent"))
+		w, at := e.bindWindow(1000, 50, rdma.FlagAllowWrite)
+		p.fpdu(frame.TaggedSegment(frame.OpWrite, uint32(at.Token), at.Addr, true), []byte("data"))
 		s := frame.UntaggedSegment(op, frame.QueueSend, 1, 0, true)
 		s.STag = uint32(at.Token)
 		p.fpdu(s, []byte("hello"))
 		r := e.want(rdma.OpReceive, 1, rdma.StatusSuccess)
-		if r.Bytes != 5 || r.Solicited != (op == frame.OpSendEventInval) || string(e.buf[1000:1004]) != "lent" {
+		if r.Bytes != 5 || r.Solicited != (op == frame.OpSendEventInval) || string(e.buf[1000:1004]) != "data" {
 			t.Errorf("%+v", r)
 		}
 		e.post(rdma.Request{Op: rdma.OpInvalidate, ID: 6, Window: w})
@@ -55,14 +55,13 @@ func TestSendWithInvalidate(t *testing.T) {
 	}
 }
 
-// TestInvalidateOthers: neither a region nor the window of another connection can
-// be invalidated.
+// A peer cannot invalidate a region or the window of another connection.
 //
 // Source: [RFC 5042 §6.3], [RFC 5040 §8.1.1]
 func TestInvalidateOthers(t *testing.T) {
 	e, p := connectRaw(t, CRCOn)
 	other, _ := connectRaw(t, CRCOn)
-	_, theirs := other.lend(0, 8, rdma.FlagAllowWrite)
+	_, theirs := other.bindWindow(0, 8, rdma.FlagAllowWrite)
 	for i, token := range []rdma.RemoteToken{theirs.Token, e.at(0).Token} {
 		if i > 0 {
 			e, p = connectRaw(t, CRCOn)
@@ -82,7 +81,7 @@ func TestInvalidateOthers(t *testing.T) {
 	}
 }
 
-// TestReadThroughWindow: the Terminate for a read of a window that is gone.
+// The Terminate for a read of an invalid window is right.
 //
 // Source: [RFC 5040 §4.8], [ND NdInvalidRead]
 func TestReadThroughWindow(t *testing.T) {
@@ -99,7 +98,7 @@ func TestReadThroughWindow(t *testing.T) {
 		}},
 	} {
 		e, p := connectReads(t, CRCOff, readyWrite)
-		w, at := e.lend(3, 50, c.rights)
+		w, at := e.bindWindow(3, 50, c.rights)
 		r := frame.ReadRequest{SinkSTag: 1, SinkTO: 2, Size: 50, SourceSTag: uint32(at.Token), SourceTO: at.Addr}
 		c.change(e, w, &r)
 		s := readSegment(1)
@@ -111,8 +110,8 @@ func TestReadThroughWindow(t *testing.T) {
 	}
 }
 
-// BenchmarkWindow is the cost of a window for one request of a protocol: one bind
-// and one invalidate, in silence, posted together or apart.
+// BenchmarkWindow measures a window for one request of a protocol: one silent bind and
+// one silent invalidate, posted together or apart.
 func BenchmarkWindow(b *testing.B) {
 	for name, step := range map[string]int{"together": 2, "apart": 1} {
 		b.Run(name, func(b *testing.B) {

@@ -8,12 +8,12 @@ import (
 	"lwio/rdma/iwarp/internal/frame"
 )
 
-// nearWrap makes the next messages of a side, of all kinds and both directions,
-// the last before their numbers begin at 0 again.
+// nearWrap sets the numbers of the next messages of a side, of all kinds and both
+// directions, to the last before the wrap to 0.
 func (e *side) nearWrap() uint32 {
 	const first = ^uint32(0) - 1
 	qp := e.qp.(*queuePair)
-	qp.Initiator.Lock() // nobody writes
+	qp.Initiator.Lock() // no goroutine writes
 	t := &qp.c.tx.framer
 	t.msn, t.readMSN, t.atomicMSN = first, first, first
 	x := &qp.c.rx
@@ -23,12 +23,12 @@ func (e *side) nearWrap() uint32 {
 	return first
 }
 
-// TestNumbersWrap lets all message sequence numbers go through 2^32.
+// All message sequence numbers pass 2^32.
 //
 // Source: [RFC 5041 §4.3], [RFC 5041 §5.3]
 func TestNumbersWrap(t *testing.T) {
 	client, server := connect(t, nil, nil, shape{depth: 16, sge: 1, buf: 4096, limits: rdma.ReadLimits{Inbound: 2, Outbound: 2}})
-	client.post(rdma.Request{Op: rdma.OpWrite, ID: 99}) // whatever the start-up has left is over
+	client.post(rdma.Request{Op: rdma.OpWrite, ID: 99}) // ends the start-up
 	client.want(rdma.OpWrite, 99, rdma.StatusSuccess)
 	client.nearWrap()
 	server.nearWrap()
@@ -57,8 +57,7 @@ func TestNumbersWrap(t *testing.T) {
 	}
 }
 
-// TestNumbersOnTheWire compares the numbers of Sends around the wrap, and refuses
-// a wrong one there.
+// The numbers of Sends are right around the wrap, and a wrong one is refused there.
 //
 // Source: [RFC 5041 §5.3], [RFC 5041 §7]
 func TestNumbersOnTheWire(t *testing.T) {
@@ -81,8 +80,7 @@ func TestNumbersOnTheWire(t *testing.T) {
 	}
 }
 
-// TestOffsetsWrap: tagged offsets near 2^64 are numbers like any other where only
-// the peer knows what they mean.
+// Tagged offsets near 2^64 have no special meaning where only the peer interprets them.
 //
 // Source: [RFC 5041 §4.2], [RFC 5040 §4.4]
 func TestOffsetsWrap(t *testing.T) {
@@ -100,11 +98,10 @@ func TestOffsetsWrap(t *testing.T) {
 	e.want(rdma.OpWrite, 1, rdma.StatusSuccess)
 }
 
-// TestNothing sends messages of nothing, which name memory that is not there,
-// and comes to the end of their sequence.
+// Empty messages may name memory that does not exist, and count in their sequence.
 //
 // Source: [RFC 5041 §5], [RFC 5040 §4.4], [RFC 5040 §5.2]
-func TestNothing(t *testing.T) {
+func TestEmptyMessagesNeedNoMemory(t *testing.T) {
 	e, p := connectReads(t, CRCOn, readyWrite)
 	e.recv(1, 0, 0)
 	p.fpdu(frame.TaggedSegment(frame.OpWrite, 0xDEADBEEF, ^uint64(0), true), nil)
@@ -136,27 +133,27 @@ func TestNothing(t *testing.T) {
 			read, _ = frame.DecodeReadRequest(b)
 		}
 	}
-	p.fpdu(frame.TaggedSegment(frame.OpReadResponse, ^read.SinkSTag, 0, true), nil) // neither is looked at
+	p.fpdu(frame.TaggedSegment(frame.OpReadResponse, ^read.SinkSTag, 0, true), nil) // neither is checked
 	e.want(rdma.OpWrite, 2, rdma.StatusSuccess)
 	e.want(rdma.OpSend, 3, rdma.StatusSuccess)
 	e.want(rdma.OpRead, 4, rdma.StatusSuccess)
 }
 
-// TestRevisions lets sides of all revisions talk to each other: the passive one
-// takes what comes, reads included.
+// Sides of all revisions interoperate, reads included: the passive side accepts both
+// revisions.
 //
 // Source: [RFC 6581 §9.1], [RFC 5044 §7.1]
-func TestRevisions(t *testing.T) {
+func TestAllMPARevisionsInteroperate(t *testing.T) {
 	for ours := range 3 {
 		for theirs := range 3 {
 			client, server := connect(t, &Config{Revision: ours}, &Config{Revision: theirs},
 				shape{depth: 4, sge: 1, buf: 4096, limits: rdma.ReadLimits{Inbound: 1, Outbound: 1}})
-			var want rdma.ReadLimits // revision 1 tells none
+			var want rdma.ReadLimits // revision 1 has none
 			if ours != 1 {
 				want = rdma.ReadLimits{Inbound: 1, Outbound: 1}
 			}
 			if got, err := client.con.ReadLimits(); err != nil || got != want {
-				t.Errorf("%d to %d: told %v, %v", ours, theirs, got, err)
+				t.Errorf("%d to %d: read limits %v, %v", ours, theirs, got, err)
 			}
 			for _, ends := range [][2]*side{{client, server}, {server, client}} {
 				from, to := ends[0], ends[1]
@@ -173,11 +170,11 @@ func TestRevisions(t *testing.T) {
 	}
 }
 
-// TestNoReads: of limits of 0 no read and no atomic goes out, and the first of the
-// peer is one too many, though it be of nothing.
+// With limits of 0 no read and no atomic is sent, and the first of the peer is one too
+// many, also of no bytes.
 //
 // Source: [RFC 6581 §9.2], [RFC 5040 §5.2]
-func TestNoReads(t *testing.T) {
+func TestReadsNeedAReadLimit(t *testing.T) {
 	for name, frame := range map[string]func(p *rawPeer) []byte{
 		"read": func(p *rawPeer) []byte { return p.frame(readSegment(1), make([]byte, frame.ReadRequestSize)) },
 		"atomic": func(p *rawPeer) []byte {

@@ -35,7 +35,7 @@ var ways = map[string]*shm.Config{
 	"blocking":   {BlockingWait: true},
 }
 
-func TestConformance(t *testing.T) {
+func TestConformanceCases(t *testing.T) {
 	for name, cfg := range ways {
 		t.Run(name, func(t *testing.T) {
 			rdmatest.Run(t, rdmatest.Config{
@@ -47,11 +47,11 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// TestRandom compares random operations with a model: a million of them are
+// TestRandomOperations compares random operations with a model: a million of them are
 // -rapid.checks=1000 -rapid.steps=1000.
 //
 // Source: [ND QueuePair]
-func TestRandom(t *testing.T) {
+func TestRandomOperations(t *testing.T) {
 	rdmatest.Random(t, rdmatest.Config{
 		New:  func(testing.TB) rdma.Provider { return shm.New(nil) },
 		Addr: rdma.Addr{Fabric: shm.Name},

@@ -10,12 +10,12 @@ import (
 	"lwio/rdma"
 )
 
-// fakeNetwork is a Network whose peer does what a test says.
+// fakeNetwork is a Network whose peer behaves as a test defines.
 type fakeNetwork struct {
 	Network // Listen is not called
 	pair    countedPair
 	refused atomic.Int64
-	// what the peer makes of the operations
+	// the outcomes of the operations
 	dial, complete, accept func(ctx context.Context) error
 	conn                   *fakeConn
 }
@@ -97,7 +97,7 @@ func (p *countedPair) Reserve(string) error {
 // someQP stands for a queue pair of the adapter.
 var someQP rdma.QueuePair = struct{ rdma.QueuePair }{}
 
-// inPhase brings a connector of the network into a phase.
+// inPhase makes a connector of the network in a phase.
 func inPhase(t *testing.T, n *fakeNetwork, p phase) *Connector {
 	t.Helper()
 	rc, err := NewDomain("soft").CreateConnector(n)
@@ -126,10 +126,10 @@ func inPhase(t *testing.T, n *fakeNetwork, p phase) *Connector {
 	return c
 }
 
-// TestPhases: what each call says in each phase.
+// Each call returns its status in each phase.
 //
 // Source: [ND Connector], [ND §7]
-func TestPhases(t *testing.T) {
+func TestConnectorCallsOutOfPhaseFail(t *testing.T) {
 	const (
 		ok      = rdma.StatusSuccess
 		active  = rdma.StatusConnectionActive
@@ -169,11 +169,11 @@ func TestPhases(t *testing.T) {
 	}
 }
 
-// TestOvertaken: an operation that waits ends with its context, with a Close, or
-// as the peer made it; the queue pair is free again, and Close has waited.
+// A waiting operation ends with its context, with a Close, or by the peer. The queue pair
+// is free again, and Close has waited.
 //
 // Source: [ND Connector]
-func TestOvertaken(t *testing.T) {
+func TestCloseOvertakesOperations(t *testing.T) {
 	connect := func(ctx context.Context, c *Connector) error {
 		return c.Connect(ctx, someQP, rdma.Addr{}, rdma.ReadLimits{}, nil)
 	}
@@ -242,11 +242,10 @@ func TestOvertaken(t *testing.T) {
 	}
 }
 
-// TestRefused: a request or an acceptance that nobody wants is refused once, and the
-// queue pair given back.
+// An unused request or acceptance is refused once, and the queue pair is free again.
 //
 // Source: [ND Connector.Reject], [ND IUnknown.Release]
-func TestRefused(t *testing.T) {
+func TestConnectorRefusesInvalidArguments(t *testing.T) {
 	for _, p := range []phase{phaseRequested, phaseReplied} {
 		for _, reject := range []bool{true, false} {
 			n := newFakeNetwork()

@@ -85,7 +85,7 @@ func TestNotifyKinds(t *testing.T) {
 				if err := <-n.done; err != nil {
 					t.Error(err)
 				}
-				// It satisfied one notification and satisfies no other.
+				// It has ended one wait and ends no other.
 				startNotify(t, q, c.kind).waits(t)
 				return
 			}
@@ -98,7 +98,7 @@ func TestNotifyKinds(t *testing.T) {
 	}
 }
 
-// TestNotifyNoLostWakeUp: results that came before the call satisfy it, once.
+// Results that arrived before a call of Wait end it, once.
 //
 // Source: [ND CompletionQueue.Notify]
 func TestNotifyNoLostWakeUp(t *testing.T) {
@@ -116,7 +116,8 @@ func TestNotifyNoLostWakeUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	n := startNotify(t, q, rdma.NotifySolicited)
-	// The plain ones have satisfied nobody, and with Any waiting, Solicited is Any.
+	// The plain ones have ended no wait, and while NotifyAny waits, NotifySolicited
+	// counts as NotifyAny.
 	if err := q.Wait(ctx, rdma.NotifyAny); err != nil {
 		t.Fatal(err)
 	}
@@ -129,7 +130,7 @@ func TestNotifyNoLostWakeUp(t *testing.T) {
 	if n, err := q.Poll(make([]rdma.Result, 4)); n != 1 || err != nil {
 		t.Fatal(n, err)
 	}
-	startNotify(t, q, rdma.NotifyAny).waits(t) // what was taken satisfies nobody
+	startNotify(t, q, rdma.NotifyAny).waits(t) // polled results end no wait
 }
 
 // Source: [ND CompletionQueue.Notify], [ND ndcq]
@@ -170,7 +171,7 @@ func TestNotifyAllWaiters(t *testing.T) {
 	}
 }
 
-// TestQueueModel compares the queue with a list under random operations.
+// The queue agrees with a list under random operations.
 //
 // Source: [ND CompletionQueue.Resize], [ND CompletionQueue.GetResults]
 func TestQueueModel(t *testing.T) {
@@ -218,7 +219,7 @@ func TestQueueModel(t *testing.T) {
 	})
 }
 
-// TestNotifyConcurrent pushes and takes from many goroutines; none may hang.
+// No goroutine hangs under concurrent pushes and polls.
 //
 // Source: [ND CompletionQueue.Notify]
 func TestNotifyConcurrent(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 	"lwio/rdma"
 )
 
-// object notes that it was closed, and when.
+// object records the order of its close.
 type object struct {
 	d     *Domain
 	class Class
@@ -22,8 +22,7 @@ func (o *object) Close() error {
 	return nil
 }
 
-// TestDomainClose: what is left is closed, class by class, and work in the
-// background is waited for.
+// Close closes remaining objects class by class, and waits for work in the background.
 //
 // Source: [ND Adapter]
 func TestDomainClose(t *testing.T) {
@@ -66,13 +65,12 @@ func TestDomainClose(t *testing.T) {
 	}
 }
 
-// closerFunc is an object that does something when it is closed.
+// closerFunc is an object that calls a function when it is closed.
 type closerFunc struct{ close func() }
 
 func (c *closerFunc) Close() error { c.close(); return nil }
 
-// TestDomainLeftovers: what two objects leave in the background when they are
-// closed goes on at the same time.
+// Work that two closed objects leave in the background runs concurrently.
 //
 // Source: [ND Adapter]
 func TestDomainLeftovers(t *testing.T) {
@@ -101,10 +99,10 @@ func TestDomainErrors(t *testing.T) {
 	}
 }
 
-// TestKeys: no two are the same, and no bit of them is the same in all.
+// No two keys are equal, and no bit is the same in all of them.
 //
 // Source: [RFC 5042 §6.1.1]
-func TestKeys(t *testing.T) {
+func TestKeysDiffer(t *testing.T) {
 	var a, b Keys
 	seen := make(map[uint64]bool)
 	ones, zeros := uint64(0), uint64(0)
@@ -126,7 +124,7 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// TestFIFO: elements keep their order and their slots while the queue grows.
+// Elements keep their order and their slots while the queue grows.
 func TestFIFO(t *testing.T) {
 	var f FIFO[int]
 	var slots []*int

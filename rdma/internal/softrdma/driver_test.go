@@ -7,7 +7,7 @@ import (
 	"lwio/rdma"
 )
 
-// fakePair pushes a result for each Look it is told to, and notes what happens.
+// fakePair pushes a result at each of the next Looks, and records calls.
 type fakePair struct {
 	q      *CompletionQueue
 	give   int
@@ -29,11 +29,11 @@ func (p *fakePair) Look(hot bool, _ Poller) int {
 func (p *fakePair) Sleep()         { p.sleeps++ }
 func (p *fakePair) Fail(err error) { p.failed = err }
 
-// TestDrive: who polls an empty queue drives its connections and gets what that
-// yields; long polling is hot until somebody sleeps.
+// A poll of an empty queue drives its connections and returns their results. Long polling
+// is hot until a Wait sleeps.
 //
 // Source: [ND CompletionQueue.GetResults]
-func TestDrive(t *testing.T) {
+func TestPollDrivesConnections(t *testing.T) {
 	q := newQueue(t, 8)
 	p := &fakePair{q: q, give: 1}
 	if !q.Attach(p) {
@@ -65,7 +65,7 @@ func TestDrive(t *testing.T) {
 	}
 	q.Poll(res[:])
 	if q.Poll(res[:]); p.hot {
-		t.Error("hot after somebody slept")
+		t.Error("hot after a sleep")
 	}
 	before := p.looks
 	q.Detach(p)
@@ -74,8 +74,8 @@ func TestDrive(t *testing.T) {
 	}
 }
 
-// TestDriveFew: of more queue pairs than a poll can look after, it drives none.
-func TestDriveFew(t *testing.T) {
+// A poll drives no queue pairs if there are more than maxDriven.
+func TestPollDrivesAtMostMaxDriven(t *testing.T) {
 	q := newQueue(t, 8)
 	var pairs []*fakePair
 	for range maxDriven + 1 {
@@ -99,10 +99,10 @@ func TestDriveFew(t *testing.T) {
 	}
 }
 
-// TestOverrun ends the queue pairs of the queue, and lets no other join.
+// An overrun ends the queue pairs of the queue, and no other can attach.
 //
 // Source: [RFC 5042 §6.4.3.1]
-func TestOverrun(t *testing.T) {
+func TestCompletionQueueOverrunEndsConnections(t *testing.T) {
 	q := newQueue(t, 1)
 	p := &fakePair{q: q}
 	q.Attach(p)
@@ -118,10 +118,10 @@ func TestOverrun(t *testing.T) {
 	}
 }
 
-// handingPair hands what it has to who polls, numbered in the order in which it makes it.
+// handingPair gives its results to the poll, numbered in the order of their making.
 type handingPair struct {
 	fakePair
-	batches []int // how many results it makes at a time, all of them in one Look
+	batches []int // numbers of results of each Look
 	made    *uint64
 }
 
@@ -138,9 +138,9 @@ func (p *handingPair) Look(_ bool, to Poller) (n int) {
 	return n
 }
 
-// TestPushTo: who polls gets all results in their order, those of several connections too,
-// whether they go through the queue or not, and as many as there is room for; with somebody who waits for results they do, and
-// that wait is over.
+// A poll gets all results in order, also of several connections, through the queue and
+// past it, and as many as it has room for. During a Wait they go through the queue, and
+// end the wait.
 //
 // Source: [ND CompletionQueue.GetResults], [ND §6.4]
 func TestPushTo(t *testing.T) {
@@ -155,7 +155,7 @@ func TestPushTo(t *testing.T) {
 		"more than there fit":  {batches: [][]int{{1, 3, 1}}, polls: []int{3, 2, 0}},
 		"too many at once":     {batches: [][]int{{4}}, polls: []int{3, 1, 0}},
 		"too many, then a few": {batches: [][]int{{4, 1}}, polls: []int{3, 2, 0}},
-		"somebody waits":       {batches: [][]int{{1, 1}}, waits: true, polls: []int{2, 0}},
+		"a Wait sleeps":        {batches: [][]int{{1, 1}}, waits: true, polls: []int{2, 0}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			q := newQueue(t, 8)

@@ -8,12 +8,12 @@ import (
 	"lwio/rdma"
 )
 
-// testTimeout is how long a test waits for what must happen.
+// testTimeout bounds the waits of tests.
 const testTimeout = time.Minute
 
 func TestMain(m *testing.M) { leakcheck.Main(m) }
 
-// waitFor takes results, and waits for some if there are none.
+// waitFor polls results, and waits if there are none.
 func waitFor(t testing.TB, q rdma.CompletionQueue, results []rdma.Result) (int, error) {
 	for {
 		if n, err := q.Poll(results); n > 0 || err != nil {

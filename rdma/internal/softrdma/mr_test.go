@@ -8,11 +8,10 @@ import (
 	"lwio/rdma"
 )
 
-// TestResolve: the token must be valid here, then the rights count, then the
-// bounds.
+// Resolve checks the token, then the rights, then the bounds.
 //
 // Source: [RFC 5041 §7], [RFC 5042 §6.3]
-func TestResolve(t *testing.T) {
+func TestResolveChecksTokenRightsAndBounds(t *testing.T) {
 	d := newDomain(t)
 	l, other, foreign := newWindowHost(t, d), newWindowHost(t, d), newWindowHost(t, newDomain(t))
 	w, v, f := l.window(), other.window(), foreign.window()
@@ -54,9 +53,9 @@ func TestResolve(t *testing.T) {
 	}
 }
 
-// TestResolveUsual: which region a peer named before makes no difference to what it may
-// name, and neither does that this one was closed.
-func TestResolveUsual(t *testing.T) {
+// The region that a peer named first does not change its access to other regions, also
+// after that region was closed.
+func TestResolveFindsOtherRegionsThanTheCached(t *testing.T) {
 	d := newDomain(t)
 	l := newWindowHost(t, d)
 	var regions []*Region
@@ -81,9 +80,9 @@ func TestResolveUsual(t *testing.T) {
 	}
 }
 
-// TestUsualIsForgotten: neither does a connection keep the memory of a region that is closed,
-// nor a region a connection that is over.
-func TestUsualIsForgotten(t *testing.T) {
+// A connection does not keep the memory of a closed region, nor a region an ended
+// connection.
+func TestClosedRegionIsNotCached(t *testing.T) {
 	d := newDomain(t)
 	first, second := newWindowHost(t, d), newWindowHost(t, d)
 	name := func(l *windowHost, r *Region) {
@@ -115,7 +114,7 @@ func TestUsualIsForgotten(t *testing.T) {
 	}
 }
 
-// fence is a Backing that notes that it was asked to withdraw.
+// fence is a Backing that records a Withdraw.
 type fence struct {
 	withdrawn int
 	err       error
@@ -123,8 +122,8 @@ type fence struct {
 
 func (f *fence) Withdraw(*Region) error { f.withdrawn++; return f.err }
 
-// TestRegionClose: Close waits for who touches the memory, in this process and
-// elsewhere, and the token is gone at once.
+// Close waits for accesses to the memory, in this process and elsewhere, and the token is
+// invalid at once.
 //
 // Source: [RFC 5042 §6.3.1], [ND MemoryRegion.Deregister]
 func TestRegionClose(t *testing.T) {
@@ -145,7 +144,7 @@ func TestRegionClose(t *testing.T) {
 	for l.reach(at) == Granted {
 	}
 	if lease.Acquire() {
-		t.Error("a reference to what is closed")
+		t.Error("a reference to a closed region")
 	}
 	lease.Release()
 	<-gone
@@ -159,7 +158,7 @@ func TestRegionClose(t *testing.T) {
 	}
 }
 
-// closeRefused: what a peer does not let go of is not closed, until it does.
+// closeRefused checks that a region stays open until the peer releases it.
 func closeRefused(t *testing.T, d *Domain) {
 	f := &fence{err: errors.New("the peer stays")}
 	m, err := d.RegisterMemory(t.Context(), make([]byte, 64), rdma.AccessRemoteWrite, f)
@@ -177,7 +176,7 @@ func closeRefused(t *testing.T, d *Domain) {
 	}
 }
 
-// TestRegisterRefused. Source: [ND Adapter.CreateMemoryRegion]
+// Source: [ND Adapter.CreateMemoryRegion]
 func TestRegisterRefused(t *testing.T) {
 	d := newDomain(t)
 	for what, c := range map[string]struct {

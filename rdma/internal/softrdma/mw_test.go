@@ -9,7 +9,7 @@ import (
 	"lwio/rdma"
 )
 
-// windowHost is the windows of one queue pair with the memory that they lend.
+// windowHost has the windows of one queue pair and the memory that they expose.
 type windowHost struct {
 	Windows
 	t      testing.TB
@@ -49,7 +49,7 @@ func (l *windowHost) window() *Window {
 
 const bindAll = rdma.FlagAllowRead | rdma.FlagAllowWrite
 
-// post does what a queue pair does with a request.
+// post handles a request as a queue pair does.
 func (l *windowHost) post(r rdma.Request, now bool) (WindowWork, rdma.Status) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -78,7 +78,7 @@ func (l *windowHost) invalidate(w *Window, now bool) WindowWork {
 func (l *windowHost) carryOut(x WindowWork) { l.mu.Lock(); defer l.mu.Unlock(); l.CarryOutLocked(&x) }
 func (l *windowHost) giveUp(x WindowWork)   { l.mu.Lock(); defer l.mu.Unlock(); l.GiveUpLocked(&x) }
 
-// reach is what becomes of the peer's wish to write one byte at the beginning.
+// reach returns the refusal of a peer's write of one byte at the beginning.
 func (l *windowHost) reach(at rdma.RemoteAddr) Refusal {
 	_, _, refused := l.Resolve(uint32(at.Token), at.Addr, 1, rdma.AccessRemoteWrite)
 	return refused
@@ -91,10 +91,10 @@ func (l *windowHost) wants(what string, at rdma.RemoteAddr, want Refusal) {
 	}
 }
 
-// TestManyWindows binds and invalidates at random, and looks at all tokens.
+// Random binds and invalidates leave all tokens right.
 //
 // Source: [OP-111b], [RFC 5042 §6.1.1]
-func TestManyWindows(t *testing.T) {
+func TestManyWindowsHaveDistinctTokens(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	l := newWindowHost(t, newDomain(t))
 	windows := make([]*Window, 300)
@@ -138,7 +138,7 @@ func TestManyWindows(t *testing.T) {
 	}
 }
 
-// TestWindowCost: no allocation, once the table has its size.
+// A bind allocates nothing once the table has its size.
 func TestWindowCost(t *testing.T) {
 	l := newWindowHost(t, newDomain(t))
 	w := l.window()
@@ -159,8 +159,8 @@ func TestWindowCost(t *testing.T) {
 	}
 }
 
-// TestWindowReferences: a reference is for one binding only, and invalidating
-// waits for those that there are.
+// A reference is for one binding only, and an invalidate waits for the references of its
+// binding.
 //
 // Source: [RFC 5042 §6.3.1]
 func TestWindowReferences(t *testing.T) {
@@ -180,7 +180,7 @@ func TestWindowReferences(t *testing.T) {
 	for l.reach(at) == Granted {
 	}
 	if lease.Acquire() {
-		t.Error("a reference to what is over")
+		t.Error("a reference to an ended binding")
 	}
 	select {
 	case <-gone:
@@ -194,8 +194,8 @@ func TestWindowReferences(t *testing.T) {
 	}
 }
 
-// TestRevocationIsFinal: the program uses the memory as its own as soon as the
-// window is gone; the race detector would see a peer that still touches it.
+// The program may use the memory as soon as the window is invalid: the race detector
+// would see an access by the peer.
 //
 // Source: [RFC 5042 §6.3.1]
 func TestRevocationIsFinal(t *testing.T) {
@@ -213,7 +213,7 @@ func TestRevocationIsFinal(t *testing.T) {
 					if refused != Granted || !lease.Acquire() {
 						break
 					}
-					sum += mem[7] // two that write would race with each other
+					sum += mem[7] // a write would race with that of another goroutine
 					lease.Release()
 				}
 			}
@@ -233,11 +233,10 @@ func TestRevocationIsFinal(t *testing.T) {
 	wg.Wait()
 }
 
-// TestWindowTurns: what is posted before its turn is carried out, or given up, in
-// its order.
+// Requests that are posted before their turn are carried out, or given up, in order.
 //
 // Source: [ND QueuePair.Bind], [ND QueuePair §Ordering]
-func TestWindowTurns(t *testing.T) {
+func TestWindowWorkTakesEffectInItsTurn(t *testing.T) {
 	l := newWindowHost(t, newDomain(t))
 	w := l.window()
 	x := l.bind(w, 0, 8, false)
@@ -247,7 +246,7 @@ func TestWindowTurns(t *testing.T) {
 	second := w.RemoteAddr()
 	l.wants("a bind that waits", first, BadToken)
 	if l.Invalidate(uint32(first.Token)) {
-		t.Error("the peer invalidates what is not in force yet")
+		t.Error("the peer invalidates a binding that is not in force yet")
 	}
 	if err := l.region.Close(); rdma.StatusOf(err) != rdma.StatusDeviceBusy {
 		t.Error("close of a region that is going to be binding:", err)
@@ -271,7 +270,7 @@ func TestWindowTurns(t *testing.T) {
 	l.giveUp(x)
 	l.wants("after an invalidate was given up", second, Granted)
 	l.carryOut(y)
-	l.wants("what was in force", second, BadToken)
+	l.wants("the earlier binding", second, BadToken)
 	l.wants("the third bind", third, Granted)
 
 	x, y = l.invalidate(w, false), l.bind(w, 16, 8, false)
@@ -287,17 +286,16 @@ func TestWindowTurns(t *testing.T) {
 	}
 }
 
-// refuses is why the window cannot be bound here.
+// refuses returns the status of a bind of the window here.
 func (l *windowHost) refuses(w *Window) rdma.Status {
 	_, status := l.post(rdma.Request{Op: rdma.OpBind, Flags: bindAll, Window: w, Region: l.region, Length: 8}, true)
 	return status
 }
 
-// TestWindowMoves: a window is bound on one queue pair after the other, and can be
-// closed at any time.
+// A window is bound on one queue pair after another, and can be closed at any time.
 //
 // Source: [ND MemoryWindow]
-func TestWindowMoves(t *testing.T) {
+func TestUnboundWindowMovesToAnotherQueuePair(t *testing.T) {
 	d := newDomain(t)
 	l, m := newWindowHost(t, d), newWindowHost(t, d)
 	w := l.window()
@@ -322,7 +320,7 @@ func TestWindowMoves(t *testing.T) {
 	}
 }
 
-// TestWindowsConcurrent lets two queue pairs fight for windows of one region.
+// Two queue pairs compete for windows of one region.
 func TestWindowsConcurrent(t *testing.T) {
 	d := newDomain(t)
 	l := newWindowHost(t, d)
@@ -338,7 +336,7 @@ func TestWindowsConcurrent(t *testing.T) {
 				case p.refuses(w) == rdma.StatusSuccess:
 					p.invalidate(w, true)
 				case j%100 == i:
-					_ = l.region.Close() // which may be refused
+					_ = l.region.Close() // it may be refused
 				}
 				_ = w.RemoteAddr()
 			}

@@ -15,11 +15,11 @@ import (
 // fakeParker parks on a channel.
 type fakeParker struct {
 	fakePair
-	parked atomic.Int32 // calls of Park under way
+	parked atomic.Int32 // calls of Park in progress
 	parks  chan struct{}
 	wakes  chan struct{}
 	off    atomic.Bool
-	before func() // is called when somebody comes to park
+	before func() // called at the beginning of Park
 }
 
 func newParker(q *CompletionQueue) *fakeParker {
@@ -52,11 +52,11 @@ func (p *fakeParker) Unpark() {
 	}
 }
 
-// TestPark: who waits for one connection sleeps there, until a result comes,
-// whoever pushes it; wake-ups for nothing do not matter.
+// A Wait for one connection sleeps there until a result is pushed, by any goroutine;
+// spurious wake-ups do not matter.
 //
 // Source: [ND CompletionQueue.Notify]
-func TestPark(t *testing.T) {
+func TestWaitSleepsInTheOnlyParker(t *testing.T) {
 	q := newQueue(t, 8)
 	p := newParker(q)
 	if !q.Attach(p) {
@@ -68,7 +68,7 @@ func TestPark(t *testing.T) {
 		p.Unpark()
 		<-p.parks
 		if q.Sleepers() != 0 || p.sleeps != 0 {
-			t.Error("who parks counts as a sleeper")
+			t.Error("a parked Wait counts as a sleeper")
 		}
 		q.Push([]rdma.Result{plainResult})
 		if err := <-n.done; err != nil {
@@ -80,12 +80,11 @@ func TestPark(t *testing.T) {
 		}
 	}
 	if p.parked.Load() != 0 {
-		t.Error("somebody parks still")
+		t.Error("a Park is still in progress")
 	}
 }
 
-// TestParkEnds: a context, and the close of the queue, end a notification that
-// parks.
+// A context, and the close of the queue, end a parked Wait.
 func TestParkEnds(t *testing.T) {
 	q := newQueue(t, 8)
 	p := newParker(q)
@@ -108,7 +107,7 @@ func TestParkEnds(t *testing.T) {
 	}
 }
 
-// refuser takes nobody in to sleep, and meanwhile something happens.
+// refuser refuses to park, and runs a function meanwhile.
 type refuser struct {
 	fakePair
 	meanwhile func()
@@ -121,8 +120,8 @@ func (p *refuser) Park(func() bool) bool {
 
 func (p *refuser) Unpark() {}
 
-// TestParkRefused: a result that comes while a notification tries in vain to park ends it,
-// and so does one that comes when it waits elsewhere.
+// A result that arrives while a Wait tries in vain to park ends it, and so does one that
+// arrives when it waits at its channel.
 //
 // Source: [ND CompletionQueue.Notify]
 func TestParkRefused(t *testing.T) {
@@ -149,10 +148,10 @@ func TestParkRefused(t *testing.T) {
 	}
 }
 
-// TestParkLate: what ends a wait just before its caller parks is not missed.
+// An event that ends a wait just before its caller parks is not missed.
 //
 // Source: [ND CompletionQueue.Notify]
-func TestParkLate(t *testing.T) {
+func TestUnparkBeforeParkIsNotMissed(t *testing.T) {
 	for name, c := range map[string]struct {
 		end  func(q *CompletionQueue, cancel func())
 		want error
@@ -175,7 +174,7 @@ func TestParkLate(t *testing.T) {
 	}
 }
 
-// foreignContext is a context of a kind that package context does not know.
+// foreignContext is a context of a kind that is unknown to package context.
 type foreignContext struct {
 	context.Context
 	done    chan struct{}
@@ -189,8 +188,8 @@ func (c *foreignContext) AfterFunc(func()) (stop func() bool) {
 	return func() bool { c.watched.Add(-1); return true }
 }
 
-// TestWatchEnds: a context is watched while it is used again and again, but not for
-// ever after, nor when the queue is closed.
+// A context is watched while it is used again and again, but neither for ever after, nor
+// when the queue is closed.
 func TestWatchEnds(t *testing.T) {
 	for name, end := range map[string]func(q *CompletionQueue){
 		"idle":  func(*CompletionQueue) { time.Sleep(3 * watchTime) },
@@ -220,13 +219,13 @@ func TestWatchEnds(t *testing.T) {
 	}
 }
 
-// TestParkOne: a second waiter, one whose connection takes nobody, and one of two
-// connections, sleep without parking.
-func TestParkOne(t *testing.T) {
+// A second waiter, one whose connection refuses, and one of two connections, sleep
+// without parking.
+func TestOnlyOneWaiterParks(t *testing.T) {
 	q := newQueue(t, 8)
 	p := newParker(q)
 	q.Attach(p)
-	startNotify(t, q, rdma.NotifyErrors) // of no concern to connections
+	startNotify(t, q, rdma.NotifyErrors) // it needs no connection
 	first := startNotify(t, q, rdma.NotifyAny)
 	<-p.parks
 	second := startNotify(t, q, rdma.NotifyAny)
@@ -264,7 +263,7 @@ func eventuallySleepers(t *testing.T, q *CompletionQueue, n int) {
 	t.Helper()
 	for end := time.Now().Add(testTimeout); q.Sleepers() != n; runtime.Gosched() {
 		if time.Now().After(end) {
-			t.Fatal("nobody sleeps")
+			t.Fatal("no Wait sleeps")
 		}
 	}
 }

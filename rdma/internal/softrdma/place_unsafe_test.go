@@ -11,8 +11,8 @@ import (
 )
 
 // Source: [OP-89b]
-func TestPlace(t *testing.T)     { testPlace(t, Place) }
-func TestPlaceSoon(t *testing.T) { testPlace(t, PlaceSoon) }
+func TestPlaceCopiesAllSizes(t *testing.T)     { testPlace(t, Place) }
+func TestPlaceSoonCopiesAllSizes(t *testing.T) { testPlace(t, PlaceSoon) }
 
 // placing is Place or PlaceSoon.
 type placing func(dst, src []byte, fence *atomic.Uint32)
@@ -32,8 +32,8 @@ func testPlace(t *testing.T, place placing) {
 	}
 }
 
-// TestPlaceOrder polls the last word of a block: it is never torn, and once it
-// has changed all before it has, whichever way the copy of so many bytes is made.
+// A poller of the last word of a block never sees a torn word, and once the word has
+// changed the rest has, for all sizes of copies.
 //
 // Source: [OP-88], [OP-89b]
 func TestPlaceOrder(t *testing.T)     { testPlaceOrder(t, Place) }

@@ -13,11 +13,10 @@ type sharer struct {
 	ReceiveQueue
 	queues  Queues
 	resumed int
-	ids     []uint64 // of the receives that it took
+	ids     []uint64 // of the receives that it has taken
 }
 
-// sharing makes a shared queue, of receives of 8 bytes in a region, and queue pairs
-// on it.
+// sharing makes a shared queue of receives of 8 bytes in a region, and queue pairs on it.
 func sharing(t testing.TB, pairs, depth int) (*SharedQueue, *Region, []*sharer) {
 	d := newDomain(t)
 	q, err := d.CreateSharedReceiveQueue(rdma.SharedReceiveQueueConfig{Depth: depth, MaxSGE: 1})
@@ -71,7 +70,7 @@ func post(t testing.TB, q *SharedQueue, m *Region, ids ...uint64) {
 	}
 }
 
-// upTo are the numbers below n.
+// upTo returns the numbers below n.
 func upTo(n int) (ids []uint64) {
 	for i := range n {
 		ids = append(ids, uint64(i))
@@ -79,8 +78,8 @@ func upTo(n int) (ids []uint64) {
 	return ids
 }
 
-// TestSharedLimit: a connection takes at most three quarters of all receives, those
-// that others have not posted again included, and a lone one takes all.
+// A connection takes at most three quarters of all receives, counting those that others
+// have not posted again; a single connection takes all.
 //
 // Source: [RFC 5042 §6.4.3.1]
 func TestSharedLimit(t *testing.T) {
@@ -97,7 +96,7 @@ func TestSharedLimit(t *testing.T) {
 		if got := len(s[1].ids); got != min(depth-want, max(1, depth*3/4)) {
 			t.Errorf("of %d receives the other took %d", depth, got)
 		}
-		// The others are gone: there is nobody to keep receives for.
+		// The other queue pairs are closed: no receives are kept for them.
 		s[1].End(rdma.StatusCanceled)
 		s[1].queues.Detach(s[1])
 		post(t, q, m, s[0].ids...)
@@ -109,8 +108,8 @@ func TestSharedLimit(t *testing.T) {
 	}
 }
 
-// TestSharedLimitHolds: a peer that sends without end and a program that gives the
-// receives of others back at once, but not its own, do not wear the limit out.
+// The limit holds against a peer that sends without end and a program that returns the
+// receives of other connections at once, but not its own.
 //
 // Source: [RFC 5042 §6.4.3.1]
 func TestSharedLimitHolds(t *testing.T) {
@@ -133,9 +132,8 @@ func TestSharedLimitHolds(t *testing.T) {
 	}
 }
 
-// TestSharedNewMemory: receives that are always in other memory, or in none, stand
-// for those that were taken first.
-func TestSharedNewMemory(t *testing.T) {
+// Receives that always have other memory, or none, count for those that were taken first.
+func TestSharedQueueCountsNewMemoryAsTaken(t *testing.T) {
 	q, m, s := sharing(t, 2, 64)
 	empty := []rdma.ReceiveRequest{{}}
 	for i := range 64 {
@@ -158,15 +156,14 @@ func TestSharedNewMemory(t *testing.T) {
 	}
 }
 
-// TestSharedTurns: who waits for longer comes first, and who goes away is passed
-// over.
+// The connection that has waited longest comes first, and one that leaves is passed over.
 //
 // Source: [ND §6.5]
-func TestSharedTurns(t *testing.T) {
+func TestSharedQueueServesWaitersInOrder(t *testing.T) {
 	q, m, s := sharing(t, 4, 64)
 	for _, x := range s[:3] {
 		if x.take(t) {
-			t.Fatal("took what is not there")
+			t.Fatal("a receive was taken from an empty queue")
 		}
 	}
 	post(t, q, m, 0, 1)
@@ -196,9 +193,9 @@ func TestSharedTurns(t *testing.T) {
 	}
 }
 
-// TestSharedRandom: whatever happens, nobody who may take a receive is refused for
-// ever, counts fit, and each receive is taken once.
-func TestSharedRandom(t *testing.T) {
+// No connection that may take a receive is refused for ever, counts are right, and each
+// receive is taken once.
+func TestSharedQueueModel(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	q, m, s := sharing(t, 3, 32)
 	free, away := upTo(32), []uint64{}
@@ -235,12 +232,12 @@ func TestSharedRandom(t *testing.T) {
 			t.Fatalf("%d held, %d taken, %d posted, %d free, %d away", held, q.taken.n, q.receives.Len(), len(free), len(away))
 		}
 		if q.receives.Len() > len(s) && !take(s[0]) && !take(s[1]) && !take(s[2]) {
-			t.Fatal("nobody may take a receive")
+			t.Fatal("no connection may take a receive")
 		}
 	}
 }
 
-// TestSharedCost: no allocation, where the program posts the same memory again.
+// A program that posts the same memory again causes no allocation.
 func TestSharedCost(t *testing.T) {
 	q, m, s := sharing(t, 2, 16)
 	post(t, q, m, upTo(16)...)

@@ -13,9 +13,9 @@ import (
 	"lwio/rdma"
 )
 
-// TestRestModel posts receives of all shapes, some of which are filled, and rests: what is left
-// of them are the pages that anything else has a part in.
-func TestRestModel(t *testing.T) {
+// After TrimIdle on random receives, some of which are filled, the pages that other data
+// shares are unchanged.
+func TestTrimIdleModel(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		skip.Test(t, "discarded memory is not known to be zero")
 	}
@@ -30,7 +30,7 @@ func TestRestModel(t *testing.T) {
 		var q ReceiveQueue
 		q.Init(d, &rdma.QueuePairConfig{ReceiveDepth: 100, MaxReceiveSGE: 4}, Queues{Receive: d.CompletionQueueOf(cq)}, func() {})
 		mem := [2][]byte{make([]byte, pagesEach*page), make([]byte, pagesEach*page)}
-		free := [2][]bool{} // bytes that belong to receives that wait
+		free := [2][]bool{} // bytes of posted receives
 		var regions [2]rdma.MemoryRegion
 		for i := range mem {
 			for k := range mem[i] {

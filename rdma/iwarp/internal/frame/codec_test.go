@@ -37,7 +37,7 @@ func TestCRCVectors(t *testing.T) {
 }
 
 // Source: [RFC 5044 §4], [RFC 5044 §4.1]
-func TestFPDU(t *testing.T) {
+func TestFPDUEncodingAndChecks(t *testing.T) {
 	for n, pad := range []int{2, 1, 0, 3, 2, 1, 0} {
 		if PadOf(n) != pad {
 			t.Errorf("padOf(%d) = %d, want %d", n, PadOf(n), pad)

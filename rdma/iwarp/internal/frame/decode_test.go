@@ -28,7 +28,7 @@ func decodeFPDU(b []byte, crc bool) (ulpdu, rest []byte, err error) {
 	return b[FPDUHeaderSize : FPDUHeaderSize+n], b[size:], nil
 }
 
-// decodeSegment is segment.decode of a new one.
+// decodeSegment returns the segment that Decode reads.
 func decodeSegment(b []byte) (s Segment, err error) {
 	err = s.Decode(b)
 	return s, err

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestMarkerVectors makes and reads the two frames of the standard's example,
-// whose CRCs cover a marker in front and one within.
+// The two frames of the standard's example, whose CRCs cover a marker in front and one
+// within, are encoded and decoded.
 //
 // Source: [RFC 5044 §4.4], [RFC 5044 Appendix A]
 func TestMarkerVectors(t *testing.T) {
@@ -44,8 +44,8 @@ func TestMarkerVectors(t *testing.T) {
 	}
 }
 
-// TestMarkersEverywhere makes frames of all sizes at all places of the stream,
-// finds the markers where they must be, and reads the frames back.
+// Frames of all sizes at all places of the stream have markers at the right places, and
+// are decoded again.
 //
 // Source: [RFC 5044 §4.3]
 func TestMarkersEverywhere(t *testing.T) {

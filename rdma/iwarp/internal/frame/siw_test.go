@@ -15,7 +15,7 @@ import (
 	"testing"
 )
 
-// captured is a frame between a Linux peer and another.
+// captured is a frame between a Linux peer and another peer.
 type captured struct {
 	where string // file and line
 	what  string
@@ -54,15 +54,15 @@ func capturedFrames(t testing.TB) []captured {
 	return frames
 }
 
-// capturedKinds is how many frames of each kind the captures hold: none of their
-// bytes belongs to no frame, and none of their frames to no kind.
+// capturedKinds are the numbers of captured frames of each kind. All bytes of the
+// captures belong to frames, and all frames to kinds.
 var capturedKinds = map[string]int{
 	"startup": 80, "startup of revision 3": 1,
 	"send": 168, "send inval": 7, "write": 135, "read request": 21, "read response": 155, "terminate": 17,
 	"opcode 12": 1, "other version": 3, "short": 1, "wrong CRC": 1,
 }
 
-// TestCapturedFrames parses every frame and makes it again.
+// Every frame is decoded and encoded again.
 //
 // Source: [RFC 5044 §4], [RFC 5044 §7.1], [RFC 5040 §4]
 func TestCapturedFrames(t *testing.T) {
@@ -79,8 +79,8 @@ func TestCapturedFrames(t *testing.T) {
 	}
 }
 
-// remake parses a frame and makes it again; nil if it is one that must be refused,
-// and was.
+// remake decodes a frame and encodes it again. It returns nil for a frame that must be
+// refused, and was.
 func remake(t *testing.T, f captured) (again []byte, kind string) {
 	if !strings.Contains(f.what, " MPA Re") {
 		return remakeFPDU(t, f)
@@ -100,7 +100,7 @@ func remake(t *testing.T, f captured) (again []byte, kind string) {
 
 var layerField = regexp.MustCompile(`as a little-endian bit field: layer (\d) etype (\d) code 0x(\w\w)`)
 
-// remakeFPDU parses an FPDU down to its last field and makes it again.
+// remakeFPDU decodes an FPDU down to its last field and encodes it again.
 func remakeFPDU(t *testing.T, f captured) (again []byte, kind string) {
 	crc := strings.Contains(f.what, "crc ok")
 	if strings.Contains(f.what, "CRC BAD") {
@@ -129,8 +129,8 @@ func remakeFPDU(t *testing.T, f captured) (again []byte, kind string) {
 	return AppendFPDU(nil, append(s.AppendTo(nil), payload...), crc), kind
 }
 
-// remakeMessage makes what follows the header of a segment again, and says of what
-// kind the segment is, by its opcode or by what is wrong with it.
+// remakeMessage encodes the content of a segment again, and returns the kind of the
+// segment: its opcode, or its error.
 func remakeMessage(t *testing.T, f captured, s *Segment, payload []byte) (again []byte, kind string) {
 	if !s.DDPVersionOK() || !s.RDMAPVersionOK() {
 		return payload, "other version"
@@ -157,8 +157,8 @@ func remakeMessage(t *testing.T, f captured, s *Segment, payload []byte) (again 
 	}
 }
 
-// remakeTerminate makes a Terminate again, in the order of bits that its sender
-// has, and compares its meaning with what the capture says.
+// remakeTerminate encodes a Terminate again, in the bit order of its sender, and compares
+// its meaning with the description of the capture.
 func remakeTerminate(t *testing.T, f captured, payload []byte) []byte {
 	term, err := DecodeTerminate(payload)
 	m := layerField.FindStringSubmatch(f.what)

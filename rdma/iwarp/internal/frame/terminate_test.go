@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestTerminateOrders reads every fault as the RFC and as siw lay it out, without
-// headers, with that of a Write and with those of a Read Request.
+// Every fault is decoded in the bit orders of the RFC and of siw, without headers, with
+// that of a Write and with those of a Read Request.
 //
 // Source: [RFC 5040 §4.8]
 func TestTerminateOrders(t *testing.T) {
@@ -21,7 +21,7 @@ func TestTerminateOrders(t *testing.T) {
 			{0xE0, 0x07, (&ReadRequest{1, 2, 3, 4, 5}).AppendTo(read.AppendTo(nil))},
 		} {
 			if c.Header == nil && f.Layer != LayerLLP && f.Kind != 0 {
-				continue // never without
+				continue // always with a header
 			}
 			rest := c.Header
 			if rest != nil {
