@@ -32,9 +32,9 @@ func negotiateRequest(t testing.TB, change func(r *wire.NegotiateRequest)) []byt
 }
 
 // Source: [LWIO §Discovery] [OP-30] [OP-32]
-func TestResumeContext(t *testing.T) { onEach(t, testResumeContext) }
+func TestResumeContextNamesThePipe(t *testing.T) { onEach(t, testResumeContextNamesThePipe) }
 
-func testResumeContext(t *testing.T, on string) {
+func testResumeContextNamesThePipe(t *testing.T, on string) {
 	v := newEnv(t, envConfig{on: on})
 	b := v.e.association.ResumeContext()
 	var u []uint16
@@ -51,7 +51,7 @@ func testResumeContext(t *testing.T, on string) {
 }
 
 // Source: [LWIO §Network Discovery] [OP-37] [OP-38] [OP-38b] [OP-39]
-func TestNegotiate(t *testing.T) {
+func TestNegotiateListsCommonProviders(t *testing.T) {
 	v := newEnv(t, envConfig{})
 	for _, c := range []struct {
 		name   string
@@ -93,11 +93,11 @@ func TestNegotiate(t *testing.T) {
 	}
 }
 
-// A server of several providers lists those that both sides have in its own order,
-// each with the address that it listens at.
+// A server of several providers lists the common ones in its own order, each with the address that
+// it listens at.
 //
 // Source: [LWIO §Network Discovery] [OP-38] [OP-38b] [OP-39]
-func TestNegotiateSeveral(t *testing.T) {
+func TestNegotiateListsInOrderOfTheServer(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		skip.Test(t, "there is no second provider")
 	}
@@ -139,7 +139,7 @@ func TestNegotiateSeveral(t *testing.T) {
 }
 
 // Source: [LWIO §Network Discovery] [OP-36]
-func TestNegotiateRoom(t *testing.T) {
+func TestNegotiateFitsIntoResponse(t *testing.T) {
 	v := newEnv(t, envConfig{})
 	const fixed, one = 542, 130 + 4 + 2
 	for _, c := range []struct {
@@ -164,7 +164,7 @@ func TestNegotiateRoom(t *testing.T) {
 	}
 }
 
-// Every prefix, and every packet that is no NEGOTIATE, closes the pipe.
+// Each prefix of a NEGOTIATE, and each other packet, closes the pipe.
 //
 // Source: [LWIO §Network Discovery] [OP-35] [OP-37]
 func TestNegotiateRefused(t *testing.T) { onEach(t, testNegotiateRefused) }
@@ -225,12 +225,12 @@ func TestNoProviders(t *testing.T) {
 	}
 	s.Close()
 	if _, err := New(Config{}); err == nil {
-		t.Error("a server of nothing")
+		t.Error("a server without a file system")
 	}
 }
 
 // Source: [OP-42]
-func TestLimitsDefaults(t *testing.T) {
+func TestLimitsAreDefaultedAndClamped(t *testing.T) {
 	l := Limits{}.withDefaults()
 	if l.Credits != 32 || l.MaxRecvBufferSize != 64<<10 || l.MaxByReferenceSize != 1<<20 || l.MaxRdmaWindowSize != 512<<10 ||
 		l.AuthTimeout != defaultAuthTimeout || l.FilesPerConnection != 4096 {
@@ -243,7 +243,7 @@ func TestLimitsDefaults(t *testing.T) {
 	}
 }
 
-func TestUsers(t *testing.T) {
+func TestUsersIgnoreCaseAndDomain(t *testing.T) {
 	u := Users{"Alice": "secret"}
 	a, ok := u.Lookup("ANY", "alice")
 	b, ok2 := u.Lookup("", "Alice")

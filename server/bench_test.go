@@ -13,12 +13,12 @@ import (
 // load keeps requests of one kind in flight.
 type load struct {
 	c           *rawClient
-	depth, size int // size of what a request reads or writes
+	depth, size int // bytes that a request reads or writes
 	message     int // size of a message
 	results     [32]rdma.Result
 }
 
-// newLoad prepares a message for each place in flight.
+// newLoad prepares a message for each request in flight.
 func newLoad(tb testing.TB, depth, size, body int, header func(c *rawClient, fid uint16, i int) wire.Header) *load {
 	v := newEnv(tb, envConfig{})
 	n := v.negotiate(v.sess)
@@ -34,7 +34,7 @@ func newLoad(tb testing.TB, depth, size, body int, header func(c *rawClient, fid
 	return l
 }
 
-// send sends the message of a place; every eighth makes a result.
+// send sends the message with an index; every eighth one has a completion.
 func (l *load) send(i int) {
 	c := l.c
 	c.scratch.sge[0] = rdma.SGE{Region: c.out, Offset: i * l.message, Length: l.message}
@@ -47,7 +47,7 @@ func (l *load) send(i int) {
 	}
 }
 
-// run does n requests.
+// run performs n requests.
 func (l *load) run(n int) {
 	sent := min(l.depth, n)
 	for i := range sent {
@@ -76,7 +76,7 @@ func (l *load) run(n int) {
 	}
 }
 
-// answer checks a result and says whose answer it is, if it is one.
+// answer checks a completion and returns the cookie of the answer; false if it is none.
 func (l *load) answer(r *rdma.Result) (cookie uint64, is bool) {
 	if r.Status != rdma.StatusSuccess {
 		l.c.t.Fatal(r.Status)
@@ -130,7 +130,7 @@ func TestNoAllocationPerIO(t *testing.T) {
 	}
 	for _, l := range []struct {
 		name string
-		load func() *load // made when it is its turn: of one that rests the server takes credits back
+		load func() *load // made just before its use: the server takes credits of an idle one back
 	}{
 		{"read", func() *load { return newLoad(t, 8, 4096, 0, read4K) }},
 		{"large read", func() *load { return newLoad(t, 8, 512<<10, 0, read512K) }},

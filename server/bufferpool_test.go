@@ -8,7 +8,7 @@ import (
 	"lwio/vfs"
 )
 
-// newTestBufferPool is an arena without memory.
+// newTestBufferPool returns a pool without memory.
 func newTestBufferPool(blocks, top, share int) *bufferPool {
 	return &bufferPool{
 		share: share, half: blocks << top * blockUnit, free: buddy.New(blocks<<top, top), spare: blocks << top * blockUnit,
@@ -16,10 +16,10 @@ func newTestBufferPool(blocks, top, share int) *bufferPool {
 	}
 }
 
-// newTestLine is a line without workers.
+// newTestLine returns a file queue without workers.
 func newTestLine() *fileQueue { return newWorkerPool(0, nil).join(vfs.NodeID{}) }
 
-// newTestOp is an operation on a file of its own, which a line without workers gets
+// newTestOp returns an operation on a file of its own, which a queue without workers gets
 // together with its block.
 func newTestOp(c *conn, l *fileQueue, need int) *op {
 	return &op{c: c, file: &registeredFile{usage: new(fileUsage)}, queue: l, need: need, block: none}
@@ -36,17 +36,17 @@ func takeAll(a *bufferPool, c *conn, f *registeredFile, need int) (n int) {
 	}
 }
 
-func TestArenaServesWaitersInOrder(t *testing.T) {
+func TestBufferPoolServesWaitersInOrder(t *testing.T) {
 	l := newTestLine()
 	a := newTestBufferPool(1, 2, 16*blockUnit)
 	c := &conn{}
 	big := newTestOp(c, l, 4*blockUnit)
 	if !a.take(big) {
-		t.Fatal("an empty arena has no memory")
+		t.Fatal("an empty pool has no memory")
 	}
 	first, second := newTestOp(&conn{}, l, 4*blockUnit), newTestOp(&conn{}, l, blockUnit)
 	if a.take(first) || a.take(second) {
-		t.Fatal("a full arena has memory")
+		t.Fatal("a full pool has memory")
 	}
 	a.give(big)
 	if l.waiting != 1 || l.ops.head != first {
@@ -61,8 +61,8 @@ func TestArenaServesWaitersInOrder(t *testing.T) {
 	}
 }
 
-// Who waits for much is not starved by those who want little.
-func TestArenaNoOvertaking(t *testing.T) {
+// Operations that need little do not starve one that needs much.
+func TestLargeBlockIsNotStarved(t *testing.T) {
 	l := newTestLine()
 	a := newTestBufferPool(1, 2, 16*blockUnit)
 	little, much := newTestOp(&conn{}, l, 1), newTestOp(&conn{}, l, 4*blockUnit)
@@ -78,8 +78,8 @@ func TestArenaNoOvertaking(t *testing.T) {
 	}
 }
 
-// A connection over its share waits, and holds up nobody else.
-func TestArenaShare(t *testing.T) {
+// A connection above its share waits, and holds up no other.
+func TestConnectionAboveShareWaitsAlone(t *testing.T) {
 	l := newTestLine()
 	a := newTestBufferPool(3, 3, 2*blockUnit)
 	greedy := &conn{}
@@ -96,16 +96,16 @@ func TestArenaShare(t *testing.T) {
 	}
 	a.give(ops[0])
 	if l.waiting != 1 || l.ops.head != ops[2] {
-		t.Fatal("the share came free, and nobody got it")
+		t.Fatal("the freed share was not granted")
 	}
 	if greedy.poolBytes != 2*blockUnit {
 		t.Fatalf("the connection holds %d bytes", greedy.poolBytes)
 	}
 }
 
-// Many connections take what they can and give nothing back: the next one gets
-// something all the same, and more than once.
-func TestArenaLeavesSomething(t *testing.T) {
+// Many connections take all that they can and give nothing back: the next one still gets
+// memory, and more than once.
+func TestBufferPoolLeavesMemoryForNewConnections(t *testing.T) {
 	const top = 3
 	a := newTestBufferPool(64, top, 16*blockUnit<<top)
 	for i := range 12 {
@@ -124,7 +124,7 @@ func TestArenaLeavesSomething(t *testing.T) {
 }
 
 // A read above the share is served once the connection holds nothing.
-func TestArenaAboveShare(t *testing.T) {
+func TestReadAboveShareIsServedAlone(t *testing.T) {
 	a := newTestBufferPool(1, 3, blockUnit)
 	o := newTestOp(&conn{}, nil, 8*blockUnit)
 	if !a.take(o) {
@@ -136,9 +136,9 @@ func TestArenaAboveShare(t *testing.T) {
 	}
 }
 
-// Those of a list that have blocks give them back together, and who waits is served once
+// The operations of a list give their blocks back together, and waiting ones are served once
 // there is enough.
-func TestArenaGiveAll(t *testing.T) {
+func TestGiveAllServesWaiters(t *testing.T) {
 	l := newTestLine()
 	a := newTestBufferPool(1, 2, 16*blockUnit)
 	var list opList
@@ -149,7 +149,7 @@ func TestArenaGiveAll(t *testing.T) {
 		if !a.take(o) {
 			t.Fatal("no memory")
 		}
-		list.push(newTestOp(&conn{}, l, blockUnit)) // which has none
+		list.push(newTestOp(&conn{}, l, blockUnit)) // without a block
 		list.push(o)
 		ops = append(ops, o)
 	}
@@ -159,20 +159,20 @@ func TestArenaGiveAll(t *testing.T) {
 	}
 	a.giveAll(&list)
 	if l.waiting != 1 || l.ops.head != waiting || waiting.block == none {
-		t.Error("who waited has no block")
+		t.Error("the waiting operation has no block")
 	}
 	for i, o := range ops {
 		if o.block != none || o.file.memory != 0 || o.c.poolBytes != 0 {
 			t.Errorf("operation %d has its block", i)
 		}
 	}
-	a.giveAll(&list) // which does nothing
+	a.giveAll(&list) // does nothing
 	if a.spare != 0 {
 		t.Error("given back twice")
 	}
 }
 
-func TestArenaRemove(t *testing.T) {
+func TestRemoveFromMemoryQueue(t *testing.T) {
 	l := newTestLine()
 	a := newTestBufferPool(1, 0, blockUnit)
 	o, waiting := newTestOp(&conn{}, l, 1), newTestOp(&conn{}, l, 1)
@@ -187,7 +187,7 @@ func TestArenaRemove(t *testing.T) {
 	}
 }
 
-func TestLaneRunsInOrderAndEnds(t *testing.T) {
+func TestWorkersRunInOrderAndEnd(t *testing.T) {
 	var got []uint32
 	workers := newWorkerPool(1, func(o *op) { got = append(got, o.index) })
 	l := workers.join(vfs.NodeID{})
@@ -205,8 +205,8 @@ func TestLaneRunsInOrderAndEnds(t *testing.T) {
 	}
 }
 
-// A run has a bound, and what does not join one begins the next.
-func TestLaneRuns(t *testing.T) {
+// A run is bounded, and an operation that does not join one begins the next.
+func TestRunOfOperationsIsBounded(t *testing.T) {
 	var got []int
 	workers := newWorkerPool(1, func(o *op) {
 		n := 1
@@ -237,7 +237,7 @@ func TestLaneRuns(t *testing.T) {
 	}
 }
 
-func TestLaneRemove(t *testing.T) {
+func TestRemoveFromFileQueue(t *testing.T) {
 	l := newTestLine()
 	a, b := &op{}, &op{}
 	l.push(a)
@@ -247,9 +247,9 @@ func TestLaneRemove(t *testing.T) {
 	}
 }
 
-// A file has at most three quarters of what its connection may have, and half of all
-// memory, and another file gets its own.
-func TestArenaShareOfAFile(t *testing.T) {
+// A file has at most three quarters of the share of its connection, and half of all memory, and
+// another file gets its own.
+func TestFileShareOfBufferPool(t *testing.T) {
 	const blocks = 32
 	a := newTestBufferPool(blocks, 0, blocks/4*blockUnit)
 	a.half = blocks / 2 * blockUnit
@@ -270,7 +270,7 @@ func TestArenaShareOfAFile(t *testing.T) {
 	}
 }
 
-func TestOrderOf(t *testing.T) {
+func TestOrderOfBlockSize(t *testing.T) {
 	for _, c := range []struct{ n, want int }{
 		{1, 0}, {4096, 0}, {4097, 1}, {8192, 1}, {8193, 2}, {64 << 10, 4}, {512 << 10, 7}, {512<<10 + 1, 8},
 	} {

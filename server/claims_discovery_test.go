@@ -17,8 +17,8 @@ import (
 	"lwio/rdma/rdmatest/fault"
 )
 
-// Client and server discover what both have, and over that the client posts its
-// requests; a client that has nothing in common with the server posts none.
+// Client and server discover their common provider, over which the client posts its requests; a
+// client that has none in common with the server posts no request.
 //
 // Source: [LWIO claim 7] [OP-38]
 func TestClaim07(t *testing.T) { onEach(t, testClaim07) }
@@ -44,7 +44,7 @@ func testClaim07(t *testing.T, on string) {
 	}
 }
 
-// named is a provider under the name of another fabric, which it cannot be reached by.
+// named is a provider with the name of another fabric, at which it cannot be reached.
 type named struct {
 	rdma.Provider
 	name string
@@ -53,11 +53,11 @@ type named struct {
 func (n named) Name() string { return n.name }
 
 func (n named) OpenAdapter(context.Context, netip.Addr) (rdma.Adapter, error) {
-	return nil, errors.New("nobody should use this")
+	return nil, errors.New("not to be used")
 }
 
 // Step by step, by hand: the resume key of an open says that there is a pipe, the
-// pipe takes a NEGOTIATE, and the answer lists what both have and nothing else.
+// pipe takes a NEGOTIATE, and the answer lists the common providers and no others.
 //
 // Source: [LWIO claim 8] [OP-30] [OP-32] [OP-34]
 func TestClaim08(t *testing.T) { onEach(t, testClaim08) }
@@ -121,8 +121,8 @@ func testClaim08(t *testing.T, on string) {
 	}
 }
 
-// The connection is made over the provider that both have, and both prove themselves
-// before there is anything else: neither goes on with a peer whose proof is wrong.
+// The connection is made over the common provider, and both sides prove themselves first:
+// neither goes on with a peer that has a wrong proof.
 //
 // Source: [LWIO claim 9] [OP-46b]
 func TestClaim09(t *testing.T) { onEach(t, testClaim09) }
@@ -141,7 +141,7 @@ func testClaim09(t *testing.T, on string) {
 	}
 	p.wantRead(p.file(c, "a", content(10)), 0, content(10))
 
-	// A bit of what the client sends, and of what the server shows, is wrong.
+	// A bit of the client's message, and of the server's, is wrong.
 	for _, liar := range []string{"client", "server"} {
 		flip := fault.AtOperation(1, fault.Flip(8*(48+30+5)))
 		if liar == "server" {
@@ -197,7 +197,7 @@ func testClaim10(t *testing.T, on string) {
 	eventually(t, "no file is registered", func() bool { return p.server.Stats().Files == 0 })
 }
 
-// A register message names the open by its resume key, its completion says the Fid.
+// A register message names the open by its resume key, and its completion contains the Fid.
 //
 // Source: [LWIO claim 11]
 func TestClaim11(t *testing.T) { onEach(t, testClaim11) }
@@ -217,7 +217,7 @@ func testClaim11(t *testing.T, on string) {
 	}
 	_, smb := p.tap.bytes()
 	if !bytes.Contains(smb, params.ResumeKey[:]) {
-		t.Error("the key is not one that SMB told the client")
+		t.Error("the client did not receive the key over SMB")
 	}
 	r.success(t, uint32(read[0].h.Fid))
 	if read[0].h.Fid == 0 || read[0].at < r.at {
@@ -226,7 +226,7 @@ func testClaim11(t *testing.T, on string) {
 }
 
 // AUTH carries a key. If it is the one that the server sent before, the server
-// responds with parameters of its own; if not, with nothing that helps.
+// responds with parameters of its own; if not, with a status alone.
 //
 // Source: [LWIO claim 12] [OP-50c] [OP-101]
 func TestClaim12(t *testing.T) { onEach(t, testClaim12) }

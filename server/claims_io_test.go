@@ -122,7 +122,7 @@ func testClaim17(t *testing.T, on string) {
 	}
 }
 
-// The request says how it is to be completed, and that it is.
+// The request chooses the mode of its completion.
 //
 // Source: [LWIO claim 18]
 func TestClaim18(t *testing.T) { onEach(t, testClaim18) }
@@ -175,8 +175,8 @@ func testClaim19(t *testing.T, on string) {
 	}
 }
 
-// The status block comes by RDMA, and no message does. The claim says so of the other
-// mode than the description; the description is followed.
+// The status block comes by RDMA, and no message does. The claim attributes that to the other
+// mode than the description; the server follows the description.
 //
 // Source: [LWIO claim 20] [OP-95]
 func TestClaim20(t *testing.T) { onEach(t, testClaim20) }
@@ -205,7 +205,7 @@ func testClaim20(t *testing.T, on string) {
 	}
 }
 
-// Who polls and sent an interrupt request gets the response when a request is
+// A polling client that sent an interrupt request gets the response when a request is
 // completed, by an ordinary send, and not before.
 //
 // Source: [LWIO claim 21] [OP-93a] [OP-93d]
@@ -230,8 +230,8 @@ func testClaim21(t *testing.T, on string) {
 	v.serves()
 }
 
-// The header's number is how many requests the client has, or would have with more
-// credits, and the server goes by it.
+// The number in the header counts the requests of the client, including those that wait for
+// credits, and the server grants credits by it, and no more.
 //
 // Source: [LWIO claim 22] [OP-64] [OP-97]
 func TestClaim22(t *testing.T) { onEach(t, testClaim22) }
@@ -269,7 +269,7 @@ func testClaim22(t *testing.T, on string) {
 }
 
 // Claim 7 again, for programs that are stored: the command is built into a file, and
-// two processes made of that discover what both have.
+// two processes made of that discover their common provider.
 //
 // Source: [LWIO claim 23] [OP-43]
 func TestClaim23(t *testing.T) {
@@ -340,7 +340,7 @@ func testClaim24(t *testing.T, on string) {
 	}
 }
 
-// conn is the server's side of the only connection.
+// conn returns the server's side of the only connection.
 func (p *pair) conn() *conn {
 	p.t.Helper()
 	return (&env{t: p.t, e: p.server.engine}).conn()

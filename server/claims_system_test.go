@@ -29,7 +29,7 @@ func testClaim01(t *testing.T, on string) {
 	p := newPair(t, on, Limits{})
 	data := content(100_000)
 	if seen := p.watch.seen(); len(seen) != 0 {
-		t.Fatalf("%d posts before anybody came", len(seen))
+		t.Fatalf("%d posts before the first client", len(seen))
 	}
 	c := p.dial(lwio.Config{})
 	discovered, _ := p.tap.bytes()
@@ -93,8 +93,8 @@ func testClaim02(t *testing.T, on string) {
 	}
 }
 
-// The other protocol names the file and says who asks; where it ends, the channel
-// does.
+// The other protocol names the file and authenticates the user; its end is the end of the
+// channel.
 //
 // Source: [LWIO claim 3]
 func TestClaim03(t *testing.T) { onEach(t, testClaim03) }
@@ -154,8 +154,8 @@ func testClaim04(t *testing.T, on string) {
 	}
 }
 
-// CIFS is how a client may begin: who offers SMB 2 in it is led on to that, and who
-// offers nothing else is told that there is nothing for it.
+// A client may begin with CIFS: one that offers SMB 2 in it continues with SMB 2, and one that
+// offers nothing else is refused.
 //
 // Source: [LWIO claim 5] [OP-5c]
 func TestClaim05(t *testing.T) { onEach(t, testClaim05) }
@@ -231,8 +231,7 @@ func testClaim06(t *testing.T, on, program string) {
 	wantBench(t, on, runProgram(t, program, "bench", url+"/a?provider="+on, "--runtime", "100ms", "--json"))
 }
 
-// wantBench demands that bench says of its one run that it was over a provider, and
-// without an error.
+// wantBench demands that the one run of bench used a provider and had no error.
 func wantBench(t *testing.T, on string, out []byte) {
 	t.Helper()
 	type row struct {
@@ -290,7 +289,7 @@ func build(t *testing.T) string {
 	return program
 }
 
-// startProgram runs a server until the test ends, and returns what it prints first.
+// startProgram runs a server until the test ends, and returns its first line of output.
 func startProgram(t *testing.T, program string, args ...string) string {
 	t.Helper()
 	cmd := exec.Command(program, args...)
@@ -318,7 +317,7 @@ func startProgram(t *testing.T, program string, args ...string) string {
 	return strings.TrimSpace(string(line[:n]))
 }
 
-// runProgram runs the program and returns what it prints.
+// runProgram runs the program and returns its output.
 func runProgram(t *testing.T, program string, args ...string) []byte {
 	t.Helper()
 	var out, errs bytes.Buffer

@@ -19,10 +19,10 @@ import (
 
 // The claims of the text, each by a test of its name: TestClaim01 to TestClaim06 in
 // claims_system_test.go, to TestClaim14 in claims_discovery_test.go, to TestClaim24 in
-// claims_io_test.go. Claims that build on others test what they add. What both sides
-// post, a watch sees.
+// claims_io_test.go. The test of a claim that builds on another covers its addition. A watch
+// records the requests that both sides post.
 
-// posted is what one side handed to its queue pair.
+// posted is a request that one side posted.
 type posted struct {
 	by     string // "client" or "server"
 	op     rdma.Op
@@ -31,13 +31,13 @@ type posted struct {
 	remote rdma.RemoteAddr // of a write
 }
 
-// watch notes everything that client and server post, in order.
+// watch records the requests of client and server, in order.
 type watch struct {
 	mu  sync.Mutex
 	all []posted
 }
 
-// wrap makes a provider that posts under the eyes of the watch.
+// wrap returns a provider whose requests w records.
 func (w *watch) wrap(p rdma.Provider, by string) *fault.Provider {
 	return fault.Wrap(p, &fault.Config{Fault: func(a fault.Attempt) fault.Action {
 		r := a.Request
@@ -52,15 +52,15 @@ func (w *watch) wrap(p rdma.Provider, by string) *fault.Provider {
 	}})
 }
 
-// seen returns what was posted since the beginning.
+// seen returns all recorded requests.
 func (w *watch) seen() []posted {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return append([]posted(nil), w.all...)
 }
 
-// request is a message of the client and what the server posted for it: the writes
-// between the message and its answer, and the answer, if that is a message.
+// request is a message of the client with the requests that the server posted for it: the
+// writes between the message and its answer, and the answer, if it is a message.
 type request struct {
 	at     int // in the list
 	h      wire.Header
@@ -99,7 +99,7 @@ func (w *watch) requests(op wire.Opcode) []request {
 	return all
 }
 
-// status is what the server says in a message.
+// status is the content of a message of the server.
 func (p *posted) status() (wire.StatusResponse, bool) {
 	if p.by != "server" || p.op != rdma.OpSend {
 		return wire.StatusResponse{}, false
@@ -108,7 +108,7 @@ func (p *posted) status() (wire.StatusResponse, bool) {
 	return s, err == nil
 }
 
-// pair is a server and what its clients need, both under watch.
+// pair is a server and the environment of its clients, both recorded by a watch.
 type pair struct {
 	t      *testing.T
 	on     string
@@ -131,7 +131,7 @@ func newPair(t *testing.T, on string, l Limits) *pair {
 	return p
 }
 
-// dial makes a client that has to have RDMA.
+// dial returns a client that requires RDMA.
 func (p *pair) dial(cfg lwio.Config) *lwio.Client {
 	p.t.Helper()
 	cfg.RequireRDMA = true
@@ -150,7 +150,7 @@ func (p *pair) dial(cfg lwio.Config) *lwio.Client {
 	return c
 }
 
-// file puts a file there and opens it.
+// file creates a file and opens it.
 func (p *pair) file(c *lwio.Client, name string, content []byte) *lwio.File {
 	p.t.Helper()
 	if err := os.WriteFile(filepath.Join(p.dir, name), content, 0o600); err != nil {
@@ -164,7 +164,7 @@ func (p *pair) file(c *lwio.Client, name string, content []byte) *lwio.File {
 	return f
 }
 
-// wantRead reads n bytes at an offset and demands that they are those.
+// wantRead reads at an offset and demands the given bytes.
 func (p *pair) wantRead(f *lwio.File, off int64, want []byte) {
 	p.t.Helper()
 	got := make([]byte, len(want))
@@ -173,7 +173,7 @@ func (p *pair) wantRead(f *lwio.File, off int64, want []byte) {
 	}
 }
 
-// wantFile demands what the server's file holds.
+// wantFile demands the content of the server's file.
 func (p *pair) wantFile(name string, want []byte) {
 	p.t.Helper()
 	got, err := os.ReadFile(filepath.Join(p.dir, name))
@@ -182,7 +182,7 @@ func (p *pair) wantFile(name string, want []byte) {
 	}
 }
 
-// tapped notes what goes over SMB's connections, in each direction.
+// tapped records the bytes of SMB's connections, in each direction.
 type tapped struct {
 	mu            sync.Mutex
 	to, from      bytes.Buffer
@@ -235,7 +235,7 @@ func frames(t *testing.T, stream []byte) (all [][]byte) {
 	return all
 }
 
-// inUTF16 is how SMB spells a name.
+// inUTF16 returns a name in the encoding of SMB.
 func inUTF16(s string) (b []byte) {
 	for _, r := range s {
 		b = append(b, byte(r), byte(r>>8))

@@ -242,8 +242,7 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
-// pageSize is the size of a page in the protocol, in bytes, whatever the size of the
-// hardware's.
+// pageSize is the size of a page in the protocol, in bytes; that of the hardware may differ.
 //
 // Source: [OP-28]
 const pageSize = 4096

@@ -20,7 +20,7 @@ const (
 )
 
 // creditPool shares the budget of the credits of all connections. Each connection has one
-// at least, whatever the budget. Safe for concurrent use.
+// at least, even beyond the budget. Safe for concurrent use.
 //
 // Source: [OP-69] [OP-74c]
 type creditPool struct {

@@ -13,7 +13,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// conn is the server's side of the only connection.
+// conn returns the server's side of the only connection.
 func (v *env) conn() *conn {
 	v.t.Helper()
 	v.e.conns.mu.Lock()
@@ -38,28 +38,28 @@ func (k *creditState) snapshot() creditSnapshot {
 	return creditSnapshot{k.grant, k.delta, k.extra, k.sending, k.refused, k.paused, k.began}
 }
 
-// given is how many credits all connections hold.
+// given returns the number of credits that all connections hold.
 func (p *creditPool) given() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.held
 }
 
-// hungry is a message of a client that has n requests.
+// hungry returns a message of a client that has n requests.
 func hungry(n int) wire.Header {
 	h := controlHeader(wire.OpCancel, 0xFFFF)
 	h.SetPending(n)
 	return h
 }
 
-// grant makes a client's connection with 4 credits of at most 16.
+// grantEnv returns an env and a client with 4 credits of at most 16.
 func grantEnv(t *testing.T, l Limits) (*env, *rawClient) {
 	l.Credits, l.MaxCredits = 4, 16
 	v := newEnv(t, envConfig{limits: l})
 	return v, v.client()
 }
 
-// wantDelta takes a change of the credits.
+// wantDelta demands a delta of the credits.
 func (c *rawClient) wantDelta(n int) {
 	c.t.Helper()
 	want := wire.StatusResponse{Information: uint32(int32(n)), Status: wire.NotifyCredit}
@@ -68,14 +68,14 @@ func (c *rawClient) wantDelta(n int) {
 	}
 }
 
-// creditMessage is a CREDIT.
+// creditMessage returns a CREDIT.
 func creditMessage(n int32) wire.Header {
 	return wire.NewCredit(n)
 }
 
-// A client that has more requests than credits gets more; it says what it has no
-// use for, and gets no more until it gave some up. An idle one gives up its own,
-// one message for each.
+// A client that has more requests than credits gets more; it returns those that it does not
+// use, and gets no more until it gave some up. An idle one gives credits up, one message for
+// each.
 //
 // Source: [LWIO §Credits] [OP-64] [OP-67] [OP-70] to [OP-74c] [OP-74a] [OP-74b] [LWIO claim 24]
 func TestCreditTransactions(t *testing.T) {
@@ -124,7 +124,7 @@ func TestCreditTransactions(t *testing.T) {
 	}
 }
 
-// What is no answer to the change in progress ends the connection.
+// A CREDIT that does not answer the change in progress ends the connection.
 //
 // Source: [LWIO §Credits] [OP-69] [OP-70] [OP-71] [OP-72]
 func TestWrongCredits(t *testing.T) {
@@ -170,7 +170,7 @@ func shrinks(v *env, c *rawClient) {
 	c.wantDelta(-2)
 }
 
-// A client that does not answer a change is cut in the end.
+// A client that does not answer a change is cut off after StallTimeout.
 func TestCreditStall(t *testing.T) {
 	v, c := grantEnv(t, Limits{StallTimeout: time.Hour})
 	shrinks(v, c)
@@ -180,9 +180,9 @@ func TestCreditStall(t *testing.T) {
 	c.wantCut()
 }
 
-// One whose messages the server keeps back, as they come too fast, is not cut for an answer
-// that may be among them: that time does not count.
-func TestCreditStallOfTheSlowed(t *testing.T) {
+// A client whose messages the server defers, as they come too fast, is not cut off for an
+// answer that may be among them: the time does not count.
+func TestThrottledClientHasNoCreditStall(t *testing.T) {
 	v := newEnv(t, envConfig{limits: Limits{Credits: 4, MaxCredits: 16, StallTimeout: time.Hour}})
 	brisk := newFakeSession(7)
 	brisk.pace = ratelimit.NewLimiter(1, 0, 0)
@@ -212,7 +212,7 @@ func TestCreditStallOfTheSlowed(t *testing.T) {
 // The last credit is never taken back.
 //
 // Source: [OP-69]
-func TestLastCredit(t *testing.T) {
+func TestLastCreditIsNeverTakenBack(t *testing.T) {
 	v, c := grantEnv(t, Limits{})
 	v.conn().shrink(100)
 	c.wantDelta(-3)
@@ -223,8 +223,8 @@ func TestLastCredit(t *testing.T) {
 	c.want(ntstatus.FileClosed, 0, controlHeader(wire.OpCancel, 0xFFFF), nil)
 }
 
-// Clients whose needs exceed the budget share it by what they ask for, and each
-// has one credit.
+// Clients whose needs exceed the budget share it in proportion to them, and each has one
+// credit.
 //
 // Source: [LWIO §Credits] [OP-69] [OP-74c]
 func TestCreditsAreShared(t *testing.T) {
@@ -256,11 +256,11 @@ func TestCreditsAreShared(t *testing.T) {
 	}
 }
 
-// The pool never gives out more than its budget but for the first credit of each
-// connection, and forgets none.
+// The pool never grants more than its budget, except for the first credit of each connection,
+// and loses none.
 //
 // Source: [OP-69]
-func TestCreditPool(t *testing.T) {
+func TestCreditPoolModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := creditPool{budget: rapid.IntRange(1, 40).Draw(t, "budget")}
 		var held []int
@@ -296,7 +296,7 @@ func TestCreditPool(t *testing.T) {
 			case step == 3:
 				if p.look(hint) {
 					if s := p.share(hint); s != p.budget {
-						t.Fatalf("who wants all may hold %d of %d", s, p.budget)
+						t.Fatalf("a connection with all hints may hold %d of %d", s, p.budget)
 					}
 				}
 			default:
@@ -311,11 +311,11 @@ func TestCreditPool(t *testing.T) {
 	})
 }
 
-// The first grants leave something for those who need more than they have, and whoever
-// gets nothing then makes the balancer look, once.
+// The first grants leave credits for connections that turn out to need more, and the first
+// connection that gets none triggers a balance, once.
 //
 // Source: [OP-74c]
-func TestFirstGrants(t *testing.T) {
+func TestFirstGrantsLeaveSomething(t *testing.T) {
 	p := creditPool{budget: 8192, exhausted: make(chan struct{}, 1)}
 	var grants []int
 	for range 1000 {
@@ -329,18 +329,18 @@ func TestFirstGrants(t *testing.T) {
 	}
 	p.grow(1, p.budget)
 	if n := p.grow(1, 4) + p.grow(2, 4); n != 0 || len(p.exhausted) != 1 {
-		t.Errorf("%d are told of who gets nothing", len(p.exhausted))
+		t.Errorf("%d signals of an exhausted pool", len(p.exhausted))
 	}
 	<-p.exhausted
 	if !p.look(100) || p.grow(1, 4) != 0 || len(p.exhausted) != 0 {
-		t.Error("a need that is known is told again")
+		t.Error("a known need is signalled again")
 	}
 }
 
-// Who gets no credits tries again when some came back.
+// A connection that got no credits tries again when some came back.
 //
 // Source: [OP-74c]
-func TestRefusedGrowth(t *testing.T) {
+func TestRefusedGrowthIsRetried(t *testing.T) {
 	v, a := grantEnv(t, Limits{CreditBudget: 8})
 	a.send(hungry(8), nil)
 	a.wantDelta(4)
@@ -356,8 +356,8 @@ func TestRefusedGrowth(t *testing.T) {
 	b.wantDelta(3)
 }
 
-// Credits change under load and nothing is lost: many connections at once, each
-// with as many requests as it may have, and a balancer in a hurry.
+// Credits change under load and none is lost: many connections at once, each with as many
+// requests as it may have, and a balance all the time.
 //
 // Source: [LWIO §Credits] [OP-65] to [OP-69]
 func TestCreditsUnderLoad(t *testing.T) { onEach(t, testCreditsUnderLoad) }
@@ -400,23 +400,23 @@ func testCreditsUnderLoad(t *testing.T, on string) {
 		return sum
 	}
 	// A credit is given back to the pool right after the connection does without it.
-	eventually(t, "the pool's books are those of the connections", func() bool { return v.e.credits.given() == held() })
+	eventually(t, "the pool and the connections agree", func() bool { return v.e.credits.given() == held() })
 	if sum := held(); sum > 20 {
 		t.Errorf("%d credits are held", sum)
 	}
 }
 
-// breather is a client that does its part of every change.
+// breather is a client that answers every change of its credits.
 type breather struct {
 	*rawClient
 	grant, flying int
-	owed          int32 // of the CREDIT messages that it has to send
+	pending       int32 // of the CREDIT messages that it has to send
 }
 
-// run does n requests, want of them at a time as far as the credits go.
+// run performs n requests, up to want at a time, as its credits allow.
 func (b *breather) run(want, n int) {
 	for n > 0 || b.flying > 0 {
-		for b.flying < b.grant && n > 0 && b.owed == 0 {
+		for b.flying < b.grant && n > 0 && b.pending == 0 {
 			b.send(hungry(min(want, n)), nil)
 			b.flying++
 			n--
@@ -425,7 +425,7 @@ func (b *breather) run(want, n int) {
 	}
 }
 
-// step takes an answer, or a change, which has priority over requests.
+// step handles an answer, or a change, which has priority over requests.
 //
 // Source: [OP-68]
 func (b *breather) step() {
@@ -437,15 +437,15 @@ func (b *breather) step() {
 			b.grant--
 		}
 	case n < 0:
-		b.owed = n
+		b.pending = n
 	default:
 		b.grant += int(n)
 		b.send(creditMessage(0), nil)
 		b.flying++
 	}
-	for b.flying < b.grant && b.owed != 0 {
-		b.send(creditMessage(b.owed), nil)
+	for b.flying < b.grant && b.pending != 0 {
+		b.send(creditMessage(b.pending), nil)
 		b.flying++
-		b.owed++
+		b.pending++
 	}
 }

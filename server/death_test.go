@@ -17,13 +17,13 @@ import (
 	"lwio/vfs"
 )
 
-// life is what a mortal client does: all messages but those of credits, one by one. It
-// ends with the connection, and says whether the data was acknowledged as written.
+// life sends all messages but those of credits, one by one, until the connection ends, and
+// reports whether the data was acknowledged as written.
 func (c *rawClient) life(n *negotiated, o *vfs.Open, data []byte) (written, whole bool) {
 	c.t.Helper()
 	msg, _ := c.authMessage(n, authOptions{})
 	c.raw(msg)
-	s, ok := c.heard()
+	s, ok := c.status()
 	if !ok || s.Status != 0 {
 		return false, false
 	}
@@ -34,12 +34,12 @@ func (c *rawClient) life(n *negotiated, o *vfs.Open, data []byte) (written, whol
 	c.sessionID, c.sequence = *p.SessionID, p.BaseSequence
 	h, body := c.registerMessage(o)
 	c.send(h, body)
-	if s, ok = c.heard(); !ok {
+	if s, ok = c.status(); !ok {
 		return false, false
 	}
 	fid := uint16(s.Information)
 	c.send(writeHeader(fid, 0, len(data)), data)
-	if s, ok = c.heard(); !ok {
+	if s, ok = c.status(); !ok {
 		return false, false
 	}
 	if s.Status != 0 || int(s.Information) != len(data) {
@@ -63,7 +63,7 @@ func (c *rawClient) life(n *negotiated, o *vfs.Open, data []byte) (written, whol
 		if m.silent {
 			continue
 		}
-		if s, ok = c.heard(); !ok {
+		if s, ok = c.status(); !ok {
 			return true, false
 		}
 		if s.Status != 0 {
@@ -73,8 +73,8 @@ func (c *rawClient) life(n *negotiated, o *vfs.Open, data []byte) (written, whol
 	return true, true
 }
 
-// heard waits for the next status response; false is the end.
-func (c *rawClient) heard() (s wire.StatusResponse, ok bool) {
+// status waits for the next status response; false if the connection ends.
+func (c *rawClient) status() (s wire.StatusResponse, ok bool) {
 	c.t.Helper()
 	for len(c.got) == 0 && c.lost == nil {
 		c.poll(func(*rdma.Result) bool { return true })
@@ -86,11 +86,11 @@ func (c *rawClient) heard() (s wire.StatusResponse, ok bool) {
 	return s, true
 }
 
-// cemetery is a server whose clients die, and what it must not keep of them.
+// cemetery is a server whose clients die, and that must keep nothing of them.
 type cemetery struct {
 	*env
 	o    *vfs.Open
-	last []byte // what the file holds
+	last []byte // content of the file
 	n    int
 }
 
@@ -101,8 +101,8 @@ func newCemetery(t *testing.T, ec envConfig) *cemetery {
 	return d
 }
 
-// bury lets one client live with a provider, and demands that nothing of it is left
-// but what it wrote, which is there as a whole or not at all.
+// bury runs one client over a provider, and demands that nothing of it is left but the data that
+// it wrote, as a whole or not at all.
 func (d *cemetery) bury(p rdma.Provider) (whole bool) {
 	d.t.Helper()
 	d.n++
@@ -128,7 +128,7 @@ func (d *cemetery) bury(p rdma.Provider) (whole bool) {
 	return whole
 }
 
-// wantNothingLeft demands that the server has all back that its clients held.
+// wantNothingLeft demands that the server has everything back that its clients held.
 func (d *cemetery) wantNothingLeft() {
 	d.t.Helper()
 	if n := d.e.count.files.Load() + d.e.count.authenticated.Load(); n != 0 || d.e.credits.given() != 0 {
@@ -145,8 +145,7 @@ func (d *cemetery) wantNothingLeft() {
 	}
 }
 
-// A client dies at every byte of everything it sends, and at every byte of everything
-// it is sent.
+// A client dies at every byte that it sends, and at every byte that is sent to it.
 //
 // Source: [LWIO §I/O Processing] [OP-94f]
 func TestDeathAtEveryByte(t *testing.T) {
@@ -177,7 +176,7 @@ func TestDeathAtEveryByte(t *testing.T) {
 			lived++
 		}
 	}
-	if lived > d.n/8 { // the last bytes are a farewell
+	if lived > d.n/8 { // the last bytes end the connection
 		t.Errorf("%d of %d clients lived to the end", lived, d.n)
 	}
 	d.wantNothingLeft()

@@ -12,8 +12,8 @@ import (
 	"lwio/vfs"
 )
 
-// What the text gives no meaning to is ignored: Marker, Tid, Sequence, flags of an open
-// that are not the open's, CONTROL, and how much the client sends at most.
+// Fields without a meaning in the text are ignored: Marker, Tid, Sequence, flags of an open that
+// are not the open's, CONTROL, and MaxSendBufferSize.
 //
 // Source: [OP-21] [OP-22] [OP-23] [OP-50f] [OP-52] [OP-52b] [OP-62] [OP-92h]
 func TestIgnoredFields(t *testing.T) { onEach(t, testIgnoredFields) }
@@ -36,7 +36,7 @@ func testIgnoredFields(t *testing.T, on string) {
 		t.Fatalf("REGISTER: %v", ntstatus.Status(s.Status))
 	}
 	fid := uint16(s.Information)
-	// The open is buffered, whatever the client says of it.
+	// The open is buffered, even if the client claims that it is not.
 	c.want(ntstatus.InvalidParameter, 0, by(wire.NewCollapse(fid, 0, 8192, 4096), completion{Cookie: 1}), content(4096))
 	c.want(ntstatus.Success, 4096, writeHeader(fid, 0, 4096), content(4096)) // more than MaxSendBufferSize
 	msg := c.readHeader(fid, 0, 5000, 0)
@@ -48,7 +48,7 @@ func testIgnoredFields(t *testing.T, on string) {
 	v.check(c)
 }
 
-// The name that a client gives itself is nobody's: what the SMB session may do counts.
+// The name that a client gives itself has no effect: the rights of the SMB session count.
 //
 // Source: [LWIO §Network Discovery] [OP-41] [OP-56]
 func TestClientNameMeansNothing(t *testing.T) { onEach(t, testClientNameMeansNothing) }
@@ -81,7 +81,7 @@ func testClientNameMeansNothing(t *testing.T, on string) {
 	}
 }
 
-// A wrong address or handle ends the connection, and hurts nobody else.
+// A wrong address or handle ends the connection, and affects no other.
 //
 // Source: [OP-18] [OP-19] [OP-92g]
 func TestWrongAddress(t *testing.T) { onEach(t, testWrongAddress) }
@@ -132,7 +132,7 @@ func testConnectionsAreIndependent(t *testing.T, on string) {
 	b.shut()
 	held := first.send(first.readHeader(fid, 0, 4096, 0), nil)
 	eventually(t, "a worker is busy", func() bool { return b.waiting() == 1 })
-	// CANCEL, CLOSE and the end of another connection are no matter of this one's.
+	// CANCEL, CLOSE and the end of another connection do not affect this one.
 	second.want(ntstatus.Success, 0, controlHeader(wire.OpCancel, own), nil)
 	second.want(ntstatus.Success, 0, controlHeader(wire.OpClose, own), nil)
 	third.connector.Close()
@@ -146,7 +146,7 @@ func testConnectionsAreIndependent(t *testing.T, on string) {
 	}
 }
 
-// cachedGate is a gate whose reads are in the cache: only writes are held up.
+// cachedGate is a gate whose reads are in the cache: only writes wait.
 type cachedGate struct{ *gate }
 
 func (g *cachedGate) Open(path string, how vfs.HandleMode) (vfs.Handle, error) {
@@ -161,7 +161,7 @@ func (f *cachedFile) ReadCached(p []byte, off int64) (int, bool, error) {
 	return n, true, err
 }
 
-// Nothing waits for a request that it overlaps with.
+// No request waits for another one that it overlaps.
 //
 // Source: [OP-92d]
 func TestOverlapsHaveNoOrder(t *testing.T) { onEach(t, testOverlapsHaveNoOrder) }
@@ -186,7 +186,7 @@ func testOverlapsHaveNoOrder(t *testing.T, on string) {
 	}
 }
 
-// connections notes what a server does with the connections of a provider.
+// connections records how a server sets up the connections of a provider.
 type connections struct {
 	mu     sync.Mutex
 	events []fault.Event
@@ -198,13 +198,15 @@ func (k *connections) Event(e fault.Event) {
 	k.events = append(k.events, e)
 }
 
-// A connection carries no private data and no RDMA reads; the server has a receive of
-// full size before it accepts, and sends nothing before it was spoken to.
+// A connection carries no private data and no RDMA reads; the server posts a receive of full
+// size before it accepts, and sends nothing before the first message.
 //
 // Source: [OP-102] [OP-103] [OP-104] [OP-108]
-func TestAcceptance(t *testing.T) { onEach(t, testAcceptance) }
+func TestAcceptedConnectionHasReceiveAndNoPrivateData(t *testing.T) {
+	onEach(t, testAcceptedConnectionHasReceiveAndNoPrivateData)
+}
 
-func testAcceptance(t *testing.T, on string) {
+func testAcceptedConnectionHasReceiveAndNoPrivateData(t *testing.T, on string) {
 	k := new(connections)
 	const size = 12 << 10
 	v := newEnv(t, envConfig{on: on, limits: Limits{MaxRecvBufferSize: size}, provider: fault.Wrap(providers[on](), &fault.Config{Tracer: k})})
@@ -245,12 +247,12 @@ func testAcceptance(t *testing.T, on string) {
 	}
 }
 
-// Private data of a client is nothing to the server.
+// The server ignores private data of a client.
 //
 // Source: [OP-102]
-func TestPrivateDataOfClients(t *testing.T) { onEach(t, testPrivateDataOfClients) }
+func TestPrivateDataOfClientIsIgnored(t *testing.T) { onEach(t, testPrivateDataOfClientIsIgnored) }
 
-func testPrivateDataOfClients(t *testing.T, on string) {
+func testPrivateDataOfClientIsIgnored(t *testing.T, on string) {
 	v := newEnv(t, envConfig{on: on})
 	n := v.negotiate(v.sess)
 	c, err := v.tryConnectWith(n, rdma.DialConfig{PrivateData: []byte("LWIO")})

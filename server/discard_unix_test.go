@@ -9,10 +9,10 @@ import (
 	"lwio/rdma"
 )
 
-// Memory goes back to the system where the provider says that it may, and only there.
+// A retired receive gives its pages back to the system if the provider allows it.
 //
 // Source: [OP-61c]
-func TestDiscard(t *testing.T) {
+func TestRetiredReceiveGivesPagesBack(t *testing.T) {
 	const size = 64 << 10
 	for _, caps := range []rdma.Caps{0, rdma.CapPageable} {
 		buf, err := mapPages(2 * size)
@@ -35,7 +35,7 @@ func TestDiscard(t *testing.T) {
 	}
 }
 
-// The providers whose memory is given back say that it may be.
+// The software providers allow to give pages back.
 func TestProvidersArePageable(t *testing.T) { onEach(t, testProvidersArePageable) }
 
 func testProvidersArePageable(t *testing.T, on string) {

@@ -16,7 +16,7 @@ import (
 	"lwio/vfs"
 )
 
-// The whole way, SMB included: log on, open, resume key and context, pipe,
+// A client over SMB and LWIO: log on, open, resume key and context, pipe,
 // NEGOTIATE, AUTH, REGISTER, I/O, and the end of the file by SMB's close.
 //
 // Source: [LWIO §Discovery] [LWIO §Network Discovery] [LWIO §Connection Authentication] [LWIO claim 1] [LWIO claim 3] [LWIO claim 9] [LWIO claim 10] [LWIO claim 11]
@@ -77,10 +77,10 @@ func testEndToEnd(t *testing.T, on string) {
 	// Another user's session cannot use the key.
 	_, other := logOn(t, ctx, addr, "alice", "secret", "share")
 	theirs := negotiateOverPipe(t, ctx, other)
-	stranger := v.connect(theirs)
-	stranger.auth(theirs, authOptions{})
-	params.SessionID = stranger.sessionID
-	stranger.want(ntstatus.ObjectNameNotFound, 0, wire.NewRegister(), params.AppendTo(nil))
+	second := v.connect(theirs)
+	second.auth(theirs, authOptions{})
+	params.SessionID = second.sessionID
+	second.want(ntstatus.ObjectNameNotFound, 0, wire.NewRegister(), params.AppendTo(nil))
 
 	if err := f.Close(ctx); err != nil {
 		t.Error(err)
@@ -91,17 +91,17 @@ func testEndToEnd(t *testing.T, on string) {
 	}
 	sess.Close() // logs off
 	c.wantCut()
-	stranger.want(ntstatus.FileClosed, 0, controlHeader(wire.OpClose, 1), nil)
+	second.want(ntstatus.FileClosed, 0, controlHeader(wire.OpClose, 1), nil)
 	if err := s.Shutdown(ctx); err != nil {
 		t.Error(err)
 	}
-	stranger.wantCut()
+	second.wantCut()
 	if err := <-served; err != nil {
 		t.Errorf("Serve: %v", err)
 	}
 }
 
-// Shutdown lets the requests of SMB finish too, and waits for nobody without one.
+// Shutdown answers the requests over SMB, too, and does not wait for idle sessions.
 func TestShutdownAnswersSMB(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -183,7 +183,7 @@ func negotiateOverPipe(t *testing.T, ctx context.Context, s *smbclient.Session) 
 	return n
 }
 
-// With LWIO off, SMB says nothing of it.
+// A server without providers does not announce LWIO over SMB.
 //
 // Source: [OP-30]
 func TestEndToEndWithoutLWIO(t *testing.T) {

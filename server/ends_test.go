@@ -17,12 +17,12 @@ import (
 	"lwio/rdma/iwarp"
 )
 
-// The close of the SMB handle waits for what is in flight and refuses the rest.
+// The close of the SMB handle waits for I/O in flight and refuses new I/O.
 //
 // Source: [OP-58] [OP-58b]
-func TestRevoke(t *testing.T) { onEach(t, testRevoke) }
+func TestSMBCloseWaitsForIOInFlight(t *testing.T) { onEach(t, testSMBCloseWaitsForIOInFlight) }
 
-func testRevoke(t *testing.T, on string) {
+func testSMBCloseWaitsForIOInFlight(t *testing.T, on string) {
 	b, v, c, o, fid := gatedEnv(t, envConfig{on: on})
 	b.shut()
 	cookie := c.send(writeHeader(fid, 0, 4), []byte("data"))
@@ -52,9 +52,9 @@ func testRevoke(t *testing.T, on string) {
 // I/O that does not come back in time costs the client its connection.
 //
 // Source: [OP-58b]
-func TestRevokeStalls(t *testing.T) { onEach(t, testRevokeStalls) }
+func TestSMBCloseCutsStalledIO(t *testing.T) { onEach(t, testSMBCloseCutsStalledIO) }
 
-func testRevokeStalls(t *testing.T, on string) {
+func testSMBCloseCutsStalledIO(t *testing.T, on string) {
 	b, v, c, o, fid := gatedEnv(t, envConfig{on: on, revoke: 20 * time.Millisecond})
 	b.shut()
 	c.send(c.readHeader(fid, 0, 4096, 0), nil)
@@ -65,11 +65,11 @@ func testRevokeStalls(t *testing.T, on string) {
 	v.serves()
 }
 
-// So does an outcome that the client does not take: as long as it is not sent, the
-// memory of the client is still written to in the name of the open.
+// So do answers that the client does not receive: as long as they are not sent, the memory of
+// the client is still written to for the open.
 //
 // Source: [OP-58b]
-func TestRevokeStallsBehindAnswers(t *testing.T) {
+func TestSMBCloseCutsClientThatDoesNotReceive(t *testing.T) {
 	ear := newEar(t)
 	v := newEnv(t, envConfig{revoke: 20 * time.Millisecond, limits: Limits{MaxCredits: clientCredits, ReadBufferBytes: 128 << 20}})
 	v.provider = deafProvider(ear)
@@ -92,9 +92,9 @@ func TestRevokeStallsBehindAnswers(t *testing.T) {
 // and its keys; other sessions' stay.
 //
 // Source: [OP-42] [OP-58]
-func TestSessionEnds(t *testing.T) { onEach(t, testSessionEnds) }
+func TestSessionEndCutsConnections(t *testing.T) { onEach(t, testSessionEndCutsConnections) }
 
-func testSessionEnds(t *testing.T, on string) {
+func testSessionEndCutsConnections(t *testing.T, on string) {
 	b, v, c, o, fid := gatedEnv(t, envConfig{on: on})
 	n := v.negotiate(v.sess)
 	b.shut()
@@ -104,7 +104,7 @@ func testSessionEnds(t *testing.T, on string) {
 	c.wantCut()
 	b.open()
 	if n := v.e.count.cut.Load(); n != 0 {
-		t.Errorf("%d connections cut for what their clients did", n)
+		t.Errorf("%d connections count as cut", n)
 	}
 	eventually(t, "the connection is lost", func() bool { return v.e.count.lost.Load() == 1 })
 	v.fs.CloseOwner(v.sess)
@@ -117,8 +117,8 @@ func testSessionEnds(t *testing.T, on string) {
 	v.serves()
 }
 
-// The connections of a client that logs off are not lost, though the server may hear of the
-// LOGOFF before it hears of their end.
+// The connections of a client that logs off do not count as lost, though the server may receive
+// the LOGOFF before it notices their end.
 //
 // Source: [OP-58]
 func TestLogoffIsNoLoss(t *testing.T) { onEach(t, testLogoffIsNoLoss) }
@@ -176,12 +176,12 @@ func (v *env) pending() (n int) {
 	return n
 }
 
-// What nobody had begun with when the connection ended is not done.
+// I/O that no worker had started when the connection ended is not performed.
 //
 // Source: [OP-94f]
-func TestDisconnectCancels(t *testing.T) { onEach(t, testDisconnectCancels) }
+func TestDisconnectCancelsQueuedIO(t *testing.T) { onEach(t, testDisconnectCancelsQueuedIO) }
 
-func testDisconnectCancels(t *testing.T, on string) {
+func testDisconnectCancelsQueuedIO(t *testing.T, on string) {
 	b, v, c, _, fid := gatedEnv(t, envConfig{on: on, limits: Limits{Workers: 1}})
 	b.make("a", nil)
 	b.shut()
@@ -213,7 +213,7 @@ func (d *deafConn) Read(p []byte) (int, error) {
 	return d.Conn.Read(p)
 }
 
-// newEar makes the gate of deafConns.
+// newEar returns the gate of deafConns.
 func newEar(t *testing.T) *gate {
 	t.Helper()
 	ear := newGate(t)
@@ -221,7 +221,7 @@ func newEar(t *testing.T) *gate {
 	return ear
 }
 
-// deafProvider connects by deafConns.
+// deafProvider returns a provider that connects by deafConns.
 func deafProvider(ear *gate) rdma.Provider {
 	return iwarp.New(&iwarp.Config{
 		Dial: func(ctx context.Context, _, remote *net.TCPAddr) (net.Conn, error) {
@@ -234,9 +234,8 @@ func deafProvider(ear *gate) rdma.Provider {
 	})
 }
 
-// A client that does not take what is sent to it is cut, and what it held comes
-// free.
-func TestStall(t *testing.T) {
+// A client that does not receive is cut off, and its resources are freed.
+func TestStalledClientIsCut(t *testing.T) {
 	ear := newEar(t)
 	v := newEnv(t, envConfig{limits: Limits{StallTimeout: 40 * time.Millisecond}})
 	v.provider = deafProvider(ear)
@@ -261,10 +260,10 @@ func TestStall(t *testing.T) {
 	}
 }
 
-// Shutdown lets what is in flight finish.
-func TestDrain(t *testing.T) { onEach(t, testDrain) }
+// Shutdown answers the I/O in flight.
+func TestShutdownAnswersIOInFlight(t *testing.T) { onEach(t, testShutdownAnswersIOInFlight) }
 
-func testDrain(t *testing.T, on string) {
+func testShutdownAnswersIOInFlight(t *testing.T, on string) {
 	b, v, c, _, fid := gatedEnv(t, envConfig{on: on})
 	n := v.negotiate(v.sess)
 	idle := v.client()
@@ -316,7 +315,7 @@ func testReplacedConnection(t *testing.T, on string) {
 	v.serves()
 }
 
-// endedConnector is of a connection that has ended, or not if err is nil.
+// endedConnector is the connector of a connection that has ended, or not if err is nil.
 type endedConnector struct {
 	rdma.Connector
 	err error
@@ -324,8 +323,8 @@ type endedConnector struct {
 
 func (e endedConnector) Err() error { return e.err }
 
-// What is posted behind the end of a connection does not make it a lost one.
-func TestCause(t *testing.T) {
+// A post after the end of a connection does not change the cause of the end.
+func TestLatePostKeepsCauseOfEnd(t *testing.T) {
 	late := fmt.Errorf("post send: %w", rdma.StatusConnectionInvalid)
 	aborted := fmt.Errorf("%w: %w", net.ErrClosed, syscall.ECONNABORTED)
 	for _, test := range []struct{ cut, end, want error }{

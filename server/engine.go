@@ -73,7 +73,7 @@ func (e *engine) startWatching() {
 	e.spawn(e.watchCredits)
 }
 
-// clock returns the time since the engine was made. It costs half of what time.Now does.
+// clock returns the time since the engine was made. It costs half as much as time.Now.
 func (e *engine) clock() time.Duration { return time.Since(e.born) }
 
 // work performs o, and the operations that joined it, in a worker.
@@ -202,7 +202,7 @@ func (e *engine) forget(c *conn) {
 	e.conns.leave(c)
 }
 
-// drain stops accepting, lets every connection finish what is in flight, and waits until all
+// drain stops accepting, lets every connection answer the requests in flight, and waits until all
 // have ended or ctx has.
 func (e *engine) drain(ctx context.Context) error {
 	e.stopListening()

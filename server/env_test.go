@@ -30,8 +30,8 @@ import (
 
 func TestMain(m *testing.M) { leakcheck.Main(m) }
 
-// patience is how long a test waits for what must come, and for how long a server of tests
-// waits for its clients and files where they are not to be too late.
+// patience bounds the time that a test waits for an expected event, and that a server of tests
+// waits for its clients and files unless a test shortens it.
 const patience = time.Minute
 
 var loopback = netip.AddrFrom4([4]byte{127, 0, 0, 1})
@@ -60,13 +60,13 @@ func (s *fakeSession) LoggedOff() bool             { return s.left }
 func (s *fakeSession) Limiter() *ratelimit.Limiter { return s.pace }
 func (s *fakeSession) end()                        { s.once.Do(func() { close(s.done) }) }
 
-// providers makes those that tests run over.
+// providers returns the providers of the tests.
 var providers = map[string]func() rdma.Provider{
 	"iwarp": func() rdma.Provider { return iwarp.New(nil) },
 	"shm":   func() rdma.Provider { return shm.New(nil) },
 }
 
-// onEach runs a test once over each provider that this system has.
+// onEach runs a test over each provider that works on this system.
 func onEach(t *testing.T, run func(t *testing.T, on string)) {
 	for _, on := range slices.Sorted(maps.Keys(providers)) {
 		if on == "iwarp" || runtime.GOOS == "linux" {
@@ -75,20 +75,20 @@ func onEach(t *testing.T, run func(t *testing.T, on string)) {
 	}
 }
 
-// env is an engine over a directory, and a session to use it with. Nobody looks after its
-// connections (engine.startWatching), unless the test does: a client that has not asked for much
-// lately would be told of that at a time of its own.
+// env is an engine over a directory, and a session to use it with. The test starts the watching
+// of its connections (engine.startWatching) if it needs it: else deltas of credits would come at
+// any time.
 type env struct {
 	t        testing.TB
 	e        *engine
 	fs       *vfs.FS
 	dir      string
 	sess     *fakeSession
-	on       string        // what both sides use
+	on       string        // the fabric of both sides
 	provider rdma.Provider // of clients
 }
 
-// envConfig is what a test wants to be different.
+// envConfig holds the deviations of a test from the defaults.
 type envConfig struct {
 	limits    Limits
 	immediate bool
@@ -136,7 +136,7 @@ func newEnv(t testing.TB, ec envConfig) *env {
 		}
 	})
 	if g, is := backend.(*gate); is {
-		t.Cleanup(g.open) // else the engine's close waits for good
+		t.Cleanup(g.open) // else the engine's close waits forever
 	}
 	if err := v.e.listen(context.Background(), []rdma.Provider{ec.provider}, loopback); err != nil {
 		t.Fatal(err)
@@ -144,14 +144,14 @@ func newEnv(t testing.TB, ec envConfig) *env {
 	return v
 }
 
-// in makes a subtest the one that fails.
+// in makes failures those of a subtest.
 func (v *env) in(t testing.TB) {
 	parent := v.t
 	v.t = t
 	t.Cleanup(func() { v.t = parent })
 }
 
-// file makes a file and opens it for the env's session.
+// file creates a file and opens it for the session of the env.
 func (v *env) file(name string, content []byte) *vfs.Open {
 	v.t.Helper()
 	if err := os.WriteFile(filepath.Join(v.dir, name), content, 0o600); err != nil {
@@ -172,7 +172,7 @@ func (v *env) open(name string, access vfs.Access, options vfs.Options, owner vf
 	return o
 }
 
-// negotiated is the outcome of NEGOTIATE.
+// negotiated is the result of NEGOTIATE.
 type negotiated struct {
 	clientKey, serverKey [16]byte
 	authKey              []byte
@@ -219,7 +219,7 @@ func (v *env) renegotiate(sess *fakeSession, n *negotiated, names ...string) {
 	n.authKey = wire.DeriveAuthKey(sess.app[:], n.clientKey, n.serverKey)
 }
 
-// addrOf reads an address of NEGOTIATE; on IP fabrics it is on loopback.
+// addrOf returns the address in a NEGOTIATE response; on IP fabrics it is on loopback.
 //
 // Source: [OP-38b]
 func addrOf(t testing.TB, on string, in wire.NetAddress) rdma.Addr {
@@ -236,7 +236,7 @@ func addrOf(t testing.TB, on string, in wire.NetAddress) rdma.Addr {
 	return rdma.IPAddr(on, netip.AddrPortFrom(loopback, binary.BigEndian.Uint16(in.Discriminator)))
 }
 
-// check demands that the client can work.
+// check demands that the client is served.
 func (v *env) check(c *rawClient) {
 	v.t.Helper()
 	content := []byte("the server goes on")
@@ -251,8 +251,7 @@ func (v *env) check(c *rawClient) {
 	c.want(ntstatus.Success, 0, controlHeader(wire.OpClose, fid), nil)
 }
 
-// deserted tells whether the server has forgotten all connections: what they were counted
-// among they are not any more.
+// deserted reports whether the server has forgotten all connections, and counts none of them.
 func (v *env) deserted() bool {
 	v.e.conns.mu.Lock()
 	defer v.e.conns.mu.Unlock()
@@ -269,7 +268,7 @@ func eventually(t testing.TB, what string, ok func() bool) {
 	}
 }
 
-// content is bytes that do not repeat soon.
+// content returns n bytes without a short period.
 func content(n int) []byte {
 	b := make([]byte, n)
 	x := uint32(1)

@@ -13,13 +13,13 @@ import (
 	"lwio/vfs"
 )
 
-// The whole way: AUTH, REGISTER, READ, WRITE, CLOSE.
+// A client sends AUTH, REGISTER, READ, WRITE and CLOSE.
 //
 // Source: [LWIO §Connection Authentication] [LWIO §File Registration] [LWIO §Read] [LWIO claim 13] [LWIO claim 14] [LWIO claim 15]
 // [LWIO §Write] [LWIO §Close]
-func TestExchange(t *testing.T) { onEach(t, testExchange) }
+func TestEveryMessageOfASession(t *testing.T) { onEach(t, testEveryMessageOfASession) }
 
-func testExchange(t *testing.T, on string) {
+func testEveryMessageOfASession(t *testing.T, on string) {
 	v := newEnv(t, envConfig{on: on})
 	c := v.client()
 	data := content(300_000)
@@ -47,15 +47,15 @@ func testExchange(t *testing.T, on string) {
 	}
 }
 
-// What the server says of itself.
+// The parameters of the server in AUTH.
 //
 // Source: [LWIO §Connection Authentication] [OP-13] [OP-28] [OP-50e] [OP-50g] [OP-61c] [OP-74c]
-func TestServerParameters(t *testing.T) { onEach(t, testServerParameters) }
+func TestServerParametersInAuth(t *testing.T) { onEach(t, testServerParametersInAuth) }
 
-func testServerParameters(t *testing.T, on string) {
+func testServerParametersInAuth(t *testing.T, on string) {
 	v := newEnv(t, envConfig{on: on})
 	p := v.client().params
-	receive := map[string]uint32{"iwarp": 64 << 10, "shm": 1 << 20}[on] // what is lent takes no memory
+	receive := map[string]uint32{"iwarp": 64 << 10, "shm": 1 << 20}[on] // data by reference takes no memory
 	if p.RevID != 0x1001 || p.Endian != 8 || p.PageSize != 4096 || p.BaseSequence != 1 ||
 		p.MaxRdmaWindowSize != 512<<10 || p.MaxSendBufferSize != 16 || p.MaxRecvBufferSize != receive ||
 		p.HeaderSize != 48 || p.Credits != 32 || p.RdmaReadSupported != 0 {
@@ -64,9 +64,9 @@ func testServerParameters(t *testing.T, on string) {
 }
 
 // Source: [OP-50e] [OP-74c]
-func TestGrant(t *testing.T) { onEach(t, testGrant) }
+func TestGrantedCreditsAreBounded(t *testing.T) { onEach(t, testGrantedCreditsAreBounded) }
 
-func testGrant(t *testing.T, on string) {
+func testGrantedCreditsAreBounded(t *testing.T, on string) {
 	v := newEnv(t, envConfig{on: on, limits: Limits{Credits: 8}})
 	for _, g := range []struct{ asked, granted uint16 }{{0, 1}, {1, 1}, {5, 5}, {8, 8}, {9, 8}, {65535, 8}} {
 		n := v.negotiate(v.sess)
@@ -120,7 +120,7 @@ func testReadRules(t *testing.T, on string) {
 			c.want(r.status, r.info, h, nil)
 			want := append(content(10_000)[min(h.Offset, 10_000):][:r.info:r.info], mark[r.info:]...)
 			if !bytes.Equal(c.in.Bytes()[:8192], want) {
-				t.Error("what was written is not what was read")
+				t.Error("the data read differs from the data written")
 			}
 		})
 	}
@@ -158,12 +158,12 @@ func testWriteRules(t *testing.T, on string) {
 	v.check(c)
 }
 
-// What SMB did not grant, LWIO does not.
+// LWIO grants no right that SMB did not grant.
 //
 // Source: [OP-57] [OP-92b]
-func TestAccess(t *testing.T) { onEach(t, testAccess) }
+func TestAccessRightsOfTheOpenHold(t *testing.T) { onEach(t, testAccessRightsOfTheOpenHold) }
 
-func testAccess(t *testing.T, on string) {
+func testAccessRightsOfTheOpenHold(t *testing.T, on string) {
 	v := newEnv(t, envConfig{on: on})
 	c := v.client()
 	v.file("a", content(100)).Close()
@@ -184,9 +184,11 @@ func testAccess(t *testing.T, on string) {
 // Polled completion: eight bytes in the client's memory, no message.
 //
 // Source: [LWIO §I/O Processing] [OP-75] [OP-95] [OP-89] [OP-92e] [LWIO claim 18] [LWIO claim 19] [LWIO claim 20]
-func TestPolled(t *testing.T) { onEach(t, testPolled) }
+func TestPolledCompletionWritesStatusBlock(t *testing.T) {
+	onEach(t, testPolledCompletionWritesStatusBlock)
+}
 
-func testPolled(t *testing.T, on string) {
+func testPolledCompletionWritesStatusBlock(t *testing.T, on string) {
 	v := newEnv(t, envConfig{on: on})
 	c := v.client()
 	data := content(100_000)
@@ -199,8 +201,7 @@ func testPolled(t *testing.T, on string) {
 		h.Flags &^= wire.FlagInterrupt
 		h.IosVa, h.IosMh = c.in.RemoteAddr().Addr+at, uint32(c.in.RemoteAddr().Token)
 		c.send(h, body)
-		// The answer to a later message says that the block is there: placement
-		// is in order.
+		// The answer to a later message follows the block: placement is in order.
 		c.want(ntstatus.FileClosed, 0, controlHeader(wire.OpCancel, 0), nil)
 		for {
 			b := statusBlock(word)
@@ -263,7 +264,7 @@ func testVecRead(t *testing.T, on string) {
 	vec := func(fid uint16, offset uint64, length, count, page int) wire.Header {
 		h := by(wire.NewVecRead(fid, offset, uint32(length), uint16(count), uint16(page)), completion{Cookie: 5})
 		h.Cookie = 0
-		h.DataVa = 0xDEAD // where nothing is
+		h.DataVa = 0xDEAD // no memory of the client
 		return h
 	}
 	// Backwards, 200 pages: more than the window, so in stages.
@@ -327,7 +328,7 @@ func testVecWrite(t *testing.T, on string) {
 	buffered := c.register(v.open("a", vfs.WriteData, 0, v.sess))
 	fid := c.register(v.open("a", vfs.WriteData, vfs.NoIntermediateBuffering, v.sess))
 	h := by(wire.NewVecWrite(buffered, 3, 6, 4096), completion{Cookie: 1})
-	h.NumPages, h.PageSize = 999, 17 // mean nothing
+	h.NumPages, h.PageSize = 999, 17 // have no meaning
 	c.want(ntstatus.Success, 6, h, []byte("gather"))
 
 	page := content(4096)
@@ -366,7 +367,7 @@ func testUnknownAndUnasked(t *testing.T, on string) {
 	v.check(c)
 }
 
-// The bytes of one exchange, as they must be.
+// The bytes of one exchange.
 //
 // Source: [LWIO §Connection Authentication] [LWIO §Read] [OP-11]
 func TestGoldenRead(t *testing.T) { onEach(t, testGoldenRead) }

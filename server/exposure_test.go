@@ -15,7 +15,7 @@ import (
 	"lwio/rdma/iwarp"
 )
 
-// watchedProvider notes every region that is registered with it.
+// watchedProvider records every region that is registered with it.
 type watchedProvider struct {
 	rdma.Provider
 	mu      sync.Mutex
@@ -46,7 +46,7 @@ func (a *watchedAdapter) CreateMemoryWindow() (rdma.MemoryWindow, error) {
 	panic("the server makes a window")
 }
 
-// tap notes everything that is written to the connections of a listener.
+// tap records all bytes that are written to the connections of a listener.
 type tap struct {
 	net.Listener
 	mu    sync.Mutex

@@ -1,16 +1,17 @@
 package server
 
 import (
+	"sync"
 	"testing"
 
 	"pgregory.net/rapid"
 )
 
 // The table against a model: numbers are 1 to 65535, no two files share one,
-// and one that was given up comes back only after all others had their turn.
+// and a number that was given up comes back only after all others.
 //
 // Source: [OP-54] [OP-55] [LWIO §File Registration]
-func TestFidTableModel(t *testing.T) {
+func TestFileTableModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limit := rapid.IntRange(1, 20).Draw(t, "limit")
 		table := fileTable{limit: limit, last: uint16(rapid.SampledFrom([]int{0, 65530, 100}).Draw(t, "last"))}
@@ -57,18 +58,17 @@ func TestFidTableModel(t *testing.T) {
 					}
 				}
 				if len(table.byID) != len(model) || table.get(0) != nil {
-					t.Fatal("files that nobody added")
+					t.Fatal("files that were not added")
 				}
 			},
 		})
 	})
 }
 
-// All 65535 numbers can be in use, and the one that is given up then is the one
-// that comes back.
+// All 65535 numbers can be in use, and the one that is given up then comes back.
 //
 // Source: [OP-54]
-func TestFidTableFull(t *testing.T) {
+func TestFileTableFull(t *testing.T) {
 	table := fileTable{limit: maxFiles}
 	files := make([]*registeredFile, maxFiles)
 	for i := range files {
@@ -84,5 +84,46 @@ func TestFidTableFull(t *testing.T) {
 	f := &registeredFile{}
 	if !table.add(f) || f.id != files[77].id {
 		t.Fatalf("got number %d, want %d", f.id, files[77].id)
+	}
+}
+
+// The last reference answers the CLOSE that waits, once, and a file without references is not
+// acquired any more; so it is whichever of CLOSE and I/O ends last.
+//
+// Source: [OP-94d] [OP-58b]
+func TestLastReferenceAnswersClose(t *testing.T) {
+	c, _ := newFuzzConn(t)
+	f := c.files.get(1)
+	const ops = 100
+	for range ops {
+		if !f.acquire() {
+			t.Fatal("an open file is not acquired")
+		}
+	}
+	closer := new(op)
+	answered := make(chan *op, ops+1)
+	var wg sync.WaitGroup
+	c.files.remove(f)
+	f.closer = closer
+	wg.Go(func() { answered <- f.unref() })
+	for range ops {
+		wg.Go(func() { answered <- f.release() })
+	}
+	wg.Wait()
+	close(answered)
+	n := 0
+	for o := range answered {
+		if o == closer {
+			n++
+		}
+	}
+	if n != 1 {
+		t.Errorf("the CLOSE is answered %d times", n)
+	}
+	if f.acquire() {
+		t.Error("a closed file is acquired")
+	}
+	if c.files.get(1) != nil {
+		t.Error("a removed file is found")
 	}
 }

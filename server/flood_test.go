@@ -7,13 +7,13 @@ import (
 	"lwio/internal/wire"
 )
 
-// within demands that the server holds no more than its limits say.
+// within demands that the server respects its limits.
 func (v *env) within() {
 	v.t.Helper()
 	l, n := &v.e.limits, &v.e.count
-	// One that is cut is there until it has given everything back.
-	if all, strangers := n.connections.Load(), n.unauthenticated.Load(); all > int64(l.Connections) || strangers > int64(l.Unauthenticated) {
-		v.t.Errorf("%d connections, %d of them not authenticated", all, strangers)
+	// A connection that is cut counts until it has given everything back.
+	if all, peers := n.connections.Load(), n.unauthenticated.Load(); all > int64(l.Connections) || peers > int64(l.Unauthenticated) {
+		v.t.Errorf("%d connections, %d of them not authenticated", all, peers)
 	}
 	v.e.credits.mu.Lock()
 	defer v.e.credits.mu.Unlock()
@@ -22,14 +22,14 @@ func (v *env) within() {
 	}
 }
 
-// Thousands connect and do not authenticate: some stop before the provider's start-up
-// is over, some before AUTH, some have a wrong key. Whoever has a right one gets
-// through, at any time, and who was there before stays.
+// Thousands of clients connect and do not authenticate: some stop before the provider's start-up
+// is over, some before AUTH, some have a wrong key. A client with a right key gets through at any
+// time, and earlier ones stay.
 //
 // Source: [LWIO §Connection Authentication] [OP-44] [OP-50c]
-func TestFloodOfStrangers(t *testing.T) { onEach(t, testFloodOfStrangers) }
+func TestFloodOfUnauthenticatedPeers(t *testing.T) { onEach(t, testFloodOfUnauthenticatedPeers) }
 
-func testFloodOfStrangers(t *testing.T, on string) {
+func testFloodOfUnauthenticatedPeers(t *testing.T, on string) {
 	v := newEnv(t, envConfig{on: on, limits: Limits{Unauthenticated: 8}})
 	first := v.client()
 	n := v.negotiate(v.sess)
@@ -67,8 +67,8 @@ func testFloodOfStrangers(t *testing.T, on string) {
 	}
 }
 
-// A session that negotiates without end takes only from itself: what it has in use goes
-// on, and others negotiate.
+// A session that negotiates without end harms only itself: the keys that it uses stay valid, and
+// others negotiate.
 //
 // Source: [LWIO §Network Discovery] [OP-42] [OP-42b]
 func TestFloodOfNegotiations(t *testing.T) { onEach(t, testFloodOfNegotiations) }

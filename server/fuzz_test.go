@@ -9,11 +9,11 @@ import (
 	"lwio/rdma"
 )
 
-// FuzzDispatch feeds a connection's dispatcher with messages of any kind, as a
-// provider would, and demands that it answers each at most once, that nothing is
-// left over, and that credits come back. Input: for each message its size (2
-// bytes), with the highest bit set if the next one comes together with it, and its bytes. If it has an odd number of bytes, reads may be completed by
-// immediate data.
+// FuzzDispatch feeds the dispatcher of a connection with arbitrary messages, as a provider would,
+// and demands that each is answered at most once, that nothing is left over, and that credits
+// come back. Input: for each message its size (2 bytes), with the highest bit set if the next
+// one comes together with it, and its bytes. If the number of all bytes is odd, reads may be
+// completed by immediate data.
 //
 // Source: [OP-27] [OP-63] [OP-92e] [OP-92h] [OP-106]
 func FuzzDispatch(f *testing.F) {
@@ -73,10 +73,10 @@ func FuzzDispatch(f *testing.F) {
 	})
 }
 
-// together, in the size of a message, says that the next one comes with it.
+// together, in the size of a message: the next one comes with it.
 const together = 1 << 15
 
-// fuzzQueue is a queue pair that delivers nothing and notes everything.
+// fuzzQueue is a queue pair that delivers nothing and records all requests.
 type fuzzQueue struct {
 	rdma.QueuePair
 
@@ -99,7 +99,7 @@ func (q *fuzzQueue) Post(reqs []rdma.Request) (int, error) {
 			panic("an illegal request")
 		}
 		if reqs[i].Flags&rdma.FlagImmediate != 0 && (!q.c.fabric.immediate || reqs[i].Immediate == 0) {
-			panic("immediate data that nobody wants")
+			panic("immediate data without need")
 		}
 		if reqs[i].SGL[0].Length > q.window { // [OP-60]
 			panic("an RDMA write above the client's window")
@@ -134,8 +134,8 @@ func (q *fuzzQueue) PostReceive(reqs []rdma.ReceiveRequest) (int, error) {
 	return len(reqs), nil
 }
 
-// receive is the arrival of messages that come together; false says that there was no
-// receive for all of them, or that the connection has ended.
+// receive is the arrival of messages that come together; false if there was no receive for all of
+// them, or the connection has ended.
 func (q *fuzzQueue) receive(c *conn, msgs ...[]byte) bool {
 	if q.settle(c) != nil {
 		return false
@@ -154,7 +154,7 @@ func (q *fuzzQueue) receive(c *conn, msgs ...[]byte) bool {
 	return len(all) == len(msgs)
 }
 
-// arrive takes a receive for a message; false says that there is none.
+// arrive takes a receive for a message; false if there is none.
 func (q *fuzzQueue) arrive(c *conn, msg []byte) (r rdma.Result, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -169,7 +169,7 @@ func (q *fuzzQueue) arrive(c *conn, msg []byte) (r rdma.Result, ok bool) {
 	return rdma.Result{Op: rdma.OpReceive, ID: uint64(slot), Bytes: len(msg)}, true
 }
 
-// settle lets everything that was posted complete.
+// settle completes all posted requests.
 func (q *fuzzQueue) settle(c *conn) error {
 	for {
 		q.mu.Lock()
@@ -189,7 +189,7 @@ func (q *fuzzQueue) settle(c *conn) error {
 	}
 }
 
-// finish demands that all came back but what waits for good: an INTERRUPT.
+// finish demands that everything came back, except an INTERRUPT that waits.
 func (q *fuzzQueue) finish(t *testing.T, c *conn) {
 	if q.cut {
 		c.releaseFiles()

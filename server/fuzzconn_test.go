@@ -11,8 +11,8 @@ import (
 	"lwio/vfs/posix"
 )
 
-// newFuzzConn makes an authenticated connection on a fuzzQueue, with two files:
-// 1 to read and write, 2 unbuffered.
+// newFuzzConn returns an authenticated connection on a fuzzQueue, with two files to read and
+// write: 1 is buffered, 2 is not.
 func newFuzzConn(t *testing.T) (*conn, *fuzzQueue) {
 	t.Helper()
 	tmp := t.TempDir()

@@ -13,15 +13,14 @@ import (
 	"lwio/vfs/posix"
 )
 
-// gate is a directory whose reads and writes can be held up, and whose cache
-// never has anything.
+// gate is a directory whose reads and writes can be blocked, and whose cache is always empty.
 type gate struct {
 	*posix.Dir
 	t    testing.TB
 	dir  string
 	fail error  // of every write
-	slow string // the only file that is held up; "" for all
-	room int64  // where the disk is full, for writes; 0 for nowhere
+	slow string // the only file that is blocked; "" for all
+	room int64  // where the disk is full, for writes; 0 for no limit
 
 	mu     sync.Mutex
 	cond   *sync.Cond
@@ -77,7 +76,7 @@ func (g *gate) forget() {
 	g.wrote = nil
 }
 
-// waiting counts what is held up.
+// waiting returns the number of blocked operations.
 func (g *gate) waiting() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -41,11 +41,11 @@ func (c *rawClient) wantRefused(msg []byte, status ntstatus.Status) {
 	}
 	c.wantCut()
 	if !bytes.Equal(c.in.Bytes()[:512], mark) {
-		c.t.Fatal("a stranger was told the server's parameters")
+		c.t.Fatal("a refused client got the server's parameters")
 	}
 }
 
-// Every way in which an AUTH can be wrong.
+// Each defect of an AUTH is refused.
 //
 // Source: [LWIO §Connection Authentication] [LWIO claim 12] [OP-13] [OP-28] [OP-44]
 // [OP-45] [OP-46b] [OP-50a] [OP-50b] [OP-50c] [OP-50g] [OP-50h]
@@ -105,8 +105,8 @@ func testAuthRefused(t *testing.T, on string) {
 	}
 }
 
-// relength writes the length of an AUTH into its header. The MAC is wrong then,
-// but what is tested is looked at first.
+// relength writes the length of an AUTH into its header. Its MAC is wrong then, but the server
+// checks the tested part first.
 func relength(msg []byte) []byte {
 	msg[0], msg[1] = byte(len(msg)), byte(len(msg)>>8)
 	return msg
@@ -116,9 +116,9 @@ func relength(msg []byte) []byte {
 // that is sent again; a fresh one is good on several connections.
 //
 // Source: [OP-42b] [OP-46b]
-func TestReplay(t *testing.T) { onEach(t, testReplay) }
+func TestNonceIsAcceptedOnce(t *testing.T) { onEach(t, testNonceIsAcceptedOnce) }
 
-func testReplay(t *testing.T, on string) {
+func testNonceIsAcceptedOnce(t *testing.T, on string) {
 	v := newEnv(t, envConfig{on: on})
 	n := v.negotiate(v.sess)
 	first := v.connect(n)
@@ -137,9 +137,9 @@ func testReplay(t *testing.T, on string) {
 }
 
 // Source: [OP-42b]
-func TestConnectionsPerKey(t *testing.T) { onEach(t, testConnectionsPerKey) }
+func TestConnectionsPerKeyAreLimited(t *testing.T) { onEach(t, testConnectionsPerKeyAreLimited) }
 
-func testConnectionsPerKey(t *testing.T, on string) {
+func testConnectionsPerKeyAreLimited(t *testing.T, on string) {
 	v := newEnv(t, envConfig{on: on, limits: Limits{ConnectionsPerKey: 2}})
 	n := v.negotiate(v.sess)
 	var cs []*rawClient
@@ -171,7 +171,7 @@ func testAllowMD5(t *testing.T, on string) {
 	c := v.connect(n)
 	c.auth(n, authOptions{unkeyed: true})
 	if c.params.Keyed != nil {
-		t.Error("the server answers with an option that nobody asked for")
+		t.Error("the server answers with an option that the client did not send")
 	}
 	v.check(c)
 	c = v.connect(n)
@@ -183,8 +183,7 @@ func testAllowMD5(t *testing.T, on string) {
 	c.wantDenied(msg)
 }
 
-// A session without an application key has no secret: nobody gets in with a MAC
-// under zeros.
+// A session without an application key has no secret: a MAC with a key of zeros is refused.
 //
 // Source: [OP-46b]
 func TestNoApplicationKey(t *testing.T) { onEach(t, testNoApplicationKey) }
@@ -202,10 +201,10 @@ func testNoApplicationKey(t *testing.T, on string) {
 	}
 }
 
-// Who has a receive more than the AUTH needs has no second try.
+// The server ignores messages after an AUTH that it refused, though there are receives for them.
 //
 // Source: [OP-50d]
-func TestOneTry(t *testing.T) {
+func TestSecondAuthIsIgnored(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		skip.Test(t, "no provider has that")
 	}
@@ -231,12 +230,12 @@ func TestOneTry(t *testing.T) {
 	}
 }
 
-// What ends a connection, before AUTH and after; the others go on.
+// Violations end the connection, before AUTH and after it; other connections go on.
 //
 // Source: [OP-27] [OP-50d] [OP-63] [OP-92e] [OP-92h] [LWIO §Write]
-func TestViolations(t *testing.T) { onEach(t, testViolations) }
+func TestViolationsEndConnection(t *testing.T) { onEach(t, testViolationsEndConnection) }
 
-func testViolations(t *testing.T, on string) {
+func testViolationsEndConnection(t *testing.T, on string) {
 	v := newEnv(t, envConfig{on: on, limits: Limits{MaxRecvBufferSize: 8192}})
 	other := v.client()
 	o := v.file("a", content(100))
@@ -305,10 +304,10 @@ func testViolations(t *testing.T, on string) {
 // start-up, in the middle of that, and before AUTH.
 //
 // Source: [OP-44] [LWIO §Connection Authentication]
-func TestSilence(t *testing.T) { onEach(t, testSilence) }
+func TestSilentPeerIsCut(t *testing.T) { onEach(t, testSilentPeerIsCut) }
 
-func testSilence(t *testing.T, on string) {
-	// Who is not silent has to make it in time, however slow the machine is.
+func testSilentPeerIsCut(t *testing.T, on string) {
+	// A client that is not silent must pass in time, even on a slow machine.
 	for limit := 500 * time.Millisecond; !silence(t, on, limit); limit *= 2 {
 		if limit > patience {
 			t.Fatalf("a client that says something does not pass AUTH within %v", limit)
@@ -316,8 +315,8 @@ func testSilence(t *testing.T, on string) {
 	}
 }
 
-// silence is TestSilence with that time until AUTH; false says that it was too little for a
-// client that uses none of it up.
+// silence is TestSilentPeerIsCut with a limit until AUTH; false if it was too short for a client
+// that sends AUTH at once.
 func silence(t *testing.T, on string, limit time.Duration) bool {
 	t.Helper()
 	v := newEnv(t, envConfig{on: on, limits: Limits{AuthTimeout: limit}})
@@ -337,7 +336,7 @@ func silence(t *testing.T, on string, limit time.Duration) bool {
 	return true
 }
 
-// dialSocket connects to what is under a provider's address.
+// dialSocket connects to the socket of a provider's address.
 func dialSocket(t *testing.T, addr rdma.Addr) net.Conn {
 	t.Helper()
 	network, name := "tcp", addr.AddrPort.String()
@@ -352,12 +351,12 @@ func dialSocket(t *testing.T, addr rdma.Addr) net.Conn {
 	return nc
 }
 
-// Peers who are cut fill no disk with what is logged of them.
+// The log lines that cut peers cause are limited.
 //
 // Source: [LWIO §Connection Authentication]
-func TestCutPeersAreLoggedInBounds(t *testing.T) { onEach(t, testCutPeersAreLoggedInBounds) }
+func TestLogLinesOfCutPeersAreLimited(t *testing.T) { onEach(t, testLogLinesOfCutPeersAreLimited) }
 
-func testCutPeersAreLoggedInBounds(t *testing.T, on string) {
+func testLogLinesOfCutPeersAreLimited(t *testing.T, on string) {
 	var log bytes.Buffer
 	start := time.Now()
 	v := newEnv(t, envConfig{on: on, log: slog.New(slog.NewTextHandler(&log, nil))})
@@ -402,11 +401,11 @@ func testCreditOverrun(t *testing.T, on string) {
 	other.want(ntstatus.Success, 1, other.readHeader(fid, 0, 10, 0), nil)
 }
 
-// A user whose requests come too fast waits, and holds up neither others nor the end of
-// his own connection.
-func TestRequestRate(t *testing.T) { onEach(t, testRequestRate) }
+// A user whose requests come too fast waits, and holds up neither others nor the end of the own
+// connection.
+func TestRequestRateThrottlesOneUser(t *testing.T) { onEach(t, testRequestRateThrottlesOneUser) }
 
-func testRequestRate(t *testing.T, on string) {
+func testRequestRateThrottlesOneUser(t *testing.T, on string) {
 	v := newEnv(t, envConfig{on: on})
 	v.file("a", content(10))
 	other := v.client()
@@ -423,15 +422,15 @@ func testRequestRate(t *testing.T, on string) {
 	c.send(c.readHeader(fid, 0, 10, 0), nil)
 	v.check(other)
 	hasty.end()
-	c.wantCut() // and there was no answer before
+	c.wantCut() // without an answer before
 	v.check(other)
 }
 
-// Who makes way is the oldest of the host with most connections before AUTH, not the
+// The evicted connection is the oldest of the host with most connections before AUTH, not the
 // oldest of all.
 //
 // Source: [LWIO §Connection Authentication]
-func TestWhoMakesWay(t *testing.T) {
+func TestOldestOfTheBusiestHostIsEvicted(t *testing.T) {
 	var table connTable
 	table.init(new(Limits), new(counters))
 	enter := func(host string) *conn {
@@ -451,27 +450,29 @@ func TestWhoMakesWay(t *testing.T) {
 		}
 	}
 	if known.place.displaced {
-		t.Error("who has passed AUTH made way")
+		t.Error("an authenticated connection was evicted")
 	}
 }
 
 // Source: [LWIO §Connection Authentication]
-func TestLimitsOfConnections(t *testing.T) { onEach(t, testLimitsOfConnections) }
+func TestUnauthenticatedConnectionsAreEvictedFirst(t *testing.T) {
+	onEach(t, testUnauthenticatedConnectionsAreEvictedFirst)
+}
 
-func testLimitsOfConnections(t *testing.T, on string) {
+func testUnauthenticatedConnectionsAreEvictedFirst(t *testing.T, on string) {
 	v := newEnv(t, envConfig{on: on, limits: Limits{Unauthenticated: 2, Connections: 4}})
 	n := v.negotiate(v.sess)
 	good := v.connect(n)
 	good.auth(n, authOptions{})
 	silent := []*rawClient{v.connect(n), v.connect(n), v.connect(n)}
-	silent[0].wantCut() // the oldest makes room
+	silent[0].wantCut() // the oldest is evicted
 	v.check(good)
 	silent[1].auth(n, authOptions{})
 	silent[2].auth(n, authOptions{})
 	eventually(t, "the cut one is gone", func() bool { return v.e.count.connections.Load() == 3 })
 	v.connect(n).auth(n, authOptions{})
 	if c, err := v.tryConnect(n); err == nil {
-		c.wantCut() // rejected while the client believed it was through
+		c.wantCut() // rejected after the client had connected
 	}
 	if got := v.e.count.rejected.Load(); got != 1 {
 		t.Errorf("%d rejected", got)

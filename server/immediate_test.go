@@ -10,14 +10,16 @@ import (
 	"lwio/rdma"
 )
 
-// Reads that succeed in full are completed by the last RDMA write, if that is wanted on
-// both sides; everything else as always.
+// Reads that succeed in full are completed by immediate data of the last RDMA write if both sides
+// want that; all other requests by a status.
 //
 // Source: [LWIO §Read] [LWIO §Vectored Read] [OP-85] [OP-86] [OP-87]
-func TestImmediateData(t *testing.T) { onEach(t, testImmediateData) }
+func TestFullReadsCompleteByImmediateData(t *testing.T) {
+	onEach(t, testFullReadsCompleteByImmediateData)
+}
 
-func testImmediateData(t *testing.T, on string) {
-	_, v, c, _, fid := gatedEnv(t, envConfig{on: on, immediate: true}) // nothing goes straight from a file
+func testFullReadsCompleteByImmediateData(t *testing.T, on string) {
+	_, v, c, _, fid := gatedEnv(t, envConfig{on: on, immediate: true}) // no read goes straight from a file
 	const size = 1 << 20
 	data := content(size)
 	regions := func(n int) (body []byte) {
@@ -96,12 +98,12 @@ func testImmediateData(t *testing.T, on string) {
 	v.serves()
 }
 
-// Without the configuration, status responses are the rule.
+// Without Config.ImmediateData, requests are completed by status responses.
 //
 // Source: [OP-86]
-func TestNoImmediateData(t *testing.T) { onEach(t, testNoImmediateData) }
+func TestImmediateDataIsOffByDefault(t *testing.T) { onEach(t, testImmediateDataIsOffByDefault) }
 
-func testNoImmediateData(t *testing.T, on string) {
+func testImmediateDataIsOffByDefault(t *testing.T, on string) {
 	_, v, c, _, fid := gatedEnv(t, envConfig{on: on})
 	h := c.readHeader(fid, 0, 5000, 0)
 	h.ImmediateCookie = 7

@@ -73,15 +73,15 @@ func testUnalignedStatusBlockIsWritten(t *testing.T, on string) {
 	h.Flags &^= wire.FlagInterrupt
 	h.IosVa, h.IosMh = c.in.RemoteAddr().Addr+at, uint32(c.in.RemoteAddr().Token)
 	c.send(h, nil)
-	v.check(c) // its answers come behind the block
+	v.check(c) // its answers follow the block
 	want := wire.IOStatusBlock{Information: 100}.AppendTo(nil)
 	if got := c.in.Bytes()[at : at+len(want)]; !bytes.Equal(got, want) {
 		t.Errorf("the status block is %x", got)
 	}
 }
 
-// A write over an open that may only append goes to the end of the file, whatever its Offset,
-// alone and together with another.
+// A write over an open that may only append goes to the end of the file, at any Offset, alone and
+// together with another.
 //
 // Source: [OP-57] [LWIO §Write]
 func TestAppendOnlyOpenWritesAtTheEnd(t *testing.T) { onEach(t, testAppendOnlyOpenWritesAtTheEnd) }

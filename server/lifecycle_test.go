@@ -23,7 +23,7 @@ func gatedEnv(t *testing.T, ec envConfig) (*gate, *env, *rawClient, *vfs.Open, u
 	return b, v, c, o, c.register(o)
 }
 
-// serves demands that another client is served.
+// serves demands that a further client is served.
 func (v *env) serves() {
 	v.t.Helper()
 	sess := newFakeSession(99)
@@ -36,8 +36,7 @@ func (v *env) serves() {
 	c.connector.Close()
 }
 
-// The answer to a CLOSE comes behind those of all that was in flight, and what
-// comes later finds no file.
+// The answer to a CLOSE follows those of all I/O in flight, and later I/O finds no file.
 //
 // Source: [LWIO §Close] [OP-94d] [OP-94e] [OP-55]
 func TestCloseIsABarrier(t *testing.T) { onEach(t, testCloseIsABarrier) }
@@ -66,7 +65,7 @@ func testCloseIsABarrier(t *testing.T, on string) {
 	for range cookies {
 		s := c.reply()
 		if !left[s.Cookie] || s.Status != 0 {
-			t.Fatalf("%+v before what was in flight was answered", s)
+			t.Fatalf("%+v before the I/O in flight was answered", s)
 		}
 		delete(left, s.Cookie)
 	}
@@ -79,13 +78,13 @@ func testCloseIsABarrier(t *testing.T, on string) {
 	v.serves()
 }
 
-// CANCEL ends what nobody has begun with, before it is answered itself; what is
-// being done is done, and what comes later too.
+// CANCEL ends the I/O that no worker has started, before it is answered itself; started I/O is
+// performed, and later I/O too.
 //
 // Source: [LWIO §Cancel] [OP-7] [OP-94a] [OP-94b] [OP-94c]
-func TestCancel(t *testing.T) { onEach(t, testCancel) }
+func TestCancelEndsQueuedIO(t *testing.T) { onEach(t, testCancelEndsQueuedIO) }
 
-func testCancel(t *testing.T, on string) {
+func testCancelEndsQueuedIO(t *testing.T, on string) {
 	b, v, c, o, fid := gatedEnv(t, envConfig{on: on, limits: Limits{Workers: 1}})
 	second := c.register(o)
 	b.shut()
@@ -127,12 +126,14 @@ func testCancel(t *testing.T, on string) {
 	v.serves()
 }
 
-// Reads that wait for memory are cancelled too, and those that are not get it.
+// Reads that wait for memory are cancelled, too, and the others get it.
 //
 // Source: [OP-94b]
-func TestWaitForMemory(t *testing.T) { onEach(t, testWaitForMemory) }
+func TestReadsWaitForMemoryAndAreCancelled(t *testing.T) {
+	onEach(t, testReadsWaitForMemoryAndAreCancelled)
+}
 
-func testWaitForMemory(t *testing.T, on string) {
+func testReadsWaitForMemoryAndAreCancelled(t *testing.T, on string) {
 	b, v, c, o, fid := gatedEnv(t, envConfig{
 		on: on, limits: Limits{MaxRdmaWindowSize: 64 << 10, ReadBufferBytes: 256 << 10},
 	})
@@ -164,7 +165,7 @@ func testWaitForMemory(t *testing.T, on string) {
 	}
 	v.serves()
 	if c.v.e.fabrics[0].buffers.queue.head != nil {
-		t.Error("somebody still waits")
+		t.Error("an operation still waits")
 	}
 }
 
@@ -237,9 +238,11 @@ func testWriteFails(t *testing.T, on string) {
 // one, and there is one at a time.
 //
 // Source: [LWIO §Wakeup] [OP-93a] [OP-93c] [OP-93d] [OP-93e] [OP-93f] [LWIO claim 21]
-func TestInterrupt(t *testing.T) { onEach(t, testInterrupt) }
+func TestInterruptIsAnsweredByNextCompletion(t *testing.T) {
+	onEach(t, testInterruptIsAnsweredByNextCompletion)
+}
 
-func testInterrupt(t *testing.T, on string) {
+func testInterruptIsAnsweredByNextCompletion(t *testing.T, on string) {
 	b, v, c, _, fid := gatedEnv(t, envConfig{on: on})
 	const at = 1 << 20
 	polled := func() {
@@ -248,7 +251,7 @@ func testInterrupt(t *testing.T, on string) {
 		h.IosVa, h.IosMh = c.in.RemoteAddr().Addr+at, uint32(c.in.RemoteAddr().Token)
 		c.send(h, nil)
 	}
-	// Nothing was missed: the answer waits.
+	// No completion was missed: the answer waits.
 	b.shut()
 	polled()
 	arm := c.send(wire.NewInterrupt(1), nil)

@@ -10,8 +10,8 @@ import (
 	"lwio/rdma"
 )
 
-// stream is a completion queue that has a result at each poll: first those given, then
-// ones that answer nothing, until an end is made of it.
+// stream is a completion queue that has a completion at each poll: first the given ones, then
+// completions without an answer, until over reports the end.
 type stream struct {
 	rdma.CompletionQueue
 
@@ -32,11 +32,11 @@ func (s *stream) Poll(results []rdma.Result) (int, error) {
 	return 1, nil
 }
 
-// An answer goes out though a client says that it has much more in flight, and though
-// there are results of other requests all the time.
+// An answer is posted though the client claims to have many more requests in flight, and though
+// other completions arrive all the time.
 //
 // Source: [LWIO §Wakeup]
-func TestAnswerBehindOthers(t *testing.T) {
+func TestAnswerIsPostedAmongOtherCompletions(t *testing.T) {
 	c, qp := newFuzzConn(t)
 	h := by(wire.NewRead(99, 0, wire.RDMARegion{Length: 8}), completion{Cookie: 3})
 	h.SetPending(c.credits.grant)
@@ -57,7 +57,7 @@ func TestAnswerBehindOthers(t *testing.T) {
 	}
 }
 
-// postHook is a queue pair that calls something at the first post.
+// postHook is a queue pair that calls a function at the first post.
 type postHook struct {
 	rdma.QueuePair
 	once sync.Once
@@ -69,11 +69,11 @@ func (q *postHook) Post(reqs []rdma.Request) (int, error) {
 	return q.QueuePair.Post(reqs)
 }
 
-// A worker's answer that somebody takes along who is posting others does not count as
-// held: it would not be the next one that sets the timer.
+// A worker's answer that another goroutine posts together with its own does not count as held:
+// else the next one would not start the timer.
 //
 // Source: [LWIO §Wakeup]
-func TestHeldIsCounted(t *testing.T) {
+func TestPostedAnswerIsNotHeld(t *testing.T) {
 	c, _ := newFuzzConn(t)
 	c.send.wakeups.pending.Store(5)
 	answered := func() *op {
@@ -86,7 +86,7 @@ func TestHeldIsCounted(t *testing.T) {
 	}
 	first, second := answered(), answered()
 	c.setQueues(nil, &postHook{QueuePair: nullPair{}, do: func() { c.deliver(second, time.Now()) }})
-	c.deliver(first, time.Time{}) // took so long that it is posted
+	c.deliver(first, time.Time{}) // took so long that it is posted at once
 	c.send.mu.Lock()
 	empty, held := c.send.outbox.empty(), c.send.held.n
 	c.send.mu.Unlock()
@@ -96,13 +96,13 @@ func TestHeldIsCounted(t *testing.T) {
 	c.jobs.Wait()
 }
 
-// nullPair takes everything.
+// nullPair accepts all requests.
 type nullPair struct{ rdma.QueuePair }
 
 func (nullPair) Post(reqs []rdma.Request) (int, error) { return len(reqs), nil }
 
-// A connection that ends holds no answer any more.
-func TestHeldAtTheEnd(t *testing.T) {
+// A send queue that posts nothing any more holds no answer.
+func TestDeadQueueHoldsNothing(t *testing.T) {
 	c, _ := newFuzzConn(t)
 	c.setQueues(nil, nullPair{})
 	o, err := c.ops.take(c)
@@ -116,7 +116,7 @@ func TestHeldAtTheEnd(t *testing.T) {
 	c.send.mu.Lock()
 	defer c.send.mu.Unlock()
 	if h := &c.send.held; h.n != 0 || h.timer != nil {
-		t.Error("an answer is held that nobody will post")
+		t.Error("an answer is held that is never posted")
 	}
 }
 
@@ -124,7 +124,7 @@ func TestHeldAtTheEnd(t *testing.T) {
 // waking the client pays, or fewer where it polls and each costs a system call.
 //
 // Source: [LWIO §Wakeup]
-func TestHolds(t *testing.T) {
+func TestHeldAnswersUntilEnough(t *testing.T) {
 	for _, tt := range []struct {
 		shared        bool
 		wakes         bool
@@ -168,8 +168,8 @@ func TestHolds(t *testing.T) {
 	}
 }
 
-// What is held goes out by itself when the time is over.
-func TestHeldGoesOut(t *testing.T) {
+// A held answer is posted by the timer.
+func TestHeldAnswerIsPostedByTimer(t *testing.T) {
 	for _, flags := range []uint8{0, wire.FlagInterrupt} {
 		c, _ := newFuzzConn(t)
 		c.send.wakeups.pending.Store(5)
@@ -186,11 +186,11 @@ func TestHeldGoesOut(t *testing.T) {
 	}
 }
 
-// An answer that is polled for is held for its own short time behind one that would wake the
-// client, too, and that one for no longer than alone behind the other.
+// An answer that is polled for is held for its own short limit, also together with one that
+// would wake the client, in either order.
 //
 // Source: [LWIO §Wakeup]
-func TestHeldForTheShorter(t *testing.T) {
+func TestHeldAnswersTakeShorterLimit(t *testing.T) {
 	for _, flags := range [][2]uint8{{wire.FlagInterrupt, 0}, {0, wire.FlagInterrupt}} {
 		synctest.Test(t, func(t *testing.T) {
 			c, _ := newFuzzConn(t)
@@ -214,17 +214,17 @@ func TestHeldForTheShorter(t *testing.T) {
 				t.Error("nothing is held")
 			}
 			if time.Sleep(polledTime); held() {
-				t.Errorf("flags %v: held for longer than who polls has patience", flags)
+				t.Errorf("flags %v: held for longer than a client polls", flags)
 			}
 			c.jobs.Wait()
 		})
 	}
 }
 
-// An answer that a client gave up polling for wakes it, and is not held.
+// An answer to a client that has sent an INTERRUPT wakes it, and is not held.
 //
 // Source: [LWIO §Wakeup] [OP-93d]
-func TestHeldByArmed(t *testing.T) {
+func TestArmedInterruptIsNotHeld(t *testing.T) {
 	c, _ := newFuzzConn(t)
 	c.setQueues(nil, nullPair{})
 	c.send.wakeups.pending.Store(5)

@@ -11,11 +11,11 @@ import (
 	"lwio/vfs"
 )
 
-// A user who moves too much waits, holds up no other, nor the end of his own connection,
-// and has no processor spin for him meanwhile.
-func TestRateOfBytes(t *testing.T) { onEach(t, testRateOfBytes) }
+// A user that moves too much data waits, holds up neither others nor the end of the own
+// connection, and no receive loop busy-polls for it meanwhile.
+func TestByteRateThrottlesOneUser(t *testing.T) { onEach(t, testByteRateThrottlesOneUser) }
 
-func testRateOfBytes(t *testing.T, on string) {
+func testByteRateThrottlesOneUser(t *testing.T, on string) {
 	v := newEnv(t, envConfig{on: on, limits: Limits{SpinTime: time.Hour}})
 	v.file("a", content(10))
 	greedy := newFakeSession(7)
@@ -37,13 +37,15 @@ func testRateOfBytes(t *testing.T, on string) {
 	c.wantCut() // and there was no answer before
 }
 
-// What was begun when a connection is held back goes on, so that the close of the file has
-// not to wait with it; and a client that leaves meanwhile is missed.
+// I/O that was started when a connection is throttled goes on, so that the close of the file does
+// not wait for it; and the end of the client is noticed.
 //
 // Source: [OP-58b], [LWIO §Vectored Read]
-func TestRateOfBytesHoldsNoClose(t *testing.T) { onEach(t, testRateOfBytesHoldsNoClose) }
+func TestThrottledConnectionHoldsUpNoClose(t *testing.T) {
+	onEach(t, testThrottledConnectionHoldsUpNoClose)
+}
 
-func testRateOfBytesHoldsNoClose(t *testing.T, on string) {
+func testThrottledConnectionHoldsUpNoClose(t *testing.T, on string) {
 	const size, window = 256 << 10, 64 << 10
 	b := newGate(t)
 	v := newEnv(t, envConfig{on: on, backend: b, limits: Limits{MaxRdmaWindowSize: window}})
@@ -82,10 +84,12 @@ func testRateOfBytesHoldsNoClose(t *testing.T, on string) {
 	eventually(t, "the connection has ended", v.deserted)
 }
 
-// Messages that come while a connection is held back are handled later, in their order.
-func TestRateKeepsOrder(t *testing.T) { onEach(t, testRateKeepsOrder) }
+// Messages that arrive while a connection is throttled are handled later, in their order.
+func TestThrottledMessagesKeepTheirOrder(t *testing.T) {
+	onEach(t, testThrottledMessagesKeepTheirOrder)
+}
 
-func testRateKeepsOrder(t *testing.T, on string) {
+func testThrottledMessagesKeepTheirOrder(t *testing.T, on string) {
 	v := newEnv(t, envConfig{on: on, limits: Limits{MaxCredits: 2 * pollSize, Credits: 2 * pollSize}})
 	v.file("a", content(10))
 	brisk := newFakeSession(7)
@@ -116,13 +120,12 @@ func testRateKeepsOrder(t *testing.T, on string) {
 	}
 }
 
-// A user has no more connections than the limit says, whatever keys they show; what ends
-// makes room.
+// The connections of a user are limited, over all keys; one that ends makes room.
 //
 // Source: [OP-42b]
-func TestConnectionsOfAUser(t *testing.T) { onEach(t, testConnectionsOfAUser) }
+func TestConnectionsOfAUserAreBounded(t *testing.T) { onEach(t, testConnectionsOfAUserAreBounded) }
 
-func testConnectionsOfAUser(t *testing.T, on string) {
+func testConnectionsOfAUserAreBounded(t *testing.T, on string) {
 	v := newEnv(t, envConfig{on: on, limits: Limits{ConnectionsPerUser: 2}})
 	first, second := v.client(), v.client()
 	for range 20 {
@@ -131,8 +134,8 @@ func testConnectionsOfAUser(t *testing.T, on string) {
 		msg, _ := c.authMessage(n, authOptions{})
 		c.wantRefused(msg, ntstatus.InsufficientResources)
 	}
-	if crowded, failures := v.e.count.userLimited.Load(), v.e.count.authFailures.Load(); crowded != 20 || failures != 0 {
-		t.Errorf("%d refused, %d failures", crowded, failures)
+	if limited, failures := v.e.count.userLimited.Load(), v.e.count.authFailures.Load(); limited != 20 || failures != 0 {
+		t.Errorf("%d refused, %d failures", limited, failures)
 	}
 	v.check(first)
 	v.check(second)

@@ -13,7 +13,7 @@ import (
 	"lwio/vfs"
 )
 
-// rawClient speaks LWIO with bare hands.
+// rawClient is a client that builds its messages by hand.
 type rawClient struct {
 	t         testing.TB
 	v         *env
@@ -22,8 +22,8 @@ type rawClient struct {
 	qp        rdma.QueuePair
 	connector rdma.Connector
 	replies   rdma.MemoryRegion // a 16-byte slot for each receive
-	out       rdma.MemoryRegion // what is sent
-	in        rdma.MemoryRegion // what the server may write
+	out       rdma.MemoryRegion // source of sends
+	in        rdma.MemoryRegion // target of the server's RDMA writes
 	credits   int
 
 	params    wire.AuthParams // the server's
@@ -32,7 +32,7 @@ type rawClient struct {
 	sequence  uint16
 	got       []wire.StatusResponse // arrived, not asked for yet
 	lost      error
-	// immediates are the immediate data that came.
+	// immediates are the received immediate data.
 	immediates []uint32
 
 	scratch struct { // so that posting allocates nothing
@@ -48,7 +48,7 @@ const (
 	inSize        = 4 << 20
 )
 
-// connect makes a connection that has not said anything.
+// connect makes a connection that has sent nothing.
 func (v *env) connect(n *negotiated) *rawClient {
 	v.t.Helper()
 	c, err := v.tryConnect(n)
@@ -110,7 +110,7 @@ func (c *rawClient) postReply(slot uint64) {
 	}
 }
 
-// raw sends bytes as they are, without waiting for anything.
+// raw sends bytes unchanged, without waiting for an answer.
 func (c *rawClient) raw(msg []byte) {
 	c.t.Helper()
 	copy(c.out.Bytes(), msg)
@@ -129,8 +129,8 @@ func (c *rawClient) post(offset, length int) {
 	}
 }
 
-// poll waits for one result and reports whether it is what is looked for, or
-// the connection is lost.
+// poll waits for one completion and reports whether it is the wanted one, or the connection is
+// lost.
 func (c *rawClient) poll(wanted func(*rdma.Result) bool) bool {
 	c.t.Helper()
 	if c.lost != nil {
@@ -289,12 +289,12 @@ func (c *rawClient) auth(n *negotiated, o authOptions) {
 	}
 }
 
-// tryAuth is auth; false says that the connection was lost before the answer came.
+// tryAuth is auth; false if the connection was lost before the answer came.
 func (c *rawClient) tryAuth(n *negotiated, o authOptions) bool {
 	c.t.Helper()
 	msg, nonce := c.authMessage(n, o)
 	c.raw(msg)
-	s, ok := c.heard()
+	s, ok := c.status()
 	if !ok {
 		return false
 	}
@@ -326,7 +326,7 @@ func (c *rawClient) tryAuth(n *negotiated, o authOptions) bool {
 	return true
 }
 
-// client connects and authenticates.
+// client returns a client that has authenticated.
 func (v *env) client() *rawClient {
 	v.t.Helper()
 	n := v.negotiate(v.sess)

@@ -12,7 +12,7 @@ import (
 	"lwio/vfs"
 )
 
-// soleFile is the one file that is registered.
+// soleFile returns the only registered file.
 func (v *env) soleFile() (*conn, *registeredFile) {
 	v.t.Helper()
 	c := v.conn()
@@ -25,11 +25,11 @@ func (v *env) soleFile() (*conn, *registeredFile) {
 	return nil, nil
 }
 
-// Over shared memory a READ goes straight from the file into the client's memory,
-// unless it reaches behind the end; and nothing is written there that was not read.
+// Over shared memory a READ goes straight from the file into the client's memory, unless it
+// reaches behind the end; and only bytes that were read are written there.
 //
 // Source: [LWIO §Read] [OP-92a] [OP-92i]
-func TestDirect(t *testing.T) {
+func TestDirectReadWritesOnlyReadBytes(t *testing.T) {
 	v := newEnv(t, envConfig{on: "shm"})
 	c := v.client()
 	data := content(200 << 10)
@@ -42,7 +42,7 @@ func TestDirect(t *testing.T) {
 		off, n    int
 		want      int
 		direct    bool
-		fill      byte // what stands behind what was read
+		fill      byte // content behind the bytes read
 		endOfFile bool
 	}{
 		{what: "all", n: len(data), want: len(data), fill: 0xEE}, // more than the client's window
@@ -79,10 +79,10 @@ func TestDirect(t *testing.T) {
 			}
 		}
 		if !bytes.Equal(in[8:8+s.n], want) {
-			t.Errorf("%s: not what the file has", s.what)
+			t.Errorf("%s: the data differs from the file", s.what)
 		}
 		if in[7] != 0xEE || in[8+s.n] != 0xEE {
-			t.Errorf("%s: written outside of what was asked for", s.what)
+			t.Errorf("%s: written outside of the requested range", s.what)
 		}
 		counted(t)
 		if got := v.e.count.direct.Load() - before; got != 0 != s.direct {
@@ -95,7 +95,7 @@ func TestDirect(t *testing.T) {
 // pieces if need be.
 //
 // Source: [LWIO §Read]
-func TestStreamed(t *testing.T) {
+func TestLongReadOfUnsharedMemoryIsDirect(t *testing.T) {
 	v := newEnv(t, envConfig{on: "shm"})
 	n := v.negotiate(v.sess)
 	c := v.connect(n)
@@ -114,7 +114,7 @@ func TestStreamed(t *testing.T) {
 		before, counted := v.e.count.direct.Load(), v.countedReads()
 		c.want(ntstatus.Success, uint32(size), h, nil)
 		if !bytes.Equal(plain[:size], data[77:77+size]) || !bytes.Equal(plain[size:], make([]byte, len(plain)-size)) {
-			t.Errorf("%d bytes: not what the file has", size)
+			t.Errorf("%d bytes: the data differs from the file", size)
 		}
 		counted(t)
 		if v.e.count.direct.Load() == before {
@@ -123,11 +123,11 @@ func TestStreamed(t *testing.T) {
 	}
 }
 
-// What the page cache does not have is read by a worker, and so is everything that a
-// provider or a backend can do nothing with.
+// Data that the page cache does not have is read by a worker, and so is data that the provider
+// or the backend cannot transfer directly.
 //
 // Source: [LWIO §Read]
-func TestNotDirect(t *testing.T) {
+func TestUncachedReadTakesBuffer(t *testing.T) {
 	for name, ec := range map[string]envConfig{
 		"no provider for it": {on: "iwarp"},
 		"no file":            {on: "shm", backend: newGate(t)},
@@ -147,7 +147,7 @@ func TestNotDirect(t *testing.T) {
 	c := v.client()
 	fid := c.register(v.open("a", vfs.ReadData|vfs.WriteData, 0, v.sess))
 	_, f := v.soleFile()
-	f.size = 10 // a lie, so that the provider is asked for what is not there
+	f.size = 10 // wrong, so that the provider is asked for bytes behind the end
 	c.want(ntstatus.EndOfFile, 0, c.readHeader(fid, 0, 5, 0), nil)
 	v.check(c)
 }
@@ -156,7 +156,7 @@ func TestNotDirect(t *testing.T) {
 // not under a read.
 //
 // Source: [OP-58b] [OP-94d]
-func TestSourceEnds(t *testing.T) {
+func TestFileSourceClosesWithLastUse(t *testing.T) {
 	for name, end := range map[string]func(c *rawClient, o *vfs.Open, fid uint16){
 		"CLOSE":      func(c *rawClient, _ *vfs.Open, fid uint16) { c.send(controlHeader(wire.OpClose, fid), nil) },
 		"SMB":        func(_ *rawClient, o *vfs.Open, _ uint16) { o.Close() },
@@ -186,8 +186,8 @@ func TestSourceEnds(t *testing.T) {
 	}
 }
 
-// countedReads returns what waits until another read is counted: that comes after its
-// answer.
+// countedReads returns a function that waits until another read is counted: that happens after
+// its answer.
 func (v *env) countedReads() func(testing.TB) {
 	reads := &v.e.count.traffic.ops[wire.OpRead].ops
 	before := reads.Load()

@@ -13,11 +13,11 @@ import (
 	"lwio/rdma"
 )
 
-// filePair is a fuzzQueue that also takes writes from a file, as far as it can.
+// filePair is a fuzzQueue that also accepts RDMA writes from a file.
 type filePair struct {
 	*fuzzQueue
-	takes int   // of the first two requests that begin with one
-	err   error // why no more
+	takes int   // number of accepted requests, of two that begin with one
+	err   error // the error after them
 	posts [][]rdma.Op
 }
 
@@ -37,7 +37,7 @@ func (q *filePair) Post(reqs []rdma.Request) (int, error) {
 	return n + 1, err
 }
 
-// plainFile is a file source of no adapter.
+// plainFile is a file source without an adapter.
 type plainFile struct{ f *os.File }
 
 func (p plainFile) File() *os.File { return p.f }
@@ -51,11 +51,12 @@ func (q *filePair) PostReceive(reqs []rdma.ReceiveRequest) (int, error) {
 }
 
 // A READ that came alone is answered by data and answer that are posted together, and the
-// receive behind them, as there is one ahead. If the data cannot be had so it takes another way, and if the answer cannot
-// be posted the connection ends. Whatever happens, nothing is counted twice or lost.
+// receive behind them, as there is one ahead. If the data cannot be posted the READ takes another
+// way, and if the answer cannot be posted the connection ends. In no case is anything counted
+// twice or lost.
 //
 // Source: [LWIO §I/O Processing] [OP-66b]
-func TestAnswerDirect(t *testing.T) {
+func TestSingleReadPostsDataAndAnswerTogether(t *testing.T) {
 	errGone := errors.New("gone")
 	toBlock := completion{Polling: true, IosVa: 8}
 	toCookie := completion{Cookie: 3}
@@ -89,7 +90,7 @@ func TestAnswerDirect(t *testing.T) {
 				t.Fatal("the message is refused")
 			}
 			if tt.takes == 0 {
-				c.jobs.Wait() // for a worker, where the file system does not tell what is in the page cache
+				c.jobs.Wait() // for a worker, where the file system does not support cached reads
 				if err := q.settle(c); err != nil {
 					t.Fatal(err)
 				}
@@ -112,9 +113,9 @@ func TestAnswerDirect(t *testing.T) {
 	}
 }
 
-// While somebody else posts, or with no room, nothing is done, and what was freed is left
-// for the flush, which may have to post others' answers because of it.
-func TestAnswerDirectLeaves(t *testing.T) {
+// While another goroutine posts, or without a slot, nothing is done, and the freed slots are left
+// to the flush, which may have to post other answers with them.
+func TestSingleReadLeavesBusyQueueAlone(t *testing.T) {
 	for name, hinder := range map[string]func(c *conn){
 		"another goroutine posts": func(c *conn) { c.send.posting, c.ready.freed = true, 1 },
 		"outbox is not empty":     func(c *conn) { c.send.outbox.push(c.notice); c.ready.freed = 1 },

@@ -11,8 +11,8 @@ import (
 	"lwio/vfs"
 )
 
-// successor connects in the place of c, which need not be gone, and tells whether
-// the server has the outcomes of c's writes.
+// successor connects in the place of c, which may still be open, and reports whether the server
+// has the results of c's writes.
 func (c *rawClient) successor(mutate ...func(p *wire.AuthParams)) (next *rawClient, inherited bool) {
 	c.t.Helper()
 	n := c.v.negotiate(c.v.sess)
@@ -40,7 +40,7 @@ func (c *rawClient) again(sequence uint16, h wire.Header, body []byte) wire.Stat
 	return s
 }
 
-// wantContent demands what a file holds.
+// wantContent demands the content of a file.
 func (v *env) wantContent(o *vfs.Open, want string) {
 	v.t.Helper()
 	b, err := os.ReadFile(filepath.Join(v.dir, o.Path()))
@@ -49,9 +49,8 @@ func (v *env) wantContent(o *vfs.Open, want string) {
 	}
 }
 
-// A write that is sent again after the connection broke is done once: its outcome
-// is told again, and what others wrote since stays. One that the server never got
-// is done now.
+// A write that is replayed after the connection broke is performed once: its answer is repeated,
+// and later writes of others stay. A write that the server never received is performed now.
 //
 // Source: [OP-112]
 func TestWritesOnceAcrossConnections(t *testing.T) {
@@ -68,7 +67,7 @@ func TestWritesOnceAcrossConnections(t *testing.T) {
 
 	next, inherited := c.successor()
 	if !inherited {
-		t.Fatal("the outcomes are not there")
+		t.Fatal("the results are missing")
 	}
 	fid = next.register(o)
 	next.want(ntstatus.Success, 2, writeHeader(fid, 0, 2), []byte("BB"))
@@ -84,11 +83,11 @@ func TestWritesOnceAcrossConnections(t *testing.T) {
 	}
 	v.wantContent(o, "BBCC")
 
-	// The outcomes of both connections go on to a third.
+	// The results of both connections go on to a third.
 	own := next.sequence - 1
 	third, inherited := next.successor()
 	if !inherited {
-		t.Fatal("the outcomes are not there a second time")
+		t.Fatal("the results are missing a second time")
 	}
 	fid = third.register(o)
 	third.want(ntstatus.Success, 4, writeHeader(fid, 0, 4), []byte("DDDD"))
@@ -103,11 +102,10 @@ func TestWritesOnceAcrossConnections(t *testing.T) {
 	}
 }
 
-// Outcomes go to the same user, once, in time, and only to a client whose numbers
-// go on from where they were.
+// Results go to the same user, once, in time, and only to a client whose numbers continue.
 //
 // Source: [OP-112]
-func TestWhoGetsOutcomes(t *testing.T) {
+func TestReplayResultsGoToTheirUserOnce(t *testing.T) {
 	v := newEnv(t, envConfig{})
 	c := v.client()
 	fid := c.register(v.file("f", []byte("0000")))
@@ -130,7 +128,7 @@ func TestWhoGetsOutcomes(t *testing.T) {
 	}
 	put(1, now.Add(time.Minute))
 	if take(1, "bob", now) || take(1, "alice", now.Add(time.Minute)) || !take(1, "alice", now) || take(1, "alice", now) {
-		t.Error("it goes to who must not have it")
+		t.Error("the wrong client gets the results")
 	}
 	for n := range byte(3) {
 		put(n, now.Add(time.Duration(n)*time.Minute))
@@ -144,11 +142,11 @@ func TestWhoGetsOutcomes(t *testing.T) {
 	}
 }
 
-// As many outcomes are known as a client can be in doubt about, also where numbers
-// begin anew.
+// The cache holds as many results as a client can have lost answers, also where numbers wrap
+// around.
 //
 // Source: [OP-112]
-func TestOutcomesWrap(t *testing.T) {
+func TestReplayCacheWrapsAround(t *testing.T) {
 	v := newEnv(t, envConfig{limits: Limits{Credits: 4, MaxCredits: 4}})
 	n := v.negotiate(v.sess)
 	c := v.connect(n)
@@ -161,7 +159,7 @@ func TestOutcomesWrap(t *testing.T) {
 	}
 	next, inherited := c.successor()
 	if !inherited {
-		t.Fatal("the outcomes are not there")
+		t.Fatal("the results are missing")
 	}
 	o := v.file("f", []byte("000000"))
 	fid = next.register(o)
@@ -176,7 +174,7 @@ func TestOutcomesWrap(t *testing.T) {
 // A number that comes round again is not taken for the old one.
 //
 // Source: [OP-112]
-func TestOutcomesOfAnOldRound(t *testing.T) {
+func TestReplayIgnoresNumbersOfAnOldRound(t *testing.T) {
 	v := newEnv(t, envConfig{})
 	c := v.client()
 	o := v.file("f", []byte("0000"))
@@ -195,17 +193,17 @@ func TestOutcomesOfAnOldRound(t *testing.T) {
 	v.wantContent(o, "AABB")
 }
 
-// What was inherited stays until it is asked for, whatever is written and sent again
-// meanwhile, in whatever order.
+// Inherited results stay until they are asked for, whichever writes are sent and replayed
+// meanwhile, and in any order.
 //
 // Source: [OP-112]
-func TestOutcomesStay(t *testing.T) {
+func TestInheritedReplayResultsStay(t *testing.T) {
 	v := newEnv(t, envConfig{limits: Limits{Credits: 4, MaxCredits: 4}})
 	c := v.client()
 	o := v.file("f", []byte("0000"))
 	fid := c.register(o)
 	base := c.sequence
-	for _, i := range []uint16{3, 2, 1, 0} { // as workers may end them
+	for _, i := range []uint16{3, 2, 1, 0} { // as workers may finish them
 		c.sequence = base + i
 		c.want(ntstatus.Success, 1, writeHeader(fid, uint64(i), 1), []byte("A"))
 	}
@@ -224,12 +222,11 @@ func TestOutcomesStay(t *testing.T) {
 	}
 }
 
-// With as many credits as there may be, what became of a write is known on the third
-// connection, though all others that were in flight with it were answered after it, half of
+// With the most credits, the result of a write is known on the third connection, though all others that were in flight with it were answered after it, half of
 // them on the second connection, and others were written there.
 //
 // Source: [OP-112]
-func TestOutcomesOfManyCredits(t *testing.T) {
+func TestReplayCacheCoversAllCredits(t *testing.T) {
 	const written = 512
 	first := &replayCache{most: maxCredits}
 	for i := range int64(maxCredits / 2) {
@@ -253,7 +250,7 @@ func TestOutcomesOfManyCredits(t *testing.T) {
 // If the answer to AUTH is lost, the client names the old connection again.
 //
 // Source: [OP-112]
-func TestOutcomesWithoutAnswerToAuth(t *testing.T) {
+func TestReplayResultsSurviveLostAuthAnswer(t *testing.T) {
 	v := newEnv(t, envConfig{})
 	c := v.client()
 	fid := c.register(v.file("f", []byte("0000")))
@@ -262,15 +259,15 @@ func TestOutcomesWithoutAnswerToAuth(t *testing.T) {
 	next.connector.Close() // as if the answer had not arrived
 	eventually(t, "the connection is gone", v.deserted)
 	if _, inherited := c.successor(); !inherited {
-		t.Error("the outcomes are lost with the answer to AUTH")
+		t.Error("the results are lost with the answer to AUTH")
 	}
 }
 
-// Outcomes that are handed on for ever do not grow for ever, and a user who connects
-// and leaves all the time pushes out only his own.
+// The number of results that go from connection to connection is bounded, and a user that
+// connects and leaves all the time displaces only results of the same user.
 //
 // Source: [OP-112]
-func TestOutcomesAreBounded(t *testing.T) {
+func TestReplayResultsAreBounded(t *testing.T) {
 	r := replayCache{most: 7}
 	for i := range int64(10 * maxEarlier) {
 		r.record(replayEntry{number: i})
@@ -290,10 +287,10 @@ func TestOutcomesAreBounded(t *testing.T) {
 	}
 }
 
-// A replayed AUTH does not cost the connection its life that it names.
+// A replayed AUTH does not end the connection that it names.
 //
 // Source: [OP-42b] [OP-112]
-func TestReplayReplacesNobody(t *testing.T) {
+func TestReplayedAuthReplacesNoConnection(t *testing.T) {
 	v := newEnv(t, envConfig{})
 	c := v.client()
 	n := v.negotiate(v.sess)
@@ -308,10 +305,10 @@ func TestReplayReplacesNobody(t *testing.T) {
 	c.want(ntstatus.FileClosed, 0, controlHeader(wire.OpCancel, 0xFFFF), nil)
 }
 
-// An AUTH that names a connection and is then refused does not lose its outcomes.
+// An AUTH that names a connection and is then refused does not lose its results.
 //
 // Source: [OP-42b] [OP-112]
-func TestOutcomesOfARefusedSuccessor(t *testing.T) {
+func TestRefusedAuthKeepsReplayResults(t *testing.T) {
 	v := newEnv(t, envConfig{limits: Limits{ConnectionsPerKey: 1}})
 	c := v.client()
 	fid := c.register(v.file("f", []byte("0000")))
@@ -329,6 +326,6 @@ func TestOutcomesOfARefusedSuccessor(t *testing.T) {
 	refused.wantCut()
 	eventually(t, "only the other connection is left", func() bool { return v.e.count.connections.Load() == 1 })
 	if _, inherited := c.successor(); !inherited {
-		t.Error("the outcomes went with the refused connection")
+		t.Error("the results are lost with the refused connection")
 	}
 }

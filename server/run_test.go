@@ -11,25 +11,25 @@ import (
 	"lwio/vfs"
 )
 
-// written is a write of a test, and what is to come of it.
+// written is a write of a test.
 type written struct {
-	h      wire.Header
-	data   []byte
-	status ntstatus.Status
-	info   uint32
-	lent   bool
+	h           wire.Header
+	data        []byte
+	status      ntstatus.Status
+	info        uint32
+	byReference bool
 }
 
-// sends sends it, or lends its data where the provider can do that.
+// sends sends the write, with its data by reference if the provider supports that.
 func (w *written) sends(c *rawClient) uint64 {
-	if w.lent {
-		return c.lendAt(int(w.h.Offset), w.h, nil, w.data)
+	if w.byReference {
+		return c.sendByReferenceAt(int(w.h.Offset), w.h, nil, w.data)
 	}
 	return c.send(w.h, w.data)
 }
 
-// inLine sends writes that all wait behind one of the byte x at 1<<20-1, of which nothing is
-// demanded, calls prepare, lets them go, and demands the answers.
+// inLine sends writes that all wait behind one of the byte x at 1<<20-1, calls prepare, lets them
+// go, and demands the answers to the writes.
 func (c *rawClient) inLine(b *gate, fid uint16, x byte, all []written, prepare func()) {
 	c.t.Helper()
 	b.shut()
@@ -61,21 +61,23 @@ func writesOf(fid uint16, off, n, count int) (all []written) {
 	return all
 }
 
-// lentOf are the writes, of which those are lent.
-func lentOf(all []written, which ...int) []written {
+// byReferenceOf returns the writes, with the data of those at the given indices by reference.
+func byReferenceOf(all []written, which ...int) []written {
 	for _, i := range which {
-		all[i].lent = true
+		all[i].byReference = true
 	}
 	return all
 }
 
-// Writes that wait and go on where the one before ends come to the file at once, as far as
-// they are of one file and not too much, and each is answered for itself.
+// Waiting writes that continue one another go to the file by one system call, if they are of one
+// file and within the bounds of a run, and each is answered by itself.
 //
 // Source: [LWIO §Write] [OP-92f]
-func TestRunOfWrites(t *testing.T) { onEach(t, testRunOfWrites) }
+func TestContiguousWritesAreOneSystemCall(t *testing.T) {
+	onEach(t, testContiguousWritesAreOneSystemCall)
+}
 
-func testRunOfWrites(t *testing.T, on string) {
+func testContiguousWritesAreOneSystemCall(t *testing.T, on string) {
 	const mib = 1 << 20
 	for name, test := range map[string]struct {
 		writes func(fid, other uint16) []written
@@ -103,8 +105,8 @@ func testRunOfWrites(t *testing.T, on string) {
 			same.NumPages, same.PageSize = 2, pageSize
 			return append(all, written{h: same, data: content(4096), info: 2 * 4096})
 		}, []int{2 * 4096, 2 * 4096}},
-		"lent":        {func(fid, _ uint16) []written { return lentOf(writesOf(fid, 0, 100, 5), 0, 1, 2, 3, 4) }, []int{500}},
-		"partly lent": {func(fid, _ uint16) []written { return lentOf(writesOf(fid, 0, 100, 6), 1, 2, 5) }, []int{600}},
+		"by reference":        {func(fid, _ uint16) []written { return byReferenceOf(writesOf(fid, 0, 100, 5), 0, 1, 2, 3, 4) }, []int{500}},
+		"partly by reference": {func(fid, _ uint16) []written { return byReferenceOf(writesOf(fid, 0, 100, 6), 1, 2, 5) }, []int{600}},
 		"vectored": {func(fid, _ uint16) []written {
 			all := writesOf(fid, 0, 4096, 3)
 			all[1].h.Opcode = wire.OpVecWrite
@@ -120,7 +122,7 @@ func testRunOfWrites(t *testing.T, on string) {
 				t.Fatal(err)
 			}
 			if on == "shm" {
-				c.lends(fid)
+				c.exposesMemory(fid)
 				copy(want, "first")
 				b.forget()
 			}
@@ -139,13 +141,13 @@ func testRunOfWrites(t *testing.T, on string) {
 	}
 }
 
-// What goes wrong with one of a run is told to that one, and to those which would have
-// failed by themselves.
+// A failure in a run is the answer of the write that failed, and of those that would have failed
+// by themselves.
 //
 // Source: [OP-90] [OP-92f]
-func TestRunOfWritesFails(t *testing.T) { onEach(t, testRunOfWritesFails) }
+func TestFailureInARunOfWrites(t *testing.T) { onEach(t, testFailureInARunOfWrites) }
 
-func testRunOfWritesFails(t *testing.T, on string) {
+func testFailureInARunOfWrites(t *testing.T, on string) {
 	for name, test := range map[string]struct {
 		prepare func(v *env, b *gate)
 		wrong   map[int]written // status and information of those that fail

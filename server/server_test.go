@@ -28,7 +28,7 @@ func newServer(t *testing.T, ctx context.Context, cfg Config, path string) (s *S
 	return newServerOf(t, ctx, cfg, dir)
 }
 
-// newServerOf is newServer for a backend of the test's own.
+// newServerOf is newServer with another backend.
 func newServerOf(t *testing.T, ctx context.Context, cfg Config, b vfs.Backend) (s *Server, addr net.Addr, served chan error) {
 	t.Helper()
 	var err error
@@ -107,8 +107,8 @@ func TestServeEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// Who stalls is cut, and what clients say of their needs is looked at, by whatever server.
-func TestServerLooksAfterConnections(t *testing.T) {
+// A server cuts stalled connections and balances credits.
+func TestServerCutsStallsAndBalancesCredits(t *testing.T) {
 	s, _, _ := newServer(t, t.Context(), Config{Limits: Limits{StallTimeout: 20 * time.Millisecond}}, t.TempDir())
 	c := &conn{auth: authState{passed: true}}
 	c.ctx, c.cancel = context.WithCancelCause(t.Context())
@@ -119,7 +119,7 @@ func TestServerLooksAfterConnections(t *testing.T) {
 	table.all[c] = struct{}{}
 	table.mu.Unlock()
 	eventually(t, "it is cut", func() bool { return errors.Is(context.Cause(c.ctx), errStalled) })
-	eventually(t, "its hint is heard", func() bool { return c.credits.hint.Load() == 0 })
+	eventually(t, "its hint is taken", func() bool { return c.credits.hint.Load() == 0 })
 	table.mu.Lock()
 	delete(table.all, c)
 	table.mu.Unlock()
@@ -132,8 +132,8 @@ func (absent) OpenAdapter(context.Context, netip.Addr) (rdma.Adapter, error) {
 	return nil, &rdma.Error{Op: "open adapter", Status: rdma.StatusDeviceNotReady, Err: errors.New("not here")}
 }
 
-// A provider that has no device is left out, and the log says so; if that is all
-// there are, it is an error.
+// A provider without a device is left out, with a line in the log; if there is no other, Serve
+// fails.
 func TestServeWithoutADevice(t *testing.T) {
 	p, log := iwarp.New(nil), new(bytes.Buffer)
 	cfg := Config{Providers: []rdma.Provider{absent{p}, p}, Logger: slog.New(slog.NewTextHandler(log, nil))}
@@ -152,7 +152,7 @@ func TestServeWithoutADevice(t *testing.T) {
 	}
 }
 
-// A provider that cannot listen is an error, not a server without it.
+// A provider that cannot listen makes Serve fail.
 func TestServeWithABrokenProvider(t *testing.T) {
 	broken := iwarp.New(&iwarp.Config{Listen: func(context.Context, *net.TCPAddr) (net.Listener, error) {
 		return nil, errors.New("no such luck")

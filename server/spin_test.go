@@ -35,8 +35,8 @@ func TestSpinBackoffDoubles(t *testing.T) {
 	})
 }
 
-// No more loops spin than may, and none where that is switched off.
-func TestSpinners(t *testing.T) {
+// The number of busy-polling loops is bounded, and 0 where busy-polling is off.
+func TestSpinnersAreBounded(t *testing.T) {
 	if newSpinners(-1).enter() {
 		t.Error("a loop spins though it must not")
 	}
@@ -73,7 +73,7 @@ func TestOversubscriptionByOthersWakeUps(t *testing.T) {
 	})
 }
 
-// Answers are posted when they are more than half of what is in flight, or than five eighths
+// Answers are posted when they are more than half of the requests in flight, or than five eighths
 // of many where the client sends the next without a system call.
 //
 // Source: [LWIO §Wakeup]
@@ -121,9 +121,9 @@ func TestNoSpinWhenOversubscribed(t *testing.T) {
 	}
 }
 
-// A loop that finds no more than that its own requests are done was not woken by a client:
-// it is in a crowd as much as before.
-func TestWakeUps(t *testing.T) {
+// A loop that finds only completions of its own requests was not woken by a client: that says
+// nothing about oversubscription.
+func TestOwnCompletionsAreNoWakeUps(t *testing.T) {
 	onEach(t, func(t *testing.T, on string) {
 		v := newEnv(t, envConfig{on: on, limits: Limits{SpinTime: -1}})
 		o := v.file("f", content(100))

@@ -24,7 +24,7 @@ type textClient struct {
 	sequence uint64
 }
 
-// units is a name in a field of n UTF-16 units.
+// units returns a name in a field of n UTF-16 units.
 func units(s string, n int) []byte {
 	b := make([]byte, 2*n)
 	for i, u := range utf16.Encode([]rune(s)) {
@@ -49,7 +49,7 @@ func (c *textClient) match(template string, b []byte) {
 	}
 }
 
-// say sends a message with the next number.
+// say sends a message with the next Sequence.
 func (c *textClient) say(template string, body ...byte) {
 	c.t.Helper()
 	c.Set("Seq", 2, c.sequence)
@@ -67,7 +67,7 @@ func (c *textClient) hear(template string) {
 func (c *textClient) see(template string) {
 	c.t.Helper()
 	for {
-		// The answer to a message says that all that was placed before is there.
+		// The answer to a message follows all data that was placed before.
 		c.say("30000000 05 80 00 FF 0000 Seq 00000000 0000000000000000 0000000000000000 00000000 00000000 7777000000000000")
 		c.hear("7777000000000000 00000000 280100C0")
 		block := c.in.Bytes()[blockAt:][:8]
@@ -154,8 +154,8 @@ func (c *textClient) registerText(name string, o *vfs.Open) {
 	c.Fields[name] = c.Fields["Got"][:2]
 }
 
-// A client that knows nothing but the text, and has the values that are depicted there,
-// is served, if MD5 alone is allowed: every message, in both modes.
+// A client that knows only the text, and has the values depicted there, is served if MD5 alone is
+// allowed: every message, in both modes.
 //
 // Source: [LWIO §Network Discovery] [LWIO §Connection Authentication] [LWIO §File Registration] [LWIO §Read] [LWIO §Write]
 // [LWIO §Vectored Read] [LWIO §Vectored Write] [LWIO §Wakeup] [LWIO §Close] [LWIO §Cancel]
@@ -177,7 +177,7 @@ func testTextClient(t *testing.T, on string) {
 	if got, err := os.ReadFile(filepath.Join(v.dir, "a")); err != nil || !bytes.Equal(got, data) {
 		t.Errorf("the file differs, %v", err)
 	}
-	// INTERRUPT with a completion that was missed, CANCEL, CLOSE, and what comes after.
+	// INTERRUPT with a completion that was missed, CANCEL, CLOSE, and requests after it.
 	c.say("30000000 09 C0 01 FF 0000 Seq 00000000 0000000000000000 0000000000000000 00000000 00000000 0900000000000000")
 	c.hear("0900000000000000 00000000 00000000")
 	c.say("30000000 05 80 00 FF Fid Seq 00000000 0000000000000000 0000000000000000 00000000 00000000 0A00000000000000")

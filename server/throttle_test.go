@@ -10,7 +10,7 @@ import (
 	"lwio/rdma"
 )
 
-// idleQueue has no results; who waits for some calls notify.
+// idleQueue has no completions; a wait for one calls notify.
 type idleQueue struct {
 	rdma.CompletionQueue
 	notify func()
@@ -23,11 +23,11 @@ func (q idleQueue) Wait(ctx context.Context, _ rdma.NotifyKind) error {
 	return ctx.Err()
 }
 
-// A connection that is held back handles first what was polled together with the message
-// that is too much, and keeps the other messages in their order.
+// A connection that is throttled first handles the completions polled together with the message
+// that exceeds the limit, and defers the other messages in their order.
 //
 // Source: [OP-58b]
-func TestRateAndResultsOfOneBatch(t *testing.T) {
+func TestThrottleHandlesRestOfBatchFirst(t *testing.T) {
 	c, _ := newFuzzConn(t)
 	c.auth.limiter = ratelimit.NewLimiter(1, 0, 0)
 	c.auth.limiter.Take(1<<20, 0)

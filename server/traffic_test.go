@@ -7,15 +7,15 @@ import (
 	"lwio/internal/ntstatus"
 )
 
-// What a connection and a share did is counted for both, and once.
-func TestTraffic(t *testing.T) {
+// I/O is counted once for its connection and once for its share.
+func TestTrafficIsCountedForConnectionAndShare(t *testing.T) {
 	v := newEnv(t, envConfig{})
 	c := v.client()
 	fid := c.register(v.file("a", content(5000)))
 	c.want(ntstatus.Success, 5000, c.readHeader(fid, 0, 8192, 0), nil)
 	c.want(ntstatus.EndOfFile, 0, c.readHeader(fid, 9000, 10, 0), nil)
 	c.want(ntstatus.FileClosed, 0, c.readHeader(fid+1, 0, 10, 0), nil)
-	// Delays are counted when the answer is on its way.
+	// Latencies are counted after the answer is posted.
 	eventually(t, "the delays are counted", func() bool { return v.conn().stats().ReadLatency.Operations == 2 })
 	conn := v.conn().stats()
 	if conn.Reads != (Count{Operations: 3, Bytes: 5000}) || conn.Failures != 2 || conn.Files != 1 || conn.Pending != 0 ||
@@ -35,8 +35,8 @@ func TestTraffic(t *testing.T) {
 	}
 }
 
-// Reads of several files are counted together, those that went straight from a file twice.
-func TestTally(t *testing.T) {
+// Reads of several files are counted together, and direct ones among them.
+func TestTallyCountsReadsOfSeveralFiles(t *testing.T) {
 	e, c := new(engine), new(conn)
 	files := [2]*registeredFile{{traffic: new(shareTraffic)}, {traffic: new(shareTraffic)}}
 	var y tally
@@ -61,16 +61,16 @@ func TestTally(t *testing.T) {
 	}
 }
 
-// TestNamesOfClients finds statistics in UTF-8, whatever name a client gave its end
-// of the connection, or the server's owner a share; different names stay so.
-func TestNamesOfClients(t *testing.T) {
+// Statistics are UTF-8, even if the address of a client or the name of a share is not; different
+// names stay different.
+func TestStatisticsAreUTF8(t *testing.T) {
 	c := &conn{fabric: &fabric{name: "shm"}, auth: authState{session: newFakeSession(1)}}
 	seen := make(map[string]bool)
 	for _, peer := range []string{"127.0.0.1:1", "6295e134/\xff\xfe", "6295e134/\xff\xff", "\xc3"} {
 		c.peer.name = peer
 		st := c.stats()
 		if !utf8.ValidString(st.Client) || seen[st.Client] || utf8.ValidString(peer) && st.Client != peer {
-			t.Errorf("%q is told as %q", peer, st.Client)
+			t.Errorf("%q is reported as %q", peer, st.Client)
 		}
 		seen[st.Client] = true
 	}

@@ -10,8 +10,8 @@ import (
 	"lwio/rdma/iwarp"
 )
 
-// A client that tries to write or read memory of the server by RDMA, wherever it
-// guesses that there is some, loses its connection, and nobody else does.
+// A client that tries to write or read memory of the server by RDMA, at any address, loses its
+// connection, and no other does.
 //
 // Source: [LWIO claim 2] [OP-100] [OP-104]
 func TestOneSidedAccess(t *testing.T) { onEach(t, testOneSidedAccess) }
@@ -37,7 +37,7 @@ func testOneSidedAccess(t *testing.T, on string) {
 	v.check(other)
 }
 
-// Options come in any order, and unknown ones are skipped; none comes twice.
+// Options may come in any order, unknown ones are skipped, and none may come twice.
 //
 // Source: [OP-46] [OP-50b]
 func TestAuthOptions(t *testing.T) { onEach(t, testAuthOptions) }
@@ -77,7 +77,7 @@ func testAuthOptions(t *testing.T, on string) {
 	}
 }
 
-// Numbers of messages that are not the next are counted, and nothing else.
+// A gap in the Sequences is counted and has no other effect.
 //
 // Source: [OP-21]
 func TestSequenceGaps(t *testing.T) { onEach(t, testSequenceGaps) }
@@ -96,8 +96,8 @@ func testSequenceGaps(t *testing.T, on string) {
 	v.check(c)
 }
 
-// An INTERRUPT with a count that cannot be, 0 or less than is outstanding, waits like
-// any other and harms nobody.
+// An INTERRUPT with an impossible count, 0 or less than is outstanding, waits like any other and
+// affects no other connection.
 //
 // Source: [OP-93a] [OP-93e] [OP-93f]
 func TestImpossibleInterrupts(t *testing.T) { onEach(t, testImpossibleInterrupts) }
@@ -125,11 +125,11 @@ func testImpossibleInterrupts(t *testing.T, on string) {
 	v.serves()
 }
 
-// A client that sends half a message and then nothing has its place as long as its
-// session, holds nobody up, and goes with it.
+// A client that sends half a message and then nothing keeps its connection as long as its session
+// lasts, and holds up no other.
 //
 // Source: [LWIO §I/O Processing] [OP-94g]
-func TestHalfAMessage(t *testing.T) {
+func TestHalfAMessageHoldsUpNoOther(t *testing.T) {
 	v := newEnv(t, envConfig{})
 	full := faultconn.Dialer{SendLimit: -1, ReceiveLimit: -1}
 	v.provider = iwarp.New(&iwarp.Config{Dial: full.DialTCP})

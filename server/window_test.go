@@ -12,13 +12,13 @@ import (
 	"lwio/vfs"
 )
 
-// The client's window bounds each RDMA write, and the server's own a READ: the two have
-// nothing to do with each other.
+// The client's window bounds each RDMA write, and the server's own a READ: the two are
+// independent.
 //
 // Source: [LWIO §Connection Authentication] [LWIO §Read] [OP-6] [OP-60] [OP-60b]
-func TestWindowOfTheClient(t *testing.T) { onEach(t, testWindowOfTheClient) }
+func TestClientWindowBoundsRDMAWrites(t *testing.T) { onEach(t, testClientWindowBoundsRDMAWrites) }
 
-func testWindowOfTheClient(t *testing.T, on string) {
+func testClientWindowBoundsRDMAWrites(t *testing.T, on string) {
 	const most = 256 << 10
 	for _, window := range []uint32{512, 1001, 4096, 64 << 10, 1 << 20, 1<<32 - 1} {
 		w := new(watch)
@@ -63,9 +63,9 @@ func testWindowOfTheClient(t *testing.T, on string) {
 // those and no others.
 //
 // Source: [LWIO §Connection Authentication] [LWIO §Vectored Write] [OP-28] [OP-76] [OP-79]
-func TestPagesOfTheClient(t *testing.T) { onEach(t, testPagesOfTheClient) }
+func TestPageSizesOfTheClient(t *testing.T) { onEach(t, testPageSizesOfTheClient) }
 
-func testPagesOfTheClient(t *testing.T, on string) {
+func testPageSizesOfTheClient(t *testing.T, on string) {
 	v := newEnv(t, envConfig{on: on})
 	for page := uint16(512); page <= 32<<10 && page != 0; page *= 2 {
 		n := v.negotiate(v.sess)

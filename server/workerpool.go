@@ -16,8 +16,7 @@ const (
 const blockedFiles = 32
 
 // workerPool is a bounded set of workers for I/O that may block on a disk, so that the
-// receive loops never do. Each file has one queue, whatever the number of connections
-// that use it. The queues take turns, and one queue gets at most perFile workers, so
+// receive loops never do. Each file has one queue for all connections that use it. The queues take turns, and one queue gets at most perFile workers, so
 // that an unresponsive file does not hold up the others. Workers start on demand and
 // stay. The credits of the connections bound the length of the queues. Safe for
 // concurrent use.

@@ -3,21 +3,21 @@ package spec
 // rulesOfClients are those that a client can break.
 var rulesOfClients = []rule{
 	// Order.
-	{"| accepted | one AUTH | end of the connection |", `server.TestViolations/READ before AUTH;
-		server.TestViolations/REGISTER before AUTH; server.TestViolations/garbage before AUTH;
-		server.TestViolations/a few bytes before AUTH; server.TestViolations/nothing before AUTH`},
-	{"| authenticated | everything but AUTH | end of the connection |", "server.TestViolations/second AUTH"},
-	{"| time from accepting to AUTH | 5 s |", "server.TestSilence; server.TestFloodOfStrangers"},
+	{"| accepted | one AUTH | end of the connection |", `server.TestViolationsEndConnection/READ before AUTH;
+		server.TestViolationsEndConnection/REGISTER before AUTH; server.TestViolationsEndConnection/garbage before AUTH;
+		server.TestViolationsEndConnection/a few bytes before AUTH; server.TestViolationsEndConnection/nothing before AUTH`},
+	{"| authenticated | everything but AUTH | end of the connection |", "server.TestViolationsEndConnection/second AUTH"},
+	{"| time from accepting to AUTH | 5 s |", "server.TestSilentPeerIsCut; server.TestFloodOfUnauthenticatedPeers"},
 	{"the server counts gaps and does nothing else about them", "server.TestSequenceGaps"},
 
 	// NEGOTIATE and keys.
 	{"A message that is malformed, has another RevId, or whose Length is not its size breaks the pipe.", "server.TestNegotiateRefused"},
-	{"if even none fit, the pipe fails", "server.TestNegotiateRoom"},
+	{"if even none fit, the pipe fails", "server.TestNegotiateFitsIntoResponse"},
 	{"one that no AUTH has used expires after 60 s", "association.TestUnusedKeysExpire"},
 	{"before first ends all connections of those key pairs and waits until none of their I/O is in flight", "server.TestReplacedConnection"},
 	{"| key pairs of an SMB session | 16 | the oldest unused is dropped |", "association.TestPairsPerSessionAreBounded; server.TestKeysInUseSurviveNegotiations; server.TestFloodOfNegotiations"},
 	{"| AUTHs with option 0x80 under one key pair | 4096 |", "association.TestNoncesPerPairAreBounded"},
-	{"| connections under one key pair | 16 |", "server.TestConnectionsPerKey; association.TestConnectionsPerKeyAreBounded"},
+	{"| connections under one key pair | 16 |", "server.TestConnectionsPerKeyAreLimited; association.TestConnectionsPerKeyAreBounded"},
 	{"ClientName is logged and not trusted.", "server.TestClientNameMeansNothing"},
 
 	// AUTH.
@@ -26,7 +26,7 @@ var rulesOfClients = []rule{
 		server.TestAuthRefused/damaged parameters; server.TestAuthRefused/no signature`},
 	{"Keyed proves that the sender has the SMB session's application key", `server.TestAuthRefused/no MAC;
 		server.TestAuthRefused/MAC with another key; server.TestAuthRefused/header changed; server.TestNoApplicationKey`},
-	{"the server refuses one that it has seen under the key pair", "server.TestReplay; server.TestReplayReplacesNobody"},
+	{"the server refuses one that it has seen under the key pair", "server.TestNonceIsAcceptedOnce; server.TestReplayedAuthReplacesNoConnection"},
 	{"A code that comes twice, no end, or bytes after the end are refused; a code that is not known is skipped.",
 		`server.TestAuthOptions/key again; server.TestAuthOptions/unknown; server.TestAuthOptions/longer than the message;
 		server.TestAuthRefused/no end of options; server.TestAuthRefused/bytes after the end`},
@@ -38,37 +38,37 @@ var rulesOfClients = []rule{
 	{"| 12 | 4 | MaxRdmaWindowSize |", "server.TestAuthRefused/window below the parameters"},
 	{"| 20 | 4 | MaxRecvBufferSize | 16 |", "server.TestAuthRefused/receives below an answer"},
 	{"in AUTH with ACCESS_DENIED", "server.TestAuthRefused/unknown flags"},
-	{"ends and drains the connection that option 0x81 names (of the same user)", "server.TestReplacedConnection; server.TestWhoGetsOutcomes"},
+	{"ends and drains the connection that option 0x81 names (of the same user)", "server.TestReplacedConnection; server.TestReplayResultsGoToTheirUserOnce"},
 	{"with a number from before BaseSequence is answered with the result it had, and done only if it had none",
-		"server.TestWritesOnceAcrossConnections; server.TestOutcomesWrap; server.TestOutcomesOfAnOldRound"},
-	{"up to 2048 results", "server.TestOutcomesAreBounded"},
+		"server.TestWritesOnceAcrossConnections; server.TestReplayCacheWrapsAround; server.TestReplayIgnoresNumbersOfAnOldRound"},
+	{"up to 2048 results", "server.TestReplayResultsAreBounded"},
 
 	// REGISTER, Fids, rights.
 	{"| ACCESS_DENIED | another SessionId |", "server.TestRegisterRules"},
 	{"| OBJECT_NAME_NOT_FOUND | no open of this SMB session has the key |", "server.TestRegisterRules; server.TestEndToEnd"},
-	{"| TOO_MANY_OPENED_FILES | the connection has as many Fids as it may |", "server.TestRegisterRules; server.TestFidTableFull"},
+	{"| TOO_MANY_OPENED_FILES | the connection has as many Fids as it may |", "server.TestRegisterRules; server.TestFileTableFull"},
 	{"| Fid not registered, or closed | FILE_CLOSED |", `server.TestReadRules/fid 0; server.TestReadRules/unknown fid;
-		server.TestWriteRules/fid 0; server.TestCloseIsABarrier; server.TestRevoke`},
-	{"a connection that holds this up for 5 s is cut", "server.TestRevokeStalls; server.TestRevokeStallsBehindAnswers"},
-	{"| access not granted | ACCESS_DENIED |", "server.TestAccess"},
+		server.TestWriteRules/fid 0; server.TestCloseIsABarrier; server.TestSMBCloseWaitsForIOInFlight`},
+	{"a connection that holds this up for 5 s is cut", "server.TestSMBCloseCutsStalledIO; server.TestSMBCloseCutsClientThatDoesNotReceive"},
+	{"| access not granted | ACCESS_DENIED |", "server.TestAccessRightsOfTheOpenHold"},
 
 	// Lengths.
-	{"| fewer than 48 bytes, or more than 48 + MaxRecvBufferSize | end of the connection |", `server.TestViolations/47 bytes;
-		server.TestViolations/no bytes; server.TestViolations/WRITE above the limit;
-		server.TestViolations/WRITE of a Length above the limit`},
-	{"| CLOSE, CANCEL, CREDIT, INTERRUPT | 48, and Length says so |", `server.TestViolations/CLOSE of a wrong length;
-		server.TestViolations/CLOSE with a body`},
-	{"| REGISTER | 84, and Length says so |", "server.TestViolations/REGISTER cut off"},
-	{"| AUTH | at least 79, and Length says so |", `server.TestViolations/AUTH of a wrong length;
-		server.TestViolations/AUTH of the header alone`},
-	{"| READ | 48 |", "server.TestViolations/READ with a body"},
-	{"| WRITE, VEC_WRITE | 48 + Length |", `server.TestViolations/WRITE with less than it says;
-		server.TestViolations/WRITE with more than it says`},
-	{"| VEC_WRITE with COLLAPSE | 48 + min(Length, PageSize) |", "server.TestViolations/collapsed VEC_WRITE of two pages"},
-	{"| VEC_READ | 48 + 16 × NumPages |", "server.TestViolations/VEC_READ without its regions"},
-	{"| control message without INTERRUPT | end of the connection |", `server.TestViolations/AUTH without INTERRUPT;
-		server.TestViolations/CLOSE without INTERRUPT; server.TestViolations/INTERRUPT without INTERRUPT`},
-	{"| unknown opcode without INTERRUPT | end of the connection |", "server.TestViolations/unknown opcode without INTERRUPT"},
+	{"| fewer than 48 bytes, or more than 48 + MaxRecvBufferSize | end of the connection |", `server.TestViolationsEndConnection/47 bytes;
+		server.TestViolationsEndConnection/no bytes; server.TestViolationsEndConnection/WRITE above the limit;
+		server.TestViolationsEndConnection/WRITE of a Length above the limit`},
+	{"| CLOSE, CANCEL, CREDIT, INTERRUPT | 48, and Length says so |", `server.TestViolationsEndConnection/CLOSE of a wrong length;
+		server.TestViolationsEndConnection/CLOSE with a body`},
+	{"| REGISTER | 84, and Length says so |", "server.TestViolationsEndConnection/REGISTER cut off"},
+	{"| AUTH | at least 79, and Length says so |", `server.TestViolationsEndConnection/AUTH of a wrong length;
+		server.TestViolationsEndConnection/AUTH of the header alone`},
+	{"| READ | 48 |", "server.TestViolationsEndConnection/READ with a body"},
+	{"| WRITE, VEC_WRITE | 48 + Length |", `server.TestViolationsEndConnection/WRITE with less than it says;
+		server.TestViolationsEndConnection/WRITE with more than it says`},
+	{"| VEC_WRITE with COLLAPSE | 48 + min(Length, PageSize) |", "server.TestViolationsEndConnection/collapsed VEC_WRITE of two pages"},
+	{"| VEC_READ | 48 + 16 × NumPages |", "server.TestViolationsEndConnection/VEC_READ without its regions"},
+	{"| control message without INTERRUPT | end of the connection |", `server.TestViolationsEndConnection/AUTH without INTERRUPT;
+		server.TestViolationsEndConnection/CLOSE without INTERRUPT; server.TestViolationsEndConnection/INTERRUPT without INTERRUPT`},
+	{"| unknown opcode without INTERRUPT | end of the connection |", "server.TestViolationsEndConnection/unknown opcode without INTERRUPT"},
 	{"| unknown opcode with INTERRUPT | INVALID_DEVICE_REQUEST |", "server.TestUnknownAndUnasked"},
 	{"| unknown flags, COLLAPSE elsewhere, bad regions or pages, Length or Offset out of range | INVALID_PARAMETER |",
 		`server.TestReadRules/unknown flag; server.TestReadRules/collapse; server.TestReadRules/above the window;
@@ -81,7 +81,7 @@ var rulesOfClients = []rule{
 	{"| wrong address or handle | the RDMA layer ends the connection |", "server.TestWrongAddress"},
 
 	// Wake-up and credits.
-	{"| an INTERRUPT waits already | DEVICE_BUSY |", "server.TestInterrupt"},
+	{"| an INTERRUPT waits already | DEVICE_BUSY |", "server.TestInterruptIsAnsweredByNextCompletion"},
 	{"The server has O outstanding, and O ≤ P", "server.TestImpossibleInterrupts"},
 	{"Every message takes one and gives it back with its answer.", "server.TestCreditOverrun"},
 	{"A CREDIT that does not fit the change in progress, or none within the stall limit of 30 s, ends the connection.",
@@ -92,9 +92,9 @@ var rulesOfClients = []rule{
 		server.TestWrongCredits/one twice; server.TestWrongCredits/far out`},
 
 	// Flooding, stalling, dying.
-	{"| connections, of them before AUTH | 1024, 64 |", "server.TestLimitsOfConnections; server.TestFloodOfStrangers"},
-	{"| time that an answer may stay untaken (stall limit) | 30 s |", "server.TestStall"},
-	{"Requests run concurrently and complete in any order.", "server.TestSlowFile; server.TestSlowFiles; server.TestConnectionsAreIndependent"},
+	{"| connections, of them before AUTH | 1024, 64 |", "server.TestUnauthenticatedConnectionsAreEvictedFirst; server.TestFloodOfUnauthenticatedPeers"},
+	{"| time that an answer may stay untaken (stall limit) | 30 s |", "server.TestStalledClientIsCut"},
+	{"Requests run concurrently and complete in any order.", "server.TestUnresponsiveFileHoldsUpNoOther; server.TestUnresponsiveFilesHoldUpNoOther; server.TestConnectionsAreIndependent"},
 	{"When a connection ends, the server touches no memory of the client's any more.", `server.TestDisconnectDuringIO;
-		server.TestDeathAtEveryByte; server.TestDeathAtEveryOperation; server.TestHalfAMessage`},
+		server.TestDeathAtEveryByte; server.TestDeathAtEveryOperation; server.TestHalfAMessageHoldsUpNoOther`},
 }

@@ -56,7 +56,7 @@ func TestHostileCasesHaveRules(t *testing.T) {
 	}
 	all := listed.String() + ";"
 	for _, test := range []string{
-		"server.TestViolations", "server.TestAuthRefused", "server.TestWrongCredits",
+		"server.TestViolationsEndConnection", "server.TestAuthRefused", "server.TestWrongCredits",
 		"fileio.TestAuthRefusals", "fileio.TestHostileAnswers", "fileio.TestHostileStatusBlocks", "fileio.TestNegotiateRefusals",
 	} {
 		pkg, name, _ := strings.Cut(test, ".")

@@ -33,7 +33,7 @@ func (s *fakeSession) Limiter() *ratelimit.Limiter { return nil }
 func (s *fakeSession) Done() <-chan struct{}       { return s.done }
 func (s *fakeSession) LoggedOff() bool             { return s.left }
 
-// fakeConn ends as soon as it is told to.
+// fakeConn is a connection that ends at once when it is fenced or its session ends.
 type fakeConn struct {
 	done   chan struct{}
 	causes []string

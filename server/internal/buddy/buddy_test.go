@@ -6,9 +6,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// The blocks that are out never overlap, are aligned to their size, and when
-// all are back the whole range can be had again.
-func TestModel(t *testing.T) {
+// Allocated blocks never overlap and are aligned to their size, and once all are released the whole
+// range is free again.
+func TestBlocksNeverOverlap(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const top = 4
 		tops := rapid.IntRange(1, 3).Draw(t, "tops")

@@ -9,8 +9,7 @@ import (
 	"lwio/vfs"
 )
 
-// slowEnv is an env with a file that does not answer, "slow", of 1 MiB, beside others
-// that do.
+// slowEnv is an env with an unresponsive file, "slow", of 1 MiB, beside others.
 func slowEnv(t *testing.T, on string, l Limits) (*gate, *env) {
 	t.Helper()
 	b := newGate(t)
@@ -23,7 +22,7 @@ func slowEnv(t *testing.T, on string, l Limits) (*gate, *env) {
 	return b, v
 }
 
-// as makes a client of a session of its own, and opens for it.
+// as returns a client of a session of its own, and a function that opens files for it.
 func (v *env) as(id uint64) (c *rawClient, open func(name string) uint16) {
 	v.t.Helper()
 	sess := newFakeSession(id)
@@ -36,8 +35,7 @@ func (v *env) as(id uint64) (c *rawClient, open func(name string) uint16) {
 	}
 }
 
-// stuck asks the slow file for as much as the client has credits for but one, and
-// returns how many requests that are.
+// stuck sends requests for the slow file with all credits but one, and returns their number.
 func (c *rawClient) stuck(fid uint16) (n int) {
 	c.t.Helper()
 	for ; n < c.credits-1; n++ {
@@ -50,14 +48,13 @@ func (c *rawClient) stuck(fid uint16) (n int) {
 	return n
 }
 
-// A file that does not answer holds up no other file, of the same connection or of
-// another, whatever was asked of it: large reads and writes, by more connections than
-// there are workers.
+// An unresponsive file holds up no other file, of the same connection or of another, under large
+// reads and writes by more connections than it has workers.
 //
 // Source: [LWIO §I/O Processing] [OP-109]
-func TestSlowFile(t *testing.T) { onEach(t, testSlowFile) }
+func TestUnresponsiveFileHoldsUpNoOther(t *testing.T) { onEach(t, testUnresponsiveFileHoldsUpNoOther) }
 
-func testSlowFile(t *testing.T, on string) {
+func testUnresponsiveFileHoldsUpNoOther(t *testing.T, on string) {
 	b, v := slowEnv(t, on, Limits{Workers: 2, ReadBufferBytes: 16 << 20})
 	type client struct {
 		*rawClient
@@ -90,10 +87,10 @@ func testSlowFile(t *testing.T, on string) {
 	}
 }
 
-// Nor do several such files, of as many connections.
+// Several unresponsive files, of as many connections, hold up no other file.
 //
 // Source: [LWIO §I/O Processing] [OP-109]
-func TestSlowFiles(t *testing.T) {
+func TestUnresponsiveFilesHoldUpNoOther(t *testing.T) {
 	b := newGate(t)
 	v := newEnv(t, envConfig{backend: b, limits: Limits{Workers: 2}})
 	const files = 8
@@ -122,12 +119,11 @@ func TestSlowFiles(t *testing.T) {
 	}
 }
 
-// Who closes a file that does not answer, and names it again, is in the same line, and
-// has the same part of the memory, as long as something of before is under way; else a
-// client would get one worker after another for it.
+// A file that is closed and registered again shares queues and memory with the I/O that is still
+// in flight; else a client would get one worker after another for an unresponsive file.
 //
 // Source: [LWIO §Close] [OP-94d]
-func TestSlowFileAgain(t *testing.T) {
+func TestReregisteredFileSharesItsQueue(t *testing.T) {
 	c, _ := newFuzzConn(t)
 	o, err := c.ops.take(c)
 	if err != nil {
@@ -143,11 +139,11 @@ func TestSlowFileAgain(t *testing.T) {
 	again := &registeredFile{open: f.open}
 	again.join(c.engine, c.fabric.buffers)
 	if again.reading != f.reading || again.writing != f.writing || again.usage != f.usage {
-		t.Error("it begins anew")
+		t.Error("the file has new queues")
 	}
 	f.release()
 	again.detach()
 	if n := len(c.engine.readers.queues) + len(c.engine.writers.queues) + len(c.fabric.buffers.usages); n != 0 {
-		t.Errorf("%d are left in the end", n)
+		t.Errorf("%d queues are left in the end", n)
 	}
 }
