@@ -171,8 +171,7 @@ func (l *closer) release() error {
 	l.c.trimTimer.Stop()
 	l.rx.mu.Unlock()
 	if used {
-		l.c.hangUp()
-		return nil
+		return nil // the goroutine of the stream has disconnected
 	}
 	return l.closeSocket()
 }
