@@ -116,7 +116,7 @@ func sambaData(t *testing.T, tree *smb.Tree, dir string) {
 	if k, err := smbwire.DecodeResumeKey(raw); err != nil || len(k.Context) != 0 {
 		t.Errorf("resume key %x, %v: Samba has no LWIO to offer", raw, err)
 	}
-	if err := errors.Join(f.SetEndOfFile(ctx, 5), f.SetDeleteOnClose(ctx, true)); err != nil {
+	if err := errors.Join(f.SetSize(ctx, 5), f.SetDelete(ctx, true)); err != nil {
 		t.Error(err)
 	}
 	if i, err := f.Stat(ctx); err != nil || i.Size != 5 || !i.DeletePending {

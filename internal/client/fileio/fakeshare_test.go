@@ -19,6 +19,7 @@ import (
 	"lwio/internal/client/rdmaconn"
 	"lwio/internal/client/smbshare"
 	"lwio/internal/ntstatus"
+	"lwio/internal/smb/smbwire"
 	"lwio/internal/wire"
 )
 
@@ -238,7 +239,7 @@ type fakeHandle struct {
 func (h *fakeHandle) Created() smbshare.Entry {
 	e := smbshare.Entry{Size: int64(len(h.f.content())), Modified: time.Unix(1, 0)}
 	if h.f.dir {
-		e.Attributes = smbshare.AttributeDirectory
+		e.Attributes = smbwire.AttributeDirectory
 	}
 	return e
 }
@@ -285,6 +286,7 @@ func (h *fakeHandle) Flush(context.Context) error {
 }
 
 func (h *fakeHandle) Lock(ctx context.Context, _ smbshare.Range, _, _ bool) error { return ctx.Err() }
+
 func (h *fakeHandle) Unlock(ctx context.Context, _ smbshare.Range) error {
 	h.s.count(&h.s.unlocks)
 	return ctx.Err()

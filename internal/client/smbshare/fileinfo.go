@@ -58,7 +58,7 @@ func (i *FileInfo) Mode() fs.FileMode {
 
 func (i *FileInfo) Sys() any {
 	return &Info{
-		Attributes: i.e.Attributes, ID: i.e.id, Allocated: i.e.allocated,
-		Created: i.e.created, Accessed: i.e.accessed, Changed: i.e.changed,
+		Attributes: i.e.Attributes, ID: i.e.ID, Allocated: i.e.AllocationSize,
+		Created: i.e.Created, Accessed: i.e.Accessed, Changed: i.e.Changed,
 	}
 }

@@ -2,9 +2,9 @@ package smbshare
 
 import (
 	"context"
-	"time"
 
 	"lwio/internal/client/handshake"
+	"lwio/internal/smb/smbclient"
 	"lwio/internal/wire"
 )
 
@@ -31,14 +31,11 @@ type Session interface {
 }
 
 // OpenRequest is an SMB CREATE.
-type OpenRequest struct {
-	Name        string // slash-separated; "" is the root of the share
-	Access      uint32
-	Share       uint32
-	Disposition uint32
-	Options     uint32
-	ResumeKey   bool // ask for the resume key in the same round trip, if that is possible
-}
+type OpenRequest = smbclient.CreateRequest
+
+// Entry describes a file or directory as SMB does. Name is its last element, "" where the
+// server does not give it.
+type Entry = smbclient.FileInfo
 
 // The parts of CREATE that the client uses.
 //
@@ -72,8 +69,7 @@ const (
 	OptionUnbuffered   = wire.NoIntermediateBuffering
 	OptionNonDirectory = 0x00000040
 
-	attributeReadOnly  = 0x00000001
-	AttributeDirectory = 0x00000010
+	attributeReadOnly = 0x00000001
 )
 
 // Handle is an open file or directory.
@@ -102,17 +98,6 @@ type Handle interface {
 	Entries(ctx context.Context) ([]Entry, error)
 	Close(ctx context.Context) error
 }
-
-// Entry describes a file or directory as SMB does.
-type Entry struct {
-	Name                                 string // last element; "" where the server does not say
-	Size, allocated                      int64
-	Attributes                           uint32
-	id                                   uint64
-	created, accessed, Modified, changed time.Time
-}
-
-func (e *Entry) IsDir() bool { return e.Attributes&AttributeDirectory != 0 }
 
 // Range is lwio.Range.
 type Range struct{ Off, Len uint64 }

@@ -47,9 +47,7 @@ func NewSession(ctx context.Context, raw net.Conn, t *base.Target, cfg *base.Con
 }
 
 func (s *smbSession) Open(ctx context.Context, req OpenRequest) (Handle, error) {
-	f, err := s.tree.Create(ctx, smbclient.CreateRequest{
-		Name: req.Name, Access: req.Access, Share: req.Share, Disposition: req.Disposition, Options: req.Options, ResumeKey: req.ResumeKey,
-	})
+	f, err := s.tree.Create(ctx, req)
 	if err != nil {
 		return nil, err
 	}
@@ -57,8 +55,7 @@ func (s *smbSession) Open(ctx context.Context, req OpenRequest) (Handle, error) 
 }
 
 func (s *smbSession) Stat(ctx context.Context, name string) (Entry, error) {
-	i, err := s.tree.Stat(ctx, name)
-	return entryOf(&i), err
+	return s.tree.Stat(ctx, name)
 }
 
 func (s *smbSession) Mkdir(ctx context.Context, name string) error {
@@ -100,16 +97,14 @@ func changed(err error) error {
 	return err
 }
 
-// smbHandle is a file over the SMB client.
-type smbHandle struct{ f *smbclient.File }
+// smbHandle is a file over the SMB client. The methods of the file with other parameters than
+// those of Handle are adapted.
+type smbHandle struct{ *smbclient.File }
 
-func (h smbHandle) Created() Entry {
-	i := h.f.Info()
-	return entryOf(&i)
-}
+func (h smbHandle) Created() Entry { return h.Info() }
 
 func (h smbHandle) ResumeKey(ctx context.Context) (key [24]byte, lwio bool, err error) {
-	b, err := h.f.ResumeKey(ctx)
+	b, err := h.File.ResumeKey(ctx)
 	if err != nil {
 		return key, false, err
 	}
@@ -120,62 +115,25 @@ func (h smbHandle) ResumeKey(ctx context.Context) (key [24]byte, lwio bool, err 
 	return k.Key, k.Context != "", nil
 }
 
-func (h smbHandle) ReadAt(ctx context.Context, p []byte, off int64) (int, error) {
-	n, err := h.f.ReadAt(ctx, p, off)
-	return n, err
-}
-
-func (h smbHandle) WriteAt(ctx context.Context, p []byte, off int64) (int, error) {
-	n, err := h.f.WriteAt(ctx, p, off)
-	return n, err
-}
-
-func (h smbHandle) Settle(ctx context.Context) error { return h.f.Settle(ctx) }
-
-func (h smbHandle) Flush(ctx context.Context) error { return h.f.Flush(ctx) }
-
 func (h smbHandle) Lock(ctx context.Context, r Range, exclusive, wait bool) error {
-	return h.f.Lock(ctx, r.Off, r.Len, exclusive, wait)
+	return h.File.Lock(ctx, r.Off, r.Len, exclusive, wait)
 }
 
 func (h smbHandle) Unlock(ctx context.Context, r Range) error {
-	return h.f.Unlock(ctx, r.Off, r.Len)
-}
-
-func (h smbHandle) Stat(ctx context.Context) (Entry, error) {
-	i, err := h.f.Stat(ctx)
-	return entryOf(&i), err
-}
-
-func (h smbHandle) SetSize(ctx context.Context, size int64) error {
-	return h.f.SetEndOfFile(ctx, size)
+	return h.File.Unlock(ctx, r.Off, r.Len)
 }
 
 func (h smbHandle) Rename(ctx context.Context, name string) error {
-	return h.f.Rename(ctx, name, true)
-}
-
-func (h smbHandle) SetDelete(ctx context.Context, on bool) error {
-	return h.f.SetDeleteOnClose(ctx, on)
+	return h.File.Rename(ctx, name, true)
 }
 
 func (h smbHandle) Entries(ctx context.Context) ([]Entry, error) {
 	var list []Entry
-	for i, err := range h.f.ReadDir(ctx, "*") {
+	for i, err := range h.ReadDir(ctx, "*") {
 		if err != nil {
 			return nil, err
 		}
-		list = append(list, entryOf(&i))
+		list = append(list, i)
 	}
 	return list, nil
-}
-
-func (h smbHandle) Close(ctx context.Context) error { return h.f.Close(ctx) }
-
-// entryOf is what the SMB client says about a file.
-func entryOf(i *smbclient.FileInfo) Entry {
-	return Entry{
-		Name: i.Name, Size: i.Size, allocated: i.AllocationSize, Attributes: i.Attributes, id: i.ID,
-		created: i.Created, accessed: i.Accessed, Modified: i.Modified, changed: i.Changed,
-	}
 }

@@ -163,10 +163,10 @@ func (f *File) Stat(ctx context.Context) (FileInfo, error) {
 	return i, nil
 }
 
-// SetEndOfFile sets the length of the file, in bytes.
+// SetSize sets the length of the file, in bytes.
 //
 // Source: [MS-FSCC 2.4.14]
-func (f *File) SetEndOfFile(ctx context.Context, n int64) error {
+func (f *File) SetSize(ctx context.Context, n int64) error {
 	if n < 0 {
 		return ntstatus.InvalidParameter
 	}
@@ -186,10 +186,10 @@ func (f *File) Rename(ctx context.Context, newPath string, replace bool) error {
 	return f.setInfo(ctx, smbwire.ClassRename, info.AppendTo(nil))
 }
 
-// SetDeleteOnClose sets or clears the deletion of the file, opened with the right to delete
+// SetDelete sets or clears the deletion of the file, opened with the right to delete
 // it, when it is closed.
 //
 // Source: [MS-FSCC 2.4.11]
-func (f *File) SetDeleteOnClose(ctx context.Context, on bool) error {
+func (f *File) SetDelete(ctx context.Context, on bool) error {
 	return f.setInfo(ctx, smbwire.ClassDisposition, smbwire.DispositionInfo(on).AppendTo(nil))
 }

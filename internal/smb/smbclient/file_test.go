@@ -168,7 +168,7 @@ func TestFileInformationIsReadAndChanged(t *testing.T) {
 	}
 	modified := time.Date(2001, 2, 3, 4, 5, 6, 700, time.UTC)
 	if err := errors.Join(
-		f.SetEndOfFile(t.Context(), 1234),
+		f.SetSize(t.Context(), 1234),
 		os.Chtimes(filepath.Join(dir, "f"), time.Time{}, modified),
 		f.Flush(t.Context()),
 	); err != nil {
@@ -178,7 +178,7 @@ func TestFileInformationIsReadAndChanged(t *testing.T) {
 	if err != nil || i.Size != 1234 || !i.Modified.Equal(modified) || i.ID != f.Info().ID || i.Links != 1 || i.DeletePending || i.Name != "f" {
 		t.Errorf("%+v, %v", i, err)
 	}
-	if err := f.SetEndOfFile(t.Context(), -1); !errors.Is(err, fs.ErrInvalid) {
+	if err := f.SetSize(t.Context(), -1); !errors.Is(err, fs.ErrInvalid) {
 		t.Error(err)
 	}
 	short, err := tree.Stat(t.Context(), "f")
@@ -189,7 +189,7 @@ func TestFileInformationIsReadAndChanged(t *testing.T) {
 	if raw != nil || err == nil {
 		t.Errorf("%x %v", raw, err)
 	}
-	if err := errors.Join(f.Rename(t.Context(), "g", false), f.SetDeleteOnClose(t.Context(), true)); err != nil {
+	if err := errors.Join(f.Rename(t.Context(), "g", false), f.SetDelete(t.Context(), true)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "g")); err != nil {

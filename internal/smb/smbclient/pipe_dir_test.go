@@ -146,7 +146,7 @@ func TestCloseWithEndedContext(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := f.SetDeleteOnClose(t.Context(), true); err != nil {
+	if err := f.SetDelete(t.Context(), true); err != nil {
 		t.Fatal(err)
 	}
 	ended, cancel := context.WithCancel(t.Context())
@@ -232,7 +232,7 @@ func TestFileMatchesMemoryModel(t *testing.T) {
 	tree, _ := mount(t, nil)
 	f := open(t, tree, readWrite("f"))
 	rapid.Check(t, func(rt *rapid.T) {
-		if err := f.SetEndOfFile(t.Context(), 0); err != nil {
+		if err := f.SetSize(t.Context(), 0); err != nil {
 			rt.Fatal(err)
 		}
 		var model []byte
@@ -247,7 +247,7 @@ func TestFileMatchesMemoryModel(t *testing.T) {
 			},
 			"size": func(rt *rapid.T) {
 				n := rapid.IntRange(0, 1<<16).Draw(rt, "size")
-				if err := f.SetEndOfFile(t.Context(), int64(n)); err != nil {
+				if err := f.SetSize(t.Context(), int64(n)); err != nil {
 					rt.Fatal(err)
 				}
 				model = append(model, make([]byte, max(0, n-len(model)))...)[:n]

@@ -65,7 +65,7 @@ func TestSettleWaitsForAbandonedWrites(t *testing.T) {
 			_, err := h.file.WriteAt(ctx, make([]byte, maxPiece+1), 0)
 			return err
 		})
-		giveUp(t, func(ctx context.Context) error { return h.file.SetEndOfFile(ctx, 5) })
+		giveUp(t, func(ctx context.Context) error { return h.file.SetSize(ctx, 5) })
 		if len(h.held) != 3 || h.f.count(smbwire.CommandCancel) != 3 {
 			t.Fatalf("%v", h.f.requests())
 		}
