@@ -25,8 +25,10 @@ func TestStagePiecesAreExclusive(t *testing.T) {
 		if len(seen) != stagePieces || budget.left.Load() != 0 {
 			t.Errorf("%d pieces, %d bytes of the budget left", len(seen), budget.left.Load())
 		}
-		if !a.stage.trim() || !a.stage.trim() {
-			t.Error("a trim frees pieces in use")
+		for range 2 { // the first trim only notes that the stage was used
+			if !a.stage.trim() {
+				t.Error("a trim frees pieces in use")
+			}
 		}
 		for p := range seen {
 			a.stage.give(p)

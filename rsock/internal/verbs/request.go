@@ -234,8 +234,8 @@ func (s *Socket) disclaim(o *Overlapped, id uint32) {
 	o.state.Store(overIdle)
 }
 
-// Rest gives memory back that holds nothing until something arrives or is sent, if the
-// provider can: see [rdma.QueuePair].
+// TrimIdle gives memory back that is not in use until a message arrives or is sent, if the
+// provider supports it: see [rdma.QueuePair].
 func (s *Socket) TrimIdle() { s.qp.TrimIdle() }
 
 // Commit posts the requests that were deferred.
