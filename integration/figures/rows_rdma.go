@@ -51,7 +51,7 @@ var rdmaRows = []measure.Row{
 	{Name: "shm-write", Title: "shm: writes of 1 MiB", Subjects: []measure.Subject{
 		{Name: "memmove through as many buffers", Job: as("memmove", spinning(writes1m, 2))},
 		{Name: "shm", Job: by("shm", spinning(writes1m, 2))},
-	}, Bars: []measure.Bar{atLeast(1, 0, measure.Rate, 0.95)}},
+	}, Bars: []measure.Bar{rateAtLeast(1, 0, 0.95)}},
 
 	{Name: "shm-wake", Title: "shm: a sleeping receiver woken, there and back", Subjects: []measure.Subject{
 		{Name: "futex", Job: as("futex", wakes)},
@@ -77,12 +77,12 @@ var rdmaRows = []measure.Row{
 		{Name: "TCP stream", Job: by("tcp", as("stream", writes1m))},
 		{Name: "iwarp, CRC off", Job: by("iwarp, CRC off", writes1m)},
 		{Name: "iwarp, CRC on", Job: by("iwarp", writes1m)},
-	}, Bars: []measure.Bar{atLeast(1, 0, measure.Rate, 0.95), atLeast(2, 0, measure.Rate, 0.65)}},
+	}, Bars: []measure.Bar{rateAtLeast(1, 0, 0.95), rateAtLeast(2, 0, 0.65)}},
 
 	{Name: "iwarp-small", Title: "iwarp: writes of 4 KiB, 32 in flight", Subjects: []measure.Subject{
 		{Name: "TCP stream in batches of 32", Job: by("tcp", as("stream", batched(writes4k, 32)))},
 		{Name: "iwarp, CRC off", Job: by("iwarp, CRC off", writes4k)},
-	}, Bars: []measure.Bar{atLeast(1, 0, measure.Rate, 0.8)}},
+	}, Bars: []measure.Bar{rateAtLeast(1, 0, 0.8)}},
 
 	{Name: "window", Title: "a window bound and invalidated, 16 pairs a post", Subjects: []measure.Subject{
 		{Name: "iwarp", Job: by("iwarp", windows)},

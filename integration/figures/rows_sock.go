@@ -29,7 +29,7 @@ var sockRows = []measure.Row{
 		{Name: "shm, asleep", Job: by("shm", pings)},
 		{Name: "shm, asleep on a futex", Job: by("shm, blocking", pings)},
 	}, Bars: []measure.Bar{
-		atLeast(1, 0, measure.Rate, 10), atLeast(2, 0, measure.Rate, 1), atLeast(3, 0, measure.Rate, 1),
+		rateAtLeast(1, 0, 10), rateAtLeast(2, 0, 1), rateAtLeast(3, 0, 1),
 	}},
 
 	{Name: "stream", Title: "1 MiB at a time, one way", Subjects: []measure.Subject{
@@ -37,7 +37,7 @@ var sockRows = []measure.Row{
 		{Name: "shm, spinning", Job: by("shm", spinning(streams, 1))},
 		{Name: "shm, asleep", Job: by("shm", streams)},
 	}, Bars: []measure.Bar{
-		atLeast(1, 0, measure.Rate, 1.5), atLeast(2, 0, measure.Rate, 1.5), atMost(2, 0, measure.ServerCPU, 1),
+		rateAtLeast(1, 0, 1.5), rateAtLeast(2, 0, 1.5), atMost(2, 0, measure.ServerCPU, 1),
 	}},
 
 	overTCP("iwarp-ping", "64 bytes there and back, CRC off, asleep", pings),
@@ -48,7 +48,7 @@ var sockRows = []measure.Row{
 	{Name: "http", Title: "net/http, bodies of 16 KiB both ways, 32 connections", Subjects: []measure.Subject{
 		{Name: "TCP", Job: by("tcp", posts)},
 		{Name: "shm", Job: by("shm", posts)},
-	}, Bars: []measure.Bar{atLeast(1, 0, measure.Rate, 1.05)}},
+	}, Bars: []measure.Bar{rateAtLeast(1, 0, 1.05)}},
 
 	idleSockets("idle", "memory of an idle connection that was used, of 500", used),
 	idleSockets("idle-heavy", "memory of an idle connection after much data, of 200", heavy),
@@ -60,7 +60,7 @@ func overTCP(name, title string, j sides.Job) measure.Row {
 		{Name: "TCP", Job: by("tcp", j)},
 		{Name: "TCP with cubic", Job: by("tcp", cubic(j))},
 		{Name: "iwarp", Job: by("iwarp, CRC off", j)},
-	}, Bars: []measure.Bar{atLeast(2, 0, measure.Rate, 0.85)}}
+	}, Bars: []measure.Bar{rateAtLeast(2, 0, 0.85)}}
 }
 
 // idleSockets is a row of memory.
