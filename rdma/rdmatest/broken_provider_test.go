@@ -16,7 +16,7 @@ import (
 	"lwio/rdma/rdmatest/fault"
 )
 
-// impatience is enough for what happens, and is spent where nothing does.
+// impatience is enough for events that happen; a case that waits for one that does not spends it.
 const impatience = 100 * time.Millisecond
 
 var errBroken = errors.New("broken on purpose")
@@ -31,7 +31,7 @@ func drops(op rdma.Op) func(fault.Attempt) fault.Action {
 	}
 }
 
-// brokenWays lists what can be wrong with a provider, and the cases that must
+// brokenWays lists the possible defects of a provider, and the cases that must
 // find it.
 var brokenWays = []struct {
 	name  string
@@ -91,7 +91,7 @@ var brokenWays = []struct {
 		return q.Post(reqs)
 	}}, found: "file/only-if-whole"},
 	{name: "sends vanish", fault: drops(rdma.OpSend), found: `connect/dial-listen connect/loopback connect/dual-connect
-		message/sizes shared/many-pairs shared/empty-waits shared/greedy shared/waiting-closes end/no-receive-posted end/message-longer-than-receive flow/credits flow/full-depth flow/both-ways`},
+		message/sizes shared/many-pairs shared/empty-waits shared/fair-share shared/waiting-closes end/no-receive-posted end/message-longer-than-receive flow/credits flow/full-depth flow/both-ways`},
 	{name: "the second request of a pair is lost", fault: func(a fault.Attempt) fault.Action {
 		if a.N == 2 {
 			return fault.Drop()
@@ -112,14 +112,14 @@ var brokenWays = []struct {
 		}
 		return q.Post(reqs)
 	}}, found: "message/order read/order window/order"},
-	{name: "what is lent stays behind", flaws: flaws{post: func(q rdma.QueuePair, reqs []rdma.Request) (int, error) {
+	{name: "data by reference stays behind", flaws: flaws{post: func(q rdma.QueuePair, reqs []rdma.Request) (int, error) {
 		for i := range reqs {
 			if reqs[i].Flags&rdma.FlagByReference != 0 {
 				reqs[i].SGL = reqs[i].SGL[:1]
 			}
 		}
 		return q.Post(reqs)
-	}}, found: "message/lend"},
+	}}, found: "message/by-reference"},
 	{name: "silence and solicitation are ignored", flaws: flaws{post: func(q rdma.QueuePair, reqs []rdma.Request) (int, error) {
 		for i := range reqs {
 			reqs[i].Flags &^= rdma.FlagSilentSuccess | rdma.FlagSolicitEvent
@@ -180,7 +180,7 @@ var brokenWays = []struct {
 	{name: "errors lose their status", flaws: flaws{err: func(error) error { return errBroken }},
 		found: `adapter/foreign-address adapter/completion-queue-depth adapter/queue-pair-parameters shared/refused memory/invalid-buffer
 			connect/private-data-too-long connect/dual-bind connect/dual-connect connect/invalid-state reject/by-listener reject/by-client
-			reject/client-closes reject/listener-side-closes reject/peer-gave-up reject/nobody-listens reject/closing-listener connect/unroutable listen/dual-listen listen/address
+			reject/client-closes reject/listener-side-closes reject/peer-gave-up reject/no-listener reject/closing-listener connect/unroutable listen/dual-listen listen/address
 			listen/address-in-use listen/close-ends-requests cancel/connect cancel/accept cancel/connection-request cancel/ended-context
 			close/connector-use close/listener-use close/adapter-use close/adapter-closes-all end/disconnect`},
 	{name: "limits are wrong", flaws: flaws{info: func(i rdma.AdapterInfo) rdma.AdapterInfo {
@@ -214,7 +214,7 @@ var brokenWays = []struct {
 	{name: "the peer is at another address", flaws: flaws{addr: func(rdma.Addr) rdma.Addr {
 		return rdma.IPAddr("iwarp", netip.MustParseAddrPort("192.0.2.1:1"))
 	}}, found: "connect/addresses"},
-	{name: "the end of a connection is not told", flaws: flaws{done: func() <-chan struct{} { return nil }},
+	{name: "the end of a connection is not reported", flaws: flaws{done: func() <-chan struct{} { return nil }},
 		found: "end/peer-closes end/queue-pair-closes end/disconnect end/no-receive-posted end/post-after connect/queue-pair-once cq/overrun"},
 	{name: "reject and disconnect do nothing", flaws: flaws{
 		reject:     func(rdma.Connector, []byte) error { return nil },
@@ -228,7 +228,7 @@ var brokenWays = []struct {
 	{name: "connectors and listeners stay open", flaws: flaws{closeObject: map[string]func(func() error) error{
 		"connector": func(func() error) error { return nil },
 		"listener":  func(func() error) error { return nil },
-	}}, found: `reject/client-closes reject/listener-side-closes reject/nobody-listens reject/closing-listener
+	}}, found: `reject/client-closes reject/listener-side-closes reject/no-listener reject/closing-listener
 		listen/close-ends-requests end/peer-closes close/connector-use close/listener-use`},
 	{name: "queues and pairs stay open", flaws: flaws{closeObject: map[string]func(func() error) error{
 		"queue pair":       func(func() error) error { return nil },
@@ -239,7 +239,7 @@ var brokenWays = []struct {
 	{name: "closing fails", flaws: flaws{closeObject: map[string]func(func() error) error{
 		"listener": func(inner func() error) error { return errors.Join(inner(), errBroken) },
 	}}, found: "close/twice"},
-	{name: "a rest is the end", flaws: flaws{rest: func(q rdma.QueuePair) { _ = q.Close() }}, found: "rest/messages rest/unconnected"},
+	{name: "idle trimming closes the queue pair", flaws: flaws{trim: func(q rdma.QueuePair) { _ = q.Close() }}, found: "trim-idle/messages trim-idle/unconnected"},
 	{name: "every address is in use", flaws: flaws{bind: func(func() error) error { return rdma.StatusSharingViolation }},
 		found: "connect/many connect/dual-bind"},
 }

@@ -7,7 +7,7 @@ import (
 	"lwio/rdma"
 )
 
-// flaws are what a broken provider does in the place of a call; nil functions
+// flaws replace calls of a broken provider; nil functions
 // leave the call alone.
 type flaws struct {
 	post    func(q rdma.QueuePair, reqs []rdma.Request) (int, error)
@@ -26,7 +26,7 @@ type flaws struct {
 	private func([]byte) []byte
 	addr    func(rdma.Addr) rdma.Addr
 	done    func() <-chan struct{}
-	// What is closed, by kind, does what these say.
+	// closeObject replaces the close of objects, by kind.
 	closeObject map[string]func(inner func() error) error
 	// reject and disconnect take the place of the methods.
 	reject     func(c rdma.Connector, data []byte) error
@@ -38,7 +38,7 @@ type flaws struct {
 	alloc      func(n int) int
 	// shared takes the place of a shared receive queue.
 	shared func(rdma.SharedReceiveQueue) rdma.SharedReceiveQueue
-	rest   func(q rdma.QueuePair)
+	trim   func(q rdma.QueuePair)
 }
 
 func (f *flaws) fail(err error) error {
@@ -171,7 +171,7 @@ func (a brokenAdapter) CreateListener() (rdma.Listener, error) {
 	return brokenListener{l, a.f}, nil
 }
 
-// brokenShared takes no notice of what a shared receive queue is told.
+// brokenShared ignores calls of a shared receive queue.
 type brokenShared struct{ rdma.SharedReceiveQueue }
 
 func (brokenShared) Modify(int, int) error      { return nil }
@@ -235,14 +235,14 @@ type brokenPair struct {
 func (q *brokenPair) Close() error { return q.f.close("queue pair", q.QueuePair.Close) }
 
 func (q *brokenPair) TrimIdle() {
-	if q.f.rest != nil {
-		q.f.rest(q.QueuePair)
+	if q.f.trim != nil {
+		q.f.trim(q.QueuePair)
 		return
 	}
 	q.QueuePair.TrimIdle()
 }
 
-// bare takes the regions out of what wraps them.
+// bare unwraps the regions.
 func bare(sgl []rdma.SGE) []rdma.SGE {
 	out := append([]rdma.SGE(nil), sgl...)
 	for i := range out {

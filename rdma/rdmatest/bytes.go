@@ -16,7 +16,7 @@ func fill(p []byte) {
 // same compares.
 func same(a, b []byte) bool { return bytes.Equal(a, b) }
 
-// zero tells whether all of p is zero.
+// zero reports whether all of p is zero.
 func zero(p []byte) bool {
 	for _, b := range p {
 		if b != 0 {
@@ -26,7 +26,7 @@ func zero(p []byte) bool {
 	return true
 }
 
-// prefixed tells whether got is want, perhaps padded with zeros as fabrics with
+// prefixed reports whether got is want, perhaps padded with zeros as fabrics with
 // private data of fixed size do.
 func prefixed(got, want []byte) bool {
 	return bytes.HasPrefix(got, want) && zero(got[len(want):])

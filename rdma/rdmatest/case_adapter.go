@@ -86,7 +86,7 @@ func foreignAddress(r *rig) {
 	if err == nil {
 		r.closeNow("adapter", a)
 	}
-	r.fails("open an adapter at an address of somebody else", err, rdma.StatusInvalidAddress)
+	r.fails("open an adapter at a foreign address", err, rdma.StatusInvalidAddress)
 }
 
 func completionQueueDepth(r *rig) {
@@ -169,7 +169,7 @@ func allAtMaximum(r *rig) {
 	}
 }
 
-// unsupportedObjects: what the adapter lacks, it refuses in the one way that
+// unsupportedObjects: the adapter refuses missing objects in the one way that
 // programs look for.
 func unsupportedObjects(r *rig) {
 	a := r.adapter()

@@ -26,7 +26,7 @@ func plain(compare, value uint64) rdma.Atomic {
 func (e *end) word(off int) uint64 { return binary.NativeEndian.Uint64(e.mem[off:]) }
 
 // atomics lets one end change a number of the other, step by step, each of which
-// must find what the step before left and leave what it says.
+// must find the value that the step before left, and leave its own.
 func (r *rig) atomics(op rdma.Op, steps []rdma.Atomic, values []uint64) {
 	r.Helper()
 	active, passive := r.pair(shape{access: readable})
@@ -167,7 +167,7 @@ func atomicsOfMany(r *rig) {
 	}
 }
 
-// atomicRefused: what cannot be is refused at once, and the connection lives.
+// atomicRefused: impossible requests are refused at once, and the connection lives.
 func atomicRefused(r *rig) {
 	active, passive := r.pair(shape{access: readable})
 	closed := r.region(active.adapter, make([]byte, 64), 0)

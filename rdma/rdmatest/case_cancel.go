@@ -90,7 +90,7 @@ func cancelNotify(r *rig) {
 	}
 }
 
-// endedContext: what would wait returns at once if the context has ended.
+// endedContext: calls that would wait return at once if the context has ended.
 func endedContext(r *rig) {
 	active, passive := r.end(r.adapter(), shape{}), r.end(r.adapter(), shape{})
 	l, addr := r.listen(passive.adapter)

@@ -58,13 +58,13 @@ func useWindowAfterClose(r *rig) {
 	active, passive := r.pair(shape{})
 	fill(active.mem)
 	w, unbound := passive.window(), passive.window()
-	at := passive.bind(w, 0, 64, lendWrite)
+	at := passive.bind(w, 0, 64, allowWrite)
 	r.closeNow("window", w)
 	r.closeNow("window that is not bound", unbound)
 	for _, w := range []rdma.MemoryWindow{w, unbound} {
 		w.RemoteAddr()
 		for what, req := range map[string]rdma.Request{
-			"bind of a closed window":       {Op: rdma.OpBind, Flags: lendWrite, Window: w, Region: passive.region, Length: 8},
+			"bind of a closed window":       {Op: rdma.OpBind, Flags: allowWrite, Window: w, Region: passive.region, Length: 8},
 			"invalidate of a closed window": {Op: rdma.OpInvalidate, Window: w},
 		} {
 			n, err := passive.qp.Post([]rdma.Request{req})
@@ -81,7 +81,7 @@ func useWindowAfterClose(r *rig) {
 	}
 }
 
-// useQueueAfterClose: what is left can be polled, then the queue is closed.
+// useQueueAfterClose: remaining results can be polled, then the queue is closed.
 func useQueueAfterClose(r *rig) {
 	e := r.end(r.adapter(), shape{})
 	e.receive(1, nil)
@@ -162,7 +162,7 @@ func useListenerAfterClose(r *rig) {
 	_, err := l.LocalAddr()
 	r.fails("address of a closed listener", err, rdma.StatusInvalidDeviceState)
 	again, err := rdma.Listen(r.ctx(), a, addr, 0)
-	for met := 0; met < strangers && rdma.StatusOf(err) == rdma.StatusSharingViolation; met++ {
+	for met := 0; met < portRetries && rdma.StatusOf(err) == rdma.StatusSharingViolation; met++ {
 		again, err = rdma.Listen(r.ctx(), a, r.refusedAddr(a), 0)
 	}
 	r.ok("listen where a listener was", err)

@@ -128,13 +128,13 @@ func resize(r *rig) {
 	}
 	// Once a queue pair is closed its results are there.
 	r.closeNow("queue pair", e.qp)
-	r.fails("shrink below what is queued", e.rcq.Resize(15), rdma.StatusBufferOverflow)
+	r.fails("shrink below the queued results", e.rcq.Resize(15), rdma.StatusBufferOverflow)
 	for i := range 8 {
 		if res := e.received(); res.ID != uint64(i) {
 			r.Errorf("result %d: %+v", i, res)
 		}
 	}
-	r.ok("shrink to what is queued", e.rcq.Resize(8))
+	r.ok("shrink to the queued results", e.rcq.Resize(8))
 	r.ok("grow with results queued", e.rcq.Resize(64))
 	for i := 8; i < 16; i++ {
 		if res := e.received(); res.ID != uint64(i) || res.Status != rdma.StatusCanceled {

@@ -115,7 +115,7 @@ func privateData(r *rig) {
 	}
 }
 
-// hasPrivateData compares what the connector was sent, and that it is a copy.
+// hasPrivateData compares the private data of a connector, and checks that it is a copy.
 func (r *rig) hasPrivateData(what string, c rdma.Connector, want []byte) {
 	r.Helper()
 	for range 2 {
@@ -336,11 +336,11 @@ func connectMany(r *rig) {
 	}
 }
 
-// strangers is how often in a case a port that was given up may be another process's at
-// once: what fails more often than that fails.
-const strangers = 2
+// portRetries is the number of times in a case that another process may take a released port
+// at once.
+const portRetries = 2
 
-// refusedAddr is an address where nobody listens.
+// refusedAddr is an address without a listener.
 func (r *rig) refusedAddr(a rdma.Adapter) rdma.Addr {
 	r.Helper()
 	l, err := rdma.Listen(r.ctx(), a, r.cfg.Addr, 0)

@@ -9,7 +9,7 @@ import (
 	"lwio/rdma"
 )
 
-// Cases of numbers that are as large as they may be, and of what cannot be reached.
+// Cases of numbers at their limits, and of unreachable destinations.
 var depthCases = []Case{
 	{Name: "flow/full-depth", Source: "[ND ndping], [ND NdQpMaxAll]", run: creditsAtFullDepth},
 	{Name: "memory/many", Source: "[ND ndmrlat], [ND ndmrrate], [ND MemoryRegion.GetRemoteToken]", run: manyRegions},
@@ -109,7 +109,7 @@ func manyRegions(r *rig) {
 		}
 	}
 	if !same(buf, active.mem[:n]) {
-		r.Error("what was written through the registrations is not there")
+		r.Error("data written through the registrations is missing")
 	}
 }
 
@@ -122,7 +122,7 @@ func unroutable(r *rig) {
 		// The address of all hosts is no end of a connection.
 		nowhere.AddrPort = netip.AddrPortFrom(netip.AddrFrom4([4]byte{255, 255, 255, 255}), 7)
 	} else {
-		nowhere.Host, nowhere.Name = [16]byte{0xff, 0xfe, 0xfd}, "nobody"
+		nowhere.Host, nowhere.Name = [16]byte{0xff, 0xfe, 0xfd}, "no-such-name"
 	}
 	err := active.conn.Connect(r.ctx(), active.qp, nowhere, active.limits(), nil)
 	r.fails("connect to nowhere", err, rdma.StatusNetworkUnreachable, rdma.StatusHostUnreachable)

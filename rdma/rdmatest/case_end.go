@@ -30,7 +30,7 @@ func (e *end) flushed(cq rdma.CompletionQueue, id uint64) {
 	}
 }
 
-// disconnect: what was sent before arrives, then both sides learn of the end.
+// disconnect: earlier messages arrive, then both sides see the end.
 func disconnect(r *rig) {
 	active, passive := r.pair(shape{})
 	depth := active.shape.depth
@@ -88,7 +88,7 @@ func queuePairCloses(r *rig) {
 
 // messageTooLong: the receiver learns which receive was too short, nothing is
 // written beside it, and the connection ends. A sender whose message had left
-// may have been told of success.
+// may have completed with success.
 func messageTooLong(r *rig) {
 	active, passive := r.pair(shape{})
 	fill(active.mem)

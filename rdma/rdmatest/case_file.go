@@ -16,7 +16,7 @@ var fileCases = []Case{
 	{Name: "file/refused", Source: "[ND Status codes]", Needs: rdma.CapFileSource, run: fileRefused},
 }
 
-// file makes a file of n bytes, and returns it open, and what is in it.
+// file makes a file of n bytes, and returns it open, with its content.
 func (r *rig) file(n int) (*os.File, []byte) {
 	r.Helper()
 	data := make([]byte, n)
@@ -69,7 +69,7 @@ func fileSizes(r *rig) {
 	}
 }
 
-// fileEnds: what is past the end is zeros, and not counted, also if the file was
+// fileEnds: bytes past the end are zeros, and not counted, also if the file was
 // longer once.
 func fileEnds(r *rig) {
 	active, passive := r.pair(shape{memory: 256 << 10})
@@ -122,7 +122,7 @@ func fileOrder(r *rig) {
 	}
 }
 
-// fileCached: a write of what is in memory is taken or, where that cannot be told,
+// fileCached: a write of cached pages is taken or, where that cannot be determined,
 // refused without a trace.
 func fileCached(r *rig) {
 	active, passive := r.pair(shape{memory: 256 << 10})
@@ -132,8 +132,8 @@ func fileCached(r *rig) {
 		req := rdma.Request{Op: rdma.OpWrite, Flags: rdma.FlagOnlyIfCached, File: s, FileLength: 120_000, Remote: passive.at(0)}
 		n, err := active.qp.Post([]rdma.Request{req})
 		if n == 0 {
-			r.fails("write of what is not in memory", err, rdma.StatusDeviceBusy)
-			r.empty("results of what was refused", active.icq)
+			r.fails("write of uncached pages", err, rdma.StatusDeviceBusy)
+			r.empty("results of a refused write", active.icq)
 			active.fromFile(passive, s, 0, 120_000, 0, 100_000)
 		} else if res := active.sent(); res.Status != rdma.StatusSuccess || res.Bytes != 100_000 {
 			r.Fatalf("write: %+v", res)
@@ -145,8 +145,8 @@ func fileCached(r *rig) {
 	}
 }
 
-// fileWhole: a silent write of what is in memory is taken as a whole or refused, and
-// leaves no result and no slot behind; what the file does not have is refused.
+// fileWhole: a silent write of cached pages is taken as a whole or refused, and
+// leaves no result and no slot behind; bytes past the end of the file are refused.
 func fileWhole(r *rig) {
 	active, passive := r.pair(shape{memory: 256 << 10})
 	f, data := r.file(100_000)
@@ -157,7 +157,7 @@ func fileWhole(r *rig) {
 			File: s, FileOffset: off, FileLength: n, Remote: passive.at(0),
 		}})
 		if taken == 0 {
-			r.fails("write of what is not in memory", err, rdma.StatusDeviceBusy)
+			r.fails("write of uncached pages", err, rdma.StatusDeviceBusy)
 		}
 		return taken == 1
 	}

@@ -128,7 +128,7 @@ func bothWays(r *rig) {
 // concurrentPosts: each goroutine's messages arrive once and in its order.
 func concurrentPosts(r *rig) {
 	const posters, each, depth = 6, 100, 32
-	// The peer may have room again before the results of what it took were polled:
+	// The peer may have room again before the results of those messages were polled:
 	// the queue holds the results of all.
 	active, passive := r.pair(shape{depth: depth, icq: posters*each + depth})
 	room := make(chan struct{}, depth)

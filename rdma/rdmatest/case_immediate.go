@@ -60,7 +60,7 @@ func immediateAfterData(r *rig) {
 
 // immediateShared: the receive may come late, from a shared queue.
 func immediateShared(r *rig) {
-	c := r.crowd(1, rdma.SharedReceiveQueueConfig{Depth: 4, MaxSGE: 1})
+	c := r.sharers(1, rdma.SharedReceiveQueueConfig{Depth: 4, MaxSGE: 1})
 	p, e := c.peers[0], c.ends[0]
 	p.post(rdma.Request{Op: rdma.OpWrite, Flags: rdma.FlagImmediate, Immediate: 5, SGL: p.sge(0, 1), Remote: e.at(0)})
 	p.sent()

@@ -11,7 +11,7 @@ var messageCases = []Case{
 	{Name: "message/inline", Source: "[ND Op flags INLINE]", run: inline},
 	{Name: "message/order", Source: "[ND QueuePair §Ordering]", run: messageOrder},
 	{Name: "message/silent-success", Source: "[ND Op flags SILENT_SUCCESS]", run: silentSuccess},
-	{Name: "message/lend", Source: "[ND QueuePair.Send]", run: messageLend},
+	{Name: "message/by-reference", Source: "[ND QueuePair.Send]", run: messageByReference},
 	{Name: "message/read-fence", Source: "[ND Op flags READ_FENCE]", run: readFence},
 	{Name: "message/receive-before-connect", Source: "[ND QueuePair.Receive]", run: receiveBeforeConnect},
 }
@@ -181,7 +181,7 @@ func messageOrder(r *rig) {
 			}
 			got++
 		}
-		// The writes took no receive: use up what is left.
+		// The writes took no receive: use up the rest.
 		for ; got < uint64((round+1)*depth); got++ {
 			active.post(rdma.Request{Op: rdma.OpSend, Flags: rdma.FlagSilentSuccess})
 			if res := passive.received(); res.ID != got {

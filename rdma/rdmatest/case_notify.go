@@ -55,7 +55,7 @@ func notifyOnce(r *rig) {
 	}
 }
 
-// notifyPending: a result that nobody waited for satisfies the next
+// notifyPending: a result that arrived without a Wait satisfies the next
 // notification, once.
 func notifyPending(r *rig) {
 	e := r.end(r.adapter(), shape{})
@@ -189,7 +189,7 @@ func notifyClose(r *rig) {
 	}
 }
 
-// notifySilent: what leaves no result wakes nobody.
+// notifySilent: a request without a result ends no Wait.
 func notifySilent(r *rig) {
 	active, passive := r.pair(shape{})
 	n := r.notify(active.icq, rdma.NotifyAny)

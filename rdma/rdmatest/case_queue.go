@@ -167,7 +167,7 @@ func unsupportedRequests(r *rig) {
 	active.deliver(passive)
 }
 
-// partialPost: what stands before the wrong request is done, and nothing after.
+// partialPost: requests before the invalid one are carried out, and none after it.
 func partialPost(r *rig) {
 	active, passive := r.pair(shape{})
 	for i := range 3 {

@@ -47,7 +47,7 @@ func randomOperations(r *rig) {
 // the peer, the second is the source of writes and messages.
 const modelMemory = 8 << 10
 
-// model is a connection and what its two memories must hold.
+// model is a connection and the expected content of its two memories.
 type model struct {
 	r      *rig
 	ends   [2]*end
@@ -67,7 +67,7 @@ func newModel(r *rig) *model {
 	return m
 }
 
-// close frees what belongs to one run; the case has many.
+// close frees the objects of one run; the case has many.
 func (m *model) close() {
 	for _, e := range m.ends {
 		m.r.closeNow("adapter", e.adapter)

@@ -8,9 +8,9 @@ import (
 	"lwio/rdma"
 )
 
-// Steps of the model for what an adapter may lack.
+// Steps of the model for operations that an adapter may lack.
 
-// window lends a part of the half that the peer writes, by a window, for one write.
+// window binds a window to a part of the half that the peer writes, for one write.
 func (m *model) window(t *rapid.T) {
 	m.settle(t)
 	side := rapid.IntRange(0, 1).Draw(t, "side")
@@ -22,7 +22,7 @@ func (m *model) window(t *rapid.T) {
 		m.windows[1-side] = peer.window()
 	}
 	w := m.windows[1-side]
-	remote := peer.bind(w, at-before, before+len(data), lendWrite)
+	remote := peer.bind(w, at-before, before+len(data), allowWrite)
 	remote.Addr += uint64(before)
 	e.post(rdma.Request{Op: rdma.OpWrite, SGL: sgl, Remote: remote})
 	e.deliver(peer)
@@ -48,7 +48,7 @@ func (m *model) immediate(t *rapid.T) {
 	m.compare(t, 1-side)
 }
 
-// fetchAdd adds to a number in the half that the peer writes, and fetches what it
+// fetchAdd adds to a number in the half that the peer writes, and fetches the value that it
 // was into that half of its own.
 func (m *model) fetchAdd(t *rapid.T) {
 	m.settle(t)

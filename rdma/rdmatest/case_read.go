@@ -22,7 +22,7 @@ var readCases = []Case{
 // readable is memory that a peer may read and write.
 const readable = rdma.AccessRemoteRead | rdma.AccessRemoteWrite
 
-// readSizes reads in both directions, exactly what it should, to where it should.
+// readSizes reads in both directions, the right bytes to the right places.
 func readSizes(r *rig) {
 	const room = 1 << 20
 	active, passive := r.pair(shape{memory: room, access: readable})
@@ -115,7 +115,7 @@ func readSinkRights(r *rig) {
 	r.fails("read into memory without rights", err, rdma.StatusAccessViolation)
 }
 
-// readOrder: results come in the order of posting, also of what needs no answer.
+// readOrder: results come in the order of posting, also of requests without a response.
 func readOrder(r *rig) {
 	active, passive := r.pair(shape{access: readable})
 	passive.receive(0, nil)
@@ -133,7 +133,7 @@ func readOrder(r *rig) {
 	}
 }
 
-// readAfterWrite reads back what was just written, again and again.
+// readAfterWrite repeatedly reads back the last write.
 func readAfterWrite(r *rig) {
 	active, passive := r.pair(shape{access: readable})
 	const n = 20 << 10
@@ -154,7 +154,7 @@ func readAfterWrite(r *rig) {
 	}
 }
 
-// fencedWrite: a fenced write does not change what the read before it finds.
+// fencedWrite: a fenced write does not change the data of the read before it.
 func fencedWrite(r *rig) {
 	active, passive := r.pair(shape{access: readable})
 	const n = 20 << 10

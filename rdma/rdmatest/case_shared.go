@@ -10,7 +10,7 @@ import (
 var sharedCases = []Case{
 	{Name: "shared/many-pairs", Source: "[ND Adapter.CreateQueuePairWithSrq]", Needs: rdma.CapSharedReceive, run: sharedByMany},
 	{Name: "shared/empty-waits", Source: "[ND SharedReceiveQueue]", Needs: rdma.CapSharedReceive, run: sharedEmpty},
-	{Name: "shared/greedy", Source: "[RFC 5042 §6.4.3.1]", Needs: rdma.CapSharedReceive, run: sharedGreedy},
+	{Name: "shared/fair-share", Source: "[RFC 5042 §6.4.3.1]", Needs: rdma.CapSharedReceive, run: sharedGreedy},
 	{Name: "shared/waiting-closes", Source: "[ND SharedReceiveQueue]", Needs: rdma.CapSharedReceive, run: sharedWaitingCloses},
 	{Name: "shared/notify", Source: "[ND SharedReceiveQueue.Notify]", Needs: rdma.CapSharedReceive, run: sharedNotify},
 	{Name: "shared/modify", Source: "[ND SharedReceiveQueue.Modify]", Needs: rdma.CapSharedReceive, run: sharedModify},
@@ -27,8 +27,8 @@ func (r *rig) shared(a rdma.Adapter, cfg rdma.SharedReceiveQueueConfig) rdma.Sha
 	return q
 }
 
-// crowd is a number of ends that share a queue, and their peers.
-type crowd struct {
+// sharers are ends that share a receive queue, and their peers.
+type sharers struct {
 	r     *rig
 	queue rdma.SharedReceiveQueue
 	a     rdma.Adapter
@@ -37,9 +37,9 @@ type crowd struct {
 	peers []*end
 }
 
-func (r *rig) crowd(n int, cfg rdma.SharedReceiveQueueConfig) *crowd {
+func (r *rig) sharers(n int, cfg rdma.SharedReceiveQueueConfig) *sharers {
 	r.Helper()
-	c := &crowd{r: r, a: r.adapter()}
+	c := &sharers{r: r, a: r.adapter()}
 	c.queue = r.shared(c.a, cfg)
 	c.mem = r.end(c.a, shape{})
 	peers := r.adapter()
@@ -53,8 +53,8 @@ func (r *rig) crowd(n int, cfg rdma.SharedReceiveQueueConfig) *crowd {
 
 // post posts receives of 64 bytes, each in a place of its own. It is one call, so that
 // connections that wait see all of them when they go on: a share of the first few
-// would be less, and what a connection took of them counts against it.
-func (c *crowd) post(from, n int) {
+// would be less, and the receives that a connection took count against it.
+func (c *sharers) post(from, n int) {
 	c.r.Helper()
 	reqs := make([]rdma.ReceiveRequest, n)
 	for i := range reqs {
@@ -66,7 +66,7 @@ func (c *crowd) post(from, n int) {
 }
 
 // say sends 8 bytes from a peer.
-func (c *crowd) say(i int, b byte) {
+func (c *sharers) say(i int, b byte) {
 	c.r.Helper()
 	p := c.peers[i]
 	for j := range 8 {
@@ -78,8 +78,8 @@ func (c *crowd) say(i int, b byte) {
 	}
 }
 
-// heard takes the message from an end.
-func (c *crowd) heard(i int, b byte) {
+// took checks the next message of an end.
+func (c *sharers) took(i int, b byte) {
 	c.r.Helper()
 	e := c.ends[i]
 	res := e.received()
@@ -92,18 +92,18 @@ func (c *crowd) heard(i int, b byte) {
 }
 
 func sharedByMany(r *rig) {
-	c := r.crowd(3, rdma.SharedReceiveQueueConfig{Depth: 64, MaxSGE: 1})
+	c := r.sharers(3, rdma.SharedReceiveQueueConfig{Depth: 64, MaxSGE: 1})
 	c.post(0, 30)
 	for i := range 30 {
 		c.say(i%3, byte(i+1))
-		c.heard(i%3, byte(i+1))
+		c.took(i%3, byte(i+1))
 	}
 }
 
-// sharedEmpty: a message that finds no receive waits, and so does what follows
+// sharedEmpty: a message that finds no receive waits, and so do all that follow
 // it on its connection; the others go on, and nothing breaks.
 func sharedEmpty(r *rig) {
-	c := r.crowd(2, rdma.SharedReceiveQueueConfig{Depth: 16, MaxSGE: 1})
+	c := r.sharers(2, rdma.SharedReceiveQueueConfig{Depth: 16, MaxSGE: 1})
 	for i := range 4 {
 		c.say(0, byte(i+1))
 	}
@@ -112,41 +112,41 @@ func sharedEmpty(r *rig) {
 	n := r.begin("notify", func(ctx context.Context) error { return c.ends[1].rcq.Wait(ctx, rdma.NotifyAny) })
 	c.post(0, 5)
 	for i := range 4 {
-		c.heard(0, byte(i+1))
+		c.took(0, byte(i+1))
 	}
 	r.ok("notify", n.wait())
-	c.heard(1, 9)
+	c.took(1, 9)
 	c.post(0, 2)
 	c.say(0, 50)
-	c.heard(0, 50)
+	c.took(0, 50)
 	c.say(1, 51)
-	c.heard(1, 51)
+	c.took(1, 51)
 }
 
 // sharedGreedy: a connection that sends more than there are receives does not get
-// all of them; what it sent waits until there are more.
+// all of them; its messages wait until there are more.
 func sharedGreedy(r *rig) {
-	c := r.crowd(2, rdma.SharedReceiveQueueConfig{Depth: 16, MaxSGE: 1})
+	c := r.sharers(2, rdma.SharedReceiveQueueConfig{Depth: 16, MaxSGE: 1})
 	c.post(0, 8)
 	for i := range 12 {
 		c.say(0, byte(i+1))
 	}
-	c.heard(0, 1) // what it sent has arrived
+	c.took(0, 1) // its messages have arrived
 	c.say(1, 99)
-	c.heard(1, 99)
+	c.took(1, 99)
 	for i := 1; i < 6; i++ {
-		c.heard(0, byte(i+1))
+		c.took(0, byte(i+1))
 	}
 	c.post(8, 8)
 	for i := 6; i < 12; i++ {
-		c.heard(0, byte(i+1))
+		c.took(0, byte(i+1))
 	}
 }
 
 // sharedWaitingCloses: a connection whose message waits can be closed, and so
 // can its queue; another end gets the receives then.
 func sharedWaitingCloses(r *rig) {
-	c := r.crowd(3, rdma.SharedReceiveQueueConfig{Depth: 16, MaxSGE: 1})
+	c := r.sharers(3, rdma.SharedReceiveQueueConfig{Depth: 16, MaxSGE: 1})
 	for i := range 3 {
 		c.say(i, byte(i+1))
 	}
@@ -155,11 +155,11 @@ func sharedWaitingCloses(r *rig) {
 	r.closeNow("connector", c.ends[1].conn)
 	r.ends("the end that closed", c.ends[1].conn)
 	c.post(0, 2)
-	c.heard(2, 3)
+	c.took(2, 3)
 }
 
 func sharedNotify(r *rig) {
-	c := r.crowd(1, rdma.SharedReceiveQueueConfig{Depth: 16, MaxSGE: 1, NotifyThreshold: 2})
+	c := r.sharers(1, rdma.SharedReceiveQueueConfig{Depth: 16, MaxSGE: 1, NotifyThreshold: 2})
 	notify := func() *call {
 		return r.begin("notify", func(ctx context.Context) error { return c.queue.Wait(ctx) })
 	}
@@ -167,12 +167,12 @@ func sharedNotify(r *rig) {
 	c.post(0, 3)
 	first, second := r.park(func(ctx context.Context) error { return c.queue.Wait(ctx) }), notify()
 	c.say(0, 1)
-	c.heard(0, 1)
+	c.took(0, 1)
 	if first.over(0) {
 		r.Error("a notification ends with as many receives as the threshold")
 	}
 	c.say(0, 2)
-	c.heard(0, 2)
+	c.took(0, 2)
 	r.ok("notify", first.wait())
 	r.ok("notify", second.wait())
 
@@ -185,7 +185,7 @@ func sharedNotify(r *rig) {
 }
 
 func sharedModify(r *rig) {
-	c := r.crowd(1, rdma.SharedReceiveQueueConfig{Depth: 4, MaxSGE: 1})
+	c := r.sharers(1, rdma.SharedReceiveQueueConfig{Depth: 4, MaxSGE: 1})
 	c.post(0, 4)
 	full := func(what string) {
 		n, err := c.queue.PostReceive([]rdma.ReceiveRequest{{ID: 9}})
@@ -195,7 +195,7 @@ func sharedModify(r *rig) {
 		r.fails(what, err, rdma.StatusNoMoreEntries)
 	}
 	full("full queue")
-	r.fails("modify below what is in it", c.queue.Modify(3, 0), rdma.StatusBufferOverflow)
+	r.fails("modify below the posted receives", c.queue.Modify(3, 0), rdma.StatusBufferOverflow)
 	r.fails("modify above the limit", c.queue.Modify(c.a.Info().MaxSharedReceiveQueueDepth+1, 0), rdma.StatusInvalidParameter)
 	r.fails("modify to less than nothing", c.queue.Modify(0, -1), rdma.StatusInvalidParameter)
 	full("queue that was not modified")
@@ -205,7 +205,7 @@ func sharedModify(r *rig) {
 	full("queue of another depth")
 	for i := range 6 {
 		c.say(0, byte(i+1))
-		c.heard(0, byte(i+1))
+		c.took(0, byte(i+1))
 	}
 }
 

@@ -21,8 +21,8 @@ var violationCases = []Case{
 // nothing of the memory changes, that the connection ends, and that nothing
 // that follows arrives.
 //
-// The request itself may have been told of success, where it had left before
-// the peer saw what was wrong with it.
+// The request itself may have completed with success, if it had left before
+// the peer detected the violation.
 func (r *rig) violates(what string, s shape, n int, aim func(passive *end) rdma.RemoteAddr) {
 	r.Helper()
 	active, passive := r.pair(s)
@@ -124,7 +124,7 @@ func violateClosed(r *rig) {
 		m := r.region(p.adapter, p.mem, rdma.AccessRemoteWrite)
 		at := m.RemoteAddr()
 		r.closeNow("region", m)
-		// What takes its place has another token.
+		// The region in its place has another token.
 		if again := r.region(p.adapter, p.mem, rdma.AccessRemoteWrite).RemoteAddr(); again.Token == at.Token {
 			r.Errorf("token %#x is used again at once", at.Token)
 		}

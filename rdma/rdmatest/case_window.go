@@ -18,8 +18,8 @@ var windowCases = []Case{
 
 // The rights of a window.
 const (
-	lendRead  = rdma.FlagAllowRead
-	lendWrite = rdma.FlagAllowWrite
+	allowRead  = rdma.FlagAllowRead
+	allowWrite = rdma.FlagAllowWrite
 )
 
 // window makes a window for the rest of the case.
@@ -31,7 +31,7 @@ func (e *end) window() rdma.MemoryWindow {
 	return w
 }
 
-// bind lends a part of the end's memory and waits until that is done.
+// bind binds a window to a part of the end's memory and waits until that is done.
 func (e *end) bind(w rdma.MemoryWindow, off, n int, rights rdma.Flags) rdma.RemoteAddr {
 	e.r.Helper()
 	e.windowOp(rdma.Request{Op: rdma.OpBind, ID: 1, Flags: rights, Window: w, Region: e.region, Offset: off, Length: n})
@@ -52,13 +52,13 @@ func (e *end) windowOp(req rdma.Request) {
 	}
 }
 
-// windowTransfer lends the middle of memory, which the peer writes and reads.
+// windowTransfer binds the middle of memory, which the peer writes and reads.
 func windowTransfer(r *rig) {
 	active, passive := r.pair(shape{memory: 256 << 10})
 	fill(active.mem)
 	w := passive.window()
 	const off, n = 1001, 150_000
-	at := passive.bind(w, off, n, lendRead|lendWrite)
+	at := passive.bind(w, off, n, allowRead|allowWrite)
 	active.post(rdma.Request{Op: rdma.OpWrite, SGL: active.sge(0, n), Remote: at})
 	active.deliver(passive)
 	if !same(passive.mem[off:off+n], active.mem[:n]) || !zero(passive.mem[:off]) || !zero(passive.mem[off+n:]) {
@@ -83,7 +83,7 @@ func windowToken(r *rig) {
 	w := passive.window()
 	seen := map[rdma.RemoteToken]bool{passive.at(0).Token: true}
 	for i := range 10 {
-		passive.post(rdma.Request{Op: rdma.OpBind, Flags: lendWrite, Window: w, Region: passive.region, Offset: i, Length: 8})
+		passive.post(rdma.Request{Op: rdma.OpBind, Flags: allowWrite, Window: w, Region: passive.region, Offset: i, Length: 8})
 		at := w.RemoteAddr()
 		if seen[at.Token] {
 			r.Fatalf("token %#x has been used before", at.Token)
@@ -107,11 +107,11 @@ func windowOrder(r *rig) {
 	w, v := passive.window(), passive.window()
 	active.receive(1, active.sge(0, 4096))
 	passive.post(
-		rdma.Request{Op: rdma.OpBind, ID: 0, Flags: lendWrite, Window: w, Region: passive.region, Length: 64},
-		rdma.Request{Op: rdma.OpBind, ID: 9, Flags: lendWrite | rdma.FlagSilentSuccess, Window: v, Region: passive.region, Offset: 64, Length: 64},
+		rdma.Request{Op: rdma.OpBind, ID: 0, Flags: allowWrite, Window: w, Region: passive.region, Length: 64},
+		rdma.Request{Op: rdma.OpBind, ID: 9, Flags: allowWrite | rdma.FlagSilentSuccess, Window: v, Region: passive.region, Offset: 64, Length: 64},
 		rdma.Request{Op: rdma.OpSend, ID: 1, SGL: passive.sge(0, 4096)},
 		rdma.Request{Op: rdma.OpInvalidate, ID: 2, Window: w},
-		rdma.Request{Op: rdma.OpBind, ID: 3, Flags: lendRead, Window: w, Region: passive.region, Length: 64},
+		rdma.Request{Op: rdma.OpBind, ID: 3, Flags: allowRead, Window: w, Region: passive.region, Length: 64},
 		rdma.Request{Op: rdma.OpInvalidate, ID: 4, Window: w},
 	)
 	for i, op := range []rdma.Op{rdma.OpBind, rdma.OpSend, rdma.OpInvalidate, rdma.OpBind, rdma.OpInvalidate} {
@@ -130,7 +130,7 @@ func windowOrder(r *rig) {
 	}
 }
 
-// windowCycle lends many windows in turn, as a protocol does that lends one for
+// windowCycle binds many windows in turn, as a protocol does that binds one for
 // each of its requests.
 func windowCycle(r *rig) {
 	active, passive := r.pair(shape{})
@@ -140,7 +140,7 @@ func windowCycle(r *rig) {
 	}
 	for round := range 10 {
 		for i, w := range windows {
-			at := passive.bind(w, 100*i, 100, lendWrite)
+			at := passive.bind(w, 100*i, 100, allowWrite)
 			clear(active.mem[:100])
 			active.mem[99] = byte(round + i + 1)
 			active.post(rdma.Request{Op: rdma.OpWrite, SGL: active.sge(0, 100), Remote: at})
@@ -163,7 +163,7 @@ func windowBusy(r *rig) {
 	r.ok("register", err)
 	w, v := passive.window(), passive.window()
 	bind := func(w rdma.MemoryWindow) rdma.Request {
-		return rdma.Request{Op: rdma.OpBind, ID: 1, Flags: lendWrite, Window: w, Region: m, Length: 4096}
+		return rdma.Request{Op: rdma.OpBind, ID: 1, Flags: allowWrite, Window: w, Region: m, Length: 4096}
 	}
 	passive.windowOp(bind(w))
 	passive.windowOp(bind(v))
@@ -179,13 +179,13 @@ func windowBusy(r *rig) {
 	r.fails("bind to a closed region", err, rdma.StatusAccessViolation)
 }
 
-// windowRefused: what cannot be lent is refused at once, and harms nothing.
+// windowRefused: an impossible bind is refused at once, and has no effect.
 func windowRefused(r *rig) {
 	active, passive := r.pair(shape{memory: 4096})
 	w := passive.window()
 	other := r.region(active.adapter, make([]byte, 64), rdma.AccessRemoteWrite)
 	readOnly := r.region(passive.adapter, make([]byte, 64), rdma.AccessRemoteRead)
-	bind := rdma.Request{Op: rdma.OpBind, Flags: lendWrite, Window: w, Region: passive.region, Length: 8}
+	bind := rdma.Request{Op: rdma.OpBind, Flags: allowWrite, Window: w, Region: passive.region, Length: 8}
 	with := func(f func(*rdma.Request)) rdma.Request {
 		req := bind
 		f(&req)
@@ -236,7 +236,7 @@ func windowRefused(r *rig) {
 func windowEnds(r *rig) {
 	active, passive := r.pair(shape{})
 	w := passive.window()
-	old := passive.bind(w, 0, 64, lendWrite)
+	old := passive.bind(w, 0, 64, allowWrite)
 	r.closeNow("connector", active.conn)
 	r.ends("the window's side", passive.conn)
 	r.closeNow("queue pair", passive.qp)
@@ -246,7 +246,7 @@ func windowEnds(r *rig) {
 	from := r.end(active.adapter, shape{})
 	r.join(from, again)
 	fill(from.mem)
-	at := again.bind(w, 0, 64, lendWrite)
+	at := again.bind(w, 0, 64, allowWrite)
 	if at.Token == old.Token {
 		r.Error("the token is used again")
 	}
@@ -260,36 +260,36 @@ func windowEnds(r *rig) {
 // windowAims are the ways in which a window is no way to n bytes.
 var windowAims = []struct {
 	what   string
-	rights rdma.Flags // which is all of them but what the peer wants, if 0
+	rights rdma.Flags // 0 for all but the right that the peer needs
 	aim    func(p *end, w rdma.MemoryWindow, at rdma.RemoteAddr) rdma.RemoteAddr
 }{
-	{"one byte past the end", lendRead | lendWrite, func(_ *end, _ rdma.MemoryWindow, at rdma.RemoteAddr) rdma.RemoteAddr {
+	{"one byte past the end", allowRead | allowWrite, func(_ *end, _ rdma.MemoryWindow, at rdma.RemoteAddr) rdma.RemoteAddr {
 		at.Addr += 57
 		return at
 	}},
-	{"one byte before", lendRead | lendWrite, func(_ *end, _ rdma.MemoryWindow, at rdma.RemoteAddr) rdma.RemoteAddr {
+	{"one byte before", allowRead | allowWrite, func(_ *end, _ rdma.MemoryWindow, at rdma.RemoteAddr) rdma.RemoteAddr {
 		at.Addr--
 		return at
 	}},
 	{"no right", 0, func(_ *end, _ rdma.MemoryWindow, at rdma.RemoteAddr) rdma.RemoteAddr { return at }},
-	{"invalidated", lendRead | lendWrite, func(p *end, w rdma.MemoryWindow, at rdma.RemoteAddr) rdma.RemoteAddr {
+	{"invalidated", allowRead | allowWrite, func(p *end, w rdma.MemoryWindow, at rdma.RemoteAddr) rdma.RemoteAddr {
 		p.invalidate(w)
 		return at
 	}},
-	{"bound again", lendRead | lendWrite, func(p *end, w rdma.MemoryWindow, at rdma.RemoteAddr) rdma.RemoteAddr {
+	{"bound again", allowRead | allowWrite, func(p *end, w rdma.MemoryWindow, at rdma.RemoteAddr) rdma.RemoteAddr {
 		p.invalidate(w)
-		p.bind(w, 64, 64, lendRead|lendWrite)
+		p.bind(w, 64, 64, allowRead|allowWrite)
 		return at
 	}},
-	{"closed", lendRead | lendWrite, func(p *end, w rdma.MemoryWindow, at rdma.RemoteAddr) rdma.RemoteAddr {
+	{"closed", allowRead | allowWrite, func(p *end, w rdma.MemoryWindow, at rdma.RemoteAddr) rdma.RemoteAddr {
 		p.r.closeNow("window", w)
 		return at
 	}},
-	{"of another connection", lendRead | lendWrite, func(p *end, _ rdma.MemoryWindow, _ rdma.RemoteAddr) rdma.RemoteAddr {
+	{"of another connection", allowRead | allowWrite, func(p *end, _ rdma.MemoryWindow, _ rdma.RemoteAddr) rdma.RemoteAddr {
 		from, other := p.r.end(p.r.adapter(), shape{}), p.r.end(p.adapter, shape{})
 		p.r.join(from, other)
 		other.region = p.region
-		return other.bind(other.window(), 64, 64, lendRead|lendWrite)
+		return other.bind(other.window(), 64, 64, allowRead|allowWrite)
 	}},
 }
 
@@ -297,7 +297,7 @@ func windowWriteViolations(r *rig) {
 	for _, c := range windowAims {
 		rights := c.rights
 		if rights == 0 {
-			rights = lendRead
+			rights = allowRead
 		}
 		r.violates(c.what, shape{}, 8, func(p *end) rdma.RemoteAddr {
 			w := p.window()
@@ -310,7 +310,7 @@ func windowReadViolations(r *rig) {
 	for _, c := range windowAims {
 		rights := c.rights
 		if rights == 0 {
-			rights = lendWrite
+			rights = allowWrite
 		}
 		r.readViolates(c.what, readable, 8, func(p *end) rdma.RemoteAddr {
 			w := p.window()

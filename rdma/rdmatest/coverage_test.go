@@ -8,7 +8,7 @@ import (
 )
 
 // official names, for every test that came with NetworkDirect, the cases that check
-// what it checked. Each of the cases has the name of the test in its Source.
+// its checks. Each of the cases has the name of the test in its Source.
 //
 // Source: [ND §9]
 var official = map[string]string{
@@ -24,7 +24,7 @@ var official = map[string]string{
 	"ndmval":              "end/message-longer-than-receive",
 	"ndconn":              "connect/many",
 	"ndmpic":              "reject/collision",
-	"NdConnListenClosing": "reject/closing-listener reject/nobody-listens",
+	"NdConnListenClosing": "reject/closing-listener reject/no-listener",
 	"NdConnReject":        "reject/by-client",
 	"NdConnClose":         "reject/client-closes reject/listener-side-closes",
 	"NdDualConnection":    "connect/dual-bind connect/dual-connect",
@@ -49,7 +49,7 @@ var official = map[string]string{
 	"READ_FENCE":          "message/read-fence read/fence",
 }
 
-// beyond names the cases of what is asked for besides.
+// beyond names the cases of further requirements.
 var beyond = map[string]string{
 	"random operations against a model": "random/model",
 	"concurrent use":                    "flow/concurrent-posts connect/many atomic/many-connections",
@@ -59,9 +59,8 @@ var beyond = map[string]string{
 	"cancellation": "cancel/connect cancel/accept cancel/connection-request cancel/notify cancel/ended-context",
 }
 
-// TestCoverage: nothing of the tables is missing, and a case says itself what it is
-// taken from.
-func TestCoverage(t *testing.T) {
+// Every case of the tables exists, and its Source names the test that it is taken from.
+func TestEveryOfficialTestHasCases(t *testing.T) {
 	sources := make(map[string]string)
 	test := regexp.MustCompile(`\[ND ([Nn]d\w+)\]`)
 	for _, c := range Cases() {
@@ -73,14 +72,14 @@ func TestCoverage(t *testing.T) {
 		}
 	}
 	for _, table := range []map[string]string{official, beyond} {
-		for what, names := range table {
+		for row, names := range table {
 			for _, name := range strings.Fields(names) {
 				source, ok := sources[name]
 				if !ok {
-					t.Errorf("%s: there is no case %s", what, name)
+					t.Errorf("%s: there is no case %s", row, name)
 				}
-				if _, ours := beyond[what]; !ours && !strings.Contains(source, what+"]") {
-					t.Errorf("%s: the source of %s is %s", what, name, source)
+				if _, ours := beyond[row]; !ours && !strings.Contains(source, row+"]") {
+					t.Errorf("%s: the source of %s is %s", row, name, source)
 				}
 			}
 		}

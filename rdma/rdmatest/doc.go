@@ -14,16 +14,16 @@
 // does not hang) if the provider does not answer within a minute, and fails
 // if goroutines, descriptors or shared mappings are left at its end.
 //
-// What a provider cannot do yet stands in Config.Gaps with a reason. A case that
-// is skipped without standing there fails, and so does one that stands there and
-// passes: the list is always true.
+// Config.Gaps lists the cases that a provider does not pass, with a reason. A case that is
+// skipped and not listed fails, and so does a listed one that passes: the list is always
+// true.
 //
-// The tags of the cases name what they check: a method of NetworkDirect, as
+// The tags of the cases name the subject: a method of NetworkDirect, as
 // [ND QueuePair.Send], or one of the tests that came with it, as
 // [ND NdConnReject].
 //
-// Which cases check what each of these tests did stands in a table in the tests of
-// this package, which also shows every case failing on a provider that is broken in
-// some way. A hostile peer speaks a provider's own bytes, so that its tests are the
-// provider's.
+// A table in the tests of this package maps each of these tests to cases. Those tests also
+// show every case failing on a provider that is broken in some way. A hostile peer speaks a
+// provider's own bytes, so its tests belong to the provider. Package fault wraps a provider
+// to trace, count and disturb its operations.
 package rdmatest

@@ -8,18 +8,18 @@ import (
 	"lwio/rdma"
 )
 
-// shape is the size of what an end is made of; zero fields have defaults.
+// shape is the sizes of an end's parts; zero fields have defaults.
 type shape struct {
-	depth  int                     // of the receive and of the initiator queue; 16
-	cq     int                     // depth of the receive completion queue; depth and 8 more
-	sge    int                     // entries of one request; 4
-	inline int                     // bytes of one inline request; 32
-	memory int                     // bytes of registered memory; 64 KiB
-	access rdma.Access             // rights of that memory; remote write
-	shared rdma.SharedReceiveQueue // instead of a queue of its own
-	reads  int                     // in progress, of either direction; 8
-	icq    int                     // results that are not receives; depth + 8
-	loans  bool                    // receives take them
+	depth       int                     // of the receive and of the initiator queue; 16
+	cq          int                     // depth of the receive completion queue; depth and 8 more
+	sge         int                     // entries of one request; 4
+	inline      int                     // bytes of one inline request; 32
+	memory      int                     // bytes of registered memory; 64 KiB
+	access      rdma.Access             // rights of that memory; remote write
+	shared      rdma.SharedReceiveQueue // instead of a queue of its own
+	reads       int                     // in progress, of either direction; 8
+	icq         int                     // results that are not receives; depth + 8
+	byReference bool                    // receives accept data by reference
 }
 
 func (s shape) orDefault(info rdma.AdapterInfo) shape {
@@ -91,7 +91,7 @@ func (e *end) config() rdma.QueuePairConfig {
 	return rdma.QueuePairConfig{
 		ReceiveCQ: e.rcq, InitiatorCQ: e.icq, SharedReceive: s.shared, Context: e.context,
 		ReceiveDepth: s.depth, InitiatorDepth: s.depth,
-		MaxReceiveSGE: s.sge, MaxInitiatorSGE: s.sge, InlineSize: s.inline, AcceptByReference: s.loans,
+		MaxReceiveSGE: s.sge, MaxInitiatorSGE: s.sge, InlineSize: s.inline, AcceptByReference: s.byReference,
 	}
 }
 
@@ -123,7 +123,7 @@ func (e *end) sge(off, n int) []rdma.SGE {
 	return []rdma.SGE{{Region: e.region, Offset: off, Length: n}}
 }
 
-// at is how the peer names the byte of the end's memory at off.
+// at is the remote address of the byte at off of the end's memory.
 func (e *end) at(off int) rdma.RemoteAddr {
 	a := e.region.RemoteAddr()
 	a.Addr += uint64(off)
@@ -150,7 +150,7 @@ func (e *end) post(reqs ...rdma.Request) {
 	}
 }
 
-// received takes the next result of a receive, sent that of any other request.
+// received takes the next result of a receive, sent that of another request.
 func (e *end) received() rdma.Result { e.r.Helper(); return e.r.next(e.rcq) }
 func (e *end) sent() rdma.Result     { e.r.Helper(); return e.r.next(e.icq) }
 

@@ -8,8 +8,8 @@ import (
 	"lwio/rdma"
 )
 
-// notify starts a notification and returns once it waits, so that what happens
-// next happens to a queue that is armed.
+// notify starts a Wait and returns once it waits, so that the queue is armed for the next
+// event.
 func (r *rig) notify(cq rdma.CompletionQueue, kind rdma.NotifyKind) *call {
 	r.Helper()
 	return r.park(func(ctx context.Context) error { return cq.Wait(ctx, kind) })
@@ -18,12 +18,12 @@ func (r *rig) notify(cq rdma.CompletionQueue, kind rdma.NotifyKind) *call {
 // park starts a notification of any queue and returns once it waits.
 func (r *rig) park(f func(context.Context) error) *call {
 	r.Helper()
-	who := make(chan string, 1)
+	id := make(chan string, 1)
 	c := r.begin("notify", func(ctx context.Context) error {
-		who <- goroutine()
+		id <- goroutine()
 		return f(ctx)
 	})
-	name := <-who
+	name := <-id
 	r.eventually("notify waits", func() bool {
 		select {
 		case <-c.done:
@@ -42,7 +42,7 @@ func goroutine() string {
 	return name
 }
 
-// sleeps tells whether a goroutine does. Others that wait may be awake for a moment, so
+// sleeps reports whether a goroutine sleeps. Other waiting ones may be awake for a moment, so
 // that to count them would not tell.
 func sleeps(name string) bool {
 	buf := make([]byte, 1<<20)

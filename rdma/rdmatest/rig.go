@@ -10,8 +10,8 @@ import (
 	"lwio/rdma"
 )
 
-// patience is how long a provider may take to do what it must do at once, on whatever
-// machine: it only bounds a hang.
+// patience is the time that a provider may take for an immediate operation on any machine:
+// it only bounds a hang.
 const patience = time.Minute
 
 // patience is that of the suite, or a shorter one for tests of the suite.
@@ -22,7 +22,7 @@ func (r *rig) patience() time.Duration {
 	return patience
 }
 
-// rig is what a case works with: the test, and the provider under test.
+// rig is the environment of a case: the test, and the provider under test.
 type rig struct {
 	testing.TB
 	cfg      Config
@@ -125,7 +125,7 @@ func (r *rig) beginFor(limit time.Duration, what string, f func(context.Context)
 	return c
 }
 
-// over waits for the end of the operation and tells whether it came.
+// over waits for the end of the operation and reports whether it came.
 func (c *call) over(within time.Duration) bool {
 	select {
 	case <-c.done:

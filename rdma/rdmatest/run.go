@@ -10,16 +10,16 @@ import (
 	"lwio/rdma"
 )
 
-// Config says what to test. It is only read.
+// Config names the provider under test. Run does not change it.
 type Config struct {
-	// New returns the provider for one case; what it needs besides, it closes
-	// with t.Cleanup.
+	// New returns the provider for one case; it releases other resources with
+	// t.Cleanup.
 	New func(t testing.TB) rdma.Provider
-	// Addr is where cases listen: port 0, or no name, for one that is picked. Its
-	// IP address is that of the adapters that are opened; two adapters must be
-	// able to have it, and to reach each other.
+	// Addr is the address that cases listen at: port 0, or no name, lets the provider
+	// pick one. Adapters are opened at its IP address; two adapters must be able to
+	// have it, and to reach each other.
 	Addr rdma.Addr
-	// Gaps are the cases that the provider does not pass, and why.
+	// Gaps are the cases that the provider does not pass, with the reasons.
 	Gaps map[string]string
 
 	patience time.Duration // for tests of the suite
@@ -27,7 +27,7 @@ type Config struct {
 
 // Case describes one case of the suite.
 type Case struct {
-	// Name is the subtest's name, Source what it is taken from.
+	// Name is the subtest's name, Source its origin.
 	Name, Source string
 	// Needs are the capabilities without which the case is skipped.
 	Needs rdma.Caps
@@ -39,10 +39,10 @@ type Case struct {
 func Cases() []Case {
 	var all []Case
 	for _, group := range [][]Case{
-		adapterCases, memoryCases, connectCases, refuseCases, listenCases, cancelCases, closeCases,
+		adapterCases, memoryCases, connectCases, rejectCases, listenCases, cancelCases, closeCases,
 		messageCases, queueCases, notifyCases, completionCases, endCases,
 		writeCases, readCases, windowCases, sharedCases, immediateCases, atomicCases, fileCases,
-		violationCases, restCases, flowCases, depthCases, randomCases,
+		violationCases, trimIdleCases, flowCases, depthCases, randomCases,
 	} {
 		all = append(all, group...)
 	}
@@ -98,7 +98,7 @@ func runDeclared(tb testing.TB, cfg Config, c Case) {
 	tb.Skipf("gap: %s", reason)
 }
 
-// runCase runs one case between two looks at what is open.
+// runCase runs one case and checks for leaks.
 func runCase(tb testing.TB, cfg Config, c Case) {
 	leakcheck.Check(tb)
 	r := &rig{TB: tb, cfg: cfg, provider: cfg.New(tb)}

@@ -13,11 +13,11 @@ func outcome(t *testing.T, cfg Config, c Case) *recorder {
 	return record(t, func(tb testing.TB) { runDeclared(tb, cfg, c) })
 }
 
-func TestGaps(t *testing.T) {
+func TestGapsMustBeDeclaredAndFail(t *testing.T) {
 	pass := Case{Name: "it", run: func(*rig) {}}
 	fail := Case{Name: "it", run: func(r *rig) { r.Fatal("no") }}
 	skip := Case{Name: "it", run: func(r *rig) { r.Skip("cannot") }}
-	lack := Case{Name: "it", Needs: 1 << 31, run: func(r *rig) { r.Fatal("runs without what it needs") }}
+	lack := Case{Name: "it", Needs: 1 << 31, run: func(r *rig) { r.Fatal("runs without its capability") }}
 	for _, c := range []struct {
 		name            string
 		run             Case
@@ -65,7 +65,7 @@ func TestLeakAndHang(t *testing.T) {
 	cfg := onIWARP()
 	cfg.patience = impatience
 	hang := outcome(t, cfg, Case{Name: "it", run: func(r *rig) {
-		r.closeLater("what hangs", closer(func() error { <-release; return nil }))
+		r.closeLater("a hanging object", closer(func() error { <-release; return nil }))
 	}})
 	close(release)
 	if !hang.Failed() || !strings.Contains(strings.Join(hang.log, ""), "does not return") {
@@ -88,7 +88,7 @@ func TestCasesAreNamed(t *testing.T) {
 	}
 }
 
-func TestAsleep(t *testing.T) {
+func TestAsleepReadsGoroutineState(t *testing.T) {
 	for state, want := range map[string]bool{
 		"goroutine 7 [select]:\nf()": true, "goroutine 7 [select, 2 minutes]:\nf()": true, "goroutine 7 [running]:\nf()": false,
 		"goroutine 7 [sync.Mutex.Lock]:\nf()": false, "goroutine 7 [chan receive]:": true, "": false,

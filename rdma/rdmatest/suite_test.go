@@ -25,4 +25,4 @@ func onIWARP() Config {
 	}
 }
 
-func TestSuite(t *testing.T) { Run(t, onIWARP()) }
+func TestSuiteOnIWARP(t *testing.T) { Run(t, onIWARP()) }

@@ -7,7 +7,7 @@ import (
 	"lwio/rdma"
 )
 
-// Attempt is a request that is about to be posted, as a fault function sees it.
+// Attempt describes a request that is about to be posted to a fault function.
 type Attempt struct {
 	// Pair numbers the queue pairs of the wrapped provider, from 1 in the order
 	// of their making; Context is that of the queue pair's config.
@@ -22,8 +22,7 @@ type Attempt struct {
 	Request *rdma.Request
 }
 
-// Action is what becomes of a request. The zero Action lets it pass. Actions can
-// be compared.
+// Action is the fate of a request. The zero Action lets it pass. Actions are comparable.
 type Action struct {
 	kind   actionKind
 	status rdma.Status
@@ -57,13 +56,13 @@ func Fail(s rdma.Status) Action { return Action{kind: actFail, status: s} }
 // request is posted, which then fails as any post on a connection that has ended.
 func Cut() Action { return Action{kind: actCut} }
 
-// Delay hands the request on after a while, during which it holds up who posts it,
-// and what is posted on the same queue pair meanwhile.
+// Delay hands the request on after a while, during which it delays its post and later posts
+// on the same queue pair.
 func Delay(d time.Duration) Action { return Action{kind: actDelay, delay: d} }
 
 // Flip inverts one bit of the data on its way, of a send or write before it leaves
 // and of a read when its result is polled; the memory that a send or write names
-// stays as it is. Bits count from the lowest of the first byte, round and round. A
+// stays as it is. Bits count from the lowest of the first byte, modulo the length. A
 // request without data passes.
 func Flip(bit uint64) Action { return Action{kind: actFlip, bit: bit} }
 

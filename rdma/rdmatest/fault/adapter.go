@@ -10,7 +10,7 @@ import (
 	"lwio/rdma"
 )
 
-// adapter makes objects inside hooks.
+// adapter makes wrapped objects.
 type adapter struct {
 	h     *Provider
 	inner rdma.Adapter
@@ -25,7 +25,7 @@ type size int
 
 func (s size) String() string { return strconv.Itoa(int(s)) }
 
-// Info is that of the adapter inside, without what the hook takes away.
+// Info is that of the wrapped adapter, without the capabilities that the wrapper removes.
 func (a *adapter) Info() rdma.AdapterInfo {
 	info := a.inner.Info()
 	if a.h.cfg.Shuffle != 0 {
@@ -51,7 +51,7 @@ func (a *adapter) CreateCompletionQueue(depth int) (rdma.CompletionQueue, error)
 	return q, nil
 }
 
-// Alloc gives memory of the adapter inside as it is.
+// Alloc returns memory of the wrapped adapter.
 func (a *adapter) Alloc(ctx context.Context, n int) (rdma.Memory, error) {
 	start := a.h.start()
 	m, err := a.inner.Alloc(ctx, n)

@@ -13,7 +13,7 @@ import (
 	"lwio/rdma/rdmatest/fault"
 )
 
-// discard is a tracer that counts what it gets.
+// discard is a tracer that counts events.
 type discard struct {
 	mu sync.Mutex
 	n  int
@@ -25,8 +25,8 @@ func (d *discard) Event(fault.Event) {
 	d.n++
 }
 
-// conform runs the suite through a hook in every mode: a hook changes nothing. It
-// gets what the suite needs to know of the provider inside.
+// conform runs the suite through a wrapper in every mode: a wrapper changes nothing. inner
+// describes the wrapped provider.
 func conform(t *testing.T, inner rdmatest.Config) {
 	for name, cfg := range map[string]*fault.Config{
 		"counting": nil,
@@ -40,14 +40,14 @@ func conform(t *testing.T, inner rdmatest.Config) {
 			outer.Gaps = make(map[string]string)
 			maps.Copy(outer.Gaps, inner.Gaps)
 			if name == "mixed" {
-				outer.Gaps["write/polled-word"] = "what is mixed is not placed in order"
+				outer.Gaps["write/polled-word"] = "reordered writes are not placed in order"
 			}
 			rdmatest.Run(t, outer)
 		})
 	}
 }
 
-func TestConformance(t *testing.T) {
+func TestConformanceOfIWARP(t *testing.T) {
 	conform(t, rdmatest.Config{
 		New: func(testing.TB) rdma.Provider {
 			return iwarp.New(&iwarp.Config{ // with time limits that no machine comes near to

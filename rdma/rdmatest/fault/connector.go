@@ -6,7 +6,7 @@ import (
 	"lwio/rdma"
 )
 
-// connector is a connector inside a hook.
+// connector wraps a connector.
 type connector struct {
 	h     *Provider
 	inner rdma.Connector
@@ -14,7 +14,7 @@ type connector struct {
 
 var _ rdma.Connector = (*connector)(nil)
 
-// bareConnector takes a connector out of its hook.
+// bareConnector unwraps a connector.
 func bareConnector(c rdma.Connector) rdma.Connector {
 	if k, ok := c.(*connector); ok && k != nil {
 		return k.inner
@@ -22,7 +22,7 @@ func bareConnector(c rdma.Connector) rdma.Connector {
 	return c
 }
 
-// serves notes which connection a queue pair belongs to, for faults that cut it.
+// serves notes the connection of a queue pair, for faults that cut it.
 func (c *connector) serves(qp rdma.QueuePair) {
 	if q, ok := qp.(*queuePair); ok && q != nil {
 		q.conn.Store(c)

@@ -8,7 +8,7 @@ import (
 	"lwio/rdma"
 )
 
-// flip inverts a bit of p, counted round and round.
+// flip inverts a bit of p, counted modulo its length.
 func flip(p []byte, bit uint64) {
 	if len(p) > 0 {
 		bit %= uint64(len(p)) * 8
@@ -16,8 +16,7 @@ func flip(p []byte, bit uint64) {
 	}
 }
 
-// flipData changes a request that brings data so that it brings a copy with one bit
-// inverted. The region of the copy, if there is one, is the request's own.
+// flipData makes a request carry a copy of its data with one bit inverted. The region of the copy, if there is one, is the request's own.
 func (q *queuePair) flipData(r *rdma.Request, p *posted, bit uint64) error {
 	switch {
 	case dataOf(r) == 0 || r.Op != rdma.OpSend && r.Op != rdma.OpWrite && r.Op != rdma.OpRead:
@@ -45,7 +44,7 @@ func (q *queuePair) flipData(r *rdma.Request, p *posted, bit uint64) error {
 	return nil
 }
 
-// copyOf reads what a request is going to bring.
+// copyOf reads the data of a request.
 func copyOf(r *rdma.Request, p *posted) ([]byte, error) {
 	if r.File != nil {
 		data := make([]byte, r.FileLength)
@@ -60,14 +59,14 @@ func copyOf(r *rdma.Request, p *posted) ([]byte, error) {
 	for _, s := range r.SGL {
 		mem := s.Region.Bytes()
 		if s.Offset < 0 || s.Length < 0 || s.Offset > len(mem)-s.Length {
-			return nil, &rdma.Error{Op: "hook: flip", Status: rdma.StatusAccessViolation}
+			return nil, &rdma.Error{Op: "fault: flip", Status: rdma.StatusAccessViolation}
 		}
 		data = append(data, mem[s.Offset:s.Offset+s.Length]...)
 	}
 	return data, nil
 }
 
-// flipSink inverts a bit of what a read has brought.
+// flipSink inverts a bit of the data of a read.
 func flipSink(sink []rdma.SGE, bit uint64) {
 	bit %= uint64(lengthOf(sink)) * 8
 	for _, s := range sink {

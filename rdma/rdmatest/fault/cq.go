@@ -6,7 +6,7 @@ import (
 	"lwio/rdma"
 )
 
-// completionQueue is a completion queue inside a hook.
+// completionQueue wraps a completion queue.
 type completionQueue struct {
 	a     *adapter
 	inner rdma.CompletionQueue
@@ -15,7 +15,7 @@ type completionQueue struct {
 
 var _ rdma.CompletionQueue = (*completionQueue)(nil)
 
-// bareQueue takes a queue out of its hook.
+// bareQueue unwraps a completion queue.
 func bareQueue(q rdma.CompletionQueue) rdma.CompletionQueue {
 	if c, ok := q.(*completionQueue); ok && c != nil {
 		return c.inner
@@ -23,8 +23,7 @@ func bareQueue(q rdma.CompletionQueue) rdma.CompletionQueue {
 	return q
 }
 
-// Poll counts, traces, and gives results back the names that the program gave
-// its requests.
+// Poll counts, traces, and gives results the IDs of the program's requests.
 func (q *completionQueue) Poll(results []rdma.Result) (int, error) {
 	n, err := q.inner.Poll(results)
 	if n > 0 && q.a.h.cfg.numbered() {
@@ -40,7 +39,7 @@ func (q *completionQueue) Poll(results []rdma.Result) (int, error) {
 	return n, err
 }
 
-// translate leads results back to their requests, and mixes them if it is to.
+// translate leads results back to their requests, and reorders them with Shuffle.
 func (q *completionQueue) translate(results []rdma.Result) {
 	var lines []lineOf
 	for i := range results {

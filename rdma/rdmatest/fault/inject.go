@@ -8,12 +8,12 @@ import (
 	"lwio/rdma"
 )
 
-// Where a hook injects faults or mixes orders, a queue pair has its number as context
-// inside, and its requests are numbered: a result then leads back to its request,
-// whatever the program called it, and whatever was posted in its place.
+// A wrapper that injects faults or reorders gives the wrapped queue pair its number as
+// context, and numbers its requests: a result then leads back to its request, independent of
+// its ID, and of the request that was posted in its place.
 
-// postNumbered lets the fault function decide about each request, and mixes writes
-// that have no order.
+// postNumbered lets the fault function decide about each request, and reorders writes that
+// have no order.
 func (q *queuePair) postNumbered(reqs []rdma.Request) (int, error) {
 	q.postMu.Lock()
 	defer q.postMu.Unlock()
@@ -50,7 +50,7 @@ func (q *queuePair) postGroupLocked(reqs []rdma.Request) (int, error) {
 	return len(order), nil
 }
 
-// postOneLocked posts a request, or what its fate has made of it.
+// postOneLocked posts a request as changed by its action.
 func (q *queuePair) postOneLocked(r *rdma.Request) (Action, error) {
 	act := q.fateLocked(r)
 	s := q.a.scratch()
@@ -60,7 +60,7 @@ func (q *queuePair) postOneLocked(r *rdma.Request) (Action, error) {
 	p := posted{n: q.n, id: r.ID, op: r.Op}
 	switch act.kind {
 	case actFail:
-		return act, &rdma.Error{Op: "hook: post", Object: r.Op.String(), Status: act.status}
+		return act, &rdma.Error{Op: "fault: post", Object: r.Op.String(), Status: act.status}
 	case actCut:
 		if c := q.conn.Load(); c != nil {
 			_ = c.inner.Close() // the program closes it again, and sees the error then
@@ -85,7 +85,7 @@ func (q *queuePair) postOneLocked(r *rdma.Request) (Action, error) {
 	return act, err
 }
 
-// fateLocked counts a request and asks what becomes of it.
+// fateLocked counts a request and returns its action.
 func (q *queuePair) fateLocked(r *rdma.Request) Action {
 	q.n++
 	a := Attempt{Pair: q.number, Context: q.cfg.Context, N: q.n, Before: q.bytes, Bytes: dataOf(r), Request: r}
@@ -96,7 +96,7 @@ func (q *queuePair) fateLocked(r *rdma.Request) Action {
 	return Pass()
 }
 
-// release gives up the copy that a request had of its data.
+// release releases the copy of a request's data.
 func (p *posted) release() {
 	if p.own != nil {
 		_ = p.own.Close() // an adapter that is closed has closed it
@@ -177,7 +177,7 @@ func (t *pairTable) retire(q *queuePair) {
 	}
 }
 
-// translate gives a result the names that the program knows.
+// translate gives a result the ID and context of the program.
 func (t *pairTable) translate(r *rdma.Result) {
 	t.mu.RLock()
 	q := t.pairs[r.QueuePairContext]

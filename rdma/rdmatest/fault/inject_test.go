@@ -20,7 +20,7 @@ import (
 )
 
 // The faults of a seed are always the same, and as frequent as was asked.
-func TestRandom(t *testing.T) {
+func TestRandomFollowsSeed(t *testing.T) {
 	chances := fault.Chances{Cut: 0.01, Fail: 0.1, Drop: 0.1, Flip: 0.1, Delay: 0.1, MaxDelay: time.Second}
 	fates := func(seed uint64) (acts []fault.Action) {
 		f := fault.Random(seed, chances)
@@ -55,7 +55,7 @@ func TestRandom(t *testing.T) {
 	}
 }
 
-func TestAtByte(t *testing.T) {
+func TestAtByteHitsRequestThatHoldsByte(t *testing.T) {
 	f := fault.AtByte(100, fault.Cut())
 	for _, c := range []struct {
 		before uint64
@@ -70,7 +70,7 @@ func TestAtByte(t *testing.T) {
 	}
 }
 
-// The hook counts the bytes of the requests of a queue pair.
+// The wrapper counts the bytes of the requests of a queue pair.
 func TestCutAtByte(t *testing.T) {
 	active, passive := connected(t, fault.Wrap(iwarp.New(nil), &fault.Config{Fault: fault.AtByte(150, fault.Cut())}))
 	for i, want := range []error{nil, nil, net.ErrClosed} {
@@ -82,7 +82,7 @@ func TestCutAtByte(t *testing.T) {
 	<-passive.conn.Done()
 }
 
-func TestDelayAction(t *testing.T) {
+func TestDelayHoldsUpRequest(t *testing.T) {
 	const delay = 20 * time.Millisecond
 	active, passive := connected(t, fault.Wrap(iwarp.New(nil), &fault.Config{Fault: fault.AtOperation(1, fault.Delay(delay))}))
 	passive.receive(t, 1, 8)
@@ -96,7 +96,7 @@ func TestDelayAction(t *testing.T) {
 }
 
 // One bit of the data differs at the peer, and none at home.
-func TestFlip(t *testing.T) {
+func TestFlipInvertsOneBitAtPeer(t *testing.T) {
 	content := bytes.Repeat([]byte{0x5a}, 100)
 	file, err := os.Create(filepath.Join(t.TempDir(), "source"))
 	check(t, err)
@@ -172,8 +172,8 @@ func difference(a, b []byte) (n int) {
 	return n
 }
 
-// A read's data is what the peer has, but for the bit.
-func TestFlipRead(t *testing.T) {
+// A read's data differs from the peer's by the bit only.
+func TestFlipInvertsOneBitOfRead(t *testing.T) {
 	active, passive := connected(t, fault.Wrap(iwarp.New(nil), &fault.Config{Fault: fault.AtOperation(1, fault.Flip(65))}))
 	_, err := active.qp.Post([]rdma.Request{{Op: rdma.OpRead, SGL: append(active.sge(0, 8), active.sge(64, 8)...), Remote: passive.readable(t)}})
 	check(t, err)
@@ -192,8 +192,8 @@ func (s *side) readable(t *testing.T) rdma.RemoteAddr {
 	return m.RemoteAddr()
 }
 
-// What fails is logged as a warning, all else only for debugging.
-func TestLogTo(t *testing.T) {
+// Failures are logged as warnings, all other events only for debugging.
+func TestLogToWarnsOfFailures(t *testing.T) {
 	for _, level := range []slog.Level{slog.LevelDebug, slog.LevelInfo} {
 		var out bytes.Buffer
 		log := slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: level}))

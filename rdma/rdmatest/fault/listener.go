@@ -6,7 +6,7 @@ import (
 	"lwio/rdma"
 )
 
-// listener is a listener inside a hook.
+// listener wraps a listener.
 type listener struct {
 	h     *Provider
 	inner rdma.Listener
@@ -39,7 +39,7 @@ func (l *listener) ConnectionRequest(ctx context.Context, into rdma.Connector) e
 
 func (l *listener) Close() error { return l.h.close("listener", l.inner) }
 
-// sharedReceiveQueue is a shared receive queue inside a hook.
+// sharedReceiveQueue wraps a shared receive queue.
 type sharedReceiveQueue struct {
 	h     *Provider
 	a     *adapter

@@ -7,7 +7,7 @@ import (
 	"lwio/rdma"
 )
 
-// region is a region inside a hook; queue pairs take it out again.
+// region wraps a memory region; queue pairs unwrap it.
 type region struct {
 	h      *Provider
 	inner  rdma.MemoryRegion
@@ -28,7 +28,7 @@ func (r *region) Close() error {
 	return err
 }
 
-// window is a memory window inside a hook.
+// window wraps a memory window.
 type window struct {
 	h     *Provider
 	inner rdma.MemoryWindow
@@ -39,7 +39,7 @@ var _ rdma.MemoryWindow = (*window)(nil)
 func (w *window) RemoteAddr() rdma.RemoteAddr { return w.inner.RemoteAddr() }
 func (w *window) Close() error                { return w.h.close("window", w.inner) }
 
-// fileSource is a file inside a hook.
+// fileSource wraps a file source.
 type fileSource struct {
 	h     *Provider
 	inner rdma.FileSource

@@ -112,7 +112,7 @@ func (s *side) next(t testing.TB) rdma.Result {
 	}
 }
 
-func TestStats(t *testing.T) {
+func TestStatsCountRequestsAndResults(t *testing.T) {
 	h := fault.Wrap(iwarp.New(nil), nil)
 	active, passive := connected(t, h)
 	passive.receive(t, 1, 100)
@@ -171,7 +171,7 @@ func (r *recorder) Event(e fault.Event) {
 	r.events = append(r.events, e)
 }
 
-func TestTrace(t *testing.T) {
+func TestTracerGetsEveryEvent(t *testing.T) {
 	rec := new(recorder)
 	active, passive := connected(t, fault.Wrap(iwarp.New(nil), &fault.Config{Tracer: rec}))
 	_, err := active.qp.Post([]rdma.Request{{Op: rdma.OpWrite, ID: 3, SGL: active.sge(8, 24), Remote: passive.at(5)}})
@@ -229,7 +229,7 @@ func at(n uint64, act fault.Action) func(fault.Attempt) fault.Action {
 	}
 }
 
-func TestDrop(t *testing.T) {
+func TestDropSucceedsWithoutEffect(t *testing.T) {
 	for _, op := range []rdma.Op{rdma.OpSend, rdma.OpWrite} {
 		active, passive := connected(t, fault.Wrap(iwarp.New(nil), &fault.Config{Fault: at(3, fault.Drop())}))
 		passive.receive(t, 1, 8)
@@ -263,7 +263,7 @@ func TestDrop(t *testing.T) {
 	}
 }
 
-func TestFail(t *testing.T) {
+func TestFailLeavesQueueUsable(t *testing.T) {
 	active, passive := connected(t, fault.Wrap(iwarp.New(nil), &fault.Config{Fault: at(2, fault.Fail(rdma.StatusInsufficientResources))}))
 	passive.receive(t, 1, 8)
 	n, err := active.qp.Post([]rdma.Request{{Op: rdma.OpSend}, {Op: rdma.OpWrite}, {Op: rdma.OpWrite}})
@@ -276,7 +276,7 @@ func TestFail(t *testing.T) {
 	}
 }
 
-func TestCut(t *testing.T) {
+func TestCutEndsConnection(t *testing.T) {
 	active, passive := connected(t, fault.Wrap(iwarp.New(nil), &fault.Config{Fault: at(2, fault.Cut())}))
 	passive.receive(t, 1, 8)
 	n, err := active.qp.Post([]rdma.Request{{Op: rdma.OpSend, ID: 1}, {Op: rdma.OpSend, ID: 2}})
@@ -290,8 +290,8 @@ func TestCut(t *testing.T) {
 	}
 }
 
-// A fault function that waits delays a request until the test lets it go.
-func TestDelay(t *testing.T) {
+// A fault function that waits delays a request until it returns.
+func TestBlockingFaultDelaysRequest(t *testing.T) {
 	reached, release := make(chan struct{}), make(chan struct{})
 	active, passive := connected(t, fault.Wrap(iwarp.New(nil), &fault.Config{Fault: func(a fault.Attempt) fault.Action {
 		if a.N == 2 {

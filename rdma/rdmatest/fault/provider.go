@@ -9,29 +9,28 @@ import (
 	"lwio/rdma"
 )
 
-// Config says what a hook does besides counting. The zero value is fit for use.
+// Config configures a wrapper. The zero value only counts.
 type Config struct {
 	// Tracer gets the events; nil for none.
 	Tracer Tracer
 	// Fault decides about every request that is not a receive; nil lets all
 	// pass. It is called in the goroutine that posts, for one request of a queue
 	// pair at a time. While it blocks, the request and those after it on the
-	// same queue pair are delayed, and so is who posts them.
+	// same queue pair are delayed, and so are their posts.
 	Fault func(Attempt) Action
-	// Shuffle, unless 0, is a seed for an order of what the rules give none: results
-	// of different queue pairs, and of receives and other requests of one, that a
-	// Poll finds together; and how writes that are posted by one call are placed, if
-	// they go to different places. The adapters then do not claim
+	// Shuffle, unless 0, is a seed for a random order of events without an order by the
+	// rules: results of different queue pairs, and of receives and other requests of
+	// one, that a Poll finds together; and writes to different places that one call
+	// posts. The adapters then do not claim
 	// CapInOrderPlacement, and a write that fails may be another of the same call
 	// than the one whose result says so.
 	Shuffle uint64
 }
 
-// numbered tells whether requests have numbers inside, so that their results can be
-// led back to them.
+// numbered reports whether requests are numbered, so that results lead back to them.
 func (c *Config) numbered() bool { return c.Fault != nil || c.Shuffle != 0 }
 
-// Provider is a provider inside a hook. Safe for concurrent use.
+// Provider wraps a provider. Safe for concurrent use.
 type Provider struct {
 	inner         rdma.Provider
 	cfg           Config
@@ -41,7 +40,7 @@ type Provider struct {
 
 var _ rdma.Provider = (*Provider)(nil)
 
-// Wrap puts a hook around a provider; cfg may be nil.
+// Wrap wraps a provider; cfg may be nil.
 func Wrap(inner rdma.Provider, cfg *Config) *Provider {
 	h := &Provider{inner: inner}
 	if cfg != nil {
@@ -50,13 +49,13 @@ func Wrap(inner rdma.Provider, cfg *Config) *Provider {
 	return h
 }
 
-// Name is the name of the provider inside.
+// Name is the name of the wrapped provider.
 func (h *Provider) Name() string { return h.inner.Name() }
 
-// Addrs lists the addresses of the provider inside.
+// Addrs lists the addresses of the wrapped provider.
 func (h *Provider) Addrs(ctx context.Context) ([]netip.Addr, error) { return h.inner.Addrs(ctx) }
 
-// OpenAdapter opens an adapter inside a hook.
+// OpenAdapter opens a wrapped adapter.
 func (h *Provider) OpenAdapter(ctx context.Context, local netip.Addr) (rdma.Adapter, error) {
 	start := h.start()
 	inner, err := h.inner.OpenAdapter(ctx, local)
@@ -75,7 +74,7 @@ func (h *Provider) start() time.Time {
 	return time.Now()
 }
 
-// namer is what events take the name of an object from.
+// namer has the name of an object for events.
 type namer interface{ String() string }
 
 // control traces a call that is over; object may be nil.

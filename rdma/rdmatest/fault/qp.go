@@ -7,17 +7,17 @@ import (
 	"lwio/rdma"
 )
 
-// queuePair is a queue pair inside a hook.
+// queuePair wraps a queue pair.
 type queuePair struct {
 	a      *adapter
 	inner  rdma.QueuePair
-	number uint64               // among all of the provider; the Context inside, where requests have numbers
-	cfg    rdma.QueuePairConfig // what the program asked for
+	number uint64               // among all of the provider; the wrapped Context if requests are numbered
+	cfg    rdma.QueuePairConfig // as the program gave it
 	dice   *dice                // of Config.Shuffle, or nil
 	conn   atomic.Pointer[connector]
 
 	postMu sync.Mutex // held over the decision about a request and its post
-	n      uint64     // requests so far; the ID that a request has inside
+	n      uint64     // requests so far; the wrapped ID of the last
 	bytes  uint64     // data that they named
 
 	mu      sync.Mutex
@@ -28,7 +28,7 @@ type queuePair struct {
 type posted struct {
 	n, id    uint64
 	op       rdma.Op
-	own      rdma.MemoryRegion // of a copy that the hook made of the data, or nil
+	own      rdma.MemoryRegion // of a copy of the data, or nil
 	fromFile bool              // the copy is of a file, where
 	bytes    int               // bytes were really there
 	sink     []rdma.SGE        // of a read that a bit is inverted of, or nil
@@ -39,7 +39,7 @@ var (
 	_ rdma.QueuePair = (*queuePair)(nil)
 )
 
-// barePair takes a queue pair out of its hook.
+// barePair unwraps a queue pair.
 func barePair(q rdma.QueuePair) rdma.QueuePair {
 	if p, ok := q.(*queuePair); ok && p != nil {
 		return p.inner
@@ -47,7 +47,7 @@ func barePair(q rdma.QueuePair) rdma.QueuePair {
 	return q
 }
 
-// Post hands requests on with everything they name taken out of its hook.
+// Post hands requests on with all objects unwrapped.
 func (q *queuePair) Post(reqs []rdma.Request) (int, error) {
 	if q.a.h.cfg.numbered() {
 		return q.postNumbered(reqs)
@@ -93,7 +93,7 @@ func lengthOf(sgl []rdma.SGE) int {
 	return n
 }
 
-// PostReceive hands receives on, with their regions taken out of their hooks.
+// PostReceive hands receives on with their regions unwrapped.
 func (q *queuePair) PostReceive(reqs []rdma.ReceiveRequest) (int, error) {
 	s := q.a.scratch()
 	n, err := q.inner.PostReceive(s.receives(reqs))
@@ -124,7 +124,7 @@ func (q *queuePair) Flush() error { return q.inner.Flush() }
 
 func (q *queuePair) TrimIdle() { q.inner.TrimIdle() }
 
-// Close closes what is inside, and then the copies that its requests had.
+// Close closes the wrapped queue pair, and then the copies of its requests' data.
 func (q *queuePair) Close() error {
 	err := q.a.h.close("queue pair", q.inner)
 	q.a.pairs.retire(q)

@@ -29,21 +29,21 @@ func AtByte(n uint64, act Action) func(Attempt) Action {
 	}
 }
 
-// Chances are how likely a request is to suffer each fault, from 0 to 1. They are
-// tried in the order of the fields, and the first that strikes is the one.
+// Chances are the probabilities of each fault, from 0 to 1. They are tried in the order of
+// the fields, and the first hit decides.
 type Chances struct {
 	// Cut, Fail, Drop, Flip and Delay are the chances of the actions. Flip hits any
 	// bit.
 	Cut, Fail, Drop, Flip, Delay float64
-	// Status is what Fail fails with; 0 means StatusInsufficientResources.
+	// Status is the status of Fail; 0 means StatusInsufficientResources.
 	Status rdma.Status
 	// MaxDelay bounds a delay, which is random; 0 means 1 ms.
 	MaxDelay time.Duration
 }
 
-// Random is a fault function that throws dice. What befalls a request follows from
-// the seed, the number of its queue pair and its own number there, and from nothing
-// else: not from the time, nor from what other queue pairs do.
+// Random is a fault function with random decisions. They follow from the seed, the number of
+// the queue pair and the number of the request there alone, independent of the time and of
+// other queue pairs.
 func Random(seed uint64, c Chances) func(Attempt) Action {
 	if c.Status == rdma.StatusSuccess {
 		c.Status = rdma.StatusInsufficientResources

@@ -27,15 +27,15 @@ func (d *dice) perm(order []int) {
 	d.rng.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
 }
 
-// lineOf names a sequence of results that have an order: those of the receives of a
-// queue pair, or those of its other requests.
+// lineOf names a sequence of ordered results: those of the receives of a queue pair, or those
+// of its other requests.
 type lineOf struct {
 	pair    uint64
 	receive bool
 }
 
-// mix gives results an order that might have been: only results of one line keep
-// theirs. lines holds the line of each.
+// mix gives results another possible order: only results of one line keep theirs. lines
+// holds the line of each.
 //
 // Source: [ND QueuePair §Ordering]
 func (d *dice) mix(results []rdma.Result, lines []lineOf) {
@@ -51,8 +51,8 @@ func (d *dice) mix(results []rdma.Result, lines []lineOf) {
 	}
 }
 
-// group is how many of the first requests are writes that no rule gives an order
-// among themselves, and that the queue pair will surely take all.
+// group is the number of first requests that are writes without an order among themselves,
+// all of which the queue pair will take.
 func (q *queuePair) group(reqs []rdma.Request) int {
 	room := q.room()
 	n := 0
@@ -62,14 +62,14 @@ func (q *queuePair) group(reqs []rdma.Request) int {
 	return n
 }
 
-// room is how many requests the queue has room for at least.
+// room is the least number of requests that the queue has room for.
 func (q *queuePair) room() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.cfg.InitiatorDepth - len(q.pending)
 }
 
-// plain tells whether a request is a write from memory that only the end of the
+// plain reports whether a request is a write from memory that only the end of the
 // connection could make the queue pair refuse.
 func (q *queuePair) plain(r *rdma.Request) bool {
 	if r.Op != rdma.OpWrite || r.File != nil || r.Flags&^(rdma.FlagSilentSuccess|rdma.FlagInline) != 0 {
@@ -90,8 +90,8 @@ func (q *queuePair) plain(r *rdma.Request) bool {
 	return true
 }
 
-// overlaps tells whether a write goes where one of others goes, so that their order
-// decides what is there in the end.
+// overlaps reports whether a write overlaps one of others, so that their order
+// decides the final content.
 func overlaps(others []rdma.Request, r *rdma.Request) bool {
 	for i := range others {
 		o := &others[i]

@@ -12,7 +12,7 @@ import (
 // Results keep their order within a line, and have any other between lines.
 //
 // Source: [ND QueuePair §Ordering]
-func TestMix(t *testing.T) {
+func TestMixKeepsOrderWithinLine(t *testing.T) {
 	lines := []lineOf{{1, false}, {1, false}, {1, true}, {2, false}, {1, true}, {2, false}}
 	orders := make(map[string]bool)
 	for seed := range uint64(200) {
@@ -37,8 +37,8 @@ func TestMix(t *testing.T) {
 	}
 }
 
-// taker is the inside of a hook: a provider whose adapter's only queue pair keeps
-// what is posted.
+// taker is a wrapped provider whose adapter's only queue pair keeps
+// posted requests.
 type taker struct {
 	rdma.Provider
 	pair takingPair
@@ -174,7 +174,7 @@ func TestShuffledWrites(t *testing.T) {
 	}
 }
 
-// A hook that mixes orders does not say that there is one.
+// A wrapper that reorders does not claim in-order placement.
 func TestShuffleTakesTheOrderAway(t *testing.T) {
 	a := &adapter{h: Wrap(nil, &Config{Shuffle: 1}), inner: ordered{}}
 	if caps := a.Info().Caps; caps != rdma.CapRead {

@@ -3,7 +3,7 @@ package fault
 import "testing"
 
 // A table keeps the queue pairs that are open, and the last ones that were closed.
-func TestPairTableForgets(t *testing.T) {
+func TestPairTableForgetsClosedPairs(t *testing.T) {
 	var table pairTable
 	open := &queuePair{number: 1 << 40}
 	table.add(open)

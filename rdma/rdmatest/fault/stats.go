@@ -8,7 +8,7 @@ import (
 	"lwio/rdma"
 )
 
-// Stats are counts since the hook was made; they only grow.
+// Stats are counts since Wrap; they only grow.
 type Stats struct {
 	// Ops counts by kind of request.
 	Ops map[rdma.Op]OpStats
@@ -37,7 +37,7 @@ type OpStats struct {
 // kinds is the number of kinds of requests.
 const kinds = int(rdma.OpCompareSwap) + 1
 
-// counters are what Stats is made from.
+// counters are the source of Stats.
 type counters struct {
 	ops                           [kinds]opCounters
 	connections, notifications    atomic.Uint64

@@ -8,20 +8,20 @@ import (
 	"lwio/rdma"
 )
 
-// Tracer gets the events. Event is called in the goroutine that does what the
-// event tells, from many at once; it must return soon.
+// Tracer gets the events. Event is called on the goroutine of the operation, by many at
+// once; it must return soon.
 type Tracer interface {
 	Event(Event)
 }
 
 // Event is one of Posted, Completed and Controlled.
 type Event interface {
-	// failure is the error that the event tells of, or nil; describe tells all else.
+	// failure is the error of the event, or nil; describe is everything else.
 	failure() error
 	describe() (string, []slog.Attr)
 }
 
-// Posted tells that a request was handed to a queue pair.
+// Posted is the post of a request to a queue pair.
 type Posted struct {
 	// QueuePair is the Context of the queue pair's config.
 	QueuePair uint64
@@ -33,23 +33,23 @@ type Posted struct {
 	Bytes int
 	// Remote is where a write or read goes.
 	Remote rdma.RemoteAddr
-	// Action is what the fault function decided; of a receive, and without such a
-	// function, it is Pass.
+	// Action is the decision of the fault function; it is Pass for a receive, and
+	// without such a function.
 	Action Action
 	// Err is why the queue pair did not take it, or nil.
 	Err error
 }
 
-// Completed tells that a result was polled.
+// Completed is the poll of a result.
 type Completed struct {
 	rdma.Result
 }
 
-// Controlled tells that a call of the control path is over.
+// Controlled is the end of a call of the control path.
 type Controlled struct {
 	// Op is the call: "connect", "register memory", "close queue pair".
 	Op string
-	// Object names what it was about: an address, a size; it may be empty.
+	// Object is an address or a size, or empty.
 	Object string
 	// Took is how long the call took.
 	Took time.Duration
@@ -60,8 +60,8 @@ type Controlled struct {
 // logTracer writes events to a log.
 type logTracer struct{ log *slog.Logger }
 
-// LogTo returns a tracer that writes every event to a log: what failed as a
-// warning, all else for debugging. Levels that the logger does not take cost
+// LogTo returns a tracer that writes every event to a log: failures as warnings, all
+// others for debugging. Levels that the logger does not take cost
 // next to nothing.
 func LogTo(log *slog.Logger) Tracer { return logTracer{log} }
 

@@ -2,8 +2,7 @@ package fault
 
 import "lwio/rdma"
 
-// scratch holds copies of requests whose parts were taken out of their hooks. It
-// is in use during one post.
+// scratch holds copies of requests with unwrapped objects, during one post.
 type scratch struct {
 	reqs []rdma.Request
 	recv []rdma.ReceiveRequest
@@ -17,7 +16,7 @@ func (a *adapter) scratch() *scratch {
 	return new(scratch)
 }
 
-// giveBack keeps the scratch for another post, without what it refers to.
+// giveBack keeps the scratch for another post, without its references.
 func (a *adapter) giveBack(s *scratch) {
 	clear(s.reqs)
 	clear(s.recv)
@@ -26,7 +25,7 @@ func (a *adapter) giveBack(s *scratch) {
 	a.spare.Put(s)
 }
 
-// sgl copies a list, with the regions inside.
+// sgl copies a list with unwrapped regions.
 func (s *scratch) sgl(sgl []rdma.SGE) []rdma.SGE {
 	if len(sgl) == 0 {
 		return nil

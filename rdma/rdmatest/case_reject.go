@@ -6,14 +6,14 @@ import (
 	"lwio/rdma"
 )
 
-var refuseCases = []Case{
+var rejectCases = []Case{
 	{Name: "reject/by-listener", Source: "[ND Connector.Reject]", run: rejectByListener},
 	{Name: "reject/by-client", Source: "[ND NdConnReject]", run: rejectByClient},
 	{Name: "reject/client-closes", Source: "[ND NdConnClose]", run: clientCloses},
 	{Name: "reject/listener-side-closes", Source: "[ND NdConnClose]", run: passiveCloses},
 	{Name: "reject/peer-gave-up", Source: "[ND Connector.Accept]", run: peerGaveUp},
 	{Name: "reject/collision", Source: "[ND ndmpic]", run: collision},
-	{Name: "reject/nobody-listens", Source: "[ND NdConnListenClosing]", run: nobodyListens},
+	{Name: "reject/no-listener", Source: "[ND NdConnListenClosing]", run: noListener},
 	{Name: "reject/closing-listener", Source: "[ND NdConnListenClosing]", run: closingListener},
 }
 
@@ -134,17 +134,17 @@ func collision(r *rig) {
 	low.deliver(high)
 }
 
-// nobodyListens: the connector may try again.
-func nobodyListens(r *rig) {
+// noListener: the connector may try again.
+func noListener(r *rig) {
 	active, passive := r.end(r.adapter(), shape{}), r.end(r.adapter(), shape{})
 	r.ok("bind", active.conn.Bind(r.ctx(), rdma.Addr{}))
 	for met, refused := 0, 0; refused < 2; {
 		err := active.conn.Connect(r.ctx(), active.qp, r.refusedAddr(passive.adapter), rdma.ReadLimits{}, nil)
-		if rdma.StatusOf(err) != rdma.StatusConnectionRefused && met < strangers {
+		if rdma.StatusOf(err) != rdma.StatusConnectionRefused && met < portRetries {
 			met++
 			continue
 		}
-		r.fails("connect to nobody", err, rdma.StatusConnectionRefused)
+		r.fails("connect to an address without a listener", err, rdma.StatusConnectionRefused)
 		refused++
 	}
 	l, addr := r.listen(passive.adapter)
@@ -154,13 +154,13 @@ func nobodyListens(r *rig) {
 	m.agree()
 }
 
-// closingListener: requests that nobody took are refused, waiting calls end.
+// closingListener: pending requests are refused, waiting calls end.
 func closingListener(r *rig) {
 	active, passive := r.end(r.adapter(), shape{}), r.end(r.adapter(), shape{})
 	r.ok("bind", active.conn.Bind(r.ctx(), rdma.Addr{}))
 	var l rdma.Listener
 	var err error
-	for met := 0; met <= strangers && rdma.StatusOf(err) != rdma.StatusConnectionRefused; met++ {
+	for met := 0; met <= portRetries && rdma.StatusOf(err) != rdma.StatusConnectionRefused; met++ {
 		var addr rdma.Addr
 		l, addr = r.listen(passive.adapter)
 		connect := r.begin("connect", func(ctx context.Context) error {

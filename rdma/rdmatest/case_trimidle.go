@@ -8,14 +8,14 @@ import (
 	"lwio/rdma"
 )
 
-var restCases = []Case{
-	{Name: "rest/messages", Source: "[ND QueuePair.Receive]", Needs: rdma.CapPageable, run: restBesideMessages},
-	{Name: "rest/unconnected", Source: "[ND QueuePair.Receive]", Needs: rdma.CapPageable, run: restUnconnected},
+var trimIdleCases = []Case{
+	{Name: "trim-idle/messages", Source: "[ND QueuePair.Receive]", Needs: rdma.CapPageable, run: trimIdleBesideMessages},
+	{Name: "trim-idle/unconnected", Source: "[ND QueuePair.Receive]", Needs: rdma.CapPageable, run: trimIdleUnconnected},
 }
 
-// restBesideMessages has both sides rest all the time while messages of all sizes go both
-// ways: each arrives as it was sent.
-func restBesideMessages(r *rig) {
+// trimIdleBesideMessages trims both sides all the time while messages of all sizes go both
+// ways: each arrives unchanged.
+func trimIdleBesideMessages(r *rig) {
 	const depth, size, rounds = 8, 40_000, 60
 	active, passive := r.pair(shape{depth: depth, memory: 2 * depth * size})
 	ends := []*end{active, passive}
@@ -23,7 +23,7 @@ func restBesideMessages(r *rig) {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
 	for _, e := range ends {
-		calls = append(calls, r.beginMany("rest", func(until context.Context) error {
+		calls = append(calls, r.beginMany("trim", func(until context.Context) error {
 			for ctx.Err() == nil && until.Err() == nil {
 				e.qp.TrimIdle()
 				runtime.Gosched()
@@ -60,12 +60,12 @@ func restBesideMessages(r *rig) {
 	}
 	stop()
 	for _, c := range calls {
-		r.ok("rest", c.wait())
+		r.ok("trim", c.wait())
 	}
 }
 
-// restUnconnected: to rest is nothing before the connection, and nothing after it.
-func restUnconnected(r *rig) {
+// trimIdleUnconnected: TrimIdle has no effect before the connection, nor after it.
+func trimIdleUnconnected(r *rig) {
 	e := r.end(r.adapter(), shape{})
 	e.receive(1, e.sge(0, 100))
 	e.qp.TrimIdle()
