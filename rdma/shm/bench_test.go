@@ -160,7 +160,7 @@ func benchmarkWrite(b *testing.B, size int, direct bool) {
 	}
 }
 
-// BenchmarkSilentWrite writes a word, with a result now and then, as who answers a
+// BenchmarkSilentWrite writes a word, with a result now and then, as a server that answers a
 // poller does.
 func BenchmarkSilentWrite(b *testing.B) {
 	active, passive := connected(b, nil, 4096)
@@ -352,10 +352,10 @@ func TestNoAllocations(t *testing.T) {
 	})
 }
 
-// allocatesNothing counts what the whole process allocates in many operations, of
+// allocatesNothing counts the allocations of the whole process in many operations, of
 // which less than one in a hundred may. testing.AllocsPerRun rounds down, so that it
-// would not see one that half of them do. What grows with use has grown before; what others
-// allocate meanwhile, as the system stopped this process for a while, they do not each time.
+// would miss one that half of them make. Queues have grown before; other goroutines that
+// allocate meanwhile, as the system stopped this process for a while, do not each time.
 func allocatesNothing(t *testing.T, what string, op func()) {
 	t.Helper()
 	const operations = 10_000

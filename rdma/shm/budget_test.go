@@ -10,7 +10,7 @@ import (
 	"lwio/rdma"
 )
 
-// TestSendBudget: who has a budget does no more than that for others, and what is left
+// TestSendBudget: a goroutine with a budget sends no more than that, and the rest
 // is done all the same.
 func TestSendBudget(t *testing.T) {
 	active, passive := connected(t, nil, 4096)
@@ -21,9 +21,9 @@ func TestSendBudget(t *testing.T) {
 		}
 	}
 	qp, c := active.qp.(*queuePair), active.inside()
-	eventually(t, "run sleeps", c.sleeper.isParked) // or it takes up what is left, too
+	eventually(t, "run sleeps", c.sleeper.isParked) // or it sends the rest, too
 	qp.Initiator.Lock()
-	qp.Initiator.Sending = true // somebody else has the baton
+	qp.Initiator.Sending = true // another goroutine has the right to send
 	qp.Initiator.Unlock()
 	for id := range uint64(posts) {
 		active.post(t, rdma.Request{Op: rdma.OpSend, ID: id})
@@ -38,7 +38,7 @@ func TestSendBudget(t *testing.T) {
 	qp.Initiator.Unlock()
 	c.rxMu.Unlock()
 	if done != sendBudget || !free {
-		t.Errorf("%d requests with a budget of %d; the baton is free: %v", done, sendBudget, free)
+		t.Errorf("%d requests with a budget of %d; the right to send is free: %v", done, sendBudget, free)
 	}
 	for id := range uint64(posts) {
 		if r := next(t, active.icq); r.ID != id || r.Status != rdma.StatusSuccess {
@@ -50,16 +50,16 @@ func TestSendBudget(t *testing.T) {
 	}
 }
 
-// TestRestIsSent: what is left when the budget is used up is sent, also if others look
-// for it just then: nobody is told while the baton is not free yet, who could not take it
-// and would be the last to come.
+// Requests beyond the budget are sent, even if another goroutine looks for them just then:
+// run is woken only after the right to send is released, as it could not take that right
+// before, and would not come again.
 //
 // Source: [ND QueuePair.Send]
-func TestRestIsSent(t *testing.T) {
+func TestRequestsBeyondBudgetAreSent(t *testing.T) {
 	s, _ := connected(t, nil, 4096)
 	c := s.inside()
 	c.qp.Initiator.Lock()
-	c.qp.Initiator.Sending = true // somebody else has the baton
+	c.qp.Initiator.Sending = true // another goroutine has the right to send
 	c.qp.Initiator.Unlock()
 	s.post(t, rdma.Request{Op: rdma.OpWrite, ID: 7})
 	var yielding sync.WaitGroup
@@ -73,7 +73,7 @@ func TestRestIsSent(t *testing.T) {
 	c.qp.Initiator.Unlock()
 	yielding.Wait()
 	if early {
-		t.Error("others are told before the baton is free")
+		t.Error("run is woken before the right to send is released")
 	}
 	if r := next(t, s.icq); r.ID != 7 || r.Status != rdma.StatusSuccess {
 		t.Fatalf("%+v", r)

@@ -46,7 +46,7 @@ func spawn(tb testing.TB, role string, addr rdma.Addr, at rdma.RemoteAddr) *chil
 	return &child{cmd, in}
 }
 
-// The child's memory: a word that is polled, and what follows it.
+// The child's memory: a polled word, and data behind it.
 const (
 	childMemory = 1 << 16
 	childData   = 4096
@@ -134,7 +134,7 @@ func runChild(role, name string, peer rdma.RemoteAddr) error {
 }
 
 // childFrozen waits for its input to say that it was written while it was
-// stopped, and tells what it finds.
+// stopped, and reports the result.
 func childFrozen(mem []byte, qp rdma.QueuePair) error {
 	if _, err := bufio.NewReader(os.Stdin).ReadString('\n'); err != nil {
 		return err
@@ -199,7 +199,7 @@ func childWord(mem []byte, cq rdma.CompletionQueue, qp rdma.QueuePair, peer rdma
 	}
 }
 
-// childSocket connects to a plain socket and sends back what comes, sleeping.
+// childSocket connects to a plain socket and echoes its bytes, sleeping.
 func childSocket(name string) error {
 	nc, err := openSocket(context.Background(), "", name)
 	if err != nil {
@@ -209,7 +209,7 @@ func childSocket(name string) error {
 	return echoSocket(nc)
 }
 
-// echoSocket sends back what comes until the end of the stream.
+// echoSocket echoes bytes until the end of the stream.
 func echoSocket(nc *net.UnixConn) error {
 	buf := make([]byte, 64)
 	for {
@@ -269,7 +269,7 @@ func TestOneSided(t *testing.T) {
 		t.Fatal(res.Status)
 	}
 	if !bytes.Equal(s.mem[16<<10:20<<10], s.mem[:4096]) {
-		t.Error("what is read is not what was written")
+		t.Error("the read bytes are not the written ones")
 	}
 	if !s.drained() {
 		t.Error("a request waits in the ring")

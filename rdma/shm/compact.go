@@ -142,7 +142,7 @@ func (t *sender) place(reqs []rdma.Request) (n int, err error) {
 }
 
 // endPlacing is deferred around copies into the peer's memory, with the result of
-// debug.SetPanicOnFault: it releases what was held for them, and turns a fault into the
+// debug.SetPanicOnFault: it releases the references held for them, and turns a fault into the
 // error.
 func (t *sender) endPlacing(old bool, err *error) {
 	if e := recovered(old, recover()); e != nil {

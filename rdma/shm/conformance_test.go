@@ -10,7 +10,7 @@ import (
 	"lwio/rdma/shm"
 )
 
-// What the provider does not have, as docs/providers.md says.
+// The gaps of the provider, as in docs/providers.md.
 const (
 	noAtomic = "no atomics"
 )

@@ -222,7 +222,7 @@ func (c *conn) drainToLocked(budget int, to softrdma.Poller) (int, error) {
 	return c.rx.handed, err
 }
 
-// readNotice waits for one message from the socket. At the end of the stream it takes what
+// readNotice waits for one message from the socket. At the end of the stream it takes the
 // is left in the ring: a peer leaves that even if it is killed.
 func (c *conn) readNotice() error {
 	msg, fds, err := c.notices.read(c.raw)

@@ -20,12 +20,12 @@ const dialPause = 2 * time.Millisecond
 
 // acceptance is a connection that the peer has accepted.
 type acceptance struct {
-	a      *adapter
-	nc     *net.UnixConn
-	reply  *hello
-	peer   *ring.Segment
-	bell   *ring.Doorbell
-	limits rdma.ReadLimits // of the program
+	a        *adapter
+	nc       *net.UnixConn
+	reply    *hello
+	peer     *ring.Segment
+	doorbell *ring.Doorbell
+	limits   rdma.ReadLimits // of the program
 }
 
 var _ softrdma.Acceptance = (*acceptance)(nil)
@@ -65,7 +65,7 @@ func (a *adapter) Dial(ctx context.Context, local, remote rdma.Addr, limits rdma
 	if err != nil {
 		return nil, params, err
 	}
-	return &acceptance{a: a, nc: nc, reply: reply, peer: peer, bell: b, limits: limits}, params, nil
+	return &acceptance{a: a, nc: nc, reply: reply, peer: peer, doorbell: b, limits: limits}, params, nil
 }
 
 // dial opens a socket, checks the user of the peer, and exchanges request and answer. A
@@ -138,7 +138,7 @@ func (p *acceptance) Ends() softrdma.Ends { return p.a.endsOf(p.nc) }
 func (p *acceptance) Refuse(private []byte) {
 	refuse(p.nc, private)
 	p.peer.Unmap()
-	p.bell.Close()
+	p.doorbell.Close()
 }
 
 // Complete sends this side's segment, which begins the connection.
@@ -146,7 +146,7 @@ func (p *acceptance) Refuse(private []byte) {
 // Source: [ND Connector.CompleteConnect]
 func (p *acceptance) Complete(ctx context.Context, pair softrdma.Pair, end func(error)) (softrdma.Conn, error) {
 	own, err := p.a.sendSegment(ctx, p.nc, &hello{kind: helloReady})
-	return begin(err, p.nc, pair, own, p.peer, p.bell, agree(p.limits, p.reply), end)
+	return begin(err, p.nc, pair, own, p.peer, p.doorbell, agree(p.limits, p.reply), end)
 }
 
 // sendSegment makes this side's segment and sends it with other descriptors.

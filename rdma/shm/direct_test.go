@@ -72,7 +72,7 @@ func TestDirectGather(t *testing.T) {
 	}
 }
 
-// TestOrderOfBothWays: what goes through the ring and what goes directly take
+// TestOrderOfBothWays: writes through the ring and direct writes take
 // effect in the order of posting, as a poller of the last word sees it.
 // Source: [ND QueuePair §Ordering], [OP-88]
 func TestOrderOfBothWays(t *testing.T) {
@@ -122,7 +122,7 @@ func TestWritesOvertakeMessages(t *testing.T) {
 	if _, err := passive.qp.PostReceive([]rdma.ReceiveRequest{{SGL: passive.sge(0, 8)}}); err != nil {
 		t.Fatal(err)
 	}
-	passive.inside().rxMu.Lock() // nobody takes anything out of the ring
+	passive.inside().rxMu.Lock() // no entry is taken out of the ring
 	defer passive.inside().rxMu.Unlock()
 	own := active.inside().own
 	post := func(r rdma.Request) (through uint64) {
@@ -199,7 +199,7 @@ func TestCloseUnderFrozenPeer(t *testing.T) {
 	beside := must[rdma.MemoryRegion](t)(passive.a.RegisterMemory(t.Context(), mem[3*4096:], readable))
 	fill(mem)
 	want := bytes.Clone(mem)
-	want[4096+100], want[3*4096] = 0, 0 // what introduce writes
+	want[4096+100], want[3*4096] = 0, 0 // the bytes of introduce
 	active.introduce(t, region)
 	active.introduce(t, beside)
 	thaw := active.freeze(region)
@@ -211,7 +211,7 @@ func TestCloseUnderFrozenPeer(t *testing.T) {
 		t.Error("the memory changed after Close, or was not kept")
 	}
 
-	// The peer's mapping is another memory now: what it writes must not go there,
+	// The peer's mapping is another memory now: its writes must not go there,
 	// be it through a region on the same pages or one beside it.
 	again := must[rdma.MemoryRegion](t)(passive.a.RegisterMemory(t.Context(), mem[4096:3*4096], readable))
 	for _, r := range []rdma.MemoryRegion{beside, again} {
@@ -268,7 +268,7 @@ func TestMemoryOfOneConnection(t *testing.T) {
 }
 
 // TestUnshare: a memory that is closed is unmapped by the peer.
-func TestUnshare(t *testing.T) {
+func TestCloseOfMemoryUnmapsItAtPeer(t *testing.T) {
 	active, passive := connected(t, nil, 4096)
 	m := must[rdma.Memory](t)(passive.a.Alloc(t.Context(), 4096))
 	region := must[rdma.MemoryRegion](t)(passive.a.RegisterMemory(t.Context(), m.Bytes(), rdma.AccessRemoteWrite))
@@ -284,7 +284,7 @@ func TestUnshare(t *testing.T) {
 	active.deliver(t, passive)
 }
 
-// TestLimitOfPeerMemory: what is beyond the limit is reached by copy.
+// TestLimitOfPeerMemory: memory beyond the limit is reached through the ring.
 func TestLimitOfPeerMemory(t *testing.T) {
 	active, passive := connected(t, &Config{MaxPeerMemory: 4096}, 8192)
 	fill(active.mem)
@@ -293,7 +293,7 @@ func TestLimitOfPeerMemory(t *testing.T) {
 		active.deliver(t, passive)
 	}
 	_, small := passive.alloc(t, 4096)
-	active.introduce(t, small) // which comes after what does not fit
+	active.introduce(t, small) // announced after the memory that does not fit
 	if !bytes.Equal(active.mem, passive.mem) {
 		t.Error("the memory differs")
 	}
@@ -302,7 +302,7 @@ func TestLimitOfPeerMemory(t *testing.T) {
 	}
 }
 
-// TestLimitOfMappedMemory: so is what is beyond the limit of all connections, until
+// TestLimitOfMappedMemory: so is memory beyond the limit of all connections, until
 // others are gone.
 func TestLimitOfMappedMemory(t *testing.T) {
 	p := New(patient(&Config{MaxMappedMemory: 12 << 10}))
@@ -321,7 +321,7 @@ func TestLimitOfMappedMemory(t *testing.T) {
 		t.Error("the memory differs")
 	}
 	_, small := other.alloc(t, 4096)
-	second.introduce(t, small) // which comes after what does not fit, and fits
+	second.introduce(t, small) // announced after the memory that does not fit, and fits
 	if n := p.mapped.now.Load(); n != 8192+4096 || second.inside().mappings.knows(uint32(other.at(0).Token)) {
 		t.Errorf("%d bytes are mapped", n)
 	}
@@ -332,8 +332,8 @@ func TestLimitOfMappedMemory(t *testing.T) {
 	third.introduce(t, last.region)
 }
 
-// TestLastMessageWhilePolled: what a peer sent before it left arrives, also where
-// the work was left to somebody who stopped to poll. Source: [ND
+// TestLastMessageWhilePolled: messages that a peer sent before it left arrive, even if
+// the work was left to a goroutine that stopped to poll. Source: [ND
 // Connector.Disconnect]
 func TestLastMessageWhilePolled(t *testing.T) {
 	for range 20 {

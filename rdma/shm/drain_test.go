@@ -38,7 +38,7 @@ func TestResultInAStream(t *testing.T) {
 		}
 		e.Store(r.own.Ring, pos)
 	}
-	c.rxMu.Lock() // so that nobody takes them one by one
+	c.rxMu.Lock() // so that they are not taken one by one
 	r.own.Tail.Store(uint64(pos))
 	err := c.drainLocked(-1)
 	c.rxMu.Unlock()

@@ -196,7 +196,7 @@ func (qp *queuePair) postCachedLocked(reqs []rdma.Request) (int, rdma.Status) {
 		return 1, status
 	}
 	q.Lock()
-	q.ReleaseSendingLocked() // Post sends what other goroutines have queued meanwhile
+	q.ReleaseSendingLocked() // Post sends requests queued meanwhile
 	if n > 0 {
 		status = rdma.StatusSuccess // the next call reports the status of the next request
 	}
@@ -206,7 +206,7 @@ func (qp *queuePair) postCachedLocked(reqs []rdma.Request) (int, rdma.Status) {
 // post carries out one write that placeFiles cannot place, and releases the right to send.
 func (w *fileWriter) post(r *rdma.Request, length int) rdma.Status {
 	status := w.send(r, length)
-	w.t.pump(false, 0) // for the result, and what other goroutines have posted meanwhile
+	w.t.pump(false, 0) // for the result, and requests posted meanwhile
 	return status
 }
 

@@ -76,8 +76,8 @@ func TestFileWrite(t *testing.T) {
 	}
 }
 
-// TestFileCached: what is in memory is written at once, in either way, and what
-// would have to wait is refused without a trace. Source: design decision 6
+// TestFileCached: cached pages are written at once, in either way, and a write that would
+// have to wait is refused without a trace. Source: design decision 6
 func TestFileCached(t *testing.T) {
 	active, passive := connected(t, &Config{RingSize: 1}, 1<<20)
 	f, data, src, letGo := active.looseSource(t, 40_000)
@@ -122,7 +122,7 @@ func TestFileCached(t *testing.T) {
 	active.post(t, rdma.Request{Op: rdma.OpWrite, File: src, FileLength: 40_000, Remote: passive.at(0)})
 	active.deliver(t, passive) // takes the results of all three
 	if !bytes.Equal(passive.mem[:40_000], data) {
-		t.Error("a file that must be waited for is not written, or not before what follows")
+		t.Error("a file that must be waited for is not written, or not before the next request")
 	}
 }
 
@@ -202,7 +202,7 @@ func TestFileHalfCached(t *testing.T) {
 	active.deliver(t, passive)
 }
 
-// TestFileCachedAndOthers: what others post while a write of the cached kind is being
+// TestFileCachedAndOthers: requests posted while a cached write is being
 // tried comes after it, whether it succeeds or not. Source: design decision 6
 func TestFileCachedAndOthers(t *testing.T) {
 	active, passive := connected(t, nil, 1<<20)
@@ -241,7 +241,7 @@ func TestFileCachedAndOthers(t *testing.T) {
 		}
 		active.deliver(t, passive)
 		if string(passive.mem[8192:8200]) != "meantime" {
-			t.Error("what another posted is lost")
+			t.Error("a concurrent post is lost")
 		}
 	}
 }
@@ -295,7 +295,7 @@ func TestFileRun(t *testing.T) {
 	active.deliver(t, passive)
 }
 
-// TestFileRefused: what is no file, or no part of one. Source: [ND Adapter]
+// TestFileRefused: objects that are not files, and invalid parts of files. Source: [ND Adapter]
 func TestFileRefused(t *testing.T) {
 	active, passive := connected(t, nil, 4096)
 	_, _, src := active.source(t, 100)

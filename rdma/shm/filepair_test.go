@@ -22,9 +22,9 @@ func (s *side) answered(src rdma.FileSource, peer *side, n int, word []byte) []r
 	}
 }
 
-// TestLone: a short write from a file and the word behind it are done together, whatever the
+// A short write from a file and the word behind it are done together, for each
 // size, or as far as they can be. Source: design decision 6
-func TestLone(t *testing.T) {
+func TestFilePairIsPlacedTogether(t *testing.T) {
 	active, passive := connected(t, nil, 1<<20)
 	_, data, src := active.source(t, 100_000)
 	active.introduce(t, passive.region)
@@ -81,9 +81,9 @@ func TestLone(t *testing.T) {
 	}
 }
 
-// TestLoneWaits: what was posted before comes first, and a queue that is in use, or a file
+// TestFilePairWaits: earlier requests come first, and a queue that is in use, or a file
 // that is being closed, makes it go the usual way.
-func TestLoneWaits(t *testing.T) {
+func TestFilePairWaits(t *testing.T) {
 	active, passive := connected(t, nil, 1<<20)
 	_, data, src := active.source(t, 8192)
 	active.introduce(t, passive.region)
@@ -91,7 +91,7 @@ func TestLoneWaits(t *testing.T) {
 	word := []byte("12345678")
 	reqs := active.answered(src, passive, 4096, word)
 	for what, hinder := range map[string]func() (undo func()){
-		"somebody sends": func() func() {
+		"another goroutine sends": func() func() {
 			qp.Initiator.Sending = true
 			return func() { qp.Initiator.Sending = false }
 		},
@@ -131,10 +131,10 @@ func TestLoneWaits(t *testing.T) {
 	}
 }
 
-// TestFaultWhilePlacing: a fault in the peer's memory becomes the error, and what was held
+// TestFaultWhilePlacing: a fault in the peer's memory becomes the error, and references held
 // for the copy is given back.
 func TestFaultWhilePlacing(t *testing.T) {
-	active, _ := lending(t, nil, 8192)
+	active, _ := byReference(t, nil, 8192)
 	c := active.inside()
 	gone := must[[]byte](t)(unix.Mmap(-1, 0, 4096, unix.PROT_NONE, unix.MAP_ANON|unix.MAP_PRIVATE))
 	defer unix.Munmap(gone)

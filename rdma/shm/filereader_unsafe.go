@@ -56,7 +56,7 @@ func (r *fileReader) read(f *fileSource, dst []byte, off int64, wait bool) (int,
 	return r.outcome()
 }
 
-// readAll is a read that does not wait, by who has the descriptor of the file already; it
+// readAll is a read that does not wait, for a caller that has the descriptor of the file; it
 // tells whether it filled dst.
 func (r *fileReader) readAll(fd uintptr, f *fileSource, dst []byte, off int64) bool {
 	r.prepare(f, dst, off, false)
@@ -65,7 +65,7 @@ func (r *fileReader) readAll(fd uintptr, f *fileSource, dst []byte, off int64) b
 	return err == nil && n == len(dst)
 }
 
-// prepare says what the next call reads.
+// prepare sets up the next call.
 func (r *fileReader) prepare(f *fileSource, dst []byte, off int64, wait bool) {
 	r.iov.Base, r.off, r.wait, r.way = unsafe.SliceData(dst), off, wait, 0
 	r.iov.SetLen(len(dst))
@@ -74,7 +74,7 @@ func (r *fileReader) prepare(f *fileSource, dst []byte, off int64, wait bool) {
 	}
 }
 
-// outcome is what came of it.
+// outcome is the result of the call.
 func (r *fileReader) outcome() (int, error) {
 	r.iov.Base = nil
 	switch {

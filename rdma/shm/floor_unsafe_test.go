@@ -17,7 +17,7 @@ import (
 	"lwio/rdma/shm/internal/ring"
 )
 
-// floor is what two processes need at the least to answer each other: a word each
+// floor is the minimum that two processes need to answer each other: a word each
 // in memory that both have, and an eventfd each.
 type floor struct {
 	own, other *atomic.Uint32

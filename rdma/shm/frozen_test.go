@@ -36,7 +36,7 @@ func (s *side) freeze(region rdma.MemoryRegion) (thaw func()) {
 }
 
 // TestCloseOnSharedPages: pages on which there is another region are not replaced,
-// as what is written there meanwhile would be lost: Close says so, until the peer
+// as concurrent writes there would be lost: Close fails until the peer
 // has stopped. Source: [OP-113], [ND MemoryRegion.Deregister]
 func TestCloseOnSharedPages(t *testing.T) {
 	active, passive := connected(t, &Config{DrainTimeout: 20 * time.Millisecond}, 1<<16)
@@ -57,7 +57,7 @@ func TestCloseOnSharedPages(t *testing.T) {
 		t.Errorf("close after the peer stopped: %v", err)
 	}
 	if before != &mem[0] || !bytes.HasPrefix(beside.Bytes(), []byte("written meanwhile")) {
-		t.Error("what was written beside the region is lost")
+		t.Error("the write beside the region is lost")
 	}
 	if err := beside.Close(); err != nil {
 		t.Error(err)

@@ -88,7 +88,7 @@ func fuzzConn(tb testing.TB, a *adapter, cq rdma.CompletionQueue, own, peer *rin
 	return c
 }
 
-// FuzzHello: what is read is what would be written. Source: [RFC 5042 §6.4]
+// FuzzHello: the decoded message encodes to the same bytes. Source: [RFC 5042 §6.4]
 func FuzzHello(f *testing.F) {
 	for _, h := range []hello{
 		{kind: helloRequest, private: []byte("hello")}, {kind: helloAccept, ring: ring.MinSize},
@@ -121,7 +121,7 @@ func FuzzNotice(f *testing.F) {
 }
 
 // TestPrefixes: no prefix of a message is one, nor is one with a byte more.
-func TestPrefixes(t *testing.T) {
+func TestPrefixesAreRefused(t *testing.T) {
 	h := hello{kind: helloReady, ring: ring.MinSize, private: []byte("private")}
 	whole := h.appendTo(nil)
 	for n := range whole {
@@ -145,7 +145,7 @@ func TestPrefixes(t *testing.T) {
 }
 
 // TestGolden fixes the bytes of the start-up.
-func TestGolden(t *testing.T) {
+func TestGoldenMessages(t *testing.T) {
 	h := hello{kind: helloReady, ring: 0x40000, limits: rdma.ReadLimits{Inbound: 3, Outbound: 5}, private: []byte("ab")}
 	want := append([]byte("LWIOshm\x06"), 4, 0, 0, 0, 0, 0, 4, 0, 3, 0, 0, 0, 5, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 'a', 'b')
 	if got := h.appendTo(nil); !bytes.Equal(got, want) {

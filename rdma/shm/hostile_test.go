@@ -30,7 +30,7 @@ type raw struct {
 	peer *ring.Segment
 }
 
-// attack connects by hand to a passive side and completes, sending what change
+// attack connects by hand to a passive side and completes, with the message that change
 // made of the segment's descriptor and the message.
 func attack(tb testing.TB, change func(*raw, *hello) []int) (*raw, *side, chan error) {
 	tb.Helper()
@@ -104,7 +104,7 @@ func (r *raw) say(msg []byte, fds ...int) {
 	_, _, _ = r.nc.WriteMsgUnix(msg, oob, nil)
 }
 
-// TestWrongSegments: a peer whose segment is not what it should be is refused, and
+// TestWrongSegments: a peer with an invalid segment is refused, and
 // leaves nothing behind. Source: design decision 11
 func TestWrongSegments(t *testing.T) {
 	const words, data = 0, 1
@@ -181,7 +181,7 @@ func TestWrongSegments(t *testing.T) {
 	}
 }
 
-// TestScribbledRing: whatever a peer writes in its segment and says on its socket,
+// TestScribbledRing: for any bytes of a peer in its segment and on its socket,
 // the other side ends the connection, or goes on, and changes no memory.
 // Source: design decision 11
 func TestScribbledRing(t *testing.T) {
@@ -257,26 +257,26 @@ func TestScribbledRing(t *testing.T) {
 		"skips less than the rest of the ring": func(r *raw, _ *side) {
 			r.put(ring.Entry{Kind: ring.Skip, Length: 32, Total: 32}, 64)
 		},
-		"lends without a region": func(r *raw, _ *side) {
+		"by reference, without a region": func(r *raw, _ *side) {
 			r.put(ring.Entry{Kind: ring.SendByReference, Flags: ring.FlagFirst, Total: 64, Token: 5}, 32)
 		},
-		"lends nothing": func(r *raw, s *side) {
+		"by reference, of no bytes": func(r *raw, s *side) {
 			r.share(s, 5)
 			r.put(ring.Entry{Kind: ring.SendByReference, Flags: ring.FlagFirst, Token: 5}, 32)
 		},
-		"lends what it does not have": func(r *raw, s *side) {
+		"by reference, beyond the region": func(r *raw, s *side) {
 			r.share(s, 5)
 			r.put(ring.Entry{Kind: ring.SendByReference, Flags: ring.FlagFirst, Total: 1, Addr: 8192, Token: 5}, 32)
 		},
-		"lends more than the receive holds": func(r *raw, s *side) {
+		"by reference, longer than the receive": func(r *raw, s *side) {
 			r.share(s, 5)
 			r.put(ring.Entry{Kind: ring.SendByReference, Flags: ring.FlagFirst, Total: 1, Token: 5}, 32)
 		},
-		"lends in the middle": func(r *raw, s *side) {
+		"by reference, not the first of a message": func(r *raw, s *side) {
 			r.share(s, 5)
 			r.put(ring.Entry{Kind: ring.SendByReference, Total: 1, Token: 5}, 32)
 		},
-		"lends within a message": func(r *raw, s *side) {
+		"by reference, within a message": func(r *raw, s *side) {
 			r.share(s, 5)
 			r.put(ring.Entry{Kind: ring.Send, Flags: ring.FlagFirst}, 32)
 			r.put(ring.Entry{Kind: ring.Send, Flags: ring.FlagFirst, Length: 8, Total: 16}, 64)
@@ -335,7 +335,7 @@ func TestScribbledRing(t *testing.T) {
 			n := notice{kind: noticeShare, memory: 1, size: ring.SegmentSize}
 			r.say(n.appendTo(nil), r.fds[0], r.fds[0])
 		},
-		"shares with a crowd of descriptors": func(r *raw, _ *side) {
+		"shares with too many descriptors": func(r *raw, _ *side) {
 			n := notice{kind: noticeShare, memory: 1, size: ring.SegmentSize}
 			r.say(n.appendTo(nil), r.fds[0], r.fds[0], r.fds[0], r.fds[0], r.fds[0], r.fds[0], r.fds[0], r.fds[0])
 		},
@@ -366,7 +366,7 @@ func TestScribbledRing(t *testing.T) {
 }
 
 // TestLyingTable: a peer whose table says other things than its memory holds is
-// written only within what is mapped; and one whose counters lie ends the
+// written only within the mapping; and one whose counters lie ends the
 // connection.
 func TestLyingTable(t *testing.T) {
 	r, passive, accepted := attack(t, nil)
@@ -407,7 +407,7 @@ func TestLyingTable(t *testing.T) {
 		t.Errorf("the truth: %v, %v", ok, err)
 	}
 	r.own.Head.Store(1 << 50)
-	// It is looked at when there is no room any more but what the peer made since.
+	// The counter is read when all known room is used up.
 	eventually(t, "the ring is full", func() bool {
 		_, _ = passive.qp.Post([]rdma.Request{{Op: rdma.OpSend, SGL: passive.sge(0, 4096)}})
 		next(t, passive.icq)
@@ -446,7 +446,7 @@ func TestUserPolicy(t *testing.T) {
 		_, addr := passive.listen(t)
 		err := active.conn.Connect(t.Context(), active.qp, addr, rdma.ReadLimits{}, nil)
 		if !errors.Is(err, c.want) {
-			t.Errorf("a user who is not allowed connects: %v", err)
+			t.Errorf("a refused user connects: %v", err)
 		}
 	}
 	if c := withDefaults(nil); !c.allowUID(0) || !c.allowUID(uint32(os.Geteuid())) || c.allowUID(uint32(os.Geteuid())+1) {
@@ -454,7 +454,7 @@ func TestUserPolicy(t *testing.T) {
 	}
 }
 
-// TestForbiddenLater: who takes its time to ask hears that it is not allowed, too.
+// TestForbiddenLater: a peer that asks late learns that it is not allowed, too.
 func TestForbiddenLater(t *testing.T) {
 	passive := newSide(t, &Config{AllowUID: func(uint32) bool { return false }}, 4096)
 	_, addr := passive.listen(t)
@@ -485,7 +485,7 @@ func TestEndWithUnreadMessage(t *testing.T) {
 	}
 }
 
-// TestSilentPeer: one that connects and says nothing, or what is no request, does
+// TestSilentPeer: a peer that sends nothing, or an invalid request, does
 // not keep others from it.
 func TestSilentPeer(t *testing.T) {
 	active, passive := newSide(t, nil, 4096), newSide(t, &Config{MaxStartups: 2}, 4096)

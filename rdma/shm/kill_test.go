@@ -18,7 +18,7 @@ import (
 )
 
 // childChaos does everything that a peer can do, in any order and without an end,
-// for somebody to kill it.
+// to be killed.
 func childChaos(ctx context.Context, a rdma.Adapter, cq rdma.CompletionQueue, qp rdma.QueuePair, region rdma.MemoryRegion, peer rdma.RemoteAddr) error {
 	sge := func(n int) []rdma.SGE { return []rdma.SGE{{Region: region, Offset: 64, Length: n}} }
 	var res [32]rdma.Result
@@ -31,7 +31,7 @@ func childChaos(ctx context.Context, a rdma.Adapter, cq rdma.CompletionQueue, qp
 			begun = begun || r.Op == rdma.OpReceive
 		}
 	}
-	sent := 0 // what takes a receive of the peer
+	sent := 0 // requests that take a receive of the peer
 	for {
 		n := 1 + rand.IntN(20_000)
 		reqs := []rdma.Request{
@@ -56,7 +56,7 @@ func childChaos(ctx context.Context, a rdma.Adapter, cq rdma.CompletionQueue, qp
 			nap, cancel := context.WithTimeout(ctx, time.Millisecond)
 			_ = cq.Wait(nap, rdma.NotifyAny)
 			cancel()
-		case 1: // lend other memory, which goes away
+		case 1: // export other memory, which goes away
 			if err := chaosMemory(ctx, a); err != nil {
 				return err
 			}
@@ -150,7 +150,7 @@ func (s *side) victim(at rdma.RemoteAddr) *sync.WaitGroup {
 // sleeping: it is noticed, and nothing is left.
 //
 // Source: design decision 11, [OP-94g]
-func TestKilled(t *testing.T) {
+func TestKilledPeerEndsConnection(t *testing.T) {
 	rounds := 150
 	if testing.Short() || raceEnabled {
 		rounds = 6
@@ -223,7 +223,7 @@ func TestKilledEarly(t *testing.T) {
 	}
 }
 
-// named lists what a provider might leave behind under a name.
+// named lists named objects that a provider might leave behind.
 func named(tb testing.TB) string {
 	tb.Helper()
 	var all []string

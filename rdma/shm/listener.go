@@ -57,7 +57,7 @@ func (d *listenSocket) ReadRequest(nc net.Conn) (softrdma.Request, *softrdma.Pee
 }
 
 // forbid tells a peer that its user is refused. It reads the request first: the close of a
-// socket with unread messages discards what was sent to the peer.
+// socket with unread messages discards the messages to the peer.
 func forbid(nc *net.UnixConn) {
 	_, _ = nc.Read(make([]byte, 1)) // within the time for a request
 	_ = nc.SetDeadline(time.Now().Add(rejectTime))

@@ -21,7 +21,7 @@ const maxMemories = 128
 // recentMappings is the number of tokens that are found without a lock; a power of two.
 const recentMappings = 64
 
-// mappings are what this side has mapped of the peer's memory. The peer can change the
+// mappings are the mapped memory of the peer. The peer can change the
 // table in its segment at any moment: each word of it is read once and checked against the
 // mapping.
 type mappings struct {

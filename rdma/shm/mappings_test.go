@@ -10,7 +10,7 @@ import (
 )
 
 // TestSlotComesAgain: while a slot that the peer announces once more is still in
-// use, others find what they look for. Source: design decision 11
+// use, other lookups succeed. Source: design decision 11
 func TestSlotComesAgain(t *testing.T) {
 	active, passive := connected(t, nil, 1<<16)
 	_, other := passive.alloc(t, 4096)
@@ -31,10 +31,10 @@ func TestSlotComesAgain(t *testing.T) {
 	select {
 	case ok := <-free:
 		if !ok {
-			t.Error("what is there is not found, or what is not")
+			t.Error("an existing token is not found, or a missing one is")
 		}
 	case <-time.After(patience):
-		t.Error("a search waits for somebody's copy")
+		t.Error("a lookup waits for a copy")
 	}
 	select {
 	case err := <-added:

@@ -41,7 +41,7 @@ func (s *side) post1(tb testing.TB, region rdma.MemoryRegion, off, n int) {
 }
 
 // TestRestOfPages: a ring through which much went has no pages after a rest, and the receives
-// that wait have none either; a large ring keeps what it was made with. Then all goes on.
+// that wait have none either; a large ring keeps its pages. Then the connection continues.
 func TestRestOfPages(t *testing.T) {
 	for _, ringSize := range []int{ring.MinSize, 2 * ring.DefaultSize} {
 		const slots, size = 4, 20 << 10
@@ -96,7 +96,7 @@ func TestRestOfPages(t *testing.T) {
 	}
 }
 
-// TestRestOfUntakenMessage: what the peer has not taken out of the ring stays there.
+// TestRestOfUntakenMessage: entries that the peer has not taken stay in the ring.
 func TestRestOfUntakenMessage(t *testing.T) {
 	active, passive := connected(t, nil, 1<<16)
 	const size = 30_000
@@ -150,7 +150,7 @@ func TestRestOfHalfMessage(t *testing.T) {
 }
 
 // TestRestBesideScribbler: a peer that writes the ring which it should read, takes its pages
-// away, and says that it took what it did not, fools nobody but itself. The words it cannot
+// away, and claims entries that it did not take, changes only its own input. The words it cannot
 // write. Source: design decision 11
 func TestRestBesideScribbler(t *testing.T) {
 	r, passive, accepted := attack(t, nil)
@@ -181,7 +181,7 @@ func TestRestBesideScribbler(t *testing.T) {
 	for range 200 {
 		passive.post(t, rdma.Request{Op: rdma.OpSend, SGL: passive.sge(0, 5000)})
 		passive.qp.TrimIdle()
-		var res [1]rdma.Result // by polling, as the peer wakes nobody
+		var res [1]rdma.Result // by polling, as the peer sends no wake-up
 		eventually(t, "the message is sent", func() bool { n, _ := passive.icq.Poll(res[:]); return n == 1 })
 		if res[0].Status != rdma.StatusSuccess {
 			t.Fatalf("send: %+v", res[0])

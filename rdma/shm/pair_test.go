@@ -12,7 +12,7 @@ import (
 	"lwio/rdma"
 )
 
-// patience is how long a test waits for what must happen at once.
+// patience is the time that a test waits for an immediate event.
 const patience = time.Minute
 
 // patient is a configuration, or the default, under which no start-up fails because the

@@ -10,9 +10,9 @@ import (
 	"lwio/rdma/shm/internal/ring"
 )
 
-// TestParkAsks: whether one who waits in Wait need not sleep is asked when that
+// TestParkAsks: over is asked before a sleep in Wait, when an event that
 // which makes it so would already wake it, so that nothing falls in between, and
-// nobody who slept before can take the news.
+// no earlier sleeper can take the event.
 //
 // Source: [ND CompletionQueue.Notify]
 func TestParkAsks(t *testing.T) {
@@ -45,8 +45,8 @@ func TestParkAsks(t *testing.T) {
 	}
 }
 
-// TestParkFlood: a peer that gives more and more to do does not hold who waits in
-// Wait, and what is left is done without it, whether it comes back soon or others
+// TestParkFlood: a peer that sends more and more does not hold up a goroutine in
+// Wait, and the rest is done without it, whether it comes back soon or others
 // wait.
 func TestParkFlood(t *testing.T) {
 	for name, others := range map[string]bool{"alone": false, "others sleep": true} {
@@ -89,8 +89,8 @@ func TestParkFlood(t *testing.T) {
 	}
 }
 
-// leaveToOthers makes run sleep on the socket, and stay there whatever is in the ring until
-// somebody calls it: a run that has not slept yet would take what a test puts there.
+// leaveToOthers makes run sleep on the socket, and stay there for any content of the ring until
+// nudge: a run that has not slept yet would take the entries of a test.
 func leaveToOthers(tb testing.TB, c *conn) {
 	tb.Helper()
 	r := &c.sleeper
@@ -117,9 +117,9 @@ func (r *sleeper) isParked() bool {
 	return r.runSleeps
 }
 
-// TestArrives: who is about to sleep lets others run, and does not sleep, nor says so, if
+// TestArrives: a goroutine about to sleep lets others run, and neither sleeps nor announces it if
 // there is something to do then; unless the peer would wake the connection's goroutine.
-func TestArrives(t *testing.T) {
+func TestWorkArrivesBeforeSleep(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	r, victim, accepted := attack(t, nil)
 	if err := <-accepted; err != nil {
@@ -131,7 +131,7 @@ func TestArrives(t *testing.T) {
 	skipped := uint64(0)
 	for i := range turns {
 		(&ring.Entry{Kind: ring.Write}).Store(r.own.Ring, i*ring.HeaderSize)
-		naps, looks, told := c.sleeper.waitSleeps.Load(), c.sleeper.polls.Load(), c.own.Sleep.Load()
+		naps, looks, word := c.sleeper.waitSleeps.Load(), c.sleeper.polls.Load(), c.own.Sleep.Load()
 		given := make(chan struct{})
 		go func() {
 			defer close(given)
@@ -143,8 +143,8 @@ func TestArrives(t *testing.T) {
 		}
 		if c.sleeper.waitSleeps.Load() == naps {
 			skipped++
-			if c.own.Sleep.Load() != told || c.sleeper.polls.Load() == looks {
-				t.Fatal("the peer is told of a sleep, or nobody seems to look")
+			if c.own.Sleep.Load() != word || c.sleeper.polls.Load() == looks {
+				t.Fatal("a sleep is announced to the peer, or no poll is counted")
 			}
 		}
 		<-given
@@ -158,6 +158,6 @@ func TestArrives(t *testing.T) {
 	c.sleeper.polled.Store(false)
 	r.own.Tail.Store((turns + 1) * ring.HeaderSize)
 	if c.sleeper.workArrives() {
-		t.Error("nobody attends, and it does not lie down")
+		t.Error("the connection is not polled, and the goroutine does not sleep")
 	}
 }

@@ -87,7 +87,7 @@ func (qp *queuePair) postLocked(one []rdma.Request) rdma.Status {
 	return rdma.StatusSuccess
 }
 
-// admitLocked checks what does not depend on the data of a request.
+// admitLocked checks the parts of a request other than its data.
 func (qp *queuePair) admitLocked(r *rdma.Request) rdma.Status {
 	if r.Op.IsAtomic() {
 		return rdma.StatusNotSupported

@@ -13,7 +13,7 @@ import (
 )
 
 // TestDirectRead: once memory of Alloc was read, it is read without the ring, of
-// all sizes, exactly what it should be. Source: [ND QueuePair.Read]
+// all sizes, exactly. Source: [ND QueuePair.Read]
 func TestDirectRead(t *testing.T) {
 	active, passive := connected(t, nil, 1<<20)
 	fill(passive.mem)

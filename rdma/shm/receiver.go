@@ -88,7 +88,7 @@ func (r *receiver) drain(budget int) (err error) {
 	return nil
 }
 
-// release releases what is held from one message to the next.
+// release releases the lock and the region held across messages.
 func (r *receiver) release() {
 	r.sink.drop()
 	if r.locked {

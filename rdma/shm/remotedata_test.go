@@ -14,25 +14,25 @@ import (
 	"lwio/rdma"
 )
 
-// lending makes two sides, of which the passive one takes loans, and lets it know the
-// region of the active one.
-func lending(tb testing.TB, cfg *Config, size int) (active, passive *side) {
+// byReference makes two sides, of which the passive one accepts data by reference and has
+// mapped the region of the active one.
+func byReference(tb testing.TB, cfg *Config, size int) (active, passive *side) {
 	tb.Helper()
 	active = newSide(tb, cfg, size)
 	passive = newSideAs(tb, New(patient(nil)), size, rdma.QueuePairConfig{AcceptByReference: true})
 	join(tb, active, passive)
 	fill(active.mem)
-	if res := active.lend(tb, passive, size); res.RemoteData != nil {
-		tb.Fatal("what the peer never saw is lent")
+	if res := active.refer(tb, passive, size); res.RemoteData != nil {
+		tb.Fatal("data of an unknown region is by reference")
 	}
 	c, g := active.inside(), active.a.(*adapter).Domain.RegionOf(active.region)
 	eventually(tb, "the region is mapped", func() bool { return c.exports.reachable(g) })
 	return active, passive
 }
 
-// lend sends a header and size bytes of the side's memory, which are to be lent, and
-// gives what the peer receives at 0 of its memory.
-func (s *side) lend(tb testing.TB, peer *side, size int) rdma.Result {
+// refer sends a header and, by reference, the rest of size bytes of the side's memory, and
+// returns the result of the peer, which receives at 0 of its memory.
+func (s *side) refer(tb testing.TB, peer *side, size int) rdma.Result {
 	tb.Helper()
 	if _, err := peer.qp.PostReceive([]rdma.ReceiveRequest{{SGL: peer.sge(0, len(peer.mem))}}); err != nil {
 		tb.Fatal(err)
@@ -50,23 +50,23 @@ func (s *side) lend(tb testing.TB, peer *side, size int) rdma.Result {
 	return res
 }
 
-// content is what is lent.
+// content is the bytes of remote data.
 func content(tb testing.TB, l rdma.RemoteData) (p []byte) {
 	tb.Helper()
-	if err := l.View(func(lent []byte) error { p = bytes.Clone(lent); return nil }); err != nil {
+	if err := l.View(func(remote []byte) error { p = bytes.Clone(remote); return nil }); err != nil {
 		tb.Fatal(err)
 	}
 	return p
 }
 
-// TestLend: what is lent does not go through the ring, nor into the receive; a side that
-// takes no loans gets it there all the same. Source: [ND QueuePair.Send]
-func TestLend(t *testing.T) {
+// Data by reference goes neither through the ring nor into the receive; a side that does not
+// accept references has it in the receive. Source: [ND QueuePair.Send]
+func TestDataByReferenceBypassesRing(t *testing.T) {
 	const size = 200_000
-	active, passive := lending(t, nil, size)
+	active, passive := byReference(t, nil, size)
 	clear(passive.mem)
 	before := active.inside().own.Tail.Load()
-	res := active.lend(t, passive, size)
+	res := active.refer(t, passive, size)
 	if res.RemoteData == nil || res.RemoteData.Len() != size-64 {
 		t.Fatalf("%+v", res)
 	}
@@ -77,30 +77,30 @@ func TestLend(t *testing.T) {
 		t.Error("it arrives changed")
 	}
 	if !bytes.Equal(passive.mem[64:], make([]byte, len(passive.mem)-64)) {
-		t.Error("what is lent went into the receive")
+		t.Error("data by reference went into the receive")
 	}
 	res.RemoteData.Release()
-	if res := active.lend(t, passive, 64); res.RemoteData != nil {
-		t.Error("a piece is lent that was not to be")
+	if res := active.refer(t, passive, 64); res.RemoteData != nil {
+		t.Error("an empty last piece is by reference")
 	}
 
-	passive.lend(t, active, size) // the active side takes none
+	passive.refer(t, active, size) // the active side accepts none
 	g := passive.a.(*adapter).Domain.RegionOf(passive.region)
 	eventually(t, "the region is mapped", func() bool { return passive.inside().exports.reachable(g) })
 	fill(passive.mem)
 	before = passive.inside().own.Tail.Load()
-	if back := passive.lend(t, active, size); back.RemoteData != nil || !bytes.Equal(active.mem[:size], passive.mem[:size]) {
-		t.Errorf("%+v: it arrives changed, or as a loan", back)
+	if back := passive.refer(t, active, size); back.RemoteData != nil || !bytes.Equal(active.mem[:size], passive.mem[:size]) {
+		t.Errorf("%+v: it arrives changed, or by reference", back)
 	}
 	if n := passive.inside().own.Tail.Load() - before; n != 96 {
 		t.Errorf("%d bytes went through the ring", n)
 	}
 }
 
-// TestNotLent: memory without a remote right is given to nobody, nor is that of others.
+// Memory without a remote right is never exported, nor is memory of Go.
 // Source: design decision 11
-func TestNotLent(t *testing.T) {
-	active, passive := lending(t, nil, 8192)
+func TestPrivateMemoryIsNotByReference(t *testing.T) {
+	active, passive := byReference(t, nil, 8192)
 	m := must[rdma.Memory](t)(active.a.Alloc(t.Context(), 8192))
 	heap := make([]byte, 8192)
 	for name, region := range map[string]rdma.MemoryRegion{
@@ -110,32 +110,32 @@ func TestNotLent(t *testing.T) {
 		active.mem, active.region = region.Bytes(), region
 		fill(active.mem)
 		for range 3 {
-			if res := active.lend(t, passive, 8192); res.RemoteData != nil || !bytes.Equal(passive.mem[:8192], active.mem) {
+			if res := active.refer(t, passive, 8192); res.RemoteData != nil || !bytes.Equal(passive.mem[:8192], active.mem) {
 				t.Fatalf("memory %s: %+v", name, res)
 			}
 		}
 		if active.inside().exports.reachable(active.a.(*adapter).Domain.RegionOf(region)) {
-			t.Errorf("memory %s can be lent", name)
+			t.Errorf("memory %s can be by reference", name)
 		}
 	}
 }
 
-// TestLoanHoldsRegion: close of the region waits until what is lent of it is released.
+// The close of a region waits until all references to it are released.
 // Source: [ND MemoryRegion.Deregister]
-func TestLoanHoldsRegion(t *testing.T) {
-	active, passive := lending(t, &Config{DrainTimeout: time.Minute}, 8192)
-	first, second := active.lend(t, passive, 8192), active.lend(t, passive, 4096)
+func TestReferenceHoldsRegion(t *testing.T) {
+	active, passive := byReference(t, &Config{DrainTimeout: time.Minute}, 8192)
+	first, second := active.refer(t, passive, 8192), active.refer(t, passive, 4096)
 	closed := make(chan error, 1)
 	go func() { closed <- active.region.Close() }()
 	eventually(t, "the slot is cleared", func() bool { return active.inside().own.Slot(0).Key.Load() == 0 })
 	first.RemoteData.Release()
 	select {
 	case <-closed:
-		t.Fatal("the region is closed while some of it is lent")
+		t.Fatal("the region is closed while it has references")
 	case <-time.After(20 * time.Millisecond):
 	}
 	if !bytes.Equal(content(t, second.RemoteData), active.mem[64:4096]) {
-		t.Error("what is lent has changed")
+		t.Error("remote data has changed")
 	}
 	second.RemoteData.Release()
 	if err := <-closed; err != nil {
@@ -143,9 +143,9 @@ func TestLoanHoldsRegion(t *testing.T) {
 	}
 }
 
-// TestLoanThatStays: a peer that does not release what was lent in time keeps the old
-// bytes, whatever becomes of the region and of its memory, until the connection ends.
-func TestLoanThatStays(t *testing.T) {
+// A peer that does not release references in time keeps the old bytes until the connection
+// ends, even after the close of the region and of its memory.
+func TestUnreleasedReferenceKeepsOldBytes(t *testing.T) {
 	active := newSide(t, &Config{DrainTimeout: 10 * time.Millisecond}, 4096)
 	passive := newSideAs(t, New(patient(nil)), 8192, rdma.QueuePairConfig{AcceptByReference: true})
 	join(t, active, passive)
@@ -154,39 +154,39 @@ func TestLoanThatStays(t *testing.T) {
 	active.region = must[rdma.MemoryRegion](t)(active.a.RegisterMemory(t.Context(), m.Bytes(), readable))
 	want := bytes.Clone(fill(active.mem))
 	g := active.a.(*adapter).Domain.RegionOf(active.region)
-	active.lend(t, passive, 8192)
+	active.refer(t, passive, 8192)
 	eventually(t, "the region is mapped", func() bool { return active.inside().exports.reachable(g) })
-	loan := active.lend(t, passive, 8192).RemoteData
+	data := active.refer(t, passive, 8192).RemoteData
 	if err := active.region.Close(); err != nil {
 		t.Fatal(err)
 	}
 	clear(active.mem)
-	if !bytes.Equal(content(t, loan), want[64:]) {
-		t.Error("the lender changes what it lent, though it closed the region")
+	if !bytes.Equal(content(t, data), want[64:]) {
+		t.Error("the sender changes remote data after the close of the region")
 	}
 	token := uint32(active.region.RemoteAddr().Token)
 	if err := m.Close(); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "the memory is withdrawn", func() bool { return !passive.inside().mappings.knows(token) })
-	if !bytes.Equal(content(t, loan), want[64:]) {
-		t.Error("the memory has gone under the loan")
+	if !bytes.Equal(content(t, data), want[64:]) {
+		t.Error("the memory is unmapped under the reference")
 	}
 	mapped, peers := &passive.inside().a.p.mapped, &passive.inside().mappings.bytes
 	held, charged := mapped.now.Load(), peers.Load()
-	loan.Release()
+	data.Release()
 	if left := mapped.now.Load(); left != held-8192 {
-		t.Errorf("%d bytes are mapped after the loan, %d before", left, held)
+		t.Errorf("%d bytes are mapped after the release, %d before", left, held)
 	}
 	if left := peers.Load(); left != charged-8192 || left < 0 {
-		t.Errorf("the peer has %d of the bytes that it may have after the loan, %d before", left, charged)
+		t.Errorf("the peer has %d of the bytes that it may have after the release, %d before", left, charged)
 	}
 }
 
-// TestLoanEnds: the end of a connection waits for who uses a loan, and ends all others.
-func TestLoanEnds(t *testing.T) {
-	active, passive := lending(t, nil, 8192)
-	used, unused := active.lend(t, passive, 8192).RemoteData, active.lend(t, passive, 8192).RemoteData
+// The end of a connection waits for calls of View, and ends all references.
+func TestEndOfConnectionEndsReferences(t *testing.T) {
+	active, passive := byReference(t, nil, 8192)
+	used, unused := active.refer(t, passive, 8192).RemoteData, active.refer(t, passive, 8192).RemoteData
 	closed := make(chan struct{})
 	err := used.View(func(p []byte) error {
 		go func() {
@@ -196,7 +196,7 @@ func TestLoanEnds(t *testing.T) {
 		eventually(t, "the connection ends", func() bool { return passive.inside().ending.Load() != nil })
 		select {
 		case <-closed:
-			t.Error("the queue pair is closed while a loan is used")
+			t.Error("the queue pair is closed during a View")
 		case <-time.After(20 * time.Millisecond):
 		}
 		if !bytes.Equal(p, active.mem[64:8192]) {
@@ -216,39 +216,38 @@ func TestLoanEnds(t *testing.T) {
 	}
 }
 
-// TestLoanPanics: who panics while it uses a loan does not use it any more, and the
-// connection can end.
-func TestLoanPanics(t *testing.T) {
-	active, passive := lending(t, nil, 8192)
-	loan := active.lend(t, passive, 8192).RemoteData
+// A panic in a View ends the View, and the connection can end.
+func TestPanicEndsView(t *testing.T) {
+	active, passive := byReference(t, nil, 8192)
+	data := active.refer(t, passive, 8192).RemoteData
 	func() {
 		defer func() {
 			if x := recover(); x != "a panic" {
 				t.Errorf("recovered %v", x)
 			}
 		}()
-		_ = loan.View(func([]byte) error { panic("a panic") })
+		_ = data.View(func([]byte) error { panic("a panic") })
 	}()
-	loans := &passive.inside().references
-	loans.mu.Lock()
-	using := loans.viewing
-	loans.mu.Unlock()
+	refs := &passive.inside().references
+	refs.mu.Lock()
+	using := refs.viewing
+	refs.mu.Unlock()
 	if using != 0 {
-		t.Fatalf("%d calls use loans", using)
+		t.Fatalf("%d calls view remote data", using)
 	}
-	if !bytes.Equal(content(t, loan), active.mem[64:8192]) {
-		t.Error("the loan is not what it was")
+	if !bytes.Equal(content(t, data), active.mem[64:8192]) {
+		t.Error("remote data has changed")
 	}
 }
 
-// TestLoanOfGoneMemory: a fault in what is lent is an error, and the end of the connection.
-func TestLoanOfGoneMemory(t *testing.T) {
-	active, passive := lending(t, nil, 8192)
-	loan := active.lend(t, passive, 8192).RemoteData
+// A fault in remote data is an error, and ends the connection.
+func TestFaultInViewEndsConnection(t *testing.T) {
+	active, passive := byReference(t, nil, 8192)
+	data := active.refer(t, passive, 8192).RemoteData
 	gone := must[[]byte](t)(unix.Mmap(-1, 0, 4096, unix.PROT_NONE, unix.MAP_ANON|unix.MAP_PRIVATE))
 	defer unix.Munmap(gone)
 	var seen byte
-	err := loan.View(func([]byte) error { seen = gone[0]; return nil })
+	err := data.View(func([]byte) error { seen = gone[0]; return nil })
 	if rdma.StatusOf(err) != rdma.StatusRemoteError || !errors.Is(err, errFault) || seen != 0 {
 		t.Errorf("a fault: %v", err)
 	}

@@ -13,10 +13,10 @@ import (
 	"lwio/rdma/shm/internal/ring"
 )
 
-// TestScribbler: a peer that goes on to change what it published, its counters and
+// TestScribbler: a peer that keeps changing published entries, its counters and
 // its table, while the other side looks at them, gets nowhere but where it may
 // write. Source: design decision 11
-func TestScribbler(t *testing.T) {
+func TestScribblingPeerWritesOnlyItsRegion(t *testing.T) {
 	rounds := 60
 	if testing.Short() {
 		rounds = 10
@@ -108,7 +108,7 @@ func (r *raw) scribble(at rdma.RemoteAddr) {
 	e.Store(r.own.Ring, pos)
 }
 
-// lie changes what counts and lends.
+// lie changes counters and slots.
 func (r *raw) lie(s *ring.Slot) {
 	switch rand.IntN(8) {
 	case 0:

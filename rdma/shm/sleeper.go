@@ -33,7 +33,7 @@ type sleeper struct {
 	inWait     atomic.Bool   // a goroutine sleeps in Wait, or is about to
 	waitSleeps atomic.Uint64 // number of such sleeps
 
-	seat   sync.Mutex  // held by the goroutine that sleeps in Wait and handles what woke it
+	seat   sync.Mutex  // held by the goroutine that sleeps in Wait and handles the event
 	over   func() bool // whether it need not sleep; guarded by seat
 	closed bool        // no goroutine takes the seat any more; guarded by both locks
 	broken bool        // the peer closed the doorbell, so that run must be woken; guarded by seat
@@ -45,7 +45,7 @@ type sleeper struct {
 	period    time.Duration // until the next check
 }
 
-// sleeperWork is what a sleeper must know of its connection.
+// sleeperWork is the interface of a sleeper to its connection.
 type sleeperWork interface {
 	// pending reports whether there is a reason not to sleep; the segments are mapped.
 	pending() bool
@@ -210,7 +210,7 @@ func (r *sleeper) beginSleep() bool {
 }
 
 // endSleep announces the end of a sleep in Wait. Unless other waits exist that need run, the
-// caller comes back soon, and the peer need not be told: it wakes once for each sleep.
+// caller comes back soon, and no announcement is needed: the peer wakes once for each sleep.
 func (r *sleeper) endSleep() {
 	others := r.work.sleepers()
 	r.inWait.Store(false)
@@ -356,5 +356,5 @@ func (c *conn) drainSome() (more bool, err error) {
 const pollBudget = 64
 
 // sendBudget is the number of requests that a goroutine woken in Wait sends before it
-// handles what woke it.
+// handles the event.
 const sendBudget = 64

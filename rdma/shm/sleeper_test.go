@@ -16,7 +16,7 @@ import (
 	"lwio/rdma/shm/internal/ring"
 )
 
-// sleepWays are the ways in which who waits in Wait sleeps.
+// sleepWays are the ways to sleep in Wait.
 var sleepWays = map[string]struct {
 	cfg *Config
 	how uint64
@@ -25,13 +25,13 @@ var sleepWays = map[string]struct {
 	"futex":  {&Config{BlockingWait: true}, ring.SleepFutex},
 }
 
-// asleep waits until somebody of a side sleeps in that way.
+// asleep waits until a goroutine of a side sleeps in that way.
 func asleep(tb testing.TB, s *side, how uint64) {
 	tb.Helper()
-	eventually(tb, "somebody sleeps", func() bool { return s.inside().own.Sleep.Load()&ring.SleepMask == how })
+	eventually(tb, "a goroutine sleeps", func() bool { return s.inside().own.Sleep.Load()&ring.SleepMask == how })
 }
 
-// TestSleepInPlace: who waits for one connection alone sleeps where the peer wakes
+// TestSleepInPlace: a goroutine that waits for one connection sleeps where the peer wakes
 // it, and all that can end its wait does. Source: [ND CompletionQueue.Notify],
 // design decision 11
 func TestSleepInPlace(t *testing.T) {
@@ -128,7 +128,7 @@ func TestSleepAllocatesNothing(t *testing.T) {
 	}
 }
 
-// TestGiveUpSleep: when who slept in place does not come back, or another waits
+// TestGiveUpSleep: when a goroutine that slept in place does not come back, or another waits
 // for the same connection elsewhere, the connection's goroutine takes over.
 func TestGiveUpSleep(t *testing.T) {
 	for name, way := range sleepWays {
@@ -146,13 +146,13 @@ func TestGiveUpSleep(t *testing.T) {
 				if res := next(t, active.icq); res.Status != rdma.StatusSuccess {
 					t.Fatal(res.Status)
 				}
-				if err := <-done; err != nil { // before anybody else waits at that queue
+				if err := <-done; err != nil { // before another goroutine waits at that queue
 					t.Fatal(err)
 				}
 				if res := next(t, passive.rcq); res.Status != rdma.StatusSuccess {
 					t.Fatal(res.Status)
 				}
-				// Nobody looks any more: the answer to a read needs the goroutine.
+				// No goroutine polls any more: the response to a read needs the goroutine.
 				if res := active.read(t, active.sge(0, 8), region.RemoteAddr()); res.Status != rdma.StatusSuccess {
 					t.Fatal(res.Status)
 				}
@@ -208,9 +208,9 @@ func TestBrokenDoorbell(t *testing.T) {
 
 // TestWrongBell: a peer that sends something else than a bell is refused, and
 // leaves nothing behind. Source: design decision 11
-func TestWrongBell(t *testing.T) {
+func TestInvalidDoorbellIsRefused(t *testing.T) {
 	socket := func() int { return socketEnd(t, unix.SOCK_STREAM) }
-	bells := map[string]func() []int{
+	doorbells := map[string]func() []int{
 		"none":     func() []int { return nil },
 		"half":     func() []int { return []int{socket()} },
 		"too many": func() []int { return []int{socket(), socket(), socket()} },
@@ -230,16 +230,16 @@ func TestWrongBell(t *testing.T) {
 			return must[int](t)(unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0))
 		},
 	} {
-		bells[name+" to be rung"] = func() []int { return []int{bad(), socket()} }
-		bells[name+" to ring"] = func() []int { return []int{socket(), bad()} }
+		doorbells[name+" to be rung"] = func() []int { return []int{bad(), socket()} }
+		doorbells[name+" to ring"] = func() []int { return []int{socket(), bad()} }
 	}
-	for name, bell := range bells {
+	for name, make := range doorbells {
 		t.Run(name, func(t *testing.T) {
 			leakcheck.Check(t)
 			active := newSide(t, nil, 4096)
 			addr := randomName()
 			l := must[*net.UnixListener](t)(net.ListenUnix("unixpacket", sockAddr(addr)))
-			answered := answerWith(t, l, bell)
+			answered := answerWith(t, l, make)
 			err := active.conn.Connect(t.Context(), active.qp, rdma.Addr{Fabric: Name, Name: addr}, someReads, nil)
 			if !errors.Is(err, ring.ErrDoorbell) && !errors.Is(err, errHello) {
 				t.Errorf("connect: %v", err)
@@ -264,8 +264,8 @@ func socketEnd(tb testing.TB, kind int) int {
 	return fds[0]
 }
 
-// answerWith accepts one connection by hand, with a good segment and what bell makes.
-func answerWith(tb testing.TB, l *net.UnixListener, bell func() []int) chan error {
+// answerWith accepts one connection by hand, with a valid segment and the descriptors of doorbell.
+func answerWith(tb testing.TB, l *net.UnixListener, doorbell func() []int) chan error {
 	tb.Helper()
 	done := make(chan error, 1)
 	go func() {
@@ -282,7 +282,7 @@ func answerWith(tb testing.TB, l *net.UnixListener, bell func() []int) chan erro
 			return
 		}
 		defer own.Unmap()
-		fds := append(seg[:], bell()...)
+		fds := append(seg[:], doorbell()...)
 		defer ring.CloseAll(fds)
 		done <- sendHello(nc, &hello{kind: helloAccept, ring: ring.MinSize}, fds...)
 	}()

@@ -10,7 +10,7 @@ import (
 // wakePrediction predicts that this side soon answers the message that wakes it. A wake-up
 // takes ten times as long as a short answer. Where the program answered promptly each time,
 // the peer is woken as soon as this side is, and wakes up while the answer is made. A wrong
-// prediction costs one wake-up: what is posted wakes the peer as usual if it sleeps again
+// prediction costs one wake-up: a post wakes the peer as usual if it sleeps again
 // by then.
 type wakePrediction struct {
 	began   time.Time     // the origin of its clock

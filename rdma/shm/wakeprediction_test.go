@@ -14,9 +14,9 @@ import (
 // later is when nothing that follows is late, however slow the machine is.
 const later = int64(time.Hour)
 
-// TestPrompt: an answer is expected after a row of prompt ones, which what is late, what
+// TestPrompt: an answer is expected after a run of prompt ones, which a late answer, a
 // is missing, and a peer that was woken for nothing end.
-func TestPrompt(t *testing.T) {
+func TestPromptRunIsExpected(t *testing.T) {
 	p := &wakePrediction{began: time.Now()}
 	for name, bad := range map[string]func(){
 		"late":        func() { p.woken.Store(-later); p.answered(1) },
@@ -27,7 +27,7 @@ func TestPrompt(t *testing.T) {
 			p.woken.Store(later)
 			p.early.Store(5)
 			p.answered(5)
-			p.answered(7) // of which nobody was told anything
+			p.answered(7) // without a wake-up before it
 			p.slept()
 		}
 		if n := p.prompts.Load(); n != promptRun {
@@ -42,7 +42,7 @@ func TestPrompt(t *testing.T) {
 // TestForesee: a peer that sleeps on the bell is rung for an answer that is expected to
 // the message that woke this side, and not again for the answer, unless it has gone to
 // sleep once more.
-func TestForesee(t *testing.T) {
+func TestPeerIsWokenEarlyForExpectedAnswer(t *testing.T) {
 	const asleep, again = 4 + ring.SleepDoorbell, 8 + ring.SleepDoorbell
 	for name, tt := range map[string]struct {
 		times  int32
@@ -98,7 +98,7 @@ func TestForesee(t *testing.T) {
 }
 
 // TestNoWakeIsLost: however both sides sleep, look and get up, and whether answers are
-// foreseen rightly or not, a message wakes who waits for it. A wake-up that is lost hangs
+// predicted rightly or not, a message wakes its waiter. A wake-up that is lost hangs
 // the test.
 //
 // Source: [ND CompletionQueue.Notify], design decision 11
@@ -145,7 +145,7 @@ func TestNoWakeIsLost(t *testing.T) {
 	}
 }
 
-// loiter lets others run for a while, or nobody.
+// loiter lets other goroutines run for a while, or not.
 func loiter(rnd *rand.Rand) {
 	switch rnd.IntN(4) {
 	case 0:

@@ -39,7 +39,7 @@ func (w *waker) wake() {
 // end wakes the peer if s, the word in its segment, says that it sleeps. One wake-up is
 // enough for each sleep, even if there was nothing for the peer yet: it writes another word
 // before it sleeps again, and then looks for work. This side publishes first and reads the
-// word after that, so either the peer sees what was published or this side sees the new
+// word after that, so either the peer sees the published entries or this side sees the new
 // word.
 func (w *waker) end(s uint64) {
 	if s&ring.SleepMask == ring.Awake || w.woken.Swap(s) == s {
@@ -64,5 +64,5 @@ func (w *waker) madeRoom() {
 	}
 }
 
-// peerPolls reports whether the peer finds what it is given without a wake-up.
+// peerPolls reports whether the peer finds new entries without a wake-up.
 func (w *waker) peerPolls() bool { return w.peer.Sleep.Load()&ring.SleepMask == ring.Awake }

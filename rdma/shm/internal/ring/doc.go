@@ -1,5 +1,5 @@
 // Package ring is the memory that the two sides of a shared-memory connection share, and
-// what wakes a side that sleeps. It knows neither requests nor queue pairs.
+// the means to wake a side that sleeps. It knows neither requests nor queue pairs.
 //
 // A [Segment] belongs to one side and is mapped read-only by the other: control words, a
 // table of [Slot]s, and a ring of [Entry] headers with their payload. A [Producer] writes

@@ -65,8 +65,8 @@ func TestSleepAsksFirst(t *testing.T) {
 	}
 }
 
-// Interrupt ends a sleep, whatever the peer does with the sockets: bytes, endless rings and
-// a shutdown of both directions harm nobody, and a closed doorbell reports an error.
+// Interrupt ends a sleep, even on misused sockets: bytes, endless rings and
+// a shutdown of both directions have no effect, and a closed doorbell reports an error.
 func TestInterruptEndsSleepOnBrokenDoorbell(t *testing.T) {
 	here, there := doorbells(t)
 	pull := func(f func(fd uintptr)) { _ = there.pull.Control(f) }
@@ -111,7 +111,7 @@ func TestInterruptEndsSleepOnBrokenDoorbell(t *testing.T) {
 	}
 }
 
-// A kernel that reports a ring once or never is told from one that reports each.
+// A kernel that reports a ring once or never is distinguished from one that reports each.
 func TestCheckDoorbells(t *testing.T) {
 	if err := CheckDoorbells(); err != nil {
 		t.Error(err)

@@ -16,7 +16,7 @@ import (
 // Doorbell is the pair of ways by which the two sides wake each other in the network
 // poller: two pairs of sockets, one for each direction. To ring is to shut down the
 // sending side of an end, repeatedly: the kernel notifies the pollers of that pair each
-// time, whatever its state, and no byte is sent, kept or read. Ringing never waits, so
+// time, independent of its state, and no byte is sent, kept or read. Ringing never waits, so
 // neither flags that the peer sets on the sockets nor bytes that it sends matter. Two pairs
 // are needed because a poller that watches the ringing end is notified as well.
 //
@@ -37,7 +37,7 @@ type Doorbell struct {
 var (
 	// ErrDoorbell means that the peer sent something else than an end of a pair of sockets.
 	ErrDoorbell = errors.New("the peer's doorbell is not a pair of sockets")
-	// ErrNoNotification means that the kernel does not do what a doorbell needs.
+	// ErrNoNotification means that the kernel lacks a property that doorbells need.
 	ErrNoNotification = errors.New("the kernel does not report a repeated shutdown of a socket")
 )
 

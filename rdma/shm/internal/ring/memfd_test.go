@@ -18,7 +18,7 @@ func blocks(tb testing.TB, fd int) int64 {
 	return st.Blocks * 512
 }
 
-// TestSegmentPages: a segment that nobody has used has next to no pages, on either
+// TestSegmentPages: an unused segment has next to no pages, on either
 // side, and one with a large ring all of those.
 func TestSegmentPages(t *testing.T) {
 	for ring, want := range map[int]int64{MinSize: 0, DefaultSize: 0, 2 * DefaultSize: 2 * DefaultSize} {
@@ -49,7 +49,7 @@ func TestSegmentPages(t *testing.T) {
 
 // TestSeals: a peer can write the ring that it is sent, but not the words, and neither can
 // it have a mapping of another size. Source: design decision 11
-func TestSeals(t *testing.T) {
+func TestSealsForbidResizeAndWrite(t *testing.T) {
 	fds, own, err := NewSegment(MinSize)
 	if err != nil {
 		t.Fatal(err)

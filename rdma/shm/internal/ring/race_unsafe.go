@@ -11,8 +11,8 @@ import (
 // race detector does not watch.
 var published byte
 
-// RaceRelease tells the race detector that what this goroutine wrote is published.
+// RaceRelease tells the race detector that the writes of this goroutine are published.
 func RaceRelease() { runtime.RaceReleaseMerge(unsafe.Pointer(&published)) }
 
-// RaceAcquire tells the race detector that this goroutine has seen what was published.
+// RaceAcquire tells the race detector that this goroutine has seen the published writes.
 func RaceAcquire() { runtime.RaceAcquire(unsafe.Pointer(&published)) }

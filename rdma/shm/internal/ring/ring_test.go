@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// ringPair is a ring with a producer and a consumer, and what is under way between them.
+// ringPair is a ring with a producer and a consumer, and the entries in flight between them.
 type ringPair struct {
 	in  Consumer
 	out Producer
@@ -62,7 +62,7 @@ func (r *ringPair) get() (right bool, err error) {
 	return right, nil
 }
 
-// TestRingModel: whatever is put in comes out, in order, wherever the ring begins again;
+// TestRingModel: all entries come out, in order, at any rewind;
 // there is room for all that fits, and the room that others see is the same.
 func TestRingModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -119,7 +119,7 @@ func TestRingStaysShort(t *testing.T) {
 	}
 }
 
-// TestEmptyRingHasRoom: an empty ring takes whatever fits, wherever it is.
+// TestEmptyRingHasRoom: an empty ring takes an entry of its size, at any position.
 func TestEmptyRingHasRoom(t *testing.T) {
 	r := newRingPair(MinSize)
 	for i := range 1000 {
