@@ -148,7 +148,7 @@ func TestClientThatPrefersAnotherMechanismIsLedToNTLM(t *testing.T) {
 		}
 		resp, err := decodeNegTokenResp(out)
 		if err != nil || resp.State != stateRequestMIC || resp.Mech != oidNTLMSSP || resp.Token != nil {
-			t.Fatalf("answer %+v, %v", resp, err)
+			t.Fatalf("response %+v, %v", resp, err)
 		}
 		next := negTokenResp{State: stateAbsent, Token: i.negotiate}
 		if out, _, err = a.Step(next.appendTo(nil)); err != nil {

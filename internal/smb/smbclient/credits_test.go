@@ -58,7 +58,7 @@ func TestCreditsModel(t *testing.T) {
 				c.queue = append(c.queue, w)
 				waiting = append(waiting, w)
 			},
-			"answer": func(rt *rapid.T) {
+			"response": func(rt *rapid.T) {
 				if len(out) == 0 {
 					return
 				}

@@ -127,7 +127,7 @@ func TestForgedResponseDoesNotSettle(t *testing.T) {
 // Source: [MS-SMB2 3.2.5.12]
 func TestRefusedWriteWaitsForPiecesInFlight(t *testing.T) {
 	const refused = ntstatus.FileLockConflict
-	for name, answers := range map[string]bool{"all are answered": true, "one is not": false} {
+	for name, answers := range map[string]bool{"all responses arrive": true, "one is missing": false} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				h := newHolder(t)
@@ -168,8 +168,8 @@ func TestWriteWithUnknownOutcomeReturnsAtOnce(t *testing.T) {
 		patience time.Duration // of the caller
 		want     string
 	}{
-		"given up":  {time.Second, "no response in time: context deadline exceeded"},
-		"no answer": {2 * DefaultTimeout, "no response in time"},
+		"given up":    {time.Second, "no response in time: context deadline exceeded"},
+		"no response": {2 * DefaultTimeout, "no response in time"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

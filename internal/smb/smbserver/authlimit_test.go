@@ -20,11 +20,11 @@ func newTestAuthLimit(perMinute int) (*authLimit, *time.Time) {
 }
 
 // tries returns how many of n wrong passwords are compared.
-func (b *authLimit) tries(n int, addr netip.Prefix, user string) int {
+func (a *authLimit) tries(n int, addr netip.Prefix, user string) int {
 	seen := 0
 	for range n {
-		if b.admits(addr, user) {
-			b.failed(addr, user)
+		if a.admits(addr, user) {
+			a.failed(addr, user)
 			seen++
 		}
 	}

@@ -25,7 +25,7 @@ func TestCreditWindowRefusesUsedAndFutureIDs(t *testing.T) {
 		t.Error("charge beyond the window taken")
 	}
 	if !c.take(5, 6) || c.take(4, 2) || !c.take(1, 4) {
-		t.Error("ids 1 to 10 in two pieces: wrong answer")
+		t.Error("ids 1 to 10 in two pieces: wrong result")
 	}
 	if n := c.grant(6, 1000); n != 124 {
 		t.Errorf("granted %d, want 128 less the 4 that are pending", n)
@@ -57,7 +57,7 @@ func TestCreditWindowMatchesModel(t *testing.T) {
 		free, next, pending := map[uint64]bool{0: true}, uint64(1), 0
 		var open []uint16
 		for range rapid.IntRange(1, 300).Draw(t, "steps") {
-			if len(open) > 0 && rapid.Bool().Draw(t, "answer") {
+			if len(open) > 0 && rapid.Bool().Draw(t, "response") {
 				charge, wanted := open[0], rapid.Uint16Range(0, 80).Draw(t, "wanted")
 				open = open[1:]
 				pending -= int(charge)

@@ -150,7 +150,7 @@ func TestCreateContexts(t *testing.T) {
 		t.Errorf("disk id %x of %v", x, st.Name())
 	}
 	if len(got) != 2 {
-		t.Errorf("%d contexts answered", len(got))
+		t.Errorf("%d contexts in the response", len(got))
 	}
 	for name, want := range map[string]ntstatus.Status{
 		"ExtA": ntstatus.EAsNotSupported, "DHnC": ntstatus.ObjectNameNotFound, "TWrp": ntstatus.ObjectNameNotFound, "DH2Q": 0,
@@ -228,7 +228,7 @@ func TestConcurrentRequestsAreServed(t *testing.T) {
 	for range n {
 		r := c.recv()[0]
 		if r.status != 0 || r.id < first || r.id >= first+n || seen[r.id] {
-			t.Fatalf("answer %d: %v", r.id, r.status)
+			t.Fatalf("response %d: %v", r.id, r.status)
 		}
 		seen[r.id] = true
 	}

@@ -136,7 +136,7 @@ func (c *raw) exchange(msgs [][]byte) bool {
 		}
 		for {
 			if len(b) < 64 {
-				c.t.Fatalf("answer %x", b)
+				c.t.Fatalf("response %x", b)
 			}
 			if binary.LittleEndian.Uint32(b[8:]) != 0x103 {
 				answers++
@@ -148,7 +148,7 @@ func (c *raw) exchange(msgs [][]byte) bool {
 				break
 			}
 			if int(next) > len(b) {
-				c.t.Fatalf("next answer at %d of %d", next, len(b))
+				c.t.Fatalf("next response at %d of %d", next, len(b))
 			}
 			b = b[next:]
 		}

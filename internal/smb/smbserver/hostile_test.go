@@ -36,11 +36,11 @@ func TestHostilePeersAreCut(t *testing.T) {
 		"compressed":             frame(append([]byte("\xfcSMB"), make([]byte, 100)...)),
 		"header cut short":       frame([]byte("\xfeSMB\x40\x00\x00")),
 		"header of odd size":     header(func(m []byte) { m[4] = 63 }),
-		"an answer":              header(func(m []byte) { m[16] = 1 }),
+		"a response":             header(func(m []byte) { m[16] = 1 }),
 		"id from the future":     header(func(m []byte) { m[24] = 1 }),
-		"chain out of range":     header(func(m []byte) { le.PutUint32(m[20:], 1<<31) }),
-		"chain not aligned":      header(func(m []byte) { m[20] = 65 }),
-		"chain onto itself":      header(func(m []byte) { m[20] = 8 }),
+		"compound out of range":  header(func(m []byte) { le.PutUint32(m[20:], 1<<31) }),
+		"compound not aligned":   header(func(m []byte) { m[20] = 65 }),
+		"compound onto itself":   header(func(m []byte) { m[20] = 8 }),
 		"echo first":             header(func(m []byte) { m[12] = cmdEcho }),
 		"session setup first":    header(func(m []byte) { m[12] = cmdSessionSetup }),
 		"SMB 1, cut short":       frame([]byte("\xffSMB\x72")),
@@ -71,7 +71,7 @@ func TestPartialMessagesAreNotServed(t *testing.T) {
 		c.write(f[:n])
 		c.nc.(*net.TCPConn).CloseWrite()
 		if _, err := c.readFrame(); err == nil {
-			t.Errorf("answer to %d of %d bytes", n, len(f))
+			t.Errorf("response to %d of %d bytes", n, len(f))
 		}
 	}
 	if n := s.Stats().Sessions; n != 0 {
@@ -183,7 +183,7 @@ func TestRequestsAboveTheRateWait(t *testing.T) {
 	for _, c := range []*raw{first, second} {
 		m, err := c.readFrame()
 		if err == nil && ntstatus.Status(le.Uint32(m[8:])) != ntstatus.UserSessionDeleted {
-			t.Errorf("answer %x", m)
+			t.Errorf("response %x", m)
 		}
 	}
 }
@@ -246,7 +246,7 @@ func TestLongCompoundIsServed(t *testing.T) {
 	}
 	c.send(msgs...)
 	if got := c.recv(); len(got) != 100 || got[99].status != ntstatus.FileClosed {
-		t.Errorf("%d answers", len(got))
+		t.Errorf("%d responses", len(got))
 	}
 }
 

@@ -96,7 +96,7 @@ func TestPipeMessagesReadsAndOverflow(t *testing.T) {
 	out := func(r reply) string { return string(r.body[48 : 48+le.Uint32(r.body[36:])]) }
 	r := c.want(ntstatus.Success, cmdIoctl, ioctlBody(id, fsctlTransceive, []byte("hi"), 1000))
 	if out(r) != "alice:hi" {
-		t.Errorf("answer %q", out(r))
+		t.Errorf("response %q", out(r))
 	}
 	// Bytes that do not fit stay in the pipe.
 	r = c.want(ntstatus.BufferOverflow, cmdIoctl, ioctlBody(id, fsctlTransceive, []byte("big"), 1000))
@@ -133,7 +133,7 @@ func TestPipeWaitsAndIsCanceled(t *testing.T) {
 	c.send(m)
 	interim := c.recv()[0]
 	if interim.status != ntstatus.Pending || interim.flags&2 == 0 || interim.flags&8 != 0 || interim.credits == 0 {
-		t.Fatalf("interim answer: %v, flags %#x", interim.status, interim.flags)
+		t.Fatalf("interim response: %v, flags %#x", interim.status, interim.flags)
 	}
 	// Other requests of the connection are served.
 	c.want(ntstatus.Success, cmdEcho, []byte{4, 0, 0, 0})
@@ -163,6 +163,6 @@ func TestNoInterimAfterFinalResponse(t *testing.T) {
 	p := &response{finished: true}
 	p.sendInterim(func(*buffer) { t.Error("an interim response is written") })
 	if p.async {
-		t.Error("interim answer after the real one")
+		t.Error("interim response after the real one")
 	}
 }

@@ -60,7 +60,7 @@ func (c *raw) late(message uint64, want ntstatus.Status) {
 func (c *raw) isLate(r reply, message uint64, want ntstatus.Status) {
 	c.t.Helper()
 	if r.command != cmdLock || r.status != want || r.id != message || r.flags&2 == 0 || r.flags&8 == 0 || r.credits != 0 {
-		c.t.Fatalf("answer to command %d: %v, want %v; message %d, want %d; flags %x, %d credits",
+		c.t.Fatalf("response to command %d: %v, want %v; message %d, want %d; flags %x, %d credits",
 			r.command, r.status, want, r.id, message, r.flags, r.credits)
 	}
 }
@@ -202,7 +202,7 @@ func TestWaitingLockGetsInterimResponse(t *testing.T) {
 	}
 	for _, w := range waits[3:] {
 		if !got[w] {
-			t.Errorf("message %d has no answer", w)
+			t.Errorf("message %d has no response", w)
 		}
 	}
 	a.want(ntstatus.FileLockConflict, cmdWrite, writeBody(f, 3, []byte("x")))

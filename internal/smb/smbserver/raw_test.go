@@ -250,12 +250,12 @@ func (c *raw) recv() []reply {
 	var all []reply
 	for {
 		if len(b) < 64 || string(b[:4]) != "\xfeSMB" {
-			c.t.Fatalf("answer %x", b)
+			c.t.Fatalf("response %x", b)
 		}
 		m, next := b, le.Uint32(b[20:])
 		if next != 0 {
 			if int(next) > len(b) || next%8 != 0 {
-				c.t.Fatalf("next answer at %d of %d", next, len(b))
+				c.t.Fatalf("next response at %d of %d", next, len(b))
 			}
 			m = b[:next]
 		}
@@ -265,13 +265,13 @@ func (c *raw) recv() []reply {
 			msg: m, body: m[64:],
 		}
 		if r.flags&1 == 0 {
-			c.t.Fatalf("answer without the response flag: %x", m[:64])
+			c.t.Fatalf("response without the response flag: %x", m[:64])
 		}
 		if r.flags&8 != 0 && c.signer != nil && !c.signer.Verify(m) {
-			c.t.Fatalf("wrong signature of the answer to command %d", r.command)
+			c.t.Fatalf("wrong signature of the response to command %d", r.command)
 		}
 		if r.flags&8 == 0 && c.signer != nil && r.status == ntstatus.Success {
-			c.t.Fatalf("answer to command %d is not signed", r.command)
+			c.t.Fatalf("response to command %d is not signed", r.command)
 		}
 		all = append(all, r)
 		if next == 0 {
@@ -307,7 +307,7 @@ func (c *raw) want(st ntstatus.Status, command uint16, body []byte) reply {
 func (c *raw) wantCut() {
 	c.t.Helper()
 	if b, err := c.readFrame(); err == nil {
-		c.t.Fatalf("connection lives, answer %x", b)
+		c.t.Fatalf("connection lives, response %x", b)
 	} else if ne := net.Error(nil); errors.As(err, &ne) && ne.Timeout() {
 		c.t.Fatal("connection lives and is silent")
 	}
@@ -393,7 +393,7 @@ func (c *raw) setup(user, password string, previous uint64) reply {
 				c.keys = smbauth.DeriveKeys(c.dialect, i.SessionKey(), preauth)
 				c.signer = smbauth.NewSigner(c.signing, c.keys.Signing)
 				if r.flags&8 == 0 || !c.signer.Verify(r.msg) {
-					c.t.Fatal("last answer of the session set-up is not signed, or not rightly")
+					c.t.Fatal("last response of the session set-up is not signed, or not rightly")
 				}
 			}
 			return r

@@ -214,7 +214,7 @@ func TestLongResponsesOfACompoundAreSplit(t *testing.T) {
 	for got < n {
 		for _, r := range c.recv() {
 			if r.status != 0 || len(r.body) < 16+1<<20 {
-				t.Fatalf("answer %d: %v, %d bytes", got, r.status, len(r.body))
+				t.Fatalf("response %d: %v, %d bytes", got, r.status, len(r.body))
 			}
 			got++
 		}

@@ -137,7 +137,7 @@ func TestSMB1NegotiateLeadsToSMB2(t *testing.T) {
 	c := dial(t, addr)
 	c.write(smb1Negotiate("NT LM 0.12", "SMB 2.002", "SMB 2.???"))
 	if r := c.recv()[0]; r.status != ntstatus.Success || le.Uint16(r.body[4:]) != 0x02FF || r.id != 0 {
-		t.Fatalf("answer %v, dialect %#x", r.status, le.Uint16(r.body[4:]))
+		t.Fatalf("response %v, dialect %#x", r.status, le.Uint16(r.body[4:]))
 	}
 	c.id = 1
 	c.mustNegotiate(0x0302)
@@ -170,7 +170,7 @@ func TestSMB1AloneIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	if string(b[:5]) != "\xffSMB\x72" || b[9]&0x80 == 0 || !bytes.Equal(b[32:], []byte{1, 0xFF, 0xFF, 0, 0}) {
-		t.Errorf("answer %x, want one that says: no dialect", b)
+		t.Errorf("response %x, want the refusal of all dialects", b)
 	}
 	c.wantCut()
 }
@@ -338,7 +338,7 @@ func TestLogoffClosesOpensFirst(t *testing.T) {
 	c.mustCreate(create{name: "doomed", access: 0x10003, disposition: 2, options: 0x1040})
 	c.want(ntstatus.Success, cmdLogoff, []byte{4, 0, 0, 0})
 	if _, err := os.Stat(filepath.Join(dir, "doomed")); !os.IsNotExist(err) {
-		t.Errorf("logoff was answered before the open was closed: %v", err)
+		t.Errorf("the response to LOGOFF came before the open was closed: %v", err)
 	}
 	c.signer = nil
 	c.want(ntstatus.UserSessionDeleted, cmdTreeConnect, connectBody("data"))
@@ -384,7 +384,7 @@ func TestValidateNegotiate(t *testing.T) {
 	c.mustConnect("data")
 	r := c.want(ntstatus.Success, cmdIoctl, ioctlBody(noID, 0x00140204, info(), 24))
 	if out := r.body[48:]; len(out) != 24 || le.Uint32(out) != 4 || le.Uint16(out[20:]) != 3 || le.Uint16(out[22:]) != 0x0302 {
-		t.Errorf("answer %x", out)
+		t.Errorf("response %x", out)
 	}
 	for name, change := range map[string]func(b []byte) ([]byte, uint32, uint16){
 		"capabilities": func(b []byte) ([]byte, uint32, uint16) { b[0] ^= 1; return b, 24, 0x0302 },
