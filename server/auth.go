@@ -14,9 +14,10 @@ import (
 // errUserLimit refuses an AUTH.
 var errUserLimit = errors.New("the user has too many connections")
 
-// authState is the result of AUTH. The receive loop sets it; from then on it is constant, and
-// other goroutines read it after the loop handed them an operation.
-type authState struct {
+// authenticator handles AUTH and holds its result. The receive loop sets that; from then on it is
+// constant, and other goroutines read it after the loop handed them an operation.
+type authenticator struct {
+	c       *conn
 	timer   *time.Timer // bounds the time until AUTH
 	refused bool        // the connection ends when the answer has been sent
 	passed  bool        // set with connTable.mu held
@@ -30,13 +31,14 @@ type authState struct {
 	peerPage   uint16 // page size of the client, in bytes
 }
 
-// authenticate handles the first message of a connection. A client that is refused learns the
+// handle answers the first message of a connection. A client that is refused learns the
 // status and nothing else, and is cut off once the answer has been sent; later messages are
 // ignored.
 //
 // Source: [LWIO §Connection Authentication] [OP-50c] [OP-50d]
-func (c *conn) authenticate(o *op) error {
-	if c.auth.refused {
+func (a *authenticator) handle(o *op) error {
+	c := a.c
+	if a.refused {
 		return nil
 	}
 	if o.h.Opcode != wire.OpAuth {
@@ -47,7 +49,7 @@ func (c *conn) authenticate(o *op) error {
 		return violation("%w", err)
 	}
 	if err == nil {
-		err = c.checkAuth(o)
+		err = a.check(o)
 	}
 	switch {
 	case errors.Is(err, errAuthTimeout):
@@ -55,38 +57,40 @@ func (c *conn) authenticate(o *op) error {
 	case errors.Is(err, errUserLimit):
 		c.engine.count.userLimited.Add(1)
 		c.engine.noise.Warn(c.log, "lwio: connection refused", "cause", err)
-		c.refuse(o, ntstatus.InsufficientResources)
+		a.refuse(o, ntstatus.InsufficientResources)
 	case err != nil:
 		c.engine.count.authFailures.Add(1)
 		c.engine.noise.Warn(c.log, "lwio: AUTH refused", "cause", err)
-		c.refuse(o, ntstatus.AccessDenied)
+		a.refuse(o, ntstatus.AccessDenied)
 	default:
 		c.log.Info("lwio: client authenticated",
-			"user", c.auth.session.User(), "session", c.auth.session.ID(), "credits", c.credits.grant)
+			"user", a.session.User(), "session", a.session.ID(), "credits", c.credits.grant)
 		c.answer(o)
 	}
 	return nil
 }
 
 // refuse answers an AUTH with an error, after which the connection ends.
-func (c *conn) refuse(o *op, status ntstatus.Status) {
-	c.auth.refused, o.hangUp, o.recv = true, true, none
+func (a *authenticator) refuse(o *op, status ntstatus.Status) {
+	c := a.c
+	a.refused, o.hangUp, o.recv = true, true, none
 	c.reply(o, status)
 }
 
-// checkAuth checks the client's parameters and, if they are right, makes the connection an
+// check verifies the client's parameters and, if they are right, makes the connection an
 // authenticated one and answers with the server's.
 //
 // Source: [LWIO claim 12] [LWIO claim 13] [OP-101]
-func (c *conn) checkAuth(o *op) error {
+func (a *authenticator) check(o *op) error {
+	c := a.c
 	client, err := c.engine.association.Check(o.h, o.body())
 	if err != nil {
 		return err // before it costs another connection its life
 	}
-	if err := c.replace(client); err != nil {
+	if err := a.replace(client); err != nil {
 		return err
 	}
-	if !c.auth.timer.Stop() {
+	if !a.timer.Stop() {
 		return errAuthTimeout // the connection is being cut
 	}
 	if !c.engine.conns.enterUser(c, client.Session().User()) {
@@ -95,8 +99,8 @@ func (c *conn) checkAuth(o *op) error {
 	if err := c.engine.association.Admit(client, c); err != nil {
 		return err
 	}
-	c.pass(client)
-	return c.answerAuth(o)
+	a.pass(client)
+	return a.answer(o)
 }
 
 // replace ends the connection that the client names as replaced by this one, waits until
@@ -104,7 +108,8 @@ func (c *conn) checkAuth(o *op) error {
 // the answer does not name the old connection: then the client must not replay its writes.
 //
 // Source: [OP-112]
-func (c *conn) replace(client *association.Client) error {
+func (a *authenticator) replace(client *association.Client) error {
+	c := a.c
 	previous := client.Params.PreviousSessionID
 	if previous == nil {
 		return nil
@@ -128,13 +133,14 @@ func (c *conn) replace(client *association.Client) error {
 // pass makes the connection an authenticated one.
 //
 // Source: [OP-50e] [OP-50i] [OP-60] [OP-74c]
-func (c *conn) pass(client *association.Client) {
+func (a *authenticator) pass(client *association.Client) {
+	c := a.c
 	p := &client.Params
-	c.auth.client, c.auth.session, c.auth.limiter = client, client.Session(), client.Session().Limiter()
-	rand.Read(c.auth.sessionID[:]) // never fails
+	a.client, a.session, a.limiter = client, client.Session(), client.Session().Limiter()
+	rand.Read(a.sessionID[:]) // never fails
 	c.credits.grant = c.engine.credits.first(min(max(int(p.Credits), 1), c.engine.limits.Credits, c.fabric.layout.slots))
-	c.auth.peerWindow = int(min(p.MaxRdmaWindowSize, c.fabric.info.MaxTransferLength))
-	c.auth.peerPage = p.PageSize
+	a.peerWindow = int(min(p.MaxRdmaWindowSize, c.fabric.info.MaxTransferLength))
+	a.peerPage = p.PageSize
 	if c.replay.replaced == nil {
 		c.replay.begin(p.BaseSequence, nil)
 	}
@@ -143,22 +149,23 @@ func (c *conn) pass(client *association.Client) {
 	c.engine.conns.pass(c)
 }
 
-// answerAuth writes the server's parameters and posts the receives of the credits that they
+// answer writes the server's parameters and posts the receives of the credits that they
 // grant.
 //
 // Source: [LWIO §Connection Authentication] [OP-13] [OP-28] [OP-47] [OP-50g] [OP-66b] [LWIO claim 14]
-func (c *conn) answerAuth(o *op) error {
-	client := &c.auth.client.Params
+func (a *authenticator) answer(o *op) error {
+	c := a.c
+	client := &a.client.Params
 	p := wire.AuthParams{
 		RevID: wire.RevID, Endian: 8, PageSize: pageSize, BaseSequence: client.BaseSequence + 1,
 		MaxRdmaWindowSize: c.fabric.layout.wire.MaxRdmaWindowSize, MaxSendBufferSize: wire.StatusResponseSize,
 		MaxRecvBufferSize: c.fabric.layout.wire.MaxRecvBufferSize, HeaderSize: wire.HeaderSize, Credits: uint16(c.credits.grant),
-		SessionID: &c.auth.sessionID,
+		SessionID: &a.sessionID,
 	}
 	if c.replay.replaced != nil {
 		p.PreviousSessionID = client.PreviousSessionID
 	}
-	block, err := c.engine.association.Answer(c.receives.authAnswer(), c.auth.client, p)
+	block, err := c.engine.association.Answer(c.receives.authAnswer(), a.client, p)
 	if err != nil {
 		return err
 	}

@@ -31,7 +31,7 @@ type conn struct {
 	connector rdma.Connector
 	cq        rdma.CompletionQueue
 	qp        rdma.QueuePair
-	auth      authState
+	auth      authenticator
 	traffic   connTraffic
 	poolBytes int // bytes of the buffer pool that the connection holds; guarded by bufferPool.mu
 
@@ -70,7 +70,7 @@ func newConn(e *engine, f *fabric, connector rdma.Connector, log *slog.Logger, p
 // init makes the parts of a connection that has done nothing yet.
 func (c *conn) init() {
 	f := c.fabric
-	c.loop.c, c.reads.c = c, c
+	c.loop.c, c.reads.c, c.auth.c = c, c, c
 	c.receives = newReceiveBuffers(f)
 	c.ops.most = f.layout.most
 	c.replay.most = f.layout.slots
@@ -176,7 +176,7 @@ func (c *conn) teardown(err error) {
 		c.qp.Close()
 	}
 	for _, o := range c.ops.all {
-		c.recall(o)
+		o.recall()
 	}
 	c.jobs.Wait()
 	for _, o := range c.ops.all {
@@ -193,11 +193,11 @@ func (c *conn) teardown(err error) {
 }
 
 // recall takes o out of the queue that it waits in and reports whether it waited.
-func (c *conn) recall(o *op) bool {
-	if o.queue == nil || !o.queue.remove(o) && !c.fabric.buffers.remove(o) {
+func (o *op) recall() bool {
+	if o.queue == nil || !o.queue.remove(o) && !o.c.fabric.buffers.remove(o) {
 		return false
 	}
-	c.jobs.Done()
+	o.c.jobs.Done()
 	return true
 }
 

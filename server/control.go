@@ -113,7 +113,7 @@ func (c *conn) cancelFile(o *op) {
 		return
 	}
 	for _, other := range c.ops.all {
-		if other.file == f && c.recall(other) {
+		if other.file == f && other.recall() {
 			c.engine.count.cancelled.Add(1)
 			c.reply(other, ntstatus.Cancelled)
 		}

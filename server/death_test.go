@@ -137,7 +137,7 @@ func (d *cemetery) wantNothingLeft() {
 	a := d.e.fabrics[0].buffers
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if size := a.free.Units() * blockUnit; a.spare != size || len(a.usages) != 0 || !a.queue.empty() {
+	if size := len(a.bytes); a.spare != size || len(a.usages) != 0 || !a.queue.empty() {
 		d.t.Errorf("%d of %d bytes are free, %d files have some", a.spare, size, len(a.usages))
 	}
 	if n := len(d.e.readers.queues) + len(d.e.writers.queues); n != 0 {

@@ -33,7 +33,7 @@ func (c *conn) receive(slot int32, r *rdma.Result) error {
 		}
 	}
 	if !c.auth.passed {
-		return c.authenticate(o)
+		return c.auth.handle(o)
 	}
 	if c.send.draining.Load() {
 		return nil // the connection ends before an answer is due
@@ -143,7 +143,7 @@ func (c *conn) flush() {
 	}
 	for o := c.ready.ops.head; o != nil; o = o.next {
 		c.tally.delay(o)
-		c.complete(o)
+		o.complete()
 	}
 	c.ready.n, c.ready.bytes = 0, 0
 	freed := c.ready.freed
@@ -160,23 +160,23 @@ func (c *conn) deliver(o *op, begun time.Time) {
 	o.joined = opList{}
 	at := now.Sub(c.engine.born)
 	o.observe(at)
-	c.complete(o)
+	o.complete()
 	for x := joined.head; x != nil; x = x.next {
 		x.observe(at)
-		c.complete(x)
+		x.complete()
 	}
 	c.send.deliver(o, &joined, begun, now)
 }
 
-// complete notes that the answer of an I/O request is about to be sent.
-func (c *conn) complete(o *op) {
+// complete notes that the answer of o is about to be sent, if o is an I/O request.
+func (o *op) complete() {
 	if !o.io || o.more {
 		return
 	}
 	if isWrite(o.h.Opcode) && !o.known {
-		c.replay.record(replayEntry{o.number, o.info, o.status})
+		o.c.replay.record(replayEntry{o.number, o.info, o.status})
 	}
-	c.credits.progress()
+	o.c.credits.progress()
 }
 
 // settle handles the completion of an initiator request; bytes are those of a file that an

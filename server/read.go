@@ -87,7 +87,7 @@ func (r *reader) readStage(o *op) {
 		o.file.size = 0 // the file has become shorter
 	}
 	o.finishRead(n, err)
-	c.countInline(o)
+	o.countInline()
 	c.answer(o)
 }
 

@@ -135,7 +135,7 @@ func (r *reader) postSingle(o *op) {
 	if n > 0 {
 		c.tally.add(c.engine, c, o.file, o.info, 1)
 		c.tally.delay(o)
-		c.complete(o)
+		o.complete()
 	}
 	c.send.unclaim(o, n, err)
 	if n == 0 {

@@ -110,7 +110,7 @@ func TestServeEndsWithItsContext(t *testing.T) {
 // A server cuts stalled connections and balances credits.
 func TestServerCutsStallsAndBalancesCredits(t *testing.T) {
 	s, _, _ := newServer(t, t.Context(), Config{Limits: Limits{StallTimeout: 20 * time.Millisecond}}, t.TempDir())
-	c := &conn{auth: authState{passed: true}}
+	c := &conn{auth: authenticator{passed: true}}
 	c.ctx, c.cancel = context.WithCancelCause(t.Context())
 	c.send.inUse.Store(1)
 	c.credits.hint.Store(1)

@@ -194,7 +194,8 @@ func (y *tally) add(e *engine, c *conn, f *registeredFile, n uint32, direct int)
 
 // countInline counts a stage that the page cache answered: a READ, which has one stage, in the
 // tally.
-func (c *conn) countInline(o *op) {
+func (o *op) countInline() {
+	c := o.c
 	if o.h.Opcode == wire.OpRead && o.status == ntstatus.Success {
 		c.tally.add(c.engine, c, o.file, o.info, 0)
 		return

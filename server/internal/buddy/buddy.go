@@ -40,9 +40,6 @@ func New(n, top int) *Range {
 	return r
 }
 
-// Units returns the number of units, allocated or free.
-func (r *Range) Units() int { return len(r.units) }
-
 // Alloc allocates a block of 1<<order units and returns its first unit; false if there is none.
 func (r *Range) Alloc(order int) (int32, bool) {
 	have := order

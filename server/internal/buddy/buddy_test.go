@@ -13,8 +13,8 @@ func TestBlocksNeverOverlap(t *testing.T) {
 		const top = 4
 		tops := rapid.IntRange(1, 3).Draw(t, "tops")
 		b := New(tops<<top+rapid.IntRange(0, 1<<top-1).Draw(t, "more"), top)
-		if b.Units() != tops<<top {
-			t.Fatalf("%d units, want %d", b.Units(), tops<<top)
+		if len(b.units) != tops<<top {
+			t.Fatalf("%d units, want %d", len(b.units), tops<<top)
 		}
 		owner := make([]int32, tops<<top) // 1 + first unit of the block, 0 if free
 		out := map[int32]int{}
