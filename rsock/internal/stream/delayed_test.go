@@ -48,13 +48,7 @@ func exact(t *testing.T, s *Stream, n int) {
 func TestReceiveIsPostedAfterAnswer(t *testing.T) {
 	onFabrics(t, func(t *testing.T, f fabric) {
 		a, b := pair(t, f, setup{})
-		var w waiter
-		w.init()
-		if !b.c.poller.take(&w) {
-			b.c.poller.claim()
-			<-w.token
-		}
-		defer b.c.poller.pass()
+		defer holdPoller(b)()
 		check := func(when string, delayed, ungranted int) {
 			t.Helper()
 			c, receives := b.creditState()
