@@ -1,7 +1,7 @@
 // Package rdmatest holds the conformance suite that every provider of package
 // rdma passes. A provider's own tests run it in a few lines:
 //
-//	func TestConformance(t *testing.T) {
+//	func TestConformanceCases(t *testing.T) {
 //		rdmatest.Run(t, rdmatest.Config{
 //			New:  func(testing.TB) rdma.Provider { return myprovider.New(nil) },
 //			Addr: rdma.IPAddr("my fabric", netip.MustParseAddrPort("127.0.0.1:0")),
