@@ -19,7 +19,7 @@ func TestReaderAbsenceDoublesWhileOthersRead(t *testing.T) {
 		return turn{rapid.Bool().Draw(t, "read"), rapid.Int64Range(0, int64(2*busyDelay)).Draw(t, "late")}
 	}))
 	rapid.Check(t, func(t *rapid.T) {
-		var p progress
+		var p sleeper
 		p.init()
 		unread := 0
 		for _, x := range turns.Draw(t, "turns") {
@@ -53,9 +53,9 @@ func TestReaderAbsenceDoublesWhileOthersRead(t *testing.T) {
 // reader stays away for longer, and its next absence begins as the first in any case.
 func TestOtherGoroutinesRunBeforeTheReader(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
-	_, server := progressPair(t)
+	_, server := linkedPair(t)
 	c := linked(t, server)
-	p := &c.progress
+	p := &c.sleeper
 	const rounds = 20
 	stayed := 0
 	for range rounds {
@@ -94,7 +94,7 @@ func TestOtherGoroutinesRunBeforeTheReader(t *testing.T) {
 // With one processor a poller without results yields at every emptyLooks looks.
 func TestEmptyLooksYieldOnOneProcessor(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
-	_, server := progressPair(t)
+	_, server := linkedPair(t)
 	c := linked(t, server)
 	c.look() // reads the data of the connection's beginning
 	for range 5 {

@@ -44,7 +44,7 @@ type batch struct {
 // hold is memory that a batch refers to. remote means that it is the source of a peer's
 // read.
 type hold struct {
-	lease  softrdma.Lease
+	grant  softrdma.Grant
 	remote bool
 }
 
@@ -108,11 +108,11 @@ func (b *batch) seal() {
 // depends on the side that names the memory.
 func (b *batch) acquire() error {
 	for i := range b.holds {
-		if b.holds[i].lease.Acquire() {
+		if b.holds[i].grant.Acquire() {
 			continue
 		}
 		for j := range b.holds[:i] {
-			b.holds[j].lease.Release()
+			b.holds[j].grant.Release()
 		}
 		if b.holds[i].remote {
 			return &violation{fault: frame.FaultReadSTag}
@@ -124,7 +124,7 @@ func (b *batch) acquire() error {
 
 func (b *batch) release() {
 	for i := range b.holds {
-		b.holds[i].lease.Release()
+		b.holds[i].grant.Release()
 	}
 }
 

@@ -58,7 +58,7 @@ type conn struct {
 	rx receiver
 	wg sync.WaitGroup // writing goroutines
 
-	progress  progress
+	sleeper   sleeper
 	singleCPU bool // GOMAXPROCS is 1: pollers must yield
 
 	deadlineMu  sync.Mutex // of the read deadline
@@ -89,7 +89,7 @@ func newConn(a *adapter, qp *queuePair, nc net.Conn, crc bool, limits rdma.ReadL
 	}
 	c.tx.init(c, limit)
 	c.rx.init(c)
-	c.progress.init()
+	c.sleeper.init()
 	c.singleCPU = runtime.GOMAXPROCS(0) == 1
 	return c
 }

@@ -14,8 +14,8 @@
 // The wire formats are in internal/frame. The objects of the seam are in files of their
 // names: provider.go, adapter.go, mr.go (memory), qp.go and post.go (queue pair),
 // connector.go, listener.go; the other objects are those of softrdma. A connection in
-// progress is conn.go (its life), progress.go (which goroutine reads), tx.go, framer.go
-// and batch.go (sending), rx.go, rxbuffer.go, segment.go and place.go (receiving),
+// progress is conn.go (its life), sleeper.go (which goroutine reads), sender.go, framer.go
+// and batch.go (sending), receiver.go, inbuffer.go, segment.go and place.go (receiving),
 // read.go, atomic.go and immediate.go (these messages in both directions), markedconn.go
 // (a stream with markers).
 //
@@ -25,7 +25,7 @@
 // network poller while nothing arrives and then holds no buffer. Where other goroutines
 // make progress themselves it leaves the reading to them: to a Poll of an empty queue
 // with few queue pairs, which reads their sockets, and to a Wait of a queue with one
-// queue pair, which waits on its socket (progress.go). When they stop it reads again
+// queue pair, which waits on its socket (sleeper.go). When they stop it reads again
 // within two milliseconds. A post writes as much as the socket takes at once; a writing
 // goroutine writes the rest and ends when the queue is empty. The reading goroutine owns
 // the end of the connection: it closes Done, stops the writer, flushes the queue pair,

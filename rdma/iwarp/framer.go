@@ -135,7 +135,7 @@ func (t *framer) close(f *openFrame) {
 
 // add adds payload from memory and reports whether the memory is still there. remote
 // means that it is the source of a peer's read.
-func (t *framer) add(f *openFrame, l softrdma.Lease, data []byte, remote bool) bool {
+func (t *framer) add(f *openFrame, l softrdma.Grant, data []byte, remote bool) bool {
 	b, small := t.b, f.payload <= copyMax
 	if small || t.crc {
 		if !t.regions.acquire(&l) {
@@ -240,7 +240,7 @@ func (t *framer) addPieces(f *openFrame, r *softrdma.WorkRequest, n int) bool {
 	for n > 0 {
 		p := &r.Pieces[t.piece]
 		data := p.Buf[t.within:min(len(p.Buf), t.within+n)]
-		if !t.add(f, softrdma.Lease{Region: p.Region}, data, false) {
+		if !t.add(f, softrdma.Grant{Region: p.Region}, data, false) {
 			return false
 		}
 		n -= len(data)

@@ -25,7 +25,7 @@ func (c *cursor) advance(pieces []softrdma.Piece, n int) {
 // placement is where the payload of arriving messages goes: that of a Write to target, any
 // other to the pieces of a receive or of a read, which may both be in progress.
 type placement struct {
-	lease   softrdma.Lease // of target
+	grant   softrdma.Grant // of target
 	target  []byte
 	receive *softrdma.Receive
 	at      cursor // in receive
@@ -49,13 +49,13 @@ func (p *placement) scatter(op frame.Opcode) ([]softrdma.Piece, *cursor) {
 }
 
 // destination returns the next stretch of memory that payload goes to.
-func (p *placement) destination(op frame.Opcode) ([]byte, softrdma.Lease) {
+func (p *placement) destination(op frame.Opcode) ([]byte, softrdma.Grant) {
 	if op == frame.OpWrite {
-		return p.target, p.lease
+		return p.target, p.grant
 	}
 	pieces, at := p.scatter(op)
 	piece := &pieces[at.piece]
-	return piece.Buf[at.within:], softrdma.Lease{Region: piece.Region}
+	return piece.Buf[at.within:], softrdma.Grant{Region: piece.Region}
 }
 
 // advance moves past n placed bytes of the current stretch.

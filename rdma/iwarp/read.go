@@ -37,7 +37,7 @@ type readOut struct {
 type answer struct {
 	req    frame.ReadRequest
 	msn    uint32
-	lease  softrdma.Lease // unused for a read of no bytes
+	grant  softrdma.Grant // unused for a read of no bytes
 	source []byte
 
 	atomic   bool
@@ -176,7 +176,7 @@ func (x *receiver) takeReadRequest(payload []byte) error {
 	a := answer{req: req, msn: x.seg.MSN}
 	if req.Size > 0 {
 		var f *frame.Fault
-		a.lease, a.source, f = x.findSource(req.SourceSTag, req.SourceTO, uint64(req.Size), rdma.AccessRemoteRead)
+		a.grant, a.source, f = x.findSource(req.SourceSTag, req.SourceTO, uint64(req.Size), rdma.AccessRemoteRead)
 		if f != nil {
 			v := x.violation(*f)
 			v.read = bytes.Clone(payload)
@@ -189,10 +189,10 @@ func (x *receiver) takeReadRequest(payload []byte) error {
 
 // findSource returns the memory that the peer reads or changes, checking STag, then
 // rights, then bounds.
-func (x *receiver) findSource(stag uint32, to, size uint64, access rdma.Access) (softrdma.Lease, []byte, *frame.Fault) {
+func (x *receiver) findSource(stag uint32, to, size uint64, access rdma.Access) (softrdma.Grant, []byte, *frame.Fault) {
 	l, source, refused := x.c.qp.Initiator.Windows.Resolve(stag, to, size, access)
 	if refused != softrdma.Granted {
-		return softrdma.Lease{}, nil, &readFaults[refused]
+		return softrdma.Grant{}, nil, &readFaults[refused]
 	}
 	return l, source, nil
 }
@@ -270,7 +270,7 @@ func (t *framer) frameAnswer(a *answer) (done bool, err error) {
 		s := frame.TaggedSegment(frame.OpReadResponse, a.req.SinkSTag, a.req.SinkTO+uint64(t.offset), last)
 		var f openFrame
 		t.open(&f, &s, n)
-		if n > 0 && !t.add(&f, a.lease, a.source[t.offset:t.offset+n], true) {
+		if n > 0 && !t.add(&f, a.grant, a.source[t.offset:t.offset+n], true) {
 			return false, a.lost(t.offset)
 		}
 		t.close(&f)

@@ -14,7 +14,7 @@ type regionCache struct {
 
 // acquire holds a reference for l until release. It fails once the right is revoked, but a
 // region that was cached before it was closed stays usable until flush.
-func (c *regionCache) acquire(l *softrdma.Lease) bool {
+func (c *regionCache) acquire(l *softrdma.Grant) bool {
 	r := l.Region
 	if r != nil && (c.regions[0] == r || c.regions[1] == r) {
 		return true
@@ -34,7 +34,7 @@ func (c *regionCache) acquire(l *softrdma.Lease) bool {
 
 // release ends the use of l. The reference of a window is returned at once, as a window
 // mostly serves one request.
-func (c *regionCache) release(l *softrdma.Lease) {
+func (c *regionCache) release(l *softrdma.Grant) {
 	if l.Region == nil {
 		l.Release()
 	}

@@ -35,7 +35,7 @@ func TestRegionCacheHoldsItsLastTwoRegions(t *testing.T) {
 			holds := slices.Contains(held, i)
 			switch rapid.SampledFrom([]string{"take", "take", "take", "close", "flush"}).Draw(rt, "step") {
 			case "take":
-				if got, want := g.acquire(&softrdma.Lease{Region: regions[i]}), open[i] || holds; got != want {
+				if got, want := g.acquire(&softrdma.Grant{Region: regions[i]}), open[i] || holds; got != want {
 					rt.Fatalf("region %d, open %t, held %v: taken %t", i, open[i], held, got)
 				}
 				if open[i] && !holds {
@@ -71,7 +71,7 @@ func TestCloseWaitsForRegionCacheFlush(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := d.RegionOf(m)
-	l := softrdma.Lease{Region: r}
+	l := softrdma.Grant{Region: r}
 	var g, other regionCache
 	if !g.acquire(&l) {
 		t.Fatal("not taken")
@@ -116,7 +116,7 @@ func TestPatientFileReadHoldsNoRegions(t *testing.T) {
 		tx.framer.mayBlock = false
 	}()
 	for _, tx.framer.mayBlock = range []bool{false, true} {
-		if !tx.framer.regions.acquire(&softrdma.Lease{Region: qp.a.Domain.RegionOf(client.mr)}) {
+		if !tx.framer.regions.acquire(&softrdma.Grant{Region: qp.a.Domain.RegionOf(client.mr)}) {
 			t.Fatal("not taken")
 		}
 		if data, err := tx.framer.fileData(&softrdma.WorkRequest{File: src}, 10); err != nil || string(data) != "0123456789" {

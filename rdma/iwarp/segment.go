@@ -141,11 +141,11 @@ func (x *receiver) acceptWrite() error {
 	if x.left == 0 {
 		return nil
 	}
-	lease, target, refused := x.c.qp.Initiator.Windows.Resolve(x.seg.STag, x.seg.TO, uint64(x.left), rdma.AccessRemoteWrite)
+	grant, target, refused := x.c.qp.Initiator.Windows.Resolve(x.seg.STag, x.seg.TO, uint64(x.left), rdma.AccessRemoteWrite)
 	if refused != softrdma.Granted {
 		return x.violation(writeFaults[refused])
 	}
-	x.lease, x.target = lease, target
+	x.grant, x.target = grant, target
 	return nil
 }
 

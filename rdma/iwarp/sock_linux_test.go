@@ -37,7 +37,7 @@ func TestWriteSocket(t *testing.T) {
 		}
 		add(1)
 		for i := range frames {
-			b.refer(hold{lease: softrdma.Lease{}}, payload)
+			b.refer(hold{grant: softrdma.Grant{}}, payload)
 			want = append(want, payload...)
 			add(uint16(i))
 		}
@@ -71,7 +71,7 @@ func TestWriteSocket(t *testing.T) {
 // as it may belong to another connection: neither a look that began before the end, nor
 // later looks and posts.
 func TestClosedDescriptorIsNotUsed(t *testing.T) {
-	_, server := progressPair(t)
+	_, server := linkedPair(t)
 	c := linked(t, server)
 	qp := server.qp.(*queuePair)
 	var wg sync.WaitGroup

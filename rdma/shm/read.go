@@ -19,7 +19,7 @@ var errReads = errors.New("the peer reads more at once than it may")
 
 // peerRead is a read of the peer that is not answered to the last byte.
 type peerRead struct {
-	lease    softrdma.Lease // unused for a read of 0 bytes
+	grant    softrdma.Grant // unused for a read of 0 bytes
 	source   []byte
 	answered bool // the answer is all in the ring
 }
@@ -74,7 +74,7 @@ func (r *receiver) readRequest(e *ring.Entry) error {
 	var a peerRead
 	if e.Total > 0 {
 		var refused softrdma.Refusal
-		if a.lease, a.source, refused = r.find(e, rdma.AccessRemoteRead); refused != softrdma.Granted {
+		if a.grant, a.source, refused = r.find(e, rdma.AccessRemoteRead); refused != softrdma.Granted {
 			return &violation{status: rdma.StatusAccessViolation, err: errNoRegion}
 		}
 	}
@@ -114,12 +114,12 @@ func (p *readResponder) respond(a *peerRead) (need int, err error) {
 			return need, err
 		}
 		if n > 0 {
-			if !a.lease.Acquire() {
+			if !a.grant.Acquire() {
 				return 0, &violation{status: rdma.StatusAccessViolation, err: errNoRegion}
 			}
 			x, y := t.out.Payload(ring.HeaderSize, n)
 			copy(y, a.source[p.sent+copy(x, a.source[p.sent:]):])
-			a.lease.Release()
+			a.grant.Release()
 		}
 		if n == left {
 			t.c.qp.Initiator.Lock()
@@ -141,7 +141,7 @@ func (p *readResponder) finish() {
 	p.sent = 0
 	qp.Initiator.Lock()
 	a := qp.peerReads.At(qp.peerReads.Head)
-	g := a.lease.Region
+	g := a.grant.Region
 	*a = peerRead{}
 	qp.peerReads.Head++
 	qp.Initiator.Unlock()

@@ -161,22 +161,22 @@ func (r *receiver) write(e *ring.Entry) error {
 }
 
 func (r *receiver) place(e *ring.Entry) error {
-	lease, all, refused := r.find(e, rdma.AccessRemoteWrite)
-	if refused != softrdma.Granted || !lease.Acquire() {
+	grant, all, refused := r.find(e, rdma.AccessRemoteWrite)
+	if refused != softrdma.Granted || !grant.Acquire() {
 		return &violation{status: rdma.StatusAccessViolation, err: errNoRegion}
 	}
-	defer lease.Release()
+	defer grant.Release()
 	a, b := r.in.Payload(e)
 	softrdma.Place(all[:len(a)], a, &r.fence)
 	softrdma.Place(all[len(a):e.Length], b, &r.fence)
-	if lease.Region != nil && e.Length == e.Total {
-		r.c.exports.offer(lease.Region)
+	if grant.Region != nil && e.Length == e.Total {
+		r.c.exports.offer(grant.Region)
 	}
 	return nil
 }
 
 // find finds the memory that an entry names.
-func (r *receiver) find(e *ring.Entry, right rdma.Access) (softrdma.Lease, []byte, softrdma.Refusal) {
+func (r *receiver) find(e *ring.Entry, right rdma.Access) (softrdma.Grant, []byte, softrdma.Refusal) {
 	return r.c.qp.Initiator.Windows.Resolve(e.Token, e.Addr, uint64(e.Total), right)
 }
 

@@ -70,8 +70,8 @@ func TestResolveFindsOtherRegionsThanTheCached(t *testing.T) {
 					want = BadToken
 				}
 				at := r.RemoteAddr()
-				lease, _, got := l.Resolve(uint32(at.Token), at.Addr, 64, rdma.AccessRemoteWrite)
-				if got != want || got == Granted && lease.Region != r {
+				grant, _, got := l.Resolve(uint32(at.Token), at.Addr, 64, rdma.AccessRemoteWrite)
+				if got != want || got == Granted && grant.Region != r {
 					t.Errorf("%d closed, region %d: refusal %d, want %d", closed, i, got, want)
 				}
 			}
@@ -135,18 +135,18 @@ func TestRegionClose(t *testing.T) {
 		t.Fatal(err)
 	}
 	at := m.RemoteAddr()
-	lease, _, refused := l.Resolve(uint32(at.Token), at.Addr, 64, rdma.AccessRemoteWrite)
-	if refused != Granted || lease.Region.Backing() != f || !lease.Acquire() {
+	grant, _, refused := l.Resolve(uint32(at.Token), at.Addr, 64, rdma.AccessRemoteWrite)
+	if refused != Granted || grant.Region.Backing() != f || !grant.Acquire() {
 		t.Fatal(refused)
 	}
 	gone := make(chan struct{})
 	go func() { defer close(gone); m.Close() }()
 	for l.reach(at) == Granted {
 	}
-	if lease.Acquire() {
+	if grant.Acquire() {
 		t.Error("a reference to a closed region")
 	}
-	lease.Release()
+	grant.Release()
 	<-gone
 	if m.Close(); f.withdrawn != 1 {
 		t.Error(f.withdrawn, "withdrawals")

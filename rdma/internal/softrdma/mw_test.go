@@ -168,8 +168,8 @@ func TestWindowReferences(t *testing.T) {
 	w := l.window()
 	l.bind(w, 0, 8, true)
 	at := w.RemoteAddr()
-	lease, _, _ := l.Resolve(uint32(at.Token), at.Addr, 8, rdma.AccessRemoteWrite)
-	if !lease.Acquire() {
+	grant, _, _ := l.Resolve(uint32(at.Token), at.Addr, 8, rdma.AccessRemoteWrite)
+	if !grant.Acquire() {
 		t.Fatal("no reference")
 	}
 	gone := make(chan struct{})
@@ -179,7 +179,7 @@ func TestWindowReferences(t *testing.T) {
 	}()
 	for l.reach(at) == Granted {
 	}
-	if lease.Acquire() {
+	if grant.Acquire() {
 		t.Error("a reference to an ended binding")
 	}
 	select {
@@ -187,7 +187,7 @@ func TestWindowReferences(t *testing.T) {
 		t.Error("closed while the memory is in use")
 	default:
 	}
-	lease.Release()
+	grant.Release()
 	<-gone
 	if _, status := l.post(rdma.Request{Op: rdma.OpBind, Flags: bindAll, Window: w, Region: l.region, Length: 8}, true); status != rdma.StatusInvalidHandle {
 		t.Error("bind of a closed window:", status)
@@ -209,12 +209,12 @@ func TestRevocationIsFinal(t *testing.T) {
 			defer func() { runtime.KeepAlive(sum) }()
 			for at := range tokens {
 				for range 50 {
-					lease, mem, refused := l.Resolve(uint32(at.Token), at.Addr, 8, rdma.AccessRemoteWrite)
-					if refused != Granted || !lease.Acquire() {
+					grant, mem, refused := l.Resolve(uint32(at.Token), at.Addr, 8, rdma.AccessRemoteWrite)
+					if refused != Granted || !grant.Acquire() {
 						break
 					}
 					sum += mem[7] // a write would race with that of another goroutine
-					lease.Release()
+					grant.Release()
 				}
 			}
 		})

@@ -31,8 +31,8 @@ func until(t testing.TB, what string, f func() bool) {
 	}
 }
 
-// progressPair returns two sides whose sockets pollers can read.
-func progressPair(t testing.TB) (client, server *side) {
+// linkedPair returns two sides whose sockets pollers can read.
+func linkedPair(t testing.TB) (client, server *side) {
 	client, server = connect(t, nil, nil, shape{depth: 64, sge: 1, buf: 4096})
 	if client.qp.(*queuePair).c.raw == nil {
 		skip.Test(t, "sockets are read by their own goroutines on this system")
@@ -72,11 +72,11 @@ func waitOnSocket(t testing.TB, ctx context.Context, e, peer *side) (*conn, chan
 	for {
 		done := make(chan error, 1)
 		go func() { done <- e.cq.Wait(ctx, rdma.NotifyAny) }()
-		until(t, "Wait waits", func() bool { return c.progress.parked.Load() || c.qp.Sleepers() > 0 })
-		if c.progress.parked.Load() {
+		until(t, "Wait waits", func() bool { return c.sleeper.parked.Load() || c.qp.Sleepers() > 0 })
+		if c.sleeper.parked.Load() {
 			return c, done
 		}
-		// The reader is the sleeper, and knows now that others want to be.
+		// The reader has the role, and knows now that others want to be.
 		endWait(e, peer, done)
 	}
 }
@@ -148,7 +148,7 @@ func TestWaitReadsTheSocketItself(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			client, server := progressPair(t)
+			client, server := linkedPair(t)
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			c, done := waitOnSocket(t, ctx, server, client)
@@ -157,8 +157,8 @@ func TestWaitReadsTheSocketItself(t *testing.T) {
 			if err := <-done; !errors.Is(err, want) {
 				t.Errorf("got %v, want %v", err, want)
 			}
-			if c.progress.sleeper.Load() == sleeperWaiter {
-				t.Error("still a guest")
+			if c.sleeper.role.Load() == roleWaiter {
+				t.Error("still the sleeper")
 			}
 		})
 	}
@@ -167,10 +167,10 @@ func TestWaitReadsTheSocketItself(t *testing.T) {
 // During a long Wait no timer wakes the reader. When Wait returns it has read all data:
 // two looks do nothing, for the results and for those of the answers.
 func TestLongWaitStopsTheReadersTimer(t *testing.T) {
-	client, server := progressPair(t)
+	client, server := linkedPair(t)
 	c := waitOnceOnSocket(t, client, server)
-	c.progress.absence.Store(int64(time.Hour))
-	c.progress.stops.Store(timerStops)
+	c.sleeper.absence.Store(int64(time.Hour))
+	c.sleeper.stops.Store(timerStops)
 	looks := func() int {
 		c.rx.mu.Lock()
 		defer c.rx.mu.Unlock()
@@ -178,9 +178,9 @@ func TestLongWaitStopsTheReadersTimer(t *testing.T) {
 	}
 	stopped := 0 // how often the timer did not run, since an earlier one may have run out
 	until(t, "the timer is stopped", func() bool {
-		ran := c.progress.armed.Load()
+		ran := c.sleeper.armed.Load()
 		_, done := waitOnSocket(t, t.Context(), server, client)
-		if ran && !c.progress.armed.Load() {
+		if ran && !c.sleeper.armed.Load() {
 			stopped++
 		}
 		server.recv(2, 0, 8)
@@ -213,12 +213,12 @@ func TestParkChecksOverAfterUnparkCanFindIt(t *testing.T) {
 		"over after":  func(c *conn) bool { c.unpark(); return false },
 	} {
 		t.Run(name, func(t *testing.T) {
-			client, server := progressPair(t)
+			client, server := linkedPair(t)
 			c := waitOnceOnSocket(t, client, server)
 			asked := 0
-			until(t, "the seat is free", func() bool {
+			until(t, "no goroutine sleeps on the socket", func() bool {
 				if c.park(func() bool {
-					if !c.progress.parked.Load() {
+					if !c.sleeper.parked.Load() {
 						return false
 					}
 					asked++
@@ -226,7 +226,7 @@ func TestParkChecksOverAfterUnparkCanFindIt(t *testing.T) {
 				}) {
 					return true
 				}
-				// The reader is the sleeper again, and leaves at its next wake-up.
+				// The reader has the role again, and leaves at its next wake-up.
 				server.recv(2, 0, 8)
 				say(client)
 				server.want(rdma.OpReceive, 2, rdma.StatusSuccess)
@@ -241,7 +241,7 @@ func TestParkChecksOverAfterUnparkCanFindIt(t *testing.T) {
 
 // A canceled wait has no effect on the next.
 func TestCanceledWaitLeavesNoTrace(t *testing.T) {
-	client, server := progressPair(t)
+	client, server := linkedPair(t)
 	for range 50 {
 		ctx, cancel := context.WithCancel(t.Context())
 		_, done := waitOnSocket(t, ctx, server, client)
@@ -262,14 +262,14 @@ func TestReaderReturnsWhenPollersStop(t *testing.T) {
 		"notify": waitOnceOnSocket,
 	} {
 		t.Run(name, func(t *testing.T) {
-			client, server := progressPair(t)
+			client, server := linkedPair(t)
 			c := use(t, client, server)
 			for i := range 20 {
 				client.buf[8] = byte(i + 1)
 				write(client, server)
 				seen(t, server, byte(i+1))
 			}
-			until(t, "the reader is back", func() bool { return c.progress.sleeper.Load() == sleeperReader })
+			until(t, "the reader is back", func() bool { return c.sleeper.role.Load() == roleReader })
 			use(t, client, server)
 			client.con.Close()
 			<-server.con.Done()
@@ -289,7 +289,7 @@ func pollHot(t *testing.T, client, server *side) *conn {
 		if err != nil {
 			t.Fatal(err)
 		}
-		left = left || c.progress.away.Load()
+		left = left || c.sleeper.away.Load()
 		return n
 	}
 	until(t, "the reader leaves", func() bool {
@@ -313,12 +313,12 @@ func pollHot(t *testing.T, client, server *side) *conn {
 // The reader serves a call of Wait on the other queue of a pair than the one that is
 // polled or waited for.
 func TestSleepersOfTwoQueues(t *testing.T) {
-	client, server := progressPair(t)
+	client, server := linkedPair(t)
 	c := pollHot(t, client, server)
-	if c.qp.Sleep(); c.progress.away.Load() && c.progress.wanted.Load() {
+	if c.qp.Sleep(); c.sleeper.away.Load() && c.sleeper.wanted.Load() {
 		t.Error("the reader is not woken")
 	}
-	until(t, "the reader is back", func() bool { return c.progress.sleeper.Load() == sleeperReader })
+	until(t, "the reader is back", func() bool { return c.sleeper.role.Load() == roleReader })
 	_, parked := waitOnSocket(t, t.Context(), server, client)
 	second := make(chan error, 1)
 	go func() { second <- server.cq.Wait(t.Context(), rdma.NotifyAny) }()
@@ -341,7 +341,7 @@ func TestIdleConnectionHasNoBuffer(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			client, server := progressPair(t)
+			client, server := linkedPair(t)
 			x := &use(t, client, server).rx
 			until(t, "the buffer is given back", func() bool {
 				x.mu.Lock()

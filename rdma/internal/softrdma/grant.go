@@ -18,9 +18,9 @@ const (
 	OutOfBounds         // the range exceeds the memory
 )
 
-// Lease is the right to access memory: of a region until it is closed, or of a window
-// until its binding ends. Leases are comparable.
-type Lease struct {
+// Grant is the right to access memory: of a region until it is closed, or of a window
+// until its binding ends. Grants are comparable.
+type Grant struct {
 	// Region is the region of the memory, or nil for the memory of a window.
 	Region *Region
 
@@ -29,7 +29,7 @@ type Lease struct {
 }
 
 // Acquire takes a reference; it fails once the right has ended.
-func (l *Lease) Acquire() bool {
+func (l *Grant) Acquire() bool {
 	if l.binding != nil {
 		return l.binding.acquire(l.token)
 	}
@@ -37,7 +37,7 @@ func (l *Lease) Acquire() bool {
 }
 
 // Release returns the reference.
-func (l *Lease) Release() {
+func (l *Grant) Release() {
 	if l.binding != nil {
 		l.binding.release()
 		return
@@ -51,22 +51,22 @@ func (l *Lease) Release() {
 // then the bounds.
 //
 // Source: [RFC 5041 §7], [RFC 5040 §8.1.1], [RFC 5042 §6.3]
-func (t *Windows) Resolve(token uint32, addr, n uint64, want rdma.Access) (Lease, []byte, Refusal) {
+func (t *Windows) Resolve(token uint32, addr, n uint64, want rdma.Access) (Grant, []byte, Refusal) {
 	if token&1 == 0 {
 		r := t.region(token)
 		if r == nil {
-			return Lease{}, nil, BadToken
+			return Grant{}, nil, BadToken
 		}
 		mem, refused := slice(r.buf, r.base, r.access, addr, n, want)
-		return Lease{Region: r}, mem, refused
+		return Grant{Region: r}, mem, refused
 	}
 	l := t.find(token)
 	if l == nil || !l.acquire(token) {
-		return Lease{}, nil, BadToken
+		return Grant{}, nil, BadToken
 	}
 	defer l.release()
 	mem, refused := slice(l.buf, l.base, l.access, addr, n, want)
-	return Lease{binding: l, token: token}, mem, refused
+	return Grant{binding: l, token: token}, mem, refused
 }
 
 // slice returns the part [addr, addr+n) of memory that begins at base.

@@ -40,7 +40,7 @@ type receiver struct {
 	in  inBuffer
 	err error // reading is over
 
-	readFn, waiterFn func(fd uintptr) bool // belong to the sleeper
+	readFn, waiterFn func(fd uintptr) bool // belong to the goroutine in sleeper.role
 	sleeps           uint64                // value of queuePair.sleeps at the reader's last read
 	looks            lookCounter
 	idle             bool // the last look found no data
@@ -85,14 +85,14 @@ func (x *receiver) loop() error {
 			if err = c.raw.Read(x.readFn); err != nil && c.spurious(err) {
 				err = nil
 			}
-			c.progress.sleeper.Store(sleeperNone)
+			c.sleeper.role.Store(roleNone)
 		} else if n, e := c.nc.Read(x.in.space(x.readAhead())); x.handleRead(n, e) {
 			continue
 		}
 		switch {
 		case err != nil:
 			return err
-		case c.progress.claims.Load()&claimStall != 0:
+		case c.sleeper.claims.Load()&claimStall != 0:
 			if err := x.await(); err != nil {
 				return err
 			}
@@ -101,7 +101,7 @@ func (x *receiver) loop() error {
 	return io.EOF
 }
 
-// close ends reading for good. The caller is the sleeper.
+// close ends reading for good. The caller has sleeper.role.
 func (x *receiver) close() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -139,7 +139,7 @@ func (x *receiver) await() error {
 		x.handleRead(0, nil)
 		err, stalled := x.err, x.stalled
 		if !stalled {
-			x.c.progress.claims.And(^claimStall)
+			x.c.sleeper.claims.And(^claimStall)
 		}
 		x.mu.Unlock()
 		if err != nil || !stalled {
@@ -158,7 +158,7 @@ func (x *receiver) read(uintptr) bool {
 			return true
 		} else if !more {
 			x.in.free()
-			return x.c.progress.wanted.Load() && x.c.progress.mayRead()
+			return x.c.sleeper.wanted.Load() && x.c.sleeper.mayRead()
 		}
 	}
 	return true
@@ -166,7 +166,7 @@ func (x *receiver) read(uintptr) bool {
 
 // readForWaiter reads data until a result was pushed that the waiter waits for.
 func (x *receiver) readForWaiter(uintptr) bool {
-	p := &x.c.progress
+	p := &x.c.sleeper
 	p.setAwake()
 	for more := true; more; {
 		x.mu.Lock()

@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// The goroutine that sleeps on the socket, in progress.sleeper.
+// The goroutine that sleeps on the socket, in sleeper.role.
 const (
-	sleeperNone   int32 = iota
-	sleeperReader       // the connection's own goroutine
-	sleeperWaiter       // a call of Wait
+	roleNone   int32 = iota
+	roleReader       // the connection's own goroutine
+	roleWaiter       // a call of Wait
 )
 
-// The reasons to let only the connection's own goroutine read, in progress.claims.
+// The reasons to let only the connection's own goroutine read, in sleeper.claims.
 const (
 	claimEnd   uint32 = 1 << iota // the connection ends
 	claimFail                     // writing failed, and the peer may have sent the reason
@@ -56,9 +56,9 @@ const (
 	emptyLooks = 8
 )
 
-// progress decides which goroutine reads the socket: the holder of receiver.mu, for as
+// sleeper decides which goroutine reads the socket: the holder of receiver.mu, for as
 // long as there is data. One goroutine sleeps on the socket, in the network poller
-// (sleeper). At any time that is
+// (role). At any time that is
 //
 //   - the reader, which is the connection's own goroutine;
 //   - a waiter, which is a call of Wait: its results then need no hand-over from
@@ -69,8 +69,8 @@ const (
 // It returns when that was of no use for a while, which grows with the time for which
 // others have read, when a goroutine sleeps that needs the reader, or for good when there
 // is a claim. Without syscall.RawConn it never leaves.
-type progress struct {
-	sleeper atomic.Int32
+type sleeper struct {
+	role    atomic.Int32
 	claims  atomic.Uint32
 	wanted  atomic.Bool   // others read: the reader stays away
 	away    atomic.Bool   // the reader stays away
@@ -82,11 +82,11 @@ type progress struct {
 	stops   atomic.Int32  // sleeps of waiters to come for which the timer is stopped
 
 	parked atomic.Bool  // the waiter sleeps, or will unless over reports true
-	over   func() bool  // reports that the sleeper need not sleep; belongs to it
+	over   func() bool  // reports that the goroutine in the role need not sleep; belongs to it
 	skips  atomic.Int32 // number of Looks to come that do nothing
 }
 
-func (p *progress) init() {
+func (p *sleeper) init() {
 	p.wakeup = make(chan struct{}, 1)
 	p.tick = time.NewTimer(absence)
 	p.tick.Stop()
@@ -94,7 +94,7 @@ func (p *progress) init() {
 }
 
 // nudge makes the reader check its state.
-func (p *progress) nudge() {
+func (p *sleeper) nudge() {
 	select {
 	case p.wakeup <- struct{}{}:
 	default:
@@ -102,14 +102,14 @@ func (p *progress) nudge() {
 }
 
 // arm makes the reader check its state after absence.
-func (p *progress) arm() {
+func (p *sleeper) arm() {
 	if !p.armed.Load() && !p.armed.Swap(true) {
 		p.tick.Reset(time.Duration(p.absence.Load()))
 	}
 }
 
 // disarm stops the timer while a waiter sleeps, if waiters sleep for long.
-func (p *progress) disarm() {
+func (p *sleeper) disarm() {
 	if p.stops.Load() > 0 && p.stops.Add(-1) >= 0 && p.armed.Load() && p.tick.Stop() {
 		p.armed.Store(false)
 	}
@@ -117,22 +117,22 @@ func (p *progress) disarm() {
 
 // claim makes the reader the only goroutine that reads.
 func (c *conn) claim(why uint32) {
-	c.progress.claims.Or(why)
+	c.sleeper.claims.Or(why)
 	c.interrupt()
-	c.progress.nudge()
+	c.sleeper.nudge()
 }
 
 // mayRead reports whether other goroutines than the reader may read.
-func (p *progress) mayRead() bool { return p.claims.Load() == 0 }
+func (p *sleeper) mayRead() bool { return p.claims.Load() == 0 }
 
 // becomeSleeper waits until the reader should sleep on the socket, and makes it the
 // sleeper.
 func (c *conn) becomeSleeper() {
-	p := &c.progress
-	if p.sleeper.CompareAndSwap(sleeperNone, sleeperReader) && !p.wanted.Load() {
+	p := &c.sleeper
+	if p.role.CompareAndSwap(roleNone, roleReader) && !p.wanted.Load() {
 		return
 	}
-	p.sleeper.CompareAndSwap(sleeperReader, sleeperNone)
+	p.role.CompareAndSwap(roleReader, roleNone)
 	p.away.Store(true)
 	defer p.away.Store(false)
 	if c.qp.sleeps.Load() != c.rx.sleeps {
@@ -142,7 +142,7 @@ func (c *conn) becomeSleeper() {
 	p.tick.Reset(time.Duration(p.absence.Load()))
 	seen := p.uses.Load()
 	for {
-		if (!p.wanted.Load() || !p.mayRead()) && p.sleeper.CompareAndSwap(sleeperNone, sleeperReader) {
+		if (!p.wanted.Load() || !p.mayRead()) && p.role.CompareAndSwap(roleNone, roleReader) {
 			p.absence.Store(int64(absence))
 			return
 		}
@@ -150,10 +150,10 @@ func (c *conn) becomeSleeper() {
 		case <-p.wakeup:
 		case due := <-p.tick.C:
 			p.armed.Store(false)
-			if p.sleeper.Load() != sleeperWaiter {
+			if p.role.Load() != roleWaiter {
 				runtime.Gosched() // to the goroutines that were to run before, one of which may read
 			}
-			waiter, now := p.sleeper.Load() == sleeperWaiter, p.uses.Load()
+			waiter, now := p.role.Load() == roleWaiter, p.uses.Load()
 			if waiter && now-seen <= 1 {
 				p.stops.Store(timerStops)
 			}
@@ -173,7 +173,7 @@ func (c *conn) becomeSleeper() {
 // stays reports whether the reader stays away at the end of its absence, and sets the
 // next absence. read means that others have read meanwhile, and late is the delay of the
 // reader.
-func (p *progress) stays(read bool, late time.Duration) bool {
+func (p *sleeper) stays(read bool, late time.Duration) bool {
 	away := time.Duration(p.absence.Load())
 	switch {
 	case read:
@@ -188,8 +188,8 @@ func (p *progress) stays(read bool, late time.Duration) bool {
 
 // recall makes the reader return, unless a waiter sleeps on the socket.
 func (c *conn) recall() {
-	p := &c.progress
-	if p.away.Load() && p.sleeper.Load() != sleeperWaiter {
+	p := &c.sleeper
+	if p.away.Load() && p.role.Load() != roleWaiter {
 		p.wanted.Store(false)
 		p.nudge()
 	}
@@ -197,7 +197,7 @@ func (c *conn) recall() {
 
 // look reads once for a poller. A poller that continues makes the reader stay away.
 func (c *conn) look() {
-	p, x := &c.progress, &c.rx
+	p, x := &c.sleeper, &c.rx
 	if !p.mayRead() || p.skips.Load() > 0 && p.skips.Add(-1) >= 0 {
 		return
 	}
@@ -242,13 +242,13 @@ func (l *lookCounter) count(idle bool) (vain, streak bool) {
 
 // park lets a call of Wait sleep on the socket and read, until a result was pushed to its
 // queue, or over reports true. It returns false while other calls need the reader, and if
-// the reader is the sleeper, which then leaves for the next time.
+// the reader has the role, and then leaves it for the next time.
 func (c *conn) park(over func() bool) bool {
-	p := &c.progress
+	p := &c.sleeper
 	if !p.mayRead() || c.qp.Sleepers() > 0 {
 		return false
 	}
-	if !p.sleeper.CompareAndSwap(sleeperNone, sleeperWaiter) {
+	if !p.role.CompareAndSwap(roleNone, roleWaiter) {
 		p.wanted.Store(true)
 		return false
 	}
@@ -266,7 +266,7 @@ func (c *conn) park(over func() bool) bool {
 	if p.skips.Load() != skippedLooks {
 		p.skips.Store(skippedLooks)
 	}
-	p.sleeper.Store(sleeperNone)
+	p.role.Store(roleNone)
 	if !p.mayRead() || c.qp.Sleepers() > 0 || !p.wanted.Load() {
 		p.wanted.Store(false)
 		p.nudge()
@@ -277,7 +277,7 @@ func (c *conn) park(over func() bool) bool {
 }
 
 // setAwake records that the waiter is awake.
-func (p *progress) setAwake() {
+func (p *sleeper) setAwake() {
 	if p.parked.Load() {
 		p.parked.Store(false)
 	}
@@ -285,12 +285,12 @@ func (p *progress) setAwake() {
 
 // unpark ends the park in progress.
 func (c *conn) unpark() {
-	if c.progress.parked.Load() {
+	if c.sleeper.parked.Load() {
 		c.interrupt()
 	}
 }
 
-// interrupt makes the sleeper check its state, or the next one.
+// interrupt makes the goroutine in the role check its state, or the next one.
 func (c *conn) interrupt() {
 	if c.raw == nil {
 		return
@@ -301,8 +301,8 @@ func (c *conn) interrupt() {
 	_ = c.nc.SetReadDeadline(longAgo)
 }
 
-// spurious reports whether an error of the sleeper is that of interrupt, and resets it.
-// The caller is still the sleeper: the next one may be interrupted too.
+// spurious reports whether an error of the role is that of interrupt, and resets it.
+// The caller still has the role: the next goroutine may be interrupted too.
 func (c *conn) spurious(err error) bool {
 	if !errors.Is(err, os.ErrDeadlineExceeded) {
 		return false

@@ -63,17 +63,17 @@ func (x *receiver) readAhead() int {
 }
 
 // directSpace returns the memory that payload of the frame in progress is read into
-// straight from the socket, and the lease to release after that: nil if there is too
+// straight from the socket, and the grant to release after that: nil if there is too
 // little, or if the CRC must be checked first. The last bytes of a frame always go through
 // the buffer, as a program may poll them.
-func (x *receiver) directSpace() ([]byte, softrdma.Lease) {
+func (x *receiver) directSpace() ([]byte, softrdma.Grant) {
 	if !x.active || x.c.crc || x.in.r != x.in.w || x.left < directMin {
-		return nil, softrdma.Lease{}
+		return nil, softrdma.Grant{}
 	}
 	dst, l := x.destination(x.seg.Opcode())
 	n := min(len(dst), x.left-8)
 	if n < directMin/2 || !l.Acquire() {
-		return nil, softrdma.Lease{}
+		return nil, softrdma.Grant{}
 	}
 	return dst[:n], l
 }

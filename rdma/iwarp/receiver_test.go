@@ -23,7 +23,7 @@ func TestDirectReadLeavesTheFrameEndAndCheckedFramesToTheBuffer(t *testing.T) {
 	x := &receiver{
 		c:         &conn{a: a},
 		inFrame:   inFrame{active: true, left: 60000, seg: frame.TaggedSegment(frame.OpWrite, 1, 0, true)},
-		placement: placement{lease: softrdma.Lease{Region: r}, target: r.Bytes()[:60000]},
+		placement: placement{grant: softrdma.Grant{Region: r}, target: r.Bytes()[:60000]},
 	}
 	dst, held := x.directSpace()
 	if len(dst) != 60000-8 || held.Region != r {
