@@ -129,3 +129,25 @@ func (k *cutter) cutAtAll(step int64) {
 	}
 	t.Logf("%d writes, %d connections lost, %d writes sent again", k.off/int64(k.size), k.stats.Lost, k.stats.ReplayedWrites)
 }
+
+// TestLongWriteCutWhilePartsWait cuts the connection of a write that has more requests than a
+// call keeps in flight: those that were never sent share the path with the replayed ones.
+//
+// Source: [LWIO §Write], [OP-61b], [OP-112]
+func TestLongWriteCutWhilePartsWait(t *testing.T) {
+	const parts = 60
+	dir := t.TempDir()
+	k := &cutter{t: t, size: parts * cutPart, backend: newApplied(t, dir)}
+	k.srv = lwiotest.NewServer(t, &lwiotest.Options{Backend: k.backend, Limits: server.Limits{MaxRecvBufferSize: cutPart}})
+	full := &faultconn.Dialer{SendLimit: -1, ReceiveLimit: -1}
+	sent, _ := k.write(full)
+	for _, part := range []int64{1, 5, 20, 40} {
+		k.write(&faultconn.Dialer{SendLimit: sent + part*cutPart, ReceiveLimit: -1})
+	}
+	if k.stats.Lost == 0 || k.stats.ReplayedWrites == 0 {
+		t.Errorf("%d connections were lost, %d writes replayed", k.stats.Lost, k.stats.ReplayedWrites)
+	}
+	if err := k.backend.once(int(k.off)); err != nil {
+		t.Error(err)
+	}
+}

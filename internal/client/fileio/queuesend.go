@@ -108,7 +108,7 @@ func (q *queue) route(ctx context.Context, o *operation, r *paths.Path) (*rdmaco
 	if err := q.c.FenceOrphans(ctx); err != nil {
 		return nil, err
 	}
-	cn, fid, err := o.f.pathFor(ctx, r, false)
+	cn, fid, err := o.f.pathFor(ctx, r, q.replaysOn(r))
 	o.fid = fid
 	return cn, err
 }

@@ -3,6 +3,7 @@ package fileio
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"lwio/internal/client/base"
 	"lwio/internal/client/paths"
@@ -69,6 +70,17 @@ func (o *operation) acknowledge() {
 		o.first.EndReplay()
 		o.first = nil
 	}
+}
+
+// replaysOn reports whether a blocking call has writes that are sent again on path r and not
+// answered yet. The path is reserved for replays until they are, so that the other parts of
+// the same call must use it too.
+func (q *queue) replaysOn(r *paths.Path) bool {
+	if !q.Call {
+		return false
+	}
+	replays := func(o *operation) bool { return o.unacked != nil && o.unacked.path == r }
+	return replays(&q.ops[0]) || slices.ContainsFunc(q.parts, replays)
 }
 
 // routeAgain is the connection for a write that was sent before.
