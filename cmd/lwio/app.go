@@ -27,7 +27,7 @@ const (
 )
 
 // app is one run of the command: its streams, its environment, and the flags
-// that all verbs share.
+// of all commands.
 type app struct {
 	stdin  io.Reader
 	stdout io.Writer
@@ -47,7 +47,7 @@ type app struct {
 // command with exitUsage.
 type usageError struct{ error }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e usageError) Unwrap() error { return e.error }
 
 func usagef(format string, args ...any) error {
@@ -77,8 +77,8 @@ func (a *app) run(ctx context.Context, args []string) int {
 	return exitFailure
 }
 
-// unprefixed is a text without the names of the packages that errors begin with, wherever
-// those stand.
+// unprefixed is a text without the names of packages at the beginning of errors, at any place
+// in the text.
 func unprefixed(text string) string {
 	for _, p := range [...]string{"lwio: ", "vfs: "} {
 		text = strings.ReplaceAll(strings.TrimPrefix(text, p), ": "+p, ": ")
@@ -86,7 +86,7 @@ func unprefixed(text string) string {
 	return text
 }
 
-// messages are the texts of an error: one for each of those that were joined.
+// messages are the texts of an error: one for each joined error.
 func messages(err error) []string {
 	joined, ok := err.(interface{ Unwrap() []error }) // errors wrapped deeper are part of one text
 	if !ok {
@@ -102,9 +102,8 @@ func messages(err error) []string {
 	return all
 }
 
-// printable shows control characters, of which a name can be full, as \x1b: they
-// could do things to a terminal, or pass for another message. So it does with bytes that
-// are no text.
+// printable replaces control characters and bytes that are no text by \x and two digits: a
+// name with control characters could change the terminal, or look like another message.
 func printable(s string) string {
 	if utf8.ValidString(s) && !strings.ContainsFunc(s, unicode.IsControl) {
 		return s
@@ -172,7 +171,7 @@ func (a *app) clientFlags(cmd *cobra.Command) *cobra.Command {
 	return cmd
 }
 
-// positive is the value of a flag: a duration of more than nothing.
+// positive is the value of a flag: a duration above 0.
 type positive time.Duration
 
 // Set takes the text of the command line.
@@ -188,7 +187,7 @@ func (p *positive) Set(text string) error {
 	return nil
 }
 
-// String is the value as the command line would have it.
+// String is the value as on the command line.
 func (p *positive) String() string { return time.Duration(*p).String() }
 
 // Type is the name of the value in the help.
@@ -204,7 +203,7 @@ func exactArgs(n int, what string) cobra.PositionalArgs {
 	}
 }
 
-// minArgs checks that there is an argument at all.
+// minArgs checks that there is at least one argument.
 func minArgs(what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) == 0 {
@@ -235,7 +234,7 @@ func (w warnUntil) Level() slog.Level {
 	return slog.LevelWarn
 }
 
-// isURL reports whether an argument names something on a server.
+// isURL reports whether an argument names an object on a server.
 func isURL(arg string) bool {
 	scheme, _, ok := strings.Cut(arg, "://")
 	return ok && strings.EqualFold(scheme, lwio.Scheme)
@@ -314,7 +313,7 @@ func (a *app) dial(ctx context.Context, arg string) (*lwio.Client, *lwio.Target,
 	return c, t, nil
 }
 
-// withTarget dials the server of a URL for the time of f.
+// withTarget dials the server of a URL and calls f with the connection, which it closes then.
 func (a *app) withTarget(ctx context.Context, arg string, f func(*lwio.Client, *lwio.Target) error) error {
 	c, t, err := a.dial(ctx, arg)
 	if err != nil {

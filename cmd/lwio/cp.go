@@ -157,14 +157,12 @@ func baseName(p *place) string {
 	return base
 }
 
-// sameShare reports whether two places are on one share, as far as their URLs
-// tell.
+// sameShare reports whether two places are on one share, by their URLs.
 func sameShare(a, b *place) bool {
 	return a.target != nil && b.target != nil && a.target.Host == b.target.Host && strings.EqualFold(a.target.Share, b.target.Share)
 }
 
-// below reports whether a slash-separated name is that of dir or of something in
-// it.
+// below reports whether a slash-separated name is dir or lies in it.
 func below(name, dir string) bool {
 	return dir == "." || name == dir || strings.HasPrefix(name, dir+"/")
 }
@@ -183,8 +181,8 @@ func (j *copyJob) transferOptions(trees ...tree) transferOptions {
 	return transferOptions{depth: depth, progress: j.bar.add}
 }
 
-// file copies one file and returns how many bytes of it arrived. Unless it
-// returns nil, the destination is as it was, or the error says that it may not be.
+// file copies one file and returns how many bytes of it arrived. After an
+// error the destination is unchanged, unless the error says that its state is unknown.
 func (j *copyJob) file(ctx context.Context, src tree, from string, dst tree, to string) (n int64, err error) {
 	in, err := src.Open(ctx, from)
 	if err != nil {

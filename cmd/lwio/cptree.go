@@ -9,8 +9,8 @@ import (
 	"sync/atomic"
 )
 
-// treeWorkers is how many files of a directory are copied at a time. Many small
-// files wait for round trips, not for bytes.
+// treeWorkers is the number of files of a directory that are copied at a time. Small files
+// wait for round trips, not for bytes.
 const treeWorkers = 16
 
 // maxReported bounds the failures of a directory that are printed one by one.
@@ -67,7 +67,7 @@ func (t *treeCopy) walk(ctx context.Context, dir fileJob, jobs chan<- fileJob, c
 	if ctx.Err() != nil {
 		return
 	}
-	// Before the other is made, which may be in this one: the same directory has a path and a URL.
+	// Before the destination is made, which may be in this one by another path or URL.
 	entries, unread := t.src.ReadDir(ctx, dir.from)
 	if err := t.makeDir(ctx, dir.to); err != nil {
 		t.fail(ctx, err, cancel)
@@ -96,7 +96,7 @@ func (t *treeCopy) walk(ctx context.Context, dir fileJob, jobs chan<- fileJob, c
 	}
 }
 
-// makeDir makes a directory of the destination; one that is there stays.
+// makeDir makes a directory of the destination, unless it exists.
 func (t *treeCopy) makeDir(ctx context.Context, name string) error {
 	err := t.dst.Mkdir(ctx, name)
 	if err == nil {
@@ -127,7 +127,7 @@ func (t *treeCopy) fail(ctx context.Context, err error, cancel func()) {
 	}
 }
 
-// report says how the copy went.
+// report is the error of the copy.
 func (t *treeCopy) report(cause error) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -106,8 +106,8 @@ func within(dir, other string) bool {
 	return false
 }
 
-// demoSteps copies src to the server and back over each transport that works here, or
-// the one that was asked for.
+// demoSteps copies src to the server and back over each transport that works here, or over
+// the chosen one.
 func (a *app) demoSteps(ctx context.Context, o demoOptions, srv *ownServer, src, back string) ([]demoStep, error) {
 	if o.provider != "" {
 		return a.demoOver(ctx, o.provider, srv, src, back)
@@ -234,7 +234,7 @@ func (d *demoRun) measure(name string, f func(*demoStep) error) (demoStep, error
 	return s, err
 }
 
-// calls is how many reads and writes went over a transport.
+// calls is the number of reads and writes over a transport.
 func calls(t lwio.Traffic) uint64 { return t.Reads + t.Writes }
 
 // printSteps prints the table.

@@ -14,7 +14,7 @@ import (
 )
 
 // tree is a place that files are copied from or to: the local file system or a
-// share. Names are as their system writes them.
+// share. Names have the separator of their system.
 type tree interface {
 	Stat(ctx context.Context, name string) (fs.FileInfo, error)
 	ReadDir(ctx context.Context, name string) ([]fs.DirEntry, error)
@@ -24,9 +24,9 @@ type tree interface {
 	Open(ctx context.Context, name string) (fileSource, error)
 	// Create begins a file that appears under its name only by Commit.
 	Create(ctx context.Context, name string) (pendingFile, error)
-	// Describe names a file for people.
+	// Describe names a file for messages.
 	Describe(name string) string
-	// Depth is how many requests may be in flight.
+	// Depth is the number of requests that may be in flight.
 	Depth() int
 }
 
@@ -63,8 +63,8 @@ func (localTree) Describe(name string) string                { return name }
 func (localTree) Depth() int                                 { return maxDepth }
 
 // Open opens a regular file. Anything else, such as a pipe, is refused without
-// waiting for it. Of a file that says it is empty and is not, as those of /proc
-// do, the size is unknown.
+// waiting for it. The size of a file whose reported size is 0, as in /proc, is
+// unknown.
 func (localTree) Open(_ context.Context, name string) (fileSource, error) {
 	fi, err := os.Stat(name)
 	if err != nil {
@@ -111,8 +111,7 @@ func (localTree) Create(_ context.Context, name string) (pendingFile, error) {
 	return &localPending{f: f, name: name}, nil
 }
 
-// renamed is an error of the temporary file under the final name, which is the one that the
-// user knows.
+// renamed is an error of the temporary file under the final name, which the user knows.
 func renamed(err error, op, name string) error {
 	var pe *fs.PathError
 	if errors.As(err, &pe) {
@@ -123,8 +122,7 @@ func renamed(err error, op, name string) error {
 
 // localPending is a local file that is not finished.
 type localPending struct {
-	// mu lets one writer at a time into the kernel, which would make the others spin
-	// for the file's lock.
+	// mu admits one writer at a time: in the kernel others would spin for the file's lock.
 	mu sync.Mutex
 
 	f    *os.File

@@ -167,7 +167,7 @@ func (a *app) rmCommand() *cobra.Command {
 }
 
 // removeAll removes a name and, if it is a directory, everything below it. It
-// goes on after a failure and reports them all, unless the server is lost or silent.
+// goes on after a failure and reports them all, unless the server is lost or does not answer.
 // An entry that can be removed as it is is not searched: of a link to a directory, only the
 // link goes.
 func removeAll(ctx context.Context, c *lwio.Client, name string) error {
@@ -259,7 +259,7 @@ func (a *app) mvCommand() *cobra.Command {
 	return a.clientFlags(cmd)
 }
 
-// eachURL runs f for each URL in turn; a failure does not keep it from the next.
+// eachURL runs f for each URL in turn, also after a failure.
 func (a *app) eachURL(ctx context.Context, args []string, f func(context.Context, *lwio.Client, *lwio.Target) error) error {
 	var errs []error
 	for _, arg := range args {

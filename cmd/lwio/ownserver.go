@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// stopTime is how long a server of the command's own may take to stop, the draining included.
+// stopTime bounds the stop of a server that a command started, the draining included.
 const stopTime = drainTime + 5*time.Second
 
 // ownServer is a server that a command starts for itself, in a process of its own.
@@ -26,7 +26,7 @@ type ownServer struct {
 	patience time.Duration
 }
 
-// startOwnServer runs this very program as a server, with flags, and waits for its URL.
+// startOwnServer runs this program as a server, with flags, and waits for its URL.
 func startOwnServer(ctx context.Context, stderr io.Writer, dir string, flags ...string) (*ownServer, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -55,9 +55,8 @@ func startOwnServer(ctx context.Context, stderr io.Writer, dir string, flags ...
 
 func (s *ownServer) pid() int { return s.cmd.Process.Pid }
 
-// stop ends the server and waits for it. A server that has been interrupted before,
-// by a terminal say, ends at once; it has nothing to lose. One that does not stop is
-// killed.
+// stop ends the server and waits for it. A server that was interrupted before, such as by a
+// terminal, ends at once. A server that does not stop in time is killed.
 func (s *ownServer) stop() error {
 	if err := s.cmd.Process.Signal(os.Interrupt); err != nil {
 		_ = s.cmd.Process.Kill()

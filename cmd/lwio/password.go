@@ -30,7 +30,7 @@ func readPassword(name string) (string, error) {
 }
 
 // readLines returns the lines of a file of passwords, without their ends. There is
-// one at least.
+// at least one.
 func readLines(name string) ([]string, error) {
 	f, err := os.Open(name)
 	if err != nil {
@@ -76,7 +76,7 @@ func readCredentials(name, user string) (server.Users, error) {
 }
 
 // askPassword reads a line from a terminal that does not show it. If ctx ends
-// first the terminal is as it was; the goroutine that waits for the line is left
+// first the terminal is restored; the goroutine that waits for the line is left
 // behind and ends with the process.
 func askPassword(ctx context.Context, fd int) (string, error) {
 	if ctx.Err() != nil {

@@ -10,9 +10,8 @@ import (
 	"golang.org/x/term"
 )
 
-// progress shows how far a copy is, on a terminal, from the first news of it on;
-// elsewhere it does nothing. It is also the way to the terminal for all that is to
-// be read beside it. Safe for concurrent use.
+// progress shows the progress of a copy on a terminal, from the first bytes on; elsewhere it
+// does nothing. Messages beside the bar go through it too. Safe for concurrent use.
 type progress struct {
 	w        io.Writer
 	terminal bool
@@ -30,7 +29,7 @@ func newProgress(w io.Writer) *progress {
 	return &progress{w: w, terminal: ok && term.IsTerminal(int(f.Fd()))}
 }
 
-// startLocked draws the bar; false says that there is none.
+// startLocked draws the bar; it returns false without a terminal. Precondition: mu is held.
 func (p *progress) startLocked() bool {
 	if !p.terminal || p.over {
 		return false
@@ -55,7 +54,7 @@ func (p *progress) expect(bytes int64) {
 	}
 }
 
-// add tells of bytes that arrived.
+// add adds to the bytes that arrived.
 func (p *progress) add(n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -75,8 +74,8 @@ func (p *progress) Write(b []byte) (int, error) {
 	return p.w.Write(b)
 }
 
-// finish draws the last state, which is the whole only if the copy succeeded, and
-// releases the terminal.
+// finish draws the last state, which is complete only after a successful copy, and releases
+// the terminal.
 func (p *progress) finish(succeeded bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 	"lwio/rdma/shm"
 )
 
-// providers are those of the library, with the flags of this run.
+// providers are the providers of the library, with the flags of this run.
 func (a *app) providers() []rdma.Provider {
 	all := lwio.Defaults()
 	for i, p := range all {
@@ -41,7 +41,7 @@ type uids struct {
 	list []uint32
 }
 
-// allows tells whether a process of that user may be a peer. Only root and the user
+// allows reports whether a process of that user may be a peer. Only root and the user
 // itself are by default.
 func (u *uids) allows(uid uint32) bool {
 	return u.any || uid == 0 || uid == uint32(os.Geteuid()) || slices.Contains(u.list, uid)
@@ -63,7 +63,7 @@ func (u *uids) Set(text string) error {
 	return nil
 }
 
-// String is the value as the command line would have it.
+// String is the value as on the command line.
 func (u *uids) String() string {
 	if u.any {
 		return "any"

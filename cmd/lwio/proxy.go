@@ -62,7 +62,7 @@ Nothing is encrypted or authenticated that the programs do not encrypt themselve
 	return cmd
 }
 
-// proxy carries connections until ctx ends, and then gives those under way their time.
+// proxy carries connections until ctx ends, and then drains those that are open.
 func (a *app) proxy(ctx context.Context, o proxyOptions) error {
 	if o.most < 1 {
 		return usagef("--max-connections %d: at least 1", o.most)
@@ -90,7 +90,7 @@ func (a *app) proxy(ctx context.Context, o proxyOptions) error {
 	return p.run(ctx, l)
 }
 
-// proxyAddress is where a proxy listens or connects to.
+// proxyAddress is an address at which a proxy listens, or to which it connects.
 type proxyAddress struct{ scheme, address string }
 
 // parseProxyAddress reads the value of a flag.
@@ -126,7 +126,7 @@ func (p proxyAddress) listen(ctx context.Context, cfg *rsock.Config) (net.Listen
 // at is the address as it is printed, of a listener at addr.
 func (p proxyAddress) at(addr net.Addr) string { return p.scheme + "://" + addr.String() }
 
-// dialer gives the function that connects to the address.
+// dialer returns the function that connects to the address.
 func (p proxyAddress) dialer(cfg *rsock.Config, timeout time.Duration) func(context.Context) (net.Conn, error) {
 	if p.scheme == "rsock" {
 		d := &rsock.Dialer{Config: cfg, NetDialer: &net.Dialer{Timeout: timeout}}
@@ -190,7 +190,7 @@ func (p *proxy) run(ctx context.Context, l net.Listener) error {
 }
 
 // carry connects c to the other address and moves bytes both ways until both have ended. If
-// one side breaks off, or ctx ends, so does the other.
+// one side is reset, or ctx ends, the other one is reset too.
 func (p *proxy) carry(ctx context.Context, c net.Conn) {
 	log := p.log.With("from", c.RemoteAddr())
 	to, err := p.dial(ctx)
@@ -223,7 +223,7 @@ func (p *proxy) carry(ctx context.Context, c net.Conn) {
 	log.Debug("proxy: done")
 }
 
-// errDrained is why a proxy that was interrupted breaks a connection off.
+// errDrained is the cause of a reset by an interrupted proxy.
 var errDrained = errors.New("the proxy was interrupted, and it takes too long")
 
 // forward copies one direction of a connection to another one, and its end.
@@ -234,7 +234,7 @@ func forward(to, from net.Conn) error {
 	return to.(interface{ CloseWrite() error }).CloseWrite()
 }
 
-// hangUp breaks a connection off, so that its peer sees that.
+// hangUp resets a connection, which its peer sees.
 func hangUp(c net.Conn) {
 	if l, ok := c.(interface{ SetLinger(int) error }); ok {
 		_ = l.SetLinger(0)

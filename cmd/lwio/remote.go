@@ -42,7 +42,7 @@ func closeRemote(f io.Closer, why error) error {
 // further requests on the same connection fail too.
 func gone(err error) bool { return errors.Is(err, net.ErrClosed) || outOfTime(err) }
 
-// outOfTime reports whether it was a time limit that ended something.
+// outOfTime reports whether an error is the end of a time limit.
 func outOfTime(err error) bool {
 	return errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, context.DeadlineExceeded)
 }

@@ -20,8 +20,8 @@ import (
 // connections wait.
 const maxScrapers = 64
 
-// serveMetrics answers scrapes on addr until stop is called, which waits for those
-// in hand.
+// serveMetrics answers scrapes on addr until stop is called, which waits for open
+// requests.
 func serveMetrics(addr string, srv *server.Server) (at net.Addr, stop func() error, err error) {
 	l, err := net.Listen("tcp", addr)
 	if err != nil {
@@ -56,7 +56,7 @@ func metricsServer(all ...prometheus.Collector) *http.Server {
 	}
 }
 
-// limited is a listener that has so many connections open at a time.
+// limited is a listener with a bounded number of open connections.
 type limited struct {
 	net.Listener
 	places chan struct{} // one for each that is open
@@ -90,7 +90,7 @@ func (l *limited) Close() error {
 	return l.Listener.Close()
 }
 
-// limitedConn gives its place back.
+// limitedConn frees its place when it is closed.
 type limitedConn struct {
 	net.Conn
 	l    *limited

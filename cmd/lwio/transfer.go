@@ -10,16 +10,15 @@ import (
 	"sync/atomic"
 )
 
-// chunkSize is how much one read and one write of a transfer move, in bytes. It is
-// the size of a huge page: a file system that is given so much at once takes one
-// page for it, and else hundreds, each of which a virtual machine may have to ask
-// its host for. The client library splits it into requests in flight.
+// chunkSize is the size of one read and one write of a transfer, in bytes. It is the size of
+// a huge page: a file system takes one page for a write of that size, and hundreds
+// otherwise, each of which a virtual machine may have to request from its host. The client library splits it into requests in flight.
 const chunkSize = 2 << 20
 
 // maxDepth bounds the chunks of one transfer in flight, and with it the memory.
 const maxDepth = 8
 
-// source is where a transfer takes its bytes from.
+// source has the bytes of a transfer.
 type source interface {
 	// Size is the number of bytes, or -1 for a stream.
 	Size() int64
@@ -29,7 +28,7 @@ type source interface {
 	ReadChunk(ctx context.Context, p []byte, off int64) (int, error)
 }
 
-// sizedSource is a source whose size has turned out.
+// sizedSource is a source whose size became known.
 type sizedSource struct {
 	source
 	size int64
@@ -37,29 +36,29 @@ type sizedSource struct {
 
 func (s sizedSource) Size() int64 { return s.size }
 
-// sink is where a transfer puts its bytes.
+// sink takes the bytes of a transfer.
 type sink interface {
-	// Ordered says that chunks must come one at a time and in order.
+	// Ordered reports whether chunks must come one at a time and in order.
 	Ordered() bool
 	WriteChunk(ctx context.Context, p []byte, off int64) error
 }
 
 // transferOptions say how to transfer.
 type transferOptions struct {
-	// depth is how many chunks may be in flight; at least 1.
+	// depth is the number of chunks that may be in flight; at least 1.
 	depth int
 	// progress, if set, is called with the number of bytes that arrived.
 	progress func(n int)
 }
 
-// errShrank says that a source was shorter than it had said.
+// errShrank is the error of a source that was shorter than its size.
 var errShrank = errors.New("the source became shorter during the copy")
 
 // transfer copies all of src to dst and returns how many bytes arrived. Reads
 // and writes of up to opts.depth chunks are in flight at a time. After a failure no
-// more chunks are begun, but those in flight are waited for: to give up I/O over RDMA
-// takes back memory that the server may be writing to, which costs the connection. That
-// is no loss where a time limit was the failure: then all are given up.
+// more chunks are begun, but those in flight are waited for: to cancel I/O over RDMA
+// invalidates memory that the server may be writing to, which costs the connection. After a
+// time limit all of them are canceled.
 func transfer(ctx context.Context, src source, dst sink, opts transferOptions) (int64, error) {
 	whole, giveUp := context.WithCancel(ctx)
 	defer giveUp()
@@ -112,7 +111,7 @@ type transferState struct {
 	ended   bool      // the stream is at its end
 }
 
-// work moves chunks until there are none left.
+// work moves chunks until the end.
 func (t *transferState) work() error {
 	b := chunks.Get().(*[]byte)
 	defer chunks.Put(b)
@@ -176,7 +175,7 @@ func (t *transferState) readStream(buf []byte) (off int64, n int, err error) {
 	return off, n, err
 }
 
-// write puts a chunk where it belongs, in its turn if the sink needs order.
+// write writes a chunk at its offset, in its turn if the sink needs order.
 func (t *transferState) write(p []byte, off int64) error {
 	if !t.dst.Ordered() {
 		return t.dst.WriteChunk(t.io, p, off)
@@ -199,13 +198,13 @@ func (t *transferState) write(p []byte, off int64) error {
 	return nil
 }
 
-// errDiffers says that a verification found other bytes.
+// errDiffers is the error of a verification that found other bytes.
 var errDiffers = errors.New("verification failed: the copy differs")
 
 // compareSink is a sink that checks that another source has the same bytes.
 type compareSink struct{ other source }
 
-// Ordered is false: chunks are compared as they come.
+// Ordered is false: chunks are compared in any order.
 func (c *compareSink) Ordered() bool { return false }
 
 // WriteChunk compares p with the other source's bytes at off.

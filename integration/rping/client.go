@@ -14,7 +14,7 @@ type ClientConfig struct {
 	// one connection.
 	Sizes []int
 	// Pause is waited for between the handshake and the first message: a Linux
-	// server may overlook one that comes at once.
+	// server may miss a message that comes at once.
 	Pause time.Duration
 	// PrivateData goes with the request.
 	PrivateData []byte

@@ -97,7 +97,7 @@ type watch struct {
 	over  sync.WaitGroup
 }
 
-// call is one that goes on.
+// call is a call in progress.
 type call struct {
 	what  string
 	began time.Time

@@ -21,7 +21,7 @@ const (
 	partSize      = partBlocks * blockSize
 )
 
-// file is one that is used all the time.
+// file is a file that is used all the time.
 type file struct {
 	name  string
 	share int

@@ -109,7 +109,7 @@ func (c *remoteConn) Run(ctx context.Context, w *Worker) error {
 	return nil
 }
 
-// batch keeps the operations in flight from one goroutine, whose time is not that of many.
+// batch keeps the operations in flight from one goroutine, which costs less CPU than many.
 func (c *remoteConn) batch(ctx context.Context, w *Worker) error {
 	b := c.c.NewBatch(w.Job.Depth)
 	defer b.Close() // returns the memory
