@@ -138,7 +138,7 @@ func (t *readTable) fenced(r *softrdma.WorkRequest, outbound int) bool {
 // queue, its sequence number, and its size.
 //
 // Source: [RFC 5040 §4.4], [RFC 5041 §7], [RFC 7306 §5.2]
-func (x *receiver) acceptControl(qn, msn uint32, size int) error {
+func (x *inFrame) acceptControl(qn, msn uint32, size int) error {
 	switch s := &x.seg; {
 	case s.QN != qn:
 		return x.violation(frame.FaultQN)

@@ -49,7 +49,7 @@ func (v *violation) ending(c *conn) *ending {
 }
 
 // violation returns a violation by the segment in progress.
-func (x *receiver) violation(f frame.Fault) *violation {
+func (x *inFrame) violation(f frame.Fault) *violation {
 	return &violation{fault: f, header: x.header[:x.seg.Size()], ulpdu: x.ulpdu}
 }
 
@@ -110,7 +110,7 @@ func (x *receiver) accept() error {
 }
 
 // acceptTerminate checks the only message of queue 2.
-func (x *receiver) acceptTerminate() error {
+func (x *inFrame) acceptTerminate() error {
 	switch s := &x.seg; {
 	case s.QN != frame.QueueTerminate:
 		return x.violation(frame.FaultQN)
@@ -192,7 +192,7 @@ func (x *receiver) takeReceive() error {
 
 // control reports whether the payload of the frame is an RDMAP header, which is handled
 // when it is complete.
-func (x *receiver) control() bool {
+func (x *inFrame) control() bool {
 	op := x.seg.Opcode()
 	return op == frame.OpTerminate || op == frame.OpReadRequest || op.IsImmediate() ||
 		op == frame.OpAtomicRequest || op == frame.OpAtomicResponse
