@@ -2,6 +2,7 @@ package stream
 
 import (
 	"errors"
+	"io"
 	"net"
 	"testing"
 )
@@ -34,6 +35,28 @@ func TestCloseWaitsForPeerWrites(t *testing.T) {
 		r.sendMessage(Message{Type: TypeShutdown, Flags: FlagTaken})
 		if err := <-closed; err != nil {
 			t.Error(err)
+		}
+	})
+}
+
+// TestPeerThatClosedIsNoReset has the peer close in good order and end the connection: the
+// stream fails with ErrPeerClosed, and a Read returns the end of the stream.
+//
+// Source: [WSD §7]
+func TestPeerThatClosedIsNoReset(t *testing.T) {
+	onFabrics(t, func(t *testing.T, f fabric) {
+		s, r := greeted(t, f, Config{}, true)
+		r.sendMessage(Message{Type: TypeShutdown, Flags: FlagClosing})
+		if m := r.receive(TypeShutdown); m.Flags != FlagTaken {
+			t.Errorf("the answer has flags %v", m.Flags)
+		}
+		r.sock.Close()
+		<-s.c.over
+		if err := s.c.failure(); !errors.Is(err, ErrPeerClosed) || errors.Is(err, ErrReset) {
+			t.Errorf("the stream ended with %v", err)
+		}
+		if n, err := s.Read(make([]byte, 1)); n != 0 || err != io.EOF { //nolint:errorlint // as io.Reader says
+			t.Errorf("read %d bytes, %v", n, err)
 		}
 	})
 }
