@@ -39,6 +39,8 @@ func (o *operation) nextCut(cn *rdmaconn.Conn) int {
 		}
 	case o.same:
 		left = min(left, sameCopy)
+	case o.segs != nil && o.write:
+		left = min(left, gatherSize)
 	case o.segs != nil:
 		left = segments.Fit(o.segs, o.cut, 1, left)
 	}

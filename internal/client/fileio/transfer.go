@@ -8,6 +8,7 @@ import (
 
 	"lwio/internal/client/base"
 	"lwio/internal/client/rdmaconn"
+	"lwio/internal/client/segments"
 	"lwio/internal/ntstatus"
 	"lwio/internal/smb/smbclient"
 )
@@ -105,6 +106,9 @@ func (o *operation) transfer(ctx context.Context) (n int, err error) {
 	if err := o.gone(); err != nil {
 		return 0, err
 	}
+	if o.write {
+		return o.writeGathered(ctx)
+	}
 	for _, p := range o.segs {
 		if skip >= len(p) {
 			skip -= len(p)
@@ -118,6 +122,40 @@ func (o *operation) transfer(ctx context.Context) (n int, err error) {
 		}
 	}
 	return n, nil
+}
+
+// gatherSize is how many bytes of segments one message over SMB carries.
+const gatherSize = 64 << 10
+
+// writeGathered writes the rest of the segments of o over SMB, with as few messages as hold
+// them, and returns how many bytes are written.
+func (o *operation) writeGathered(ctx context.Context) (n int, err error) {
+	for at := o.done; at < o.size && err == nil; at = o.done + n {
+		var p []byte
+		if p, err = o.gather(ctx, at, min(o.size-at, gatherSize)); err != nil {
+			return n, err
+		}
+		var m int
+		m, err = o.f.writeSMB(ctx, p, o.off+int64(at), nil)
+		n += m
+	}
+	return n, err
+}
+
+// gather returns a copy of n bytes of the segments from byte at on.
+func (o *operation) gather(ctx context.Context, at, n int) ([]byte, error) {
+	ctx, cancel := o.f.c.Cfg.Bounded(ctx)
+	defer cancel()
+	p := make([]byte, 0, n)
+	for _, seg := range segments.Part(o.segs, at, n) {
+		buf := o.q.c.Buffers.Of(seg)
+		if err := buf.Reclaim(ctx); err != nil {
+			return nil, err
+		}
+		p = append(p, seg...)
+		buf.Release()
+	}
+	return p, nil
 }
 
 // sleepSMB waits for operations over SMB while nothing is in flight elsewhere.
