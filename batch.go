@@ -20,8 +20,8 @@ var ErrBatchFull = fileio.ErrBatchFull
 //
 // Operations hold credits only from when they are sent until they are answered,
 // whether or not Wait is called. File.Sync, Truncate, Unlock and Close wait for writes that
-// were sent. An operation that takes more requests than there were credits for, and whatever
-// was on a connection that broke go on in Wait alone: a goroutine that is to call Wait must
+// were sent. An operation that takes more requests than there were credits for, and the operations
+// of a connection that broke go on in Wait alone: a goroutine that is to call Wait must
 // not wait for those first.
 //
 // Source: [LWIO §I/O Processing], [OP-113]
@@ -29,7 +29,7 @@ type Batch struct{ b *fileio.Batch }
 
 // Completion is the end of an operation of a Batch:
 //
-//   - Tag is what the operation was given, a uint64.
+//   - Tag is the tag of the operation, a uint64.
 //   - N is how many bytes were read or written, from the beginning.
 //   - Err is nil if that is all of them, io.EOF, or an *Error as of ReadAt and WriteAt.
 type Completion = fileio.Completion
@@ -51,7 +51,7 @@ func (b *Batch) Write(f *File, p []byte, off int64, tag uint64) error {
 	return b.b.Write(f.f, p, off, tag)
 }
 
-// WriteSame queues what [File.WriteSame] does: p is written over and over from byte offset
+// WriteSame queues a [File.WriteSame]: p is written over and over from byte offset
 // off on, n bytes in all. p is copied, and the caller's again at once; that costs an
 // allocation.
 //
@@ -62,9 +62,9 @@ func (b *Batch) WriteSame(f *File, p []byte, off, n int64, tag uint64) error {
 	return b.b.WriteSame(f.f, p, off, n, tag)
 }
 
-// Submit sends what is queued, as far as there are credits; Wait sends the rest. It
+// Submit sends the queued operations, as far as there are credits; Wait sends the rest. It
 // waits only for files that are used for the first time, and for an RDMA connection to
-// take the place of one that was lost. What goes wrong with an operation is in its
+// take the place of one that was lost. The error of an operation is in its
 // completion.
 func (b *Batch) Submit(ctx context.Context) error { return b.b.Submit(ctx) }
 
@@ -72,15 +72,15 @@ func (b *Batch) Submit(ctx context.Context) error { return b.b.Submit(ctx) }
 // Wait.
 func (b *Batch) Pending() int { return b.b.Pending() }
 
-// Wait sends what is queued and returns completions as soon as there are least of
+// Wait sends the queued operations and returns completions as soon as there are least of
 // them, or all that there will be. The completions are good until the next call of any
 // method.
 //
-// Errors: ctx's, as *Error, together with what is there; operations stay in flight.
+// Errors: ctx's, as *Error, together with the completions so far; operations stay in flight.
 func (b *Batch) Wait(ctx context.Context, least int) ([]Completion, error) {
 	return b.b.Wait(ctx, least)
 }
 
-// Close gives up what is queued or in flight, and takes the memory back. The outcome of its
+// Close gives up everything that is queued or in flight, and takes the memory back. The outcome of its
 // writes is unknown. A second Close does nothing.
 func (b *Batch) Close() error { return b.b.Close() }

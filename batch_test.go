@@ -21,7 +21,7 @@ import (
 //
 // Source: [LWIO §I/O Processing]
 func TestBatchAgainstModel(t *testing.T) {
-	onEachLane(t, func(t *testing.T, _ *lwiotest.Server, c *lwio.Client) {
+	onEachTransport(t, func(t *testing.T, _ *lwiotest.Server, c *lwio.Client) {
 		buf, err := c.Alloc(context.Background(), 2<<20)
 		if err != nil {
 			t.Fatal(err)
@@ -129,7 +129,7 @@ func TestBatchAllocations(t *testing.T) {
 	if raceEnabled {
 		skip.Test(t, "the race detector allocates")
 	}
-	onEachLane(t, func(t *testing.T, _ *lwiotest.Server, c *lwio.Client) {
+	onEachTransport(t, func(t *testing.T, _ *lwiotest.Server, c *lwio.Client) {
 		if !c.Transport().RDMA() {
 			return // SMB allocates its messages
 		}
@@ -166,7 +166,7 @@ func TestBatchAllocations(t *testing.T) {
 
 // What is closed says so.
 func TestClosedBatch(t *testing.T) {
-	onEachLane(t, func(t *testing.T, _ *lwiotest.Server, c *lwio.Client) {
+	onEachTransport(t, func(t *testing.T, _ *lwiotest.Server, c *lwio.Client) {
 		put(t, c, "f", random(100, 1))
 		f, err := c.Open(t.Context(), "f")
 		if err != nil {

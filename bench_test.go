@@ -12,12 +12,12 @@ import (
 	"lwio/lwiotest"
 )
 
-// benchFile is a file of size bytes on each lane.
+// benchFile is a file of size bytes on each via.
 func benchFile(b *testing.B, size int, run func(b *testing.B, f *lwio.File)) {
-	for _, lane := range lanes() {
-		b.Run(lane.name, func(b *testing.B) {
+	for _, via := range transports() {
+		b.Run(via.name, func(b *testing.B) {
 			s := lwiotest.NewServer(b, nil)
-			f, err := s.Client(&lane.cfg).Create(b.Context(), "f")
+			f, err := s.Client(&via.cfg).Create(b.Context(), "f")
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -77,9 +77,9 @@ func BenchmarkRandomRead4K(b *testing.B) {
 // registered memory.
 func BenchmarkBatch4K(b *testing.B) {
 	const size, depth, bs = 64 << 20, 32, 4096
-	for _, lane := range lanes() {
-		b.Run(lane.name, func(b *testing.B) {
-			c := lwiotest.NewServer(b, nil).Client(&lane.cfg)
+	for _, via := range transports() {
+		b.Run(via.name, func(b *testing.B) {
+			c := lwiotest.NewServer(b, nil).Client(&via.cfg)
 			f, err := c.Create(b.Context(), "f")
 			if err != nil {
 				b.Fatal(err)
@@ -145,7 +145,7 @@ func BenchmarkSequential1M(b *testing.B) {
 }
 
 // allocations is how many a call of f makes, of server and client together. It looks again
-// while that is more than most: somebody else may have been at work, too.
+// while that is more than most: another goroutine may have been at work, too.
 func allocations(most float64, f func()) float64 {
 	least := testing.AllocsPerRun(100, f)
 	for tries := 0; least > most && tries < 50; tries++ {
@@ -159,7 +159,7 @@ func TestAllocations(t *testing.T) {
 	if raceEnabled {
 		skip.Test(t, "the race detector allocates")
 	}
-	onEachLane(t, func(t *testing.T, s *lwiotest.Server, c *lwio.Client) {
+	onEachTransport(t, func(t *testing.T, s *lwiotest.Server, c *lwio.Client) {
 		if !c.Transport().RDMA() {
 			return // SMB allocates its messages
 		}

@@ -14,9 +14,9 @@ var ErrInDoubt = rdmaconn.ErrInDoubt
 // part of it, by any call, goes there or comes from there without a copy and without
 // registering anything.
 //
-// The server is lent all of a Buffer for as long as it is open: what it may not
-// see or change does not belong there. Safe for concurrent use; whose bytes they are
-// at a time is up to the caller.
+// All of a Buffer is exposed to the server for as long as it is open: data that it may not
+// see or change does not belong there. Safe for concurrent use; the caller decides about the use of its
+// bytes.
 //
 // Source: [LWIO §Read], [OP-91], [OP-111], [OP-113]
 type Buffer struct{ b *rdmaconn.Buffer }
@@ -49,9 +49,9 @@ func (b *Buffer) Bytes() []byte { return b.b.Bytes() }
 // Source: [OP-113]
 func (b *Buffer) InDoubt() bool { return b.b.InDoubt() }
 
-// Close frees the memory, which nobody writes any more then. A call or an operation of a
-// Batch that waits, for whatever it be, fails with fs.ErrClosed. What is in flight ends with the
-// connection, and fails so too, a write perhaps with ErrUncertain alone. A call that goes over
+// Close frees the memory, which is not written any more then. A call or an operation of a
+// Batch that waits, fails with fs.ErrClosed. Requests in flight end with the
+// connection, and fail so too, a write perhaps with ErrUncertain alone. A call that goes over
 // SMB, or a ReadVec or WriteVec, may go on to its end: then the memory is freed after that. A
 // second Close does nothing.
 func (b *Buffer) Close() error { return b.b.Close() }

@@ -54,11 +54,11 @@ func (f *slowFile) ReadAt(p []byte, off int64) (int, error) {
 //
 // Source: [LWIO §Cancel], [OP-94b], [OP-94c], [OP-113]
 func TestCancelledReadsAreNotDone(t *testing.T) {
-	for _, lane := range lanes() {
-		if lane.cfg.SMBOnly {
+	for _, via := range transports() {
+		if via.cfg.SMBOnly {
 			continue
 		}
-		t.Run(lane.name, func(t *testing.T) { testCancelledReads(t, lane.cfg) })
+		t.Run(via.name, func(t *testing.T) { testCancelledReads(t, via.cfg) })
 	}
 }
 
@@ -127,15 +127,15 @@ func eventually(t *testing.T, done func() bool) {
 }
 
 // Calls that give up at any moment, beside others on the same files that do not, cost
-// nobody anything: what is waited for is there, and in the end all credits are back.
+// no goroutine anything: what is waited for is there, and in the end all credits are back.
 //
 // Source: [LWIO §Cancel], [OP-66], [OP-94a], [OP-113]
 func TestCancelAtAnyMoment(t *testing.T) {
-	for _, lane := range lanes() {
-		if lane.cfg.SMBOnly {
+	for _, via := range transports() {
+		if via.cfg.SMBOnly {
 			continue
 		}
-		t.Run(lane.name, func(t *testing.T) { testCancelAtAnyMoment(t, lane.cfg) })
+		t.Run(via.name, func(t *testing.T) { testCancelAtAnyMoment(t, via.cfg) })
 	}
 }
 

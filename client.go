@@ -48,7 +48,7 @@ func DialTarget(ctx context.Context, t *Target, cfg *Config) (*Client, error) {
 // Client is a connection to one share of a server. Safe for concurrent use.
 type Client struct{ c *fileio.Client }
 
-// Transport says what carries data now, and why.
+// Transport describes the carrier of data now, with the reason.
 func (c *Client) Transport() Transport { return Transport(c.c.Transport()) }
 
 // Stats returns the counters.
@@ -64,7 +64,7 @@ func (c *Client) Stats() Stats {
 }
 
 // Credits is how many calls are worth having in flight: the messages that the
-// server grants on the RDMA connections, or what is good for SMB. More calls wait.
+// server grants on the RDMA connections, or a number that suits SMB. More calls wait.
 func (c *Client) Credits() int { return c.c.Credits() }
 
 // Close ends the RDMA connections and the SMB session, and waits for both: a second at most
@@ -96,7 +96,7 @@ func (c *Client) OpenFile(ctx context.Context, name string, flag int, perm fs.Fi
 	return fileOf(c.c.OpenFile(ctx, name, flag, perm))
 }
 
-// Stat describes a file or directory. Sys of what it returns is an *Info.
+// Stat describes a file or directory. Its Sys is an *Info.
 func (c *Client) Stat(ctx context.Context, name string) (fs.FileInfo, error) {
 	return infoOf(c.c.Stat(ctx, name))
 }
@@ -123,9 +123,9 @@ func (c *Client) Mkdir(ctx context.Context, name string, perm fs.FileMode) error
 func (c *Client) Remove(ctx context.Context, name string) error { return c.c.Remove(ctx, name) }
 
 // Rename moves a file or directory within the share. A file that is in the way is
-// replaced, unless somebody has it open.
+// replaced, unless it is open.
 //
-// Errors: fs.ErrNotExist; fs.ErrPermission, among other reasons for what is in the way and
+// Errors: fs.ErrNotExist; fs.ErrPermission, among other reasons for a target that
 // is open, or a directory; ErrUncertain together with the cause if the answer did not come.
 func (c *Client) Rename(ctx context.Context, from, to string) error {
 	return c.c.Rename(ctx, from, to)

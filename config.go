@@ -30,7 +30,7 @@ const (
 
 // Config says how Dial connects. Nil and the zero value work. Dial copies it.
 type Config struct {
-	// User, Password and Domain sign in to SMB. What the URL says about user and
+	// User, Password and Domain sign in to SMB. The URL's user and
 	// password wins.
 	User, Password, Domain string
 	// Providers are the RDMA providers to try, best first; nil means Defaults().
@@ -42,7 +42,7 @@ type Config struct {
 	// SMBOnly leaves RDMA alone.
 	SMBOnly bool
 	// AllowMD5 accepts a server that signs only as the text says, without a key,
-	// which proves nothing to whoever can listen. [OP-46b]
+	// which proves nothing to a listener. [OP-46b]
 	AllowMD5 bool
 	// Credits is how many messages in flight to ask the server for, 1 to 4096; 0
 	// means DefaultCredits. The server grants as many or fewer, and may grant more
@@ -51,7 +51,7 @@ type Config struct {
 	// Connections is how many RDMA connections to make, 1 to 8; 0 means 1. They share
 	// the work, request by request, and large reads and writes use all; each has credits
 	// of its own. They go to the addresses that the server lists for the best provider, in
-	// turn. What the URL says wins.
+	// turn. The value of the URL wins.
 	Connections int
 	// AllProviders has the connections use all providers that both sides have, in turn,
 	// and not the best alone.
@@ -62,7 +62,7 @@ type Config struct {
 	// MaxRdmaWindowSize bounds one RDMA write of the server in bytes, 512 to 64 MiB; 0
 	// means DefaultMaxRdmaWindowSize. A longer read takes several. [OP-60]
 	MaxRdmaWindowSize int
-	// Completion is how answers are waited for; the zero value is Adaptive. What the
+	// Completion is how answers are waited for; the zero value is Adaptive. The
 	// URL says wins.
 	Completion CompletionMode
 	// SmallRead is up to how many bytes a read goes through a copy instead of a
@@ -81,6 +81,6 @@ type Config struct {
 	Reconnect time.Duration
 	// DialContext opens TCP connections for SMB; nil means a net.Dialer.
 	DialContext func(ctx context.Context, network, addr string) (net.Conn, error)
-	// Logger gets what happened to connections; nil is silent.
+	// Logger gets the events of connections; nil is silent.
 	Logger *slog.Logger
 }

@@ -18,8 +18,8 @@ import (
 	"lwio/rdma/iwarp"
 )
 
-// mortalClient is a way to use a server by connections of given lives.
-type mortalClient struct {
+// faultClient is a way to use a server by connections of given lives.
+type faultClient struct {
 	t       *testing.T
 	srv     *lwiotest.Server
 	timeout time.Duration // of each call
@@ -28,7 +28,7 @@ type mortalClient struct {
 
 // play dials, writes and reads and closes, and returns what went wrong first: with the
 // dialling, or later. What went well must be right.
-func (m *mortalClient) play(smb, iw *faultconn.Dialer) (dial, later error) {
+func (m *faultClient) play(smb, iw *faultconn.Dialer) (dial, later error) {
 	m.t.Helper()
 	m.n++
 	name := fmt.Sprintf("f%08d", m.n) // its own: what was given up may be written yet
@@ -68,11 +68,11 @@ func (m *mortalClient) play(smb, iw *faultconn.Dialer) (dial, later error) {
 	return nil, later
 }
 
-// newMortalClient starts a server, and finds out how many bytes an undisturbed client
+// newFaultClient starts a server, and finds out how many bytes an undisturbed client
 // moves over both of its connections.
-func newMortalClient(t *testing.T) (m *mortalClient, smb, iw *faultconn.Dialer) {
+func newFaultClient(t *testing.T) (m *faultClient, smb, iw *faultconn.Dialer) {
 	t.Helper()
-	m = &mortalClient{t: t, srv: lwiotest.NewServer(t, nil), timeout: faultPatience}
+	m = &faultClient{t: t, srv: lwiotest.NewServer(t, nil), timeout: faultPatience}
 	smb, iw = &faultconn.Dialer{SendLimit: -1, ReceiveLimit: -1}, &faultconn.Dialer{SendLimit: -1, ReceiveLimit: -1}
 	if dial, later := m.play(smb, iw); dial != nil || later != nil {
 		t.Fatal(dial, later)
@@ -96,7 +96,7 @@ func lives(freeze bool, sent, received int64, each int64) (all []*faultconn.Dial
 
 // undisturbed demands that the server serves who comes next, and has forgotten all who
 // died.
-func (m *mortalClient) undisturbed() {
+func (m *faultClient) undisturbed() {
 	m.t.Helper()
 	m.timeout = faultPatience
 	if dial, later := m.play(&faultconn.Dialer{SendLimit: -1, ReceiveLimit: -1}, &faultconn.Dialer{SendLimit: -1, ReceiveLimit: -1}); dial != nil || later != nil {
@@ -118,7 +118,7 @@ func (m *mortalClient) undisturbed() {
 //
 // Source: [LWIO §I/O Processing] [OP-94f] [OP-112]
 func TestDeathOfTheChannel(t *testing.T) {
-	m, _, full := newMortalClient(t)
+	m, _, full := newFaultClient(t)
 	each := int64(60)
 	if testing.Short() || raceEnabled {
 		each = 10
@@ -144,7 +144,7 @@ func TestDeathOfTheChannel(t *testing.T) {
 //
 // Source: [LWIO claim 3] [OP-94f]
 func TestDeathOfSMB(t *testing.T) {
-	m, full, _ := newMortalClient(t)
+	m, full, _ := newFaultClient(t)
 	each := int64(100)
 	if testing.Short() || raceEnabled {
 		each = 10
@@ -172,7 +172,7 @@ func TestDeathOfSMB(t *testing.T) {
 //
 // Source: [OP-110] [OP-113]
 func TestSilenceAtAnyByte(t *testing.T) {
-	m, smb, iw := newMortalClient(t)
+	m, smb, iw := newFaultClient(t)
 	each := int64(6)
 	if testing.Short() || raceEnabled {
 		each = 2

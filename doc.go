@@ -8,10 +8,10 @@
 //	n, err := f.ReadAt(p, off)
 //
 // [Dial] opens an SMB session, asks the server which RDMA providers both sides
-// have, connects over the first that works, and both sides prove to each other
-// who they are. From then on every [File] is named over SMB and its data moves
+// have, connects over the first that works, and both sides authenticate each other.
+// From then on every [File] is named over SMB and its data moves
 // over RDMA. If no provider is common, or LWIO is off at the server, the same
-// calls run over SMB alone, and [Client.Transport] says so and why;
+// calls run over SMB alone, and [Client.Transport] says so with the reason;
 // Config.RequireRDMA refuses that.
 //
 // A [Batch] keeps many operations in flight from one goroutine, and a [Buffer] is
@@ -24,12 +24,14 @@
 //	}
 //	done, err := b.Wait(ctx, 32)
 //
+// A blocking call is an operation of the same engine: calls of many goroutines share posts
+// and wake-ups.
+//
 // # Lifecycle
 //
-// A Client owns one SMB session and as many RDMA connections as Config.Connections says,
-// one unless it does. Close the files,
-// then the client; closing the client fails whatever is still in use. All types
-// are safe for concurrent use, and many reads and writes of one file may be in
+// A Client owns one SMB session and Config.Connections RDMA connections. Close the files,
+// then the client; closing the client fails everything that is still in use. All types
+// but Batch are safe for concurrent use, and many reads and writes of one file may be in
 // flight: as many messages as the server has granted credits, the others wait.
 //
 // # Deadlines
@@ -37,102 +39,105 @@
 // Every call returns when its context ends, and calls without a deadline have
 // that of Config.Timeout. A read or write that is given up has its memory taken
 // back before the call returns. Its request keeps its credit until the server answers.
-// When the last call on a file has given up, and when the file is closed, the server is
-// told to cancel what it has not begun with; data that still comes for memory that was
-// taken back ends the RDMA connection. A [Buffer] is not taken
-// back, as other calls may be using it: it is in doubt until the server has answered,
+// When the last call on a file has given up, and when the file is closed, the client sends
+// CANCEL for the requests that the server has not begun; data that still comes for memory
+// that was taken back ends the RDMA connection. A [Buffer] is not taken
+// back, as other calls may be using it: it is still in use until the server has answered,
 // or the connection is torn down.
 //
 // Over SMB a call whose message is half sent has two seconds more, as half a message cannot be
-// taken back: then the session is given up. [File.Lock] has as long to hear whether the lock is
-// had.
+// taken back: then the session is given up. [File.Lock] waits as long for the answer to its
+// CANCEL.
 //
 // # Several connections
 //
 // With Config.Connections the requests are shared out: each call takes the connection with
-// the fewest calls in flight, and a read or write of more than 256 KiB is cut up so that
-// all take part, with segments too. The operations of a [Batch] are dealt over all, 256
-// KiB to each at a time, so that a few small ones stay together. Each connection has credits and file ids of its own, and is
-// replaced alone when it breaks, while the others go on. What orders calls, Sync,
-// Truncate, Unlock and Close, holds over all.
+// the fewest requests in flight, and an operation of more than 256 KiB is cut up so that
+// all take part. The operations of a [Batch] are dealt over all, 256
+// KiB to each at a time, so that a few small ones stay together. Each connection has credits
+// and file ids of its own, and is replaced alone when it breaks, while the others go on. The
+// calls that order others, Sync, Truncate, Unlock and Close, hold over all.
 //
 // # Locked ranges
 //
-// [File.Lock] keeps others from a range of a file: from locking it, and from reading and
-// writing it, over whatever transport. Who locks what he reads and writes sees all that
-// was written by those who had locked it before. A lock lives in the SMB session, whatever
-// becomes of RDMA connections; if the session is lost, so is the lock, with the file.
+// [File.Lock] keeps other clients from locking a range of a file, and from reading and
+// writing it, over every transport. A client that locks a range before it reads sees all
+// writes of the clients that had it locked before. A lock lives in the SMB session, and
+// outlives RDMA connections; if the session is lost, so is the lock, with the file.
 //
 // # A lost connection
 //
 // While the SMB session lives, another RDMA connection takes the place of one that
 // breaks. Calls wait for it, up to Config.Reconnect from the loss and never past their
 // own deadline. Reads are sent again. Writes that were not answered are sent again before
-// anything else is, under their old numbers, by which the server knows what it has done:
-// each is done once. A [Batch] sends its own when Wait is called.
+// anything else is, under their old numbers, by which the server's replay cache knows their
+// outcomes: each is done once. A [Batch] sends its own when Wait is called.
 //
 // Where that cannot be, they fail with an error that is [ErrUncertain] and net.ErrClosed:
 // the server may or may not have done them. That is so if no connection comes in time, if
-// the server does not know any more what it has done, or if the write was more than 32,767
-// messages ago. One whose caller leaves, or runs out of time, while it is sent again fails
+// the server's replay cache is gone, or if the write was more than 32,767
+// messages ago. A write whose caller leaves, or runs out of time, while it is sent again fails
 // with that too, and may go on at the server until a Sync, as any write that is given up.
 //
 // After Config.Reconnect reads and writes go over SMB, unless Config.RequireRDMA forbids it,
 // until there is RDMA again. Before anything is changed over SMB the client makes the
-// server end what a broken connection may still carry, and wait for it: with a NEGOTIATE
-// with the client key of that connection. An attempt to connect begins with the same.
+// server end the writes that a broken connection may still carry, and wait for them: with a
+// NEGOTIATE with the client key of that connection, the fence. An attempt to connect begins
+// with the same.
 //
-// What could not be had when the client was made is tried again too, first after a second
-// and then less and less often, up to once a minute. No call waits for that: without any
-// RDMA connection all goes over SMB meanwhile, and with the first one that comes, files
-// that are open and buffers that there are move to it.
+// A connection that could not be made when the client was is tried again too, first after a
+// second and then less and less often, up to once a minute. No call waits for that: without
+// any RDMA connection all goes over SMB meanwhile, and with the first one that comes, open
+// files and buffers move to it.
 //
-// Below 0 Config.Reconnect means that what is lost, or is not there, stays so.
+// Below 0 Config.Reconnect means that a lost or missing connection is not replaced.
 //
-// [Client.Transport], [Client.Stats] and the log tell of all that.
+// [Client.Transport], [Client.Stats] and the log report all of that.
 //
 // # The way of a request
 //
-// A request takes a slot, which is a credit, and goes through these states.
+// A request takes an entry of the request table, which is a credit, and goes through these
+// states.
 //
 //	free ──► pending ──► settling ──► done ──► free      the call releases it
-//	            │            └───────────────► free      it has seen the answer itself
+//	            │            └───────────────► free      the queue, or the call itself, has the answer
 //	            ├─ the call leaves ──► abandoned ── the answer ──► free
 //	            └─ time is up ──► expired ─┬─ the call sees it ──► abandoned
 //	                                       └─ the answer ──► late ──► free
 //
 // How the answer comes is fixed when the request is sent: as a message, which ends a
-// sleep on the completion queue, or as a status block in memory that is looked at
-// ([CompletionMode]). Whoever sees the answer first settles the request, for whatever
-// call it is. A request that is given up keeps its slot, and with it the memory that a
+// sleep on the completion queue, or as a status block in memory that is polled
+// ([CompletionMode]). The goroutine that sees the answer first settles the request, for any
+// call. A request that is given up keeps its entry, and with it the memory that a
 // late answer may touch, until the answer is there or the connection is gone.
 //
 // # Waiting
 //
-// One of the calls that wait has the baton: it hands out what arrives, and looks at
-// status blocks or sleeps on the completion queue; the others are parked until their
-// answer is there or they are given the baton. A call whose context can end does not
-// sleep with it; then, and while nobody waits, a goroutine has it.
+// One of the calls that wait is the poller of the connection: it delivers the answers, and
+// busy-polls status blocks or sleeps on the completion queue; the others are parked until
+// their answer is there or they become the poller. A call whose context can end does not
+// sleep as the poller; then, and while no call waits, a goroutine of the connection does.
 //
-// Who is about to sleep while status blocks are outstanding sends INTERRUPT, with the
-// number of requests that it has not seen complete, and looks once more; the server
+// A poller that is about to sleep while status blocks are outstanding sends INTERRUPT, with
+// the number of requests that it has not seen complete, and looks once more; the server
 // answers as soon as it has completed one that is not among them. A request that is
-// sent while somebody sleeps does the same. So no wake-up is lost.
+// sent while the poller sleeps does the same. So no wake-up is lost.
 //
 // # Goroutines
 //
-// Each RDMA connection has two: one has the baton while no call does, one watches
-// over deadlines and tears the connection down. Under load a third may post what
-// callers have queued. One more waits for the loss of the connection and replaces it, or
-// tries to make it if it could not be made at first.
-// Close waits for all of them.
+// Each RDMA connection has two: one is the poller while no call is, one watches
+// over deadlines and tears the connection down. Under load a third may post the
+// messages that callers have queued. One more waits for the loss of the connection and
+// replaces it, or tries to make it if it could not be made at first. Operations of a Batch
+// over SMB have one each. Close waits for all of them.
 //
 // # Mutexes
 //
-// In this order: PendingFile.mu, rail.turn, conn.life (read side), bufferTable.mu,
-// conn.progressMu, credits.mu, freeSlots.mu, conn.sendMu, baton.mu, that of waker.Waker,
-// buffers.mu, that of epochs.Epochs, rail.mu. Only PendingFile.mu, rail.turn and conn.life
-// are held while waiting for a peer.
+// In this order: fileio.PendingFile.mu, paths.Path.Turn, the Mu of a connection's lifecycle
+// (read side), rdmaconn.BufferTable.Mu, progress.mu, credits.Mu, freeRequests.mu,
+// sendQueue.Mu, poller.mu, that of waker.Waker, buffers.mu, that of barrier.Barrier,
+// paths.Path.Mu. Only PendingFile.mu, Path.Turn and lifecycle.Mu are held while waiting for a
+// peer.
 //
 // Source: [LWIO §Discovery], [LWIO §I/O Processing]
 package lwio

@@ -24,31 +24,31 @@ import (
 	"lwio/rdma"
 )
 
-// lane is a way that data can go.
-type lane struct {
+// via is a way that data can go.
+type transportCase struct {
 	name string
 	cfg  lwio.Config
 }
 
 // lanes are all of them.
-func lanes() []lane {
-	all := []lane{{"smb", lwio.Config{SMBOnly: true}}}
+func transports() []transportCase {
+	all := []transportCase{{"smb", lwio.Config{SMBOnly: true}}}
 	for _, p := range lwio.Defaults() {
 		for m := lwio.Adaptive; m <= lwio.Interrupt; m++ {
 			cfg := lwio.Config{RequireRDMA: true, Providers: []rdma.Provider{p}, Completion: m}
-			all = append(all, lane{p.Name() + "/" + m.String(), cfg})
+			all = append(all, transportCase{p.Name() + "/" + m.String(), cfg})
 		}
 	}
 	return all
 }
 
-// onEachLane runs a test against a server of its own, once for each lane.
-func onEachLane(t *testing.T, run func(t *testing.T, s *lwiotest.Server, c *lwio.Client)) {
-	for _, lane := range lanes() {
-		t.Run(lane.name, func(t *testing.T) {
+// onEachTransport runs a test against a server of its own, once for each via.
+func onEachTransport(t *testing.T, run func(t *testing.T, s *lwiotest.Server, c *lwio.Client)) {
+	for _, via := range transports() {
+		t.Run(via.name, func(t *testing.T) {
 			s := lwiotest.NewServer(t, nil)
-			c := s.Client(&lane.cfg)
-			if got := c.Transport(); !strings.HasPrefix(lane.name, got.Name) {
+			c := s.Client(&via.cfg)
+			if got := c.Transport(); !strings.HasPrefix(via.name, got.Name) {
 				t.Fatalf("transport %v", got)
 			}
 			run(t, s, c)
@@ -77,7 +77,7 @@ func put(t *testing.T, c *lwio.Client, name string, data []byte) {
 }
 
 func TestFS(t *testing.T) {
-	onEachLane(t, func(t *testing.T, s *lwiotest.Server, c *lwio.Client) {
+	onEachTransport(t, func(t *testing.T, s *lwiotest.Server, c *lwio.Client) {
 		var want []string
 		for i, name := range []string{"a", "b c", "ä😀", "dir/x", "dir/sub/y", "dir/sub/z.", "empty", "big"} {
 			full := filepath.Join(s.Dir, name)
@@ -115,7 +115,7 @@ func TestFS(t *testing.T) {
 }
 
 func TestVerbs(t *testing.T) {
-	onEachLane(t, func(t *testing.T, s *lwiotest.Server, c *lwio.Client) {
+	onEachTransport(t, func(t *testing.T, s *lwiotest.Server, c *lwio.Client) {
 		ctx := t.Context()
 		check := func(what string, err, want error) {
 			t.Helper()
@@ -186,7 +186,7 @@ func TestVerbs(t *testing.T) {
 }
 
 func TestFile(t *testing.T) {
-	onEachLane(t, func(t *testing.T, s *lwiotest.Server, c *lwio.Client) {
+	onEachTransport(t, func(t *testing.T, s *lwiotest.Server, c *lwio.Client) {
 		ctx := t.Context()
 		f, err := c.Create(ctx, "f")
 		if err != nil {
@@ -265,14 +265,14 @@ func second(_ int, err error) error { return err }
 
 // What the share refuses comes back as the error that a program tests for.
 func TestRights(t *testing.T) {
-	for _, lane := range lanes() {
-		t.Run(lane.name, func(t *testing.T) {
+	for _, via := range transports() {
+		t.Run(via.name, func(t *testing.T) {
 			dir := t.TempDir()
 			if err := os.WriteFile(filepath.Join(dir, "f"), []byte("hello"), 0o644); err != nil {
 				t.Fatal(err)
 			}
 			s := lwiotest.NewServer(t, &lwiotest.Options{Dir: dir, ReadOnly: true})
-			c := s.Client(&lane.cfg)
+			c := s.Client(&via.cfg)
 			if _, err := c.Create(t.Context(), "g"); !errors.Is(err, fs.ErrPermission) {
 				t.Error(err)
 			}
@@ -296,7 +296,7 @@ func TestRights(t *testing.T) {
 }
 
 func TestConcurrency(t *testing.T) {
-	onEachLane(t, func(t *testing.T, _ *lwiotest.Server, c *lwio.Client) {
+	onEachTransport(t, func(t *testing.T, _ *lwiotest.Server, c *lwio.Client) {
 		const callers, region = 16, 100_000
 		shared, err := c.Create(t.Context(), "shared")
 		if err != nil {
@@ -404,7 +404,7 @@ func TestDialErrors(t *testing.T) {
 
 // Whatever is asked of a client that was closed, it says that, and not that a file was.
 func TestClosedClient(t *testing.T) {
-	onEachLane(t, func(t *testing.T, _ *lwiotest.Server, c *lwio.Client) {
+	onEachTransport(t, func(t *testing.T, _ *lwiotest.Server, c *lwio.Client) {
 		put(t, c, "f", random(10, 1))
 		f, err := c.Open(t.Context(), "f")
 		if err != nil {
@@ -430,7 +430,7 @@ func TestClosedClient(t *testing.T) {
 //
 // Source: [OP-92c]
 func TestRefusedHere(t *testing.T) {
-	onEachLane(t, func(t *testing.T, _ *lwiotest.Server, c *lwio.Client) {
+	onEachTransport(t, func(t *testing.T, _ *lwiotest.Server, c *lwio.Client) {
 		put(t, c, "f", random(10, 1))
 		f, err := c.OpenFile(t.Context(), "f", os.O_RDWR, 0)
 		if err != nil {
@@ -462,7 +462,7 @@ func TestRefusedHere(t *testing.T) {
 
 // The server goes away in the middle of everything.
 func TestServerGone(t *testing.T) {
-	onEachLane(t, func(t *testing.T, s *lwiotest.Server, c *lwio.Client) {
+	onEachTransport(t, func(t *testing.T, s *lwiotest.Server, c *lwio.Client) {
 		put(t, c, "f", random(1<<20, 1))
 		f, err := c.OpenFile(t.Context(), "f", os.O_RDWR, 0)
 		if err != nil {

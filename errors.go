@@ -6,11 +6,11 @@ import (
 )
 
 // Status is the NTSTATUS that a server answered with. It is an error, and
-// errors.Is maps it to what a Go program tests for: fs.ErrNotExist,
+// errors.Is maps it to the errors that Go programs test for: fs.ErrNotExist,
 // fs.ErrPermission, syscall.ENOSPC and so on.
 type Status = ntstatus.Status
 
-// Error is what every operation of the package returns when it fails, io.EOF
+// Error is the error of every operation of the package, io.EOF
 // excepted. It reads "lwio: OP OBJECT: CAUSE".
 //
 // Its fields are Op, the operation, such as "dial", "open", "read"; Name, a name in the share
@@ -26,7 +26,7 @@ var (
 	// because the connection was lost, or the caller left, before the answer came.
 	// [OP-112]
 	ErrUncertain = base.ErrUncertain
-	// ErrLocked: somebody else has locked what was to be locked, read or written.
+	// ErrLocked: another client has locked what was to be locked, read or written.
 	ErrLocked = base.ErrLocked
 	// ErrSpoofed: the peer of the RDMA connection is not the server that SMB
 	// authenticated. [OP-50j]

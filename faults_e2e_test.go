@@ -22,7 +22,7 @@ import (
 const faultPatience = time.Minute
 
 // dirtyPatience is how long one may take whose answer may have been spoiled, and be
-// nobody's.
+// no goroutine's.
 const dirtyPatience = 200 * time.Millisecond
 
 // onEachFabric runs a test once for each default provider, and for each side that a

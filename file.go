@@ -39,7 +39,7 @@ const Unbuffered = fileio.Unbuffered
 // Name is the name that the file was opened by, without a trailing slash.
 func (f *File) Name() string { return f.f.Name() }
 
-// Transport says what carries this file's data: that of the client, unless the
+// Transport describes the carrier of this file's data: that of the client, unless the
 // server refused to have this file on RDMA.
 func (f *File) Transport() Transport { return Transport(f.f.Transport()) }
 
@@ -49,13 +49,13 @@ func (f *File) ReadAt(p []byte, off int64) (int, error) {
 }
 
 // ReadAtContext fills p from byte offset off. It returns n < len(p) only with an
-// error. p is lent to the server's RDMA writes until the call returns, whatever
-// ends it; part of a Buffer may be so for longer, see Buffer.InDoubt. A read larger
+// error. p is exposed to the server's RDMA writes until the call returns, however it
+// ends; part of a Buffer may be so for longer, see Buffer.InDoubt. A read larger
 // than the server's window is split, with as many requests in flight as there are
 // credits. If the RDMA connection breaks the read goes on over the one that takes its
 // place, or over SMB if none does in time.
 //
-// Errors: io.EOF; *Error otherwise: ctx's error, what the server answered,
+// Errors: io.EOF; *Error otherwise: ctx's error, the status that the server answered,
 // net.ErrClosed (wrapped) once the session is gone, fs.ErrClosed for a closed file.
 //
 // Source: [LWIO §Read], [OP-113]
@@ -74,14 +74,14 @@ func (f *File) WriteAt(p []byte, off int64) (int, error) {
 // returned, unless it is part of a Buffer that is in doubt, see Buffer.InDoubt. A write
 // larger than the server takes in one message is split.
 //
-// If the RDMA connection breaks, what was sent and not answered is sent again on the one
+// If the RDMA connection breaks, unacknowledged requests are sent again on the one
 // that takes its place, under its old number, by which the server does it once. If that one
 // takes less in a message than the one before did, a message that is too long for it is
 // uncertain: cut in two, it would not be the same write.
 //
 // Errors: *Error: ErrUncertain together with the cause if the answer did not come, and
-// the server cannot be asked for it either, in which case the write is not repeated; what
-// the server answered, such as syscall.ENOSPC; net.ErrClosed (wrapped) once the session is
+// the server cannot be asked for it either, in which case the write is not repeated; the status
+// of the server, such as syscall.ENOSPC; net.ErrClosed (wrapped) once the session is
 // gone.
 //
 // Source: [LWIO §Write], [OP-112], [OP-113]
@@ -113,7 +113,7 @@ func (f *File) WriteVec(ctx context.Context, segs [][]byte, off int64) (int, err
 
 // WriteSame writes p over and over, from byte offset off on until n bytes are written;
 // the last time may be cut. p has 1 to 4096 bytes, a power of two. The file must have
-// been opened Unbuffered. Over RDMA a message carries one page, whatever n is, and the
+// been opened Unbuffered. Over RDMA a message carries one page, and the
 // server repeats it; over SMB alone, or to a server that cannot, all bytes are sent.
 //
 // It returns how many bytes from the beginning are written for certain.
@@ -127,7 +127,7 @@ func (f *File) WriteSame(ctx context.Context, p []byte, off, n int64) (int64, er
 }
 
 // Sync returns when everything that was written before the call is on stable
-// storage at the server, over whatever connection it went; a write of this File that is
+// storage at the server, over all connections; a write of this File that is
 // uncertain, or a Truncate that was given up, is done by then, or never will be.
 //
 // Source: [OP-92f], [OP-112], [OP-115]
@@ -138,11 +138,11 @@ func (f *File) Sync(ctx context.Context) error { return f.f.Sync(ctx) }
 // Source: [OP-115]
 func (f *File) Truncate(ctx context.Context, size int64) error { return f.f.Truncate(ctx, size) }
 
-// Stat describes the file as it is now. Sys of what it returns is an *Info.
+// Stat describes the file as it is now. Its Sys is an *Info.
 func (f *File) Stat(ctx context.Context) (fs.FileInfo, error) { return infoOf(f.f.Stat(ctx)) }
 
 // Opened describes the file as it was when it was opened, without asking the
-// server. Sys of what it returns is an *Info.
+// server. Its Sys is an *Info.
 func (f *File) Opened() fs.FileInfo {
 	return fileInfo{f.f.Opened().(*smbshare.FileInfo)}
 }

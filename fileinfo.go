@@ -7,7 +7,7 @@ import (
 	"lwio/internal/client/smbshare"
 )
 
-// Info is what Sys of a FileInfo returns: what SMB says about a file and
+// Info is the Sys of a FileInfo: the attributes of a file in SMB that
 // io/fs has no place for.
 type Info struct {
 	// Attributes are the file attributes of [MS-FSCC 2.6].

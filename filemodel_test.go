@@ -17,7 +17,7 @@ import (
 
 // A file behaves like a slice of bytes, whatever is done to it.
 func TestFileAgainstModel(t *testing.T) {
-	onEachLane(t, func(t *testing.T, _ *lwiotest.Server, c *lwio.Client) {
+	onEachTransport(t, func(t *testing.T, _ *lwiotest.Server, c *lwio.Client) {
 		run := 0
 		rapid.Check(t, func(rt *rapid.T) {
 			run++

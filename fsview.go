@@ -26,7 +26,7 @@ func (s viewShare) Open(ctx context.Context, name string) (fsview.File, error) {
 	return viewFile{f}, nil
 }
 
-// Cause is what went wrong, without operation and name.
+// Cause is the cause of an error, without operation and name.
 func (viewShare) Cause(err error) error {
 	var e *Error
 	switch {

@@ -15,13 +15,13 @@ import (
 //
 // Source: [LWIO §Read], [LWIO §Vectored Read], [OP-85], [OP-86], [OP-87], [OP-92a]
 func TestImmediateDataEndToEnd(t *testing.T) {
-	for _, lane := range lanes() {
-		if lane.cfg.SMBOnly {
+	for _, via := range transports() {
+		if via.cfg.SMBOnly {
 			continue
 		}
-		t.Run(lane.name, func(t *testing.T) {
-			s := lwiotest.NewServer(t, &lwiotest.Options{ImmediateData: true, Providers: []rdma.Provider{lane.cfg.Providers[0]}})
-			c := s.Client(&lane.cfg)
+		t.Run(via.name, func(t *testing.T) {
+			s := lwiotest.NewServer(t, &lwiotest.Options{ImmediateData: true, Providers: []rdma.Provider{via.cfg.Providers[0]}})
+			c := s.Client(&via.cfg)
 			want := random(3<<20+5, 8)
 			put(t, c, "f", want)
 			f, err := c.Open(t.Context(), "f")
@@ -42,7 +42,7 @@ func TestImmediateDataEndToEnd(t *testing.T) {
 					t.Fatal(n, err)
 				}
 			}
-			if n := s.Server.Stats().Immediate; (n > 0) != (lane.cfg.Completion != lwio.Polling) {
+			if n := s.Server.Stats().Immediate; (n > 0) != (via.cfg.Completion != lwio.Polling) {
 				t.Errorf("%d reads were completed by immediate data", n)
 			}
 		})

@@ -105,9 +105,9 @@ func TestLeaveBeforeThePost(t *testing.T) {
 }
 
 // What is in flight while the client is closed ends with that, whichever the transport, and
-// nobody is suspected of forging answers.
+// no goroutine is suspected of forging answers.
 func TestCloseWithReadsInFlight(t *testing.T) {
-	onEachLane(t, func(t *testing.T, _ *lwiotest.Server, c *lwio.Client) {
+	onEachTransport(t, func(t *testing.T, _ *lwiotest.Server, c *lwio.Client) {
 		put(t, c, "f", random(64<<10, 1))
 		f, err := c.Open(t.Context(), "f")
 		if err != nil {

@@ -22,16 +22,16 @@ import (
 	"lwio/rdma/rdmatest/fault"
 )
 
-// twoOnEachLane runs a test with two clients that have one file open, once for each lane.
-func twoOnEachLane(t *testing.T, run func(t *testing.T, a, b *lwio.File, ca *lwio.Client)) {
-	for _, lane := range lanes() {
-		t.Run(lane.name, func(t *testing.T) {
+// twoOnEachTransport runs a test with two clients that have one file open, once for each via.
+func twoOnEachTransport(t *testing.T, run func(t *testing.T, a, b *lwio.File, ca *lwio.Client)) {
+	for _, via := range transports() {
+		t.Run(via.name, func(t *testing.T) {
 			s := lwiotest.NewServer(t, nil)
 			if err := os.WriteFile(filepath.Join(s.Dir, "f"), random(4<<20, 1), 0o600); err != nil {
 				t.Fatal(err)
 			}
 			open := func() (*lwio.Client, *lwio.File) {
-				c := s.Client(&lane.cfg)
+				c := s.Client(&via.cfg)
 				return c, openRW(t, c)
 			}
 			ca, a := open()
@@ -76,7 +76,7 @@ func must(t *testing.T, err error) {
 //
 // Source: [MS-SMB2 3.3.5.14], [OP-115]
 func TestLockedOut(t *testing.T) {
-	twoOnEachLane(t, func(t *testing.T, a, b *lwio.File, _ *lwio.Client) {
+	twoOnEachTransport(t, func(t *testing.T, a, b *lwio.File, _ *lwio.Client) {
 		ctx := t.Context()
 		r := lwio.Range{Off: 2 << 20, Len: 1000}
 		must(t, a.Lock(ctx, r, lwio.LockExclusive))
@@ -114,7 +114,7 @@ func TestLockedOut(t *testing.T) {
 				t.Errorf("%s of what is free: %v", what, err)
 			}
 		}
-		// Shared: everybody reads, nobody writes.
+		// Shared: every client reads, no goroutine writes.
 		must(t, errors.Join(a.Lock(ctx, r, lwio.LockShared), b.Lock(ctx, r, lwio.LockShared)))
 		blocks(t, b, r, lwio.LockExclusive)
 		for _, f := range []*lwio.File{a, b} {
@@ -133,7 +133,7 @@ func TestLockedOut(t *testing.T) {
 //
 // Source: [MS-SMB2 3.3.5.14.2], [MS-SMB2 3.3.5.10]
 func TestLockEnds(t *testing.T) {
-	twoOnEachLane(t, func(t *testing.T, a, b *lwio.File, ca *lwio.Client) {
+	twoOnEachTransport(t, func(t *testing.T, a, b *lwio.File, ca *lwio.Client) {
 		ctx := t.Context()
 		all := lwio.Range{Len: math.MaxUint64}
 		waiter := func(f *lwio.File) chan error {
@@ -198,8 +198,8 @@ func TestLockedCounter(t *testing.T) {
 	const turns = 20
 	var wg sync.WaitGroup
 	var clients uint64
-	for _, lane := range lanes() {
-		cfg := lane.cfg
+	for _, via := range transports() {
+		cfg := via.cfg
 		if !cfg.SMBOnly {
 			cfg.Connections = 2
 		}
@@ -207,7 +207,7 @@ func TestLockedCounter(t *testing.T) {
 		clients++
 		wg.Go(func() {
 			if err := count(t.Context(), f, turns); err != nil {
-				t.Errorf("%s: %v", lane.name, err)
+				t.Errorf("%s: %v", via.name, err)
 			}
 		})
 	}

@@ -7,7 +7,7 @@ import (
 )
 
 // PendingFile is a file under construction. It has a name of its own beside the
-// final one until Commit, so that nobody ever sees half of it, and the server
+// final one until Commit, so that half of it is never visible, and the server
 // deletes it if it is closed, or the session lost, before.
 type PendingFile struct {
 	*File
@@ -33,9 +33,9 @@ func (p *PendingFile) Name() string { return p.p.Name() }
 // earlier writes, and closes it. It does not wait for stable storage; Sync before
 // it does. After an error that is not ErrUncertain the file is as it was.
 //
-// Errors: fs.ErrPermission, among other reasons if somebody has the file open that has
-// the name, as somebody who commits the same one at the same time does; ErrUncertain
-// together with the cause if nobody knows whether the file has got its name, because the
+// Errors: fs.ErrPermission, among other reasons if the file that has the name is open, as in another Commit of
+// the same name at the same time; ErrUncertain
+// together with the cause if it is unknown whether the file has got its name, because the
 // server did not answer, even a second after ctx ended, or whether it could be closed.
 // Another Commit finds that out, if the server answers by then. Where the server stays silent
 // a file may be left under another name.

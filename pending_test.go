@@ -18,7 +18,7 @@ import (
 
 // A pending file is there in whole or not at all.
 func TestPendingFile(t *testing.T) {
-	onEachLane(t, func(t *testing.T, s *lwiotest.Server, c *lwio.Client) {
+	onEachTransport(t, func(t *testing.T, s *lwiotest.Server, c *lwio.Client) {
 		ctx := t.Context()
 		if err := c.Mkdir(ctx, "d", 0o755); err != nil {
 			t.Fatal(err)
@@ -135,7 +135,7 @@ func slowShare(t *testing.T) (string, slowRename, *lwiotest.Server) {
 }
 
 // TestCommitGivenUp gives up a commit that the server does all the same, before the client
-// is done with it or after: the new file is there, and stays, and nobody says that the old
+// is done with it or after: the new file is there, and stays, and no goroutine says that the old
 // one is.
 func TestCommitGivenUp(t *testing.T) {
 	for _, late := range []bool{false, true} {
@@ -173,7 +173,7 @@ func TestCommitGivenUp(t *testing.T) {
 	}
 }
 
-// TestRenameGivenUp gives up a renaming that the server does all the same: nobody is told that
+// TestRenameGivenUp gives up a renaming that the server does all the same: no goroutine is told that
 // it has failed.
 func TestRenameGivenUp(t *testing.T) {
 	dir, b, s := slowShare(t)

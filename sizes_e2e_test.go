@@ -145,7 +145,7 @@ func pagesOf(p []byte) (segs [][]byte) {
 	return segs
 }
 
-// The server's name for itself leads nobody elsewhere: all that the client connects to
+// The server's name for itself leads no goroutine elsewhere: all that the client connects to
 // over TCP for SMB and its pipe is the server that it was told.
 //
 // Source: [LWIO §Discovery], [OP-32b]

@@ -8,7 +8,7 @@ import (
 
 // Stats are the counters of a client since it was dialled.
 type Stats struct {
-	// RDMA and SMB count what was read and written over each.
+	// RDMA and SMB count the reads and writes over each.
 	RDMA, SMB Traffic
 	// Credits is how many messages may be in flight on the RDMA connections, 0
 	// without any; InFlight is how many calls are in flight on them or wait for a
@@ -20,7 +20,7 @@ type Stats struct {
 	// WakeUps is how often the server was asked to wake a poller that fell asleep, and
 	// did; SpuriousWakeUps how often nothing was left to see then. [OP-93f]
 	WakeUps, SpuriousWakeUps uint64
-	// Cancels is how often the server was asked to give up what nobody waited for any
+	// Cancels is how often the server was asked to give up requests that no call waited for any
 	// more.
 	Cancels uint64
 	// Latency counts requests of I/O by how long they took from the post until the

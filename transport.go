@@ -6,7 +6,7 @@ import "lwio/internal/client/base"
 // those of RDMA providers.
 const TransportSMB = base.TransportSMB
 
-// Transport says what carries the data of a client or a file, and why.
+// Transport describes the carrier of the data of a client or a file, with the reason.
 type Transport struct {
 	// Name is the RDMA provider, such as "shm" or "iwarp", or TransportSMB.
 	Name string

@@ -8,7 +8,7 @@ const DefaultPort = base.DefaultPort
 // Scheme is the scheme of the URLs.
 const Scheme = base.Scheme
 
-// Target is what a URL names.
+// Target is a parsed URL.
 type Target struct {
 	// User and Password sign in to SMB; HasPassword tells an empty password from
 	// none.

@@ -42,7 +42,7 @@ func TestWriteSame(t *testing.T) {
 func TestWriteSameInBatch(t *testing.T) { testWriteSame(t, inBatch) }
 
 func testWriteSame(t *testing.T, do func(c *lwio.Client, f *lwio.File, p []byte, off, n int64) (int64, error)) {
-	onEachLane(t, func(t *testing.T, s *lwiotest.Server, c *lwio.Client) {
+	onEachTransport(t, func(t *testing.T, s *lwiotest.Server, c *lwio.Client) {
 		f, err := c.OpenFile(t.Context(), "f", os.O_RDWR|os.O_CREATE|lwio.Unbuffered, 0)
 		if err != nil {
 			t.Fatal(err)
@@ -79,7 +79,7 @@ func testWriteSame(t *testing.T, do func(c *lwio.Client, f *lwio.File, p []byte,
 //
 // Source: [LWIO §Vectored Write], [OP-51], [OP-92c]
 func TestWriteSameRefuses(t *testing.T) {
-	onEachLane(t, func(t *testing.T, _ *lwiotest.Server, c *lwio.Client) {
+	onEachTransport(t, func(t *testing.T, _ *lwiotest.Server, c *lwio.Client) {
 		f, err := c.OpenFile(t.Context(), "f", os.O_RDWR|os.O_CREATE|lwio.Unbuffered, 0)
 		if err != nil {
 			t.Fatal(err)

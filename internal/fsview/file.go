@@ -19,7 +19,7 @@ type viewFile struct {
 
 	closed atomic.Bool
 
-	mu   sync.Mutex // guards what follows
+	mu   sync.Mutex // guards the following fields
 	off  int64
 	list []fs.DirEntry // the rest of the directory, once it was read
 	read bool

@@ -11,7 +11,7 @@ import (
 	"lwio/internal/ntstatus"
 )
 
-// Share is what is shown. Names are slash-separated and relative to its root, which is
+// Share is the shown tree. Names are slash-separated and relative to its root, which is
 // ".". Safe for concurrent use.
 type Share interface {
 	// Open opens a file or directory for reading.

@@ -43,7 +43,7 @@ func (h *Histogram) Quantile(q float64) time.Duration {
 	return 0
 }
 
-// Sum counts what either counts.
+// Sum adds two histograms.
 func Sum(a, b Histogram) Histogram {
 	for i, k := range b.Counts {
 		a.Counts[i] += k
@@ -68,7 +68,7 @@ func (c *Counter) ObserveMany(d time.Duration, n int) {
 	c.sum.Add(int64(d) * int64(n))
 }
 
-// Snapshot is what was counted so far.
+// Snapshot is the state so far.
 func (c *Counter) Snapshot() (h Histogram) {
 	for i := range c.counts {
 		h.Counts[i] = c.counts[i].Load()

@@ -31,7 +31,7 @@ var rulesOfServers = []rule{
 	{"PageSize: a power of two, 512 to 32768", "fileio.TestAuthRefusals/an odd page"},
 	{"| 12 | 4 | MaxRdmaWindowSize |", "fileio.TestAuthRefusals/no window"},
 	{"| 20 | 4 | MaxRecvBufferSize | 16 | most bytes behind the header |", "fileio.TestAuthRefusals/no room for writes"},
-	{"DataVa and DataMh name a buffer of at least 512 bytes.", "fileio.TestAuthRefusals/more than the buffer; fileio.TestWhatAuthLends"},
+	{"DataVa and DataMh name a buffer of at least 512 bytes.", "fileio.TestAuthRefusals/more than the buffer; fileio.TestAuthExposesOneBuffer"},
 	{"| time from accepting to AUTH | 5 s |", "fileio.TestAuthSilence"},
 	{"without it they are not available", "fileio.TestNoOutcomes"},
 	{"A write more than 32,767 messages old cannot be replayed.", "rdmaconn.TestTooOld"},

@@ -6,7 +6,7 @@ import (
 	"lwio/internal/latency"
 )
 
-// Counts are what the connections of a client count.
+// Counts are the counters of the connections of a client.
 type Counts struct {
 	Polled, Interrupt latency.Counter // requests of I/O, by how their answers came
 	WakeUps, Spurious atomic.Uint64   // answers to INTERRUPT, and those that brought nothing

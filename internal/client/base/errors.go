@@ -14,18 +14,18 @@ import (
 )
 
 // Status is the NTSTATUS that a server answered with. It is an error, and
-// errors.Is maps it to what a Go program tests for: fs.ErrNotExist,
+// errors.Is maps it to the errors that Go programs test for: fs.ErrNotExist,
 // fs.ErrPermission, syscall.ENOSPC and so on.
 type Status = ntstatus.Status
 
-// Error is what every operation of the package returns when it fails, io.EOF
+// Error is the error of every operation of the package, io.EOF
 // excepted. It reads "lwio: OP OBJECT: CAUSE".
 type Error struct {
 	// Op is the operation: "dial", "open", "read".
 	Op string
 	// Name is what it was about: a name in the share, or an address.
 	Name string
-	// Status is what the server answered, 0 if the failure is not an answer.
+	// Status is the status that the server answered, 0 if the failure is not an answer.
 	Status Status
 	// Remote is true if the server refused, false if the failure was on this side
 	// or on the way.
@@ -83,8 +83,8 @@ var (
 	// because the connection was lost, or the caller left, before the answer came.
 	// [OP-112]
 	ErrUncertain = errors.New("outcome uncertain")
-	// ErrLocked: somebody else has locked what was to be locked, read or written.
-	ErrLocked = errors.New("locked by somebody else")
+	// ErrLocked: another client has locked what was to be locked, read or written.
+	ErrLocked = errors.New("locked by another client")
 	// ErrSpoofed: the peer of the RDMA connection is not the server that SMB
 	// authenticated. [OP-50j]
 	ErrSpoofed = errors.New("spoofing: the RDMA peer is not the server that SMB authenticated")
@@ -118,7 +118,7 @@ func (e *lostError) Is(target error) bool { return target == net.ErrClosed }
 
 func (e *lostError) Unwrap() error { return e.cause }
 
-// uncertainError is a change that may have happened, and why nobody knows.
+// uncertainError is a change that may have happened, and the reason.
 type uncertainError struct{ cause error }
 
 func (e *uncertainError) Error() string { return ErrUncertain.Error() + ": " + e.cause.Error() }
@@ -168,7 +168,7 @@ func Wrap(op, name string, err error) error {
 	return e
 }
 
-// words says in words what the commonest statuses mean.
+// words are the meanings of the commonest statuses.
 var words = map[Status]string{
 	ntstatus.AccessDenied:        "permission denied",
 	ntstatus.AccountLockedOut:    "too many wrong passwords, for now; try again in a minute",
@@ -179,10 +179,10 @@ var words = map[Status]string{
 	ntstatus.FileIsADirectory:    "is a directory",
 	ntstatus.FileClosed:          "file already closed",
 	ntstatus.FileTooLarge:        "file too large",
-	ntstatus.FileLockConflict:    "locked by somebody else",
+	ntstatus.FileLockConflict:    "locked by another client",
 	ntstatus.InvalidLockRange:    "no file has such a range",
 	ntstatus.InvalidParameter:    "invalid argument",
-	ntstatus.LockNotGranted:      "locked by somebody else",
+	ntstatus.LockNotGranted:      "locked by another client",
 	ntstatus.RangeNotLocked:      "not locked",
 	ntstatus.LogonFailure:        "wrong user name or password",
 	ntstatus.MediaWriteProtected: "the share is read-only",

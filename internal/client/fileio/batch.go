@@ -75,7 +75,7 @@ func (b *Batch) Submit(ctx context.Context) error {
 	b.q.tally()
 	b.q.all(func(l *flight) {
 		if l.Conn.Enter() == nil {
-			l.Conn.ArmForOthers() // no goroutine waits yet, but a Sync may
+			l.Conn.ArmForOthers() // no call waits yet, but a Sync may
 			l.Conn.Leave()
 		}
 	})

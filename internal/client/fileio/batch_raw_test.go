@@ -15,7 +15,7 @@ import (
 )
 
 // More operations than credits are sent as credits come back; meanwhile those of
-// others get theirs, also if nobody waits for the batch.
+// others get theirs, also if no call waits for the batch.
 //
 // Source: [OP-64], [OP-66]
 func TestBatchSharesCredits(t *testing.T) { onEach(t, testBatchSharesCredits) }
@@ -225,7 +225,7 @@ func testBatchTellsNeeds(t *testing.T, on string) {
 	}
 }
 
-// Sync after Submit waits until writes are answered, not until somebody fetches their
+// Sync after Submit waits until writes are answered, not until a goroutine fetches their
 // completions.
 //
 // Source: [OP-115]

@@ -92,8 +92,8 @@ func testBatchSendsAfterFailure(t *testing.T, on string) {
 	}
 }
 
-// An operation whose time is up has its error before its slot is the server's to free:
-// whoever finds the slot free, or in use by another, takes it for one that came back.
+// An operation whose time is up has its error before its entry is the server's to free:
+// the goroutine that finds the entry free, or in use by another, takes it for one that came back.
 //
 // Source: [OP-113]
 func TestExpiredHasItsErrorFirst(t *testing.T) {

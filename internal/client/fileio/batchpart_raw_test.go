@@ -237,7 +237,7 @@ func testPartFails(t *testing.T, on string) {
 	}
 }
 
-// askedContext is a context that tells when somebody first waits for its end.
+// askedContext is a context that tells when a goroutine first waits for its end.
 type askedContext struct {
 	context.Context
 	once  sync.Once

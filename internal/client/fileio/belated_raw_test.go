@@ -100,9 +100,9 @@ func TestNoRDMAForGood(t *testing.T) {
 	}
 }
 
-// While no rail has a connection, calls take the one that there is still something to be
+// While no path has a connection, calls take the one that there is still something to be
 // hoped of, and not one that never had any.
-func TestWhichRailIsWaitedFor(t *testing.T) {
+func TestCallsWaitForThePathThatReturnsLatest(t *testing.T) {
 	c := new(Client)
 	for i := range 3 {
 		r := c.NewPath(i)
@@ -124,7 +124,7 @@ func TestWhichRailIsWaitedFor(t *testing.T) {
 	}
 }
 
-// Whoever closes a client, everything has ended when Close returns.
+// The goroutine that closes a client, everything has ended when Close returns.
 func TestCloseAtOnce(t *testing.T) { onEach(t, testCloseAtOnce) }
 
 func testCloseAtOnce(t *testing.T, on string) {
@@ -157,7 +157,7 @@ func testCloseAtOnce(t *testing.T, on string) {
 	}
 }
 
-// Whoever loses the SMB session while RDMA connects is told of that, not of the key that
+// The goroutine that loses the SMB session while RDMA connects is told of that, not of the key that
 // the server does not know any more.
 //
 // Source: [OP-42]
@@ -188,7 +188,7 @@ func testSessionLostInDial(t *testing.T, on string) {
 func TestFenceLeavesTheNextAlone(t *testing.T) {
 	s := newRawServer(t, "iwarp", newFakeShare())
 	s.away(true)
-	c, err := s.dial(nil) // which has no rail that negotiates beside
+	c, err := s.dial(nil) // which has no path that negotiates beside
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -206,7 +206,7 @@ func TestFenceLeavesTheNextAlone(t *testing.T) {
 		runtime.Gosched()
 	}
 	r.Mu.Lock()
-	r.Fenced = true // by its NEGOTIATE; nobody is told yet
+	r.Fenced = true // by its NEGOTIATE; no goroutine is told yet
 	r.Mu.Unlock()
 	<-r.Turn
 	if err := <-done; err != nil {

@@ -48,7 +48,7 @@ func testBufferOfBrokenConnection(t *testing.T, on string) {
 		}
 		cn.Life.Mu.RUnlock()
 		<-cn.Life.Gone
-		c.Keepers.Wait() // and nobody looks at that
+		c.Keepers.Wait() // and no goroutine looks at that
 		c.Cfg.RequireRDMA = false
 		if n, err := f.ReadAt(b.Bytes(), 0); err != nil || !bytes.Equal(b.Bytes()[:n], want[:50_000]) || b.InDoubt() {
 			t.Errorf("required %v: %d, %v", require, n, err)

@@ -133,9 +133,9 @@ func testBufferClosedBeforeTheCopy(t *testing.T, on string) {
 // though that is closed meanwhile.
 //
 // Source: [OP-112], [OP-113]
-func TestBufferClosedWhileOwed(t *testing.T) { onEach(t, testBufferClosedWhileOwed) }
+func TestBufferClosedDuringReplay(t *testing.T) { onEach(t, testBufferClosedDuringReplay) }
 
-func testBufferClosedWhileOwed(t *testing.T, on string) {
+func testBufferClosedDuringReplay(t *testing.T, on string) {
 	share := newFakeShare()
 	share.put("f", pattern(8192))
 	s := newRawServer(t, on, share)
@@ -171,7 +171,7 @@ func testBufferClosedWhileOwed(t *testing.T, on string) {
 	freed(t, b)
 }
 
-// freed demands that nobody holds the memory any more.
+// freed demands that no goroutine holds the memory any more.
 func freed(t *testing.T, b *rdmaconn.Buffer) {
 	t.Helper()
 	b.Table.Mu.Lock()

@@ -79,7 +79,7 @@ func (c *rawConn) order() (list []wire.Opcode) {
 }
 
 // The server is told when the last of the calls on a file has given up, and not as long
-// as anybody waits for something of it; the slots are taken until it has answered.
+// as any goroutine waits for something of it; the entries are taken until it has answered.
 //
 // Source: [LWIO §Cancel], [OP-26], [OP-94a], [OP-94b], [OP-113]
 func TestCancelWhenNobodyWaits(t *testing.T) { onEach(t, testCancelWhenNobodyWaits) }

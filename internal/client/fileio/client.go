@@ -57,7 +57,7 @@ func (c *Client) Close() (err error) {
 	return err
 }
 
-// end is what Close does once.
+// end does the work of Close once.
 func (c *Client) end() error {
 	ctx, cancel := context.WithTimeout(context.Background(), rdmaconn.CloseGrace)
 	defer cancel()

@@ -72,7 +72,7 @@ func TestCommitUnanswered(t *testing.T) {
 	}
 }
 
-// TestCommitAgain commits a file again of which nobody knows whether it has its name: it stays
+// TestCommitAgain commits a file again of which it is unknown whether it has its name: it stays
 // in doubt until the server has said so, and is not deleted meanwhile if it has it.
 func TestCommitAgain(t *testing.T) {
 	for name, test := range map[string]struct {
@@ -137,7 +137,7 @@ func TestCommitAgain(t *testing.T) {
 }
 
 // TestCommitUnclosed is a commit after which the file cannot be closed: it has its name,
-// and nobody says that it has not.
+// and no goroutine says that it has not.
 func TestCommitUnclosed(t *testing.T) {
 	share := newFakeShare()
 	c, sess := overSMB(t, share)

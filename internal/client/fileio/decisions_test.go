@@ -63,11 +63,11 @@ func testWindowOfTheServerRules(t *testing.T, on string) {
 type lending struct {
 	rdma.Provider
 	mu   sync.Mutex
-	lent map[rdma.RemoteAddr]lentRegion
+	lent map[rdma.RemoteAddr]exposedRegion
 }
 
-// lentRegion is a region that others may reach.
-type lentRegion struct {
+// exposedRegion is a region that others may reach.
+type exposedRegion struct {
 	size   int
 	access rdma.Access
 }
@@ -85,18 +85,18 @@ type lendingAdapter struct {
 func (a lendingAdapter) RegisterMemory(ctx context.Context, buf []byte, access rdma.Access) (rdma.MemoryRegion, error) {
 	mr, err := a.Adapter.RegisterMemory(ctx, buf, access)
 	if err == nil {
-		a.p.note(mr.RemoteAddr(), lentRegion{len(buf), access})
+		a.p.note(mr.RemoteAddr(), exposedRegion{len(buf), access})
 	}
 	return mr, err
 }
 
-func (p *lending) note(at rdma.RemoteAddr, r lentRegion) {
+func (p *lending) note(at rdma.RemoteAddr, r exposedRegion) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.lent[at] = r
 }
 
-func (p *lending) of(h wire.Header) lentRegion {
+func (p *lending) of(h wire.Header) exposedRegion {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.lent[rdma.RemoteAddr{Addr: h.DataVa, Token: rdma.RemoteToken(h.DataMh)}]
@@ -107,13 +107,13 @@ func (p *lending) of(h wire.Header) lentRegion {
 // once they have been used.
 //
 // Source: [LWIO §Connection Authentication], [OP-48], [OP-49], [OP-100]
-func TestWhatAuthLends(t *testing.T) { onEach(t, testWhatAuthLends) }
+func TestAuthExposesOneBuffer(t *testing.T) { onEach(t, testAuthExposesOneBuffer) }
 
-func testWhatAuthLends(t *testing.T, on string) {
+func testAuthExposesOneBuffer(t *testing.T, on string) {
 	share := newFakeShare()
 	share.put("f", pattern(3000))
 	s := newRawServer(t, on, share)
-	provider := &lending{lent: make(map[rdma.RemoteAddr]lentRegion)}
+	provider := &lending{lent: make(map[rdma.RemoteAddr]exposedRegion)}
 	for _, p := range defaults() {
 		if p.Name() == on {
 			provider.Provider = p

@@ -23,8 +23,8 @@ type File struct {
 	closed  atomic.Bool
 	writes  barrier.Barrier // what Sync, Truncate, Unlock and Close wait for
 
-	regs        []atomic.Pointer[registration] // of each rail
-	registering []chan struct{}                // of each rail: holds a token while somebody registers
+	regs        []atomic.Pointer[registration] // of each path
+	registering []chan struct{}                // of each path: holds a token while a goroutine registers
 }
 
 var (
@@ -75,7 +75,7 @@ func (f *File) WriteAtContext(ctx context.Context, p []byte, off int64) (int, er
 	return n, nil
 }
 
-// check refuses what need not go on the wire.
+// check refuses calls that need not go on the wire.
 func (f *File) check(ctx context.Context, off int64, n int) error {
 	if f.closed.Load() {
 		return fs.ErrClosed
@@ -161,7 +161,7 @@ func (f *File) Close() error {
 	return base.Wrap("close", f.name, err)
 }
 
-// failed makes an *Error of what ended an operation: what the server gave up, or
+// failed makes an *Error of the end of an operation: what the server gave up, or
 // was not asked for, because the file was closed meanwhile is fs.ErrClosed.
 func (f *File) failed(op string, err error) error {
 	if err != nil && f.closed.Load() &&

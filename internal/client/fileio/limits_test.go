@@ -143,7 +143,7 @@ func testNoCreditInTime(t *testing.T, on string) {
 		return h.Opcode == wire.OpRead
 	}
 	f := s.hurried(time.Second, "f")
-	ctx, cancel := context.WithTimeout(t.Context(), time.Hour) // of its own, so that nobody misses the answer
+	ctx, cancel := context.WithTimeout(t.Context(), time.Hour) // of its own, so that no goroutine misses the answer
 	var first sync.WaitGroup
 	first.Go(func() { _, _ = f.ReadAtContext(ctx, make([]byte, 10), 0) })
 	<-held
@@ -156,7 +156,7 @@ func testNoCreditInTime(t *testing.T, on string) {
 }
 
 // A deadline of the caller's own is the only one, also if it is later than
-// Config.Timeout, and what outlasts that costs nobody the connection.
+// Config.Timeout, and what outlasts that costs no goroutine the connection.
 //
 // Source: [OP-110], [OP-113]
 func TestOwnDeadlineRules(t *testing.T) { onEach(t, testOwnDeadlineRules) }

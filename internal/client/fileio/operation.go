@@ -114,7 +114,7 @@ func (o *operation) limit(cn *rdmaconn.Conn, at int) int {
 	return segments.Fit(o.segs, at, 1, cn.Peer.MaxRead)
 }
 
-// prepare registers o's memory and gives it the slot s.
+// prepare registers o's memory and gives it the entry s.
 func (o *operation) prepare(ctx context.Context, cn *rdmaconn.Conn, s *rdmaconn.Request) error {
 	if o.on != cn {
 		o.takeBack()
@@ -295,7 +295,7 @@ func (o *operation) goesOn() bool {
 	return o.failed == nil && o.ios.Status == 0 && int(o.ios.Information) == o.n && o.done+o.n < o.size
 }
 
-// Deliver copies the data of a small read, if o is one, before its slot is used again.
+// Deliver copies the data of a small read, if o is one, before its entry is used again.
 func (o *operation) Deliver(s *rdmaconn.Request, ios wire.IOStatusBlock) {
 	if o.bounce && ios.Status == 0 {
 		copy(o.p[o.done:][:o.n], s.Bounce[:min(int(ios.Information), o.n)])

@@ -20,9 +20,9 @@ type PendingFile struct {
 	*File
 	final string
 
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the following fields
 	done  bool       // committed or closed
-	doubt bool       // the server was asked for the final name, and nobody knows whether it gave it
+	doubt bool       // the server was asked for the final name, and it is unknown whether it gave it
 }
 
 // CreatePending is that of lwio.Client.
@@ -87,7 +87,7 @@ func (p *PendingFile) Commit(ctx context.Context) error {
 	return nil
 }
 
-// giveName renames the file, or sees to it that it is deleted when it is closed, unless there
+// giveName renames the file, or ensures that it is deleted when it is closed, unless there
 // is doubt whether it is renamed. What was given up before has been answered.
 func (p *PendingFile) giveName(ctx context.Context) error {
 	if p.doubt {

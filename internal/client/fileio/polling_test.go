@@ -73,7 +73,7 @@ func testPolledMessages(t *testing.T, on string) {
 }
 
 // A poller that falls asleep says how many requests it has not seen complete, and
-// the answer wakes it. Nobody else asks for the same.
+// the answer wakes it. No other goroutine asks for the same.
 //
 // Source: [LWIO §Wakeup], [LWIO claim 21], [OP-93a], [OP-93c], [OP-93f]
 func TestWakeUp(t *testing.T) { onEach(t, testWakeUp) }
@@ -114,7 +114,7 @@ func testWakeUp(t *testing.T, on string) {
 	}
 	conn := <-s.accepted
 	for range readers {
-		// Somebody sleeps, and has said so.
+		// A goroutine sleeps, and has said so.
 		waitFor(t, func() bool {
 			conn.mu.Lock()
 			defer conn.mu.Unlock()
@@ -249,7 +249,7 @@ func testHostileStatusBlocks(t *testing.T, on string) {
 			p := make([]byte, len(want))
 			n, err := f.ReadAt(p, 0)
 			if name == "set twice" && errors.Is(err, ntstatus.DiskFull) {
-				err = nil // the second came before anybody looked
+				err = nil // the second came before any goroutine looked
 				n = copy(p, want)
 			}
 			if hostile.err == nil && (n != len(p) || err != nil || !bytes.Equal(p, want)) || !errors.Is(err, hostile.err) {
@@ -263,7 +263,7 @@ func testHostileStatusBlocks(t *testing.T, on string) {
 					t.Fatal(err)
 				}
 			}
-			for range 40 { // more than there are slots
+			for range 40 { // more than there are entries
 				clear(p)
 				if _, err := f.ReadAt(p, 0); err != nil || !bytes.Equal(p, want) {
 					t.Fatalf("afterwards: %v", err)
@@ -296,8 +296,8 @@ func testHostileWakeUp(t *testing.T, on string) {
 	}
 }
 
-// A polled request that was given up keeps its slot and its status block until the
-// answer comes, which nobody waits for.
+// A polled request that was given up keeps its entry and its status block until the
+// answer comes, which no call waits for.
 //
 // Source: [OP-94a], [OP-113]
 func TestLateStatusBlock(t *testing.T) { onEach(t, testLateStatusBlock) }
@@ -371,7 +371,7 @@ func testPollingWithFewCredits(t *testing.T, on string) {
 }
 
 // Polling and messages answer the same requests, with data in memory before either,
-// whoever waits and however.
+// the goroutine that waits and however.
 func TestMixedWaiters(t *testing.T) { onEach(t, testMixedWaiters) }
 
 func testMixedWaiters(t *testing.T, on string) {

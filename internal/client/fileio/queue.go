@@ -78,7 +78,7 @@ func (q *queue) push(o *operation) {
 // queued reports whether operations are to be sent.
 func (q *queue) queued() bool { return q.head < len(q.pending) }
 
-// wait sends what is queued, and returns when there are least completions.
+// wait sends the queued operations, and returns when there are least completions.
 //
 // Errors: ctx's; errNoCredit.
 func (q *queue) wait(ctx context.Context, least int) error {
@@ -136,7 +136,7 @@ func (f *File) perform(ctx context.Context, r *arguments) (n int, err error) {
 	return d.N, d.Err
 }
 
-// Close gives up what is queued or in flight, and takes the memory back.
+// Close gives up everything that is queued or in flight, and takes the memory back.
 func (q *queue) Close() {
 	q.ignore()
 	q.giveUp(fs.ErrClosed)

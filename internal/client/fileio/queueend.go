@@ -52,14 +52,14 @@ func (q *queue) registeredOn(cn *rdmaconn.Conn) bool {
 	return false
 }
 
-// lose takes back what was in flight on a connection that is down. It is queued before
+// lose takes back the requests in flight on a connection that is down. It is queued before
 // everything else, to be sent on the connection that takes the place of that one: writes
 // under their old numbers, by which the server does them once.
 //
 // Source: [OP-112]
 func (q *queue) lose(l *flight) {
 	cn := l.Conn
-	cn.Life.Mu.RLock() // the teardown is not at the slots meanwhile
+	cn.Life.Mu.RLock() // the teardown is not at the entries meanwhile
 	defer cn.Life.Mu.RUnlock()
 	l.starve(0)
 	var again []*operation
@@ -94,7 +94,7 @@ func (q *queue) lose(l *flight) {
 	}
 }
 
-// afterLoss decides what becomes of an operation whose connection broke: it goes on
+// afterLoss decides about an operation whose connection broke: it goes on
 // elsewhere, or ends with the error.
 func (o *operation) afterLoss(cn *rdmaconn.Conn) error {
 	c := o.q.c
@@ -117,8 +117,8 @@ func (o *operation) afterLoss(cn *rdmaconn.Conn) error {
 	return nil
 }
 
-// recall takes the slot away from an operation that is in flight; false says that
-// its answer is there. What becomes of the slot is next; round is that of its message.
+// recall takes the entry away from an operation that is in flight; false says that
+// its answer is there. What becomes of the entry is next; round is that of its message.
 func (o *operation) recall(next rdmaconn.RequestState) (round uint64, taken bool) {
 	for s := o.s; ; runtime.Gosched() {
 		w := s.Word.Load()
@@ -142,7 +142,7 @@ func (o *operation) recall(next rdmaconn.RequestState) (round uint64, taken bool
 	}
 }
 
-// Abandon leaves the request of o, which is settling, to the slot: the Buffer is in use, and
+// Abandon leaves the request of o, which is settling, to the entry: the Buffer is in use, and
 // a write in its epoch, until the server has answered.
 func (o *operation) Abandon(s *rdmaconn.Request) {
 	if s.Buffer != nil {
@@ -155,7 +155,7 @@ func (o *operation) Abandon(s *rdmaconn.Request) {
 }
 
 // cameBack reports whether o, which was in flight, is among those that came back, or
-// about to be: its slot is not its any more.
+// about to be: its entry is not its any more.
 func (o *operation) cameBack() bool { return o.Late.Load() || o.s.Generation() != o.life }
 
 // leftIO is I/O that no call waits for any more.

@@ -12,7 +12,7 @@ import (
 	"lwio/rdma"
 )
 
-// send sends what is queued while there are credits. With block it waits for one
+// send sends the queued operations while there are credits. With block it waits for one
 // credit if nothing is in flight.
 func (q *queue) send(ctx context.Context, block bool) error {
 	if !q.queued() {
@@ -74,14 +74,14 @@ func (q *queue) send(ctx context.Context, block bool) error {
 // all connections; but a few small ones stay together, as each connection that answers
 // costs a wake-up.
 func (q *queue) pathOf(o *operation, full paths.PathBits) *paths.Path {
-	rails := q.c.Paths
+	list := q.c.Paths
 	switch {
 	case o.unacked != nil:
 		return full.Unless(o.unacked.path)
-	case len(rails) == 0 || o.overSMB:
+	case len(list) == 0 || o.overSMB:
 		return nil
-	case len(rails) == 1:
-		return full.Unless(rails[0])
+	case len(list) == 1:
+		return full.Unless(list[0])
 	case o.cut == 0 && o.on != nil && !o.on.IsDown() && !full.Has(paths.PathOf(o.on)):
 		return paths.PathOf(o.on)
 	}
@@ -176,7 +176,7 @@ func (q *queue) sendOn(ctx context.Context, l *flight, block bool) (int, error) 
 // so that the server begins while others are made ready.
 const postAtOnce = 8
 
-// launch posts what is prepared for a connection, while so many more wait for a credit there.
+// launch posts the prepared requests for a connection, while so many more wait for a credit there.
 // The caller uses the connection.
 func (q *queue) launch(l *flight, starved int) {
 	cn := l.Conn

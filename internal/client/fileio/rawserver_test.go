@@ -192,7 +192,7 @@ type rawConn struct {
 	recv      rdma.MemoryRegion
 	slot      int // bytes of a receive
 
-	mu       sync.Mutex // guards what follows; tests post too
+	mu       sync.Mutex // guards the following fields; tests post too
 	lent     map[uint64]rdma.MemoryRegion
 	nextID   uint64
 	fids     []*fakeFile

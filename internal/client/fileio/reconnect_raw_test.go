@@ -234,7 +234,7 @@ func testWaitingEnds(t *testing.T, on string) {
 	}
 }
 
-// With the SMB session goes everything, and nobody tries any more.
+// With the SMB session goes everything, and no goroutine tries any more.
 func TestSessionLost(t *testing.T) { onEach(t, testSessionLost) }
 
 func testSessionLost(t *testing.T, on string) {

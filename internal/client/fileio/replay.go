@@ -27,7 +27,7 @@ type unacknowledged struct {
 	lineage uint64 // of the connections that know the outcome
 	number  uint64
 	n       int   // bytes
-	cause   error // what broke the connection
+	cause   error // the end of the connection
 }
 
 // uncertain is the error of a write that cannot be sent again, and why.
@@ -98,7 +98,7 @@ func (q *queue) routeAgain(ctx context.Context, o *operation) (*rdmaconn.Conn, e
 	return cn, nil
 }
 
-// repeat makes the request in slot s the one that was sent before.
+// repeat makes the request in entry s the one that was sent before.
 func (o *operation) repeat(cn *rdmaconn.Conn, s *rdmaconn.Request) error {
 	switch {
 	case o.n != o.unacked.n:

@@ -48,7 +48,7 @@ func (f *File) writeSame(ctx context.Context, p []byte, off, n int64) (int64, er
 	return done, err
 }
 
-// samePage checks what is to be written, and returns p as often as it takes to fill a page.
+// samePage checks the arguments of WriteSame, and returns p as often as it takes to fill a page.
 func (f *File) samePage(p []byte, off, n int64) ([]byte, error) {
 	switch {
 	case f.options&smbshare.OptionUnbuffered == 0:

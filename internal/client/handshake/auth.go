@@ -84,7 +84,7 @@ func (m *Auth) Check(b []byte) (wire.AuthParams, error) {
 	return p, nil
 }
 
-// reasonOf is what is wrong with a message, without the status that a server would
+// reasonOf is the fault of a message, without the status that a server would
 // answer.
 func reasonOf(err error) string {
 	var e *wire.Error

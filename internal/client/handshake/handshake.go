@@ -1,4 +1,4 @@
-// Package handshake is the client's part of how it and a server of LWIO come to know each
+// Package handshake is the client's part of of how it and a server of LWIO associate with each
 // other: NEGOTIATE over a pipe of the SMB session, which leaves both with keys and says
 // where the server listens, and the messages of AUTH over the RDMA connection, by which
 // each proves to the other that it has those keys. It makes no connection itself, and holds
@@ -9,7 +9,7 @@ package handshake
 
 import "fmt"
 
-// Fault is what is wrong with a peer.
+// Fault is the kind of misbehaviour of a peer.
 type Fault uint8
 
 // The faults.

@@ -28,7 +28,7 @@ const (
 type Session interface {
 	// OpenPipe opens a message pipe on IPC$.
 	OpenPipe(ctx context.Context, name string) (Pipe, error)
-	// ApplicationKey is the key that both ends share and nobody else knows; dialects
+	// ApplicationKey is the key that both ends share and no other goroutine knows; dialects
 	// before 3.0 have none.
 	ApplicationKey() ([]byte, bool)
 }

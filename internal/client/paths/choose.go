@@ -17,9 +17,9 @@ import (
 // errNotBest is why a provider is not used that might have worked.
 var errNotBest = errors.New("the server prefers another")
 
-// connect makes a connection of the rail r, by the first common provider and address
-// that works, in the server's order; the rails of a client begin with one address, or one
-// provider, each. What became of the others stands in the transport and the log. [OP-40]
+// connect makes a connection of the path r, by the first common provider and address
+// that works, in the server's order; the paths of a client begin with one address, or one
+// provider, each. The reasons stand in the transport and the log. [OP-40]
 func (c *Set) connect(ctx context.Context, r *Path, assoc *handshake.Association) (*rdmaconn.Conn, error) {
 	failed := make(map[string]error)
 	var tried []error

@@ -25,15 +25,15 @@ type Set struct {
 
 	Paths       []*Path            // none if there is no RDMA for good
 	WithoutRDMA string             // why
-	stop        context.CancelFunc // ends the keepers, if there are rails
+	stop        context.CancelFunc // ends the keepers, if there are paths
 	Keepers     sync.WaitGroup
 	Buffers     rdmaconn.BufferTable
 
 	Counts                        base.Counts
 	Connections, Lost, Reconnects atomic.Uint64
-	belated                       atomic.Uint64 // connections that are the first of their rails, and came after Dial
-	turn                          atomic.Uint32 // which rail comes first among equals
-	orphans                       atomic.Int32  // rails with writes that are uncertain and may still be going on
+	belated                       atomic.Uint64 // connections that are the first of their paths, and came after Dial
+	turn                          atomic.Uint32 // which path comes first among equals
+	orphans                       atomic.Int32  // paths with writes that are uncertain and may still be going on
 	Closed                        atomic.Bool
 }
 
@@ -44,7 +44,7 @@ type sessionLife interface {
 	Err() error
 }
 
-// Transport says what carries data now, and why.
+// Transport describes the carrier of data now, with the reason.
 func (c *Set) Transport() base.Transport {
 	if len(c.Paths) == 0 {
 		if c.Closed.Load() {
@@ -115,7 +115,7 @@ func (c *Set) Home(ctx context.Context) (*rdmaconn.Conn, error) {
 	return c.LeastBusy(0).Get(ctx, false)
 }
 
-// AllUp reports whether every rail has a connection. Those before it are torn down then.
+// AllUp reports whether every path has a connection. Those before it are torn down then.
 func (c *Set) AllUp() bool {
 	for _, r := range c.Paths {
 		if cn := r.Cn.Load(); cn == nil || cn.IsDown() {
@@ -153,7 +153,7 @@ func (c *Set) Begin(ctx context.Context) error {
 		c.WithoutRDMA = "asked for"
 		return nil
 	}
-	rails, up, err := c.makePaths(ctx)
+	list, up, err := c.makePaths(ctx)
 	switch {
 	case up > 0:
 	case ctx.Err() != nil:
@@ -167,22 +167,22 @@ func (c *Set) Begin(ctx context.Context) error {
 		c.sayFewer(up, err)
 	}
 	if c.Cfg.Reconnect < 0 { // what is not there now will not come
-		rails = rails[:up]
+		list = list[:up]
 	}
-	if len(rails) == 0 {
+	if len(list) == 0 {
 		c.WithoutRDMA = err.Error()
 		return nil
 	}
-	c.run(rails)
+	c.run(list)
 	return nil
 }
 
-// makePaths makes the rails that the configuration asks for, and their connections as
+// makePaths makes the paths that the configuration asks for, and their connections as
 // far as that can be done: the first up of them have one, err is why the others have not.
-func (c *Set) makePaths(ctx context.Context) (rails []*Path, up int, err error) {
+func (c *Set) makePaths(ctx context.Context) (list []*Path, up int, err error) {
 	for i := range c.Cfg.Connections {
 		r := c.NewPath(i)
-		rails = append(rails, r)
+		list = append(list, r)
 		if err != nil {
 			r.Why = err
 			continue
@@ -191,7 +191,7 @@ func (c *Set) makePaths(ctx context.Context) (rails []*Path, up int, err error) 
 			up++
 		}
 	}
-	return rails, up, err
+	return list, up, err
 }
 
 // sayFewer logs why there are not as many connections as asked for.
@@ -212,12 +212,12 @@ func (c *Set) sayFewer(up int, err error) {
 	log("lwio: no RDMA, going on over SMB", "server", c.Target, "reason", err, "then", then)
 }
 
-// run watches over the rails from now on.
-func (c *Set) run(rails []*Path) {
-	c.Paths = rails
+// run watches over the paths from now on.
+func (c *Set) run(list []*Path) {
+	c.Paths = list
 	ctx, stop := context.WithCancel(context.Background())
 	c.stop = stop
-	for _, r := range rails {
+	for _, r := range list {
 		c.Keepers.Add(1)
 		go r.maintain(ctx)
 	}

@@ -164,7 +164,7 @@ func (r *Path) failed(err error, try int) {
 	}
 }
 
-// connect negotiates, which ends what there was of the rail at the server, and connects
+// connect negotiates, which ends what there was of the path at the server, and connects
 // in the place of the last connection.
 func (r *Path) connect(ctx context.Context) (*rdmaconn.Conn, error) {
 	select {
@@ -180,7 +180,7 @@ func (r *Path) connect(ctx context.Context) (*rdmaconn.Conn, error) {
 	return r.Set.connect(ctx, r, assoc)
 }
 
-// negotiate asks the server with the rail's key. The caller has the turn.
+// negotiate asks the server with the path's key. The caller has the turn.
 func (r *Path) negotiate(ctx context.Context) (*handshake.Association, error) {
 	assoc, err := handshake.Negotiate(ctx, r.Set.Smb, r.Set.Cfg.Providers, r.key)
 	if err != nil {

@@ -120,7 +120,7 @@ func TestPaceNeverGivesUp(t *testing.T) {
 // the server may be in need of, only by choice, or if answers have come promptly.
 //
 // Source: [LWIO §I/O Processing]
-func TestGlance(t *testing.T) {
+func TestBusyPollConditions(t *testing.T) {
 	const choice = -1
 	for _, tt := range []struct {
 		name   string

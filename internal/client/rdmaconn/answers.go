@@ -9,7 +9,7 @@ import (
 	"lwio/rdma"
 )
 
-// scratch is the memory of whoever takes completions.
+// scratch is the memory of the goroutine that takes completions.
 type scratch struct {
 	results  [pollBatch]rdma.Result
 	answers  [pollBatch]wire.StatusResponse
@@ -82,14 +82,14 @@ func (c *Conn) fromImmediate(v uint32) (wire.StatusResponse, error) {
 	if i := int(v&IndexMask) - 1; i >= 0 && i < len(c.Table.Entries) {
 		s := &c.Table.Entries[i]
 		w := s.Word.Load()
-		if RequestState(w&StateMask).owed() && w&polledBit == 0 && s.immediate() == v && s.Kind == KindRead {
+		if RequestState(w&StateMask).isOutstanding() && w&polledBit == 0 && s.immediate() == v && s.Kind == KindRead {
 			return wire.StatusResponse{Cookie: s.cookie(), Information: s.Want}, nil
 		}
 	}
 	return wire.StatusResponse{}, base.ProtocolError("the server completed a read that nobody asked for")
 }
 
-// deliver gives an answer to the slot that it is for.
+// deliver gives an answer to the entry that it is for.
 func (c *Conn) deliver(a wire.StatusResponse, l *Delivery) error {
 	if a.Cookie == 0 {
 		return c.Credits.delta(c, a)
@@ -102,11 +102,11 @@ func (c *Conn) deliver(a wire.StatusResponse, l *Delivery) error {
 	for {
 		w := s.Word.Load()
 		for RequestState(w&StateMask) == RequestSettling && w&polledBit == 0 {
-			runtime.Gosched() // somebody gives it up
+			runtime.Gosched() // a goroutine gives it up
 			w = s.Word.Load()
 		}
 		switch {
-		case w>>stateBits%generations != a.Cookie>>IndexBits || !RequestState(w&StateMask).owed():
+		case w>>stateBits%generations != a.Cookie>>IndexBits || !RequestState(w&StateMask).isOutstanding():
 			return base.ProtocolError("the server answered a request twice")
 		case w&polledBit != 0:
 			return base.ProtocolError("the server sent a message for a request that asked for a status block")
@@ -117,7 +117,7 @@ func (c *Conn) deliver(a wire.StatusResponse, l *Delivery) error {
 	}
 }
 
-// look finishes the request of a slot if it is polled for and its status block is
+// look finishes the request of a entry if it is polled for and its status block is
 // there. It reports whether it did. Two that look at the same time cannot both
 // finish it; and a block that is not of this generation cannot be taken for one, as
 // it is reset before the word says that the request is outstanding.
@@ -127,7 +127,7 @@ func (c *Conn) deliver(a wire.StatusResponse, l *Delivery) error {
 // Source: [LWIO §I/O Processing], [LWIO claim 20], [OP-89]
 func (c *Conn) look(s *Request, l *Delivery) bool {
 	w := s.Word.Load()
-	if w&polledBit == 0 || !RequestState(w&StateMask).owed() {
+	if w&polledBit == 0 || !RequestState(w&StateMask).isOutstanding() {
 		return false
 	}
 	ios := wire.IOStatusBlockFromUint64(s.Block.Load())
@@ -138,9 +138,9 @@ func (c *Conn) look(s *Request, l *Delivery) bool {
 			}
 			return true
 		}
-		// The call has left, or the watchdog was here, or somebody else has done it.
+		// The call has left, or the watchdog was here, or another goroutine has done it.
 		next := s.Word.Load()
-		if next>>stateBits != w>>stateBits || !RequestState(next&StateMask).owed() {
+		if next>>stateBits != w>>stateBits || !RequestState(next&StateMask).isOutstanding() {
 			return false
 		}
 		w = next
@@ -196,7 +196,7 @@ func (c *Conn) Settle(s *Request, st RequestState, ios wire.IOStatusBlock, l *De
 		l.place(c, s, ios)
 		return nil
 	}
-	l.flushCounts(c) // before anybody learns of it
+	l.flushCounts(c) // before any goroutine learns of it
 	switch st {
 	case RequestPending:
 		s.result = ios

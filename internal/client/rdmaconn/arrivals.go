@@ -27,7 +27,7 @@ type Ticket struct {
 	To     *Arrivals
 	pace   *pace       // of its request, or nil
 	polled bool        // the answer to its request is a status block
-	Late   atomic.Bool // its time was up: it came back, or is about to, and its slot is not free
+	Late   atomic.Bool // its time was up: it came back, or is about to, and its entry is not free
 	Next   *Ticket     // that came back before
 }
 
@@ -112,7 +112,7 @@ func (a *Arrivals) connectionFailed() {
 	a.wakeOwner()
 }
 
-// Expire ends the wait for the request of a slot that is settling, because its time is up.
+// Expire ends the wait for the request of a entry that is settling, because its time is up.
 // The watchdog calls it.
 func (c *Conn) Expire(s *Request) {
 	t := s.Op

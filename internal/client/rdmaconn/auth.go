@@ -39,7 +39,7 @@ type peerParams struct {
 
 // Authenticate proves to the server that this side negotiated over the pipe, and
 // checks the same of the server. The server's parameters arrive in a buffer of
-// which only they can be written, and whose region is closed before anybody looks
+// which only they can be written, and whose region is closed before any goroutine looks
 // at it. prev is the connection that this one takes the place of, or nil; it is torn
 // down.
 //

@@ -104,8 +104,8 @@ func (b *Buffer) Release() {
 	}
 }
 
-// giveUp makes a request that is in the state from one that nobody waits for. Its
-// buffer is in doubt from before anybody else could know.
+// giveUp makes a request that is in the state from one that no call waits for. Its
+// buffer is in doubt from before any other goroutine could know.
 //
 // Source: [OP-113]
 func (s *Request) giveUp(from RequestState) bool {

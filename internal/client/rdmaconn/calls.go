@@ -83,18 +83,18 @@ func (c *Conn) Unused(some SomeRequests) {
 	}
 }
 
-// Payload is what follows the header: bytes to copy, or a part of a region to
+// Payload is the part of a message behind the header: bytes to copy, or a part of a region to
 // gather from.
 type Payload struct {
 	Copied []byte
 	Region rdma.MemoryRegion
 	Offset int
 	Length int
-	Gather []rdma.SGE // parts of regions, which stand in the slot already
+	Gather []rdma.SGE // parts of regions, which stand in the entry already
 }
 
-// post sends the message of slot s. The header's common fields are filled in.
-// After an error nobody has seen the message, and the slot is not the caller's any
+// post sends the message of entry s. The header's common fields are filled in.
+// After an error the message was not sent, and the entry is not the caller's any
 // more.
 //
 // Source: [LWIO §I/O Processing], [OP-21], [OP-23], [OP-24], [LWIO claim 22]
@@ -102,7 +102,7 @@ func (c *Conn) post(s *Request, h *wire.Header, data Payload) error {
 	return c.postAs(s, h, data, RequestPending)
 }
 
-// postDetached sends a message for whose answer nobody waits.
+// postDetached sends a message to whose answer no call waits.
 func (c *Conn) postDetached(s *Request, h *wire.Header) error {
 	return c.postAs(s, h, Payload{}, RequestAbandoned)
 }
@@ -122,7 +122,7 @@ func (c *Conn) postAs(s *Request, h *wire.Header, data Payload, as RequestState)
 	return nil
 }
 
-// QueueLocked makes the message of slot s, which begins at that time, and queues it.
+// QueueLocked makes the message of entry s, which begins at that time, and queues it.
 // The caller holds sendMu, and calls startPosting next.
 //
 // Source: [OP-21], [OP-23], [OP-24], [OP-89], [OP-112]
@@ -162,7 +162,7 @@ func (c *Conn) QueueLocked(s *Request, h *wire.Header, data *Payload, as Request
 		req.Flags = rdma.FlagSilentSuccess
 	}
 	if s.Buffer != nil && s.Kind == KindWrite {
-		req.Flags |= rdma.FlagByReference // until the answer is there, whoever waits for it
+		req.Flags |= rdma.FlagByReference // until the answer is there, the goroutine that waits for it
 	}
 	s.Fid, s.Round = 0, c.Queue.round
 	if s.Kind.io() {
@@ -200,13 +200,13 @@ func (q *sendQueue) addLocked() *rdma.Request {
 	return &q.queue[n]
 }
 
-// StartPosting sees to it that what was queued is posted, and unlocks sendMu, which
+// StartPosting ensures that what was queued is posted, and unlocks sendMu, which
 // the caller holds.
 func (c *Conn) StartPosting() {
 	c.countLocked()
 	if c.Queue.Posting {
 		c.Queue.Mu.Unlock()
-		return // whoever posts takes it along
+		return // the goroutine that posts takes it along
 	}
 	c.Queue.Posting = true
 	c.flushLocked()
@@ -243,7 +243,7 @@ func (c *Conn) PostTogether() {
 	c.StartPosting()
 }
 
-// flushLocked posts what is queued until nothing is, and unlocks sendMu, which the
+// flushLocked posts the queue until it is empty, and unlocks sendMu, which the
 // caller holds with posting set. A failure ends the connection.
 func (c *Conn) flushLocked() {
 	for range postRounds {
@@ -285,8 +285,8 @@ var (
 const busyPolls = 1000
 
 // BusyPoll looks for the answer of s, if nothing else is in flight and the answer appears
-// without anybody's help, and returns it if it came. A call that is alone need not
-// even take the baton for it. Where the program has one processor, of which the server may
+// without any call's help, and returns it if it came. A call that is alone need not
+// even take the poller's role for it. Where the program has one processor, of which the server may
 // be in need, a call does so that polls by choice, or whose answers come promptly.
 //
 // Source: [LWIO §I/O Processing]
@@ -310,8 +310,8 @@ func (c *Conn) BusyPoll(s *Request, t *Ticket, life uint64) (ios wire.IOStatusBl
 	return ios, came
 }
 
-// wait returns the answer to the request of slot s, which the caller must then
-// release. After an error the slot is not the caller's any more.
+// wait returns the answer to the request of entry s, which the caller must then
+// release. After an error the entry is not the caller's any more.
 func (c *Conn) wait(ctx context.Context, s *Request) (wire.IOStatusBlock, error) {
 	c.Await(ctx, &s.Waiter, s, s.began+c.Patience(), false)
 	if !s.Ready() && ctx.Err() != nil && !c.IsDown() {
@@ -330,7 +330,7 @@ func (c *Conn) wait(ctx context.Context, s *Request) (wire.IOStatusBlock, error)
 	return c.answer(s)
 }
 
-// answer looks at a slot that is ready.
+// answer looks at a entry that is ready.
 func (c *Conn) answer(s *Request) (wire.IOStatusBlock, error) {
 	for {
 		switch s.State() {
@@ -405,7 +405,7 @@ func (c *Conn) Register(ctx context.Context, key [24]byte, options uint32) (uint
 }
 
 // CloseFid tells the server that the file id is not used any more, and to give up what
-// is in flight. Nobody waits for the answer, and without a free credit nothing is sent:
+// is in flight. No call waits for the answer, and without a free credit nothing is sent:
 // closing the SMB open revokes the file id anyway.
 //
 // Source: [LWIO §Close], [LWIO §Cancel], [OP-94e]

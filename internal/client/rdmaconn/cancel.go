@@ -7,20 +7,20 @@ import (
 	"lwio/internal/wire"
 )
 
-// CANCEL is for all I/O of a file id, not for one request. So it is sent when nobody
+// CANCEL is for all I/O of a file id, not for one request. So it is sent when no call
 // waits for any of it: when the last of the calls on the file, or of those that were in
 // flight together, has given up, and when the file is closed. What the server has begun
-// with it does all the same; the slots of all are taken until it has answered.
+// with it does all the same; the entries of all are taken until it has answered.
 // [OP-94a] [OP-94c] [OP-113]
 
-// cancelWish is a CANCEL that waits for a slot.
+// cancelWish is a CANCEL that waits for a entry.
 type cancelWish struct {
 	fid uint16
-	all bool // also of what somebody waits for
+	all bool // also of what a call waits for
 }
 
 // Cancel stops the I/O of a file id at the server, if there is any that was given up
-// and none that somebody waits for; with all, whatever there is. It does not wait:
+// and none that a call waits for; with all, whatever there is. It does not wait:
 // without a free credit the message goes out with the next that is given back, before
 // new requests. The caller holds conn.life.
 //
@@ -38,8 +38,8 @@ func (k *credits) Cancel(c *Conn, fid uint16, all bool) {
 	k.pump(c)
 }
 
-// postCancel sends CANCEL in slot s, unless there is nothing to cancel any more, or
-// somebody waits for some of it. It looks where messages get their order: what is
+// postCancel sends CANCEL in entry s, unless there is nothing to cancel any more, or
+// a call waits for some of it. It looks where messages get their order: what is
 // queued later is not cancelled.
 //
 // Source: [LWIO §Cancel], [OP-94a]
@@ -86,8 +86,8 @@ func (c *Conn) cancellableLocked(w cancelWish) bool {
 	return len(found) > 0
 }
 
-// giveUp makes a request that is in the state from one that nobody waits for, and sees
-// to it that the server is told.
+// giveUp makes a request that is in the state from one that no call waits for, and sees
+// to it that the server is asked to cancel it.
 //
 // Source: [LWIO §Cancel], [OP-94a], [OP-113]
 func (c *Conn) giveUp(s *Request, from RequestState) bool {
@@ -104,7 +104,7 @@ func (c *Conn) giveUp(s *Request, from RequestState) bool {
 
 // AwaitPost returns when the messages of a round of posts do not refer to memory of the
 // calls any more that they belong to: one that leaves takes its memory back, while
-// somebody else may be about to post its message.
+// another goroutine may be about to post its message.
 func (c *Conn) AwaitPost(round uint64) {
 	for ; !c.IsDown(); runtime.Gosched() {
 		c.Queue.Mu.Lock()

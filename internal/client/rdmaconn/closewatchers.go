@@ -5,17 +5,17 @@ import (
 	"sync"
 )
 
-// closeWatcher is told when a connection ends.
+// closeWatcher is notified when a connection ends.
 type closeWatcher interface{ connectionFailed() }
 
-// closeWatchers are told when a connection ends, because their goroutines sleep on another.
+// closeWatchers are notified when a connection ends, because their goroutines sleep on another.
 // Safe for concurrent use.
 type closeWatchers struct {
 	mu   sync.Mutex
 	list []closeWatcher
 }
 
-// Add adds a watcher, which is told at once if the connection has ended.
+// Add adds a watcher, which is notified at once if the connection has ended.
 func (m *closeWatchers) Add(c *Conn, w closeWatcher) {
 	m.mu.Lock()
 	m.list = append(m.list, w)

@@ -39,7 +39,7 @@ const (
 	CloseGrace = time.Second
 )
 
-// ConnConfig is what a connection needs to know.
+// ConnConfig are the settings of a connection.
 type ConnConfig struct {
 	Counts    *base.Counts
 	Credits   int // messages in flight to ask for
@@ -52,11 +52,11 @@ type ConnConfig struct {
 
 // Conn is one RDMA connection to a server: an adapter of its own, so that one
 // server's requests can never reach what was lent to another, a queue pair, and a
-// table of slots, one for each credit.
+// table of entries, one for each credit.
 //
-// A call takes a slot, posts its message, and waits for the slot. One that waits
+// A call takes a entry, posts its message, and waits for the entry. One that waits
 // hands out the completions for all and wakes those who sleep; the reader goroutine
-// does while nobody waits. The supervisor goroutine watches over time limits and the
+// does while no call waits. The supervisor goroutine watches over time limits and the
 // end of the connection, and tears it down.
 type Conn struct {
 	Cfg       ConnConfig
@@ -128,7 +128,7 @@ type progress struct {
 	sleeper  atomic.Pointer[waiter] // where the poller waits, if it is a call
 	spinning atomic.Bool            // a call looks without having parked
 
-	// mu is held while completions are taken; it guards what follows.
+	// mu is held while completions are taken; it guards the following fields.
 	mu      sync.Mutex
 	scratch scratch
 	woken   bool // an INTERRUPT was answered
@@ -155,7 +155,7 @@ type sendQueue struct {
 	sent      atomic.Int64 // I/O requests; changes under Mu
 	returning atomic.Int64 // calls that were woken together and have not sent again
 
-	Mu          sync.Mutex // guards what follows
+	Mu          sync.Mutex // guards the following fields
 	seq         uint64     // the number of the next message; its low 16 bits are the Sequence
 	Sends       int
 	fresh       int64        // I/O requests in queue that sent does not count yet
@@ -199,7 +199,7 @@ func DialConn(ctx context.Context, p rdma.Provider, remote rdma.Addr, cfg ConnCo
 	return c, nil
 }
 
-// setUp makes queues, memory and slots, and posts the receives: one for each
+// setUp makes queues, memory and entries, and posts the receives: one for each
 // message that may be in flight and one for a change of credits. [OP-65]
 func (c *Conn) setUp(ctx context.Context) error {
 	n := min(c.Cfg.Credits, c.Info.MaxReceiveQueueDepth-1, (c.Info.MaxInitiatorQueueDepth-SignalEvery)/2,
@@ -331,7 +331,7 @@ func (c *Conn) tearDown() {
 	c.buffers.tearDown(c)
 }
 
-// isGone reports whether nobody else can reach memory through the connection any more.
+// isGone reports whether no other goroutine can reach memory through the connection any more.
 func (l *lifecycle) isGone() bool {
 	select {
 	case <-l.Gone:
@@ -389,7 +389,7 @@ func (c *Conn) mayPoll() bool {
 	return c.Cfg.Mode != base.Interrupt && c.Info.Caps.Has(rdma.CapInOrderPlacement)
 }
 
-// polls decides how the answer to the request of a slot is waited for.
+// polls decides how the answer to the request of a entry is waited for.
 func (c *Conn) polls(s *Request) bool {
 	s.pace = nil
 	switch {

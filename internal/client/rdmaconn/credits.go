@@ -9,19 +9,19 @@ import (
 	"lwio/rdma"
 )
 
-// credits keeps the books of what the server granted: a credit is a slot that is
+// credits keeps the books of what the server granted: a credit is a entry that is
 // in conn.free or in use. The server may grant more, up to what was asked for at
 // first, or take some back, one CREDIT message for each.
 //
 // Source: [LWIO §Credits], [OP-64] to [OP-74c], [LWIO claim 24]
 type credits struct {
-	// work says that CREDIT messages wait for a slot.
+	// work says that CREDIT messages wait for a entry.
 	work atomic.Bool
 
 	Mu sync.Mutex
 	// grant is the number of messages that may be in flight.
 	grant int
-	// idle are the slots that are not granted.
+	// idle are the entries that are not granted.
 	idle []*Request
 	// posted is the number of receives in the queue or being handled; spare are
 	// the places of those that were retired.
@@ -34,7 +34,7 @@ type credits struct {
 	unused int32
 	// retiring is how many credits were asked back and not retired yet.
 	retiring int
-	// cancels are the CANCEL messages that wait for a slot.
+	// cancels are the CANCEL messages that wait for a entry.
 	cancels []cancelWish
 	// wakeUp is the credit that is kept for INTERRUPT, if there are two or more and
 	// requests are polled for. [OP-93f]
@@ -102,7 +102,7 @@ func (k *credits) add(c *Conn, n int) {
 	}
 }
 
-// forWakeUp returns the slot for INTERRUPT, or nil.
+// forWakeUp returns the entry for INTERRUPT, or nil.
 func (k *credits) forWakeUp() *Request {
 	k.Mu.Lock()
 	defer k.Mu.Unlock()
@@ -120,14 +120,14 @@ func (k *credits) keepLocked(c *Conn) {
 	}
 	c.Status.polling.Store(false)
 	if c.Status.armed.CompareAndSwap(false, true) {
-		// Nobody is using it, and nobody will.
+		// It is not in use, and will not be.
 		c.Table.Free.put(k.wakeUp)
 		k.wakeUp = nil
 		c.Status.armed.Store(false)
 	}
 }
 
-// afterWakeUp is called when the slot for INTERRUPT has become free.
+// afterWakeUp is called when the entry for INTERRUPT has become free.
 func (k *credits) afterWakeUp(c *Conn) {
 	k.Mu.Lock()
 	defer k.Mu.Unlock()
@@ -200,7 +200,7 @@ func (k *credits) delta(c *Conn, a wire.StatusResponse) error {
 	return nil
 }
 
-// pump sends the CREDIT and CANCEL messages for which there are free slots.
+// pump sends the CREDIT and CANCEL messages for which there are free entries.
 func (k *credits) pump(c *Conn) {
 	k.Mu.Lock()
 	defer k.Mu.Unlock()
@@ -216,7 +216,7 @@ func (k *credits) pump(c *Conn) {
 }
 
 // use comes before new requests [OP-68]: it sends one of the CREDIT and CANCEL messages
-// that wait for a slot in slot s, which was just released, or reports that there is
+// that wait for a entry in entry s, which was just released, or reports that there is
 // none.
 func (k *credits) use(c *Conn, s *Request) bool {
 	k.Mu.Lock()
@@ -229,7 +229,7 @@ func (k *credits) use(c *Conn, s *Request) bool {
 	return false
 }
 
-// waitsLocked reports whether messages wait for a slot.
+// waitsLocked reports whether messages wait for a entry.
 func (k *credits) waitsLocked() bool {
 	waits := k.left > 0 || len(k.cancels) > 0
 	k.work.Store(waits)

@@ -9,7 +9,7 @@ import (
 	"lwio/rdma"
 )
 
-// ready is what a call waits for.
+// ready is the condition that a call waits for.
 type ready interface {
 	// Ready reports whether the call need not wait any longer. It is called with
 	// no lock held, by any number of goroutines.
@@ -32,7 +32,7 @@ func (c *Conn) Patience() int64 {
 
 // Await waits until r is ready, ctx ends, or the connection is down. Until then, on
 // the connection's clock, it looks rather than sleeps if there is something to look
-// at. heeded says that the end of ctx kicks, so that the call may sleep for all.
+// at. heeded says that the end of ctx wakes the poller, so that the call may sleep for all.
 //
 // Source: [LWIO §I/O Processing], [LWIO §Wakeup]
 func (c *Conn) Await(ctx context.Context, w *waiter, r ready, until int64, heeded bool) {
@@ -48,7 +48,7 @@ func (c *Conn) Await(ctx context.Context, w *waiter, r ready, until int64, heede
 			}
 			continue
 		}
-		// Whoever sleeps may have fallen asleep before our request was there to be
+		// The goroutine that sleeps may have fallen asleep before our request was there to be
 		// polled for.
 		c.ArmForOthers()
 		if r.Ready() {
@@ -76,8 +76,8 @@ func (c *Conn) unpark(w *waiter) {
 	}
 }
 
-// spin looks for what r waits for, and reports whether nothing is to be waited for
-// any more. It does so with the baton, for all; without it only if who has it
+// spin looks for the condition r, and reports whether nothing is to be waited for
+// any more. It does so as the poller, for all; otherwise only if the poller
 // sleeps, and only one call at a time: then it looks at memory alone, and the
 // provider's own goroutine moves the data.
 func (c *Conn) spin(over <-chan struct{}, r ready, until int64) bool {
@@ -96,7 +96,7 @@ func (c *Conn) spin(over <-chan struct{}, r ready, until int64) bool {
 			return r.Ready() || c.IsDown()
 		}
 		if !c.Progress.asleep.Load() {
-			return false // whoever has the baton looks too
+			return false // the poller looks too
 		}
 		c.scan()
 		if i%every == 0 && !c.goOn(over, until) {
@@ -106,7 +106,7 @@ func (c *Conn) spin(over <-chan struct{}, r ready, until int64) bool {
 	return true
 }
 
-// lookFor looks for what r waits for with the baton.
+// lookFor looks for the condition r as the poller.
 func (c *Conn) lookFor(over <-chan struct{}, r ready, until int64) {
 	every := c.spinsPerCheck()
 	for i := 1; !r.Ready() && !c.Status.Polled.Empty(); i++ {
@@ -116,7 +116,7 @@ func (c *Conn) lookFor(over <-chan struct{}, r ready, until int64) {
 			return
 		}
 		if found > 0 && !r.Ready() {
-			runtime.Gosched() // let those run whose answers these were
+			runtime.Gosched() // let the calls run that were answered
 			if c.Cfg.Mode == base.Polling {
 				until = c.Clock() + c.Patience()
 			}
@@ -160,8 +160,8 @@ func (c *Conn) goOn(over <-chan struct{}, until int64) bool {
 	return c.Clock() < until
 }
 
-// hold is what a call does that was given the baton: it hands out what arrives
-// until r is ready, over is closed or the connection is down, and passes the baton on.
+// hold is what a call does that was made the poller: it delivers completions
+// until r is ready, over is closed or the connection is down, and passes the poller's role on.
 func (c *Conn) hold(over <-chan struct{}, w *waiter, r ready, until int64) {
 	for !r.Ready() && !c.IsDown() && !ended(over) {
 		if !c.Status.Polled.Empty() {
@@ -176,11 +176,11 @@ func (c *Conn) hold(over <-chan struct{}, w *waiter, r ready, until int64) {
 }
 
 // doze sleeps on the completion queue, unless there is something to hand out, over is
-// closed, or r is ready. The caller, which waits at w, has the baton.
+// closed, or r is ready. The caller, which waits at w, is the poller.
 //
-// Nobody polls the queue between the last look of who falls asleep and the sleep,
-// so that what arrives then ends it. A request that is posted then, and polled for,
-// is in the set before its caller sees that somebody sleeps, or is seen by arm:
+// The queue is not polled between the last look of the poller and its sleep,
+// so that a completion that arrives then ends it. A request that is posted then, and polled for,
+// is in the set before its caller sees that the poller sleeps, or is seen by arm:
 // either of the two asks for a wake-up.
 func (c *Conn) doze(over <-chan struct{}, w *waiter, r ready) {
 	ctx := c.Progress.Sleep.Next()
@@ -198,10 +198,10 @@ func (c *Conn) doze(over <-chan struct{}, w *waiter, r ready) {
 		}
 		c.Progress.asleep.Store(false)
 		if ctx.Err() != nil {
-			err = nil // kicked
+			err = nil // woken
 		}
 		if err == nil {
-			_, err = c.advance(false) // what ended the sleep
+			_, err = c.advance(false) // the reason of the wake-up
 		}
 	}
 	if err != nil {
@@ -217,7 +217,7 @@ func (c *Conn) wake(w *waiter) {
 	}
 }
 
-// advance takes what is in the completion queue and looks at the status blocks; it
+// advance takes the entries of the completion queue and looks at the status blocks; it
 // returns how much there was. If it was nothing, the caller may be asleep from then
 // on.
 func (c *Conn) advance(sleep bool) (int, error) {
@@ -230,8 +230,8 @@ func (c *Conn) advance(sleep bool) (int, error) {
 	return n, err
 }
 
-// advanceLocked takes what is in the completion queue and looks at the status
-// blocks; it returns how much there was. The caller holds progressMu.
+// advanceLocked takes the entries of the completion queue and looks at the status
+// blocks; it returns how much there was. Precondition: progress.mu is held.
 func (c *Conn) advanceLocked() (int, error) {
 	b := &c.Progress.scratch
 	n, err := c.cq.Poll(b.results[:])

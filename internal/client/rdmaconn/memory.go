@@ -10,23 +10,23 @@ import (
 // landAlign is what the places where small reads land are aligned to, in bytes.
 const landAlign = 64
 
-// allocate gives every slot its memory: receives and messages to send, and, in memory
+// allocate gives every entry its memory: receives and messages to send, and, in memory
 // of its own, the places where small reads land and status blocks. Each kind is a
 // region of its own.
 func (c *Conn) allocate(ctx context.Context, n int) (err error) {
 	sendSize, landSize := wire.HeaderSize+CopyWrite, (c.Cfg.SmallRead+landAlign-1)/landAlign*landAlign
 	recv, send, land := (n+1)*wire.StatusResponseSize, n*sendSize, n*landSize
 	statusAt := (land + wire.IOStatusBlockSize - 1) / wire.IOStatusBlockSize * wire.IOStatusBlockSize
-	lentSize := statusAt + n*wire.IOStatusBlockSize
+	exposedSize := statusAt + n*wire.IOStatusBlockSize
 	if c.Memory.mem, err = c.Adapter.Alloc(ctx, recv+send); err != nil {
 		return err
 	}
-	if c.Memory.Land, err = c.Adapter.Alloc(ctx, lentSize); err != nil {
+	if c.Memory.Land, err = c.Adapter.Alloc(ctx, exposedSize); err != nil {
 		return err
 	}
-	own, lent := c.Memory.mem.Bytes(), c.Memory.Land.Bytes()
+	own, exposed := c.Memory.mem.Bytes(), c.Memory.Land.Bytes()
 	recvPart, sendPart := own[:recv:recv], own[recv:recv+send]
-	landPart, statusPart := lent[:land:land], statusMemory(lent[statusAt:lentSize])
+	landPart, statusPart := exposed[:land:land], statusMemory(exposed[statusAt:exposedSize])
 	for _, part := range []struct {
 		mr     *rdma.MemoryRegion
 		memory []byte

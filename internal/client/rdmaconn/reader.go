@@ -14,7 +14,7 @@ const (
 	longestRest = 64 * readerRest
 )
 
-// read has the baton whenever no call does, until the connection is down.
+// read is the poller whenever no call does, until the connection is down.
 func (c *Conn) read() {
 	defer c.Life.reading.Done()
 	rest := readerRest
@@ -41,7 +41,7 @@ func (c *Conn) read() {
 	}
 }
 
-// Ready tells the reader that a call wants the baton.
+// Ready tells the reader that a call wants to poll.
 func (b *poller) Ready() bool { return b.used.Load() }
 
 // reason prefers what the connector says about the end of the connection to what

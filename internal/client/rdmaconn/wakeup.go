@@ -6,7 +6,7 @@ import (
 	"lwio/rdma"
 )
 
-// arm asks the server for a wake-up, as somebody is about to sleep while polled
+// arm asks the server for a wake-up, as the poller is about to sleep while polled
 // requests are outstanding, unless it was asked already. After it reported true the
 // caller looks once more before it sleeps.
 //
@@ -28,14 +28,14 @@ func (c *Conn) arm() bool {
 }
 
 // ArmForOthers is called by who depends on answers that it does not wait for itself:
-// if somebody sleeps, it sees to it that they end the sleep.
+// if the poller sleeps, it ensures that they end the sleep.
 func (c *Conn) ArmForOthers() {
 	if c.Progress.asleep.Load() {
 		c.arm()
 	}
 }
 
-// postWakeUp sends INTERRUPT in the slot that is kept for it.
+// postWakeUp sends INTERRUPT in the entry that is kept for it.
 func (c *Conn) postWakeUp(s *Request) bool {
 	s.Kind, s.Own, s.Want = kindWakeUp, true, 0
 	c.Queue.Mu.Lock()
@@ -63,7 +63,7 @@ func (c *Conn) wokenUp(s *Request, status uint32) error {
 	return nil
 }
 
-// statusAddr is where the status block of a slot lies for the server.
+// statusAddr is where the status block of a entry lies for the server.
 func (m *messageMemory) statusAddr(s *Request) rdma.RemoteAddr {
 	at := m.statusMR.RemoteAddr()
 	at.Addr += uint64(s.Index) * wire.IOStatusBlockSize

@@ -36,7 +36,7 @@ func (i *FileInfo) Type() fs.FileMode          { return i.Mode().Type() }
 func (i *FileInfo) Info() (fs.FileInfo, error) { return i, nil }
 func (i *FileInfo) String() string             { return fs.FormatFileInfo(i) }
 
-// Size is 0 for a directory, whatever the server says.
+// Size is 0 for a directory.
 func (i *FileInfo) Size() int64 {
 	if i.IsDir() {
 		return 0

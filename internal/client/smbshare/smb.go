@@ -8,7 +8,7 @@ import (
 	"lwio/internal/wire"
 )
 
-// Session is what the client needs of an SMB session with one share. All calls
+// Session is an SMB session with one share. All calls
 // return when ctx ends, errors carry the server's status, and a lost connection is
 // net.ErrClosed.
 //
@@ -74,7 +74,7 @@ const (
 
 // Handle is an open file or directory.
 type Handle interface {
-	// Created is what the open found.
+	// Created describes the file as the open found it.
 	Created() Entry
 	// ResumeKey returns the key of the open, and whether the server offers LWIO for
 	// it. [OP-30] [OP-33]
@@ -90,7 +90,7 @@ type Handle interface {
 	Unlock(ctx context.Context, r Range) error
 	Stat(ctx context.Context) (Entry, error)
 	SetSize(ctx context.Context, size int64) error
-	// Rename moves the open file to a name in the share, in place of what is there.
+	// Rename moves the open file to a name in the share, in place of the file there.
 	Rename(ctx context.Context, name string) error
 	// SetDelete says whether the file is deleted when its last open is closed.
 	SetDelete(ctx context.Context, on bool) error

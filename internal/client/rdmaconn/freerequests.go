@@ -7,8 +7,8 @@ import (
 	"sync/atomic"
 )
 
-// freeRequests are the slots that are granted and not in use. To take some that are there,
-// and to give some back while nobody waits, is one atomic operation for up to 64. Who
+// freeRequests are the entries that are granted and not in use. To take some that are there,
+// and to give some back while no call waits, is one atomic operation for up to 64. Who
 // waits comes before who does not, in the order in which they came. Safe for concurrent
 // use.
 type freeRequests struct {
@@ -16,7 +16,7 @@ type freeRequests struct {
 	Set     requestSet
 	Waiting atomic.Int32 // the length of queue; changes under mu
 
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the following fields
 	queue []chan *Request
 	spare []chan *Request // of those that have waited
 }
@@ -107,7 +107,7 @@ func (f *freeRequests) join() chan *Request {
 	return place
 }
 
-// leave ends the wait. A slot that came and was not received goes back.
+// leave ends the wait. A entry that came and was not received goes back.
 func (f *freeRequests) leave(place chan *Request) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -16,7 +16,7 @@ import (
 // whole, also if it takes several requests.
 //
 // Source: [LWIO §Write], [OP-61]
-func TestWritesAreLent(t *testing.T) {
+func TestWritesGoByReference(t *testing.T) {
 	p := shm.New(nil)
 	s := lwiotest.NewServer(t, &lwiotest.Options{Providers: []rdma.Provider{p}})
 	c := s.Client(&lwio.Config{Providers: []rdma.Provider{p}, RequireRDMA: true})

@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// freeOf makes n slots, all of them free.
+// freeOf makes n entries, all of them free.
 func freeOf(n int) *freeRequests {
 	slots := make([]Request, n)
 	f := new(freeRequests)
@@ -83,7 +83,7 @@ func TestFreeSlotsOrder(t *testing.T) {
 	}
 }
 
-// Many take, wait and give back; each slot has one owner, and nobody waits for ever.
+// Many take, wait and give back; each entry has one owner, and no call waits for ever.
 func TestFreeSlotsTogether(t *testing.T) {
 	f := freeOf(3)
 	var owners [3]atomic.Int32

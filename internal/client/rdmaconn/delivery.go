@@ -8,9 +8,9 @@ import (
 
 // Delivery is what a look at the answers has found for operations of batches: they are
 // counted together and handed over together. It belongs to who looks; the zero value is
-// empty. Its slots are free, but nobody can have them yet.
+// empty. Its entries are free, but cannot be taken yet.
 type Delivery struct {
-	at int64 // the time, or 0 if nobody has looked yet
+	at int64 // the time, or 0 if it was not read yet
 
 	newest, oldest *Ticket // of one queue, linked as arrivals.answered is
 	n              int
@@ -63,7 +63,7 @@ func (l *Delivery) flushDelays(c *Conn) {
 	l.same = 0
 }
 
-// flushCounts counts what was observed.
+// flushCounts adds up the observations.
 func (l *Delivery) flushCounts(c *Conn) {
 	if l.io == 0 {
 		return
@@ -78,8 +78,8 @@ func (l *Delivery) flushCounts(c *Conn) {
 	l.io, l.writes = 0, 0
 }
 
-// place takes in the operation of slot s, which is settling, with its answer, and frees the
-// slot.
+// place takes in the operation of entry s, which is settling, with its answer, and frees the
+// entry.
 func (l *Delivery) place(c *Conn, s *Request, ios wire.IOStatusBlock) {
 	t := s.Op
 	if l.newest != nil && l.newest.To != t.To {
@@ -94,7 +94,7 @@ func (l *Delivery) place(c *Conn, s *Request, ios wire.IOStatusBlock) {
 	l.n++
 	s.drop()
 	if c.Credits.work.Load() {
-		l.HandOver(c) // before the slot can be anybody's
+		l.HandOver(c) // before the entry can be any call's
 		c.Release(s)
 		return
 	}
@@ -107,8 +107,8 @@ func (l *Delivery) place(c *Conn, s *Request, ios wire.IOStatusBlock) {
 	}
 }
 
-// HandOver counts what was observed, hands the operations to their batch, and frees their
-// slots, in this order: who finds an operation in a slot must not mistake for its request
+// HandOver adds up the observations, hands the operations to their batch, and frees their
+// entries, in this order: who finds an operation in a entry must not mistake for its request
 // the next one there.
 func (l *Delivery) HandOver(c *Conn) {
 	l.flushCounts(c)

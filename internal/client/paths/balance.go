@@ -22,7 +22,7 @@ func (c *Set) FenceOrphans(ctx context.Context) error {
 	return c.Fence(ctx)
 }
 
-// LeastBusy is the rail with the fewest calls in flight among those that have a
+// LeastBusy is the path with the fewest calls in flight among those that have a
 // connection and are not full; equals take turns. If all that have one are full it is nil;
 // if none has, it is the one that is waited for longest.
 func (c *Set) LeastBusy(full PathBits) *Path {
@@ -50,7 +50,7 @@ func (c *Set) LeastBusy(full PathBits) *Path {
 	return best
 }
 
-// PathBits is a set of rails of a client.
+// PathBits is a set of paths of a client.
 type PathBits uint8
 
 func (s *PathBits) Add(r *Path)     { *s |= 1 << r.Index }
@@ -64,9 +64,9 @@ func (s PathBits) Unless(r *Path) *Path {
 	return r
 }
 
-// Orphan notes that a write on the connection that was lost is uncertain, and nobody
-// waits for it any more. As long as it may be going on, what comes later on other
-// connections has to wait for a fence: it must not be overwritten by what was before.
+// Orphan notes that a write on the connection that was lost is uncertain, and no call
+// waits for it any more. As long as it may be going on, later requests on other
+// connections have to wait for a fence: the old write must not overwrite theirs.
 //
 // Source: [OP-112]
 func (r *Path) Orphan() {

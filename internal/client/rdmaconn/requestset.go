@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 )
 
-// requestSet is a set of slots by their index. Safe for concurrent use.
+// requestSet is a set of entries by their index. Safe for concurrent use.
 type requestSet []atomic.Uint64
 
 func NewRequestSet(n int) requestSet { return make(requestSet, (n+63)/64) }
@@ -47,7 +47,7 @@ func (m *SomeRequests) add(i int) bool {
 	return true
 }
 
-// addSome and removeSome add and remove what there is.
+// addSome and removeSome add and remove members.
 func (s requestSet) addSome(m SomeRequests) {
 	if m.Members != 0 {
 		s[m.word].Or(m.Members)

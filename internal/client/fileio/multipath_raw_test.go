@@ -301,9 +301,9 @@ func TestOperationEndsWithItsFirstFailure(t *testing.T) {
 // flight there goes on over the one that is left.
 //
 // Source: [OP-112], [OP-113]
-func TestBatchHearsOfAllConnections(t *testing.T) { onEach(t, testBatchHearsOfAll) }
+func TestBatchWakesForEveryConnection(t *testing.T) { onEach(t, testBatchWakesForEveryConnection) }
 
-func testBatchHearsOfAll(t *testing.T, on string) {
+func testBatchWakesForEveryConnection(t *testing.T, on string) {
 	share := newFakeShare()
 	share.put("f", pattern(2*paths.MinStripe))
 	s := newRawServer(t, on, share)

@@ -13,11 +13,11 @@ import (
 )
 
 // landed is a connection without a peer, on which requests of several batches, and of a
-// call, are outstanding in all its slots.
+// call, are outstanding in all its entries.
 type landed struct {
 	c       *rdmaconn.Conn
 	batches []*queue
-	ops     []*operation // by slot; nil is the call's
+	ops     []*operation // by entry; nil is the call's
 	writes  int
 	polled  int
 }
@@ -60,8 +60,8 @@ func newLanded(t *rapid.T) *landed {
 	return x
 }
 
-// check demands that each operation came back to its batch at most once, and that a slot is
-// free only then. It returns how many operations came back, and slots are free.
+// check demands that each operation came back to its batch at most once, and that a entry is
+// free only then. It returns how many operations came back, and entries are free.
 func (x *landed) check(t *rapid.T) (came, free int) {
 	back := map[*operation]bool{}
 	for _, b := range x.batches {
@@ -100,7 +100,7 @@ func (x *landed) check(t *rapid.T) (came, free int) {
 }
 
 // Answers that are seen together, in any order and for several batches, come back once
-// each to their batch, and only then are their slots free; what was counted is all of it,
+// each to their batch, and only then are their entries free; what was counted is all of it,
 // and nothing is polled for any more.
 func TestLandingModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

@@ -8,22 +8,22 @@ import (
 	"lwio/rdma"
 )
 
-// RequestState is where a slot is in its life.
+// RequestState is where a entry is in its life.
 // The package comment has the picture.
 //
-// A slot is a credit: it stays taken until the server has answered, whatever
+// A entry is a credit: it stays taken until the server has answered, whatever
 // became of the call. When the connection is down, what is pending or abandoned
 // becomes dead. [OP-66] [OP-94a] [OP-113]
 type RequestState uint64
 
 const (
 	requestFree      RequestState = iota
-	RequestPending                // posted, somebody waits
+	RequestPending                // posted, a call waits
 	RequestSettling               // the result is being written, or the call has it already
 	RequestDone                   // answered; the result is the waiter's
 	requestExpired                // Config.Timeout passed; the waiter does not know yet
 	requestLate                   // answered after it expired
-	RequestAbandoned              // nobody waits
+	RequestAbandoned              // no call waits
 	RequestDead                   // the connection is down, or the credit was retired
 )
 
@@ -43,12 +43,12 @@ const (
 func (k requestKind) io() bool { return k == KindRead || k == KindWrite }
 
 // Request is one credit and all that one request in flight needs. Its owner writes
-// the plain fields between acquire and post, whoever finishes the request after it
+// the plain fields between acquire and post, the goroutine that finishes the request after it
 // settled the state, the waiter after it saw slotDone.
 type Request struct {
 	Index int
 	// Word is generation<<8 | polledBit | state; the generation is part of the
-	// cookie, so that an answer to an earlier request of the slot is noticed.
+	// cookie, so that an answer to an earlier request of the entry is noticed.
 	Word atomic.Uint64
 	// Block is where the answer to a polled request appears. The server can write
 	// it at any time. [OP-89]
@@ -96,14 +96,14 @@ const (
 func (s *Request) State() RequestState { return RequestState(s.Word.Load() & StateMask) }
 
 // owed reports whether the server owes an answer in this state.
-func (st RequestState) owed() bool {
+func (st RequestState) isOutstanding() bool {
 	return st == RequestPending || st == requestExpired || st == RequestAbandoned
 }
 
 // outstanding reports whether the server owes an answer.
-func (s *Request) outstanding() bool { return s.State().owed() }
+func (s *Request) outstanding() bool { return s.State().isOutstanding() }
 
-// Generation numbers the requests of the slot.
+// Generation numbers the requests of the entry.
 func (s *Request) Generation() uint64 { return s.Word.Load() >> stateBits }
 
 // Ready reports whether the waiter need not wait any longer.
@@ -124,7 +124,7 @@ func (s *Request) to(from, next RequestState) bool {
 	return s.Word.CompareAndSwap(w, w&^StateMask|uint64(next))
 }
 
-// Set changes the state of a slot that nobody else can change now.
+// Set changes the state of a entry that no other goroutine can change now.
 func (s *Request) Set(next RequestState) { s.Word.Store(s.Word.Load()&^StateMask | uint64(next)) }
 
 // Start makes the request outstanding, in the state as.
@@ -142,7 +142,7 @@ func (s *Request) renew() {
 	s.Word.Store(gen << stateBits)
 }
 
-// cookie names the slot and its generation; it is never 0. [OP-73]
+// cookie names the entry and its generation; it is never 0. [OP-73]
 func (s *Request) cookie() uint64 {
 	return (s.Word.Load()>>stateBits)%generations<<IndexBits | uint64(s.Index+1)
 }

@@ -15,7 +15,7 @@ import (
 type BufferTable struct {
 	open atomic.Pointer[[]*Buffer] // replaced as a whole, with mu held
 
-	Mu    sync.Mutex // guards what follows, and Buffer.leases and users
+	Mu    sync.Mutex // guards the following fields, and Buffer.leases and users
 	conns []*Conn    // that buffers are registered on
 }
 
@@ -95,7 +95,7 @@ func (t *BufferTable) Remove(b *Buffer) {
 }
 
 // Reclaim holds the buffer for a call over SMB, and waits until lost connections that it was
-// lent on are torn down, and nobody but this process can write to it any more. The caller
+// lent on are torn down, and only this process can write to it any more. The caller
 // lets go of it. b may be nil, for ordinary memory.
 //
 // Errors: ErrInDoubt, if it is in doubt on a connection that there is; errBufferClosed; ctx's.
@@ -149,7 +149,7 @@ func ReleaseAll(list []*Buffer) {
 	}
 }
 
-// takenBack waits until lost connections that the buffer was lent on are torn down, for a
+// takenBack waits until lost connections that the buffer is registered on are torn down, for a
 // call on the connection c, or on none. It ends with c: those connections may have calls
 // that wait for c.
 //
@@ -184,7 +184,7 @@ func (b *Buffer) lostConn() *Conn {
 }
 
 // Lease gives the buffer that p is a part of and where it begins there, or nil, once no
-// lost connection of another rail can reach it any more. The caller uses the connection.
+// lost connection of another path can reach it any more. The caller uses the connection.
 //
 // of is the buffer if the operation has asked for it before it waited for something, or nil.
 //

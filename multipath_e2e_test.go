@@ -145,11 +145,11 @@ func TestAllProviders(t *testing.T) {
 	}
 }
 
-// TestResumeWithTwoRails cuts one of two connections at each of its operations: it is
+// TestResumeOverTwoPaths cuts one of two connections at each of its operations: it is
 // replaced alone, nothing fails, and every write is done exactly once.
 //
 // Source: [OP-112], [OP-115]
-func TestResumeWithTwoRails(t *testing.T) {
+func TestResumeOverTwoPaths(t *testing.T) {
 	onEachFabric(t, func(t *testing.T, wrap func(*fault.Config) (client, server rdma.Provider)) {
 		var operations atomic.Uint64
 		if stats, ok := resume(t, 2, func(a fault.Attempt) fault.Action {

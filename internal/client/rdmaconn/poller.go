@@ -5,44 +5,44 @@ import (
 	"sync/atomic"
 )
 
-// poller is the right, and the duty, to sleep on the completion queue of a
-// connection and to hand out what arrives there. A call that has to wait takes it
-// if it is free, so that its answer wakes it and nobody in between; else it parks,
-// and whoever has the baton wakes it. Who leaves passes the baton on. The reader
+// poller is the role of the one goroutine that polls the completion queue of a connection,
+// sleeps on it, and delivers the completions. A call that has to wait takes the role
+// if it is free, so that its answer wakes it directly; else it parks,
+// and the poller wakes it. A call that leaves passes the role on. The reader
 // goroutine has it when no call does.
 //
-// Only a call that nothing but an answer or the connection can end, that is, with a
-// context that never ends, may hold it; for the others the reader does.
+// Only a call that nothing but an answer or the end of the connection can end, that is, with
+// a context that never ends, may be the poller; for the others the reader is.
 type poller struct {
-	// busy says that somebody has the baton; it changes under mu.
+	// busy says that a goroutine is the poller; it changes under mu.
 	busy atomic.Bool
-	// used says that a call has wanted the baton since the reader last looked.
+	// used says that a call has wanted to poll since the reader last looked.
 	used atomic.Bool
-	// summon wakes the reader because somebody waits who may not hold the baton.
+	// summon wakes the reader because a call waits that may not be the poller.
 	summon chan struct{}
 
-	mu         sync.Mutex // guards what follows
+	mu         sync.Mutex // guards the following fields
 	byReader   bool
-	head, tail *waiter // those who may hold the baton, parked
-	others     int     // those who wait and may not
+	head, tail *waiter // parked calls that may be the poller
+	others     int     // calls that wait and may not
 }
 
 // waiter is where a call waits.
 type waiter struct {
-	// parked is set while the call sleeps, or is about to; who takes it back, under
-	// baton.mu, puts the one token in.
+	// parked is set while the call sleeps, or is about to. The goroutine that clears it,
+	// under poller.mu, puts the one token in.
 	parked atomic.Bool
 	Token  chan struct{}
 
-	// The rest is guarded by baton.mu; has is the waiter's once it has the token.
+	// The rest is guarded by poller.mu; has is the waiter's once it has the token.
 	next, prev *waiter
 	drives     bool // in the list, not among the others
-	has        bool // the token came with the baton
+	has        bool // the token came with the poller's role
 }
 
 func (b *poller) init() { b.summon = make(chan struct{}, 1) }
 
-// park reports true if w has got the baton. Else w is parked: it must look again
+// park reports true if w became the poller. Else w is parked: it must look again
 // whether it still has to wait, and then either wait for the token and call got,
 // or call unpark.
 func (b *poller) park(w *waiter, drives bool) bool {
@@ -70,7 +70,7 @@ func (b *poller) park(w *waiter, drives bool) bool {
 	return false
 }
 
-// wake puts the token in if w is parked. What w waits for must have happened
+// wake puts the token in if w is parked. The condition that w waits for must hold
 // before.
 func (b *poller) wake(w *waiter) {
 	if !w.parked.Load() {
@@ -110,8 +110,8 @@ func (b *poller) removeLocked(w *waiter) {
 	w.next, w.prev = nil, nil
 }
 
-// unpark ends the parking of w from its own side, and reports whether it got the
-// baton meanwhile.
+// unpark ends the parking of w from its own side, and reports whether it became the
+// poller meanwhile.
 func (b *poller) unpark(w *waiter) bool {
 	b.mu.Lock()
 	if w.parked.Load() {
@@ -124,14 +124,14 @@ func (b *poller) unpark(w *waiter) bool {
 	return w.got()
 }
 
-// got reports, after the token was taken, whether the baton came with it.
+// got reports, after the token was taken, whether the poller's role came with it.
 func (w *waiter) got() bool {
 	has := w.has
 	w.has = false
 	return has
 }
 
-// pass gives the baton to the call that has waited longest, or lays it down.
+// pass gives the poller's role to the call that has waited longest, or lays it down.
 func (b *poller) pass() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -157,7 +157,7 @@ func (b *poller) summonLocked() {
 }
 
 // Block counts in a call that waits for something else than an answer of its own,
-// and cannot go on unless somebody has the baton; unblock counts it out.
+// and cannot go on unless a goroutine is the poller; unblock counts it out.
 func (b *poller) Block() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -171,7 +171,7 @@ func (b *poller) Unblock() {
 	b.others--
 }
 
-// take takes the baton if nobody has it.
+// take takes the poller's role if no goroutine has it.
 func (b *poller) take() bool {
 	if b.busy.Load() {
 		return false
@@ -186,7 +186,7 @@ func (b *poller) take() bool {
 	return true
 }
 
-// takeForReader takes the baton if no call has it. It leaves it a while longer if
+// takeForReader takes the poller's role if no call has it. It leaves it a while longer if
 // calls have used it lately and none waits that needs the reader.
 func (b *poller) takeForReader() bool {
 	b.mu.Lock()
@@ -200,8 +200,8 @@ func (b *poller) takeForReader() bool {
 	return true
 }
 
-// claim is called by a call that polls: it reports whether the reader has the
-// baton, which then lays it down when it is kicked.
+// claim is called by a call that polls: it reports whether the reader is the
+// poller, which then lays the role down when it is woken.
 func (b *poller) claim() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

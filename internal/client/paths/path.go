@@ -11,7 +11,7 @@ import (
 	"lwio/internal/client/rdmaconn"
 )
 
-// pathState is what there is of a rail.
+// pathState is the state of a path.
 type pathState uint8
 
 const (
@@ -24,8 +24,8 @@ const (
 // Path is an RDMA connection of a client and, one after another, those that take its
 // place when it breaks. A goroutine waits for the loss of each and replaces it; where
 // there was none when the client was made, it goes on trying for the first. The client
-// key stays the same, so that each NEGOTIATE ends what was there before; that is the
-// fence, too, after which SMB may change what RDMA could have been changing.
+// key stays the same, so that each NEGOTIATE ends the earlier connection; that is the
+// fence, too, after which SMB may change files that RDMA could have been changing.
 //
 // A call whose writes were not answered owes them: it counts itself in before it leaves
 // the connection that broke, sends them again on the next one, before anything else is
@@ -37,9 +37,9 @@ type Path struct {
 	Index int                           // among the client's
 	key   [16]byte                      // the client's in NEGOTIATE
 	Cn    atomic.Pointer[rdmaconn.Conn] // for all; nil or down if there is none
-	Turn  chan struct{}                 // holds a token while somebody negotiates or connects
+	Turn  chan struct{}                 // holds a token while a goroutine negotiates or connects
 
-	// Mu guards what follows.
+	// Mu guards the following fields.
 	Mu        sync.Mutex
 	State     pathState
 	Last      *rdmaconn.Conn // the newest; nil if there never was one
@@ -51,14 +51,14 @@ type Path struct {
 	Why       error          // there is no connection, or was none the last time
 }
 
-// NewPath makes the rail with that number, without a connection.
+// NewPath makes the path with that number, without a connection.
 func (c *Set) NewPath(index int) *Path {
 	r := &Path{Set: c, Index: index, State: PathLost, Fenced: true, Turn: make(chan struct{}, 1), Changed: make(chan struct{})}
 	rand.Read(r.key[:]) // never fails
 	return r
 }
 
-// begin makes the first connection. It is called before anybody else knows the rail.
+// begin makes the first connection. It is called before any other goroutine knows the path.
 func (r *Path) begin(ctx context.Context) error {
 	cn, err := r.connect(ctx)
 	if r.Why = err; err == nil {
@@ -85,7 +85,7 @@ func (r *Path) Live() *rdmaconn.Conn {
 	return nil
 }
 
-// notice notes the loss of the newest connection if that is down, whoever it is for.
+// notice notes the loss of the newest connection if that is down.
 func (r *Path) notice() {
 	r.Mu.Lock()
 	cn := r.Last
@@ -96,7 +96,7 @@ func (r *Path) notice() {
 }
 
 // Get is live that waits for a connection to take the place of one that was lost, as
-// long as ctx and Config.Reconnect allow. Those who owe writes get it before others. It
+// long as ctx and Config.Reconnect allow. Calls with writes to replay get it before others. It
 // returns nil if there is none.
 //
 // Errors: ctx's.
@@ -152,7 +152,7 @@ func (r *Path) lose(cn *rdmaconn.Conn) {
 		"err", cn.Life.Err, "writes unanswered", cn.Unanswered.Load(), "then", r.AfterLoss())
 }
 
-// AfterLoss says what comes after the loss of a connection, as far as that is known.
+// AfterLoss describes the step after the loss of a connection, as far as that is known.
 func (r *Path) AfterLoss() string {
 	cfg := &r.Set.Cfg
 	switch {
@@ -177,7 +177,7 @@ func (r *Path) down(cn *rdmaconn.Conn) bool {
 	if r.Last != cn || r.State == PathLost || r.State == pathOver {
 		return false
 	}
-	r.Set.Lost.Add(1) // before anybody sees the state
+	r.Set.Lost.Add(1) // before any goroutine sees the state
 	r.Cn.Store(nil)
 	r.Why = cn.Life.Err
 	r.Fenced = false
@@ -186,7 +186,7 @@ func (r *Path) down(cn *rdmaconn.Conn) bool {
 	return true
 }
 
-// offer makes cn the connection. False says that the rail is over.
+// offer makes cn the connection. False says that the path is over.
 func (r *Path) offer(cn *rdmaconn.Conn) bool {
 	r.Mu.Lock()
 	defer r.Mu.Unlock()
@@ -240,7 +240,7 @@ func (r *Path) setLocked(s pathState) {
 	r.Changed = make(chan struct{})
 }
 
-// transport says what the rail is.
+// transport describes the path.
 func (r *Path) transport() base.Transport {
 	r.Live()
 	r.Mu.Lock()

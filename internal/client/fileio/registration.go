@@ -18,7 +18,7 @@ type registration struct {
 	why  string // the reason, where fid is 0
 }
 
-// pathNow is the connection of a rail, and the file id, if the file was used on it before.
+// pathNow is the connection of a path, and the file id, if the file was used on it before.
 func (f *File) pathNow(r *paths.Path) (*rdmaconn.Conn, uint16) {
 	if g := f.regs[r.Index].Load(); g != nil && g.fid != 0 && g.conn == r.Cn.Load() && !g.conn.IsDown() {
 		return g.conn, g.fid
@@ -26,7 +26,7 @@ func (f *File) pathNow(r *paths.Path) (*rdmaconn.Conn, uint16) {
 	return nil, 0
 }
 
-// pathFor is lane for one rail. owes says that the caller has writes to send again.
+// pathFor is lane for one path. owes says that the caller has writes to send again.
 func (f *File) pathFor(ctx context.Context, r *paths.Path, owes bool) (*rdmaconn.Conn, uint16, error) {
 	if cn, fid := f.pathNow(r); cn != nil {
 		return cn, fid, nil
