@@ -6,9 +6,9 @@ import (
 	"lwio/internal/client/rdmaconn"
 )
 
-// ErrInDoubt is a buffer that is still in use, because a read into it or a write from
+// ErrBufferBusy is a buffer that is still in use, because a read into it or a write from
 // it was given up and not answered yet. [OP-113]
-var ErrInDoubt = rdmaconn.ErrInDoubt
+var ErrBufferBusy = rdmaconn.ErrBufferBusy
 
 // Buffer is memory that is registered once for each connection. A read or a write of any
 // part of it, by any call, goes there or comes from there without a copy and without
@@ -39,15 +39,15 @@ func (c *Client) Alloc(ctx context.Context, size int) (*Buffer, error) {
 // Bytes is the memory. It must not be used once Close was called.
 func (b *Buffer) Bytes() []byte { return b.b.Bytes() }
 
-// InDoubt reports whether the bytes may still change, or still be sent as they are when
+// Busy reports whether the bytes may still change, or still be sent as they are when
 // their turn comes, though no call is in flight: a read or a write was given up, or a
 // connection broke and is not torn down yet. Ask after every error, before the memory
 // is used again. Until the server has answered, or the connection is gone, reads into
-// a buffer of which something was given up and writes from it fail with ErrInDoubt. Those
+// a buffer of which something was given up and writes from it fail with ErrBufferBusy. Those
 // over another connection than one that broke wait until that is torn down.
 //
 // Source: [OP-113]
-func (b *Buffer) InDoubt() bool { return b.b.InDoubt() }
+func (b *Buffer) Busy() bool { return b.b.Busy() }
 
 // Close frees the memory, which is not written any more then. A call or an operation of a
 // Batch that waits, fails with fs.ErrClosed. Requests in flight end with the

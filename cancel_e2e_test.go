@@ -72,7 +72,7 @@ func testCancelledReads(t *testing.T, cfg lwio.Config) {
 		t.Fatal(err)
 	}
 	d := &slowDisk{disk, make(chan struct{}, 64), make(chan struct{})}
-	s := lwiotest.NewServer(t, &lwiotest.Options{Backend: d, Providers: lwio.Defaults(), Limits: server.Limits{Workers: 1}})
+	s := lwiotest.NewServer(t, &lwiotest.Options{Backend: d, Providers: lwio.DefaultProviders(), Limits: server.Limits{Workers: 1}})
 	c := s.Client(&cfg)
 	letGo := sync.OnceFunc(func() { close(d.letGo) })
 	open := func() *lwio.File {

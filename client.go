@@ -36,7 +36,7 @@ func DialTarget(ctx context.Context, t *Target, cfg *Config) (*Client, error) {
 		settings = base.Config(*cfg)
 	}
 	if settings.Providers == nil {
-		settings.Providers = Defaults()
+		settings.Providers = DefaultProviders()
 	}
 	c, err := fileio.DialTarget(ctx, (*base.Target)(t), &settings)
 	if err != nil {

@@ -33,7 +33,7 @@ type Config struct {
 	// User, Password and Domain sign in to SMB. The URL's user and
 	// password wins.
 	User, Password, Domain string
-	// Providers are the RDMA providers to try, best first; nil means Defaults().
+	// Providers are the RDMA providers to try, best first; nil means DefaultProviders().
 	// They stay the caller's.
 	Providers []rdma.Provider
 	// RequireRDMA makes Dial fail, and later every read and write, if there is no

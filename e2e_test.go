@@ -33,7 +33,7 @@ type transportCase struct {
 // lanes are all of them.
 func transports() []transportCase {
 	all := []transportCase{{"smb", lwio.Config{SMBOnly: true}}}
-	for _, p := range lwio.Defaults() {
+	for _, p := range lwio.DefaultProviders() {
 		for m := lwio.Adaptive; m <= lwio.Interrupt; m++ {
 			cfg := lwio.Config{RequireRDMA: true, Providers: []rdma.Provider{p}, Completion: m}
 			all = append(all, transportCase{p.Name() + "/" + m.String(), cfg})
@@ -338,7 +338,7 @@ func TestFallback(t *testing.T) {
 		t.Errorf("transport %v", tr)
 	}
 	put(t, c, "f", []byte("hello"))
-	best := lwio.Defaults()[0].Name()
+	best := lwio.DefaultProviders()[0].Name()
 	for _, url := range []string{s.URL(), s.URL() + "?provider=iwarp", s.URL() + "?provider=" + best} {
 		cfg := &lwio.Config{RequireRDMA: url == s.URL()}
 		if _, err := lwio.Dial(t.Context(), url, cfg); !errors.Is(err, lwio.ErrNoRDMA) {

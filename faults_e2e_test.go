@@ -28,11 +28,11 @@ const dirtyPatience = 200 * time.Millisecond
 // onEachFabric runs a test once for each default provider, and for each side that a
 // hook is put around. wrap returns the providers of client and server.
 func onEachFabric(t *testing.T, run func(t *testing.T, wrap func(*fault.Config) (client, server rdma.Provider))) {
-	for i, p := range lwio.Defaults() {
+	for i, p := range lwio.DefaultProviders() {
 		for _, side := range []string{"client", "server"} {
 			t.Run(p.Name()+"/"+side, func(t *testing.T) {
 				run(t, func(cfg *fault.Config) (client, server rdma.Provider) {
-					client, server = lwio.Defaults()[i], lwio.Defaults()[i]
+					client, server = lwio.DefaultProviders()[i], lwio.DefaultProviders()[i]
 					if side == "client" {
 						return fault.Wrap(client, cfg), server
 					}

@@ -50,7 +50,7 @@ func (f *File) ReadAt(p []byte, off int64) (int, error) {
 
 // ReadAtContext fills p from byte offset off. It returns n < len(p) only with an
 // error. p is exposed to the server's RDMA writes until the call returns, however it
-// ends; part of a Buffer may be so for longer, see Buffer.InDoubt. A read larger
+// ends; part of a Buffer may be so for longer, see Buffer.Busy. A read larger
 // than the server's window is split, with as many requests in flight as there are
 // credits. If the RDMA connection breaks the read goes on over the one that takes its
 // place, or over SMB if none does in time.
@@ -71,7 +71,7 @@ func (f *File) WriteAt(p []byte, off int64) (int, error) {
 // WriteAtContext writes p at byte offset off and returns when the server has done
 // it; with O_SYNC, when it is on stable storage. After an error n bytes from the
 // beginning of p are written for certain. p is not read any more once the call
-// returned, unless it is part of a Buffer that is in doubt, see Buffer.InDoubt. A write
+// returned, unless it is part of a Buffer that is in doubt, see Buffer.Busy. A write
 // larger than the server takes in one message is split.
 //
 // If the RDMA connection breaks, unacknowledged requests are sent again on the one

@@ -23,7 +23,7 @@ import (
 //
 // Source: [OP-113]
 func TestLeaveBeforeThePost(t *testing.T) {
-	for i, p := range lwio.Defaults() {
+	for i, p := range lwio.DefaultProviders() {
 		for name, leave := range map[string]func(ctx context.Context, c *lwio.Client, f *lwio.File, p []byte) error{
 			"call": func(ctx context.Context, _ *lwio.Client, f *lwio.File, p []byte) error {
 				_, err := f.WriteAtContext(ctx, p, 0)
@@ -42,7 +42,7 @@ func TestLeaveBeforeThePost(t *testing.T) {
 				const size = 30_000
 				held, release := make(chan struct{}), make(chan struct{})
 				hold := make(chan bool, 1)
-				client := fault.Wrap(lwio.Defaults()[i], &fault.Config{Fault: func(fault.Attempt) fault.Action {
+				client := fault.Wrap(lwio.DefaultProviders()[i], &fault.Config{Fault: func(fault.Attempt) fault.Action {
 					select {
 					case <-hold:
 						close(held)

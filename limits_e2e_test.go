@@ -35,7 +35,7 @@ func TestByteRate(t *testing.T) {
 		})
 	}
 	run(lwio.TransportSMB, lwio.Config{SMBOnly: true})
-	for _, p := range lwio.Defaults() {
+	for _, p := range lwio.DefaultProviders() {
 		run(p.Name(), lwio.Config{RequireRDMA: true, Providers: []rdma.Provider{p}})
 	}
 }

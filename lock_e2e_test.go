@@ -257,7 +257,7 @@ func count(ctx context.Context, f *lwio.File, turns int) error {
 //
 // Source: [MS-SMB2 3.3.5.14], [OP-113]
 func TestLockOutlivesConnection(t *testing.T) {
-	for _, p := range lwio.Defaults() {
+	for _, p := range lwio.DefaultProviders() {
 		t.Run(p.Name(), func(t *testing.T) {
 			s := lwiotest.NewServer(t, nil)
 			if err := os.WriteFile(filepath.Join(s.Dir, "f"), random(1<<20, 1), 0o600); err != nil {

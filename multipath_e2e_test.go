@@ -62,7 +62,7 @@ func (s *sends) used() map[uint64]int {
 //
 // Source: [OP-42b], [OP-109]
 func TestAllConnectionsWork(t *testing.T) {
-	for _, p := range lwio.Defaults() {
+	for _, p := range lwio.DefaultProviders() {
 		t.Run(p.Name(), func(t *testing.T) {
 			const rails = 3
 			s := lwiotest.NewServer(t, nil)
@@ -124,13 +124,13 @@ func TestAllConnectionsWork(t *testing.T) {
 //
 // Source: [OP-38b], [OP-109]
 func TestAllProviders(t *testing.T) {
-	if len(lwio.Defaults()) < 2 {
+	if len(lwio.DefaultProviders()) < 2 {
 		skip.Test(t, "one provider only")
 	}
 	s := lwiotest.NewServer(t, nil)
 	var counts [2]sends
 	var providers []rdma.Provider
-	for i, p := range lwio.Defaults() {
+	for i, p := range lwio.DefaultProviders() {
 		providers = append(providers, fault.Wrap(p, &fault.Config{Fault: counts[i].fault}))
 	}
 	c := s.Client(&lwio.Config{Connections: 4, AllProviders: true, Providers: providers})
@@ -189,7 +189,7 @@ func TestResumeOverTwoPaths(t *testing.T) {
 //
 // Source: [OP-42], [OP-94f]
 func TestSessionTakesAllConnections(t *testing.T) {
-	for _, p := range lwio.Defaults() {
+	for _, p := range lwio.DefaultProviders() {
 		t.Run(p.Name(), func(t *testing.T) {
 			s := lwiotest.NewServer(t, nil)
 			var raw net.Conn
@@ -254,7 +254,7 @@ func TestRestartedServer(t *testing.T) {
 //
 // Source: [OP-42b], [OP-108], [OP-109]
 func TestSecondConnectionComesLater(t *testing.T) {
-	for _, p := range lwio.Defaults() {
+	for _, p := range lwio.DefaultProviders() {
 		t.Run(p.Name(), func(t *testing.T) {
 			s := lwiotest.NewServer(t, &lwiotest.Options{Limits: server.Limits{Connections: 2}})
 			providers := []rdma.Provider{p}
@@ -297,7 +297,7 @@ func TestMissingConnectionCostsNothing(t *testing.T) {
 	if raceEnabled {
 		skip.Test(t, "the race detector allocates")
 	}
-	for _, p := range lwio.Defaults() {
+	for _, p := range lwio.DefaultProviders() {
 		t.Run(p.Name(), func(t *testing.T) {
 			s := lwiotest.NewServer(t, &lwiotest.Options{Limits: server.Limits{Connections: 2}})
 			var first float64
@@ -337,7 +337,7 @@ func TestMissingConnectionCostsNothing(t *testing.T) {
 //
 // Source: [OP-109], [LWIO claim 16]
 func TestBatchAndSegmentsOverAll(t *testing.T) {
-	for _, p := range lwio.Defaults() {
+	for _, p := range lwio.DefaultProviders() {
 		for mode := lwio.Adaptive; mode <= lwio.Interrupt; mode++ {
 			t.Run(p.Name()+"/"+mode.String(), func(t *testing.T) {
 				const rails, size, n = 3, 64 << 10, 48

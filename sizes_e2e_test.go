@@ -47,7 +47,7 @@ func allSizes() []sizes {
 //
 // Source: [LWIO §Read], [LWIO §Write], [LWIO §Vectored Read], [LWIO §Vectored Write], [OP-6], [OP-60], [OP-60b], [OP-61], [OP-61c], [OP-64], [OP-78], [OP-91]
 func TestSizes(t *testing.T) {
-	for _, p := range lwio.Defaults() {
+	for _, p := range lwio.DefaultProviders() {
 		for _, z := range allSizes() {
 			t.Run(p.Name()+"/"+z.name, func(t *testing.T) { testSizes(t, p, z) })
 		}

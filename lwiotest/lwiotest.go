@@ -42,7 +42,7 @@ type Options struct {
 	Backend vfs.Backend
 	// ReadOnly makes the share read-only.
 	ReadOnly bool
-	// Providers are the providers on which LWIO is offered; nil means lwio.Defaults().
+	// Providers are the providers on which LWIO is offered; nil means lwio.DefaultProviders().
 	Providers []rdma.Provider
 	// DisableLWIO offers SMB only.
 	DisableLWIO bool
@@ -132,7 +132,7 @@ func (s *Server) start(o *Options) (err error) {
 	case o.DisableLWIO:
 		providers = nil
 	case providers == nil:
-		providers = lwio.Defaults()
+		providers = lwio.DefaultProviders()
 	}
 	s.Server, err = server.New(server.Config{
 		FS: s.fs, Lookup: server.Users{User: s.password}.Lookup, Providers: providers,

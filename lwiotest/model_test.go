@@ -35,7 +35,7 @@ func TestMain(m *testing.M) { leakcheck.Main(m) }
 // Source: [LWIO §Read], [LWIO §Write], [LWIO §Credits], [OP-92d], [OP-112], [OP-113], [OP-115]
 func TestFileMatchesModel(t *testing.T) {
 	fabrics := []string{lwio.TransportSMB}
-	for _, p := range lwio.Defaults() {
+	for _, p := range lwio.DefaultProviders() {
 		fabrics = append(fabrics, p.Name())
 	}
 	for _, fabric := range fabrics {
@@ -129,7 +129,7 @@ func (w *world) serve(rt *rapid.T, dir string) {
 		}
 		opts.Backend = slowDisk{disk, &w.stall}
 	}
-	for _, p := range lwio.Defaults() {
+	for _, p := range lwio.DefaultProviders() {
 		opts.Providers = append(opts.Providers, fault.Wrap(p, &fault.Config{Fault: w.faults.decide}))
 	}
 	var err error
@@ -182,7 +182,7 @@ func (k *client) configure(rt *rapid.T) {
 		k.cfg.Timeout = 100 * time.Millisecond
 	}
 	shuffle := some([]int{0, 0, 0, 1, 2}).Draw(rt, "shuffle")
-	for _, p := range lwio.Defaults() {
+	for _, p := range lwio.DefaultProviders() {
 		if p.Name() == k.fabric {
 			k.cfg.RequireRDMA = rapid.Bool().Draw(rt, "require RDMA")
 			k.cfg.Providers = []rdma.Provider{fault.Wrap(p, &fault.Config{Fault: k.faults.decide, Shuffle: uint64(shuffle)})}

@@ -424,7 +424,7 @@ func (k *client) excuses(err error, left bool) bool {
 		return true
 	case errors.Is(err, context.Canceled):
 		return left
-	case errors.Is(err, lwio.ErrInDoubt):
+	case errors.Is(err, lwio.ErrBufferBusy):
 		return left || broke
 	case k.cfg.Reconnect == patient:
 		return false
@@ -523,7 +523,7 @@ func (k *client) take(n int) []byte {
 // renew sets aside a Buffer that may still be in use.
 func (k *client) renew() {
 	k.used = 0
-	if k.buf != nil && k.buf.InDoubt() {
+	if k.buf != nil && k.buf.Busy() {
 		k.spoiled, k.buf = append(k.spoiled, k.buf), nil
 	}
 }

@@ -267,7 +267,7 @@ func wantDoctor(t *testing.T, on string, out []byte) {
 			t.Errorf("doctor reports %+v, and %s is common", f, on)
 		}
 	}
-	if len(found) != len(lwio.Defaults())+1 || !seen[on] || !seen[lwio.TransportSMB] {
+	if len(found) != len(lwio.DefaultProviders())+1 || !seen[on] || !seen[lwio.TransportSMB] {
 		t.Errorf("doctor reports %s", out)
 	}
 }

@@ -46,7 +46,7 @@ func (a *app) providersCommand() *cobra.Command {
 		Use: "providers", Short: "List the RDMA providers of this host", Args: exactArgs(0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var all []providerJSON
-			for _, p := range lwio.Defaults() {
+			for _, p := range lwio.DefaultProviders() {
 				all = append(all, describeProvider(cmd, p))
 			}
 			if asJSON {

@@ -86,7 +86,7 @@ disk, unless the file is larger than the memory.`,
 
 // transports are the names of the transports to a server.
 func transports() (names []string) {
-	for _, p := range lwio.Defaults() {
+	for _, p := range lwio.DefaultProviders() {
 		names = append(names, p.Name())
 	}
 	return append(names, lwio.TransportSMB)

@@ -26,7 +26,7 @@ func TestBenchPatternsOverTransports(t *testing.T) {
 		t.Fatal(err)
 	}
 	transports := []string{lwio.TransportSMB}
-	for _, p := range lwio.Defaults() {
+	for _, p := range lwio.DefaultProviders() {
 		transports = append(transports, p.Name())
 	}
 	for _, provider := range transports {

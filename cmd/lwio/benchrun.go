@@ -87,7 +87,7 @@ func (r benchRun) measure(ctx context.Context, f *benchFile, j *bench.Job) ([]be
 	if f.local != "" {
 		targets = append(targets, &bench.Local{Path: f.local})
 	}
-	for _, p := range lwio.Defaults() {
+	for _, p := range lwio.DefaultProviders() {
 		for _, mode := range []string{"polling", "adaptive", "interrupt"} {
 			targets = append(targets, r.target(f, p.Name(), mode))
 		}

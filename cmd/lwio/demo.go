@@ -113,7 +113,7 @@ func (a *app) demoSteps(ctx context.Context, o demoOptions, srv *ownServer, src,
 		return a.demoOver(ctx, o.provider, srv, src, back)
 	}
 	var all []demoStep
-	for _, p := range lwio.Defaults() {
+	for _, p := range lwio.DefaultProviders() {
 		if _, err := tryProvider(ctx, p); err != nil {
 			fmt.Fprintf(a.stderr, "lwio: demo: without %s, which does not work here: %v\n", p.Name(), err)
 			continue

@@ -98,7 +98,7 @@ func TestDemoLeavesNoFiles(t *testing.T) {
 		r := run(t, exitOK, "demo", "--src", src, "--dir", dir, "--provider", provider)
 		want := []string{"every byte compared", provider}
 		if provider == "" {
-			for _, p := range lwio.Defaults() {
+			for _, p := range lwio.DefaultProviders() {
 				want = append(want, p.Name()+"\n")
 			}
 		}

@@ -38,7 +38,7 @@ func diagnose(t *testing.T, code int, args ...string) (map[string]finding, resul
 
 func TestDoctorOfTheHost(t *testing.T) {
 	found, _ := diagnose(t, exitOK)
-	for _, p := range lwio.Defaults() {
+	for _, p := range lwio.DefaultProviders() {
 		if f := found[p.Name()]; !f.Usable || f.Detail == "" || f.Next != "" {
 			t.Errorf("%s: %+v", p.Name(), f)
 		}
@@ -53,7 +53,7 @@ func TestDoctorOfTheHost(t *testing.T) {
 
 // TestDoctorOfAServer examines servers that offer this and that.
 func TestDoctorOfAServer(t *testing.T) {
-	best := lwio.Defaults()[0].Name()
+	best := lwio.DefaultProviders()[0].Name()
 	for _, c := range []struct {
 		offers, query, used string
 		code                int
@@ -111,7 +111,7 @@ func TestDoctorWithoutSMB(t *testing.T) {
 // connection breaks: an error comes, and nothing hangs or is left.
 func TestTrialThatFails(t *testing.T) {
 	for name, act := range map[string]fault.Action{"fail": fault.Fail(rdma.StatusInsufficientResources), "cut": fault.Cut()} {
-		for _, p := range lwio.Defaults() {
+		for _, p := range lwio.DefaultProviders() {
 			broken := fault.Wrap(p, &fault.Config{Fault: func(fault.Attempt) fault.Action { return act }})
 			if detail, err := tryProvider(t.Context(), broken); err == nil {
 				t.Errorf("%s, %s: %s", name, p.Name(), detail)
@@ -143,7 +143,7 @@ var errDeaf = errors.New("deaf")
 
 // TestTrialThatNobodyAnswers tells why, and not that no answer came.
 func TestTrialThatNobodyAnswers(t *testing.T) {
-	for _, p := range lwio.Defaults() {
+	for _, p := range lwio.DefaultProviders() {
 		if detail, err := tryProvider(t.Context(), deaf{p}); !errors.Is(err, errDeaf) {
 			t.Errorf("%s: %s, %v", p.Name(), detail, err)
 		}

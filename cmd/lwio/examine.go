@@ -22,7 +22,7 @@ const deviceDir = "/sys/class/infiniband"
 // examineHost tries the providers of this host.
 func examineHost(ctx context.Context) []finding {
 	var found []finding
-	for _, p := range lwio.Defaults() {
+	for _, p := range lwio.DefaultProviders() {
 		f := finding{Transport: p.Name()}
 		if detail, err := tryProvider(ctx, p); err != nil {
 			f.Detail, f.Next = err.Error(), advice(p.Name(), err)

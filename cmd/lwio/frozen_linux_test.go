@@ -19,7 +19,7 @@ import (
 // not answered in time, and sends no further one, which would only fail too.
 func TestFrozenServerEndsCopy(t *testing.T) {
 	t.Setenv(asCommand, "1")
-	for _, provider := range []string{lwio.Defaults()[0].Name(), "iwarp", lwio.TransportSMB} {
+	for _, provider := range []string{lwio.DefaultProviders()[0].Name(), "iwarp", lwio.TransportSMB} {
 		t.Run(provider, func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()

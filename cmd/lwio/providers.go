@@ -14,7 +14,7 @@ import (
 
 // providers are the providers of the library, with the flags of this run.
 func (a *app) providers() []rdma.Provider {
-	all := lwio.Defaults()
+	all := lwio.DefaultProviders()
 	for i, p := range all {
 		switch p.Name() {
 		case shm.Name:

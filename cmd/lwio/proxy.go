@@ -54,7 +54,7 @@ Nothing is encrypted or authenticated that the programs do not encrypt themselve
 	f := cmd.Flags()
 	f.StringVar(&o.listen, "listen", "", "address to take connections at")
 	f.StringVar(&o.to, "to", "", "address to carry them to")
-	f.StringVar(&o.providers, "provider", providerNames(lwio.Defaults()), "RDMA providers, best first, separated by commas; 'none' for TCP alone")
+	f.StringVar(&o.providers, "provider", providerNames(lwio.DefaultProviders()), "RDMA providers, best first, separated by commas; 'none' for TCP alone")
 	f.BoolVar(&o.requireRDMA, "require-rdma", false, "fail rather than fall back to TCP, on rsock addresses")
 	f.Var((*positive)(&o.timeout), "timeout", "time limit of connecting")
 	f.Var((*positive)(&o.drain), "drain", "how long connections may go on after an interrupt")

@@ -67,7 +67,7 @@ func startReplying(t *testing.T, scheme string) (s *replying, at string) {
 	var err error
 	switch scheme {
 	case "rsock":
-		nl, err = rsock.Listen("tcp", "127.0.0.1:0", &rsock.Config{Providers: lwio.Defaults()})
+		nl, err = rsock.Listen("tcp", "127.0.0.1:0", &rsock.Config{Providers: lwio.DefaultProviders()})
 	case "unix":
 		nl, err = net.Listen("unix", filepath.Join(t.TempDir(), "s"))
 	default:
@@ -116,7 +116,7 @@ func tryAt(t *testing.T, at string) (c net.Conn, err error) {
 	t.Helper()
 	scheme, address, _ := strings.Cut(at, "://")
 	if scheme == "rsock" {
-		c, err = (&rsock.Dialer{Config: &rsock.Config{Providers: lwio.Defaults(), RequireRDMA: true}}).Dial("tcp", address)
+		c, err = (&rsock.Dialer{Config: &rsock.Config{Providers: lwio.DefaultProviders(), RequireRDMA: true}}).Dial("tcp", address)
 	} else {
 		c, err = net.Dial(scheme, address)
 	}

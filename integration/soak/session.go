@@ -74,7 +74,7 @@ var providers = []string{"shm", "shm", "iwarp", "iwarp", lwio.TransportSMB}
 func (s *soak) dial(r *rand.Rand, share int) (*lwio.Client, string, error) {
 	name := providers[r.IntN(len(providers))]
 	cfg := &lwio.Config{Completion: lwio.CompletionMode(r.IntN(3)), Credits: 1 + r.IntN(64), SMBOnly: name == lwio.TransportSMB, Timeout: time.Minute}
-	for _, p := range lwio.Defaults() {
+	for _, p := range lwio.DefaultProviders() {
 		if p.Name() == name {
 			decide := spared(fault.Random(s.seed^s.pairs.Add(1), chances))
 			cfg.Providers = []rdma.Provider{fault.Wrap(p, &fault.Config{Fault: decide})}

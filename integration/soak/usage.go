@@ -107,7 +107,7 @@ func (u *usage) memory(n int) ([]byte, error) {
 	if u.r.IntN(2) == 0 {
 		return make([]byte, n), nil
 	}
-	if u.buf != nil && u.buf.InDoubt() {
+	if u.buf != nil && u.buf.Busy() {
 		if err := u.buf.Close(); err != nil {
 			return nil, err
 		}

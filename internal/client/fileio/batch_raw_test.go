@@ -106,7 +106,7 @@ func testBatchOnSilentServer(t *testing.T, on string) {
 		if err := closing.Close(); err != nil {
 			t.Error(err)
 		}
-		if !buf.InDoubt() {
+		if !buf.Busy() {
 			t.Error("a buffer is not in doubt though the batch was closed")
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
@@ -125,7 +125,7 @@ func testBatchOnSilentServer(t *testing.T, on string) {
 			}
 		}
 		close(release)
-		waitFor(t, func() bool { return !buf.InDoubt() })
+		waitFor(t, func() bool { return !buf.Busy() })
 		if !bytes.Equal(small, make([]byte, 100)) {
 			t.Error("memory changed after its operation was over")
 		}

@@ -72,9 +72,9 @@ func testBuffer(t *testing.T, on string) {
 // answered; another is not.
 //
 // Source: [OP-113]
-func TestBufferInDoubt(t *testing.T) { onEach(t, testBufferInDoubt) }
+func TestBufferBusyAfterGivenUpRead(t *testing.T) { onEach(t, testBufferBusyAfterGivenUpRead) }
 
-func testBufferInDoubt(t *testing.T, on string) {
+func testBufferBusyAfterGivenUpRead(t *testing.T, on string) {
 	share := newFakeShare()
 	share.put("f", pattern(100_000))
 	s := newRawServer(t, on, share)
@@ -95,14 +95,14 @@ func testBufferInDoubt(t *testing.T, on string) {
 	}
 	_, read := f.ReadAt(b.Bytes()[6000:], 0)
 	_, write := f.WriteAt(b.Bytes()[6000:], 0)
-	if !errors.Is(read, rdmaconn.ErrInDoubt) || !errors.Is(write, rdmaconn.ErrInDoubt) || !b.InDoubt() {
-		t.Errorf("%v, %v, %v", read, write, b.InDoubt())
+	if !errors.Is(read, rdmaconn.ErrBufferBusy) || !errors.Is(write, rdmaconn.ErrBufferBusy) || !b.Busy() {
+		t.Errorf("%v, %v, %v", read, write, b.Busy())
 	}
-	if _, err := f.ReadAt(other.Bytes(), 0); err != nil || other.InDoubt() {
+	if _, err := f.ReadAt(other.Bytes(), 0); err != nil || other.Busy() {
 		t.Error(err)
 	}
 	(<-held)()
-	waitFor(t, func() bool { return !b.InDoubt() })
+	waitFor(t, func() bool { return !b.Busy() })
 	if _, err := f.ReadAt(b.Bytes(), 0); err != nil || !bytes.Equal(b.Bytes(), pattern(100_000)[:10_000]) {
 		t.Error(err)
 	}
@@ -136,8 +136,8 @@ func testBufferAfterDisconnect(t *testing.T, on string) {
 			t.Fatalf("%d, %v", n, err)
 		}
 	}
-	if c.Transport().RDMA() || b.InDoubt() {
-		t.Error(c.Transport(), b.InDoubt())
+	if c.Transport().RDMA() || b.Busy() {
+		t.Error(c.Transport(), b.Busy())
 	}
 	later := allocate(t, c, 100)
 	if n, err := f.ReadAt(later.Bytes(), 5); n != 100 || err != nil {

@@ -324,7 +324,7 @@ func testSyncWaitsForReplay(t *testing.T, on string) {
 // doubt, is uncertain.
 //
 // Source: [OP-112], [OP-113]
-func TestReplayOfABufferInDoubt(t *testing.T) { onEach(t, testReplayInDoubt) }
+func TestReplayOfABusyBuffer(t *testing.T) { onEach(t, testReplayInDoubt) }
 
 func testReplayInDoubt(t *testing.T, on string) {
 	s := cutting(t, on)
@@ -350,7 +350,7 @@ func testReplayInDoubt(t *testing.T, on string) {
 		t.Error(err)
 	}
 	list, err := b.Wait(t.Context(), 1)
-	if err != nil || len(list) != 1 || !errors.Is(list[0].Err, base.ErrUncertain) || !errors.Is(list[0].Err, rdmaconn.ErrInDoubt) {
+	if err != nil || len(list) != 1 || !errors.Is(list[0].Err, base.ErrUncertain) || !errors.Is(list[0].Err, rdmaconn.ErrBufferBusy) {
 		t.Error(list, err)
 	}
 }
@@ -371,8 +371,8 @@ func testBuffersGoOn(t *testing.T, on string) {
 		t.Fatal(n, err)
 	}
 	<-s.accepted
-	if len(b.Leases) != 1 || b.InDoubt() {
-		t.Fatalf("%d leases, in doubt %v", len(b.Leases), b.InDoubt())
+	if len(b.Leases) != 1 || b.Busy() {
+		t.Fatalf("%d leases, in doubt %v", len(b.Leases), b.Busy())
 	}
 	at := b.Leases[0].Mr.RemoteAddr()
 	for _, h := range (<-s.accepted).seen(wire.OpRead) {

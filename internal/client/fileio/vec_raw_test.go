@@ -97,11 +97,11 @@ func testVecReadGivenUp(t *testing.T, on string) {
 	if _, err := f.ReadVec(ctx, [][]byte{first.Bytes(), second.Bytes()}, 0); !errors.Is(err, context.DeadlineExceeded) {
 		t.Fatal(err)
 	}
-	if !first.InDoubt() || second.InDoubt() {
-		t.Errorf("in doubt: %v, %v; the second was lent for the call alone", first.InDoubt(), second.InDoubt())
+	if !first.Busy() || second.Busy() {
+		t.Errorf("in doubt: %v, %v; the second was lent for the call alone", first.Busy(), second.Busy())
 	}
 	(<-held)()
-	waitFor(t, func() bool { return !first.InDoubt() })
+	waitFor(t, func() bool { return !first.Busy() })
 	if !bytes.Equal(second.Bytes(), make([]byte, 4096)) {
 		t.Error("memory changed after the call had returned")
 	}

@@ -11,9 +11,9 @@ import (
 	"lwio/rdma"
 )
 
-// ErrInDoubt is a buffer that is still in use, because a read into it or a write from
+// ErrBufferBusy is a buffer that is still in use, because a read into it or a write from
 // it was given up and not answered yet. [OP-113]
-var ErrInDoubt = errors.New("a read into the buffer or a write from it was given up, and may still go on")
+var ErrBufferBusy = errors.New("a read into the buffer or a write from it was given up, and may still go on")
 
 // Buffer is the engine of an lwio.Buffer: memory that is registered once for each
 // connection. Safe for concurrent use.
@@ -51,8 +51,8 @@ func (l *BufferRegion) Doubted(n int64) {
 // Bytes is that of lwio.Buffer.
 func (b *Buffer) Bytes() []byte { return b.bytes }
 
-// InDoubt is that of lwio.Buffer.
-func (b *Buffer) InDoubt() bool {
+// Busy is that of lwio.Buffer.
+func (b *Buffer) Busy() bool {
 	if b.Doubt.Load() > 0 {
 		return true
 	}

@@ -98,7 +98,7 @@ func (t *BufferTable) Remove(b *Buffer) {
 // lent on are torn down, and only this process can write to it any more. The caller
 // lets go of it. b may be nil, for ordinary memory.
 //
-// Errors: ErrInDoubt, if it is in doubt on a connection that there is; errBufferClosed; ctx's.
+// Errors: ErrBufferBusy, if it is in doubt on a connection that there is; errBufferClosed; ctx's.
 //
 // Source: [OP-113]
 func (b *Buffer) Reclaim(ctx context.Context) error {
@@ -108,7 +108,7 @@ func (b *Buffer) Reclaim(ctx context.Context) error {
 	b.Table.Mu.Lock()
 	doubt := slices.ContainsFunc(b.Leases, func(l *BufferRegion) bool { return l.doubt.Load() > 0 && !l.conn.IsDown() })
 	b.Table.Mu.Unlock()
-	err := ErrInDoubt
+	err := ErrBufferBusy
 	if !doubt {
 		err = b.takenBack(ctx, nil)
 	}
@@ -188,7 +188,7 @@ func (b *Buffer) lostConn() *Conn {
 //
 // of is the buffer if the operation has asked for it before it waited for something, or nil.
 //
-// Errors: ErrInDoubt; errBufferClosed; those of Buffer.takenBack.
+// Errors: ErrBufferBusy; errBufferClosed; those of Buffer.takenBack.
 //
 // Source: [OP-113]
 func (c *Conn) Lease(ctx context.Context, p []byte, of *Buffer) (*BufferRegion, int, error) {
@@ -308,7 +308,7 @@ func (k *buffers) find(p []byte) (*BufferRegion, int, error) {
 	for _, l := range k.all() {
 		if at := within(l.b.bytes, p); at >= 0 {
 			if l.b.Doubt.Load() > 0 {
-				return nil, 0, ErrInDoubt
+				return nil, 0, ErrBufferBusy
 			}
 			return l, at, nil
 		}

@@ -8,10 +8,10 @@ import (
 	"lwio/rdma/shm"
 )
 
-// Defaults are the providers that Dial tries if Config.Providers is nil, best
+// DefaultProviders are the providers that Dial tries if Config.Providers is nil, best
 // first: shared memory, which is for servers on the same host and only there on
 // Linux, then iWARP. Each call makes new ones.
-func Defaults() []rdma.Provider {
+func DefaultProviders() []rdma.Provider {
 	all := []rdma.Provider{iwarp.New(nil)}
 	if runtime.GOOS == "linux" {
 		all = append([]rdma.Provider{shm.New(nil)}, all...)

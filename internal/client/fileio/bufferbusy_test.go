@@ -43,14 +43,14 @@ func testBufferOfBrokenConnection(t *testing.T, on string) {
 			cancel()
 		}()
 		_, err := f.ReadAtContext(ctx, b.Bytes(), 0)
-		if !b.InDoubt() || err == nil || errors.Is(err, context.Canceled) == require || s.sess.counted(&s.sess.smbReads) != 0 {
-			t.Errorf("required %v: in doubt %v, %v", require, b.InDoubt(), err)
+		if !b.Busy() || err == nil || errors.Is(err, context.Canceled) == require || s.sess.counted(&s.sess.smbReads) != 0 {
+			t.Errorf("required %v: in doubt %v, %v", require, b.Busy(), err)
 		}
 		cn.Life.Mu.RUnlock()
 		<-cn.Life.Gone
 		c.Keepers.Wait() // and no goroutine looks at that
 		c.Cfg.RequireRDMA = false
-		if n, err := f.ReadAt(b.Bytes(), 0); err != nil || !bytes.Equal(b.Bytes()[:n], want[:50_000]) || b.InDoubt() {
+		if n, err := f.ReadAt(b.Bytes(), 0); err != nil || !bytes.Equal(b.Bytes()[:n], want[:50_000]) || b.Busy() {
 			t.Errorf("required %v: %d, %v", require, n, err)
 		}
 	}
@@ -91,8 +91,8 @@ func testBufferElsewhere(t *testing.T, on string) {
 		}
 		cancel()
 	}()
-	if _, err := f.ReadAtContext(ctx, b.Bytes(), 77); !errors.Is(err, context.Canceled) || !b.InDoubt() {
-		t.Errorf("%v, in doubt %v", err, b.InDoubt())
+	if _, err := f.ReadAtContext(ctx, b.Bytes(), 77); !errors.Is(err, context.Canceled) || !b.Busy() {
+		t.Errorf("%v, in doubt %v", err, b.Busy())
 	}
 	ways := map[string]func(ctx context.Context) error{
 		"ReadAt":   func(ctx context.Context) error { _, err := f.ReadAtContext(ctx, b.Bytes(), 0); return err },
@@ -126,7 +126,7 @@ func testBufferElsewhere(t *testing.T, on string) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if b.InDoubt() {
+	if b.Busy() {
 		t.Error("the buffer is in doubt in the end")
 	}
 }
@@ -192,16 +192,16 @@ func testBufferOfWriteGivenUp(t *testing.T, on string) {
 			ctx, answer := untilHeld(t, held)
 			err := write(ctx, b.Bytes()[:n])
 			gathered := n > rdmaconn.CopyBuffer || name == "WriteVec"
-			if !errors.Is(err, context.Canceled) || b.InDoubt() != gathered {
-				t.Errorf("%s of %d bytes: %v, in doubt %v", name, n, err, b.InDoubt())
+			if !errors.Is(err, context.Canceled) || b.Busy() != gathered {
+				t.Errorf("%s of %d bytes: %v, in doubt %v", name, n, err, b.Busy())
 			}
 			if gathered {
-				if _, err := f.WriteAt(b.Bytes()[:10], 0); !errors.Is(err, rdmaconn.ErrInDoubt) {
+				if _, err := f.WriteAt(b.Bytes()[:10], 0); !errors.Is(err, rdmaconn.ErrBufferBusy) {
 					t.Errorf("%s of %d bytes: then %v", name, n, err)
 				}
 			}
 			(<-answer)()
-			waitFor(t, func() bool { return !b.InDoubt() && c.Live().Table.Free.Size() == int(s.grant) })
+			waitFor(t, func() bool { return !b.Busy() && c.Live().Table.Free.Size() == int(s.grant) })
 		}
 	}
 }
@@ -210,7 +210,7 @@ func testBufferOfWriteGivenUp(t *testing.T, on string) {
 // SMB.
 //
 // Source: [OP-56], [OP-113]
-func TestBufferInDoubtOverSMB(t *testing.T) { onEach(t, testBufferInDoubtOverSMB) }
+func TestBusyBufferIsRefusedOverSMB(t *testing.T) { onEach(t, testBufferInDoubtOverSMB) }
 
 func testBufferInDoubtOverSMB(t *testing.T, on string) {
 	share := newFakeShare()
@@ -241,11 +241,11 @@ func testBufferInDoubtOverSMB(t *testing.T, on string) {
 	}
 	_, read := g.ReadAt(b.Bytes(), 0)
 	_, write := g.WriteAt(b.Bytes(), 0)
-	if !errors.Is(read, rdmaconn.ErrInDoubt) || !errors.Is(write, rdmaconn.ErrInDoubt) {
+	if !errors.Is(read, rdmaconn.ErrBufferBusy) || !errors.Is(write, rdmaconn.ErrBufferBusy) {
 		t.Errorf("%v, %v", read, write)
 	}
 	(<-answer)()
-	waitFor(t, func() bool { return !b.InDoubt() })
+	waitFor(t, func() bool { return !b.Busy() })
 	if _, err := g.ReadAt(b.Bytes(), 0); err != nil || g.Transport().RDMA() {
 		t.Error(err)
 	}
