@@ -26,7 +26,7 @@ var (
 	// because the connection was lost, or the caller left, before the answer came.
 	// [OP-112]
 	ErrUncertain = base.ErrUncertain
-	// ErrLocked: another client has locked what was to be locked, read or written.
+	// ErrLocked: another client holds a lock in the range.
 	ErrLocked = base.ErrLocked
 	// ErrSpoofed: the peer of the RDMA connection is not the server that SMB
 	// authenticated. [OP-50j]

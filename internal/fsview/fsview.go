@@ -64,7 +64,7 @@ func (v *view) full(op, name string) (string, error) {
 	return path.Join(v.root, name), nil
 }
 
-// rootInfo is what there is to say about the root of a view.
+// rootInfo describes the root of a view.
 type rootInfo struct{ fs.FileInfo }
 
 // Name is that of every root.
@@ -156,5 +156,5 @@ func (v *view) ReadFile(name string) ([]byte, error) {
 	}
 }
 
-// maxReadFile bounds what ReadFile allocates before it has seen the bytes.
+// maxReadFile bounds the allocation of ReadFile before it has seen the bytes.
 const maxReadFile = 64 << 20

@@ -19,7 +19,7 @@ type Histogram struct {
 	Sum time.Duration
 }
 
-// Bound is what all durations in a bucket are below, as far as a time.Duration goes.
+// Bound is the upper bound of the durations in a bucket, as far as a time.Duration goes.
 func Bound(bucket int) time.Duration { return time.Duration(1) << min(bucket, 62) }
 
 // Count is how many durations were counted.

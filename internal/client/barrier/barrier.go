@@ -1,4 +1,4 @@
-// Package epochs orders what must come after all earlier writes of a file, without
+// Package barrier orders calls after all earlier writes of a file, without
 // holding up later ones.
 //
 // Source: [OP-115]
@@ -29,7 +29,7 @@ type Epoch struct {
 	prev    *Epoch // an older epoch that may not be drained
 }
 
-// Begin counts a write in; End must be called on what it returns.
+// Begin counts a write in; End must be called on the result.
 func (e *Barrier) Begin() *Epoch {
 	e.mu.Lock()
 	defer e.mu.Unlock()

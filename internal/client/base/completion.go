@@ -34,7 +34,7 @@ func (m CompletionMode) String() string {
 	return fmt.Sprintf("CompletionMode(%d)", uint8(m))
 }
 
-// completionMode reads what String wrote.
+// completionMode reads the text of String.
 func completionMode(s string) (CompletionMode, bool) {
 	for m := Adaptive; m <= Interrupt; m++ {
 		if m.String() == s {

@@ -113,7 +113,7 @@ func CheckRange(off int64, n int) error {
 	return nil
 }
 
-// Apply merges what the URL asks for.
+// Apply merges the settings of the URL.
 func (c *Config) Apply(t *Target) error {
 	if t.User != "" || t.HasPassword {
 		c.User = t.User

@@ -23,7 +23,7 @@ type Status = ntstatus.Status
 type Error struct {
 	// Op is the operation: "dial", "open", "read".
 	Op string
-	// Name is what it was about: a name in the share, or an address.
+	// Name is the object: a name in the share, or an address.
 	Name string
 	// Status is the status that the server answered, 0 if the failure is not an answer.
 	Status Status
@@ -57,7 +57,7 @@ func (e *Error) Unwrap() error {
 	return e.Err
 }
 
-// Is makes errors.Is(err, ErrLocked) true for what a lock prevented, and
+// Is makes errors.Is(err, ErrLocked) true for calls that a lock prevented, and
 // errors.Is(err, os.ErrDeadlineExceeded) for every Timeout, whose cause may be the context's.
 func (e *Error) Is(target error) bool {
 	switch target {
@@ -83,7 +83,7 @@ var (
 	// because the connection was lost, or the caller left, before the answer came.
 	// [OP-112]
 	ErrUncertain = errors.New("outcome uncertain")
-	// ErrLocked: another client has locked what was to be locked, read or written.
+	// ErrLocked: another client holds a lock in the range.
 	ErrLocked = errors.New("locked by another client")
 	// ErrSpoofed: the peer of the RDMA connection is not the server that SMB
 	// authenticated. [OP-50j]
@@ -126,7 +126,7 @@ func (e *uncertainError) Error() string { return ErrUncertain.Error() + ": " + e
 func (e *uncertainError) Unwrap() []error { return []error{ErrUncertain, e.cause} }
 
 // Reasons are those of one failure, in the order in which they came about. Its text has each
-// once: what another one says too is left to that.
+// once: a text within another is left out.
 type Reasons []error
 
 func (r Reasons) Error() string {

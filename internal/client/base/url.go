@@ -127,7 +127,7 @@ func (t *Target) parsePath(path string) error {
 func (t *Target) parseQuery(query string) error {
 	values, err := url.ParseQuery(query)
 	if err != nil {
-		return errors.New("what follows the question mark is not of the form key=value")
+		return errors.New("the text behind the question mark is not of the form key=value")
 	}
 	for key, vs := range values {
 		v := vs[len(vs)-1]

@@ -22,7 +22,7 @@ type Batch struct {
 
 // Completion is the end of an operation of a Batch.
 type Completion struct {
-	// Tag is what the operation was given.
+	// Tag is the tag of the operation.
 	Tag uint64
 	// N is how many bytes were read or written, from the beginning.
 	N int

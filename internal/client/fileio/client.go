@@ -189,7 +189,7 @@ func (c *Client) named(ctx context.Context, name string, do func(ctx context.Con
 // errRoot refuses to create, remove or rename the root of the share.
 var errRoot = errors.New("this is the root of the share")
 
-// change is named for what changes something other than the root.
+// change is named for changes of anything but the root.
 func (c *Client) change(ctx context.Context, name string, do func(ctx context.Context, clean string) error) error {
 	_, err := c.named(ctx, name, func(ctx context.Context, clean string) error {
 		if clean == "" {

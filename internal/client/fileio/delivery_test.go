@@ -60,7 +60,7 @@ func newLanded(t *rapid.T) *landed {
 	return x
 }
 
-// check demands that each operation came back to its batch at most once, and that a entry is
+// check demands that each operation came back to its batch at most once, and that an entry is
 // free only then. It returns how many operations came back, and entries are free.
 func (x *landed) check(t *rapid.T) (came, free int) {
 	back := map[*operation]bool{}

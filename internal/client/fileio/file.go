@@ -21,7 +21,7 @@ type File struct {
 	h       smbshare.Handle
 	options uint32
 	closed  atomic.Bool
-	writes  barrier.Barrier // what Sync, Truncate, Unlock and Close wait for
+	writes  barrier.Barrier // Sync, Truncate, Unlock and Close wait for it
 
 	regs        []atomic.Pointer[registration] // of each path
 	registering []chan struct{}                // of each path: holds a token while a goroutine registers
@@ -161,8 +161,8 @@ func (f *File) Close() error {
 	return base.Wrap("close", f.name, err)
 }
 
-// failed makes an *Error of the end of an operation: what the server gave up, or
-// was not asked for, because the file was closed meanwhile is fs.ErrClosed.
+// failed makes an *Error of the end of an operation: a request that the server gave up, or
+// did not get, because the file was closed meanwhile is fs.ErrClosed.
 func (f *File) failed(op string, err error) error {
 	if err != nil && f.closed.Load() &&
 		(errors.Is(err, ntstatus.Cancelled) || errors.Is(err, ntstatus.RangeNotLocked) || errors.Is(err, ntstatus.FileClosed)) {

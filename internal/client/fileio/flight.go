@@ -7,7 +7,7 @@ import (
 	"lwio/internal/client/rdmaconn"
 )
 
-// flight is what a queue has in flight on one connection, and where its goroutine waits for
+// flight are the requests of a queue on one connection, and where its goroutine waits for
 // it. A queue has one for each path that it uses. The goroutine sleeps at one of them; an
 // answer that comes by another wakes it there.
 type flight struct {

@@ -226,7 +226,7 @@ func (o *operation) takeBack() {
 }
 
 // copies tells whether a write of n bytes is copied behind its header; from is the Buffer
-// that they are part of, or nil. Where the server reaches a Buffer nothing of what is sent by
+// that they are part of, or nil. Where the server reaches a Buffer no data by
 // reference is copied but by the file system, and elsewhere to gather is no dearer than to
 // copy.
 func copies(n int, from *rdmaconn.BufferRegion) bool {
@@ -237,7 +237,7 @@ func copies(n int, from *rdmaconn.BufferRegion) bool {
 }
 
 // message makes h and data the next request of o. They are the caller's, and not made
-// anew for each: what is put together and copied at once costs more than all the rest.
+// anew for each: a header that is built and copied as a whole costs more than all the rest.
 func (o *operation) message(h *wire.Header, data *rdmaconn.Payload) {
 	*data = rdmaconn.Payload{}
 	switch {

@@ -13,7 +13,7 @@ import (
 )
 
 // An operation that takes several requests is sent in parts, each an operation of its own, so
-// that they are in flight at once: the server writes to the file together what goes on where
+// that they are in flight at once: the server writes to the file together requests that go on where
 // the one before ended, and large operations use all connections. There are as many parts at
 // a time as there are credits.
 //
@@ -78,7 +78,7 @@ func (q *queue) dequeue(cn *rdmaconn.Conn) *operation {
 	return o
 }
 
-// dequeueRest takes the next operation out of the queue, without what was cut off.
+// dequeueRest takes the next operation out of the queue, without its parts.
 func (q *queue) dequeueRest() *operation {
 	o := q.pending[q.head]
 	if o.cut > 0 {

@@ -88,7 +88,7 @@ func (p *PendingFile) Commit(ctx context.Context) error {
 }
 
 // giveName renames the file, or ensures that it is deleted when it is closed, unless there
-// is doubt whether it is renamed. What was given up before has been answered.
+// is doubt whether it is renamed. Calls that were given up before have been answered.
 func (p *PendingFile) giveName(ctx context.Context) error {
 	if p.doubt {
 		named, err := p.hasName(ctx)

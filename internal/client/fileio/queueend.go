@@ -14,7 +14,7 @@ import (
 // anywhere: it may be the cause of their end.
 const maxLosses = 8
 
-// bury ends the flights of connections that are down; what was in flight there is queued
+// bury ends the flights of connections that are down; the requests in flight there are queued
 // again.
 func (q *queue) bury(ctx context.Context) error {
 	if q.Failed.Load() {
@@ -85,8 +85,8 @@ func (q *queue) lose(l *flight) {
 	for q.reap(); l.sent > 0; q.reap() {
 		runtime.Gosched() // the goroutine that settled the others is about to hand them over
 	}
-	// Nothing is in flight there now. What goes on is registered anew, also what had a
-	// part answered before, and waits to send the next.
+	// Nothing is in flight there now. Operations that go on are registered anew, also those with a
+	// request answered before that wait to send the next.
 	for _, o := range q.live() {
 		if o.on == cn {
 			o.takeBack()
@@ -118,7 +118,7 @@ func (o *operation) afterLoss(cn *rdmaconn.Conn) error {
 }
 
 // recall takes the entry away from an operation that is in flight; false says that
-// its answer is there. What becomes of the entry is next; round is that of its message.
+// its answer is there. The next state of the entry is next; round is that of its message.
 func (o *operation) recall(next rdmaconn.RequestState) (round uint64, taken bool) {
 	for s := o.s; ; runtime.Gosched() {
 		w := s.Word.Load()

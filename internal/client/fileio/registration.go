@@ -107,7 +107,7 @@ func tokens(n int) []chan struct{} {
 	return list
 }
 
-// registerNow asks for the resume key and sends REGISTER. What the server refuses
+// registerNow asks for the resume key and sends REGISTER. A file that the server refuses
 // goes over SMB.
 func (f *File) registerNow(ctx context.Context, cn *rdmaconn.Conn) (*registration, error) {
 	key, lwio, err := f.h.ResumeKey(ctx)

@@ -12,7 +12,7 @@ import (
 
 // Why writes cannot be sent again.
 var (
-	errForgotten = errors.New("the server does not know what became of the writes")
+	errForgotten = errors.New("the server does not know the outcome of the writes")
 	errTooOld    = errors.New("too many messages ago")
 	errDifferent = errors.New("the server takes other sizes now")
 )

@@ -13,7 +13,7 @@ import (
 	"lwio/internal/smb/smbclient"
 )
 
-// smbFlight is what a queue has in flight over SMB: an operation of a blocking call is done
+// smbFlight are the operations of a queue over SMB: an operation of a blocking call is done
 // by its goroutine, others have one each.
 type smbFlight struct {
 	flight  flight

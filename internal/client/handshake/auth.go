@@ -9,7 +9,7 @@ import (
 	"lwio/rdma"
 )
 
-// Auth is an AUTH message, and what the answer to it is held against.
+// Auth is an AUTH message, and the values that its answer is checked with.
 type Auth struct {
 	// Header and Body are the message. The keyed signature covers the header, so that it
 	// must be sent as it is.
@@ -60,7 +60,7 @@ func (m *Auth) Check(b []byte) (wire.AuthParams, error) {
 	if err != nil {
 		return p, broke("%v", err)
 	}
-	// First whether this is the server at all, then what it says.
+	// First the identity of the server, then its parameters.
 	if p.Key == nil || subtle.ConstantTimeCompare(p.Key[:], m.assoc.clientKey[:]) != 1 {
 		return p, spoofed("it does not know the client's key")
 	}

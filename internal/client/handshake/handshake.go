@@ -38,5 +38,5 @@ func (e *Error) Unwrap() error { return e.Err }
 // broke says how the peer broke the protocol.
 func broke(format string, args ...any) error { return &Error{Violation, fmt.Errorf(format, args...)} }
 
-// spoofed says by what the peer is seen to be another than it should.
+// spoofed is the error of a peer that is not the expected server.
 func spoofed(format string, args ...any) error { return &Error{Spoofed, fmt.Errorf(format, args...)} }

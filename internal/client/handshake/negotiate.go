@@ -15,7 +15,7 @@ import (
 
 const (
 	// pipeName is the pipe of the LWIO server on IPC$, of the SMB session that there is:
-	// what the context of a resume key says of host and pipe is not followed.
+	// host and pipe in the context of a resume key are ignored.
 	// [OP-32b], [OP-34]
 	pipeName = "lwio"
 	// maxNegotiate is the longest message of the pipe. [OP-35]
@@ -40,7 +40,7 @@ type Pipe interface {
 	io.Closer
 }
 
-// Association is what client and server agreed on over the pipe. It does not change.
+// Association is the agreement of client and server over the pipe. It does not change.
 type Association struct {
 	// Offers are the providers that both sides have, in the server's order.
 	Offers []Offer

@@ -31,7 +31,7 @@ type Set struct {
 
 	Counts                        base.Counts
 	Connections, Lost, Reconnects atomic.Uint64
-	belated                       atomic.Uint64 // connections that are the first of their paths, and came after Dial
+	afterDial                     atomic.Uint64 // connections that are the first of their paths, and came after Dial
 	turn                          atomic.Uint32 // which path comes first among equals
 	orphans                       atomic.Int32  // paths with writes that are uncertain and may still be going on
 	Closed                        atomic.Bool
@@ -67,7 +67,7 @@ func (c *Set) Transport() base.Transport {
 	if n := len(c.Paths); n > 1 {
 		t.Reason += fmt.Sprintf("; %d of %d connections", up, n)
 	}
-	if n := c.belated.Load(); n > 0 && t.RDMA() {
+	if n := c.afterDial.Load(); n > 0 && t.RDMA() {
 		t.Reason += fmt.Sprintf("; %d came after Dial", n)
 	}
 	if n := c.Reconnects.Load(); n > 0 && t.RDMA() {
@@ -90,7 +90,7 @@ func (c *Set) Live() *rdmaconn.Conn {
 const smbDepth = 16
 
 // Credits is how many calls are worth having in flight: the messages that the
-// server grants on the RDMA connections, or what is good for SMB. More calls wait.
+// server grants on the RDMA connections, or a number that suits SMB. More calls wait.
 func (c *Set) Credits() int {
 	sum := 0
 	for _, r := range c.Paths {
@@ -166,7 +166,7 @@ func (c *Set) Begin(ctx context.Context) error {
 	if err != nil {
 		c.sayFewer(up, err)
 	}
-	if c.Cfg.Reconnect < 0 { // what is not there now will not come
+	if c.Cfg.Reconnect < 0 { // a missing connection stays missing
 		list = list[:up]
 	}
 	if len(list) == 0 {

@@ -57,7 +57,7 @@ func (r *Path) maintain(ctx context.Context) {
 // replace makes a connection in place of cn. It returns nil if there will be none.
 func (r *Path) replace(ctx context.Context, cn *rdmaconn.Conn, pause *Backoff) *rdmaconn.Conn {
 	select {
-	case <-cn.Life.Gone: // with it all calls have left, and told what they owe
+	case <-cn.Life.Gone: // with it all calls have left, and counted their replays
 	case <-ctx.Done():
 		return nil
 	}
@@ -88,7 +88,7 @@ func (r *Path) make(ctx context.Context, cn *rdmaconn.Conn, pause *Backoff) *rdm
 	return nil
 }
 
-// loss is reason without what came of attempts to replace the connection that was lost.
+// loss is reason without the errors of attempts to replace the lost connection.
 func (r *Path) loss() error {
 	r.Mu.Lock()
 	defer r.Mu.Unlock()
@@ -122,7 +122,7 @@ func (r *Path) attempt(ctx context.Context) (*rdmaconn.Conn, error) {
 func (r *Path) replaced(cn, next *rdmaconn.Conn, tries int) *rdmaconn.Conn {
 	count := &r.Set.Reconnects
 	if cn == nil {
-		count = &r.Set.belated
+		count = &r.Set.afterDial
 	}
 	count.Add(1) // before a call can see it
 	if !r.offer(next) {
@@ -164,7 +164,7 @@ func (r *Path) failed(err error, try int) {
 	}
 }
 
-// connect negotiates, which ends what there was of the path at the server, and connects
+// connect negotiates, which ends the earlier connections of the path at the server, and connects
 // in the place of the last connection.
 func (r *Path) connect(ctx context.Context) (*rdmaconn.Conn, error) {
 	select {
@@ -242,7 +242,7 @@ func (r *Path) Fence(ctx context.Context) error {
 		select {
 		case r.Turn <- struct{}{}:
 			var err error
-			if r.Unfenced(cn) { // and not cut off what has been made meanwhile
+			if r.Unfenced(cn) { // and do not end a connection made meanwhile
 				_, err = r.negotiate(ctx)
 			}
 			<-r.Turn

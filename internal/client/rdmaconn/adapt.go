@@ -27,7 +27,7 @@ const (
 	// hopeless is a delay, in nanoseconds, that polling ends its trial for: the
 	// processors are at work for others. No delay counts as more.
 	hopeless = 4 * int64(adaptivePatience)
-	// promptDelay is below what mean delay of polling the server is taken to be at work on
+	// promptDelay is the mean delay of polling below which the server is taken to be at work on
 	// another processor: where both share one, to go there and back takes two switches and
 	// the work. A call that looks in vain for want of the processor raises the mean.
 	promptDelay = int64(5 * time.Microsecond)
@@ -36,7 +36,7 @@ const (
 	inertia = 16
 )
 
-// pace is what is known about the delay of requests of one kind and about one size.
+// pace are the measured delays of requests of one kind and about one size.
 // Racing updates may lose a sample, which does no harm.
 type pace struct {
 	polled, slept atomic.Int64 // mean delays in nanoseconds, 0 if there is none yet

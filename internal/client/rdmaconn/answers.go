@@ -86,7 +86,7 @@ func (c *Conn) fromImmediate(v uint32) (wire.StatusResponse, error) {
 			return wire.StatusResponse{Cookie: s.cookie(), Information: s.Want}, nil
 		}
 	}
-	return wire.StatusResponse{}, base.ProtocolError("the server completed a read that nobody asked for")
+	return wire.StatusResponse{}, base.ProtocolError("the server completed a read that was never sent")
 }
 
 // deliver gives an answer to the entry that it is for.
@@ -117,12 +117,12 @@ func (c *Conn) deliver(a wire.StatusResponse, l *Delivery) error {
 	}
 }
 
-// look finishes the request of a entry if it is polled for and its status block is
+// look finishes the request of an entry if it is polled for and its status block is
 // there. It reports whether it did. Two that look at the same time cannot both
 // finish it; and a block that is not of this generation cannot be taken for one, as
 // it is reset before the word says that the request is outstanding.
 //
-// The caller hands over what landed.
+// The caller hands the delivery over.
 //
 // Source: [LWIO §I/O Processing], [LWIO claim 20], [OP-89]
 func (c *Conn) look(s *Request, l *Delivery) bool {

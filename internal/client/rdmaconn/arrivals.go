@@ -112,7 +112,7 @@ func (a *Arrivals) connectionFailed() {
 	a.wakeOwner()
 }
 
-// Expire ends the wait for the request of a entry that is settling, because its time is up.
+// Expire ends the wait for the request of an entry that is settling, because its time is up.
 // The watchdog calls it.
 func (c *Conn) Expire(s *Request) {
 	t := s.Op

@@ -18,17 +18,17 @@ const (
 	ProtocolPage = 4096
 	// samePages bounds the pages of one collapsed write: their number has 16 bits.
 	samePages = math.MaxUint16
-	// pointerSize is what this side announces as Endian. [OP-13]
+	// pointerSize is announced as Endian. [OP-13]
 	pointerSize = 8
 	// announcedSend is the MaxSendBufferSize that the client announces; nothing
 	// depends on it. [OP-62]
 	announcedSend = 8192 + wire.HeaderSize
-	// maxServerSize bounds what the client believes a server takes or gives in one
+	// maxServerSize bounds the size that the client accepts for one
 	// request.
 	maxServerSize = 1 << 30
 )
 
-// peerParams is what the server said of itself in AUTH.
+// peerParams are the parameters of the server in AUTH.
 type peerParams struct {
 	sessionID [8]byte
 	Keyed     bool
@@ -107,7 +107,7 @@ func (c *Conn) clientParams(prev *Conn) *wire.AuthParams {
 	return p
 }
 
-// adopt keeps the limits and the credits of the server: its window bounds what it gives
+// adopt keeps the limits and the credits of the server: its window bounds the data
 // with one READ, as the client's bounds one RDMA write. It goes on with the numbers of
 // the connection before.
 //
@@ -152,7 +152,7 @@ func maxSame(p *wire.AuthParams, maxWrite int) int {
 	return ProtocolPage * int(min(p.MaxRdmaWindowSize/ProtocolPage, samePages))
 }
 
-// HandshakeError says in this package's words what was wrong with the peer.
+// HandshakeError maps a fault of the peer to the errors of the client.
 func HandshakeError(err error) error {
 	var e *handshake.Error
 	if !errors.As(err, &e) {

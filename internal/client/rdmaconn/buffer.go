@@ -88,7 +88,7 @@ func (b *Buffer) Hold() error {
 	return nil
 }
 
-// Release counts out who held the buffer, and frees the memory after the last. b may be nil, for
+// Release ends a hold of the buffer, and frees the memory after the last. b may be nil, for
 // ordinary memory.
 func (b *Buffer) Release() {
 	if b == nil {

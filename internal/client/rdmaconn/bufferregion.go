@@ -95,7 +95,7 @@ func (t *BufferTable) Remove(b *Buffer) {
 }
 
 // Reclaim holds the buffer for a call over SMB, and waits until lost connections that it was
-// lent on are torn down, and only this process can write to it any more. The caller
+// registered on are torn down, and only this process can write to it any more. The caller
 // lets go of it. b may be nil, for ordinary memory.
 //
 // Errors: ErrBufferBusy, if it is in doubt on a connection that there is; errBufferClosed; ctx's.
@@ -142,7 +142,7 @@ func (t *BufferTable) Hold(list []*Buffer, segs [][]byte) ([]*Buffer, error) {
 	return list, nil
 }
 
-// ReleaseAll counts out who held the buffers.
+// ReleaseAll ends a hold of the buffers.
 func ReleaseAll(list []*Buffer) {
 	for _, b := range list {
 		b.Release()
@@ -226,7 +226,7 @@ func (b *Buffer) Gone() error {
 	return nil
 }
 
-// gone is that of the lease's buffer: a request that names what is taken back would end the
+// gone is that of the lease's buffer: a request with a closed region would end the
 // connection for all. l may be nil, for ordinary memory.
 func (l *BufferRegion) gone() error { return l.buffer().Gone() }
 
@@ -288,7 +288,7 @@ func (k *buffers) done(c *Conn) {
 }
 
 // tearDown takes the buffers back from the server, and closes the adapter if none is of
-// its memory. What was in doubt on the connection is not any more.
+// its memory. Its requests do not keep buffers busy any more.
 func (k *buffers) tearDown(c *Conn) {
 	for _, l := range k.all() {
 		l.Mr.Close()

@@ -200,7 +200,7 @@ func (q *sendQueue) addLocked() *rdma.Request {
 	return &q.queue[n]
 }
 
-// StartPosting ensures that what was queued is posted, and unlocks sendMu, which
+// StartPosting ensures that the queue is posted, and unlocks sendMu, which
 // the caller holds.
 func (c *Conn) StartPosting() {
 	c.countLocked()
@@ -274,7 +274,7 @@ func (c *Conn) flushLocked() {
 	}()
 }
 
-// What takes longer than Config.Timeout: a request, or the wait for a credit.
+// Timeouts by Config.Timeout: of a request, or the wait for a credit.
 var (
 	ErrTimeout  = fmt.Errorf("no answer from the server: %w", os.ErrDeadlineExceeded)
 	ErrNoCredit = fmt.Errorf("no answer to earlier requests from the server: %w", os.ErrDeadlineExceeded)
@@ -330,7 +330,7 @@ func (c *Conn) wait(ctx context.Context, s *Request) (wire.IOStatusBlock, error)
 	return c.answer(s)
 }
 
-// answer looks at a entry that is ready.
+// answer looks at an entry that is ready.
 func (c *Conn) answer(s *Request) (wire.IOStatusBlock, error) {
 	for {
 		switch s.State() {
@@ -404,8 +404,8 @@ func (c *Conn) Register(ctx context.Context, key [24]byte, options uint32) (uint
 	return fid, nil
 }
 
-// CloseFid tells the server that the file id is not used any more, and to give up what
-// is in flight. No call waits for the answer, and without a free credit nothing is sent:
+// CloseFid tells the server that the file id is not used any more, and to give up the requests
+// in flight. No call waits for the answer, and without a free credit nothing is sent:
 // closing the SMB open revokes the file id anyway.
 //
 // Source: [LWIO §Close], [LWIO §Cancel], [OP-94e]

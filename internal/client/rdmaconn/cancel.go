@@ -9,18 +9,18 @@ import (
 
 // CANCEL is for all I/O of a file id, not for one request. So it is sent when no call
 // waits for any of it: when the last of the calls on the file, or of those that were in
-// flight together, has given up, and when the file is closed. What the server has begun
-// with it does all the same; the entries of all are taken until it has answered.
+// flight together, has given up, and when the file is closed. Requests that the server has begun are
+// done all the same; the entries of all are taken until it has answered.
 // [OP-94a] [OP-94c] [OP-113]
 
-// cancelWish is a CANCEL that waits for a entry.
+// cancelWish is a CANCEL that waits for an entry.
 type cancelWish struct {
 	fid uint16
-	all bool // also of what a call waits for
+	all bool // also of requests that a call waits for
 }
 
 // Cancel stops the I/O of a file id at the server, if there is any that was given up
-// and none that a call waits for; with all, whatever there is. It does not wait:
+// and none that a call waits for; with all, all requests. It does not wait:
 // without a free credit the message goes out with the next that is given back, before
 // new requests. The caller holds conn.life.
 //

@@ -51,11 +51,11 @@ type ConnConfig struct {
 }
 
 // Conn is one RDMA connection to a server: an adapter of its own, so that one
-// server's requests can never reach what was lent to another, a queue pair, and a
+// server's requests can never reach memory exposed to another, a queue pair, and a
 // table of entries, one for each credit.
 //
-// A call takes a entry, posts its message, and waits for the entry. One that waits
-// hands out the completions for all and wakes those who sleep; the reader goroutine
+// A call takes an entry, posts its message, and waits for the entry. One that waits
+// hands out the completions for all and wakes the parked calls; the reader goroutine
 // does while no call waits. The supervisor goroutine watches over time limits and the
 // end of the connection, and tears it down.
 type Conn struct {
@@ -164,7 +164,7 @@ type sendQueue struct {
 	round       uint64 // of posts, that the next message goes with
 	over        uint64 // rounds that are done with
 	queue       []rdma.Request
-	batch       []rdma.Request // what is being posted; owned by the caller that posts
+	batch       []rdma.Request // the requests being posted; owned by the caller that posts
 }
 
 // DialConn connects to remote and starts the goroutines. The connection is not
@@ -389,7 +389,7 @@ func (c *Conn) mayPoll() bool {
 	return c.Cfg.Mode != base.Interrupt && c.Info.Caps.Has(rdma.CapInOrderPlacement)
 }
 
-// polls decides how the answer to the request of a entry is waited for.
+// polls decides how the answer to the request of an entry is waited for.
 func (c *Conn) polls(s *Request) bool {
 	s.pace = nil
 	switch {

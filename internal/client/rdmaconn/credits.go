@@ -9,13 +9,13 @@ import (
 	"lwio/rdma"
 )
 
-// credits keeps the books of what the server granted: a credit is a entry that is
-// in conn.free or in use. The server may grant more, up to what was asked for at
+// credits keeps the grants of the server: a credit is an entry that is
+// in conn.free or in use. The server may grant more, up to the number asked for at
 // first, or take some back, one CREDIT message for each.
 //
 // Source: [LWIO §Credits], [OP-64] to [OP-74c], [LWIO claim 24]
 type credits struct {
-	// work says that CREDIT messages wait for a entry.
+	// work says that CREDIT messages wait for an entry.
 	work atomic.Bool
 
 	Mu sync.Mutex
@@ -28,13 +28,13 @@ type credits struct {
 	posted int
 	spare  []uint64
 	// left is how many CREDIT messages of the transaction are still to be sent,
-	// unused what the one of a growth reports.
+	// unused the number that the CREDIT of a growth reports.
 	left   int
 	kind   requestKind
 	unused int32
 	// retiring is how many credits were asked back and not retired yet.
 	retiring int
-	// cancels are the CANCEL messages that wait for a entry.
+	// cancels are the CANCEL messages that wait for an entry.
 	cancels []cancelWish
 	// wakeUp is the credit that is kept for INTERRUPT, if there are two or more and
 	// requests are polled for. [OP-93f]
@@ -216,7 +216,7 @@ func (k *credits) pump(c *Conn) {
 }
 
 // use comes before new requests [OP-68]: it sends one of the CREDIT and CANCEL messages
-// that wait for a entry in entry s, which was just released, or reports that there is
+// that wait for an entry in entry s, which was just released, or reports that there is
 // none.
 func (k *credits) use(c *Conn, s *Request) bool {
 	k.Mu.Lock()
@@ -229,7 +229,7 @@ func (k *credits) use(c *Conn, s *Request) bool {
 	return false
 }
 
-// waitsLocked reports whether messages wait for a entry.
+// waitsLocked reports whether messages wait for an entry.
 func (k *credits) waitsLocked() bool {
 	waits := k.left > 0 || len(k.cancels) > 0
 	k.work.Store(waits)

@@ -6,8 +6,8 @@ import (
 	"lwio/internal/wire"
 )
 
-// Delivery is what a look at the answers has found for operations of batches: they are
-// counted together and handed over together. It belongs to who looks; the zero value is
+// Delivery are the answers that a look has found for operations: they are
+// counted together and handed over together. It belongs to the goroutine that looks; the zero value is
 // empty. Its entries are free, but cannot be taken yet.
 type Delivery struct {
 	at int64 // the time, or 0 if it was not read yet
@@ -108,7 +108,7 @@ func (l *Delivery) place(c *Conn, s *Request, ios wire.IOStatusBlock) {
 }
 
 // HandOver adds up the observations, hands the operations to their batch, and frees their
-// entries, in this order: who finds an operation in a entry must not mistake for its request
+// entries, in this order: a goroutine that finds an operation in an entry must not mistake for its request
 // the next one there.
 func (l *Delivery) HandOver(c *Conn) {
 	l.flushCounts(c)

@@ -160,7 +160,7 @@ func (c *Conn) goOn(over <-chan struct{}, until int64) bool {
 	return c.Clock() < until
 }
 
-// hold is what a call does that was made the poller: it delivers completions
+// hold is the work of a call that became the poller: it delivers completions
 // until r is ready, over is closed or the connection is down, and passes the poller's role on.
 func (c *Conn) hold(over <-chan struct{}, w *waiter, r ready, until int64) {
 	for !r.Ready() && !c.IsDown() && !ended(over) {

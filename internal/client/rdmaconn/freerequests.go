@@ -8,8 +8,8 @@ import (
 )
 
 // freeRequests are the entries that are granted and not in use. To take some that are there,
-// and to give some back while no call waits, is one atomic operation for up to 64. Who
-// waits comes before who does not, in the order in which they came. Safe for concurrent
+// and to give some back while no call waits, is one atomic operation for up to 64. Waiting
+// calls come before others, in the order in which they came. Safe for concurrent
 // use.
 type freeRequests struct {
 	slots   []Request
@@ -72,7 +72,7 @@ func (f *freeRequests) Next(some *SomeRequests) *Request {
 	return &f.slots[i]
 }
 
-// serveLocked gives what there is to those who wait.
+// serveLocked gives the free entries to the waiting calls.
 func (f *freeRequests) serveLocked() {
 	for len(f.queue) > 0 {
 		some := f.Set.takeSome(1)
@@ -91,7 +91,7 @@ func (f *freeRequests) leaveLocked(i int) {
 	f.Waiting.Add(-1)
 }
 
-// join begins to wait: one comes by what it returns, which is for leave in any case.
+// join begins to wait: an entry comes by the channel, which the caller passes to leave in any case.
 func (f *freeRequests) join() chan *Request {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -102,12 +102,12 @@ func (f *freeRequests) join() chan *Request {
 		place = make(chan *Request, 1)
 	}
 	f.queue = append(f.queue, place)
-	f.Waiting.Add(1) // before the set is looked at: who puts one in looks here after that
+	f.Waiting.Add(1) // before the set is looked at: put looks here after that
 	f.serveLocked()
 	return place
 }
 
-// leave ends the wait. A entry that came and was not received goes back.
+// leave ends the wait. An entry that came and was not received goes back.
 func (f *freeRequests) leave(place chan *Request) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -7,7 +7,7 @@ import (
 	"lwio/rdma"
 )
 
-// landAlign is what the places where small reads land are aligned to, in bytes.
+// landAlign is the alignment of the bounce buffers of small reads, in bytes.
 const landAlign = 64
 
 // allocate gives every entry its memory: receives and messages to send, and, in memory

@@ -44,8 +44,8 @@ func (c *Conn) read() {
 // Ready tells the reader that a call wants to poll.
 func (b *poller) Ready() bool { return b.used.Load() }
 
-// reason prefers what the connector says about the end of the connection to what
-// the queue saw of it.
+// reason prefers the error of the connector at the end of the connection to that of
+// the queue.
 func (c *Conn) reason(err error) error {
 	select {
 	case <-c.connector.Done():

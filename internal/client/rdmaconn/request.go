@@ -8,12 +8,12 @@ import (
 	"lwio/rdma"
 )
 
-// RequestState is where a entry is in its life.
+// RequestState is where an entry is in its life.
 // The package comment has the picture.
 //
-// A entry is a credit: it stays taken until the server has answered, whatever
-// became of the call. When the connection is down, what is pending or abandoned
-// becomes dead. [OP-66] [OP-94a] [OP-113]
+// An entry is a credit: it stays taken until the server has answered, also
+// after the call has left. When the connection is down, pending and abandoned entries
+// become dead. [OP-66] [OP-94a] [OP-113]
 type RequestState uint64
 
 const (
@@ -27,7 +27,7 @@ const (
 	RequestDead                   // the connection is down, or the credit was retired
 )
 
-// requestKind tells the reader what the answer means.
+// requestKind is the meaning of the answer.
 type requestKind uint8
 
 const (
@@ -95,7 +95,7 @@ const (
 
 func (s *Request) State() RequestState { return RequestState(s.Word.Load() & StateMask) }
 
-// owed reports whether the server owes an answer in this state.
+// isOutstanding reports whether the server owes an answer in this state.
 func (st RequestState) isOutstanding() bool {
 	return st == RequestPending || st == requestExpired || st == RequestAbandoned
 }
@@ -124,7 +124,7 @@ func (s *Request) to(from, next RequestState) bool {
 	return s.Word.CompareAndSwap(w, w&^StateMask|uint64(next))
 }
 
-// Set changes the state of a entry that no other goroutine can change now.
+// Set changes the state of an entry that no other goroutine can change now.
 func (s *Request) Set(next RequestState) { s.Word.Store(s.Word.Load()&^StateMask | uint64(next)) }
 
 // Start makes the request outstanding, in the state as.

@@ -27,7 +27,7 @@ func (c *Conn) arm() bool {
 	return true
 }
 
-// ArmForOthers is called by who depends on answers that it does not wait for itself:
+// ArmForOthers is called by a goroutine that depends on answers that it does not wait for itself:
 // if the poller sleeps, it ensures that they end the sleep.
 func (c *Conn) ArmForOthers() {
 	if c.Progress.asleep.Load() {
@@ -63,7 +63,7 @@ func (c *Conn) wokenUp(s *Request, status uint32) error {
 	return nil
 }
 
-// statusAddr is where the status block of a entry lies for the server.
+// statusAddr is where the status block of an entry lies for the server.
 func (m *messageMemory) statusAddr(s *Request) rdma.RemoteAddr {
 	at := m.statusMR.RemoteAddr()
 	at.Addr += uint64(s.Index) * wire.IOStatusBlockSize

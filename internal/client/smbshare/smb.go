@@ -16,7 +16,7 @@ import (
 type Session interface {
 	// Open opens or creates a file or directory of the share.
 	Open(ctx context.Context, req OpenRequest) (Handle, error)
-	// stat, mkdir, remove and rename do what they say in one round trip. rename
+	// Stat, Mkdir, Remove and Rename take one round trip. rename
 	// replaces a file that is in the way.
 	Stat(ctx context.Context, name string) (Entry, error)
 	Mkdir(ctx context.Context, name string) error
