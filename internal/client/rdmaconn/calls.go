@@ -225,12 +225,13 @@ func (c *Conn) countLocked() {
 // PostTogether is startPosting for a blocking call. Calls whose answers came together are
 // about to send their next requests together: the first of them that finds the others on the
 // way lets them queue theirs, and posts all.
+// Where a post costs no system call they do not wait for each other.
 func (c *Conn) PostTogether() {
 	others := c.Queue.returning.Load()
 	if others > 0 {
 		others = c.Queue.returning.Add(-1)
 	}
-	if others > 0 && !c.Queue.Posting {
+	if others > 0 && !c.Queue.Posting && !c.Info.Caps.Has(rdma.CapDirectAlloc) {
 		c.Queue.Posting = true
 		c.Queue.returning.Store(0)
 		c.countLocked()
