@@ -377,30 +377,19 @@ func (o *operation) written() filemodel.Write {
 	case o.over && o.err == nil:
 	case !o.over || errors.Is(o.err, lwio.ErrUncertain):
 		w.Rest, w.Owner = filemodel.Late, o.k.late(o.err)
-	case errors.Is(o.err, context.Canceled) && o.oneMessage(): // which was not sent
-	case errors.Is(o.err, lwio.ErrLocked) && o.oneMessage(): // which was refused
+	case errors.Is(o.err, context.Canceled) && len(o.data) <= 4096: // one message, that was not sent
+	case errors.Is(o.err, lwio.ErrLocked) && len(o.data) <= 4096: // one that was refused
 	default:
 		w.Rest = filemodel.Maybe // the bytes after a failure may be written too
 	}
 	return w
 }
 
-// oneMessage reports whether a write is one message on any way: each segment is a message of its
-// own over SMB.
-func (o *operation) oneMessage() bool {
-	return len(o.data) <= 4096 && (o.segs == nil || !o.k.smbPossible())
-}
-
-// smbPossible reports whether operations of the client may have gone over SMB.
-func (k *client) smbPossible() bool {
-	return k.cfg.SMBOnly || k.cfg.Reconnect < patient && k.lost > 0
-}
-
 // late is the owner of a write that the client has just given up. A call that ended because of its
 // caller may have been replayed, and be in flight on the connection that replaced the lost one.
 func (k *client) late(err error) *owner {
 	left := errors.Is(err, context.Canceled) || errors.Is(err, os.ErrDeadlineExceeded)
-	return &owner{client: k, f: k.f, smb: k.smbPossible(),
+	return &owner{client: k, f: k.f, smb: k.cfg.SMBOnly || k.cfg.Reconnect < patient && k.lost > 0,
 		broken: errors.Is(err, net.ErrClosed) && !left && k.lost > k.before, lost: k.lost}
 }
 
