@@ -218,6 +218,7 @@ func IsLost(err error) bool {
 	return errors.As(err, &lost)
 }
 
+// IsUncertain reports whether err is ErrUncertain.
 func IsUncertain(err error) bool { return errors.Is(err, ErrUncertain) }
 
 // Uncertain is the error of a change whose outcome is unknown because of cause. It is

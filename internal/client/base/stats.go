@@ -39,11 +39,13 @@ func (t *TrafficCounter) Read(n int) {
 	t.ReadBytes.Add(uint64(n))
 }
 
+// Wrote counts a write of n bytes.
 func (t *TrafficCounter) Wrote(n int) {
 	t.writes.Add(1)
 	t.writtenBytes.Add(uint64(n))
 }
 
+// Snapshot returns the counts so far.
 func (t *TrafficCounter) Snapshot() Traffic {
 	return Traffic{t.Reads.Load(), t.writes.Load(), t.ReadBytes.Load(), t.writtenBytes.Load()}
 }

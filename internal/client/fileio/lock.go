@@ -27,6 +27,7 @@ func (f *File) TryLock(ctx context.Context, r smbshare.Range, mode LockMode) err
 	return f.failed("lock", f.LockRange(ctx, r, mode, false))
 }
 
+// LockRange locks a range. With wait it waits for the lock, else it fails at once.
 func (f *File) LockRange(ctx context.Context, r smbshare.Range, mode LockMode, wait bool) error {
 	if err := f.check(ctx, 0, 0); err != nil {
 		return err

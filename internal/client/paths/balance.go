@@ -53,7 +53,10 @@ func (c *Set) LeastBusy(full PathBits) *Path {
 // PathBits is a set of paths of a client.
 type PathBits uint8
 
-func (s *PathBits) Add(r *Path)     { *s |= 1 << r.Index }
+// Add adds r.
+func (s *PathBits) Add(r *Path) { *s |= 1 << r.Index }
+
+// Has reports whether r is in the set.
 func (s PathBits) Has(r *Path) bool { return s&(1<<r.Index) != 0 }
 
 // Unless is r, or nil if r is in the set.

@@ -14,11 +14,12 @@ import (
 // pathState is the state of a path.
 type pathState uint8
 
+// The states of a path.
 const (
-	pathUp        pathState = iota // a connection for all
-	pathReplaying                  // a connection for those alone that owe writes to the one before
-	PathLost                       // none; another one may come
-	pathOver                       // none, and none will come
+	pathUp        pathState = iota // a connection for all calls
+	pathReplaying                  // a connection for calls with unacknowledged writes only
+	PathLost                       // no connection; another one may come
+	pathOver                       // no connection, and none will come
 )
 
 // Path is an RDMA connection of a client and, one after another, those that take its

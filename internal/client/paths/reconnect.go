@@ -11,8 +11,9 @@ import (
 	"lwio/internal/client/rdmaconn"
 )
 
+// The times of reconnection.
 const (
-	// MinPause and maxPause bound the time between two attempts to replace a connection.
+	// MinPause and MaxPause bound the time between two attempts to replace a connection.
 	// Each time it doubles, and up to half of it is left to chance. While calls wait it is
 	// at most one of waitParts of Config.Reconnect.
 	MinPause  = 5 * time.Millisecond

@@ -226,18 +226,6 @@ func (b *Buffer) Gone() error {
 	return nil
 }
 
-// gone is that of the lease's buffer: a request with a closed region would end the
-// connection for all. l may be nil, for ordinary memory.
-func (l *BufferRegion) gone() error { return l.buffer().Gone() }
-
-// buffer is the Buffer of a lease, or nil without one.
-func (l *BufferRegion) buffer() *Buffer {
-	if l == nil {
-		return nil
-	}
-	return l.b
-}
-
 // buffers are those of a connection. Its adapter lives as long as the last Buffer whose
 // memory is of it.
 type buffers struct {

@@ -361,6 +361,7 @@ func (c *Conn) Enter() error {
 	return nil
 }
 
+// Leave ends the use that Enter began.
 func (c *Conn) Leave() {
 	c.Wanting.Add(-1)
 	c.Unpin()
@@ -380,6 +381,7 @@ func (c *Conn) Pin() error {
 	return nil
 }
 
+// Unpin ends the use that Pin began.
 func (c *Conn) Unpin() { c.Life.Mu.RUnlock() }
 
 // mayPoll reports whether requests may ask for status blocks at all.

@@ -16,6 +16,7 @@ import (
 // become dead. [OP-66] [OP-94a] [OP-113]
 type RequestState uint64
 
+// The states of an entry.
 const (
 	requestFree      RequestState = iota
 	RequestPending                // posted, a call waits
@@ -30,6 +31,7 @@ const (
 // requestKind is the meaning of the answer.
 type requestKind uint8
 
+// The kinds of requests.
 const (
 	kindControl requestKind = iota // AUTH, REGISTER, CLOSE
 	KindRead
@@ -84,6 +86,7 @@ type Request struct {
 // untimed is the tick of a request that the watchdog leaves alone.
 const untimed = 1 << 62
 
+// The layout of Request.Word and of cookies.
 const (
 	stateBits   = 8
 	polledBit   = 1 << (stateBits - 1) // the answer is a status block
@@ -93,6 +96,7 @@ const (
 	generations = 1 << (64 - IndexBits) // the cookie holds as many
 )
 
+// State returns the state of the entry.
 func (s *Request) State() RequestState { return RequestState(s.Word.Load() & StateMask) }
 
 // isOutstanding reports whether the server owes an answer in this state.

@@ -8,6 +8,7 @@ import (
 // requestSet is a set of entries by their index. Safe for concurrent use.
 type requestSet []atomic.Uint64
 
+// NewRequestSet returns an empty set for entries 0 to n-1.
 func NewRequestSet(n int) requestSet { return make(requestSet, (n+63)/64) }
 
 func (s requestSet) Add(i int)    { s[i/64].Or(1 << (i % 64)) }

@@ -29,12 +29,22 @@ func InfoOf(name string, e Entry) *FileInfo {
 	return &FileInfo{base, e}
 }
 
-func (i *FileInfo) Name() string               { return i.name }
-func (i *FileInfo) IsDir() bool                { return i.e.IsDir() }
-func (i *FileInfo) ModTime() time.Time         { return i.e.Modified }
-func (i *FileInfo) Type() fs.FileMode          { return i.Mode().Type() }
+// Name returns the last element of the path.
+func (i *FileInfo) Name() string { return i.name }
+
+// IsDir reports whether the entry is a directory.
+func (i *FileInfo) IsDir() bool { return i.e.IsDir() }
+
+// ModTime returns the time of the last write.
+func (i *FileInfo) ModTime() time.Time { return i.e.Modified }
+
+// Type returns the type bits of Mode.
+func (i *FileInfo) Type() fs.FileMode { return i.Mode().Type() }
+
+// Info returns i.
 func (i *FileInfo) Info() (fs.FileInfo, error) { return i, nil }
-func (i *FileInfo) String() string             { return fs.FormatFileInfo(i) }
+
+func (i *FileInfo) String() string { return fs.FormatFileInfo(i) }
 
 // Size is 0 for a directory.
 func (i *FileInfo) Size() int64 {
@@ -56,6 +66,7 @@ func (i *FileInfo) Mode() fs.FileMode {
 	return mode
 }
 
+// Sys returns an *Info.
 func (i *FileInfo) Sys() any {
 	return &Info{
 		Attributes: i.e.Attributes, ID: i.e.ID, Allocated: i.e.AllocationSize,
