@@ -16,8 +16,8 @@ import (
 	"lwio/lwiotest"
 )
 
-// A batch does what its operations would do one by one, whatever their sizes and
-// memory, and however many are in flight.
+// A batch has the effect of its operations made one by one, for operations of any size and
+// memory, and with any number in flight.
 //
 // Source: [LWIO §I/O Processing]
 func TestBatchAgainstModel(t *testing.T) {
@@ -164,7 +164,7 @@ func TestBatchAllocations(t *testing.T) {
 	})
 }
 
-// What is closed says so.
+// Calls on a closed batch or file return fs.ErrClosed.
 func TestClosedBatch(t *testing.T) {
 	onEachTransport(t, func(t *testing.T, _ *lwiotest.Server, c *lwio.Client) {
 		put(t, c, "f", random(100, 1))

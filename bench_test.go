@@ -154,8 +154,8 @@ func allocations(most float64, f func()) float64 {
 	return least
 }
 
-// Each call allocates little, and the same whatever its size.
-func TestAllocations(t *testing.T) {
+// A call makes few allocations, and the same number for every size.
+func TestCallsAllocateWithinLimits(t *testing.T) {
 	if raceEnabled {
 		skip.Test(t, "the race detector allocates")
 	}
@@ -195,7 +195,7 @@ func TestAllocations(t *testing.T) {
 }
 
 // The limits are for client and server together. While allocations are counted there
-// is one processor, so that who polls falls asleep each time, which costs some more.
+// is one processor, so that a poller falls asleep each time, which costs some more.
 const (
 	maxAllocs        = 4
 	maxAllocsPolling = 8

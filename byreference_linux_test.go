@@ -43,15 +43,15 @@ func TestWritesGoByReference(t *testing.T) {
 		}
 	}
 	if got := s.Server.Stats().ByReference; got < 3 {
-		t.Fatalf("%d writes were lent", got)
+		t.Fatalf("%d writes went by reference", got)
 	}
-	for _, write := range []struct{ size, lent int }{{1024, 0}, {1025, 1}, {4096, 1}} {
+	for _, write := range []struct{ size, byReference int }{{1024, 0}, {1025, 1}, {4096, 1}} {
 		before := s.Server.Stats().ByReference
 		if _, err := f.WriteAt(b.Bytes()[:write.size], 3); err != nil {
 			t.Fatal(err)
 		}
-		if n := s.Server.Stats().ByReference - before; n != uint64(write.lent) {
-			t.Errorf("%d writes of %d bytes were lent, want %d", n, write.size, write.lent)
+		if n := s.Server.Stats().ByReference - before; n != uint64(write.byReference) {
+			t.Errorf("%d writes of %d bytes went by reference, want %d", n, write.size, write.byReference)
 		}
 	}
 	if got, err := os.ReadFile(filepath.Join(s.Dir, "f")); err != nil || !bytes.Equal(got[3:], b.Bytes()) {

@@ -107,7 +107,7 @@ func testCancelledReads(t *testing.T, cfg lwio.Config) {
 	letGo()
 	calls.Wait()
 	if n := len(d.reading); n != 0 {
-		t.Errorf("%d reads were done that nobody waited for", n)
+		t.Errorf("%d reads were done after their calls had ended", n)
 	}
 	if n, err := f.ReadAt(make([]byte, 5000), 0); n != 5000 || err != nil {
 		t.Error(n, err)
@@ -127,7 +127,7 @@ func eventually(t *testing.T, done func() bool) {
 }
 
 // Calls that give up at any moment, beside others on the same files that do not, cost
-// no goroutine anything: what is waited for is there, and in the end all credits are back.
+// the others nothing: each other call has its bytes, and in the end all credits are back.
 //
 // Source: [LWIO §Cancel], [OP-66], [OP-94a], [OP-113]
 func TestCancelAtAnyMoment(t *testing.T) {
@@ -165,7 +165,7 @@ func testCancelAtAnyMoment(t *testing.T, cfg lwio.Config) {
 				do := f.ReadAtContext
 				if r.IntN(4) == 0 {
 					copy(p, want[off:])
-					do = f.WriteAtContext // of what is there
+					do = f.WriteAtContext // of the same bytes
 				}
 				switch n, err := do(ctx, p, int64(off)); {
 				case err == nil && (n != len(p) || !bytes.Equal(p, want[off:][:n])):

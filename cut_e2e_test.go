@@ -76,7 +76,7 @@ func (k *cutter) put(c *lwio.Client, f *lwio.File) (int, error) {
 
 // TestWriteCutAtEveryByte cuts the connection at every byte that a write sends, REGISTER
 // included, and at every byte of the answers: it goes on over another one, and is applied
-// once, as the server's side counts, and a competitor who wrote after it can see.
+// once, as the server's side counts, and as the bytes show that a competitor wrote after it.
 //
 // Source: [LWIO §Write], [OP-112]
 func TestWriteCutAtEveryByte(t *testing.T) { (&cutter{t: t, size: 200}).cutAtAll(1) }
@@ -94,7 +94,7 @@ func TestPartsCutAtManyBytes(t *testing.T) {
 	}
 }
 
-// cutPart is what a request carries at most, in bytes.
+// cutPart is the longest data of a request, in bytes.
 const cutPart = 4096
 
 // cutAtAll writes pieces, and cuts the connection of each behind another byte, step bytes
@@ -125,7 +125,7 @@ func (k *cutter) cutAtAll(step int64) {
 	}
 	got, err := os.ReadFile(filepath.Join(dir, "file"))
 	if err != nil || !bytes.Equal(got, bytes.Repeat([]byte{rival}, int(k.off))) {
-		t.Errorf("a write came after what another client wrote, or not at all: %d bytes, %v", len(got), err)
+		t.Errorf("a write came after the write of another client, or not at all: %d bytes, %v", len(got), err)
 	}
 	t.Logf("%d writes, %d connections lost, %d writes sent again", k.off/int64(k.size), k.stats.Lost, k.stats.ReplayedWrites)
 }

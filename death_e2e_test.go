@@ -26,12 +26,12 @@ type faultClient struct {
 	n       int
 }
 
-// play dials, writes and reads and closes, and returns what went wrong first: with the
-// dialling, or later. What went well must be right.
+// play dials, writes and reads and closes, and returns the first error: of the
+// dialling, or of a later call. The result of a call without error must be right.
 func (m *faultClient) play(smb, iw *faultconn.Dialer) (dial, later error) {
 	m.t.Helper()
 	m.n++
-	name := fmt.Sprintf("f%08d", m.n) // its own: what was given up may be written yet
+	name := fmt.Sprintf("f%08d", m.n) // its own: a write that was given up may be applied yet
 	path := filepath.Join(m.srv.Dir, name)
 	if err := os.WriteFile(path, make([]byte, 1400), 0o600); err != nil {
 		m.t.Fatal(err)
@@ -94,8 +94,8 @@ func lives(freeze bool, sent, received int64, each int64) (all []*faultconn.Dial
 	return all
 }
 
-// undisturbed demands that the server serves who comes next, and has forgotten all who
-// died.
+// undisturbed demands that the server serves the next client, and has forgotten all dead
+// clients.
 func (m *faultClient) undisturbed() {
 	m.t.Helper()
 	m.timeout = faultPatience
@@ -140,7 +140,7 @@ func TestDeathOfTheChannel(t *testing.T) {
 	m.undisturbed()
 }
 
-// The SMB connection dies at any byte: what is asked then fails, and says why.
+// The SMB connection dies at any byte: calls after that fail, and name the cause.
 //
 // Source: [LWIO claim 3] [OP-94f]
 func TestDeathOfSMB(t *testing.T) {

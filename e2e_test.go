@@ -114,7 +114,7 @@ func TestFS(t *testing.T) {
 	})
 }
 
-func TestVerbs(t *testing.T) {
+func TestPathCallsAndTheirErrors(t *testing.T) {
 	onEachTransport(t, func(t *testing.T, s *lwiotest.Server, c *lwio.Client) {
 		ctx := t.Context()
 		check := func(what string, err, want error) {
@@ -145,7 +145,7 @@ func TestVerbs(t *testing.T) {
 		check("remove a full directory", c.Remove(ctx, "d"), syscall.ENOTEMPTY)
 		check("rename over a file", c.Rename(ctx, "d/f", "d/g"), nil)
 		_, err = c.Stat(ctx, "d/f")
-		check("stat what was renamed", err, fs.ErrNotExist)
+		check("stat the old name", err, fs.ErrNotExist)
 		info, err := c.Stat(ctx, "d/g")
 		check("stat", err, nil)
 		if info.Size() != 3 || info.IsDir() || info.Name() != "g" {
@@ -185,7 +185,7 @@ func TestVerbs(t *testing.T) {
 	})
 }
 
-func TestFile(t *testing.T) {
+func TestFileReadsBackWrittenBytes(t *testing.T) {
 	onEachTransport(t, func(t *testing.T, s *lwiotest.Server, c *lwio.Client) {
 		ctx := t.Context()
 		f, err := c.Create(ctx, "f")
@@ -263,8 +263,8 @@ func TestFile(t *testing.T) {
 
 func second(_ int, err error) error { return err }
 
-// What the share refuses comes back as the error that a program tests for.
-func TestRights(t *testing.T) {
+// The refusal of a read-only share comes back as fs.ErrPermission.
+func TestReadOnlyShareRefusesChanges(t *testing.T) {
 	for _, via := range transports() {
 		t.Run(via.name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -295,7 +295,7 @@ func TestRights(t *testing.T) {
 	}
 }
 
-func TestConcurrency(t *testing.T) {
+func TestConcurrentCallersReadTheirOwnBytes(t *testing.T) {
 	onEachTransport(t, func(t *testing.T, _ *lwiotest.Server, c *lwio.Client) {
 		const callers, region = 16, 100_000
 		shared, err := c.Create(t.Context(), "shared")
@@ -331,7 +331,7 @@ func TestConcurrency(t *testing.T) {
 	})
 }
 
-func TestFallback(t *testing.T) {
+func TestFallsBackToSMBUnlessRDMARequired(t *testing.T) {
 	s := lwiotest.NewServer(t, &lwiotest.Options{DisableLWIO: true})
 	c := s.Client(nil)
 	if tr := c.Transport(); tr.Name != lwio.TransportSMB || tr.Reason == "" {
@@ -398,11 +398,11 @@ func TestDialErrors(t *testing.T) {
 	silent.Close()
 	l.Close()
 	if _, err := lwio.Dial(t.Context(), url, nil); !errors.Is(err, syscall.ECONNREFUSED) {
-		t.Errorf("nobody there: %v", err)
+		t.Errorf("no listener: %v", err)
 	}
 }
 
-// Whatever is asked of a client that was closed, it says that, and not that a file was.
+// Every call on a closed client names the closed client as the cause, not a closed file.
 func TestClosedClient(t *testing.T) {
 	onEachTransport(t, func(t *testing.T, _ *lwiotest.Server, c *lwio.Client) {
 		put(t, c, "f", random(10, 1))
@@ -426,7 +426,7 @@ func TestClosedClient(t *testing.T) {
 	})
 }
 
-// What no server was asked for, no server has refused.
+// A request that the client itself refuses is not reported as a refusal of the server.
 //
 // Source: [OP-92c]
 func TestRefusedHere(t *testing.T) {

@@ -92,7 +92,7 @@ func ExampleBatch() {
 	// 4 operations, 16384 bytes
 }
 
-// A share is a file system to whatever takes an fs.FS.
+// A share is a file system for every function that takes an fs.FS.
 func ExampleClient_FS() {
 	ctx := context.Background()
 	c, stop := dial(ctx)

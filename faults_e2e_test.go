@@ -43,7 +43,7 @@ func onEachFabric(t *testing.T, run func(t *testing.T, wrap func(*fault.Config) 
 	}
 }
 
-// session makes calls and checks what comes back: an error in time, or the right
+// session makes calls and checks their results: an error in time, or the right
 // data.
 type session struct {
 	t      *testing.T
@@ -86,7 +86,7 @@ func (s *session) play(url string, cfg *lwio.Config) {
 		return
 	}
 	content := random(300_000, 7)
-	written := make(map[int]int) // what was acknowledged: offset and length
+	written := make(map[int]int) // acknowledged writes: offset and length
 	for off, n := 0, 1; off < len(content); off, n = off+n, min(3*n, len(content)-off-n) {
 		if s.call("write", func(ctx context.Context) error {
 			_, err := f.WriteAtContext(ctx, content[off:off+n], int64(off))
@@ -141,8 +141,8 @@ func meet(t *testing.T, dirty bool, decide func(fault.Attempt) fault.Action, wra
 }
 
 // TestCutAtEveryOperation cuts the first connection at each of its operations in
-// turn, on either side: every call ends with an error or with the right data, what
-// was acknowledged is in the file, and nothing is left behind.
+// turn, on either side: every call ends with an error or with the right data, the
+// acknowledged bytes are in the file, and nothing is left behind.
 //
 // Source: [LWIO §Close], [OP-92i]
 func TestCutAtEveryOperation(t *testing.T) {

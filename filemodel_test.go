@@ -15,7 +15,7 @@ import (
 	"lwio/lwiotest"
 )
 
-// A file behaves like a slice of bytes, whatever is done to it.
+// A file behaves like a slice of bytes under every sequence of calls.
 func TestFileAgainstModel(t *testing.T) {
 	onEachTransport(t, func(t *testing.T, _ *lwiotest.Server, c *lwio.Client) {
 		run := 0

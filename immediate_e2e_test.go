@@ -10,8 +10,8 @@ import (
 	"lwio/rdma"
 )
 
-// Client and server agree on reads that are completed by immediate data, whatever the
-// client's mode: the end of the file, small reads and large ones.
+// Client and server agree on reads that are completed by immediate data, in every
+// mode of the client: the end of the file, small reads and large ones.
 //
 // Source: [LWIO §Read], [LWIO §Vectored Read], [OP-85], [OP-86], [OP-87], [OP-92a]
 func TestImmediateDataEndToEnd(t *testing.T) {

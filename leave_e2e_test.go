@@ -104,8 +104,8 @@ func TestLeaveBeforeThePost(t *testing.T) {
 	}
 }
 
-// What is in flight while the client is closed ends with that, whichever the transport, and
-// no goroutine is suspected of forging answers.
+// A call in flight while the client is closed ends with net.ErrClosed, over every transport,
+// and not with fs.ErrClosed or with an error about a forged answer.
 func TestCloseWithReadsInFlight(t *testing.T) {
 	onEachTransport(t, func(t *testing.T, _ *lwiotest.Server, c *lwio.Client) {
 		put(t, c, "f", random(64<<10, 1))

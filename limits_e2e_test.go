@@ -11,7 +11,7 @@ import (
 	"lwio/server"
 )
 
-// What a user reads and writes is held back by the server, over SMB as over RDMA.
+// The server throttles the reads and writes of a user, over SMB as over RDMA.
 func TestByteRate(t *testing.T) {
 	run := func(name string, cfg lwio.Config) {
 		t.Run(name, func(t *testing.T) {

@@ -72,7 +72,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// What one client has locked, another cannot read or write, by whatever call.
+// A range that one client has locked, another cannot read or write, by any call.
 //
 // Source: [MS-SMB2 3.3.5.14], [OP-115]
 func TestLockedOut(t *testing.T) {
@@ -111,10 +111,10 @@ func TestLockedOut(t *testing.T) {
 		must(t, a.Unlock(ctx, r))
 		for what, err := range calls(b, 2<<20+500) {
 			if err != nil {
-				t.Errorf("%s of what is free: %v", what, err)
+				t.Errorf("%s of a free range: %v", what, err)
 			}
 		}
-		// Shared: every client reads, no goroutine writes.
+		// Shared: every client reads, no client writes.
 		must(t, errors.Join(a.Lock(ctx, r, lwio.LockShared), b.Lock(ctx, r, lwio.LockShared)))
 		blocks(t, b, r, lwio.LockExclusive)
 		for _, f := range []*lwio.File{a, b} {
@@ -129,7 +129,7 @@ func TestLockedOut(t *testing.T) {
 	})
 }
 
-// Locks that are waited for, and what ends them.
+// Waits for locks, and the causes that end them.
 //
 // Source: [MS-SMB2 3.3.5.14.2], [MS-SMB2 3.3.5.10]
 func TestLockEnds(t *testing.T) {
@@ -162,9 +162,9 @@ func TestLockEnds(t *testing.T) {
 			must(t, b.Unlock(ctx, all))
 		}
 		for what, err := range map[string]error{
-			"unlock what is not": b.Unlock(ctx, all),
-			"too far":            b.Lock(ctx, lwio.Range{Off: 2, Len: math.MaxUint64}, lwio.LockShared),
-			"no mode":            b.TryLock(ctx, all, lwio.LockShared+1),
+			"unlock no lock": b.Unlock(ctx, all),
+			"too far":        b.Lock(ctx, lwio.Range{Off: 2, Len: math.MaxUint64}, lwio.LockShared),
+			"no mode":        b.TryLock(ctx, all, lwio.LockShared+1),
 		} {
 			if !errors.Is(err, fs.ErrInvalid) || errors.Is(err, lwio.ErrLocked) {
 				t.Errorf("%s: %v", what, err)
@@ -187,7 +187,7 @@ func TestLockEnds(t *testing.T) {
 }
 
 // Many clients, over all transports at once, count in a file that each locks: nothing
-// that was written before Unlock is missed by who locks next.
+// that was written before Unlock is missed by the next client that locks.
 //
 // Source: [OP-115]
 func TestLockedCounter(t *testing.T) {

@@ -64,18 +64,18 @@ func (s *sends) used() map[uint64]int {
 func TestAllConnectionsWork(t *testing.T) {
 	for _, p := range lwio.DefaultProviders() {
 		t.Run(p.Name(), func(t *testing.T) {
-			const rails = 3
+			const conns = 3
 			s := lwiotest.NewServer(t, nil)
 			want := random(6<<20, 1)
 			if err := os.WriteFile(filepath.Join(s.Dir, "f"), want, 0o600); err != nil {
 				t.Fatal(err)
 			}
 			var count sends
-			c := s.Client(&lwio.Config{Connections: rails, RequireRDMA: true, Providers: []rdma.Provider{fault.Wrap(p, &fault.Config{Fault: count.fault})}})
-			if tr := c.Transport(); tr.Connections != rails {
+			c := s.Client(&lwio.Config{Connections: conns, RequireRDMA: true, Providers: []rdma.Provider{fault.Wrap(p, &fault.Config{Fault: count.fault})}})
+			if tr := c.Transport(); tr.Connections != conns {
 				t.Fatal(tr)
 			}
-			if st := c.Stats(); st.Connections != rails || c.Credits() != st.Credits || s.Server.Stats().Credits != st.Credits {
+			if st := c.Stats(); st.Connections != conns || c.Credits() != st.Credits || s.Server.Stats().Credits != st.Credits {
 				t.Errorf("%+v", st)
 			}
 			f, err := c.OpenFile(t.Context(), "f", os.O_RDWR, 0)
@@ -89,7 +89,7 @@ func TestAllConnectionsWork(t *testing.T) {
 					t.Fatal(n, err)
 				}
 			}
-			if n := count.least(rails); n < 4 {
+			if n := count.least(conns); n < 4 {
 				t.Errorf("a connection made %d requests: %v", n, count.pairs)
 			}
 			if n, err := f.ReadAt(got, 0); n != len(want) || err == nil || err.Error() != "EOF" {
@@ -107,13 +107,13 @@ func TestAllConnectionsWork(t *testing.T) {
 			if local, err := os.ReadFile(filepath.Join(s.Dir, "f")); err != nil || !bytes.Equal(local, want) {
 				t.Error("wrong bytes at the server", err)
 			}
-			before := count.least(rails)
+			before := count.least(conns)
 			for i := range 300 {
 				if _, err := f.ReadAt(got[:10], int64(i)); err != nil {
 					t.Fatal(err)
 				}
 			}
-			if n := count.least(rails) - before; n < 90 {
+			if n := count.least(conns) - before; n < 90 {
 				t.Errorf("a connection made %d of 300 requests", n)
 			}
 		})
@@ -185,7 +185,8 @@ func TestResumeOverTwoPaths(t *testing.T) {
 	})
 }
 
-// With its SMB session a client loses all its connections, at both ends, and is told.
+// With its SMB session a client loses all its connections, at both ends, and its
+// calls fail with the cause.
 //
 // Source: [OP-42], [OP-94f]
 func TestSessionTakesAllConnections(t *testing.T) {
@@ -340,10 +341,10 @@ func TestBatchAndSegmentsOverAll(t *testing.T) {
 	for _, p := range lwio.DefaultProviders() {
 		for mode := lwio.Adaptive; mode <= lwio.Interrupt; mode++ {
 			t.Run(p.Name()+"/"+mode.String(), func(t *testing.T) {
-				const rails, size, n = 3, 64 << 10, 48
+				const conns, size, n = 3, 64 << 10, 48
 				s := lwiotest.NewServer(t, nil)
 				var count sends
-				c := s.Client(&lwio.Config{Connections: rails, Completion: mode, RequireRDMA: true, Providers: []rdma.Provider{fault.Wrap(p, &fault.Config{Fault: count.fault})}})
+				c := s.Client(&lwio.Config{Connections: conns, Completion: mode, RequireRDMA: true, Providers: []rdma.Provider{fault.Wrap(p, &fault.Config{Fault: count.fault})}})
 				f, err := c.Create(t.Context(), "f")
 				if err != nil {
 					t.Fatal(err)
@@ -353,11 +354,11 @@ func TestBatchAndSegmentsOverAll(t *testing.T) {
 				b := c.NewBatch(n)
 				defer b.Close()
 				for i, do := range []func(f *lwio.File, p []byte, off int64, tag uint64) error{b.Write, b.Read} {
-					before := count.least(rails)
+					before := count.least(conns)
 					deal(t, b, n, func(k int) error {
 						return do(f, [][]byte{want, got}[i][k*size:][:size], int64(k*size), 0)
 					})
-					if n := count.least(rails) - before; n < 8 {
+					if n := count.least(conns) - before; n < 8 {
 						t.Errorf("a connection made %d requests", n)
 					}
 					if err := f.Sync(t.Context()); err != nil {
@@ -369,12 +370,12 @@ func TestBatchAndSegmentsOverAll(t *testing.T) {
 				}
 				clear(got)
 				segs := [][]byte{got[:8192], got[8192 : 1<<20], got[1<<20:]}
-				count.spread(t, rails, func() {
+				count.spread(t, conns, func() {
 					if n, err := f.ReadVec(t.Context(), segs, 0); n != len(got) || err != nil || !bytes.Equal(got, want) {
 						t.Errorf("%d, %v", n, err)
 					}
 				})
-				count.spread(t, rails, func() {
+				count.spread(t, conns, func() {
 					if n, err := f.WriteVec(t.Context(), [][]byte{want[:5], want[5:2_000_000], want[2_000_000:]}, 1); n != len(want) || err != nil {
 						t.Errorf("%d, %v", n, err)
 					}
@@ -398,12 +399,12 @@ func TestBatchAndSegmentsOverAll(t *testing.T) {
 	}
 }
 
-// spread repeats what uses all connections: one that is slow to begin has no part in it at
-// times.
-func (s *sends) spread(t *testing.T, rails int, do func()) {
+// spread repeats a call that uses all connections: a connection that is slow to begin has no
+// part in it at times.
+func (s *sends) spread(t *testing.T, conns int, do func()) {
 	t.Helper()
-	before := s.least(rails)
-	for tries := 0; s.least(rails)-before < 2; tries++ {
+	before := s.least(conns)
+	for tries := 0; s.least(conns)-before < 2; tries++ {
 		if tries == 200 {
 			t.Fatal("a connection makes no requests")
 		}

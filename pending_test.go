@@ -107,7 +107,7 @@ func TestPendingFileInTheWay(t *testing.T) {
 	}
 }
 
-// slowRename is a share that renames when it is told.
+// slowRename is a share that renames when the test proceeds.
 type slowRename struct {
 	vfs.Backend
 	began, proceed chan struct{}
@@ -173,7 +173,7 @@ func TestCommitGivenUp(t *testing.T) {
 	}
 }
 
-// TestRenameGivenUp gives up a renaming that the server does all the same: no goroutine is told that
+// TestRenameGivenUp gives up a renaming that the server does all the same: no call returns that
 // it has failed.
 func TestRenameGivenUp(t *testing.T) {
 	dir, b, s := slowShare(t)

@@ -52,8 +52,8 @@ func TestResumeAtEveryOperation(t *testing.T) {
 }
 
 // TestResumeOfAReconnection cuts a connection in the middle of a long write, and the one
-// that takes its place at each of its first operations: AUTH, REGISTER, what is sent
-// again, and what comes after.
+// that takes its place at each of its first operations: AUTH, REGISTER, the replayed
+// requests, and the later ones.
 //
 // Source: [OP-112]
 func TestResumeOfAReconnection(t *testing.T) {

@@ -19,7 +19,7 @@ import (
 )
 
 // applied is a directory whose files count how often each byte was written. After each
-// write a competitor overwrites what it wrote, as another client might: if a write is done
+// write a competitor overwrites the same bytes, as another client might: if a write is done
 // twice, its bytes are there instead of the competitor's.
 type applied struct {
 	vfs.Backend
@@ -241,7 +241,7 @@ func resume(t *testing.T, connections int, decide func(fault.Attempt) fault.Acti
 		}
 		got, err := os.ReadFile(dir + "/file")
 		if err != nil || !bytes.Equal(got, bytes.Repeat([]byte{rival}, int(r.off))) {
-			t.Errorf("a write came after what another client wrote, or not at all: %d bytes, %v", len(got), err)
+			t.Errorf("a write came after the write of another client, or not at all: %d bytes, %v", len(got), err)
 		}
 	}
 	if err := srv.Close(); err != nil {

@@ -46,7 +46,7 @@ func allSizes() []sizes {
 // bytes as are next to the limits of both.
 //
 // Source: [LWIO §Read], [LWIO §Write], [LWIO §Vectored Read], [LWIO §Vectored Write], [OP-6], [OP-60], [OP-60b], [OP-61], [OP-61c], [OP-64], [OP-78], [OP-91]
-func TestSizes(t *testing.T) {
+func TestSizesNextToLimits(t *testing.T) {
 	for _, p := range lwio.DefaultProviders() {
 		for _, z := range allSizes() {
 			t.Run(p.Name()+"/"+z.name, func(t *testing.T) { testSizes(t, p, z) })
@@ -145,11 +145,11 @@ func pagesOf(p []byte) (segs [][]byte) {
 	return segs
 }
 
-// The server's name for itself leads no goroutine elsewhere: all that the client connects to
-// over TCP for SMB and its pipe is the server that it was told.
+// The server's name for itself leads no client elsewhere: the client connects over TCP for SMB
+// and its pipe to the named server only.
 //
 // Source: [LWIO §Discovery], [OP-32b]
-func TestContextSteersNobody(t *testing.T) {
+func TestServerContextSteersNoClient(t *testing.T) {
 	s := lwiotest.NewServer(t, nil) // it calls itself by the host's name
 	var mu sync.Mutex
 	var dialled []string

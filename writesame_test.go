@@ -75,7 +75,7 @@ func testWriteSame(t *testing.T, do func(c *lwio.Client, f *lwio.File, p []byte,
 	})
 }
 
-// What cannot be written so is refused before anything is sent.
+// Data that WriteSame cannot write is refused before anything is sent.
 //
 // Source: [LWIO §Vectored Write], [OP-51], [OP-92c]
 func TestWriteSameRefuses(t *testing.T) {

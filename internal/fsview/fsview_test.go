@@ -14,7 +14,7 @@ import (
 	"lwio/internal/ntstatus"
 )
 
-// shareError is how the share of the tests says what went wrong.
+// shareError is the error of the share of the tests.
 type shareError struct{ err error }
 
 func (e *shareError) Error() string { return "share: " + e.err.Error() }
@@ -124,13 +124,13 @@ func sample() *share {
 	}}
 }
 
-func TestView(t *testing.T) {
+func TestViewPassesTestFS(t *testing.T) {
 	if err := fstest.TestFS(New(t.Context(), sample()), "a", "b c", "dir/x", "dir/sub/y", "dir/sub/z z", "empty"); err != nil {
 		t.Error(err)
 	}
 }
 
-// The root of every view is ".", whatever the share calls it.
+// The root of every view is ".", with any name in the share.
 func TestRootName(t *testing.T) {
 	view := New(t.Context(), sample())
 	sub, err := fs.Sub(view, "dir/sub")
@@ -144,12 +144,12 @@ func TestRootName(t *testing.T) {
 		}
 	}
 	if _, err := sub.Open("../x"); !errors.Is(err, fs.ErrInvalid) {
-		t.Errorf("what is outside: %v", err)
+		t.Errorf("a path outside: %v", err)
 	}
 }
 
 // Errors have the names of the view, and nothing of how the share puts them.
-func TestErrors(t *testing.T) {
+func TestErrorsHaveNamesOfView(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	view, err := fs.Sub(New(ctx, sample()), "dir")
 	if err != nil {
@@ -213,7 +213,7 @@ func TestReadGrownFile(t *testing.T) {
 	}
 }
 
-func TestSeek(t *testing.T) {
+func TestSeekRefusesNegativeOffsets(t *testing.T) {
 	f, err := New(t.Context(), sample()).Open("a")
 	if err != nil {
 		t.Fatal(err)

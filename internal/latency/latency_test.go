@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Each bucket takes what is below its bound and not below the one before.
-func TestBuckets(t *testing.T) {
+// Each bucket counts the durations below its bound and not below the bound before.
+func TestBucketsCountBelowBound(t *testing.T) {
 	var c Counter
 	for _, x := range []struct {
 		d      time.Duration
@@ -33,7 +33,7 @@ func TestBuckets(t *testing.T) {
 	}
 }
 
-func TestQuantile(t *testing.T) {
+func TestQuantileReturnsBucketBound(t *testing.T) {
 	var c Counter
 	for _, d := range []time.Duration{-5, 0, 1, 1000, 1023, 1024, 1 << 40, 1<<63 - 1} {
 		c.Observe(d)
@@ -49,7 +49,7 @@ func TestQuantile(t *testing.T) {
 	}
 }
 
-func TestSum(t *testing.T) {
+func TestSumAddsHistograms(t *testing.T) {
 	var a, b Counter
 	a.ObserveMany(5, 2)
 	b.ObserveMany(5, 3)

@@ -10,14 +10,14 @@ var rulesOfServers = []rule{
 		fileio.TestNegotiateRefusals/not offered`},
 	{"| iwarp | 0, 4 or 16 bytes of IP address; 0 means the address of the SMB server | port, 2 bytes, big-endian |",
 		`fileio.TestNegotiateRefusals/no address; fileio.TestNegotiateRefusals/odd address; fileio.TestNegotiateRefusals/odd port`},
-	{"It connects to the first address that works", "fileio.TestNextInstance; fileio.TestNegotiateRefusals/nobody there"},
+	{"It connects to the first address that works", "fileio.TestNextInstance; fileio.TestNegotiateRefusals/no listener"},
 
 	// AUTH.
 	{"checks 30 ≤ Information − 8 ≤ 512, the key, the signatures, BaseSequence and Credits, and closes the connection if anything is wrong",
 		`fileio.TestAuthRefusals/size below the fixed part; fileio.TestAuthRefusals/size 0;
 		fileio.TestAuthRefusals/size above the buffer; fileio.TestAuthRefusals/huge size; fileio.TestAuthRefusals/cut short;
 		fileio.TestAuthRefusals/without the plus eight; fileio.TestAuthRefusals/one byte more;
-		fileio.TestAuthRefusals/key of somebody else; fileio.TestAuthRefusals/one bit of the options;
+		fileio.TestAuthRefusals/key of another client; fileio.TestAuthRefusals/one bit of the options;
 		fileio.TestAuthRefusals/wrong signature; fileio.TestAuthRefusals/no signature; fileio.TestAuthRefusals/wrong MAC key;
 		fileio.TestAuthRefusals/MAC of another nonce; fileio.TestAuthRefusals/sequence not increased;
 		fileio.TestAuthRefusals/no credits; fileio.TestAuthRefusals/more credits than asked for`},
@@ -39,7 +39,7 @@ var rulesOfServers = []rule{
 	// Answers.
 	{"A client ends the connection over an answer that is not 16 bytes, has a cookie that is not outstanding, reports more bytes than were asked for",
 		`fileio.TestHostileAnswers/short message; fileio.TestHostileAnswers/long message; fileio.TestHostileAnswers/empty message;
-		fileio.TestHostileAnswers/cookie of nobody; fileio.TestHostileAnswers/cookie of a slot not in use;
+		fileio.TestHostileAnswers/unknown cookie; fileio.TestHostileAnswers/cookie of an unused request;
 		fileio.TestHostileAnswers/old cookie; fileio.TestHostileAnswers/answer twice;
 		fileio.TestHostileAnswers/more bytes than asked for; fileio.TestHostileAnswers/a flood`},
 	{"file id, 1 to 65535, on one connection; 0 is no file", "fileio.TestHostileFid"},
@@ -50,10 +50,10 @@ var rulesOfServers = []rule{
 		fileio.TestHostileStatusBlocks/half of it; fileio.TestHostileStatusBlocks/a message instead;
 		fileio.TestHostileStatusBlocks/a guessed cookie`},
 	{"equal to ImmediateCookie", "fileio.TestHostileImmediateData; fileio.TestLateImmediateData; fileio.TestNoImmediateCookie"},
-	{"| else | SUCCESS after the next completion, in whatever mode that is |", "fileio.TestHostileWakeUp"},
+	{"| else | SUCCESS after the next completion, in any mode of completion |", "fileio.TestHostileWakeUp"},
 
 	// Memory.
-	{"The client exposes memory for writing only", `fileio.TestHostileAnswers/write beyond what was lent;
+	{"The client exposes memory for writing only", `fileio.TestHostileAnswers/write beyond the exposed memory;
 		fileio.TestHostileAnswers/write with a wrong handle; fileio.TestHostileStatusBlocks/beside it;
 		fileio.TestHostileStatusBlocks/with another handle`},
 
@@ -63,8 +63,8 @@ var rulesOfServers = []rule{
 	{"One is outstanding at a time", "fileio.TestHostileAnswers/two deltas; fileio.TestCreditsRightAfterAuth"},
 
 	// Stalling and dying.
-	{"a call of the library that gives up takes its memory back and stops waiting", `fileio.TestSilence; fileio.TestDeadline; fileio.TestNoCreditInTime;
+	{"a call of the library that gives up takes its memory back and stops waiting", `fileio.TestSilentServerEndsCallsThenConnection; fileio.TestCallEndsAtDeadline; fileio.TestNoCreditInTime;
 		lwio.TestSilenceAtAnyByte; fileio.TestBatchOnSilentServer`},
-	{"When a connection ends, the server touches no memory of the client's any more.", `fileio.TestDisconnect;
+	{"When a connection ends, the server touches no memory of the client's any more.", `fileio.TestLostConnectionGoesOnOverSMB;
 		fileio.TestDeathAtEveryByte; lwio.TestDeathOfTheChannel; lwio.TestDeathOfSMB; lwio.TestCutAtEveryOperation`},
 }

@@ -8,7 +8,7 @@ import (
 )
 
 // Source: [OP-115]
-func TestEpochsWaitForEarlierWritesOnly(t *testing.T) {
+func TestBarrierWaitsForEarlierWritesOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var e Barrier
 		ctx := t.Context()
@@ -53,7 +53,7 @@ func TestEpochsWaitForEarlierWritesOnly(t *testing.T) {
 	})
 }
 
-func TestEpochsWaitEndsWithContext(t *testing.T) {
+func TestBarrierWaitEndsWithContext(t *testing.T) {
 	var e Barrier
 	w := e.Begin()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -69,8 +69,8 @@ func TestEpochsWaitEndsWithContext(t *testing.T) {
 	}
 }
 
-// What is over is not waited for, so that it does not matter whether ctx has ended.
-func TestEpochsWaitForNothingAfterContext(t *testing.T) {
+// Wait returns nil at once if no write is unfinished, also if ctx has ended.
+func TestBarrierOfEndedWritesIgnoresContext(t *testing.T) {
 	var e Barrier
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -13,7 +13,7 @@ import (
 	"lwio/internal/ntstatus"
 )
 
-func TestErrors(t *testing.T) {
+func TestErrorsNameOperationAndCause(t *testing.T) {
 	lost := &lostError{errors.New("reset")}
 	for _, c := range []struct {
 		err  error

@@ -65,7 +65,7 @@ func testBatchSharesCredits(t *testing.T, on string) {
 }
 
 // Wait returns when its context ends, operations end when their time is up, and Close
-// takes back what is in flight; memory is not touched after any of these.
+// takes back the operations in flight; memory is not touched after any of these.
 //
 // Source: [OP-94a], [OP-111], [OP-113]
 func TestBatchOnSilentServer(t *testing.T) { onEach(t, testBatchOnSilentServer) }
@@ -207,7 +207,7 @@ func testBatchTellsNeeds(t *testing.T, on string) {
 		}
 		err := b.Submit(t.Context())
 		if got := c.Stats().InFlight; got != 40 {
-			t.Errorf("%d of 40 are told of", got)
+			t.Errorf("%d of 40 are in flight", got)
 		}
 		for wait && b.Pending() > 0 && err == nil {
 			_, err = b.Wait(t.Context(), 1)
@@ -221,7 +221,7 @@ func testBatchTellsNeeds(t *testing.T, on string) {
 		t.Fatal(err)
 	}
 	if got := most.Load(); got < 40 {
-		t.Errorf("the server heard of %d at most", got)
+		t.Errorf("the server has seen %d at most", got)
 	}
 }
 

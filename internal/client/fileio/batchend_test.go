@@ -13,7 +13,7 @@ import (
 	"lwio/internal/wire"
 )
 
-// onItsWay is a batch with two reads in flight on a leg. Both are answered; one is among
+// onItsWay is a batch with two reads in flight on a path. Both are answered; one is among
 // those that came back, the other is handed over only after the batch has looked there.
 func onItsWay(t *testing.T) (*queue, *flight) {
 	b := (&Client{}).newQueue(2)
@@ -125,6 +125,6 @@ func TestExpiredHasItsErrorFirst(t *testing.T) {
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	if b.Answered.Load() != &o.Ticket || b.Count.Load() != 1 || files.Wait(ended) != nil {
-		t.Error("the batch was not told, or the file waits for it")
+		t.Error("the batch has no answer, or the file waits for it")
 	}
 }

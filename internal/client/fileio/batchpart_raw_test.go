@@ -19,7 +19,7 @@ import (
 	"lwio/internal/wire"
 )
 
-// partSize is what a WRITE carries in these tests, in bytes.
+// partSize is the length of the data of a WRITE in these tests, in bytes.
 const partSize = 4096
 
 // heldWrites are the WRITEs that a server was sent and has not answered.
@@ -111,7 +111,7 @@ func (w *heldWrites) answer(off uint64, information int, status ntstatus.Status)
 }
 
 // A write of several requests has all of them in flight at once, and is over when the last
-// is answered, in whatever order; so also if there are fewer credits than requests.
+// is answered, in any order; so also if there are fewer credits than requests.
 //
 // Source: [LWIO §Write], [OP-61b], [OP-64]
 func TestBatchPartsAreInFlightTogether(t *testing.T) { onEach(t, testPartsTogether) }
@@ -120,12 +120,12 @@ func testPartsTogether(t *testing.T, on string) {
 	const parts, rest = 9, 100
 	sizes := map[uint64]int{1 << 20: 1, parts * partSize: rest} // of those that are not full
 	for _, grant := range []uint16{16, 4} {
-		for _, lent := range []bool{false, true} {
+		for _, inBuffer := range []bool{false, true} {
 			s, w, c := serveHeldWrites(t, on, grant)
 			f, b := openOn(t, c, "f"), c.NewBatch(2)
 			want := pattern(parts*partSize + rest)
 			p := want
-			if lent {
+			if inBuffer {
 				p = allocate(t, c, len(want)).Bytes()
 				copy(p, want)
 			}
@@ -170,14 +170,14 @@ func testPartsTogether(t *testing.T, on string) {
 	}
 }
 
-// partEnd is what becomes of a part.
+// partEnd is the end of a part.
 type partEnd struct {
 	part, n int
 	status  ntstatus.Status
 }
 
-// What is certain of a write is what lies before the first of its parts that went wrong, of
-// which it has the error; and nothing is certain of the rest if that is so of any part.
+// A write reports the bytes before its first failed part, and the error of that part; the
+// outcome of the rest is uncertain if that of any part is.
 //
 // Source: [OP-61b], [OP-92f], [OP-112]
 func TestBatchPartFails(t *testing.T) { onEach(t, testPartFails) }
@@ -262,7 +262,7 @@ func testPartsOfOneEpoch(t *testing.T, on string) {
 	defer cancel()
 	during, synced, over := &askedContext{Context: ctx, asked: make(chan struct{})}, make(chan error, 1), make(chan error, 1)
 	go func() { synced <- f.writes.Wait(during) }()
-	<-during.asked // for what has begun by now
+	<-during.asked // for the writes that have begun by now
 	go func() {
 		_, err := b.Wait(t.Context(), 1)
 		over <- err

@@ -73,7 +73,7 @@ func testRDMAAfterAll(t *testing.T, on string) {
 		}
 	}
 	if n := strings.Count(log.String(), "still no RDMA"); n != 0 {
-		t.Errorf("the log says %d times what it has said:\n%s", n, &log)
+		t.Errorf("the log repeats itself %d times:\n%s", n, &log)
 	}
 }
 
@@ -113,7 +113,7 @@ func TestCallsWaitForThePathThatReturnsLatest(t *testing.T) {
 	c.Paths[2].Until = time.Now().Add(-time.Minute)
 	for range 6 {
 		if r := c.LeastBusy(0); r != c.Paths[1] {
-			t.Fatalf("rail %d", r.Index)
+			t.Fatalf("path %d", r.Index)
 		}
 	}
 	if n := c.Stripe(1 << 30); n != 0 {
@@ -157,7 +157,7 @@ func testCloseAtOnce(t *testing.T, on string) {
 	}
 }
 
-// The goroutine that loses the SMB session while RDMA connects is told of that, not of the key that
+// A call that loses the SMB session while RDMA connects has that as its error, not the key that
 // the server does not know any more.
 //
 // Source: [OP-42]
@@ -206,7 +206,7 @@ func TestFenceLeavesTheNextAlone(t *testing.T) {
 		runtime.Gosched()
 	}
 	r.Mu.Lock()
-	r.Fenced = true // by its NEGOTIATE; no goroutine is told yet
+	r.Fenced = true // by its NEGOTIATE; no goroutine has seen it yet
 	r.Mu.Unlock()
 	<-r.Turn
 	if err := <-done; err != nil {

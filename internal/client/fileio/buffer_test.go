@@ -22,12 +22,12 @@ func allocate(t *testing.T, c *Client, size int) *rdmaconn.Buffer {
 	return b
 }
 
-// What goes to a buffer, or comes from it, names it: all requests have one handle.
+// All requests that read into a buffer or write from it have the one handle of the buffer.
 //
 // Source: [LWIO §Read], [OP-91]
-func TestBuffer(t *testing.T) { onEach(t, testBuffer) }
+func TestBufferRequestsHaveOneHandle(t *testing.T) { onEach(t, testBufferRequestsHaveOneHandle) }
 
-func testBuffer(t *testing.T, on string) {
+func testBufferRequestsHaveOneHandle(t *testing.T, on string) {
 	share := newFakeShare()
 	want := pattern(300_000)
 	share.put("f", want)

@@ -15,7 +15,7 @@ import (
 )
 
 // As long as a broken connection is not torn down its buffers are the server's: a read
-// does not go on over SMB into one, and who asks is told.
+// does not go on over SMB into one, and Busy reports true.
 //
 // Source: [OP-94f], [OP-113]
 func TestBufferOfBrokenConnection(t *testing.T) { onEach(t, testBufferOfBrokenConnection) }
@@ -44,7 +44,7 @@ func testBufferOfBrokenConnection(t *testing.T, on string) {
 		}()
 		_, err := f.ReadAtContext(ctx, b.Bytes(), 0)
 		if !b.Busy() || err == nil || errors.Is(err, context.Canceled) == require || s.sess.counted(&s.sess.smbReads) != 0 {
-			t.Errorf("required %v: in doubt %v, %v", require, b.Busy(), err)
+			t.Errorf("required %v: busy %v, %v", require, b.Busy(), err)
 		}
 		cn.Life.Mu.RUnlock()
 		<-cn.Life.Gone
@@ -92,7 +92,7 @@ func testBufferElsewhere(t *testing.T, on string) {
 		cancel()
 	}()
 	if _, err := f.ReadAtContext(ctx, b.Bytes(), 77); !errors.Is(err, context.Canceled) || !b.Busy() {
-		t.Errorf("%v, in doubt %v", err, b.Busy())
+		t.Errorf("%v, busy %v", err, b.Busy())
 	}
 	ways := map[string]func(ctx context.Context) error{
 		"ReadAt":   func(ctx context.Context) error { _, err := f.ReadAtContext(ctx, b.Bytes(), 0); return err },
@@ -127,7 +127,7 @@ func testBufferElsewhere(t *testing.T, on string) {
 		}
 	}
 	if b.Busy() {
-		t.Error("the buffer is in doubt in the end")
+		t.Error("the buffer is busy in the end")
 	}
 }
 
@@ -147,7 +147,7 @@ func untilHeld(t *testing.T, held <-chan func()) (context.Context, <-chan func()
 	return ctx, answer
 }
 
-// A write from a buffer that is given up leaves it in doubt until the server has
+// A write from a buffer that is given up leaves it busy until the server has
 // answered, unless the data was copied: it may not have been sent yet.
 //
 // Source: [LWIO §Write], [OP-113]
@@ -193,7 +193,7 @@ func testBufferOfWriteGivenUp(t *testing.T, on string) {
 			err := write(ctx, b.Bytes()[:n])
 			gathered := n > rdmaconn.CopyBuffer || name == "WriteVec"
 			if !errors.Is(err, context.Canceled) || b.Busy() != gathered {
-				t.Errorf("%s of %d bytes: %v, in doubt %v", name, n, err, b.Busy())
+				t.Errorf("%s of %d bytes: %v, busy %v", name, n, err, b.Busy())
 			}
 			if gathered {
 				if _, err := f.WriteAt(b.Bytes()[:10], 0); !errors.Is(err, rdmaconn.ErrBufferBusy) {
@@ -206,7 +206,7 @@ func testBufferOfWriteGivenUp(t *testing.T, on string) {
 	}
 }
 
-// A buffer that is in doubt on the connection is refused also by a file that goes over
+// A buffer that is busy on the connection is refused also by a file that goes over
 // SMB.
 //
 // Source: [OP-56], [OP-113]

@@ -43,7 +43,7 @@ func bufferCalls(t *testing.T) map[string]bufferCall {
 	}
 }
 
-// What was in flight when its buffer was closed fails, and does not go on in memory that is
+// A call in flight when its buffer is closed fails, and does not go on in memory that is
 // not there any more, whether another connection comes or SMB would do the rest.
 //
 // Source: [OP-113]

@@ -153,7 +153,7 @@ func testBufferClosedDuringReplay(t *testing.T, on string) {
 		b.Close()
 		b.Table.Mu.Lock()
 		if b.Users == 0 {
-			t.Error("the memory of a write that is owed was freed")
+			t.Error("the memory of an unacknowledged write was freed")
 		}
 		b.Table.Mu.Unlock()
 		c.reply(h, h.Length, 0)

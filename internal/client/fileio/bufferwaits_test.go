@@ -50,10 +50,10 @@ func alone(ctx context.Context, f *File, p []byte, queue func(*Batch, *File, []b
 	return done[0].Err
 }
 
-// occupied is where a test writes what is answered when it says so.
+// occupied is the offset of the writes that are answered only when the test says so.
 const occupied = 5000
 
-// A call whose Buffer is closed while it waits, for the first time and for whatever it be, fails,
+// A call whose Buffer is closed while it waits, for the first time and for any cause, fails,
 // and nothing is asked of the server: at that place there may be other memory by now.
 //
 // Source: [OP-113]

@@ -43,7 +43,7 @@ func newHeldServer(t *testing.T, on string, grant uint16) *heldServer {
 	return s
 }
 
-// finish answers the oldest n of what is kept.
+// finish answers the oldest n of the kept requests.
 func (s *heldServer) finish(c *rawConn, n int, status ntstatus.Status) {
 	s.mu.Lock()
 	list := s.kept[:n]
@@ -68,7 +68,7 @@ func readOf(ctx context.Context, f *File) func() error {
 	return func() error { _, err := f.ReadAtContext(ctx, make([]byte, 2000), 0); return err }
 }
 
-// order is what the client sent, by opcode.
+// order lists the opcodes of the messages of the client, in their order.
 func (c *rawConn) order() (list []wire.Opcode) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -78,8 +78,8 @@ func (c *rawConn) order() (list []wire.Opcode) {
 	return list
 }
 
-// The server is told when the last of the calls on a file has given up, and not as long
-// as any goroutine waits for something of it; the entries are taken until it has answered.
+// The server is sent a CANCEL when the last of the calls on a file has given up, and not as long
+// as a call waits for an answer; the entries are taken until it has answered.
 //
 // Source: [LWIO §Cancel], [OP-26], [OP-94a], [OP-94b], [OP-113]
 func TestCancelWhenNobodyWaits(t *testing.T) { onEach(t, testCancelWhenNobodyWaits) }
@@ -129,8 +129,8 @@ func testCancelWhenNobodyWaits(t *testing.T, on string) {
 	}
 }
 
-// A CANCEL that finds no credit goes out with the first that comes back, before what
-// waits for one, and not at all if that was what is to be cancelled.
+// A CANCEL that finds no credit goes out with the first that comes back, before the requests
+// that wait for one, and not at all if the credit came with the answer to the cancelled request.
 //
 // Source: [LWIO §Cancel], [OP-66], [OP-68]
 func TestCancelWithoutCredit(t *testing.T) { onEach(t, testCancelWithoutCredit) }
@@ -153,7 +153,7 @@ func testCancelWithoutCredit(t *testing.T, on string) {
 			}
 		}
 		s.finish(conn, 1, ntstatus.EndOfFile)
-		<-s.arrived // who waited
+		<-s.arrived // the call that waited
 		want := append([]wire.Opcode{wire.OpAuth, wire.OpRegister}, slices.Repeat([]wire.Opcode{wire.OpRead}, grant)...)
 		if grant > 1 {
 			want = append(want, wire.OpCancel)
@@ -168,7 +168,7 @@ func testCancelWithoutCredit(t *testing.T, on string) {
 	}
 }
 
-// Close stops what is in flight: the calls end with fs.ErrClosed, and CLOSE follows.
+// Close stops the calls in flight: they end with fs.ErrClosed, and CLOSE follows.
 //
 // Source: [LWIO §Close], [LWIO §Cancel], [OP-94b], [OP-94d]
 func TestCancelByClose(t *testing.T) { onEach(t, testCancelByClose) }
@@ -278,8 +278,8 @@ func testCancelOfWhatTakesTooLong(t *testing.T, on string) {
 	waitFor(t, func() bool { return len(conn.seen(wire.OpCancel)) == 2 })
 }
 
-// A file that is closed while its first read registers it is closed, whatever the server
-// makes of the key.
+// A file that is closed while its first read registers it is closed, whether the server
+// accepts the key or not.
 func TestCloseWhileRegistering(t *testing.T) { onEach(t, testCloseWhileRegistering) }
 
 func testCloseWhileRegistering(t *testing.T, on string) {

@@ -16,11 +16,11 @@ import (
 	"lwio/rdma/shm"
 )
 
-// The best provider that works is used, and the transport says of the better ones
-// why not they. A warning is for what should have worked.
+// The best provider that works is used, and the transport names the better ones
+// and why each is not used. A warning is for a provider that should have worked.
 //
 // Source: [OP-38b], [OP-40]
-func TestChoice(t *testing.T) {
+func TestBestWorkingProviderIsUsed(t *testing.T) {
 	here := shmHost(t)
 	elsewhere := here
 	elsewhere[0] ^= 1
@@ -36,11 +36,11 @@ func TestChoice(t *testing.T) {
 		"not offered":   {skipped: "shm: the server does not offer it"},
 		"another host":  {instances: instance(elsewhere, "x"), skipped: "shm: the server is on another host"},
 		"preference":    {instances: instance(here, "x"), last: true, skipped: "shm: the server prefers another"},
-		"nobody there":  {instances: instance(here, "lwio-nobody-there"), skipped: "connection refused", warns: true},
+		"no listener":   {instances: instance(here, "lwio-no-listener"), skipped: "connection refused", warns: true},
 		"no name":       {instances: instance(here, ""), skipped: "an address of 16 and 0 bytes", warns: true},
 		"a short host":  {instances: []wire.NetAddress{{HostAddress: here[:4], Discriminator: []byte("x")}}, skipped: "an address of 4 and 1 bytes", warns: true},
 		"no address":    {instances: []wire.NetAddress{}, skipped: "shm: the server names no address", warns: true},
-		"here or there": {instances: append(instance(elsewhere, "x"), instance(here, "lwio-nobody-there")...), skipped: "connection refused", warns: true},
+		"here or there": {instances: append(instance(elsewhere, "x"), instance(here, "lwio-no-listener")...), skipped: "connection refused", warns: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newRawServer(t, "iwarp", newFakeShare())
@@ -68,7 +68,7 @@ func TestChoice(t *testing.T) {
 	}
 }
 
-// shmHost is what the shm provider calls this host.
+// shmHost is the name of this host in the shm provider.
 func shmHost(t *testing.T) [16]byte {
 	t.Helper()
 	a, err := shm.New(nil).OpenAdapter(t.Context(), netip.Addr{})
@@ -87,7 +87,7 @@ func shmHost(t *testing.T) [16]byte {
 	return addr.Host
 }
 
-// What the server may write lies in memory with nothing else in it, since a provider
+// Memory that the server may write has nothing else in it, since a provider
 // may give the server all of that memory.
 //
 // Source: [OP-111]

@@ -15,9 +15,9 @@ import (
 )
 
 // TestCommitUnanswered ends the commit of a file in place of another one in each way that
-// the renaming can end. Whatever is said and whatever is true, one of both files is there
-// under the name, the old one for certain if the error is not ErrUncertain; and where it
-// can be known what became of the renaming, it is.
+// the renaming can end. For every answer and every outcome, one of both files is there
+// under the name, the old one for certain if the error is not ErrUncertain; and the outcome
+// of the renaming is reported wherever it can be known.
 func TestCommitUnanswered(t *testing.T) {
 	give := func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
 	for name, test := range map[string]struct {

@@ -21,7 +21,7 @@ import (
 const deathPatience = time.Minute
 
 // outlive dials a server and uses it, on a connection of a given life, and says whether
-// all went well. What failed must say why, and in time; what went well must be right.
+// all went well. A failed call must name the cause, and in time; the result of any other must be right.
 func outlive(t *testing.T, s *rawServer, life *faultconn.Dialer, n int) (whole bool) {
 	t.Helper()
 	provider := iwarp.New(&iwarp.Config{Dial: life.DialTCP})

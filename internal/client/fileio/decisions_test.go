@@ -13,8 +13,8 @@ import (
 	"lwio/rdma"
 )
 
-// A READ is as long as the server's window allows, whatever the client's window, which
-// is about single RDMA writes.
+// A READ is as long as the server's window allows, with any window of the client, which
+// bounds single RDMA writes.
 //
 // Source: [OP-6], [OP-60]
 func TestWindowOfTheServerRules(t *testing.T) { onEach(t, testWindowOfTheServerRules) }
@@ -31,14 +31,14 @@ func testWindowOfTheServerRules(t *testing.T, on string) {
 		s.mu.Lock()
 		s.window = r.server
 		s.mu.Unlock()
-		told := make(chan wire.AuthParams, 1)
+		sent := make(chan wire.AuthParams, 1)
 		s.handle = func(_ *rawConn, h wire.Header, body []byte) bool {
 			if h.Opcode == wire.OpAuth {
 				p, err := wire.DecodeAuthParams(body)
 				if err != nil {
 					t.Error(err)
 				}
-				told <- p
+				sent <- p
 			}
 			return false
 		}
@@ -46,7 +46,7 @@ func testWindowOfTheServerRules(t *testing.T, on string) {
 		if _, err := openOn(t, c, "f").ReadAt(make([]byte, 300_000), 0); err != nil {
 			t.Fatal(err)
 		}
-		if p := <-told; int(p.MaxRdmaWindowSize) != r.client {
+		if p := <-sent; int(p.MaxRdmaWindowSize) != r.client {
 			t.Errorf("%+v: the client says %d", r, p.MaxRdmaWindowSize)
 		}
 		longest := uint32(0)
@@ -59,11 +59,11 @@ func testWindowOfTheServerRules(t *testing.T, on string) {
 	}
 }
 
-// lending notes what a client lends to others.
-type lending struct {
+// exposing notes the memory that a client exposes.
+type exposing struct {
 	rdma.Provider
-	mu   sync.Mutex
-	lent map[rdma.RemoteAddr]exposedRegion
+	mu      sync.Mutex
+	exposed map[rdma.RemoteAddr]exposedRegion
 }
 
 // exposedRegion is a region that others may reach.
@@ -72,14 +72,14 @@ type exposedRegion struct {
 	access rdma.Access
 }
 
-func (p *lending) OpenAdapter(ctx context.Context, local netip.Addr) (rdma.Adapter, error) {
+func (p *exposing) OpenAdapter(ctx context.Context, local netip.Addr) (rdma.Adapter, error) {
 	a, err := p.Provider.OpenAdapter(ctx, local)
 	return lendingAdapter{a, p}, err
 }
 
 type lendingAdapter struct {
 	rdma.Adapter
-	p *lending
+	p *exposing
 }
 
 func (a lendingAdapter) RegisterMemory(ctx context.Context, buf []byte, access rdma.Access) (rdma.MemoryRegion, error) {
@@ -90,16 +90,16 @@ func (a lendingAdapter) RegisterMemory(ctx context.Context, buf []byte, access r
 	return mr, err
 }
 
-func (p *lending) note(at rdma.RemoteAddr, r exposedRegion) {
+func (p *exposing) note(at rdma.RemoteAddr, r exposedRegion) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.lent[at] = r
+	p.exposed[at] = r
 }
 
-func (p *lending) of(h wire.Header) exposedRegion {
+func (p *exposing) of(h wire.Header) exposedRegion {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.lent[rdma.RemoteAddr{Addr: h.DataVa, Token: rdma.RemoteToken(h.DataMh)}]
+	return p.exposed[rdma.RemoteAddr{Addr: h.DataVa, Token: rdma.RemoteToken(h.DataMh)}]
 }
 
 // Before the server has proved itself it knows one address of the client's: that of a
@@ -113,7 +113,7 @@ func testAuthExposesOneBuffer(t *testing.T, on string) {
 	share := newFakeShare()
 	share.put("f", pattern(3000))
 	s := newRawServer(t, on, share)
-	provider := &lending{lent: make(map[rdma.RemoteAddr]exposedRegion)}
+	provider := &exposing{exposed: make(map[rdma.RemoteAddr]exposedRegion)}
 	for _, p := range defaults() {
 		if p.Name() == on {
 			provider.Provider = p
@@ -124,7 +124,7 @@ func testAuthExposesOneBuffer(t *testing.T, on string) {
 		switch h.Opcode {
 		case wire.OpAuth:
 			if r := provider.of(h); r.size != wire.AuthBufferSize || r.access != rdma.AccessRemoteWrite {
-				t.Errorf("AUTH lends %+v", r)
+				t.Errorf("AUTH exposes %+v", r)
 			}
 			asked <- h
 		case wire.OpRead:
@@ -142,12 +142,14 @@ func testAuthExposesOneBuffer(t *testing.T, on string) {
 }
 
 // The client asks for no RDMA reads and sends no private data; and the addresses that it
-// lends are the transport's, not its own.
+// exposes are the transport's, not its own.
 //
 // Source: [OP-18], [OP-102], [OP-104]
-func TestWhatTheClientTells(t *testing.T) { onEach(t, testWhatTheClientTells) }
+func TestClientExposesTransportAddresses(t *testing.T) {
+	onEach(t, testClientExposesTransportAddresses)
+}
 
-func testWhatTheClientTells(t *testing.T, on string) {
+func testClientExposesTransportAddresses(t *testing.T, on string) {
 	share := newFakeShare()
 	share.put("f", pattern(100_000))
 	s := newRawServer(t, on, share)
@@ -168,14 +170,14 @@ func testWhatTheClientTells(t *testing.T, on string) {
 		}
 		h := conn.seen(wire.OpRead)[before]
 		if own := uint64(reflect.ValueOf(p).Pointer()); h.DataVa == own || h.DataMh == 0 {
-			t.Errorf("the client lends address %#x, handle %#x; the memory is at %#x", h.DataVa, h.DataMh, own)
+			t.Errorf("the client exposes address %#x, handle %#x; the memory is at %#x", h.DataVa, h.DataMh, own)
 		}
 	}
 }
 
-// A read of less than a kilobyte, or of what the configuration says, lands in a buffer
-// that is always registered, and is copied; a longer one lands where it is wanted, in
-// memory that is registered for it. What is part of a Buffer is registered already.
+// A read of less than a kilobyte, or of the configured size, is placed in a buffer that is
+// always registered, and is copied; a longer one is placed in the memory of the caller,
+// which is registered for it. Memory of a Buffer is registered already.
 //
 // Source: [LWIO §Read], [OP-91]
 func TestSmallReadsAreCopied(t *testing.T) { onEach(t, testSmallReadsAreCopied) }

@@ -100,9 +100,9 @@ func (x *landed) check(t *rapid.T) (came, free int) {
 }
 
 // Answers that are seen together, in any order and for several batches, come back once
-// each to their batch, and only then are their entries free; what was counted is all of it,
-// and nothing is polled for any more.
-func TestLandingModel(t *testing.T) {
+// each to their batch, and only then are their entries free; every answer is counted, and
+// nothing is polled for any more.
+func TestDeliveryModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		x := newLanded(t)
 		c := x.c
@@ -119,7 +119,7 @@ func TestLandingModel(t *testing.T) {
 				t.Fatal(err)
 			}
 			if x.ops[i] == nil && (s.State() != rdmaconn.RequestDone || c.Seen.Load() == 0) {
-				t.Fatal("the call was not told, or before its answer was counted")
+				t.Fatal("the call was not completed, or before its answer was counted")
 			}
 			if rapid.IntRange(0, 9).Draw(t, "hand over") == 0 {
 				l.HandOver(c)

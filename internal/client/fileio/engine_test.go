@@ -129,12 +129,12 @@ func testWriteOverRDMA(t *testing.T, on string) {
 	}
 }
 
-// Every message is as the field matrix says.
+// Every message agrees with the field matrix.
 //
 // Source: [LWIO §I/O Processing], [OP-21], [OP-23], [OP-24], [OP-73], [OP-85], [LWIO claim 22]
-func TestHeaders(t *testing.T) { onEach(t, testHeaders) }
+func TestHeadersFollowFieldMatrix(t *testing.T) { onEach(t, testHeadersFollowFieldMatrix) }
 
-func testHeaders(t *testing.T, on string) {
+func testHeadersFollowFieldMatrix(t *testing.T, on string) {
 	share := newFakeShare()
 	share.put("f", pattern(5000))
 	s := newRawServer(t, on, share)
@@ -303,7 +303,7 @@ func testFileThatServerKeepsOnSMB(t *testing.T, on string) {
 	}
 }
 
-// A status of the server reaches the caller, with what was done before it.
+// A status of the server reaches the caller, with the bytes done before it.
 func TestRemoteStatus(t *testing.T) { onEach(t, testRemoteStatus) }
 
 func testRemoteStatus(t *testing.T, on string) {
@@ -329,7 +329,7 @@ func testRemoteStatus(t *testing.T, on string) {
 	}
 }
 
-// dueWhen is a context whose deadline passes once come says so, so that what has that
+// dueWhen is a context whose deadline passes once come says so, so that a call with that
 // deadline is given up at the same point however busy the machine is.
 func dueWhen(t *testing.T, come func() bool) context.Context {
 	ctx, cancel := context.WithCancel(t.Context())
@@ -345,7 +345,7 @@ func dueWhen(t *testing.T, come func() bool) context.Context {
 // due is a context that says that its deadline has passed when it ends.
 type due struct{ context.Context }
 
-// Value keeps contexts that are made of this one from seeing what it is made of.
+// Value keeps contexts that are made of this one from seeing its parent.
 func (due) Value(any) any { return nil }
 
 func (due) Deadline() (time.Time, bool) { return time.Now().Add(time.Hour), true }
@@ -358,9 +358,9 @@ func (d due) Err() error {
 }
 
 // Source: [LWIO §Cancel], [OP-94a], [OP-110], [OP-113]
-func TestDeadline(t *testing.T) { onEach(t, testDeadline) }
+func TestCallEndsAtDeadline(t *testing.T) { onEach(t, testCallEndsAtDeadline) }
 
-func testDeadline(t *testing.T, on string) {
+func testCallEndsAtDeadline(t *testing.T, on string) {
 	share := newFakeShare()
 	share.put("f", pattern(100_000))
 	s := newRawServer(t, on, share)
@@ -410,7 +410,7 @@ func testDeadline(t *testing.T, on string) {
 	}
 }
 
-// passTimeout is what the watchdog does while a bit more than Config.Timeout passes. A
+// passTimeout does the work of the watchdog for a bit more than Config.Timeout. A
 // client whose own watchdog is not to come in between has a timeout of an hour.
 func passTimeout(c *rdmaconn.Conn) {
 	for range rdmaconn.WatchParts + 1 {
@@ -418,10 +418,10 @@ func passTimeout(c *rdmaconn.Conn) {
 	}
 }
 
-// The watchdog looks so often that a call is told in time.
+// The watchdog looks often enough to end a call in time.
 //
 // Source: [OP-110]
-func TestWatchdog(t *testing.T) {
+func TestWatchdogLooksInTime(t *testing.T) {
 	const timeout = 10 * time.Second // a busy machine takes less to connect
 	s := newRawServer(t, "iwarp", newFakeShare())
 	begun := time.Now()
@@ -432,11 +432,13 @@ func TestWatchdog(t *testing.T) {
 	}
 }
 
-// A server that is silent for good: calls without a deadline end too, and then
+// A server that is silent for good ends calls without a deadline too, and then
 // the connection.
-func TestSilence(t *testing.T) { onEach(t, testSilence) }
+func TestSilentServerEndsCallsThenConnection(t *testing.T) {
+	onEach(t, testSilentServerEndsCallsThenConnection)
+}
 
-func testSilence(t *testing.T, on string) {
+func testSilentServerEndsCallsThenConnection(t *testing.T, on string) {
 	share := newFakeShare()
 	share.put("f", pattern(100_000))
 	s := newRawServer(t, on, share)
@@ -467,9 +469,9 @@ func testSilence(t *testing.T, on string) {
 }
 
 // Source: [OP-94f], [OP-112]
-func TestDisconnect(t *testing.T) { onEach(t, testDisconnect) }
+func TestLostConnectionGoesOnOverSMB(t *testing.T) { onEach(t, testLostConnectionGoesOnOverSMB) }
 
-func testDisconnect(t *testing.T, on string) {
+func testLostConnectionGoesOnOverSMB(t *testing.T, on string) {
 	share := newFakeShare()
 	want := pattern(100_000)
 	share.put("f", want)
@@ -543,7 +545,7 @@ func testDisconnect(t *testing.T, on string) {
 	})
 }
 
-// Closing the client fails what is in flight, at once.
+// Closing the client fails the calls in flight, at once.
 func TestCloseWhileReading(t *testing.T) { onEach(t, testCloseWhileReading) }
 
 func testCloseWhileReading(t *testing.T, on string) {
@@ -577,8 +579,8 @@ func testCloseWhileReading(t *testing.T, on string) {
 	}
 }
 
-// A connection that was closed is not one that was lost, and what comes after says
-// what is the matter.
+// A closed connection does not count as lost, and calls after the close name the close
+// as their cause.
 func TestAfterClose(t *testing.T) { onEach(t, testAfterClose) }
 
 func testAfterClose(t *testing.T, on string) {

@@ -94,7 +94,7 @@ type fakeSession struct {
 	// onRename renames an open file, by do or not at all; nil: by do.
 	onRename func(ctx context.Context, do func()) error
 	closing  error // of handles
-	keeping  error // of what shall not be deleted any more
+	keeping  error // of files that shall not be deleted any more
 
 	mu           sync.Mutex
 	hidden       []wire.AddressBlock // offers that are away

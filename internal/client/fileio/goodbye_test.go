@@ -64,12 +64,12 @@ func (c silentConnector) Disconnect(ctx context.Context) error {
 }
 
 // All goodbyes of a client have one limit: those of its connections go on at once, and the
-// session gets what they leave of it.
-func TestGoodbyes(t *testing.T) { onEach(t, testGoodbyes) }
+// session gets the time that they leave of it.
+func TestGoodbyesShareOneLimit(t *testing.T) { onEach(t, testGoodbyesShareOneLimit) }
 
-func testGoodbyes(t *testing.T, on string) {
-	const rails = 3
-	p := &silence{wait: rails, all: make(chan struct{})}
+func testGoodbyesShareOneLimit(t *testing.T, on string) {
+	const conns = 3
+	p := &silence{wait: conns, all: make(chan struct{})}
 	for _, q := range defaults() {
 		if q.Name() == on {
 			p.Provider = q
@@ -78,7 +78,7 @@ func testGoodbyes(t *testing.T, on string) {
 	s := newRawServer(t, on, newFakeShare())
 	var session time.Time
 	s.sess.onClose = func(ctx context.Context) { session, _ = ctx.Deadline() }
-	c := s.connect(base.Config{Connections: rails, Providers: []rdma.Provider{p}})
+	c := s.connect(base.Config{Connections: conns, Providers: []rdma.Provider{p}})
 	if err := c.Close(); err != nil {
 		t.Error(err)
 	}

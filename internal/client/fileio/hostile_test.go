@@ -38,7 +38,7 @@ func testAuthRefusals(t *testing.T, on string) {
 		is   error
 		text string
 	}{
-		{"key of somebody else", params(func(p *wire.AuthParams) { p.Key[3] ^= 1 }), base.ErrSpoofed, "key"},
+		{"key of another client", params(func(p *wire.AuthParams) { p.Key[3] ^= 1 }), base.ErrSpoofed, "key"},
 		{"one bit of the options", signed(func(b []byte) []byte { b[40] ^= 1; return b }), nil, ""},
 		{"wrong signature", signed(flipSignature), base.ErrSpoofed, "signature"},
 		{"no signature", signed(dropSignature), nil, ""},
@@ -157,7 +157,7 @@ func TestNegotiateRefusals(t *testing.T) {
 		"no address":        {func(s *rawServer) { s.sess.offers[0].Instances = nil }, "names no address"},
 		"odd address":       {func(s *rawServer) { s.sess.offers[0].Instances[0].HostAddress = []byte{1, 2, 3} }, "address of 3 bytes"},
 		"odd port":          {func(s *rawServer) { s.sess.offers[0].Instances[0].Discriminator = []byte{1} }, "port of 1 bytes"},
-		"nobody there":      {func(s *rawServer) { s.sess.offers[0].Instances[0].Discriminator = []byte{0, 1} }, "connect"},
+		"no listener":       {func(s *rawServer) { s.sess.offers[0].Instances[0].Discriminator = []byte{0, 1} }, "connect"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newRawServer(t, "iwarp", newFakeShare())
@@ -187,15 +187,15 @@ func TestNextInstance(t *testing.T) {
 	s.connect(base.Config{})
 }
 
-// Whatever a server sends that it must not ends the connection, and nothing else.
+// A message that no server may send ends the connection, and nothing else.
 //
 // Source: [OP-73], [OP-69], [OP-20]
 func TestHostileAnswers(t *testing.T) { onEach(t, testHostileAnswers) }
 
 func testHostileAnswers(t *testing.T, on string) {
 	for name, answer := range map[string]func(c *rawConn, h wire.Header){
-		"cookie of nobody":            func(c *rawConn, _ wire.Header) { c.status(1<<63|9999, 1, 0) },
-		"cookie of a slot not in use": func(c *rawConn, h wire.Header) { c.status(h.Cookie+1, 1, 0) },
+		"unknown cookie":              func(c *rawConn, _ wire.Header) { c.status(1<<63|9999, 1, 0) },
+		"cookie of an unused request": func(c *rawConn, h wire.Header) { c.status(h.Cookie+1, 1, 0) },
 		"old cookie":                  func(c *rawConn, h wire.Header) { c.status(h.Cookie-1<<rdmaconn.IndexBits, 1, 0) },
 		"answer twice": func(c *rawConn, h wire.Header) {
 			c.status(h.Cookie, 0, uint32(ntstatus.DiskFull))
@@ -208,7 +208,7 @@ func testHostileAnswers(t *testing.T, on string) {
 		"delta without its status":  func(c *rawConn, _ wire.Header) { c.status(0, 1, 0) },
 		"all credits taken back":    func(c *rawConn, _ wire.Header) { c.status(0, uint32(0xFFFFFFF0), wire.NotifyCredit) },
 		"two deltas":                func(c *rawConn, _ wire.Header) { twoDeltas(c) },
-		"write beyond what was lent": func(c *rawConn, h wire.Header) {
+		"write beyond the exposed memory": func(c *rawConn, h wire.Header) {
 			c.write(h.DataVa, h.DataMh, make([]byte, int(h.Length)+1))
 		},
 		"write with a wrong handle": func(c *rawConn, h wire.Header) { c.write(h.DataVa, h.DataMh+1, make([]byte, 1)) },
@@ -387,8 +387,8 @@ func testCreditTransactions(t *testing.T, on string) {
 		waitFor(t, func() bool { return cn.Credits.Current() == step.grant && cn.Table.Free.Size() == step.grant })
 		read()
 	}
-	// While everything is in use. A change begins when the one before is over: what is given
-	// up can be had again only then.
+	// While everything is in use. A change begins when the one before is over: credits
+	// that it takes back can be granted again only then.
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

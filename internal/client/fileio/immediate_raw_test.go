@@ -114,7 +114,7 @@ func testLateImmediateData(t *testing.T, on string) {
 	ctx := dueWhen(t, func() bool { return len(held) == 1 })
 	p := make([]byte, 10)
 	if _, err := f.ReadAtContext(ctx, p, 0); err == nil {
-		t.Fatal("nobody has answered")
+		t.Fatal("the server has not answered")
 	}
 	if !(<-held)() {
 		t.Fatal("no immediate data")
@@ -151,7 +151,7 @@ func testHostileImmediateData(t *testing.T, on string) {
 		}},
 		"a write":       {op: wire.OpWrite, answer: func(c *rawConn, h wire.Header) { c.immediate(0, 0, nil, uint32(h.Cookie)) }},
 		"REGISTER":      {op: wire.OpRegister, answer: func(c *rawConn, h wire.Header) { c.immediate(0, 0, nil, uint32(h.Cookie)) }},
-		"a polled read": {op: wire.OpRead, mode: base.Polling, answer: func(c *rawConn, _ wire.Header) { everySlot(c) }},
+		"a polled read": {op: wire.OpRead, mode: base.Polling, answer: func(c *rawConn, _ wire.Header) { everyRequest(c) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			share := newFakeShare()
@@ -184,8 +184,8 @@ func testHostileImmediateData(t *testing.T, on string) {
 	}
 }
 
-// everySlot guesses what the immediate cookies could be.
-func everySlot(c *rawConn) {
+// everyRequest guesses the possible immediate cookies.
+func everyRequest(c *rawConn) {
 	for generation := range uint32(4) {
 		for index := range uint32(8) {
 			c.immediate(0, 0, nil, generation<<rdmaconn.IndexBits|index+1)

@@ -9,7 +9,7 @@ import (
 	"lwio/internal/client/base"
 )
 
-// What a server sends after the caller has left finds the memory closed.
+// Data that a server sends after the caller has left finds the memory closed.
 //
 // Source: [OP-111], [OP-113]
 func TestLateDataFindsMemoryClosed(t *testing.T) { onEach(t, testLateDataFindsMemoryClosed) }

@@ -18,7 +18,7 @@ import (
 )
 
 // lateConn is a connection whose writes, once it is slow, return only when they get
-// a token, though what they wrote is on its way at once.
+// a token, though their bytes are on their way at once.
 type lateConn struct {
 	net.Conn
 	slow   *atomic.Bool
@@ -65,7 +65,7 @@ func TestAnswersBeforeSendsAreDone(t *testing.T) {
 	}})
 	const credits = 8
 	c := s.connect(base.Config{Credits: credits, Providers: []rdma.Provider{provider}, RequireRDMA: true})
-	t.Cleanup(letGo) // or what is being written holds up the end
+	t.Cleanup(letGo) // or the pending writes hold up the end
 	f := openOn(t, c, "f")
 	cn := c.Live()
 	var readers sync.WaitGroup
@@ -156,7 +156,7 @@ func testNoCreditInTime(t *testing.T, on string) {
 }
 
 // A deadline of the caller's own is the only one, also if it is later than
-// Config.Timeout, and what outlasts that costs no goroutine the connection.
+// Config.Timeout, and a call that outlasts Config.Timeout does not end the connection.
 //
 // Source: [OP-110], [OP-113]
 func TestOwnDeadlineRules(t *testing.T) { onEach(t, testOwnDeadlineRules) }

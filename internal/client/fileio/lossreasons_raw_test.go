@@ -25,13 +25,13 @@ type lossCase struct {
 	reconnect time.Duration
 	require   bool
 	first     func(s *rawServer, cn *rdmaconn.Conn, leave func()) // before the loss, or nil
-	read      string                                              // what a read says, or "" if it goes on
-	write     string                                              // what a write says, that may have been done
+	read      string                                              // error of a read, or "" if it goes on
+	write     string                                              // error of a write, which may have been done
 	is        []error
 }
 
-// What a call says whose connection was lost: plain words first, and each cause once. Nothing is
-// left out that errors.Is finds.
+// The error of a call on a lost connection has plain words first, and each cause once. errors.Is
+// finds every cause.
 func TestReasonsOfALoss(t *testing.T) { onEach(t, testReasonsOfALoss) }
 
 func testReasonsOfALoss(t *testing.T, on string) {
@@ -109,8 +109,8 @@ func (c *lossCase) check(t *testing.T, on, name string, do func(ctx context.Cont
 	}
 }
 
-// A reason that another one says too, before it or after, is said once.
-func TestReasons(t *testing.T) {
+// A reason that another one contains, before it or after, appears once.
+func TestReasonsAppearOnce(t *testing.T) {
 	a, b := errors.New("a: x"), errors.New("b: y")
 	for _, c := range []struct {
 		r    base.Reasons

@@ -115,8 +115,8 @@ func testOrderOverAll(t *testing.T, on string) {
 	}
 }
 
-// What is uncertain on one connection may still be going on at the server: what comes
-// later on another waits for a fence, which leaves that one alone.
+// A write of uncertain outcome on one connection may still be going on at the server: a later
+// call on another waits for a fence, which leaves that one alone.
 //
 // Source: [OP-112]
 func TestUncertainWriteIsFenced(t *testing.T) { onEach(t, testUncertainIsFenced) }
@@ -142,8 +142,8 @@ func testUncertainIsFenced(t *testing.T, on string) {
 	}
 }
 
-// The same, whatever the call did that was left with a write like that; and a batch that
-// has something in flight waits for the fence too.
+// The same for every kind of call that left such a write behind; and a batch with operations
+// in flight waits for the fence too.
 //
 // Source: [OP-112]
 func TestUncertainInOtherWaysIsFenced(t *testing.T) { onEach(t, testOtherWays) }
@@ -231,7 +231,7 @@ func testReadGoesOn(t *testing.T, on string) {
 	}
 }
 
-// What was found out of one connection says nothing of the next.
+// The fence of one connection counts for that connection, not for the next.
 //
 // Source: [OP-112]
 func TestFencedIsOfOneConnection(t *testing.T) {
@@ -245,7 +245,7 @@ func TestFencedIsOfOneConnection(t *testing.T) {
 	}
 }
 
-func TestRotated(t *testing.T) {
+func TestRotatedStartsAtIndex(t *testing.T) {
 	list := []int{1, 2, 3}
 	for n, want := range map[int][]int{0: {1, 2, 3}, 1: {2, 3, 1}, 5: {3, 1, 2}} {
 		if got := paths.Rotated(list, n); !slices.Equal(got, want) {
@@ -297,8 +297,8 @@ func TestOperationEndsWithItsFirstFailure(t *testing.T) {
 	}
 }
 
-// A batch that sleeps on one connection hears of the end of another, and what was in
-// flight there goes on over the one that is left.
+// A batch that sleeps on one connection wakes at the end of another, and the operations
+// in flight there go on over the remaining one.
 //
 // Source: [OP-112], [OP-113]
 func TestBatchWakesForEveryConnection(t *testing.T) { onEach(t, testBatchWakesForEveryConnection) }

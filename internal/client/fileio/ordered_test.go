@@ -9,7 +9,7 @@ import (
 	"lwio/internal/client/smbshare"
 )
 
-// What comes after all earlier writes also waits for those, and for changes of the size,
+// A call that is ordered after all earlier writes also waits for those, and for changes of the size,
 // that were given up over SMB and are not answered; only as long as its context allows.
 //
 // Source: [OP-115], [MS-SMB2 3.2.4.24]

@@ -28,8 +28,8 @@ func pollingServer(t *testing.T, on string, files map[string][]byte) *rawServer 
 	return s
 }
 
-// What asks for a status block says where, and each request in flight has its own;
-// what is no I/O asks for messages.
+// A request for a status block names its address, and each request in flight has its own;
+// a request that is no I/O asks for messages.
 //
 // Source: [LWIO §I/O Processing], [LWIO claim 19], [LWIO claim 20], [OP-24], [OP-89], [OP-95]
 func TestPolledMessages(t *testing.T) { onEach(t, testPolledMessages) }
@@ -273,7 +273,7 @@ func testHostileStatusBlocks(t *testing.T, on string) {
 	}
 }
 
-// INTERRUPT is answered with what no server may answer.
+// An answer to INTERRUPT that no server may send ends the connection.
 func TestHostileWakeUp(t *testing.T) { onEach(t, testHostileWakeUp) }
 
 func testHostileWakeUp(t *testing.T, on string) {

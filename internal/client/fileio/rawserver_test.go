@@ -22,14 +22,14 @@ func onEach(t *testing.T, run func(t *testing.T, on string)) {
 	}
 }
 
-// rawServer speaks LWIO over a provider, as the text says unless a test changes what it
-// does. It shares nothing with the real server.
+// rawServer speaks LWIO over a provider, as the text says unless a test changes its
+// answers. It shares nothing with the real server.
 type rawServer struct {
 	t     *testing.T
 	share *fakeShare
 	sess  *fakeSession
 
-	// What a test may set before the client connects.
+	// Fields that a test may set before the client connects.
 	mode      base.CompletionMode // of the clients, Interrupt unless set
 	grant     uint16
 	window    uint32
@@ -40,7 +40,7 @@ type rawServer struct {
 	signed    func(b []byte) []byte                             // after signing
 	authReply func(information, status uint32) (uint32, uint32) // of AUTH
 	handle    func(c *rawConn, h wire.Header, body []byte) bool // true: nothing else is done
-	octets    func(c *rawConn, msg []byte) bool                 // true: nothing else is done
+	message   func(c *rawConn, msg []byte) bool                 // true: nothing else is done
 	macKey    []byte                                            // instead of the session's
 	echo      func(nonce [16]byte) [16]byte                     // of the client's nonce in the MAC
 
@@ -139,7 +139,7 @@ func (s *rawServer) connect(cfg base.Config) *Client {
 	return c
 }
 
-// holdReads keeps the server from answering reads at offset 0. What comes out of the
+// holdReads keeps the server from answering reads at offset 0. Each function from the
 // channel, which holds n, answers one.
 func (s *rawServer) holdReads(n int) <-chan func() {
 	held := make(chan func(), n)
@@ -193,7 +193,7 @@ type rawConn struct {
 	slot      int // bytes of a receive
 
 	mu       sync.Mutex // guards the following fields; tests post too
-	lent     map[uint64]rdma.MemoryRegion
+	regions  map[uint64]rdma.MemoryRegion
 	nextID   uint64
 	fids     []*fakeFile
 	messages []wire.Header // all that came
@@ -210,7 +210,7 @@ func (s *rawServer) start(ctx context.Context, connector rdma.Connector) error {
 	s.mu.Lock()
 	slot := int(s.recvSize) + wire.HeaderSize
 	s.mu.Unlock()
-	c := &rawConn{s: s, connector: connector, slot: slot, lent: map[uint64]rdma.MemoryRegion{}, gone: make(chan struct{})}
+	c := &rawConn{s: s, connector: connector, slot: slot, regions: map[uint64]rdma.MemoryRegion{}, gone: make(chan struct{})}
 	var err error
 	if c.cq, err = s.adapter.CreateCompletionQueue(1024); err != nil {
 		return err
@@ -277,8 +277,8 @@ func (c *rawConn) serve(ctx context.Context) {
 func (c *rawConn) take(r rdma.Result) bool {
 	if r.Op != rdma.OpReceive {
 		c.mu.Lock()
-		mr := c.lent[r.ID]
-		delete(c.lent, r.ID)
+		mr := c.regions[r.ID]
+		delete(c.regions, r.ID)
 		c.mu.Unlock()
 		mr.Close()
 		return true
@@ -287,7 +287,7 @@ func (c *rawConn) take(r rdma.Result) bool {
 	if c.post(r.ID) != nil {
 		return false
 	}
-	if c.s.octets != nil && c.s.octets(c, msg) {
+	if c.s.message != nil && c.s.message(c, msg) {
 		return true
 	}
 	var h wire.Header
@@ -307,7 +307,7 @@ func (c *rawConn) take(r rdma.Result) bool {
 	return true
 }
 
-// answer does what the text says.
+// answer follows the text.
 func (c *rawConn) answer(h wire.Header, body []byte) {
 	switch h.Opcode {
 	case wire.OpAuth:
@@ -371,7 +371,7 @@ func (c *rawConn) file(fid uint16) *fakeFile {
 	return c.fids[fid-1]
 }
 
-// reply completes a request of I/O as its header asks, and then what waits for any
+// reply completes a request of I/O as its header asks, and then the INTERRUPT that waits for any
 // completion.
 func (c *rawConn) reply(h wire.Header, information, status uint32) {
 	if h.Interrupt() {
@@ -383,7 +383,7 @@ func (c *rawConn) reply(h wire.Header, information, status uint32) {
 	c.wake()
 }
 
-// wake counts a completion, and completes what waits for one.
+// wake counts a completion, and completes the INTERRUPT that waits for one.
 func (c *rawConn) wake() {
 	c.mu.Lock()
 	c.completed++
@@ -445,7 +445,7 @@ func (c *rawConn) request(r rdma.Request, data []byte) {
 	if len(data) > 0 {
 		r.SGL = []rdma.SGE{{Region: mr, Length: len(data)}}
 	}
-	c.lent[r.ID] = mr
+	c.regions[r.ID] = mr
 	_, _ = c.qp.Post([]rdma.Request{r})
 }
 

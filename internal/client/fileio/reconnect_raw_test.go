@@ -107,8 +107,8 @@ func testReplayComesFirst(t *testing.T, on string) {
 	}
 }
 
-// A server that does not know what became of writes: they are uncertain, and what comes
-// later goes over the new connection, after a NEGOTIATE with the old key.
+// A server that does not know the outcome of writes leaves them uncertain, and later calls
+// go over the new connection, after a NEGOTIATE with the old key.
 //
 // Source: [OP-112]
 func TestNoOutcomes(t *testing.T) { onEach(t, testNoOutcomes) }
@@ -251,10 +251,10 @@ func testSessionLost(t *testing.T, on string) {
 	c.Keepers.Wait()
 }
 
-// What breaks every connection breaks a bounded number of them.
-func TestPoison(t *testing.T) { onEach(t, testPoison) }
+// A request that breaks every connection breaks a bounded number of them.
+func TestPoisonBreaksBoundedConnections(t *testing.T) { onEach(t, testPoisonBreaksBoundedConnections) }
 
-func testPoison(t *testing.T, on string) {
+func testPoisonBreaksBoundedConnections(t *testing.T, on string) {
 	share := newFakeShare()
 	share.put("f", pattern(1000))
 	s := newRawServer(t, on, share)
@@ -356,7 +356,7 @@ func testReplayInDoubt(t *testing.T, on string) {
 }
 
 // A buffer is registered on the connection that takes the place of its own, and goes
-// on being lent as it is; one that is made meanwhile waits for that connection.
+// on being used by reference as it is; one that is made meanwhile waits for that connection.
 //
 // Source: [OP-91], [OP-113]
 func TestBuffersGoOn(t *testing.T) { onEach(t, testBuffersGoOn) }

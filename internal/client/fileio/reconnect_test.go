@@ -10,7 +10,7 @@ import (
 	"lwio/internal/client/paths"
 )
 
-func TestBackoff(t *testing.T) {
+func TestBackoffGrowsUntilConnectionProves(t *testing.T) {
 	var b paths.Backoff
 	var pauses []time.Duration
 	for range 20 {
@@ -36,11 +36,11 @@ func TestBackoff(t *testing.T) {
 	}
 }
 
-// What the log says of a lost connection is what is known to follow.
+// The log entry of a lost connection names the known consequence.
 func TestAfterLoss(t *testing.T) {
 	for _, c := range []struct {
 		reconnect     time.Duration
-		rails         int
+		conns         int
 		require       bool
 		closed, ended bool
 		want          string
@@ -57,7 +57,7 @@ func TestAfterLoss(t *testing.T) {
 	} {
 		sess := new(fakeSession)
 		client := new(paths.Set)
-		client.Smb, client.Paths, client.Cfg = sess, make([]*paths.Path, c.rails), base.Config{Reconnect: c.reconnect, RequireRDMA: c.require}
+		client.Smb, client.Paths, client.Cfg = sess, make([]*paths.Path, c.conns), base.Config{Reconnect: c.reconnect, RequireRDMA: c.require}
 		client.Closed.Store(c.closed)
 		if c.ended {
 			sess.lose(net.ErrClosed)

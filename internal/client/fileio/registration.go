@@ -26,15 +26,15 @@ func (f *File) pathNow(r *paths.Path) (*rdmaconn.Conn, uint16) {
 	return nil, 0
 }
 
-// pathFor is lane for one path. owes says that the caller has writes to send again.
-func (f *File) pathFor(ctx context.Context, r *paths.Path, owes bool) (*rdmaconn.Conn, uint16, error) {
+// pathFor is lane for one path. replays says that the caller has writes to send again.
+func (f *File) pathFor(ctx context.Context, r *paths.Path, replays bool) (*rdmaconn.Conn, uint16, error) {
 	if cn, fid := f.pathNow(r); cn != nil {
 		return cn, fid, nil
 	}
 	ctx, cancel := f.c.Cfg.Bounded(ctx)
 	defer cancel()
 	for range maxLosses {
-		cn, err := r.Get(ctx, owes)
+		cn, err := r.Get(ctx, replays)
 		if err != nil {
 			return nil, 0, err
 		}

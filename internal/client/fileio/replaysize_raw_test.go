@@ -10,9 +10,9 @@ import (
 	"lwio/internal/wire"
 )
 
-// A write in one message, as those are that are lent, cannot be sent again where messages
+// A write in one message, as writes by reference are, cannot be sent again where messages
 // are shorter: cut in two it would not be the same write. It is uncertain, and nothing of it
-// is sent; what is written then goes in shorter messages.
+// is sent; later writes go in shorter messages.
 //
 // Source: [OP-112]
 func TestReplayOverShorterMessages(t *testing.T) { onEach(t, testReplayOverShorter) }

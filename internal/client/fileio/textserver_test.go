@@ -36,7 +36,7 @@ func newTextServer(t *testing.T, on string, mode base.CompletionMode, data []byt
 	s := &textServer{t: t, rawServer: newRawServer(t, on, share), f: hexmsg.Fields{}, data: data, next: 1, asked: map[byte]int{}}
 	s.mode, s.recvSize = mode, 8<<10
 	s.sess.appKey = nil
-	s.octets = s.answer
+	s.message = s.answer
 	return s
 }
 
@@ -72,7 +72,7 @@ const (
 	textBlock    = "IosMh:4 IosVa:8 "
 )
 
-// answer does what the text says.
+// answer follows the text.
 func (s *textServer) answer(c *rawConn, msg []byte) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -233,8 +233,8 @@ func (s *textServer) write(opcode, flags byte, p []byte) uint64 {
 }
 
 // The client works with a server that knows nothing but the text, and has the values that
-// are depicted there, if MD5 alone is allowed: every message, in both modes, and byte for
-// byte what it must be.
+// are depicted there, if MD5 alone is allowed: every message, in both modes, and right byte for
+// byte.
 //
 // Source: [LWIO §Connection Authentication], [LWIO §File Registration], [LWIO §Read], [LWIO §Write], [LWIO §Vectored Read],
 // [LWIO §Vectored Write], [LWIO §Wakeup], [LWIO §Close], [LWIO §Cancel], [OP-11], [OP-12], [OP-21], [OP-23], [OP-28], [OP-45],

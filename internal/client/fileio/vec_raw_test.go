@@ -73,8 +73,8 @@ func testVecMessages(t *testing.T, on string) {
 	}
 }
 
-// A vectored read that is given up leaves its buffer in doubt, and memory that was
-// lent for it alone unchanged.
+// A vectored read that is given up leaves its buffer busy, and memory that was
+// registered for it alone unchanged.
 //
 // Source: [OP-113]
 func TestVecReadGivenUp(t *testing.T) { onEach(t, testVecReadGivenUp) }
@@ -98,7 +98,7 @@ func testVecReadGivenUp(t *testing.T, on string) {
 		t.Fatal(err)
 	}
 	if !first.Busy() || second.Busy() {
-		t.Errorf("in doubt: %v, %v; the second was lent for the call alone", first.Busy(), second.Busy())
+		t.Errorf("busy: %v, %v; the second was registered for the call alone", first.Busy(), second.Busy())
 	}
 	(<-held)()
 	waitFor(t, func() bool { return !first.Busy() })

@@ -29,7 +29,7 @@ func begun(t testing.TB, key []byte, allowMD5 bool) (*Association, *Auth) {
 	return a, m
 }
 
-// What the client sends is what a server accepts.
+// A server accepts the AUTH message of the client.
 //
 // Source: [LWIO §Connection Authentication], [OP-45], [OP-46b]
 func TestAuthMessage(t *testing.T) {
@@ -50,7 +50,7 @@ func TestAuthMessage(t *testing.T) {
 // Two messages of one association are not alike, so that none is taken for another.
 //
 // Source: [OP-46b]
-func TestNonce(t *testing.T) {
+func TestAuthNoncesDiffer(t *testing.T) {
 	_, one := begun(t, appKey, false)
 	_, other := begun(t, appKey, false)
 	if one.sent.Keyed.Nonce == other.sent.Keyed.Nonce || bytes.Equal(one.Body, other.Body) {
@@ -74,7 +74,7 @@ type reply struct {
 	params wire.AuthParams
 	key    []byte // of the keyed signature
 	header []byte // that the signature covers
-	spoil  bool   // changes what was signed
+	spoil  bool   // changes the signed bytes
 }
 
 // replyTo is that of the right server.
@@ -139,7 +139,7 @@ func TestWrongServer(t *testing.T) {
 	}{
 		"another client's key": {func(r *reply) { r.params.Key = &serverKey }, Spoofed},
 		"no key":               {func(r *reply) { r.params.Key = nil }, Spoofed},
-		"not what was signed":  {func(r *reply) { r.spoil = true }, Spoofed},
+		"other than signed":    {func(r *reply) { r.spoil = true }, Spoofed},
 		"not signed":           {func(r *reply) { r.params.Signature = nil }, Spoofed},
 		"another session":      {func(r *reply) { r.key = []byte("another") }, Spoofed},
 		"another message":      {func(r *reply) { r.header[8] ^= 1 }, Spoofed},
@@ -179,7 +179,7 @@ func TestCutAnswer(t *testing.T) {
 	}
 }
 
-// Nothing but what the server signed is taken for its answer.
+// Only the bytes that the server signed are accepted as its answer.
 func FuzzCheck(f *testing.F) {
 	_, m := begun(f, appKey, false)
 	whole := replyTo(m).bytes(f, m)

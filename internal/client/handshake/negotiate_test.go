@@ -23,7 +23,7 @@ func (n named) Name() string { return n.name }
 
 var (
 	clientKey, serverKey = [16]byte{1, 2, 3}, [16]byte{4, 5, 6}
-	appKey               = []byte("what both ends of SMB know")
+	appKey               = []byte("shared by both ends of SMB")
 	both                 = []rdma.Provider{named{name: "shm"}, named{name: "iwarp"}}
 )
 
@@ -86,7 +86,7 @@ func ports(n int) (list []wire.NetAddress) {
 }
 
 // Source: [LWIO §Network Discovery], [OP-34] to [OP-42]
-func TestNegotiate(t *testing.T) {
+func TestNegotiateKeepsOrderOfOffers(t *testing.T) {
 	s := &server{appKey: appKey, answer: answer(t, wire.AddressBlock{Name: "iwarp", Instances: ports(2)}, wire.AddressBlock{Name: "shm", Instances: ports(1)})}
 	a, err := Negotiate(t.Context(), s, both, clientKey)
 	if err != nil {

@@ -28,8 +28,8 @@ const (
 // key stays the same, so that each NEGOTIATE ends the earlier connection; that is the
 // fence, too, after which SMB may change files that RDMA could have been changing.
 //
-// A call whose writes were not answered owes them: it counts itself in before it leaves
-// the connection that broke, sends them again on the next one, before anything else is
+// A call with unacknowledged writes replays them: it counts itself in before it leaves
+// the broken connection, sends them again on the next one, before anything else is
 // sent there, and counts itself out.
 //
 // Source: [OP-112]
@@ -101,7 +101,7 @@ func (r *Path) notice() {
 // returns nil if there is none.
 //
 // Errors: ctx's.
-func (r *Path) Get(ctx context.Context, owes bool) (*rdmaconn.Conn, error) {
+func (r *Path) Get(ctx context.Context, replays bool) (*rdmaconn.Conn, error) {
 	var late <-chan time.Time
 	for {
 		if cn := r.Live(); cn != nil {
@@ -113,7 +113,7 @@ func (r *Path) Get(ctx context.Context, owes bool) (*rdmaconn.Conn, error) {
 		switch {
 		case state == pathUp:
 			continue
-		case state == pathReplaying && owes:
+		case state == pathReplaying && replays:
 			if !last.IsDown() {
 				return last, nil
 			}

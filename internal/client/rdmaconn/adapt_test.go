@@ -31,7 +31,7 @@ func simulate(p *pace, n int, polled, slept int64) int {
 // becomes better.
 //
 // Source: [LWIO §Wakeup]
-func TestPace(t *testing.T) {
+func TestPaceFindsBetterWay(t *testing.T) {
 	const n = 4000
 	var p pace
 	if got := simulate(&p, n, 2_000, 30_000); got < n*90/100 || got == n {
@@ -92,7 +92,7 @@ func TestPaceHopeless(t *testing.T) {
 	}
 }
 
-// Whatever the delays, both ways are tried again and again.
+// With any delays, both ways are tried again and again.
 func TestPaceNeverGivesUp(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var p pace

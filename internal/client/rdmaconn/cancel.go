@@ -39,7 +39,7 @@ func (k *credits) Cancel(c *Conn, fid uint16, all bool) {
 }
 
 // postCancel sends CANCEL in entry s, unless there is nothing to cancel any more, or
-// a call waits for some of it. It looks where messages get their order: what is
+// a call waits for some of it. It looks where messages get their order: a request
 // queued later is not cancelled.
 //
 // Source: [LWIO §Cancel], [OP-94a]

@@ -169,7 +169,7 @@ type sendQueue struct {
 
 // DialConn connects to remote and starts the goroutines. The connection is not
 // authenticated yet. close must be called in the end, also after a failure of
-// what the connection is used for.
+// the calls on the connection.
 func DialConn(ctx context.Context, p rdma.Provider, remote rdma.Addr, cfg ConnConfig) (*Conn, error) {
 	a, err := p.OpenAdapter(ctx, NoLocalAddr)
 	if err != nil {

@@ -12,16 +12,18 @@ import (
 // calls come before others, in the order in which they came. Safe for concurrent
 // use.
 type freeRequests struct {
-	slots   []Request
-	Set     requestSet
-	Waiting atomic.Int32 // the length of queue; changes under mu
+	requests []Request
+	Set      requestSet
+	Waiting  atomic.Int32 // the length of queue; changes under mu
 
 	mu    sync.Mutex // guards the following fields
 	queue []chan *Request
 	spare []chan *Request // of those that have waited
 }
 
-func (f *freeRequests) Init(slots []Request) { f.slots, f.Set = slots, NewRequestSet(len(slots)) }
+func (f *freeRequests) Init(requests []Request) {
+	f.requests, f.Set = requests, NewRequestSet(len(requests))
+}
 
 // Size is how many there are.
 func (f *freeRequests) Size() (n int) {
@@ -69,7 +71,7 @@ func (f *freeRequests) Next(some *SomeRequests) *Request {
 	}
 	i := 64*some.word + bits.TrailingZeros64(some.Members)
 	some.Members &= some.Members - 1
-	return &f.slots[i]
+	return &f.requests[i]
 }
 
 // serveLocked gives the free entries to the waiting calls.

@@ -12,18 +12,18 @@ import (
 
 // freeOf makes n entries, all of them free.
 func freeOf(n int) *freeRequests {
-	slots := make([]Request, n)
+	requests := make([]Request, n)
 	f := new(freeRequests)
-	f.Init(slots)
-	for i := range slots {
-		slots[i].Index = i
-		f.put(&slots[i])
+	f.Init(requests)
+	for i := range requests {
+		requests[i].Index = i
+		f.put(&requests[i])
 	}
 	return f
 }
 
-// What is taken was there, and nothing is there twice.
-func TestFreeSlotsModel(t *testing.T) {
+// A taken request was free, and no request is free twice.
+func TestFreeRequestsModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const n = 150
 		f, taken := freeOf(n), map[int]*Request{}
@@ -55,9 +55,9 @@ func TestFreeSlotsModel(t *testing.T) {
 	})
 }
 
-// Who waits is served in order and before who does not; what came to one that leaves goes
-// to the next.
-func TestFreeSlotsOrder(t *testing.T) {
+// Waiters are served in order and before a caller that does not wait; the request of a waiter
+// that leaves goes to the next.
+func TestFreeRequestsOrder(t *testing.T) {
 	f := freeOf(1)
 	s := f.take()
 	first, second, third := f.join(), f.join(), f.join()
@@ -84,12 +84,12 @@ func TestFreeSlotsOrder(t *testing.T) {
 }
 
 // Many take, wait and give back; each entry has one owner, and no call waits for ever.
-func TestFreeSlotsTogether(t *testing.T) {
+func TestFreeRequestsTogether(t *testing.T) {
 	f := freeOf(3)
 	var owners [3]atomic.Int32
 	hold := func(s *Request) {
 		if owners[s.Index].Add(1) != 1 {
-			t.Errorf("slot %d has two owners", s.Index)
+			t.Errorf("request %d has two owners", s.Index)
 		}
 		runtime.Gosched()
 		owners[s.Index].Add(-1)

@@ -99,12 +99,12 @@ const (
 // State returns the state of the entry.
 func (s *Request) State() RequestState { return RequestState(s.Word.Load() & StateMask) }
 
-// isOutstanding reports whether the server owes an answer in this state.
+// isOutstanding reports whether the answer of the server is outstanding in this state.
 func (st RequestState) isOutstanding() bool {
 	return st == RequestPending || st == requestExpired || st == RequestAbandoned
 }
 
-// outstanding reports whether the server owes an answer.
+// outstanding reports whether the answer of the server is outstanding.
 func (s *Request) outstanding() bool { return s.State().isOutstanding() }
 
 // Generation numbers the requests of the entry.

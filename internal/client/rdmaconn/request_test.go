@@ -15,7 +15,7 @@ func TestSlotCookies(t *testing.T) {
 		other := Request{Index: 1}
 		other.Word.Store(s.Word.Load())
 		if other.cookie() == s.cookie() || other.immediate() == s.immediate() {
-			t.Fatal("two slots share a cookie")
+			t.Fatal("two requests share a cookie")
 		}
 	}
 }

@@ -11,8 +11,8 @@ import (
 // caller looks once more before it sleeps.
 //
 // P, the number of I/O requests that were sent and not seen complete, is taken
-// where messages get their order, so that the server, which compares it with what
-// it has outstanding, knows whether the client has missed a completion.
+// where messages get their order, so that the server, which compares it with its
+// outstanding requests, knows whether the client has missed a completion.
 //
 // Source: [LWIO §Wakeup], [LWIO claim 21], [OP-93a], [OP-93b], [OP-93c], [OP-93f]
 func (c *Conn) arm() bool {

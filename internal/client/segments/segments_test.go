@@ -14,14 +14,14 @@ func of(sizes ...int) (segs [][]byte) {
 	return segs
 }
 
-func TestSize(t *testing.T) {
+func TestSizeSumsSegments(t *testing.T) {
 	if n := Size(of(1, 0, 512, 3)); n != 516 || Size(nil) != 0 {
 		t.Error(n, Size(nil))
 	}
 }
 
 // The segments of a part are those bytes, and no others.
-func TestPart(t *testing.T) {
+func TestPartHasExactBytes(t *testing.T) {
 	all := []byte("abcdefghij")
 	segs := [][]byte{all[:1], nil, all[1:4], all[4:]}
 	for at := range all {
@@ -35,7 +35,7 @@ func TestPart(t *testing.T) {
 }
 
 // Source: [OP-83]
-func TestPage(t *testing.T) {
+func TestPageDividesSegments(t *testing.T) {
 	for _, tt := range []struct {
 		want  int
 		sizes []int
