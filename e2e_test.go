@@ -24,13 +24,13 @@ import (
 	"lwio/rdma"
 )
 
-// via is a way that data can go.
+// transportCase is a transport and its completion mode.
 type transportCase struct {
 	name string
 	cfg  lwio.Config
 }
 
-// lanes are all of them.
+// transports lists every transport with every completion mode.
 func transports() []transportCase {
 	all := []transportCase{{"smb", lwio.Config{SMBOnly: true}}}
 	for _, p := range lwio.DefaultProviders() {
@@ -42,7 +42,7 @@ func transports() []transportCase {
 	return all
 }
 
-// onEachTransport runs a test against a server of its own, once for each via.
+// onEachTransport runs a test against a server of its own, once for each of transports.
 func onEachTransport(t *testing.T, run func(t *testing.T, s *lwiotest.Server, c *lwio.Client)) {
 	for _, via := range transports() {
 		t.Run(via.name, func(t *testing.T) {

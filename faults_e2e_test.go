@@ -21,8 +21,8 @@ import (
 // milliseconds.
 const faultPatience = time.Minute
 
-// dirtyPatience is how long one may take whose answer may have been spoiled, and be
-// no goroutine's.
+// dirtyPatience is how long a call may take if a fault may have corrupted its answer, so
+// that the answer matches no call.
 const dirtyPatience = 200 * time.Millisecond
 
 // onEachFabric runs a test once for each default provider, and for each side that a

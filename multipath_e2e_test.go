@@ -251,7 +251,7 @@ func TestRestartedServer(t *testing.T) {
 	}
 }
 
-// A connection that the server has no room for comes when there is some.
+// A connection that the limit of the server excludes is made once there is a free place.
 //
 // Source: [OP-42b], [OP-108], [OP-109]
 func TestSecondConnectionComesLater(t *testing.T) {

@@ -135,7 +135,7 @@ func slowShare(t *testing.T) (string, slowRename, *lwiotest.Server) {
 }
 
 // TestCommitGivenUp gives up a commit that the server does all the same, before the client
-// is done with it or after: the new file is there, and stays, and no goroutine says that the old
+// is done with it or after: the new file is there, and stays, and no call reports that the old
 // one is.
 func TestCommitGivenUp(t *testing.T) {
 	for _, late := range []bool{false, true} {

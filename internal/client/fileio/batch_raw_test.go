@@ -107,7 +107,7 @@ func testBatchOnSilentServer(t *testing.T, on string) {
 			t.Error(err)
 		}
 		if !buf.Busy() {
-			t.Error("a buffer is not in doubt though the batch was closed")
+			t.Error("a buffer is not busy though the batch was closed")
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 		if list, err := b.Wait(ctx, 1); len(list) != 0 || !errors.Is(err, context.DeadlineExceeded) {

@@ -72,8 +72,9 @@ func TestCommitUnanswered(t *testing.T) {
 	}
 }
 
-// TestCommitAgain commits a file again of which it is unknown whether it has its name: it stays
-// in doubt until the server has said so, and is not deleted meanwhile if it has it.
+// TestCommitAgain commits a file again of which it is unknown whether it has its name: its
+// outcome stays unknown until the server has reported it, and the file is not deleted
+// meanwhile if it has the name.
 func TestCommitAgain(t *testing.T) {
 	for name, test := range map[string]struct {
 		done    bool  // the first time, after all
@@ -137,7 +138,7 @@ func TestCommitAgain(t *testing.T) {
 }
 
 // TestCommitUnclosed is a commit after which the file cannot be closed: it has its name,
-// and no goroutine says that it has not.
+// and no call reports that it has not.
 func TestCommitUnclosed(t *testing.T) {
 	share := newFakeShare()
 	c, sess := overSMB(t, share)

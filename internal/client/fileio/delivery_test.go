@@ -12,9 +12,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// landed is a connection without a peer, on which requests of several batches, and of a
+// delivered is a connection without a peer, on which requests of several batches, and of a
 // call, are outstanding in all its entries.
-type landed struct {
+type delivered struct {
 	c       *rdmaconn.Conn
 	batches []*queue
 	ops     []*operation // by entry; nil is the call's
@@ -22,12 +22,12 @@ type landed struct {
 	polled  int
 }
 
-func newLanded(t *rapid.T) *landed {
+func newDelivered(t *rapid.T) *delivered {
 	const n = 140
 	c := &rdmaconn.Conn{Counts: new(base.Counts), Born: time.Now()}
 	c.Table.Entries, c.Status.Polled = make([]rdmaconn.Request, n), rdmaconn.NewRequestSet(n)
 	c.Table.Free.Init(c.Table.Entries)
-	x := &landed{c: c, batches: make([]*queue, 3), ops: make([]*operation, n)}
+	x := &delivered{c: c, batches: make([]*queue, 3), ops: make([]*operation, n)}
 	for i := range x.batches {
 		x.batches[i] = new(queue)
 		x.batches[i].Need.Store(1 << 40)
@@ -62,7 +62,7 @@ func newLanded(t *rapid.T) *landed {
 
 // check demands that each operation came back to its batch at most once, and that an entry is
 // free only then. It returns how many operations came back, and entries are free.
-func (x *landed) check(t *rapid.T) (came, free int) {
+func (x *delivered) check(t *rapid.T) (came, free int) {
 	back := map[*operation]bool{}
 	for _, b := range x.batches {
 		n := int64(0)
@@ -87,14 +87,14 @@ func (x *landed) check(t *rapid.T) (came, free int) {
 			free++
 		}
 		if is && !back[o] || back[o] && !o.cameBack() {
-			t.Fatalf("slot %d: its operation came back %v, and says %v; it is free %v", i, back[o], o.cameBack(), is)
+			t.Fatalf("request %d: its operation came back %v, and says %v; it is free %v", i, back[o], o.cameBack(), is)
 		}
 		if back[o] && !o.write && string(o.p) != "answered" {
-			t.Fatalf("slot %d: %q was read", i, o.p)
+			t.Fatalf("request %d: %q was read", i, o.p)
 		}
 	}
 	if x.c.Table.Free.Size() != free {
-		t.Fatalf("%d slots are free, %d are of operations", x.c.Table.Free.Size(), free)
+		t.Fatalf("%d requests are free, %d are of operations", x.c.Table.Free.Size(), free)
 	}
 	return len(back), free
 }
@@ -104,7 +104,7 @@ func (x *landed) check(t *rapid.T) (came, free int) {
 // nothing is polled for any more.
 func TestDeliveryModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		x := newLanded(t)
+		x := newDelivered(t)
 		c := x.c
 		var l rdmaconn.Delivery
 		order := make([]int, len(c.Table.Entries))
@@ -128,7 +128,7 @@ func TestDeliveryModel(t *testing.T) {
 		}
 		l.HandOver(c)
 		if came, free := x.check(t); came != len(c.Table.Entries)-1 || free != came {
-			t.Fatalf("%d of %d came back, %d slots are free", came, len(c.Table.Entries)-1, free)
+			t.Fatalf("%d of %d came back, %d requests are free", came, len(c.Table.Entries)-1, free)
 		}
 		k := c.Counts
 		if c.Seen.Load() != int64(len(c.Table.Entries)) || c.Unanswered.Load() != 0 || !c.Status.Polled.Empty() {

@@ -137,9 +137,9 @@ func testHostileImmediateData(t *testing.T, on string) {
 		mode   base.CompletionMode
 		answer func(c *rawConn, h wire.Header)
 	}{
-		"nobody":             {op: wire.OpRead, answer: func(c *rawConn, _ wire.Header) { c.immediate(0, 0, nil, 0) }},
-		"no such slot":       {op: wire.OpRead, answer: func(c *rawConn, _ wire.Header) { c.immediate(0, 0, nil, rdmaconn.IndexMask) }},
-		"a slot not in use":  {op: wire.OpRead, answer: func(c *rawConn, h wire.Header) { c.immediate(0, 0, nil, h.ImmediateCookie+1) }},
+		"no request":         {op: wire.OpRead, answer: func(c *rawConn, _ wire.Header) { c.immediate(0, 0, nil, 0) }},
+		"no such request":    {op: wire.OpRead, answer: func(c *rawConn, _ wire.Header) { c.immediate(0, 0, nil, rdmaconn.IndexMask) }},
+		"an unused request":  {op: wire.OpRead, answer: func(c *rawConn, h wire.Header) { c.immediate(0, 0, nil, h.ImmediateCookie+1) }},
 		"an earlier request": {op: wire.OpRead, answer: func(c *rawConn, h wire.Header) { c.immediate(0, 0, nil, h.ImmediateCookie-1<<rdmaconn.IndexBits) }},
 		"twice": {op: wire.OpRead, answer: func(c *rawConn, h wire.Header) {
 			c.status(h.Cookie, 0, uint32(ntstatus.DiskFull))

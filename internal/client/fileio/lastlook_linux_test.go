@@ -19,7 +19,7 @@ import (
 )
 
 // A poller looks once more between INTERRUPT and its sleep: an answer that came in between is
-// seen, though the server, which has nothing outstanding any more, wakes no goroutine.
+// seen, though the server, which has nothing outstanding any more, wakes no caller.
 //
 // Source: [LWIO §Wakeup], [LWIO claim 21], [OP-93b]
 func TestPollerLooksBetweenInterruptAndSleep(t *testing.T) {

@@ -43,8 +43,8 @@ func testLateDataFindsMemoryClosed(t *testing.T, on string) {
 	}
 }
 
-// A small read that was given up keeps its entry, so that a late answer lands in
-// memory that is no goroutine's.
+// A small read that was given up keeps its entry, so that a late answer is placed in
+// memory that no call uses.
 //
 // Source: [OP-94a]
 func TestLateDataOfSmallReads(t *testing.T) { onEach(t, testLateDataOfSmallReads) }

@@ -143,7 +143,7 @@ func testNoCreditInTime(t *testing.T, on string) {
 		return h.Opcode == wire.OpRead
 	}
 	f := s.hurried(time.Second, "f")
-	ctx, cancel := context.WithTimeout(t.Context(), time.Hour) // of its own, so that no goroutine misses the answer
+	ctx, cancel := context.WithTimeout(t.Context(), time.Hour) // of its own, so that no call misses the answer
 	var first sync.WaitGroup
 	first.Go(func() { _, _ = f.ReadAtContext(ctx, make([]byte, 10), 0) })
 	<-held

@@ -35,7 +35,7 @@ type rawServer struct {
 	window    uint32
 	recvSize  uint32
 	textOnly  bool                                              // no keyed option
-	echoes    bool                                              // has the outcomes of lost connections
+	echoes    bool                                              // has the replay cache of lost connections
 	params    func(p *wire.AuthParams)                          // before signing
 	signed    func(b []byte) []byte                             // after signing
 	authReply func(information, status uint32) (uint32, uint32) // of AUTH

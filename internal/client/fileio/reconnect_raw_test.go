@@ -234,7 +234,7 @@ func testWaitingEnds(t *testing.T, on string) {
 	}
 }
 
-// With the SMB session goes everything, and no goroutine tries any more.
+// The loss of the SMB session ends all connections, and no call reconnects any more.
 func TestSessionLost(t *testing.T) { onEach(t, testSessionLost) }
 
 func testSessionLost(t *testing.T, on string) {
@@ -372,7 +372,7 @@ func testBuffersGoOn(t *testing.T, on string) {
 	}
 	<-s.accepted
 	if len(b.Leases) != 1 || b.Busy() {
-		t.Fatalf("%d leases, in doubt %v", len(b.Leases), b.Busy())
+		t.Fatalf("%d leases, busy %v", len(b.Leases), b.Busy())
 	}
 	at := b.Leases[0].Mr.RemoteAddr()
 	for _, h := range (<-s.accepted).seen(wire.OpRead) {

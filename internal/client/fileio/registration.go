@@ -11,7 +11,7 @@ import (
 	"lwio/internal/client/rdmaconn"
 )
 
-// registration is how a file is known on an RDMA connection.
+// registration is the state of a file on an RDMA connection.
 type registration struct {
 	conn *rdmaconn.Conn
 	fid  uint16 // 0: the server does not want this file on RDMA
@@ -26,7 +26,8 @@ func (f *File) pathNow(r *paths.Path) (*rdmaconn.Conn, uint16) {
 	return nil, 0
 }
 
-// pathFor is lane for one path. replays says that the caller has writes to send again.
+// pathFor returns the connection of one path, and the file id, and registers the file there if
+// needed. replays tells that the caller has writes to send again.
 func (f *File) pathFor(ctx context.Context, r *paths.Path, replays bool) (*rdmaconn.Conn, uint16, error) {
 	if cn, fid := f.pathNow(r); cn != nil {
 		return cn, fid, nil

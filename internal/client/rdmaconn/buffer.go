@@ -104,8 +104,8 @@ func (b *Buffer) Release() {
 	}
 }
 
-// giveUp makes a request that is in the state from one that no call waits for. Its
-// buffer is in doubt from before any other goroutine could know.
+// giveUp turns a request in the state from into an abandoned one, for which no call waits. Its
+// buffer is busy before any other goroutine can see the new state.
 //
 // Source: [OP-113]
 func (s *Request) giveUp(from RequestState) bool {

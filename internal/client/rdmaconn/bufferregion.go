@@ -98,7 +98,7 @@ func (t *BufferTable) Remove(b *Buffer) {
 // registered on are torn down, and only this process can write to it any more. The caller
 // lets go of it. b may be nil, for ordinary memory.
 //
-// Errors: ErrBufferBusy, if it is in doubt on a connection that there is; errBufferClosed; ctx's.
+// Errors: ErrBufferBusy, if it is busy on a live connection; errBufferClosed; ctx's.
 //
 // Source: [OP-113]
 func (b *Buffer) Reclaim(ctx context.Context) error {
