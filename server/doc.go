@@ -43,11 +43,11 @@
 //
 // # Hostile clients
 //
-// Before AUTH a connection has one receive and five seconds. A violation of the protocol that
-// leaves the state of the connection in doubt ends it; anything else is answered with a status.
-// Limits bound connections, keys, files, requests and memory, and one connection holds at most a
-// quarter of a buffer pool. A client that does not receive its answers is cut off, and so is a
-// connection that holds up the close of a file.
+// Before AUTH a connection has one receive, two over a provider with rdma.CapDirectFile, and
+// five seconds. A violation of the protocol that leaves the state of the connection in doubt ends
+// it; anything else is answered with a status. Limits bound connections, keys, files, requests and
+// memory, and one connection holds at most a quarter of a buffer pool. A client that does not
+// receive its answers is cut off, and so is a connection that holds up the close of a file.
 //
 // # Locks
 //

@@ -80,7 +80,7 @@ func (q *queue) queued() bool { return q.head < len(q.pending) }
 
 // wait sends the queued operations, and returns when there are least completions.
 //
-// Errors: ctx's; errNoCredit.
+// Errors: ctx's.
 func (q *queue) wait(ctx context.Context, least int) error {
 	for {
 		q.reap()

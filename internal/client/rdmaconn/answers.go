@@ -20,7 +20,7 @@ type scratch struct {
 
 // take handles n results: it decodes the messages from a private copy, posts the
 // receives again, and only then lets go the requests that were answered, whose
-// credits may be used at once. Called with progressMu held. [OP-66b]
+// credits may be used at once. Precondition: progress.mu is held. [OP-66b]
 func (c *Conn) take(b *scratch, n int) error {
 	answers := b.answers[:0]
 	receives := b.receives[:0]

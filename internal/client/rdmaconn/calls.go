@@ -123,7 +123,7 @@ func (c *Conn) postAs(s *Request, h *wire.Header, data Payload, as RequestState)
 }
 
 // QueueLocked makes the message of entry s, which begins at that time, and queues it.
-// The caller holds sendMu, and calls startPosting next.
+// Precondition: sendQueue.Mu is held. The caller then calls startPosting next.
 //
 // Source: [OP-21], [OP-23], [OP-24], [OP-89], [OP-112]
 func (c *Conn) QueueLocked(s *Request, h *wire.Header, data *Payload, as RequestState, at int64) {
@@ -200,7 +200,7 @@ func (q *sendQueue) addLocked() *rdma.Request {
 	return &q.queue[n]
 }
 
-// StartPosting ensures that the queue is posted, and unlocks sendMu, which
+// StartPosting ensures that the queue is posted, and unlocks sendQueue.Mu, which
 // the caller holds.
 func (c *Conn) StartPosting() {
 	c.countLocked()
@@ -244,7 +244,7 @@ func (c *Conn) PostTogether() {
 	c.StartPosting()
 }
 
-// flushLocked posts the queue until it is empty, and unlocks sendMu, which the
+// flushLocked posts the queue until it is empty, and unlocks sendQueue.Mu, which the
 // caller holds with posting set. A failure ends the connection.
 func (c *Conn) flushLocked() {
 	for range postRounds {

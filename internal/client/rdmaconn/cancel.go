@@ -22,7 +22,7 @@ type cancelWish struct {
 // Cancel stops the I/O of a file id at the server, if there is any that was given up
 // and none that a call waits for; with all, all requests. It does not wait:
 // without a free credit the message goes out with the next that is given back, before
-// new requests. The caller holds conn.life.
+// new requests. Precondition: Life.Mu is held for reading.
 //
 // Source: [LWIO §Cancel], [OP-66], [OP-68], [OP-94a]
 func (k *credits) Cancel(c *Conn, fid uint16, all bool) {
@@ -59,7 +59,7 @@ func (c *Conn) postCancel(s *Request, w cancelWish) bool {
 }
 
 // cancellableLocked reports whether there is I/O to cancel, which then is not looked at
-// again. The caller holds sendMu.
+// again. Precondition: sendQueue.Mu is held.
 func (c *Conn) cancellableLocked(w cancelWish) bool {
 	var found []*Request
 	for i := range c.Table.Entries {

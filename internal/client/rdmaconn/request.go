@@ -46,7 +46,7 @@ func (k requestKind) io() bool { return k == KindRead || k == KindWrite }
 
 // Request is one credit and all that one request in flight needs. Its owner writes
 // the plain fields between acquire and post, the goroutine that finishes the request after it
-// settled the state, the waiter after it saw slotDone.
+// settled the state, the waiter after it saw RequestDone.
 type Request struct {
 	Index int
 	// Word is generation<<8 | polledBit | state; the generation is part of the
@@ -64,7 +64,7 @@ type Request struct {
 	// pace is where the delay is noted, or nil.
 	pace *pace
 
-	Fid    uint16 // of I/O until that is cancelled, else 0; the waiter's, else guarded by conn.sendMu
+	Fid    uint16 // of I/O until that is cancelled, else 0; the waiter's, else guarded by sendQueue.Mu
 	Kind   requestKind
 	Own    bool           // the call has a deadline of its own
 	Want   uint32         // bytes asked for or sent

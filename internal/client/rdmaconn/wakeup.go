@@ -50,7 +50,7 @@ func (c *Conn) postWakeUp(s *Request) bool {
 	return true
 }
 
-// wokenUp ends an INTERRUPT. Called with progressMu held.
+// wokenUp ends an INTERRUPT. Precondition: progress.mu is held.
 func (c *Conn) wokenUp(s *Request, status uint32) error {
 	if status != 0 && status != DeviceBusy {
 		return base.ProtocolError("the server answered INTERRUPT with status %#x", status)
