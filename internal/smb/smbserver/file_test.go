@@ -321,6 +321,10 @@ func TestQueryDirectory(t *testing.T) {
 	}
 	c.want(ntstatus.NoMoreFiles, cmdQueryDirectory, findBody(id, 12, 0, "*", 1000))
 	c.want(ntstatus.InfoLengthMismatch, cmdQueryDirectory, findBody(id, 12, 1, "*", 10))
+	// One name that did not fit is there for a larger buffer.
+	c.want(ntstatus.InfoLengthMismatch, cmdQueryDirectory, findBody(id, 12, 1, "file-007.txt", 20))
+	c.want(ntstatus.Success, cmdQueryDirectory, findBody(id, 12, 0, "file-007.txt", 1000))
+	c.want(ntstatus.NoMoreFiles, cmdQueryDirectory, findBody(id, 12, 0, "file-007.txt", 1000))
 	c.want(ntstatus.InvalidInfoClass, cmdQueryDirectory, findBody(id, 99, 1, "*", 1000))
 	f := c.mustCreate(rw("file-000.txt"))
 	c.want(ntstatus.InvalidParameter, cmdQueryDirectory, findBody(f, 12, 1, "*", 1000))

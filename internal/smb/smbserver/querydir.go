@@ -99,11 +99,11 @@ func (l *listing) fill(o *open, restart bool) ntstatus.Status {
 	case s.over:
 		return ntstatus.NoMoreFiles
 	case s.single != "":
-		s.over = true
 		var info vfs.FileInfo
 		if info, err = o.file.Entry(s.single); err == nil {
-			l.add(&info)
+			s.over = l.add(&info)
 		} else if st := ntstatus.Of(err); st == ntstatus.ObjectNameNotFound || st == ntstatus.ObjectNameInvalid {
+			s.over = true
 			return none
 		}
 	default:
