@@ -194,3 +194,36 @@ func TestClosedBatch(t *testing.T) {
 		}
 	})
 }
+
+// File.Sync waits for the writes of a Batch that were sent, and not for Batch.Wait.
+//
+// Source: [OP-115]
+func TestSyncBetweenSubmitAndWait(t *testing.T) {
+	onEachTransport(t, func(t *testing.T, _ *lwiotest.Server, c *lwio.Client) {
+		f, err := c.Create(t.Context(), "f")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		const n = 4
+		b := c.NewBatch(n)
+		defer b.Close()
+		for i := range n {
+			if err := b.Write(f, make([]byte, 4096), int64(i)<<12, uint64(i)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := b.Submit(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := f.Sync(t.Context()); err != nil {
+			t.Errorf("sync: %v", err)
+		}
+		if info, err := f.Stat(t.Context()); err != nil || info.Size() != n<<12 {
+			t.Errorf("after sync: %v, %v", info, err)
+		}
+		if done, err := b.Wait(t.Context(), n); err != nil || len(done) != n {
+			t.Errorf("wait: %d completions, %v", len(done), err)
+		}
+	})
+}

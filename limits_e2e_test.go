@@ -2,6 +2,7 @@ package lwio_test
 
 import (
 	"bytes"
+	"io"
 	"os"
 	"testing"
 
@@ -37,5 +38,31 @@ func TestByteRate(t *testing.T) {
 	run(lwio.TransportSMB, lwio.Config{SMBOnly: true})
 	for _, p := range lwio.DefaultProviders() {
 		run(p.Name(), lwio.Config{RequireRDMA: true, Providers: []rdma.Provider{p}})
+	}
+}
+
+// A read that ends before its last requests are sent leaves nothing in flight.
+//
+// Source: [OP-97]
+func TestShortReadLeavesNothingInFlight(t *testing.T) {
+	s := lwiotest.NewServer(t, nil)
+	for _, provider := range lwio.DefaultProviders() {
+		t.Run(provider.Name(), func(t *testing.T) {
+			c := s.Client(&lwio.Config{Providers: []rdma.Provider{provider}, RequireRDMA: true, Credits: 8, MaxReadSize: 1 << 16})
+			f, err := c.Create(t.Context(), "short-"+provider.Name())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer f.Close()
+			if _, err := f.WriteAt(make([]byte, 1<<17), 0); err != nil {
+				t.Fatal(err)
+			}
+			if n, err := f.ReadAt(make([]byte, 8<<20), 0); n != 1<<17 || err != io.EOF { //nolint:errorlint // the contract says bare
+				t.Fatalf("%d bytes, %v", n, err)
+			}
+			if st := c.Stats(); st.InFlight != 0 {
+				t.Errorf("%d in flight", st.InFlight)
+			}
+		})
 	}
 }

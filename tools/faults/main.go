@@ -149,7 +149,7 @@ var errNotPassing = errors.New("the tests do not pass")
 
 var failing = regexp.MustCompile(`(?m)^\s*--- FAIL: (\S+)|^panic: (.*)|^(WARNING: DATA RACE)`)
 
-// test runs the tests of packages and returns what failed, or "".
+// test runs the tests of packages and returns the name of the first failure, or "".
 func (r *runner) test(ctx context.Context, packages []string) (string, error) {
 	build := exec.CommandContext(ctx, "go", append([]string{"vet"}, packages...)...)
 	build.Dir = r.dir

@@ -83,11 +83,12 @@ func (q *queue) sleep(ctx context.Context, n int) {
 		n = min(n, q.sent/2)
 	}
 	l := q.asleep
-	if l == nil || l.sent == 0 || l.Conn != nil && l != q.flights[paths.PathOf(l.Conn).Index] {
-		l = &q.smb.flight
+	if l == nil || l.sent == 0 || l.Conn == nil || l != q.flights[paths.PathOf(l.Conn).Index] {
+		l = &q.smb.flight // where nothing is in flight over RDMA
+		most := 0
 		for _, x := range q.flights {
-			if x.inFlight() > l.sent {
-				l = x
+			if n := x.inFlight(); n > most {
+				l, most = x, n
 			}
 		}
 	}
@@ -151,7 +152,8 @@ func (q *queue) delegate(at *flight) (over func()) {
 		l.Conn.Life.Watchers.Add(l.Conn, q)
 		if l.Conn.Enter() != nil {
 			l.Conn.Life.Watchers.Remove(q)
-			continue // one that is down has woken the queue
+			q.Failed.Store(true) // its failure may have come before the queue watched
+			continue
 		}
 		l.Conn.Progress.Poller.Block()
 		l.Conn.ArmForOthers()

@@ -131,6 +131,7 @@ func (f *File) perform(ctx context.Context, r *arguments) (n int, err error) {
 	}
 	d := q.out[0]
 	q.out = q.out[:0]
+	q.feed()
 	q.tally()
 	f.c.calls.Put(q)
 	return d.N, d.Err

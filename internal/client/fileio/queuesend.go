@@ -16,6 +16,7 @@ import (
 // credit if nothing is in flight.
 func (q *queue) send(ctx context.Context, block bool) error {
 	if !q.queued() {
+		q.feed()
 		return nil
 	}
 	var full paths.PathBits // paths without a credit
@@ -41,6 +42,9 @@ func (q *queue) send(ctx context.Context, block bool) error {
 			continue
 		}
 		if cn == nil {
+			if q.smb.flight.sent >= maxPieces && o.inParts(nil) {
+				return nil
+			}
 			q.sendSMB(ctx, q.dequeue(nil))
 			continue
 		}
@@ -59,12 +63,17 @@ func (q *queue) send(ctx context.Context, block bool) error {
 		}
 	}
 	q.pending, q.head = q.pending[:0], 0
+	q.feed()
+	return nil
+}
+
+// feed notes that no operation waits for a credit.
+func (q *queue) feed() {
 	for _, l := range q.flights {
 		if l != nil {
 			l.starve(0)
 		}
 	}
-	return nil
 }
 
 // pathOf is the path for o: the one that it was on before, or the one whose turn it is;

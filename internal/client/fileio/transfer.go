@@ -64,6 +64,10 @@ func (q *queue) sendSMB(ctx context.Context, o *operation) {
 	o.flight.sent++
 	q.smb.running.Go(func() {
 		o.smb.n, o.smb.err = o.transfer(ctx)
+		if o.epoch != nil { // the write is over, whether or not the program waits for it
+			o.epoch.End()
+			o.epoch = nil
+		}
 		o.smb.over = true
 		q.Returns(&o.Ticket, &o.Ticket)
 		q.Arrived(1)
