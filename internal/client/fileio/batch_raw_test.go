@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net"
 	"os"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -250,5 +251,57 @@ func testSyncAfterSubmit(t *testing.T, on string) {
 		if err := errors.Join(b.Close(), g.Close()); err != nil {
 			t.Errorf("%v: %v", mode, err)
 		}
+	}
+}
+
+// A batch with operations over SMB and over RDMA sees the loss of the RDMA connection while
+// the answer over SMB does not come.
+//
+// Source: [OP-112]
+func TestBatchOverBothSeesLoss(t *testing.T) { onEach(t, testBatchOverBothSeesLoss) }
+
+func testBatchOverBothSeesLoss(t *testing.T, on string) {
+	share := newFakeShare()
+	share.put("f", []byte("hello"))
+	share.put("g", []byte("world"))
+	s := newRawServer(t, on, share)
+	var armed atomic.Bool
+	s.handle = func(c *rawConn, h wire.Header, _ []byte) bool {
+		if h.Opcode == wire.OpRead && armed.CompareAndSwap(true, false) {
+			time.AfterFunc(50*time.Millisecond, c.cut) // when the batch sleeps
+			return true
+		}
+		return false
+	}
+	c := s.connect(base.Config{})
+	f := openOn(t, c, "f")
+	p, q := make([]byte, 5), make([]byte, 5)
+	if _, err := f.ReadAt(p, 0); err != nil {
+		t.Fatal(err)
+	}
+	s.sess.noFile = true
+	g := openOn(t, c, "g")
+	if _, err := g.ReadAt(q, 0); err != nil || g.Transport().Name != base.TransportSMB {
+		t.Fatalf("%v, %v", g.Transport(), err)
+	}
+	slow := share.files["g"]
+	slow.mu.Lock()
+	release := sync.OnceFunc(slow.mu.Unlock)
+	defer release()
+	armed.Store(true)
+	b := c.NewBatch(2)
+	defer b.Close()
+	defer release()
+	if err := errors.Join(b.Read(g, q, 0, 1), b.Read(f, p, 0, 2)); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	if list, err := b.Wait(ctx, 1); err != nil || len(list) != 1 || list[0].Tag != 2 || list[0].N != 5 {
+		t.Fatalf("%v, %v; want the read of f", list, err)
+	}
+	release()
+	if list, err := b.Wait(ctx, 1); err != nil || len(list) != 1 || list[0].Tag != 1 || list[0].N != 5 {
+		t.Fatalf("%v, %v; want the read of g", list, err)
 	}
 }
