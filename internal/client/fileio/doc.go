@@ -12,8 +12,9 @@
 //
 // # Goroutines
 //
-// A queue has none over RDMA: the goroutine that waits for it sends and collects. Operations of
-// a Batch over SMB have one each, which the close of the batch waits for.
+// A queue has none over RDMA: the goroutine that waits for it sends and collects. Over SMB each
+// part of an operation has one, except the only part of a blocking call; the end of the call, or
+// Batch.Close, waits for them.
 //
 // # Mutexes
 //

@@ -13,8 +13,8 @@ import (
 	"lwio/internal/smb/smbclient"
 )
 
-// smbFlight are the operations of a queue over SMB: an operation of a blocking call is done
-// by its goroutine, others have one each.
+// smbFlight are the operations of a queue in flight over SMB. The only part of a blocking call is
+// done by the goroutine of the call; each other part has a goroutine.
 type smbFlight struct {
 	flight  flight
 	ctx     context.Context // of operations that no call waits for; made when it is first used

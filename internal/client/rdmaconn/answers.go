@@ -204,7 +204,7 @@ func (c *Conn) Settle(s *Request, st RequestState, ios wire.IOStatusBlock, l *De
 		c.wake(&s.Waiter)
 	case requestExpired:
 		s.Set(requestLate)
-	default: // slotAbandoned
+	default: // RequestAbandoned
 		if s.Buffer != nil {
 			s.Buffer.Doubted(-1)
 		}

@@ -71,7 +71,7 @@ func (b *Buffer) Close() error {
 	return nil
 }
 
-// Hold keeps the memory until letGo, though the buffer be closed before. b may be nil, for
+// Hold keeps the memory until Release, also if the buffer is closed before. b may be nil, for
 // ordinary memory.
 //
 // Errors: errBufferClosed, if it is closed already.

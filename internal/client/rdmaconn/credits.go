@@ -10,7 +10,7 @@ import (
 )
 
 // credits keeps the grants of the server: a credit is an entry that is
-// in conn.free or in use. The server may grant more, up to the number asked for at
+// in the table of free entries or in use. The server may grant more, up to the number asked for at
 // first, or take some back, one CREDIT message for each.
 //
 // Source: [LWIO §Credits], [OP-64] to [OP-74c], [LWIO claim 24]

@@ -12,7 +12,7 @@ import (
 type Delivery struct {
 	at int64 // the time, or 0 if it was not read yet
 
-	newest, oldest *Ticket // of one queue, linked as arrivals.answered is
+	newest, oldest *Ticket // of one queue, linked as Arrivals.Answered
 	n              int
 	free, unpolled SomeRequests
 
