@@ -81,7 +81,7 @@ func (o *operation) begin(q *queue) {
 // joins reports whether o can be sent on cn without waiting for anything but a credit: as
 // long as the caller uses the connection, nothing takes its place.
 func (o *operation) joins(ctx context.Context, cn *rdmaconn.Conn) bool {
-	if o.unacked != nil || o.size == 0 || o.overSMB || o.q.c.MustFence() || o.f.check(ctx, o.off, o.size) != nil {
+	if o.unacked != nil || o.size == 0 || o.overSMB || o.q.c.MustFence() || o.refused(ctx) != nil {
 		return false
 	}
 	if o.cut == 0 && o.on != nil && o.on != cn && !o.on.IsDown() {

@@ -102,7 +102,7 @@ func (q *queue) pathOf(o *operation, full paths.PathBits) *paths.Path {
 
 // route is the connection of path r for o, or nil for SMB.
 func (q *queue) route(ctx context.Context, o *operation, r *paths.Path) (*rdmaconn.Conn, error) {
-	err := o.f.check(ctx, o.off, o.size)
+	err := o.refused(ctx)
 	if err != nil && o.unacked != nil && ctx.Err() == nil {
 		return nil, o.unacked.uncertain(err)
 	}
@@ -120,6 +120,20 @@ func (q *queue) route(ctx context.Context, o *operation, r *paths.Path) (*rdmaco
 	cn, fid, err := o.f.pathFor(ctx, r, q.replaysOn(r))
 	o.fid = fid
 	return cn, err
+}
+
+// refused is the reason not to send o. A write that has begun goes on though its file is
+// closed: File.Close waits for it.
+func (o *operation) refused(ctx context.Context) error {
+	switch {
+	case o.epoch == nil:
+		return o.f.check(ctx, o.off, o.size)
+	case o.q.c.Closed.Load():
+		return base.ErrClientClosed
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	}
+	return nil
 }
 
 // sendOn sends queued operations on a connection, with one post for all, and returns how many

@@ -388,3 +388,49 @@ func testBuffersGoOn(t *testing.T, on string) {
 		t.Errorf("%+v", st)
 	}
 }
+
+// File.Close waits for a write that is sent again, and for its parts that were not sent before.
+//
+// Source: [OP-112], [OP-115]
+func TestCloseWaitsForReplay(t *testing.T) { onEach(t, testCloseWaitsForReplay) }
+
+func testCloseWaitsForReplay(t *testing.T, on string) {
+	share := newFakeShare()
+	share.put("g", nil)
+	s := newRawServer(t, on, share)
+	s.echoes = true
+	arrived, closing := make(chan struct{}), make(chan struct{})
+	var cut atomic.Bool
+	s.handle = func(c *rawConn, h wire.Header, _ []byte) bool {
+		if h.Opcode != wire.OpWrite || cut.Swap(true) {
+			return false
+		}
+		close(arrived)
+		<-closing
+		c.cut()
+		return true
+	}
+	c := s.connect(base.Config{Reconnect: time.Minute})
+	g := openOn(t, c, "g")
+	want := pattern(100_000)
+	var calls sync.WaitGroup
+	calls.Go(func() {
+		if n, err := g.WriteAt(want, 0); n != len(want) || err != nil {
+			t.Errorf("write: %d, %v", n, err)
+		}
+	})
+	<-arrived
+	calls.Go(func() {
+		if err := g.Close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	})
+	for !g.closed.Load() {
+		time.Sleep(time.Millisecond)
+	}
+	close(closing)
+	calls.Wait()
+	if !bytes.Equal(share.files["g"].content(), want) {
+		t.Error("wrong bytes at the server")
+	}
+}
