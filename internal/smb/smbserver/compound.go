@@ -127,6 +127,9 @@ func (m *message) run() {
 			for _, o := range outs {
 				o.free()
 			}
+			if last != nil {
+				last.resp.discard()
+			}
 			return
 		}
 		if i > 0 {

@@ -3,6 +3,8 @@ package smbserver
 import (
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"testing"
@@ -175,5 +177,28 @@ func TestUnreadResponsesHoldBoundedMemory(t *testing.T) {
 		}
 		s.memory.mu.Unlock()
 		runtime.Gosched()
+	}
+}
+
+// A compound that ends with the connection gives back the memory of its earlier responses.
+//
+// Source: [MS-SMB2 3.3.5.15.12]
+func TestDroppedCompoundReturnsItsMemory(t *testing.T) {
+	s, addr, dir := testServer(t, nil)
+	if err := os.WriteFile(filepath.Join(dir, "f"), make([]byte, 1<<16), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c := login(t, addr, 0x0302)
+	c.mustConnect("data")
+	id := c.mustCreate(rw("f"))
+	c.send(
+		c.message(cmdRead, readBody(id, 0, 1<<16, 0)),
+		c.message(cmdIoctl, ioctlBody(noID, 0x00140204, make([]byte, 26), 24)), // wrong, so that the server cuts
+	)
+	c.wantCut()
+	for end := time.Now().Add(ioTimeout); s.memory.inUse() != 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%d bytes are not given back", s.memory.inUse())
+		}
 	}
 }
