@@ -225,13 +225,15 @@ func (c *Conn) countLocked() {
 // PostTogether is startPosting for a blocking call. Calls whose answers came together are
 // about to send their next requests together: the first of them that finds the others on the
 // way lets them queue theirs, and posts all.
-// Where a post costs no system call they do not wait for each other.
+// Where a post costs no system call they do not wait for each other; nor while status blocks
+// are outstanding, as the poller would have the processor meanwhile.
 func (c *Conn) PostTogether() {
 	others := c.Queue.returning.Load()
 	if others > 0 {
 		others = c.Queue.returning.Add(-1)
 	}
-	if others > 0 && !c.Queue.Posting && !c.Info.Caps.Has(rdma.CapDirectAlloc) {
+	together := others > 0 && !c.Queue.Posting && !c.Info.Caps.Has(rdma.CapDirectAlloc)
+	if together && c.Queue.freshPolled.Members == 0 && c.Status.Polled.Empty() {
 		c.Queue.Posting = true
 		c.Queue.returning.Store(0)
 		c.countLocked()
