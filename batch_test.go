@@ -65,11 +65,11 @@ func playBatch(rt *rapid.T, c *lwio.Client, f *lwio.File, registered []byte) {
 		if lengths[i] > 0 {
 			size = max(size, i*cell+lengths[i])
 		}
-		if err := b.Write(f, written[i], int64(i*cell), uint64(i)); err != nil {
+		if err := b.WriteAt(f, written[i], int64(i*cell), uint64(i)); err != nil {
 			rt.Fatal(err)
 		}
 	}
-	if err := b.Write(f, nil, 0, 0); !errors.Is(err, lwio.ErrBatchFull) {
+	if err := b.WriteAt(f, nil, 0, 0); !errors.Is(err, lwio.ErrBatchFull) {
 		rt.Fatal(err)
 	}
 	collect(rt, b, n, func(d lwio.Completion) {
@@ -81,7 +81,7 @@ func playBatch(rt *rapid.T, c *lwio.Client, f *lwio.File, registered []byte) {
 	for i := range n {
 		got[i] = memory(i, sizes.Draw(rt, "size"), rapid.Bool().Draw(rt, "registered"))
 		clear(got[i])
-		if err := b.Read(f, got[i], int64(i*cell), uint64(i)); err != nil {
+		if err := b.ReadAt(f, got[i], int64(i*cell), uint64(i)); err != nil {
 			rt.Fatal(err)
 		}
 	}
@@ -149,7 +149,7 @@ func TestBatchAllocations(t *testing.T) {
 		defer b.Close()
 		got := allocations(maxAllocsPolling, func() {
 			for i := range depth {
-				if err := b.Read(f, buf.Bytes()[i*bs:][:bs], int64(i*bs), 0); err != nil {
+				if err := b.ReadAt(f, buf.Bytes()[i*bs:][:bs], int64(i*bs), 0); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -174,11 +174,11 @@ func TestClosedBatch(t *testing.T) {
 		}
 		b := c.NewBatch(0)
 		p := make([]byte, 100)
-		if err := errors.Join(b.Read(f, p, 0, 1), b.Submit(t.Context()), b.Close(), b.Close()); err != nil {
+		if err := errors.Join(b.ReadAt(f, p, 0, 1), b.Submit(t.Context()), b.Close(), b.Close()); err != nil {
 			t.Error(err)
 		}
 		_, wait := b.Wait(t.Context(), 1)
-		for _, err := range []error{b.Read(f, p, 0, 1), b.Write(f, p, 0, 1), b.Submit(t.Context()), wait} {
+		for _, err := range []error{b.ReadAt(f, p, 0, 1), b.WriteAt(f, p, 0, 1), b.Submit(t.Context()), wait} {
 			if !errors.Is(err, fs.ErrClosed) {
 				t.Error(err)
 			}
@@ -186,7 +186,7 @@ func TestClosedBatch(t *testing.T) {
 		b = c.NewBatch(2)
 		defer b.Close()
 		f.Close()
-		if err := errors.Join(b.Read(f, p, 0, 7), b.Submit(t.Context())); err != nil {
+		if err := errors.Join(b.ReadAt(f, p, 0, 7), b.Submit(t.Context())); err != nil {
 			t.Error(err)
 		}
 		if list, err := b.Wait(t.Context(), 1); err != nil || len(list) != 1 || list[0].Tag != 7 || !errors.Is(list[0].Err, fs.ErrClosed) {
@@ -209,7 +209,7 @@ func TestSyncBetweenSubmitAndWait(t *testing.T) {
 		b := c.NewBatch(n)
 		defer b.Close()
 		for i := range n {
-			if err := b.Write(f, make([]byte, 4096), int64(i)<<12, uint64(i)); err != nil {
+			if err := b.WriteAt(f, make([]byte, 4096), int64(i)<<12, uint64(i)); err != nil {
 				t.Fatal(err)
 			}
 		}

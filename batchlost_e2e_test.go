@@ -33,7 +33,7 @@ func TestBatchGoesOn(t *testing.T) {
 				}
 				return fault.Pass()
 			}})
-			s := lwiotest.NewServer(t, &lwiotest.Options{Providers: []rdma.Provider{srv},
+			s := lwiotest.NewServer(t, &lwiotest.Config{Providers: []rdma.Provider{srv},
 				Limits: server.Limits{Credits: 2, MaxCredits: 2, MaxRecvBufferSize: part}})
 			c := s.Client(&lwio.Config{Providers: []rdma.Provider{client}, RequireRDMA: true, MaxReadSize: part})
 			f, err := c.Create(t.Context(), "f")
@@ -42,7 +42,7 @@ func TestBatchGoesOn(t *testing.T) {
 			}
 			want, got := random(4*size, byte(n)), make([]byte, 4*size)
 			b := c.NewBatch(4)
-			for i, do := range []func(f *lwio.File, p []byte, off int64, tag uint64) error{b.Write, b.Read} {
+			for i, do := range []func(f *lwio.File, p []byte, off int64, tag uint64) error{b.WriteAt, b.ReadAt} {
 				p := [][]byte{want, got}[i]
 				for at := 0; at < len(p); at += size {
 					if err := do(f, p[at:at+size], int64(at), 0); err != nil {

@@ -97,7 +97,7 @@ func BenchmarkBatch4K(b *testing.B) {
 			batch := c.NewBatch(depth)
 			defer batch.Close()
 			read := func(i uint64) {
-				if err := batch.Read(f, buf.Bytes()[i*bs:][:bs], r.Int64N(size/bs)*bs, i); err != nil {
+				if err := batch.ReadAt(f, buf.Bytes()[i*bs:][:bs], r.Int64N(size/bs)*bs, i); err != nil {
 					b.Fatal(err)
 				}
 			}

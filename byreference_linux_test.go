@@ -18,7 +18,7 @@ import (
 // Source: [LWIO §Write], [OP-61]
 func TestWritesGoByReference(t *testing.T) {
 	p := shm.New(nil)
-	s := lwiotest.NewServer(t, &lwiotest.Options{Providers: []rdma.Provider{p}})
+	s := lwiotest.NewServer(t, &lwiotest.Config{Providers: []rdma.Provider{p}})
 	c := s.Client(&lwio.Config{Providers: []rdma.Provider{p}, RequireRDMA: true})
 	f, err := c.Create(t.Context(), "f")
 	if err != nil {

@@ -72,7 +72,7 @@ func testCancelledReads(t *testing.T, cfg lwio.Config) {
 		t.Fatal(err)
 	}
 	d := &slowDisk{disk, make(chan struct{}, 64), make(chan struct{})}
-	s := lwiotest.NewServer(t, &lwiotest.Options{Backend: d, Providers: lwio.DefaultProviders(), Limits: server.Limits{Workers: 1}})
+	s := lwiotest.NewServer(t, &lwiotest.Config{Backend: d, Providers: lwio.DefaultProviders(), Limits: server.Limits{Workers: 1}})
 	c := s.Client(&cfg)
 	letGo := sync.OnceFunc(func() { close(d.letGo) })
 	open := func() *lwio.File {
@@ -140,7 +140,7 @@ func TestCancelAtAnyMoment(t *testing.T) {
 }
 
 func testCancelAtAnyMoment(t *testing.T, cfg lwio.Config) {
-	s := lwiotest.NewServer(t, &lwiotest.Options{Limits: server.Limits{Credits: 8, MaxCredits: 8}})
+	s := lwiotest.NewServer(t, &lwiotest.Config{Limits: server.Limits{Credits: 8, MaxCredits: 8}})
 	c := s.Client(&cfg)
 	const size = 1 << 20
 	want := random(size, 9)

@@ -8,16 +8,16 @@ import (
 	"lwio/internal/client/fileio"
 )
 
-// Dial connects to the server and the share that rawURL names: an SMB session,
-// and an RDMA connection if both sides have a provider in common. The path of the
-// URL is not used. An RDMA connection that cannot be made now is tried again later, see
-// Config.Reconnect. ?provider=smb in the URL is Config.SMBOnly; ?provider= with the
-// name of an RDMA provider uses that one alone and is Config.RequireRDMA. cfg may
-// be nil.
+// Dial connects to the server and the share of rawURL, whose form is that of [ParseURL]: it
+// opens an SMB session and, if both sides have a provider in common, RDMA connections. Dial
+// does not use the path of the URL. A client without RDMA tries again later, see
+// Config.ReconnectTimeout. "?provider=smb" in the URL sets Config.SMBOnly. "?provider=NAME"
+// with another name selects that provider alone and sets Config.RequireRDMA. cfg may be nil.
+// The caller closes the client.
 //
-// Errors: *Error: ECONNREFUSED and the like, fs.ErrPermission for a wrong user name
-// or password, fs.ErrNotExist for an unknown share, [ErrNoRDMA] with RequireRDMA,
-// [ErrSpoofed] among its causes.
+// Errors: *Error: syscall.ECONNREFUSED and other errors of the network; fs.ErrPermission for a
+// wrong user name or password; fs.ErrNotExist for an unknown share; with RequireRDMA
+// [ErrNoRDMA], which may wrap [ErrSpoofed].
 //
 // Source: [LWIO §Discovery], [LWIO §Network Discovery], [LWIO claim 7], [LWIO claim 9]
 func Dial(ctx context.Context, rawURL string, cfg *Config) (*Client, error) {
@@ -28,8 +28,8 @@ func Dial(ctx context.Context, rawURL string, cfg *Config) (*Client, error) {
 	return DialTarget(ctx, t, cfg)
 }
 
-// DialTarget is Dial with a URL that was parsed, and perhaps given a password,
-// before.
+// DialTarget is Dial for a parsed URL, so that a program can change the URL, for example its
+// password.
 func DialTarget(ctx context.Context, t *Target, cfg *Config) (*Client, error) {
 	var settings base.Config
 	if cfg != nil {
@@ -45,58 +45,63 @@ func DialTarget(ctx context.Context, t *Target, cfg *Config) (*Client, error) {
 	return &Client{c}, nil
 }
 
-// Client is a connection to one share of a server. Safe for concurrent use.
+// Client is a connection to one share of a server. Names of files are slash-separated and
+// relative to the share. Safe for concurrent use.
 type Client struct{ c *fileio.Client }
 
-// Transport describes the carrier of data now, with the reason.
-func (c *Client) Transport() Transport { return Transport(c.c.Transport()) }
+// Transport describes how data moves now, and why.
+func (c *Client) Transport() Transport { return transportOf(c.c.Transport()) }
 
-// Stats returns the counters.
+// Stats returns the counters of the client.
 func (c *Client) Stats() Stats {
 	s := c.c.Stats()
 	return Stats{
 		RDMA: Traffic(s.RDMA), SMB: Traffic(s.SMB), Credits: s.Credits, InFlight: s.InFlight,
-		Polled: s.Polled, Interrupts: s.Interrupts, WakeUps: s.WakeUps, SpuriousWakeUps: s.SpuriousWakeUps,
-		Cancels: s.Cancels, Latency: s.Latency, CPU: s.CPU,
-		Connections: s.Connections, Lost: s.Lost, Reconnects: s.Reconnects,
+		Polled: s.Polled, Interrupts: s.Interrupts, Wakeups: s.Wakeups, SpuriousWakeups: s.SpuriousWakeups,
+		Cancels: s.Cancels, Latency: s.Latency, ProcessCPU: s.ProcessCPU,
+		Connects: s.Connects, Lost: s.Lost, Reconnects: s.Reconnects,
 		ReplayedReads: s.ReplayedReads, ReplayedWrites: s.ReplayedWrites,
 	}
 }
 
-// Credits is how many calls are worth having in flight: the messages that the
-// server grants on the RDMA connections, or a number that suits SMB. More calls wait.
-func (c *Client) Credits() int { return c.c.Credits() }
+// MaxInFlight returns the number of calls that are worth having in flight: the credits of all
+// RDMA connections together or, without RDMA, 16. Further calls wait for a credit. The number
+// changes with the credits.
+func (c *Client) MaxInFlight() int { return c.c.MaxInFlight() }
 
-// Close ends the RDMA connections and the SMB session, and waits for both: a second at most
-// for a server that does not take leave. Files
-// that are still open are closed by the server. A second Close does nothing but wait for
-// the first, if that is not done yet.
+// Close ends the RDMA connections and the SMB session and waits for both, at most one second
+// for a server that does not answer. The server closes the files that are still open. A second
+// Close waits for the first and returns nil.
 func (c *Client) Close() error { return c.c.Close() }
 
 // Open opens a file for reading.
+//
+// Errors: as OpenFile.
 func (c *Client) Open(ctx context.Context, name string) (*File, error) {
 	return fileOf(c.c.Open(ctx, name))
 }
 
-// Create creates a file, or empties it if it exists, and opens it for reading and
-// writing.
+// Create creates a file, or empties an existing one, and opens it for reading and writing.
+//
+// Errors: as OpenFile.
 func (c *Client) Create(ctx context.Context, name string) (*File, error) {
 	return fileOf(c.c.Create(ctx, name))
 }
 
-// OpenFile opens a file as the flags of package os say: O_RDONLY, O_WRONLY or
-// O_RDWR with O_CREATE, O_EXCL, O_TRUNC and O_SYNC (a write is on stable storage
-// when it returns), and Unbuffered. There is no O_APPEND. Others may have the file open at the same
-// time. A new file gets the server's permissions; the mode is not used, because SMB
-// carries none.
+// OpenFile opens a file with flags of package os: O_RDONLY, O_WRONLY or O_RDWR, with O_CREATE,
+// O_EXCL, O_TRUNC and O_SYNC, and with [Unbuffered]. With O_SYNC a write returns when its data
+// is on stable storage. Other programs may have the file open at the same time. perm is not
+// used, because SMB carries no mode: the server chooses the permissions of a new file.
 //
-// Errors: fs.ErrNotExist, fs.ErrExist, fs.ErrPermission, fs.ErrInvalid for a name
-// that SMB cannot carry, syscall.EISDIR for a directory.
+// Errors: fs.ErrNotExist, fs.ErrExist, fs.ErrPermission; fs.ErrInvalid for a name that SMB
+// cannot carry; syscall.EISDIR for a directory; errors.ErrUnsupported for O_APPEND.
 func (c *Client) OpenFile(ctx context.Context, name string, flag int, perm fs.FileMode) (*File, error) {
 	return fileOf(c.c.OpenFile(ctx, name, flag, perm))
 }
 
-// Stat describes a file or directory. Its Sys is an *Info.
+// Stat describes a file or directory. The Sys method of the result returns an *SMBInfo.
+//
+// Errors: fs.ErrNotExist.
 func (c *Client) Stat(ctx context.Context, name string) (fs.FileInfo, error) {
 	return infoOf(c.c.Stat(ctx, name))
 }
@@ -108,25 +113,25 @@ func (c *Client) ReadDir(ctx context.Context, name string) ([]fs.DirEntry, error
 	return entriesOf(c.c.ReadDir(ctx, name))
 }
 
-// Mkdir makes a directory. The mode is not used, because SMB carries none.
+// Mkdir creates a directory. perm is not used, because SMB carries no mode.
 //
-// Errors: fs.ErrExist, fs.ErrNotExist if the parent is missing; ErrUncertain together with the
-// cause if the answer did not come.
+// Errors: fs.ErrExist; fs.ErrNotExist for a missing parent; ErrUncertain together with the
+// cause if no answer came.
 func (c *Client) Mkdir(ctx context.Context, name string, perm fs.FileMode) error {
 	return c.c.Mkdir(ctx, name, perm)
 }
 
 // Remove removes a file or an empty directory.
 //
-// Errors: fs.ErrNotExist, syscall.ENOTEMPTY; ErrUncertain together with the cause if the answer
-// did not come.
+// Errors: fs.ErrNotExist, syscall.ENOTEMPTY; ErrUncertain together with the cause if no answer
+// came.
 func (c *Client) Remove(ctx context.Context, name string) error { return c.c.Remove(ctx, name) }
 
-// Rename moves a file or directory within the share. A file that is in the way is
-// replaced, unless it is open.
+// Rename moves a file or directory within the share. It replaces an existing file of the new
+// name, unless that file is open.
 //
-// Errors: fs.ErrNotExist; fs.ErrPermission, among other reasons for a target that
-// is open, or a directory; ErrUncertain together with the cause if the answer did not come.
+// Errors: fs.ErrNotExist; fs.ErrPermission, also if the target is open or a directory;
+// ErrUncertain together with the cause if no answer came.
 func (c *Client) Rename(ctx context.Context, from, to string) error {
 	return c.c.Rename(ctx, from, to)
 }

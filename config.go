@@ -6,81 +6,60 @@ import (
 	"net"
 	"time"
 
-	"lwio/internal/client/base"
 	"lwio/rdma"
 )
 
-// The defaults of Config.
-const (
-	// DefaultCredits is how many messages in flight the client asks for.
-	DefaultCredits = base.DefaultCredits
-	// DefaultSmallRead is up to how many bytes a read is copied out of a buffer
-	// that is always registered. [LWIO §Read]
-	DefaultSmallRead = base.DefaultSmallRead
-	// DefaultMaxReadSize is how many bytes one read request asks for at most.
-	DefaultMaxReadSize = base.DefaultMaxReadSize
-	// DefaultMaxRdmaWindowSize is how many bytes one RDMA write of the server may have.
-	DefaultMaxRdmaWindowSize = base.DefaultMaxRdmaWindowSize
-	// DefaultTimeout bounds a call that has no deadline of its own.
-	DefaultTimeout = base.DefaultTimeout
-	// DefaultReconnect is how long reads and writes wait for a lost connection to be
-	// replaced.
-	DefaultReconnect = base.DefaultReconnect
-)
-
-// Config says how Dial connects. Nil and the zero value work. Dial copies it.
+// Config configures Dial. Nil and the zero value work. Dial copies it. Values outside the
+// stated bounds are clamped.
 type Config struct {
-	// User, Password and Domain sign in to SMB. The URL's user and
-	// password wins.
+	// User, Password and Domain authenticate the client to SMB. User and password of the
+	// URL, if present, replace them.
 	User, Password, Domain string
-	// Providers are the RDMA providers to try, best first; nil means DefaultProviders().
-	// They stay the caller's.
+	// Providers are the RDMA providers to try, in order of preference; nil means
+	// DefaultProviders(). The caller owns them.
 	Providers []rdma.Provider
-	// RequireRDMA makes Dial fail, and later every read and write, if there is no
-	// RDMA connection.
+	// RequireRDMA makes Dial, and later each read and write, fail if there is no RDMA
+	// connection.
 	RequireRDMA bool
-	// SMBOnly leaves RDMA alone.
+	// SMBOnly makes the client use SMB alone.
 	SMBOnly bool
-	// AllowMD5 accepts a server that signs only as the text says, without a key,
-	// which proves nothing to a listener. [OP-46b]
+	// AllowMD5 accepts a server whose AUTH carries only the unkeyed MD5 of the protocol text.
+	// Such a server has proved nothing to a client on an untrusted network. [OP-46b]
 	AllowMD5 bool
-	// Credits is how many messages in flight to ask the server for, 1 to 4096; 0
-	// means DefaultCredits. The server grants as many or fewer, and may grant more
-	// up to this number later.
+	// Credits is the number of messages in flight that the client asks for on each
+	// connection, 1 to 4096. 0 means 128. The server grants this number or fewer, and may
+	// grant more up to this number later.
 	Credits int
-	// Connections is how many RDMA connections to make, 1 to 8; 0 means 1. They share
-	// the work, request by request, and large reads and writes use all; each has credits
-	// of its own. They go to the addresses that the server lists for the best provider, in
-	// turn. The value of the URL wins.
+	// Connections is the number of RDMA connections, 1 to 8. 0 means 1. Requests are
+	// distributed over all of them, and large reads and writes use all. Each has credits of
+	// its own. The connections use the addresses that the server lists for the best provider,
+	// in turn. The value of the URL, if present, replaces this one.
 	Connections int
-	// AllProviders has the connections use all providers that both sides have, in turn,
-	// and not the best alone.
+	// AllProviders distributes the connections over all common providers, in turn, instead of
+	// the best one alone.
 	AllProviders bool
-	// MaxReadSize bounds one read request in bytes, 4 KiB to 64 MiB; 0 means
-	// DefaultMaxReadSize. The server's window bounds it too. [OP-60]
+	// MaxReadSize bounds one read request in bytes, 4 KiB to 64 MiB. 0 means 1 MiB. The
+	// window of the server bounds it too. [OP-60]
 	MaxReadSize int
-	// MaxRdmaWindowSize bounds one RDMA write of the server in bytes, 512 to 64 MiB; 0
-	// means DefaultMaxRdmaWindowSize. A longer read takes several. [OP-60]
+	// MaxRdmaWindowSize bounds one RDMA write of the server in bytes, 512 bytes to 64 MiB. 0
+	// means 1 MiB. A longer read takes several RDMA writes. [OP-60]
 	MaxRdmaWindowSize int
-	// Completion is how answers are waited for; the zero value is Adaptive. The
-	// URL says wins.
+	// Completion is the completion mode. The zero value is Adaptive. The value of the URL, if
+	// present, replaces this one.
 	Completion CompletionMode
-	// SmallRead is up to how many bytes a read goes through a copy instead of a
-	// registration, up to 64 KiB; 0 means DefaultSmallRead. [OP-91]
-	SmallRead int
-	// Timeout bounds each call that has no deadline of its own, Dial too; 0 means
-	// DefaultTimeout.
+	// CopyThreshold is the largest read, in bytes, that goes through a bounce buffer instead
+	// of a registration, 1 byte to 64 KiB. 0 means 1023 bytes. [OP-91]
+	CopyThreshold int
+	// Timeout bounds Dial, and each call whose context has no deadline. 0 and below mean 30 s.
 	Timeout time.Duration
-	// Reconnect is how long reads and writes wait, from the loss of an RDMA connection,
-	// for another one to take its place. Those that were in flight then go on; after that
-	// time writes that were not answered are uncertain, and the rest goes over SMB or, with
-	// RequireRDMA, fails, until there is RDMA again: the client goes on trying. It does so
-	// too for connections that Dial could not make, without that any call waits for them. 0
-	// means DefaultReconnect; below 0 a lost connection is not replaced, and one that Dial
-	// could not make is not tried again. [OP-112]
-	Reconnect time.Duration
-	// DialContext opens TCP connections for SMB; nil means a net.Dialer.
+	// ReconnectTimeout bounds how long reads and writes wait for a lost RDMA connection to be
+	// replaced. 0 means 5 s. After it unacknowledged writes fail with ErrUncertain, and other
+	// calls use SMB or, with RequireRDMA, fail. The client continues to reconnect. It also
+	// retries connections that Dial could not make, and no call waits for those. Below 0 the
+	// client makes no second attempt for any connection. [OP-112]
+	ReconnectTimeout time.Duration
+	// DialContext opens TCP connections for SMB; nil means that of a zero net.Dialer.
 	DialContext func(ctx context.Context, network, addr string) (net.Conn, error)
-	// Logger gets the events of connections; nil is silent.
+	// Logger receives the events of connections; nil discards them.
 	Logger *slog.Logger
 }

@@ -16,7 +16,7 @@ import (
 func TestCreditsFollowTheNeed(t *testing.T) {
 	s := lwiotest.NewServer(t, nil)
 	c := s.Client(&lwio.Config{RequireRDMA: true, Credits: 100})
-	first := c.Credits()
+	first := c.MaxInFlight()
 	data := random(64<<10, 1)
 	put(t, c, "f", data)
 	f, err := c.Open(t.Context(), "f")
@@ -28,7 +28,7 @@ func TestCreditsFollowTheNeed(t *testing.T) {
 	for i := range 3 * first {
 		wg.Go(func() {
 			p := make([]byte, 2000)
-			for c.Credits() == first && t.Context().Err() == nil {
+			for c.MaxInFlight() == first && t.Context().Err() == nil {
 				off := 17 * i
 				if n, err := f.ReadAt(p, int64(off)); n != len(p) || err != nil || !bytes.Equal(p, data[off:off+len(p)]) {
 					t.Errorf("read at %d: %d, %v", off, n, err)
@@ -38,7 +38,7 @@ func TestCreditsFollowTheNeed(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if n := c.Credits(); n <= first || n > 100 {
+	if n := c.MaxInFlight(); n <= first || n > 100 {
 		t.Errorf("%d credits after %d", n, first)
 	}
 }

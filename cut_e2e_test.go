@@ -31,7 +31,7 @@ type cutter struct {
 // the client had its connection.
 func (k *cutter) write(life *faultconn.Dialer) (sent, received int64) {
 	k.t.Helper()
-	cfg := &lwio.Config{RequireRDMA: true, Reconnect: faultPatience, Timeout: faultPatience}
+	cfg := &lwio.Config{RequireRDMA: true, ReconnectTimeout: faultPatience, Timeout: faultPatience}
 	cfg.Providers = []rdma.Provider{iwarp.New(&iwarp.Config{Dial: life.DialTCP})}
 	c, err := lwio.Dial(k.t.Context(), k.srv.URL(), cfg)
 	if err != nil {
@@ -64,7 +64,7 @@ func (k *cutter) put(c *lwio.Client, f *lwio.File) (int, error) {
 	}
 	b := c.NewBatch(1)
 	defer b.Close()
-	if err := b.Write(f, p, k.off, 0); err != nil {
+	if err := b.WriteAt(f, p, k.off, 0); err != nil {
 		return 0, err
 	}
 	done, err := b.Wait(k.t.Context(), 1)
@@ -102,7 +102,7 @@ const cutPart = 4096
 func (k *cutter) cutAtAll(step int64) {
 	t, dir := k.t, k.t.TempDir()
 	k.backend = newApplied(t, dir)
-	k.srv = lwiotest.NewServer(t, &lwiotest.Options{Backend: k.backend, Limits: server.Limits{MaxRecvBufferSize: cutPart}})
+	k.srv = lwiotest.NewServer(t, &lwiotest.Config{Backend: k.backend, Limits: server.Limits{MaxRecvBufferSize: cutPart}})
 	full := &faultconn.Dialer{SendLimit: -1, ReceiveLimit: -1}
 	sent, received := k.write(full)
 	if all := full.Sent() - sent; all < int64(48+36+48+k.size) || full.Received()-received < 2*16 || k.stats.Lost != 0 {
@@ -138,7 +138,7 @@ func TestLongWriteCutWhilePartsWait(t *testing.T) {
 	const parts = 60
 	dir := t.TempDir()
 	k := &cutter{t: t, size: parts * cutPart, backend: newApplied(t, dir)}
-	k.srv = lwiotest.NewServer(t, &lwiotest.Options{Backend: k.backend, Limits: server.Limits{MaxRecvBufferSize: cutPart}})
+	k.srv = lwiotest.NewServer(t, &lwiotest.Config{Backend: k.backend, Limits: server.Limits{MaxRecvBufferSize: cutPart}})
 	full := &faultconn.Dialer{SendLimit: -1, ReceiveLimit: -1}
 	sent, _ := k.write(full)
 	for _, part := range []int64{1, 5, 20, 40} {

@@ -151,7 +151,7 @@ func TestPathCallsAndTheirErrors(t *testing.T) {
 		if info.Size() != 3 || info.IsDir() || info.Name() != "g" {
 			t.Errorf("%v", info)
 		}
-		if sys, ok := info.Sys().(*lwio.Info); !ok || sys.Created.IsZero() {
+		if sys, ok := info.Sys().(*lwio.SMBInfo); !ok || sys.Created.IsZero() {
 			t.Errorf("%+v", info.Sys())
 		}
 		if info, err := c.Stat(ctx, "."); err != nil || !info.IsDir() || info.Name() != "." {
@@ -206,7 +206,7 @@ func TestFileReadsBackWrittenBytes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if fi := again.Opened(); fi.Name() != "f" || fi.Size() != int64(len(want)) || fi.IsDir() {
+		if fi := again.OpenInfo(); fi.Name() != "f" || fi.Size() != int64(len(want)) || fi.IsDir() {
 			t.Error("the open found", fi)
 		}
 		if err := again.Close(); err != nil {
@@ -271,7 +271,7 @@ func TestReadOnlyShareRefusesChanges(t *testing.T) {
 			if err := os.WriteFile(filepath.Join(dir, "f"), []byte("hello"), 0o644); err != nil {
 				t.Fatal(err)
 			}
-			s := lwiotest.NewServer(t, &lwiotest.Options{Dir: dir, ReadOnly: true})
+			s := lwiotest.NewServer(t, &lwiotest.Config{Dir: dir, ReadOnly: true})
 			c := s.Client(&via.cfg)
 			if _, err := c.Create(t.Context(), "g"); !errors.Is(err, fs.ErrPermission) {
 				t.Error(err)
@@ -332,7 +332,7 @@ func TestConcurrentCallersReadTheirOwnBytes(t *testing.T) {
 }
 
 func TestFallsBackToSMBUnlessRDMARequired(t *testing.T) {
-	s := lwiotest.NewServer(t, &lwiotest.Options{DisableLWIO: true})
+	s := lwiotest.NewServer(t, &lwiotest.Config{SMBOnly: true})
 	c := s.Client(nil)
 	if tr := c.Transport(); tr.Name != lwio.TransportSMB || tr.Reason == "" {
 		t.Errorf("transport %v", tr)
@@ -439,7 +439,7 @@ func TestRefusedHere(t *testing.T) {
 		ctx, p := t.Context(), make([]byte, 8)
 		b := c.NewBatch(1)
 		defer b.Close()
-		if err := b.Read(f, p, -1, 0); err != nil {
+		if err := b.ReadAt(f, p, -1, 0); err != nil {
 			t.Fatal(err)
 		}
 		done, err := b.Wait(ctx, 1)
@@ -504,7 +504,7 @@ func TestServerGone(t *testing.T) {
 //
 // Source: [LWIO §Connection Authentication], [OP-46b]
 func TestMD5Only(t *testing.T) {
-	s := lwiotest.NewServer(t, &lwiotest.Options{AllowMD5: true})
+	s := lwiotest.NewServer(t, &lwiotest.Config{AllowMD5: true})
 	c := s.Client(&lwio.Config{RequireRDMA: true})
 	if !c.Transport().Keyed {
 		t.Error("a server that allows MD5 no longer signs with the key")

@@ -68,7 +68,7 @@ func ExampleBatch() {
 	b := c.NewBatch(pages)
 	defer b.Close()
 
-	for _, queue := range []func(f *lwio.File, p []byte, off int64, tag uint64) error{b.Write, b.Read} {
+	for _, queue := range []func(f *lwio.File, p []byte, off int64, tag uint64) error{b.WriteAt, b.ReadAt} {
 		for i := range pages {
 			if err := queue(f, buf.Bytes()[i*page:][:page], int64(i)*page, uint64(i)); err != nil {
 				log.Fatal(err)

@@ -125,7 +125,7 @@ func (s *session) play(url string, cfg *lwio.Config) {
 func meet(t *testing.T, dirty bool, decide func(fault.Attempt) fault.Action, wrap func(*fault.Config) (client, server rdma.Provider)) int {
 	before := leakcheck.Take()
 	client, server := wrap(&fault.Config{Fault: decide})
-	srv, err := lwiotest.Start(&lwiotest.Options{Providers: []rdma.Provider{server}})
+	srv, err := lwiotest.Start(&lwiotest.Config{Providers: []rdma.Provider{server}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -204,7 +204,7 @@ func TestMixedOrders(t *testing.T) {
 	onEachFabric(t, func(t *testing.T, wrap func(*fault.Config) (client, server rdma.Provider)) {
 		for seed := uint64(1); seed <= 3; seed++ {
 			client, server := wrap(&fault.Config{Shuffle: seed})
-			srv := lwiotest.NewServer(t, &lwiotest.Options{Providers: []rdma.Provider{server}})
+			srv := lwiotest.NewServer(t, &lwiotest.Config{Providers: []rdma.Provider{server}})
 			s := &session{t: t, dir: srv.Dir}
 			// Status blocks need data in order, so that there are none here. [OP-88]
 			s.play(srv.URL(), &lwio.Config{Providers: []rdma.Provider{client}, RequireRDMA: true, Completion: lwio.Interrupt})

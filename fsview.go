@@ -8,13 +8,12 @@ import (
 	"lwio/internal/fsview"
 )
 
-// FS is a view of the client's share as an fs.FS, for programs that read files
-// that way. It is an fs.ReadDirFS, fs.ReadFileFS, fs.StatFS and fs.SubFS. ctx
-// bounds every call on the view and on its files. The files are io.ReaderAt and
-// io.Seeker.
+// FS returns the share as a read-only fs.FS. It implements fs.ReadDirFS, fs.ReadFileFS,
+// fs.StatFS and fs.SubFS; its files implement io.ReaderAt and io.Seeker. ctx bounds every call
+// on the file system and on its files. Errors are *fs.PathError.
 func (c *Client) FS(ctx context.Context) fs.FS { return fsview.New(ctx, viewShare{c}) }
 
-// viewShare is the client's share as a view has it.
+// viewShare is a Client as an fsview.Share.
 type viewShare struct{ *Client }
 
 // Open opens a file or directory.
@@ -26,7 +25,7 @@ func (s viewShare) Open(ctx context.Context, name string) (fsview.File, error) {
 	return viewFile{f}, nil
 }
 
-// Cause is the cause of an error, without operation and name.
+// Cause returns an error without operation and name.
 func (viewShare) Cause(err error) error {
 	var e *Error
 	switch {
@@ -40,7 +39,7 @@ func (viewShare) Cause(err error) error {
 	return err
 }
 
-// viewFile is a file or directory as a view has it.
+// viewFile is a File as an fsview.File.
 type viewFile struct{ *File }
 
 // ReadDir lists a directory.

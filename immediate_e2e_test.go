@@ -20,7 +20,7 @@ func TestImmediateDataEndToEnd(t *testing.T) {
 			continue
 		}
 		t.Run(via.name, func(t *testing.T) {
-			s := lwiotest.NewServer(t, &lwiotest.Options{ImmediateData: true, Providers: []rdma.Provider{via.cfg.Providers[0]}})
+			s := lwiotest.NewServer(t, &lwiotest.Config{ImmediateData: true, Providers: []rdma.Provider{via.cfg.Providers[0]}})
 			c := s.Client(&via.cfg)
 			want := random(3<<20+5, 8)
 			put(t, c, "f", want)

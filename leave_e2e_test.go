@@ -31,7 +31,7 @@ func TestLeaveBeforeThePost(t *testing.T) {
 			},
 			"batch": func(ctx context.Context, c *lwio.Client, f *lwio.File, p []byte) error {
 				b := c.NewBatch(1)
-				if err := b.Write(f, p, 0, 0); err != nil {
+				if err := b.WriteAt(f, p, 0, 0); err != nil {
 					return err
 				}
 				_, err := b.Wait(ctx, 1)

@@ -16,7 +16,7 @@ import (
 func TestByteRate(t *testing.T) {
 	run := func(name string, cfg lwio.Config) {
 		t.Run(name, func(t *testing.T) {
-			s := lwiotest.NewServer(t, &lwiotest.Options{Limits: server.Limits{ByteRate: 1 << 20, ByteBurst: 4096}})
+			s := lwiotest.NewServer(t, &lwiotest.Config{Limits: server.Limits{ByteRate: 1 << 20, ByteBurst: 4096}})
 			c := s.Client(&cfg)
 			want := random(200_000, 1)
 			put(t, c, "f", want)

@@ -75,7 +75,7 @@ func TestAllConnectionsWork(t *testing.T) {
 			if tr := c.Transport(); tr.Connections != conns {
 				t.Fatal(tr)
 			}
-			if st := c.Stats(); st.Connections != conns || c.Credits() != st.Credits || s.Server.Stats().Credits != st.Credits {
+			if st := c.Stats(); st.Connects != conns || c.MaxInFlight() != st.Credits || s.Server.Stats().Credits != st.Credits {
 				t.Errorf("%+v", st)
 			}
 			f, err := c.OpenFile(t.Context(), "f", os.O_RDWR, 0)
@@ -257,7 +257,7 @@ func TestRestartedServer(t *testing.T) {
 func TestSecondConnectionComesLater(t *testing.T) {
 	for _, p := range lwio.DefaultProviders() {
 		t.Run(p.Name(), func(t *testing.T) {
-			s := lwiotest.NewServer(t, &lwiotest.Options{Limits: server.Limits{Connections: 2}})
+			s := lwiotest.NewServer(t, &lwiotest.Config{Limits: server.Limits{Connections: 2}})
 			providers := []rdma.Provider{p}
 			first, err := lwio.Dial(t.Context(), s.URL(), &lwio.Config{RequireRDMA: true, Providers: providers})
 			if err != nil {
@@ -300,7 +300,7 @@ func TestMissingConnectionCostsNothing(t *testing.T) {
 	}
 	for _, p := range lwio.DefaultProviders() {
 		t.Run(p.Name(), func(t *testing.T) {
-			s := lwiotest.NewServer(t, &lwiotest.Options{Limits: server.Limits{Connections: 2}})
+			s := lwiotest.NewServer(t, &lwiotest.Config{Limits: server.Limits{Connections: 2}})
 			var first float64
 			for _, connections := range []int{1, 2} {
 				c := s.Client(&lwio.Config{Connections: connections, RequireRDMA: true, Providers: []rdma.Provider{p}})
@@ -353,7 +353,7 @@ func TestBatchAndSegmentsOverAll(t *testing.T) {
 				want, got := random(n*size, 1), make([]byte, n*size)
 				b := c.NewBatch(n)
 				defer b.Close()
-				for i, do := range []func(f *lwio.File, p []byte, off int64, tag uint64) error{b.Write, b.Read} {
+				for i, do := range []func(f *lwio.File, p []byte, off int64, tag uint64) error{b.WriteAt, b.ReadAt} {
 					before := count.least(conns)
 					deal(t, b, n, func(k int) error {
 						return do(f, [][]byte{want, got}[i][k*size:][:size], int64(k*size), 0)
@@ -384,7 +384,7 @@ func TestBatchAndSegmentsOverAll(t *testing.T) {
 					t.Errorf("%d, %v", n, err)
 				}
 				used := count.used()
-				deal(t, b, 16, func(k int) error { return b.Read(f, got[k*512:][:512], int64(k), 0) })
+				deal(t, b, 16, func(k int) error { return b.ReadAt(f, got[k*512:][:512], int64(k), 0) })
 				busy := 0
 				for pair, n := range count.used() {
 					if n-used[pair] >= 8 { // fewer may be about credits

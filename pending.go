@@ -6,18 +6,17 @@ import (
 	"lwio/internal/client/fileio"
 )
 
-// PendingFile is a file under construction. It has a name of its own beside the
-// final one until Commit, so that half of it is never visible, and the server
-// deletes it if it is closed, or the session lost, before.
+// PendingFile is a file that gets its name when it is complete. Until Commit it has a temporary
+// name beside the final one. Close without Commit, and the loss of the SMB session, delete it.
 type PendingFile struct {
 	*File
 	p *fileio.PendingFile
 }
 
-// CreatePending begins to make, or to replace, the file name, for reading and
-// writing.
+// CreatePending creates a temporary file for reading and writing. Commit gives it name, in place
+// of an existing file.
 //
-// Errors: as OpenFile; syscall.EISDIR if there is a directory of the name.
+// Errors: as OpenFile; syscall.EISDIR if name is a directory.
 func (c *Client) CreatePending(ctx context.Context, name string) (*PendingFile, error) {
 	p, err := c.c.CreatePending(ctx, name)
 	if err != nil {
@@ -26,20 +25,20 @@ func (c *Client) CreatePending(ctx context.Context, name string) (*PendingFile, 
 	return &PendingFile{&File{p.File}, p}, nil
 }
 
-// Name is the final name.
+// Name returns the final name.
 func (p *PendingFile) Name() string { return p.p.Name() }
 
-// Commit gives the file its final name, in place of a file that has it, after all
-// earlier writes, and closes it. It does not wait for stable storage; Sync before
-// it does. After an error that is not ErrUncertain the file is as it was.
+// Commit waits for all earlier writes, gives the file its final name, in place of an existing
+// file, and closes it. It does not wait for stable storage: call Sync before. After an error that
+// is not ErrUncertain the existing file is unchanged, and Commit may be called again.
 //
-// Errors: fs.ErrPermission, among other reasons if the file that has the name is open, as in another Commit of
-// the same name at the same time; ErrUncertain
-// together with the cause if it is unknown whether the file has got its name, because the
-// server did not answer, even a second after ctx ended, or whether it could be closed.
-// Another Commit finds that out, if the server answers by then. Where the server stays silent
-// a file may be left under another name.
+// Errors: fs.ErrPermission, also if the existing file is open, as during another Commit of the
+// same name; fs.ErrClosed after a successful Commit or after Close; ErrUncertain together with
+// the cause if the server did not answer the rename, even one second after ctx ended, or did not
+// answer the close. After ErrUncertain another Commit asks the server for the outcome. While the
+// server does not answer, the file may keep its temporary name.
 func (p *PendingFile) Commit(ctx context.Context) error { return p.p.Commit(ctx) }
 
-// Close deletes the file unless it was committed, or may have been. A second Close does nothing.
+// Close deletes the file, unless Commit has given it its name or may have done so. A second Close
+// does nothing, and so does Close after Commit.
 func (p *PendingFile) Close() error { return p.p.Close() }

@@ -131,7 +131,7 @@ func slowShare(t *testing.T) (string, slowRename, *lwiotest.Server) {
 		t.Fatal(err)
 	}
 	b := slowRename{d, make(chan struct{}), make(chan struct{})}
-	return dir, b, lwiotest.NewServer(t, &lwiotest.Options{Backend: b})
+	return dir, b, lwiotest.NewServer(t, &lwiotest.Config{Backend: b})
 }
 
 // TestCommitGivenUp gives up a commit that the server does all the same, before the client

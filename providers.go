@@ -8,9 +8,9 @@ import (
 	"lwio/rdma/shm"
 )
 
-// DefaultProviders are the providers that Dial tries if Config.Providers is nil, best
-// first: shared memory, which is for servers on the same host and only there on
-// Linux, then iWARP. Each call makes new ones.
+// DefaultProviders returns new providers of every kind that this system has, in order of
+// preference: on Linux shared memory, for servers on the same host; then iWARP over TCP. Dial
+// uses them if Config.Providers is nil.
 func DefaultProviders() []rdma.Provider {
 	all := []rdma.Provider{iwarp.New(nil)}
 	if runtime.GOOS == "linux" {

@@ -192,12 +192,12 @@ func (r *resumption) batch() {
 	r.step("batch", func(ctx context.Context) error {
 		var errs []error
 		for tag, p := range [][]byte{random(200, 4), random(9000, 5), r.buf.Bytes()[:100_000], random(100_000, 6)} {
-			errs = append(errs, b.Write(r.f, p, r.off, uint64(tag)))
+			errs = append(errs, b.WriteAt(r.f, p, r.off, uint64(tag)))
 			r.off += int64(len(p))
 		}
 		errs = append(errs, b.WriteSame(r.f, []byte("same"), r.off, 600_000, 4))
 		r.off += 600_000
-		errs = append(errs, b.Read(r.g, small, 0, 10), b.Read(r.g, r.buf.Bytes()[100_000:], 0, 11))
+		errs = append(errs, b.ReadAt(r.g, small, 0, 10), b.ReadAt(r.g, r.buf.Bytes()[100_000:], 0, 11))
 		list, err := b.Wait(ctx, b.Pending())
 		errs = append(errs, err)
 		for _, d := range list {
@@ -223,12 +223,12 @@ func resume(t *testing.T, connections int, decide func(fault.Attempt) fault.Acti
 	}
 	client, server := wrap(&fault.Config{Fault: decide})
 	backend := newApplied(t, dir)
-	srv, err := lwiotest.Start(&lwiotest.Options{Backend: backend, Providers: []rdma.Provider{server}})
+	srv, err := lwiotest.Start(&lwiotest.Config{Backend: backend, Providers: []rdma.Provider{server}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var stats lwio.Stats
-	r.c, err = lwio.Dial(t.Context(), srv.URL(), &lwio.Config{Providers: []rdma.Provider{client}, Connections: connections, RequireRDMA: true, Reconnect: faultPatience})
+	r.c, err = lwio.Dial(t.Context(), srv.URL(), &lwio.Config{Providers: []rdma.Provider{client}, Connections: connections, RequireRDMA: true, ReconnectTimeout: faultPatience})
 	dialled := err == nil
 	if dialled {
 		r.play()

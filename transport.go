@@ -2,31 +2,59 @@ package lwio
 
 import "lwio/internal/client/base"
 
-// TransportSMB is the Name of a transport that is SMB alone; the other names are
-// those of RDMA providers.
+// TransportSMB is the Transport.Name of a client or a file whose data moves over SMB alone,
+// "smb". All other names are names of RDMA providers.
 const TransportSMB = base.TransportSMB
 
-// Transport describes the carrier of the data of a client or a file, with the reason.
+// Transport describes how the data of a client or a file moves, and why.
 type Transport struct {
-	// Name is the RDMA provider, such as "shm" or "iwarp", or TransportSMB.
+	// Name is the name of the RDMA provider, such as "shm" or "iwarp", or TransportSMB.
 	Name string
-	// Reason is why it is this one, and for SMB why not RDMA.
+	// Reason tells how the server was authenticated over RDMA, and for SMB why RDMA is not used.
 	Reason string
-	// Skipped says of each RDMA provider that the client would have preferred why
-	// it is not used, as in "shm: the server is on another host".
-	Skipped []string
-	// Addr is the address at the server that the data goes to.
+	// Skipped lists the providers that the client prefers and does not use.
+	Skipped []Skipped
+	// Addr is the address of the server on the fabric of the provider.
 	Addr string
-	// Connections is how many RDMA connections there are now, 0 for SMB. The other fields
-	// are about the first of them.
+	// Connections is the current number of RDMA connections, 0 for SMB. The other fields
+	// describe the first of them.
 	Connections int
-	// Keyed tells whether both sides of the RDMA connection proved to know the key
-	// of the SMB session, rather than only the text's unkeyed signature. [OP-46b]
+	// Keyed reports whether both sides proved that they know a key of the SMB session. Without
+	// it, see Config.AllowMD5. [OP-46b]
 	Keyed bool
 }
 
-// RDMA reports whether data moves by RDMA.
-func (t Transport) RDMA() bool { return base.Transport(t).RDMA() }
+// Skipped is a provider that a client does not use.
+type Skipped struct {
+	// Provider is the name of the provider.
+	Provider string
+	// Reason is the cause. It may wrap ErrNotOffered or ErrOtherHost.
+	Reason error
+}
 
-// String is one line for people.
-func (t Transport) String() string { return base.Transport(t).String() }
+// String returns provider and reason, as in "shm: the server is on another host".
+func (s Skipped) String() string { return base.Skipped(s).String() }
+
+// RDMA reports whether data moves by RDMA.
+func (t Transport) RDMA() bool { return t.Name != TransportSMB && t.Name != "" }
+
+// String returns all fields but Connections in one line for a log.
+func (t Transport) String() string {
+	engine := base.Transport{Name: t.Name, Reason: t.Reason, Addr: t.Addr}
+	for _, s := range t.Skipped {
+		engine.Skipped = append(engine.Skipped, base.Skipped(s))
+	}
+	return engine.String()
+}
+
+// transportOf returns a description by the engine as one of this package.
+func transportOf(engine base.Transport) Transport {
+	t := Transport{
+		Name: engine.Name, Reason: engine.Reason, Addr: engine.Addr,
+		Connections: engine.Connections, Keyed: engine.Keyed,
+	}
+	for _, s := range engine.Skipped {
+		t.Skipped = append(t.Skipped, Skipped(s))
+	}
+	return t
+}

@@ -34,8 +34,8 @@ const (
 	Share = "share"
 )
 
-// Options configure a server. Nil and the zero value work.
-type Options struct {
+// Config configures a server. Nil and the zero value work.
+type Config struct {
 	// Dir is the directory to serve; "" means a temporary one.
 	Dir string
 	// Backend is served instead of a directory, if it is set.
@@ -44,8 +44,8 @@ type Options struct {
 	ReadOnly bool
 	// Providers are the providers on which LWIO is offered; nil means lwio.DefaultProviders().
 	Providers []rdma.Provider
-	// DisableLWIO offers SMB only.
-	DisableLWIO bool
+	// SMBOnly makes the server offer SMB alone.
+	SMBOnly bool
 	// AllowMD5 accepts clients whose signature has no key.
 	AllowMD5 bool
 	// ImmediateData completes reads by immediate data where the provider has it.
@@ -58,7 +58,7 @@ type Options struct {
 
 // Server is a running server. Safe for concurrent use.
 type Server struct {
-	// Dir is the served directory; "" with a Backend of the options.
+	// Dir is the served directory; "" with Config.Backend.
 	Dir string
 	// Server is the server itself.
 	Server *server.Server
@@ -74,16 +74,16 @@ type Server struct {
 }
 
 // NewServer starts a server and closes it when the test ends. A failure to start fails the test.
-func NewServer(tb testing.TB, opts *Options) *Server {
+func NewServer(tb testing.TB, cfg *Config) *Server {
 	tb.Helper()
-	var o Options
-	if opts != nil {
-		o = *opts
+	var c Config
+	if cfg != nil {
+		c = *cfg
 	}
-	if o.Dir == "" && o.Backend == nil {
-		o.Dir = tb.TempDir()
+	if c.Dir == "" && c.Backend == nil {
+		c.Dir = tb.TempDir()
 	}
-	s, err := Start(&o)
+	s, err := Start(&c)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -97,21 +97,21 @@ func NewServer(tb testing.TB, opts *Options) *Server {
 }
 
 // Start starts a server. The caller closes it.
-func Start(opts *Options) (*Server, error) {
-	var o Options
-	if opts != nil {
-		o = *opts
+func Start(cfg *Config) (*Server, error) {
+	var c Config
+	if cfg != nil {
+		c = *cfg
 	}
-	s := &Server{Dir: o.Dir, password: rand.Text(), serving: make(chan error, 1)}
-	if err := s.start(&o); err != nil {
+	s := &Server{Dir: c.Dir, password: rand.Text(), serving: make(chan error, 1)}
+	if err := s.start(&c); err != nil {
 		s.cleanUp()
 		return nil, fmt.Errorf("lwiotest: start: %w", err)
 	}
 	return s, nil
 }
 
-func (s *Server) start(o *Options) (err error) {
-	backend := o.Backend
+func (s *Server) start(cfg *Config) (err error) {
+	backend := cfg.Backend
 	if backend == nil {
 		if s.Dir == "" {
 			if s.temp, err = os.MkdirTemp("", "lwiotest"); err != nil {
@@ -123,20 +123,20 @@ func (s *Server) start(o *Options) (err error) {
 			return err
 		}
 	}
-	s.fs, err = vfs.New(vfs.Config{Shares: []vfs.Share{{Name: Share, Backend: backend, ReadOnly: o.ReadOnly}}, Logger: o.Logger})
+	s.fs, err = vfs.New(vfs.Config{Shares: []vfs.Share{{Name: Share, Backend: backend, ReadOnly: cfg.ReadOnly}}, Logger: cfg.Logger})
 	if err != nil {
 		return err
 	}
-	providers := o.Providers
+	providers := cfg.Providers
 	switch {
-	case o.DisableLWIO:
+	case cfg.SMBOnly:
 		providers = nil
 	case providers == nil:
 		providers = lwio.DefaultProviders()
 	}
 	s.Server, err = server.New(server.Config{
 		FS: s.fs, Lookup: server.Users{User: s.password}.Lookup, Providers: providers,
-		AllowMD5: o.AllowMD5, ImmediateData: o.ImmediateData, Limits: o.Limits, Logger: o.Logger,
+		AllowMD5: cfg.AllowMD5, ImmediateData: cfg.ImmediateData, Limits: cfg.Limits, Logger: cfg.Logger,
 	})
 	if err != nil {
 		return err

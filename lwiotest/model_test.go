@@ -121,7 +121,7 @@ func (w *world) serve(rt *rapid.T, dir string) {
 		MaxRecvBufferSize: some([]int{0, 4 << 10, 8 << 10, 256 << 10}).Draw(rt, "receive buffer"),
 		MaxRdmaWindowSize: some([]int{0, 64 << 10, 1 << 20}).Draw(rt, "window"),
 	}
-	opts := &lwiotest.Options{Dir: dir, Limits: w.limits}
+	opts := &lwiotest.Config{Dir: dir, Limits: w.limits}
 	if rapid.Bool().Draw(rt, "slow disk") {
 		disk, err := posix.OpenDir(dir)
 		if err != nil {
@@ -175,8 +175,8 @@ func (k *client) configure(rt *rapid.T) {
 		SMBOnly: k.fabric == lwio.TransportSMB, Timeout: time.Minute,
 		Credits: some([]int{0, 1, 2, 7}).Draw(rt, "credits of the client"), MaxReadSize: some([]int{0, 4 << 10, 100_000}).Draw(rt, "read size"),
 		MaxRdmaWindowSize: some([]int{0, 512, 10_000}).Draw(rt, "window of the client"),
-		Reconnect:         time.Duration(some([]int{int(patient), 1, -1}).Draw(rt, "reconnect")),
-		SmallRead:         some([]int{0, 1, 8 << 10}).Draw(rt, "small read"), Completion: lwio.CompletionMode(some([]int{0, 1, 2}).Draw(rt, "completion")),
+		ReconnectTimeout:  time.Duration(some([]int{int(patient), 1, -1}).Draw(rt, "reconnect")),
+		CopyThreshold:     some([]int{0, 1, 8 << 10}).Draw(rt, "small read"), Completion: lwio.CompletionMode(some([]int{0, 1, 2}).Draw(rt, "completion")),
 	}
 	if k.w.impatient {
 		k.cfg.Timeout = 100 * time.Millisecond
@@ -227,7 +227,7 @@ func (k *client) connect(ctx context.Context) error {
 func (k *client) reopen(rt *rapid.T) {
 	k.quiet()
 	k.close(rt)
-	if k.c.Stats().Lost > 0 && k.cfg.RequireRDMA && k.cfg.Reconnect != patient {
+	if k.c.Stats().Lost > 0 && k.cfg.RequireRDMA && k.cfg.ReconnectTimeout != patient {
 		k.redial(rt)
 		return
 	}

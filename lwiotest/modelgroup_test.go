@@ -255,9 +255,9 @@ func (c *caller) runBatch(ctx context.Context) {
 	b := k.c.NewBatch(len(c.ops))
 	defer b.Close()
 	for i, o := range c.ops {
-		add := b.Read
+		add := b.ReadAt
 		if o.write {
-			add = b.Write
+			add = b.WriteAt
 		}
 		if err := add(k.f, o.mem.p, o.off, uint64(i)); err != nil {
 			o.over, o.err = true, err
@@ -389,7 +389,7 @@ func (o *operation) written() filemodel.Write {
 // caller may have been replayed, and be in flight on the connection that replaced the lost one.
 func (k *client) late(err error) *owner {
 	left := errors.Is(err, context.Canceled) || errors.Is(err, os.ErrDeadlineExceeded)
-	return &owner{client: k, f: k.f, smb: k.cfg.SMBOnly || k.cfg.Reconnect < patient && k.lost > 0,
+	return &owner{client: k, f: k.f, smb: k.cfg.SMBOnly || k.cfg.ReconnectTimeout < patient && k.lost > 0,
 		broken: errors.Is(err, net.ErrClosed) && !left && k.lost > k.before, lost: k.lost}
 }
 
@@ -426,7 +426,7 @@ func (k *client) excuses(err error, left bool) bool {
 		return left
 	case errors.Is(err, lwio.ErrBufferBusy):
 		return left || broke
-	case k.cfg.Reconnect == patient:
+	case k.cfg.ReconnectTimeout == patient:
 		return false
 	case errors.Is(err, lwio.ErrNoRDMA):
 		return k.cfg.RequireRDMA && k.lost > 0

@@ -244,13 +244,13 @@ func testClaim22(t *testing.T, on string) {
 	if h := p.watch.requests(wire.OpRead)[0].h; h.Credits != 1 {
 		t.Errorf("a request that is alone says %d", h.Credits)
 	}
-	if c.Credits() != 2 {
-		t.Fatalf("%d credits in the beginning", c.Credits())
+	if c.MaxInFlight() != 2 {
+		t.Fatalf("%d credits in the beginning", c.MaxInFlight())
 	}
 	var readers sync.WaitGroup
 	for range 12 {
 		readers.Go(func() {
-			for i := 0; i < 10_000 && c.Credits() == 2; i++ {
+			for i := 0; i < 10_000 && c.MaxInFlight() == 2; i++ {
 				if _, err := f.ReadAt(make([]byte, 2000), 0); err != nil {
 					t.Error(err)
 					return
@@ -263,7 +263,7 @@ func testClaim22(t *testing.T, on string) {
 	for _, r := range p.watch.requests(wire.OpRead) {
 		most = max(most, int(r.h.Credits))
 	}
-	if n := c.Credits(); most <= 2 || n <= 2 || n > most {
+	if n := c.MaxInFlight(); most <= 2 || n <= 2 || n > most {
 		t.Errorf("the largest number in a request is %d, and the client has %d credits", most, n)
 	}
 }
@@ -295,13 +295,13 @@ func testClaim24(t *testing.T, on string) {
 	c := p.dial(lwio.Config{Completion: lwio.Interrupt, Credits: 8})
 	f := p.file(c, "a", content(5000))
 	conn := p.conn()
-	over := func() bool { k := conn.credits.snapshot(); return k.delta == 0 && c.Credits() == k.grant }
+	over := func() bool { k := conn.credits.snapshot(); return k.delta == 0 && c.MaxInFlight() == k.grant }
 	conn.shrink(3)
-	eventually(t, "three credits are given up", func() bool { return over() && c.Credits() == 5 })
+	eventually(t, "three credits are given up", func() bool { return over() && c.MaxInFlight() == 5 })
 	var readers sync.WaitGroup
 	for range 12 { // want more than there are
 		readers.Go(func() {
-			for i := 0; i < 10_000 && c.Credits() == 5; i++ {
+			for i := 0; i < 10_000 && c.MaxInFlight() == 5; i++ {
 				if _, err := f.ReadAt(make([]byte, 2000), 0); err != nil {
 					t.Error(err)
 					return
@@ -310,7 +310,7 @@ func testClaim24(t *testing.T, on string) {
 		})
 	}
 	readers.Wait()
-	eventually(t, "credits are back", func() bool { return over() && c.Credits() > 5 })
+	eventually(t, "credits are back", func() bool { return over() && c.MaxInFlight() > 5 })
 	eventually(t, "each CREDIT is answered", func() bool {
 		return !slices.ContainsFunc(p.watch.requests(wire.OpCredit), func(r request) bool { return r.answer == nil })
 	})

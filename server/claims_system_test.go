@@ -46,7 +46,7 @@ func testClaim01(t *testing.T, on string) {
 	if to, from := p.tap.bytes(); len(to) != len(before) || bytes.Contains(from, data[:100]) {
 		t.Error("the I/O went over SMB")
 	}
-	if r := c.Stats(); r.RDMA.ReadBytes != 100_000 || r.RDMA.WrittenBytes != 30_000 || r.Connections != 1 {
+	if r := c.Stats(); r.RDMA.ReadBytes != 100_000 || r.RDMA.WrittenBytes != 30_000 || r.Connects != 1 {
 		t.Errorf("%+v", r)
 	}
 }

@@ -181,7 +181,7 @@ func (r remoteTree) ReadDir(ctx context.Context, name string) ([]fs.DirEntry, er
 }
 func (r remoteTree) Mkdir(ctx context.Context, name string) error { return r.c.Mkdir(ctx, name, 0o777) }
 func (r remoteTree) Join(dir, base string) string                 { return path.Join(dir, base) }
-func (r remoteTree) Depth() int                                   { return r.c.Credits() }
+func (r remoteTree) Depth() int                                   { return r.c.MaxInFlight() }
 
 func (r remoteTree) Describe(name string) string {
 	return fmt.Sprintf("lwio://%s/%s/%s", r.t.Host, r.t.Share, name)

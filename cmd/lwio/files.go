@@ -114,7 +114,7 @@ func (a *app) catCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				_, err = transfer(ctx, src, &streamSink{w: a.stdout}, transferOptions{depth: c.Credits()})
+				_, err = transfer(ctx, src, &streamSink{w: a.stdout}, transferOptions{depth: c.MaxInFlight()})
 				return errors.Join(err, src.Close(err))
 			})
 		},

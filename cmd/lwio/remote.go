@@ -23,7 +23,7 @@ func openRemote(ctx context.Context, c *lwio.Client, name string) (*remoteSource
 	if err != nil {
 		return nil, err
 	}
-	return &remoteSource{f, f.Opened().Size()}, nil
+	return &remoteSource{f, f.OpenInfo().Size()}, nil
 }
 
 func (s *remoteSource) Size() int64           { return s.size }

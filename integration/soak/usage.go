@@ -227,9 +227,9 @@ func (u *usage) transfer(ctx context.Context, write bool, p []byte, off int64) (
 func (u *usage) batch(ctx context.Context, write bool, pieces [][]byte, off int64) (int, error) {
 	b := u.c.NewBatch(len(pieces))
 	defer b.Close()
-	add := b.Read
+	add := b.ReadAt
 	if write {
-		add = b.Write
+		add = b.WriteAt
 	}
 	for i, p := range pieces {
 		if err := add(u.f, p, off, uint64(i)); err != nil {

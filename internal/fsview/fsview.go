@@ -25,8 +25,8 @@ type Share interface {
 
 // File is an open file or directory of a Share. Safe for concurrent use.
 type File interface {
-	// Opened describes it as it was when it was opened.
-	Opened() fs.FileInfo
+	// OpenInfo describes it as it was when it was opened.
+	OpenInfo() fs.FileInfo
 	Stat(ctx context.Context) (fs.FileInfo, error)
 	// ReadAtContext follows io.ReaderAt.
 	ReadAtContext(ctx context.Context, p []byte, off int64) (int, error)
@@ -98,7 +98,7 @@ func (v *view) Open(name string) (fs.File, error) {
 	if err != nil {
 		return nil, v.failed("open", name, err)
 	}
-	return &viewFile{v: v, f: f, name: name, dir: f.Opened().IsDir()}, nil
+	return &viewFile{v: v, f: f, name: name, dir: f.OpenInfo().IsDir()}, nil
 }
 
 func (v *view) Stat(name string) (fs.FileInfo, error) {
@@ -141,7 +141,7 @@ func (v *view) ReadFile(name string) ([]byte, error) {
 		return nil, v.failed("read", name, ntstatus.FileIsADirectory)
 	}
 	// One byte more than the file has tells whether it has grown.
-	buf := make([]byte, min(f.f.Opened().Size(), maxReadFile)+1)
+	buf := make([]byte, min(f.f.OpenInfo().Size(), maxReadFile)+1)
 	n := 0
 	for {
 		m, err := f.f.ReadAtContext(v.ctx, buf[n:], int64(n))

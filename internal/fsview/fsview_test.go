@@ -81,7 +81,7 @@ type smaller struct {
 
 func (i smaller) Size() int64 { return i.FileInfo.Size() - int64(i.by) }
 
-func (f *file) Opened() fs.FileInfo {
+func (f *file) OpenInfo() fs.FileInfo {
 	info, err := f.f.Stat()
 	if err != nil {
 		panic(err)

@@ -17,23 +17,23 @@ import (
 const (
 	// DefaultCredits is how many messages in flight the client asks for.
 	DefaultCredits = 128
-	// DefaultSmallRead is up to how many bytes a read is copied out of a buffer
+	// DefaultCopyThreshold is up to how many bytes a read is copied out of a buffer
 	// that is always registered. [LWIO §Read]
-	DefaultSmallRead = 1<<10 - 1
+	DefaultCopyThreshold = 1<<10 - 1
 	// DefaultMaxReadSize is how many bytes one read request asks for at most.
 	DefaultMaxReadSize = 1 << 20
 	// DefaultMaxRdmaWindowSize is how many bytes one RDMA write of the server may have.
 	DefaultMaxRdmaWindowSize = 1 << 20
 	// DefaultTimeout bounds a call that has no deadline of its own.
 	DefaultTimeout = 30 * time.Second
-	// DefaultReconnect is how long reads and writes wait for a lost connection to be
+	// DefaultReconnectTimeout is how long reads and writes wait for a lost connection to be
 	// replaced.
-	DefaultReconnect = 5 * time.Second
+	DefaultReconnectTimeout = 5 * time.Second
 
-	MaxCredits   = 4096
-	maxSmallRead = 64 << 10
-	minReadSize  = 4 << 10
-	maxReadSize  = 64 << 20
+	MaxCredits       = 4096
+	maxCopyThreshold = 64 << 10
+	minReadSize      = 4 << 10
+	maxReadSize      = 64 << 20
 	// maxConnections bounds Config.Connections: the server keeps twice as many key pairs
 	// of a session.
 	maxConnections = 8
@@ -54,9 +54,9 @@ type Config struct {
 	MaxReadSize            int
 	MaxRdmaWindowSize      int
 	Completion             CompletionMode
-	SmallRead              int
+	CopyThreshold          int
 	Timeout                time.Duration
-	Reconnect              time.Duration
+	ReconnectTimeout       time.Duration
 	DialContext            func(ctx context.Context, network, addr string) (net.Conn, error)
 	Logger                 *slog.Logger
 }
@@ -71,12 +71,12 @@ func (c *Config) WithDefaults() Config {
 	cfg.Connections = clamp(cfg.Connections, 1, 1, maxConnections)
 	cfg.MaxReadSize = clamp(cfg.MaxReadSize, DefaultMaxReadSize, minReadSize, maxReadSize)
 	cfg.MaxRdmaWindowSize = clamp(cfg.MaxRdmaWindowSize, DefaultMaxRdmaWindowSize, minWindow, maxWindow)
-	cfg.SmallRead = clamp(cfg.SmallRead, DefaultSmallRead, 1, maxSmallRead)
+	cfg.CopyThreshold = clamp(cfg.CopyThreshold, DefaultCopyThreshold, 1, maxCopyThreshold)
 	if cfg.Timeout <= 0 {
 		cfg.Timeout = DefaultTimeout
 	}
-	if cfg.Reconnect == 0 {
-		cfg.Reconnect = DefaultReconnect
+	if cfg.ReconnectTimeout == 0 {
+		cfg.ReconnectTimeout = DefaultReconnectTimeout
 	}
 	if cfg.DialContext == nil {
 		cfg.DialContext = new(net.Dialer).DialContext

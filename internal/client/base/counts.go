@@ -9,7 +9,7 @@ import (
 // Counts are the counters of the connections of a client.
 type Counts struct {
 	Polled, Interrupt latency.Counter // requests of I/O, by how their answers came
-	WakeUps, Spurious atomic.Uint64   // answers to INTERRUPT, and those that brought nothing
+	Wakeups, Spurious atomic.Uint64   // answers to INTERRUPT, and those that brought nothing
 	Cancels           atomic.Uint64   // CANCEL messages
 }
 
@@ -18,7 +18,7 @@ func (k *Counts) Snapshot(s *Stats) {
 	polled, interrupt := k.Polled.Snapshot(), k.Interrupt.Snapshot()
 	s.Polled, s.Interrupts = polled.Count(), interrupt.Count()
 	s.Latency = latency.Sum(polled, interrupt)
-	s.SpuriousWakeUps = k.Spurious.Load() // before those that they are of: there are never more
-	s.WakeUps = k.WakeUps.Load()
+	s.SpuriousWakeups = k.Spurious.Load() // before those that they are of: there are never more
+	s.Wakeups = k.Wakeups.Load()
 	s.Cancels = k.Cancels.Load()
 }

@@ -12,11 +12,11 @@ type Stats struct {
 	RDMA, SMB                     Traffic
 	Credits, InFlight             int
 	Polled, Interrupts            uint64
-	WakeUps, SpuriousWakeUps      uint64
+	Wakeups, SpuriousWakeups      uint64
 	Cancels                       uint64
 	Latency                       Histogram
-	CPU                           time.Duration
-	Connections, Lost, Reconnects uint64
+	ProcessCPU                    time.Duration
+	Connects, Lost, Reconnects    uint64
 	ReplayedReads, ReplayedWrites uint64
 }
 

@@ -6,27 +6,49 @@ import "strings"
 // those of RDMA providers.
 const TransportSMB = "smb"
 
-// Transport is, field by field, lwio.Transport.
+// Transport has the fields of lwio.Transport.
 type Transport struct {
 	Name        string
 	Reason      string
-	Skipped     []string
+	Skipped     []Skipped
 	Addr        string
 	Connections int
 	Keyed       bool
 }
 
+// Skipped has the fields of lwio.Skipped.
+type Skipped struct {
+	Provider string
+	Reason   error
+}
+
+// String returns provider and reason, and names the provider once.
+func (s Skipped) String() string {
+	text := s.Reason.Error()
+	if strings.HasPrefix(text, s.Provider+": ") {
+		return text
+	}
+	return s.Provider + ": " + text
+}
+
 // RDMA reports whether data moves by RDMA.
 func (t Transport) RDMA() bool { return t.Name != TransportSMB && t.Name != "" }
 
-// String is one line for people.
+// String returns one line: name, address, reason, and the skipped providers.
 func (t Transport) String() string {
 	var b strings.Builder
 	b.WriteString(t.Name)
 	if t.Addr != "" {
 		b.WriteString(" " + t.Addr)
 	}
-	if notes := append([]string{t.Reason}, t.Skipped...); len(t.Skipped) > 0 || t.Reason != "" {
+	var notes []string
+	if t.Reason != "" {
+		notes = append(notes, t.Reason)
+	}
+	for _, s := range t.Skipped {
+		notes = append(notes, s.String())
+	}
+	if len(notes) > 0 {
 		b.WriteString(" (" + strings.Join(notes, "; ") + ")")
 	}
 	return b.String()

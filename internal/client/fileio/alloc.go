@@ -2,8 +2,8 @@ package fileio
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"io/fs"
 
 	"lwio/internal/client/base"
 	"lwio/internal/client/rdmaconn"
@@ -20,7 +20,7 @@ func (c *Client) Alloc(ctx context.Context, size int) (*rdmaconn.Buffer, error) 
 
 func (c *Client) alloc(ctx context.Context, size int) (*rdmaconn.Buffer, error) {
 	if size <= 0 || size > maxBuffer {
-		return nil, fmt.Errorf("a buffer has 1 to %d bytes: %w", maxBuffer, errors.ErrUnsupported)
+		return nil, fmt.Errorf("a buffer has 1 to %d bytes: %w", maxBuffer, fs.ErrInvalid)
 	}
 	cn, err := c.Home(ctx)
 	if err != nil {

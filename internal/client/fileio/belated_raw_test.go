@@ -30,7 +30,7 @@ func testRDMAAfterAll(t *testing.T, on string) {
 	s := newRawServer(t, on, share)
 	s.away(true)
 	var log bytes.Buffer
-	c, err := s.dial(&base.Config{Connections: 2, Reconnect: time.Hour, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	c, err := s.dial(&base.Config{Connections: 2, ReconnectTimeout: time.Hour, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +63,7 @@ func testRDMAAfterAll(t *testing.T, on string) {
 	if n, err := f.WriteAt(b.Bytes()[:5000], 5000); n != 5000 || err != nil {
 		t.Error(n, err)
 	}
-	if st := c.Stats(); st.RDMA.Reads != 1 || st.RDMA.Writes != 1 || st.Connections != 2 || st.Reconnects != 0 || st.Lost != 0 {
+	if st := c.Stats(); st.RDMA.Reads != 1 || st.RDMA.Writes != 1 || st.Connects != 2 || st.Reconnects != 0 || st.Lost != 0 {
 		t.Errorf("%+v", st)
 	}
 	c.Close()
@@ -83,14 +83,14 @@ func TestNoRDMAForGood(t *testing.T) {
 	share := newFakeShare()
 	s := newRawServer(t, "iwarp", share)
 	s.away(true)
-	c, err := s.dial(&base.Config{Connections: 2, Reconnect: -1})
+	c, err := s.dial(&base.Config{Connections: 2, ReconnectTimeout: -1})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if len(c.Paths) != 0 || c.Transport().RDMA() {
 		t.Error(len(c.Paths), c.Transport())
 	}
-	if c, err = s.dial(&base.Config{Reconnect: time.Hour}); err != nil {
+	if c, err = s.dial(&base.Config{ReconnectTimeout: time.Hour}); err != nil {
 		t.Fatal(err)
 	}
 	s.sess.lose(fmt.Errorf("the server has gone: %w", net.ErrClosed))
@@ -130,7 +130,7 @@ func TestCloseAtOnce(t *testing.T) { onEach(t, testCloseAtOnce) }
 func testCloseAtOnce(t *testing.T, on string) {
 	share := newFakeShare()
 	s := newRawServer(t, on, share)
-	c := s.connect(base.Config{Reconnect: time.Hour})
+	c := s.connect(base.Config{ReconnectTimeout: time.Hour})
 	release := make(chan struct{})
 	s.sess.onClose = func(context.Context) { <-release }
 	closed := make(chan error)
@@ -174,7 +174,7 @@ func testSessionLostInDial(t *testing.T, on string) {
 		return true
 	}
 	for _, required := range []bool{false, true} {
-		c, err := s.dial(&base.Config{RequireRDMA: required, Reconnect: time.Hour})
+		c, err := s.dial(&base.Config{RequireRDMA: required, ReconnectTimeout: time.Hour})
 		if c != nil || !errors.Is(err, net.ErrClosed) || !strings.Contains(err.Error(), "SMB session has ended: the cable") {
 			t.Errorf("%v, %v", c, err)
 		}

@@ -69,7 +69,7 @@ func testBufferClosedInFlight(t *testing.T, on string) {
 				}
 				return false
 			}
-			c := s.connect(base.Config{Reconnect: reconnect})
+			c := s.connect(base.Config{ReconnectTimeout: reconnect})
 			f := openOn(t, c, "f")
 			b = allocate(t, c, 8192)
 			err := do(c, f, b.Bytes()[:4096])
@@ -112,7 +112,7 @@ func testBufferClosedBetween(t *testing.T, on string) {
 			}
 			return false
 		}
-		c := s.connect(base.Config{Reconnect: time.Minute})
+		c := s.connect(base.Config{ReconnectTimeout: time.Minute})
 		f := openOn(t, c, "f")
 		b = allocate(t, c, 8192)
 		err := do(c, f, b.Bytes()[:4096])

@@ -81,7 +81,7 @@ func testOneOfBuffersClosed(t *testing.T, on string) {
 				}
 				return cut
 			}
-			c := s.connect(base.Config{Reconnect: time.Minute})
+			c := s.connect(base.Config{ReconnectTimeout: time.Minute})
 			f := openOn(t, c, "f")
 			buffers = [2]*rdmaconn.Buffer{allocate(t, c, 4096), allocate(t, c, 4096)}
 			err := do(f, buffers[0].Bytes()[:4096], buffers[1].Bytes()[:4096])
@@ -159,7 +159,7 @@ func testBufferClosedDuringReplay(t *testing.T, on string) {
 		c.reply(h, h.Length, 0)
 		return true
 	}
-	c := s.connect(base.Config{Reconnect: time.Minute})
+	c := s.connect(base.Config{ReconnectTimeout: time.Minute})
 	f := openOn(t, c, "f")
 	b = allocate(t, c, 4096)
 	if n, err := f.WriteAt(b.Bytes()[:8], 0); n != 8 || err != nil {

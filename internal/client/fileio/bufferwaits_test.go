@@ -83,7 +83,7 @@ func testBufferClosedWhileWaiting(t *testing.T, on string) {
 					}
 					return false
 				}
-				c := s.connect(base.Config{Reconnect: -1})
+				c := s.connect(base.Config{ReconnectTimeout: -1})
 				f := openOn(t, c, "f")
 				b := allocate(t, c, 9000)
 				goOn := prepare(t, f, held)

@@ -55,10 +55,10 @@ func TestBestWorkingProviderIsUsed(t *testing.T) {
 				Providers: []rdma.Provider{shm.New(nil), iwarp.New(nil)}, Logger: slog.New(slog.NewTextHandler(&log, nil)),
 			})
 			tr := cl.Transport()
-			if tr.Name != "iwarp" || len(tr.Skipped) != 1 || !strings.Contains(tr.Skipped[0], c.skipped) || strings.Count(tr.Skipped[0], "shm: ") != 1 {
+			if tr.Name != "iwarp" || len(tr.Skipped) != 1 || !strings.Contains(tr.Skipped[0].String(), c.skipped) || strings.Count(tr.Skipped[0].String(), "shm: ") != 1 {
 				t.Errorf("%v", tr)
 			}
-			if !strings.Contains(tr.String(), tr.Skipped[0]) || !strings.Contains(log.String(), "provider not used") {
+			if !strings.Contains(tr.String(), tr.Skipped[0].String()) || !strings.Contains(log.String(), "provider not used") {
 				t.Errorf("%v, %s", tr, &log)
 			}
 			if got := strings.Contains(log.String(), "level=WARN"); got != c.warns {

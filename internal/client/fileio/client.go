@@ -41,10 +41,10 @@ func (c *Client) Stats() base.Stats {
 		}
 	}
 	s.RDMA, s.SMB = c.overRDMA.Snapshot(), c.overSMB.Snapshot()
-	s.Connections, s.Lost, s.Reconnects = c.Connections.Load(), c.Lost.Load(), c.Reconnects.Load()
+	s.Connects, s.Lost, s.Reconnects = c.Connections.Load(), c.Lost.Load(), c.Reconnects.Load()
 	s.ReplayedReads, s.ReplayedWrites = c.readsAgain.Load(), c.writesAgain.Load()
 	c.Counts.Snapshot(&s)
-	s.CPU = host.CPUTime()
+	s.ProcessCPU = host.CPUTime()
 	return s
 }
 

@@ -27,7 +27,7 @@ func testStatsByMode(t *testing.T, on string) {
 		if want := [2]uint64{5, 0}; mode == base.Polling && got != want || mode == base.Interrupt && got != [2]uint64{0, 5} {
 			t.Errorf("%v: %v", mode, got)
 		}
-		if st.Latency.Count() != 5 || st.Latency.Quantile(1) == 0 || st.RDMA.Reads != 5 || st.SpuriousWakeUps > st.WakeUps {
+		if st.Latency.Count() != 5 || st.Latency.Quantile(1) == 0 || st.RDMA.Reads != 5 || st.SpuriousWakeups > st.Wakeups {
 			t.Errorf("%+v", st)
 		}
 	}

@@ -26,7 +26,7 @@ func outlive(t *testing.T, s *rawServer, life *faultconn.Dialer, n int) (whole b
 	t.Helper()
 	provider := iwarp.New(&iwarp.Config{Dial: life.DialTCP})
 	c, err := s.dial(&base.Config{
-		Providers: []rdma.Provider{provider}, RequireRDMA: true, Reconnect: -1, Timeout: deathPatience,
+		Providers: []rdma.Provider{provider}, RequireRDMA: true, ReconnectTimeout: -1, Timeout: deathPatience,
 	})
 	whole = true
 	check := func(what string, err error) bool {

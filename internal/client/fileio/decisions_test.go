@@ -188,7 +188,7 @@ func testSmallReadsAreCopied(t *testing.T, on string) {
 	share.put("f", want)
 	for _, r := range []struct{ small, copied int }{{0, 1023}, {1, 1}, {100, 100}, {64 << 10, 64 << 10}, {1 << 20, 64 << 10}} {
 		s := newRawServer(t, on, share)
-		c := s.connect(base.Config{SmallRead: r.small, Credits: 8})
+		c := s.connect(base.Config{CopyThreshold: r.small, Credits: 8})
 		f, cn, conn := openOn(t, c, "f"), c.Live(), <-s.accepted
 		land := uint32(cn.Memory.LandMR.RemoteAddr().Token)
 		buf := allocate(t, c, 1000)

@@ -87,7 +87,7 @@ func testReadOverRDMA(t *testing.T, on string) {
 		t.Errorf("%d reads went over SMB", n)
 	}
 	st := c.Stats()
-	if st.RDMA.Reads == 0 || st.SMB.Reads != 0 || st.Credits != 16 || st.Connections != 1 || st.InFlight != 0 {
+	if st.RDMA.Reads == 0 || st.SMB.Reads != 0 || st.Credits != 16 || st.Connects != 1 || st.InFlight != 0 {
 		t.Errorf("stats %+v", st)
 	}
 }
@@ -228,7 +228,7 @@ func testCreditsAreNeverExceeded(t *testing.T, on string) {
 	}
 	c := s.connect(base.Config{})
 	// Every message takes one of these, and gives it back when it was answered.
-	if n := c.Live().Table.Free.Size(); n != 3 || c.Credits() != 3 {
+	if n := c.Live().Table.Free.Size(); n != 3 || c.MaxInFlight() != 3 {
 		t.Fatalf("%d credits, granted 3", n)
 	}
 	f := openOn(t, c, "f")
@@ -603,7 +603,7 @@ func testAfterClose(t *testing.T, on string) {
 			t.Error(err)
 		}
 	}
-	if st := c.Stats(); st.Lost != 0 || st.Connections != 1 {
+	if st := c.Stats(); st.Lost != 0 || st.Connects != 1 {
 		t.Errorf("stats %+v", st)
 	}
 	if tr := c.Transport(); tr.RDMA() || !strings.Contains(tr.Reason, "closed") {

@@ -139,8 +139,8 @@ func (f *File) Stat(ctx context.Context) (fs.FileInfo, error) {
 	return smbshare.InfoOf(f.name, e), nil
 }
 
-// Opened is that of lwio.File.
-func (f *File) Opened() fs.FileInfo { return smbshare.InfoOf(f.name, f.h.Created()) }
+// OpenInfo is that of lwio.File.
+func (f *File) OpenInfo() fs.FileInfo { return smbshare.InfoOf(f.name, f.h.Created()) }
 
 // Close is that of lwio.File.
 func (f *File) Close() error {

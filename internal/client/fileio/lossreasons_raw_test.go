@@ -88,7 +88,7 @@ func (c *lossCase) check(t *testing.T, on, name string, do func(ctx context.Cont
 		}
 		return h.Opcode.IO()
 	}
-	client = s.connect(base.Config{Reconnect: c.reconnect, RequireRDMA: c.require})
+	client = s.connect(base.Config{ReconnectTimeout: c.reconnect, RequireRDMA: c.require})
 	err := do(ctx, openOn(t, client, "f"), make([]byte, 8))
 	text, is := "read f: "+c.read, c.is
 	if strings.HasSuffix(name, "write") {

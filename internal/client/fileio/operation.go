@@ -164,7 +164,7 @@ func (o *operation) gone() error {
 //
 // Source: [OP-91]
 func (o *operation) reach(ctx context.Context, cn *rdmaconn.Conn) (err error) {
-	small, access := cn.Cfg.SmallRead, rdma.AccessRemoteWrite
+	small, access := cn.Cfg.CopyThreshold, rdma.AccessRemoteWrite
 	switch {
 	case o.write:
 		small, access = rdmaconn.CopyWrite, 0

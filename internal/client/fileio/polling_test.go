@@ -136,7 +136,7 @@ func testWakeUp(t *testing.T, on string) {
 		}
 	}
 	counts := &c.Counts
-	if n, spurious := counts.WakeUps.Load(), counts.Spurious.Load(); n < readers-1 || n > readers || spurious > n {
+	if n, spurious := counts.Wakeups.Load(), counts.Spurious.Load(); n < readers-1 || n > readers || spurious > n {
 		// Another call may see an answer before its wake-up; the last may be seen
 		// before its wake-up is.
 		t.Errorf("%d wake-ups, %d of them spurious, for %d answers", n, spurious, readers)
@@ -172,7 +172,7 @@ func testSpuriousWakeUp(t *testing.T, on string) {
 		t.Fatal(err)
 	}
 	counts := &c.Counts
-	if n, spurious := counts.WakeUps.Load(), counts.Spurious.Load(); n < 3 || spurious < 3 {
+	if n, spurious := counts.Wakeups.Load(), counts.Spurious.Load(); n < 3 || spurious < 3 {
 		t.Errorf("%d wake-ups, %d of them spurious", n, spurious)
 	}
 }
@@ -357,14 +357,14 @@ func testPollingWithFewCredits(t *testing.T, on string) {
 	}
 	conn := <-s.accepted
 	conn.status(0, uint32(0xFFFFFFFF-4), wire.NotifyCredit) // five less
-	waitFor(t, func() bool { return c.Credits() == 1 && c.Live().Table.Free.Size() == 1 })
+	waitFor(t, func() bool { return c.MaxInFlight() == 1 && c.Live().Table.Free.Size() == 1 })
 	for range 3 {
 		if h := read(); !h.Interrupt() {
 			t.Error("polled for with one credit")
 		}
 	}
 	conn.status(0, 3, wire.NotifyCredit) // three more
-	waitFor(t, func() bool { return c.Credits() == 4 && c.Live().Table.Free.Size() == 3 })
+	waitFor(t, func() bool { return c.MaxInFlight() == 4 && c.Live().Table.Free.Size() == 3 })
 	if h := read(); h.Interrupt() {
 		t.Error("not polled for, though there are credits again")
 	}

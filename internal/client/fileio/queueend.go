@@ -109,7 +109,7 @@ func (o *operation) afterLoss(cn *rdmaconn.Conn) error {
 		return o.unacked.uncertain(nil)
 	case o.write:
 		return nil
-	case o.losses > maxLosses && c.Cfg.RequireRDMA, c.Cfg.RequireRDMA && c.Cfg.Reconnect < 0 && len(c.Paths) == 1:
+	case o.losses > maxLosses && c.Cfg.RequireRDMA, c.Cfg.RequireRDMA && c.Cfg.ReconnectTimeout < 0 && len(c.Paths) == 1:
 		return cn.Life.Err
 	}
 	o.overSMB = o.losses > maxLosses

@@ -115,8 +115,8 @@ func (s *rawServer) dial(cfg *base.Config) (*Client, error) {
 	if full.Providers == nil {
 		full.Providers = defaults()
 	}
-	if cfg == nil || cfg.Reconnect == 0 {
-		full.Reconnect = -1
+	if cfg == nil || cfg.ReconnectTimeout == 0 {
+		full.ReconnectTimeout = -1
 	}
 	full.Completion = s.mode
 	c, err := newClient(s.t.Context(), s.sess, rdmaconn.NoLocalAddr, &testTarget, full)

@@ -55,7 +55,7 @@ func TestReplayComesFirst(t *testing.T) { onEach(t, testReplayComesFirst) }
 func testReplayComesFirst(t *testing.T, on string) {
 	s := cutting(t, on)
 	s.echoes = true
-	c := s.connect(base.Config{Reconnect: time.Minute})
+	c := s.connect(base.Config{ReconnectTimeout: time.Minute})
 	f, g := openOn(t, c, "f"), openOn(t, c, "g")
 	if _, err := f.ReadAt(make([]byte, 10), 0); err != nil {
 		t.Fatal(err)
@@ -99,7 +99,7 @@ func testReplayComesFirst(t *testing.T, on string) {
 			fresh++
 		}
 	}
-	if st := c.Stats(); again == 0 || st.ReplayedWrites != uint64(again) || st.Reconnects != 1 || st.Lost != 1 || st.Connections != 2 {
+	if st := c.Stats(); again == 0 || st.ReplayedWrites != uint64(again) || st.Reconnects != 1 || st.Lost != 1 || st.Connects != 2 {
 		t.Errorf("%d sent again, %+v", again, st)
 	}
 	if tr := c.Transport(); !tr.RDMA() || !strings.Contains(tr.Reason, "lost connection") {
@@ -116,7 +116,7 @@ func TestNoOutcomes(t *testing.T) { onEach(t, testNoOutcomes) }
 func testNoOutcomes(t *testing.T, on string) {
 	for _, how := range []string{"write", "segments", "batch"} {
 		s := cutting(t, on)
-		c := s.connect(base.Config{Reconnect: time.Minute})
+		c := s.connect(base.Config{ReconnectTimeout: time.Minute})
 		g := openOn(t, c, "g")
 		var n int
 		var err error
@@ -157,7 +157,7 @@ func TestAwayAndBack(t *testing.T) { onEach(t, testAwayAndBack) }
 
 func testAwayAndBack(t *testing.T, on string) {
 	s := cutting(t, on)
-	c := s.connect(base.Config{Reconnect: 20 * time.Millisecond})
+	c := s.connect(base.Config{ReconnectTimeout: 20 * time.Millisecond})
 	f, g := openOn(t, c, "f"), openOn(t, c, "g")
 	if _, err := g.WriteAt([]byte("x"), 0); err != nil {
 		t.Fatal(err)
@@ -199,7 +199,7 @@ func TestWaitingForAConnectionEnds(t *testing.T) { onEach(t, testWaitingEnds) }
 func testWaitingEnds(t *testing.T, on string) {
 	s := cutting(t, on)
 	s.echoes = true
-	c := s.connect(base.Config{Reconnect: time.Hour})
+	c := s.connect(base.Config{ReconnectTimeout: time.Hour})
 	f, g := openOn(t, c, "f"), openOn(t, c, "g")
 	s.away(true)
 	cn := c.Live()
@@ -239,7 +239,7 @@ func TestSessionLost(t *testing.T) { onEach(t, testSessionLost) }
 
 func testSessionLost(t *testing.T, on string) {
 	s := cutting(t, on)
-	c := s.connect(base.Config{Reconnect: time.Hour, RequireRDMA: true})
+	c := s.connect(base.Config{ReconnectTimeout: time.Hour, RequireRDMA: true})
 	f, g := openOn(t, c, "f"), openOn(t, c, "g")
 	s.sess.lose(fmt.Errorf("the server has gone: %w", net.ErrClosed))
 	if _, err := g.WriteAt(make([]byte, 10), 77); !errors.Is(err, net.ErrClosed) || !errors.Is(err, base.ErrUncertain) {
@@ -265,7 +265,7 @@ func testPoisonBreaksBoundedConnections(t *testing.T, on string) {
 		}
 		return h.Opcode.IO()
 	}
-	c := s.connect(base.Config{Reconnect: time.Second})
+	c := s.connect(base.Config{ReconnectTimeout: time.Second})
 	f := openOn(t, c, "f")
 	p := make([]byte, 1000)
 	if n, err := f.ReadAt(p, 0); n != len(p) || err != nil || !bytes.Equal(p, pattern(1000)) {
@@ -301,7 +301,7 @@ func testSyncWaitsForReplay(t *testing.T, on string) {
 		}
 		return h.Opcode == wire.OpWrite
 	}
-	c := s.connect(base.Config{Reconnect: time.Hour})
+	c := s.connect(base.Config{ReconnectTimeout: time.Hour})
 	g := openOn(t, c, "g")
 	done := make(chan error)
 	go func() {
@@ -336,7 +336,7 @@ func testReplayInDoubt(t *testing.T, on string) {
 		}
 		return cut(c, h, body) || h.Opcode == wire.OpRead
 	}
-	c := s.connect(base.Config{Reconnect: time.Hour})
+	c := s.connect(base.Config{ReconnectTimeout: time.Hour})
 	f, g := openOn(t, c, "f"), openOn(t, c, "g")
 	p := allocate(t, c, 20_000).Bytes()
 	b := c.NewBatch(1)
@@ -363,7 +363,7 @@ func TestBuffersGoOn(t *testing.T) { onEach(t, testBuffersGoOn) }
 
 func testBuffersGoOn(t *testing.T, on string) {
 	s := cutting(t, on)
-	c := s.connect(base.Config{Reconnect: time.Hour})
+	c := s.connect(base.Config{ReconnectTimeout: time.Hour})
 	f := openOn(t, c, "f")
 	b := allocate(t, c, 50_000)
 	want := pattern(100_000)
@@ -410,7 +410,7 @@ func testCloseWaitsForReplay(t *testing.T, on string) {
 		c.cut()
 		return true
 	}
-	c := s.connect(base.Config{Reconnect: time.Minute})
+	c := s.connect(base.Config{ReconnectTimeout: time.Minute})
 	g := openOn(t, c, "g")
 	want := pattern(100_000)
 	var calls sync.WaitGroup

@@ -45,10 +45,10 @@ func TestAfterLoss(t *testing.T) {
 		closed, ended bool
 		want          string
 	}{
-		{base.DefaultReconnect, 1, false, false, false, "trying to replace it"},
-		{base.DefaultReconnect, 1, true, false, false, "trying to replace it"},
-		{base.DefaultReconnect, 1, false, false, true, "nothing: the SMB session has ended too"},
-		{base.DefaultReconnect, 1, false, true, true, "nothing: the client is being closed"},
+		{base.DefaultReconnectTimeout, 1, false, false, false, "trying to replace it"},
+		{base.DefaultReconnectTimeout, 1, true, false, false, "trying to replace it"},
+		{base.DefaultReconnectTimeout, 1, false, false, true, "nothing: the SMB session has ended too"},
+		{base.DefaultReconnectTimeout, 1, false, true, true, "nothing: the client is being closed"},
 		{-1, 1, false, true, false, "nothing: the client is being closed"},
 		{-1, 1, false, false, false, "it is not to be replaced: going on over SMB"},
 		{-1, 1, true, false, false, "it is not to be replaced: reads and writes fail"},
@@ -57,7 +57,7 @@ func TestAfterLoss(t *testing.T) {
 	} {
 		sess := new(fakeSession)
 		client := new(paths.Set)
-		client.Smb, client.Paths, client.Cfg = sess, make([]*paths.Path, c.conns), base.Config{Reconnect: c.reconnect, RequireRDMA: c.require}
+		client.Smb, client.Paths, client.Cfg = sess, make([]*paths.Path, c.conns), base.Config{ReconnectTimeout: c.reconnect, RequireRDMA: c.require}
 		client.Closed.Store(c.closed)
 		if c.ended {
 			sess.lose(net.ErrClosed)

@@ -52,7 +52,7 @@ func testReplayOverShorter(t *testing.T, on string) {
 			}
 			return false
 		}
-		c := s.connect(base.Config{Reconnect: time.Minute})
+		c := s.connect(base.Config{ReconnectTimeout: time.Minute})
 		g, buf := openOn(t, c, "g"), allocate(t, c, size)
 		n, err := write(c, g, buf.Bytes(), 77)
 		if n != 0 || !errors.Is(err, base.ErrUncertain) || !errors.Is(err, errDifferent) || sent.Load() != 1 {

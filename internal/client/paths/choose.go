@@ -88,7 +88,7 @@ func (c *Set) connectBy(ctx context.Context, r *Path, assoc *handshake.Associati
 
 // skip says why the providers that this side would rather have are not used. One
 // that should have worked is worth a warning.
-func (c *Set) skip(assoc *handshake.Association, used string, failed map[string]error) (skipped []string) {
+func (c *Set) skip(assoc *handshake.Association, used string, failed map[string]error) (skipped []base.Skipped) {
 	preferred := true
 	for _, p := range c.Cfg.Providers {
 		name := p.Name()
@@ -105,7 +105,7 @@ func (c *Set) skip(assoc *handshake.Association, used string, failed map[string]
 		default:
 			err = base.ErrNotOffered
 		}
-		skipped = append(skipped, byProvider(name, err).Error())
+		skipped = append(skipped, base.Skipped{Provider: name, Reason: err})
 		log := c.Cfg.Logger.Info
 		if failed[name] != nil && !errors.Is(err, base.ErrOtherHost) {
 			log = c.Cfg.Logger.Warn

@@ -97,7 +97,7 @@ func (r *Path) notice() {
 }
 
 // Get is live that waits for a connection to take the place of one that was lost, as
-// long as ctx and Config.Reconnect allow. Calls with writes to replay get it before others. It
+// long as ctx and Config.ReconnectTimeout allow. Calls with writes to replay get it before others. It
 // returns nil if there is none.
 //
 // Errors: ctx's.
@@ -161,7 +161,7 @@ func (r *Path) AfterLoss() string {
 		return "nothing: the client is being closed"
 	case r.Set.Smb.Err() != nil:
 		return "nothing: the SMB session has ended too"
-	case cfg.Reconnect >= 0:
+	case cfg.ReconnectTimeout >= 0:
 		return "trying to replace it"
 	case len(r.Set.Paths) > 1:
 		return "it is not to be replaced"
@@ -182,7 +182,7 @@ func (r *Path) down(cn *rdmaconn.Conn) bool {
 	r.Cn.Store(nil)
 	r.Why = cn.Life.Err
 	r.Fenced = false
-	r.Until = time.Now().Add(max(r.Set.Cfg.Reconnect, 0))
+	r.Until = time.Now().Add(max(r.Set.Cfg.ReconnectTimeout, 0))
 	r.setLocked(PathLost)
 	return true
 }

@@ -86,12 +86,12 @@ func (c *Set) Live() *rdmaconn.Conn {
 	return nil
 }
 
-// smbDepth is how many calls are worth having in flight over SMB alone.
+// smbDepth is the number of calls that are worth having in flight over SMB alone.
 const smbDepth = 16
 
-// Credits is how many calls are worth having in flight: the messages that the
-// server grants on the RDMA connections, or a number that suits SMB. More calls wait.
-func (c *Set) Credits() int {
+// MaxInFlight is the number of calls that are worth having in flight: the credits of all
+// connections together or, without one, smbDepth.
+func (c *Set) MaxInFlight() int {
 	sum := 0
 	for _, r := range c.Paths {
 		if cn := r.Live(); cn != nil {
@@ -166,7 +166,7 @@ func (c *Set) Begin(ctx context.Context) error {
 	if err != nil {
 		c.sayFewer(up, err)
 	}
-	if c.Cfg.Reconnect < 0 { // a missing connection stays missing
+	if c.Cfg.ReconnectTimeout < 0 { // a missing connection stays missing
 		list = list[:up]
 	}
 	if len(list) == 0 {
@@ -197,7 +197,7 @@ func (c *Set) makePaths(ctx context.Context) (list []*Path, up int, err error) {
 // sayFewer logs why there are not as many connections as asked for.
 func (c *Set) sayFewer(up int, err error) {
 	then := "it is tried again"
-	if c.Cfg.Reconnect < 0 {
+	if c.Cfg.ReconnectTimeout < 0 {
 		then = "it stays so"
 	}
 	if up > 0 {
@@ -231,7 +231,7 @@ func (c *Set) connectTo(ctx context.Context, r *Path, assoc *handshake.Associati
 	ctx, cancel := context.WithTimeout(ctx, min(connectTimeout, c.Cfg.Timeout))
 	defer cancel()
 	cn, err := rdmaconn.DialConn(ctx, p, remote, rdmaconn.ConnConfig{
-		Credits: c.Cfg.Credits, SmallRead: c.Cfg.SmallRead, ReadSize: c.Cfg.MaxReadSize, Window: c.Cfg.MaxRdmaWindowSize,
+		Credits: c.Cfg.Credits, CopyThreshold: c.Cfg.CopyThreshold, ReadSize: c.Cfg.MaxReadSize, Window: c.Cfg.MaxRdmaWindowSize,
 		Timeout: c.Cfg.Timeout, Mode: c.Cfg.Completion, Counts: &c.Counts,
 	})
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 const (
 	// MinPause and MaxPause bound the time between two attempts to replace a connection.
 	// Each time it doubles, and up to half of it is left to chance. While calls wait it is
-	// at most one of waitParts of Config.Reconnect.
+	// at most one of waitParts of Config.ReconnectTimeout.
 	MinPause  = 5 * time.Millisecond
 	MaxPause  = 10 * time.Second
 	waitParts = 8
@@ -47,7 +47,7 @@ func (r *Path) maintain(ctx context.Context) {
 			return
 		}
 		r.lose(cn)
-		if r.Set.Cfg.Reconnect < 0 {
+		if r.Set.Cfg.ReconnectTimeout < 0 {
 			return
 		}
 		pause.Lived(time.Since(cn.Born), cn.Seen.Load() > 0)
@@ -109,7 +109,7 @@ func (r *Path) longestPause() time.Duration {
 	case time.Now().After(r.Until):
 		return MaxPause
 	}
-	return min(max(r.Set.Cfg.Reconnect/waitParts, MinPause), MaxPause)
+	return min(max(r.Set.Cfg.ReconnectTimeout/waitParts, MinPause), MaxPause)
 }
 
 // attempt tries once.

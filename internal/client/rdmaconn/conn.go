@@ -41,13 +41,13 @@ const (
 
 // ConnConfig are the settings of a connection.
 type ConnConfig struct {
-	Counts    *base.Counts
-	Credits   int // messages in flight to ask for
-	Mode      base.CompletionMode
-	SmallRead int
-	ReadSize  int
-	Window    int // bytes of one RDMA write of the server
-	Timeout   time.Duration
+	Counts        *base.Counts
+	Credits       int // messages in flight to ask for
+	Mode          base.CompletionMode
+	CopyThreshold int
+	ReadSize      int
+	Window        int // bytes of one RDMA write of the server
+	Timeout       time.Duration
 }
 
 // Conn is one RDMA connection to a server: an adapter of its own, so that one
@@ -64,7 +64,7 @@ type Conn struct {
 	Owner     owner // the path that the connection belongs to
 	Fabric    string
 	Remote    rdma.Addr
-	Skipped   []string // the providers that were not used, and why
+	Skipped   []base.Skipped // the preferred providers that are not used
 	Adapter   rdma.Adapter
 	Info      rdma.AdapterInfo
 	cq        rdma.CompletionQueue

@@ -14,7 +14,7 @@ const landAlign = 64
 // of its own, the places where small reads land and status blocks. Each kind is a
 // region of its own.
 func (c *Conn) allocate(ctx context.Context, n int) (err error) {
-	sendSize, landSize := wire.HeaderSize+CopyWrite, (c.Cfg.SmallRead+landAlign-1)/landAlign*landAlign
+	sendSize, landSize := wire.HeaderSize+CopyWrite, (c.Cfg.CopyThreshold+landAlign-1)/landAlign*landAlign
 	recv, send, land := (n+1)*wire.StatusResponseSize, n*sendSize, n*landSize
 	statusAt := (land + wire.IOStatusBlockSize - 1) / wire.IOStatusBlockSize * wire.IOStatusBlockSize
 	exposedSize := statusAt + n*wire.IOStatusBlockSize
@@ -48,7 +48,7 @@ func (c *Conn) allocate(ctx context.Context, n int) (err error) {
 		s.Index, s.sendAt, s.LandAt = i, i*sendSize, i*landSize
 		s.Block = &words[i]
 		s.Send = sendPart[s.sendAt : s.sendAt+sendSize : s.sendAt+sendSize]
-		s.Bounce = landPart[s.LandAt : s.LandAt+c.Cfg.SmallRead]
+		s.Bounce = landPart[s.LandAt : s.LandAt+c.Cfg.CopyThreshold]
 		s.Sges = make([]rdma.SGE, min(c.Info.MaxInitiatorSGE, maxGather))
 		s.Waiter.Token = make(chan struct{}, 1)
 		s.renew()

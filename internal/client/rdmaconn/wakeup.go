@@ -56,7 +56,7 @@ func (c *Conn) wokenUp(s *Request, status uint32) error {
 		return base.ProtocolError("the server answered INTERRUPT with status %#x", status)
 	}
 	c.Progress.woken = true
-	c.Counts.WakeUps.Add(1)
+	c.Counts.Wakeups.Add(1)
 	s.renew()
 	c.Status.armed.Store(false)
 	c.Credits.afterWakeUp(c)

@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// Info is lwio.Info.
+// Info is lwio.SMBInfo.
 type Info struct {
 	Attributes                 uint32
 	ID                         uint64
-	Allocated                  int64
+	AllocationSize             int64
 	Created, Accessed, Changed time.Time
 }
 
@@ -69,7 +69,7 @@ func (i *FileInfo) Mode() fs.FileMode {
 // Sys returns an *Info.
 func (i *FileInfo) Sys() any {
 	return &Info{
-		Attributes: i.e.Attributes, ID: i.e.ID, Allocated: i.e.AllocationSize,
+		Attributes: i.e.Attributes, ID: i.e.ID, AllocationSize: i.e.AllocationSize,
 		Created: i.e.Created, Accessed: i.e.Accessed, Changed: i.e.Changed,
 	}
 }

@@ -151,9 +151,9 @@ func (c *remoteConn) queue(b *lwio.Batch, w *Worker, ops []Operation, idle []uin
 		ops[i] = o
 		w.Fill(o, c.mem[i])
 		if o.Write {
-			err = b.Write(c.f, c.mem[i], o.Off, i)
+			err = b.WriteAt(c.f, c.mem[i], o.Off, i)
 		} else {
-			err = b.Read(c.f, c.mem[i], o.Off, i)
+			err = b.ReadAt(c.f, c.mem[i], o.Off, i)
 		}
 		if err != nil {
 			return err
