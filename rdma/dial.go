@@ -4,17 +4,17 @@ import "context"
 
 // DialConfig configures Dial.
 type DialConfig struct {
-	// Local is the address to connect from; zero leaves it to the provider.
+	// Local is the address to connect from; with zero the provider chooses.
 	Local Addr
 	// Limits are the read limits offered.
 	Limits ReadLimits
-	// PrivateData goes with the request.
+	// PrivateData is sent with the connection request.
 	PrivateData []byte
 }
 
 // Dial connects qp to remote and completes the handshake. The caller closes the
-// connector. Dial suits protocols that need nothing from the peer's acceptance before the
-// end of the handshake.
+// connector. Dial suits a protocol that needs no data of the peer's acceptance before the
+// handshake ends.
 //
 // Errors: those of Connector.Bind, Connect and CompleteConnect.
 func Dial(ctx context.Context, a Adapter, qp QueuePair, remote Addr, cfg DialConfig) (Connector, error) {

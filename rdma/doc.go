@@ -6,11 +6,11 @@
 // # Objects
 //
 // A [Provider] stands for a fabric and opens an [Adapter] by its address. The adapter
-// makes all other objects and closes them when it is closed.
+// makes all other objects, and closes them in its own Close.
 //
 //	Provider ─► Adapter ─┬► CompletionQueue      where results appear
 //	                     ├► MemoryRegion         memory that the adapter may touch
-//	                     ├► MemoryWindow         a part of a region exposed to one peer
+//	                     ├► MemoryWindow         a part of a region, exposed to one peer
 //	                     ├► SharedReceiveQueue   receives shared by queue pairs
 //	                     ├► QueuePair            where work is posted, in order
 //	                     ├► FileSource           a file that an RDMA write may send from
@@ -35,12 +35,12 @@
 // # Order
 //
 // Requests of one queue pair take effect at the peer in the order of posting. A receive
-// completes only after everything that the peer posted before its send is placed. Whether
-// a write may be visible before a later send is delivered depends on the adapter: see
+// completes only after all earlier requests of the peer are placed. Whether a write may
+// be visible before a later send is delivered depends on the adapter: see
 // [CapInOrderPlacement].
 //
-// The active side of a connection sends first. The provider may hold back requests that a
-// passive side posts before it has received anything.
+// The active side of a connection sends first. Until the passive side has received a
+// message, the provider may hold back its requests.
 //
 // Source: [ND Overview], [ND §3]
 package rdma

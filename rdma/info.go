@@ -13,8 +13,9 @@ type Caps uint32
 // The capabilities. The first five are NetworkDirect's and have its values.
 const (
 	// CapInOrderPlacement: data that a peer writes becomes visible in the order of its
-	// requests and of the bytes in each. An aligned 8-byte write is one atomic store
-	// after all earlier placement, so that a program may poll memory. [OP-88] [OP-89b]
+	// requests and, in each request, in the order of the bytes. An aligned 8-byte write
+	// is one atomic store after all earlier placement, so a program may poll memory.
+	// [OP-88] [OP-89b]
 	CapInOrderPlacement Caps = 0x00000001
 	// CapInterruptModeration: the completion queue can delay notifications.
 	CapInterruptModeration Caps = 0x00000004
@@ -35,20 +36,21 @@ const (
 	CapImmediate Caps = 0x08000000
 	// CapFileSource: RDMA writes that name a file instead of memory.
 	CapFileSource Caps = 0x10000000
-	// CapDirectFile: such a write may read the file straight into the peer's memory.
-	// Without it, it is no faster than reading into memory and writing from there.
+	// CapDirectFile: a write from a file may read the file straight into the peer's
+	// memory. Without it, such a write is no faster than reading into memory and writing
+	// from there.
 	CapDirectFile Caps = 0x80000000
-	// CapAtomics: OpFetchAdd and OpCompareSwap. They count as reads: towards the
-	// read limits, and for FlagReadFence.
+	// CapAtomics: OpFetchAdd and OpCompareSwap. They count as reads for the read limits
+	// and for FlagReadFence.
 	CapAtomics Caps = 0x40000000
-	// CapPageable: regions are accessed by the addresses of the process, and their pages
-	// are not pinned. The program may return pages of a registered region to the system
-	// while no request uses them; later accesses get fresh pages.
+	// CapPageable: the provider accesses regions by the addresses of the process and does
+	// not pin their pages. The program may return pages of a registered region to the
+	// system while no request uses them; later accesses get new pages.
 	CapPageable Caps = 0x00100000
 	// CapDirectAlloc: a peer accesses memory of Alloc directly, and other memory only
 	// through this side's process.
 	CapDirectAlloc Caps = 0x00200000
-	// CapByReference: data of a message may stay in the sender's memory, see
+	// CapByReference: data of a message may stay in the sender's memory: see
 	// FlagByReference.
 	CapByReference Caps = 0x00400000
 	// CapConfidential: only the two peers can see the data. [OP-114]

@@ -11,19 +11,19 @@ import (
 //
 // Source: [ND Provider]
 type Provider interface {
-	// Name is the name of the fabric, as it stands in a list of providers on the wire:
+	// Name is the name of the fabric, as lists of providers carry it on the wire:
 	// "iwarp", "shm", "roce", "ib". Two implementations of one fabric have the same name.
 	// [OP-38b]
 	Name() string
-	// Addrs lists the addresses of this host that an adapter can be opened on. It is
-	// empty only for a fabric without IP addresses, such as one inside the host.
+	// Addrs lists the addresses of this host that an adapter can be opened on. The list
+	// is empty only for a fabric without IP addresses, such as a fabric inside one host.
 	//
-	// Errors: StatusDeviceNotReady where a fabric with IP addresses has none at the
-	// moment.
+	// Errors: StatusDeviceNotReady if the fabric uses IP addresses and the host has none
+	// at the moment.
 	Addrs(ctx context.Context) ([]netip.Addr, error)
-	// OpenAdapter opens the adapter that has the address; the zero Addr leaves the choice
-	// to the provider. Every call makes a new protection domain: objects of one adapter
-	// cannot be reached through another.
+	// OpenAdapter opens the adapter that has the address. With the zero Addr the provider
+	// chooses. Every call makes a new protection domain: a peer of one adapter cannot
+	// access the objects of another adapter.
 	//
 	// Errors: StatusInvalidAddress if no adapter has the address, StatusDeviceNotReady if
 	// there is no device.
@@ -43,16 +43,16 @@ type Adapter interface {
 	//
 	// Errors: StatusInvalidParameterN(3) for a depth below 1 or above the limit.
 	CreateCompletionQueue(depth int) (CompletionQueue, error)
-	// Alloc returns zeroed memory fit for registration, outside the Go heap,
-	// that may be faster for this adapter than any other. size is in bytes and
-	// is rounded up to whole pages.
+	// Alloc returns zeroed memory for registration, outside the Go heap. It may be faster
+	// with this adapter than other memory. size is in bytes and is rounded up to whole
+	// pages.
 	Alloc(ctx context.Context, size int) (Memory, error)
-	// RegisterMemory lets the adapter touch buf with the given rights until the
-	// region is closed. The same memory may be registered many times. The caller
-	// keeps buf; the region keeps it alive.
+	// RegisterMemory lets the adapter access buf with the given rights until the region
+	// is closed. The same memory may be registered many times. The caller remains the
+	// owner of buf; the region keeps it alive.
 	//
-	// Errors: StatusInvalidParameter for a nil buffer or one above
-	// MaxRegistrationSize, StatusInvalidBufferSize for an empty one,
+	// Errors: StatusInvalidParameter for a nil buffer or a buffer above
+	// MaxRegistrationSize, StatusInvalidBufferSize for an empty buffer,
 	// StatusInsufficientResources.
 	RegisterMemory(ctx context.Context, buf []byte, access Access) (MemoryRegion, error)
 	// RegisterFile makes a file usable as the source of RDMA writes. The caller keeps the
@@ -71,10 +71,10 @@ type Adapter interface {
 	CreateSharedReceiveQueue(cfg SharedReceiveQueueConfig) (SharedReceiveQueue, error)
 	// CreateQueuePair makes an unconnected queue pair.
 	//
-	// Errors: StatusInvalidParameterN(2) for the receive queue, (3) initiator
-	// queue, (5) receive depth, (6) initiator depth, (7) receive SGE, (8)
-	// initiator SGE, (9) inline size; with a shared receive queue (4) for that,
-	// (6) initiator depth, (7) initiator SGE, (8) inline size.
+	// Errors: StatusInvalidParameterN(2) for the receive queue, (3) initiator queue, (5)
+	// receive depth, (6) initiator depth, (7) receive SGE, (8) initiator SGE, (9) inline
+	// size. With a shared receive queue: (4) for the shared queue, (6) initiator depth,
+	// (7) initiator SGE, (8) inline size.
 	CreateQueuePair(cfg QueuePairConfig) (QueuePair, error)
 	// CreateConnector makes an unbound connector.
 	CreateConnector() (Connector, error)
@@ -102,17 +102,17 @@ type MemoryRegion interface {
 	// Access returns the rights.
 	Access() Access
 	// RemoteAddr returns the address of the first byte of the region for the peer. The
-	// provider chooses the address, which is no pointer; the byte at offset n has the
+	// provider chooses the address, which is not a pointer. The byte at offset n has that
 	// address plus n. [OP-18]
 	RemoteAddr() RemoteAddr
 	// Close deregisters the memory. After its return no byte of the memory is read or
-	// written for a peer, and the token is invalid. Where the fabric maps memory of Alloc
-	// into the peer (rdma/shm), this holds only for a peer that keeps to the fabric's
+	// written for a peer, and the token is invalid. If the fabric maps memory of Alloc
+	// into the peer (rdma/shm), this holds only for a peer that follows the fabric's
 	// protocol. A second Close does nothing.
 	//
-	// Errors: StatusDeviceBusy while a window is bound to the region, which then stays
-	// open. Also StatusDeviceBusy while a peer that was given the memory cannot be kept
-	// from it; then only the token is invalid, and Close may be called again.
+	// Errors: StatusDeviceBusy while a window is bound to the region; the region then
+	// stays open. StatusDeviceBusy also while a peer can still access the memory; then
+	// only the token is invalid, and Close may be called again.
 	Close() error
 }
 
@@ -147,20 +147,20 @@ type CompletionQueue interface {
 	Poll(results []Result) (int, error)
 	// Wait waits for an event of the given kind. A result ends all waits in progress that
 	// it satisfies, and counts once. No wake-up is lost: a result that arrives after a
-	// Poll found the queue empty, and has not ended a wait yet, ends the next Wait at
-	// once. A failed request satisfies every kind but NotifyErrors, which waits for the
-	// failure of the queue itself. While a NotifyAny waits, NotifySolicited counts as
-	// NotifyAny. After Wait, Poll until the queue is empty.
+	// Poll found the queue empty ends the next Wait at once, unless it has ended a wait
+	// already. A failed request satisfies every kind but NotifyErrors. NotifyErrors waits
+	// for the failure of the queue itself. While a NotifyAny waits, NotifySolicited
+	// counts as NotifyAny. After Wait, Poll until the queue is empty.
 	//
-	// Errors: ctx's (with StatusCanceled); StatusBufferOverflow after an overrun;
-	// StatusCanceled when the queue is closed.
+	// Errors: the error of ctx (with StatusCanceled); StatusBufferOverflow after an
+	// overrun; StatusCanceled when the queue is closed.
 	//
 	// Source: [ND CompletionQueue.Notify]
 	Wait(ctx context.Context, kind NotifyKind) error
 	// Resize changes the depth; no result is lost.
 	//
-	// Errors: StatusInvalidParameter above the limit, StatusBufferOverflow if
-	// more results are queued than would fit, StatusNotSupported.
+	// Errors: StatusInvalidParameter above the limit, StatusBufferOverflow if the queued
+	// results do not fit, StatusNotSupported.
 	Resize(depth int) error
 	// Close ends all waits. Close the queue pairs that use the queue first. A second
 	// Close does nothing.
@@ -181,14 +181,14 @@ type SharedReceiveQueueConfig struct {
 // waits; it does not break the connection. Safe for concurrent use.
 //
 // Fill the queue in one call, or before its connections run. A receive that is posted
-// later with memory that was never posted counts as one that a connection had taken, and
-// a queue that is filled one by one under traffic holds each connection to its share of
-// the first few.
+// later, with memory that was never posted before, counts as the return of a taken
+// receive. A queue that is filled receive by receive under traffic limits each connection
+// to its share of the first few receives.
 //
 // Source: [ND SharedReceiveQueue]
 type SharedReceiveQueue interface {
-	// PostReceive queues receives and returns the number queued. An error concerns the
-	// first that was not queued.
+	// PostReceive queues receives and returns the number queued. An error is about the
+	// first receive that was not queued.
 	//
 	// Errors: StatusNoMoreEntries, StatusDataOverrun, StatusBufferOverflow.
 	PostReceive(reqs []ReceiveRequest) (int, error)
@@ -226,14 +226,14 @@ type QueuePairConfig struct {
 	AcceptByReference bool
 }
 
-// QueuePair takes the work requests of one connection in its life. Safe for concurrent
-// use; concurrent posts have an arbitrary order.
+// QueuePair takes the work requests of a connection. It serves one connection and is not
+// used again. Safe for concurrent use; concurrent posts have an arbitrary order.
 //
 // Source: [ND QueuePair]
 type QueuePair interface {
 	// Post queues requests for the peer and returns the number queued, in order. An error
-	// concerns the first that was not queued, and leaves connection and queue as they
-	// are.
+	// is about the first request that was not queued; connection and queue continue to
+	// work.
 	//
 	// Errors: StatusConnectionInvalid when not connected, StatusNoMoreEntries when the
 	// queue is full, StatusDataOverrun for too many SGEs, StatusBufferOverflow for too
@@ -251,19 +251,20 @@ type QueuePair interface {
 	// Flush ends all outstanding requests with StatusCanceled. Some may still be in
 	// progress when it returns.
 	Flush() error
-	// TrimIdle returns pages without content to the system: those of posted receives,
-	// whose contents become undefined, and those that the provider keeps for the
-	// connection alone. They are allocated again on their next use; data that arrives or
-	// is posted at the same time is not lost. It may be called at any time, and is worth
-	// its system calls after a connection has been idle for a while. Without CapPageable
-	// it does nothing.
+	// TrimIdle returns unused pages to the system: the pages of posted receives, whose
+	// contents become undefined, and the pages that the provider keeps for this
+	// connection. The system allocates the pages again on their next use. Data that
+	// arrives or is posted at the same time is not lost. TrimIdle may be called at any
+	// time. It costs system calls, so call it only for a connection that has been idle
+	// for seconds. Without CapPageable it does nothing.
 	TrimIdle()
 	// Close disconnects, flushes, and waits until the adapter no longer accesses the
-	// memory of the queue pair's requests. A second Close does nothing.
+	// memory of the requests. A second Close does nothing.
 	Close() error
 }
 
-// ReadLimits bound the RDMA reads in progress that a side accepts and begins.
+// ReadLimits bound the RDMA reads in progress on a connection: Inbound the reads that
+// this side answers, Outbound the reads that it begins.
 //
 // Source: [ND Connector.GetReadLimits]
 type ReadLimits struct {
@@ -279,8 +280,8 @@ type Listener interface {
 	// Errors: StatusSharingViolation, StatusAddressAlreadyAssociated for a second
 	// Bind, StatusInvalidAddress.
 	Bind(ctx context.Context, local Addr) error
-	// Listen begins to take connection requests. backlog bounds those that wait; 0 leaves
-	// the bound to the provider.
+	// Listen begins to take connection requests. backlog bounds the waiting requests;
+	// with 0 the provider chooses the bound.
 	Listen(backlog int) error
 	// LocalAddr returns the bound address, with the chosen port.
 	//
@@ -307,7 +308,7 @@ type Listener interface {
 //
 // Source: [ND Connector]
 type Connector interface {
-	// Bind sets the local address; the zero Addr leaves the choice to the provider.
+	// Bind sets the local address. With the zero Addr the provider chooses.
 	//
 	// Errors: StatusAddressAlreadyAssociated for a second Bind, StatusSharingViolation.
 	Bind(ctx context.Context, local Addr) error
@@ -316,7 +317,7 @@ type Connector interface {
 	// leaves qp as it was.
 	//
 	// Errors: StatusConnectionRefused, StatusNetworkUnreachable, StatusHostUnreachable,
-	// StatusIOTimeout (after these four the connector may try again),
+	// StatusIOTimeout (after these four the connector may be used again),
 	// StatusInvalidBufferSize for the private data, StatusConnectionActive while
 	// connecting or connected.
 	Connect(ctx context.Context, qp QueuePair, remote Addr, limits ReadLimits, privateData []byte) error
@@ -324,11 +325,11 @@ type Connector interface {
 	//
 	// Errors: StatusConnectionInvalid when not connecting, StatusIOTimeout.
 	CompleteConnect(ctx context.Context) error
-	// Accept accepts the request of the connector for a queue pair of the same adapter
-	// that has its first receive posted.
+	// Accept accepts the request and connects qp. The queue pair belongs to the same
+	// adapter and has its first receive posted.
 	//
-	// Errors: StatusConnectionAborted if the peer gave up, StatusConnectionActive,
-	// StatusInvalidBufferSize, StatusIOTimeout.
+	// Errors: StatusConnectionAborted if the peer ended the attempt,
+	// StatusConnectionActive, StatusInvalidBufferSize, StatusIOTimeout.
 	Accept(ctx context.Context, qp QueuePair, limits ReadLimits, privateData []byte) error
 	// Reject refuses the request on the passive side, the acceptance on the active side.
 	Reject(privateData []byte) error

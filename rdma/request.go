@@ -31,8 +31,8 @@ const (
 	OpInvalidate Op = 3
 	OpRead       Op = 4
 	OpWrite      Op = 5
-	// OpFetchAdd and OpCompareSwap change 8 bytes of the peer's memory in one step and
-	// return their old value: see Atomic. They need CapAtomics.
+	// OpFetchAdd and OpCompareSwap change 8 bytes of the peer's memory atomically and
+	// return the old value: see Atomic. They need CapAtomics.
 	OpFetchAdd    Op = 6
 	OpCompareSwap Op = 7
 )
@@ -71,12 +71,11 @@ type Flags uint32
 
 // The flags of requests.
 const (
-	// FlagSilentSuccess: a success makes no result; a failure always does. The slot is
-	// free again once a later request with a result has completed, so post one such per
-	// queue depth.
+	// FlagSilentSuccess: a success makes no result; a failure always makes one. The slot
+	// becomes free when a later request with a result completes, so post at least one
+	// request with a result per queue depth.
 	FlagSilentSuccess Flags = 0x01
-	// FlagReadFence: the request begins after all earlier reads and atomics are
-	// complete.
+	// FlagReadFence: the request begins after all earlier reads and atomics are complete.
 	FlagReadFence Flags = 0x02
 	// FlagSolicitEvent (send): the peer's receive satisfies a NotifySolicited.
 	FlagSolicitEvent Flags = 0x04
@@ -89,18 +88,18 @@ const (
 	// FlagImmediate (write): Request.Immediate is delivered with the write and
 	// consumes a receive of the peer. Needs CapImmediate.
 	FlagImmediate Flags = 0x0100
-	// FlagOnlyIfCached (write from a file): fails at once with StatusDeviceBusy, without
-	// a result or a slot of the queue, unless the file's pages are in memory. With
-	// FlagSilentSuccess it also fails if the file ends before, as no result reports the
-	// number of bytes; some of them may have been placed.
+	// FlagOnlyIfCached (write from a file): the post fails at once with StatusDeviceBusy,
+	// without a result or a queue slot, unless the file's pages are in memory. With
+	// FlagSilentSuccess it also fails if the file is shorter than the range, because no
+	// result reports the number of bytes. Some bytes may then have been placed.
 	FlagOnlyIfCached Flags = 0x0200
 	// FlagByReference (send): the bytes of the last SGE may stay in place. The peer may
-	// read them until it reports to the program that it is done with them, independent of
-	// the result of the send. Until then the program neither changes them nor closes the
-	// region. Where the fabric maps memory of Alloc into the peer (rdma/shm), a region
+	// read them until its program reports that it no longer needs them; the result of the
+	// send does not end this. Until then the program neither changes the bytes nor closes
+	// the region. If the fabric maps memory of Alloc into the peer (rdma/shm), a region
 	// with a remote right that a send refers to is mapped too. The flag is a hint:
-	// without CapByReference, or where the peer cannot access the region, the send is an
-	// ordinary one.
+	// without CapByReference, or if the peer cannot access the region, the send is an
+	// ordinary send.
 	FlagByReference Flags = 0x0400
 )
 
@@ -135,39 +134,41 @@ type SGE struct {
 	Offset, Length int
 }
 
-// RemoteToken is the handle of a region or window for a peer: random, and opaque to all
-// but the provider that made it. It is a number; a protocol that carries it writes it in
-// its own byte order. [OP-19]
+// RemoteToken is the handle of a region or window for a peer. It is random; only the
+// provider that made it can interpret it. It is a number; a protocol that carries it
+// writes it in its own byte order. [OP-19]
 type RemoteToken uint32
 
-// RemoteAddr names memory of the peer: an address within the region there, and its token.
+// RemoteAddr names memory of the peer: an address within the peer's region, and the token
+// of that region or window.
 type RemoteAddr struct {
 	Addr  uint64
 	Token RemoteToken
 }
 
-// Atomic is the operand of an atomic request on 8 bytes, which are one number in the byte
-// order of the peer's machine. Atomics of all connections of the peer's provider exclude
-// each other. Other accesses to these bytes are atomic to them only if they use package
-// sync/atomic.
+// Atomic is the operand of an atomic request on 8 bytes. The 8 bytes are one number in
+// the byte order of the peer's machine. Atomics of all connections of the peer's provider
+// exclude each other. Other accesses to these bytes are atomic with respect to them only
+// through package sync/atomic.
 //
 // Source: [RFC 7306 §5.1]
 type Atomic struct {
 	// Value is the number that OpFetchAdd adds and OpCompareSwap stores.
 	Value uint64
 	// Mask of OpFetchAdd has a bit set at the top of each field: no carry leaves a field,
-	// and the fields are added separately; 0 is plain addition. Mask of OpCompareSwap has
-	// a bit set where Value is stored; the other bits stay; all ones is a plain swap.
+	// and the fields are added separately; 0 means plain addition. Mask of OpCompareSwap
+	// has a bit set for each bit to store; the other bits keep their values; all ones
+	// means a plain swap.
 	Mask uint64
-	// Compare of OpCompareSwap must equal the old value in the bits of CompareMask, or
-	// nothing is stored.
+	// Compare of OpCompareSwap must equal the old value in the bits of CompareMask;
+	// otherwise nothing is stored.
 	Compare, CompareMask uint64
 }
 
-// Request is a work request for the initiator queue of a queue pair. The SGL is read only
-// during the post, and no longer once the peer can have the request, whose answer may
-// arrive before the post of the others returns. The memory that it names, and Region,
-// Window and File, belong to the adapter until the result is polled.
+// Request is a work request for the initiator queue of a queue pair. The adapter reads
+// the SGL only during the post, and not after the request can reach the peer: its answer
+// may arrive before the post of later requests returns. The memory that the SGL names,
+// and Region, Window and File, belong to the adapter until the result is polled.
 //
 // Source: [ND QueuePair.Send], [ND QueuePair.Write], [ND QueuePair.Read],
 // [ND QueuePair.Bind], [ND QueuePair.Invalidate]
@@ -179,13 +180,14 @@ type Request struct {
 	ID uint64
 	// SGL is the data of a send or write, or the sink of a read. It may be empty: a send,
 	// read or write of no bytes is legal. For an atomic it names the 8 bytes that receive
-	// the old value, in the byte order of this machine; any other length is
+	// the old value, in the byte order of this machine; any other length fails with
 	// StatusInvalidBufferSize.
 	SGL []SGE
-	// Inline is the data in place of SGL where FlagInline is set.
+	// Inline is the data that replaces SGL if FlagInline is set.
 	Inline []byte
-	// Remote is the target of a write, the source of a read, or the 8 bytes of an atomic,
-	// which must lie at a multiple of 8 and be open to the peer's reads and writes.
+	// Remote is the target of a write, the source of a read, or the 8 bytes of an atomic.
+	// The address of an atomic is a multiple of 8, and its memory allows remote reads and
+	// writes.
 	Remote RemoteAddr
 	// Atomic is the operand of an atomic.
 	Atomic Atomic
@@ -198,9 +200,9 @@ type Request struct {
 	Region         MemoryRegion
 	Offset, Length int
 
-	// File, if set, is the source of a write in place of SGL: FileLength bytes from
-	// FileOffset. Where the file is shorter or cannot be read, the data ends with zeros;
-	// Result.Bytes is the number of real bytes. [OP-92i]
+	// File, if set, replaces SGL as the source of a write: FileLength bytes from
+	// FileOffset. If the file is shorter or cannot be read, the data ends with zeros;
+	// Result.Bytes is the number of bytes read from the file. [OP-92i]
 	File       FileSource
 	FileOffset int64
 	FileLength int
@@ -223,21 +225,21 @@ type Result struct {
 	Status Status
 	// Op is the kind of the request.
 	Op Op
-	// Solicited is set for a receive whose send asked for an event.
+	// Solicited is set for a receive if the sender asked for an event.
 	Solicited bool
 	// HasImmediate is set for a receive that a write with immediate data consumed;
 	// Immediate is that data.
 	HasImmediate bool
 	Immediate    uint32
-	// Bytes is the number of bytes received, or, for a write from a file, read from it.
-	// Undefined for other requests and after a failure.
+	// Bytes is the number of bytes received, or, for a write from a file, the number of
+	// bytes read from the file. It is undefined for other requests and after a failure.
 	Bytes int
 	// QueuePairContext is QueuePairConfig.Context, ID is Request.ID or
 	// ReceiveRequest.ID.
 	QueuePairContext uint64
 	ID               uint64
 	// RemoteData, if set, is the end of a received message that was not copied into the
-	// buffer, which must have space for it all the same.
+	// buffer. The buffer must still have space for it.
 	RemoteData RemoteData
 }
 
@@ -249,8 +251,8 @@ type RemoteData interface {
 	// View calls do with the data, which is valid for reading until do returns. A hostile
 	// sender can change it at any time: copy data before checking it.
 	//
-	// Errors: do's; net.ErrClosed (wrapped) after the end of the data; StatusRemoteError
-	// if the data is gone, which ends the connection, and do with it.
+	// Errors: the error of do; net.ErrClosed (wrapped) after the end of the data;
+	// StatusRemoteError if the data is gone, which ends do and the connection.
 	View(do func(p []byte) error) error
 	// Release ends the use of the data. The program reports that to the sender in its own
 	// protocol. A second Release does nothing.
@@ -268,7 +270,7 @@ const (
 	NotifyErrors NotifyKind = 0
 	// NotifyAny: the next result.
 	NotifyAny NotifyKind = 1
-	// NotifySolicited: the next receive whose send asked for an event, or the
+	// NotifySolicited: the next receive for which the sender asked for an event, or the
 	// next failure.
 	NotifySolicited NotifyKind = 2
 )

@@ -9,14 +9,13 @@ import (
 	"syscall"
 )
 
-// Status is the outcome of an operation, in the numbering of NetworkDirect
-// (which is that of NTSTATUS). It is an error; StatusSuccess is never returned
-// as one.
+// Status is the outcome of an operation, with the numbers of NetworkDirect and NTSTATUS.
+// It is an error; StatusSuccess is never returned as an error.
 //
 // Source: [ND Status codes]
 type Status uint32
 
-// The statuses of NetworkDirect, and the three others that its tests use.
+// The statuses of NetworkDirect, and three further statuses that its tests use.
 //
 // Source: [ND Status codes]
 const (
@@ -59,8 +58,8 @@ const (
 	StatusDeviceRemoved            Status = 0xC00002B6
 )
 
-// StatusInvalidParameterN returns the status for an invalid parameter n of a call, 1 to
-// 10, in NetworkDirect's counting.
+// StatusInvalidParameterN returns the status for an invalid parameter n of a call. n is 1
+// to 10, as NetworkDirect counts.
 func StatusInvalidParameterN(n int) Status { return 0xC00000EF + Status(n-1) }
 
 var statusNames = map[Status]string{
@@ -164,7 +163,7 @@ type Error struct {
 	Object string
 	// Status is the outcome in NetworkDirect's terms.
 	Status Status
-	// Err is the cause, if there is one besides the status.
+	// Err is the cause, or nil if only the status is known.
 	Err error
 }
 
@@ -197,8 +196,8 @@ func (e *Error) Timeout() bool {
 // Temporary is always false; net.Error requires it.
 func (e *Error) Temporary() bool { return false }
 
-// CanceledBy returns the error of a control operation that ended because ctx did. It is
-// both ctx's cause and StatusCanceled.
+// CanceledBy returns the error of a control operation that ended with ctx. It is both the
+// cause of ctx and StatusCanceled.
 func CanceledBy(ctx context.Context, op, object string) error {
 	return &Error{Op: op, Object: object, Status: StatusCanceled, Err: context.Cause(ctx)}
 }

@@ -9,7 +9,7 @@ import (
 	"lwio/rdma/internal/softrdma"
 )
 
-// The limits of every adapter, in requests, entries and bytes.
+// The identity and capabilities that all adapters share. inlineThreshold is in bytes.
 const (
 	inlineThreshold = 512
 	baseCaps        = rdma.CapInOrderPlacement | rdma.CapMultiEngine | rdma.CapCQResize | rdma.CapLoopback | rdma.CapPageable |
@@ -42,7 +42,7 @@ func newAdapter(p *Provider, local netip.Addr, id uint64) *adapter {
 	return a
 }
 
-// Addrs returns the one address of the adapter, or all of the host.
+// Addrs returns the only address of the adapter, or all addresses of the host.
 func (a *adapter) Addrs(ctx context.Context) ([]netip.Addr, error) {
 	if a.local.IsValid() && !a.local.IsUnspecified() {
 		return []netip.Addr{a.local}, nil

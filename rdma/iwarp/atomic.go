@@ -12,8 +12,8 @@ import (
 // atomicWord is the size in bytes of the operand of an atomic operation.
 const atomicWord = softrdma.AtomicSize
 
-// applyAtomic changes a number in memory and returns its old value. It is atomic with all
-// users of sync/atomic, among them the other connections of this process.
+// applyAtomic changes a number in memory and returns its old value. It is atomic with
+// respect to all users of sync/atomic, for instance other connections of this process.
 func applyAtomic(r *frame.AtomicRequest, word *uint64) uint64 {
 	for {
 		old := atomic.LoadUint64(word)
@@ -23,9 +23,9 @@ func applyAtomic(r *frame.AtomicRequest, word *uint64) uint64 {
 	}
 }
 
-// takeAtomicRequest carries out an atomic operation of the peer, before it handles later
-// messages, and queues the answer among those to the peer's reads. The peer needs both
-// rights, as it reads and changes the memory.
+// takeAtomicRequest carries out an atomic operation of the peer before it handles later
+// messages, and queues the answer with the answers to reads. The peer needs both rights,
+// because it reads and changes the memory.
 //
 // Source: [RFC 7306 §5], [RFC 5042 §6.3.2]
 func (x *receiver) takeAtomicRequest(payload []byte) error {
@@ -55,8 +55,8 @@ func (x *receiver) takeAtomicRequest(payload []byte) error {
 	return nil
 }
 
-// acceptAtomicResponse checks the header of an Atomic Response: an atomic operation must
-// be the next to be answered.
+// acceptAtomicResponse checks the header of an Atomic Response. The next answer that this
+// side expects must belong to an atomic operation.
 //
 // Source: [RFC 7306 §5.2.2]
 func (x *receiver) acceptAtomicResponse() error {
@@ -72,7 +72,7 @@ func (x *receiver) acceptAtomicResponse() error {
 	return nil
 }
 
-// takeAtomicResponse places the old value where the request wants it.
+// takeAtomicResponse places the old value in the memory that the request names.
 func (x *receiver) takeAtomicResponse(payload []byte) error {
 	res, err := frame.DecodeAtomicResponse(payload)
 	if err != nil || res.ID != x.reading.id {
@@ -84,8 +84,8 @@ func (x *receiver) takeAtomicResponse(payload []byte) error {
 	return x.placePayload(word[:])
 }
 
-// frameAtomic adds an Atomic Request to the batch. Its number in the queue of requests
-// identifies it.
+// frameAtomic adds an Atomic Request to the batch. Its message sequence number is its
+// identifier.
 func (t *framer) frameAtomic(r *softrdma.WorkRequest) (done bool) {
 	b := t.b
 	if !b.room(0) {

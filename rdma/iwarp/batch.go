@@ -13,36 +13,36 @@ const (
 	batchParts    = 192
 	batchHeader   = 16 << 10  // bytes of headers, trailers and copied payload
 	batchBytes    = 256 << 10 // of payload, approximately
-	copyMax       = 256       // payload up to this size is copied, other payload is referred to
+	copyMax       = 256       // payload up to this size is copied; larger payload is referred to
 	frameOverhead = frame.FPDUHeaderSize + frame.UntaggedSize + 3 + frame.CRCSize
 )
 
-// batch is a number of frames that are written together. Small data stands in head, frame
-// after frame; parts refers to head and to larger payload in its place.
+// batch is a number of frames that are written together. Headers and small payload are in
+// head, frame after frame. parts refers to head, and to larger payload in its own memory.
 type batch struct {
 	requests [batchRequests]*softrdma.WorkRequest
 	taken    int // number of requests
-	complete int // requests that are framed whole
+	complete int // requests that are completely framed
 	answers  [batchRequests]*answer
 	asked    int // number of answers
-	answered int // answers that are framed whole
+	answered int // answers that are completely framed
 
 	head    [batchHeader]byte
 	used    int // bytes used of head
-	begun   int // start of the part of head that is not in parts yet
+	begun   int // start of the bytes of head that are not in parts yet
 	parts   [][]byte
 	written int // bytes of the first part that are written
-	first   int // parts before this one are written
+	first   int // parts before this index are written
 	bytes   int // of payload
 	touched bool
 	holds   []hold // the memory that parts refers to
 	io      vectors
-	file    *[readBufferSize]byte // buffer of file data, or nil
+	file    *[readBufferSize]byte // buffer for file data, or nil
 	read    int                   // bytes used of file
 }
 
-// hold is memory that a batch refers to. remote means that it is the source of a peer's
-// read.
+// hold is memory that a batch refers to. remote means that the memory is the source of a
+// peer's read.
 type hold struct {
 	grant  softrdma.Grant
 	remote bool
@@ -65,13 +65,13 @@ func (b *batch) reset() {
 	b.parts, b.holds, b.touched = b.parts[:0], b.holds[:0], false
 }
 
-// room reports whether a frame of a request with that many pieces fits.
+// room reports whether a frame of a request with the given number of pieces fits.
 func (b *batch) room(pieces int) bool {
 	return b.bytes < batchBytes && len(b.parts)+2*pieces+2 <= batchParts &&
 		b.used+2*frameOverhead+copyMax <= batchHeader
 }
 
-// open begins a frame with a ULPDU of that size.
+// open begins a frame with a ULPDU of the given size.
 func (b *batch) open(ulpdu int) { b.put16(uint16(ulpdu)) }
 
 func (b *batch) put16(v uint16) {
@@ -104,8 +104,8 @@ func (b *batch) seal() {
 	}
 }
 
-// acquire takes references to all memory, or to none if some of it is gone; the error
-// depends on the side that names the memory.
+// acquire takes references to all memory, or to none if a part of it is gone. The error
+// depends on the side that named the memory.
 func (b *batch) acquire() error {
 	for i := range b.holds {
 		if b.holds[i].grant.Acquire() {
@@ -128,7 +128,7 @@ func (b *batch) release() {
 	}
 }
 
-// advance records that n bytes were written and reports whether all are.
+// advance records that n bytes were written and reports whether all bytes are written.
 func (b *batch) advance(n int) bool {
 	b.touched = b.touched || n > 0
 	for b.first < len(b.parts) {

@@ -13,8 +13,8 @@ import (
 // Name is the name of the fabric. [OP-38b]
 const Name = "iwarp"
 
-// CRCPolicy is a side's wish for CRCs. A connection uses CRCs if either side asks for
-// them.
+// CRCPolicy states whether a side wants CRCs. A connection uses CRCs if either side asks
+// for them.
 //
 // Source: [RFC 5044 §7.1]
 type CRCPolicy uint8
@@ -23,57 +23,58 @@ type CRCPolicy uint8
 const (
 	// CRCOn asks for CRCs.
 	CRCOn CRCPolicy = iota
-	// CRCOff does without CRCs if the peer does too. Only TCP's checksum then protects
-	// the data.
+	// CRCOff uses no CRCs if the peer does not ask for them either. Only TCP's checksum
+	// then protects the data.
 	CRCOff
 )
 
 // Config configures a provider. The zero value works.
 type Config struct {
-	// CRC is this side's wish for CRCs.
+	// CRC states whether this side wants CRCs.
 	CRC CRCPolicy
-	// MaxULPDU bounds one frame that is sent, in bytes with the headers of DDP: 0 means
-	// 64768, and other values are clamped to 128..64768.
+	// MaxULPDU bounds a sent frame, in bytes, including the headers of DDP. 0 means
+	// 64768; other values are clamped to 128..64768.
 	MaxULPDU int
 	// SegmentAtMSS lowers MaxULPDU so that a frame fits into one TCP segment of the
-	// connection, where the system reports its size. It is off by default: TCP decides
-	// where segments end, and on a path of 1500 bytes the many small frames cost up to
-	// 40% of the rate. Use it for a peer whose adapter is faster with such frames.
+	// connection, if the system reports the segment size. It is off by default: TCP
+	// decides where segments end, and on a path of 1500 bytes the many small frames cost
+	// up to 40% of the rate. Use it for a peer whose adapter is faster with such frames.
 	//
 	// Source: [RFC 5044 §4.1]
 	SegmentAtMSS bool
-	// Markers asks for markers in the stream that this side receives, which costs time
-	// and serves only to test a peer. Markers that a peer asks for are always sent.
+	// Markers asks for markers in the stream that this side receives. Markers cost time
+	// and serve only to test a peer. Markers that a peer asks for are always sent.
 	Markers bool
-	// Revision is the MPA revision that the active side begins with: 1, 2, or 0 for
-	// revision 2 and then 1 if the peer drops that. Revision 2 carries the read limits,
-	// lets the passive side send first, and makes Accept wait for the peer's
-	// CompleteConnect. The passive side accepts both revisions.
+	// Revision is the MPA revision that the active side begins with: 1, 2, or 0. 0 means
+	// revision 2, and then revision 1 if the peer drops the connection. Revision 2
+	// carries the read limits, lets the passive side send first, and makes Accept wait
+	// for the peer's CompleteConnect. The passive side accepts both revisions.
 	Revision int
-	// RequestTimeout bounds the time until a new connection has sent its request,
-	// WriteTimeout the time to write a start-up frame; 0 means 5 s for both.
+	// RequestTimeout bounds the time until a new connection has sent its request.
+	// WriteTimeout bounds the time to write a start-up frame. 0 means 5 s for both.
 	RequestTimeout, WriteTimeout time.Duration
-	// ReplyTimeout bounds the waits of Connect, for TCP and for the peer's answer, each.
-	// The latter includes the time in which the peer's program decides. 0 means 10 s.
+	// ReplyTimeout bounds two waits of Connect: for the TCP connection, and for the
+	// peer's answer. The second wait includes the time in which the peer's program
+	// decides. 0 means 10 s.
 	ReplyTimeout time.Duration
-	// ReadyTimeout bounds the wait of Accept for the peer's CompleteConnect; 0 means 10
+	// ReadyTimeout bounds the wait of Accept for the peer's CompleteConnect. 0 means 10
 	// s.
 	ReadyTimeout time.Duration
-	// DrainTimeout bounds the end of a connection, which delivers the last data; 0 means
-	// 500 ms.
+	// DrainTimeout bounds the end of a connection, during which the last data is
+	// delivered. 0 means 500 ms.
 	DrainTimeout time.Duration
 	// MaxStartups bounds the connections of one listener that have not sent their request
-	// yet. A further one replaces the oldest of the host that has most. It also bounds
-	// the refused and abandoned connections of an adapter that wait for DrainTimeout; a
-	// further one is closed at once. 0 means 256.
+	// yet. A further connection replaces the oldest connection of the host that has the
+	// most. MaxStartups also bounds the refused and abandoned connections of an adapter
+	// that wait for DrainTimeout; a further one is closed at once. 0 means 256.
 	MaxStartups int
-	// MaxBacklog bounds the requests of one listener that wait for a connector, and clips
-	// the backlog of Listen; 0 means 1024.
+	// MaxBacklog bounds the requests of one listener that wait for a connector, and the
+	// backlog of Listen. 0 means 1024.
 	MaxBacklog int
-	// Logger receives messages for an operator; nil discards them.
+	// Logger receives messages for operators; nil discards them.
 	Logger *slog.Logger
-	// Dial and Listen make TCP connections; nil means the net package's. They may return
-	// any net.Conn, but only a *net.TCPConn is fast.
+	// Dial and Listen make TCP connections; nil means the functions of package net. They
+	// may return any net.Conn, but only a *net.TCPConn is fast.
 	Dial   func(ctx context.Context, local, remote *net.TCPAddr) (net.Conn, error)
 	Listen func(ctx context.Context, local *net.TCPAddr) (net.Listener, error)
 }
@@ -103,7 +104,7 @@ func withDefaults(cfg *Config) Config {
 	return c
 }
 
-// keepAlive makes TCP detect a dead peer within half a minute on an idle connection.
+// keepAlive makes TCP detect a dead peer of an idle connection within 30 seconds.
 //
 // Source: [OP-94g]
 func keepAlive() net.KeepAliveConfig {

@@ -16,21 +16,21 @@ import (
 	"lwio/rdma/iwarp/internal/frame"
 )
 
-// ending is the reason and the manner of a connection's end.
+// ending is the reason for a connection's end, and the way it ends.
 type ending struct {
 	err     error
 	abort   bool             // do not wait for the peer
 	term    *frame.Terminate // to send
-	receive rdma.Status      // of the receive in progress; StatusCanceled if 0
-	partly  rdma.Status      // of the request that is partly written; likewise
-	reading rdma.Status      // of the first read that is not answered; likewise
+	receive rdma.Status      // of the receive in progress; 0 means StatusCanceled
+	partly  rdma.Status      // of the partly written request; 0 means StatusCanceled
+	reading rdma.Status      // of the first unanswered read; 0 means StatusCanceled
 }
 
-// longAgo as a deadline wakes a goroutine that waits for the socket.
+// longAgo is a deadline that wakes a goroutine waiting for the socket.
 var longAgo = time.Unix(1, 0)
 
-// conn is a connection in full operation, or on the passive side one that waits for the
-// peer's first frame. One goroutine (run) reads, and ends it.
+// conn is a connection in full operation. On the passive side it may still wait for the
+// peer's first frame. One goroutine (run) reads, and ends the connection.
 //
 // Source: [RFC 5040 §5], [RFC 5044 §7]
 type conn struct {
@@ -38,12 +38,13 @@ type conn struct {
 	qp  *queuePair
 	nc  net.Conn
 	raw syscall.RawConn // nil if the socket can only block
-	// fd is the descriptor of raw. It is closed after the receiver, and after the last
-	// batch was written: code that reads, or writes a batch, uses it without raw.
+	// fd is the descriptor of raw. It is closed after the receiver has ended and the last
+	// batch is written: code that reads, or writes a batch, uses it without raw.
 	fd   int
 	crc  bool
 	peer string
-	// active is set if this side requested the connection, and so may send first.
+	// active is set if this side requested the connection. Only the active side may send
+	// first.
 	active bool
 	// limits bound the reads in progress that this side answers and begins.
 	limits rdma.ReadLimits
@@ -51,7 +52,7 @@ type conn struct {
 	ending   atomic.Pointer[ending] // set once
 	onEnd    func(error)            // closes Done of the connector
 	ended    chan struct{}          // closed at the end, before the flush
-	ready    chan struct{}          // closed at the arrival of the first frame
+	ready    chan struct{}          // closed when the first frame arrives
 	finished chan struct{}          // closed after the flush, with the socket closed
 
 	tx sender
@@ -62,13 +63,13 @@ type conn struct {
 	singleCPU bool // GOMAXPROCS is 1: pollers must yield
 
 	deadlineMu  sync.Mutex // of the read deadline
-	woken       bool       // the deadline tells the reader that the connection ends
-	interrupted bool       // the deadline tells the reader to check its state
+	woken       bool       // the deadline makes the reader find that the connection ends
+	interrupted bool       // the deadline makes the reader check its state
 	readLimit   time.Time  // see limitRead
 }
 
 // newConn makes the connection of a queue pair over a TCP connection after its start-up.
-// It takes ownership of nc: use conn.nc from now on.
+// It takes ownership of nc: use conn.nc afterwards.
 func newConn(a *adapter, qp *queuePair, nc net.Conn, crc bool, limits rdma.ReadLimits, onEnd func(error)) *conn {
 	nc, raw := adopt(nc)
 	c := &conn{
@@ -85,7 +86,7 @@ func newConn(a *adapter, qp *queuePair, nc net.Conn, crc bool, limits rdma.ReadL
 		}
 	}
 	if c.raw != nil {
-		_ = c.raw.Control(func(fd uintptr) { c.fd = int(fd) }) // it is open
+		_ = c.raw.Control(func(fd uintptr) { c.fd = int(fd) }) // raw is open, so Control does not fail
 	}
 	c.tx.init(c, limit)
 	c.rx.init(c)
@@ -94,7 +95,7 @@ func newConn(a *adapter, qp *queuePair, nc net.Conn, crc bool, limits rdma.ReadL
 	return c
 }
 
-// end begins the end of the connection. Only the first call has an effect, and returns
+// end begins the end of the connection. Only the first call has an effect and returns
 // true.
 func (c *conn) end(e *ending) bool {
 	if !c.ending.CompareAndSwap(nil, e) {
@@ -110,7 +111,7 @@ func (c *conn) end(e *ending) bool {
 	return true
 }
 
-// limitRead gives the reader a time limit to find the reason for a failed write.
+// limitRead gives the reader a time limit to find the reason of a failed write.
 func (c *conn) limitRead(d time.Duration) {
 	c.deadlineMu.Lock()
 	c.readLimit = time.Now().Add(d)
@@ -121,7 +122,7 @@ func (c *conn) limitRead(d time.Duration) {
 	c.claim(claimFail)
 }
 
-// Finished is closed after the end, with the socket closed.
+// Finished is closed after the end, when the socket is closed.
 func (c *conn) Finished() <-chan struct{} { return c.finished }
 
 // Disconnect begins an orderly end.
@@ -129,8 +130,7 @@ func (c *conn) Disconnect() bool {
 	return c.end(&ending{err: opError("connection", c.peer, rdma.StatusConnectionInvalid, net.ErrClosed)})
 }
 
-// opened is called by the reader after the peer's first valid frame: from now on this
-// side may send.
+// opened lets this side send. The reader calls it after the peer's first valid frame.
 //
 // Source: [RFC 5044 §7.1.2 rule 4]
 func (c *conn) opened() {
@@ -148,7 +148,7 @@ func (c *conn) opened() {
 	}
 }
 
-// run reads until the connection ends and then ends all of it.
+// run reads until the connection ends, and then ends all parts of it.
 func (c *conn) run() {
 	defer close(c.finished)
 	if c.raw != nil {
@@ -180,7 +180,7 @@ func (c *conn) run() {
 	}
 }
 
-// endingFor returns the ending for the error that the reader ended with.
+// endingFor returns the ending for the error of the reader.
 func (c *conn) endingFor(err error) *ending {
 	var v *violation
 	var t *TerminateError
@@ -204,8 +204,8 @@ func (c *conn) endingFor(err error) *ending {
 	return &ending{err: opError(op, c.peer, rdma.StatusConnectionAborted, err), abort: true, partly: rdma.StatusIOTimeout, reading: rdma.StatusIOTimeout}
 }
 
-// endingForData returns the ending for lost data of a request or of an answer; nil for
-// any other error.
+// endingForData returns the ending for lost data of a request or an answer. For any other
+// error it returns nil.
 func (c *conn) endingForData(err error) *ending {
 	var v *violation
 	var f *fileError
@@ -225,9 +225,9 @@ func (c *conn) endingForData(err error) *ending {
 	}
 }
 
-// shutdown sends a Terminate, if there is one and the peer can understand it,
-// half-closes, and waits until the peer has closed too, so that no reset destroys the
-// data that was sent last. DrainTimeout bounds all of that.
+// shutdown sends a Terminate, if there is one and the peer can understand it, and
+// half-closes. Then it waits until the peer has closed too, so that no reset destroys the
+// last sent data. DrainTimeout bounds these steps together.
 //
 // Source: [RFC 5040 §5.4], [RFC 5044 §8]
 func (c *conn) shutdown(e *ending) {
@@ -247,8 +247,8 @@ func (c *conn) shutdown(e *ending) {
 }
 
 // mayTerminate reports whether the peer expects frames yet. The passive side sends none
-// before it has received a valid one. A frame is valid for that also if its content
-// breaks a rule of the layers above.
+// before it has received a valid frame. A frame counts as valid even if its content
+// breaks a rule of a layer above MPA.
 //
 // Source: [RFC 5044 §7.1.2 rule 4]
 func (c *conn) mayTerminate(t *frame.Terminate) bool {

@@ -11,7 +11,7 @@ import (
 	"lwio/rdma/iwarp/internal/frame"
 )
 
-// Errors of a start-up that the peer answered.
+// Errors for an answered start-up.
 var (
 	errRejected      = errors.New("the peer rejected the connection")
 	errReplyMismatch = errors.New("the reply does not match the request")
@@ -22,13 +22,13 @@ type acceptance struct {
 	a           *adapter
 	nc          net.Conn
 	sent, reply *frame.Startup
-	limits      rdma.ReadLimits // the program's wishes
+	limits      rdma.ReadLimits // the program's limits
 }
 
 var _ softrdma.Acceptance = (*acceptance)(nil)
 
-// Source returns an address to connect from. Whether a port is free is known only when it
-// is used, but a port in use is found here if possible.
+// Source returns an address to connect from. Only a connection attempt finds out whether
+// a port is free; Source already finds most ports in use.
 func (a *adapter) Source(ctx context.Context, op string, local rdma.Addr) (rdma.Addr, error) {
 	if local == (rdma.Addr{}) && (!a.local.IsValid() || a.local.IsUnspecified()) {
 		return local, nil
@@ -55,7 +55,7 @@ func (a *adapter) Target(op string, remote rdma.Addr) error {
 	return nil
 }
 
-// Status returns the status of an error of a start-up.
+// Status returns the status for an error of a start-up.
 func (a *adapter) Status(err error) rdma.Status {
 	if errors.Is(err, errRejected) || isHangup(err) {
 		return rdma.StatusConnectionRefused
@@ -82,8 +82,8 @@ func (a *adapter) Dial(ctx context.Context, local, remote rdma.Addr, limits rdma
 	return &acceptance{a: a, nc: nc, sent: req, reply: reply, limits: limits}, params, nil
 }
 
-// dial opens a connection with the preferred revision, and again with revision 1 if the
-// peer drops that.
+// dial opens a connection with the preferred revision. If the peer drops it, dial tries
+// again with revision 1.
 //
 // Source: [RFC 6581 §9.1]
 func (a *adapter) dial(ctx context.Context, local, remote *net.TCPAddr, limits rdma.ReadLimits, private []byte) (net.Conn, *frame.Startup, *frame.Startup, error) {
@@ -107,7 +107,7 @@ func (a *adapter) dial(ctx context.Context, local, remote *net.TCPAddr, limits r
 	return nil, nil, nil, errReplyMismatch
 }
 
-// dialOnce opens a connection with one request. A connection whose exchange fails has
+// dialOnce opens a connection with one request. If the exchange fails, the connection has
 // ended; nc is then not nil if TCP itself succeeded.
 func (a *adapter) dialOnce(ctx context.Context, local, remote *net.TCPAddr, req *frame.Startup) (nc net.Conn, reply *frame.Startup, err error) {
 	cfg := &a.p.cfg
@@ -184,12 +184,12 @@ func (a *adapter) terminate(nc net.Conn, req, reply *frame.Startup, f frame.Faul
 	a.hangUp(nc)
 }
 
-// Ends returns the two addresses.
+// Ends returns the addresses of both sides.
 func (p *acceptance) Ends() softrdma.Ends { return endsOf(p.nc) }
 
-// Refuse gives up a connection that the peer has accepted. MPA has no message for that,
-// so that the private data is not sent. A peer that waits for the ready-to-receive
-// message gets a Terminate in its place.
+// Refuse ends a connection that the peer has accepted. MPA has no message for it, so the
+// private data is not sent. A peer that waits for the ready-to-receive message gets a
+// Terminate instead.
 //
 // Source: [RFC 5044 §7.1.2 rule 2], [RFC 6581 §9.3]
 func (p *acceptance) Refuse([]byte) {
@@ -200,8 +200,8 @@ func (p *acceptance) Refuse([]byte) {
 	p.a.hangUp(p.nc)
 }
 
-// Complete begins full operation. If both sides agreed on a ready-to-receive message, it
-// sends that.
+// Complete begins full operation. If both sides agreed on a ready-to-receive message,
+// Complete sends it.
 //
 // Source: [ND Connector.CompleteConnect], [RFC 6581 §9.3]
 func (p *acceptance) Complete(ctx context.Context, qp softrdma.Pair, end func(error)) (softrdma.Conn, error) {
@@ -253,10 +253,10 @@ type request struct {
 
 var _ softrdma.Request = (*request)(nil)
 
-// Ends returns the two addresses.
+// Ends returns the addresses of both sides.
 func (r *request) Ends() softrdma.Ends { return endsOf(r.nc) }
 
-// Refuse answers with a rejection and drains the connection.
+// Refuse answers with a rejection and waits for the peer's close.
 func (r *request) Refuse(private []byte) {
 	cfg := &r.a.p.cfg
 	reply := newReply(cfg, &r.req, rdma.ReadLimits{}, private)
@@ -269,8 +269,8 @@ func (r *request) Refuse(private []byte) {
 	r.a.drain(r.nc)
 }
 
-// Accept answers the request. If both sides agreed on a first message of the active side,
-// it waits for that, which is the peer's CompleteConnect; else it returns at once, and
+// Accept answers the request. If both sides agreed on a ready-to-receive message, Accept
+// waits for it: it is the peer's CompleteConnect. Otherwise Accept returns at once, and
 // posted requests are held back until a frame arrives.
 //
 // Source: [ND Connector.Accept], [RFC 5044 §7.1.2 rule 4], [RFC 6581 §9.3]
@@ -312,7 +312,7 @@ func (r *request) answer(ctx context.Context, reply *frame.Startup) error {
 	return err
 }
 
-// awaitReady waits for the peer's first frame. Without it the connection ends.
+// awaitReady waits for the peer's first frame. If none arrives, the connection ends.
 func (c *conn) awaitReady(ctx context.Context) error {
 	limit := time.NewTimer(c.a.p.cfg.ReadyTimeout)
 	defer limit.Stop()
@@ -322,7 +322,7 @@ func (c *conn) awaitReady(ctx context.Context) error {
 		return nil
 	case <-c.ended:
 		select {
-		case <-c.ready: // it ended after that
+		case <-c.ready: // the connection became ready before it ended
 			return nil
 		default:
 		}

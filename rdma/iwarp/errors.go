@@ -37,8 +37,8 @@ var errnoStatus = []struct {
 	{syscall.ENOMEM, rdma.StatusNoMemory},
 }
 
-// netStatus returns the status for the error of a network call, or otherwise if no other
-// fits.
+// netStatus returns the status for the error of a network call. If no status of the table
+// fits, it returns otherwise.
 func netStatus(err error, otherwise rdma.Status) rdma.Status {
 	for _, e := range errnoStatus {
 		if errors.Is(err, e.errno) {
@@ -57,7 +57,7 @@ func isHangup(err error) bool {
 		errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) || errors.Is(err, net.ErrClosed)
 }
 
-// faultStatus returns the status of a fault at the side that caused it. [ND §8 row 9]
+// faultStatus returns the status of a fault for the side that caused it. [ND §8 row 9]
 func faultStatus(f frame.Fault) rdma.Status {
 	switch {
 	case f.IsProtection():
@@ -69,19 +69,18 @@ func faultStatus(f frame.Fault) rdma.Status {
 }
 
 // TerminateError is the cause of a connection's end when one side found an error of the
-// other. Layer, Type and Code are the numbers of the Terminate message.
+// other side. Layer, Type and Code are the numbers of the Terminate message.
 //
 // Source: [RFC 5040 §4.8]
 type TerminateError struct {
 	Layer, Type, Code uint8
-	// Remote is set when the peer sent the Terminate; otherwise this side found
-	// the error.
+	// Remote is set if the peer sent the Terminate. Otherwise this side found the error.
 	Remote bool
 
 	read bool // it names a read, or no request
 }
 
-// Error names the side that sent the Terminate, and the error.
+// Error names the side that sent the Terminate, and the fault.
 func (e *TerminateError) Error() string {
 	by := "terminated the peer"
 	if e.Remote {

@@ -21,8 +21,8 @@ type fileError struct{ err error }
 func (e *fileError) Error() string { return "file source: " + e.err.Error() }
 func (e *fileError) Unwrap() error { return e.err }
 
-// fileSource is a file that writes read their data from. It is never mapped, so that a
-// file whose size shrinks causes no fault.
+// fileSource is a file that writes read their data from. It is never mapped, so a file
+// that shrinks causes no fault.
 //
 // Source: [OP-92i]
 type fileSource struct {
@@ -66,8 +66,8 @@ func (a *adapter) RegisterFile(ctx context.Context, f *os.File) (rdma.FileSource
 // File returns the registered file.
 func (s *fileSource) File() *os.File { return s.f }
 
-// Close waits for a read in progress. A request that is not framed whole then fails with
-// StatusAccessViolation and ends its connection.
+// Close waits for a read in progress. A request that is not completely framed then fails
+// with StatusAccessViolation and ends its connection.
 func (s *fileSource) Close() error {
 	s.mu.Lock()
 	s.closed = true
@@ -96,9 +96,10 @@ func (r *fileReader) init() {
 	r.fn = func(fd uintptr) { r.n, r.err = preadCached(int(fd), r.buf, r.off) }
 }
 
-// read fills buf from the file and returns the number of bytes: to the end of the file,
-// or to where it cannot be read, which the program finds by reading itself. Without
-// mayBlock it does not wait for a disk: it returns errNotCached instead.
+// read fills buf from the file and returns the number of bytes. It stops at the end of
+// the file, and at a byte that cannot be read: a program that reads the file gets the
+// error itself. Without mayBlock it does not wait for a disk and returns errNotCached
+// instead.
 func (r *fileReader) read(s *fileSource, buf []byte, off int64, mayBlock bool) (int, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -131,7 +132,8 @@ func (r *fileReader) read(s *fileSource, buf []byte, off int64, mayBlock bool) (
 }
 
 // cached reports whether a part of a file is in memory now. With whole set, the file must
-// also not end before. It reads only where the kernel does not report that all is there.
+// also contain the whole part. It reads the file only if the kernel does not report that
+// all pages are there.
 func (r *fileReader) cached(s *fileSource, off int64, n int, whole bool) bool {
 	if all, known := host.PagesCached(s.f, off, n); all && known {
 		info, err := s.f.Stat()
@@ -152,7 +154,7 @@ func (r *fileReader) cached(s *fileSource, off int64, n int, whole bool) bool {
 	return true
 }
 
-// checkFile checks the file of a write whose range was checked.
+// checkFile checks the file of a write. Precondition: the range was checked.
 func (qp *queuePair) checkFile(r *rdma.Request) rdma.Status {
 	s, ok := r.File.(*fileSource)
 	switch {
@@ -166,9 +168,9 @@ func (qp *queuePair) checkFile(r *rdma.Request) rdma.Status {
 	return rdma.StatusSuccess
 }
 
-// fileData reads the next n bytes of a request's file into the batch; beyond the end of
-// the file there are zeros. It returns nil if there is no room, or if reading would block
-// and must not.
+// fileData reads the next n bytes of a request's file into the batch. Beyond the end of
+// the file the bytes are zero. It returns nil if there is no space, or if reading would
+// block and must not.
 //
 // Source: [OP-92i]
 func (t *framer) fileData(r *softrdma.WorkRequest, n int) ([]byte, error) {
@@ -180,7 +182,7 @@ func (t *framer) fileData(r *softrdma.WorkRequest, n int) ([]byte, error) {
 		return nil, nil
 	}
 	data := b.file[b.read : b.read+n : b.read+n]
-	if r.Real < t.offset { // the file ended before, and stays at that length for this request
+	if r.Real < t.offset { // the file ended before; its length counts as fixed for this request
 		clear(data)
 		b.read += n
 		return data, nil

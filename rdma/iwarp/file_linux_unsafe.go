@@ -10,8 +10,8 @@ import (
 )
 
 // preadCached reads the part of a file that is in memory. errNotCached means that the
-// next byte is not, or that the file system cannot tell. As it does not wait for a disk
-// it bypasses the scheduler, see writeSocket.
+// next byte is not in memory, or that the file system cannot tell. The call does not wait
+// for a disk, and so bypasses the scheduler: see writeSocket.
 func preadCached(fd int, buf []byte, off int64) (int, error) {
 	if len(buf) == 0 {
 		return 0, nil

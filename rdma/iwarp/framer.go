@@ -6,8 +6,9 @@ import (
 	"lwio/rdma/iwarp/internal/frame"
 )
 
-// payloadFor returns the payload of a frame with that ULPDU and header: a multiple of the
-// page size if it is large, so that a transfer stays aligned, else of 8 bytes.
+// payloadFor returns the payload size of a frame with the given ULPDU and header sizes. A
+// large payload is a multiple of the page size, so that a transfer stays aligned; a small
+// one is a multiple of 8 bytes.
 func payloadFor(ulpdu, header int) int {
 	n := ulpdu - header
 	if n >= 16<<10 {
@@ -16,7 +17,7 @@ func payloadFor(ulpdu, header int) int {
 	return n &^ 7
 }
 
-// framer turns the requests and answers that a batch takes into frames. It belongs to the
+// framer turns the requests and answers of a batch into frames. It belongs to the
 // goroutine that has the right to send.
 type framer struct {
 	qp                     *queuePair
@@ -30,10 +31,10 @@ type framer struct {
 	msn        uint32 // of the next Send
 	readMSN    uint32 // of the next Read or Atomic Request
 	atomicMSN  uint32 // of the next Atomic Response
-	part       part   // the kind of message that is partly framed
-	offset     int    // bytes of it that are framed
-	piece      int    // the piece where they end
-	within     int    // the place in that piece
+	part       part   // the kind of the partly framed message
+	offset     int    // framed bytes of it
+	piece      int    // the piece with the next byte
+	within     int    // the offset of the next byte in that piece
 	mayBlock   bool   // reading a file may wait: this is the writing goroutine
 	wouldBlock bool   // reading a file would have to wait
 }
@@ -54,8 +55,8 @@ func (t *framer) init(c *conn, limit int) {
 	t.files.init()
 }
 
-// frameAll frames the messages of the batch, one after another: requests, and answers to
-// the peer in bursts between them.
+// frameAll frames the messages of the batch, one after another. It frames requests, and
+// bursts of answers to the peer between them.
 //
 // Source: [RFC 5040 §5.3]
 func (t *framer) frameAll() error {
@@ -133,8 +134,8 @@ func (t *framer) close(f *openFrame) {
 	t.b.bytes += f.payload
 }
 
-// add adds payload from memory and reports whether the memory is still there. remote
-// means that it is the source of a peer's read.
+// add adds payload from memory and reports whether the memory still exists. remote means
+// that it is the source of a peer's read.
 func (t *framer) add(f *openFrame, l softrdma.Grant, data []byte, remote bool) bool {
 	b, small := t.b, f.payload <= copyMax
 	if small || t.crc {
@@ -155,8 +156,8 @@ func (t *framer) add(f *openFrame, l softrdma.Grant, data []byte, remote bool) b
 	return true
 }
 
-// frame adds the rest of a request to the batch. done means that it is framed whole, an
-// error that its memory or file is gone.
+// frame adds the rest of a request to the batch. done means that the request is
+// completely framed, an error that its memory or file is gone.
 func (t *framer) frame(r *softrdma.WorkRequest) (done bool, err error) {
 	switch r.Op {
 	case rdma.OpRead:
@@ -191,7 +192,8 @@ func (t *framer) frame(r *softrdma.WorkRequest) (done bool, err error) {
 	return true, nil
 }
 
-// frameOne adds one frame, unless there is no room, or no data of a file yet.
+// frameOne adds one frame. It adds none if there is no space, or if file data is not
+// available yet.
 func (t *framer) frameOne(r *softrdma.WorkRequest) (bool, error) {
 	limit := t.maxTagged
 	if r.Op == rdma.OpSend {
@@ -235,7 +237,7 @@ func (t *framer) segment(s *frame.Segment, r *softrdma.WorkRequest, last bool) {
 	s.SetUntagged(op, frame.QueueSend, t.msn, uint32(t.offset), last)
 }
 
-// addPieces adds the next n bytes of a request.
+// addPieces adds the next n bytes of a request. It returns false if their memory is gone.
 func (t *framer) addPieces(f *openFrame, r *softrdma.WorkRequest, n int) bool {
 	for n > 0 {
 		p := &r.Pieces[t.piece]
@@ -252,7 +254,7 @@ func (t *framer) addPieces(f *openFrame, r *softrdma.WorkRequest, n int) bool {
 }
 
 // addOwned adds inline data, which lives as long as its slot, or file data, which is in
-// the batch: a copy if it is small, else a reference.
+// the batch. Small data is copied, large data is referred to.
 func (t *framer) addOwned(f *openFrame, data []byte) {
 	b := t.b
 	if len(data) <= copyMax {

@@ -8,7 +8,7 @@ import (
 	"lwio/rdma/iwarp/internal/frame"
 )
 
-// frameImmediate adds the Immediate Data message that follows a write: the value
+// frameImmediate adds the Immediate Data message that follows a write. The value is
 // zero-extended to eight bytes.
 //
 // Source: [RFC 7306 §6], [OP-86]

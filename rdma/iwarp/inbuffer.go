@@ -5,16 +5,16 @@ import (
 	"lwio/rdma/iwarp/internal/frame"
 )
 
-// inBuffer holds bytes that were read and not handled. While nothing arrives it returns
-// its buffer to the pool and keeps a few bytes elsewhere.
+// inBuffer holds read bytes that are not handled yet. While nothing arrives, it returns
+// its buffer to the pool and keeps a few bytes in rest.
 type inBuffer struct {
 	buf  *[readBufferSize]byte // nil while nothing arrives
 	r, w int                   // the bytes are [r, w) of buf, or of rest while buf is nil
 	rest []byte                // a short part of a frame
 }
 
-// space returns the free part of the buffer, at most most bytes, with room for the largest
-// frame.
+// space returns the free part of the buffer, with at most most bytes. It makes room for
+// the largest frame.
 func (b *inBuffer) space(most int) []byte {
 	b.take()
 	switch {
@@ -27,7 +27,7 @@ func (b *inBuffer) space(most int) []byte {
 	return b.buf[b.w:min(readBufferSize, b.w+most)]
 }
 
-// take makes sure that there is a buffer.
+// take gets a buffer if there is none.
 func (b *inBuffer) take() {
 	if b.buf == nil {
 		b.buf = readBuffers.Get().(*[readBufferSize]byte)
@@ -51,7 +51,7 @@ func (b *inBuffer) free() {
 	b.buf, b.r, b.w = nil, 0, n
 }
 
-// readAhead returns the number of bytes that one read into the buffer may have.
+// readAhead returns the maximum number of bytes of the next read into the buffer.
 func (x *receiver) readAhead() int {
 	switch {
 	case x.direct > 0:
@@ -62,10 +62,10 @@ func (x *receiver) readAhead() int {
 	return readBufferSize
 }
 
-// directSpace returns the memory that payload of the frame in progress is read into
-// straight from the socket, and the grant to release after that: nil if there is too
-// little, or if the CRC must be checked first. The last bytes of a frame always go through
-// the buffer, as a program may poll them.
+// directSpace returns memory for payload of the frame in progress, to read from the
+// socket without a copy, and the grant to release afterwards. It returns nil if the
+// memory is too short, or if the CRC must be checked first. The last bytes of a frame
+// always go through the buffer, because a program may poll them.
 func (x *receiver) directSpace() ([]byte, softrdma.Grant) {
 	if !x.active || x.c.crc || x.in.r != x.in.w || x.left < directMin {
 		return nil, softrdma.Grant{}

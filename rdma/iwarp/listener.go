@@ -31,7 +31,7 @@ func (a *adapter) Listen(ctx context.Context, op string, local rdma.Addr) (softr
 // Local returns the bound address.
 func (d *listenSocket) Local() rdma.Addr { return fabricAddr(d.Addr()) }
 
-// HostOf returns the address that a connection comes from, without the port.
+// HostOf returns the IP address of the peer, without the port.
 func (d *listenSocket) HostOf(nc net.Conn) string {
 	addr := nc.RemoteAddr().String()
 	if host, _, err := net.SplitHostPort(addr); err == nil {

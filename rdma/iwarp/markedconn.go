@@ -10,21 +10,21 @@ import (
 // markedConn is a TCP connection in full operation with markers. It inserts markers into
 // the written stream if the peer asked for them, removes them from the read stream if
 // this side did, and changes the CRCs to match. Connections with markers are rare, so
-// that copies are acceptable.
+// copies are acceptable.
 //
-// Write takes whole frames, from one goroutine; Read has another.
+// One goroutine writes whole frames; another one reads.
 type markedConn struct {
 	net.Conn
 	send, receive bool
 
-	sent frame.Marker // of the stream that is written
+	sent frame.Marker // position in the written stream
 	out  []byte
 
-	took  frame.Marker // of the stream whose frames are in clean
-	raw   []byte       // the bytes behind them
+	took  frame.Marker // position in the read stream, after the frames in clean
+	raw   []byte       // the bytes after them
 	clean []byte       // frames without markers, not read yet
-	spare []byte       // of clean
-	fault error        // the bytes behind clean are no frame
+	spare []byte       // backs clean
+	fault error        // the bytes after clean are not a frame
 	chunk [16 << 10]byte
 }
 
@@ -36,7 +36,7 @@ func withMarkers(nc net.Conn, send, receive, crc bool) net.Conn {
 	return &markedConn{Conn: nc, send: send, receive: receive, sent: frame.Marker{CRC: crc}, took: frame.Marker{CRC: crc}}
 }
 
-// CloseWrite half-closes the connection, if it can be.
+// CloseWrite half-closes the connection, if it supports that.
 func (c *markedConn) CloseWrite() error {
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()
@@ -44,7 +44,7 @@ func (c *markedConn) CloseWrite() error {
 	return net.ErrClosed
 }
 
-// Write writes whole frames. It counts the bytes of p only if all are written.
+// Write writes whole frames. It returns len(p) only if all bytes are written.
 func (c *markedConn) Write(p []byte) (int, error) {
 	if !c.send {
 		return c.Conn.Write(p)
@@ -84,8 +84,8 @@ func (c *markedConn) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// unmark moves the whole frames of raw to clean. A frame with a wrong CRC gets a
-// wrong one there too.
+// unmark moves the whole frames of raw to clean. A frame with a wrong CRC gets a wrong
+// CRC there too.
 func (c *markedConn) unmark() error {
 	done := 0
 	for {

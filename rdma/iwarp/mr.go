@@ -9,7 +9,7 @@ import (
 	"lwio/rdma/internal/softrdma"
 )
 
-// memory is the memory of an Alloc.
+// memory is memory of Alloc.
 type memory struct {
 	a    *adapter
 	buf  []byte
@@ -18,8 +18,8 @@ type memory struct {
 	err  error
 }
 
-// Alloc maps whole pages outside the Go heap. The only gain with this provider is that
-// they do not burden the garbage collector.
+// Alloc maps whole pages outside the Go heap. With this provider their only advantage is
+// that they do not burden the garbage collector.
 func (a *adapter) Alloc(ctx context.Context, size int) (rdma.Memory, error) {
 	const op = "allocate memory"
 	if ctx.Err() != nil {
@@ -41,7 +41,7 @@ func (a *adapter) Alloc(ctx context.Context, size int) (rdma.Memory, error) {
 	return m, nil
 }
 
-// Bytes returns the memory, whose length is the size rounded up.
+// Bytes returns the memory. Its length is the size, rounded up to whole pages.
 func (m *memory) Bytes() []byte { return m.buf }
 
 // Close unmaps the memory.

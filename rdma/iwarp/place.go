@@ -8,10 +8,10 @@ import (
 	"lwio/rdma/iwarp/internal/frame"
 )
 
-// cursor is a place in the pieces of a request.
+// cursor is a position in the pieces of a request.
 type cursor struct {
 	piece, within int
-	bytes         int // in all
+	bytes         int // placed bytes in all pieces
 }
 
 // advance moves the cursor by n bytes of the current piece.
@@ -22,8 +22,8 @@ func (c *cursor) advance(pieces []softrdma.Piece, n int) {
 	}
 }
 
-// placement is where the payload of arriving messages goes: that of a Write to target, any
-// other to the pieces of a receive or of a read, which may both be in progress.
+// placement is the destination of arriving payload: target for a Write, else the pieces
+// of a receive or of a read. A receive and a read may be in progress together.
 type placement struct {
 	grant   softrdma.Grant // of target
 	target  []byte
@@ -40,7 +40,7 @@ func answers(op frame.Opcode) bool {
 	return op == frame.OpReadResponse || op == frame.OpAtomicResponse
 }
 
-// scatter returns the pieces that payload goes to, and the place in them.
+// scatter returns the pieces for the payload, and the position in them.
 func (p *placement) scatter(op frame.Opcode) ([]softrdma.Piece, *cursor) {
 	if answers(op) {
 		return p.reading.request.Pieces, &p.readAt
@@ -48,7 +48,7 @@ func (p *placement) scatter(op frame.Opcode) ([]softrdma.Piece, *cursor) {
 	return p.receive.Pieces, &p.at
 }
 
-// destination returns the next stretch of memory that payload goes to.
+// destination returns the next contiguous memory for payload.
 func (p *placement) destination(op frame.Opcode) ([]byte, softrdma.Grant) {
 	if op == frame.OpWrite {
 		return p.target, p.grant
@@ -58,7 +58,7 @@ func (p *placement) destination(op frame.Opcode) ([]byte, softrdma.Grant) {
 	return piece.Buf[at.within:], softrdma.Grant{Region: piece.Region}
 }
 
-// advance moves past n placed bytes of the current stretch.
+// advance moves past n placed bytes.
 func (p *placement) advance(op frame.Opcode, n int) {
 	if op == frame.OpWrite {
 		p.target = p.target[n:]
@@ -68,8 +68,9 @@ func (p *placement) advance(op frame.Opcode, n int) {
 	at.advance(pieces, n)
 }
 
-// place copies payload to its destination and returns how much of it: less than all if a
-// region was closed. Only the payload of a Write may be polled.
+// place copies payload to its destination and returns the number of placed bytes. It
+// places less than all if a region was closed. A program polls only memory that a Write
+// or an answer changes.
 //
 // Source: [OP-88]
 func (p *placement) place(op frame.Opcode, payload []byte) (placed int) {
@@ -102,7 +103,7 @@ func (x *receiver) placePayload(payload []byte) error {
 	return nil
 }
 
-// lostRegion is the error for memory that was deregistered meanwhile.
+// lostRegion returns the error for memory that was deregistered meanwhile.
 func (x *receiver) lostRegion() error {
 	op := x.seg.Opcode()
 	if op == frame.OpWrite {

@@ -5,8 +5,8 @@ import (
 	"lwio/rdma/internal/softrdma"
 )
 
-// Post queues requests and writes as much of them as the socket takes at once,
-// unless another goroutine is writing already.
+// Post queues requests. It writes as many bytes as the socket takes at once, unless
+// another goroutine is already writing.
 //
 // Source: [ND QueuePair.Send], [ND QueuePair.Write], [ND QueuePair.Read]
 func (qp *queuePair) Post(reqs []rdma.Request) (int, error) {

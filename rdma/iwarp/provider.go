@@ -22,8 +22,8 @@ type Provider struct {
 
 var _ rdma.Provider = (*Provider)(nil)
 
-// The scratch memory of all connections of the process. Connections that are served one
-// after the other use the same memory, also those of different providers.
+// The scratch memory of all connections of the process, also of different providers.
+// Connections that are served one after another use the same memory.
 var (
 	readBuffers = sync.Pool{New: func() any { return new([readBufferSize]byte) }}
 	batches     = sync.Pool{New: func() any { return newBatch() }}
@@ -37,9 +37,9 @@ func New(cfg *Config) *Provider {
 // Name is "iwarp". [OP-38b]
 func (p *Provider) Name() string { return Name }
 
-// Addrs lists the unicast addresses of the host, loopback included.
+// Addrs lists the unicast addresses of the host, including loopback.
 //
-// Errors: StatusDeviceNotReady if there is none, as where all interfaces are down.
+// Errors: StatusDeviceNotReady if there is none, for instance if all interfaces are down.
 func (p *Provider) Addrs(ctx context.Context) ([]netip.Addr, error) {
 	if ctx.Err() != nil {
 		return nil, rdma.CanceledBy(ctx, "iwarp: list addresses", "")
@@ -54,7 +54,7 @@ func (p *Provider) Addrs(ctx context.Context) ([]netip.Addr, error) {
 // errNoAddress reports that the host has no address for connections.
 var errNoAddress = errors.New("the host has no address")
 
-// usable returns the addresses of interfaces that a connection can use.
+// usable returns the interface addresses that connections can use.
 func usable(ifs []net.Addr) ([]netip.Addr, error) {
 	var addrs []netip.Addr
 	for _, i := range ifs {
@@ -72,9 +72,9 @@ func usable(ifs []net.Addr) ([]netip.Addr, error) {
 	return addrs, nil
 }
 
-// OpenAdapter opens an adapter on one address of the host, or, for the zero or an
-// unspecified address, on all of them. An adapter on all addresses listens on 127.0.0.1
-// if the listener has no address.
+// OpenAdapter opens an adapter on one address of the host. For the zero address or an
+// unspecified address it opens an adapter on all addresses. Such an adapter listens on
+// 127.0.0.1 if the listener has no address.
 func (p *Provider) OpenAdapter(ctx context.Context, local netip.Addr) (rdma.Adapter, error) {
 	local = local.Unmap()
 	if local.IsValid() && !local.IsUnspecified() && !local.IsLoopback() {

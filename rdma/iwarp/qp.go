@@ -15,14 +15,14 @@ type queuePair struct {
 	a *adapter
 
 	// The lock of Initiator guards these.
-	c     *conn // since PairConnected; kept afterwards
+	c     *conn // set from PairConnected on, also after the end
 	reads readTable
 	probe fileReader // of FlagOnlyIfCached
 	held  bool       // the passive side may not send yet
 
 	resume chan struct{} // gets a value when a shared queue may have a receive
 
-	driven atomic.Pointer[conn] // the connection once pollers can read its socket
+	driven atomic.Pointer[conn] // the connection, once pollers may read its socket
 	sleeps atomic.Uint64        // calls of Sleep
 }
 
@@ -49,7 +49,7 @@ func (a *adapter) CreateQueuePair(cfg rdma.QueuePairConfig) (rdma.QueuePair, err
 	return qp, nil
 }
 
-// Unreserve returns a queue pair whose connection has not begun as it was.
+// Unreserve makes the queue pair idle again if its connection has not begun.
 func (qp *queuePair) Unreserve() {
 	qp.Initiator.Lock()
 	defer qp.Initiator.Unlock()
@@ -72,7 +72,7 @@ func (qp *queuePair) conn() *conn {
 	return qp.c
 }
 
-// attach ties the queue pair to its connection, which Close then ends.
+// attach gives the queue pair its connection. Close ends that connection from then on.
 func (qp *queuePair) attach(c *conn) bool {
 	qp.Initiator.Lock()
 	defer qp.Initiator.Unlock()
@@ -83,7 +83,7 @@ func (qp *queuePair) attach(c *conn) bool {
 	return true
 }
 
-// connect makes the queue pair accept requests; held ones are not sent yet.
+// connect makes the queue pair accept requests. With held set, requests are not sent yet.
 func (qp *queuePair) connect(held bool) {
 	qp.Initiator.Lock()
 	defer qp.Initiator.Unlock()
@@ -99,7 +99,7 @@ func (qp *queuePair) Fail(err error) {
 	}
 }
 
-// Look reads the socket, if no other goroutine does.
+// Look reads the socket, unless another goroutine reads.
 func (qp *queuePair) Look(bool, softrdma.Poller) int {
 	if c := qp.driven.Load(); c != nil {
 		c.look()
@@ -115,7 +115,7 @@ func (qp *queuePair) Sleep() {
 	}
 }
 
-// Park sleeps on the socket and reads it.
+// Park sleeps on the socket and reads from it.
 func (qp *queuePair) Park(over func() bool) bool {
 	c := qp.driven.Load()
 	return c != nil && c.park(over)
@@ -128,8 +128,8 @@ func (qp *queuePair) Unpark() {
 	}
 }
 
-// Flush ends all requests that are neither sent nor received in part. A request in
-// progress ends as it would, before the others.
+// Flush ends all requests that are not sent or received in part. A request in progress is
+// not changed and ends before the others.
 func (qp *queuePair) Flush() error {
 	qp.Initiator.Lock()
 	qp.Initiator.Cancel = qp.Initiator.Requests.Tail
@@ -146,9 +146,9 @@ func (qp *queuePair) Flush() error {
 	return nil
 }
 
-// flushAll ends all requests, those in progress with the statuses of the ending. begun
-// means that a request is partly written. Precondition: the writer has stopped, and the
-// reader is the caller or has ended.
+// flushAll ends all requests. Requests in progress end with the statuses of the ending.
+// begun means that a request is partly written. Precondition: the writer has stopped, and
+// the reader is the caller or has ended.
 func (qp *queuePair) flushAll(e *ending, begun bool) {
 	qp.Disconnected()
 	qp.Initiator.Lock()

@@ -7,8 +7,8 @@ import (
 	"unsafe"
 )
 
-// socketOrder stands for the order that a socket makes between writer and reader, which
-// the race detector cannot see in bare system calls.
+// socketOrder represents, for the race detector, the order that a socket makes between
+// writer and reader. The race detector does not see it in direct system calls.
 var socketOrder byte
 
 func raceRelease() { runtime.RaceReleaseMerge(unsafe.Pointer(&socketOrder)) }

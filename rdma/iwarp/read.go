@@ -19,8 +19,8 @@ const (
 )
 
 // readOut is a read or an atomic operation of this side without a complete answer. A read
-// has a sink STag of its own, which is valid for this one answer on this one connection,
-// so that its memory needs no right of remote write.
+// has its own sink STag. The STag is valid only for this answer on this connection, so
+// the memory needs no right of remote write.
 //
 // Source: [RFC 5040 §4.4], [RFC 5042 §6.3], [RFC 7306 §5.2]
 type readOut struct {
@@ -32,8 +32,8 @@ type readOut struct {
 	id      uint32 // identifies an atomic operation
 }
 
-// answer is a read of the peer that is not answered whole, or an atomic operation that
-// was carried out.
+// answer is a read of the peer without a complete answer, or an atomic operation that was
+// carried out.
 type answer struct {
 	req    frame.ReadRequest
 	msn    uint32
@@ -52,8 +52,8 @@ type readTable struct {
 	answers softrdma.FIFO[answer]  // to reads and atomics of the peer
 }
 
-// ask enters the read of r with the random key of its sink, and returns the content of
-// the Read Request. A nil r is a read of no bytes.
+// ask adds the read of r to the table, with the random key of its sink, and returns the
+// content of the Read Request. A nil r stands for a read of no bytes.
 func (t *readTable) ask(r *softrdma.WorkRequest, key uint64) frame.ReadRequest {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -68,7 +68,7 @@ func (t *readTable) ask(r *softrdma.WorkRequest, key uint64) frame.ReadRequest {
 	return q
 }
 
-// askAtomic enters the atomic operation of r with the given identifier.
+// askAtomic adds the atomic operation of r to the table, with the given identifier.
 func (t *readTable) askAtomic(r *softrdma.WorkRequest, id uint32) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -76,7 +76,7 @@ func (t *readTable) askAtomic(r *softrdma.WorkRequest, id uint32) {
 	*t.own.Push() = readOut{request: r, length: r.Length, atomic: true, id: id}
 }
 
-// first returns the read or atomic that the peer has to answer first, or nil.
+// first returns the read or atomic that the peer must answer next, or nil.
 func (t *readTable) first() *readOut {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -86,7 +86,7 @@ func (t *readTable) first() *readOut {
 	return t.own.At(t.own.Head)
 }
 
-// finish removes o, which is first, and reports whether a request is complete with it.
+// finish removes o, the first in the table, and reports whether it completes a request.
 func (t *readTable) finish(o *readOut) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -115,8 +115,8 @@ func (t *readTable) answer(a answer) {
 	*t.answers.Push() = a
 }
 
-// answered removes the first answer, which is framed whole. Before, the peer has not
-// received its end and may not begin another read.
+// answered removes the first answer, which is completely framed. Until then the peer has
+// not received the end of the answer and may not begin another read.
 func (t *readTable) answered() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -135,7 +135,7 @@ func (t *readTable) fenced(r *softrdma.WorkRequest, outbound int) bool {
 }
 
 // acceptControl checks the header of a message that consists of an RDMAP header: its
-// queue, its sequence number, and its size.
+// queue, its sequence number and its size.
 //
 // Source: [RFC 5040 §4.4], [RFC 5041 §7], [RFC 7306 §5.2]
 func (x *inFrame) acceptControl(qn, msn uint32, size int) error {
@@ -162,7 +162,7 @@ func (x *receiver) answerLater(a answer) {
 }
 
 // takeReadRequest checks a Read Request of the peer and queues the answer. For a read of
-// no bytes it checks only the place in the queue.
+// no bytes it checks only the number of reads in progress.
 //
 // Source: [RFC 5040 §4.4], [RFC 5040 §5.2], [RFC 5042 §6.4.2]
 func (x *receiver) takeReadRequest(payload []byte) error {
@@ -187,8 +187,8 @@ func (x *receiver) takeReadRequest(payload []byte) error {
 	return nil
 }
 
-// findSource returns the memory that the peer reads or changes, checking STag, then
-// rights, then bounds.
+// findSource returns the memory that the peer reads or changes. It checks the STag, then
+// the rights, then the bounds.
 func (x *receiver) findSource(stag uint32, to, size uint64, access rdma.Access) (softrdma.Grant, []byte, *frame.Fault) {
 	l, source, refused := x.c.qp.Initiator.Windows.Resolve(stag, to, size, access)
 	if refused != softrdma.Granted {
@@ -197,8 +197,8 @@ func (x *receiver) findSource(stag uint32, to, size uint64, access rdma.Access) 
 	return l, source, nil
 }
 
-// lost returns the violation for an answer whose memory is gone after sent bytes of it
-// are framed.
+// lost returns the violation for an answer if its memory is gone after sent bytes are
+// framed.
 //
 // Source: [RFC 5040 §4.8]
 func (a *answer) lost(sent int) *violation {
@@ -215,8 +215,8 @@ func (a *answer) lost(sent int) *violation {
 	}
 }
 
-// acceptReadResponse checks a segment of the answer to the first read in progress:
-// answers come in the order of the reads, byte after byte.
+// acceptReadResponse checks a segment of the answer to the first read in progress.
+// Answers come in the order of the reads and of the bytes in each.
 //
 // Source: [RFC 5040 §4.4], [RFC 5042 §6.3]
 func (x *receiver) acceptReadResponse() error {
@@ -236,7 +236,7 @@ func (x *receiver) acceptReadResponse() error {
 	return nil
 }
 
-// nextAnswer returns the read or atomic that the peer has to answer first, or nil.
+// nextAnswer returns the read or atomic that the peer must answer next, or nil.
 func (x *receiver) nextAnswer() *readOut {
 	if x.reading == nil {
 		x.reading, x.readAt = x.c.qp.reads.first(), cursor{}
@@ -253,8 +253,8 @@ func (x *receiver) finishRead() {
 	x.wakeSender = true
 }
 
-// frameAnswer adds the rest of an answer to the batch; done means that it is framed
-// whole.
+// frameAnswer adds the rest of an answer to the batch. done means that it is completely
+// framed.
 func (t *framer) frameAnswer(a *answer) (done bool, err error) {
 	b := t.b
 	for {

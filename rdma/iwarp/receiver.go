@@ -14,20 +14,21 @@ import (
 const (
 	// readBufferSize holds some of the largest frames.
 	readBufferSize = 256 << 10
-	// smallRead is the size of a read while frames are small. They are copied out of the
-	// buffer, which is faster while it is in the processor's cache. It exceeds a TCP
-	// segment, so that data that was written together is read together.
+	// smallRead is the size of a read while frames are small. Small frames are copied out
+	// of the buffer, which is faster while the buffer is in the processor's cache.
+	// smallRead exceeds a TCP segment, so that data that was written together is read
+	// together.
 	smallRead = 96 << 10
-	// directMin is the least missing payload that is read straight into its place.
+	// directMin is the least missing payload that is read directly into its destination.
 	directMin = 8 << 10
-	// directExtra is read into the buffer behind such payload: the trailer and the
-	// beginning of the next frame.
+	// directExtra is the number of bytes that are read into the buffer after such
+	// payload: the trailer and the beginning of the next frame.
 	directExtra = 4 << 10
-	// directFrames is the number of frames after such payload for which the buffer is
-	// filled by at most directExtra.
+	// directFrames is the number of frames after such payload for which a read into the
+	// buffer has at most directExtra bytes.
 	directFrames = 8
-	// restSize is the most bytes of a frame that are kept outside a buffer while nothing
-	// arrives, so that few bytes of a peer do not occupy a whole buffer.
+	// restSize is the largest part of a frame that is kept outside a buffer while nothing
+	// arrives, so that a few bytes of a peer do not occupy a whole buffer.
 	restSize = 1 << 10
 )
 
@@ -38,7 +39,7 @@ type receiver struct {
 	mu sync.Mutex
 
 	in  inBuffer
-	err error // reading is over
+	err error // set when reading has ended
 
 	readFn, waiterFn func(fd uintptr) bool // belong to the goroutine in sleeper.role
 	sleeps           uint64                // value of queuePair.sleeps at the reader's last read
@@ -56,11 +57,11 @@ type receiver struct {
 	inFrame
 	placement
 
-	direct  int  // see directFrames
+	direct  int  // frames left of directFrames
 	stalled bool // the frame waits for a receive of a shared queue
 }
 
-// inFrame is the frame in progress, whose header is valid.
+// inFrame is the frame in progress. Its header is valid.
 type inFrame struct {
 	active  bool
 	seg     frame.Segment
@@ -101,7 +102,7 @@ func (x *receiver) loop() error {
 	return io.EOF
 }
 
-// close ends reading for good. The caller has sleeper.role.
+// close ends reading. The caller has sleeper.role.
 func (x *receiver) close() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -123,8 +124,8 @@ func (x *receiver) fail(err error) {
 	}
 }
 
-// await waits until the message in progress has a receive, and continues with the content
-// of the buffer. The socket is not read meanwhile.
+// await waits until the message in progress has a receive, and continues with the bytes
+// in the buffer. The socket is not read meanwhile.
 //
 // Source: [ND §6.5]
 func (x *receiver) await() error {
@@ -148,7 +149,8 @@ func (x *receiver) await() error {
 	}
 }
 
-// read reads all data, for the reader. It returns false if the reader must wait for more.
+// read reads all available data for the reader. It returns false if the reader must wait
+// for more.
 func (x *receiver) read(uintptr) bool {
 	x.sleeps = x.c.qp.sleeps.Load()
 	x.mu.Lock()
@@ -164,7 +166,7 @@ func (x *receiver) read(uintptr) bool {
 	return true
 }
 
-// readForWaiter reads data until a result was pushed that the waiter waits for.
+// readForWaiter reads data until the waiter has its result.
 func (x *receiver) readForWaiter(uintptr) bool {
 	p := &x.c.sleeper
 	p.setAwake()
@@ -183,7 +185,8 @@ func (x *receiver) readForWaiter(uintptr) bool {
 	return p.over() || !p.mayRead()
 }
 
-// readOnce reads some data for a poller. It keeps no buffer, as no other call may follow.
+// readOnce reads some data for a poller. It keeps no buffer, because no other call may
+// follow.
 func (x *receiver) readOnce() {
 	more, _ := x.readSome()
 	x.idle = !more
@@ -220,8 +223,8 @@ func (x *receiver) readSome() (more, ok bool) {
 	return true, x.handleRead(n, err)
 }
 
-// handleRead handles the outcome of a read into the buffer. It returns false if no more
-// can be read, for now or for good.
+// handleRead handles the outcome of a read into the buffer. It returns false if reading
+// must stop, until a receive is posted or because the connection ends.
 func (x *receiver) handleRead(n int, err error) bool {
 	x.in.w += n
 	fault := x.consume()
@@ -280,7 +283,8 @@ func (x *receiver) consume() error {
 	return nil
 }
 
-// begin decodes the header of the next frame. more means that it is incomplete.
+// begin decodes the header of the next frame. more means that the header is incomplete,
+// or that its message must wait.
 func (x *receiver) begin() (more bool, err error) {
 	b := x.in.buf[x.in.r:x.in.w]
 	n := int(binary.BigEndian.Uint16(b))
@@ -313,7 +317,8 @@ func (x *receiver) begin() (more bool, err error) {
 	return false, nil
 }
 
-// body handles the payload of the frame in progress. more means that it is incomplete.
+// body handles the payload of the frame in progress. more means that the payload is
+// incomplete.
 func (x *receiver) body() (more bool, err error) {
 	have := x.in.w - x.in.r
 	if have < x.left+x.trailer {

@@ -2,18 +2,18 @@ package iwarp
 
 import "lwio/rdma/internal/softrdma"
 
-// regionCache keeps references to the regions used last, so that a goroutine that handles
-// frame after frame does not take and release a reference for each. It belongs to that
-// goroutine, which flushes it before anything that may wait. MemoryRegion.Close waits for
-// no more than the frames in hand. The zero value is empty.
+// regionCache keeps references to the regions used last, so that a goroutine does not
+// take and release a reference for each frame. It belongs to that goroutine, which
+// flushes it before it may wait. MemoryRegion.Close waits only for the frames in
+// progress. The zero value is empty.
 //
 // Source: [RFC 5042 §6.3.1]
 type regionCache struct {
-	regions [2]*softrdma.Region // one for messages and one for data, mostly; the last used first
+	regions [2]*softrdma.Region // usually one for messages and one for data; the most recently used first
 }
 
-// acquire holds a reference for l until release. It fails once the right is revoked, but a
-// region that was cached before it was closed stays usable until flush.
+// acquire holds a reference for l until release. It fails once the right is revoked. A
+// region that was cached before its Close stays usable until flush.
 func (c *regionCache) acquire(l *softrdma.Grant) bool {
 	r := l.Region
 	if r != nil && (c.regions[0] == r || c.regions[1] == r) {
@@ -32,15 +32,15 @@ func (c *regionCache) acquire(l *softrdma.Grant) bool {
 	return true
 }
 
-// release ends the use of l. The reference of a window is returned at once, as a window
-// mostly serves one request.
+// release ends the use of l. The reference of a window is released at once, because a
+// window usually serves one request.
 func (c *regionCache) release(l *softrdma.Grant) {
 	if l.Region == nil {
 		l.Release()
 	}
 }
 
-// flush returns all references.
+// flush releases all references.
 func (c *regionCache) flush() {
 	for i, r := range c.regions {
 		if r != nil {

@@ -9,13 +9,13 @@ import (
 	"lwio/rdma/iwarp/internal/frame"
 )
 
-// violation is a violation of the protocol by the peer, with the header of the segment at
-// fault.
+// violation is a violation of the protocol by the peer, with the header of the wrong
+// segment.
 type violation struct {
 	fault   frame.Fault
 	header  []byte
 	ulpdu   int
-	read    []byte      // the Read Request at fault
+	read    []byte      // the wrong Read Request
 	receive rdma.Status // of the receive in progress
 	reading rdma.Status // of the read that is being answered
 }
@@ -23,7 +23,7 @@ type violation struct {
 // Error returns the name of the fault.
 func (v *violation) Error() string { return v.fault.String() }
 
-// ending returns the end of the connection that the violation leads to.
+// ending returns the connection's ending for the violation.
 func (v *violation) ending(c *conn) *ending {
 	status := rdma.StatusRemoteError
 	switch {
@@ -48,7 +48,7 @@ func (v *violation) ending(c *conn) *ending {
 	}
 }
 
-// violation returns a violation by the segment in progress.
+// violation returns a violation for the segment in progress.
 func (x *inFrame) violation(f frame.Fault) *violation {
 	return &violation{fault: f, header: x.header[:x.seg.Size()], ulpdu: x.ulpdu}
 }
@@ -109,7 +109,7 @@ func (x *receiver) accept() error {
 	return x.acceptSend()
 }
 
-// acceptTerminate checks the only message of queue 2.
+// acceptTerminate checks the header of a Terminate, the only message of queue 2.
 func (x *inFrame) acceptTerminate() error {
 	switch s := &x.seg; {
 	case s.QN != frame.QueueTerminate:
@@ -133,7 +133,7 @@ var (
 )
 
 // acceptWrite checks token, rights and bounds, in this order. The RFC has no code for a
-// missing right: it is reported as an invalid STag. A segment without payload is not
+// missing right, so it is reported as an invalid STag. A segment without payload is not
 // checked.
 //
 // Source: [RFC 5041 §7], [RFC 5042 §6.3]
@@ -173,8 +173,8 @@ func (x *receiver) acceptSend() error {
 	return nil
 }
 
-// takeReceive begins the first receive. Without one it fails, or with a shared queue the
-// message waits.
+// takeReceive begins the first receive. If there is none it fails; with a shared queue
+// the message waits.
 func (x *receiver) takeReceive() error {
 	recv := &x.c.qp.Receives
 	recv.Lock()
@@ -190,15 +190,15 @@ func (x *receiver) takeReceive() error {
 	return x.violation(frame.FaultNoBuffer)
 }
 
-// control reports whether the payload of the frame is an RDMAP header, which is handled
-// when it is complete.
+// control reports whether the payload of the frame is an RDMAP header. Such a payload is
+// handled when it is complete.
 func (x *inFrame) control() bool {
 	op := x.seg.Opcode()
 	return op == frame.OpTerminate || op == frame.OpReadRequest || op.IsImmediate() ||
 		op == frame.OpAtomicRequest || op == frame.OpAtomicResponse
 }
 
-// takeControl handles such a header.
+// takeControl handles a payload that is an RDMAP header.
 func (x *receiver) takeControl(payload []byte) error {
 	switch x.seg.Opcode() {
 	case frame.OpTerminate:
@@ -214,7 +214,7 @@ func (x *receiver) takeControl(payload []byte) error {
 	return nil
 }
 
-// finish ends a segment, and with the last one of a Send its receive.
+// finish ends a segment. The last segment of a Send also completes its receive.
 func (x *receiver) finish() error {
 	op := x.seg.Opcode()
 	switch {
@@ -224,8 +224,8 @@ func (x *receiver) finish() error {
 		x.finishRead()
 		return nil
 	case op.Invalidates():
-		// Only a window can be invalidated by a peer: regions are shared by all
-		// connections of their adapter.
+		// A peer can invalidate only windows, because all connections of an adapter share
+		// its regions.
 		if !x.c.qp.Initiator.Windows.Invalidate(x.seg.STag) {
 			return x.violation(frame.FaultCannotInval)
 		}
@@ -234,7 +234,7 @@ func (x *receiver) finish() error {
 	return nil
 }
 
-// deliver completes the receive in progress with the immediate data of with.
+// deliver completes the receive in progress. with may have immediate data.
 func (x *receiver) deliver(with *rdma.Result) {
 	with.Bytes, with.Solicited = x.at.bytes, x.seg.Opcode().Solicits()
 	x.receive = nil
@@ -243,7 +243,7 @@ func (x *receiver) deliver(with *rdma.Result) {
 	recv.Lock()
 	recv.FinishLocked(with)
 	if x.started && x.in.r == x.in.w {
-		recv.PushLocked() // no frame follows whose results could be gathered with it
+		recv.PushLocked() // no further frame is in the buffer whose result could be pushed with it
 	} else {
 		x.gathered = true
 	}

@@ -8,8 +8,8 @@ import (
 	"lwio/rdma"
 )
 
-// inlineBatches bounds the batches that a post writes before it leaves the rest to the
-// writing goroutine.
+// inlineBatches bounds the batches that a post writes before it starts the writing
+// goroutine.
 const inlineBatches = 16
 
 // errAgain reports that the socket is full.
@@ -18,16 +18,16 @@ var errAgain = errors.New("socket is full")
 // errRegionClosed reports that the memory of a request is gone.
 var errRegionClosed = errors.New("memory region of a request is closed")
 
-// sender writes the frames of a connection. Its fields belong to the goroutine that has the
-// right to send (InitiatorQueue.Sending), except stopped.
+// sender writes the frames of a connection. Its fields belong to the goroutine that has
+// the right to send (InitiatorQueue.Sending), except stopped.
 type sender struct {
 	c      *conn
 	framer framer
 
 	flat    []byte // see writeBlocking
-	stopped bool   // guarded by the lock of the initiator queue: take no more requests
+	stopped bool   // take no more requests; guarded by the lock of the initiator queue
 	err     error  // the reason for the failure of a write
-	mid     bool   // the stream was left in the middle of a frame
+	mid     bool   // the stream ends in the middle of a frame
 
 	waitFn func(fd uintptr) bool
 	runFn  func()
@@ -40,8 +40,8 @@ func (t *sender) init(c *conn, limit int) {
 	t.runFn = t.run
 }
 
-// pump writes queued messages until the socket is full. The caller has the right to send,
-// which pump releases or passes to a goroutine.
+// pump writes queued messages until the socket is full. The caller has the right to send.
+// pump releases it, or passes it to a goroutine.
 func (t *sender) pump() {
 	for range inlineBatches {
 		if t.framer.b == nil && !t.fill() {
@@ -98,8 +98,8 @@ func (t *sender) wait(uintptr) bool {
 	return true
 }
 
-// write writes the batch, with references to its regions. It returns nil when all is
-// written.
+// write writes the batch, holding references to its regions. It returns nil when all
+// bytes are written.
 func (t *sender) write() error {
 	b := t.framer.b
 	if len(b.parts) == 0 {
@@ -121,7 +121,7 @@ func (t *sender) write() error {
 }
 
 // writeBlocking writes the batch to a connection that can only block. It copies the
-// frames, as a region must not be referenced for so long.
+// frames, because a blocking write would hold references to regions too long.
 func (t *sender) writeBlocking() error {
 	b := t.framer.b
 	if len(b.parts) == 0 {
@@ -140,7 +140,7 @@ func (t *sender) writeBlocking() error {
 	return err
 }
 
-// fill frames queued messages into a new batch. If there are none, or the sender was
+// fill frames queued messages into a new batch. If there are none, or the sender is
 // stopped, it releases the right to send and returns false.
 func (t *sender) fill() bool {
 	qp := t.c.qp
@@ -150,8 +150,8 @@ func (t *sender) fill() bool {
 	return taken && t.frameTaken()
 }
 
-// takeLocked begins a new batch with the queued messages, which frameTaken frames. If
-// there are none, or the sender was stopped, it releases the right to send and returns
+// takeLocked begins a new batch with the queued messages; frameTaken frames them. If
+// there are none, or the sender is stopped, it releases the right to send and returns
 // false. It may release the lock meanwhile.
 func (t *sender) takeLocked() bool {
 	qp := t.c.qp
@@ -165,7 +165,7 @@ func (t *sender) takeLocked() bool {
 	t.framer.b = batches.Get().(*batch)
 	most := uint64(batchRequests)
 	if qp.Initiator.Next < qp.Initiator.Cancel {
-		most = 1 // the one in progress
+		most = 1 // the request in progress
 	}
 	for i := qp.Initiator.Next; i != min(qp.Initiator.Requests.Tail, qp.Initiator.Next+most); i++ {
 		t.framer.b.requests[t.framer.b.taken] = qp.Initiator.Requests.At(i)
@@ -178,8 +178,8 @@ func (t *sender) takeLocked() bool {
 	return true
 }
 
-// frameTaken frames the messages of the batch; false means that writing has ended for
-// good.
+// frameTaken frames the messages of the batch. It returns false if that failed, which
+// ends writing.
 func (t *sender) frameTaken() bool {
 	err := t.framer.frameAll()
 	if err != nil {
@@ -208,7 +208,7 @@ func (t *sender) wakeLocked() bool {
 	return true
 }
 
-// wake makes sure that messages are written.
+// wake makes a goroutine write the queued messages.
 func (t *sender) wake() {
 	qp := t.c.qp
 	qp.Initiator.Lock()
@@ -219,8 +219,8 @@ func (t *sender) wake() {
 	}
 }
 
-// cancelLocked ends the requests before InitiatorQueue.Cancel, none of which is begun. It
-// releases the lock meanwhile.
+// cancelLocked ends the requests before InitiatorQueue.Cancel. It releases the lock
+// meanwhile. Precondition: none of these requests is partly framed.
 func (t *sender) cancelLocked() {
 	qp := t.c.qp
 	for i := qp.Initiator.Next; i < qp.Initiator.Cancel; i++ {
@@ -238,7 +238,7 @@ func (t *sender) releaseLocked() {
 	t.c.qp.Initiator.ReleaseSendingLocked()
 }
 
-// complete completes the requests that the batch has written whole.
+// complete completes the requests that are completely written with the batch.
 func (t *sender) complete() {
 	n := uint64(t.framer.b.complete)
 	t.drop()
@@ -256,9 +256,8 @@ func (t *sender) drop() {
 	batches.Put(b)
 }
 
-// fail ends writing for good and releases the right to send. The reader finds the reason
-// for the end of the connection within a time limit, as the peer may have sent a
-// Terminate.
+// fail ends writing and releases the right to send. The reader then has a time limit to
+// find the reason for the end, because the peer may have sent a Terminate.
 func (t *sender) fail(err error) {
 	c := t.c
 	t.mid = t.mid || t.framer.b != nil && t.framer.b.touched
@@ -276,7 +275,8 @@ func (t *sender) fail(err error) {
 	c.limitRead(c.a.p.cfg.DrainTimeout)
 }
 
-// stop makes the writer stop, at once or after the batch in progress, and waits for that.
+// stop makes the writer stop, at once or after the batch in progress, and waits until it
+// has stopped.
 func (t *sender) stop(abort bool) {
 	deadline := longAgo
 	if !abort {

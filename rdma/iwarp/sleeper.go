@@ -15,7 +15,8 @@ const (
 	roleWaiter       // a call of Wait
 )
 
-// The reasons to let only the connection's own goroutine read, in sleeper.claims.
+// The reasons that leave all reading to the connection's own goroutine, in
+// sleeper.claims.
 const (
 	claimEnd   uint32 = 1 << iota // the connection ends
 	claimFail                     // writing failed, and the peer may have sent the reason
@@ -24,66 +25,65 @@ const (
 
 const (
 	// absence is the time for which the reader leaves the socket to other goroutines
-	// before it reads again. At its end all goroutines that can run have a turn first, as
-	// one of them may be reading. It doubles, up to longestAbsence, each time that others
-	// have read: a timer that is due soon makes every sleep of theirs more expensive, as
-	// the kernel sets the processor's clock for it. When they stop, the socket is not
-	// read for up to three times as long as they have read, and for no more than two
-	// longestAbsences.
+	// before it reads again. Before it reads, it yields to all runnable goroutines,
+	// because one of them may be reading. The time doubles, up to longestAbsence, each
+	// time that other goroutines have read. A timer that is due soon makes each sleep of
+	// those goroutines more expensive, because the kernel sets the processor's timer for
+	// it. After they stop, nothing reads the socket for up to three times as long as they
+	// have read, and for at most two longestAbsences.
 	absence        = time.Millisecond
 	longestAbsence = 32 * absence
-	// It doubles also, but up to busyAbsence, each time that the reader runs busyDelay
-	// late, as the processors are busy: other goroutines that would read have not had
-	// their turn then. Timers of an idle machine are late too, by up to one absence.
+	// The time also doubles, but up to busyAbsence, each time that the reader runs
+	// busyDelay late. The processors are then busy, and other goroutines may not have had
+	// their turn to read. On an idle machine timers are late too, by up to one absence.
 	busyAbsence = 16 * absence
 	busyDelay   = 4 * absence
 	// streakLooks is the number of looks within streakTime after which a caller counts as
-	// polling.
+	// a poller.
 	streakLooks = 64
 	streakTime  = 200 * time.Microsecond
-	// timerStops is the number of sleeps of waiters for which the timer is stopped, each
-	// time that it ran out during a sleep and at most one sleep had ended since it ran
-	// out before. Where there are hundreds of connections, the timer then does not wake a
-	// goroutine in vain at each sleep; where sleeps are short, a running timer costs
-	// less.
+	// timerStops is the number of sleeps of waiters for which the timer is stopped. It is
+	// set each time that the timer expires during a sleep and at most one sleep has ended
+	// since it expired before. With hundreds of connections the timer then does not wake
+	// a goroutine in vain at each sleep. If sleeps are short, a running timer costs less.
 	timerStops = 64
 	// skippedLooks is the number of Looks that do nothing after a Wait that read all
-	// data: a caller that returns from Wait with all results looks once before it answers
-	// them, once when it has polled the results of that, and then waits again.
+	// data. A caller that returns from Wait with all results looks once before it answers
+	// them, and once more after it has polled; then it waits again.
 	skippedLooks = 2
-	// emptyLooks is the number of looks in a row without data after which a poller
-	// yields, where there is one processor. A yield takes as long as a look.
+	// emptyLooks is the number of consecutive looks without data after which a poller
+	// yields, if there is one processor. A yield takes as long as a look.
 	emptyLooks = 8
 )
 
-// sleeper decides which goroutine reads the socket: the holder of receiver.mu, for as
-// long as there is data. One goroutine sleeps on the socket, in the network poller
-// (role). At any time that is
+// sleeper decides which goroutine reads the socket. The reading goroutine holds
+// receiver.mu while there is data. One goroutine sleeps on the socket, in the network
+// poller; role names it:
 //
 //   - the reader, which is the connection's own goroutine;
-//   - a waiter, which is a call of Wait: its results then need no hand-over from
+//   - a waiter, which is a call of Wait: its results need no hand-over from
 //     another goroutine;
-//   - none, during polls, or for a moment between two calls of Wait.
+//   - none, during polls, and for a moment between two calls of Wait.
 //
-// The reader leaves the socket at its next wake-up after it was found that others read.
-// It returns when that was of no use for a while, which grows with the time for which
-// others have read, when a goroutine sleeps that needs the reader, or for good when there
-// is a claim. Without syscall.RawConn it never leaves.
+// When the reader finds that other goroutines read, it leaves the socket at its next
+// wake-up. It returns if they have not read for a time, which grows with the time for
+// which they have read. It also returns if a goroutine sleeps that needs the reader. With
+// a claim it returns and stays. Without syscall.RawConn it never leaves.
 type sleeper struct {
 	role    atomic.Int32
 	claims  atomic.Uint32
-	wanted  atomic.Bool   // others read: the reader stays away
+	wanted  atomic.Bool   // other goroutines read: the reader stays away
 	away    atomic.Bool   // the reader stays away
-	uses    atomic.Uint64 // reads by others during its absence
+	uses    atomic.Uint64 // reads by other goroutines while the reader is away
 	wakeup  chan struct{} // makes the reader check its state
 	tick    *time.Timer   // as wakeup, after absence
-	armed   atomic.Bool   // the timer runs
+	armed   atomic.Bool   // the timer is running
 	absence atomic.Int64  // nanoseconds
-	stops   atomic.Int32  // sleeps of waiters to come for which the timer is stopped
+	stops   atomic.Int32  // coming sleeps of waiters for which the timer is stopped
 
-	parked atomic.Bool  // the waiter sleeps, or will unless over reports true
-	over   func() bool  // reports that the goroutine in the role need not sleep; belongs to it
-	skips  atomic.Int32 // number of Looks to come that do nothing
+	parked atomic.Bool  // the waiter sleeps, or is about to sleep unless over reports true
+	over   func() bool  // reports that the goroutine in the role can stop sleeping; belongs to that goroutine
+	skips  atomic.Int32 // coming Looks that do nothing
 }
 
 func (p *sleeper) init() {
@@ -108,7 +108,7 @@ func (p *sleeper) arm() {
 	}
 }
 
-// disarm stops the timer while a waiter sleeps, if waiters sleep for long.
+// disarm stops the timer while a waiter sleeps, if stops is positive.
 func (p *sleeper) disarm() {
 	if p.stops.Load() > 0 && p.stops.Add(-1) >= 0 && p.armed.Load() && p.tick.Stop() {
 		p.armed.Store(false)
@@ -122,11 +122,10 @@ func (c *conn) claim(why uint32) {
 	c.sleeper.nudge()
 }
 
-// mayRead reports whether other goroutines than the reader may read.
+// mayRead reports whether goroutines other than the reader may read.
 func (p *sleeper) mayRead() bool { return p.claims.Load() == 0 }
 
-// becomeSleeper waits until the reader should sleep on the socket, and makes it the
-// sleeper.
+// becomeSleeper waits until the reader should sleep on the socket, and gives it the role.
 func (c *conn) becomeSleeper() {
 	p := &c.sleeper
 	if p.role.CompareAndSwap(roleNone, roleReader) && !p.wanted.Load() {
@@ -151,7 +150,7 @@ func (c *conn) becomeSleeper() {
 		case due := <-p.tick.C:
 			p.armed.Store(false)
 			if p.role.Load() != roleWaiter {
-				runtime.Gosched() // to the goroutines that were to run before, one of which may read
+				runtime.Gosched() // let runnable goroutines run first; one of them may read
 			}
 			waiter, now := p.role.Load() == roleWaiter, p.uses.Load()
 			if waiter && now-seen <= 1 {
@@ -171,8 +170,8 @@ func (c *conn) becomeSleeper() {
 }
 
 // stays reports whether the reader stays away at the end of its absence, and sets the
-// next absence. read means that others have read meanwhile, and late is the delay of the
-// reader.
+// next absence. read means that other goroutines have read meanwhile; late is the delay
+// of the reader.
 func (p *sleeper) stays(read bool, late time.Duration) bool {
 	away := time.Duration(p.absence.Load())
 	switch {
@@ -195,7 +194,7 @@ func (c *conn) recall() {
 	}
 }
 
-// look reads once for a poller. A poller that continues makes the reader stay away.
+// look reads once for a poller. If looks continue, the reader stays away.
 func (c *conn) look() {
 	p, x := &c.sleeper, &c.rx
 	if !p.mayRead() || p.skips.Load() > 0 && p.skips.Add(-1) >= 0 {
@@ -219,11 +218,11 @@ func (c *conn) look() {
 // lookCounter counts the looks of pollers.
 type lookCounter struct {
 	looks int       // since the streak began
-	vain  int       // looks in a row that found nothing
+	vain  int       // consecutive looks without data
 	begun time.Time // when the streak began
 }
 
-// count counts a look. vain reports emptyLooks looks in a row that found nothing, streak
+// count counts a look. vain reports emptyLooks consecutive looks without data, streak
 // reports streakLooks looks within streakTime.
 func (l *lookCounter) count(idle bool) (vain, streak bool) {
 	if l.vain++; !idle {
@@ -241,8 +240,9 @@ func (l *lookCounter) count(idle bool) (vain, streak bool) {
 }
 
 // park lets a call of Wait sleep on the socket and read, until a result was pushed to its
-// queue, or over reports true. It returns false while other calls need the reader, and if
-// the reader has the role, and then leaves it for the next time.
+// queue, or over reports true. It returns false while other calls need the reader. It
+// also returns false while the reader has the role; the reader then leaves for the next
+// call.
 func (c *conn) park(over func() bool) bool {
 	p := &c.sleeper
 	if !p.mayRead() || c.qp.Sleepers() > 0 {
@@ -290,7 +290,8 @@ func (c *conn) unpark() {
 	}
 }
 
-// interrupt makes the goroutine in the role check its state, or the next one.
+// interrupt makes the goroutine in the role check its state. If the role is free, the
+// next goroutine in it does.
 func (c *conn) interrupt() {
 	if c.raw == nil {
 		return
@@ -301,8 +302,9 @@ func (c *conn) interrupt() {
 	_ = c.nc.SetReadDeadline(longAgo)
 }
 
-// spurious reports whether an error of the role is that of interrupt, and resets it.
-// The caller still has the role: the next goroutine may be interrupted too.
+// spurious reports whether an error of the sleeping goroutine came from interrupt, and
+// resets the interrupt. The caller still has the role: the next goroutine may be
+// interrupted too.
 func (c *conn) spurious(err error) bool {
 	if !errors.Is(err, os.ErrDeadlineExceeded) {
 		return false

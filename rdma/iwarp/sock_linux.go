@@ -10,17 +10,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// socket is a TCP connection as a file. Its RawConn, unlike that of a net.TCPConn,
+// socket is a TCP connection as a file. Its RawConn, unlike the RawConn of a net.TCPConn,
 // allocates nothing when a deadline ends a wait.
 type socket struct {
 	*os.File
 	local, remote net.Addr
 }
 
-// localCongestion is the congestion control of connections within the host. Algorithms
-// that estimate bandwidth and pace the stream only cost time there; this one does the
-// least, and every kernel has it. Pacing that another algorithm began when the connection
-// was made continues, but at this one's rate, and delays nothing.
+// localCongestion is the congestion control of connections within the host. There,
+// algorithms that estimate bandwidth and pace the stream only cost time. reno does the
+// least, and every kernel has it. If another algorithm enabled pacing before, pacing
+// continues at the rate of reno and delays nothing.
 const localCongestion = "reno"
 
 // sameHost reports whether a connection stays within the host.
@@ -30,8 +30,8 @@ func sameHost(local, remote net.Addr) bool {
 	return ok && same && (r.IP.IsLoopback() || r.IP.Equal(l.IP) && r.Zone == l.Zone)
 }
 
-// adopt makes a TCP connection usable without blocking and takes ownership of it. Any
-// other connection is returned as it is, without a RawConn.
+// adopt makes a TCP connection usable without blocking and takes ownership of it. It
+// returns any other connection as it is, without a RawConn.
 func adopt(nc net.Conn) (net.Conn, syscall.RawConn) {
 	tcp, ok := nc.(*net.TCPConn)
 	if !ok {
@@ -48,7 +48,7 @@ func adopt(nc net.Conn) (net.Conn, syscall.RawConn) {
 	}
 	tcp.Close()
 	if sameHost(nc.LocalAddr(), nc.RemoteAddr()) {
-		// A failure does no harm.
+		// The connection works without this option too.
 		_ = raw.Control(func(fd uintptr) {
 			_ = unix.SetsockoptString(int(fd), unix.IPPROTO_TCP, unix.TCP_CONGESTION, localCongestion)
 		})

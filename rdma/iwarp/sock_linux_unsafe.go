@@ -31,10 +31,10 @@ func segmentSize(raw syscall.RawConn) int {
 	return mss
 }
 
-// writeSocket writes the rest of the batch with one system call: one for sockets if the
-// batch has one part, as the kernel's path is shorter. Like all of the data path it does
-// not block, and bypasses the scheduler: to tell the scheduler takes time, and wakes the
-// runtime's monitor where the process has slept before.
+// writeSocket writes the rest of the batch with one system call. For a batch of one part
+// it uses sendto, because the kernel's path is shorter. The call does not block, and so
+// bypasses the Go scheduler like the whole data path. Entering and leaving the scheduler
+// takes time, and wakes the runtime's monitor thread if the process has slept before.
 func (b *batch) writeSocket(fd int) (int, error) {
 	n := 0
 	for i := b.first; i < len(b.parts); i++ {
@@ -68,8 +68,8 @@ func (b *batch) writeSocket(fd int) (int, error) {
 	}
 }
 
-// readSocket reads into a and then b with one system call; either may be empty. there is
-// false if there is no data. It bypasses the scheduler, see writeSocket.
+// readSocket reads into a and then b with one system call. Either may be empty. there is
+// false if there is no data. The call bypasses the scheduler: see writeSocket.
 func readSocket(fd int, a, b []byte) (read int, there bool, err error) {
 	iov := [2]unix.Iovec{{Base: unsafe.SliceData(a)}, {Base: unsafe.SliceData(b)}}
 	iov[0].SetLen(len(a))

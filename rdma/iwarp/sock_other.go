@@ -12,13 +12,13 @@ type vectors struct{}
 
 func (*vectors) reset() {}
 
-// adopt returns no RawConn: sockets are used by blocking calls only.
+// adopt returns no RawConn: this system uses sockets only by blocking calls.
 func adopt(nc net.Conn) (net.Conn, syscall.RawConn) { return nc, nil }
 
 // segmentSize returns 0: the size of a TCP segment is unknown.
 func segmentSize(syscall.RawConn) int { return 0 }
 
-// writeSocket and readSocket are never called without a raw connection.
+// writeSocket and readSocket are never called without a RawConn.
 func (*batch) writeSocket(int) (int, error) { return 0, errAgain }
 
 func readSocket(int, []byte, []byte) (int, bool, error) { return 0, false, nil }

@@ -14,18 +14,18 @@ import (
 	"lwio/rdma/iwarp/internal/frame"
 )
 
-// limitStartup bounds the start-up of a connection. It precedes watch, whose deadline
-// must be the last.
+// limitStartup bounds the start-up of a connection. Call it before watch, because watch
+// sets a later deadline that must hold.
 func limitStartup(nc net.Conn, read, write time.Duration) {
 	now := time.Now()
 	_ = nc.SetReadDeadline(now.Add(read))
 	_ = nc.SetWriteDeadline(now.Add(write))
 }
 
-// readStartup reads one start-up frame. The active side may send nothing behind its
-// request before it has a reply; bytes behind a request are an error. The passive side
-// may not send either before it has received a frame. Some peers do so right behind their
-// reply, which does no harm: of a reply no byte more is read.
+// readStartup reads one start-up frame. The active side may send nothing after its
+// request before it has a reply, so bytes after a request are an error. The passive side
+// may not send before it has received a frame. Some peers do so directly after their
+// reply. That does no harm: readStartup reads no byte after a reply.
 //
 // Source: [RFC 5044 §7.1.2 rules 4 to 10]
 func readStartup(nc net.Conn, reply bool) (frame.Startup, error) {
@@ -64,12 +64,12 @@ func writeStartup(nc net.Conn, s *frame.Startup) error {
 	return err
 }
 
-// watch makes the end of ctx wake the goroutine that waits for nc; stop ends the watch.
+// watch wakes the goroutine that waits for nc when ctx ends. stop ends the watch.
 func watch(ctx context.Context, nc net.Conn) (stop func() bool) {
 	return context.AfterFunc(ctx, func() { _ = nc.SetDeadline(longAgo) })
 }
 
-// newRequest returns the request that opens a connection with a revision.
+// newRequest returns the request that opens a connection with the given revision.
 //
 // Source: [RFC 6581 §9.2]
 func newRequest(cfg *Config, revision uint8, limits rdma.ReadLimits, private []byte) *frame.Startup {
@@ -87,8 +87,9 @@ func newRequest(cfg *Config, revision uint8, limits rdma.ReadLimits, private []b
 	return s
 }
 
-// newReply returns the answer to a request. Of the kinds of ready-to-receive messages
-// this side chooses a Write, or else a Send, or else a Read, for which it must grant one.
+// newReply returns the answer to a request. Among the offered kinds of ready-to-receive
+// messages this side prefers a Write, then a Send, then a Read. For a Read it must grant
+// one read.
 //
 // Source: [RFC 6581 §9.2], [RFC 6581 §9.3]
 func newReply(cfg *Config, req *frame.Startup, limits rdma.ReadLimits, private []byte) *frame.Startup {
@@ -115,7 +116,8 @@ func newReply(cfg *Config, req *frame.Startup, limits rdma.ReadLimits, private [
 // clipDepth returns the number of reads that this provider may offer.
 func clipDepth(n int) uint16 { return uint16(min(max(n, 0), maxReads)) }
 
-// answerDepth returns the number of reads that this side grants of the peer's offer.
+// answerDepth returns the number of reads that this side grants. peer is the number that
+// the peer offers.
 func answerDepth(peer uint16, own int) uint16 {
 	if peer == frame.DepthUnnegotiated {
 		return frame.DepthUnnegotiated
@@ -131,9 +133,9 @@ func peerLimits(e *frame.Enhanced) rdma.ReadLimits {
 	return rdma.ReadLimits{Inbound: min(int(e.Outbound), maxReads), Outbound: min(int(e.Inbound), maxReads)}
 }
 
-// finalLimits returns the reads in progress that a side whose frame is own answers and
-// begins on the connection, given the other side's frame. Where a frame has no numbers,
-// or leaves them open, the program's limits count.
+// finalLimits returns the numbers of reads in progress that this side answers and begins
+// on the connection. own and peer are the data in the frames of both sides. If a frame
+// has no number, or does not negotiate it, the program's limit applies.
 //
 // Source: [RFC 6581 §9.2]
 func finalLimits(own, peer *frame.Enhanced, limits rdma.ReadLimits) rdma.ReadLimits {
@@ -150,8 +152,8 @@ func finalLimits(own, peer *frame.Enhanced, limits rdma.ReadLimits) rdma.ReadLim
 	return final
 }
 
-// grantedLimits returns the final limits of the passive side. A Read that is the
-// ready-to-receive message fits independent of the program's limits.
+// grantedLimits returns the final limits of the passive side. They always admit a Read
+// that is the ready-to-receive message.
 func grantedLimits(reply, req *frame.Startup, limits rdma.ReadLimits) rdma.ReadLimits {
 	final := finalLimits(reply.Enhanced, req.Enhanced, limits)
 	if reply.Enhanced != nil && reply.Enhanced.RTRRead {
@@ -171,7 +173,7 @@ const (
 )
 
 // readyFor returns the kind of the ready-to-receive message of the active side, given the
-// reply: a zero-length Write, Send or Read, of those that the request offered.
+// reply: a zero-length Write, Send or Read that the request offered.
 //
 // Source: [RFC 6581 §9.3]
 func readyFor(req, reply *frame.Enhanced) readyKind {
@@ -186,8 +188,8 @@ func readyFor(req, reply *frame.Enhanced) readyKind {
 	return readyNone
 }
 
-// readyMessage returns the frame of that message and counts it in the state of the
-// connection.
+// readyMessage returns the frame of a ready-to-receive message and counts it in the state
+// of the connection.
 func (c *conn) readyMessage(kind readyKind) []byte {
 	var ulpdu []byte
 	switch kind {
@@ -209,7 +211,7 @@ func (c *conn) readyMessage(kind readyKind) []byte {
 	return frame.AppendFPDU(nil, ulpdu, c.crc)
 }
 
-// tcpAddr returns an address of the fabric as one of TCP.
+// tcpAddr converts an address of the fabric to a TCP address.
 func (a *adapter) tcpAddr(op string, addr rdma.Addr) (*net.TCPAddr, error) {
 	ap := addr.AddrPort
 	if addr.Fabric != "" && addr.Fabric != Name || addr.Name != "" {
@@ -228,7 +230,7 @@ func (a *adapter) tcpAddr(op string, addr rdma.Addr) (*net.TCPAddr, error) {
 	return net.TCPAddrFromAddrPort(netip.AddrPortFrom(ip, ap.Port())), nil
 }
 
-// fabricAddr returns an address of TCP as one of the fabric.
+// fabricAddr converts a TCP address to an address of the fabric.
 func fabricAddr(a net.Addr) rdma.Addr {
 	t, ok := a.(*net.TCPAddr)
 	if !ok {
@@ -248,8 +250,8 @@ func paramsOf(s *frame.Startup) *softrdma.PeerParams {
 	return &softrdma.PeerParams{Private: s.Private, Limits: peerLimits(s.Enhanced)}
 }
 
-// hangUp closes a connection that is not in full operation in order: the peer receives
-// all that was sent.
+// hangUp closes a connection that is not in full operation, in order: the peer receives
+// all sent bytes.
 func (a *adapter) hangUp(nc net.Conn) {
 	a.drainUntilClosed(nc, func() bool {
 		half, ok := nc.(interface{ CloseWrite() error })
@@ -257,7 +259,7 @@ func (a *adapter) hangUp(nc net.Conn) {
 	})
 }
 
-// drain waits for the peer's close after a rejection: the peer may close the connection
+// drain waits for the peer's close after a rejection. The peer may close the connection
 // first.
 //
 // Source: [RFC 5044 §7.1.2 rule 2]

@@ -12,7 +12,7 @@ import (
 	"lwio/rdma/internal/softrdma"
 )
 
-// The limits of every adapter, in requests, entries and bytes.
+// The identity and capabilities that all adapters share, and limits in bytes.
 const (
 	maxPrivateData  = 512
 	inlineThreshold = 256
@@ -30,7 +30,7 @@ type adapter struct {
 	host [16]byte
 
 	mu       sync.Mutex
-	memories []*memory // open ones
+	memories []*memory // the open memories
 }
 
 var _ rdma.Adapter = (*adapter)(nil)
@@ -48,15 +48,15 @@ func newAdapter(p *Provider, host [16]byte, id uint64) *adapter {
 	return a
 }
 
-// Addrs is empty: the fabric has no IP addresses.
+// Addrs returns no address: the fabric has no IP addresses.
 func (a *adapter) Addrs(ctx context.Context) ([]netip.Addr, error) { return a.p.Addrs(ctx) }
 
-// addr is the address of a name on this host.
+// addr returns the address of a name on this host.
 func (a *adapter) addr(name string) rdma.Addr {
 	return rdma.Addr{Fabric: Name, Host: a.host, Name: name}
 }
 
-// endsOf are the addresses of a socket.
+// endsOf returns the addresses of a socket.
 func (a *adapter) endsOf(nc *net.UnixConn) softrdma.Ends {
 	return softrdma.Ends{Local: a.addr(nameOf(nc.LocalAddr())), Peer: a.addr(nameOf(nc.RemoteAddr()))}
 }

@@ -10,18 +10,19 @@ import (
 	"lwio/rdma/shm/internal/ring"
 )
 
-// compactMax is the size in bytes up to which a copy is so short that it is made with the
-// lock of the initiator queue held.
+// compactMax is the largest size, in bytes, of a copy that is made with the lock of the
+// initiator queue held.
 const compactMax = 512
 
-// idleLocked reports whether nothing precedes the request that was just given a slot.
-// Results may still have to be put in the completion queue.
+// idleLocked reports whether no unsent request precedes the request that was just pushed.
+// Results may still wait for the completion queue.
 func (qp *queuePair) idleLocked() bool {
 	q := &qp.Initiator
 	return !q.Sending && q.Next+1 == q.Requests.Tail && qp.reads.Len() == 0 && qp.peerReads.Len() == 0
 }
 
-// plainWrite reports whether a request is a write of one piece of memory and nothing else.
+// plainWrite reports whether a request is a write of one piece of memory, without
+// immediate data.
 func plainWrite(r *rdma.Request, length int) bool {
 	return r.Op == rdma.OpWrite && r.File == nil && length > 0 && len(r.SGL) <= 1 && r.Flags&rdma.FlagImmediate == 0
 }
@@ -31,8 +32,8 @@ func plainSend(r *rdma.Request, length int) bool {
 	return r.Op == rdma.OpSend && length <= compactMax && len(r.SGL) <= 1
 }
 
-// placeLocked carries out a plain write at once, if the peer's memory can be reached. It
-// releases the lock while it copies. It is the short form of pump.
+// placeLocked carries out a plain write at once, if the peer's memory can be accessed
+// directly. It releases the lock while it copies. It is a short form of pump.
 func (qp *queuePair) placeLocked(s *softrdma.WorkRequest, one []rdma.Request) bool {
 	t := &qp.conn.Load().tx
 	qp.commitLocked()
@@ -50,8 +51,8 @@ func (qp *queuePair) placeLocked(s *softrdma.WorkRequest, one []rdma.Request) bo
 	return n > 0
 }
 
-// placeSomeLocked carries out the first requests as far as they are short plain writes, if
-// nothing precedes them and the peer's memory can be reached. It returns their number.
+// placeSomeLocked carries out the leading short plain writes, if no request precedes them
+// and the peer's memory can be accessed directly. It returns their number.
 func (qp *queuePair) placeSomeLocked(reqs []rdma.Request) int {
 	q := &qp.Initiator
 	if reqs[0].Op != rdma.OpWrite || q.Sending || q.Next != q.Requests.Tail || qp.reads.Len() > 0 || qp.peerReads.Len() > 0 {
@@ -78,9 +79,9 @@ func (qp *queuePair) placeSomeLocked(reqs []rdma.Request) int {
 	return done
 }
 
-// stageLocked puts a short message into the ring at once, if there is room. Post commits it,
-// and the goroutine that next takes the right to send, which is Post too, wakes the peer
-// without the lock: only the right to send keeps the segments mapped then.
+// stageLocked puts a short message into the ring at once, if there is room. Post commits
+// it. The goroutine that takes the right to send next wakes the peer without the lock,
+// because only the right to send keeps the segments mapped.
 func (qp *queuePair) stageLocked(s *softrdma.WorkRequest, r *rdma.Request, length int) bool {
 	if !qp.conn.Load().tx.stage(r, length) {
 		return false
@@ -105,7 +106,7 @@ func (qp *queuePair) peerPollsLocked() bool {
 	return qp.State == softrdma.PairConnected && qp.conn.Load().waker.peerPolls()
 }
 
-// sentLocked makes the slot that of a request which succeeded.
+// sentLocked fills the slot of a successful request and marks the request as sent.
 func (qp *queuePair) sentLocked(s *softrdma.WorkRequest, r *rdma.Request) {
 	s.Op, s.Flags, s.ID, s.Real, s.Status = r.Op, r.Flags, r.ID, 0, rdma.StatusSuccess
 	s.Pending = false
@@ -114,8 +115,9 @@ func (qp *queuePair) sentLocked(s *softrdma.WorkRequest, r *rdma.Request) {
 	}
 }
 
-// place copies plain writes into their places, as far as those can be reached, if every
-// earlier write and read is placed. It returns their number.
+// place copies plain writes directly into the peer's memory, if every earlier write and
+// read is placed. It stops at the first write whose target cannot be accessed directly,
+// and returns the number of placed writes.
 func (t *sender) place(reqs []rdma.Request) (n int, err error) {
 	if !t.out.OnlySends() {
 		return 0, nil
@@ -141,9 +143,9 @@ func (t *sender) place(reqs []rdma.Request) (n int, err error) {
 	return n, nil
 }
 
-// endPlacing is deferred around copies into the peer's memory, with the result of
-// debug.SetPanicOnFault: it releases the references held for them, and turns a fault into the
-// error.
+// endPlacing is deferred around copies into the peer's memory; old is the result of
+// debug.SetPanicOnFault. It releases the references that the copies held, and turns a
+// fault into the error.
 func (t *sender) endPlacing(old bool, err *error) {
 	if e := recovered(old, recover()); e != nil {
 		*err = e
@@ -152,8 +154,8 @@ func (t *sender) endPlacing(old bool, err *error) {
 	t.c.mappings.release()
 }
 
-// stage puts a message of one piece into the ring, if there is room. The caller commits it,
-// which ends the use of the piece's region too.
+// stage puts a message of one piece into the ring, if there is room. The caller commits
+// it and then drops staged, the reference to the piece's region.
 func (t *sender) stage(r *rdma.Request, length int) bool {
 	e := ring.Entry{Kind: ring.CompactSend, Flags: ring.FlagFirst, Length: uint32(length), Total: uint32(length)}
 	if need, err := t.lacksRoom(e.Size()); need > 0 || err != nil {

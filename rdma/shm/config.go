@@ -14,48 +14,48 @@ const Name = "shm"
 
 // Config configures a provider. The zero value is ready to use.
 type Config struct {
-	// AllowUID reports whether a process of that user may be a peer, on both sides of a
-	// connection; the number comes from the kernel. nil allows the user of this process
+	// AllowUID reports whether a process of the user uid may be a peer, on both sides of
+	// a connection. The number comes from the kernel. nil allows the user of this process
 	// and root. Many goroutines call it.
 	AllowUID func(uid uint32) bool
-	// RingSize is the number of bytes that may be in flight to a peer: 0 means 256 KiB;
-	// other values are rounded up to a power of two within 64 KiB..16 MiB.
+	// RingSize is the size in bytes of the ring to a peer, which bounds the bytes in
+	// flight. 0 means 256 KiB; other values are rounded up to a power of two within 64
+	// KiB..16 MiB.
 	RingSize int
-	// MaxPeerMemory bounds the memory of one peer that a connection maps, in bytes; memory
-	// beyond it is reached through the ring. 0 means 4 GiB.
+	// MaxPeerMemory bounds the memory of one peer that a connection maps, in bytes.
+	// Further memory is accessed through the ring. 0 means 4 GiB.
 	MaxPeerMemory int64
-	// MaxMappedMemory bounds the mapped memory of all peers of the provider, in bytes: if
-	// a peer punches holes into its memory, this process is charged for the pages that it
-	// writes there. 0 means half of the host's memory.
+	// MaxMappedMemory bounds the mapped memory of all peers of the provider, in bytes. If
+	// a peer punches holes into its memory, the kernel charges this process for the pages
+	// that it writes there. 0 means half of the host's memory.
 	MaxMappedMemory int64
 	// BlockingWait makes CompletionQueue.Wait on a queue of one connection block its
-	// thread instead of sleeping in the network poller. It wakes a little sooner, and
-	// every such call costs a thread.
+	// thread instead of sleeping in the network poller. The wake-up is slightly faster,
+	// and every such call costs a thread.
 	BlockingWait bool
-	// RequestTimeout bounds the time until a new connection has sent its request; 0 means
+	// RequestTimeout bounds the time until a new connection has sent its request. 0 means
 	// 5 s.
 	RequestTimeout time.Duration
-	// ReplyTimeout bounds the time that Connect waits for the peer's answer, including the
-	// decision of the peer's program; 0 means 10 s.
+	// ReplyTimeout bounds the time that Connect waits for the peer's answer, including
+	// the decision of the peer's program. 0 means 10 s.
 	ReplyTimeout time.Duration
-	// ReadyTimeout bounds the time that Accept waits for the peer's CompleteConnect; 0
+	// ReadyTimeout bounds the time that Accept waits for the peer's CompleteConnect. 0
 	// means 10 s.
 	ReadyTimeout time.Duration
-	// DrainTimeout bounds the time that the end of a connection, and the close of a region
-	// that the peer is writing, wait for the peer; 0 means 500 ms.
+	// DrainTimeout bounds two waits for the peer: at the end of a connection, and at the
+	// close of a region that the peer is writing. 0 means 500 ms.
 	DrainTimeout time.Duration
 	// MaxStartups bounds the connections of one listener that have not sent their request
-	// yet; one more evicts the oldest. 0 means 256.
+	// yet. A further connection evicts the oldest. 0 means 256.
 	MaxStartups int
-	// MaxBacklog bounds the pending requests of one listener, and the backlog of Listen; 0
-	// means 1024.
+	// MaxBacklog bounds the pending requests of one listener, and the backlog of Listen.
+	// 0 means 1024.
 	MaxBacklog int
-	// Logger gets messages for operators; nil discards them.
+	// Logger receives messages for operators; nil discards them.
 	Logger *slog.Logger
 }
 
-// withDefaults is a copy of cfg, which may be nil, with every field set but
-// AllowUID.
+// withDefaults returns a copy of cfg, which may be nil, with all fields set but AllowUID.
 func withDefaults(cfg *Config) Config {
 	var c Config
 	if cfg != nil {

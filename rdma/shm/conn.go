@@ -18,16 +18,16 @@ import (
 	"lwio/rdma/shm/internal/ring"
 )
 
-// ending is the cause and the manner of the end of a connection.
+// ending is the reason for a connection's end, and the way it ends.
 type ending struct {
 	err     error
 	state   uint64      // Segment.State, for the peer
-	receive rdma.Status // of the receive in progress; StatusCanceled if 0
-	reading rdma.Status // of the first read that is not answered; likewise
+	receive rdma.Status // of the receive in progress; 0 means StatusCanceled
+	reading rdma.Status // of the first unanswered read; 0 means StatusCanceled
 }
 
-// The values of Segment.State: in the low half stateOrderly or stateFailed, in the high half
-// of the latter the rdma.Status.
+// The values of Segment.State. The low half is stateOrderly or stateFailed. With
+// stateFailed the high half is the rdma.Status.
 const (
 	stateOrderly = 1
 	stateFailed  = 2
@@ -61,21 +61,21 @@ type conn struct {
 	own      *ring.Segment
 	peer     *ring.Segment
 	peerName string
-	limits   rdma.ReadLimits // in progress
+	limits   rdma.ReadLimits // of the reads in progress
 
 	ending   atomic.Pointer[ending] // set once
 	onEnd    func(error)            // closes Done of the connector
-	finished chan struct{}          // closed once the socket is closed
-	peerGone atomic.Bool            // the peer does not copy into this side's memory any more
-	wg       sync.WaitGroup         // goroutines that read files
+	finished chan struct{}          // closed when the socket is closed
+	peerGone atomic.Bool            // the peer no longer copies into this side's memory
+	wg       sync.WaitGroup         // goroutines that may wait for files
 
-	notices noticeReader // of run
+	notices noticeReader // used by run
 	waker   waker
 	sleeper sleeper
 
 	rxMu     sync.Mutex
 	rx       receiver
-	rxClosed bool // the segments are unmapped
+	rxClosed bool // the segments are about to be unmapped
 
 	tx sender
 
@@ -99,7 +99,7 @@ func newConn(a *adapter, qp *queuePair, nc *net.UnixConn, own, peer *ring.Segmen
 	return c, nil
 }
 
-// init makes the components of a connection whose segments are set; d is its doorbell.
+// init makes the components of a connection; its segments are set. d is its doorbell.
 func (c *conn) init(d *ring.Doorbell) {
 	c.notices.init()
 	c.waker.init(c.own, c.peer, c.raw, d)
@@ -126,7 +126,7 @@ func (c *conn) nudge() { _ = c.nc.SetReadDeadline(longAgo) }
 // Finished is closed when the connection has ended and its socket is closed.
 func (c *conn) Finished() <-chan struct{} { return c.finished }
 
-// Disconnect ends the connection in good order.
+// Disconnect begins an orderly end.
 func (c *conn) Disconnect() bool {
 	return c.end(&ending{err: opError("connection", c.peerName, rdma.StatusConnectionInvalid, net.ErrClosed), state: stateOrderly})
 }
@@ -134,10 +134,10 @@ func (c *conn) Disconnect() bool {
 // fail ends the connection because of an error.
 func (c *conn) fail(err error) { c.end(c.endingFor(err)) }
 
-// sleepers is the number of Wait calls that only run can serve.
+// sleepers returns the number of Wait calls that only run can serve.
 func (c *conn) sleepers() int { return c.qp.Sleepers() }
 
-// run serves the connection until it ends, and then frees all that it has.
+// run serves the connection until it ends, and then frees its resources.
 func (c *conn) run() {
 	defer close(c.finished)
 	c.end(c.endingFor(c.serve()))
@@ -162,7 +162,7 @@ func (c *conn) run() {
 	}
 }
 
-// orCanceled is the status, or StatusCanceled if there is none.
+// orCanceled returns s, or StatusCanceled if s is StatusSuccess.
 func orCanceled(s rdma.Status) rdma.Status {
 	if s == rdma.StatusSuccess {
 		return rdma.StatusCanceled
@@ -170,7 +170,7 @@ func orCanceled(s rdma.Status) rdma.Status {
 	return s
 }
 
-// serve takes entries and messages, and sleeps when there are none.
+// serve handles entries and messages, and sleeps when there are none.
 func (c *conn) serve() error {
 	for c.ending.Load() == nil {
 		if err := c.drain(); err != nil {
@@ -190,12 +190,13 @@ func (c *conn) serve() error {
 	return nil
 }
 
-// pending reports whether there is a reason not to sleep. The segments are mapped.
+// pending reports whether there is a reason not to sleep. Precondition: the segments are
+// mapped.
 func (c *conn) pending() bool {
 	return c.ending.Load() != nil || c.peer.Tail.Load() != c.own.Head.Load() && !c.rx.stalled.Load() || c.qp.canResume()
 }
 
-// drain takes everything out of the ring.
+// drain takes all entries out of the ring.
 func (c *conn) drain() error {
 	for {
 		if more, err := c.drainSome(); err != nil || !more {
@@ -204,8 +205,8 @@ func (c *conn) drain() error {
 	}
 }
 
-// drainLocked takes up to budget entries. An invalid entry ends the connection before it can
-// be read again.
+// drainLocked takes up to budget entries. An invalid entry ends the connection before
+// another goroutine can read it.
 func (c *conn) drainLocked(budget int) error {
 	err := c.rx.drain(budget)
 	if err != nil {
@@ -214,7 +215,8 @@ func (c *conn) drainLocked(budget int) error {
 	return err
 }
 
-// drainToLocked is drainLocked for a poller, and returns the number of results handed to it.
+// drainToLocked is drainLocked for a poller. It returns the number of results that the
+// poller received.
 func (c *conn) drainToLocked(budget int, to softrdma.Poller) (int, error) {
 	c.rx.to, c.rx.handed = to, 0
 	err := c.drainLocked(budget)
@@ -223,7 +225,7 @@ func (c *conn) drainToLocked(budget int, to softrdma.Poller) (int, error) {
 }
 
 // readNotice waits for one message from the socket. At the end of the stream it takes the
-// is left in the ring: a peer leaves that even if it is killed.
+// remaining entries out of the ring: they are there even if the peer was killed.
 func (c *conn) readNotice() error {
 	msg, fds, err := c.notices.read(c.raw)
 	defer ring.CloseAll(fds)
@@ -265,7 +267,8 @@ func (c *conn) handleNotice(msg []byte, fds []int) error {
 	return nil
 }
 
-// endingFor is the ending that an error of serve stands for; nil is the end of the stream.
+// endingFor returns the ending for an error of serve. nil stands for the end of the
+// stream.
 func (c *conn) endingFor(err error) *ending {
 	const op = "connection"
 	var v *violation
@@ -289,7 +292,7 @@ func (c *conn) endingFor(err error) *ending {
 	return &ending{err: opError(op, c.peerName, rdma.StatusConnectionAborted, errPeerDied), reading: rdma.StatusIOTimeout}
 }
 
-// remoteStatus is the local status for a status of the peer.
+// remoteStatus returns the status of this side for a status of the peer.
 func remoteStatus(s rdma.Status) rdma.Status {
 	if s == rdma.StatusAccessViolation {
 		return s
@@ -297,8 +300,8 @@ func remoteStatus(s rdma.Status) rdma.Status {
 	return rdma.StatusRemoteError
 }
 
-// hangUp ends the stream to the peer and waits up to Config.DrainTimeout for the end of the
-// peer's: then the peer has stopped to write this side's memory.
+// hangUp ends the stream to the peer, and waits up to Config.DrainTimeout until the peer
+// has ended its stream. The peer then no longer writes this side's memory.
 func (c *conn) hangUp() {
 	defer c.nc.Close()
 	if c.nc.CloseWrite() != nil {
@@ -316,14 +319,14 @@ func (c *conn) hangUp() {
 		case time.Now().After(end):
 			return
 		default:
-			_ = c.nc.SetReadDeadline(end) // a late poller had set another
+			_ = c.nc.SetReadDeadline(end) // a late poller had set another deadline
 		}
 	}
 }
 
-// recovered turns a fault in memory that the peer can take away, as if a seal did not hold,
-// into an error; any other panic continues. A deferred function calls it with the results of
-// debug.SetPanicOnFault and recover.
+// recovered turns a fault in the peer's memory into an error. Any other panic continues.
+// A fault means that a seal did not hold. A deferred function calls recovered with the
+// results of debug.SetPanicOnFault and recover.
 func recovered(old bool, x any) error {
 	if !host.CaughtFault(old, x) {
 		return nil

@@ -15,7 +15,8 @@ import (
 	"lwio/rdma/shm/internal/ring"
 )
 
-// dialPause is the time between two attempts to enter a listener's full queue.
+// dialPause is the time between two attempts to connect while the listener's queue is
+// full.
 const dialPause = 2 * time.Millisecond
 
 // acceptance is a connection that the peer has accepted.
@@ -25,13 +26,13 @@ type acceptance struct {
 	reply    *hello
 	peer     *ring.Segment
 	doorbell *ring.Doorbell
-	limits   rdma.ReadLimits // of the program
+	limits   rdma.ReadLimits // limits of the program
 }
 
 var _ softrdma.Acceptance = (*acceptance)(nil)
 
-// Source is a name to connect from; an empty name leaves the choice to the provider. Whether
-// a name is free is known only when it is taken.
+// Source checks a name to connect from; for an empty name the provider chooses one. Only
+// a connection attempt finds out whether a name is free.
 func (a *adapter) Source(_ context.Context, op string, local rdma.Addr) (rdma.Addr, error) {
 	if !a.ours(local) {
 		return rdma.Addr{}, opError(op, local.String(), rdma.StatusInvalidAddress, nil)
@@ -50,7 +51,7 @@ func (a *adapter) Target(op string, remote rdma.Addr) error {
 	return nil
 }
 
-// Status is the status of an error of a start-up.
+// Status returns the status for an error of a start-up.
 func (a *adapter) Status(err error) rdma.Status { return statusOf(err) }
 
 // Dial opens the socket and waits for the answer to the request.
@@ -82,7 +83,7 @@ func (a *adapter) dial(ctx context.Context, local, remote string, req *hello) (n
 		err = sendHello(nc, req)
 	}
 	if err == nil || isHangup(err) {
-		// The listener may have answered and hung up before it read anything.
+		// The listener may answer and hang up before it reads the request.
 		var h hello
 		if h, peer, b, err = receiveHello(nc); err == nil {
 			reply = &h
@@ -109,7 +110,7 @@ func (a *adapter) dial(ctx context.Context, local, remote string, req *hello) (n
 	return nc, reply, peer, b, nil
 }
 
-// openSocket connects, with new attempts while the queue of the listener is full.
+// openSocket connects. It tries again while the queue of the listener is full.
 func openSocket(ctx context.Context, local, remote string) (*net.UnixConn, error) {
 	if local == "" {
 		local = randomName()
@@ -131,17 +132,17 @@ func openSocket(ctx context.Context, local, remote string) (*net.UnixConn, error
 	}
 }
 
-// Ends are the two addresses.
+// Ends returns the addresses of both sides.
 func (p *acceptance) Ends() softrdma.Ends { return p.a.endsOf(p.nc) }
 
-// Refuse rejects the acceptance; the peer learns only that, not the cause.
+// Refuse rejects the acceptance. The peer learns of the rejection, but not of its cause.
 func (p *acceptance) Refuse(private []byte) {
 	refuse(p.nc, private)
 	p.peer.Unmap()
 	p.doorbell.Close()
 }
 
-// Complete sends this side's segment, which begins the connection.
+// Complete sends this side's segment. The connection then begins.
 //
 // Source: [ND Connector.CompleteConnect]
 func (p *acceptance) Complete(ctx context.Context, pair softrdma.Pair, end func(error)) (softrdma.Conn, error) {
@@ -149,7 +150,7 @@ func (p *acceptance) Complete(ctx context.Context, pair softrdma.Pair, end func(
 	return begin(err, p.nc, pair, own, p.peer, p.doorbell, agree(p.limits, p.reply), end)
 }
 
-// sendSegment makes this side's segment and sends it with other descriptors.
+// sendSegment makes this side's segment and sends it, together with other descriptors.
 func (a *adapter) sendSegment(ctx context.Context, nc *net.UnixConn, h *hello, others ...int) (*ring.Segment, error) {
 	fds, own, err := ring.NewSegment(a.p.cfg.RingSize)
 	if err != nil {
@@ -169,8 +170,8 @@ func (a *adapter) sendSegment(ctx context.Context, nc *net.UnixConn, h *hello, o
 	return own, err
 }
 
-// begin makes the connection and starts its goroutine. If its start-up failed with err, or
-// fails now, everything is freed.
+// begin makes the connection and starts its goroutine. If err is not nil, or if begin
+// fails itself, it frees all resources.
 func begin(err error, nc *net.UnixConn, pair softrdma.Pair, own, peer *ring.Segment, b *ring.Doorbell, limits rdma.ReadLimits, end func(error)) (softrdma.Conn, error) {
 	qp := pair.(*queuePair)
 	var c *conn
@@ -200,7 +201,7 @@ type request struct {
 
 var _ softrdma.Request = (*request)(nil)
 
-// Ends are the two addresses.
+// Ends returns the addresses of both sides.
 func (r *request) Ends() softrdma.Ends { return r.a.endsOf(r.nc) }
 
 // Refuse answers with a rejection.
@@ -243,7 +244,7 @@ func (a *adapter) answer(ctx context.Context, nc *net.UnixConn, h *hello) (own, 
 	_ = nc.SetDeadline(time.Now().Add(a.p.cfg.ReadyTimeout))
 	stop := watch(ctx, nc)
 	ready, peer, extra, err := receiveHello(nc)
-	extra.Close() // ready has none
+	extra.Close() // a ready message has no doorbell
 	canceled := !stop()
 	switch {
 	case err == nil && ready.kind == helloReady && !canceled:

@@ -13,19 +13,19 @@ import (
 	"lwio/rdma/shm/internal/ring"
 )
 
-// exports are the regions that the peer of a connection may reach directly, each a slot of
-// the table in this side's segment, and the memories that the peer was given for that.
-// Safe for concurrent use.
+// exports has the regions that the peer of a connection may access directly, each in a
+// slot of the table in this side's segment, and the memories that were passed to the
+// peer. Safe for concurrent use.
 type exports struct {
 	own, peer *ring.Segment
 	raw       syscall.RawConn // of the socket
 	peerName  string
 	cfg       *Config
 	readable  bool         // the peer may read
-	peerGone  *atomic.Bool // the peer does not copy any more
+	peerGone  *atomic.Bool // the peer no longer copies
 
 	mu       sync.Mutex
-	used     [ring.Slots]*memory // the memory of each slot's region; nil for a free slot
+	used     [ring.Slots]*memory // the memory with each slot's region; nil for a free slot
 	memories map[*memory]struct{}
 	closed   bool // the segments are unmapped
 }
@@ -36,9 +36,9 @@ func (x *exports) init(c *conn) {
 	x.memories = make(map[*memory]struct{})
 }
 
-// offer lets the peer reach a region directly from now on, as far as its rights go, if it
-// lies in memory that no other connection exports. The caller holds a reference to the
-// region.
+// offer lets the peer access a region directly from now on, within the region's rights.
+// It does so only if the memory of the region is not exported on another connection. The
+// caller holds a reference to the region.
 func (x *exports) offer(r *softrdma.Region) {
 	b, ok := r.Backing().(*backing)
 	if !ok {
@@ -70,7 +70,7 @@ func (x *exports) offer(r *softrdma.Region) {
 	s.Key.Store(uint64(at.Token) | x.rights(r))
 	n := notice{kind: noticeShare, memory: m.id, slot: uint32(i), token: uint32(at.Token), size: uint64(len(m.buf))}
 	if err := sendNotice(x.raw, n.appendTo(make([]byte, 0, shareSize)), fd); err != nil {
-		// The socket is full or closed; the next write may try again.
+		// The socket is full or closed. The next write may try again.
 		s.Key.Store(0)
 		return
 	}
@@ -78,9 +78,9 @@ func (x *exports) offer(r *softrdma.Region) {
 	b.by, b.slot = x, i
 }
 
-// reachable reports whether the peer has mapped the memory of a region. If it was not given
-// that yet, though the region has a remote right, it is now, for the next time. The caller
-// holds a reference to the region.
+// reachable reports whether the peer has mapped the memory of a region. If the region was
+// not offered to the peer yet, and has a remote right, reachable offers it for later
+// requests. The caller holds a reference to the region.
 func (x *exports) reachable(r *softrdma.Region) bool {
 	b, ok := r.Backing().(*backing)
 	if !ok {
@@ -95,7 +95,7 @@ func (x *exports) reachable(r *softrdma.Region) bool {
 	return by == x && x.peer.Slot(slot).Mapped.Load() == uint64(r.RemoteAddr().Token)|ring.SlotMapped
 }
 
-// rights are the rights in the slot of a region.
+// rights returns the rights bits of a region's slot.
 func (x *exports) rights(r *softrdma.Region) (rights uint64) {
 	if r.Access().Has(rdma.AccessRemoteWrite) {
 		rights |= ring.SlotWrite
@@ -115,8 +115,8 @@ func (x *exports) freeLocked() int {
 	return -1
 }
 
-// takeBack empties a slot and waits until the peer does not use it any more. It is false if
-// the peer did not stop within Config.DrainTimeout; the slot is not used again then. The
+// takeBack empties a slot and waits until the peer no longer uses it. It returns false if
+// the peer did not stop within Config.DrainTimeout; the slot is then not used again. The
 // peer's mapping stays.
 func (x *exports) takeBack(i int) bool {
 	end := time.Now().Add(x.cfg.DrainTimeout)
@@ -140,9 +140,9 @@ func (x *exports) takeBack(i int) bool {
 	}
 }
 
-// withdraw empties all slots of a memory: writes to it go through the ring from now on. It
-// reports whether the peer has stopped to use the given slot. If it has not, it uses no
-// other slot: it names the slot that it uses before it checks whether it may.
+// withdraw empties all slots of a memory: later writes to it go through the ring. It
+// reports whether the peer has stopped using slot i. A peer that still uses slot i uses
+// no other slot, because it announces its slot before it checks the key.
 func (x *exports) withdraw(m *memory, i int) (stopped bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -157,13 +157,13 @@ func (x *exports) withdraw(m *memory, i int) (stopped bool) {
 	return !x.usesLocked(i)
 }
 
-// usesLocked reports whether the peer copies through a slot, or holds data by reference in
-// it.
+// usesLocked reports whether the peer copies through a slot, or holds data by reference
+// in it.
 func (x *exports) usesLocked(i int) bool {
 	return !x.peerGone.Load() && (x.peer.Busy.Load() == uint64(i+1) || x.peer.Slot(i).References.Load() != 0)
 }
 
-// unshare tells the peer that a memory is not used any more.
+// unshare tells the peer that a memory is no longer used.
 func (x *exports) unshare(m *memory) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -172,7 +172,7 @@ func (x *exports) unshare(m *memory) {
 	}
 	delete(x.memories, m)
 	n := notice{kind: noticeUnshare, memory: m.id}
-	_ = sendNotice(x.raw, n.appendTo(make([]byte, 0, unshareSize)), -1) // a peer that misses it unmaps at the end
+	_ = sendNotice(x.raw, n.appendTo(make([]byte, 0, unshareSize)), -1) // a peer that misses it unmaps at the end of the connection
 }
 
 // clear empties all slots.

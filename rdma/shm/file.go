@@ -17,18 +17,18 @@ import (
 	"lwio/rdma/shm/internal/ring"
 )
 
-// fileSource is a regular file that writes take their data from.
+// fileSource is a regular file that writes read their data from.
 type fileSource struct {
 	a      *adapter
 	f      *os.File
 	raw    syscall.RawConn
-	cached bool // the file system has all pages in memory
+	cached bool // the file system keeps all pages in memory
 	closed atomic.Bool
-	mu     sync.RWMutex // read-locked while the file is read
+	mu     sync.RWMutex // read-locked during a read of the file
 }
 
-// RegisterFile makes a regular file usable as a source. A write reads it straight into the
-// peer's memory, if that can be reached directly, else into the ring.
+// RegisterFile makes a regular file usable as a source. A write reads the file directly
+// into the peer's memory, if that memory can be accessed directly, else into the ring.
 func (a *adapter) RegisterFile(ctx context.Context, f *os.File) (rdma.FileSource, error) {
 	const op = "register file"
 	if ctx.Err() != nil {
@@ -56,11 +56,11 @@ func (a *adapter) RegisterFile(ctx context.Context, f *os.File) (rdma.FileSource
 	return s, a.Domain.Add(softrdma.Files, s, op)
 }
 
-// File is the registered file.
+// File returns the registered file.
 func (s *fileSource) File() *os.File { return s.f }
 
-// Close waits until the file is not being read. Requests that name it and have not begun
-// fail.
+// Close waits until the file is not being read. Requests for the file that have not begun
+// then fail.
 func (s *fileSource) Close() error {
 	s.closed.Store(true)
 	s.mu.Lock()
@@ -70,13 +70,13 @@ func (s *fileSource) Close() error {
 }
 
 // fileWriter carries out writes from files that must not wait for a disk
-// (FlagOnlyIfCached). It belongs to the goroutine that has the right to send, pair to the
-// holder of the initiator queue's lock while the queue is idle.
+// (FlagOnlyIfCached). It belongs to the goroutine that has the right to send. While the
+// queue is idle, pair belongs to the holder of the initiator queue's lock.
 type fileWriter struct {
 	t       *sender
 	run     fileRun
 	pair    filePair
-	attempt softrdma.WorkRequest // of a write that has no slot
+	attempt softrdma.WorkRequest // the request of a write without a slot
 }
 
 func (w *fileWriter) init(t *sender) {
@@ -93,13 +93,14 @@ type fileRun struct {
 	place  func(fd uintptr) // placeRun
 }
 
-// runBytes bounds the bytes of a run, while other goroutines wait to send.
+// runBytes bounds the bytes of a run, because other goroutines may wait to send.
 const runBytes = 64 << 10
 
-// placeFiles copies parts of one file straight into the peer's memory and returns the number
-// of completed writes. Unless that is all, StatusDeviceBusy means that the next is not all
-// in the page cache, StatusPending that its place cannot be reached now. The caller has the
-// right to send, and the queue is empty.
+// placeFiles copies parts of one file directly into the peer's memory, and returns the
+// number of completed writes. If it stops early, StatusDeviceBusy means that the next
+// part is not completely in the page cache. StatusPending means that the target of the
+// next write cannot be accessed directly now. Precondition: the caller has the right to
+// send, and the queue is empty.
 func (w *fileWriter) placeFiles(reqs []rdma.Request) (int, rdma.Status) {
 	f := reqs[0].File.(*fileSource)
 	f.mu.RLock()
@@ -120,7 +121,7 @@ func (w *fileWriter) placeFiles(reqs []rdma.Request) (int, rdma.Status) {
 	return run.done, run.status
 }
 
-// placeRun is the part of placeFiles that has the descriptor.
+// placeRun is the body of placeFiles, called with the descriptor.
 func (w *fileWriter) placeRun(fd uintptr) {
 	for run := &w.run; run.done < len(run.reqs); run.done++ {
 		r := &run.reqs[run.done]
@@ -140,8 +141,8 @@ func (w *fileWriter) placeRun(fd uintptr) {
 	}
 }
 
-// fileRunLocked returns how many of the requests, the first of which was checked, are silent
-// writes of the same file that can be carried out as one run.
+// fileRunLocked returns the number of requests that one run can carry out: silent writes
+// from the same file. Precondition: the first request was checked.
 func (qp *queuePair) fileRunLocked(reqs []rdma.Request) int {
 	const flags = rdma.FlagOnlyIfCached | rdma.FlagSilentSuccess
 	n, sum := 0, 0
@@ -160,10 +161,10 @@ func (qp *queuePair) fileRunLocked(reqs []rdma.Request) int {
 	return n
 }
 
-// postCachedLocked carries out writes from a file at once, if the file's pages are in memory
-// and no request precedes them: the first, and the following ones of its run. It returns
-// their number; if that is 0, StatusDeviceBusy means that the first cannot be carried out
-// so. It releases the lock meanwhile.
+// postCachedLocked carries out writes from a file at once, if the file's pages are in
+// memory and no request precedes them: the first write, and the rest of its run. It
+// returns their number. If it returns 0, StatusDeviceBusy means that the first write
+// cannot be carried out at once. It releases the lock meanwhile.
 func (qp *queuePair) postCachedLocked(reqs []rdma.Request) (int, rdma.Status) {
 	q := &qp.Initiator
 	qp.commitLocked()
@@ -203,14 +204,16 @@ func (qp *queuePair) postCachedLocked(reqs []rdma.Request) (int, rdma.Status) {
 	return n, status
 }
 
-// post carries out one write that placeFiles cannot place, and releases the right to send.
+// post carries out one write that placeFiles cannot place, and releases the right to
+// send.
 func (w *fileWriter) post(r *rdma.Request, length int) rdma.Status {
 	status := w.send(r, length)
-	w.t.pump(false, 0) // for the result, and requests posted meanwhile
+	w.t.pump(false, 0) // pushes the result, and sends requests posted meanwhile
 	return status
 }
 
-// send carries out the write. The caller has the right to send, and the queue is empty.
+// send carries out the write. Precondition: the caller has the right to send, and the
+// queue is empty.
 func (w *fileWriter) send(r *rdma.Request, length int) rdma.Status {
 	t, qp := w.t, w.t.c.qp
 	s := &w.attempt
@@ -231,7 +234,7 @@ func (w *fileWriter) send(r *rdma.Request, length int) rdma.Status {
 	default:
 		return rdma.StatusSuccess
 	}
-	// The write has no slot: requests queued meanwhile come after it.
+	// The write has no slot: requests that were queued meanwhile come after it.
 	qp.Initiator.Lock()
 	qp.Initiator.Requests.Head = qp.Initiator.Done
 	qp.Initiator.Unlock()
@@ -239,9 +242,9 @@ func (w *fileWriter) send(r *rdma.Request, length int) rdma.Status {
 	return rdma.StatusSuccess
 }
 
-// probe checks that all data is in memory before its first byte is in the peer's, where it
-// would leave a trace. Pages that go away after that are waited for. A single page is in
-// memory or not, and needs no check before it is read.
+// probe checks that all data is in memory before the first byte is copied into the peer's
+// memory, because that copy cannot be undone. If pages are evicted after the check, the
+// copy waits for them. A single page needs no check: it is in memory or not.
 func (w *fileWriter) probe(s *softrdma.WorkRequest) error {
 	page := int64(os.Getpagesize())
 	if s.File.(*fileSource).cached || s.FileOffset/page == (s.FileOffset+int64(s.Length)-1)/page {
@@ -263,8 +266,7 @@ func (w *fileWriter) probe(s *softrdma.WorkRequest) error {
 	return nil
 }
 
-// place puts the data into the peer's memory, or into the ring if it fits there as one
-// entry.
+// place puts the data into the peer's memory, or as one entry into the ring if it fits.
 func (w *fileWriter) place(s *softrdma.WorkRequest) error {
 	t := w.t
 	immediate := s.Flags&rdma.FlagImmediate != 0

@@ -10,13 +10,13 @@ import (
 	"lwio/rdma/shm/internal/ring"
 )
 
-// pairRead is the number of bytes of a file up to which it is read with the lock of the
-// initiator queue held: that takes little longer than to release and take the lock.
+// pairRead is the largest part of a file, in bytes, that is read with the lock of the
+// initiator queue held. Reading it takes little longer than to release and take the lock.
 const pairRead = 8 << 10
 
-// filePair is a short write from a file and the short write behind it that announces it: the
-// answer to a single request. Nothing else is done between the two, as the peer waits for
-// the second.
+// filePair is a short write from a file, followed by the short write that announces it:
+// the answer to a single request. Both are carried out without other work between them,
+// because the peer waits for the second write.
 type filePair struct {
 	file *rdma.Request
 	dst  []byte          // of file
@@ -29,9 +29,9 @@ type filePair struct {
 }
 
 // postPairLocked carries out a file pair, if no request precedes it and the peer's memory
-// can be reached, and returns the number of completed writes. If that is 0,
-// StatusDeviceBusy means that the file's pages are not in the page cache, StatusSuccess that
-// the first write must go another way.
+// can be accessed directly. It returns the number of completed writes. If it returns 0,
+// StatusDeviceBusy means that the file's pages are not in the page cache, and
+// StatusSuccess that the first write must be carried out in another way.
 func (qp *queuePair) postPairLocked(reqs []rdma.Request) (int, rdma.Status) {
 	q := &qp.Initiator
 	if len(reqs) != 2 || qp.staged || q.Sending || q.Done != q.Requests.Tail || qp.reads.Len() > 0 || qp.peerReads.Len() > 0 {
@@ -60,7 +60,7 @@ func (qp *queuePair) postPairLocked(reqs []rdma.Request) (int, rdma.Status) {
 	return pair.done, rdma.StatusSuccess
 }
 
-// tryPair places both writes, as far as their places can be reached.
+// tryPair places both writes, if their targets can be accessed directly.
 func (w *fileWriter) tryPair(file, word *rdma.Request) (err error) {
 	t, l, f := w.t, &w.pair, file.File.(*fileSource)
 	if l.done, l.cold = 0, false; !f.mu.TryRLock() {
@@ -88,7 +88,7 @@ func (w *fileWriter) tryPair(file, word *rdma.Request) (err error) {
 	return nil
 }
 
-// placePair is the part of tryPair that has the descriptor.
+// placePair is the body of tryPair, called with the descriptor.
 func (w *fileWriter) placePair(fd uintptr) {
 	l, maps := &w.pair, &w.t.c.mappings
 	if !w.t.data.reader.readAll(fd, l.file.File.(*fileSource), l.dst, l.file.FileOffset) {

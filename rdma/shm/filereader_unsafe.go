@@ -9,9 +9,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// shortRead is up to how many bytes a read of cached pages counts as computing, which
-// the scheduler need not know of: to tell it costs as much as the copy of a small page,
-// and of a call of more than 20 us it takes the processor away, again and again.
+// shortRead is the largest read of cached pages, in bytes, that bypasses the Go
+// scheduler. To enter and leave the scheduler costs as much as the copy of a small page.
+// During a call of more than 20 us the scheduler also takes the processor away, each
+// time.
 const shortRead = 1 << 20
 
 // fileReader reads files with one system call at a time. It belongs to the goroutine that
@@ -28,7 +29,7 @@ type fileReader struct {
 
 func (r *fileReader) init() { r.fn = r.do }
 
-// do makes the call. The vector is part of r, which is not moved.
+// do makes the call. The vector is a part of r, which does not move.
 func (r *fileReader) do(fd uintptr) {
 	call := syscall.Syscall6
 	if !r.wait && r.iov.Len <= shortRead {
@@ -42,11 +43,11 @@ func (r *fileReader) do(fd uintptr) {
 	}
 }
 
-// read reads up to len(dst) bytes, at least one, from an offset of a file, whose lock
-// the caller holds, and tells how many there were. Only with wait it may wait for a
-// disk.
+// read reads up to len(dst) bytes, at least one, from an offset of a file, and returns
+// their number. It may wait for a disk only with wait set. Precondition: the caller holds
+// the file's lock.
 //
-// Errors: errWouldBlock; unix.Errno; that the file is closed.
+// Errors: errWouldBlock; unix.Errno; the error of a closed file.
 func (r *fileReader) read(f *fileSource, dst []byte, off int64, wait bool) (int, error) {
 	r.prepare(f, dst, off, wait)
 	if err := f.raw.Control(r.fn); err != nil {
@@ -56,8 +57,8 @@ func (r *fileReader) read(f *fileSource, dst []byte, off int64, wait bool) (int,
 	return r.outcome()
 }
 
-// readAll is a read that does not wait, for a caller that has the descriptor of the file; it
-// tells whether it filled dst.
+// readAll reads without waiting, for a caller that has the descriptor of the file. It
+// reports whether it filled dst.
 func (r *fileReader) readAll(fd uintptr, f *fileSource, dst []byte, off int64) bool {
 	r.prepare(f, dst, off, false)
 	r.fn(fd)
@@ -74,7 +75,7 @@ func (r *fileReader) prepare(f *fileSource, dst []byte, off int64, wait bool) {
 	}
 }
 
-// outcome is the result of the call.
+// outcome returns the result of the call.
 func (r *fileReader) outcome() (int, error) {
 	r.iov.Base = nil
 	switch {

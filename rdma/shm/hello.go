@@ -11,11 +11,11 @@ import (
 	"lwio/rdma"
 )
 
-// The messages of a start-up: the request; its answer, which is accept, reject, or forbidden
-// for a user that the policy refuses; and ready, with which the active side completes. The
-// messages that begin a connection (accept, ready) carry the descriptors of the sender's
-// segment, its words and its ring. Accept also carries the receiver's doorbell: the socket
-// that it sleeps on, and the one that it rings with. The others have no descriptors.
+// The messages of a start-up: the request; its answer, which is accept, reject or
+// forbidden; and ready, the active side's confirmation. Forbidden means that AllowUID
+// refuses the user. Accept and ready carry the descriptors of the sender's segment: its
+// words and its ring. Accept also carries the receiver's doorbell: the socket that it
+// sleeps on, and the socket that it rings with. The other messages have no descriptors.
 //
 //	0 magic, 8 kind, 9 zeros, 12 size of the ring, 16 and 20 read limits,
 //	24 length of the private data, 28 zeros, 32 private data
@@ -48,7 +48,7 @@ var (
 	errUser      = fmt.Errorf("%w: the peer's user is not allowed", fs.ErrPermission)
 )
 
-// carries is the number of descriptors that come with the message.
+// carries returns the number of descriptors of the message.
 func (h *hello) carries() int {
 	switch h.kind {
 	case helloAccept:
@@ -75,7 +75,7 @@ func (h *hello) appendTo(b []byte) []byte {
 
 func clipLimit(n int) uint32 { return uint32(min(max(n, 0), 1<<16)) }
 
-// decodeHello decodes a message of exactly its length.
+// decodeHello decodes a message. b must have exactly its length.
 func decodeHello(b []byte) (h hello, err error) {
 	if len(b) < helloSize || len(b) > maxHello || string(b[:8]) != helloMagic {
 		return h, errHello

@@ -12,14 +12,14 @@ import (
 	"lwio/rdma/internal/softrdma"
 )
 
-// listenSocket is the name of a listener.
+// listenSocket is the socket of a listener.
 type listenSocket struct {
 	*net.UnixListener
 	a    *adapter
 	name string
 }
 
-// Listen takes the name, or picks one for an empty name.
+// Listen binds the name, or a random name if it is empty.
 func (a *adapter) Listen(_ context.Context, op string, local rdma.Addr) (softrdma.ListenSocket, error) {
 	if !a.ours(local) {
 		return nil, opError(op, local.String(), rdma.StatusInvalidAddress, nil)
@@ -35,10 +35,10 @@ func (a *adapter) Listen(_ context.Context, op string, local rdma.Addr) (softrdm
 	return &listenSocket{nl, a, name}, nil
 }
 
-// Local is the address of the name.
+// Local returns the address of the name.
 func (d *listenSocket) Local() rdma.Addr { return d.a.addr(d.name) }
 
-// HostOf is the same for all peers: there is one host.
+// HostOf returns the same host for all peers.
 func (d *listenSocket) HostOf(net.Conn) string { return "" }
 
 // ReadRequest checks the user of the peer and reads its request.
@@ -56,15 +56,15 @@ func (d *listenSocket) ReadRequest(nc net.Conn) (softrdma.Request, *softrdma.Pee
 	return &request{d.a, sock, req}, req.params(), nil
 }
 
-// forbid tells a peer that its user is refused. It reads the request first: the close of a
-// socket with unread messages discards the messages to the peer.
+// forbid reports to a peer that its user is refused. It reads the request first, because
+// the close of a socket with unread messages discards the messages to the peer.
 func forbid(nc *net.UnixConn) {
-	_, _ = nc.Read(make([]byte, 1)) // within the time for a request
+	_, _ = nc.Read(make([]byte, 1)) // bounded by the RequestTimeout
 	_ = nc.SetDeadline(time.Now().Add(rejectTime))
 	_ = sendHello(nc, &hello{kind: helloForbidden})
 }
 
-// readRequest reads the request of a peer that the policy allows.
+// readRequest reads the request of a peer, if AllowUID admits its user.
 func readRequest(cfg *Config, nc *net.UnixConn) (hello, error) {
 	if err := cfg.checkUser(nc); err != nil {
 		return hello{}, err

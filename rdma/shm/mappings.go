@@ -15,15 +15,15 @@ import (
 	"lwio/rdma/shm/internal/ring"
 )
 
-// maxMemories is the number of memories of a peer that a connection maps.
+// maxMemories is the maximum number of memories of a peer that a connection maps.
 const maxMemories = 128
 
-// recentMappings is the number of tokens that are found without a lock; a power of two.
+// recentMappings is the number of tokens that are found without a lock. It is a power of
+// two.
 const recentMappings = 64
 
-// mappings are the mapped memory of the peer. The peer can change the
-// table in its segment at any moment: each word of it is read once and checked against the
-// mapping.
+// mappings has the mapped memory of the peer. The peer can change the table in its
+// segment at any moment: each word of it is read once and checked against the mapping.
 type mappings struct {
 	own, peer *ring.Segment
 	recent    [recentMappings]atomic.Pointer[mapping] // changed with mu held
@@ -34,14 +34,14 @@ type mappings struct {
 	byToken  map[uint32]*mapping
 	memories map[uint32]*peerMemory
 
-	bytes atomic.Int64 // mapped; memory that the peer withdrew counts while it is referenced
+	bytes atomic.Int64 // mapped bytes; memory that the peer withdrew counts while it is referenced
 	limit int64        // of bytes
 	total *mapped
 }
 
-// mapping is a slot that the peer announced. The sending goroutine uses it without a lock:
-// it says in this side's segment that it does, and then checks whether the mapping still
-// exists.
+// mapping is a slot that the peer announced. The sending goroutine uses it without a
+// lock: it announces the use in this side's segment, and then checks that the mapping
+// still exists.
 type mapping struct {
 	token uint32
 	slot  int
@@ -50,8 +50,8 @@ type mapping struct {
 	refs  int // guarded by references.mu
 }
 
-// peerMemory is mapped memory of the peer. references.mu guards the count of references to
-// it, and whether it is unmapped with the last.
+// peerMemory is mapped memory of the peer. references.mu guards refs and dropped; dropped
+// means that the last reference unmaps the memory.
 type peerMemory struct {
 	buf     []byte
 	refs    int
@@ -63,8 +63,9 @@ func (t *mappings) init(own, peer *ring.Segment, limit int64, total *mapped) {
 	t.byToken, t.memories = make(map[uint32]*mapping), make(map[uint32]*peerMemory)
 }
 
-// add notes a slot that the peer announced, and maps its memory if that comes with it and
-// fits the limits; else the region is reached through the ring. Only run adds and drops.
+// add records a slot that the peer announced. If its memory comes with it and fits the
+// limits, add maps the memory; otherwise the region is accessed through the ring. Only
+// run calls add and drop.
 func (t *mappings) add(n *notice, fds []int) error {
 	t.mu.Lock()
 	mem, room := t.memories[n.memory], t.limit-t.bytes.Load()
@@ -85,8 +86,7 @@ func (t *mappings) add(n *notice, fds []int) error {
 		}
 		mem = &peerMemory{buf: buf}
 	}
-	// A copy through the old slot may take as long as a disk, and lookups must not wait
-	// for it.
+	// A copy through the old slot may wait for a disk. Lookups must not wait for it.
 	if t.forget(int(n.slot)) {
 		t.awaitIdle(func(slot int) bool { return slot == int(n.slot) })
 	}
@@ -123,7 +123,7 @@ func (t *mappings) forgetLocked(g *mapping) {
 	t.recent[g.token/2%recentMappings].CompareAndSwap(g, nil)
 }
 
-// drop unmaps a memory once no copy and no reference uses it.
+// drop unmaps a memory when no copy and no reference uses it any more.
 func (t *mappings) drop(id uint32, refs *references) {
 	t.mu.Lock()
 	mem := t.memories[id]
@@ -146,14 +146,14 @@ func (t *mappings) drop(id uint32, refs *references) {
 	}
 }
 
-// unmap ends the use of a memory of the peer that no lookup finds any more.
+// unmap unmaps a memory of the peer that no lookup finds any more.
 func (t *mappings) unmap(mem *peerMemory) {
 	_ = unix.Munmap(mem.buf)
 	t.bytes.Add(-int64(len(mem.buf)))
 	t.total.give(int64(len(mem.buf)))
 }
 
-// awaitIdle waits until this side copies through none of some slots.
+// awaitIdle waits until this side copies through no slot for which some returns true.
 func (t *mappings) awaitIdle(some func(slot int) bool) {
 	for turn := 0; ; turn++ {
 		if busy := t.own.Busy.Load(); busy == 0 || !some(int(busy-1)) {
@@ -163,7 +163,7 @@ func (t *mappings) awaitIdle(some func(slot int) bool) {
 	}
 }
 
-// pause lets other goroutines run, for longer after many turns.
+// pause lets other goroutines run. After many turns it sleeps.
 func pause(turn int) {
 	if turn < 100 {
 		runtime.Gosched()
@@ -172,7 +172,7 @@ func pause(turn int) {
 	time.Sleep(100 * time.Microsecond)
 }
 
-// close unmaps everything. No goroutine uses the mappings any more.
+// close unmaps all memory. Precondition: no goroutine uses the mappings any more.
 func (t *mappings) close() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -201,19 +201,19 @@ func (t *mappings) find(token uint32) *mapping {
 	return g
 }
 
-// knows reports whether a token may be reachable directly.
+// knows reports whether the region of a token may be accessed directly.
 func (t *mappings) knows(token uint32) bool { return t.find(token) != nil }
 
 // acquire returns the peer's memory of length bytes at a remote address, if it can be
-// reached directly with the right, else nil. Until release it stays mapped, and the peer's
-// close of the region waits. The caller has the right to send.
+// accessed directly with the given right, else nil. Until release it stays mapped, and
+// the peer's close of the region waits. Precondition: the caller has the right to send.
 func (t *mappings) acquire(addr uint64, token uint32, length int, right uint64) []byte {
 	g := t.find(token)
 	if g == nil {
 		return nil
 	}
 	if busy := uint64(g.slot + 1); t.own.Busy.Load() != busy {
-		t.own.Busy.Store(busy) // it stays set from one write to the next, up to release
+		t.own.Busy.Store(busy) // Busy stays set between consecutive writes, until release
 	}
 	if mem := t.check(g, addr, uint64(length), right); mem != nil {
 		ring.RaceAcquire()
@@ -229,7 +229,7 @@ func (t *mappings) release() {
 	t.own.Busy.Store(0)
 }
 
-// check returns the n bytes at a remote address, if the peer's table lets this side reach
+// check returns the n bytes at a remote address, if the peer's table grants the right to
 // them and they are mapped, else nil.
 func (t *mappings) check(g *mapping, addr, n, right uint64) []byte {
 	s := t.peer.Slot(g.slot)
@@ -245,9 +245,10 @@ func (t *mappings) check(g *mapping, addr, n, right uint64) []byte {
 	return buf[at : at+n : at+n]
 }
 
-// access calls do with the peer's memory of length bytes at a remote address. It returns
-// false, and does not call do, if that memory cannot be reached directly with the right. A
-// fault in the memory is an error. The caller has the right to send.
+// access calls do with the peer's memory of length bytes at a remote address. If the
+// memory cannot be accessed directly with the given right, it returns false and does not
+// call do. A fault in the memory is an error. Precondition: the caller has the right to
+// send.
 func (t *mappings) access(addr uint64, token uint32, length int, right uint64, do func(mem []byte) error) (ok bool, err error) {
 	mem := t.acquire(addr, token, length, right)
 	if mem == nil {

@@ -17,32 +17,32 @@ import (
 	"lwio/rdma/shm/internal/ring"
 )
 
-// memory is memory of Alloc: a memory file of its own.
+// memory is memory of Alloc, in its own memory file.
 type memory struct {
 	a   *adapter
 	buf []byte
-	id  uint32 // its name on connections
+	id  uint32 // identifies the memory on connections
 
 	pages     sync.Mutex // held while pages are populated, replaced or unmapped; before mu
 	populated bool       // guarded by pages
 
 	mu       sync.Mutex
 	fd       int
-	owner    *exports              // of the one connection whose peer was ever given it
-	regions  map[*backing]struct{} // open ones
-	replaced bool                  // in part: the peer's mapping is other memory
+	owner    *exports              // of the only connection whose peer ever received the memory
+	regions  map[*backing]struct{} // the open regions
+	replaced bool                  // a part was replaced: the peer's mapping shows other memory
 	closed   bool
 }
 
-// Alloc maps a sealed memory file of whole pages. The peer can write regions on it with the
-// right of remote write directly: the first write through a connection hands the whole
-// memory to that connection's peer, and to no other ever. That peer's process can read and
-// write all of the memory until it ends, so a program keeps in it only data that this peer
-// may see. The close of a region may replace its pages, down to the last byte of each: the
-// program does not write there meanwhile.
+// Alloc maps a sealed memory file of whole pages. The peer can directly write regions of
+// it that have the right of remote write. The first write through a connection passes the
+// whole memory to the peer of that connection, and to no other peer ever. The peer's
+// process can read and write all of the memory until it ends. A program therefore keeps
+// in it only data that this peer may see. The close of a region may replace its pages
+// completely; the program does not write to these pages meanwhile.
 //
-// Pages come with their first use, or all of them with the first region that has a remote
-// right: a peer accepts no memory with holes.
+// Pages are allocated on first use, or all together with the first region that has a
+// remote right: a peer accepts no memory with holes.
 func (a *adapter) Alloc(ctx context.Context, size int) (rdma.Memory, error) {
 	const op = "allocate memory"
 	if ctx.Err() != nil {
@@ -86,16 +86,16 @@ func (m *memory) over() bool {
 	return m.closed
 }
 
-// enter notes an open region.
+// enter records an open region.
 func (m *memory) enter(b *backing) {
-	m.pages.Lock() // replace relies on the regions that it found
+	m.pages.Lock() // replace relies on the set of regions
 	defer m.pages.Unlock()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.regions[b] = struct{}{}
 }
 
-// leave notes that a region is closed.
+// leave removes a closed region.
 func (m *memory) leave(b *backing) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -114,10 +114,10 @@ func (a *adapter) memoryOf(buf []byte) (*memory, int) {
 	return nil, 0
 }
 
-// Bytes is the memory; its length is the size rounded up.
+// Bytes returns the memory. Its length is the size, rounded up to whole pages.
 func (m *memory) Bytes() []byte { return m.buf }
 
-// Close unmaps the memory, and tells the peer to do the same.
+// Close unmaps the memory, and asks the peer to unmap it.
 func (m *memory) Close() error {
 	m.mu.Lock()
 	if m.closed {
@@ -148,7 +148,7 @@ func (m *memory) free() error {
 	return err
 }
 
-// span is the range of whole pages that contains a region.
+// span returns the range of whole pages that contains a region.
 func (b *backing) span() (from, to int) {
 	page := os.Getpagesize()
 	return b.off / page * page, (b.off + b.size + page - 1) / page * page
@@ -167,9 +167,10 @@ func (m *memory) alone(b *backing) bool {
 	return true
 }
 
-// replace maps other pages with the same content in the place of a closed region's, so that
-// a peer which has the memory, and may be writing it, does not reach them. Pages with
-// another region stay, as writes to that may be under way.
+// replace maps other pages with the same content over the pages of a closed region. A
+// peer that has the memory, and may be writing it, then no longer writes into this
+// process. Pages that another region shares are not replaced, because writes to that
+// region may be in progress.
 func (m *memory) replace(b *backing) error {
 	m.pages.Lock()
 	defer m.pages.Unlock()
@@ -195,7 +196,7 @@ func (m *memory) replace(b *backing) error {
 	return ring.MapOver(fd, m.buf[from:to])
 }
 
-// roundUp rounds to whole pages; 0 means that the size is not possible.
+// roundUp rounds a size up to whole pages. 0 means that the size is not possible.
 func roundUp(size, page int) int {
 	if size <= 0 || size > math.MaxInt-page || uint64(size) > softrdma.MaxRegistration {
 		return 0

@@ -11,15 +11,15 @@ import (
 	"lwio/rdma/internal/softrdma"
 )
 
-// backing is the place of a region in memory of Alloc. The peer of one connection may be
-// allowed to reach it directly.
+// backing is the position of a region in memory of Alloc. One connection may allow its
+// peer to access it directly.
 type backing struct {
 	mem  *memory
 	off  int
 	size int
 
 	mu   sync.Mutex
-	by   *exports // of the connection whose peer may reach it directly
+	by   *exports // of the connection whose peer may access it directly
 	slot int      // of its table
 }
 
@@ -29,8 +29,8 @@ var (
 	errShared = errors.New("its pages are also another region's, and cannot be replaced")
 )
 
-// RegisterMemory makes a region of any memory. Memory of Alloc is populated when a peer may
-// reach it.
+// RegisterMemory makes a region of any memory. Memory of Alloc is populated if the region
+// has a remote right.
 func (a *adapter) RegisterMemory(ctx context.Context, buf []byte, access rdma.Access) (rdma.MemoryRegion, error) {
 	m, off := a.memoryOf(buf)
 	if m == nil {
@@ -50,9 +50,9 @@ func (a *adapter) RegisterMemory(ctx context.Context, buf []byte, access rdma.Ac
 	return r, err
 }
 
-// Withdraw waits until the peer that may reach the region does not use it any more. A peer
-// that does not stop within Config.DrainTimeout, as it is frozen for instance, loses the
-// memory: the pages of the region are replaced.
+// Withdraw waits until the peer no longer uses the region. A peer that does not stop
+// within Config.DrainTimeout, for instance because it is frozen, loses the memory: the
+// pages of the region are replaced.
 func (b *backing) Withdraw(*softrdma.Region) error {
 	b.mu.Lock()
 	by := b.by
@@ -67,11 +67,11 @@ func (b *backing) Withdraw(*softrdma.Region) error {
 	return nil
 }
 
-// retreat replaces the pages of the region. Before that it withdraws all of the memory, so
-// that the peer is in the middle of no other write when they are copied.
+// retreat replaces the pages of the region. It first withdraws the whole memory, so that
+// the peer has no other write in progress while the pages are copied.
 func (b *backing) retreat(by *exports) error {
 	b.mem.mu.Lock()
-	b.mem.replaced = true // from here on no region of it is offered
+	b.mem.replaced = true // from now on no region of the memory is offered
 	b.mem.mu.Unlock()
 	if stopped := by.withdraw(b.mem, b.slot); stopped {
 		return nil
@@ -79,7 +79,7 @@ func (b *backing) retreat(by *exports) error {
 	return b.mem.replace(b)
 }
 
-// inRange reports whether [to, to+n) lies within [base, base+size), none of which
+// inRange reports whether [to, to+n) lies within [base, base+size), and neither range
 // wraps around.
 func inRange(to, n, base, size uint64) bool {
 	return to >= base && to-base <= size && n <= size-(to-base)

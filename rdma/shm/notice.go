@@ -25,7 +25,7 @@ const (
 	unshareSize = 8
 )
 
-// errNotice means that the peer sent something that is not a message.
+// errNotice means that the peer sent a malformed message.
 var errNotice = errors.New("the peer's message is malformed")
 
 // notice is one message.
@@ -52,7 +52,7 @@ func (n *notice) appendTo(b []byte) []byte {
 	return binary.LittleEndian.AppendUint64(b, n.size)
 }
 
-// decodeNotice decodes a message of exactly its length.
+// decodeNotice decodes a message. b must have exactly its length.
 func decodeNotice(b []byte) (n notice, err error) {
 	if len(b) == 0 {
 		return n, errNotice

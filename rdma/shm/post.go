@@ -7,9 +7,10 @@ import (
 	"lwio/rdma/internal/softrdma"
 )
 
-// Post queues requests and carries out as many of them as there is room for, unless another
-// goroutine sends already: a send, or a write to memory that cannot be reached directly, is
-// copied into the ring; any other write is copied into its place, and a read from there.
+// Post queues requests and carries out those for which there is room, unless another
+// goroutine already sends. It copies a send into the ring. A write is copied directly
+// into the peer's memory, or into the ring if that memory cannot be accessed directly. A
+// read is copied out of the peer's memory.
 //
 // Source: [ND QueuePair.Send], [ND QueuePair.Write], [ND QueuePair.Read]
 func (qp *queuePair) Post(reqs []rdma.Request) (int, error) {
@@ -36,10 +37,11 @@ func (qp *queuePair) Post(reqs []rdma.Request) (int, error) {
 	return n, err
 }
 
-// errNotCached is the answer to FlagOnlyIfCached, which comes often.
+// errNotCached is the error of FlagOnlyIfCached. It is allocated once because it occurs
+// often.
 var errNotCached = opError("post", rdma.OpWrite.String(), rdma.StatusDeviceBusy, nil)
 
-// postSomeLocked carries out or queues the first of the requests, and perhaps others
+// postSomeLocked carries out or queues the first request, and possibly further requests
 // together with it. It returns their number, 0 with an error.
 func (qp *queuePair) postSomeLocked(reqs []rdma.Request) (int, rdma.Status) {
 	r := &reqs[0]
@@ -58,8 +60,8 @@ func (qp *queuePair) postSomeLocked(reqs []rdma.Request) (int, rdma.Status) {
 	return 1, rdma.StatusSuccess
 }
 
-// postLocked checks one request and queues it, or carries it out at once, for which it may
-// release the lock.
+// postLocked checks one request and queues it, or carries it out at once. It may release
+// the lock meanwhile.
 func (qp *queuePair) postLocked(one []rdma.Request) rdma.Status {
 	r := &one[0]
 	if r.Op == rdma.OpBind {
@@ -82,7 +84,7 @@ func (qp *queuePair) postLocked(one []rdma.Request) rdma.Status {
 	}
 	s.Set(r, length)
 	if n := len(r.SGL); n > 0 && r.SGL[n-1].Length == 0 {
-		s.Flags &^= rdma.FlagByReference // the last piece is not the last entry
+		s.Flags &^= rdma.FlagByReference // the last piece is not the last entry of the list
 	}
 	return rdma.StatusSuccess
 }
@@ -114,7 +116,7 @@ func (qp *queuePair) checkDataLocked(r *rdma.Request) (int, rdma.Status) {
 	return length, status
 }
 
-// checkFile checks the file of a write whose range was checked.
+// checkFile checks the file of a write. Precondition: the range was checked.
 func (qp *queuePair) checkFile(r *rdma.Request) rdma.Status {
 	f, ok := r.File.(*fileSource)
 	switch {
@@ -126,8 +128,8 @@ func (qp *queuePair) checkFile(r *rdma.Request) rdma.Status {
 	return rdma.StatusSuccess
 }
 
-// TrimIdle returns the pages of the posted receives to the system, and of this side's ring
-// unless a goroutine is sending.
+// TrimIdle returns the pages of the posted receives to the system. It also returns the
+// pages of this side's ring, unless a goroutine is sending.
 func (qp *queuePair) TrimIdle() {
 	qp.Receives.TrimIdle()
 	qp.Initiator.Lock()
@@ -137,6 +139,6 @@ func (qp *queuePair) TrimIdle() {
 	qp.Initiator.Unlock()
 	if free {
 		c.tx.out.TrimIdle()
-		c.tx.pump(false, 0) // requests that were posted meanwhile
+		c.tx.pump(false, 0) // sends requests that were posted meanwhile
 	}
 }

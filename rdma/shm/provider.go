@@ -9,15 +9,15 @@ import (
 	"lwio/rdma"
 )
 
-// Provider opens adapters of the fabric inside this host. Safe for concurrent
-// use. On systems other than Linux it opens none.
+// Provider opens adapters of the fabric inside this host. Safe for concurrent use. On
+// systems other than Linux it opens none.
 //
 // Source: [ND Provider]
 type Provider struct {
 	cfg      Config
-	adapters atomic.Uint64 // numbers the adapters
+	adapters atomic.Uint64 // number of opened adapters
 	scratch  sync.Pool     // *[probeSize]byte
-	mapped   mapped        // of all connections
+	mapped   mapped        // by all connections
 }
 
 // mapped counts the mapped memory of peers, in bytes. Safe for concurrent use.
@@ -39,7 +39,7 @@ func (m *mapped) give(n int64) { m.now.Add(-n) }
 
 var _ rdma.Provider = (*Provider)(nil)
 
-// probeSize is the number of bytes of a file that one read probes.
+// probeSize is the number of bytes of a file that one read of a probe covers.
 const probeSize = 64 << 10
 
 // New makes a provider; cfg may be nil and is copied.
@@ -52,7 +52,7 @@ func New(cfg *Config) *Provider {
 // Name is "shm". [OP-38b]
 func (p *Provider) Name() string { return Name }
 
-// Addrs is empty: the fabric has no IP addresses.
+// Addrs returns no address: the fabric has no IP addresses.
 func (p *Provider) Addrs(ctx context.Context) ([]netip.Addr, error) {
 	if ctx.Err() != nil {
 		return nil, rdma.CanceledBy(ctx, "shm: list addresses", "")
@@ -60,7 +60,7 @@ func (p *Provider) Addrs(ctx context.Context) ([]netip.Addr, error) {
 	return nil, nil
 }
 
-// opError is the error of an operation of this provider.
+// opError returns the error of an operation of this provider.
 func opError(op, object string, status rdma.Status, cause error) error {
 	return &rdma.Error{Op: "shm: " + op, Object: object, Status: status, Err: cause}
 }

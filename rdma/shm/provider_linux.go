@@ -31,7 +31,7 @@ func (p *Provider) OpenAdapter(ctx context.Context, local netip.Addr) (rdma.Adap
 	return newAdapter(p, host, p.adapters.Add(1)), nil
 }
 
-// bootID identifies this host until it boots again.
+// bootID returns an identifier of this host, which changes with each boot.
 func bootID() (id [16]byte, err error) {
 	text, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
@@ -47,7 +47,7 @@ func bootID() (id [16]byte, err error) {
 	return [16]byte(raw), nil
 }
 
-// allowUID reports whether a process of that user may be a peer.
+// allowUID reports whether a process of the user uid may be a peer.
 func (c *Config) allowUID(uid uint32) bool {
 	if c.AllowUID != nil {
 		return c.AllowUID(uid)

@@ -10,8 +10,8 @@ import (
 	"lwio/rdma"
 )
 
-// OpenAdapter reports that there is no device: the fabric needs sealed memory
-// files, which only Linux has.
+// OpenAdapter returns StatusDeviceNotReady: the fabric needs sealed memory files, which
+// only Linux has.
 func (p *Provider) OpenAdapter(context.Context, netip.Addr) (rdma.Adapter, error) {
 	return nil, opError("open adapter", "", rdma.StatusDeviceNotReady, errors.ErrUnsupported)
 }

@@ -15,13 +15,13 @@ import (
 type queuePair struct {
 	softrdma.QueuePair
 	a    *adapter
-	conn atomic.Pointer[conn] // since PairConnected; kept afterwards
+	conn atomic.Pointer[conn] // set from PairConnected on, also after the end
 
 	// The lock of Initiator guards these.
-	reads       softrdma.FIFO[*softrdma.WorkRequest] // that wait for their responses
+	reads       softrdma.FIFO[*softrdma.WorkRequest] // requests that wait for their responses
 	peerReads   softrdma.FIFO[peerRead]              // in the order of their answers
-	unannounced bool                                 // the peer must be woken for new messages in the ring; set while no goroutine sends
-	staged      bool                                 // the ring holds messages that are not committed; false when the lock is free
+	unannounced bool                                 // the ring has new messages and the peer must be woken; set only while no goroutine sends
+	staged      bool                                 // the ring has messages that are not committed; false whenever the lock is free
 }
 
 var (
@@ -47,7 +47,7 @@ func (qp *queuePair) Connection() softrdma.Conn {
 	return nil
 }
 
-// attach ties the queue pair to its connection and lets it take requests.
+// attach gives the queue pair its connection and makes it accept requests.
 func (qp *queuePair) attach(c *conn) bool {
 	qp.Initiator.Lock()
 	defer qp.Initiator.Unlock()
@@ -66,7 +66,7 @@ func (qp *queuePair) Fail(err error) {
 	}
 }
 
-// Look drives the connection, if there is one.
+// Look makes progress on the connection, if there is one.
 func (qp *queuePair) Look(hot bool, to softrdma.Poller) int {
 	if c := qp.conn.Load(); c != nil {
 		return c.look(hot, to)
@@ -74,35 +74,35 @@ func (qp *queuePair) Look(hot bool, to softrdma.Poller) int {
 	return 0
 }
 
-// Sleep ends the driving of the connection.
+// Sleep records that no goroutine polls the connection.
 func (qp *queuePair) Sleep() {
 	if c := qp.conn.Load(); c != nil {
 		c.sleeper.setPolled(false)
 	}
 }
 
-// Park sleeps until the connection may have work, and does that.
+// Park sleeps until the connection may have work, and does the work.
 func (qp *queuePair) Park(over func() bool) bool {
 	c := qp.conn.Load()
 	return c != nil && c.park(over)
 }
 
-// Unpark ends a Park that is under way.
+// Unpark ends the Park in progress.
 func (qp *queuePair) Unpark() {
 	if c := qp.conn.Load(); c != nil {
 		c.sleeper.interrupt()
 	}
 }
 
-// unstall resumes a message that waited for a receive of a shared queue.
+// unstall resumes a message that waits for a receive of a shared queue.
 func (qp *queuePair) unstall() {
 	if c := qp.conn.Load(); c != nil && c.rx.stalled.Swap(false) {
 		c.nudge()
 	}
 }
 
-// takeSending gives the caller the right to send, if there is work and no goroutine has
-// that right.
+// takeSending gives the caller the right to send, if there is work and no other goroutine
+// has the right. Otherwise it returns nil.
 func (qp *queuePair) takeSending() *conn {
 	qp.Initiator.Lock()
 	defer qp.Initiator.Unlock()
@@ -118,8 +118,8 @@ func (qp *queuePair) takeSendingLocked() *conn {
 	return c
 }
 
-// busyLocked reports whether there is a request to send, a result to push, the peer to wake,
-// or a read of the peer to answer.
+// busyLocked reports whether there is work for a sender: a request to send, a result to
+// push, the peer to wake, or a read of the peer to answer.
 func (qp *queuePair) busyLocked() bool {
 	q := &qp.Initiator
 	return qp.unannounced || q.Next != q.Requests.Tail || qp.peerReads.Len() > 0 || q.Done != q.Next && !q.Requests.At(q.Done).Pending
@@ -132,28 +132,29 @@ func (qp *queuePair) releaseSending() {
 	qp.Initiator.ReleaseSendingLocked()
 }
 
-// start sends queued requests; most is as with pump.
+// start sends queued requests. most has the meaning of pump's parameter.
 func (qp *queuePair) start(most int) {
 	if c := qp.takeSending(); c != nil {
 		c.tx.pump(false, most)
 	}
 }
 
-// resume continues to send after that stopped for lack of room, or of a response to a
-// read.
+// resume continues to send, if sending stopped because there was no room or a response to
+// a read was missing.
 func (qp *queuePair) resume(most int) {
 	if c := qp.conn.Load(); c != nil && (c.tx.more.Load() && c.tx.more.Swap(false) || c.tx.room.waiting.Load()) {
 		qp.start(most)
 	}
 }
 
-// canResume reports whether resume would make progress. The segments are mapped.
+// canResume reports whether resume would make progress. Precondition: the segments are
+// mapped.
 func (qp *queuePair) canResume() bool {
 	c := qp.conn.Load()
 	return c != nil && (c.tx.more.Load() || c.tx.room.waiting.Load() && c.tx.room.satisfied())
 }
 
-// Flush ends all requests of which nothing was sent or received yet. A request in progress
+// Flush ends all requests that are not sent or received in part. A request in progress
 // completes as usual, and before the others.
 func (qp *queuePair) Flush() error {
 	qp.Initiator.Lock()
@@ -165,7 +166,7 @@ func (qp *queuePair) Flush() error {
 }
 
 // flushAll completes all requests: the receive and the read in progress with the given
-// statuses, the others with StatusCanceled. No goroutine sends or receives any more.
+// statuses, the others with StatusCanceled. Precondition: no goroutine sends or receives.
 func (qp *queuePair) flushAll(receive, reading rdma.Status) {
 	qp.Disconnected()
 	qp.Initiator.Lock()

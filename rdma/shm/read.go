@@ -17,26 +17,27 @@ const maxReads = 128
 // errReads means that the peer has more reads in progress than its limit.
 var errReads = errors.New("the peer reads more at once than it may")
 
-// peerRead is a read of the peer that is not answered to the last byte.
+// peerRead is a read of the peer without a complete answer.
 type peerRead struct {
 	grant    softrdma.Grant // unused for a read of 0 bytes
 	source   []byte
-	answered bool // the answer is all in the ring
+	answered bool // the answer is completely in the ring
 }
 
-// peerLimits are the read limits of the peer's message from this side's view, clipped.
+// peerLimits returns the read limits of the peer's message as this side sees them,
+// clipped.
 //
 // Source: [ND Connector.GetReadLimits]
 func peerLimits(h *hello) rdma.ReadLimits {
 	return rdma.ReadLimits{Inbound: clipReads(h.limits.Outbound), Outbound: clipReads(h.limits.Inbound)}
 }
 
-// params are the contents of the message for the connector.
+// params returns the content of the message for the connector.
 func (h *hello) params() *softrdma.PeerParams {
 	return &softrdma.PeerParams{Private: h.private, Limits: peerLimits(h)}
 }
 
-// agree lowers this side's read limits to those of the peer.
+// agree lowers this side's read limits to the peer's limits.
 func agree(own rdma.ReadLimits, peer *hello) rdma.ReadLimits {
 	p := peerLimits(peer)
 	return rdma.ReadLimits{Inbound: min(clipReads(own.Inbound), p.Inbound), Outbound: min(clipReads(own.Outbound), p.Outbound)}
@@ -44,7 +45,7 @@ func agree(own rdma.ReadLimits, peer *hello) rdma.ReadLimits {
 
 func clipReads(n int) int { return min(max(n, 0), maxReads) }
 
-// requestRead puts a read that cannot be carried out directly into the ring.
+// requestRead puts a read into the ring that cannot be carried out directly.
 func (t *sender) requestRead(s *softrdma.WorkRequest) (need int, err error) {
 	if need, err = t.lacks(0); need > 0 || err != nil {
 		return need, err
@@ -59,7 +60,7 @@ func (t *sender) requestRead(s *softrdma.WorkRequest) (need int, err error) {
 	return 0, nil
 }
 
-// errSinkClosed means that the sink of a read is closed.
+// errSinkClosed returns the error for a read with a closed sink.
 func errSinkClosed() error {
 	return &violation{status: rdma.StatusRemoteError, reading: rdma.StatusAccessViolation, err: errRegionClosed}
 }
@@ -82,7 +83,7 @@ func (r *receiver) readRequest(e *ring.Entry) error {
 	qp.Initiator.Lock()
 	pending := qp.peerReads.Len()
 	if pending > 0 && qp.peerReads.At(qp.peerReads.Head).answered {
-		pending-- // the peer may have seen its end
+		pending-- // the peer may have seen the end of its answer
 	}
 	excess := pending >= r.c.limits.Inbound
 	if !excess {
@@ -104,7 +105,7 @@ type readResponder struct {
 }
 
 // respond puts the answer to a read of the peer into the ring. need is the room that it
-// waits for, or 0 when all of it is in the ring.
+// waits for, or 0 when the answer is completely in the ring.
 func (p *readResponder) respond(a *peerRead) (need int, err error) {
 	t := p.t
 	for {
@@ -134,8 +135,8 @@ func (p *readResponder) respond(a *peerRead) (need int, err error) {
 	}
 }
 
-// finish removes the read whose answer is all in the ring. From then on the peer may read
-// the region directly, if its memory can be exported.
+// finish removes the read whose answer is completely in the ring. From then on the peer
+// may read the region directly, if its memory can be exported.
 func (p *readResponder) finish() {
 	qp := p.t.c.qp
 	p.sent = 0

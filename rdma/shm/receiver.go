@@ -17,14 +17,14 @@ type receiver struct {
 	c       *conn
 	in      ring.Consumer
 	fence   atomic.Uint32
-	got     int // bytes of the message in progress
+	got     int // received bytes of the message in progress
 	total   int
-	read    int             // bytes of the read response in progress
+	read    int             // received bytes of the read response in progress
 	results bool            // there are results to push
-	locked  bool            // the receives, for consecutive messages
-	sink    regionRef       // of the last message
+	locked  bool            // the lock of the receives is held, for consecutive messages
+	sink    regionRef       // the region of the last copy
 	to      softrdma.Poller // gets results directly
-	handed  int             // results that it got
+	handed  int             // number of results that to received
 	stalled atomic.Bool     // the first entry waits for a receive of a shared queue
 }
 
@@ -44,8 +44,8 @@ func protocolError() error {
 	return &violation{status: rdma.StatusRemoteError, err: ring.ErrInconsistent}
 }
 
-// drain takes up to budget entries, or all if that is negative. After each quarter of the
-// ring it pushes the results and gives the peer the room.
+// drain takes up to budget entries, or all entries if budget is negative. After each
+// quarter of the ring it pushes the results and announces the free room to the peer.
 func (r *receiver) drain(budget int) (err error) {
 	old := debug.SetPanicOnFault(true)
 	defer func() {
@@ -88,7 +88,7 @@ func (r *receiver) drain(budget int) (err error) {
 	return nil
 }
 
-// release releases the lock and the region held across messages.
+// release releases the lock and the region that are held across messages.
 func (r *receiver) release() {
 	r.sink.drop()
 	if r.locked {
@@ -97,7 +97,7 @@ func (r *receiver) release() {
 	}
 }
 
-// deliverTaken pushes results, and gives the peer the room of the taken entries.
+// deliverTaken pushes results, and announces the room of the taken entries to the peer.
 func (r *receiver) deliverTaken() {
 	r.c.own.Head.Store(r.in.Head())
 	r.push()
@@ -139,7 +139,8 @@ func (r *receiver) entry(e *ring.Entry) error {
 	return protocolError()
 }
 
-// write places a part of a write, if all the rest of it may be placed.
+// write places a part of a write. The peer must have the right to the whole rest of the
+// write.
 //
 // Source: [OP-88], [OP-89b]
 func (r *receiver) write(e *ring.Entry) error {
@@ -180,8 +181,8 @@ func (r *receiver) find(e *ring.Entry, right rdma.Access) (softrdma.Grant, []byt
 	return r.c.qp.Initiator.Windows.Resolve(e.Token, e.Addr, uint64(e.Total), right)
 }
 
-// begin takes a receive for a message, or for the immediate data of a write. If there is
-// none in a shared queue, the rest of the ring waits too.
+// begin takes a receive for a message, or for the immediate data of a write. If a shared
+// queue has none, the rest of the ring waits too.
 //
 // Source: [ND §6.5], [OP-86]
 func (r *receiver) begin() error {
@@ -219,8 +220,8 @@ func (r *receiver) deliver(with *rdma.Result) {
 	r.results = true
 }
 
-// message places a part of a message in the first receive. The lock of the receives stays
-// held until release.
+// message places a part of a message in the first receive. It leaves the lock of the
+// receives held until release.
 func (r *receiver) message(e *ring.Entry) error {
 	recv := &r.c.qp.Receives
 	if !r.locked {
@@ -252,8 +253,8 @@ func (r *receiver) message(e *ring.Entry) error {
 	return nil
 }
 
-// scatter puts p at an offset of pieces, which have room for it. It holds the last region
-// until release.
+// scatter puts p at an offset of pieces, which are large enough. It keeps a reference to
+// the last region until release.
 func (r *receiver) scatter(pieces []softrdma.Piece, at int, p []byte) bool {
 	for i := range pieces {
 		if len(p) == 0 {

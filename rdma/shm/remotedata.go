@@ -13,9 +13,9 @@ import (
 	"lwio/rdma/shm/internal/ring"
 )
 
-// references are the data that the peer sent by reference and the program has not released.
-// While there is one in a slot of the peer, this side's segment says so, and the peer's
-// close of the region waits.
+// references has the data that the peer sent by reference and the program has not
+// released. While a slot of the peer has such data, this side's segment says so, and the
+// peer's close of the region waits.
 type references struct {
 	own  *ring.Segment
 	maps *mappings
@@ -24,10 +24,10 @@ type references struct {
 
 	mu      sync.Mutex
 	idle    sync.Cond // signalled when viewing becomes 0
-	viewing int       // calls of View
+	viewing int       // calls of View in progress
 	over    bool      // all references have ended
 	dropped map[*peerMemory]struct{}
-	stock   []remoteData // for the next references
+	stock   []remoteData // unused references
 }
 
 // referenceStock is the number of references that are allocated at a time.
@@ -38,8 +38,8 @@ func (l *references) init(own *ring.Segment, maps *mappings, peer string, fail f
 	l.idle.L = &l.mu
 }
 
-// remoteData is one reference. references.mu guards viewing and released; the other fields
-// are constant.
+// remoteData is one reference. references.mu guards viewing and released; the other
+// fields are constant.
 type remoteData struct {
 	all      *references
 	g        *mapping
@@ -53,8 +53,8 @@ var _ rdma.RemoteData = (*remoteData)(nil)
 // errReferenceOver means that the reference has ended.
 var errReferenceOver = opError("remote data", "", rdma.StatusConnectionInvalid, net.ErrClosed)
 
-// take makes a reference to n bytes of the peer's memory at a remote address, or returns nil
-// if they are not mapped, or not reachable.
+// take makes a reference to n bytes of the peer's memory at a remote address. It returns
+// nil if the bytes are not mapped, or not accessible.
 func (l *references) take(token uint32, addr, n uint64) *remoteData {
 	g := l.maps.find(token)
 	if g == nil || n == 0 {
@@ -81,7 +81,8 @@ func (l *references) take(token uint32, addr, n uint64) *remoteData {
 	return d
 }
 
-// newLocked makes a reference. None is used twice, as the program may keep it.
+// newLocked returns an unused reference. A reference is never reused, because the program
+// may keep it.
 func (l *references) newLocked() *remoteData {
 	if len(l.stock) == 0 {
 		l.stock = make([]remoteData, referenceStock)
@@ -91,16 +92,17 @@ func (l *references) newLocked() *remoteData {
 	return n
 }
 
-// dropLocked counts a reference out. Only the first and the last change the word that the
-// peer reads: it reads that cache line for every send by reference.
+// dropLocked removes a reference from the count. Only the first and the last reference
+// change the word in the segment, because the peer reads its cache line for every send by
+// reference.
 func (l *references) dropLocked(g *mapping) {
 	if g.refs--; g.refs == 0 {
 		l.own.Slot(g.slot).References.Add(^uint64(0))
 	}
 }
 
-// keep reports whether a memory that the peer withdrew has references; with the last of them
-// it is unmapped.
+// keep reports whether a memory that the peer withdrew still has references. Its last
+// reference then unmaps it.
 func (l *references) keep(mem *peerMemory) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -115,7 +117,7 @@ func (l *references) keep(mem *peerMemory) bool {
 	return true
 }
 
-// close ends all references, and waits for the calls of View.
+// close ends all references, and waits for the calls of View in progress.
 func (l *references) close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -129,11 +131,11 @@ func (l *references) close() {
 	l.dropped = nil
 }
 
-// Len is the number of bytes.
+// Len returns the number of bytes.
 func (d *remoteData) Len() int { return len(d.buf) }
 
-// View calls do with the peer's memory, which stays mapped meanwhile. A fault in it is an
-// error, and ends the connection.
+// View calls do with the peer's memory, which stays mapped meanwhile. A fault in the
+// memory is an error, and ends the connection.
 func (d *remoteData) View(do func(p []byte) error) (err error) {
 	all := d.all
 	all.mu.Lock()
@@ -155,7 +157,7 @@ func (d *remoteData) View(do func(p []byte) error) (err error) {
 	return do(d.buf)
 }
 
-// viewed counts out a call of View, however it ended.
+// viewed ends a call of View, also after a panic.
 func (d *remoteData) viewed() {
 	all := d.all
 	all.mu.Lock()
@@ -178,8 +180,8 @@ func (d *remoteData) Release() {
 	}
 }
 
-// settleLocked ends the reference if it is released and not viewed. After references.close
-// the segment may be unmapped, and there is nothing left to do.
+// settleLocked ends the reference if it is released and not viewed. After
+// references.close it does nothing, because the segment may be unmapped.
 func (d *remoteData) settleLocked() {
 	all, mem := d.all, d.g.mem
 	if !d.released || d.viewing > 0 || all.over {
@@ -193,10 +195,10 @@ func (d *remoteData) settleLocked() {
 	}
 }
 
-// sendByReference puts a message into the ring without the bytes of its last piece, if the
-// peer can reach those. The first send from a region hands the region to the peer and goes
-// through the ring. need is the room that it waits for; with done false the message goes the
-// usual way.
+// sendByReference puts a message into the ring without the bytes of its last piece, if
+// the peer can access them. The first send from a region passes the region to the peer,
+// and its data goes through the ring. need is the room that the message waits for. done
+// is false if the message must be sent as an ordinary message.
 //
 // Source: [ND QueuePair.Send]
 func (t *sender) sendByReference(s *softrdma.WorkRequest) (need int, done bool, err error) {
@@ -234,8 +236,8 @@ func (t *sender) sendByReference(s *softrdma.WorkRequest) (need int, done bool, 
 	return 0, true, nil
 }
 
-// byReference takes a message whose last bytes stay with the sender: as a reference, or by a
-// copy if the program does not accept references.
+// byReference takes a message whose last bytes stay with the sender. It delivers them as
+// a reference, or as a copy if the program does not accept references.
 func (r *receiver) byReference(e *ring.Entry) error {
 	recv := &r.c.qp.Receives
 	recv.Lock()
@@ -266,8 +268,8 @@ func (r *receiver) byReference(e *ring.Entry) error {
 	return nil
 }
 
-// fillByReference puts the payload into a receive, and, with all, the referenced bytes
-// behind it.
+// fillByReference puts the payload into a receive. With all set it also copies the
+// referenced bytes behind it.
 func (r *receiver) fillByReference(p *softrdma.Receive, e *ring.Entry, d *remoteData, all bool) error {
 	if int(e.Total) > p.Length {
 		return &violation{status: rdma.StatusBufferOverflow, receive: rdma.StatusBufferOverflow, err: errTooLong}

@@ -20,16 +20,16 @@ var (
 	errWouldBlock   = errors.New("the file's pages are not in memory")
 )
 
-// requestData copies the data of the request in progress: into the ring, or straight into
-// the peer's memory or out of it. It belongs to the goroutine that has the right to send.
+// requestData copies the data of the request in progress: into the ring, or directly into
+// or out of the peer's memory. It belongs to the goroutine that has the right to send.
 type requestData struct {
 	fence           *atomic.Uint32
 	reader          fileReader
-	mayWait         bool // for the pages of a file
-	piece           int  // where the next byte is: the piece
-	within          int  // and the byte within it
+	mayWait         bool // it may wait for the pages of a file
+	piece           int  // the piece with the next byte
+	within          int  // the offset of the next byte in that piece
 	held            regionRef
-	current         *softrdma.WorkRequest  // of copyIn and copyOut
+	current         *softrdma.WorkRequest  // for copyIn and copyOut
 	copyIn, copyOut func(mem []byte) error // put and get
 }
 
@@ -39,7 +39,7 @@ func (d *requestData) init(fence *atomic.Uint32) {
 	d.copyIn, d.copyOut = d.put, d.get
 }
 
-// reset begins with another request.
+// reset prepares for the next request.
 func (d *requestData) reset() { d.piece, d.within = 0, 0 }
 
 // fill copies the next bytes of a request into dst.
@@ -66,8 +66,8 @@ func (d *requestData) fill(s *softrdma.WorkRequest, dst []byte) error {
 	return nil
 }
 
-// fillBoth is fill for a payload that may wrap around the end of the ring. With an error the
-// next attempt begins where this one did.
+// fillBoth is fill for a payload that may wrap around the end of the ring. After an error
+// the next attempt begins at the same byte.
 func (d *requestData) fillBoth(s *softrdma.WorkRequest, a, b []byte) error {
 	piece, within, real := d.piece, d.within, s.Real
 	err := d.fill(s, a)
@@ -124,9 +124,9 @@ func (d *requestData) get(src []byte) error {
 	return nil
 }
 
-// readFile reads the next bytes of a request from its file; bytes past the end of the file,
-// or that cannot be read, are zeros. errWouldBlock means that the caller may not wait for
-// pages that are not in memory; the next attempt begins where this one did.
+// readFile reads the next bytes of a request from its file. Bytes past the end of the
+// file, or that cannot be read, are zero. errWouldBlock means that the pages are not in
+// memory and the caller may not wait; the next attempt begins at the same byte.
 //
 // Source: [OP-92i]
 func (d *requestData) readFile(s *softrdma.WorkRequest, dst []byte) error {
@@ -139,7 +139,7 @@ func (d *requestData) readFile(s *softrdma.WorkRequest, dst []byte) error {
 	begin, real, here := d.within, s.Real, dst
 	for len(here) > 0 {
 		n, err := 0, error(nil)
-		if s.Real == d.within { // else the file ended before this byte
+		if s.Real == d.within { // otherwise the file ended before this byte
 			n, err = d.reader.read(f, here, s.FileOffset+int64(d.within), d.mayWait)
 		}
 		switch {
@@ -160,19 +160,19 @@ func (d *requestData) readFile(s *softrdma.WorkRequest, dst []byte) error {
 	return nil
 }
 
-// unreadable reports whether an error is about the content of the file, and not that there
-// is no file, or no memory to read into.
+// unreadable reports whether an error concerns the content of the file. An unusable
+// descriptor, or unusable memory to read into, is another kind of error.
 func unreadable(err error) bool {
 	var errno unix.Errno
 	return errors.As(err, &errno) && errno != unix.EFAULT
 }
 
-// regionRef is a reference to one region at a time. It is kept from one copy to the next,
-// and across a fault in the peer's memory.
+// regionRef is a reference to one region at a time. It is kept across copies, and across
+// a fault in the peer's memory.
 type regionRef struct{ g *softrdma.Region }
 
-// hold takes a reference to g in the place of the one that is held. False means that the
-// region is closed.
+// hold takes a reference to g and drops the previous one. It returns false if the region
+// is closed.
 func (r *regionRef) hold(g *softrdma.Region) bool {
 	if g == r.g && g.Open() {
 		return true

@@ -11,27 +11,29 @@ import (
 	"lwio/rdma/shm/internal/ring"
 )
 
-// directWait is the size above which a write waits until the ring is empty, if it can then
-// be copied straight into its place.
+// directWait is the size in bytes above which a write waits until the ring is empty, if
+// it can then be copied directly into the peer's memory.
 const directWait = 4 << 10
 
-// sender carries out work requests and answers the peer's reads. All fields but the atomic
-// ones belong to the goroutine that has the right to send (InitiatorQueue.Sending).
+// sender carries out work requests and answers the peer's reads. All fields but the
+// atomic ones belong to the goroutine that has the right to send
+// (InitiatorQueue.Sending).
 type sender struct {
 	c       *conn
 	out     ring.Producer
-	chunk   int           // the most payload of one entry
-	results []rdma.Result // not in the completion queue yet
+	chunk   int           // the largest payload of one entry
+	results []rdma.Result // results that are not in the completion queue yet
 	data    requestData
 	room    roomWait
 	reads   readResponder
 	files   fileWriter
-	turn    bool // a read of the peer goes before a request
+	turn    bool // a read of the peer comes before the next request
 
-	// staged is the region of the staged messages. The lock of the initiator queue guards it.
+	// staged is the region of the staged messages. The lock of the initiator queue guards
+	// it.
 	staged regionRef
-	// more is set when run, or a poller, must go on to send: there is a read of the peer to
-	// answer, one of this side was answered, or pump left something.
+	// more is set when run, or a poller, must continue to send: the peer's read needs an
+	// answer, a read of this side was answered, or pump left work.
 	more atomic.Bool
 }
 
@@ -55,7 +57,8 @@ type roomWait struct {
 
 func (w *roomWait) init(own *ring.Segment, out *ring.Producer) { w.own, w.out = own, out }
 
-// begin waits for need bytes: from now on the peer wakes this side when it takes entries.
+// begin starts a wait for need bytes. From then on the peer wakes this side when it takes
+// entries.
 func (w *roomWait) begin(need int) {
 	w.need.Store(int64(need))
 	w.waiting.Store(true)
@@ -68,18 +71,18 @@ func (w *roomWait) end() {
 	w.own.Waiting.Store(0)
 }
 
-// satisfied reports whether there is as much room as the sender waits for. Any goroutine may
-// call it while the segments are mapped.
+// satisfied reports whether there is as much room as the sender waits for. Any goroutine
+// may call it while the segments are mapped.
 func (w *roomWait) satisfied() bool {
 	room, err := w.out.Published()
 	return err != nil || int64(room) >= w.need.Load()
 }
 
-// pump carries out requests until the queue is empty or the ring full. The caller has the
-// right to send, which pump releases, or hands to a goroutine that may wait for a file; slow
-// reports that the caller is that goroutine. Unless most is 0, pump leaves the rest to run
-// after so many turns: other goroutines may post as fast as it sends, and the caller has
-// other work.
+// pump carries out requests until the queue is empty or the ring is full. The caller has
+// the right to send. pump releases it, or passes it to a goroutine that may wait for a
+// file; slow means that the caller is that goroutine. If most is not 0, pump stops after
+// most turns and leaves the rest to run: other goroutines may post as fast as it sends,
+// and the caller has other work.
 func (t *sender) pump(slow bool, most int) {
 	if qp := t.c.qp; qp.unannounced {
 		qp.unannounced = false
@@ -126,8 +129,9 @@ func (t *sender) pump(slow bool, most int) {
 	t.yield()
 }
 
-// yield releases the right to send and lets run go on. The order matters: a goroutine that
-// looks before the release would find nothing to do and not come again.
+// yield releases the right to send and leaves the rest to run. more is set after the
+// release: a goroutine that reads more before the release would find nothing to do and
+// not return.
 func (t *sender) yield() {
 	t.push()
 	t.c.qp.releaseSending()
@@ -135,7 +139,7 @@ func (t *sender) yield() {
 	t.c.nudge()
 }
 
-// next returns the first unsent request, or the read of the peer to be answered. If there is
+// next returns the first unsent request, or the read of the peer to answer. If there is
 // neither, it releases the right to send.
 func (t *sender) next() (*softrdma.WorkRequest, *peerRead) {
 	q := &t.c.qp.Initiator
@@ -194,7 +198,7 @@ func (t *sender) complete(s *softrdma.WorkRequest, status rdma.Status) {
 	q.Unlock()
 }
 
-// push puts results in the completion queue.
+// push pushes the results to the completion queue.
 func (t *sender) push() {
 	t.c.qp.Queues.Initiator.Push(t.results)
 	t.results = t.results[:0]
@@ -209,12 +213,12 @@ func (t *sender) fail(err error) {
 	t.c.fail(err)
 }
 
-// awaitRoom releases the right to send until there is room. It returns true, with the right
-// to send, if the room is there already.
+// awaitRoom releases the right to send until there is room. If there is room already, it
+// returns true and the caller keeps the right.
 func (t *sender) awaitRoom(need int) bool {
 	t.room.begin(need)
 	if !t.room.satisfied() {
-		// From here on run finds the room, or the peer wakes it.
+		// From now on run finds the room, or the peer wakes run.
 		t.c.qp.releaseSending()
 		return false
 	}
@@ -222,8 +226,8 @@ func (t *sender) awaitRoom(need int) bool {
 	return true
 }
 
-// step carries out a request as far as possible. need is the room that it waits for, or 0
-// when the request is sent.
+// step carries out a request up to the available room. need is the room that it waits
+// for, or 0 when the request is sent.
 func (t *sender) step(s *softrdma.WorkRequest) (need int, err error) {
 	if s.Op == rdma.OpBind || s.Op == rdma.OpInvalidate {
 		q := &t.c.qp.Initiator
@@ -245,7 +249,7 @@ func (t *sender) step(s *softrdma.WorkRequest) (need int, err error) {
 		case done && s.Flags&rdma.FlagImmediate == 0:
 			return 0, nil
 		case done:
-			s.Sent = s.Length // and the immediate data follows
+			s.Sent = s.Length // the immediate data follows
 		case s.Length > directWait && !t.out.OnlySends() && t.c.mappings.knows(uint32(s.Remote.Token)):
 			return len(t.c.own.Ring), nil
 		}
@@ -270,11 +274,11 @@ func (t *sender) step(s *softrdma.WorkRequest) (need int, err error) {
 	}
 }
 
-// lacks returns the room that an entry with n bytes of payload needs, or 0 if there is
-// enough.
+// lacks returns the size of an entry with n bytes of payload if the ring has less room,
+// else 0.
 func (t *sender) lacks(n int) (int, error) { return t.lacksRoom(ring.EntrySize(n)) }
 
-// lacksRoom is lacks for an entry of that size.
+// lacksRoom is lacks for an entry of size bytes.
 func (t *sender) lacksRoom(size int) (int, error) {
 	room, err := t.out.Room(size)
 	switch {
@@ -313,8 +317,9 @@ func (t *sender) copyToRing(s *softrdma.WorkRequest, n int) error {
 	return nil
 }
 
-// direct copies a write straight into the peer's memory, or a read out of it, if everything
-// before it is placed and that memory can be reached.
+// direct copies a write directly into the peer's memory, or a read out of it. It does so
+// only if all earlier writes and reads are placed and the memory can be accessed
+// directly; otherwise it returns false.
 func (t *sender) direct(s *softrdma.WorkRequest) (bool, error) {
 	if !t.out.OnlySends() {
 		return false, nil

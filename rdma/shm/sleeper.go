@@ -12,12 +12,12 @@ import (
 	"lwio/rdma/shm/internal/ring"
 )
 
-// sleeper decides which goroutine of this side watches the peer's ring, and tells the peer
-// how to wake it. While a goroutine polls, or returns to Wait again and again, the
-// connection is polled and the peer wakes nothing. A goroutine that waits in Wait on a
-// queue of this connection alone sleeps here, where the peer wakes it directly: in the
-// network poller on the doorbell, or on a futex, which blocks its thread. Otherwise the
-// peer wakes the connection's own goroutine (run), which sleeps on the socket.
+// sleeper decides which goroutine of this side watches the peer's ring, and announces to
+// the peer how to wake it. While a goroutine polls, or calls Wait again and again, the
+// connection is polled and the peer wakes nothing. A goroutine in Wait on a queue of this
+// connection alone sleeps here, and the peer wakes it directly: in the network poller by
+// the doorbell, or on a futex, which blocks its thread. Otherwise the peer wakes the
+// connection's own goroutine (run), which sleeps on the socket.
 //
 // Lock order: seat before mu.
 type sleeper struct {
@@ -27,16 +27,16 @@ type sleeper struct {
 	work      sleeperWork
 	slept     func() // called before each sleep in Wait
 
-	polled     atomic.Bool   // a goroutine polls, or will soon
+	polled     atomic.Bool   // a goroutine polls, or is about to poll
 	polls      atomic.Uint64 // grows between two checks of the timer while polled
 	seenPolls  atomic.Uint64 // polls at the last check
-	inWait     atomic.Bool   // a goroutine sleeps in Wait, or is about to
+	inWait     atomic.Bool   // a goroutine sleeps in Wait, or is about to sleep
 	waitSleeps atomic.Uint64 // number of such sleeps
 
 	seat   sync.Mutex  // held by the goroutine that sleeps in Wait and handles the event
-	over   func() bool // whether it need not sleep; guarded by seat
+	over   func() bool // reports that the goroutine can stop sleeping; guarded by seat
 	closed bool        // no goroutine takes the seat any more; guarded by both locks
-	broken bool        // the peer closed the doorbell, so that run must be woken; guarded by seat
+	broken bool        // the peer closed the doorbell, so Wait calls depend on run; guarded by seat
 
 	mu        sync.Mutex
 	runSleeps bool // run sleeps on the socket
@@ -47,18 +47,19 @@ type sleeper struct {
 
 // sleeperWork is the interface of a sleeper to its connection.
 type sleeperWork interface {
-	// pending reports whether there is a reason not to sleep; the segments are mapped.
+	// pending reports whether there is a reason not to sleep. Precondition: the segments
+	// are mapped.
 	pending() bool
 	// nudge wakes run.
 	nudge()
-	// sleepers is the number of Wait calls that only run can serve.
+	// sleepers returns the number of Wait calls that only run can serve.
 	sleepers() int
 }
 
-// A goroutine that polled and stays away for pollGrace hands over to run. The more often a
-// check finds that it came back, the rarer the checks, down to one every longPollGrace: a
-// timer that is due before the kernel's next tick makes every sleep in the network poller
-// set the kernel's clock, and every wake-up set it back.
+// After pollGrace without a poll, the connection is handed over to run. Each check that
+// finds a new poll doubles the time to the next check, up to longPollGrace. A timer that
+// is due before the kernel's next tick makes every sleep in the network poller set the
+// kernel's timer, and every wake-up reset it.
 const (
 	pollGrace     = time.Millisecond
 	longPollGrace = 32 * time.Millisecond
@@ -78,7 +79,7 @@ func (r *sleeper) init(own, peer *ring.Segment, d *ring.Doorbell, blocking bool,
 	r.timer.Stop()
 }
 
-// publishLocked tells the peer how to wake this side from now on.
+// publishLocked announces to the peer how to wake this side.
 func (r *sleeper) publishLocked() {
 	how := uint64(ring.Awake)
 	switch {
@@ -94,7 +95,7 @@ func (r *sleeper) publishLocked() {
 	}
 }
 
-// setRunSleeps notes that run is about to sleep on the socket, or awake again.
+// setRunSleeps records whether run is about to sleep on the socket.
 func (r *sleeper) setRunSleeps(yes bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -104,7 +105,7 @@ func (r *sleeper) setRunSleeps(yes bool) {
 	}
 }
 
-// setPolled notes that a goroutine polls from now on, or that none does.
+// setPolled records whether goroutines poll.
 func (r *sleeper) setPolled(yes bool) {
 	if r.polled.Load() == yes {
 		return
@@ -125,7 +126,7 @@ func (r *sleeper) setPolled(yes bool) {
 	}
 }
 
-// notePoll is called by a goroutine that polls repeatedly.
+// notePoll records a poll of a goroutine that polls repeatedly.
 func (r *sleeper) notePoll() {
 	if r.polls.Load() == r.seenPolls.Load() {
 		r.polls.Add(1)
@@ -141,7 +142,7 @@ func (r *sleeper) armLocked() {
 	}
 }
 
-// check hands over to run if no goroutine polled since the last check.
+// check hands the connection over to run if no goroutine polled since the last check.
 func (r *sleeper) check() {
 	r.mu.Lock()
 	r.armed.Store(false) // before inWait is read: see endSleep
@@ -173,8 +174,8 @@ func (r *sleeper) interrupt() {
 		r.doorbell.Interrupt()
 		return
 	}
-	// A thread that is about to sleep may miss a wake-up, so it is repeated. A later sleep
-	// does not begin if it should not.
+	// A thread that is about to sleep may miss a wake-up, so the wake-up is repeated. A
+	// later sleep finds its reason not to begin.
 	for r.inWait.Load() && r.waitSleeps.Load() == sleep {
 		ring.FutexWake(&r.peer.Futex)
 		time.Sleep(futexPause)
@@ -184,8 +185,8 @@ func (r *sleeper) interrupt() {
 // futexPause is the time that a thread may take to fall asleep on a futex.
 const futexPause = 20 * time.Microsecond
 
-// close ends polling and waiting: it waits for the goroutine in the seat, and lets no
-// other one in.
+// close ends polling and waiting. It waits for the goroutine in the seat, and admits no
+// other goroutine.
 func (r *sleeper) close() {
 	r.interrupt()
 	r.seat.Lock()
@@ -196,8 +197,8 @@ func (r *sleeper) close() {
 	r.timer.Stop()
 }
 
-// beginSleep announces that the caller is about to sleep in Wait. False means that there is
-// a reason not to.
+// beginSleep announces that the caller is about to sleep in Wait. It returns false if
+// there is a reason not to sleep.
 func (r *sleeper) beginSleep() bool {
 	r.polls.Add(1)
 	r.slept()
@@ -209,8 +210,8 @@ func (r *sleeper) beginSleep() bool {
 	return !r.over() && !r.work.pending()
 }
 
-// endSleep announces the end of a sleep in Wait. Unless other waits exist that need run, the
-// caller comes back soon, and no announcement is needed: the peer wakes once for each sleep.
+// endSleep announces the end of a sleep in Wait. If no other wait needs run, the caller
+// returns soon, and no announcement is needed: the peer wakes once for each sleep.
 func (r *sleeper) endSleep() {
 	others := r.work.sleepers()
 	r.inWait.Store(false)
@@ -224,7 +225,7 @@ func (r *sleeper) endSleep() {
 	r.armLocked()
 }
 
-// sleep sleeps until the peer wakes this side or interrupt is called, and reports whether
+// sleep sleeps until the peer wakes this side or interrupt is called. It reports whether
 // the doorbell woke it. Precondition: seat is held, and over is set.
 func (r *sleeper) sleep() (rang bool) {
 	if r.how == ring.SleepFutex {
@@ -248,8 +249,8 @@ func (r *sleeper) sleep() (rang bool) {
 }
 
 // workArrives lets other goroutines run before a sleep, and reports whether there is work
-// then. With many busy connections there often is, which saves the peer a wake-up. The
-// connection must be polled, as the peer does not learn that this side looks.
+// afterwards. With many busy connections there often is, which saves the peer a wake-up.
+// The connection must be polled, because the peer does not learn that this side looks.
 func (r *sleeper) workArrives() bool {
 	if !r.polled.Load() {
 		return false
@@ -264,9 +265,9 @@ func (r *sleeper) workArrives() bool {
 	return true
 }
 
-// park sleeps in Wait until there may be something to do, which it does, or over returns
-// true. It returns false at once if another goroutine sleeps so already, or the connection
-// is over.
+// park sleeps in Wait until there may be work, and does the work, or until over returns
+// true. It returns false at once if another goroutine is in the seat, or if the
+// connection has ended.
 func (c *conn) park(over func() bool) bool {
 	r := &c.sleeper
 	if r.doorbell == nil || !r.seat.TryLock() {
@@ -296,9 +297,9 @@ func (c *conn) park(over func() bool) bool {
 	return true
 }
 
-// wakeEarly is called after the peer's ring woke this side. If the wake-up came before its
-// message, it polls for that for a moment; if a prompt answer is expected, it wakes the
-// peer. Precondition: the seat is held, so that the segments are mapped.
+// wakeEarly handles a wake-up by the peer's doorbell. If the wake-up came before its
+// message, wakeEarly polls briefly for the message. If a prompt answer is expected, it
+// wakes the peer early. Precondition: seat is held, so that the segments are mapped.
 func (c *conn) wakeEarly() {
 	p := &c.waker.prediction
 	if !c.pending() {
@@ -315,9 +316,9 @@ func (c *conn) wakeEarly() {
 	p.woken.Store(p.now())
 }
 
-// look is a poll's share of the connection's work. A goroutine that polls repeatedly (hot)
-// takes over the ring, which saves the peer the wake-ups. It returns the number of results
-// that it has handed to the poller.
+// look makes progress on the connection for a poll. A goroutine that polls repeatedly
+// (hot) takes over the ring, which saves the peer the wake-ups. look returns the number
+// of results that the poller received.
 func (c *conn) look(hot bool, to softrdma.Poller) int {
 	if c.ending.Load() != nil {
 		return 0
@@ -341,8 +342,8 @@ func (c *conn) look(hot bool, to softrdma.Poller) int {
 	return n
 }
 
-// drainSome takes up to pollBudget entries out of the ring; other goroutines may take some
-// before it is called again. more reports that there are more.
+// drainSome takes up to pollBudget entries out of the ring. more reports that there are
+// more; other goroutines may take them first.
 func (c *conn) drainSome() (more bool, err error) {
 	c.rxMu.Lock()
 	defer c.rxMu.Unlock()
@@ -352,7 +353,7 @@ func (c *conn) drainSome() (more bool, err error) {
 	return c.ending.Load() == nil && c.rx.in.Pending() && !c.rx.stalled.Load(), nil
 }
 
-// pollBudget is the number of entries taken from a connection at a time.
+// pollBudget is the number of entries that are taken from a connection at a time.
 const pollBudget = 64
 
 // sendBudget is the number of requests that a goroutine woken in Wait sends before it

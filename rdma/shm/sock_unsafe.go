@@ -12,15 +12,15 @@ import (
 	"lwio/rdma/shm/internal/ring"
 )
 
-// maxFDs is the number of descriptors that one message has room for; the kernel closes the
-// others. No valid message has as many.
+// maxFDs is the maximum number of descriptors that one message can pass. The kernel
+// closes further descriptors. No valid message has as many.
 const maxFDs = 5
 
 // maxNotice is the size of the longest message of a connection.
 const maxNotice = 64
 
-// noticeReader receives the messages of a connection. The peer's end of the socket has its
-// own flags, so the peer cannot make a read block.
+// noticeReader receives the messages of a connection. The flags of the peer's socket are
+// its own, so the peer cannot make a read block.
 type noticeReader struct {
 	buf [maxNotice]byte
 	oob [128]byte // room for maxFDs
@@ -38,7 +38,7 @@ func (r *noticeReader) init() {
 }
 
 // read waits for one message, or for the deadline of the socket. The caller owns the
-// descriptors that come with it; the message is valid until the next call.
+// descriptors of the message. The message is valid until the next call.
 func (r *noticeReader) read(raw syscall.RawConn) ([]byte, []int, error) {
 	if err := raw.Read(r.fn); err != nil {
 		return nil, nil, err
@@ -88,8 +88,9 @@ func (r *noticeReader) descriptors() {
 	}
 }
 
-// wakeNotifier is a function that sends a wake-up message on a socket. A socket that is
-// full holds messages that wake as well, and the reader of a failed one notices that.
+// wakeNotifier returns a function that sends a wake-up message on a socket. Errors do not
+// matter: a full socket holds messages that wake too, and the reader of a failed socket
+// notices the failure.
 func wakeNotifier() func(fd uintptr) {
 	msg := []byte{noticeWake}
 	return func(fd uintptr) {
@@ -115,7 +116,7 @@ func sendNotice(raw syscall.RawConn, msg []byte, fd int) error {
 	return err
 }
 
-// peerUID is the user of the process at the other end, by the kernel.
+// peerUID returns the user of the process at the other end, as the kernel reports it.
 func peerUID(nc *net.UnixConn) (uint32, error) {
 	raw, err := nc.SyscallConn()
 	if err != nil {

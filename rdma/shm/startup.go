@@ -23,20 +23,20 @@ import (
 // maxName is the length of the longest abstract name, in bytes.
 const maxName = 107
 
-// longAgo, as a deadline, ends every wait for a socket.
+// longAgo is a deadline that ends every wait for a socket.
 var longAgo = time.Unix(1, 0)
 
-// randomName is a new abstract name.
+// randomName returns a new abstract name.
 func randomName() string {
 	var b [12]byte
 	_, _ = rand.Read(b[:]) // never fails
 	return "lwio-shm-" + hex.EncodeToString(b[:])
 }
 
-// sockAddr is the address of an abstract name.
+// sockAddr returns the address of an abstract name.
 func sockAddr(name string) *net.UnixAddr { return &net.UnixAddr{Net: "unixpacket", Name: "@" + name} }
 
-// nameOf is the abstract name in an address.
+// nameOf returns the abstract name in an address.
 func nameOf(a net.Addr) string {
 	u, ok := a.(*net.UnixAddr)
 	if !ok || u == nil || len(u.Name) < 2 || u.Name[0] != '@' {
@@ -50,7 +50,7 @@ func watch(ctx context.Context, nc net.Conn) (stop func() bool) {
 	return context.AfterFunc(ctx, func() { _ = nc.SetDeadline(longAgo) })
 }
 
-// checkUser checks the user of the process at the other end against the policy.
+// checkUser checks the user of the process at the other end with AllowUID.
 func (c *Config) checkUser(nc *net.UnixConn) error {
 	uid, err := peerUID(nc)
 	if err != nil {
@@ -72,8 +72,8 @@ func sendHello(nc *net.UnixConn, h *hello, fds ...int) error {
 	return err
 }
 
-// receiveHello reads a start-up message and, if a message of its kind carries them, maps the
-// peer's segment and opens the doorbell. Other descriptors are closed.
+// receiveHello reads a start-up message. If a message of its kind carries a segment or a
+// doorbell, receiveHello maps and opens them. It closes other descriptors.
 func receiveHello(nc *net.UnixConn) (h hello, peer *ring.Segment, b *ring.Doorbell, err error) {
 	buf := make([]byte, maxHello+1)
 	oob := make([]byte, unix.CmsgSpace(4*maxFDs))
@@ -117,7 +117,7 @@ func rightsIn(oob []byte) (fds []int) {
 	return fds
 }
 
-// statusOf is the status of an error of a start-up.
+// statusOf returns the status for an error of a start-up.
 func statusOf(err error) rdma.Status {
 	switch {
 	case errors.Is(err, errRejected), errors.Is(err, errForbidden), isHangup(err), errors.Is(err, syscall.ECONNREFUSED):

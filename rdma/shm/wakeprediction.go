@@ -7,24 +7,24 @@ import (
 	"time"
 )
 
-// wakePrediction predicts that this side soon answers the message that wakes it. A wake-up
-// takes ten times as long as a short answer. Where the program answered promptly each time,
-// the peer is woken as soon as this side is, and wakes up while the answer is made. A wrong
-// prediction costs one wake-up: a post wakes the peer as usual if it sleeps again
-// by then.
+// wakePrediction predicts whether this side will answer soon the message that wakes it. A
+// wake-up takes ten times as long as a short answer. If the program has answered promptly
+// many times, this side wakes the peer as soon as it wakes itself, and the peer wakes up
+// while the answer is made. A wrong prediction costs one wake-up: if the peer sleeps
+// again by then, a post wakes it as usual.
 type wakePrediction struct {
-	began   time.Time     // the origin of its clock
-	woken   atomic.Int64  // when a message that is not answered woke this side, or 0
+	began   time.Time     // zero of its clock
+	woken   atomic.Int64  // the time when an unanswered message woke this side, or 0
 	early   atomic.Uint64 // the sleep of the peer that was ended early, or 0
 	prompts atomic.Int32  // consecutive prompt answers
 }
 
 const (
-	// promptTime is the longest time from a wake-up to a prompt answer. It is shorter than
-	// a wake-up takes.
+	// promptTime is the longest time from a wake-up to a prompt answer. It is shorter
+	// than a wake-up takes.
 	promptTime = 15 * time.Microsecond
 	// promptRun is the number of consecutive prompt answers after which the next one is
-	// predicted, so at most one early wake-up in as many is wasted.
+	// predicted. At most one early wake-up in promptRun is thus wasted.
 	promptRun = 16
 	// earlyLook is how long a side that was woken early polls for the message.
 	earlyLook = 10 * time.Microsecond
@@ -32,10 +32,10 @@ const (
 
 func (p *wakePrediction) init() { p.began = time.Now() }
 
-// now is the time in nanoseconds, never 0.
+// now returns the time in nanoseconds, never 0.
 func (p *wakePrediction) now() int64 { return int64(time.Since(p.began)) | 1 }
 
-// answered notes that something is posted while the peer's segment has this sleep word.
+// answered records a post; word is the sleep word in the peer's segment.
 func (p *wakePrediction) answered(word uint64) {
 	if p.woken.Load() == 0 {
 		return
@@ -50,7 +50,8 @@ func (p *wakePrediction) answered(word uint64) {
 	}
 }
 
-// slept notes that this side sleeps again: an answer that is still missing is not prompt.
+// slept records that this side sleeps again. An answer that is still missing is not
+// prompt.
 func (p *wakePrediction) slept() {
 	if p.woken.Load() != 0 && p.woken.Swap(0) != 0 {
 		p.early.Store(0)

@@ -9,14 +9,14 @@ import (
 	"lwio/rdma/shm/internal/ring"
 )
 
-// waker wakes the peer when it sleeps and this side has something for it. Safe for
-// concurrent use while the segments are mapped.
+// waker wakes the peer when it sleeps and this side has work for it. Safe for concurrent
+// use while the segments are mapped.
 type waker struct {
 	own, peer  *ring.Segment
 	raw        syscall.RawConn
 	notify     func(fd uintptr) // sends a wake-up on the socket
 	doorbell   func()           // rings the peer's doorbell
-	woken      atomic.Uint64    // the sleep of the peer that was last ended
+	woken      atomic.Uint64    // the sleep of the peer that was ended last
 	prediction wakePrediction
 }
 
@@ -29,18 +29,18 @@ func (w *waker) init(own, peer *ring.Segment, raw syscall.RawConn, d *ring.Doorb
 	w.prediction.init()
 }
 
-// wake wakes the peer for something that it was just given.
+// wake wakes the peer after work was published for it.
 func (w *waker) wake() {
 	s := w.peer.Sleep.Load()
 	w.prediction.answered(s)
 	w.end(s)
 }
 
-// end wakes the peer if s, the word in its segment, says that it sleeps. One wake-up is
-// enough for each sleep, even if there was nothing for the peer yet: it writes another word
-// before it sleeps again, and then looks for work. This side publishes first and reads the
-// word after that, so either the peer sees the published entries or this side sees the new
-// word.
+// end wakes the peer if s, the sleep word in its segment, says that it sleeps. One
+// wake-up is enough for each sleep, even if there was no work for the peer yet: the peer
+// writes another word before it sleeps again, and then looks for work. This side
+// publishes first and reads the word afterwards, so either the peer sees the published
+// entries or this side sees the new word.
 func (w *waker) end(s uint64) {
 	if s&ring.SleepMask == ring.Awake || w.woken.Swap(s) == s {
 		return
@@ -57,7 +57,8 @@ func (w *waker) end(s uint64) {
 	}
 }
 
-// madeRoom wakes a peer that waits for room in its ring, after this side took entries.
+// madeRoom wakes a peer that waits for room in its ring. Call it after this side took
+// entries.
 func (w *waker) madeRoom() {
 	if w.peer.Waiting.Load() != 0 {
 		w.wake()

@@ -6,7 +6,7 @@ import (
 	"lwio/rdma"
 )
 
-// Sizes in bytes that are the same for all adapters.
+// largeThreshold is the LargeRequestThreshold of all adapters, in bytes.
 const largeThreshold = 16 << 10
 
 // Adapter is the part of an adapter that does not depend on the transport. A provider's
@@ -22,9 +22,9 @@ type Adapter struct {
 	info     rdma.AdapterInfo
 }
 
-// Init makes the adapter of a provider's network. info has the AdapterID, the thresholds, the limits
-// of reads and private data, and the capabilities; the other limits are those of this
-// package.
+// Init makes the adapter of a provider's network. info has the AdapterID, the thresholds,
+// the limits of reads and private data, and the capabilities. This package sets the other
+// limits.
 func (a *Adapter) Init(p rdma.Provider, n Network, limits Limits, info rdma.AdapterInfo) {
 	info.MaxRegistrationSize, info.MaxWindowSize = MaxRegistration, MaxRegistration
 	info.MaxInitiatorSGE, info.MaxReceiveSGE, info.MaxReadSGE = MaxSGE, MaxSGE, MaxSGE
@@ -67,9 +67,9 @@ func (a *Adapter) RegisterMemory(ctx context.Context, buf []byte, access rdma.Ac
 	return a.Domain.RegisterMemory(ctx, buf, access, nil)
 }
 
-// CreateSharedReceiveQueue makes a queue of receives for many queue pairs. A connection
-// whose message finds it empty stops reading, which holds its peer back, and continues
-// when receives are posted.
+// CreateSharedReceiveQueue makes a queue of receives for many queue pairs. If a message
+// finds the queue empty, its connection stops reading, which holds the peer back. It
+// continues when receives are posted.
 func (a *Adapter) CreateSharedReceiveQueue(cfg rdma.SharedReceiveQueueConfig) (rdma.SharedReceiveQueue, error) {
 	return a.Domain.CreateSharedReceiveQueue(cfg)
 }

@@ -5,7 +5,7 @@ import (
 	"log/slog"
 )
 
-// SetDefault sets *v to unset where it is zero or negative.
+// SetDefault sets *v to unset if it is zero or negative.
 func SetDefault[T cmp.Ordered](v *T, unset T) {
 	var zero T
 	if *v <= zero {
@@ -13,8 +13,8 @@ func SetDefault[T cmp.Ordered](v *T, unset T) {
 	}
 }
 
-// SetListening sets the defaults of a provider's limits on listeners, and a logger that
-// discards where there is none.
+// SetListening sets the defaults of a provider's limits on listeners. A nil logger
+// becomes a logger that discards.
 func SetListening(startups, backlog *int, logger **slog.Logger) {
 	SetDefault(startups, 256)
 	SetDefault(backlog, 1024)

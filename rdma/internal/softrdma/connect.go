@@ -149,8 +149,9 @@ func (c *Connector) acceptStatusLocked() rdma.Status {
 	return rdma.StatusConnectionInvalid
 }
 
-// acceptFailure returns the status and the cause of a failed Accept. A peer that gave up
-// after the answer has both refused and aborted the connection. [ND §9 NdConnReject]
+// acceptFailure returns the status and the cause of a failed Accept. If the peer ends the
+// attempt after the answer, the error is both StatusConnectionRefused and
+// StatusConnectionAborted. [ND §9 NdConnReject]
 func acceptFailure(err error) (rdma.Status, error) {
 	switch {
 	case errors.Is(err, ErrNotReady):
@@ -183,8 +184,8 @@ func (c *Connector) Reject(privateData []byte) error {
 	return nil
 }
 
-// dropLocked ends the connector and returns a function that refuses its handshake, if
-// there is no connection of it yet.
+// dropLocked ends the connector. It returns a function that refuses the handshake, if
+// there is one.
 func (c *Connector) dropLocked() (refuse func(private []byte)) {
 	open, pair := c.open, c.pair
 	c.phase, c.open, c.pair = phaseDead, nil, nil
@@ -208,8 +209,8 @@ func (c *Connector) beginLocked(ctx context.Context, p phase) context.Context {
 	return ctx
 }
 
-// finishLocked leaves that phase for another and reports whether Close was called
-// meanwhile; the phase is phaseDead then.
+// finishLocked ends the operation of beginLocked and enters the phase next. It reports
+// whether Close was called meanwhile; the phase is then phaseDead.
 func (c *Connector) finishLocked(next phase) (closed bool) {
 	c.cancel()
 	close(c.work)
@@ -220,8 +221,8 @@ func (c *Connector) finishLocked(next phase) (closed bool) {
 	return c.closed
 }
 
-// failure returns the error of an unfinished operation. The end of its context, or a
-// Close, takes precedence over the cause.
+// failure returns the error of an unfinished operation. The end of the operation's
+// context, or a Close, takes precedence over the cause.
 func (c *Connector) failure(ctx, work context.Context, op, object string, status rdma.Status, cause error) error {
 	switch {
 	case ctx.Err() != nil:
@@ -232,7 +233,7 @@ func (c *Connector) failure(ctx, work context.Context, op, object string, status
 	return c.d.Error(op, object, status, cause)
 }
 
-// settle finishes an operation that was to begin a connection of the pair.
+// settle finishes an Accept or a CompleteConnect with the connection or the error.
 func (c *Connector) settle(op, object string, pair Pair, conn Conn, err error) error {
 	switch {
 	case err == nil:

@@ -13,8 +13,8 @@ type phase uint8
 
 const (
 	phaseIdle       phase = iota
-	phaseExpecting        // a listener waits for a request for it
-	phaseRequested        // has a request to accept or reject
+	phaseExpecting        // a listener waits for a request to give to it
+	phaseRequested        // has a request to accept or to reject
 	phaseConnecting       // Connect is in progress
 	phaseReplied          // Connect is done, CompleteConnect must follow
 	phaseAccepting        // Accept or CompleteConnect is in progress
@@ -38,10 +38,10 @@ type Connector struct {
 	local  rdma.Addr     // the address to connect from, or zero
 	cancel func()        // ends the operation in progress
 	work   chan struct{} // closed at the end of the operation
-	open   Handshake     // a Request or an Acceptance, until it has a conn
-	pair   Pair          // of an Acceptance; likewise
+	open   Handshake     // a Request or an Acceptance, until conn is set
+	pair   Pair          // of an Acceptance, until conn is set
 	ends   *Ends         // of open or conn
-	params *PeerParams   // in the peer's last frame
+	params *PeerParams   // of the peer's last frame
 	conn   Conn
 	ended  sync.Once
 	err    error // the reason for the end; written before done is closed
@@ -59,8 +59,8 @@ func (d *Domain) CreateConnector(n Network) (rdma.Connector, error) {
 	return c, nil
 }
 
-// Bind sets the address to connect from. Whether it is free is known only when Connect
-// uses it, but an address in use is found here if the Network can.
+// Bind sets the address to connect from. Only Connect finds out whether the address is
+// free; Bind already finds an address in use if the Network can.
 func (c *Connector) Bind(ctx context.Context, local rdma.Addr) error {
 	const op = "bind connector"
 	if ctx.Err() != nil {
@@ -167,7 +167,7 @@ func (c *Connector) PeerAddr() (rdma.Addr, error) {
 // Done is closed when the connection ends.
 func (c *Connector) Done() <-chan struct{} { return c.done }
 
-// Err returns the reason for the end of the connection; nil before that.
+// Err returns the reason for the end of the connection, or nil before the end.
 func (c *Connector) Err() error {
 	select {
 	case <-c.done:
@@ -177,7 +177,7 @@ func (c *Connector) Err() error {
 	}
 }
 
-// end closes Done with a reason; nil stands for an unspecific one.
+// end closes Done with a reason. A nil err stands for an unspecified reason.
 func (c *Connector) end(err error) {
 	c.ended.Do(func() {
 		if err == nil {
@@ -189,7 +189,8 @@ func (c *Connector) end(err error) {
 }
 
 // Disconnect ends the connection in order. It returns when the queue pair is flushed and
-// the socket closed, or when ctx ends; the end then continues.
+// the socket is closed. If ctx ends first, it returns too, and the end continues in the
+// background.
 func (c *Connector) Disconnect(ctx context.Context) error {
 	const op = "disconnect"
 	c.mu.Lock()
@@ -207,7 +208,7 @@ func (c *Connector) Disconnect(ctx context.Context) error {
 	}
 }
 
-// Close ends the operation in progress and the connection, and waits for both.
+// Close ends the operation in progress and the connection, and waits for both to end.
 func (c *Connector) Close() error {
 	c.mu.Lock()
 	c.closed = true

@@ -11,12 +11,12 @@ import (
 	"lwio/rdma"
 )
 
-// firstResults is the number of results that a queue has room for before it grows, up to
-// its depth.
+// firstResults is the number of results that fit into a queue before it grows. A queue
+// grows up to its depth.
 const firstResults = 64
 
-// CompletionQueue is a ring of results. Results are numbered from the first ever; those
-// with head <= number < tail are in the ring.
+// CompletionQueue is a ring of results. Results are numbered from the first ever. The
+// ring holds the results [head, tail).
 //
 // Source: [ND CompletionQueue]
 type CompletionQueue struct {
@@ -27,12 +27,13 @@ type CompletionQueue struct {
 	ring       []rdma.Result
 	head, tail uint64
 	depth      int
-	// The results that ended a Wait: all before seen, and for NotifySolicited all before
-	// seenSolicited.
+	// All results before seen have ended a Wait. For NotifySolicited, all results before
+	// seenSolicited have too.
 	seen, seenSolicited uint64
-	// One more than the number of the last result of each sort; 0 for none.
+	// One more than the number of the last plain and of the last solicited result; 0 for
+	// none.
 	lastPlain, lastSolicited uint64
-	waiters                  []*waiter // waiters are the calls of Wait in progress, free those that are recycled
+	waiters                  []*waiter // waiters are the calls of Wait in progress; free is kept for reuse
 	free                     []*waiter
 	places                   [2]*waiter
 	first                    waiter
@@ -45,7 +46,7 @@ type CompletionQueue struct {
 	waiting  atomic.Int32             // the length of waiters
 	sleepers atomic.Int32             // calls of Wait that need other goroutines to push
 	polls    atomic.Int64             // of the empty queue since the last sleep, up to HotPolls
-	driven   atomic.Pointer[[]Driver] // the drivers, if polls drive them
+	driven   atomic.Pointer[[]Driver] // the drivers that polls drive; see maxDriven
 }
 
 var _ rdma.CompletionQueue = (*CompletionQueue)(nil)
@@ -74,7 +75,7 @@ func (d *Domain) CompletionQueueOf(q rdma.CompletionQueue) *CompletionQueue {
 	return nil
 }
 
-// Attach adds a queue pair that polls drive and that an overrun ends. It fails once the
+// Attach adds a queue pair. Polls drive it, and an overrun ends it. Attach fails once the
 // queue is closed or has overrun.
 func (q *CompletionQueue) Attach(p Driver) bool {
 	q.mu.Lock()
@@ -125,8 +126,7 @@ func (q *CompletionQueue) Push(results []rdma.Result) {
 	}
 }
 
-// addLocked adds one result, for which there is room within the depth. The caller sets
-// count.
+// addLocked adds one result. The caller sets count. Precondition: the queue is not full.
 func (q *CompletionQueue) addLocked(r *rdma.Result) {
 	if q.tail-q.head == uint64(len(q.ring)) {
 		q.resizeLocked(max(2*len(q.ring), firstResults))
@@ -146,7 +146,8 @@ func (q *CompletionQueue) addLocked(r *rdma.Result) {
 	}
 }
 
-// resizeLocked makes the ring n long, a power of two that its results fit into.
+// resizeLocked makes the ring n long. n is a power of two and at least the number of
+// results.
 func (q *CompletionQueue) resizeLocked(n int) {
 	ring := make([]rdma.Result, n)
 	for i := q.head; i != q.tail; i++ {
@@ -156,7 +157,7 @@ func (q *CompletionQueue) resizeLocked(n int) {
 }
 
 // failLocked ends the queue and all calls of Wait with a status, and returns the queue
-// pairs that must end too.
+// pairs, which must end too.
 func (q *CompletionQueue) failLocked(status rdma.Status) []Driver {
 	q.failed = status
 	q.count.Store(1)
@@ -169,8 +170,8 @@ func (q *CompletionQueue) failLocked(status rdma.Status) []Driver {
 	return slices.Collect(maps.Keys(q.drivers))
 }
 
-// Poll takes results without blocking. If there are none it drives the connections
-// itself. After an overrun it returns the remaining results together with the error.
+// Poll takes results without blocking. If there are none, it drives the connections.
+// After an overrun it returns the remaining results together with the error.
 func (q *CompletionQueue) Poll(results []rdma.Result) (int, error) {
 	n := 0
 	if q.count.Load() == 0 {

@@ -46,11 +46,11 @@ type Domain struct {
 
 	fabric  string
 	regions regionTable
-	nowhere Windows // of the windows that were never bound
+	nowhere Windows // home of the windows that were never bound
 	mu      sync.Mutex
 	closed  bool
 	objects [numClasses]map[io.Closer]struct{}
-	waiting bool           // Close has closed everything
+	waiting bool           // Close has closed all objects
 	wg      sync.WaitGroup // goroutines of Background
 }
 
@@ -69,7 +69,7 @@ func (d *Domain) Error(op, object string, status rdma.Status, cause error) error
 	return &rdma.Error{Op: d.fabric + ": " + op, Object: object, Status: status, Err: cause}
 }
 
-// Canceled returns the error of an operation that ended because ctx did.
+// Canceled returns the error of an operation that ended with ctx.
 func (d *Domain) Canceled(ctx context.Context, op, object string) error {
 	return rdma.CanceledBy(ctx, d.fabric+": "+op, object)
 }
@@ -94,8 +94,9 @@ func (d *Domain) Remove(class Class, o io.Closer) {
 	delete(d.objects[class], o)
 }
 
-// Background runs f in a goroutine that Close waits for, or in the calling one while
-// Close waits already. The waits that many closed objects leave thus run concurrently.
+// Background runs f in a goroutine that Close waits for. When Close has closed all
+// objects, it runs f in the calling goroutine instead. Many closed objects can thus wait
+// for their peers concurrently.
 func (d *Domain) Background(f func()) {
 	d.mu.Lock()
 	if d.waiting {

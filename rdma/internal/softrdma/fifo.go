@@ -4,9 +4,9 @@ package softrdma
 const firstSlots = 8
 
 // FIFO is a queue of reusable slots. Slots are allocated on first use, several at a time
-// so that they are adjacent. Elements are numbered from the first ever; those from Head
-// to Tail are in the queue. To remove the first, add one to Head. The zero value is an
-// empty queue.
+// so that they are adjacent. Elements are numbered from the first ever. The queue holds
+// the elements [Head, Tail). To remove the first element, add one to Head. The zero value
+// is an empty queue.
 type FIFO[T any] struct {
 	Head, Tail uint64
 
@@ -19,7 +19,8 @@ func (f *FIFO[T]) Len() int { return int(f.Tail - f.Head) }
 // At returns element i.
 func (f *FIFO[T]) At(i uint64) *T { return f.slots[i&uint64(len(f.slots)-1)] }
 
-// Push adds an element, whose slot may have the content of an earlier one.
+// Push adds an element and returns its slot, which may have the content of an earlier
+// element.
 func (f *FIFO[T]) Push() *T {
 	if f.Len() == len(f.slots) {
 		f.grow()

@@ -28,7 +28,7 @@ type Grant struct {
 	token   uint32
 }
 
-// Acquire takes a reference; it fails once the right has ended.
+// Acquire takes a reference. It fails once the right has ended.
 func (l *Grant) Acquire() bool {
 	if l.binding != nil {
 		return l.binding.acquire(l.token)
@@ -47,8 +47,8 @@ func (l *Grant) Release() {
 
 // Resolve returns the n bytes at addr of a token, if the peer of the queue pair has the
 // wanted rights to them. n is not zero. Every request of a peer for memory of this side
-// passes here: it checks the token in this domain and on this stream, then the rights,
-// then the bounds.
+// passes through it. It checks the token in this domain and on this stream, then the
+// rights, then the bounds.
 //
 // Source: [RFC 5041 §7], [RFC 5040 §8.1.1], [RFC 5042 §6.3]
 func (t *Windows) Resolve(token uint32, addr, n uint64, want rdma.Access) (Grant, []byte, Refusal) {
@@ -83,15 +83,16 @@ func slice(buf []byte, base uint64, has rdma.Access, addr, n uint64, want rdma.A
 	return buf[off : off+n : off+n], Granted
 }
 
-// binding is the memory that a window exposes. It stays in its slot of the table for
-// reuse.
+// binding is the memory that a window exposes. After its end it stays in its slot of the
+// table for reuse.
 type binding struct {
 	t *Windows
-	// state has the token in its upper half while the binding is in force, else 0, and
-	// the number of references in its lower half.
+	// state has the token in its upper half while the binding is in force, else 0. The
+	// lower half is the number of references.
 	state atomic.Uint64
 
-	// A holder of a reference for the token may read these; other readers need the lock.
+	// A holder of a reference for the token may read these fields; other readers need the
+	// lock.
 	token  uint32 // 0: free
 	window *Window
 	region *Region

@@ -6,8 +6,8 @@ import (
 	"lwio/rdma"
 )
 
-// WorkRequest is a request of an initiator queue. The fields that a Send or a Write of
-// memory needs lie together.
+// WorkRequest is a request of an initiator queue. The fields for a Send or a Write of
+// memory are adjacent.
 type WorkRequest struct {
 	Flags     rdma.Flags
 	Immediate uint32 // follows a write
@@ -31,11 +31,11 @@ type WorkRequest struct {
 	Atomic     rdma.Atomic
 }
 
-// Asks reports whether the peer answers the request.
+// Asks reports whether the peer answers the request: a read or an atomic.
 func (w *WorkRequest) Asks() bool { return w.Op == rdma.OpRead || w.Op.IsAtomic() }
 
-// Fenced reports whether the request must wait for earlier reads and atomics, of which
-// reads are in progress and outbound may be.
+// Fenced reports whether the request must wait for earlier reads and atomics. reads is
+// the number in progress, outbound the limit.
 //
 // Source: [ND Op flags READ_FENCE], [RFC 6581 §9.2], [RFC 7306 §5]
 func (w *WorkRequest) Fenced(reads, outbound int) bool {
@@ -69,15 +69,16 @@ func (w *WorkRequest) Drop() {
 	w.File = nil
 }
 
-// InitiatorQueue is the initiator queue of a queue pair: its work requests in the order of
-// posting, and the right to send, which one goroutine has at a time.
+// InitiatorQueue is the initiator queue of a queue pair. It holds the work requests in
+// the order of posting, and the right to send, which one goroutine has at a time.
 //
-// Requests [Requests.Head, Done) are complete but silent, and keep their slots; [Done,
-// Next) are sent but wait for the answer to a read, their own or an earlier one; [Next,
-// Requests.Tail) are not sent. Only the sending goroutine advances Next.
+// Requests [Requests.Head, Done) are complete but silent, and keep their slots. Requests
+// [Done, Next) are sent and wait for the answer to a read or an atomic, which may be an
+// earlier request. Requests [Next, Requests.Tail) are not sent. Only the sending
+// goroutine advances Next.
 //
-// The lock guards all fields and the windows of the queue pair. A completion queue's lock
-// may be taken while it is held.
+// The lock guards all fields and the windows of the queue pair. The lock of a completion
+// queue may be taken while it is held.
 //
 // Source: [ND QueuePair]
 type InitiatorQueue struct {
@@ -110,7 +111,7 @@ func (q *InitiatorQueue) Init(d *Domain, cfg *rdma.QueuePairConfig, cq *Completi
 }
 
 // AdmitLocked checks the operation of a request, the state of the connection, the flags
-// and the depth of the queue, but not the data.
+// and the depth of the queue. It does not check the data.
 //
 // Errors: StatusInvalidParameter, StatusConnectionInvalid, StatusInvalidParameterN,
 // StatusNoMoreEntries.
@@ -134,11 +135,11 @@ func (q *InitiatorQueue) AdmitLocked(r *rdma.Request, connected bool) rdma.Statu
 	return rdma.StatusSuccess
 }
 
-// CheckData checks the memory, the inline data or the range of the file of a request
-// and returns its length in bytes. outbound is the number of reads and atomics that this
-// side may have in progress. The provider checks the file itself.
+// CheckData checks the memory, the inline data or the file range of a request, and
+// returns its length in bytes. outbound is the number of reads and atomics that this side
+// may have in progress. The provider checks the file itself.
 //
-// Errors: StatusInvalidDeviceRequest for a read where outbound is 0, and those of
+// Errors: StatusInvalidDeviceRequest for a read if outbound is 0; the errors of
 // rdma.QueuePair.Post.
 func (q *InitiatorQueue) CheckData(r *rdma.Request, outbound int) (int, rdma.Status) {
 	access := rdma.Access(0)
@@ -186,8 +187,8 @@ func checkFileRange(r *rdma.Request) rdma.Status {
 func (q *InitiatorQueue) PushLocked(r *rdma.Request, length int) { q.Requests.Push().Set(r, length) }
 
 // PushWindowLocked checks and queues an admitted bind or invalidate. It is carried out at
-// once if no request precedes it; a silent one is complete then and takes no slot. reads
-// is the number of reads in progress.
+// once if no unsent request precedes it; a silent request is then complete and takes no
+// slot. reads is the number of reads in progress.
 //
 // Source: [ND QueuePair.Bind], [ND QueuePair.Invalidate], [OP-111b]
 func (q *InitiatorQueue) PushWindowLocked(r *rdma.Request, reads int) rdma.Status {
@@ -205,9 +206,9 @@ func (q *InitiatorQueue) PushWindowLocked(r *rdma.Request, reads int) rdma.Statu
 	return rdma.StatusSuccess
 }
 
-// SettleLocked completes the sent requests in their order, up to the first that waits for
-// an answer, and appends their results until there are most. A silent request keeps its
-// slot until a later one with a result completes.
+// SettleLocked completes the sent requests in their order, up to the first request that
+// waits for an answer, and appends at most most results. A silent request keeps its slot
+// until a later one with a result completes.
 func (q *InitiatorQueue) SettleLocked(results []rdma.Result, most int) []rdma.Result {
 	for q.Done != q.Next && len(results) < most {
 		w := q.Requests.At(q.Done)
@@ -225,9 +226,9 @@ func (q *InitiatorQueue) SettleLocked(results []rdma.Result, most int) []rdma.Re
 	return results
 }
 
-// Settle marks n more requests as sent, completes requests as SettleLocked does, and
-// pushes their results. Slots are free before the results appear. Concurrent calls push
-// in order.
+// Settle marks n more requests as sent, completes requests like SettleLocked, and pushes
+// their results. A slot is free before its result appears. Concurrent calls push in
+// order.
 func (q *InitiatorQueue) Settle(n uint64) {
 	q.order.Lock()
 	defer q.order.Unlock()
@@ -255,9 +256,10 @@ func (q *InitiatorQueue) AwaitSendingLocked() {
 	}
 }
 
-// End completes all requests; no goroutine sends any more. The first that waits for an
-// answer ends with the status reading, the other ones with StatusCanceled; any other
-// request n ends with the status that unanswered returns.
+// End completes all requests. The first request that waits for an answer ends with the
+// status reading; later requests that wait end with StatusCanceled. Any other request n
+// ends with the status that unanswered returns. Precondition: no goroutine has the right
+// to send.
 func (q *InitiatorQueue) End(reading rdma.Status, unanswered func(n uint64, w *WorkRequest) rdma.Status) {
 	q.Lock()
 	for n := q.Done; n != q.Requests.Tail; n++ {

@@ -12,8 +12,7 @@ import (
 // Source: [RFC 5042 §6.1.1]
 type Keys struct {
 	mu sync.Mutex
-	// Generator is set before first use, or nil for a generator that is seeded by the
-	// system.
+	// Generator is set before the first use. If it is nil, the system seeds a generator.
 	Generator *rand.ChaCha8
 }
 
@@ -24,7 +23,7 @@ func (k *Keys) Uint64() uint64 {
 	return k.readyLocked().Uint64()
 }
 
-// generator returns a further generator, for callers with a lock of their own.
+// generator returns a new generator for a caller that has its own lock.
 func (k *Keys) generator() *rand.ChaCha8 {
 	var seed [32]byte
 	k.mu.Lock()

@@ -7,5 +7,5 @@ import (
 	"unsafe"
 )
 
-// storeLast stores a word, aligned to 8, after all that was stored before.
+// storeLast stores a word, aligned to 8, after all earlier stores.
 func storeLast(p unsafe.Pointer, word uint64) { atomic.StoreUint64((*uint64)(p), word) }

@@ -4,8 +4,7 @@ package softrdma
 
 import "unsafe"
 
-// storeLast stores a word, aligned to 8, after all that was stored before. On this
-// architecture stores are seen in their order, and one of an aligned word at once: an
-// atomic one would only hold the processor up until all of a copy that was not in its cache
-// is there.
+// storeLast stores a word, aligned to 8, after all earlier stores. On amd64 stores become
+// visible in their order, and an aligned word becomes visible at once. An atomic store
+// would only stall the processor until all of an uncached copy is written.
 func storeLast(p unsafe.Pointer, word uint64) { *(*uint64)(p) = word }

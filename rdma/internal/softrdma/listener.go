@@ -12,7 +12,7 @@ import (
 )
 
 // acceptPause is the wait of a listener after the system refused a connection, for
-// instance for want of descriptors.
+// instance because no descriptor was free.
 const acceptPause = 50 * time.Millisecond
 
 // ListenSocket is the bound socket of a listener.
@@ -20,18 +20,18 @@ type ListenSocket interface {
 	net.Listener
 	// Local returns its address on the fabric.
 	Local() rdma.Addr
-	// HostOf returns the host of a connection. Of the connections in start-up one of the
-	// host that has most is dropped first.
+	// HostOf returns the host of a connection. If there are too many connections in
+	// start-up, a connection of the host with the most connections is dropped first.
 	HostOf(nc net.Conn) string
-	// ReadRequest reads the request of a connection, within a time limit of its own, or
-	// until the connection is closed. The listener closes the connection if it fails.
+	// ReadRequest reads the request of a connection. It ends at its own time limit, or
+	// when the connection is closed. If it fails, the listener closes the connection.
 	ReadRequest(nc net.Conn) (Request, *PeerParams, error)
 }
 
 // Limits are the limits of a listener.
 type Limits struct {
 	Backlog  int // requests that wait for a connector
-	Startups int // connections that have not sent their request; at least 1
+	Startups int // connections that have not sent their request yet; at least 1
 	Logger   *slog.Logger
 }
 
@@ -41,8 +41,8 @@ type arrival struct {
 	params *PeerParams
 }
 
-// Listener takes connections and reads their requests, each in a goroutine. Requests wait
-// in a bounded queue for a connector.
+// Listener takes connections and reads their requests, each in its own goroutine.
+// Requests wait in a bounded queue for a connector.
 //
 // Source: [ND Listener]
 type Listener struct {
@@ -54,7 +54,7 @@ type Listener struct {
 	mu       sync.Mutex
 	socket   ListenSocket
 	requests chan arrival        // made by Listen
-	starting map[net.Conn]uint64 // connections in start-up, with their numbers of arrival
+	starting map[net.Conn]uint64 // connections in start-up, with their arrival numbers
 	arrivals uint64
 	closed   bool
 	wg       sync.WaitGroup
@@ -71,7 +71,7 @@ func (d *Domain) CreateListener(n Network, limits Limits) (rdma.Listener, error)
 	return l, nil
 }
 
-// Bind binds the address; connections wait in the system until Listen.
+// Bind binds the address. Connections wait in the system until Listen.
 func (l *Listener) Bind(ctx context.Context, local rdma.Addr) error {
 	const op = "bind listener"
 	if ctx.Err() != nil {
@@ -93,8 +93,8 @@ func (l *Listener) Bind(ctx context.Context, local rdma.Addr) error {
 	return nil
 }
 
-// Listen begins to take connections. backlog bounds the requests that wait; more are
-// refused.
+// Listen begins to take connections. backlog bounds the waiting requests; further
+// requests are refused.
 func (l *Listener) Listen(backlog int) error {
 	const op = "listen"
 	l.mu.Lock()
@@ -148,8 +148,8 @@ func (l *Listener) acceptAll() {
 	}
 }
 
-// start begins the start-up of a connection. If there are too many, the oldest of the
-// host that has most is dropped, which is the slowest.
+// start begins the start-up of a connection. If there are too many, it drops the oldest
+// connection of the host that has the most.
 //
 // Source: [RFC 5042 §6.4]
 func (l *Listener) start(nc net.Conn) {
@@ -232,8 +232,9 @@ func (l *Listener) ConnectionRequest(ctx context.Context, into rdma.Connector) e
 	}
 }
 
-// expect reserves the connector for a request. It holds the lock throughout: where an
-// adapter closes its listener and then its connectors, the status of the listener counts.
+// expect reserves the connector for a request. It holds the lock throughout: if an
+// adapter closes its listener and then its connectors, ConnectionRequest returns the
+// status of the listener.
 func (l *Listener) expect(ctx context.Context, op string, c *Connector) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -248,8 +249,8 @@ func (l *Listener) expect(ctx context.Context, op string, c *Connector) error {
 	return c.expect(op)
 }
 
-// Close stops listening, drops connections in start-up and refuses the requests that
-// wait.
+// Close stops listening, drops the connections in start-up and refuses the waiting
+// requests.
 func (l *Listener) Close() error {
 	l.mu.Lock()
 	if l.closed {
@@ -271,7 +272,7 @@ func (l *Listener) Close() error {
 	for l.requests != nil {
 		select {
 		case r := <-l.requests:
-			refusals.Go(func() { r.Refuse(nil) }) // concurrently
+			refusals.Go(func() { r.Refuse(nil) }) // a refusal may wait for its peer
 			continue
 		default:
 		}

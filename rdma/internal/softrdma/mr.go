@@ -8,18 +8,18 @@ import (
 	"lwio/rdma"
 )
 
-// The state of a region has the number of references in its lower half, above that the
-// number of binds that wait for their turn, and flags.
+// The state of a region: the number of references in the lower half, above it the number
+// of binds that wait for their turn, and the two flags.
 const (
 	regionRefs   = 1<<32 - 1
 	regionPin    = 1 << 32
 	regionPins   = (1<<28 - 1) << 32
 	regionBarred = 1 << 61 // no window can be bound
-	regionClosed = 1 << 62 // no reference can be taken
+	regionClosed = 1 << 62 // no reference can be acquired
 )
 
-// Region is registered memory. Code of this process that accesses its bytes holds a
-// reference for the time of the access, and never while it waits for a peer.
+// Region is registered memory. Code of this process holds a reference while it accesses
+// the bytes, and never while it waits for a peer.
 //
 // Source: [ND MemoryRegion], [RFC 5042 §6.3.1]
 type Region struct {
@@ -31,7 +31,7 @@ type Region struct {
 	backing  Backing
 	state    atomic.Int64
 	idle     chan struct{}
-	windowed atomic.Bool // a window was bound to it at some time
+	windowed atomic.Bool // a window was once bound to it
 	cachedBy atomic.Pointer[Windows]
 
 	closing sync.Mutex
@@ -41,15 +41,15 @@ type Region struct {
 // Backing is a provider's knowledge of memory that peers can access by themselves.
 type Backing interface {
 	// Withdraw returns when no peer accesses the region any more, or with the reason why
-	// a peer still can; the next Close then calls it again. It is called when no code of
-	// this process accesses the region.
+	// a peer can still access it; the next Close then calls it again. Precondition: no
+	// code of this process accesses the region.
 	Withdraw(r *Region) error
 }
 
 var _ rdma.MemoryRegion = (*Region)(nil)
 
-// RegisterMemory makes a region of any memory; backing may be nil. The address on the
-// wire is random, but has the page offset of the memory.
+// RegisterMemory makes a region of any memory; backing may be nil. The address for peers
+// is random, but keeps the offset of the memory in its page.
 //
 // Source: [OP-18], [RFC 5042 §6.1.1]
 func (d *Domain) RegisterMemory(ctx context.Context, buf []byte, access rdma.Access, backing Backing) (rdma.MemoryRegion, error) {
@@ -93,16 +93,17 @@ func (r *Region) RemoteAddr() rdma.RemoteAddr {
 	return rdma.RemoteAddr{Addr: r.base, Token: rdma.RemoteToken(r.token)}
 }
 
-// Close invalidates the token and waits until the memory is not accessed any more. While
-// a window is bound it only returns StatusDeviceBusy. It also returns StatusDeviceBusy
-// while a peer cannot be kept from the memory, and may then be called again.
+// Close invalidates the token and waits until the memory is no longer accessed. While a
+// window is bound it fails with StatusDeviceBusy and changes nothing. It also returns
+// StatusDeviceBusy while a peer can still access the memory, and may then be called
+// again.
 func (r *Region) Close() error {
 	r.closing.Lock()
 	defer r.closing.Unlock()
 	if r.closed {
 		return nil
 	}
-	// A bind that does not see this is found below.
+	// A bind that misses regionBarred is found here.
 	if r.state.Or(regionBarred)&regionPins != 0 || r.windowed.Load() && r.d.bound(r) {
 		r.state.And(^regionBarred)
 		return r.d.Error("close region", "", rdma.StatusDeviceBusy, nil)
@@ -126,7 +127,7 @@ func (r *Region) Close() error {
 	return nil
 }
 
-// Acquire takes a reference; it fails once the region is closed.
+// Acquire takes a reference. It fails once the region is closed.
 func (r *Region) Acquire() bool {
 	if r.state.Add(1)&regionClosed == 0 {
 		return true
@@ -148,7 +149,7 @@ func (r *Region) Release() {
 // Open reports whether the region is not closed yet.
 func (r *Region) Open() bool { return r.state.Load()&regionClosed == 0 }
 
-// pin keeps the region open for a bind that waits; it fails once the region is closing.
+// pin keeps the region open for a waiting bind. It fails once the region is closing.
 func (r *Region) pin() bool {
 	if r.state.Add(regionPin)&regionBarred == 0 {
 		return true
@@ -159,7 +160,7 @@ func (r *Region) pin() bool {
 
 func (r *Region) unpin() { r.state.Add(-regionPin) }
 
-// markWindowed records that a window is going to be bound; it fails once the region is
+// markWindowed records that a window is about to be bound. It fails once the region is
 // closing.
 func (r *Region) markWindowed() bool {
 	if !r.windowed.Load() {

@@ -12,13 +12,13 @@ import (
 // Source: [ND MemoryWindow], [OP-111b]
 type Window struct {
 	d *Domain
-	// home is the table of the window; its lock guards the fields below. Only a window
-	// without a binding, present or pending, moves to another table.
+	// home is the table of the window. The lock of the table guards the fields below.
+	// Only a window without a binding, in force or pending, moves to another table.
 	home atomic.Pointer[Windows]
 
-	cur     *binding // in force
-	last    *binding // of the last posted bind, until it is invalidated
-	revoked bool     // the peer, or the end of a connection, ended the binding
+	cur     *binding // the binding in force
+	last    *binding // the binding of the last posted bind, until it is invalidated
+	revoked bool     // the peer, or the end of a connection, has ended the binding
 	waiting int      // requests that are not carried out yet
 	closed  bool
 	addr    rdma.RemoteAddr
@@ -55,7 +55,7 @@ func (w *Window) RemoteAddr() rdma.RemoteAddr {
 	return w.addr
 }
 
-// Close revokes the binding at once, ahead of queued requests.
+// Close revokes the binding at once, before queued requests.
 func (w *Window) Close() error {
 	h := w.lock()
 	w.closed = true
@@ -65,8 +65,8 @@ func (w *Window) Close() error {
 	return nil
 }
 
-// moveTo makes t the home of the window if it has no binding, present or pending. The
-// caller holds no lock.
+// moveTo makes t the home of the window if the window has no binding, in force or
+// pending. Precondition: the caller holds no lock.
 func (w *Window) moveTo(t *Windows) {
 	h := w.lock()
 	defer h.mu.Unlock()

@@ -17,11 +17,12 @@ type Windows struct {
 	mu    *sync.Mutex
 	gen   *rand.ChaCha8
 	table tokenTable[binding]
-	// cached is the region that the peer named first, until it is closed. Mostly the peer
-	// names no other, so that no table is searched. A region is cached by one connection
-	// only and refers to it, so that its memory is released when it is closed.
+	// cached is the first region that the peer named, until the region is closed. Most
+	// peers use one region, and then no table is searched. Only one connection caches a
+	// region, and the region refers to that connection, so that Close can release the
+	// memory.
 	cached atomic.Pointer[Region]
-	idle   chan struct{} // gets a value when a binding has no references any more
+	idle   chan struct{} // gets a value when a binding has no more references
 }
 
 // Init makes the table with the lock that guards it.
@@ -29,15 +30,16 @@ func (t *Windows) Init(d *Domain, mu *sync.Mutex) {
 	t.d, t.mu, t.idle = d, mu, make(chan struct{}, 1)
 }
 
-// WindowWork is a bind or an invalidate that waits for its turn. The zero value is none.
+// WindowWork is a bind or an invalidate that waits for its turn. The zero value is no
+// work.
 type WindowWork struct {
 	window  *Window
 	binding *binding // of a bind
 }
 
-// AdoptLocked moves an unbound window from another queue pair to this one. A post of a
-// bind or an invalidate begins with it. It may release the lock meanwhile. If the window
-// cannot be moved, PostLocked returns the reason.
+// AdoptLocked moves an unbound window from another queue pair to this one. Call it before
+// the post of a bind. It may release the lock meanwhile. If the window cannot be moved,
+// PostLocked returns the reason.
 func (t *Windows) AdoptLocked(r *rdma.Request) {
 	w, ok := r.Window.(*Window)
 	if !ok || w == nil || w.d != t.d || w.home.Load() == t || r.Op != rdma.OpBind {
@@ -48,8 +50,8 @@ func (t *Windows) AdoptLocked(r *rdma.Request) {
 	t.mu.Lock()
 }
 
-// PostLocked checks a bind or an invalidate, and carries it out if now is set; else the
-// caller carries it out or gives it up later.
+// PostLocked checks a bind or an invalidate, and carries it out if now is set. Otherwise
+// the caller calls CarryOutLocked or GiveUpLocked later.
 //
 // Errors: StatusInvalidParameter for the window, StatusAccessViolation for the region,
 // StatusInvalidHandle for a closed window, StatusInvalidDeviceRequest for a bind of a
@@ -105,7 +107,7 @@ func (t *Windows) bindLocked(w *Window, r *rdma.Request, now bool) (WindowWork, 
 }
 
 // invalidateLocked invalidates the window. A window that the peer has invalidated may be
-// invalidated again, as the program cannot know.
+// invalidated again, because the program cannot know of the peer's invalidate.
 func (t *Windows) invalidateLocked(w *Window, now bool) (WindowWork, rdma.Status) {
 	switch {
 	case w.home.Load() != t:
@@ -124,7 +126,7 @@ func (t *Windows) invalidateLocked(w *Window, now bool) (WindowWork, rdma.Status
 	return WindowWork{window: w}, rdma.StatusSuccess
 }
 
-// CarryOutLocked carries out a request in its turn.
+// CarryOutLocked carries out a waiting request in its turn.
 func (t *Windows) CarryOutLocked(x *WindowWork) {
 	w, l := x.window, x.binding
 	*x = WindowWork{}
@@ -136,14 +138,14 @@ func (t *Windows) CarryOutLocked(x *WindowWork) {
 		l.region.unpin()
 		t.freeLocked(l)
 	default:
-		w.endLocked() // if an earlier invalidate was given up
+		w.endLocked() // an earlier invalidate may have been given up
 		t.forceLocked(l)
 		l.region.unpin()
 	}
 }
 
-// GiveUpLocked undoes the effects of a request that will not be carried out; the zero
-// value has none.
+// GiveUpLocked undoes a request that will not be carried out. The zero value needs no
+// undoing.
 func (t *Windows) GiveUpLocked(x *WindowWork) {
 	w, l := x.window, x.binding
 	if w == nil {
@@ -159,7 +161,8 @@ func (t *Windows) GiveUpLocked(x *WindowWork) {
 	}
 }
 
-// Invalidate ends a binding for the peer. It returns false if there is none.
+// Invalidate ends a binding at the request of the peer. It returns false if there is
+// none.
 //
 // Source: [RFC 5040 §4.6]
 func (t *Windows) Invalidate(token uint32) bool {
@@ -226,7 +229,7 @@ func (t *Windows) forceLocked(l *binding) {
 	l.state.Add(uint64(l.token) << 32)
 }
 
-// revokeLocked ends a binding and waits until no access by it is in progress: one copy,
+// revokeLocked ends a binding and waits for the accesses in progress. Each is one copy,
 // or one system call that does not block.
 //
 // Source: [RFC 5042 §6.3.1]
@@ -245,7 +248,8 @@ func (t *Windows) freeLocked(l *binding) {
 	t.table.used--
 }
 
-// find returns the binding in the slot of a token, which may have another token, or nil.
+// find returns the binding in the slot of a token, or nil. The binding may have another
+// token.
 func (t *Windows) find(token uint32) *binding {
 	if s := t.table.slot(token); s != nil {
 		return s.Load()
@@ -265,7 +269,7 @@ func (t *Windows) region(token uint32) *Region {
 	}
 	if cached == nil && r.cachedBy.CompareAndSwap(nil, t) {
 		if t.cached.Store(r); !r.Open() {
-			t.uncache(r) // Close may have looked before
+			t.uncache(r) // Close may have read cachedBy before
 		}
 	}
 	return r

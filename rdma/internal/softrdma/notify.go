@@ -12,9 +12,9 @@ type waiter struct {
 	kind   rdma.NotifyKind
 	status rdma.Status
 	done   atomic.Bool // the wait has ended
-	parker Parker      // the connection that it sleeps in, or nil: at ch
+	parker Parker      // the connection where it sleeps; if nil, it sleeps at ch
 	ctx    context.Context
-	over   func() bool   // reports that it need not sleep in parker any more
+	over   func() bool   // reports that the wait in parker can end
 	ch     chan struct{} // gets one value at the end of the wait
 	watch  watch
 }
@@ -36,7 +36,7 @@ func (w *waiter) release() {
 }
 
 // pendingLocked reports whether the queue has a result that satisfies kind and has not
-// ended a wait yet. If so all results count as seen.
+// ended a wait yet. If it has, all results count as seen.
 func (q *CompletionQueue) pendingLocked(kind rdma.NotifyKind) bool {
 	seen := max(q.seen, q.head)
 	seenSolicited := max(seen, q.seenSolicited)
@@ -58,8 +58,8 @@ func (q *CompletionQueue) pendingLocked(kind rdma.NotifyKind) bool {
 	return true
 }
 
-// Wait waits for an event. Every result ends the waits in progress at its arrival that it
-// satisfies, or else the next one.
+// Wait waits for an event. A result ends all waits in progress that it satisfies. If
+// there are none, it ends the next wait that it satisfies.
 //
 // Source: [ND CompletionQueue.Notify], [ND §6.4]
 func (q *CompletionQueue) Wait(ctx context.Context, kind rdma.NotifyKind) error {
@@ -126,8 +126,8 @@ func (q *CompletionQueue) sleep(ctx context.Context, w *waiter) (canceled bool) 
 	return false
 }
 
-// waitOnChannel makes a parked waiter wait at its channel. It returns false if the wait
-// is over already.
+// waitOnChannel makes a parked waiter wait on its channel. It returns false if the wait
+// has ended already.
 func (q *CompletionQueue) waitOnChannel(w *waiter) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -135,11 +135,11 @@ func (q *CompletionQueue) waitOnChannel(w *waiter) bool {
 	return !w.done.Load()
 }
 
-// Sleepers returns the number of Wait calls that need other goroutines to fetch results.
+// Sleepers returns the number of Wait calls that need another goroutine to push results.
 func (q *CompletionQueue) Sleepers() int { return int(q.sleepers.Load()) }
 
-// parkerLocked returns the only connection of the queue as the place to sleep for a new
-// waiter, or nil if another waiter is parked there.
+// parkerLocked returns the only connection of the queue, for a new waiter to park in. It
+// returns nil if another waiter is parked there.
 func (q *CompletionQueue) parkerLocked() Parker {
 	for _, w := range q.waiters {
 		if w.parker != nil {
@@ -167,7 +167,7 @@ func (q *CompletionQueue) waiterLocked(ctx context.Context, kind rdma.NotifyKind
 	return w
 }
 
-// leave removes a waiter. It returns false if the wait is over already.
+// leave removes a waiter. It returns false if the wait has ended already.
 func (q *CompletionQueue) leave(w *waiter) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()

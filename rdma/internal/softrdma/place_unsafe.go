@@ -7,10 +7,10 @@ import (
 )
 
 // Place copies src to dst, of equal length, so that a program that polls the end of dst
-// sees it change last. Memory that ends at a multiple of 8 (or 4) bytes is completed by
-// one atomic store of the last word, other memory by a store of the last byte after a
-// fence. An aligned 8-byte write is thus one atomic store. If the caller sees afterwards
-// that the peer does not sleep yet, the peer will see the change.
+// sees the end change last. If dst ends at a multiple of 8 (or 4) bytes, one atomic store
+// of the last word completes it; otherwise a store of the last byte after a fence does.
+// An aligned 8-byte write is thus one atomic store. If the caller sees afterwards that
+// the peer does not sleep yet, the peer will see the change.
 //
 // Source: [OP-88], [OP-89b]
 func Place(dst, src []byte, fence *atomic.Uint32) {
@@ -34,8 +34,8 @@ func Place(dst, src []byte, fence *atomic.Uint32) {
 }
 
 // PlaceSoon is Place for callers that take or release a lock before they check whether
-// the peer sleeps: until then a change of more than 8 bytes may stay invisible. It does
-// not stall the processor until memory outside its caches is loaded.
+// the peer sleeps. Until then a change of more than 8 bytes may stay invisible. PlaceSoon
+// does not stall the processor until uncached memory is loaded.
 func PlaceSoon(dst, src []byte, fence *atomic.Uint32) {
 	n := len(src)
 	if n <= 8 || (uintptr(unsafe.Pointer(unsafe.SliceData(dst)))+uintptr(n))%8 != 0 {

@@ -30,16 +30,17 @@ type QueuePair struct {
 // Transport is a provider's queue pair.
 type Transport interface {
 	Driver
-	// Close is that of the QueuePair that it embeds.
+	// Close is QueuePair.Close.
 	Close() error
 	// Connection returns the connection, or nil if there never was one.
 	Connection() Conn
-	// EndAll completes all requests with StatusCanceled. The connection, if there was
-	// one, has ended.
+	// EndAll completes all requests with StatusCanceled. Precondition: the connection, if
+	// there was one, has ended.
 	EndAll()
 }
 
-// Init makes the queue pair self of the domain. resume is as with ReceiveQueue.Init.
+// Init makes the queue pair self of the domain. resume has the meaning of
+// ReceiveQueue.Init.
 //
 // Errors: those of CheckPair; StatusInvalidHandle once the domain or a queue is closed.
 func (q *QueuePair) Init(d *Domain, cfg rdma.QueuePairConfig, self Transport, resume func()) error {
@@ -71,7 +72,7 @@ func (q *QueuePair) Reserve(op string) error {
 	return q.State.Reserve(q.Domain, op)
 }
 
-// Unreserve returns it as it was.
+// Unreserve makes a reserved queue pair idle again.
 func (q *QueuePair) Unreserve() {
 	q.Initiator.Lock()
 	defer q.Initiator.Unlock()
@@ -105,7 +106,7 @@ func (q *QueuePair) Disconnected() {
 }
 
 // Close disconnects, ends all requests and waits until their memory is no longer
-// touched.
+// accessed.
 func (q *QueuePair) Close() error {
 	q.once.Do(func() {
 		q.Initiator.Lock()
@@ -132,14 +133,14 @@ const (
 	PairIdle         PairState = iota // not connected, may become so
 	PairReserved                      // a connector uses it
 	PairConnected                     // takes requests
-	PairDisconnected                  // refuses requests for good
+	PairDisconnected                  // refuses requests; never connects again
 	PairClosed
 )
 
 // Reserve takes an unconnected queue pair of d for a connector.
 //
-// Errors: StatusInvalidHandle once it is closed, StatusConnectionActive where a connector
-// uses or has used it.
+// Errors: StatusInvalidHandle once the queue pair is closed, StatusConnectionActive if a
+// connector uses it or has used it.
 func (s *PairState) Reserve(d *Domain, op string) error {
 	switch *s {
 	case PairIdle:
@@ -210,7 +211,7 @@ func (d *Domain) CheckPair(cfg *rdma.QueuePairConfig, op string) (Queues, error)
 	return qs, nil
 }
 
-// Attach attaches a queue pair to its queues. It fails once one of them is closed or has
+// Attach attaches a queue pair to its queues. It fails once a queue is closed or has
 // overrun; the caller then calls Detach.
 func (qs *Queues) Attach(p Driver) bool {
 	if qs.Shared != nil {

@@ -6,11 +6,11 @@ import (
 	"lwio/rdma"
 )
 
-// MaxResults is the number of results that are gathered before they are pushed to a
-// completion queue.
+// MaxResults is the number of results that are gathered before a push to a completion
+// queue.
 const MaxResults = 64
 
-// Receive is a posted receive, or the one that is being filled.
+// Receive is a posted receive, or the receive that is being filled.
 type Receive struct {
 	ID     uint64
 	Pieces []Piece
@@ -29,9 +29,9 @@ func (r *Receive) set(req *rdma.ReceiveRequest, length int) {
 	r.Pieces = AppendPieces(r.Pieces[:0], req.SGL)
 }
 
-// ReceiveQueue is the receive queue of a queue pair: its own receives, or those of a
-// shared queue. Results appear in order. Its lock comes before those of a shared queue
-// and of a completion queue.
+// ReceiveQueue is the receive queue of a queue pair: its own receives, or the receives of
+// a shared queue. Results appear in order. Its lock comes before the lock of a shared
+// queue and of a completion queue.
 //
 // Source: [ND QueuePair.Receive]
 type ReceiveQueue struct {
@@ -54,9 +54,9 @@ type ReceiveQueue struct {
 	closed   bool   // no more receives are accepted
 }
 
-// Init makes the queue, whose memory grows with use. The shared queue calls resume when
-// it may have a receive again after BeginLocked found none; resume runs with locks held
-// and must not wait.
+// Init makes the queue. Its memory grows with use. If BeginLocked found the shared queue
+// empty, the shared queue calls resume when it may have a receive again. resume runs with
+// locks held and must not wait.
 func (q *ReceiveQueue) Init(d *Domain, cfg *rdma.QueuePairConfig, qs Queues, resume func()) {
 	q.d, q.cq, q.shared = d, qs.Receive, qs.Shared
 	q.context, q.depth, q.maxSGE = cfg.Context, cfg.ReceiveDepth, cfg.MaxReceiveSGE
@@ -70,8 +70,7 @@ func (q *ReceiveQueue) Lock() { q.mu.Lock() }
 func (q *ReceiveQueue) Unlock() { q.mu.Unlock() }
 
 // Post queues receives. After the end of the connection they end at once with
-// StatusCanceled. A queue pair with a shared receive queue takes none:
-// StatusInvalidDeviceRequest.
+// StatusCanceled. With a shared receive queue Post fails: StatusInvalidDeviceRequest.
 //
 // Source: [ND QueuePair.Receive]
 func (q *ReceiveQueue) Post(reqs []rdma.ReceiveRequest) (int, error) {
@@ -107,10 +106,10 @@ func (q *ReceiveQueue) postLocked(r *rdma.ReceiveRequest) rdma.Status {
 	return status
 }
 
-// BeginLocked returns the first receive. The caller fills it without the lock.
+// BeginLocked returns the first receive. The caller fills it without holding the lock.
 //
-// Errors: StatusNoMoreEntries if there is none, StatusPending if there is none yet in the
-// shared queue, StatusInvalidHandle if that is closed.
+// Errors: StatusNoMoreEntries if there is no receive, StatusPending if the shared queue
+// has no receive yet, StatusInvalidHandle if the shared queue is closed.
 func (q *ReceiveQueue) BeginLocked() (*Receive, rdma.Status) {
 	switch {
 	case q.shared != nil:
@@ -130,7 +129,7 @@ func (q *ReceiveQueue) BeginLocked() (*Receive, rdma.Status) {
 func (q *ReceiveQueue) CurrentLocked() *Receive { return q.current }
 
 // FinishLocked completes the current receive. with has the number of bytes and the other
-// data of the result.
+// fields of the result.
 func (q *ReceiveQueue) FinishLocked(with *rdma.Result) {
 	q.endLocked(with)
 	switch {
@@ -142,7 +141,7 @@ func (q *ReceiveQueue) FinishLocked(with *rdma.Result) {
 }
 
 // endLocked adds the result of the current receive. It fills the result in place, field
-// by field: the processor stalls where a copy follows the stores of the fields.
+// by field, because the processor stalls on a copy that follows the stores of the fields.
 func (q *ReceiveQueue) endLocked(with *rdma.Result) {
 	r := q.current
 	if q.current = nil; q.shared == nil {
@@ -169,7 +168,7 @@ func (q *ReceiveQueue) PushLocked() {
 	q.results = q.results[:0]
 }
 
-// PushToLocked is PushLocked during a poll: see CompletionQueue.PushTo.
+// PushToLocked is PushLocked for a Look: see CompletionQueue.PushTo.
 func (q *ReceiveQueue) PushToLocked(to *Poller) int {
 	n := q.cq.PushTo(to, q.results)
 	q.results = q.results[:0]
@@ -188,8 +187,8 @@ func (q *ReceiveQueue) cancelLocked() {
 	q.PushLocked()
 }
 
-// Flush ends the receives that are not being filled. A receive that is being filled ends
-// as it would, before the others.
+// Flush ends the posted receives with StatusCanceled. The receive that is being filled is
+// not changed and ends first.
 func (q *ReceiveQueue) Flush() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -206,8 +205,9 @@ func (q *ReceiveQueue) Leave() {
 	}
 }
 
-// End ends all receives, the one in progress with the given status, and makes those that
-// are posted later end at once. Precondition: no receive is being filled any more.
+// End ends all receives: the current receive with the given status, all others with
+// StatusCanceled. Receives that are posted later end at once. Precondition: no goroutine
+// fills a receive.
 func (q *ReceiveQueue) End(status rdma.Status) {
 	q.Leave()
 	q.mu.Lock()

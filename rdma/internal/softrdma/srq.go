@@ -8,8 +8,8 @@ import (
 	"lwio/rdma"
 )
 
-// SharedQueue holds receives for many queue pairs. A connection whose message finds it
-// empty waits, without holding up any other.
+// SharedQueue holds receives for many queue pairs. If a message finds it empty, only the
+// connection of that message waits.
 //
 // No connection can take all receives: see mayTakeLocked.
 //
@@ -24,18 +24,18 @@ type SharedQueue struct {
 	threshold int
 	closed    bool
 	pairs     int           // queue pairs that use it
-	waiting   []*Taker      // for a receive, in the order of their arrival
+	waiting   []*Taker      // connections that wait for a receive, in the order of their arrival
 	low       chan struct{} // closed to end the calls of Wait; nil if there are none
 
-	// The memory of the receives, by its first byte, and the buffers that connections
-	// took and the program has not posted again.
+	// buffers finds the memory of a receive by its first byte. taken lists the buffers
+	// that connections took and the program has not posted again.
 	buffers map[*byte]*buffer
 	taken   takenList
 }
 
 // Taker is a connection that takes receives from a shared queue.
 type Taker struct {
-	resume func() // called when there may be a receive, with the queue's lock held
+	resume func() // called when there may be a receive, with the lock of the queue held
 	held   int    // receives that it took and the program has not posted again
 }
 
@@ -152,8 +152,8 @@ func (q *SharedQueue) postLocked(r *rdma.ReceiveRequest) rdma.Status {
 	return rdma.StatusSuccess
 }
 
-// backLocked records that the program returned a receive: the taken one with the same
-// memory, else the one that was taken first.
+// backLocked records that the program returned a receive: the taken receive with the same
+// memory, or else the receive that was taken first.
 func (q *SharedQueue) backLocked(r *Receive) *buffer {
 	var first *byte
 	if len(r.Pieces) > 0 {
@@ -179,8 +179,8 @@ func (q *SharedQueue) backLocked(r *Receive) *buffer {
 	return b
 }
 
-// resumeLocked wakes all connections that wait; those that find no receive keep their
-// place in the queue.
+// resumeLocked wakes all waiting connections. A connection that finds no receive keeps
+// its place in the queue.
 func (q *SharedQueue) resumeLocked() {
 	for _, t := range q.waiting {
 		t.resume()
@@ -219,10 +219,10 @@ func (q *SharedQueue) take(into *Receive, t *Taker) rdma.Status {
 }
 
 // mayTakeLocked reports whether there is a receive for t. Connections that have waited
-// for longer come first. Where several queue pairs share the queue, no connection may
-// hold more than three quarters of all receives, posted and taken, until the program
-// posts some of those again. The rest is for the other connections, independent of the
-// speed of a peer and of the program.
+// longer come first. If several queue pairs share the queue, a connection may hold at
+// most three quarters of all receives, posted and taken, until the program posts some of
+// them again. The rest is for the other connections, however slow a peer or the program
+// is.
 //
 // Source: [RFC 5042 §6.4.3.1]
 func (q *SharedQueue) mayTakeLocked(t *Taker, place int) bool {
@@ -265,8 +265,8 @@ func (q *SharedQueue) notifyLocked() {
 	}
 }
 
-// Wait waits until fewer receives than the threshold are left. It returns at once if that
-// is so already.
+// Wait waits until fewer receives than the threshold are left. If fewer are left already,
+// it returns at once.
 func (q *SharedQueue) Wait(ctx context.Context) error {
 	const op = "notify of a shared receive queue"
 	if ctx.Err() != nil {
@@ -320,8 +320,8 @@ func (q *SharedQueue) Modify(depth, threshold int) error {
 	return nil
 }
 
-// Close drops the remaining receives and ends all calls of Wait. A message for a queue
-// pair that still uses the queue then ends its connection.
+// Close drops the remaining receives and ends all calls of Wait. Later messages for queue
+// pairs of this queue end their connections.
 func (q *SharedQueue) Close() error {
 	q.mu.Lock()
 	q.closed = true

@@ -5,10 +5,10 @@ import "sync/atomic"
 // firstTokens is the number of slots that a token table begins with.
 const firstTokens = 16
 
-// tokenTable finds objects by their tokens. An object is in the one slot that the low
-// bits of its token name. A token is drawn again until its slot is free, and at least
-// half of the table is kept free, so that tokens are as random as the draws, in all of
-// their bits. Readers take no lock; writers hold one.
+// tokenTable finds objects by their tokens. The low bits of a token name the only slot
+// that can hold its object. A new token is drawn again until its slot is free, and at
+// least half of the slots are free. All bits of a token are therefore as random as the
+// draws. Readers take no lock; writers hold a lock of their own.
 //
 // Source: [RFC 5042 §6.1.1]
 type tokenTable[T any] struct {
@@ -25,8 +25,9 @@ func (t *tokenTable[T]) slot(token uint32) *atomic.Pointer[T] {
 	return &(*slots)[int(token>>1)&(len(*slots)-1)]
 }
 
-// reserve makes room for one more object. The objects move to their slots in a larger
-// table, which has a slot for each, as the smaller one had.
+// reserve makes room for one more object. If the table grows, each object moves to its
+// slot in the larger table: objects with different slots in the smaller table have
+// different slots in the larger one.
 func (t *tokenTable[T]) reserve(tokenOf func(*T) uint32) {
 	t.used++
 	old := t.slots.Load()

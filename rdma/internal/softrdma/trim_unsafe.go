@@ -8,7 +8,7 @@ import (
 	"lwio/internal/host"
 )
 
-// TrimIdle returns the pages of posted receives to the system, except those of the
+// TrimIdle returns the pages of posted receives to the system, except the pages of the
 // receive that is being filled. No receive begins meanwhile.
 func (q *ReceiveQueue) TrimIdle() {
 	q.mu.Lock()
@@ -43,8 +43,8 @@ func stretchOf(p Piece) stretch {
 	return stretch{p.Region, int(at), int(at) + len(p.Buf)}
 }
 
-// joined merges stretches that adjoin or overlap, so that a page that is in several of
-// them counts as whole.
+// joined merges stretches that adjoin or overlap, so that a page that several stretches
+// share counts as whole.
 func joined(all []stretch) []stretch {
 	slices.SortFunc(all, func(a, b stretch) int {
 		return cmp.Or(cmp.Compare(a.region.token, b.region.token), cmp.Compare(a.from, b.from))
@@ -60,7 +60,7 @@ func joined(all []stretch) []stretch {
 	return out
 }
 
-// discard returns the whole pages of the stretch, if the region is open: the memory of a
+// discard returns the whole pages of the stretch, if the region is open. The memory of a
 // closed region may have another use.
 func (s stretch) discard() {
 	if s.region.Acquire() {

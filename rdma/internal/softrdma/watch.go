@@ -7,12 +7,13 @@ import (
 	"lwio/rdma"
 )
 
-// watchTime is the least time for which a context is watched after the last wait with it.
+// watchTime is the minimum time for which a context is watched after the last wait with
+// it.
 const watchTime = time.Second
 
-// watch ends a Park when its context ends. It is kept for the waiter's next use, which
-// mostly has the same context, but not for long: a watch of a foreign kind of context
-// costs a goroutine. It belongs to the user of the waiter.
+// watch ends a Park when its context ends. The waiter keeps it for its next use, which
+// usually has the same context. It is dropped after watchTime, because a context that is
+// not of package context costs a goroutine. The user of the waiter owns the watch.
 type watch struct {
 	done   <-chan struct{}
 	parker Parker
@@ -53,7 +54,7 @@ func (q *CompletionQueue) keepLocked(w *waiter) {
 	q.timer.Reset(watchTime)
 }
 
-// endWatches ends the watches that were not used since the last call.
+// endWatches ends the watches that were not used since its last call.
 func (q *CompletionQueue) endWatches() {
 	q.mu.Lock()
 	var stale []watch

@@ -5,7 +5,7 @@ import (
 	"errors"
 )
 
-// Sizes of the DDP headers, in bytes, the two control bytes included.
+// Sizes of the DDP headers in bytes, including the two control bytes.
 //
 // Source: [RFC 5041 §4.2], [RFC 5041 §4.3]
 const (
@@ -31,13 +31,13 @@ const (
 	QueueAtomicResponse = 3
 )
 
-// errSegmentShort reports a ULPDU that is shorter than the header that it begins with.
+// errSegmentShort reports a ULPDU that is shorter than its header.
 var errSegmentShort = errors.New("DDP segment shorter than its header")
 
 // Segment is the header of a DDP segment with the control byte of RDMAP.
 type Segment struct {
 	DDP, RDMAP byte // the two control bytes, as on the wire
-	// STag is the STag of a tagged segment. In an untagged one it has the 32 bits of
+	// STag is the STag of a tagged segment. In an untagged segment it has the 32 bits for
 	// RDMAP: the STag to invalidate, or 0.
 	STag uint32
 	TO   uint64 // tagged
@@ -81,10 +81,10 @@ func (s *Segment) AppendTo(b []byte) []byte {
 	return binary.BigEndian.AppendUint32(b, s.MO)
 }
 
-// Decode reads the header at the start of a ULPDU. It does not check the versions, whose
-// errors belong to different layers.
+// Decode reads the header at the start of a ULPDU. It does not check the versions,
+// because version errors belong to two layers.
 //
-// It fills in a segment in place because the processor stalls where a copy follows the
+// It fills a segment in place because the processor stalls on a copy that follows the
 // stores of the fields.
 func (s *Segment) Decode(b []byte) error {
 	if len(b) < TaggedSize || b[0]&ddpTagged == 0 && len(b) < UntaggedSize {

@@ -34,8 +34,8 @@ func UpdateCRC(sum uint32, b []byte) uint32 { return crc32.Update(sum, castagnol
 // appendCRC appends a CRC in its order on the wire: least significant byte first.
 func appendCRC(b []byte, sum uint32) []byte { return binary.LittleEndian.AppendUint32(b, sum) }
 
-// AppendTrailer appends padding and CRC to b, which ends with the ULPDU of an FPDU. ulpdu
-// is the size of the ULPDU, sum the CRC of the FPDU so far. Without crc the CRC field is
+// AppendTrailer appends padding and CRC to b. b ends with the ULPDU of an FPDU. ulpdu is
+// the size of the ULPDU, sum the CRC of the FPDU so far. Without crc the CRC field is
 // zero.
 //
 // Source: [RFC 5044 §4.4]
@@ -64,8 +64,8 @@ func CheckFPDU(fpdu []byte) bool {
 	return UpdateCRC(0, fpdu[:end]) == binary.LittleEndian.Uint32(fpdu[end:])
 }
 
-// ULPDUForMSS returns the size of the largest ULPDU whose FPDU fits into one TCP segment
-// of mss bytes.
+// ULPDUForMSS returns the size of the largest ULPDU that fits, as an FPDU, into one TCP
+// segment of mss bytes.
 //
 // Source: [RFC 5044 §4.1]
 func ULPDUForMSS(mss int) int { return mss - (6 + mss%4) }

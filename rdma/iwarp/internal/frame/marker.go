@@ -5,7 +5,8 @@ import (
 	"errors"
 )
 
-// Markers stand at every markerSpacing-th byte of a stream in full operation mode.
+// A marker stands at every markerSpacing-th byte of a stream in full operation mode.
+// Sizes are in bytes.
 //
 // Source: [RFC 5044 §4.3]
 const (
@@ -30,7 +31,7 @@ type Marker struct {
 // Source: [RFC 5044 §4.3], [RFC 5044 §4.4]
 func (m *Marker) Mark(b, fpdu []byte) []byte {
 	start := len(b)
-	header := -1 // where the frame's length is
+	header := -1 // the offset of the frame's length field
 	for len(fpdu) > 0 {
 		if m.At%markerSpacing == 0 {
 			distance := 0
@@ -58,11 +59,11 @@ func (m *Marker) Mark(b, fpdu []byte) []byte {
 	return b
 }
 
-// Unmark appends the first frame of b to clean, without markers, and returns the number of
-// bytes of b that it takes: 0 if b ends before the frame does. A frame with a wrong CRC
-// gets a wrong one in clean too.
+// Unmark appends the first frame of b to clean, without markers, and returns the number
+// of bytes of b that it used: 0 if b has only a part of the frame. A frame with a wrong
+// CRC gets a wrong CRC in clean too.
 //
-// It fails where a marker and the frame's length disagree.
+// It fails if a marker and the frame's length disagree.
 //
 // Source: [RFC 5044 §4.3], [RFC 5044 §8]
 func (m *Marker) Unmark(clean, b []byte) ([]byte, int, error) {

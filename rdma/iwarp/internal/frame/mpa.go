@@ -30,7 +30,7 @@ const (
 	mpaEnhanced = 0x10
 )
 
-// DepthUnnegotiated as IRD or ORD asks the other side to leave the value as it is.
+// DepthUnnegotiated as IRD or ORD means that the sender does not negotiate the value.
 const DepthUnnegotiated = 0x3FFF
 
 // Errors of the start-up codec.
@@ -50,11 +50,11 @@ type Startup struct {
 	CRC      bool // the sender prefers CRC
 	Reject   bool
 	Revision uint8
-	Enhanced *Enhanced // nil unless revision 2 and the S flag
+	Enhanced *Enhanced // nil without revision 2 and the S flag
 	Private  []byte    // the private data, without the enhanced data
 }
 
-// Enhanced is the enhanced connection data, which revision 2 puts in front of the private
+// Enhanced is the enhanced connection data. Revision 2 puts it in front of the private
 // data.
 //
 // Source: [RFC 6581 §9.1]
@@ -157,7 +157,7 @@ func StartupSize(b []byte, reply bool) (int, error) {
 }
 
 // DecodeStartup reads a whole frame. The frame must be a reply if reply is set, else a
-// request. The private data is a part of b.
+// request. The private data refers to b.
 //
 // Errors: those of StartupSize; ErrStartupLength if b has another size.
 func DecodeStartup(b []byte, reply bool) (Startup, error) {

@@ -46,7 +46,7 @@ func (o Opcode) Solicits() bool {
 	return o == OpSendEvent || o == OpSendEventInval || o == OpImmediateEvent
 }
 
-// IsImmediate reports whether the message is one of the two of immediate data.
+// IsImmediate reports whether the message is one of the two kinds of immediate data.
 func (o Opcode) IsImmediate() bool { return o == OpImmediate || o == OpImmediateEvent }
 
 // Sizes of the RDMAP headers that follow the DDP header of some messages, in bytes.
@@ -80,7 +80,7 @@ func (r *ReadRequest) AppendTo(b []byte) []byte {
 	return binary.BigEndian.AppendUint64(b, r.SourceTO)
 }
 
-// DecodeReadRequest reads the content, of which b must hold all and nothing else.
+// DecodeReadRequest reads the content. b must have exactly its size.
 func DecodeReadRequest(b []byte) (ReadRequest, error) {
 	if len(b) != ReadRequestSize {
 		return ReadRequest{}, errHeaderSize
@@ -117,7 +117,7 @@ func (r *AtomicRequest) AppendTo(b []byte) []byte {
 	return b
 }
 
-// DecodeAtomicRequest reads the content, of which b must hold all and nothing else.
+// DecodeAtomicRequest reads the content. b must have exactly its size.
 func DecodeAtomicRequest(b []byte) (AtomicRequest, error) {
 	if len(b) != AtomicRequestSize {
 		return AtomicRequest{}, errHeaderSize
@@ -147,7 +147,7 @@ func (r *AtomicResponse) AppendTo(b []byte) []byte {
 	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint32(b, r.ID), r.Original)
 }
 
-// DecodeAtomicResponse reads the content, of which b must hold all and nothing else.
+// DecodeAtomicResponse reads the content. b must have exactly its size.
 func DecodeAtomicResponse(b []byte) (AtomicResponse, error) {
 	if len(b) != AtomicResponseSize {
 		return AtomicResponse{}, errHeaderSize
@@ -163,12 +163,12 @@ const (
 	AtomicCompareSwap = 2
 )
 
-// After returns the number that the request puts in the place of old.
+// After returns the number that replaces old.
 //
 // Source: [RFC 7306 §5.1.1], [RFC 7306 §5.1.2]
 func (r *AtomicRequest) After(old uint64) uint64 {
 	if r.Op == AtomicFetchAdd {
-		// With the bits of the mask cleared no carry crosses a field boundary.
+		// The bits of the mask are cleared, so no carry crosses a field boundary.
 		return (old&^r.Mask + r.Data&^r.Mask) ^ (old^r.Data)&r.Mask
 	}
 	if (old^r.CompareData)&r.CompareMask != 0 {

@@ -94,8 +94,8 @@ func (f Fault) String() string {
 	return fmt.Sprintf("%s (%d/%d/%02X)", name, f.Layer, f.Kind, f.Code)
 }
 
-// rank returns how well the fault fits a Terminate without headers: 0 not at all, 1
-// badly, 2 well.
+// rank returns how well the fault fits a Terminate without headers: 0 for an unknown
+// fault, 1 for a fault that needs headers, 2 for a fault that needs none.
 func (f Fault) rank() int {
 	switch _, known := faultNames[f]; {
 	case !known:
@@ -125,13 +125,13 @@ type Terminate struct {
 	Fault   Fault
 	Control byte // terminateLength, terminateDDP, TerminateRDMAP
 	Length  uint16
-	Header  []byte // DDP header, then that of RDMAP
+	Header  []byte // the DDP header, then the RDMAP header
 }
 
 // errTerminate reports a Terminate that cannot be decoded.
 var errTerminate = errors.New("malformed Terminate")
 
-// AppendTo appends the content in the bit order of the RFC.
+// AppendTo appends the content, in the bit order of the RFC.
 func (t *Terminate) AppendTo(b []byte) []byte {
 	b = append(b, t.Fault.Layer<<4|t.Fault.Kind, t.Fault.Code, t.Control, 0)
 	if t.Control&terminateDDP != 0 {
@@ -141,9 +141,9 @@ func (t *Terminate) AppendTo(b []byte) []byte {
 	return b
 }
 
-// TerminateFor returns the Terminate for a fault in a segment, given its header as it
-// arrived and the size of its ULPDU. An empty header, or a fault of the lower layer or of
-// this side, leaves the header out.
+// TerminateFor returns the Terminate for a fault in a segment. header is the header of
+// the segment as it arrived, ulpdu the size of its ULPDU. The Terminate has no header if
+// header is empty, or for a fault of the lower layer or of this side.
 func TerminateFor(f Fault, header []byte, ulpdu int) Terminate {
 	t := Terminate{Fault: f}
 	if len(header) > 0 && f.Layer != LayerLLP && f != FaultLocal {
@@ -153,11 +153,11 @@ func TerminateFor(f Fault, header []byte, ulpdu int) Terminate {
 	return t
 }
 
-// DecodeTerminate reads a Terminate, whose header is a part of b. It accepts two bit orders
-// of the first and third byte: that of the RFC, and the mirrored one of a Linux peer. The
-// flags distinguish them. Without flags the order counts in which the fault is a known one
-// that needs no header: all faults but those of the lower layer and the local ones come
-// with a header.
+// DecodeTerminate reads a Terminate; its header refers to b. It accepts two bit orders of
+// the first and third byte: the order of the RFC, and the mirrored order of a Linux peer.
+// The flags distinguish them. Without flags, it takes the order in which the fault is
+// known and needs no header: only faults of the lower layer and local faults come without
+// a header.
 func DecodeTerminate(b []byte) (Terminate, error) {
 	if len(b) < 4 {
 		return Terminate{}, errTerminate

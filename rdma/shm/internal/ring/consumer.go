@@ -3,29 +3,30 @@
 package ring
 
 // Consumer takes entries out of the peer's ring. The ring may change at any moment: each
-// byte of a header is read once, and the copy is checked. One goroutine uses it at a time.
+// byte of a header is read once, and the copy is checked. One goroutine uses it at a
+// time.
 type Consumer struct {
 	peer *Segment
-	head uint64 // taken
-	tail uint64 // known to be there
-	idle bool   // the last look found nothing
+	head uint64 // bytes taken
+	tail uint64 // bytes known to be published
+	idle bool   // the last call of Arrived found no entry
 }
 
-// NewConsumer makes a consumer of a ring of which head bytes are taken.
+// NewConsumer makes a consumer for a ring from which head bytes are already taken.
 func NewConsumer(peer *Segment, head uint64) Consumer {
 	return Consumer{peer: peer, head: head, tail: head}
 }
 
-// Head is the number of bytes taken so far.
+// Head returns the number of bytes taken so far.
 func (c *Consumer) Head() uint64 { return c.head }
 
-// Size is the size of the ring in bytes.
+// Size returns the size of the ring in bytes.
 func (c *Consumer) Size() int { return len(c.peer.Ring) }
 
-// Arrived reports whether there are entries. A repeated look that finds none also loads the
-// place of the next entry, so that its first bytes are in the processor's cache, or on the
-// way to it, when the tail announces it. Under a steady stream of entries that load would
-// only disturb the peer, which is writing there.
+// Arrived reports whether there are entries. If the previous call found none, Arrived
+// also loads the first word of the next entry's place. When the entry is announced, its
+// first bytes are then in the processor's cache, or on the way to it. Under a steady
+// stream of entries this load would only disturb the peer, which is writing there.
 func (c *Consumer) Arrived() bool {
 	if c.idle {
 		word(c.peer.Ring, int(c.head&uint64(len(c.peer.Ring)-1))).Load()
@@ -59,12 +60,12 @@ func (c *Consumer) Next(e *Entry) (bool, error) {
 	return true, nil
 }
 
-// Payload is the payload of the next entry: two slices if it wraps around.
+// Payload returns the payload of the next entry: two slices if it wraps around.
 func (c *Consumer) Payload(e *Entry) (a, b []byte) {
 	return around(c.peer.Ring, c.head+uint64(e.Header()), int(e.Length))
 }
 
-// Skips reports whether e, the next entry, is a skip that ends where the ring does.
+// Skips reports whether e, the next entry, is a skip that ends at the end of the ring.
 func (c *Consumer) Skips(e *Entry) bool {
 	return e.Kind == Skip && (c.head+uint64(e.Size()))&uint64(len(c.peer.Ring)-1) == 0
 }

@@ -13,18 +13,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Doorbell is the pair of ways by which the two sides wake each other in the network
-// poller: two pairs of sockets, one for each direction. To ring is to shut down the
-// sending side of an end, repeatedly: the kernel notifies the pollers of that pair each
-// time, independent of its state, and no byte is sent, kept or read. Ringing never waits, so
-// neither flags that the peer sets on the sockets nor bytes that it sends matter. Two pairs
-// are needed because a poller that watches the ringing end is notified as well.
+// Doorbell lets the two sides wake each other in the network poller. It consists of two
+// pairs of sockets, one for each direction. To ring is to shut down the sending side of a
+// socket, repeatedly. The kernel notifies the pollers of the pair each time, whatever its
+// state, and no byte is sent, stored or read. Ringing never waits, so the peer's flags on
+// the sockets do not matter, and neither do bytes that the peer sends. Two pairs are
+// needed because the kernel also notifies a poller of the ringing socket.
 //
-// Sleep is called by one goroutine at a time, Ring and Interrupt by any.
+// One goroutine at a time calls Sleep. Any goroutine may call Ring and Interrupt.
 type Doorbell struct {
 	f    *os.File // this side sleeps on it
 	raw  syscall.RawConn
-	peer *os.File // this side rings the peer with it
+	peer *os.File // this side rings it to wake the peer
 	pull syscall.RawConn
 
 	prepare  func() bool
@@ -35,13 +35,13 @@ type Doorbell struct {
 
 // Errors of doorbells.
 var (
-	// ErrDoorbell means that the peer sent something else than an end of a pair of sockets.
+	// ErrDoorbell means that the peer did not send a socket of a pair.
 	ErrDoorbell = errors.New("the peer's doorbell is not a pair of sockets")
 	// ErrNoNotification means that the kernel lacks a property that doorbells need.
 	ErrNoNotification = errors.New("the kernel does not report a repeated shutdown of a socket")
 )
 
-// ring is best effort: a broken doorbell has no effect.
+// ring shuts down a socket. It is best effort: a broken doorbell has no effect.
 func ring(fd uintptr) {
 	RaceRelease()
 	_, _, _ = syscall.RawSyscall(syscall.SYS_SHUTDOWN, fd, unix.SHUT_WR, 0)
@@ -83,7 +83,7 @@ func checkDoorbells(ring func(fd uintptr)) error {
 	return nil
 }
 
-// NewDoorbell makes a doorbell, and the two descriptors from which the peer opens its own.
+// NewDoorbell makes a doorbell, and two descriptors for the peer's doorbell.
 func NewDoorbell() (d *Doorbell, peer []int, err error) {
 	here, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -102,8 +102,8 @@ func NewDoorbell() (d *Doorbell, peer []int, err error) {
 	return d, peer, nil
 }
 
-// OpenDoorbell checks two descriptors, perhaps of a peer, and takes them over: this side
-// sleeps on the first and rings with the second.
+// OpenDoorbell makes a doorbell of two descriptors, which may come from a peer, and takes
+// ownership of them. This side sleeps on the first and rings with the second.
 //
 // Errors: ErrDoorbell.
 func OpenDoorbell(fd, ringer int) (*Doorbell, error) {
@@ -120,7 +120,7 @@ func OpenDoorbell(fd, ringer int) (*Doorbell, error) {
 		d.pull, err = d.peer.SyscallConn()
 	}
 	if err == nil {
-		err = d.f.SetReadDeadline(time.Time{}) // fails if the network poller does not have it
+		err = d.f.SetReadDeadline(time.Time{}) // fails if the network poller does not watch the socket
 	}
 	if err != nil {
 		d.Close()
@@ -130,8 +130,8 @@ func OpenDoorbell(fd, ringer int) (*Doorbell, error) {
 	return d, nil
 }
 
-// checkSocket checks that a descriptor is an end of a pair of sockets. The shutdown of
-// another kind may take long.
+// checkSocket checks that a descriptor is a socket of a pair. The shutdown of another
+// kind of socket may take long.
 func checkSocket(fd int) error {
 	family, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_DOMAIN)
 	kind, err2 := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_TYPE)
@@ -141,8 +141,8 @@ func checkSocket(fd int) error {
 	return err
 }
 
-// OnSleep sets the function that Sleep calls just before it sleeps; Sleep returns at once if
-// it returns false. It is set before the first Sleep.
+// OnSleep sets the function that Sleep calls immediately before it sleeps. If the
+// function returns false, Sleep returns at once. Call OnSleep before the first Sleep.
 func (d *Doorbell) OnSleep(prepare func() bool) { d.prepare = prepare }
 
 // Close closes the doorbell, which may be nil.
@@ -158,8 +158,8 @@ func (d *Doorbell) Close() {
 func (d *Doorbell) Ring() { _ = d.pull.Control(ring) }
 
 // Sleep sleeps in the network poller until the peer rings or Interrupt is called. rang
-// reports whether a ring ended it, prepared whether the function of OnSleep was called. An
-// error means that the doorbell is broken.
+// reports whether a ring ended the sleep, prepared whether the function of OnSleep was
+// called. An error means that the doorbell is broken.
 func (d *Doorbell) Sleep() (prepared, rang bool, err error) {
 	d.prepared, d.rang = false, false
 	err = d.raw.Read(d.attempt)

@@ -9,45 +9,47 @@ const (
 	Send            = 1
 	Write           = 2
 	ReadRequest     = 3 // asks for Total bytes; it has no payload
-	ReadResponse    = 4 // to the oldest unanswered read request
-	SendByReference = 5 // a whole message; its bytes after the payload stay with the sender
-	Skip            = 6 // the rest of the ring is unused this time round
+	ReadResponse    = 4 // the answer to the oldest unanswered read request
+	SendByReference = 5 // a whole message; the bytes after the payload stay with the sender
+	Skip            = 6 // the rest of the ring is unused in this round
 	CompactSend     = 7 // a whole message; the payload begins after the first word of the header
 )
 
 // Flags of an entry.
 const (
-	FlagFirst     = 1 // of a message
+	FlagFirst     = 1 // the first part of a message
 	FlagSolicited = 4
-	FlagImmediate = 8 // with the last part of a write
+	FlagImmediate = 8 // in the last part of a write
 )
 
-// HeaderSize is the size of a full header in bytes; the size of an entry is a multiple of
-// it, so that no header wraps around the end of the ring. CompactSize is that of a compact
-// send's header: so short that a request or an answer fits one cache line with it.
+// HeaderSize is the size of a full header in bytes. The size of an entry is a multiple of
+// HeaderSize, so that no header wraps around the end of the ring. CompactSize is the size
+// of a compact send's header. It is so small that a request or an answer fits into one
+// cache line together with it.
 const (
 	HeaderSize  = 32
 	CompactSize = 8
 )
 
-// Entry is the header of a part of a request. It is passed by address: a copy right after
-// its fields were written stalls the processor until they, and all earlier stores into a
-// ring, have reached its cache.
+// Entry is the header of a part of a request. It is passed by address, because a copy
+// that follows the stores of its fields stalls the processor until these stores, and all
+// earlier stores into a ring, are in its cache.
 //
-// Fields that share one word of the ring are not adjacent here. The compiler would load
-// them as one word just after they were stored separately, and the processor would stall
-// until all earlier stores, the payload among them, have left it.
+// Fields that share one word of the ring are not adjacent here. If they were, the
+// compiler would load them as one word just after they were stored separately. The
+// processor would then stall until all earlier stores have left it, including the stores
+// of the payload.
 type Entry struct {
 	Kind      uint8
 	Length    uint32 // bytes of payload
-	Total     uint32 // bytes from the first of this entry to the last of the request
+	Total     uint32 // bytes from the first byte of this entry to the last byte of the request
 	Immediate uint32
 	Addr      uint64
 	Token     uint32
 	Flags     uint8
 }
 
-// Header is the number of bytes before the payload.
+// Header returns the number of bytes before the payload.
 func (e *Entry) Header() int {
 	if e.Kind == CompactSend {
 		return CompactSize
@@ -55,15 +57,15 @@ func (e *Entry) Header() int {
 	return HeaderSize
 }
 
-// Size is the number of bytes that the entry takes in the ring.
+// Size returns the number of bytes of the entry in the ring.
 func (e *Entry) Size() int { return roundEntry(e.Header() + int(e.Length)) }
 
-// EntrySize is the size of an entry with a full header and n bytes of payload.
+// EntrySize returns the size of an entry with a full header and n bytes of payload.
 func EntrySize(n int) int { return roundEntry(HeaderSize + n) }
 
 func roundEntry(n int) int { return (n + HeaderSize - 1) &^ (HeaderSize - 1) }
 
-// load copies a header out of a ring, each byte once. pos is a multiple of 8.
+// load copies a header out of a ring. It reads each byte once. pos is a multiple of 8.
 func (e *Entry) load(ring []byte, pos int) {
 	w := word(ring, pos).Load()
 	e.Kind, e.Flags, e.Length = uint8(w), uint8(w>>8), uint32(w>>32)
@@ -76,9 +78,9 @@ func (e *Entry) load(ring []byte, pos int) {
 	e.Addr, e.Immediate = word(ring, pos+16).Load(), uint32(word(ring, pos+24).Load())
 }
 
-// Store writes the header into a ring at pos, a multiple of 8. The widest field comes first
-// in each word: the compiler combines neighbours of one size, which stalls as described at
-// Entry.
+// Store writes the header into a ring at pos, a multiple of 8. The widest field comes
+// first in each word, because the compiler combines adjacent fields of one size. That
+// stalls the processor as described at Entry.
 func (e *Entry) Store(ring []byte, pos int) {
 	binary.NativeEndian.PutUint64(ring[pos:], uint64(e.Length)<<32|uint64(e.Kind)|uint64(e.Flags)<<8)
 	if e.Kind == CompactSend {

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// MapOver maps a memory file in the place of whole pages of another mapping.
+// MapOver maps a memory file over whole pages of another mapping.
 func MapOver(fd int, pages []byte) error {
 	_, err := unix.MmapPtr(fd, 0, unsafe.Pointer(unsafe.SliceData(pages)), uintptr(len(pages)),
 		unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_FIXED)

@@ -9,12 +9,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sealSize are the seals that memory of a peer must have, so that it cannot shrink while
-// this side reads it.
+// sealSize is the set of seals that a peer's memory must have, so that it cannot shrink
+// while this side reads it.
 const sealSize = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW
 
-// NewMemfd makes a sealed memory file of size bytes and maps it. Its pages come with their
-// first use, or with Populate. The caller owns the descriptor and the mapping.
+// NewMemfd makes a sealed memory file of size bytes and maps it. Its pages are allocated
+// by their first use or by Populate. The caller owns the descriptor and the mapping.
 func NewMemfd(name string, size int) (fd int, mem []byte, err error) {
 	return newMemfd(name, size, 0)
 }
@@ -47,7 +47,7 @@ func Populate(fd int, mem []byte) error {
 	if err := unix.Fallocate(fd, 0, 0, int64(len(mem))); err != nil {
 		return err
 	}
-	// Kernels before 5.14 do not know this; each page then costs a fault.
+	// Kernels before 5.14 do not support this. Each page then costs a fault.
 	_ = unix.Madvise(mem, unix.MADV_POPULATE_WRITE)
 	return nil
 }
@@ -59,9 +59,9 @@ var (
 	ErrHoles     = errors.New("the peer's memory is not populated")
 )
 
-// MapMemfd checks a memory file that a peer sent and maps it to read and write: it must
-// have exactly that size, be sealed against another one, consist of ordinary pages, and be
-// populated. Holes that the peer makes afterwards are filled by the kernel.
+// MapMemfd checks a memory file that a peer sent, and maps it to read and write. The file
+// must have exactly the given size, be sealed against any other size, consist of ordinary
+// pages, and be populated. If the peer makes holes afterwards, the kernel fills them.
 //
 // Errors: ErrSeals, ErrNotMemory, ErrHoles.
 func MapMemfd(fd, size int) ([]byte, error) {
@@ -96,10 +96,10 @@ func mapMemfd(fd, size, prot int, holes bool) ([]byte, error) {
 	return unix.Mmap(fd, 0, size, prot, unix.MAP_SHARED|unix.MAP_POPULATE)
 }
 
-// SegmentFDs are the descriptors of a segment: of its words, which the peer can only read,
-// and of its ring. The ring is not sealed against writing, as that seal would forbid to
-// return its pages to the system. Its owner never reads it, so a peer that writes there
-// changes only its own input.
+// SegmentFDs has the descriptors of a segment: of its words, which the peer can only
+// read, and of its ring. The ring has no seal against writing, because that seal would
+// forbid to return its pages to the system. The owner never reads its ring, so a peer
+// that writes there changes only its own input.
 type SegmentFDs [2]int
 
 // Close closes the descriptors.
@@ -132,7 +132,7 @@ func NewSegment(size int) (fds SegmentFDs, s *Segment, err error) {
 
 // MapSegment checks the peer's segment, with a ring of size bytes, and maps it read-only.
 //
-// Errors: as MapMemfd.
+// Errors: those of MapMemfd.
 func MapSegment(fds SegmentFDs, size uint32) (*Segment, error) {
 	if size < MinSize || size > MaxSize || size&(size-1) != 0 {
 		return nil, fmt.Errorf("%w: a ring of %d bytes", ErrNotMemory, size)
@@ -149,7 +149,7 @@ func MapSegment(fds SegmentFDs, size uint32) (*Segment, error) {
 	return segmentOf(mem, bytes), nil
 }
 
-// Unmap ends the use of a segment, which may be nil.
+// Unmap unmaps a segment, which may be nil.
 func (s *Segment) Unmap() {
 	if s != nil {
 		_ = unix.Munmap(s.mem)

@@ -8,31 +8,31 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrInconsistent means that the peer's ring or its counters contradict each other.
+// ErrInconsistent means that the peer's ring and its counters contradict each other.
 var ErrInconsistent = errors.New("the peer's ring is inconsistent")
 
 // Producer puts entries into the ring of a side's own segment. One goroutine uses it at a
-// time; only Published may be called beside it.
+// time; only Published may be called concurrently.
 type Producer struct {
 	own, peer *Segment
 	tail      uint64
 	head      uint64 // the bytes that the peer is known to have taken
-	placed    uint64 // where the last entry ends that carries a write or a read
-	skip      int    // bytes that the next entry leaves out, to be at the ring's beginning
-	looked    uint64 // the tail when rewind last read the peer's head
+	placed    uint64 // the end of the last entry of a write or a read
+	skip      int    // bytes to leave out so that the next entry begins at the ring's beginning
+	looked    uint64 // the value of tail when rewind last read the peer's head
 }
 
 // NewProducer makes a producer for an empty ring.
 func NewProducer(own, peer *Segment) Producer { return Producer{own: own, peer: peer} }
 
-// RewindAfter is the number of bytes of a ring that are used before a producer whose ring
-// is empty begins again at the ring's beginning. Two sides that alternate then use the same
+// RewindAfter is the number of bytes of a ring that are used before a producer with an
+// empty ring returns to the ring's beginning. Two sides that alternate then use the same
 // few pages, which stay in the processors' caches.
 const RewindAfter = 16 << 10
 
-// Room is the number of free bytes of the ring, at least want if there are as many.
-// Reading the peer's head takes its cache line away from the peer, so Room does that only
-// if the known head does not suffice.
+// Room returns the number of free bytes of the ring. If at least want bytes are free, the
+// result is at least want. To read the peer's head takes its cache line away from the
+// peer, so Room reads it only if the known head does not suffice.
 func (p *Producer) Room(want int) (int, error) {
 	if p.skip = p.rewind(want); p.skip > 0 {
 		return len(p.own.Ring) - p.skip, nil
@@ -48,8 +48,9 @@ func (p *Producer) Room(want int) (int, error) {
 	return room, err
 }
 
-// rewind returns the number of bytes to leave out so that the next entry, which takes want,
-// is at the beginning of the ring; 0 if it stays where it is.
+// rewind returns the number of bytes to leave out so that the next entry, of want bytes,
+// begins at the ring's beginning. It returns 0 if the entry begins where the last one
+// ended.
 func (p *Producer) rewind(want int) int {
 	at := int(p.tail & uint64(len(p.own.Ring)-1))
 	if at < max(RewindAfter, want) {
@@ -67,8 +68,8 @@ func (p *Producer) rewind(want int) int {
 	return len(p.own.Ring) - at
 }
 
-// Published is the number of free bytes as the published counters show it. Any goroutine
-// may call it.
+// Published returns the number of free bytes by the published counters. Any goroutine may
+// call it.
 func (p *Producer) Published() (int, error) {
 	return p.roomFrom(p.own.Tail.Load(), p.peer.Head.Load())
 }
@@ -82,14 +83,15 @@ func (p *Producer) roomFrom(tail, head uint64) (int, error) {
 }
 
 // OnlySends reports whether the peer took every write and read out of the ring. The ring
-// then holds at most sends, which no program has seen: a write that is placed directly
-// before the peer takes them has the same effect as one placed after.
+// then holds at most sends that no program has seen. A write that is placed directly
+// before the peer takes them has the same effect as a write that is placed afterwards.
 func (p *Producer) OnlySends() bool {
 	return int64(p.head-p.placed) >= 0 || int64(p.peer.Head.Load()-p.placed) >= 0
 }
 
-// Payload is the place of the n payload bytes of the next entry after a header of that
-// size: two slices if it wraps around. Room has returned enough for the entry.
+// Payload returns the place for the n payload bytes of the next entry, after a header of
+// the given size: two slices if it wraps around. Precondition: Room has returned enough
+// bytes for the entry.
 func (p *Producer) Payload(header, n int) (a, b []byte) {
 	return around(p.own.Ring, p.tail+uint64(p.skip+header), n)
 }
@@ -100,8 +102,8 @@ func (p *Producer) Publish(e *Entry) {
 	p.Commit()
 }
 
-// Stage puts in the next entry, whose payload is in place. The peer sees it after the next
-// Commit: each Commit costs the peer a cache miss.
+// Stage adds the next entry, whose payload is in place. The peer sees it after the next
+// Commit. Each Commit costs the peer a cache miss.
 func (p *Producer) Stage(e *Entry) {
 	mask := uint64(len(p.own.Ring) - 1)
 	if n := uint32(p.skip); n > 0 {
@@ -126,11 +128,11 @@ func (p *Producer) Commit() {
 // TrimIdle returns the pages of an empty ring to the system.
 func (p *Producer) TrimIdle() {
 	if sparse(len(p.own.Ring)) && p.peer.Head.Load() == p.tail {
-		_ = unix.Madvise(p.own.Ring, unix.MADV_REMOVE) // without it the pages stay
+		_ = unix.Madvise(p.own.Ring, unix.MADV_REMOVE) // without MADV_REMOVE the pages stay
 	}
 }
 
-// around is the n bytes of a ring from a position on, in one or two slices.
+// around returns the n bytes of a ring from a position, in one or two slices.
 func around(ring []byte, pos uint64, n int) (a, b []byte) {
 	i := int(pos & uint64(len(ring)-1))
 	if n <= len(ring)-i {

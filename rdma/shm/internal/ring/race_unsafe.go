@@ -7,11 +7,11 @@ import (
 	"unsafe"
 )
 
-// published stands on the heap for all that is published in shared mappings, which the
-// race detector does not watch.
+// published represents, on the heap, all data that is published in shared mappings. The
+// race detector does not watch these mappings.
 var published byte
 
-// RaceRelease tells the race detector that the writes of this goroutine are published.
+// RaceRelease tells the race detector that this goroutine publishes its writes.
 func RaceRelease() { runtime.RaceReleaseMerge(unsafe.Pointer(&published)) }
 
 // RaceAcquire tells the race detector that this goroutine has seen the published writes.

@@ -19,19 +19,19 @@ type Segment struct {
 	*Words
 	// Ring is the memory of the ring; its length is a power of two.
 	Ring []byte
-	mem  []byte // of Words
+	mem  []byte // backs Words
 }
 
-// Words are the control words of a segment, each in a cache line of its own, and its table.
+// Words has the control words of a segment, each in its own cache line, and the table.
 type Words struct {
-	// Tail counts the bytes that the owner has put into its ring, Head those that it has
-	// taken from the peer's.
+	// Tail counts the bytes that the owner has put into its ring, Head the bytes that it
+	// has taken out of the peer's ring.
 	Tail atomic.Uint64
 	_    [56]byte
 	Head atomic.Uint64
 	_    [56]byte
-	// Sleep is how the owner sleeps, one of the Sleep constants, and above SleepMask a
-	// number that changes with every sleep.
+	// Sleep states how the owner sleeps: one of the Sleep constants in the bits of
+	// SleepMask. The bits above are a number that changes with every sleep.
 	Sleep atomic.Uint64
 	_     [56]byte
 	// Waiting is not 0 while the owner waits for room in its ring.
@@ -40,7 +40,7 @@ type Words struct {
 	// Busy is 1 + the slot of the peer's table through which the owner is copying, or 0.
 	Busy atomic.Uint64
 	_    [56]byte
-	// State is how the owner ended the connection, or 0.
+	// State states how the owner ended the connection; 0 before the end.
 	State atomic.Uint64
 	_     [56]byte
 	// Futex counts the wake-ups of a peer that sleeps on this word.
@@ -50,7 +50,7 @@ type Words struct {
 	table [Slots]Slot
 }
 
-// How the owner of a segment sleeps.
+// The ways in which the owner of a segment sleeps.
 const (
 	Awake         = 0 // it busy-polls
 	SleepSocket   = 1 // on the connection's socket
@@ -59,19 +59,19 @@ const (
 	SleepMask     = 3
 )
 
-// Slot is an entry of a segment's table: memory of the owner that the peer may reach. The
-// owner sets Key last, and clears it first.
+// Slot is an entry of a segment's table: memory of the owner that the peer may access.
+// The owner sets Key last, and clears it first.
 //
-// The last two words are about the slot of the same number in the peer's table.
+// Mapped and References are about the slot with the same number in the peer's table.
 type Slot struct {
-	// Key is the token of the region in its low half and the rights above it; without
-	// rights the slot is empty.
+	// Key has the token of the region in its low half and the rights above it. A slot
+	// without rights is empty.
 	Key atomic.Uint64
-	// Base is the remote address of the region, Size its length and Offset its place in
+	// Base is the remote address of the region, Size its length and Offset its offset in
 	// the memory, in bytes.
 	Base, Size, Offset atomic.Uint64
-	// Mapped is the token of the peer's slot beside SlotMapped if the owner mapped its
-	// memory.
+	// Mapped has the token of the peer's slot, and SlotMapped, if the owner has mapped
+	// the memory of that slot.
 	Mapped atomic.Uint64
 	// References is not 0 while the owner holds data by reference in the peer's slot.
 	References atomic.Uint64
@@ -88,12 +88,13 @@ const (
 // Slot returns slot i of the table.
 func (s *Segment) Slot(i int) *Slot { return &s.table[i] }
 
-// segmentOf interprets page-aligned memory of SegmentSize bytes and that of the ring.
+// segmentOf interprets page-aligned memory of SegmentSize bytes, and the memory of the
+// ring, as a segment.
 func segmentOf(mem, ring []byte) *Segment {
 	return &Segment{Words: (*Words)(unsafe.Pointer(&mem[:SegmentSize][0])), Ring: ring, mem: mem}
 }
 
-// word is the 8-byte word at an offset that is a multiple of 8.
+// word returns the 8-byte word at an offset, which is a multiple of 8.
 func word(mem []byte, at int) *atomic.Uint64 {
 	return (*atomic.Uint64)(unsafe.Pointer(&mem[at : at+8][0]))
 }
