@@ -5,7 +5,7 @@ import (
 	"math/rand/v2"
 )
 
-// fill makes p differ from zeros and from itself shifted.
+// fill writes bytes that differ from zero and from the same bytes shifted.
 func fill(p []byte) {
 	rng := rand.NewChaCha8([32]byte{1})
 	for i := range p {
@@ -13,7 +13,7 @@ func fill(p []byte) {
 	}
 }
 
-// same compares.
+// same reports whether a and b are equal.
 func same(a, b []byte) bool { return bytes.Equal(a, b) }
 
 // zero reports whether all of p is zero.
@@ -26,8 +26,8 @@ func zero(p []byte) bool {
 	return true
 }
 
-// prefixed reports whether got is want, perhaps padded with zeros as fabrics with
-// private data of fixed size do.
+// prefixed reports whether got is want, possibly padded with zeros. Fabrics with private
+// data of fixed size pad it.
 func prefixed(got, want []byte) bool {
 	return bytes.HasPrefix(got, want) && zero(got[len(want):])
 }

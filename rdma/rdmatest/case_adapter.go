@@ -63,7 +63,7 @@ func adapterAddresses(r *rig) {
 	for _, ip := range addrs {
 		a, err := r.provider.OpenAdapter(r.ctx(), ip)
 		if err != nil {
-			// An interface that has gone meanwhile is listed no more.
+			// The interface may have gone meanwhile; then it is no longer listed.
 			if now, _ := r.provider.Addrs(r.ctx()); slices.Contains(now, ip) {
 				r.Errorf("%v is listed and cannot be opened: %v", ip, err)
 			}
@@ -81,7 +81,7 @@ func foreignAddress(r *rig) {
 	if !r.cfg.Addr.AddrPort.IsValid() {
 		return
 	}
-	// A documentation address: no host has it.
+	// This is a documentation address, which no host has.
 	a, err := r.provider.OpenAdapter(r.ctx(), netip.MustParseAddr("192.0.2.77"))
 	if err == nil {
 		r.closeNow("adapter", a)
@@ -139,7 +139,7 @@ func queuePairParameters(r *rig) {
 	}
 }
 
-// allAtMaximum makes a pair with every number at its limit and uses it.
+// allAtMaximum makes a pair with every number at its limit, and uses it.
 func allAtMaximum(r *rig) {
 	info := r.adapter().Info()
 	s := shape{
@@ -169,8 +169,8 @@ func allAtMaximum(r *rig) {
 	}
 }
 
-// unsupportedObjects: the adapter refuses missing objects in the one way that
-// programs look for.
+// unsupportedObjects checks that an adapter without an object refuses it with
+// StatusNotSupported.
 func unsupportedObjects(r *rig) {
 	a := r.adapter()
 	e := r.end(a, shape{})

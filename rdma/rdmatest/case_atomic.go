@@ -17,16 +17,16 @@ var atomicCases = []Case{
 	{Name: "atomic/violations", Source: "[RFC 7306 §5.1], [ND NdInvalidRead]", Needs: rdma.CapAtomics, run: atomicViolations},
 }
 
-// plain swaps all of a number that must be compare.
+// plain returns an atomic that swaps a whole number if it equals compare.
 func plain(compare, value uint64) rdma.Atomic {
 	return rdma.Atomic{Value: value, Mask: ^uint64(0), Compare: compare, CompareMask: ^uint64(0)}
 }
 
-// word is the number at off of the end's memory.
+// word returns the number at off of the end's memory.
 func (e *end) word(off int) uint64 { return binary.NativeEndian.Uint64(e.mem[off:]) }
 
-// atomics lets one end change a number of the other, step by step, each of which
-// must find the value that the step before left, and leave its own.
+// atomics lets each end change a number of the other end in steps. Each step must find
+// the value that the previous step left, and leave its own value.
 func (r *rig) atomics(op rdma.Op, steps []rdma.Atomic, values []uint64) {
 	r.Helper()
 	active, passive := r.pair(shape{access: readable})
@@ -57,7 +57,7 @@ func (r *rig) atomics(op rdma.Op, steps []rdma.Atomic, values []uint64) {
 func fetchAdd(r *rig) {
 	r.atomics(rdma.OpFetchAdd, []rdma.Atomic{
 		{Value: 5},
-		{Value: ^uint64(0)}, // takes one away
+		{Value: ^uint64(0)}, // subtracts one
 		{Value: 0},
 		{Value: ^uint64(0) - 6},
 		{Value: 0x0001_0002_FFFF_0004, Mask: 0x8000_8000_8000_8000},
@@ -69,17 +69,17 @@ func fetchAdd(r *rig) {
 func compareSwap(r *rig) {
 	r.atomics(rdma.OpCompareSwap, []rdma.Atomic{
 		plain(1, 2),
-		plain(1, 3), // is not there
+		plain(1, 3), // does not match
 		plain(2, 1<<63|77),
 		{Value: 0xAAAA, Mask: 0xFF00, Compare: 77, CompareMask: 0xFF},
-		{Value: 5, Mask: ^uint64(0), Compare: 99}, // compares nothing
-		{Compare: 5, CompareMask: ^uint64(0)},     // stores nothing
+		{Value: 5, Mask: ^uint64(0), Compare: 99}, // compares no bit
+		{Compare: 5, CompareMask: ^uint64(0)},     // stores no bit
 		{Value: ^uint64(0), Mask: 1, Compare: 4, CompareMask: ^uint64(0)},
 	}, []uint64{1, 2, 2, 1<<63 | 77, 1<<63 | 0xAA00 | 77, 5, 5, 5})
 }
 
-// atomicOrder: an atomic sees the write before it, the read after it sees the
-// atomic, and results come in the order of posting.
+// atomicOrder checks that an atomic sees the write before it, that the read after it sees
+// the atomic, and that results come in the order of posting.
 func atomicOrder(r *rig) {
 	active, passive := r.pair(shape{access: readable})
 	for round := range uint64(30) {
@@ -109,7 +109,7 @@ func atomicOrder(r *rig) {
 	}
 }
 
-// atomicsAboveLimit posts far more atomics than may be in progress.
+// atomicsAboveLimit posts many more atomics than may be in progress.
 func atomicsAboveLimit(r *rig) {
 	active, passive := r.pair(shape{access: readable, reads: 1, depth: 64})
 	for i := range 64 {
@@ -125,8 +125,8 @@ func atomicsAboveLimit(r *rig) {
 	}
 }
 
-// atomicsOfMany adds to one number from several connections: every value is seen
-// by one of them.
+// atomicsOfMany adds to one number from several connections. Each value must be found
+// exactly once.
 func atomicsOfMany(r *rig) {
 	const peers, rounds, depth = 3, 40, 8
 	target := r.end(r.adapter(), shape{access: readable})
@@ -167,7 +167,8 @@ func atomicsOfMany(r *rig) {
 	}
 }
 
-// atomicRefused: impossible requests are refused at once, and the connection lives.
+// atomicRefused checks that impossible requests are refused at once, and that the
+// connection continues.
 func atomicRefused(r *rig) {
 	active, passive := r.pair(shape{access: readable})
 	closed := r.region(active.adapter, make([]byte, 64), 0)
@@ -197,7 +198,8 @@ func atomicRefused(r *rig) {
 	}
 }
 
-// atomicViolations: the connection ends, and nothing changed on either side.
+// atomicViolations checks that the connection ends, and that no memory changes on either
+// side.
 func atomicViolations(r *rig) {
 	for _, c := range []struct {
 		what   string

@@ -6,9 +6,9 @@ import (
 	"lwio/rdma"
 )
 
-// messageByReference: a message by reference arrives like any other, whether the provider
-// keeps its data with the sender or not, from the first of a region to the last, and whether
-// the receiver accepts references or not.
+// messageByReference checks that a message by reference arrives like any other message.
+// It does not matter whether the provider leaves the data with the sender, whether it is
+// the first message of a region, and whether the receiver accepts references.
 func messageByReference(r *rig) {
 	for _, accept := range []bool{false, true} {
 		active, passive := r.pair(shape{memory: 256 << 10, byReference: accept})
@@ -39,8 +39,8 @@ func messageByReference(r *rig) {
 	}
 }
 
-// fetch copies the remote data of a message, at most n bytes, behind its other bytes in the
-// memory of the end.
+// fetch copies the remote data of a message, at most n bytes, behind the other bytes of
+// the message in the end's memory.
 func (r *rig) fetch(e *end, res rdma.Result, n int) {
 	r.Helper()
 	if res.RemoteData == nil {

@@ -14,8 +14,8 @@ var cancelCases = []Case{
 	{Name: "cancel/ended-context", Source: "[ND Overlapped.CancelOverlappedRequests]", run: endedContext},
 }
 
-// cancelConnect: the attempt leaves the queue pair as it was. It is repeated, to
-// cancel at different moments.
+// cancelConnect checks that a canceled attempt leaves the queue pair as it was. It
+// repeats the attempt, to cancel at different moments.
 func cancelConnect(r *rig) {
 	active, passive := r.end(r.adapter(), shape{}), r.end(r.adapter(), shape{})
 	for range 20 {
@@ -40,7 +40,7 @@ func cancelAccept(r *rig) {
 	}
 }
 
-// cancelConnectionRequest: the listener goes on, for others and for the same
+// cancelConnectionRequest checks that the listener continues to work, also for the same
 // connector.
 func cancelConnectionRequest(r *rig) {
 	active, passive := r.end(r.adapter(), shape{}), r.end(r.adapter(), shape{})
@@ -55,8 +55,8 @@ func cancelConnectionRequest(r *rig) {
 	m.agree()
 }
 
-// cancelNotify: several notifications of one queue, cancelled in order and in
-// reverse, again and again: each ends alone, and the queue then has none.
+// cancelNotify cancels several waits on one queue, in order and in reverse. Each wait
+// must end alone, and the queue must then have none.
 func cancelNotify(r *rig) {
 	e := r.end(r.adapter(), shape{})
 	const rounds, n = 20, 3
@@ -90,7 +90,7 @@ func cancelNotify(r *rig) {
 	}
 }
 
-// endedContext: calls that would wait return at once if the context has ended.
+// endedContext checks that calls that would wait return at once if the context has ended.
 func endedContext(r *rig) {
 	active, passive := r.end(r.adapter(), shape{}), r.end(r.adapter(), shape{})
 	l, addr := r.listen(passive.adapter)

@@ -20,8 +20,8 @@ var closeCases = []Case{
 	{Name: "close/closed-parts", Source: "[ND Adapter.CreateQueuePair], [ND Connector.Connect]", run: closedParts},
 }
 
-// closeTwice closes every object of a connection twice, in an order that is not
-// the reverse of their making.
+// closeTwice closes every object of a connection twice, not in the reverse order of
+// creation.
 func closeTwice(r *rig) {
 	active, passive := r.pair(shape{})
 	l, _ := r.listen(active.adapter)
@@ -52,8 +52,8 @@ func useRegionAfterClose(r *rig) {
 	active.deliver(passive)
 }
 
-// useWindowAfterClose: the close of a window that is bound ends it; it cannot be
-// bound again, nor invalidated.
+// useWindowAfterClose checks that the close of a bound window ends its binding. The
+// window can then be neither bound nor invalidated.
 func useWindowAfterClose(r *rig) {
 	active, passive := r.pair(shape{})
 	fill(active.mem)
@@ -81,7 +81,8 @@ func useWindowAfterClose(r *rig) {
 	}
 }
 
-// useQueueAfterClose: remaining results can be polled, then the queue is closed.
+// useQueueAfterClose checks that remaining results can be polled, and that the queue then
+// reports that it is closed.
 func useQueueAfterClose(r *rig) {
 	e := r.end(r.adapter(), shape{})
 	e.receive(1, nil)
@@ -204,8 +205,7 @@ func useAdapterAfterClose(r *rig) {
 	}
 }
 
-// adapterClosesAll closes an adapter under a connection, a listener, and calls
-// that wait.
+// adapterClosesAll closes an adapter with a connection, a listener and waiting calls.
 func adapterClosesAll(r *rig) {
 	active, passive := r.pair(shape{})
 	passive.receive(1, nil)
@@ -229,7 +229,7 @@ func adapterClosesAll(r *rig) {
 	r.closeNow("memory", mem)
 }
 
-// closedParts: objects that are closed are not taken as parts of others.
+// closedParts checks that closed objects are refused as parts of other objects.
 func closedParts(r *rig) {
 	e, peer := r.end(r.adapter(), shape{}), r.end(r.adapter(), shape{})
 	_, addr := r.listen(peer.adapter)

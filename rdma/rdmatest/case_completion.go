@@ -13,8 +13,8 @@ var completionCases = []Case{
 	{Name: "cq/resize", Source: "[ND CompletionQueue.Resize]", Needs: rdma.CapCQResize, run: resize},
 }
 
-// overrun: a queue that overruns is lost with its queue pairs, and with nothing
-// else. [RFC 5042 §6.4.3.1]
+// overrun checks that a queue that overruns ends, together with its queue pairs. Other
+// queue pairs continue to work. [RFC 5042 §6.4.3.1]
 func overrun(r *rig) {
 	const depth = 512
 	active, passive := r.pair(shape{depth: depth, cq: 1})
@@ -48,7 +48,8 @@ func overrun(r *rig) {
 	peer.deliver(bystander)
 }
 
-// pollBatches: the oldest first, and a short count says that it was empty.
+// pollBatches checks that the oldest results come first, and that a short count means an
+// empty queue.
 func pollBatches(r *rig) {
 	e := r.end(r.adapter(), shape{depth: 10})
 	for i := range 10 {
@@ -75,7 +76,7 @@ func pollBatches(r *rig) {
 	}
 }
 
-// sharedQueue: one completion queue for both queues of two queue pairs.
+// sharedQueue uses one completion queue for both queues of two queue pairs.
 func sharedQueue(r *rig) {
 	a := r.adapter()
 	cq := r.queue(a, 64)
@@ -126,7 +127,7 @@ func resize(r *rig) {
 	for i := range 16 {
 		e.receive(uint64(i), nil)
 	}
-	// Once a queue pair is closed its results are there.
+	// After the close of a queue pair all of its results are in the queue.
 	r.closeNow("queue pair", e.qp)
 	r.fails("shrink below the queued results", e.rcq.Resize(15), rdma.StatusBufferOverflow)
 	for i := range 8 {

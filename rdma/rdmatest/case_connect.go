@@ -41,8 +41,8 @@ func connectComplete(r *rig) {
 	passive.deliver(active)
 }
 
-// ownDomain: a request that reached one adapter is taken by another of the provider,
-// whose regions count for the connection; those of the first do not.
+// ownDomain lets an adapter take a request that reached another adapter of the provider.
+// The connection can access the regions of the first adapter, not those of the second.
 func ownDomain(r *rig) {
 	a, p := r.end(r.adapter(), shape{}), r.end(r.adapter(), shape{})
 	front := r.adapter()
@@ -128,7 +128,7 @@ func (r *rig) hasPrivateData(what string, c rdma.Connector, want []byte) {
 	}
 }
 
-// privateDataTooLong: a length above the limit is refused by the call, and the
+// privateDataTooLong checks that the call refuses a length above the limit, and that the
 // same connectors then succeed.
 func privateDataTooLong(r *rig) {
 	info := r.adapter().Info()
@@ -239,7 +239,7 @@ func dualConnect(r *rig) {
 	}
 }
 
-// queuePairOnce: a queue pair serves one connection in its life.
+// queuePairOnce checks that a queue pair serves only one connection.
 func queuePairOnce(r *rig) {
 	active, passive := r.pair(shape{})
 	r.ok("disconnect", active.conn.Disconnect(r.ctx()))
@@ -287,7 +287,7 @@ func loopback(r *rig) {
 	passive.deliver(active)
 }
 
-// connectMany: many requests at once go to one waiting connector each.
+// connectMany sends many requests at once, and gives each to one waiting connector.
 func connectMany(r *rig) {
 	const n = 12
 	active, passive := r.adapter(), r.adapter()
@@ -336,11 +336,11 @@ func connectMany(r *rig) {
 	}
 }
 
-// portRetries is the number of times in a case that another process may take a released port
-// at once.
+// portRetries is the number of times in a case that another process may take a released
+// port at once.
 const portRetries = 2
 
-// refusedAddr is an address without a listener.
+// refusedAddr returns an address without a listener.
 func (r *rig) refusedAddr(a rdma.Adapter) rdma.Addr {
 	r.Helper()
 	l, err := rdma.Listen(r.ctx(), a, r.cfg.Addr, 0)

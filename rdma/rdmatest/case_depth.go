@@ -9,16 +9,16 @@ import (
 	"lwio/rdma"
 )
 
-// Cases of numbers at their limits, and of unreachable destinations.
+// The cases with numbers at their limits, and with unreachable destinations.
 var depthCases = []Case{
 	{Name: "flow/full-depth", Source: "[ND ndping], [ND NdQpMaxAll]", run: creditsAtFullDepth},
 	{Name: "memory/many", Source: "[ND ndmrlat], [ND ndmrrate], [ND MemoryRegion.GetRemoteToken]", run: manyRegions},
 	{Name: "connect/unroutable", Source: "[ND NdInvalidIP]", run: unroutable},
 }
 
-// creditsAtFullDepth is credits with queues as deep as the adapter has them. The
-// depths stand in the private data; the sender has as many sends under way as the
-// peer has receives, most without a result; the end is a message of nothing.
+// creditsAtFullDepth is credits with queues of the adapter's maximum depth. The private
+// data carries the depths. The sender has as many sends in flight as the peer has
+// receives, most of them without a result. The last message is empty.
 func creditsAtFullDepth(r *rig) {
 	const size = 16
 	info := r.adapter().Info()
@@ -49,7 +49,7 @@ func creditsAtFullDepth(r *rig) {
 	}
 }
 
-// sendOnCredit sends numbered messages, one of each half queue with a result.
+// sendOnCredit sends numbered messages. One send of each half queue has a result.
 func (e *end) sendOnCredit(total, depth, size int) {
 	e.r.Helper()
 	credit, underWay := depth, 0
@@ -76,14 +76,14 @@ func (e *end) sendOnCredit(total, depth, size int) {
 		credit--
 		underWay++
 	}
-	// One half is under way at most, so that there is room for another request.
+	// At most one half remains in flight, so that there is room for another request.
 	for ; underWay > depth/2; underWay -= depth / 2 {
 		e.sent()
 	}
 }
 
-// manyRegions registers the same memory again and again: each registration has a
-// token of its own, is good while it is open, and for nothing after.
+// manyRegions registers the same memory many times. Each registration has its own token,
+// which is valid while the registration is open, and not afterwards.
 func manyRegions(r *rig) {
 	const n = 1000
 	active, passive := r.pair(shape{})
@@ -113,13 +113,13 @@ func manyRegions(r *rig) {
 	}
 }
 
-// unroutable connects to where no path leads. The connector may then be used for
-// another try.
+// unroutable connects to an unreachable address. The connector can then be used for
+// another attempt.
 func unroutable(r *rig) {
 	active, passive := r.end(r.adapter(), shape{}), r.end(r.adapter(), shape{})
 	nowhere := r.cfg.Addr
 	if nowhere.AddrPort.IsValid() {
-		// The address of all hosts is no end of a connection.
+		// The broadcast address is not an end of a connection.
 		nowhere.AddrPort = netip.AddrPortFrom(netip.AddrFrom4([4]byte{255, 255, 255, 255}), 7)
 	} else {
 		nowhere.Host, nowhere.Name = [16]byte{0xff, 0xfe, 0xfd}, "no-such-name"

@@ -15,8 +15,7 @@ var endCases = []Case{
 	{Name: "end/post-after", Source: "[ND QueuePair.Send]", run: postAfterEnd},
 }
 
-// flushed takes a result that must say that its request was flushed, and checks
-// that the end of the connection was known before.
+// flushed takes the result of a flushed request, and checks that Done was closed before.
 func (e *end) flushed(cq rdma.CompletionQueue, id uint64) {
 	e.r.Helper()
 	res := e.r.next(cq)
@@ -30,7 +29,7 @@ func (e *end) flushed(cq rdma.CompletionQueue, id uint64) {
 	}
 }
 
-// disconnect: earlier messages arrive, then both sides see the end.
+// disconnect checks that earlier messages arrive, and that both sides then see the end.
 func disconnect(r *rig) {
 	active, passive := r.pair(shape{})
 	depth := active.shape.depth
@@ -86,9 +85,9 @@ func queuePairCloses(r *rig) {
 	r.ends("its peer", passive.conn)
 }
 
-// messageTooLong: the receiver learns which receive was too short, nothing is
-// written beside it, and the connection ends. A sender whose message had left
-// may have completed with success.
+// messageTooLong checks that the receiver finds the receive that was too short, that no
+// byte is written beside it, and that the connection ends. The send may have completed
+// with success before.
 func messageTooLong(r *rig) {
 	active, passive := r.pair(shape{})
 	fill(active.mem)
@@ -107,7 +106,7 @@ func messageTooLong(r *rig) {
 	}
 }
 
-// noReceivePosted: the connection ends, and the receiver sees no message.
+// noReceivePosted checks that the connection ends, and that the receiver gets no message.
 func noReceivePosted(r *rig) {
 	active, passive := r.pair(shape{})
 	active.post(rdma.Request{Op: rdma.OpSend, SGL: active.sge(0, 100)})
@@ -118,7 +117,8 @@ func noReceivePosted(r *rig) {
 	active.flushed(active.rcq, 1)
 }
 
-// postAfterEnd: requests are refused, receives are flushed, for good.
+// postAfterEnd checks that requests are refused and receives are flushed, however often
+// they are posted.
 func postAfterEnd(r *rig) {
 	active, passive := r.pair(shape{})
 	r.closeNow("connector", active.conn)

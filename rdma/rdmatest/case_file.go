@@ -16,7 +16,7 @@ var fileCases = []Case{
 	{Name: "file/refused", Source: "[ND Status codes]", Needs: rdma.CapFileSource, run: fileRefused},
 }
 
-// file makes a file of n bytes, and returns it open, with its content.
+// file makes a file of n bytes. It returns the open file and its content.
 func (r *rig) file(n int) (*os.File, []byte) {
 	r.Helper()
 	data := make([]byte, n)
@@ -41,7 +41,8 @@ func (r *rig) source(a rdma.Adapter, f *os.File) rdma.FileSource {
 	return s
 }
 
-// fromFile writes n bytes of a file to the peer, of which some may be missing.
+// fromFile writes n bytes of a file to the peer. real is the number of bytes that the
+// file has there.
 func (e *end) fromFile(peer *end, s rdma.FileSource, off int64, n, to, real int) {
 	e.r.Helper()
 	e.post(rdma.Request{Op: rdma.OpWrite, ID: 3, File: s, FileOffset: off, FileLength: n, Remote: peer.at(to)})
@@ -69,8 +70,8 @@ func fileSizes(r *rig) {
 	}
 }
 
-// fileEnds: bytes past the end are zeros, and not counted, also if the file was
-// longer once.
+// fileEnds checks that bytes past the end of the file are zero and are not counted, also
+// if the file was longer before.
 func fileEnds(r *rig) {
 	active, passive := r.pair(shape{memory: 256 << 10})
 	f, data := r.file(200_000)
@@ -98,8 +99,7 @@ func fileEnds(r *rig) {
 	}
 }
 
-// fileOrder: writes from files and from memory in one stream, and a message that
-// comes after them.
+// fileOrder writes from files and from memory in one stream, and then sends a message.
 func fileOrder(r *rig) {
 	const part = 20_000
 	active, passive := r.pair(shape{memory: 8 * part, depth: 32})
@@ -122,8 +122,8 @@ func fileOrder(r *rig) {
 	}
 }
 
-// fileCached: a write of cached pages is taken or, where that cannot be determined,
-// refused without a trace.
+// fileCached checks that a write of cached pages is taken. If the provider cannot
+// determine whether they are cached, it refuses the write without an effect.
 func fileCached(r *rig) {
 	active, passive := r.pair(shape{memory: 256 << 10})
 	f, data := r.file(100_000)
@@ -145,8 +145,8 @@ func fileCached(r *rig) {
 	}
 }
 
-// fileWhole: a silent write of cached pages is taken as a whole or refused, and
-// leaves no result and no slot behind; bytes past the end of the file are refused.
+// fileWhole checks that a silent write of cached pages is taken as a whole or refused,
+// and that it leaves no result and no slot. Bytes past the end of the file are refused.
 func fileWhole(r *rig) {
 	active, passive := r.pair(shape{memory: 256 << 10})
 	f, data := r.file(100_000)
@@ -213,7 +213,7 @@ func fileRefused(r *rig) {
 		}
 		want := []rdma.Status{c.status}
 		if c.status == rdma.StatusInvalidParameter || c.status == rdma.StatusInvalidParameterMix {
-			// The seam does not say how much a provider tells.
+			// The seam leaves the choice among these statuses to the provider.
 			want = []rdma.Status{rdma.StatusInvalidParameter, rdma.StatusInvalidParameterMix, rdma.StatusAccessViolation}
 		}
 		r.fails(what, err, want...)

@@ -14,8 +14,8 @@ var flowCases = []Case{
 	{Name: "flow/concurrent-posts", Source: "[ND QueuePair]", run: concurrentPosts},
 }
 
-// credits sends with all receives of the peer in use; the peer gives credits back
-// when half of them are.
+// credits sends with all receives of the peer in use. The peer returns credits when half
+// of its receives are used.
 func credits(r *rig) {
 	const depth, total, size = 16, 2000, 256
 	active, passive := r.pair(shape{depth: depth})
@@ -74,7 +74,7 @@ func (e *end) giveCredits(total, depth, size int) error {
 	return nil
 }
 
-// poll waits for one success, for use outside the goroutine of the case.
+// poll waits for one success. It may be called outside the goroutine of the case.
 func (e *end) poll(cq rdma.CompletionQueue) (rdma.Result, error) {
 	var res [1]rdma.Result
 	for end := e.r.deadline(); ; {
@@ -93,8 +93,8 @@ func (e *end) poll(cq rdma.CompletionQueue) (rdma.Result, error) {
 	}
 }
 
-// bothWays fills both directions with more than any socket holds, neither side
-// taking its results before it has posted all.
+// bothWays fills both directions with more data than a socket holds. Neither side takes
+// its results before it has posted all requests.
 func bothWays(r *rig) {
 	const depth, size = 16, 1 << 20
 	active, passive := r.pair(shape{depth: depth, memory: 2 * size})
@@ -125,11 +125,12 @@ func bothWays(r *rig) {
 	}
 }
 
-// concurrentPosts: each goroutine's messages arrive once and in its order.
+// concurrentPosts checks that the messages of each goroutine arrive once and in its
+// order.
 func concurrentPosts(r *rig) {
 	const posters, each, depth = 6, 100, 32
-	// The peer may have room again before the results of those messages were polled:
-	// the queue holds the results of all.
+	// The peer may have room again before the results of these messages are polled. The
+	// queue therefore holds the results of all messages.
 	active, passive := r.pair(shape{depth: depth, icq: posters*each + depth})
 	room := make(chan struct{}, depth)
 	for i := range depth {
@@ -178,8 +179,7 @@ func (e *end) postNumbered(ctx context.Context, poster uint64, each int, room <-
 	return nil
 }
 
-// send posts an inline message as soon as the queue has room, and takes the
-// results that are there.
+// send posts an inline message when the queue has room, and takes the available results.
 func (e *end) send(msg []byte) error {
 	for end := e.r.deadline(); ; {
 		var res [8]rdma.Result

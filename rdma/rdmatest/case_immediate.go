@@ -8,8 +8,8 @@ var immediateCases = []Case{
 	{Name: "immediate/shared", Source: "[OP-86], [ND SharedReceiveQueue]", Needs: rdma.CapImmediate | rdma.CapSharedReceive, run: immediateShared},
 }
 
-// immediateResult: it consumes a receive, in its turn, and leaves its memory
-// alone.
+// immediateResult checks that immediate data consumes a receive in its turn, and leaves
+// the receive's memory unchanged.
 func immediateResult(r *rig) {
 	active, passive := r.pair(shape{})
 	fill(active.mem)
@@ -41,7 +41,7 @@ func immediateResult(r *rig) {
 	}
 }
 
-// immediateAfterData: the value is delivered when all of the write is placed.
+// immediateAfterData checks that the value is delivered when the whole write is placed.
 func immediateAfterData(r *rig) {
 	const n = 200_000
 	active, passive := r.pair(shape{memory: n})
@@ -58,7 +58,7 @@ func immediateAfterData(r *rig) {
 	}
 }
 
-// immediateShared: the receive may come late, from a shared queue.
+// immediateShared posts the receive late, to a shared queue.
 func immediateShared(r *rig) {
 	c := r.sharers(1, rdma.SharedReceiveQueueConfig{Depth: 4, MaxSGE: 1})
 	p, e := c.peers[0], c.ends[0]

@@ -88,8 +88,8 @@ func alloc(r *rig) {
 	}
 }
 
-// badSGE: memory that is not in a region of the adapter is refused at the post,
-// which leaves everything as it was.
+// badSGE checks that the post refuses memory outside the regions of the adapter, and that
+// the connection continues to work.
 func badSGE(r *rig) {
 	active, passive := r.pair(shape{memory: 4096})
 	closed, err := active.adapter.RegisterMemory(r.ctx(), make([]byte, 64), rdma.AccessRemoteWrite)
@@ -126,8 +126,8 @@ func badSGE(r *rig) {
 	active.deliver(passive)
 }
 
-// receiveNeedsLocalWrite: an adapter may refuse the post or fail the receive, but
-// it does not write.
+// receiveNeedsLocalWrite checks that an adapter does not write memory without the right
+// of local write. It may refuse the post or fail the receive.
 func receiveNeedsLocalWrite(r *rig) {
 	active, passive := r.pair(shape{})
 	buf := make([]byte, 16)

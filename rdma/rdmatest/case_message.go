@@ -16,7 +16,7 @@ var messageCases = []Case{
 	{Name: "message/receive-before-connect", Source: "[ND QueuePair.Receive]", run: receiveBeforeConnect},
 }
 
-// messageSizes sends in both directions, and checks the bytes beside.
+// messageSizes sends in both directions, and checks the bytes around each message.
 func messageSizes(r *rig) {
 	const room = 1 << 20
 	active, passive := r.pair(shape{memory: room + 16})
@@ -67,8 +67,8 @@ func messageResult(r *rig) {
 	r.empty("others", active.icq)
 }
 
-// scatterGather sends pieces out of order, overlapping and empty, from and into
-// several regions.
+// scatterGather sends pieces out of order, overlapping and empty, from and into several
+// regions.
 func scatterGather(r *rig) {
 	active, passive := r.pair(shape{})
 	fill(active.mem)
@@ -111,7 +111,7 @@ func scatterGather(r *rig) {
 	}
 }
 
-// inline: the data may change as soon as the post returns.
+// inline checks that the data may change as soon as the post returns.
 func inline(r *rig) {
 	active, passive := r.pair(shape{inline: 16})
 	if active.shape.inline > active.adapter.Info().MaxInlineDataSize {
@@ -149,7 +149,7 @@ func inline(r *rig) {
 	active.deliver(passive)
 }
 
-// messageOrder: requests of one kind complete, and are received, in order.
+// messageOrder checks that requests of one kind complete, and are received, in order.
 func messageOrder(r *rig) {
 	active, passive := r.pair(shape{})
 	depth := active.shape.depth
@@ -181,7 +181,7 @@ func messageOrder(r *rig) {
 			}
 			got++
 		}
-		// The writes took no receive: use up the rest.
+		// The writes consumed no receive. Use up the rest.
 		for ; got < uint64((round+1)*depth); got++ {
 			active.post(rdma.Request{Op: rdma.OpSend, Flags: rdma.FlagSilentSuccess})
 			if res := passive.received(); res.ID != got {
@@ -195,7 +195,7 @@ func messageOrder(r *rig) {
 	}
 }
 
-// silentSuccess: one result in a queue's depth is enough to go on for ever.
+// silentSuccess checks that one result per queue depth is enough to continue.
 func silentSuccess(r *rig) {
 	active, passive := r.pair(shape{})
 	depth := active.shape.depth
@@ -220,7 +220,7 @@ func silentSuccess(r *rig) {
 	}
 }
 
-// readFence: without reads, it changes nothing.
+// readFence checks that the flag changes nothing without reads.
 func readFence(r *rig) {
 	active, passive := r.pair(shape{})
 	fill(active.mem)

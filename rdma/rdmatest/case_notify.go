@@ -20,7 +20,7 @@ var notifyCases = []Case{
 	{Name: "notify/silent", Source: "[ND Op flags SILENT_SUCCESS]", run: notifySilent},
 }
 
-// notifyReleasesAll: one result ends all notifications that wait for it.
+// notifyReleasesAll checks that one result ends all waits that it satisfies.
 func notifyReleasesAll(r *rig) {
 	active, passive := r.pair(shape{})
 	var calls []*call
@@ -36,8 +36,8 @@ func notifyReleasesAll(r *rig) {
 	}
 }
 
-// notifyOnce: a result that ended a notification does not end a later one,
-// whether it was polled or not.
+// notifyOnce checks that a result that has ended a wait does not end a later one, whether
+// it was polled or not.
 func notifyOnce(r *rig) {
 	active, passive := r.pair(shape{})
 	for _, poll := range []bool{false, true} {
@@ -55,8 +55,8 @@ func notifyOnce(r *rig) {
 	}
 }
 
-// notifyPending: a result that arrived without a Wait satisfies the next
-// notification, once.
+// notifyPending checks that a result that arrived without a Wait satisfies the next Wait,
+// once.
 func notifyPending(r *rig) {
 	e := r.end(r.adapter(), shape{})
 	for range 10 {
@@ -73,8 +73,8 @@ func notifyPending(r *rig) {
 	}
 }
 
-// noLostWakeUp plays ping-pong, where each side polls once and then waits: a
-// wake-up that is lost is a game that stops.
+// noLostWakeUp exchanges messages. Each side polls once and then waits, so a lost wake-up
+// stops the exchange.
 func noLostWakeUp(r *rig) {
 	const rounds = 2000
 	active, passive := r.pair(shape{})
@@ -106,7 +106,7 @@ func noLostWakeUp(r *rig) {
 	r.ok("pong", pong.wait())
 }
 
-// await waits for one message, and posts the receive for the next.
+// await waits for one message, and posts the receive for the next one.
 func (e *end) await(ctx context.Context) error {
 	for {
 		if err := e.rcq.Wait(ctx, rdma.NotifyAny); err != nil {
@@ -162,7 +162,8 @@ func failureSatisfiesSolicited(r *rig) {
 	r.ok("notify", n.wait())
 }
 
-// notifyErrors waits for the failure of the queue, not for that of a request.
+// notifyErrors checks that NotifyErrors waits for the failure of the queue, not of a
+// request.
 func notifyErrors(r *rig) {
 	active, passive := r.pair(shape{})
 	n := r.notify(passive.rcq, rdma.NotifyErrors)
@@ -189,7 +190,7 @@ func notifyClose(r *rig) {
 	}
 }
 
-// notifySilent: a request without a result ends no Wait.
+// notifySilent checks that a request without a result ends no Wait.
 func notifySilent(r *rig) {
 	active, passive := r.pair(shape{})
 	n := r.notify(active.icq, rdma.NotifyAny)

@@ -38,7 +38,7 @@ func receiveFull(r *rig) {
 	e.receive(9, nil)
 }
 
-// initiatorFull: silent requests keep their slots until a later result.
+// initiatorFull checks that silent requests keep their slots until a later result.
 func initiatorFull(r *rig) {
 	active, passive := r.pair(shape{depth: 5})
 	reqs := make([]rdma.Request, 7)
@@ -85,8 +85,8 @@ func tooManyEntries(r *rig) {
 	active.deliver(passive)
 }
 
-// tooManyBytes needs no memory of the forbidden size: the pieces of a request
-// may name the same bytes.
+// tooManyBytes needs no memory of the forbidden size, because the pieces of a request may
+// name the same bytes.
 func tooManyBytes(r *rig) {
 	info := r.adapter().Info()
 	active, passive := r.pair(shape{sge: min(info.MaxInitiatorSGE, info.MaxReceiveSGE)})
@@ -167,7 +167,8 @@ func unsupportedRequests(r *rig) {
 	active.deliver(passive)
 }
 
-// partialPost: requests before the invalid one are carried out, and none after it.
+// partialPost checks that requests before the invalid one are carried out, and none after
+// it.
 func partialPost(r *rig) {
 	active, passive := r.pair(shape{})
 	for i := range 3 {
@@ -202,7 +203,7 @@ func partialPost(r *rig) {
 	}
 }
 
-// flushUnconnected: one notification, both receives canceled.
+// flushUnconnected checks that a flush makes one notification and cancels both receives.
 func flushUnconnected(r *rig) {
 	e := r.end(r.adapter(), shape{})
 	e.receive(1, e.sge(0, 8))
@@ -223,7 +224,8 @@ func flushUnconnected(r *rig) {
 	r.empty("receives", e.rcq)
 }
 
-// flushIsLocal: another queue pair on the same completion queue is not touched.
+// flushIsLocal checks that a flush leaves another queue pair of the same completion queue
+// unchanged.
 func flushIsLocal(r *rig) {
 	active, passive := r.end(r.adapter(), shape{cq: 64}), r.end(r.adapter(), shape{})
 	cfg := active.config()

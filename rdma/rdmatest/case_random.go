@@ -12,9 +12,9 @@ var randomCases = []Case{
 	{Name: "random/model", Source: "[ND QueuePair]", run: randomOperations},
 }
 
-// randomOperations compares both memories with a model of them, after random
-// writes and messages in both directions. Its length is set by -rapid.checks and
-// -rapid.steps; -short makes it a fifth.
+// randomOperations compares both memories with a model, after random writes and messages
+// in both directions. -rapid.checks and -rapid.steps set its length; -short makes it a
+// fifth.
 func randomOperations(r *rig) {
 	rapid.Check(r, func(t *rapid.T) {
 		m := newModel(r)
@@ -43,8 +43,8 @@ func randomOperations(r *rig) {
 	})
 }
 
-// modelMemory is the size of each side's memory: the first half is written by
-// the peer, the second is the source of writes and messages.
+// modelMemory is the size of each side's memory. The peer writes the first half; the
+// second half is the source of writes and messages.
 const modelMemory = 8 << 10
 
 // model is a connection and the expected content of its two memories.
@@ -53,7 +53,7 @@ type model struct {
 	ends   [2]*end
 	want   [2][]byte
 	posted [2]int // requests since the side's queue was last empty
-	// windows are those of each side that the steps need, or nil.
+	// windows are the windows that the steps need, per side, or nil.
 	windows [2]rdma.MemoryWindow
 }
 
@@ -67,15 +67,15 @@ func newModel(r *rig) *model {
 	return m
 }
 
-// close frees the objects of one run; the case has many.
+// close frees the objects of one run. The case has many runs.
 func (m *model) close() {
 	for _, e := range m.ends {
 		m.r.closeNow("adapter", e.adapter)
 	}
 }
 
-// drawSGL picks pieces of the source half that have at most n bytes together, and
-// returns them and their bytes.
+// drawSGL picks pieces of the source half with at most n bytes together, and returns them
+// and their bytes.
 func (m *model) drawSGL(t *rapid.T, side, n int) (sgl []rdma.SGE, data []byte) {
 	e := m.ends[side]
 	for range rapid.IntRange(0, e.shape.sge).Draw(t, "pieces") {
@@ -88,7 +88,7 @@ func (m *model) drawSGL(t *rapid.T, side, n int) (sgl []rdma.SGE, data []byte) {
 	return sgl, data
 }
 
-// flags picks a flag that must make no difference, and makes room in the queue.
+// flags picks a flag that must have no effect, and makes room in the queue.
 func (m *model) flags(t *rapid.T, side int) rdma.Flags {
 	if m.posted[side]++; m.posted[side] == m.ends[side].shape.depth {
 		m.settle(t)
@@ -136,8 +136,8 @@ func (m *model) send(t *rapid.T) {
 	m.compare(t, 1-side)
 }
 
-// read reads any part of the peer's memory into the half that the peer writes,
-// while nothing else is under way there.
+// read reads any part of the peer's memory into the half that the peer writes, while no
+// other request for that half is in flight.
 func (m *model) read(t *rapid.T) {
 	m.settle(t)
 	side := rapid.IntRange(0, 1).Draw(t, "side")
@@ -153,7 +153,7 @@ func (m *model) read(t *rapid.T) {
 	m.compare(t, side)
 }
 
-// settle waits until all that was posted has happened.
+// settle waits until all posted requests have taken effect.
 func (m *model) settle(t *rapid.T) {
 	for i, e := range m.ends {
 		e.deliver(m.ends[1-i])
@@ -162,14 +162,15 @@ func (m *model) settle(t *rapid.T) {
 	}
 }
 
-// check runs between the steps, and looks only now and then.
+// check runs between the steps. It settles only in one of 16 calls.
 func (m *model) check(t *rapid.T) {
 	if rapid.IntRange(0, 15).Draw(t, "look") == 0 {
 		m.settle(t)
 	}
 }
 
-// compare looks at the memory of one side, to which nothing is under way.
+// compare compares the memory of one side with the model. No request for that memory is
+// in flight.
 func (m *model) compare(t *rapid.T, side int) {
 	if got, want := m.ends[side].mem, m.want[side]; !same(got, want) {
 		i := 0

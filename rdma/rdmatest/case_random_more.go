@@ -8,7 +8,7 @@ import (
 	"lwio/rdma"
 )
 
-// Steps of the model for operations that an adapter may lack.
+// The steps of the model for operations that an adapter may lack.
 
 // window binds a window to a part of the half that the peer writes, for one write.
 func (m *model) window(t *rapid.T) {
@@ -31,7 +31,7 @@ func (m *model) window(t *rapid.T) {
 	m.compare(t, 1-side)
 }
 
-// immediate writes, and with that consumes a receive of the peer.
+// immediate writes with immediate data, which consumes a receive of the peer.
 func (m *model) immediate(t *rapid.T) {
 	side := rapid.IntRange(0, 1).Draw(t, "side")
 	e, peer := m.ends[side], m.ends[1-side]
@@ -48,8 +48,8 @@ func (m *model) immediate(t *rapid.T) {
 	m.compare(t, 1-side)
 }
 
-// fetchAdd adds to a number in the half that the peer writes, and fetches the value that it
-// was into that half of its own.
+// fetchAdd adds to a number in the half that the peer writes, and fetches the old value
+// into the same half of its own memory.
 func (m *model) fetchAdd(t *rapid.T) {
 	m.settle(t)
 	side := rapid.IntRange(0, 1).Draw(t, "side")

@@ -19,10 +19,10 @@ var readCases = []Case{
 	{Name: "read/violations", Source: "[ND NdInvalidRead], [ND NdOverRead]", Needs: rdma.CapRead, run: readViolations},
 }
 
-// readable is memory that a peer may read and write.
+// readable are the rights of memory that a peer may read and write.
 const readable = rdma.AccessRemoteRead | rdma.AccessRemoteWrite
 
-// readSizes reads in both directions, the right bytes to the right places.
+// readSizes reads in both directions, and checks the bytes and the bytes around them.
 func readSizes(r *rig) {
 	const room = 1 << 20
 	active, passive := r.pair(shape{memory: room, access: readable})
@@ -78,7 +78,7 @@ func readScatter(r *rig) {
 	}
 }
 
-// readNothing is legal anywhere, and a sign of life.
+// readNothing checks that a read of no bytes is legal with any address.
 func readNothing(r *rig) {
 	active, passive := r.pair(shape{access: readable})
 	at := passive.at(0)
@@ -96,8 +96,8 @@ func readNothing(r *rig) {
 	active.deliver(passive)
 }
 
-// readSinkRights: a region that is a sink needs no right of the peer, and one
-// without any right is no sink.
+// readSinkRights checks that a sink needs no remote right, and that memory without any
+// right is refused as a sink.
 func readSinkRights(r *rig) {
 	active, passive := r.pair(shape{access: readable})
 	fill(passive.mem)
@@ -115,7 +115,8 @@ func readSinkRights(r *rig) {
 	r.fails("read into memory without rights", err, rdma.StatusAccessViolation)
 }
 
-// readOrder: results come in the order of posting, also of requests without a response.
+// readOrder checks that results come in the order of posting, also for requests without a
+// response.
 func readOrder(r *rig) {
 	active, passive := r.pair(shape{access: readable})
 	passive.receive(0, nil)
@@ -154,7 +155,7 @@ func readAfterWrite(r *rig) {
 	}
 }
 
-// fencedWrite: a fenced write does not change the data of the read before it.
+// fencedWrite checks that a fenced write does not change the data of the read before it.
 func fencedWrite(r *rig) {
 	active, passive := r.pair(shape{access: readable})
 	const n = 20 << 10
@@ -174,7 +175,7 @@ func fencedWrite(r *rig) {
 	}
 }
 
-// readsAboveLimit posts far more reads than may be in progress.
+// readsAboveLimit posts many more reads than may be in progress.
 func readsAboveLimit(r *rig) {
 	active, passive := r.pair(shape{access: readable, reads: 2, depth: 32})
 	fill(passive.mem)
@@ -191,8 +192,8 @@ func readsAboveLimit(r *rig) {
 	}
 }
 
-// readBothWays lets both sides read and write much at once: neither may wait for
-// the other to read its stream.
+// readBothWays lets both sides read and write much data at once. Neither side may wait
+// for the other to read its stream.
 func readBothWays(r *rig) {
 	const part = 512 << 10
 	active, passive := r.pair(shape{memory: 4 * part, access: readable})
@@ -228,8 +229,8 @@ func readBothWays(r *rig) {
 	}
 }
 
-// readViolations: the read ends with StatusAccessViolation, nothing is read, and
-// the connection is over.
+// readViolations checks that the read ends with StatusAccessViolation, that no byte is
+// read, and that the connection ends.
 func readViolations(r *rig) {
 	for _, c := range []struct {
 		what   string

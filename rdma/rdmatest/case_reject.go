@@ -17,8 +17,8 @@ var rejectCases = []Case{
 	{Name: "reject/closing-listener", Source: "[ND NdConnListenClosing]", run: closingListener},
 }
 
-// rejectByListener: the refusal carries private data, and the same connector and
-// queue pair can then be used for another attempt.
+// rejectByListener checks that the refusal carries private data, and that the same
+// connector and queue pair can be used for another attempt.
 func rejectByListener(r *rig) {
 	active, passive := r.end(r.adapter(), shape{}), r.end(r.adapter(), shape{})
 	active.receive(77, active.sge(0, 8))
@@ -50,7 +50,7 @@ func rejectByClient(r *rig) {
 	passive.receive(0, nil)
 	accept := r.meet(active, passive, nil).accept(nil)
 	r.ok("reject", active.conn.Reject([]byte("on second thought")))
-	// NetworkDirect's test wants the first, its text has the second.
+	// NetworkDirect's test expects the first status, its text the second.
 	r.fails("accept", accept.wait(), rdma.StatusConnectionRefused, rdma.StatusConnectionAborted)
 }
 
@@ -62,7 +62,8 @@ func clientCloses(r *rig) {
 	r.fails("accept", accept.wait(), rdma.StatusConnectionRefused, rdma.StatusConnectionAborted)
 }
 
-// passiveCloses: a connector that closes without an answer refuses.
+// passiveCloses checks that a connector that closes without an answer refuses the
+// request.
 func passiveCloses(r *rig) {
 	active, passive := r.end(r.adapter(), shape{}), r.end(r.adapter(), shape{})
 	m := r.meet(active, passive, nil)
@@ -70,7 +71,8 @@ func passiveCloses(r *rig) {
 	r.fails("connect", m.connect.wait(), rdma.StatusConnectionRefused, rdma.StatusConnectionAborted)
 }
 
-// peerGaveUp accepts a request of which nothing is left; the listener goes on.
+// peerGaveUp accepts a request that the peer has abandoned. The listener continues to
+// work.
 func peerGaveUp(r *rig) {
 	active, passive := r.end(r.adapter(), shape{}), r.end(r.adapter(), shape{})
 	m := r.meet(active, passive, nil)
@@ -82,7 +84,7 @@ func peerGaveUp(r *rig) {
 	err := passive.conn.Accept(r.ctx(), passive.qp, rdma.ReadLimits{}, nil)
 	r.fails("accept", err, rdma.StatusConnectionAborted, rdma.StatusConnectionRefused)
 	if err == nil {
-		return // the queue pair is used up
+		return // the queue pair cannot be used again
 	}
 
 	active.conn, passive.conn = r.connector(active.adapter), r.connector(passive.adapter)
@@ -92,9 +94,9 @@ func peerGaveUp(r *rig) {
 	m.agree()
 }
 
-// collision: two sides connect to each other at once. Each request says which
-// side it is from; the lower refuses the request of the higher, whose own
-// attempt then is the one that counts.
+// collision lets two sides connect to each other at once. Each request carries the rank
+// of its side. The higher side refuses the request of the lower one; its own attempt
+// succeeds.
 func collision(r *rig) {
 	low, high := r.end(r.adapter(), shape{}), r.end(r.adapter(), shape{})
 	lowListener, lowAddr := r.listen(low.adapter)
@@ -118,7 +120,7 @@ func collision(r *rig) {
 	r.fails("connect of the lower side", fromLow.wait(), rdma.StatusConnectionRefused)
 	r.hasPrivateData("rejection", low.conn, []byte{2})
 
-	// The queue pair of the attempt that was refused serves the other.
+	// The queue pair of the refused attempt serves the other attempt.
 	low.receive(0, nil)
 	low.conn = taken
 	accept := r.begin("accept", func(ctx context.Context) error {
@@ -134,7 +136,7 @@ func collision(r *rig) {
 	low.deliver(high)
 }
 
-// noListener: the connector may try again.
+// noListener checks that the connector can try again.
 func noListener(r *rig) {
 	active, passive := r.end(r.adapter(), shape{}), r.end(r.adapter(), shape{})
 	r.ok("bind", active.conn.Bind(r.ctx(), rdma.Addr{}))
@@ -154,7 +156,7 @@ func noListener(r *rig) {
 	m.agree()
 }
 
-// closingListener: pending requests are refused, waiting calls end.
+// closingListener checks that pending requests are refused and waiting calls end.
 func closingListener(r *rig) {
 	active, passive := r.end(r.adapter(), shape{}), r.end(r.adapter(), shape{})
 	r.ok("bind", active.conn.Bind(r.ctx(), rdma.Addr{}))

@@ -32,7 +32,7 @@ type sharers struct {
 	r     *rig
 	queue rdma.SharedReceiveQueue
 	a     rdma.Adapter
-	mem   *end // whose memory the receives are in
+	mem   *end // the end with the memory of the receives
 	ends  []*end
 	peers []*end
 }
@@ -51,9 +51,9 @@ func (r *rig) sharers(n int, cfg rdma.SharedReceiveQueueConfig) *sharers {
 	return c
 }
 
-// post posts receives of 64 bytes, each in a place of its own. It is one call, so that
-// connections that wait see all of them when they go on: a share of the first few
-// would be less, and the receives that a connection took count against it.
+// post posts receives of 64 bytes, each in its own place. It posts them in one call, so
+// that waiting connections see all of them when they continue. With several calls, a
+// connection's share would be computed from the first few receives only.
 func (c *sharers) post(from, n int) {
 	c.r.Helper()
 	reqs := make([]rdma.ReceiveRequest, n)
@@ -100,8 +100,8 @@ func sharedByMany(r *rig) {
 	}
 }
 
-// sharedEmpty: a message that finds no receive waits, and so do all that follow
-// it on its connection; the others go on, and nothing breaks.
+// sharedEmpty checks that a message without a receive waits, together with the later
+// messages of its connection. The other connections continue, and no connection ends.
 func sharedEmpty(r *rig) {
 	c := r.sharers(2, rdma.SharedReceiveQueueConfig{Depth: 16, MaxSGE: 1})
 	for i := range 4 {
@@ -123,8 +123,8 @@ func sharedEmpty(r *rig) {
 	c.took(1, 51)
 }
 
-// sharedGreedy: a connection that sends more than there are receives does not get
-// all of them; its messages wait until there are more.
+// sharedGreedy checks that a connection that sends more messages than there are receives
+// does not get all receives. Its other messages wait.
 func sharedGreedy(r *rig) {
 	c := r.sharers(2, rdma.SharedReceiveQueueConfig{Depth: 16, MaxSGE: 1})
 	c.post(0, 8)
@@ -143,8 +143,8 @@ func sharedGreedy(r *rig) {
 	}
 }
 
-// sharedWaitingCloses: a connection whose message waits can be closed, and so
-// can its queue; another end gets the receives then.
+// sharedWaitingCloses checks that a connection with a waiting message can be closed, and
+// its queue pair too. Another end then gets the receives.
 func sharedWaitingCloses(r *rig) {
 	c := r.sharers(3, rdma.SharedReceiveQueueConfig{Depth: 16, MaxSGE: 1})
 	for i := range 3 {

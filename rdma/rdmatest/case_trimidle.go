@@ -13,8 +13,8 @@ var trimIdleCases = []Case{
 	{Name: "trim-idle/unconnected", Source: "[ND QueuePair.Receive]", Needs: rdma.CapPageable, run: trimIdleUnconnected},
 }
 
-// trimIdleBesideMessages trims both sides all the time while messages of all sizes go both
-// ways: each arrives unchanged.
+// trimIdleBesideMessages trims both sides continuously while messages of all sizes go
+// both ways. Each message must arrive unchanged.
 func trimIdleBesideMessages(r *rig) {
 	const depth, size, rounds = 8, 40_000, 60
 	active, passive := r.pair(shape{depth: depth, memory: 2 * depth * size})
@@ -64,7 +64,8 @@ func trimIdleBesideMessages(r *rig) {
 	}
 }
 
-// trimIdleUnconnected: TrimIdle has no effect before the connection, nor after it.
+// trimIdleUnconnected checks that TrimIdle has no effect before the connection and after
+// it.
 func trimIdleUnconnected(r *rig) {
 	e := r.end(r.adapter(), shape{})
 	e.receive(1, e.sge(0, 100))

@@ -17,12 +17,12 @@ var violationCases = []Case{
 	{Name: "violation/close-is-final", Source: "[ND MemoryRegion.Deregister]", run: closeIsFinal},
 }
 
-// violates lets a new pair write n bytes to where aim says and checks that
-// nothing of the memory changes, that the connection ends, and that nothing
-// that follows arrives.
+// violates lets a new pair write n bytes to the address that aim returns. It checks that
+// the memory does not change, that the connection ends, and that no later request
+// arrives.
 //
-// The request itself may have completed with success, if it had left before
-// the peer detected the violation.
+// The write itself may have completed with success before the peer detected the
+// violation.
 func (r *rig) violates(what string, s shape, n int, aim func(passive *end) rdma.RemoteAddr) {
 	r.Helper()
 	active, passive := r.pair(s)
@@ -66,7 +66,7 @@ func violateBounds(r *rig) {
 		{"far away", 1 << 40, 1},
 	} {
 		r.violates(c.what, shape{memory: size}, c.n, func(p *end) rdma.RemoteAddr {
-			// There is memory beyond the region, and before it none.
+			// There is memory after the region, and none before it.
 			at := r.region(p.adapter, p.mem[:size-1], rdma.AccessRemoteWrite).RemoteAddr()
 			at.Addr += uint64(c.off)
 			return at
@@ -74,7 +74,7 @@ func violateBounds(r *rig) {
 	}
 }
 
-// violateWrap: sums of address and length that do not fit 64 bits.
+// violateWrap uses sums of address and length that do not fit into 64 bits.
 func violateWrap(r *rig) {
 	for _, c := range []struct {
 		what string
@@ -132,7 +132,8 @@ func violateClosed(r *rig) {
 	})
 }
 
-// violateAdapter: a region of one adapter is out of reach through another.
+// violateAdapter checks that a region of one adapter cannot be accessed through another
+// adapter.
 func violateAdapter(r *rig) {
 	other := make([]byte, 64)
 	m := r.region(r.adapter(), other, rdma.AccessRemoteWrite)
@@ -142,7 +143,7 @@ func violateAdapter(r *rig) {
 	}
 }
 
-// closeIsFinal closes a region under a stream of writes.
+// closeIsFinal closes a region during a stream of writes.
 func closeIsFinal(r *rig) {
 	for range 5 {
 		active, passive := r.pair(shape{memory: 64 << 10})
@@ -162,7 +163,7 @@ func closeIsFinal(r *rig) {
 				}
 			}
 		})
-		// The first write is in: from now on the memory changes all the time.
+		// The first write is placed: from now on the memory changes continuously.
 		passive.receive(1, nil)
 		active.post(rdma.Request{Op: rdma.OpSend, Flags: rdma.FlagSilentSuccess})
 		passive.received()

@@ -31,7 +31,7 @@ func (e *end) window() rdma.MemoryWindow {
 	return w
 }
 
-// bind binds a window to a part of the end's memory and waits until that is done.
+// bind binds a window to a part of the end's memory and waits for the result.
 func (e *end) bind(w rdma.MemoryWindow, off, n int, rights rdma.Flags) rdma.RemoteAddr {
 	e.r.Helper()
 	e.windowOp(rdma.Request{Op: rdma.OpBind, ID: 1, Flags: rights, Window: w, Region: e.region, Offset: off, Length: n})
@@ -43,7 +43,7 @@ func (e *end) invalidate(w rdma.MemoryWindow) {
 	e.windowOp(rdma.Request{Op: rdma.OpInvalidate, ID: 2, Window: w})
 }
 
-// windowOp posts a request about a window and takes its result.
+// windowOp posts a request for a window and takes its result.
 func (e *end) windowOp(req rdma.Request) {
 	e.r.Helper()
 	e.post(req)
@@ -52,7 +52,7 @@ func (e *end) windowOp(req rdma.Request) {
 	}
 }
 
-// windowTransfer binds the middle of memory, which the peer writes and reads.
+// windowTransfer binds the middle of memory, which the peer then writes and reads.
 func windowTransfer(r *rig) {
 	active, passive := r.pair(shape{memory: 256 << 10})
 	fill(active.mem)
@@ -75,8 +75,8 @@ func windowTransfer(r *rig) {
 	}
 }
 
-// windowToken: the token is there when the post has returned, and is new each
-// time.
+// windowToken checks that the token is available when the post has returned, and is new
+// each time.
 func windowToken(r *rig) {
 	active, passive := r.pair(shape{})
 	fill(active.mem)
@@ -100,8 +100,8 @@ func windowToken(r *rig) {
 	}
 }
 
-// windowOrder: binds and invalidates are done in their turn, and their results
-// stand in the order of posting.
+// windowOrder checks that binds and invalidates take effect in their turn, and that
+// results come in the order of posting.
 func windowOrder(r *rig) {
 	active, passive := r.pair(shape{})
 	w, v := passive.window(), passive.window()
@@ -130,8 +130,8 @@ func windowOrder(r *rig) {
 	}
 }
 
-// windowCycle binds many windows in turn, as a protocol does that binds one for
-// each of its requests.
+// windowCycle binds many windows in turn, like a protocol that binds a window for each of
+// its requests.
 func windowCycle(r *rig) {
 	active, passive := r.pair(shape{})
 	windows := make([]rdma.MemoryWindow, 40)
@@ -156,7 +156,7 @@ func windowCycle(r *rig) {
 	}
 }
 
-// windowBusy: a region cannot be closed while a window is bound to it.
+// windowBusy checks that a region cannot be closed while a window is bound to it.
 func windowBusy(r *rig) {
 	_, passive := r.pair(shape{})
 	m, err := passive.adapter.RegisterMemory(r.ctx(), make([]byte, 4096), rdma.AccessRemoteWrite)
@@ -179,7 +179,7 @@ func windowBusy(r *rig) {
 	r.fails("bind to a closed region", err, rdma.StatusAccessViolation)
 }
 
-// windowRefused: an impossible bind is refused at once, and has no effect.
+// windowRefused checks that an impossible bind is refused at once and has no effect.
 func windowRefused(r *rig) {
 	active, passive := r.pair(shape{memory: 4096})
 	w := passive.window()
@@ -232,7 +232,8 @@ func windowRefused(r *rig) {
 	active.deliver(passive)
 }
 
-// windowEnds: the end of a connection ends its windows, which can be bound again.
+// windowEnds checks that the end of a connection ends its bindings, and that the windows
+// can be bound again.
 func windowEnds(r *rig) {
 	active, passive := r.pair(shape{})
 	w := passive.window()
@@ -257,10 +258,10 @@ func windowEnds(r *rig) {
 	}
 }
 
-// windowAims are the ways in which a window is no way to n bytes.
+// windowAims are the ways in which a window does not grant access to n bytes.
 var windowAims = []struct {
 	what   string
-	rights rdma.Flags // 0 for all but the right that the peer needs
+	rights rdma.Flags // 0 for every right but the one that the peer needs
 	aim    func(p *end, w rdma.MemoryWindow, at rdma.RemoteAddr) rdma.RemoteAddr
 }{
 	{"one byte past the end", allowRead | allowWrite, func(_ *end, _ rdma.MemoryWindow, at rdma.RemoteAddr) rdma.RemoteAddr {

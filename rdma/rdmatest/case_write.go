@@ -17,7 +17,7 @@ var writeCases = []Case{
 	{Name: "write/alloc", Source: "[ND QueuePair.Write]", run: writeAlloc},
 }
 
-// writeSizes writes in both directions, exactly where it should.
+// writeSizes writes in both directions, and checks the bytes and the bytes around them.
 func writeSizes(r *rig) {
 	const room = 1 << 20
 	active, passive := r.pair(shape{memory: room})
@@ -61,7 +61,7 @@ func writeGather(r *rig) {
 	}
 }
 
-// writeNothing is legal anywhere, as nothing is touched.
+// writeNothing checks that a write of no bytes is legal with any address.
 func writeNothing(r *rig) {
 	active, passive := r.pair(shape{})
 	at := passive.at(0)
@@ -77,7 +77,7 @@ func writeNothing(r *rig) {
 	}
 }
 
-// writeThenSend: a receive completes after all earlier writes were placed.
+// writeThenSend checks that a receive completes after all earlier writes are placed.
 func writeThenSend(r *rig) {
 	active, passive := r.pair(shape{memory: 256 << 10})
 	for round := range 50 {
@@ -101,7 +101,7 @@ func writeThenSend(r *rig) {
 	}
 }
 
-// writeDescending covers memory by many small writes, from the end to the start.
+// writeDescending covers memory with many small writes, from the end to the start.
 func writeDescending(r *rig) {
 	active, passive := r.pair(shape{memory: 16 << 10})
 	fill(active.mem)
@@ -122,8 +122,8 @@ func writeDescending(r *rig) {
 	}
 }
 
-// polledWord plays ping-pong with no results at the receiving side: each side
-// polls an aligned word, which is the last that its peer writes.
+// polledWord exchanges writes without results at the receiving side. Each side polls an
+// aligned word, which its peer writes last.
 func polledWord(r *rig) {
 	const size, mark = 4096, 8192
 	active, passive := r.pair(shape{})
@@ -160,8 +160,8 @@ func polledWord(r *rig) {
 	r.ok("pong", serve.wait())
 }
 
-// writeMarked writes size bytes to the start of the peer's memory, then the word
-// beside them, and waits until both have left.
+// writeMarked writes size bytes to the start of the peer's memory, then the word beside
+// them, and waits for the result of the second write.
 func (e *end) writeMarked(peer *end, size, mark int) error {
 	_, err := e.qp.Post([]rdma.Request{
 		{Op: rdma.OpWrite, Flags: rdma.FlagSilentSuccess, SGL: e.sge(size, size), Remote: peer.at(0)},
@@ -173,8 +173,8 @@ func (e *end) writeMarked(peer *end, size, mark int) error {
 	return e.awaitResult()
 }
 
-// awaitWord polls a word until it has a value, as a program does that waits for a
-// peer's write.
+// awaitWord polls a word until it has a value, like a program that waits for a peer's
+// write.
 func (r *rig) awaitWord(w *uint64, want uint64) error {
 	for end := r.deadline(); ; {
 		got := atomic.LoadUint64(w)
@@ -190,7 +190,7 @@ func (r *rig) awaitWord(w *uint64, want uint64) error {
 	}
 }
 
-// writeAlloc moves data between memory of the adapters.
+// writeAlloc moves data between memory of Alloc.
 func writeAlloc(r *rig) {
 	active, passive := r.pair(shape{})
 	var mems [2][]byte

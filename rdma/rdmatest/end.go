@@ -8,17 +8,17 @@ import (
 	"lwio/rdma"
 )
 
-// shape is the sizes of an end's parts; zero fields have defaults.
+// shape has the sizes of an end's parts. Zero fields have defaults.
 type shape struct {
-	depth       int                     // of the receive and of the initiator queue; 16
-	cq          int                     // depth of the receive completion queue; depth and 8 more
-	sge         int                     // entries of one request; 4
-	inline      int                     // bytes of one inline request; 32
-	memory      int                     // bytes of registered memory; 64 KiB
-	access      rdma.Access             // rights of that memory; remote write
-	shared      rdma.SharedReceiveQueue // instead of a queue of its own
-	reads       int                     // in progress, of either direction; 8
-	icq         int                     // results that are not receives; depth + 8
+	depth       int                     // of the receive and of the initiator queue; default 16
+	cq          int                     // depth of the receive completion queue; default depth + 8
+	sge         int                     // entries of one request; default 4
+	inline      int                     // bytes of one inline request; default 32
+	memory      int                     // bytes of registered memory; default 64 KiB
+	access      rdma.Access             // rights of that memory; default remote write
+	shared      rdma.SharedReceiveQueue // replaces the receive queue of the queue pair
+	reads       int                     // reads in progress, in each direction; default 8
+	icq         int                     // depth of the other completion queue; default depth + 8
 	byReference bool                    // receives accept data by reference
 }
 
@@ -50,13 +50,13 @@ func (s shape) orDefault(info rdma.AdapterInfo) shape {
 	return s
 }
 
-// end is one side of a connection, with queues and memory of its own.
+// end is one side of a connection, with its own queues and memory.
 type end struct {
 	r       *rig
 	shape   shape
 	adapter rdma.Adapter
 	rcq     rdma.CompletionQueue // receives
-	icq     rdma.CompletionQueue // all others
+	icq     rdma.CompletionQueue // other results
 	mem     []byte
 	region  rdma.MemoryRegion
 	qp      rdma.QueuePair
@@ -80,12 +80,12 @@ func (r *rig) end(a rdma.Adapter, s shape) *end {
 	return e
 }
 
-// limits are the reads in progress that the end asks for.
+// limits returns the read limits that the end asks for.
 func (e *end) limits() rdma.ReadLimits {
 	return rdma.ReadLimits{Inbound: e.shape.reads, Outbound: e.shape.reads}
 }
 
-// config is the queue pair that the end asks for.
+// config returns the configuration of the end's queue pair.
 func (e *end) config() rdma.QueuePairConfig {
 	s := e.shape
 	return rdma.QueuePairConfig{
@@ -95,7 +95,7 @@ func (e *end) config() rdma.QueuePairConfig {
 	}
 }
 
-// pair makes two ends on adapters of their own and connects them.
+// pair makes two ends, each on its own adapter, and connects them.
 func (r *rig) pair(s shape) (active, passive *end) {
 	r.Helper()
 	active, passive = r.end(r.adapter(), s), r.end(r.adapter(), s)
@@ -103,8 +103,8 @@ func (r *rig) pair(s shape) (active, passive *end) {
 	return active, passive
 }
 
-// join connects two ends, and sends the first message of the active one, which
-// frees the passive one to send.
+// join connects two ends, and sends the first message of the active end. The passive end
+// may then send.
 func (r *rig) join(active, passive *end) {
 	r.Helper()
 	passive.receive(0, nil)
@@ -123,7 +123,7 @@ func (e *end) sge(off, n int) []rdma.SGE {
 	return []rdma.SGE{{Region: e.region, Offset: off, Length: n}}
 }
 
-// at is the remote address of the byte at off of the end's memory.
+// at returns the remote address of the byte at off of the end's memory.
 func (e *end) at(off int) rdma.RemoteAddr {
 	a := e.region.RemoteAddr()
 	a.Addr += uint64(off)
@@ -142,7 +142,7 @@ func (e *end) receive(id uint64, sgl []rdma.SGE) {
 	}
 }
 
-// post posts requests that the queue has room for.
+// post posts requests. The queue must have room for them.
 func (e *end) post(reqs ...rdma.Request) {
 	e.r.Helper()
 	if n, err := e.qp.Post(reqs); n != len(reqs) || err != nil {
@@ -150,12 +150,12 @@ func (e *end) post(reqs ...rdma.Request) {
 	}
 }
 
-// received takes the next result of a receive, sent that of another request.
+// received takes the next result of a receive, sent the next result of another request.
 func (e *end) received() rdma.Result { e.r.Helper(); return e.r.next(e.rcq) }
 func (e *end) sent() rdma.Result     { e.r.Helper(); return e.r.next(e.icq) }
 
-// deliver sends a message of nothing and waits until the peer, which posts the
-// receive, has it: all that was posted before it has been placed then.
+// deliver sends an empty message and waits until the peer has received it. All earlier
+// requests are then placed. The peer posts the receive.
 func (e *end) deliver(peer *end) {
 	e.r.Helper()
 	peer.receive(0, nil)
@@ -174,7 +174,7 @@ func (e *end) deliver(peer *end) {
 	}
 }
 
-// delivered is the ID of the send of deliver.
+// delivered is the ID of the sends of deliver.
 const delivered = 0xde11_0e4e_d000_0000
 
 // next takes one result from a queue.
@@ -193,7 +193,7 @@ func (r *rig) next(cq rdma.CompletionQueue) rdma.Result {
 	}
 }
 
-// empty notes a failure if a queue has a result.
+// empty records a failure if a queue has a result.
 func (r *rig) empty(what string, cq rdma.CompletionQueue) {
 	r.Helper()
 	var res [1]rdma.Result
@@ -204,7 +204,7 @@ func (r *rig) empty(what string, cq rdma.CompletionQueue) {
 	}
 }
 
-// spin polls a queue without notifications until a result comes.
+// spin polls a queue without waiting until a result comes.
 func (r *rig) spin(cq rdma.CompletionQueue) rdma.Result {
 	r.Helper()
 	var res [1]rdma.Result

@@ -6,8 +6,8 @@ import (
 	"lwio/rdma"
 )
 
-// meeting is a connection in the making: the passive connector holds the request
-// of the active one, whose Connect waits.
+// meeting is a connection attempt in progress. The passive connector holds the request of
+// the active one, and Connect waits.
 type meeting struct {
 	r               *rig
 	active, passive *end
@@ -16,7 +16,7 @@ type meeting struct {
 	connect         *call
 }
 
-// meet makes the active end ask for a connection, with private data.
+// meet makes the active end request a connection, with private data.
 func (r *rig) meet(active, passive *end, data []byte) *meeting {
 	r.Helper()
 	l, addr := r.listen(passive.adapter)
@@ -39,7 +39,8 @@ func (m *meeting) ask(data []byte) {
 	}
 }
 
-// accept lets the passive end accept, and returns once the active one knows.
+// accept starts Accept of the passive end, and returns when Connect of the active end has
+// returned.
 func (m *meeting) accept(data []byte) *call {
 	m.r.Helper()
 	accept := m.r.begin("accept", func(ctx context.Context) error {

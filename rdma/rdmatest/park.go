@@ -8,14 +8,14 @@ import (
 	"lwio/rdma"
 )
 
-// notify starts a Wait and returns once it waits, so that the queue is armed for the next
+// notify starts a Wait and returns when it waits, so that the queue is armed for the next
 // event.
 func (r *rig) notify(cq rdma.CompletionQueue, kind rdma.NotifyKind) *call {
 	r.Helper()
 	return r.park(func(ctx context.Context) error { return cq.Wait(ctx, kind) })
 }
 
-// park starts a notification of any queue and returns once it waits.
+// park starts a call that waits on a queue, and returns when it waits.
 func (r *rig) park(f func(context.Context) error) *call {
 	r.Helper()
 	id := make(chan string, 1)
@@ -35,15 +35,16 @@ func (r *rig) park(f func(context.Context) error) *call {
 	return c
 }
 
-// goroutine names the caller, as the first line of a stack begins.
+// goroutine returns the name of the calling goroutine: the beginning of the first line of
+// its stack.
 func goroutine() string {
 	var buf [64]byte
 	name, _, _ := strings.Cut(string(buf[:runtime.Stack(buf[:], false)]), "[")
 	return name
 }
 
-// sleeps reports whether a goroutine sleeps. Other waiting ones may be awake for a moment, so
-// that to count them would not tell.
+// sleeps reports whether a goroutine sleeps. Other waiting goroutines may be awake
+// briefly, so counting goroutines would not be reliable.
 func sleeps(name string) bool {
 	buf := make([]byte, 1<<20)
 	buf = buf[:runtime.Stack(buf, true)]

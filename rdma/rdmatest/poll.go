@@ -21,7 +21,7 @@ type limit struct {
 
 func (r *rig) deadline() *limit { return &limit{until: time.Now().Add(r.patience())} }
 
-// pause lets other goroutines run; it fails after the deadline.
+// pause lets other goroutines run. It fails after the deadline.
 func (l *limit) pause() error {
 	l.turns++
 	if l.turns%64 != 0 {
@@ -55,7 +55,7 @@ func (e *end) awaitResult() error {
 	}
 }
 
-// all reports whether p holds nothing but b.
+// all reports whether all bytes of p are b.
 func all(p []byte, b byte) bool {
 	for _, c := range p {
 		if c != b {

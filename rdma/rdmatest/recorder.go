@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// recorder is a test whose outcome is kept instead of reported.
+// recorder is a test that keeps its outcome instead of reporting it.
 type recorder struct {
 	testing.TB
 
@@ -17,7 +17,7 @@ type recorder struct {
 	cleanups        []func()
 }
 
-// record runs f as a test of its own and returns its outcome.
+// record runs f as a separate test and returns its outcome.
 func record(parent testing.TB, f func(testing.TB)) *recorder {
 	r := &recorder{TB: parent}
 	inGoroutine(func() { f(r) })

@@ -10,11 +10,11 @@ import (
 	"lwio/rdma"
 )
 
-// patience is the time that a provider may take for an immediate operation on any machine:
-// it only bounds a hang.
+// patience is the time that a provider may take for an immediate operation on any
+// machine. It only bounds a hang.
 const patience = time.Minute
 
-// patience is that of the suite, or a shorter one for tests of the suite.
+// patience returns the patience of the suite, or a shorter one for tests of the suite.
 func (r *rig) patience() time.Duration {
 	if r.cfg.patience != 0 {
 		return r.cfg.patience
@@ -29,7 +29,7 @@ type rig struct {
 	provider rdma.Provider
 }
 
-// ctx is the context of one operation.
+// ctx returns a context for one operation.
 func (r *rig) ctx() context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), r.patience())
 	r.Cleanup(cancel)
@@ -44,8 +44,8 @@ func (r *rig) ok(what string, err error) {
 	}
 }
 
-// fails notes a failure if err does not carry one of the statuses, or carries it
-// only because the time of the call was up.
+// fails records a failure if err does not have one of the statuses. It also records a
+// failure if err has the status only because the context of the call ended.
 func (r *rig) fails(what string, err error, want ...rdma.Status) {
 	r.Helper()
 	if errors.Is(err, context.DeadlineExceeded) {
@@ -60,7 +60,7 @@ func (r *rig) fails(what string, err error, want ...rdma.Status) {
 	r.Errorf("%s: error %v, want %v", what, err, want)
 }
 
-// is notes a failure if err is not target in the sense of errors.Is.
+// is records a failure unless errors.Is(err, target).
 func (r *rig) is(what string, err, target error) {
 	r.Helper()
 	if !errors.Is(err, target) {
@@ -68,7 +68,7 @@ func (r *rig) is(what string, err, target error) {
 	}
 }
 
-// closeNow closes c, and notes a failure if that fails or does not end.
+// closeNow closes c, and records a failure if the close fails or does not return.
 func (r *rig) closeNow(what string, c io.Closer) {
 	r.Helper()
 	done := make(chan error, 1)
@@ -88,7 +88,7 @@ func (r *rig) closeLater(what string, c io.Closer) {
 	r.Cleanup(func() { r.closeNow(what, c) })
 }
 
-// call is an operation that runs beside the case.
+// call is an operation that runs concurrently with the case.
 type call struct {
 	r     *rig
 	what  string
@@ -98,13 +98,12 @@ type call struct {
 	err   error
 }
 
-// begin starts f, which is one operation, beside the case. It is cancelled at the end of
-// the case.
+// begin starts f, which is one operation, in a goroutine. The end of the case cancels it.
 func (r *rig) begin(what string, f func(context.Context) error) *call {
 	return r.beginFor(r.patience(), what, f)
 }
 
-// beginMany is begin of an f that is hundreds of operations, one after the other.
+// beginMany is begin for an f of hundreds of consecutive operations.
 func (r *rig) beginMany(what string, f func(context.Context) error) *call {
 	return r.beginFor(5*r.patience(), what, f)
 }
@@ -125,7 +124,7 @@ func (r *rig) beginFor(limit time.Duration, what string, f func(context.Context)
 	return c
 }
 
-// over waits for the end of the operation and reports whether it came.
+// over waits for the end of the operation and reports whether it ended in time.
 func (c *call) over(within time.Duration) bool {
 	select {
 	case <-c.done:
@@ -144,7 +143,7 @@ func (c *call) wait() error {
 	return c.err
 }
 
-// canceled cancels the operation and notes a failure unless it ends with the
+// canceled cancels the operation. It records a failure unless the operation ends with the
 // error of its context and with StatusCanceled.
 func (c *call) canceled() {
 	c.r.Helper()
@@ -167,7 +166,7 @@ func (r *rig) eventually(what string, f func() bool) {
 	}
 }
 
-// ends waits until the connection is over.
+// ends waits until the connection has ended.
 func (r *rig) ends(what string, c rdma.Connector) {
 	r.Helper()
 	select {

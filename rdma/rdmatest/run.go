@@ -12,14 +12,13 @@ import (
 
 // Config names the provider under test. Run does not change it.
 type Config struct {
-	// New returns the provider for one case; it releases other resources with
-	// t.Cleanup.
+	// New returns the provider for one case. It releases other resources with t.Cleanup.
 	New func(t testing.TB) rdma.Provider
-	// Addr is the address that cases listen at: port 0, or no name, lets the provider
-	// pick one. Adapters are opened at its IP address; two adapters must be able to
-	// have it, and to reach each other.
+	// Addr is the address that cases listen at. With port 0, or without a name, the
+	// provider picks one. Adapters are opened at its IP address. Two adapters at this
+	// address must be able to reach each other.
 	Addr rdma.Addr
-	// Gaps are the cases that the provider does not pass, with the reasons.
+	// Gaps has the cases that the provider does not pass, with the reasons.
 	Gaps map[string]string
 
 	patience time.Duration // for tests of the suite
@@ -27,9 +26,9 @@ type Config struct {
 
 // Case describes one case of the suite.
 type Case struct {
-	// Name is the subtest's name, Source its origin.
+	// Name is the name of the subtest, Source its origin.
 	Name, Source string
-	// Needs are the capabilities without which the case is skipped.
+	// Needs has the required capabilities. Without them the case is skipped.
 	Needs rdma.Caps
 
 	run func(*rig)
@@ -60,9 +59,9 @@ func Run(t *testing.T, cfg Config) {
 	}
 }
 
-// Random runs the one case that compares random operations with a model, for
-// as long as -rapid.checks and -rapid.steps say: a million operations are
-// -rapid.checks=1000 -rapid.steps=1000.
+// Random runs the case that compares random operations with a model. -rapid.checks and
+// -rapid.steps set its length: a million operations are -rapid.checks=1000
+// -rapid.steps=1000.
 func Random(t *testing.T, cfg Config) {
 	t.Helper()
 	for _, c := range randomCases {
@@ -70,7 +69,7 @@ func Random(t *testing.T, cfg Config) {
 	}
 }
 
-// unknownGaps lists the gaps that are no cases.
+// unknownGaps lists the gaps that name no case.
 func unknownGaps(cfg Config) []string {
 	gaps := maps.Clone(cfg.Gaps)
 	for _, c := range Cases() {
@@ -79,8 +78,7 @@ func unknownGaps(cfg Config) []string {
 	return slices.Sorted(maps.Keys(gaps))
 }
 
-// runDeclared runs a case that must pass, or, if it is declared as a gap, must
-// not.
+// runDeclared runs a case. It must pass, or fail if it is declared as a gap.
 func runDeclared(tb testing.TB, cfg Config, c Case) {
 	reason, gap := cfg.Gaps[c.Name]
 	if !gap {

@@ -2,8 +2,8 @@ package rdmatest
 
 import "unsafe"
 
-// word is the aligned 8-byte word of mem at off, for sync/atomic. A []byte from
-// make of more than a few bytes, and all memory of adapters, is aligned so.
+// word returns the aligned 8-byte word of mem at off, for sync/atomic. A []byte of more
+// than a few bytes from make is aligned, and so is all memory of adapters.
 func word(mem []byte, off int) *uint64 {
 	p := unsafe.Pointer(&mem[off : off+8][0])
 	if uintptr(p)%8 != 0 {

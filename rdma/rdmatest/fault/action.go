@@ -7,22 +7,23 @@ import (
 	"lwio/rdma"
 )
 
-// Attempt describes a request that is about to be posted to a fault function.
+// Attempt describes a request to a fault function before the request is posted.
 type Attempt struct {
-	// Pair numbers the queue pairs of the wrapped provider, from 1 in the order
-	// of their making; Context is that of the queue pair's config.
+	// Pair numbers the queue pairs of the wrapped provider from 1, in the order of
+	// creation. Context is the Context of the queue pair's config.
 	Pair, Context uint64
-	// N numbers the requests of the queue pair, from 1. Receives do not count.
+	// N numbers the requests of the queue pair from 1. Receives do not count.
 	N uint64
-	// Before is how many bytes of data the requests of the queue pair named
-	// before this one, and Bytes how many this one names.
+	// Before is the number of data bytes of the earlier requests of the queue pair, Bytes
+	// the number of data bytes of this request.
 	Before uint64
 	Bytes  int
-	// Request is the request; it must not be changed, nor kept.
+	// Request is the request. The function neither changes it nor keeps it.
 	Request *rdma.Request
 }
 
-// Action is the fate of a request. The zero Action lets it pass. Actions are comparable.
+// Action is the decision about a request. The zero Action lets it pass. Actions are
+// comparable.
 type Action struct {
 	kind   actionKind
 	status rdma.Status
@@ -41,32 +42,31 @@ const (
 	actDelay
 )
 
-// Pass hands the request on.
+// Pass posts the request unchanged.
 func Pass() Action { return Action{} }
 
-// Drop makes the request succeed on this side and have no effect on the other:
-// a message that is not sent, a write that is not placed.
+// Drop makes the request succeed on this side without an effect on the other side: a
+// message is not sent, a write is not placed.
 func Drop() Action { return Action{kind: actDrop} }
 
-// Fail makes the post fail with a status: the request is not queued, and queue
-// and connection stay as they are.
+// Fail makes the post fail with a status. The request is not queued; queue and connection
+// continue to work.
 func Fail(s rdma.Status) Action { return Action{kind: actFail, status: s} }
 
-// Cut ends the connection of the queue pair, as if the peer had died, before the
-// request is posted, which then fails as any post on a connection that has ended.
+// Cut ends the connection of the queue pair before the request is posted, as if the peer
+// had died. The post then fails like any post after the end of the connection.
 func Cut() Action { return Action{kind: actCut} }
 
-// Delay hands the request on after a while, during which it delays its post and later posts
-// on the same queue pair.
+// Delay posts the request after d. Later posts on the same queue pair wait too.
 func Delay(d time.Duration) Action { return Action{kind: actDelay, delay: d} }
 
-// Flip inverts one bit of the data on its way, of a send or write before it leaves
-// and of a read when its result is polled; the memory that a send or write names
-// stays as it is. Bits count from the lowest of the first byte, modulo the length. A
-// request without data passes.
+// Flip inverts one bit of the data: of a send or write before it leaves, of a read when
+// its result is polled. The memory that a send or write names does not change. Bits count
+// from the lowest bit of the first byte, modulo the length. A request without data
+// passes.
 func Flip(bit uint64) Action { return Action{kind: actFlip, bit: bit} }
 
-// String describes the action in a few words.
+// String describes the action.
 func (a Action) String() string {
 	switch a.kind {
 	case actDrop:

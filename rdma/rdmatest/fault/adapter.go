@@ -20,12 +20,13 @@ type adapter struct {
 
 var _ rdma.Adapter = (*adapter)(nil)
 
-// size is the name of an object that is known by its size.
+// size names an object by its size.
 type size int
 
 func (s size) String() string { return strconv.Itoa(int(s)) }
 
-// Info is that of the wrapped adapter, without the capabilities that the wrapper removes.
+// Info returns the information of the wrapped adapter, without the capabilities that the
+// wrapper removes.
 func (a *adapter) Info() rdma.AdapterInfo {
 	info := a.inner.Info()
 	if a.h.cfg.Shuffle != 0 {

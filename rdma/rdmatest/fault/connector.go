@@ -22,7 +22,7 @@ func bareConnector(c rdma.Connector) rdma.Connector {
 	return c
 }
 
-// serves notes the connection of a queue pair, for faults that cut it.
+// serves records the connection of a queue pair, for faults that cut it.
 func (c *connector) serves(qp rdma.QueuePair) {
 	if q, ok := qp.(*queuePair); ok && q != nil {
 		q.conn.Store(c)

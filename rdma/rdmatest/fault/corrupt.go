@@ -16,7 +16,8 @@ func flip(p []byte, bit uint64) {
 	}
 }
 
-// flipData makes a request carry a copy of its data with one bit inverted. The region of the copy, if there is one, is the request's own.
+// flipData gives a request a copy of its data with one bit inverted. If the copy needs a
+// region, the request owns it.
 func (q *queuePair) flipData(r *rdma.Request, p *posted, bit uint64) error {
 	switch {
 	case dataOf(r) == 0 || r.Op != rdma.OpSend && r.Op != rdma.OpWrite && r.Op != rdma.OpRead:

@@ -23,7 +23,7 @@ func bareQueue(q rdma.CompletionQueue) rdma.CompletionQueue {
 	return q
 }
 
-// Poll counts, traces, and gives results the IDs of the program's requests.
+// Poll counts and traces results, and gives them the IDs of the program's requests.
 func (q *completionQueue) Poll(results []rdma.Result) (int, error) {
 	n, err := q.inner.Poll(results)
 	if n > 0 && q.a.h.cfg.numbered() {
@@ -39,7 +39,7 @@ func (q *completionQueue) Poll(results []rdma.Result) (int, error) {
 	return n, err
 }
 
-// translate leads results back to their requests, and reorders them with Shuffle.
+// translate maps results to their requests, and reorders them with Shuffle.
 func (q *completionQueue) translate(results []rdma.Result) {
 	var lines []lineOf
 	for i := range results {

@@ -1,6 +1,6 @@
-// Package fault wraps a provider of package rdma to observe and to disturb its operations:
-// it counts, traces, and injects faults. The result is a provider again, which passes the
-// conformance suite as well as the wrapped one.
+// Package fault wraps a provider of package rdma to observe and to disturb its
+// operations: it counts, traces and injects faults. The wrapper is a provider too, and
+// passes the conformance suite if the wrapped provider does.
 //
 //	h := fault.Wrap(iwarp.New(nil), &fault.Config{Tracer: myTracer})
 //	client := lwio.Config{Providers: []rdma.Provider{h}}
@@ -9,11 +9,12 @@
 //
 // Counting is always on and costs some tens of nanoseconds a request, without an
 // allocation. A tracer gets one event for every request, result and call of the control
-// path; LogTo makes one of a slog.Logger. A fault function decides the fate of every
-// request: it passes, is late, fails, vanishes, has a bit inverted, or cuts the connection,
-// at an operation or byte of choice or at random. The decisions of Random follow from a seed
-// alone. Config.Shuffle reorders, by a seed too, events without an order by the rules.
+// path; LogTo makes a tracer of a slog.Logger. A fault function decides about every
+// request. The request passes, is delayed, fails, is dropped, has a bit inverted, or cuts
+// the connection. Faults occur at a chosen operation or byte, or at random. The decisions
+// of Random depend only on a seed. Config.Shuffle reorders events for which the rules
+// define no order, also by a seed.
 //
-// Objects of a wrapped provider belong together: memory that was registered through the
-// wrapper is used with queue pairs made through the wrapper.
+// Use objects of the wrapper only with each other: memory that is registered through the
+// wrapper needs a queue pair of the wrapper.
 package fault

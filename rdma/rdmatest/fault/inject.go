@@ -8,12 +8,12 @@ import (
 	"lwio/rdma"
 )
 
-// A wrapper that injects faults or reorders gives the wrapped queue pair its number as
-// context, and numbers its requests: a result then leads back to its request, independent of
-// its ID, and of the request that was posted in its place.
+// A wrapper that injects faults or reorders sets the context of the wrapped queue pair to
+// the queue pair's number, and numbers its requests. A result is thus mapped to its
+// request, independent of the request's ID and of a request that was posted in its place.
 
-// postNumbered lets the fault function decide about each request, and reorders writes that
-// have no order.
+// postNumbered lets the fault function decide about each request, and reorders writes
+// that have no order.
 func (q *queuePair) postNumbered(reqs []rdma.Request) (int, error) {
 	q.postMu.Lock()
 	defer q.postMu.Unlock()
@@ -27,8 +27,8 @@ func (q *queuePair) postNumbered(reqs []rdma.Request) (int, error) {
 	return len(reqs), nil
 }
 
-// postGroupLocked posts the first request, or several in a random order. Each one's
-// result is that of the one in its place.
+// postGroupLocked posts the first request, or several requests in a random order. The
+// results appear in the order of the program's requests.
 func (q *queuePair) postGroupLocked(reqs []rdma.Request) (int, error) {
 	order := []int{0}
 	if q.dice != nil {
@@ -40,7 +40,7 @@ func (q *queuePair) postGroupLocked(reqs []rdma.Request) (int, error) {
 	for i, j := range order {
 		r := reqs[j]
 		r.ID, r.Flags = reqs[i].ID, r.Flags&^rdma.FlagSilentSuccess|reqs[i].Flags&rdma.FlagSilentSuccess
-		bytes := dataOf(&r) // before the post, after which its list may be in use for another
+		bytes := dataOf(&r) // counted before the post: afterwards the list may be in use for another request
 		act, err := q.postOneLocked(&r)
 		q.note(&r, bytes, act, err)
 		if err != nil {
@@ -50,7 +50,7 @@ func (q *queuePair) postGroupLocked(reqs []rdma.Request) (int, error) {
 	return len(order), nil
 }
 
-// postOneLocked posts a request as changed by its action.
+// postOneLocked posts a request as its action changes it.
 func (q *queuePair) postOneLocked(r *rdma.Request) (Action, error) {
 	act := q.fateLocked(r)
 	s := q.a.scratch()
@@ -63,10 +63,10 @@ func (q *queuePair) postOneLocked(r *rdma.Request) (Action, error) {
 		return act, &rdma.Error{Op: "fault: post", Object: r.Op.String(), Status: act.status}
 	case actCut:
 		if c := q.conn.Load(); c != nil {
-			_ = c.inner.Close() // the program closes it again, and sees the error then
+			_ = c.inner.Close() // the program closes it again, and then sees the error
 		}
 	case actDrop:
-		// A write of nothing touches nothing, and completes in its turn.
+		// A write of no bytes has no effect, and completes in its turn.
 		const kept = rdma.FlagSilentSuccess | rdma.FlagReadFence
 		inside[0] = rdma.Request{Op: rdma.OpWrite, ID: q.n, Flags: r.Flags & kept}
 	case actFlip:
@@ -99,12 +99,12 @@ func (q *queuePair) fateLocked(r *rdma.Request) Action {
 // release releases the copy of a request's data.
 func (p *posted) release() {
 	if p.own != nil {
-		_ = p.own.Close() // an adapter that is closed has closed it
+		_ = p.own.Close() // a closed adapter has closed it already
 		p.own = nil
 	}
 }
 
-// expect notes a request before it is posted, unexpect takes it back.
+// expect records a request before it is posted; unexpect removes it.
 func (q *queuePair) expect(p posted) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -119,8 +119,8 @@ func (q *queuePair) unexpect() {
 	q.pending = q.pending[:last]
 }
 
-// recall names the request that the number inside belongs to. Results come in
-// the order of posting, so all before it were silent.
+// recall returns the request with the number n and removes it. Results come in the order
+// of posting, so all earlier requests were silent.
 func (q *queuePair) recall(n uint64) (posted, bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -138,11 +138,11 @@ func (q *queuePair) recall(n uint64) (posted, bool) {
 	return p, true
 }
 
-// keptPairs is how many queue pairs stay known after they were closed.
+// keptPairs is the number of closed queue pairs that the table keeps.
 const keptPairs = 16
 
-// pairTable finds the queue pairs of an adapter by number. Results may outlive
-// their queue pair, so that the last ones that were closed are still in it.
+// pairTable finds the queue pairs of an adapter by number. Results may outlive their
+// queue pair, so the table keeps the queue pairs that were closed last.
 type pairTable struct {
 	mu     sync.RWMutex
 	pairs  map[uint64]*queuePair
@@ -164,7 +164,8 @@ func (t *pairTable) remove(q *queuePair) {
 	delete(t.pairs, q.number)
 }
 
-// retire forgets a queue pair that was closed, once enough others were closed too.
+// retire records that a queue pair was closed, and removes the oldest closed one if there
+// are too many.
 func (t *pairTable) retire(q *queuePair) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -177,7 +178,7 @@ func (t *pairTable) retire(q *queuePair) {
 	}
 }
 
-// translate gives a result the ID and context of the program.
+// translate gives a result the ID and the context of the program.
 func (t *pairTable) translate(r *rdma.Result) {
 	t.mu.RLock()
 	q := t.pairs[r.QueuePairContext]

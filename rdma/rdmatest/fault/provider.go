@@ -11,30 +11,28 @@ import (
 
 // Config configures a wrapper. The zero value only counts.
 type Config struct {
-	// Tracer gets the events; nil for none.
+	// Tracer receives the events; nil for none.
 	Tracer Tracer
-	// Fault decides about every request that is not a receive; nil lets all
-	// pass. It is called in the goroutine that posts, for one request of a queue
-	// pair at a time. While it blocks, the request and those after it on the
-	// same queue pair are delayed, and so are their posts.
+	// Fault decides about every request that is not a receive; nil lets all requests
+	// pass. The posting goroutine calls it, for one request of a queue pair at a time.
+	// While it blocks, the request and the later posts on the same queue pair wait.
 	Fault func(Attempt) Action
-	// Shuffle, unless 0, is a seed for a random order of events without an order by the
-	// rules: results of different queue pairs, and of receives and other requests of
-	// one, that a Poll finds together; and writes to different places that one call
-	// posts. The adapters then do not claim
-	// CapInOrderPlacement, and a write that fails may be another of the same call
-	// than the one whose result says so.
+	// Shuffle, if not 0, is a seed for a random order of events for which the rules
+	// define no order. These are results of different queue pairs in one Poll, results of
+	// receives and of other requests of one queue pair in one Poll, and writes to
+	// different places in one call. The adapters then do not offer CapInOrderPlacement.
+	// If a write fails, the result of another write of the same call may report it.
 	Shuffle uint64
 }
 
-// numbered reports whether requests are numbered, so that results lead back to them.
+// numbered reports whether requests are numbered, so that results can be mapped to them.
 func (c *Config) numbered() bool { return c.Fault != nil || c.Shuffle != 0 }
 
 // Provider wraps a provider. Safe for concurrent use.
 type Provider struct {
 	inner         rdma.Provider
 	cfg           Config
-	pairs, queues atomic.Uint64 // made so far
+	pairs, queues atomic.Uint64 // numbers of created objects
 	count         counters
 }
 
@@ -49,7 +47,7 @@ func Wrap(inner rdma.Provider, cfg *Config) *Provider {
 	return h
 }
 
-// Name is the name of the wrapped provider.
+// Name returns the name of the wrapped provider.
 func (h *Provider) Name() string { return h.inner.Name() }
 
 // Addrs lists the addresses of the wrapped provider.
@@ -66,7 +64,7 @@ func (h *Provider) OpenAdapter(ctx context.Context, local netip.Addr) (rdma.Adap
 	return &adapter{h: h, inner: inner}, nil
 }
 
-// start is the time at which a traced call began.
+// start returns the time at which a traced call began.
 func (h *Provider) start() time.Time {
 	if h.cfg.Tracer == nil {
 		return time.Time{}
@@ -74,10 +72,10 @@ func (h *Provider) start() time.Time {
 	return time.Now()
 }
 
-// namer has the name of an object for events.
+// namer names an object in events.
 type namer interface{ String() string }
 
-// control traces a call that is over; object may be nil.
+// control traces a completed call; object may be nil.
 func (h *Provider) control(start time.Time, op string, object namer, err error) {
 	if h.cfg.Tracer == nil {
 		return
@@ -89,7 +87,7 @@ func (h *Provider) control(start time.Time, op string, object namer, err error) 
 	h.cfg.Tracer.Event(e)
 }
 
-// close closes an object and traces that.
+// close closes an object and traces the close.
 func (h *Provider) close(what string, c interface{ Close() error }) error {
 	start := h.start()
 	err := c.Close()

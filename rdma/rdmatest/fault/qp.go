@@ -12,26 +12,26 @@ type queuePair struct {
 	a      *adapter
 	inner  rdma.QueuePair
 	number uint64               // among all of the provider; the wrapped Context if requests are numbered
-	cfg    rdma.QueuePairConfig // as the program gave it
+	cfg    rdma.QueuePairConfig // as the program passed it
 	dice   *dice                // of Config.Shuffle, or nil
 	conn   atomic.Pointer[connector]
 
-	postMu sync.Mutex // held over the decision about a request and its post
-	n      uint64     // requests so far; the wrapped ID of the last
-	bytes  uint64     // data that they named
+	postMu sync.Mutex // held during the decision about a request and its post
+	n      uint64     // requests so far; the wrapped ID of the last one
+	bytes  uint64     // data bytes of these requests
 
 	mu      sync.Mutex
 	pending []posted // in order, the oldest first
 }
 
-// posted is a request whose result, if it makes one, is still to come.
+// posted is a request without a polled result. A silent request makes no result.
 type posted struct {
 	n, id    uint64
 	op       rdma.Op
 	own      rdma.MemoryRegion // of a copy of the data, or nil
-	fromFile bool              // the copy is of a file, where
-	bytes    int               // bytes were really there
-	sink     []rdma.SGE        // of a read that a bit is inverted of, or nil
+	fromFile bool              // the copy is of a file,
+	bytes    int               // which had this number of bytes
+	sink     []rdma.SGE        // of a read whose data gets an inverted bit, or nil
 	bit      uint64
 }
 
@@ -47,7 +47,7 @@ func barePair(q rdma.QueuePair) rdma.QueuePair {
 	return q
 }
 
-// Post hands requests on with all objects unwrapped.
+// Post posts requests with all objects unwrapped.
 func (q *queuePair) Post(reqs []rdma.Request) (int, error) {
 	if q.a.h.cfg.numbered() {
 		return q.postNumbered(reqs)
@@ -66,7 +66,7 @@ func (q *queuePair) Post(reqs []rdma.Request) (int, error) {
 	return n, err
 }
 
-// note counts and traces one request, that names so many bytes of data.
+// note counts and traces one request with the given number of data bytes.
 func (q *queuePair) note(r *rdma.Request, bytes int, act Action, err error) {
 	q.a.h.count.posted(r.Op, bytes, err)
 	if t := q.a.h.cfg.Tracer; t != nil {
@@ -74,7 +74,7 @@ func (q *queuePair) note(r *rdma.Request, bytes int, act Action, err error) {
 	}
 }
 
-// dataOf is the number of bytes that a request names.
+// dataOf returns the number of data bytes of a request.
 func dataOf(r *rdma.Request) int {
 	switch {
 	case r.Flags&rdma.FlagInline != 0:
@@ -93,7 +93,7 @@ func lengthOf(sgl []rdma.SGE) int {
 	return n
 }
 
-// PostReceive hands receives on with their regions unwrapped.
+// PostReceive posts receives with their regions unwrapped.
 func (q *queuePair) PostReceive(reqs []rdma.ReceiveRequest) (int, error) {
 	s := q.a.scratch()
 	n, err := q.inner.PostReceive(s.receives(reqs))
@@ -102,7 +102,7 @@ func (q *queuePair) PostReceive(reqs []rdma.ReceiveRequest) (int, error) {
 	return n, err
 }
 
-// noteReceives counts and traces receives, of which n were taken.
+// noteReceives counts and traces receives; n of them were taken.
 func (h *Provider) noteReceives(context uint64, reqs []rdma.ReceiveRequest, n int, err error) {
 	for i := range reqs {
 		var refusal error

@@ -7,8 +7,8 @@ import (
 	"lwio/rdma"
 )
 
-// AtOperation is a fault function that acts on request n, counted from 1, of each
-// queue pair.
+// AtOperation returns a fault function that acts on request n of each queue pair, counted
+// from 1.
 func AtOperation(n uint64, act Action) func(Attempt) Action {
 	return func(a Attempt) Action {
 		if a.N == n {
@@ -18,8 +18,8 @@ func AtOperation(n uint64, act Action) func(Attempt) Action {
 	}
 }
 
-// AtByte is a fault function that acts on the request of each queue pair that holds
-// byte n, counted from 0, of the data of all its requests.
+// AtByte returns a fault function that acts on the request with data byte n of each queue
+// pair. n counts from 0 over the data of all requests of the queue pair.
 func AtByte(n uint64, act Action) func(Attempt) Action {
 	return func(a Attempt) Action {
 		if a.Before <= n && n < a.Before+uint64(a.Bytes) {
@@ -29,11 +29,11 @@ func AtByte(n uint64, act Action) func(Attempt) Action {
 	}
 }
 
-// Chances are the probabilities of each fault, from 0 to 1. They are tried in the order of
+// Chances has the probability of each fault, from 0 to 1. They are tried in the order of
 // the fields, and the first hit decides.
 type Chances struct {
-	// Cut, Fail, Drop, Flip and Delay are the chances of the actions. Flip hits any
-	// bit.
+	// Cut, Fail, Drop, Flip and Delay are the chances of the actions. Flip inverts a
+	// random bit.
 	Cut, Fail, Drop, Flip, Delay float64
 	// Status is the status of Fail; 0 means StatusInsufficientResources.
 	Status rdma.Status
@@ -41,9 +41,9 @@ type Chances struct {
 	MaxDelay time.Duration
 }
 
-// Random is a fault function with random decisions. They follow from the seed, the number of
-// the queue pair and the number of the request there alone, independent of the time and of
-// other queue pairs.
+// Random returns a fault function with random decisions. They depend only on the seed,
+// the number of the queue pair and the number of the request on it. Time and other queue
+// pairs have no influence.
 func Random(seed uint64, c Chances) func(Attempt) Action {
 	if c.Status == rdma.StatusSuccess {
 		c.Status = rdma.StatusInsufficientResources

@@ -7,7 +7,7 @@ import (
 	"lwio/rdma"
 )
 
-// dice are random numbers for many goroutines.
+// dice makes random numbers for many goroutines.
 type dice struct {
 	mu  sync.Mutex
 	rng *rand.Rand
@@ -27,15 +27,15 @@ func (d *dice) perm(order []int) {
 	d.rng.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
 }
 
-// lineOf names a sequence of ordered results: those of the receives of a queue pair, or those
+// lineOf names a sequence of ordered results: the results of a queue pair's receives, or
 // of its other requests.
 type lineOf struct {
 	pair    uint64
 	receive bool
 }
 
-// mix gives results another possible order: only results of one line keep theirs. lines
-// holds the line of each.
+// mix gives results another possible order: results of one line keep their order. lines
+// has the line of each result.
 //
 // Source: [ND QueuePair §Ordering]
 func (d *dice) mix(results []rdma.Result, lines []lineOf) {
@@ -51,8 +51,8 @@ func (d *dice) mix(results []rdma.Result, lines []lineOf) {
 	}
 }
 
-// group is the number of first requests that are writes without an order among themselves,
-// all of which the queue pair will take.
+// group returns the number of leading requests that are writes without an order among
+// them. The queue pair has room for all of them.
 func (q *queuePair) group(reqs []rdma.Request) int {
 	room := q.room()
 	n := 0
@@ -62,15 +62,15 @@ func (q *queuePair) group(reqs []rdma.Request) int {
 	return n
 }
 
-// room is the least number of requests that the queue has room for.
+// room returns the minimum number of requests that the queue has room for.
 func (q *queuePair) room() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.cfg.InitiatorDepth - len(q.pending)
 }
 
-// plain reports whether a request is a write from memory that only the end of the
-// connection could make the queue pair refuse.
+// plain reports whether a request is a write from memory that the queue pair refuses only
+// after the end of the connection.
 func (q *queuePair) plain(r *rdma.Request) bool {
 	if r.Op != rdma.OpWrite || r.File != nil || r.Flags&^(rdma.FlagSilentSuccess|rdma.FlagInline) != 0 {
 		return false
@@ -90,8 +90,8 @@ func (q *queuePair) plain(r *rdma.Request) bool {
 	return true
 }
 
-// overlaps reports whether a write overlaps one of others, so that their order
-// decides the final content.
+// overlaps reports whether a write overlaps another one, so that their order decides the
+// final content.
 func overlaps(others []rdma.Request, r *rdma.Request) bool {
 	for i := range others {
 		o := &others[i]

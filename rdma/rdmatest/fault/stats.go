@@ -8,36 +8,35 @@ import (
 	"lwio/rdma"
 )
 
-// Stats are counts since Wrap; they only grow.
+// Stats has counts since Wrap. They only grow.
 type Stats struct {
 	// Ops counts by kind of request.
 	Ops map[rdma.Op]OpStats
-	// Results counts the results that were polled, by status. A silent success
-	// has no result.
+	// Results counts the polled results, by status. A silent success has no result.
 	Results map[rdma.Status]uint64
-	// Connections counts the connections made, from either side.
+	// Connections counts the established connections of both sides.
 	Connections uint64
-	// Regions counts the registrations, RegionBytes their bytes, Exposed those
-	// which a peer may write or read.
+	// Regions counts the registrations, RegionBytes their bytes, Exposed the
+	// registrations that a peer may write or read.
 	Regions, RegionBytes, Exposed uint64
 	// Notifications counts the waits on completion queues that an event ended.
 	Notifications uint64
 }
 
-// OpStats are the counts of one kind of request.
+// OpStats has the counts of one kind of request.
 type OpStats struct {
-	// Posted counts the requests that a queue pair took, Bytes the data that
-	// they named, Refused those that it did not take.
+	// Posted counts the requests that a queue pair took, Bytes their data bytes, Refused
+	// the requests that it did not take.
 	Posted, Bytes, Refused uint64
-	// Completed counts the results, Failed those without success. Received is
-	// the data of the messages received.
+	// Completed counts the results, Failed the results without success. Received counts
+	// the bytes of received messages.
 	Completed, Failed, Received uint64
 }
 
 // kinds is the number of kinds of requests.
 const kinds = int(rdma.OpCompareSwap) + 1
 
-// counters are the source of Stats.
+// counters has the source of Stats.
 type counters struct {
 	ops                           [kinds]opCounters
 	connections, notifications    atomic.Uint64
@@ -51,8 +50,8 @@ type opCounters struct {
 	posted, bytes, refused, completed, failed, received atomic.Uint64
 }
 
-// Stats returns the counts so far. Requests that are under way meanwhile may be
-// in some of them and not in others.
+// Stats returns the counts so far. Requests in progress may be in some of the counts and
+// not in others.
 func (h *Provider) Stats() Stats {
 	c := &h.count
 	s := Stats{

@@ -8,15 +8,16 @@ import (
 	"lwio/rdma"
 )
 
-// Tracer gets the events. Event is called on the goroutine of the operation, by many at
-// once; it must return soon.
+// Tracer receives the events. The goroutine of the operation calls Event; many goroutines
+// may call it at once. Event must return quickly.
 type Tracer interface {
 	Event(Event)
 }
 
 // Event is one of Posted, Completed and Controlled.
 type Event interface {
-	// failure is the error of the event, or nil; describe is everything else.
+	// failure returns the error of the event, or nil; describe returns its name and its
+	// attributes.
 	failure() error
 	describe() (string, []slog.Attr)
 }
@@ -25,18 +26,18 @@ type Event interface {
 type Posted struct {
 	// QueuePair is the Context of the queue pair's config.
 	QueuePair uint64
-	// Op, Flags and ID are the request's, Bytes the data it names; it is
-	// OpReceive for a receive.
+	// Op, Flags and ID are the fields of the request, Bytes its number of data bytes. Op
+	// is OpReceive for a receive.
 	Op    rdma.Op
 	Flags rdma.Flags
 	ID    uint64
 	Bytes int
-	// Remote is where a write or read goes.
+	// Remote is the target of a write or the source of a read.
 	Remote rdma.RemoteAddr
-	// Action is the decision of the fault function; it is Pass for a receive, and
-	// without such a function.
+	// Action is the decision of the fault function. It is Pass for a receive, and without
+	// a fault function.
 	Action Action
-	// Err is why the queue pair did not take it, or nil.
+	// Err is the reason why the queue pair did not take the request, or nil.
 	Err error
 }
 
@@ -51,9 +52,9 @@ type Controlled struct {
 	Op string
 	// Object is an address or a size, or empty.
 	Object string
-	// Took is how long the call took.
+	// Took is the duration of the call.
 	Took time.Duration
-	// Err is its error.
+	// Err is the error of the call.
 	Err error
 }
 
@@ -61,8 +62,7 @@ type Controlled struct {
 type logTracer struct{ log *slog.Logger }
 
 // LogTo returns a tracer that writes every event to a log: failures as warnings, all
-// others for debugging. Levels that the logger does not take cost
-// next to nothing.
+// others at debug level. A disabled level costs almost nothing.
 func LogTo(log *slog.Logger) Tracer { return logTracer{log} }
 
 // Event writes one event.
