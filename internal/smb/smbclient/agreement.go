@@ -14,7 +14,7 @@ type agreement struct {
 	signer    smbauth.Signer // nil before the logon is complete
 }
 
-// charge returns how many credits a payload costs.
+// charge returns the number of credits that a payload costs.
 //
 // Source: [MS-SMB2 3.1.5.2]
 func (a *agreement) charge(payload int) int {
@@ -24,8 +24,8 @@ func (a *agreement) charge(payload int) int {
 	return max(1, (payload+creditUnit-1)/creditUnit)
 }
 
-// signed reports whether requests and responses of a command are signed: those that protect
-// the negotiation always are.
+// signed reports whether requests and responses of a command are signed. Commands that
+// protect the negotiation are always signed.
 //
 // Source: [MS-SMB2 3.2.4.1.1], [MS-SMB2 3.2.5.5]
 func (a *agreement) signed(command smbwire.Command) bool {

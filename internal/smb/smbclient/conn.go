@@ -11,13 +11,14 @@ import (
 	"sync/atomic"
 	"time"
 
+	"lwio/internal/smb/smbbuf"
 	"lwio/internal/smb/smbwire"
 )
 
 const (
-	// readAhead is how many bytes of small messages one system call may read.
+	// readAhead is the number of bytes of small messages that one system call may read.
 	readAhead = 16 << 10
-	// slack is by how many bytes a response may be longer than the payload asked for.
+	// slack is the number of bytes by which a response may exceed the requested payload.
 	slack = 4 << 10
 )
 
@@ -29,7 +30,7 @@ type conn struct {
 	nc      net.Conn
 	log     *slog.Logger
 	timeout time.Duration
-	bufs    buffers
+	bufs    smbbuf.Pool
 
 	end      *ending
 	credits  *credits
@@ -73,7 +74,7 @@ func (c *conn) close() {
 // free returns the memory of a response; nil is allowed.
 func (c *conn) free(r *response) {
 	if r != nil {
-		c.bufs.put(r.buf)
+		r.buf.Free()
 	}
 }
 
@@ -117,28 +118,28 @@ func (c *conn) readOne(r *bufio.Reader) error {
 	if _, err := r.Discard(smbwire.FrameHeaderSize); err != nil {
 		return err
 	}
-	buf := c.bufs.get(n)
-	if _, err := io.ReadFull(r, buf.b); err != nil {
-		c.bufs.put(buf)
+	buf := c.bufs.Get(n)
+	if _, err := io.ReadFull(r, buf.B); err != nil {
+		buf.Free()
 		return err
 	}
 	if h.NextCommand == 0 {
-		return c.deliver(&response{Header: h, msg: buf.b, buf: buf})
+		return c.deliver(&response{Header: h, msg: buf.B, buf: buf})
 	}
 	return c.deliverCompound(buf)
 }
 
 // deliverCompound delivers the responses of a compound, each in memory of its own.
-func (c *conn) deliverCompound(buf *buffer) error {
-	defer c.bufs.put(buf)
-	for more := buf.b; more != nil; {
+func (c *conn) deliverCompound(buf *smbbuf.Buffer) error {
+	defer buf.Free()
+	for more := buf.B; more != nil; {
 		h, element, rest, err := smbwire.Next(more)
 		if err != nil {
 			return fmt.Errorf("%w: %w", ErrProtocol, err)
 		}
-		own := c.bufs.get(len(element))
-		copy(own.b, element)
-		if err := c.deliver(&response{Header: h, msg: own.b, buf: own}); err != nil {
+		own := c.bufs.Get(len(element))
+		copy(own.B, element)
+		if err := c.deliver(&response{Header: h, msg: own.B, buf: own}); err != nil {
 			return err
 		}
 		more = rest
@@ -161,7 +162,7 @@ func (c *conn) limit(h *smbwire.Header) (int, error) {
 func (c *conn) deliver(r *response) error {
 	if r.MessageID == smbwire.OplockBreakMessageID {
 		c.free(r)
-		return nil // this side asks for no oplock, so there is none to break
+		return nil // this side asks for no oplocks
 	}
 	abandoned, interim, err := c.requests.receive(r)
 	switch {

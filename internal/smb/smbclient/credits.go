@@ -13,7 +13,7 @@ import (
 //
 // Source: [MS-SMB2 3.2.4.1.2], [MS-SMB2 3.2.5.1.4]
 type credits struct {
-	target  int           // how many this side tries to have
+	target  int           // the number that this side tries to have
 	timeout time.Duration // of a wait
 	end     *ending
 
@@ -26,14 +26,14 @@ type credits struct {
 // creditWaiter is a call that waits for least to want credits.
 type creditWaiter struct {
 	least, want int
-	got         chan int // the credits given; closed without any if there will never be enough
+	got         chan int // the credits; closed without a value if there will never be enough
 }
 
-// take waits for credits: as many as wanted, or no less than least if the server grants no
-// more.
+// take waits for credits and returns their number: want, or at least least if the server
+// grants no more.
 //
-// Errors: that of ctx, errTimeout, the end of the connection; ErrProtocol if the server
-// will never grant least.
+// Errors: the error of ctx, errTimeout, the end of the connection; ErrProtocol if the
+// server will never grant least.
 func (c *credits) take(ctx context.Context, least, want int) (int, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
@@ -78,7 +78,7 @@ func (c *credits) take(ctx context.Context, least, want int) (int, error) {
 	return 0, err
 }
 
-// leave ends a wait; credits that came at the last moment go back.
+// leave ends a wait. It returns credits that came at the last moment.
 func (c *credits) leave(w *creditWaiter) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -94,7 +94,7 @@ func (c *credits) leave(w *creditWaiter) {
 	c.grantLocked(0, 0) // the next in the queue may want less
 }
 
-// takeNow takes n credits if that takes no wait. It reports whether it has.
+// takeNow takes n credits if they are available at once. It reports whether it took them.
 func (c *credits) takeNow(n int) bool {
 	if c.end.over() {
 		return false
@@ -112,8 +112,8 @@ func (c *credits) takeNow(n int) bool {
 // putBack returns credits that were taken and not sent.
 func (c *credits) putBack(n int) { c.grant(n, n) }
 
-// grant enters a response of the server: the request no longer spends charge credits, which
-// is zero for an interim response, and granted new ones have arrived.
+// grant counts a response of the server: the request returns charge credits, zero for an
+// interim response, and the server has granted new credits.
 func (c *credits) grant(charge, granted int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -139,8 +139,8 @@ func (c *credits) grantLocked(charge, granted int) {
 	}
 }
 
-// tryLocked takes credits if that takes no wait: as many as wanted, or all there are if no
-// more can be expected. It reports whether to wait. Precondition: mu is held.
+// tryLocked takes want credits, or all held credits if no more can be expected. It takes
+// none and reports wait if the caller has to wait. Precondition: mu is held.
 func (c *credits) tryLocked(least, want int) (got int, wait bool) {
 	switch {
 	case c.held >= want:
@@ -157,7 +157,7 @@ func (c *credits) tryLocked(least, want int) (got int, wait bool) {
 	return got, false
 }
 
-// missing returns how many credits to ask for beyond those that a request costs.
+// missing returns the number of credits to ask for in addition to the cost of a request.
 func (c *credits) missing() uint16 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -166,5 +166,5 @@ func (c *credits) missing() uint16 {
 
 // errCredits is the error of a call that can never be sent.
 func errCredits(least int) error {
-	return fmt.Errorf("%w: it granted too few credits for a request that costs %d", ErrProtocol, least)
+	return fmt.Errorf("%w: the server granted too few credits for a request that costs %d", ErrProtocol, least)
 }

@@ -13,11 +13,11 @@ import (
 const dirRoom = 64 << 10
 
 // ReadDir enumerates a directory from its start: the entries that match pattern, with the
-// usual wildcards * and ?; "" matches all. "." and ".." are left out. The order is the
-// server's. A File has at most one enumeration at a time.
+// usual wildcards * and ?; "" matches all. "." and ".." are left out. The server decides
+// the order. A File has at most one enumeration at a time.
 //
-// An error ends the enumeration, except for one that is smbwire.ErrName: it stands for an
-// entry whose name cannot be represented.
+// An error ends the enumeration. Exception: smbwire.ErrName stands for an entry whose name
+// cannot be represented, and the enumeration continues.
 //
 // Source: [MS-SMB2 3.2.4.17]
 func (f *File) ReadDir(ctx context.Context, pattern string) iter.Seq2[FileInfo, error] {
@@ -40,7 +40,7 @@ func (f *File) ReadDir(ctx context.Context, pattern string) iter.Seq2[FileInfo, 
 	}
 }
 
-// queryDir returns the next entries in their wire form, at least one.
+// queryDir returns one or more of the next entries in their wire form.
 func (f *File) queryDir(ctx context.Context, pattern []byte, flags uint8) ([]byte, error) {
 	room := min(dirRoom, f.t.s.neg.maxTransact)
 	r, err := f.call(ctx, request{
@@ -60,7 +60,7 @@ func (f *File) queryDir(ctx context.Context, pattern []byte, flags uint8) ([]byt
 		f.t.s.conn.free(r)
 		return nil, fmt.Errorf("%w: %w", ErrProtocol, err)
 	}
-	return resp.Data, nil // its memory is left to the garbage collector
+	return resp.Data, nil // the garbage collector frees the message
 }
 
 // entries yields the entries of a list, and sets failed if it is malformed. It reports false

@@ -3,18 +3,18 @@
 //
 // A connection has two goroutines. The reader reads responses and delivers each to the call
 // that waits for it. The janitor cancels abandoned requests and closes handles that arrive
-// too late. Both end when the connection is lost or closed; Close waits for them. Calls send
-// from their own goroutines, as many at a time as the server's credits allow; the signature
-// of a response is checked by its call. All types are safe for concurrent use.
+// too late. Both end when the connection is lost or closed; Close waits for them. Calls
+// send from their own goroutines, as many at a time as the server's credits allow. Each
+// call checks the signature of its response. All types are safe for concurrent use.
 //
 // The memory of a caller is not used after the call has returned: payload passes through the
 // message buffer, since signatures cover it.
 //
 // A call returns when its context ends; the request is cancelled at the server, which may
 // have executed it nevertheless. A request without a deadline in its context has
-// Config.Timeout to make progress; only a lock waits as long as its context, once the server
-// has reported that it is held elsewhere, and then for the outcome of its cancellation.
-// Nothing is sent twice.
+// Config.Timeout to make progress. A lock is the exception: after the server has reported
+// that another open holds the range, the call waits until its context ends, and then for
+// the outcome of the cancellation. No request is sent twice.
 //
 // Locks are taken in this order: the turn to write, requestTable.mu, credits.mu. The others
 // are leaves.

@@ -27,16 +27,16 @@ var (
 	ErrDialect = errors.New("no common dialect")
 )
 
-// ErrUnknownOutcome reports a change that was sent and of which no response tells whether the
-// server has executed it.
+// ErrUnknownOutcome reports a change that was sent; no response says whether the server
+// executed it.
 var ErrUnknownOutcome = errors.New("unknown outcome")
 
-// Error reports why a session or a tree connect failed. Operations on trees and files return
-// their causes without it.
+// Error reports why a session or a tree connect failed. Operations on trees and files
+// return the cause itself.
 type Error struct {
 	// Op is the operation, Name the server or share.
 	Op, Name string
-	// Status is the refusal of the server, or Success if the cause is another.
+	// Status is the refusal of the server; Success if there is another cause.
 	Status ntstatus.Status
 	// Err is the cause if Status is Success.
 	Err error
@@ -78,7 +78,7 @@ func fail(op, name string, err error) error {
 	return e
 }
 
-// timely makes the deadline of a context the missing response that it stands for.
+// timely turns the deadline of a context into errTimeout, and wraps the deadline error.
 func timely(err error) error {
 	if err == context.DeadlineExceeded { //nolint:errorlint // an error that wraps it has a text of its own
 		return fmt.Errorf("%w: %w", errTimeout, err)
@@ -93,8 +93,9 @@ func (e *unknownOutcomeError) Error() string { return e.cause.Error() }
 
 func (e *unknownOutcomeError) Unwrap() []error { return []error{ErrUnknownOutcome, e.cause} }
 
-// loggedOffError reports a request that the server refused because LOGOFF came first. It is
-// net.ErrClosed, and not the meaning of the status elsewhere.
+// loggedOffError reports a request that the server refused because LOGOFF came first. It
+// wraps net.ErrClosed and not the status, because the status has another meaning in other
+// requests.
 type loggedOffError struct{ status ntstatus.Status }
 
 func (e loggedOffError) Error() string { return "the session was closed (" + e.status.Error() + ")" }

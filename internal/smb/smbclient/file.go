@@ -28,7 +28,7 @@ type File struct {
 // Info describes the file as the open found it.
 func (f *File) Info() FileInfo { return f.info }
 
-// call sends one request on the file and returns its response, as conn.call.
+// call sends one request on the file and returns its response, like conn.call.
 func (f *File) call(ctx context.Context, q request, more ...ntstatus.Status) (*response, error) {
 	if f.closed.Load() {
 		return nil, ntstatus.FileClosed
@@ -99,8 +99,8 @@ func (f *File) Flush(ctx context.Context) error {
 	return f.run(ctx, request{command: smbwire.CommandFlush, body: &smbwire.FlushRequest{FileID: f.id}})
 }
 
-// queryInfo returns file information of at most maxOut bytes. With BufferOverflow the result
-// is cut.
+// queryInfo returns file information of at most maxOut bytes. With BufferOverflow the
+// result is truncated.
 //
 // Source: [MS-SMB2 3.2.4.9]
 func (f *File) queryInfo(ctx context.Context, class smbwire.FileClass, maxOut int) ([]byte, error) {
@@ -121,7 +121,7 @@ func (f *File) queryInfo(ctx context.Context, class smbwire.FileClass, maxOut in
 	return append([]byte(nil), resp.Data...), r.Status.Err()
 }
 
-// cause returns err, or the error of a value that was decoded and is out of range.
+// cause returns err, or ErrValue if err is nil: the value was decoded and is out of range.
 func cause(err error) error {
 	if err == nil {
 		return smbwire.ErrValue
@@ -129,7 +129,7 @@ func cause(err error) error {
 	return err
 }
 
-// setInfo changes the information of a class, of which data is the encoded form.
+// setInfo changes the information of a class; data is its encoded form.
 //
 // Source: [MS-SMB2 3.2.4.10]
 func (f *File) setInfo(ctx context.Context, class smbwire.FileClass, data []byte) error {
@@ -148,7 +148,7 @@ func (f *File) setInfo(ctx context.Context, class smbwire.FileClass, data []byte
 func (f *File) Stat(ctx context.Context) (FileInfo, error) {
 	const room = 4 << 10
 	b, err := f.queryInfo(ctx, smbwire.ClassAll, room)
-	if err != nil && err != ntstatus.BufferOverflow { //nolint:errorlint // the status itself, with data: only the name is cut
+	if err != nil && err != ntstatus.BufferOverflow { //nolint:errorlint // the status itself, with data: only the name is truncated
 		return FileInfo{}, timely(err)
 	}
 	all, err := smbwire.DecodeAllInfo(b)

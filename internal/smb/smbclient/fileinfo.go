@@ -13,7 +13,7 @@ type FileInfo struct {
 	Name string
 	// Size and AllocationSize are in bytes.
 	Size, AllocationSize int64
-	// Attributes are those of [MS-FSCC 2.6].
+	// Attributes are the bits of [MS-FSCC 2.6].
 	Attributes uint32
 	// ID identifies the file within its share; 0 if the server gives none.
 	ID uint64
@@ -24,7 +24,7 @@ type FileInfo struct {
 	Created, Accessed, Modified, Changed time.Time
 }
 
-// IsDir reports whether it is a directory.
+// IsDir reports whether the object is a directory.
 func (i FileInfo) IsDir() bool { return i.Attributes&smbwire.AttributeDirectory != 0 }
 
 // setTimes sets the times from their wire form.
@@ -33,7 +33,7 @@ func (i *FileInfo) setTimes(t *smbwire.FileTimes) {
 	i.Modified, i.Changed = t.LastWriteTime.Time(), t.ChangeTime.Time()
 }
 
-// size bounds a size on the wire to that of an int64, which no real file exceeds.
+// size limits a size on the wire to the largest int64. No real file is larger.
 func size(n uint64) int64 { return int64(min(n, math.MaxInt64)) }
 
 // createdInfo returns the description in the response to a CREATE.

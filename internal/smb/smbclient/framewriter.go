@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// cancelGrace is how long a message whose context has ended may still take to be written
-// before the connection is cut: half a message cannot be taken back.
+// cancelGrace bounds the rest of a write whose context has ended, before the connection is
+// cut: a partly written message cannot be cancelled. It also bounds the cancellation of a
+// lock.
 const cancelGrace = 2 * time.Second
 
 // frameWriter writes messages to a connection. The goroutine that has the turn writes.
@@ -24,10 +25,10 @@ func newFrameWriter(nc net.Conn, timeout time.Duration, end *ending) frameWriter
 	return w
 }
 
-// acquire waits for the turn. Message ids are given out only with it: a gap in them would
-// cost credits for the life of the connection.
+// acquire waits for the turn to write. Only its holder takes message ids: a gap between ids
+// would cost credits until the connection ends.
 //
-// Errors: that of ctx; the end of the connection.
+// Errors: the error of ctx; the end of the connection.
 func (w *frameWriter) acquire(ctx context.Context) error {
 	select {
 	case <-w.turn:
@@ -47,8 +48,8 @@ func (w *frameWriter) acquire(ctx context.Context) error {
 // release passes the turn on.
 func (w *frameWriter) release() { w.turn <- struct{}{} }
 
-// write writes a message. If ctx ends meanwhile the rest has cancelGrace. After an error
-// the connection is useless, since the server does not find the next message.
+// write writes a message. If ctx ends during the write, the rest has cancelGrace. After an
+// error the connection cannot be used, because the server cannot find the next message.
 // Precondition: the caller has the turn.
 func (w *frameWriter) write(ctx context.Context, b []byte) error {
 	if err := w.nc.SetWriteDeadline(time.Now().Add(w.timeout)); err != nil {
@@ -59,7 +60,7 @@ func (w *frameWriter) write(ctx context.Context, b []byte) error {
 	return err
 }
 
-// limit gives a Write cancelGrace to finish when ctx ends, until stop is called.
+// limit gives a Write cancelGrace to finish after ctx has ended, until stop is called.
 func (w *frameWriter) limit(ctx context.Context) (stop func()) {
 	if ctx.Done() == nil {
 		return func() {}

@@ -9,8 +9,8 @@ import (
 	"lwio/internal/smb/smbwire"
 )
 
-// resumeKeyRoom is the room for a resume key, in bytes: more than plain clients have, so
-// that a server of LWIO names its pipe. [OP-33]
+// resumeKeyRoom is the size of the buffer for a resume key, in bytes: more than plain
+// clients offer, so that an LWIO server names its pipe. [OP-33]
 const resumeKeyRoom = 1 << 10
 
 // ioctlRequest returns the request of a control operation.
@@ -36,7 +36,7 @@ func ioctlOutput(r *response) ([]byte, error) {
 	return slices.Clone(resp.Output), nil
 }
 
-// ioctl executes a control operation. An output that is cut comes with BufferOverflow.
+// ioctl executes a control operation. A truncated output comes with BufferOverflow.
 func (t *Tree) ioctl(ctx context.Context, id smbwire.FileID, code uint32, in []byte, maxOut int) ([]byte, error) {
 	if len(in) > t.s.neg.maxTransact || maxOut < 0 || maxOut > t.s.neg.maxTransact {
 		return nil, ntstatus.InvalidParameter
@@ -59,9 +59,9 @@ func (t *Tree) ioctl(ctx context.Context, id smbwire.FileID, code uint32, in []b
 	return out, r.Status.Err()
 }
 
-// ioctl executes a control operation (FSCTL) on the file. in is not kept; the result belongs
-// to the caller and has at most maxOut bytes. A longer one is cut and comes with an error
-// that is ntstatus.BufferOverflow.
+// ioctl executes a control operation (FSCTL) on the file. in is not kept; the result
+// belongs to the caller and has at most maxOut bytes. A longer one is truncated and comes
+// with an error that is ntstatus.BufferOverflow.
 //
 // Source: [MS-SMB2 3.2.4.20]
 func (f *File) ioctl(ctx context.Context, code uint32, in []byte, maxOut int) ([]byte, error) {

@@ -10,7 +10,7 @@ import (
 // too late. It is safe for concurrent use.
 type janitor struct {
 	timeout time.Duration // of a job
-	wake    chan struct{} // has room for one: there are jobs
+	wake    chan struct{} // buffers one value: there are jobs
 
 	mu   sync.Mutex
 	jobs []func(context.Context)

@@ -8,8 +8,8 @@ import (
 )
 
 // Lock locks n bytes from byte off, shared or exclusive. With wait it returns when the lock
-// is granted, or when ctx ends. The lock is cancelled then; if the server has granted it
-// already there is no error, and if the server does not respond within cancelGrace, a lock
+// is granted, or when ctx ends. The end of ctx cancels the lock; a lock that the server has
+// granted by then is no error. If the server does not respond within cancelGrace, a lock
 // that is granted later is unlocked. Locks end with the file.
 //
 // Errors: LOCK_NOT_GRANTED if a conflicting lock exists, of this file or of another, and

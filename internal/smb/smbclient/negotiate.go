@@ -15,7 +15,7 @@ const (
 	//
 	// Source: [MS-SMB2 3.1.5.2]
 	creditUnit = 64 << 10
-	// maxIO bounds a read or write that is sent, in bytes.
+	// maxIO bounds a read or write request, in bytes.
 	maxIO = 8 << 20
 	// minIO is the least limit of a read or write that a server may have, in bytes.
 	minIO = 4 << 10
@@ -65,7 +65,7 @@ func (c *conn) negotiate(ctx context.Context, host string, cfg *Config) (*negoti
 	c.agreed.largeMTU = resp.Capabilities&smbwire.CapLargeMTU != 0
 	c.agreed.mustSign = !cfg.AllowUnsigned || resp.SecurityMode&smbwire.SigningRequired != 0
 	if min(resp.MaxReadSize, resp.MaxWriteSize, resp.MaxTransactSize) < minIO {
-		return nil, fmt.Errorf("%w: it takes less than %d bytes", ErrProtocol, minIO)
+		return nil, fmt.Errorf("%w: the server takes less than %d bytes", ErrProtocol, minIO)
 	}
 	limit := maxIO
 	if !c.agreed.largeMTU {

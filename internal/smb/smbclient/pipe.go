@@ -21,7 +21,7 @@ type Pipe struct {
 
 // OpenPipe opens a named pipe for reading and writing.
 //
-// Errors: fs.ErrNotExist for a pipe that does not exist.
+// Errors: fs.ErrNotExist if the pipe does not exist.
 //
 // Source: [LWIO §Network Discovery], [MS-SMB2 3.2.4.3]
 func (s *Session) OpenPipe(ctx context.Context, name string) (*Pipe, error) {
@@ -38,9 +38,9 @@ func (s *Session) OpenPipe(ctx context.Context, name string) (*Pipe, error) {
 	return &Pipe{ipc, f}, nil
 }
 
-// Transact writes one message and reads one of at most maxOut bytes, or of the longest that
-// the server allows. in is not kept; the result belongs to the caller. A longer message is
-// cut and comes with an error that is ntstatus.BufferOverflow.
+// Transact writes one message and reads the answer, at most maxOut bytes or the limit of
+// the server. in is not kept; the result belongs to the caller. A longer answer is
+// truncated and comes with an error that is ntstatus.BufferOverflow.
 //
 // Source: [MS-FSCC 2.3.45], [OP-34]
 func (p *Pipe) Transact(ctx context.Context, in []byte, maxOut int) ([]byte, error) {

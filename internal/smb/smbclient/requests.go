@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"lwio/internal/ntstatus"
+	"lwio/internal/smb/smbbuf"
 	"lwio/internal/smb/smbwire"
 )
 
@@ -48,7 +49,7 @@ type pending struct {
 type response struct {
 	smbwire.Header
 	msg []byte // from the header on
-	buf *buffer
+	buf *smbbuf.Buffer
 }
 
 // body returns the bytes that follow the header.
@@ -64,8 +65,8 @@ type requestTable struct {
 	byID   map[uint64]*pending
 }
 
-// add gives requests their ids and enters them. limit bounds the message with their
-// responses, in bytes; charge returns the cost of a payload in credits.
+// add gives requests their ids and adds them to the table. limit bounds the message with
+// their responses, in bytes; charge returns the cost of a payload in credits.
 func (t *requestTable) add(reqs []request, charge func(payload int) int, limit int) []*pending {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -98,9 +99,9 @@ func errUnknown(h *smbwire.Header) error {
 	return fmt.Errorf("%w: a response to %v with the id (%d) of no request", ErrProtocol, h.Command, h.MessageID)
 }
 
-// receive enters a response and its credits, and delivers it to the call that waits. The
-// response stays with the caller if it is an interim one, or if the request, which is then
-// returned, has been abandoned.
+// receive counts the credits of a response and delivers it to the waiting call. The caller
+// keeps an interim response. It also keeps the response to an abandoned request; receive
+// then returns that request.
 func (t *requestTable) receive(r *response) (abandoned *pending, interim bool, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -124,8 +125,8 @@ func (t *requestTable) receive(r *response) (abandoned *pending, interim bool, e
 	return nil, false, nil
 }
 
-// abandon makes the response to a request a late one. It reports false if the request is
-// not in the table any more: its response is in p.done, or the connection has ended.
+// abandon makes the response to a request a late response. It reports false if the request
+// has left the table: its response is in p.done, or the connection has ended.
 func (t *requestTable) abandon(p *pending) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -13,7 +13,7 @@ import (
 const (
 	// maxPiece bounds the payload of one request of a read or write, in bytes.
 	maxPiece = 1 << 20
-	// window is how many requests of one call are in flight.
+	// window is the number of requests of one call in flight.
 	window = 8
 )
 
@@ -42,8 +42,8 @@ type transfer struct {
 	next  int // the first byte without a piece
 }
 
-// run sends pieces and waits for them, in order. It returns how many bytes from the start
-// are done; fewer than all only with an error.
+// run sends pieces and waits for them, in order. It returns the number of done bytes from
+// the start; fewer than all only with an error.
 func (x *transfer) run() (n int, err error) {
 	var room [window]piece
 	x.queue = room[:0]
@@ -75,9 +75,9 @@ func (x *transfer) outcome(one piece) (int, error) {
 	return x.done(one, r)
 }
 
-// drain waits, after the server has refused a piece, for those in flight, and returns the
-// reason of the refusal. If the outcome of one of them is unknown, that is the error
-// instead. After a piece with an unknown outcome there is nothing to wait for.
+// drain waits for the pieces in flight after the server has refused a piece, and returns
+// why. If the outcome of another piece is unknown, drain returns the error of that piece.
+// If why is an unknown outcome, drain does not wait.
 func (x *transfer) drain(why error) error {
 	if !x.whole || !Refused(why) {
 		return why
@@ -152,7 +152,7 @@ func (f *File) check(n int, off int64) error {
 
 // ReadAt fills p from byte off. It returns n < len(p) only with an error: io.EOF where the
 // file ends. p is not used any more when it returns. A response that is shorter than its
-// request is taken for the end of the file.
+// request means the end of the file.
 //
 // Source: [MS-SMB2 3.2.4.6], [MS-SMB2 3.2.5.11]
 func (f *File) ReadAt(ctx context.Context, p []byte, off int64) (int, error) {
@@ -184,7 +184,7 @@ func (f *File) ReadAt(ctx context.Context, p []byte, off int64) (int, error) {
 
 // WriteAt writes p at byte off. It returns n < len(p) only with an error; bytes behind the
 // first n may have been written too. p is not used any more when it returns. After an error
-// for which Refused is false, such as that of ctx, the server may still be writing: see
+// for which Refused is false, such as the end of ctx, the server may still be writing: see
 // Settle.
 //
 // Source: [MS-SMB2 3.2.4.7], [MS-SMB2 3.2.5.12]

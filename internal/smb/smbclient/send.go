@@ -31,10 +31,10 @@ func (c *conn) sendTaken(ctx context.Context, reqs []request) ([]*pending, error
 			size += q.payload
 		}
 	}
-	buf := c.bufs.get(size)
-	defer func() { c.bufs.put(buf) }()
-	buf.b = encode(buf.b[:0], reqs)
-	if len(buf.b)-smbwire.FrameHeaderSize > smbwire.MaxFrame {
+	buf := c.bufs.Get(size)
+	defer buf.Free()
+	buf.B = encode(buf.B[:0], reqs)
+	if len(buf.B)-smbwire.FrameHeaderSize > smbwire.MaxFrame {
 		c.credits.putBack(charge)
 		return nil, ntstatus.InvalidParameter
 	}
@@ -47,11 +47,11 @@ func (c *conn) sendTaken(ctx context.Context, reqs []request) ([]*pending, error
 		return nil, c.end.cause()
 	}
 	list := c.requests.add(reqs, c.agreed.charge, limit)
-	c.putHeaders(buf.b, reqs, list)
+	c.putHeaders(buf.B, reqs, list)
 	if c.sent != nil {
-		c.sent(buf.b[smbwire.FrameHeaderSize:])
+		c.sent(buf.B[smbwire.FrameHeaderSize:])
 	}
-	if err := c.write(ctx, buf.b); err != nil {
+	if err := c.write(ctx, buf.B); err != nil {
 		return nil, err
 	}
 	return list, nil

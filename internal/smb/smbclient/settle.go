@@ -30,7 +30,7 @@ func (u *unsettled) done() {
 	}
 }
 
-// settled returns a channel that is closed when no change is unsettled, nil if none is.
+// settled returns a channel that is closed when no change is unsettled; nil if none is now.
 func (u *unsettled) settled() <-chan struct{} {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -41,7 +41,8 @@ func (u *unsettled) settled() <-chan struct{} {
 // of the file can take effect any more: the server has responded to each of them, if only
 // to its CANCEL.
 //
-// Errors: that of ctx; the end of the connection, after which the outcome stays unknown.
+// Errors: the error of ctx; the end of the connection, after which the outcome stays
+// unknown.
 //
 // Source: [MS-SMB2 3.2.4.24], [MS-SMB2 3.3.5.16]
 func (f *File) Settle(ctx context.Context) error {

@@ -31,8 +31,8 @@ func (t *Tree) disconnect(ctx context.Context) error {
 	return t.s.conn.run(ctx, request{command: smbwire.CommandTreeDisconnect, body: smbwire.Empty{}, treeID: t.id})
 }
 
-// CreateRequest opens or creates a file, directory or pipe. The numbers are those of
-// [MS-SMB2 2.2.13].
+// CreateRequest opens or creates a file, directory or pipe. [MS-SMB2 2.2.13] defines the
+// numbers.
 type CreateRequest struct {
 	// Name is slash-separated and relative to the share; "" and "." are its root.
 	Name        string
@@ -40,7 +40,7 @@ type CreateRequest struct {
 	Share       uint32
 	Disposition uint32
 	Options     uint32
-	// Attributes are those of a file that is created.
+	// Attributes are for a file that is created.
 	Attributes uint32
 	// ResumeKey fetches the open's resume key in the same round trip; File.ResumeKey
 	// returns it.
@@ -115,7 +115,7 @@ func (t *Tree) create(ctx context.Context, q *CreateRequest) (*File, error) {
 	return f, nil
 }
 
-// created waits for the response to a CREATE of name and enters it into f.
+// created waits for the response to a CREATE of name and stores it in f.
 func (t *Tree) created(ctx context.Context, p *pending, name string, f *File) error {
 	r, err := t.s.conn.result(ctx, p)
 	if err != nil {

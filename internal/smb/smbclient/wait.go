@@ -13,8 +13,8 @@ import (
 
 // wait returns the response to a request, verified. The caller frees it.
 //
-// Errors: that of ctx, errTimeout, the end of the connection. A status of the server is no
-// error.
+// Errors: the error of ctx, errTimeout, the end of the connection. A status of the server
+// is no error.
 func (c *conn) wait(ctx context.Context, p *pending) (*response, error) {
 	select {
 	case r := <-p.done:
@@ -72,9 +72,9 @@ func (c *conn) takeBack(ctx context.Context, p *pending) (*response, error) {
 	return nil, ctx.Err()
 }
 
-// verify checks the signature of a response. A wrong one ends the connection. After LOGOFF
-// the server has no key left to sign "the session is deleted" with, and the client need not
-// believe it: the call ends with the session, and its outcome is unknown.
+// verify checks the signature of a response. A wrong signature ends the connection. After
+// LOGOFF the server has no key to sign "the session is deleted", and the client does not
+// trust it: the call fails with the end of the session, and its outcome is unknown.
 //
 // Source: [MS-SMB2 3.2.5.1.3]
 func (c *conn) verify(r *response) (*response, error) {
@@ -93,8 +93,8 @@ func (c *conn) verify(r *response) (*response, error) {
 	return nil, c.end.cause()
 }
 
-// abandon gives up a request for whose response no call waits; cancel makes the server stop
-// it. A response that has arrived already is treated as a late one.
+// abandon gives up a request; no call waits for its response. cancel makes the server stop
+// it. A response that has arrived already is handled as a late response.
 //
 // Source: [MS-SMB2 3.2.4.24]
 func (c *conn) abandon(p *pending, cancel bool) {
@@ -155,8 +155,8 @@ func (c *conn) cancel(ctx context.Context, p *pending) {
 // call sends one request and returns its response, whose status is Success or one of more.
 // The caller frees it.
 //
-// Errors: the server's ntstatus.Status for any other, net.ErrClosed if LOGOFF of this side
-// is its reason, and those of wait.
+// Errors: any other status of the server, net.ErrClosed if LOGOFF of this side caused it,
+// and the errors of wait.
 func (c *conn) call(ctx context.Context, q request, more ...ntstatus.Status) (*response, error) {
 	list, err := c.send(ctx, q)
 	if err != nil {
@@ -192,7 +192,7 @@ func (c *conn) result(ctx context.Context, p *pending, more ...ntstatus.Status) 
 	return nil, st
 }
 
-// logoffStatuses are those of requests that the server refuses because LOGOFF came first.
+// logoffStatuses are the statuses of requests that the server refuses after LOGOFF.
 var logoffStatuses = []ntstatus.Status{
 	ntstatus.UserSessionDeleted, ntstatus.NetworkNameDeleted, ntstatus.FileClosed, ntstatus.Cancelled,
 }

@@ -14,10 +14,10 @@ import (
 	"lwio/internal/ratelimit"
 )
 
-// authLimit bounds how many passwords can be tried, on all connections together: a number
-// per minute for a user from one address, and authSpread times as many for all users from
-// that address, and for the user from all addresses. A failure counts against all three. An
-// attempt above one of them is refused before its password is compared.
+// authLimit bounds the wrong passwords per minute, on all connections together: perMinute
+// for a user from one address, and authSpread times as many for all users from that address
+// and for the user from all addresses. A failure counts against all three bounds. An
+// attempt above any bound is refused before its password is compared.
 //
 // A user that has logged on from an address before is known there, and only failures of
 // this user from this address count: other peers cannot lock it out.
@@ -37,17 +37,17 @@ type authLimit struct {
 }
 
 // errAuthLimited refuses a logon whose password is not compared.
-var errAuthLimited = fmt.Errorf("too many wrong passwords of late: %w", ntstatus.AccountLockedOut)
+var errAuthLimited = fmt.Errorf("too many wrong passwords recently: %w", ntstatus.AccountLockedOut)
 
 // authKey names a user, an address, or both.
 type authKey [16]byte
 
 const (
-	// authSpread is how many times as many failures an address or a user may have.
+	// authSpread is the factor by which an address or a user may have more failures.
 	authSpread = 4
 	// maxAuthKeys bounds the entries of each of the two maps.
 	maxAuthKeys = 8192
-	// authSamples is how many entries are compared to find one to evict.
+	// authSamples is the number of entries that are compared to find one to evict.
 	authSamples = 8
 )
 
@@ -157,8 +157,9 @@ func evictLeast[V any](m map[authKey]V, less func(x, y V) bool) {
 	delete(m, least)
 }
 
-// origin returns the prefix that counts as one address: of IPv6 the network of a host,
-// which has all of its addresses. Addresses of other kinds are all the same.
+// origin returns the prefix that counts as one address. For IPv6 it is the network of 64
+// bits, because a host can use all of its addresses. All addresses that are not TCP
+// addresses count as one.
 func origin(a net.Addr) netip.Prefix {
 	tcp, ok := a.(*net.TCPAddr)
 	if !ok {

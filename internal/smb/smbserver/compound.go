@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"lwio/internal/ntstatus"
+	"lwio/internal/smb/smbbuf"
 	"lwio/internal/smb/smbwire"
 )
 
@@ -19,9 +20,9 @@ type compound struct {
 	failed    ntstatus.Status // of the request that should have opened the file
 }
 
-// enter takes a request into the compound: a related one gets the session and tree connect
-// of the one before it, any other begins anew. It reports false for a first request that
-// claims to be related.
+// enter adds a request to the compound. A related request gets the session and tree connect
+// of the request before it; any other request resets the state. enter reports false for a
+// first request that claims to be related.
 func (c *compound) enter(h *smbwire.Header, first bool) bool {
 	if h.Flags&smbwire.FlagRelated != 0 {
 		if first {
@@ -34,10 +35,10 @@ func (c *compound) enter(h *smbwire.Header, first bool) bool {
 	return true
 }
 
-// setFile makes a file the one that related requests mean.
+// setFile sets the file of related requests.
 func (c *compound) setFile(id smbwire.FileID) { c.file, c.haveFile = id, true }
 
-// fileID returns the file that a related request means, or the status of its absence.
+// fileID returns the file of a related request, or the status if there is none.
 func (c *compound) fileID() (smbwire.FileID, ntstatus.Status) {
 	switch {
 	case c.haveFile:
@@ -48,7 +49,7 @@ func (c *compound) fileID() (smbwire.FileID, ntstatus.Status) {
 	return smbwire.FileID{}, ntstatus.InvalidParameter
 }
 
-// note records the status of a request for the related ones that follow.
+// note records the status of a request for the related requests that follow.
 func (c *compound) note(st ntstatus.Status) {
 	if st.Failed() && !c.haveFile && c.failed == ntstatus.Success {
 		c.failed = st
@@ -58,7 +59,7 @@ func (c *compound) note(st ntstatus.Status) {
 // message is one received message: a single request, or a compound of several.
 type message struct {
 	conn  *conn
-	frame *buffer
+	frame *smbbuf.Buffer
 	reqs  []*request
 }
 
@@ -69,7 +70,7 @@ type message struct {
 func (m *message) parse() error {
 	c := m.conn
 	shared := &compound{}
-	for more := m.frame.b; more != nil; {
+	for more := m.frame.B; more != nil; {
 		h, msg, rest, err := smbwire.Next(more)
 		more = rest
 		switch {
@@ -109,8 +110,8 @@ func (m *message) parse() error {
 // Source: [MS-SMB2 3.3.5.2.7], [MS-SMB2 3.3.4.1.3]
 func (m *message) run() {
 	c := m.conn
-	defer m.frame.free()
-	var outs []*buffer
+	defer m.frame.Free()
+	var outs []*smbbuf.Buffer
 	var last *request // served, and not yet finished
 	var st ntstatus.Status
 	total := 0
@@ -118,14 +119,14 @@ func (m *message) run() {
 		r.single = len(m.reqs) == 1
 		next := r.serve()
 		if r.parked {
-			return // it was the only one
+			return // it is the only request
 		}
 		if r.waitDone != nil {
 			r.waitDone()
 		}
 		if r.dropped {
 			for _, o := range outs {
-				o.free()
+				o.Free()
 			}
 			if last != nil {
 				last.resp.discard()
@@ -135,7 +136,7 @@ func (m *message) run() {
 		if i > 0 {
 			more := total+last.resp.size()+r.resp.size() <= smbwire.MaxFrame
 			last.resp.finish(st, more)
-			outs, total = append(outs, last.resp.out), total+len(last.resp.out.b)
+			outs, total = append(outs, last.resp.out), total+len(last.resp.out.B)
 			if !more {
 				c.write(outs...)
 				outs, total = nil, 0

@@ -29,7 +29,8 @@ const (
 	// MinMemory is the least Config.Memory, in bytes, with the default MaxTransferSize.
 	MinMemory = minMessages * (DefaultMaxTransferSize + transferSlack)
 
-	// minMessages is how many messages of the largest size fit into the least memory.
+	// minMessages is the number of messages of the largest size that fit into the least
+	// memory.
 	minMessages     = 4
 	minTransferSize = 64 << 10
 	maxTransferSize = 8 << 20
@@ -44,12 +45,12 @@ const creditUnit = 64 << 10
 
 // PipeHandler serves a named pipe.
 type PipeHandler interface {
-	// Transact takes one message and returns its result. maxOutput is the most bytes that
-	// the client takes at once; the rest stays in the pipe for it to read. s is the session
-	// that owns the pipe; ctx ends when the client cancels, closes the pipe or disconnects.
-	// request is the server's memory and must not be kept; the result belongs to the
-	// server. An error closes the pipe, and its NTSTATUS, if it wraps one, goes to the
-	// client.
+	// Transact takes one message and returns its result. maxOutput is the number of bytes
+	// that the client takes at once; the client reads the rest from the pipe. s is the
+	// session that owns the pipe; ctx ends when the client cancels, closes the pipe or
+	// disconnects. request is the server's memory and must not be kept; the result belongs
+	// to the server. An error closes the pipe, and its NTSTATUS, if it wraps one, goes to
+	// the client.
 	//
 	// Transact must be safe for concurrent use.
 	Transact(ctx context.Context, s *Session, request []byte, maxOutput int) ([]byte, error)
@@ -75,18 +76,18 @@ type Config struct {
 	// AllowUnsigned accepts unsigned messages. Default: every message of a session must be
 	// signed.
 	AllowUnsigned bool
-	// MaxConnections bounds the connections. One more evicts a connection that has not
-	// authenticated, the oldest of the address that has most of those; if there is none,
-	// the new one is closed at once. Default 1024.
+	// MaxConnections bounds the connections. A further connection evicts an unauthenticated
+	// one: the oldest from the address that has the most of them. If all have
+	// authenticated, the new connection is closed at once. Default 1024.
 	MaxConnections int
-	// MaxSessions, MaxTrees and MaxOpens bound, for each connection, sessions
-	// (those not yet authenticated included), tree connects and opens.
-	// Defaults 64, 256, 16384.
+	// MaxSessions, MaxTrees and MaxOpens bound the sessions (authenticated or not), tree
+	// connects and opens of each connection. Defaults 64, 256, 16384.
 	MaxSessions, MaxTrees, MaxOpens int
-	// MaxWorkers bounds the messages of a connection that are served at a time. Default 32.
+	// MaxWorkers bounds the messages of a connection that are served concurrently. Default
+	// 32.
 	MaxWorkers int
-	// MaxWaits bounds the requests of a connection that wait for a lock, beside those that
-	// are served. Default 256.
+	// MaxWaits bounds the requests of a connection that wait for a lock, in addition to
+	// MaxWorkers. Default 256.
 	MaxWaits int
 	// MaxCredits bounds the credits of a connection. Default 512, clamped to
 	// 128..8192.
@@ -95,27 +96,28 @@ type Config struct {
 	// bytes. Default 1 MiB, clamped to 64 KiB..8 MiB.
 	MaxTransferSize int
 	// Memory bounds the messages of 16 KiB and more, in and out, of all connections
-	// together, in bytes; requests wait for it. One user has at most three quarters of it.
-	// Default 256 MiB, at least four messages of the largest size.
+	// together, in bytes; requests wait for memory. One user has at most three quarters of
+	// it. Default 256 MiB, at least four messages of the largest size.
 	Memory int64
-	// AuthTimeout is how long a connection may be without an authenticated
-	// session. Default 10 s.
+	// AuthTimeout bounds the time of a connection without an authenticated session. Default
+	// 10 s.
 	AuthTimeout time.Duration
-	// FailureDelay delays the response to a failed authentication, and with it all else on
+	// FailureDelay delays the response to a failed authentication, and everything else on
 	// its connection. Default 200 ms.
 	FailureDelay time.Duration
 	// AuthFailures bounds the wrong passwords per minute for one user from one address, on
 	// all connections; all users from an address, and a user from all addresses, have four
-	// times as many. An attempt above the bound is refused before its password is compared.
-	// A user that has logged on from an address before is not limited there by failures
-	// elsewhere or with other names. Default 10; negative for no limit.
+	// times this bound. An attempt above the bound is refused before its password is
+	// compared. A user that has logged on from an address before is not limited there by
+	// failures elsewhere or with other names. Default 10; negative for no limit.
 	AuthFailures int
 	// RequestRate bounds the requests per second of each user, on all connections and of
-	// all protocols that share Session.Limiter; those above it wait. Default: no bound.
+	// all protocols that share Session.Limiter. Requests above the rate wait. Default: no
+	// bound.
 	RequestRate int
-	// ByteRate bounds the bytes per second that each user reads and writes, likewise;
-	// ByteBurst of them pass without a wait. Default: no bound, and the bytes of a tenth of
-	// a second.
+	// ByteRate bounds the bytes per second that each user reads and writes, in the same
+	// way. ByteBurst bytes pass without a wait. Default: no bound, and the bytes of a tenth
+	// of a second.
 	ByteRate, ByteBurst int64
 	// StallTimeout bounds the time from the first byte of a message to its last, and the
 	// time in which the client takes a response, for each MiB begun. Default 30 s.

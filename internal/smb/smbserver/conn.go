@@ -10,6 +10,7 @@ import (
 	"net/netip"
 
 	"lwio/internal/smb/smbauth"
+	"lwio/internal/smb/smbbuf"
 	"lwio/internal/smb/smbwire"
 )
 
@@ -23,15 +24,16 @@ var (
 	errTooMany      = errors.New("too many connections, all of them authenticated")
 )
 
-// maxAuthFailures is how many authentications of a connection may fail. The last of them
-// has a response, and then the connection is cut.
+// maxAuthFailures is the number of failed authentications after which a connection is cut.
+// The last failure still has a response.
 const maxAuthFailures = 5
 
 // unauthenticatedLimit bounds a message before authentication, in bytes: a session set-up
 // with the longest token that its fields can describe.
 const unauthenticatedLimit = 68 << 10
 
-// transferSlack is how many bytes a message may hold beside the largest payload.
+// transferSlack is the number of bytes that a message may hold in addition to the largest
+// payload.
 const transferSlack = 64 << 10
 
 // conn is one transport connection. Each of its components has a lock of its own.
@@ -56,13 +58,13 @@ type conn struct {
 	sessions *sessionTable
 	cancels  cancelTable
 
-	// Guarded by workers.turn: written by the goroutine that reads, and read by it or
-	// by those that it has passed the turn to.
+	// Written with workers.turn held only. Read with it held, or while a message is
+	// served that was read after the write.
 	reader       *frameReader
 	agreed       agreement
 	preauth      smbauth.PreauthHash
 	authFailures int
-	user         string // the first that authenticated
+	user         string // of the first authenticated session
 }
 
 func newConn(s *Server, nc net.Conn) *conn {
@@ -94,8 +96,8 @@ func (c *conn) cut(cause error) {
 	c.nc.Close()
 }
 
-// drain ends the connection once the requests that have arrived have their responses; those
-// that wait for a lock get CANCELLED. It does not wait.
+// drain ends the connection after all received requests have their responses. Requests that
+// wait for a lock get CANCELLED. It does not wait.
 func (c *conn) drain() {
 	c.reader.stop()
 	c.endWaits()
@@ -127,18 +129,18 @@ func (c *conn) receive() (*message, error) {
 		return nil, err
 	}
 	c.srv.stats.requests.Add(1)
-	if err := smbwire.CheckProtocol(frame.b); errors.Is(err, smbwire.ErrSMB1) {
-		defer frame.free()
-		return nil, c.negotiateSMB1(frame.b)
+	if err := smbwire.CheckProtocol(frame.B); errors.Is(err, smbwire.ErrSMB1) {
+		defer frame.Free()
+		return nil, c.negotiateSMB1(frame.B)
 	}
 	m := &message{conn: c, frame: frame}
 	if err := m.parse(); err != nil {
-		frame.free()
+		frame.Free()
 		return nil, fmt.Errorf("%w: %w", errProtocol, err)
 	}
 	switch {
 	case len(m.reqs) == 0:
-		frame.free()
+		frame.Free()
 		return nil, nil
 	case m.reqs[0].inOrder():
 		m.run()
@@ -150,9 +152,9 @@ func (c *conn) receive() (*message, error) {
 	return m, nil
 }
 
-// handleWrite sends one message that consists of the given responses, and frees them. A client
+// write sends one message that consists of the given responses, and frees them. A client
 // that does not read is cut.
-func (c *conn) write(parts ...*buffer) {
+func (c *conn) write(parts ...*smbbuf.Buffer) {
 	if err := c.writer.write(c.ctx, parts); err != nil {
 		c.cut(err)
 	}

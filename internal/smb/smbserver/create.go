@@ -8,7 +8,7 @@ import (
 	"lwio/vfs"
 )
 
-// Create options that are refused, and the bits that have no meaning.
+// Refused create options, and undefined bits.
 //
 // Source: [MS-SMB2 2.2.13], [MS-SMB2 3.3.5.9]
 const (
@@ -77,8 +77,8 @@ func fromWire(name string) (path string, ok bool) {
 	return strings.ReplaceAll(name, `\`, "/"), true
 }
 
-// refuseContexts refuses the contexts that must not be ignored: those that ask for an open,
-// a version or attributes that do not exist.
+// refuseContexts refuses the contexts that must not be ignored: they ask for an open, a
+// version or attributes that do not exist.
 //
 // Source: [MS-SMB2 3.3.5.9.1], [MS-SMB2 3.3.5.9.4], [MS-SMB2 3.3.5.9.7]
 func refuseContexts(list []smbwire.CreateContext) ntstatus.Status {
@@ -93,8 +93,8 @@ func refuseContexts(list []smbwire.CreateContext) ntstatus.Status {
 	return ntstatus.Success
 }
 
-// created makes the response to CREATE and makes the open the one that related requests
-// mean. size is the expected length of the body, in bytes.
+// created makes the response to CREATE. Related requests that follow use the open. size is
+// the expected length of the body, in bytes.
 //
 // Source: [MS-SMB2 2.2.14]
 func created(r *request, o *open, resp *smbwire.CreateResponse, size int) {
@@ -138,7 +138,7 @@ func fileTimes(i *vfs.FileInfo) smbwire.FileTimes {
 	}
 }
 
-// attributes returns the attributes of a file, of which there is always one.
+// attributes returns the attributes of a file: AttrNormal if it has no other.
 //
 // Source: [MS-FSCC 2.6]
 func attributes(i *vfs.FileInfo) uint32 {

@@ -2,13 +2,13 @@ package smbserver
 
 import "sync"
 
-// credits is a connection's window of message ids: those that the client may use, and those
-// that it has used. It is safe for concurrent use.
+// credits is the window of message ids of a connection: the ids that the client may use,
+// and the ids that it has used. It is safe for concurrent use.
 //
-// The client holds the ids [low, high) that are not marked. A request takes as many as it
-// is charged; its response grants new ones at high. Ids that the client leaves out keep low
-// where it is, so that the window, which never spans more than max ids, stops growing until
-// they are used.
+// The client holds the ids [low, high) that are not marked. A request takes as many ids as
+// its charge; its response grants new ids at high. An id that the client skips keeps low in
+// place. The window never spans more than max ids, so it stops growing until the client
+// uses that id.
 //
 // Source: [MS-SMB2 3.3.1.1], [MS-SMB2 3.3.5.2.3]
 type credits struct {
@@ -34,7 +34,7 @@ func (c *credits) bit(id uint64) (word *uint64, mask uint64) {
 }
 
 // take uses the ids of one request. It reports false, and changes nothing, if the client
-// may not use one of them: the caller then cuts the connection.
+// may not use one of the ids. The caller then cuts the connection.
 func (c *credits) take(id uint64, charge uint16) bool {
 	n := max(uint64(charge), 1)
 	c.mu.Lock()
@@ -63,8 +63,8 @@ func (c *credits) take(id uint64, charge uint16) bool {
 	return true
 }
 
-// grant returns the number of new ids for the response to a request with that charge, which
-// asked for wanted. A client always keeps at least one.
+// grant returns the number of new ids for the response to a request that cost charge and
+// asked for wanted. A client always keeps at least one id.
 //
 // Source: [MS-SMB2 3.3.1.2]
 func (c *credits) grant(charge, wanted uint16) uint16 {

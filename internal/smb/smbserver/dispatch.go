@@ -5,7 +5,7 @@ import (
 	"lwio/internal/smb/smbwire"
 )
 
-// command is how requests with one command code are served.
+// command serves the requests with one command code.
 type command struct {
 	// serve makes the body of the response and returns its status.
 	serve func(*request) ntstatus.Status
@@ -48,8 +48,8 @@ func decoded[Q any](decode func([]byte) (Q, error), serve func(*request, Q) ntst
 	}
 }
 
-// commandOf returns the command of a code. One that is not recognised is refused after the
-// checks of authorize.
+// commandOf returns the command of a code. An unknown code is refused after the checks of
+// authorize.
 //
 // Source: [MS-SMB2 3.3.5.2.6]
 func commandOf(code smbwire.Command) command {

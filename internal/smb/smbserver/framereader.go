@@ -10,13 +10,14 @@ import (
 	"sync"
 	"time"
 
+	"lwio/internal/smb/smbbuf"
 	"lwio/internal/smb/smbwire"
 )
 
 // errFrame reports bytes that are not the transport's header of an allowed message.
 var errFrame = errors.New("not an SMB message, or longer than the limit")
 
-// readAhead is how many bytes of small messages one system call may read.
+// readAhead is the number of bytes of small messages that one system call may read.
 const readAhead = 4 << 10
 
 // errDrained reports that the connection is drained.
@@ -29,7 +30,7 @@ var errDrained = errors.New("the server shuts down and reads no more messages")
 type frameReader struct {
 	nc     net.Conn
 	r      *bufio.Reader
-	bufs   *buffers
+	bufs   *smbbuf.Pool
 	memory *memoryQuota
 	stall  time.Duration // allowed for each MiB begun
 	timed  bool          // a deadline is set
@@ -39,11 +40,11 @@ type frameReader struct {
 	stopped bool
 }
 
-func newFrameReader(nc net.Conn, bufs *buffers, memory *memoryQuota, stall time.Duration) *frameReader {
+func newFrameReader(nc net.Conn, bufs *smbbuf.Pool, memory *memoryQuota, stall time.Duration) *frameReader {
 	return &frameReader{nc: nc, r: bufio.NewReaderSize(nc, readAhead), bufs: bufs, memory: memory, stall: stall}
 }
 
-// stop makes next return errDrained, once it has read the message that has begun.
+// stop makes next return errDrained, after the message that has begun.
 func (f *frameReader) stop() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -80,9 +81,9 @@ func (f *frameReader) resume(err error) error {
 }
 
 // next reads one message of at most limit bytes. The wait for its first byte has no limit;
-// the others must follow in time, once the quota of user, if that is known, has room for a
-// long message. The caller frees the result.
-func (f *frameReader) next(ctx context.Context, limit int, user string) (*buffer, error) {
+// the other bytes must follow in time. A long message first waits for room in the quota of
+// user, unless user is empty. The caller frees the result.
+func (f *frameReader) next(ctx context.Context, limit int, user string) (*smbbuf.Buffer, error) {
 	if err := f.pause(); err != nil {
 		return nil, err
 	}
@@ -109,25 +110,25 @@ func (f *frameReader) next(ctx context.Context, limit int, user string) (*buffer
 		return nil, err
 	}
 	if err = f.expect(n); err == nil {
-		_, err = io.ReadFull(f.r, buf.b)
+		_, err = io.ReadFull(f.r, buf.B)
 	}
 	if err != nil {
-		buf.free()
+		buf.Free()
 		return nil, unexpected(err)
 	}
 	return buf, nil
 }
 
 // buffer returns the memory for a message.
-func (f *frameReader) buffer(ctx context.Context, n int, user string) (*buffer, error) {
+func (f *frameReader) buffer(ctx context.Context, n int, user string) (*smbbuf.Buffer, error) {
 	if n < longMessage || user == "" {
-		return f.bufs.get(n), nil
+		return f.bufs.Get(n), nil
 	}
 	if err := f.memory.take(ctx, user, n); err != nil {
 		return nil, err
 	}
-	buf := f.bufs.get(n)
-	buf.charge(f.memory, user, n)
+	buf := f.bufs.Get(n)
+	buf.Charge(f.memory, user, n)
 	return buf, nil
 }
 

@@ -6,8 +6,12 @@ import (
 	"sync"
 	"time"
 
+	"lwio/internal/smb/smbbuf"
 	"lwio/internal/smb/smbwire"
 )
+
+// headroom is the length of the transport's header before every message, in bytes.
+const headroom = smbwire.FrameHeaderSize
 
 // frameWriter writes messages to a connection, one at a time. It is safe for concurrent use.
 //
@@ -19,24 +23,24 @@ type frameWriter struct {
 	mu sync.Mutex
 }
 
-// handleWrite writes one message that consists of the given responses, each with its headroom.
-// It frees them. Once ctx has ended it writes nothing: a response that is held back would
-// otherwise come early, just before the connection ends.
-func (w *frameWriter) write(ctx context.Context, parts []*buffer) error {
+// write writes one message that consists of the given responses, each with its headroom,
+// and frees them. After the end of ctx it writes nothing: a delayed response must not be
+// sent early because the connection ends.
+func (w *frameWriter) write(ctx context.Context, parts []*smbbuf.Buffer) error {
 	total := 0
 	for _, p := range parts {
-		total += len(p.b) - headroom
+		total += len(p.B) - headroom
 	}
-	head := parts[0].b
+	head := parts[0].B
 	smbwire.PutFrameHeader(head, total)
 	err := w.writeAll(ctx, head, parts, total)
 	for _, p := range parts {
-		p.free()
+		p.Free()
 	}
 	return err
 }
 
-func (w *frameWriter) writeAll(ctx context.Context, head []byte, parts []*buffer, total int) error {
+func (w *frameWriter) writeAll(ctx context.Context, head []byte, parts []*smbbuf.Buffer, total int) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if err := ctx.Err(); err != nil {
@@ -51,14 +55,14 @@ func (w *frameWriter) writeAll(ctx context.Context, head []byte, parts []*buffer
 	}
 	all := make(net.Buffers, len(parts))
 	for i, p := range parts {
-		all[i] = p.b[headroom:]
+		all[i] = p.B[headroom:]
 	}
 	all[0] = head
 	_, err := all.WriteTo(w.nc)
 	return err
 }
 
-// transferTime returns how long n bytes may take: one unit for each MiB begun.
+// transferTime returns the time limit for n bytes: one unit for each MiB begun.
 func transferTime(unit time.Duration, n int) time.Duration {
 	return unit * time.Duration(n>>20+1)
 }

@@ -42,8 +42,8 @@ func (o *open) close() error {
 	return o.file.Close()
 }
 
-// closeAll closes several opens together, so that one that stalls does not hold up the
-// others, and returns when all are closed.
+// closeAll closes several opens concurrently, so that a close that stalls does not delay
+// the others. It returns when all are closed.
 func closeAll(fs *vfs.FS, opens []*open) {
 	var files []*vfs.Open
 	for _, o := range opens {
@@ -56,7 +56,7 @@ func closeAll(fs *vfs.FS, opens []*open) {
 	fs.CloseAll(files...)
 }
 
-// maxPipes is how many pipes a session may have open.
+// maxPipes bounds the open pipes of a session.
 const maxPipes = 64
 
 // handleTable holds the tree connects and opens of one session. It is safe for concurrent
@@ -69,7 +69,7 @@ type handleTable struct {
 	trees    map[uint32]*tree
 	lastTree uint32
 	opens    map[uint64]*open // by volatile id
-	pipes    int              // of the opens
+	pipes    int              // the number of open pipes
 }
 
 func newHandleTable(maxTrees, maxOpens int) *handleTable {
@@ -87,7 +87,7 @@ func (h *handleTable) close() {
 	clear(h.trees)
 }
 
-// connect enters a tree connect and gives it its id.
+// connect adds a tree connect and gives it its id.
 func (h *handleTable) connect(t *tree) ntstatus.Status {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -129,8 +129,8 @@ func (h *handleTable) disconnect(t *tree) (gone []*open) {
 	return gone
 }
 
-// add enters an open under an id. It fails if the session has ended or the tree connect is
-// gone, or if there are too many opens.
+// add adds an open under an id. It fails if the session or the tree connect has ended, or
+// if there are too many opens.
 func (h *handleTable) add(o *open, id uint64) ntstatus.Status {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -159,7 +159,7 @@ func (h *handleTable) open(id uint64) *open {
 	return h.opens[id]
 }
 
-// remove takes an open out. It reports false if the open is out already.
+// remove removes an open. It reports false if the open is not in the table.
 func (h *handleTable) remove(o *open) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -170,7 +170,7 @@ func (h *handleTable) remove(o *open) bool {
 	return true
 }
 
-// removeLocked takes an open out. Precondition: mu is held, and the open is in the table.
+// removeLocked removes an open. Precondition: mu is held, and the open is in the table.
 func (h *handleTable) removeLocked(o *open) {
 	if o.pipe != nil {
 		h.pipes--

@@ -83,8 +83,8 @@ func ioctlOpen(r *request, o *open, q *smbwire.IoctlRequest) ([]byte, ntstatus.S
 	return nil, ntstatus.InvalidDeviceRequest
 }
 
-// resumeKey returns the resume key of an open. A client that has room for more than the 32
-// bytes of a plain key gets the context of LWIO with it, if LWIO is offered.
+// resumeKey returns the resume key of an open. A client that asks for more than the 32
+// bytes of a plain key also gets the context of LWIO, if LWIO is offered.
 //
 // Source: [MS-SMB2 3.3.5.15.8], [OP-30], [OP-31], [OP-33]
 func resumeKey(r *request, o *open, room int) ([]byte, ntstatus.Status) {
@@ -106,7 +106,7 @@ func resumeKey(r *request, o *open, room int) ([]byte, ntstatus.Status) {
 	return out, ntstatus.Success
 }
 
-// validateNegotiate repeats the negotiated values in a signed message. If those of the
+// validateNegotiate repeats the negotiated values in a signed message. If the values of the
 // client differ, the negotiation was tampered with, and the connection is cut.
 //
 // Source: [MS-SMB2 3.3.5.15.12]

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"lwio/internal/ntstatus"
+	"lwio/internal/smb/smbbuf"
 	"lwio/vfs"
 )
 
@@ -161,7 +162,7 @@ func TestPipeWaitsAndIsCanceled(t *testing.T) {
 // Source: [MS-SMB2 3.3.4.2]
 func TestNoInterimAfterFinalResponse(t *testing.T) {
 	p := &response{finished: true}
-	p.sendInterim(func(*buffer) { t.Error("an interim response is written") })
+	p.sendInterim(func(*smbbuf.Buffer) { t.Error("an interim response is written") })
 	if p.async {
 		t.Error("interim response after the real one")
 	}

@@ -9,9 +9,9 @@ import (
 	"lwio/vfs"
 )
 
-// handleLock serves LOCK: it locks or unlocks byte ranges. The sequence numbers by which clients
-// of resilient and durable handles, or of several channels, mark a repeated request are
-// ignored, since the server offers none of those.
+// handleLock serves LOCK: it locks or unlocks byte ranges. Lock sequence numbers mark a
+// repeated request of a resilient or durable handle, or of several channels. The server
+// offers none of these and ignores the numbers.
 //
 // Source: [MS-SMB2 3.3.5.14]
 func handleLock(r *request, q smbwire.LockRequest) ntstatus.Status {

@@ -16,7 +16,7 @@ type logon struct {
 	preauth  smbauth.PreauthHash
 	user     string
 	tried    bool // the password of the user was compared
-	limited  bool // it was not: authLimit refused the attempt
+	limited  bool // authLimit refused the attempt: the password was not compared
 }
 
 // handleSessionSetup takes one step of an authentication. Precondition: the read turn is held,
@@ -93,8 +93,8 @@ func (s *Session) lookup(domain, user string) (ntHash [16]byte, ok bool) {
 	return srv.cfg.Lookup(domain, user)
 }
 
-// authFailed ends a session whose authentication failed, also one that was valid before. It
-// delays the response, and so the next attempt, to slow down password guessing.
+// authFailed ends a session whose authentication failed, even if it was valid before. The
+// delay of the response also delays the next attempt, against password guessing.
 //
 // Source: [MS-SMB2 3.3.5.5.3]
 func authFailed(r *request, err error) ntstatus.Status {

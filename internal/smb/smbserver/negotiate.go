@@ -15,8 +15,8 @@ import (
 // context, in bytes.
 const saltSize = 32
 
-// agreement is the result of the negotiation of a connection. It is fixed once dialect is
-// neither zero nor the wildcard.
+// agreement is the result of the negotiation of a connection. It does not change after
+// dialect is neither zero nor the wildcard.
 //
 // Source: [MS-SMB2 3.3.1.7]
 type agreement struct {
@@ -56,8 +56,8 @@ func (a *agreement) response(srv *Server) smbwire.NegotiateResponse {
 	}
 }
 
-// confirms reports whether the values that a client repeats, now signed, are those of its
-// NEGOTIATE. Others show that the negotiation was tampered with.
+// confirms reports whether the values that a client repeats in a signed message equal the
+// values of its NEGOTIATE. A difference shows that the negotiation was tampered with.
 //
 // Source: [MS-SMB2 3.3.5.15.12]
 func (a *agreement) confirms(v *smbwire.ValidateNegotiateRequest) bool {
@@ -130,8 +130,8 @@ func handleNegotiate(r *request) ntstatus.Status {
 }
 
 // chooseContexts returns the response to the contexts of dialect 3.1.1. The context for
-// pre-authentication integrity is compulsory. Those for encryption and compression get no
-// response, which means that the server offers neither.
+// pre-authentication integrity is compulsory. The contexts for encryption and compression
+// get no response, which means that the server offers neither.
 //
 // Source: [MS-SMB2 3.3.5.4], [MS-SMB2 2.2.4.1]
 func chooseContexts(list []smbwire.NegotiateContext) (out []smbwire.NegotiateContext, signing smbauth.SigningAlgorithm, st ntstatus.Status) {

@@ -47,14 +47,14 @@ func (p *pipe) transact(ctx context.Context, request []byte, maxOutput int) ([]b
 	return p.takeLocked(maxOutput)
 }
 
-// handleWrite passes one message to the handler and keeps the result for READ.
+// write passes one message to the handler and keeps the result for READ.
 func (p *pipe) write(ctx context.Context, request []byte, maxOutput int) ntstatus.Status {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.callLocked(ctx, request, maxOutput)
 }
 
-// handleRead returns the result, or the next maxOutput bytes of it.
+// read returns the result, or the next maxOutput bytes of it.
 func (p *pipe) read(maxOutput int) ([]byte, ntstatus.Status) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 	"lwio/vfs"
 )
 
-// information is the result of a query, which a client may get a part of.
+// information is the result of a query. A client may get a part of it.
 type information struct {
 	b     []byte
 	least int // how much of b must fit, in bytes
@@ -65,8 +65,8 @@ func respondBuffer(r *request, b []byte, st ntstatus.Status) ntstatus.Status {
 	return st
 }
 
-// querySecurity makes the response with a security descriptor, which is never cut: if it
-// does not fit, the response has its length.
+// querySecurity makes the response with a security descriptor. The descriptor is never
+// truncated: if it does not fit, the response has its length.
 //
 // Source: [MS-SMB2 3.3.5.20.3], [MS-SMB2 2.2.2]
 func querySecurity(r *request, f *vfs.Open, q *smbwire.QueryInfoRequest) ntstatus.Status {
@@ -150,7 +150,8 @@ func needsAttributes(class smbwire.FileClass) bool {
 	return false
 }
 
-// queryNamed returns the information of the classes that end with a name, which may be cut.
+// queryNamed returns the information of the classes that end with a name. The name may be
+// truncated.
 func queryNamed(f *vfs.Open, info *vfs.FileInfo, class smbwire.FileClass) (information, ntstatus.Status) {
 	path, err := smbwire.UTF16(strings.ReplaceAll(f.Path(), "/", `\`))
 	if err != nil {
@@ -181,7 +182,7 @@ func queryNamed(f *vfs.Open, info *vfs.FileInfo, class smbwire.FileClass) (infor
 		s := smbwire.StreamInfo{Size: uint64(info.Size), AllocationSize: uint64(info.AllocationSize), Name: name}
 		return whole(smbwire.AppendStreamInfo(nil, s))
 	case smbwire.ClassAlternateName:
-		// There are no short names: a file is opened by its own.
+		// There are no short names: the name of the file itself opens it.
 		name, err := smbwire.UTF16(info.Name)
 		if err != nil {
 			return information{}, statusOf(err)

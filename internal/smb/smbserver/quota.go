@@ -8,8 +8,8 @@ import (
 
 // memoryQuota bounds the memory of long messages, of all connections together. Requests
 // wait for it in the order of arrival; no user has more than three quarters of it, and a
-// request that waits for its user's part holds up no other user. It is safe for concurrent
-// use.
+// request that waits for its user's part does not delay other users. It is safe for
+// concurrent use.
 type memoryQuota struct {
 	limit, userLimit int64 // bytes
 
@@ -62,7 +62,7 @@ func (q *memoryQuota) take(ctx context.Context, user string, n int) error {
 	return context.Cause(ctx)
 }
 
-// tryTake takes n bytes for a user if that takes no wait. It reports whether it has.
+// tryTake takes n bytes for a user if they are free now. It reports whether it took them.
 func (q *memoryQuota) tryTake(user string, n int) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -74,8 +74,8 @@ func (q *memoryQuota) tryTake(user string, n int) bool {
 	return true
 }
 
-// give returns n bytes of a user.
-func (q *memoryQuota) give(user string, n int) {
+// Give returns n bytes of a user.
+func (q *memoryQuota) Give(user string, n int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.addLocked(user, -int64(n))
@@ -98,8 +98,8 @@ func (q *memoryQuota) addLocked(user string, n int64) {
 	}
 }
 
-// fitsLocked reports whether a request can be granted. One above the limit can while
-// nothing is taken. Precondition: mu is held.
+// fitsLocked reports whether a request can be granted. A request above the limit is granted
+// while no bytes are taken. Precondition: mu is held.
 func (q *memoryQuota) fitsLocked(w *memoryWaiter) bool {
 	return q.userFitsLocked(w) && (q.used == 0 || q.used+w.n <= q.limit)
 }

@@ -54,21 +54,21 @@ func TestMemoryQuotaGrantsInOrderOfArrival(t *testing.T) {
 		if b.tryTake("dave", 5) {
 			t.Error("dave went past carol")
 		}
-		b.give("bob", 20)
+		b.Give("bob", 20)
 		want("carol")
-		b.give("alice", 70)
+		b.Give("alice", 70)
 		want("alice", "dave")
-		b.give("alice", 10)
-		b.give("carol", 30)
+		b.Give("alice", 10)
+		b.Give("carol", 30)
 		if !b.tryTake("eve", 75) || b.tryTake("eve", 1) || b.tryTake("bob", 21) {
 			t.Error("wrong about the free bytes")
 		}
-		b.give("eve", 75)
-		b.give("dave", 5)
+		b.Give("eve", 75)
+		b.Give("dave", 5)
 		if !b.tryTake("eve", 1000) || b.tryTake("bob", 1) {
 			t.Error("wrong about a request above the limit")
 		}
-		b.give("eve", 1000)
+		b.Give("eve", 1000)
 	})
 }
 
@@ -86,17 +86,17 @@ func TestMemoryQuotaWaitEndsWithContext(t *testing.T) {
 			synctest.Wait()
 			go func() { behind <- b.take(t.Context(), "carol", 40) }()
 			synctest.Wait()
-			go b.give("alice", 60)
+			go b.Give("alice", 60)
 			cancel(why)
 			if err := <-done; err == nil {
-				b.give("bob", 50)
+				b.Give("bob", 50)
 			} else if !errors.Is(err, why) {
 				t.Fatal(err)
 			}
 			if err := <-behind; err != nil {
 				t.Fatal(err)
 			}
-			b.give("carol", 40)
+			b.Give("carol", 40)
 			synctest.Wait()
 			if b.used != 0 || len(b.byUser) != 0 || len(b.waiting) != 0 {
 				t.Fatalf("%d bytes, %d users, %d waiting are left", b.used, len(b.byUser), len(b.waiting))
@@ -119,7 +119,7 @@ func TestMemoryQuotaBoundsUserAndTotal(t *testing.T) {
 		for range rapid.IntRange(1, 200).Draw(t, "steps") {
 			if len(all) > 0 && rapid.Bool().Draw(t, "give") {
 				i := rapid.IntRange(0, len(all)-1).Draw(t, "which")
-				b.give(all[i].user, all[i].n)
+				b.Give(all[i].user, all[i].n)
 				sum -= all[i].n
 				all = append(all[:i], all[i+1:]...)
 				continue

@@ -7,6 +7,7 @@ import (
 
 	"lwio/internal/ntstatus"
 	"lwio/internal/ratelimit"
+	"lwio/internal/smb/smbbuf"
 	"lwio/internal/smb/smbwire"
 )
 
@@ -56,7 +57,7 @@ func (r *request) inOrder() bool {
 // body returns the body of the request.
 func (r *request) body() []byte { return r.msg[smbwire.HeaderSize:] }
 
-// drop cuts the connection instead of a response.
+// drop cuts the connection instead of sending a response.
 func (r *request) drop(cause error) ntstatus.Status {
 	r.dropped = true
 	r.resp.discard()
@@ -64,7 +65,7 @@ func (r *request) drop(cause error) ntstatus.Status {
 	return ntstatus.ConnectionDisconnected
 }
 
-// open returns the open that a request names, or the status of its absence.
+// open returns the open that a request names, or the status if there is none.
 //
 // Source: [MS-SMB2 3.3.5.2.7.2], [MS-SMB2 3.3.5.10]
 func (r *request) open(id smbwire.FileID) (*open, ntstatus.Status) {
@@ -107,9 +108,9 @@ func (r *request) throttle(requests, bytes int) ntstatus.Status {
 	return ntstatus.Success
 }
 
-// reserve begins a response with n bytes of body and takes them from the memory quota if
-// they are many. A request that holds some of the quota already, as one of a compound may,
-// does not wait for more: other requests may wait for that part.
+// reserve begins a response with n bytes of body. A long body is taken from the memory
+// quota. A request of a compound, or of a long message, may already hold some of the quota;
+// it does not wait for more, because other requests may wait for the part that it holds.
 func (r *request) reserve(n int) ([]byte, ntstatus.Status) {
 	if n < longMessage {
 		return r.resp.begin(n), ntstatus.Success
@@ -123,15 +124,15 @@ func (r *request) reserve(n int) ([]byte, ntstatus.Status) {
 		return nil, ntstatus.InsufficientResources
 	}
 	b := r.resp.begin(n)
-	r.resp.out.charge(quota, user, n)
+	r.resp.out.Charge(quota, user, n)
 	return b, ntstatus.Success
 }
 
-// interim tells the client that the request takes time; the response is then a message of
-// its own. A request of a compound has no interim response.
+// interim sends the client an interim response; the response is then a message of its own.
+// A request of a compound has no interim response.
 func (r *request) interim() {
 	if r.single {
-		r.resp.sendInterim(func(out *buffer) { r.conn.write(out) })
+		r.resp.sendInterim(func(out *smbbuf.Buffer) { r.conn.write(out) })
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 
 	"lwio/internal/ntstatus"
 	"lwio/internal/smb/smbauth"
+	"lwio/internal/smb/smbbuf"
 	"lwio/internal/smb/smbwire"
 )
 
@@ -14,7 +15,7 @@ const bodyOffset = headroom + smbwire.HeaderSize
 // response is the response to one request: its memory, credits and signature. It belongs
 // to the goroutine that serves the request, except for sendInterim.
 type response struct {
-	bufs    *buffers
+	bufs    *smbbuf.Pool
 	credits *credits
 	hdr     *smbwire.Header // of the request
 	charge  uint16
@@ -22,7 +23,7 @@ type response struct {
 	signer smbauth.Signer       // signs the response, if not nil
 	hash   *smbauth.PreauthHash // includes the response, if not nil
 
-	out     *buffer
+	out     *smbbuf.Buffer
 	failure smbwire.ErrorResponse // the body of an error
 
 	mu       sync.Mutex // guards the fields that a timer shares
@@ -34,14 +35,14 @@ type response struct {
 // caller passes the result to set.
 func (p *response) begin(n int) []byte {
 	if p.out == nil {
-		p.out = p.bufs.get(bodyOffset + n)
+		p.out = p.bufs.Get(bodyOffset + n)
 	}
-	p.out.b = p.out.b[:bodyOffset]
-	return p.out.b
+	p.out.B = p.out.B[:bodyOffset]
+	return p.out.B
 }
 
 // set keeps the body that was appended to the result of begin.
-func (p *response) set(b []byte) { p.out.b = b }
+func (p *response) set(b []byte) { p.out.B = b }
 
 // empty makes the body of a response that has no content.
 func (p *response) empty() ntstatus.Status {
@@ -52,21 +53,21 @@ func (p *response) empty() ntstatus.Status {
 // discard frees the memory of a response that is not sent.
 func (p *response) discard() {
 	if p.out != nil {
-		p.out.free()
+		p.out.Free()
 		p.out = nil
 	}
 }
 
-// carriesBody reports whether a response with that status has the body of its command
-// rather than that of an error.
+// carriesBody reports whether a response with that status has the body of its command, and
+// not the body of an error.
 //
 // Source: [MS-SMB2 3.3.4.4]
 func carriesBody(st ntstatus.Status) bool {
 	return !st.Failed() || st == ntstatus.BufferOverflow || st == ntstatus.MoreProcessingRequired
 }
 
-// finish completes the response: header, credits, padding and signature. more reports
-// whether another response of the same message follows.
+// finish completes the response: header, credits, padding and signature. more says that
+// another response of the same message follows.
 //
 // Source: [MS-SMB2 3.3.4.1]
 func (p *response) finish(st ntstatus.Status, more bool) {
@@ -74,7 +75,7 @@ func (p *response) finish(st ntstatus.Status, more bool) {
 	p.finished = true
 	async := p.async
 	p.mu.Unlock()
-	if p.out == nil || len(p.out.b) == bodyOffset || !carriesBody(st) {
+	if p.out == nil || len(p.out.B) == bodyOffset || !carriesBody(st) {
 		p.set(p.failure.AppendTo(p.begin(64)))
 		if !st.Failed() {
 			st = ntstatus.InternalError
@@ -88,8 +89,8 @@ func (p *response) finish(st ntstatus.Status, more bool) {
 		h.Credits = p.credits.grant(p.charge, p.hdr.Credits)
 	}
 	if more {
-		p.out.b = smbwire.EndElement(p.out.b, headroom)
-		h.NextCommand = uint32(len(p.out.b) - headroom)
+		p.out.B = smbwire.EndElement(p.out.B, headroom)
+		h.NextCommand = uint32(len(p.out.B) - headroom)
 	}
 	p.seal(&h)
 }
@@ -100,7 +101,7 @@ func (p *response) size() int {
 	if p.out == nil {
 		return least
 	}
-	return max(least, len(p.out.b)+8)
+	return max(least, len(p.out.B)+8)
 }
 
 // header returns the header of a response.
@@ -115,7 +116,7 @@ func (p *response) header(st ntstatus.Status) smbwire.Header {
 
 // seal writes the header into the buffer and signs the message.
 func (p *response) seal(h *smbwire.Header) {
-	msg := p.out.b[headroom:]
+	msg := p.out.B[headroom:]
 	if p.signer != nil {
 		h.Flags |= smbwire.FlagSigned
 	}
@@ -132,19 +133,19 @@ func (p *response) seal(h *smbwire.Header) {
 // interim response is not signed: with GMAC it would share its nonce with the final one.
 //
 // Source: [MS-SMB2 3.3.4.2], [MS-SMB2 3.3.4.1.1]
-func (p *response) sendInterim(write func(*buffer)) {
+func (p *response) sendInterim(write func(*smbbuf.Buffer)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.finished {
 		return
 	}
 	p.async = true
-	out := p.bufs.get(bodyOffset)
-	out.b = p.failure.AppendTo(out.b)
+	out := p.bufs.Get(bodyOffset)
+	out.B = p.failure.AppendTo(out.B)
 	h := p.header(ntstatus.Pending)
 	h.Flags |= smbwire.FlagAsync
 	h.AsyncID = h.MessageID
 	h.Credits = p.credits.grant(p.charge, p.hdr.Credits)
-	h.Put(out.b[headroom:])
+	h.Put(out.B[headroom:])
 	write(out)
 }

@@ -45,7 +45,7 @@ func securityDescriptor(parts, mask uint32) []byte {
 		b = append(b, worldSID[:]...)
 	}
 	if parts&securitySACL != 0 {
-		control |= sdSACLPresent // and none: nothing is audited
+		control |= sdSACLPresent // an empty list: nothing is audited
 	}
 	if parts&securityDACL != 0 {
 		control |= sdDACLPresent

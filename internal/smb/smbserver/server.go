@@ -14,13 +14,14 @@ import (
 	"time"
 
 	"lwio/internal/ratelimit"
+	"lwio/internal/smb/smbbuf"
 )
 
 // Server serves SMB. It is safe for concurrent use.
 type Server struct {
 	cfg       Config
 	start     time.Time
-	bufs      buffers
+	bufs      smbbuf.Pool
 	stats     counters
 	peerLog   ratelimit.Log // of lines that unauthenticated peers can cause
 	authLimit *authLimit
@@ -48,13 +49,14 @@ type counters struct {
 
 // Stats is a snapshot of counters.
 type Stats struct {
-	// Connections and Sessions live now; sessions that have not authenticated
-	// are not counted.
+	// Connections and Sessions are the current numbers; sessions that have not
+	// authenticated are not counted.
 	Connections, Sessions int
 	// Accepted and Refused count connections, Requests messages, since the start.
 	// BadSignatures counts messages with a wrong signature. AuthFailures counts failed
-	// authentications; AuthLimited those of them whose password was not compared, after
-	// too many wrong ones. Slowed counts requests delayed by the rates of their user.
+	// authentications; AuthLimited counts the failed authentications whose password was not
+	// compared, after too many wrong passwords. Slowed counts requests delayed by the rates
+	// of their user.
 	Accepted, Refused, Requests, BadSignatures, AuthFailures, AuthLimited, Slowed uint64
 	// Reads and Writes count successful reads and writes of files; ReadBytes and
 	// WrittenBytes are their bytes.
@@ -129,8 +131,9 @@ func retryPause(last time.Duration, err error) time.Duration {
 }
 
 // ServeConn serves one connection in the background; the server owns it from now on. If
-// there are too many, a connection without an authenticated session is evicted, so that
-// silent peers keep no client out; if all have one, the new connection is closed.
+// there are too many, a connection without an authenticated session is evicted, so silent
+// peers do not keep clients out. If all have an authenticated session, the new connection
+// is closed.
 func (s *Server) ServeConn(nc net.Conn) {
 	c := newConn(s, nc)
 	if err := s.admit(c); err != nil {
@@ -143,7 +146,7 @@ func (s *Server) ServeConn(nc net.Conn) {
 	c.start()
 }
 
-// admit enters a connection, and evicts another one if there are too many.
+// admit adds a connection, and evicts another one if there are too many.
 func (s *Server) admit(c *conn) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -165,9 +168,9 @@ func (s *Server) admit(c *conn) error {
 	return nil
 }
 
-// victimLocked returns the connection to evict, or nil: of those without an authenticated
-// session, the oldest of the address that has most of them, so that a flood evicts itself.
-// Precondition: mu is held.
+// victimLocked returns the connection to evict, nil if all have an authenticated session.
+// It chooses the oldest unauthenticated connection from the address that has the most of
+// them: a flood evicts its own connections. Precondition: mu is held.
 func (s *Server) victimLocked() *conn {
 	candidates := make(map[*conn]struct{})
 	from := make(map[netip.Prefix]int)
@@ -187,7 +190,7 @@ func (s *Server) victimLocked() *conn {
 	return victim
 }
 
-// remove takes a connection out when its last goroutine ends.
+// remove removes a connection when its last goroutine ends.
 func (s *Server) remove(c *conn) {
 	s.mu.Lock()
 	delete(s.conns, c)
@@ -215,7 +218,7 @@ func (s *Server) stopAccepting() {
 	}
 }
 
-// Shutdown stops accepting and reading requests, waits until those that have arrived have
+// Shutdown stops accepting and reading requests, waits until all received requests have
 // their responses or ctx ends, and then closes the server. Connections without a request
 // are closed at once. It returns the error of ctx if requests were cut off.
 func (s *Server) Shutdown(ctx context.Context) error {
@@ -282,7 +285,7 @@ func (s *Server) Stats() Stats {
 	return st
 }
 
-// addSession enters a session under a new random id.
+// addSession adds a session under a new random id.
 func (s *Server) addSession(ss *Session) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

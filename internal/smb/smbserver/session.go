@@ -19,7 +19,7 @@ const (
 )
 
 // Session is an authenticated user on a connection. It owns its opens in vfs and is the
-// identity on which LWIO builds. It is safe for concurrent use.
+// identity that LWIO uses. It is safe for concurrent use.
 //
 // Source: [MS-SMB2 3.3.1.8]
 type Session struct {
@@ -85,7 +85,7 @@ func (s *Session) LocalAddr() net.Addr { return s.conn.nc.LocalAddr() }
 // valid reports whether the session is authenticated and has not ended.
 func (s *Session) valid() bool { return s.state.Load() == sessionValid }
 
-// add enters an open into the handles of the session under a new id.
+// add adds an open to the handles of the session under a new id.
 func (s *Session) add(o *open) ntstatus.Status {
 	return s.handles.add(o, s.conn.srv.openIDs.Add(1))
 }

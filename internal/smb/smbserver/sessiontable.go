@@ -24,8 +24,8 @@ func newSessionTable(limit int, authTimeout time.Duration) *sessionTable {
 	return &sessionTable{limit: limit, authTimeout: authTimeout, byID: make(map[uint64]*Session)}
 }
 
-// start begins the time limit. expired is called when it is over, each time that no session
-// is authenticated then.
+// start begins the time limit. expired is called each time that the limit passes without an
+// authenticated session.
 func (t *sessionTable) start(expired func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -52,7 +52,7 @@ func (t *sessionTable) stop() []*Session {
 	return all
 }
 
-// add enters a session that begins to authenticate; register gives it its id. It reports
+// add adds a session that begins to authenticate; register gives it its id. It reports
 // false if there are too many.
 func (t *sessionTable) add(s *Session, register func(*Session)) bool {
 	t.mu.Lock()
@@ -85,8 +85,8 @@ func (t *sessionTable) establish(s *Session) bool {
 	return true
 }
 
-// remove takes a session out. A connection without an authenticated session has to
-// authenticate anew within the time limit.
+// remove removes a session. A connection without an authenticated session has to
+// authenticate again within the time limit.
 func (t *sessionTable) remove(s *Session) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -10,9 +10,8 @@ import (
 
 var errSMB1 = errors.New("the client speaks SMB 1 only")
 
-// negotiateSMB1 serves an SMB 1 negotiation: with SMB 2 if the client offers that, and
-// otherwise with the refusal of all dialects that SMB 1 has; the connection then ends.
-// Precondition: the read turn is held.
+// negotiateSMB1 answers an SMB 1 negotiation with SMB 2 if the client offers it. Otherwise
+// it refuses all dialects, and the connection ends. Precondition: the read turn is held.
 //
 // Source: [OP-5c], [LWIO claim 5], [MS-SMB2 3.3.5.3]
 func (c *conn) negotiateSMB1(msg []byte) error {
@@ -29,8 +28,8 @@ func (c *conn) negotiateSMB1(msg []byte) error {
 	case n.SMB2002:
 		dialect = smbwire.Dialect202
 	default:
-		out := c.srv.bufs.get(headroom)
-		out.b = n.AppendRefusal(out.b)
+		out := c.srv.bufs.Get(headroom)
+		out.B = n.AppendRefusal(out.B)
 		c.write(out)
 		return fmt.Errorf("%w: %w", errProtocol, errSMB1)
 	}
@@ -43,10 +42,10 @@ func (c *conn) negotiateSMB1(msg []byte) error {
 		Command: smbwire.CommandNegotiate, Flags: smbwire.FlagResponse,
 		Credits: c.credits.grant(1, 1),
 	}
-	out := c.srv.bufs.get(bodyOffset)
-	h.Put(out.b[headroom:])
+	out := c.srv.bufs.Get(bodyOffset)
+	h.Put(out.B[headroom:])
 	resp := c.agreed.response(c.srv)
-	out.b = resp.AppendTo(out.b)
+	out.B = resp.AppendTo(out.B)
 	c.write(out)
 	return nil
 }

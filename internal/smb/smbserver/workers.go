@@ -5,13 +5,13 @@ import (
 	"sync/atomic"
 )
 
-// maxIdleWorkers is how many goroutines of a connection wait for the read turn; one more
-// that becomes idle ends.
+// maxIdleWorkers bounds the goroutines of a connection that wait for the read turn; a
+// further idle goroutine ends.
 const maxIdleWorkers = 2
 
 // workers is the worker pool of one connection. Its goroutines, between one and limit, take
-// turns at reading a message and then serve it. A request that waits for a lock has a
-// goroutine beside them. It is safe for concurrent use.
+// turns at reading a message and then serve it. A request that waits for a lock has an
+// additional goroutine. It is safe for concurrent use.
 type workers struct {
 	limit     int // goroutines that read and serve
 	waitLimit int // goroutines that wait for locks
@@ -90,9 +90,9 @@ func (w *workers) park(f func()) bool {
 	return true
 }
 
-// leave ends one goroutine, and with the last of them the connection. A connection that
-// reads messages has at least one: the others end only while two wait for the turn, or
-// after the last message.
+// leave ends one goroutine; the last one ends the connection. A connection that reads
+// messages has at least one goroutine: a goroutine ends only while two others wait for the
+// turn, or after the last message.
 func (w *workers) leave() {
 	w.mu.Lock()
 	w.total--
