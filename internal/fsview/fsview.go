@@ -67,10 +67,10 @@ func (v *view) full(op, name string) (string, error) {
 // rootInfo describes the root of a view.
 type rootInfo struct{ fs.FileInfo }
 
-// Name is that of every root.
+// Name is the name of every root.
 func (rootInfo) Name() string { return "." }
 
-// String is one line for people.
+// String is one line for readers.
 func (i rootInfo) String() string { return fs.FormatFileInfo(i) }
 
 // named is the answer to Stat of a name in the view.

@@ -1,7 +1,7 @@
 package ntstatus
 
 // Because returns an error that is s and wraps its cause err: errors.Is and errors.As see
-// both. Its text is that of err.
+// both. Its text is the text of err.
 func (s Status) Because(err error) error { return &caused{status: s, cause: err} }
 
 type caused struct {

@@ -100,7 +100,8 @@ func testFiles(t *testing.T, dir string) (all []*ast.File) {
 	return all
 }
 
-// testName is the test that a function is the body of, or "": testX is that of TestX.
+// testName returns the name of the test whose body a function is, "" for other functions:
+// testX is the body of TestX.
 func testName(d ast.Decl) (name string, f *ast.FuncDecl) {
 	f, ok := d.(*ast.FuncDecl)
 	if !ok || f.Recv != nil || !strings.HasPrefix(strings.ToLower(f.Name.Name), "test") {

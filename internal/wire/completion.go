@@ -1,7 +1,7 @@
 package wire
 
-// CompleteBySend asks for a status response with that cookie. The cookie is not 0, which is
-// that of a change of credits [OP-73]. A READ or VEC_READ may be completed by the immediate
+// CompleteBySend asks for a status response with that cookie. The cookie is not 0, because
+// 0 means a change of credits [OP-73]. A READ or VEC_READ may be completed by the immediate
 // data of an RDMA Write instead, which is then immediate [OP-85]; other messages ignore it.
 //
 // Source: [LWIO §I/O Processing], [LWIO claim 18], [OP-24], [OP-95]

@@ -7,7 +7,7 @@ import (
 	"lwio/internal/ntstatus"
 )
 
-// Those of claim 15 are the first six; the others exist as well.
+// The first six opcodes are in claim 15; the others exist as well.
 //
 // Source: [LWIO §Network Discovery], [LWIO claim 15], [OP-1], [OP-2], [OP-99]
 func TestOpcodeNumbersAndNames(t *testing.T) {

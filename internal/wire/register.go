@@ -19,7 +19,7 @@ const NoIntermediateBuffering = 0x8
 //
 // Source: [LWIO §File Registration], [LWIO claim 11], [OP-50i], [OP-51], [OP-52b]
 type FIDParams struct {
-	// ResumeKey is that of the open, from SMB.
+	// ResumeKey is the resume key of the open, from SMB.
 	ResumeKey [24]byte
 	// SessionID is the server's name for this connection, from AUTH.
 	SessionID [8]byte

@@ -12,7 +12,7 @@ const StatusResponseSize = 16
 //
 // Source: [LWIO §Connection Authentication], [LWIO §I/O Processing], [LWIO claim 14], [OP-29]
 type StatusResponse struct {
-	// Cookie is that of the request; 0 for a change of credits.
+	// Cookie is the cookie of the request; 0 for a change of credits.
 	Cookie uint64
 	// Information depends on the request: bytes read or written, a file id, a
 	// number of credits, the size of AUTH_PARAMS plus 8, or 0.

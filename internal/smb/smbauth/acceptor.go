@@ -72,9 +72,9 @@ func NewAcceptor(cfg AcceptorConfig) *Acceptor {
 // Source: [MS-SPNG 3.2.5.2], [MS-SMB2 3.3.5.4]
 func ServerHint() []byte { return serverHint() }
 
-// Step takes the client's token and returns the next one to send. When done is true, the
-// client has proved to be User; out is then the last token, which goes with the SUCCESS
-// response, and is empty if the client spoke NTLM without SPNEGO.
+// Step takes the client's token and returns the next token to send. When done is true, the
+// client has proved to be User. out is then the token of the SUCCESS response; it is empty
+// if the client spoke NTLM without SPNEGO.
 //
 // Errors: *Error, wrapping one of the sentinels and the NTSTATUS of the response; after an
 // error the Acceptor cannot be used.
@@ -125,8 +125,8 @@ func (a *Acceptor) SessionKey() [16]byte {
 	return a.sessionKey
 }
 
-// first takes NTLM NEGOTIATE, bare or in SPNEGO, or a SPNEGO token whose preferred mechanism
-// is another.
+// first takes NTLM NEGOTIATE, bare or in SPNEGO, or a SPNEGO token that prefers another
+// mechanism.
 func (a *Acceptor) first(in []byte) ([]byte, error) {
 	if isNTLM(in) {
 		return a.challengeFor(in)
@@ -206,7 +206,7 @@ func (a *Acceptor) challengeFor(in []byte) ([]byte, error) {
 	return a.challenge, nil
 }
 
-// last takes NTLM AUTHENTICATE, and the MIC of the mechanism list with it.
+// last takes NTLM AUTHENTICATE and the MIC of the mechanism list.
 func (a *Acceptor) last(in []byte) ([]byte, error) {
 	if !a.spnego {
 		_, err := a.authenticate(in)

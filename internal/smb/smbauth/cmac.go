@@ -26,7 +26,7 @@ func newCMACSigner(key [16]byte) *cmacSigner {
 	return s
 }
 
-// newAES returns the cipher of a key of 16 bytes, with which NewCipher cannot fail.
+// newAES returns the cipher of a 16-byte key. NewCipher cannot fail for this length.
 func newAES(key [16]byte) cipher.Block {
 	b, err := aes.NewCipher(key[:])
 	if err != nil {

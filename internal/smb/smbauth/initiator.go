@@ -65,7 +65,7 @@ func NewInitiator(cfg InitiatorConfig) *Initiator {
 	return &Initiator{cfg: cfg, mechList: ntlmMechList()}
 }
 
-// Step takes the server's token and returns the next one to send.
+// Step takes the server's token and returns the next token to send.
 //
 // The first call takes the security buffer of the server's NEGOTIATE response, or nil. done
 // is true once the server has accepted and its proofs have been checked; out is nil then. A
@@ -184,7 +184,7 @@ func (i *Initiator) authenticate(challenge []byte) ([]byte, uint32, error) {
 	return auth, c.Flags, nil
 }
 
-// responsePairs returns the server's pairs with those that the client adds.
+// responsePairs returns the server's pairs and the pairs that the client adds.
 //
 // Source: [MS-NLMP 3.1.5.1.2]
 func (i *Initiator) responsePairs(server []avPair) []avPair {
@@ -207,8 +207,8 @@ func (i *Initiator) responsePairs(server []avPair) []avPair {
 		avPair{avTargetName, appendUTF16(nil, i.cfg.TargetSPN)})
 }
 
-// finish checks the server's last token. The server may leave its MIC out, because the only
-// mechanism that was offered is the one in use. NTLM has no further token.
+// finish checks the server's last token. The server may omit its MIC, because the client
+// offers a single mechanism. NTLM has no further token.
 //
 // Source: [RFC 4178 §5]
 func (i *Initiator) finish(in []byte) error {

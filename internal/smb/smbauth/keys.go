@@ -83,7 +83,7 @@ func kdf(key, label, context []byte, n int) []byte {
 }
 
 // PreauthHash is the running SHA-512 over the messages that precede a session. The zero
-// value is that of a new connection.
+// value is the hash of a new connection.
 //
 // Source: [MS-SMB2 3.1.4.4.1]
 type PreauthHash [64]byte

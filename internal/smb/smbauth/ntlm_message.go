@@ -38,7 +38,7 @@ const (
 	flagKeyExchange      = 0x40000000
 	flag56               = 0x80000000
 
-	// requiredFlags are those without which a logon is refused.
+	// requiredFlags are the flags that every logon must have.
 	requiredFlags = flagUnicode | flagNTLM | flagExtendedSession | flag128
 )
 

@@ -66,7 +66,7 @@ func deriveMD5(key [16]byte, text string) [16]byte {
 	return md5.Sum(append(key[:], text...))
 }
 
-// newRC4 returns the cipher of a key of 16 bytes, with which NewCipher cannot fail.
+// newRC4 returns the cipher of a 16-byte key. NewCipher cannot fail for this length.
 func newRC4(key [16]byte) *rc4.Cipher {
 	c, err := rc4.NewCipher(key[:])
 	if err != nil {
@@ -75,7 +75,7 @@ func newRC4(key [16]byte) *rc4.Cipher {
 	return c
 }
 
-// rc4Key encrypts, or decrypts, a session key under another.
+// rc4Key encrypts or decrypts a session key under another key.
 //
 // Source: [MS-NLMP 3.4.5.1] (RC4K)
 func rc4Key(under, key [16]byte) (out [16]byte) {

@@ -33,7 +33,7 @@ func (a SigningAlgorithm) String() string {
 	return "unknown signing algorithm"
 }
 
-// DefaultSigning returns the algorithm of a dialect for which none was negotiated.
+// DefaultSigning returns the algorithm of a dialect if none was negotiated.
 //
 // Source: [MS-SMB2 3.1.4.1]
 func DefaultSigning(dialect uint16) SigningAlgorithm {
@@ -69,7 +69,7 @@ type Signer interface {
 	Verify(msg []byte) bool
 }
 
-// NewSigner returns a signer. An unknown algorithm is taken for AESCMAC.
+// NewSigner returns a signer. An unknown algorithm means AESCMAC.
 func NewSigner(alg SigningAlgorithm, key [16]byte) Signer {
 	switch alg {
 	case HMACSHA256:

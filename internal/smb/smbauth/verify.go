@@ -49,8 +49,8 @@ func (a *Acceptor) authenticate(in []byte) (keyExchange bool, err error) {
 	return keyExchange, nil
 }
 
-// checkMIC verifies the code over all three NTLM messages. Its presence is announced under
-// the protection of the user's password.
+// checkMIC verifies the MIC over all three NTLM messages, if the client announces one. The
+// user's password protects the announcement.
 //
 // Source: [MS-NLMP 3.2.5.1.2]
 func (a *Acceptor) checkMIC(key [16]byte, authenticate []byte) error {

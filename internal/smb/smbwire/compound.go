@@ -1,11 +1,11 @@
 package smbwire
 
-// Next splits the first element off a compound. The element reaches to the next header,
-// padding included, as signatures cover it; more is the bytes behind it, nil behind the
-// last. The checks of the element's header are those of DecodeHeader.
+// Next splits the first element off a compound. The element includes the padding up to the
+// next header, because signatures cover it. more is the bytes behind the element, nil
+// behind the last one. DecodeHeader checks the header of the element.
 //
-// Errors: those of DecodeHeader; ErrOffset if NextCommand is no multiple of 8, or points
-// into the element's header or out of the message.
+// Errors: the errors of DecodeHeader; ErrOffset if NextCommand is no multiple of 8, or
+// points into the element's header or out of the message.
 //
 // Source: [MS-SMB2 3.2.4.1.4], [MS-SMB2 3.3.5.2.7]
 func Next(msg []byte) (h Header, element, more []byte, err error) {

@@ -15,7 +15,7 @@ const (
 	ClassIDFullDirectory DirClass = 38
 )
 
-// dirLayout has the offsets of the parts of an entry; 0 for those that it lacks.
+// dirLayout has the offsets of the parts of an entry; 0 for a part that the class lacks.
 type dirLayout struct {
 	nameLength, eaSize, shortName, fileID, name int
 }

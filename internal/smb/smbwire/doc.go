@@ -2,11 +2,11 @@
 // All numbers on the wire are little-endian.
 //
 // A message is a header, a body, and in a compound the padding up to the next header.
-// AppendTo of a body appends the bytes behind the header; offsets in it are counted from the
-// header, as in the protocol, so the header is the 64 bytes before. A DecodeX function takes
-// the body, which is all bytes behind the header up to the end of the element; bytes behind
-// those that the body names are padding and are ignored. Reserved fields are sent as zero
-// and ignored. A structure that is only sent, or only received, has one direction.
+// AppendTo of a body appends the bytes behind the header; offsets in it are counted from
+// the header, as in the protocol, so the header is the 64 bytes before. A DecodeX function
+// takes the body, which is all bytes behind the header up to the end of the element;
+// further bytes are padding and are ignored. Reserved fields are sent as zero and ignored.
+// A structure that is only sent, or only received, has one direction.
 //
 // Decoding copies no payload: byte slices in a decoded value are parts of the input and live
 // as long as it does. Lists of fixed items are copied. Lengths are checked against the input

@@ -5,7 +5,7 @@ package smbwire
 // Source: [MS-FSCC 2.4]
 type FileClass uint8
 
-// The file information classes. Those of DirClass share the numbers.
+// The file information classes. The values of DirClass share the numbers.
 const (
 	ClassBasic           FileClass = 4
 	ClassStandard        FileClass = 5

@@ -28,7 +28,7 @@ const (
 )
 
 // FiletimeOf translates t, rounding down to 100 ns. The zero Time and times before 1601
-// become 0; times after the last FILETIME become that one.
+// become 0; later times become the last FILETIME.
 func FiletimeOf(t time.Time) Filetime {
 	if t.IsZero() {
 		return 0
@@ -43,8 +43,8 @@ func FiletimeOf(t time.Time) Filetime {
 	return Filetime(s*ticksPerSecond + int64(t.Nanosecond()/100))
 }
 
-// Time translates f to UTC. 0 becomes the zero Time, and so do values that are no time
-// (FiletimeFreeze and others with the highest bit set).
+// Time translates f to UTC. 0 and values that are no time (FiletimeFreeze and others with
+// the highest bit set) become the zero Time.
 func (f Filetime) Time() time.Time {
 	if f == 0 || f > maxFiletime {
 		return time.Time{}

@@ -96,8 +96,8 @@ const (
 )
 
 // Header is the header of a request or response, in both its forms: with FlagAsync set,
-// AsyncID is sent, and otherwise ProcessID and TreeID are; fields that are not sent are
-// decoded as zero.
+// AsyncID is sent, and otherwise ProcessID and TreeID; fields that are not sent are decoded
+// as zero.
 //
 // Source: [MS-SMB2 2.2.1.1], [MS-SMB2 2.2.1.2]
 type Header struct {
