@@ -13,8 +13,8 @@ import (
 	"lwio/rdma"
 )
 
-// plain is the text of an error without the parts that the reader knows: the prefix of the
-// library, the dialled address, and the transport.
+// plain returns the text of an error without the prefix of the library, the dialled
+// address, and the transport.
 func plain(transport string, err error) string {
 	text := strings.TrimPrefix(err.Error(), "lwio: ")
 	var e *lwio.Error
@@ -27,7 +27,7 @@ func plain(transport string, err error) string {
 	return text
 }
 
-// advice is the next step for a transport that does not work.
+// advice returns the next step for a transport that does not work.
 func advice(transport string, err error) string {
 	smb := transport == lwio.TransportSMB
 	var dns *net.DNSError
@@ -39,9 +39,9 @@ func advice(transport string, err error) string {
 	case errors.Is(err, lwio.ErrSpoofed):
 		return "another program answers at the server's RDMA port: look for a proxy between this host and the server"
 	case transport == "shm" && errors.Is(err, fs.ErrPermission) && errors.Is(err, rdma.StatusConnectionAborted):
-		return "the server runs as another user: name that with --allow-uid here if you trust it, and this user at the server"
+		return "the server runs as another user: if you trust it, name that user with --allow-uid here, and this user with --allow-uid at the server"
 	case transport == "shm" && errors.Is(err, rdma.StatusConnectionRefused):
-		return "the server takes its own user, root, and those of its --allow-uid over shared memory: look at its log"
+		return "over shared memory the server accepts its own user, root, and the users of its --allow-uid: look at its log"
 	case errors.As(err, &dns):
 		return "check the host's name"
 	case errors.Is(err, fs.ErrNotExist):

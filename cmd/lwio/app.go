@@ -43,8 +43,7 @@ type app struct {
 	verbose      bool
 }
 
-// usageError is an error that the user made on the command line; it ends the
-// command with exitUsage.
+// usageError is a mistake on the command line; it ends the command with exitUsage.
 type usageError struct{ error }
 
 // Unwrap returns the cause.
@@ -77,8 +76,7 @@ func (a *app) run(ctx context.Context, args []string) int {
 	return exitFailure
 }
 
-// unprefixed is a text without the names of packages at the beginning of errors, at any place
-// in the text.
+// unprefixed removes the names of packages before each error in a text.
 func unprefixed(text string) string {
 	for _, p := range [...]string{"lwio: ", "vfs: "} {
 		text = strings.ReplaceAll(strings.TrimPrefix(text, p), ": "+p, ": ")
@@ -102,8 +100,8 @@ func messages(err error) []string {
 	return all
 }
 
-// printable replaces control characters and bytes that are no text by \x and two digits: a
-// name with control characters could change the terminal, or look like another message.
+// printable replaces control characters and invalid UTF-8 by \x and two digits: a name with
+// control characters could change the terminal, or look like another message.
 func printable(s string) string {
 	if utf8.ValidString(s) && !strings.ContainsFunc(s, unicode.IsControl) {
 		return s
@@ -149,8 +147,8 @@ The password may come from LWIO_PASSWORD or --password-file instead.`,
 	}
 	pf := root.PersistentFlags()
 	pf.StringVar(&a.passwordFile, "password-file", "", "file whose first line is the password")
-	pf.Var(&a.allowUID, "allow-uid", "users, as numbers, besides this one and root to share memory with; or 'any'")
-	pf.BoolVar(&a.noCRC, "no-crc", false, "iWARP without CRCs, if both sides say so; TCP's checksum is then all that guards the data")
+	pf.Var(&a.allowUID, "allow-uid", "numeric users to share memory with, in addition to this user and root; or 'any'")
+	pf.BoolVar(&a.noCRC, "no-crc", false, "iWARP without CRCs, if both sides say so; then only TCP's checksum protects the data")
 	pf.BoolVarP(&a.verbose, "verbose", "v", false, "log to standard error")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	root.AddCommand(
@@ -167,7 +165,7 @@ func (a *app) clientFlags(cmd *cobra.Command) *cobra.Command {
 	f.BoolVar(&a.requireRDMA, "require-rdma", false, "fail rather than fall back to SMB")
 	f.BoolVar(&a.allowMD5, "allow-md5", false, "accept a server that signs with unkeyed MD5 only (no protection)")
 	a.timeout = 30 * time.Second
-	f.Var((*positive)(&a.timeout), "timeout", "time limit of connecting, and of each operation; the command ends when one is over")
+	f.Var((*positive)(&a.timeout), "timeout", "time limit of connecting, and of each operation; the command ends when one expires")
 	return cmd
 }
 
@@ -213,8 +211,8 @@ func minArgs(what string) cobra.PositionalArgs {
 	}
 }
 
-// logger logs to standard error until ctx ends: failures after that follow from the end of
-// ctx, which the command's own message names.
+// logger logs to standard error until ctx ends. Later failures follow from the end of ctx,
+// which the message of the command names.
 func (a *app) logger(ctx context.Context) *slog.Logger {
 	var level slog.Leveler = warnUntil{ctx}
 	if a.verbose {
@@ -223,7 +221,7 @@ func (a *app) logger(ctx context.Context) *slog.Logger {
 	return slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: level}))
 }
 
-// warnUntil is the level of warnings until a context ends, and above all levels then.
+// warnUntil is the level of warnings until a context ends, and then above all levels.
 type warnUntil struct{ ctx context.Context }
 
 // Level implements slog.Leveler.
@@ -240,7 +238,7 @@ func isURL(arg string) bool {
 	return ok && strings.EqualFold(scheme, lwio.Scheme)
 }
 
-// withQuery sets a parameter of a URL; "" leaves it as it is.
+// withQuery sets a parameter of a URL; "" changes nothing.
 func withQuery(arg, name, value string) string {
 	if value == "" {
 		return arg
@@ -285,8 +283,8 @@ func (a *app) password(ctx context.Context, t *lwio.Target) (string, error) {
 	return askPassword(ctx, int(f.Fd()))
 }
 
-// dial connects to the share of a URL and reports on standard error a connection that fell
-// back to SMB without being asked to.
+// dial connects to the share of a URL. It reports a fallback to SMB on standard error,
+// unless the URL asks for SMB.
 func (a *app) dial(ctx context.Context, arg string) (*lwio.Client, *lwio.Target, error) {
 	t, err := target(arg)
 	if err != nil {
@@ -313,7 +311,7 @@ func (a *app) dial(ctx context.Context, arg string) (*lwio.Client, *lwio.Target,
 	return c, t, nil
 }
 
-// withTarget dials the server of a URL and calls f with the connection, which it closes then.
+// withTarget dials the server of a URL, calls f with the connection, and closes it.
 func (a *app) withTarget(ctx context.Context, arg string, f func(*lwio.Client, *lwio.Target) error) error {
 	c, t, err := a.dial(ctx, arg)
 	if err != nil {

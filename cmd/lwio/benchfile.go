@@ -20,7 +20,7 @@ type benchFile struct {
 	password   string
 	size       int64
 	local      string     // the same file on this host, or ""
-	server     *ownServer // of its own, or nil
+	server     *ownServer // the server that bench started, or nil
 	remove     func() error
 }
 
@@ -115,7 +115,7 @@ func (r benchRun) remoteFile(ctx context.Context, url string, j *bench.Job) (*be
 	return f, err
 }
 
-// checkLocal refuses a local file of another size than that of the URL.
+// checkLocal refuses a local file whose size differs from the file of the URL.
 func (f *benchFile) checkLocal() error {
 	if f.local == "" {
 		return nil
@@ -125,7 +125,7 @@ func (f *benchFile) checkLocal() error {
 		return fmt.Errorf("bench: %w", err)
 	}
 	if info.Size() != f.size {
-		return usagef("--local %s: it is not the same file: it has %d bytes, and that of the URL %d", f.local, info.Size(), f.size)
+		return usagef("--local %s: it is not the same file: it has %d bytes, and the file of the URL has %d", f.local, info.Size(), f.size)
 	}
 	return nil
 }

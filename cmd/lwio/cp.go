@@ -32,19 +32,20 @@ func (a *app) cpCommand() *cobra.Command {
 		Short: "Copy files from or to a share",
 		Long: `Copy a file, or with -r a directory, from or to a share. SRC and DST are URLs or
 local paths; '-' is standard input or output. If DST is a directory, the copy goes
-into it. A file gets its name only when all of it has arrived: a copy that fails
-leaves the file of before, or reports that the outcome is unknown.`,
+into it. A file gets its name only after all of its data has arrived: a copy that fails
+leaves the old file in place, or reports that the outcome is unknown.`,
 		Args: exactArgs(2, "a source and a destination"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.cp(cmd.Context(), o, args[0], args[1])
 		},
 	}
-	cmd.Flags().BoolVarP(&o.recursive, "recursive", "r", false, "copy directories and all that is in them")
+	cmd.Flags().BoolVarP(&o.recursive, "recursive", "r", false, "copy directories and their content")
 	cmd.Flags().BoolVar(&o.verify, "verify", false, "read every copy back and compare it")
 	return a.clientFlags(cmd)
 }
 
-// place is one side of a copy: a tree and a name in it, or a standard stream.
+// place is the source or the destination of a copy: a tree and a name in it, or a standard
+// stream.
 type place struct {
 	tree   tree
 	name   string
@@ -61,7 +62,7 @@ func (p *place) close() error {
 	return p.client.Close()
 }
 
-// place opens the side of a copy that an argument names.
+// place opens the source or destination that an argument names.
 func (a *app) place(ctx context.Context, arg string) (*place, error) {
 	if arg == "-" {
 		return &place{stream: true}, nil
@@ -102,7 +103,7 @@ func (a *app) cp(ctx context.Context, o cpOptions, srcArg, dstArg string) error 
 	return errors.Join(err, src.close(), dst.close())
 }
 
-// copyPlaces chooses the kind of the copy by its two sides.
+// copyPlaces chooses the kind of the copy by source and destination.
 func (a *app) copyPlaces(ctx context.Context, j *copyJob, src, dst *place) error {
 	switch {
 	case src.stream:
@@ -147,8 +148,8 @@ func (a *app) copyPlaces(ctx context.Context, j *copyJob, src, dst *place) error
 	return err
 }
 
-// baseName is the name of the copy of a source in a directory. The root of a share has none,
-// nor has a source such as "..".
+// baseName is the name of the copy of a source in a directory. The root of a share and a
+// source such as ".." have no name.
 func baseName(p *place) string {
 	base := path.Base(filepath.ToSlash(p.name))
 	if base == "." || base == ".." || base == "/" {
@@ -181,8 +182,8 @@ func (j *copyJob) transferOptions(trees ...tree) transferOptions {
 	return transferOptions{depth: depth, progress: j.bar.add}
 }
 
-// file copies one file and returns how many bytes of it arrived. After an
-// error the destination is unchanged, unless the error says that its state is unknown.
+// file copies one file and returns the number of bytes that arrived. After an error the
+// destination is unchanged, unless the error says that its state is unknown.
 func (j *copyJob) file(ctx context.Context, src tree, from string, dst tree, to string) (n int64, err error) {
 	in, err := src.Open(ctx, from)
 	if err != nil {
@@ -218,7 +219,7 @@ const (
 	asItMayBe = "is as it was, or the copy"
 )
 
-// commit gives a file its name; after a failure left describes the file under that name.
+// commit gives a file its name. After a failure, left describes the file under that name.
 func commit(ctx context.Context, out pendingFile) (left string, err error) {
 	if err = out.Commit(ctx); errors.Is(err, lwio.ErrUncertain) {
 		return asItMayBe, err

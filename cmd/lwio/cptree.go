@@ -28,10 +28,10 @@ type treeCopy struct {
 
 	mu     sync.Mutex
 	failed []error
-	lost   bool // the connection is gone, or its server silent: there is no point in going on
+	lost   bool // the connection is lost, or the server does not respond: the copy stops
 }
 
-// directory copies a directory with all of its entries. It goes on after the failure of a
+// directory copies a directory with all of its entries. It continues after the failure of a
 // file, and its error names the files that were not copied. It returns the number of files
 // and bytes that arrived.
 func (j *copyJob) directory(ctx context.Context, src tree, from string, dst tree, to string) (files, bytes int64, err error) {
@@ -67,7 +67,7 @@ func (t *treeCopy) walk(ctx context.Context, dir fileJob, jobs chan<- fileJob, c
 	if ctx.Err() != nil {
 		return
 	}
-	// Before the destination is made, which may be in this one by another path or URL.
+	// The list comes first: the destination may be in this directory, by another path or URL.
 	entries, unread := t.src.ReadDir(ctx, dir.from)
 	if err := t.makeDir(ctx, dir.to); err != nil {
 		t.fail(ctx, err, cancel)
@@ -96,7 +96,7 @@ func (t *treeCopy) walk(ctx context.Context, dir fileJob, jobs chan<- fileJob, c
 	}
 }
 
-// makeDir makes a directory of the destination, unless it exists.
+// makeDir makes a directory of the destination if it does not exist.
 func (t *treeCopy) makeDir(ctx context.Context, name string) error {
 	err := t.dst.Mkdir(ctx, name)
 	if err == nil {

@@ -30,8 +30,8 @@ func (a *app) demoCommand() *cobra.Command {
 		Use:   "demo [--src DIR] [--dir DIR]",
 		Short: "Show the main job: copy real files to a server and back, and compare them",
 		Long: `Start a server in a process of its own, copy a directory to it and back by each
-RDMA provider, compare every byte, and print times and CPU. By default the files are those of
-the Go toolchain's own source. No file is left behind.`,
+RDMA provider, compare every byte, and print times and CPU. By default it copies the source
+of the Go toolchain. It removes all files that it made.`,
 		Args: exactArgs(0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.demo(cmd.Context(), o) },
 	}
@@ -84,8 +84,7 @@ func (a *app) demo(ctx context.Context, o demoOptions) (err error) {
 	return printSteps(a.stdout, steps)
 }
 
-// within reports whether a directory is another one or lies in it; symbolic links are
-// resolved.
+// within reports whether dir is other or lies in other; symbolic links are resolved.
 func within(dir, other string) bool {
 	want, err := os.Stat(other)
 	if err != nil {
@@ -212,7 +211,7 @@ func compareFiles(ctx context.Context, a, b string) (int64, error) {
 	return fa.Size(), nil
 }
 
-// measure runs a step and fills in its time and CPU.
+// measure runs a step and sets its time and CPU.
 func (d *demoRun) measure(name string, f func(*demoStep) error) (demoStep, error) {
 	s := demoStep{name: name}
 	before, client, server := d.client.Stats(), host.CPUTime(), processCPU(d.server.pid())
@@ -259,7 +258,7 @@ func demoSource(ctx context.Context, dir string) (string, error) {
 	}
 	out, err := exec.CommandContext(ctx, "go", "env", "GOROOT").Output()
 	if err != nil {
-		return "", fmt.Errorf("demo: there is no Go toolchain to take files from (%w); name a directory with --src", err)
+		return "", fmt.Errorf("demo: there is no Go toolchain to copy files from (%w); name a directory with --src", err)
 	}
 	return filepath.Join(strings.TrimSpace(string(out)), "src"), nil
 }

@@ -33,7 +33,7 @@ type tree interface {
 // fileSource is an open file to copy from.
 type fileSource interface {
 	source
-	// Close closes the file, after a copy that ended with why.
+	// Close closes the file; why is the error of the copy.
 	Close(why error) error
 }
 
@@ -45,8 +45,8 @@ type pendingFile interface {
 	// Commit gives the file its name, and replaces a file of that name. After an error that
 	// is lwio.ErrUncertain either file may have the name.
 	Commit(ctx context.Context) error
-	// Abort removes the unfinished file, after a copy that ended with why. After Commit it
-	// does nothing.
+	// Abort removes the unfinished file; why is the error of the copy. After Commit it does
+	// nothing.
 	Abort(why error) error
 }
 
@@ -62,9 +62,8 @@ func (localTree) Join(dir, base string) string               { return filepath.J
 func (localTree) Describe(name string) string                { return name }
 func (localTree) Depth() int                                 { return maxDepth }
 
-// Open opens a regular file. Anything else, such as a pipe, is refused without
-// waiting for it. The size of a file whose reported size is 0, as in /proc, is
-// unknown.
+// Open opens a regular file. Any other file, such as a pipe, is refused without opening it.
+// The size of a file whose reported size is 0, as in /proc, is unknown.
 func (localTree) Open(_ context.Context, name string) (fileSource, error) {
 	fi, err := os.Stat(name)
 	if err != nil {
@@ -111,7 +110,8 @@ func (localTree) Create(_ context.Context, name string) (pendingFile, error) {
 	return &localPending{f: f, name: name}, nil
 }
 
-// renamed is an error of the temporary file under the final name, which the user knows.
+// renamed returns an error with the final name in place of the temporary name, which the
+// user does not know.
 func renamed(err error, op, name string) error {
 	var pe *fs.PathError
 	if errors.As(err, &pe) {
@@ -122,7 +122,8 @@ func renamed(err error, op, name string) error {
 
 // localPending is a local file that is not finished.
 type localPending struct {
-	// mu admits one writer at a time: in the kernel others would spin for the file's lock.
+	// mu admits one writer at a time: other writers would spin in the kernel for the file's
+	// lock.
 	mu sync.Mutex
 
 	f    *os.File
@@ -141,8 +142,8 @@ func (p *localPending) WriteChunk(_ context.Context, b []byte, off int64) error 
 
 func (p *localPending) Source(size int64) source { return &localSource{p.f, size} }
 
-// Commit renames the file, with the mode of a file that was created in the
-// ordinary way, or of the one that it replaces.
+// Commit renames the file, with the mode of the file that it replaces, or of a newly
+// created file.
 func (p *localPending) Commit(context.Context) error {
 	mode := fs.FileMode(0o666) &^ umask()
 	if fi, err := os.Stat(p.name); err == nil {

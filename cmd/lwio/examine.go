@@ -85,8 +85,8 @@ func tryProvider(ctx context.Context, p rdma.Provider) (detail string, err error
 	return "on " + joinAddrs(addrs), nil
 }
 
-// trial sends a message and takes it. The end that fails first ends the other one, and its
-// error is returned.
+// trial sends a message and receives it. The first end that fails ends the other end; trial
+// returns its error.
 func trial(ctx context.Context, a rdma.Adapter, l rdma.Listener) error {
 	c, err := a.CreateConnector()
 	if err != nil {
@@ -100,7 +100,7 @@ func trial(ctx context.Context, a rdma.Adapter, l rdma.Listener) error {
 			err = fmt.Errorf("the end that answers: %w", err)
 			fail(err)
 		}
-		c.Close() // only now: the other end fails with it
+		c.Close() // last: it makes the other end fail
 		answered <- err
 	}()
 	err = sendTrial(ctx, a, l, fail)
@@ -111,8 +111,8 @@ func trial(ctx context.Context, a rdma.Adapter, l rdma.Listener) error {
 	return err
 }
 
-// trialAddr is an address to try a provider on: a loopback one if it has any, and
-// none if it has no IP addresses.
+// trialAddr returns an address to try a provider on: a loopback address if there is one,
+// and the zero address if the provider has no IP addresses.
 func trialAddr(ctx context.Context, p rdma.Provider) (netip.Addr, error) {
 	addrs, err := p.Addrs(ctx)
 	if err != nil || len(addrs) == 0 {
@@ -136,7 +136,7 @@ type trialEnd struct {
 // trialSize is the size of the trial's message, in bytes.
 const trialSize = 64
 
-// newTrialEnd makes an end; the adapter's Close ends it.
+// newTrialEnd makes an end; the adapter's Close closes it.
 func newTrialEnd(ctx context.Context, a rdma.Adapter) (e trialEnd, err error) {
 	if e.cq, err = a.CreateCompletionQueue(4); err != nil {
 		return e, err
@@ -195,8 +195,8 @@ func answerTrial(ctx context.Context, a rdma.Adapter, l rdma.Listener, c rdma.Co
 	return e.wait(ctx)
 }
 
-// sendTrial connects and sends. It reports a failure before it closes the connection, which
-// would be a failure of the other end.
+// sendTrial connects and sends. It reports a failure before it closes the connection,
+// because the close makes the other end fail.
 func sendTrial(ctx context.Context, a rdma.Adapter, l rdma.Listener, fail func(error)) (err error) {
 	at, err := l.LocalAddr()
 	if err != nil {

@@ -162,14 +162,14 @@ func (a *app) rmCommand() *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().BoolVarP(&recursive, "recursive", "r", false, "remove directories and all that is in them")
+	cmd.Flags().BoolVarP(&recursive, "recursive", "r", false, "remove directories and their content")
 	return a.clientFlags(cmd)
 }
 
-// removeAll removes a name and, if it is a directory, everything below it. It
-// goes on after a failure and reports them all, unless the server is lost or does not answer.
-// An entry that can be removed as it is is not searched: of a link to a directory, only the
-// link goes.
+// removeAll removes a name and, if it is a directory, everything below it. It continues
+// after a failure and reports all failures, unless the server is lost or does not respond.
+// It removes an entry without listing it if it can: of a link to a directory, only the link
+// is removed.
 func removeAll(ctx context.Context, c *lwio.Client, name string) error {
 	err := c.Remove(ctx, name)
 	if !errors.Is(err, syscall.ENOTEMPTY) {
@@ -203,11 +203,11 @@ func (a *app) mkdirCommand() *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().BoolVarP(&parents, "parents", "p", false, "make missing parents too; no error if it is there")
+	cmd.Flags().BoolVarP(&parents, "parents", "p", false, "make missing parents too; no error if the directory exists")
 	return a.clientFlags(cmd)
 }
 
-// mkdirAll makes a directory and its parents, those that do not exist.
+// mkdirAll makes a directory and its missing parents.
 func mkdirAll(ctx context.Context, c *lwio.Client, name string) error {
 	if name == "" || name == "." {
 		return nil
@@ -259,7 +259,7 @@ func (a *app) mvCommand() *cobra.Command {
 	return a.clientFlags(cmd)
 }
 
-// eachURL runs f for each URL in turn, also after a failure.
+// eachURL runs f for each URL, even after a failure.
 func (a *app) eachURL(ctx context.Context, args []string, f func(context.Context, *lwio.Client, *lwio.Target) error) error {
 	var errs []error
 	for _, arg := range args {

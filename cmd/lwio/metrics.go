@@ -30,7 +30,7 @@ var (
 	metricLockWaits    = metric("lock_waits_total", "Byte-range locks that waited.")
 	metricMemory       = metric("memory_bytes", "Memory taken by requests now.", "for")
 	metricMaxMemory    = metric("memory_limit_bytes", "Memory that requests may take.", "for")
-	metricSessions     = metric("sessions", "SMB sessions of known users now.")
+	metricSessions     = metric("sessions", "Authenticated SMB sessions now.")
 	metricFiles        = metric("files", "Files registered now.")
 	metricCredits      = metric("credits", "Credits granted now, of all connections.")
 	metricCreditBudget = metric("credit_budget", "Credits that all connections may have.")
@@ -60,7 +60,7 @@ var (
 	metricConnFiles    = metric("connection_files", "Files registered now.", connectionLabels...)
 )
 
-// collector turns the server's counters into metrics whenever it is asked.
+// collector turns the server's counters into metrics for each scrape.
 type collector struct{ srv *server.Server }
 
 // Describe implements prometheus.Collector.
@@ -119,7 +119,8 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 	o.connections(c.srv.Connections())
 }
 
-// maxSeries bounds the connections with metrics of their own: the oldest.
+// maxSeries bounds the connections with metrics of their own. The oldest connections have
+// them.
 const maxSeries = 256
 
 // connections writes the metrics of the RDMA connections.
@@ -148,8 +149,8 @@ func (o output) connections(all []server.ConnectionStats) {
 // output is where metrics go.
 type output chan<- prometheus.Metric
 
-// put gives a metric, or says why there is none: a label that clients had a hand in
-// must not end the process.
+// put sends a metric, or an invalid metric with the error: a label that a client chose must
+// not end the process.
 func (o output) put(d *prometheus.Desc, m prometheus.Metric, err error) {
 	if err != nil {
 		m = prometheus.NewInvalidMetric(d, err)
@@ -167,7 +168,7 @@ func (o output) counter(d *prometheus.Desc, v uint64, labels ...string) {
 	o.put(d, m, err)
 }
 
-// traffic gives operations and bytes of each kind.
+// traffic writes operations and bytes of each kind.
 func (o output) traffic(ops, bytes *prometheus.Desc, t server.Traffic, labels ...string) {
 	for _, k := range []struct {
 		op string
@@ -181,7 +182,7 @@ func (o output) traffic(ops, bytes *prometheus.Desc, t server.Traffic, labels ..
 	}
 }
 
-// mean gives a sum and a count, of which the reader makes a mean.
+// mean writes a sum and a count, from which a reader computes the mean.
 func (o output) mean(d *prometheus.Desc, l server.Latency, labels ...string) {
 	m, err := prometheus.NewConstSummary(d, l.Operations, l.Sum.Seconds(), nil, labels...)
 	o.put(d, m, err)

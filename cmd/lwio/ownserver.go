@@ -22,7 +22,7 @@ type ownServer struct {
 	cmd *exec.Cmd
 	url string
 	out io.ReadCloser
-	// patience is how long it may take to stop.
+	// patience bounds the time to stop.
 	patience time.Duration
 }
 
@@ -63,7 +63,7 @@ func (s *ownServer) stop() error {
 	}
 	var killed atomic.Bool
 	late := time.AfterFunc(s.patience, func() {
-		killed.Store(true) // before its end is seen
+		killed.Store(true) // before Wait sees its end
 		_ = s.cmd.Process.Kill()
 	})
 	defer late.Stop()

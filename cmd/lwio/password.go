@@ -75,9 +75,9 @@ func readCredentials(name, user string) (server.Users, error) {
 	return users, nil
 }
 
-// askPassword reads a line from a terminal that does not show it. If ctx ends
-// first the terminal is restored; the goroutine that waits for the line is left
-// behind and ends with the process.
+// askPassword reads a line from a terminal that does not show it. If ctx ends first,
+// askPassword restores the terminal; the goroutine that waits for the line ends with the
+// process.
 func askPassword(ctx context.Context, fd int) (string, error) {
 	if ctx.Err() != nil {
 		return "", context.Cause(ctx)
@@ -103,5 +103,5 @@ func askPassword(ctx context.Context, fd int) (string, error) {
 	}
 }
 
-// oneTimePassword makes up a password of 100 random bits and more.
+// oneTimePassword returns a random password of more than 100 bits.
 func oneTimePassword() string { return rand.Text() }

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// pinned calls start, which starts a process, so that this gets a CPU of its own and
-// the process another, for good.
+// pinned calls start, which starts a process. From then on this process keeps to one CPU
+// and the new process to another.
 func pinned(start func() error) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

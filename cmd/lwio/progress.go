@@ -10,8 +10,9 @@ import (
 	"golang.org/x/term"
 )
 
-// progress shows the progress of a copy on a terminal, from the first bytes on; elsewhere it
-// does nothing. Messages beside the bar go through it too. Safe for concurrent use.
+// progress shows the progress of a copy on a terminal, from the first bytes on. Without a
+// terminal it does nothing. Messages above the bar go through it too. It is safe for
+// concurrent use.
 type progress struct {
 	w        io.Writer
 	terminal bool
@@ -63,8 +64,7 @@ func (p *progress) add(n int) {
 	}
 }
 
-// Write prints whole lines, above the bar if there is one, which would overwrite text beside
-// it.
+// Write prints whole lines above the bar, because the bar overwrites its own line.
 func (p *progress) Write(b []byte) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -34,15 +34,15 @@ func (a *app) crc() iwarp.CRCPolicy {
 	return iwarp.CRCOn
 }
 
-// uids is the value of a flag: the users that memory may be shared with, besides this
-// one and root. The kernel reports the user of a peer.
+// uids is the value of a flag: the users to share memory with, in addition to this user and
+// root. The kernel reports the user of a peer.
 type uids struct {
 	any  bool
 	list []uint32
 }
 
-// allows reports whether a process of that user may be a peer. Only root and the user
-// itself are by default.
+// allows reports whether a process of that user may be a peer. By default only root and
+// this user may.
 func (u *uids) allows(uid uint32) bool {
 	return u.any || uid == 0 || uid == uint32(os.Geteuid()) || slices.Contains(u.list, uid)
 }

@@ -33,8 +33,8 @@ func (a *app) proxyCommand() *cobra.Command {
 		Use:   "proxy --listen ADDRESS --to ADDRESS",
 		Short: "Carry the connections of programs that cannot be changed over RDMA",
 		Long: `Take connections at one address and carry them to another until interrupted. An address
-is tcp://HOST:PORT, unix:///PATH, or rsock://HOST:PORT, which goes by RDMA where it can and
-by TCP where it cannot. Two proxies back to back, one beside the client
+is tcp://HOST:PORT, unix:///PATH, or rsock://HOST:PORT, which uses RDMA if both hosts can,
+and else TCP. Two proxies back to back, one beside the client
 
     lwio proxy --listen tcp://127.0.0.1:8080 --to rsock://server:9090
 
@@ -42,10 +42,10 @@ and one beside the server
 
     lwio proxy --listen rsock://:9090 --to tcp://127.0.0.1:80
 
-let programs use RDMA that know nothing of it. Once ready it prints the address it listens
-at, with the port that port 0 has picked.
+let programs that know nothing of RDMA use it. Once ready the proxy prints the address it
+listens at; with port 0, the chosen port.
 
-Nothing is encrypted or authenticated that the programs do not encrypt themselves.`,
+The proxy does not encrypt or authenticate: the programs must do that themselves.`,
 		Args: exactArgs(0, "no arguments, only flags"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.proxy(cmd.Context(), o)
@@ -57,12 +57,12 @@ Nothing is encrypted or authenticated that the programs do not encrypt themselve
 	f.StringVar(&o.providers, "provider", providerNames(lwio.DefaultProviders()), "RDMA providers, best first, separated by commas; 'none' for TCP alone")
 	f.BoolVar(&o.requireRDMA, "require-rdma", false, "fail rather than fall back to TCP, on rsock addresses")
 	f.Var((*positive)(&o.timeout), "timeout", "time limit of connecting")
-	f.Var((*positive)(&o.drain), "drain", "how long connections may go on after an interrupt")
+	f.Var((*positive)(&o.drain), "drain", "how long connections may continue after an interrupt")
 	f.IntVar(&o.most, "max-connections", 1000, "connections at a time; more wait")
 	return cmd
 }
 
-// proxy carries connections until ctx ends, and then drains those that are open.
+// proxy carries connections until ctx ends, and then drains the open connections.
 func (a *app) proxy(ctx context.Context, o proxyOptions) error {
 	if o.most < 1 {
 		return usagef("--max-connections %d: at least 1", o.most)
@@ -145,20 +145,19 @@ type proxy struct {
 	wg     sync.WaitGroup
 }
 
-// proxyPause is how long a proxy waits after the system refused to give it a connection,
-// for want of descriptors for instance.
+// proxyPause is the wait after a failed Accept, for example because of too few descriptors.
 const proxyPause = 50 * time.Millisecond
 
-// run takes connections until ctx ends, and waits for those that are open; it resets those
-// that last longer than the drain time.
+// run takes connections until ctx ends, and then waits for the open connections. It resets
+// connections that last longer than the drain time.
 func (p *proxy) run(ctx context.Context, l net.Listener) error {
-	working, breakOff := context.WithCancel(context.WithoutCancel(ctx))
-	defer breakOff()
+	working, resetAll := context.WithCancel(context.WithoutCancel(ctx))
+	defer resetAll()
 	stop := context.AfterFunc(ctx, func() {
 		if err := l.Close(); err != nil {
 			p.log.Warn("proxy: stop listening", "err", err)
 		}
-		time.AfterFunc(p.drain, breakOff)
+		time.AfterFunc(p.drain, resetAll)
 	})
 	defer stop()
 	for {
@@ -203,7 +202,7 @@ func (p *proxy) carry(ctx context.Context, c net.Conn) {
 	var once sync.Once
 	broken := func(why error) {
 		once.Do(func() {
-			log.Info("proxy: connection broken off", "err", why)
+			log.Info("proxy: connection reset", "err", why)
 			hangUp(c)
 			hangUp(to)
 		})
@@ -223,10 +222,10 @@ func (p *proxy) carry(ctx context.Context, c net.Conn) {
 	log.Debug("proxy: done")
 }
 
-// errDrained is the cause of a reset by an interrupted proxy.
-var errDrained = errors.New("the proxy was interrupted, and it takes too long")
+// errDrained is the cause of a reset when the drain time is over.
+var errDrained = errors.New("the proxy was interrupted, and the connection takes too long")
 
-// forward copies one direction of a connection to another one, and its end.
+// forward copies one direction of a connection, and its end, to another connection.
 func forward(to, from net.Conn) error {
 	if _, err := io.Copy(to, from); err != nil {
 		return err
@@ -242,8 +241,8 @@ func hangUp(c net.Conn) {
 	c.Close()
 }
 
-// proxyLinger is how long the peer of a connection over RDMA has to take the last data, in
-// seconds. The connection keeps its place until then, and the proxy does not end.
+// proxyLinger is the time that the peer of a connection over RDMA has to take the last
+// data, in seconds. The connection keeps its place until then, and the proxy does not end.
 const proxyLinger = 3
 
 // closeAfter closes a connection once its peer has the written data.

@@ -29,8 +29,9 @@ func openRemote(ctx context.Context, c *lwio.Client, name string) (*remoteSource
 func (s *remoteSource) Size() int64           { return s.size }
 func (s *remoteSource) Close(why error) error { return closeRemote(s.f, why) }
 
-// closeRemote closes a file of a share. It sends no request to a server that did not answer in
-// time: that closes the file, and deletes an uncommitted one, when the connection ends.
+// closeRemote closes a file of a share. It sends no request to a server that did not
+// respond in time: such a server closes the file, and deletes an uncommitted file, when the
+// connection ends.
 func closeRemote(f io.Closer, why error) error {
 	if outOfTime(why) {
 		return nil
@@ -38,8 +39,8 @@ func closeRemote(f io.Closer, why error) error {
 	return f.Close()
 }
 
-// gone reports whether an error is the end of a connection, or of the time for its server:
-// further requests on the same connection fail too.
+// gone reports whether an error is a lost connection or an expired time limit: further
+// requests on the same connection fail too.
 func gone(err error) bool { return errors.Is(err, net.ErrClosed) || outOfTime(err) }
 
 // outOfTime reports whether an error is the end of a time limit.
@@ -70,9 +71,9 @@ type streamSource struct{ r io.Reader }
 
 func (s *streamSource) Size() int64 { return -1 }
 
-// ReadChunk fills p from the stream; io.EOF comes with the last bytes. A read of
-// a terminal or a pipe cannot be interrupted: if ctx ends first, the goroutine
-// that waits in it is left behind and ends with the process.
+// ReadChunk fills p from the stream; io.EOF comes with the last bytes. A read of a terminal
+// or a pipe cannot be interrupted: if ctx ends first, the goroutine that reads ends with
+// the process.
 func (s *streamSource) ReadChunk(ctx context.Context, p []byte, _ int64) (int, error) {
 	type result struct {
 		n   int

@@ -56,10 +56,10 @@ func metricsServer(all ...prometheus.Collector) *http.Server {
 	}
 }
 
-// limited is a listener with a bounded number of open connections.
+// limited is a listener that bounds its open connections.
 type limited struct {
 	net.Listener
-	places chan struct{} // one for each that is open
+	places chan struct{} // one for each open connection
 	closed chan struct{}
 	once   sync.Once
 }

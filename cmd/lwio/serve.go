@@ -40,12 +40,12 @@ func (a *app) serveCommand() *cobra.Command {
 		Use:   "serve [flags] [NAME=]DIR ...",
 		Short: "Serve directories",
 		Long: `Serve directories until interrupted. Once ready it prints one line per share,
-the URL that clients use. Without --password-file it makes up a user and a password
-for this run, and then listens on loopback addresses only.
+the URL that clients use. Without --password-file it chooses a user and a random
+password for this run, and listens on loopback addresses only.
 
-With --user, the first line of the password file is that user's password; without,
-each line of it is USER:PASSWORD.`,
-		Args: minArgs("a directory, or several"),
+With --user, the first line of the password file is that user's password. Without it,
+each line is USER:PASSWORD.`,
+		Args: minArgs("one directory or more"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.serve(cmd.Context(), o, args)
 		},
@@ -78,7 +78,7 @@ func (a *app) serve(ctx context.Context, o serveOptions, args []string) error {
 	if err != nil {
 		return err
 	}
-	log := a.logger(context.WithoutCancel(ctx)) // also of the end
+	log := a.logger(context.WithoutCancel(ctx)) // also after the end of ctx
 	files, err := vfs.New(vfs.Config{Shares: shares, MaxOpens: o.limits.files, Logger: log})
 	if errors.Is(err, fs.ErrExist) {
 		return usagef("two shares have the same name; name one of them otherwise, as in NAME=DIR: %w", err)

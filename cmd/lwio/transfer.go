@@ -10,9 +10,10 @@ import (
 	"sync/atomic"
 )
 
-// chunkSize is the size of one read and one write of a transfer, in bytes. It is the size of
-// a huge page: a file system takes one page for a write of that size, and hundreds
-// otherwise, each of which a virtual machine may have to request from its host. The client library splits it into requests in flight.
+// chunkSize is the size of one read and one write of a transfer, in bytes. It is the size
+// of a huge page: a file system takes one page for a write of that size, and else hundreds.
+// A virtual machine may have to request each page from its host. The client library splits
+// it into requests in flight.
 const chunkSize = 2 << 20
 
 // maxDepth bounds the chunks of one transfer in flight, and with it the memory.
@@ -22,9 +23,9 @@ const maxDepth = 8
 type source interface {
 	// Size is the number of bytes, or -1 for a stream.
 	Size() int64
-	// ReadChunk fills p with the bytes at off; io.EOF says that there are no
-	// more than the n returned. A stream is called by one goroutine at a time
-	// with consecutive offsets, any other by many.
+	// ReadChunk fills p with the bytes at off; io.EOF says that there are no bytes after
+	// the n returned bytes. A stream is read by one goroutine at a time with consecutive
+	// offsets, any other source by many.
 	ReadChunk(ctx context.Context, p []byte, off int64) (int, error)
 }
 
@@ -54,11 +55,11 @@ type transferOptions struct {
 // errShrank is the error of a source that was shorter than its size.
 var errShrank = errors.New("the source became shorter during the copy")
 
-// transfer copies all of src to dst and returns how many bytes arrived. Reads
-// and writes of up to opts.depth chunks are in flight at a time. After a failure no
-// more chunks are begun, but those in flight are waited for: to cancel I/O over RDMA
-// invalidates memory that the server may be writing to, which costs the connection. After a
-// time limit all of them are canceled.
+// transfer copies all of src to dst and returns the number of bytes that arrived. Reads and
+// writes of up to opts.depth chunks are in flight at a time. After a failure it begins no
+// more chunks and waits for the chunks in flight: cancelling I/O over RDMA invalidates
+// memory that the server may be writing to, which costs the connection. After a time limit
+// it cancels the chunks in flight.
 func transfer(ctx context.Context, src source, dst sink, opts transferOptions) (int64, error) {
 	whole, giveUp := context.WithCancel(ctx)
 	defer giveUp()

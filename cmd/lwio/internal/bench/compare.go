@@ -20,14 +20,14 @@ type Summary struct {
 	// Direction counts all operations of all runs, Reads and Writes those of a direction.
 	Direction
 	Reads, Writes Direction
-	// Failure is why there are no figures.
+	// Failure is the reason for missing figures.
 	Failure error
 }
 
-// Compare does a job on several targets in turns, rounds times, each round in an
-// order of its own. A target that fails has its Failure set and is left out of the
-// rounds that follow; only the end of ctx ends the comparison. A file to read is read once
-// before, so that no target's first turn waits for the disk.
+// Compare does a job on several targets in turns, rounds times, each round in a random
+// order. A target that fails has its Failure set and is left out of the following rounds.
+// Only the end of ctx ends the comparison. A file to read is read once before, so no target
+// waits for the disk.
 func Compare(ctx context.Context, targets []Target, j *Job, rounds int, cpu CPU, progress func(Target)) ([]Summary, error) {
 	if j.Pattern.Reads() {
 		warm(ctx, targets, j)

@@ -30,7 +30,7 @@ func (p Pattern) Reads() bool { return p != RandWrite && p != SeqWrite }
 // Writes reports whether some operations are writes.
 func (p Pattern) Writes() bool { return p != RandRead && p != SeqRead }
 
-// mixed reports whether there are both.
+// mixed reports whether some operations are reads and some are writes.
 func (p Pattern) mixed() bool { return p.Reads() && p.Writes() }
 
 // random reports whether the offsets are random.
@@ -59,17 +59,17 @@ type Job struct {
 	Pattern Pattern
 	// ReadPercent is the share of reads of a mixed pattern, 0 to 100.
 	ReadPercent int
-	// BlockSize is the size of one operation, FileSize that of the file, in bytes.
+	// BlockSize is the size of one operation, FileSize the size of the file, in bytes.
 	BlockSize int
 	FileSize  int64
 	// Depth is the number of operations in flight of each of Jobs connections.
 	Depth, Jobs int
 	Engine      Engine
-	// BatchComplete is how many completions EngineBatch waits for at a time; 0 means 1.
-	// With Depth, all operations are submitted together and all are waited for.
+	// BatchComplete is how many completions EngineBatch waits for at a time; 0 means 1. If
+	// it equals Depth, all operations are submitted together and awaited together.
 	BatchComplete int
-	// Ramp is how long the load runs before it is measured. Runtime is how long operations
-	// are begun; each connection begins at least one.
+	// Ramp is the time that the load runs before it is measured. Runtime is the time in
+	// which operations are begun; each connection begins at least one.
 	Ramp, Runtime time.Duration
 	// Verify checks every byte read, and reads back the written blocks.
 	Verify bool
@@ -97,7 +97,7 @@ const (
 	maxJobs  = 1024
 )
 
-// Check returns the first mistake of a job, by the flag that made it.
+// Check returns the first mistake of a job, with the name of the flag.
 func (j *Job) Check() error {
 	switch {
 	case !slices.Contains(patterns, j.Pattern):

@@ -7,7 +7,8 @@ import (
 )
 
 // Local is a file of this host, read and written by one goroutine for each connection,
-// through as many buffers as operations would be in flight: the floor.
+// through as many buffers as the job has operations in flight. It is the floor of the
+// comparison.
 type Local struct{ Path string }
 
 // Name is the name of the floor among the transports.

@@ -24,7 +24,7 @@ type Remote struct {
 	used string // the transport that a client chose
 }
 
-// Name is the transport's, which Open learns if it was left to the client.
+// Name is the name of the transport. Open learns it if the client chooses the transport.
 func (r *Remote) Name() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -69,7 +69,7 @@ func (r *Remote) Open(ctx context.Context, j *Job) (_ Conn, err error) {
 	r.used = c.Transport().Name
 	r.mu.Unlock()
 	if used := c.Transport().Name; used != r.Name() {
-		return nil, fmt.Errorf("the data would go by %s", used)
+		return nil, fmt.Errorf("the data would go over %s", used)
 	}
 	if err := rc.allocate(ctx, j); err != nil {
 		return nil, err
@@ -162,7 +162,7 @@ func (c *remoteConn) queue(b *lwio.Batch, w *Worker, ops []Operation, idle []uin
 	return nil
 }
 
-// vectors moves all blocks by one vectored call after the other.
+// vectors moves all blocks by vectored calls, one after the other.
 func (c *remoteConn) vectors(ctx context.Context, w *Worker) {
 	size := int64(w.Job.BlockSize)
 	block := func(o Operation, i int) Operation { o.Off += int64(i) * size; return o }

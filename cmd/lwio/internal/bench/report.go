@@ -94,7 +94,7 @@ func WriteJSON(out io.Writer, j *Job, all []Summary) error {
 	return e.Encode(rows)
 }
 
-// floorOf is the local floor, if there is one and something to compare it with.
+// floorOf returns the local floor; nil if there is none, or no other summary.
 func floorOf(all []Summary) *Summary {
 	if len(all) > 1 && all[0].Target == (*Local)(nil).Name() && all[0].IOPS > 0 && all[0].ClientPerOp > 0 {
 		return &all[0]
@@ -103,7 +103,7 @@ func floorOf(all []Summary) *Summary {
 }
 
 // headline prints the saving of offloading: the CPU time of the transport with which the
-// client spends least on an operation, as a ratio to that of a local operation.
+// client spends least on an operation, relative to a local operation.
 func headline(out io.Writer, floor *Summary, all []Summary) {
 	var least *Summary
 	for i := range all[1:] {

@@ -113,9 +113,10 @@ func (r *Result) count(workers []*Worker) {
 	r.Latency.Merge(r.Writes.Latency)
 }
 
-// phase runs the load for a while, and until each connection has begun least operations.
+// phase runs the load for a time, and until each connection has begun least operations.
 //
-// Errors: those of connections, the first of the operations, ctx's.
+// Errors: the errors of the connections, the first error of the operations, the cause of
+// ctx.
 func phase(ctx context.Context, conns []Conn, j *Job, runtime time.Duration, least int) ([]*Worker, error) {
 	var stop atomic.Bool
 	workers, failed := make([]*Worker, len(conns)), make([]error, len(conns))
@@ -139,11 +140,11 @@ func phase(ctx context.Context, conns []Conn, j *Job, runtime time.Duration, lea
 	return workers, errors.Join(append(failed, first, context.Cause(ctx))...)
 }
 
-// dialWidth is how many connections are made or closed at a time.
+// dialWidth is the number of connections that are made or closed at a time.
 const dialWidth = 8
 
-// openConns makes the job's connections. It returns those that it made in any case; others
-// are nil.
+// openConns makes the job's connections. After an error it returns the connections that it
+// made; the others are nil.
 func openConns(ctx context.Context, t Target, j *Job) ([]Conn, error) {
 	conns := make([]Conn, j.Jobs)
 	err := each(j.Jobs, func(i int) (err error) {
@@ -173,7 +174,7 @@ func each(n int, do func(i int) error) error {
 	return first
 }
 
-// named adds the target's name to an error, if the name is known by then.
+// named adds the target's name to an error, if the name is known.
 func named(t Target, err error) error {
 	if err == nil || t.Name() == "" {
 		return err

@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// restore gives a file its original content again, which differs from the written one, so
-// that a lost write shows also in a file that an earlier job wrote.
+// restore gives a file its original content again. The written content differs, so a lost
+// write shows even in a file that an earlier job wrote.
 func restore(ctx context.Context, c Conn, j *Job) error {
 	return FillFile(j.FileSize, func(p []byte, off int64) error {
 		if n, err := c.WriteAt(ctx, p, off); err != nil || n < len(p) {
@@ -17,7 +17,7 @@ func restore(ctx context.Context, c Conn, j *Job) error {
 }
 
 // readBack verifies all of a file: the blocks that the workers wrote have the written
-// content, the others that of restore.
+// content, all others the content of restore.
 func readBack(ctx context.Context, c Conn, j *Job, workers []*Worker) error {
 	bs := int64(j.BlockSize)
 	wrote := newBlocks(j.FileSize / bs)

@@ -9,8 +9,9 @@ import (
 // warmChunk is the size of a read of warm, in bytes.
 const warmChunk = 1 << 20
 
-// warm reads the file by the first target that can, so that it is in the page cache, at most
-// as much of it as this host has memory. The failure of a target shows when it is measured.
+// warm reads the file by the first target that can, so that it is in the page cache. It
+// reads at most as much as this host has memory. The failure of a target shows when it is
+// measured.
 func warm(ctx context.Context, targets []Target, j *Job) {
 	size := min(j.FileSize, host.TotalMemory())
 	for _, t := range targets {

@@ -9,7 +9,8 @@ import (
 )
 
 // rampOperations is the least number of operations of a connection before it is measured:
-// among a thousand connections each does few in a time that is long enough for one.
+// with a thousand connections each does few operations in a ramp time that suffices for one
+// connection.
 const rampOperations = 64
 
 // Operation is one read or write.
@@ -39,7 +40,7 @@ type Worker struct {
 	reads  tally
 	writes tally
 	errors uint64
-	first  error  // of them
+	first  error  // the first of the errors
 	wrote  blocks // if the job verifies writes
 }
 
@@ -129,8 +130,7 @@ func (w *Worker) verify(p []byte, off int64) error {
 	return verify(p, off, original)
 }
 
-// Calls does the operations one after the other on each of some goroutines, one for each
-// block of memory, by calling do.
+// Calls does the operations by calling do, from one goroutine for each block of memory.
 func (w *Worker) Calls(mem [][]byte, do func(o Operation, p []byte) (int, error)) {
 	if len(mem) == 1 {
 		for {
