@@ -18,7 +18,7 @@ import (
 // tolerance is the part by which a figure may be worse, beyond its spread.
 const tolerance = 0.03
 
-// comparison is a load of one of the two binaries, client and server.
+// comparison is a load with one of the two binaries as client and server.
 type comparison struct {
 	bench
 	bin    string
@@ -102,7 +102,7 @@ func prepareCompare(l *measure.Lab, o options) ([]measure.Row, error) {
 	return rows, nil
 }
 
-// load is the work of both binaries.
+// load is a job that both binaries do.
 type load struct {
 	name, title string
 	job         bench

@@ -21,7 +21,6 @@ import (
 type direction string
 
 // The directions.
-
 const (
 	down  direction = "down"  // from the server into a file
 	null  direction = "null"  // from the server, thrown away
@@ -33,7 +32,7 @@ const (
 // smallSize is the size of a small file.
 const smallSize = 4 * kib
 
-// smallFiles is their number: 10,000, or fewer with a small size of the large file.
+// smallFiles is the number of small files: 10,000, or fewer if the large file is small.
 func smallFiles(l *measure.Lab) int { return int(min(10_000, l.Size/(100*kib))) }
 
 // tool is the program of a copy.
@@ -54,7 +53,7 @@ type copying struct {
 	peer *samba.Server // the server of smbclient; nil is ours
 }
 
-// prepareCopy makes the files and starts Samba, if it is there.
+// prepareCopy makes the files and starts Samba, if it is installed.
 func prepareCopy(l *measure.Lab, _ options) ([]measure.Row, error) {
 	if err := build(l); err != nil {
 		return nil, err
@@ -130,8 +129,8 @@ func (c copying) destination(l *measure.Lab) string {
 	return filepath.Join(local(l), "copy")
 }
 
-// Run removes the destination of the run before, brings the source into the page cache, writes
-// the disk's queue back, and copies.
+// Run removes the destination of the previous run, reads the source into the page cache,
+// flushes dirty pages to the disk, and copies.
 func (c copying) Run(ctx context.Context, l *measure.Lab) (measure.Sample, error) {
 	src, dst := c.source(l), c.destination(l)
 	if c.way != null {
@@ -152,8 +151,8 @@ func (c copying) Run(ctx context.Context, l *measure.Lab) (measure.Sample, error
 	return c.command(ctx, l, src, dst)
 }
 
-// reap is the time for a server to reap the child that served a connection, so that its CPU
-// time shows.
+// reap is the time for a server to reap the child that served a connection. The CPU time of
+// the child counts only then.
 const reap = 300 * time.Millisecond
 
 // command copies by a command.

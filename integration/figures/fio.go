@@ -22,7 +22,7 @@ type fio struct {
 	Paged bool
 }
 
-// missingNBD is why nbdkit cannot be measured; nil if it can.
+// missingNBD returns the reason why nbdkit cannot be measured; nil if it can.
 func missingNBD() error {
 	for _, name := range []string{"nbdkit", "fio"} {
 		if _, err := exec.LookPath(name); err != nil {
@@ -39,7 +39,7 @@ func missingNBD() error {
 	return nil
 }
 
-// nbdServer starts nbdkit's file plugin, unless it runs.
+// nbdServer starts nbdkit's file plugin if it does not run.
 func nbdServer(l *measure.Lab, file string) (*measure.Service, error) {
 	free, err := port.Take()
 	if err != nil {
@@ -81,7 +81,7 @@ func (j fio) Run(ctx context.Context, l *measure.Lab) (measure.Sample, error) {
 	rate := ops / seconds
 	return measure.Sample{
 		measure.Rate: rate, measure.Throughput: rate * float64(j.Size), measure.ClientCPU: client / ops * 1e9,
-		// The operations of the ramp took as much each as the measured ones.
+		// An operation of the ramp took as much as a measured one.
 		measure.ServerCPU: float64(m.Server) * seconds / (seconds + ramp.Seconds()) / ops,
 		measure.Others:    m.Others.Seconds() / m.Took.Seconds(),
 	}, nil
@@ -90,8 +90,8 @@ func (j fio) Run(ctx context.Context, l *measure.Lab) (measure.Sample, error) {
 // errIdle is the error of a run without operations, on a busy machine.
 var errIdle = errors.New("fio did nothing")
 
-// readFio reads the JSON of fio, before which lines may stand: the operations, their time and
-// fio's CPU time, in seconds.
+// readFio reads the JSON of fio, which other lines may precede. It returns the operations,
+// their time and fio's CPU time, in seconds.
 func readFio(text string, write bool) (ops, seconds, cpu float64, err error) {
 	type side struct {
 		Ops     float64 `json:"total_ios"`

@@ -35,7 +35,7 @@ const (
 	interrupt = "interrupt"
 )
 
-// build builds the checkout's lwio, unless it was built.
+// build builds the checkout's lwio.
 func build(l *measure.Lab) error {
 	if out, err := exec.Command("go", "build", "-C", "..", "-o", binary(l), "./cmd/lwio").CombinedOutput(); err != nil {
 		return fmt.Errorf("build: %w\n%s", err, out)
@@ -43,9 +43,9 @@ func build(l *measure.Lab) error {
 	return nil
 }
 
-// file is the file that is read and written. The page cache keeps a file in pieces as large as
-// the writes that made it, up to 2 MiB, and ext4 searches all of a piece for each write into it:
-// the paged file was written page by page.
+// file returns the name of the measured file. The page cache keeps a file in pieces as
+// large as the writes that made it, up to 2 MiB. ext4 searches a whole piece for each write
+// into it. The paged file is written page by page, to avoid that.
 func file(l *measure.Lab, paged bool) string {
 	if paged {
 		return filepath.Join(l.Share, "paged")
@@ -53,7 +53,8 @@ func file(l *measure.Lab, paged bool) string {
 	return filepath.Join(l.Share, "file")
 }
 
-// makeFile makes the file, unless it exists, without holes, and brings it into the page cache.
+// makeFile makes the file without holes if it does not exist, and reads it into the page
+// cache.
 func makeFile(l *measure.Lab, paged bool) (string, error) {
 	name, piece := file(l, paged), int64(mib)
 	if paged {
@@ -95,7 +96,7 @@ func warm(name string) error {
 	return errors.Join(f.Sync(), e, f.Close())
 }
 
-// server starts 'lwio serve' on the lab's share, unless it runs.
+// server starts 'lwio serve' on the lab's share if it does not run.
 func server(l *measure.Lab, bin string, core int, noCRC bool) (*measure.Service, error) {
 	return l.Serve(serverKey(bin, core, noCRC), core, "", bin, "serve", "--listen", "127.0.0.1:0",
 		fmt.Sprintf("--no-crc=%t", noCRC), "data="+l.Share)
@@ -116,7 +117,7 @@ type bench struct {
 	Depth  int
 	Conns  int    // connections; 0 is 1
 	Engine string // "" for the default of bench
-	Burst  bool   // submit all operations together, and wait for all
+	Burst  bool   // submit all operations together and await them together
 	Shared bool   // client and server on one core
 	Paged  bool   // in the paged file
 }

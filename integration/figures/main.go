@@ -10,11 +10,12 @@
 //	  - copy: files copied by 'lwio cp', beside smbclient and Samba;
 //	  - compare: two binaries of lwio beside each other, on the same file.
 //
-// Client and server are processes of their own, each on one core, where a row does not say
-// otherwise; files are in the page cache. All subjects of a row run in turns, each time in a
-// fresh client; a figure is the median of its runs. The ratio within a row counts, beside a
-// bar. "others" shows how many cores other processes used meanwhile: figures of a busy machine
-// mean little. A subject whose programs are missing is named as not measured.
+// Client and server are separate processes, each on a core of its own unless a row says
+// otherwise. Files are in the page cache. All subjects of a row run in turns, each time in
+// a new client process; a figure is the median of its runs. A bar is a condition on the
+// ratio of two subjects of a row. "others" shows how many cores other processes used
+// meanwhile: figures of a busy machine mean little. A subject whose programs are missing is
+// named as not measured.
 package main
 
 import (

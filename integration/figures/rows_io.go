@@ -21,7 +21,8 @@ func (j bench) via(transport, mode string) bench { j.Via, j.Mode = transport, mo
 // local is the job on the local file.
 func (j bench) local() bench { return j.via(viaLocal, "") }
 
-// writing is the job with writes, mixed with both in fio's usual proportion.
+// writing is the job with writes, mixed the job with reads and writes in fio's default
+// proportion.
 func (j bench) writing() bench { j.RW = "randwrite"; return j }
 func (j bench) mixed() bench   { j.RW = "randrw"; return j }
 
@@ -46,7 +47,7 @@ var (
 
 const (
 	idleConns  = 1000
-	idleMemory = 256 * kib // of a connection, beyond the granted buffers, which idle ones do not use
+	idleMemory = 256 * kib // of a connection; idle ones do not use the granted buffers
 	idleTotal  = 400 * mib
 )
 
@@ -218,7 +219,7 @@ func largeWrites() measure.Row {
 	return r
 }
 
-// atMost, rateAtLeast and under are bars without a floor.
+// atMost, rateAtLeast and under return bars without a floor.
 func atMost(ours, beside int, f measure.Figure, amount float64) measure.Bar {
 	return measure.Bar{Ours: ours, Beside: beside, Figure: f, Kind: measure.AtMost, Amount: amount}
 }

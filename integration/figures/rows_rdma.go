@@ -26,19 +26,19 @@ func by(via string, j sides.Job) sides.Job { j.Via = via; return j }
 // as is the same job by another benchmark.
 func as(bench string, j sides.Job) sides.Job { j.Bench = bench; return j }
 
-// spinning is a job that polls, with more operations in the same time.
+// spinning is a job that polls, with a multiple of the operations.
 func spinning(j sides.Job, times int) sides.Job {
 	j.Spin, j.Count = true, j.Count*times
 	return j
 }
 
-// sized is a job with operations of another size, and as many of them.
+// sized is a job with operations of a size, and count of them.
 func sized(j sides.Job, size, count int) sides.Job {
 	j.Size, j.Count = size, count
 	return j
 }
 
-// batched is a job that hands over n operations by one call.
+// batched is a job that posts n operations by one call.
 func batched(j sides.Job, n int) sides.Job { j.Batch = n; return j }
 
 // rdmaRows are the rows of the verbs.

@@ -14,7 +14,7 @@ var (
 	heavy   = sides.Job{Bench: "idle", Size: 64, Conns: 200, Heavy: true}
 )
 
-// cubic is a job with the congestion control of most systems. Some others cost time within a
+// cubic is a job with the congestion control of most systems. Some others are slow within a
 // host, and iwarp does not use them there.
 func cubic(j sides.Job) sides.Job { j.Congestion = "cubic"; return j }
 
@@ -54,7 +54,7 @@ var sockRows = []measure.Row{
 	idleSockets("idle-heavy", "memory of an idle connection after much data, of 200", heavy),
 }
 
-// overTCP is a row of iwarp beside TCP, which spins, where it does, around the scheduler of Go.
+// overTCP is a row of iwarp beside TCP. TCP that spins goes around the scheduler of Go.
 func overTCP(name, title string, j sides.Job) measure.Row {
 	return measure.Row{Name: name, Title: title, Subjects: []measure.Subject{
 		{Name: "TCP", Job: by("tcp", j)},

@@ -7,7 +7,7 @@ import (
 	"lwio/integration/internal/measure"
 )
 
-// tcpJob is a floor over TCP, on the lab's file where it needs one.
+// tcpJob is a floor over TCP, on the lab's file if it needs one.
 type tcpJob struct {
 	sides.Job
 	needsFile bool

@@ -77,7 +77,7 @@ func (c *Command) Output() string {
 
 // Wait waits for the end of the command and returns its output.
 //
-// Errors: those of the command are its status; ctx's, and the command is killed.
+// Errors: the exit status of the command; the end of ctx, which kills the command.
 func (c *Command) Wait(ctx context.Context) (output string, err error) {
 	select {
 	case <-c.ended:
@@ -96,11 +96,11 @@ func (c *Command) Wait(ctx context.Context) (output string, err error) {
 	return c.output.String(), err
 }
 
-// killTime bounds how long Kill waits for the guest.
+// killTime bounds the wait of Kill for the guest.
 const killTime = time.Minute
 
-// Kill kills the command and returns when it has ended, and its resources are free, or when
-// the guest does not report that in time.
+// Kill kills the command. It returns when the command has ended and its resources are free,
+// or when the guest does not report that in time.
 func (c *Command) Kill() {
 	defer time.AfterFunc(killTime, func() { c.conn.Close() }).Stop()
 	_ = c.conn.CloseWrite() // the agent kills the command at the end of its input
@@ -120,20 +120,20 @@ func (g *Guest) Run(ctx context.Context, argv ...string) (output string, err err
 	return output, err
 }
 
-// agentPorts is the first port that the agent uses, and below those that the kernel
-// chooses: rdma_cm and TCP choose without asking each other, and a program of
-// rdma_cm that gets a port that TCP has not forgotten yet fails.
+// agentPorts is the first port of the agent. It is below the ports that the kernel chooses:
+// rdma_cm and TCP choose ports independently, and rdma_cm fails on a port that TCP still
+// remembers.
 const agentPorts = 10000
 
-// DialFrom makes a TCP connection in the guest from a port of the caller's choice,
-// which it must not use twice.
+// DialFrom makes a TCP connection in the guest from the given port. The caller uses each
+// port once.
 func DialFrom(ctx context.Context, port int, to string) (net.Conn, error) {
 	d := net.Dialer{LocalAddr: &net.TCPAddr{Port: port}}
 	return d.DialContext(ctx, "tcp", to)
 }
 
-// Agent runs inside the guest: it takes commands from the host's Guest at addr,
-// any number at a time, until that is gone.
+// Agent runs inside the guest. It takes commands from the host's Guest at addr, any number
+// at a time, until the connection is lost.
 func Agent(addr string) error {
 	for port := agentPorts; ; port++ {
 		c, err := DialFrom(context.Background(), port, addr)
@@ -174,7 +174,7 @@ func serve(c net.Conn, argv []string) {
 	_ = out.events.Encode(event{Ended: true, Status: status})
 }
 
-// reporter passes output on. The command's two streams are one writer, which
+// reporter sends output to the host. The command's two streams are one writer, which
 // os/exec uses from one goroutine.
 type reporter struct{ events *json.Encoder }
 

@@ -24,8 +24,7 @@ const (
 	Host = "10.0.2.2"
 )
 
-// bootTime bounds the start of the guest, of which it takes some 5 s when
-// nothing else runs.
+// bootTime bounds the start of the guest. On an idle machine the start takes some 5 s.
 const bootTime = 5 * time.Minute
 
 // Guest is a running guest. Safe for concurrent use.
@@ -34,15 +33,15 @@ type Guest struct {
 	listener *net.TCPListener
 	agents   chan *net.TCPConn // each ready for one command
 	ended    chan struct{}
-	err      error // why, once ended is closed
+	err      error // the cause, set before ended is closed
 	scratch  string
-	ports    map[int]*port.Hold // on the host, by those in the guest
+	ports    map[int]*port.Hold // on the host, by the port in the guest
 }
 
-// ErrUnavailable says that there can be no guest on this machine.
+// ErrUnavailable reports that no guest can run on this machine.
 var ErrUnavailable = errors.New("no guest")
 
-// Available tells why there can be no guest here, or nil.
+// Available returns nil, or the reason why no guest can run here.
 //
 // Errors: ErrUnavailable (wrapped).
 func Available() error {
@@ -63,7 +62,7 @@ func Available() error {
 	return nil
 }
 
-// scriptPath is where a script of this folder is, as seen from a test in it.
+// scriptPath is the path of a script of this folder, for a test in the folder.
 func scriptPath(name string) (string, error) {
 	path, err := filepath.Abs(name)
 	if err == nil {
@@ -72,8 +71,8 @@ func scriptPath(name string) (string, error) {
 	return path, err
 }
 
-// Start boots a guest in which the given TCP ports can be reached; HostPort says
-// how. Its messages go to log. The caller stops it.
+// Start boots a guest. HostPort has the host's addresses of the given TCP ports of the
+// guest. Its messages go to log. The caller stops it.
 func Start(ctx context.Context, log io.Writer, ports ...int) (*Guest, error) {
 	g := &Guest{agents: make(chan *net.TCPConn), ended: make(chan struct{}), ports: map[int]*port.Hold{}}
 	if err := g.start(ctx, log, ports); err != nil {
@@ -140,13 +139,13 @@ func (g *Guest) acceptAll() {
 	}
 }
 
-// HostPort is where on the host a port of the guest is.
+// HostPort is the host's address of a port of the guest.
 func (g *Guest) HostPort(port int) string {
 	return net.JoinHostPort("127.0.0.1", strconv.Itoa(g.ports[port].Number))
 }
 
-// Stop ends the guest, which would also end by itself if this process died. A
-// second Stop does nothing.
+// Stop ends the guest. The guest also ends if this process dies. A second Stop does
+// nothing.
 func (g *Guest) Stop() error {
 	if g.listener != nil {
 		g.listener.Close()

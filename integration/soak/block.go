@@ -25,8 +25,8 @@ func fill(p []byte, file uint32, first int, write uint64) {
 	}
 }
 
-// written says which write a block is of. The error is that of a block that is of no
-// write, or does not belong there.
+// written returns the number of the write that a block holds. It returns an error for a
+// block that no write made, or that belongs to another place.
 func written(b []byte, file uint32, index int) (uint64, error) {
 	if got, want := binary.LittleEndian.Uint32(b), crc32.Checksum(b[4:], castagnoli); got != want {
 		return 0, fmt.Errorf("file %d, block %d: checksum %#x, not %#x", file, index, got, want)

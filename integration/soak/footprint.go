@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// footprint are the resources of a process: bytes in RAM and in Go's heap, and the numbers of
-// others.
+// footprint has the resources of a process: bytes in RAM and in Go's heap, goroutines,
+// descriptors and mappings.
 type footprint struct {
 	Resident, Heap                   int64
 	Goroutines, Descriptors, Mapping int
@@ -49,14 +49,14 @@ func ownFootprint() (f footprint, err error) {
 	return f, err
 }
 
-// still is the time without a decrease after which the rest counts as permanent, and look the
-// interval between two readings.
+// still is the time without a decrease after which the footprint counts as permanent, and
+// look the interval between two readings.
 const (
 	still = time.Second
 	look  = 50 * time.Millisecond
 )
 
-// settledFootprint is ownFootprint after the closes that go on in the background for a moment.
+// settledFootprint is ownFootprint after the closes in the background have ended.
 func settledFootprint() (footprint, error) {
 	f, err := ownFootprint()
 	for since := time.Now(); err == nil && time.Since(since) < still; {
@@ -70,17 +70,18 @@ func settledFootprint() (footprint, error) {
 	return f, err
 }
 
-// The bounds of growth, over all rounds but the first two, in which pools fill.
+// The bounds of growth over all rounds. The first two do not count, because pools fill in
+// them.
 const (
 	mostResident = 24 << 20
 	mostHeap     = 4 << 20
 	mostOthers   = 8
-	// The server hires workers as it needs them, and keeps them: some for each file. Three
+	// The server starts workers as it needs them, and keeps them: some for each file. Three
 	// connections a second are lost, so that one goroutine of each would be far more.
 	mostGoroutines = 64
 )
 
-// grown is an error that names the resource which grew from round to round.
+// grown returns an error that names a resource which grew from round to round.
 func grown(process string, rounds []footprint) error {
 	if len(rounds) < 4 {
 		return nil
@@ -107,7 +108,7 @@ func grown(process string, rounds []footprint) error {
 	return nil
 }
 
-// slope is by how much values rise from each to the next, by least squares.
+// slope is the rise from each value to the next, by least squares.
 func slope(values []float64) float64 {
 	n := float64(len(values))
 	var x, y, xx, xy float64

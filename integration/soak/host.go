@@ -53,19 +53,19 @@ func newHost(seed uint64, password, dir string) (*host, error) {
 		return nil, errors.Join(err, os.RemoveAll(h.dir))
 	}
 	if h.addr, err = h.out.ReadString('\n'); err != nil {
-		return nil, errors.Join(fmt.Errorf("the server said nothing: %w", err), h.close())
+		return nil, errors.Join(fmt.Errorf("no address from the server: %w", err), h.close())
 	}
 	return h, nil
 }
 
-// footprint asks the server for its own.
+// footprint asks the server for its footprint.
 func (h *host) footprint() (f footprint, err error) {
 	if _, err = io.WriteString(h.in, "\n"); err != nil {
 		return f, err
 	}
 	line, err := h.out.ReadBytes('\n')
 	if err != nil {
-		return f, fmt.Errorf("the server said nothing: %w", err)
+		return f, fmt.Errorf("no footprint from the server: %w", err)
 	}
 	return f, json.Unmarshal(line, &f)
 }
@@ -86,7 +86,7 @@ func (h *host) close() error {
 	return errors.Join(err, os.RemoveAll(h.dir))
 }
 
-// longest is how long a call may take.
+// longest bounds the time of a call.
 const longest = 90 * time.Second
 
 // watch ends the program if a call does not end.

@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// ledger knows which writes the blocks of a part of a file may be of. One write at a time
-// goes on there, and any number of reads.
+// ledger records the writes that each block of a part of a file may hold. One write at a
+// time is in progress there, and any number of reads.
 type ledger struct {
 	file  uint32
 	first int        // block
@@ -16,21 +16,21 @@ type ledger struct {
 	mu     sync.Mutex // guards the fields below
 	blocks []history
 	begun  uint64 // the newest write
-	busy   bool   // it goes on
+	busy   bool   // a write is in progress
 }
 
 // history are the writes that one block may hold.
 type history struct {
 	done  uint64   // the last write that was done for certain
-	maybe []uint64 // those that may have been done after it
-	late  []uint64 // those that may still be done, also after later ones
+	maybe []uint64 // writes that may have been done after it
+	late  []uint64 // writes that may still be done, even after later ones
 }
 
 func newLedger(file uint32, first, n int) *ledger {
 	return &ledger{file: file, first: first, blocks: make([]history, n)}
 }
 
-// begin counts a write.
+// begin returns the number of a new write.
 func (l *ledger) begin() uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -39,8 +39,8 @@ func (l *ledger) begin() uint64 {
 	return l.begun
 }
 
-// end notes the outcome of the write of n blocks from block at of the part on: done are
-// those that were written for certain; late is whether others may still be written.
+// end records the outcome of a write of n blocks from block at of the part on. The first
+// done blocks are written; late reports whether the others may still be written.
 func (l *ledger) end(write uint64, at, n, done int, late bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -57,7 +57,7 @@ func (l *ledger) end(write uint64, at, n, done int, late bool) {
 	}
 }
 
-// settle notes that no late write is done any more.
+// settle records that no late write can still be done.
 func (l *ledger) settle() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -67,7 +67,7 @@ func (l *ledger) settle() {
 	}
 }
 
-// view are the writes that blocks may hold when a read begins.
+// view has the writes that blocks may hold when a read begins.
 type view struct {
 	blocks []history
 	begun  uint64
@@ -84,17 +84,18 @@ func (l *ledger) view(at, n int) view {
 	return v
 }
 
-// check compares the data of a read, from block at of the part on, which began at a view.
+// check compares the data of a read, from block at of the part on, with the view at its
+// beginning.
 func (l *ledger) check(v view, p []byte, at int) error {
 	l.mu.Lock()
 	begun := l.begun
 	l.mu.Unlock()
-	beside := begun > v.begun || v.busy // a write went on meanwhile
+	beside := begun > v.begun || v.busy // a write was in progress during the read
 	for i := 0; i*blockSize < len(p); i++ {
 		h, index := v.blocks[i], l.first+at+i
 		write, err := written(p[i*blockSize:][:blockSize], l.file, index)
 		switch {
-		case err != nil && beside: // half of each
+		case err != nil && beside: // parts of two writes
 		case err != nil:
 			return err
 		case write == h.done, slices.Contains(h.maybe, write), slices.Contains(h.late, write):

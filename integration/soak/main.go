@@ -16,10 +16,10 @@ import (
 )
 
 func main() {
-	length := flag.Duration("time", 2*time.Minute, "how long")
-	seed := flag.Uint64("seed", uint64(time.Now().UnixNano()), "of the random numbers; the times of faults depend on the machine too")
-	dir := flag.String("dir", "", "where the files are made; the default is that of temporary files")
-	password := flag.String("serve", "", "be the server's process (for the program itself)")
+	length := flag.Duration("time", 2*time.Minute, "time of the run")
+	seed := flag.Uint64("seed", uint64(time.Now().UnixNano()), "seed of the random numbers; the times of faults also depend on the machine")
+	dir := flag.String("dir", "", "directory for the files (default: the directory for temporary files)")
+	password := flag.String("serve", "", "be the server's process, with this password (the program uses it for itself)")
 	flag.Parse()
 	var err error
 	if *password != "" {
@@ -38,7 +38,7 @@ const (
 	sessions = 5 // at a time
 )
 
-// soak is everything that goes on.
+// soak is one run of the program.
 type soak struct {
 	seed   uint64
 	host   *host
@@ -46,8 +46,8 @@ type soak struct {
 	counts counts
 
 	watch watch
-	fail  context.CancelCauseFunc // of the context of all
-	pairs atomic.Uint64           // hooks made
+	fail  context.CancelCauseFunc // ends the context of all sessions
+	pairs atomic.Uint64           // fault providers and scratch files made
 }
 
 // counts are the operations so far.
@@ -61,7 +61,7 @@ func (c *counts) String() string {
 		c.syncs.Load(), c.lost.Load(), c.replayed.Load(), c.pauses.Load())
 }
 
-// run is the whole of it.
+// run does all rounds and compares the footprints.
 func run(length time.Duration, seed uint64, dir string) (err error) {
 	fmt.Printf("soak: %v, seed %d, %d rounds of %d sessions at a time\n", length, seed, rounds, sessions)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -104,7 +104,7 @@ func run(length time.Duration, seed uint64, dir string) (err error) {
 	return grown("server", server)
 }
 
-// round lets sessions come and go for a time, and then reads everything.
+// round runs sessions for a time, and then reads all files.
 func (s *soak) round(ctx context.Context, number int, length time.Duration) error {
 	over, cancel := context.WithTimeout(ctx, length)
 	defer cancel()
@@ -127,7 +127,7 @@ func (s *soak) round(ctx context.Context, number int, length time.Duration) erro
 	return s.verify(ctx)
 }
 
-// pause stops the server's process now and then.
+// pause stops the server's process at random times.
 func (s *soak) pause(over context.Context, r *mathrand.Rand) {
 	for {
 		select {

@@ -18,7 +18,7 @@ import (
 	"lwio/vfs/posix"
 )
 
-// chances are the faults of requests, of either side.
+// chances are the faults of the requests of both sides.
 var chances = fault.Chances{Cut: 0.0002, Fail: 0.00005, Delay: 0.002, MaxDelay: 2 * time.Millisecond}
 
 // The shares, and their user.
@@ -26,8 +26,8 @@ const user = "soak"
 
 var shares = []string{"one", "two"}
 
-// serve is the server's process: it serves the directories, one share each, prints the
-// address, and for each line that it reads a footprint, until there are no more.
+// serve is the server's process. It serves the directories, one share each, and prints its
+// address. For each line of its input it prints a footprint. It ends with its input.
 func serve(seed uint64, password string, dirs []string) error {
 	cfg := server.Config{
 		Lookup: server.Users{user: password}.Lookup,
@@ -78,7 +78,7 @@ func serve(seed uint64, password string, dirs []string) error {
 	return <-done
 }
 
-// idleFootprint is the footprint once no connection is left.
+// idleFootprint returns the footprint after the last connection has ended.
 func idleFootprint(s *server.Server) (footprint, error) {
 	for end := time.Now().Add(longest); len(s.Connections()) > 0 && time.Now().Before(end); {
 		time.Sleep(10 * time.Millisecond)
@@ -86,7 +86,8 @@ func idleFootprint(s *server.Server) (footprint, error) {
 	return settledFootprint()
 }
 
-// spared lets the first requests of each connection pass, so that there are some.
+// spared makes no faults in the first requests of each connection, so that each does some
+// work.
 func spared(decide func(fault.Attempt) fault.Action) func(fault.Attempt) fault.Action {
 	return func(a fault.Attempt) fault.Action {
 		if a.N < 20 {
@@ -96,7 +97,7 @@ func spared(decide func(fault.Attempt) fault.Action) func(fault.Attempt) fault.A
 	}
 }
 
-// urlOf is that of a share.
+// urlOf returns the URL of a share.
 func urlOf(addr, password, share, provider string) string {
 	u := url.URL{Scheme: lwio.Scheme, User: url.UserPassword(user, password), Host: strings.TrimSpace(addr), Path: "/" + share}
 	if provider != "" {

@@ -21,7 +21,7 @@ const (
 	partSize      = partBlocks * blockSize
 )
 
-// file is a file that is used all the time.
+// file is a file that all sessions use.
 type file struct {
 	name  string
 	share int
@@ -67,10 +67,10 @@ func put(ctx context.Context, c *lwio.Client, name string, content []byte) error
 	return errors.Join(err, f.Close())
 }
 
-// providers are the ways that sessions go, and how often each.
+// providers are the transports of sessions; a repeated one is more frequent.
 var providers = []string{"shm", "shm", "iwarp", "iwarp", lwio.TransportSMB}
 
-// dial connects as a session does.
+// dial connects over a random transport.
 func (s *soak) dial(r *rand.Rand, share int) (*lwio.Client, string, error) {
 	name := providers[r.IntN(len(providers))]
 	cfg := &lwio.Config{Completion: lwio.CompletionMode(r.IntN(3)), Credits: 1 + r.IntN(64), SMBOnly: name == lwio.TransportSMB, Timeout: time.Minute}
@@ -88,7 +88,7 @@ func (s *soak) dial(r *rand.Rand, share int) (*lwio.Client, string, error) {
 	return c, name, err
 }
 
-// session connects, uses files from several goroutines, and leaves.
+// session connects, uses files from several goroutines, and closes the client.
 func (s *soak) session(over context.Context, r *rand.Rand) error {
 	share := r.IntN(len(shares))
 	c, transport, err := s.dial(r, share)
@@ -114,7 +114,7 @@ func (s *soak) session(over context.Context, r *rand.Rand) error {
 	return nil
 }
 
-// verify reads all files on each way, while nothing else goes on.
+// verify reads all files over each transport, while no session runs.
 func (s *soak) verify(ctx context.Context) error {
 	for i, share := range shares {
 		for _, provider := range []string{"shm", "iwarp", lwio.TransportSMB} {

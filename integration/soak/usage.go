@@ -25,7 +25,7 @@ type usage struct {
 	buf *lwio.Buffer
 }
 
-// run does some hundred operations, or as many as there is time for.
+// run does some hundred operations, fewer if over ends first.
 func (u *usage) run(over context.Context) error {
 	err := u.open()
 	for n := 20 + u.r.IntN(400); n > 0 && err == nil && over.Err() == nil; n-- {
@@ -44,7 +44,7 @@ func (u *usage) run(over context.Context) error {
 			err = u.scribble()
 		}
 	}
-	if u.f != nil && u.r.IntN(4) > 0 { // else the session takes it along
+	if u.f != nil && u.r.IntN(4) > 0 { // else the close of the client closes it
 		err = errors.Join(err, u.close())
 	}
 	if u.buf != nil {
@@ -72,7 +72,7 @@ func (u *usage) sync() error {
 	return u.s.watch.do("sync", func() error { return u.f.Sync(context.Background()) })
 }
 
-// scribble makes a file, and removes it.
+// scribble makes a file, reads it, and removes it.
 func (u *usage) scribble() error {
 	return u.s.watch.do("scribble", func() error {
 		ctx := context.Background()
@@ -92,8 +92,8 @@ func (u *usage) scribble() error {
 	})
 }
 
-// patience is a context, and whether it ends soon. Over SMB alone it does not: the end of a
-// canceled write is unknown there.
+// patience returns a context and reports whether it ends soon. Over SMB alone it does not:
+// the outcome of a cancelled write is unknown there.
 func (u *usage) patience() (context.Context, context.CancelFunc, bool) {
 	if u.transport == lwio.TransportSMB || u.r.IntN(10) > 0 {
 		return context.Background(), func() {}, false
@@ -102,7 +102,7 @@ func (u *usage) patience() (context.Context, context.CancelFunc, bool) {
 	return ctx, cancel, true
 }
 
-// memory is n bytes, of a Buffer or not.
+// memory returns n bytes, of a Buffer or of the heap.
 func (u *usage) memory(n int) ([]byte, error) {
 	if u.r.IntN(2) == 0 {
 		return make([]byte, n), nil
@@ -122,7 +122,7 @@ func (u *usage) memory(n int) ([]byte, error) {
 	return u.buf.Bytes()[:n:n], nil
 }
 
-// place is some blocks of a part.
+// place returns a random range of blocks of a part.
 func (u *usage) place() (l *ledger, at, n int) {
 	l = u.file.parts[u.r.IntN(partsPerFile)]
 	at = u.r.IntN(partBlocks)
@@ -130,7 +130,7 @@ func (u *usage) place() (l *ledger, at, n int) {
 	return l, at, n
 }
 
-// pieces cuts memory into segments of whole blocks.
+// pieces cuts memory into pieces of whole blocks.
 func (u *usage) pieces(p []byte) (list [][]byte) {
 	n := blockSize << u.r.IntN(5)
 	for len(p) > n {
@@ -139,7 +139,7 @@ func (u *usage) pieces(p []byte) (list [][]byte) {
 	return append(list, p)
 }
 
-// read reads some blocks and looks at them.
+// read reads some blocks and checks them.
 func (u *usage) read() error {
 	l, at, n := u.place()
 	p, err := u.memory(n * blockSize)
@@ -208,7 +208,7 @@ func (u *usage) write() error {
 	return nil
 }
 
-// transfer reads or writes, in one of the ways that there are.
+// transfer reads or writes: by a vectored call, a Batch, or a plain call.
 func (u *usage) transfer(ctx context.Context, write bool, p []byte, off int64) (int, error) {
 	switch k := u.r.IntN(3); {
 	case k == 0 && write:
@@ -223,7 +223,7 @@ func (u *usage) transfer(ctx context.Context, write bool, p []byte, off int64) (
 	return u.f.ReadAtContext(ctx, p, off)
 }
 
-// batch does it piece by piece. It returns how many bytes from the beginning are done.
+// batch reads or writes piece by piece. It returns the number of bytes that are done.
 func (u *usage) batch(ctx context.Context, write bool, pieces [][]byte, off int64) (int, error) {
 	b := u.c.NewBatch(len(pieces))
 	defer b.Close()

@@ -22,7 +22,7 @@ import (
 	"lwio/rdma/iwarp"
 )
 
-// clientPorts is the first of a thousand ports that clients use, one a process.
+// clientPorts is the first of the thousand ports of clients, one for each process.
 const clientPorts = 9000
 
 func main() {

@@ -18,7 +18,7 @@ const (
 	None = -2 // the figure is compared with the amount itself
 )
 
-// nearFloor is the part of a floor that answers a bar which the floor itself misses.
+// nearFloor is the part of the floor that passes a bar which the floor itself misses.
 const nearFloor = 0.9
 
 // Bar is a condition on a figure of a subject, beside another subject of the same row.
@@ -30,8 +30,8 @@ type Bar struct {
 	floor        int // index of the floor plus 1
 }
 
-// Or is the bar with a floor: if the floor misses the bar too, the bar is out of reach, and
-// nine tenths of the floor pass.
+// Or is the bar with a floor: if the floor misses the bar too, nine tenths of the floor
+// pass.
 func (b Bar) Or(floor int) Bar {
 	b.floor = floor + 1
 	return b
@@ -48,13 +48,13 @@ type Verdict struct {
 	Ratio  float64 `json:"ratio,omitempty"`
 	Bar    string  `json:"bar"`
 	Pass   bool    `json:"pass"`
-	// ByFloor names the floor that answers a bar which is out of reach, with the ratio to it.
+	// ByFloor names the floor by which the bar passes, with the ratio to it.
 	ByFloor string `json:"by_floor,omitempty"`
-	// Missing is why there is no figure.
+	// Missing is the reason for a missing figure.
 	Missing string `json:"missing,omitempty"`
 }
 
-// text is the bar as a reader sees it.
+// text is the bar in words.
 func (b Bar) text() string {
 	switch {
 	case b.Beside == None:

@@ -7,11 +7,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Congestion is the Control function of a dialer or a listener which sets the congestion
-// control of TCP sockets before they are bound or connected; "" leaves the system's.
-// Accepted sockets inherit it from their listener.
+// Congestion returns a Control function for a dialer or a listener. It sets the congestion
+// control of TCP sockets before they are bound or connected; "" keeps the default of the
+// system. Accepted sockets inherit it from their listener.
 //
-// Errors: of the socket option, where the kernel does not have it or does not allow it.
+// Errors: the error of the socket option, if the kernel does not have the algorithm or does
+// not allow it.
 func Congestion(name string) func(network, address string, raw syscall.RawConn) error {
 	return func(_, _ string, raw syscall.RawConn) (err error) {
 		if name == "" {

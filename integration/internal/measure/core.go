@@ -12,9 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// StartOn starts a command all of whose threads keep to one core, from its first
-// instruction on: it inherits the core from the thread that starts it. It is killed if
-// this process ends before it.
+// StartOn starts a command on one core. All threads of the command keep to the core,
+// because it inherits the core from the thread that starts it. The command is killed if
+// this process ends first.
 func StartOn(cmd *exec.Cmd, core int) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -58,7 +58,7 @@ func Cores() ([]int, error) {
 	return cores, nil
 }
 
-// awaitListener returns when a server accepts connections at an address.
+// awaitListener waits until a server accepts connections at an address.
 func awaitListener(address string) error {
 	for end := time.Now().Add(Patience); ; time.Sleep(10 * time.Millisecond) {
 		c, err := net.Dial("tcp", address)

@@ -13,8 +13,8 @@ import (
 // tick is the unit of CPU times in /proc.
 const tick = time.Second / 100
 
-// ProcessCPU is the CPU time of a process, and of its children that ended in hundredths of a
-// second; 0 for a process that does not exist.
+// ProcessCPU is the CPU time of a process and of its ended children; the time of the
+// children has a resolution of 10 ms. It is 0 for a process that does not exist.
 func ProcessCPU(pid int) time.Duration {
 	var t unix.Timespec
 	// The id of another process's clock, as clock_getcpuclockid(3) makes it.
@@ -29,7 +29,7 @@ func ProcessCPU(pid int) time.Duration {
 	return time.Duration(t.Nano()) + sumTicks(fields[13:15])
 }
 
-// machineCPU is the time that all processors were not idle, softirqs included.
+// machineCPU is the time in which processors were not idle, softirqs included.
 func machineCPU() time.Duration {
 	b, err := os.ReadFile("/proc/stat")
 	if err != nil {
@@ -49,7 +49,7 @@ func sumTicks(fields [][]byte) time.Duration {
 	return time.Duration(n) * tick
 }
 
-// Resident is the memory of a process that is in RAM, in bytes.
+// Resident is the resident memory of a process, in bytes.
 func Resident(pid int) int64 {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
@@ -83,5 +83,5 @@ func (m *Meter) Stop(client *os.ProcessState) {
 	m.Others = max(m.Machine-m.Client-m.Server, 0)
 }
 
-// ServerSince is the CPU time of the server's process since the beginning, up to now.
+// ServerSince is the CPU time of the server's process since StartMeter.
 func (m *Meter) ServerSince() time.Duration { return ProcessCPU(m.server) - m.cpu }

@@ -21,11 +21,11 @@ type Plan struct {
 	Size    int64         // of the file, in bytes
 }
 
-// Patience is how much longer than its runtime a run may take.
+// Patience is the time that a run may take in addition to its runtime.
 const Patience = 2 * time.Minute
 
-// Lab is the place of the measurements: a directory, two cores, and the servers, which are
-// started when a job needs them.
+// Lab has the directory, the two cores and the servers of the measurements. A server is
+// started when a job first needs it.
 type Lab struct {
 	Plan
 	Dir      string // removed at Close
@@ -36,7 +36,7 @@ type Lab struct {
 	closers  []func() error
 }
 
-// OnClose has Close call f.
+// OnClose makes Close call f.
 func (l *Lab) OnClose(f func() error) { l.closers = append(l.closers, f) }
 
 // NewLab makes the directory. The caller closes the lab.
@@ -46,7 +46,7 @@ func NewLab(p Plan) (*Lab, error) {
 		return nil, err
 	}
 	if len(cores) < 2 {
-		return nil, fmt.Errorf("two cores are needed, and %d is there", len(cores))
+		return nil, fmt.Errorf("two cores are needed, and there is %d", len(cores))
 	}
 	dir, err := filepath.Abs(p.Parent)
 	if err != nil {
@@ -69,7 +69,8 @@ func (l *Lab) String() string {
 		runtime.Version(), l.Client, l.Server, l.Rounds, l.Runtime)
 }
 
-// Scale is the runtime as a multiple of the usual one, for jobs with a number of operations.
+// Scale returns count operations per second of runtime, for jobs with a number of
+// operations.
 func (l *Lab) Scale(count int) int { return max(int(float64(count)*l.Runtime.Seconds()), 1) }
 
 // Close ends all servers and removes the directory.
@@ -87,7 +88,7 @@ func (l *Lab) Close() error {
 // Service is a server process.
 type Service struct {
 	cmd *exec.Cmd
-	// At is the line that the server printed first, or the address that it was given.
+	// At is the first line that the server printed, or its given address.
 	At string
 }
 
@@ -133,7 +134,7 @@ func (l *Lab) Drop(key string) error {
 	return s.stop()
 }
 
-// stop kills the process, which has nothing to lose, and waits for it.
+// stop kills the process, which has no state to save, and waits for it.
 func (s *Service) stop() error {
 	_ = s.cmd.Process.Kill()
 	if err := s.cmd.Wait(); err != nil && s.cmd.ProcessState == nil {
@@ -142,8 +143,8 @@ func (s *Service) stop() error {
 	return nil
 }
 
-// Command runs a client on its core, and returns its standard output; a standard output that
-// is set is left alone. The meter, if there is one, is stopped when the client ends.
+// Command runs a client on its core, and returns its standard output; if out is not nil the
+// output goes there instead. The meter, if there is one, is stopped when the client ends.
 func (l *Lab) Command(ctx context.Context, m *Meter, out *os.File, command ...string) (string, error) {
 	var stdout, stderr strings.Builder
 	ctx, cancel := context.WithTimeout(ctx, l.Runtime+Patience)

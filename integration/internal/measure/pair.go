@@ -28,13 +28,13 @@ func Side() (job string, ok bool) {
 type Pair struct {
 	Cores [2]int     // of the active side, of the passive one
 	Procs int        // GOMAXPROCS of each
-	Files []*os.File // that both inherit, from descriptor 3 on; owned by the caller
+	Files []*os.File // inherited by both, from descriptor 3 on; owned by the caller
 }
 
-// Run plays one run, which ends with ctx. The passive side starts first, with its job;
-// the line that it prints first makes the job of the active one. Then each prints its
-// outcome, the active side for outcomes[0]. All jobs and outcomes are JSON. Errors have the
-// standard error of a side that failed.
+// Run does one run, which ends with ctx. The passive side starts first, with its job. The
+// first line that it prints makes the job of the active side. Then each side prints its
+// outcome; outcomes[0] is for the active side. All jobs and outcomes are JSON. Errors have
+// the standard error of a failed side.
 func (p Pair) Run(ctx context.Context, passive any, active func(line string) any, outcomes [2]any) error {
 	second, err := p.start(ctx, passive, p.Cores[1])
 	if err != nil {
@@ -53,7 +53,7 @@ func (p Pair) Run(ctx context.Context, passive any, active func(line string) any
 	return errors.Join(first.outcome(outcomes[0]), second.outcome(outcomes[1]))
 }
 
-// process is one side, in a process of its own.
+// process is the process of one side.
 type process struct {
 	cmd    *exec.Cmd
 	out    *bufio.Reader

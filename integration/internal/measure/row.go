@@ -13,7 +13,7 @@ type Subject struct {
 	Job  Job
 }
 
-// Row compares subjects that do the same work. Floors stand first.
+// Row compares subjects that do the same work. Floors come first.
 type Row struct {
 	Name, Title string
 	Subjects    []Subject
@@ -25,7 +25,7 @@ type Medians struct {
 	Name    string             `json:"name"`
 	Values  map[Figure]float64 `json:"medians,omitempty"`
 	Runs    []Sample           `json:"-"`
-	Failure string             `json:"failure,omitempty"` // why there are none
+	Failure string             `json:"failure,omitempty"` // the reason for missing medians
 }
 
 // Table is the outcome of a row.
@@ -36,10 +36,10 @@ type Table struct {
 	Bars     []Verdict `json:"bars"`
 }
 
-// Measure runs the subjects of a row in turns. A subject that fails is left out of the rounds
-// that remain.
+// Measure runs the subjects of a row in turns. A subject that fails is left out of the
+// remaining rounds.
 //
-// Errors: ctx's.
+// Errors: the cause of ctx.
 func (r Row) Measure(ctx context.Context, l *Lab) (Table, error) {
 	t := Table{Row: r.Name, Title: r.Title, Subjects: make([]Medians, len(r.Subjects))}
 	for i, s := range r.Subjects {

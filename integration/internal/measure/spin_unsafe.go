@@ -8,9 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Spinner is the descriptor of a socket that does not block: its reads and writes spin. It
-// goes around the scheduler of Go, which suits a process without other goroutines to run. It
-// does not own the socket, whose connection must outlive it.
+// Spinner is the descriptor of a non-blocking socket: its reads and writes spin. It goes
+// around the scheduler of Go and is for processes with one goroutine. It does not own the
+// socket; the connection must outlive it.
 type Spinner uintptr
 
 // Read waits for some bytes; p is not empty.

@@ -7,8 +7,8 @@ import (
 	"text/tabwriter"
 )
 
-// Markdown prints rows of cells as a table; the first has the names of the columns. Columns
-// after the first left ones are aligned right.
+// Markdown prints rows of cells as a table; the first row has the names of the columns. The
+// first left columns are aligned left, the others right.
 func Markdown(out io.Writer, left int, rows [][]string) error {
 	w := tabwriter.NewWriter(out, 0, 0, 1, ' ', 0)
 	for i, r := range rows {

@@ -1,4 +1,4 @@
-// Package port reserves TCP ports for servers that take a port number, where another process
+// Package port reserves TCP ports for servers that take a port number: another process
 // could take a free port before the server does.
 package port
 
@@ -8,9 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Hold is a port of 127.0.0.1 that is kept for a server. The system does not choose it for a
-// socket without a port of its own. A server that sets SO_REUSEADDR, as servers do, can
-// listen there all the same. Not safe for concurrent use.
+// Hold is a port of 127.0.0.1 that is kept for a server. The system does not choose it for
+// a socket without a port. A server that sets SO_REUSEADDR, as servers do, can listen
+// there. A Hold is not safe for concurrent use.
 type Hold struct {
 	// Number is the port.
 	Number int
@@ -19,7 +19,7 @@ type Hold struct {
 
 // Take reserves a port. The caller closes it when the server has ended, or listens.
 //
-// Errors: of the system calls.
+// Errors: the errors of the system calls.
 func Take() (*Hold, error) {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -48,7 +48,7 @@ func (h *Hold) bind() error {
 	return nil
 }
 
-// Close lets go of the port. A second Close does nothing; a nil Hold holds nothing.
+// Close releases the port. A second Close does nothing; a nil Hold holds nothing.
 func (h *Hold) Close() {
 	if h != nil && h.fd >= 0 {
 		_ = unix.Close(h.fd)

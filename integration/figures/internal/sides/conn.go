@@ -32,7 +32,7 @@ var providers = map[string]fabric{
 
 var loopback = rdma.IPAddr(iwarp.Name, netip.MustParseAddrPort("127.0.0.1:0"))
 
-// stall is how long a side of an rsock connection may make no progress.
+// stall bounds the time without progress of an rsock connection.
 const stall = time.Minute
 
 // config is the configuration of sockets over RDMA.
@@ -51,7 +51,7 @@ func (s *side) config() *rsock.Config {
 func (s *side) listen() (l net.Listener, err error) {
 	switch {
 	case s.Via == "unix":
-		l, err = net.Listen("unix", "") // at a name that the system picks, which no file has
+		l, err = net.Listen("unix", "") // at an abstract name that the system chooses
 	case s.Via == "tcp":
 		lc := net.ListenConfig{Control: measure.Congestion(s.Congestion)}
 		l, err = lc.Listen(context.Background(), "tcp", "127.0.0.1:0")
@@ -66,7 +66,7 @@ func (s *side) listen() (l net.Listener, err error) {
 	return l, s.ready(l.Addr().String())
 }
 
-// dial returns a function that connects the active side, by RDMA if the job says so.
+// dial returns a function that connects the active side, over RDMA if the job says so.
 func (s *side) dial() (func(ctx context.Context) (net.Conn, error), error) {
 	var addr string
 	if err := s.peer(&addr); err != nil {
@@ -83,7 +83,7 @@ func (s *side) dial() (func(ctx context.Context) (net.Conn, error), error) {
 			return nil, err
 		}
 		if t := c.Transport(); t.Name != d.Config.Providers[0].Name() {
-			return nil, errors.Join(fmt.Errorf("the connection goes by %v", t), c.Close())
+			return nil, errors.Join(fmt.Errorf("the connection goes over %v", t), c.Close())
 		}
 		return c, nil
 	}, nil
@@ -103,7 +103,7 @@ func (s *side) connector() (func() (net.Conn, error), error) {
 	return l.Accept, nil
 }
 
-// withConn calls f with the one connection of a job. A TCP connection of a job that spins
+// withConn calls f with the one connection of a job. If the job spins, a TCP connection
 // spins around the scheduler of Go.
 func (s *side) withConn(f func(c io.ReadWriter) error) error {
 	connect, err := s.connector()

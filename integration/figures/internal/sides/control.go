@@ -6,8 +6,8 @@ import (
 	"lwio/rdma"
 )
 
-// windowPairs binds and invalidates a window, Batch pairs handed over by one call,
-// the last with a result. The passive side only keeps the connection.
+// windowPairs binds and invalidates windows. One call posts Batch pairs; the last has a
+// result. The passive side only keeps the connection.
 func windowPairs(l *link) error {
 	if !l.Active {
 		return l.finish()
@@ -60,7 +60,7 @@ func registrations(l *link) error {
 	return errors.Join(err, mem.Close(), l.finish())
 }
 
-// allocations allocates the memory too, for each operation.
+// allocations is registrations with memory that each operation allocates.
 func allocations(l *link) error {
 	if !l.Active {
 		return l.finish()

@@ -26,7 +26,7 @@ func filled(mem []byte) []byte {
 	return mem
 }
 
-// ask sends requests and receives data with a status, of the sizes of a read over LWIO, and
+// ask sends requests and receives data with a status, in the sizes of a read over LWIO, and
 // times each.
 func (s *side) ask() error {
 	return s.withConn(func(c io.ReadWriter) error {
@@ -225,7 +225,7 @@ func receiveFile(c io.Reader, name string, size int64) error {
 	if err != nil {
 		return err
 	}
-	buf := make([]byte, 2<<20) // as large as a huge page, the piece that the page cache takes best
+	buf := make([]byte, 2<<20) // the size of a huge page is the fastest for the page cache
 	for size > 0 {
 		p := buf[:min(size, int64(len(buf)))]
 		if _, err := io.ReadFull(c, p); err != nil {

@@ -17,7 +17,7 @@ const (
 	copies      = 4096 // where the buffers begin
 )
 
-// common maps the memory that both processes share, populated, and waits until both have
+// common maps and populates the memory that both processes share, and waits until both have
 // started. own and other are the offsets of the word that this side writes, and of the word
 // that it watches.
 func (s *side) common() (mem []byte, own, other int, err error) {
@@ -39,7 +39,7 @@ func (s *side) common() (mem []byte, own, other int, err error) {
 	return mem, own, other, nil
 }
 
-// floorWords answers a word with a word: two processes that spin on one each.
+// floorWords answers a word with a word: each of two processes spins on one word.
 func floorWords(s *side) error {
 	mem, o, w, err := s.common()
 	if err != nil {
@@ -63,8 +63,8 @@ func floorWords(s *side) error {
 	})
 }
 
-// floorMemmove copies through as many buffers as the writes of a stream, from one
-// shared memory into another, as an adapter's memory is shared too.
+// floorMemmove copies through as many buffers as the writes of a stream, from one shared
+// memory into another, because the memory of an adapter is shared too.
 func floorMemmove(s *side) error {
 	dst, _, _, err := s.common()
 	if err != nil {

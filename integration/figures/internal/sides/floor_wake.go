@@ -22,7 +22,7 @@ func floorFutex(s *side) error {
 	var last uint64
 	send := func() error {
 		wordAt(mem, own).Store(last)
-		// Around the scheduler: the thread is meant to block.
+		// A raw system call, because the thread must block.
 		_, _, errno := unix.RawSyscall6(unix.SYS_FUTEX, uintptr(pointerTo(mem[own:])), futexWake, 1, 0, 0, 0)
 		return asError(errno)
 	}
@@ -65,9 +65,9 @@ func asError(errno unix.Errno) error {
 	return errno
 }
 
-// floorEventfd sleeps in the runtime's network poller on an eventfd, which the
-// other side writes. A word counts the messages, so that the eventfd is never read:
-// the poller reports every write.
+// floorEventfd sleeps in the runtime's network poller on an eventfd, which the other side
+// writes. A word counts the messages, so the eventfd is never read: the poller reports
+// every write.
 func floorEventfd(s *side) error {
 	mem, o, w, err := s.common()
 	if err != nil {

@@ -40,7 +40,7 @@ type Job struct {
 	// Up copies from the active side.
 	Up bool
 
-	Active bool   // which of the two sides this is
+	Active bool   // this is the active side
 	Peer   string // for the active one, the address of the passive one
 }
 
@@ -50,7 +50,7 @@ type outcome struct {
 	Took, CPU time.Duration
 	P50       time.Duration // of benchmarks that time each operation
 	Mallocs   uint64
-	Memory    int64 // bytes that came with all connections
+	Memory    int64 // bytes that all connections added, or bytes of a copy
 }
 
 // side is this process in a run.
@@ -86,7 +86,7 @@ var benches = map[string]func(*side) error{
 	"eventfd": floorEventfd,
 }
 
-// patience is how long one run may take; a run that is slower has missed every bar.
+// patience bounds the time of one run; a slower run has missed every bar.
 const patience = 3 * time.Minute
 
 // Run starts the two processes and returns their outcome.
@@ -162,7 +162,7 @@ func (s *side) ready(addr any) error { return json.NewEncoder(os.Stdout).Encode(
 // peer reads the address that the passive process printed.
 func (s *side) peer(addr any) error { return json.Unmarshal([]byte(s.Peer), addr) }
 
-// phases runs f for a tenth of the operations, and then measures it for all.
+// phases runs f for a tenth of the operations, and then measures f for all operations.
 func (s *side) phases(f func(ops int) error) error {
 	if err := f(max(s.Count/10, s.Flight, s.Batch, 1)); err != nil {
 		return err

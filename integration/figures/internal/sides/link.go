@@ -126,8 +126,8 @@ func (l *link) connect() error {
 	return l.asleep(l.Active)
 }
 
-// asleep sends a message or waits for one, asleep also in a job that polls, for the parts of a
-// run that are not measured.
+// asleep sends a message or waits for one without polling, even in a job that polls. It is
+// for the parts of a run that are not measured.
 func (l *link) asleep(send bool) error {
 	defer func(was bool) { l.Spin = was }(l.Spin)
 	l.Spin = false
@@ -198,7 +198,7 @@ func (l *link) wait() error {
 	}
 }
 
-// take takes the results that are present, which must be successes, and counts them.
+// take takes the present results and counts them. A failed result is an error.
 func (l *link) take() (int, error) {
 	n, err := l.cq.Poll(l.results[:])
 	for i := range l.results[:n] {
@@ -215,7 +215,8 @@ func (l *link) take() (int, error) {
 	return n, err
 }
 
-// post posts one request, silently but for one of each half a queue.
+// post posts one request. One request of each half queue has a result; the others are
+// silent.
 func (l *link) post(reqs *[1]rdma.Request) error {
 	reqs[0].Flags |= rdma.FlagSilentSuccess
 	if l.posts++; l.posts >= depth/2 {

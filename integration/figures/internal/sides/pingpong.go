@@ -37,11 +37,11 @@ func (l *link) finish() error {
 	}
 }
 
-// wordPingPong writes 8 bytes into a word that the peer watches, and watches the
-// word of the peer's answer. A poll of the completion queue now and then takes the
-// results, and lets a provider make progress that needs it.
+// wordPingPong writes 8 bytes into a word that the peer watches, and watches the word of
+// the peer's answer. It polls the completion queue at intervals, to take the results and to
+// let the provider make progress.
 func wordPingPong(l *link) error {
-	const looks = 256 // at the word between two polls
+	const looks = 256 // reads of the word between two polls
 	word := wordAt(l.mem, watchedWord)
 	value := l.mem[sourceWord : sourceWord+8]
 	req := [1]rdma.Request{{Op: rdma.OpWrite, Flags: rdma.FlagInline, Inline: value, Remote: l.at(watchedWord)}}

@@ -41,8 +41,8 @@ func (s *side) echo(c io.ReadWriter, buf []byte) error {
 	)
 }
 
-// stream sends in one direction, Batch operations by one call, through as many buffers as the
-// job has on each side. The end is answered by one byte.
+// stream sends in one direction, Batch operations by one call, through the buffers of the
+// job. The receiver answers the end by one byte.
 func (s *side) stream() error {
 	return s.withConn(func(c io.ReadWriter) error {
 		mem := filled(make([]byte, s.Size*max(s.Buffers, 1)))
@@ -69,7 +69,8 @@ func sendAll(c io.ReadWriter, mem []byte, chunk, total int, answer []byte) error
 	return err
 }
 
-// receiveAll reads total bytes into the memory, round and round, and answers.
+// receiveAll reads total bytes into the memory, again from its start when it is full, and
+// answers.
 func receiveAll(c io.ReadWriter, mem []byte, total int, answer []byte) error {
 	for at := 0; total > 0; {
 		n, err := c.Read(mem[at:min(at+total, len(mem))])
@@ -135,8 +136,8 @@ func (s *side) http() error {
 	return err
 }
 
-// serveHTTP is the server, until the fourth mark: the CPU time between the last two is that of
-// the measured requests.
+// serveHTTP is the server, until the fourth mark. The CPU time between the last two marks
+// is the time of the measured requests.
 func (s *side) serveHTTP() error {
 	l, err := s.listen()
 	if err != nil {
@@ -178,7 +179,7 @@ const (
 	heavyIdle     = 6 * time.Second
 )
 
-// use sends one message over a connection, or much data.
+// use sends one message over a connection, or much data in a heavy job.
 func (s *side) use(c net.Conn, buf []byte) error {
 	if !s.Heavy {
 		return s.echo(c, buf)
@@ -219,7 +220,7 @@ func (s *side) use(c net.Conn, buf []byte) error {
 	return s.echo(c, buf)
 }
 
-// idle makes many connections, uses each, and measures the memory that they take.
+// idle makes many connections, uses each, and measures their memory.
 func (s *side) idle() error {
 	connect, err := s.connector()
 	if err != nil {

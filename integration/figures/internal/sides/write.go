@@ -6,9 +6,9 @@ import (
 	"lwio/rdma"
 )
 
-// writeStream writes Size bytes again and again into the peer's buffers, Flight writes in
-// flight and Batch posted by one call, of which the last has a result. It ends with a message
-// that the peer, asleep meanwhile, answers, so that all writes have arrived.
+// writeStream writes Size bytes again and again into the peer's buffers, with Flight writes
+// in flight. One call posts Batch writes; the last has a result. The peer sleeps until a
+// last message, which it answers, so all writes have arrived.
 func writeStream(l *link) error {
 	w := l.newWriter()
 	err := l.phases(func(ops int) error {
