@@ -38,19 +38,19 @@ func TestWritesGoByReference(t *testing.T) {
 		if n, err := f.WriteAt(b.Bytes(), 3); n != size || err != nil {
 			t.Fatal(n, err)
 		}
-		if got := s.Server.Stats().ByReference; round > 1 && got >= 3 {
+		if got := s.Server.Stats().ByReferenceWrites; round > 1 && got >= 3 {
 			break // all of the last write
 		}
 	}
-	if got := s.Server.Stats().ByReference; got < 3 {
+	if got := s.Server.Stats().ByReferenceWrites; got < 3 {
 		t.Fatalf("%d writes went by reference", got)
 	}
 	for _, write := range []struct{ size, byReference int }{{1024, 0}, {1025, 1}, {4096, 1}} {
-		before := s.Server.Stats().ByReference
+		before := s.Server.Stats().ByReferenceWrites
 		if _, err := f.WriteAt(b.Bytes()[:write.size], 3); err != nil {
 			t.Fatal(err)
 		}
-		if n := s.Server.Stats().ByReference - before; n != uint64(write.byReference) {
+		if n := s.Server.Stats().ByReferenceWrites - before; n != uint64(write.byReference) {
 			t.Errorf("%d writes of %d bytes went by reference, want %d", n, write.size, write.byReference)
 		}
 	}

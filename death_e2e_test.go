@@ -104,7 +104,7 @@ func (m *faultClient) undisturbed() {
 	}
 	for end := time.Now().Add(faultPatience); ; time.Sleep(time.Millisecond) {
 		st := m.srv.Server.Stats()
-		if st.RDMA == 0 && st.SMB == 0 && st.Files == 0 && st.Credits == 0 {
+		if st.Connections == 0 && st.SMBConnections == 0 && st.Files == 0 && st.Credits == 0 {
 			return
 		}
 		if time.Now().After(end) {

@@ -42,7 +42,7 @@ func TestImmediateDataEndToEnd(t *testing.T) {
 					t.Fatal(n, err)
 				}
 			}
-			if n := s.Server.Stats().Immediate; (n > 0) != (via.cfg.Completion != lwio.Polling) {
+			if n := s.Server.Stats().ImmediateReads; (n > 0) != (via.cfg.Completion != lwio.Polling) {
 				t.Errorf("%d reads were completed by immediate data", n)
 			}
 		})

@@ -207,7 +207,7 @@ func TestSessionTakesAllConnections(t *testing.T) {
 				t.Fatal(err)
 			}
 			raw.Close()
-			eventually(t, func() bool { return s.Server.Stats().RDMA == 0 })
+			eventually(t, func() bool { return s.Server.Stats().Connections == 0 })
 			eventually(t, func() bool { return c.Transport().Connections == 0 })
 			if _, err := f.ReadAt(make([]byte, 10), 0); !errors.Is(err, net.ErrClosed) || !errors.Is(err, lwio.ErrNoRDMA) {
 				t.Error(err)

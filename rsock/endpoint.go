@@ -106,7 +106,7 @@ func (s *subnetTable) routes(to, from netip.Addr) []route {
 		switch {
 		case r.err != nil:
 		case f.inHost() && (!s.isHost(to) || from.IsValid() && !s.isHost(from)):
-			r.err = ErrNotLocal
+			r.err = ErrOtherHost
 		case !f.inHost():
 			r.local, r.err = s.source(&f, to, from)
 		}

@@ -11,9 +11,9 @@ import (
 var (
 	// ErrNoRDMA: RDMA is required, and there is none for this destination or listener.
 	ErrNoRDMA = errors.New("no RDMA transport")
-	// ErrNotLocal: the destination is no address of this host, and the fabric is inside the
-	// host.
-	ErrNotLocal = errors.New("the address is not one of this host")
+	// ErrOtherHost: the fabric connects processes of one host, and the destination is not an
+	// address of this host.
+	ErrOtherHost = errors.New("the address is not one of this host")
 	// ErrNoSubnet: the destination is on no subnet of the provider's addresses.
 	ErrNoSubnet = errors.New("no address of the provider is on the subnet")
 	// ErrUnresponsive: the RDMA listener did not answer in time, less than

@@ -74,7 +74,7 @@ func TestRoutesOfDestinations(t *testing.T) {
 		var got []string
 		for _, w := range s.routes(netip.MustParseAddr(c.to), from) {
 			switch {
-			case w.err != nil && !errors.Is(w.err, ErrNotLocal) && !errors.Is(w.err, ErrNoSubnet):
+			case w.err != nil && !errors.Is(w.err, ErrOtherHost) && !errors.Is(w.err, ErrNoSubnet):
 				t.Error(w.err)
 			case w.err != nil:
 				got = append(got, no)

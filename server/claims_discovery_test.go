@@ -162,7 +162,7 @@ func testClaim09(t *testing.T, on string) {
 		if !errors.Is(err, lwio.ErrNoRDMA) {
 			t.Errorf("with a %s that lies: %v", liar, err)
 		}
-		eventually(t, "the connection is gone", func() bool { return s.Stats().RDMA == 0 })
+		eventually(t, "the connection is gone", func() bool { return s.Stats().Connections == 0 })
 	}
 }
 

@@ -115,7 +115,7 @@ func testClaim03(t *testing.T, on string) {
 		}
 	}
 	p.server.smb.Close()
-	eventually(t, "the RDMA connection ends with the SMB session", func() bool { return p.server.Stats().RDMA == 0 })
+	eventually(t, "the RDMA connection ends with the SMB session", func() bool { return p.server.Stats().Connections == 0 })
 	if _, err := f.ReadAt(make([]byte, 10), 0); err == nil {
 		t.Error("a read without either")
 	}

@@ -21,16 +21,17 @@ type Config struct {
 	FS *vfs.FS
 	// ServerName is the name of the server in SMB and LWIO. Default: the host name.
 	ServerName string
-	// Lookup returns the NT hash of a user's password; nil knows no user. It must be safe for
-	// concurrent use. Users.Lookup is one.
+	// Lookup returns the NT hash of a user's password, see NTHash. ok is false for an unknown
+	// user. Users.Lookup is one for a fixed set of users; with nil no user is known. It must be
+	// safe for concurrent use.
 	Lookup func(domain, user string) (ntHash [16]byte, ok bool)
-	// Providers are the fabrics that LWIO is offered on, the best first; with none the server
-	// serves SMB alone. A provider without a device on this machine is left out, with a
-	// warning, unless it is the only one. shm.Config.AllowUID of the provider says which users
-	// may connect by shared memory: by default the user of this process, and root.
+	// Providers are the providers that LWIO is offered on, in order of preference; with none the
+	// server serves SMB alone. A provider without a device on this machine is left out with a
+	// warning, unless it is the only one. shm.Config.AllowUID of the provider decides which
+	// users may connect by shared memory: by default the user of this process, and root.
 	Providers []rdma.Provider
-	// AllowMD5 accepts clients whose AUTH carries only the unkeyed MD5 of the text, which
-	// anything that sees the connection can forge. [OP-46b]
+	// AllowMD5 accepts clients whose AUTH carries only the unkeyed MD5 of the protocol text. An
+	// attacker that sees the connection can forge it. [OP-46b]
 	AllowMD5 bool
 	// ImmediateData completes a read that succeeded in full by immediate data of its last RDMA
 	// write, instead of a message, where the provider supports that and the client waits for a

@@ -86,7 +86,7 @@ func testEndToEnd(t *testing.T, on string) {
 		t.Error(err)
 	}
 	c.want(ntstatus.FileClosed, 0, c.readHeader(fid, 0, 10, 0), nil)
-	if st := s.Stats(); st.SMB != 2 || st.Authenticated != 2 || st.Files != 0 || st.Reads.Operations < 1 {
+	if st := s.Stats(); st.SMBConnections != 2 || st.Authenticated != 2 || st.Files != 0 || st.Reads.Operations < 1 {
 		t.Errorf("stats %+v", st)
 	}
 	sess.Close() // logs off

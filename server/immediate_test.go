@@ -92,7 +92,7 @@ func testFullReadsCompleteByImmediateData(t *testing.T, on string) {
 	if len(c.immediates) != 0 {
 		t.Error("a polled read was completed by immediate data")
 	}
-	if n := v.e.count.snapshot().Immediate; n != 5 {
+	if n := v.e.count.snapshot().ImmediateReads; n != 5 {
 		t.Errorf("%d reads were completed by immediate data", n)
 	}
 	v.serves()
@@ -108,7 +108,7 @@ func testImmediateDataIsOffByDefault(t *testing.T, on string) {
 	h := c.readHeader(fid, 0, 5000, 0)
 	h.ImmediateCookie = 7
 	c.want(ntstatus.Success, 5000, h, nil)
-	if n := v.e.count.snapshot().Immediate; n != 0 || len(c.immediates) != 0 {
+	if n := v.e.count.snapshot().ImmediateReads; n != 0 || len(c.immediates) != 0 {
 		t.Errorf("%d reads were completed by immediate data", n)
 	}
 }

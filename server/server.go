@@ -152,7 +152,7 @@ func (s *Server) Close() error {
 func (s *Server) Stats() Stats {
 	st := s.engine.count.snapshot()
 	smb := s.smb.Stats()
-	st.SMB, st.Sessions = smb.Connections, smb.Sessions
+	st.SMBConnections, st.Sessions = smb.Connections, smb.Sessions
 	st.SMBAuthFailures, st.SMBAuthLimited, st.BadSignatures = smb.AuthFailures, smb.AuthLimited, smb.BadSignatures
 	st.SMBAccepted, st.SMBRefused = smb.Accepted, smb.Refused
 	st.SMBReads, st.SMBWrites = Count{smb.Reads, smb.ReadBytes}, Count{smb.Writes, smb.WrittenBytes}
@@ -161,8 +161,8 @@ func (s *Server) Stats() Stats {
 	st.ReadMemory, st.MaxReadMemory = s.engine.readMemory()
 	files := s.cfg.FS.Stats()
 	st.OpenFiles, st.MaxOpenFiles = files.Opens, files.MaxOpens
-	st.SkippedEntries = files.SkippedNames
-	st.Locks, st.LockWaits, st.MaxLocks, st.LockWaited = files.Locks-files.LockWaits, files.LockWaits, files.MaxLocks, files.LockWaited
+	st.SkippedEntries = files.SkippedEntries
+	st.Locks, st.WaitingLocks, st.MaxLocks, st.LockWaits = files.Locks, files.WaitingLocks, files.MaxLocks, files.LockWaits
 	st.CreditBudget = s.engine.limits.CreditBudget
 	st.ReadQueue, st.WriteQueue = s.engine.readers.length(), s.engine.writers.length()
 	return st

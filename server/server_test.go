@@ -71,7 +71,7 @@ func TestServeUntilClosed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s, addr, served := newServer(t, context.Background(), cfg, t.TempDir())
 			dialAndSitThere(t, addr)
-			eventually(t, "a client is there", func() bool { return s.Stats().SMB == 1 })
+			eventually(t, "a client is there", func() bool { return s.Stats().SMBConnections == 1 })
 			if err := end(s); err != nil {
 				t.Error(err)
 			}
@@ -99,7 +99,7 @@ func TestServeEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	s, addr, served := newServer(t, ctx, Config{Providers: []rdma.Provider{iwarp.New(nil)}}, t.TempDir())
 	dialAndSitThere(t, addr)
-	eventually(t, "a client is there", func() bool { return s.Stats().SMB == 1 })
+	eventually(t, "a client is there", func() bool { return s.Stats().SMBConnections == 1 })
 	cause := errors.New("enough")
 	cancel(cause)
 	if err := <-served; !errors.Is(err, cause) {
@@ -139,7 +139,7 @@ func TestServeWithoutADevice(t *testing.T) {
 	cfg := Config{Providers: []rdma.Provider{absent{p}, p}, Logger: slog.New(slog.NewTextHandler(log, nil))}
 	s, addr, served := newServer(t, t.Context(), cfg, t.TempDir())
 	dialAndSitThere(t, addr)
-	eventually(t, "a client is there", func() bool { return s.Stats().SMB == 1 })
+	eventually(t, "a client is there", func() bool { return s.Stats().SMBConnections == 1 })
 	if err := s.Close(); err != nil {
 		t.Error(err)
 	}

@@ -7,66 +7,70 @@ type Count struct {
 	Operations, Bytes uint64
 }
 
-// Stats is a snapshot of the state and the counters of a server. The fields of type int and
-// int64 are current values; the others count since the start.
+// Stats is a snapshot of a server. The fields of type int and int64 are current values; the others
+// count since the start. Fields without SMB in their names are about LWIO and its RDMA connections,
+// unless they say otherwise.
 type Stats struct {
-	// SMB and RDMA are the connections. Authenticated are the RDMA connections that passed
-	// AUTH, Sessions the SMB sessions of known users.
-	SMB, RDMA, Authenticated, Sessions int
+	// SMBConnections and Connections are the SMB and the RDMA connections. Authenticated are the
+	// RDMA connections that passed AUTH, Sessions the SMB sessions of known users.
+	SMBConnections, Connections, Authenticated, Sessions int
 	// SMBAccepted and SMBRefused count SMB connections. A connection that was evicted later
 	// counts as accepted.
 	SMBAccepted, SMBRefused uint64
 	// SMBReads and SMBWrites count the I/O over SMB.
 	SMBReads, SMBWrites Count
-	// OpenFiles are the open files, at most MaxOpenFiles.
+	// OpenFiles is the number of open files, over SMB and LWIO together, at most MaxOpenFiles.
 	OpenFiles, MaxOpenFiles int
-	// SkippedEntries counts the entries that directory listings left out, because SMB cannot
+	// SkippedEntries counts the directory entries that listings left out, because SMB cannot
 	// carry their names or they are never served.
 	SkippedEntries uint64
-	// Locks are the byte-range locks held, and LockWaits the requests that wait for one,
-	// together at most MaxLocks. LockWaited counts the requests that had to wait.
-	Locks, LockWaits, MaxLocks int
-	LockWaited                 uint64
-	// SMBMemory is the memory of long SMB messages, at most MaxSMBMemory, and ReadMemory that
-	// of reads over RDMA, at most MaxReadMemory; in bytes.
+	// Locks is the number of byte-range locks held, and WaitingLocks the number of requests that
+	// wait for one, together at most MaxLocks. LockWaits counts the requests that had to wait.
+	Locks, WaitingLocks, MaxLocks int
+	LockWaits                     uint64
+	// SMBMemory is the memory of SMB messages of 16 KiB and more, at most MaxSMBMemory, and
+	// ReadMemory the memory of reads over RDMA, at most MaxReadMemory; in bytes.
 	SMBMemory, MaxSMBMemory, ReadMemory, MaxReadMemory int64
-	// SMBAuthFailures counts failed SMB authentications; SMBAuthLimited counts those of them
-	// whose password was not compared, after too many wrong ones. BadSignatures counts SMB
-	// messages with a wrong signature.
+	// SMBAuthFailures counts failed SMB authentications. SMBAuthLimited counts those of them
+	// that were refused without a comparison of the password, see Limits.AuthFailures.
+	// BadSignatures counts SMB messages with a wrong signature.
 	SMBAuthFailures, SMBAuthLimited, BadSignatures uint64
-	// Accepted and Rejected count RDMA connections; Rejected are those above
-	// Limits.Connections. AuthFailures counts those that failed AUTH, UserLimited those that
-	// were refused in AUTH by Limits.ConnectionsPerUser, Cut those that the server ended for a
-	// violation or a stall, and Lost those that broke, without those whose client left or
-	// logged off.
+	// Accepted counts RDMA connections, Rejected those beyond Limits.Connections. AuthFailures
+	// counts the connections that failed AUTH, UserLimited those that AUTH refused because of
+	// Limits.ConnectionsPerUser. Cut counts those that the server ended for a violation or a
+	// stall, Lost those that broke without a close or a logoff of the client.
 	Accepted, Rejected, AuthFailures, UserLimited, Cut, Lost uint64
+	// Traffic counts the I/O over RDMA.
 	Traffic
-	// Inline counts the reads that the page cache answered at once, Direct those of them whose
-	// data went from there to the client without a buffer of the server.
-	Inline, Direct uint64
-	// Immediate counts the reads that were completed by immediate data.
-	Immediate uint64
-	// ByReference counts the writes whose data went to the file from the client's memory.
-	ByReference uint64
-	// Files are the registered files. Registrations and Closes count REGISTER and CLOSE.
+	// InlineReads counts the reads that the page cache answered at once, DirectReads those of
+	// them whose data went to the client without a buffer of the server.
+	InlineReads, DirectReads uint64
+	// ImmediateReads counts the reads that completed by immediate data, see
+	// Config.ImmediateData.
+	ImmediateReads uint64
+	// ByReferenceWrites counts the writes whose data went to the file from the client's memory.
+	ByReferenceWrites uint64
+	// Files is the number of registered files. Registrations and Closes count REGISTER and CLOSE
+	// messages.
 	Files                 int
 	Registrations, Closes uint64
-	// Cancels counts CANCEL, and Cancelled the operations that it ended before a worker had
-	// started them.
+	// Cancels counts CANCEL messages, Cancelled the operations that they ended before a worker
+	// had begun them.
 	Cancels, Cancelled uint64
-	// Wakeups counts the answers to INTERRUPT.
+	// Wakeups counts the answers to INTERRUPT messages.
 	Wakeups uint64
 	// Throttled counts the requests, over SMB and RDMA, that waited because of
 	// Limits.RequestRate or Limits.ByteRate.
 	Throttled uint64
-	// Credits are the granted credits, at most CreditBudget, but one for each connection.
+	// Credits is the number of granted credits. It is at most CreditBudget, or one for each
+	// connection if that is more.
 	Credits, CreditBudget int
-	// ReadQueue and WriteQueue are the operations that wait for a worker.
+	// ReadQueue and WriteQueue are the numbers of operations that wait for a worker.
 	ReadQueue, WriteQueue int
-	// Replays counts the writes that were sent again on a new connection and had been
-	// performed before.
+	// Replays counts the writes that were sent again on a new connection and had been done
+	// before.
 	Replays uint64
-	// SequenceGaps counts the requests whose Sequence did not follow the last one.
+	// SequenceGaps counts the requests whose sequence number did not follow the previous one.
 	SequenceGaps uint64
 }
 
@@ -98,13 +102,13 @@ type counters struct {
 
 func (c *counters) snapshot() Stats {
 	return Stats{
-		RDMA: int(c.connections.Load()), Authenticated: int(c.authenticated.Load()),
+		Connections: int(c.connections.Load()), Authenticated: int(c.authenticated.Load()),
 		Accepted: c.accepted.Load(), Rejected: c.rejected.Load(), UserLimited: c.userLimited.Load(),
 		AuthFailures: c.authFailures.Load(), Cut: c.cut.Load(), Lost: c.lost.Load(),
-		Traffic: c.traffic.snapshot(), Inline: c.inline.Load(), Direct: c.direct.Load(),
+		Traffic: c.traffic.snapshot(), InlineReads: c.inline.Load(), DirectReads: c.direct.Load(),
 		Registrations: c.registrations.Load(), Closes: c.closes.Load(),
 		Files: int(c.files.Load()), Wakeups: c.wakeups.Load(),
-		Immediate: c.immediate.Load(), ByReference: c.byReference.Load(), Cancels: c.cancels.Load(), Cancelled: c.cancelled.Load(),
+		ImmediateReads: c.immediate.Load(), ByReferenceWrites: c.byReference.Load(), Cancels: c.cancels.Load(), Cancelled: c.cancelled.Load(),
 		Throttled: c.throttled.Load(), Credits: int(c.credits.Load()), SequenceGaps: c.gaps.Load(), Replays: c.replays.Load(),
 	}
 }

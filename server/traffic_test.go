@@ -43,12 +43,12 @@ func TestTallyCountsReadsOfSeveralFiles(t *testing.T) {
 	for i, direct := range []int{0, 1, 1, 0, 0} {
 		y.add(e, c, files[i/3], uint32(10+i), direct)
 	}
-	if got := e.count.snapshot(); got.Reads != (Count{3, 33}) || got.Inline != 3 || got.Direct != 2 {
+	if got := e.count.snapshot(); got.Reads != (Count{3, 33}) || got.InlineReads != 3 || got.DirectReads != 2 {
 		t.Errorf("after the first file: %+v", got)
 	}
 	y.empty(e, c)
 	y.empty(e, c)
-	if got := e.count.snapshot(); got.Reads != (Count{5, 60}) || got.Inline != 5 || got.Direct != 2 {
+	if got := e.count.snapshot(); got.Reads != (Count{5, 60}) || got.InlineReads != 5 || got.DirectReads != 2 {
 		t.Errorf("in all: %+v", got)
 	}
 	if got := c.traffic.snapshot().Reads; got != (Count{5, 60}) {

@@ -6,11 +6,18 @@ import (
 	"lwio/internal/smb/smbauth"
 )
 
-// Users maps user names, without regard to case, to passwords. The domain that a client names
-// is ignored. The map must not change while a server uses it.
+// NTHash returns the NT hash of a password: the MD4 digest of its UTF-16. A Config.Lookup returns
+// it, and a user database may store it in place of the password. An attacker that has the hash
+// can log on with it.
+//
+// Source: [MS-NLMP 3.3.1]
+func NTHash(password string) [16]byte { return smbauth.NTHash(password) }
+
+// Users maps user names to passwords. Its Lookup method is a Config.Lookup that ignores the case
+// of user names and ignores domains. The map must not change while a server uses it.
 type Users map[string]string
 
-// Lookup returns the NT hash of a user's password, as Config.Lookup does.
+// Lookup returns the NT hash of the password of user. ok is false for an unknown user.
 func (u Users) Lookup(_, user string) (ntHash [16]byte, ok bool) {
 	password, ok := u[user]
 	if !ok {
@@ -24,5 +31,5 @@ func (u Users) Lookup(_, user string) (ntHash [16]byte, ok bool) {
 	if !ok {
 		return ntHash, false
 	}
-	return smbauth.NTHash(password), true
+	return NTHash(password), true
 }

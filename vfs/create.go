@@ -274,7 +274,7 @@ func (c *creation) admit(o *Open, looked FileInfo) error {
 		err = errRaced
 	case info.Special:
 		err = because(ntstatus.AccessDenied, "neither a file nor a directory")
-	case info.Dir && o.deleteOnClose && !c.share.Backend.Link(c.path):
+	case info.Dir && o.deleteOnClose && !c.share.Backend.IsLink(c.path):
 		err = checkEmpty(o.handle)
 	}
 	if err == nil {

@@ -47,7 +47,7 @@ func (o *Open) setDeletePending() error {
 		return because(ntstatus.CannotDelete, "root of the share")
 	case !o.IsDir() && info.ReadOnly():
 		return because(ntstatus.CannotDelete, "file is read-only")
-	case o.IsDir() && !o.share.Backend.Link(o.Path()):
+	case o.IsDir() && !o.share.Backend.IsLink(o.Path()):
 		// Through a handle of its own: the other may be in use by an enumeration.
 		h, err := o.share.Backend.Open(o.Path(), HandleMode{Dir: true})
 		if err != nil {

@@ -106,7 +106,7 @@ func TestReadDirSkipsNamesInvalidInSMB(t *testing.T) {
 	if want := []string{".", "..", "good", "gööd"}; err != nil || !slices.Equal(got, want) {
 		t.Errorf("%q, %v", got, err)
 	}
-	if n := s.Stats().SkippedNames; n != uint64(made) {
+	if n := s.Stats().SkippedEntries; n != uint64(made) {
 		t.Errorf("%d names counted, want %d", n, made)
 	}
 }

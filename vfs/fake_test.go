@@ -56,11 +56,11 @@ type hooked struct {
 
 func (h *hooked) Close() error { return nil }
 
-func (h *hooked) Removable(path string) error {
+func (h *hooked) CheckRemove(path string) error {
 	if h.removable != nil {
 		return h.removable
 	}
-	return h.Backend.Removable(path)
+	return h.Backend.CheckRemove(path)
 }
 
 func (h *hooked) Stat(path string) (vfs.FileInfo, error) {

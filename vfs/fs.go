@@ -11,39 +11,40 @@ import (
 	"lwio/internal/ntstatus"
 )
 
-// Defaults of Config.
+// DefaultMaxOpens is the default of Config.MaxOpens.
+const DefaultMaxOpens = 16384
+
+// The other defaults of Config.
 const (
-	DefaultMaxOpens      = 16384
-	DefaultRevokeTimeout = 5 * time.Second
-	DefaultMaxLocks      = 65536
-	DefaultMaxFileLocks  = 8192
-	DefaultMaxOpenLocks  = 4096
+	defaultRevokeTimeout = 5 * time.Second
+	defaultMaxLocks      = 65536
+	defaultMaxFileLocks  = 8192
+	defaultMaxOpenLocks  = 4096
 )
 
 // Config configures an FS. The zero value serves no shares.
 type Config struct {
+	// Shares are the shares, in the order of a listing. Their names differ in more than case.
 	Shares []Share
-	// Logger gets events that no caller gets as an error; nil discards them.
+	// Logger receives the failures that no call returns; nil discards them.
 	Logger *slog.Logger
 	// MaxOpens bounds the opens at a time. 0 means DefaultMaxOpens, or half of the descriptors
-	// that the process may have if those are fewer.
+	// that the process may have if that is less.
 	MaxOpens int
-	// MaxUserOpens bounds the opens of each user, so that one user cannot take all. 0 means
-	// three quarters of MaxOpens.
+	// MaxUserOpens bounds the opens of each user. 0 means three quarters of MaxOpens.
 	MaxUserOpens int
-	// MaxLocks bounds the byte-range locks that are held or waited for at a time, of
-	// which a user has three quarters at most; MaxFileLocks and MaxOpenLocks bound those
-	// of each file and of each open. 0 means DefaultMaxLocks, DefaultMaxFileLocks and
-	// DefaultMaxOpenLocks.
+	// MaxLocks bounds the byte-range locks at a time, held and waiting; one user has three
+	// quarters at most. MaxFileLocks and MaxOpenLocks bound those of each file and of each
+	// open. 0 means 65536, 8192 and 4096.
 	MaxLocks, MaxFileLocks, MaxOpenLocks int
-	// RevokeTimeout bounds how long a close waits for I/O in flight, before and
-	// again after the stall hooks ran. 0 means DefaultRevokeTimeout.
+	// RevokeTimeout bounds how long a close waits for I/O in flight before it runs the stall
+	// hooks, and once more after that. 0 means 5 s.
 	//
 	// Source: [OP-58b]
 	RevokeTimeout time.Duration
 }
 
-// Owner is the owner of an open: any comparable value, for SMB the session.
+// Owner is the owner of an open: any comparable value. SMB uses its session.
 type Owner any
 
 // FS is the table of opens over a fixed set of shares. Safe for concurrent use.
@@ -62,17 +63,19 @@ type FS struct {
 	orphans atomic.Int64  // closed opens whose I/O has not ended
 }
 
-// Stats are counters since the start, and current numbers.
+// Stats is a snapshot of an FS. The fields of type int are current values; the others count
+// since the start.
 type Stats struct {
-	// Opens is the current number, of at most MaxOpens.
+	// Opens is the number of opens, at most MaxOpens.
 	Opens, MaxOpens int
-	// Locks is the number held or waited for now, of at most MaxLocks; LockWaits those waited
-	// for, LockWaited those that were ever waited for.
-	Locks, LockWaits, MaxLocks int
-	LockWaited                 uint64
-	// SkippedNames counts directory entries that SMB cannot carry or that are
-	// never served.
-	SkippedNames uint64
+	// Locks is the number of byte-range locks held, and WaitingLocks the number of requests
+	// that wait for one, together at most MaxLocks. LockWaits counts the requests that had to
+	// wait.
+	Locks, WaitingLocks, MaxLocks int
+	LockWaits                     uint64
+	// SkippedEntries counts the directory entries that listings left out, because SMB cannot
+	// carry their names or they are never served.
+	SkippedEntries uint64
 	// Stalled is the number of closed opens whose I/O has not ended.
 	Stalled int
 }
@@ -90,15 +93,15 @@ func New(cfg Config) (*FS, error) {
 	}
 	f.table.init()
 	f.locks = lockQuota{
-		all:     newUserLimit(positive(cfg.MaxLocks, DefaultMaxLocks), 0),
-		perFile: positive(cfg.MaxFileLocks, DefaultMaxFileLocks),
-		perOpen: positive(cfg.MaxOpenLocks, DefaultMaxOpenLocks),
+		all:     newUserLimit(positive(cfg.MaxLocks, defaultMaxLocks), 0),
+		perFile: positive(cfg.MaxFileLocks, defaultMaxFileLocks),
+		perOpen: positive(cfg.MaxOpenLocks, defaultMaxOpenLocks),
 	}
 	if f.log == nil {
 		f.log = slog.New(slog.DiscardHandler)
 	}
 	if f.timeout <= 0 {
-		f.timeout = DefaultRevokeTimeout
+		f.timeout = defaultRevokeTimeout
 	}
 	for _, s := range cfg.Shares {
 		if err := checkShareName(s.Name); err != nil {
@@ -140,15 +143,16 @@ func (f *FS) Lookup(name string) (*Share, bool) {
 // Stats returns the counters.
 func (f *FS) Stats() Stats {
 	locks := f.locks.all.now()
+	waiting := min(int(f.locks.waits.Load()), locks) // both change meanwhile
 	return Stats{
-		Opens:        f.opens.now(),
-		MaxOpens:     f.opens.most,
-		Locks:        locks,
-		LockWaits:    min(int(f.locks.waits.Load()), locks), // both change meanwhile
-		LockWaited:   f.locks.waited.Load(),
-		MaxLocks:     f.locks.all.most,
-		SkippedNames: f.skipped.Load(),
-		Stalled:      int(f.orphans.Load()),
+		Opens:          f.opens.now(),
+		MaxOpens:       f.opens.most,
+		Locks:          locks - waiting,
+		WaitingLocks:   waiting,
+		LockWaits:      f.locks.waited.Load(),
+		MaxLocks:       f.locks.all.most,
+		SkippedEntries: f.skipped.Load(),
+		Stalled:        int(f.orphans.Load()),
 	}
 }
 

@@ -71,7 +71,7 @@ func (c *creation) grantDelete(o *Open) error {
 	}
 	err := error(ntstatus.AccessDenied)
 	if o.granted&Delete != 0 {
-		err = c.share.Backend.Removable(c.path)
+		err = c.share.Backend.CheckRemove(c.path)
 	}
 	if err == nil {
 		return nil
@@ -112,7 +112,7 @@ func (o *Open) MaximalAccess() Access {
 	if info.Dir && write && !o.share.ReadOnly {
 		a |= DeleteChild
 	}
-	if path := o.Path(); path != "" && o.share.Backend.Removable(path) != nil {
+	if path := o.Path(); path != "" && o.share.Backend.CheckRemove(path) != nil {
 		a &^= Delete
 	}
 	return a | o.granted

@@ -241,7 +241,7 @@ func (m *lockModel) io(t *rapid.T) {
 
 // agree compares how many locks there are: a leak would show.
 func (m *lockModel) agree(t *rapid.T) {
-	if st := m.s.Stats(); st.Locks != len(m.held)+len(m.waiting) || st.LockWaits != len(m.waiting) {
-		t.Fatalf("%d locks, %d of them waited for; want %d and %d that are", st.Locks, st.LockWaits, len(m.held), len(m.waiting))
+	if st := m.s.Stats(); st.Locks != len(m.held) || st.WaitingLocks != len(m.waiting) {
+		t.Fatalf("%d locks, %d waiting; want %d and %d", st.Locks, st.WaitingLocks, len(m.held), len(m.waiting))
 	}
 }

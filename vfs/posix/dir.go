@@ -119,8 +119,8 @@ func (d *Dir) Mkdir(path string) error {
 	return translate(d.root.Mkdir(onDisk(path), dirPerm))
 }
 
-// Link reports whether the last name of path is a symbolic link.
-func (d *Dir) Link(path string) bool {
+// IsLink reports whether the last name of path is a symbolic link.
+func (d *Dir) IsLink(path string) bool {
 	fi, err := d.root.Lstat(onDisk(path))
 	return err == nil && fi.Mode()&fs.ModeSymlink != 0
 }

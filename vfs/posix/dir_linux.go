@@ -123,8 +123,8 @@ func (d *Dir) Rename(from, to string, node vfs.NodeID, replace bool) error {
 	return translate(err)
 }
 
-// Removable reports whether the process may change the directory of path.
-func (d *Dir) Removable(path string) error {
+// CheckRemove reports whether the process may change the directory of path.
+func (d *Dir) CheckRemove(path string) error {
 	parent, _, err := d.parent(path)
 	if err != nil {
 		return err

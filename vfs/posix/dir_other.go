@@ -47,8 +47,8 @@ func (d *Dir) Rename(from, to string, node vfs.NodeID, replace bool) error {
 	return translate(d.root.Rename(from, to))
 }
 
-// Removable checks the permissions of the directory of path.
-func (d *Dir) Removable(path string) error {
+// CheckRemove checks the permissions of the directory of path.
+func (d *Dir) CheckRemove(path string) error {
 	fi, err := d.root.Stat(pathpkg.Dir(path))
 	if err != nil {
 		return translate(err)

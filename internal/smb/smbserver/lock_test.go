@@ -237,8 +237,8 @@ func TestWaitingLockGetsInterimResponse(t *testing.T) {
 		}
 	}
 	a.want(ntstatus.Success, cmdClose, closeBody(f, 0))
-	if n := s.cfg.FS.Stats().Locks; n != 0 {
-		t.Errorf("%d locks are left", n)
+	if st := s.cfg.FS.Stats(); st.Locks != 0 || st.WaitingLocks != 0 {
+		t.Errorf("%d locks, %d waiting, are left", st.Locks, st.WaitingLocks)
 	}
 }
 
@@ -285,13 +285,14 @@ func TestWaitingLocksAreBounded(t *testing.T) {
 		waits = append(waits, b.pend(g, element{0, 1, lockExclusive}))
 	}
 	b.want(ntstatus.InsufficientResources, cmdLock, lockBody(g, element{0, 1, lockExclusive}))
-	if n := s.cfg.FS.Stats().Locks; n != 6 {
-		t.Errorf("%d locks", n)
+	if st := s.cfg.FS.Stats(); st.Locks != 1 || st.WaitingLocks != 5 {
+		t.Errorf("%d locks held, %d waiting", st.Locks, st.WaitingLocks)
 	}
 	b.want(ntstatus.Success, cmdLock, lockBody(g, element{5, 1, lockExclusive})) // a free range needs no wait
 	// An array above the limit is refused as a whole.
+	const maxOpenLocks = 4096 // the default of vfs.Config
 	var many []element
-	for i := range uint64(vfs.DefaultMaxOpenLocks + 1) {
+	for i := range uint64(maxOpenLocks + 1) {
 		many = append(many, element{100 + i, 1, lockShared | lockNow})
 	}
 	m := a.message(cmdLock, lockBody(f, many...))
@@ -299,8 +300,8 @@ func TestWaitingLocksAreBounded(t *testing.T) {
 	if r := a.recv()[0]; r.status != ntstatus.InsufficientResources {
 		t.Error(r.status)
 	}
-	if n := s.cfg.FS.Stats().Locks; n != 7 {
-		t.Errorf("%d locks", n)
+	if st := s.cfg.FS.Stats(); st.Locks != 2 || st.WaitingLocks != 5 {
+		t.Errorf("%d locks held, %d waiting", st.Locks, st.WaitingLocks)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
