@@ -5,10 +5,11 @@ import (
 	"testing"
 	"time"
 
-	"lwio/internal/wire"
-
 	"lwio/internal/client/base"
 	"lwio/internal/client/rdmaconn"
+	"lwio/internal/poller"
+	"lwio/internal/wire"
+
 	"pgregory.net/rapid"
 )
 
@@ -44,7 +45,7 @@ func newDelivered(t *rapid.T) *delivered {
 		}
 		s.Start(rdmaconn.RequestPending, polled)
 		if i == call {
-			s.Waiter.Token = make(chan struct{}, 1)
+			s.Waiter = poller.NewWaiter()
 			continue
 		}
 		o := new(operation)

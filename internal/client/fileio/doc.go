@@ -20,7 +20,7 @@
 //
 // In this order: fileio.PendingFile.mu, paths.Path.Turn, the Mu of a connection's lifecycle
 // (read side), rdmaconn.BufferTable.Mu, progress.mu, credits.Mu, freeRequests.mu,
-// sendQueue.Mu, poller.mu, that of waker.Waker, buffers.mu, that of barrier.Barrier,
+// sendQueue.Mu, the locks of poller.Poller, buffers.mu, that of barrier.Barrier,
 // paths.Path.Mu. Only PendingFile.mu, Path.Turn and lifecycle.Mu are held while waiting for a
 // peer.
 //

@@ -155,7 +155,7 @@ func (q *queue) heed(ctx context.Context, c *rdmaconn.Conn) {
 	q.ignore()
 	q.over, q.heeded = ctx.Done(), c
 	if q.over != nil {
-		q.unheed = context.AfterFunc(ctx, c.Progress.Sleep.Wake)
+		q.unheed = context.AfterFunc(ctx, c.Progress.Poller.WakePoller)
 	}
 }
 

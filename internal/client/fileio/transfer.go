@@ -166,7 +166,7 @@ func (o *operation) gather(ctx context.Context, at, n int) ([]byte, error) {
 func (q *queue) sleepSMB(ctx context.Context) {
 	for !q.Ready() {
 		select {
-		case <-q.smb.flight.Waiter.Token:
+		case <-q.smb.flight.Woken:
 		case <-ctx.Done():
 			return
 		}

@@ -6,9 +6,10 @@ import (
 	"testing"
 	"time"
 
+	"lwio/internal/client/base"
+	"lwio/internal/poller"
 	"lwio/rdma"
 
-	"lwio/internal/client/base"
 	"pgregory.net/rapid"
 )
 
@@ -151,7 +152,7 @@ func TestBusyPollConditions(t *testing.T) {
 				s.pace = new(pace)
 				s.pace.polled.Store(tt.mean)
 			}
-			s.Waiter.Token = make(chan struct{}, 1)
+			s.Waiter = poller.NewWaiter()
 			s.Start(RequestPending, true)
 			c.Status.Polled.Add(0)
 			s.Block.Store(1) // a byte was read

@@ -3,6 +3,7 @@ package rdmaconn
 import (
 	"sync/atomic"
 
+	"lwio/internal/poller"
 	"lwio/internal/wire"
 )
 
@@ -45,12 +46,18 @@ type Arrivals struct {
 
 // Place is where the goroutine of a queue waits.
 type Place struct {
-	Conn   *Conn // nil for SMB
-	Waiter waiter
+	Conn   *Conn         // nil for SMB
+	Waiter poller.Waiter // for RDMA
+	Woken  chan struct{} // for SMB; receives an element when the goroutine has to look
 }
 
 // NewPlace makes a place.
-func NewPlace(c *Conn) Place { return Place{c, waiter{Token: make(chan struct{}, 1)}} }
+func NewPlace(c *Conn) Place {
+	if c == nil {
+		return Place{Woken: make(chan struct{}, 1)}
+	}
+	return Place{Conn: c, Waiter: poller.NewWaiter()}
+}
 
 // wake wakes the goroutine if it sleeps here.
 func (p *Place) wake() {
@@ -59,7 +66,7 @@ func (p *Place) wake() {
 		return
 	}
 	select {
-	case p.Waiter.Token <- struct{}{}:
+	case p.Woken <- struct{}{}:
 	default:
 	}
 }

@@ -8,12 +8,13 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"lwio/internal/client/base"
-	"lwio/internal/waker"
+	"lwio/internal/poller"
 	"lwio/rdma"
 )
 
@@ -121,12 +122,10 @@ type statusBlocks struct {
 // progress is how completions are taken: by the poller, which looks at status blocks or
 // sleeps on the completion queue.
 type progress struct {
-	Poller   poller
-	Sleep    waker.Waker
-	single   atomic.Bool            // the program has one processor
-	asleep   atomic.Bool            // the poller is in Wait
-	sleeper  atomic.Pointer[waiter] // where the poller waits, if it is a call
-	spinning atomic.Bool            // a call looks without having parked
+	Poller   poller.Poller
+	single   atomic.Bool // the program has one processor
+	asleep   atomic.Bool // the poller is in Wait
+	spinning atomic.Bool // a call looks without having parked
 
 	// mu is held while completions are taken; it guards the following fields.
 	mu      sync.Mutex
@@ -143,7 +142,6 @@ type lifecycle struct {
 	Failed   atomic.Bool   // set by Fail, after Err
 	Down     chan struct{} // closed after that
 	Err      error
-	stop     context.CancelFunc // ends every sleep
 	reading  sync.WaitGroup
 	Gone     chan struct{} // closed when everything is freed
 	Watchers closeWatchers
@@ -179,7 +177,8 @@ func DialConn(ctx context.Context, p rdma.Provider, remote rdma.Addr, cfg ConnCo
 		Cfg: cfg, Counts: cfg.Counts, Fabric: p.Name(), Remote: remote, Adapter: a, Info: a.Info(),
 		Born: time.Now(), Life: lifecycle{Down: make(chan struct{}), Gone: make(chan struct{})},
 	}
-	c.Progress.Poller.init()
+	c.Progress.Poller.Init(readerRest, longestRest)
+	c.countProcessors()
 	if err := c.setUp(ctx); err != nil {
 		a.Close()
 		return nil, err
@@ -192,7 +191,6 @@ func DialConn(ctx context.Context, p rdma.Provider, remote rdma.Addr, cfg ConnCo
 		a.Close()
 		return nil, err
 	}
-	c.Progress.Sleep.Base, c.Life.stop = context.WithCancel(context.WithoutCancel(ctx))
 	c.Life.reading.Add(1)
 	go c.read()
 	go c.supervise()
@@ -242,7 +240,7 @@ func (c *Conn) Fail(cause error) {
 		c.Life.Err = base.Lost(cause)
 		c.Life.Failed.Store(true)
 		close(c.Life.Down)
-		c.Progress.Sleep.Wake()
+		c.Progress.Poller.WakePoller()
 		c.Life.Watchers.wake()
 	})
 }
@@ -283,6 +281,7 @@ func (c *Conn) supervise() {
 //
 // Source: [OP-110], [OP-113]
 func (c *Conn) Watch() {
+	c.countProcessors()
 	now := c.Ticks.Add(1)
 	var l Delivery
 	for i := range c.Table.Entries {
@@ -305,6 +304,9 @@ func (c *Conn) Watch() {
 	}
 }
 
+// countProcessors notes whether the program has one processor. The number can change.
+func (c *Conn) countProcessors() { c.Progress.single.Store(runtime.GOMAXPROCS(0) == 1) }
+
 // tearDown frees everything. Waiters have seen down and leave by themselves.
 func (c *Conn) tearDown() {
 	if errors.Is(c.Life.Err, net.ErrClosed) && !errors.Is(c.Life.Err, base.ErrProtocol) {
@@ -314,7 +316,6 @@ func (c *Conn) tearDown() {
 	}
 	c.connector.Close()
 	c.qp.Close()
-	c.Life.stop()
 	c.Life.reading.Wait()
 	c.Life.Mu.Lock()
 	defer c.Life.Mu.Unlock()

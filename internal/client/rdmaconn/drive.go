@@ -6,15 +6,9 @@ import (
 	"time"
 
 	"lwio/internal/client/base"
+	"lwio/internal/poller"
 	"lwio/rdma"
 )
-
-// ready is the condition that a call waits for.
-type ready interface {
-	// Ready reports whether the call need not wait any longer. It is called with
-	// no lock held, by any number of goroutines.
-	Ready() bool
-}
 
 // Clock is the time since the connection was made, in nanoseconds.
 func (c *Conn) Clock() int64 { return int64(time.Since(c.Born)) }
@@ -35,13 +29,13 @@ func (c *Conn) Patience() int64 {
 // at. heeded says that the end of ctx wakes the poller, so that the call may sleep for all.
 //
 // Source: [LWIO §I/O Processing], [LWIO §Wakeup]
-func (c *Conn) Await(ctx context.Context, w *waiter, r ready, until int64, heeded bool) {
+func (c *Conn) Await(ctx context.Context, w *poller.Waiter, r poller.Condition, until int64, heeded bool) {
 	over := ctx.Done()
 	if !c.Status.Polled.Empty() && c.spin(over, r, until) {
 		return
 	}
 	for !r.Ready() {
-		if c.Progress.Poller.park(w, over == nil || heeded) {
+		if c.Progress.Poller.Park(w, over == nil || heeded) {
 			c.hold(over, w, r, until)
 			if c.IsDown() || ended(over) {
 				return
@@ -52,27 +46,21 @@ func (c *Conn) Await(ctx context.Context, w *waiter, r ready, until int64, heede
 		// polled for.
 		c.ArmForOthers()
 		if r.Ready() {
-			c.unpark(w)
+			c.Progress.Poller.Leave(w)
 			return
 		}
 		select {
-		case <-w.Token:
-			if w.got() {
+		case <-w.C():
+			if w.HasRole() {
 				c.hold(over, w, r, until)
 			}
 		case <-over:
-			c.unpark(w)
+			c.Progress.Poller.Leave(w)
 			return
 		case <-c.Life.Down:
-			c.unpark(w)
+			c.Progress.Poller.Leave(w)
 			return
 		}
-	}
-}
-
-func (c *Conn) unpark(w *waiter) {
-	if c.Progress.Poller.unpark(w) {
-		c.Progress.Poller.pass()
 	}
 }
 
@@ -80,9 +68,9 @@ func (c *Conn) unpark(w *waiter) {
 // any more. It does so as the poller, for all; otherwise only if the poller
 // sleeps, and only one call at a time: then it looks at memory alone, and the
 // provider's own goroutine moves the data.
-func (c *Conn) spin(over <-chan struct{}, r ready, until int64) bool {
-	if c.Progress.asleep.Load() && c.Progress.Poller.claim() {
-		c.Progress.Sleep.Wake() // the reader leaves the connection to us
+func (c *Conn) spin(over <-chan struct{}, r poller.Condition, until int64) bool {
+	if c.Progress.asleep.Load() {
+		c.Progress.Poller.Claim() // the reader leaves the connection to this call
 	}
 	if !c.Progress.spinning.CompareAndSwap(false, true) {
 		return false
@@ -90,9 +78,9 @@ func (c *Conn) spin(over <-chan struct{}, r ready, until int64) bool {
 	defer c.Progress.spinning.Store(false)
 	every := c.spinsPerCheck()
 	for i := 1; !r.Ready(); i++ {
-		if c.Progress.Poller.take() {
+		if c.Progress.Poller.Take() {
 			c.lookFor(over, r, until)
-			c.Progress.Poller.pass()
+			c.Progress.Poller.Pass()
 			return r.Ready() || c.IsDown()
 		}
 		if !c.Progress.asleep.Load() {
@@ -107,7 +95,7 @@ func (c *Conn) spin(over <-chan struct{}, r ready, until int64) bool {
 }
 
 // lookFor looks for the condition r as the poller.
-func (c *Conn) lookFor(over <-chan struct{}, r ready, until int64) {
+func (c *Conn) lookFor(over <-chan struct{}, r poller.Condition, until int64) {
 	every := c.spinsPerCheck()
 	for i := 1; !r.Ready() && !c.Status.Polled.Empty(); i++ {
 		found, err := c.advance(false)
@@ -162,7 +150,7 @@ func (c *Conn) goOn(over <-chan struct{}, until int64) bool {
 
 // hold is the work of a call that became the poller: it delivers completions
 // until r is ready, over is closed or the connection is down, and passes the poller's role on.
-func (c *Conn) hold(over <-chan struct{}, w *waiter, r ready, until int64) {
+func (c *Conn) hold(over <-chan struct{}, w *poller.Waiter, r poller.Condition, until int64) {
 	for !r.Ready() && !c.IsDown() && !ended(over) {
 		if !c.Status.Polled.Empty() {
 			if c.Cfg.Mode == base.Polling {
@@ -172,7 +160,7 @@ func (c *Conn) hold(over <-chan struct{}, w *waiter, r ready, until int64) {
 		}
 		c.doze(over, w, r)
 	}
-	c.Progress.Poller.pass()
+	c.Progress.Poller.Pass()
 }
 
 // doze sleeps on the completion queue, unless there is something to hand out, over is
@@ -182,19 +170,19 @@ func (c *Conn) hold(over <-chan struct{}, w *waiter, r ready, until int64) {
 // so that a completion that arrives then ends it. A request that is posted then, and polled for,
 // is in the set before its caller sees that the poller sleeps, or is seen by arm:
 // either of the two asks for a wake-up.
-func (c *Conn) doze(over <-chan struct{}, w *waiter, r ready) {
-	ctx := c.Progress.Sleep.Next()
-	if r.Ready() || ended(over) {
+func (c *Conn) doze(over <-chan struct{}, w *poller.Waiter, r poller.Condition) {
+	ctx := c.Progress.Poller.SleepContext()
+	if r.Ready() || ended(over) || c.IsDown() {
 		return
 	}
 	found, err := c.advance(true)
 	if err == nil && found == 0 {
 		if !c.arm() || c.scan() == 0 {
-			c.Progress.sleeper.Store(w)
+			w.BeginSleep()
 			if !r.Ready() {
 				err = c.cq.Wait(ctx, rdma.NotifyAny)
 			}
-			c.Progress.sleeper.Store(nil)
+			w.EndSleep()
 		}
 		c.Progress.asleep.Store(false)
 		if ctx.Err() != nil {
@@ -210,12 +198,7 @@ func (c *Conn) doze(over <-chan struct{}, w *waiter, r ready) {
 }
 
 // wake ends the wait of a call whose answer is there, wherever it sleeps.
-func (c *Conn) wake(w *waiter) {
-	c.Progress.Poller.wake(w)
-	if c.Progress.sleeper.Load() == w {
-		c.Progress.Sleep.Wake()
-	}
-}
+func (c *Conn) wake(w *poller.Waiter) { c.Progress.Poller.Wake(w) }
 
 // advance takes the entries of the completion queue and looks at the status blocks; it
 // returns how much there was. If it was nothing, the caller may be asleep from then

@@ -3,6 +3,7 @@ package rdmaconn
 import (
 	"context"
 
+	"lwio/internal/poller"
 	"lwio/internal/wire"
 	"lwio/rdma"
 )
@@ -50,7 +51,7 @@ func (c *Conn) allocate(ctx context.Context, n int) (err error) {
 		s.Send = sendPart[s.sendAt : s.sendAt+sendSize : s.sendAt+sendSize]
 		s.Bounce = landPart[s.LandAt : s.LandAt+c.Cfg.CopyThreshold]
 		s.Sges = make([]rdma.SGE, min(c.Info.MaxInitiatorSGE, maxGather))
-		s.Waiter.Token = make(chan struct{}, 1)
+		s.Waiter = poller.NewWaiter()
 		s.renew()
 	}
 	return nil

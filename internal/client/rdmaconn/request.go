@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 
 	"lwio/internal/client/barrier"
+	"lwio/internal/poller"
 	"lwio/internal/wire"
 	"lwio/rdma"
 )
@@ -58,7 +59,7 @@ type Request struct {
 	// Tick is the watchdog's clock at the time of the post, or untimed.
 	Tick atomic.Int64
 	// Waiter is where the call waits.
-	Waiter waiter
+	Waiter poller.Waiter
 	// began is the connection's clock at the time of the post, in nanoseconds.
 	began int64
 	// pace is where the delay is noted, or nil.

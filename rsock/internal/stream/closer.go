@@ -162,7 +162,6 @@ func (l *closer) disconnect() {
 func (l *closer) release() error {
 	l.c.fail(errClosed)
 	l.running.Wait()
-	l.c.poller.stop()
 	l.reader.deadline.stop()
 	l.writer.deadline.stop()
 	l.rx.mu.Lock()

@@ -12,13 +12,13 @@ import (
 )
 
 // connection is the state that the components of one stream share: the socket, the
-// configuration, the failure, the poller with the waiters of the calls, and the counters.
+// configuration, the failure, the progress with the waiters of the calls, and the counters.
 // Safe for concurrent use, but for the fields of which the comments say otherwise.
 type connection struct {
-	sock   socket
-	cfg    Config
-	poller poller
-	counts counts
+	sock     socket
+	cfg      Config
+	progress progress
+	counts   counts
 
 	bulkIn, bulkOut bulkRun // stream data received, sent
 
@@ -80,11 +80,11 @@ func (c *connection) setPeer(peer Negotiation) {
 }
 
 // signal wakes a waiter.
-func (c *connection) signal(w *waiter) { c.poller.signal(w) }
+func (c *connection) signal(w *waiter) { c.progress.signal(w) }
 
 // wait waits until w is signaled. Precondition: the caller holds no lock but the one of its
 // kind of call.
-func (c *connection) wait(w *waiter) { c.poller.wait(w) }
+func (c *connection) wait(w *waiter) { c.progress.wait(w) }
 
 // fail ends the stream with an error, which must not be nil. Only the first error counts.
 func (c *connection) fail(err error) {
@@ -93,12 +93,12 @@ func (c *connection) fail(err error) {
 	c.wakeAll()
 }
 
-// wakeAll wakes every waiter.
+// wakeAll wakes every waiter, and the goroutine of the stream.
 func (c *connection) wakeAll() {
 	for _, w := range c.waiters() {
 		c.signal(w)
 	}
-	c.signal(&c.poller.idler)
+	c.progress.WakePoller()
 }
 
 // failBelow fails the stream with an error of the socket.

@@ -37,9 +37,7 @@ func TestConcurrentWriteTo(t *testing.T) {
 	copyTo(early)
 	<-early.in // with the fetched part of first
 	copyTo(late)
-	for late.len() <= len(second) || !reading(b) {
-		time.Sleep(time.Millisecond)
-	}
+	until(t, "the second WriteTo waits", func() bool { return late.len() > len(second) && callWaits("borrow") })
 	b.rx.mu.Lock()
 	if !b.rx.input.fetch.isIdle() || late.len() == len(second)+len(third) {
 		t.Error("data is fetched into memory that a WriteTo uses")

@@ -26,7 +26,7 @@
 // A [Stream] is composed of components, each with its own state:
 //
 //	connection  the shared state: socket, configuration, failure, waiters, counters
-//	poller      which goroutine handles completions
+//	progress    how a call waits; which goroutine handles completions (package poller)
 //	sender      control messages that leave: buffers, credits, queue
 //	offers      large data that leaves: the offers of this side, RDMA Writes
 //	stage       staging memory that large data is copied into and offered from
@@ -54,7 +54,7 @@
 //
 // reader.calls and writer.calls, held by one call each, come before receiver.mu, which guards
 // the whole receive side and is held while completions are handled; this before offers.mu;
-// this before sender.mu and stage.mu. poller.mu and deadline.mu come last.
+// this before sender.mu and stage.mu. deadline.mu and the lock of the poller come last.
 //
 // Source: [WSD §4], [WSD §5], [WSD §7]
 package stream

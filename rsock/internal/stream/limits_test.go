@@ -7,6 +7,8 @@ import (
 	"io"
 	"net/netip"
 	"os"
+	"runtime/pprof"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -294,9 +296,7 @@ func TestReadAfterWriteTo(t *testing.T) {
 			_, err := b.Read(make([]byte, 1000))
 			done <- err
 		}()
-		for !reading(b) {
-			time.Sleep(time.Millisecond)
-		}
+		until(t, "the Read waits", func() bool { return callWaits("read") })
 		close(stuck.out)
 		select {
 		case err := <-done:
@@ -320,16 +320,19 @@ func (w lastWriter) Write(p []byte) (int, error) {
 	return n, io.ErrClosedPipe
 }
 
-// reading reports whether a Read waits.
-func reading(s *Stream) bool {
-	s.c.poller.mu.Lock()
-	defer s.c.poller.mu.Unlock()
-	for _, w := range s.c.poller.queue {
-		if w == &s.c.readWait {
+// callWaits reports whether a goroutine waits in progress.wait for a method of the reader, such
+// as "read".
+func callWaits(method string) bool {
+	var stacks bytes.Buffer
+	if err := pprof.Lookup("goroutine").WriteTo(&stacks, 1); err != nil {
+		return false
+	}
+	for stack := range strings.SplitSeq(stacks.String(), "\n\n") {
+		if strings.Contains(stack, "(*progress).wait+") && strings.Contains(stack, "(*reader)."+method+"+") {
 			return true
 		}
 	}
-	return s.c.readWait.state.Load() == waiterSleeps
+	return false
 }
 
 // TestCloseSmallReads closes with more data on offer than the peer's provider reads at once:

@@ -8,7 +8,7 @@ import (
 )
 
 // receiver receives control messages and hands them to the components that they are for. It
-// is the source of the poller.
+// is the source of completions.
 //
 // mu guards the whole receive side: the receiver, its handshake, its input with the fetcher,
 // its urgent data, and the received part of the closer. It is held while completions are

@@ -9,11 +9,11 @@ import (
 func holdPoller(s *Stream) (pass func()) {
 	var w waiter
 	w.init()
-	if !s.c.poller.take(&w) {
-		s.c.poller.claim()
-		<-w.token
+	if !s.c.progress.Park(&w.Waiter, true) {
+		s.c.progress.Claim()
+		<-w.C()
 	}
-	return s.c.poller.pass
+	return s.c.progress.Pass
 }
 
 // TestNoDataIsKeptAfterViolation has a message that violates the protocol and data behind it

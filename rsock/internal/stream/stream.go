@@ -40,7 +40,7 @@ func New(ctx context.Context, sock *verbs.Socket, cfg Config) (*Stream, error) {
 	if err := c.init(sock, &cfg); err != nil {
 		return nil, errors.Join(err, sock.Close())
 	}
-	c.poller.init(&s.rx, c.cfg.Spin)
+	c.progress.init(&s.rx, c.cfg.Spin)
 	s.stage.c = c
 	s.offers.init(c, &s.tx, &s.stage)
 	s.reader.init(c, &s.rx)
@@ -71,7 +71,7 @@ func (s *Stream) Start(ctx context.Context, active bool) error {
 		return fmt.Errorf("%w: %w", ErrNegotiation, err)
 	}
 	s.closer.running.Go(func() {
-		s.c.poller.attend(s.c.over)
+		s.c.progress.attend(s.c.over)
 		s.c.hangUp()
 	})
 	return nil
