@@ -218,11 +218,18 @@ func (o *operation) share(ctx context.Context, cn *rdmaconn.Conn, access rdma.Ac
 
 // takeBack ends the registration of the memory of an operation that is not in flight.
 func (o *operation) takeBack() {
+	o.unregister()
+	o.mr, o.shared, o.leased, o.on = nil, nil, nil, nil
+}
+
+// unregister closes the registrations that were made for o.
+func (o *operation) unregister() {
 	if o.mr != nil {
 		o.mr.Close()
 	}
-	o.list.Close()
-	o.mr, o.shared, o.leased, o.on = nil, nil, nil, nil
+	if o.list.parts != nil {
+		o.list.Close()
+	}
 }
 
 // copies tells whether a write of n bytes is copied behind its header; from is the Buffer
@@ -333,7 +340,7 @@ func (o *operation) take() error {
 // finish ends o.
 func (q *queue) finish(o *operation, err error) {
 	o.acknowledge()
-	o.takeBack()
+	o.unregister()
 	if o.epoch != nil {
 		o.epoch.End()
 		o.epoch = nil

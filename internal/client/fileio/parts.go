@@ -28,54 +28,49 @@ type whole struct {
 	doubt  bool  // the outcome of some part is unknown
 }
 
-// nextCut is how many bytes the next part of o has on cn, or over SMB where cn is nil.
-func (o *operation) nextCut(cn *rdmaconn.Conn) int {
-	left := o.size - o.cut
+// part returns the size of the next part of o on cn, or over SMB where cn is nil, in bytes. It
+// is 0 for an operation that is sent as a whole.
+func (o *operation) part(cn *rdmaconn.Conn) int {
+	if o.of != nil || o.unacked != nil || o.cut == 0 && (o.done > 0 || o.size == 0) {
+		return 0
+	}
+	if o.cut == 0 {
+		o.stripe = 0
+		if cn != nil {
+			o.stripe = o.q.c.Stripe(o.size)
+			if o.stripe > 0 && o.page > 0 {
+				o.stripe = max(o.stripe/o.page, 1) * o.page
+			}
+		}
+	}
+	n := o.size - o.cut
 	switch {
 	case cn != nil && (!o.same || cn.Peer.MaxSame > 0):
-		left = o.limit(cn, o.cut)
+		n = o.limit(cn, o.cut)
 		if o.stripe > 0 {
-			left = min(left, o.stripe)
+			n = min(n, o.stripe)
 		}
 	case o.same:
-		left = min(left, sameCopy)
+		n = min(n, sameCopy)
 	case o.segs != nil && o.write:
-		left = min(left, gatherSize)
+		n = min(n, gatherSize)
 	case o.segs != nil:
-		left = segments.Fit(o.segs, o.cut, 1, left)
+		n = segments.Fit(o.segs, o.cut, 1, n)
 	}
-	return left
+	if n == o.size {
+		return 0
+	}
+	return n
 }
 
-// inParts reports whether o is sent in parts on cn, or over SMB where cn is nil.
-func (o *operation) inParts(cn *rdmaconn.Conn) bool {
-	if o.of != nil || o.unacked != nil {
-		return false
-	}
-	if o.cut > 0 {
-		return true
-	}
-	if o.done > 0 || o.size == 0 {
-		return false
-	}
-	o.stripe = 0
-	if cn != nil {
-		o.stripe = o.q.c.Stripe(o.size)
-		if o.stripe > 0 && o.page > 0 {
-			o.stripe = max(o.stripe/o.page, 1) * o.page
-		}
-	}
-	return o.nextCut(cn) < o.size
-}
-
-// dequeue takes the next operation out of the queue, or cuts off the next part of it.
-func (q *queue) dequeue(cn *rdmaconn.Conn) *operation {
-	o := q.pending[q.head]
-	if o.inParts(cn) {
-		return q.cut(o, o.nextCut(cn))
+// dequeue takes the next operation out of the queue, or cuts off its next part. The size of
+// that part is given as operation.part returns it.
+func (q *queue) dequeue(part int) *operation {
+	if part > 0 {
+		return q.cut(q.pending[q.head], part)
 	}
 	q.head++
-	return o
+	return q.pending[q.head-1]
 }
 
 // dequeueRest takes the next operation out of the queue, without its parts.
@@ -98,13 +93,18 @@ func (q *queue) putBack(o *operation) {
 	q.pending = slices.Insert(q.pending, 0, o)
 }
 
-// requests is how many requests are queued for cn, counted up to most.
-func (q *queue) requests(cn *rdmaconn.Conn, most int) int {
+// requests returns the number of requests that are queued for cn, at most that many. The size
+// of the next part of the first operation is given.
+func (q *queue) requests(cn *rdmaconn.Conn, part, most int) int {
 	n := 0
 	for i := q.head; i < len(q.pending) && n < most; i++ {
+		o := q.pending[i]
+		if i > q.head {
+			part = o.part(cn)
+		}
 		n++
-		if o := q.pending[i]; o.inParts(cn) {
-			n += (o.size - o.cut - 1) / max(o.nextCut(cn), 1)
+		if part > 0 {
+			n += (o.size - o.cut - 1) / part
 		}
 	}
 	return n
@@ -189,6 +189,9 @@ func (q *queue) wentWrong(o *operation, at int, err error) {
 	}
 	if i := slices.Index(q.pending[q.head:], o); i >= 0 {
 		q.pending = slices.Delete(q.pending, q.head+i, q.head+i+1)
+		if !q.queued() {
+			q.feed()
+		}
 	}
 	o.cut = o.size
 	if o.epoch != nil {

@@ -84,6 +84,9 @@ func (q *queue) queued() bool { return q.head < len(q.pending) }
 func (q *queue) wait(ctx context.Context, least int) error {
 	for {
 		q.reap()
+		if len(q.out) >= max(least, 1) && !q.queued() {
+			return nil
+		}
 		if err := q.bury(ctx); err != nil {
 			return err
 		}
@@ -131,7 +134,6 @@ func (f *File) perform(ctx context.Context, r *arguments) (n int, err error) {
 	}
 	d := q.out[0]
 	q.out = q.out[:0]
-	q.feed()
 	q.tally()
 	f.c.calls.Put(q)
 	return d.N, d.Err

@@ -42,10 +42,11 @@ func (q *queue) send(ctx context.Context, block bool) error {
 			continue
 		}
 		if cn == nil {
-			if q.smb.flight.sent >= maxPieces && o.inParts(nil) {
+			part := o.part(nil)
+			if part > 0 && q.smb.flight.sent >= maxPieces {
 				return nil
 			}
-			q.sendSMB(ctx, q.dequeue(nil))
+			q.sendSMB(ctx, q.dequeue(part))
 			continue
 		}
 		if l := q.flights[paths.PathOf(cn).Index]; l != nil && l.Conn != cn && l.sent > 0 {
@@ -153,22 +154,23 @@ func (q *queue) sendOn(ctx context.Context, l *flight, block bool) (int, error) 
 		if !first && (!o.joins(ctx, cn) || len(q.flights) > 1 && (o.on != cn || o.cut > 0) && q.deal <= 0) {
 			break
 		}
+		part := o.part(cn)
 		if taken.Members == 0 {
-			taken = cn.Table.Free.TakeSome(min(q.requests(cn, rdmaconn.RequestsAtOnce), most-took))
+			taken = cn.Table.Free.TakeSome(min(q.requests(cn, part, rdmaconn.RequestsAtOnce), most-took))
 		}
 		s := cn.Table.Free.Next(&taken)
 		if s == nil && block && first {
 			var err error
-			l.starve(q.requests(cn, base.MaxCredits))
+			l.starve(q.requests(cn, part, base.MaxCredits))
 			if s, err = cn.Acquire(ctx, true); err != nil && !base.IsLost(err) {
 				return 0, err
 			}
 		}
 		if s == nil {
-			starved = q.requests(cn, base.MaxCredits)
+			starved = q.requests(cn, part, base.MaxCredits)
 			break
 		}
-		o = q.dequeue(cn)
+		o = q.dequeue(part)
 		if err := o.prepare(ctx, cn, s); err != nil {
 			s.Again = false
 			cn.Release(s)
