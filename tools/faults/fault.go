@@ -4,21 +4,27 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
 // fault is one deliberate fault: a place in a file, and the code that stands there instead.
 type fault struct {
 	name     string
-	file     string   // relative to the top of the checkout
-	packages []string // arguments of go test
+	file     string // relative to the top of the checkout
+	packages []string
+	flags    []string // of go test
 	old, new string   // whole lines
 }
 
-// parse reads a list of faults. A fault begins with a line "# NAME", goes on with a line
-// "FILE PACKAGE..." (the package of the file if none is named), and has lines that begin
-// with "-", which stand in the file, and lines that begin with "+", which replace them.
-// Empty lines separate faults; lines that begin with "//" are comments.
+// args returns the arguments of go test for the tests of the fault.
+func (f fault) args() []string { return append(slices.Clip(f.flags), f.packages...) }
+
+// parse reads a list of faults. A fault begins with a line "# NAME". The next line is
+// "FILE [FLAG...] [PACKAGE...]": flags of go test begin with "-", and the default package is
+// the package of the file. Lines that begin with "-" stand in the file. Lines that begin
+// with "+" replace them. Empty lines separate faults; lines that begin with "//" are
+// comments.
 func parse(text string) ([]fault, error) {
 	var all []fault
 	var f *fault
@@ -36,7 +42,14 @@ func parse(text string) ([]fault, error) {
 			f.new += line[1:] + "\n"
 		case f.file == "":
 			fields := strings.Fields(line)
-			f.file, f.packages = fields[0], fields[1:]
+			f.file = fields[0]
+			for _, arg := range fields[1:] {
+				if strings.HasPrefix(arg, "-") {
+					f.flags = append(f.flags, arg)
+				} else {
+					f.packages = append(f.packages, arg)
+				}
+			}
 			if len(f.packages) == 0 {
 				f.packages = []string{"./" + filepath.Dir(f.file)}
 			}
