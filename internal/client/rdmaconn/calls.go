@@ -232,8 +232,7 @@ func (c *Conn) PostTogether() {
 	if others > 0 {
 		others = c.Queue.returning.Add(-1)
 	}
-	together := others > 0 && !c.Queue.Posting && !c.Info.Caps.Has(rdma.CapDirectAlloc)
-	if together && c.Queue.freshPolled.Members == 0 && c.Status.Polled.Empty() {
+	if others > 0 && !c.Queue.Posting && c.Queue.freshPolled.Members == 0 && c.Status.Polled.Empty() {
 		c.Queue.Posting = true
 		c.Queue.returning.Store(0)
 		c.countLocked()

@@ -151,7 +151,8 @@ type lifecycle struct {
 // messages that others have queued meanwhile, so that many messages cost one system call.
 type sendQueue struct {
 	sent      atomic.Int64 // I/O requests; changes under Mu
-	returning atomic.Int64 // calls that were woken together and have not sent again
+	returning atomic.Int64 // calls that were woken together and have not sent again; only if gathers
+	gathers   bool         // calls wait for each other, as a post costs a system call
 
 	Mu          sync.Mutex // guards the following fields
 	seq         uint64     // the number of the next message; its low 16 bits are the Sequence
@@ -206,6 +207,7 @@ func (c *Conn) setUp(ctx context.Context) error {
 		return fmt.Errorf("the adapter's limits are too low: %w", errors.ErrUnsupported)
 	}
 	c.Cfg.Credits = n
+	c.Queue.gathers = !c.Info.Caps.Has(rdma.CapDirectAlloc)
 	if c.Info.Caps.Has(rdma.CapImmediate) {
 		c.immediates = math.MaxUint32
 	}

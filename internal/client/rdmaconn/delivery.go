@@ -119,7 +119,7 @@ func (l *Delivery) HandOver(c *Conn) {
 	to.Returns(l.newest, l.oldest)
 	c.Unused(l.free)
 	l.newest, l.oldest, l.n, l.free = nil, nil, 0, SomeRequests{}
-	if to.Call {
+	if to.Call && c.Queue.gathers {
 		c.Queue.returning.Add(1)
 	}
 	to.Arrived(n)
