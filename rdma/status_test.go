@@ -77,16 +77,3 @@ func TestFlagsLegal(t *testing.T) {
 		}
 	}
 }
-
-func TestUnimplementedIsUnsupported(t *testing.T) {
-	var a rdma.UnimplementedAdapter
-	if _, err := a.CreateMemoryWindow(); !errors.Is(err, errors.ErrUnsupported) {
-		t.Error(err)
-	}
-	if _, err := a.RegisterFile(context.Background(), nil); !errors.Is(err, errors.ErrUnsupported) {
-		t.Error(err)
-	}
-	if _, err := a.CreateSharedReceiveQueue(rdma.SharedReceiveQueueConfig{}); !errors.Is(err, errors.ErrUnsupported) {
-		t.Error(err)
-	}
-}

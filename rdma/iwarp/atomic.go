@@ -87,8 +87,7 @@ func (x *receiver) takeAtomicResponse(payload []byte) error {
 // frameAtomic adds an Atomic Request to the batch. Its message sequence number is its
 // identifier.
 func (t *framer) frameAtomic(r *softrdma.WorkRequest) (done bool) {
-	b := t.b
-	if !b.room(0) {
+	if !t.b.room(0) {
 		return false
 	}
 	t.qp.reads.askAtomic(r, t.readMSN)
@@ -100,11 +99,8 @@ func (t *framer) frameAtomic(r *softrdma.WorkRequest) (done bool) {
 		q.Op, q.CompareData, q.CompareMask = frame.AtomicCompareSwap, r.Atomic.Compare, r.Atomic.CompareMask
 	}
 	s := frame.UntaggedSegment(frame.OpAtomicRequest, frame.QueueRequest, t.readMSN, 0, true)
-	var f openFrame
-	t.open(&f, &s, frame.AtomicRequestSize)
-	b.used = len(q.AppendTo(b.head[:b.used]))
-	t.sumHead(&f)
-	t.close(&f)
+	var content [frame.AtomicRequestSize]byte
+	t.addControl(&s, q.AppendTo(content[:0]))
 	t.readMSN++
 	return true
 }
@@ -112,10 +108,7 @@ func (t *framer) frameAtomic(r *softrdma.WorkRequest) (done bool) {
 // frameAtomicAnswer adds an Atomic Response to the batch.
 func (t *framer) frameAtomicAnswer(a *answer) {
 	s := frame.UntaggedSegment(frame.OpAtomicResponse, frame.QueueAtomicResponse, t.atomicMSN, 0, true)
-	var f openFrame
-	t.open(&f, &s, frame.AtomicResponseSize)
-	t.b.used = len(a.response.AppendTo(t.b.head[:t.b.used]))
-	t.sumHead(&f)
-	t.close(&f)
+	var content [frame.AtomicResponseSize]byte
+	t.addControl(&s, a.response.AppendTo(content[:0]))
 	t.atomicMSN++
 }

@@ -76,3 +76,11 @@ func TestRandomOperations(t *testing.T) {
 		Addr: rdma.IPAddr(iwarp.Name, netip.MustParseAddrPort("127.0.0.1:0")),
 	})
 }
+
+// BenchmarkOperations measures the operations that all providers are measured with.
+func BenchmarkOperations(b *testing.B) {
+	rdmatest.Benchmark(b, rdmatest.Config{
+		New:  func(testing.TB) rdma.Provider { return iwarp.New(nil) },
+		Addr: rdma.IPAddr(iwarp.Name, netip.MustParseAddrPort("127.0.0.1:0")),
+	})
+}

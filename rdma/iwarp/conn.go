@@ -26,9 +26,6 @@ type ending struct {
 	reading rdma.Status      // of the first unanswered read; 0 means StatusCanceled
 }
 
-// longAgo is a deadline that wakes a goroutine waiting for the socket.
-var longAgo = time.Unix(1, 0)
-
 // conn is a connection in full operation. On the passive side it may still wait for the
 // peer's first frame. One goroutine (run) reads, and ends the connection.
 //
@@ -103,7 +100,7 @@ func (c *conn) end(e *ending) bool {
 	}
 	c.deadlineMu.Lock()
 	c.woken = true
-	_ = c.nc.SetReadDeadline(longAgo)
+	_ = c.nc.SetReadDeadline(softrdma.LongAgo)
 	c.deadlineMu.Unlock()
 	c.claim(claimEnd)
 	c.onEnd(e.err)
@@ -256,9 +253,13 @@ func (c *conn) mayTerminate(t *frame.Terminate) bool {
 }
 
 func (c *conn) sendTerminate(t *frame.Terminate) {
-	h := frame.UntaggedSegment(frame.OpTerminate, frame.QueueTerminate, 1, 0, true)
-	ulpdu := t.AppendTo(h.AppendTo(nil))
-	if _, err := c.nc.Write(frame.AppendFPDU(nil, ulpdu, c.crc)); err != nil {
+	if _, err := c.nc.Write(terminateFrame(t, c.crc)); err != nil {
 		c.a.p.cfg.Logger.Debug("iwarp: terminate not sent", "peer", c.peer, "err", err)
 	}
+}
+
+// terminateFrame returns the frame of a Terminate.
+func terminateFrame(t *frame.Terminate, crc bool) []byte {
+	h := frame.UntaggedSegment(frame.OpTerminate, frame.QueueTerminate, 1, 0, true)
+	return frame.AppendFPDU(nil, t.AppendTo(h.AppendTo(nil)), crc)
 }

@@ -117,20 +117,17 @@ func (a *adapter) dialOnce(ctx context.Context, local, remote *net.TCPAddr, req 
 		return nil, nil, err
 	}
 	limitStartup(nc, cfg.ReplyTimeout, cfg.WriteTimeout)
-	stop := watch(ctx, nc)
-	if err = writeStartup(nc, req); err == nil {
-		var s frame.Startup
-		if s, err = readStartup(nc, true); err == nil {
-			reply = &s
-			err = checkReply(req, reply)
+	err = softrdma.Exchange(ctx, nc, func() error {
+		if err := writeStartup(nc, req); err != nil {
+			return err
 		}
-	}
-	if !stop() && err == nil {
-		err = context.Cause(ctx)
-	}
-	if err == nil {
-		err = nc.SetDeadline(time.Time{})
-	}
+		s, err := readStartup(nc, true)
+		if err != nil {
+			return err
+		}
+		reply = &s
+		return checkReply(req, reply)
+	})
 	switch {
 	case err == nil:
 	case errors.Is(err, errNoReady):
@@ -174,10 +171,8 @@ func checkReply(req, reply *frame.Startup) error {
 func (a *adapter) terminate(nc net.Conn, req, reply *frame.Startup, f frame.Fault) {
 	crc := req.CRC || reply.CRC
 	nc = withMarkers(nc, reply.Markers, false, crc)
-	t := frame.Terminate{Fault: f}
-	h := frame.UntaggedSegment(frame.OpTerminate, frame.QueueTerminate, 1, 0, true)
 	_ = nc.SetWriteDeadline(time.Now().Add(a.p.cfg.WriteTimeout))
-	if _, err := nc.Write(frame.AppendFPDU(nil, t.AppendTo(h.AppendTo(nil)), crc)); err != nil {
+	if _, err := nc.Write(terminateFrame(&frame.Terminate{Fault: f}, crc)); err != nil {
 		nc.Close()
 		return
 	}
@@ -233,15 +228,10 @@ func (p *acceptance) sendReady(ctx context.Context, nc net.Conn, frame []byte) e
 		return nil
 	}
 	_ = nc.SetWriteDeadline(time.Now().Add(p.a.p.cfg.WriteTimeout))
-	stop := watch(ctx, nc)
-	_, err := nc.Write(frame)
-	if !stop() && err == nil {
-		err = context.Cause(ctx)
-	}
-	if err == nil {
-		err = nc.SetDeadline(time.Time{})
-	}
-	return err
+	return softrdma.Exchange(ctx, nc, func() error {
+		_, err := nc.Write(frame)
+		return err
+	})
 }
 
 // request is a connection that has sent its request.
@@ -301,15 +291,7 @@ func (r *request) Accept(ctx context.Context, qp softrdma.Pair, limits rdma.Read
 // answer sends the reply.
 func (r *request) answer(ctx context.Context, reply *frame.Startup) error {
 	limitStartup(r.nc, r.a.p.cfg.RequestTimeout, r.a.p.cfg.WriteTimeout)
-	stop := watch(ctx, r.nc)
-	err := writeStartup(r.nc, reply)
-	if !stop() && err == nil {
-		err = context.Cause(ctx)
-	}
-	if err == nil {
-		err = r.nc.SetDeadline(time.Time{})
-	}
-	return err
+	return softrdma.Exchange(ctx, r.nc, func() error { return writeStartup(r.nc, reply) })
 }
 
 // awaitReady waits for the peer's first frame. If none arrives, the connection ends.

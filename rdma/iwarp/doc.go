@@ -12,7 +12,7 @@
 // # Files
 //
 // The wire formats are in internal/frame. Each object of package rdma has its file:
-// provider.go, adapter.go, mr.go (memory), qp.go and post.go (queue pair), connector.go,
+// provider.go, adapter.go, memory.go (Alloc), qp.go and post.go (queue pair), connector.go,
 // listener.go, file.go (file source). Package softrdma has the other objects. A
 // connection in progress is conn.go (its life), sleeper.go (which goroutine reads),
 // sender.go, framer.go and batch.go (sending), receiver.go, inbuffer.go, segment.go and

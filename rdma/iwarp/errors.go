@@ -1,14 +1,15 @@
 package iwarp
 
 import (
+	"bytes"
 	"context"
 	"errors"
-	"io"
 	"net"
 	"os"
 	"syscall"
 
 	"lwio/rdma"
+	"lwio/rdma/internal/softrdma"
 	"lwio/rdma/iwarp/internal/frame"
 )
 
@@ -51,11 +52,9 @@ func netStatus(err error, otherwise rdma.Status) rdma.Status {
 	return otherwise
 }
 
-// isHangup reports whether err means that the peer is gone.
-func isHangup(err error) bool {
-	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
-		errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) || errors.Is(err, net.ErrClosed)
-}
+// isHangup reports whether err means that the peer has closed the connection, or that this
+// side has.
+func isHangup(err error) bool { return softrdma.IsHangup(err) || errors.Is(err, net.ErrClosed) }
 
 // faultStatus returns the status of a fault for the side that caused it. [ND §8 row 9]
 func faultStatus(f frame.Fault) rdma.Status {
@@ -87,4 +86,54 @@ func (e *TerminateError) Error() string {
 		by = "terminated by the peer"
 	}
 	return by + ": " + frame.Fault{Layer: e.Layer, Kind: e.Type, Code: e.Code}.String()
+}
+
+// remoteTerminate returns the error for a Terminate from the peer.
+func remoteTerminate(payload []byte) error {
+	t, err := frame.DecodeTerminate(payload)
+	if err != nil {
+		t.Fault = frame.FaultRDMAPOther
+	}
+	op, known := t.Opcode()
+	about := !known || op == frame.OpReadRequest || op == frame.OpAtomicRequest
+	return &TerminateError{Layer: t.Fault.Layer, Type: t.Fault.Kind, Code: t.Fault.Code, Remote: true, read: about}
+}
+
+// violation is a violation of the protocol by the peer, with the header of the wrong
+// segment.
+type violation struct {
+	fault   frame.Fault
+	header  []byte
+	ulpdu   int
+	read    []byte      // the wrong Read Request
+	receive rdma.Status // of the receive in progress
+	reading rdma.Status // of the read that is being answered
+}
+
+// Error returns the name of the fault.
+func (v *violation) Error() string { return v.fault.String() }
+
+// ending returns the connection's ending for the violation.
+func (v *violation) ending(c *conn) *ending {
+	status := rdma.StatusRemoteError
+	switch {
+	case v.receive != rdma.StatusSuccess:
+		status = v.receive
+	case v.reading != rdma.StatusSuccess:
+		status = v.reading
+	case v.fault == frame.FaultCRC:
+		status = rdma.StatusDataError
+	}
+	t := frame.TerminateFor(v.fault, v.header, v.ulpdu)
+	if v.read != nil && t.Control != 0 {
+		t.Control |= frame.TerminateRDMAP
+		t.Header = append(bytes.Clone(t.Header), v.read...)
+	}
+	cause := &TerminateError{Layer: v.fault.Layer, Type: v.fault.Kind, Code: v.fault.Code}
+	return &ending{
+		err:     opError("connection", c.peer, status, cause),
+		term:    &t,
+		receive: v.receive,
+		reading: v.reading,
+	}
 }

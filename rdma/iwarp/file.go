@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"os"
-	"sync"
-	"syscall"
 
 	"lwio/internal/host"
 	"lwio/rdma"
@@ -21,66 +19,10 @@ type fileError struct{ err error }
 func (e *fileError) Error() string { return "file source: " + e.err.Error() }
 func (e *fileError) Unwrap() error { return e.err }
 
-// fileSource is a file that writes read their data from. It is never mapped, so a file
-// that shrinks causes no fault.
-//
-// Source: [OP-92i]
-type fileSource struct {
-	a   *adapter
-	f   *os.File
-	raw syscall.RawConn
-
-	mu     sync.RWMutex // held for reading during a read
-	closed bool
-}
-
-var _ rdma.FileSource = (*fileSource)(nil)
-
 // RegisterFile makes a regular file usable as the source of writes.
 func (a *adapter) RegisterFile(ctx context.Context, f *os.File) (rdma.FileSource, error) {
-	const op = "register file"
-	if ctx.Err() != nil {
-		return nil, rdma.CanceledBy(ctx, "iwarp: "+op, "")
-	}
-	if f == nil {
-		return nil, opError(op, "", rdma.StatusInvalidParameter, nil)
-	}
-	st, err := f.Stat()
-	if err != nil {
-		return nil, opError(op, f.Name(), rdma.StatusInvalidParameter, err)
-	}
-	if !st.Mode().IsRegular() {
-		return nil, opError(op, f.Name(), rdma.StatusInvalidParameter, errors.New("not a regular file"))
-	}
-	raw, err := f.SyscallConn()
-	if err != nil {
-		return nil, opError(op, f.Name(), rdma.StatusInvalidParameter, err)
-	}
-	s := &fileSource{a: a, f: f, raw: raw}
-	if err := a.Domain.Add(softrdma.Files, s, op); err != nil {
-		return nil, err
-	}
-	return s, nil
-}
-
-// File returns the registered file.
-func (s *fileSource) File() *os.File { return s.f }
-
-// Close waits for a read in progress. A request that is not completely framed then fails
-// with StatusAccessViolation and ends its connection.
-func (s *fileSource) Close() error {
-	s.mu.Lock()
-	s.closed = true
-	s.mu.Unlock()
-	s.a.Domain.Remove(softrdma.Files, s)
-	return nil
-}
-
-// open reports whether the source is not closed yet.
-func (s *fileSource) open() bool {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	return !s.closed
+	s := &softrdma.FileSource{}
+	return s, s.Init(ctx, a.Domain, f)
 }
 
 // fileReader reads files for one goroutine at a time.
@@ -100,14 +42,13 @@ func (r *fileReader) init() {
 // the file, and at a byte that cannot be read: a program that reads the file gets the
 // error itself. Without mayBlock it does not wait for a disk and returns errNotCached
 // instead.
-func (r *fileReader) read(s *fileSource, buf []byte, off int64, mayBlock bool) (int, error) {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	if s.closed {
+func (r *fileReader) read(s *softrdma.FileSource, buf []byte, off int64, mayBlock bool) (int, error) {
+	if !s.Begin() {
 		return 0, errRegionClosed
 	}
+	defer s.End()
 	if mayBlock {
-		n, err := s.f.ReadAt(buf, off)
+		n, err := s.File().ReadAt(buf, off)
 		if errors.Is(err, os.ErrClosed) {
 			return 0, &fileError{err}
 		}
@@ -115,7 +56,7 @@ func (r *fileReader) read(s *fileSource, buf []byte, off int64, mayBlock bool) (
 	}
 	for n := 0; ; {
 		r.buf, r.off = buf[n:], off+int64(n)
-		err := s.raw.Control(r.fn)
+		err := s.Raw.Control(r.fn)
 		r.buf = nil
 		switch {
 		case err != nil:
@@ -134,9 +75,9 @@ func (r *fileReader) read(s *fileSource, buf []byte, off int64, mayBlock bool) (
 // cached reports whether a part of a file is in memory now. With whole set, the file must
 // also contain the whole part. It reads the file only if the kernel does not report that
 // all pages are there.
-func (r *fileReader) cached(s *fileSource, off int64, n int, whole bool) bool {
-	if all, known := host.PagesCached(s.f, off, n); all && known {
-		info, err := s.f.Stat()
+func (r *fileReader) cached(s *softrdma.FileSource, off int64, n int, whole bool) bool {
+	if all, known := host.PagesCached(s.File(), off, n); all && known {
+		info, err := s.File().Stat()
 		return !whole || err == nil && info.Size() >= off+int64(n)
 	}
 	b := readBuffers.Get().(*[readBufferSize]byte)
@@ -156,16 +97,13 @@ func (r *fileReader) cached(s *fileSource, off int64, n int, whole bool) bool {
 
 // checkFile checks the file of a write. Precondition: the range was checked.
 func (qp *queuePair) checkFile(r *rdma.Request) rdma.Status {
-	s, ok := r.File.(*fileSource)
-	switch {
-	case !ok || s == nil || s.a != qp.a:
-		return rdma.StatusInvalidParameter
-	case !s.open():
-		return rdma.StatusAccessViolation
-	case r.Flags&rdma.FlagOnlyIfCached != 0 && !qp.probe.cached(s, r.FileOffset, r.FileLength, r.Flags&rdma.FlagSilentSuccess != 0):
+	s, _ := r.File.(*softrdma.FileSource)
+	status := s.Check(qp.Domain)
+	if status == rdma.StatusSuccess && r.Flags&rdma.FlagOnlyIfCached != 0 &&
+		!qp.probe.cached(s, r.FileOffset, r.FileLength, r.Flags&rdma.FlagSilentSuccess != 0) {
 		return rdma.StatusDeviceBusy
 	}
-	return rdma.StatusSuccess
+	return status
 }
 
 // fileData reads the next n bytes of a request's file into the batch. Beyond the end of
@@ -190,7 +128,7 @@ func (t *framer) fileData(r *softrdma.WorkRequest, n int) ([]byte, error) {
 	if t.mayBlock {
 		t.regions.flush() // it may wait for a disk
 	}
-	got, err := t.files.read(r.File.(*fileSource), data, r.FileOffset+int64(t.offset), t.mayBlock)
+	got, err := t.files.read(r.File.(*softrdma.FileSource), data, r.FileOffset+int64(t.offset), t.mayBlock)
 	if errors.Is(err, errNotCached) {
 		t.wouldBlock = true
 		return nil, nil

@@ -134,6 +134,15 @@ func (t *framer) close(f *openFrame) {
 	t.b.bytes += f.payload
 }
 
+// addControl adds a frame whose content is an RDMAP header.
+func (t *framer) addControl(s *frame.Segment, content []byte) {
+	var f openFrame
+	t.open(&f, s, len(content))
+	t.b.used += copy(t.b.head[t.b.used:], content)
+	t.sumHead(&f)
+	t.close(&f)
+}
+
 // add adds payload from memory and reports whether the memory still exists. remote means
 // that it is the source of a peer's read.
 func (t *framer) add(f *openFrame, l softrdma.Grant, data []byte, remote bool) bool {

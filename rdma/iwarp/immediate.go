@@ -14,13 +14,9 @@ import (
 // Source: [RFC 7306 §6], [OP-86]
 func (t *framer) frameImmediate(r *softrdma.WorkRequest) {
 	s := frame.UntaggedSegment(frame.OpImmediate, frame.QueueSend, t.msn, 0, true)
-	var f openFrame
-	t.open(&f, &s, frame.ImmediateSize)
-	b := t.b
-	binary.BigEndian.PutUint64(b.head[b.used:], uint64(r.Immediate))
-	b.used += frame.ImmediateSize
-	t.sumHead(&f)
-	t.close(&f)
+	var content [frame.ImmediateSize]byte
+	binary.BigEndian.PutUint64(content[:], uint64(r.Immediate))
+	t.addControl(&s, content[:])
 	t.msn++
 }
 
@@ -29,17 +25,10 @@ func (t *framer) frameImmediate(r *softrdma.WorkRequest) {
 //
 // Source: [RFC 7306 §6]
 func (x *receiver) acceptImmediate() error {
-	s := &x.seg
-	switch {
-	case s.QN != frame.QueueSend:
-		return x.violation(frame.FaultQN)
-	case s.MSN != x.msn:
-		return x.violation(frame.FaultMSN)
-	case s.MO != 0:
-		return x.violation(frame.FaultMO)
-	case x.left > frame.ImmediateSize:
-		return x.violation(frame.FaultTooLong)
-	case x.left < frame.ImmediateSize || !s.Last() || x.receive != nil:
+	if err := x.acceptControl(frame.QueueSend, x.msn, frame.ImmediateSize); err != nil {
+		return err
+	}
+	if x.receive != nil {
 		return x.violation(frame.FaultRDMAPOther)
 	}
 	return x.takeReceive()

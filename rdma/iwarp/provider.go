@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"net/netip"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -82,7 +83,7 @@ func (p *Provider) OpenAdapter(ctx context.Context, local netip.Addr) (rdma.Adap
 		if err != nil {
 			return nil, err
 		}
-		if !containsAddr(addrs, local.WithZone("")) {
+		if !slices.Contains(addrs, local.WithZone("")) {
 			return nil, opError("open adapter", local.String(), rdma.StatusInvalidAddress, nil)
 		}
 	}
@@ -90,13 +91,4 @@ func (p *Provider) OpenAdapter(ctx context.Context, local netip.Addr) (rdma.Adap
 		return nil, rdma.CanceledBy(ctx, "iwarp: open adapter", local.String())
 	}
 	return newAdapter(p, local, p.adapters.Add(1)), nil
-}
-
-func containsAddr(addrs []netip.Addr, want netip.Addr) bool {
-	for _, a := range addrs {
-		if a == want {
-			return true
-		}
-	}
-	return false
 }

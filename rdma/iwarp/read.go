@@ -284,17 +284,13 @@ func (t *framer) frameAnswer(a *answer) (done bool, err error) {
 
 // frameRead adds the Read Request of a read to the batch.
 func (t *framer) frameRead(r *softrdma.WorkRequest) (done bool) {
-	b := t.b
-	if !b.room(0) {
+	if !t.b.room(0) {
 		return false
 	}
 	q := t.qp.reads.ask(r, t.qp.Domain.Keys.Uint64())
 	s := frame.UntaggedSegment(frame.OpReadRequest, frame.QueueRequest, t.readMSN, 0, true)
-	var f openFrame
-	t.open(&f, &s, frame.ReadRequestSize)
-	b.used = len(q.AppendTo(b.head[:b.used]))
-	t.sumHead(&f)
-	t.close(&f)
+	var content [frame.ReadRequestSize]byte
+	t.addControl(&s, q.AppendTo(content[:0]))
 	t.readMSN++
 	return true
 }

@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"lwio/rdma"
+	"lwio/rdma/internal/softrdma"
 	"lwio/rdma/iwarp/internal/frame"
 )
 
@@ -406,7 +407,7 @@ func TestSecurity11Limits(t *testing.T) {
 		return theirs
 	}
 	gone := func(c net.Conn) bool {
-		_ = c.SetReadDeadline(longAgo)
+		_ = c.SetReadDeadline(softrdma.LongAgo)
 		_, err := c.Read(make([]byte, 1))
 		return !netStatusIsTimeout(err)
 	}

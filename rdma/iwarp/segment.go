@@ -1,7 +1,6 @@
 package iwarp
 
 import (
-	"bytes"
 	"errors"
 
 	"lwio/rdma"
@@ -9,59 +8,9 @@ import (
 	"lwio/rdma/iwarp/internal/frame"
 )
 
-// violation is a violation of the protocol by the peer, with the header of the wrong
-// segment.
-type violation struct {
-	fault   frame.Fault
-	header  []byte
-	ulpdu   int
-	read    []byte      // the wrong Read Request
-	receive rdma.Status // of the receive in progress
-	reading rdma.Status // of the read that is being answered
-}
-
-// Error returns the name of the fault.
-func (v *violation) Error() string { return v.fault.String() }
-
-// ending returns the connection's ending for the violation.
-func (v *violation) ending(c *conn) *ending {
-	status := rdma.StatusRemoteError
-	switch {
-	case v.receive != rdma.StatusSuccess:
-		status = v.receive
-	case v.reading != rdma.StatusSuccess:
-		status = v.reading
-	case v.fault == frame.FaultCRC:
-		status = rdma.StatusDataError
-	}
-	t := frame.TerminateFor(v.fault, v.header, v.ulpdu)
-	if v.read != nil && t.Control != 0 {
-		t.Control |= frame.TerminateRDMAP
-		t.Header = append(bytes.Clone(t.Header), v.read...)
-	}
-	cause := &TerminateError{Layer: v.fault.Layer, Type: v.fault.Kind, Code: v.fault.Code}
-	return &ending{
-		err:     opError("connection", c.peer, status, cause),
-		term:    &t,
-		receive: v.receive,
-		reading: v.reading,
-	}
-}
-
 // violation returns a violation for the segment in progress.
 func (x *inFrame) violation(f frame.Fault) *violation {
 	return &violation{fault: f, header: x.header[:x.seg.Size()], ulpdu: x.ulpdu}
-}
-
-// remoteTerminate returns the error for a Terminate from the peer.
-func remoteTerminate(payload []byte) error {
-	t, err := frame.DecodeTerminate(payload)
-	if err != nil {
-		t.Fault = frame.FaultRDMAPOther
-	}
-	op, known := t.Opcode()
-	about := !known || op == frame.OpReadRequest || op == frame.OpAtomicRequest
-	return &TerminateError{Layer: t.Fault.Layer, Type: t.Fault.Kind, Code: t.Fault.Code, Remote: true, read: about}
 }
 
 // errStalled reports that a message must wait for a receive of a shared receive queue.

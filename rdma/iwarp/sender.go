@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"lwio/rdma"
+	"lwio/rdma/internal/softrdma"
 )
 
 // inlineBatches bounds the batches that a post writes before it starts the writing
@@ -278,7 +279,7 @@ func (t *sender) fail(err error) {
 // stop makes the writer stop, at once or after the batch in progress, and waits until it
 // has stopped.
 func (t *sender) stop(abort bool) {
-	deadline := longAgo
+	deadline := softrdma.LongAgo
 	if !abort {
 		deadline = time.Now().Add(t.c.a.p.cfg.DrainTimeout)
 	}

@@ -6,6 +6,8 @@ import (
 	"runtime"
 	"sync/atomic"
 	"time"
+
+	"lwio/rdma/internal/softrdma"
 )
 
 // The goroutine that sleeps on the socket, in sleeper.role.
@@ -299,7 +301,7 @@ func (c *conn) interrupt() {
 	c.deadlineMu.Lock()
 	defer c.deadlineMu.Unlock()
 	c.interrupted = true
-	_ = c.nc.SetReadDeadline(longAgo)
+	_ = c.nc.SetReadDeadline(softrdma.LongAgo)
 }
 
 // spurious reports whether an error of the sleeping goroutine came from interrupt, and

@@ -2,7 +2,6 @@ package iwarp
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"io"
 	"net"
@@ -14,8 +13,7 @@ import (
 	"lwio/rdma/iwarp/internal/frame"
 )
 
-// limitStartup bounds the start-up of a connection. Call it before watch, because watch
-// sets a later deadline that must hold.
+// limitStartup bounds the start-up of a connection. Call it before softrdma.Exchange.
 func limitStartup(nc net.Conn, read, write time.Duration) {
 	now := time.Now()
 	_ = nc.SetReadDeadline(now.Add(read))
@@ -62,11 +60,6 @@ func readStartup(nc net.Conn, reply bool) (frame.Startup, error) {
 func writeStartup(nc net.Conn, s *frame.Startup) error {
 	_, err := nc.Write(s.AppendTo(make([]byte, 0, frame.MaxStartupSize)))
 	return err
-}
-
-// watch wakes the goroutine that waits for nc when ctx ends. stop ends the watch.
-func watch(ctx context.Context, nc net.Conn) (stop func() bool) {
-	return context.AfterFunc(ctx, func() { _ = nc.SetDeadline(longAgo) })
 }
 
 // newRequest returns the request that opens a connection with the given revision.

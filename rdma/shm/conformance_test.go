@@ -57,3 +57,11 @@ func TestRandomOperations(t *testing.T) {
 		Addr: rdma.Addr{Fabric: shm.Name},
 	})
 }
+
+// BenchmarkOperations measures the operations that all providers are measured with.
+func BenchmarkOperations(b *testing.B) {
+	rdmatest.Benchmark(b, rdmatest.Config{
+		New:  func(testing.TB) rdma.Provider { return shm.New(nil) },
+		Addr: rdma.Addr{Fabric: shm.Name},
+	})
+}

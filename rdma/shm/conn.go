@@ -12,7 +12,6 @@ import (
 	"syscall"
 	"time"
 
-	"lwio/internal/host"
 	"lwio/rdma"
 	"lwio/rdma/internal/softrdma"
 	"lwio/rdma/shm/internal/ring"
@@ -32,17 +31,6 @@ const (
 	stateOrderly = 1
 	stateFailed  = 2
 )
-
-// violation is a violation of the protocol by the peer.
-type violation struct {
-	status  rdma.Status
-	receive rdma.Status
-	reading rdma.Status
-	err     error
-}
-
-func (v *violation) Error() string { return v.err.Error() }
-func (v *violation) Unwrap() error { return v.err }
 
 // Errors of a connection.
 var (
@@ -121,7 +109,7 @@ func (c *conn) end(e *ending) bool {
 }
 
 // nudge wakes run.
-func (c *conn) nudge() { _ = c.nc.SetReadDeadline(longAgo) }
+func (c *conn) nudge() { _ = c.nc.SetReadDeadline(softrdma.LongAgo) }
 
 // Finished is closed when the connection has ended and its socket is closed.
 func (c *conn) Finished() <-chan struct{} { return c.finished }
@@ -278,7 +266,7 @@ func (c *conn) endingFor(err error) *ending {
 			err:   opError(op, c.peerName, v.status, v.err),
 			state: stateFailed | uint64(v.status)<<32, receive: v.receive, reading: v.reading,
 		}
-	case err != nil && isHangup(err):
+	case err != nil && softrdma.IsHangup(err):
 	case err != nil:
 		return &ending{err: opError(op, c.peerName, rdma.StatusConnectionAborted, err)}
 	}
@@ -290,14 +278,6 @@ func (c *conn) endingFor(err error) *ending {
 		return &ending{err: opError(op, c.peerName, status, errPeerEnded), reading: status}
 	}
 	return &ending{err: opError(op, c.peerName, rdma.StatusConnectionAborted, errPeerDied), reading: rdma.StatusIOTimeout}
-}
-
-// remoteStatus returns the status of this side for a status of the peer.
-func remoteStatus(s rdma.Status) rdma.Status {
-	if s == rdma.StatusAccessViolation {
-		return s
-	}
-	return rdma.StatusRemoteError
 }
 
 // hangUp ends the stream to the peer, and waits up to Config.DrainTimeout until the peer
@@ -322,14 +302,4 @@ func (c *conn) hangUp() {
 			_ = c.nc.SetReadDeadline(end) // a late poller had set another deadline
 		}
 	}
-}
-
-// recovered turns a fault in the peer's memory into an error. Any other panic continues.
-// A fault means that a seal did not hold. A deferred function calls recovered with the
-// results of debug.SetPanicOnFault and recover.
-func recovered(old bool, x any) error {
-	if !host.CaughtFault(old, x) {
-		return nil
-	}
-	return &violation{status: rdma.StatusRemoteError, err: errFault}
 }

@@ -78,29 +78,21 @@ func (a *adapter) dial(ctx context.Context, local, remote string, req *hello) (n
 	if nc, err = openSocket(limited, local, remote); err != nil {
 		return nil, nil, nil, nil, err
 	}
-	stop := watch(limited, nc)
-	if err = cfg.checkUser(nc); err == nil {
-		err = sendHello(nc, req)
-	}
-	if err == nil || isHangup(err) {
-		// The listener may answer and hang up before it reads the request.
-		var h hello
-		if h, peer, b, err = receiveHello(nc); err == nil {
-			reply = &h
+	err = softrdma.Exchange(limited, nc, func() error {
+		err := cfg.checkUser(nc)
+		if err == nil {
+			err = sendHello(nc, req)
 		}
-	}
-	switch {
-	case err != nil:
-	case reply.kind == helloReject:
-		err = errRejected
-	case reply.kind == helloForbidden:
-		err = errForbidden
-	case reply.kind != helloAccept:
-		err = errHello
-	}
-	if !stop() && err == nil {
-		err = context.Cause(limited)
-	}
+		if err == nil || softrdma.IsHangup(err) {
+			// The listener may answer and hang up before it reads the request.
+			var h hello
+			if h, peer, b, err = receiveHello(nc); err == nil {
+				reply = &h
+				err = h.refusal()
+			}
+		}
+		return err
+	})
 	if err != nil {
 		nc.Close()
 		peer.Unmap()
@@ -159,14 +151,7 @@ func (a *adapter) sendSegment(ctx context.Context, nc *net.UnixConn, h *hello, o
 	defer fds.Close()
 	h.ring = uint32(len(own.Ring))
 	_ = nc.SetDeadline(time.Now().Add(a.p.cfg.RequestTimeout))
-	stop := watch(ctx, nc)
-	err = sendHello(nc, h, append(fds[:], others...)...)
-	if !stop() && err == nil {
-		err = context.Cause(ctx)
-	}
-	if err == nil {
-		err = nc.SetDeadline(time.Time{})
-	}
+	err = softrdma.Exchange(ctx, nc, func() error { return sendHello(nc, h, append(fds[:], others...)...) })
 	return own, err
 }
 
@@ -236,27 +221,30 @@ func (a *adapter) answer(ctx context.Context, nc *net.UnixConn, h *hello) (own, 
 	own, err = a.sendSegment(ctx, nc, h, others...)
 	ring.CloseAll(others)
 	if err != nil {
-		if isHangup(err) {
+		if softrdma.IsHangup(err) {
 			err = errors.Join(softrdma.ErrGaveUp, err)
 		}
 		return own, nil, b, err
 	}
 	_ = nc.SetDeadline(time.Now().Add(a.p.cfg.ReadyTimeout))
-	stop := watch(ctx, nc)
-	ready, peer, extra, err := receiveHello(nc)
-	extra.Close() // a ready message has no doorbell
-	canceled := !stop()
+	err = softrdma.Exchange(ctx, nc, func() error {
+		var ready hello
+		var extra *ring.Doorbell
+		ready, peer, extra, err = receiveHello(nc)
+		extra.Close() // a ready message has no doorbell
+		switch {
+		case err == nil && ready.kind == helloReject:
+			return softrdma.ErrGaveUp
+		case err == nil && ready.kind != helloReady:
+			return errHello
+		}
+		return err
+	})
 	switch {
-	case err == nil && ready.kind == helloReady && !canceled:
-		return own, peer, b, nc.SetDeadline(time.Time{})
-	case canceled:
-		err = context.Cause(ctx)
-	case err == nil && ready.kind == helloReject, isHangup(err):
+	case softrdma.IsHangup(err):
 		err = softrdma.ErrGaveUp
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		err = softrdma.ErrNotReady
-	case err == nil:
-		err = errHello
 	}
 	return own, peer, b, err
 }

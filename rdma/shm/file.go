@@ -6,9 +6,6 @@ import (
 	"context"
 	"errors"
 	"os"
-	"sync"
-	"sync/atomic"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 
@@ -19,54 +16,22 @@ import (
 
 // fileSource is a regular file that writes read their data from.
 type fileSource struct {
-	a      *adapter
-	f      *os.File
-	raw    syscall.RawConn
+	softrdma.FileSource
 	cached bool // the file system keeps all pages in memory
-	closed atomic.Bool
-	mu     sync.RWMutex // read-locked during a read of the file
 }
 
 // RegisterFile makes a regular file usable as a source. A write reads the file directly
 // into the peer's memory, if that memory can be accessed directly, else into the ring.
 func (a *adapter) RegisterFile(ctx context.Context, f *os.File) (rdma.FileSource, error) {
-	const op = "register file"
-	if ctx.Err() != nil {
-		return nil, rdma.CanceledBy(ctx, "shm: "+op, "")
+	s := &fileSource{}
+	if err := s.Init(ctx, a.Domain, f); err != nil {
+		return nil, err
 	}
-	raw, err := f.SyscallConn()
-	if err != nil {
-		return nil, opError(op, "", rdma.StatusInvalidParameter, err)
-	}
-	s := &fileSource{a: a, f: f, raw: raw}
-	var st unix.Stat_t
-	var fs unix.Statfs_t
-	var statErr error
-	if err := raw.Control(func(fd uintptr) {
-		if statErr = unix.Fstat(int(fd), &st); statErr == nil {
-			statErr = unix.Fstatfs(int(fd), &fs)
-		}
-	}); err != nil || statErr != nil {
-		return nil, opError(op, f.Name(), rdma.StatusInvalidParameter, errors.Join(err, statErr))
-	}
-	if st.Mode&unix.S_IFMT != unix.S_IFREG {
-		return nil, opError(op, f.Name(), rdma.StatusInvalidParameter, errors.New("not a regular file"))
-	}
-	s.cached = fs.Type == unix.TMPFS_MAGIC || fs.Type == unix.RAMFS_MAGIC
-	return s, a.Domain.Add(softrdma.Files, s, op)
-}
-
-// File returns the registered file.
-func (s *fileSource) File() *os.File { return s.f }
-
-// Close waits until the file is not being read. Requests for the file that have not begun
-// then fail.
-func (s *fileSource) Close() error {
-	s.closed.Store(true)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.a.Domain.Remove(softrdma.Files, s)
-	return nil
+	_ = s.Raw.Control(func(fd uintptr) {
+		var fs unix.Statfs_t
+		s.cached = unix.Fstatfs(int(fd), &fs) == nil && (fs.Type == unix.TMPFS_MAGIC || fs.Type == unix.RAMFS_MAGIC)
+	})
+	return s, nil
 }
 
 // fileWriter carries out writes from files that must not wait for a disk
@@ -103,17 +68,16 @@ const runBytes = 64 << 10
 // send, and the queue is empty.
 func (w *fileWriter) placeFiles(reqs []rdma.Request) (int, rdma.Status) {
 	f := reqs[0].File.(*fileSource)
-	f.mu.RLock()
-	defer f.mu.RUnlock()
-	switch {
-	case f.closed.Load():
+	if !f.Begin() {
 		return 0, rdma.StatusAccessViolation
-	case !w.t.out.OnlySends():
+	}
+	defer f.End()
+	if !w.t.out.OnlySends() {
 		return 0, rdma.StatusPending
 	}
 	run := &w.run
 	run.reqs, run.done, run.status = reqs, 0, rdma.StatusSuccess
-	if f.raw.Control(run.place) != nil {
+	if f.Raw.Control(run.place) != nil {
 		run.status = rdma.StatusDeviceBusy
 	}
 	run.reqs = nil

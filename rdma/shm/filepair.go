@@ -63,11 +63,11 @@ func (qp *queuePair) postPairLocked(reqs []rdma.Request) (int, rdma.Status) {
 // tryPair places both writes, if their targets can be accessed directly.
 func (w *fileWriter) tryPair(file, word *rdma.Request) (err error) {
 	t, l, f := w.t, &w.pair, file.File.(*fileSource)
-	if l.done, l.cold = 0, false; !f.mu.TryRLock() {
-		return nil // the file is being closed
+	if l.done, l.cold = 0, false; !f.TryBegin() {
+		return nil
 	}
-	defer f.mu.RUnlock()
-	if f.closed.Load() || !t.out.OnlySends() {
+	defer f.End()
+	if !t.out.OnlySends() {
 		return nil
 	}
 	defer func() { l.file, l.dst, l.data = nil, nil, nil }()
@@ -84,7 +84,7 @@ func (w *fileWriter) tryPair(file, word *rdma.Request) (err error) {
 		return nil
 	}
 	l.file, l.to = file, word.Remote
-	l.cold = f.raw.Control(l.place) != nil || l.done == 0
+	l.cold = f.Raw.Control(l.place) != nil || l.done == 0
 	return nil
 }
 

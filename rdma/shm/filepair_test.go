@@ -100,8 +100,8 @@ func TestFilePairWaits(t *testing.T) {
 			return func() { qp.staged = false }
 		},
 		"the file is being closed": func() func() {
-			src.(*fileSource).mu.Lock()
-			return src.(*fileSource).mu.Unlock
+			src.(*fileSource).Reads.Lock()
+			return src.(*fileSource).Reads.Unlock
 		},
 	} {
 		qp.Initiator.Lock()

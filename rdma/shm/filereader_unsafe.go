@@ -50,7 +50,7 @@ func (r *fileReader) do(fd uintptr) {
 // Errors: errWouldBlock; unix.Errno; the error of a closed file.
 func (r *fileReader) read(f *fileSource, dst []byte, off int64, wait bool) (int, error) {
 	r.prepare(f, dst, off, wait)
-	if err := f.raw.Control(r.fn); err != nil {
+	if err := f.Raw.Control(r.fn); err != nil {
 		r.iov.Base = nil
 		return 0, err
 	}

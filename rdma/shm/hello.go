@@ -62,6 +62,19 @@ func (h *hello) carries() int {
 // begins reports whether the message carries a segment.
 func (h *hello) begins() bool { return h.kind == helloAccept || h.kind == helloReady }
 
+// refusal returns nil for an acceptance, the only answer that lets a connection begin.
+func (h *hello) refusal() error {
+	switch h.kind {
+	case helloAccept:
+		return nil
+	case helloReject:
+		return errRejected
+	case helloForbidden:
+		return errForbidden
+	}
+	return errHello
+}
+
 func (h *hello) appendTo(b []byte) []byte {
 	b = append(b, helloMagic...)
 	b = append(b, h.kind, 0, 0, 0)

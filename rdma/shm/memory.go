@@ -5,7 +5,6 @@ package shm
 import (
 	"context"
 	"errors"
-	"math"
 	"os"
 	"slices"
 	"sync"
@@ -48,7 +47,7 @@ func (a *adapter) Alloc(ctx context.Context, size int) (rdma.Memory, error) {
 	if ctx.Err() != nil {
 		return nil, rdma.CanceledBy(ctx, "shm: "+op, "")
 	}
-	if size = roundUp(size, os.Getpagesize()); size == 0 {
+	if size = softrdma.AllocSize(size); size == 0 {
 		return nil, opError(op, "", rdma.StatusInvalidParameter, nil)
 	}
 	fd, buf, err := ring.NewMemfd("shm-memory", size)
@@ -194,12 +193,4 @@ func (m *memory) replace(b *backing) error {
 		return err
 	}
 	return ring.MapOver(fd, m.buf[from:to])
-}
-
-// roundUp rounds a size up to whole pages. 0 means that the size is not possible.
-func roundUp(size, page int) int {
-	if size <= 0 || size > math.MaxInt-page || uint64(size) > softrdma.MaxRegistration {
-		return 0
-	}
-	return (size + page - 1) / page * page
 }

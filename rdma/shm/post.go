@@ -119,13 +119,10 @@ func (qp *queuePair) checkDataLocked(r *rdma.Request) (int, rdma.Status) {
 // checkFile checks the file of a write. Precondition: the range was checked.
 func (qp *queuePair) checkFile(r *rdma.Request) rdma.Status {
 	f, ok := r.File.(*fileSource)
-	switch {
-	case !ok || f == nil || f.a != qp.a:
+	if !ok {
 		return rdma.StatusInvalidParameter
-	case f.closed.Load():
-		return rdma.StatusAccessViolation
 	}
-	return rdma.StatusSuccess
+	return f.Check(qp.Domain)
 }
 
 // TrimIdle returns the pages of the posted receives to the system. It also returns the

@@ -59,8 +59,3 @@ func (p *Provider) Addrs(ctx context.Context) ([]netip.Addr, error) {
 	}
 	return nil, nil
 }
-
-// opError returns the error of an operation of this provider.
-func opError(op, object string, status rdma.Status, cause error) error {
-	return &rdma.Error{Op: "shm: " + op, Object: object, Status: status, Err: cause}
-}

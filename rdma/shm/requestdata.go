@@ -131,11 +131,10 @@ func (d *requestData) get(src []byte) error {
 // Source: [OP-92i]
 func (d *requestData) readFile(s *softrdma.WorkRequest, dst []byte) error {
 	f := s.File.(*fileSource)
-	f.mu.RLock()
-	defer f.mu.RUnlock()
-	if f.closed.Load() {
-		return fmt.Errorf("file %s: %w", f.f.Name(), os.ErrClosed)
+	if !f.Begin() {
+		return fmt.Errorf("file %s: %w", f.File().Name(), os.ErrClosed)
 	}
+	defer f.End()
 	begin, real, here := d.within, s.Real, dst
 	for len(here) > 0 {
 		n, err := 0, error(nil)
@@ -147,7 +146,7 @@ func (d *requestData) readFile(s *softrdma.WorkRequest, dst []byte) error {
 			d.within, s.Real = begin, real
 			return err
 		case err != nil && !unreadable(err):
-			return fmt.Errorf("read %s: %w", f.f.Name(), err)
+			return fmt.Errorf("read %s: %w", f.File().Name(), err)
 		case err != nil, n == 0: // bytes that cannot be read count as missing
 			clear(here)
 			d.within += len(here)

@@ -3,28 +3,18 @@
 package shm
 
 import (
-	"context"
 	"crypto/rand"
 	"encoding/hex"
-	"errors"
 	"fmt"
-	"io"
 	"net"
-	"os"
-	"syscall"
-	"time"
 
 	"golang.org/x/sys/unix"
 
-	"lwio/rdma"
 	"lwio/rdma/shm/internal/ring"
 )
 
 // maxName is the length of the longest abstract name, in bytes.
 const maxName = 107
-
-// longAgo is a deadline that ends every wait for a socket.
-var longAgo = time.Unix(1, 0)
 
 // randomName returns a new abstract name.
 func randomName() string {
@@ -43,11 +33,6 @@ func nameOf(a net.Addr) string {
 		return "unnamed"
 	}
 	return u.Name[1:]
-}
-
-// watch ends all waits for a socket when ctx ends.
-func watch(ctx context.Context, nc net.Conn) (stop func() bool) {
-	return context.AfterFunc(ctx, func() { _ = nc.SetDeadline(longAgo) })
 }
 
 // checkUser checks the user of the process at the other end with AllowUID.
@@ -115,24 +100,4 @@ func rightsIn(oob []byte) (fds []int) {
 		}
 	}
 	return fds
-}
-
-// statusOf returns the status for an error of a start-up.
-func statusOf(err error) rdma.Status {
-	switch {
-	case errors.Is(err, errRejected), errors.Is(err, errForbidden), isHangup(err), errors.Is(err, syscall.ECONNREFUSED):
-		return rdma.StatusConnectionRefused
-	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, context.DeadlineExceeded), errors.Is(err, syscall.EAGAIN):
-		return rdma.StatusIOTimeout
-	case errors.Is(err, syscall.EADDRINUSE):
-		return rdma.StatusSharingViolation
-	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE), errors.Is(err, syscall.ENOMEM), errors.Is(err, syscall.ENOSPC):
-		return rdma.StatusInsufficientResources
-	}
-	return rdma.StatusConnectionAborted
-}
-
-// isHangup reports whether err means that the peer is gone.
-func isHangup(err error) bool {
-	return errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }

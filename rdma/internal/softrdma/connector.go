@@ -1,6 +1,7 @@
 package softrdma
 
 import (
+	"bytes"
 	"context"
 	"net"
 	"sync"
@@ -126,42 +127,44 @@ func (c *Connector) openLocked(h Handshake, pair Pair) {
 
 // ReadLimits returns the peer's read limits, clipped.
 func (c *Connector) ReadLimits() (rdma.ReadLimits, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.params == nil {
-		return rdma.ReadLimits{}, c.d.Error("read limits", "", rdma.StatusConnectionInvalid, nil)
-	}
-	return c.params.Limits, nil
+	params, err := c.peerParams("read limits")
+	return params.Limits, err
 }
 
 // PrivateData returns the peer's private data, exactly as sent.
 func (c *Connector) PrivateData() ([]byte, error) {
+	params, err := c.peerParams("private data")
+	return bytes.Clone(params.Private), err
+}
+
+func (c *Connector) peerParams(op string) (PeerParams, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.params == nil {
-		return nil, c.d.Error("private data", "", rdma.StatusConnectionInvalid, nil)
+		return PeerParams{}, c.d.Error(op, "", rdma.StatusConnectionInvalid, nil)
 	}
-	return append([]byte(nil), c.params.Private...), nil
+	return *c.params, nil
 }
 
 // LocalAddr returns this side's address.
 func (c *Connector) LocalAddr() (rdma.Addr, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.ends == nil {
-		return rdma.Addr{}, c.d.Error("local address", "", rdma.StatusConnectionInvalid, nil)
-	}
-	return c.ends.Local, nil
+	ends, err := c.addrs("local address")
+	return ends.Local, err
 }
 
 // PeerAddr returns the peer's address.
 func (c *Connector) PeerAddr() (rdma.Addr, error) {
+	ends, err := c.addrs("peer address")
+	return ends.Peer, err
+}
+
+func (c *Connector) addrs(op string) (Ends, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.ends == nil {
-		return rdma.Addr{}, c.d.Error("peer address", "", rdma.StatusConnectionInvalid, nil)
+		return Ends{}, c.d.Error(op, "", rdma.StatusConnectionInvalid, nil)
 	}
-	return c.ends.Peer, nil
+	return *c.ends, nil
 }
 
 // Done is closed when the connection ends.

@@ -2,6 +2,8 @@ package softrdma
 
 import (
 	"context"
+	"math"
+	"os"
 	"sync"
 	"sync/atomic"
 
@@ -205,4 +207,14 @@ func (t *regionTable) find(token uint32) *Region {
 		}
 	}
 	return nil
+}
+
+// AllocSize rounds the size of an Alloc up to whole pages. 0 means that the size is not
+// possible.
+func AllocSize(size int) int {
+	page := os.Getpagesize()
+	if size <= 0 || uint64(size) > MaxRegistration || size > math.MaxInt-page {
+		return 0
+	}
+	return (size + page - 1) / page * page
 }

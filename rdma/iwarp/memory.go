@@ -2,7 +2,6 @@ package iwarp
 
 import (
 	"context"
-	"os"
 	"sync"
 
 	"lwio/rdma"
@@ -25,11 +24,10 @@ func (a *adapter) Alloc(ctx context.Context, size int) (rdma.Memory, error) {
 	if ctx.Err() != nil {
 		return nil, rdma.CanceledBy(ctx, "iwarp: "+op, "")
 	}
-	page := os.Getpagesize()
-	if size <= 0 || uint64(size) > softrdma.MaxRegistration {
+	if size = softrdma.AllocSize(size); size == 0 {
 		return nil, opError(op, "", rdma.StatusInvalidParameter, nil)
 	}
-	buf, free, err := allocPages((size + page - 1) / page * page)
+	buf, free, err := allocPages(size)
 	if err != nil {
 		return nil, opError(op, "", rdma.StatusInsufficientResources, err)
 	}
