@@ -172,7 +172,7 @@ func (a *authenticator) answer(o *op) error {
 	if err := c.receives.post(c.qp, c.credits.grant-1); err != nil {
 		return err
 	}
-	o.staged, o.info = len(block), wire.AuthInformation(len(block))
+	o.data.staged, o.info = len(block), wire.AuthInformation(len(block))
 	return nil
 }
 

@@ -11,9 +11,9 @@ import (
 	"lwio/rdma"
 )
 
-// conn is one RDMA connection of a client. It is composed of parts that own their state:
-// the receive loop polls completions and hands messages to their handlers, reads and the
-// workers move data, and the send queue posts the answers.
+// conn is one RDMA connection of a client. Its parts own their state. The receive loop polls
+// completions and passes messages to their handlers. The reader and the workers move data. The
+// send queue posts the answers.
 //
 // Source: [LWIO §I/O Processing] [OP-109]
 type conn struct {
@@ -23,8 +23,10 @@ type conn struct {
 
 	ctx    context.Context
 	cancel context.CancelCauseFunc
-	done   chan struct{}  // closed when the connection has given everything back
-	jobs   sync.WaitGroup // operations that wait for memory or a worker, and the timer of held answers
+	done   chan struct{} // closed when the connection has given everything back
+	// jobs are the operations that wait for memory or a worker, the timer of held answers, and
+	// the file sources that are being closed.
+	jobs sync.WaitGroup
 
 	peer      peer
 	place     place
@@ -48,14 +50,14 @@ type conn struct {
 	// Safe for concurrent use, each with a lock of its own.
 	credits creditState
 	replay  replayCache
-	files   fileTable
+	files   registrations
 	send    sendQueue
 }
 
-// peer is the client's end of a connection.
+// peer names the client of a connection.
 type peer struct {
-	name string     // the address as text
-	host netip.Addr // the host of the address, if it has one
+	name string     // address as text
+	host netip.Addr // host of the address; the zero Addr without one
 }
 
 // newConn returns a connection for a request that arrived on a fabric. Its context ends with
@@ -67,27 +69,27 @@ func newConn(e *engine, f *fabric, connector rdma.Connector, log *slog.Logger, p
 	return c
 }
 
-// init makes the parts of a connection that has done nothing yet.
+// init makes the parts of a new connection.
 func (c *conn) init() {
 	f := c.fabric
 	c.loop.c, c.reads.c, c.auth.c = c, c, c
 	c.receives = newReceiveBuffers(f)
 	c.ops.most = f.layout.most
 	c.replay.most = f.layout.slots
-	c.files.limit = c.engine.limits.FilesPerConnection
+	c.files.c, c.files.limit = c, c.engine.limits.FilesPerConnection
 	c.send.init(f, &c.receives, &c.engine.count, &c.jobs, c.cut)
 	c.notice, _ = c.ops.take(c) // the first
 	c.notice.notice = true
 }
 
-// setQueues tells the parts of the queues.
+// setQueues gives the queues to the parts that use them.
 func (c *conn) setQueues(cq rdma.CompletionQueue, qp rdma.QueuePair) {
 	c.cq, c.loop.cq = cq, cq
 	c.qp, c.send.qp = qp, qp
 }
 
-// open creates the adapter's resources of the connection and posts the receive for the AUTH,
-// and those ahead. On failure everything is closed again.
+// open creates the adapter's resources of the connection and posts its first receives: one for the
+// AUTH, and layout.ahead more. After an error no resource is open.
 //
 // Source: [OP-103] [OP-108]
 func (c *conn) open() (err error) {
@@ -117,8 +119,8 @@ func (c *conn) open() (err error) {
 	return c.receives.post(qp, 1+y.ahead)
 }
 
-// serve accepts the connection, runs its loop, and cleans up. No private data goes with the
-// acceptance, and none is expected.
+// serve accepts the connection, runs its loop, and cleans up. The acceptance has no private data,
+// and private data of the client is ignored.
 //
 // Source: [OP-102]
 func (c *conn) serve() {
@@ -139,11 +141,11 @@ func (c *conn) serve() {
 	c.teardown(err)
 }
 
-// cut ends the connection from any goroutine; its loop cleans up.
+// cut ends the connection. Any goroutine may call it; the receive loop cleans up.
 func (c *conn) cut(cause error) { c.cancel(cause) }
 
-// cause returns why the connection was cut. If that was a post after its end, it returns why
-// it had ended.
+// cause returns the cause of the cut. If a post failed because the connection had ended, it returns
+// the cause of that end.
 func (c *conn) cause() error {
 	err := context.Cause(c.ctx)
 	if errors.Is(err, rdma.StatusConnectionInvalid) {
@@ -152,8 +154,8 @@ func (c *conn) cause() error {
 	return err
 }
 
-// teardown ends the connection and gives back all that it held. The memory of the client is
-// not touched once the queue pair is closed.
+// teardown ends the connection and releases all its resources. After the close of the queue pair
+// the server does not access memory of the client.
 //
 // Source: [OP-94f]
 func (c *conn) teardown(err error) {
@@ -163,7 +165,7 @@ func (c *conn) teardown(err error) {
 	c.send.kill()
 	for _, f := range c.files.removeAll() {
 		f.unhook()
-		f.unref()
+		f.release()
 		c.engine.count.files.Add(-1)
 	}
 	if isOrderly(err) {
@@ -187,12 +189,13 @@ func (c *conn) teardown(err error) {
 			c.fabric.buffers.give(o)
 		}
 	}
+	c.jobs.Wait() // for the sources of these files
 	c.keepReplay()
 	c.closeResources()
 	c.engine.forget(c)
 }
 
-// recall takes o out of the queue that it waits in and reports whether it waited.
+// recall removes o from the queue in which it waits, and reports whether it waited.
 func (o *op) recall() bool {
 	if o.queue == nil || !o.queue.remove(o) && !o.c.fabric.buffers.remove(o) {
 		return false
@@ -228,7 +231,7 @@ func (c *conn) report(cause error) {
 	}
 }
 
-// startDraining lets the connection end as soon as nothing is in flight.
+// startDraining makes the connection end as soon as no request is in flight.
 func (c *conn) startDraining() {
 	c.send.startDraining()
 	if c.send.drained() {

@@ -7,27 +7,27 @@ import (
 	"time"
 )
 
-// connTable is the table of an engine's connections: it enforces the limits on their number,
-// for all, for those that have not passed AUTH, and for each user. Safe for concurrent use.
+// connTable is the table of an engine's connections. It bounds their number: of all connections, of
+// unauthenticated ones, and of the connections of each user. Safe for concurrent use.
 type connTable struct {
 	limits *Limits
 	count  *counters
 
 	mu      sync.Mutex
 	all     map[*conn]struct{}
-	byID    map[[8]byte]*conn // authenticated ones, by SessionId
-	users   map[string]int    // number of each user's
+	byID    map[[8]byte]*conn // authenticated connections, by SessionId
+	users   map[string]int    // number of connections of each user
 	arrived uint64            // connections so far
-	stopped bool              // takes no new ones
-	empty   chan struct{}     // closed when all is empty; nil if none waits
+	stopped bool              // new connections are refused
+	empty   chan struct{}     // closed when all is empty; nil without a waiter
 }
 
 // place is the entry of a connection in the table. connTable.mu guards it.
 type place struct {
 	number    uint64 // in the order of arrival
 	user      string // lower case
-	counted   bool   // among those of user
-	displaced bool   // another took its place before AUTH
+	counted   bool   // included in connTable.users
+	displaced bool   // evicted before AUTH; a newer connection has its place in the count
 }
 
 // init makes t ready for use.
@@ -36,9 +36,9 @@ func (t *connTable) init(limits *Limits, count *counters) {
 	t.all, t.byID, t.users = make(map[*conn]struct{}), make(map[[8]byte]*conn), make(map[string]int)
 }
 
-// enter adds a connection and has start run; false if there are too many. If only those are
-// too many that have not passed AUTH, the new one takes the place of one of them, so that
-// unauthenticated connections do not keep authenticated ones out.
+// enter adds a connection and calls start; false if there are too many. If only the
+// unauthenticated connections are too many, the new connection evicts one of them. So
+// unauthenticated connections do not keep other clients out.
 func (t *connTable) enter(c *conn, start func()) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -56,9 +56,9 @@ func (t *connTable) enter(c *conn, start func()) bool {
 	return true
 }
 
-// displaceLocked cuts a connection that has not passed AUTH and leaves its place in the
-// count to another: the oldest of the host with most of them, so that a host which floods
-// the server displaces its own.
+// displaceLocked cuts an unauthenticated connection and gives its place in the count to a new one.
+// It chooses the oldest connection of the host with the most unauthenticated connections, so a
+// host that floods the server evicts its own connections.
 func (t *connTable) displaceLocked() {
 	perHost := make(map[netip.Addr]int)
 	for c := range t.all {
@@ -80,7 +80,7 @@ func (t *connTable) displaceLocked() {
 	oldest.cut(errDisplaced)
 }
 
-// enterUser counts a connection among those of its user; false if these are too many.
+// enterUser counts a connection of a user; false if the user has too many.
 func (t *connTable) enterUser(c *conn, user string) bool {
 	user = strings.ToLower(user)
 	t.mu.Lock()
@@ -93,7 +93,7 @@ func (t *connTable) enterUser(c *conn, user string) bool {
 	return true
 }
 
-// pass makes c an authenticated connection, which can be found by its SessionId.
+// pass makes c an authenticated connection, which find returns for its SessionId.
 func (t *connTable) pass(c *conn) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -137,7 +137,7 @@ func (t *connTable) each(f func(c *conn)) {
 	}
 }
 
-// leave removes a connection that has given everything back.
+// leave removes a connection that has released all its resources.
 func (t *connTable) leave(c *conn) {
 	t.count.connections.Add(-1)
 	t.mu.Lock()
@@ -165,8 +165,8 @@ func (t *connTable) stop() {
 	t.stopped = true
 }
 
-// drain lets all connections finish their requests and returns a channel that is closed once
-// they have ended.
+// drain makes all connections end after their requests in flight. It returns a channel that is
+// closed once all have ended.
 func (t *connTable) drain() <-chan struct{} {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -25,8 +25,11 @@ type creditState struct {
 	exhausted atomic.Uint64
 	// changing: delta is not 0.
 	changing atomic.Bool
-	// lastMessage is the arrival of the last message, on the engine's clock.
+	// lastMessage is the arrival of the last message on the engine's clock, at most
+	// arrivalStep too early. noted is its value, for the receive loop: a look costs less than
+	// a store.
 	lastMessage atomic.Int64
+	noted       time.Duration
 
 	mu    sync.Mutex
 	grant int
@@ -49,6 +52,17 @@ type creditState struct {
 func (k *creditState) setDeltaLocked(n int) {
 	k.delta, k.began = n, time.Now()
 	k.changing.Store(n != 0)
+}
+
+// arrivalStep is the accuracy of creditState.lastMessage.
+const arrivalStep = time.Millisecond
+
+// arrived notes the arrival of a message, on the engine's clock. The receive loop calls it.
+func (k *creditState) arrived(now time.Duration) {
+	if now-k.noted >= arrivalStep {
+		k.noted = now
+		k.lastMessage.Store(int64(now))
+	}
 }
 
 // observe notes that the client has n requests.

@@ -88,11 +88,11 @@ func (c *conn) dispatch(o *op, replayed bool) error {
 			c.write(o)
 		}
 	case wire.OpRegister:
-		c.register(o)
+		c.files.register(o)
 	case wire.OpClose:
-		c.closeFile(o)
+		c.files.close(o)
 	case wire.OpCancel:
-		c.cancelFile(o)
+		c.files.cancel(o)
 	case wire.OpInterrupt:
 		c.interrupt(o)
 	case wire.OpCredit:
@@ -120,7 +120,8 @@ func (c *conn) begin(o *op) bool {
 
 // reply answers with a status and nothing else, in the receive loop.
 func (c *conn) reply(o *op, status ntstatus.Status) {
-	o.status, o.info, o.staged, o.more = status, 0, 0, false
+	o.status, o.info = status, 0
+	o.data.drop()
 	o.count()
 	c.answer(o)
 }
@@ -170,7 +171,7 @@ func (c *conn) deliver(o *op, begun time.Time) {
 
 // complete notes that the answer of o is about to be sent, if o is an I/O request.
 func (o *op) complete() {
-	if !o.io || o.more {
+	if !o.io || o.data.more {
 		return
 	}
 	if isWrite(o.h.Opcode) && !o.known {

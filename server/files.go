@@ -10,10 +10,10 @@ import (
 
 // registeredFile is a file registered on a connection.
 //
-// Its references are one of the file table, and one of each I/O request from its arrival
-// until its data and answer are posted. When the last one is gone, the file leaves the
-// queues and the usage that it shares with registrations of the same file, and a CLOSE
-// that waits for it is answered.
+// The file table has one reference, and each I/O request has one from its arrival until its data
+// and answer are posted. All of them together hold one reference on the open. The end of the last
+// one ends the registration: it releases the open, leaves the queues and the usage that all
+// registrations of the file share, and answers the CLOSE that waits.
 //
 // Source: [LWIO §File Registration] [OP-53]
 type registeredFile struct {
@@ -40,6 +40,8 @@ type registeredFile struct {
 	memory  int
 	// unhook removes the hooks from the open.
 	unhook func()
+	// jobs are the jobs of the connection. The closing of source is one.
+	jobs *sync.WaitGroup
 
 	refs atomic.Int32
 	// closer is the CLOSE that waits for the I/O in flight, set before the table drops its
@@ -54,8 +56,8 @@ func (f *registeredFile) join(e *engine, pool *bufferPool) {
 	f.buffers, f.usage = pool, pool.join(node)
 }
 
-// acquire takes a reference for an I/O request, and one on the open; false if the file is
-// being closed, on this side or by SMB.
+// acquire takes a reference for an I/O request; false if the file is being closed, by the client
+// or by SMB.
 func (f *registeredFile) acquire() bool {
 	for {
 		n := f.refs.Load()
@@ -63,32 +65,34 @@ func (f *registeredFile) acquire() bool {
 			return false
 		}
 		if f.refs.CompareAndSwap(n, n+1) {
-			break
+			return true
 		}
 	}
-	if f.open.Acquire() == nil {
-		return true
-	}
-	f.unref() // the receive loop takes CLOSE and I/O in turn: no CLOSE waits yet
-	return false
 }
 
-// release undoes acquire, and returns the CLOSE that is to be answered now, or nil.
+// release drops a reference and returns the CLOSE that waited for the last one, or nil. It does no
+// I/O: a job of the connection closes the source.
+//
+// Precondition: the connection does not wait for its jobs yet, or the caller is one of them.
 func (f *registeredFile) release() (closer *op) {
-	f.open.Release()
-	return f.unref()
-}
-
-// unref drops a reference and returns the CLOSE that waited for the last one, or nil.
-func (f *registeredFile) unref() (closer *op) {
 	if f.refs.Add(-1) > 0 {
 		return nil
 	}
-	f.detach()
+	if f.source == nil {
+		f.end()
+	} else {
+		f.jobs.Go(f.end)
+	}
 	return f.closer
 }
 
-// detach undoes join and attach.
+// end ends the registration. The source is closed before the file can be.
+func (f *registeredFile) end() {
+	f.detach()
+	f.open.Release()
+}
+
+// detach undoes join and attach. It may wait for I/O if there is a source.
 func (f *registeredFile) detach() {
 	if f.source != nil {
 		f.source.Close()
@@ -149,14 +153,16 @@ func (t *fileTable) get(id uint16) *registeredFile {
 	return f
 }
 
-// remove takes f out and reports whether it was there. The reference of the table becomes
-// the caller's.
-func (t *fileTable) remove(f *registeredFile) bool {
+// remove takes f out and reports whether it was there. If so, the reference of the table becomes
+// the caller's, and the caller is one of jobs. A connection waits for its jobs after removeAll, so
+// that it waits for the caller too.
+func (t *fileTable) remove(f *registeredFile, jobs *sync.WaitGroup) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.byID[f.id] != f {
 		return false
 	}
+	jobs.Add(1)
 	delete(t.byID, f.id)
 	t.recent.CompareAndSwap(f, nil)
 	return true

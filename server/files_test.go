@@ -46,7 +46,7 @@ func TestFileTableModel(t *testing.T) {
 				if f == nil {
 					return
 				}
-				if !table.remove(f) || table.remove(f) {
+				if !table.remove(f, new(sync.WaitGroup)) || table.remove(f, new(sync.WaitGroup)) {
 					t.Fatal("remove does not remove once")
 				}
 				delete(model, id)
@@ -80,7 +80,7 @@ func TestFileTableFull(t *testing.T) {
 	if table.add(&registeredFile{}) {
 		t.Fatal("file 65536 was accepted")
 	}
-	table.remove(files[77])
+	table.remove(files[77], new(sync.WaitGroup))
 	f := &registeredFile{}
 	if !table.add(f) || f.id != files[77].id {
 		t.Fatalf("got number %d, want %d", f.id, files[77].id)
@@ -103,9 +103,10 @@ func TestLastReferenceAnswersClose(t *testing.T) {
 	closer := new(op)
 	answered := make(chan *op, ops+1)
 	var wg sync.WaitGroup
-	c.files.remove(f)
+	c.files.remove(f, &c.jobs)
+	defer c.jobs.Done()
 	f.closer = closer
-	wg.Go(func() { answered <- f.unref() })
+	wg.Go(func() { answered <- f.release() })
 	for range ops {
 		wg.Go(func() { answered <- f.release() })
 	}

@@ -34,10 +34,6 @@ func newFuzzConn(t *testing.T) (*conn, *fuzzQueue) {
 		t.Fatal(err)
 	}
 	e := newEngine(&cfg)
-	t.Cleanup(func() {
-		e.close()
-		fs.Close()
-	})
 	f := &fabric{layout: newLayout(&e.limits, rdma.AdapterInfo{
 		Caps: rdma.CapDirectFile, MaxReceiveQueueDepth: 100, MaxInitiatorQueueDepth: 100,
 	})}
@@ -51,6 +47,13 @@ func newFuzzConn(t *testing.T) (*conn, *fuzzQueue) {
 	q.c = c
 	c.credits.grant, c.receives.spare = 4, c.receives.spare[:len(c.receives.spare)-4-f.layout.ahead]
 	c.files.limit = 10
+	t.Cleanup(func() {
+		e.close()
+		for _, f := range c.files.removeAll() {
+			f.release()
+		}
+		fs.Close()
+	})
 	for i := range 4 + f.layout.ahead {
 		q.slots = append(q.slots, int32(i))
 	}
@@ -62,7 +65,10 @@ func newFuzzConn(t *testing.T) (*conn, *fuzzQueue) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		f := &registeredFile{open: o, canRead: true, canWrite: true, unbuffered: options != 0, traffic: new(shareTraffic), unhook: func() {}}
+		if err := o.Acquire(); err != nil {
+			t.Fatal(err)
+		}
+		f := &registeredFile{open: o, canRead: true, canWrite: true, unbuffered: options != 0, traffic: new(shareTraffic), unhook: func() {}, jobs: &c.jobs}
 		f.join(e, c.fabric.buffers)
 		c.files.add(f)
 	}

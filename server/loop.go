@@ -13,39 +13,38 @@ import (
 const (
 	// pollSize is the number of completions that are polled at a time.
 	pollSize = 32
-	// flushPolls is the number of polls after which the loop posts the answers, even a few:
+	// flushPolls is the number of polls after which the loop posts its answers, however few:
 	// other completions may arrive as fast as the loop handles them.
 	flushPolls = 8
-	// spinsPerCheck is the number of polls of a busy-poll between two looks at the time,
-	// which also let other goroutines run: a few microseconds. A look costs as much as a
-	// dozen polls.
+	// spinsPerCheck is the number of polls of a busy-poll between two looks at the time. It
+	// stands for a few microseconds. A look costs as much as a dozen polls, and lets other
+	// goroutines run.
 	spinsPerCheck = 64
 )
 
-// completions are the loops' scratch memory, so that idle connections have none.
+// completions is the scratch memory of the receive loops. An idle connection has none.
 var completions = sync.Pool{New: func() any { return new([pollSize]rdma.Result) }}
 
-// receiveLoop is the goroutine of a connection: it polls the completion queue, has each
-// completion handled, and sees to it that answers are posted. Its state belongs to that
-// goroutine.
+// receiveLoop is the goroutine of a connection. It polls the completion queue, handles each
+// completion, and posts the answers. Its state belongs to that goroutine.
 type receiveLoop struct {
 	c  *conn
 	cq rdma.CompletionQueue
 
-	rest []rdma.Result // the completions of the batch in hand that follow
-	// deferred are messages that arrived while the user's rate limit held the connection
-	// back. There are never more than receives.
+	rest []rdma.Result // completions of the batch that are not handled yet
+	// deferred are messages that arrived while the rate limit of the user delayed the
+	// connection: at most as many as the connection has receives.
 	deferred []rdma.Result
 	now      time.Duration // arrival of the first message of the batch, on the engine's clock; 0 before it
 
-	slept          bool   // no message arrived since the loop slept
+	slept          bool   // no message has arrived since the loop slept
 	wake           uint64 // number of the last wake-up by a message
-	oversubscribed bool   // as of that wake-up
+	oversubscribed bool   // at that wake-up
 	backoff        spinBackoff
 	spinning       bool // the loop has a place among the spinners
 }
 
-// run serves the connection until it ends, and returns the cause.
+// run serves the connection until its end, and returns the cause of the end.
 func (l *receiveLoop) run() error {
 	for {
 		batch := completions.Get().(*[pollSize]rdma.Result)
@@ -67,7 +66,7 @@ func (l *receiveLoop) run() error {
 	}
 }
 
-// drain handles completions until there are none, and reports whether there were any.
+// drain handles completions until the queue is empty, and reports whether it found any.
 func (l *receiveLoop) drain(batch *[pollSize]rdma.Result) (found bool, err error) {
 	for turn := 1; ; turn++ {
 		if err := context.Cause(l.c.ctx); err != nil {
@@ -94,9 +93,9 @@ func (l *receiveLoop) drain(batch *[pollSize]rdma.Result) (found bool, err error
 	}
 }
 
-// handleAll handles completions that were polled together. The answers are posted when
-// there are enough, or with the next flush. READs of data in the page cache are performed
-// several at a time.
+// handleAll handles completions that were polled together. It posts the answers when there are
+// enough of them; the next flush posts the others. It performs several READs of data in the page
+// cache at a time.
 func (l *receiveLoop) handleAll(all []rdma.Result) error {
 	l.now = 0
 	for l.rest = all; len(l.rest) > 0; {
@@ -124,20 +123,20 @@ func (l *receiveLoop) handle(r *rdma.Result) error {
 	return l.c.settle(r.ID, r.Bytes)
 }
 
-// arrival returns the time of arrival of the batch in hand, on the engine's clock.
+// arrival returns the time of arrival of the batch, on the engine's clock.
 func (l *receiveLoop) arrival() time.Duration {
 	if l.now == 0 {
 		l.now = l.c.engine.clock()
-		l.c.credits.lastMessage.Store(int64(l.now))
+		l.c.credits.arrived(l.now)
 	}
-	if l.slept { // wake-ups by completions of own requests tell nothing about oversubscription
+	if l.slept { // a wake-up by a completion of the server's own request does not count
 		l.slept = false
 		l.wake, l.oversubscribed = l.c.engine.oversubscription.wake(l.wake)
 	}
 	return l.now
 }
 
-// stopSpinning gives the place among the spinners back, if the loop has one.
+// stopSpinning leaves the spinners, if the loop is among them.
 func (l *receiveLoop) stopSpinning() {
 	if l.spinning {
 		l.spinning = false
@@ -145,8 +144,8 @@ func (l *receiveLoop) stopSpinning() {
 	}
 }
 
-// spin busy-polls for a while, if that is likely to be fruitful, and handles the
-// completions; false if there are none and the loop is to sleep.
+// spin busy-polls for up to Limits.SpinTime, if a completion is likely to arrive, and handles the
+// completions. It returns false if there was none: then the loop sleeps.
 func (l *receiveLoop) spin(batch *[pollSize]rdma.Result) (bool, error) {
 	e := l.c.engine
 	if l.oversubscribed || !l.backoff.next() || !e.spinners.enter() {

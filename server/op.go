@@ -12,9 +12,9 @@ import (
 // none is a receive, or a block, that an operation does not have.
 const none = int32(-1)
 
-// op is a message of a client from its arrival until its answer has been sent. It
-// belongs to one goroutine at a time: the receive loop, a worker, or the goroutine that
-// posts the send queue; it changes hands through a queue.
+// op is a message of a client from its arrival until its answer has been sent. It belongs to one
+// goroutine at a time: the receive loop, a worker, or the goroutine that posts the send queue. A
+// queue passes it from one goroutine to the next.
 //
 //	received ─► inline ─────────────────────────────────┬─► outbox ─► posted ─► free
 //	   │                                                │     ▲          │
@@ -33,43 +33,36 @@ type op struct {
 	h     wire.Header
 	// size is the number of received bytes, header included.
 	size int
-	// recv is the slot of the receive until that is posted again, then none.
+	// recv is the slot of the receive; none after the receive is posted again.
 	recv int32
-	// remote is the data of a write that is still in the client's memory, or nil. It is
-	// valid until the receive is posted again. use is writeFrom, which it calls.
+	// remote is the data of a write in the client's memory, or nil. It is valid until the
+	// receive is posted again. use is writeFrom, in the form that remote calls.
 	remote rdma.RemoteData
 	use    func(p []byte) error
 	// arrived is the time at which the completion of the receive was polled, on the
 	// engine's clock.
 	arrived time.Duration
-	// joined are the writes behind this one that a worker performs in the same run.
+	// joined are the following writes, which a worker performs in the same run.
 	joined opList
 
-	// number is the message's, see replayEntry. known: the answer is in the replay cache
-	// already, or must not go there.
+	// number is the number of the message, see replayEntry. known: the answer is in the
+	// replay cache already, or must not be stored there.
 	number int64
 	known  bool
 
 	// file is the file that the message names.
 	file *registeredFile
-	// holds: a reference on file is held.
+	// holds: the op has a reference on file.
 	holds bool
 	// io: the message counts as an outstanding I/O request. [OP-93a]
 	io bool
 
-	// queue gets the op once it has a block of need bytes.
+	// queue receives the op once it has a block of need bytes.
 	queue *fileQueue
 	need  int
 	block int32
-	// done is the number of bytes of the block that were read inline.
-	done int
-
-	// Data for the client: the stage in the block has staged bytes, of which sent are
-	// posted; base bytes went in earlier stages; more: another stage follows.
-	base, staged, sent int
-	more               bool
-	// completes: the last RDMA write of the data is also the answer. [OP-85]
-	completes bool
+	// data is the progress of the data for the client.
+	data transfer
 
 	info   uint32
 	status ntstatus.Status
@@ -79,13 +72,44 @@ type op struct {
 	hangUp bool
 }
 
+// transfer is the progress of the data of an answer, which goes to the client in stages of one
+// block. Its operation owns it.
+type transfer struct {
+	base   int  // bytes of earlier stages
+	inline int  // bytes of the stage that the page cache had
+	staged int  // bytes of the stage, all of them in the block
+	sent   int  // bytes of the stage that are posted
+	more   bool // another stage follows
+	// completes: the last RDMA write of the data is also the answer. [OP-85]
+	completes bool
+}
+
+// next begins the next stage.
+func (t *transfer) next() { *t = transfer{base: t.base + t.staged} }
+
+// stage ends the reading of a stage: n bytes of the room in the block were read, of total bytes in
+// all stages.
+func (t *transfer) stage(n, room, total int) {
+	t.staged = n
+	t.more = n == room && t.base+n < total
+}
+
+// drop drops the data: the answer is a status alone.
+func (t *transfer) drop() { t.staged, t.more = 0, false }
+
+// left returns the bytes of the stage that are not posted.
+func (t *transfer) left() int { return t.staged - t.sent }
+
+// at returns the position of the next byte to post in the data of all stages.
+func (t *transfer) at() int { return t.base + t.sent }
+
 // reset makes o ready for its next message.
 func (o *op) reset() {
 	*o = op{c: o.c, index: o.index, use: o.use, notice: o.notice, recv: none, block: none}
 }
 
-// body returns the bytes received behind the header. They stay until the receive is
-// posted again, with the answer.
+// body returns the received bytes after the header. They are valid until the receive is posted
+// again, with the answer.
 func (o *op) body() []byte {
 	n := o.size - wire.HeaderSize
 	return o.c.receives.data(o.recv)[:n:n]
@@ -94,7 +118,7 @@ func (o *op) body() []byte {
 // opTable holds the operations of a connection. It belongs to the receive loop; a reset
 // operation keeps its index.
 type opTable struct {
-	most int // there are never more than receives and initiator requests
+	most int // one for each receive and each initiator request
 	all  []*op
 	free []*op
 }
@@ -116,7 +140,7 @@ func (t *opTable) take(c *conn) (*op, error) {
 	return o, nil
 }
 
-// put takes back an operation that is over.
+// put makes a completed operation free.
 func (t *opTable) put(o *op) {
 	o.reset()
 	t.free = append(t.free, o)

@@ -1,7 +1,7 @@
 package server
 
-// opList is a queue of operations, linked through their own fields, so that it never allocates.
-// An operation is in at most one list. The owner of the list guards it.
+// opList is a queue of operations. The links are fields of the operations, so the list does not
+// allocate. An operation is in at most one list. The owner of the list guards it.
 type opList struct {
 	head, tail *op
 }

@@ -78,7 +78,7 @@ func (r *reader) readStage(o *op) {
 	p, off := o.stage()
 	n, ok, err := o.file.open.ReadCached(p, off)
 	if !ok {
-		o.done = n
+		o.data.inline = n
 		c.jobs.Add(1)
 		o.queue.push(o)
 		return
@@ -93,25 +93,25 @@ func (r *reader) readStage(o *op) {
 
 // nextStage continues a VEC_READ when a stage has been sent.
 func (r *reader) nextStage(o *op) {
-	o.base += o.staged
-	o.sent, o.staged, o.done, o.more = 0, 0, 0, false
+	o.data.next()
 	r.readStage(o)
 }
 
 // readRest reads the part of a stage that the page cache did not have, in a worker.
 func (o *op) readRest() {
 	p, off := o.stage()
-	n, err := o.file.open.ReadAt(p[o.done:], off+int64(o.done))
-	o.finishRead(o.done+n, err)
-	if !o.more {
+	had := o.data.inline
+	n, err := o.file.open.ReadAt(p[had:], off+int64(had))
+	o.finishRead(had+n, err)
+	if !o.data.more {
 		o.count()
 	}
 }
 
 // stage returns the memory of the stage of o and its offset in the file.
 func (o *op) stage() ([]byte, int64) {
-	n := min(o.need, int(o.h.Length)-o.base)
-	return o.c.fabric.buffers.memory(o)[:n], int64(o.h.Offset) + int64(o.base)
+	n := min(o.need, int(o.h.Length)-o.data.base)
+	return o.c.fabric.buffers.memory(o)[:n], int64(o.h.Offset) + int64(o.data.base)
 }
 
 // finishRead turns the result of a stage into an answer: short at the end of the file,
@@ -119,14 +119,14 @@ func (o *op) stage() ([]byte, int64) {
 //
 // Source: [OP-92a]
 func (o *op) finishRead(n int, err error) {
-	if errors.Is(err, ntstatus.EndOfFile) && o.base+n > 0 {
+	if errors.Is(err, ntstatus.EndOfFile) && o.data.base+n > 0 {
 		err = nil
 	}
 	if o.status = final(err); err != nil {
 		o.info = 0
 	} else {
-		o.info, o.staged = uint32(o.base+n), n
-		o.more = n == o.need && o.base+n < int(o.h.Length)
+		o.info = uint32(o.data.base + n)
+		o.data.stage(n, o.need, int(o.h.Length))
 	}
 }
 
@@ -136,8 +136,7 @@ func (o *op) finishRead(n int, err error) {
 //
 // Source: [OP-6] [OP-8] [OP-60] [OP-83] [OP-84]
 func (o *op) target() (rdma.RemoteAddr, int) {
-	n := min(o.staged-o.sent, o.c.auth.peerWindow)
-	at := o.base + o.sent
+	n, at := min(o.data.left(), o.c.auth.peerWindow), o.data.at()
 	if o.h.Opcode != wire.OpVecRead {
 		return rdma.RemoteAddr{Addr: o.h.DataVa + uint64(at), Token: rdma.RemoteToken(o.h.DataMh)}, n
 	}

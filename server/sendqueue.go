@@ -10,10 +10,9 @@ import (
 	"lwio/rdma"
 )
 
-// sendQueue sends the answers of a connection, and the data before them, in order. Any
-// goroutine appends operations; the one that finds no other posting posts all of them, so
-// none waits for another. All answers go through the outbox, except that of a READ which
-// came alone (postSingle).
+// sendQueue sends the answers of a connection, and the data before them, in order. Any goroutine
+// appends operations to the outbox. If no goroutine is posting, it also posts the whole outbox, so
+// no goroutine waits for another. The answer to a single READ does not use the outbox (postSingle).
 //
 // Source: [LWIO §I/O Processing]
 type sendQueue struct {
@@ -31,8 +30,8 @@ type sendQueue struct {
 	outbox  opList
 	posted  opList // answers whose completions have not been polled
 	slots   int    // free initiator slots
-	posting bool   // a goroutine is posting; it takes along all that is appended meanwhile
-	dead    bool   // nothing is posted any more
+	posting bool   // a goroutine is posting, and will post the operations that are appended meanwhile
+	dead    bool   // the connection has ended: no more posts
 	held    heldAnswers
 	wakeups wakeups
 }
@@ -56,18 +55,18 @@ func (q *sendQueue) enqueue(list *opList, freed int) {
 	q.postAndUnlock()
 }
 
-// deliver appends an operation that a worker began to work on at begun, with those that
-// it performed in the same run, and posts them, or holds them for a moment.
+// deliver appends an operation that a worker began at begun, and the joined operations of the same
+// run. It posts them, or holds them for a moment.
 func (q *sendQueue) deliver(o *op, joined *opList, begun, now time.Time) {
 	q.mu.Lock()
-	mayHold := !o.more && q.wakeups.armed == nil // else there is more to post
+	mayHold := !o.data.more && q.wakeups.armed == nil // else there is more to post
 	n, wakes, io := 1, o.h.Interrupt(), q.pushLocked(o)
 	for x := joined.pop(); x != nil; x = joined.pop() {
 		n, wakes = n+1, wakes && x.h.Interrupt()
 		io += q.pushLocked(x)
 	}
 	q.completeLocked(io)
-	// A goroutine that is posting takes the operations along.
+	// A goroutine that is posting will post these operations too.
 	mayHold = mayHold && !q.draining.Load() && !q.posting && !q.dead
 	if mayHold && q.held.hold(n, int(q.wakeups.pending.Load()), wakes, begun, now) {
 		q.mu.Unlock()
@@ -79,15 +78,15 @@ func (q *sendQueue) deliver(o *op, joined *opList, begun, now time.Time) {
 // pushLocked appends o and returns how many I/O requests it answers, one or none.
 func (q *sendQueue) pushLocked(o *op) (io int) {
 	q.outbox.push(o)
-	if o.io && !o.more {
+	if o.io && !o.data.more {
 		return 1
 	}
 	return 0
 }
 
-// completeLocked counts n answers of I/O requests in the outbox, and appends the answer of
-// the INTERRUPT that waits for one. To append an answer, to lower the count of outstanding
-// requests and to answer an INTERRUPT is one critical section, so no wake-up is lost.
+// completeLocked counts n answers of I/O requests in the outbox, and appends the answer of the armed
+// INTERRUPT. One critical section appends an answer, lowers the count of outstanding requests, and
+// answers the INTERRUPT, so no wake-up is lost.
 //
 // Source: [OP-93d] [OP-93f]
 func (q *sendQueue) completeLocked(n int) {
@@ -105,8 +104,8 @@ func (q *sendQueue) wakeLocked(o *op) {
 	q.outbox.push(o)
 }
 
-// interrupt takes in an INTERRUPT of a client that has seen no completion of p requests, and
-// reports whether it is answered as busy: that is left to the caller.
+// interrupt arms an INTERRUPT of a client that has seen no completion of p requests, or answers it
+// if the client has missed one. busy: another INTERRUPT is armed, and the caller answers this one.
 //
 // Source: [OP-93a] [OP-93c] [OP-93f]
 func (q *sendQueue) interrupt(o *op, p int) (busy bool) {
@@ -155,19 +154,19 @@ func (q *sendQueue) postAndUnlock() {
 	w.put()
 }
 
-// fillLocked moves as much of the outbox into w as can be posted, and reports whether that
-// is anything. The last request of all has a completion.
+// fillLocked moves as much of the outbox into w as can be posted, and reports whether w has a
+// request. The last request has a completion.
 func (q *sendQueue) fillLocked(w *workRequests) bool {
 	for o := q.outbox.head; o != nil && q.roomLocked(w); o = q.outbox.head {
 		if !q.fillDataLocked(w, o) {
 			break
 		}
-		if o.more {
+		if o.data.more {
 			w.signal(idStage, o.index)
 			q.outbox.remove(o)
 			continue
 		}
-		if !o.completes && !q.roomLocked(w) {
+		if !o.data.completes && !q.roomLocked(w) {
 			break
 		}
 		q.outbox.remove(o)
@@ -188,21 +187,21 @@ func (q *sendQueue) addLocked(w *workRequests, op rdma.Op, region rdma.MemoryReg
 	return w.add(op, region, offset, length)
 }
 
-// fillDataLocked adds the RDMA writes of the stage of o and reports whether these are all.
-// The last one may be the answer, too.
+// fillDataLocked adds the RDMA writes of the stage of o, and reports whether it added all of them.
+// The last write may also be the answer.
 //
 // Source: [LWIO §Read] [OP-85] [OP-87]
 func (q *sendQueue) fillDataLocked(w *workRequests, o *op) bool {
-	for o.sent < o.staged {
+	for o.data.left() > 0 {
 		if !q.roomLocked(w) {
 			return false
 		}
 		to, n := o.target()
 		region, offset := q.source(o)
-		r := q.addLocked(w, rdma.OpWrite, region, offset+o.sent, n)
+		r := q.addLocked(w, rdma.OpWrite, region, offset+o.data.sent, n)
 		r.Remote = to
-		if o.sent += n; o.sent == o.staged && q.fabric.immediate && o.wantsImmediate() {
-			o.completes = true
+		if o.data.sent += n; o.data.left() == 0 && q.fabric.immediate && o.wantsImmediate() {
+			o.data.completes = true
 			q.count.immediate.Add(1)
 			r.Flags |= rdma.FlagImmediate
 			r.Immediate = o.h.ImmediateCookie
@@ -211,7 +210,7 @@ func (q *sendQueue) fillDataLocked(w *workRequests, o *op) bool {
 	return true
 }
 
-// source returns the place of the data of o.
+// source returns the region that holds the data of o, and the offset of the data in it.
 func (q *sendQueue) source(o *op) (rdma.MemoryRegion, int) {
 	if o.h.Opcode == wire.OpAuth {
 		return q.receives.region, q.receives.layout.auth
@@ -219,9 +218,8 @@ func (q *sendQueue) source(o *op) (rdma.MemoryRegion, int) {
 	return q.fabric.buffers.region, int(o.block) * blockUnit
 }
 
-// fillAnswerLocked adds the answer of o, as a message or as a status block, unless it went
-// with the data, and before it the receive of o. A CLOSE that waited for o is appended to
-// the outbox.
+// fillAnswerLocked adds the receive of o, and then its answer: a message or a status block, or none
+// if the data was the answer. It appends a CLOSE that waited for o to the outbox.
 //
 // Source: [LWIO §I/O Processing] [OP-94d] [OP-95] [OP-105] [LWIO claim 18] [LWIO claim 19] [LWIO claim 20]
 func (q *sendQueue) fillAnswerLocked(w *workRequests, o *op) {
@@ -243,7 +241,7 @@ func (q *sendQueue) fillAnswerLocked(w *workRequests, o *op) {
 	q.posted.push(o)
 }
 
-// releaseFileLocked ends the use of the file by o.
+// releaseFileLocked ends the use of the file by o. It appends the CLOSE that waited for o.
 func (q *sendQueue) releaseFileLocked(o *op) {
 	if !o.holds {
 		return
@@ -258,7 +256,7 @@ func (q *sendQueue) releaseFileLocked(o *op) {
 func (q *sendQueue) fillStatusLocked(w *workRequests, o *op) {
 	place, offset := q.receives.answer(o.index)
 	switch {
-	case o.completes: // the data carried it
+	case o.data.completes: // the last RDMA write is the answer
 	case o.h.Interrupt():
 		wire.StatusResponse{Cookie: o.h.Cookie, Information: o.info, Status: uint32(o.status)}.AppendTo(place)
 		q.addLocked(w, rdma.OpSend, q.receives.region, offset, wire.StatusResponseSize).Flags |= rdma.FlagSolicitEvent
@@ -269,24 +267,24 @@ func (q *sendQueue) fillStatusLocked(w *workRequests, o *op) {
 	}
 }
 
-// wantsImmediate reports whether o is completed by immediate data of its last RDMA write
-// instead of a status: it is a read that succeeded in full, and its client asks for a
-// message and has named a cookie for it; 0 is none.
+// wantsImmediate reports whether immediate data of the last RDMA write completes o, instead of a
+// status. The condition is that o is a read that succeeded in full, and that its client asks for a
+// message and has given a cookie for immediate data; 0 is none.
 //
 // Source: [LWIO §Read] [LWIO §Vectored Read] [OP-85] [OP-86]
 func (o *op) wantsImmediate() bool {
-	return o.h.Interrupt() && o.h.ImmediateCookie != 0 && o.status == ntstatus.Success && !o.more &&
+	return o.h.Interrupt() && o.h.ImmediateCookie != 0 && o.status == ntstatus.Success && !o.data.more &&
 		o.info == o.h.Length && (o.h.Opcode == wire.OpRead || o.h.Opcode == wire.OpVecRead)
 }
 
-// settle counts a completion that frees that many slots. The slots come back with enqueue.
+// settle counts a completion that frees slots. The caller returns the slots by enqueue or claim.
 func (q *sendQueue) settle(slots int) {
 	q.completed.Add(1)
 	q.inUse.Add(-int64(slots))
 }
 
-// finish returns the first n operations whose answers were posted: their answers have been
-// sent.
+// finish returns the n oldest operations with posted answers. A completion has reported that these
+// answers were sent.
 func (q *sendQueue) finish(n int) (done opList) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -307,10 +305,10 @@ func (q *sendQueue) takeSlot() bool {
 	return true
 }
 
-// startDraining makes answers go out without delay from now on.
+// startDraining makes q post all further answers without delay.
 func (q *sendQueue) startDraining() { q.draining.Store(true) }
 
-// drained reports whether the connection is to end and has answered everything.
+// drained reports whether the connection is draining and has answered all requests.
 func (q *sendQueue) drained() bool {
 	if !q.draining.Load() {
 		return false
@@ -320,7 +318,8 @@ func (q *sendQueue) drained() bool {
 	return q.wakeups.pending.Load() == 0 && q.outbox.empty() && q.inUse.Load() == 0
 }
 
-// kill makes q post nothing any more.
+// kill ends all posting. It returns after the current critical section, so every operation is
+// either in the outbox or released.
 func (q *sendQueue) kill() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -328,10 +327,10 @@ func (q *sendQueue) kill() {
 	q.held.stop()
 }
 
-// claim makes the caller the goroutine that posts, and appends the answer of o to w, behind
-// its data, which takes no slot; false if another goroutine posts, or something has to be
-// posted before. freed slots come back if it succeeds. Operations that are appended
-// meanwhile follow.
+// claim makes the caller the goroutine that posts, and appends the answer of o to w. The data of o is
+// in w already and takes no slot. claim returns false if another goroutine posts, or the outbox is
+// not empty, or no slot is free. If it succeeds, it takes the freed slots back. Operations that are
+// appended meanwhile are posted by unclaim.
 func (q *sendQueue) claim(w *workRequests, o *op, freed int) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -344,9 +343,9 @@ func (q *sendQueue) claim(w *workRequests, o *op, freed int) bool {
 	return true
 }
 
-// postClaimed posts data and answer of o, then its receive, and returns how many of the first
-// two. Unless that is none, an error ends the connection. The client may use the receive as
-// soon as it has the answer: until it is posted there is the one ahead.
+// postClaimed posts the data and the answer of o, then its receive. n is the number of posted
+// requests, of the data and the answer. If n is not 0, an error ends the connection. The client may
+// send as soon as it has the answer: until the receive of o is posted, layout.ahead provides one.
 //
 // Source: [OP-66b]
 func (q *sendQueue) postClaimed(w *workRequests, o *op) (n int, err error) {
@@ -367,7 +366,7 @@ func (q *sendQueue) postClaimed(w *workRequests, o *op) (n int, err error) {
 	return n, err
 }
 
-// unclaim undoes claim, after n of data and answer were posted.
+// unclaim ends the claim, after postClaimed has posted n requests, and posts the outbox.
 func (q *sendQueue) unclaim(o *op, n int, err error) {
 	q.mu.Lock()
 	q.posting = false

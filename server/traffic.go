@@ -201,7 +201,7 @@ func (o *op) countInline() {
 		return
 	}
 	c.engine.count.inline.Add(1)
-	if !o.more {
+	if !o.data.more {
 		o.count()
 	}
 }
@@ -209,7 +209,7 @@ func (o *op) countInline() {
 // stopwatch returns the latency counters of o; false if its latency is not counted.
 func (o *op) stopwatch() (w stopwatch, ok bool) {
 	switch {
-	case o.file == nil || !o.io || o.more:
+	case o.file == nil || !o.io || o.data.more:
 		return stopwatch{}, false
 	case o.h.Opcode == wire.OpWrite || o.h.Opcode == wire.OpVecWrite:
 		return stopwatch{&o.file.traffic.writes, &o.c.traffic.writes}, true

@@ -133,8 +133,9 @@ func TestReregisteredFileSharesItsQueue(t *testing.T) {
 	c.begin(o)
 	f := o.file
 	for _, x := range []*registeredFile{c.files.get(1), c.files.get(2)} {
-		c.files.remove(x)
-		x.unref()
+		c.files.remove(x, &c.jobs)
+		x.release()
+		c.jobs.Done()
 	}
 	again := &registeredFile{open: f.open}
 	again.join(c.engine, c.fabric.buffers)

@@ -1,6 +1,10 @@
 package server
 
-import "sync/atomic"
+import (
+	"sync/atomic"
+
+	"lwio/internal/ntstatus"
+)
 
 // saturated is the count in a header's Credits that may stand for more.
 const saturated = 0xFF
@@ -57,4 +61,15 @@ func (w *wakeups) arm(o *op, p int) interruptAnswer {
 	}
 	w.armed = o
 	return interruptLater
+}
+
+// interrupt answers an INTERRUPT, by which a polling client goes to sleep: at once if it
+// has missed a completion, else with the next one.
+//
+// Source: [LWIO §Wakeup] [OP-93a] [OP-93c] [OP-93e] [OP-93f] [LWIO claim 21]
+func (c *conn) interrupt(o *op) {
+	c.flush() // answers at hand count as completions
+	if c.send.interrupt(o, int(o.h.Credits)) {
+		c.reply(o, ntstatus.DeviceBusy)
+	}
 }

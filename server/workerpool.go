@@ -12,28 +12,28 @@ const (
 	runBytes = 1 << 20
 )
 
-// blockedFiles is the number of unresponsive files that a worker pool has workers for.
+// blockedFiles is the number of unresponsive files for which a worker pool has enough workers.
 const blockedFiles = 32
 
-// workerPool is a bounded set of workers for I/O that may block on a disk, so that the
-// receive loops never do. Each file has one queue for all connections that use it. The queues take turns, and one queue gets at most perFile workers, so
-// that an unresponsive file does not hold up the others. Workers start on demand and
-// stay. The credits of the connections bound the length of the queues. Safe for
-// concurrent use.
+// workerPool is a bounded set of workers for I/O that may block on a disk. The receive loops never
+// block on a disk. Each file has one queue for all its connections. The queues take turns, and one
+// queue gets at most perFile workers, so an unresponsive file does not delay other files. Workers
+// start on demand and stay. The credits of the connections bound the length of the queues. Safe
+// for concurrent use.
 //
 // Source: [LWIO §I/O Processing]
 type workerPool struct {
 	run     func(*op)
-	joins   func(last, next *op) bool // reports whether one run performs both; nil: never
+	joins   func(last, next *op) bool // reports whether one run performs both; nil for never
 	most    int                       // workers
 	perFile int                       // workers of one queue
 	wg      sync.WaitGroup
 
 	mu            sync.Mutex
 	wake          *sync.Cond
-	queues        map[vfs.NodeID]*fileQueue // those of registered files
-	first, last   *fileQueue                // those that wait for their turn
-	workers, idle int                       // all workers, and those that wait without a signal
+	queues        map[vfs.NodeID]*fileQueue // of all registered files
+	first, last   *fileQueue                // list of the queues that wait for their turn
+	workers, idle int                       // all workers, and the waiting ones without a signal
 	waiting       int                       // operations that no worker has started
 	closed        bool
 }
@@ -59,7 +59,7 @@ func newWorkerPool(perFile int, run func(*op)) *workerPool {
 	return p
 }
 
-// join returns the queue of a file and counts one more user, which calls leave.
+// join returns the queue of a file and counts one more user. The user calls leave.
 func (p *workerPool) join(node vfs.NodeID) *fileQueue {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -72,7 +72,7 @@ func (p *workerPool) join(node vfs.NodeID) *fileQueue {
 	return q
 }
 
-// leave ends a use of the queue. Operations that are still queued are performed.
+// leave ends a use of the queue. The workers still perform its queued operations.
 func (q *fileQueue) leave() {
 	q.pool.mu.Lock()
 	defer q.pool.mu.Unlock()
@@ -91,12 +91,12 @@ func (q *fileQueue) push(o *op) {
 	q.waiting++
 	p.waiting++
 	p.lineUpLocked(q)
-	if q.running+q.waiting <= p.perFile { // else a worker of this file takes o next
+	if q.running+q.waiting <= p.perFile { // else a worker of this file takes o later
 		p.callLocked()
 	}
 }
 
-// remove takes o out of the queue and reports whether no worker had started it.
+// remove removes o from the queue, unless a worker has started it. It reports whether it removed o.
 func (q *fileQueue) remove(o *op) bool {
 	q.pool.mu.Lock()
 	defer q.pool.mu.Unlock()
@@ -107,7 +107,7 @@ func (q *fileQueue) remove(o *op) bool {
 	return true
 }
 
-// takeLocked takes o out of the queue.
+// takeLocked removes o from the queue.
 func (q *fileQueue) takeLocked(o *op) {
 	o.queued = false
 	q.ops.remove(o)
@@ -115,7 +115,7 @@ func (q *fileQueue) takeLocked(o *op) {
 	q.pool.waiting--
 }
 
-// firstLocked takes out the oldest operation together with those behind it that join it.
+// firstLocked removes the oldest operation, and the operations behind it that join it.
 func (q *fileQueue) firstLocked() *op {
 	o := q.ops.head
 	q.takeLocked(o)
@@ -135,8 +135,7 @@ func (q *fileQueue) firstLocked() *op {
 	return o
 }
 
-// lineUpLocked puts q behind the queues that wait for their turn, if q has work for one
-// more worker.
+// lineUpLocked appends q to the queues that wait for their turn, if q has work for one more worker.
 func (p *workerPool) lineUpLocked(q *fileQueue) {
 	if q.inTurn || q.waiting == 0 || q.running == p.perFile {
 		return
@@ -187,12 +186,12 @@ func (p *workerPool) work() {
 	}
 }
 
-// turnLocked takes out the queue that has the next turn; nil if there is none.
+// turnLocked removes the queue with the next turn from the list; nil without such a queue.
 func (p *workerPool) turnLocked() *fileQueue {
 	for p.first != nil {
 		q := p.first
 		p.first, q.next, q.inTurn = q.next, nil, false
-		if q.waiting > 0 { // all of them may have been removed
+		if q.waiting > 0 { // all its operations may have been removed
 			return q
 		}
 	}
@@ -206,7 +205,7 @@ func (p *workerPool) length() int {
 	return p.waiting
 }
 
-// close ends the workers once the queues are empty, and waits for them.
+// close waits until the queues are empty and all workers have ended.
 func (p *workerPool) close() {
 	p.mu.Lock()
 	p.closed = true

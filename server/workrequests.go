@@ -7,16 +7,16 @@ import (
 	"lwio/rdma"
 )
 
-// workRequests collects work requests and receives that are posted together. It belongs
-// to one goroutine at a time, and comes from a pool, so that idle connections have none.
+// workRequests collects work requests and receives that are posted together. It belongs to one
+// goroutine at a time. It comes from a pool, so an idle connection has none.
 type workRequests struct {
 	reqs     []rdma.Request
 	sges     []rdma.SGE
 	recvs    []rdma.ReceiveRequest
 	recvSGEs []rdma.SGE
-	silent   int // requests since the last one with a completion
-	answers  int // answers among them, whose operations end with the next completion
-	used     int // most requests or receives at a time, since the last put
+	silent   int // requests after the last one with a completion
+	answers  int // answers among these; their operations end with the next completion
+	used     int // most requests or receives of one post, since the last put
 }
 
 // workRequestsSize is the number of requests that are posted at a time.
@@ -31,7 +31,7 @@ var workRequestsPool = sync.Pool{New: func() any {
 
 func takeWorkRequests() *workRequests { return workRequestsPool.Get().(*workRequests) }
 
-// put gives w back to the pool, without the memory that it refers to.
+// put clears the references of w and returns it to the pool.
 func (w *workRequests) put() {
 	clear(w.reqs[:w.used])
 	clear(w.sges[:w.used])
@@ -41,17 +41,17 @@ func (w *workRequests) put() {
 	workRequestsPool.Put(w)
 }
 
-// empty drops the requests that were posted.
+// empty removes the posted requests.
 func (w *workRequests) empty() { w.reqs, w.sges = w.reqs[:0], w.sges[:0] }
 
-// The ID of an initiator request holds, from the top: the meaning of its completion; the
-// number of answers posted with it and before it, whose operations are over; the number
-// of slots that it frees; the index of the operation that it belongs to.
+// The ID of an initiator request holds, from the highest bits: the meaning of its completion; the
+// number of answers that the completion confirms, whose operations end; the number of slots that
+// the completion frees; the index of the operation of the request.
 const (
-	idAnswer   uint64 = iota << 56 // the last answer, or a notice
-	idStage                        // a stage of data has been sent, another follows
-	idProgress                     // of no operation
-	idDirect                       // the bytes of the file are in the client's memory
+	idAnswer   uint64 = iota << 56 // the last answer of the connection, or a notice, has been sent
+	idStage                        // a stage of data has been sent, and another stage follows
+	idProgress                     // no operation: only answers and slots
+	idDirect                       // bytes of a file are in the client's memory
 	idKind     uint64 = 0xFF << 56
 	idAnswers         = 44
 	idSlots           = 32
@@ -72,8 +72,8 @@ func (w *workRequests) next() *rdma.Request {
 	return &w.reqs[len(w.reqs)-1]
 }
 
-// add appends a request of length bytes of a region, without a completion. The caller
-// fills in the rest.
+// add appends a request of length bytes of a region, without a completion. The caller sets the
+// other fields.
 func (w *workRequests) add(op rdma.Op, region rdma.MemoryRegion, offset, length int) *rdma.Request {
 	w.sges = append(w.sges, rdma.SGE{Region: region, Offset: offset, Length: length})
 	r := w.next()
@@ -90,7 +90,7 @@ func (w *workRequests) signal(kind uint64, index uint32) {
 	w.silent, w.answers = 0, 0
 }
 
-// receive appends the receive of a slot: header and data have places of their own.
+// receive appends the receive of a slot. The header and the data go to different places.
 func (w *workRequests) receive(b *receiveBuffers, slot int32) {
 	y := b.layout
 	n := len(w.recvSGEs)
@@ -111,8 +111,8 @@ func (w *workRequests) postReceives(qp rdma.QueuePair) error {
 	return err
 }
 
-// post posts everything that was collected: receives first, so that no answer allows the
-// client to send before there is a receive.
+// post posts the collected requests. Receives are first: an answer allows the client to send, and
+// then the receive must be posted already.
 //
 // Source: [OP-66b]
 func (w *workRequests) post(qp rdma.QueuePair) error {

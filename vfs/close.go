@@ -1,6 +1,9 @@
 package vfs
 
-import "sync"
+import (
+	"sync"
+	"sync/atomic"
+)
 
 // Close ends the open: it refuses new references, ends waits for locks, runs the revoke
 // hooks, waits for the references that are held, gives back the locks, and deletes the file if
@@ -17,26 +20,26 @@ func (o *Open) Close() error {
 	return o.closeErr
 }
 
-// CloseAll closes opens of the table together, each as Open.Close does. It waits no longer
-// than one of them would, and an open whose I/O does not end delays no other: neither its
-// locks, nor its share mode, nor its delete.
+// CloseAll closes opens of the table together, each as Open.Close does. The closes wait at the same
+// time. An open whose I/O does not end delays no other open: its locks, its share mode and its
+// delete do not wait.
 func (f *FS) CloseAll(opens ...*Open) {
-	var first []*Open
+	var first []*closing
 	for _, o := range opens {
 		if f.table.beginClose(o) {
-			first = append(first, o)
+			first = append(first, &closing{fs: f, open: o})
 		}
 	}
-	for _, o := range first {
-		o.locks.refuse()
-		o.revoke.run()
+	for _, c := range first {
+		c.open.locks.refuse()
+		c.open.revoke.run()
 	}
 	var held sync.WaitGroup
-	for _, o := range first {
-		if o.refs.held() {
-			held.Go(o.endClose)
+	for _, c := range first {
+		if c.open.refs.held() {
+			held.Go(c.end)
 		} else {
-			o.endClose()
+			c.end()
 		}
 	}
 	held.Wait()
@@ -45,26 +48,34 @@ func (f *FS) CloseAll(opens ...*Open) {
 	}
 }
 
-// endClose waits for the I/O in flight and finishes the close.
-func (o *Open) endClose() {
-	if !o.refs.wait(o.fs.timeout) {
-		o.fs.log.Warn("vfs: I/O in flight delays a close", "open", o.id, "file", o.share.Name+"/"+o.Path())
+// closing is a close in progress: its open refuses references and waits for no lock.
+type closing struct {
+	fs   *FS
+	open *Open
+}
+
+// end waits for the I/O in flight and finishes the close.
+func (c *closing) end() {
+	f, o := c.fs, c.open
+	if !o.refs.wait(f.timeout) {
+		f.log.Warn("vfs: I/O in flight delays a close", "open", o.id, "file", o.share.Name+"/"+o.Path())
 		o.stall.run()
-		o.refs.wait(o.fs.timeout)
+		o.refs.wait(f.timeout)
 	}
 	o.locks.release()
-	o.closeErr = o.leave()
-	o.fs.opens.give(o.user, 1)
-	o.fs.orphans.Add(1)
+	o.closeErr = c.leave()
+	f.opens.give(o.user, 1)
+	f.stalled.n.Add(1)
 	if o.refs.abandon() {
-		o.closeOrphan()
+		f.stalled.n.Add(-1)
+		o.closeHandle()
 	}
 	close(o.done)
 }
 
-// leave removes the open from the table, and deletes the file if it is to be deleted.
-func (o *Open) leave() error {
-	f := o.fs
+// leave removes the open from the table, and deletes the file if its delete is pending.
+func (c *closing) leave() error {
+	f, o := c.fs, c.open
 	o.share.ns.RLock()
 	defer o.share.ns.RUnlock()
 	stripe := o.share.stripe(o.Path()) // only a rename changes the path, and none is in progress
@@ -84,10 +95,58 @@ func (o *Open) leave() error {
 	return err
 }
 
-// closeOrphan closes the descriptor of an open that no I/O uses any more.
-func (o *Open) closeOrphan() {
-	o.fs.orphans.Add(-1)
+// closeHandle closes the descriptor of an open that no I/O uses any more.
+func (o *Open) closeHandle() {
 	if err := o.handle.Close(); err != nil {
 		o.fs.log.Warn("vfs: close of a file", "open", o.id, "err", err)
 	}
+}
+
+// stalledOpens counts the closed opens whose I/O has not ended, and closes their descriptors in
+// goroutines: the end of the last I/O closes the descriptor, and must not wait. Safe for concurrent
+// use.
+type stalledOpens struct {
+	n atomic.Int64
+
+	mu      sync.Mutex
+	closing int           // goroutines that close a descriptor
+	none    chan struct{} // made by wait; closed when closing is 0
+}
+
+// end counts an open out, and closes its descriptor in a goroutine. After FS.Close it closes the
+// descriptor itself.
+func (s *stalledOpens) end(o *Open) {
+	s.n.Add(-1)
+	s.mu.Lock()
+	over := s.none != nil
+	if !over {
+		s.closing++
+		go s.close(o)
+	}
+	s.mu.Unlock()
+	if over {
+		o.closeHandle()
+	}
+}
+
+// close is the goroutine that closes the descriptor of o.
+func (s *stalledOpens) close(o *Open) {
+	o.closeHandle()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closing--; s.closing == 0 && s.none != nil {
+		close(s.none)
+	}
+}
+
+// wait waits for the goroutines of end.
+func (s *stalledOpens) wait() {
+	s.mu.Lock()
+	if s.none == nil {
+		if s.none = make(chan struct{}); s.closing == 0 {
+			close(s.none)
+		}
+	}
+	s.mu.Unlock()
+	<-s.none
 }

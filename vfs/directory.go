@@ -126,6 +126,18 @@ func (d *directory) entry(path, name string) (FileInfo, error) {
 	return info, nil
 }
 
+// mayList returns an error unless an open with that access may list the entries. d is nil for an
+// open of a file.
+func (d *directory) mayList(granted Access) error {
+	switch {
+	case d == nil:
+		return ntstatus.InvalidParameter
+	case granted&ListDirectory == 0:
+		return ntstatus.AccessDenied
+	}
+	return nil
+}
+
 // ReadDir begins or continues the enumeration of a directory, and restarts it with restart.
 // It calls yield for each entry, "." and ".." first, until yield returns false: the next
 // call begins with that entry. The FileInfo is valid while yield runs. Entries that SMB cannot
@@ -138,7 +150,7 @@ func (d *directory) entry(path, name string) (FileInfo, error) {
 // Source: [MS-SMB2 3.3.5.18] [MS-FSA 2.1.5.6.3]
 func (o *Open) ReadDir(restart bool, yield func(*FileInfo) bool) error {
 	return o.use("list", func() error {
-		if err := o.mayList(); err != nil {
+		if err := o.dir.mayList(o.granted); err != nil {
 			return err
 		}
 		path := o.Path()
@@ -157,22 +169,11 @@ func (o *Open) ReadDir(restart bool, yield func(*FileInfo) bool) error {
 // without ListDirectory.
 func (o *Open) Entry(name string) (info FileInfo, err error) {
 	err = o.use("look up in", func() error {
-		if err := o.mayList(); err != nil {
+		if err := o.dir.mayList(o.granted); err != nil {
 			return err
 		}
 		info, err = o.dir.entry(o.Path(), name)
 		return err
 	})
 	return info, err
-}
-
-// mayList returns an error unless the entries of the open may be listed.
-func (o *Open) mayList() error {
-	switch {
-	case o.dir == nil:
-		return ntstatus.InvalidParameter
-	case o.granted&ListDirectory == 0:
-		return ntstatus.AccessDenied
-	}
-	return nil
 }

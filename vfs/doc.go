@@ -31,7 +31,8 @@
 // and which deletes are pending). An Open is composed of references (I/O in flight), openLocks
 // (its byte-range locks, in the lockTable of the file), two hooks (revoke, stall) and, for a
 // directory, a directory (its enumeration). An open in progress is a creation, a rename in
-// progress a renaming.
+// progress a renaming, a close in progress a closing. stalledOpens has the opens whose close did
+// not wait for the end of their I/O.
 //
 // # Exceptions to NT
 //

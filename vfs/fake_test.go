@@ -52,6 +52,7 @@ type hooked struct {
 	removable error
 	durable   []bool // of the writes so far
 	truncate  func() error
+	close     func() // before a handle is closed
 }
 
 func (h *hooked) Close() error { return nil }
@@ -79,6 +80,13 @@ func (h *hooked) Open(path string, how vfs.HandleMode) (vfs.Handle, error) {
 type hookedFile struct {
 	vfs.Handle
 	b *hooked
+}
+
+func (f *hookedFile) Close() error {
+	if f.b.close != nil {
+		f.b.close()
+	}
+	return f.Handle.Close()
 }
 
 func (f *hookedFile) WriteAt(p []byte, off int64, durable bool) (int, error) {

@@ -60,7 +60,7 @@ type FS struct {
 	lastID atomic.Uint64
 
 	skipped atomic.Uint64 // directory entries that are not served
-	orphans atomic.Int64  // closed opens whose I/O has not ended
+	stalled stalledOpens
 }
 
 // Stats is a snapshot of an FS. The fields of type int are current values; the others count
@@ -152,7 +152,7 @@ func (f *FS) Stats() Stats {
 		LockWaits:      f.locks.waited.Load(),
 		MaxLocks:       f.locks.all.most,
 		SkippedEntries: f.skipped.Load(),
-		Stalled:        int(f.orphans.Load()),
+		Stalled:        int(f.stalled.n.Load()),
 	}
 }
 
@@ -181,6 +181,7 @@ func (f *FS) CloseOwner(owner Owner) {
 func (f *FS) Close() error {
 	opens, first := f.table.close()
 	f.CloseAll(opens...)
+	f.stalled.wait()
 	if !first {
 		return nil
 	}

@@ -107,10 +107,11 @@ func (o *Open) Acquire() error {
 	return ntstatus.FileClosed
 }
 
-// Release gives a reference back. It panics if none is held, which is a bug of the caller.
+// Release gives a reference back. It does not wait for I/O. It panics if none is held, which is a
+// bug of the caller.
 func (o *Open) Release() {
 	if o.refs.release() {
-		o.closeOrphan()
+		o.fs.stalled.end(o)
 	}
 }
 

@@ -125,6 +125,36 @@ func TestDeleteIsGrantedByTheDirectoryAbove(t *testing.T) {
 	}
 }
 
+// The end of the last I/O of a closed open does not wait for the close of the descriptor;
+// FS.Close does.
+//
+// Source: [OP-58b]
+func TestReleaseDoesNotWaitForDescriptor(t *testing.T) {
+	begun, until := make(chan struct{}), make(chan struct{})
+	h := &hooked{close: func() { close(begun); <-until }}
+	s := newSite(t, hook(h), func(c *vfs.Config) { c.RevokeTimeout = time.Millisecond })
+	defer h.Backend.Close()
+	s.put("file")
+	o := s.mustOpen("file")
+	if err := o.Acquire(); err != nil {
+		t.Fatal(err)
+	}
+	closed(t, o)
+	o.Release()
+	<-begun
+	over := make(chan error, 1)
+	go func() { over <- s.Close() }()
+	select {
+	case err := <-over:
+		t.Errorf("FS.Close returned %v before the descriptor was closed", err)
+	case <-time.After(20 * time.Millisecond):
+		close(until)
+		if err := <-over; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 func TestNoOpensAfterClose(t *testing.T) {
 	h := &hooked{}
 	s := newSite(t, hook(h))
