@@ -180,12 +180,31 @@ func (e *Error) Error() string {
 	return s
 }
 
-// Unwrap returns the status and the cause.
+// Unwrap returns the status and the cause. StatusCanceled with a cause matches net.ErrClosed only
+// if the cause does: the end of a context closes nothing.
 func (e *Error) Unwrap() []error {
-	if e.Err == nil {
+	switch {
+	case e.Err == nil:
 		return []error{e.Status}
+	case e.Status == StatusCanceled:
+		return []error{canceled{}, e.Err}
 	}
 	return []error{e.Status, e.Err}
+}
+
+// canceled is StatusCanceled without its meaning as a Go error.
+type canceled struct{}
+
+func (canceled) Error() string { return StatusCanceled.Error() }
+
+func (canceled) Is(target error) bool { return target == StatusCanceled }
+
+func (canceled) As(target any) bool {
+	s, ok := target.(*Status)
+	if ok {
+		*s = StatusCanceled
+	}
+	return ok
 }
 
 // Timeout reports whether the operation timed out, as net.Error defines.
@@ -197,7 +216,7 @@ func (e *Error) Timeout() bool {
 func (e *Error) Temporary() bool { return false }
 
 // CanceledBy returns the error of a control operation that ended with ctx. It is both the
-// cause of ctx and StatusCanceled.
+// cause of ctx and StatusCanceled, and not net.ErrClosed.
 func CanceledBy(ctx context.Context, op, object string) error {
 	return &Error{Op: op, Object: object, Status: StatusCanceled, Err: context.Cause(ctx)}
 }

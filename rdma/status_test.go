@@ -47,8 +47,15 @@ func TestCanceledByIsBoth(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	err := rdma.CanceledBy(ctx, "connect", "somewhere")
-	if !errors.Is(err, context.Canceled) || !errors.Is(err, rdma.StatusCanceled) {
+	if !errors.Is(err, context.Canceled) || !errors.Is(err, rdma.StatusCanceled) || rdma.StatusOf(err) != rdma.StatusCanceled {
 		t.Errorf("%v lacks one of its two causes", err)
+	}
+	if errors.Is(err, net.ErrClosed) {
+		t.Errorf("%v is net.ErrClosed", err)
+	}
+	closed := &rdma.Error{Op: "poll", Status: rdma.StatusCanceled, Err: net.ErrClosed}
+	if !errors.Is(closed, net.ErrClosed) || !errors.Is(closed, rdma.StatusCanceled) {
+		t.Errorf("%v lacks one of its two causes", closed)
 	}
 }
 
