@@ -91,7 +91,10 @@ func (t *keyTable) add(sess Session, clientKey [16]byte) (p *keyPair, first bool
 	for _, old := range list {
 		if t.expiredLocked(old) {
 			t.dropLocked(old)
-			continue
+			if len(old.conns) == 0 {
+				continue
+			}
+			// A later NEGOTIATE with the same client key waits for its connections too.
 		}
 		kept = append(kept, old)
 	}
