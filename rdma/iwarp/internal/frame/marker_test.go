@@ -3,6 +3,7 @@ package frame
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"math/rand/v2"
 	"testing"
 )
@@ -85,6 +86,38 @@ func TestMarkersEverywhere(t *testing.T) {
 		}
 		if !bytes.Equal(back, frames) || len(raw) != 0 {
 			t.Error("the frames differ")
+		}
+	}
+}
+
+// A frame whose marker does not point to its beginning is refused, whichever of its markers that
+// is, and with a right CRC too.
+//
+// Source: [RFC 5044 §4.3], [RFC 5044 §8]
+func TestMarkerThatPointsElsewhereIsRefused(t *testing.T) {
+	for _, crc := range []bool{false, true} {
+		for _, start := range []uint64{0, 100, markerSpacing - markerSize} {
+			w := Marker{CRC: crc, At: start}
+			stream := w.Mark(nil, AppendFPDU(nil, make([]byte, 3*markerSpacing), crc))
+			markers := 0
+			for at := int((markerSpacing - start) % markerSpacing); at < len(stream); at += markerSpacing {
+				markers++
+				for _, wrong := range []uint16{1, ^uint16(0)} {
+					bad := bytes.Clone(stream)
+					pointer := bad[at+markerSize-2:]
+					binary.BigEndian.PutUint16(pointer, binary.BigEndian.Uint16(pointer)+wrong)
+					if crc {
+						bad = appendCRC(bad[:len(bad)-CRCSize], UpdateCRC(0, bad[:len(bad)-CRCSize]))
+					}
+					r := Marker{CRC: crc, At: start}
+					if clean, size, err := r.Unmark(nil, bad); !errors.Is(err, errMarker) || size != 0 || len(clean) != 0 {
+						t.Errorf("CRC %t, frame at %d, marker %d: %d bytes used, %v", crc, start, at, size, err)
+					}
+				}
+			}
+			if markers < 3 {
+				t.Errorf("a frame at %d has %d markers", start, markers)
+			}
 		}
 	}
 }
