@@ -187,7 +187,12 @@ func TestViolationsEndStream(t *testing.T) {
 		"empty message": {violate: func(r *raw, _ *Stream) { r.sendBytes(nil) }},
 		"not a message": {violate: func(r *raw, _ *Stream) { r.sendBytes(pattern(500)) }},
 		"sequence":      {violate: func(r *raw, _ *Stream) { r.sequence += 5; r.sendMessage(data(1)) }},
-		"second hello":  {violate: func(r *raw, _ *Stream) { r.sendMessage(hello(true)) }},
+		"sequence again": {violate: func(r *raw, _ *Stream) {
+			r.sendMessage(data(1))
+			r.sequence--
+			r.sendMessage(data(1))
+		}},
+		"second hello": {violate: func(r *raw, _ *Stream) { r.sendMessage(hello(true)) }},
 		"hello of the other": {violate: func(r *raw, _ *Stream) {
 			m := hello(true)
 			m.Type = TypeNegotiateAck
