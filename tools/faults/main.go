@@ -30,6 +30,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"regexp"
+	"syscall"
 	"time"
 )
 
@@ -41,7 +42,7 @@ func main() {
 	flag.DurationVar(&o.timeout, "timeout", 5*time.Minute, "the time for the tests of one fault")
 	flag.StringVar(&o.results, "results", "", "a file to which outcomes are appended; its faults are not tried again")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	count, err := faults(ctx, o)
 	if err != nil {

@@ -121,11 +121,14 @@ func (r *runner) test(ctx context.Context, args []string) (v verdict, by string,
 	cmd := exec.CommandContext(limited, "go",
 		append([]string{"test", "-count=1", "-failfast", "-vet=off", "-timeout", r.timeout.String()}, args...)...)
 	cmd.Dir = r.dir
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // which ends the tests too
 	cmd.WaitDelay = 10 * time.Second
 	out, err := cmd.CombinedOutput()
 	switch {
 	case ctx.Err() != nil:
 		return "", "", ctx.Err()
+	case err == nil && !testRan.Match(out):
+		return "", "", fmt.Errorf("no test ran: %s", strings.Join(args, " "))
 	case err == nil:
 		return survived, "", nil
 	case limited.Err() != nil:
@@ -135,6 +138,7 @@ func (r *runner) test(ctx context.Context, args []string) (v verdict, by string,
 }
 
 var (
+	testRan  = regexp.MustCompile(`(?m)^ok\s+\S+\s+[0-9.]+s$`)
 	notBuilt = regexp.MustCompile(`(?m)^FAIL\s.*\[(?:build|setup) failed\]$`)
 	timedOut = regexp.MustCompile(`(?m)^panic: test timed out after .*\n(?:\s*running tests:\n\s*(\S+).*\n)?`)
 	failing  = regexp.MustCompile(`(?m)^\s*--- FAIL: (\S+)|^(panic: .*)|^(fatal error: .*)|^(WARNING: DATA RACE)`)
