@@ -6,20 +6,31 @@ import (
 	"lwio/internal/wire"
 )
 
-// Delivery are the answers that a look has found for operations: they are
-// counted together and handed over together. It belongs to the goroutine that looks; the zero value is
-// empty. Its entries are free, but cannot be taken yet.
+// Delivery collects the answers to operations that one look finds. It counts them together,
+// and hands the operations to their queues together. The goroutine that looks owns it. The
+// zero value is empty. The entries of its operations are free, but no call can take them yet.
 type Delivery struct {
-	at int64 // the time, or 0 if it was not read yet
+	at int64 // time of the look, or 0 if the clock was not read yet
 
-	newest, oldest *Ticket // of one queue, linked as Arrivals.Answered
-	n              int
+	groups [groupsAtOnce]group
+	used   int // groups in use
+
 	free, unpolled SomeRequests
 
 	io, writes int
-	took       int64 // delay of the last same
-	polled     bool  // and how their answers came
+	took       int64 // delay of the last same requests
+	polled     bool  // their answers were status blocks
 	same       int
+}
+
+// groupsAtOnce is the number of queues to which one delivery hands operations.
+const groupsAtOnce = 4
+
+// group has the operations of one queue, linked as Arrivals.Answered.
+type group struct {
+	to             *Arrivals
+	newest, oldest *Ticket
+	n              int
 }
 
 // now is the time of the look.
@@ -78,23 +89,30 @@ func (l *Delivery) flushCounts(c *Conn) {
 	l.io, l.writes = 0, 0
 }
 
-// place takes in the operation of entry s, which is settling, with its answer, and frees the
-// entry.
+// add adds an operation to the group of its queue. It hands over the groups that are there if
+// no other is left.
+func (l *Delivery) add(c *Conn, t *Ticket) {
+	if l.used == 0 || l.groups[l.used-1].to != t.To {
+		if l.used == len(l.groups) {
+			l.HandOver(c)
+		}
+		l.groups[l.used] = group{to: t.To, oldest: t}
+		l.used++
+	}
+	g := &l.groups[l.used-1]
+	t.Next, g.newest = g.newest, t
+	g.n++
+}
+
+// place gives the answer to the operation of entry s, which is settling, and frees the entry.
 func (l *Delivery) place(c *Conn, s *Request, ios wire.IOStatusBlock) {
 	t := s.Op
-	if l.newest != nil && l.newest.To != t.To {
-		l.HandOver(c)
-	}
 	t.Owner.Deliver(s, ios)
 	t.Owner.Answer(ios, nil)
-	if t.Next = l.newest; l.newest == nil {
-		l.oldest = t
-	}
-	l.newest = t
-	l.n++
+	l.add(c, t)
 	s.drop()
 	if c.Credits.work.Load() {
-		l.HandOver(c) // before the entry can be any call's
+		l.HandOver(c) // before another call can take the entry
 		c.Release(s)
 		return
 	}
@@ -107,20 +125,26 @@ func (l *Delivery) place(c *Conn, s *Request, ios wire.IOStatusBlock) {
 	}
 }
 
-// HandOver adds up the observations, hands the operations to their batch, and frees their
-// entries, in this order: a goroutine that finds an operation in an entry must not mistake for its request
-// the next one there.
+// HandOver counts the answers, hands the operations to their queues, frees the entries, and
+// wakes the queues, in this order. A goroutine that finds its operation in an entry must not
+// take the next request of the entry for its own.
 func (l *Delivery) HandOver(c *Conn) {
 	l.flushCounts(c)
-	if l.newest == nil {
+	if l.used == 0 {
 		return
 	}
-	to, n := l.newest.To, l.n
-	to.Returns(l.newest, l.oldest)
-	c.Unused(l.free)
-	l.newest, l.oldest, l.n, l.free = nil, nil, 0, SomeRequests{}
-	if to.Call && c.Queue.gathers {
-		c.Queue.returning.Add(1)
+	groups := l.groups[:l.used]
+	for i := range groups {
+		groups[i].to.Returns(groups[i].newest, groups[i].oldest)
 	}
-	to.Arrived(n)
+	c.Unused(l.free)
+	l.used, l.free = 0, SomeRequests{}
+	for i := range groups {
+		to, n := groups[i].to, groups[i].n
+		groups[i] = group{}
+		if to.Call && c.Queue.gathers {
+			c.Queue.returning.Add(1)
+		}
+		to.Arrived(n)
+	}
 }
