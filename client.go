@@ -106,9 +106,11 @@ func (c *Client) Stat(ctx context.Context, name string) (fs.FileInfo, error) {
 	return infoOf(c.c.Stat(ctx, name))
 }
 
-// ReadDir lists a directory, sorted by name.
+// ReadDir lists a directory, sorted by name. With an error it returns the entries that it could
+// read, like os.ReadDir.
 //
-// Errors: fs.ErrNotExist, syscall.ENOTDIR.
+// Errors: fs.ErrNotExist, syscall.ENOTDIR, fs.ErrInvalid for entries with names that Go strings or
+// paths cannot represent.
 func (c *Client) ReadDir(ctx context.Context, name string) ([]fs.DirEntry, error) {
 	return entriesOf(c.c.ReadDir(ctx, name))
 }

@@ -45,13 +45,13 @@ func (a *app) lsCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.eachURL(cmd.Context(), args, func(ctx context.Context, c *lwio.Client, t *lwio.Target) error {
 				infos, err := list(ctx, c, t.Path)
-				if err != nil {
+				if infos == nil {
 					return err
 				}
 				if len(args) > 1 && !asJSON {
 					fmt.Fprintf(a.stdout, "%s:\n", printable(remoteTree{c, t}.Describe(t.Path)))
 				}
-				return a.printList(infos, long, asJSON)
+				return errors.Join(a.printList(infos, long, asJSON), err)
 			})
 		},
 	}
@@ -60,15 +60,19 @@ func (a *app) lsCommand() *cobra.Command {
 	return a.clientFlags(cmd)
 }
 
-// list returns the output of ls for a name: the entries of a directory, or the file itself.
+// list returns the output of ls for a name: the entries of a directory, or the file itself. If
+// the directory has entries that cannot be listed, it returns the others and an error.
 func list(ctx context.Context, c *lwio.Client, name string) ([]fs.FileInfo, error) {
 	fi, err := c.Stat(ctx, name)
-	if err != nil || !fi.IsDir() {
-		return []fs.FileInfo{fi}, err
-	}
-	entries, err := c.ReadDir(ctx, name)
 	if err != nil {
 		return nil, err
+	}
+	if !fi.IsDir() {
+		return []fs.FileInfo{fi}, nil
+	}
+	entries, unread := c.ReadDir(ctx, name)
+	if unread != nil && len(entries) == 0 {
+		return nil, unread
 	}
 	infos := make([]fs.FileInfo, 0, len(entries))
 	for _, e := range entries {
@@ -79,7 +83,7 @@ func list(ctx context.Context, c *lwio.Client, name string) ([]fs.FileInfo, erro
 		infos = append(infos, fi)
 	}
 	slices.SortFunc(infos, func(a, b fs.FileInfo) int { return cmp.Compare(a.Name(), b.Name()) })
-	return infos, nil
+	return infos, unread
 }
 
 func (a *app) printList(infos []fs.FileInfo, long, asJSON bool) error {

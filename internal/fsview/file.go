@@ -23,6 +23,8 @@ type viewFile struct {
 	off  int64
 	list []fs.DirEntry // the rest of the directory, once it was read
 	read bool
+	// missing is the error of the listing if it has not all entries. It follows them.
+	missing error
 }
 
 var (
@@ -96,18 +98,23 @@ func (f *viewFile) ReadDir(n int) ([]fs.DirEntry, error) {
 	}
 	if !f.read {
 		list, err := f.f.ReadDir(f.v.ctx)
-		if err != nil {
-			return nil, f.v.failed("readdir", f.name, err)
+		err = f.v.failed("readdir", f.name, err)
+		if err != nil && len(list) == 0 {
+			return nil, err
 		}
-		f.list, f.read = list, true
+		f.list, f.missing, f.read = list, err, true
 	}
 	if n <= 0 {
-		list := f.list
-		f.list = nil
-		return list, nil
+		list, err := f.list, f.missing
+		f.list, f.missing = nil, nil
+		return list, err
 	}
 	if len(f.list) == 0 {
-		return nil, io.EOF
+		err := f.missing
+		if f.missing = nil; err == nil {
+			err = io.EOF
+		}
+		return nil, err
 	}
 	n = min(n, len(f.list))
 	list := f.list[:n:n]

@@ -215,18 +215,13 @@ func (c *Client) ReadDir(ctx context.Context, name string) ([]fs.DirEntry, error
 	if e := closeHandle(ctx, &c.Cfg, h); err == nil {
 		err = e
 	}
-	if err != nil {
-		return nil, base.Wrap("readdir", name, err)
-	}
-	return list, nil
+	return list, base.Wrap("readdir", name, err)
 }
 
-// listing reads the entries of an open directory.
+// listing returns the entries of an open directory, sorted by name. With an error it returns the
+// entries that it could read.
 func listing(ctx context.Context, h smbshare.Handle) ([]fs.DirEntry, error) {
 	entries, err := h.Entries(ctx)
-	if err != nil {
-		return nil, err
-	}
 	list := make([]fs.DirEntry, 0, len(entries))
 	for _, e := range entries {
 		if smbwire.IsElement(e.Name) {
@@ -234,7 +229,7 @@ func listing(ctx context.Context, h smbshare.Handle) ([]fs.DirEntry, error) {
 		}
 	}
 	slices.SortFunc(list, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
-	return list, nil
+	return list, err
 }
 
 // closeHandle closes h even if ctx has ended, so that nothing stays open at the

@@ -94,7 +94,8 @@ type Handle interface {
 	Rename(ctx context.Context, name string) error
 	// SetDelete says whether the file is deleted when its last open is closed.
 	SetDelete(ctx context.Context, on bool) error
-	// Entries lists a directory, without . and .., in no order.
+	// Entries lists a directory, without . and .., in no order. With an error it returns the
+	// entries that it could read; fs.ErrInvalid stands for names that cannot be represented.
 	Entries(ctx context.Context) ([]Entry, error)
 	Close(ctx context.Context) error
 }

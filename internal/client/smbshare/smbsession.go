@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"iter"
 	"net"
 
 	"lwio/internal/client/base"
 	"lwio/internal/client/handshake"
 	"lwio/internal/smb/smbclient"
+	"lwio/internal/smb/smbwire"
 	"lwio/internal/wire"
 )
 
@@ -127,13 +130,26 @@ func (h smbHandle) Rename(ctx context.Context, name string) error {
 	return h.File.Rename(ctx, name, true)
 }
 
-func (h smbHandle) Entries(ctx context.Context) ([]Entry, error) {
-	var list []Entry
-	for i, err := range h.ReadDir(ctx, "*") {
-		if err != nil {
-			return nil, err
+func (h smbHandle) Entries(ctx context.Context) ([]Entry, error) { return listed(h.ReadDir(ctx, "*")) }
+
+// listed collects an enumeration. A name that cannot be represented does not end it.
+func listed(entries iter.Seq2[Entry, error]) (list []Entry, err error) {
+	var misnamed error // the first
+	missing := 0
+	for e, err := range entries {
+		switch {
+		case errors.Is(err, smbwire.ErrName):
+			if missing++; misnamed == nil {
+				misnamed = err
+			}
+		case err != nil:
+			return list, err
+		default:
+			list = append(list, e)
 		}
-		list = append(list, i)
+	}
+	if missing > 0 {
+		return list, fmt.Errorf("%w: %d entries are missing in the list: %s", fs.ErrInvalid, missing, misnamed)
 	}
 	return list, nil
 }
