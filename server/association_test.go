@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"runtime"
 	"slices"
+	"strings"
 	"testing"
 	"unicode/utf16"
 
@@ -13,6 +14,8 @@ import (
 	"lwio/internal/wire"
 	"lwio/rdma"
 	"lwio/rdma/iwarp"
+	"lwio/vfs"
+	"lwio/vfs/posix"
 )
 
 func negotiateRequest(t testing.TB, change func(r *wire.NegotiateRequest)) []byte {
@@ -47,6 +50,27 @@ func testResumeContextNamesThePipe(t *testing.T, on string) {
 	v.e.stopListening()
 	if got := v.e.association.ResumeContext(); got != nil {
 		t.Errorf("context %q from a server that takes no connections", got)
+	}
+}
+
+// A server whose name cannot be part of a resume key's context and of NEGOTIATE is refused.
+//
+// Source: [LWIO §Discovery] [OP-16] [OP-32]
+func TestNewRefusesServerNameThatIsNotText(t *testing.T) {
+	dir, err := posix.OpenDir(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := vfs.New(vfs.Config{Shares: []vfs.Share{{Name: "s", Backend: dir}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer files.Close()
+	for _, name := range []string{"a\x00b", "a\xffb", strings.Repeat("a", 257)} {
+		if s, err := New(Config{FS: files, ServerName: name}); err == nil {
+			s.Close()
+			t.Errorf("a server named %q", name)
+		}
 	}
 }
 

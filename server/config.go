@@ -2,6 +2,7 @@ package server
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"runtime"
@@ -9,6 +10,7 @@ import (
 
 	"lwio/internal/host"
 	"lwio/internal/smb/smbserver"
+	"lwio/internal/wire"
 	"lwio/rdma"
 	"lwio/vfs"
 )
@@ -19,7 +21,8 @@ type Config struct {
 	// FS is the file system to serve. It belongs to the caller, which closes it after the
 	// server.
 	FS *vfs.FS
-	// ServerName is the name of the server in SMB and LWIO. Default: the host name.
+	// ServerName is the name of the server in SMB and LWIO: text of up to 256 UTF-16 units,
+	// without NUL. Default: the host name.
 	ServerName string
 	// Lookup returns the NT hash of a user's password, see NTHash. ok is false for an unknown
 	// user. Users.Lookup is one for a fixed set of users; with nil no user is known. It must be
@@ -175,6 +178,9 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if c.ServerName == "" {
 		c.ServerName = "LWIO"
+	}
+	if _, err := (&wire.NegotiateResponse{ServerName: c.ServerName}).AppendTo(nil); err != nil {
+		return c, fmt.Errorf("server: new: %w", err)
 	}
 	c.Providers = append([]rdma.Provider(nil), c.Providers...)
 	if c.Logger == nil {
