@@ -171,3 +171,29 @@ func TestServerContextSteersNoClient(t *testing.T) {
 		t.Errorf("the client connected to %q; the server is %s", dialled, s.Addr())
 	}
 }
+
+// ReadVec of a file that is open Unbuffered reads an end that is no whole sector.
+//
+// Source: [LWIO §Vectored Read], [OP-82], [OP-83]
+func TestReadVecUnbufferedHasAnyEnd(t *testing.T) {
+	onEachTransport(t, func(t *testing.T, _ *lwiotest.Server, c *lwio.Client) {
+		f, err := c.OpenFile(t.Context(), "f", os.O_RDWR|os.O_CREATE|lwio.Unbuffered, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		want := random(200_000, 1)
+		if _, err := f.WriteAt(want, 0); err != nil {
+			t.Fatal(err)
+		}
+		for _, last := range []int{1, 430, 511, 512, 513, 5000} {
+			for _, page := range []int{512, 4096, 32 << 10} {
+				segs := [][]byte{make([]byte, page), make([]byte, 2*page), make([]byte, last)}
+				n, err := f.ReadVec(t.Context(), segs, 511)
+				if got := bytes.Join(segs, nil); n != len(got) || err != nil || !bytes.Equal(got, want[511:][:n]) {
+					t.Errorf("pages of %d, and %d bytes: %d, %v", page, last, n, err)
+				}
+			}
+		}
+	})
+}

@@ -93,8 +93,10 @@ type fakeSession struct {
 	unsettled chan struct{}
 	// onRename renames an open file, by do or not at all; nil: by do.
 	onRename func(ctx context.Context, do func()) error
-	closing  error // of handles
-	keeping  error // of files that shall not be deleted any more
+	closing  error          // of handles
+	keeping  error          // of files that shall not be deleted any more
+	onWrite  func(p []byte) // is called before each write over SMB; or nil
+	misnamed error          // of listings; or nil
 
 	mu           sync.Mutex
 	hidden       []wire.AddressBlock // offers that are away
@@ -262,6 +264,9 @@ func (h *fakeHandle) ReadAt(ctx context.Context, p []byte, off int64) (int, erro
 
 func (h *fakeHandle) WriteAt(ctx context.Context, p []byte, off int64) (int, error) {
 	h.s.count(&h.s.smbWrites)
+	if h.s.onWrite != nil {
+		h.s.onWrite(p)
+	}
 	if ctx.Err() != nil {
 		return 0, context.Cause(ctx)
 	}
@@ -344,7 +349,7 @@ func (h *fakeHandle) Entries(context.Context) ([]smbshare.Entry, error) {
 			list = append(list, smbshare.Entry{Name: path.Base(name), Size: int64(len(f.data)), Modified: time.Unix(1, 0)})
 		}
 	}
-	return list, nil
+	return list, h.s.misnamed
 }
 
 func (h *fakeHandle) Close(context.Context) error {

@@ -277,10 +277,10 @@ func TestOperationEndsWithItsFirstFailure(t *testing.T) {
 		for _, backwards := range []bool{false, true} {
 			q := (&Client{}).newQueue(1)
 			q.Call = true
-			o := q.add(&File{c: q.c}, &arguments{p: make([]byte, 4*len(tc.ends)), size: 4 * len(tc.ends)}, 0)
+			q.add(&File{c: q.c}, &arguments{p: make([]byte, 4*len(tc.ends)), size: 4 * len(tc.ends)}, 0)
 			var parts []*operation
 			for i := range tc.ends {
-				parts = append(parts, q.cut(o, 4))
+				parts = append(parts, q.cut(&q.smb.pending, 4))
 				parts[i].done = tc.done[i]
 			}
 			for i := range parts {

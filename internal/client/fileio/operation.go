@@ -51,7 +51,7 @@ type operation struct {
 	on     *rdmaconn.Conn         // of mr, list and leased
 	fid    uint16
 	n      int            // bytes of the request in flight
-	bulk   []byte         // of same, where the server repeats no pages: copies of the page
+	plain  *pageRun       // of same, where the server repeats no pages: the data of plain writes
 	bounce bool           // the data of a read comes through the request table
 	epoch  *barrier.Epoch // of a write, until its last request is answered
 	used   bool           // RDMA was
@@ -98,8 +98,8 @@ func (o *operation) joins(ctx context.Context, cn *rdmaconn.Conn) bool {
 func (o *operation) limit(cn *rdmaconn.Conn, at int) int {
 	left := o.size - at
 	switch {
-	case o.bulk != nil:
-		return min(left, len(o.bulk)-at%rdmaconn.ProtocolPage, cn.Peer.MaxWrite)
+	case o.plain != nil:
+		return min(left, len(o.plain.bytes)-at%rdmaconn.ProtocolPage, cn.Peer.MaxWrite)
 	case o.same:
 		return min(left, cn.Peer.MaxSame)
 	case o.segs == nil && o.write:
@@ -108,8 +108,9 @@ func (o *operation) limit(cn *rdmaconn.Conn, at int) int {
 		return min(left, cn.Peer.MaxRead)
 	case o.write:
 		return segments.Fit(o.segs, at, len(cn.Table.Entries[0].Sges)-1, cn.Peer.MaxWrite)
-	case o.page > 0 && at%o.page == 0:
-		return min(left, o.page*min(maxRegions, cn.Peer.MaxWrite/wire.RDMARegionSize))
+	case o.byPages(at):
+		n := min(left, o.page*min(maxRegions, cn.Peer.MaxWrite/wire.RDMARegionSize))
+		return n - n%o.f.sector()
 	}
 	return segments.Fit(o.segs, at, 1, cn.Peer.MaxRead)
 }
@@ -171,13 +172,13 @@ func (o *operation) reach(ctx context.Context, cn *rdmaconn.Conn) (err error) {
 	case o.of != nil && o.of.segs == nil:
 		small = 0 // a part of a read that is not small
 	}
-	if o.same && o.bulk == nil && o.unacked == nil && cn.Peer.MaxSame == 0 {
-		o.bulk = copiesOf(o.p, o.size)
+	if o.same && o.plain == nil && o.unacked == nil && cn.Peer.MaxSame == 0 {
+		o.fill()
 	}
 	switch {
-	case o.bulk != nil:
-		if o.mr == nil && len(o.bulk) > small {
-			o.mr, err = cn.Adapter.RegisterMemory(ctx, o.bulk, access)
+	case o.plain != nil:
+		if o.shared == nil && len(o.plain.bytes) > small {
+			o.shared, err = o.plain.regionOn(ctx, cn)
 		}
 	case o.same:
 	case o.segs != nil:
@@ -251,12 +252,12 @@ func (o *operation) message(h *wire.Header, data *rdmaconn.Payload) {
 	case o.segs != nil:
 		o.vectored(h, data)
 		return
-	case o.bulk != nil:
+	case o.plain != nil:
 		*h = wire.NewWrite(o.fid, uint64(o.off+int64(o.done)), uint32(o.n))
-		if at := o.done % rdmaconn.ProtocolPage; o.mr == nil {
-			data.Copied = o.bulk[at:][:o.n]
+		if at := o.done % rdmaconn.ProtocolPage; o.shared == nil {
+			data.Copied = o.plain.bytes[at:][:o.n]
 		} else {
-			data.Region, data.Offset, data.Length = o.mr, at, o.n
+			data.Region, data.Offset, data.Length = o.shared, at, o.n
 		}
 		return
 	case o.same:
@@ -341,6 +342,7 @@ func (o *operation) take() error {
 func (q *queue) finish(o *operation, err error) {
 	o.acknowledge()
 	o.unregister()
+	o.run.Close()
 	if o.epoch != nil {
 		o.epoch.End()
 		o.epoch = nil

@@ -1,7 +1,6 @@
 package fileio
 
 import (
-	"bytes"
 	"errors"
 	"io"
 	"slices"
@@ -21,11 +20,12 @@ import (
 
 // whole is the state of an operation that is sent in parts.
 type whole struct {
-	cut    int   // bytes that were cut off as parts
-	parts  int   // that are not over
-	stripe int   // bytes of a part at most; 0 before the first is cut, or for no limit
-	wrong  error // of the part that ended at done
-	doubt  bool  // the outcome of some part is unknown
+	cut    int      // bytes that were cut off as parts
+	parts  int      // that are not over
+	stripe int      // bytes of a part at most; 0 before the first is cut, or for no limit
+	wrong  error    // of the part that ended at done
+	doubt  bool     // the outcome of some part is unknown
+	run    *pageRun // of a WriteSame, made when a part is sent as a plain write; all parts share it
 }
 
 // part returns the size of the next part of o on cn, or over SMB where cn is nil, in bytes. It
@@ -63,43 +63,36 @@ func (o *operation) part(cn *rdmaconn.Conn) int {
 	return n
 }
 
-// dequeue takes the next operation out of the queue, or cuts off its next part. The size of
-// that part is given as operation.part returns it.
-func (q *queue) dequeue(part int) *operation {
+// dequeue removes the first operation of l, or cuts off its next part. The size of that part is given
+// as operation.part returns it.
+func (q *queue) dequeue(l *sendList, part int) *operation {
 	if part > 0 {
-		return q.cut(q.pending[q.head], part)
+		return q.cut(l, part)
 	}
-	q.head++
-	return q.pending[q.head-1]
-}
-
-// dequeueRest takes the next operation out of the queue, without its parts.
-func (q *queue) dequeueRest() *operation {
-	o := q.pending[q.head]
-	if o.cut > 0 {
-		return q.cut(o, o.size-o.cut)
-	}
-	q.head++
+	o := l.first()
+	l.pop()
 	return o
 }
 
-// putBack queues the operation that was taken out last before everything else.
-func (q *queue) putBack(o *operation) {
-	if q.head > 0 {
-		q.head--
-		q.pending[q.head] = o
-		return
+// dequeueRest removes the first operation of l, or the uncut rest of it as one part.
+func (q *queue) dequeueRest(l *sendList) *operation {
+	o := l.first()
+	if o.cut > 0 {
+		return q.cut(l, o.size-o.cut)
 	}
-	q.pending = slices.Insert(q.pending, 0, o)
+	l.pop()
+	return o
 }
 
 // requests returns the number of requests that are queued for cn, at most that many. The size
 // of the next part of the first operation is given.
 func (q *queue) requests(cn *rdmaconn.Conn, part, most int) int {
 	n := 0
-	for i := q.head; i < len(q.pending) && n < most; i++ {
-		o := q.pending[i]
-		if i > q.head {
+	for i, o := range q.pending.waiting() {
+		if n >= most {
+			break
+		}
+		if i > 0 {
 			part = o.part(cn)
 		}
 		n++
@@ -110,12 +103,12 @@ func (q *queue) requests(cn *rdmaconn.Conn, part, most int) int {
 	return n
 }
 
-// cut cuts the next n bytes off o, which is the first in the queue. All parts of a write
-// belong to the epoch in which the first began, so that a call that waits for one waits for
-// all.
+// cut cuts the next n bytes off the first operation of l. All parts of a write belong to the epoch
+// of its first part, so a call that waits for one part waits for all.
 //
 // Source: [OP-115]
-func (q *queue) cut(o *operation, n int) *operation {
+func (q *queue) cut(l *sendList, n int) *operation {
+	o := l.first()
 	var x *operation
 	if last := len(q.spare) - 1; last >= 0 {
 		x, q.spare = q.spare[last], q.spare[:last]
@@ -129,7 +122,7 @@ func (q *queue) cut(o *operation, n int) *operation {
 		q.wholes++
 	}
 	x.begin(q)
-	x.f, x.arguments, x.of, x.busy, x.buf, x.fid, x.epoch, x.bulk = o.f, o.arguments, o, true, o.buf, o.fid, o.epoch, o.bulk
+	x.f, x.arguments, x.of, x.busy, x.buf, x.fid, x.epoch = o.f, o.arguments, o, true, o.buf, o.fid, o.epoch
 	x.size, x.off = n, o.off+int64(o.cut)
 	switch {
 	case o.same:
@@ -151,7 +144,7 @@ func (q *queue) cut(o *operation, n int) *operation {
 		}
 	} else {
 		o.epoch = nil // which passes to the last part
-		q.head++
+		l.pop()
 	}
 	return x
 }
@@ -187,11 +180,10 @@ func (q *queue) wentWrong(o *operation, at int, err error) {
 	if o.cut == o.size {
 		return
 	}
-	if i := slices.Index(q.pending[q.head:], o); i >= 0 {
-		q.pending = slices.Delete(q.pending, q.head+i, q.head+i+1)
-		if !q.queued() {
-			q.feed()
-		}
+	q.pending.remove(o)
+	q.smb.pending.remove(o)
+	if q.pending.empty() {
+		q.feed()
 	}
 	o.cut = o.size
 	if o.epoch != nil {
@@ -240,11 +232,6 @@ func (q *queue) answersFor(n int) int {
 		}
 	}
 	return n * max(least, 1)
-}
-
-// copiesOf is the page over and over, for a write of n bytes.
-func copiesOf(page []byte, n int) []byte {
-	return bytes.Repeat(page, (min(n, sameCopy)+rdmaconn.ProtocolPage-1)/rdmaconn.ProtocolPage)
 }
 
 // isRefusal reports whether err is an answer of the server.

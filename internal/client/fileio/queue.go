@@ -18,8 +18,7 @@ type queue struct {
 	c       *Client
 	ops     []operation
 	idle    []*operation
-	pending []*operation // to be sent, in order, from head on
-	head    int
+	pending sendList     // to be sent; those that are known to go over SMB wait in smb
 	flying  []*operation // being prepared, scratch
 	parts   []*operation // of operations that are sent in parts, not over
 	spare   []*operation // parts that are over
@@ -43,7 +42,7 @@ type queue struct {
 
 // newQueue makes a queue of up to n operations at a time.
 func (c *Client) newQueue(n int) *queue {
-	q := &queue{c: c, ops: make([]operation, n), idle: make([]*operation, 0, n), pending: make([]*operation, 0, 2*n),
+	q := &queue{c: c, ops: make([]operation, n), idle: make([]*operation, 0, n), pending: sendList{ops: make([]*operation, 0, 2*n)},
 		flying: make([]*operation, 0, n), out: make([]Completion, 0, 2*n), flights: make([]*flight, len(c.Paths))}
 	for i := range q.ops {
 		q.ops[i].begin(q)
@@ -66,17 +65,18 @@ func (q *queue) add(f *File, r *arguments, tag uint64) *operation {
 	return o
 }
 
-// push queues o.
+// push queues o. An operation that goes over SMB does not wait behind those that wait for a credit
+// of a path.
 func (q *queue) push(o *operation) {
-	if len(q.pending) == cap(q.pending) {
-		q.pending = q.pending[:copy(q.pending, q.pending[q.head:])]
-		q.head = 0
+	if o.unacked == nil && (o.overSMB || o.f.isOnSMB()) {
+		q.smb.pending.push(o)
+		return
 	}
-	q.pending = append(q.pending, o)
+	q.pending.push(o)
 }
 
 // queued reports whether operations are to be sent.
-func (q *queue) queued() bool { return q.head < len(q.pending) }
+func (q *queue) queued() bool { return !q.pending.empty() || !q.smb.pending.empty() }
 
 // wait sends the queued operations, and returns when there are least completions.
 //
@@ -144,7 +144,7 @@ func (q *queue) Close() {
 	q.ignore()
 	q.giveUp(fs.ErrClosed)
 	q.tally()
-	q.idle, q.pending, q.head, q.parts, q.out = nil, nil, 0, nil, nil
+	q.idle, q.pending, q.smb.pending, q.parts, q.out = nil, sendList{}, sendList{}, nil, nil
 }
 
 // heed lets the end of ctx wake the poller of the connection, which may be the queue's

@@ -45,7 +45,7 @@ func (q *queue) registeredOn(cn *rdmaconn.Conn) bool {
 		}
 	}
 	for i := range q.ops {
-		if q.ops[i].on == cn {
+		if o := &q.ops[i]; o.on == cn || o.run.isOn(cn) {
 			return true
 		}
 	}
@@ -81,13 +81,14 @@ func (q *queue) lose(l *flight) {
 		}
 		again = append(again, o)
 	}
-	q.pending = slices.Insert(q.pending, q.head, again...)
+	q.pending.pushFront(again...)
 	for q.reap(); l.sent > 0; q.reap() {
 		runtime.Gosched() // the goroutine that settled the others is about to hand them over
 	}
 	// Nothing is in flight there now. Operations that go on are registered anew, also those with a
 	// request answered before that wait to send the next.
 	for _, o := range q.live() {
+		o.run.closeOn(cn)
 		if o.on == cn {
 			o.takeBack()
 		}
@@ -194,7 +195,8 @@ func (q *queue) giveUp(cause error) {
 	for q.reap(); q.sent > 0; q.reap() { // as in lose
 		runtime.Gosched()
 	}
-	q.pending, q.head = q.pending[:0], 0
+	q.pending.clear()
+	q.smb.pending.clear()
 	q.endAll(given, cause)
 	for _, w := range wishes {
 		w.conn.Credits.Cancel(w.conn, w.fid, false)

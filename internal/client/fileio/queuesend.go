@@ -15,18 +15,17 @@ import (
 // send sends the queued operations while there are credits. With block it waits for one
 // credit if nothing is in flight.
 func (q *queue) send(ctx context.Context, block bool) error {
-	if !q.queued() {
-		q.feed()
-		return nil
+	if err := q.sendOverSMB(ctx); err != nil {
+		return err
 	}
 	var full paths.PathBits // paths without a credit
-	for wait := false; q.queued(); {
+	for wait := false; !q.pending.empty(); {
 		if q.broken() != nil || q.most() == 0 {
-			return nil // wait sees to that
+			return nil // wait handles both
 		}
-		o := q.pending[q.head]
-		r := q.pathOf(o, full)
-		if r == nil && full != 0 { // no credit anywhere
+		o := q.pending.first()
+		r, free := q.pathOf(o, full)
+		if !free {
 			if !block || q.sent > 0 || wait {
 				return nil
 			}
@@ -38,15 +37,15 @@ func (q *queue) send(ctx context.Context, block bool) error {
 			return err // the operation stays queued
 		}
 		if err != nil {
-			q.finish(q.dequeueRest(), err)
+			q.finish(q.dequeueRest(&q.pending), err)
 			continue
 		}
 		if cn == nil {
-			part := o.part(nil)
-			if part > 0 && q.smb.flight.sent >= maxPieces {
-				return nil
+			q.pending.pop()
+			q.smb.pending.push(o)
+			if err := q.sendOverSMB(ctx); err != nil {
+				return err
 			}
-			q.sendSMB(ctx, q.dequeue(part))
 			continue
 		}
 		if l := q.flights[paths.PathOf(cn).Index]; l != nil && l.Conn != cn && l.sent > 0 {
@@ -63,7 +62,6 @@ func (q *queue) send(ctx context.Context, block bool) error {
 			full.Add(paths.PathOf(cn))
 		}
 	}
-	q.pending, q.head = q.pending[:0], 0
 	q.feed()
 	return nil
 }
@@ -77,28 +75,30 @@ func (q *queue) feed() {
 	}
 }
 
-// pathOf is the path for o: the one that it was on before, or the one whose turn it is;
-// nil if that has no credit, and no other has, or if there is no RDMA.
+// pathOf returns the path for o: its former path, or the path that is dealt operations now. r is
+// nil if o goes over SMB. free is false if all paths that o may use are full.
 //
-// The operations of a queue have no order among each other, so that they are dealt over
-// all connections; but a few small ones stay together, as each connection that answers
+// The operations of a queue have no order among each other, so they are dealt over all connections.
+// Small operations stay together up to paths.MinStripe bytes, because each connection that answers
 // costs a wake-up.
-func (q *queue) pathOf(o *operation, full paths.PathBits) *paths.Path {
+func (q *queue) pathOf(o *operation, full paths.PathBits) (r *paths.Path, free bool) {
 	list := q.c.Paths
 	switch {
 	case o.unacked != nil:
-		return full.Unless(o.unacked.path)
+		r = full.Unless(o.unacked.path)
 	case len(list) == 0 || o.overSMB:
-		return nil
+		return nil, true
 	case len(list) == 1:
-		return full.Unless(list[0])
+		r = full.Unless(list[0])
 	case o.cut == 0 && o.on != nil && !o.on.IsDown() && !full.Has(paths.PathOf(o.on)):
-		return paths.PathOf(o.on)
+		r = paths.PathOf(o.on)
+	default:
+		if d := q.dealer; d == nil || q.deal <= 0 || full.Has(d) || d.Live() == nil {
+			q.dealer, q.deal = q.c.LeastBusy(full), paths.MinStripe
+		}
+		r = q.dealer
 	}
-	if r := q.dealer; r == nil || q.deal <= 0 || full.Has(r) || r.Live() == nil {
-		q.dealer, q.deal = q.c.LeastBusy(full), paths.MinStripe
-	}
-	return q.dealer
+	return r, r != nil
 }
 
 // route is the connection of path r for o, or nil for SMB.
@@ -149,8 +149,8 @@ func (q *queue) sendOn(ctx context.Context, l *flight, block bool) (int, error) 
 	q.flying = q.flying[:0]
 	var taken rdmaconn.SomeRequests
 	took, starved, most := 0, 0, q.most()
-	for first := true; q.queued() && took < most; first = false {
-		o := q.pending[q.head]
+	for first := true; !q.pending.empty() && took < most; first = false {
+		o := q.pending.first()
 		if !first && (!o.joins(ctx, cn) || len(q.flights) > 1 && (o.on != cn || o.cut > 0) && q.deal <= 0) {
 			break
 		}
@@ -170,12 +170,12 @@ func (q *queue) sendOn(ctx context.Context, l *flight, block bool) (int, error) 
 			starved = q.requests(cn, part, base.MaxCredits)
 			break
 		}
-		o = q.dequeue(part)
+		o = q.dequeue(&q.pending, part)
 		if err := o.prepare(ctx, cn, s); err != nil {
 			s.Again = false
 			cn.Release(s)
 			if base.IsLost(err) || ctx.Err() != nil {
-				q.putBack(o)
+				q.pending.pushFront(o)
 				break
 			}
 			took++

@@ -26,6 +26,20 @@ func (f *File) pathNow(r *paths.Path) (*rdmaconn.Conn, uint16) {
 	return nil, 0
 }
 
+// isOnSMB reports whether the client has no RDMA, or the server has refused the file on all
+// connections. It is false before the first operation, and where RDMA is required.
+func (f *File) isOnSMB() bool {
+	if f.c.Cfg.RequireRDMA {
+		return false
+	}
+	for i := range f.regs {
+		if g := f.regs[i].Load(); g == nil || g.fid != 0 || g.conn.IsDown() {
+			return false
+		}
+	}
+	return true
+}
+
 // pathFor returns the connection of one path, and the file id, and registers the file there if
 // needed. replays tells that the caller has writes to send again.
 func (f *File) pathFor(ctx context.Context, r *paths.Path, replays bool) (*rdmaconn.Conn, uint16, error) {

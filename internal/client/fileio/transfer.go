@@ -17,6 +17,7 @@ import (
 // done by the goroutine of the call; each other part has a goroutine.
 type smbFlight struct {
 	flight  flight
+	pending sendList        // to be sent
 	ctx     context.Context // of operations that no call waits for; made when it is first used
 	stop    context.CancelFunc
 	running sync.WaitGroup
@@ -38,11 +39,36 @@ func (r *smbResult) add(part *smbResult) {
 	r.moved += part.moved
 }
 
+// sendOverSMB sends the operations that go over SMB, with up to maxPieces parts in flight.
+//
+// Errors: ctx's; the operation stays queued.
+func (q *queue) sendOverSMB(ctx context.Context) error {
+	for l := &q.smb.pending; !l.empty() && q.broken() == nil && q.most() > 0; {
+		o := l.first()
+		part := o.part(nil)
+		if part > 0 && q.smb.flight.sent >= maxPieces {
+			return nil
+		}
+		if err := o.refused(ctx); err != nil {
+			if ctx.Err() != nil {
+				return err
+			}
+			q.finish(q.dequeueRest(l), err)
+			continue
+		}
+		q.sendSMB(ctx, q.dequeue(l, part))
+	}
+	return nil
+}
+
 // sendSMB does o over SMB.
 func (q *queue) sendSMB(ctx context.Context, o *operation) {
 	if o.size == 0 {
 		q.finish(o, nil)
 		return
+	}
+	if o.same && o.plain == nil {
+		o.fill()
 	}
 	if o.write && o.epoch == nil {
 		o.epoch = o.f.writes.Begin()
@@ -91,14 +117,11 @@ func (o *operation) transfer(ctx context.Context) (n int, err error) {
 	if o.write {
 		do = o.f.writeSMB
 	}
-	if o.same && o.bulk == nil {
-		o.bulk = copiesOf(o.p, o.size)
-	}
 	skip := o.done
 	switch {
-	case o.bulk != nil:
+	case o.plain != nil:
 		for at := o.done; at < o.size && err == nil; at = o.done + n {
-			p := o.bulk[at%rdmaconn.ProtocolPage:]
+			p := o.plain.bytes[at%rdmaconn.ProtocolPage:]
 			var m int
 			m, err = do(ctx, p[:min(len(p), o.size-at)], o.off+int64(at), nil)
 			n += m

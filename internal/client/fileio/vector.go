@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"lwio/internal/client/rdmaconn"
+	"lwio/internal/client/smbshare"
 	"lwio/internal/wire"
 	"lwio/rdma"
 )
@@ -77,6 +78,21 @@ func (l *segmentList) each(at, n, most int, do func(rdma.SGE)) {
 	}
 }
 
+// byPages reports whether a vectored read asks for its bytes from at on by VEC_READ.
+func (o *operation) byPages(at int) bool {
+	return o.page > 0 && at%o.page == 0 && o.size-at >= o.f.sector()
+}
+
+// sector is the unit of a VEC_READ of the file, in bytes.
+//
+// Source: [OP-82]
+func (f *File) sector() int {
+	if f.options&smbshare.OptionUnbuffered != 0 {
+		return 512
+	}
+	return 1
+}
+
 // vectored makes h and data the next request of o, whose memory are segments: one request for
 // many, or, after a short answer, a READ of a part of one.
 //
@@ -88,7 +104,7 @@ func (o *operation) vectored(h *wire.Header, data *rdmaconn.Payload) {
 		*h = wire.NewVecWrite(o.fid, uint64(off), uint32(o.n), rdmaconn.ProtocolPage)
 		data.Gather = o.s.Sges[1:1]
 		o.list.each(o.done, o.n, o.n, func(g rdma.SGE) { data.Gather = append(data.Gather, g) })
-	case o.page > 0 && o.done%o.page == 0:
+	case o.byPages(o.done):
 		body := o.s.Send[wire.HeaderSize:wire.HeaderSize]
 		o.list.each(o.done, o.n, o.page, func(g rdma.SGE) {
 			to := g.Region.RemoteAddr()

@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"io/fs"
 	"math"
+	"slices"
 
 	"lwio/internal/client/rdmaconn"
 	"lwio/internal/client/smbshare"
 	"lwio/internal/wire"
+	"lwio/rdma"
 )
 
 // Unbuffered is lwio.Unbuffered.
@@ -64,4 +66,74 @@ func (f *File) samePage(p []byte, off, n int64) ([]byte, error) {
 // sameHeader is the header of a collapsed VEC_WRITE of n bytes.
 func sameHeader(fid uint16, off int64, n int) wire.Header {
 	return wire.NewCollapse(fid, uint64(off), uint32(n), rdmaconn.ProtocolPage)
+}
+
+// pageRun is a page repeated up to sameCopy bytes. It is the data of a WriteSame over SMB, and to
+// servers that repeat no pages. All parts of the operation share one run, and one registration of it
+// for each connection. It belongs to the goroutine of the queue; transfers over SMB read its bytes,
+// which do not change. A nil pageRun has no registrations.
+type pageRun struct {
+	bytes   []byte
+	regions []runRegion
+}
+
+// runRegion is the registration of a run on a connection.
+type runRegion struct {
+	conn *rdmaconn.Conn
+	mr   rdma.MemoryRegion
+}
+
+// fill makes o a plain write of its page repeated.
+func (o *operation) fill() {
+	w := o
+	if o.of != nil {
+		w = o.of
+	}
+	if w.run == nil {
+		w.run = &pageRun{bytes: bytes.Repeat(w.p, (min(w.size, sameCopy)+rdmaconn.ProtocolPage-1)/rdmaconn.ProtocolPage)}
+	}
+	o.plain = w.run
+}
+
+// regionOn returns the registration on cn, and makes it the first time.
+func (r *pageRun) regionOn(ctx context.Context, cn *rdmaconn.Conn) (rdma.MemoryRegion, error) {
+	for _, g := range r.regions {
+		if g.conn == cn {
+			return g.mr, nil
+		}
+	}
+	mr, err := cn.Adapter.RegisterMemory(ctx, r.bytes, 0)
+	if err == nil {
+		r.regions = append(r.regions, runRegion{cn, mr})
+	}
+	return mr, err
+}
+
+// isOn reports whether the run is registered on cn.
+func (r *pageRun) isOn(cn *rdmaconn.Conn) bool {
+	return r != nil && slices.ContainsFunc(r.regions, func(g runRegion) bool { return g.conn == cn })
+}
+
+// closeOn ends the registration on cn. No request may use it any more.
+func (r *pageRun) closeOn(cn *rdmaconn.Conn) {
+	if r == nil {
+		return
+	}
+	r.regions = slices.DeleteFunc(r.regions, func(g runRegion) bool {
+		if g.conn == cn {
+			g.mr.Close()
+		}
+		return g.conn == cn
+	})
+}
+
+// Close ends all registrations.
+func (r *pageRun) Close() {
+	if r == nil {
+		return
+	}
+	for _, g := range r.regions {
+		g.mr.Close()
+	}
+	r.regions = nil
 }
