@@ -108,7 +108,7 @@ func testWriteSameRegistersItsRunAgain(t *testing.T, on string) {
 	share := newFakeShare()
 	s := newRawServer(t, on, share)
 	s.window, s.recvSize, s.echoes = 4095, 64<<10, true
-	c := s.connect(base.Config{Reconnect: time.Minute})
+	c := s.connect(base.Config{ReconnectTimeout: time.Minute})
 	conn := <-s.accepted
 	share.put("f", nil)
 	f, err := c.OpenFile(t.Context(), "f", os.O_RDWR|Unbuffered, 0)
