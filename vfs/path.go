@@ -65,11 +65,3 @@ func split(path string) (parent, name string) {
 	}
 	return "", path
 }
-
-// join adds a name to a path.
-func join(parent, name string) string {
-	if parent == "" {
-		return name
-	}
-	return parent + "/" + name
-}

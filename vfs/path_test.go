@@ -92,7 +92,7 @@ func FuzzParsePath(f *testing.F) {
 			t.Fatalf("%q: %q, then %q, %v", in, path, again, err)
 		}
 		parent, name := split(path)
-		if join(parent, name) != path || !validName(name) {
+		if strings.TrimPrefix(parent+"/"+name, "/") != path || !validName(name) {
 			t.Fatalf("%q splits into %q and %q", path, parent, name)
 		}
 	})

@@ -70,7 +70,7 @@ func (r benchRun) measure(ctx context.Context, f *benchFile, j *bench.Job) ([]be
 		if pid == 0 {
 			return host.CPUTime(), -1
 		}
-		return host.CPUTime(), processCPU(pid)
+		return host.CPUTime(), host.ProcessCPU(pid)
 	}
 	if !r.compare {
 		var t bench.Target = &bench.Local{Path: f.local}

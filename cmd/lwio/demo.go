@@ -214,14 +214,14 @@ func compareFiles(ctx context.Context, a, b string) (int64, error) {
 // measure runs a step and sets its time and CPU.
 func (d *demoRun) measure(name string, f func(*demoStep) error) (demoStep, error) {
 	s := demoStep{name: name}
-	before, client, server := d.client.Stats(), host.CPUTime(), processCPU(d.server.pid())
+	before, client, server := d.client.Stats(), host.CPUTime(), host.ProcessCPU(d.server.pid())
 	start := time.Now()
 	err := f(&s)
 	s.took = time.Since(start)
 	after := d.client.Stats()
 	s.client = host.CPUTime() - client
 	s.server = -1
-	if now := processCPU(d.server.pid()); now >= 0 {
+	if now := host.ProcessCPU(d.server.pid()); now >= 0 {
 		s.server = now - server
 	}
 	rdma, smb := calls(after.RDMA)-calls(before.RDMA), calls(after.SMB)-calls(before.SMB)

@@ -1,15 +1,12 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 
 	"lwio/integration/internal/measure"
@@ -18,82 +15,31 @@ import (
 // tolerance is the part by which a figure may be worse, beyond its spread.
 const tolerance = 0.03
 
-// comparison is a load with one of the two binaries as client and server.
-type comparison struct {
-	bench
-	bin    string
-	common bool // both binaries know only the flags of the first lwio bench
-}
-
-// Run does the load once. Reads are of the lab's file. The first lwio bench writes to no named
-// file: with it each run of writes lays out a scratch file of its own, in the same way.
-func (c comparison) Run(ctx context.Context, l *measure.Lab) (measure.Sample, error) {
-	if c.RW != "randread" && c.common {
-		f := append(c.flags(l), "--pin", "--dir", l.Dir, "--size", strconv.FormatInt(min(l.Size, 256*mib), 10), "--verify")
-		// With --pin it places itself and its server on a core each.
-		out, err := exec.CommandContext(ctx, c.bin, f...).Output()
-		if err != nil {
-			return nil, fmt.Errorf("%s %s: %w", c.bin, strings.Join(f, " "), err)
-		}
-		return readBench(string(out))
-	}
-	name, err := makeFile(l, false)
-	if err != nil {
-		return nil, err
-	}
-	s, err := server(l, c.bin, l.Server, false)
-	if err != nil {
-		return nil, err
-	}
-	f := c.flags(l)
-	if !c.common {
-		f = append(f, "--ramp-time", (l.Runtime / 8).String(), "--server-pid", strconv.Itoa(s.PID()), "--overwrite")
-	}
-	m := measure.StartMeter(s.PID())
-	out, err := l.Command(ctx, m, nil, append(append([]string{c.bin}, f...), s.At+"/"+filepath.Base(name))...)
-	if err != nil {
-		return nil, err
-	}
-	sample, err := readBench(out)
-	if _, ok := sample[measure.ServerCPU]; err == nil && !ok {
-		// With the connection and the open, which take far less than the load.
-		sample[measure.ServerCPU] = float64(m.Server) / (sample[measure.Rate] * l.Runtime.Seconds())
-	}
-	return sample, err
-}
-
 // prepareCompare makes the rows of two binaries.
 func prepareCompare(l *measure.Lab, o options) ([]measure.Row, error) {
-	older, err := filepath.Abs(o.old)
+	oldBin, err := filepath.Abs(o.old)
 	if err != nil {
 		return nil, err
 	}
-	newer := binary(l)
+	newBin := binary(l)
 	if o.new == "" {
 		err = build(l)
 	} else {
-		newer, err = filepath.Abs(o.new)
+		newBin, err = filepath.Abs(o.new)
 	}
 	if err != nil {
 		return nil, err
-	}
-	common := false
-	for _, bin := range []string{older, newer} {
-		help, err := exec.Command(bin, "bench", "--help").Output()
-		if err != nil {
-			return nil, fmt.Errorf("%s bench --help: %w", bin, err)
-		}
-		common = common || !strings.Contains(string(help), "--ioengine")
 	}
 	var rows []measure.Row
 	for _, via := range []string{viaShm, viaIWARP} {
 		for _, mode := range []string{polling, interrupt} {
-			for _, load := range loads(common) {
-				j := load.job.via(via, mode)
+			for _, load := range loads() {
+				older, newer := load.job.via(via, mode), load.job.via(via, mode)
+				older.Bin, older.Timed, newer.Bin, newer.Timed = oldBin, true, newBin, true
 				rows = append(rows, measure.Row{
 					Name: strings.Join([]string{load.name, via, mode}, "-"), Title: load.title + ", " + via + ", " + mode,
 					Subjects: []measure.Subject{
-						{Name: "old", Job: comparison{j, older, common}}, {Name: "new", Job: comparison{j, newer, common}},
+						{Name: "old", Job: older}, {Name: "new", Job: newer},
 					},
 				})
 			}
@@ -108,17 +54,14 @@ type load struct {
 	job         bench
 }
 
-// loads are all loads; blocking calls of several goroutines need --ioengine.
-func loads(common bool) []load {
+// loads are all loads, each by a Batch and by calls.
+func loads() []load {
 	all := []load{
 		{"read-4k-1", "4 KiB random reads, one at a time", single},
 		{"read-4k-32", "4 KiB random reads, 32 in flight", deep},
 		{"read-1m", "1 MiB reads, 8 in flight", large},
 		{"write-4k", "4 KiB random writes, 32 in flight", deep.writing()},
 		{"write-1m", "1 MiB random writes, 8 in flight", large.writing()},
-	}
-	if common {
-		return all
 	}
 	for _, l := range slices.Clone(all) {
 		switch l.job.Depth {

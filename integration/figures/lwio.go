@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -120,10 +121,12 @@ type bench struct {
 	Burst  bool   // submit all operations together and await them together
 	Shared bool   // client and server on one core
 	Paged  bool   // in the paged file
+	Timed  bool   // time each operation, even of several in flight
+	Bin    string // the lwio to run; "" for the checkout's
 }
 
-// timed reports whether each operation is timed: only one at a time.
-func (j bench) timed() bool { return j.Depth == 1 && j.Conns <= 1 }
+// timed reports whether each operation is timed.
+func (j bench) timed() bool { return j.Timed || j.Depth == 1 && j.Conns <= 1 }
 
 // flags are the flags of lwio bench that describe the load.
 func (j bench) flags(l *measure.Lab) []string {
@@ -149,13 +152,13 @@ func (j bench) Run(ctx context.Context, l *measure.Lab) (measure.Sample, error) 
 	if err != nil {
 		return nil, err
 	}
-	pid := 0
+	pid, bin := 0, cmp.Or(j.Bin, binary(l))
 	if j.Via != viaLocal {
 		core := l.Server
 		if j.Shared {
 			core = l.Client
 		}
-		s, err := server(l, binary(l), core, j.NoCRC)
+		s, err := server(l, bin, core, j.NoCRC)
 		if err != nil {
 			return nil, err
 		}
@@ -172,7 +175,7 @@ func (j bench) Run(ctx context.Context, l *measure.Lab) (measure.Sample, error) 
 		f = append(f, "--iodepth-batch-complete", strconv.Itoa(j.Depth))
 	}
 	m := measure.StartMeter(pid)
-	out, err := l.Command(ctx, m, nil, append(append([]string{binary(l)}, f...), name)...)
+	out, err := l.Command(ctx, m, nil, append(append([]string{bin}, f...), name)...)
 	if err != nil {
 		return nil, err
 	}

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"lwio/internal/host"
 )
 
 // tick is the unit of CPU times in /proc.
@@ -16,9 +16,8 @@ const tick = time.Second / 100
 // ProcessCPU is the CPU time of a process and of its ended children; the time of the
 // children has a resolution of 10 ms. It is 0 for a process that does not exist.
 func ProcessCPU(pid int) time.Duration {
-	var t unix.Timespec
-	// The id of another process's clock, as clock_getcpuclockid(3) makes it.
-	if pid == 0 || unix.ClockGettime(int32(^pid<<3|2), &t) != nil {
+	own := host.ProcessCPU(pid)
+	if pid == 0 || own < 0 {
 		return 0
 	}
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
@@ -26,7 +25,7 @@ func ProcessCPU(pid int) time.Duration {
 		return 0
 	}
 	fields := bytes.Fields(b[bytes.LastIndexByte(b, ')')+1:])
-	return time.Duration(t.Nano()) + sumTicks(fields[13:15])
+	return own + sumTicks(fields[13:15])
 }
 
 // machineCPU is the time in which processors were not idle, softirqs included.

@@ -9,15 +9,6 @@ import (
 	"lwio/internal/client/smbshare"
 )
 
-// Dial is lwio.Dial.
-func Dial(ctx context.Context, rawURL string, cfg *base.Config) (*Client, error) {
-	t, err := base.ParseURL(rawURL)
-	if err != nil {
-		return nil, err
-	}
-	return DialTarget(ctx, t, cfg)
-}
-
 // DialTarget connects to the server and the share that t names.
 func DialTarget(ctx context.Context, t *base.Target, cfg *base.Config) (*Client, error) {
 	c, err := dial(ctx, t, cfg.WithDefaults())

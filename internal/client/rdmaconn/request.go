@@ -105,9 +105,6 @@ func (st RequestState) isOutstanding() bool {
 	return st == RequestPending || st == requestExpired || st == RequestAbandoned
 }
 
-// outstanding reports whether the answer of the server is outstanding.
-func (s *Request) outstanding() bool { return s.State().isOutstanding() }
-
 // Generation numbers the requests of the entry.
 func (s *Request) Generation() uint64 { return s.Word.Load() >> stateBits }
 

@@ -23,12 +23,12 @@ func TestSlotCookies(t *testing.T) {
 func TestSlotStates(t *testing.T) {
 	var s Request
 	s.renew()
-	if s.to(RequestPending, RequestDone) || !s.to(requestFree, RequestPending) || !s.outstanding() || !s.to(RequestPending, RequestAbandoned) || !s.outstanding() {
+	if s.to(RequestPending, RequestDone) || !s.to(requestFree, RequestPending) || !s.State().isOutstanding() || !s.to(RequestPending, RequestAbandoned) || !s.State().isOutstanding() {
 		t.Fatal("a transition went wrong")
 	}
 	gen := s.Word.Load() >> stateBits
 	s.Set(RequestDone)
-	if s.State() != RequestDone || s.outstanding() || s.Word.Load()>>stateBits != gen {
+	if s.State() != RequestDone || s.State().isOutstanding() || s.Word.Load()>>stateBits != gen {
 		t.Fatal("set changed more than the state")
 	}
 	s.renew()

@@ -21,7 +21,7 @@ func (a *agreement) charge(payload int) int {
 	if !a.largeMTU {
 		return 1
 	}
-	return max(1, (payload+creditUnit-1)/creditUnit)
+	return max(1, (payload+smbwire.CreditUnit-1)/smbwire.CreditUnit)
 }
 
 // signed reports whether requests and responses of a command are signed. Commands that

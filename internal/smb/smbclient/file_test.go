@@ -33,7 +33,7 @@ func random(n int) []byte {
 // Source: [MS-SMB2 3.2.4.6], [MS-SMB2 3.2.4.7]
 func TestReadReturnsWrittenBytes(t *testing.T) {
 	tree, dir := mount(t, nil)
-	for _, n := range []int{0, 1, 4096, creditUnit, creditUnit + 1, maxPiece - 1, maxPiece, maxPiece + 1, 9*maxPiece + 5} {
+	for _, n := range []int{0, 1, 4096, smbwire.CreditUnit, smbwire.CreditUnit + 1, maxPiece - 1, maxPiece, maxPiece + 1, 9*maxPiece + 5} {
 		name := fmt.Sprint("f", n)
 		f, data := open(t, tree, readWrite(name)), random(n)
 		if got, err := f.WriteAt(t.Context(), data, 3); got != n || err != nil {

@@ -305,7 +305,7 @@ func TestTamperedNegotiationIsADowngrade(t *testing.T) {
 	}
 	for name, change := range map[string]func(*fake){
 		"dialect":       validation(func(v *smbwire.ValidateNegotiateResponse) { v.Dialect = smbwire.Dialect302 }),
-		"capabilities":  validation(func(v *smbwire.ValidateNegotiateResponse) { v.Capabilities |= smbwire.CapEncryption }),
+		"capabilities":  validation(func(v *smbwire.ValidateNegotiateResponse) { v.Capabilities |= 0x40 }),
 		"security mode": validation(func(v *smbwire.ValidateNegotiateResponse) { v.SecurityMode = smbwire.SigningRequired }),
 		"server":        validation(func(v *smbwire.ValidateNegotiateResponse) { v.GUID[15] = 1 }),
 		"refusal": onCommand(smbwire.CommandIoctl, func(f *fake, h smbwire.Header, _ []byte) {

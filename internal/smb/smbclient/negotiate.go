@@ -11,10 +11,6 @@ import (
 )
 
 const (
-	// creditUnit is the payload that one credit pays for, in bytes.
-	//
-	// Source: [MS-SMB2 3.1.5.2]
-	creditUnit = 64 << 10
 	// maxIO bounds a read or write request, in bytes.
 	maxIO = 8 << 20
 	// minIO is the least limit of a read or write that a server may have, in bytes.
@@ -69,7 +65,7 @@ func (c *conn) negotiate(ctx context.Context, host string, cfg *Config) (*negoti
 	}
 	limit := maxIO
 	if !c.agreed.largeMTU {
-		limit = creditUnit
+		limit = smbwire.CreditUnit
 	}
 	n.maxRead = min(int(min(resp.MaxReadSize, maxIO)), limit)
 	n.maxWrite = min(int(min(resp.MaxWriteSize, maxIO)), limit)

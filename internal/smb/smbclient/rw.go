@@ -120,7 +120,7 @@ func (x *transfer) fill() error {
 			return err
 		}
 		if got < want {
-			n = min(n, got*creditUnit)
+			n = min(n, got*smbwire.CreditUnit)
 		}
 		list, err := c.sendTaken(x.ctx, []request{x.request(x.next, n)})
 		if err != nil {

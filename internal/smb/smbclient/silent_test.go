@@ -167,7 +167,7 @@ func TestTransfersSplitToFewCredits(t *testing.T) {
 						return false
 					}
 					q, err := smbwire.DecodeReadRequest(bytes.Clone(body))
-					if err != nil || int(h.CreditCharge) != max(1, (int(q.Length)+creditUnit-1)/creditUnit) {
+					if err != nil || int(h.CreditCharge) != max(1, (int(q.Length)+smbwire.CreditUnit-1)/smbwire.CreditUnit) {
 						t.Errorf("%d bytes for %d credits, %v", q.Length, h.CreditCharge, err)
 					}
 					f.reply(h, ntstatus.Success, &smbwire.ReadResponse{Data: data[q.Offset : q.Offset+uint64(q.Length)]})

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"lwio/internal/smb/smbwire"
 	"lwio/vfs"
 )
 
@@ -34,14 +35,9 @@ const (
 	minMessages     = 4
 	minTransferSize = 64 << 10
 	maxTransferSize = 8 << 20
-	minCredits      = maxTransferSize / creditUnit
+	minCredits      = maxTransferSize / smbwire.CreditUnit
 	maxCredits      = 8192
 )
-
-// creditUnit is the payload that one credit pays for, in bytes.
-//
-// Source: [MS-SMB2 3.1.5.2]
-const creditUnit = 64 << 10
 
 // PipeHandler serves a named pipe.
 type PipeHandler interface {

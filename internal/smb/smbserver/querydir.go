@@ -46,7 +46,7 @@ func handleQueryDirectory(r *request, q smbwire.QueryDirectoryRequest) ntstatus.
 	}
 	// A buffer of the requested size, up to a bound: most responses are short.
 	var head smbwire.BufferResponse
-	l.b = head.AppendFixed(r.resp.begin(bufferFixed+min(l.limit, creditUnit)), 0)
+	l.b = head.AppendFixed(r.resp.begin(bufferFixed+min(l.limit, smbwire.CreditUnit)), 0)
 	l.start = len(l.b)
 	st = l.fill(o, restart)
 	binary.LittleEndian.PutUint32(l.b[l.start-4:], uint32(len(l.b)-l.start))

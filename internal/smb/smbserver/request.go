@@ -87,7 +87,7 @@ func (r *request) open(id smbwire.FileID) (*open, ntstatus.Status) {
 //
 // Source: [MS-SMB2 3.3.5.2.5]
 func (r *request) paid(sent, expected uint32) bool {
-	return uint64(max(sent, expected)) <= uint64(r.charge)*creditUnit
+	return uint64(max(sent, expected)) <= uint64(r.charge)*smbwire.CreditUnit
 }
 
 // allows reports whether both payloads, in bytes, are within the negotiated size and paid.

@@ -5,14 +5,10 @@ const (
 	createResponseFixed = 88
 )
 
-// Oplock levels.
+// OplockNone is the level of a CREATE without an oplock.
 //
 // Source: [MS-SMB2 2.2.13]
-const (
-	OplockNone    uint8 = 0x00
-	OplockLevelII uint8 = 0x01
-	OplockBatch   uint8 = 0x09
-)
+const OplockNone uint8 = 0x00
 
 // ImpersonationImpersonation is the impersonation level of clients: the server acts as the
 // user.

@@ -6,7 +6,6 @@ package smbwire
 const (
 	CreateContextMaximalAccess     = "MxAc"
 	CreateContextQueryOnDiskID     = "QFid"
-	CreateContextDurableRequest    = "DHnQ"
 	CreateContextDurableReconnect  = "DHnC"
 	CreateContextDurableV2Connect  = "DH2C"
 	CreateContextExtendedAttribute = "ExtA"

@@ -36,7 +36,7 @@ var goldens = []golden{
 			"024e54204c4d20302e313200 02534d4220322e30303200 02534d4220322e3f3f3f00",
 	},
 	{"3.1.1", "NegotiateRequest", NegotiateRequest{
-		SecurityMode: SigningEnabled, Capabilities: CapLargeMTU | CapEncryption, ClientGUID: guid, Dialects: []uint16{Dialect302, Dialect311},
+		SecurityMode: SigningEnabled, Capabilities: CapLargeMTU | 0x40, ClientGUID: guid, Dialects: []uint16{Dialect302, Dialect311},
 		Contexts: []NegotiateContext{{ContextSigning, []byte{1, 0, 1, 0}}, {ContextNetname, []byte{'h', 0}}},
 	}, "2400 0200 0100 0000 44000000" + guidWire + "68000000 0200 0000 0203 1103" +
 		"0800 0400 00000000 01000100 00000000 0500 0200 00000000 6800"},
@@ -46,14 +46,14 @@ var goldens = []golden{
 		"2400 0100 0200 0000 00000000" + guidWire + "0000000000000000 0003",
 	},
 	{"3.1.1", "NegotiateResponse", NegotiateResponse{
-		SecurityMode: SigningEnabled | SigningRequired, Dialect: Dialect311, ServerGUID: guid, Capabilities: CapDFS, MaxTransactSize: 0x100000,
+		SecurityMode: SigningEnabled | SigningRequired, Dialect: Dialect311, ServerGUID: guid, Capabilities: 0x01, MaxTransactSize: 0x100000,
 		MaxReadSize: 0x200000, MaxWriteSize: 0x300000, SystemTime: 5, ServerStartTime: 6, SecurityBuffer: []byte{0x60, 0x01, 0x02},
 		Contexts: []NegotiateContext{{ContextPreauthIntegrity, []byte{1, 0, 0, 0, 1, 0}}},
 	}, "4100 0300 1103 0100" + guidWire + "01000000 00001000 00002000 00003000 0500000000000000 0600000000000000 8000 0300 88000000" +
 		"600102 0000000000 0100 0600 00000000 010000000100"},
 	{"preauth", "PreauthIntegrity", PreauthIntegrity{Hashes: []uint16{HashSHA512}, Salt: []byte{9, 8, 7}}, "0100 0300 0100 090807"},
 	{"token", "SessionSetupRequest", SessionSetupRequest{
-		Flags: SessionFlagBinding, SecurityMode: 2, Capabilities: CapDFS, Channel: 3, PreviousSessionID: 4, SecurityBuffer: []byte{1, 2, 3},
+		Flags: SessionFlagBinding, SecurityMode: 2, Capabilities: 0x01, Channel: 3, PreviousSessionID: 4, SecurityBuffer: []byte{1, 2, 3},
 	}, "1900 01 02 01000000 03000000 5800 0300 0400000000000000 010203"},
 	{"token", "SessionSetupResponse", SessionSetupResponse{SessionFlags: SessionIsGuest, SecurityBuffer: []byte{1, 2}}, "0900 0100 4800 0200 0102"},
 	{"", "Empty", Empty{}, "0400 0000"},
@@ -64,11 +64,11 @@ var goldens = []golden{
 		"1000 02 00 30000000 08000000 ff011f00",
 	},
 	{"no contexts", "CreateRequest", CreateRequest{
-		OplockLevel: OplockBatch, ImpersonationLevel: ImpersonationImpersonation, DesiredAccess: 0x80, FileAttributes: 0x20, ShareAccess: 7,
+		OplockLevel: 0x09, ImpersonationLevel: ImpersonationImpersonation, DesiredAccess: 0x80, FileAttributes: 0x20, ShareAccess: 7,
 		CreateDisposition: 1, CreateOptions: 0x40, Name: text("ab"),
 	}, "3900 00 09 02000000 0000000000000000 0000000000000000 80000000 20000000 07000000 01000000 40000000 7800 0400 00000000 00000000 61006200"},
 	{"contexts", "CreateRequest", CreateRequest{
-		Name: text("a"), Contexts: []CreateContext{{Name: CreateContextMaximalAccess}, {Name: CreateContextDurableRequest, Data: []byte{1, 2, 3}}},
+		Name: text("a"), Contexts: []CreateContext{{Name: CreateContextMaximalAccess}, {Name: "DHnQ", Data: []byte{1, 2, 3}}},
 	}, "3900 00 00 00000000 0000000000000000 0000000000000000 00000000 00000000 00000000 00000000 00000000 7800 0200 80000000 33000000 6100 000000000000" +
 		"18000000 1000 0400 0000 0000 00000000 4d784163 00000000" + "00000000 1000 0400 0000 1800 03000000 44486e51 00000000 010203"},
 	{"", "CreateResponse", CreateResponse{
@@ -133,7 +133,7 @@ var goldens = []golden{
 		"2100 01 14 08000000 6000 0000 01000000" + idWire + "0900000000000000",
 	},
 	{"", "SetInfoResponse", SetInfoResponse{}, "0200"},
-	{"", "OplockBreak", OplockBreak{OplockLevel: OplockLevelII, FileID: sampleID}, "1800 01 00 00000000" + idWire},
+	{"", "OplockBreak", OplockBreak{OplockLevel: 0x01, FileID: sampleID}, "1800 01 00 00000000" + idWire},
 	{"", "LeaseAck", LeaseAck{Flags: 2, LeaseKey: guid, LeaseState: 3}, "2400 0000 02000000" + guidWire + "03000000 0000000000000000"},
 	{"data", "ErrorResponse", ErrorResponse{Data: []byte{1, 2, 3, 4}}, "0900 00 00 04000000 01020304"},
 	{

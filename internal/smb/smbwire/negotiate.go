@@ -21,14 +21,15 @@ const (
 	SigningRequired uint16 = 0x0002
 )
 
-// Capabilities.
+// CapLargeMTU is the capability of requests that cost several credits.
 //
 // Source: [MS-SMB2 2.2.3]
-const (
-	CapDFS        uint32 = 0x00000001
-	CapLargeMTU   uint32 = 0x00000004
-	CapEncryption uint32 = 0x00000040
-)
+const CapLargeMTU uint32 = 0x00000004
+
+// CreditUnit is the payload that one credit pays for, in bytes.
+//
+// Source: [MS-SMB2 3.1.5.2]
+const CreditUnit = 64 << 10
 
 const (
 	negotiateRequestFixed  = 36

@@ -1,4 +1,4 @@
-package main
+package host
 
 import (
 	"time"
@@ -6,8 +6,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// processCPU is the CPU time that a process has used, or negative if that is unknown.
-func processCPU(pid int) time.Duration {
+// ProcessCPU is the processor time that a process has used, without its children; negative if
+// it is unknown.
+func ProcessCPU(pid int) time.Duration {
 	var t unix.Timespec
 	// The id of another process's clock, as clock_getcpuclockid(3) makes it.
 	if err := unix.ClockGettime(int32(^pid<<3|2), &t); err != nil {
