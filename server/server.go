@@ -10,7 +10,6 @@ import (
 
 	"lwio/internal/smb/smbserver"
 	"lwio/server/internal/association"
-	"lwio/vfs"
 )
 
 // Server serves SMB and LWIO. Safe for concurrent use.
@@ -43,7 +42,7 @@ func New(cfg Config) (*Server, error) {
 	}
 	if len(cfg.Providers) > 0 {
 		smb.Pipes = map[string]smbserver.PipeHandler{association.PipeName: pipe{s.engine.association}}
-		smb.ResumeKeyContext = func(*smbserver.Session, *vfs.Open) []byte { return s.engine.association.ResumeContext() }
+		smb.ResumeKeyContext = s.engine.association.ResumeContext
 	}
 	if s.smb, err = smbserver.New(smb); err != nil {
 		s.engine.close()

@@ -9,7 +9,6 @@ import (
 type agreement struct {
 	dialect   uint16
 	largeMTU  bool // requests may cost several credits
-	mustSign  bool
 	sessionID uint64
 	signer    smbauth.Signer // nil before the logon is complete
 }
@@ -24,21 +23,15 @@ func (a *agreement) charge(payload int) int {
 	return max(1, (payload+smbwire.CreditUnit-1)/smbwire.CreditUnit)
 }
 
-// signed reports whether requests and responses of a command are signed. Commands that
-// protect the negotiation are always signed.
+// seal writes the header of msg, and after the logon its signature.
 //
 // Source: [MS-SMB2 3.2.4.1.1], [MS-SMB2 3.2.5.5]
-func (a *agreement) signed(command smbwire.Command) bool {
-	return a.signer != nil && (a.mustSign || command == smbwire.CommandTreeConnect || command == smbwire.CommandIoctl)
-}
-
-// seal writes the header and the signature of msg.
 func (a *agreement) seal(h *smbwire.Header, msg []byte) {
-	if a.signed(h.Command) {
-		h.Flags |= smbwire.FlagSigned
+	if a.signer == nil {
+		h.Put(msg)
+		return
 	}
+	h.Flags |= smbwire.FlagSigned
 	h.Put(msg)
-	if h.Flags&smbwire.FlagSigned != 0 {
-		a.signer.Sign(msg)
-	}
+	a.signer.Sign(msg)
 }

@@ -30,9 +30,6 @@ type Config struct {
 	// Dialects are the dialects offered, from 2.1 to 3.1.1; others are left out. Default:
 	// 3.0, 3.0.2 and 3.1.1.
 	Dialects []uint16
-	// AllowUnsigned lets the server decide whether messages are signed. Default: signatures
-	// are required.
-	AllowUnsigned bool
 	// Timeout bounds the time of a request without progress. Default 30 s.
 	Timeout time.Duration
 	// Credits is the number of credits that the session asks for, each for 64 KiB in

@@ -14,7 +14,7 @@ import (
 // bare returns a session without a logon. Signatures are not required, so that the bytes of a
 // server reach the decoders.
 func bare(t testing.TB, nc net.Conn) *Session {
-	cfg := Config{AllowUnsigned: true}.withDefaults()
+	cfg := Config{}.withDefaults()
 	s := &Session{conn: newConn(nc, &cfg), host: "bare", neg: &negotiation{maxRead: 1 << 20, maxWrite: 1 << 20, maxTransact: 1 << 20}}
 	s.conn.agreed.dialect, s.conn.agreed.largeMTU, s.conn.credits.held = smbwire.Dialect311, true, 100
 	s.validated.Store(true)

@@ -318,7 +318,7 @@ func TestTamperedNegotiationIsADowngrade(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			f, client := newFake(t, func(f *fake) { f.dialect = smbwire.Dialect300; change(f) })
-			s, err := f.logon(client, func(c *Config) { c.AllowUnsigned = name == "unsigned" })
+			s, err := f.logon(client, nil)
 			if err != nil {
 				t.Fatal(err)
 			}

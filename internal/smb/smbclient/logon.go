@@ -79,8 +79,7 @@ func (c *conn) established(i *smbauth.Initiator, token []byte, flags uint16, alg
 	}
 	keys := smbauth.DeriveKeys(c.agreed.dialect, i.SessionKey(), preauth)
 	signer := smbauth.NewSigner(alg, keys.Signing)
-	signed := r.Flags&smbwire.FlagSigned != 0
-	if signed && !signer.Verify(r.msg) || !signed && (c.agreed.mustSign || c.agreed.dialect == smbwire.Dialect311) {
+	if r.Flags&smbwire.FlagSigned == 0 || !signer.Verify(r.msg) {
 		return smbauth.SessionKeys{}, fmt.Errorf("the response to %v: %w", r.Command, ErrSignature)
 	}
 	c.agreed.signer = signer

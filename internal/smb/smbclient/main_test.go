@@ -67,7 +67,7 @@ func startServer(tb testing.TB, change func(*smbserver.Config)) (addr, dir strin
 	cfg := smbserver.Config{
 		FS: files, Lookup: lookup, Pipes: map[string]smbserver.PipeHandler{"reverse": reverse{}},
 		AuthTimeout:      time.Minute,
-		ResumeKeyContext: func(*smbserver.Session, *vfs.Open) []byte { return context },
+		ResumeKeyContext: func() []byte { return context },
 	}
 	if change != nil {
 		change(&cfg)

@@ -59,7 +59,6 @@ func (c *conn) negotiate(ctx context.Context, host string, cfg *Config) (*negoti
 	}
 	c.agreed.dialect = resp.Dialect
 	c.agreed.largeMTU = resp.Capabilities&smbwire.CapLargeMTU != 0
-	c.agreed.mustSign = !cfg.AllowUnsigned || resp.SecurityMode&smbwire.SigningRequired != 0
 	if min(resp.MaxReadSize, resp.MaxWriteSize, resp.MaxTransactSize) < minIO {
 		return nil, fmt.Errorf("%w: the server takes less than %d bytes", ErrProtocol, minIO)
 	}
@@ -79,10 +78,7 @@ func (n *negotiation) offer(host string, cfg *Config) error {
 		return fmt.Errorf("%w: none was configured", ErrDialect)
 	}
 	n.request = smbwire.NegotiateRequest{
-		SecurityMode: smbwire.SigningEnabled, Capabilities: smbwire.CapLargeMTU, Dialects: cfg.Dialects,
-	}
-	if !cfg.AllowUnsigned {
-		n.request.SecurityMode |= smbwire.SigningRequired
+		SecurityMode: smbwire.SigningEnabled | smbwire.SigningRequired, Capabilities: smbwire.CapLargeMTU, Dialects: cfg.Dialects,
 	}
 	rand.Read(n.request.ClientGUID[:])
 	if !slices.Contains(cfg.Dialects, smbwire.Dialect311) {

@@ -52,7 +52,7 @@ func New(ctx context.Context, nc net.Conn, host string, cfg Config) (*Session, e
 		return nil, fail(op, host, err)
 	}
 	cfg.Logger.Debug("smb: session", "server", host, "dialect", fmt.Sprintf("%#04x", s.conn.agreed.dialect),
-		"signing", s.neg.signing, "signed", s.conn.agreed.mustSign, "user", cfg.User)
+		"signing", s.neg.signing, "user", cfg.User)
 	return s, nil
 }
 

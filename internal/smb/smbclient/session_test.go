@@ -31,42 +31,18 @@ func TestDialectsAndSigningAreNegotiated(t *testing.T) {
 		{[]uint16{smbwire.Dialect300}, smbwire.Dialect300, "AES-128-CMAC"},
 		{[]uint16{smbwire.Dialect210, 0x9999}, smbwire.Dialect210, "HMAC-SHA256"},
 	} {
-		for _, unsigned := range []bool{false, true} {
-			s := connect(t, addr, func(c *Config) { c.Dialects, c.AllowUnsigned = row.offer, unsigned })
-			if s.Dialect() != row.dialect || s.neg.signing.String() != row.signing {
-				t.Errorf("%#x: %#x %s", row.offer, s.Dialect(), s.neg.signing.String())
-			}
-			tree, err := s.TreeConnect(t.Context(), "data")
-			if err != nil {
-				t.Fatalf("%#x: %v", row.dialect, err)
-			}
-			if _, err := tree.Stat(t.Context(), ""); err != nil {
-				t.Error(err)
-			}
-			if err := errors.Join(echo(t.Context(), s), tree.Disconnect(t.Context())); err != nil {
-				t.Error(err)
-			}
+		s := connect(t, addr, func(c *Config) { c.Dialects = row.offer })
+		if s.Dialect() != row.dialect || s.neg.signing.String() != row.signing {
+			t.Errorf("%#x: %#x %s", row.offer, s.Dialect(), s.neg.signing.String())
 		}
-	}
-}
-
-// If neither side requires signatures, only the messages that protect the negotiation are
-// signed.
-//
-// Source: [MS-SMB2 3.2.4.1.1]
-func TestUnsignedSessionSignsOnlyTheNegotiation(t *testing.T) {
-	addr, _ := startServer(t, func(c *smbserver.Config) { c.AllowUnsigned = true })
-	for _, d := range []uint16{smbwire.Dialect302, smbwire.Dialect311} {
-		s := connect(t, addr, func(c *Config) { c.AllowUnsigned, c.Dialects = true, []uint16{d} })
 		tree, err := s.TreeConnect(t.Context(), "data")
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("%#x: %v", row.dialect, err)
 		}
-		if s.conn.agreed.mustSign || s.conn.agreed.signed(smbwire.CommandRead) || !s.conn.agreed.signed(smbwire.CommandTreeConnect) || !s.conn.agreed.signed(smbwire.CommandIoctl) {
-			t.Error("signs the wrong things")
+		if _, err := tree.Stat(t.Context(), ""); err != nil {
+			t.Error(err)
 		}
-		f := open(t, tree, readWrite("f"))
-		if _, err := f.WriteAt(t.Context(), []byte("x"), 0); err != nil {
+		if err := errors.Join(echo(t.Context(), s), tree.Disconnect(t.Context())); err != nil {
 			t.Error(err)
 		}
 	}

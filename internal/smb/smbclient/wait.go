@@ -78,13 +78,11 @@ func (c *conn) takeBack(ctx context.Context, p *pending) (*response, error) {
 //
 // Source: [MS-SMB2 3.2.5.1.3]
 func (c *conn) verify(r *response) (*response, error) {
-	a := &c.agreed
-	switch {
-	case a.signer == nil, r.Flags&smbwire.FlagSigned == 0 && !a.signed(r.Command):
+	signed := r.Flags&smbwire.FlagSigned != 0
+	switch signer := c.agreed.signer; {
+	case signer == nil, signed && signer.Verify(r.msg):
 		return r, nil
-	case r.Flags&smbwire.FlagSigned != 0 && a.signer.Verify(r.msg):
-		return r, nil
-	case r.Flags&smbwire.FlagSigned == 0 && r.Status == ntstatus.UserSessionDeleted && c.leaving.Load():
+	case !signed && r.Status == ntstatus.UserSessionDeleted && c.leaving.Load():
 		c.free(r)
 		return nil, &lostError{net.ErrClosed}
 	}

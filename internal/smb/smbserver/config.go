@@ -67,11 +67,8 @@ type Config struct {
 	// Pipes are the named pipes of IPC$, by name; case does not matter.
 	Pipes map[string]PipeHandler
 	// ResumeKeyContext returns the context of a resume key, in UTF-16LE; nil or an empty
-	// result mean that LWIO is not offered for this open. [OP-30]
-	ResumeKeyContext func(s *Session, o *vfs.Open) []byte
-	// AllowUnsigned accepts unsigned messages. Default: every message of a session must be
-	// signed.
-	AllowUnsigned bool
+	// result mean that LWIO is not offered. [OP-30]
+	ResumeKeyContext func() []byte
 	// MaxConnections bounds the connections. A further connection evicts an unauthenticated
 	// one: the oldest from the address that has the most of them. If all have
 	// authenticated, the new connection is closed at once. Default 1024.

@@ -110,16 +110,13 @@ func (r *request) authorize(cmd command) ntstatus.Status {
 // Source: [MS-SMB2 3.3.5.2.4]
 func (r *request) verify() ntstatus.Status {
 	srv := r.conn.srv
+	r.resp.signer = r.session.signer
 	switch {
-	case r.hdr.Flags&smbwire.FlagSigned != 0:
-		r.resp.signer = r.session.signer
-		if !r.session.signer.Verify(r.msg) {
-			srv.stats.badSignatures.Add(1)
-			srv.peerLog.Warn(r.conn.log, "smb: wrong signature", "user", r.session.user, "command", r.hdr.Command.String())
-			return ntstatus.AccessDenied
-		}
-	case !srv.cfg.AllowUnsigned:
-		r.resp.signer = r.session.signer
+	case r.hdr.Flags&smbwire.FlagSigned == 0:
+		return ntstatus.AccessDenied
+	case !r.session.signer.Verify(r.msg):
+		srv.stats.badSignatures.Add(1)
+		srv.peerLog.Warn(r.conn.log, "smb: wrong signature", "user", r.session.user, "command", r.hdr.Command.String())
 		return ntstatus.AccessDenied
 	}
 	return ntstatus.Success

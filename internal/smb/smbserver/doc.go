@@ -6,10 +6,10 @@
 //   - A [Server] owns the connections of its listeners, a connection its sessions, a session
 //     its tree connects and opens. A [Session] is the owner of its opens in vfs, by which
 //     LWIO finds and checks them.
-//   - The server speaks dialects 2.0.2 to 3.1.1. Messages are signed unless the configuration
-//     allows otherwise. The server refuses encryption, oplocks and leases, change
-//     notification, durable handles, and several channels to a session, with the status
-//     that the specification asks for.
+//   - The server speaks dialects 2.0.2 to 3.1.1. Every message of a session is
+//     signed. The server refuses encryption, oplocks and leases, change notification,
+//     durable handles, and several channels to a session, with the status that the
+//     specification asks for.
 //   - Named pipes on IPC$ are the [PipeHandler]s of the configuration: one message in, one
 //     message out.
 //

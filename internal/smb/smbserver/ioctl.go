@@ -96,7 +96,7 @@ func resumeKey(r *request, o *open, room int) ([]byte, ntstatus.Status) {
 	}
 	key := smbwire.ResumeKey{Key: o.file.ResumeKey()}
 	if f := r.conn.srv.cfg.ResumeKeyContext; f != nil && room > smbwire.ResumeKeySize {
-		key.Context = f(r.session, o.file)
+		key.Context = f()
 	}
 	out := key.AppendTo(nil)
 	if len(out) > room {
@@ -114,7 +114,7 @@ func validateNegotiate(r *request, q *smbwire.IoctlRequest) ([]byte, ntstatus.St
 	a := &r.conn.agreed
 	v, err := smbwire.DecodeValidateNegotiateRequest(q.Input)
 	resp := smbwire.ValidateNegotiateResponse{
-		Capabilities: a.caps, GUID: r.conn.srv.cfg.GUID, SecurityMode: a.mode, Dialect: a.dialect,
+		Capabilities: a.caps, GUID: r.conn.srv.cfg.GUID, SecurityMode: securityMode, Dialect: a.dialect,
 	}
 	out := resp.AppendTo(nil)
 	if err != nil || int(q.MaxOutputResponse) < len(out) || !a.confirms(&v) {

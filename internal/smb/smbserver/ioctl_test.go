@@ -7,7 +7,6 @@ import (
 
 	"lwio/internal/ntstatus"
 	"lwio/internal/smb/smbbuf"
-	"lwio/vfs"
 )
 
 // testPipe returns the request and the session's user; it waits or fails on request.
@@ -32,7 +31,7 @@ func (p testPipe) Transact(ctx context.Context, s *Session, request []byte, maxO
 func pipes(gone chan error) func(*Config) {
 	return func(c *Config) {
 		c.Pipes = map[string]PipeHandler{"Lwio": testPipe{gone}}
-		c.ResumeKeyContext = func(*Session, *vfs.Open) []byte { return utf16le(`\\h\pipe\lwio`) }
+		c.ResumeKeyContext = func() []byte { return utf16le(`\\h\pipe\lwio`) }
 	}
 }
 

@@ -15,6 +15,9 @@ import (
 // context, in bytes.
 const saltSize = 32
 
+// securityMode requires signatures of every message of a session.
+const securityMode = smbwire.SigningEnabled | smbwire.SigningRequired
+
 // agreement is the result of the negotiation of a connection. It does not change after
 // dialect is neither zero nor the wildcard.
 //
@@ -23,7 +26,6 @@ type agreement struct {
 	dialect     uint16 // 0 before negotiation
 	client      smbwire.ValidateNegotiateRequest
 	caps        uint32
-	mode        uint16
 	maxTransfer uint32 // of a read, write or transaction, in bytes
 	multiCredit bool
 	signing     smbauth.SigningAlgorithm
@@ -32,10 +34,7 @@ type agreement struct {
 // newAgreement returns the values that follow from a dialect.
 func newAgreement(cfg *Config, dialect uint16, signing smbauth.SigningAlgorithm) agreement {
 	a := agreement{
-		dialect: dialect, signing: signing, mode: smbwire.SigningEnabled, maxTransfer: minTransferSize,
-	}
-	if !cfg.AllowUnsigned {
-		a.mode |= smbwire.SigningRequired
+		dialect: dialect, signing: signing, maxTransfer: minTransferSize,
 	}
 	if dialect != smbwire.Dialect202 {
 		a.maxTransfer, a.multiCredit, a.caps = uint32(cfg.MaxTransferSize), true, smbwire.CapLargeMTU
@@ -49,7 +48,7 @@ func (a *agreement) ready() bool { return a.dialect != 0 && a.dialect != smbwire
 // response returns the response to NEGOTIATE, without contexts.
 func (a *agreement) response(srv *Server) smbwire.NegotiateResponse {
 	return smbwire.NegotiateResponse{
-		SecurityMode: a.mode, Dialect: a.dialect, ServerGUID: srv.cfg.GUID, Capabilities: a.caps,
+		SecurityMode: securityMode, Dialect: a.dialect, ServerGUID: srv.cfg.GUID, Capabilities: a.caps,
 		MaxTransactSize: a.maxTransfer, MaxReadSize: a.maxTransfer, MaxWriteSize: a.maxTransfer,
 		SystemTime: smbwire.FiletimeOf(time.Now()), ServerStartTime: smbwire.FiletimeOf(srv.start),
 		SecurityBuffer: smbauth.ServerHint(),

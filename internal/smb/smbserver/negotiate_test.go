@@ -35,19 +35,18 @@ func TestAgreementConfirmsTheClientsNegotiationOnly(t *testing.T) {
 
 // Source: [MS-SMB2 3.3.5.4]
 func TestAgreementLimitsDialect202ToOneCredit(t *testing.T) {
-	cfg := Config{MaxTransferSize: 1 << 20, AllowUnsigned: true}
+	cfg := Config{MaxTransferSize: 1 << 20}
 	for dialect, want := range map[uint16]agreement{
-		smbwire.Dialect202: {maxTransfer: minTransferSize, mode: smbwire.SigningEnabled},
-		smbwire.Dialect311: {maxTransfer: 1 << 20, mode: smbwire.SigningEnabled, multiCredit: true, caps: smbwire.CapLargeMTU},
+		smbwire.Dialect202: {maxTransfer: minTransferSize},
+		smbwire.Dialect311: {maxTransfer: 1 << 20, multiCredit: true, caps: smbwire.CapLargeMTU},
 	} {
 		a := newAgreement(&cfg, dialect, 0)
-		if a.maxTransfer != want.maxTransfer || a.mode != want.mode || a.multiCredit != want.multiCredit || a.caps != want.caps || !a.ready() {
+		if a.maxTransfer != want.maxTransfer || a.multiCredit != want.multiCredit || a.caps != want.caps || !a.ready() {
 			t.Errorf("%#x: %+v", dialect, a)
 		}
 	}
-	cfg.AllowUnsigned = false
 	wildcard := newAgreement(&cfg, smbwire.DialectWildcard, 0)
-	if wildcard.ready() || wildcard.mode != smbwire.SigningEnabled|smbwire.SigningRequired {
+	if wildcard.ready() || wildcard.response(&Server{}).SecurityMode != 3 { // enabled and required
 		t.Errorf("%+v", wildcard)
 	}
 }

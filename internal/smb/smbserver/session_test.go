@@ -291,22 +291,6 @@ func TestSigningIsRequired(t *testing.T) {
 	}
 }
 
-// Source: [MS-SMB2 3.3.5.2.4]
-func TestUnsignedIfAllowed(t *testing.T) {
-	_, addr, _ := testServer(t, func(c *Config) { c.AllowUnsigned = true })
-	c := login(t, addr, 0x0302)
-	signer := c.signer
-	c.signer = nil
-	c.mustConnect("data")
-	c.signer = signer
-	f := c.frame(c.message(cmdEcho, []byte{4, 0, 0, 0}))
-	f[4+50] ^= 1
-	c.write(f)
-	if r := c.recv()[0]; r.status != ntstatus.AccessDenied {
-		t.Errorf("wrong signature: %v", r.status)
-	}
-}
-
 // Source: [MS-SMB2 3.3.5.7], [MS-SMB2 3.3.5.8]
 func TestTreeConnect(t *testing.T) {
 	_, addr, dir := testServer(t, nil)
